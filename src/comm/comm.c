@@ -20,7 +20,7 @@
 #define COMM_TIMEOUT_NS 30000000000u
 
 /* Size of a table of a bootstrap that has @op. */
-#define OPS_END(op)                                 \
+#define OPS_SIZE(op)                                \
 	(offsetof(struct oriel_bootstrap_ops, op) + \
 	 sizeof(((struct oriel_bootstrap_ops *)NULL)->op))
 
@@ -30,7 +30,7 @@ struct comm_join {
 	struct ori_host host;
 	struct ori_mem_blob control;
 	uint8_t mesh[ORI_FDSOCK_NAME];
-	struct ori_door door;
+	struct ori_door listen;
 	uint32_t device_version; /* ORIEL_DEV_VERSION */
 	uint32_t control_length;
 	uint64_t timeout_ns;
@@ -68,10 +68,10 @@ static enum oriel_status comm_read_rails(uint32_t *rails)
  * Where ends of p2p are called. Whether there are ranks on other machines is not known
  * yet: what nobody needs is closed soon.
  */
-static enum oriel_status comm_open_doors(struct oriel_comm *comm, unsigned paths,
-					 struct ori_door *door)
+static enum oriel_status comm_open_listeners(struct oriel_comm *comm, unsigned paths,
+					     struct ori_door *address)
 {
-	enum oriel_status status = ori_fdsock_listen(door->name, &comm->door);
+	enum oriel_status status = ori_fdsock_listen(address->name, &comm->door);
 	struct ori_error before;
 	const char *filter;
 	uint16_t port = 0;
@@ -82,12 +82,12 @@ static enum oriel_status comm_open_doors(struct oriel_comm *comm, unsigned paths
 		return status;
 	ori_error_save(&before);
 	/* Most ranks do without. */
-	if (ori_endpoint_listen_all(&door->hosts, &port, &comm->door_tcp) != ORIEL_OK)
+	if (ori_endpoint_listen_all(&address->hosts, &port, &comm->door_tcp) != ORIEL_OK)
 		ori_log(ORIEL_LOG_WARN,
 			"ends of p2p of ranks on other machines cannot call this one: %s",
 			oriel_last_error());
 	ori_error_restore(&before);
-	door->port = port;
+	address->port = port;
 	return ORIEL_OK;
 }
 
@@ -97,7 +97,7 @@ static bool comm_is_elsewhere(const struct ori_host *a, const struct ori_host *b
 	       a->uid != b->uid || strcmp(a->node, b->node) != 0;
 }
 
-static void comm_close_door(struct oriel_comm *comm)
+static void comm_close_listener(struct oriel_comm *comm)
 {
 	if (comm->door_tcp >= 0)
 		close(comm->door_tcp);
@@ -157,7 +157,7 @@ static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct orie
 	status = ori_mem_export(comm->control_mem, 0, sizeof(struct ori_control), &join->control);
 	if (status != ORIEL_OK)
 		return status;
-	status = comm_open_doors(comm, paths, &join->door);
+	status = comm_open_listeners(comm, paths, &join->listen);
 	if (status != ORIEL_OK)
 		return status;
 	return ori_mesh_open(comm, join->mesh);
@@ -209,12 +209,12 @@ static enum oriel_status comm_read_joins(struct oriel_comm *comm, const struct c
 					&comm->hosts[peer]);
 		if (status != ORIEL_OK)
 			return status;
-		comm->doors[peer] = joins[peer].door;
+		comm->doors[peer] = joins[peer].listen;
 	}
 	for (peer = 0; peer < comm->size && !is_needed; peer++)
 		is_needed = comm_is_elsewhere(&comm->hosts[peer], &comm->hosts[comm->rank]);
 	if (!is_needed)
-		comm_close_door(comm);
+		comm_close_listener(comm);
 	status = ori_comm_select(comm);
 	return status == ORIEL_OK ? ori_comm_gpu_publish(comm) : status;
 }
@@ -311,11 +311,11 @@ static void comm_free(struct oriel_comm *comm)
 	for (peer = 0; comm->reasons && peer < comm->size; peer++)
 		free(comm->reasons[peer]);
 	ori_comm_gpu_close(comm);
-	ori_ways_close(&comm->gpu_ways, comm->size);
+	ori_paths_close(&comm->gpu_ways, comm->size);
 	ori_mem_unref(comm->control_mem);
 	if (comm->door >= 0)
 		close(comm->door);
-	comm_close_door(comm);
+	comm_close_listener(comm);
 	pthread_mutex_destroy(&comm->p2p_lock);
 	pthread_mutex_destroy(&comm->engine_lock);
 	free(comm->doors);
@@ -343,8 +343,8 @@ static struct oriel_comm *comm_alloc(const struct oriel_bootstrap *bootstrap)
 	pthread_mutex_init(&comm->engine_lock, NULL);
 	comm->bootstrap = *bootstrap;
 	comm->has_interrupt =
-		bootstrap->ops->size >= OPS_END(interrupt) && bootstrap->ops->interrupt;
-	comm->has_at_fault = bootstrap->ops->size >= OPS_END(at_fault) && bootstrap->ops->at_fault;
+		bootstrap->ops->size >= OPS_SIZE(interrupt) && bootstrap->ops->interrupt;
+	comm->has_at_fault = bootstrap->ops->size >= OPS_SIZE(at_fault) && bootstrap->ops->at_fault;
 	comm->rank = bootstrap->rank;
 	comm->size = size;
 	comm->hosts = calloc(size, sizeof(*comm->hosts));
@@ -471,12 +471,12 @@ void oriel_comm_destroy(struct oriel_comm *comm)
 	if (!ori_handle_may_end(comm, ORI_HANDLE_COMM, __func__) || comm_has_children(comm))
 		return;
 	/* Beats that are under way when a peer closes its end would look like its death. */
-	ori_heartbeat_quiet(comm);
+	ori_heartbeat_stop(comm);
 	/* That it was broken before is no news, here and where windows and regions go. */
 	is_orderly = ori_comm_is_well(comm) && comm_is_left_by_all(comm, &is_met_again);
 	if (!is_orderly) {
 		ori_comm_pass_on(comm);
-		ori_heartbeat_settle(comm);
+		ori_heartbeat_await_reports(comm);
 	}
 	/* Jobs use ends of p2p. */
 	if (comm->close_engine)

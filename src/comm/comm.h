@@ -78,7 +78,7 @@ struct ori_control {
 };
 
 /* How the others are reached, for one kind of memory. */
-struct ori_ways {
+struct ori_paths {
 	struct oriel_dev_rank *of; /* [size] */
 	uint32_t *domain;          /* [domain_size] */
 	char **reasons;            /* [size], why each path */
@@ -122,27 +122,27 @@ struct oriel_comm {
 	bool is_oversubscribed; /* more threads that poll here than CPUs: see ori_comm_count() */
 
 	struct ori_mem *control_mem;
-	struct ori_control *control;  /* this rank's */
-	struct ori_mapping *peers;    /* [size], control segments; address NULL if not mapped */
-	bool is_mapped_whole;         /* the domain is the job: gathers go through memory */
-	struct ori_mesh *mesh;        /* sockets to mapped peers in other processes */
-	unsigned rails;               /* adapters of each rank; the same on all ranks */
-	struct ori_rdma *rdma;        /* NULL: no peer is reached by it */
-	struct ori_rdma_link **links; /* [size], NULL where the path is another */
-	struct ori_links_rank *ranks; /* [size], where links to them lead; NULL without rdma */
-	bool is_lazy;                 /* a link is made at its first use */
-	bool is_disordered;           /* windows were destroyed in different orders */
-	bool is_linked_whole;         /* all links are made; the same on all ranks */
-	struct ori_heartbeat *pulse;  /* NULL: no peer is reached by rdma */
-	unsigned *expected;           /* [size], descriptors in an exchange; links to make */
-	void *records;                /* [size] of at most ORI_RECORD_BYTES, for gathers */
+	struct ori_control *control;     /* this rank's */
+	struct ori_mapping *peers;       /* [size], control segments; address NULL if not mapped */
+	bool is_mapped_whole;            /* the domain is the job: gathers go through memory */
+	struct ori_mesh *mesh;           /* sockets to mapped peers in other processes */
+	unsigned rails;                  /* adapters of each rank; the same on all ranks */
+	struct ori_rdma *rdma;           /* NULL: no peer is reached by it */
+	struct ori_rdma_link **links;    /* [size], NULL where the path is another */
+	struct ori_links_rank *ranks;    /* [size], where links to them lead; NULL without rdma */
+	bool is_lazy;                    /* a link is made at its first use */
+	bool is_disordered;              /* windows were destroyed in different orders */
+	bool is_linked_whole;            /* all links are made; the same on all ranks */
+	struct ori_heartbeat *heartbeat; /* NULL: no peer is reached by rdma */
+	unsigned *expected;              /* [size], descriptors in an exchange; links to make */
+	void *records;                   /* [size] of at most ORI_RECORD_BYTES, for gathers */
 
 	struct ori_gpu *gpu;            /* NULL: windows lie in host memory */
-	struct ori_ways gpu_ways;       /* those above, wider where a fabric joins nodes */
+	struct ori_paths gpu_ways;      /* those above, wider where a fabric joins nodes */
 	struct ori_gpu_program program; /* kernels/kernels.h; empty: built without */
 	struct ori_mem *gpu_ranks;      /* @gpu_ways for kernels */
 	struct ori_gpu_notes *notes;    /* where kernels leave what they refuse */
-	bool is_blame_told;             /* of the watcher */
+	bool is_blame_reported;         /* of the watcher */
 
 	struct ori_door *doors;   /* [size] */
 	int door, door_tcp;       /* this rank's listen, if not -1, until the hub has them */
@@ -255,7 +255,7 @@ bool ori_links_is_connected(const struct oriel_comm *comm, unsigned peer);
 /* By which rail the link to @peer goes, if there is one. */
 unsigned ori_links_rail(const struct oriel_comm *comm, unsigned peer);
 /* What @peer's adapter at the other end of their link is called in addresses. */
-const struct ori_hca_qp_address *ori_links_adapter(const struct oriel_comm *comm, unsigned peer);
+const struct ori_hca_qp_address *ori_links_peer_hca(const struct oriel_comm *comm, unsigned peer);
 /* Look once for trouble; breaks @comm if there is any. */
 void ori_links_watch(struct oriel_comm *comm);
 /* @comm is broken: the adapters let go of all memory that users gave it. */
@@ -290,9 +290,9 @@ void ori_heartbeat_join(struct oriel_comm *comm, unsigned peer, const struct ori
 /* One look of the watcher; true if the next one should be soon. */
 bool ori_heartbeat_watch(struct oriel_comm *comm);
 /* No beat is sent any more, or under way, after at most a second: peers may go. */
-void ori_heartbeat_quiet(struct oriel_comm *comm);
+void ori_heartbeat_stop(struct oriel_comm *comm);
 /* Wait until all have been told what broke @comm, at most a second. */
-void ori_heartbeat_settle(struct oriel_comm *comm);
+void ori_heartbeat_await_reports(struct oriel_comm *comm);
 /* Links and watcher are gone. */
 void ori_heartbeat_close(struct oriel_comm *comm);
 
@@ -302,7 +302,7 @@ bool ori_comm_is_foreign(const struct oriel_comm *comm, unsigned peer);
 /* The path to @peer for windows on a GPU, which @comm has. */
 enum oriel_path ori_comm_gpu_path(const struct oriel_comm *comm, unsigned peer);
 /* Is @peer's memory mapped by an NVLink fabric alone, so that no descriptor can come? */
-bool ori_comm_is_far(const struct oriel_comm *comm, unsigned peer);
+bool ori_comm_is_fabric_peer(const struct oriel_comm *comm, unsigned peer);
 
 /* Of each rank so many threads poll: do they have a CPU each? */
 void ori_comm_count(struct oriel_comm *comm, unsigned threads);
@@ -314,7 +314,7 @@ uint64_t ori_comm_half_timeout(const struct oriel_comm *comm);
 
 /* select.c: paths, reasons and domains from the hosts. Local. */
 enum oriel_status ori_comm_select(struct oriel_comm *comm);
-void ori_ways_close(struct ori_ways *ways, unsigned size);
+void ori_paths_close(struct ori_paths *paths, unsigned size);
 
 /* health.c: called when the health is read for the host. */
 void ori_health_read(const struct oriel_comm *comm, struct oriel_health *health);

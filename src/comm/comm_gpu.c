@@ -149,11 +149,12 @@ void ori_comm_gpu_collect(struct ori_control *control)
 
 void ori_comm_gpu_watch(struct oriel_comm *comm)
 {
-	if (!comm->gpu || !comm->control || comm->is_blame_told || !gpu_has_blamed(comm->control))
+	if (!comm->gpu || !comm->control || comm->is_blame_reported ||
+	    !gpu_has_blamed(comm->control))
 		return;
 	ori_comm_gpu_collect(comm->control);
 	ori_comm_pass_on(comm);
-	comm->is_blame_told = true;
+	comm->is_blame_reported = true;
 }
 
 static struct oriel_dev_fault *notes_records(const struct ori_gpu_notes *notes)

@@ -14,7 +14,7 @@
 struct connect_word {
 	uint32_t version; /* ORI_COMM_WIRE */
 	int32_t status;   /* enum oriel_status */
-	struct ori_rdma_end end;
+	struct ori_rdma_qps qps;
 };
 
 static_assert(sizeof(struct connect_word) == 32, "struct connect_word goes over the wire");
@@ -60,10 +60,10 @@ static uint64_t connect_left(const struct connect_call *c)
 }
 
 /* Tell @peer how this rank has fared, also when badly: it is waiting for that. */
-static void connect_say(struct connect_call *c, unsigned peer, const struct ori_rdma_end *end)
+static void connect_send(struct connect_call *c, unsigned peer, const struct ori_rdma_qps *qps)
 {
 	const struct oriel_bootstrap *b = &c->comm->bootstrap;
-	struct connect_word word = {ORI_COMM_WIRE, c->status, *end};
+	struct connect_word word = {ORI_COMM_WIRE, c->status, *qps};
 	enum oriel_status status;
 
 	connect_enter(c);
@@ -87,7 +87,7 @@ static enum oriel_status connect_check(const struct connect_word *word, unsigned
 			oriel_status_text((enum oriel_status)word->status));
 }
 
-static void connect_hear(struct connect_call *c, unsigned peer, struct ori_rdma_end *end)
+static void connect_receive(struct connect_call *c, unsigned peer, struct ori_rdma_qps *qps)
 {
 	const struct oriel_bootstrap *b = &c->comm->bootstrap;
 	struct connect_word word;
@@ -99,51 +99,51 @@ static void connect_hear(struct connect_call *c, unsigned peer, struct ori_rdma_
 	if (status == ORIEL_OK)
 		status = connect_check(&word, peer);
 	if (status == ORIEL_OK)
-		*end = word.end;
+		*qps = word.qps;
 	else
 		connect_fail(c, peer, status);
 }
 
 static void connect_open(struct connect_call *c, unsigned peer)
 {
-	struct ori_rdma_end end = {0};
+	struct ori_rdma_qps qps = {0};
 	enum oriel_status status;
 
 	if (c->status == ORIEL_OK) {
-		status = ori_rdma_link_open(c->comm->links[peer], &end);
+		status = ori_rdma_link_open(c->comm->links[peer], &qps);
 		if (status != ORIEL_OK)
 			connect_fail(c, peer, status);
 	}
-	connect_say(c, peer, &end);
+	connect_send(c, peer, &qps);
 }
 
 static void connect_join(struct connect_call *c, unsigned peer)
 {
-	struct ori_rdma_end end;
+	struct ori_rdma_qps qps;
 	enum oriel_status status;
 
-	connect_hear(c, peer, &end);
+	connect_receive(c, peer, &qps);
 	if (c->status != ORIEL_OK)
 		return;
-	status =
-		ori_rdma_link_connect(c->comm->links[peer], ori_links_adapter(c->comm, peer), &end);
+	status = ori_rdma_link_connect(c->comm->links[peer], ori_links_peer_hca(c->comm, peer),
+				       &qps);
 	if (status != ORIEL_OK)
 		connect_fail(c, peer, status);
 }
 
 static void connect_greet(struct connect_call *c, unsigned peer)
 {
-	struct ori_rdma_end none = {0};
+	struct ori_rdma_qps none = {0};
 
-	connect_say(c, peer, &none);
+	connect_send(c, peer, &none);
 }
 
 /* What comes to a queue that is not connected is lost: not before the peer is ready. */
 static void connect_begin(struct connect_call *c, unsigned peer)
 {
-	struct ori_rdma_end none;
+	struct ori_rdma_qps none;
 
-	connect_hear(c, peer, &none);
+	connect_receive(c, peer, &none);
 	if (c->status == ORIEL_OK)
 		ori_links_begin(c->comm, peer);
 	else

@@ -267,7 +267,7 @@ static bool verdict_is_consequence(int32_t status)
 }
 
 /* The failure of @owner, which is a peer's word: a number and characters of any kind. */
-static enum oriel_status verdict_tell(const struct ori_verdict *v, unsigned owner, unsigned rank)
+static enum oriel_status verdict_fail(const struct ori_verdict *v, unsigned owner, unsigned rank)
 {
 	char text[ORI_VERDICT_TEXT];
 	size_t i;
@@ -309,7 +309,7 @@ enum oriel_status ori_verdict_judge(const void *verdicts, size_t stride, unsigne
 			owner = peer;
 		}
 	}
-	return worst ? verdict_tell(worst, owner, rank) : ORIEL_OK;
+	return worst ? verdict_fail(worst, owner, rank) : ORIEL_OK;
 }
 
 enum oriel_status ori_comm_agree(struct oriel_comm *comm, enum ori_call call,

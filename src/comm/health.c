@@ -139,7 +139,7 @@ static void health_finish(struct oriel_dev_fault *health, unsigned writer)
  * is awaited: who has just failed, and found that somebody else was first, must not
  * hear that all is well.
  */
-static bool health_is_told(const struct oriel_comm *comm)
+static bool health_has_record(const struct oriel_comm *comm)
 {
 	struct oriel_dev_fault *health = &comm->control->health;
 	uint64_t deadline = 0;
@@ -171,7 +171,7 @@ void ori_health_read(const struct oriel_comm *comm, struct oriel_health *health)
 	health->rank = -1;
 	health->finder = comm->rank;
 	health->reason = "";
-	if (!health_is_told(comm))
+	if (!health_has_record(comm))
 		return;
 	health->status = fault->status < 0 ? (enum oriel_status)fault->status : ORIEL_ERR_PROTOCOL;
 	health->what = ori_what_name(fault->what);
@@ -247,7 +247,7 @@ static size_t health_own_access_text(const struct oriel_health *h, const char *q
 }
 
 /* Of what is not about a window. */
-static size_t health_comm_text(const struct oriel_health *h, const char *who, char *buffer,
+static size_t health_comm_text(const struct oriel_health *h, const char *peer, char *buffer,
 			       size_t length)
 {
 	char queue[200];
@@ -256,7 +256,7 @@ static size_t health_comm_text(const struct oriel_health *h, const char *who, ch
 	if (health_is_own_access(h))
 		return health_own_access_text(h, queue, buffer, length);
 	if (strcmp(h->what, ori_what_name(ORIEL_DEV_ABORT)) == 0)
-		return (size_t)snprintf(buffer, length, "aborted by%s", who);
+		return (size_t)snprintf(buffer, length, "aborted by%s", peer);
 	if (strcmp(h->what, ori_what_name(ORIEL_DEV_LOST)) == 0 && h->rank < 0)
 		return (size_t)snprintf(buffer, length,
 					"a rank has gone while it told what had failed");
@@ -267,10 +267,10 @@ static size_t health_comm_text(const struct oriel_health *h, const char *who, ch
 		return (size_t)snprintf(buffer, length, "rank %d has gone without the others: %s",
 					h->rank, queue);
 	return (size_t)snprintf(buffer, length, "%s %s%s failed: %s", h->what,
-				h->queue ? "to" : "with", h->rank < 0 ? " the ranks" : who, queue);
+				h->queue ? "to" : "with", h->rank < 0 ? " the ranks" : peer, queue);
 }
 
-static size_t health_window_text(const struct oriel_health *h, const char *who, char *buffer,
+static size_t health_window_text(const struct oriel_health *h, const char *peer, char *buffer,
 				 size_t length)
 {
 	/* Of a barrier: oriel_dev_blame_arrival(). */
@@ -281,25 +281,25 @@ static size_t health_window_text(const struct oriel_health *h, const char *who, 
 			"for "
 			"its last arrival, which a limit had ended: continue such a call with a "
 			"limit of its own, or with the call that only waits",
-			h->what, who, h->object, h->id);
+			h->what, peer, h->object, h->id);
 	return (size_t)
 		snprintf(buffer, length,
 			 "%s waited %.1f s in vain for%s: window %u, id %u, expected %" PRIu64
 			 ", seen %" PRIu64,
-			 h->what, (double)h->age_ns / 1e9, h->rank < 0 ? " all ranks" : who,
+			 h->what, (double)h->age_ns / 1e9, h->rank < 0 ? " all ranks" : peer,
 			 h->object, h->id, h->expected, h->seen);
 }
 
 size_t oriel_health_text(const struct oriel_health *h, char *buffer, size_t length)
 {
-	char who[48] = "";
+	char peer[48] = "";
 
 	if (h->status == ORIEL_OK)
 		return (size_t)snprintf(buffer, length, "all is well");
 	if (h->rank >= 0)
-		snprintf(who, sizeof(who), " rank %d (%s)", h->rank, oriel_path_name(h->path));
-	return h->object ? health_window_text(h, who, buffer, length)
-			 : health_comm_text(h, who, buffer, length);
+		snprintf(peer, sizeof(peer), " rank %d (%s)", h->rank, oriel_path_name(h->path));
+	return h->object ? health_window_text(h, peer, buffer, length)
+			 : health_comm_text(h, peer, buffer, length);
 }
 
 /* Members of a failed queue; none where no queue failed. */
@@ -338,7 +338,7 @@ bool ori_comm_is_well(const struct oriel_comm *comm)
 	/* Before the control segment exists there is nothing to be broken. */
 	if (!comm->control)
 		return true;
-	return !health_is_told(comm);
+	return !health_has_record(comm);
 }
 
 /* Is it another rank's story, which its text alone does not say? */
@@ -456,5 +456,5 @@ void oriel_comm_abort(struct oriel_comm *comm, const char *why)
 		why ? why : "no reason given");
 	ori_comm_break_all(comm, ORIEL_ERR_ABORTED, ORIEL_DEV_ABORT, comm->rank);
 	/* Who aborts may exit at once. */
-	ori_heartbeat_settle(comm);
+	ori_heartbeat_await_reports(comm);
 }

@@ -165,8 +165,8 @@ static void test_who_dies_while_he_tells_is_not_awaited_for_ever(void **state)
 }
 
 /* Rank 2 tells rank 0, which it can do to the second word; what is behind is not its to write. */
-static void tell_and_die(struct oriel_comm *comm, struct ori_mapping *peers, char *behind,
-			 size_t length)
+static void report_and_exit(struct oriel_comm *comm, struct ori_mapping *peers, char *behind,
+			    size_t length)
 {
 	static const struct rlimit no_core;
 
@@ -198,7 +198,7 @@ static void test_who_dies_while_he_tells_a_peer_is_named(void **state)
 	child = fork();
 	assert_true(child >= 0);
 	if (child == 0)
-		tell_and_die(comm, peers, memory + page, length - page);
+		report_and_exit(comm, peers, memory + page, length - page);
 	assert_int_equal(waitpid(child, &how, 0), child);
 	assert_true(WIFSIGNALED(how) && WTERMSIG(how) == SIGSEGV);
 

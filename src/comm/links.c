@@ -15,10 +15,10 @@
 
 /* Where links to a rank lead. Goes over the wire as it is. */
 struct ori_links_rank {
-	struct ori_hca_qp_address adapters[ORIEL_DEV_RAILS]; /* without the number of any queue */
+	struct ori_hca_qp_address hcas[ORIEL_DEV_RAILS]; /* without the number of any queue */
 	struct oriel_dev_keys box_rkeys; /* of the rows where peers say what broke them */
 	uint32_t kind;                   /* enum ori_adapters */
-	uint32_t is_late;                /* 1: see ori_rdma_is_unordered() */
+	uint32_t is_unordered;           /* 1: see ori_rdma_is_unordered() */
 };
 
 /* What ranks tell each other of their adapters. Goes over the wire as it is. */
@@ -139,9 +139,9 @@ static enum oriel_status links_introduce(struct oriel_comm *comm, enum ori_adapt
 	ori_verdict_fill(&mine.verdict, ORI_CALL_COMM_CREATE, status);
 	if (status == ORIEL_OK && comm->rdma) {
 		for (rail = 0; rail < comm->rails; rail++)
-			ori_rdma_describe(comm->rdma, rail, &mine.rank.adapters[rail]);
+			ori_rdma_describe(comm->rdma, rail, &mine.rank.hcas[rail]);
 		mine.rank.box_rkeys = *ori_heartbeat_rkeys(comm);
-		mine.rank.is_late = ori_rdma_is_unordered(comm->rdma);
+		mine.rank.is_unordered = ori_rdma_is_unordered(comm->rdma);
 	}
 	status = ori_comm_gather(comm, ORI_CALL_COMM_CREATE, &mine, comm->records, sizeof(mine));
 	if (status == ORIEL_OK)
@@ -151,7 +151,7 @@ static enum oriel_status links_introduce(struct oriel_comm *comm, enum ori_adapt
 		status = ori_choices_agree(&records->rank.kind, sizeof(*records), comm->size);
 	for (peer = 0; peer < comm->size && status == ORIEL_OK && comm->ranks; peer++) {
 		comm->ranks[peer] = records[peer].rank;
-		if (comm->links[peer] && records[peer].rank.is_late)
+		if (comm->links[peer] && records[peer].rank.is_unordered)
 			ori_rdma_link_set_unordered(comm->links[peer]);
 	}
 	return status;
@@ -163,19 +163,19 @@ static bool links_is_missing(const struct oriel_comm *comm, unsigned peer)
 }
 
 /* This rank's ends of the links that are not connected. */
-static enum oriel_status links_open_ends(struct oriel_comm *comm, struct ori_rdma_end *ends)
+static enum oriel_status links_open_qps(struct oriel_comm *comm, struct ori_rdma_qps *qps)
 {
 	enum oriel_status status = ORIEL_OK;
 	unsigned peer;
 
 	for (peer = 0; peer < comm->size && status == ORIEL_OK; peer++)
 		if (links_is_missing(comm, peer))
-			status = ori_rdma_link_open(comm->links[peer], &ends[peer]);
+			status = ori_rdma_link_open(comm->links[peer], &qps[peer]);
 	return status;
 }
 
 /* Row @peer of @all is that rank's ends of its links to everybody. */
-static enum oriel_status links_connect_ends(struct oriel_comm *comm, const struct ori_rdma_end *all)
+static enum oriel_status links_connect_qps(struct oriel_comm *comm, const struct ori_rdma_qps *all)
 {
 	enum oriel_status status = ORIEL_OK;
 	unsigned peer;
@@ -184,13 +184,13 @@ static enum oriel_status links_connect_ends(struct oriel_comm *comm, const struc
 		if (links_is_missing(comm, peer))
 			status =
 				ori_rdma_link_connect(comm->links[peer],
-						      ori_links_adapter(comm, peer),
+						      ori_links_peer_hca(comm, peer),
 						      &all[(size_t)peer * comm->size + comm->rank]);
 	return status;
 }
 
-static enum oriel_status links_exchange_ends(struct oriel_comm *comm, enum ori_call call,
-					     struct ori_rdma_end *mine, struct ori_rdma_end *all)
+static enum oriel_status links_exchange_qps(struct oriel_comm *comm, enum ori_call call,
+					    struct ori_rdma_qps *mine, struct ori_rdma_qps *all)
 {
 	size_t row = comm->size * sizeof(*mine);
 	enum oriel_status status = ORIEL_OK;
@@ -198,18 +198,18 @@ static enum oriel_status links_exchange_ends(struct oriel_comm *comm, enum ori_c
 	if (!mine || !all)
 		status = ori_fail(ORIEL_ERR_NOMEM, "no memory for links to %u ranks", comm->size);
 	else
-		status = links_open_ends(comm, mine);
+		status = links_open_qps(comm, mine);
 	status = ori_comm_agree(comm, call, status);
 	if (status == ORIEL_OK)
 		status = ori_comm_gather(comm, call, mine, all, row);
 	if (status == ORIEL_OK)
-		status = ori_comm_agree(comm, call, links_connect_ends(comm, all));
+		status = ori_comm_agree(comm, call, links_connect_qps(comm, all));
 	return status;
 }
 
 enum oriel_status ori_links_connect_all(struct oriel_comm *comm, enum ori_call call)
 {
-	struct ori_rdma_end *mine, *all;
+	struct ori_rdma_qps *mine, *all;
 	enum oriel_status status;
 	unsigned peer;
 
@@ -218,7 +218,7 @@ enum oriel_status ori_links_connect_all(struct oriel_comm *comm, enum ori_call c
 		return ORIEL_OK;
 	mine = calloc(comm->size, sizeof(*mine));
 	all = calloc((size_t)comm->size * comm->size, sizeof(*all));
-	status = links_exchange_ends(comm, call, mine, all);
+	status = links_exchange_qps(comm, call, mine, all);
 	for (peer = 0; peer < comm->size; peer++) {
 		if (!links_is_missing(comm, peer))
 			continue;
@@ -259,9 +259,9 @@ bool ori_links_is_connected(const struct oriel_comm *comm, unsigned peer)
 	return comm->of[peer].path != ORIEL_PATH_RDMA || ori_rdma_link_is_ready(comm->links[peer]);
 }
 
-const struct ori_hca_qp_address *ori_links_adapter(const struct oriel_comm *comm, unsigned peer)
+const struct ori_hca_qp_address *ori_links_peer_hca(const struct oriel_comm *comm, unsigned peer)
 {
-	return &comm->ranks[peer].adapters[ori_links_rail(comm, peer)];
+	return &comm->ranks[peer].hcas[ori_links_rail(comm, peer)];
 }
 
 /* Whose link @event is of, and what it means; ORIEL_DEV_NO_RANK if of none. */
@@ -279,7 +279,7 @@ static unsigned links_explain(const struct oriel_comm *comm, const struct ori_rd
 	return ORIEL_DEV_NO_RANK;
 }
 
-static void links_hear(struct oriel_comm *comm)
+static void links_poll_events(struct oriel_comm *comm)
 {
 	struct oriel_dev_fault record;
 	struct ori_rdma_event event;
@@ -307,7 +307,7 @@ void ori_links_watch(struct oriel_comm *comm)
 		    found.status == ORIEL_OK)
 			found = record;
 	/* What the adapter tells came before what was found, and says more than "flushed". */
-	links_hear(comm);
+	links_poll_events(comm);
 	if (found.status != ORIEL_OK)
 		ori_comm_break_for(comm, &found);
 }

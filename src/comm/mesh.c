@@ -20,7 +20,7 @@
 
 enum mesh_word {
 	MESH_FILES = 'F',  /* descriptors come with it */
-	MESH_REFUSE = 'R', /* the peer has failed and gives none */
+	MESH_FAILED = 'R', /* the peer has failed and gives none */
 	MESH_BYE = 'B',    /* the peer leaves in good order; a byte alone */
 };
 
@@ -117,21 +117,21 @@ static enum oriel_status mesh_answer(struct oriel_comm *comm, unsigned *missing,
 {
 	struct mesh_hello hello;
 	enum oriel_status status;
-	struct ucred who;
+	struct ucred cred;
 	unsigned none;
 	int fd;
 
-	status = ori_fdsock_accept(comm->mesh->listener, deadline, &fd, &who);
+	status = ori_fdsock_accept(comm->mesh->listener, deadline, &fd, &cred);
 	if (status != ORIEL_OK)
 		return status;
 	status = ORIEL_ERR_AUTH;
-	if (mesh_awaits(comm, who.pid))
+	if (mesh_awaits(comm, cred.pid))
 		status = ori_fdsock_recv(fd, &hello, sizeof(hello), NULL, 0, &none, deadline);
 	if (status != ORIEL_OK || hello.version != ORI_COMM_WIRE || hello.rank <= comm->rank ||
 	    hello.rank >= comm->size || !ori_comm_is_foreign(comm, hello.rank) ||
-	    (pid_t)comm->hosts[hello.rank].pid != who.pid || comm->mesh->fd[hello.rank] >= 0) {
+	    (pid_t)comm->hosts[hello.rank].pid != cred.pid || comm->mesh->fd[hello.rank] >= 0) {
 		ori_log(ORIEL_LOG_WARN, "rank %u: dropped a connection of process %d", comm->rank,
-			(int)who.pid);
+			(int)cred.pid);
 		close(fd);
 		/* Strangers of this user may come without an end as well. */
 		if (ori_deadline_passed(deadline))
@@ -241,7 +241,7 @@ enum oriel_status ori_mesh_watch(struct oriel_comm *comm)
 
 	for (peer = 0; peer < comm->size; peer++)
 		count += mesh->fd[peer] >= 0;
-	if (!count && !comm->pulse && !comm->gpu)
+	if (!count && !comm->heartbeat && !comm->gpu)
 		return ORIEL_OK;
 	watch = calloc(1, sizeof(*watch) + (comm->size + 1) * sizeof(watch->fd[0]));
 	if (!watch)
@@ -276,14 +276,14 @@ err_free_watch:
 }
 
 static enum oriel_status mesh_give(struct oriel_comm *comm, unsigned peer, const int *fds,
-				   unsigned count, enum oriel_status so_far, uint64_t deadline)
+				   unsigned count, enum oriel_status before, uint64_t deadline)
 {
-	struct mesh_message message = {so_far == ORIEL_OK ? MESH_FILES : MESH_REFUSE,
+	struct mesh_message message = {before == ORIEL_OK ? MESH_FILES : MESH_FAILED,
 				       {0},
 				       comm->exchanges};
 
 	return ori_fdsock_send(comm->mesh->fd[peer], &message, sizeof(message), fds,
-			       so_far == ORIEL_OK ? count : 0, deadline);
+			       before == ORIEL_OK ? count : 0, deadline);
 }
 
 static void mesh_close_fds(const int *fds, unsigned count)
@@ -300,28 +300,28 @@ static enum oriel_status mesh_receive(struct oriel_comm *comm, unsigned peer, in
 {
 	struct mesh_message message;
 	enum oriel_status status;
-	unsigned came;
+	unsigned received;
 
 	for (;;) {
 		status = ori_fdsock_recv(comm->mesh->fd[peer], &message, sizeof(message), fds,
-					 ORI_MESH_FDS, &came, deadline);
+					 ORI_MESH_FDS, &received, deadline);
 		if (status != ORIEL_OK)
 			return ori_fail(status, "descriptors of rank %u: %s", peer,
 					oriel_last_error());
 		if (message.exchange == comm->exchanges)
 			break;
-		mesh_close_fds(fds, came);
+		mesh_close_fds(fds, received);
 		if (message.exchange > comm->exchanges)
 			return ori_fail(ORIEL_ERR_PROTOCOL, "rank %u is at exchange %u, not %u",
 					peer, message.exchange, comm->exchanges);
 	}
-	if (message.word == MESH_FILES && came == expected)
+	if (message.word == MESH_FILES && received == expected)
 		return ORIEL_OK;
-	mesh_close_fds(fds, came);
-	if (message.word == MESH_REFUSE)
+	mesh_close_fds(fds, received);
+	if (message.word == MESH_FAILED)
 		return ori_fail(ORIEL_ERR_PROTOCOL, "rank %u has failed and shares nothing", peer);
-	return ori_fail(ORIEL_ERR_PROTOCOL, "rank %u sent %u descriptors instead of %u", peer, came,
-			expected);
+	return ori_fail(ORIEL_ERR_PROTOCOL, "rank %u sent %u descriptors instead of %u", peer,
+			received, expected);
 }
 
 static enum oriel_status mesh_take_from(struct oriel_comm *comm, unsigned peer, unsigned expected,

@@ -33,19 +33,19 @@ enum oriel_status ori_share_register(struct oriel_comm *comm, void *address, siz
 static enum oriel_status share_adopt(struct oriel_comm *comm, const struct ori_piece *piece,
 				     struct ori_mem **mem, uint64_t *offset)
 {
-	struct ori_gpu_memory_info place = {.kind = ORI_GPU_PAGEABLE};
+	struct ori_gpu_memory_info info = {.kind = ORI_GPU_PAGEABLE};
 	enum oriel_status status = ORIEL_OK;
 
 	if (comm->gpu)
-		status = comm->gpu->ops->query(comm->gpu, piece->address, &place);
+		status = comm->gpu->ops->query(comm->gpu, piece->address, &info);
 	if (status != ORIEL_OK)
 		return status;
-	if (place.kind == ORI_GPU_PAGEABLE && piece->use == ORI_USE_GPU)
+	if (info.kind == ORI_GPU_PAGEABLE && piece->use == ORI_USE_GPU)
 		return ori_fail(ORIEL_ERR_INVALID,
 				"%p is host memory, which kernels do not reach: a window in GPU "
 				"memory takes memory of a GPU, of oriel_memory_alloc(), or pinned",
 				piece->address);
-	if (place.kind == ORI_GPU_PAGEABLE || place.kind == ORI_GPU_PINNED)
+	if (info.kind == ORI_GPU_PAGEABLE || info.kind == ORI_GPU_PINNED)
 		return ORIEL_AGAIN;
 	return ori_mem_open_external(comm->gpu, piece->address, piece->length, mem, offset);
 }
@@ -139,7 +139,7 @@ void ori_share_unregister(struct oriel_comm *comm, struct ori_rdma_mr *mr)
 	if (!mr)
 		return;
 	/* A peer that found its key gone would take that for the cause. */
-	ori_heartbeat_settle(comm);
+	ori_heartbeat_await_reports(comm);
 	ori_rdma_unregister(comm->rdma, mr);
 }
 
@@ -195,7 +195,7 @@ static enum oriel_status share_take(void *context, unsigned peer, const int *fds
  * The same from a rank on another node of the fabric. Host memory is the
  * adapter's to reach, and no kernel's.
  */
-static enum oriel_status share_take_far(const struct share_import *s, unsigned peer)
+static enum oriel_status share_take_fabric(const struct share_import *s, unsigned peer)
 {
 	const struct ori_offer *offer = share_offer_of(s, peer);
 	enum oriel_status status = ORIEL_OK;
@@ -242,8 +242,8 @@ static enum oriel_status share_take_all(struct share_import *s, const int *fds, 
 		    !ori_comm_is_foreign(comm, peer))
 			status = share_take(s, peer, NULL);
 	for (peer = 0; peer < comm->size && status == ORIEL_OK; peer++)
-		if (ori_comm_is_far(comm, peer))
-			status = share_take_far(s, peer);
+		if (ori_comm_is_fabric_peer(comm, peer))
+			status = share_take_fabric(s, peer);
 	exchanged = ori_mesh_exchange(comm, fds, files, comm->expected, share_take, s);
 	return status == ORIEL_OK ? exchanged : status;
 }

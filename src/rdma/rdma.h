@@ -87,19 +87,19 @@ const struct oriel_dev_keys *ori_rdma_whole_lkeys(const struct ori_rdma *rdma);
 
 /* Where the adapter of @rail is found: what the addresses of all its queues have in common. */
 void ori_rdma_describe(const struct ori_rdma *rdma, unsigned rail,
-		       struct ori_hca_qp_address *adapter);
+		       struct ori_hca_qp_address *hca_address);
 
 /* The queues of one end of a link, for the other end. Goes over the wire as it is. */
-struct ori_rdma_end {
+struct ori_rdma_qps {
 	uint32_t main_qpn;
 	uint32_t main_psn;
-	uint32_t pulse_qpn;
-	uint32_t pulse_psn;
+	uint32_t heartbeat_qpn;
+	uint32_t heartbeat_psn;
 	uint32_t kernel_qpn; /* 0: no kernels post at this end */
 	uint32_t kernel_psn;
 };
 
-static_assert(sizeof(struct ori_rdma_end) == 24, "goes over the wire");
+static_assert(sizeof(struct ori_rdma_qps) == 24, "goes over the wire");
 
 /*
  * A link of @rail to rank @peer (for records only), which has no queues and
@@ -112,18 +112,18 @@ enum oriel_status ori_rdma_link_create(struct ori_rdma *rdma, unsigned peer, uns
 /* Memory of the peer is late, see ori_rdma_is_unordered(). Before it is opened. */
 void ori_rdma_link_set_unordered(struct ori_rdma_link *link);
 
-/* Make its queues; @end is for the other end. On failure there are none. */
-enum oriel_status ori_rdma_link_open(struct ori_rdma_link *link, struct ori_rdma_end *end);
+/* Make its queues; @qps is for the other end. On failure there are none. */
+enum oriel_status ori_rdma_link_open(struct ori_rdma_link *link, struct ori_rdma_qps *qps);
 
 /*
- * Join the queues to @end, which the other end has opened on @adapter, that of
+ * Join the queues to @qps, which the other end has opened on @hca_address, that of
  * the same rail. Nobody
  * may post before the other end has done it too: what comes there earlier is
  * lost, and sent again only so often.
  */
 enum oriel_status ori_rdma_link_connect(struct ori_rdma_link *link,
-					const struct ori_hca_qp_address *adapter,
-					const struct ori_rdma_end *end);
+					const struct ori_hca_qp_address *hca_address,
+					const struct ori_rdma_qps *qps);
 
 /* Both ends have connected: whoever looks at the link may post. */
 void ori_rdma_link_begin(struct ori_rdma_link *link);

@@ -23,13 +23,13 @@ struct ori_rdma_heartbeat {
 
 /* On failure the caller closes it. */
 enum oriel_status ori_rdma_heartbeat_open(const struct ori_hca_ops *ops, struct ori_hca *hca,
-					  struct ori_rdma_heartbeat *pulse);
-enum oriel_status ori_rdma_heartbeat_connect(const struct ori_rdma_heartbeat *pulse,
+					  struct ori_rdma_heartbeat *heartbeat);
+enum oriel_status ori_rdma_heartbeat_connect(const struct ori_rdma_heartbeat *heartbeat,
 					     const struct ori_hca_qp_address *peer);
-void ori_rdma_heartbeat_close(struct ori_rdma_heartbeat *pulse);
+void ori_rdma_heartbeat_close(struct ori_rdma_heartbeat *heartbeat);
 
 /* Look once how far it has come. */
-void ori_rdma_heartbeat_progress(struct ori_rdma_heartbeat *pulse);
+void ori_rdma_heartbeat_progress(struct ori_rdma_heartbeat *heartbeat);
 
 /* What the host writes for itself is no operation of a user: what its failure is called. */
 uint32_t ori_rdma_heartbeat_what(enum oriel_status status);

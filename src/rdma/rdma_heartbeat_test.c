@@ -6,7 +6,7 @@
 
 #define PIECES 4u
 
-static enum oriel_status pulse_await(struct side *s)
+static enum oriel_status heartbeat_await(struct side *s)
 {
 	uint64_t deadline = ori_deadline(LONG_NS);
 	enum oriel_status status;
@@ -18,7 +18,7 @@ static enum oriel_status pulse_await(struct side *s)
 }
 
 /* Words of @value at four places, the last of them first in memory. */
-static enum oriel_status pulse_write(struct pair *p, const uint64_t *value, unsigned count)
+static enum oriel_status heartbeat_write(struct pair *p, const uint64_t *value, unsigned count)
 {
 	struct ori_rdma_piece pieces[PIECES];
 	unsigned i;
@@ -36,12 +36,12 @@ static void test_pieces_come_in_their_order(void **state)
 
 	(void)state;
 	for (value = 1; value <= 100; value++) {
-		assert_int_equal(pulse_write(p, &value, PIECES), ORIEL_OK);
+		assert_int_equal(heartbeat_write(p, &value, PIECES), ORIEL_OK);
 		while (oriel_link_read_signal(word(&p->b, DATA - 8 * (PIECES - 1))) != value)
 			assert_false(ori_deadline_passed(deadline));
 		for (i = 0; i < PIECES; i++)
 			assert_int_equal(oriel_link_read_signal(word(&p->b, DATA - 8 * i)), value);
-		assert_int_equal(pulse_await(&p->a), ORIEL_OK);
+		assert_int_equal(heartbeat_await(&p->a), ORIEL_OK);
 	}
 	pair_close(p);
 }
@@ -58,7 +58,7 @@ static void test_a_piece_is_copied(void **state)
 	memset(bytes, 7, sizeof(bytes));
 	assert_int_equal(ori_rdma_heartbeat_post(p->a.link, &p->b.rkeys, &piece, 1), ORIEL_OK);
 	memset(bytes, 8, sizeof(bytes));
-	assert_int_equal(pulse_await(&p->a), ORIEL_OK);
+	assert_int_equal(heartbeat_await(&p->a), ORIEL_OK);
 	for (i = 0; i < sizeof(bytes); i++)
 		assert_int_equal(p->b.memory[DATA + i], 7);
 	assert_int_equal(p->b.memory[DATA + sizeof(bytes)], 0);
@@ -74,14 +74,14 @@ static void test_a_full_queue_takes_all_of_a_post_or_nothing(void **state)
 	(void)state;
 	do
 		value++;
-	while (pulse_write(p, &value, 3) == ORIEL_OK);
+	while (heartbeat_write(p, &value, 3) == ORIEL_OK);
 	assert_int_equal(value, ORI_RDMA_HEARTBEAT_DEPTH / 3 + 1);
 	assert_int_equal(ori_rdma_heartbeat_poll(p->a.link), ORIEL_AGAIN);
-	assert_int_equal(pulse_await(&p->a), ORIEL_OK);
+	assert_int_equal(heartbeat_await(&p->a), ORIEL_OK);
 	assert_int_equal(oriel_link_read_signal(word(&p->b, DATA)), value - 1);
 	assert_int_equal(oriel_link_read_signal(word(&p->b, DATA - 16)), value - 1);
-	assert_int_equal(pulse_write(p, &value, 3), ORIEL_OK);
-	assert_int_equal(pulse_await(&p->a), ORIEL_OK);
+	assert_int_equal(heartbeat_write(p, &value, 3), ORIEL_OK);
+	assert_int_equal(heartbeat_await(&p->a), ORIEL_OK);
 	assert_int_equal(oriel_link_read_signal(word(&p->b, DATA - 16)), value);
 	pair_close(p);
 }
@@ -94,21 +94,21 @@ static void test_a_bad_address_ends_the_pulse_alone(void **state)
 	uint64_t value = 1;
 
 	(void)state;
-	assert_int_equal(pulse_write(p, &value, 2), ORIEL_OK);
-	assert_int_equal(pulse_await(&p->a), ORIEL_OK);
+	assert_int_equal(heartbeat_write(p, &value, 2), ORIEL_OK);
+	assert_int_equal(heartbeat_await(&p->a), ORIEL_OK);
 	assert_int_equal(ori_rdma_heartbeat_post(p->a.link, &p->b.rkeys, pieces, 2), ORIEL_OK);
-	assert_int_equal(pulse_await(&p->a), ORIEL_ERR_ACCESS);
-	assert_int_equal(pulse_write(p, &value, 1), ORIEL_ERR_ACCESS);
+	assert_int_equal(heartbeat_await(&p->a), ORIEL_ERR_ACCESS);
+	assert_int_equal(heartbeat_write(p, &value, 1), ORIEL_ERR_ACCESS);
 	assert_int_equal(ori_rdma_heartbeat_poll(p->a.link), ORIEL_ERR_ACCESS);
 	ori_rdma_heartbeat_fault(p->a.link, &record);
 	assert_int_equal(record.status, ORIEL_ERR_ACCESS);
 	assert_int_equal(record.what, ORIEL_DEV_LINK);
 	assert_int_equal(record.peer, 1);
-	assert_int_equal(record.id, p->a.end.pulse_qpn);
+	assert_int_equal(record.id, p->a.qps.heartbeat_qpn);
 	assert_int_equal(oriel_queue_err_syndrome(record.seen), ORIEL_MLX5_REMOTE_ACCESS);
 	assert_int_equal(oriel_queue_err_index(record.seen), 3);
 
-	assert_true(oriel_link_signal(p->a.dev, oriel_dev_thread(), there(&p->b, SIGNAL), 1) >= 0);
+	assert_true(oriel_link_signal(p->a.dev, oriel_dev_thread(), remote(&p->b, SIGNAL), 1) >= 0);
 	assert_int_equal(oriel_link_fence(p->a.dev, oriel_dev_thread(), 0), ORIEL_OK);
 	pair_close(p);
 }
@@ -121,8 +121,8 @@ static void test_a_peer_that_is_gone_is_lost(void **state)
 
 	(void)state;
 	ori_rdma_link_close(p->b.link);
-	assert_int_equal(pulse_write(p, &value, 1), ORIEL_OK);
-	assert_int_equal(pulse_await(&p->a), ORIEL_ERR_PEER);
+	assert_int_equal(heartbeat_write(p, &value, 1), ORIEL_OK);
+	assert_int_equal(heartbeat_await(&p->a), ORIEL_ERR_PEER);
 	ori_rdma_heartbeat_fault(p->a.link, &record);
 	assert_int_equal(record.status, ORIEL_ERR_PEER);
 	assert_int_equal(record.what, ORIEL_DEV_LOST);
@@ -130,7 +130,7 @@ static void test_a_peer_that_is_gone_is_lost(void **state)
 }
 
 /* The events of an adapter that are of @qpn; the next one. */
-static void pulse_event(struct side *s, uint32_t qpn, struct ori_rdma_event *event)
+static void heartbeat_event(struct side *s, uint32_t qpn, struct ori_rdma_event *event)
 {
 	uint64_t deadline = ori_deadline(LONG_NS);
 
@@ -150,17 +150,17 @@ static void test_an_event_of_a_pulse_is_explained(void **state)
 
 	(void)state;
 	assert_int_equal(ori_rdma_heartbeat_post(p->a.link, &wrong, &piece, 1), ORIEL_OK);
-	pulse_event(&p->a, p->a.end.pulse_qpn, &event);
+	heartbeat_event(&p->a, p->a.qps.heartbeat_qpn, &event);
 	assert_true(ori_rdma_link_explain(p->a.link, &event, &record));
 	assert_int_equal(record.status, ORIEL_ERR_ACCESS);
 	assert_int_equal(record.what, ORIEL_DEV_LINK);
-	assert_int_equal(record.id, p->a.end.pulse_qpn);
+	assert_int_equal(record.id, p->a.qps.heartbeat_qpn);
 	event.rail = 1;
 	assert_false(ori_rdma_link_explain(p->a.link, &event, &record));
 
 	event = (struct ori_rdma_event){
 		.of = {.status = ORIEL_ERR_PEER,
-		       .qpn = p->b.end.pulse_qpn,
+		       .qpn = p->b.qps.heartbeat_qpn,
 		       .syndrome = ORIEL_MLX5_RETRY_EXCEEDED},
 	};
 	assert_true(ori_rdma_link_explain(p->b.link, &event, &record));

@@ -60,11 +60,11 @@ enum oriel_status ori_host_create(const struct ori_host_attr *attr, struct ori_h
 				  struct ori_host_end *end);
 
 /*
- * Join it to @end, made by the adapter that @adapter describes. Both ends have done
+ * Join it to @end, made by the adapter that @hca_address describes. Both ends have done
  * so before anything is begun.
  */
 enum oriel_status ori_host_connect(struct ori_host_link *link,
-				   const struct ori_hca_qp_address *adapter,
+				   const struct ori_hca_qp_address *hca_address,
 				   const struct ori_host_end *end);
 
 /* What is not done is given up. NULL is allowed. */

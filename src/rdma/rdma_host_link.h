@@ -7,15 +7,15 @@
 
 /*
  * The requests of an operation are its @pieces, then what tells, if it has that.
- * @next is the first not posted, @left those that have not told their end, @aside
+ * @next is the first not posted, @left those that have not told their end, @on_others
  * those under way on other queues than the first.
  */
 struct host_operation {
-	uint8_t opcode; /* of the pieces */
-	uint8_t teller; /* what tells, if has_teller */
-	bool has_teller;
+	uint8_t opcode;        /* of the pieces */
+	uint8_t notify_opcode; /* what tells, if has_notify */
+	bool has_notify;
 	uint32_t immediate;
-	uint64_t pieces, next, left, aside;
+	uint64_t pieces, next, left, on_others;
 	struct ori_host_move move;
 	struct ori_host_place there; /* of what tells */
 	uint64_t add;

@@ -44,7 +44,7 @@ struct queue {
 /* What the test has begun, and what came of it. */
 struct begun {
 	unsigned expected, posted; /* requests */
-	bool tells;
+	bool notifies;
 };
 
 static struct {
@@ -52,8 +52,8 @@ static struct {
 	unsigned made;
 	struct begun ops[ROOM];
 	unsigned begun;
-	struct ori_hca_wc ends[2 * ROOM];
-	unsigned first_end, end_count;
+	struct ori_hca_wc completions[2 * ROOM];
+	unsigned first_completion, completion_count;
 	unsigned most; /* requests that a post() takes */
 	uint64_t random;
 	bool counts_memory;
@@ -163,7 +163,7 @@ static bool is_read(const struct request *r)
 }
 
 /* All that was begun before @r is done, or before it on its queue @q: READs behind a fence. */
-static void check_teller(const struct queue *q, const struct request *r)
+static void check_notify(const struct queue *q, const struct request *r)
 {
 	for (uint64_t op = 0; op < r->op; op++)
 		assert_int_equal(script.ops[op].posted, script.ops[op].expected);
@@ -192,7 +192,7 @@ static enum oriel_status script_post(struct ori_hca_qp *qp, const struct ori_hca
 			return ORIEL_AGAIN;
 		assert_in_range(r.op, 0, script.begun - 1);
 		if (r.is_flag)
-			check_teller(q, &r);
+			check_notify(q, &r);
 		script.ops[r.op].posted++;
 		assert_in_range(script.ops[r.op].posted, 1, script.ops[r.op].expected);
 		q->of[q->posted++] = r;
@@ -211,7 +211,8 @@ static void finish(unsigned which, unsigned count)
 		const struct request *r = &q->of[q->ended++];
 
 		if (r->flags & ORI_HCA_SIGNALED)
-			script.ends[script.end_count++] = (struct ori_hca_wc){.id = r->id};
+			script.completions[script.completion_count++] =
+				(struct ori_hca_wc){.id = r->id};
 	}
 }
 
@@ -219,8 +220,9 @@ static enum oriel_status script_poll(struct ori_hca_cq *cq, struct ori_hca_wc *w
 				     unsigned *count)
 {
 	(void)cq;
-	for (*count = 0; *count < room && script.first_end < script.end_count; ++*count)
-		wcs[*count] = script.ends[script.first_end++];
+	for (*count = 0; *count < room && script.first_completion < script.completion_count;
+	     ++*count)
+		wcs[*count] = script.completions[script.first_completion++];
 	return ORIEL_OK;
 }
 
@@ -290,19 +292,19 @@ static enum oriel_status begin_one(struct ori_host_link *link, enum what what, u
 static bool begin(struct ori_host_link *link, enum what what, uint64_t length)
 {
 	struct begun *b = &script.ops[script.begun++];
-	enum oriel_status st;
+	enum oriel_status status;
 	uint64_t op;
 
-	b->tells = what >= PUT_SIGNAL;
-	b->expected = b->tells;
+	b->notifies = what >= PUT_SIGNAL;
+	b->expected = b->notifies;
 	if (what < FETCH_ADD)
 		b->expected += (unsigned)((length + PIECE - 1) / PIECE);
-	st = begin_one(link, what, length, &op);
-	if (st == ORIEL_AGAIN) {
+	status = begin_one(link, what, length, &op);
+	if (status == ORIEL_AGAIN) {
 		script.begun--;
 		return false;
 	}
-	assert_int_equal(st, ORIEL_OK);
+	assert_int_equal(status, ORIEL_OK);
 	assert_int_equal(op, script.begun - 1);
 	return true;
 }
@@ -312,7 +314,7 @@ static bool is_posted(unsigned op)
 	return script.ops[op].posted == script.ops[op].expected;
 }
 
-static unsigned under_way(unsigned queue)
+static unsigned in_flight(unsigned queue)
 {
 	return script.queues[queue].posted - script.queues[queue].ended;
 }
@@ -365,17 +367,17 @@ static void test_pieces_go_where_least_is_under_way(void **state)
 
 	(void)state;
 	assert_true(begin(link, PUT, 9 * PIECE));
-	assert_int_equal(under_way(0), 3);
-	assert_int_equal(under_way(1), 2);
-	assert_int_equal(under_way(2), 2);
-	assert_int_equal(under_way(3), 2);
+	assert_int_equal(in_flight(0), 3);
+	assert_int_equal(in_flight(1), 2);
+	assert_int_equal(in_flight(2), 2);
+	assert_int_equal(in_flight(3), 2);
 	finish(2, 2);
 	assert_int_equal(ori_host_progress(link), ORIEL_OK);
 	assert_true(begin(link, PUT, 3 * PIECE));
-	assert_int_equal(under_way(0), 4);
-	assert_int_equal(under_way(1), 2);
-	assert_int_equal(under_way(2), 2);
-	assert_int_equal(under_way(3), 2);
+	assert_int_equal(in_flight(0), 4);
+	assert_int_equal(in_flight(1), 2);
+	assert_int_equal(in_flight(2), 2);
+	assert_int_equal(in_flight(3), 2);
 	finish_all(link);
 	stop(link);
 }
@@ -459,7 +461,7 @@ static void test_a_signal_does_not_wait_for_what_is_begun_later(void **state)
 	finish(3, 1);
 	assert_int_equal(ori_host_progress(link), ORIEL_OK);
 	assert_true(is_posted(4));
-	assert_int_equal(under_way(1) + under_way(2) + under_way(3), 2);
+	assert_int_equal(in_flight(1) + in_flight(2) + in_flight(3), 2);
 	finish_all(link);
 	stop(link);
 }

@@ -31,14 +31,14 @@
 #define ALL \
 	(ORI_HCA_LOCAL_WRITE | ORI_HCA_REMOTE_WRITE | ORI_HCA_REMOTE_READ | ORI_HCA_REMOTE_ATOMIC)
 
-static const char *adapters[2]; /* of libibverbs; NULL: in software */
+static const char *hcas[2]; /* of libibverbs; NULL: in software */
 static const char *cut_command;
 
 struct side {
 	struct ori_hca *hca;
 	struct ori_host_link *link;
 	struct ori_host_end end;
-	struct ori_hca_qp_address adapter;
+	struct ori_hca_qp_address hca_address;
 	struct ori_hca_mr *mr;
 	struct ori_hca_keys keys;
 	char *memory;
@@ -64,8 +64,7 @@ static void side_open(struct pair *p, struct side *s, const struct pair_attr *at
 		assert_int_equal(ori_soft_cluster_open(p->cluster, attr->config, &s->hca),
 				 ORIEL_OK);
 	else
-		assert_int_equal(p->ops->open(adapters[which] ? adapters[which] : attr->config, 0,
-					      &s->hca),
+		assert_int_equal(p->ops->open(hcas[which] ? hcas[which] : attr->config, 0, &s->hca),
 				 ORIEL_OK);
 	s->memory = aligned_alloc(4096, LENGTH);
 	assert_non_null(s->memory);
@@ -73,7 +72,7 @@ static void side_open(struct pair *p, struct side *s, const struct pair_attr *at
 	assert_int_equal(p->ops->register_memory(s->hca, s->memory, LENGTH, 0, ALL, &s->mr,
 						 &s->keys),
 			 ORIEL_OK);
-	p->ops->describe(s->hca, &s->adapter);
+	p->ops->describe(s->hca, &s->hca_address);
 	host.ops = p->ops;
 	host.hca = s->hca;
 	if (!host.piece)
@@ -92,13 +91,13 @@ static void side_close(struct pair *p, struct side *s)
 static void pair_open(struct pair *p, const struct pair_attr *attr)
 {
 	memset(p, 0, sizeof(*p));
-	p->ops = adapters[0] ? ori_hca_verbs() : &ori_hca_soft_ops;
+	p->ops = hcas[0] ? ori_hca_verbs() : &ori_hca_soft_ops;
 	if (attr->seed)
 		assert_int_equal(ori_soft_cluster_create(attr->seed, &p->cluster), ORIEL_OK);
 	side_open(p, &p->a, attr, 0);
 	side_open(p, &p->b, attr, 1);
-	assert_int_equal(ori_host_connect(p->a.link, &p->b.adapter, &p->b.end), ORIEL_OK);
-	assert_int_equal(ori_host_connect(p->b.link, &p->a.adapter, &p->a.end), ORIEL_OK);
+	assert_int_equal(ori_host_connect(p->a.link, &p->b.hca_address, &p->b.end), ORIEL_OK);
+	assert_int_equal(ori_host_connect(p->b.link, &p->a.hca_address, &p->a.end), ORIEL_OK);
 }
 
 static void pair_close(struct pair *p)
@@ -121,11 +120,11 @@ static void pair_turn(struct pair *p, uint64_t until)
 static enum oriel_status pair_wait(struct pair *p, uint64_t op)
 {
 	uint64_t until = ori_clock_ns() + PATIENCE_NS;
-	enum oriel_status st;
+	enum oriel_status status;
 
-	while ((st = ori_host_test(p->a.link, op)) == ORIEL_AGAIN)
+	while ((status = ori_host_test(p->a.link, op)) == ORIEL_AGAIN)
 		pair_turn(p, until);
-	return st;
+	return status;
 }
 
 static struct ori_host_move move_of(const struct pair *p, uint64_t here, uint64_t there,
@@ -136,7 +135,7 @@ static struct ori_host_move move_of(const struct pair *p, uint64_t here, uint64_
 				      .length = length};
 }
 
-static struct ori_host_place there(const struct pair *p, uint64_t at)
+static struct ori_host_place remote(const struct pair *p, uint64_t at)
 {
 	return (struct ori_host_place){at, p->b.keys.rkey};
 }
@@ -237,7 +236,7 @@ static void signal_covers_all(const struct pair_attr *attr, uint32_t length)
 	struct pair p;
 
 	pair_open(&p, attr);
-	word = there(&p, SIGNAL);
+	word = remote(&p, SIGNAL);
 	for (unsigned i = 1; i <= 3; i++) {
 		struct ori_host_move moves[3] = {
 			move_of(&p, 0, 0, 7 * PIECE),
@@ -275,7 +274,7 @@ static void test_a_signal_covers_all_before_it(void **state)
 static void test_a_signal_covers_all_before_it_step_by_step(void **state)
 {
 	(void)state;
-	for (uint64_t seed = 1; seed <= SEEDS && !adapters[0]; seed++)
+	for (uint64_t seed = 1; seed <= SEEDS && !hcas[0]; seed++)
 		signal_covers_all(
 			&(struct pair_attr){.config = seed % 2 ? "delay=50us,gather=20us"
 							       : "drop=0.05,dup=0.05,ack=1ms,"
@@ -302,13 +301,13 @@ static void immediates_come_in_order(const struct pair_attr *attr)
 		assert_int_equal(ori_host_put_immediate(p.a.link, &move, 1000 + i, &op), ORIEL_OK);
 	}
 	for (unsigned i = 0; i < 20; i++) {
-		enum oriel_status st;
+		enum oriel_status status;
 
-		while ((st = ori_host_take(p.b.link, &immediate)) == ORIEL_AGAIN) {
+		while ((status = ori_host_take(p.b.link, &immediate)) == ORIEL_AGAIN) {
 			assert_int_equal(ori_host_progress(p.a.link), ORIEL_OK);
 			pair_turn(&p, until);
 		}
-		assert_int_equal(st, ORIEL_OK);
+		assert_int_equal(status, ORIEL_OK);
 		assert_int_equal(immediate, 1000 + i);
 		assert_memory_equal(p.b.memory + (size_t)i * 4 * PIECE,
 				    p.a.memory + (size_t)(i % 4) * 4 * PIECE,
@@ -327,7 +326,7 @@ static void test_immediates_come_in_order_behind_their_data(void **state)
 	immediates_come_in_order(&attr);
 	attr.host.queues = 1;
 	immediates_come_in_order(&attr);
-	for (attr.seed = 1; attr.seed <= 10 && !adapters[0]; attr.seed++) {
+	for (attr.seed = 1; attr.seed <= 10 && !hcas[0]; attr.seed++) {
 		attr.config = "delay=20us,rnr=30us,drop=0.02,ack=1ms,retry=100";
 		immediates_come_in_order(&attr);
 	}
@@ -342,7 +341,7 @@ static void atomics_bring_what_was_there(const char *config)
 	pair_open(&p, &attr);
 	*word_of(&p.b, SIGNAL) = UINT64_C(0x1122334455667788);
 	for (unsigned i = 0; i < 40; i++) {
-		struct ori_host_place word = there(&p, SIGNAL);
+		struct ori_host_place word = remote(&p, SIGNAL);
 
 		assert_int_equal(ori_host_fetch_add(p.a.link, &word, i, &old[i], &op), ORIEL_OK);
 	}
@@ -373,15 +372,15 @@ static void test_as_many_as_may_be_are_under_way_and_end_in_order(void **state)
 	while (begun < 64) {
 		struct ori_host_move move =
 			move_of(&p, 0, 0, begun % 3 ? 16 : (uint64_t)(begun % 7) * PIECE);
-		enum oriel_status st = ori_host_put(p.a.link, &move, &op);
+		enum oriel_status status = ori_host_put(p.a.link, &move, &op);
 
-		if (st == ORIEL_AGAIN) {
+		if (status == ORIEL_AGAIN) {
 			refused++;
 			assert_int_equal(ori_host_progress(p.a.link), ORIEL_OK);
 			pair_turn(&p, until);
 			continue;
 		}
-		assert_int_equal(st, ORIEL_OK);
+		assert_int_equal(status, ORIEL_OK);
 		assert_int_equal(op, begun);
 		ops[begun++] = op;
 		/* What ends before another one was begun before it. */
@@ -390,7 +389,7 @@ static void test_as_many_as_may_be_are_under_way_and_end_in_order(void **state)
 				assert_int_equal(ori_host_test(p.a.link, ops[i - 1]), ORIEL_OK);
 	}
 	assert_int_equal(pair_wait(&p, ops[63]), ORIEL_OK);
-	assert_true(refused > 0 || adapters[0]);
+	assert_true(refused > 0 || hcas[0]);
 	pair_close(&p);
 }
 
@@ -406,7 +405,7 @@ static bool is_seen(uint64_t seed, bool has_flush)
 
 	pair_open(&p, &attr);
 	move = move_of(&p, 0, 0, 3 * PIECE);
-	word = there(&p, SIGNAL);
+	word = remote(&p, SIGNAL);
 	memset(p.a.memory, 7, 3 * PIECE);
 	assert_int_equal(ori_host_put(p.a.link, &move, &op), ORIEL_OK);
 	if (has_flush)
@@ -422,7 +421,7 @@ static void test_a_flush_makes_puts_visible(void **state)
 	unsigned without = 0;
 
 	(void)state;
-	for (uint64_t seed = 1; seed <= SEEDS && !adapters[0]; seed++) {
+	for (uint64_t seed = 1; seed <= SEEDS && !hcas[0]; seed++) {
 		without += is_seen(seed, false);
 		assert_true(is_seen(seed, true));
 	}
@@ -435,7 +434,7 @@ static void test_what_tells_comes_after_gets(void **state)
 	uint64_t until = ori_clock_ns() + PATIENCE_NS;
 
 	(void)state;
-	for (uint64_t seed = 1; seed <= SEEDS && !adapters[0]; seed++) {
+	for (uint64_t seed = 1; seed <= SEEDS && !hcas[0]; seed++) {
 		struct pair_attr attr = {.config = "delay=20us,mtu=256", .seed = seed};
 		struct ori_host_place word;
 		struct ori_host_move move;
@@ -444,7 +443,7 @@ static void test_what_tells_comes_after_gets(void **state)
 
 		pair_open(&p, &attr);
 		move = move_of(&p, 0, 0, PIECE);
-		word = there(&p, SIGNAL);
+		word = remote(&p, SIGNAL);
 		memset(p.b.memory, 1, PIECE);
 		assert_int_equal(ori_host_get(p.a.link, &move, &op), ORIEL_OK);
 		assert_int_equal(ori_host_fetch_add(p.a.link, &word, 1, NULL, &op), ORIEL_OK);
@@ -498,10 +497,10 @@ static void test_ends_that_do_not_fit_are_refused(void **state)
 	pair_open(&p, &(struct pair_attr){.host = {.queues = 2}});
 	end = p.b.end;
 	end.version++;
-	assert_int_equal(ori_host_connect(p.a.link, &p.b.adapter, &end), ORIEL_ERR_VERSION);
+	assert_int_equal(ori_host_connect(p.a.link, &p.b.hca_address, &end), ORIEL_ERR_VERSION);
 	end = p.b.end;
 	end.queues = 1;
-	assert_int_equal(ori_host_connect(p.a.link, &p.b.adapter, &end), ORIEL_ERR_MISMATCH);
+	assert_int_equal(ori_host_connect(p.a.link, &p.b.hca_address, &end), ORIEL_ERR_MISMATCH);
 	attr.ops = p.ops;
 	attr.hca = p.a.hca;
 	assert_int_equal(ori_host_create(&attr, &link, &end), ORIEL_ERR_RANGE);
@@ -577,13 +576,13 @@ static void test_both_ends_hear_of_a_cut_cable(void **state)
 	pair_close(&p);
 }
 
-static void take_adapters(char **argv)
+static void take_hcas(char **argv)
 {
 	static char names[2][64];
 
 	for (unsigned i = 0; i < 2; i++) {
 		snprintf(names[i], sizeof(names[i]), "=%.60s", argv[1 + i]);
-		adapters[i] = names[i];
+		hcas[i] = names[i];
 	}
 }
 
@@ -608,7 +607,7 @@ int main(int argc, char **argv)
 	};
 
 	if (argc >= 3)
-		take_adapters(argv);
+		take_hcas(argv);
 	if (argc == 4 && strcmp(argv[3], "lossy") == 0)
 		cmocka_set_skip_filter("test_a_failure_*");
 	if (argc == 5 && strcmp(argv[3], "cut") == 0) {

@@ -17,7 +17,7 @@ struct ori_rdma_link {
 	struct rdma_queue main;
 	struct rdma_queue companion;
 	struct rdma_queue responder;
-	struct ori_rdma_heartbeat pulse;
+	struct ori_rdma_heartbeat heartbeat;
 	struct rdma_queue kernel;
 	struct rdma_queue kernel_companion;
 	struct rdma_queue kernel_responder;
@@ -86,7 +86,7 @@ enum oriel_status ori_rdma_link_create(struct ori_rdma *r, unsigned peer, unsign
 	link->dev.peer = peer;
 	link->dev.rail = rail;
 	link->dev.way = r->proxy ? ORIEL_LINK_PROXY : ORIEL_LINK_RINGS;
-	link->dev.late = r->is_late ? ORIEL_LINK_UNORDERED_LOCAL : 0;
+	link->dev.late = r->is_unordered ? ORIEL_LINK_UNORDERED_LOCAL : 0;
 	if (r->attr.gpu) {
 		status = ori_rdma_cell_take(&r->cells, r->attr.gpu, &link->cell);
 		if (status == ORIEL_OK)
@@ -107,12 +107,12 @@ void ori_rdma_link_set_unordered(struct ori_rdma_link *link)
 
 /* Any memory of this process, of an adapter that reaches all of it by one key. */
 static enum oriel_status rdma_find_whole(void *context, uint64_t address, uint64_t length,
-					 bool is_target, struct ori_proxy_place *place)
+					 bool is_target, struct ori_proxy_sge *sge)
 {
 	const struct rdma_rail *r = context;
 
 	(void)length, (void)is_target;
-	*place = (struct ori_proxy_place){.address = address, .key = r->whole_lkey};
+	*sge = (struct ori_proxy_sge){.address = address, .key = r->whole_lkey};
 	return ORIEL_OK;
 }
 
@@ -127,8 +127,8 @@ static enum oriel_status rdma_open_proxied(struct ori_rdma_link *link, const str
 		.depth = link->rdma->attr.depth,
 		.sink_lkey = r->sink_lkey,
 		.memory = {r, rdma_find_whole, NULL},
-		.tally = r->tally,
-		.late = {0, link->rdma->late_rkeys.rail[link->dev.rail]},
+		.loopback = r->loopback,
+		.flush_word = {0, link->rdma->flush_rkeys.rail[link->dev.rail]},
 		.thread = link->rdma->proxy,
 	};
 
@@ -138,7 +138,7 @@ static enum oriel_status rdma_open_proxied(struct ori_rdma_link *link, const str
 }
 
 /* What is posted to; kernels if @gpu. */
-static enum oriel_status rdma_open_way(struct ori_rdma_link *link, const struct ori_gpu *gpu)
+static enum oriel_status rdma_open_post(struct ori_rdma_link *link, const struct ori_gpu *gpu)
 {
 	uint32_t depth = link->rdma->attr.depth;
 
@@ -152,40 +152,40 @@ static enum oriel_status rdma_open_way(struct ori_rdma_link *link, const struct 
 }
 
 /* Where the peer finds the queue that the CPU (0) or kernels (1) post to; 0 if there is none. */
-static const struct ori_hca_qp_address *rdma_end_of(const struct ori_rdma_link *link,
-						    unsigned which)
+static const struct ori_hca_qp_address *rdma_address_of(const struct ori_rdma_link *link,
+							unsigned which)
 {
 	if (link->rdma->proxy)
 		return &link->proxied[which].address;
 	return which ? &link->kernel.address : &link->main.address;
 }
 
-enum oriel_status ori_rdma_link_open(struct ori_rdma_link *link, struct ori_rdma_end *end)
+enum oriel_status ori_rdma_link_open(struct ori_rdma_link *link, struct ori_rdma_qps *qps)
 {
 	struct rdma_rail *r = link->rail;
 	enum oriel_status status;
 
-	assert(!rdma_end_of(link, 0)->qpn);
-	status = rdma_open_way(link, NULL);
+	assert(!rdma_address_of(link, 0)->qpn);
+	status = rdma_open_post(link, NULL);
 	if (status == ORIEL_OK)
-		status = ori_rdma_heartbeat_open(r->ops, r->hca, &link->pulse);
+		status = ori_rdma_heartbeat_open(r->ops, r->hca, &link->heartbeat);
 	if (status == ORIEL_OK && link->cell)
-		status = rdma_open_way(link, r->gpu);
+		status = rdma_open_post(link, r->gpu);
 	if (status != ORIEL_OK) {
 		ori_rdma_link_close(link);
 		return status;
 	}
-	*end = (struct ori_rdma_end){rdma_end_of(link, 0)->qpn, rdma_end_of(link, 0)->psn,
-				     link->pulse.address.qpn,   link->pulse.address.psn,
-				     rdma_end_of(link, 1)->qpn, rdma_end_of(link, 1)->psn};
+	*qps = (struct ori_rdma_qps){rdma_address_of(link, 0)->qpn, rdma_address_of(link, 0)->psn,
+				     link->heartbeat.address.qpn,   link->heartbeat.address.psn,
+				     rdma_address_of(link, 1)->qpn, rdma_address_of(link, 1)->psn};
 	return ORIEL_OK;
 }
 
-/* The queue with @qpn and @psn of @adapter. */
-static struct ori_hca_qp_address rdma_address(const struct ori_hca_qp_address *adapter,
+/* The queue with @qpn and @psn of @hca_address. */
+static struct ori_hca_qp_address rdma_address(const struct ori_hca_qp_address *hca_address,
 					      uint32_t qpn, uint32_t psn)
 {
-	struct ori_hca_qp_address address = *adapter;
+	struct ori_hca_qp_address address = *hca_address;
 
 	address.qpn = qpn;
 	address.psn = psn;
@@ -200,19 +200,21 @@ static struct ori_hca_qp *rdma_qp_of(const struct ori_rdma_link *link, unsigned 
 }
 
 enum oriel_status ori_rdma_link_connect(struct ori_rdma_link *link,
-					const struct ori_hca_qp_address *adapter,
-					const struct ori_rdma_end *end)
+					const struct ori_hca_qp_address *hca_address,
+					const struct ori_rdma_qps *qps)
 {
-	struct ori_hca_qp_address main = rdma_address(adapter, end->main_qpn, end->main_psn);
-	struct ori_hca_qp_address pulse = rdma_address(adapter, end->pulse_qpn, end->pulse_psn);
-	struct ori_hca_qp_address kernel = rdma_address(adapter, end->kernel_qpn, end->kernel_psn);
+	struct ori_hca_qp_address main = rdma_address(hca_address, qps->main_qpn, qps->main_psn);
+	struct ori_hca_qp_address heartbeat =
+		rdma_address(hca_address, qps->heartbeat_qpn, qps->heartbeat_psn);
+	struct ori_hca_qp_address kernel =
+		rdma_address(hca_address, qps->kernel_qpn, qps->kernel_psn);
 	const struct ori_hca_ops *ops = link->rail->ops;
 	enum oriel_status status;
 
 	status = ops->connect_qp(rdma_qp_of(link, 0), &main);
 	if (status == ORIEL_OK)
-		status = ori_rdma_heartbeat_connect(&link->pulse, &pulse);
-	if (status != ORIEL_OK || !link->cell || !end->kernel_qpn)
+		status = ori_rdma_heartbeat_connect(&link->heartbeat, &heartbeat);
+	if (status != ORIEL_OK || !link->cell || !qps->kernel_qpn)
 		return status;
 	status = ops->connect_qp(rdma_qp_of(link, 1), &kernel);
 	if (status == ORIEL_OK)
@@ -284,7 +286,7 @@ enum oriel_status ori_rdma_link_read_proxied(const struct ori_rdma_link *link,
 struct ori_rdma_heartbeat *ori_rdma_link_heartbeat(const struct ori_rdma_link *link)
 {
 	/* Its state is the watcher's, who has no more than a borrowed link. */
-	return (struct ori_rdma_heartbeat *)&link->pulse;
+	return (struct ori_rdma_heartbeat *)&link->heartbeat;
 }
 
 void ori_rdma_link_close(struct ori_rdma_link *link)
@@ -294,7 +296,7 @@ void ori_rdma_link_close(struct ori_rdma_link *link)
 	ori_rdma_queue_close(link->rail, &link->responder);
 	ori_rdma_queue_close(link->rail, &link->main);
 	ori_proxied_close(&link->proxied[0]);
-	ori_rdma_heartbeat_close(&link->pulse);
+	ori_rdma_heartbeat_close(&link->heartbeat);
 	if (!link->cell)
 		return;
 	if (link->has_kernel)

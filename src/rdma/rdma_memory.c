@@ -35,10 +35,10 @@ struct memory_entry {
 };
 
 /* What one request needs until it is done. */
-struct memory_hold {
-	struct memory_hold *next; /* of those that are free */
-	char *block;              /* NULL: registered meanwhile */
-	void *result;             /* where the block goes; NULL: nowhere */
+struct memory_ref {
+	struct memory_ref *next; /* of those that are free */
+	char *block;             /* NULL: registered meanwhile */
+	void *result;            /* where the block goes; NULL: nowhere */
 	size_t length;
 	struct ori_mr_ref cached;
 };
@@ -60,9 +60,9 @@ struct memory_rail {
 	struct ori_memfd_map map;
 	struct ori_hca_mr *blocks_mr;
 	uint32_t blocks_lkey;
-	struct memory_hold holds[ORI_MEMORY_BLOCKS];
+	struct memory_ref refs[ORI_MEMORY_BLOCKS];
 	pthread_mutex_t lock;
-	struct memory_hold *free; /* guarded by lock */
+	struct memory_ref *free; /* guarded by lock */
 	struct ori_cache *cache;
 };
 
@@ -73,7 +73,7 @@ struct memory_rail {
 struct ori_memory {
 	struct ori_memory_attr attr;
 	uint64_t page_mask;
-	bool refuses_gpu;
+	bool rejects_gpu;
 	pthread_rwlock_t lock;     /* guards all up to rails */
 	struct ori_rdma_mr **list; /* [count] */
 	unsigned count, room;
@@ -83,16 +83,16 @@ struct ori_memory {
 };
 
 /* Memory of the GPU of @m, or of any other one. */
-static enum oriel_status memory_look(const struct ori_memory *m, const void *address,
-				     struct ori_gpu_memory_info *place, bool *is_gpu)
+static enum oriel_status memory_query(const struct ori_memory *m, const void *address,
+				      struct ori_gpu_memory_info *info, bool *is_gpu)
 {
 	enum oriel_status status = ORIEL_OK;
 
 	*is_gpu = false;
 	if (m->attr.gpu)
-		status = m->attr.gpu->ops->query(m->attr.gpu, address, place);
+		status = m->attr.gpu->ops->query(m->attr.gpu, address, info);
 	if (m->attr.gpu && status == ORIEL_OK)
-		*is_gpu = place->kind != ORI_GPU_PAGEABLE && place->kind != ORI_GPU_PINNED;
+		*is_gpu = info->kind != ORI_GPU_PAGEABLE && info->kind != ORI_GPU_PINNED;
 	return status;
 }
 
@@ -101,19 +101,19 @@ static enum oriel_status memory_enter(const struct ori_memory *m, unsigned rail,
 				      struct ori_hca_mr **mr, struct ori_hca_keys *keys)
 {
 	uint64_t before = (uintptr_t)address & m->page_mask;
-	struct ori_gpu_memory_info place;
+	struct ori_gpu_memory_info info;
 	enum oriel_status status = ORIEL_OK;
 	bool is_gpu = false;
 
 	/* Who reaches all memory tells by himself what it is. */
 	if (!m->attr.is_whole)
-		status = memory_look(m, address, &place, &is_gpu);
+		status = memory_query(m, address, &info, &is_gpu);
 	if (status != ORIEL_OK)
 		return status;
 	if (!is_gpu)
 		return m->attr.ops->register_memory(m->attr.hcas[rail], address, length, iova,
 						    access, mr, keys);
-	if (m->refuses_gpu)
+	if (m->rejects_gpu)
 		return ori_fail(ORIEL_ERR_ACCESS,
 				"%zu bytes of GPU memory at %p: no adapter reached memory of that "
 				"GPU when the communicator was made",
@@ -128,22 +128,22 @@ static enum oriel_status memory_range(void *context, uint64_t address, uint64_t 
 {
 	const struct memory_rail *r = context;
 	const void *at = (const void *)(uintptr_t)address;
-	struct ori_gpu_memory_info place;
+	struct ori_gpu_memory_info info;
 	enum oriel_status status;
 	bool is_gpu;
 
-	status = memory_look(r->memory, at, &place, &is_gpu);
+	status = memory_query(r->memory, at, &info, &is_gpu);
 	if (status != ORIEL_OK)
 		return status;
 	if (!is_gpu)
 		return ori_cache_pages(address, length, range);
 	/* The driver does not tell the range of what is of another GPU. */
-	if (!place.length || address - (uintptr_t)place.base > place.length ||
-	    length > place.length - (address - (uintptr_t)place.base))
+	if (!info.length || address - (uintptr_t)info.base > info.length ||
+	    length > info.length - (address - (uintptr_t)info.base))
 		return ori_fail(ORIEL_ERR_ACCESS,
 				"%llu bytes at %p are no part of one allocation of this GPU",
 				(unsigned long long)length, at);
-	*range = (struct ori_cache_range){(uintptr_t)place.base, place.length, place.id};
+	*range = (struct ori_cache_range){(uintptr_t)info.base, info.length, info.id};
 	return ORIEL_OK;
 }
 
@@ -204,9 +204,9 @@ static enum oriel_status memory_open_rail(struct ori_memory *m, unsigned rail)
 		return status;
 	pthread_mutex_init(&r->lock, NULL);
 	for (i = ORI_MEMORY_BLOCKS; i > 0; i--) {
-		r->holds[i - 1].block = r->blocks + (size_t)(i - 1) * ORI_MEMORY_BLOCK;
-		r->holds[i - 1].next = r->free;
-		r->free = &r->holds[i - 1];
+		r->refs[i - 1].block = r->blocks + (size_t)(i - 1) * ORI_MEMORY_BLOCK;
+		r->refs[i - 1].next = r->free;
+		r->free = &r->refs[i - 1];
 	}
 	return ORIEL_OK;
 }
@@ -366,7 +366,7 @@ enum oriel_status ori_memory_register(struct ori_memory *m, void *address, size_
 {
 	struct ori_rdma_mr *mr = calloc(1, sizeof(*mr));
 	struct oriel_dev_keys found = {{0}};
-	struct ori_gpu_memory_info place;
+	struct ori_gpu_memory_info info;
 	enum oriel_status status;
 	bool is_gpu = false;
 
@@ -376,7 +376,7 @@ enum oriel_status ori_memory_register(struct ori_memory *m, void *address, size_
 	mr->length = length;
 	mr->iova = mr->address & m->page_mask;
 	/* Who reaches all memory tells by himself what it is. */
-	status = m->attr.is_whole ? ORIEL_OK : memory_look(m, address, &place, &is_gpu);
+	status = m->attr.is_whole ? ORIEL_OK : memory_query(m, address, &info, &is_gpu);
 	mr->is_host = !m->attr.is_whole && !is_gpu;
 	if (status == ORIEL_OK && use == ORI_RDMA_SHARED)
 		status = memory_enter_all(m, mr, MEMORY_ALL, &found);
@@ -393,9 +393,9 @@ enum oriel_status ori_memory_register(struct ori_memory *m, void *address, size_
 	return ORIEL_OK;
 }
 
-void ori_memory_refuse_gpu(struct ori_memory *m)
+void ori_memory_reject_gpu(struct ori_memory *m)
 {
-	m->refuses_gpu = true;
+	m->rejects_gpu = true;
 }
 
 void ori_memory_unregister(struct ori_memory *m, struct ori_rdma_mr *mr)
@@ -454,7 +454,7 @@ static bool memory_look_up(struct memory_rail *r, uint64_t address, uint64_t len
  * while it is found has no request under way, whether that is found with the lock or not.
  */
 static bool memory_find_listed(struct memory_rail *r, uint64_t address, uint64_t length,
-			       bool is_target, struct ori_proxy_place *place)
+			       bool is_target, struct ori_proxy_sge *sge)
 {
 	const struct memory_last *last = &r->last;
 
@@ -462,7 +462,7 @@ static bool memory_find_listed(struct memory_rail *r, uint64_t address, uint64_t
 	     !memory_covers(last, address, length, is_target)) &&
 	    !memory_look_up(r, address, length, is_target))
 		return false;
-	*place = (struct ori_proxy_place){
+	*sge = (struct ori_proxy_sge){
 		.address = last->iova + (address - last->address),
 		.key = last->lkey,
 		.data = last->is_host ? (void *)(uintptr_t)address : NULL,
@@ -470,23 +470,23 @@ static bool memory_find_listed(struct memory_rail *r, uint64_t address, uint64_t
 	return true;
 }
 
-static struct memory_hold *memory_take_block(struct memory_rail *r)
+static struct memory_ref *memory_take_block(struct memory_rail *r)
 {
-	struct memory_hold *hold;
+	struct memory_ref *ref;
 
 	pthread_mutex_lock(&r->lock);
-	hold = r->free;
-	if (hold)
-		r->free = hold->next;
+	ref = r->free;
+	if (ref)
+		r->free = ref->next;
 	pthread_mutex_unlock(&r->lock);
-	return hold;
+	return ref;
 }
 
-static void memory_give_block(struct memory_rail *r, struct memory_hold *hold)
+static void memory_give_block(struct memory_rail *r, struct memory_ref *ref)
 {
 	pthread_mutex_lock(&r->lock);
-	hold->next = r->free;
-	r->free = hold;
+	ref->next = r->free;
+	r->free = ref;
 	pthread_mutex_unlock(&r->lock);
 }
 
@@ -494,108 +494,106 @@ static void memory_give_block(struct memory_rail *r, struct memory_hold *hold)
  * The kernel copies, which fails where nothing may be read or written, in one call and in
  * half the time of process_vm_readv(): 0.36 us for 64 bytes, not 0.82.
  */
-static bool memory_to_block(const struct memory_rail *r, const struct memory_hold *hold,
+static bool memory_to_block(const struct memory_rail *r, const struct memory_ref *ref,
 			    const void *from)
 {
-	return pwrite(r->file, from, hold->length, hold->block - r->blocks) ==
-	       (ssize_t)hold->length;
+	return pwrite(r->file, from, ref->length, ref->block - r->blocks) == (ssize_t)ref->length;
 }
 
-static bool memory_from_block(const struct memory_rail *r, const struct memory_hold *hold, void *to)
+static bool memory_from_block(const struct memory_rail *r, const struct memory_ref *ref, void *to)
 {
-	return pread(r->file, to, hold->length, hold->block - r->blocks) == (ssize_t)hold->length;
+	return pread(r->file, to, ref->length, ref->block - r->blocks) == (ssize_t)ref->length;
 }
 
 /*
  * A result is the request's alone until it is done: to write what is there shows
  * whether it may be written.
  */
-static bool memory_fill_block(const struct memory_rail *r, struct memory_hold *hold, void *at,
+static bool memory_fill_block(const struct memory_rail *r, struct memory_ref *ref, void *at,
 			      size_t length, bool is_target)
 {
-	hold->result = is_target ? at : NULL;
-	hold->length = length;
-	return memory_to_block(r, hold, at) && (!is_target || memory_from_block(r, hold, at));
+	ref->result = is_target ? at : NULL;
+	ref->length = length;
+	return memory_to_block(r, ref, at) && (!is_target || memory_from_block(r, ref, at));
 }
 
-static enum oriel_status memory_find_block(struct memory_rail *r, struct memory_hold *hold,
+static enum oriel_status memory_find_block(struct memory_rail *r, struct memory_ref *ref,
 					   uint64_t address, uint64_t length, bool is_target,
-					   struct ori_proxy_place *place)
+					   struct ori_proxy_sge *sge)
 {
 	void *at = (void *)(uintptr_t)address;
 
-	if (!memory_fill_block(r, hold, at, length, is_target)) {
-		memory_give_block(r, hold);
+	if (!memory_fill_block(r, ref, at, length, is_target)) {
+		memory_give_block(r, ref);
 		return ori_fail(ORIEL_ERR_ACCESS, "%llu bytes at %p may not be %s",
 				(unsigned long long)length, at, is_target ? "written" : "read");
 	}
-	*place =
-		(struct ori_proxy_place){(uintptr_t)hold->block, r->blocks_lkey, hold, hold->block};
+	*sge = (struct ori_proxy_sge){(uintptr_t)ref->block, r->blocks_lkey, ref, ref->block};
 	return ORIEL_OK;
 }
 
 static enum oriel_status memory_find_cached(struct memory_rail *r, uint64_t address,
-					    uint64_t length, struct ori_proxy_place *place)
+					    uint64_t length, struct ori_proxy_sge *sge)
 {
-	struct memory_hold *hold = calloc(1, sizeof(*hold));
+	struct memory_ref *ref = calloc(1, sizeof(*ref));
 	const struct memory_entry *entry;
 	enum oriel_status status;
 
-	if (!hold)
+	if (!ref)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a registration");
-	status = ori_cache_ref(r->cache, address, length, &hold->cached);
+	status = ori_cache_ref(r->cache, address, length, &ref->cached);
 	if (status != ORIEL_OK) {
-		free(hold);
+		free(ref);
 		return status;
 	}
-	entry = hold->cached.registration;
-	*place = (struct ori_proxy_place){.address = address, .key = entry->lkey, .hold = hold};
+	entry = ref->cached.registration;
+	*sge = (struct ori_proxy_sge){.address = address, .key = entry->lkey, .ref = ref};
 	return ORIEL_OK;
 }
 
 static enum oriel_status memory_find(void *context, uint64_t address, uint64_t length,
-				     bool is_target, struct ori_proxy_place *place)
+				     bool is_target, struct ori_proxy_sge *sge)
 {
 	struct memory_rail *r = context;
 	struct ori_gpu_memory_info of_gpu;
-	struct memory_hold *hold;
+	struct memory_ref *ref;
 	enum oriel_status status;
 	bool is_gpu;
 
-	if (memory_find_listed(r, address, length, is_target, place))
+	if (memory_find_listed(r, address, length, is_target, sge))
 		return ORIEL_OK;
 	if (length > ORI_MEMORY_BLOCK)
-		return memory_find_cached(r, address, length, place);
-	status = memory_look(r->memory, (void *)(uintptr_t)address, &of_gpu, &is_gpu);
+		return memory_find_cached(r, address, length, sge);
+	status = memory_query(r->memory, (void *)(uintptr_t)address, &of_gpu, &is_gpu);
 	if (status != ORIEL_OK)
 		return status;
-	hold = is_gpu ? NULL : memory_take_block(r);
+	ref = is_gpu ? NULL : memory_take_block(r);
 	/* With none left: nobody waits for requests to peers that may be gone. */
-	if (!hold)
-		return memory_find_cached(r, address, length, place);
-	return memory_find_block(r, hold, address, length, is_target, place);
+	if (!ref)
+		return memory_find_cached(r, address, length, sge);
+	return memory_find_block(r, ref, address, length, is_target, sge);
 }
 
-static void memory_let_go(void *context, const struct ori_proxy_place *place, bool is_done)
+static void memory_release(void *context, const struct ori_proxy_sge *sge, bool is_done)
 {
-	struct memory_hold *hold = place->hold;
+	struct memory_ref *ref = sge->ref;
 	struct memory_rail *r = context;
 
-	if (!hold->block) {
-		ori_cache_unref(r->cache, &hold->cached);
-		free(hold);
+	if (!ref->block) {
+		ori_cache_unref(r->cache, &ref->cached);
+		free(ref);
 		return;
 	}
-	if (is_done && hold->result && !memory_from_block(r, hold, hold->result))
+	if (is_done && ref->result && !memory_from_block(r, ref, ref->result))
 		ori_log(ORIEL_LOG_ERROR,
 			"%zu bytes at %p were unmapped while a request was to write them",
-			hold->length, hold->result);
-	memory_give_block(r, hold);
+			ref->length, ref->result);
+	memory_give_block(r, ref);
 }
 
 struct ori_proxy_memory ori_memory_of_rail(struct ori_memory *m, unsigned rail)
 {
-	struct ori_proxy_memory memory = {&m->rails[rail], memory_find, memory_let_go};
+	struct ori_proxy_memory memory = {&m->rails[rail], memory_find, memory_release};
 
 	assert(!m->attr.is_whole);
 	return memory;

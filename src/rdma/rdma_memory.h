@@ -40,10 +40,10 @@ enum oriel_status ori_memory_register(struct ori_memory *memory, void *address, 
 void ori_memory_unregister(struct ori_memory *memory, struct ori_rdma_mr *mr);
 
 /* From now on adapters are not told of memory of the GPU. Before anything is registered. */
-void ori_memory_refuse_gpu(struct ori_memory *memory);
+void ori_memory_reject_gpu(struct ori_memory *memory);
 
 /*
- * What find() and let_go() of the proxy are told of for requests of @rail. One thread at a
+ * What find() and release() of the proxy are told of for requests of @rail. One thread at a
  * time calls find() of a rail.
  */
 struct ori_proxy_memory ori_memory_of_rail(struct ori_memory *memory, unsigned rail);

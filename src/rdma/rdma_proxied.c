@@ -81,8 +81,8 @@ static enum oriel_status proxied_open_lane(struct ori_proxied *p, const struct o
 		.words = p->ring->words,
 		.log_depth = p->ring->log_depth,
 		.memory = p->attr.memory,
-		.tally = p->attr.tally,
-		.late = p->attr.late,
+		.loopback = p->attr.loopback,
+		.flush_word = p->attr.flush_word,
 	};
 	enum oriel_status status = ori_proxy_lane_open(&attr, &p->lane);
 	void *seat;

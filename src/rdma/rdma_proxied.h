@@ -14,8 +14,8 @@ struct ori_proxied_attr {
 	uint32_t depth;            /* a power of two */
 	uint32_t sink_lkey;
 	struct ori_proxy_memory memory;
-	struct ori_summary *tally;
-	struct oriel_rdma_address late; /* see struct ori_proxy_lane_attr */
+	struct ori_loopback *loopback;
+	struct oriel_rdma_address flush_word; /* see struct ori_proxy_lane_attr */
 	struct ori_proxy_thread *thread;
 };
 

@@ -14,10 +14,10 @@
 #include "rdma/rdma_loopback.h"
 
 /* Memory of this process as an adapter knows it, for one request. */
-struct ori_proxy_place {
+struct ori_proxy_sge {
 	uint64_t address;
 	uint32_t key;
-	void *hold;       /* NULL, or what let_go() is told of */
+	void *ref;        /* NULL, or what release() is told of */
 	const void *data; /* NULL, or where a CPU finds the same bytes */
 };
 
@@ -30,9 +30,9 @@ struct ori_proxy_memory {
 	 * adapter does not reach.
 	 */
 	enum oriel_status (*find)(void *context, uint64_t address, uint64_t length, bool is_target,
-				  struct ori_proxy_place *place);
+				  struct ori_proxy_sge *sge);
 	/* The adapter is done with it, well or not; once for each place that has a hold. */
-	void (*let_go)(void *context, const struct ori_proxy_place *place, bool is_done);
+	void (*release)(void *context, const struct ori_proxy_sge *sge, bool is_done);
 };
 
 struct ori_proxy_lane;
@@ -49,12 +49,12 @@ struct ori_proxy_lane_attr {
 	struct oriel_proxy_words *words;
 	uint32_t log_depth; /* of the ring */
 	struct ori_proxy_memory memory;
-	struct ori_summary *tally; /* for counters, and for @late */
+	struct ori_loopback *loopback; /* for counters, and for @flush_word */
 	/*
 	 * If memory here is late (ORIEL_LINK_UNORDERED_LOCAL): 8 bytes of it. What is brought is
 	 * done when they have been read. Key 0: it is not.
 	 */
-	struct oriel_rdma_address late;
+	struct oriel_rdma_address flush_word;
 };
 
 /* Begins with entry 0, of a ring that is zero. */
@@ -70,7 +70,7 @@ bool ori_proxy_step(struct ori_proxy_lane *lane);
 uint64_t ori_proxy_in_flight(const struct ori_proxy_lane *lane);
 
 /* Has somebody asked for what has not been taken? */
-bool ori_proxy_is_asked(const struct ori_proxy_lane *lane);
+bool ori_proxy_has_requests(const struct ori_proxy_lane *lane);
 
 /*
  * Give up what is not done, as flushed. On return the adapter touches no memory for

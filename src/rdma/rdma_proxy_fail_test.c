@@ -13,7 +13,7 @@ static void check_dead(struct bench *b, uint64_t done, uint64_t err, uint32_t wh
 	assert_int_equal(b->words->err, err);
 	assert_int_equal(oriel_proxy_what(b->words->failed, ORIEL_DEV_FLUSH), what);
 	assert_true(oriel_proxy_is_over(&b->ring, b->ring.resv - 1));
-	assert_false(ori_proxy_in_flight(b->lane) || ori_proxy_is_asked(b->lane));
+	assert_false(ori_proxy_in_flight(b->lane) || ori_proxy_has_requests(b->lane));
 	assert_int_equal(oriel_proxy_reserve(&b->ring, 1, &limits, &base),
 			 oriel_queue_err_status(err));
 	bench_run(b);
@@ -48,11 +48,11 @@ static void test_a_failure_ends_all_but_what_was_done(void **state)
 	bench_run(&b);
 	/* The counter behind the first put was due. */
 	assert_int_equal(b.loop->posted, 1);
-	assert_int_equal(b.gone, 1);
-	assert_int_equal(b.gone_well, 0);
+	assert_int_equal(b.released, 1);
+	assert_int_equal(b.released_well, 0);
 	check_dead(&b, 2, err_of(ORIEL_MLX5_REMOTE_ACCESS, 2), ORIEL_DEV_PUT);
 	bench_close(&b);
-	assert_int_equal(b.gone, 1);
+	assert_int_equal(b.released, 1);
 }
 
 static void test_the_host_may_give_all_up(void **state)
@@ -182,7 +182,7 @@ static void run_at_random(unsigned seed)
 		if (what == 5 && b.loop->ended < b.loop->posted)
 			script_end(b.loop, 1);
 		if (what == 6)
-			ori_loopback_step(b.tally);
+			ori_loopback_step(b.loopback);
 		assert_true(b.words->completed >= before && b.words->completed <= b.words->tail);
 		before = b.words->completed;
 	}

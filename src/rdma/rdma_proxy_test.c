@@ -23,11 +23,11 @@ static void test_what_is_not_published_is_not_taken(void **state)
 		bench_write(&b, base, 100, LKEY, 8);
 		bench_write(&b, base + 1, 101, LKEY, 8);
 		bench_write(&b, base + 2, 102, LKEY, 8);
-		assert_false(ori_proxy_is_asked(b.lane));
+		assert_false(ori_proxy_has_requests(b.lane));
 		assert_int_equal(bench_done(&b), base);
 		assert_int_equal(b.words->tail, base);
 		oriel_proxy_publish(&b.ring, base, 3);
-		assert_true(ori_proxy_is_asked(b.lane));
+		assert_true(ori_proxy_has_requests(b.lane));
 		assert_int_equal(bench_done(&b), base + 3);
 		while (b.ring.resv % DEPTH) {
 			bench_put(&b, 1);
@@ -147,7 +147,7 @@ static void test_what_is_brought_to_late_memory_is_done_once_it_is_seen(void **s
 	struct bench b;
 
 	(void)state;
-	bench_open_late(&b, &script_ops, DEPTH, 1u << 30, LATE);
+	bench_open_unordered(&b, &script_ops, DEPTH, 1u << 30, UNORDERED_KEY);
 	bench_put(&b, 1);
 	bench_run(&b);
 	script_end(b.qp, 1);
@@ -164,7 +164,7 @@ static void test_what_is_brought_to_late_memory_is_done_once_it_is_seen(void **s
 		assert_int_equal(b.loop->posted, i + 1);
 		assert_int_equal(b.loop->log[i].opcode, ORI_HCA_READ);
 		assert_int_equal(b.loop->log[i].remote, 64);
-		assert_int_equal(b.loop->log[i].rkey, LATE);
+		assert_int_equal(b.loop->log[i].rkey, UNORDERED_KEY);
 		assert_int_equal(b.loop->log[i].lkey, SINK);
 		script_end(b.loop, 1);
 		assert_int_equal(bench_done(&b), base + 1);
@@ -240,7 +240,7 @@ static void test_a_slot_is_free_when_it_has_been_copied_and_no_sooner(void **sta
 		bench_put(&b, i);
 	bench_run(&b);
 	assert_int_equal(b.words->tail, DEPTH);
-	assert_false(ori_proxy_is_asked(b.lane));
+	assert_false(ori_proxy_has_requests(b.lane));
 	assert_int_equal(oriel_proxy_reserve(&b.ring, 1, &limits, &base), ORIEL_ERR_TIMEOUT);
 	script_grant = UINT32_MAX;
 	b.qp->is_eager = true;
@@ -469,15 +469,15 @@ static void test_memory_is_found_by_its_address(void **state)
 	assert_int_equal(b.qp->log[0].local, 4010);
 	assert_int_equal(b.qp->log[0].lkey, FOUND);
 	assert_int_equal(b.qp->log[1].local, 4020);
-	assert_int_equal(b.gone, 0);
+	assert_int_equal(b.released, 0);
 	script_end(b.qp, 2);
 	assert_int_equal(bench_done(&b), 2);
-	assert_int_equal(b.gone, 2);
-	assert_int_equal(b.gone_well, 2);
+	assert_int_equal(b.released, 2);
+	assert_int_equal(b.released_well, 2);
 	/* Who sees that it is done finds what it brought. */
-	assert_int_equal(b.completed_when_gone, 0);
+	assert_int_equal(b.completed_when_released, 0);
 	bench_close(&b);
-	assert_int_equal(b.gone, 2);
+	assert_int_equal(b.released, 2);
 }
 
 #define RATE_ENTRIES 4000000u
@@ -508,7 +508,7 @@ static double rate_of(uint32_t each)
 	return ns;
 }
 
-static int tell_rate(void)
+static int print_rate(void)
 {
 	uint32_t each;
 
@@ -552,7 +552,7 @@ static void test_writes_of_a_cpu_may_go_inside(void **state)
 	assert_int_equal(b.qp->log[4].lkey, FOUND);
 	script_end(b.qp, 5);
 	assert_int_equal(bench_done(&b), 4);
-	assert_int_equal(b.gone, 3);
+	assert_int_equal(b.released, 3);
 	bench_close(&b);
 }
 
@@ -579,6 +579,6 @@ int main(int argc, char **argv)
 	};
 
 	if (argc > 1 && strcmp(argv[1], "rate") == 0)
-		return tell_rate();
+		return print_rate();
 	return cmocka_run_group_tests_name("rdma_proxy", tests, NULL, NULL);
 }

@@ -17,14 +17,14 @@
 #include "base/nap.h"
 #include "base/thread.h"
 
-#define THREAD_SPIN_NS 50000u       /* without work before it sleeps, if kernels post */
-#define THREAD_YIELD_NS 4000000u    /* ... while ends are to be expected */
-#define THREAD_NAP_NS 2000000u      /* then, at most */
-#define THREAD_KERNEL_NAP_NS 50000u /* when nobody can wake it */
-#define THREAD_BESIDE_NS 200000u    /* while others do its work, at first */
-#define THREAD_BESIDE_MOST 2000000u /* ... and after it was not needed time and again */
+#define THREAD_SPIN_NS 50000u          /* without work before it sleeps, if kernels post */
+#define THREAD_YIELD_NS 4000000u       /* ... while ends are to be expected */
+#define THREAD_SHORT_SLEEP_NS 2000000u /* then, at most */
+#define THREAD_KERNEL_SLEEP_NS 50000u  /* when nobody can wake it */
+#define THREAD_BESIDE_NS 200000u       /* while others do its work, at first */
+#define THREAD_BESIDE_MOST 2000000u    /* ... and after it was not needed time and again */
 #define THREAD_SLEEP_NS 1000000000u
-#define THREAD_LOOKS 64u /* steps at most, of a lane that is busy */
+#define THREAD_STEPS 64u /* steps at most, of a lane that is busy */
 #define THREAD_MANY 16u  /* entries under way that are work for two */
 #define THREAD_FEW 2u    /* ... and no longer */
 #define THREAD_RUN 4u    /* turns with work in a row that only a load makes */
@@ -62,8 +62,8 @@ struct ori_proxy_thread {
 	bool is_loaded; /* there is work enough for it beside others */
 	struct thread_seat **seats;
 	size_t seat_count, seat_room, kernel_count;
-	struct ori_summary *tallies[ORIEL_DEV_RAILS];
-	size_t tally_count;
+	struct ori_loopback *loopbacks[ORIEL_DEV_RAILS];
+	size_t loopback_count;
 	uint32_t *asleep; /* in a line of its own, which posters look at; not guarded */
 };
 
@@ -91,17 +91,17 @@ static bool thread_turn(struct ori_proxy_thread *t)
 		atomic_exchange_explicit(&t->is_missed, false, memory_order_acq_rel);
 	for (i = 0; i < t->seat_count; i++)
 		is_busy |= ori_proxy_step(t->seats[i]->lane);
-	for (i = 0; i < t->tally_count; i++)
-		is_busy |= ori_loopback_step(t->tallies[i]);
+	for (i = 0; i < t->loopback_count; i++)
+		is_busy |= ori_loopback_step(t->loopbacks[i]);
 	return is_busy;
 }
 
-static bool thread_is_asked(const struct ori_proxy_thread *t)
+static bool thread_has_requests(const struct ori_proxy_thread *t)
 {
 	size_t i;
 
 	for (i = 0; i < t->seat_count; i++)
-		if (ori_proxy_is_asked(t->seats[i]->lane))
+		if (ori_proxy_has_requests(t->seats[i]->lane))
 			return true;
 	return false;
 }
@@ -117,8 +117,8 @@ static uint64_t thread_most(const struct ori_proxy_thread *t)
 		if (other > most)
 			most = other;
 	}
-	for (i = 0; i < t->tally_count && !most; i++)
-		most = ori_loopback_is_waiting(t->tallies[i]);
+	for (i = 0; i < t->loopback_count && !most; i++)
+		most = ori_loopback_is_waiting(t->loopbacks[i]);
 	return most;
 }
 
@@ -153,14 +153,14 @@ static uint64_t thread_patience(struct ori_proxy_thread *t, uint64_t now)
  * from one of them, in a guest for longer than a message: a put of 8 bytes by Soft-RoCE
  * took 30 to 150 us, and 29 to 31 with naps ten times as long.
  */
-static uint64_t thread_nap(struct ori_proxy_thread *t, uint64_t idle, bool was_helped)
+static uint64_t thread_sleep_ns(struct ori_proxy_thread *t, uint64_t idle, bool was_helped)
 {
 	uint64_t most = thread_most(t);
 
 	if (most && (t->kernel_count || t->is_alone || t->is_loaded))
-		return idle / 32 < THREAD_NAP_NS ? idle / 32 : THREAD_NAP_NS;
+		return idle / 32 < THREAD_SHORT_SLEEP_NS ? idle / 32 : THREAD_SHORT_SLEEP_NS;
 	if (t->kernel_count)
-		return THREAD_KERNEL_NAP_NS;
+		return THREAD_KERNEL_SLEEP_NS;
 	if (!most && !was_helped)
 		return THREAD_SLEEP_NS;
 	t->beside_ns = was_helped ? 2 * t->beside_ns : THREAD_BESIDE_NS;
@@ -178,16 +178,16 @@ static uint64_t thread_nap(struct ori_proxy_thread *t, uint64_t idle, bool was_h
  */
 static uint64_t thread_sleep(struct ori_proxy_thread *t, uint64_t idle, uint64_t helps)
 {
-	uint64_t nap = thread_nap(t, idle, t->helps != helps);
+	uint64_t sleep_ns = thread_sleep_ns(t, idle, t->helps != helps);
 
 	helps = t->helps;
-	atomic_store_explicit(&t->is_beside, nap < THREAD_SLEEP_NS, memory_order_relaxed);
+	atomic_store_explicit(&t->is_beside, sleep_ns < THREAD_SLEEP_NS, memory_order_relaxed);
 	oriel_dev_store_release32(t->asleep, 1);
 	oriel_dev_fence_full();
-	if (!thread_is_asked(t)) {
+	if (!thread_has_requests(t)) {
 		pthread_mutex_unlock(&t->lock);
 		if (!thread_has_missed(t))
-			ori_nap(t->asleep, nap);
+			ori_nap(t->asleep, sleep_ns);
 		pthread_mutex_lock(&t->lock);
 		t->is_alone = t->helps == helps;
 	}
@@ -196,7 +196,7 @@ static uint64_t thread_sleep(struct ori_proxy_thread *t, uint64_t idle, uint64_t
 }
 
 /* Mutexes are not fair: without this a caller could wait for as long as there is work. */
-static void thread_step_aside(struct ori_proxy_thread *t, bool is_busy)
+static void thread_yield_lock(struct ori_proxy_thread *t, bool is_busy)
 {
 	pthread_mutex_unlock(&t->lock);
 	if (!is_busy)
@@ -228,7 +228,7 @@ static void *thread_main(void *context)
 		if (!is_busy && now - idle_since >= thread_patience(t, now))
 			helps = thread_sleep(t, now - idle_since, helps);
 		else
-			thread_step_aside(t, is_busy);
+			thread_yield_lock(t, is_busy);
 	}
 	pthread_mutex_unlock(&t->lock);
 	return NULL;
@@ -237,10 +237,10 @@ static void *thread_main(void *context)
 /* With the lock: the thread sleeps, but not for long enough to leave it asleep. */
 static bool thread_is_wanted(const struct ori_proxy_thread *t, const struct ori_proxy_lane *lane)
 {
-	uint64_t here = ori_proxy_in_flight(lane);
+	uint64_t count = ori_proxy_in_flight(lane);
 
-	return here > THREAD_MANY ||
-	       (here && !atomic_load_explicit(&t->is_beside, memory_order_relaxed));
+	return count > THREAD_MANY ||
+	       (count && !atomic_load_explicit(&t->is_beside, memory_order_relaxed));
 }
 
 /* Of what was posted meanwhile by those who did not get the lock. */
@@ -268,8 +268,8 @@ static bool thread_help(struct thread_seat *seat)
 	size_t i;
 
 	(void)ori_proxy_step(seat->lane);
-	for (i = 0; i < t->tally_count; i++)
-		has_counted |= ori_loopback_step(t->tallies[i]);
+	for (i = 0; i < t->loopback_count; i++)
+		has_counted |= ori_loopback_step(t->loopbacks[i]);
 	if (has_counted)
 		(void)ori_proxy_step(seat->lane);
 	t->helps++;
@@ -371,7 +371,7 @@ void ori_proxy_thread_stop(struct ori_proxy_thread *t)
 		return;
 	ori_help_remove(&t->helper);
 	thread_lock(t);
-	assert(t->seat_count == 0 && t->tally_count == 0);
+	assert(t->seat_count == 0 && t->loopback_count == 0);
 	t->is_stopping = true;
 	thread_unlock(t);
 	pthread_join(t->thread, NULL);
@@ -425,7 +425,7 @@ void ori_proxy_thread_poll(struct ori_proxy_thread *t, struct ori_proxy_lane *la
 	unsigned i;
 
 	thread_lock(t);
-	for (i = 0; i < THREAD_LOOKS && ori_proxy_step(lane); i++)
+	for (i = 0; i < THREAD_STEPS && ori_proxy_step(lane); i++)
 		;
 	thread_unlock(t);
 }
@@ -452,22 +452,22 @@ void ori_proxy_thread_remove(struct ori_proxy_thread *t, struct ori_proxy_lane *
 }
 
 enum oriel_status ori_proxy_thread_add_loopback(struct ori_proxy_thread *t,
-						struct ori_summary *tally)
+						struct ori_loopback *loopback)
 {
 	thread_lock(t);
-	assert(t->tally_count < ORIEL_DEV_RAILS);
-	t->tallies[t->tally_count++] = tally;
+	assert(t->loopback_count < ORIEL_DEV_RAILS);
+	t->loopbacks[t->loopback_count++] = loopback;
 	thread_unlock(t);
 	return ORIEL_OK;
 }
 
-void ori_proxy_thread_remove_loopback(struct ori_proxy_thread *t, struct ori_summary *tally)
+void ori_proxy_thread_remove_loopback(struct ori_proxy_thread *t, struct ori_loopback *loopback)
 {
 	size_t i;
 
 	thread_lock(t);
-	for (i = 0; t->tallies[i] != tally; i++)
+	for (i = 0; t->loopbacks[i] != loopback; i++)
 		;
-	t->tallies[i] = t->tallies[--t->tally_count];
+	t->loopbacks[i] = t->loopbacks[--t->loopback_count];
 	thread_unlock(t);
 }

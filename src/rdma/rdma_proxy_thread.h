@@ -38,8 +38,9 @@ void ori_proxy_thread_fail(struct ori_proxy_thread *thread, struct ori_proxy_lan
 void ori_proxy_thread_remove(struct ori_proxy_thread *thread, struct ori_proxy_lane *lane);
 
 enum oriel_status ori_proxy_thread_add_loopback(struct ori_proxy_thread *thread,
-						struct ori_summary *tally);
+						struct ori_loopback *loopback);
 /* Its lanes have been removed. */
-void ori_proxy_thread_remove_loopback(struct ori_proxy_thread *thread, struct ori_summary *tally);
+void ori_proxy_thread_remove_loopback(struct ori_proxy_thread *thread,
+				      struct ori_loopback *loopback);
 
 #endif

@@ -145,7 +145,7 @@ static enum oriel_status rdma_make_queue(struct rdma_rail *r, struct rdma_queue 
 					 struct ori_hca_qp_attr *qp)
 {
 	enum oriel_status status = r->ops->create_cq(r->hca, cq, &q->cq, &q->dev->cqn);
-	struct ori_hca_queue_memory place;
+	struct ori_hca_queue_memory memory;
 
 	if (status != ORIEL_OK)
 		return status;
@@ -153,12 +153,12 @@ static enum oriel_status rdma_make_queue(struct rdma_rail *r, struct rdma_queue 
 	status = r->ops->create_qp(r->hca, qp, &q->qp, &q->address);
 	if (status != ORIEL_OK || !r->caps.owns_rings)
 		return status;
-	r->ops->place(q->qp, &place);
-	q->dev->sq = place.sq;
-	q->dev->cq = place.cq;
-	q->dev->record = place.record;
-	q->dev->doorbell = place.doorbell;
-	q->dev->asleep = place.asleep;
+	r->ops->place(q->qp, &memory);
+	q->dev->sq = memory.sq;
+	q->dev->cq = memory.cq;
+	q->dev->record = memory.record;
+	q->dev->doorbell = memory.doorbell;
+	q->dev->asleep = memory.asleep;
 	return ORIEL_OK;
 }
 

@@ -27,8 +27,8 @@ struct rdma_rail {
 	uint32_t sink_lkey;
 	struct ori_hca_mr *whole_mr;
 	uint32_t whole_lkey;
-	struct ori_summary *tally;  /* if a proxy posts */
-	struct rdma_doorbell *free; /* doorbells that no queue has */
+	struct ori_loopback *loopback; /* if a proxy posts */
+	struct rdma_doorbell *free;    /* doorbells that no queue has */
 	size_t free_count, free_room;
 	void **pages; /* [page_count] that those lie in, and this has pinned */
 	size_t page_count;
@@ -42,10 +42,10 @@ struct ori_rdma {
 	struct ori_reach *reach;                 /* NULL unless ori_rdma_finds_own() */
 	struct ori_proxy_thread *proxy;          /* NULL: who asks posts to rings */
 	struct rdma_rail rails[ORIEL_DEV_RAILS]; /* the first attr.rails */
-	bool is_late;                            /* see ori_rdma_is_unordered() */
-	struct ori_mem *late_mem; /* of what is late, for lanes of the proxy; or NULL */
-	struct ori_rdma_mr *late_mr;
-	struct oriel_dev_keys late_rkeys;
+	bool is_unordered;                       /* see ori_rdma_is_unordered() */
+	struct ori_mem *flush_mem; /* of what is late, for lanes of the proxy; or NULL */
+	struct ori_rdma_mr *flush_mr;
+	struct oriel_dev_keys flush_rkeys;
 };
 
 /* One queue pair with its completion queue and rings. */

@@ -95,12 +95,12 @@ static enum oriel_status reach_drop(struct ori_reach *r, unsigned i)
 }
 
 /* Is what was registered there still the same allocation? */
-static bool reach_is_there(const struct ori_reach *r, unsigned i)
+static bool reach_is_alive(const struct ori_reach *r, unsigned i)
 {
-	struct ori_gpu_memory_info place;
+	struct ori_gpu_memory_info info;
 
-	return r->gpu->ops->query(r->gpu, r->copy.of[i].base, &place) == ORIEL_OK && place.id &&
-	       place.id == r->entries[i].id;
+	return r->gpu->ops->query(r->gpu, r->copy.of[i].base, &info) == ORIEL_OK && info.id &&
+	       info.id == r->entries[i].id;
 }
 
 /* The first place that is free, or whose allocation is not there any more. */
@@ -114,7 +114,7 @@ static enum oriel_status reach_take(struct ori_reach *r, unsigned *taken)
 			return ORIEL_OK;
 		}
 	for (i = 0; i < ORIEL_LINK_REACH; i++)
-		if (!reach_is_there(r, i)) {
+		if (!reach_is_alive(r, i)) {
 			*taken = i;
 			return reach_drop(r, i);
 		}
@@ -123,7 +123,7 @@ static enum oriel_status reach_take(struct ori_reach *r, unsigned *taken)
 			ORIEL_LINK_REACH);
 }
 
-static enum oriel_status reach_enter(struct ori_reach *r, const struct ori_gpu_memory_info *place)
+static enum oriel_status reach_enter(struct ori_reach *r, const struct ori_gpu_memory_info *info)
 {
 	struct oriel_dev_buffer *entry;
 	struct oriel_dev_keys unused;
@@ -132,14 +132,14 @@ static enum oriel_status reach_enter(struct ori_reach *r, const struct ori_gpu_m
 
 	status = reach_take(r, &i);
 	if (status == ORIEL_OK)
-		status = ori_memory_register(r->memory, place->base, place->length, ORI_RDMA_OWN,
+		status = ori_memory_register(r->memory, info->base, info->length, ORI_RDMA_OWN,
 					     &r->entries[i].mr, &unused);
 	if (status != ORIEL_OK)
 		return status;
 	entry = &r->copy.of[i];
-	r->entries[i].id = place->id;
-	entry->base = place->base;
-	entry->length = place->length;
+	r->entries[i].id = info->id;
+	entry->base = info->base;
+	entry->length = info->length;
 	ori_rdma_mr_local(r->entries[i].mr, &entry->address, &entry->rkeys);
 	if (r->copy.count <= i)
 		r->copy.count = i + 1;
@@ -148,27 +148,27 @@ static enum oriel_status reach_enter(struct ori_reach *r, const struct ori_gpu_m
 
 enum oriel_status ori_reach_add(struct ori_reach *r, const void *address)
 {
-	struct ori_gpu_memory_info place;
+	struct ori_gpu_memory_info info;
 	enum oriel_status status;
 	bool is_known = false;
 	unsigned i;
 
-	status = r->gpu->ops->query(r->gpu, address, &place);
-	if (status != ORIEL_OK || place.kind == ORI_GPU_PAGEABLE || place.kind == ORI_GPU_PINNED)
+	status = r->gpu->ops->query(r->gpu, address, &info);
+	if (status != ORIEL_OK || info.kind == ORI_GPU_PAGEABLE || info.kind == ORI_GPU_PINNED)
 		return status;
-	if (!place.length)
+	if (!info.length)
 		return ori_fail(ORIEL_ERR_ACCESS, "%p is no memory of this GPU", address);
 	pthread_mutex_lock(&r->lock);
 	for (i = 0; i < r->copy.count && status == ORIEL_OK && !is_known; i++) {
-		if (!r->entries[i].mr || r->copy.of[i].base != place.base)
+		if (!r->entries[i].mr || r->copy.of[i].base != info.base)
 			continue;
-		is_known = place.id && r->entries[i].id == place.id;
+		is_known = info.id && r->entries[i].id == info.id;
 		/* It was freed, and there is another one now. */
 		if (!is_known)
 			status = reach_drop(r, i);
 	}
 	if (status == ORIEL_OK && !is_known)
-		status = reach_enter(r, &place);
+		status = reach_enter(r, &info);
 	pthread_mutex_unlock(&r->lock);
 	return status;
 }

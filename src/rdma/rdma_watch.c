@@ -123,48 +123,49 @@ static uint64_t watch_done(struct oriel_link_queue q)
 }
 
 /* Requests of this end were flushed, or there are none: the event knows more. */
-static void watch_amend(struct oriel_dev_fault *record, const struct ori_hca_event *told,
+static void watch_amend(struct oriel_dev_fault *record, const struct ori_hca_event *hca_event,
 			uint64_t done)
 {
-	if (told->syndrome && oriel_queue_err_syndrome(record->seen) != told->syndrome) {
+	if (hca_event->syndrome && oriel_queue_err_syndrome(record->seen) != hca_event->syndrome) {
 		record->what = ORIEL_DEV_LINK;
-		record->seen =
-			oriel_queue_err(ORIEL_QUEUE_ERROR_CQE, told->syndrome, told->vendor, done);
+		record->seen = oriel_queue_err(ORIEL_QUEUE_ERROR_CQE, hca_event->syndrome,
+					       hca_event->vendor, done);
 		record->status = oriel_queue_err_status(record->seen);
 	}
 	if (record->status == ORIEL_OK)
-		record->status = told->status;
+		record->status = hca_event->status;
 }
 
-static void watch_explain_pulse(const struct ori_rdma_link *link, const struct ori_hca_event *told,
-				struct oriel_dev_fault *record)
+static void watch_explain_heartbeat(const struct ori_rdma_link *link,
+				    const struct ori_hca_event *hca_event,
+				    struct oriel_dev_fault *record)
 {
 	struct ori_rdma_heartbeat *p = ori_rdma_link_heartbeat(link);
 
 	ori_rdma_heartbeat_progress(p);
 	ori_rdma_heartbeat_fault(link, record);
-	watch_amend(record, told, p->done);
+	watch_amend(record, hca_event, p->done);
 	record->what = ori_rdma_heartbeat_what((enum oriel_status)record->status);
 }
 
 bool ori_rdma_link_explain(const struct ori_rdma_link *link, const struct ori_rdma_event *event,
 			   struct oriel_dev_fault *record)
 {
-	const struct ori_hca_event *told = &event->of;
+	const struct ori_hca_event *hca_event = &event->of;
 	struct oriel_mlx5_queue copy;
 	struct oriel_link_queue q;
 
 	if (event->rail != ori_rdma_link_device(link)->rail || !ori_rdma_link_is_ready(link))
 		return false;
-	if (ori_rdma_link_heartbeat(link)->address.qpn == told->qpn) {
-		watch_explain_pulse(link, told, record);
+	if (ori_rdma_link_heartbeat(link)->address.qpn == hca_event->qpn) {
+		watch_explain_heartbeat(link, hca_event, record);
 		return true;
 	}
-	q = watch_find(link, told->qpn, &copy);
+	q = watch_find(link, hca_event->qpn, &copy);
 	if (!oriel_link_has(q))
 		return false;
 	*record = watch_fault(link, q);
-	watch_amend(record, told, watch_done(q));
+	watch_amend(record, hca_event, watch_done(q));
 	oriel_link_own_access(q, record);
 	return true;
 }
