@@ -29,7 +29,7 @@ static struct ori_choice chosen(const char *hca, const char *scenario, const str
 	return choice;
 }
 
-static void test_words_say_which(void **state)
+static void test_the_setting_chooses_the_hca(void **state)
 {
 	struct ori_choice choice = chosen("soft", "seed=7", NULL);
 
@@ -44,7 +44,7 @@ static void test_words_say_which(void **state)
 	assert_string_equal(choice.config, "seed=7");
 }
 
-static void test_names_say_which(void **state)
+static void test_names_choose_the_hcas(void **state)
 {
 	struct ori_gpu gpu = {.pci = "0000:3b:00.0"};
 	struct ori_choice choice;
@@ -94,8 +94,8 @@ static void test_all_ranks_drive_one_kind(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_words_say_which),
-		cmocka_unit_test(test_names_say_which),
+		cmocka_unit_test(test_the_setting_chooses_the_hca),
+		cmocka_unit_test(test_names_choose_the_hcas),
 		cmocka_unit_test(test_all_ranks_drive_one_kind),
 	};
 

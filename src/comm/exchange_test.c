@@ -38,7 +38,7 @@ static void test_success_of_all_is_success(void **state)
 	assert_int_equal(judge(verdicts, 1), ORIEL_OK);
 }
 
-static void test_the_lowest_failure_is_everybodys(void **state)
+static void test_all_ranks_get_the_failure_of_the_lowest_rank(void **state)
 {
 	struct ori_verdict verdicts[RANKS];
 
@@ -55,7 +55,7 @@ static void test_the_lowest_failure_is_everybodys(void **state)
 	assert_int_equal(judge(verdicts, 2), ORIEL_ERR_RANGE);
 }
 
-static void test_a_cause_goes_before_its_consequences(void **state)
+static void test_a_cause_wins_over_its_consequences(void **state)
 {
 	struct ori_verdict verdicts[RANKS];
 
@@ -80,7 +80,7 @@ static void test_a_status_without_a_text_gets_the_general_one(void **state)
 	assert_string_equal(verdicts[1].text, oriel_status_text(ORIEL_ERR_SYSTEM));
 }
 
-static void test_ranks_in_different_calls_are_told_apart(void **state)
+static void test_ranks_in_different_calls_are_named(void **state)
 {
 	struct ori_verdict verdicts[RANKS];
 
@@ -92,7 +92,7 @@ static void test_ranks_in_different_calls_are_told_apart(void **state)
 			    "rank 0 calls oriel_window_create, rank 2 calls oriel_region_share");
 }
 
-static void test_another_wire_version_is_refused(void **state)
+static void test_another_wire_version_is_rejected(void **state)
 {
 	struct ori_verdict verdicts[RANKS];
 
@@ -171,7 +171,7 @@ static void bootstrap_fails(struct words words, int rank, const char *later)
 }
 
 /* The watcher, who has none to look at, knows nothing. */
-static void test_the_rank_that_has_left_is_named_ever_after(void **state)
+static void test_the_rank_that_exited_is_named_in_every_later_failure(void **state)
 {
 	const char *some = "exchange with the ranks failed: Another rank has left or died.";
 
@@ -192,13 +192,13 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_success_of_all_is_success),
-		cmocka_unit_test(test_the_lowest_failure_is_everybodys),
-		cmocka_unit_test(test_a_cause_goes_before_its_consequences),
+		cmocka_unit_test(test_all_ranks_get_the_failure_of_the_lowest_rank),
+		cmocka_unit_test(test_a_cause_wins_over_its_consequences),
 		cmocka_unit_test(test_a_status_without_a_text_gets_the_general_one),
-		cmocka_unit_test(test_ranks_in_different_calls_are_told_apart),
-		cmocka_unit_test(test_another_wire_version_is_refused),
+		cmocka_unit_test(test_ranks_in_different_calls_are_named),
+		cmocka_unit_test(test_another_wire_version_is_rejected),
 		cmocka_unit_test(test_a_text_without_end_is_cut),
-		cmocka_unit_test(test_the_rank_that_has_left_is_named_ever_after),
+		cmocka_unit_test(test_the_rank_that_exited_is_named_in_every_later_failure),
 	};
 
 	return cmocka_run_group_tests_name("exchange", tests, NULL, NULL);

@@ -81,7 +81,7 @@ static void test_the_first_cause_stays(void **state)
 }
 
 /* Rank 2 has told of itself: the path is the one from here. */
-static void test_who_aborts_is_seen_from_here(void **state)
+static void test_the_path_to_an_aborting_rank_is_the_one_from_this_rank(void **state)
 {
 	struct oriel_comm *comm = make_comm();
 	const struct oriel_dev_fault record = {.status = ORIEL_ERR_ABORTED,
@@ -149,7 +149,7 @@ static void test_a_record_that_is_being_written_is_awaited(void **state)
 	free_comm(comm);
 }
 
-static void test_who_dies_while_he_tells_is_not_awaited_for_ever(void **state)
+static void test_a_writer_that_dies_is_not_awaited_for_ever(void **state)
 {
 	struct oriel_comm *comm = make_comm();
 	struct oriel_health health;
@@ -179,7 +179,7 @@ static void report_and_exit(struct oriel_comm *comm, struct ori_mapping *peers, 
 	_exit(0);
 }
 
-static void test_who_dies_while_he_tells_a_peer_is_named(void **state)
+static void test_a_rank_that_dies_while_it_reports_to_a_peer_is_named(void **state)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	size_t length = page + (sizeof(struct ori_control) + page - 1) / page * page;
@@ -213,7 +213,7 @@ static void test_who_dies_while_he_tells_a_peer_is_named(void **state)
 }
 
 /* No rank of this communicator; and this one, whose threads do not go without it. */
-static void test_a_wrong_name_of_the_dead_is_none(void **state)
+static void test_a_wrong_writer_names_no_rank(void **state)
 {
 	static const uint32_t names[] = {5, 1};
 	size_t i;
@@ -230,7 +230,7 @@ static void test_a_wrong_name_of_the_dead_is_none(void **state)
 	}
 }
 
-static void test_a_timeout_says_who_waited_for_what(void **state)
+static void test_a_timeout_names_the_waiter_and_the_awaited(void **state)
 {
 	struct oriel_comm *comm = make_comm();
 	struct oriel_dev_fault record = {.status = ORIEL_ERR_TIMEOUT,
@@ -271,7 +271,7 @@ static struct oriel_dev_fault refused_put(void)
 	return record;
 }
 
-static void test_a_refused_request_says_which_and_why(void **state)
+static void test_a_failed_request_names_its_queue_and_cause(void **state)
 {
 	struct oriel_comm *comm = make_comm();
 	struct oriel_dev_fault record = refused_put();
@@ -296,7 +296,7 @@ static void test_a_refused_request_says_which_and_why(void **state)
 	free_comm(comm);
 }
 
-static void test_a_queue_without_a_verdict_of_its_adapter(void **state)
+static void test_a_queue_without_a_syndrome_names_its_status(void **state)
 {
 	static const struct {
 		uint32_t what;
@@ -334,7 +334,7 @@ static void test_a_queue_without_a_verdict_of_its_adapter(void **state)
 }
 
 /* Rank 1 is the one that says so: its peer 3 may be reached in another way than from here. */
-static void test_what_another_rank_found_is_told_as_its_own(void **state)
+static void test_a_failure_that_another_rank_found_names_it(void **state)
 {
 	struct oriel_comm *comm = make_comm(), *other = make_comm();
 	struct oriel_dev_fault record = refused_put();
@@ -380,7 +380,7 @@ static void test_nonsense_written_by_a_peer_is_no_crash(void **state)
 	free_comm(comm);
 }
 
-static void test_text_tells_the_length_it_needs(void **state)
+static void test_the_text_function_returns_the_length_it_needs(void **state)
 {
 	struct oriel_health health = {.status = ORIEL_OK, .what = "nothing", .rank = -1};
 	char text[4];
@@ -395,18 +395,18 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_new_communicator_is_well),
 		cmocka_unit_test(test_the_first_cause_stays),
-		cmocka_unit_test(test_who_aborts_is_seen_from_here),
+		cmocka_unit_test(test_the_path_to_an_aborting_rank_is_the_one_from_this_rank),
 		cmocka_unit_test(test_what_kernels_found_comes_before_a_later_abort),
 		cmocka_unit_test(test_a_record_that_is_being_written_is_awaited),
-		cmocka_unit_test(test_who_dies_while_he_tells_is_not_awaited_for_ever),
-		cmocka_unit_test(test_who_dies_while_he_tells_a_peer_is_named),
-		cmocka_unit_test(test_a_wrong_name_of_the_dead_is_none),
-		cmocka_unit_test(test_a_timeout_says_who_waited_for_what),
-		cmocka_unit_test(test_a_refused_request_says_which_and_why),
-		cmocka_unit_test(test_a_queue_without_a_verdict_of_its_adapter),
-		cmocka_unit_test(test_what_another_rank_found_is_told_as_its_own),
+		cmocka_unit_test(test_a_writer_that_dies_is_not_awaited_for_ever),
+		cmocka_unit_test(test_a_rank_that_dies_while_it_reports_to_a_peer_is_named),
+		cmocka_unit_test(test_a_wrong_writer_names_no_rank),
+		cmocka_unit_test(test_a_timeout_names_the_waiter_and_the_awaited),
+		cmocka_unit_test(test_a_failed_request_names_its_queue_and_cause),
+		cmocka_unit_test(test_a_queue_without_a_syndrome_names_its_status),
+		cmocka_unit_test(test_a_failure_that_another_rank_found_names_it),
 		cmocka_unit_test(test_nonsense_written_by_a_peer_is_no_crash),
-		cmocka_unit_test(test_text_tells_the_length_it_needs),
+		cmocka_unit_test(test_the_text_function_returns_the_length_it_needs),
 	};
 
 	return cmocka_run_group_tests_name("health", tests, NULL, NULL);

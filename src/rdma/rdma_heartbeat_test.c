@@ -28,7 +28,7 @@ static enum oriel_status heartbeat_write(struct pair *p, const uint64_t *value, 
 	return ori_rdma_heartbeat_post(p->a.link, &p->b.rkeys, pieces, count);
 }
 
-static void test_pieces_come_in_their_order(void **state)
+static void test_pieces_arrive_in_their_order(void **state)
 {
 	struct pair *p = pair_open("delay=200us");
 	uint64_t value, deadline = ori_deadline(LONG_NS);
@@ -86,7 +86,7 @@ static void test_a_full_queue_takes_all_of_a_post_or_nothing(void **state)
 	pair_close(p);
 }
 
-static void test_a_bad_address_ends_the_pulse_alone(void **state)
+static void test_a_bad_address_ends_the_heartbeat_queue_alone(void **state)
 {
 	struct pair *p = pair_open(NULL);
 	struct ori_rdma_piece pieces[] = {{DATA, "12345678", 8}, {LENGTH, "12345678", 8}};
@@ -113,7 +113,7 @@ static void test_a_bad_address_ends_the_pulse_alone(void **state)
 	pair_close(p);
 }
 
-static void test_a_peer_that_is_gone_is_lost(void **state)
+static void test_a_peer_with_a_closed_link_is_lost(void **state)
 {
 	struct pair *p = pair_open("ack=2ms");
 	struct oriel_dev_fault record;
@@ -140,7 +140,7 @@ static void heartbeat_event(struct side *s, uint32_t qpn, struct ori_rdma_event 
 }
 
 /* At both ends: who posted, and who refused it and has posted nothing. */
-static void test_an_event_of_a_pulse_is_explained(void **state)
+static void test_an_event_of_a_heartbeat_queue_is_explained(void **state)
 {
 	struct pair *p = pair_open(NULL);
 	struct oriel_dev_keys wrong = {{0}};
@@ -173,12 +173,12 @@ static void test_an_event_of_a_pulse_is_explained(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_pieces_come_in_their_order),
+		cmocka_unit_test(test_pieces_arrive_in_their_order),
 		cmocka_unit_test(test_a_piece_is_copied),
 		cmocka_unit_test(test_a_full_queue_takes_all_of_a_post_or_nothing),
-		cmocka_unit_test(test_a_bad_address_ends_the_pulse_alone),
-		cmocka_unit_test(test_a_peer_that_is_gone_is_lost),
-		cmocka_unit_test(test_an_event_of_a_pulse_is_explained),
+		cmocka_unit_test(test_a_bad_address_ends_the_heartbeat_queue_alone),
+		cmocka_unit_test(test_a_peer_with_a_closed_link_is_lost),
+		cmocka_unit_test(test_an_event_of_a_heartbeat_queue_is_explained),
 	};
 
 	return cmocka_run_group_tests_name("rdma_heartbeat", tests, NULL, NULL);

@@ -361,7 +361,7 @@ static void test_a_short_put_and_its_signal_are_one_chain(void **state)
 	stop(link);
 }
 
-static void test_pieces_go_where_least_is_under_way(void **state)
+static void test_pieces_go_to_the_queue_with_the_least_in_flight(void **state)
 {
 	struct ori_host_link *link = start(QUEUES, 0);
 
@@ -413,7 +413,7 @@ static void test_a_signal_waits_for_other_queues_only(void **state)
 }
 
 /* By other queues, so that the signal is not behind them. */
-static void test_puts_behind_a_signal_that_waits_begin_at_once(void **state)
+static void test_puts_behind_a_waiting_signal_begin_at_once(void **state)
 {
 	struct ori_host_link *link = start(QUEUES, 0);
 	unsigned first = 0;
@@ -443,7 +443,7 @@ static void test_puts_behind_a_signal_that_waits_begin_at_once(void **state)
 }
 
 /* Places of operations are used again, what was in them is not looked at. */
-static void test_a_signal_does_not_wait_for_what_is_begun_later(void **state)
+static void test_a_signal_does_not_wait_for_later_operations(void **state)
 {
 	struct ori_host_link *link = start(QUEUES, 4);
 
@@ -466,7 +466,7 @@ static void test_a_signal_does_not_wait_for_what_is_begun_later(void **state)
 	stop(link);
 }
 
-static void test_what_tells_is_behind_gets_by_a_fence(void **state)
+static void test_a_notifying_request_is_fenced_behind_gets(void **state)
 {
 	struct ori_host_link *link = start(1, 0);
 	const struct queue *q = &script.queues[0];
@@ -511,7 +511,7 @@ static void any_order(uint64_t seed)
 	stop(link);
 }
 
-static void test_what_tells_comes_after_all_that_was_begun_before(void **state)
+static void test_a_notifying_request_follows_all_earlier_operations(void **state)
 {
 	(void)state;
 	for (uint64_t seed = 1; seed <= SEEDS; seed++)
@@ -522,12 +522,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_short_put_and_its_signal_are_one_chain),
-		cmocka_unit_test(test_pieces_go_where_least_is_under_way),
+		cmocka_unit_test(test_pieces_go_to_the_queue_with_the_least_in_flight),
 		cmocka_unit_test(test_a_signal_waits_for_other_queues_only),
-		cmocka_unit_test(test_puts_behind_a_signal_that_waits_begin_at_once),
-		cmocka_unit_test(test_a_signal_does_not_wait_for_what_is_begun_later),
-		cmocka_unit_test(test_what_tells_is_behind_gets_by_a_fence),
-		cmocka_unit_test(test_what_tells_comes_after_all_that_was_begun_before),
+		cmocka_unit_test(test_puts_behind_a_waiting_signal_begin_at_once),
+		cmocka_unit_test(test_a_signal_does_not_wait_for_later_operations),
+		cmocka_unit_test(test_a_notifying_request_is_fenced_behind_gets),
+		cmocka_unit_test(test_a_notifying_request_follows_all_earlier_operations),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

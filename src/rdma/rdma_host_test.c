@@ -318,7 +318,7 @@ static void immediates_come_in_order(const struct pair_attr *attr)
 	pair_close(&p);
 }
 
-static void test_immediates_come_in_order_behind_their_data(void **state)
+static void test_immediates_arrive_in_order_behind_their_data(void **state)
 {
 	struct pair_attr attr = {.host = {.queues = 2, .immediates = 4}};
 
@@ -351,14 +351,14 @@ static void atomics_bring_what_was_there(const char *config)
 	pair_close(&p);
 }
 
-static void test_atomics_bring_what_was_there(void **state)
+static void test_atomics_return_the_old_value(void **state)
 {
 	(void)state;
 	atomics_bring_what_was_there("");
 	atomics_bring_what_was_there("big_endian=1");
 }
 
-static void test_as_many_as_may_be_are_under_way_and_end_in_order(void **state)
+static void test_a_full_link_completes_its_operations_in_order(void **state)
 {
 	/* Held up, or the adapter may be done with each before the next one. */
 	struct pair_attr attr = {.config = "delay=20ms",
@@ -429,7 +429,7 @@ static void test_a_flush_makes_puts_visible(void **state)
 }
 
 /* The peer writes to what is read as soon as it is told that the READ is over. */
-static void test_what_tells_comes_after_gets(void **state)
+static void test_a_notifying_request_follows_gets(void **state)
 {
 	uint64_t until = ori_clock_ns() + PATIENCE_NS;
 
@@ -459,7 +459,7 @@ static void test_what_tells_comes_after_gets(void **state)
 	}
 }
 
-static void test_a_failure_is_told_and_stays(void **state)
+static void test_a_failure_is_reported_and_stays(void **state)
 {
 	struct pair_attr attr = {.host = {.queues = 2}};
 	struct ori_host_move good, wrong;
@@ -486,7 +486,7 @@ static void test_a_failure_is_told_and_stays(void **state)
 	pair_close(&p);
 }
 
-static void test_ends_that_do_not_fit_are_refused(void **state)
+static void test_mismatched_ends_are_rejected(void **state)
 {
 	struct ori_host_attr attr = {.queues = ORI_HOST_QUEUES + 1};
 	struct ori_host_link *link;
@@ -550,7 +550,7 @@ static void stream_check(const struct stream *s)
 	assert_int_equal(ori_host_test(s->from->link, s->done), ORIEL_ERR_PEER);
 }
 
-static void test_both_ends_hear_of_a_cut_cable(void **state)
+static void test_a_cut_cable_fails_both_ends(void **state)
 {
 	uint64_t until = ori_clock_ns() + PATIENCE_NS;
 	struct stream ways[2] = {0};
@@ -593,17 +593,17 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_short_puts_may_go_inside),
 		cmocka_unit_test(test_a_signal_covers_all_before_it),
 		cmocka_unit_test(test_a_signal_covers_all_before_it_step_by_step),
-		cmocka_unit_test(test_immediates_come_in_order_behind_their_data),
-		cmocka_unit_test(test_atomics_bring_what_was_there),
-		cmocka_unit_test(test_as_many_as_may_be_are_under_way_and_end_in_order),
+		cmocka_unit_test(test_immediates_arrive_in_order_behind_their_data),
+		cmocka_unit_test(test_atomics_return_the_old_value),
+		cmocka_unit_test(test_a_full_link_completes_its_operations_in_order),
 		cmocka_unit_test(test_a_flush_makes_puts_visible),
-		cmocka_unit_test(test_what_tells_comes_after_gets),
-		cmocka_unit_test(test_a_failure_is_told_and_stays),
-		cmocka_unit_test(test_ends_that_do_not_fit_are_refused),
+		cmocka_unit_test(test_a_notifying_request_follows_gets),
+		cmocka_unit_test(test_a_failure_is_reported_and_stays),
+		cmocka_unit_test(test_mismatched_ends_are_rejected),
 	};
 
 	const struct CMUnitTest cut[] = {
-		cmocka_unit_test(test_both_ends_hear_of_a_cut_cable),
+		cmocka_unit_test(test_a_cut_cable_fails_both_ends),
 	};
 
 	if (argc >= 3)

@@ -246,7 +246,7 @@ static char *block_of(const struct ori_proxy_sge *sge)
 }
 
 /* A request is looked up anew once anything has been registered or taken away. */
-static void test_what_was_found_last_is_not_found_when_it_has_gone(void **state)
+static void test_unregistered_memory_is_no_longer_found(void **state)
 {
 	struct ori_memory *m = memory_start(NULL);
 	char *memory = aligned_alloc(PAGE, 4 * PAGE);
@@ -362,7 +362,7 @@ static void test_long_requests_register_their_memory(void **state)
 	free(memory);
 }
 
-static void test_what_may_not_be_touched_is_refused(void **state)
+static void test_memory_without_access_is_rejected(void **state)
 {
 	struct ori_memory *m = memory_start(NULL);
 	struct ori_proxy_memory of = ori_memory_of_rail(m, 0);
@@ -512,7 +512,7 @@ static void test_without_dma_buf_there_is_peermem(void **state)
 	memory_stop(m);
 }
 
-static void test_memory_of_a_gpu_out_of_reach_is_refused(void **state)
+static void test_gpu_memory_out_of_reach_is_rejected(void **state)
 {
 	struct ori_memory *m = memory_start(&book_gpu);
 	struct ori_proxy_memory of = ori_memory_of_rail(m, 0);
@@ -599,16 +599,16 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_registered_memory_is_found_by_its_address),
-		cmocka_unit_test(test_what_was_found_last_is_not_found_when_it_has_gone),
+		cmocka_unit_test(test_unregistered_memory_is_no_longer_found),
 		cmocka_unit_test(test_words_of_a_stack_go_through_blocks),
 		cmocka_unit_test(test_without_a_block_memory_is_registered),
 		cmocka_unit_test(test_long_requests_register_their_memory),
-		cmocka_unit_test(test_what_may_not_be_touched_is_refused),
+		cmocka_unit_test(test_memory_without_access_is_rejected),
 		cmocka_unit_test(test_a_registration_that_fails_leaves_nothing),
 		cmocka_unit_test(test_memory_that_is_only_read_is_a_source),
 		cmocka_unit_test(test_memory_of_a_gpu_is_a_dma_buf),
 		cmocka_unit_test(test_without_dma_buf_there_is_peermem),
-		cmocka_unit_test(test_memory_of_a_gpu_out_of_reach_is_refused),
+		cmocka_unit_test(test_gpu_memory_out_of_reach_is_rejected),
 		cmocka_unit_test(test_threads_do_not_disturb_each_other),
 	};
 

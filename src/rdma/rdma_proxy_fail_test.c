@@ -25,7 +25,7 @@ static uint64_t err_of(uint32_t syndrome, uint64_t index)
 	return oriel_queue_err(ORIEL_QUEUE_ERROR_CQE, syndrome, 0, index);
 }
 
-static void test_a_failure_ends_all_but_what_was_done(void **state)
+static void test_a_failure_ends_all_requests_that_are_not_done(void **state)
 {
 	uint64_t base;
 	struct bench b;
@@ -55,7 +55,7 @@ static void test_a_failure_ends_all_but_what_was_done(void **state)
 	assert_int_equal(b.released, 1);
 }
 
-static void test_the_host_may_give_all_up(void **state)
+static void test_the_host_may_abandon_all_requests(void **state)
 {
 	struct bench b;
 
@@ -83,7 +83,7 @@ static void test_the_host_may_give_all_up(void **state)
 	bench_close(&b);
 }
 
-static void test_what_cannot_be_posted_fails_in_its_turn(void **state)
+static void test_a_request_that_cannot_be_posted_fails_in_its_turn(void **state)
 {
 	static const uint32_t syndromes[] = {ORIEL_MLX5_LOCAL_PROTECTION,
 					     ORIEL_MLX5_LOCAL_PROTECTION,
@@ -131,7 +131,7 @@ static void test_a_counter_that_fails_ends_the_lane(void **state)
 	bench_close(&b);
 }
 
-static void test_who_gives_up_in_the_middle_ends_the_ring(void **state)
+static void test_a_thread_that_gives_up_a_post_ends_the_ring(void **state)
 {
 	struct oriel_link_wait_limits limits = {NULL, 1000000, 1, 0};
 	struct bench b;
@@ -207,11 +207,11 @@ static void test_at_random(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_a_failure_ends_all_but_what_was_done),
-		cmocka_unit_test(test_the_host_may_give_all_up),
-		cmocka_unit_test(test_what_cannot_be_posted_fails_in_its_turn),
+		cmocka_unit_test(test_a_failure_ends_all_requests_that_are_not_done),
+		cmocka_unit_test(test_the_host_may_abandon_all_requests),
+		cmocka_unit_test(test_a_request_that_cannot_be_posted_fails_in_its_turn),
 		cmocka_unit_test(test_a_counter_that_fails_ends_the_lane),
-		cmocka_unit_test(test_who_gives_up_in_the_middle_ends_the_ring),
+		cmocka_unit_test(test_a_thread_that_gives_up_a_post_ends_the_ring),
 		cmocka_unit_test(test_at_random),
 	};
 

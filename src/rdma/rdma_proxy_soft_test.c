@@ -178,7 +178,7 @@ static void soft_round(struct soft *s, uint64_t round)
 	assert_int_equal(soft_word(s, 0, COUNTER), round * (round + 1) / 2);
 }
 
-static void test_adapters_in_software_do_it(void **state)
+static void test_the_software_hca_completes_it(void **state)
 {
 	static const char *const configs[] = {"", "drop=0.05,dup=0.05,ack=1ms,retry=100",
 					      "gather=20us,late_cqe=20us,shuffle=1",
@@ -195,7 +195,7 @@ static void test_adapters_in_software_do_it(void **state)
 	}
 }
 
-static void test_adapters_in_software_refuse(void **state)
+static void test_the_software_hca_rejects_a_bad_key(void **state)
 {
 	struct oriel_rdma_address from;
 	struct soft s;
@@ -226,8 +226,8 @@ static void test_adapters_in_software_refuse(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_adapters_in_software_do_it),
-		cmocka_unit_test(test_adapters_in_software_refuse),
+		cmocka_unit_test(test_the_software_hca_completes_it),
+		cmocka_unit_test(test_the_software_hca_rejects_a_bad_key),
 	};
 
 	return cmocka_run_group_tests_name("rdma_proxy_soft", tests, NULL, NULL);

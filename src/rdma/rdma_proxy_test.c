@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "rdma/lane_test.h"
 
-static void test_what_is_not_published_is_not_taken(void **state)
+static void test_an_unpublished_entry_is_not_taken(void **state)
 {
 	struct bench b;
 	uint64_t base, lap;
@@ -47,7 +47,7 @@ static void test_what_is_not_published_is_not_taken(void **state)
 	bench_close(&b);
 }
 
-static void test_a_stamp_is_of_one_entry(void **state)
+static void test_a_stamp_covers_one_entry(void **state)
 {
 	static const uint64_t indices[] = {0,
 					   1,
@@ -84,7 +84,7 @@ static void check_request(const struct ori_hca_wr *wr, uint8_t opcode, uint64_t 
 	assert_int_equal(wr->operand, operand);
 }
 
-static void test_requests_are_what_was_asked_for(void **state)
+static void test_a_request_is_what_its_entry_says(void **state)
 {
 	uint64_t base;
 	struct bench b;
@@ -116,7 +116,7 @@ static void test_requests_are_what_was_asked_for(void **state)
 	bench_close(&b);
 }
 
-static void test_a_look_is_a_read_of_what_nobody_wants(void **state)
+static void test_a_read_flush_is_a_read_into_the_sink(void **state)
 {
 	uint64_t base;
 	struct bench b;
@@ -140,7 +140,7 @@ static void test_a_look_is_a_read_of_what_nobody_wants(void **state)
 }
 
 /* Nothing else is, and memory that is not late needs no second look. */
-static void test_what_is_brought_to_late_memory_is_done_once_it_is_seen(void **state)
+static void test_a_result_in_unordered_memory_is_done_after_a_read_flush(void **state)
 {
 	static const uint32_t brings[] = {ORIEL_PROXY_READ, ORIEL_PROXY_FETCH_ADD};
 	uint64_t base, i;
@@ -181,7 +181,7 @@ static void test_what_is_brought_to_late_memory_is_done_once_it_is_seen(void **s
 	bench_close(&b);
 }
 
-static void test_a_post_is_one_chain_whose_last_tells(void **state)
+static void test_a_post_is_one_chain_whose_last_is_signaled(void **state)
 {
 	struct bench b;
 	uint64_t i;
@@ -202,7 +202,7 @@ static void test_a_post_is_one_chain_whose_last_tells(void **state)
 	bench_close(&b);
 }
 
-static void test_nothing_is_done_before_its_end(void **state)
+static void test_an_entry_is_not_done_before_its_completion(void **state)
 {
 	struct bench b;
 
@@ -276,7 +276,7 @@ static void test_a_post_is_freed_in_parts(void **state)
 	bench_close(&b);
 }
 
-static void test_what_a_full_queue_refuses_is_posted_later_and_once(void **state)
+static void test_a_request_that_a_full_queue_rejects_is_posted_later_and_once(void **state)
 {
 	static const unsigned grants[] = {1, 3, 0, 2, 7, 1, 1};
 	struct bench b;
@@ -421,7 +421,7 @@ static void test_a_fence_waits_for_all_before_it(void **state)
 	bench_close(&b);
 }
 
-static void test_what_is_too_long_is_cut(void **state)
+static void test_a_long_entry_is_cut(void **state)
 {
 	uint64_t base, i;
 	struct bench b;
@@ -559,21 +559,21 @@ static void test_writes_of_a_cpu_may_go_inside(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_what_is_not_published_is_not_taken),
-		cmocka_unit_test(test_a_stamp_is_of_one_entry),
-		cmocka_unit_test(test_requests_are_what_was_asked_for),
-		cmocka_unit_test(test_a_look_is_a_read_of_what_nobody_wants),
-		cmocka_unit_test(test_what_is_brought_to_late_memory_is_done_once_it_is_seen),
-		cmocka_unit_test(test_a_post_is_one_chain_whose_last_tells),
-		cmocka_unit_test(test_nothing_is_done_before_its_end),
+		cmocka_unit_test(test_an_unpublished_entry_is_not_taken),
+		cmocka_unit_test(test_a_stamp_covers_one_entry),
+		cmocka_unit_test(test_a_request_is_what_its_entry_says),
+		cmocka_unit_test(test_a_read_flush_is_a_read_into_the_sink),
+		cmocka_unit_test(test_a_result_in_unordered_memory_is_done_after_a_read_flush),
+		cmocka_unit_test(test_a_post_is_one_chain_whose_last_is_signaled),
+		cmocka_unit_test(test_an_entry_is_not_done_before_its_completion),
 		cmocka_unit_test(test_a_slot_is_free_when_it_has_been_copied_and_no_sooner),
 		cmocka_unit_test(test_a_post_is_freed_in_parts),
-		cmocka_unit_test(test_what_a_full_queue_refuses_is_posted_later_and_once),
+		cmocka_unit_test(test_a_request_that_a_full_queue_rejects_is_posted_later_and_once),
 		cmocka_unit_test(test_a_queue_of_any_depth_goes_on),
 		cmocka_unit_test(test_a_counter_waits_for_all_before_it),
 		cmocka_unit_test(test_counters_wait_for_room),
 		cmocka_unit_test(test_a_fence_waits_for_all_before_it),
-		cmocka_unit_test(test_what_is_too_long_is_cut),
+		cmocka_unit_test(test_a_long_entry_is_cut),
 		cmocka_unit_test(test_memory_is_found_by_its_address),
 		cmocka_unit_test(test_writes_of_a_cpu_may_go_inside),
 	};

@@ -129,7 +129,7 @@ static bool posters_has_posted(const struct posters *c, uint64_t posted)
 }
 
 /* The thread may wake in between, for it sleeps for a limited time, and post itself. */
-static void test_who_asks_posts_while_the_thread_sleeps(void **state)
+static void test_the_poster_steps_the_lane_while_the_thread_sleeps(void **state)
 {
 	unsigned i, mine = 0;
 	struct posters c;
@@ -147,7 +147,7 @@ static void test_who_asks_posts_while_the_thread_sleeps(void **state)
 	posters_close(&c);
 }
 
-static void test_who_waits_is_told_what_has_ended(void **state)
+static void test_a_waiter_learns_what_has_completed(void **state)
 {
 	struct oriel_link_wait_limits limits = {NULL, PATIENCE_NS, 1, 0};
 	struct posters c;
@@ -175,7 +175,7 @@ static void posters_count(struct ori_helper *helper)
 }
 
 /* A turn of the core may take milliseconds. The thread may wake in between, as above. */
-static void test_who_took_the_end_does_not_give_way_before_it_is_seen(void **state)
+static void test_a_waiter_that_took_a_completion_does_not_back_off_first(void **state)
 {
 	struct oriel_link_wait_limits limits = {NULL, PATIENCE_NS, 1, 0};
 	struct ori_helper counter = {.help = posters_count};
@@ -202,7 +202,7 @@ static void test_who_took_the_end_does_not_give_way_before_it_is_seen(void **sta
 	posters_close(&c);
 }
 
-static void test_what_nobody_waits_for_is_done_by_the_thread(void **state)
+static void test_the_thread_does_what_no_poster_waits_for(void **state)
 {
 	struct posters c;
 	uint64_t base;
@@ -223,7 +223,7 @@ static void test_what_nobody_waits_for_is_done_by_the_thread(void **state)
 	posters_close(&c);
 }
 
-static void test_what_kernels_ask_for_is_done_by_the_thread(void **state)
+static void test_the_thread_does_what_kernels_post(void **state)
 {
 	struct posters c;
 	unsigned i;
@@ -288,7 +288,7 @@ static void *poster_main(void *context)
 	return NULL;
 }
 
-static void test_many_ask_and_help_at_once(void **state)
+static void test_many_threads_post_and_help_at_once(void **state)
 {
 	struct poster posters[POSTERS];
 	pthread_t threads[POSTERS];
@@ -313,13 +313,13 @@ static void test_many_ask_and_help_at_once(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_who_asks_posts_while_the_thread_sleeps),
-		cmocka_unit_test(test_who_waits_is_told_what_has_ended),
-		cmocka_unit_test(test_who_took_the_end_does_not_give_way_before_it_is_seen),
-		cmocka_unit_test(test_what_nobody_waits_for_is_done_by_the_thread),
-		cmocka_unit_test(test_what_kernels_ask_for_is_done_by_the_thread),
+		cmocka_unit_test(test_the_poster_steps_the_lane_while_the_thread_sleeps),
+		cmocka_unit_test(test_a_waiter_learns_what_has_completed),
+		cmocka_unit_test(test_a_waiter_that_took_a_completion_does_not_back_off_first),
+		cmocka_unit_test(test_the_thread_does_what_no_poster_waits_for),
+		cmocka_unit_test(test_the_thread_does_what_kernels_post),
 		cmocka_unit_test(test_a_full_ring_is_emptied),
-		cmocka_unit_test(test_many_ask_and_help_at_once),
+		cmocka_unit_test(test_many_threads_post_and_help_at_once),
 	};
 
 	return cmocka_run_group_tests_name("rdma_proxy_thread", tests, NULL, NULL);

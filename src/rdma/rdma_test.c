@@ -38,7 +38,7 @@ static void test_a_signal_comes_after_its_put(void **state)
 	pair_close(p);
 }
 
-static void test_a_get_brings_what_is_there(void **state)
+static void test_a_get_reads_the_memory_of_the_peer(void **state)
 {
 	struct pair *p = pair_open(NULL);
 	struct oriel_dev_group g = oriel_dev_thread();
@@ -153,7 +153,7 @@ static void test_a_team_shares_the_writing_of_wqes(void **state)
 	pair_close(c.p);
 }
 
-static void test_more_threads_than_half_the_ring_are_refused(void **state)
+static void test_more_threads_than_half_the_ring_are_rejected(void **state)
 {
 	struct pair *p = pair_open(NULL);
 	struct oriel_team team = {0};
@@ -172,7 +172,7 @@ static void test_more_threads_than_half_the_ring_are_refused(void **state)
 	pair_close(p);
 }
 
-static void test_a_bad_key_breaks_the_link_and_is_told(void **state)
+static void test_a_bad_key_breaks_the_link_and_is_reported(void **state)
 {
 	struct pair *p = pair_open(NULL);
 	struct oriel_dev_group g = oriel_dev_thread();
@@ -227,7 +227,7 @@ static void test_loss_changes_nothing(void **state)
 	pair_close(p);
 }
 
-static void test_a_ticket_that_was_not_issued_is_refused(void **state)
+static void test_a_ticket_that_was_not_issued_is_rejected(void **state)
 {
 	struct pair *p = pair_open(NULL);
 	struct oriel_dev_group g = oriel_dev_thread();
@@ -242,7 +242,7 @@ static void test_a_ticket_that_was_not_issued_is_refused(void **state)
 	pair_close(p);
 }
 
-static void test_a_link_that_is_not_connected_refuses(void **state)
+static void test_a_link_that_is_not_connected_rejects_posts(void **state)
 {
 	struct pair *p = pair_create(NULL);
 	const struct oriel_dev_link *l = p->a.dev;
@@ -301,7 +301,7 @@ static void *eager_work(void *argument)
 	return NULL;
 }
 
-static void test_a_link_is_connected_under_the_eyes_of_posters(void **state)
+static void test_a_link_is_connected_while_threads_try_to_post(void **state)
 {
 	struct eager posters[POSTERS];
 	pthread_t threads[POSTERS];
@@ -406,7 +406,7 @@ static enum oriel_status put_by_rail_1(struct oriel_dev_keys *used, struct pair 
 }
 
 /* A proxy finds the keys of this end by itself. */
-static void test_a_key_of_another_rail_is_refused(void **state)
+static void test_a_key_of_another_rail_is_rejected(void **state)
 {
 	bool is_proxied = pair_post == ORI_RDMA_POST_PROXY;
 	unsigned i, k;
@@ -519,20 +519,20 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_signal_comes_after_its_put),
-		cmocka_unit_test(test_a_get_brings_what_is_there),
+		cmocka_unit_test(test_a_get_reads_the_memory_of_the_peer),
 		cmocka_unit_test(test_a_counter_says_that_the_source_is_free),
 		cmocka_unit_test(test_a_reset_comes_after_all_signals),
 		cmocka_unit_test(test_a_team_shares_the_writing_of_wqes),
-		cmocka_unit_test(test_more_threads_than_half_the_ring_are_refused),
-		cmocka_unit_test(test_a_bad_key_breaks_the_link_and_is_told),
+		cmocka_unit_test(test_more_threads_than_half_the_ring_are_rejected),
+		cmocka_unit_test(test_a_bad_key_breaks_the_link_and_is_reported),
 		cmocka_unit_test(test_an_own_limit_harms_nothing),
 		cmocka_unit_test(test_loss_changes_nothing),
-		cmocka_unit_test(test_a_ticket_that_was_not_issued_is_refused),
-		cmocka_unit_test(test_a_link_that_is_not_connected_refuses),
-		cmocka_unit_test(test_a_link_is_connected_under_the_eyes_of_posters),
+		cmocka_unit_test(test_a_ticket_that_was_not_issued_is_rejected),
+		cmocka_unit_test(test_a_link_that_is_not_connected_rejects_posts),
+		cmocka_unit_test(test_a_link_is_connected_while_threads_try_to_post),
 		cmocka_unit_test(test_many_links_do_not_disturb_each_other),
 		cmocka_unit_test(test_every_rail_has_links),
-		cmocka_unit_test(test_a_key_of_another_rail_is_refused),
+		cmocka_unit_test(test_a_key_of_another_rail_is_rejected),
 		cmocka_unit_test(test_an_event_is_of_a_link_of_its_rail),
 		cmocka_unit_test(test_a_link_without_all_its_queues_has_none),
 	};
