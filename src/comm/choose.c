@@ -52,7 +52,7 @@ enum oriel_status ori_choose(const struct ori_gpu *gpu, unsigned rails, struct o
 
 static const char *choose_name(uint32_t kind)
 {
-	return kind == ORI_ADAPTERS_SOFT ? "the adapter in software" : "adapters of libibverbs";
+	return kind == ORI_ADAPTERS_SOFT ? "the software HCA" : "NICs of libibverbs";
 }
 
 static uint32_t choose_kind(const void *kinds, size_t stride, unsigned rank)
@@ -73,8 +73,8 @@ enum oriel_status ori_choices_agree(const void *kinds, size_t stride, unsigned c
 		if (kind == ORI_ADAPTERS_NONE)
 			continue;
 		if (kind > ORI_ADAPTERS_VERBS)
-			return ori_fail(ORIEL_ERR_PROTOCOL, "rank %u drives adapters of kind %u",
-					rank, kind);
+			return ori_fail(ORIEL_ERR_PROTOCOL,
+					"rank %u drives NICs of unknown kind %u", rank, kind);
 		if (first == count)
 			first = rank;
 		if (kind != choose_kind(kinds, stride, first))

@@ -85,7 +85,7 @@ static void test_all_ranks_drive_one_kind(void **state)
 	all[3].kind = ORI_ADAPTERS_SOFT;
 	assert_int_equal(ori_choices_agree(&all[0].kind, sizeof(all[0]), 3), ORIEL_OK);
 	assert_int_equal(ori_choices_agree(&all[0].kind, sizeof(all[0]), 4), ORIEL_ERR_MISMATCH);
-	assert_non_null(strstr(oriel_last_error(), "rank 1 drives adapters of libibverbs, rank 3 "
+	assert_non_null(strstr(oriel_last_error(), "rank 1 drives NICs of libibverbs, rank 3 "
 						   "the adapter in software"));
 	all[0].kind = 9;
 	assert_int_equal(ori_choices_agree(&all[0].kind, sizeof(all[0]), 4), ORIEL_ERR_PROTOCOL);

@@ -84,7 +84,7 @@ static enum oriel_status comm_open_listeners(struct oriel_comm *comm, unsigned p
 	/* Most ranks do without. */
 	if (ori_endpoint_listen_all(&address->hosts, &port, &comm->door_tcp) != ORIEL_OK)
 		ori_log(ORIEL_LOG_WARN,
-			"ends of p2p of ranks on other machines cannot call this one: %s",
+			"p2p endpoints of ranks on other machines cannot connect to this rank: %s",
 			oriel_last_error());
 	ori_error_restore(&before);
 	address->port = port;
@@ -603,7 +603,7 @@ enum oriel_status oriel_comm_domain_rank(const struct oriel_comm *comm, unsigned
 	if (status != ORIEL_OK)
 		return status;
 	if (index >= comm->domain_size)
-		return ori_fail(ORIEL_ERR_RANGE, "place %u in a domain of %u", index,
+		return ori_fail(ORIEL_ERR_RANGE, "index %u in a domain of %u", index,
 				comm->domain_size);
 	*rank = comm->domain[index];
 	return ORIEL_OK;

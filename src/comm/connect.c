@@ -83,7 +83,7 @@ static enum oriel_status connect_check(const struct connect_word *word, unsigned
 	if (word->status > 0 || word->status < ORIEL_ERR_ACCESS)
 		return ori_fail(ORIEL_ERR_PROTOCOL, "it reports status %d, which is no failure",
 				(int)word->status);
-	return ori_fail((enum oriel_status)word->status, "rank %u has failed: %s", peer,
+	return ori_fail((enum oriel_status)word->status, "rank %u failed: %s", peer,
 			oriel_status_text((enum oriel_status)word->status));
 }
 

@@ -69,7 +69,7 @@ static enum oriel_status exchange_wait(struct oriel_comm *comm, enum ori_call ca
 			/* The late one must not go on alone when it comes. */
 			ori_comm_break_all(comm, ORIEL_ERR_TIMEOUT, ORIEL_DEV_EXCHANGE, peer);
 			return ori_fail(ORIEL_ERR_TIMEOUT,
-					"rank %u of %u did not come to %s within %g s", peer,
+					"rank %u of %u did not enter %s within %g s", peer,
 					comm->size, ori_call_name(call),
 					(double)comm->timeout_ns / 1e9);
 		}

@@ -259,12 +259,12 @@ static size_t health_comm_text(const struct oriel_health *h, const char *peer, c
 		return (size_t)snprintf(buffer, length, "aborted by%s", peer);
 	if (strcmp(h->what, ori_what_name(ORIEL_DEV_LOST)) == 0 && h->rank < 0)
 		return (size_t)snprintf(buffer, length,
-					"a rank has gone while it told what had failed");
+					"a rank exited while it reported a failure");
 	if (strcmp(h->what, ori_what_name(ORIEL_DEV_LOST)) == 0 && !h->queue)
-		return (size_t)snprintf(buffer, length, "rank %d has gone without the others",
+		return (size_t)snprintf(buffer, length, "rank %d exited without the others",
 					h->rank);
 	if (strcmp(h->what, ori_what_name(ORIEL_DEV_LOST)) == 0)
-		return (size_t)snprintf(buffer, length, "rank %d has gone without the others: %s",
+		return (size_t)snprintf(buffer, length, "rank %d exited without the others: %s",
 					h->rank, queue);
 	return (size_t)snprintf(buffer, length, "%s %s%s failed: %s", h->what,
 				h->queue ? "to" : "with", h->rank < 0 ? " the ranks" : peer, queue);
@@ -277,17 +277,16 @@ static size_t health_window_text(const struct oriel_health *h, const char *peer,
 	if (h->status == ORIEL_ERR_STATE)
 		return (size_t)snprintf(
 			buffer, length,
-			"%s%s: window %u, slot %u: this rank arrived again before it had waited "
-			"for "
-			"its last arrival, which a limit had ended: continue such a call with a "
+			"%s%s: window %u, slot %u: this rank arrived again before it waited "
+			"for its last arrival, which a limit ended: continue such a call with a "
 			"limit of its own, or with the call that only waits",
 			h->what, peer, h->object, h->id);
-	return (size_t)
-		snprintf(buffer, length,
-			 "%s waited %.1f s in vain for%s: window %u, id %u, expected %" PRIu64
-			 ", seen %" PRIu64,
-			 h->what, (double)h->age_ns / 1e9, h->rank < 0 ? " all ranks" : peer,
-			 h->object, h->id, h->expected, h->seen);
+	return (size_t)snprintf(
+		buffer, length,
+		"%s timed out after %.1f s, waiting for%s: window %u, id %u, expected %" PRIu64
+		", seen %" PRIu64,
+		h->what, (double)h->age_ns / 1e9, h->rank < 0 ? " all ranks" : peer, h->object,
+		h->id, h->expected, h->seen);
 }
 
 size_t oriel_health_text(const struct oriel_health *h, char *buffer, size_t length)

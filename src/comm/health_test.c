@@ -76,7 +76,7 @@ static void test_the_first_cause_stays(void **state)
 	assert_int_equal(health.rank, 2);
 	assert_int_equal(health.path, ORIEL_PATH_MAPPED);
 	assert_int_equal(ori_comm_check(comm), ORIEL_ERR_PEER);
-	assert_string_equal(oriel_last_error(), "rank 2 has gone without the others");
+	assert_string_equal(oriel_last_error(), "rank 2 exited without the others");
 	free_comm(comm);
 }
 
@@ -158,7 +158,7 @@ static void test_a_writer_that_dies_is_not_awaited_for_ever(void **state)
 	comm->control->health.state = ORIEL_DEV_FAULT_WRITING;
 	comm->control->health.seen = 5;
 	assert_int_equal(ori_comm_check(comm), ORIEL_ERR_PEER);
-	assert_string_equal(oriel_last_error(), "a rank has gone while it told what had failed");
+	assert_string_equal(oriel_last_error(), "a rank exited while it reported a failure");
 	oriel_comm_health(comm, &health);
 	assert_int_equal(health.rank, -1);
 	free_comm(comm);
@@ -204,7 +204,7 @@ static void test_a_rank_that_dies_while_it_reports_to_a_peer_is_named(void **sta
 
 	comm->control = (void *)peers[0].address;
 	assert_int_equal(ori_comm_check(comm), ORIEL_ERR_PEER);
-	assert_string_equal(oriel_last_error(), "rank 2 has gone without the others");
+	assert_string_equal(oriel_last_error(), "rank 2 exited without the others");
 	oriel_comm_health(comm, &health);
 	assert_int_equal(health.rank, 2);
 	munmap(memory, length);
@@ -225,7 +225,7 @@ static void test_a_wrong_writer_names_no_rank(void **state)
 		comm->control->health.state = ORIEL_DEV_FAULT_WRITING | names[i] << 8;
 		assert_int_equal(ori_comm_check(comm), ORIEL_ERR_PEER);
 		assert_string_equal(oriel_last_error(),
-				    "a rank has gone while it told what had failed");
+				    "a rank exited while it reported a failure");
 		free_comm(comm);
 	}
 }
@@ -248,8 +248,9 @@ static void test_a_timeout_names_the_waiter_and_the_awaited(void **state)
 	oriel_dev_leave(&comm->control->health, &record);
 	oriel_comm_health(comm, &health);
 	oriel_health_text(&health, text, sizeof(text));
-	assert_string_equal(text, "wait_signal_from waited 30.0 s in vain for rank 3 (mapped): "
-				  "window 1, id 7, expected 5, seen 4");
+	assert_string_equal(text,
+			    "wait_signal_from timed out after 30.0 s, waiting for rank 3 (mapped): "
+			    "window 1, id 7, expected 5, seen 4");
 	oriel_health_json(&health, text, sizeof(text));
 	assert_string_equal(text,
 			    "{\"status\":\"ORIEL_ERR_TIMEOUT\",\"what\":\"wait_signal_from\","
@@ -313,7 +314,7 @@ static void test_a_queue_without_a_syndrome_names_its_status(void **state)
 		{ORIEL_DEV_LOST, ORIEL_ERR_PEER,
 		 (uint64_t)ORIEL_QUEUE_ERROR_CQE << 56 | (uint64_t)0x15 << 48 |
 			 (uint64_t)0x81 << 40,
-		 "rank 3 has gone without the others: the peer does not answer (transport retries "
+		 "rank 3 exited without the others: the peer does not answer (transport retries "
 		 "used up) (syndrome 0x15, vendor 0x81), WQE 0 of queue 0x41"},
 	};
 	size_t i;

@@ -37,7 +37,7 @@ struct heartbeat_row {
 	uint64_t beat;     /* counts up while the writer is well */
 };
 
-static_assert(sizeof(struct heartbeat_row) == 64, "struct pulse_row goes over the wire");
+static_assert(sizeof(struct heartbeat_row) == 64, "struct heartbeat_row goes over the wire");
 static_assert(offsetof(struct heartbeat_row, complete) == 2 * ORI_RDMA_PIECE,
 	      "the body is two pieces");
 
@@ -91,12 +91,14 @@ enum oriel_status ori_heartbeat_open(struct oriel_comm *comm)
 
 	heartbeat = calloc(1, sizeof(*heartbeat) + comm->size * sizeof(heartbeat->peers[0]));
 	if (!heartbeat)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for the pulse of %u ranks", comm->size);
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for the heartbeats of %u ranks",
+				comm->size);
 	/* Pages of its own: peers write whatever they like to them. */
 	length = (length + HEARTBEAT_PAGE - 1) / HEARTBEAT_PAGE * HEARTBEAT_PAGE;
 	heartbeat->box = aligned_alloc(HEARTBEAT_PAGE, length);
 	if (!heartbeat->box) {
-		status = ori_fail(ORIEL_ERR_NOMEM, "no memory for the box of %u ranks", comm->size);
+		status = ori_fail(ORIEL_ERR_NOMEM, "no memory for the reports of %u ranks",
+				  comm->size);
 		goto err_free_heartbeat;
 	}
 	memset(heartbeat->box, 0, length);
@@ -187,7 +189,7 @@ static void heartbeat_receive(struct oriel_comm *comm, unsigned peer)
 		return;
 	p->has_reported = true;
 	record = heartbeat_read(comm, peer);
-	ori_log(ORIEL_LOG_INFO, "rank %u: rank %u tells what broke it: %s", comm->rank, peer,
+	ori_log(ORIEL_LOG_INFO, "rank %u: rank %u reports what broke it: %s", comm->rank, peer,
 		oriel_status_name((enum oriel_status)record.status));
 	ori_comm_break_for(comm, &record);
 }

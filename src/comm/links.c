@@ -112,13 +112,13 @@ static enum oriel_status links_create(struct oriel_comm *comm, struct ori_choice
 	if (status != ORIEL_OK)
 		return status;
 	ori_log(ORIEL_LOG_INFO, "rank %u: RDMA by %u rails, each %s; %s", comm->rank, comm->rails,
-		choice->kind == ORI_ADAPTERS_SOFT ? "an adapter in software, for development"
-						  : "an adapter of libibverbs",
-		ori_rdma_is_proxied(comm->rdma) ? "a proxy posts" : "who asks posts");
+		choice->kind == ORI_ADAPTERS_SOFT ? "a software HCA, for development"
+						  : "a NIC of libibverbs",
+		ori_rdma_is_proxied(comm->rdma) ? "a proxy posts" : "callers post");
 	if (ori_rdma_is_unordered(comm->rdma))
 		ori_log(ORIEL_LOG_INFO,
-			"rank %u: what adapters write to %s is not seen in order; peers "
-			"read it back before they tell of it",
+			"rank %u: DMA writes to %s are not visible in order; peers read "
+			"them back before they signal",
 			comm->rank, comm->gpu ? "its GPU" : "its memory");
 	status = ori_heartbeat_open(comm);
 	for (peer = 0; peer < comm->size && status == ORIEL_OK; peer++)

@@ -135,7 +135,7 @@ static enum oriel_status mesh_answer(struct oriel_comm *comm, unsigned *missing,
 		close(fd);
 		/* Strangers of this user may come without an end as well. */
 		if (ori_deadline_passed(deadline))
-			return ori_fail(ORIEL_ERR_TIMEOUT, "not connected in time");
+			return ori_fail(ORIEL_ERR_TIMEOUT, "not connected before the deadline");
 		return ORIEL_OK;
 	}
 	comm->mesh->fd[hello.rank] = fd;
@@ -196,7 +196,7 @@ static void mesh_lost(struct oriel_comm *comm, struct pollfd *watched, unsigned 
 	watched->fd = -1;
 	if (mesh_is_bye(fd))
 		return;
-	ori_log(ORIEL_LOG_INFO, "rank %u: rank %u (process %u) has gone", comm->rank, peer,
+	ori_log(ORIEL_LOG_INFO, "rank %u: rank %u (process %u) exited", comm->rank, peer,
 		comm->hosts[peer].pid);
 	ori_comm_break(comm, ORIEL_ERR_PEER, ORIEL_DEV_LOST, peer);
 }
@@ -319,7 +319,7 @@ static enum oriel_status mesh_receive(struct oriel_comm *comm, unsigned peer, in
 		return ORIEL_OK;
 	mesh_close_fds(fds, received);
 	if (message.word == MESH_FAILED)
-		return ori_fail(ORIEL_ERR_PROTOCOL, "rank %u has failed and shares nothing", peer);
+		return ori_fail(ORIEL_ERR_PROTOCOL, "rank %u failed and shares nothing", peer);
 	return ori_fail(ORIEL_ERR_PROTOCOL, "rank %u sent %u descriptors instead of %u", peer,
 			received, expected);
 }

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opens and closes the NICs of a communicator, with all that their links share: the sink,
+ * the key of all memory, the proxy, and the memory for flushes. src/comm/links.c and
+ * src/p2p call it.
+ */
 #include "rdma/rdma.h"
 
 #include <stdlib.h>
@@ -9,7 +14,7 @@
 #include "rdma/rdma_rail.h"
 
 #define RDMA_DEPTH 1024u
-#define RDMA_FLUSH_LENGTH 65536u /* bytes that are looked at: a page of a GPU */
+#define RDMA_FLUSH_LENGTH 65536u /* bytes that a read flush may read: a page of a GPU */
 
 static enum oriel_status rdma_open_sink(struct rdma_rail *r)
 {
@@ -19,7 +24,7 @@ static enum oriel_status rdma_open_sink(struct rdma_rail *r)
 	/* A page of its own, at address 0 of its key: WQEs carry no address for it. */
 	r->sink = aligned_alloc(RDMA_PAGE, RDMA_PAGE);
 	if (!r->sink)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for the sink of an adapter");
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for the sink of a NIC");
 	memset(r->sink, 0, RDMA_PAGE);
 	status = r->ops->register_memory(r->hca, r->sink, RDMA_PAGE, 0, ORI_HCA_LOCAL_WRITE,
 					 &r->sink_mr, &keys);
@@ -32,8 +37,8 @@ static enum oriel_status rdma_open_sink(struct rdma_rail *r)
 }
 
 /*
- * What an adapter in software reaches anyhow, and others by on-demand paging:
- * so that any memory may be the source of a put, as on the mapped path.
+ * One key for all memory. A software HCA reaches all of it anyhow, other NICs by
+ * on-demand paging: so that any memory may be the source of a put, as on the mapped path.
  */
 static enum oriel_status rdma_open_whole(struct rdma_rail *r)
 {
@@ -55,17 +60,18 @@ static void rdma_close_whole(struct rdma_rail *r)
 		r->ops->unregister_memory(r->whole_mr);
 }
 
-/* Who posts, to adapters that can do what @caps says. */
+/* Chooses the posting thread, for NICs that can do what @caps says. */
 static enum oriel_status rdma_choose_post(struct ori_rdma_attr *attr,
 					  const struct ori_hca_caps *caps)
 {
 	if (attr->post == ORI_RDMA_POST_AUTO)
 		attr->post = caps->reads_rings ? ORI_RDMA_POST_RINGS : ORI_RDMA_POST_PROXY;
 	if (attr->post == ORI_RDMA_POST_RINGS && !caps->reads_rings)
-		return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s reads no rings: a proxy has to post",
-				caps->name);
+		return ori_fail(ORIEL_ERR_UNSUPPORTED,
+				"%s reads no rings: set ORIEL_POST to proxy or auto", caps->name);
 	if (attr->post == ORI_RDMA_POST_PROXY && !caps->takes_posts)
-		return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s takes no posts: no proxy can post",
+		return ori_fail(ORIEL_ERR_UNSUPPORTED,
+				"%s takes no posts by calls: set ORIEL_POST to rings or auto",
 				caps->name);
 	return ORIEL_OK;
 }
@@ -177,7 +183,7 @@ static bool rdma_is_unordered(const struct ori_rdma *r)
 	for (rail = 0; rail < r->attr.rails; rail++) {
 		const struct ori_hca_caps *caps = &r->rails[rail].caps;
 
-		/* The one in software writes to a GPU by copies, each done before the next. */
+		/* The software HCA writes to a GPU by copies, each done before the next. */
 		if (caps->writes_late ||
 		    (gpu && !caps->is_software && !(gpu->flags & ORI_GPU_ORDERED)))
 			return true;
@@ -186,8 +192,8 @@ static bool rdma_is_unordered(const struct ori_rdma *r)
 }
 
 /*
- * A piece of what is late that adapters read: by it a proxy settles what it brings. Where
- * they do not reach that GPU they bring nothing there, then or later.
+ * Registers a piece of unordered memory, which a proxy reads to flush DMA writes to it.
+ * NICs that do not reach that GPU never write to it, so that there is nothing to flush.
  */
 static enum oriel_status rdma_open_flush(struct ori_rdma *r)
 {
@@ -209,7 +215,7 @@ static enum oriel_status rdma_open_flush(struct ori_rdma *r)
 	ori_mem_unref(r->flush_mem);
 	if (!gpu)
 		return status;
-	ori_log(ORIEL_LOG_INFO, "GPU %s is out of the reach of adapters: %s", gpu->pci,
+	ori_log(ORIEL_LOG_INFO, "NICs cannot reach memory of GPU %s: %s", gpu->pci,
 		oriel_last_error());
 	ori_error_restore(&before);
 	ori_memory_reject_gpu(r->memory);
@@ -232,7 +238,7 @@ enum oriel_status ori_rdma_open(const struct ori_rdma_attr *attr, struct ori_rdm
 	unsigned rail;
 
 	if (!r)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for an adapter");
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a NIC");
 	r->attr = *attr;
 	if (!r->attr.depth)
 		r->attr.depth = RDMA_DEPTH;
@@ -302,7 +308,7 @@ enum oriel_status ori_rdma_register(struct ori_rdma *r, void *address, size_t le
 				    enum ori_rdma_use use, struct ori_rdma_mr **mr,
 				    struct oriel_dev_keys *rkeys)
 {
-	/* What is named here alone: by kernels too. */
+	/* Kernels of this process may name it, too. */
 	enum oriel_status status = use == ORI_RDMA_OWN ? ori_rdma_reach(r, address) : ORIEL_OK;
 
 	if (status != ORIEL_OK)
@@ -320,6 +326,7 @@ const struct oriel_dev_keys *ori_rdma_whole_lkeys(const struct ori_rdma *r)
 	return &r->whole_lkeys;
 }
 
+/* Rings carry the key that the poster finds itself; a proxy looks it up instead. */
 bool ori_rdma_finds_own(const struct ori_rdma *r)
 {
 	return !ori_rdma_is_proxied(r) && !ori_rdma_is_whole(r);

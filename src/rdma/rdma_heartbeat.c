@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The heartbeat queue of a link: WRITEs of few bytes by calls. src/comm/heartbeat.c posts
+ * beats and reports by it; rdma_link.c opens and connects it.
+ */
 #include "rdma/rdma_heartbeat.h"
 
 #include <string.h>
@@ -44,13 +48,14 @@ void ori_rdma_heartbeat_close(struct ori_rdma_heartbeat *p)
 	memset(p, 0, sizeof(*p));
 }
 
+/* The first cause stays: later failures follow from it. */
 static void heartbeat_fail(struct ori_rdma_heartbeat *p, uint64_t err)
 {
 	if (!p->err)
 		p->err = err;
 }
 
-/* Only the last of a post is signaled, and tells of those before it. */
+/* Only the last request of a post is signaled: its completion covers those before it. */
 static void heartbeat_handle(struct ori_rdma_heartbeat *p, const struct ori_hca_wc *wc)
 {
 	if (wc->status != ORIEL_OK)
@@ -106,7 +111,7 @@ enum oriel_status ori_rdma_heartbeat_post(const struct ori_rdma_link *link,
 	ori_rdma_heartbeat_progress(p);
 	if (p->err)
 		return oriel_queue_err_status(p->err);
-	/* All or none: a row without its last word would be one that never comes. */
+	/* All or none: a row whose last word is never written would never be read. */
 	if (p->posted + count > p->done + ORI_RDMA_HEARTBEAT_DEPTH)
 		return ORIEL_AGAIN;
 	for (i = 0; i < count; i++)
@@ -116,7 +121,7 @@ enum oriel_status ori_rdma_heartbeat_post(const struct ori_rdma_link *link,
 	p->posted += posted;
 	if (posted == count)
 		return ORIEL_OK;
-	/* There was room: the adapter has failed, or counts otherwise. */
+	/* There was room: the NIC has failed, or counts otherwise. */
 	heartbeat_fail(p, oriel_queue_err(ORIEL_QUEUE_ABANDONED, 0, 0, p->posted));
 	return status < 0 ? status : oriel_queue_err_status(p->err);
 }

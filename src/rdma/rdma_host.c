@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Drives a link by calls: cuts operations into requests, posts them in order, and takes
+ * their completions. src/p2p calls it; rdma_host.h has the order that it keeps.
+ */
 #include "rdma/rdma_host.h"
 
 #include <oriel/dev/mlx5.h>
@@ -11,7 +15,7 @@
 
 #define HOST_COMPLETIONS 16u /* that are taken at once */
 
-/* Whatever else is under way ends as well. */
+/* All other operations in flight end as well. */
 static enum oriel_status host_fail(struct ori_host_link *link, enum oriel_status status)
 {
 	if (link->failure == ORIEL_OK)
@@ -60,13 +64,13 @@ static struct ori_hca_wr host_notify_wr(const struct ori_host_link *link,
 		.immediate = o->immediate,
 	};
 
-	/* A READ may still take its bytes when what is behind it is done there. */
+	/* A READ may still take its bytes when the request behind it is done at the target. */
 	if (link->fetched > link->done)
 		wr.flags |= ORI_HCA_FENCE;
 	return wr;
 }
 
-/* Whether the first queue alone still has something of @op and what was begun before it. */
+/* Are all requests of @op and of earlier operations that are in flight on the first queue? */
 static bool host_may_notify(struct ori_host_link *link, const struct host_operation *o, uint64_t op)
 {
 	if (link->attr.queues == 1)
@@ -79,8 +83,8 @@ static bool host_may_notify(struct ori_host_link *link, const struct host_operat
 }
 
 /*
- * The last piece goes by the first queue, so that what tells may follow at once when
- * the others are done. While that waits, nothing gets in front of it there.
+ * The last piece goes by the first queue, so that its notification may follow at once
+ * when the other pieces are done. While a notification waits, nothing overtakes it there.
  */
 static unsigned host_queue(const struct ori_host_link *link, const struct host_operation *o)
 {
@@ -94,7 +98,7 @@ static unsigned host_queue(const struct ori_host_link *link, const struct host_o
 	return best;
 }
 
-/* One request, or a chain of two of which the first one is quiet. */
+/* Posts one request, or a chain of two of which the first one is unsignaled. */
 static enum oriel_status host_hand_over(struct ori_host_link *link, struct host_operation *o,
 					uint64_t op, unsigned queue, struct ori_hca_wr *wrs,
 					unsigned count)
@@ -113,7 +117,7 @@ static enum oriel_status host_hand_over(struct ori_host_link *link, struct host_
 	return status;
 }
 
-/* The next piece, and behind the last one what tells, if it may. */
+/* Posts the next piece, and behind the last one the notification, if it may. */
 static enum oriel_status host_post_piece(struct ori_host_link *link, struct host_operation *o,
 					 uint64_t op)
 {
@@ -123,7 +127,10 @@ static enum oriel_status host_post_piece(struct ori_host_link *link, struct host
 	wrs[0] = host_piece(link, o, o->next);
 	if (o->has_notify && o->next + 1 == o->pieces && host_may_notify(link, o, op)) {
 		wrs[count++] = host_notify_wr(link, o, op);
-		/* A chain tells of its end only: where it is cut, the rest tells of all. */
+		/*
+		 * Only the last request of a chain is signaled: where the queue cuts the
+		 * chain, the rest covers all.
+		 */
 		wrs[0].flags &= ~ORI_HCA_SIGNALED;
 	}
 	return host_hand_over(link, o, op, queue, wrs, count);
@@ -144,7 +151,10 @@ static enum oriel_status host_post_notify(struct ori_host_link *link, struct hos
 	return status;
 }
 
-/* One piece that tells nothing, and nothing waits: by the first queue, as host_queue() says. */
+/*
+ * One piece without a notification, and nothing waits: it goes by the first queue, as
+ * host_queue() says.
+ */
 static bool host_is_plain(const struct ori_host_link *link, const struct host_operation *o)
 {
 	return o->pieces == 1 && !o->has_notify && !link->is_held &&
@@ -223,14 +233,14 @@ static void host_complete_request(struct ori_host_link *link, uint64_t id)
 	link->load[queue]--;
 }
 
-/* Of what this end had named itself it is told which memory that was. */
+/* For a local protection error the text names the local memory of the operation. */
 static enum oriel_status host_explain(struct ori_host_link *link, const struct ori_hca_wc *wc)
 {
 	const struct host_operation *o = host_operation(link, wc->id / ORI_HOST_QUEUES);
 	char memory[80] = "";
 
 	if (wc->syndrome == ORIEL_MLX5_LOCAL_PROTECTION && !wc->is_receive && o->pieces)
-		snprintf(memory, sizeof(memory), ": %llu bytes at 0x%llx of this end",
+		snprintf(memory, sizeof(memory), ": %llu bytes at local address 0x%llx",
 			 (unsigned long long)o->move.length,
 			 (unsigned long long)o->move.here.address);
 	return ori_fail(wc->status, "%s: QP 0x%06x: %s (0x%02x, vendor 0x%x)%s", link->caps.name,
@@ -289,7 +299,7 @@ static uint64_t host_pieces(const struct ori_host_link *link, uint64_t length)
 	return (length + link->attr.piece - 1) / link->attr.piece;
 }
 
-/* Room for one more, which does not tell. */
+/* Makes room for one more operation, without a notification. */
 static enum oriel_status host_begin(struct ori_host_link *link, const struct ori_host_move *move,
 				    enum ori_hca_opcode opcode, struct host_operation **o)
 {
@@ -310,7 +320,7 @@ static enum oriel_status host_begin(struct ori_host_link *link, const struct ori
 	return ORIEL_OK;
 }
 
-/* What cannot be posted now is when there is progress. */
+/* A request that cannot be posted now is posted by ori_host_progress(). */
 static enum oriel_status host_commit(struct ori_host_link *link, struct host_operation *o,
 				     uint64_t *op)
 {

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Makes, connects and destroys the links that rdma_host.c drives. src/p2p calls it for
+ * each rail of an endpoint.
+ */
 #include "rdma/rdma_host_link.h"
 
 #include <stdlib.h>
@@ -30,6 +34,7 @@ static void host_set_defaults(struct ori_host_link *link, const struct ori_host_
 		link->attr.piece = link->caps.length_max;
 }
 
+/* A power of two, so that the slot of an operation is a mask away. */
 static uint64_t host_slots(const struct ori_host_link *link)
 {
 	uint64_t slots = 1;
@@ -68,7 +73,7 @@ static enum oriel_status host_open_memory(struct ori_host_link *link)
 	return status;
 }
 
-/* Receives are there before the peer can know of the queue. */
+/* The receives are posted before the peer can know of the queue. */
 static enum oriel_status host_open_queue(struct ori_host_link *link, struct ori_host_end *end)
 {
 	const struct ori_hca_ops *ops = link->attr.ops;
@@ -99,12 +104,12 @@ static enum oriel_status host_open(struct ori_host_link *link, struct ori_host_e
 	uint32_t cqn;
 
 	if (!link->caps.takes_posts)
-		return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s is not posted to by calls",
+		return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s takes no posts by calls",
 				link->caps.name);
 	if (link->attr.queues > ORI_HOST_QUEUES)
 		return ori_fail(ORIEL_ERR_RANGE, "a link has %u queues at most, not %u",
 				ORI_HOST_QUEUES, link->attr.queues);
-	/* A put and its signal need two places. */
+	/* A put and its signal need two slots. */
 	if (link->attr.depth < 2 || link->attr.depth > link->caps.depth_max)
 		return ori_fail(ORIEL_ERR_RANGE, "%s: queues of %u requests, not 2 to %u",
 				link->caps.name, link->attr.depth, link->caps.depth_max);
@@ -149,7 +154,7 @@ enum oriel_status ori_host_connect(struct ori_host_link *link,
 				end->version, ORI_HOST_VERSION);
 	if (end->queues != link->attr.queues)
 		return ori_fail(ORIEL_ERR_MISMATCH,
-				"%s: the link of the peer has %u queues, this end %u",
+				"%s: the link of the peer has %u queues, this end has %u",
 				link->caps.name, end->queues, link->attr.queues);
 	for (unsigned i = 0; i < link->made && status == ORIEL_OK; i++) {
 		struct ori_hca_qp_address address = *hca_address;

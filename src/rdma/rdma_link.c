@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Links: their queues, or what a proxy posts for, at this end. */
+/*
+ * Links: the queues of this end, or the lanes of the proxy that post for it. src/comm and
+ * src/p2p create, connect and destroy them.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,8 +11,8 @@
 #include "rdma/rdma_rail.h"
 
 /*
- * The companion loops back to the responder, a queue pair that never posts:
- * what the companion adds to is memory of this process.
+ * The companion loops back to the responder, a queue pair that never posts: the counters
+ * that the companion increments are memory of this process.
  */
 struct ori_rdma_link {
 	struct ori_rdma *rdma;
@@ -21,13 +24,13 @@ struct ori_rdma_link {
 	struct rdma_queue kernel;
 	struct rdma_queue kernel_companion;
 	struct rdma_queue kernel_responder;
-	struct ori_proxied proxied[2]; /* of the CPU and of kernels; in place of the queues */
-	bool has_kernel;               /* both ends have */
+	struct ori_proxied proxied[2]; /* of the CPU and of kernels; instead of the queues */
+	bool has_kernel;               /* at both ends */
 	struct oriel_dev_link dev;
 	struct ori_rdma_cell *cell; /* of the GPU; NULL without one */
 };
 
-/* The link for kernels, without queues. */
+/* Resets the handle for kernels to one without queues. */
 static enum oriel_status rdma_reset_cell(const struct ori_rdma_link *link)
 {
 	const struct ori_gpu *gpu = link->rdma->attr.gpu;
@@ -39,7 +42,7 @@ static enum oriel_status rdma_reset_cell(const struct ori_rdma_link *link)
 	return gpu->ops->copy(gpu, &link->cell->link, &dev, sizeof(dev));
 }
 
-/* All but the pointer that lets kernels in. */
+/* Copies all words of the cell but the pointer that lets kernels post. */
 static enum oriel_status rdma_fill_cell(const struct ori_rdma_link *link)
 {
 	struct oriel_mlx5_queue *companion = &link->cell->companion;
@@ -105,7 +108,7 @@ void ori_rdma_link_set_unordered(struct ori_rdma_link *link)
 	link->dev.late |= ORIEL_LINK_UNORDERED_REMOTE;
 }
 
-/* Any memory of this process, of an adapter that reaches all of it by one key. */
+/* The sge of any memory of this process, for a NIC that reaches all of it by one key. */
 static enum oriel_status rdma_find_whole(void *context, uint64_t address, uint64_t length,
 					 bool is_target, struct ori_proxy_sge *sge)
 {
@@ -137,7 +140,7 @@ static enum oriel_status rdma_open_proxied(struct ori_rdma_link *link, const str
 	return ori_proxied_open(p, &attr);
 }
 
-/* What is posted to; kernels if @gpu. */
+/* Opens the queues or the lane that callers post to; those of kernels if @gpu. */
 static enum oriel_status rdma_open_post(struct ori_rdma_link *link, const struct ori_gpu *gpu)
 {
 	uint32_t depth = link->rdma->attr.depth;
@@ -151,7 +154,10 @@ static enum oriel_status rdma_open_post(struct ori_rdma_link *link, const struct
 				    &link->responder);
 }
 
-/* Where the peer finds the queue that the CPU (0) or kernels (1) post to; 0 if there is none. */
+/*
+ * The address of the queue that the CPU (0) or kernels (1) post to; its number is 0 if
+ * there is none.
+ */
 static const struct ori_hca_qp_address *rdma_address_of(const struct ori_rdma_link *link,
 							unsigned which)
 {
@@ -230,7 +236,9 @@ void ori_rdma_link_begin(struct ori_rdma_link *link)
 
 	if (link->has_kernel) {
 		kernel = link->rdma->proxy ? (void *)&link->cell->proxy : &link->cell->main;
-		/* Nobody can be told if it fails; kernels then find a link that is not connected.
+		/*
+		 * No caller takes the status: if the copy fails, kernels find a link that
+		 * is not connected.
 		 */
 		(void)gpu->ops->copy(gpu, &link->cell->link.main, &kernel, sizeof(kernel));
 	}
@@ -285,7 +293,7 @@ enum oriel_status ori_rdma_link_read_proxied(const struct ori_rdma_link *link,
 
 struct ori_rdma_heartbeat *ori_rdma_link_heartbeat(const struct ori_rdma_link *link)
 {
-	/* Its state is the watcher's, who has no more than a borrowed link. */
+	/* The watcher owns its state, but has no more than a borrowed link. */
 	return (struct ori_rdma_heartbeat *)&link->heartbeat;
 }
 
@@ -319,8 +327,9 @@ void ori_rdma_link_fail(const struct ori_rdma_link *link)
 	if (!ori_rdma_link_is_ready(link))
 		return;
 	/*
-	 * First those that raise counters: a companion that has failed has let go of them,
-	 * while what it sent before may still come to its responder.
+	 * The queues that increment counters fail first: a companion that has failed
+	 * touches them no more, while an atomic that it sent before may still arrive at
+	 * its responder.
 	 */
 	rdma_fail_queue(link->rail, &link->responder);
 	rdma_fail_queue(link->rail, &link->kernel_responder);

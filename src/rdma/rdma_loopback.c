@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The loopback queue of a NIC: two queue pairs of one process, of which one posts and the
+ * other one answers. Lanes of the proxy (rdma_proxy.c) call it for counters and read
+ * flushes.
+ */
 #include "rdma/rdma_loopback.h"
 
 #include <stdlib.h>
@@ -15,11 +20,11 @@ struct ori_loopback {
 	const struct ori_hca_ops *ops;
 	struct ori_hca_cq *cq;
 	struct ori_hca_qp *qp;        /* posts */
-	struct ori_hca_qp *responder; /* never does */
+	struct ori_hca_qp *responder; /* never posts */
 	uint32_t sink_lkey;
 	uint64_t posted, ended;
 	uint64_t err;                                    /* why it is dead; 0 while well */
-	struct ori_loopback_mark *marks[LOOPBACK_DEPTH]; /* of those between */
+	struct ori_loopback_mark *marks[LOOPBACK_DEPTH]; /* of the requests between */
 };
 
 static enum oriel_status loopback_connect(struct ori_loopback *t, struct ori_hca *hca)
@@ -49,7 +54,7 @@ enum oriel_status ori_loopback_open(const struct ori_hca_ops *ops, struct ori_hc
 	enum oriel_status status;
 
 	if (!t)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for the counters of an adapter");
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for the counters of a NIC");
 	t->ops = ops;
 	t->sink_lkey = sink_lkey;
 	status = loopback_connect(t, hca);
@@ -83,12 +88,15 @@ static void loopback_complete(struct ori_loopback *t, uint64_t err)
 	mark->has_ended = true;
 }
 
-/* All that is under way ends with @err, as does what is asked for later. */
+/* All requests in flight end with @err, as does every later one. */
 static void loopback_fail(struct ori_loopback *t, uint64_t err)
 {
 	if (!t->err)
 		t->err = err;
-	/* First the end that raises: what was sent to it does nothing any more. */
+	/*
+	 * The responder fails first: a request that was sent to it increments nothing any
+	 * more.
+	 */
 	t->ops->fail_qp(t->responder);
 	t->ops->fail_qp(t->qp);
 	while (t->ended < t->posted)
@@ -112,7 +120,7 @@ static enum oriel_status loopback_post(struct ori_loopback *t, uint8_t opcode,
 	enum oriel_status status;
 	unsigned posted;
 
-	/* A queue that is full says so. */
+	/* A full queue returns ORIEL_AGAIN. */
 	status = t->err ? ORIEL_OK : t->ops->post(t->qp, &wr, 1, &posted);
 	if (status == ORIEL_AGAIN)
 		return status;

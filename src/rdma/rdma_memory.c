@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Keys for the memory that requests name: a list of registered memory, blocks for short
+ * requests, and a cache of registrations. rdma.c registers memory; lanes of the proxy
+ * find keys by it.
+ */
 #include "rdma/rdma_memory.h"
 
 #include <pthread.h>
@@ -16,34 +21,34 @@
 
 #define MEMORY_ALL \
 	(ORI_HCA_LOCAL_WRITE | ORI_HCA_REMOTE_WRITE | ORI_HCA_REMOTE_READ | ORI_HCA_REMOTE_ATOMIC)
-#define MEMORY_IDLE 64u /* registrations of GPU allocations that nobody uses now */
+#define MEMORY_IDLE 64u /* registrations of GPU allocations that no request uses now */
 
-/* What was registered by its owner. */
+/* Memory that its owner registered. */
 struct ori_rdma_mr {
 	uint64_t address, length;
-	uint64_t iova; /* of the first byte; in its page where @address is */
+	uint64_t iova; /* of the first byte; the offset in its page is that of @address */
 	struct ori_hca_mr *of[ORIEL_DEV_RAILS];
 	uint32_t lkeys[ORIEL_DEV_RAILS];
 	bool is_fixed; /* a source only */
 	bool is_host;  /* a CPU reads it */
 };
 
-/* What was registered for requests, with one rail. */
+/* A registration with one rail, made for requests. */
 struct memory_entry {
 	struct ori_hca_mr *mr;
 	uint32_t lkey;
 };
 
-/* What one request needs until it is done. */
+/* The reference of one request to memory that is not registered, until it is done. */
 struct memory_ref {
-	struct memory_ref *next; /* of those that are free */
+	struct memory_ref *next; /* of the free ones */
 	char *block;             /* NULL: registered meanwhile */
-	void *result;            /* where the block goes; NULL: nowhere */
+	void *result;            /* where the block is copied to; NULL: nowhere */
 	size_t length;
 	struct ori_mr_ref cached;
 };
 
-/* What the last request that named registered memory found, while changes is the list's. */
+/* The registered memory that the last request named, valid while changes equals the list's. */
 struct memory_last {
 	uint64_t changes; /* 0: nothing */
 	uint64_t address, length, iova;
@@ -54,7 +59,7 @@ struct memory_last {
 struct memory_rail {
 	struct ori_memory *memory;
 	unsigned rail;
-	struct memory_last last; /* of who calls find() */
+	struct memory_last last; /* of the thread that calls find() */
 	char *blocks;            /* [ORI_MEMORY_BLOCKS][ORI_MEMORY_BLOCK] */
 	int file;                /* ... of which they are a mapping; -1: there is none yet */
 	struct ori_memfd_map map;
@@ -67,8 +72,8 @@ struct memory_rail {
 };
 
 /*
- * The list has what was registered, by address; what overlaps is found by the first
- * that covers a request.
+ * The list has registered memory, sorted by address; of entries that overlap, the last
+ * one that covers a request is used.
  */
 struct ori_memory {
 	struct ori_memory_attr attr;
@@ -77,12 +82,12 @@ struct ori_memory {
 	pthread_rwlock_t lock;     /* guards all up to rails */
 	struct ori_rdma_mr **list; /* [count] */
 	unsigned count, room;
-	uint64_t longest;         /* none was ever longer */
+	uint64_t longest;         /* of all entries so far */
 	_Atomic uint64_t changes; /* of the list, plus 1; it may be read unlocked */
 	struct memory_rail rails[ORIEL_DEV_RAILS]; /* the first attr.rails */
 };
 
-/* Memory of the GPU of @m, or of any other one. */
+/* Is @address memory of the GPU of @m, or of any other GPU? */
 static enum oriel_status memory_query(const struct ori_memory *m, const void *address,
 				      struct ori_gpu_memory_info *info, bool *is_gpu)
 {
@@ -105,7 +110,7 @@ static enum oriel_status memory_enter(const struct ori_memory *m, unsigned rail,
 	enum oriel_status status = ORIEL_OK;
 	bool is_gpu = false;
 
-	/* Who reaches all memory tells by himself what it is. */
+	/* A NIC that reaches all memory knows by itself what it is. */
 	if (!m->attr.is_whole)
 		status = memory_query(m, address, &info, &is_gpu);
 	if (status != ORIEL_OK)
@@ -115,8 +120,8 @@ static enum oriel_status memory_enter(const struct ori_memory *m, unsigned rail,
 						    access, mr, keys);
 	if (m->rejects_gpu)
 		return ori_fail(ORIEL_ERR_ACCESS,
-				"%zu bytes of GPU memory at %p: no adapter reached memory of that "
-				"GPU when the communicator was made",
+				"%zu bytes of GPU memory at %p: no NIC reached memory of that GPU "
+				"when the communicator was created",
 				length, (void *)address);
 	length = (before + length + m->page_mask) & ~m->page_mask;
 	return ori_hca_register_gpu(m->attr.ops, m->attr.hcas[rail], m->attr.gpu, address - before,
@@ -137,11 +142,11 @@ static enum oriel_status memory_range(void *context, uint64_t address, uint64_t 
 		return status;
 	if (!is_gpu)
 		return ori_cache_pages(address, length, range);
-	/* The driver does not tell the range of what is of another GPU. */
+	/* The driver does not know the range of an allocation of another GPU. */
 	if (!info.length || address - (uintptr_t)info.base > info.length ||
 	    length > info.length - (address - (uintptr_t)info.base))
 		return ori_fail(ORIEL_ERR_ACCESS,
-				"%llu bytes at %p are no part of one allocation of this GPU",
+				"%llu bytes at %p are not inside one allocation of this GPU",
 				(unsigned long long)length, at);
 	*range = (struct ori_cache_range){(uintptr_t)info.base, info.length, info.id};
 	return ORIEL_OK;
@@ -231,7 +236,7 @@ enum oriel_status ori_memory_open(const struct ori_memory_attr *attr, struct ori
 	unsigned rail;
 
 	if (!m)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for what adapters know");
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a table of registrations");
 	m->attr = *attr;
 	m->changes = 1;
 	m->page_mask = (uint64_t)sysconf(_SC_PAGESIZE) - 1;
@@ -262,7 +267,7 @@ void ori_memory_close(struct ori_memory *m)
 	free(m);
 }
 
-/* How many begin at @address or before. With the lock. */
+/* The count of entries that begin at @address or before. The caller holds the lock. */
 static unsigned memory_upto(const struct ori_memory *m, uint64_t address)
 {
 	unsigned low = 0, high = m->count;
@@ -347,7 +352,10 @@ static void memory_leave_all(const struct ori_memory *m, struct ori_rdma_mr *mr)
 	}
 }
 
-/* Adapters pin what they may write for writing, which memory that is only read refuses. */
+/*
+ * NICs pin memory that they may write for writing, which the kernel rejects for read-only
+ * memory.
+ */
 static enum oriel_status memory_enter_own(const struct ori_memory *m, struct ori_rdma_mr *mr,
 					  struct oriel_dev_keys *rkeys)
 {
@@ -375,7 +383,7 @@ enum oriel_status ori_memory_register(struct ori_memory *m, void *address, size_
 	mr->address = (uintptr_t)address;
 	mr->length = length;
 	mr->iova = mr->address & m->page_mask;
-	/* Who reaches all memory tells by himself what it is. */
+	/* A NIC that reaches all memory knows by itself what it is. */
 	status = m->attr.is_whole ? ORIEL_OK : memory_query(m, address, &info, &is_gpu);
 	mr->is_host = !m->attr.is_whole && !is_gpu;
 	if (status == ORIEL_OK && use == ORI_RDMA_SHARED)
@@ -412,7 +420,7 @@ void ori_rdma_mr_local(const struct ori_rdma_mr *mr, uint64_t *address,
 	memcpy(lkeys->rail, mr->lkeys, sizeof(lkeys->rail));
 }
 
-/* Of what the list has now: a request at @address may be to it. */
+/* May a request for @length bytes at @address use this entry of the list? */
 static bool memory_covers(const struct memory_last *of, uint64_t address, uint64_t length,
 			  bool is_target)
 {
@@ -450,8 +458,9 @@ static bool memory_look_up(struct memory_rail *r, uint64_t address, uint64_t len
 }
 
 /*
- * Requests mostly name the memory that the one before them named. What is unregistered
- * while it is found has no request under way, whether that is found with the lock or not.
+ * Requests mostly name the memory that the one before them named. Memory that its owner
+ * unregisters at the same time has no request in flight, whether it is found with the
+ * lock or not.
  */
 static bool memory_find_listed(struct memory_rail *r, uint64_t address, uint64_t length,
 			       bool is_target, struct ori_proxy_sge *sge)
@@ -491,8 +500,8 @@ static void memory_give_block(struct memory_rail *r, struct memory_ref *ref)
 }
 
 /*
- * The kernel copies, which fails where nothing may be read or written, in one call and in
- * half the time of process_vm_readv(): 0.36 us for 64 bytes, not 0.82.
+ * The kernel copies, which fails where memory may not be read or written, in one call and
+ * in half the time of process_vm_readv(): 0.36 us for 64 bytes, not 0.82.
  */
 static bool memory_to_block(const struct memory_rail *r, const struct memory_ref *ref,
 			    const void *from)
@@ -506,8 +515,8 @@ static bool memory_from_block(const struct memory_rail *r, const struct memory_r
 }
 
 /*
- * A result is the request's alone until it is done: to write what is there shows
- * whether it may be written.
+ * A result belongs to the request alone until it is done: writing the bytes back that
+ * were read shows whether it may be written.
  */
 static bool memory_fill_block(const struct memory_rail *r, struct memory_ref *ref, void *at,
 			      size_t length, bool is_target)
@@ -568,7 +577,10 @@ static enum oriel_status memory_find(void *context, uint64_t address, uint64_t l
 	if (status != ORIEL_OK)
 		return status;
 	ref = is_gpu ? NULL : memory_take_block(r);
-	/* With none left: nobody waits for requests to peers that may be gone. */
+	/*
+	 * Without a free block it is registered: no request waits for others to peers
+	 * that may have exited.
+	 */
 	if (!ref)
 		return memory_find_cached(r, address, length, sge);
 	return memory_find_block(r, ref, address, length, is_target, sge);
@@ -586,8 +598,8 @@ static void memory_release(void *context, const struct ori_proxy_sge *sge, bool 
 	}
 	if (is_done && ref->result && !memory_from_block(r, ref, ref->result))
 		ori_log(ORIEL_LOG_ERROR,
-			"%zu bytes at %p were unmapped while a request was to write them",
-			ref->length, ref->result);
+			"%zu bytes at %p were unmapped before a request wrote them", ref->length,
+			ref->result);
 	memory_give_block(r, ref);
 }
 

@@ -525,7 +525,7 @@ static void test_gpu_memory_out_of_reach_is_rejected(void **state)
 	ori_memory_reject_gpu(m);
 	assert_int_equal(ori_memory_register(m, GPU_AT, 16, ORI_RDMA_SHARED, &mr, &keys),
 			 ORIEL_ERR_ACCESS);
-	assert_non_null(strstr(oriel_last_error(), "no adapter reached memory of that GPU"));
+	assert_non_null(strstr(oriel_last_error(), "no NIC reached memory of that GPU"));
 	assert_int_equal(of.find(of.context, (uintptr_t)GPU_AT, 8, true, &sge), ORIEL_ERR_ACCESS);
 	sge = find(m, 0, &word, 8, false);
 	release(m, 0, sge, true);

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lanes of the proxy: entries of a ring become requests of a queue pair. The proxy's
+ * thread steps them, and posters that do its work (rdma_proxy_thread.c).
+ */
 #include "rdma/rdma_proxy.h"
 
 #include <stdlib.h>
@@ -14,26 +18,28 @@ struct proxy_copy {
 	struct oriel_proxy_entry of;
 	struct ori_proxy_sge sge; /* once it is found */
 	bool has_sge;
-	struct ori_loopback_mark mark; /* of what the tally does for it, once it is raised */
+	struct ori_loopback_mark
+		mark; /* of its request on the loopback queue, once it is posted there */
 };
 
 /*
- * Entries are taken, posted, ended and completed in their order; a COUNT is not
- * posted, and raised when all before has ended, as is what settles a result:
- *   completed <= raised <= ended <= posted <= tail <= completed + depth
- * An entry that is longer than a request becomes several; @offset bytes of the first
- * one that is not posted have been. The id of a request is twice the index of its
- * entry, plus 1 if it is the last of it.
+ * Entries are taken, posted, ended and completed in their order. A COUNT is not posted to
+ * the queue pair: the loopback queue increments its counter when all entries before it
+ * have ended. The read flush of a result goes the same way.
+ *   completed <= looped <= ended <= posted <= tail <= completed + depth
+ * An entry that is longer than a request becomes several; @offset bytes of the first entry
+ * that is not wholly posted have been posted. The id of a request is twice the index of its
+ * entry, plus 1 if it is the entry's last.
  */
 struct ori_proxy_lane {
 	struct ori_proxy_lane_attr attr;
 	uint64_t mask; /* depth of the ring - 1 */
 	unsigned unsignaled_max;
-	uint64_t published; /* the last post that was looked at ends there */
+	uint64_t published; /* where the last post that was seen ends */
 	uint64_t tail, posted, ended, looped, completed;
 	uint64_t offset;
-	unsigned unsignaled; /* requests since the last one that tells of its end */
-	uint64_t flaw;       /* what it dies of once all that is posted is done; 0 if nothing */
+	unsigned unsignaled; /* requests since the last signaled one */
+	uint64_t flaw;       /* the error it dies of once all that is posted is done; 0 if none */
 	bool is_dead;
 	struct proxy_copy copies[]; /* [depth] */
 };
@@ -48,7 +54,7 @@ static bool proxy_is_count(const struct proxy_copy *c)
 	return oriel_proxy_opcode(&c->of) == ORIEL_PROXY_COUNT;
 }
 
-/* Does the tally have a part in it? */
+/* Does the loopback queue do a part of it? */
 static bool proxy_needs_loopback(const struct ori_proxy_lane *lane, const struct proxy_copy *c)
 {
 	uint32_t opcode = oriel_proxy_opcode(&c->of);
@@ -68,7 +74,7 @@ enum oriel_status ori_proxy_lane_open(const struct ori_proxy_lane_attr *attr,
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a proxy of %zu entries", depth);
 	lane->attr = *attr;
 	lane->mask = depth - 1;
-	/* A queue that is full always holds one that tells. */
+	/* A queue that is full always has a signaled request. */
 	lane->unsignaled_max = attr->depth / 4;
 	if (lane->unsignaled_max > PROXY_CHAIN)
 		lane->unsignaled_max = PROXY_CHAIN;
@@ -87,7 +93,7 @@ static uint64_t proxy_err(uint32_t syndrome, uint32_t vendor, uint64_t index)
 	return oriel_queue_err(ORIEL_QUEUE_ERROR_CQE, syndrome, vendor & 0xff, index);
 }
 
-/* What is taken next is as it was when its stamp was released. */
+/* The entries behind an acquired stamp are as they were when it was released. */
 static uint32_t proxy_peek(const struct ori_proxy_lane *lane)
 {
 	const struct oriel_proxy_entry *slot = &lane->attr.entries[lane->tail & lane->mask];
@@ -108,7 +114,10 @@ static bool proxy_take(struct ori_proxy_lane *lane)
 			lane->published += proxy_peek(lane);
 		if (lane->tail == lane->published)
 			break;
-		/* The rest of it is of what is placed, or tallied. */
+		/*
+		 * The other members are valid once has_sge is, or once it was posted to
+		 * the loopback queue.
+		 */
 		c->of = lane->attr.entries[lane->tail & lane->mask];
 		c->has_sge = false;
 	}
@@ -118,7 +127,7 @@ static bool proxy_take(struct ori_proxy_lane *lane)
 	return lane->tail != begin;
 }
 
-/* Where the memory of @c is; of what needs none, nothing is changed. */
+/* Finds the memory of @c; changes nothing for an entry that needs none. */
 static enum oriel_status proxy_find(struct ori_proxy_lane *lane, struct proxy_copy *c)
 {
 	const struct ori_proxy_memory *memory = &lane->attr.memory;
@@ -129,7 +138,7 @@ static enum oriel_status proxy_find(struct ori_proxy_lane *lane, struct proxy_co
 		return ORIEL_OK;
 	if (key != ORIEL_PROXY_LOOKUP) {
 		c->sge = (struct ori_proxy_sge){.address = c->of.local, .key = key};
-		/* The key of what adapters do not reach. */
+		/* The key of memory that NICs do not reach. */
 		status = key ? ORIEL_OK : ORIEL_ERR_ACCESS;
 	} else {
 		status = memory->find(memory->context, c->of.local, oriel_proxy_length(&c->of),
@@ -139,7 +148,7 @@ static enum oriel_status proxy_find(struct ori_proxy_lane *lane, struct proxy_co
 	return status;
 }
 
-/* Its memory aside, if it has any. */
+/* Makes the request without its local memory, if it has any. */
 static enum oriel_status proxy_translate(struct ori_proxy_lane *lane, struct proxy_copy *c,
 					 struct ori_hca_wr *wr)
 {
@@ -203,7 +212,10 @@ static bool proxy_is_held(struct ori_proxy_lane *lane, uint64_t index, unsigned 
 	       (made || lane->ended < index);
 }
 
-/* What may be posted now as one chain, from lane->posted on; how many requests that is. */
+/*
+ * Makes the chain of requests that may be posted now, from lane->posted on; returns their
+ * count.
+ */
 static unsigned proxy_chain(struct ori_proxy_lane *lane, struct ori_hca_wr *wrs)
 {
 	uint64_t index = lane->posted, offset = lane->offset;
@@ -281,7 +293,7 @@ static bool proxy_post(struct ori_proxy_lane *lane)
 	return budget < PROXY_BUDGET;
 }
 
-/* Its memory is the caller's again. */
+/* The caller may use the memory of @c again. */
 static void proxy_release(struct ori_proxy_lane *lane, struct proxy_copy *c, bool is_done)
 {
 	const struct ori_proxy_memory *memory = &lane->attr.memory;
@@ -310,7 +322,7 @@ static void proxy_post_loopback(struct ori_proxy_lane *lane)
 	}
 }
 
-/* Up to the first that the tally has not done, or not well. */
+/* Completes up to the first entry whose loopback request is not done, or failed. */
 static bool proxy_complete(struct ori_proxy_lane *lane)
 {
 	uint64_t begin = lane->completed;
@@ -328,7 +340,10 @@ static bool proxy_complete(struct ori_proxy_lane *lane)
 	return lane->completed != begin;
 }
 
-/* What had ended before the queue was flushed; the error of the first that failed, or @err. */
+/*
+ * Takes the requests that ended before the queue was flushed; returns the error of the
+ * first one that failed, or @err.
+ */
 static uint64_t proxy_collect(struct ori_proxy_lane *lane, uint64_t err)
 {
 	struct ori_hca_wc wcs[PROXY_COMPLETIONS];
@@ -348,7 +363,7 @@ static uint64_t proxy_collect(struct ori_proxy_lane *lane, uint64_t err)
 	return err;
 }
 
-/* Released by err. */
+/* The store to err releases them. */
 static void proxy_report_failed(struct oriel_proxy_words *words, const struct oriel_proxy_entry *e)
 {
 	oriel_dev_store_relaxed(&words->failed, oriel_proxy_opcode(e));
@@ -356,8 +371,11 @@ static void proxy_report_failed(struct oriel_proxy_words *words, const struct or
 	oriel_dev_store_relaxed(&words->failed_length, oriel_proxy_length(e));
 }
 
-/* Of @err, which names an entry; @is_notified: the adapter has told of all that ended before. */
-static void proxy_die(struct ori_proxy_lane *lane, uint64_t err, bool is_notified)
+/*
+ * Ends the lane with @err, which names an entry; @is_drained: all completions before it
+ * have been taken.
+ */
+static void proxy_die(struct ori_proxy_lane *lane, uint64_t err, bool is_drained)
 {
 	struct oriel_proxy_words *words = lane->attr.words;
 	uint64_t index;
@@ -366,7 +384,7 @@ static void proxy_die(struct ori_proxy_lane *lane, uint64_t err, bool is_notifie
 		return;
 	lane->is_dead = true;
 	lane->attr.ops->fail_qp(lane->attr.qp);
-	if (!is_notified)
+	if (!is_drained)
 		err = proxy_collect(lane, err);
 	proxy_skip_counts(lane);
 	proxy_post_loopback(lane);
@@ -379,7 +397,7 @@ static void proxy_die(struct ori_proxy_lane *lane, uint64_t err, bool is_notifie
 	oriel_dev_store_release(&words->err, err);
 	for (index = lane->completed; index < lane->tail; index++)
 		proxy_release(lane, proxy_copy(lane, index), false);
-	/* Acquired in oriel_proxy_is_over(): what the adapter wrote came before. */
+	/* Acquired in oriel_proxy_is_over(): the NIC's writes came before. */
 	oriel_dev_store_release(&words->is_over, 1);
 }
 
@@ -396,7 +414,7 @@ static void proxy_handle(struct ori_proxy_lane *lane, const struct ori_hca_wc *w
 		proxy_die(lane, proxy_err(wc->syndrome, wc->vendor, index), true);
 }
 
-/* Is there an end to be expected? */
+/* Is there a completion to be expected? */
 static bool proxy_has_posted(const struct ori_proxy_lane *lane)
 {
 	return lane->ended != lane->posted || lane->offset;
@@ -421,7 +439,10 @@ static bool proxy_poll(struct ori_proxy_lane *lane)
 	return budget < PROXY_BUDGET;
 }
 
-/* What the tally failed at, or could not be posted, once all before is done. */
+/*
+ * Ends the lane for an entry whose loopback request failed, or that could not be posted,
+ * once all entries before it are done.
+ */
 static void proxy_judge(struct ori_proxy_lane *lane)
 {
 	struct proxy_copy *c = proxy_copy(lane, lane->completed);
@@ -433,7 +454,7 @@ static void proxy_judge(struct ori_proxy_lane *lane)
 		proxy_die(lane, lane->flaw, true);
 }
 
-/* What is posted now is not looked for before the next step: it has hardly begun. */
+/* A request that is posted now is not polled for before the next step: it has hardly begun. */
 bool ori_proxy_step(struct ori_proxy_lane *lane)
 {
 	bool has_posted = proxy_has_posted(lane), is_busy;

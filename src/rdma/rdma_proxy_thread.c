@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The thread of the proxy: when it steps the lanes, when it sleeps, and when posters and
+ * waiters step them instead. rdma.c starts it; oriel/dev/proxy.h calls it.
+ */
 #include "rdma/rdma_proxy_thread.h"
 
 #include <pthread.h>
@@ -18,53 +22,54 @@
 #include "base/thread.h"
 
 #define THREAD_SPIN_NS 50000u          /* without work before it sleeps, if kernels post */
-#define THREAD_YIELD_NS 4000000u       /* ... while ends are to be expected */
+#define THREAD_YIELD_NS 4000000u       /* ... while completions are to be expected */
 #define THREAD_SHORT_SLEEP_NS 2000000u /* then, at most */
-#define THREAD_KERNEL_SLEEP_NS 50000u  /* when nobody can wake it */
-#define THREAD_BESIDE_NS 200000u       /* while others do its work, at first */
+#define THREAD_KERNEL_SLEEP_NS 50000u  /* when no poster can wake it */
+#define THREAD_BESIDE_NS 200000u       /* while posters do its work, at first */
 #define THREAD_BESIDE_MOST 2000000u    /* ... and after it was not needed time and again */
 #define THREAD_SLEEP_NS 1000000000u
 #define THREAD_STEPS 64u /* steps at most, of a lane that is busy */
-#define THREAD_MANY 16u  /* entries under way that are work for two */
+#define THREAD_MANY 16u  /* entries in flight that are work for two */
 #define THREAD_FEW 2u    /* ... and no longer */
 #define THREAD_RUN 4u    /* turns with work in a row that only a load makes */
-#define THREAD_TURNS 4u  /* that a caller does for others who came meanwhile */
+#define THREAD_TURNS 4u  /* that a caller does for others that posted meanwhile */
 
 /* A lane, for the ring that it serves. */
 struct thread_seat {
 	struct ori_proxy_thread *thread;
 	struct ori_proxy_lane *lane;
-	bool is_helped; /* who asks there wakes the thread, or does its work; a kernel does not */
+	bool is_helped; /* posters of the ring wake the thread, or do its work; a kernel does not */
 };
 
 /*
- * While the thread sleeps those who ask and wait do its work. It looks now and then
- * whether they do: what they leave lying it does alone.
+ * While the thread sleeps, threads that post and wait do its work. It checks now and then
+ * whether they do, and does alone the work that they leave.
  */
 struct ori_proxy_thread {
 	struct ori_helper helper;
 	pthread_mutex_t lock;
 	pthread_t thread;
-	char name[80];         /* of an adapter */
+	char name[80];         /* of a NIC */
 	unsigned numa_node;    /* plus 1; 0: it runs anywhere */
-	atomic_uint waiters;   /* for the lock, but for the thread */
-	atomic_bool is_missed; /* somebody has asked, and did not get the lock */
-	atomic_bool is_beside; /* when it sleeps: for a short time, for there may be work */
+	atomic_uint waiters;   /* for the lock, without the thread itself */
+	atomic_bool is_missed; /* a poster did not get the lock */
+	atomic_bool is_beside; /* its sleep is a short one, for there may be work */
 	/*
-	 * Guarded by lock, as all below. Not in one word with the atomics: gcc reads several
-	 * flags at once, and what lies beside them, which ThreadSanitizer takes for a race.
+	 * Guarded by lock, as all below. Not in one word with the atomics: gcc reads
+	 * several flags at once, with their neighbors, which ThreadSanitizer takes for a
+	 * race.
 	 */
-	uint64_t helps;     /* turns of others */
+	uint64_t helps;     /* turns of posters and waiters */
 	uint64_t beside_ns; /* for how long it leaves the work to them */
 	uint64_t loaded_at; /* when it last had work for many turns in a row */
 	bool is_stopping;
-	bool is_alone;  /* there is work that nobody else does */
+	bool is_alone;  /* there is work that no other thread does */
 	bool is_loaded; /* there is work enough for it beside others */
 	struct thread_seat **seats;
 	size_t seat_count, seat_room, kernel_count;
 	struct ori_loopback *loopbacks[ORIEL_DEV_RAILS];
 	size_t loopback_count;
-	uint32_t *asleep; /* in a line of its own, which posters look at; not guarded */
+	uint32_t *asleep; /* in a line of its own, which posters read; not guarded */
 };
 
 static void thread_lock(struct ori_proxy_thread *t)
@@ -74,7 +79,7 @@ static void thread_lock(struct ori_proxy_thread *t)
 	atomic_fetch_sub_explicit(&t->waiters, 1, memory_order_relaxed);
 }
 
-/* Makes sure that what was changed is seen. */
+/* Wakes the thread, so that it sees the change. */
 static void thread_unlock(struct ori_proxy_thread *t)
 {
 	pthread_mutex_unlock(&t->lock);
@@ -86,7 +91,7 @@ static bool thread_turn(struct ori_proxy_thread *t)
 	bool is_busy = false;
 	size_t i;
 
-	/* Acquires what those have asked for who are not missed any more. */
+	/* Acquires the entries of posters that did not get the lock before. */
 	if (atomic_load_explicit(&t->is_missed, memory_order_relaxed))
 		atomic_exchange_explicit(&t->is_missed, false, memory_order_acq_rel);
 	for (i = 0; i < t->seat_count; i++)
@@ -106,7 +111,7 @@ static bool thread_has_requests(const struct ori_proxy_thread *t)
 	return false;
 }
 
-/* The most that is under way in one lane, or in the loop of an adapter. */
+/* The most entries in flight in one lane, or 1 if only a loopback queue has some. */
 static uint64_t thread_most(const struct ori_proxy_thread *t)
 {
 	uint64_t most = 0, other;
@@ -123,8 +128,9 @@ static uint64_t thread_most(const struct ori_proxy_thread *t)
 }
 
 /*
- * Unlocked. Who asks and is missed says so, does a full fence and tries the lock again;
- * who had the lock does a full fence and looks: one of the two sees what the other did.
+ * Call it unlocked. A poster that misses the lock sets is_missed, does a full fence and
+ * tries the lock again; the thread that had the lock does a full fence and reads
+ * is_missed: one of the two sees the other's change.
  */
 static bool thread_has_missed(const struct ori_proxy_thread *t)
 {
@@ -133,8 +139,8 @@ static bool thread_has_missed(const struct ori_proxy_thread *t)
 }
 
 /*
- * How long it goes on without having found work. A load that has ended mostly comes
- * again: to wake for each costs who asks more than all else.
+ * For how long it goes on without having found work. A load that has ended mostly comes
+ * again: to wake the thread for each post costs the poster more than all else.
  */
 static uint64_t thread_patience(struct ori_proxy_thread *t, uint64_t now)
 {
@@ -149,9 +155,9 @@ static uint64_t thread_patience(struct ori_proxy_thread *t, uint64_t now)
 }
 
 /*
- * Where ranks have as many cores as they are, each look at what others do takes the core
- * from one of them, in a guest for longer than a message: a put of 8 bytes by Soft-RoCE
- * took 30 to 150 us, and 29 to 31 with naps ten times as long.
+ * On a machine with as many ranks as cores, each check of the thread takes the core from
+ * one of them, in a virtual machine for longer than a message takes: a put of 8 bytes by Soft-RoCE
+ * took 30 to 150 us, and 29 to 31 with sleeps ten times as long.
  */
 static uint64_t thread_sleep_ns(struct ori_proxy_thread *t, uint64_t idle, bool was_helped)
 {
@@ -172,8 +178,8 @@ static uint64_t thread_sleep_ns(struct ori_proxy_thread *t, uint64_t idle, bool 
 }
 
 /*
- * Posters publish, do a full fence and look at asleep; this sets asleep, does a full
- * fence and looks at the rings: one of the two sees what the other did. Returns how
+ * Posters publish, do a full fence and read asleep; this function sets asleep, does a
+ * full fence and reads the rings: one of the two sees the other's change. Returns how
  * many turns others had done before.
  */
 static uint64_t thread_sleep(struct ori_proxy_thread *t, uint64_t idle, uint64_t helps)
@@ -234,7 +240,8 @@ static void *thread_main(void *context)
 	return NULL;
 }
 
-/* With the lock: the thread sleeps, but not for long enough to leave it asleep. */
+/* With the lock: is there too much in flight to leave the thread asleep for the rest of its sleep?
+ */
 static bool thread_is_wanted(const struct ori_proxy_thread *t, const struct ori_proxy_lane *lane)
 {
 	uint64_t count = ori_proxy_in_flight(lane);
@@ -243,7 +250,7 @@ static bool thread_is_wanted(const struct ori_proxy_thread *t, const struct ori_
 	       (count && !atomic_load_explicit(&t->is_beside, memory_order_relaxed));
 }
 
-/* Of what was posted meanwhile by those who did not get the lock. */
+/* Does the work of posters that did not get the lock meanwhile. */
 static void thread_make_up(struct ori_proxy_thread *t)
 {
 	unsigned turns;
@@ -283,7 +290,7 @@ void oriel_cpu_ask_proxy(void *at)
 	bool is_wanted;
 
 	if (pthread_mutex_trylock(&t->lock) != 0) {
-		/* Acquired by whoever makes up for it. */
+		/* thread_turn() of the thread that does the missed work acquires it. */
 		atomic_store_explicit(&t->is_missed, true, memory_order_release);
 		oriel_dev_fence_full();
 		if (pthread_mutex_trylock(&t->lock) != 0)
@@ -308,7 +315,7 @@ void oriel_cpu_help_proxy(void *at)
 	thread_make_up(t);
 }
 
-/* Where the thread sleeps for long there is nothing to do; where it does not, it does it. */
+/* A thread that sleeps for long has nothing to do, and one that is awake does its work itself. */
 static void thread_help_all(struct ori_helper *helper)
 {
 	struct ori_proxy_thread *t = (struct ori_proxy_thread *)(void *)helper;
@@ -323,7 +330,7 @@ static void thread_help_all(struct ori_helper *helper)
 	thread_make_up(t);
 }
 
-/* Who posts in the child of a fork finds nobody asleep whose work it could do. */
+/* The child of a fork has no thread: posters there must not find it asleep and do its work. */
 static void thread_forked(struct ori_helper *helper)
 {
 	oriel_dev_store_release32(((struct ori_proxy_thread *)(void *)helper)->asleep, 0);

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table of GPU allocations that kernels may name outside windows. ori_rdma_reach()
+ * fills it; kernels search it in oriel/dev/link.h.
+ */
 #include "rdma/rdma_reach.h"
 
 #include <pthread.h>
@@ -8,9 +12,9 @@
 #include "base/error.h"
 #include "mem/memory.h"
 
-/* What the host knows of one place of the table. */
+/* The host's part of an entry of the table. */
 struct reach_entry {
-	struct ori_rdma_mr *mr; /* NULL: a free place */
+	struct ori_rdma_mr *mr; /* NULL: a free entry */
 	uint64_t id;            /* of the allocation */
 };
 
@@ -30,7 +34,8 @@ enum oriel_status ori_reach_open(struct ori_memory *memory, const struct ori_gpu
 	enum oriel_status status;
 
 	if (!r)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for what kernels reach");
+		return ori_fail(ORIEL_ERR_NOMEM,
+				"no memory for the GPU allocations that kernels name");
 	r->memory = memory;
 	r->gpu = gpu;
 	status = ori_mem_alloc_gpu(gpu, sizeof(r->copy), &r->mem);
@@ -65,7 +70,10 @@ const struct oriel_link_reach *ori_reach_table(const struct ori_reach *r)
 	return (const struct oriel_link_reach *)(const void *)r->mem->address;
 }
 
-/* Place @i as kernels see it: who looks meanwhile finds it empty. */
+/*
+ * Writes entry @i as kernels see it: a kernel that searches meanwhile finds length 0
+ * until the other words are there.
+ */
 static enum oriel_status reach_publish(const struct ori_reach *r, unsigned i)
 {
 	struct oriel_link_reach *table = (struct oriel_link_reach *)(void *)r->mem->address;
@@ -94,7 +102,7 @@ static enum oriel_status reach_drop(struct ori_reach *r, unsigned i)
 	return reach_publish(r, i);
 }
 
-/* Is what was registered there still the same allocation? */
+/* Is the allocation that was registered there still the same one? */
 static bool reach_is_alive(const struct ori_reach *r, unsigned i)
 {
 	struct ori_gpu_memory_info info;
@@ -103,7 +111,7 @@ static bool reach_is_alive(const struct ori_reach *r, unsigned i)
 	       info.id == r->entries[i].id;
 }
 
-/* The first place that is free, or whose allocation is not there any more. */
+/* The first entry that is free, or whose allocation was freed. */
 static enum oriel_status reach_take(struct ori_reach *r, unsigned *taken)
 {
 	unsigned i;
@@ -119,7 +127,8 @@ static enum oriel_status reach_take(struct ori_reach *r, unsigned *taken)
 			return reach_drop(r, i);
 		}
 	return ori_fail(ORIEL_ERR_NOMEM,
-			"%u allocations of a GPU are sources beside windows: more have no room",
+			"%u allocations of a GPU outside windows are registered for kernels: "
+			"there is no room for more",
 			ORIEL_LINK_REACH);
 }
 
@@ -157,13 +166,13 @@ enum oriel_status ori_reach_add(struct ori_reach *r, const void *address)
 	if (status != ORIEL_OK || info.kind == ORI_GPU_PAGEABLE || info.kind == ORI_GPU_PINNED)
 		return status;
 	if (!info.length)
-		return ori_fail(ORIEL_ERR_ACCESS, "%p is no memory of this GPU", address);
+		return ori_fail(ORIEL_ERR_ACCESS, "%p is not memory of this GPU", address);
 	pthread_mutex_lock(&r->lock);
 	for (i = 0; i < r->copy.count && status == ORIEL_OK && !is_known; i++) {
 		if (!r->entries[i].mr || r->copy.of[i].base != info.base)
 			continue;
 		is_known = info.id && r->entries[i].id == info.id;
-		/* It was freed, and there is another one now. */
+		/* It was freed, and another allocation has its address. */
 		if (!is_known)
 			status = reach_drop(r, i);
 	}

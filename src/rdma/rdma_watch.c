@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A look for failures of links that nobody may be waiting for. */
+/*
+ * Finds failures of links that no thread may be waiting for, and explains events of NICs.
+ * The watcher of src/comm calls it.
+ */
 #include "rdma/rdma_heartbeat.h"
 #include "rdma/rdma_kernel.h"
 #include "rdma/rdma_proxied.h"
@@ -11,7 +14,10 @@ static struct oriel_dev_fault watch_fault(const struct ori_rdma_link *link,
 				oriel_queue_err_status(oriel_link_err(q)));
 }
 
-/* Of those that a proxy posts for, 0 the CPU and 1 kernels; none if there is no such. */
+/*
+ * The ring that a proxy serves for the CPU (@which 0) or for kernels (1); empty if there
+ * is none.
+ */
 static struct oriel_link_queue watch_proxied(const struct ori_rdma_link *link, unsigned which)
 {
 	const struct ori_proxied *p = ori_rdma_link_proxied(link, which);
@@ -27,7 +33,7 @@ bool ori_rdma_link_poll(const struct ori_rdma_link *link, struct oriel_dev_fault
 
 	if (!oriel_link_has(queues[0]))
 		return false;
-	/* These were there before it. */
+	/* Both were set before the main queue, whose pointer was acquired above. */
 	queues[1].ring = dev->companion;
 	queues[2] = watch_proxied(link, 1);
 	for (i = 0; i < sizeof(queues) / sizeof(queues[0]); i++) {
@@ -98,7 +104,7 @@ static struct oriel_mlx5_queue *watch_find_ring(const struct ori_rdma_link *link
 	return watch_find_kernel(link, qpn, copy) ? copy : NULL;
 }
 
-/* The queue with number @qpn; all is known of it that the adapter has told. */
+/* The queue with number @qpn, after all completions of the NIC have been taken. */
 static struct oriel_link_queue watch_find(const struct ori_rdma_link *link, uint32_t qpn,
 					  struct oriel_mlx5_queue *copy)
 {
@@ -122,7 +128,7 @@ static uint64_t watch_done(struct oriel_link_queue q)
 	return oriel_dev_load_relaxed(oriel_link_is_proxied(q) ? &q.proxy->done : &q.ring->done);
 }
 
-/* Requests of this end were flushed, or there are none: the event knows more. */
+/* Requests of this end were flushed, or there are none: the event has the cause. */
 static void watch_amend(struct oriel_dev_fault *record, const struct ori_hca_event *hca_event,
 			uint64_t done)
 {
