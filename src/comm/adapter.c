@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What users may know of the adapters that links go through. */
+/* oriel_comm_adapter(): describes the NICs that the links of a rank go through, for users. */
 #include "base/error.h"
 #include "comm/comm.h"
 #include "rdma/rdma.h"

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Chooses the NICs of a rank from ORIEL_HCA and the NICs that it finds. links.c calls it,
+ * and src/p2p.
+ */
 #include "comm/choose.h"
 
 #include <stdio.h>
@@ -17,7 +21,7 @@ static void choose_soft(struct ori_choice *choice)
 		 ori_setting_text(ORI_SETTING_SOFT_HCA));
 }
 
-/* Those near the GPU if there is one, else near this process. */
+/* The NICs NUMA-local to the GPU if there is one, else to this process. */
 static void choose_verbs(const struct ori_gpu *gpu, const char *filter, struct ori_choice *choice)
 {
 	choice->kind = ORI_ADAPTERS_VERBS;
@@ -26,7 +30,7 @@ static void choose_verbs(const struct ori_gpu *gpu, const char *filter, struct o
 	choice->ops = ori_hca_choose(choice->config, gpu);
 }
 
-/* A scenario is a wish for the adapter that plays it. */
+/* A scenario requests the software HCA, which alone can play it. */
 static bool choose_has_verbs(unsigned rails)
 {
 	return !*ori_setting_text(ORI_SETTING_SOFT_HCA) && ori_hca_verbs_ports("") >= rails;

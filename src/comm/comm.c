@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Makes and destroys communicators, and answers what users ask of them: public functions
+ * of oriel/comm.h.
+ */
 #include "comm/comm.h"
 
 #include <stddef.h>
@@ -24,7 +28,7 @@
 	(offsetof(struct oriel_bootstrap_ops, op) + \
 	 sizeof(((struct oriel_bootstrap_ops *)NULL)->op))
 
-/* What ranks tell each other first. Goes over the wire as it is. */
+/* The first record that ranks exchange. Goes over the wire as it is. */
 struct comm_join {
 	struct ori_verdict verdict;
 	struct ori_host host;
@@ -35,12 +39,12 @@ struct comm_join {
 	uint32_t control_length;
 	uint64_t timeout_ns;
 	uint32_t connect; /* enum oriel_connect, EAGER or LAZY */
-	uint32_t rails;   /* adapters it drives, where it needs any */
+	uint32_t rails;   /* NICs it drives, where it needs any */
 };
 
 static_assert(sizeof(struct comm_join) == 1208, "struct comm_join goes over the wire");
 
-/* When links are made: what the caller or else the setting says. */
+/* When links are made: as the caller, or else the setting, says. */
 static enum oriel_status comm_read_connect(unsigned connect, uint32_t *read)
 {
 	if (connect > ORIEL_CONNECT_LAZY)
@@ -65,8 +69,8 @@ static enum oriel_status comm_read_rails(uint32_t *rails)
 }
 
 /*
- * Where ends of p2p are called. Whether there are ranks on other machines is not known
- * yet: what nobody needs is closed soon.
+ * Listens for p2p endpoints. It is not known yet whether there are ranks on other
+ * machines: a listener that no rank needs is closed soon.
  */
 static enum oriel_status comm_open_listeners(struct oriel_comm *comm, unsigned paths,
 					     struct ori_door *address)
@@ -81,7 +85,7 @@ static enum oriel_status comm_open_listeners(struct oriel_comm *comm, unsigned p
 	    strcmp(ori_setting_text(ORI_SETTING_P2P_TCP), "off") == 0)
 		return status;
 	ori_error_save(&before);
-	/* Most ranks do without. */
+	/* Most ranks have no p2p peers on other machines, so that a failure is only logged. */
 	if (ori_endpoint_listen_all(&address->hosts, &port, &comm->door_tcp) != ORIEL_OK)
 		ori_log(ORIEL_LOG_WARN,
 			"p2p endpoints of ranks on other machines cannot connect to this rank: %s",
@@ -142,7 +146,7 @@ static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct orie
 	status = ori_host_describe(attr.node, paths, &join->host);
 	if (status != ORIEL_OK)
 		return status;
-	/* They are looked for where they are needed, and what is missing is told there. */
+	/* A rank looks for NICs where it needs them, and reports missing ones there. */
 	if (ori_setting_hca(&filter) != ORI_WISH_NONE)
 		join->host.hca_count = join->rails;
 	if (comm->gpu)
@@ -168,7 +172,7 @@ static const char *comm_connect_name(uint32_t connect)
 	return connect == ORIEL_CONNECT_LAZY ? "lazily" : "eagerly";
 }
 
-/* Do all ranks bring what must be equal? All come to the same answer. */
+/* Are the values equal that must be? All ranks come to the same answer. */
 static enum oriel_status comm_compare(const struct comm_join *joins, unsigned size)
 {
 	unsigned peer;
@@ -197,7 +201,7 @@ static enum oriel_status comm_compare(const struct comm_join *joins, unsigned si
 	return ORIEL_OK;
 }
 
-/* What is decided from the joins of all ranks. */
+/* Decides paths and listeners from the joins of all ranks. */
 static enum oriel_status comm_read_joins(struct oriel_comm *comm, const struct comm_join *joins)
 {
 	bool is_needed = false;
@@ -224,7 +228,7 @@ struct comm_controls {
 	const struct comm_join *joins;
 };
 
-/* Map the control segment of @peer; @fds NULL: it is a thread of this process. */
+/* Maps the control segment of @peer; @fds NULL: it is a thread of this process. */
 static enum oriel_status comm_take_control(void *context, unsigned peer, const int *fds)
 {
 	const struct comm_controls *c = context;
@@ -232,7 +236,7 @@ static enum oriel_status comm_take_control(void *context, unsigned peer, const i
 	return ori_mem_import(&c->joins[peer].control, fds ? fds[0] : -1, &c->comm->peers[peer]);
 }
 
-/* Meet the peers of the domain: sockets first, then control segments. */
+/* Connects to the peers of the domain: sockets first, then control segments. */
 static enum oriel_status comm_meet(struct oriel_comm *comm, const struct comm_join *joins)
 {
 	uint64_t deadline = ori_deadline(ori_comm_half_timeout(comm));
@@ -279,7 +283,7 @@ static enum oriel_status comm_join(struct oriel_comm *comm, const struct oriel_c
 	status = comm_compare(joins, comm->size);
 	if (status != ORIEL_OK)
 		goto out_free_joins;
-	/* One that finds no path must tell the others before they call it. */
+	/* A rank that finds no path must report it before its peers connect to it. */
 	status = ori_comm_agree(comm, ORI_CALL_COMM_CREATE, comm_read_joins(comm, joins));
 	if (status != ORIEL_OK)
 		goto out_free_joins;
@@ -291,7 +295,7 @@ static enum oriel_status comm_join(struct oriel_comm *comm, const struct oriel_c
 	status = ori_links_open(comm);
 	if (status != ORIEL_OK)
 		goto out_free_joins;
-	/* The watch looks at sockets and links: it begins when all of them are there. */
+	/* The watcher polls sockets and links: it begins when all of them are there. */
 	status = ori_comm_agree(comm, ORI_CALL_COMM_CREATE, ori_mesh_watch(comm));
 	if (status != ORIEL_OK)
 		goto out_free_joins;
@@ -373,7 +377,7 @@ static enum oriel_status comm_check_bootstrap(const struct oriel_bootstrap *b)
 	return ORIEL_OK;
 }
 
-/* Its control segment is private by now: this is what all waits of the child look at. */
+/* The child's control segment is private by now: all waits of the child poll its health. */
 static void comm_fork_one(void *object)
 {
 	struct oriel_dev_fault *health = &((struct oriel_comm *)object)->control->health;
@@ -404,7 +408,10 @@ enum oriel_status oriel_comm_create(const struct oriel_bootstrap *bootstrap,
 	if (!comm)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a communicator of %u ranks",
 				bootstrap->size);
-	/* A bad setting is reported to all, after a first gather that needs some limit. */
+	/*
+	 * A bad setting is reported to all ranks, after a first gather, which needs some
+	 * limit.
+	 */
 	if (ori_setting_timeout(&comm->timeout_ns) != ORIEL_OK)
 		comm->timeout_ns = COMM_TIMEOUT_NS;
 	status = comm_join(comm, attr);
@@ -436,7 +443,10 @@ static bool comm_has_company(const struct oriel_comm *comm)
 	return false;
 }
 
-/* Have all come to destroy @comm, and has a rank of them company, so that they meet again? */
+/*
+ * Have all ranks entered the destroy of @comm, and does one of them share its process
+ * with another GPU rank, so that they meet again?
+ */
 static bool comm_is_left_by_all(struct oriel_comm *comm, bool *is_met_again)
 {
 	uint32_t mine = comm_has_company(comm), *of = comm->records;
@@ -450,7 +460,7 @@ static bool comm_is_left_by_all(struct oriel_comm *comm, bool *is_met_again)
 	return status == ORIEL_OK;
 }
 
-/* What is left would use freed memory when it is destroyed in its turn. */
+/* The children of @comm would use freed memory when they are destroyed in their turn. */
 static bool comm_has_children(struct oriel_comm *comm)
 {
 	const char *noun = ori_handle_child(comm);
@@ -470,34 +480,39 @@ void oriel_comm_destroy(struct oriel_comm *comm)
 
 	if (!ori_handle_may_end(comm, ORI_HANDLE_COMM, __func__) || comm_has_children(comm))
 		return;
-	/* Beats that are under way when a peer closes its end would look like its death. */
+	/* A peer that closes its end while a beat is in flight would look dead. */
 	ori_heartbeat_stop(comm);
-	/* That it was broken before is no news, here and where windows and regions go. */
+	/*
+	 * A failure from before is not reported again, here and where windows and regions
+	 * are destroyed.
+	 */
 	is_orderly = ori_comm_is_well(comm) && comm_is_left_by_all(comm, &is_met_again);
 	if (!is_orderly) {
 		ori_comm_pass_on(comm);
 		ori_heartbeat_await_reports(comm);
 	}
-	/* Jobs use ends of p2p. */
+	/* Jobs use p2p endpoints. */
 	if (comm->close_engine)
 		comm->close_engine(comm);
 	/*
-	 * Nobody uses ends of p2p any more: all have come, or the communicator is broken. That
-	 * those of a faster rank are gone already is no failure.
+	 * No rank uses p2p endpoints any more: all have entered, or the communicator is
+	 * broken. A faster rank may have closed its endpoints already, which is no
+	 * failure.
 	 */
 	ori_error_save(&before);
 	if (comm->close_p2p)
 		comm->close_p2p(comm);
 	ori_error_restore(&before);
-	/* Not before: steps of jobs and hooks of p2p may ask for its health until here. */
+	/* Not before: steps of jobs and hooks of p2p may read its health until here. */
 	(void)ori_handle_shut(comm, ORI_HANDLE_COMM, __func__);
 	ori_mesh_rest(comm);
 	ori_links_close(comm);
 	ori_comm_gpu_close(comm);
 	/*
-	 * All of that may wait for what a GPU has to do for other threads of this process: as
-	 * with windows, nobody begins what would wait for a rank that is still here. Where ranks
-	 * are processes too, the watch tells of one that dies meanwhile, or their limit does.
+	 * All of that may wait for work that a GPU does for other threads of this
+	 * process: as with windows, no rank begins work that would wait for a rank that
+	 * is still here. For ranks that are processes, too, the watcher finds one that
+	 * dies meanwhile, or their limit ends the wait.
 	 */
 	if (is_met_again) {
 		(void)ori_mesh_watch(comm);

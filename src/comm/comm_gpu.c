@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a communicator keeps for kernels. */
+/*
+ * The GPU of a communicator: its program, and the records that kernels write. comm.c
+ * opens it; windows take records from it.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,13 +16,13 @@
 #define NOTES_EACH 64u
 
 /*
- * Pinned records, one for each window in GPU memory. They are made in advance,
- * since pinning may wait for kernels that wait for this very rank.
+ * Pinned records, one for each window in GPU memory. They are made in advance, since
+ * pinning may wait for kernels that wait for this very rank.
  */
 struct ori_gpu_notes {
 	struct ori_gpu_notes *next;
 	struct ori_mem *mem;
-	uint64_t used; /* bit i: record i is some window's */
+	uint64_t used; /* bit i: a window uses record i */
 };
 
 static enum oriel_status notes_open(struct oriel_comm *comm)
@@ -43,9 +46,9 @@ static enum oriel_status notes_open(struct oriel_comm *comm)
 static_assert(ORI_KERNEL_COUNT <= ORI_GPU_KERNELS, "all fit a program");
 
 /*
- * Each kernel once, with a window that it refuses. What a first launch needs of the
- * GPU (local memory, say) may wait for kernels that run there, and those of another
- * rank for this one. Done when the library's own stream is next waited for.
+ * Launches each kernel once, with a window that it rejects. The preparations of the GPU
+ * for a first launch (local memory, say) may wait for kernels that run there, and those
+ * kernels for this rank. Done when the library's own stream is next waited for.
  */
 static enum oriel_status program_warm_up(const struct oriel_comm *comm)
 {

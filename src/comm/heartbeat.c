@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The health of a communicator between ranks that are reached by rdma. Each rank
- * has a box with a row for each peer, which that peer writes through a queue of
- * its own: what broke it, once, and while it is well a beat, whose failure tells
- * the sender that the receiver is gone. Who hears of a failure passes it on, so
- * that it floods the job whatever way is left.
+ * The health of a communicator between ranks that are reached by rdma. Each rank has a
+ * table with a row for each peer, which that peer writes through a queue of its own: its
+ * failure, once, and while it is well a beat. A beat that fails shows the sender that the
+ * receiver exited. A rank that learns of a failure passes it on, so that it floods the
+ * job by every path that is left. The watcher in mesh.c calls it.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@
 #define HEARTBEAT_REPORT_NS 1000000000u
 #define HEARTBEAT_PAGE 4096u
 
-/* What a rank says to another. Goes over the wire as it is; written by its adapter. */
+/* The report of one rank to another. Goes over the wire as it is; written by its NIC. */
 struct heartbeat_row {
 	int32_t status; /* this and the next as in struct oriel_dev_fault */
 	uint32_t what;
@@ -41,13 +41,13 @@ static_assert(sizeof(struct heartbeat_row) == 64, "struct heartbeat_row goes ove
 static_assert(offsetof(struct heartbeat_row, complete) == 2 * ORI_RDMA_PIECE,
 	      "the body is two pieces");
 
-/* Only the watcher touches it, but for what joins a peer. */
+/* The watcher alone uses it, but for the members that ori_heartbeat_join() sets. */
 struct heartbeat_peer {
 	atomic_bool is_joined;       /* rkeys are there */
-	struct oriel_dev_keys rkeys; /* of its box */
+	struct oriel_dev_keys rkeys; /* of its table */
 	uint64_t beat;
-	uint64_t lost_at;  /* what is under way has an answer before; 0: nothing is */
-	bool has_reported; /* its row holds what broke it */
+	uint64_t lost_at;  /* requests in flight must be answered before; 0: there are none */
+	bool has_reported; /* its row holds its failure */
 	bool is_notified;  /* or need not be */
 	bool is_dead;      /* the queue to it is */
 };
@@ -57,20 +57,20 @@ struct ori_heartbeat {
 	struct ori_rdma_mr *mr;
 	struct oriel_dev_keys rkeys;
 	uint64_t next_beat;  /* the first one at once */
-	uint64_t timeout_ns; /* of a peer that is alive, at most */
+	uint64_t timeout_ns; /* for the answer of a peer that is alive */
 	bool is_passed_on;
 	bool is_over;            /* the links are given up */
 	uint64_t over_at;        /* at the latest; 0 while all is well */
 	atomic_bool is_stopping; /* no more beats */
-	atomic_bool is_stopped;  /* and none is under way */
-	atomic_bool is_reported; /* all have been told what broke this rank */
+	atomic_bool is_stopped;  /* and none is in flight */
+	atomic_bool is_reported; /* all peers have the failure of this rank */
 	struct heartbeat_peer peers[];
 };
 
 /*
- * An adapter answers for a process that sleeps, and one that sends again for ever
- * never tells that nobody does. In software it sleeps with its process, and has a
- * patience of its own.
+ * A NIC answers for a process that sleeps, and a NIC that retries for ever never reports
+ * a dead peer, so that the limit is needed. A software HCA sleeps with its process, and
+ * has a limit of its own.
  */
 static uint64_t heartbeat_timeout(const struct oriel_comm *comm)
 {
@@ -79,7 +79,7 @@ static uint64_t heartbeat_timeout(const struct oriel_comm *comm)
 	ori_rdma_caps(comm->rdma, 0, &caps);
 	if (caps.is_software || comm->timeout_ns == ORIEL_FOREVER)
 		return ORIEL_FOREVER;
-	/* Who waits for the peer is to hear why before he gives up. */
+	/* A thread that waits for the peer must get the cause before its own limit ends. */
 	return comm->timeout_ns / 2;
 }
 
@@ -93,7 +93,7 @@ enum oriel_status ori_heartbeat_open(struct oriel_comm *comm)
 	if (!heartbeat)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for the heartbeats of %u ranks",
 				comm->size);
-	/* Pages of its own: peers write whatever they like to them. */
+	/* Pages of its own: peers may write anything to them. */
 	length = (length + HEARTBEAT_PAGE - 1) / HEARTBEAT_PAGE * HEARTBEAT_PAGE;
 	heartbeat->box = aligned_alloc(HEARTBEAT_PAGE, length);
 	if (!heartbeat->box) {
@@ -148,13 +148,13 @@ static bool heartbeat_is_joined(const struct heartbeat_peer *p)
 	return atomic_load_explicit(&p->is_joined, memory_order_acquire) && !p->is_dead;
 }
 
-/* Where in the box of a peer the word at @offset of this rank's row is. */
+/* The remote address of the word at @offset of this rank's row. */
 static uint64_t heartbeat_remote(const struct oriel_comm *comm, size_t offset)
 {
 	return comm->rank * sizeof(struct heartbeat_row) + offset;
 }
 
-/* The row is @writer's to write at any time: each word is read once, and checked. */
+/* @writer may write the row at any time: each word is read once, and checked. */
 static struct oriel_dev_fault heartbeat_read(const struct oriel_comm *comm, unsigned writer)
 {
 	const struct heartbeat_row *row = &comm->heartbeat->box[writer];
@@ -184,7 +184,7 @@ static void heartbeat_receive(struct oriel_comm *comm, unsigned peer)
 	struct heartbeat_peer *p = &comm->heartbeat->peers[peer];
 	struct oriel_dev_fault record;
 
-	/* Acquires the body, which the peer's adapter wrote before. */
+	/* Acquires the body, which the peer's NIC wrote before. */
 	if (p->has_reported || !oriel_dev_load_acquire(&row->complete))
 		return;
 	p->has_reported = true;
@@ -194,7 +194,7 @@ static void heartbeat_receive(struct oriel_comm *comm, unsigned peer)
 	ori_comm_break_for(comm, &record);
 }
 
-/* Who has told something himself needs not be told. */
+/* A peer that reported a failure itself needs no report. */
 static void heartbeat_report(struct oriel_comm *comm, unsigned peer)
 {
 	struct heartbeat_peer *p = &comm->heartbeat->peers[peer];
@@ -236,7 +236,7 @@ static void heartbeat_send_beat(struct oriel_comm *comm, unsigned peer)
 		p->beat = beat;
 }
 
-/* Something is under way to @p: is it about time that it were done? */
+/* A request to @p is in flight: is its answer overdue? */
 static bool heartbeat_is_overdue(const struct ori_heartbeat *heartbeat, struct heartbeat_peer *p)
 {
 	if (!p->lost_at)
@@ -244,7 +244,7 @@ static bool heartbeat_is_overdue(const struct ori_heartbeat *heartbeat, struct h
 	return ori_deadline_passed(p->lost_at);
 }
 
-/* Is something under way to @peer? A peer that is gone is found here. */
+/* Is a request to @peer in flight? A peer that exited is found here. */
 static bool heartbeat_is_waiting(struct oriel_comm *comm, unsigned peer)
 {
 	enum oriel_status status = ori_rdma_heartbeat_poll(comm->links[peer]);
@@ -267,7 +267,7 @@ static bool heartbeat_is_waiting(struct oriel_comm *comm, unsigned peer)
 	return false;
 }
 
-/* What all peers are to hear now; true if something is still under way to one. */
+/* Sends all peers what is due now; true if a request to one of them is still in flight. */
 static bool heartbeat_send_all(struct oriel_comm *comm, bool is_well, bool is_beat)
 {
 	struct ori_heartbeat *heartbeat = comm->heartbeat;
@@ -294,8 +294,8 @@ static bool heartbeat_send_all(struct oriel_comm *comm, bool is_well, bool is_be
 }
 
 /*
- * Once all have been told what broke this rank, or will not listen: its own
- * waits for links and for the bootstrap end.
+ * Once all peers have the failure of this rank, or do not answer: ends its own waits for
+ * links and for the bootstrap.
  */
 static void heartbeat_finish(struct oriel_comm *comm, bool is_waiting)
 {
@@ -305,7 +305,7 @@ static void heartbeat_finish(struct oriel_comm *comm, bool is_waiting)
 		heartbeat->over_at = ori_deadline(HEARTBEAT_REPORT_NS);
 	if (is_waiting && !ori_deadline_passed(heartbeat->over_at))
 		return;
-	/* Not before: a peer would hear of a failed queue before its cause. */
+	/* Not before: a peer would see a failed queue before its cause. */
 	if (!heartbeat->is_over)
 		ori_links_fail(comm);
 	heartbeat->is_over = true;
@@ -321,7 +321,7 @@ bool ori_heartbeat_watch(struct oriel_comm *comm)
 
 	if (!heartbeat)
 		return false;
-	/* What a peer told before it left is worth more than that it left. */
+	/* A report that a peer sent before it exited says more than its exit. */
 	for (peer = 0; peer < comm->size; peer++)
 		heartbeat_receive(comm, peer);
 	ori_links_watch(comm);
@@ -364,6 +364,6 @@ void ori_heartbeat_await_reports(struct oriel_comm *comm)
 	if (!comm->heartbeat || ori_comm_is_well(comm))
 		return;
 	heartbeat_await(comm, &comm->heartbeat->is_reported);
-	/* Whom a second was not enough for is not waited for again. */
+	/* A peer that did not answer within a second is not waited for again. */
 	atomic_store(&comm->heartbeat->is_reported, true);
 }

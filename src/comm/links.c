@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A link to each peer that memory does not reach. */
+/*
+ * The NICs of a communicator, and a link to each peer that is not mapped. comm.c opens
+ * them; the watcher polls them.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,15 +16,15 @@
 #include "comm/comm.h"
 #include "rdma/rdma.h"
 
-/* Where links to a rank lead. Goes over the wire as it is. */
+/* The addresses that links to a rank connect to. Goes over the wire as it is. */
 struct ori_links_rank {
 	struct ori_hca_qp_address hcas[ORIEL_DEV_RAILS]; /* without the number of any queue */
-	struct oriel_dev_keys box_rkeys; /* of the rows where peers say what broke them */
+	struct oriel_dev_keys box_rkeys; /* of the rows where peers report failures */
 	uint32_t kind;                   /* enum ori_adapters */
 	uint32_t is_unordered;           /* 1: see ori_rdma_is_unordered() */
 };
 
-/* What ranks tell each other of their adapters. Goes over the wire as it is. */
+/* The record in which ranks exchange the addresses of their NICs. Goes over the wire as it is. */
 struct links_record {
 	struct ori_verdict verdict;
 	struct ori_links_rank rank;
@@ -57,13 +60,13 @@ static bool links_are_remote(const struct oriel_comm *comm)
 	return false;
 }
 
-/* Both ends come to the same one, and links to ranks that follow each other go round. */
+/* Both ends compute the same rail, and links to successive ranks use the rails in turn. */
 unsigned ori_links_rail(const struct oriel_comm *comm, unsigned peer)
 {
 	return (comm->rank + peer) % comm->rails;
 }
 
-/* The text has been checked. */
+/* oriel_settings_check() has checked the text. */
 static enum ori_rdma_post links_post(void)
 {
 	const char *text = ori_setting_text(ORI_SETTING_POST);
@@ -74,15 +77,16 @@ static enum ori_rdma_post links_post(void)
 }
 
 /*
- * Beside a rank an adapter in software polls, and a proxy while kernels ask it. One that
- * only the CPU asks sleeps while ranks wait, who do its work: they keep their cores.
+ * A software HCA polls beside its rank, and so does a proxy that serves kernels. A proxy
+ * that serves only the CPU sleeps while ranks wait and do its work: they keep their
+ * cores.
  */
 static unsigned links_pollers(const struct oriel_comm *comm, enum ori_adapters kind)
 {
 	return kind == ORI_ADAPTERS_SOFT || comm->gpu ? 2 : 1;
 }
 
-/* Local: the adapters, the pulse, and a link without queues for each rdma peer. */
+/* Local: the NICs, the heartbeat, and a link without queues for each rdma peer. */
 static enum oriel_status links_create(struct oriel_comm *comm, struct ori_choice *choice)
 {
 	struct ori_rdma_attr attr = {0};
@@ -128,7 +132,10 @@ static enum oriel_status links_create(struct oriel_comm *comm, struct ori_choice
 	return status;
 }
 
-/* Collective: where the adapters are; @status is what this rank came to before. */
+/*
+ * Collective: exchanges the addresses of the NICs; @status is the result of this rank's
+ * step before.
+ */
 static enum oriel_status links_introduce(struct oriel_comm *comm, enum ori_adapters kind,
 					 enum oriel_status status)
 {
@@ -146,7 +153,7 @@ static enum oriel_status links_introduce(struct oriel_comm *comm, enum ori_adapt
 	status = ori_comm_gather(comm, ORI_CALL_COMM_CREATE, &mine, comm->records, sizeof(mine));
 	if (status == ORIEL_OK)
 		status = ori_verdict_judge(records, sizeof(*records), comm->size, comm->rank);
-	/* All come to the same answer. */
+	/* All ranks come to the same answer. */
 	if (status == ORIEL_OK)
 		status = ori_choices_agree(&records->rank.kind, sizeof(*records), comm->size);
 	for (peer = 0; peer < comm->size && status == ORIEL_OK && comm->ranks; peer++) {
@@ -162,7 +169,7 @@ static bool links_is_missing(const struct oriel_comm *comm, unsigned peer)
 	return comm->links[peer] && !ori_rdma_link_is_ready(comm->links[peer]);
 }
 
-/* This rank's ends of the links that are not connected. */
+/* Opens this rank's queues of the links that are not connected. */
 static enum oriel_status links_open_qps(struct oriel_comm *comm, struct ori_rdma_qps *qps)
 {
 	enum oriel_status status = ORIEL_OK;
@@ -174,7 +181,7 @@ static enum oriel_status links_open_qps(struct oriel_comm *comm, struct ori_rdma
 	return status;
 }
 
-/* Row @peer of @all is that rank's ends of its links to everybody. */
+/* Row @peer of @all has the queues of that rank's links to all ranks. */
 static enum oriel_status links_connect_qps(struct oriel_comm *comm, const struct ori_rdma_qps *all)
 {
 	enum oriel_status status = ORIEL_OK;
@@ -213,7 +220,7 @@ enum oriel_status ori_links_connect_all(struct oriel_comm *comm, enum ori_call c
 	enum oriel_status status;
 	unsigned peer;
 
-	/* Both are the same on all ranks: a domain that is the job is so for each. */
+	/* Both are the same on all ranks: if the domain of one is the job, that of each is. */
 	if (comm->is_linked_whole || comm->domain_size == comm->size)
 		return ORIEL_OK;
 	mine = calloc(comm->size, sizeof(*mine));
@@ -264,7 +271,10 @@ const struct ori_hca_qp_address *ori_links_peer_hca(const struct oriel_comm *com
 	return &comm->ranks[peer].hcas[ori_links_rail(comm, peer)];
 }
 
-/* Whose link @event is of, and what it means; ORIEL_DEV_NO_RANK if of none. */
+/*
+ * The peer of the link that @event is of, and its record; ORIEL_DEV_NO_RANK if there is
+ * no such link.
+ */
 static unsigned links_explain(const struct oriel_comm *comm, const struct ori_rdma_event *event,
 			      struct oriel_dev_fault *record)
 {
@@ -306,7 +316,7 @@ void ori_links_watch(struct oriel_comm *comm)
 		if (comm->links[peer] && ori_rdma_link_poll(comm->links[peer], &record) &&
 		    found.status == ORIEL_OK)
 			found = record;
-	/* What the adapter tells came before what was found, and says more than "flushed". */
+	/* The event of the NIC came before the failed poll, and says more than "flushed". */
 	links_poll_events(comm);
 	if (found.status != ORIEL_OK)
 		ori_comm_break_for(comm, &found);
@@ -331,7 +341,7 @@ const struct oriel_dev_link *ori_links_kernel(const struct oriel_comm *comm, uns
 	return comm->links[peer] ? ori_rdma_link_kernel(comm->links[peer]) : NULL;
 }
 
-/* A link that fails has let go of all memory by itself. */
+/* The NIC uses no memory for a link that failed, so that ORIEL_AGAIN alone counts. */
 static bool links_are_busy(const struct oriel_comm *comm)
 {
 	unsigned peer;

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The unix sockets between processes of a domain, and the watcher, a thread that polls
+ * them, the links and the GPU. comm.c opens the mesh; share.c exchanges descriptors by
+ * it.
+ */
 #include "comm/mesh.h"
 
 #include <errno.h>
@@ -15,20 +20,20 @@
 #include "base/log.h"
 #include "base/thread.h"
 
-#define MESH_WATCH_MS 20 /* between two looks at the links */
-#define MESH_HURRY_MS 1  /* while somebody waits for what is under way */
+#define MESH_WATCH_MS 20 /* between two polls of the links */
+#define MESH_HURRY_MS 1  /* while a thread waits for requests in flight */
 
 enum mesh_word {
 	MESH_FILES = 'F',  /* descriptors come with it */
-	MESH_FAILED = 'R', /* the peer has failed and gives none */
+	MESH_FAILED = 'R', /* the peer failed and gives none */
 	MESH_BYE = 'B',    /* the peer leaves in good order; a byte alone */
 };
 
-/* What a peer says in an exchange of descriptors. */
+/* The message of a peer in an exchange of descriptors. */
 struct mesh_message {
 	uint8_t word; /* enum mesh_word */
 	uint8_t reserved[3];
-	uint32_t exchange; /* which one, from 1: an earlier one is stale */
+	uint32_t exchange; /* its number, from 1: an earlier one is stale */
 };
 
 /* The first bytes on a connection, from the rank that connected. */
@@ -97,7 +102,7 @@ static enum oriel_status mesh_call(struct oriel_comm *comm, unsigned peer, const
 	return ORIEL_OK;
 }
 
-/* May process @pid have something to say to this rank? */
+/* Does this rank expect a connection from process @pid? */
 static bool mesh_awaits(const struct oriel_comm *comm, pid_t pid)
 {
 	unsigned peer;
@@ -110,8 +115,8 @@ static bool mesh_awaits(const struct oriel_comm *comm, pid_t pid)
 }
 
 /*
- * Take the next caller; whoever is not an awaited peer of this job is dropped, and not
- * listened to: it might say nothing for ever.
+ * Accepts the next connection. One that is not from an awaited peer of this job is closed
+ * unread: its process might send nothing for ever.
  */
 static enum oriel_status mesh_answer(struct oriel_comm *comm, unsigned *missing, uint64_t deadline)
 {
@@ -133,7 +138,10 @@ static enum oriel_status mesh_answer(struct oriel_comm *comm, unsigned *missing,
 		ori_log(ORIEL_LOG_WARN, "rank %u: dropped a connection of process %d", comm->rank,
 			(int)cred.pid);
 		close(fd);
-		/* Strangers of this user may come without an end as well. */
+		/*
+		 * Other processes of this user may connect again and again, so that the
+		 * deadline is checked here, too.
+		 */
 		if (ori_deadline_passed(deadline))
 			return ori_fail(ORIEL_ERR_TIMEOUT, "not connected before the deadline");
 		return ORIEL_OK;
@@ -159,8 +167,8 @@ enum oriel_status ori_mesh_connect(struct oriel_comm *comm, const void *names, s
 	unsigned peer, missing = 0;
 
 	/*
-	 * Each calls the lower ranks, then answers the higher. Rank 0 only
-	 * answers, so by induction nobody waits for ever on a full backlog.
+	 * Each rank connects to the lower ranks, then accepts the higher ones. Rank 0
+	 * only accepts, so that by induction no rank waits for ever on a full backlog.
 	 */
 	for (peer = 0; peer < comm->rank; peer++) {
 		if (!ori_comm_is_foreign(comm, peer))
@@ -180,7 +188,7 @@ enum oriel_status ori_mesh_connect(struct oriel_comm *comm, const void *names, s
 	return ORIEL_OK;
 }
 
-/* Has the peer at the other end of @fd, which is closed, said good-bye? */
+/* Did the peer at the other end of @fd, which is closed, send its BYE? */
 static bool mesh_is_bye(int fd)
 {
 	char word = 0;
@@ -188,7 +196,10 @@ static bool mesh_is_bye(int fd)
 	return recv(fd, &word, 1, MSG_PEEK | MSG_DONTWAIT) == 1 && word == MESH_BYE;
 }
 
-/* A peer's end is closed: no longer watched, and the end of @comm if it died. */
+/*
+ * The socket of a peer is closed: it is no longer watched, and @comm breaks if the peer
+ * sent no BYE.
+ */
 static void mesh_lost(struct oriel_comm *comm, struct pollfd *watched, unsigned peer)
 {
 	int fd = watched->fd;
@@ -294,7 +305,7 @@ static void mesh_close_fds(const int *fds, unsigned count)
 		close(fds[i]);
 }
 
-/* The message of @peer in this exchange; what is left of earlier ones goes. */
+/* Receives the message of @peer in this exchange, and drops messages of earlier ones. */
 static enum oriel_status mesh_receive(struct oriel_comm *comm, unsigned peer, int *fds,
 				      unsigned expected, uint64_t deadline)
 {
@@ -346,8 +357,8 @@ enum oriel_status ori_mesh_exchange(struct oriel_comm *comm, const int *fds, uns
 
 	comm->exchanges++;
 	/*
-	 * In rounds, so that few descriptors are under way at once: the kernel
-	 * refuses more than a process may have open, counted over the user.
+	 * In rounds, so that few descriptors are in flight at once: the kernel rejects
+	 * more than a process may have open, counted over the user.
 	 */
 	for (d = 1; d < comm->size; d++) {
 		to = (comm->rank + d) % comm->size;
@@ -402,7 +413,7 @@ void ori_mesh_close(struct oriel_comm *comm, bool is_orderly)
 	for (peer = 0; peer < comm->size; peer++) {
 		if (mesh->fd[peer] < 0)
 			continue;
-		/* Best effort: a peer that is gone already does not need it. */
+		/* Best effort: a peer that has exited does not need it. */
 		if (is_orderly)
 			(void)!send(mesh->fd[peer], &bye, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 		close(mesh->fd[peer]);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A path to every peer, from what all ranks said of themselves. */
+/*
+ * Selects the path to every peer from the descriptions of all hosts, for host memory and
+ * for GPU memory. comm.c calls it.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,6 +37,7 @@ static enum oriel_status select_path(const struct oriel_comm *comm, struct ori_p
 	return ORIEL_OK;
 }
 
+/* Peers in rank order, so that all ranks of a domain number it alike. */
 static void select_domain(const struct oriel_comm *comm, struct ori_paths *paths)
 {
 	unsigned peer, count = 0;
@@ -64,7 +68,7 @@ static enum oriel_status select_paths(const struct oriel_comm *comm, struct ori_
 				comm->hosts);
 }
 
-/* Of host memory, which everything else stands on. */
+/* The paths of host memory, which control segments and links use as well. */
 static enum oriel_status select_host_paths(struct oriel_comm *comm)
 {
 	struct ori_paths paths = {.of = comm->of, .domain = comm->domain, .reasons = comm->reasons};

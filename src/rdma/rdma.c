@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Opens and closes the NICs of a communicator, with all that their links share: the sink,
- * the key of all memory, the proxy, and the memory for flushes. src/comm/links.c and
- * src/p2p call it.
+ * the key of all memory, the proxy, and the memory for flushes. links.c calls it.
  */
 #include "rdma/rdma.h"
 

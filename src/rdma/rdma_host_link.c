@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Makes, connects and destroys the links that rdma_host.c drives. src/p2p calls it for
- * each rail of an endpoint.
+ * an endpoint whose peer it reaches by RDMA.
  */
 #include "rdma/rdma_host_link.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Links: the queues of this end, or the lanes of the proxy that post for it. src/comm and
- * src/p2p create, connect and destroy them.
+ * Links: the queues of this end, or the lanes of the proxy that post for it. src/comm
+ * (links.c, connect.c) creates, connects and destroys them.
  */
 #include <stdlib.h>
 #include <string.h>
