@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The NICs that ori_choose() takes, and whether ranks agree on their kind. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +12,7 @@
 #include "comm/choose.h"
 #include "mem/memory.h"
 
-/* On this machine or on one that has adapters. */
+/* On this machine or on one that has NICs. */
 static bool has_verbs(void)
 {
 	return ori_hca_verbs_ports("") > 0;
@@ -86,7 +87,7 @@ static void test_all_ranks_drive_one_kind(void **state)
 	assert_int_equal(ori_choices_agree(&all[0].kind, sizeof(all[0]), 3), ORIEL_OK);
 	assert_int_equal(ori_choices_agree(&all[0].kind, sizeof(all[0]), 4), ORIEL_ERR_MISMATCH);
 	assert_non_null(strstr(oriel_last_error(), "rank 1 drives NICs of libibverbs, rank 3 "
-						   "the adapter in software"));
+						   "the software HCA"));
 	all[0].kind = 9;
 	assert_int_equal(ori_choices_agree(&all[0].kind, sizeof(all[0]), 4), ORIEL_ERR_PROTOCOL);
 }

@@ -53,9 +53,9 @@ static_assert(ORI_KERNEL_COUNT <= ORI_GPU_KERNELS, "all fit a program");
 static enum oriel_status program_warm_up(const struct oriel_comm *comm)
 {
 	static const unsigned threads[] = {ORI_KERNELS(ORI_KERNEL_THREADS)};
-	struct oriel_dev_window refused = {0};
+	struct oriel_dev_window invalid = {0};
 	struct ori_kernel_call call = {.parts = 1};
-	void *arguments[] = {&refused, &call};
+	void *arguments[] = {&invalid, &call};
 	enum oriel_status status = ORIEL_OK;
 	unsigned i;
 

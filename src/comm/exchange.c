@@ -172,9 +172,9 @@ static bool exchange_has_witness(const struct oriel_comm *comm)
 
 /*
  * The bootstrap failed with @status. The watcher, which reports to the peers, gets the
- * time to find the exited rank too, where it can. Where it does not find it, as on a busy
- * machine, the rank that the bootstrap names is taken: ranks that learn of the failure
- * later get that name all the same.
+ * time to find the exited rank, too. On a busy machine it may not find it in time: then the
+ * rank that the bootstrap names is taken, so that ranks that learn of the failure later get
+ * that name all the same.
  */
 static enum oriel_status exchange_failed(struct oriel_comm *comm, enum ori_call call,
 					 enum oriel_status status)

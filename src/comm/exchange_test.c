@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* What ranks conclude from the verdicts of all, and from a bootstrap that fails. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -115,7 +116,7 @@ static void test_a_text_without_end_is_cut(void **state)
 			 strlen("rank 0: ") + sizeof(verdicts[0].text) - 1);
 }
 
-/* A bootstrap whose collectives fail so. */
+/* A bootstrap whose collectives fail with these values. */
 struct words {
 	enum oriel_status status;
 	unsigned at_fault;
@@ -137,7 +138,7 @@ static unsigned words_at_fault(void *context)
 	return w->at_fault;
 }
 
-/* What rank 1 says of it, in the call that failed and after it. */
+/* Checks the errors and the health of rank 1, in the call that failed and after it. */
 static void bootstrap_fails(struct words words, int rank, const char *later)
 {
 	static const struct oriel_bootstrap_ops ops = {.size = sizeof(ops),
@@ -170,21 +171,21 @@ static void bootstrap_fails(struct words words, int rank, const char *later)
 	free(control);
 }
 
-/* The watcher, who has none to look at, knows nothing. */
+/* The watcher has no peer to poll, so that only the bootstrap can name the rank. */
 static void test_the_rank_that_exited_is_named_in_every_later_failure(void **state)
 {
 	const char *some = "exchange with the ranks failed: Another rank has left or died.";
 
 	(void)state;
 	bootstrap_fails((struct words){ORIEL_ERR_PEER, 2, "the cable of the third is cut"}, 2,
-			"rank 2 has gone without the others");
+			"rank 2 exited without the others");
 	bootstrap_fails((struct words){ORIEL_ERR_TIMEOUT, 2, "the third is late"}, 2,
 			"exchange with rank 2 (none) failed: A deadline passed.");
 	bootstrap_fails((struct words){ORIEL_ERR_PEER, ORIEL_NO_RANK, "rank 2 of 3 left"}, -1,
 			some);
 	bootstrap_fails((struct words){ORIEL_ERR_PEER, UNASKED, "rank 2 of 3 left"}, -1, some);
-	/* There is none, and this one knows better. */
-	bootstrap_fails((struct words){ORIEL_ERR_PEER, RANKS, "somebody left"}, -1, some);
+	/* There is no such rank, and rank 1 itself is not at fault. */
+	bootstrap_fails((struct words){ORIEL_ERR_PEER, RANKS, "some rank left"}, -1, some);
 	bootstrap_fails((struct words){ORIEL_ERR_PEER, 1, "the second left"}, -1, some);
 }
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The record of a first failure: who writes it, how it is read, and its texts. */
 #define _GNU_SOURCE 1
 #include <setjmp.h>
 #include <stdarg.h>
@@ -80,7 +81,7 @@ static void test_the_first_cause_stays(void **state)
 	free_comm(comm);
 }
 
-/* Rank 2 has told of itself: the path is the one from here. */
+/* Rank 2 reports itself: the path is the one from this rank. */
 static void test_the_path_to_an_aborting_rank_is_the_one_from_this_rank(void **state)
 {
 	struct oriel_comm *comm = make_comm();
@@ -96,7 +97,10 @@ static void test_the_path_to_an_aborting_rank_is_the_one_from_this_rank(void **s
 	free_comm(comm);
 }
 
-/* What a kernel of rank 2 found lies there until its watcher looks; rank 0 aborts before. */
+/*
+ * A failure that a kernel of rank 2 found stays there until its watcher polls; rank 0
+ * aborts before.
+ */
 static void test_what_kernels_found_comes_before_a_later_abort(void **state)
 {
 	struct oriel_comm *comm = make_comm();
@@ -132,7 +136,7 @@ static void *write_slowly(void *argument)
 	return NULL;
 }
 
-/* Kernels of this rank have failed, too, but another was first and is not done. */
+/* Kernels of this rank have failed, too, but another rank was first and is not done. */
 static void test_a_record_that_is_being_written_is_awaited(void **state)
 {
 	struct oriel_comm *comm = make_comm();
@@ -164,7 +168,7 @@ static void test_a_writer_that_dies_is_not_awaited_for_ever(void **state)
 	free_comm(comm);
 }
 
-/* Rank 2 tells rank 0, which it can do to the second word; what is behind is not its to write. */
+/* Rank 2 writes its report to rank 0 up to the second word; the memory behind is read-only. */
 static void report_and_exit(struct oriel_comm *comm, struct ori_mapping *peers, char *behind,
 			    size_t length)
 {
@@ -212,7 +216,10 @@ static void test_a_rank_that_dies_while_it_reports_to_a_peer_is_named(void **sta
 	free_comm(comm);
 }
 
-/* No rank of this communicator; and this one, whose threads do not go without it. */
+/*
+ * A writer that is no rank of this communicator; and this rank, whose threads finish
+ * their records.
+ */
 static void test_a_wrong_writer_names_no_rank(void **state)
 {
 	static const uint32_t names[] = {5, 1};
@@ -259,7 +266,7 @@ static void test_a_timeout_names_the_waiter_and_the_awaited(void **state)
 	free_comm(comm);
 }
 
-static struct oriel_dev_fault refused_put(void)
+static struct oriel_dev_fault rejected_put(void)
 {
 	struct oriel_dev_fault record = {.status = ORIEL_ERR_ACCESS,
 					 .what = ORIEL_DEV_PUT,
@@ -275,7 +282,7 @@ static struct oriel_dev_fault refused_put(void)
 static void test_a_failed_request_names_its_queue_and_cause(void **state)
 {
 	struct oriel_comm *comm = make_comm();
-	struct oriel_dev_fault record = refused_put();
+	struct oriel_dev_fault record = rejected_put();
 	struct oriel_health health;
 	char text[400];
 
@@ -322,7 +329,7 @@ static void test_a_queue_without_a_syndrome_names_its_status(void **state)
 	(void)state;
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct oriel_comm *comm = make_comm();
-		struct oriel_dev_fault record = refused_put();
+		struct oriel_dev_fault record = rejected_put();
 
 		record.what = cases[i].what;
 		record.status = cases[i].status;
@@ -334,11 +341,11 @@ static void test_a_queue_without_a_syndrome_names_its_status(void **state)
 	}
 }
 
-/* Rank 1 is the one that says so: its peer 3 may be reached in another way than from here. */
+/* Rank 1 found it: its path to peer 3 may differ from that of this rank. */
 static void test_a_failure_that_another_rank_found_names_it(void **state)
 {
 	struct oriel_comm *comm = make_comm(), *other = make_comm();
-	struct oriel_dev_fault record = refused_put();
+	struct oriel_dev_fault record = rejected_put();
 	struct oriel_health health;
 
 	(void)state;

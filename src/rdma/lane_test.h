@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A lane of the proxy with its ring, before an adapter that does what a test says. */
+/*
+ * A lane of the proxy with its ring, on an HCA that does what a test says, for the tests
+ * of lanes.
+ */
 #ifndef ORI_RDMA_LANE_TEST_H
 #define ORI_RDMA_LANE_TEST_H
 
@@ -11,8 +14,8 @@
 #define SINK 0x5171u
 #define LKEY 0x1111u
 #define RKEY 0x2222u
-#define FOUND 0x3333u         /* key of what is found */
-#define UNORDERED_KEY 0x4444u /* key of memory that is late */
+#define FOUND 0x3333u         /* key that find() gives */
+#define UNORDERED_KEY 0x4444u /* key of unordered memory */
 
 /* A lane, the ring that it serves, and the queue that it posts to. */
 struct bench {
@@ -23,7 +26,7 @@ struct bench {
 	struct oriel_proxy_entry *entries;
 	struct oriel_proxy_words *words;
 	struct oriel_proxy_ring ring;
-	enum oriel_status found; /* what find() says */
+	enum oriel_status found; /* the status of find() */
 	const void *data;        /* ... and where a CPU finds it */
 	unsigned finds, released, released_well;
 	uint64_t completed_when_released;
@@ -119,7 +122,7 @@ static inline void bench_close(struct bench *b)
 	free(b->words);
 }
 
-/* Until nothing happens by itself. */
+/* Steps the lane until nothing happens by itself. */
 static inline void bench_run(struct bench *b)
 {
 	while (ori_proxy_step(b->lane) || ori_loopback_step(b->loopback))
@@ -135,7 +138,7 @@ static inline uint64_t bench_reserve(struct bench *b, uint32_t count)
 	return base;
 }
 
-/* Entry @index: @length bytes from @at to @at. */
+/* Fills entry @index: @length bytes from @at to @at. */
 static inline void bench_write(struct bench *b, uint64_t index, uint64_t at, uint32_t key,
 			       uint32_t length)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Mistakes that links have been made with elsewhere (docs/mistakes.md), and what these do. */
+/*
+ * Mistakes that other libraries made when they posted to a NIC (docs/mistakes.md), tried
+ * on these links.
+ */
 
 #include "rdma/pair_test.h"
 
@@ -9,7 +12,7 @@ static void wait_for(const struct side *s, uint64_t at, uint64_t least)
 			 ORIEL_OK);
 }
 
-/* Counters go by WAIT on the index of a CQE: 16 bits of it are not enough. */
+/* Counters wait for the index of a CQE: 16 bits of it are not enough. */
 static void test_links_go_on_where_indices_wrap(void **state)
 {
 	static const char *const configs[] = {
@@ -40,7 +43,10 @@ static void test_links_go_on_where_indices_wrap(void **state)
 	}
 }
 
-/* A put that fails is not counted, is not quiet, and ends who waits for the counter. */
+/*
+ * A put that fails is not counted, a fence does not take it for done, and a wait for its
+ * counter ends.
+ */
 static void test_a_failed_put_is_never_taken_for_done(void **state)
 {
 	struct oriel_dev_group g = oriel_dev_thread();

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two ends of this process, with adapters of their own, and a link between them, for tests. */
+/*
+ * Two ends in one process, with software HCAs of their own, and a link between them, for
+ * tests.
+ */
 #ifndef ORI_RDMA_PAIR_TEST_H
 #define ORI_RDMA_PAIR_TEST_H
 
@@ -34,14 +37,14 @@ struct side {
 	char *memory;
 };
 
-/* Who posts what is asked for. */
+/* The posting thread of the links; a test sets it before pair_create(). */
 static enum ori_rdma_post pair_post;
 
 struct pair {
 	struct side a, b;
 };
 
-/* The link is of the last of @rails. */
+/* The link uses the last of @rails. */
 static inline void side_open(struct side *s, const char *config, unsigned peer, unsigned rails)
 {
 	struct ori_rdma_attr attr = {
@@ -69,7 +72,7 @@ static inline void side_close(struct side *s)
 	free(s->memory);
 }
 
-/* Two links that are not connected. */
+/* Makes two links that are not connected. */
 static inline struct pair *pair_create_on(const char *config, unsigned rails)
 {
 	struct pair *p = calloc(1, sizeof(*p));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An adapter whose queues do what a test says: requests end when it says so, and
- * are posted as far as it lets them.
+ * An HCA whose queues do what a test says: it ends requests when the test says so, and
+ * takes as many as the test grants.
  */
 #ifndef ORI_RDMA_PROXY_TEST_H
 #define ORI_RDMA_PROXY_TEST_H
@@ -21,7 +21,7 @@
 
 #define SCRIPT_LOG 4096u
 
-/* retired <= ended <= posted: told of by poll(), ended, and posted. */
+/* retired <= ended <= posted; poll() has returned those before retired. */
 struct ori_hca_qp {
 	uint32_t depth;
 	uint64_t posted, ended, retired;
@@ -32,14 +32,14 @@ struct ori_hca_qp {
 	uint64_t wcs_polled, wcs_made; /* of wcs */
 	unsigned calls;                /* of post() */
 	bool is_failed;
-	bool is_eager; /* what is posted ends at once */
+	bool is_eager; /* a request ends as soon as it is posted */
 };
 
 struct ori_hca_cq {
 	struct ori_hca_qp *qp; /* the only one that ever posts */
 };
 
-/* How many requests post() takes before it has no room for more, of any queue. */
+/* Requests that post() takes before it has no room for more, of any queue. */
 static unsigned script_grant = UINT32_MAX;
 
 static inline void script_complete(struct ori_hca_qp *qp, enum oriel_status status,
@@ -71,7 +71,7 @@ static inline void script_flush(struct ori_hca_qp *qp)
 		script_complete(qp, ORIEL_ERR_STATE, ORIEL_MLX5_FLUSHED);
 }
 
-/* The next one fails, and what follows is flushed. */
+/* The next request fails, and those behind it are flushed. */
 static inline void script_fail(struct ori_hca_qp *qp, enum oriel_status status, uint8_t syndrome)
 {
 	script_complete(qp, status, syndrome);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the host writes by the pulse queue of a link. */
+/* WRITEs of the host by the heartbeat queue of a link. */
 #include "base/clock.h"
 #include "rdma/pair_test.h"
 #include "rdma/rdma_heartbeat.h"
@@ -17,7 +17,7 @@ static enum oriel_status heartbeat_await(struct side *s)
 	return status;
 }
 
-/* Words of @value at four places, the last of them first in memory. */
+/* Posts words of @value to up to four offsets, the last of them first in memory. */
 static enum oriel_status heartbeat_write(struct pair *p, const uint64_t *value, unsigned count)
 {
 	struct ori_rdma_piece pieces[PIECES];
@@ -129,7 +129,7 @@ static void test_a_peer_with_a_closed_link_is_lost(void **state)
 	pair_close(p);
 }
 
-/* The events of an adapter that are of @qpn; the next one. */
+/* Waits for the next event of the HCA that is of @qpn. */
 static void heartbeat_event(struct side *s, uint32_t qpn, struct ori_rdma_event *event)
 {
 	uint64_t deadline = ori_deadline(LONG_NS);
@@ -139,7 +139,7 @@ static void heartbeat_event(struct side *s, uint32_t qpn, struct ori_rdma_event 
 	while (ori_rdma_poll_event(s->rdma, event) != ORIEL_OK || event->of.qpn != qpn);
 }
 
-/* At both ends: who posted, and who refused it and has posted nothing. */
+/* At both ends: the one that posted, and the one that rejected it and has posted nothing. */
 static void test_an_event_of_a_heartbeat_queue_is_explained(void **state)
 {
 	struct pair *p = pair_open(NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * In which order a link hands its requests over, told by an adapter that is a script:
- * it ends them when the test says so, in the order of each queue, and looks at
- * whatever tells as it is posted.
+ * The order in which a link posts its requests. The HCA is a script: it ends requests
+ * when the test says so, in the order of each queue, and checks each notification as it
+ * is posted.
  */
 #include "rdma/rdma_host.h"
 
@@ -22,7 +22,7 @@
 #define STRIDE 100000u /* operation i moves from and to i * STRIDE on */
 #define KEY_DATA 1u
 #define KEY_SIGNAL 2u
-/* One thread, so that sanitizers see nothing more by more of them. */
+/* One thread, so that more seeds show sanitizers nothing more. */
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define SEEDS 40u
 #else
@@ -41,7 +41,7 @@ struct queue {
 	unsigned posted, ended;
 };
 
-/* What the test has begun, and what came of it. */
+/* An operation that the test has begun, and its requests. */
 struct begun {
 	unsigned expected, posted; /* requests */
 	bool notifies;
@@ -142,7 +142,10 @@ static enum oriel_status script_post_receives(struct ori_hca_qp *qp, unsigned co
 	return ORIEL_OK;
 }
 
-/* Who tells has the number of its operation in what it adds, or says, or in its address. */
+/*
+ * A notification has the number of its operation as its operand or immediate, or in its
+ * address.
+ */
 static struct request script_request(const struct ori_hca_wr *wr)
 {
 	struct request r = {.id = wr->id, .opcode = wr->opcode, .flags = wr->flags};
@@ -162,7 +165,10 @@ static bool is_read(const struct request *r)
 	return r->opcode == ORI_HCA_READ && !r->is_flag;
 }
 
-/* All that was begun before @r is done, or before it on its queue @q: READs behind a fence. */
+/*
+ * All operations before @r are done, or in flight before it on its queue @q: READs behind
+ * a fence.
+ */
 static void check_notify(const struct queue *q, const struct request *r)
 {
 	for (uint64_t op = 0; op < r->op; op++)
@@ -202,7 +208,7 @@ static enum oriel_status script_post(struct ori_hca_qp *qp, const struct ori_hca
 	return ORIEL_OK;
 }
 
-/* The next @count requests of queue @which are done. */
+/* Ends the next @count requests of queue @which. */
 static void finish(unsigned which, unsigned count)
 {
 	struct queue *q = &script.queues[which];
@@ -288,7 +294,7 @@ static enum oriel_status begin_one(struct ori_host_link *link, enum what what, u
 	}
 }
 
-/* What is begun is expected before the link may post it. */
+/* The operation is expected before the link may post it. */
 static bool begin(struct ori_host_link *link, enum what what, uint64_t length)
 {
 	struct begun *b = &script.ops[script.begun++];
@@ -319,7 +325,7 @@ static unsigned in_flight(unsigned queue)
 	return script.queues[queue].posted - script.queues[queue].ended;
 }
 
-/* Done when the last request of it has ended, and everything before. */
+/* An operation is done when its last request has ended, and all operations before it are done. */
 static bool is_done(unsigned op)
 {
 	if (!is_posted(op))
@@ -382,7 +388,7 @@ static void test_pieces_go_to_the_queue_with_the_least_in_flight(void **state)
 	stop(link);
 }
 
-/* The signal of a spread put, or behind one, follows when the other queues are done. */
+/* The signal of a spread put, or behind one, is posted when the other queues are done. */
 static void signal_waits_for_other_queues_only(bool is_own)
 {
 	struct ori_host_link *link = start(QUEUES, 0);
@@ -412,7 +418,7 @@ static void test_a_signal_waits_for_other_queues_only(void **state)
 	signal_waits_for_other_queues_only(false);
 }
 
-/* By other queues, so that the signal is not behind them. */
+/* The puts go by other queues, so that they are not behind the signal. */
 static void test_puts_behind_a_waiting_signal_begin_at_once(void **state)
 {
 	struct ori_host_link *link = start(QUEUES, 0);
@@ -442,7 +448,7 @@ static void test_puts_behind_a_waiting_signal_begin_at_once(void **state)
 	stop(link);
 }
 
-/* Places of operations are used again, what was in them is not looked at. */
+/* Slots of operations are used again: their old contents do not matter. */
 static void test_a_signal_does_not_wait_for_later_operations(void **state)
 {
 	struct ori_host_link *link = start(QUEUES, 4);
@@ -485,7 +491,7 @@ static void test_a_notifying_request_is_fenced_behind_gets(void **state)
 	stop(link);
 }
 
-/* Whatever is begun, however it ends, and with posts that take a part only. */
+/* Random operations, ended in random order, by posts that take only a part. */
 static void any_order(uint64_t seed)
 {
 	struct ori_host_link *link = start(1 + (unsigned)seed % QUEUES, 1 + (uint32_t)seed % 40);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rdma_host_test [ADAPTER ADAPTER [lossy | cut COMMAND]]: links that the host drives,
- * over adapters in software, by their thread and step by step; or over two of
- * libibverbs. lossy: packets are lost between them, those that say why too, so that
- * failures are not told apart. cut: only what happens when COMMAND cuts the cable.
+ * rdma_host_test [NIC NIC [lossy | cut COMMAND]]: links that the host drives, over
+ * software HCAs, by their thread and step by step; or over two NICs of libibverbs. lossy:
+ * packets between them are lost, NAKs too, so that the test does not distinguish
+ * failures. cut: the test of a COMMAND that cuts the cable alone.
  */
 #include "rdma/rdma_host.h"
 
@@ -31,7 +31,7 @@
 #define ALL \
 	(ORI_HCA_LOCAL_WRITE | ORI_HCA_REMOTE_WRITE | ORI_HCA_REMOTE_READ | ORI_HCA_REMOTE_ATOMIC)
 
-static const char *hcas[2]; /* of libibverbs; NULL: in software */
+static const char *hcas[2]; /* of libibverbs; NULL: a software HCA */
 static const char *cut_command;
 
 struct side {
@@ -46,12 +46,12 @@ struct side {
 
 struct pair {
 	const struct ori_hca_ops *ops;
-	struct ori_soft_cluster *cluster; /* NULL: nobody has to step it */
+	struct ori_soft_cluster *cluster; /* NULL: its thread steps it */
 	struct side a, b;
 };
 
 struct pair_attr {
-	const char *config; /* of adapters in software */
+	const char *config; /* of software HCAs */
 	uint64_t seed;      /* step by step; 0: by their thread */
 	struct ori_host_attr host;
 };
@@ -107,7 +107,7 @@ static void pair_close(struct pair *p)
 	ori_soft_cluster_destroy(p->cluster);
 }
 
-/* Let others work, but not for ever. */
+/* Lets the HCA or other threads work, but not for ever. */
 static void pair_turn(struct pair *p, uint64_t until)
 {
 	assert_true(ori_clock_ns() < until);
@@ -182,7 +182,7 @@ static void puts_and_gets_of_any_size(const struct pair_attr *attr)
 	pair_close(&p);
 }
 
-/* No key is looked at for what goes inside of any request. */
+/* An inline request needs no key. */
 static void test_short_puts_may_go_inside(void **state)
 {
 	char data[ORI_HCA_INLINE_MAX + 1];
@@ -210,7 +210,7 @@ static void test_short_puts_may_go_inside(void **state)
 		assert_memory_equal(p.b.memory + 1000, data, length);
 		assert_int_equal(p.b.memory[1000 + length], 0x77);
 	}
-	/* Of one that is cut, what is left over goes inside. */
+	/* A put that is cut sends its last piece inside the request. */
 	put = move_of(&p, 100, 1000, 2 * PIECE + 5);
 	put.data = p.a.memory + 100;
 	fill(p.a.memory, LENGTH, 6);
@@ -228,7 +228,10 @@ static void test_puts_and_gets_of_any_size(void **state)
 			&(struct pair_attr){.host = {.queues = queues, .depth = 4}});
 }
 
-/* A spread put, a short one and a signal, whose data is spread as well where @long_length. */
+/*
+ * A spread put, a short one and a put with a signal, whose data is spread as well if
+ * @length is long.
+ */
 static void signal_covers_all(const struct pair_attr *attr, uint32_t length)
 {
 	uint64_t until = ori_clock_ns() + PATIENCE_NS, op = 0;
@@ -284,7 +287,7 @@ static void test_a_signal_covers_all_before_it_step_by_step(void **state)
 			seed % 3 ? 200 : 3 * PIECE);
 }
 
-/* All but a few are taken late: the rest wait for receives. */
+/* The receiver takes all but a few late: the rest wait for receives. */
 static void immediates_come_in_order(const struct pair_attr *attr)
 {
 	uint64_t until = ori_clock_ns() + PATIENCE_NS, op = 0;
@@ -332,7 +335,7 @@ static void test_immediates_arrive_in_order_behind_their_data(void **state)
 	}
 }
 
-static void atomics_bring_what_was_there(const char *config)
+static void check_atomics(const char *config)
 {
 	struct pair_attr attr = {.config = config};
 	uint64_t old[40], op = 0;
@@ -354,17 +357,17 @@ static void atomics_bring_what_was_there(const char *config)
 static void test_atomics_return_the_old_value(void **state)
 {
 	(void)state;
-	atomics_bring_what_was_there("");
-	atomics_bring_what_was_there("big_endian=1");
+	check_atomics("");
+	check_atomics("big_endian=1");
 }
 
 static void test_a_full_link_completes_its_operations_in_order(void **state)
 {
-	/* Held up, or the adapter may be done with each before the next one. */
+	/* The HCA is slow, or it may end each operation before the next one. */
 	struct pair_attr attr = {.config = "delay=20ms",
 				 .host = {.queues = 3, .depth = 2, .operations = 8}};
 	uint64_t ops[64], op, until = ori_clock_ns() + PATIENCE_NS;
-	unsigned begun = 0, refused = 0;
+	unsigned begun = 0, rejected = 0;
 	struct pair p;
 
 	(void)state;
@@ -375,7 +378,7 @@ static void test_a_full_link_completes_its_operations_in_order(void **state)
 		enum oriel_status status = ori_host_put(p.a.link, &move, &op);
 
 		if (status == ORIEL_AGAIN) {
-			refused++;
+			rejected++;
 			assert_int_equal(ori_host_progress(p.a.link), ORIEL_OK);
 			pair_turn(&p, until);
 			continue;
@@ -383,13 +386,13 @@ static void test_a_full_link_completes_its_operations_in_order(void **state)
 		assert_int_equal(status, ORIEL_OK);
 		assert_int_equal(op, begun);
 		ops[begun++] = op;
-		/* What ends before another one was begun before it. */
+		/* An operation that is done has all operations before it done. */
 		for (unsigned i = 1; i < begun; i++)
 			if (ori_host_test(p.a.link, ops[i]) == ORIEL_OK)
 				assert_int_equal(ori_host_test(p.a.link, ops[i - 1]), ORIEL_OK);
 	}
 	assert_int_equal(pair_wait(&p, ops[63]), ORIEL_OK);
-	assert_true(refused > 0 || hcas[0]);
+	assert_true(rejected > 0 || hcas[0]);
 	pair_close(&p);
 }
 
@@ -428,7 +431,10 @@ static void test_a_flush_makes_puts_visible(void **state)
 	assert_true(without < SEEDS);
 }
 
-/* The peer writes to what is read as soon as it is told that the READ is over. */
+/*
+ * The peer overwrites the source of the READ as soon as the notification says that the
+ * READ is done.
+ */
 static void test_a_notifying_request_follows_gets(void **state)
 {
 	uint64_t until = ori_clock_ns() + PATIENCE_NS;
@@ -510,10 +516,10 @@ static void test_mismatched_ends_are_rejected(void **state)
 	pair_close(&p);
 }
 
-#define SLOTS 4096u /* puts of 8 bytes each way, each to its own place */
+#define SLOTS 4096u /* puts of 8 bytes each way, each to a word of its own */
 #define SLOTS_BEFORE 50u
 
-/* Puts of @from from @area on: all before @done were told to be done. */
+/* Puts of @from from @area on; ori_host_test() has reported all before @done as done. */
 struct stream {
 	struct side *from, *to;
 	uint64_t area, begun, done;
@@ -540,7 +546,7 @@ static void stream_go_on(struct stream *s)
 		assert_non_null(strstr(oriel_last_error(), "the peer does not answer"));
 }
 
-/* What was told to be done is there, and still done. */
+/* Puts that were reported as done are there, and still done. */
 static void stream_check(const struct stream *s)
 {
 	for (uint64_t i = 0; i < s->done; i++)
@@ -553,26 +559,26 @@ static void stream_check(const struct stream *s)
 static void test_a_cut_cable_fails_both_ends(void **state)
 {
 	uint64_t until = ori_clock_ns() + PATIENCE_NS;
-	struct stream ways[2] = {0};
+	struct stream streams[2] = {0};
 	struct pair p;
 
 	(void)state;
 	pair_open(&p, &(struct pair_attr){0});
-	ways[0] = (struct stream){.from = &p.a, .to = &p.b};
-	ways[1] = (struct stream){.from = &p.b, .to = &p.a, .area = HALF};
-	while (ways[0].done < SLOTS_BEFORE || ways[1].done < SLOTS_BEFORE) {
-		stream_go_on(&ways[0]);
-		stream_go_on(&ways[1]);
+	streams[0] = (struct stream){.from = &p.a, .to = &p.b};
+	streams[1] = (struct stream){.from = &p.b, .to = &p.a, .area = HALF};
+	while (streams[0].done < SLOTS_BEFORE || streams[1].done < SLOTS_BEFORE) {
+		stream_go_on(&streams[0]);
+		stream_go_on(&streams[1]);
 		pair_turn(&p, until);
 	}
 	assert_int_equal(system(cut_command), 0);
-	while (ways[0].status == ORIEL_OK || ways[1].status == ORIEL_OK) {
-		stream_go_on(&ways[0]);
-		stream_go_on(&ways[1]);
+	while (streams[0].status == ORIEL_OK || streams[1].status == ORIEL_OK) {
+		stream_go_on(&streams[0]);
+		stream_go_on(&streams[1]);
 		pair_turn(&p, until);
 	}
-	stream_check(&ways[0]);
-	stream_check(&ways[1]);
+	stream_check(&streams[0]);
+	stream_check(&streams[1]);
 	pair_close(&p);
 }
 

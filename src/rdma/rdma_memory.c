@@ -82,7 +82,7 @@ struct ori_memory {
 	pthread_rwlock_t lock;     /* guards all up to rails */
 	struct ori_rdma_mr **list; /* [count] */
 	unsigned count, room;
-	uint64_t longest;         /* of all entries so far */
+	uint64_t longest;         /* of all entries ever listed */
 	_Atomic uint64_t changes; /* of the list, plus 1; it may be read unlocked */
 	struct memory_rail rails[ORIEL_DEV_RAILS]; /* the first attr.rails */
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is found of memory, with adapters and a GPU that only keep books. */
+/* How memory of requests is found, with HCAs and a GPU that only keep books. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +24,7 @@
 #define GPU_AT ((char *)0x700000000000)
 #define GPU_LENGTH (16 * PAGE)
 
-/* A registration; its lkey is its place + 1, its rkey that + BOOKS. */
+/* A registration; its lkey is its index + 1, its rkey that + BOOKS. */
 struct book {
 	bool is_open;
 	unsigned rail;
@@ -37,9 +37,9 @@ static struct book books[BOOKS];
 static unsigned used;
 static pthread_mutex_t books_lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_int open_books;
-static int rails[RAILS];                     /* where the addresses are those of adapters */
+static int rails[RAILS];                     /* their addresses are those of HCAs */
 static bool has_peermem, has_dmabuf;         /* of the GPU */
-static enum oriel_status failure = ORIEL_OK; /* of all that is registered */
+static enum oriel_status failure = ORIEL_OK; /* of all registrations */
 static unsigned fails_from;                  /* ... by this rail and those behind it */
 static bool is_only_read;                    /* nothing may be registered for writing */
 static uint64_t gpu_id = 1;
@@ -49,7 +49,7 @@ static enum oriel_status book_open(struct ori_hca *hca, struct book book, struct
 {
 	book.rail = (unsigned)((int *)hca - rails);
 	if (failure != ORIEL_OK && book.rail >= fails_from)
-		return ori_fail(failure, "as was asked for");
+		return ori_fail(failure, "as the test requested");
 	pthread_mutex_lock(&books_lock);
 	assert_true(used < BOOKS);
 	book.is_open = true;
@@ -70,7 +70,7 @@ static enum oriel_status book_register(struct ori_hca *hca, void *address, size_
 			    .iova = iova,
 			    .access = access};
 
-	/* As the kernel has it. */
+	/* The kernel requires it, too. */
 	assert_int_equal((book.address ^ iova) % PAGE, 0);
 	if (((char *)address >= GPU_AT && !has_peermem) || (is_only_read && access))
 		return ori_fail(ORIEL_ERR_SYSTEM, "bad address");
@@ -115,7 +115,7 @@ static enum oriel_status book_query(const struct ori_gpu *gpu, const void *addre
 	return ORIEL_OK;
 }
 
-/* Says which address it is of. */
+/* The descriptor contains the address that it is of. */
 static enum oriel_status book_export(const struct ori_gpu *gpu, void *address, size_t length,
 				     int *fd)
 {
@@ -154,7 +154,7 @@ static void memory_stop(struct ori_memory *m)
 	assert_int_equal(atomic_load(&open_books), 0);
 }
 
-/* What the adapter of @rail finds there is @length bytes from @address on. */
+/* The sge is for @length bytes from @address on, in the book of the HCA of @rail. */
 static const struct book *expect_at(const struct ori_proxy_sge *sge, unsigned rail,
 				    const void *address, uint64_t length)
 {
@@ -225,7 +225,7 @@ static void test_registered_memory_is_found_by_its_address(void **state)
 	sge = find(m, 1, memory + 2 * PAGE - 8, 8, false);
 	expect_at(&sge, 1, memory + 2 * PAGE - 8, 8);
 	assert_null(sge.ref);
-	/* One byte more is not all of it. */
+	/* One byte more is not covered. */
 	sge = find(m, 1, memory + 2 * PAGE - 8, 9, false);
 	assert_non_null(sge.ref);
 	release(m, 1, sge, true);
@@ -245,7 +245,7 @@ static char *block_of(const struct ori_proxy_sge *sge)
 	return (char *)(uintptr_t)sge->address;
 }
 
-/* A request is looked up anew once anything has been registered or taken away. */
+/* A request is looked up anew after any registration was added or removed. */
 static void test_unregistered_memory_is_no_longer_found(void **state)
 {
 	struct ori_memory *m = memory_start(NULL);
@@ -260,7 +260,7 @@ static void test_unregistered_memory_is_no_longer_found(void **state)
 			 ORIEL_OK);
 	sge = find(m, 0, memory + 8, PAGE, false);
 	assert_null(sge.ref);
-	/* Beside it, and not where it ends. */
+	/* An address inside is covered, a request beyond the end is not. */
 	assert_int_equal(find(m, 0, memory + PAGE + 8, PAGE - 8, true).address, sge.address + PAGE);
 	sge = find(m, 0, memory + 2 * PAGE - 8, 16, false);
 	assert_non_null(sge.ref);
@@ -272,7 +272,10 @@ static void test_unregistered_memory_is_no_longer_found(void **state)
 	assert_non_null(sge.ref);
 	release(m, 0, sge, true);
 
-	/* Of two that cover it the one that begins last, also when that came after a look. */
+	/*
+	 * If two cover it, the one that begins last is found, also if it was added after
+	 * a lookup.
+	 */
 	assert_int_equal(ori_memory_register(m, memory, 4 * PAGE, ORI_RDMA_OWN, &mr, &keys),
 			 ORIEL_OK);
 	sge = find(m, 0, memory + PAGE, 8, false);
@@ -373,7 +376,7 @@ static void test_memory_without_access_is_rejected(void **state)
 	(void)state;
 	assert_true(fixed != MAP_FAILED);
 	assert_int_equal(mprotect(fixed + PAGE, PAGE, PROT_NONE), 0);
-	/* Each time the block goes back. */
+	/* Each failure gives the block back. */
 	for (i = 0; i < 2 * ORI_MEMORY_BLOCKS; i++) {
 		assert_int_equal(of.find(of.context, (uintptr_t)fixed, 8, true, &sge),
 				 ORIEL_ERR_ACCESS);
@@ -483,7 +486,7 @@ static void test_memory_of_a_gpu_is_a_dma_buf(void **state)
 	assert_null(sge.data);
 	assert_null(sge.ref);
 	ori_memory_unregister(m, mr);
-	/* Of the host beside it. */
+	/* Memory of the host goes through a block beside it. */
 	sge = find(m, 0, &word, 8, false);
 	assert_int_equal(*(uint64_t *)(void *)block_of(&sge), 5);
 	release(m, 0, sge, true);
@@ -540,7 +543,7 @@ struct worker {
 	unsigned number;
 };
 
-/* All register and unregister; who has a rail, which is his alone, finds. */
+/* All threads register and unregister; a thread that has a rail to itself also finds. */
 static void *worker_main(void *argument)
 {
 	struct worker *w = argument;

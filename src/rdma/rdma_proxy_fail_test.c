@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a lane does that fails, and what it does when anything may happen. */
+/*
+ * Failures of a lane: those that requests meet, those of the host, and random orders of
+ * events.
+ */
 #include "rdma/lane_test.h"
 
 static void check_dead(struct bench *b, uint64_t done, uint64_t err, uint32_t what)
@@ -66,14 +69,14 @@ static void test_the_host_may_abandon_all_requests(void **state)
 	bench_put(&b, 1);
 	bench_run(&b);
 	bench_put(&b, 2);
-	/* The first has ended, and nobody has looked. */
+	/* The first request has ended, and the lane has not polled since. */
 	script_end(b.qp, 1);
 	ori_proxy_fail(b.lane);
 	assert_true(b.qp->is_failed);
 	check_dead(&b, 1, err_of(ORIEL_MLX5_FLUSHED, 0), ORIEL_DEV_PUT);
 	bench_close(&b);
 
-	/* What the adapter says is worth more. */
+	/* The failure of the HCA says more than "flushed". */
 	bench_open(&b, DEPTH, 1u << 30);
 	bench_put(&b, 0);
 	bench_run(&b);
@@ -147,7 +150,7 @@ static void test_a_thread_that_gives_up_a_post_ends_the_ring(void **state)
 	assert_int_equal(oriel_proxy_reserve(&b.ring, 1, &limits, &base), ORIEL_ERR_TIMEOUT);
 	assert_int_equal(oriel_queue_err_state(b.ring.err), ORIEL_QUEUE_ABANDONED);
 	assert_int_equal(oriel_queue_err_index(b.ring.err), DEPTH);
-	/* What was done before counts as done. */
+	/* Entries that are done before it count as done. */
 	b.qp->is_eager = true;
 	bench_run(&b);
 	assert_int_equal(oriel_proxy_wait(&b.ring, DEPTH - 1, &limits), ORIEL_OK);
@@ -155,10 +158,10 @@ static void test_a_thread_that_gives_up_a_post_ends_the_ring(void **state)
 	bench_close(&b);
 }
 
-/* Anything at any time; nothing is lost, doubled, early or out of order. */
+/* Random events; nothing is lost, doubled, early or out of order. */
 static void run_at_random(unsigned seed)
 {
-	uint64_t asked = 0, counts = 0, puts = 0, i, before = 0;
+	uint64_t entries = 0, counts = 0, puts = 0, i, before = 0;
 	uint32_t depth = 1 + seed % 9;
 	struct bench b;
 
@@ -167,13 +170,13 @@ static void run_at_random(unsigned seed)
 	while (b.words->completed < 200) {
 		int what = rand() % 8;
 
-		if (what < 3 && asked < 200 && asked - b.words->tail < DEPTH) {
+		if (what < 3 && entries < 200 && entries - b.words->tail < DEPTH) {
 			if (rand() % 4) {
 				bench_put(&b, puts++);
 			} else {
 				bench_count(&b, counts++, puts);
 			}
-			asked++;
+			entries++;
 		}
 		script_grant = (unsigned)rand() % 4;
 		ori_proxy_step(b.lane);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A lane on adapters in software, in virtual time. */
+/* A lane on software HCAs, in virtual time. */
 #include "hca/soft.h"
 #include "rdma/lane_test.h"
 
@@ -9,7 +9,7 @@
 #define ALL \
 	(ORI_HCA_LOCAL_WRITE | ORI_HCA_REMOTE_WRITE | ORI_HCA_REMOTE_READ | ORI_HCA_REMOTE_ATOMIC)
 
-/* Two adapters in software; a lane of the first posts to a queue that the second answers. */
+/* Two software HCAs; a lane of the first posts to a queue that the second answers. */
 struct soft {
 	struct ori_soft_cluster *cluster;
 	struct ori_hca *hca[2];
@@ -53,7 +53,7 @@ static void soft_open(struct soft *s, uint64_t seed, const char *config, uint32_
 		s->memory[i] = aligned_alloc(PAGE, LENGTH);
 		assert_non_null(s->memory[i]);
 		memset(s->memory[i], 0, LENGTH);
-		/* This end by its addresses, that end from 0 on. */
+		/* Peers name local memory by its addresses, remote memory by offsets from 0. */
 		assert_int_equal(soft_ops->register_memory(s->hca[i], s->memory[i], LENGTH,
 							   i ? 0
 							     : (uint64_t)(uintptr_t)s->memory[i],
@@ -136,7 +136,7 @@ static void soft_step(struct soft *s)
 
 enum { SIGNAL = 0, COUNTER = 8, OLD = 16, SOURCE = 4096, TARGET = 8192, BACK = 32768, PART = 1000 };
 
-/* One post: a put, its signal, what brings it back, an atomic, and the counter of all. */
+/* One post: a put, its signal, a get that reads it back, an atomic, and the counter of all. */
 static void soft_post(struct soft *s, uint64_t round)
 {
 	const struct oriel_rdma_address none = {0, 0}, there = {TARGET, s->keys[1].rkey};
@@ -165,7 +165,7 @@ static void soft_round(struct soft *s, uint64_t round)
 	while (oriel_proxy_poll(&s->b.ring, 5 * round - 1) == ORIEL_AGAIN) {
 		assert_true(steps++ < 1000000);
 		soft_step(s);
-		/* What tells comes after what it tells of. */
+		/* A signal or counter changes after the data that it announces. */
 		if (soft_word(s, 1, SIGNAL) >= 4 * round - 1)
 			assert_memory_equal(s->memory[1] + TARGET, s->memory[0] + SOURCE, PART);
 		if (soft_word(s, 0, COUNTER) != counted)

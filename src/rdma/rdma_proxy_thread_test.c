@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who steps a lane: the thread of the proxy, and those who ask and wait while it sleeps. */
+/*
+ * The threads that step a lane: that of the proxy, and those that post and wait while it
+ * sleeps.
+ */
 #include "rdma/rdma_proxy_thread.h"
 
 #include <pthread.h>
@@ -15,9 +18,9 @@
 #define POSTERS 4u
 #define POSTS 2000u
 
-/* The adapter of a script, which here more than one thread calls. */
+/* The HCA of a script, which more than one thread calls in this test. */
 static pthread_mutex_t posters_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_t last_poster; /* guarded by posters_lock: who posted last */
+static pthread_t last_poster; /* guarded by posters_lock: the last thread that posted */
 
 static enum oriel_status posters_post(struct ori_hca_qp *qp, const struct ori_hca_wr *wrs,
 				      unsigned count, unsigned *posted)
@@ -49,7 +52,7 @@ static void posters_fail(struct ori_hca_qp *qp)
 	pthread_mutex_unlock(&posters_lock);
 }
 
-/* A lane that a thread steps, whose ring is of threads of the CPU, or of kernels. */
+/* A lane that a thread steps, with a ring for threads of the CPU, or for kernels. */
 struct posters {
 	struct bench b;
 	struct ori_hca_ops ops;
@@ -82,7 +85,7 @@ static void posters_close(struct posters *c)
 	bench_close(&c->b);
 }
 
-/* @count requests that are posted, or are going to be, end well. */
+/* Ends @count requests well that are posted, or are going to be. */
 static void posters_end(struct posters *c, struct ori_hca_qp *qp, unsigned count)
 {
 	uint64_t until = ori_clock_ns() + PATIENCE_NS;
@@ -96,12 +99,12 @@ static void posters_end(struct posters *c, struct ori_hca_qp *qp, unsigned count
 			script_end(qp, count);
 		pthread_mutex_unlock(&posters_lock);
 		assert_true(ori_clock_ns() < until);
-		/* Mutexes are not fair: without this nobody else might get it. */
+		/* Mutexes are not fair: without this no other thread might get it. */
 		sched_yield();
 	} while (!can_end);
 }
 
-/* Without a turn by the caller. */
+/* Waits without a turn by the caller. */
 static void posters_await(const struct posters *c, uint64_t completed)
 {
 	uint64_t until = ori_clock_ns() + PATIENCE_NS;
@@ -128,7 +131,7 @@ static bool posters_has_posted(const struct posters *c, uint64_t posted)
 	return is_mine;
 }
 
-/* The thread may wake in between, for it sleeps for a limited time, and post itself. */
+/* The thread sleeps for a limited time, so that it may wake in between and post itself. */
 static void test_the_poster_steps_the_lane_while_the_thread_sleeps(void **state)
 {
 	unsigned i, mine = 0;
@@ -165,7 +168,7 @@ static void test_a_waiter_learns_what_has_completed(void **state)
 	posters_close(&c);
 }
 
-/* What follows when something has ended is nobody's business but the thread's here. */
+/* Counts calls of helpers: a waiter calls them when it backs off. */
 static atomic_uint helper_calls;
 
 static void posters_count(struct ori_helper *helper)
@@ -174,7 +177,10 @@ static void posters_count(struct ori_helper *helper)
 	atomic_fetch_add(&helper_calls, 1);
 }
 
-/* A turn of the core may take milliseconds. The thread may wake in between, as above. */
+/*
+ * A thread that loses the core may get it back after milliseconds. The proxy's thread may
+ * wake in between, as above.
+ */
 static void test_a_waiter_that_took_a_completion_does_not_back_off_first(void **state)
 {
 	struct oriel_link_wait_limits limits = {NULL, PATIENCE_NS, 1, 0};
@@ -238,7 +244,10 @@ static void test_the_thread_does_what_kernels_post(void **state)
 	posters_close(&c);
 }
 
-/* A full ring: the thread is woken where one who only asks has left more than a little. */
+/*
+ * A full ring: a poster that does not wait wakes the thread where it leaves more than a
+ * little.
+ */
 static void test_a_full_ring_is_emptied(void **state)
 {
 	struct posters c;
@@ -246,7 +255,7 @@ static void test_a_full_ring_is_emptied(void **state)
 
 	(void)state;
 	posters_open(&c, true);
-	/* One by one to the end: the queue has room behind those alone that have told. */
+	/* One by one: the queue has room again only behind requests that have ended. */
 	for (i = 0; i < 21 * DEPTH; i++) {
 		if (i >= DEPTH)
 			posters_end(&c, c.b.qp, 1);

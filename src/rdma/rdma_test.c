@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What two adapters of this process do over a link between them. */
+/* Operations of links between two software HCAs of this process. */
 #include <pthread.h>
 
 #include "base/clock.h"
@@ -107,7 +107,7 @@ struct posters {
 #define POSTERS 4u
 #define ROUNDS 50u
 
-/* Parts of different lengths, empty ones among them, many times round the ring. */
+/* Puts of different lengths, empty ones among them, many times round the ring. */
 static void *posters_work(void *argument)
 {
 	struct posters *c = argument;
@@ -165,7 +165,7 @@ static void test_more_threads_than_half_the_ring_are_rejected(void **state)
 	leader = oriel_dev_team(&team, 0);
 	post = oriel_link_begin(p->a.dev, oriel_link_main(p->a.dev), ORIEL_DEV_PUT, leader.size);
 	assert_int_equal(post.status, ORIEL_ERR_RANGE);
-	/* Nothing is broken by it. */
+	/* The rejected post breaks nothing. */
 	assert_int_equal(p->a.health.state, ORIEL_DEV_FAULT_EMPTY);
 	assert_true(oriel_link_signal(p->a.dev, oriel_dev_thread(), remote(&p->b, SIGNAL), 1) >= 0);
 	assert_int_equal(oriel_link_fence(p->a.dev, oriel_dev_thread(), 0), ORIEL_OK);
@@ -186,7 +186,7 @@ static void test_a_bad_key_breaks_the_link_and_is_reported(void **state)
 	assert_int_equal(p->a.health.state, ORIEL_DEV_FAULT_FULL);
 	assert_int_equal(p->a.health.peer, 1);
 	assert_int_equal(oriel_queue_err_syndrome(p->a.health.seen), ORIEL_MLX5_REMOTE_ACCESS);
-	/* Everybody else is told at once, whatever he waits for. */
+	/* Every other call ends at once, whatever it waits for. */
 	assert_true(oriel_link_put(p->a.dev, g, remote(&p->b, DATA), local(&p->a, DATA), 8) < 0);
 	assert_true(oriel_link_wait_signal(p->a.dev, g, word(&p->a, SIGNAL), 1, 0) < 0);
 	pair_close(p);
@@ -268,7 +268,7 @@ static void test_a_link_that_is_not_connected_rejects_posts(void **state)
 	assert_int_equal(oriel_link_fence(l, g, 0), ORIEL_OK);
 	assert_int_equal(p->a.health.state, ORIEL_DEV_FAULT_EMPTY);
 
-	/* And it is the same link afterwards. */
+	/* It is the same link afterwards. */
 	pair_connect(p);
 	assert_ptr_equal(ori_rdma_link_device(p->a.link), l);
 	assert_true(oriel_link_signal(l, g, signal, 1) >= 0);
@@ -283,7 +283,10 @@ struct eager {
 	int status;
 };
 
-/* Put as soon as the link lets one, through a queue that it may not have looked at before. */
+/*
+ * Puts as soon as the link takes posts, through a queue that this thread may see for the
+ * first time.
+ */
 static void *eager_work(void *argument)
 {
 	struct eager *e = argument;
@@ -387,7 +390,7 @@ static void test_every_rail_has_links(void **state)
 	}
 }
 
-/* What adapters refuse where a key of rail 0 is used on a link of rail 1. */
+/* The status of a put where a key of rail 0 is used on a link of rail 1. */
 static enum oriel_status put_by_rail_1(struct oriel_dev_keys *used, struct pair *p)
 {
 	struct oriel_dev_group g = oriel_dev_thread();
@@ -405,7 +408,7 @@ static enum oriel_status put_by_rail_1(struct oriel_dev_keys *used, struct pair 
 	return status;
 }
 
-/* A proxy finds the keys of this end by itself. */
+/* A proxy looks up local keys itself. */
 static void test_a_key_of_another_rail_is_rejected(void **state)
 {
 	bool is_proxied = pair_post == ORI_RDMA_POST_PROXY;
@@ -435,7 +438,7 @@ static uint32_t number_of(const struct oriel_dev_link *l)
 	return q.proxy ? q.proxy->number : q.ring->qpn;
 }
 
-/* A link of rail 0 beside that of rail 1; the first queues of two adapters have one number. */
+/* A link of rail 0 beside that of rail 1; the first queues of two HCAs have one number. */
 static void test_an_event_is_of_a_link_of_its_rail(void **state)
 {
 	struct pair *p = pair_create_on(NULL, 2);
@@ -480,7 +483,7 @@ static void test_an_event_is_of_a_link_of_its_rail(void **state)
 
 #define LINKS_MOST 4096u
 
-/* More links than the adapter has queues: the one too many leaves none of its own behind. */
+/* More links than the HCA has queues: the last one leaves none of its queues behind. */
 static void test_a_link_without_all_its_queues_has_none(void **state)
 {
 	struct ori_rdma_attr attr = {
