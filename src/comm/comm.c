@@ -95,7 +95,7 @@ static enum oriel_status comm_open_listeners(struct oriel_comm *comm, unsigned p
 	return ORIEL_OK;
 }
 
-static bool comm_is_elsewhere(const struct ori_host *a, const struct ori_host *b)
+static bool comm_is_remote(const struct ori_host *a, const struct ori_host *b)
 {
 	return memcmp(a->boot_id, b->boot_id, sizeof(a->boot_id)) != 0 || a->net_ns != b->net_ns ||
 	       a->uid != b->uid || strcmp(a->node, b->node) != 0;
@@ -216,7 +216,7 @@ static enum oriel_status comm_read_joins(struct oriel_comm *comm, const struct c
 		comm->doors[peer] = joins[peer].listen;
 	}
 	for (peer = 0; peer < comm->size && !is_needed; peer++)
-		is_needed = comm_is_elsewhere(&comm->hosts[peer], &comm->hosts[comm->rank]);
+		is_needed = comm_is_remote(&comm->hosts[peer], &comm->hosts[comm->rank]);
 	if (!is_needed)
 		comm_close_listener(comm);
 	status = ori_comm_select(comm);
@@ -431,7 +431,7 @@ enum oriel_status oriel_comm_create(const struct oriel_bootstrap *bootstrap,
 }
 
 /* Does another rank of this process use a GPU too? */
-static bool comm_has_company(const struct oriel_comm *comm)
+static bool comm_has_gpu_sibling(const struct oriel_comm *comm)
 {
 	const struct ori_host *own = &comm->hosts[comm->rank];
 	unsigned peer;
@@ -447,16 +447,16 @@ static bool comm_has_company(const struct oriel_comm *comm)
  * Have all ranks entered the destroy of @comm, and does one of them share its process
  * with another GPU rank, so that they meet again?
  */
-static bool comm_is_left_by_all(struct oriel_comm *comm, bool *is_met_again)
+static bool comm_all_destroy(struct oriel_comm *comm, bool *must_meet_again)
 {
-	uint32_t mine = comm_has_company(comm), *of = comm->records;
+	uint32_t mine = comm_has_gpu_sibling(comm), *of = comm->records;
 	enum oriel_status status =
 		ori_comm_gather(comm, ORI_CALL_COMM_DESTROY, &mine, of, sizeof(mine));
 	unsigned peer;
 
-	*is_met_again = false;
+	*must_meet_again = false;
 	for (peer = 0; status == ORIEL_OK && peer < comm->size; peer++)
-		*is_met_again |= of[peer] != 0;
+		*must_meet_again |= of[peer] != 0;
 	return status == ORIEL_OK;
 }
 
@@ -475,7 +475,7 @@ static bool comm_has_children(struct oriel_comm *comm)
 
 void oriel_comm_destroy(struct oriel_comm *comm)
 {
-	bool is_orderly, is_met_again = false;
+	bool is_orderly, must_meet_again = false;
 	struct ori_error before;
 
 	if (!ori_handle_may_end(comm, ORI_HANDLE_COMM, __func__) || comm_has_children(comm))
@@ -486,7 +486,7 @@ void oriel_comm_destroy(struct oriel_comm *comm)
 	 * A failure from before is not reported again, here and where windows and regions
 	 * are destroyed.
 	 */
-	is_orderly = ori_comm_is_well(comm) && comm_is_left_by_all(comm, &is_met_again);
+	is_orderly = ori_comm_is_well(comm) && comm_all_destroy(comm, &must_meet_again);
 	if (!is_orderly) {
 		ori_comm_pass_on(comm);
 		ori_heartbeat_await_reports(comm);
@@ -514,7 +514,7 @@ void oriel_comm_destroy(struct oriel_comm *comm)
 	 * is still here. For ranks that are processes, too, the watcher finds one that
 	 * dies meanwhile, or their limit ends the wait.
 	 */
-	if (is_met_again) {
+	if (must_meet_again) {
 		(void)ori_mesh_watch(comm);
 		ori_comm_meet(comm, ORI_CALL_COMM_DESTROY, 0);
 	}

@@ -145,9 +145,9 @@ struct oriel_comm {
 	struct ori_gpu_notes *notes;    /* where kernels report arguments that they reject */
 	bool is_blame_reported;         /* of the watcher */
 
-	struct ori_door *doors; /* [size] */
-	int door,
-		door_tcp; /* listeners of this rank, if not -1, until the p2p context takes them */
+	struct ori_door *doors;   /* [size] */
+	int door;                 /* listener of this rank, -1 once the p2p context has it */
+	int door_tcp;             /* of TCP; -1: none, or as above */
 	pthread_mutex_t p2p_lock; /* guards those up to close_p2p, which src/p2p sets */
 	struct ori_p2p_cache *p2p;
 	bool (*has_memory)(struct oriel_comm *comm); /* that the user has registered */

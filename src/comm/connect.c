@@ -30,7 +30,7 @@ struct connect_call {
 	unsigned *is_wanted; /* [size], is the link to that peer to be made? */
 	uint64_t deadline;
 	enum oriel_status status; /* the first failure of this rank */
-	unsigned failed;          /* with whom */
+	unsigned failed;          /* the peer that it failed with */
 	char text[192];
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What ranks conclude from the verdicts of all, and from a bootstrap that fails. */
+/* How ranks judge the verdicts of all, and a bootstrap that fails. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -53,7 +53,7 @@ struct heartbeat_peer {
 };
 
 struct ori_heartbeat {
-	struct heartbeat_row *box; /* [size] */
+	struct heartbeat_row *table; /* [size] */
 	struct ori_rdma_mr *mr;
 	struct oriel_dev_keys rkeys;
 	uint64_t next_beat;  /* the first one at once */
@@ -95,23 +95,23 @@ enum oriel_status ori_heartbeat_open(struct oriel_comm *comm)
 				comm->size);
 	/* Pages of its own: peers may write anything to them. */
 	length = (length + HEARTBEAT_PAGE - 1) / HEARTBEAT_PAGE * HEARTBEAT_PAGE;
-	heartbeat->box = aligned_alloc(HEARTBEAT_PAGE, length);
-	if (!heartbeat->box) {
+	heartbeat->table = aligned_alloc(HEARTBEAT_PAGE, length);
+	if (!heartbeat->table) {
 		status = ori_fail(ORIEL_ERR_NOMEM, "no memory for the reports of %u ranks",
 				  comm->size);
 		goto err_free_heartbeat;
 	}
-	memset(heartbeat->box, 0, length);
-	status = ori_rdma_register(comm->rdma, heartbeat->box, length, ORI_RDMA_SHARED,
+	memset(heartbeat->table, 0, length);
+	status = ori_rdma_register(comm->rdma, heartbeat->table, length, ORI_RDMA_SHARED,
 				   &heartbeat->mr, &heartbeat->rkeys);
 	if (status != ORIEL_OK)
-		goto err_free_box;
+		goto err_free_table;
 	heartbeat->timeout_ns = heartbeat_timeout(comm);
 	comm->heartbeat = heartbeat;
 	return ORIEL_OK;
 
-err_free_box:
-	free(heartbeat->box);
+err_free_table:
+	free(heartbeat->table);
 err_free_heartbeat:
 	free(heartbeat);
 	return status;
@@ -124,7 +124,7 @@ void ori_heartbeat_close(struct oriel_comm *comm)
 	if (!heartbeat)
 		return;
 	ori_rdma_unregister(comm->rdma, heartbeat->mr);
-	free(heartbeat->box);
+	free(heartbeat->table);
 	free(heartbeat);
 	comm->heartbeat = NULL;
 }
@@ -157,7 +157,7 @@ static uint64_t heartbeat_remote(const struct oriel_comm *comm, size_t offset)
 /* @writer may write the row at any time: each word is read once, and checked. */
 static struct oriel_dev_fault heartbeat_read(const struct oriel_comm *comm, unsigned writer)
 {
-	const struct heartbeat_row *row = &comm->heartbeat->box[writer];
+	const struct heartbeat_row *row = &comm->heartbeat->table[writer];
 	struct oriel_dev_fault record = {0};
 
 	record.status = (int32_t)oriel_dev_load_relaxed32((const uint32_t *)&row->status);
@@ -180,7 +180,7 @@ static struct oriel_dev_fault heartbeat_read(const struct oriel_comm *comm, unsi
 
 static void heartbeat_receive(struct oriel_comm *comm, unsigned peer)
 {
-	const struct heartbeat_row *row = &comm->heartbeat->box[peer];
+	const struct heartbeat_row *row = &comm->heartbeat->table[peer];
 	struct heartbeat_peer *p = &comm->heartbeat->peers[peer];
 	struct oriel_dev_fault record;
 

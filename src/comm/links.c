@@ -19,9 +19,9 @@
 /* The addresses that links to a rank connect to. Goes over the wire as it is. */
 struct ori_links_rank {
 	struct ori_hca_qp_address hcas[ORIEL_DEV_RAILS]; /* without the number of any queue */
-	struct oriel_dev_keys box_rkeys; /* of the rows where peers report failures */
-	uint32_t kind;                   /* enum ori_adapters */
-	uint32_t is_unordered;           /* 1: see ori_rdma_is_unordered() */
+	struct oriel_dev_keys table_rkeys; /* of the rows where peers report failures */
+	uint32_t kind;                     /* enum ori_adapters */
+	uint32_t is_unordered;             /* 1: see ori_rdma_is_unordered() */
 };
 
 /* The record in which ranks exchange the addresses of their NICs. Goes over the wire as it is. */
@@ -147,7 +147,7 @@ static enum oriel_status links_introduce(struct oriel_comm *comm, enum ori_adapt
 	if (status == ORIEL_OK && comm->rdma) {
 		for (rail = 0; rail < comm->rails; rail++)
 			ori_rdma_describe(comm->rdma, rail, &mine.rank.hcas[rail]);
-		mine.rank.box_rkeys = *ori_heartbeat_rkeys(comm);
+		mine.rank.table_rkeys = *ori_heartbeat_rkeys(comm);
 		mine.rank.is_unordered = ori_rdma_is_unordered(comm->rdma);
 	}
 	status = ori_comm_gather(comm, ORI_CALL_COMM_CREATE, &mine, comm->records, sizeof(mine));
@@ -258,7 +258,7 @@ enum oriel_status ori_links_open(struct oriel_comm *comm)
 void ori_links_begin(struct oriel_comm *comm, unsigned peer)
 {
 	ori_rdma_link_begin(comm->links[peer]);
-	ori_heartbeat_join(comm, peer, &comm->ranks[peer].box_rkeys);
+	ori_heartbeat_join(comm, peer, &comm->ranks[peer].table_rkeys);
 }
 
 bool ori_links_is_connected(const struct oriel_comm *comm, unsigned peer)
