@@ -325,7 +325,7 @@ const struct oriel_dev_keys *ori_rdma_whole_lkeys(const struct ori_rdma *r)
 	return &r->whole_lkeys;
 }
 
-/* Rings carry the key that the poster finds itself; a proxy looks it up instead. */
+/* Posters of rings find local keys themselves; a proxy looks them up for its posters. */
 bool ori_rdma_finds_own(const struct ori_rdma *r)
 {
 	return !ori_rdma_is_proxied(r) && !ori_rdma_is_whole(r);
