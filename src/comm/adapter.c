@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What users may know of the adapters that links go through. */
+/* oriel_comm_adapter(): describes the NICs that the links of a rank go through, for users. */
 #include "base/error.h"
 #include "comm/comm.h"
 #include "rdma/rdma.h"
@@ -13,7 +13,7 @@ enum oriel_status oriel_comm_adapter(const struct oriel_comm *comm, struct oriel
 		return status;
 	if (!comm->rdma)
 		return ori_fail(ORIEL_ERR_NO_PATH,
-				"rank %u has no RDMA adapter open: it needs none", comm->rank);
+				"rank %u has no NIC open: no peer is reached by RDMA", comm->rank);
 	ori_rdma_caps(comm->rdma, 0, &caps);
 	*adapter = (struct oriel_adapter){
 		.kind = caps.kind,

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Chooses the NICs of a rank from ORIEL_HCA and the NICs that it finds. links.c calls it,
+ * and src/p2p.
+ */
 #include "comm/choose.h"
 
 #include <stdio.h>
@@ -17,7 +21,7 @@ static void choose_soft(struct ori_choice *choice)
 		 ori_setting_text(ORI_SETTING_SOFT_HCA));
 }
 
-/* Those near the GPU if there is one, else near this process. */
+/* The NICs NUMA-local to the GPU if there is one, else to this process. */
 static void choose_verbs(const struct ori_gpu *gpu, const char *filter, struct ori_choice *choice)
 {
 	choice->kind = ORI_ADAPTERS_VERBS;
@@ -26,7 +30,7 @@ static void choose_verbs(const struct ori_gpu *gpu, const char *filter, struct o
 	choice->ops = ori_hca_choose(choice->config, gpu);
 }
 
-/* A scenario is a wish for the adapter that plays it. */
+/* A scenario requests the software HCA, which alone can play it. */
 static bool choose_has_verbs(unsigned rails)
 {
 	return !*ori_setting_text(ORI_SETTING_SOFT_HCA) && ori_hca_verbs_ports("") >= rails;
@@ -52,7 +56,7 @@ enum oriel_status ori_choose(const struct ori_gpu *gpu, unsigned rails, struct o
 
 static const char *choose_name(uint32_t kind)
 {
-	return kind == ORI_ADAPTERS_SOFT ? "the adapter in software" : "adapters of libibverbs";
+	return kind == ORI_ADAPTERS_SOFT ? "the software HCA" : "NICs of libibverbs";
 }
 
 static uint32_t choose_kind(const void *kinds, size_t stride, unsigned rank)
@@ -73,8 +77,8 @@ enum oriel_status ori_choices_agree(const void *kinds, size_t stride, unsigned c
 		if (kind == ORI_ADAPTERS_NONE)
 			continue;
 		if (kind > ORI_ADAPTERS_VERBS)
-			return ori_fail(ORIEL_ERR_PROTOCOL, "rank %u drives adapters of kind %u",
-					rank, kind);
+			return ori_fail(ORIEL_ERR_PROTOCOL,
+					"rank %u drives NICs of unknown kind %u", rank, kind);
 		if (first == count)
 			first = rank;
 		if (kind != choose_kind(kinds, stride, first))

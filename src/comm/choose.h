@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which adapters a rank drives: those that ORIEL_HCA asks for, or what is there. */
+/* The NICs that a rank drives: those that ORIEL_HCA requests, or those that it finds. */
 #ifndef ORI_COMM_CHOOSE_H
 #define ORI_COMM_CHOOSE_H
 
@@ -20,10 +20,13 @@ struct ori_choice {
 	char config[320]; /* of ops->open() */
 };
 
-/* For @rails of a rank with @gpu, or NULL. ORIEL_HCA is not none. */
+/*
+ * Chooses @rails NICs for a rank with @gpu, or NULL. The caller has checked that
+ * ORIEL_HCA is not none.
+ */
 enum oriel_status ori_choose(const struct ori_gpu *gpu, unsigned rails, struct ori_choice *choice);
 
-/* @count of them, @stride bytes apart, by rank: may they talk to each other? */
+/* Can NICs of these @count kinds, @stride bytes apart, by rank, be linked to each other? */
 enum oriel_status ori_choices_agree(const void *kinds, size_t stride, unsigned count);
 
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The NICs that ori_choose() takes, and whether ranks agree on their kind. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +12,7 @@
 #include "comm/choose.h"
 #include "mem/memory.h"
 
-/* On this machine or on one that has adapters. */
+/* On this machine or on one that has NICs. */
 static bool has_verbs(void)
 {
 	return ori_hca_verbs_ports("") > 0;
@@ -29,7 +30,7 @@ static struct ori_choice chosen(const char *hca, const char *scenario, const str
 	return choice;
 }
 
-static void test_words_say_which(void **state)
+static void test_the_setting_chooses_the_hca(void **state)
 {
 	struct ori_choice choice = chosen("soft", "seed=7", NULL);
 
@@ -44,7 +45,7 @@ static void test_words_say_which(void **state)
 	assert_string_equal(choice.config, "seed=7");
 }
 
-static void test_names_say_which(void **state)
+static void test_names_choose_the_hcas(void **state)
 {
 	struct ori_gpu gpu = {.pci = "0000:3b:00.0"};
 	struct ori_choice choice;
@@ -85,8 +86,8 @@ static void test_all_ranks_drive_one_kind(void **state)
 	all[3].kind = ORI_ADAPTERS_SOFT;
 	assert_int_equal(ori_choices_agree(&all[0].kind, sizeof(all[0]), 3), ORIEL_OK);
 	assert_int_equal(ori_choices_agree(&all[0].kind, sizeof(all[0]), 4), ORIEL_ERR_MISMATCH);
-	assert_non_null(strstr(oriel_last_error(), "rank 1 drives adapters of libibverbs, rank 3 "
-						   "the adapter in software"));
+	assert_non_null(strstr(oriel_last_error(), "rank 1 drives NICs of libibverbs, rank 3 "
+						   "the software HCA"));
 	all[0].kind = 9;
 	assert_int_equal(ori_choices_agree(&all[0].kind, sizeof(all[0]), 4), ORIEL_ERR_PROTOCOL);
 }
@@ -94,8 +95,8 @@ static void test_all_ranks_drive_one_kind(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_words_say_which),
-		cmocka_unit_test(test_names_say_which),
+		cmocka_unit_test(test_the_setting_chooses_the_hca),
+		cmocka_unit_test(test_names_choose_the_hcas),
 		cmocka_unit_test(test_all_ranks_drive_one_kind),
 	};
 

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Makes and destroys communicators, and answers what users ask of them: public functions
+ * of oriel/comm.h.
+ */
 #include "comm/comm.h"
 
 #include <stddef.h>
@@ -20,27 +24,27 @@
 #define COMM_TIMEOUT_NS 30000000000u
 
 /* Size of a table of a bootstrap that has @op. */
-#define OPS_END(op)                                 \
+#define OPS_SIZE(op)                                \
 	(offsetof(struct oriel_bootstrap_ops, op) + \
 	 sizeof(((struct oriel_bootstrap_ops *)NULL)->op))
 
-/* What ranks tell each other first. Goes over the wire as it is. */
+/* The first record that ranks exchange. Goes over the wire as it is. */
 struct comm_join {
 	struct ori_verdict verdict;
 	struct ori_host host;
 	struct ori_mem_blob control;
 	uint8_t mesh[ORI_FDSOCK_NAME];
-	struct ori_door door;
+	struct ori_door listen;
 	uint32_t device_version; /* ORIEL_DEV_VERSION */
 	uint32_t control_length;
 	uint64_t timeout_ns;
 	uint32_t connect; /* enum oriel_connect, EAGER or LAZY */
-	uint32_t rails;   /* adapters it drives, where it needs any */
+	uint32_t rails;   /* NICs it drives, where it needs any */
 };
 
 static_assert(sizeof(struct comm_join) == 1208, "struct comm_join goes over the wire");
 
-/* When links are made: what the caller or else the setting says. */
+/* When links are made: as the caller, or else the setting, says. */
 static enum oriel_status comm_read_connect(unsigned connect, uint32_t *read)
 {
 	if (connect > ORIEL_CONNECT_LAZY)
@@ -65,13 +69,13 @@ static enum oriel_status comm_read_rails(uint32_t *rails)
 }
 
 /*
- * Where ends of p2p are called. Whether there are ranks on other machines is not known
- * yet: what nobody needs is closed soon.
+ * Listens for p2p endpoints. It is not known yet whether there are ranks on other
+ * machines: a listener that no rank needs is closed soon.
  */
-static enum oriel_status comm_open_doors(struct oriel_comm *comm, unsigned paths,
-					 struct ori_door *door)
+static enum oriel_status comm_open_listeners(struct oriel_comm *comm, unsigned paths,
+					     struct ori_door *address)
 {
-	enum oriel_status status = ori_fdsock_listen(door->name, &comm->door);
+	enum oriel_status status = ori_fdsock_listen(address->name, &comm->door);
 	struct ori_error before;
 	const char *filter;
 	uint16_t port = 0;
@@ -81,23 +85,23 @@ static enum oriel_status comm_open_doors(struct oriel_comm *comm, unsigned paths
 	    strcmp(ori_setting_text(ORI_SETTING_P2P_TCP), "off") == 0)
 		return status;
 	ori_error_save(&before);
-	/* Most ranks do without. */
-	if (ori_endpoint_listen_all(&door->hosts, &port, &comm->door_tcp) != ORIEL_OK)
+	/* Most ranks have no p2p peers on other machines, so that a failure is only logged. */
+	if (ori_endpoint_listen_all(&address->hosts, &port, &comm->door_tcp) != ORIEL_OK)
 		ori_log(ORIEL_LOG_WARN,
-			"ends of p2p of ranks on other machines cannot call this one: %s",
+			"p2p endpoints of ranks on other machines cannot connect to this rank: %s",
 			oriel_last_error());
 	ori_error_restore(&before);
-	door->port = port;
+	address->port = port;
 	return ORIEL_OK;
 }
 
-static bool comm_is_elsewhere(const struct ori_host *a, const struct ori_host *b)
+static bool comm_is_remote(const struct ori_host *a, const struct ori_host *b)
 {
 	return memcmp(a->boot_id, b->boot_id, sizeof(a->boot_id)) != 0 || a->net_ns != b->net_ns ||
 	       a->uid != b->uid || strcmp(a->node, b->node) != 0;
 }
 
-static void comm_close_door(struct oriel_comm *comm)
+static void comm_close_listener(struct oriel_comm *comm)
 {
 	if (comm->door_tcp >= 0)
 		close(comm->door_tcp);
@@ -142,7 +146,7 @@ static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct orie
 	status = ori_host_describe(attr.node, paths, &join->host);
 	if (status != ORIEL_OK)
 		return status;
-	/* They are looked for where they are needed, and what is missing is told there. */
+	/* A rank looks for NICs where it needs them, and reports missing ones there. */
 	if (ori_setting_hca(&filter) != ORI_WISH_NONE)
 		join->host.hca_count = join->rails;
 	if (comm->gpu)
@@ -157,7 +161,7 @@ static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct orie
 	status = ori_mem_export(comm->control_mem, 0, sizeof(struct ori_control), &join->control);
 	if (status != ORIEL_OK)
 		return status;
-	status = comm_open_doors(comm, paths, &join->door);
+	status = comm_open_listeners(comm, paths, &join->listen);
 	if (status != ORIEL_OK)
 		return status;
 	return ori_mesh_open(comm, join->mesh);
@@ -168,7 +172,7 @@ static const char *comm_connect_name(uint32_t connect)
 	return connect == ORIEL_CONNECT_LAZY ? "lazily" : "eagerly";
 }
 
-/* Do all ranks bring what must be equal? All come to the same answer. */
+/* Are the values equal that must be? All ranks come to the same answer. */
 static enum oriel_status comm_compare(const struct comm_join *joins, unsigned size)
 {
 	unsigned peer;
@@ -197,7 +201,7 @@ static enum oriel_status comm_compare(const struct comm_join *joins, unsigned si
 	return ORIEL_OK;
 }
 
-/* What is decided from the joins of all ranks. */
+/* Decides paths and listeners from the joins of all ranks. */
 static enum oriel_status comm_read_joins(struct oriel_comm *comm, const struct comm_join *joins)
 {
 	bool is_needed = false;
@@ -209,12 +213,12 @@ static enum oriel_status comm_read_joins(struct oriel_comm *comm, const struct c
 					&comm->hosts[peer]);
 		if (status != ORIEL_OK)
 			return status;
-		comm->doors[peer] = joins[peer].door;
+		comm->doors[peer] = joins[peer].listen;
 	}
 	for (peer = 0; peer < comm->size && !is_needed; peer++)
-		is_needed = comm_is_elsewhere(&comm->hosts[peer], &comm->hosts[comm->rank]);
+		is_needed = comm_is_remote(&comm->hosts[peer], &comm->hosts[comm->rank]);
 	if (!is_needed)
-		comm_close_door(comm);
+		comm_close_listener(comm);
 	status = ori_comm_select(comm);
 	return status == ORIEL_OK ? ori_comm_gpu_publish(comm) : status;
 }
@@ -224,7 +228,7 @@ struct comm_controls {
 	const struct comm_join *joins;
 };
 
-/* Map the control segment of @peer; @fds NULL: it is a thread of this process. */
+/* Maps the control segment of @peer; @fds NULL: it is a thread of this process. */
 static enum oriel_status comm_take_control(void *context, unsigned peer, const int *fds)
 {
 	const struct comm_controls *c = context;
@@ -232,7 +236,7 @@ static enum oriel_status comm_take_control(void *context, unsigned peer, const i
 	return ori_mem_import(&c->joins[peer].control, fds ? fds[0] : -1, &c->comm->peers[peer]);
 }
 
-/* Meet the peers of the domain: sockets first, then control segments. */
+/* Connects to the peers of the domain: sockets first, then control segments. */
 static enum oriel_status comm_meet(struct oriel_comm *comm, const struct comm_join *joins)
 {
 	uint64_t deadline = ori_deadline(ori_comm_half_timeout(comm));
@@ -279,7 +283,7 @@ static enum oriel_status comm_join(struct oriel_comm *comm, const struct oriel_c
 	status = comm_compare(joins, comm->size);
 	if (status != ORIEL_OK)
 		goto out_free_joins;
-	/* One that finds no path must tell the others before they call it. */
+	/* A rank that finds no path must report it before its peers connect to it. */
 	status = ori_comm_agree(comm, ORI_CALL_COMM_CREATE, comm_read_joins(comm, joins));
 	if (status != ORIEL_OK)
 		goto out_free_joins;
@@ -291,7 +295,7 @@ static enum oriel_status comm_join(struct oriel_comm *comm, const struct oriel_c
 	status = ori_links_open(comm);
 	if (status != ORIEL_OK)
 		goto out_free_joins;
-	/* The watch looks at sockets and links: it begins when all of them are there. */
+	/* The watcher polls sockets and links: it begins when all of them are there. */
 	status = ori_comm_agree(comm, ORI_CALL_COMM_CREATE, ori_mesh_watch(comm));
 	if (status != ORIEL_OK)
 		goto out_free_joins;
@@ -311,11 +315,11 @@ static void comm_free(struct oriel_comm *comm)
 	for (peer = 0; comm->reasons && peer < comm->size; peer++)
 		free(comm->reasons[peer]);
 	ori_comm_gpu_close(comm);
-	ori_ways_close(&comm->gpu_ways, comm->size);
+	ori_paths_close(&comm->gpu_ways, comm->size);
 	ori_mem_unref(comm->control_mem);
 	if (comm->door >= 0)
 		close(comm->door);
-	comm_close_door(comm);
+	comm_close_listener(comm);
 	pthread_mutex_destroy(&comm->p2p_lock);
 	pthread_mutex_destroy(&comm->engine_lock);
 	free(comm->doors);
@@ -343,8 +347,8 @@ static struct oriel_comm *comm_alloc(const struct oriel_bootstrap *bootstrap)
 	pthread_mutex_init(&comm->engine_lock, NULL);
 	comm->bootstrap = *bootstrap;
 	comm->has_interrupt =
-		bootstrap->ops->size >= OPS_END(interrupt) && bootstrap->ops->interrupt;
-	comm->has_at_fault = bootstrap->ops->size >= OPS_END(at_fault) && bootstrap->ops->at_fault;
+		bootstrap->ops->size >= OPS_SIZE(interrupt) && bootstrap->ops->interrupt;
+	comm->has_at_fault = bootstrap->ops->size >= OPS_SIZE(at_fault) && bootstrap->ops->at_fault;
 	comm->rank = bootstrap->rank;
 	comm->size = size;
 	comm->hosts = calloc(size, sizeof(*comm->hosts));
@@ -373,7 +377,7 @@ static enum oriel_status comm_check_bootstrap(const struct oriel_bootstrap *b)
 	return ORIEL_OK;
 }
 
-/* Its control segment is private by now: this is what all waits of the child look at. */
+/* The child's control segment is private by now: all waits of the child poll its health. */
 static void comm_fork_one(void *object)
 {
 	struct oriel_dev_fault *health = &((struct oriel_comm *)object)->control->health;
@@ -404,7 +408,10 @@ enum oriel_status oriel_comm_create(const struct oriel_bootstrap *bootstrap,
 	if (!comm)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a communicator of %u ranks",
 				bootstrap->size);
-	/* A bad setting is reported to all, after a first gather that needs some limit. */
+	/*
+	 * A bad setting is reported to all ranks, after a first gather, which needs some
+	 * limit.
+	 */
 	if (ori_setting_timeout(&comm->timeout_ns) != ORIEL_OK)
 		comm->timeout_ns = COMM_TIMEOUT_NS;
 	status = comm_join(comm, attr);
@@ -424,7 +431,7 @@ enum oriel_status oriel_comm_create(const struct oriel_bootstrap *bootstrap,
 }
 
 /* Does another rank of this process use a GPU too? */
-static bool comm_has_company(const struct oriel_comm *comm)
+static bool comm_has_gpu_sibling(const struct oriel_comm *comm)
 {
 	const struct ori_host *own = &comm->hosts[comm->rank];
 	unsigned peer;
@@ -436,21 +443,24 @@ static bool comm_has_company(const struct oriel_comm *comm)
 	return false;
 }
 
-/* Have all come to destroy @comm, and has a rank of them company, so that they meet again? */
-static bool comm_is_left_by_all(struct oriel_comm *comm, bool *is_met_again)
+/*
+ * Have all ranks entered the destroy of @comm, and does one of them share its process
+ * with another GPU rank, so that they meet again?
+ */
+static bool comm_all_destroy(struct oriel_comm *comm, bool *must_meet_again)
 {
-	uint32_t mine = comm_has_company(comm), *of = comm->records;
+	uint32_t mine = comm_has_gpu_sibling(comm), *of = comm->records;
 	enum oriel_status status =
 		ori_comm_gather(comm, ORI_CALL_COMM_DESTROY, &mine, of, sizeof(mine));
 	unsigned peer;
 
-	*is_met_again = false;
+	*must_meet_again = false;
 	for (peer = 0; status == ORIEL_OK && peer < comm->size; peer++)
-		*is_met_again |= of[peer] != 0;
+		*must_meet_again |= of[peer] != 0;
 	return status == ORIEL_OK;
 }
 
-/* What is left would use freed memory when it is destroyed in its turn. */
+/* The children of @comm would use freed memory when they are destroyed in their turn. */
 static bool comm_has_children(struct oriel_comm *comm)
 {
 	const char *noun = ori_handle_child(comm);
@@ -465,41 +475,46 @@ static bool comm_has_children(struct oriel_comm *comm)
 
 void oriel_comm_destroy(struct oriel_comm *comm)
 {
-	bool is_orderly, is_met_again = false;
+	bool is_orderly, must_meet_again = false;
 	struct ori_error before;
 
 	if (!ori_handle_may_end(comm, ORI_HANDLE_COMM, __func__) || comm_has_children(comm))
 		return;
-	/* Beats that are under way when a peer closes its end would look like its death. */
-	ori_heartbeat_quiet(comm);
-	/* That it was broken before is no news, here and where windows and regions go. */
-	is_orderly = ori_comm_is_well(comm) && comm_is_left_by_all(comm, &is_met_again);
+	/* A peer that closes its end while a beat is in flight would look dead. */
+	ori_heartbeat_stop(comm);
+	/*
+	 * A failure from before is not reported again, here and where windows and regions
+	 * are destroyed.
+	 */
+	is_orderly = ori_comm_is_well(comm) && comm_all_destroy(comm, &must_meet_again);
 	if (!is_orderly) {
 		ori_comm_pass_on(comm);
-		ori_heartbeat_settle(comm);
+		ori_heartbeat_await_reports(comm);
 	}
-	/* Jobs use ends of p2p. */
+	/* Jobs use p2p endpoints. */
 	if (comm->close_engine)
 		comm->close_engine(comm);
 	/*
-	 * Nobody uses ends of p2p any more: all have come, or the communicator is broken. That
-	 * those of a faster rank are gone already is no failure.
+	 * No rank uses p2p endpoints any more: all have entered, or the communicator is
+	 * broken. A faster rank may have closed its endpoints already, which is no
+	 * failure.
 	 */
 	ori_error_save(&before);
 	if (comm->close_p2p)
 		comm->close_p2p(comm);
 	ori_error_restore(&before);
-	/* Not before: steps of jobs and hooks of p2p may ask for its health until here. */
+	/* Not before: steps of jobs and hooks of p2p may read its health until here. */
 	(void)ori_handle_shut(comm, ORI_HANDLE_COMM, __func__);
 	ori_mesh_rest(comm);
 	ori_links_close(comm);
 	ori_comm_gpu_close(comm);
 	/*
-	 * All of that may wait for what a GPU has to do for other threads of this process: as
-	 * with windows, nobody begins what would wait for a rank that is still here. Where ranks
-	 * are processes too, the watch tells of one that dies meanwhile, or their limit does.
+	 * All of that may wait for work that a GPU does for other threads of this
+	 * process: as with windows, no rank begins work that would wait for a rank that
+	 * is still here. For ranks that are processes, too, the watcher finds one that
+	 * dies meanwhile, or their limit ends the wait.
 	 */
-	if (is_met_again) {
+	if (must_meet_again) {
 		(void)ori_mesh_watch(comm);
 		ori_comm_meet(comm, ORI_CALL_COMM_DESTROY, 0);
 	}
@@ -603,7 +618,7 @@ enum oriel_status oriel_comm_domain_rank(const struct oriel_comm *comm, unsigned
 	if (status != ORIEL_OK)
 		return status;
 	if (index >= comm->domain_size)
-		return ori_fail(ORIEL_ERR_RANGE, "place %u in a domain of %u", index,
+		return ori_fail(ORIEL_ERR_RANGE, "index %u in a domain of %u", index,
 				comm->domain_size);
 	*rank = comm->domain[index];
 	return ORIEL_OK;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a communicator keeps for kernels. */
+/*
+ * The GPU of a communicator: its program, and the records that kernels write. comm.c
+ * opens it; windows take records from it.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,13 +16,13 @@
 #define NOTES_EACH 64u
 
 /*
- * Pinned records, one for each window in GPU memory. They are made in advance,
- * since pinning may wait for kernels that wait for this very rank.
+ * Pinned records, one for each window in GPU memory. They are made in advance, since
+ * pinning may wait for kernels that wait for this very rank.
  */
 struct ori_gpu_notes {
 	struct ori_gpu_notes *next;
 	struct ori_mem *mem;
-	uint64_t used; /* bit i: record i is some window's */
+	uint64_t used; /* bit i: a window uses record i */
 };
 
 static enum oriel_status notes_open(struct oriel_comm *comm)
@@ -43,16 +46,16 @@ static enum oriel_status notes_open(struct oriel_comm *comm)
 static_assert(ORI_KERNEL_COUNT <= ORI_GPU_KERNELS, "all fit a program");
 
 /*
- * Each kernel once, with a window that it refuses. What a first launch needs of the
- * GPU (local memory, say) may wait for kernels that run there, and those of another
- * rank for this one. Done when the library's own stream is next waited for.
+ * Launches each kernel once, with a window that it rejects. The preparations of the GPU
+ * for a first launch (local memory, say) may wait for kernels that run there, and those
+ * kernels for this rank. Done when the library's own stream is next waited for.
  */
 static enum oriel_status program_warm_up(const struct oriel_comm *comm)
 {
 	static const unsigned threads[] = {ORI_KERNELS(ORI_KERNEL_THREADS)};
-	struct oriel_dev_window refused = {0};
+	struct oriel_dev_window invalid = {0};
 	struct ori_kernel_call call = {.parts = 1};
-	void *arguments[] = {&refused, &call};
+	void *arguments[] = {&invalid, &call};
 	enum oriel_status status = ORIEL_OK;
 	unsigned i;
 
@@ -149,11 +152,12 @@ void ori_comm_gpu_collect(struct ori_control *control)
 
 void ori_comm_gpu_watch(struct oriel_comm *comm)
 {
-	if (!comm->gpu || !comm->control || comm->is_blame_told || !gpu_has_blamed(comm->control))
+	if (!comm->gpu || !comm->control || comm->is_blame_reported ||
+	    !gpu_has_blamed(comm->control))
 		return;
 	ori_comm_gpu_collect(comm->control);
 	ori_comm_pass_on(comm);
-	comm->is_blame_told = true;
+	comm->is_blame_reported = true;
 }
 
 static struct oriel_dev_fault *notes_records(const struct ori_gpu_notes *notes)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Links made one by one: two ranks tell each other their ends, then that they are ready. */
+/*
+ * oriel_comm_connect(): links made one by one. Two ranks send each other their queues,
+ * then that they are ready.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,11 +13,14 @@
 
 #define CONNECT_TAG 0x6b6e696cu /* "link" */
 
-/* What the two say: their ends, then once more without one. Goes over the wire as it is. */
+/*
+ * The message of one rank to another: its queues, then once more without queues. Goes
+ * over the wire as it is.
+ */
 struct connect_word {
 	uint32_t version; /* ORI_COMM_WIRE */
 	int32_t status;   /* enum oriel_status */
-	struct ori_rdma_end end;
+	struct ori_rdma_qps qps;
 };
 
 static_assert(sizeof(struct connect_word) == 32, "struct connect_word goes over the wire");
@@ -23,12 +29,12 @@ struct connect_call {
 	struct oriel_comm *comm;
 	unsigned *is_wanted; /* [size], is the link to that peer to be made? */
 	uint64_t deadline;
-	enum oriel_status status; /* of this rank so far */
-	unsigned failed;          /* with whom */
+	enum oriel_status status; /* the first failure of this rank */
+	unsigned failed;          /* the peer that it failed with */
 	char text[192];
 };
 
-/* The first failure, of which this thread's last error tells; it is with @peer. */
+/* Records the first failure, with this thread's last error; it is with @peer. */
 static void connect_fail(struct connect_call *c, unsigned peer, enum oriel_status status)
 {
 	if (c->status != ORIEL_OK)
@@ -39,7 +45,10 @@ static void connect_fail(struct connect_call *c, unsigned peer, enum oriel_statu
 	ori_comm_break_all(c->comm, status, ORIEL_DEV_LINK, peer);
 }
 
-/* Whoever breaks the communicator ends the call; who broke it himself has more to say. */
+/*
+ * A rank that breaks the communicator ends the call of all. The rank that broke it stays
+ * out of the interrupt, since it has more to report.
+ */
 static void connect_enter(const struct connect_call *c)
 {
 	atomic_store(&c->comm->is_in_bootstrap, c->status == ORIEL_OK);
@@ -59,11 +68,11 @@ static uint64_t connect_left(const struct connect_call *c)
 	return now < c->deadline ? c->deadline - now : 1;
 }
 
-/* Tell @peer how this rank has fared, also when badly: it is waiting for that. */
-static void connect_say(struct connect_call *c, unsigned peer, const struct ori_rdma_end *end)
+/* Sends @peer the status of this rank, a failure too: the peer waits for it. */
+static void connect_send(struct connect_call *c, unsigned peer, const struct ori_rdma_qps *qps)
 {
 	const struct oriel_bootstrap *b = &c->comm->bootstrap;
-	struct connect_word word = {ORI_COMM_WIRE, c->status, *end};
+	struct connect_word word = {ORI_COMM_WIRE, c->status, *qps};
 	enum oriel_status status;
 
 	connect_enter(c);
@@ -83,11 +92,11 @@ static enum oriel_status connect_check(const struct connect_word *word, unsigned
 	if (word->status > 0 || word->status < ORIEL_ERR_ACCESS)
 		return ori_fail(ORIEL_ERR_PROTOCOL, "it reports status %d, which is no failure",
 				(int)word->status);
-	return ori_fail((enum oriel_status)word->status, "rank %u has failed: %s", peer,
+	return ori_fail((enum oriel_status)word->status, "rank %u failed: %s", peer,
 			oriel_status_text((enum oriel_status)word->status));
 }
 
-static void connect_hear(struct connect_call *c, unsigned peer, struct ori_rdma_end *end)
+static void connect_receive(struct connect_call *c, unsigned peer, struct ori_rdma_qps *qps)
 {
 	const struct oriel_bootstrap *b = &c->comm->bootstrap;
 	struct connect_word word;
@@ -99,51 +108,54 @@ static void connect_hear(struct connect_call *c, unsigned peer, struct ori_rdma_
 	if (status == ORIEL_OK)
 		status = connect_check(&word, peer);
 	if (status == ORIEL_OK)
-		*end = word.end;
+		*qps = word.qps;
 	else
 		connect_fail(c, peer, status);
 }
 
 static void connect_open(struct connect_call *c, unsigned peer)
 {
-	struct ori_rdma_end end = {0};
+	struct ori_rdma_qps qps = {0};
 	enum oriel_status status;
 
 	if (c->status == ORIEL_OK) {
-		status = ori_rdma_link_open(c->comm->links[peer], &end);
+		status = ori_rdma_link_open(c->comm->links[peer], &qps);
 		if (status != ORIEL_OK)
 			connect_fail(c, peer, status);
 	}
-	connect_say(c, peer, &end);
+	connect_send(c, peer, &qps);
 }
 
 static void connect_join(struct connect_call *c, unsigned peer)
 {
-	struct ori_rdma_end end;
+	struct ori_rdma_qps qps;
 	enum oriel_status status;
 
-	connect_hear(c, peer, &end);
+	connect_receive(c, peer, &qps);
 	if (c->status != ORIEL_OK)
 		return;
-	status =
-		ori_rdma_link_connect(c->comm->links[peer], ori_links_adapter(c->comm, peer), &end);
+	status = ori_rdma_link_connect(c->comm->links[peer], ori_links_peer_hca(c->comm, peer),
+				       &qps);
 	if (status != ORIEL_OK)
 		connect_fail(c, peer, status);
 }
 
 static void connect_greet(struct connect_call *c, unsigned peer)
 {
-	struct ori_rdma_end none = {0};
+	struct ori_rdma_qps none = {0};
 
-	connect_say(c, peer, &none);
+	connect_send(c, peer, &none);
 }
 
-/* What comes to a queue that is not connected is lost: not before the peer is ready. */
+/*
+ * A queue that is not connected drops requests, so that this rank posts only once the
+ * peer is ready.
+ */
 static void connect_begin(struct connect_call *c, unsigned peer)
 {
-	struct ori_rdma_end none;
+	struct ori_rdma_qps none;
 
-	connect_hear(c, peer, &none);
+	connect_receive(c, peer, &none);
 	if (c->status == ORIEL_OK)
 		ori_links_begin(c->comm, peer);
 	else
@@ -161,9 +173,9 @@ static void connect_each(struct connect_call *c,
 }
 
 /*
- * Everybody says all he has to say before he listens, so that lists in any
- * order do not wait for each other in a circle. Who has failed says and hears as
- * much as all: nothing is left in the bootstrap for a later communicator.
+ * Every rank sends all its messages before it receives, so that lists in any order do not
+ * wait for each other in a circle. A rank that failed sends and receives as many messages
+ * as the others: none is left in the bootstrap for a later communicator.
  */
 static enum oriel_status connect_all(struct connect_call *c)
 {
@@ -193,7 +205,10 @@ static enum oriel_status connect_check_peers(const struct oriel_comm *comm, cons
 
 enum oriel_status oriel_comm_connect(struct oriel_comm *comm, const unsigned *peers, unsigned count)
 {
-	/* Memory that exchanges of descriptors need; nothing here may fail alone. */
+	/*
+	 * Memory that exchanges of descriptors need; nothing in this function may fail on
+	 * one rank alone.
+	 */
 	struct connect_call c = {.comm = comm};
 	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
 	unsigned i;

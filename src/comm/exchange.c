@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bytes of all ranks to all: through the control segments where everybody is
- * mapped, through the bootstrap otherwise; and what ranks conclude from them.
+ * Gathers bytes of all ranks, through the control segments where all ranks are mapped,
+ * through the bootstrap otherwise; and judges the verdicts that ranks gathered. All
+ * collectives of this library call it.
  */
 #include <ctype.h>
 #include <stdlib.h>
@@ -45,7 +46,7 @@ static struct ori_control *exchange_control(struct oriel_comm *comm, unsigned pe
 	return comm->peers[peer].address;
 }
 
-/* Wait until @peer has published @round. */
+/* Waits until @peer has published @round. */
 static enum oriel_status exchange_wait(struct oriel_comm *comm, enum ori_call call, unsigned peer,
 				       uint64_t round, uint64_t deadline)
 {
@@ -66,10 +67,10 @@ static enum oriel_status exchange_wait(struct oriel_comm *comm, enum ori_call ca
 		if (!start)
 			start = now;
 		if (now >= deadline) {
-			/* The late one must not go on alone when it comes. */
+			/* The late rank must not go on alone when it arrives. */
 			ori_comm_break_all(comm, ORIEL_ERR_TIMEOUT, ORIEL_DEV_EXCHANGE, peer);
 			return ori_fail(ORIEL_ERR_TIMEOUT,
-					"rank %u of %u did not come to %s within %g s", peer,
+					"rank %u of %u did not enter %s within %g s", peer,
 					comm->size, ori_call_name(call),
 					(double)comm->timeout_ns / 1e9);
 		}
@@ -121,7 +122,7 @@ static enum oriel_status exchange_round(struct oriel_comm *comm, enum ori_call c
 		status = exchange_wait(comm, call, peer, round, deadline);
 		if (status != ORIEL_OK)
 			return status;
-		/* All ranks see the same slots: nobody goes on alone. */
+		/* All ranks see the same slots: no rank goes on alone. */
 		if (found == ORIEL_OK)
 			found = exchange_check(comm, slot, theirs, peer);
 		if (found == ORIEL_OK && length)
@@ -137,7 +138,7 @@ static enum oriel_status exchange_mapped(struct oriel_comm *comm, enum ori_call 
 	enum oriel_status status;
 	size_t at, part;
 
-	/* Nothing to tell is a barrier, and needs its round too. */
+	/* A gather of no bytes is a barrier, and needs its round too. */
 	if (!length)
 		return exchange_round(comm, call, mine, all, 0, 0, deadline);
 	for (at = 0; at < length; at += part) {
@@ -149,7 +150,7 @@ static enum oriel_status exchange_mapped(struct oriel_comm *comm, enum ori_call 
 	return ORIEL_OK;
 }
 
-/* The rank by whose fault the bootstrap is broken, if that is another one. */
+/* The rank that broke the bootstrap, if that is another one. */
 static unsigned exchange_at_fault(const struct oriel_comm *comm)
 {
 	const struct oriel_bootstrap *b = &comm->bootstrap;
@@ -158,7 +159,7 @@ static unsigned exchange_at_fault(const struct oriel_comm *comm)
 	return rank < comm->size && rank != comm->rank ? rank : ORIEL_DEV_NO_RANK;
 }
 
-/* Is there a peer who could tell this rank what has failed, or whose end the watcher sees? */
+/* Is there a peer that could report the failure to this rank, or whose exit the watcher sees? */
 static bool exchange_has_witness(const struct oriel_comm *comm)
 {
 	unsigned peer;
@@ -170,10 +171,10 @@ static bool exchange_has_witness(const struct oriel_comm *comm)
 }
 
 /*
- * The bootstrap failed with @status. The watcher, who tells the others, gets the time
- * to find the rank that has left too, where it could. Where it has none, as on a machine
- * that is busy, what the bootstrap knows has to do: who is told of the failure later, here
- * or elsewhere, hears of that rank all the same.
+ * The bootstrap failed with @status. The watcher, which reports to the peers, gets the
+ * time to find the exited rank, too. On a busy machine it may not find it in time: then the
+ * rank that the bootstrap names is taken, so that ranks that learn of the failure later get
+ * that name all the same.
  */
 static enum oriel_status exchange_failed(struct oriel_comm *comm, enum ori_call call,
 					 enum oriel_status status)
@@ -190,7 +191,10 @@ static enum oriel_status exchange_failed(struct oriel_comm *comm, enum ori_call 
 	if (!ori_comm_is_well(comm))
 		return ori_comm_check(comm);
 	ori_comm_break(comm, status, is_lost ? ORIEL_DEV_LOST : ORIEL_DEV_EXCHANGE, rank);
-	/* The bootstrap does not know what its bytes were for. */
+	/*
+	 * The bootstrap does not know the purpose of its bytes, so that the text names
+	 * the call.
+	 */
 	return ori_fail(status, "%s: %s", ori_call_name(call),
 			oriel_last_status() == status ? oriel_last_error()
 						      : oriel_status_text(status));
@@ -230,7 +234,7 @@ void ori_comm_meet(struct oriel_comm *comm, enum ori_call call, uint32_t object)
 	if (!ori_comm_is_well(comm))
 		return;
 	status = ori_comm_gather(comm, call, &object, comm->records, sizeof(object));
-	/* A program error, of which the caller gets no status. */
+	/* A program error, for which the caller gets no status. */
 	if (status == ORIEL_ERR_MISMATCH)
 		ori_misuse("%s", oriel_last_error());
 	for (peer = 0; status == ORIEL_OK && peer < comm->size; peer++)
@@ -248,7 +252,7 @@ void ori_verdict_fill(struct ori_verdict *verdict, enum ori_call call, enum orie
 {
 	const char *text = "";
 
-	/* A status that no failing call of this thread left is the caller's own. */
+	/* A status that no failing call of this thread set is the caller's own. */
 	if (status != ORIEL_OK)
 		text = oriel_last_status() == status ? oriel_last_error()
 						     : oriel_status_text(status);
@@ -259,15 +263,18 @@ void ori_verdict_fill(struct ori_verdict *verdict, enum ori_call call, enum orie
 	strncpy(verdict->text, text, sizeof(verdict->text) - 1);
 }
 
-/* Does @status come of what another rank did or did not do? */
+/* Does @status follow from an act or a failure of another rank? */
 static bool verdict_is_consequence(int32_t status)
 {
 	return status == ORIEL_ERR_TIMEOUT || status == ORIEL_ERR_PEER ||
 	       status == ORIEL_ERR_PROTOCOL;
 }
 
-/* The failure of @owner, which is a peer's word: a number and characters of any kind. */
-static enum oriel_status verdict_tell(const struct ori_verdict *v, unsigned owner, unsigned rank)
+/*
+ * Fails with the status and text of @owner, which come from a peer: any number, and
+ * characters of any kind.
+ */
+static enum oriel_status verdict_fail(const struct ori_verdict *v, unsigned owner, unsigned rank)
 {
 	char text[ORI_VERDICT_TEXT];
 	size_t i;
@@ -309,7 +316,7 @@ enum oriel_status ori_verdict_judge(const void *verdicts, size_t stride, unsigne
 			owner = peer;
 		}
 	}
-	return worst ? verdict_tell(worst, owner, rank) : ORIEL_OK;
+	return worst ? verdict_fail(worst, owner, rank) : ORIEL_OK;
 }
 
 enum oriel_status ori_comm_agree(struct oriel_comm *comm, enum ori_call call,

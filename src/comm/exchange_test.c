@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* How ranks judge the verdicts of all, and a bootstrap that fails. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,7 +39,7 @@ static void test_success_of_all_is_success(void **state)
 	assert_int_equal(judge(verdicts, 1), ORIEL_OK);
 }
 
-static void test_the_lowest_failure_is_everybodys(void **state)
+static void test_all_ranks_get_the_failure_of_the_lowest_rank(void **state)
 {
 	struct ori_verdict verdicts[RANKS];
 
@@ -55,7 +56,7 @@ static void test_the_lowest_failure_is_everybodys(void **state)
 	assert_int_equal(judge(verdicts, 2), ORIEL_ERR_RANGE);
 }
 
-static void test_a_cause_goes_before_its_consequences(void **state)
+static void test_a_cause_wins_over_its_consequences(void **state)
 {
 	struct ori_verdict verdicts[RANKS];
 
@@ -80,7 +81,7 @@ static void test_a_status_without_a_text_gets_the_general_one(void **state)
 	assert_string_equal(verdicts[1].text, oriel_status_text(ORIEL_ERR_SYSTEM));
 }
 
-static void test_ranks_in_different_calls_are_told_apart(void **state)
+static void test_ranks_in_different_calls_are_named(void **state)
 {
 	struct ori_verdict verdicts[RANKS];
 
@@ -92,7 +93,7 @@ static void test_ranks_in_different_calls_are_told_apart(void **state)
 			    "rank 0 calls oriel_window_create, rank 2 calls oriel_region_share");
 }
 
-static void test_another_wire_version_is_refused(void **state)
+static void test_another_wire_version_is_rejected(void **state)
 {
 	struct ori_verdict verdicts[RANKS];
 
@@ -115,7 +116,7 @@ static void test_a_text_without_end_is_cut(void **state)
 			 strlen("rank 0: ") + sizeof(verdicts[0].text) - 1);
 }
 
-/* A bootstrap whose collectives fail so. */
+/* A bootstrap whose collectives fail with these values. */
 struct words {
 	enum oriel_status status;
 	unsigned at_fault;
@@ -137,7 +138,7 @@ static unsigned words_at_fault(void *context)
 	return w->at_fault;
 }
 
-/* What rank 1 says of it, in the call that failed and after it. */
+/* Checks the errors and the health of rank 1, in the call that failed and after it. */
 static void bootstrap_fails(struct words words, int rank, const char *later)
 {
 	static const struct oriel_bootstrap_ops ops = {.size = sizeof(ops),
@@ -170,21 +171,21 @@ static void bootstrap_fails(struct words words, int rank, const char *later)
 	free(control);
 }
 
-/* The watcher, who has none to look at, knows nothing. */
-static void test_the_rank_that_has_left_is_named_ever_after(void **state)
+/* The watcher has no peer to poll, so that only the bootstrap can name the rank. */
+static void test_the_rank_that_exited_is_named_in_every_later_failure(void **state)
 {
 	const char *some = "exchange with the ranks failed: Another rank has left or died.";
 
 	(void)state;
 	bootstrap_fails((struct words){ORIEL_ERR_PEER, 2, "the cable of the third is cut"}, 2,
-			"rank 2 has gone without the others");
+			"rank 2 exited without the others");
 	bootstrap_fails((struct words){ORIEL_ERR_TIMEOUT, 2, "the third is late"}, 2,
 			"exchange with rank 2 (none) failed: A deadline passed.");
 	bootstrap_fails((struct words){ORIEL_ERR_PEER, ORIEL_NO_RANK, "rank 2 of 3 left"}, -1,
 			some);
 	bootstrap_fails((struct words){ORIEL_ERR_PEER, UNASKED, "rank 2 of 3 left"}, -1, some);
-	/* There is none, and this one knows better. */
-	bootstrap_fails((struct words){ORIEL_ERR_PEER, RANKS, "somebody left"}, -1, some);
+	/* There is no such rank, and rank 1 itself is not at fault. */
+	bootstrap_fails((struct words){ORIEL_ERR_PEER, RANKS, "some rank left"}, -1, some);
 	bootstrap_fails((struct words){ORIEL_ERR_PEER, 1, "the second left"}, -1, some);
 }
 
@@ -192,13 +193,13 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_success_of_all_is_success),
-		cmocka_unit_test(test_the_lowest_failure_is_everybodys),
-		cmocka_unit_test(test_a_cause_goes_before_its_consequences),
+		cmocka_unit_test(test_all_ranks_get_the_failure_of_the_lowest_rank),
+		cmocka_unit_test(test_a_cause_wins_over_its_consequences),
 		cmocka_unit_test(test_a_status_without_a_text_gets_the_general_one),
-		cmocka_unit_test(test_ranks_in_different_calls_are_told_apart),
-		cmocka_unit_test(test_another_wire_version_is_refused),
+		cmocka_unit_test(test_ranks_in_different_calls_are_named),
+		cmocka_unit_test(test_another_wire_version_is_rejected),
 		cmocka_unit_test(test_a_text_without_end_is_cut),
-		cmocka_unit_test(test_the_rank_that_has_left_is_named_ever_after),
+		cmocka_unit_test(test_the_rank_that_exited_is_named_in_every_later_failure),
 	};
 
 	return cmocka_run_group_tests_name("exchange", tests, NULL, NULL);

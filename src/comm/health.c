@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What broke a communicator: kept, told, and passed on to the peers. */
+/*
+ * The health of a communicator: the first failure, recorded for this rank, passed on to
+ * its domain, and read for users. heartbeat.c reports it to rdma peers.
+ */
 #include <inttypes.h>
 #include <sched.h>
 #include <stddef.h>
@@ -14,7 +17,7 @@
 #include "comm/comm.h"
 #include "rdma/rdma.h"
 
-#define HEALTH_WRITE_NS 1000000000u /* writing a record takes so long only for the dead */
+#define HEALTH_WRITE_NS 1000000000u /* only a dead thread takes so long to write a record */
 #define HEALTH_WRITER_AT 8          /* bit of the state where the rank that writes is, plus 1 */
 #define HEALTH_STATE ((1u << HEALTH_WRITER_AT) - 1)
 
@@ -78,7 +81,7 @@ static enum oriel_path health_path(const struct oriel_comm *comm, unsigned from,
 	return path;
 }
 
-/* Why a queue of an adapter is dead; "" if it is not. */
+/* Why a queue of a NIC is dead; "" if it is not. */
 static const char *health_reason(uint64_t err)
 {
 	switch (oriel_queue_err_state(err)) {
@@ -105,7 +108,7 @@ static void health_read_queue(const struct oriel_dev_fault *fault, struct oriel_
 	health->request = oriel_queue_err_index(fault->seen);
 }
 
-/* The rank that found it did it: no peer is to blame. */
+/* The rank that found it caused it: no peer is to blame. */
 static void health_read_own_access(const struct oriel_comm *comm,
 				   const struct oriel_dev_fault *fault, struct oriel_health *health)
 {
@@ -116,7 +119,10 @@ static void health_read_own_access(const struct oriel_comm *comm,
 	health->length = fault->age_ns;
 }
 
-/* The peer that is writing, if @state says; threads of this rank do not leave without it. */
+/*
+ * The peer that is writing, if @state says; threads of this rank finish their records
+ * before it exits.
+ */
 static unsigned health_writer(const struct oriel_comm *comm, uint32_t state)
 {
 	unsigned writer = (state >> HEALTH_WRITER_AT) - 1;
@@ -124,7 +130,7 @@ static unsigned health_writer(const struct oriel_comm *comm, uint32_t state)
 	return writer < comm->size && writer != comm->rank ? writer : ORIEL_DEV_NO_RANK;
 }
 
-/* Whoever wrote @health is dead: what he knew is lost, but not that something broke. */
+/* The writer of @health is dead: its record is lost, but not that something broke. */
 static void health_finish(struct oriel_dev_fault *health, unsigned writer)
 {
 	const struct oriel_dev_fault record = {.status = ORIEL_ERR_PEER,
@@ -135,11 +141,11 @@ static void health_finish(struct oriel_dev_fault *health, unsigned writer)
 }
 
 /*
- * Is there a record? Of one that another thread is writing, maybe a peer's, the end
- * is awaited: who has just failed, and found that somebody else was first, must not
- * hear that all is well.
+ * Is there a record? If another thread, maybe a peer's, is writing one, this waits for
+ * its end: a thread that failed, and found that another one was first, must not read that
+ * all is well.
  */
-static bool health_is_told(const struct oriel_comm *comm)
+static bool health_has_record(const struct oriel_comm *comm)
 {
 	struct oriel_dev_fault *health = &comm->control->health;
 	uint64_t deadline = 0;
@@ -159,8 +165,8 @@ static bool health_is_told(const struct oriel_comm *comm)
 }
 
 /*
- * The control segment is written by peers, so nothing in it is trusted beyond
- * its type: numbers out of range become "unknown", not a crash.
+ * The control segment is written by peers, so that nothing in it is trusted beyond its
+ * type: numbers out of range become "unknown", not a crash.
  */
 void ori_health_read(const struct oriel_comm *comm, struct oriel_health *health)
 {
@@ -171,7 +177,7 @@ void ori_health_read(const struct oriel_comm *comm, struct oriel_health *health)
 	health->rank = -1;
 	health->finder = comm->rank;
 	health->reason = "";
-	if (!health_is_told(comm))
+	if (!health_has_record(comm))
 		return;
 	health->status = fault->status < 0 ? (enum oriel_status)fault->status : ORIEL_ERR_PROTOCOL;
 	health->what = ori_what_name(fault->what);
@@ -179,7 +185,7 @@ void ori_health_read(const struct oriel_comm *comm, struct oriel_health *health)
 		health->finder = fault->finder - 1;
 	if (fault->peer < comm->size) {
 		health->rank = (int)fault->peer;
-		/* Who tells of himself is seen from here. */
+		/* For a rank that reports itself, the path is the one from this rank. */
 		health->path =
 			health_path(comm,
 				    health->finder == fault->peer ? comm->rank : health->finder,
@@ -209,7 +215,7 @@ enum oriel_status oriel_comm_health(const struct oriel_comm *comm, struct oriel_
 	return status;
 }
 
-/* What the adapter said: "remote access error (syndrome ...), WQE 17 of queue 0x41". */
+/* The error of the NIC: "remote access error (syndrome ...), WQE 17 of queue 0x41". */
 static void health_queue_text(const struct oriel_health *h, char *buffer, size_t length)
 {
 	char codes[48] = "";
@@ -246,8 +252,8 @@ static size_t health_own_access_text(const struct oriel_health *h, const char *q
 				h->rank, h->what, memory, queue);
 }
 
-/* Of what is not about a window. */
-static size_t health_comm_text(const struct oriel_health *h, const char *who, char *buffer,
+/* The text of a failure that is not about a window. */
+static size_t health_comm_text(const struct oriel_health *h, const char *peer, char *buffer,
 			       size_t length)
 {
 	char queue[200];
@@ -256,50 +262,49 @@ static size_t health_comm_text(const struct oriel_health *h, const char *who, ch
 	if (health_is_own_access(h))
 		return health_own_access_text(h, queue, buffer, length);
 	if (strcmp(h->what, ori_what_name(ORIEL_DEV_ABORT)) == 0)
-		return (size_t)snprintf(buffer, length, "aborted by%s", who);
+		return (size_t)snprintf(buffer, length, "aborted by%s", peer);
 	if (strcmp(h->what, ori_what_name(ORIEL_DEV_LOST)) == 0 && h->rank < 0)
 		return (size_t)snprintf(buffer, length,
-					"a rank has gone while it told what had failed");
+					"a rank exited while it reported a failure");
 	if (strcmp(h->what, ori_what_name(ORIEL_DEV_LOST)) == 0 && !h->queue)
-		return (size_t)snprintf(buffer, length, "rank %d has gone without the others",
+		return (size_t)snprintf(buffer, length, "rank %d exited without the others",
 					h->rank);
 	if (strcmp(h->what, ori_what_name(ORIEL_DEV_LOST)) == 0)
-		return (size_t)snprintf(buffer, length, "rank %d has gone without the others: %s",
+		return (size_t)snprintf(buffer, length, "rank %d exited without the others: %s",
 					h->rank, queue);
 	return (size_t)snprintf(buffer, length, "%s %s%s failed: %s", h->what,
-				h->queue ? "to" : "with", h->rank < 0 ? " the ranks" : who, queue);
+				h->queue ? "to" : "with", h->rank < 0 ? " the ranks" : peer, queue);
 }
 
-static size_t health_window_text(const struct oriel_health *h, const char *who, char *buffer,
+static size_t health_window_text(const struct oriel_health *h, const char *peer, char *buffer,
 				 size_t length)
 {
-	/* Of a barrier: oriel_dev_blame_arrival(). */
+	/* A barrier reports it: oriel_dev_blame_arrival(). */
 	if (h->status == ORIEL_ERR_STATE)
 		return (size_t)snprintf(
 			buffer, length,
-			"%s%s: window %u, slot %u: this rank arrived again before it had waited "
-			"for "
-			"its last arrival, which a limit had ended: continue such a call with a "
+			"%s%s: window %u, slot %u: this rank arrived again before it waited "
+			"for its last arrival, which a limit ended: continue such a call with a "
 			"limit of its own, or with the call that only waits",
-			h->what, who, h->object, h->id);
-	return (size_t)
-		snprintf(buffer, length,
-			 "%s waited %.1f s in vain for%s: window %u, id %u, expected %" PRIu64
-			 ", seen %" PRIu64,
-			 h->what, (double)h->age_ns / 1e9, h->rank < 0 ? " all ranks" : who,
-			 h->object, h->id, h->expected, h->seen);
+			h->what, peer, h->object, h->id);
+	return (size_t)snprintf(
+		buffer, length,
+		"%s timed out after %.1f s, waiting for%s: window %u, id %u, expected %" PRIu64
+		", seen %" PRIu64,
+		h->what, (double)h->age_ns / 1e9, h->rank < 0 ? " all ranks" : peer, h->object,
+		h->id, h->expected, h->seen);
 }
 
 size_t oriel_health_text(const struct oriel_health *h, char *buffer, size_t length)
 {
-	char who[48] = "";
+	char peer[48] = "";
 
 	if (h->status == ORIEL_OK)
 		return (size_t)snprintf(buffer, length, "all is well");
 	if (h->rank >= 0)
-		snprintf(who, sizeof(who), " rank %d (%s)", h->rank, oriel_path_name(h->path));
-	return h->object ? health_window_text(h, who, buffer, length)
-			 : health_comm_text(h, who, buffer, length);
+		snprintf(peer, sizeof(peer), " rank %d (%s)", h->rank, oriel_path_name(h->path));
+	return h->object ? health_window_text(h, peer, buffer, length)
+			 : health_comm_text(h, peer, buffer, length);
 }
 
 /* Members of a failed queue; none where no queue failed. */
@@ -335,13 +340,13 @@ size_t oriel_health_json(const struct oriel_health *h, char *buffer, size_t leng
 
 bool ori_comm_is_well(const struct oriel_comm *comm)
 {
-	/* Before the control segment exists there is nothing to be broken. */
+	/* Before the control segment exists nothing can be broken. */
 	if (!comm->control)
 		return true;
-	return !health_is_told(comm);
+	return !health_has_record(comm);
 }
 
-/* Is it another rank's story, which its text alone does not say? */
+/* Did another rank find it, which the text alone does not say? */
 static bool health_is_others(const struct oriel_comm *comm, const struct oriel_health *h)
 {
 	return h->finder != comm->rank && h->finder != (unsigned)h->rank &&
@@ -383,14 +388,14 @@ void ori_comm_break(struct oriel_comm *comm, enum oriel_status status, enum orie
 
 void ori_comm_break_for(struct oriel_comm *comm, const struct oriel_dev_fault *record)
 {
-	/* Before the control segment exists a failed create is all there is. */
+	/* Before the control segment exists only create() can fail, which returns its status. */
 	if (comm->control)
 		oriel_dev_leave(&comm->control->health, record);
 }
 
 /*
- * oriel_dev_leave() at any rank. It knows from the first word on who is telling it,
- * should that one die over it.
+ * oriel_dev_leave() at any rank. The first word names the writer, in case it dies while
+ * it writes.
  */
 static void health_leave(struct oriel_dev_fault *health, const struct oriel_dev_fault *record,
 			 unsigned writer)
@@ -401,7 +406,7 @@ static void health_leave(struct oriel_dev_fault *health, const struct oriel_dev_
 	if (!oriel_dev_swap_acq_rel32_gpu(&health->state, ORIEL_DEV_FAULT_EMPTY, writing))
 		return;
 	memcpy((char *)health + body, (const char *)record + body, sizeof(*record) - body);
-	/* Acquired by whoever finds the place FULL. */
+	/* Acquired by a reader that finds the record FULL. */
 	oriel_dev_store_release32(&health->state, ORIEL_DEV_FAULT_FULL);
 }
 
@@ -414,7 +419,7 @@ static void health_spread(struct oriel_comm *comm, const struct oriel_dev_fault 
 
 		if (!control)
 			continue;
-		/* What kernels there have found came first. */
+		/* A failure that kernels of that rank found came first. */
 		ori_comm_gpu_collect(control);
 		health_leave(&control->health, record, comm->rank);
 	}
@@ -455,6 +460,6 @@ void oriel_comm_abort(struct oriel_comm *comm, const char *why)
 	ori_log(ORIEL_LOG_WARN, "rank %u aborts the communicator: %s", comm->rank,
 		why ? why : "no reason given");
 	ori_comm_break_all(comm, ORIEL_ERR_ABORTED, ORIEL_DEV_ABORT, comm->rank);
-	/* Who aborts may exit at once. */
-	ori_heartbeat_settle(comm);
+	/* The caller may exit at once, so that the peers must have the report by now. */
+	ori_heartbeat_await_reports(comm);
 }

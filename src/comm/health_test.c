@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The record of a first failure: who writes it, how it is read, and its texts. */
 #define _GNU_SOURCE 1
 #include <setjmp.h>
 #include <stdarg.h>
@@ -76,12 +77,12 @@ static void test_the_first_cause_stays(void **state)
 	assert_int_equal(health.rank, 2);
 	assert_int_equal(health.path, ORIEL_PATH_MAPPED);
 	assert_int_equal(ori_comm_check(comm), ORIEL_ERR_PEER);
-	assert_string_equal(oriel_last_error(), "rank 2 has gone without the others");
+	assert_string_equal(oriel_last_error(), "rank 2 exited without the others");
 	free_comm(comm);
 }
 
-/* Rank 2 has told of itself: the path is the one from here. */
-static void test_who_aborts_is_seen_from_here(void **state)
+/* Rank 2 reports itself: the path is the one from this rank. */
+static void test_the_path_to_an_aborting_rank_is_the_one_from_this_rank(void **state)
 {
 	struct oriel_comm *comm = make_comm();
 	const struct oriel_dev_fault record = {.status = ORIEL_ERR_ABORTED,
@@ -96,7 +97,10 @@ static void test_who_aborts_is_seen_from_here(void **state)
 	free_comm(comm);
 }
 
-/* What a kernel of rank 2 found lies there until its watcher looks; rank 0 aborts before. */
+/*
+ * A failure that a kernel of rank 2 found stays there until its watcher polls; rank 0
+ * aborts before.
+ */
 static void test_what_kernels_found_comes_before_a_later_abort(void **state)
 {
 	struct oriel_comm *comm = make_comm();
@@ -132,7 +136,7 @@ static void *write_slowly(void *argument)
 	return NULL;
 }
 
-/* Kernels of this rank have failed, too, but another was first and is not done. */
+/* Kernels of this rank have failed, too, but another rank was first and is not done. */
 static void test_a_record_that_is_being_written_is_awaited(void **state)
 {
 	struct oriel_comm *comm = make_comm();
@@ -149,7 +153,7 @@ static void test_a_record_that_is_being_written_is_awaited(void **state)
 	free_comm(comm);
 }
 
-static void test_who_dies_while_he_tells_is_not_awaited_for_ever(void **state)
+static void test_a_writer_that_dies_is_not_awaited_for_ever(void **state)
 {
 	struct oriel_comm *comm = make_comm();
 	struct oriel_health health;
@@ -158,15 +162,15 @@ static void test_who_dies_while_he_tells_is_not_awaited_for_ever(void **state)
 	comm->control->health.state = ORIEL_DEV_FAULT_WRITING;
 	comm->control->health.seen = 5;
 	assert_int_equal(ori_comm_check(comm), ORIEL_ERR_PEER);
-	assert_string_equal(oriel_last_error(), "a rank has gone while it told what had failed");
+	assert_string_equal(oriel_last_error(), "a rank exited while it reported a failure");
 	oriel_comm_health(comm, &health);
 	assert_int_equal(health.rank, -1);
 	free_comm(comm);
 }
 
-/* Rank 2 tells rank 0, which it can do to the second word; what is behind is not its to write. */
-static void tell_and_die(struct oriel_comm *comm, struct ori_mapping *peers, char *behind,
-			 size_t length)
+/* Rank 2 writes its report to rank 0 up to the second word; the memory behind is read-only. */
+static void report_and_exit(struct oriel_comm *comm, struct ori_mapping *peers, char *behind,
+			    size_t length)
 {
 	static const struct rlimit no_core;
 
@@ -179,7 +183,7 @@ static void tell_and_die(struct oriel_comm *comm, struct ori_mapping *peers, cha
 	_exit(0);
 }
 
-static void test_who_dies_while_he_tells_a_peer_is_named(void **state)
+static void test_a_rank_that_dies_while_it_reports_to_a_peer_is_named(void **state)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	size_t length = page + (sizeof(struct ori_control) + page - 1) / page * page;
@@ -198,13 +202,13 @@ static void test_who_dies_while_he_tells_a_peer_is_named(void **state)
 	child = fork();
 	assert_true(child >= 0);
 	if (child == 0)
-		tell_and_die(comm, peers, memory + page, length - page);
+		report_and_exit(comm, peers, memory + page, length - page);
 	assert_int_equal(waitpid(child, &how, 0), child);
 	assert_true(WIFSIGNALED(how) && WTERMSIG(how) == SIGSEGV);
 
 	comm->control = (void *)peers[0].address;
 	assert_int_equal(ori_comm_check(comm), ORIEL_ERR_PEER);
-	assert_string_equal(oriel_last_error(), "rank 2 has gone without the others");
+	assert_string_equal(oriel_last_error(), "rank 2 exited without the others");
 	oriel_comm_health(comm, &health);
 	assert_int_equal(health.rank, 2);
 	munmap(memory, length);
@@ -212,8 +216,11 @@ static void test_who_dies_while_he_tells_a_peer_is_named(void **state)
 	free_comm(comm);
 }
 
-/* No rank of this communicator; and this one, whose threads do not go without it. */
-static void test_a_wrong_name_of_the_dead_is_none(void **state)
+/*
+ * A writer that is no rank of this communicator; and this rank, whose threads finish
+ * their records.
+ */
+static void test_a_wrong_writer_names_no_rank(void **state)
 {
 	static const uint32_t names[] = {5, 1};
 	size_t i;
@@ -225,12 +232,12 @@ static void test_a_wrong_name_of_the_dead_is_none(void **state)
 		comm->control->health.state = ORIEL_DEV_FAULT_WRITING | names[i] << 8;
 		assert_int_equal(ori_comm_check(comm), ORIEL_ERR_PEER);
 		assert_string_equal(oriel_last_error(),
-				    "a rank has gone while it told what had failed");
+				    "a rank exited while it reported a failure");
 		free_comm(comm);
 	}
 }
 
-static void test_a_timeout_says_who_waited_for_what(void **state)
+static void test_a_timeout_names_the_waiter_and_the_awaited(void **state)
 {
 	struct oriel_comm *comm = make_comm();
 	struct oriel_dev_fault record = {.status = ORIEL_ERR_TIMEOUT,
@@ -248,8 +255,9 @@ static void test_a_timeout_says_who_waited_for_what(void **state)
 	oriel_dev_leave(&comm->control->health, &record);
 	oriel_comm_health(comm, &health);
 	oriel_health_text(&health, text, sizeof(text));
-	assert_string_equal(text, "wait_signal_from waited 30.0 s in vain for rank 3 (mapped): "
-				  "window 1, id 7, expected 5, seen 4");
+	assert_string_equal(text,
+			    "wait_signal_from timed out after 30.0 s, waiting for rank 3 (mapped): "
+			    "window 1, id 7, expected 5, seen 4");
 	oriel_health_json(&health, text, sizeof(text));
 	assert_string_equal(text,
 			    "{\"status\":\"ORIEL_ERR_TIMEOUT\",\"what\":\"wait_signal_from\","
@@ -258,7 +266,7 @@ static void test_a_timeout_says_who_waited_for_what(void **state)
 	free_comm(comm);
 }
 
-static struct oriel_dev_fault refused_put(void)
+static struct oriel_dev_fault rejected_put(void)
 {
 	struct oriel_dev_fault record = {.status = ORIEL_ERR_ACCESS,
 					 .what = ORIEL_DEV_PUT,
@@ -271,10 +279,10 @@ static struct oriel_dev_fault refused_put(void)
 	return record;
 }
 
-static void test_a_refused_request_says_which_and_why(void **state)
+static void test_a_failed_request_names_its_queue_and_cause(void **state)
 {
 	struct oriel_comm *comm = make_comm();
-	struct oriel_dev_fault record = refused_put();
+	struct oriel_dev_fault record = rejected_put();
 	struct oriel_health health;
 	char text[400];
 
@@ -296,7 +304,7 @@ static void test_a_refused_request_says_which_and_why(void **state)
 	free_comm(comm);
 }
 
-static void test_a_queue_without_a_verdict_of_its_adapter(void **state)
+static void test_a_queue_without_a_syndrome_names_its_status(void **state)
 {
 	static const struct {
 		uint32_t what;
@@ -313,7 +321,7 @@ static void test_a_queue_without_a_verdict_of_its_adapter(void **state)
 		{ORIEL_DEV_LOST, ORIEL_ERR_PEER,
 		 (uint64_t)ORIEL_QUEUE_ERROR_CQE << 56 | (uint64_t)0x15 << 48 |
 			 (uint64_t)0x81 << 40,
-		 "rank 3 has gone without the others: the peer does not answer (transport retries "
+		 "rank 3 exited without the others: the peer does not answer (transport retries "
 		 "used up) (syndrome 0x15, vendor 0x81), WQE 0 of queue 0x41"},
 	};
 	size_t i;
@@ -321,7 +329,7 @@ static void test_a_queue_without_a_verdict_of_its_adapter(void **state)
 	(void)state;
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct oriel_comm *comm = make_comm();
-		struct oriel_dev_fault record = refused_put();
+		struct oriel_dev_fault record = rejected_put();
 
 		record.what = cases[i].what;
 		record.status = cases[i].status;
@@ -333,11 +341,11 @@ static void test_a_queue_without_a_verdict_of_its_adapter(void **state)
 	}
 }
 
-/* Rank 1 is the one that says so: its peer 3 may be reached in another way than from here. */
-static void test_what_another_rank_found_is_told_as_its_own(void **state)
+/* Rank 1 found it: its path to peer 3 may differ from that of this rank. */
+static void test_a_failure_that_another_rank_found_names_it(void **state)
 {
 	struct oriel_comm *comm = make_comm(), *other = make_comm();
-	struct oriel_dev_fault record = refused_put();
+	struct oriel_dev_fault record = rejected_put();
 	struct oriel_health health;
 
 	(void)state;
@@ -380,7 +388,7 @@ static void test_nonsense_written_by_a_peer_is_no_crash(void **state)
 	free_comm(comm);
 }
 
-static void test_text_tells_the_length_it_needs(void **state)
+static void test_the_text_function_returns_the_length_it_needs(void **state)
 {
 	struct oriel_health health = {.status = ORIEL_OK, .what = "nothing", .rank = -1};
 	char text[4];
@@ -395,18 +403,18 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_new_communicator_is_well),
 		cmocka_unit_test(test_the_first_cause_stays),
-		cmocka_unit_test(test_who_aborts_is_seen_from_here),
+		cmocka_unit_test(test_the_path_to_an_aborting_rank_is_the_one_from_this_rank),
 		cmocka_unit_test(test_what_kernels_found_comes_before_a_later_abort),
 		cmocka_unit_test(test_a_record_that_is_being_written_is_awaited),
-		cmocka_unit_test(test_who_dies_while_he_tells_is_not_awaited_for_ever),
-		cmocka_unit_test(test_who_dies_while_he_tells_a_peer_is_named),
-		cmocka_unit_test(test_a_wrong_name_of_the_dead_is_none),
-		cmocka_unit_test(test_a_timeout_says_who_waited_for_what),
-		cmocka_unit_test(test_a_refused_request_says_which_and_why),
-		cmocka_unit_test(test_a_queue_without_a_verdict_of_its_adapter),
-		cmocka_unit_test(test_what_another_rank_found_is_told_as_its_own),
+		cmocka_unit_test(test_a_writer_that_dies_is_not_awaited_for_ever),
+		cmocka_unit_test(test_a_rank_that_dies_while_it_reports_to_a_peer_is_named),
+		cmocka_unit_test(test_a_wrong_writer_names_no_rank),
+		cmocka_unit_test(test_a_timeout_names_the_waiter_and_the_awaited),
+		cmocka_unit_test(test_a_failed_request_names_its_queue_and_cause),
+		cmocka_unit_test(test_a_queue_without_a_syndrome_names_its_status),
+		cmocka_unit_test(test_a_failure_that_another_rank_found_names_it),
 		cmocka_unit_test(test_nonsense_written_by_a_peer_is_no_crash),
-		cmocka_unit_test(test_text_tells_the_length_it_needs),
+		cmocka_unit_test(test_the_text_function_returns_the_length_it_needs),
 	};
 
 	return cmocka_run_group_tests_name("health", tests, NULL, NULL);

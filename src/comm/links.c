@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A link to each peer that memory does not reach. */
+/*
+ * The NICs of a communicator, and a link to each peer that is not mapped. comm.c opens
+ * them; the watcher polls them.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,15 +16,15 @@
 #include "comm/comm.h"
 #include "rdma/rdma.h"
 
-/* Where links to a rank lead. Goes over the wire as it is. */
+/* The addresses that links to a rank connect to. Goes over the wire as it is. */
 struct ori_links_rank {
-	struct ori_hca_qp_address adapters[ORIEL_DEV_RAILS]; /* without the number of any queue */
-	struct oriel_dev_keys box_rkeys; /* of the rows where peers say what broke them */
-	uint32_t kind;                   /* enum ori_adapters */
-	uint32_t is_late;                /* 1: see ori_rdma_is_unordered() */
+	struct ori_hca_qp_address hcas[ORIEL_DEV_RAILS]; /* without the number of any queue */
+	struct oriel_dev_keys table_rkeys; /* of the rows where peers report failures */
+	uint32_t kind;                     /* enum ori_adapters */
+	uint32_t is_unordered;             /* 1: see ori_rdma_is_unordered() */
 };
 
-/* What ranks tell each other of their adapters. Goes over the wire as it is. */
+/* The record in which ranks exchange the addresses of their NICs. Goes over the wire as it is. */
 struct links_record {
 	struct ori_verdict verdict;
 	struct ori_links_rank rank;
@@ -57,13 +60,13 @@ static bool links_are_remote(const struct oriel_comm *comm)
 	return false;
 }
 
-/* Both ends come to the same one, and links to ranks that follow each other go round. */
+/* Both ends compute the same rail, and links to successive ranks use the rails in turn. */
 unsigned ori_links_rail(const struct oriel_comm *comm, unsigned peer)
 {
 	return (comm->rank + peer) % comm->rails;
 }
 
-/* The text has been checked. */
+/* oriel_settings_check() has checked the text. */
 static enum ori_rdma_post links_post(void)
 {
 	const char *text = ori_setting_text(ORI_SETTING_POST);
@@ -74,15 +77,16 @@ static enum ori_rdma_post links_post(void)
 }
 
 /*
- * Beside a rank an adapter in software polls, and a proxy while kernels ask it. One that
- * only the CPU asks sleeps while ranks wait, who do its work: they keep their cores.
+ * A software HCA polls beside its rank, and so does a proxy that serves kernels. A proxy
+ * that serves only the CPU sleeps while ranks wait and do its work: they keep their
+ * cores.
  */
 static unsigned links_pollers(const struct oriel_comm *comm, enum ori_adapters kind)
 {
 	return kind == ORI_ADAPTERS_SOFT || comm->gpu ? 2 : 1;
 }
 
-/* Local: the adapters, the pulse, and a link without queues for each rdma peer. */
+/* Local: the NICs, the heartbeat, and a link without queues for each rdma peer. */
 static enum oriel_status links_create(struct oriel_comm *comm, struct ori_choice *choice)
 {
 	struct ori_rdma_attr attr = {0};
@@ -112,13 +116,13 @@ static enum oriel_status links_create(struct oriel_comm *comm, struct ori_choice
 	if (status != ORIEL_OK)
 		return status;
 	ori_log(ORIEL_LOG_INFO, "rank %u: RDMA by %u rails, each %s; %s", comm->rank, comm->rails,
-		choice->kind == ORI_ADAPTERS_SOFT ? "an adapter in software, for development"
-						  : "an adapter of libibverbs",
-		ori_rdma_is_proxied(comm->rdma) ? "a proxy posts" : "who asks posts");
+		choice->kind == ORI_ADAPTERS_SOFT ? "a software HCA, for development"
+						  : "a NIC of libibverbs",
+		ori_rdma_is_proxied(comm->rdma) ? "a proxy posts" : "callers post");
 	if (ori_rdma_is_unordered(comm->rdma))
 		ori_log(ORIEL_LOG_INFO,
-			"rank %u: what adapters write to %s is not seen in order; peers "
-			"read it back before they tell of it",
+			"rank %u: DMA writes to %s are not visible in order; peers read "
+			"them back before they signal",
 			comm->rank, comm->gpu ? "its GPU" : "its memory");
 	status = ori_heartbeat_open(comm);
 	for (peer = 0; peer < comm->size && status == ORIEL_OK; peer++)
@@ -128,7 +132,10 @@ static enum oriel_status links_create(struct oriel_comm *comm, struct ori_choice
 	return status;
 }
 
-/* Collective: where the adapters are; @status is what this rank came to before. */
+/*
+ * Collective: exchanges the addresses of the NICs; @status is the result of this rank's
+ * step before.
+ */
 static enum oriel_status links_introduce(struct oriel_comm *comm, enum ori_adapters kind,
 					 enum oriel_status status)
 {
@@ -139,19 +146,19 @@ static enum oriel_status links_introduce(struct oriel_comm *comm, enum ori_adapt
 	ori_verdict_fill(&mine.verdict, ORI_CALL_COMM_CREATE, status);
 	if (status == ORIEL_OK && comm->rdma) {
 		for (rail = 0; rail < comm->rails; rail++)
-			ori_rdma_describe(comm->rdma, rail, &mine.rank.adapters[rail]);
-		mine.rank.box_rkeys = *ori_heartbeat_rkeys(comm);
-		mine.rank.is_late = ori_rdma_is_unordered(comm->rdma);
+			ori_rdma_describe(comm->rdma, rail, &mine.rank.hcas[rail]);
+		mine.rank.table_rkeys = *ori_heartbeat_rkeys(comm);
+		mine.rank.is_unordered = ori_rdma_is_unordered(comm->rdma);
 	}
 	status = ori_comm_gather(comm, ORI_CALL_COMM_CREATE, &mine, comm->records, sizeof(mine));
 	if (status == ORIEL_OK)
 		status = ori_verdict_judge(records, sizeof(*records), comm->size, comm->rank);
-	/* All come to the same answer. */
+	/* All ranks come to the same answer. */
 	if (status == ORIEL_OK)
 		status = ori_choices_agree(&records->rank.kind, sizeof(*records), comm->size);
 	for (peer = 0; peer < comm->size && status == ORIEL_OK && comm->ranks; peer++) {
 		comm->ranks[peer] = records[peer].rank;
-		if (comm->links[peer] && records[peer].rank.is_late)
+		if (comm->links[peer] && records[peer].rank.is_unordered)
 			ori_rdma_link_set_unordered(comm->links[peer]);
 	}
 	return status;
@@ -162,20 +169,20 @@ static bool links_is_missing(const struct oriel_comm *comm, unsigned peer)
 	return comm->links[peer] && !ori_rdma_link_is_ready(comm->links[peer]);
 }
 
-/* This rank's ends of the links that are not connected. */
-static enum oriel_status links_open_ends(struct oriel_comm *comm, struct ori_rdma_end *ends)
+/* Opens this rank's queues of the links that are not connected. */
+static enum oriel_status links_open_qps(struct oriel_comm *comm, struct ori_rdma_qps *qps)
 {
 	enum oriel_status status = ORIEL_OK;
 	unsigned peer;
 
 	for (peer = 0; peer < comm->size && status == ORIEL_OK; peer++)
 		if (links_is_missing(comm, peer))
-			status = ori_rdma_link_open(comm->links[peer], &ends[peer]);
+			status = ori_rdma_link_open(comm->links[peer], &qps[peer]);
 	return status;
 }
 
-/* Row @peer of @all is that rank's ends of its links to everybody. */
-static enum oriel_status links_connect_ends(struct oriel_comm *comm, const struct ori_rdma_end *all)
+/* Row @peer of @all has the queues of that rank's links to all ranks. */
+static enum oriel_status links_connect_qps(struct oriel_comm *comm, const struct ori_rdma_qps *all)
 {
 	enum oriel_status status = ORIEL_OK;
 	unsigned peer;
@@ -184,13 +191,13 @@ static enum oriel_status links_connect_ends(struct oriel_comm *comm, const struc
 		if (links_is_missing(comm, peer))
 			status =
 				ori_rdma_link_connect(comm->links[peer],
-						      ori_links_adapter(comm, peer),
+						      ori_links_peer_hca(comm, peer),
 						      &all[(size_t)peer * comm->size + comm->rank]);
 	return status;
 }
 
-static enum oriel_status links_exchange_ends(struct oriel_comm *comm, enum ori_call call,
-					     struct ori_rdma_end *mine, struct ori_rdma_end *all)
+static enum oriel_status links_exchange_qps(struct oriel_comm *comm, enum ori_call call,
+					    struct ori_rdma_qps *mine, struct ori_rdma_qps *all)
 {
 	size_t row = comm->size * sizeof(*mine);
 	enum oriel_status status = ORIEL_OK;
@@ -198,27 +205,27 @@ static enum oriel_status links_exchange_ends(struct oriel_comm *comm, enum ori_c
 	if (!mine || !all)
 		status = ori_fail(ORIEL_ERR_NOMEM, "no memory for links to %u ranks", comm->size);
 	else
-		status = links_open_ends(comm, mine);
+		status = links_open_qps(comm, mine);
 	status = ori_comm_agree(comm, call, status);
 	if (status == ORIEL_OK)
 		status = ori_comm_gather(comm, call, mine, all, row);
 	if (status == ORIEL_OK)
-		status = ori_comm_agree(comm, call, links_connect_ends(comm, all));
+		status = ori_comm_agree(comm, call, links_connect_qps(comm, all));
 	return status;
 }
 
 enum oriel_status ori_links_connect_all(struct oriel_comm *comm, enum ori_call call)
 {
-	struct ori_rdma_end *mine, *all;
+	struct ori_rdma_qps *mine, *all;
 	enum oriel_status status;
 	unsigned peer;
 
-	/* Both are the same on all ranks: a domain that is the job is so for each. */
+	/* Both are the same on all ranks: if the domain of one is the job, that of each is. */
 	if (comm->is_linked_whole || comm->domain_size == comm->size)
 		return ORIEL_OK;
 	mine = calloc(comm->size, sizeof(*mine));
 	all = calloc((size_t)comm->size * comm->size, sizeof(*all));
-	status = links_exchange_ends(comm, call, mine, all);
+	status = links_exchange_qps(comm, call, mine, all);
 	for (peer = 0; peer < comm->size; peer++) {
 		if (!links_is_missing(comm, peer))
 			continue;
@@ -251,7 +258,7 @@ enum oriel_status ori_links_open(struct oriel_comm *comm)
 void ori_links_begin(struct oriel_comm *comm, unsigned peer)
 {
 	ori_rdma_link_begin(comm->links[peer]);
-	ori_heartbeat_join(comm, peer, &comm->ranks[peer].box_rkeys);
+	ori_heartbeat_join(comm, peer, &comm->ranks[peer].table_rkeys);
 }
 
 bool ori_links_is_connected(const struct oriel_comm *comm, unsigned peer)
@@ -259,12 +266,15 @@ bool ori_links_is_connected(const struct oriel_comm *comm, unsigned peer)
 	return comm->of[peer].path != ORIEL_PATH_RDMA || ori_rdma_link_is_ready(comm->links[peer]);
 }
 
-const struct ori_hca_qp_address *ori_links_adapter(const struct oriel_comm *comm, unsigned peer)
+const struct ori_hca_qp_address *ori_links_peer_hca(const struct oriel_comm *comm, unsigned peer)
 {
-	return &comm->ranks[peer].adapters[ori_links_rail(comm, peer)];
+	return &comm->ranks[peer].hcas[ori_links_rail(comm, peer)];
 }
 
-/* Whose link @event is of, and what it means; ORIEL_DEV_NO_RANK if of none. */
+/*
+ * The peer of the link that @event is of, and its record; ORIEL_DEV_NO_RANK if there is
+ * no such link.
+ */
 static unsigned links_explain(const struct oriel_comm *comm, const struct ori_rdma_event *event,
 			      struct oriel_dev_fault *record)
 {
@@ -279,7 +289,7 @@ static unsigned links_explain(const struct oriel_comm *comm, const struct ori_rd
 	return ORIEL_DEV_NO_RANK;
 }
 
-static void links_hear(struct oriel_comm *comm)
+static void links_poll_events(struct oriel_comm *comm)
 {
 	struct oriel_dev_fault record;
 	struct ori_rdma_event event;
@@ -306,8 +316,8 @@ void ori_links_watch(struct oriel_comm *comm)
 		if (comm->links[peer] && ori_rdma_link_poll(comm->links[peer], &record) &&
 		    found.status == ORIEL_OK)
 			found = record;
-	/* What the adapter tells came before what was found, and says more than "flushed". */
-	links_hear(comm);
+	/* The event of the NIC came before the failed poll, and says more than "flushed". */
+	links_poll_events(comm);
 	if (found.status != ORIEL_OK)
 		ori_comm_break_for(comm, &found);
 }
@@ -331,7 +341,7 @@ const struct oriel_dev_link *ori_links_kernel(const struct oriel_comm *comm, uns
 	return comm->links[peer] ? ori_rdma_link_kernel(comm->links[peer]) : NULL;
 }
 
-/* A link that fails has let go of all memory by itself. */
+/* The NIC uses no memory for a link that failed, so that ORIEL_AGAIN alone counts. */
 static bool links_are_busy(const struct oriel_comm *comm)
 {
 	unsigned peer;

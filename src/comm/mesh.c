@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The unix sockets between processes of a domain, and the watcher, a thread that polls
+ * them, the links and the GPU. comm.c opens the mesh; share.c exchanges descriptors by
+ * it.
+ */
 #include "comm/mesh.h"
 
 #include <errno.h>
@@ -15,20 +20,20 @@
 #include "base/log.h"
 #include "base/thread.h"
 
-#define MESH_WATCH_MS 20 /* between two looks at the links */
-#define MESH_HURRY_MS 1  /* while somebody waits for what is under way */
+#define MESH_WATCH_MS 20 /* between two polls of the links */
+#define MESH_HURRY_MS 1  /* while a thread waits for requests in flight */
 
 enum mesh_word {
 	MESH_FILES = 'F',  /* descriptors come with it */
-	MESH_REFUSE = 'R', /* the peer has failed and gives none */
+	MESH_FAILED = 'R', /* the peer failed and gives none */
 	MESH_BYE = 'B',    /* the peer leaves in good order; a byte alone */
 };
 
-/* What a peer says in an exchange of descriptors. */
+/* The message of a peer in an exchange of descriptors. */
 struct mesh_message {
 	uint8_t word; /* enum mesh_word */
 	uint8_t reserved[3];
-	uint32_t exchange; /* which one, from 1: an earlier one is stale */
+	uint32_t exchange; /* its number, from 1: an earlier one is stale */
 };
 
 /* The first bytes on a connection, from the rank that connected. */
@@ -97,7 +102,7 @@ static enum oriel_status mesh_call(struct oriel_comm *comm, unsigned peer, const
 	return ORIEL_OK;
 }
 
-/* May process @pid have something to say to this rank? */
+/* Does this rank expect a connection from process @pid? */
 static bool mesh_awaits(const struct oriel_comm *comm, pid_t pid)
 {
 	unsigned peer;
@@ -110,32 +115,35 @@ static bool mesh_awaits(const struct oriel_comm *comm, pid_t pid)
 }
 
 /*
- * Take the next caller; whoever is not an awaited peer of this job is dropped, and not
- * listened to: it might say nothing for ever.
+ * Accepts the next connection. One that is not from an awaited peer of this job is closed
+ * unread: its process might send nothing for ever.
  */
 static enum oriel_status mesh_answer(struct oriel_comm *comm, unsigned *missing, uint64_t deadline)
 {
 	struct mesh_hello hello;
 	enum oriel_status status;
-	struct ucred who;
+	struct ucred cred;
 	unsigned none;
 	int fd;
 
-	status = ori_fdsock_accept(comm->mesh->listener, deadline, &fd, &who);
+	status = ori_fdsock_accept(comm->mesh->listener, deadline, &fd, &cred);
 	if (status != ORIEL_OK)
 		return status;
 	status = ORIEL_ERR_AUTH;
-	if (mesh_awaits(comm, who.pid))
+	if (mesh_awaits(comm, cred.pid))
 		status = ori_fdsock_recv(fd, &hello, sizeof(hello), NULL, 0, &none, deadline);
 	if (status != ORIEL_OK || hello.version != ORI_COMM_WIRE || hello.rank <= comm->rank ||
 	    hello.rank >= comm->size || !ori_comm_is_foreign(comm, hello.rank) ||
-	    (pid_t)comm->hosts[hello.rank].pid != who.pid || comm->mesh->fd[hello.rank] >= 0) {
+	    (pid_t)comm->hosts[hello.rank].pid != cred.pid || comm->mesh->fd[hello.rank] >= 0) {
 		ori_log(ORIEL_LOG_WARN, "rank %u: dropped a connection of process %d", comm->rank,
-			(int)who.pid);
+			(int)cred.pid);
 		close(fd);
-		/* Strangers of this user may come without an end as well. */
+		/*
+		 * Other processes of this user may connect again and again, so that the
+		 * deadline is checked here, too.
+		 */
 		if (ori_deadline_passed(deadline))
-			return ori_fail(ORIEL_ERR_TIMEOUT, "not connected in time");
+			return ori_fail(ORIEL_ERR_TIMEOUT, "not connected before the deadline");
 		return ORIEL_OK;
 	}
 	comm->mesh->fd[hello.rank] = fd;
@@ -159,8 +167,8 @@ enum oriel_status ori_mesh_connect(struct oriel_comm *comm, const void *names, s
 	unsigned peer, missing = 0;
 
 	/*
-	 * Each calls the lower ranks, then answers the higher. Rank 0 only
-	 * answers, so by induction nobody waits for ever on a full backlog.
+	 * Each rank connects to the lower ranks, then accepts the higher ones. Rank 0
+	 * only accepts, so that by induction no rank waits for ever on a full backlog.
 	 */
 	for (peer = 0; peer < comm->rank; peer++) {
 		if (!ori_comm_is_foreign(comm, peer))
@@ -180,7 +188,7 @@ enum oriel_status ori_mesh_connect(struct oriel_comm *comm, const void *names, s
 	return ORIEL_OK;
 }
 
-/* Has the peer at the other end of @fd, which is closed, said good-bye? */
+/* Did the peer at the other end of @fd, which is closed, send its BYE? */
 static bool mesh_is_bye(int fd)
 {
 	char word = 0;
@@ -188,7 +196,10 @@ static bool mesh_is_bye(int fd)
 	return recv(fd, &word, 1, MSG_PEEK | MSG_DONTWAIT) == 1 && word == MESH_BYE;
 }
 
-/* A peer's end is closed: no longer watched, and the end of @comm if it died. */
+/*
+ * The socket of a peer is closed: it is no longer watched, and @comm breaks if the peer
+ * sent no BYE.
+ */
 static void mesh_lost(struct oriel_comm *comm, struct pollfd *watched, unsigned peer)
 {
 	int fd = watched->fd;
@@ -196,7 +207,7 @@ static void mesh_lost(struct oriel_comm *comm, struct pollfd *watched, unsigned 
 	watched->fd = -1;
 	if (mesh_is_bye(fd))
 		return;
-	ori_log(ORIEL_LOG_INFO, "rank %u: rank %u (process %u) has gone", comm->rank, peer,
+	ori_log(ORIEL_LOG_INFO, "rank %u: rank %u (process %u) exited", comm->rank, peer,
 		comm->hosts[peer].pid);
 	ori_comm_break(comm, ORIEL_ERR_PEER, ORIEL_DEV_LOST, peer);
 }
@@ -241,7 +252,7 @@ enum oriel_status ori_mesh_watch(struct oriel_comm *comm)
 
 	for (peer = 0; peer < comm->size; peer++)
 		count += mesh->fd[peer] >= 0;
-	if (!count && !comm->pulse && !comm->gpu)
+	if (!count && !comm->heartbeat && !comm->gpu)
 		return ORIEL_OK;
 	watch = calloc(1, sizeof(*watch) + (comm->size + 1) * sizeof(watch->fd[0]));
 	if (!watch)
@@ -276,14 +287,14 @@ err_free_watch:
 }
 
 static enum oriel_status mesh_give(struct oriel_comm *comm, unsigned peer, const int *fds,
-				   unsigned count, enum oriel_status so_far, uint64_t deadline)
+				   unsigned count, enum oriel_status before, uint64_t deadline)
 {
-	struct mesh_message message = {so_far == ORIEL_OK ? MESH_FILES : MESH_REFUSE,
+	struct mesh_message message = {before == ORIEL_OK ? MESH_FILES : MESH_FAILED,
 				       {0},
 				       comm->exchanges};
 
 	return ori_fdsock_send(comm->mesh->fd[peer], &message, sizeof(message), fds,
-			       so_far == ORIEL_OK ? count : 0, deadline);
+			       before == ORIEL_OK ? count : 0, deadline);
 }
 
 static void mesh_close_fds(const int *fds, unsigned count)
@@ -294,34 +305,34 @@ static void mesh_close_fds(const int *fds, unsigned count)
 		close(fds[i]);
 }
 
-/* The message of @peer in this exchange; what is left of earlier ones goes. */
+/* Receives the message of @peer in this exchange, and drops messages of earlier ones. */
 static enum oriel_status mesh_receive(struct oriel_comm *comm, unsigned peer, int *fds,
 				      unsigned expected, uint64_t deadline)
 {
 	struct mesh_message message;
 	enum oriel_status status;
-	unsigned came;
+	unsigned received;
 
 	for (;;) {
 		status = ori_fdsock_recv(comm->mesh->fd[peer], &message, sizeof(message), fds,
-					 ORI_MESH_FDS, &came, deadline);
+					 ORI_MESH_FDS, &received, deadline);
 		if (status != ORIEL_OK)
 			return ori_fail(status, "descriptors of rank %u: %s", peer,
 					oriel_last_error());
 		if (message.exchange == comm->exchanges)
 			break;
-		mesh_close_fds(fds, came);
+		mesh_close_fds(fds, received);
 		if (message.exchange > comm->exchanges)
 			return ori_fail(ORIEL_ERR_PROTOCOL, "rank %u is at exchange %u, not %u",
 					peer, message.exchange, comm->exchanges);
 	}
-	if (message.word == MESH_FILES && came == expected)
+	if (message.word == MESH_FILES && received == expected)
 		return ORIEL_OK;
-	mesh_close_fds(fds, came);
-	if (message.word == MESH_REFUSE)
-		return ori_fail(ORIEL_ERR_PROTOCOL, "rank %u has failed and shares nothing", peer);
-	return ori_fail(ORIEL_ERR_PROTOCOL, "rank %u sent %u descriptors instead of %u", peer, came,
-			expected);
+	mesh_close_fds(fds, received);
+	if (message.word == MESH_FAILED)
+		return ori_fail(ORIEL_ERR_PROTOCOL, "rank %u failed and shares nothing", peer);
+	return ori_fail(ORIEL_ERR_PROTOCOL, "rank %u sent %u descriptors instead of %u", peer,
+			received, expected);
 }
 
 static enum oriel_status mesh_take_from(struct oriel_comm *comm, unsigned peer, unsigned expected,
@@ -346,8 +357,8 @@ enum oriel_status ori_mesh_exchange(struct oriel_comm *comm, const int *fds, uns
 
 	comm->exchanges++;
 	/*
-	 * In rounds, so that few descriptors are under way at once: the kernel
-	 * refuses more than a process may have open, counted over the user.
+	 * In rounds, so that few descriptors are in flight at once: the kernel rejects
+	 * more than a process may have open, counted over the user.
 	 */
 	for (d = 1; d < comm->size; d++) {
 		to = (comm->rank + d) % comm->size;
@@ -402,7 +413,7 @@ void ori_mesh_close(struct oriel_comm *comm, bool is_orderly)
 	for (peer = 0; peer < comm->size; peer++) {
 		if (mesh->fd[peer] < 0)
 			continue;
-		/* Best effort: a peer that is gone already does not need it. */
+		/* Best effort: a peer that has exited does not need it. */
 		if (is_orderly)
 			(void)!send(mesh->fd[peer], &bye, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 		close(mesh->fd[peer]);

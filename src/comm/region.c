@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Regions: memory that an application registers, and may share with all ranks. Public
+ * functions of oriel/region.h.
+ */
 #include <stdlib.h>
 
 #include <oriel/region.h>
@@ -85,7 +89,10 @@ void oriel_region_unregister(struct oriel_region *region)
 {
 	if (!ori_handle_shut(region, ORI_HANDLE_REGION, __func__))
 		return;
-	/* Nobody may still write to what goes; broken communicators do not wait. */
+	/*
+	 * No peer may still write to memory that is unregistered; broken communicators do
+	 * not wait.
+	 */
 	if (region->is_shared) {
 		if (ori_comm_is_well(region->comm))
 			ori_comm_gather(region->comm, ORI_CALL_REGION_UNREGISTER, NULL, NULL, 0);
@@ -153,7 +160,7 @@ enum oriel_status oriel_region_table(const struct oriel_region *region,
 							.length = region->maps[peer].length,
 							.address = region->remotes[peer].address,
 							.rkeys = region->remotes[peer].rkeys};
-		/* Not mapped: an address that is none of its own, never used. */
+		/* Not mapped: an address outside its own memory, never used. */
 		if (!table[peer].base)
 			table[peer].base = region->piece.address;
 	}

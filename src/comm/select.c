@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A path to every peer, from what all ranks said of themselves. */
+/*
+ * Selects the path to every peer from the descriptions of all hosts, for host memory and
+ * for GPU memory. comm.c calls it.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,10 +14,10 @@ typedef enum oriel_path select_classify(const struct ori_host *a, unsigned rank_
 					const struct ori_host *b, unsigned rank_b, char *reason,
 					size_t length);
 
-static enum oriel_status select_path(const struct oriel_comm *comm, struct ori_ways *ways,
+static enum oriel_status select_path(const struct oriel_comm *comm, struct ori_paths *paths,
 				     select_classify *classify, unsigned peer)
 {
-	struct oriel_dev_rank *rank = &ways->of[peer];
+	struct oriel_dev_rank *rank = &paths->of[peer];
 	char reason[ORI_REASON_LENGTH];
 
 	rank->path = classify(&comm->hosts[comm->rank], comm->rank, &comm->hosts[peer], peer,
@@ -23,8 +26,8 @@ static enum oriel_status select_path(const struct oriel_comm *comm, struct ori_w
 	rank->domain_index = ORIEL_DEV_NO_INDEX;
 	if (peer == comm->rank)
 		rank->peer_index = ORIEL_DEV_NO_INDEX;
-	ways->reasons[peer] = strdup(reason);
-	if (!ways->reasons[peer])
+	paths->reasons[peer] = strdup(reason);
+	if (!paths->reasons[peer])
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for %u paths", comm->size);
 	if (rank->path == ORIEL_PATH_NONE)
 		return ori_fail(ORIEL_ERR_NO_PATH,
@@ -34,69 +37,70 @@ static enum oriel_status select_path(const struct oriel_comm *comm, struct ori_w
 	return ORIEL_OK;
 }
 
-static void select_domain(const struct oriel_comm *comm, struct ori_ways *ways)
+/* Peers in rank order, so that all ranks of a domain number it alike. */
+static void select_domain(const struct oriel_comm *comm, struct ori_paths *paths)
 {
 	unsigned peer, count = 0;
 
 	for (peer = 0; peer < comm->size; peer++) {
-		if (ways->of[peer].path != ORIEL_PATH_MAPPED && peer != comm->rank)
+		if (paths->of[peer].path != ORIEL_PATH_MAPPED && peer != comm->rank)
 			continue;
-		ways->of[peer].domain_index = count;
-		ways->domain[count++] = peer;
+		paths->of[peer].domain_index = count;
+		paths->domain[count++] = peer;
 	}
-	ways->domain_size = count;
-	ways->domain_index = ways->of[comm->rank].domain_index;
+	paths->domain_size = count;
+	paths->domain_index = paths->of[comm->rank].domain_index;
 }
 
-static enum oriel_status select_ways(const struct oriel_comm *comm, struct ori_ways *ways,
-				     select_classify *classify, ori_is_mapped *is_mapped)
+static enum oriel_status select_paths(const struct oriel_comm *comm, struct ori_paths *paths,
+				      select_classify *classify, ori_is_mapped *is_mapped)
 {
 	enum oriel_status status;
 	unsigned peer;
 
 	for (peer = 0; peer < comm->size; peer++) {
-		status = select_path(comm, ways, classify, peer);
+		status = select_path(comm, paths, classify, peer);
 		if (status != ORIEL_OK)
 			return status;
 	}
-	select_domain(comm, ways);
-	return ori_domain_check(comm->rank, ways->domain, ways->domain_size, is_mapped,
+	select_domain(comm, paths);
+	return ori_domain_check(comm->rank, paths->domain, paths->domain_size, is_mapped,
 				comm->hosts);
 }
 
-/* Of host memory, which everything else stands on. */
-static enum oriel_status select_host_ways(struct oriel_comm *comm)
+/* The paths of host memory, which control segments and links use as well. */
+static enum oriel_status select_host_paths(struct oriel_comm *comm)
 {
-	struct ori_ways ways = {.of = comm->of, .domain = comm->domain, .reasons = comm->reasons};
+	struct ori_paths paths = {.of = comm->of, .domain = comm->domain, .reasons = comm->reasons};
 	enum oriel_status status;
 
-	status = select_ways(comm, &ways, ori_classify, ori_hosts_are_mapped);
-	comm->domain_size = ways.domain_size;
-	comm->domain_index = ways.domain_index;
+	status = select_paths(comm, &paths, ori_classify, ori_hosts_are_mapped);
+	comm->domain_size = paths.domain_size;
+	comm->domain_index = paths.domain_index;
 	return status;
 }
 
-static enum oriel_status select_gpu_ways(struct oriel_comm *comm)
+static enum oriel_status select_gpu_paths(struct oriel_comm *comm)
 {
-	struct ori_ways *ways = &comm->gpu_ways;
+	struct ori_paths *paths = &comm->gpu_ways;
 
-	ways->of = calloc(comm->size, sizeof(*ways->of));
-	ways->domain = calloc(comm->size, sizeof(*ways->domain));
-	ways->reasons = calloc(comm->size, sizeof(*ways->reasons));
-	if (!ways->of || !ways->domain || !ways->reasons)
+	paths->of = calloc(comm->size, sizeof(*paths->of));
+	paths->domain = calloc(comm->size, sizeof(*paths->domain));
+	paths->reasons = calloc(comm->size, sizeof(*paths->reasons));
+	if (!paths->of || !paths->domain || !paths->reasons)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for %u paths", comm->size);
-	return select_ways(comm, ways, ori_classify_gpus, ori_gpus_are_mapped);
+	return select_paths(comm, paths, ori_classify_gpus, ori_gpus_are_mapped);
 }
 
-void ori_ways_close(struct ori_ways *ways, unsigned size)
+void ori_paths_close(struct ori_paths *paths, unsigned size)
 {
 	unsigned peer;
 
-	for (peer = 0; ways->reasons && peer < size; peer++)
-		free(ways->reasons[peer]);
-	free(ways->reasons);
-	free(ways->domain);
-	free(ways->of);
+	for (peer = 0; paths->reasons && peer < size; peer++)
+		free(paths->reasons[peer]);
+	free(paths->reasons);
+	free(paths->domain);
+	free(paths->of);
 }
 
 enum oriel_status ori_comm_select(struct oriel_comm *comm)
@@ -104,9 +108,9 @@ enum oriel_status ori_comm_select(struct oriel_comm *comm)
 	enum oriel_status status;
 
 	ori_hosts_join_fabrics(comm->hosts, comm->size);
-	status = select_host_ways(comm);
+	status = select_host_paths(comm);
 	if (status == ORIEL_OK && comm->gpu)
-		status = select_gpu_ways(comm);
+		status = select_gpu_paths(comm);
 	if (status == ORIEL_OK)
 		ori_comm_count(comm, 1);
 	return status;
@@ -136,7 +140,7 @@ enum oriel_path ori_comm_gpu_path(const struct oriel_comm *comm, unsigned peer)
 	return (enum oriel_path)comm->gpu_ways.of[peer].path;
 }
 
-bool ori_comm_is_far(const struct oriel_comm *comm, unsigned peer)
+bool ori_comm_is_fabric_peer(const struct oriel_comm *comm, unsigned peer)
 {
 	return comm->gpu && comm->of[peer].path != ORIEL_PATH_MAPPED &&
 	       ori_comm_gpu_path(comm, peer) == ORIEL_PATH_MAPPED;

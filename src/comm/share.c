@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Shares memory with all ranks: exports it, registers it with the NICs, and imports that
+ * of the peers. Windows and regions call it.
+ */
 #include "comm/share.h"
 
 #include <string.h>
@@ -27,25 +31,25 @@ enum oriel_status ori_share_register(struct oriel_comm *comm, void *address, siz
 }
 
 /*
- * Memory of the application's own, which the table does not know. ORIEL_AGAIN:
- * host memory.
+ * Finds memory that the application allocated itself, which the table does not know.
+ * ORIEL_AGAIN: host memory.
  */
 static enum oriel_status share_adopt(struct oriel_comm *comm, const struct ori_piece *piece,
 				     struct ori_mem **mem, uint64_t *offset)
 {
-	struct ori_gpu_memory_info place = {.kind = ORI_GPU_PAGEABLE};
+	struct ori_gpu_memory_info info = {.kind = ORI_GPU_PAGEABLE};
 	enum oriel_status status = ORIEL_OK;
 
 	if (comm->gpu)
-		status = comm->gpu->ops->query(comm->gpu, piece->address, &place);
+		status = comm->gpu->ops->query(comm->gpu, piece->address, &info);
 	if (status != ORIEL_OK)
 		return status;
-	if (place.kind == ORI_GPU_PAGEABLE && piece->use == ORI_USE_GPU)
+	if (info.kind == ORI_GPU_PAGEABLE && piece->use == ORI_USE_GPU)
 		return ori_fail(ORIEL_ERR_INVALID,
 				"%p is host memory, which kernels do not reach: a window in GPU "
 				"memory takes memory of a GPU, of oriel_memory_alloc(), or pinned",
 				piece->address);
-	if (place.kind == ORI_GPU_PAGEABLE || place.kind == ORI_GPU_PINNED)
+	if (info.kind == ORI_GPU_PAGEABLE || info.kind == ORI_GPU_PINNED)
 		return ORIEL_AGAIN;
 	return ori_mem_open_external(comm->gpu, piece->address, piece->length, mem, offset);
 }
@@ -74,7 +78,10 @@ static enum oriel_status share_export(struct oriel_comm *comm, const struct ori_
 	*mem = ori_mem_try_find(piece->address, piece->length, &offset);
 	if (!*mem)
 		status = share_adopt(comm, piece, mem, &offset);
-	/* Threads of this process need nothing to reach it; others do, and are told why not. */
+	/*
+	 * Threads of this process reach it without an export; for other processes
+	 * ori_mem_find() fails and says why.
+	 */
 	if (status == ORIEL_AGAIN && !share_has_foreign(comm))
 		return ori_mem_export_private(piece->address, piece->length, blob);
 	if (status == ORIEL_AGAIN)
@@ -138,12 +145,12 @@ void ori_share_unregister(struct oriel_comm *comm, struct ori_rdma_mr *mr)
 {
 	if (!mr)
 		return;
-	/* A peer that found its key gone would take that for the cause. */
-	ori_heartbeat_settle(comm);
+	/* A peer that finds a key unregistered would take that for the cause. */
+	ori_heartbeat_await_reports(comm);
 	ori_rdma_unregister(comm->rdma, mr);
 }
 
-/* One import: who offered what, and where it goes. */
+/* One import: the offers of all ranks, and the mappings that they become. */
 struct share_import {
 	struct oriel_comm *comm;
 	unsigned count;          /* pieces of each rank */
@@ -170,9 +177,9 @@ static enum oriel_status share_take_piece(const struct share_import *s, unsigned
 }
 
 /*
- * Map what @peer offered; @fds NULL: it is a thread of this process. There are as
- * many as share_expect() has found; a description that lies about its own is refused
- * before the next is looked at.
+ * Maps the pieces that @peer offered; @fds NULL: it is a thread of this process. There
+ * are as many descriptors as share_expect() has counted; a blob that misstates its own is
+ * rejected before the next is read.
  */
 static enum oriel_status share_take(void *context, unsigned peer, const int *fds)
 {
@@ -192,10 +199,10 @@ static enum oriel_status share_take(void *context, unsigned peer, const int *fds
 }
 
 /*
- * The same from a rank on another node of the fabric. Host memory is the
- * adapter's to reach, and no kernel's.
+ * Maps the pieces of a rank on another node of the fabric. NICs reach its host memory, kernels
+ * do not.
  */
-static enum oriel_status share_take_far(const struct share_import *s, unsigned peer)
+static enum oriel_status share_take_fabric(const struct share_import *s, unsigned peer)
 {
 	const struct ori_offer *offer = share_offer_of(s, peer);
 	enum oriel_status status = ORIEL_OK;
@@ -213,7 +220,7 @@ static enum oriel_status share_take_far(const struct share_import *s, unsigned p
 	return ori_fail(status, "rank %u on another node: %s", peer, oriel_last_error());
 }
 
-/* What every rank offers: lengths, and how many descriptors will come. */
+/* Reads from the offers of all ranks the lengths, and how many descriptors each rank sends. */
 static void share_expect(struct share_import *s, unsigned *expected)
 {
 	unsigned peer, i;
@@ -242,8 +249,8 @@ static enum oriel_status share_take_all(struct share_import *s, const int *fds, 
 		    !ori_comm_is_foreign(comm, peer))
 			status = share_take(s, peer, NULL);
 	for (peer = 0; peer < comm->size && status == ORIEL_OK; peer++)
-		if (ori_comm_is_far(comm, peer))
-			status = share_take_far(s, peer);
+		if (ori_comm_is_fabric_peer(comm, peer))
+			status = share_take_fabric(s, peer);
 	exchanged = ori_mesh_exchange(comm, fds, files, comm->expected, share_take, s);
 	return status == ORIEL_OK ? exchanged : status;
 }
@@ -273,7 +280,7 @@ void ori_share_close(struct ori_mapping *maps, size_t count)
 		ori_mapping_close(&maps[i]);
 }
 
-/* Its adapters know it by its place in a page of that host: see ori_rdma_register(). */
+/* NICs know it by the offset in a page of that host: see ori_rdma_register(). */
 struct ori_remote ori_share_remote(const struct oriel_comm *comm, unsigned peer,
 				   const struct ori_offer *offer, unsigned i)
 {

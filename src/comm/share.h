@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of all ranks made reachable to all: bytes by gather, files by mesh. */
+/*
+ * Makes memory of all ranks reachable to all: bytes by a gather, descriptors by the mesh.
+ * Windows and regions call it.
+ */
 #ifndef ORI_COMM_SHARE_H
 #define ORI_COMM_SHARE_H
 
@@ -7,14 +10,14 @@
 
 struct ori_rdma_mr;
 
-/* Who is to reach what is shared. The same on all ranks. */
+/* The processors that are to reach shared memory. The same on all ranks. */
 enum ori_use {
 	ORI_USE_CPU,
 	ORI_USE_GPU, /* kernels; host memory, which is pinned for them, by the CPU as well */
 	ORI_USE_ANY, /* each memory by its own kind */
 };
 
-/* What one rank gives: any part of live memory, or nothing (length 0). */
+/* The memory that one rank offers: any part of live memory, or nothing (length 0). */
 struct ori_piece {
 	void *address;
 	size_t length;
@@ -30,13 +33,13 @@ struct ori_offer {
 	struct oriel_dev_keys rkeys[ORI_SHARE_PIECES]; /* of the rdma path */
 };
 
-/* Memory of a peer as adapters know it. */
+/* Memory of a peer as NICs know it. */
 struct ori_remote {
 	uint64_t address; /* of the first byte */
 	struct oriel_dev_keys rkeys;
 };
 
-/* What keeps offered memory and its descriptors alive until all have imported. */
+/* Keeps offered memory and its descriptors alive until all ranks have imported it. */
 struct ori_offering {
 	struct ori_offer offer;
 	struct ori_mem *mem[ORI_SHARE_PIECES];
@@ -47,9 +50,9 @@ struct ori_offering {
 };
 
 /*
- * Local: describe up to ORI_SHARE_PIECES @pieces, if @status, what the caller
- * came to before, is ORIEL_OK. A failure is in the offer as well as returned, so
- * the caller goes on to the gather either way.
+ * Local: describes up to ORI_SHARE_PIECES @pieces, if @status, the result of the caller's
+ * step before, is ORIEL_OK. A failure is in the offer as well as returned, so that the
+ * caller goes on to the gather either way.
  */
 enum oriel_status ori_share_offer(struct oriel_comm *comm, enum ori_call call,
 				  enum oriel_status status, const struct ori_piece *pieces,
@@ -57,10 +60,11 @@ enum oriel_status ori_share_offer(struct oriel_comm *comm, enum ori_call call,
 void ori_share_withdraw(struct ori_offering *offering);
 
 /*
- * Local, but all ranks do it: exchange descriptors with the mapped peers and
- * map what they offered. @offers has one struct ori_offer per rank, @stride
- * bytes apart (often comm->records, which an agreement overwrites); @maps is [count][size], zeroed,
- * own entries are filled in too. On failure nothing stays mapped. The caller agrees afterwards.
+ * Local, but all ranks do it: exchanges descriptors with the mapped peers and maps the
+ * memory that they offered. @offers has one struct ori_offer per rank, @stride bytes
+ * apart (often comm->records, which an agreement overwrites); @maps is [count][size],
+ * zeroed; own entries are filled in too. On failure nothing stays mapped. The caller
+ * agrees afterwards.
  */
 enum oriel_status ori_share_import(struct oriel_comm *comm, const struct ori_offering *offering,
 				   const void *offers, size_t stride, struct ori_mapping *maps);
@@ -68,19 +72,19 @@ enum oriel_status ori_share_import(struct oriel_comm *comm, const struct ori_off
 void ori_share_close(struct ori_mapping *maps, size_t count);
 
 /*
- * offer, gather, import, agree: all of it, for one piece. Collective. @remotes is
- * [size]; *@mr goes to ori_share_unregister() when the sharing ends.
+ * Offer, gather, import and agreement, for one piece. Collective. @remotes is [size];
+ * *@mr goes to ori_share_unregister() when the sharing ends.
  */
 enum oriel_status ori_share_one(struct oriel_comm *comm, enum ori_call call,
 				enum oriel_status status, const struct ori_piece *piece,
 				struct ori_mapping *maps, struct ori_remote *remotes,
 				struct ori_rdma_mr **mr);
 
-/* Piece @i of what @peer offers. */
+/* The remote memory of piece @i that @peer offers. */
 struct ori_remote ori_share_remote(const struct oriel_comm *comm, unsigned peer,
 				   const struct ori_offer *offer, unsigned i);
 
-/* Memory for the adapters of @comm, which there are; see ori_rdma_register(). */
+/* Registers memory with the NICs of @comm, which it has; see ori_rdma_register(). */
 enum oriel_status ori_share_register(struct oriel_comm *comm, void *address, size_t length,
 				     struct ori_rdma_mr **mr, struct oriel_dev_keys *rkeys);
 /* See ori_rdma_mr_local(). */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A lane of the proxy with its ring, before an adapter that does what a test says. */
+/*
+ * A lane of the proxy with its ring, on an HCA that does what a test says, for the tests
+ * of lanes.
+ */
 #ifndef ORI_RDMA_LANE_TEST_H
 #define ORI_RDMA_LANE_TEST_H
 
@@ -11,52 +14,52 @@
 #define SINK 0x5171u
 #define LKEY 0x1111u
 #define RKEY 0x2222u
-#define FOUND 0x3333u /* key of what is found */
-#define LATE 0x4444u  /* key of memory that is late */
+#define FOUND 0x3333u         /* key that find() gives */
+#define UNORDERED_KEY 0x4444u /* key of unordered memory */
 
 /* A lane, the ring that it serves, and the queue that it posts to. */
 struct bench {
 	struct ori_hca_cq *cq;
 	struct ori_hca_qp *qp, *loop;
-	struct ori_summary *tally;
+	struct ori_loopback *loopback;
 	struct ori_proxy_lane *lane;
 	struct oriel_proxy_entry *entries;
 	struct oriel_proxy_words *words;
 	struct oriel_proxy_ring ring;
-	enum oriel_status found; /* what find() says */
+	enum oriel_status found; /* the status of find() */
 	const void *data;        /* ... and where a CPU finds it */
-	unsigned finds, gone, gone_well;
-	uint64_t completed_when_gone;
+	unsigned finds, released, released_well;
+	uint64_t completed_when_released;
 };
 
 static inline enum oriel_status bench_find(void *context, uint64_t address, uint64_t length,
-					   bool is_target, struct ori_proxy_place *place)
+					   bool is_target, struct ori_proxy_sge *sge)
 {
 	struct bench *b = context;
 
 	b->finds++;
 	if (b->found != ORIEL_OK)
 		return b->found;
-	*place = (struct ori_proxy_place){.address = address + (is_target ? 2 : 1) * length,
-					  .key = FOUND,
-					  .hold = b,
-					  .data = b->data};
+	*sge = (struct ori_proxy_sge){.address = address + (is_target ? 2 : 1) * length,
+				      .key = FOUND,
+				      .ref = b,
+				      .data = b->data};
 	return ORIEL_OK;
 }
 
-static inline void bench_let_go(void *context, const struct ori_proxy_place *place, bool is_done)
+static inline void bench_release(void *context, const struct ori_proxy_sge *sge, bool is_done)
 {
 	struct bench *b = context;
 
-	assert_ptr_equal(place->hold, b);
-	b->gone++;
-	b->gone_well += is_done;
-	b->completed_when_gone = b->words->completed;
+	assert_ptr_equal(sge->ref, b);
+	b->released++;
+	b->released_well += is_done;
+	b->completed_when_released = b->words->completed;
 }
 
-/* @late: key of 8 bytes of late memory, or 0. */
-static inline void bench_open_late(struct bench *b, const struct ori_hca_ops *ops, uint32_t depth,
-				   uint32_t length_max, uint32_t late)
+/* @flush_key: key of 8 bytes of unordered memory, or 0. */
+static inline void bench_open_unordered(struct bench *b, const struct ori_hca_ops *ops,
+					uint32_t depth, uint32_t length_max, uint32_t flush_key)
 {
 	struct ori_hca_qp_attr qp = {.depth = depth};
 	struct ori_hca_qp_address address;
@@ -70,7 +73,7 @@ static inline void bench_open_late(struct bench *b, const struct ori_hca_ops *op
 	qp.send_cq = b->cq;
 	assert_int_equal(script_create_qp(NULL, &qp, &b->qp, &address), ORIEL_OK);
 	script_made = NULL;
-	assert_int_equal(ori_loopback_open(ops, NULL, SINK, &b->tally), ORIEL_OK);
+	assert_int_equal(ori_loopback_open(ops, NULL, SINK, &b->loopback), ORIEL_OK);
 	b->loop = script_made;
 	b->entries = aligned_alloc(ORIEL_DEV_LINE, DEPTH * sizeof(*b->entries));
 	b->words = aligned_alloc(ORIEL_DEV_LINE, sizeof(*b->words));
@@ -90,9 +93,9 @@ static inline void bench_open_late(struct bench *b, const struct ori_hca_ops *op
 		.entries = b->entries,
 		.words = b->words,
 		.log_depth = LOG_DEPTH,
-		.memory = {b, bench_find, bench_let_go},
-		.tally = b->tally,
-		.late = {64, late},
+		.memory = {b, bench_find, bench_release},
+		.loopback = b->loopback,
+		.flush_word = {64, flush_key},
 	};
 	assert_int_equal(ori_proxy_lane_open(&attr, &b->lane), ORIEL_OK);
 }
@@ -100,7 +103,7 @@ static inline void bench_open_late(struct bench *b, const struct ori_hca_ops *op
 static inline void bench_open_with(struct bench *b, const struct ori_hca_ops *ops, uint32_t depth,
 				   uint32_t length_max)
 {
-	bench_open_late(b, ops, depth, length_max, 0);
+	bench_open_unordered(b, ops, depth, length_max, 0);
 }
 
 static inline void bench_open(struct bench *b, uint32_t depth, uint32_t length_max)
@@ -112,17 +115,17 @@ static inline void bench_close(struct bench *b)
 {
 	ori_proxy_fail(b->lane);
 	ori_proxy_lane_close(b->lane);
-	ori_loopback_close(b->tally);
+	ori_loopback_close(b->loopback);
 	script_destroy_qp(b->qp);
 	script_destroy_cq(b->cq);
 	free(b->entries);
 	free(b->words);
 }
 
-/* Until nothing happens by itself. */
+/* Steps the lane until nothing happens by itself. */
 static inline void bench_run(struct bench *b)
 {
-	while (ori_proxy_step(b->lane) || ori_loopback_step(b->tally))
+	while (ori_proxy_step(b->lane) || ori_loopback_step(b->loopback))
 		;
 }
 
@@ -135,7 +138,7 @@ static inline uint64_t bench_reserve(struct bench *b, uint32_t count)
 	return base;
 }
 
-/* Entry @index: @length bytes from @at to @at. */
+/* Fills entry @index: @length bytes from @at to @at. */
 static inline void bench_write(struct bench *b, uint64_t index, uint64_t at, uint32_t key,
 			       uint32_t length)
 {

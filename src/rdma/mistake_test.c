@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Mistakes that links have been made with elsewhere (docs/mistakes.md), and what these do. */
+/*
+ * Mistakes that other libraries made when they posted to a NIC (docs/mistakes.md), tried
+ * on these links.
+ */
 
 #include "rdma/pair_test.h"
 
@@ -9,7 +12,7 @@ static void wait_for(const struct side *s, uint64_t at, uint64_t least)
 			 ORIEL_OK);
 }
 
-/* Counters go by WAIT on the index of a CQE: 16 bits of it are not enough. */
+/* Counters wait for the index of a CQE: 16 bits of it are not enough. */
 static void test_links_go_on_where_indices_wrap(void **state)
 {
 	static const char *const configs[] = {
@@ -27,10 +30,10 @@ static void test_links_go_on_where_indices_wrap(void **state)
 
 		for (uint64_t i = 1; i <= 2 * DEPTH; i++) {
 			memset(p->a.memory + DATA, (int)i, 100);
-			assert_true(oriel_link_put_signal_counter(p->a.dev, g, there(&p->b, DATA),
-								  here(&p->a, DATA), 100,
-								  there(&p->b, SIGNAL), 1,
-								  there(&p->a, COUNTER), 1) >= 0);
+			assert_true(oriel_link_put_signal_counter(p->a.dev, g, remote(&p->b, DATA),
+								  local(&p->a, DATA), 100,
+								  remote(&p->b, SIGNAL), 1,
+								  remote(&p->a, COUNTER), 1) >= 0);
 			wait_for(&p->a, COUNTER, i);
 			wait_for(&p->b, SIGNAL, i);
 			assert_int_equal(p->b.memory[DATA + 99], (char)i);
@@ -40,7 +43,10 @@ static void test_links_go_on_where_indices_wrap(void **state)
 	}
 }
 
-/* A put that fails is not counted, is not quiet, and ends who waits for the counter. */
+/*
+ * A put that fails is not counted, a fence does not take it for done, and a wait for its
+ * counter ends.
+ */
 static void test_a_failed_put_is_never_taken_for_done(void **state)
 {
 	struct oriel_dev_group g = oriel_dev_thread();
@@ -50,17 +56,17 @@ static void test_a_failed_put_is_never_taken_for_done(void **state)
 	(void)state;
 	for (unsigned k = 0; k < 2; k++) {
 		p = pair_open(k ? "late_cqe=100us" : NULL);
-		nowhere = there(&p->b, LENGTH);
-		assert_true(oriel_link_put_counter(p->a.dev, g, there(&p->b, DATA),
-						   here(&p->a, DATA), 8, there(&p->a, COUNTER),
+		nowhere = remote(&p->b, LENGTH);
+		assert_true(oriel_link_put_counter(p->a.dev, g, remote(&p->b, DATA),
+						   local(&p->a, DATA), 8, remote(&p->a, COUNTER),
 						   1) >= 0);
 		wait_for(&p->a, COUNTER, 1);
-		(void)oriel_link_put_counter(p->a.dev, g, nowhere, here(&p->a, DATA), 8,
-					     there(&p->a, COUNTER), 1);
+		(void)oriel_link_put_counter(p->a.dev, g, nowhere, local(&p->a, DATA), 8,
+					     remote(&p->a, COUNTER), 1);
 		assert_true(oriel_link_wait_signal(p->a.dev, g, word(&p->a, COUNTER), 2, 0) < 0);
 		assert_true(oriel_link_fence(p->a.dev, g, 0) < 0);
-		assert_true(oriel_link_put(p->a.dev, g, there(&p->b, DATA), here(&p->a, DATA), 8) <
-			    0);
+		assert_true(oriel_link_put(p->a.dev, g, remote(&p->b, DATA), local(&p->a, DATA),
+					   8) < 0);
 		assert_int_equal(*word(&p->a, COUNTER), 1);
 		pair_close(p);
 	}

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two ends of this process, with adapters of their own, and a link between them, for tests. */
+/*
+ * Two ends in one process, with software HCAs of their own, and a link between them, for
+ * tests.
+ */
 #ifndef ORI_RDMA_PAIR_TEST_H
 #define ORI_RDMA_PAIR_TEST_H
 
@@ -25,8 +28,8 @@ struct side {
 	struct ori_rdma *rdma;
 	struct ori_rdma_link *link;
 	const struct oriel_dev_link *dev;
-	struct ori_hca_qp_address adapter;
-	struct ori_rdma_end end;
+	struct ori_hca_qp_address hca_address;
+	struct ori_rdma_qps qps;
 	struct ori_rdma_mr *mr;
 	struct oriel_dev_keys rkeys;
 	unsigned rail; /* of the link */
@@ -34,14 +37,14 @@ struct side {
 	char *memory;
 };
 
-/* Who posts what is asked for. */
+/* The posting thread of the links; a test sets it before pair_create(). */
 static enum ori_rdma_post pair_post;
 
 struct pair {
 	struct side a, b;
 };
 
-/* The link is of the last of @rails. */
+/* The link uses the last of @rails. */
 static inline void side_open(struct side *s, const char *config, unsigned peer, unsigned rails)
 {
 	struct ori_rdma_attr attr = {
@@ -56,7 +59,7 @@ static inline void side_open(struct side *s, const char *config, unsigned peer, 
 					   &s->rkeys),
 			 ORIEL_OK);
 	s->rail = rails - 1;
-	ori_rdma_describe(s->rdma, s->rail, &s->adapter);
+	ori_rdma_describe(s->rdma, s->rail, &s->hca_address);
 	assert_int_equal(ori_rdma_link_create(s->rdma, peer, s->rail, &s->link), ORIEL_OK);
 	s->dev = ori_rdma_link_device(s->link);
 }
@@ -69,7 +72,7 @@ static inline void side_close(struct side *s)
 	free(s->memory);
 }
 
-/* Two links that are not connected. */
+/* Makes two links that are not connected. */
 static inline struct pair *pair_create_on(const char *config, unsigned rails)
 {
 	struct pair *p = calloc(1, sizeof(*p));
@@ -87,10 +90,10 @@ static inline struct pair *pair_create(const char *config)
 
 static inline void pair_connect(struct pair *p)
 {
-	assert_int_equal(ori_rdma_link_open(p->a.link, &p->a.end), ORIEL_OK);
-	assert_int_equal(ori_rdma_link_open(p->b.link, &p->b.end), ORIEL_OK);
-	assert_int_equal(ori_rdma_link_connect(p->a.link, &p->b.adapter, &p->b.end), ORIEL_OK);
-	assert_int_equal(ori_rdma_link_connect(p->b.link, &p->a.adapter, &p->a.end), ORIEL_OK);
+	assert_int_equal(ori_rdma_link_open(p->a.link, &p->a.qps), ORIEL_OK);
+	assert_int_equal(ori_rdma_link_open(p->b.link, &p->b.qps), ORIEL_OK);
+	assert_int_equal(ori_rdma_link_connect(p->a.link, &p->b.hca_address, &p->b.qps), ORIEL_OK);
+	assert_int_equal(ori_rdma_link_connect(p->b.link, &p->a.hca_address, &p->a.qps), ORIEL_OK);
 	ori_rdma_link_begin(p->b.link);
 	ori_rdma_link_begin(p->a.link);
 }
@@ -110,19 +113,19 @@ static inline void pair_close(struct pair *p)
 	free(p);
 }
 
-static inline struct oriel_rdma_address here(const struct side *s, uint64_t at)
+static inline struct oriel_rdma_address local(const struct side *s, uint64_t at)
 {
-	struct oriel_rdma_address place = {(uint64_t)(uintptr_t)s->memory + at,
-					   ori_rdma_whole_lkeys(s->rdma)->rail[s->rail]};
+	struct oriel_rdma_address address = {(uint64_t)(uintptr_t)s->memory + at,
+					     ori_rdma_whole_lkeys(s->rdma)->rail[s->rail]};
 
-	return place;
+	return address;
 }
 
-static inline struct oriel_rdma_address there(const struct side *s, uint64_t at)
+static inline struct oriel_rdma_address remote(const struct side *s, uint64_t at)
 {
-	struct oriel_rdma_address place = {at, s->rkeys.rail[s->rail]};
+	struct oriel_rdma_address address = {at, s->rkeys.rail[s->rail]};
 
-	return place;
+	return address;
 }
 
 static inline uint64_t *word(const struct side *s, uint64_t at)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An adapter whose queues do what a test says: requests end when it says so, and
- * are posted as far as it lets them.
+ * An HCA whose queues do what a test says: it ends requests when the test says so, and
+ * takes as many as the test grants.
  */
 #ifndef ORI_RDMA_PROXY_TEST_H
 #define ORI_RDMA_PROXY_TEST_H
@@ -21,35 +21,36 @@
 
 #define SCRIPT_LOG 4096u
 
-/* retired <= ended <= posted: told of by poll(), ended, and posted. */
+/* retired <= ended <= posted; poll() has returned those before retired. */
 struct ori_hca_qp {
 	uint32_t depth;
 	uint64_t posted, ended, retired;
 	struct ori_hca_wr log[SCRIPT_LOG];
 	uint64_t values[SCRIPT_LOG]; /* of requests with their data inside */
 	struct ori_hca_wc wcs[SCRIPT_LOG];
-	uint64_t upto[SCRIPT_LOG]; /* index behind the request of each of them */
-	uint64_t told, kept;       /* of wcs */
-	unsigned calls;            /* of post() */
+	uint64_t upto[SCRIPT_LOG];     /* index behind the request of each of them */
+	uint64_t wcs_polled, wcs_made; /* of wcs */
+	unsigned calls;                /* of post() */
 	bool is_failed;
-	bool is_eager; /* what is posted ends at once */
+	bool is_eager; /* a request ends as soon as it is posted */
 };
 
 struct ori_hca_cq {
 	struct ori_hca_qp *qp; /* the only one that ever posts */
 };
 
-/* How many requests post() takes before it has no room for more, of any queue. */
+/* Requests that post() takes before it has no room for more, of any queue. */
 static unsigned script_grant = UINT32_MAX;
 
-static inline void script_tell(struct ori_hca_qp *qp, enum oriel_status status, uint8_t syndrome)
+static inline void script_complete(struct ori_hca_qp *qp, enum oriel_status status,
+				   uint8_t syndrome)
 {
 	const struct ori_hca_wr *wr = &qp->log[qp->ended % SCRIPT_LOG];
 	struct ori_hca_wc wc = {.id = wr->id, .status = status, .syndrome = syndrome};
 
 	if (status != ORIEL_OK || (wr->flags & ORI_HCA_SIGNALED)) {
-		qp->upto[qp->kept % SCRIPT_LOG] = qp->ended + 1;
-		qp->wcs[qp->kept++ % SCRIPT_LOG] = wc;
+		qp->upto[qp->wcs_made % SCRIPT_LOG] = qp->ended + 1;
+		qp->wcs[qp->wcs_made++ % SCRIPT_LOG] = wc;
 	}
 	qp->ended++;
 }
@@ -59,7 +60,7 @@ static inline void script_end(struct ori_hca_qp *qp, unsigned count)
 {
 	while (count--) {
 		assert_true(qp->ended < qp->posted && !qp->is_failed);
-		script_tell(qp, ORIEL_OK, 0);
+		script_complete(qp, ORIEL_OK, 0);
 	}
 }
 
@@ -67,13 +68,13 @@ static inline void script_flush(struct ori_hca_qp *qp)
 {
 	qp->is_failed = true;
 	while (qp->ended < qp->posted)
-		script_tell(qp, ORIEL_ERR_STATE, ORIEL_MLX5_FLUSHED);
+		script_complete(qp, ORIEL_ERR_STATE, ORIEL_MLX5_FLUSHED);
 }
 
-/* The next one fails, and what follows is flushed. */
+/* The next request fails, and those behind it are flushed. */
 static inline void script_fail(struct ori_hca_qp *qp, enum oriel_status status, uint8_t syndrome)
 {
-	script_tell(qp, status, syndrome);
+	script_complete(qp, status, syndrome);
 	script_flush(qp);
 }
 
@@ -82,14 +83,14 @@ static inline enum oriel_status script_post(struct ori_hca_qp *qp, const struct 
 {
 	qp->calls++;
 	for (*posted = 0; *posted < count; (*posted)++) {
-		uint64_t place = qp->posted % SCRIPT_LOG;
+		uint64_t slot = qp->posted % SCRIPT_LOG;
 
 		if (qp->posted - qp->retired == qp->depth || !script_grant)
 			return ORIEL_AGAIN;
 		script_grant--;
-		qp->log[place] = wrs[*posted];
+		qp->log[slot] = wrs[*posted];
 		if (wrs[*posted].data)
-			memcpy(&qp->values[place], wrs[*posted].data, sizeof(qp->values[place]));
+			memcpy(&qp->values[slot], wrs[*posted].data, sizeof(qp->values[slot]));
 		qp->posted++;
 		if (qp->is_failed)
 			script_flush(qp);
@@ -104,9 +105,9 @@ static inline enum oriel_status script_poll(struct ori_hca_cq *cq, struct ori_hc
 {
 	struct ori_hca_qp *qp = cq->qp;
 
-	for (*count = 0; *count < room && qp->told < qp->kept; (*count)++) {
-		qp->retired = qp->upto[qp->told % SCRIPT_LOG];
-		wcs[*count] = qp->wcs[qp->told++ % SCRIPT_LOG];
+	for (*count = 0; *count < room && qp->wcs_polled < qp->wcs_made; (*count)++) {
+		qp->retired = qp->upto[qp->wcs_polled % SCRIPT_LOG];
+		wcs[*count] = qp->wcs[qp->wcs_polled++ % SCRIPT_LOG];
 	}
 	return ORIEL_OK;
 }

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opens and closes the NICs of a communicator, with all that their links share: the sink,
+ * the key of all memory, the proxy, and the memory for flushes. links.c calls it.
+ */
 #include "rdma/rdma.h"
 
 #include <stdlib.h>
@@ -9,7 +13,7 @@
 #include "rdma/rdma_rail.h"
 
 #define RDMA_DEPTH 1024u
-#define RDMA_LATE 65536u /* bytes that are looked at: a page of a GPU */
+#define RDMA_FLUSH_LENGTH 65536u /* bytes that a read flush may read: a page of a GPU */
 
 static enum oriel_status rdma_open_sink(struct rdma_rail *r)
 {
@@ -19,7 +23,7 @@ static enum oriel_status rdma_open_sink(struct rdma_rail *r)
 	/* A page of its own, at address 0 of its key: WQEs carry no address for it. */
 	r->sink = aligned_alloc(RDMA_PAGE, RDMA_PAGE);
 	if (!r->sink)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for the sink of an adapter");
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for the sink of a NIC");
 	memset(r->sink, 0, RDMA_PAGE);
 	status = r->ops->register_memory(r->hca, r->sink, RDMA_PAGE, 0, ORI_HCA_LOCAL_WRITE,
 					 &r->sink_mr, &keys);
@@ -32,8 +36,8 @@ static enum oriel_status rdma_open_sink(struct rdma_rail *r)
 }
 
 /*
- * What an adapter in software reaches anyhow, and others by on-demand paging:
- * so that any memory may be the source of a put, as on the mapped path.
+ * One key for all memory. A software HCA reaches all of it anyhow, other NICs by
+ * on-demand paging: so that any memory may be the source of a put, as on the mapped path.
  */
 static enum oriel_status rdma_open_whole(struct rdma_rail *r)
 {
@@ -55,31 +59,32 @@ static void rdma_close_whole(struct rdma_rail *r)
 		r->ops->unregister_memory(r->whole_mr);
 }
 
-/* Who posts, to adapters that can do what @caps says. */
+/* Chooses the posting thread, for NICs that can do what @caps says. */
 static enum oriel_status rdma_choose_post(struct ori_rdma_attr *attr,
 					  const struct ori_hca_caps *caps)
 {
 	if (attr->post == ORI_RDMA_POST_AUTO)
 		attr->post = caps->reads_rings ? ORI_RDMA_POST_RINGS : ORI_RDMA_POST_PROXY;
 	if (attr->post == ORI_RDMA_POST_RINGS && !caps->reads_rings)
-		return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s reads no rings: a proxy has to post",
-				caps->name);
+		return ori_fail(ORIEL_ERR_UNSUPPORTED,
+				"%s reads no rings: set ORIEL_POST to proxy or auto", caps->name);
 	if (attr->post == ORI_RDMA_POST_PROXY && !caps->takes_posts)
-		return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s takes no posts: no proxy can post",
+		return ori_fail(ORIEL_ERR_UNSUPPORTED,
+				"%s takes no posts by calls: set ORIEL_POST to rings or auto",
 				caps->name);
 	return ORIEL_OK;
 }
 
-static enum oriel_status rdma_open_tally(struct ori_rdma *rdma, struct rdma_rail *r)
+static enum oriel_status rdma_open_loopback(struct ori_rdma *rdma, struct rdma_rail *r)
 {
 	enum oriel_status status = ORIEL_OK;
 
 	if (!rdma->proxy)
 		status = ori_proxy_thread_start(r->caps.numa_node, r->caps.name, &rdma->proxy);
 	if (status == ORIEL_OK)
-		status = ori_loopback_open(r->ops, r->hca, r->sink_lkey, &r->tally);
+		status = ori_loopback_open(r->ops, r->hca, r->sink_lkey, &r->loopback);
 	if (status == ORIEL_OK)
-		ori_proxy_thread_add_loopback(rdma->proxy, r->tally);
+		ori_proxy_thread_add_loopback(rdma->proxy, r->loopback);
 	return status;
 }
 
@@ -117,7 +122,7 @@ static enum oriel_status rdma_open_rail(struct ori_rdma *rdma, unsigned rail)
 	if (rdma->attr.post == ORI_RDMA_POST_RINGS)
 		return ORIEL_OK;
 	rdma->whole_lkeys.rail[rail] = ORIEL_PROXY_LOOKUP;
-	status = rdma_open_tally(rdma, r);
+	status = rdma_open_loopback(rdma, r);
 	if (status != ORIEL_OK)
 		goto err_close_whole;
 	return ORIEL_OK;
@@ -134,9 +139,9 @@ err_close_hca:
 
 static void rdma_close_rail(struct ori_rdma *rdma, struct rdma_rail *r)
 {
-	if (r->tally)
-		ori_proxy_thread_remove_loopback(rdma->proxy, r->tally);
-	ori_loopback_close(r->tally);
+	if (r->loopback)
+		ori_proxy_thread_remove_loopback(rdma->proxy, r->loopback);
+	ori_loopback_close(r->loopback);
 	while (r->page_count)
 		r->gpu->ops->unpin(r->gpu, r->pages[--r->page_count]);
 	rdma_close_whole(r);
@@ -169,7 +174,7 @@ static enum oriel_status rdma_open_memory(struct ori_rdma *r)
 	return ori_memory_open(&attr, &r->memory);
 }
 
-static bool rdma_is_late(const struct ori_rdma *r)
+static bool rdma_is_unordered(const struct ori_rdma *r)
 {
 	const struct ori_gpu *gpu = r->attr.gpu;
 	unsigned rail;
@@ -177,7 +182,7 @@ static bool rdma_is_late(const struct ori_rdma *r)
 	for (rail = 0; rail < r->attr.rails; rail++) {
 		const struct ori_hca_caps *caps = &r->rails[rail].caps;
 
-		/* The one in software writes to a GPU by copies, each done before the next. */
+		/* The software HCA writes to a GPU by copies, each done before the next. */
 		if (caps->writes_late ||
 		    (gpu && !caps->is_software && !(gpu->flags & ORI_GPU_ORDERED)))
 			return true;
@@ -186,10 +191,10 @@ static bool rdma_is_late(const struct ori_rdma *r)
 }
 
 /*
- * A piece of what is late that adapters read: by it a proxy settles what it brings. Where
- * they do not reach that GPU they bring nothing there, then or later.
+ * Registers a piece of unordered memory, which a proxy reads to flush DMA writes to it.
+ * NICs that do not reach that GPU never write to it, so that there is nothing to flush.
  */
-static enum oriel_status rdma_open_late(struct ori_rdma *r)
+static enum oriel_status rdma_open_flush(struct ori_rdma *r)
 {
 	const struct ori_gpu *gpu = r->attr.gpu;
 	struct ori_error before;
@@ -198,31 +203,31 @@ static enum oriel_status rdma_open_late(struct ori_rdma *r)
 	if (!r->proxy)
 		return ORIEL_OK;
 	ori_error_save(&before);
-	status = gpu ? ori_mem_alloc_gpu(gpu, RDMA_LATE, &r->late_mem)
-		     : ori_mem_alloc(RDMA_LATE, 0, &r->late_mem);
+	status = gpu ? ori_mem_alloc_gpu(gpu, RDMA_FLUSH_LENGTH, &r->flush_mem)
+		     : ori_mem_alloc(RDMA_FLUSH_LENGTH, 0, &r->flush_mem);
 	if (status != ORIEL_OK)
 		return status;
-	status = ori_memory_register(r->memory, r->late_mem->address, RDMA_LATE, ORI_RDMA_SHARED,
-				     &r->late_mr, &r->late_rkeys);
+	status = ori_memory_register(r->memory, r->flush_mem->address, RDMA_FLUSH_LENGTH,
+				     ORI_RDMA_SHARED, &r->flush_mr, &r->flush_rkeys);
 	if (status == ORIEL_OK)
 		return ORIEL_OK;
-	ori_mem_unref(r->late_mem);
+	ori_mem_unref(r->flush_mem);
 	if (!gpu)
 		return status;
-	ori_log(ORIEL_LOG_INFO, "GPU %s is out of the reach of adapters: %s", gpu->pci,
+	ori_log(ORIEL_LOG_INFO, "NICs cannot reach memory of GPU %s: %s", gpu->pci,
 		oriel_last_error());
 	ori_error_restore(&before);
-	ori_memory_refuse_gpu(r->memory);
-	r->is_late = false;
+	ori_memory_reject_gpu(r->memory);
+	r->is_unordered = false;
 	return ORIEL_OK;
 }
 
-static void rdma_close_late(struct ori_rdma *r)
+static void rdma_close_flush(struct ori_rdma *r)
 {
-	if (!r->late_mr)
+	if (!r->flush_mr)
 		return;
-	ori_memory_unregister(r->memory, r->late_mr);
-	ori_mem_unref(r->late_mem);
+	ori_memory_unregister(r->memory, r->flush_mr);
+	ori_mem_unref(r->flush_mem);
 }
 
 enum oriel_status ori_rdma_open(const struct ori_rdma_attr *attr, struct ori_rdma **rdma)
@@ -232,7 +237,7 @@ enum oriel_status ori_rdma_open(const struct ori_rdma_attr *attr, struct ori_rdm
 	unsigned rail;
 
 	if (!r)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for an adapter");
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a NIC");
 	r->attr = *attr;
 	if (!r->attr.depth)
 		r->attr.depth = RDMA_DEPTH;
@@ -247,21 +252,21 @@ enum oriel_status ori_rdma_open(const struct ori_rdma_attr *attr, struct ori_rdm
 	status = rdma_open_memory(r);
 	if (status != ORIEL_OK)
 		goto err_close_rails;
-	r->is_late = rdma_is_late(r);
-	status = r->is_late ? rdma_open_late(r) : ORIEL_OK;
+	r->is_unordered = rdma_is_unordered(r);
+	status = r->is_unordered ? rdma_open_flush(r) : ORIEL_OK;
 	if (status != ORIEL_OK)
 		goto err_close_memory;
 	if (ori_rdma_finds_own(r) && r->attr.gpu) {
 		r->cells.memory = r->memory;
 		status = ori_reach_open(r->memory, r->attr.gpu, &r->reach);
 		if (status != ORIEL_OK)
-			goto err_close_late;
+			goto err_close_flush;
 	}
 	*rdma = r;
 	return ORIEL_OK;
 
-err_close_late:
-	rdma_close_late(r);
+err_close_flush:
+	rdma_close_flush(r);
 err_close_memory:
 	ori_memory_close(r->memory);
 err_close_rails:
@@ -280,7 +285,7 @@ void ori_rdma_close(struct ori_rdma *r)
 		return;
 	ori_rdma_cells_close(&r->cells);
 	ori_reach_close(r->reach);
-	rdma_close_late(r);
+	rdma_close_flush(r);
 	ori_memory_close(r->memory);
 	for (rail = 0; rail < r->attr.rails; rail++)
 		rdma_close_rail(r, &r->rails[rail]);
@@ -302,7 +307,7 @@ enum oriel_status ori_rdma_register(struct ori_rdma *r, void *address, size_t le
 				    enum ori_rdma_use use, struct ori_rdma_mr **mr,
 				    struct oriel_dev_keys *rkeys)
 {
-	/* What is named here alone: by kernels too. */
+	/* Kernels of this process may name it, too. */
 	enum oriel_status status = use == ORI_RDMA_OWN ? ori_rdma_reach(r, address) : ORIEL_OK;
 
 	if (status != ORIEL_OK)
@@ -320,6 +325,7 @@ const struct oriel_dev_keys *ori_rdma_whole_lkeys(const struct ori_rdma *r)
 	return &r->whole_lkeys;
 }
 
+/* Posters of rings find local keys themselves; a proxy looks them up for its posters. */
 bool ori_rdma_finds_own(const struct ori_rdma *r)
 {
 	return !ori_rdma_is_proxied(r) && !ori_rdma_is_whole(r);
@@ -327,7 +333,7 @@ bool ori_rdma_finds_own(const struct ori_rdma *r)
 
 bool ori_rdma_is_unordered(const struct ori_rdma *r)
 {
-	return r->is_late;
+	return r->is_unordered;
 }
 
 bool ori_rdma_is_proxied(const struct ori_rdma *r)
@@ -353,7 +359,8 @@ enum oriel_status ori_rdma_poll_event(struct ori_rdma *r, struct ori_rdma_event 
 	return status;
 }
 
-void ori_rdma_describe(const struct ori_rdma *r, unsigned rail, struct ori_hca_qp_address *adapter)
+void ori_rdma_describe(const struct ori_rdma *r, unsigned rail,
+		       struct ori_hca_qp_address *hca_address)
 {
-	r->rails[rail].ops->describe(r->rails[rail].hca, adapter);
+	r->rails[rail].ops->describe(r->rails[rail].hca, hca_address);
 }

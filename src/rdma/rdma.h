@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rdma transport: adapters, one for each rail, and links over them. A link
- * goes through the adapters of one rail at both ends. It yields an address and
- * takes one; who lives at an address is not known here.
+ * The rdma transport: NICs, one for each rail, and links over them. A link joins two NICs
+ * of one rail, one at each end. It exports an address and takes the address of the other
+ * end; src/comm knows which rank has which address, this folder does not.
  */
 #ifndef ORI_RDMA_RDMA_H
 #define ORI_RDMA_RDMA_H
@@ -13,46 +13,47 @@
 #include "hca/syndrome.h"
 
 struct ori_rdma;
-struct ori_rdma_mr; /* memory that all its adapters know */
+struct ori_rdma_mr; /* memory that all its NICs know */
 struct ori_rdma_link;
 
-/* Who posts what is asked for on links. */
+/* The thread that posts what callers of device functions ask of a link. */
 enum ori_rdma_post {
-	ORI_RDMA_POST_AUTO,  /* who asks, if the adapter reads rings; else a proxy */
-	ORI_RDMA_POST_RINGS, /* who asks */
+	ORI_RDMA_POST_AUTO,  /* the caller, if the NIC reads rings; else a proxy */
+	ORI_RDMA_POST_RINGS, /* the caller */
 	ORI_RDMA_POST_PROXY, /* a thread of the host */
 };
 
 struct ori_rdma_attr {
-	const struct ori_hca_ops *hca;  /* which adapters */
-	const char *config;             /* its text, NULL = defaults */
+	const struct ori_hca_ops *hca;  /* the backend: verbs, mlx5 or the software HCA */
+	const char *config;             /* of the backend, a text; NULL = defaults */
 	uint32_t depth;                 /* WQEs of a main queue; 0 = 1024 */
-	struct oriel_dev_fault *health; /* what links break when they fail; or NULL */
+	struct oriel_dev_fault *health; /* the record that links write when they fail; or NULL */
 	uint64_t timeout_ns;            /* default of waits on links */
 	uint32_t spin;
 	unsigned rails; /* at most ORIEL_DEV_RAILS; 0 = 1 */
-	/* NULL, or kernels there post to queues of their own. It outlives the adapters. */
+	/* NULL, or the GPU whose kernels post to queues of their own. It outlives the NICs. */
 	const struct ori_gpu *gpu;
-	struct oriel_dev_fault *blame; /* what kernels leave; they only read @health */
+	struct oriel_dev_fault
+		*blame; /* where kernels write their failures; they only read @health */
 	enum ori_rdma_post post;
 	bool is_remote; /* peers are on other hosts or in other network namespaces */
 };
 
 enum oriel_status ori_rdma_open(const struct ori_rdma_attr *attr, struct ori_rdma **rdma);
-/* Links and memory are gone already. NULL is allowed. */
+/* The caller has destroyed all links and unregistered all memory. NULL is allowed. */
 void ori_rdma_close(struct ori_rdma *rdma);
 
 unsigned ori_rdma_rails(const struct ori_rdma *rdma);
 void ori_rdma_caps(const struct ori_rdma *rdma, unsigned rail, struct ori_hca_caps *caps);
 
 enum ori_rdma_use {
-	ORI_RDMA_OWN,    /* what is posted here names it; for results if it may be written */
-	ORI_RDMA_SHARED, /* peers do so as well */
+	ORI_RDMA_OWN, /* only requests of this process name it; for results if it may be written */
+	ORI_RDMA_SHARED, /* requests of peers name it as well */
 };
 
 /*
- * For all rails. The wire knows the first byte by the place that @address has in
- * its page: whole pages begin at 0.
+ * Registers @address with every rail. Peers name its first byte by the offset of @address
+ * in its page: a buffer that begins a page begins at 0.
  */
 enum oriel_status ori_rdma_register(struct ori_rdma *rdma, void *address, size_t length,
 				    enum ori_rdma_use use, struct ori_rdma_mr **mr,
@@ -60,100 +61,107 @@ enum oriel_status ori_rdma_register(struct ori_rdma *rdma, void *address, size_t
 void ori_rdma_unregister(struct ori_rdma *rdma, struct ori_rdma_mr *mr);
 
 /*
- * What is posted here names @mr by *@address, of its first byte, and by *@lkeys. It has
- * to, instead of by the lkeys of all memory, if ori_rdma_finds_own() and it is a GPU's.
+ * Requests posted here name the first byte of @mr by *@address, and its key by *@lkeys.
+ * They must do so, instead of using the lkeys of all memory, if ori_rdma_finds_own() and
+ * the memory is a GPU's.
  */
 void ori_rdma_mr_local(const struct ori_rdma_mr *mr, uint64_t *address,
 		       struct oriel_dev_keys *lkeys);
 bool ori_rdma_finds_own(const struct ori_rdma *rdma);
 /*
- * Kernels may name the allocation that @address is of in what they post, if it is of the
- * GPU. They may do so anyhow unless ori_rdma_finds_own().
+ * Kernels may name the allocation that holds @address in their requests, if it is memory
+ * of the GPU. They may do so without this call unless ori_rdma_finds_own().
  */
 enum oriel_status ori_rdma_reach(struct ori_rdma *rdma, const void *address);
 
-/* Does a proxy post what is asked for on its links? */
+/* Does a proxy post the requests of its links? */
 bool ori_rdma_is_proxied(const struct ori_rdma *rdma);
 
 /*
- * May what adapters write to memory here be seen after the word that tells of it? Of a GPU
- * that does not order such writes. Its links read before they tell that something has come;
- * peers do before they tell of what they put, if they are told: see ori_rdma_link_set_unordered().
+ * May DMA writes of NICs to memory of this process become visible after the word that
+ * announces them? This is so for a GPU that does not order such writes. Its links then do
+ * a read flush before they report that data arrived; peers that know of it do one before
+ * they signal a put: see ori_rdma_link_set_unordered().
  */
 bool ori_rdma_is_unordered(const struct ori_rdma *rdma);
 
 /* lkeys of all memory of this process, at its own addresses: sources and results. */
 const struct oriel_dev_keys *ori_rdma_whole_lkeys(const struct ori_rdma *rdma);
 
-/* Where the adapter of @rail is found: what the addresses of all its queues have in common. */
+/* The address of the NIC of @rail: the part that the addresses of all its queues share. */
 void ori_rdma_describe(const struct ori_rdma *rdma, unsigned rail,
-		       struct ori_hca_qp_address *adapter);
+		       struct ori_hca_qp_address *hca_address);
 
-/* The queues of one end of a link, for the other end. Goes over the wire as it is. */
-struct ori_rdma_end {
+/* The queues at one end of a link, for the other end. Goes over the wire as it is. */
+struct ori_rdma_qps {
 	uint32_t main_qpn;
 	uint32_t main_psn;
-	uint32_t pulse_qpn;
-	uint32_t pulse_psn;
+	uint32_t heartbeat_qpn;
+	uint32_t heartbeat_psn;
 	uint32_t kernel_qpn; /* 0: no kernels post at this end */
 	uint32_t kernel_psn;
 };
 
-static_assert(sizeof(struct ori_rdma_end) == 24, "goes over the wire");
+static_assert(sizeof(struct ori_rdma_qps) == 24, "goes over the wire");
 
 /*
- * A link of @rail to rank @peer (for records only), which has no queues and
- * refuses what is posted. One thread at a time makes, joins and destroys links;
- * others may meanwhile post to those that are ready.
+ * Makes a link of @rail to rank @peer (a number for records only) that has no queues and
+ * rejects posts. One thread at a time creates, connects and destroys links; other threads
+ * may meanwhile post to links that are ready.
  */
 enum oriel_status ori_rdma_link_create(struct ori_rdma *rdma, unsigned peer, unsigned rail,
 				       struct ori_rdma_link **link);
 
-/* Memory of the peer is late, see ori_rdma_is_unordered(). Before it is opened. */
+/*
+ * Memory of the peer is unordered, see ori_rdma_is_unordered(). Call it before
+ * ori_rdma_link_open().
+ */
 void ori_rdma_link_set_unordered(struct ori_rdma_link *link);
 
-/* Make its queues; @end is for the other end. On failure there are none. */
-enum oriel_status ori_rdma_link_open(struct ori_rdma_link *link, struct ori_rdma_end *end);
+/* Makes the queues of @link; @qps is for the other end. On failure there are none. */
+enum oriel_status ori_rdma_link_open(struct ori_rdma_link *link, struct ori_rdma_qps *qps);
 
 /*
- * Join the queues to @end, which the other end has opened on @adapter, that of
- * the same rail. Nobody
- * may post before the other end has done it too: what comes there earlier is
- * lost, and sent again only so often.
+ * Connects the queues to @qps, which the other end has opened on @hca_address, its NIC of
+ * the same rail. No thread may post before the other end has connected too: a queue that
+ * is not connected drops a request, and the sender retries it only so often.
  */
 enum oriel_status ori_rdma_link_connect(struct ori_rdma_link *link,
-					const struct ori_hca_qp_address *adapter,
-					const struct ori_rdma_end *end);
+					const struct ori_hca_qp_address *hca_address,
+					const struct ori_rdma_qps *qps);
 
-/* Both ends have connected: whoever looks at the link may post. */
+/* Both ends have connected: every thread that sees the link may post. */
 void ori_rdma_link_begin(struct ori_rdma_link *link);
 
 /* Any thread: has it begun? It stays so until it is destroyed. */
 bool ori_rdma_link_is_ready(const struct ori_rdma_link *link);
 
-/* Back to what create() made, for a link that has not begun. */
+/* Back to the state that create() made, for a link that has not begun. */
 void ori_rdma_link_close(struct ori_rdma_link *link);
 
-/* What device functions take; the same from create() to destroy(). Borrowed from the link. */
+/*
+ * The handle that device functions take; the same from create() to destroy(). Borrowed
+ * from the link.
+ */
 const struct oriel_dev_link *ori_rdma_link_device(const struct ori_rdma_link *link);
 
 /*
- * The same for kernels of the GPU, in its memory; NULL without a GPU. It has
- * queues of its own, since atomics of a GPU and of the CPU do not know of each
- * other; none as long as the other end has no GPU.
+ * The handle for kernels, in memory of the GPU; NULL without a GPU. It has queues of its
+ * own, since atomics of a GPU and of the CPU do not exclude each other; it has none as
+ * long as the other end has no GPU.
  */
 const struct oriel_dev_link *ori_rdma_link_kernel(const struct ori_rdma_link *link);
 
 /*
- * Look once: has all that kernels have posted to @link completed? ORIEL_AGAIN:
+ * Polls once: has all that kernels have posted to @link completed? Returns ORIEL_AGAIN if
  * not yet; else the failure of the queue, or of the GPU.
  */
 enum oriel_status ori_rdma_link_poll_kernels(const struct ori_rdma_link *link);
 
 /*
- * A link that is ready has one more queue to its peer, shallow and for the host
- * alone, which posts by calls: it still works when the main queue has failed, is
- * full, or cannot be posted to from here.
+ * A link that is ready has one more queue to its peer, the heartbeat queue: shallow, for
+ * the host alone, which posts by calls. It still works when the main queue has failed, is
+ * full, or cannot be posted to from the host.
  */
 #define ORI_RDMA_PIECE 24u /* bytes at most */
 
@@ -164,9 +172,9 @@ struct ori_rdma_piece {
 };
 
 /*
- * Write up to four pieces to what the peer knows as @rkeys, in their order, by
- * the pulse queue of @link. One thread at a time; never waits: ORIEL_AGAIN if
- * there is no room now, the failure of the queue if it is dead.
+ * Writes up to four pieces, in their order, by the heartbeat queue of @link to memory
+ * that the peer named @rkeys. One thread at a time. It never waits: it returns
+ * ORIEL_AGAIN if there is no room now, the failure of the queue if it is dead.
  */
 enum oriel_status ori_rdma_heartbeat_post(const struct ori_rdma_link *link,
 					  const struct oriel_dev_keys *rkeys,
@@ -175,32 +183,35 @@ enum oriel_status ori_rdma_heartbeat_post(const struct ori_rdma_link *link,
 /* Is all that was posted there delivered? ORIEL_AGAIN: not yet. */
 enum oriel_status ori_rdma_heartbeat_poll(const struct ori_rdma_link *link);
 
-/* The pulse queue is dead: why, as the health has it. */
+/* The heartbeat queue is dead: the cause, as a health record. */
 void ori_rdma_heartbeat_fault(const struct ori_rdma_link *link, struct oriel_dev_fault *record);
 
-/* Look once at what nobody may be waiting for; true if the link, if ready, has failed. */
+/*
+ * Polls once, for failures that no thread may be waiting for; true if the link, if ready,
+ * has failed.
+ */
 bool ori_rdma_link_poll(const struct ori_rdma_link *link, struct oriel_dev_fault *record);
 
 /*
- * Give up what is posted to @link, if ready: its requests end with errors, and on
- * return the adapter touches no memory for them. The pulse queue lives on.
+ * Gives up the requests of @link, if ready: they end with errors, and on return the NIC
+ * touches no memory for them. The heartbeat queue lives on.
  */
 void ori_rdma_link_fail(const struct ori_rdma_link *link);
 
-/* Something that happened outside any ring; each rail numbers queues of its own. */
+/* An event of a NIC outside any ring; each rail numbers queues of its own. */
 struct ori_rdma_event {
 	unsigned rail;
 	struct ori_hca_event of;
 };
 
-/* @event as the health has it; false if it is not of @link, or that is not ready. */
+/* @event as a health record; false if it is not an event of @link, or @link is not ready. */
 bool ori_rdma_link_explain(const struct ori_rdma_link *link, const struct ori_rdma_event *event,
 			   struct oriel_dev_fault *record);
 
-/* Nobody posts or waits any more; what is in flight is flushed. NULL is allowed. */
+/* No thread posts or waits any more; requests in flight are flushed. NULL is allowed. */
 void ori_rdma_link_destroy(struct ori_rdma_link *link);
 
-/* Look once for trouble with the adapters; ORIEL_AGAIN if there is none. */
+/* Polls once for failures of the NICs; ORIEL_AGAIN if there is none. */
 enum oriel_status ori_rdma_poll_event(struct ori_rdma *rdma, struct ori_rdma_event *event);
 
 #endif

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The heartbeat queue of a link: WRITEs of few bytes by calls. src/comm/heartbeat.c posts
+ * beats and reports by it; rdma_link.c opens and connects it.
+ */
 #include "rdma/rdma_heartbeat.h"
 
 #include <string.h>
 
 #include "base/error.h"
 
-#define PULSE_PIECES 4u /* of one post; the queue takes several of those */
-#define PULSE_ENDS 8u   /* taken at once */
+#define HEARTBEAT_PIECES 4u      /* of one post; the queue takes several of those */
+#define HEARTBEAT_COMPLETIONS 8u /* taken at once */
 
 static_assert(ORI_RDMA_PIECE <= ORI_HCA_INLINE_MAX, "a piece travels inside its request");
-static_assert(2 * PULSE_PIECES <= ORI_RDMA_HEARTBEAT_DEPTH, "what broke a rank fits behind a beat");
+static_assert(2 * HEARTBEAT_PIECES <= ORI_RDMA_HEARTBEAT_DEPTH,
+	      "what broke a rank fits behind a beat");
 
 enum oriel_status ori_rdma_heartbeat_open(const struct ori_hca_ops *ops, struct ori_hca *hca,
 					  struct ori_rdma_heartbeat *p)
@@ -43,41 +48,42 @@ void ori_rdma_heartbeat_close(struct ori_rdma_heartbeat *p)
 	memset(p, 0, sizeof(*p));
 }
 
-static void pulse_condemn(struct ori_rdma_heartbeat *p, uint64_t err)
+/* The first cause stays: later failures follow from it. */
+static void heartbeat_fail(struct ori_rdma_heartbeat *p, uint64_t err)
 {
 	if (!p->err)
 		p->err = err;
 }
 
-/* Only the last of a post is signaled, and tells of those before it. */
-static void pulse_take(struct ori_rdma_heartbeat *p, const struct ori_hca_wc *wc)
+/* Only the last request of a post is signaled: its completion covers those before it. */
+static void heartbeat_handle(struct ori_rdma_heartbeat *p, const struct ori_hca_wc *wc)
 {
 	if (wc->status != ORIEL_OK)
-		pulse_condemn(p, oriel_queue_err(ORIEL_QUEUE_ERROR_CQE, wc->syndrome,
-						 wc->vendor & 0xff, wc->id));
+		heartbeat_fail(p, oriel_queue_err(ORIEL_QUEUE_ERROR_CQE, wc->syndrome,
+						  wc->vendor & 0xff, wc->id));
 	else if (wc->id < p->done || wc->id >= p->posted)
-		pulse_condemn(p, oriel_queue_err(ORIEL_QUEUE_STRAY_CQE, 0, 0, wc->id));
+		heartbeat_fail(p, oriel_queue_err(ORIEL_QUEUE_STRAY_CQE, 0, 0, wc->id));
 	else
 		p->done = wc->id + 1;
 }
 
 void ori_rdma_heartbeat_progress(struct ori_rdma_heartbeat *p)
 {
-	struct ori_hca_wc wcs[PULSE_ENDS];
+	struct ori_hca_wc wcs[HEARTBEAT_COMPLETIONS];
 	unsigned count, i;
 
 	do {
-		if (p->ops->poll(p->cq, wcs, PULSE_ENDS, &count) != ORIEL_OK) {
-			pulse_condemn(p, oriel_queue_err(ORIEL_QUEUE_STRAY_CQE, 0, 0, p->done));
+		if (p->ops->poll(p->cq, wcs, HEARTBEAT_COMPLETIONS, &count) != ORIEL_OK) {
+			heartbeat_fail(p, oriel_queue_err(ORIEL_QUEUE_STRAY_CQE, 0, 0, p->done));
 			return;
 		}
 		for (i = 0; i < count; i++)
-			pulse_take(p, &wcs[i]);
-	} while (count == PULSE_ENDS);
+			heartbeat_handle(p, &wcs[i]);
+	} while (count == HEARTBEAT_COMPLETIONS);
 }
 
-static struct ori_hca_wr pulse_request(const struct ori_rdma_heartbeat *p, uint32_t rkey,
-				       const struct ori_rdma_piece *piece, unsigned i)
+static struct ori_hca_wr heartbeat_request(const struct ori_rdma_heartbeat *p, uint32_t rkey,
+					   const struct ori_rdma_piece *piece, unsigned i)
 {
 	struct ori_hca_wr wr = {
 		.id = p->posted + i,
@@ -97,26 +103,26 @@ enum oriel_status ori_rdma_heartbeat_post(const struct ori_rdma_link *link,
 {
 	uint32_t rkey = rkeys->rail[ori_rdma_link_device(link)->rail];
 	struct ori_rdma_heartbeat *p = ori_rdma_link_heartbeat(link);
-	struct ori_hca_wr wrs[PULSE_PIECES];
+	struct ori_hca_wr wrs[HEARTBEAT_PIECES];
 	enum oriel_status status;
 	unsigned i, posted;
 
-	assert(count > 0 && count <= PULSE_PIECES);
+	assert(count > 0 && count <= HEARTBEAT_PIECES);
 	ori_rdma_heartbeat_progress(p);
 	if (p->err)
 		return oriel_queue_err_status(p->err);
-	/* All or none: a row without its last word would be one that never comes. */
+	/* All or none: a row whose last word is never written would never be read. */
 	if (p->posted + count > p->done + ORI_RDMA_HEARTBEAT_DEPTH)
 		return ORIEL_AGAIN;
 	for (i = 0; i < count; i++)
-		wrs[i] = pulse_request(p, rkey, &pieces[i], i);
+		wrs[i] = heartbeat_request(p, rkey, &pieces[i], i);
 	wrs[count - 1].flags |= ORI_HCA_SIGNALED;
 	status = p->ops->post(p->qp, wrs, count, &posted);
 	p->posted += posted;
 	if (posted == count)
 		return ORIEL_OK;
-	/* There was room: the adapter has failed, or counts otherwise. */
-	pulse_condemn(p, oriel_queue_err(ORIEL_QUEUE_ABANDONED, 0, 0, p->posted));
+	/* There was room: the NIC has failed, or counts otherwise. */
+	heartbeat_fail(p, oriel_queue_err(ORIEL_QUEUE_ABANDONED, 0, 0, p->posted));
 	return status < 0 ? status : oriel_queue_err_status(p->err);
 }
 

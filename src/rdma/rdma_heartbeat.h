@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The pulse queue of a link: shallow, the host's alone, posted to by calls, which
- * every adapter takes. One thread at a time.
+ * The heartbeat queue of a link: shallow, for the host alone, which posts by calls, as
+ * every NIC allows. The watcher of src/comm calls it; one thread at a time.
  */
 #ifndef ORI_RDMA_RDMA_HEARTBEAT_H
 #define ORI_RDMA_RDMA_HEARTBEAT_H
@@ -23,18 +23,21 @@ struct ori_rdma_heartbeat {
 
 /* On failure the caller closes it. */
 enum oriel_status ori_rdma_heartbeat_open(const struct ori_hca_ops *ops, struct ori_hca *hca,
-					  struct ori_rdma_heartbeat *pulse);
-enum oriel_status ori_rdma_heartbeat_connect(const struct ori_rdma_heartbeat *pulse,
+					  struct ori_rdma_heartbeat *heartbeat);
+enum oriel_status ori_rdma_heartbeat_connect(const struct ori_rdma_heartbeat *heartbeat,
 					     const struct ori_hca_qp_address *peer);
-void ori_rdma_heartbeat_close(struct ori_rdma_heartbeat *pulse);
+void ori_rdma_heartbeat_close(struct ori_rdma_heartbeat *heartbeat);
 
-/* Look once how far it has come. */
-void ori_rdma_heartbeat_progress(struct ori_rdma_heartbeat *pulse);
+/* Takes the completions that have arrived; never waits. */
+void ori_rdma_heartbeat_progress(struct ori_rdma_heartbeat *heartbeat);
 
-/* What the host writes for itself is no operation of a user: what its failure is called. */
+/*
+ * The operation that a health record names for a failure with @status. Writes of the host
+ * itself are no operation of a user.
+ */
 uint32_t ori_rdma_heartbeat_what(enum oriel_status status);
 
-/* Of @link, which is open. */
+/* The heartbeat queue of @link, which is open. */
 struct ori_rdma_heartbeat *ori_rdma_link_heartbeat(const struct ori_rdma_link *link);
 
 #endif

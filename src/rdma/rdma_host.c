@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Drives a link by calls: cuts operations into requests, posts them in order, and takes
+ * their completions. src/p2p calls it; rdma_host.h has the order that it keeps.
+ */
 #include "rdma/rdma_host.h"
 
 #include <oriel/dev/mlx5.h>
@@ -9,9 +13,9 @@
 #include "hca/syndrome.h"
 #include "rdma/rdma_host_link.h"
 
-#define HOST_ENDS 16u /* that are taken at once */
+#define HOST_COMPLETIONS 16u /* that are taken at once */
 
-/* Whatever else is under way ends as well. */
+/* All other operations in flight end as well. */
 static enum oriel_status host_fail(struct ori_host_link *link, enum oriel_status status)
 {
 	if (link->failure == ORIEL_OK)
@@ -23,7 +27,7 @@ static enum oriel_status host_fail(struct ori_host_link *link, enum oriel_status
 
 static uint64_t host_requests(const struct host_operation *o)
 {
-	return o->pieces + o->has_teller;
+	return o->pieces + o->has_notify;
 }
 
 static struct ori_hca_wr host_piece(const struct ori_host_link *link,
@@ -45,42 +49,42 @@ static struct ori_hca_wr host_piece(const struct ori_host_link *link,
 	};
 }
 
-static struct ori_hca_wr host_teller(const struct ori_host_link *link,
-				     const struct host_operation *o, uint64_t op)
+static struct ori_hca_wr host_notify_wr(const struct ori_host_link *link,
+					const struct host_operation *o, uint64_t op)
 {
 	struct ori_hca_wr wr = {
-		.opcode = o->teller,
+		.opcode = o->notify_opcode,
 		.flags = ORI_HCA_SIGNALED,
 		.local = host_slot(link, op) * sizeof(uint64_t),
 		.lkey = link->words_lkey,
 		.remote = o->there.address,
 		.rkey = o->there.key,
-		.length = o->teller == ORI_HCA_WRITE_IMM ? 0 : sizeof(uint64_t),
+		.length = o->notify_opcode == ORI_HCA_WRITE_IMM ? 0 : sizeof(uint64_t),
 		.operand = o->add,
 		.immediate = o->immediate,
 	};
 
-	/* A READ may still take its bytes when what is behind it is done there. */
+	/* A READ may still take its bytes when the request behind it is done at the target. */
 	if (link->fetched > link->done)
 		wr.flags |= ORI_HCA_FENCE;
 	return wr;
 }
 
-/* Whether the first queue alone still has something of @op and what was begun before it. */
-static bool host_may_tell(struct ori_host_link *link, const struct host_operation *o, uint64_t op)
+/* Are all requests of @op and of earlier operations that are in flight on the first queue? */
+static bool host_may_notify(struct ori_host_link *link, const struct host_operation *o, uint64_t op)
 {
 	if (link->attr.queues == 1)
 		return true;
 	if (link->clear < link->done)
 		link->clear = link->done;
-	while (link->clear < op && host_operation(link, link->clear)->aside == 0)
+	while (link->clear < op && host_operation(link, link->clear)->on_others == 0)
 		link->clear++;
-	return link->clear == op && o->aside == 0;
+	return link->clear == op && o->on_others == 0;
 }
 
 /*
- * The last piece goes by the first queue, so that what tells may follow at once when
- * the others are done. While that waits, nothing gets in front of it there.
+ * The last piece goes by the first queue, so that its notification may follow at once
+ * when the other pieces are done. While a notification waits, nothing overtakes it there.
  */
 static unsigned host_queue(const struct ori_host_link *link, const struct host_operation *o)
 {
@@ -94,26 +98,26 @@ static unsigned host_queue(const struct ori_host_link *link, const struct host_o
 	return best;
 }
 
-/* One request, or a chain of two of which the first one is quiet. */
+/* Posts one request, or a chain of two of which the first one is unsignaled. */
 static enum oriel_status host_hand_over(struct ori_host_link *link, struct host_operation *o,
 					uint64_t op, unsigned queue, struct ori_hca_wr *wrs,
 					unsigned count)
 {
-	unsigned posted, quiet;
-	enum oriel_status st;
+	unsigned posted, unsignaled;
+	enum oriel_status status;
 
 	wrs[0].id = wrs[count - 1].id = op * ORI_HOST_QUEUES + queue;
-	st = link->attr.ops->post(link->qps[queue], wrs, count, &posted);
-	quiet = count > 1 && posted > 0;
-	o->left -= quiet;
-	link->load[queue] += posted - quiet;
+	status = link->attr.ops->post(link->qps[queue], wrs, count, &posted);
+	unsignaled = count > 1 && posted > 0;
+	o->left -= unsignaled;
+	link->load[queue] += posted - unsignaled;
 	o->next += posted;
 	if (queue > 0)
-		o->aside += posted;
-	return st;
+		o->on_others += posted;
+	return status;
 }
 
-/* The next piece, and behind the last one what tells, if it may. */
+/* Posts the next piece, and behind the last one the notification, if it may. */
 static enum oriel_status host_post_piece(struct ori_host_link *link, struct host_operation *o,
 					 uint64_t op)
 {
@@ -121,33 +125,39 @@ static enum oriel_status host_post_piece(struct ori_host_link *link, struct host
 	struct ori_hca_wr wrs[2];
 
 	wrs[0] = host_piece(link, o, o->next);
-	if (o->has_teller && o->next + 1 == o->pieces && host_may_tell(link, o, op)) {
-		wrs[count++] = host_teller(link, o, op);
-		/* A chain tells of its end only: where it is cut, the rest tells of all. */
+	if (o->has_notify && o->next + 1 == o->pieces && host_may_notify(link, o, op)) {
+		wrs[count++] = host_notify_wr(link, o, op);
+		/*
+		 * Only the last request of a chain is signaled: where the queue cuts the
+		 * chain, the rest covers all.
+		 */
 		wrs[0].flags &= ~ORI_HCA_SIGNALED;
 	}
 	return host_hand_over(link, o, op, queue, wrs, count);
 }
 
-static enum oriel_status host_post_teller(struct ori_host_link *link, struct host_operation *o,
+static enum oriel_status host_post_notify(struct ori_host_link *link, struct host_operation *o,
 					  uint64_t op)
 {
-	struct ori_hca_wr wr = host_teller(link, o, op);
-	enum oriel_status st;
+	struct ori_hca_wr wr = host_notify_wr(link, o, op);
+	enum oriel_status status;
 
-	link->is_held = !host_may_tell(link, o, op);
+	link->is_held = !host_may_notify(link, o, op);
 	link->held = op;
 	if (link->is_held)
 		return ORIEL_OK;
-	st = host_hand_over(link, o, op, 0, &wr, 1);
-	link->is_held = st == ORIEL_AGAIN;
-	return st;
+	status = host_hand_over(link, o, op, 0, &wr, 1);
+	link->is_held = status == ORIEL_AGAIN;
+	return status;
 }
 
-/* One piece that tells nothing, and nothing waits: by the first queue, as host_queue() says. */
+/*
+ * One piece without a notification, and nothing waits: it goes by the first queue, as
+ * host_queue() says.
+ */
 static bool host_is_plain(const struct ori_host_link *link, const struct host_operation *o)
 {
-	return o->pieces == 1 && !o->has_teller && !link->is_held &&
+	return o->pieces == 1 && !o->has_notify && !link->is_held &&
 	       link->posting + 1 == link->begun;
 }
 
@@ -155,40 +165,40 @@ static enum oriel_status host_post_plain(struct ori_host_link *link, struct host
 					 uint64_t op)
 {
 	struct ori_hca_wr wr = host_piece(link, o, 0);
-	enum oriel_status st = host_hand_over(link, o, op, 0, &wr, 1);
+	enum oriel_status status = host_hand_over(link, o, op, 0, &wr, 1);
 
-	link->posting += st == ORIEL_OK;
-	return st == ORIEL_OK || st == ORIEL_AGAIN ? ORIEL_OK : host_fail(link, st);
+	link->posting += status == ORIEL_OK;
+	return status == ORIEL_OK || status == ORIEL_AGAIN ? ORIEL_OK : host_fail(link, status);
 }
 
 static enum oriel_status host_post_operation(struct ori_host_link *link, struct host_operation *o,
 					     uint64_t op)
 {
-	enum oriel_status st = ORIEL_OK;
+	enum oriel_status status = ORIEL_OK;
 
-	while (o->next < o->pieces && st == ORIEL_OK)
-		st = host_post_piece(link, o, op);
-	if (st == ORIEL_OK && o->next < host_requests(o))
-		st = host_post_teller(link, o, op);
-	return st;
+	while (o->next < o->pieces && status == ORIEL_OK)
+		status = host_post_piece(link, o, op);
+	if (status == ORIEL_OK && o->next < host_requests(o))
+		status = host_post_notify(link, o, op);
+	return status;
 }
 
 /* In their order: an operation that waits for room holds up those behind it. */
 static enum oriel_status host_post(struct ori_host_link *link)
 {
-	enum oriel_status st = ORIEL_OK;
+	enum oriel_status status = ORIEL_OK;
 
 	if (link->is_held)
-		st = host_post_teller(link, host_operation(link, link->held), link->held);
-	while (link->posting < link->begun && st == ORIEL_OK) {
+		status = host_post_notify(link, host_operation(link, link->held), link->held);
+	while (link->posting < link->begun && status == ORIEL_OK) {
 		struct host_operation *o = host_operation(link, link->posting);
 
-		if (link->is_held && o->has_teller)
+		if (link->is_held && o->has_notify)
 			break;
-		st = host_post_operation(link, o, link->posting);
-		link->posting += st == ORIEL_OK;
+		status = host_post_operation(link, o, link->posting);
+		link->posting += status == ORIEL_OK;
 	}
-	return st == ORIEL_OK || st == ORIEL_AGAIN ? ORIEL_OK : host_fail(link, st);
+	return status == ORIEL_OK || status == ORIEL_AGAIN ? ORIEL_OK : host_fail(link, status);
 }
 
 static void host_finish(struct ori_host_link *link, struct host_operation *o, uint64_t op)
@@ -213,24 +223,24 @@ static void host_retire(struct ori_host_link *link)
 	}
 }
 
-static void host_count_end(struct ori_host_link *link, uint64_t id)
+static void host_complete_request(struct ori_host_link *link, uint64_t id)
 {
 	struct host_operation *o = host_operation(link, id / ORI_HOST_QUEUES);
 	unsigned queue = id % ORI_HOST_QUEUES;
 
 	o->left--;
-	o->aside -= queue > 0;
+	o->on_others -= queue > 0;
 	link->load[queue]--;
 }
 
-/* Of what this end had named itself it is told which memory that was. */
+/* For a local protection error the text names the local memory of the operation. */
 static enum oriel_status host_explain(struct ori_host_link *link, const struct ori_hca_wc *wc)
 {
 	const struct host_operation *o = host_operation(link, wc->id / ORI_HOST_QUEUES);
 	char memory[80] = "";
 
 	if (wc->syndrome == ORIEL_MLX5_LOCAL_PROTECTION && !wc->is_receive && o->pieces)
-		snprintf(memory, sizeof(memory), ": %llu bytes at 0x%llx of this end",
+		snprintf(memory, sizeof(memory), ": %llu bytes at local address 0x%llx",
 			 (unsigned long long)o->move.length,
 			 (unsigned long long)o->move.here.address);
 	return ori_fail(wc->status, "%s: QP 0x%06x: %s (0x%02x, vendor 0x%x)%s", link->caps.name,
@@ -238,7 +248,8 @@ static enum oriel_status host_explain(struct ori_host_link *link, const struct o
 			memory);
 }
 
-static enum oriel_status host_take_end(struct ori_host_link *link, const struct ori_hca_wc *wc)
+static enum oriel_status host_handle_completion(struct ori_host_link *link,
+						const struct ori_hca_wc *wc)
 {
 	if (link->failure != ORIEL_OK)
 		return link->failure;
@@ -247,38 +258,38 @@ static enum oriel_status host_take_end(struct ori_host_link *link, const struct 
 	if (wc->is_receive)
 		link->immediates[link->arrived++ % link->attr.immediates] = wc->immediate;
 	else
-		host_count_end(link, wc->id);
+		host_complete_request(link, wc->id);
 	return ORIEL_OK;
 }
 
-static enum oriel_status host_take_ends(struct ori_host_link *link)
+static enum oriel_status host_poll(struct ori_host_link *link)
 {
-	enum oriel_status st = ORIEL_OK;
-	struct ori_hca_wc wcs[HOST_ENDS];
-	unsigned count = HOST_ENDS;
+	enum oriel_status status = ORIEL_OK;
+	struct ori_hca_wc wcs[HOST_COMPLETIONS];
+	unsigned count = HOST_COMPLETIONS;
 
-	while (count == HOST_ENDS && st == ORIEL_OK) {
-		st = link->attr.ops->poll(link->cq, wcs, HOST_ENDS, &count);
-		if (st != ORIEL_OK)
-			return host_fail(link, st);
+	while (count == HOST_COMPLETIONS && status == ORIEL_OK) {
+		status = link->attr.ops->poll(link->cq, wcs, HOST_COMPLETIONS, &count);
+		if (status != ORIEL_OK)
+			return host_fail(link, status);
 		for (unsigned i = 0; i < count; i++)
-			st = host_take_end(link, &wcs[i]);
+			status = host_handle_completion(link, &wcs[i]);
 	}
-	return st;
+	return status;
 }
 
 enum oriel_status ori_host_progress(struct ori_host_link *link)
 {
-	enum oriel_status st = link->failure;
+	enum oriel_status status = link->failure;
 
-	if (st == ORIEL_OK)
-		st = host_take_ends(link);
+	if (status == ORIEL_OK)
+		status = host_poll(link);
 	host_retire(link);
-	if (st != ORIEL_OK || (!link->is_held && link->posting == link->begun))
-		return st;
-	st = host_post(link);
+	if (status != ORIEL_OK || (!link->is_held && link->posting == link->begun))
+		return status;
+	status = host_post(link);
 	host_retire(link);
-	return st;
+	return status;
 }
 
 static uint64_t host_pieces(const struct ori_host_link *link, uint64_t length)
@@ -288,7 +299,7 @@ static uint64_t host_pieces(const struct ori_host_link *link, uint64_t length)
 	return (length + link->attr.piece - 1) / link->attr.piece;
 }
 
-/* Room for one more, which does not tell. */
+/* Makes room for one more operation, without a notification. */
 static enum oriel_status host_begin(struct ori_host_link *link, const struct ori_host_move *move,
 				    enum ori_hca_opcode opcode, struct host_operation **o)
 {
@@ -298,9 +309,9 @@ static enum oriel_status host_begin(struct ori_host_link *link, const struct ori
 		return ORIEL_AGAIN;
 	*o = host_operation(link, link->begun);
 	(*o)->opcode = (uint8_t)opcode;
-	(*o)->has_teller = false;
+	(*o)->has_notify = false;
 	(*o)->immediate = 0;
-	(*o)->pieces = (*o)->next = (*o)->aside = 0;
+	(*o)->pieces = (*o)->next = (*o)->on_others = 0;
 	(*o)->old = NULL;
 	if (!move)
 		return ORIEL_OK;
@@ -309,29 +320,29 @@ static enum oriel_status host_begin(struct ori_host_link *link, const struct ori
 	return ORIEL_OK;
 }
 
-/* What cannot be posted now is when there is progress. */
+/* A request that cannot be posted now is posted by ori_host_progress(). */
 static enum oriel_status host_commit(struct ori_host_link *link, struct host_operation *o,
 				     uint64_t *op)
 {
 	uint64_t number = link->begun++;
-	enum oriel_status st;
+	enum oriel_status status;
 
 	o->left = host_requests(o);
 	if (o->opcode == ORI_HCA_READ)
 		link->fetched = number + 1;
-	st = host_is_plain(link, o) ? host_post_plain(link, o, number) : host_post(link);
-	if (st != ORIEL_OK)
-		return st;
+	status = host_is_plain(link, o) ? host_post_plain(link, o, number) : host_post(link);
+	if (status != ORIEL_OK)
+		return status;
 	host_retire(link);
 	*op = number;
 	return ORIEL_OK;
 }
 
-static void host_tell(struct host_operation *o, enum ori_hca_opcode opcode,
-		      const struct ori_host_place *there, uint64_t add)
+static void host_set_notify(struct host_operation *o, enum ori_hca_opcode opcode,
+			    const struct ori_host_place *there, uint64_t add)
 {
-	o->has_teller = true;
-	o->teller = (uint8_t)opcode;
+	o->has_notify = true;
+	o->notify_opcode = (uint8_t)opcode;
 	o->add = add;
 	o->there = there ? *there : (struct ori_host_place){0};
 }
@@ -340,18 +351,18 @@ enum oriel_status ori_host_put(struct ori_host_link *link, const struct ori_host
 			       uint64_t *op)
 {
 	struct host_operation *o;
-	enum oriel_status st = host_begin(link, move, ORI_HCA_WRITE, &o);
+	enum oriel_status status = host_begin(link, move, ORI_HCA_WRITE, &o);
 
-	return st == ORIEL_OK ? host_commit(link, o, op) : st;
+	return status == ORIEL_OK ? host_commit(link, o, op) : status;
 }
 
 enum oriel_status ori_host_get(struct ori_host_link *link, const struct ori_host_move *move,
 			       uint64_t *op)
 {
 	struct host_operation *o;
-	enum oriel_status st = host_begin(link, move, ORI_HCA_READ, &o);
+	enum oriel_status status = host_begin(link, move, ORI_HCA_READ, &o);
 
-	return st == ORIEL_OK ? host_commit(link, o, op) : st;
+	return status == ORIEL_OK ? host_commit(link, o, op) : status;
 }
 
 enum oriel_status ori_host_put_signal(struct ori_host_link *link, const struct ori_host_move *move,
@@ -359,11 +370,11 @@ enum oriel_status ori_host_put_signal(struct ori_host_link *link, const struct o
 				      uint64_t *op)
 {
 	struct host_operation *o;
-	enum oriel_status st = host_begin(link, move, ORI_HCA_WRITE, &o);
+	enum oriel_status status = host_begin(link, move, ORI_HCA_WRITE, &o);
 
-	if (st != ORIEL_OK)
-		return st;
-	host_tell(o, ORI_HCA_FETCH_ADD, signal, add);
+	if (status != ORIEL_OK)
+		return status;
+	host_set_notify(o, ORI_HCA_FETCH_ADD, signal, add);
 	return host_commit(link, o, op);
 }
 
@@ -372,11 +383,11 @@ enum oriel_status ori_host_put_immediate(struct ori_host_link *link,
 					 uint64_t *op)
 {
 	struct host_operation *o;
-	enum oriel_status st = host_begin(link, move, ORI_HCA_WRITE, &o);
+	enum oriel_status status = host_begin(link, move, ORI_HCA_WRITE, &o);
 
-	if (st != ORIEL_OK)
-		return st;
-	host_tell(o, ORI_HCA_WRITE_IMM, NULL, 0);
+	if (status != ORIEL_OK)
+		return status;
+	host_set_notify(o, ORI_HCA_WRITE_IMM, NULL, 0);
 	o->immediate = immediate;
 	return host_commit(link, o, op);
 }
@@ -385,11 +396,11 @@ enum oriel_status ori_host_fetch_add(struct ori_host_link *link, const struct or
 				     uint64_t add, uint64_t *old, uint64_t *op)
 {
 	struct host_operation *o;
-	enum oriel_status st = host_begin(link, NULL, ORI_HCA_WRITE, &o);
+	enum oriel_status status = host_begin(link, NULL, ORI_HCA_WRITE, &o);
 
-	if (st != ORIEL_OK)
-		return st;
-	host_tell(o, ORI_HCA_FETCH_ADD, there, add);
+	if (status != ORIEL_OK)
+		return status;
+	host_set_notify(o, ORI_HCA_FETCH_ADD, there, add);
 	o->old = old;
 	return host_commit(link, o, op);
 }
@@ -398,39 +409,39 @@ enum oriel_status ori_host_flush(struct ori_host_link *link, const struct ori_ho
 				 uint64_t *op)
 {
 	struct host_operation *o;
-	enum oriel_status st = host_begin(link, NULL, ORI_HCA_WRITE, &o);
+	enum oriel_status status = host_begin(link, NULL, ORI_HCA_WRITE, &o);
 
-	if (st != ORIEL_OK)
-		return st;
-	host_tell(o, ORI_HCA_READ, there, 0);
+	if (status != ORIEL_OK)
+		return status;
+	host_set_notify(o, ORI_HCA_READ, there, 0);
 	return host_commit(link, o, op);
 }
 
 enum oriel_status ori_host_test(struct ori_host_link *link, uint64_t op)
 {
-	enum oriel_status st;
+	enum oriel_status status;
 
 	assert(op < link->begun);
 	if (op < link->done)
 		return ORIEL_OK;
-	st = ori_host_progress(link);
+	status = ori_host_progress(link);
 	if (op < link->done)
 		return ORIEL_OK;
-	return st == ORIEL_OK ? ORIEL_AGAIN : st;
+	return status == ORIEL_OK ? ORIEL_AGAIN : status;
 }
 
 enum oriel_status ori_host_take(struct ori_host_link *link, uint32_t *immediate)
 {
-	enum oriel_status st = ORIEL_OK;
+	enum oriel_status status = ORIEL_OK;
 
 	if (link->taken == link->arrived)
-		st = ori_host_progress(link);
+		status = ori_host_progress(link);
 	if (link->taken == link->arrived)
-		return st == ORIEL_OK ? ORIEL_AGAIN : st;
+		return status == ORIEL_OK ? ORIEL_AGAIN : status;
 	*immediate = link->immediates[link->taken++ % link->attr.immediates];
 	if (link->failure == ORIEL_OK)
-		st = link->attr.ops->post_receives(link->qps[0], 1);
-	if (st != ORIEL_OK)
-		host_fail(link, st);
+		status = link->attr.ops->post_receives(link->qps[0], 1);
+	if (status != ORIEL_OK)
+		host_fail(link, status);
 	return ORIEL_OK;
 }

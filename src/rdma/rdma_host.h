@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A link to one peer that the host drives by calls, over some queue pairs of one
- * adapter. What is long is cut, and spread over all of them; what is short, and
- * all that tells, goes over the first. One thread at a time for each link; nothing
- * here waits, and no call after connect() allocates.
+ * A link to one peer that the host drives by calls, over some queue pairs of one NIC;
+ * src/p2p calls it. Long operations are cut into pieces and spread over all queues; short
+ * ones, and all notifications, go over the first. One thread at a time for each link;
+ * nothing here waits, and no call after connect() allocates.
  *
  * Operations have numbers from 0 on, and are done in their order:
  *   done <= begun <= done + operations
- * Puts and gets have no order among them. What tells (a signal, an immediate, an
- * atomic, a flush) comes after all that was begun before it. Where some of that is on
- * other queues, it waits until they are done with it: the last piece of what is spread
- * goes by the first queue as well, and hides that. Puts and gets that are begun
- * meanwhile do not wait, so that they may come before it.
+ * Puts and gets have no order among them. A notification (a signal, an immediate, an
+ * atomic, a flush) follows all operations begun before it. Where pieces of those are on
+ * other queues, it waits until they are done: the last piece of an operation that is
+ * spread goes by the first queue as well, and hides that. Puts and gets that are begun
+ * meanwhile do not wait, so that they may arrive before it.
  */
 #ifndef ORI_RDMA_RDMA_HOST_H
 #define ORI_RDMA_RDMA_HOST_H
@@ -25,15 +25,15 @@ struct ori_host_link;
 
 struct ori_host_attr {
 	const struct ori_hca_ops *ops;
-	struct ori_hca *hca; /* stays until the link is gone */
+	struct ori_hca *hca; /* outlives the link */
 	unsigned queues;     /* up to ORI_HOST_QUEUES; equal at both ends; 0 = 1 */
 	uint32_t depth;      /* requests of each, 2 or more; 0 = 128 */
-	uint32_t operations; /* under way at once; 0 = 256 */
-	uint32_t immediates; /* of the peer that nobody has taken yet; 0 = 64 */
+	uint32_t operations; /* in flight at once; 0 = 256 */
+	uint32_t immediates; /* of the peer that the caller has not taken yet; 0 = 64 */
 	uint32_t piece;      /* bytes of a request at most, else it is cut; 0 = 512 KiB */
 };
 
-/* Of one end for the other one. Goes over the wire as it is. */
+/* The queues of one end, for the other end. Goes over the wire as it is. */
 struct ori_host_end {
 	uint32_t version; /* ORI_HOST_VERSION */
 	uint32_t queues;
@@ -44,7 +44,7 @@ struct ori_host_end {
 
 static_assert(sizeof(struct ori_host_end) == 72, "goes over the wire");
 
-/* Memory as an adapter knows it: by an lkey here, by an rkey of the peer there. */
+/* Memory as a NIC knows it: local memory by an lkey, the peer's by an rkey. */
 struct ori_host_place {
 	uint64_t address;
 	uint32_t key;
@@ -60,32 +60,32 @@ enum oriel_status ori_host_create(const struct ori_host_attr *attr, struct ori_h
 				  struct ori_host_end *end);
 
 /*
- * Join it to @end, made by the adapter that @adapter describes. Both ends have done
- * so before anything is begun.
+ * Connects it to @end, made by the NIC that @hca_address describes. Both ends have
+ * connected before either begins an operation.
  */
 enum oriel_status ori_host_connect(struct ori_host_link *link,
-				   const struct ori_hca_qp_address *adapter,
+				   const struct ori_hca_qp_address *hca_address,
 				   const struct ori_host_end *end);
 
-/* What is not done is given up. NULL is allowed. */
+/* Operations that are not done are given up. NULL is allowed. */
 void ori_host_destroy(struct ori_host_link *link);
 
 /*
- * All of these: ORIEL_AGAIN if as many are under way as may be, the failure of
- * the link if it has failed. *@op is the number of the operation; until that is
- * done its memory here belongs to the adapter.
+ * All of these return ORIEL_AGAIN if as many operations are in flight as may be, the
+ * failure of the link if it has failed. *@op is the number of the operation; until that
+ * is done its local memory belongs to the NIC.
  */
 enum oriel_status ori_host_put(struct ori_host_link *link, const struct ori_host_move *move,
 			       uint64_t *op);
 enum oriel_status ori_host_get(struct ori_host_link *link, const struct ori_host_move *move,
 			       uint64_t *op);
 
-/* And then add @add to the 8 bytes at @signal: one chain where that need not wait. */
+/* Then adds @add to the 8 bytes at @signal: one chain where the signal need not wait. */
 enum oriel_status ori_host_put_signal(struct ori_host_link *link, const struct ori_host_move *move,
 				      const struct ori_host_place *signal, uint64_t add,
 				      uint64_t *op);
 
-/* And then tell the peer @immediate, which ori_host_take() gives it. */
+/* Then sends @immediate, which ori_host_take() of the peer returns. */
 enum oriel_status ori_host_put_immediate(struct ori_host_link *link,
 					 const struct ori_host_move *move, uint32_t immediate,
 					 uint64_t *op);
@@ -95,16 +95,22 @@ enum oriel_status ori_host_fetch_add(struct ori_host_link *link, const struct or
 				     uint64_t add, uint64_t *old, uint64_t *op);
 
 /*
- * A READ of the 8 bytes at @there: when it is done, what was put before is visible
- * to a GPU that holds @there, too.
+ * A READ of the 8 bytes at @there: when it is done, earlier puts are visible to a GPU
+ * whose memory @there is, too.
  */
 enum oriel_status ori_host_flush(struct ori_host_link *link, const struct ori_host_place *there,
 				 uint64_t *op);
 
-/* Go on with whatever is under way. The failure of the link, for ever, if it failed. */
+/*
+ * Takes completions and posts waiting requests. Returns the failure of the link, for
+ * ever, if it failed.
+ */
 enum oriel_status ori_host_progress(struct ori_host_link *link);
 
-/* Is @op done? ORIEL_AGAIN: not yet. What was done before the link failed stays done. */
+/*
+ * Is @op done? ORIEL_AGAIN: not yet. An operation that was done before the link failed
+ * stays done.
+ */
 enum oriel_status ori_host_test(struct ori_host_link *link, uint64_t op);
 
 /* The next immediate of the peer, in its order; ORIEL_AGAIN if there is none yet. */

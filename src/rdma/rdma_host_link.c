@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Makes, connects and destroys the links that rdma_host.c drives. src/p2p calls it for
+ * an endpoint whose peer it reaches by RDMA.
+ */
 #include "rdma/rdma_host_link.h"
 
 #include <stdlib.h>
@@ -30,6 +34,7 @@ static void host_set_defaults(struct ori_host_link *link, const struct ori_host_
 		link->attr.piece = link->caps.length_max;
 }
 
+/* A power of two, so that the slot of an operation is a mask away. */
 static uint64_t host_slots(const struct ori_host_link *link)
 {
 	uint64_t slots = 1;
@@ -49,7 +54,7 @@ static size_t host_words_length(const struct ori_host_link *link)
 static enum oriel_status host_open_memory(struct ori_host_link *link)
 {
 	struct ori_hca_keys keys;
-	enum oriel_status st;
+	enum oriel_status status;
 	size_t length;
 
 	link->slot_mask = host_slots(link) - 1;
@@ -61,14 +66,14 @@ static enum oriel_status host_open_memory(struct ori_host_link *link)
 		return ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for a link of %u operations",
 				link->caps.name, link->attr.operations);
 	memset(link->words, 0, length);
-	st = link->attr.ops->register_memory(link->attr.hca, link->words, length, 0,
-					     ORI_HCA_LOCAL_WRITE, &link->words_mr, &keys);
-	if (st == ORIEL_OK)
+	status = link->attr.ops->register_memory(link->attr.hca, link->words, length, 0,
+						 ORI_HCA_LOCAL_WRITE, &link->words_mr, &keys);
+	if (status == ORIEL_OK)
 		link->words_lkey = keys.lkey;
-	return st;
+	return status;
 }
 
-/* Receives are there before the peer can know of the queue. */
+/* The receives are posted before the peer can know of the queue. */
 static enum oriel_status host_open_queue(struct ori_host_link *link, struct ori_host_end *end)
 {
 	const struct ori_hca_ops *ops = link->attr.ops;
@@ -80,11 +85,11 @@ static enum oriel_status host_open_queue(struct ori_host_link *link, struct ori_
 		.receives = is_first ? link->attr.immediates : 0,
 	};
 	struct ori_hca_qp_address address;
-	enum oriel_status st;
+	enum oriel_status status;
 
-	st = ops->create_qp(link->attr.hca, &attr, &link->qps[link->made], &address);
-	if (st != ORIEL_OK)
-		return st;
+	status = ops->create_qp(link->attr.hca, &attr, &link->qps[link->made], &address);
+	if (status != ORIEL_OK)
+		return status;
 	end->of[link->made].qpn = address.qpn;
 	end->of[link->made].psn = address.psn;
 	link->made++;
@@ -95,25 +100,25 @@ static enum oriel_status host_open(struct ori_host_link *link, struct ori_host_e
 {
 	struct ori_hca_cq_attr cq = {.depth = link->attr.queues * link->attr.depth +
 					      link->attr.immediates};
-	enum oriel_status st;
+	enum oriel_status status;
 	uint32_t cqn;
 
 	if (!link->caps.takes_posts)
-		return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s is not posted to by calls",
+		return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s takes no posts by calls",
 				link->caps.name);
 	if (link->attr.queues > ORI_HOST_QUEUES)
 		return ori_fail(ORIEL_ERR_RANGE, "a link has %u queues at most, not %u",
 				ORI_HOST_QUEUES, link->attr.queues);
-	/* A put and its signal need two places. */
+	/* A put and its signal need two slots. */
 	if (link->attr.depth < 2 || link->attr.depth > link->caps.depth_max)
 		return ori_fail(ORIEL_ERR_RANGE, "%s: queues of %u requests, not 2 to %u",
 				link->caps.name, link->attr.depth, link->caps.depth_max);
-	st = host_open_memory(link);
-	if (st == ORIEL_OK)
-		st = link->attr.ops->create_cq(link->attr.hca, &cq, &link->cq, &cqn);
-	while (st == ORIEL_OK && link->made < link->attr.queues)
-		st = host_open_queue(link, end);
-	return st;
+	status = host_open_memory(link);
+	if (status == ORIEL_OK)
+		status = link->attr.ops->create_cq(link->attr.hca, &cq, &link->cq, &cqn);
+	while (status == ORIEL_OK && link->made < link->attr.queues)
+		status = host_open_queue(link, end);
+	return status;
 }
 
 enum oriel_status ori_host_create(const struct ori_host_attr *attr, struct ori_host_link **out,
@@ -121,16 +126,16 @@ enum oriel_status ori_host_create(const struct ori_host_attr *attr, struct ori_h
 {
 	struct ori_host_link *link = calloc(1, sizeof(*link));
 	struct ori_host_end made = {.version = ORI_HOST_VERSION};
-	enum oriel_status st;
+	enum oriel_status status;
 
 	if (!link)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a link");
 	host_set_defaults(link, attr);
 	made.queues = link->attr.queues;
-	st = host_open(link, &made);
-	if (st != ORIEL_OK) {
+	status = host_open(link, &made);
+	if (status != ORIEL_OK) {
 		ori_host_destroy(link);
-		return st;
+		return status;
 	}
 	*end = made;
 	*out = link;
@@ -138,10 +143,10 @@ enum oriel_status ori_host_create(const struct ori_host_attr *attr, struct ori_h
 }
 
 enum oriel_status ori_host_connect(struct ori_host_link *link,
-				   const struct ori_hca_qp_address *adapter,
+				   const struct ori_hca_qp_address *hca_address,
 				   const struct ori_host_end *end)
 {
-	enum oriel_status st = ORIEL_OK;
+	enum oriel_status status = ORIEL_OK;
 
 	if (end->version != ORI_HOST_VERSION)
 		return ori_fail(ORIEL_ERR_VERSION,
@@ -149,16 +154,16 @@ enum oriel_status ori_host_connect(struct ori_host_link *link,
 				end->version, ORI_HOST_VERSION);
 	if (end->queues != link->attr.queues)
 		return ori_fail(ORIEL_ERR_MISMATCH,
-				"%s: the link of the peer has %u queues, this end %u",
+				"%s: the link of the peer has %u queues, this end has %u",
 				link->caps.name, end->queues, link->attr.queues);
-	for (unsigned i = 0; i < link->made && st == ORIEL_OK; i++) {
-		struct ori_hca_qp_address address = *adapter;
+	for (unsigned i = 0; i < link->made && status == ORIEL_OK; i++) {
+		struct ori_hca_qp_address address = *hca_address;
 
 		address.qpn = end->of[i].qpn;
 		address.psn = end->of[i].psn;
-		st = link->attr.ops->connect_qp(link->qps[i], &address);
+		status = link->attr.ops->connect_qp(link->qps[i], &address);
 	}
-	return st;
+	return status;
 }
 
 void ori_host_destroy(struct ori_host_link *link)

@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a link that the host drives is made of: rdma_host_link.c makes it, rdma_host.c drives it. */
+/* The state of a link that the host drives: rdma_host_link.c makes it, rdma_host.c drives it. */
 #ifndef ORI_RDMA_RDMA_HOST_LINK_H
 #define ORI_RDMA_RDMA_HOST_LINK_H
 
 #include "rdma/rdma_host.h"
 
 /*
- * The requests of an operation are its @pieces, then what tells, if it has that.
- * @next is the first not posted, @left those that have not told their end, @aside
- * those under way on other queues than the first.
+ * The requests of an operation are its @pieces, then its notification, if has_notify.
+ * @next is the first not posted, @left the count without a completion, @on_others those
+ * in flight on other queues than the first.
  */
 struct host_operation {
-	uint8_t opcode; /* of the pieces */
-	uint8_t teller; /* what tells, if has_teller */
-	bool has_teller;
+	uint8_t opcode;        /* of the pieces */
+	uint8_t notify_opcode; /* of the notification, if has_notify */
+	bool has_notify;
 	uint32_t immediate;
-	uint64_t pieces, next, left, aside;
+	uint64_t pieces, next, left, on_others;
 	struct ori_host_move move;
-	struct ori_host_place there; /* of what tells */
+	struct ori_host_place there; /* of the notification */
 	uint64_t add;
 	uint64_t *old;
 };
 
 /*
- * What is before @posting is posted, but for what tells of @held, if that waits;
- * what is before @clear has nothing under way aside.
+ * Operations before @posting are posted, but for the notification of @held, if that
+ * waits; operations before @clear have nothing in flight on other queues.
  *   done <= posting <= begun <= done + attr.operations
  *   clear <= held < posting
  */
@@ -33,9 +33,9 @@ struct ori_host_link {
 	struct ori_hca_caps caps;
 	struct ori_hca_cq *cq;
 	struct ori_hca_qp *qps[ORI_HOST_QUEUES];
-	uint64_t load[ORI_HOST_QUEUES]; /* requests that have not told their end yet */
+	uint64_t load[ORI_HOST_QUEUES]; /* requests without a completion yet */
 	unsigned made;                  /* of qps */
-	uint64_t *words;                /* [operations]: what atomics and flushes bring */
+	uint64_t *words;                /* [operations]: results of atomics and flushes */
 	struct ori_hca_mr *words_mr;
 	uint32_t words_lkey;
 	enum oriel_status failure;

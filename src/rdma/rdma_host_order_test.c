@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * In which order a link hands its requests over, told by an adapter that is a script:
- * it ends them when the test says so, in the order of each queue, and looks at
- * whatever tells as it is posted.
+ * The order in which a link posts its requests. The HCA is a script: it ends requests
+ * when the test says so, in the order of each queue, and checks each notification as it
+ * is posted.
  */
 #include "rdma/rdma_host.h"
 
@@ -22,7 +22,7 @@
 #define STRIDE 100000u /* operation i moves from and to i * STRIDE on */
 #define KEY_DATA 1u
 #define KEY_SIGNAL 2u
-/* One thread, so that sanitizers see nothing more by more of them. */
+/* One thread, so that more seeds show sanitizers nothing more. */
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define SEEDS 40u
 #else
@@ -41,10 +41,10 @@ struct queue {
 	unsigned posted, ended;
 };
 
-/* What the test has begun, and what came of it. */
+/* An operation that the test has begun, and its requests. */
 struct begun {
 	unsigned expected, posted; /* requests */
-	bool tells;
+	bool notifies;
 };
 
 static struct {
@@ -52,8 +52,8 @@ static struct {
 	unsigned made;
 	struct begun ops[ROOM];
 	unsigned begun;
-	struct ori_hca_wc ends[2 * ROOM];
-	unsigned first_end, end_count;
+	struct ori_hca_wc completions[2 * ROOM];
+	unsigned first_completion, completion_count;
 	unsigned most; /* requests that a post() takes */
 	uint64_t random;
 	bool counts_memory;
@@ -142,7 +142,10 @@ static enum oriel_status script_post_receives(struct ori_hca_qp *qp, unsigned co
 	return ORIEL_OK;
 }
 
-/* Who tells has the number of its operation in what it adds, or says, or in its address. */
+/*
+ * A notification has the number of its operation as its operand or immediate, or in its
+ * address.
+ */
 static struct request script_request(const struct ori_hca_wr *wr)
 {
 	struct request r = {.id = wr->id, .opcode = wr->opcode, .flags = wr->flags};
@@ -162,8 +165,11 @@ static bool is_read(const struct request *r)
 	return r->opcode == ORI_HCA_READ && !r->is_flag;
 }
 
-/* All that was begun before @r is done, or before it on its queue @q: READs behind a fence. */
-static void check_teller(const struct queue *q, const struct request *r)
+/*
+ * All operations before @r are done, or in flight before it on its queue @q: READs behind
+ * a fence.
+ */
+static void check_notify(const struct queue *q, const struct request *r)
 {
 	for (uint64_t op = 0; op < r->op; op++)
 		assert_int_equal(script.ops[op].posted, script.ops[op].expected);
@@ -192,7 +198,7 @@ static enum oriel_status script_post(struct ori_hca_qp *qp, const struct ori_hca
 			return ORIEL_AGAIN;
 		assert_in_range(r.op, 0, script.begun - 1);
 		if (r.is_flag)
-			check_teller(q, &r);
+			check_notify(q, &r);
 		script.ops[r.op].posted++;
 		assert_in_range(script.ops[r.op].posted, 1, script.ops[r.op].expected);
 		q->of[q->posted++] = r;
@@ -202,7 +208,7 @@ static enum oriel_status script_post(struct ori_hca_qp *qp, const struct ori_hca
 	return ORIEL_OK;
 }
 
-/* The next @count requests of queue @which are done. */
+/* Ends the next @count requests of queue @which. */
 static void finish(unsigned which, unsigned count)
 {
 	struct queue *q = &script.queues[which];
@@ -211,7 +217,8 @@ static void finish(unsigned which, unsigned count)
 		const struct request *r = &q->of[q->ended++];
 
 		if (r->flags & ORI_HCA_SIGNALED)
-			script.ends[script.end_count++] = (struct ori_hca_wc){.id = r->id};
+			script.completions[script.completion_count++] =
+				(struct ori_hca_wc){.id = r->id};
 	}
 }
 
@@ -219,8 +226,9 @@ static enum oriel_status script_poll(struct ori_hca_cq *cq, struct ori_hca_wc *w
 				     unsigned *count)
 {
 	(void)cq;
-	for (*count = 0; *count < room && script.first_end < script.end_count; ++*count)
-		wcs[*count] = script.ends[script.first_end++];
+	for (*count = 0; *count < room && script.first_completion < script.completion_count;
+	     ++*count)
+		wcs[*count] = script.completions[script.first_completion++];
 	return ORIEL_OK;
 }
 
@@ -286,23 +294,23 @@ static enum oriel_status begin_one(struct ori_host_link *link, enum what what, u
 	}
 }
 
-/* What is begun is expected before the link may post it. */
+/* The operation is expected before the link may post it. */
 static bool begin(struct ori_host_link *link, enum what what, uint64_t length)
 {
 	struct begun *b = &script.ops[script.begun++];
-	enum oriel_status st;
+	enum oriel_status status;
 	uint64_t op;
 
-	b->tells = what >= PUT_SIGNAL;
-	b->expected = b->tells;
+	b->notifies = what >= PUT_SIGNAL;
+	b->expected = b->notifies;
 	if (what < FETCH_ADD)
 		b->expected += (unsigned)((length + PIECE - 1) / PIECE);
-	st = begin_one(link, what, length, &op);
-	if (st == ORIEL_AGAIN) {
+	status = begin_one(link, what, length, &op);
+	if (status == ORIEL_AGAIN) {
 		script.begun--;
 		return false;
 	}
-	assert_int_equal(st, ORIEL_OK);
+	assert_int_equal(status, ORIEL_OK);
 	assert_int_equal(op, script.begun - 1);
 	return true;
 }
@@ -312,12 +320,12 @@ static bool is_posted(unsigned op)
 	return script.ops[op].posted == script.ops[op].expected;
 }
 
-static unsigned under_way(unsigned queue)
+static unsigned in_flight(unsigned queue)
 {
 	return script.queues[queue].posted - script.queues[queue].ended;
 }
 
-/* Done when the last request of it has ended, and everything before. */
+/* An operation is done when its last request has ended, and all operations before it are done. */
 static bool is_done(unsigned op)
 {
 	if (!is_posted(op))
@@ -359,28 +367,28 @@ static void test_a_short_put_and_its_signal_are_one_chain(void **state)
 	stop(link);
 }
 
-static void test_pieces_go_where_least_is_under_way(void **state)
+static void test_pieces_go_to_the_queue_with_the_least_in_flight(void **state)
 {
 	struct ori_host_link *link = start(QUEUES, 0);
 
 	(void)state;
 	assert_true(begin(link, PUT, 9 * PIECE));
-	assert_int_equal(under_way(0), 3);
-	assert_int_equal(under_way(1), 2);
-	assert_int_equal(under_way(2), 2);
-	assert_int_equal(under_way(3), 2);
+	assert_int_equal(in_flight(0), 3);
+	assert_int_equal(in_flight(1), 2);
+	assert_int_equal(in_flight(2), 2);
+	assert_int_equal(in_flight(3), 2);
 	finish(2, 2);
 	assert_int_equal(ori_host_progress(link), ORIEL_OK);
 	assert_true(begin(link, PUT, 3 * PIECE));
-	assert_int_equal(under_way(0), 4);
-	assert_int_equal(under_way(1), 2);
-	assert_int_equal(under_way(2), 2);
-	assert_int_equal(under_way(3), 2);
+	assert_int_equal(in_flight(0), 4);
+	assert_int_equal(in_flight(1), 2);
+	assert_int_equal(in_flight(2), 2);
+	assert_int_equal(in_flight(3), 2);
 	finish_all(link);
 	stop(link);
 }
 
-/* The signal of a spread put, or behind one, follows when the other queues are done. */
+/* The signal of a spread put, or behind one, is posted when the other queues are done. */
 static void signal_waits_for_other_queues_only(bool is_own)
 {
 	struct ori_host_link *link = start(QUEUES, 0);
@@ -410,8 +418,8 @@ static void test_a_signal_waits_for_other_queues_only(void **state)
 	signal_waits_for_other_queues_only(false);
 }
 
-/* By other queues, so that the signal is not behind them. */
-static void test_puts_behind_a_signal_that_waits_begin_at_once(void **state)
+/* The puts go by other queues, so that they are not behind the signal. */
+static void test_puts_behind_a_waiting_signal_begin_at_once(void **state)
 {
 	struct ori_host_link *link = start(QUEUES, 0);
 	unsigned first = 0;
@@ -440,8 +448,8 @@ static void test_puts_behind_a_signal_that_waits_begin_at_once(void **state)
 	stop(link);
 }
 
-/* Places of operations are used again, what was in them is not looked at. */
-static void test_a_signal_does_not_wait_for_what_is_begun_later(void **state)
+/* Slots of operations are used again: their old contents do not matter. */
+static void test_a_signal_does_not_wait_for_later_operations(void **state)
 {
 	struct ori_host_link *link = start(QUEUES, 4);
 
@@ -459,12 +467,12 @@ static void test_a_signal_does_not_wait_for_what_is_begun_later(void **state)
 	finish(3, 1);
 	assert_int_equal(ori_host_progress(link), ORIEL_OK);
 	assert_true(is_posted(4));
-	assert_int_equal(under_way(1) + under_way(2) + under_way(3), 2);
+	assert_int_equal(in_flight(1) + in_flight(2) + in_flight(3), 2);
 	finish_all(link);
 	stop(link);
 }
 
-static void test_what_tells_is_behind_gets_by_a_fence(void **state)
+static void test_a_notifying_request_is_fenced_behind_gets(void **state)
 {
 	struct ori_host_link *link = start(1, 0);
 	const struct queue *q = &script.queues[0];
@@ -483,7 +491,7 @@ static void test_what_tells_is_behind_gets_by_a_fence(void **state)
 	stop(link);
 }
 
-/* Whatever is begun, however it ends, and with posts that take a part only. */
+/* Random operations, ended in random order, by posts that take only a part. */
 static void any_order(uint64_t seed)
 {
 	struct ori_host_link *link = start(1 + (unsigned)seed % QUEUES, 1 + (uint32_t)seed % 40);
@@ -509,7 +517,7 @@ static void any_order(uint64_t seed)
 	stop(link);
 }
 
-static void test_what_tells_comes_after_all_that_was_begun_before(void **state)
+static void test_a_notifying_request_follows_all_earlier_operations(void **state)
 {
 	(void)state;
 	for (uint64_t seed = 1; seed <= SEEDS; seed++)
@@ -520,12 +528,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_short_put_and_its_signal_are_one_chain),
-		cmocka_unit_test(test_pieces_go_where_least_is_under_way),
+		cmocka_unit_test(test_pieces_go_to_the_queue_with_the_least_in_flight),
 		cmocka_unit_test(test_a_signal_waits_for_other_queues_only),
-		cmocka_unit_test(test_puts_behind_a_signal_that_waits_begin_at_once),
-		cmocka_unit_test(test_a_signal_does_not_wait_for_what_is_begun_later),
-		cmocka_unit_test(test_what_tells_is_behind_gets_by_a_fence),
-		cmocka_unit_test(test_what_tells_comes_after_all_that_was_begun_before),
+		cmocka_unit_test(test_puts_behind_a_waiting_signal_begin_at_once),
+		cmocka_unit_test(test_a_signal_does_not_wait_for_later_operations),
+		cmocka_unit_test(test_a_notifying_request_is_fenced_behind_gets),
+		cmocka_unit_test(test_a_notifying_request_follows_all_earlier_operations),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

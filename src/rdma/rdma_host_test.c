@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rdma_host_test [ADAPTER ADAPTER [lossy | cut COMMAND]]: links that the host drives,
- * over adapters in software, by their thread and step by step; or over two of
- * libibverbs. lossy: packets are lost between them, those that say why too, so that
- * failures are not told apart. cut: only what happens when COMMAND cuts the cable.
+ * rdma_host_test [NIC NIC [lossy | cut COMMAND]]: links that the host drives, over
+ * software HCAs, by their thread and step by step; or over two NICs of libibverbs. lossy:
+ * packets between them are lost, NAKs too, so that the test does not distinguish
+ * failures. cut: the test of a COMMAND that cuts the cable alone.
  */
 #include "rdma/rdma_host.h"
 
@@ -31,14 +31,14 @@
 #define ALL \
 	(ORI_HCA_LOCAL_WRITE | ORI_HCA_REMOTE_WRITE | ORI_HCA_REMOTE_READ | ORI_HCA_REMOTE_ATOMIC)
 
-static const char *adapters[2]; /* of libibverbs; NULL: in software */
+static const char *hcas[2]; /* of libibverbs; NULL: a software HCA */
 static const char *cut_command;
 
 struct side {
 	struct ori_hca *hca;
 	struct ori_host_link *link;
 	struct ori_host_end end;
-	struct ori_hca_qp_address adapter;
+	struct ori_hca_qp_address hca_address;
 	struct ori_hca_mr *mr;
 	struct ori_hca_keys keys;
 	char *memory;
@@ -46,12 +46,12 @@ struct side {
 
 struct pair {
 	const struct ori_hca_ops *ops;
-	struct ori_soft_cluster *cluster; /* NULL: nobody has to step it */
+	struct ori_soft_cluster *cluster; /* NULL: its thread steps it */
 	struct side a, b;
 };
 
 struct pair_attr {
-	const char *config; /* of adapters in software */
+	const char *config; /* of software HCAs */
 	uint64_t seed;      /* step by step; 0: by their thread */
 	struct ori_host_attr host;
 };
@@ -64,8 +64,7 @@ static void side_open(struct pair *p, struct side *s, const struct pair_attr *at
 		assert_int_equal(ori_soft_cluster_open(p->cluster, attr->config, &s->hca),
 				 ORIEL_OK);
 	else
-		assert_int_equal(p->ops->open(adapters[which] ? adapters[which] : attr->config, 0,
-					      &s->hca),
+		assert_int_equal(p->ops->open(hcas[which] ? hcas[which] : attr->config, 0, &s->hca),
 				 ORIEL_OK);
 	s->memory = aligned_alloc(4096, LENGTH);
 	assert_non_null(s->memory);
@@ -73,7 +72,7 @@ static void side_open(struct pair *p, struct side *s, const struct pair_attr *at
 	assert_int_equal(p->ops->register_memory(s->hca, s->memory, LENGTH, 0, ALL, &s->mr,
 						 &s->keys),
 			 ORIEL_OK);
-	p->ops->describe(s->hca, &s->adapter);
+	p->ops->describe(s->hca, &s->hca_address);
 	host.ops = p->ops;
 	host.hca = s->hca;
 	if (!host.piece)
@@ -92,13 +91,13 @@ static void side_close(struct pair *p, struct side *s)
 static void pair_open(struct pair *p, const struct pair_attr *attr)
 {
 	memset(p, 0, sizeof(*p));
-	p->ops = adapters[0] ? ori_hca_verbs() : &ori_hca_soft_ops;
+	p->ops = hcas[0] ? ori_hca_verbs() : &ori_hca_soft_ops;
 	if (attr->seed)
 		assert_int_equal(ori_soft_cluster_create(attr->seed, &p->cluster), ORIEL_OK);
 	side_open(p, &p->a, attr, 0);
 	side_open(p, &p->b, attr, 1);
-	assert_int_equal(ori_host_connect(p->a.link, &p->b.adapter, &p->b.end), ORIEL_OK);
-	assert_int_equal(ori_host_connect(p->b.link, &p->a.adapter, &p->a.end), ORIEL_OK);
+	assert_int_equal(ori_host_connect(p->a.link, &p->b.hca_address, &p->b.end), ORIEL_OK);
+	assert_int_equal(ori_host_connect(p->b.link, &p->a.hca_address, &p->a.end), ORIEL_OK);
 }
 
 static void pair_close(struct pair *p)
@@ -108,7 +107,7 @@ static void pair_close(struct pair *p)
 	ori_soft_cluster_destroy(p->cluster);
 }
 
-/* Let others work, but not for ever. */
+/* Lets the HCA or other threads work, but not for ever. */
 static void pair_turn(struct pair *p, uint64_t until)
 {
 	assert_true(ori_clock_ns() < until);
@@ -121,11 +120,11 @@ static void pair_turn(struct pair *p, uint64_t until)
 static enum oriel_status pair_wait(struct pair *p, uint64_t op)
 {
 	uint64_t until = ori_clock_ns() + PATIENCE_NS;
-	enum oriel_status st;
+	enum oriel_status status;
 
-	while ((st = ori_host_test(p->a.link, op)) == ORIEL_AGAIN)
+	while ((status = ori_host_test(p->a.link, op)) == ORIEL_AGAIN)
 		pair_turn(p, until);
-	return st;
+	return status;
 }
 
 static struct ori_host_move move_of(const struct pair *p, uint64_t here, uint64_t there,
@@ -136,7 +135,7 @@ static struct ori_host_move move_of(const struct pair *p, uint64_t here, uint64_
 				      .length = length};
 }
 
-static struct ori_host_place there(const struct pair *p, uint64_t at)
+static struct ori_host_place remote(const struct pair *p, uint64_t at)
 {
 	return (struct ori_host_place){at, p->b.keys.rkey};
 }
@@ -183,7 +182,7 @@ static void puts_and_gets_of_any_size(const struct pair_attr *attr)
 	pair_close(&p);
 }
 
-/* No key is looked at for what goes inside of any request. */
+/* An inline request needs no key. */
 static void test_short_puts_may_go_inside(void **state)
 {
 	char data[ORI_HCA_INLINE_MAX + 1];
@@ -211,7 +210,7 @@ static void test_short_puts_may_go_inside(void **state)
 		assert_memory_equal(p.b.memory + 1000, data, length);
 		assert_int_equal(p.b.memory[1000 + length], 0x77);
 	}
-	/* Of one that is cut, what is left over goes inside. */
+	/* A put that is cut sends its last piece inside the request. */
 	put = move_of(&p, 100, 1000, 2 * PIECE + 5);
 	put.data = p.a.memory + 100;
 	fill(p.a.memory, LENGTH, 6);
@@ -229,7 +228,10 @@ static void test_puts_and_gets_of_any_size(void **state)
 			&(struct pair_attr){.host = {.queues = queues, .depth = 4}});
 }
 
-/* A spread put, a short one and a signal, whose data is spread as well where @long_length. */
+/*
+ * A spread put, a short one and a put with a signal, whose data is spread as well if
+ * @length is long.
+ */
 static void signal_covers_all(const struct pair_attr *attr, uint32_t length)
 {
 	uint64_t until = ori_clock_ns() + PATIENCE_NS, op = 0;
@@ -237,7 +239,7 @@ static void signal_covers_all(const struct pair_attr *attr, uint32_t length)
 	struct pair p;
 
 	pair_open(&p, attr);
-	word = there(&p, SIGNAL);
+	word = remote(&p, SIGNAL);
 	for (unsigned i = 1; i <= 3; i++) {
 		struct ori_host_move moves[3] = {
 			move_of(&p, 0, 0, 7 * PIECE),
@@ -275,7 +277,7 @@ static void test_a_signal_covers_all_before_it(void **state)
 static void test_a_signal_covers_all_before_it_step_by_step(void **state)
 {
 	(void)state;
-	for (uint64_t seed = 1; seed <= SEEDS && !adapters[0]; seed++)
+	for (uint64_t seed = 1; seed <= SEEDS && !hcas[0]; seed++)
 		signal_covers_all(
 			&(struct pair_attr){.config = seed % 2 ? "delay=50us,gather=20us"
 							       : "drop=0.05,dup=0.05,ack=1ms,"
@@ -285,7 +287,7 @@ static void test_a_signal_covers_all_before_it_step_by_step(void **state)
 			seed % 3 ? 200 : 3 * PIECE);
 }
 
-/* All but a few are taken late: the rest wait for receives. */
+/* The receiver takes all but a few late: the rest wait for receives. */
 static void immediates_come_in_order(const struct pair_attr *attr)
 {
 	uint64_t until = ori_clock_ns() + PATIENCE_NS, op = 0;
@@ -302,13 +304,13 @@ static void immediates_come_in_order(const struct pair_attr *attr)
 		assert_int_equal(ori_host_put_immediate(p.a.link, &move, 1000 + i, &op), ORIEL_OK);
 	}
 	for (unsigned i = 0; i < 20; i++) {
-		enum oriel_status st;
+		enum oriel_status status;
 
-		while ((st = ori_host_take(p.b.link, &immediate)) == ORIEL_AGAIN) {
+		while ((status = ori_host_take(p.b.link, &immediate)) == ORIEL_AGAIN) {
 			assert_int_equal(ori_host_progress(p.a.link), ORIEL_OK);
 			pair_turn(&p, until);
 		}
-		assert_int_equal(st, ORIEL_OK);
+		assert_int_equal(status, ORIEL_OK);
 		assert_int_equal(immediate, 1000 + i);
 		assert_memory_equal(p.b.memory + (size_t)i * 4 * PIECE,
 				    p.a.memory + (size_t)(i % 4) * 4 * PIECE,
@@ -319,7 +321,7 @@ static void immediates_come_in_order(const struct pair_attr *attr)
 	pair_close(&p);
 }
 
-static void test_immediates_come_in_order_behind_their_data(void **state)
+static void test_immediates_arrive_in_order_behind_their_data(void **state)
 {
 	struct pair_attr attr = {.host = {.queues = 2, .immediates = 4}};
 
@@ -327,13 +329,13 @@ static void test_immediates_come_in_order_behind_their_data(void **state)
 	immediates_come_in_order(&attr);
 	attr.host.queues = 1;
 	immediates_come_in_order(&attr);
-	for (attr.seed = 1; attr.seed <= 10 && !adapters[0]; attr.seed++) {
+	for (attr.seed = 1; attr.seed <= 10 && !hcas[0]; attr.seed++) {
 		attr.config = "delay=20us,rnr=30us,drop=0.02,ack=1ms,retry=100";
 		immediates_come_in_order(&attr);
 	}
 }
 
-static void atomics_bring_what_was_there(const char *config)
+static void check_atomics(const char *config)
 {
 	struct pair_attr attr = {.config = config};
 	uint64_t old[40], op = 0;
@@ -342,7 +344,7 @@ static void atomics_bring_what_was_there(const char *config)
 	pair_open(&p, &attr);
 	*word_of(&p.b, SIGNAL) = UINT64_C(0x1122334455667788);
 	for (unsigned i = 0; i < 40; i++) {
-		struct ori_host_place word = there(&p, SIGNAL);
+		struct ori_host_place word = remote(&p, SIGNAL);
 
 		assert_int_equal(ori_host_fetch_add(p.a.link, &word, i, &old[i], &op), ORIEL_OK);
 	}
@@ -352,20 +354,20 @@ static void atomics_bring_what_was_there(const char *config)
 	pair_close(&p);
 }
 
-static void test_atomics_bring_what_was_there(void **state)
+static void test_atomics_return_the_old_value(void **state)
 {
 	(void)state;
-	atomics_bring_what_was_there("");
-	atomics_bring_what_was_there("big_endian=1");
+	check_atomics("");
+	check_atomics("big_endian=1");
 }
 
-static void test_as_many_as_may_be_are_under_way_and_end_in_order(void **state)
+static void test_a_full_link_completes_its_operations_in_order(void **state)
 {
-	/* Held up, or the adapter may be done with each before the next one. */
+	/* The HCA is slow, or it may end each operation before the next one. */
 	struct pair_attr attr = {.config = "delay=20ms",
 				 .host = {.queues = 3, .depth = 2, .operations = 8}};
 	uint64_t ops[64], op, until = ori_clock_ns() + PATIENCE_NS;
-	unsigned begun = 0, refused = 0;
+	unsigned begun = 0, rejected = 0;
 	struct pair p;
 
 	(void)state;
@@ -373,24 +375,24 @@ static void test_as_many_as_may_be_are_under_way_and_end_in_order(void **state)
 	while (begun < 64) {
 		struct ori_host_move move =
 			move_of(&p, 0, 0, begun % 3 ? 16 : (uint64_t)(begun % 7) * PIECE);
-		enum oriel_status st = ori_host_put(p.a.link, &move, &op);
+		enum oriel_status status = ori_host_put(p.a.link, &move, &op);
 
-		if (st == ORIEL_AGAIN) {
-			refused++;
+		if (status == ORIEL_AGAIN) {
+			rejected++;
 			assert_int_equal(ori_host_progress(p.a.link), ORIEL_OK);
 			pair_turn(&p, until);
 			continue;
 		}
-		assert_int_equal(st, ORIEL_OK);
+		assert_int_equal(status, ORIEL_OK);
 		assert_int_equal(op, begun);
 		ops[begun++] = op;
-		/* What ends before another one was begun before it. */
+		/* An operation that is done has all operations before it done. */
 		for (unsigned i = 1; i < begun; i++)
 			if (ori_host_test(p.a.link, ops[i]) == ORIEL_OK)
 				assert_int_equal(ori_host_test(p.a.link, ops[i - 1]), ORIEL_OK);
 	}
 	assert_int_equal(pair_wait(&p, ops[63]), ORIEL_OK);
-	assert_true(refused > 0 || adapters[0]);
+	assert_true(rejected > 0 || hcas[0]);
 	pair_close(&p);
 }
 
@@ -406,7 +408,7 @@ static bool is_seen(uint64_t seed, bool has_flush)
 
 	pair_open(&p, &attr);
 	move = move_of(&p, 0, 0, 3 * PIECE);
-	word = there(&p, SIGNAL);
+	word = remote(&p, SIGNAL);
 	memset(p.a.memory, 7, 3 * PIECE);
 	assert_int_equal(ori_host_put(p.a.link, &move, &op), ORIEL_OK);
 	if (has_flush)
@@ -422,20 +424,23 @@ static void test_a_flush_makes_puts_visible(void **state)
 	unsigned without = 0;
 
 	(void)state;
-	for (uint64_t seed = 1; seed <= SEEDS && !adapters[0]; seed++) {
+	for (uint64_t seed = 1; seed <= SEEDS && !hcas[0]; seed++) {
 		without += is_seen(seed, false);
 		assert_true(is_seen(seed, true));
 	}
 	assert_true(without < SEEDS);
 }
 
-/* The peer writes to what is read as soon as it is told that the READ is over. */
-static void test_what_tells_comes_after_gets(void **state)
+/*
+ * The peer overwrites the source of the READ as soon as the notification says that the
+ * READ is done.
+ */
+static void test_a_notifying_request_follows_gets(void **state)
 {
 	uint64_t until = ori_clock_ns() + PATIENCE_NS;
 
 	(void)state;
-	for (uint64_t seed = 1; seed <= SEEDS && !adapters[0]; seed++) {
+	for (uint64_t seed = 1; seed <= SEEDS && !hcas[0]; seed++) {
 		struct pair_attr attr = {.config = "delay=20us,mtu=256", .seed = seed};
 		struct ori_host_place word;
 		struct ori_host_move move;
@@ -444,7 +449,7 @@ static void test_what_tells_comes_after_gets(void **state)
 
 		pair_open(&p, &attr);
 		move = move_of(&p, 0, 0, PIECE);
-		word = there(&p, SIGNAL);
+		word = remote(&p, SIGNAL);
 		memset(p.b.memory, 1, PIECE);
 		assert_int_equal(ori_host_get(p.a.link, &move, &op), ORIEL_OK);
 		assert_int_equal(ori_host_fetch_add(p.a.link, &word, 1, NULL, &op), ORIEL_OK);
@@ -460,7 +465,7 @@ static void test_what_tells_comes_after_gets(void **state)
 	}
 }
 
-static void test_a_failure_is_told_and_stays(void **state)
+static void test_a_failure_is_reported_and_stays(void **state)
 {
 	struct pair_attr attr = {.host = {.queues = 2}};
 	struct ori_host_move good, wrong;
@@ -487,7 +492,7 @@ static void test_a_failure_is_told_and_stays(void **state)
 	pair_close(&p);
 }
 
-static void test_ends_that_do_not_fit_are_refused(void **state)
+static void test_mismatched_ends_are_rejected(void **state)
 {
 	struct ori_host_attr attr = {.queues = ORI_HOST_QUEUES + 1};
 	struct ori_host_link *link;
@@ -498,10 +503,10 @@ static void test_ends_that_do_not_fit_are_refused(void **state)
 	pair_open(&p, &(struct pair_attr){.host = {.queues = 2}});
 	end = p.b.end;
 	end.version++;
-	assert_int_equal(ori_host_connect(p.a.link, &p.b.adapter, &end), ORIEL_ERR_VERSION);
+	assert_int_equal(ori_host_connect(p.a.link, &p.b.hca_address, &end), ORIEL_ERR_VERSION);
 	end = p.b.end;
 	end.queues = 1;
-	assert_int_equal(ori_host_connect(p.a.link, &p.b.adapter, &end), ORIEL_ERR_MISMATCH);
+	assert_int_equal(ori_host_connect(p.a.link, &p.b.hca_address, &end), ORIEL_ERR_MISMATCH);
 	attr.ops = p.ops;
 	attr.hca = p.a.hca;
 	assert_int_equal(ori_host_create(&attr, &link, &end), ORIEL_ERR_RANGE);
@@ -511,10 +516,10 @@ static void test_ends_that_do_not_fit_are_refused(void **state)
 	pair_close(&p);
 }
 
-#define SLOTS 4096u /* puts of 8 bytes each way, each to its own place */
+#define SLOTS 4096u /* puts of 8 bytes each way, each to a word of its own */
 #define SLOTS_BEFORE 50u
 
-/* Puts of @from from @area on: all before @done were told to be done. */
+/* Puts of @from from @area on; ori_host_test() has reported all before @done as done. */
 struct stream {
 	struct side *from, *to;
 	uint64_t area, begun, done;
@@ -541,7 +546,7 @@ static void stream_go_on(struct stream *s)
 		assert_non_null(strstr(oriel_last_error(), "the peer does not answer"));
 }
 
-/* What was told to be done is there, and still done. */
+/* Puts that were reported as done are there, and still done. */
 static void stream_check(const struct stream *s)
 {
 	for (uint64_t i = 0; i < s->done; i++)
@@ -551,39 +556,39 @@ static void stream_check(const struct stream *s)
 	assert_int_equal(ori_host_test(s->from->link, s->done), ORIEL_ERR_PEER);
 }
 
-static void test_both_ends_hear_of_a_cut_cable(void **state)
+static void test_a_cut_cable_fails_both_ends(void **state)
 {
 	uint64_t until = ori_clock_ns() + PATIENCE_NS;
-	struct stream ways[2] = {0};
+	struct stream streams[2] = {0};
 	struct pair p;
 
 	(void)state;
 	pair_open(&p, &(struct pair_attr){0});
-	ways[0] = (struct stream){.from = &p.a, .to = &p.b};
-	ways[1] = (struct stream){.from = &p.b, .to = &p.a, .area = HALF};
-	while (ways[0].done < SLOTS_BEFORE || ways[1].done < SLOTS_BEFORE) {
-		stream_go_on(&ways[0]);
-		stream_go_on(&ways[1]);
+	streams[0] = (struct stream){.from = &p.a, .to = &p.b};
+	streams[1] = (struct stream){.from = &p.b, .to = &p.a, .area = HALF};
+	while (streams[0].done < SLOTS_BEFORE || streams[1].done < SLOTS_BEFORE) {
+		stream_go_on(&streams[0]);
+		stream_go_on(&streams[1]);
 		pair_turn(&p, until);
 	}
 	assert_int_equal(system(cut_command), 0);
-	while (ways[0].status == ORIEL_OK || ways[1].status == ORIEL_OK) {
-		stream_go_on(&ways[0]);
-		stream_go_on(&ways[1]);
+	while (streams[0].status == ORIEL_OK || streams[1].status == ORIEL_OK) {
+		stream_go_on(&streams[0]);
+		stream_go_on(&streams[1]);
 		pair_turn(&p, until);
 	}
-	stream_check(&ways[0]);
-	stream_check(&ways[1]);
+	stream_check(&streams[0]);
+	stream_check(&streams[1]);
 	pair_close(&p);
 }
 
-static void take_adapters(char **argv)
+static void take_hcas(char **argv)
 {
 	static char names[2][64];
 
 	for (unsigned i = 0; i < 2; i++) {
 		snprintf(names[i], sizeof(names[i]), "=%.60s", argv[1 + i]);
-		adapters[i] = names[i];
+		hcas[i] = names[i];
 	}
 }
 
@@ -594,21 +599,21 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_short_puts_may_go_inside),
 		cmocka_unit_test(test_a_signal_covers_all_before_it),
 		cmocka_unit_test(test_a_signal_covers_all_before_it_step_by_step),
-		cmocka_unit_test(test_immediates_come_in_order_behind_their_data),
-		cmocka_unit_test(test_atomics_bring_what_was_there),
-		cmocka_unit_test(test_as_many_as_may_be_are_under_way_and_end_in_order),
+		cmocka_unit_test(test_immediates_arrive_in_order_behind_their_data),
+		cmocka_unit_test(test_atomics_return_the_old_value),
+		cmocka_unit_test(test_a_full_link_completes_its_operations_in_order),
 		cmocka_unit_test(test_a_flush_makes_puts_visible),
-		cmocka_unit_test(test_what_tells_comes_after_gets),
-		cmocka_unit_test(test_a_failure_is_told_and_stays),
-		cmocka_unit_test(test_ends_that_do_not_fit_are_refused),
+		cmocka_unit_test(test_a_notifying_request_follows_gets),
+		cmocka_unit_test(test_a_failure_is_reported_and_stays),
+		cmocka_unit_test(test_mismatched_ends_are_rejected),
 	};
 
 	const struct CMUnitTest cut[] = {
-		cmocka_unit_test(test_both_ends_hear_of_a_cut_cable),
+		cmocka_unit_test(test_a_cut_cable_fails_both_ends),
 	};
 
 	if (argc >= 3)
-		take_adapters(argv);
+		take_hcas(argv);
 	if (argc == 4 && strcmp(argv[3], "lossy") == 0)
 		cmocka_set_skip_filter("test_a_failure_*");
 	if (argc == 5 && strcmp(argv[3], "cut") == 0) {

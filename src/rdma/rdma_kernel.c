@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Cells: the words of links in memory of a GPU. rdma_link.c takes one for each link. */
 #include "rdma/rdma_kernel.h"
 
 #include <stdlib.h>

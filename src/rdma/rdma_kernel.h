@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What links for kernels need in the memory of a GPU. Where the parts of a queue
- * lie is decided here and in rdma.c: the words that posters share in memory of the
- * GPU, since its atomics are fast only there; rings and doorbell records in pinned
- * memory, which the adapter in software reads as a CPU does. A real one would read
- * memory of the GPU.
+ * The memory of a GPU that links for kernels need. This file and rdma_queue.c decide
+ * where the parts of a queue lie: the words that posters share in memory of the GPU,
+ * since its atomics are fast only there; rings and doorbell records in pinned memory,
+ * which the software HCA reads as a CPU does. A hardware NIC would read memory of the
+ * GPU.
  */
 #ifndef ORI_RDMA_RDMA_KERNEL_H
 #define ORI_RDMA_RDMA_KERNEL_H
@@ -20,7 +20,7 @@
 struct ori_rdma_cell {
 	struct oriel_mlx5_queue main;
 	struct oriel_mlx5_queue companion;
-	struct oriel_proxy_ring proxy; /* in place of those two */
+	struct oriel_proxy_ring proxy; /* instead of those two */
 	struct oriel_link_answers answers;
 	struct oriel_dev_link link;
 	char reserved[ORIEL_DEV_LINE - sizeof(struct oriel_dev_link)];
@@ -33,12 +33,15 @@ struct ori_rdma_mr;
 
 struct ori_rdma_cells_piece {
 	struct ori_mem *mem;
-	struct ori_rdma_mr *mr; /* NULL if adapters need not know it */
+	struct ori_rdma_mr *mr; /* NULL if NICs need not know it */
 };
 
-/* Cells are taken in pieces, for a GPU gives no less than some MiB. Zeroed storage is empty. */
+/*
+ * Cells are allocated in pieces, since the smallest allocation of a GPU is some MiB.
+ * Zeroed storage is empty.
+ */
 struct ori_rdma_cells {
-	struct ori_memory *memory; /* NULL, or adapters have to know them; they go before it */
+	struct ori_memory *memory; /* NULL, or NICs have to know them; they are closed before it */
 	struct ori_rdma_cells_piece *pieces;
 	size_t piece_count;
 	struct ori_rdma_cell **free; /* [free_room], as many as there are cells */
@@ -48,27 +51,27 @@ struct ori_rdma_cells {
 enum oriel_status ori_rdma_cell_take(struct ori_rdma_cells *cells, const struct ori_gpu *gpu,
 				     struct ori_rdma_cell **cell);
 void ori_rdma_cell_give(struct ori_rdma_cells *cells, struct ori_rdma_cell *cell);
-/* Where the adapter of @rail finds the answers of @cell, if it has to know. */
+/* The address and key of the answers of @cell for the NIC of @rail, if it needs them. */
 void ori_rdma_cell_answers(const struct ori_rdma_cells *cells, const struct ori_rdma_cell *cell,
 			   unsigned rail, struct oriel_link_answers *answers);
-/* All have been given back. */
+/* All cells have been given back. */
 void ori_rdma_cells_close(struct ori_rdma_cells *cells);
 
 struct ori_rdma_link;
 struct ori_proxied;
 
 /*
- * The words of a queue for kernels as they are now: of the main one (@which 0) or
+ * Copies the words of a queue for kernels as they are now: of the main one (@which 0) or
  * of the companion (1). ORIEL_ERR_NO_PATH: there is no such queue. After any other
  * failure, of the GPU, @copy is the queue as it began.
  */
 enum oriel_status ori_rdma_link_read_kernel(const struct ori_rdma_link *link, unsigned which,
 					    struct oriel_mlx5_queue *copy);
 
-/* Its ends whose requests a proxy posts: 0 of the CPU, 1 of kernels. They may be closed. */
+/* The ends whose requests a proxy posts: 0 of the CPU, 1 of kernels. They may be closed. */
 const struct ori_proxied *ori_rdma_link_proxied(const struct ori_rdma_link *link, unsigned which);
 
-/* The words of the ring that kernels ask a proxy by, in the same way. */
+/* The words of the ring that kernels fill for a proxy, in the same way. */
 enum oriel_status ori_rdma_link_read_proxied(const struct ori_rdma_link *link,
 					     struct oriel_proxy_ring *copy);
 

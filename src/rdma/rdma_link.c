@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Links: their queues, or what a proxy posts for, at this end. */
+/*
+ * Links: the queues of this end, or the lanes of the proxy that post for it. src/comm
+ * (links.c, connect.c) creates, connects and destroys them.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,8 +11,8 @@
 #include "rdma/rdma_rail.h"
 
 /*
- * The companion loops back to the responder, a queue pair that never posts:
- * what the companion adds to is memory of this process.
+ * The companion loops back to the responder, a queue pair that never posts: the counters
+ * that the companion increments are memory of this process.
  */
 struct ori_rdma_link {
 	struct ori_rdma *rdma;
@@ -17,17 +20,17 @@ struct ori_rdma_link {
 	struct rdma_queue main;
 	struct rdma_queue companion;
 	struct rdma_queue responder;
-	struct ori_rdma_heartbeat pulse;
+	struct ori_rdma_heartbeat heartbeat;
 	struct rdma_queue kernel;
 	struct rdma_queue kernel_companion;
 	struct rdma_queue kernel_responder;
-	struct ori_proxied proxied[2]; /* of the CPU and of kernels; in place of the queues */
-	bool has_kernel;               /* both ends have */
+	struct ori_proxied proxied[2]; /* of the CPU and of kernels; instead of the queues */
+	bool has_kernel;               /* at both ends */
 	struct oriel_dev_link dev;
 	struct ori_rdma_cell *cell; /* of the GPU; NULL without one */
 };
 
-/* The link for kernels, without queues. */
+/* Resets the handle for kernels to one without queues. */
 static enum oriel_status rdma_reset_cell(const struct ori_rdma_link *link)
 {
 	const struct ori_gpu *gpu = link->rdma->attr.gpu;
@@ -39,7 +42,7 @@ static enum oriel_status rdma_reset_cell(const struct ori_rdma_link *link)
 	return gpu->ops->copy(gpu, &link->cell->link, &dev, sizeof(dev));
 }
 
-/* All but the pointer that lets kernels in. */
+/* Copies all words of the cell but the pointer that lets kernels post. */
 static enum oriel_status rdma_fill_cell(const struct ori_rdma_link *link)
 {
 	struct oriel_mlx5_queue *companion = &link->cell->companion;
@@ -86,7 +89,7 @@ enum oriel_status ori_rdma_link_create(struct ori_rdma *r, unsigned peer, unsign
 	link->dev.peer = peer;
 	link->dev.rail = rail;
 	link->dev.way = r->proxy ? ORIEL_LINK_PROXY : ORIEL_LINK_RINGS;
-	link->dev.late = r->is_late ? ORIEL_LINK_UNORDERED_LOCAL : 0;
+	link->dev.late = r->is_unordered ? ORIEL_LINK_UNORDERED_LOCAL : 0;
 	if (r->attr.gpu) {
 		status = ori_rdma_cell_take(&r->cells, r->attr.gpu, &link->cell);
 		if (status == ORIEL_OK)
@@ -105,14 +108,14 @@ void ori_rdma_link_set_unordered(struct ori_rdma_link *link)
 	link->dev.late |= ORIEL_LINK_UNORDERED_REMOTE;
 }
 
-/* Any memory of this process, of an adapter that reaches all of it by one key. */
+/* The sge of any memory of this process, for a NIC that reaches all of it by one key. */
 static enum oriel_status rdma_find_whole(void *context, uint64_t address, uint64_t length,
-					 bool is_target, struct ori_proxy_place *place)
+					 bool is_target, struct ori_proxy_sge *sge)
 {
 	const struct rdma_rail *r = context;
 
 	(void)length, (void)is_target;
-	*place = (struct ori_proxy_place){.address = address, .key = r->whole_lkey};
+	*sge = (struct ori_proxy_sge){.address = address, .key = r->whole_lkey};
 	return ORIEL_OK;
 }
 
@@ -127,8 +130,8 @@ static enum oriel_status rdma_open_proxied(struct ori_rdma_link *link, const str
 		.depth = link->rdma->attr.depth,
 		.sink_lkey = r->sink_lkey,
 		.memory = {r, rdma_find_whole, NULL},
-		.tally = r->tally,
-		.late = {0, link->rdma->late_rkeys.rail[link->dev.rail]},
+		.loopback = r->loopback,
+		.flush_word = {0, link->rdma->flush_rkeys.rail[link->dev.rail]},
 		.thread = link->rdma->proxy,
 	};
 
@@ -137,8 +140,8 @@ static enum oriel_status rdma_open_proxied(struct ori_rdma_link *link, const str
 	return ori_proxied_open(p, &attr);
 }
 
-/* What is posted to; kernels if @gpu. */
-static enum oriel_status rdma_open_way(struct ori_rdma_link *link, const struct ori_gpu *gpu)
+/* Opens the queues or the lane that callers post to; those of kernels if @gpu. */
+static enum oriel_status rdma_open_post(struct ori_rdma_link *link, const struct ori_gpu *gpu)
 {
 	uint32_t depth = link->rdma->attr.depth;
 
@@ -151,41 +154,44 @@ static enum oriel_status rdma_open_way(struct ori_rdma_link *link, const struct 
 				    &link->responder);
 }
 
-/* Where the peer finds the queue that the CPU (0) or kernels (1) post to; 0 if there is none. */
-static const struct ori_hca_qp_address *rdma_end_of(const struct ori_rdma_link *link,
-						    unsigned which)
+/*
+ * The address of the queue that the CPU (0) or kernels (1) post to; its number is 0 if
+ * there is none.
+ */
+static const struct ori_hca_qp_address *rdma_address_of(const struct ori_rdma_link *link,
+							unsigned which)
 {
 	if (link->rdma->proxy)
 		return &link->proxied[which].address;
 	return which ? &link->kernel.address : &link->main.address;
 }
 
-enum oriel_status ori_rdma_link_open(struct ori_rdma_link *link, struct ori_rdma_end *end)
+enum oriel_status ori_rdma_link_open(struct ori_rdma_link *link, struct ori_rdma_qps *qps)
 {
 	struct rdma_rail *r = link->rail;
 	enum oriel_status status;
 
-	assert(!rdma_end_of(link, 0)->qpn);
-	status = rdma_open_way(link, NULL);
+	assert(!rdma_address_of(link, 0)->qpn);
+	status = rdma_open_post(link, NULL);
 	if (status == ORIEL_OK)
-		status = ori_rdma_heartbeat_open(r->ops, r->hca, &link->pulse);
+		status = ori_rdma_heartbeat_open(r->ops, r->hca, &link->heartbeat);
 	if (status == ORIEL_OK && link->cell)
-		status = rdma_open_way(link, r->gpu);
+		status = rdma_open_post(link, r->gpu);
 	if (status != ORIEL_OK) {
 		ori_rdma_link_close(link);
 		return status;
 	}
-	*end = (struct ori_rdma_end){rdma_end_of(link, 0)->qpn, rdma_end_of(link, 0)->psn,
-				     link->pulse.address.qpn,   link->pulse.address.psn,
-				     rdma_end_of(link, 1)->qpn, rdma_end_of(link, 1)->psn};
+	*qps = (struct ori_rdma_qps){rdma_address_of(link, 0)->qpn, rdma_address_of(link, 0)->psn,
+				     link->heartbeat.address.qpn,   link->heartbeat.address.psn,
+				     rdma_address_of(link, 1)->qpn, rdma_address_of(link, 1)->psn};
 	return ORIEL_OK;
 }
 
-/* The queue with @qpn and @psn of @adapter. */
-static struct ori_hca_qp_address rdma_address(const struct ori_hca_qp_address *adapter,
+/* The queue with @qpn and @psn of @hca_address. */
+static struct ori_hca_qp_address rdma_address(const struct ori_hca_qp_address *hca_address,
 					      uint32_t qpn, uint32_t psn)
 {
-	struct ori_hca_qp_address address = *adapter;
+	struct ori_hca_qp_address address = *hca_address;
 
 	address.qpn = qpn;
 	address.psn = psn;
@@ -200,19 +206,21 @@ static struct ori_hca_qp *rdma_qp_of(const struct ori_rdma_link *link, unsigned 
 }
 
 enum oriel_status ori_rdma_link_connect(struct ori_rdma_link *link,
-					const struct ori_hca_qp_address *adapter,
-					const struct ori_rdma_end *end)
+					const struct ori_hca_qp_address *hca_address,
+					const struct ori_rdma_qps *qps)
 {
-	struct ori_hca_qp_address main = rdma_address(adapter, end->main_qpn, end->main_psn);
-	struct ori_hca_qp_address pulse = rdma_address(adapter, end->pulse_qpn, end->pulse_psn);
-	struct ori_hca_qp_address kernel = rdma_address(adapter, end->kernel_qpn, end->kernel_psn);
+	struct ori_hca_qp_address main = rdma_address(hca_address, qps->main_qpn, qps->main_psn);
+	struct ori_hca_qp_address heartbeat =
+		rdma_address(hca_address, qps->heartbeat_qpn, qps->heartbeat_psn);
+	struct ori_hca_qp_address kernel =
+		rdma_address(hca_address, qps->kernel_qpn, qps->kernel_psn);
 	const struct ori_hca_ops *ops = link->rail->ops;
 	enum oriel_status status;
 
 	status = ops->connect_qp(rdma_qp_of(link, 0), &main);
 	if (status == ORIEL_OK)
-		status = ori_rdma_heartbeat_connect(&link->pulse, &pulse);
-	if (status != ORIEL_OK || !link->cell || !end->kernel_qpn)
+		status = ori_rdma_heartbeat_connect(&link->heartbeat, &heartbeat);
+	if (status != ORIEL_OK || !link->cell || !qps->kernel_qpn)
 		return status;
 	status = ops->connect_qp(rdma_qp_of(link, 1), &kernel);
 	if (status == ORIEL_OK)
@@ -228,7 +236,9 @@ void ori_rdma_link_begin(struct ori_rdma_link *link)
 
 	if (link->has_kernel) {
 		kernel = link->rdma->proxy ? (void *)&link->cell->proxy : &link->cell->main;
-		/* Nobody can be told if it fails; kernels then find a link that is not connected.
+		/*
+		 * No caller takes the status: if the copy fails, kernels find a link that
+		 * is not connected.
 		 */
 		(void)gpu->ops->copy(gpu, &link->cell->link.main, &kernel, sizeof(kernel));
 	}
@@ -283,8 +293,8 @@ enum oriel_status ori_rdma_link_read_proxied(const struct ori_rdma_link *link,
 
 struct ori_rdma_heartbeat *ori_rdma_link_heartbeat(const struct ori_rdma_link *link)
 {
-	/* Its state is the watcher's, who has no more than a borrowed link. */
-	return (struct ori_rdma_heartbeat *)&link->pulse;
+	/* The watcher owns its state, but has no more than a borrowed link. */
+	return (struct ori_rdma_heartbeat *)&link->heartbeat;
 }
 
 void ori_rdma_link_close(struct ori_rdma_link *link)
@@ -294,7 +304,7 @@ void ori_rdma_link_close(struct ori_rdma_link *link)
 	ori_rdma_queue_close(link->rail, &link->responder);
 	ori_rdma_queue_close(link->rail, &link->main);
 	ori_proxied_close(&link->proxied[0]);
-	ori_rdma_heartbeat_close(&link->pulse);
+	ori_rdma_heartbeat_close(&link->heartbeat);
 	if (!link->cell)
 		return;
 	if (link->has_kernel)
@@ -317,8 +327,9 @@ void ori_rdma_link_fail(const struct ori_rdma_link *link)
 	if (!ori_rdma_link_is_ready(link))
 		return;
 	/*
-	 * First those that raise counters: a companion that has failed has let go of them,
-	 * while what it sent before may still come to its responder.
+	 * The queues that increment counters fail first: a companion that has failed
+	 * touches them no more, while an atomic that it sent before may still arrive at
+	 * its responder.
 	 */
 	rdma_fail_queue(link->rail, &link->responder);
 	rdma_fail_queue(link->rail, &link->kernel_responder);

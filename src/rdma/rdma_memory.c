@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Keys for the memory that requests name: a list of registered memory, blocks for short
+ * requests, and a cache of registrations. rdma.c registers memory; lanes of the proxy
+ * find keys by it.
+ */
 #include "rdma/rdma_memory.h"
 
 #include <pthread.h>
@@ -16,34 +21,34 @@
 
 #define MEMORY_ALL \
 	(ORI_HCA_LOCAL_WRITE | ORI_HCA_REMOTE_WRITE | ORI_HCA_REMOTE_READ | ORI_HCA_REMOTE_ATOMIC)
-#define MEMORY_IDLE 64u /* registrations of GPU allocations that nobody uses now */
+#define MEMORY_IDLE 64u /* registrations of GPU allocations that no request uses now */
 
-/* What was registered by its owner. */
+/* Memory that its owner registered. */
 struct ori_rdma_mr {
 	uint64_t address, length;
-	uint64_t iova; /* of the first byte; in its page where @address is */
+	uint64_t iova; /* of the first byte; the offset in its page is that of @address */
 	struct ori_hca_mr *of[ORIEL_DEV_RAILS];
 	uint32_t lkeys[ORIEL_DEV_RAILS];
 	bool is_fixed; /* a source only */
 	bool is_host;  /* a CPU reads it */
 };
 
-/* What was registered for requests, with one rail. */
+/* A registration with one rail, made for requests. */
 struct memory_entry {
 	struct ori_hca_mr *mr;
 	uint32_t lkey;
 };
 
-/* What one request needs until it is done. */
-struct memory_hold {
-	struct memory_hold *next; /* of those that are free */
-	char *block;              /* NULL: registered meanwhile */
-	void *result;             /* where the block goes; NULL: nowhere */
+/* The reference of one request to memory that is not registered, until it is done. */
+struct memory_ref {
+	struct memory_ref *next; /* of the free ones */
+	char *block;             /* NULL: registered meanwhile */
+	void *result;            /* where the block is copied to; NULL: nowhere */
 	size_t length;
 	struct ori_mr_ref cached;
 };
 
-/* What the last request that named registered memory found, while changes is the list's. */
+/* The registered memory that the last request named, valid while changes equals the list's. */
 struct memory_last {
 	uint64_t changes; /* 0: nothing */
 	uint64_t address, length, iova;
@@ -54,45 +59,45 @@ struct memory_last {
 struct memory_rail {
 	struct ori_memory *memory;
 	unsigned rail;
-	struct memory_last last; /* of who calls find() */
+	struct memory_last last; /* of the thread that calls find() */
 	char *blocks;            /* [ORI_MEMORY_BLOCKS][ORI_MEMORY_BLOCK] */
 	int file;                /* ... of which they are a mapping; -1: there is none yet */
 	struct ori_memfd_map map;
 	struct ori_hca_mr *blocks_mr;
 	uint32_t blocks_lkey;
-	struct memory_hold holds[ORI_MEMORY_BLOCKS];
+	struct memory_ref refs[ORI_MEMORY_BLOCKS];
 	pthread_mutex_t lock;
-	struct memory_hold *free; /* guarded by lock */
+	struct memory_ref *free; /* guarded by lock */
 	struct ori_cache *cache;
 };
 
 /*
- * The list has what was registered, by address; what overlaps is found by the first
- * that covers a request.
+ * The list has registered memory, sorted by address; of entries that overlap, the last
+ * one that covers a request is used.
  */
 struct ori_memory {
 	struct ori_memory_attr attr;
 	uint64_t page_mask;
-	bool refuses_gpu;
+	bool rejects_gpu;
 	pthread_rwlock_t lock;     /* guards all up to rails */
 	struct ori_rdma_mr **list; /* [count] */
 	unsigned count, room;
-	uint64_t longest;         /* none was ever longer */
+	uint64_t longest;         /* of all entries ever listed */
 	_Atomic uint64_t changes; /* of the list, plus 1; it may be read unlocked */
 	struct memory_rail rails[ORIEL_DEV_RAILS]; /* the first attr.rails */
 };
 
-/* Memory of the GPU of @m, or of any other one. */
-static enum oriel_status memory_look(const struct ori_memory *m, const void *address,
-				     struct ori_gpu_memory_info *place, bool *is_gpu)
+/* Is @address memory of the GPU of @m, or of any other GPU? */
+static enum oriel_status memory_query(const struct ori_memory *m, const void *address,
+				      struct ori_gpu_memory_info *info, bool *is_gpu)
 {
 	enum oriel_status status = ORIEL_OK;
 
 	*is_gpu = false;
 	if (m->attr.gpu)
-		status = m->attr.gpu->ops->query(m->attr.gpu, address, place);
+		status = m->attr.gpu->ops->query(m->attr.gpu, address, info);
 	if (m->attr.gpu && status == ORIEL_OK)
-		*is_gpu = place->kind != ORI_GPU_PAGEABLE && place->kind != ORI_GPU_PINNED;
+		*is_gpu = info->kind != ORI_GPU_PAGEABLE && info->kind != ORI_GPU_PINNED;
 	return status;
 }
 
@@ -101,22 +106,22 @@ static enum oriel_status memory_enter(const struct ori_memory *m, unsigned rail,
 				      struct ori_hca_mr **mr, struct ori_hca_keys *keys)
 {
 	uint64_t before = (uintptr_t)address & m->page_mask;
-	struct ori_gpu_memory_info place;
+	struct ori_gpu_memory_info info;
 	enum oriel_status status = ORIEL_OK;
 	bool is_gpu = false;
 
-	/* Who reaches all memory tells by himself what it is. */
+	/* A NIC that reaches all memory knows by itself what it is. */
 	if (!m->attr.is_whole)
-		status = memory_look(m, address, &place, &is_gpu);
+		status = memory_query(m, address, &info, &is_gpu);
 	if (status != ORIEL_OK)
 		return status;
 	if (!is_gpu)
 		return m->attr.ops->register_memory(m->attr.hcas[rail], address, length, iova,
 						    access, mr, keys);
-	if (m->refuses_gpu)
+	if (m->rejects_gpu)
 		return ori_fail(ORIEL_ERR_ACCESS,
-				"%zu bytes of GPU memory at %p: no adapter reached memory of that "
-				"GPU when the communicator was made",
+				"%zu bytes of GPU memory at %p: no NIC reached memory of that GPU "
+				"when the communicator was created",
 				length, (void *)address);
 	length = (before + length + m->page_mask) & ~m->page_mask;
 	return ori_hca_register_gpu(m->attr.ops, m->attr.hcas[rail], m->attr.gpu, address - before,
@@ -128,22 +133,22 @@ static enum oriel_status memory_range(void *context, uint64_t address, uint64_t 
 {
 	const struct memory_rail *r = context;
 	const void *at = (const void *)(uintptr_t)address;
-	struct ori_gpu_memory_info place;
+	struct ori_gpu_memory_info info;
 	enum oriel_status status;
 	bool is_gpu;
 
-	status = memory_look(r->memory, at, &place, &is_gpu);
+	status = memory_query(r->memory, at, &info, &is_gpu);
 	if (status != ORIEL_OK)
 		return status;
 	if (!is_gpu)
 		return ori_cache_pages(address, length, range);
-	/* The driver does not tell the range of what is of another GPU. */
-	if (!place.length || address - (uintptr_t)place.base > place.length ||
-	    length > place.length - (address - (uintptr_t)place.base))
+	/* The driver does not know the range of an allocation of another GPU. */
+	if (!info.length || address - (uintptr_t)info.base > info.length ||
+	    length > info.length - (address - (uintptr_t)info.base))
 		return ori_fail(ORIEL_ERR_ACCESS,
-				"%llu bytes at %p are no part of one allocation of this GPU",
+				"%llu bytes at %p are not inside one allocation of this GPU",
 				(unsigned long long)length, at);
-	*range = (struct ori_cache_range){(uintptr_t)place.base, place.length, place.id};
+	*range = (struct ori_cache_range){(uintptr_t)info.base, info.length, info.id};
 	return ORIEL_OK;
 }
 
@@ -204,9 +209,9 @@ static enum oriel_status memory_open_rail(struct ori_memory *m, unsigned rail)
 		return status;
 	pthread_mutex_init(&r->lock, NULL);
 	for (i = ORI_MEMORY_BLOCKS; i > 0; i--) {
-		r->holds[i - 1].block = r->blocks + (size_t)(i - 1) * ORI_MEMORY_BLOCK;
-		r->holds[i - 1].next = r->free;
-		r->free = &r->holds[i - 1];
+		r->refs[i - 1].block = r->blocks + (size_t)(i - 1) * ORI_MEMORY_BLOCK;
+		r->refs[i - 1].next = r->free;
+		r->free = &r->refs[i - 1];
 	}
 	return ORIEL_OK;
 }
@@ -231,7 +236,7 @@ enum oriel_status ori_memory_open(const struct ori_memory_attr *attr, struct ori
 	unsigned rail;
 
 	if (!m)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for what adapters know");
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a table of registrations");
 	m->attr = *attr;
 	m->changes = 1;
 	m->page_mask = (uint64_t)sysconf(_SC_PAGESIZE) - 1;
@@ -262,7 +267,7 @@ void ori_memory_close(struct ori_memory *m)
 	free(m);
 }
 
-/* How many begin at @address or before. With the lock. */
+/* The count of entries that begin at @address or before. The caller holds the lock. */
 static unsigned memory_upto(const struct ori_memory *m, uint64_t address)
 {
 	unsigned low = 0, high = m->count;
@@ -347,7 +352,10 @@ static void memory_leave_all(const struct ori_memory *m, struct ori_rdma_mr *mr)
 	}
 }
 
-/* Adapters pin what they may write for writing, which memory that is only read refuses. */
+/*
+ * NICs pin memory that they may write for writing, which the kernel rejects for read-only
+ * memory.
+ */
 static enum oriel_status memory_enter_own(const struct ori_memory *m, struct ori_rdma_mr *mr,
 					  struct oriel_dev_keys *rkeys)
 {
@@ -366,7 +374,7 @@ enum oriel_status ori_memory_register(struct ori_memory *m, void *address, size_
 {
 	struct ori_rdma_mr *mr = calloc(1, sizeof(*mr));
 	struct oriel_dev_keys found = {{0}};
-	struct ori_gpu_memory_info place;
+	struct ori_gpu_memory_info info;
 	enum oriel_status status;
 	bool is_gpu = false;
 
@@ -375,8 +383,8 @@ enum oriel_status ori_memory_register(struct ori_memory *m, void *address, size_
 	mr->address = (uintptr_t)address;
 	mr->length = length;
 	mr->iova = mr->address & m->page_mask;
-	/* Who reaches all memory tells by himself what it is. */
-	status = m->attr.is_whole ? ORIEL_OK : memory_look(m, address, &place, &is_gpu);
+	/* A NIC that reaches all memory knows by itself what it is. */
+	status = m->attr.is_whole ? ORIEL_OK : memory_query(m, address, &info, &is_gpu);
 	mr->is_host = !m->attr.is_whole && !is_gpu;
 	if (status == ORIEL_OK && use == ORI_RDMA_SHARED)
 		status = memory_enter_all(m, mr, MEMORY_ALL, &found);
@@ -393,9 +401,9 @@ enum oriel_status ori_memory_register(struct ori_memory *m, void *address, size_
 	return ORIEL_OK;
 }
 
-void ori_memory_refuse_gpu(struct ori_memory *m)
+void ori_memory_reject_gpu(struct ori_memory *m)
 {
-	m->refuses_gpu = true;
+	m->rejects_gpu = true;
 }
 
 void ori_memory_unregister(struct ori_memory *m, struct ori_rdma_mr *mr)
@@ -412,7 +420,7 @@ void ori_rdma_mr_local(const struct ori_rdma_mr *mr, uint64_t *address,
 	memcpy(lkeys->rail, mr->lkeys, sizeof(lkeys->rail));
 }
 
-/* Of what the list has now: a request at @address may be to it. */
+/* May a request for @length bytes at @address use this entry of the list? */
 static bool memory_covers(const struct memory_last *of, uint64_t address, uint64_t length,
 			  bool is_target)
 {
@@ -450,11 +458,12 @@ static bool memory_look_up(struct memory_rail *r, uint64_t address, uint64_t len
 }
 
 /*
- * Requests mostly name the memory that the one before them named. What is unregistered
- * while it is found has no request under way, whether that is found with the lock or not.
+ * Requests mostly name the memory that the one before them named. Memory that its owner
+ * unregisters at the same time has no request in flight, whether it is found with the
+ * lock or not.
  */
 static bool memory_find_listed(struct memory_rail *r, uint64_t address, uint64_t length,
-			       bool is_target, struct ori_proxy_place *place)
+			       bool is_target, struct ori_proxy_sge *sge)
 {
 	const struct memory_last *last = &r->last;
 
@@ -462,7 +471,7 @@ static bool memory_find_listed(struct memory_rail *r, uint64_t address, uint64_t
 	     !memory_covers(last, address, length, is_target)) &&
 	    !memory_look_up(r, address, length, is_target))
 		return false;
-	*place = (struct ori_proxy_place){
+	*sge = (struct ori_proxy_sge){
 		.address = last->iova + (address - last->address),
 		.key = last->lkey,
 		.data = last->is_host ? (void *)(uintptr_t)address : NULL,
@@ -470,132 +479,133 @@ static bool memory_find_listed(struct memory_rail *r, uint64_t address, uint64_t
 	return true;
 }
 
-static struct memory_hold *memory_take_block(struct memory_rail *r)
+static struct memory_ref *memory_take_block(struct memory_rail *r)
 {
-	struct memory_hold *hold;
+	struct memory_ref *ref;
 
 	pthread_mutex_lock(&r->lock);
-	hold = r->free;
-	if (hold)
-		r->free = hold->next;
+	ref = r->free;
+	if (ref)
+		r->free = ref->next;
 	pthread_mutex_unlock(&r->lock);
-	return hold;
+	return ref;
 }
 
-static void memory_give_block(struct memory_rail *r, struct memory_hold *hold)
+static void memory_give_block(struct memory_rail *r, struct memory_ref *ref)
 {
 	pthread_mutex_lock(&r->lock);
-	hold->next = r->free;
-	r->free = hold;
+	ref->next = r->free;
+	r->free = ref;
 	pthread_mutex_unlock(&r->lock);
 }
 
 /*
- * The kernel copies, which fails where nothing may be read or written, in one call and in
- * half the time of process_vm_readv(): 0.36 us for 64 bytes, not 0.82.
+ * The kernel copies, which fails where memory may not be read or written, in one call and
+ * in half the time of process_vm_readv(): 0.36 us for 64 bytes, not 0.82.
  */
-static bool memory_to_block(const struct memory_rail *r, const struct memory_hold *hold,
+static bool memory_to_block(const struct memory_rail *r, const struct memory_ref *ref,
 			    const void *from)
 {
-	return pwrite(r->file, from, hold->length, hold->block - r->blocks) ==
-	       (ssize_t)hold->length;
+	return pwrite(r->file, from, ref->length, ref->block - r->blocks) == (ssize_t)ref->length;
 }
 
-static bool memory_from_block(const struct memory_rail *r, const struct memory_hold *hold, void *to)
+static bool memory_from_block(const struct memory_rail *r, const struct memory_ref *ref, void *to)
 {
-	return pread(r->file, to, hold->length, hold->block - r->blocks) == (ssize_t)hold->length;
+	return pread(r->file, to, ref->length, ref->block - r->blocks) == (ssize_t)ref->length;
 }
 
 /*
- * A result is the request's alone until it is done: to write what is there shows
- * whether it may be written.
+ * A result belongs to the request alone until it is done: writing the bytes back that
+ * were read shows whether it may be written.
  */
-static bool memory_fill_block(const struct memory_rail *r, struct memory_hold *hold, void *at,
+static bool memory_fill_block(const struct memory_rail *r, struct memory_ref *ref, void *at,
 			      size_t length, bool is_target)
 {
-	hold->result = is_target ? at : NULL;
-	hold->length = length;
-	return memory_to_block(r, hold, at) && (!is_target || memory_from_block(r, hold, at));
+	ref->result = is_target ? at : NULL;
+	ref->length = length;
+	return memory_to_block(r, ref, at) && (!is_target || memory_from_block(r, ref, at));
 }
 
-static enum oriel_status memory_find_block(struct memory_rail *r, struct memory_hold *hold,
+static enum oriel_status memory_find_block(struct memory_rail *r, struct memory_ref *ref,
 					   uint64_t address, uint64_t length, bool is_target,
-					   struct ori_proxy_place *place)
+					   struct ori_proxy_sge *sge)
 {
 	void *at = (void *)(uintptr_t)address;
 
-	if (!memory_fill_block(r, hold, at, length, is_target)) {
-		memory_give_block(r, hold);
+	if (!memory_fill_block(r, ref, at, length, is_target)) {
+		memory_give_block(r, ref);
 		return ori_fail(ORIEL_ERR_ACCESS, "%llu bytes at %p may not be %s",
 				(unsigned long long)length, at, is_target ? "written" : "read");
 	}
-	*place =
-		(struct ori_proxy_place){(uintptr_t)hold->block, r->blocks_lkey, hold, hold->block};
+	*sge = (struct ori_proxy_sge){(uintptr_t)ref->block, r->blocks_lkey, ref, ref->block};
 	return ORIEL_OK;
 }
 
 static enum oriel_status memory_find_cached(struct memory_rail *r, uint64_t address,
-					    uint64_t length, struct ori_proxy_place *place)
+					    uint64_t length, struct ori_proxy_sge *sge)
 {
-	struct memory_hold *hold = calloc(1, sizeof(*hold));
+	struct memory_ref *ref = calloc(1, sizeof(*ref));
 	const struct memory_entry *entry;
 	enum oriel_status status;
 
-	if (!hold)
+	if (!ref)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a registration");
-	status = ori_cache_ref(r->cache, address, length, &hold->cached);
+	status = ori_cache_ref(r->cache, address, length, &ref->cached);
 	if (status != ORIEL_OK) {
-		free(hold);
+		free(ref);
 		return status;
 	}
-	entry = hold->cached.registration;
-	*place = (struct ori_proxy_place){.address = address, .key = entry->lkey, .hold = hold};
+	entry = ref->cached.registration;
+	*sge = (struct ori_proxy_sge){.address = address, .key = entry->lkey, .ref = ref};
 	return ORIEL_OK;
 }
 
 static enum oriel_status memory_find(void *context, uint64_t address, uint64_t length,
-				     bool is_target, struct ori_proxy_place *place)
+				     bool is_target, struct ori_proxy_sge *sge)
 {
 	struct memory_rail *r = context;
 	struct ori_gpu_memory_info of_gpu;
-	struct memory_hold *hold;
+	struct memory_ref *ref;
 	enum oriel_status status;
 	bool is_gpu;
 
-	if (memory_find_listed(r, address, length, is_target, place))
+	if (memory_find_listed(r, address, length, is_target, sge))
 		return ORIEL_OK;
 	if (length > ORI_MEMORY_BLOCK)
-		return memory_find_cached(r, address, length, place);
-	status = memory_look(r->memory, (void *)(uintptr_t)address, &of_gpu, &is_gpu);
+		return memory_find_cached(r, address, length, sge);
+	status = memory_query(r->memory, (void *)(uintptr_t)address, &of_gpu, &is_gpu);
 	if (status != ORIEL_OK)
 		return status;
-	hold = is_gpu ? NULL : memory_take_block(r);
-	/* With none left: nobody waits for requests to peers that may be gone. */
-	if (!hold)
-		return memory_find_cached(r, address, length, place);
-	return memory_find_block(r, hold, address, length, is_target, place);
+	ref = is_gpu ? NULL : memory_take_block(r);
+	/*
+	 * Without a free block it is registered: no request waits for others to peers
+	 * that may have exited.
+	 */
+	if (!ref)
+		return memory_find_cached(r, address, length, sge);
+	return memory_find_block(r, ref, address, length, is_target, sge);
 }
 
-static void memory_let_go(void *context, const struct ori_proxy_place *place, bool is_done)
+static void memory_release(void *context, const struct ori_proxy_sge *sge, bool is_done)
 {
-	struct memory_hold *hold = place->hold;
+	struct memory_ref *ref = sge->ref;
 	struct memory_rail *r = context;
 
-	if (!hold->block) {
-		ori_cache_unref(r->cache, &hold->cached);
-		free(hold);
+	if (!ref->block) {
+		ori_cache_unref(r->cache, &ref->cached);
+		free(ref);
 		return;
 	}
-	if (is_done && hold->result && !memory_from_block(r, hold, hold->result))
+	if (is_done && ref->result && !memory_from_block(r, ref, ref->result))
 		ori_log(ORIEL_LOG_ERROR,
-			"%zu bytes at %p were unmapped while a request was to write them",
-			hold->length, hold->result);
-	memory_give_block(r, hold);
+			"%zu bytes at %p were unmapped before a request wrote them", ref->length,
+			ref->result);
+	memory_give_block(r, ref);
 }
 
 struct ori_proxy_memory ori_memory_of_rail(struct ori_memory *m, unsigned rail)
 {
-	struct ori_proxy_memory memory = {&m->rails[rail], memory_find, memory_let_go};
+	struct ori_proxy_memory memory = {&m->rails[rail], memory_find, memory_release};
 
 	assert(!m->attr.is_whole);
 	return memory;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of this process as its adapters know it: what is registered, found by its
- * own addresses; and any other memory that a request names, for as long as that takes.
- * An adapter that reaches all memory by one key needs only the former. Any thread.
+ * Memory of this process as its NICs know it: registered memory, found by its own
+ * addresses; and any other memory that a request names, for as long as the request takes.
+ * A NIC that reaches all memory by one key needs only the former. Any thread.
  *
- * What a request names that is not registered
+ * Memory that a request names and that is not registered
  * - goes through a block of the library's own if it is short: words of a stack, say.
  *   A source is copied when the request is made, a result when it is done.
  * - or is registered meanwhile (mem/cache.h), which costs microseconds for each page:
- *   what is used often belongs in a region.
+ *   memory that is used often belongs in a region.
  */
 #ifndef ORI_RDMA_RDMA_MEMORY_H
 #define ORI_RDMA_RDMA_MEMORY_H
@@ -25,12 +25,15 @@ struct ori_memory_attr {
 	const struct ori_hca_ops *ops;
 	struct ori_hca *hcas[ORIEL_DEV_RAILS];
 	unsigned rails;
-	bool is_whole;             /* the adapters reach all memory, of GPUs too: no find() */
-	const struct ori_gpu *gpu; /* NULL: all is of the host */
+	bool is_whole;             /* the NICs reach all memory, of GPUs too: no find() */
+	const struct ori_gpu *gpu; /* NULL: all memory is of the host */
 };
 
 enum oriel_status ori_memory_open(const struct ori_memory_attr *attr, struct ori_memory **memory);
-/* All that was registered and found is given back. NULL is allowed. */
+/*
+ * All memory has been unregistered, and each sge that find() gave was released. NULL is
+ * allowed.
+ */
 void ori_memory_close(struct ori_memory *memory);
 
 /* See ori_rdma_register(). */
@@ -39,12 +42,12 @@ enum oriel_status ori_memory_register(struct ori_memory *memory, void *address, 
 				      struct oriel_dev_keys *rkeys);
 void ori_memory_unregister(struct ori_memory *memory, struct ori_rdma_mr *mr);
 
-/* From now on adapters are not told of memory of the GPU. Before anything is registered. */
-void ori_memory_refuse_gpu(struct ori_memory *memory);
+/* From now on NICs register no memory of the GPU. Call it before anything is registered. */
+void ori_memory_reject_gpu(struct ori_memory *memory);
 
 /*
- * What find() and let_go() of the proxy are told of for requests of @rail. One thread at a
- * time calls find() of a rail.
+ * find() and release() for the proxy, for requests of @rail. One thread at a time calls
+ * find() of a rail.
  */
 struct ori_proxy_memory ori_memory_of_rail(struct ori_memory *memory, unsigned rail);
 

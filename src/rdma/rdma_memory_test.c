@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is found of memory, with adapters and a GPU that only keep books. */
+/* How memory of requests is found, with HCAs and a GPU that only keep books. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +24,7 @@
 #define GPU_AT ((char *)0x700000000000)
 #define GPU_LENGTH (16 * PAGE)
 
-/* A registration; its lkey is its place + 1, its rkey that + BOOKS. */
+/* A registration; its lkey is its index + 1, its rkey that + BOOKS. */
 struct book {
 	bool is_open;
 	unsigned rail;
@@ -37,9 +37,9 @@ static struct book books[BOOKS];
 static unsigned used;
 static pthread_mutex_t books_lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_int open_books;
-static int rails[RAILS];                     /* where the addresses are those of adapters */
+static int rails[RAILS];                     /* their addresses are those of HCAs */
 static bool has_peermem, has_dmabuf;         /* of the GPU */
-static enum oriel_status failure = ORIEL_OK; /* of all that is registered */
+static enum oriel_status failure = ORIEL_OK; /* of all registrations */
 static unsigned fails_from;                  /* ... by this rail and those behind it */
 static bool is_only_read;                    /* nothing may be registered for writing */
 static uint64_t gpu_id = 1;
@@ -49,7 +49,7 @@ static enum oriel_status book_open(struct ori_hca *hca, struct book book, struct
 {
 	book.rail = (unsigned)((int *)hca - rails);
 	if (failure != ORIEL_OK && book.rail >= fails_from)
-		return ori_fail(failure, "as was asked for");
+		return ori_fail(failure, "as the test requested");
 	pthread_mutex_lock(&books_lock);
 	assert_true(used < BOOKS);
 	book.is_open = true;
@@ -70,7 +70,7 @@ static enum oriel_status book_register(struct ori_hca *hca, void *address, size_
 			    .iova = iova,
 			    .access = access};
 
-	/* As the kernel has it. */
+	/* The kernel requires it, too. */
 	assert_int_equal((book.address ^ iova) % PAGE, 0);
 	if (((char *)address >= GPU_AT && !has_peermem) || (is_only_read && access))
 		return ori_fail(ORIEL_ERR_SYSTEM, "bad address");
@@ -105,20 +105,19 @@ static const struct ori_hca_ops book_ops = {
 	.unregister_memory = book_unregister,
 };
 
-static enum oriel_status far_find(const struct ori_gpu *gpu, const void *address,
-				  struct ori_gpu_memory_info *place)
+static enum oriel_status book_query(const struct ori_gpu *gpu, const void *address,
+				    struct ori_gpu_memory_info *info)
 {
 	(void)gpu;
-	*place = (struct ori_gpu_memory_info){.kind = ORI_GPU_PAGEABLE};
+	*info = (struct ori_gpu_memory_info){.kind = ORI_GPU_PAGEABLE};
 	if ((const char *)address >= GPU_AT && (const char *)address < GPU_AT + GPU_LENGTH)
-		*place =
-			(struct ori_gpu_memory_info){ORI_GPU_LEGACY, GPU_AT, GPU_LENGTH, 0, gpu_id};
+		*info = (struct ori_gpu_memory_info){ORI_GPU_LEGACY, GPU_AT, GPU_LENGTH, 0, gpu_id};
 	return ORIEL_OK;
 }
 
-/* Says which address it is of. */
-static enum oriel_status far_export(const struct ori_gpu *gpu, void *address, size_t length,
-				    int *fd)
+/* The descriptor contains the address that it is of. */
+static enum oriel_status book_export(const struct ori_gpu *gpu, void *address, size_t length,
+				     int *fd)
 {
 	(void)gpu;
 	assert_int_equal((uintptr_t)address % PAGE, 0);
@@ -130,8 +129,8 @@ static enum oriel_status far_export(const struct ori_gpu *gpu, void *address, si
 	return ORIEL_OK;
 }
 
-static const struct ori_gpu_ops far_ops = {.query = far_find, .export_dmabuf = far_export};
-static const struct ori_gpu far_gpu = {.ops = &far_ops};
+static const struct ori_gpu_ops book_gpu_ops = {.query = book_query, .export_dmabuf = book_export};
+static const struct ori_gpu book_gpu = {.ops = &book_gpu_ops};
 
 static struct ori_memory *memory_start(const struct ori_gpu *gpu)
 {
@@ -155,36 +154,36 @@ static void memory_stop(struct ori_memory *m)
 	assert_int_equal(atomic_load(&open_books), 0);
 }
 
-/* What the adapter of @rail finds there is @length bytes from @address on. */
-static const struct book *expect_at(const struct ori_proxy_place *place, unsigned rail,
+/* The sge is for @length bytes from @address on, in the book of the HCA of @rail. */
+static const struct book *expect_at(const struct ori_proxy_sge *sge, unsigned rail,
 				    const void *address, uint64_t length)
 {
-	const struct book *book = &books[place->key - 1];
+	const struct book *book = &books[sge->key - 1];
 
-	assert_true(place->key >= 1 && place->key <= used);
+	assert_true(sge->key >= 1 && sge->key <= used);
 	assert_true(book->is_open && book->rail == rail);
-	assert_true(place->address >= book->iova);
-	assert_true(place->address + length <= book->iova + book->length);
-	assert_int_equal(book->address + (place->address - book->iova), (uintptr_t)address);
+	assert_true(sge->address >= book->iova);
+	assert_true(sge->address + length <= book->iova + book->length);
+	assert_int_equal(book->address + (sge->address - book->iova), (uintptr_t)address);
 	return book;
 }
 
-static struct ori_proxy_place find(struct ori_memory *m, unsigned rail, const void *address,
-				   uint64_t length, bool is_target)
+static struct ori_proxy_sge find(struct ori_memory *m, unsigned rail, const void *address,
+				 uint64_t length, bool is_target)
 {
 	struct ori_proxy_memory of = ori_memory_of_rail(m, rail);
-	struct ori_proxy_place place;
+	struct ori_proxy_sge sge;
 
-	assert_int_equal(of.find(of.context, (uintptr_t)address, length, is_target, &place),
+	assert_int_equal(of.find(of.context, (uintptr_t)address, length, is_target, &sge),
 			 ORIEL_OK);
-	return place;
+	return sge;
 }
 
-static void let_go(struct ori_memory *m, unsigned rail, struct ori_proxy_place place, bool is_done)
+static void release(struct ori_memory *m, unsigned rail, struct ori_proxy_sge sge, bool is_done)
 {
 	struct ori_proxy_memory of = ori_memory_of_rail(m, rail);
 
-	of.let_go(of.context, &place, is_done);
+	of.release(of.context, &sge, is_done);
 }
 
 static void test_registered_memory_is_found_by_its_address(void **state)
@@ -193,7 +192,7 @@ static void test_registered_memory_is_found_by_its_address(void **state)
 	char *memory = aligned_alloc(PAGE, 16 * PAGE);
 	struct ori_rdma_mr *outer, *inner, *odd;
 	struct oriel_dev_keys keys;
-	struct ori_proxy_place place;
+	struct ori_proxy_sge sge;
 	unsigned rail;
 
 	(void)state;
@@ -214,22 +213,22 @@ static void test_registered_memory_is_found_by_its_address(void **state)
 					     &keys),
 			 ORIEL_OK);
 	for (rail = 0; rail < RAILS; rail++) {
-		place = find(m, rail, memory + 5, 16 * PAGE - 5, true);
-		expect_at(&place, rail, memory + 5, 16 * PAGE - 5);
-		assert_null(place.hold);
-		assert_ptr_equal(place.data, memory + 5);
-		place = find(m, rail, memory + PAGE + 8, 2 * PAGE, false);
-		expect_at(&place, rail, memory + PAGE + 8, 2 * PAGE);
-		assert_null(place.hold);
+		sge = find(m, rail, memory + 5, 16 * PAGE - 5, true);
+		expect_at(&sge, rail, memory + 5, 16 * PAGE - 5);
+		assert_null(sge.ref);
+		assert_ptr_equal(sge.data, memory + 5);
+		sge = find(m, rail, memory + PAGE + 8, 2 * PAGE, false);
+		expect_at(&sge, rail, memory + PAGE + 8, 2 * PAGE);
+		assert_null(sge.ref);
 	}
 	ori_memory_unregister(m, outer);
-	place = find(m, 1, memory + 2 * PAGE - 8, 8, false);
-	expect_at(&place, 1, memory + 2 * PAGE - 8, 8);
-	assert_null(place.hold);
-	/* One byte more is not all of it. */
-	place = find(m, 1, memory + 2 * PAGE - 8, 9, false);
-	assert_non_null(place.hold);
-	let_go(m, 1, place, true);
+	sge = find(m, 1, memory + 2 * PAGE - 8, 8, false);
+	expect_at(&sge, 1, memory + 2 * PAGE - 8, 8);
+	assert_null(sge.ref);
+	/* One byte more is not covered. */
+	sge = find(m, 1, memory + 2 * PAGE - 8, 9, false);
+	assert_non_null(sge.ref);
+	release(m, 1, sge, true);
 	ori_memory_unregister(m, odd);
 	ori_memory_unregister(m, inner);
 	memory_stop(m);
@@ -237,52 +236,54 @@ static void test_registered_memory_is_found_by_its_address(void **state)
 }
 
 /* The block that a short request goes through. */
-static char *block_of(const struct ori_proxy_place *place)
+static char *block_of(const struct ori_proxy_sge *sge)
 {
-	const struct book *book = &books[place->key - 1];
+	const struct book *book = &books[sge->key - 1];
 
 	assert_true(book->is_open && book->access == ORI_HCA_LOCAL_WRITE);
-	assert_true(place->address >= book->iova && place->address < book->iova + book->length);
-	return (char *)(uintptr_t)place->address;
+	assert_true(sge->address >= book->iova && sge->address < book->iova + book->length);
+	return (char *)(uintptr_t)sge->address;
 }
 
-/* A request is looked up anew once anything has been registered or taken away. */
-static void test_what_was_found_last_is_not_found_when_it_has_gone(void **state)
+/* A request is looked up anew after any registration was added or removed. */
+static void test_unregistered_memory_is_no_longer_found(void **state)
 {
 	struct ori_memory *m = memory_start(NULL);
 	char *memory = aligned_alloc(PAGE, 4 * PAGE);
 	struct oriel_dev_keys before, keys;
 	struct ori_rdma_mr *mr, *narrow;
-	struct ori_proxy_place place;
+	struct ori_proxy_sge sge;
 
 	(void)state;
 	memset(memory, 0, 4 * PAGE);
 	assert_int_equal(ori_memory_register(m, memory, 2 * PAGE, ORI_RDMA_OWN, &mr, &before),
 			 ORIEL_OK);
-	place = find(m, 0, memory + 8, PAGE, false);
-	assert_null(place.hold);
-	/* Beside it, and not where it ends. */
-	assert_int_equal(find(m, 0, memory + PAGE + 8, PAGE - 8, true).address,
-			 place.address + PAGE);
-	place = find(m, 0, memory + 2 * PAGE - 8, 16, false);
-	assert_non_null(place.hold);
-	let_go(m, 0, place, true);
+	sge = find(m, 0, memory + 8, PAGE, false);
+	assert_null(sge.ref);
+	/* An address inside is covered, a request beyond the end is not. */
+	assert_int_equal(find(m, 0, memory + PAGE + 8, PAGE - 8, true).address, sge.address + PAGE);
+	sge = find(m, 0, memory + 2 * PAGE - 8, 16, false);
+	assert_non_null(sge.ref);
+	release(m, 0, sge, true);
 
 	(void)find(m, 0, memory, 8, false);
 	ori_memory_unregister(m, mr);
-	place = find(m, 0, memory, 8, false);
-	assert_non_null(place.hold);
-	let_go(m, 0, place, true);
+	sge = find(m, 0, memory, 8, false);
+	assert_non_null(sge.ref);
+	release(m, 0, sge, true);
 
-	/* Of two that cover it the one that begins last, also when that came after a look. */
+	/*
+	 * If two cover it, the one that begins last is found, also if it was added after
+	 * a lookup.
+	 */
 	assert_int_equal(ori_memory_register(m, memory, 4 * PAGE, ORI_RDMA_OWN, &mr, &keys),
 			 ORIEL_OK);
-	place = find(m, 0, memory + PAGE, 8, false);
+	sge = find(m, 0, memory + PAGE, 8, false);
 	assert_int_equal(ori_memory_register(m, memory + PAGE, PAGE, ORI_RDMA_OWN, &narrow, &keys),
 			 ORIEL_OK);
-	assert_int_not_equal(find(m, 0, memory + PAGE, 8, false).key, place.key);
+	assert_int_not_equal(find(m, 0, memory + PAGE, 8, false).key, sge.key);
 	ori_memory_unregister(m, narrow);
-	assert_int_equal(find(m, 0, memory + PAGE, 8, false).key, place.key);
+	assert_int_equal(find(m, 0, memory + PAGE, 8, false).key, sge.key);
 	ori_memory_unregister(m, mr);
 	free(memory);
 	memory_stop(m);
@@ -292,7 +293,7 @@ static void test_words_of_a_stack_go_through_blocks(void **state)
 {
 	struct ori_memory *m = memory_start(NULL);
 	uint64_t source = 77, result = 1, given_up = 2;
-	struct ori_proxy_place from, to, none;
+	struct ori_proxy_sge from, to, none;
 	unsigned before = used;
 
 	(void)state;
@@ -306,12 +307,12 @@ static void test_words_of_a_stack_go_through_blocks(void **state)
 	*(uint64_t *)(void *)block_of(&to) = 99;
 	*(uint64_t *)(void *)block_of(&none) = 98;
 	assert_int_equal(result, 1);
-	let_go(m, 0, to, true);
+	release(m, 0, to, true);
 	assert_int_equal(result, 99);
-	let_go(m, 0, none, false);
+	release(m, 0, none, false);
 	assert_int_equal(given_up, 2);
 	*(uint64_t *)(void *)block_of(&from) = 5;
-	let_go(m, 0, from, true);
+	release(m, 0, from, true);
 	assert_int_equal(source, 78);
 	assert_int_equal(used, before);
 	memory_stop(m);
@@ -320,7 +321,7 @@ static void test_words_of_a_stack_go_through_blocks(void **state)
 static void test_without_a_block_memory_is_registered(void **state)
 {
 	struct ori_memory *m = memory_start(NULL);
-	struct ori_proxy_place blocks[ORI_MEMORY_BLOCKS], more;
+	struct ori_proxy_sge blocks[ORI_MEMORY_BLOCKS], more;
 	char memory[16] = "0123456789abcde";
 	unsigned i, before = used;
 
@@ -331,13 +332,13 @@ static void test_without_a_block_memory_is_registered(void **state)
 	more = find(m, 0, memory, sizeof(memory), false);
 	assert_int_equal(used, before + 1);
 	expect_at(&more, 0, memory, sizeof(memory));
-	let_go(m, 0, more, true);
+	release(m, 0, more, true);
 	assert_false(books[before].is_open);
 	for (i = 0; i < ORI_MEMORY_BLOCKS; i++)
-		let_go(m, 0, blocks[i], i % 2);
+		release(m, 0, blocks[i], i % 2);
 	more = find(m, 0, memory, sizeof(memory), false);
 	assert_int_equal(used, before + 1);
-	let_go(m, 0, more, false);
+	release(m, 0, more, false);
 	memory_stop(m);
 }
 
@@ -345,7 +346,7 @@ static void test_long_requests_register_their_memory(void **state)
 {
 	struct ori_memory *m = memory_start(NULL);
 	char *memory = aligned_alloc(PAGE, 8 * PAGE);
-	struct ori_proxy_place a, b;
+	struct ori_proxy_sge a, b;
 	const struct book *book;
 
 	(void)state;
@@ -356,37 +357,37 @@ static void test_long_requests_register_their_memory(void **state)
 	assert_int_equal(book->access, ORI_HCA_LOCAL_WRITE);
 	b = find(m, 1, memory + PAGE, 2 * PAGE, false);
 	assert_int_equal(a.key, b.key);
-	let_go(m, 1, a, true);
+	release(m, 1, a, true);
 	assert_true(book->is_open);
-	let_go(m, 1, b, false);
+	release(m, 1, b, false);
 	assert_false(book->is_open);
 	memory_stop(m);
 	free(memory);
 }
 
-static void test_what_may_not_be_touched_is_refused(void **state)
+static void test_memory_without_access_is_rejected(void **state)
 {
 	struct ori_memory *m = memory_start(NULL);
 	struct ori_proxy_memory of = ori_memory_of_rail(m, 0);
-	struct ori_proxy_place place;
+	struct ori_proxy_sge sge;
 	char *fixed = mmap(NULL, 2 * PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	unsigned i;
 
 	(void)state;
 	assert_true(fixed != MAP_FAILED);
 	assert_int_equal(mprotect(fixed + PAGE, PAGE, PROT_NONE), 0);
-	/* Each time the block goes back. */
+	/* Each failure gives the block back. */
 	for (i = 0; i < 2 * ORI_MEMORY_BLOCKS; i++) {
-		assert_int_equal(of.find(of.context, (uintptr_t)fixed, 8, true, &place),
+		assert_int_equal(of.find(of.context, (uintptr_t)fixed, 8, true, &sge),
 				 ORIEL_ERR_ACCESS);
-		assert_int_equal(of.find(of.context, (uintptr_t)fixed + PAGE - 4, 8, false, &place),
+		assert_int_equal(of.find(of.context, (uintptr_t)fixed + PAGE - 4, 8, false, &sge),
 				 ORIEL_ERR_ACCESS);
 	}
-	place = find(m, 0, fixed, 8, false);
-	block_of(&place);
-	let_go(m, 0, place, true);
+	sge = find(m, 0, fixed, 8, false);
+	block_of(&sge);
+	release(m, 0, sge, true);
 	failure = ORIEL_ERR_SYSTEM;
-	assert_int_equal(of.find(of.context, (uintptr_t)fixed, 2 * PAGE, false, &place),
+	assert_int_equal(of.find(of.context, (uintptr_t)fixed, 2 * PAGE, false, &sge),
 			 ORIEL_ERR_SYSTEM);
 	failure = ORIEL_OK;
 	munmap(fixed, 2 * PAGE);
@@ -396,7 +397,7 @@ static void test_what_may_not_be_touched_is_refused(void **state)
 static void test_a_registration_that_fails_leaves_nothing(void **state)
 {
 	struct ori_memory *m = memory_start(NULL);
-	struct ori_proxy_place place;
+	struct ori_proxy_sge sge;
 	struct oriel_dev_keys keys = {{7, 7}};
 	struct ori_rdma_mr *mr;
 	char *memory = aligned_alloc(PAGE, PAGE);
@@ -414,9 +415,9 @@ static void test_a_registration_that_fails_leaves_nothing(void **state)
 	}
 	fails_from = 0;
 	failure = ORIEL_OK;
-	place = find(m, 0, memory, 8, false);
-	assert_non_null(place.hold);
-	let_go(m, 0, place, false);
+	sge = find(m, 0, memory, 8, false);
+	assert_non_null(sge.ref);
+	release(m, 0, sge, false);
 	memory_stop(m);
 	free(memory);
 }
@@ -425,7 +426,7 @@ static void test_memory_that_is_only_read_is_a_source(void **state)
 {
 	struct ori_memory *m = memory_start(NULL);
 	char *memory = aligned_alloc(PAGE, PAGE);
-	struct ori_proxy_place place;
+	struct ori_proxy_sge sge;
 	struct oriel_dev_keys keys;
 	struct ori_rdma_mr *mr;
 
@@ -435,12 +436,12 @@ static void test_memory_that_is_only_read_is_a_source(void **state)
 			 ORIEL_ERR_SYSTEM);
 	assert_int_equal(ori_memory_register(m, memory, PAGE, ORI_RDMA_OWN, &mr, &keys), ORIEL_OK);
 	is_only_read = false;
-	place = find(m, 1, memory + 8, 8, false);
-	assert_int_equal(expect_at(&place, 1, memory + 8, 8)->access, 0);
-	assert_null(place.hold);
-	place = find(m, 1, memory + 8, 8, true);
-	assert_non_null(place.hold);
-	let_go(m, 1, place, true);
+	sge = find(m, 1, memory + 8, 8, false);
+	assert_int_equal(expect_at(&sge, 1, memory + 8, 8)->access, 0);
+	assert_null(sge.ref);
+	sge = find(m, 1, memory + 8, 8, true);
+	assert_non_null(sge.ref);
+	release(m, 1, sge, true);
 	ori_memory_unregister(m, mr);
 	memory_stop(m);
 	free(memory);
@@ -448,8 +449,8 @@ static void test_memory_that_is_only_read_is_a_source(void **state)
 
 static void test_memory_of_a_gpu_is_a_dma_buf(void **state)
 {
-	struct ori_memory *m = memory_start(&far_gpu);
-	struct ori_proxy_place place, again;
+	struct ori_memory *m = memory_start(&book_gpu);
+	struct ori_proxy_sge sge, again;
 	struct oriel_dev_keys keys;
 	const struct book *book;
 	struct ori_rdma_mr *mr;
@@ -457,20 +458,20 @@ static void test_memory_of_a_gpu_is_a_dma_buf(void **state)
 
 	(void)state;
 	/* Short or long: no CPU copies it, and its allocation is registered as a whole. */
-	place = find(m, 0, GPU_AT + 100, 8, true);
-	book = expect_at(&place, 0, GPU_AT + 100, 8);
+	sge = find(m, 0, GPU_AT + 100, 8, true);
+	book = expect_at(&sge, 0, GPU_AT + 100, 8);
 	assert_true(book->is_dmabuf);
 	assert_int_equal(book->length, GPU_LENGTH);
-	let_go(m, 0, place, true);
+	release(m, 0, sge, true);
 	assert_true(book->is_open);
 	again = find(m, 0, GPU_AT + 5 * PAGE, 3 * PAGE, false);
-	assert_int_equal(again.key, place.key);
-	let_go(m, 0, again, true);
+	assert_int_equal(again.key, sge.key);
+	release(m, 0, again, true);
 	gpu_id++;
 	again = find(m, 0, GPU_AT + 100, 8, true);
-	assert_int_not_equal(again.key, place.key);
+	assert_int_not_equal(again.key, sge.key);
 	assert_false(book->is_open);
-	let_go(m, 0, again, true);
+	release(m, 0, again, true);
 
 	assert_int_equal(ori_memory_register(m, GPU_AT + PAGE + 24, 16, ORI_RDMA_SHARED, &mr,
 					     &keys),
@@ -480,57 +481,57 @@ static void test_memory_of_a_gpu_is_a_dma_buf(void **state)
 	assert_int_equal(book->address, (uintptr_t)GPU_AT + PAGE);
 	assert_int_equal(book->length, PAGE);
 	assert_int_equal(book->iova, 0);
-	place = find(m, 1, GPU_AT + PAGE + 32, 8, true);
-	expect_at(&place, 1, GPU_AT + PAGE + 32, 8);
-	assert_null(place.data);
-	assert_null(place.hold);
+	sge = find(m, 1, GPU_AT + PAGE + 32, 8, true);
+	expect_at(&sge, 1, GPU_AT + PAGE + 32, 8);
+	assert_null(sge.data);
+	assert_null(sge.ref);
 	ori_memory_unregister(m, mr);
-	/* Of the host beside it. */
-	place = find(m, 0, &word, 8, false);
-	assert_int_equal(*(uint64_t *)(void *)block_of(&place), 5);
-	let_go(m, 0, place, true);
+	/* Memory of the host goes through a block beside it. */
+	sge = find(m, 0, &word, 8, false);
+	assert_int_equal(*(uint64_t *)(void *)block_of(&sge), 5);
+	release(m, 0, sge, true);
 	memory_stop(m);
 }
 
 static void test_without_dma_buf_there_is_peermem(void **state)
 {
-	struct ori_memory *m = memory_start(&far_gpu);
+	struct ori_memory *m = memory_start(&book_gpu);
 	struct ori_proxy_memory of = ori_memory_of_rail(m, 0);
-	struct ori_proxy_place place;
+	struct ori_proxy_sge sge;
 	const struct book *book;
 
 	(void)state;
 	has_dmabuf = false;
-	place = find(m, 0, GPU_AT + 100, 8, true);
-	book = expect_at(&place, 0, GPU_AT + 100, 8);
+	sge = find(m, 0, GPU_AT + 100, 8, true);
+	book = expect_at(&sge, 0, GPU_AT + 100, 8);
 	assert_false(book->is_dmabuf);
-	let_go(m, 0, place, true);
+	release(m, 0, sge, true);
 	has_peermem = false;
 	gpu_id++;
-	assert_int_equal(of.find(of.context, (uintptr_t)GPU_AT, 8, true, &place),
+	assert_int_equal(of.find(of.context, (uintptr_t)GPU_AT, 8, true, &sge),
 			 ORIEL_ERR_UNSUPPORTED);
 	assert_non_null(strstr(oriel_last_error(), "no dma-buf here"));
 	assert_non_null(strstr(oriel_last_error(), "nvidia-peermem"));
 	memory_stop(m);
 }
 
-static void test_memory_of_a_gpu_out_of_reach_is_refused(void **state)
+static void test_gpu_memory_out_of_reach_is_rejected(void **state)
 {
-	struct ori_memory *m = memory_start(&far_gpu);
+	struct ori_memory *m = memory_start(&book_gpu);
 	struct ori_proxy_memory of = ori_memory_of_rail(m, 0);
-	struct ori_proxy_place place;
+	struct ori_proxy_sge sge;
 	struct oriel_dev_keys keys;
 	struct ori_rdma_mr *mr;
 	uint64_t word = 5;
 
 	(void)state;
-	ori_memory_refuse_gpu(m);
+	ori_memory_reject_gpu(m);
 	assert_int_equal(ori_memory_register(m, GPU_AT, 16, ORI_RDMA_SHARED, &mr, &keys),
 			 ORIEL_ERR_ACCESS);
-	assert_non_null(strstr(oriel_last_error(), "no adapter reached memory of that GPU"));
-	assert_int_equal(of.find(of.context, (uintptr_t)GPU_AT, 8, true, &place), ORIEL_ERR_ACCESS);
-	place = find(m, 0, &word, 8, false);
-	let_go(m, 0, place, true);
+	assert_non_null(strstr(oriel_last_error(), "no NIC reached memory of that GPU"));
+	assert_int_equal(of.find(of.context, (uintptr_t)GPU_AT, 8, true, &sge), ORIEL_ERR_ACCESS);
+	sge = find(m, 0, &word, 8, false);
+	release(m, 0, sge, true);
 	memory_stop(m);
 }
 
@@ -542,7 +543,7 @@ struct worker {
 	unsigned number;
 };
 
-/* All register and unregister; who has a rail, which is his alone, finds. */
+/* All threads register and unregister; a thread that has a rail to itself also finds. */
 static void *worker_main(void *argument)
 {
 	struct worker *w = argument;
@@ -554,25 +555,25 @@ static void *worker_main(void *argument)
 	uint64_t word;
 
 	for (unsigned i = 0; i < ROUNDS; i++) {
-		struct ori_proxy_place place;
+		struct ori_proxy_sge sge;
 
 		if (i % 8 == 0) {
 			if (ori_memory_register(w->m, memory, 2 * PAGE, ORI_RDMA_OWN, &mr, &keys) !=
 			    ORIEL_OK)
 				abort();
 			if (has_rail && (of.find(of.context, (uintptr_t)memory + 9, PAGE, true,
-						 &place) != ORIEL_OK ||
-					 place.hold))
+						 &sge) != ORIEL_OK ||
+					 sge.ref))
 				abort();
 			ori_memory_unregister(w->m, mr);
 		}
 		if (!has_rail)
 			continue;
 		word = i;
-		if (of.find(of.context, (uintptr_t)&word, 8, true, &place) != ORIEL_OK)
+		if (of.find(of.context, (uintptr_t)&word, 8, true, &sge) != ORIEL_OK)
 			abort();
-		if (place.hold)
-			of.let_go(of.context, &place, true);
+		if (sge.ref)
+			of.release(of.context, &sge, true);
 		if (word != i)
 			abort();
 	}
@@ -601,16 +602,16 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_registered_memory_is_found_by_its_address),
-		cmocka_unit_test(test_what_was_found_last_is_not_found_when_it_has_gone),
+		cmocka_unit_test(test_unregistered_memory_is_no_longer_found),
 		cmocka_unit_test(test_words_of_a_stack_go_through_blocks),
 		cmocka_unit_test(test_without_a_block_memory_is_registered),
 		cmocka_unit_test(test_long_requests_register_their_memory),
-		cmocka_unit_test(test_what_may_not_be_touched_is_refused),
+		cmocka_unit_test(test_memory_without_access_is_rejected),
 		cmocka_unit_test(test_a_registration_that_fails_leaves_nothing),
 		cmocka_unit_test(test_memory_that_is_only_read_is_a_source),
 		cmocka_unit_test(test_memory_of_a_gpu_is_a_dma_buf),
 		cmocka_unit_test(test_without_dma_buf_there_is_peermem),
-		cmocka_unit_test(test_memory_of_a_gpu_out_of_reach_is_refused),
+		cmocka_unit_test(test_gpu_memory_out_of_reach_is_rejected),
 		cmocka_unit_test(test_threads_do_not_disturb_each_other),
 	};
 

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opens and closes the ring, the queue pair and the lane of a link's end whose requests a
+ * proxy posts. rdma_link.c and rdma_watch.c call it.
+ */
 #include "rdma/rdma_proxied.h"
 
 #include <stdlib.h>
@@ -15,7 +19,10 @@ static size_t proxied_length(uint32_t depth)
 	return (length + PROXIED_PAGE - 1) / PROXIED_PAGE * PROXIED_PAGE;
 }
 
-/* What posters and the proxy share; the CPU reads what kernels write. */
+/*
+ * Memory that posters and the proxy share; pinned for kernels, since the CPU reads their
+ * entries.
+ */
 static enum oriel_status proxied_alloc(struct ori_proxied *p, size_t length)
 {
 	enum oriel_status status;
@@ -81,8 +88,8 @@ static enum oriel_status proxied_open_lane(struct ori_proxied *p, const struct o
 		.words = p->ring->words,
 		.log_depth = p->ring->log_depth,
 		.memory = p->attr.memory,
-		.tally = p->attr.tally,
-		.late = p->attr.late,
+		.loopback = p->attr.loopback,
+		.flush_word = p->attr.flush_word,
 	};
 	enum oriel_status status = ori_proxy_lane_open(&attr, &p->lane);
 	void *seat;
@@ -114,6 +121,7 @@ enum oriel_status ori_proxied_open(struct ori_proxied *p, const struct ori_proxi
 	return status == ORIEL_OK ? proxied_open_lane(p, &caps) : status;
 }
 
+/* The thread forgets the lane first: it must not step a lane whose queue is destroyed. */
 void ori_proxied_close(struct ori_proxied *p)
 {
 	if (p->is_stepped)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One end of a link whose requests a proxy posts: a ring, a queue pair, a lane between. */
+/*
+ * One end of a link whose requests a proxy posts: a ring, a queue pair, and the lane
+ * between them. rdma_link.c opens it.
+ */
 #ifndef ORI_RDMA_RDMA_PROXIED_H
 #define ORI_RDMA_RDMA_PROXIED_H
 
@@ -14,18 +17,20 @@ struct ori_proxied_attr {
 	uint32_t depth;            /* a power of two */
 	uint32_t sink_lkey;
 	struct ori_proxy_memory memory;
-	struct ori_summary *tally;
-	struct oriel_rdma_address late; /* see struct ori_proxy_lane_attr */
+	struct ori_loopback *loopback;
+	struct oriel_rdma_address flush_word; /* see struct ori_proxy_lane_attr */
 	struct ori_proxy_thread *thread;
 };
 
 /* Zeroed storage is closed. */
 struct ori_proxied {
 	struct ori_proxied_attr attr;
-	/* Of kernels: what it began with, and what the host sees; the words of posters are the
-	 * GPU's. */
+	/*
+	 * For kernels, the state at the beginning of the ring and the host's view:
+	 * the GPU holds the words of posters.
+	 */
 	struct oriel_proxy_ring *ring;
-	struct ori_mem *pinned; /* NULL, or what @shared is */
+	struct ori_mem *pinned; /* NULL, or the memory of @shared */
 	void *shared;           /* entries, then words */
 	struct ori_hca_cq *cq;
 	struct ori_hca_qp *qp;
@@ -34,15 +39,15 @@ struct ori_proxied {
 	bool is_stepped; /* by the thread */
 };
 
-/* After a failure, too, it is to be closed. */
+/* The caller closes it after a failure, too. */
 enum oriel_status ori_proxied_open(struct ori_proxied *p, const struct ori_proxied_attr *attr);
-/* Nobody posts any more; what is under way is flushed. Twice is fine. */
+/* No thread posts any more; requests in flight are flushed. Twice is fine. */
 void ori_proxied_close(struct ori_proxied *p);
 
-/* Look what has happened, for the host; false if it is closed. */
+/* Takes all completions that have arrived, for the host; false if it is closed. */
 bool ori_proxied_poll(const struct ori_proxied *p);
 
-/* Flush what is under way, and take no more. Of one that is closed, nothing. */
+/* Flushes requests in flight, and takes no more. Does nothing if it is closed. */
 void ori_proxied_fail(const struct ori_proxied *p);
 
 #endif

@@ -1,39 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lanes of the proxy: entries of a ring become requests of a queue pair. The proxy's
+ * thread steps them, and posters that do its work (rdma_proxy_thread.c).
+ */
 #include "rdma/rdma_proxy.h"
 
 #include <stdlib.h>
 
 #include "base/error.h"
 
-#define PROXY_CHAIN 16u  /* requests that are posted at once */
-#define PROXY_BUDGET 64u /* entries, and requests, of one step */
-#define PROXY_ENDS 16u   /* that are taken at once */
+#define PROXY_CHAIN 16u       /* requests that are posted at once */
+#define PROXY_BUDGET 64u      /* entries, and requests, of one step */
+#define PROXY_COMPLETIONS 16u /* that are taken at once */
 
 /* An entry that has been taken. */
 struct proxy_copy {
 	struct oriel_proxy_entry of;
-	struct ori_proxy_place place; /* once it is found */
-	bool is_placed;
-	struct ori_loopback_mark mark; /* of what the tally does for it, once it is raised */
+	struct ori_proxy_sge sge; /* once it is found */
+	bool has_sge;
+	struct ori_loopback_mark
+		mark; /* of its request on the loopback queue, once it is posted there */
 };
 
 /*
- * Entries are taken, posted, ended and completed in their order; a COUNT is not
- * posted, and raised when all before has ended, as is what settles a result:
- *   completed <= raised <= ended <= posted <= tail <= completed + depth
- * An entry that is longer than a request becomes several; @offset bytes of the first
- * one that is not posted have been. The id of a request is twice the index of its
- * entry, plus 1 if it is the last of it.
+ * Entries are taken, posted, ended and completed in their order. A COUNT is not posted to
+ * the queue pair: the loopback queue increments its counter when all entries before it
+ * have ended. The read flush of a result goes the same way.
+ *   completed <= looped <= ended <= posted <= tail <= completed + depth
+ * An entry that is longer than a request becomes several; @offset bytes of the first entry
+ * that is not wholly posted have been posted. The id of a request is twice the index of its
+ * entry, plus 1 if it is the entry's last.
  */
 struct ori_proxy_lane {
 	struct ori_proxy_lane_attr attr;
 	uint64_t mask; /* depth of the ring - 1 */
-	unsigned quiet_max;
-	uint64_t published; /* the last post that was looked at ends there */
-	uint64_t tail, posted, ended, raised, completed;
+	unsigned unsignaled_max;
+	uint64_t published; /* where the last post that was seen ends */
+	uint64_t tail, posted, ended, looped, completed;
 	uint64_t offset;
-	unsigned quiet; /* requests since the last one that tells of its end */
-	uint64_t flaw;  /* what it dies of once all that is posted is done; 0 if nothing */
+	unsigned unsignaled; /* requests since the last signaled one */
+	uint64_t flaw;       /* the error it dies of once all that is posted is done; 0 if none */
 	bool is_dead;
 	struct proxy_copy copies[]; /* [depth] */
 };
@@ -48,13 +54,13 @@ static bool proxy_is_count(const struct proxy_copy *c)
 	return oriel_proxy_opcode(&c->of) == ORIEL_PROXY_COUNT;
 }
 
-/* Does the tally have a part in it? */
-static bool proxy_is_tallied(const struct ori_proxy_lane *lane, const struct proxy_copy *c)
+/* Does the loopback queue do a part of it? */
+static bool proxy_needs_loopback(const struct ori_proxy_lane *lane, const struct proxy_copy *c)
 {
 	uint32_t opcode = oriel_proxy_opcode(&c->of);
 
 	return opcode == ORIEL_PROXY_COUNT ||
-	       (lane->attr.late.key &&
+	       (lane->attr.flush_word.key &&
 		(opcode == ORIEL_PROXY_READ || opcode == ORIEL_PROXY_FETCH_ADD));
 }
 
@@ -68,10 +74,10 @@ enum oriel_status ori_proxy_lane_open(const struct ori_proxy_lane_attr *attr,
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a proxy of %zu entries", depth);
 	lane->attr = *attr;
 	lane->mask = depth - 1;
-	/* A queue that is full always holds one that tells. */
-	lane->quiet_max = attr->depth / 4;
-	if (lane->quiet_max > PROXY_CHAIN)
-		lane->quiet_max = PROXY_CHAIN;
+	/* A queue that is full always has a signaled request. */
+	lane->unsignaled_max = attr->depth / 4;
+	if (lane->unsignaled_max > PROXY_CHAIN)
+		lane->unsignaled_max = PROXY_CHAIN;
 	*out = lane;
 	return ORIEL_OK;
 }
@@ -87,8 +93,8 @@ static uint64_t proxy_err(uint32_t syndrome, uint32_t vendor, uint64_t index)
 	return oriel_queue_err(ORIEL_QUEUE_ERROR_CQE, syndrome, vendor & 0xff, index);
 }
 
-/* What is taken next is as it was when its stamp was released. */
-static uint32_t proxy_look(const struct ori_proxy_lane *lane)
+/* The entries behind an acquired stamp are as they were when it was released. */
+static uint32_t proxy_peek(const struct ori_proxy_lane *lane)
 {
 	const struct oriel_proxy_entry *slot = &lane->attr.entries[lane->tail & lane->mask];
 
@@ -105,12 +111,15 @@ static bool proxy_take(struct ori_proxy_lane *lane)
 		struct proxy_copy *c = proxy_copy(lane, lane->tail);
 
 		if (lane->tail == lane->published)
-			lane->published += proxy_look(lane);
+			lane->published += proxy_peek(lane);
 		if (lane->tail == lane->published)
 			break;
-		/* The rest of it is of what is placed, or tallied. */
+		/*
+		 * The other members are valid once has_sge is, or once it was posted to
+		 * the loopback queue.
+		 */
 		c->of = lane->attr.entries[lane->tail & lane->mask];
-		c->is_placed = false;
+		c->has_sge = false;
 	}
 	/* Acquired in oriel_proxy_make_room(): the slots have been read. */
 	if (lane->tail != begin)
@@ -118,28 +127,28 @@ static bool proxy_take(struct ori_proxy_lane *lane)
 	return lane->tail != begin;
 }
 
-/* Where the memory of @c is; of what needs none, nothing is changed. */
+/* Finds the memory of @c; changes nothing for an entry that needs none. */
 static enum oriel_status proxy_find(struct ori_proxy_lane *lane, struct proxy_copy *c)
 {
 	const struct ori_proxy_memory *memory = &lane->attr.memory;
 	uint32_t opcode = oriel_proxy_opcode(&c->of), key = (uint32_t)c->of.keys;
 	enum oriel_status status;
 
-	if (c->is_placed)
+	if (c->has_sge)
 		return ORIEL_OK;
 	if (key != ORIEL_PROXY_LOOKUP) {
-		c->place = (struct ori_proxy_place){.address = c->of.local, .key = key};
-		/* The key of what adapters do not reach. */
+		c->sge = (struct ori_proxy_sge){.address = c->of.local, .key = key};
+		/* The key of memory that NICs do not reach. */
 		status = key ? ORIEL_OK : ORIEL_ERR_ACCESS;
 	} else {
 		status = memory->find(memory->context, c->of.local, oriel_proxy_length(&c->of),
-				      opcode != ORIEL_PROXY_WRITE, &c->place);
+				      opcode != ORIEL_PROXY_WRITE, &c->sge);
 	}
-	c->is_placed = status == ORIEL_OK;
+	c->has_sge = status == ORIEL_OK;
 	return status;
 }
 
-/* Its memory aside, if it has any. */
+/* Makes the request without its local memory, if it has any. */
 static enum oriel_status proxy_translate(struct ori_proxy_lane *lane, struct proxy_copy *c,
 					 struct ori_hca_wr *wr)
 {
@@ -183,13 +192,13 @@ static enum oriel_status proxy_make(struct ori_proxy_lane *lane, uint64_t index,
 
 	if (status != ORIEL_OK)
 		return status;
-	if (c->is_placed) {
-		wr->local = c->place.address + offset;
-		wr->lkey = c->place.key;
+	if (c->has_sge) {
+		wr->local = c->sge.address + offset;
+		wr->lkey = c->sge.key;
 		wr->remote += offset;
 	}
-	if (c->is_placed && c->place.data && wr->opcode == ORI_HCA_WRITE)
-		wr->data = (const char *)c->place.data + offset;
+	if (c->has_sge && c->sge.data && wr->opcode == ORI_HCA_WRITE)
+		wr->data = (const char *)c->sge.data + offset;
 	rest = wr->length - offset;
 	wr->id = index << 1 | (rest <= lane->attr.length_max);
 	wr->length = (uint32_t)(rest < lane->attr.length_max ? rest : lane->attr.length_max);
@@ -203,12 +212,15 @@ static bool proxy_is_held(struct ori_proxy_lane *lane, uint64_t index, unsigned 
 	       (made || lane->ended < index);
 }
 
-/* What may be posted now as one chain, from lane->posted on; how many requests that is. */
+/*
+ * Makes the chain of requests that may be posted now, from lane->posted on; returns their
+ * count.
+ */
 static unsigned proxy_chain(struct ori_proxy_lane *lane, struct ori_hca_wr *wrs)
 {
 	uint64_t index = lane->posted, offset = lane->offset;
 	enum oriel_status status = ORIEL_OK;
-	unsigned made = 0, quiet = lane->quiet;
+	unsigned made = 0, unsignaled = lane->unsignaled;
 
 	while (made < PROXY_CHAIN && index < lane->tail) {
 		if (proxy_is_count(proxy_copy(lane, index))) {
@@ -220,9 +232,9 @@ static unsigned proxy_chain(struct ori_proxy_lane *lane, struct ori_hca_wr *wrs)
 		status = proxy_make(lane, index, offset, &wrs[made]);
 		if (status != ORIEL_OK)
 			break;
-		if (++quiet > lane->quiet_max) {
+		if (++unsignaled > lane->unsignaled_max) {
 			wrs[made].flags |= ORI_HCA_SIGNALED;
-			quiet = 0;
+			unsignaled = 0;
 		}
 		offset = wrs[made].id & 1 ? 0 : offset + wrs[made].length;
 		index += wrs[made++].id & 1;
@@ -242,7 +254,7 @@ static void proxy_advance(struct ori_proxy_lane *lane, const struct ori_hca_wr *
 	unsigned i;
 
 	for (i = 0; i < posted; i++) {
-		lane->quiet = wrs[i].flags & ORI_HCA_SIGNALED ? 0 : lane->quiet + 1;
+		lane->unsignaled = wrs[i].flags & ORI_HCA_SIGNALED ? 0 : lane->unsignaled + 1;
 		lane->offset = wrs[i].id & 1 ? 0 : lane->offset + wrs[i].length;
 		lane->posted = (wrs[i].id >> 1) + (wrs[i].id & 1);
 	}
@@ -281,46 +293,46 @@ static bool proxy_post(struct ori_proxy_lane *lane)
 	return budget < PROXY_BUDGET;
 }
 
-/* Its memory is the caller's again. */
-static void proxy_let_go(struct ori_proxy_lane *lane, struct proxy_copy *c, bool is_done)
+/* The caller may use the memory of @c again. */
+static void proxy_release(struct ori_proxy_lane *lane, struct proxy_copy *c, bool is_done)
 {
 	const struct ori_proxy_memory *memory = &lane->attr.memory;
 
-	if (c->is_placed && c->place.hold)
-		memory->let_go(memory->context, &c->place, is_done);
-	c->is_placed = false;
+	if (c->has_sge && c->sge.ref)
+		memory->release(memory->context, &c->sge, is_done);
+	c->has_sge = false;
 }
 
-static enum oriel_status proxy_tally(struct ori_proxy_lane *lane, struct proxy_copy *c)
+static enum oriel_status proxy_loopback(struct ori_proxy_lane *lane, struct proxy_copy *c)
 {
 	struct oriel_rdma_address word = {c->of.remote, (uint32_t)(c->of.keys >> 32)};
 
 	if (proxy_is_count(c))
-		return ori_loopback_increment(lane->attr.tally, word, c->of.operand, &c->mark);
-	return ori_loopback_poll(lane->attr.tally, lane->attr.late, &c->mark);
+		return ori_loopback_increment(lane->attr.loopback, word, c->of.operand, &c->mark);
+	return ori_loopback_read_flush(lane->attr.loopback, lane->attr.flush_word, &c->mark);
 }
 
-static void proxy_raise(struct ori_proxy_lane *lane)
+static void proxy_post_loopback(struct ori_proxy_lane *lane)
 {
-	for (; lane->raised < lane->ended; lane->raised++) {
-		struct proxy_copy *c = proxy_copy(lane, lane->raised);
+	for (; lane->looped < lane->ended; lane->looped++) {
+		struct proxy_copy *c = proxy_copy(lane, lane->looped);
 
-		if (proxy_is_tallied(lane, c) && proxy_tally(lane, c) != ORIEL_OK)
+		if (proxy_needs_loopback(lane, c) && proxy_loopback(lane, c) != ORIEL_OK)
 			return;
 	}
 }
 
-/* Up to the first that the tally has not done, or not well. */
+/* Completes up to the first entry whose loopback request is not done, or failed. */
 static bool proxy_complete(struct ori_proxy_lane *lane)
 {
 	uint64_t begin = lane->completed;
 
-	for (; lane->completed < lane->raised; lane->completed++) {
+	for (; lane->completed < lane->looped; lane->completed++) {
 		struct proxy_copy *c = proxy_copy(lane, lane->completed);
 
-		if (proxy_is_tallied(lane, c) && (!c->mark.has_ended || c->mark.err))
+		if (proxy_needs_loopback(lane, c) && (!c->mark.has_ended || c->mark.err))
 			break;
-		proxy_let_go(lane, c, true);
+		proxy_release(lane, c, true);
 	}
 	/* Acquired in oriel_proxy_progress(). */
 	if (lane->completed != begin)
@@ -328,13 +340,17 @@ static bool proxy_complete(struct ori_proxy_lane *lane)
 	return lane->completed != begin;
 }
 
-/* What had ended before the queue was flushed; the error of the first that failed, or @err. */
+/*
+ * Takes the requests that ended before the queue was flushed; returns the error of the
+ * first one that failed, or @err.
+ */
 static uint64_t proxy_collect(struct ori_proxy_lane *lane, uint64_t err)
 {
-	struct ori_hca_wc wcs[PROXY_ENDS];
+	struct ori_hca_wc wcs[PROXY_COMPLETIONS];
 	unsigned count, i;
 
-	while (lane->attr.ops->poll(lane->attr.cq, wcs, PROXY_ENDS, &count) == ORIEL_OK && count)
+	while (lane->attr.ops->poll(lane->attr.cq, wcs, PROXY_COMPLETIONS, &count) == ORIEL_OK &&
+	       count)
 		for (i = 0; i < count; i++) {
 			lane->ended = wcs[i].id >> 1;
 			if (wcs[i].status == ORIEL_OK)
@@ -347,16 +363,19 @@ static uint64_t proxy_collect(struct ori_proxy_lane *lane, uint64_t err)
 	return err;
 }
 
-/* Released by err. */
-static void proxy_tell_failed(struct oriel_proxy_words *words, const struct oriel_proxy_entry *e)
+/* The store to err releases them. */
+static void proxy_report_failed(struct oriel_proxy_words *words, const struct oriel_proxy_entry *e)
 {
 	oriel_dev_store_relaxed(&words->failed, oriel_proxy_opcode(e));
 	oriel_dev_store_relaxed(&words->failed_at, e->local);
 	oriel_dev_store_relaxed(&words->failed_length, oriel_proxy_length(e));
 }
 
-/* Of @err, which names an entry; @is_told: the adapter has told of all that ended before. */
-static void proxy_die(struct ori_proxy_lane *lane, uint64_t err, bool is_told)
+/*
+ * Ends the lane with @err, which names an entry; @is_drained: all completions before it
+ * have been taken.
+ */
+static void proxy_die(struct ori_proxy_lane *lane, uint64_t err, bool is_drained)
 {
 	struct oriel_proxy_words *words = lane->attr.words;
 	uint64_t index;
@@ -365,24 +384,24 @@ static void proxy_die(struct ori_proxy_lane *lane, uint64_t err, bool is_told)
 		return;
 	lane->is_dead = true;
 	lane->attr.ops->fail_qp(lane->attr.qp);
-	if (!is_told)
+	if (!is_drained)
 		err = proxy_collect(lane, err);
 	proxy_skip_counts(lane);
-	proxy_raise(lane);
-	ori_loopback_flush(lane->attr.tally);
+	proxy_post_loopback(lane);
+	ori_loopback_drain(lane->attr.loopback);
 	(void)proxy_complete(lane);
 	index = oriel_queue_err_index(err);
 	if (index < lane->tail)
-		proxy_tell_failed(words, &proxy_copy(lane, index)->of);
+		proxy_report_failed(words, &proxy_copy(lane, index)->of);
 	/* Acquired in oriel_proxy_progress(), with completed and failed. */
 	oriel_dev_store_release(&words->err, err);
 	for (index = lane->completed; index < lane->tail; index++)
-		proxy_let_go(lane, proxy_copy(lane, index), false);
-	/* Acquired in oriel_proxy_is_over(): what the adapter wrote came before. */
+		proxy_release(lane, proxy_copy(lane, index), false);
+	/* Acquired in oriel_proxy_is_over(): the NIC's writes came before. */
 	oriel_dev_store_release(&words->is_over, 1);
 }
 
-static void proxy_hear(struct ori_proxy_lane *lane, const struct ori_hca_wc *wc)
+static void proxy_handle(struct ori_proxy_lane *lane, const struct ori_hca_wc *wc)
 {
 	uint64_t index = wc->id >> 1;
 
@@ -395,7 +414,7 @@ static void proxy_hear(struct ori_proxy_lane *lane, const struct ori_hca_wc *wc)
 		proxy_die(lane, proxy_err(wc->syndrome, wc->vendor, index), true);
 }
 
-/* Is there an end to be expected? */
+/* Is there a completion to be expected? */
 static bool proxy_has_posted(const struct ori_proxy_lane *lane)
 {
 	return lane->ended != lane->posted || lane->offset;
@@ -403,36 +422,39 @@ static bool proxy_has_posted(const struct ori_proxy_lane *lane)
 
 static bool proxy_poll(struct ori_proxy_lane *lane)
 {
-	struct ori_hca_wc wcs[PROXY_ENDS];
+	struct ori_hca_wc wcs[PROXY_COMPLETIONS];
 	unsigned budget, count = 0, i;
 
 	for (budget = PROXY_BUDGET; budget && !lane->is_dead; budget -= count) {
 		if (!proxy_has_posted(lane))
 			break;
-		if (lane->attr.ops->poll(lane->attr.cq, wcs, PROXY_ENDS, &count) != ORIEL_OK)
+		if (lane->attr.ops->poll(lane->attr.cq, wcs, PROXY_COMPLETIONS, &count) != ORIEL_OK)
 			proxy_die(lane, proxy_err(ORIEL_MLX5_LOCAL_OPERATION, 0, lane->ended),
 				  true);
 		if (lane->is_dead || !count)
 			break;
 		for (i = 0; i < count; i++)
-			proxy_hear(lane, &wcs[i]);
+			proxy_handle(lane, &wcs[i]);
 	}
 	return budget < PROXY_BUDGET;
 }
 
-/* What the tally failed at, or could not be posted, once all before is done. */
+/*
+ * Ends the lane for an entry whose loopback request failed, or that could not be posted,
+ * once all entries before it are done.
+ */
 static void proxy_judge(struct ori_proxy_lane *lane)
 {
 	struct proxy_copy *c = proxy_copy(lane, lane->completed);
 
-	if (lane->completed < lane->raised && proxy_is_tallied(lane, c) && c->mark.has_ended &&
+	if (lane->completed < lane->looped && proxy_needs_loopback(lane, c) && c->mark.has_ended &&
 	    c->mark.err)
 		proxy_die(lane, c->mark.err | lane->completed, false);
 	else if (lane->flaw && lane->completed == lane->posted)
 		proxy_die(lane, lane->flaw, true);
 }
 
-/* What is posted now is not looked for before the next step: it has hardly begun. */
+/* A request that is posted now is not polled for before the next step: it has hardly begun. */
 bool ori_proxy_step(struct ori_proxy_lane *lane)
 {
 	bool has_posted = proxy_has_posted(lane), is_busy;
@@ -449,7 +471,7 @@ bool ori_proxy_step(struct ori_proxy_lane *lane)
 	if (lane->is_dead)
 		return true;
 	proxy_skip_counts(lane);
-	proxy_raise(lane);
+	proxy_post_loopback(lane);
 	is_busy |= proxy_complete(lane);
 	proxy_judge(lane);
 	return is_busy || lane->is_dead;
@@ -460,11 +482,11 @@ uint64_t ori_proxy_in_flight(const struct ori_proxy_lane *lane)
 	return lane->is_dead ? 0 : lane->tail - lane->completed;
 }
 
-bool ori_proxy_is_asked(const struct ori_proxy_lane *lane)
+bool ori_proxy_has_requests(const struct ori_proxy_lane *lane)
 {
 	if (lane->is_dead || lane->tail > lane->completed + lane->mask)
 		return false;
-	return lane->tail < lane->published || proxy_look(lane);
+	return lane->tail < lane->published || proxy_peek(lane);
 }
 
 void ori_proxy_fail(struct ori_proxy_lane *lane)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a lane does that fails, and what it does when anything may happen. */
+/*
+ * Failures of a lane: those that requests meet, those of the host, and random orders of
+ * events.
+ */
 #include "rdma/lane_test.h"
 
 static void check_dead(struct bench *b, uint64_t done, uint64_t err, uint32_t what)
@@ -13,7 +16,7 @@ static void check_dead(struct bench *b, uint64_t done, uint64_t err, uint32_t wh
 	assert_int_equal(b->words->err, err);
 	assert_int_equal(oriel_proxy_what(b->words->failed, ORIEL_DEV_FLUSH), what);
 	assert_true(oriel_proxy_is_over(&b->ring, b->ring.resv - 1));
-	assert_false(ori_proxy_in_flight(b->lane) || ori_proxy_is_asked(b->lane));
+	assert_false(ori_proxy_in_flight(b->lane) || ori_proxy_has_requests(b->lane));
 	assert_int_equal(oriel_proxy_reserve(&b->ring, 1, &limits, &base),
 			 oriel_queue_err_status(err));
 	bench_run(b);
@@ -25,7 +28,7 @@ static uint64_t err_of(uint32_t syndrome, uint64_t index)
 	return oriel_queue_err(ORIEL_QUEUE_ERROR_CQE, syndrome, 0, index);
 }
 
-static void test_a_failure_ends_all_but_what_was_done(void **state)
+static void test_a_failure_ends_all_requests_that_are_not_done(void **state)
 {
 	uint64_t base;
 	struct bench b;
@@ -48,14 +51,14 @@ static void test_a_failure_ends_all_but_what_was_done(void **state)
 	bench_run(&b);
 	/* The counter behind the first put was due. */
 	assert_int_equal(b.loop->posted, 1);
-	assert_int_equal(b.gone, 1);
-	assert_int_equal(b.gone_well, 0);
+	assert_int_equal(b.released, 1);
+	assert_int_equal(b.released_well, 0);
 	check_dead(&b, 2, err_of(ORIEL_MLX5_REMOTE_ACCESS, 2), ORIEL_DEV_PUT);
 	bench_close(&b);
-	assert_int_equal(b.gone, 1);
+	assert_int_equal(b.released, 1);
 }
 
-static void test_the_host_may_give_all_up(void **state)
+static void test_the_host_may_abandon_all_requests(void **state)
 {
 	struct bench b;
 
@@ -66,14 +69,14 @@ static void test_the_host_may_give_all_up(void **state)
 	bench_put(&b, 1);
 	bench_run(&b);
 	bench_put(&b, 2);
-	/* The first has ended, and nobody has looked. */
+	/* The first request has ended, and the lane has not polled since. */
 	script_end(b.qp, 1);
 	ori_proxy_fail(b.lane);
 	assert_true(b.qp->is_failed);
 	check_dead(&b, 1, err_of(ORIEL_MLX5_FLUSHED, 0), ORIEL_DEV_PUT);
 	bench_close(&b);
 
-	/* What the adapter says is worth more. */
+	/* The failure of the HCA says more than "flushed". */
 	bench_open(&b, DEPTH, 1u << 30);
 	bench_put(&b, 0);
 	bench_run(&b);
@@ -83,7 +86,7 @@ static void test_the_host_may_give_all_up(void **state)
 	bench_close(&b);
 }
 
-static void test_what_cannot_be_posted_fails_in_its_turn(void **state)
+static void test_a_request_that_cannot_be_posted_fails_in_its_turn(void **state)
 {
 	static const uint32_t syndromes[] = {ORIEL_MLX5_LOCAL_PROTECTION,
 					     ORIEL_MLX5_LOCAL_PROTECTION,
@@ -131,7 +134,7 @@ static void test_a_counter_that_fails_ends_the_lane(void **state)
 	bench_close(&b);
 }
 
-static void test_who_gives_up_in_the_middle_ends_the_ring(void **state)
+static void test_a_thread_that_gives_up_a_post_ends_the_ring(void **state)
 {
 	struct oriel_link_wait_limits limits = {NULL, 1000000, 1, 0};
 	struct bench b;
@@ -147,7 +150,7 @@ static void test_who_gives_up_in_the_middle_ends_the_ring(void **state)
 	assert_int_equal(oriel_proxy_reserve(&b.ring, 1, &limits, &base), ORIEL_ERR_TIMEOUT);
 	assert_int_equal(oriel_queue_err_state(b.ring.err), ORIEL_QUEUE_ABANDONED);
 	assert_int_equal(oriel_queue_err_index(b.ring.err), DEPTH);
-	/* What was done before counts as done. */
+	/* Entries that are done before it count as done. */
 	b.qp->is_eager = true;
 	bench_run(&b);
 	assert_int_equal(oriel_proxy_wait(&b.ring, DEPTH - 1, &limits), ORIEL_OK);
@@ -155,10 +158,10 @@ static void test_who_gives_up_in_the_middle_ends_the_ring(void **state)
 	bench_close(&b);
 }
 
-/* Anything at any time; nothing is lost, doubled, early or out of order. */
+/* Random events; nothing is lost, doubled, early or out of order. */
 static void run_at_random(unsigned seed)
 {
-	uint64_t asked = 0, counts = 0, puts = 0, i, before = 0;
+	uint64_t entries = 0, counts = 0, puts = 0, i, before = 0;
 	uint32_t depth = 1 + seed % 9;
 	struct bench b;
 
@@ -167,13 +170,13 @@ static void run_at_random(unsigned seed)
 	while (b.words->completed < 200) {
 		int what = rand() % 8;
 
-		if (what < 3 && asked < 200 && asked - b.words->tail < DEPTH) {
+		if (what < 3 && entries < 200 && entries - b.words->tail < DEPTH) {
 			if (rand() % 4) {
 				bench_put(&b, puts++);
 			} else {
 				bench_count(&b, counts++, puts);
 			}
-			asked++;
+			entries++;
 		}
 		script_grant = (unsigned)rand() % 4;
 		ori_proxy_step(b.lane);
@@ -182,7 +185,7 @@ static void run_at_random(unsigned seed)
 		if (what == 5 && b.loop->ended < b.loop->posted)
 			script_end(b.loop, 1);
 		if (what == 6)
-			ori_loopback_step(b.tally);
+			ori_loopback_step(b.loopback);
 		assert_true(b.words->completed >= before && b.words->completed <= b.words->tail);
 		before = b.words->completed;
 	}
@@ -207,11 +210,11 @@ static void test_at_random(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_a_failure_ends_all_but_what_was_done),
-		cmocka_unit_test(test_the_host_may_give_all_up),
-		cmocka_unit_test(test_what_cannot_be_posted_fails_in_its_turn),
+		cmocka_unit_test(test_a_failure_ends_all_requests_that_are_not_done),
+		cmocka_unit_test(test_the_host_may_abandon_all_requests),
+		cmocka_unit_test(test_a_request_that_cannot_be_posted_fails_in_its_turn),
 		cmocka_unit_test(test_a_counter_that_fails_ends_the_lane),
-		cmocka_unit_test(test_who_gives_up_in_the_middle_ends_the_ring),
+		cmocka_unit_test(test_a_thread_that_gives_up_a_post_ends_the_ring),
 		cmocka_unit_test(test_at_random),
 	};
 

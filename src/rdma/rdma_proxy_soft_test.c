@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A lane on adapters in software, in virtual time. */
+/* A lane on software HCAs, in virtual time. */
 #include "hca/soft.h"
 #include "rdma/lane_test.h"
 
@@ -9,7 +9,7 @@
 #define ALL \
 	(ORI_HCA_LOCAL_WRITE | ORI_HCA_REMOTE_WRITE | ORI_HCA_REMOTE_READ | ORI_HCA_REMOTE_ATOMIC)
 
-/* Two adapters in software; a lane of the first posts to a queue that the second answers. */
+/* Two software HCAs; a lane of the first posts to a queue that the second answers. */
 struct soft {
 	struct ori_soft_cluster *cluster;
 	struct ori_hca *hca[2];
@@ -17,7 +17,7 @@ struct soft {
 	struct ori_hca_keys keys[2], sink;
 	struct ori_hca_cq *cq[2];
 	struct ori_hca_qp *qp[2];
-	struct ori_summary *tally;
+	struct ori_loopback *loopback;
 	char *memory[2], *page;
 	struct bench b; /* of which only the lane and the ring are used */
 };
@@ -25,18 +25,18 @@ struct soft {
 static const struct ori_hca_ops *const soft_ops = &ori_hca_soft_ops;
 
 static enum oriel_status soft_find(void *context, uint64_t address, uint64_t length, bool is_target,
-				   struct ori_proxy_place *place)
+				   struct ori_proxy_sge *sge)
 {
 	struct soft *s = context;
 
 	(void)length, (void)is_target;
-	*place = (struct ori_proxy_place){.address = address, .key = s->keys[0].lkey};
+	*sge = (struct ori_proxy_sge){.address = address, .key = s->keys[0].lkey};
 	return ORIEL_OK;
 }
 
 static void soft_open(struct soft *s, uint64_t seed, const char *config, uint32_t depth)
 {
-	struct ori_hca_qp_address address[2], adapter[2];
+	struct ori_hca_qp_address address[2], hca_address[2];
 	struct ori_proxy_lane_attr attr;
 	uint32_t cqn;
 	unsigned i;
@@ -53,7 +53,7 @@ static void soft_open(struct soft *s, uint64_t seed, const char *config, uint32_
 		s->memory[i] = aligned_alloc(PAGE, LENGTH);
 		assert_non_null(s->memory[i]);
 		memset(s->memory[i], 0, LENGTH);
-		/* This end by its addresses, that end from 0 on. */
+		/* Peers name local memory by its addresses, remote memory by offsets from 0. */
 		assert_int_equal(soft_ops->register_memory(s->hca[i], s->memory[i], LENGTH,
 							   i ? 0
 							     : (uint64_t)(uintptr_t)s->memory[i],
@@ -63,14 +63,15 @@ static void soft_open(struct soft *s, uint64_t seed, const char *config, uint32_
 		qp.send_cq = s->cq[i];
 		assert_int_equal(soft_ops->create_qp(s->hca[i], &qp, &s->qp[i], &address[i]),
 				 ORIEL_OK);
-		soft_ops->describe(s->hca[i], &adapter[i]);
+		soft_ops->describe(s->hca[i], &hca_address[i]);
 	}
 	assert_int_equal(soft_ops->register_memory(s->hca[0], s->page, PAGE, 0, ORI_HCA_LOCAL_WRITE,
 						   &s->sink_mr, &s->sink),
 			 ORIEL_OK);
 	assert_int_equal(soft_ops->connect_qp(s->qp[0], &address[1]), ORIEL_OK);
 	assert_int_equal(soft_ops->connect_qp(s->qp[1], &address[0]), ORIEL_OK);
-	assert_int_equal(ori_loopback_open(soft_ops, s->hca[0], s->sink.lkey, &s->tally), ORIEL_OK);
+	assert_int_equal(ori_loopback_open(soft_ops, s->hca[0], s->sink.lkey, &s->loopback),
+			 ORIEL_OK);
 	s->b.entries = aligned_alloc(ORIEL_DEV_LINE, DEPTH * sizeof(*s->b.entries));
 	s->b.words = aligned_alloc(ORIEL_DEV_LINE, sizeof(*s->b.words));
 	assert_true(s->b.entries && s->b.words);
@@ -90,7 +91,7 @@ static void soft_open(struct soft *s, uint64_t seed, const char *config, uint32_
 		.words = s->b.words,
 		.log_depth = LOG_DEPTH,
 		.memory = {s, soft_find, NULL},
-		.tally = s->tally,
+		.loopback = s->loopback,
 	};
 	assert_int_equal(ori_proxy_lane_open(&attr, &s->b.lane), ORIEL_OK);
 }
@@ -100,7 +101,7 @@ static void soft_close(struct soft *s)
 	unsigned i;
 
 	ori_proxy_lane_close(s->b.lane);
-	ori_loopback_close(s->tally);
+	ori_loopback_close(s->loopback);
 	soft_ops->unregister_memory(s->sink_mr);
 	for (i = 0; i < 2; i++) {
 		soft_ops->destroy_qp(s->qp[i]);
@@ -120,7 +121,7 @@ static uint64_t soft_word(const struct soft *s, unsigned end, uint64_t at)
 	return oriel_dev_load_acquire((uint64_t *)(void *)(s->memory[end] + at));
 }
 
-static struct oriel_rdma_address soft_here(const struct soft *s, uint64_t at)
+static struct oriel_rdma_address soft_local(const struct soft *s, uint64_t at)
 {
 	return (struct oriel_rdma_address){(uint64_t)(uintptr_t)s->memory[0] + at,
 					   ORIEL_PROXY_LOOKUP};
@@ -130,13 +131,13 @@ static void soft_step(struct soft *s)
 {
 	ori_soft_cluster_step(s->cluster);
 	ori_proxy_step(s->b.lane);
-	ori_loopback_step(s->tally);
+	ori_loopback_step(s->loopback);
 }
 
 enum { SIGNAL = 0, COUNTER = 8, OLD = 16, SOURCE = 4096, TARGET = 8192, BACK = 32768, PART = 1000 };
 
-/* One post: a put, its signal, what brings it back, an atomic, and the counter of all. */
-static void soft_ask(struct soft *s, uint64_t round)
+/* One post: a put, its signal, a get that reads it back, an atomic, and the counter of all. */
+static void soft_post(struct soft *s, uint64_t round)
 {
 	const struct oriel_rdma_address none = {0, 0}, there = {TARGET, s->keys[1].rkey};
 	const struct oriel_rdma_address signal = {SIGNAL, s->keys[1].rkey};
@@ -145,12 +146,12 @@ static void soft_ask(struct soft *s, uint64_t round)
 	uint64_t base = bench_reserve(&s->b, 5);
 
 	memset(s->memory[0] + SOURCE, (int)round, PART);
-	oriel_proxy_fill(&s->b.ring, base, ORIEL_PROXY_WRITE, 0, there, soft_here(s, SOURCE), 0,
+	oriel_proxy_fill(&s->b.ring, base, ORIEL_PROXY_WRITE, 0, there, soft_local(s, SOURCE), 0,
 			 PART);
 	oriel_proxy_fill(&s->b.ring, base + 1, ORIEL_PROXY_ADD, 0, signal, none, 3, 8);
-	oriel_proxy_fill(&s->b.ring, base + 2, ORIEL_PROXY_READ, 0, there, soft_here(s, BACK), 0,
+	oriel_proxy_fill(&s->b.ring, base + 2, ORIEL_PROXY_READ, 0, there, soft_local(s, BACK), 0,
 			 PART);
-	oriel_proxy_fill(&s->b.ring, base + 3, ORIEL_PROXY_FETCH_ADD, 0, signal, soft_here(s, OLD),
+	oriel_proxy_fill(&s->b.ring, base + 3, ORIEL_PROXY_FETCH_ADD, 0, signal, soft_local(s, OLD),
 			 1, 8);
 	oriel_proxy_fill(&s->b.ring, base + 4, ORIEL_PROXY_COUNT, 0, counter, none, round, 8);
 	oriel_proxy_publish(&s->b.ring, base, 5);
@@ -160,11 +161,11 @@ static void soft_round(struct soft *s, uint64_t round)
 {
 	uint64_t counted = soft_word(s, 0, COUNTER), steps = 0;
 
-	soft_ask(s, round);
+	soft_post(s, round);
 	while (oriel_proxy_poll(&s->b.ring, 5 * round - 1) == ORIEL_AGAIN) {
 		assert_true(steps++ < 1000000);
 		soft_step(s);
-		/* What tells comes after what it tells of. */
+		/* A signal or counter changes after the data that it announces. */
 		if (soft_word(s, 1, SIGNAL) >= 4 * round - 1)
 			assert_memory_equal(s->memory[1] + TARGET, s->memory[0] + SOURCE, PART);
 		if (soft_word(s, 0, COUNTER) != counted)
@@ -177,7 +178,7 @@ static void soft_round(struct soft *s, uint64_t round)
 	assert_int_equal(soft_word(s, 0, COUNTER), round * (round + 1) / 2);
 }
 
-static void test_adapters_in_software_do_it(void **state)
+static void test_the_software_hca_completes_it(void **state)
 {
 	static const char *const configs[] = {"", "drop=0.05,dup=0.05,ack=1ms,retry=100",
 					      "gather=20us,late_cqe=20us,shuffle=1",
@@ -194,7 +195,7 @@ static void test_adapters_in_software_do_it(void **state)
 	}
 }
 
-static void test_adapters_in_software_refuse(void **state)
+static void test_the_software_hca_rejects_a_bad_key(void **state)
 {
 	struct oriel_rdma_address from;
 	struct soft s;
@@ -204,7 +205,7 @@ static void test_adapters_in_software_refuse(void **state)
 	soft_open(&s, 7, "", 16);
 	soft_round(&s, 1);
 	base = bench_reserve(&s.b, 2);
-	from = soft_here(&s, SOURCE);
+	from = soft_local(&s, SOURCE);
 	oriel_proxy_fill(&s.b.ring, base, ORIEL_PROXY_WRITE, 0,
 			 (struct oriel_rdma_address){LENGTH - 4, s.keys[1].rkey}, from, 0, 8);
 	oriel_proxy_fill(&s.b.ring, base + 1, ORIEL_PROXY_WRITE, 0,
@@ -225,8 +226,8 @@ static void test_adapters_in_software_refuse(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_adapters_in_software_do_it),
-		cmocka_unit_test(test_adapters_in_software_refuse),
+		cmocka_unit_test(test_the_software_hca_completes_it),
+		cmocka_unit_test(test_the_software_hca_rejects_a_bad_key),
 	};
 
 	return cmocka_run_group_tests_name("rdma_proxy_soft", tests, NULL, NULL);

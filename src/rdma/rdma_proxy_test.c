@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rdma_proxy_test [rate]: what a lane of the proxy does step by step, on an adapter
- * that ends requests when a test says so. "rate" tells what an entry costs on an
- * adapter that costs nothing.
+ * rdma_proxy_test [rate]: the steps of a lane of the proxy, on an HCA that ends requests
+ * when a test says so. "rate" prints the cost of an entry on an HCA that costs nothing.
  */
 #include <stdio.h>
 
 #include "base/clock.h"
 #include "rdma/lane_test.h"
 
-static void test_what_is_not_published_is_not_taken(void **state)
+static void test_an_unpublished_entry_is_not_taken(void **state)
 {
 	struct bench b;
 	uint64_t base, lap;
@@ -17,24 +16,24 @@ static void test_what_is_not_published_is_not_taken(void **state)
 	(void)state;
 	bench_open(&b, DEPTH, 1u << 30);
 	b.qp->is_eager = true;
-	/* In the first lap slots are zero, later there are stamps of older entries. */
+	/* In the first lap slots are zero, later they have stamps of older entries. */
 	for (lap = 0; lap < 3; lap++) {
 		base = bench_reserve(&b, 3);
 		bench_write(&b, base, 100, LKEY, 8);
 		bench_write(&b, base + 1, 101, LKEY, 8);
 		bench_write(&b, base + 2, 102, LKEY, 8);
-		assert_false(ori_proxy_is_asked(b.lane));
+		assert_false(ori_proxy_has_requests(b.lane));
 		assert_int_equal(bench_done(&b), base);
 		assert_int_equal(b.words->tail, base);
 		oriel_proxy_publish(&b.ring, base, 3);
-		assert_true(ori_proxy_is_asked(b.lane));
+		assert_true(ori_proxy_has_requests(b.lane));
 		assert_int_equal(bench_done(&b), base + 3);
 		while (b.ring.resv % DEPTH) {
 			bench_put(&b, 1);
 			bench_run(&b);
 		}
 	}
-	/* Who publishes first does not go first. */
+	/* A poster that publishes first does not go first. */
 	base = bench_reserve(&b, 2);
 	bench_write(&b, base + 1, 7, LKEY, 8);
 	oriel_proxy_publish(&b.ring, base + 1, 1);
@@ -47,7 +46,7 @@ static void test_what_is_not_published_is_not_taken(void **state)
 	bench_close(&b);
 }
 
-static void test_a_stamp_is_of_one_entry(void **state)
+static void test_a_stamp_covers_one_entry(void **state)
 {
 	static const uint64_t indices[] = {0,
 					   1,
@@ -84,7 +83,7 @@ static void check_request(const struct ori_hca_wr *wr, uint8_t opcode, uint64_t 
 	assert_int_equal(wr->operand, operand);
 }
 
-static void test_requests_are_what_was_asked_for(void **state)
+static void test_a_request_is_what_its_entry_says(void **state)
 {
 	uint64_t base;
 	struct bench b;
@@ -108,7 +107,7 @@ static void test_requests_are_what_was_asked_for(void **state)
 	check_request(&b.qp->log[4], ORI_HCA_WRITE, 0, 0, 5);
 	assert_non_null(b.qp->log[4].data);
 	assert_int_equal(b.qp->values[4], 5);
-	/* Nothing, from nowhere, is a request as well. */
+	/* A put of no bytes is a request as well. */
 	assert_int_equal(b.qp->log[5].length, 0);
 	assert_int_equal(b.qp->calls, 1);
 	script_end(b.qp, 6);
@@ -116,7 +115,7 @@ static void test_requests_are_what_was_asked_for(void **state)
 	bench_close(&b);
 }
 
-static void test_a_look_is_a_read_of_what_nobody_wants(void **state)
+static void test_a_read_flush_is_a_read_into_the_sink(void **state)
 {
 	uint64_t base;
 	struct bench b;
@@ -139,15 +138,15 @@ static void test_a_look_is_a_read_of_what_nobody_wants(void **state)
 	bench_close(&b);
 }
 
-/* Nothing else is, and memory that is not late needs no second look. */
-static void test_what_is_brought_to_late_memory_is_done_once_it_is_seen(void **state)
+/* A put needs no flush, nor does memory that is ordered. */
+static void test_a_result_in_unordered_memory_is_done_after_a_read_flush(void **state)
 {
-	static const uint32_t brings[] = {ORIEL_PROXY_READ, ORIEL_PROXY_FETCH_ADD};
+	static const uint32_t opcodes[] = {ORIEL_PROXY_READ, ORIEL_PROXY_FETCH_ADD};
 	uint64_t base, i;
 	struct bench b;
 
 	(void)state;
-	bench_open_late(&b, &script_ops, DEPTH, 1u << 30, LATE);
+	bench_open_unordered(&b, &script_ops, DEPTH, 1u << 30, UNORDERED_KEY);
 	bench_put(&b, 1);
 	bench_run(&b);
 	script_end(b.qp, 1);
@@ -155,7 +154,7 @@ static void test_what_is_brought_to_late_memory_is_done_once_it_is_seen(void **s
 	assert_int_equal(b.loop->posted, 0);
 	for (i = 0; i < 2; i++) {
 		base = bench_reserve(&b, 1);
-		bench_other(&b, base, brings[i], 0, 1000, 0);
+		bench_other(&b, base, opcodes[i], 0, 1000, 0);
 		oriel_proxy_publish(&b.ring, base, 1);
 		bench_run(&b);
 		assert_int_equal(b.loop->posted, i);
@@ -164,7 +163,7 @@ static void test_what_is_brought_to_late_memory_is_done_once_it_is_seen(void **s
 		assert_int_equal(b.loop->posted, i + 1);
 		assert_int_equal(b.loop->log[i].opcode, ORI_HCA_READ);
 		assert_int_equal(b.loop->log[i].remote, 64);
-		assert_int_equal(b.loop->log[i].rkey, LATE);
+		assert_int_equal(b.loop->log[i].rkey, UNORDERED_KEY);
 		assert_int_equal(b.loop->log[i].lkey, SINK);
 		script_end(b.loop, 1);
 		assert_int_equal(bench_done(&b), base + 1);
@@ -181,7 +180,7 @@ static void test_what_is_brought_to_late_memory_is_done_once_it_is_seen(void **s
 	bench_close(&b);
 }
 
-static void test_a_post_is_one_chain_whose_last_tells(void **state)
+static void test_a_post_is_one_chain_whose_last_is_signaled(void **state)
 {
 	struct bench b;
 	uint64_t i;
@@ -202,7 +201,7 @@ static void test_a_post_is_one_chain_whose_last_tells(void **state)
 	bench_close(&b);
 }
 
-static void test_nothing_is_done_before_its_end(void **state)
+static void test_an_entry_is_not_done_before_its_completion(void **state)
 {
 	struct bench b;
 
@@ -235,12 +234,12 @@ static void test_a_slot_is_free_when_it_has_been_copied_and_no_sooner(void **sta
 		bench_put(&b, i);
 	bench_run(&b);
 	assert_int_equal(b.words->tail, DEPTH);
-	/* A lap more is asked for, and stays where it is: all copies are in use. */
+	/* Entries of one more lap stay in the ring: all copies are in use. */
 	for (i = DEPTH; i < 2 * DEPTH; i++)
 		bench_put(&b, i);
 	bench_run(&b);
 	assert_int_equal(b.words->tail, DEPTH);
-	assert_false(ori_proxy_is_asked(b.lane));
+	assert_false(ori_proxy_has_requests(b.lane));
 	assert_int_equal(oriel_proxy_reserve(&b.ring, 1, &limits, &base), ORIEL_ERR_TIMEOUT);
 	script_grant = UINT32_MAX;
 	b.qp->is_eager = true;
@@ -250,7 +249,7 @@ static void test_a_slot_is_free_when_it_has_been_copied_and_no_sooner(void **sta
 	bench_close(&b);
 }
 
-/* A post that only the first part of has been copied. */
+/* The lane has copied only the first part of the last post. */
 static void test_a_post_is_freed_in_parts(void **state)
 {
 	struct bench b;
@@ -276,7 +275,7 @@ static void test_a_post_is_freed_in_parts(void **state)
 	bench_close(&b);
 }
 
-static void test_what_a_full_queue_refuses_is_posted_later_and_once(void **state)
+static void test_a_request_that_a_full_queue_rejects_is_posted_later_and_once(void **state)
 {
 	static const unsigned grants[] = {1, 3, 0, 2, 7, 1, 1};
 	struct bench b;
@@ -341,7 +340,7 @@ static void test_a_counter_waits_for_all_before_it(void **state)
 	assert_int_equal(b.qp->posted, 3);
 	assert_int_equal(b.loop->posted, 0);
 	script_end(b.qp, 2);
-	assert_int_equal(bench_done(&b), 0); /* the chain tells of its end only */
+	assert_int_equal(bench_done(&b), 0); /* only the end of the chain is signaled */
 	assert_int_equal(b.loop->posted, 0);
 	script_end(b.qp, 1);
 	assert_int_equal(bench_done(&b), 2);
@@ -409,7 +408,7 @@ static void test_a_fence_waits_for_all_before_it(void **state)
 	script_end(b.qp, 1);
 	bench_run(&b);
 	assert_int_equal(b.qp->posted, 4);
-	/* One with nothing before it starts at once. */
+	/* A fenced entry with nothing before it starts at once. */
 	script_end(b.qp, 2);
 	script_end(b.loop, 1);
 	assert_int_equal(bench_done(&b), 5);
@@ -421,7 +420,7 @@ static void test_a_fence_waits_for_all_before_it(void **state)
 	bench_close(&b);
 }
 
-static void test_what_is_too_long_is_cut(void **state)
+static void test_a_long_entry_is_cut(void **state)
 {
 	uint64_t base, i;
 	struct bench b;
@@ -469,15 +468,15 @@ static void test_memory_is_found_by_its_address(void **state)
 	assert_int_equal(b.qp->log[0].local, 4010);
 	assert_int_equal(b.qp->log[0].lkey, FOUND);
 	assert_int_equal(b.qp->log[1].local, 4020);
-	assert_int_equal(b.gone, 0);
+	assert_int_equal(b.released, 0);
 	script_end(b.qp, 2);
 	assert_int_equal(bench_done(&b), 2);
-	assert_int_equal(b.gone, 2);
-	assert_int_equal(b.gone_well, 2);
-	/* Who sees that it is done finds what it brought. */
-	assert_int_equal(b.completed_when_gone, 0);
+	assert_int_equal(b.released, 2);
+	assert_int_equal(b.released_well, 2);
+	/* A waiter that sees completed finds the result: it is released first. */
+	assert_int_equal(b.completed_when_released, 0);
 	bench_close(&b);
-	assert_int_equal(b.gone, 2);
+	assert_int_equal(b.released, 2);
 }
 
 #define RATE_ENTRIES 4000000u
@@ -485,30 +484,30 @@ static void test_memory_is_found_by_its_address(void **state)
 /* ns for each entry, from its reservation to the word that says it is done. */
 static double rate_of(uint32_t each)
 {
-	uint64_t asked = 0, start;
+	uint64_t entries = 0, start;
 	struct bench b;
 	double ns;
 
 	bench_open(&b, 4 * DEPTH, 1u << 30);
 	b.qp->is_eager = true;
 	start = ori_clock_ns();
-	while (asked < RATE_ENTRIES) {
+	while (entries < RATE_ENTRIES) {
 		uint64_t base = bench_reserve(&b, each);
 
 		for (uint32_t i = 0; i < each; i++)
 			bench_write(&b, base + i, base + i, LKEY, 8);
 		oriel_proxy_publish(&b.ring, base, each);
-		asked += each;
+		entries += each;
 		ori_proxy_step(b.lane);
 		script_grant = UINT32_MAX;
 	}
-	assert_int_equal(bench_done(&b), asked);
-	ns = (double)(ori_clock_ns() - start) / (double)asked;
+	assert_int_equal(bench_done(&b), entries);
+	ns = (double)(ori_clock_ns() - start) / (double)entries;
 	bench_close(&b);
 	return ns;
 }
 
-static int tell_rate(void)
+static int print_rate(void)
 {
 	uint32_t each;
 
@@ -539,46 +538,46 @@ static void test_writes_of_a_cpu_may_go_inside(void **state)
 	oriel_proxy_publish(&b.ring, base, 4);
 	bench_run(&b);
 	assert_int_equal(b.qp->posted, 5);
-	/* Of both parts of the second one, which is cut. */
+	/* The first entry, and both parts of the second one, which is cut. */
 	assert_ptr_equal(b.qp->log[0].data, data);
 	assert_ptr_equal(b.qp->log[1].data, data);
 	assert_ptr_equal(b.qp->log[2].data, data + 20);
 	assert_null(b.qp->log[3].data);
 	assert_null(b.qp->log[4].data);
-	/* An adapter that has no room inside goes there. */
+	/* An HCA that cannot take data inside uses the sge. */
 	assert_int_equal(b.qp->log[1].local, 4028);
 	assert_int_equal(b.qp->log[2].local, 4048);
 	assert_int_equal(b.qp->log[2].lkey, FOUND);
 	assert_int_equal(b.qp->log[4].lkey, FOUND);
 	script_end(b.qp, 5);
 	assert_int_equal(bench_done(&b), 4);
-	assert_int_equal(b.gone, 3);
+	assert_int_equal(b.released, 3);
 	bench_close(&b);
 }
 
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_what_is_not_published_is_not_taken),
-		cmocka_unit_test(test_a_stamp_is_of_one_entry),
-		cmocka_unit_test(test_requests_are_what_was_asked_for),
-		cmocka_unit_test(test_a_look_is_a_read_of_what_nobody_wants),
-		cmocka_unit_test(test_what_is_brought_to_late_memory_is_done_once_it_is_seen),
-		cmocka_unit_test(test_a_post_is_one_chain_whose_last_tells),
-		cmocka_unit_test(test_nothing_is_done_before_its_end),
+		cmocka_unit_test(test_an_unpublished_entry_is_not_taken),
+		cmocka_unit_test(test_a_stamp_covers_one_entry),
+		cmocka_unit_test(test_a_request_is_what_its_entry_says),
+		cmocka_unit_test(test_a_read_flush_is_a_read_into_the_sink),
+		cmocka_unit_test(test_a_result_in_unordered_memory_is_done_after_a_read_flush),
+		cmocka_unit_test(test_a_post_is_one_chain_whose_last_is_signaled),
+		cmocka_unit_test(test_an_entry_is_not_done_before_its_completion),
 		cmocka_unit_test(test_a_slot_is_free_when_it_has_been_copied_and_no_sooner),
 		cmocka_unit_test(test_a_post_is_freed_in_parts),
-		cmocka_unit_test(test_what_a_full_queue_refuses_is_posted_later_and_once),
+		cmocka_unit_test(test_a_request_that_a_full_queue_rejects_is_posted_later_and_once),
 		cmocka_unit_test(test_a_queue_of_any_depth_goes_on),
 		cmocka_unit_test(test_a_counter_waits_for_all_before_it),
 		cmocka_unit_test(test_counters_wait_for_room),
 		cmocka_unit_test(test_a_fence_waits_for_all_before_it),
-		cmocka_unit_test(test_what_is_too_long_is_cut),
+		cmocka_unit_test(test_a_long_entry_is_cut),
 		cmocka_unit_test(test_memory_is_found_by_its_address),
 		cmocka_unit_test(test_writes_of_a_cpu_may_go_inside),
 	};
 
 	if (argc > 1 && strcmp(argv[1], "rate") == 0)
-		return tell_rate();
+		return print_rate();
 	return cmocka_run_group_tests_name("rdma_proxy", tests, NULL, NULL);
 }

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The thread of the proxy: when it steps the lanes, when it sleeps, and when posters and
+ * waiters step them instead. rdma.c starts it; oriel/dev/proxy.h calls it.
+ */
 #include "rdma/rdma_proxy_thread.h"
 
 #include <pthread.h>
@@ -17,54 +21,55 @@
 #include "base/nap.h"
 #include "base/thread.h"
 
-#define THREAD_SPIN_NS 50000u       /* without work before it sleeps, if kernels post */
-#define THREAD_YIELD_NS 4000000u    /* ... while ends are to be expected */
-#define THREAD_NAP_NS 2000000u      /* then, at most */
-#define THREAD_KERNEL_NAP_NS 50000u /* when nobody can wake it */
-#define THREAD_BESIDE_NS 200000u    /* while others do its work, at first */
-#define THREAD_BESIDE_MOST 2000000u /* ... and after it was not needed time and again */
+#define THREAD_SPIN_NS 50000u          /* without work before it sleeps, if kernels post */
+#define THREAD_YIELD_NS 4000000u       /* ... while completions are to be expected */
+#define THREAD_SHORT_SLEEP_NS 2000000u /* then, at most */
+#define THREAD_KERNEL_SLEEP_NS 50000u  /* when no poster can wake it */
+#define THREAD_BESIDE_NS 200000u       /* while posters do its work, at first */
+#define THREAD_BESIDE_MOST 2000000u    /* ... and after it was not needed time and again */
 #define THREAD_SLEEP_NS 1000000000u
-#define THREAD_LOOKS 64u /* steps at most, of a lane that is busy */
-#define THREAD_MANY 16u  /* entries under way that are work for two */
+#define THREAD_STEPS 64u /* steps at most, of a lane that is busy */
+#define THREAD_MANY 16u  /* entries in flight that are work for two */
 #define THREAD_FEW 2u    /* ... and no longer */
 #define THREAD_RUN 4u    /* turns with work in a row that only a load makes */
-#define THREAD_TURNS 4u  /* that a caller does for others who came meanwhile */
+#define THREAD_TURNS 4u  /* that a caller does for others that posted meanwhile */
 
 /* A lane, for the ring that it serves. */
 struct thread_seat {
 	struct ori_proxy_thread *thread;
 	struct ori_proxy_lane *lane;
-	bool is_helped; /* who asks there wakes the thread, or does its work; a kernel does not */
+	bool is_helped; /* posters of the ring wake the thread, or do its work; a kernel does not */
 };
 
 /*
- * While the thread sleeps those who ask and wait do its work. It looks now and then
- * whether they do: what they leave lying it does alone.
+ * While the thread sleeps, threads that post and wait do its work. It checks now and then
+ * whether they do, and does alone the work that they leave.
  */
 struct ori_proxy_thread {
 	struct ori_helper helper;
 	pthread_mutex_t lock;
 	pthread_t thread;
-	char name[80];         /* of an adapter */
+	char name[80];         /* of a NIC */
 	unsigned numa_node;    /* plus 1; 0: it runs anywhere */
-	atomic_uint waiters;   /* for the lock, but for the thread */
-	atomic_bool is_missed; /* somebody has asked, and did not get the lock */
-	atomic_bool is_beside; /* when it sleeps: for a short time, for there may be work */
+	atomic_uint waiters;   /* for the lock, without the thread itself */
+	atomic_bool is_missed; /* a poster did not get the lock */
+	atomic_bool is_beside; /* its sleep is a short one, for there may be work */
 	/*
-	 * Guarded by lock, as all below. Not in one word with the atomics: gcc reads several
-	 * flags at once, and what lies beside them, which ThreadSanitizer takes for a race.
+	 * Guarded by lock, as all below. Not in one word with the atomics: gcc reads
+	 * several flags at once, with their neighbors, which ThreadSanitizer takes for a
+	 * race.
 	 */
-	uint64_t helps;     /* turns of others */
+	uint64_t helps;     /* turns of posters and waiters */
 	uint64_t beside_ns; /* for how long it leaves the work to them */
 	uint64_t loaded_at; /* when it last had work for many turns in a row */
 	bool is_stopping;
-	bool is_alone;  /* there is work that nobody else does */
+	bool is_alone;  /* there is work that no other thread does */
 	bool is_loaded; /* there is work enough for it beside others */
 	struct thread_seat **seats;
 	size_t seat_count, seat_room, kernel_count;
-	struct ori_summary *tallies[ORIEL_DEV_RAILS];
-	size_t tally_count;
-	uint32_t *asleep; /* in a line of its own, which posters look at; not guarded */
+	struct ori_loopback *loopbacks[ORIEL_DEV_RAILS];
+	size_t loopback_count;
+	uint32_t *asleep; /* in a line of its own, which posters read; not guarded */
 };
 
 static void thread_lock(struct ori_proxy_thread *t)
@@ -74,7 +79,7 @@ static void thread_lock(struct ori_proxy_thread *t)
 	atomic_fetch_sub_explicit(&t->waiters, 1, memory_order_relaxed);
 }
 
-/* Makes sure that what was changed is seen. */
+/* Wakes the thread, so that it sees the change. */
 static void thread_unlock(struct ori_proxy_thread *t)
 {
 	pthread_mutex_unlock(&t->lock);
@@ -86,27 +91,27 @@ static bool thread_turn(struct ori_proxy_thread *t)
 	bool is_busy = false;
 	size_t i;
 
-	/* Acquires what those have asked for who are not missed any more. */
+	/* Acquires the entries of posters that did not get the lock before. */
 	if (atomic_load_explicit(&t->is_missed, memory_order_relaxed))
 		atomic_exchange_explicit(&t->is_missed, false, memory_order_acq_rel);
 	for (i = 0; i < t->seat_count; i++)
 		is_busy |= ori_proxy_step(t->seats[i]->lane);
-	for (i = 0; i < t->tally_count; i++)
-		is_busy |= ori_loopback_step(t->tallies[i]);
+	for (i = 0; i < t->loopback_count; i++)
+		is_busy |= ori_loopback_step(t->loopbacks[i]);
 	return is_busy;
 }
 
-static bool thread_is_asked(const struct ori_proxy_thread *t)
+static bool thread_has_requests(const struct ori_proxy_thread *t)
 {
 	size_t i;
 
 	for (i = 0; i < t->seat_count; i++)
-		if (ori_proxy_is_asked(t->seats[i]->lane))
+		if (ori_proxy_has_requests(t->seats[i]->lane))
 			return true;
 	return false;
 }
 
-/* The most that is under way in one lane, or in the loop of an adapter. */
+/* The most entries in flight in one lane, or 1 if only a loopback queue has some. */
 static uint64_t thread_most(const struct ori_proxy_thread *t)
 {
 	uint64_t most = 0, other;
@@ -117,14 +122,15 @@ static uint64_t thread_most(const struct ori_proxy_thread *t)
 		if (other > most)
 			most = other;
 	}
-	for (i = 0; i < t->tally_count && !most; i++)
-		most = ori_loopback_is_waiting(t->tallies[i]);
+	for (i = 0; i < t->loopback_count && !most; i++)
+		most = ori_loopback_is_waiting(t->loopbacks[i]);
 	return most;
 }
 
 /*
- * Unlocked. Who asks and is missed says so, does a full fence and tries the lock again;
- * who had the lock does a full fence and looks: one of the two sees what the other did.
+ * Call it unlocked. A poster that misses the lock sets is_missed, does a full fence and
+ * tries the lock again; the thread that had the lock does a full fence and reads
+ * is_missed: one of the two sees the other's change.
  */
 static bool thread_has_missed(const struct ori_proxy_thread *t)
 {
@@ -133,8 +139,8 @@ static bool thread_has_missed(const struct ori_proxy_thread *t)
 }
 
 /*
- * How long it goes on without having found work. A load that has ended mostly comes
- * again: to wake for each costs who asks more than all else.
+ * For how long it goes on without having found work. A load that has ended mostly comes
+ * again: to wake the thread for each post costs the poster more than all else.
  */
 static uint64_t thread_patience(struct ori_proxy_thread *t, uint64_t now)
 {
@@ -149,18 +155,18 @@ static uint64_t thread_patience(struct ori_proxy_thread *t, uint64_t now)
 }
 
 /*
- * Where ranks have as many cores as they are, each look at what others do takes the core
- * from one of them, in a guest for longer than a message: a put of 8 bytes by Soft-RoCE
- * took 30 to 150 us, and 29 to 31 with naps ten times as long.
+ * On a machine with as many ranks as cores, each check of the thread takes the core from
+ * one of them, in a virtual machine for longer than a message takes: a put of 8 bytes by Soft-RoCE
+ * took 30 to 150 us, and 29 to 31 with sleeps ten times as long.
  */
-static uint64_t thread_nap(struct ori_proxy_thread *t, uint64_t idle, bool was_helped)
+static uint64_t thread_sleep_ns(struct ori_proxy_thread *t, uint64_t idle, bool was_helped)
 {
 	uint64_t most = thread_most(t);
 
 	if (most && (t->kernel_count || t->is_alone || t->is_loaded))
-		return idle / 32 < THREAD_NAP_NS ? idle / 32 : THREAD_NAP_NS;
+		return idle / 32 < THREAD_SHORT_SLEEP_NS ? idle / 32 : THREAD_SHORT_SLEEP_NS;
 	if (t->kernel_count)
-		return THREAD_KERNEL_NAP_NS;
+		return THREAD_KERNEL_SLEEP_NS;
 	if (!most && !was_helped)
 		return THREAD_SLEEP_NS;
 	t->beside_ns = was_helped ? 2 * t->beside_ns : THREAD_BESIDE_NS;
@@ -172,22 +178,22 @@ static uint64_t thread_nap(struct ori_proxy_thread *t, uint64_t idle, bool was_h
 }
 
 /*
- * Posters publish, do a full fence and look at asleep; this sets asleep, does a full
- * fence and looks at the rings: one of the two sees what the other did. Returns how
+ * Posters publish, do a full fence and read asleep; this function sets asleep, does a
+ * full fence and reads the rings: one of the two sees the other's change. Returns how
  * many turns others had done before.
  */
 static uint64_t thread_sleep(struct ori_proxy_thread *t, uint64_t idle, uint64_t helps)
 {
-	uint64_t nap = thread_nap(t, idle, t->helps != helps);
+	uint64_t sleep_ns = thread_sleep_ns(t, idle, t->helps != helps);
 
 	helps = t->helps;
-	atomic_store_explicit(&t->is_beside, nap < THREAD_SLEEP_NS, memory_order_relaxed);
+	atomic_store_explicit(&t->is_beside, sleep_ns < THREAD_SLEEP_NS, memory_order_relaxed);
 	oriel_dev_store_release32(t->asleep, 1);
 	oriel_dev_fence_full();
-	if (!thread_is_asked(t)) {
+	if (!thread_has_requests(t)) {
 		pthread_mutex_unlock(&t->lock);
 		if (!thread_has_missed(t))
-			ori_nap(t->asleep, nap);
+			ori_nap(t->asleep, sleep_ns);
 		pthread_mutex_lock(&t->lock);
 		t->is_alone = t->helps == helps;
 	}
@@ -196,7 +202,7 @@ static uint64_t thread_sleep(struct ori_proxy_thread *t, uint64_t idle, uint64_t
 }
 
 /* Mutexes are not fair: without this a caller could wait for as long as there is work. */
-static void thread_step_aside(struct ori_proxy_thread *t, bool is_busy)
+static void thread_yield_lock(struct ori_proxy_thread *t, bool is_busy)
 {
 	pthread_mutex_unlock(&t->lock);
 	if (!is_busy)
@@ -228,22 +234,23 @@ static void *thread_main(void *context)
 		if (!is_busy && now - idle_since >= thread_patience(t, now))
 			helps = thread_sleep(t, now - idle_since, helps);
 		else
-			thread_step_aside(t, is_busy);
+			thread_yield_lock(t, is_busy);
 	}
 	pthread_mutex_unlock(&t->lock);
 	return NULL;
 }
 
-/* With the lock: the thread sleeps, but not for long enough to leave it asleep. */
+/* With the lock: is there too much in flight to leave the thread asleep for the rest of its sleep?
+ */
 static bool thread_is_wanted(const struct ori_proxy_thread *t, const struct ori_proxy_lane *lane)
 {
-	uint64_t here = ori_proxy_in_flight(lane);
+	uint64_t count = ori_proxy_in_flight(lane);
 
-	return here > THREAD_MANY ||
-	       (here && !atomic_load_explicit(&t->is_beside, memory_order_relaxed));
+	return count > THREAD_MANY ||
+	       (count && !atomic_load_explicit(&t->is_beside, memory_order_relaxed));
 }
 
-/* Of what was posted meanwhile by those who did not get the lock. */
+/* Does the work of posters that did not get the lock meanwhile. */
 static void thread_make_up(struct ori_proxy_thread *t)
 {
 	unsigned turns;
@@ -268,8 +275,8 @@ static bool thread_help(struct thread_seat *seat)
 	size_t i;
 
 	(void)ori_proxy_step(seat->lane);
-	for (i = 0; i < t->tally_count; i++)
-		has_counted |= ori_loopback_step(t->tallies[i]);
+	for (i = 0; i < t->loopback_count; i++)
+		has_counted |= ori_loopback_step(t->loopbacks[i]);
 	if (has_counted)
 		(void)ori_proxy_step(seat->lane);
 	t->helps++;
@@ -283,7 +290,7 @@ void oriel_cpu_ask_proxy(void *at)
 	bool is_wanted;
 
 	if (pthread_mutex_trylock(&t->lock) != 0) {
-		/* Acquired by whoever makes up for it. */
+		/* thread_turn() of the thread that does the missed work acquires it. */
 		atomic_store_explicit(&t->is_missed, true, memory_order_release);
 		oriel_dev_fence_full();
 		if (pthread_mutex_trylock(&t->lock) != 0)
@@ -308,7 +315,7 @@ void oriel_cpu_help_proxy(void *at)
 	thread_make_up(t);
 }
 
-/* Where the thread sleeps for long there is nothing to do; where it does not, it does it. */
+/* A thread that sleeps for long has nothing to do, and one that is awake does its work itself. */
 static void thread_help_all(struct ori_helper *helper)
 {
 	struct ori_proxy_thread *t = (struct ori_proxy_thread *)(void *)helper;
@@ -323,7 +330,7 @@ static void thread_help_all(struct ori_helper *helper)
 	thread_make_up(t);
 }
 
-/* Who posts in the child of a fork finds nobody asleep whose work it could do. */
+/* The child of a fork has no thread: posters there must not find it asleep and do its work. */
 static void thread_forked(struct ori_helper *helper)
 {
 	oriel_dev_store_release32(((struct ori_proxy_thread *)(void *)helper)->asleep, 0);
@@ -371,7 +378,7 @@ void ori_proxy_thread_stop(struct ori_proxy_thread *t)
 		return;
 	ori_help_remove(&t->helper);
 	thread_lock(t);
-	assert(t->seat_count == 0 && t->tally_count == 0);
+	assert(t->seat_count == 0 && t->loopback_count == 0);
 	t->is_stopping = true;
 	thread_unlock(t);
 	pthread_join(t->thread, NULL);
@@ -425,7 +432,7 @@ void ori_proxy_thread_poll(struct ori_proxy_thread *t, struct ori_proxy_lane *la
 	unsigned i;
 
 	thread_lock(t);
-	for (i = 0; i < THREAD_LOOKS && ori_proxy_step(lane); i++)
+	for (i = 0; i < THREAD_STEPS && ori_proxy_step(lane); i++)
 		;
 	thread_unlock(t);
 }
@@ -452,22 +459,22 @@ void ori_proxy_thread_remove(struct ori_proxy_thread *t, struct ori_proxy_lane *
 }
 
 enum oriel_status ori_proxy_thread_add_loopback(struct ori_proxy_thread *t,
-						struct ori_summary *tally)
+						struct ori_loopback *loopback)
 {
 	thread_lock(t);
-	assert(t->tally_count < ORIEL_DEV_RAILS);
-	t->tallies[t->tally_count++] = tally;
+	assert(t->loopback_count < ORIEL_DEV_RAILS);
+	t->loopbacks[t->loopback_count++] = loopback;
 	thread_unlock(t);
 	return ORIEL_OK;
 }
 
-void ori_proxy_thread_remove_loopback(struct ori_proxy_thread *t, struct ori_summary *tally)
+void ori_proxy_thread_remove_loopback(struct ori_proxy_thread *t, struct ori_loopback *loopback)
 {
 	size_t i;
 
 	thread_lock(t);
-	for (i = 0; t->tallies[i] != tally; i++)
+	for (i = 0; t->loopbacks[i] != loopback; i++)
 		;
-	t->tallies[i] = t->tallies[--t->tally_count];
+	t->loopbacks[i] = t->loopbacks[--t->loopback_count];
 	thread_unlock(t);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Queues with rings, and the doorbells that they are told of by. */
+/*
+ * Queues with rings, and the doorbells that posters ring. rdma_link.c calls it for links
+ * whose callers post themselves.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +12,7 @@
 #define RDMA_DOORBELL_AT 0x800u /* of the first slot in a doorbell page */
 #define RDMA_SLOTS ((RDMA_PAGE - RDMA_DOORBELL_AT) / sizeof(uint64_t))
 
-/* Kernels ring there, too. */
+/* Kernels ring doorbells in the page, too. */
 static enum oriel_status rdma_pin_page(struct rdma_rail *r, void *page)
 {
 	void **more = realloc(r->pages, (r->page_count + 1) * sizeof(*more));
@@ -47,7 +50,7 @@ static enum oriel_status rdma_add_page(struct rdma_rail *r)
 	return ORIEL_OK;
 }
 
-/* A doorbell of its own for each queue; the pages go with the adapter. */
+/* Each queue gets a doorbell of its own; the pages are freed with the NIC. */
 static enum oriel_status rdma_take_doorbell(struct rdma_rail *r, struct oriel_mlx5_queue *q)
 {
 	struct rdma_doorbell *taken;
@@ -59,7 +62,7 @@ static enum oriel_status rdma_take_doorbell(struct rdma_rail *r, struct oriel_ml
 			return status;
 	}
 	taken = &r->free[--r->free_count];
-	*taken->word = 0; /* whoever had it before is gone */
+	*taken->word = 0; /* the queue that used it before is destroyed */
 	q->doorbell = taken->word;
 	q->asleep = taken->asleep;
 	return ORIEL_OK;
@@ -94,7 +97,10 @@ void ori_rdma_queue_close(struct rdma_rail *r, struct rdma_queue *q)
 	memset(q, 0, sizeof(*q));
 }
 
-/* Whoever posts, the adapter in software reads and writes rings as the CPU does. */
+/*
+ * The software HCA reads and writes rings as the CPU does, so that rings of kernels are
+ * pinned host memory.
+ */
 static enum oriel_status rdma_alloc_rings(const struct ori_gpu *gpu, struct rdma_queue *q,
 					  size_t length)
 {
@@ -139,13 +145,16 @@ static enum oriel_status rdma_open_rings(const struct ori_gpu *gpu, struct rdma_
 	return ORIEL_OK;
 }
 
-/* What the adapter makes is found where place() says, else it is given our rings. */
+/*
+ * A NIC that makes the rings itself says by place() where they are; else it uses the
+ * rings of rdma_open_rings().
+ */
 static enum oriel_status rdma_make_queue(struct rdma_rail *r, struct rdma_queue *q,
 					 const struct ori_hca_cq_attr *cq,
 					 struct ori_hca_qp_attr *qp)
 {
 	enum oriel_status status = r->ops->create_cq(r->hca, cq, &q->cq, &q->dev->cqn);
-	struct ori_hca_queue_memory place;
+	struct ori_hca_queue_memory memory;
 
 	if (status != ORIEL_OK)
 		return status;
@@ -153,12 +162,12 @@ static enum oriel_status rdma_make_queue(struct rdma_rail *r, struct rdma_queue 
 	status = r->ops->create_qp(r->hca, qp, &q->qp, &q->address);
 	if (status != ORIEL_OK || !r->caps.owns_rings)
 		return status;
-	r->ops->place(q->qp, &place);
-	q->dev->sq = place.sq;
-	q->dev->cq = place.cq;
-	q->dev->record = place.record;
-	q->dev->doorbell = place.doorbell;
-	q->dev->asleep = place.asleep;
+	r->ops->place(q->qp, &memory);
+	q->dev->sq = memory.sq;
+	q->dev->cq = memory.cq;
+	q->dev->record = memory.record;
+	q->dev->doorbell = memory.doorbell;
+	q->dev->asleep = memory.asleep;
 	return ORIEL_OK;
 }
 
@@ -207,7 +216,7 @@ enum oriel_status ori_rdma_queues_open(struct rdma_rail *r, const struct ori_gpu
 	status = rdma_open_queue(r, gpu, q, depth, false);
 	if (status != ORIEL_OK || !r->caps.has_wait)
 		return status;
-	/* Two WQEs, a WAIT and an atomic, for each one of the main queue. */
+	/* The companion posts two WQEs, a WAIT and an atomic, for each WQE of the main queue. */
 	if (2 * depth <= r->caps.depth_max)
 		depth *= 2;
 	status = rdma_open_queue(r, gpu, companion, depth, true);

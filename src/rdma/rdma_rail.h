@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an adapter of one rail is made of, and queues on it; rdma.c opens it. */
+/*
+ * The NIC of one rail, and queues on it. rdma.c opens it, rdma_queue.c makes queues, and
+ * rdma_link.c joins them to links.
+ */
 #ifndef ORI_RDMA_RDMA_RAIL_H
 #define ORI_RDMA_RDMA_RAIL_H
 
@@ -10,27 +13,27 @@
 
 #define RDMA_PAGE 4096u
 
-/* A word of a doorbell page, and the word there that says the adapter sleeps. */
+/* A word of a doorbell page, and the word there that says that the software HCA sleeps. */
 struct rdma_doorbell {
 	uint64_t *word;
 	uint32_t *asleep;
 };
 
-/* The adapter of one rail. */
+/* The NIC of one rail. */
 struct rdma_rail {
 	const struct ori_hca_ops *ops;
 	const struct ori_gpu *gpu; /* of the attributes */
 	struct ori_hca *hca;
 	struct ori_hca_caps caps;
-	void *sink; /* results of atomics that nobody reads */
+	void *sink; /* results of atomics that no thread reads */
 	struct ori_hca_mr *sink_mr;
 	uint32_t sink_lkey;
 	struct ori_hca_mr *whole_mr;
 	uint32_t whole_lkey;
-	struct ori_summary *tally;  /* if a proxy posts */
-	struct rdma_doorbell *free; /* doorbells that no queue has */
+	struct ori_loopback *loopback; /* if a proxy posts */
+	struct rdma_doorbell *free;    /* doorbells that no queue uses */
 	size_t free_count, free_room;
-	void **pages; /* [page_count] that those lie in, and this has pinned */
+	void **pages; /* [page_count] of doorbells, pinned for the GPU */
 	size_t page_count;
 };
 
@@ -40,19 +43,22 @@ struct ori_rdma {
 	struct oriel_dev_keys whole_lkeys;
 	struct ori_memory *memory;
 	struct ori_reach *reach;                 /* NULL unless ori_rdma_finds_own() */
-	struct ori_proxy_thread *proxy;          /* NULL: who asks posts to rings */
+	struct ori_proxy_thread *proxy;          /* NULL: callers post to rings */
 	struct rdma_rail rails[ORIEL_DEV_RAILS]; /* the first attr.rails */
-	bool is_late;                            /* see ori_rdma_is_unordered() */
-	struct ori_mem *late_mem; /* of what is late, for lanes of the proxy; or NULL */
-	struct ori_rdma_mr *late_mr;
-	struct oriel_dev_keys late_rkeys;
+	bool is_unordered;                       /* see ori_rdma_is_unordered() */
+	struct ori_mem *flush_mem; /* unordered memory that lanes of the proxy flush; or NULL */
+	struct ori_rdma_mr *flush_mr;
+	struct oriel_dev_keys flush_rkeys;
 };
 
 /* One queue pair with its completion queue and rings. */
 struct rdma_queue {
-	/* Of a queue for kernels: what it began with, the words that change are the GPU's. */
+	/*
+	 * For kernels, the state at the beginning of the queue: the GPU holds the
+	 * words that change.
+	 */
 	struct oriel_mlx5_queue *dev;
-	struct ori_mem *pinned; /* NULL, or what @rings is */
+	struct ori_mem *pinned; /* NULL, or the memory of @rings */
 	void *rings;            /* WQEs, then CQEs, then the doorbell record */
 	struct ori_hca_cq *cq;
 	struct ori_hca_qp *qp;
@@ -62,7 +68,7 @@ struct rdma_queue {
 /* Is there one key for all memory that can be named? */
 bool ori_rdma_is_whole(const struct ori_rdma *rdma);
 
-/* A main queue, and if the adapter has it a companion with the end of its loop. */
+/* Makes a main queue and, if the NIC has WAIT, a companion with the responder of its loop. */
 enum oriel_status ori_rdma_queues_open(struct rdma_rail *r, const struct ori_gpu *gpu,
 				       uint32_t depth, struct rdma_queue *q,
 				       struct rdma_queue *companion, struct rdma_queue *responder);

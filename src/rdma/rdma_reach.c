@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table of GPU allocations that kernels may name outside windows. ori_rdma_reach()
+ * fills it; kernels search it in oriel/dev/link.h.
+ */
 #include "rdma/rdma_reach.h"
 
 #include <pthread.h>
@@ -8,9 +12,9 @@
 #include "base/error.h"
 #include "mem/memory.h"
 
-/* What the host knows of one place of the table. */
+/* The host's part of an entry of the table. */
 struct reach_entry {
-	struct ori_rdma_mr *mr; /* NULL: a free place */
+	struct ori_rdma_mr *mr; /* NULL: a free entry */
 	uint64_t id;            /* of the allocation */
 };
 
@@ -30,7 +34,8 @@ enum oriel_status ori_reach_open(struct ori_memory *memory, const struct ori_gpu
 	enum oriel_status status;
 
 	if (!r)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for what kernels reach");
+		return ori_fail(ORIEL_ERR_NOMEM,
+				"no memory for the GPU allocations that kernels name");
 	r->memory = memory;
 	r->gpu = gpu;
 	status = ori_mem_alloc_gpu(gpu, sizeof(r->copy), &r->mem);
@@ -65,7 +70,10 @@ const struct oriel_link_reach *ori_reach_table(const struct ori_reach *r)
 	return (const struct oriel_link_reach *)(const void *)r->mem->address;
 }
 
-/* Place @i as kernels see it: who looks meanwhile finds it empty. */
+/*
+ * Writes entry @i as kernels see it: a kernel that searches meanwhile finds length 0
+ * until the other words are there.
+ */
 static enum oriel_status reach_publish(const struct ori_reach *r, unsigned i)
 {
 	struct oriel_link_reach *table = (struct oriel_link_reach *)(void *)r->mem->address;
@@ -94,16 +102,16 @@ static enum oriel_status reach_drop(struct ori_reach *r, unsigned i)
 	return reach_publish(r, i);
 }
 
-/* Is what was registered there still the same allocation? */
-static bool reach_is_there(const struct ori_reach *r, unsigned i)
+/* Is the allocation that was registered there still the same one? */
+static bool reach_is_alive(const struct ori_reach *r, unsigned i)
 {
-	struct ori_gpu_memory_info place;
+	struct ori_gpu_memory_info info;
 
-	return r->gpu->ops->query(r->gpu, r->copy.of[i].base, &place) == ORIEL_OK && place.id &&
-	       place.id == r->entries[i].id;
+	return r->gpu->ops->query(r->gpu, r->copy.of[i].base, &info) == ORIEL_OK && info.id &&
+	       info.id == r->entries[i].id;
 }
 
-/* The first place that is free, or whose allocation is not there any more. */
+/* The first entry that is free, or whose allocation was freed. */
 static enum oriel_status reach_take(struct ori_reach *r, unsigned *taken)
 {
 	unsigned i;
@@ -114,16 +122,17 @@ static enum oriel_status reach_take(struct ori_reach *r, unsigned *taken)
 			return ORIEL_OK;
 		}
 	for (i = 0; i < ORIEL_LINK_REACH; i++)
-		if (!reach_is_there(r, i)) {
+		if (!reach_is_alive(r, i)) {
 			*taken = i;
 			return reach_drop(r, i);
 		}
 	return ori_fail(ORIEL_ERR_NOMEM,
-			"%u allocations of a GPU are sources beside windows: more have no room",
+			"%u allocations of a GPU outside windows are registered for kernels: "
+			"there is no room for more",
 			ORIEL_LINK_REACH);
 }
 
-static enum oriel_status reach_enter(struct ori_reach *r, const struct ori_gpu_memory_info *place)
+static enum oriel_status reach_enter(struct ori_reach *r, const struct ori_gpu_memory_info *info)
 {
 	struct oriel_dev_buffer *entry;
 	struct oriel_dev_keys unused;
@@ -132,14 +141,14 @@ static enum oriel_status reach_enter(struct ori_reach *r, const struct ori_gpu_m
 
 	status = reach_take(r, &i);
 	if (status == ORIEL_OK)
-		status = ori_memory_register(r->memory, place->base, place->length, ORI_RDMA_OWN,
+		status = ori_memory_register(r->memory, info->base, info->length, ORI_RDMA_OWN,
 					     &r->entries[i].mr, &unused);
 	if (status != ORIEL_OK)
 		return status;
 	entry = &r->copy.of[i];
-	r->entries[i].id = place->id;
-	entry->base = place->base;
-	entry->length = place->length;
+	r->entries[i].id = info->id;
+	entry->base = info->base;
+	entry->length = info->length;
 	ori_rdma_mr_local(r->entries[i].mr, &entry->address, &entry->rkeys);
 	if (r->copy.count <= i)
 		r->copy.count = i + 1;
@@ -148,27 +157,27 @@ static enum oriel_status reach_enter(struct ori_reach *r, const struct ori_gpu_m
 
 enum oriel_status ori_reach_add(struct ori_reach *r, const void *address)
 {
-	struct ori_gpu_memory_info place;
+	struct ori_gpu_memory_info info;
 	enum oriel_status status;
 	bool is_known = false;
 	unsigned i;
 
-	status = r->gpu->ops->query(r->gpu, address, &place);
-	if (status != ORIEL_OK || place.kind == ORI_GPU_PAGEABLE || place.kind == ORI_GPU_PINNED)
+	status = r->gpu->ops->query(r->gpu, address, &info);
+	if (status != ORIEL_OK || info.kind == ORI_GPU_PAGEABLE || info.kind == ORI_GPU_PINNED)
 		return status;
-	if (!place.length)
-		return ori_fail(ORIEL_ERR_ACCESS, "%p is no memory of this GPU", address);
+	if (!info.length)
+		return ori_fail(ORIEL_ERR_ACCESS, "%p is not memory of this GPU", address);
 	pthread_mutex_lock(&r->lock);
 	for (i = 0; i < r->copy.count && status == ORIEL_OK && !is_known; i++) {
-		if (!r->entries[i].mr || r->copy.of[i].base != place.base)
+		if (!r->entries[i].mr || r->copy.of[i].base != info.base)
 			continue;
-		is_known = place.id && r->entries[i].id == place.id;
-		/* It was freed, and there is another one now. */
+		is_known = info.id && r->entries[i].id == info.id;
+		/* It was freed, and another allocation has its address. */
 		if (!is_known)
 			status = reach_drop(r, i);
 	}
 	if (status == ORIEL_OK && !is_known)
-		status = reach_enter(r, &place);
+		status = reach_enter(r, &info);
 	pthread_mutex_unlock(&r->lock);
 	return status;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What two adapters of this process do over a link between them. */
+/* Operations of links between two software HCAs of this process. */
 #include <pthread.h>
 
 #include "base/clock.h"
@@ -18,27 +18,27 @@ static void test_a_signal_comes_after_its_put(void **state)
 	struct pair *p = pair_open(NULL);
 	struct oriel_dev_group g = oriel_dev_thread();
 	size_t sizes[] = {0, 1, 8, 13, 4095, 4097, 3 * 4096 + 1};
-	uint64_t raised = 0;
+	uint64_t looped = 0;
 	size_t i;
 
 	(void)state;
 	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		fill(&p->a, sizes[i], (unsigned)i + 1);
-		assert_true(oriel_link_put_signal(p->a.dev, g, there(&p->b, DATA),
-						  here(&p->a, DATA), sizes[i], there(&p->b, SIGNAL),
-						  3) >= 0);
-		raised += 3;
-		assert_int_equal(oriel_link_wait_signal(p->b.dev, g, word(&p->b, SIGNAL), raised,
+		assert_true(oriel_link_put_signal(p->a.dev, g, remote(&p->b, DATA),
+						  local(&p->a, DATA), sizes[i],
+						  remote(&p->b, SIGNAL), 3) >= 0);
+		looped += 3;
+		assert_int_equal(oriel_link_wait_signal(p->b.dev, g, word(&p->b, SIGNAL), looped,
 							0),
 				 ORIEL_OK);
 		assert_memory_equal(p->b.memory + DATA, p->a.memory + DATA, sizes[i]);
 		assert_int_equal(oriel_link_fence(p->a.dev, g, 0), ORIEL_OK);
 	}
-	assert_int_equal(oriel_link_read_signal(word(&p->b, SIGNAL)), raised);
+	assert_int_equal(oriel_link_read_signal(word(&p->b, SIGNAL)), looped);
 	pair_close(p);
 }
 
-static void test_a_get_brings_what_is_there(void **state)
+static void test_a_get_reads_the_memory_of_the_peer(void **state)
 {
 	struct pair *p = pair_open(NULL);
 	struct oriel_dev_group g = oriel_dev_thread();
@@ -46,7 +46,7 @@ static void test_a_get_brings_what_is_there(void **state)
 
 	(void)state;
 	fill(&p->b, 20000, 5);
-	ticket = oriel_link_get(p->a.dev, g, there(&p->b, DATA), here(&p->a, DATA), 20000);
+	ticket = oriel_link_get(p->a.dev, g, remote(&p->b, DATA), local(&p->a, DATA), 20000);
 	assert_int_equal(oriel_link_wait_local(p->a.dev, g, ticket, 0), ORIEL_OK);
 	assert_memory_equal(p->a.memory + DATA, p->b.memory + DATA, 20000);
 	pair_close(p);
@@ -61,10 +61,10 @@ static void test_a_counter_says_that_the_source_is_free(void **state)
 	(void)state;
 	for (i = 1; i <= 3 * DEPTH; i++) {
 		memset(p->a.memory + DATA, (int)i, 5000);
-		assert_true(oriel_link_put_signal_counter(p->a.dev, g, there(&p->b, DATA),
-							  here(&p->a, DATA), 5000,
-							  there(&p->b, SIGNAL), 1,
-							  there(&p->a, COUNTER), 2) >= 0);
+		assert_true(oriel_link_put_signal_counter(p->a.dev, g, remote(&p->b, DATA),
+							  local(&p->a, DATA), 5000,
+							  remote(&p->b, SIGNAL), 1,
+							  remote(&p->a, COUNTER), 2) >= 0);
 		assert_int_equal(oriel_link_wait_signal(p->a.dev, g, word(&p->a, COUNTER), 2 * i,
 							0),
 				 ORIEL_OK);
@@ -72,8 +72,8 @@ static void test_a_counter_says_that_the_source_is_free(void **state)
 				 ORIEL_OK);
 		assert_int_equal(p->b.memory[DATA + 4999], (char)i);
 	}
-	assert_true(oriel_link_signal_counter(p->a.dev, g, there(&p->b, SIGNAL), 1,
-					      there(&p->a, COUNTER), 1) >= 0);
+	assert_true(oriel_link_signal_counter(p->a.dev, g, remote(&p->b, SIGNAL), 1,
+					      remote(&p->a, COUNTER), 1) >= 0);
 	assert_int_equal(oriel_link_wait_signal(p->a.dev, g, word(&p->a, COUNTER), 6 * DEPTH + 1,
 						0),
 			 ORIEL_OK);
@@ -88,29 +88,29 @@ static void test_a_reset_comes_after_all_signals(void **state)
 
 	(void)state;
 	for (i = 0; i < 100; i++)
-		assert_true(oriel_link_signal(p->a.dev, g, there(&p->b, SIGNAL), 1) >= 0);
-	assert_true(oriel_link_signal_with_fence(p->a.dev, g, there(&p->b, SIGNAL), 1) >= 0);
-	assert_int_equal(oriel_link_reset_signal(p->a.dev, g, there(&p->b, SIGNAL), 0), ORIEL_OK);
+		assert_true(oriel_link_signal(p->a.dev, g, remote(&p->b, SIGNAL), 1) >= 0);
+	assert_true(oriel_link_signal_with_fence(p->a.dev, g, remote(&p->b, SIGNAL), 1) >= 0);
+	assert_int_equal(oriel_link_reset_signal(p->a.dev, g, remote(&p->b, SIGNAL), 0), ORIEL_OK);
 	assert_int_equal(oriel_link_read_signal(word(&p->b, SIGNAL)), 0);
-	assert_true(oriel_link_put_value(p->a.dev, g, there(&p->b, SIGNAL), 77) >= 0);
+	assert_true(oriel_link_put_value(p->a.dev, g, remote(&p->b, SIGNAL), 77) >= 0);
 	assert_int_equal(oriel_link_wait_signal(p->b.dev, g, word(&p->b, SIGNAL), 77, 0), ORIEL_OK);
 	pair_close(p);
 }
 
-struct crew {
+struct posters {
 	struct pair *p;
 	struct oriel_team team;
 	uint32_t next;
 	int failures;
 };
 
-#define CREW 4u
+#define POSTERS 4u
 #define ROUNDS 50u
 
-/* Parts of different lengths, empty ones among them, many times round the ring. */
-static void *crew_work(void *argument)
+/* Puts of different lengths, empty ones among them, many times round the ring. */
+static void *posters_work(void *argument)
 {
-	struct crew *c = argument;
+	struct posters *c = argument;
 	struct oriel_dev_group g =
 		oriel_dev_team(&c->team, __atomic_fetch_add(&c->next, 1, __ATOMIC_RELAXED));
 	uint64_t i;
@@ -122,10 +122,10 @@ static void *crew_work(void *argument)
 		if (oriel_dev_is_leader(g))
 			fill(&c->p->a, length, (unsigned)i);
 		oriel_dev_sync(g);
-		ticket = oriel_link_put_cooperative(c->p->a.dev, g, there(&c->p->b, DATA),
-						    here(&c->p->a, DATA), length);
+		ticket = oriel_link_put_cooperative(c->p->a.dev, g, remote(&c->p->b, DATA),
+						    local(&c->p->a, DATA), length);
 		if (ticket < 0 ||
-		    oriel_link_signal(c->p->a.dev, g, there(&c->p->b, SIGNAL), 1) < 0 ||
+		    oriel_link_signal(c->p->a.dev, g, remote(&c->p->b, SIGNAL), 1) < 0 ||
 		    oriel_link_wait_signal(c->p->b.dev, g, word(&c->p->b, SIGNAL), i, 0) ||
 		    oriel_link_fence(c->p->a.dev, g, 0))
 			__atomic_fetch_add(&c->failures, 1, __ATOMIC_RELAXED);
@@ -139,21 +139,21 @@ static void *crew_work(void *argument)
 
 static void test_a_team_shares_the_writing_of_wqes(void **state)
 {
-	struct crew c = {pair_open(NULL), {0}, 0, 0};
-	pthread_t threads[CREW];
+	struct posters c = {pair_open(NULL), {0}, 0, 0};
+	pthread_t threads[POSTERS];
 	unsigned i;
 
 	(void)state;
-	assert_int_equal(oriel_team_open(&c.team, CREW, true), ORIEL_OK);
-	for (i = 0; i < CREW; i++)
-		assert_int_equal(pthread_create(&threads[i], NULL, crew_work, &c), 0);
-	for (i = 0; i < CREW; i++)
+	assert_int_equal(oriel_team_open(&c.team, POSTERS, true), ORIEL_OK);
+	for (i = 0; i < POSTERS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, posters_work, &c), 0);
+	for (i = 0; i < POSTERS; i++)
 		pthread_join(threads[i], NULL);
 	assert_int_equal(c.failures, 0);
 	pair_close(c.p);
 }
 
-static void test_more_threads_than_half_the_ring_are_refused(void **state)
+static void test_more_threads_than_half_the_ring_are_rejected(void **state)
 {
 	struct pair *p = pair_open(NULL);
 	struct oriel_team team = {0};
@@ -165,29 +165,29 @@ static void test_more_threads_than_half_the_ring_are_refused(void **state)
 	leader = oriel_dev_team(&team, 0);
 	post = oriel_link_begin(p->a.dev, oriel_link_main(p->a.dev), ORIEL_DEV_PUT, leader.size);
 	assert_int_equal(post.status, ORIEL_ERR_RANGE);
-	/* Nothing is broken by it. */
+	/* The rejected post breaks nothing. */
 	assert_int_equal(p->a.health.state, ORIEL_DEV_FAULT_EMPTY);
-	assert_true(oriel_link_signal(p->a.dev, oriel_dev_thread(), there(&p->b, SIGNAL), 1) >= 0);
+	assert_true(oriel_link_signal(p->a.dev, oriel_dev_thread(), remote(&p->b, SIGNAL), 1) >= 0);
 	assert_int_equal(oriel_link_fence(p->a.dev, oriel_dev_thread(), 0), ORIEL_OK);
 	pair_close(p);
 }
 
-static void test_a_bad_key_breaks_the_link_and_is_told(void **state)
+static void test_a_bad_key_breaks_the_link_and_is_reported(void **state)
 {
 	struct pair *p = pair_open(NULL);
 	struct oriel_dev_group g = oriel_dev_thread();
-	struct oriel_rdma_address nowhere = there(&p->b, LENGTH - 4);
+	struct oriel_rdma_address nowhere = remote(&p->b, LENGTH - 4);
 	int64_t ticket;
 
 	(void)state;
-	ticket = oriel_link_put(p->a.dev, g, nowhere, here(&p->a, DATA), 100);
+	ticket = oriel_link_put(p->a.dev, g, nowhere, local(&p->a, DATA), 100);
 	assert_true(ticket >= 0);
 	assert_true(oriel_link_wait_local(p->a.dev, g, ticket, 0) < 0);
 	assert_int_equal(p->a.health.state, ORIEL_DEV_FAULT_FULL);
 	assert_int_equal(p->a.health.peer, 1);
 	assert_int_equal(oriel_queue_err_syndrome(p->a.health.seen), ORIEL_MLX5_REMOTE_ACCESS);
-	/* Everybody else is told at once, whatever he waits for. */
-	assert_true(oriel_link_put(p->a.dev, g, there(&p->b, DATA), here(&p->a, DATA), 8) < 0);
+	/* Every other call ends at once, whatever it waits for. */
+	assert_true(oriel_link_put(p->a.dev, g, remote(&p->b, DATA), local(&p->a, DATA), 8) < 0);
 	assert_true(oriel_link_wait_signal(p->a.dev, g, word(&p->a, SIGNAL), 1, 0) < 0);
 	pair_close(p);
 }
@@ -201,7 +201,7 @@ static void test_an_own_limit_harms_nothing(void **state)
 	assert_int_equal(oriel_link_wait_signal(p->b.dev, g, word(&p->b, SIGNAL), 1, 1000000),
 			 ORIEL_ERR_TIMEOUT);
 	assert_int_equal(p->b.health.state, ORIEL_DEV_FAULT_EMPTY);
-	assert_true(oriel_link_signal(p->a.dev, g, there(&p->b, SIGNAL), 1) >= 0);
+	assert_true(oriel_link_signal(p->a.dev, g, remote(&p->b, SIGNAL), 1) >= 0);
 	assert_int_equal(oriel_link_wait_signal(p->b.dev, g, word(&p->b, SIGNAL), 1, 0), ORIEL_OK);
 	pair_close(p);
 }
@@ -215,8 +215,8 @@ static void test_loss_changes_nothing(void **state)
 	(void)state;
 	for (i = 1; i <= 200; i++) {
 		fill(&p->a, 5000, (unsigned)i);
-		assert_true(oriel_link_put_signal(p->a.dev, g, there(&p->b, DATA),
-						  here(&p->a, DATA), 5000, there(&p->b, SIGNAL),
+		assert_true(oriel_link_put_signal(p->a.dev, g, remote(&p->b, DATA),
+						  local(&p->a, DATA), 5000, remote(&p->b, SIGNAL),
 						  1) >= 0);
 		assert_int_equal(oriel_link_wait_signal(p->b.dev, g, word(&p->b, SIGNAL), i, 0),
 				 ORIEL_OK);
@@ -227,11 +227,11 @@ static void test_loss_changes_nothing(void **state)
 	pair_close(p);
 }
 
-static void test_a_ticket_that_was_not_issued_is_refused(void **state)
+static void test_a_ticket_that_was_not_issued_is_rejected(void **state)
 {
 	struct pair *p = pair_open(NULL);
 	struct oriel_dev_group g = oriel_dev_thread();
-	int64_t ticket = oriel_link_put_value(p->a.dev, g, there(&p->b, DATA), 1);
+	int64_t ticket = oriel_link_put_value(p->a.dev, g, remote(&p->b, DATA), 1);
 
 	(void)state;
 	assert_true(ticket >= 0);
@@ -242,13 +242,13 @@ static void test_a_ticket_that_was_not_issued_is_refused(void **state)
 	pair_close(p);
 }
 
-static void test_a_link_that_is_not_connected_refuses(void **state)
+static void test_a_link_that_is_not_connected_rejects_posts(void **state)
 {
 	struct pair *p = pair_create(NULL);
 	const struct oriel_dev_link *l = p->a.dev;
 	struct oriel_dev_group g = oriel_dev_thread();
-	struct oriel_rdma_address to = there(&p->b, DATA), from = here(&p->a, DATA);
-	struct oriel_rdma_address signal = there(&p->b, SIGNAL), counter = there(&p->a, COUNTER);
+	struct oriel_rdma_address to = remote(&p->b, DATA), from = local(&p->a, DATA);
+	struct oriel_rdma_address signal = remote(&p->b, SIGNAL), counter = remote(&p->a, COUNTER);
 
 	(void)state;
 	assert_false(ori_rdma_link_is_ready(p->a.link));
@@ -268,7 +268,7 @@ static void test_a_link_that_is_not_connected_refuses(void **state)
 	assert_int_equal(oriel_link_fence(l, g, 0), ORIEL_OK);
 	assert_int_equal(p->a.health.state, ORIEL_DEV_FAULT_EMPTY);
 
-	/* And it is the same link afterwards. */
+	/* It is the same link afterwards. */
 	pair_connect(p);
 	assert_ptr_equal(ori_rdma_link_device(p->a.link), l);
 	assert_true(oriel_link_signal(l, g, signal, 1) >= 0);
@@ -283,7 +283,10 @@ struct eager {
 	int status;
 };
 
-/* Put as soon as the link lets one, through a queue that it may not have looked at before. */
+/*
+ * Puts as soon as the link takes posts, through a queue that this thread may see for the
+ * first time.
+ */
 static void *eager_work(void *argument)
 {
 	struct eager *e = argument;
@@ -292,34 +295,34 @@ static void *eager_work(void *argument)
 	uint64_t i;
 
 	while (ticket == ORIEL_ERR_NO_PATH)
-		ticket = oriel_link_put_counter(e->p->a.dev, g, there(&e->p->b, DATA),
-						here(&e->p->a, DATA), 8, there(&e->p->a, COUNTER),
+		ticket = oriel_link_put_counter(e->p->a.dev, g, remote(&e->p->b, DATA),
+						local(&e->p->a, DATA), 8, remote(&e->p->a, COUNTER),
 						1);
 	for (i = 1; i < EAGER_PUTS && ticket >= 0; i++)
-		ticket = oriel_link_put_value(e->p->a.dev, g, there(&e->p->b, SIGNAL), i);
+		ticket = oriel_link_put_value(e->p->a.dev, g, remote(&e->p->b, SIGNAL), i);
 	e->status = oriel_link_wait_local(e->p->a.dev, g, ticket, 0);
 	return NULL;
 }
 
-static void test_a_link_is_connected_under_the_eyes_of_posters(void **state)
+static void test_a_link_is_connected_while_threads_try_to_post(void **state)
 {
-	struct eager posters[CREW];
-	pthread_t threads[CREW];
+	struct eager posters[POSTERS];
+	pthread_t threads[POSTERS];
 	struct pair *p = pair_create(NULL);
 	unsigned i;
 
 	(void)state;
-	for (i = 0; i < CREW; i++) {
+	for (i = 0; i < POSTERS; i++) {
 		posters[i] = (struct eager){p, ORIEL_AGAIN};
 		assert_int_equal(pthread_create(&threads[i], NULL, eager_work, &posters[i]), 0);
 	}
 	pair_connect(p);
-	for (i = 0; i < CREW; i++)
+	for (i = 0; i < POSTERS; i++)
 		pthread_join(threads[i], NULL);
-	for (i = 0; i < CREW; i++)
+	for (i = 0; i < POSTERS; i++)
 		assert_int_equal(posters[i].status, ORIEL_OK);
 	assert_int_equal(oriel_link_wait_signal(p->a.dev, oriel_dev_thread(), word(&p->a, COUNTER),
-						CREW, 0),
+						POSTERS, 0),
 			 ORIEL_OK);
 	pair_close(p);
 }
@@ -331,7 +334,7 @@ static void test_many_links_do_not_disturb_each_other(void **state)
 	struct ori_rdma_link *from[LINKS_MANY], *to[LINKS_MANY];
 	struct pair *p = pair_create(NULL);
 	struct oriel_dev_group g = oriel_dev_thread();
-	struct ori_rdma_end a, b;
+	struct ori_rdma_qps a, b;
 	unsigned i, round;
 
 	(void)state;
@@ -340,15 +343,15 @@ static void test_many_links_do_not_disturb_each_other(void **state)
 		assert_int_equal(ori_rdma_link_create(p->b.rdma, 0, 0, &to[i]), ORIEL_OK);
 		assert_int_equal(ori_rdma_link_open(from[i], &a), ORIEL_OK);
 		assert_int_equal(ori_rdma_link_open(to[i], &b), ORIEL_OK);
-		assert_int_equal(ori_rdma_link_connect(from[i], &p->b.adapter, &b), ORIEL_OK);
-		assert_int_equal(ori_rdma_link_connect(to[i], &p->a.adapter, &a), ORIEL_OK);
+		assert_int_equal(ori_rdma_link_connect(from[i], &p->b.hca_address, &b), ORIEL_OK);
+		assert_int_equal(ori_rdma_link_connect(to[i], &p->a.hca_address, &a), ORIEL_OK);
 		ori_rdma_link_begin(from[i]);
 		ori_rdma_link_begin(to[i]);
 	}
 	for (round = 1; round <= 3; round++) {
 		for (i = 0; i < LINKS_MANY; i++)
 			assert_true(oriel_link_signal(ori_rdma_link_device(from[i]), g,
-						      there(&p->b, SIGNAL), 1) >= 0);
+						      remote(&p->b, SIGNAL), 1) >= 0);
 		for (i = 0; i < LINKS_MANY; i++)
 			assert_int_equal(oriel_link_fence(ori_rdma_link_device(from[i]), g, 0),
 					 ORIEL_OK);
@@ -374,10 +377,10 @@ static void test_every_rail_has_links(void **state)
 		assert_int_equal(ori_rdma_rails(p->a.rdma), rails);
 		assert_int_equal(p->a.dev->rail, rails - 1);
 		fill(&p->a, 5000, rails);
-		assert_true(oriel_link_put_signal_counter(p->a.dev, g, there(&p->b, DATA),
-							  here(&p->a, DATA), 5000,
-							  there(&p->b, SIGNAL), 1,
-							  there(&p->a, COUNTER), 1) >= 0);
+		assert_true(oriel_link_put_signal_counter(p->a.dev, g, remote(&p->b, DATA),
+							  local(&p->a, DATA), 5000,
+							  remote(&p->b, SIGNAL), 1,
+							  remote(&p->a, COUNTER), 1) >= 0);
 		assert_int_equal(oriel_link_wait_signal(p->b.dev, g, word(&p->b, SIGNAL), 1, 0),
 				 ORIEL_OK);
 		assert_int_equal(oriel_link_wait_signal(p->a.dev, g, word(&p->a, COUNTER), 1, 0),
@@ -387,7 +390,7 @@ static void test_every_rail_has_links(void **state)
 	}
 }
 
-/* What adapters refuse where a key of rail 0 is used on a link of rail 1. */
+/* The status of a put where a key of rail 0 is used on a link of rail 1. */
 static enum oriel_status put_by_rail_1(struct oriel_dev_keys *used, struct pair *p)
 {
 	struct oriel_dev_group g = oriel_dev_thread();
@@ -405,8 +408,8 @@ static enum oriel_status put_by_rail_1(struct oriel_dev_keys *used, struct pair 
 	return status;
 }
 
-/* A proxy finds the keys of this end by itself. */
-static void test_a_key_of_another_rail_is_refused(void **state)
+/* A proxy looks up local keys itself. */
+static void test_a_key_of_another_rail_is_rejected(void **state)
 {
 	bool is_proxied = pair_post == ORI_RDMA_POST_PROXY;
 	unsigned i, k;
@@ -435,34 +438,34 @@ static uint32_t number_of(const struct oriel_dev_link *l)
 	return q.proxy ? q.proxy->number : q.ring->qpn;
 }
 
-/* A link of rail 0 beside that of rail 1; the first queues of two adapters have one number. */
+/* A link of rail 0 beside that of rail 1; the first queues of two HCAs have one number. */
 static void test_an_event_is_of_a_link_of_its_rail(void **state)
 {
 	struct pair *p = pair_create_on(NULL, 2);
 	struct oriel_dev_group g = oriel_dev_thread();
-	struct ori_hca_qp_address adapters[2];
+	struct ori_hca_qp_address hcas[2];
 	struct ori_rdma_link *beside[2];
 	struct oriel_dev_fault record;
 	struct ori_rdma_event event;
-	struct ori_rdma_end ends[2];
+	struct ori_rdma_qps ends[2];
 	enum oriel_status status;
 	uint64_t deadline;
 
 	(void)state;
-	ori_rdma_describe(p->a.rdma, 0, &adapters[0]);
-	ori_rdma_describe(p->b.rdma, 0, &adapters[1]);
+	ori_rdma_describe(p->a.rdma, 0, &hcas[0]);
+	ori_rdma_describe(p->b.rdma, 0, &hcas[1]);
 	assert_int_equal(ori_rdma_link_create(p->a.rdma, 1, 0, &beside[0]), ORIEL_OK);
 	assert_int_equal(ori_rdma_link_create(p->b.rdma, 0, 0, &beside[1]), ORIEL_OK);
 	assert_int_equal(ori_rdma_link_open(beside[0], &ends[0]), ORIEL_OK);
 	assert_int_equal(ori_rdma_link_open(beside[1], &ends[1]), ORIEL_OK);
-	assert_int_equal(ori_rdma_link_connect(beside[0], &adapters[1], &ends[1]), ORIEL_OK);
-	assert_int_equal(ori_rdma_link_connect(beside[1], &adapters[0], &ends[0]), ORIEL_OK);
+	assert_int_equal(ori_rdma_link_connect(beside[0], &hcas[1], &ends[1]), ORIEL_OK);
+	assert_int_equal(ori_rdma_link_connect(beside[1], &hcas[0], &ends[0]), ORIEL_OK);
 	ori_rdma_link_begin(beside[0]);
 	ori_rdma_link_begin(beside[1]);
 	pair_connect(p);
 	assert_int_equal(number_of(ori_rdma_link_device(beside[0])), number_of(p->a.dev));
 
-	assert_true(oriel_link_put_value(p->a.dev, g, there(&p->b, LENGTH), 1) >= 0);
+	assert_true(oriel_link_put_value(p->a.dev, g, remote(&p->b, LENGTH), 1) >= 0);
 	deadline = ori_deadline(LONG_NS);
 	do
 		status = ori_rdma_poll_event(p->a.rdma, &event);
@@ -480,7 +483,7 @@ static void test_an_event_is_of_a_link_of_its_rail(void **state)
 
 #define LINKS_MOST 4096u
 
-/* More links than the adapter has queues: the one too many leaves none of its own behind. */
+/* More links than the HCA has queues: the last one leaves none of its queues behind. */
 static void test_a_link_without_all_its_queues_has_none(void **state)
 {
 	struct ori_rdma_attr attr = {
@@ -488,7 +491,7 @@ static void test_a_link_without_all_its_queues_has_none(void **state)
 		pair_post,         false};
 	struct ori_rdma_link **links = calloc(LINKS_MOST, sizeof(struct ori_rdma_link *));
 	enum oriel_status status = ORIEL_OK;
-	struct ori_rdma_end end;
+	struct ori_rdma_qps qps;
 	struct ori_rdma *rdma;
 	unsigned count, i;
 
@@ -497,17 +500,17 @@ static void test_a_link_without_all_its_queues_has_none(void **state)
 	assert_int_equal(ori_rdma_open(&attr, &rdma), ORIEL_OK);
 	for (count = 0; count < LINKS_MOST && status == ORIEL_OK; count++) {
 		assert_int_equal(ori_rdma_link_create(rdma, count, 0, &links[count]), ORIEL_OK);
-		status = ori_rdma_link_open(links[count], &end);
+		status = ori_rdma_link_open(links[count], &qps);
 	}
 	assert_int_equal(status, ORIEL_ERR_NOMEM);
 	assert_true(count > 1000);
 	assert_false(ori_rdma_link_is_ready(links[count - 1]));
 	for (i = 0; i < 100; i++) {
 		ori_rdma_link_close(links[i % 2]);
-		assert_int_equal(ori_rdma_link_open(links[count - 1], &end), ORIEL_OK);
-		assert_int_equal(ori_rdma_link_open(links[i % 2], &end), ORIEL_ERR_NOMEM);
+		assert_int_equal(ori_rdma_link_open(links[count - 1], &qps), ORIEL_OK);
+		assert_int_equal(ori_rdma_link_open(links[i % 2], &qps), ORIEL_ERR_NOMEM);
 		ori_rdma_link_close(links[count - 1]);
-		assert_int_equal(ori_rdma_link_open(links[i % 2], &end), ORIEL_OK);
+		assert_int_equal(ori_rdma_link_open(links[i % 2], &qps), ORIEL_OK);
 	}
 	for (i = 0; i < count; i++)
 		ori_rdma_link_destroy(links[i]);
@@ -519,20 +522,20 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_signal_comes_after_its_put),
-		cmocka_unit_test(test_a_get_brings_what_is_there),
+		cmocka_unit_test(test_a_get_reads_the_memory_of_the_peer),
 		cmocka_unit_test(test_a_counter_says_that_the_source_is_free),
 		cmocka_unit_test(test_a_reset_comes_after_all_signals),
 		cmocka_unit_test(test_a_team_shares_the_writing_of_wqes),
-		cmocka_unit_test(test_more_threads_than_half_the_ring_are_refused),
-		cmocka_unit_test(test_a_bad_key_breaks_the_link_and_is_told),
+		cmocka_unit_test(test_more_threads_than_half_the_ring_are_rejected),
+		cmocka_unit_test(test_a_bad_key_breaks_the_link_and_is_reported),
 		cmocka_unit_test(test_an_own_limit_harms_nothing),
 		cmocka_unit_test(test_loss_changes_nothing),
-		cmocka_unit_test(test_a_ticket_that_was_not_issued_is_refused),
-		cmocka_unit_test(test_a_link_that_is_not_connected_refuses),
-		cmocka_unit_test(test_a_link_is_connected_under_the_eyes_of_posters),
+		cmocka_unit_test(test_a_ticket_that_was_not_issued_is_rejected),
+		cmocka_unit_test(test_a_link_that_is_not_connected_rejects_posts),
+		cmocka_unit_test(test_a_link_is_connected_while_threads_try_to_post),
 		cmocka_unit_test(test_many_links_do_not_disturb_each_other),
 		cmocka_unit_test(test_every_rail_has_links),
-		cmocka_unit_test(test_a_key_of_another_rail_is_refused),
+		cmocka_unit_test(test_a_key_of_another_rail_is_rejected),
 		cmocka_unit_test(test_an_event_is_of_a_link_of_its_rail),
 		cmocka_unit_test(test_a_link_without_all_its_queues_has_none),
 	};

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A look for failures of links that nobody may be waiting for. */
+/*
+ * Finds failures of links that no thread may be waiting for, and explains events of NICs.
+ * The watcher of src/comm calls it.
+ */
 #include "rdma/rdma_heartbeat.h"
 #include "rdma/rdma_kernel.h"
 #include "rdma/rdma_proxied.h"
@@ -11,7 +14,10 @@ static struct oriel_dev_fault watch_fault(const struct ori_rdma_link *link,
 				oriel_queue_err_status(oriel_link_err(q)));
 }
 
-/* Of those that a proxy posts for, 0 the CPU and 1 kernels; none if there is no such. */
+/*
+ * The ring that a proxy serves for the CPU (@which 0) or for kernels (1); empty if there
+ * is none.
+ */
 static struct oriel_link_queue watch_proxied(const struct ori_rdma_link *link, unsigned which)
 {
 	const struct ori_proxied *p = ori_rdma_link_proxied(link, which);
@@ -27,7 +33,7 @@ bool ori_rdma_link_poll(const struct ori_rdma_link *link, struct oriel_dev_fault
 
 	if (!oriel_link_has(queues[0]))
 		return false;
-	/* These were there before it. */
+	/* Both were set before the main queue, whose pointer was acquired above. */
 	queues[1].ring = dev->companion;
 	queues[2] = watch_proxied(link, 1);
 	for (i = 0; i < sizeof(queues) / sizeof(queues[0]); i++) {
@@ -98,7 +104,7 @@ static struct oriel_mlx5_queue *watch_find_ring(const struct ori_rdma_link *link
 	return watch_find_kernel(link, qpn, copy) ? copy : NULL;
 }
 
-/* The queue with number @qpn; all is known of it that the adapter has told. */
+/* The queue with number @qpn, after all completions of the NIC have been taken. */
 static struct oriel_link_queue watch_find(const struct ori_rdma_link *link, uint32_t qpn,
 					  struct oriel_mlx5_queue *copy)
 {
@@ -122,49 +128,50 @@ static uint64_t watch_done(struct oriel_link_queue q)
 	return oriel_dev_load_relaxed(oriel_link_is_proxied(q) ? &q.proxy->done : &q.ring->done);
 }
 
-/* Requests of this end were flushed, or there are none: the event knows more. */
-static void watch_amend(struct oriel_dev_fault *record, const struct ori_hca_event *told,
+/* Requests of this end were flushed, or there are none: the event has the cause. */
+static void watch_amend(struct oriel_dev_fault *record, const struct ori_hca_event *hca_event,
 			uint64_t done)
 {
-	if (told->syndrome && oriel_queue_err_syndrome(record->seen) != told->syndrome) {
+	if (hca_event->syndrome && oriel_queue_err_syndrome(record->seen) != hca_event->syndrome) {
 		record->what = ORIEL_DEV_LINK;
-		record->seen =
-			oriel_queue_err(ORIEL_QUEUE_ERROR_CQE, told->syndrome, told->vendor, done);
+		record->seen = oriel_queue_err(ORIEL_QUEUE_ERROR_CQE, hca_event->syndrome,
+					       hca_event->vendor, done);
 		record->status = oriel_queue_err_status(record->seen);
 	}
 	if (record->status == ORIEL_OK)
-		record->status = told->status;
+		record->status = hca_event->status;
 }
 
-static void watch_explain_pulse(const struct ori_rdma_link *link, const struct ori_hca_event *told,
-				struct oriel_dev_fault *record)
+static void watch_explain_heartbeat(const struct ori_rdma_link *link,
+				    const struct ori_hca_event *hca_event,
+				    struct oriel_dev_fault *record)
 {
 	struct ori_rdma_heartbeat *p = ori_rdma_link_heartbeat(link);
 
 	ori_rdma_heartbeat_progress(p);
 	ori_rdma_heartbeat_fault(link, record);
-	watch_amend(record, told, p->done);
+	watch_amend(record, hca_event, p->done);
 	record->what = ori_rdma_heartbeat_what((enum oriel_status)record->status);
 }
 
 bool ori_rdma_link_explain(const struct ori_rdma_link *link, const struct ori_rdma_event *event,
 			   struct oriel_dev_fault *record)
 {
-	const struct ori_hca_event *told = &event->of;
+	const struct ori_hca_event *hca_event = &event->of;
 	struct oriel_mlx5_queue copy;
 	struct oriel_link_queue q;
 
 	if (event->rail != ori_rdma_link_device(link)->rail || !ori_rdma_link_is_ready(link))
 		return false;
-	if (ori_rdma_link_heartbeat(link)->address.qpn == told->qpn) {
-		watch_explain_pulse(link, told, record);
+	if (ori_rdma_link_heartbeat(link)->address.qpn == hca_event->qpn) {
+		watch_explain_heartbeat(link, hca_event, record);
 		return true;
 	}
-	q = watch_find(link, told->qpn, &copy);
+	q = watch_find(link, hca_event->qpn, &copy);
 	if (!oriel_link_has(q))
 		return false;
 	*record = watch_fault(link, q);
-	watch_amend(record, told, watch_done(q));
+	watch_amend(record, hca_event, watch_done(q));
 	oriel_link_own_access(q, record);
 	return true;
 }

@@ -612,9 +612,9 @@ static void test_stream_barrier_limit(struct rank *r)
 			CHECK_OK(r, oriel_window_barrier(r->window, 5 + r->rank, 50000000, stream));
 			CHECK_FAILS(r,
 				    oriel_window_barrier(r->window, 5 + r->rank, 50000000, stream),
-				    ORIEL_ERR_TIMEOUT, "barrier waited");
+				    ORIEL_ERR_TIMEOUT, "barrier timed out");
 			CHECK_FAILS(r, oriel_window_barrier_wait(r->window, 5 + r->rank, 0, stream),
-				    ORIEL_ERR_TIMEOUT, "barrier waited");
+				    ORIEL_ERR_TIMEOUT, "barrier timed out");
 		}
 	}
 	CHECK(r, cuStreamDestroy(stream) == CUDA_SUCCESS);

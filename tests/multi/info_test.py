@@ -132,7 +132,7 @@ class Info(unittest.TestCase):
     def test_the_log_names_the_software_hca(self):
         code, _, err = oriel("run", "-n", "2", "--nodes", "2", ORIEL, "info", ORIEL_LOG="info")
         self.assertEqual(code, 0)
-        self.assertRegex(err, r"(?i)adapter in software, for development")
+        self.assertRegex(err, r"(?i)software HCA, for development")
 
     def test_a_failure_is_reported_with_exit_code_1(self):
         code, out, err = oriel("info", RANK="0", WORLD_SIZE="many")
