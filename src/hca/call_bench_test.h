@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two ends that post by calls, of any adapter that takes them, and what holds for
- * all: run by the tests of each kind.
+ * Two endpoints that post by calls, of any HCA that takes posts, and the claims
+ * that hold for all of them. The tests of each kind of HCA run these.
  */
 #ifndef ORI_HCA_CALL_BENCH_TEST_H
 #define ORI_HCA_CALL_BENCH_TEST_H
@@ -27,10 +27,10 @@
 #define CALL_ALL \
 	(ORI_HCA_LOCAL_WRITE | ORI_HCA_REMOTE_WRITE | ORI_HCA_REMOTE_READ | ORI_HCA_REMOTE_ATOMIC)
 
-/* Both CQs are one. */
+/* Send and receive CQ are one. */
 struct end {
 	const struct ori_hca_ops *ops;
-	struct ori_soft_cluster *cluster; /* NULL: nobody has to step it */
+	struct ori_soft_cluster *cluster; /* NULL: no test has to step it */
 	struct ori_hca *hca;
 	struct ori_hca_cq *cq;
 	struct ori_hca_qp *qp;
@@ -91,7 +91,7 @@ static inline void duo_join(struct duo *d)
 	assert_int_equal(d->b.ops->connect_qp(d->b.qp, &d->a.address), ORIEL_OK);
 }
 
-/* The next completion at @e. */
+/* Poll the next completion at @e. */
 static inline void end_next(struct end *e, struct ori_hca_wc *wc)
 {
 	uint64_t until = ori_clock_ns() + CALL_PATIENCE_NS;
@@ -176,7 +176,7 @@ static inline void call_writes_and_reads_of_any_size(struct duo *d)
 	}
 }
 
-/* Rounds beyond the depth, so that a place is taken again. */
+/* More rounds than the queue is deep, so that a slot is used again. */
 static inline void call_only_signaled_requests_tell(struct duo *d)
 {
 	for (unsigned round = 0; round < 4 * CALL_DEPTH; round++) {
@@ -252,7 +252,7 @@ static inline void call_inline_data_is_copied_at_once(struct duo *d)
 	assert_int_equal(d->b.memory[100 + sizeof(data)], 0);
 }
 
-/* Of any length, whatever an adapter makes of it. */
+/* The data has any length, whatever the HCA does with it. */
 static inline void call_data_may_go_inside(struct duo *d)
 {
 	static const uint32_t lengths[] = {0, 1, 27, 28, 29, 91, 92, 93, 219, 220, 221, 4097};
@@ -272,7 +272,10 @@ static inline void call_data_may_go_inside(struct duo *d)
 	}
 }
 
-/* An immediate tells that its data is there, and that of all requests before it. */
+/*
+ * An immediate says that its data has arrived, and the data of all requests
+ * before it.
+ */
 static inline void call_immediates_come_in_order_behind_their_data(struct duo *d)
 {
 	for (unsigned i = 0; i < CALL_SIZES; i++) {
@@ -306,7 +309,7 @@ static inline void call_immediates_come_in_order_behind_their_data(struct duo *d
 	}
 }
 
-/* A receive that comes late only makes the peer wait. */
+/* A receive that is posted late only makes the peer wait. */
 static inline void call_an_immediate_waits_for_a_receive(struct duo *d)
 {
 	struct ori_hca_wr wr = call_wr(&d->a, &d->b, ORI_HCA_WRITE_IMM, 0, 0, 3 * 4096);
@@ -332,7 +335,7 @@ static inline void call_an_immediate_waits_for_a_receive(struct duo *d)
 	end_expect(&d->a, 0);
 }
 
-/* And ends both queues. */
+/* The failure also ends both queues. */
 static inline void call_a_wrong_key_is_refused_and_the_rest_flushed(struct duo *d)
 {
 	struct ori_hca_wr wr[3];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of ConnectX adapters. */
+/* The table of ConnectX HCAs, and their open() and close(). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +19,10 @@ static bool mlx5_is_meant(struct ibv_device *device)
 	return ori_mlx5dv.is_supported(device);
 }
 
-/* Without leave to command, whoever may open it at all still has what verbs can do. */
+/*
+ * Without permission for DEVX commands a process that may open the device still
+ * has the calls of verbs.
+ */
 static struct ibv_context *mlx5_open_device(struct ibv_device *device)
 {
 	struct mlx5dv_context_attr attr = {.flags = MLX5DV_CONTEXT_FLAGS_DEVX};
@@ -96,7 +99,10 @@ static enum oriel_status mlx5_open(const char *config, unsigned rail, struct ori
 	return ORIEL_OK;
 }
 
-/* What was made for threads alone goes: memory that a GPU reaches takes its place. */
+/*
+ * Memory that was prepared for threads alone is freed: memory that a GPU
+ * reaches takes its place.
+ */
 static enum oriel_status mlx5_use_gpu(struct ori_hca *hca, const struct ori_gpu *gpu)
 {
 	struct mlx5_device *d = to_mlx5(hca);
@@ -126,7 +132,10 @@ static void mlx5_caps(const struct ori_hca *hca, struct ori_hca_caps *caps)
 		.reaches_all = has_rings,
 		.takes_posts = true,
 		.has_wait = d->report.has_wait,
-		/* By calls they always are; rings have them as the adapter does. */
+		/*
+		 * Results of calls are always in host order; those of rings as
+		 * the HCA writes them.
+		 */
 		.is_atomic_host_endian =
 			!has_rings ||
 			(d->report.is_devx ? d->atomic_caps.endianness_mode != 0
@@ -138,7 +147,10 @@ static void mlx5_caps(const struct ori_hca *hca, struct ori_hca_caps *caps)
 		caps->length_max = ORIEL_MLX5_LENGTH_MAX;
 }
 
-/* All memory there is: whatever is touched is paged in. */
+/*
+ * One registration covers the whole address space: the kernel pages in what
+ * requests use.
+ */
 static enum oriel_status mlx5_register(struct ori_hca *hca, void *address, size_t length,
 				       uint64_t iova, unsigned access, struct ori_hca_mr **mr,
 				       struct ori_hca_keys *keys)

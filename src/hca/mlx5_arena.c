@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of rings. A GPU gives no less than some MiB and every registration costs,
- * so queues share chunks. Rings begin where a page of the adapter does, which on a
- * GPU has 64 KiB; the first pages of a chunk are records, a line for each.
+ * Memory of rings. A GPU allocates at least some MiB at once and every
+ * registration costs, so queues share chunks. Rings begin at page boundaries of
+ * the HCA, which are 64 KiB apart on a GPU; the first pages of a chunk hold
+ * doorbell records, one per cache line.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -214,7 +215,7 @@ static enum oriel_status piece_fill_gpu(struct mlx5_device *d, void *at, size_t 
 	return st;
 }
 
-/* And the record becomes 0. */
+/* Also zeroes the record. */
 enum oriel_status ori_mlx5_piece_fill(struct mlx5_device *d, const struct mlx5_piece *piece,
 				      uint32_t count, int value)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Doorbells of posters that do not reach the registers: a thread looks at a word of
- * each queue and carries to the register what is new there. Words are absolute, so
- * one that is overwritten before it is seen is not missed.
+ * Doorbells of posters that do not reach the registers: a thread polls a word
+ * of each queue and copies each new value to the register. Words hold absolute
+ * indices, so an overwritten value that the thread did not see is not missed.
  */
 #include <sched.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 #include "hca/mlx5_device.h"
 
 #define BELL_WORDS (MLX5_PAGE / 8)
-#define BELL_SPIN_NS 50000u /* without news before it naps: nobody wakes it */
+#define BELL_SPIN_NS 50000u /* without news before the thread sleeps: no poster can wake it */
 #define BELL_NAP_NS 20000
 
 static bool bells_look(struct mlx5_bells *b)
@@ -26,7 +26,9 @@ static bool bells_look(struct mlx5_bells *b)
 
 	for (unsigned i = 0; i < b->count; i++) {
 		struct mlx5_bell *bell = &b->of[i];
-		/* Acquires the WQEs and the record, of whoever rang. */
+		/*
+		 * Acquires the WQEs and the record from the poster that rang.
+		 */
 		uint64_t value = oriel_dev_load_acquire(bell->word);
 
 		if (value == bell->told)
@@ -36,7 +38,7 @@ static bool bells_look(struct mlx5_bells *b)
 		bell->told = value;
 		has_news = true;
 	}
-	/* The register may combine stores. */
+	/* The register may combine stores; the fence drains them. */
 	if (has_news)
 		oriel_dev_fence_full();
 	return has_news;

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which table is for an adapter of this machine. */
+/*
+ * Choice between the mlx5 and the verbs table for the HCAs of this machine.
+ * Callers of open() ask it first.
+ */
 #include "base/error.h"
 #include "base/log.h"
 #include "hca/mlx5.h"
 
-/* Adapters of one machine are alike: the first one stands for those of all rails. */
+/*
+ * HCAs of one machine are alike: the first one stands for those of all rails.
+ */
 static bool choose_has_rings(const char *config, const struct ori_gpu *gpu)
 {
 	struct ori_mlx5_report report;

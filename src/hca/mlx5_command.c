@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Commands to the firmware, and what it says of its own accord. */
+/* Commands to the firmware (DEVX), and the events that firmware reports. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "hca/mlx5_device.h"
 
-/* Of the event queue, as the PRM numbers them. */
+/* Event types of the event queue, as the PRM numbers them. */
 enum {
 	EVENT_CQ_ERROR = 0x04,
 	EVENT_WQ_CATASTROPHE = 0x05,
@@ -19,7 +19,7 @@ enum {
 	EVENT_WQ_ACCESS = 0x11,
 };
 
-/* Where the type stands in an entry of the event queue. */
+/* Offset of the type in an entry of the event queue. */
 #define EVENT_TYPE_AT 1u
 #define EVENT_ENTRY 64u
 
@@ -160,7 +160,9 @@ static enum oriel_status event_open_channel(struct mlx5_device *d)
 		return ori_fail_errno(ORIEL_ERR_SYSTEM, "%s: cannot watch its queues",
 				      d->verbs.name);
 	}
-	/* Who looks for events does so without the lock of this device. */
+	/*
+	 * A thread that polls for events does not take the lock of this device.
+	 */
 	__atomic_store_n(&d->events, channel, __ATOMIC_RELEASE);
 	return ORIEL_OK;
 }
@@ -179,7 +181,7 @@ enum oriel_status ori_mlx5_subscribe(struct mlx5_device *d, struct mlx5dv_devx_o
 	enum oriel_status st = ORIEL_OK;
 	int error;
 
-	/* Error CQEs tell most of it as well. */
+	/* Error CQEs carry most of the same information. */
 	if (!event_is_there())
 		return ORIEL_OK;
 	pthread_mutex_lock(&d->lock);

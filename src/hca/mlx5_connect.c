@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Queue pairs of DEVX through their states: what verbs would have the kernel do. */
+/*
+ * State changes of DEVX queue pairs: for QPs of verbs the kernel does this
+ * work.
+ */
 #include <errno.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "hca/mlx5_device.h"
 
-#define CONNECT_UDP_PORTS 0xc000u /* dynamic ones, for what says nothing but which flow it is */
+#define CONNECT_UDP_PORTS 0xc000u /* dynamic ports: the port only tells one flow from another */
 #define CONNECT_PRIORITY_MAX 7u
 
 static enum oriel_status connect_modify(struct mlx5_qp *qp, const char *what, const void *in,
@@ -31,7 +34,10 @@ enum oriel_status ori_mlx5_initialise(struct mlx5_qp *qp)
 	return st == ORIEL_OK ? connect_modify(qp, "RST2INIT_QP", in, sizeof(in)) : st;
 }
 
-/* The kernel finds the neighbour, for an address handle that is thrown away. */
+/*
+ * The kernel resolves the neighbour for an address handle, which is then
+ * destroyed.
+ */
 static enum oriel_status connect_resolve(struct mlx5_device *d, struct ibv_ah_attr *way,
 					 uint8_t mac[6])
 {
@@ -54,7 +60,10 @@ static enum oriel_status connect_resolve(struct mlx5_device *d, struct ibv_ah_at
 	return error ? ori_verbs_fail(&d->verbs, error, "no MAC address of the peer") : ORIEL_OK;
 }
 
-/* Packets of two queues may take two ways; those of one take one. Both ends need not agree. */
+/*
+ * ECMP may route packets of two queues differently, and those of one queue
+ * alike. Both sides need not use the same port.
+ */
 static uint32_t connect_udp_port(uint32_t qpn, uint32_t peer)
 {
 	uint64_t mixed = ((uint64_t)qpn << 24 | peer) * UINT64_C(0x9e3779b97f4a7c15);
@@ -102,7 +111,7 @@ static enum oriel_status connect_path(struct mlx5_qp *qp, const struct ori_hca_q
 	return ORIEL_OK;
 }
 
-/* What the device has, as a power of two, which commands count in. */
+/* Round down to a power of two, the unit of the commands. */
 static uint32_t connect_reads(uint32_t most)
 {
 	return 1u << (31 - (unsigned)__builtin_clz(most));

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The commands: what each field of one is, from and to host terms. */
+/*
+ * The commands: how each field converts between host terms and the PRM's.
+ * mlx5_command.c and the fake firmware of the tests call it.
+ */
 #include "hca/mlx5_prm.h"
 
 #include <string.h>
@@ -173,7 +176,9 @@ static void rst2init_walk(struct ori_codec *c, void *parameters)
 	c->at = outer;
 }
 
-/* An address path does not say its link layer, but only InfiniBand has a LID. */
+/*
+ * An address path does not name its link layer, but only InfiniBand has a LID.
+ */
 static void path_link_layer(struct ori_codec *c, struct ori_prm_path *path)
 {
 	ori_codec_u32(c, ORI_PRM_ADS_RLID, &path->lid);
@@ -197,7 +202,10 @@ static void path_walk(struct ori_codec *c, struct ori_prm_path *path)
 	ori_codec_u32(c, ORI_PRM_ADS_FLOW_LABEL, &path->flow_label);
 	path_gid(c, path->gid);
 	if (path->is_ethernet) {
-		/* Nobody derives these for us: mlx5_set_path() of the kernel is not on this way. */
+		/*
+		 * The caller sets these fields: mlx5_set_path() of the kernel
+		 * does not run for DEVX queue pairs.
+		 */
 		ori_codec_u32(c, ORI_PRM_ADS_ETH_PRIO, &path->service_level);
 		ori_codec_constant(c, ORI_PRM_ADS_DSCP, path->traffic_class >> 2);
 		ori_codec_u32(c, ORI_PRM_ADS_UDP_SPORT, &path->udp_source_port);

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the device says to a command. */
+/*
+ * The device's answers to commands: encoders for the fake firmware of the
+ * tests, decoders for mlx5_command.c.
+ */
 #include "base/error.h"
 #include "hca/mlx5_prm.h"
 #include "hca/mlx5_prm_codec.h"
 
 #define LOG_PAGE_BASE 12 /* log_uar_page_sz counts from 4096 */
 
-/* The head of an answer that brings more than a status; zero when encoding. */
+/* The head of an answer that returns more than a status; zero when encoding. */
 static void answer_head(struct ori_codec *c, enum ori_prm_field field)
 {
 	struct ori_prm_view outer = ori_codec_enter(c, field);

@@ -109,7 +109,10 @@ static void test_a_field_is_set_and_cleared_without_its_neighbours(void **state)
 	}
 }
 
-/* What left cd_master 0 in others' code: a 64-bit store to a field of one bit. */
+/*
+ * A 64-bit store to a one-bit field leaves cd_master 0 in other libraries'
+ * code.
+ */
 static void test_an_access_of_the_wrong_width_is_refused(void **state)
 {
 	uint8_t bytes[0x100] = {0};

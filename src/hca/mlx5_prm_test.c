@@ -344,7 +344,10 @@ static void test_answers_are_read_where_the_prm_has_them(void **state)
 	assert_int_equal(reply.syndrome, 0x11223344);
 	assert_int_equal(reply.number, 0xabcdef);
 
-	/* What a device fills in beside the fields we know is no error. */
+	/*
+	 * A device may set bits beside the known fields; the decoder ignores
+	 * them.
+	 */
 	memset(out, 0xff, sizeof(out));
 	memset(out, 0, 8);
 	memcpy(out + 0x18, "\x6f", 1);
@@ -520,7 +523,7 @@ static void test_a_message_of_another_length_is_refused(void **state)
 	}
 }
 
-/* Whatever a bit means, it is either understood or refused, never dropped. */
+/* A decoder either understands a bit or rejects it; it drops none. */
 static void test_no_bit_of_a_command_is_ignored(void **state)
 {
 	uint8_t bytes[LONGEST], again[LONGEST], got[256];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Queues: with rings by one of two routes, or without, which are those of verbs.
- * Whoever posts finds the parts by place().
+ * Queues: with rings by one of two routes, or without, by verbs alone. A poster
+ * gets the addresses of the parts from place().
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "hca/mlx5_device.h"
 
-#define QUEUE_BLANK 0xff /* bytes of a CQE that is not written yet: invalid, owner 1 */
+#define QUEUE_BLANK 0xff /* byte of a CQE before it is written: invalid, owner 1 */
 
 static bool queue_is_depth(uint32_t depth)
 {
@@ -81,7 +81,9 @@ static enum oriel_status cq_open_devx(struct mlx5_cq *cq)
 	return st;
 }
 
-/* Where the CQ lies that verbs have made; nobody may ask verbs for its completions then. */
+/*
+ * Find the CQ that verbs made; no thread may poll it through verbs afterwards.
+ */
 static enum oriel_status cq_find(struct mlx5_cq *cq)
 {
 	struct mlx5_device *d = cq->device;
@@ -107,7 +109,7 @@ static enum oriel_status cq_find(struct mlx5_cq *cq)
 			    &at);
 }
 
-/* One more than asked for is what it rounds up. */
+/* Verbs round up one more than the asked depth. */
 static enum oriel_status cq_open_verbs(struct mlx5_cq *cq)
 {
 	struct mlx5_device *d = cq->device;
@@ -197,8 +199,8 @@ static enum oriel_status qp_command(struct mlx5_qp *qp, struct ori_prm_qp *comma
 }
 
 /*
- * Firmware before there was a choice of time stamps wants the field 0, and not all
- * takes a companion by that name, though WAITs work on it.
+ * Older firmware without a choice of time stamps wants the field to be 0, and
+ * some firmware rejects cd_master although WAITs work on the QP.
  */
 static enum oriel_status qp_try_all(struct mlx5_qp *qp, struct ori_prm_qp *command)
 {
@@ -275,7 +277,7 @@ static enum oriel_status qp_open_devx(struct mlx5_qp *qp, const struct ori_hca_q
 	return ORIEL_OK;
 }
 
-/* The ring that verbs have made, which may be mapped for kernels. */
+/* Find the ring that verbs made, which may be mapped for kernels. */
 static enum oriel_status qp_find(struct mlx5_qp *qp, uint32_t depth)
 {
 	struct mlx5_device *d = qp->device;
@@ -309,7 +311,7 @@ static enum oriel_status qp_open_verbs(struct mlx5_qp *qp, const struct ori_hca_
 {
 	struct mlx5_device *d = qp->device;
 	struct ori_hca_qp_address address;
-	/* More operations, or inline data, would make room for each WQE bigger. */
+	/* More operations, or inline data, would make each WQE slot bigger. */
 	struct ibv_qp_init_attr_ex init = {
 		.send_cq = qp->cq->by_verbs.cq,
 		.recv_cq = qp->cq->by_verbs.cq,
@@ -339,7 +341,10 @@ static enum oriel_status qp_open_verbs(struct mlx5_qp *qp, const struct ori_hca_
 	return qp_find(qp, attr->depth);
 }
 
-/* Which word is rung: the register, where kernels have it, or one that stands for it. */
+/*
+ * The word that the poster writes: the register if kernels map it, or a word
+ * that stands for it.
+ */
 static enum oriel_status qp_place_doorbell(struct mlx5_qp *qp)
 {
 	struct mlx5_device *d = qp->device;
@@ -352,7 +357,10 @@ static enum oriel_status qp_place_doorbell(struct mlx5_qp *qp)
 		return st;
 	}
 	qp->place.doorbell = qp->reg;
-	/* A full fence follows where somebody may sleep, and empties what combines stores. */
+	/*
+	 * Posters do a full fence where the HCA may sleep; the fence also
+	 * drains combined stores.
+	 */
 	if (!d->report.is_devx || d->uar.is_combining)
 		qp->place.asleep = &d->zero;
 	if (!qp->is_for_gpu)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How far an adapter reaches is found out by doing it: what documents promise, the
- * modules of a kernel and the options of a driver often do not keep.
+ * The tier of an HCA is found by trial: documents promise more than the modules
+ * of a kernel and the options of a driver often keep.
  */
 #include <stdio.h>
 #include <string.h>
@@ -33,7 +33,7 @@ static void tier_note(struct mlx5_device *d, enum ori_mlx5_tier tier, const char
 		snprintf(to, sizeof(d->report.why[tier]), "%s", why);
 }
 
-/* From @first to @last: none of them is reached. */
+/* From @first to @last: none of these tiers works, for the reason @why. */
 static void tier_note_all(struct mlx5_device *d, enum ori_mlx5_tier first, enum ori_mlx5_tier last,
 			  const char *why)
 {
@@ -41,7 +41,7 @@ static void tier_note_all(struct mlx5_device *d, enum ori_mlx5_tier first, enum 
 		tier_note(d, (enum ori_mlx5_tier)t, why);
 }
 
-/* A queue pair with all that belongs to it, and nothing posted to it. */
+/* Create a queue pair with all that belongs to it, and post nothing to it. */
 static enum oriel_status tier_try_queue(struct mlx5_device *d, enum ori_mlx5_tier tier)
 {
 	struct ori_hca_cq_attr cq = {.depth = TIER_TRIAL_DEPTH,
@@ -75,7 +75,9 @@ static enum oriel_status tier_need(const struct mlx5_device *d, const char *miss
 			missing);
 }
 
-/* Once: can it be commanded? What has been opened for it stays until close. */
+/*
+ * Once: does the device take commands? Objects that it opens stay until close.
+ */
 static enum oriel_status tier_open_devx(struct mlx5_device *d)
 {
 	enum oriel_status st;
@@ -92,7 +94,10 @@ static enum oriel_status tier_open_devx(struct mlx5_device *d)
 	return st;
 }
 
-/* The whole memory of this process has a key, so that anything may be the source of a put. */
+/*
+ * One key covers the whole memory of this process, so that a put may have any
+ * source.
+ */
 static enum oriel_status tier_try_whole(struct mlx5_device *d)
 {
 	struct ibv_mr *mr = ori_ibverbs.reg_mr(d->verbs.pd, NULL, SIZE_MAX,
@@ -107,7 +112,10 @@ static enum oriel_status tier_try_whole(struct mlx5_device *d)
 	return ORIEL_OK;
 }
 
-/* The route by which a queue with a ring can be made at all; else no tier but the last. */
+/*
+ * Find the route by which a queue with a ring can be made at all; without one
+ * only the last tier is left.
+ */
 static bool tier_find_route(struct mlx5_device *d)
 {
 	char devx[sizeof(d->report.why[0])] = "";
@@ -127,12 +135,15 @@ static bool tier_find_route(struct mlx5_device *d)
 		st = tier_try_queue(d, ORI_MLX5_T2);
 	if (st == ORIEL_OK)
 		return true;
-	/* Which of both routes is nearer cannot be told; the first one is the usual one. */
+	/*
+	 * Neither failure is more telling than the other; the report gives that
+	 * of the usual route.
+	 */
 	tier_note_all(d, ORI_MLX5_T0, ORI_MLX5_T2, d->avoids_devx ? oriel_last_error() : devx);
 	return false;
 }
 
-/* What only kernels have is not asked for where there are none. */
+/* Tiers for kernels only are not tried without a GPU. */
 static enum ori_mlx5_tier tier_worst(const struct mlx5_device *d)
 {
 	return d->worst == ORI_MLX5_T0 && !d->gpu ? ORI_MLX5_T1 : d->worst;
@@ -143,7 +154,7 @@ static bool tier_is_allowed(const struct mlx5_device *d, enum ori_mlx5_tier tier
 	return tier >= d->best && tier <= tier_worst(d);
 }
 
-/* Tier @tier is taken if it works, and has a reason if it does not. */
+/* Take tier @tier if it works; note the reason if it does not. */
 static bool tier_try(struct mlx5_device *d, enum ori_mlx5_tier tier)
 {
 	enum oriel_status st;
@@ -160,7 +171,10 @@ static bool tier_try(struct mlx5_device *d, enum ori_mlx5_tier tier)
 	return st == ORIEL_OK;
 }
 
-/* What rings lack beside a proxy that posts by calls: counters of windows want to WAIT. */
+/*
+ * The features that rings lack, beside a proxy that posts by calls: counters of
+ * windows need WAIT.
+ */
 static const char *tier_lack(const struct mlx5_device *d)
 {
 	if (d->report.has_wait)
@@ -169,7 +183,7 @@ static const char *tier_lack(const struct mlx5_device *d)
 				 : "no queue of verbs WAITs, as counters want";
 }
 
-/* Such rings are taken only by who asks for them. */
+/* Rings that lack a feature are used only if the setting demands them. */
 static bool tier_is_whole(struct mlx5_device *d)
 {
 	const char *lack = d->best == d->worst ? NULL : tier_lack(d);
@@ -205,7 +219,7 @@ enum oriel_status ori_mlx5_find_tier(struct mlx5_device *d)
 
 	ori_error_save(&before);
 	tier_search(d);
-	/* What a tier lacks is in the report. */
+	/* The report says what a tier lacks. */
 	ori_error_restore(&before);
 	if (d->report.tier != ORI_MLX5_T0)
 		snprintf(d->report.rings, sizeof(d->report.rings), "host");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pages of registers. One serves all queues of a device, since what is rung says
- * whose it is; queues have registers of their own as long as there are some, so that
- * posters do not meet on one.
+ * Pages of doorbell registers. One page can serve all queues of a device, since
+ * the doorbell's value names its queue; while registers last each queue has its
+ * own, so that posters do not contend for one.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ static const struct {
 	bool has_slots, is_combining;
 } uar_kinds[] = {
 	{"dedicated", ORI_MLX5DV_UAR_NC_DEDICATED, true, false},
-	/* The same page for all who ask a context for it. */
+	/* All callers that ask a context for it get the same page. */
 	{"uncached", MLX5DV_UAR_ALLOC_TYPE_NC, false, false},
 	{"combining", MLX5DV_UAR_ALLOC_TYPE_BF, false, true},
 };
@@ -44,7 +44,7 @@ enum oriel_status ori_mlx5_uar_open(struct mlx5_device *d)
 	}
 	if (!d->uar.dv)
 		return ori_verbs_fail(&d->verbs, error, "no page of doorbells of any kind");
-	/* A child that rings would tell the device of what the parent has not posted. */
+	/* A forked child that rings would post the parent's unposted WQEs. */
 	if (!ori_fork_share(uar_page(d), MLX5_PAGE, -1))
 		return ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for doorbells", d->verbs.name);
 	return ORIEL_OK;

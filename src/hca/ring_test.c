@@ -19,12 +19,12 @@
 #define POLLS 64
 #define NEVER UINT64_MAX
 
-/* Long enough for any machine; a test that needs it has failed. */
+/* Long enough for any machine; a test that reaches it has failed. */
 static const struct oriel_link_wait_limits patient = {NULL, 30000000000u, 1, 0};
-/* Where nobody is there who could end the wait. */
+/* For tests in which no thread could end the wait. */
 static const struct oriel_link_wait_limits hasty = {NULL, 1000000, 1, 0};
 
-/* An adapter that knows WRITE only: copies and completes, in order. */
+/* An HCA that knows WRITE only: it copies and completes, in order. */
 struct adapter {
 	_Alignas(64) char sq[DEPTH][ORIEL_MLX5_BLOCK];
 	_Alignas(64) char cq[DEPTH][ORIEL_MLX5_BLOCK];
@@ -34,8 +34,8 @@ struct adapter {
 	uint32_t asleep;
 	pthread_t thread;
 	_Atomic bool is_stopped;
-	uint64_t next;    /* WQE to execute */
-	uint64_t fail_at; /* this WQE fails, those behind it are flushed */
+	uint64_t next;    /* next WQE to execute */
+	uint64_t fail_at; /* this WQE fails, the WQEs after it are flushed */
 	const char *complaint;
 };
 
@@ -87,7 +87,7 @@ static void adapter_execute(struct adapter *a, uint64_t index)
 	adapter_complete(a, index, 0);
 }
 
-/* How many WQEs the doorbell tells of. */
+/* The number of WQEs up to the last doorbell. */
 static uint64_t adapter_told(struct adapter *a)
 {
 	uint64_t doorbell = oriel_dev_load_acquire(&a->doorbell);
@@ -129,7 +129,7 @@ static void *adapter_run(void *argument)
 			adapter_sleep(a);
 		oriel_cpu_back_off(0);
 	}
-	/* Nobody is to wait for what will not come. */
+	/* No poster may wait for completions that will not arrive. */
 	if (a->complaint)
 		oriel_mlx5_condemn(&a->queue,
 				   oriel_queue_err(ORIEL_QUEUE_CONDEMNED, 0, 0, a->next));
@@ -150,7 +150,7 @@ static void adapter_stop(struct adapter *a)
 		fail_msg("%s", a->complaint);
 }
 
-/* One that posts. */
+/* A thread that posts. */
 struct poster {
 	pthread_t thread;
 	struct adapter *adapter;
@@ -164,7 +164,7 @@ struct poster {
 	bool is_trying; /* posts by try_post() */
 };
 
-/* What was reserved. */
+/* Fill and publish the reserved slots. */
 static enum oriel_status post_at(struct oriel_mlx5_queue *q, const uint64_t *source,
 				 uint64_t *target, uint32_t count, uint64_t base,
 				 const struct oriel_link_wait_limits *limits)
@@ -194,7 +194,10 @@ static enum oriel_status post(struct oriel_mlx5_queue *q, const uint64_t *source
 	return status == ORIEL_OK ? post_at(q, source, target, count, *base, &patient) : status;
 }
 
-/* The same without ever waiting; a publication that would have to fails at once. */
+/*
+ * The same without ever waiting; a publication that would have to wait fails at
+ * once.
+ */
 static enum oriel_status try_post(struct oriel_mlx5_queue *q, const uint64_t *source,
 				  uint64_t *target, uint32_t count, uint64_t *base)
 {
@@ -408,7 +411,7 @@ static void test_a_full_ring_is_waited_for_until_the_deadline(void **state)
 	assert_int_equal(oriel_mlx5_reserve(&a.queue, 2, &hasty, &base), ORIEL_OK);
 	assert_int_equal(oriel_mlx5_reserve(&a.queue, 2, &hasty, &base), ORIEL_OK);
 	assert_int_equal(oriel_mlx5_reserve(&a.queue, 1, &hasty, &base), ORIEL_ERR_TIMEOUT);
-	/* Index 4 will never be published: nobody is to wait behind it. */
+	/* No thread ever publishes index 4: no later poster may wait for it. */
 	assert_int_equal(oriel_queue_err_state(a.queue.err), ORIEL_QUEUE_ABANDONED);
 	assert_true(oriel_queue_err_index(a.queue.err) == 4);
 	assert_int_equal(oriel_mlx5_reserve(&a.queue, 1, &patient, &base), ORIEL_ERR_TIMEOUT);
@@ -467,7 +470,10 @@ static void test_one_doorbell_tells_of_all_that_is_published(void **state)
 	assert_true(a.doorbell == 0);
 }
 
-/* By hand, so that every look at a slot of an earlier lap is known to happen. */
+/*
+ * The test writes CQEs by hand, so that every poll of a slot of an earlier lap
+ * happens.
+ */
 static void test_the_cqe_of_an_earlier_lap_is_not_taken(void **state)
 {
 	uint64_t source = 0, target, i, base;

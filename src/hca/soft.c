@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of the software adapter. */
+/*
+ * The table of the software HCA: each call checks its arguments, takes the lock
+ * of the engine and calls the module that does the work.
+ */
 #include "hca/soft.h"
 
 #include <stdlib.h>
@@ -44,7 +47,7 @@ static enum oriel_status soft_listen(struct ori_hca *hca)
 	return st;
 }
 
-/* One more adapter of this process, whichever rail it is for. */
+/* One more HCA of this process; the rail does not matter. */
 static enum oriel_status soft_open(const char *config, unsigned rail, struct ori_hca **hca)
 {
 	struct soft_engine *e;
@@ -92,7 +95,7 @@ static enum oriel_status soft_use_gpu(struct ori_hca *hca, const struct ori_gpu 
 	status = ori_soft_far_open(gpu, &far);
 	if (status != ORIEL_OK)
 		return status;
-	/* The engine asks how long it may nap. */
+	/* The engine asks how long it may sleep. */
 	ori_soft_engine_lock(node->engine);
 	node->far = far;
 	ori_soft_engine_unlock(node->engine);
@@ -146,7 +149,7 @@ static enum oriel_status soft_register(struct ori_hca *hca, void *address, size_
 		return ori_fail(ORIEL_ERR_INVALID, "cannot register %zu bytes at iova 0x%llx",
 				length, (unsigned long long)iova);
 	side = soft_side(node, address, access);
-	/* A NIC pins it, and finds out so. */
+	/* A NIC pins the pages, and fails if there are none. */
 	if (side == SOFT_NEAR && !(access & ORI_HCA_ANY_MEMORY) &&
 	    !ori_touch_looks_readable(address, length))
 		return ori_fail(ORIEL_ERR_ACCESS,
@@ -183,7 +186,7 @@ static enum oriel_status soft_register_dmabuf(struct ori_hca *hca, int fd, uint6
 			to_node(hca)->name);
 }
 
-/* WQEs that still use the memory fail, as they would on an adapter. */
+/* WQEs that still use the memory fail, as they would on a NIC. */
 static void soft_unregister(struct ori_hca_mr *handle)
 {
 	struct soft_mr *mr = (struct soft_mr *)handle;
@@ -293,7 +296,7 @@ static enum oriel_status soft_check_ring(const struct soft_node *node,
 	return ORIEL_OK;
 }
 
-/* Of QPs that are posted to by rings and by calls. */
+/* Checks for QPs posted to by rings and by calls. */
 static enum oriel_status soft_check_qp(const struct soft_node *node,
 				       const struct ori_hca_qp_attr *attr)
 {
@@ -432,7 +435,7 @@ static enum soft_road soft_road(const struct soft_scenario *s)
 	return s->tcp ? SOFT_ROAD_TCP : SOFT_ROAD_BEST;
 }
 
-/* Under the lock. */
+/* The caller holds the lock. */
 static enum oriel_status soft_join(struct soft_qp *qp, const struct ori_hca_qp_address *peer,
 				   const struct soft_address *adapter)
 {
@@ -490,7 +493,10 @@ static void soft_fail_qp(struct ori_hca_qp *handle)
 	ori_soft_engine_unlock(e);
 }
 
-/* Who saw the last signal may leave at once, but its peer must hear that it came. */
+/*
+ * The caller may exit as soon as it saw the last signal, but its peer still
+ * needs the ACK of that signal.
+ */
 static void soft_say_goodbye(struct soft_qp *qp)
 {
 	while (ori_soft_responder_has_output(qp) && ori_soft_egress(qp))
@@ -538,7 +544,7 @@ static enum oriel_status soft_post_receives(struct ori_hca_qp *handle, unsigned 
 	return st;
 }
 
-/* Who polls for nothing does not keep the adapter from its work. */
+/* A poll that finds nothing must not keep the HCA from its work. */
 static enum oriel_status soft_poll(struct ori_hca_cq *handle, struct ori_hca_wc *wcs, unsigned room,
 				   unsigned *count)
 {

@@ -24,7 +24,9 @@ static uint64_t address_hash(uint64_t hash, const void *bytes, size_t length)
 	return hash;
 }
 
-/* Abstract unix sockets reach as far as the kernel and the network namespace do. */
+/*
+ * Abstract unix sockets are reachable within one kernel and network namespace.
+ */
 static enum oriel_status address_place(uint64_t *place)
 {
 	struct stat net = {.st_ino = 0};

@@ -16,7 +16,7 @@ static char *call_ring(uint32_t depth)
 	return aligned_alloc(ORIEL_MLX5_BLOCK, (size_t)depth * ORIEL_MLX5_BLOCK);
 }
 
-/* 0 if that is too many. */
+/* 0 if the depth is too large. */
 static uint32_t call_depth(uint32_t depth)
 {
 	uint32_t whole = 1;
@@ -196,7 +196,7 @@ static uint8_t call_opcode(uint32_t opcode)
 	return ORI_HCA_WRITE;
 }
 
-/* The request that the CQE with the low bits @counter of its index is of. */
+/* Find the request of the CQE whose index ends in @counter. */
 static void call_finish(struct soft_qp *qp, uint32_t counter, struct ori_hca_wc *wc)
 {
 	uint64_t index = qp->polled + ((counter - qp->polled) & 0xffff);
@@ -205,7 +205,7 @@ static void call_finish(struct soft_qp *qp, uint32_t counter, struct ori_hca_wc 
 	qp->polled = index + 1;
 }
 
-/* False: it is of a QP that is gone. */
+/* False: the CQE is of a destroyed QP. */
 static bool call_read(struct soft_node *node, const char *cqe, struct ori_hca_wc *wc)
 {
 	uint32_t tail = oriel_dev_load_acquire32(oriel_mlx5_cqe_word(cqe, ORIEL_MLX5_TAIL));

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Software adapters that are posted to by calls: by their thread, and step by step. */
+/*
+ * Software HCAs posted to by calls: driven by their thread, and step by step.
+ */
 #include "hca/call_bench_test.h"
 
 #include <stdio.h>
@@ -67,7 +69,10 @@ static void test_all_cases_near_wraps_on_a_bad_day(void **state)
 	run_cases("first=16777210,db_loss=1,db_delay=20us,gather=20us,mtu=1024");
 }
 
-/* Held back is what is relaxed: the CQE of an immediate comes behind it all the same. */
+/*
+ * Only relaxed writes are held back: the CQE of an immediate still follows its
+ * data.
+ */
 static void test_all_cases_step_by_step(void **state)
 {
 	const unsigned relaxed = CALL_ALL | ORI_HCA_RELAXED_ORDERING;
@@ -90,7 +95,7 @@ static void test_all_cases_step_by_step(void **state)
 	}
 }
 
-/* A READ brings bytes here that a WRITE behind it takes from here. */
+/* A READ delivers bytes that a later WRITE takes as its source. */
 static bool forwards_stale_bytes(uint64_t seed, unsigned flags)
 {
 	struct ori_hca_wr wr[2];
@@ -144,7 +149,10 @@ static void test_a_peer_without_receives_is_given_up_at_last(void **state)
 	duo_close(&d);
 }
 
-/* Receives count for each QP, also those that were taken and polled long ago. */
+/*
+ * The limit of receives holds per QP, and counts receives that were consumed
+ * and polled.
+ */
 static void test_receives_are_kept_up_to_their_number(void **state)
 {
 	struct ori_hca_wc wc;
@@ -167,7 +175,7 @@ static void test_receives_are_kept_up_to_their_number(void **state)
 	duo_close(&d);
 }
 
-/* Also where its CQEs are late, and nothing else there is. */
+/* Also if its CQEs are late, and no other work exists. */
 static void test_receives_may_have_a_cq_of_their_own(void **state)
 {
 	struct ori_hca_cq_attr cq = {.depth = CALL_DEPTH};
@@ -203,7 +211,7 @@ static void test_receives_may_have_a_cq_of_their_own(void **state)
 	duo_close(&d);
 }
 
-/* Two QPs of 16 with a CQ of 16 that nobody polls. */
+/* Two QPs of 16 share a CQ of 16 that no thread polls. */
 static void test_a_cq_that_nobody_polls_is_overrun(void **state)
 {
 	struct ori_hca_qp_attr attr = {.depth = 16};
@@ -250,7 +258,7 @@ static void test_a_cq_that_nobody_polls_is_overrun(void **state)
 	duo_close(&d);
 }
 
-/* What a QP that is gone has completed is nobody's. */
+/* Completions of a destroyed QP are dropped. */
 static void test_completions_of_a_qp_go_with_it(void **state)
 {
 	uint64_t until = ori_clock_ns() + CALL_PATIENCE_NS;

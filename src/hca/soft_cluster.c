@@ -7,7 +7,7 @@
 
 #define CLUSTER_TICK_NS 1000u /* of virtual time per step */
 
-/* A cluster is an engine that nobody runs but its owner. */
+/* A cluster is an engine that only its owner steps. */
 static struct soft_engine *to_engine(struct ori_soft_cluster *cluster)
 {
 	return (struct soft_engine *)cluster;
@@ -92,7 +92,7 @@ static uint64_t cluster_qps(const struct soft_engine *e)
 	return count;
 }
 
-/* One random action; false if there is none left. */
+/* One random action; false if none is left. */
 static bool cluster_step(struct soft_engine *e)
 {
 	uint64_t choices = cluster_qps(e) * CLUSTER_ACTIONS, first, due;

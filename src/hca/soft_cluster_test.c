@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two adapters stepped by the test: replay, loss, every knob at once. */
+/* Two HCAs stepped by the test: replay, loss, every knob at once. */
 #include "hca/soft_arena_test.h"
 
 static uint64_t trace_of(uint64_t seed)

@@ -5,7 +5,10 @@
 
 #define CQ_GARBAGE 0xdb
 
-/* As seen in public logs; they mean nothing but look real. */
+/*
+ * Vendor syndromes as public logs show them; they have no meaning here but look
+ * real.
+ */
 uint8_t ori_soft_vendor(uint8_t syndrome)
 {
 	switch (syndrome) {
@@ -62,8 +65,8 @@ bool ori_soft_cq_flush_of(const struct soft_qp *qp, uint64_t now)
 }
 
 /*
- * Until it is due a late CQE is garbage but for its last word, which a poller
- * must not look beyond.
+ * Until a late CQE is due it is garbage except for its last word, and a poller
+ * must not read the rest.
  */
 static void cq_delay(struct soft_cq *cq, const struct oriel_mlx5_cqe *cqe, uint64_t due)
 {
@@ -76,7 +79,7 @@ static void cq_delay(struct soft_cq *cq, const struct oriel_mlx5_cqe *cqe, uint6
 	cq->node->counters.late_cqes++;
 }
 
-/* The last CQE once more, byte by byte what it was. */
+/* Write the last CQE once more, with the same bytes. */
 static void cq_repeat(struct soft_cq *cq)
 {
 	char *slot = ori_soft_cq_slot(cq, cq->next - 1);
@@ -89,7 +92,7 @@ static void cq_repeat(struct soft_cq *cq)
 	cq->node->counters.dup_cqes++;
 }
 
-/* Would the next CQE come upon one that nobody has taken? */
+/* Would the next CQE overwrite one that is not yet polled? */
 static bool cq_is_full(const struct soft_cq *cq)
 {
 	uint32_t taken;

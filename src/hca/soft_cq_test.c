@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What completion queues do, and what pollers must not take for granted. */
+/*
+ * The behaviour of completion queues, and assumptions that a poller must not
+ * make.
+ */
 #include "hca/soft_arena_test.h"
 
 static uint32_t tail_of(const char *cqe)
@@ -13,7 +16,10 @@ static void step_all(struct arena *r)
 		;
 }
 
-/* Have all WQEs below @end been retired, says the only CQE, its opcode aside? */
+/*
+ * Does the only CQE, its opcode ignored, say that all WQEs below @end are
+ * retired?
+ */
 static bool is_quiet(const struct side *s, uint64_t end)
 {
 	uint32_t counter = oriel_mlx5_tail_counter(tail_of(s->cq_ring));
@@ -61,7 +67,10 @@ static void test_a_collapsed_queue_has_the_last_cqe_only(void **state)
 	close_collapsed(&r, &s, &peer);
 }
 
-/* Who looks at the counter alone sees success; the cause is overwritten besides. */
+/*
+ * A poller that reads only the counter sees success; later CQEs overwrite the
+ * cause as well.
+ */
 static void test_a_collapsed_queue_is_quiet_after_an_error(void **state)
 {
 	struct ori_hca_event event = {.status = ORIEL_OK};
@@ -84,7 +93,10 @@ static void test_a_collapsed_queue_is_quiet_after_an_error(void **state)
 	close_collapsed(&r, &s, &peer);
 }
 
-/* The ring of CQEs keeps the first cause, and who polls in order finds it. */
+/*
+ * The ring of CQEs keeps the first cause, and a poller that polls in order
+ * finds it.
+ */
 static void test_a_ring_keeps_the_cause(void **state)
 {
 	struct arena r;
@@ -103,7 +115,9 @@ static void test_a_ring_keeps_the_cause(void **state)
 	arena_close(&r);
 }
 
-/* CQEs that nobody takes are not overwritten: the queue is dead instead. */
+/*
+ * The HCA does not overwrite CQEs that are not polled: the queue fails instead.
+ */
 static void test_an_overrun_ends_the_queue(void **state)
 {
 	struct side_attr attr = {.slot = 1, .depth = 16, .cq_depth = 4, .length = 64};
@@ -145,7 +159,7 @@ static void test_an_overrun_ends_the_queue(void **state)
 	arena_close(&r);
 }
 
-/* Nobody counts: the same queue goes on for ever. */
+/* Without a count of polled CQEs the same queue runs for ever. */
 static void test_who_ignores_overruns_has_none(void **state)
 {
 	struct side_attr attr = {.slot = 1, .depth = 16, .cq_depth = 4, .length = 64};
@@ -181,7 +195,7 @@ static void test_cqes_may_come_late_torn_and_twice(void **state)
 	arena_close(&r);
 }
 
-/* A queue of zeros says that its first WQE has succeeded. */
+/* A zeroed queue says that its first WQE has succeeded. */
 static void test_a_queue_of_zeros_would_be_done(void **state)
 {
 	struct side_attr attr = {.slot = 1, .depth = 16, .length = 64};
@@ -202,7 +216,10 @@ static void test_a_queue_of_zeros_would_be_done(void **state)
 	arena_close(&r);
 }
 
-/* Two laps ahead the owner bit is right again: the counter tells, and ready forbids. */
+/*
+ * Two laps ahead the owner bit is right again: the counter rejects such a CQE,
+ * and ready forbids it.
+ */
 static void test_an_owner_bit_is_good_for_one_lap(void **state)
 {
 	struct side_attr attr = {.slot = 1, .depth = 4, .length = 64};
@@ -225,7 +242,10 @@ static void test_an_owner_bit_is_good_for_one_lap(void **state)
 	arena_close(&r);
 }
 
-/* Posts WAIT and a signal behind it: has the signal come when all is idle? */
+/*
+ * Post a WAIT and a signal after it: has the signal arrived when all HCAs are
+ * idle?
+ */
 static bool wait_is_over(struct arena *r, struct side *awaited, uint64_t cqe)
 {
 	struct side companion, loop;
@@ -243,7 +263,7 @@ static bool wait_is_over(struct arena *r, struct side *awaited, uint64_t cqe)
 	return is_over;
 }
 
-/* Distances that 16 bits would take for their contrary. */
+/* Distances whose sign 16 bits would get wrong. */
 static void test_a_wait_compares_24_bits(void **state)
 {
 	static const uint64_t nexts[] = {0x20000, 0xfff000, 0x1001000};
@@ -269,7 +289,7 @@ static void test_a_wait_compares_24_bits(void **state)
 	}
 }
 
-/* A counter of 16 bits is only as good as the ring is short. */
+/* A counter of 16 bits identifies WQEs only in a ring of at most 2^16. */
 static void test_a_ring_is_no_longer_than_its_counter_tells(void **state)
 {
 	struct ori_hca_cq_attr attr = {.depth = 2 * ORIEL_MLX5_DEPTH_MAX};

@@ -23,18 +23,21 @@
 #include "hca/soft_qp.h"
 
 #define ENGINE_SPIN_NS 50000u    /* without work before it sleeps */
-#define ENGINE_GPU_NAP_NS 50000u /* when nobody can wake it */
+#define ENGINE_GPU_NAP_NS 50000u /* if posters cannot wake the engine */
 #define ENGINE_SLEEP_NS UINT64_C(1000000000)
 #define ENGINE_WQES 32u /* of one QP in one turn */
 #define ENGINE_PACKETS 16u
-#define ENGINE_TRIES 64u /* to get the lock, before a caller sleeps */
+#define ENGINE_TRIES 64u /* of a caller to get the lock, before it sleeps */
 
 static pthread_mutex_t engine_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct soft_engine *engine_running; /* guarded by engine_lock */
 static unsigned engine_refs;               /* guarded by engine_lock */
 static atomic_int engine_event = -1;       /* of engine_running */
 
-/* The word is of the doorbell page that the caller has rung, so its engine runs. */
+/*
+ * The word is in the doorbell page that the caller rang, so the engine of the
+ * page runs.
+ */
 void oriel_cpu_wake(uint32_t *asleep)
 {
 	const uint64_t once = 1;
@@ -72,7 +75,7 @@ static uint64_t engine_due_qp(struct soft_qp *qp)
 	return due;
 }
 
-/* What a halted adapter would have to do waits for the end of that. */
+/* Work of a halted HCA waits for the end of the halt. */
 static uint64_t engine_due_node(const struct soft_node *node)
 {
 	uint64_t due = ori_soft_held_due(node), other;
@@ -111,7 +114,7 @@ static bool engine_turn_qp(struct soft_qp *qp)
 	return ori_soft_cq_flush_of(qp, qp->node->engine->now) || is_busy;
 }
 
-/* Who is passed over is served another time: that makes the order random. */
+/* The engine serves a skipped QP another time: that makes the order random. */
 static bool engine_turn_node(struct soft_node *node)
 {
 	bool is_busy;
@@ -128,7 +131,9 @@ static bool engine_turn_node(struct soft_node *node)
 	return is_busy;
 }
 
-/* What has come is looked at before a timer may say that nothing has. */
+/*
+ * The engine takes arrived frames before a timer may say that none has arrived.
+ */
 static bool engine_turn(struct soft_engine *e)
 {
 	bool is_busy = false;
@@ -174,8 +179,8 @@ static uint64_t engine_nap(const struct soft_engine *e)
 }
 
 /*
- * Posters ring, do a full fence and look at asleep; this sets asleep, does a full
- * fence and looks at the doorbells: one of the two sees what the other did.
+ * Posters ring, do a full fence and read asleep; this sets asleep, does a full
+ * fence and reads the doorbells: one of the two sees the other's store.
  */
 static void engine_sleep(struct soft_engine *e)
 {
@@ -198,7 +203,10 @@ static void engine_sleep(struct soft_engine *e)
 	engine_announce(e, 0);
 }
 
-/* Mutexes are not fair: without this a caller could wait for as long as there is work. */
+/*
+ * Mutexes are not fair: without this a caller could wait for as long as the
+ * engine has work.
+ */
 static void engine_step_aside(struct soft_engine *e, bool is_busy)
 {
 	pthread_mutex_unlock(&e->lock);
@@ -295,7 +303,7 @@ static enum oriel_status engine_open(struct soft_engine **engine)
 	return ORIEL_OK;
 }
 
-/* It has no thread here: what needs one next makes one of its own. */
+/* The child has no engine thread: the next open() starts one. */
 static void engine_fork_child(void)
 {
 	engine_running = NULL;
@@ -361,8 +369,8 @@ void ori_soft_engine_destroy_virtual(struct soft_engine *e)
 }
 
 /*
- * A turn of the engine is about a microsecond, after which it steps aside: to sleep
- * until then and be woken takes several.
+ * A turn of the engine takes about a microsecond, after which it yields to
+ * waiters: to sleep until then and be woken takes several.
  */
 void ori_soft_engine_lock(struct soft_engine *e)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is wrong is found, told to who did it, and stops nobody else for ever. */
+/*
+ * The HCA detects each fault, reports it to the process that caused it, and
+ * stops no other QP.
+ */
 #include "hca/soft_bench_test.h"
 
 #define LENGTH 8192u
@@ -68,7 +71,7 @@ static void expect_event(struct ori_hca *hca, uint32_t syndrome, const char *tex
 	fail_msg("no event 0x%02x with '%s'", syndrome, text);
 }
 
-/* WQE @index and a NOP behind it fail, and so does what is posted later. */
+/* WQE @index and a NOP after it fail, and so do later posts. */
 static void expect_failure(struct arena *r, uint64_t index, uint32_t syndrome)
 {
 	uint64_t next = side_nop(&r->a), later;
@@ -126,7 +129,7 @@ static void test_memory_that_is_unregistered_is_0x13_and_told_so(void **state)
 	struct arena *r = *state;
 	uint32_t old = r->b.keys.rkey;
 
-	/* Places are used again, their keys are not. */
+	/* Slots of keys are used again, keys are not. */
 	for (unsigned i = 0; i < 200; i++) {
 		HCA.unregister_memory(r->b.mr);
 		assert_int_equal(HCA.register_memory(r->hca[1], r->b.memory, LENGTH, 0, ALL,
@@ -139,7 +142,10 @@ static void test_memory_that_is_unregistered_is_0x13_and_told_so(void **state)
 	expect_event(r->hca[1], ORIEL_MLX5_REMOTE_ACCESS, "unregistered");
 }
 
-/* Another registration in its place has another key: the old one stays dead. */
+/*
+ * Another registration in the same slot has another key: the old key stays
+ * invalid.
+ */
 static void test_a_key_does_not_come_back(void **state)
 {
 	struct arena *r = *state;
@@ -195,7 +201,7 @@ static void test_a_peer_that_is_gone_is_0x15(void **state)
 	index = side_write(&r->a, &r->b, 0, 0, 8, 0);
 	expect_failure(r, index, ORIEL_MLX5_RETRY_EXCEEDED);
 	expect_event(r->hca[0], ORIEL_MLX5_RETRY_EXCEEDED, "no answer");
-	/* Another one in its place is not taken for it. */
+	/* Another QP in its slot is not mistaken for it. */
 	assert_int_equal(HCA.create_qp(r->hca[1], &attr, &r->b.qp, &r->b.address), ORIEL_OK);
 	assert_int_not_equal(r->b.address.qpn, r->b.queue.qpn);
 }
@@ -267,7 +273,7 @@ static void test_a_waiter_on_a_queue_that_failed_is_flushed(void **state)
 	side_close(&loop);
 }
 
-/* A WQE that was right until byte @at was changed by @flip. */
+/* Post a valid WQE of which byte @at is changed by @flip. */
 static void spoil(const char *text, unsigned at, uint8_t flip)
 {
 	struct oriel_link_wait_limits limits = side_limits();

@@ -7,7 +7,7 @@
 
 static_assert(sizeof(struct soft_header) <= ORI_AUTH_BODY_MAX, "a MAC covers a hello");
 
-/* So little goes whole on a socket that is new, or not at all. */
+/* A new socket takes so few bytes at once, or none. */
 static bool greet_send(int fd, const void *bytes, size_t length)
 {
 	return send(fd, bytes, length, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)length;
@@ -30,7 +30,7 @@ struct soft_header ori_soft_hello(uint64_t from, uint64_t to)
 	return h;
 }
 
-/* Over both nonces and @hello. */
+/* The MAC of both nonces and @hello. */
 static bool greet_mac(const struct soft_engine *e, const struct ori_auth *auth, enum ori_role role,
 		      const struct soft_header *hello, uint8_t mac[ORI_MAC_LENGTH])
 {
@@ -60,7 +60,7 @@ static enum soft_greeting greet_refused(const char **why, const char *text)
 	return SOFT_GREETING_REFUSED;
 }
 
-/* A whole frame has come. */
+/* A whole frame has arrived. */
 static enum soft_greeting greet_take(struct soft_greet *g, const struct soft_engine *e, uint64_t to,
 				     int fd, const char **why)
 {
@@ -79,7 +79,7 @@ static enum soft_greeting greet_take(struct soft_greet *g, const struct soft_eng
 					    "ORIEL_JOB_KEY");
 }
 
-/* NULL, or what is wrong with the header that has come. */
+/* NULL, or what is wrong with the header that has arrived. */
 static const char *greet_flaw(const struct soft_greet *g)
 {
 	const struct soft_header *h = &g->in.h;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an engine takes from a process that connects over TCP and knows all that the
- * bootstrap transports: address, queue numbers, rkey. The test plays that process.
+ * Tests of what an engine accepts from a process that connects over TCP and
+ * knows all that the bootstrap transports: address, queue numbers, rkey. The
+ * test plays that process.
  */
 #include "hca/soft_bench_test.h"
 
@@ -25,10 +26,10 @@
 struct stage {
 	struct ori_hca *hca;
 	struct side side;
-	struct soft_address adapter; /* of the side */
-	struct soft_address mine;    /* of the peer that the test plays */
+	struct soft_address adapter; /* the side's HCA */
+	struct soft_address mine;    /* the HCA of the peer that the test plays */
 	struct bench_log log;
-	int listener; /* of that peer, which never answers */
+	int listener; /* of that peer; it never answers */
 };
 
 static struct soft_engine *engine_of(const struct stage *s)
@@ -70,7 +71,7 @@ static int listen_silently(uint16_t *port)
 	return fd;
 }
 
-/* The state before is the job key, or NULL. */
+/* The test's initial state is the job key, or NULL. */
 static int open_stage(void **state)
 {
 	struct stage *s = calloc(1, sizeof(*s));
@@ -131,7 +132,7 @@ static bool hear(int fd, void *bytes, size_t length)
 	return recv(fd, bytes, length, MSG_WAITALL) == (ssize_t)length;
 }
 
-/* The refusal, or nothing, and the end: no byte besides. */
+/* The rejection, or nothing, and then the end of the stream: no other byte. */
 static void expect_end(int fd)
 {
 	struct soft_header h;
@@ -154,7 +155,7 @@ struct hello {
 	struct soft_proof proof;
 };
 
-/* What a peer with @key answers to @challenge. */
+/* The hello of a peer with @key in answer to @challenge. */
 static struct hello hello_with(const struct stage *s, const struct soft_challenge *challenge,
 			       const struct ori_key *key)
 {
@@ -176,7 +177,7 @@ struct write_frame {
 	uint64_t value;
 };
 
-/* All is right about it. */
+/* A valid WRITE. */
 static struct write_frame a_write(const struct stage *s, uint64_t value)
 {
 	return (struct write_frame){.h = {.magic = SOFT_WIRE_MAGIC,
@@ -215,7 +216,7 @@ static void await_value(const struct stage *s, uint64_t value)
 	}
 }
 
-/* A peer, as far as the engine can see. */
+/* Connect as a peer whose proof is right, as far as the engine can see. */
 static int enter(const struct stage *s, const struct ori_key *key, struct hello *hello)
 {
 	struct soft_challenge challenge;
@@ -238,7 +239,7 @@ static int enter(const struct stage *s, const struct ori_key *key, struct hello 
 	return fd;
 }
 
-/* All that has been valid up to now but for one thing. */
+/* Try everything that was valid until now, with one thing changed. */
 static void try_all(const struct stage *s, const struct ori_key *wrong, const struct hello *old)
 {
 	struct soft_challenge challenge;
@@ -286,7 +287,7 @@ static void test_a_connector_without_the_key_writes_nothing(void **state)
 	try_all(s, &none, &hello);
 	assert_true(bench_log_count(&s->log, "turned away the connection from"));
 	assert_true(bench_log_count(&s->log, "127.0.0.1]:"));
-	/* One line a second, however many they are. */
+	/* One line a second, however many connections there are. */
 	assert_true(bench_log_count(&s->log, "turned away") <=
 		    1 + (ori_clock_ns() - begin) / 1000000000);
 	say_write(s, fd, 5);
@@ -308,7 +309,10 @@ static void test_a_job_without_a_key_refuses_a_connector_with_one(void **state)
 	close(fd);
 }
 
-/* With the key, but of another process: a port that was given anew, say. */
+/*
+ * The hello has the key, but names another process: its port was given to this
+ * one, say.
+ */
 static void test_a_hello_to_another_process_is_refused(void **state)
 {
 	struct ori_key key = key_of(KEY);
@@ -365,7 +369,10 @@ static int take_call(const struct stage *s)
 	return fd;
 }
 
-/* Answer the engine, which connects to the test's port, as an acceptor with @key does. */
+/*
+ * Answer the engine, which connects to the test's port, as an acceptor with
+ * @key does.
+ */
 static void accept_with(const struct stage *s, int fd, const struct ori_key *key)
 {
 	struct soft_challenge challenge = {.h = {.magic = SOFT_WIRE_MAGIC,
@@ -439,7 +446,7 @@ static unsigned connections_over_tcp(void)
 	return count;
 }
 
-/* Each end of them is in this process. */
+/* Both sides of each connection are in this process. */
 static void test_only_so_many_are_pending(void **state)
 {
 	struct ori_key key = key_of(KEY);
@@ -451,7 +458,10 @@ static void test_only_so_many_are_pending(void **state)
 	fd = enter(s, &key, &hello);
 	for (unsigned i = 0; i < MANY; i++)
 		fds[i] = dial(s);
-	/* The oldest have been closed once the last has its challenge. */
+	/*
+	 * The oldest connections are closed by the time the last has its
+	 * challenge.
+	 */
 	close(enter(s, &key, &hello));
 	assert_true(connections_over_tcp() <= MANY + 64 + 8);
 	assert_true(bench_log_count(&s->log, "too many have proved nothing"));
@@ -491,7 +501,9 @@ static void test_there_is_no_tcp_listener_before_a_peer_needs_it(void **state)
 	peer = side.address;
 	memcpy(&address, peer.adapter, sizeof(address));
 	assert_int_equal(address.port, 0);
-	/* From elsewhere it is out of reach, and that is said. */
+	/*
+	 * Such a peer is unreachable from another host, and the error says so.
+	 */
 	address.cookie++;
 	address.place++;
 	memcpy(peer.adapter, &address, sizeof(address));

@@ -29,7 +29,7 @@ void ori_soft_inbox_close(struct soft_inbox *in)
 	free(in->scratch);
 }
 
-/* Where what belongs nowhere else goes. */
+/* A payload that has no better place goes to the scratch buffer. */
 static void inbox_aim(struct soft_inbox *in)
 {
 	in->left = in->header.length;
@@ -37,7 +37,7 @@ static void inbox_aim(struct soft_inbox *in)
 	in->target = in->scratch;
 }
 
-/* The first header: is it meant for this engine? */
+/* Check the first header: is it meant for this engine? */
 static const char *inbox_begin_hello(struct soft_inbox *in)
 {
 	const char *flaw = ori_soft_hello_flaw(in->engine, &in->header);
@@ -50,7 +50,7 @@ static const char *inbox_begin_hello(struct soft_inbox *in)
 	return NULL;
 }
 
-/* accept() has checked the user at the other end of a unix socket. */
+/* accept() has checked the user of the peer of a unix socket. */
 static const char *inbox_finish_hello(struct soft_inbox *in)
 {
 	const char *flaw = NULL;
@@ -67,7 +67,7 @@ static const char *inbox_finish_hello(struct soft_inbox *in)
 	return flaw;
 }
 
-/* A connection is of no use where the one of the other direction has been lost. */
+/* A connection is useless if the one of the other direction has been lost. */
 static bool inbox_settle(struct soft_inbox *in)
 {
 	const struct soft_link *out = ori_soft_link_find(in->engine, in->claimed);
@@ -76,7 +76,9 @@ static bool inbox_settle(struct soft_inbox *in)
 	return !out || !ori_soft_link_is_lost(out);
 }
 
-/* A header is complete: where does its payload go? NULL, or what is wrong. */
+/*
+ * A header is complete: choose where its payload goes. NULL, or what is wrong.
+ */
 static const char *inbox_begin(struct soft_inbox *in)
 {
 	const char *flaw;
@@ -112,7 +114,7 @@ static const char *inbox_finish(struct soft_inbox *in)
 	return NULL;
 }
 
-/* Use up what is in the buffer; NULL, or what is wrong with it. */
+/* Consume the bytes of the buffer; NULL, or what is wrong with them. */
 static const char *inbox_digest(struct soft_inbox *in)
 {
 	const char *flaw;
@@ -144,7 +146,9 @@ static const char *inbox_digest(struct soft_inbox *in)
 	}
 }
 
-/* The rest of a payload goes where it belongs, what follows into the buffer. */
+/*
+ * The rest of a payload goes to its target, the bytes after it into the buffer.
+ */
 static ssize_t inbox_read(struct soft_inbox *in)
 {
 	size_t kept = in->end - in->start;
@@ -170,14 +174,17 @@ static ssize_t inbox_read(struct soft_inbox *in)
 	return n;
 }
 
-/* What is left of a payload is thrown away. */
+/* Discard the rest of a payload. */
 static void inbox_divert(struct soft_inbox *in)
 {
 	in->mr = NULL;
 	in->target = in->scratch + (in->header.length - in->left);
 }
 
-/* Take what has come, though not for ever. */
+/*
+ * Take the bytes that have arrived, up to INBOX_TURN, so that other links get
+ * their turn.
+ */
 const char *ori_soft_inbox_take(struct soft_inbox *in)
 {
 	const char *flaw = NULL;
@@ -205,7 +212,10 @@ const char *ori_soft_inbox_take(struct soft_inbox *in)
 			flaw = inbox_digest(in);
 		if (flaw)
 			return flaw;
-		/* All that was there: asking once more would cost as much as the answer. */
+		/*
+		 * The socket had no more: another read would cost as much as
+		 * this one.
+		 */
 		if ((size_t)n < SOFT_AHEAD)
 			return NULL;
 	}

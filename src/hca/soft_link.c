@@ -18,19 +18,20 @@
 #include "mem/fdsock.h"
 
 #define LINK_CONNECT_NS UINT64_C(2000000000) /* for one address */
-#define LINK_ANSWER_NS UINT64_C(5000000000)  /* of the acceptor there, which may be slow */
-#define LINK_DIAL_NS UINT64_C(30000000000)   /* while acceptors close what is pending there */
-#define LINK_PAUSE_NS UINT64_C(10000000)     /* between two rounds of addresses */
-#define LINK_PENDING 64u                     /* connections */
+#define LINK_ANSWER_NS UINT64_C(5000000000)  /* for the acceptor's answer; it may be slow */
+#define LINK_DIAL_NS UINT64_C(30000000000) /* of trying while acceptors close pending connections \
+					    */
+#define LINK_PAUSE_NS UINT64_C(10000000)   /* between two rounds of addresses */
+#define LINK_PENDING 64u                   /* connections */
 #define LINK_PENDING_NS UINT64_C(5000000000)
 #define LINK_GRACE_NS UINT64_C(20000000) /* that a pending connection has in any case */
 #define LINK_QUIET_NS UINT64_C(1000000000)
-#define LINK_ACCEPTS 16u /* before others get their turn */
+#define LINK_ACCEPTS 16u /* of one listener in one turn */
 #define LINK_EVENTS 32
 
 enum link_state {
 	LINK_CONNECTING,
-	LINK_GREETING, /* out, over TCP: connected, and not proved */
+	LINK_GREETING, /* outgoing over TCP: connected, and not proved */
 	LINK_UP,
 	LINK_LOST,
 };
@@ -41,19 +42,19 @@ struct soft_link {
 	enum link_state state;
 	int fd;
 	bool is_out;
-	uint64_t deadline; /* of this attempt, or in: to prove itself; SOFT_NEVER: none */
+	uint64_t deadline; /* of this attempt; incoming: to prove itself; SOFT_NEVER: none */
 
-	/* out */
-	struct soft_address address; /* of the engine at the other end */
+	/* outgoing connections */
+	struct soft_address address; /* of the peer's engine */
 	enum soft_road road;
 	unsigned attempt;        /* addresses tried */
-	bool was_silent;         /* one of them took the connection, and said nothing */
+	bool was_silent;         /* one of them took the connection, and sent nothing */
 	bool was_cut;            /* ... or closed it */
-	const char *refusal;     /* ... or NULL, or why one is not the peer */
-	uint64_t dial_until;     /* while connections are cut */
+	const char *refusal;     /* ... or NULL, or why an acceptor is not the peer */
+	uint64_t dial_until;     /* as long as acceptors close connections */
 	struct soft_greet greet; /* over TCP */
 	struct soft_outbox out;
-	char why[80]; /* it is lost */
+	char why[80]; /* the link is lost */
 
 	struct soft_inbox in;
 };
@@ -86,7 +87,7 @@ enum oriel_status ori_soft_link_listen_tcp(struct soft_engine *e)
 	uint16_t port;
 	int fd;
 
-	/* Adapters of a cluster meet without sockets. */
+	/* HCAs of a cluster connect without sockets. */
 	if (e->listeners[1] >= 0 || e->is_virtual)
 		return ORIEL_OK;
 	st = ori_soft_tcp_listen(&fd, &port);
@@ -135,8 +136,8 @@ struct soft_link *ori_soft_link_find(struct soft_engine *e, uint64_t cookie)
 }
 
 /*
- * QPs hold on to it. The peer hears of it where it sends; what it has sent
- * already is still taken.
+ * QPs still refer to the link, so it is not freed. The shutdown tells the
+ * peer's sender; frames that the peer has sent already are still received.
  */
 static void link_lose_out(struct soft_link *link, const char *why)
 {
@@ -154,11 +155,16 @@ static void link_lose_out(struct soft_link *link, const char *why)
 			(void)shutdown(in->fd, SHUT_WR);
 }
 
-/* link_sweep() frees it: a walk of the list or of a batch of events may still come to it. */
+/*
+ * link_sweep() frees it later: the caller may be iterating over the list, or
+ * over a batch of events that names it.
+ */
 static void link_lose_in(struct soft_link *link, const char *why)
 {
 	uint64_t cookie = link->in.cookie;
-	/* A connection that was not proved, or never used, is alone. */
+	/*
+	 * A connection that was not proved, or never used, has no counterpart.
+	 */
 	struct soft_link *out = cookie ? ori_soft_link_find(link->engine, cookie) : NULL;
 
 	close(link->fd);
@@ -179,7 +185,10 @@ static void link_lose(struct soft_link *link, const char *why)
 		link_lose_in(link, why);
 }
 
-/* Any process that connects can cause it: one line a second is logged. */
+/*
+ * Any process that connects can cause the warning, so only one line a second is
+ * logged.
+ */
 static void link_warn(struct soft_engine *e, const char *what, const char *whom, const char *why)
 {
 	char more[48] = "";
@@ -222,7 +231,7 @@ static bool link_is_pending(const struct soft_link *link)
 	return !link->is_out && link->state == LINK_UP && link->in.is_tcp && !link->in.claimed;
 }
 
-/* The oldest pending connection, and how many there are. The list is newest first. */
+/* The oldest pending connection, and their number. The list is newest first. */
 static struct soft_link *link_find_pending(struct soft_engine *e, unsigned *count)
 {
 	struct soft_link *oldest = NULL;
@@ -237,7 +246,7 @@ static struct soft_link *link_find_pending(struct soft_engine *e, unsigned *coun
 	return oldest;
 }
 
-/* A peer may dial again, unless it is told that it is none. */
+/* Close the connection. A peer may dial again, unless it got a rejection. */
 static void link_turn_away(struct soft_link *link, const char *why)
 {
 	char whom[SOFT_TCP_TEXT];
@@ -252,7 +261,10 @@ static bool link_is_short(int error)
 	return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
 }
 
-/* What is pending does not keep this process from connecting. False: there is nothing. */
+/*
+ * Close a pending connection, so that this process can still connect. False:
+ * none is pending.
+ */
 static bool link_free_descriptor(struct soft_engine *e)
 {
 	unsigned count;
@@ -281,8 +293,8 @@ static enum oriel_status link_connect_unix(struct soft_link *link)
 }
 
 /*
- * All addresses have been tried. An acceptor that is silent is slow, as a peer may be; one
- * that closes a pending connection has too many of them, but not for ever.
+ * All addresses have been tried. A silent acceptor may be a slow peer; one that
+ * closes a pending connection has too many of them, but not for ever.
  */
 static void link_end_round(struct soft_link *link)
 {
@@ -298,7 +310,7 @@ static void link_end_round(struct soft_link *link)
 	link->deadline = e->now + LINK_PAUSE_NS;
 }
 
-/* Begin with the next address. */
+/* Try the next address. */
 static void link_connect_tcp(struct soft_link *link)
 {
 	struct soft_engine *e = link->engine;
@@ -375,7 +387,7 @@ void ori_soft_link_push(struct soft_link *link)
 	link->out.count++;
 }
 
-/* Memory that a request names has gone since the request was looked at. */
+/* The memory of a request was unmapped after the request had been checked. */
 static void link_miss(struct soft_link *link)
 {
 	struct soft_header h;
@@ -421,7 +433,10 @@ static void link_expire(struct soft_link *link)
 	link_connect_tcp(link);
 }
 
-/* After what has come was taken: time alone says nothing of a process that stood still. */
+/*
+ * Runs after arrived frames were taken: a passed deadline alone says nothing if
+ * this process did not run.
+ */
 static void link_sweep(struct soft_engine *e)
 {
 	struct soft_link **at = &e->links;
@@ -476,7 +491,7 @@ uint64_t ori_soft_link_due(const struct soft_engine *e)
 	return due;
 }
 
-/* What the acceptor has said, before anything else goes there. */
+/* Take the acceptor's answer; no frame leaves before the proof. */
 static void link_greet(struct soft_link *link)
 {
 	struct soft_engine *e = link->engine;
@@ -559,8 +574,9 @@ static void link_admit(struct soft_engine *e, int fd, bool is_tcp)
 }
 
 /*
- * Close a pending connection, so that listener @which has room for another one. False: it
- * rests. Each has had a moment to prove itself, however many come.
+ * Close a pending connection, so that listener @which has room for another one.
+ * False: the listener rests. Each connection has had LINK_GRACE_NS to prove
+ * itself, however many arrive.
  */
 static bool link_make_room(struct soft_engine *e, unsigned which, const char *why)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The wire of an adapter seen by a peer that the test plays by hand. */
+/* The wire of an HCA seen by a peer that the test plays by hand. */
 #include "hca/soft_bench_test.h"
 
 #include <sys/socket.h>
@@ -14,10 +14,10 @@
 struct stage {
 	struct ori_hca *hca;
 	struct side side;
-	struct soft_address adapter; /* of the side */
+	struct soft_address adapter; /* the side's HCA */
 	struct soft_address mine;
 	int listener;
-	int from, to; /* the adapter */
+	int from, to; /* sockets from and to the HCA */
 };
 
 static void say(const struct stage *s, const struct soft_header *h)
@@ -26,7 +26,7 @@ static void say(const struct stage *s, const struct soft_header *h)
 			 ORIEL_OK);
 }
 
-/* The next header from the adapter; what it carries is skipped. */
+/* The next header from the HCA; the payload is skipped. */
 static struct soft_header hear(const struct stage *s)
 {
 	struct soft_header h;
@@ -54,7 +54,7 @@ static struct soft_header hear_type(const struct stage *s, uint8_t type)
 	return h;
 }
 
-/* The end comes, after whatever else. */
+/* The stream ends, after whatever else it carries. */
 static void expect_end(int fd)
 {
 	uint64_t deadline = ori_deadline(PATIENCE_NS);
@@ -134,7 +134,7 @@ static struct ori_soft_counters counters_of(const struct stage *s)
 	return c;
 }
 
-/* Who does not know the cookie of 64 bits is not listened to. */
+/* A connection that does not know the cookie of 64 bits is ignored. */
 static void test_a_stranger_is_turned_away(void **state)
 {
 	struct stage *s = *state;
@@ -173,7 +173,7 @@ static void test_a_question_is_asked_until_it_is_answered(void **state)
 	say(s, &answer);
 	hear_type(s, SOFT_ADD);
 	assert_int_equal(counters_of(s).lost, 1);
-	/* The second question is not answered by an answer to the first. */
+	/* An answer to the first question does not answer the second. */
 	say(s, &answer);
 	for (unsigned i = 0; i < 20; i++) {
 		h = hear_type(s, SOFT_ASK);

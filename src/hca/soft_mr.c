@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keys are index << 8 | variant. A place that becomes free gets another
- * variant and waits behind all other free ones, so that a key that is used after
- * its memory was unregistered is told from one that never was.
+ * Keys are index << 8 | variant. A freed slot gets another variant and waits
+ * behind all other free ones, so that the error names a key used after its
+ * memory was unregistered, and tells it from a key that never was.
  */
 #include "hca/soft_memory.h"
 
@@ -13,7 +13,7 @@
 
 #define MR_NONE UINT32_MAX
 #define MR_PLACES_MOST (1u << 16)
-#define MR_SALT_BITS 8u /* of the 24 bits of an index, above those of the place */
+#define MR_SALT_BITS 8u /* of the 24 bits of an index, above those of the slot */
 
 void ori_soft_keys_open(struct soft_keys *keys, uint32_t salt)
 {
@@ -149,7 +149,7 @@ bool ori_soft_is_held(const struct soft_mr *mr, const char *at)
 	return mr->side != SOFT_EITHER && !ori_soft_is_far(mr, at);
 }
 
-/* The oldest if their order stays, else any. */
+/* The oldest write if their order stays, else any. */
 static void mr_leak(struct soft_node *node)
 {
 	bool in_order = node->scenario.below_owner != 0;

@@ -11,7 +11,7 @@
 #include "hca/soft_memory.h"
 
 #define NODE_LAPS (SOFT_TABLE - 1)
-#define NODE_HELD 64u /* writes held back where the scenario does not say */
+#define NODE_HELD 64u /* writes held back if the scenario does not say */
 
 static void node_free(struct soft_node *node)
 {
@@ -99,7 +99,10 @@ uint32_t *ori_soft_node_add_page(struct soft_node *node)
 	if (!page)
 		return NULL;
 	memset(page, 0, SOFT_PAGE);
-	/* Whoever rings there first wakes an engine that may be asleep. */
+	/*
+	 * The first poster that rings a doorbell of this page wakes an engine
+	 * that may be asleep.
+	 */
 	page[0] = 1;
 	more[node->page_count++] = page;
 	return page;

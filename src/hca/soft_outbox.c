@@ -97,7 +97,7 @@ enum soft_written ori_soft_outbox_write(struct soft_outbox *out, int fd)
 	return written;
 }
 
-/* Copy what is left of the payload of frame @i; false if it may not be read. */
+/* Copy the rest of the payload of frame @i; false if it may not be read. */
 static bool outbox_copy(const struct soft_outbox *out, unsigned i)
 {
 	struct soft_frame *f = &out->frames[i];
@@ -116,7 +116,10 @@ static bool outbox_copy(const struct soft_outbox *out, unsigned i)
 	return true;
 }
 
-/* Its header has gone, so the peer waits for its bytes; it takes no notice of these. */
+/*
+ * The header of the frame has been sent, so the peer waits for its bytes; no
+ * notification announces these.
+ */
 static bool outbox_pad(struct soft_frame *f)
 {
 	bool is_last = f->h.operand + f->h.length == f->h.total;
@@ -129,7 +132,7 @@ static bool outbox_pad(struct soft_frame *f)
 	return f->copy;
 }
 
-/* Does @h belong to the same queue's requests, or answers, as @first? */
+/* Is @h a request, or a reply, of the same queue as @first? */
 static bool outbox_follows(const struct soft_header *h, const struct soft_header *first)
 {
 	bool is_answer = first->type == SOFT_DATA;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of a frame that goes while the frame waits for its socket. */
+/* Memory of a frame that is unmapped while the frame waits for its socket. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -58,7 +58,10 @@ static void way_push(struct way *w, enum soft_frame_type type, uint32_t qpn, uin
 	}
 }
 
-/* What the socket gives, and how much of it; written and read in turns until it gives none. */
+/*
+ * Write and read in turns until the socket has no more bytes; returns their
+ * number.
+ */
 static size_t way_pump(struct way *w, char *to, enum soft_written expected)
 {
 	enum soft_written written;
@@ -90,7 +93,7 @@ static void test_a_frame_that_was_not_begun_is_taken_out(void **state)
 	way_push(&w, SOFT_ADD, 2, 0);
 	way_push(&w, SOFT_ACK, 1, 0);
 	assert_int_equal(mprotect(w.memory, LENGTH, PROT_NONE), 0);
-	/* None of these has gone, or the first alone. */
+	/* Either no frame has been sent, or the first alone. */
 	assert_true(way_pump(&w, got, SOFT_WRITTEN_MISSED) <= HEAD);
 	w.out.is_full = false;
 	assert_int_equal(ori_soft_outbox_drop(&w.out, &h), SOFT_WRITTEN);
@@ -98,7 +101,9 @@ static void test_a_frame_that_was_not_begun_is_taken_out(void **state)
 	assert_int_equal(h.psn, 2);
 	assert_int_equal(way_pump(&w, got, SOFT_WRITTEN_NONE) % HEAD, 0);
 	assert_int_equal(w.out.count, 0);
-	/* The last two are of another queue, and of what the peer had asked. */
+	/*
+	 * The last two are of another queue, and a reply to the peer's request.
+	 */
 	memcpy(&seen, got, HEAD);
 	if (seen.psn == 1)
 		memmove(got, got + HEAD, 2 * HEAD);
@@ -110,7 +115,10 @@ static void test_a_frame_that_was_not_begun_is_taken_out(void **state)
 	free(got);
 }
 
-/* Its header and some bytes have gone when the rest goes. */
+/*
+ * The memory of the frame is unmapped after its header and some bytes were
+ * sent.
+ */
 static size_t begin(struct way *w, char *got, enum soft_frame_type type)
 {
 	ssize_t n;
@@ -143,7 +151,10 @@ static void test_a_frame_that_was_begun_is_finished(void **state)
 	assert_int_equal(h.psn, 1);
 	first = n;
 	n += way_pump(&w, got + n, SOFT_WRITTEN_NONE);
-	/* As long as it said, and the ACK behind it: nothing that tells of it. */
+	/*
+	 * The frame keeps its announced length, and the ACK follows: no frame
+	 * announces it.
+	 */
 	assert_int_equal(n, HEAD + LENGTH + HEAD);
 	for (size_t i = HEAD; i < first; i++)
 		assert_int_equal(got[i], 9);
@@ -155,7 +166,10 @@ static void test_a_frame_that_was_begun_is_finished(void **state)
 	free(got);
 }
 
-/* The end of a WRITE with immediate data tells by itself: it is not finished with zeros. */
+/*
+ * The end of a WRITE with immediate data announces its bytes: zeros must not
+ * finish it.
+ */
 static void test_what_tells_is_not_finished(void **state)
 {
 	char *got = malloc(8 * LENGTH);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of a GPU as the software adapter reaches it: by copies in a stream of
- * its own, through a pinned page block, each done before the next begins. So a
+ * Memory of a GPU as the software HCA accesses it: by copies in a stream of its
+ * own, through a pinned bounce buffer, each done before the next begins. So a
  * signal is written after the data before it has arrived.
  *
- * Memory that no key vouches for is looked at before it is touched: a request that names
- * what may not be read, or written, fails, and the process gets no signal.
+ * The HCA checks memory that no key vouches for before it reads or writes it: a
+ * request that names memory without permission fails, and the process gets no
+ * SIGSEGV.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,9 +20,11 @@
 
 struct soft_remote {
 	struct ori_gpu gpu;
-	char *bounce; /* pinned, FAR_BOUNCE bytes */
-	/* What was found last. A GPU copies memory of the host as well, if that is what is there
-	 * now. */
+	char *bounce; /* pinned, REMOTE_BOUNCE bytes */
+	/*
+	 * The range found last. If memory of the host takes its place later,
+	 * the GPU copies that as well.
+	 */
 	const char *base;
 	size_t length;
 };
@@ -66,7 +69,10 @@ void ori_soft_far_close(struct soft_remote *far)
 	free(far);
 }
 
-/* What is not known to be of a GPU is asked for each time: it may have become so. */
+/*
+ * The driver is asked each time about memory not known to be a GPU's: it may
+ * have become so.
+ */
 bool ori_soft_far_has(struct soft_remote *far, const char *at)
 {
 	struct ori_gpu_memory_info place;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What peers ask for is done here, in the order of the packets and once each.
- * A READ takes its bytes when they are sent: they may be newer than the
+ * The responder executes peers' requests, in the order of the packets and once
+ * each. A READ takes its bytes when they are sent: they may be newer than the
  * request, as on the wire.
  */
 #include <stdio.h>
@@ -22,7 +22,10 @@ static const char *const responder_names[SOFT_FRAME_TYPES] = {
 	[SOFT_MASKED_SWAP] = "masked compare-and-swap",
 };
 
-/* A request at @psn cannot be: the peer is told, this end is in error, too. */
+/*
+ * Reject the request at @psn: the peer gets a NAK, this QP goes into error,
+ * too.
+ */
 static void responder_refuse(struct soft_qp *qp, const struct soft_header *h, uint32_t psn,
 			     uint8_t syndrome, const char *why)
 {
@@ -39,7 +42,9 @@ static void responder_refuse(struct soft_qp *qp, const struct soft_header *h, ui
 	ori_soft_qp_flush(qp, ORIEL_MLX5_FLUSHED);
 }
 
-/* Registered memory, which its GPU does not move, or which is not there any more. */
+/*
+ * The registered memory cannot be copied: its GPU refuses, or it is unmapped.
+ */
 static void responder_miss(struct soft_qp *qp, const struct soft_header *h, uint32_t psn)
 {
 	responder_refuse(qp, h, psn, ORIEL_MLX5_REMOTE_OPERATION,
@@ -79,7 +84,10 @@ static struct soft_mr *responder_find(struct soft_qp *qp, const struct soft_head
 	return ori_soft_mr_find(qp->node, h->rkey, h->address, h->total, responder_access(h), why);
 }
 
-/* Does @h bring the end of a WRITE with immediate data, which takes a receive? */
+/*
+ * Does @h carry the end of a WRITE with immediate data, which consumes a
+ * receive?
+ */
 static bool responder_is_taking(const struct soft_header *h)
 {
 	return h->type == SOFT_WRITE_IMM && h->operand + h->length == h->total;
@@ -90,7 +98,7 @@ static bool responder_has_receive(const struct soft_qp *qp)
 	return qp->receives_taken < qp->receives_posted;
 }
 
-/* The peer shall ask again later, and is told so once. */
+/* The peer must ask again later; one NAK says so. */
 static void responder_put_off(struct soft_qp *qp)
 {
 	qp->node->counters.not_ready++;
@@ -99,7 +107,9 @@ static void responder_put_off(struct soft_qp *qp)
 	qp->is_gap = true;
 }
 
-/* The CQE pushes out what was written before it, but for what only a READ does. */
+/*
+ * The CQE pushes out earlier writes, but for those that only a READ pushes out.
+ */
 static void responder_take(struct soft_qp *qp, const struct soft_header *h)
 {
 	if (!qp->node->scenario.below_owner)
@@ -152,7 +162,10 @@ static struct soft_reply *responder_reply(struct soft_qp *qp, uint8_t type,
 	return r;
 }
 
-/* A READ that is asked for again while it is answered goes on where it is asked to. */
+/*
+ * A READ that is requested again while it is being answered continues at the
+ * new address.
+ */
 static bool responder_reread(struct soft_qp *qp, const struct soft_header *h)
 {
 	uint32_t end = soft_psn_add(h->psn, h->packets);
@@ -188,7 +201,7 @@ static void responder_read(struct soft_qp *qp, const struct soft_header *h, bool
 		qp->expected = soft_psn_add(qp->expected, h->packets);
 }
 
-/* Bit by bit: a carry stops where @boundary says so. */
+/* Add bit by bit: a carry stops at each bit of @boundary. */
 static uint64_t responder_add(uint64_t a, uint64_t b, uint64_t boundary)
 {
 	uint64_t sum = 0, carry = 0;
@@ -202,7 +215,7 @@ static uint64_t responder_add(uint64_t a, uint64_t b, uint64_t boundary)
 	return sum;
 }
 
-/* What is there after @h has found @old. */
+/* The new value after @h has found @old. */
 static uint64_t responder_result(const struct soft_header *h, const struct soft_masks *masks,
 				 uint64_t old)
 {
@@ -219,7 +232,7 @@ static uint64_t responder_result(const struct soft_header *h, const struct soft_
 	return (old & ~masks->swap_mask) | (h->operand & masks->swap_mask);
 }
 
-/* Atomic with respect to other adapters of this process, and to nobody else. */
+/* Atomic with respect to other HCAs of this process, and to no other access. */
 static bool responder_apply(const struct soft_header *h, const struct soft_masks *masks,
 			    const struct soft_mr *mr, char *at, uint64_t *old)
 {
@@ -274,7 +287,10 @@ static void responder_replay(struct soft_qp *qp, const struct soft_header *h)
 		}
 }
 
-/* A request, all or part of which has been executed before; @behind packets ago. */
+/*
+ * A request, all or part of which has been executed before; @behind packets
+ * ago.
+ */
 static void responder_again(struct soft_qp *qp, const struct soft_header *h, uint32_t behind,
 			    const char *payload)
 {
@@ -300,7 +316,10 @@ void ori_soft_responder_receive(struct soft_qp *qp, const struct soft_header *h,
 		qp->has_nak = qp->refusal != 0;
 		return;
 	}
-	/* A packet is missing. It is asked for once; then the timer of the peer has to. */
+	/*
+	 * A packet is missing. One NAK asks for it; later the timer of the peer
+	 * does.
+	 */
 	if (ahead > 0) {
 		qp->has_nak |= !qp->is_gap;
 		qp->is_gap = true;
@@ -347,7 +366,7 @@ bool ori_soft_responder_has_output(const struct soft_qp *qp)
 	       (qp->replies_count > 0 || qp->has_ack || qp->has_nak || qp->answer);
 }
 
-/* The end of an answer acknowledges all that came before it. */
+/* The end of a reply acknowledges all packets before it. */
 static void responder_pop(struct soft_qp *qp)
 {
 	const struct soft_reply *r = &qp->replies[qp->replies_head];
@@ -358,7 +377,7 @@ static void responder_pop(struct soft_qp *qp)
 	qp->replies_count--;
 }
 
-/* The next run of a READ; false if its memory is gone. */
+/* The next run of a READ; false if its memory is unregistered. */
 static bool responder_fill_data(struct soft_qp *qp, struct soft_reply *r, struct soft_frame *frame)
 {
 	uint64_t mtu = qp->node->scenario.mtu, at = r->sent * mtu;

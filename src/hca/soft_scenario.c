@@ -26,7 +26,7 @@ struct scenario_key {
 
 #define SCENARIO_SECOND UINT64_C(1000000000)
 
-/* A key is called as its field is. */
+/* A key of the text has the name of its field. */
 #define SCENARIO_KEY(field, kind, least, most, fallback)                              \
 	{                                                                             \
 #field, offsetof(struct soft_scenario, field), least, most, fallback, \

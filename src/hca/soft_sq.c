@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The send queue: doorbell, fetch, the gates before a WQE may start. */
+/*
+ * The send queue: doorbell, fetch, and the gates before a WQE may start. The
+ * engine steps it.
+ */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -102,7 +105,7 @@ void ori_soft_qp_fail(struct soft_qp *qp, uint8_t syndrome, const char *format, 
 	ori_soft_qp_flush(qp, syndrome);
 }
 
-/* A doorbell that breaks the rules: all that may have been posted fails. */
+/* A doorbell breaks the rules: all WQEs that may have been posted fail. */
 static bool sq_refuse_doorbell(struct soft_qp *qp, uint64_t end, const char *why, uint32_t index,
 			       uint32_t record)
 {
@@ -118,7 +121,7 @@ static bool sq_refuse_doorbell(struct soft_qp *qp, uint64_t end, const char *why
 	return true;
 }
 
-/* Posted are the WQEs up to the one whose index ends in @index. */
+/* The WQEs up to the one whose index ends in @index are posted. */
 static bool sq_extend(struct soft_qp *qp, uint32_t index, uint32_t record)
 {
 	uint32_t ahead = (index - (uint32_t)qp->end) & 0xffff;
@@ -150,7 +153,10 @@ static bool sq_recover(struct soft_qp *qp)
 	return sq_extend(qp, record, record);
 }
 
-/* The doorbell may be ahead of the record only where that is agreed on. */
+/*
+ * The doorbell may be ahead of the record only if the scenario says
+ * double_ring.
+ */
 static bool sq_ring(struct soft_qp *qp, uint64_t value)
 {
 	uint32_t first = oriel_dev_swap_bytes32((uint32_t)value);
@@ -233,7 +239,7 @@ static bool sq_violate(struct soft_qp *qp, const struct soft_wqe *wqe, const cha
 	return true;
 }
 
-/* As many blocks of the WQE at fetch as it has, and are posted. */
+/* Copies as many blocks of the WQE at fetch as it has, and are posted. */
 static unsigned sq_copy(const struct soft_qp *qp, uint8_t *bytes)
 {
 	memcpy(bytes, sq_slot(qp, qp->fetch), ORIEL_MLX5_BLOCK);
@@ -345,7 +351,7 @@ static void sq_start(struct soft_qp *qp)
 		qp->reads++;
 }
 
-/* The second block of a WQE is one more flight, which is over at once. */
+/* The second block of a WQE is one more flight, which ends at once. */
 static void sq_start_rest(struct soft_qp *qp)
 {
 	const struct soft_wqe nop = {.opcode = ORIEL_MLX5_NOP};

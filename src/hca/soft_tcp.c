@@ -14,7 +14,7 @@
 #include "hca/soft_address.h"
 
 #define TCP_SOCKET_BYTES (1 << 20)
-#define TCP_SILENCE_MS 30000u /* until a host that takes nothing is gone */
+#define TCP_SILENCE_MS 30000u /* until a host that acknowledges nothing counts as lost */
 #define TCP_FLAGS (SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC)
 
 union tcp_address {
@@ -28,7 +28,7 @@ static socklen_t tcp_length(const union tcp_address *a)
 	return a->any.sa_family == AF_INET6 ? sizeof(a->v6) : sizeof(a->v4);
 }
 
-/* Of IPv6 it takes IPv4 as well. -1 if it cannot be. */
+/* An IPv6 socket takes IPv4 as well. -1 on failure. */
 static int tcp_listen(sa_family_t family, union tcp_address *a)
 {
 	socklen_t length = sizeof(*a);
@@ -86,7 +86,7 @@ static union tcp_address tcp_candidate(const struct soft_address *to, bool is_ne
 	const union tcp_address none = {.any.sa_family = 0};
 
 	if (road == SOFT_ROAD_IPV6)
-		attempt++; /* as if IPv4 had been tried */
+		attempt++; /* continue as if IPv4 had been tried */
 	if (is_near && attempt == 0)
 		return tcp_v4(htonl(INADDR_LOOPBACK), to->port);
 	if (is_near)
@@ -145,7 +145,10 @@ const char *ori_soft_tcp_text(int fd, char text[SOFT_TCP_TEXT])
 	return text;
 }
 
-/* Slower without, not wrong; only a host that is cut off is noticed later. */
+/*
+ * Without these options a socket is slower, not wrong; only the loss of a host
+ * is noticed later.
+ */
 void ori_soft_tcp_tune(int fd, bool is_tcp)
 {
 	unsigned silence = TCP_SILENCE_MS;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two adapters of one process, driven by its thread. */
+/* Two HCAs of one process, driven by its thread. */
 #include "hca/soft_bench_test.h"
 
 #include <pthread.h>
@@ -138,7 +138,9 @@ static void test_nop_and_dump_complete(void **state)
 			 ORIEL_OK);
 }
 
-/* The index may begin anywhere: near the wraps of 16, 24 and 32 bits. */
+/*
+ * The index may begin anywhere: shortly before the wraps of 16, 24 and 32 bits.
+ */
 static void test_rings_wrap(void **state)
 {
 	static const uint64_t firsts[] = {0, 0xfff0, 0xfffff0, 0xfffffff0};
@@ -220,7 +222,10 @@ static uint64_t cpu_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-/* The least of a few naps: a host that takes a core away may let whoever is on it pay. */
+/*
+ * The test takes the least of a few sleeps: a host that takes a core away may
+ * charge the thread on it.
+ */
 static void test_an_idle_adapter_burns_no_core(void **state)
 {
 	struct pair *p = *state;
@@ -266,7 +271,7 @@ static void test_a_companion_counts_what_is_done(void **state)
 	side_close(&responder);
 }
 
-/* Everything at once, in real time: what is promised holds nevertheless. */
+/* All faults at once, in real time: every promise still holds. */
 static void test_the_adversary_changes_nothing_that_is_promised(void **state)
 {
 	struct pair p;
@@ -290,7 +295,7 @@ static void test_the_adversary_changes_nothing_that_is_promised(void **state)
 	pair_close(&p);
 }
 
-/* Posting costs the same, nothing moves: for measurements. */
+/* Posting costs the same, no byte moves: for measurements. */
 static void test_a_sink_completes_and_moves_nothing(void **state)
 {
 	struct pair p;

@@ -44,8 +44,8 @@ static bool wire_fetch(struct soft_frame *f, const struct soft_mr *mr, const cha
 }
 
 /*
- * A socket tells of a page in between that may not be read; here nobody would. Also what a
- * key vouches for may have been unmapped since.
+ * A socket reports an unreadable page in the middle; inside one process nothing
+ * would. Memory that a key vouches for may have been unmapped, too.
  */
 static bool wire_is_readable(const struct soft_frame *f, const char *at, uint32_t length)
 {
@@ -54,7 +54,9 @@ static bool wire_is_readable(const struct soft_frame *f, const char *at, uint32_
 	return ori_touch_looks_readable(at, length);
 }
 
-/* What is short is copied now: its words may be in use, and are read whole. */
+/*
+ * A short payload is copied now: its words may be in use, and are read whole.
+ */
 bool ori_soft_frame_attach(struct soft_frame *f, struct soft_mr *mr, const char *at,
 			   uint32_t length)
 {
@@ -119,7 +121,7 @@ static bool wire_is_request(const struct soft_header *h)
 	return h->type >= SOFT_WRITE && h->type <= SOFT_MASKED_SWAP;
 }
 
-/* Do the packets of a request hold what it says they do? */
+/* Do the packets of a request hold as many bytes as it says? */
 static bool wire_fits(const struct soft_qp *qp, const struct soft_header *h)
 {
 	uint64_t mtu = qp->node->scenario.mtu;
@@ -137,14 +139,14 @@ static struct soft_qp *wire_find(struct soft_engine *e, const struct soft_header
 	return qp && qp->qpn == h->qpn ? qp : NULL;
 }
 
-/* Is the sender of @h who @qp is connected to? */
+/* Is @qp connected to the sender of @h? */
 static bool wire_is_peer(const struct soft_qp *qp, uint64_t cookie, const struct soft_header *h)
 {
 	return qp->state != SOFT_INIT && qp->peer_cookie == cookie &&
 	       qp->peer_node == h->source_node && qp->peer_qpn == h->source_qpn;
 }
 
-/* Who @h is for, NULL if nobody. */
+/* The QP that @h is for, NULL if there is none. */
 static struct soft_qp *wire_receiver(struct soft_engine *e, uint64_t cookie,
 				     const struct soft_header *h)
 {
@@ -153,7 +155,10 @@ static struct soft_qp *wire_receiver(struct soft_engine *e, uint64_t cookie,
 	return qp && wire_is_peer(qp, cookie, h) && wire_fits(qp, h) ? qp : NULL;
 }
 
-/* A question to a QP that is gone. Without a way back, or room, it is asked again. */
+/*
+ * Answer a question to a destroyed QP. Without a way back, or room, the peer
+ * asks again.
+ */
 static void wire_answer_for(struct soft_engine *e, uint64_t cookie, const struct soft_header *h)
 {
 	bool is_here = cookie == e->address.cookie;
@@ -251,7 +256,9 @@ static bool wire_fill(struct soft_qp *qp, struct soft_frame *frame)
 	return ori_soft_requester_fill(qp, f, frame);
 }
 
-/* Packets of one QP wait in line, so that only those of different QPs overtake. */
+/*
+ * Packets of one QP wait in line, so that only those of different QPs overtake.
+ */
 static bool wire_is_quiet(struct soft_qp *qp)
 {
 	struct soft_node *node = qp->node;
@@ -324,7 +331,7 @@ static bool wire_egress_here(struct soft_qp *qp)
 	return true;
 }
 
-/* Each frees what it has read from a GPU. */
+/* Each frame frees the copy that it has read from a GPU. */
 static bool wire_repeat(struct soft_frame *again, const struct soft_frame *frame)
 {
 	*again = *frame;
@@ -337,7 +344,7 @@ static bool wire_repeat(struct soft_frame *again, const struct soft_frame *frame
 	return true;
 }
 
-/* A frame is filled in in place; one that is sent twice is so if there is room. */
+/* A frame is filled in in place; it is sent twice only if there is room. */
 static bool wire_egress_link(struct soft_qp *qp)
 {
 	struct soft_frame *frame = ori_soft_link_room(qp->link), *again;

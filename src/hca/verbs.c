@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which adapter, and what it is like. */
+/* The choice of an HCA and its port, and the table of verbs. */
 #include "hca/verbs.h"
 
 #include <dirent.h>
@@ -21,11 +21,12 @@
 #define VERBS_PLACE PATH_MAX
 #define VERBS_CANDIDATES 64u
 
-/* What the text of open() says. */
+/* The parsed text of open(). */
 struct verbs_wish {
 	const struct verbs_kind *kind;
 	char filter[VERBS_FILTER_MAX];
-	char near[VERBS_PLACE]; /* of a GPU under /sys/devices, "" if it is about this process */
+	char near[VERBS_PLACE]; /* of a GPU under /sys/devices, "" if the NUMA node of this thread
+				   counts */
 };
 
 /* A port that may be chosen. */
@@ -125,7 +126,10 @@ static int verbs_numa_node(const char *ibdev_path)
 	return node;
 }
 
-/* From the GPU by bridges; else whether it is of the NUMA node of this thread. */
+/*
+ * Bridges to the GPU; without one, whether the device is on the NUMA node of
+ * this thread.
+ */
 static unsigned verbs_distance(const struct ibv_device *device, const struct verbs_wish *wish)
 {
 	char link[PATH_MAX], place[PATH_MAX];
@@ -156,7 +160,10 @@ static bool verbs_is_any(struct ibv_device *device)
 
 static const struct verbs_kind verbs_kind_any = {verbs_is_any, verbs_open_plainly};
 
-/* The ports of @device that are up and meant, behind @count others. */
+/*
+ * The ports of @device that are up and that the filter selects, behind @count
+ * others.
+ */
 static unsigned verbs_look_at(struct ibv_device *device, const struct verbs_wish *wish,
 			      struct verbs_candidate *found, unsigned count)
 {
@@ -184,7 +191,7 @@ static unsigned verbs_look_at(struct ibv_device *device, const struct verbs_wish
 	return count;
 }
 
-/* Near ones first; those that are as near stay in the order of the list. */
+/* Closest first; ports of equal distance stay in the order of the list. */
 static void verbs_sort(struct verbs_candidate *found, unsigned count)
 {
 	for (unsigned i = 1; i < count; i++)
@@ -196,7 +203,7 @@ static void verbs_sort(struct verbs_candidate *found, unsigned count)
 		}
 }
 
-/* All that may be taken, the nearest first. */
+/* All ports that rails may use, the closest first. */
 static unsigned verbs_find(struct ibv_device **list, const struct verbs_wish *wish,
 			   struct verbs_candidate *found)
 {
@@ -208,7 +215,7 @@ static unsigned verbs_find(struct ibv_device **list, const struct verbs_wish *wi
 	return count;
 }
 
-/* 0: none. Addresses of routers before those of one wire. */
+/* 0: not usable. Routable addresses rank above link-local ones. */
 static unsigned verbs_gid_worth(const struct ibv_gid_entry *entry)
 {
 	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
@@ -462,14 +469,17 @@ static enum oriel_status verbs_doorbell_page(struct ori_hca *hca, void **page)
 			((struct verbs_device *)hca)->name);
 }
 
-/* Its memory is registered as what it is: see register_dmabuf(). */
+/*
+ * GPU memory is registered through register_dmabuf(), so there is nothing to
+ * prepare.
+ */
 static enum oriel_status verbs_use_gpu(struct ori_hca *hca, const struct ori_gpu *gpu)
 {
 	(void)hca, (void)gpu;
 	return ORIEL_OK;
 }
 
-/* The fabric leads to them from wherever it reaches. */
+/* The fabric leads to its addresses from every host of the fabric. */
 enum oriel_status ori_verbs_listen(struct ori_hca *hca)
 {
 	(void)hca;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests of the host, handed over in chains, and what comes of them. */
+/* Requests of the host, posted in chains, and their completions. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <oriel/dev/mlx5_ring.h>
@@ -42,7 +42,10 @@ static unsigned call_flags(const struct ori_hca_wr *wr)
 	       (wr->flags & ORI_HCA_FENCE ? (unsigned)IBV_SEND_FENCE : 0);
 }
 
-/* Of @to only what its operation has is set: to clear the rest costs more than the post. */
+/*
+ * Only the fields of @to that its operation uses are set: to clear the rest
+ * costs more than the post.
+ */
 static void call_translate(const struct verbs_qp *qp, const struct ori_hca_wr *wr,
 			   struct ibv_send_wr *to, struct ibv_sge *sge)
 {
@@ -78,7 +81,10 @@ static unsigned call_room(const struct verbs_qp *qp)
 	       (unsigned)(qp->posted - atomic_load_explicit(&qp->done, memory_order_acquire));
 }
 
-/* Up to VERBS_CHAIN, as far as they are well and there is room; how many the device took. */
+/*
+ * Posts up to VERBS_CHAIN requests, as far as they are valid and there is room;
+ * counts those that the device took.
+ */
 static enum oriel_status call_chain(struct verbs_qp *qp, const struct ori_hca_wr *wrs,
 				    unsigned count, unsigned *taken)
 {
@@ -210,7 +216,10 @@ static bool call_is_port_up(const struct verbs_device *d)
 	       port.state == IBV_PORT_ACTIVE;
 }
 
-/* With its cable cut, rxe cannot send and blames the request; others let retries run out. */
+/*
+ * With its cable cut, rxe cannot send and blames the request; other devices let
+ * retries run out.
+ */
 static uint8_t call_cause(const struct verbs_device *d, enum ibv_wc_status status)
 {
 	if (status == IBV_WC_LOC_QP_OP_ERR && !call_is_port_up(d))
@@ -243,7 +252,7 @@ static void call_receive(struct verbs_qp *qp, const struct ibv_wc *from, struct 
 	wc->immediate = ntohl(from->imm_data);
 }
 
-/* False: it is of a QP that is gone. */
+/* False: the completion is of a destroyed QP. */
 static bool call_read(struct verbs_cq *cq, const struct ibv_wc *from, struct ori_hca_wc *wc)
 {
 	uint32_t number = (uint32_t)(from->wr_id >> 32), low = (uint32_t)from->wr_id;
@@ -273,8 +282,8 @@ static bool call_read(struct verbs_cq *cq, const struct ibv_wc *from, struct ori
 }
 
 /*
- * An end found is of a QP that is there as long as the lock is held; who finds none, as
- * most who poll do, needs no lock beside the provider's.
+ * The lock keeps the QP of each completion alive. A poll that finds no
+ * completion, as most polls do, needs no lock beside the provider's.
  */
 static unsigned call_read_all(struct verbs_cq *cq, const struct ibv_wc *found, unsigned count,
 			      struct ori_hca_wc *wcs)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an adapter tells outside of its queues, taken by a thread of its own. */
+/* Asynchronous events of an HCA, taken by a thread of its own. */
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "base/thread.h"
 #include "hca/verbs.h"
 
-/* ORIEL_OK: nothing that anybody has to know. */
+/* ORIEL_OK: the event matters to no caller. */
 static enum oriel_status events_status(enum ibv_event_type type)
 {
 	switch (type) {
@@ -47,7 +47,10 @@ static void events_push(struct verbs_device *d, const struct ori_hca_event *even
 	pthread_mutex_unlock(&d->lock);
 }
 
-/* Interfaces get and lose addresses all the time: has the one that is used here gone? */
+/*
+ * Interfaces get and lose addresses all the time: does the port still have the
+ * GID in use?
+ */
 static bool events_gid_is_there(const struct verbs_device *d)
 {
 	union ibv_gid gid;
@@ -56,7 +59,7 @@ static bool events_gid_is_there(const struct verbs_device *d)
 	       memcmp(gid.raw, d->address.gid, sizeof(d->address.gid)) == 0;
 }
 
-/* Is it of another port, or about nothing that is used here? */
+/* Does the event concern another port, or no object in use? */
 static bool events_is_foreign(const struct verbs_device *d, const struct ibv_async_event *told)
 {
 	switch (told->event_type) {
@@ -107,7 +110,10 @@ static void *events_main(void *context)
 	}
 }
 
-/* Whoever takes an event must not be kept from being stopped. */
+/*
+ * Without O_NONBLOCK the thread could block in the read of an event, and stop()
+ * would wait for it.
+ */
 enum oriel_status ori_verbs_events_start(struct verbs_device *d)
 {
 	int flags = fcntl(d->context->async_fd, F_GETFL);

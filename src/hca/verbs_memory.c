@@ -5,7 +5,10 @@
 #include "base/error.h"
 #include "hca/verbs.h"
 
-/* What is written from outside must be writable from here as well, says the interface. */
+/*
+ * The verbs interface requires local write permission for memory that peers
+ * write.
+ */
 static unsigned memory_access(unsigned access)
 {
 	unsigned flags = 0;
@@ -25,7 +28,10 @@ static enum oriel_status memory_finish(const struct verbs_device *d, struct ibv_
 				       const void *address, size_t length, struct ori_hca_mr **out,
 				       struct ori_hca_keys *keys)
 {
-	/* The kernel pins all of it, which finds what may not be read, or written. */
+	/*
+	 * The kernel pins all pages, and so finds those that may not be read,
+	 * or written.
+	 */
 	if (!mr && error == EFAULT)
 		return ori_fail(ORIEL_ERR_ACCESS,
 				"%s: cannot register %zu bytes at %p: they are not all mapped, or "
@@ -41,8 +47,8 @@ static enum oriel_status memory_finish(const struct verbs_device *d, struct ibv_
 }
 
 /*
- * Relaxed ordering is a wish, and older libraries do not know it. The kernel wants
- * @iova to lie in its page where @address does.
+ * Relaxed ordering is a request, and older libraries do not know it. The kernel
+ * wants @iova at the same offset in its page as @address.
  */
 enum oriel_status ori_verbs_register(struct ori_hca *hca, void *address, size_t length,
 				     uint64_t iova, unsigned access, struct ori_hca_mr **out,

@@ -6,7 +6,7 @@
 
 #define PICK_PORT_MAX 255ul
 
-/* One entry, "name" or "name:port", of @length bytes. */
+/* Does one entry, "name" or "name:port", of @length bytes match? */
 static bool pick_matches(const char *entry, size_t length, bool is_whole, const char *device,
 			 unsigned port)
 {
@@ -72,7 +72,7 @@ const char *ori_verbs_filter_flaw(const char *filter)
 	return flaw;
 }
 
-/* Bytes that whole components of both have in common. */
+/* Number of bytes of the whole components that both paths share. */
 static size_t pick_common(const char *a, const char *b)
 {
 	size_t common = 0, i = 0;

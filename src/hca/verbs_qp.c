@@ -51,7 +51,7 @@ void ori_verbs_destroy_cq(struct ori_hca_cq *handle)
 	free(cq);
 }
 
-/* False if all places are taken. Numbers come back only after many others. */
+/* False if all slots are taken. Numbers return only after many others. */
 static bool qp_number(struct verbs_device *d, struct verbs_qp *qp)
 {
 	bool is_found = false;
@@ -75,7 +75,10 @@ static void qp_wait_for_poll(struct verbs_cq *cq)
 	pthread_mutex_unlock(&cq->lock);
 }
 
-/* Who polls now may still have found it. */
+/*
+ * A poller may have found the QP just before this, and still uses it under the
+ * lock.
+ */
 static void qp_forget(struct verbs_qp *qp)
 {
 	atomic_store(&qp->device->qps[qp->number & (VERBS_TABLE - 1)], NULL);
@@ -123,8 +126,9 @@ static struct ibv_qp *qp_ask(const struct verbs_qp *qp, uint32_t inline_max)
 }
 
 /*
- * What fits inside WQEs of 256, 128 and 64 bytes of a ConnectX. Others have other bounds,
- * none of which is told but by a refusal, and as many requests may not fit with longer ones.
+ * These bounds fit inside WQEs of 256, 128 and 64 bytes of a ConnectX. Other
+ * devices have other bounds, which only a rejection shows, and as many requests
+ * may not fit with longer WQEs.
  */
 static enum oriel_status qp_make(struct verbs_qp *qp)
 {
@@ -177,7 +181,7 @@ enum oriel_status ori_verbs_draw_psn(uint32_t *psn)
 	return ORIEL_OK;
 }
 
-/* What has been made is destroyed on failure. */
+/* On failure it destroys what it has created. */
 static enum oriel_status qp_open(struct verbs_qp *qp)
 {
 	enum oriel_status st = ori_verbs_draw_psn(&qp->psn);

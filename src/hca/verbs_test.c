@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * verbs_test [ADAPTER ADAPTER]: what holds for all adapters that are posted to by
- * calls, by whatever libibverbs is found: the one of tests/fakeverbs, or one with
- * real adapters. Skipped (77) where there are none.
+ * verbs_test [DEVICE DEVICE]: the claims that hold for all HCAs posted to by
+ * calls, over whichever libibverbs is loaded: that of tests/fakeverbs, or one
+ * with real devices. Skipped (77) if there are none.
  */
 #include "hca/call_bench_test.h"
 
@@ -74,7 +74,7 @@ static void test_an_adapter_says_what_it_can(void **state)
 	ops->close(hca);
 }
 
-/* A peer that is gone is told of, even if its adapter is there. */
+/* A request to a destroyed QP fails, even if its HCA still runs. */
 static void test_a_peer_that_is_gone_is_noticed(void **state)
 {
 	struct ori_hca_wc wc;

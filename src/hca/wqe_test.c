@@ -11,7 +11,10 @@
 
 #define GARBAGE 0xa5
 
-/* The slot held something else before; what a WQE does not use stays as it was. */
+/*
+ * The slot held something else before; bytes that a WQE does not use stay as
+ * they were.
+ */
 struct slot {
 	_Alignas(64) unsigned char bytes[ORIEL_MLX5_BLOCK];
 };

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pages of registers, and who looks at them: what is stored there says whose it is,
- * so a thread takes it to the doorbell that the software adapter has for that queue.
- * Where queues meet on a register one store may replace another before it is seen,
- * which registers of a device do not do; the record tells of it then.
+ * Pages of doorbell registers and the thread that polls them: a stored value
+ * names its queue, so the thread copies it to the doorbell that the software
+ * HCA has for that queue. If queues share a register one store may replace
+ * another before the thread sees it, which registers of a device do not do; the
+ * doorbell record recovers the lost one.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -21,7 +22,8 @@
 #include "objects.h"
 
 #define BELL_NAP_NS 20000
-#define BELL_RECOVER 16u /* looks at the registers for each at the records of those that share */
+#define BELL_RECOVER \
+	16u /* polls of the registers for each poll of the records of queues that share */
 
 struct fake5_page *fake5_pages;
 
@@ -63,7 +65,7 @@ void fake5_page_close(struct fake5_page *page)
 	fake5_hold(-1);
 }
 
-/* A doorbell of the software adapter that no queue has. */
+/* A doorbell of the software HCA that no queue uses. */
 struct bell_spare {
 	struct bell_spare *next;
 	struct fake5_device *device;
@@ -73,7 +75,7 @@ struct bell_spare {
 
 static struct bell_spare *spares;
 
-/* They go with the software adapter. */
+/* The doorbells are destroyed with the software HCA. */
 void fake5_bells_forget(const struct fake5_device *d)
 {
 	struct bell_spare **at = &spares, *gone;
@@ -185,7 +187,10 @@ static bool demand_is_gpu(uint64_t address)
 	return is_gpu;
 }
 
-/* What a WQE reads or writes here is memory that pages on demand do not reach. */
+/*
+ * Does a WQE name local GPU memory by a key of on-demand paging, which does not
+ * cover it?
+ */
 static bool demand_is_refused(const char *wqe)
 {
 	uint32_t opcode = oriel_mlx5_get32(wqe, 0) & 0xff, at;
@@ -197,19 +202,21 @@ static bool demand_is_refused(const char *wqe)
 		at = 48;
 	else
 		return false;
-	/* Data inside has no key. */
+	/* Inline data has no key. */
 	return !(oriel_mlx5_get32(wqe, at) >> 31) && demand_has(oriel_mlx5_get32(wqe, at + 4)) &&
 	       demand_is_gpu((uint64_t)oriel_mlx5_get32(wqe, at + 8) << 32 |
 			     oriel_mlx5_get32(wqe, at + 12));
 }
 
-/* The WQEs up to which a doorbell of @value tells. */
+/* The index of the first WQE after the last one that @value posts. */
 static uint16_t bell_index(uint64_t value)
 {
 	return (uint16_t)(oriel_dev_swap_bytes32((uint32_t)value) >> 8);
 }
 
-/* As far as a doorbell of @value tells of WQEs that the one before did not. */
+/*
+ * Checks the WQEs that a doorbell of @value posts and the one before did not.
+ */
 static bool demand_is_well(const struct fake5_qp *qp, uint64_t value)
 {
 	const struct soft_qp *soft = (const struct soft_qp *)(const void *)qp->soft;
@@ -221,7 +228,7 @@ static bool demand_is_well(const struct fake5_qp *qp, uint64_t value)
 	return true;
 }
 
-/* As a poster of the software adapter does. */
+/* Rings as a poster of the software HCA does. */
 static void bell_ring(struct fake5_qp *qp, uint64_t value)
 {
 	if (!demand_is_well(qp, value)) {
@@ -244,7 +251,7 @@ static void bell_take(struct fake5_page *page, uint64_t value)
 		return;
 	}
 	fake5_count.rung++;
-	/* The record, looked at before, may have told of more. */
+	/* The record, polled earlier, may have posted more WQEs. */
 	if (page->is_shared &&
 	    (int16_t)(bell_index(value) - bell_index(oriel_dev_load_relaxed(qp->bell))) < 0)
 		return;
@@ -281,7 +288,7 @@ static bool bell_recover(struct fake5_qp *qp)
 	return true;
 }
 
-/* Has it refused what its peer asked for? */
+/* Has the QP rejected a request of its peer? */
 static bool bell_has_refused(struct fake5_qp *qp)
 {
 	struct soft_qp *soft = (struct soft_qp *)(void *)qp->soft;
@@ -293,7 +300,10 @@ static bool bell_has_refused(struct fake5_qp *qp)
 	return has_refused;
 }
 
-/* What the software adapter tells, as a device would: a requester has its error CQE. */
+/*
+ * Report rejections of the software HCA as a device would; a requester has its
+ * error CQE instead.
+ */
 static void bell_events(struct fake5_device *d)
 {
 	struct ori_hca_event event;
@@ -363,7 +373,7 @@ static bool uar_is_lacking(uint32_t flags)
 		flags != (uint32_t)MLX5DV_UAR_ALLOC_TYPE_BF);
 }
 
-/* Uncached ones are one page, whoever asks for them. */
+/* Uncached doorbells are one page for all callers. */
 struct mlx5dv_devx_uar *mlx5dv_devx_alloc_uar(struct ibv_context *context, uint32_t flags)
 {
 	struct fake5_context *c = fake5_context_of(context);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Firmware: commands come as bytes and are decoded as strictly as they are encoded.
- * What a real one would take and then do wrong is refused as well, each with a
- * syndrome of its own.
+ * Firmware: commands arrive as bytes, and the decoders are as strict as the
+ * encoders. A command that a real device would accept and then execute wrongly
+ * is rejected as well, each with a syndrome of its own.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ enum syndrome {
 	BAD_EQN,
 	BAD_PD,
 	BAD_CQ,
-	BAD_CQES, /* would be taken for completions */
+	BAD_CQES, /* would count as completions */
 	BAD_STAMPS,
 	BAD_MASTER,
 	BAD_NUMBER,
@@ -38,7 +38,7 @@ enum syndrome {
 	BAD_RIGHTS,
 };
 
-/* What obj_create() gives: @qp comes first, see queue.c. */
+/* The object of obj_create(): @qp comes first, see queue.c. */
 struct mlx5dv_devx_obj {
 	struct fake5_qp *qp; /* NULL: a CQ */
 	struct fake5_cq *cq;
@@ -97,7 +97,7 @@ static struct fake5_page *page_find(const struct fake5_device *d, uint32_t id)
 	return page;
 }
 
-/* Nobody but the driver marks CQEs before the first of them is written. */
+/* Only the driver marks CQEs invalid before the first of them is written. */
 static bool cqes_are_blank(const char *ring, uint32_t depth)
 {
 	for (uint32_t i = 0; i < depth; i++) {
@@ -186,7 +186,10 @@ static enum syndrome qp_make(struct ibv_context *context, const void *in, size_t
 		return BAD_UMEM;
 	attr.depth = asked.depth;
 	attr.send_cq = fake5_cq_find(d, asked.send_cqn)->soft;
-	/* Where cd_master is refused all may WAIT, as some firmware has it. */
+	/*
+	 * A device that rejects cd_master lets every QP WAIT, as some firmware
+	 * does.
+	 */
 	attr.is_companion = asked.is_companion || fake5_lacks("master");
 	qp = calloc(1, sizeof(*qp));
 	qp->device = d;
@@ -201,7 +204,7 @@ static enum syndrome qp_make(struct ibv_context *context, const void *in, size_t
 	return 0;
 }
 
-/* As the kernel and firmware have it: an answer with a status, and errno. */
+/* Fails as kernel and firmware do: an answer with a status, and errno. */
 static int command_end(enum ori_prm_opcode opcode, enum syndrome syndrome, const void *in,
 		       size_t length, uint32_t number, void *out, size_t room)
 {
@@ -278,7 +281,10 @@ static enum syndrome modify_init(struct fake5_qp *qp, const void *in, size_t len
 		return BAD_STATE;
 	if (qp->init.port != 1)
 		return BAD_PORT;
-	/* All of it is used; firmware would refuse requests later. */
+	/*
+	 * The library uses every permission; firmware would reject requests
+	 * later.
+	 */
 	if (!qp->init.allows_read || !qp->init.allows_write || !qp->init.allows_atomic ||
 	    qp->init.atomic_mode == ORI_PRM_ATOMIC_NONE)
 		return BAD_RIGHTS;
@@ -331,7 +337,7 @@ static enum syndrome modify_rtr(struct fake5_qp *qp, const void *in, size_t leng
 					   : path_check_ib(qp, &qp->rtr.path);
 	if (syndrome)
 		return syndrome;
-	/* Full packets would vanish. */
+	/* A larger MTU would lose full packets. */
 	if (qp->rtr.mtu > qp->device->mtu || qp->rtr.mtu > qp->peer.mtu)
 		return BAD_MTU;
 	qp->state = FAKE5_RTR;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Adapters, their ports, who finds whom, and memory. */
+/* HCAs, their ports, how ports find each other, and memory. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -136,7 +136,10 @@ static struct fake5_device *device_of(const struct ibv_context *context)
 	return fake5_context_of(context)->device;
 }
 
-/* Index 0: RoCE v1. 1: of one wire. 2: the one to take. On InfiniBand all are one. */
+/*
+ * Index 0: RoCE v1. 1: link-local. 2: the one to use. On InfiniBand all are the
+ * same.
+ */
 void fake5_gid(const struct fake5_device *d, unsigned index, uint8_t gid[16])
 {
 	memset(gid, 0, 16);
@@ -158,7 +161,7 @@ static void record_path(uint32_t id, char path[512])
 	snprintf(path, 512, "%.400s/%04x", getenv("FAKEMLX5_DIR"), id);
 }
 
-/* No other process has it. */
+/* No other process has this id. */
 static uint32_t record_take_id(void)
 {
 	static uint32_t next;
@@ -200,7 +203,7 @@ static void record_publish(struct fake5_device *d)
 		abort();
 }
 
-/* Numbers of adapters say where their records are. */
+/* The id of an HCA says where its record is. */
 static bool record_find(uint32_t id, struct fake5_record *record)
 {
 	char path[512];
@@ -488,14 +491,14 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *address, size_t length,
 	bool is_remote = access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
 
 	errno = device_failure("reg_mr");
-	/* As the kernel has it. */
+	/* The kernel has the same checks. */
 	if (!errno && (((uintptr_t)address ^ iova) % FAKE5_PAGE ||
 		       (is_remote && !(access & IBV_ACCESS_LOCAL_WRITE))))
 		errno = EINVAL;
 	return errno ? NULL : memory_register(pd, address, length, iova, access, NULL);
 }
 
-/* All there is, on demand: what x86 and others can have, but for page 0. */
+/* All memory, on demand: x86 and others can have that, except for page 0. */
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *address, size_t length, int access)
 {
 	if (!(access & IBV_ACCESS_ON_DEMAND))
@@ -509,7 +512,7 @@ struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *address, size_t length, int a
 			       (unsigned)access, NULL);
 }
 
-/* Any file that can be mapped will do. */
+/* Any file that can be mapped is accepted. */
 struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
 				 int fd, int access)
 {
@@ -544,7 +547,7 @@ struct fake5_ah {
 	struct mlx5_wqe_av av;
 };
 
-/* The kernel would ask the neighbour for its MAC. */
+/* The kernel would resolve the MAC of the neighbour. */
 struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
 	struct fake5_record record;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Queues of ConnectX adapters, as commands and verbs make them, over the fake. */
+/*
+ * Tests of the queues of ConnectX HCAs, as commands and verbs create them, over
+ * the fake.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -16,7 +19,7 @@
 
 static const struct oriel_link_wait_limits patient = {NULL, CALL_PATIENCE_NS, 1, 0};
 
-/* One end of a pair of rings. */
+/* One side of a pair of rings. */
 struct side {
 	struct ori_hca *hca;
 	struct ori_hca_cq *cq;
@@ -130,7 +133,10 @@ static uint64_t side_add(struct side *from, const struct side *to, uint64_t at, 
 	return oriel_mlx5_atomic_result(&from->queue, *result);
 }
 
-/* Bytes move both ways, more than the ring is long, and the atomic counts. */
+/*
+ * Bytes move both ways, in more WQEs than the ring holds, and the atomic
+ * counts.
+ */
 static void sides_move(struct side *a, struct side *b)
 {
 	for (unsigned i = 0; i < 3 * RING_DEPTH; i++) {
@@ -203,7 +209,7 @@ static void test_rings_by_verbs_move_bytes(void **state)
 	assert_true(after.rung > before.rung);
 }
 
-/* What each end may do is its own affair. */
+/* Each side may have its own route and tier. */
 static void test_ends_of_different_routes_and_tiers_meet(void **state)
 {
 	struct side a, b;
@@ -232,7 +238,7 @@ static void test_infiniband_has_a_grh_where_it_must(void **state)
 	assert_int_equal(ori_prm_decode_init2rtr(in, sizeof(in), &rtr), ORIEL_OK);
 	assert_false(rtr.path.has_grh);
 	assert_int_equal(rtr.mtu, 2048);
-	/* A port that demands it, and a peer behind a router. */
+	/* A port that demands a GRH, and a peer behind a router. */
 	assert_pair_works("=mlx5_3", "=mlx5_3");
 	assert_pair_works("=mlx5_2", "=mlx5_4");
 	assert_int_equal(fake5_command(ORI_PRM_INIT2RTR_QP, in, sizeof(in)), sizeof(in));
@@ -306,7 +312,10 @@ static void test_commands_say_what_is_meant(void **state)
 	side_close(&b);
 }
 
-/* Where a counter is raised when a WRITE is done, with no thread that looks. */
+/*
+ * A companion increments a counter when a WRITE is complete, with no thread
+ * that polls.
+ */
 static void companion_counts(struct side *a, struct side *b)
 {
 	struct side companion = *a, responder = *a;
@@ -408,9 +417,12 @@ static void test_tiers_are_found_by_trying(void **state)
 	assert_tier("odp", ORI_MLX5_T3, false, "", ORI_MLX5_T1, "on-demand paging");
 }
 
-#define REGISTERS_AT 0x800u /* of a page, which those have behind it */
+#define REGISTERS_AT 0x800u /* offset in a page; registers follow it */
 
-/* Where in its page the first queue is rung: a register, or a word that stands for one. */
+/*
+ * Offset in its page of the doorbell of the first queue: a register, or a word
+ * that stands for one.
+ */
 static unsigned first_bell(void)
 {
 	struct side a;
@@ -503,7 +515,7 @@ static void test_whatever_fails_leaves_nothing(void **state)
 			ops()->destroy_cq(qp.send_cq);
 		}
 		assert_int_equal(st, cases[i].status);
-		assert_true(fake5_left() - left <= 2); /* chunks of rings, kept for the next */
+		assert_true(fake5_left() - left <= 2); /* chunks of rings, kept for later queues */
 		ops()->close(hca);
 		assert_int_equal(fake5_left(), 0);
 	}
@@ -569,10 +581,10 @@ static void test_peers_that_do_not_fit_are_refused(void **state)
 	wrong.mtu = 1500;
 	assert_int_equal(ops()->connect_qp(a.qp, &wrong), ORIEL_ERR_PROTOCOL);
 	wrong = b.address;
-	wrong.adapter[8 + 15] ^= 0x40; /* a GID that nobody has */
+	wrong.adapter[8 + 15] ^= 0x40; /* a GID that no port has */
 	assert_int_equal(ops()->connect_qp(a.qp, &wrong), ORIEL_ERR_SYSTEM);
 	assert_non_null(strstr(oriel_last_error(), "ORIEL_IB_GID_INDEX"));
-	/* Of what the peer says of its MTU the firmware knows nothing. */
+	/* Firmware does not know the MTU that the peer claims. */
 	wrong = b.address;
 	wrong.mtu = 4096;
 	assert_int_equal(ops()->connect_qp(a.qp, &wrong), ORIEL_ERR_SYSTEM);
@@ -636,7 +648,7 @@ static void queue_fails(void)
 
 	side_open(&a, "=mlx5_0");
 	side_open(&b, "=mlx5_1");
-	/* The peer never answers: what is posted stays until it is given up. */
+	/* The peer never answers: posted WQEs stay until the retries end. */
 	assert_int_equal(ops()->connect_qp(a.qp, &b.address), ORIEL_OK);
 	assert_int_equal(oriel_mlx5_reserve(&a.queue, 1, &patient, &base), ORIEL_OK);
 	oriel_mlx5_wqe_write(oriel_mlx5_slot(&a.queue, base), oriel_mlx5_head_of(&a.queue, base, 0),
@@ -662,7 +674,10 @@ static void test_a_queue_that_is_given_up_flushes(void **state)
 	unsetenv("ORIEL_TIER");
 }
 
-/* More than half of what a page has registers, and rings that come and go. */
+/*
+ * More than half as many queues as a page has registers, and rings that are
+ * created and destroyed.
+ */
 static void many_queues_work(void)
 {
 	enum { PAIRS = 140 };
@@ -681,7 +696,7 @@ static void many_queues_work(void)
 			assert_int_equal(side_join(&of[2 * i], &of[2 * i + 1]), ORIEL_OK);
 			assert_ptr_not_equal(of[2 * i].place.doorbell, a.place.doorbell);
 		}
-		/* No chunk is added for those that come where others were. */
+		/* Later rings reuse the chunks of destroyed ones. */
 		assert_true(round == 0 || fake5_left() == left);
 		left = fake5_left();
 		for (unsigned i = 0; i < PAIRS; i++) {
@@ -726,7 +741,7 @@ static void test_results_of_atomics_are_read_as_the_adapter_has_them(void **stat
 	unsetenv("FAKEMLX5_SOFT");
 }
 
-/* The same adapter takes posts by calls beside. */
+/* The same HCA also takes posts by calls. */
 static void test_posts_by_calls(void **state)
 {
 	struct duo d;

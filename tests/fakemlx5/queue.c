@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Queues that verbs make: posted to by calls, or with rings of the provider. */
+/*
+ * Queues that verbs create: posted to by calls, or with rings of the provider.
+ */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -17,7 +19,7 @@
 struct fake5_qp *fake5_qps;
 struct fake5_cq *fake5_cqs;
 
-/* Records of the provider: one page for many, as it has them. */
+/* Records of the provider: one page for many, as the real one has. */
 static struct records {
 	struct records *next;
 	char *memory;
@@ -100,7 +102,10 @@ static struct fake5_cq *cq_new(struct ibv_context *context, void *cq_context)
 	return cq;
 }
 
-/* As the provider of real ones: an entry more than asked for, then a power of two. */
+/*
+ * As the provider of real devices: one entry more than asked for, rounded up to
+ * a power of two.
+ */
 static void cq_own_ring(struct fake5_cq *cq, uint32_t asked)
 {
 	cq->depth = 1u << (32 - (unsigned)__builtin_clz(asked));
@@ -138,7 +143,10 @@ struct ibv_cq_ex *mlx5dv_create_cq(struct ibv_context *context, struct ibv_cq_in
 
 	pthread_mutex_lock(&fake5_lock);
 	errno = fake5_failure("create_cq_ex");
-	/* One that is not to be overrun waits for who never tells it anything. */
+	/*
+	 * A CQ that checks for overruns would wait for a poller that never
+	 * updates the record.
+	 */
 	if (!errno &&
 	    (asked->comp_mask != IBV_CQ_INIT_ATTR_MASK_FLAGS ||
 	     asked->flags != IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN ||
@@ -205,7 +213,10 @@ void fake5_qp_close(struct fake5_qp *qp)
 	fake5_hold(-1);
 }
 
-/* The software adapter has drawn a number of its own, and takes what it is given as well. */
+/*
+ * The software HCA has drawn a number of its own, and accepts the given one as
+ * well.
+ */
 int fake5_qp_connect(struct fake5_qp *qp, uint32_t send_psn, uint32_t reads)
 {
 	struct ori_hca_qp_address peer = qp->peer.soft;
@@ -268,8 +279,8 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 }
 
 /*
- * Blocks that a request takes in the ring of the provider, for what it may be: room
- * for operations that were not left out, and for inline data, make it two.
+ * Blocks of a request in the ring of the provider: room for operations that the
+ * attributes do not exclude, and for inline data, makes it two.
  */
 static uint32_t qp_blocks(const struct ibv_qp_init_attr_ex *init)
 {
@@ -326,7 +337,7 @@ struct ibv_qp *mlx5dv_create_qp(struct ibv_context *context, struct ibv_qp_init_
 	return &qp->base;
 }
 
-/* The kernel looks after most of what could be wrong on these ways. */
+/* The kernel checks most parameters of these calls. */
 static int qp_receive_from(struct fake5_qp *qp, const struct ibv_qp_attr *attr)
 {
 	const struct ibv_ah_attr *way = &attr->ah_attr;
@@ -489,10 +500,10 @@ int fake5_poll_cq(struct ibv_cq *handle, int room, struct ibv_wc *wc)
 	return (int)count;
 }
 
-/* What the pipe holds until it is taken, or its object is gone. */
+/* An event in the pipe, until it is taken, or its object is destroyed. */
 struct event {
 	struct ibv_async_event of;
-	uint32_t number; /* of its queue, since another one may get its place in memory */
+	uint32_t number; /* of its queue, since another one may get its memory */
 };
 
 static pthread_cond_t acknowledged = PTHREAD_COND_INITIALIZER;
@@ -521,7 +532,7 @@ int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *eve
 	return qp ? 0 : -1;
 }
 
-/* Who destroys the queue waits for it: see ibv_destroy_qp(). */
+/* The destruction of the queue waits for it: see ibv_destroy_qp(). */
 void ibv_ack_async_event(struct ibv_async_event *event)
 {
 	pthread_mutex_lock(&fake5_lock);
@@ -530,7 +541,7 @@ void ibv_ack_async_event(struct ibv_async_event *event)
 	pthread_mutex_unlock(&fake5_lock);
 }
 
-/* As libibverbs: whoever has taken an event of it may still look at it. */
+/* As libibverbs: a thread that took an event of the QP may still read it. */
 int ibv_destroy_qp(struct ibv_qp *handle)
 {
 	struct fake5_qp *qp = (struct fake5_qp *)(void *)handle;

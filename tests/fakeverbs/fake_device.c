@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Adapters, their memory and events. */
+/* HCAs, their memory and events. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -360,8 +360,9 @@ static struct ibv_mr *fake_register(struct ibv_pd *pd, void *address, size_t len
 }
 
 /*
- * pin_user_pages() of the kernel, by which ib_umem_get() fails with EFAULT, looks at each
- * page; so do calls that read a word of it, and add 0 to one.
+ * pin_user_pages() of the kernel, by which ib_umem_get() fails with EFAULT,
+ * touches each page; this function does so by calls that read a word of it, and
+ * add 0 to one.
  */
 static bool fake_may_pin(const char *address, size_t length, bool is_written)
 {
@@ -386,7 +387,7 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *address, size_t length,
 	bool is_remote = access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
 
 	errno = fake_failure("reg_mr");
-	/* As the kernel has it. */
+	/* The kernel has the same checks. */
 	if (!errno && (((uintptr_t)address ^ iova) % 4096 ||
 		       (is_remote && !(access & IBV_ACCESS_LOCAL_WRITE))))
 		errno = EINVAL;
@@ -400,7 +401,7 @@ struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *address, size_t length, int a
 	return ibv_reg_mr_iova2(pd, address, length, (uintptr_t)address, (unsigned)access);
 }
 
-/* Any file that can be mapped will do. */
+/* Any file that can be mapped is accepted. */
 struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
 				 int fd, int access)
 {

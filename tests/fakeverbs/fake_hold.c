@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes that have arrived, and that nobody sees before they are flushed. */
+/* Writes that have arrived, and that stay invisible until they are flushed. */
 #include <stdlib.h>
 #include <string.h>
 

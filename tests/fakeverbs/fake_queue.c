@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Queues: a request is done by whoever posts or polls next, when its peer lets it. */
+/*
+ * Queues: the next thread that posts or polls executes a request, if its peer
+ * is ready.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,7 +103,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 	return &qp->base;
 }
 
-/* What it has completed stays in its CQ, as with some providers. */
+/* Completions of a destroyed QP stay in its CQ, as with some providers. */
 int ibv_destroy_qp(struct ibv_qp *handle)
 {
 	struct fake_qp *qp = (struct fake_qp *)handle, **at;
@@ -182,7 +185,7 @@ static void queue_flush(struct fake_qp *qp)
 		queue_receive(qp, NULL, 0, IBV_WC_WR_FLUSH_ERR);
 }
 
-/* Are these two ends of one connection, with the same packets and numbers? */
+/* Do these two form one connection, with the same packets and numbers? */
 static bool queue_is_joined(const struct fake_qp *a, const struct fake_qp *b)
 {
 	union ibv_gid gid;
@@ -213,7 +216,7 @@ static unsigned queue_access(enum ibv_wr_opcode opcode)
 	return opcode < IBV_WR_RDMA_READ ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_REMOTE_ATOMIC;
 }
 
-/* What somebody may poll for arrives as one store, behind what came before. */
+/* A word that a poller may read is stored at once, after earlier bytes. */
 static void queue_copy(void *to, const void *from, size_t length)
 {
 	bool is_aligned = (((uintptr_t)to | (uintptr_t)from) & (length - 1)) == 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes wrong with adapters, and which of them is taken. */
+/* Tests of faults of HCAs, and of the choice between them. */
 #include <errno.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -193,7 +193,7 @@ static void test_settings_reach_the_queues(void **state)
 	unsetenv("ORIEL_IB_GID_INDEX");
 }
 
-/* RoCE v1 is passed over, and IPv4 comes before what is of one wire. */
+/* RoCE v1 is skipped, and IPv4 comes before link-local. */
 static void test_a_gid_of_roce_v2_is_chosen(void **state)
 {
 	struct duo d;
@@ -212,7 +212,10 @@ static void test_whatever_fails_while_it_opens_leaves_nothing(void **state)
 		unsigned after;
 		enum oriel_status status;
 	} cases[] = {
-		/* The first two look, the third is of the one that is taken. */
+		/*
+		 * The first two calls are of candidates, the third of the
+		 * chosen one.
+		 */
 		{"open_device", 2, ORIEL_ERR_SYSTEM}, {"query_device", 2, ORIEL_ERR_SYSTEM},
 		{"query_port", 3, ORIEL_ERR_SYSTEM},  {"query_gid", 0, ORIEL_ERR_SYSTEM},
 		{"alloc_pd", 0, ORIEL_ERR_NOMEM},
@@ -268,7 +271,7 @@ static void test_whatever_fails_while_queues_are_made_leaves_nothing(void **stat
 	assert_int_equal(fake_left(), 0);
 }
 
-/* Of fake0, 92 bytes: what is longer needs a key. */
+/* fake0 takes 92 bytes inline: longer data needs a key. */
 static void test_data_goes_inside_as_far_as_an_adapter_has_room(void **state)
 {
 	struct ori_hca_wr wr;
@@ -322,7 +325,7 @@ static void test_an_address_that_does_not_fit_is_refused(void **state)
 	duo_stop(&d);
 }
 
-/* Of a chain that is taken in part, what was taken goes on and is counted. */
+/* If the device takes a part of a chain, that part runs and is counted. */
 static void test_a_chain_that_breaks_says_where(void **state)
 {
 	struct ori_hca_wr wr[5];
@@ -351,7 +354,7 @@ static void test_a_chain_that_breaks_says_where(void **state)
 	duo_stop(&d);
 }
 
-/* Their places in the table are used again, their completions are not. */
+/* Their slots in the table are used again, their completions are not. */
 static void test_completions_of_a_qp_that_is_gone_are_dropped(void **state)
 {
 	struct ori_hca_qp_attr attr = {.depth = 4};
@@ -378,7 +381,7 @@ static void test_completions_of_a_qp_that_is_gone_are_dropped(void **state)
 	duo_stop(&d);
 }
 
-/* The status with which a WRITE ends when the cable is cut. */
+/* The syndrome of a WRITE after the cable is cut; returns its status. */
 static enum oriel_status end_when_cut(bool is_down, uint8_t *syndrome)
 {
 	struct ori_hca_wr wr;
@@ -445,7 +448,7 @@ static void test_events_are_told(void **state)
 	duo_stop(&d);
 }
 
-/* Ports that are not used, and addresses that others come and go with. */
+/* Ports that are not in use, and addresses of other users. */
 static void test_events_of_others_are_passed_over(void **state)
 {
 	struct ori_hca_event event;
@@ -457,7 +460,7 @@ static void test_events_of_others_are_passed_over(void **state)
 	fake_tell_port(IBV_EVENT_PORT_ERR, d.a.address.qpn, 2);
 	fake_tell_port(IBV_EVENT_LID_CHANGE, d.a.address.qpn, 2);
 	fake_tell_port(IBV_EVENT_GID_CHANGE, d.a.address.qpn, 1);
-	/* They come in their order: whatever is told is of this one. */
+	/* Events arrive in order: the next one is this one. */
 	fake_tell(IBV_EVENT_QP_FATAL, d.a.address.qpn);
 	await_event(d.a.hca, &event);
 	assert_int_equal(event.qpn, d.a.address.qpn);
@@ -509,7 +512,7 @@ static void test_a_cq_that_fails_says_so(void **state)
 	duo_stop(&d);
 }
 
-/* As if of a GPU: what a descriptor holds, under addresses of choice. */
+/* As if of a GPU: the bytes of a descriptor, under addresses of choice. */
 static void test_a_dma_buf_is_registered(void **state)
 {
 	int fd = memfd_create("fakeverbs", MFD_CLOEXEC);

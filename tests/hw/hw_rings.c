@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hw_rings report DEVICE: how far a ConnectX adapter reaches, and why not further.
- * hw_rings run DEVICE [DEVICE] [FILE]: queues of one device to another, or to itself
- * through its port: every WQE that the library makes, bytes compared; what an error
- * leaves; answers to what only hardware knows; latencies. FILE gets the trace.
- * Exits with 77 where the tier has no rings.
+ * hw_rings report DEVICE: the tier of a ConnectX HCA, and why it is not better.
+ * hw_rings run DEVICE [DEVICE] [FILE]: queues of one device to another, or to
+ * itself through its port: every WQE that the library makes, with a comparison
+ * of the bytes; the state after an error; answers to questions that only
+ * hardware can answer; latencies. FILE gets the trace. Exits with 77 if the
+ * tier has no rings.
  */
 #include <sched.h>
 #include <stdarg.h>
@@ -32,7 +33,7 @@ static const struct oriel_link_wait_limits hasty = {NULL, 300000000, 100, 0};
 static FILE *trace;
 static int failures;
 
-/* A queue pair; of the memory of its side. */
+/* A queue pair; its buffer is the memory of its side. */
 struct queue {
 	const char *name;
 	struct side *side;
@@ -40,7 +41,7 @@ struct queue {
 	struct ori_hca_qp *qp;
 	struct ori_hca_qp_address address;
 	uint32_t cqn;
-	uint64_t written; /* to the trace */
+	uint64_t written; /* WQEs written to the trace */
 	_Alignas(128) struct oriel_mlx5_queue q;
 };
 
@@ -161,7 +162,9 @@ static void put_hex(const void *bytes, unsigned count)
 		fprintf(trace, "%02x", ((const uint8_t *)bytes)[i]);
 }
 
-/* What has been posted to @k and not been written yet; it is done. */
+/*
+ * Write the WQEs that were posted to @k since the last call; they are complete.
+ */
 static void trace_queue(struct queue *k)
 {
 	uint64_t end = k->q.resv, i, bell = oriel_mlx5_doorbell_value(k->q.qpn, end);
@@ -293,7 +296,10 @@ static void test_atomics(struct queue *a, const struct side *there)
 	trace_queue(a);
 }
 
-/* Around the ring more than once, several at a time: one record and one doorbell for each. */
+/*
+ * More than one lap of the ring, several WQEs at a time: one record and one
+ * doorbell for each batch.
+ */
 static void test_laps(struct queue *a, const struct side *there)
 {
 	bool is_well = true;
@@ -315,7 +321,7 @@ static void test_laps(struct queue *a, const struct side *there)
 	row(is_well, "four laps of the ring; answer c: record, fence, one doorbell is enough");
 }
 
-/* A counter that is raised when a WRITE is done. */
+/* A companion increments a counter when a WRITE is complete. */
 static bool companion_counts(struct queue *a, const struct side *there, struct queue *companion,
 			     unsigned rounds, uint64_t *ns)
 {
@@ -357,7 +363,7 @@ static bool companion_counts(struct queue *a, const struct side *there, struct q
 	return true;
 }
 
-/* Queues of a pair that no trace knows. */
+/* Queues of a pair that are not in the trace. */
 static void pair_open(struct queue *a, struct queue *b, struct side *here, struct side *there,
 		      bool is_companion)
 {
@@ -415,7 +421,7 @@ static void test_companion(struct queue *a, struct side *there)
 	time_companion(a->side, there);
 }
 
-/* A WAIT where cd_master is not set. */
+/* Does a QP without cd_master WAIT? */
 static void ask_about_master(struct side *here, struct side *there)
 {
 	struct queue a, b, plain, responder;
@@ -434,7 +440,7 @@ static void ask_about_master(struct side *here, struct side *there)
 	pair_close(&a, &b);
 }
 
-/* A WAIT for a WRITE that fails. */
+/* Does a WAIT end if its WRITE fails? */
 static void ask_about_errors(struct side *here, struct side *there)
 {
 	uint64_t *count = (uint64_t *)(void *)(here->memory + COUNT), base;
@@ -462,7 +468,10 @@ static void ask_about_errors(struct side *here, struct side *there)
 	pair_close(&a, &b);
 }
 
-/* A key that is none, with others behind it: one error, the rest flushed, nothing written. */
+/*
+ * A WRITE with an invalid key, and others after it: one error, the rest
+ * flushed, nothing written.
+ */
 static void test_error(struct side *here, struct side *there)
 {
 	struct queue a, b;

@@ -9,7 +9,7 @@
 #include "hca/soft_wqe.h"
 
 #define TRACE_QUEUES 16u
-#define TRACE_WQES 64u /* of a queue, that are remembered */
+#define TRACE_WQES 64u /* WQEs of a queue that a check remembers */
 
 struct queue {
 	char name[32];
@@ -121,7 +121,9 @@ static void check_bell(struct trace *t, const char *rest)
 	q->told = end;
 }
 
-/* Bytes that hardware alone decides (time stamps, checksums) are not looked at. */
+/*
+ * Bytes that hardware alone decides (time stamps, checksums) are not compared.
+ */
 static void check_cqe_fields(struct trace *t, struct queue *q, uint64_t index, const uint8_t *cqe)
 {
 	uint32_t origin = oriel_mlx5_get32(cqe, ORIEL_MLX5_ORIGIN), tail, error;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * verbs_check [--delayed | --lossy | --answers ROUNDS] DEVICE [DEVICE]: does RC between two
- * adapters (or one and itself) do what Oriel builds on? Both ends are in this process, each test
- * has queue pairs of its own. --delayed: packets take a millisecond or more, so that
- * what only a fence orders must show without one. --lossy: some never come.
- * --answers: only count how many atomics end without their answer, which is a fault.
+ * verbs_check [--delayed | --lossy | --answers ROUNDS] DEVICE [DEVICE]: does RC
+ * between two HCAs (or one and itself) behave as Oriel needs? Both sides are in
+ * this process, each test has queue pairs of its own. --delayed: packets take a
+ * millisecond or more, so that an order that only a fence ensures must break
+ * without one. --lossy: some packets are lost. --answers: only count how many
+ * atomics end without their answer, which is a fault.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -32,9 +33,10 @@
 #define ACK_TIMEOUT 16
 
 /*
- * Seven retries are endless with rxe. Six are too few for long messages where packets
- * are lost, since it counts those of a whole message. But where the answer to what is
- * refused is lost, the queue that refused it never answers again, so they must end.
+ * Seven retries are endless with rxe. Six are too few for long messages if
+ * packets are lost, since rxe counts those of a whole message. But if the
+ * answer to a rejected request is lost, the queue that rejected it never
+ * answers again, so the retries must end.
  */
 enum retries {
 	FEW = 2,
@@ -42,7 +44,7 @@ enum retries {
 	ENDLESS = 7,
 };
 
-/* One end. */
+/* One side of the connection. */
 struct end {
 	struct ibv_context *context;
 	struct ibv_pd *pd;
@@ -53,14 +55,14 @@ struct end {
 	char *buffer;
 	union ibv_gid gid;
 	uint8_t gid_index;
-	struct ibv_qp *qp; /* of the test that runs */
+	struct ibv_qp *qp; /* of the running test */
 };
 
 static struct end near_end, far_end;
 static bool is_delayed, is_lossy;
-static char why[256]; /* a test failed */
+static char why[256]; /* of a failed test */
 
-#define ANSWERS 8u /* atomics under way at once, of those that are counted */
+#define ANSWERS 8u /* atomics in flight, of those that are counted */
 
 #define CHECK(claim)                                                                 \
 	do {                                                                         \
@@ -103,7 +105,7 @@ static struct ibv_context *device_open(const char *name)
 	return context;
 }
 
-/* That of RoCE v2 with an IPv4 address: ::ffff:10.9.0.1. */
+/* The GID of RoCE v2 with an IPv4 address: ::ffff:10.9.0.1. */
 static bool end_find_gid(struct end *end)
 {
 	struct ibv_gid_entry gids[GIDS];
@@ -244,7 +246,10 @@ static bool completion_wait(struct end *end, struct ibv_wc *wc)
 	return found == 1;
 }
 
-/* A request from @offset of the near buffer to the same of the far one. */
+/*
+ * A request from @offset of the local buffer to the same offset of the remote
+ * one.
+ */
 struct request {
 	struct ibv_sge sge;
 	struct ibv_send_wr wr;
@@ -277,7 +282,7 @@ static int request_post(struct request *r)
 	return ibv_post_send(near_end.qp, &r->wr, &bad);
 }
 
-/* Its status; -1: it was not posted, -2: nothing came. */
+/* Returns its status; -1: it was not posted, -2: no completion arrived. */
 static int request_do(struct request *r)
 {
 	struct ibv_wc wc;
@@ -287,7 +292,7 @@ static int request_do(struct request *r)
 	return completion_wait(&near_end, &wc) ? (int)wc.status : -2;
 }
 
-/* The answer that says why may be lost. */
+/* The answer that gives the cause may be lost. */
 static bool is_refused(int status, enum ibv_wc_status why_not)
 {
 	return status == (int)why_not || (is_lossy && status == IBV_WC_RETRY_EXC_ERR);
@@ -386,7 +391,7 @@ static bool test_compare_swap(void)
 	return true;
 }
 
-/* Many at once are one after the other at the responder. */
+/* The responder executes atomics of many requests one after the other. */
 static bool test_many_fetch_adds(void)
 {
 	struct request r;
@@ -418,7 +423,7 @@ static bool test_inline(void)
 	r.sge.lkey = 0;
 	r.wr.send_flags |= IBV_SEND_INLINE;
 	CHECK(request_post(&r) == 0);
-	memset(source, 0, sizeof(source)); /* it is the caller's again at once */
+	memset(source, 0, sizeof(source)); /* the caller may reuse it at once */
 	CHECK(completion_wait(&near_end, &wc) && wc.status == IBV_WC_SUCCESS);
 	for (unsigned i = 0; i < INLINE; i++)
 		CHECK(far_end.buffer[512 + i] == 'q');
@@ -428,7 +433,10 @@ static bool test_inline(void)
 	return true;
 }
 
-/* Memory with keys from address 0 on: an offset is an address, and the sink lies there. */
+/*
+ * Memory with keys from address 0 on: an offset is an address, and the sink
+ * lies there.
+ */
 static bool test_address_zero(void)
 {
 	struct request r;
@@ -453,7 +461,10 @@ static bool test_address_zero(void)
 	return true;
 }
 
-/* The kernel wants address and buffer at the same place of a page, whatever the adapter. */
+/*
+ * The kernel wants address and buffer at the same offset of a page, whatever
+ * the HCA.
+ */
 static bool test_address_zero_wants_a_page(void)
 {
 	errno = 0;
@@ -462,7 +473,9 @@ static bool test_address_zero_wants_a_page(void)
 	return true;
 }
 
-/* How often a WRITE that follows a READ into its source carries what was there before. */
+/*
+ * How often a WRITE that follows a READ into its source carries the old bytes.
+ */
 static int count_stale(unsigned fence)
 {
 	struct request get, put;
@@ -496,7 +509,9 @@ static bool test_without_a_fence_stale_bytes_show(void)
 	return true;
 }
 
-/* As a kernel waits: a word that was written behind the data, seen in memory. */
+/*
+ * As a kernel waits: a word that is written after the data appears in memory.
+ */
 static bool test_data_comes_before_its_word(void)
 {
 	const size_t word = 65536;
@@ -593,7 +608,7 @@ static bool test_crooked_atomic(void)
 	return true;
 }
 
-/* What comes behind a request that fails is flushed, in the order of posting. */
+/* Requests after a failed one are flushed, in the order of posting. */
 static bool test_flush_is_in_order(void)
 {
 	static const enum ibv_wc_status expected[] = {IBV_WC_SUCCESS, IBV_WC_REM_ACCESS_ERR,
@@ -613,7 +628,7 @@ static bool test_flush_is_in_order(void)
 	r[1].wr.wr.rdma.rkey ^= 0x55;
 	CHECK(request_post(&r[0]) == 0);
 	for (i = 0; i < 5; i++) {
-		if (i == 4) /* also what is posted after the error */
+		if (i == 4) /* also later posts */
 			CHECK(request_post(&r[4]) == 0);
 		CHECK(completion_wait(&near_end, &wc));
 		CHECK(wc.wr_id == i);
@@ -623,7 +638,7 @@ static bool test_flush_is_in_order(void)
 	return true;
 }
 
-/* Receives that nobody needs any more come back when their queue is put into error. */
+/* Unused receives are flushed when their queue is put into error. */
 static bool test_receives_are_flushed(void)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
@@ -706,7 +721,10 @@ static int tests_run(void)
 	return failed != 0;
 }
 
-/* Atomics, each with a WRITE behind it. False: not all ended well. *@lost: without an answer. */
+/*
+ * Atomics, each with a WRITE after it. False: some failed. *@lost: atomics
+ * without an answer.
+ */
 static bool answers_round(uint64_t round, uint64_t *lost)
 {
 	struct request add, write;
@@ -732,7 +750,7 @@ static bool answers_round(uint64_t round, uint64_t *lost)
 	return true;
 }
 
-/* How often an atomic is told to be done whose answer has not come, of @rounds. */
+/* Of @rounds: how many atomics completed whose answer has not arrived. */
 static int answers_count(uint64_t rounds)
 {
 	uint64_t round, lost = 0;
