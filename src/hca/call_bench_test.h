@@ -177,7 +177,7 @@ static inline void call_writes_and_reads_of_any_size(struct duo *d)
 }
 
 /* More rounds than the queue is deep, so that a slot is used again. */
-static inline void call_only_signaled_requests_tell(struct duo *d)
+static inline void call_only_signaled_requests_complete_visibly(struct duo *d)
 {
 	for (unsigned round = 0; round < 4 * CALL_DEPTH; round++) {
 		struct ori_hca_wr wr[5];
@@ -212,7 +212,7 @@ static inline void call_a_full_queue_takes_the_rest_later(struct duo *d)
 		end_expect(&d->a, i);
 }
 
-static inline void call_atomics_bring_the_old_value(struct duo *d)
+static inline void call_atomics_return_the_old_value(struct duo *d)
 {
 	uint64_t *word = (uint64_t *)(void *)(d->b.memory + 64);
 	uint64_t *old = (uint64_t *)(void *)d->a.memory;
@@ -253,7 +253,7 @@ static inline void call_inline_data_is_copied_at_once(struct duo *d)
 }
 
 /* The data has any length, whatever the HCA does with it. */
-static inline void call_data_may_go_inside(struct duo *d)
+static inline void call_data_may_be_inline(struct duo *d)
 {
 	static const uint32_t lengths[] = {0, 1, 27, 28, 29, 91, 92, 93, 219, 220, 221, 4097};
 
@@ -276,7 +276,7 @@ static inline void call_data_may_go_inside(struct duo *d)
  * An immediate says that its data has arrived, and the data of all requests
  * before it.
  */
-static inline void call_immediates_come_in_order_behind_their_data(struct duo *d)
+static inline void call_immediates_follow_their_data_in_order(struct duo *d)
 {
 	for (unsigned i = 0; i < CALL_SIZES; i++) {
 		uint32_t length = call_sizes[i];
@@ -336,7 +336,7 @@ static inline void call_an_immediate_waits_for_a_receive(struct duo *d)
 }
 
 /* The failure also ends both queues. */
-static inline void call_a_wrong_key_is_refused_and_the_rest_flushed(struct duo *d)
+static inline void call_a_wrong_key_is_rejected_and_the_rest_flushed(struct duo *d)
 {
 	struct ori_hca_wr wr[3];
 	struct ori_hca_wc wc;
@@ -376,16 +376,15 @@ struct call_case {
 
 static const struct call_case call_cases[] = {
 	{"writes and reads of any size", call_writes_and_reads_of_any_size},
-	{"only signaled requests tell", call_only_signaled_requests_tell},
+	{"only signaled requests tell", call_only_signaled_requests_complete_visibly},
 	{"a full queue takes the rest later", call_a_full_queue_takes_the_rest_later},
-	{"atomics bring the old value", call_atomics_bring_the_old_value},
+	{"atomics bring the old value", call_atomics_return_the_old_value},
 	{"inline data is copied at once", call_inline_data_is_copied_at_once},
-	{"data may go inside", call_data_may_go_inside},
-	{"immediates come in order behind their data",
-	 call_immediates_come_in_order_behind_their_data},
+	{"data may go inside", call_data_may_be_inline},
+	{"immediates come in order behind their data", call_immediates_follow_their_data_in_order},
 	{"an immediate waits for a receive", call_an_immediate_waits_for_a_receive},
 	{"a wrong key is refused and the rest flushed",
-	 call_a_wrong_key_is_refused_and_the_rest_flushed},
+	 call_a_wrong_key_is_rejected_and_the_rest_flushed},
 };
 
 #define CALL_CASES (sizeof(call_cases) / sizeof(call_cases[0]))

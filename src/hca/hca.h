@@ -194,7 +194,7 @@ struct ori_hca_wc {
  * it is.
  */
 struct ori_hca_qp_address {
-	uint8_t adapter[ORI_HCA_ADDRESS];
+	uint8_t hca_address[ORI_HCA_ADDRESS];
 	uint32_t version; /* ORI_HCA_ADDRESS_VERSION */
 	uint32_t qpn;
 	uint32_t psn;

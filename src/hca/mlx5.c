@@ -49,7 +49,7 @@ static void mlx5_read_settings(struct mlx5_device *d)
 
 static void mlx5_close_parts(struct mlx5_device *d)
 {
-	ori_mlx5_bells_stop(d);
+	ori_mlx5_doorbells_stop(d);
 	ori_mlx5_arena_close(d);
 	ori_mlx5_uar_close(d);
 	if (d->events)
@@ -72,28 +72,28 @@ static void mlx5_close(struct ori_hca *hca)
 
 static enum oriel_status mlx5_open(const char *config, unsigned rail, struct ori_hca **hca)
 {
-	enum oriel_status st = ori_mlx5dv_open();
+	enum oriel_status status = ori_mlx5dv_open();
 	struct mlx5_device *d;
 
-	if (st != ORIEL_OK)
-		return st;
+	if (status != ORIEL_OK)
+		return status;
 	d = calloc(1, sizeof(*d));
 	if (!d)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for an adapter");
 	pthread_mutex_init(&d->lock, NULL);
 	pthread_mutex_init(&d->bells.lock, NULL);
 	mlx5_read_settings(d);
-	st = ori_verbs_device_open(&d->verbs, config, rail, &mlx5_kind);
-	if (st != ORIEL_OK) {
+	status = ori_verbs_device_open(&d->verbs, config, rail, &mlx5_kind);
+	if (status != ORIEL_OK) {
 		pthread_mutex_destroy(&d->bells.lock);
 		pthread_mutex_destroy(&d->lock);
 		free(d);
-		return st;
+		return status;
 	}
-	st = ori_mlx5_find_tier(d);
-	if (st != ORIEL_OK) {
+	status = ori_mlx5_find_tier(d);
+	if (status != ORIEL_OK) {
 		mlx5_close((struct ori_hca *)d);
-		return st;
+		return status;
 	}
 	*hca = (struct ori_hca *)d;
 	return ORIEL_OK;
@@ -203,21 +203,21 @@ static enum oriel_status mlx5_post(struct ori_hca_qp *handle, const struct ori_h
 				   unsigned count, unsigned *posted)
 {
 	struct mlx5_qp *qp = to_qp(handle);
-	enum oriel_status st = mlx5_check_called(qp);
+	enum oriel_status status = mlx5_check_called(qp);
 
 	*posted = 0;
-	if (st != ORIEL_OK)
-		return st;
+	if (status != ORIEL_OK)
+		return status;
 	return ori_verbs_post((struct ori_hca_qp *)qp->verbs, wrs, count, posted);
 }
 
 static enum oriel_status mlx5_post_receives(struct ori_hca_qp *handle, unsigned count)
 {
 	struct mlx5_qp *qp = to_qp(handle);
-	enum oriel_status st = mlx5_check_called(qp);
+	enum oriel_status status = mlx5_check_called(qp);
 
-	if (st != ORIEL_OK)
-		return st;
+	if (status != ORIEL_OK)
+		return status;
 	return ori_verbs_post_receives((struct ori_hca_qp *)qp->verbs, count);
 }
 
@@ -279,17 +279,17 @@ void ori_mlx5_report(const struct ori_hca *hca, struct ori_mlx5_report *report)
 	*report = to_mlx5(hca)->report;
 }
 
-enum oriel_status ori_mlx5_look(const char *config, unsigned rail, const struct ori_gpu *gpu,
-				struct ori_mlx5_report *report)
+enum oriel_status ori_mlx5_probe(const char *config, unsigned rail, const struct ori_gpu *gpu,
+				 struct ori_mlx5_report *report)
 {
 	struct ori_hca *hca;
-	enum oriel_status st = mlx5_open(config, rail, &hca);
+	enum oriel_status status = mlx5_open(config, rail, &hca);
 
-	if (st != ORIEL_OK)
-		return st;
-	st = gpu ? mlx5_use_gpu(hca, gpu) : ORIEL_OK;
-	if (st == ORIEL_OK)
+	if (status != ORIEL_OK)
+		return status;
+	status = gpu ? mlx5_use_gpu(hca, gpu) : ORIEL_OK;
+	if (status == ORIEL_OK)
 		ori_mlx5_report(hca, report);
 	mlx5_close(hca);
-	return st;
+	return status;
 }

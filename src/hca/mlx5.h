@@ -39,7 +39,7 @@ void ori_mlx5_report(const struct ori_hca *hca, struct ori_mlx5_report *report);
  * with @gpu (or NULL), and close it again. ORIEL_ERR_NO_PATH: there is no
  * ConnectX HCA.
  */
-enum oriel_status ori_mlx5_look(const char *config, unsigned rail, const struct ori_gpu *gpu,
-				struct ori_mlx5_report *report);
+enum oriel_status ori_mlx5_probe(const char *config, unsigned rail, const struct ori_gpu *gpu,
+				 struct ori_mlx5_report *report);
 
 #endif

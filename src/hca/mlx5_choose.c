@@ -14,7 +14,7 @@ static bool choose_has_rings(const char *config, const struct ori_gpu *gpu)
 {
 	struct ori_mlx5_report report;
 
-	if (!ori_hca_mlx5() || ori_mlx5_look(config, 0, gpu, &report) != ORIEL_OK)
+	if (!ori_hca_mlx5() || ori_mlx5_probe(config, 0, gpu, &report) != ORIEL_OK)
 		return false;
 	if (report.tier == ORI_MLX5_T3)
 		ori_log(ORIEL_LOG_INFO, "%s is posted to by calls", report.name);

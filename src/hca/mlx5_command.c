@@ -45,15 +45,15 @@ enum oriel_status ori_mlx5_create(struct mlx5_device *d, const char *what, const
 	uint8_t out[ORI_PRM_REPLY_LENGTH] = {0};
 	struct ori_prm_reply reply;
 	struct mlx5dv_devx_obj *made;
-	enum oriel_status st;
+	enum oriel_status status;
 
 	made = ori_mlx5dv.obj_create(d->verbs.context, in, length, out, sizeof(out));
 	if (!made)
 		return command_fail(d, what, errno, out, sizeof(out));
-	st = ori_prm_decode_reply(out, sizeof(out), &reply);
-	if (st != ORIEL_OK) {
+	status = ori_prm_decode_reply(out, sizeof(out), &reply);
+	if (status != ORIEL_OK) {
 		ori_mlx5dv.obj_destroy(made);
-		return st;
+		return status;
 	}
 	*object = made;
 	*number = reply.number;
@@ -75,11 +75,11 @@ enum oriel_status ori_mlx5_query(struct mlx5_device *d, const char *what,
 {
 	const struct ori_prm_object ask = {opcode, number};
 	uint8_t in[ORI_PRM_COMMAND_LENGTH];
-	enum oriel_status st = ori_prm_encode_object(&ask, in, sizeof(in));
+	enum oriel_status status = ori_prm_encode_object(&ask, in, sizeof(in));
 	int error;
 
-	if (st != ORIEL_OK)
-		return st;
+	if (status != ORIEL_OK)
+		return status;
 	error = ori_mlx5dv.obj_query(object, in, sizeof(in), out, length);
 	return error ? command_fail(d, what, error, out, length) : ORIEL_OK;
 }
@@ -89,11 +89,11 @@ static enum oriel_status command_ask_caps(struct mlx5_device *d, enum ori_prm_ca
 {
 	const struct ori_prm_query_caps query = {type};
 	uint8_t in[ORI_PRM_COMMAND_LENGTH];
-	enum oriel_status st = ori_prm_encode_query_caps(&query, in, sizeof(in));
+	enum oriel_status status = ori_prm_encode_query_caps(&query, in, sizeof(in));
 	int error;
 
-	if (st != ORIEL_OK)
-		return st;
+	if (status != ORIEL_OK)
+		return status;
 	memset(out, 0, ORI_PRM_QUERY_HCA_CAP_LENGTH);
 	error = ori_mlx5dv.general_cmd(d->verbs.context, in, sizeof(in), out,
 				       ORI_PRM_QUERY_HCA_CAP_LENGTH);
@@ -131,19 +131,19 @@ static enum oriel_status command_ask_numbers(struct mlx5_device *d)
 enum oriel_status ori_mlx5_ask(struct mlx5_device *d)
 {
 	uint8_t out[ORI_PRM_QUERY_HCA_CAP_LENGTH];
-	enum oriel_status st = command_ask_caps(d, ORI_PRM_CAPS_GENERAL, out);
+	enum oriel_status status = command_ask_caps(d, ORI_PRM_CAPS_GENERAL, out);
 
-	if (st == ORIEL_OK)
-		st = ori_prm_decode_caps(out, sizeof(out), &d->caps);
-	if (st == ORIEL_OK)
-		st = command_check_caps(d);
-	if (st == ORIEL_OK)
-		st = command_ask_caps(d, ORI_PRM_CAPS_ATOMIC, out);
-	if (st == ORIEL_OK)
-		st = ori_prm_decode_atomic_caps(out, sizeof(out), &d->atomic_caps);
-	if (st == ORIEL_OK)
-		st = command_ask_numbers(d);
-	return st;
+	if (status == ORIEL_OK)
+		status = ori_prm_decode_caps(out, sizeof(out), &d->caps);
+	if (status == ORIEL_OK)
+		status = command_check_caps(d);
+	if (status == ORIEL_OK)
+		status = command_ask_caps(d, ORI_PRM_CAPS_ATOMIC, out);
+	if (status == ORIEL_OK)
+		status = ori_prm_decode_atomic_caps(out, sizeof(out), &d->atomic_caps);
+	if (status == ORIEL_OK)
+		status = command_ask_numbers(d);
+	return status;
 }
 
 static enum oriel_status event_open_channel(struct mlx5_device *d)
@@ -167,7 +167,7 @@ static enum oriel_status event_open_channel(struct mlx5_device *d)
 	return ORIEL_OK;
 }
 
-static bool event_is_there(void)
+static bool event_is_supported(void)
 {
 	return ori_mlx5dv.create_event_channel && ori_mlx5dv.destroy_event_channel &&
 	       ori_mlx5dv.subscribe_event && ori_mlx5dv.get_event;
@@ -178,18 +178,18 @@ enum oriel_status ori_mlx5_subscribe(struct mlx5_device *d, struct mlx5dv_devx_o
 {
 	uint16_t of_qp[] = {EVENT_WQ_CATASTROPHE, EVENT_PATH_FAILED, EVENT_WQ_BAD_REQUEST,
 			    EVENT_WQ_ACCESS};
-	enum oriel_status st = ORIEL_OK;
+	enum oriel_status status = ORIEL_OK;
 	int error;
 
 	/* Error CQEs carry most of the same information. */
-	if (!event_is_there())
+	if (!event_is_supported())
 		return ORIEL_OK;
 	pthread_mutex_lock(&d->lock);
 	if (!d->events)
-		st = event_open_channel(d);
+		status = event_open_channel(d);
 	pthread_mutex_unlock(&d->lock);
-	if (st != ORIEL_OK)
-		return st;
+	if (status != ORIEL_OK)
+		return status;
 	error = ori_mlx5dv.subscribe_event(d->events, object, sizeof(of_qp), of_qp, qpn);
 	return error ? ori_verbs_fail(&d->verbs, errno, "no events of QP 0x%06x", qpn) : ORIEL_OK;
 }
@@ -217,7 +217,7 @@ enum oriel_status ori_mlx5_poll_event(struct ori_hca *hca, struct ori_hca_event 
 	union {
 		struct mlx5dv_devx_async_event_hdr head;
 		uint8_t bytes[sizeof(struct mlx5dv_devx_async_event_hdr) + EVENT_ENTRY];
-	} told;
+	} report;
 	uint8_t type = 0;
 	ssize_t got;
 
@@ -225,13 +225,13 @@ enum oriel_status ori_mlx5_poll_event(struct ori_hca *hca, struct ori_hca_event 
 		return ORIEL_OK;
 	if (!channel)
 		return ORIEL_AGAIN;
-	got = ori_mlx5dv.get_event(channel, &told.head, sizeof(told));
-	if (got < (ssize_t)sizeof(told.head))
+	got = ori_mlx5dv.get_event(channel, &report.head, sizeof(report));
+	if (got < (ssize_t)sizeof(report.head))
 		return ORIEL_AGAIN;
-	if (got > (ssize_t)(sizeof(told.head) + EVENT_TYPE_AT))
-		type = told.bytes[sizeof(told.head) + EVENT_TYPE_AT];
+	if (got > (ssize_t)(sizeof(report.head) + EVENT_TYPE_AT))
+		type = report.bytes[sizeof(report.head) + EVENT_TYPE_AT];
 	*event = (struct ori_hca_event){.status = ORIEL_ERR_ACCESS,
-					.qpn = (uint32_t)told.head.cookie};
+					.qpn = (uint32_t)report.head.cookie};
 	snprintf(event->text, sizeof(event->text), "QP 0x%06x: %s (event 0x%02x)", event->qpn,
 		 event_text(type), type);
 	ori_log(ORIEL_LOG_INFO, "%s: %s", d->verbs.name, event->text);

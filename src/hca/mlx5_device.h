@@ -63,20 +63,20 @@ struct mlx5_mapping {
  * A word that a poster writes in place of the register; guarded by the lock of
  * the bells.
  */
-struct mlx5_bell {
+struct mlx5_doorbell {
 	uint64_t *word;
 	uint64_t *reg;
-	uint64_t told;
+	uint64_t rung;
 };
 
-struct mlx5_bells {
+struct mlx5_doorbells {
 	pthread_mutex_t lock;
 	pthread_t thread;
 	bool is_running, is_stopping;
 	struct ori_mem *mem; /* memory of the words, pinned for kernels; NULL: from malloc() */
 	uint64_t *words;
 	unsigned count; /* words of those below that are in use; they come first */
-	struct mlx5_bell of[MLX5_PAGE / 8];
+	struct mlx5_doorbell of[MLX5_PAGE / 8];
 	unsigned char taken[MLX5_PAGE / 8];
 };
 
@@ -98,7 +98,7 @@ struct mlx5_device {
 	struct mlx5_chunk *chunks;
 	struct mlx5_mapping *mappings;
 	uint32_t zero; /* says that no thread sleeps; see struct ori_hca_queue_memory */
-	struct mlx5_bells bells;
+	struct mlx5_doorbells bells;
 };
 
 struct mlx5_cq {
@@ -124,8 +124,8 @@ struct mlx5_qp {
 	struct mlx5_piece piece;
 	bool is_for_gpu;
 	bool is_connected;
-	uint64_t *reg;         /* its register, as this process maps it */
-	struct mlx5_bell bell; /* .word is NULL if the poster writes the register itself */
+	uint64_t *reg;                 /* its register, as this process maps it */
+	struct mlx5_doorbell doorbell; /* .word is NULL if the poster writes the register itself */
 	struct mlx5_mapping *mappings[3];
 	struct ori_hca_queue_memory place;
 	uint32_t number, psn;
@@ -188,11 +188,12 @@ enum oriel_status ori_mlx5_map(struct mlx5_device *d, void *address, size_t leng
 /* NULL is allowed. */
 void ori_mlx5_unmap(struct mlx5_device *d, struct mlx5_mapping *mapping);
 
-/* mlx5_bell.c: a word; a thread copies its value to @reg after each change. */
-enum oriel_status ori_mlx5_bell_open(struct mlx5_device *d, uint64_t *reg, struct mlx5_bell *bell);
-void ori_mlx5_bell_close(struct mlx5_device *d, struct mlx5_bell *bell);
+/* mlx5_doorbell.c: a word; a thread copies its value to @reg after each change. */
+enum oriel_status ori_mlx5_doorbell_open(struct mlx5_device *d, uint64_t *reg,
+					 struct mlx5_doorbell *doorbell);
+void ori_mlx5_doorbell_close(struct mlx5_device *d, struct mlx5_doorbell *doorbell);
 /* All bells are closed. */
-void ori_mlx5_bells_stop(struct mlx5_device *d);
+void ori_mlx5_doorbells_stop(struct mlx5_device *d);
 
 /*
  * mlx5_connect.c: initialise the DEVX queue pair, join it to a peer, or fail

@@ -74,8 +74,8 @@ static void path_mac(struct ori_codec *c, uint8_t mac[6])
 	bytes_store(mac + 2, 4, low);
 }
 
-static void command_walk(struct ori_codec *c, enum ori_prm_field field, enum ori_prm_opcode opcode,
-			 uint32_t *number)
+static void command_visit(struct ori_codec *c, enum ori_prm_field field, enum ori_prm_opcode opcode,
+			  uint32_t *number)
 {
 	struct ori_prm_view outer = ori_codec_enter(c, field);
 
@@ -86,7 +86,7 @@ static void command_walk(struct ori_codec *c, enum ori_prm_field field, enum ori
 	c->at = outer;
 }
 
-static void cqc_walk(struct ori_codec *c, struct ori_prm_cq *cq)
+static void cqc_visit(struct ori_codec *c, struct ori_prm_cq *cq)
 {
 	struct ori_prm_view outer = ori_codec_enter(c, ORI_PRM_CREATE_CQ_IN_CQC);
 
@@ -104,18 +104,18 @@ static void cqc_walk(struct ori_codec *c, struct ori_prm_cq *cq)
 	c->at = outer;
 }
 
-static void create_cq_walk(struct ori_codec *c, void *parameters)
+static void create_cq_visit(struct ori_codec *c, void *parameters)
 {
 	struct ori_prm_cq *cq = parameters;
 
-	command_walk(c, ORI_PRM_CREATE_CQ_IN_COMMAND, ORI_PRM_CREATE_CQ, NULL);
-	cqc_walk(c, cq);
+	command_visit(c, ORI_PRM_CREATE_CQ_IN_COMMAND, ORI_PRM_CREATE_CQ, NULL);
+	cqc_visit(c, cq);
 	ori_codec_u64(c, ORI_PRM_CREATE_CQ_IN_CQ_UMEM_OFFSET, &cq->umem_offset);
 	ori_codec_u32(c, ORI_PRM_CREATE_CQ_IN_CQ_UMEM_ID, &cq->umem);
 	ori_codec_constant(c, ORI_PRM_CREATE_CQ_IN_CQ_UMEM_VALID, 1);
 }
 
-static void qpc_walk(struct ori_codec *c, struct ori_prm_qp *qp)
+static void qpc_visit(struct ori_codec *c, struct ori_prm_qp *qp)
 {
 	struct ori_prm_view outer = ori_codec_enter(c, ORI_PRM_CREATE_QP_IN_QPC);
 	uint32_t timestamps = qp->timestamps;
@@ -142,24 +142,24 @@ static void qpc_walk(struct ori_codec *c, struct ori_prm_qp *qp)
 	c->at = outer;
 }
 
-static void create_qp_walk(struct ori_codec *c, void *parameters)
+static void create_qp_visit(struct ori_codec *c, void *parameters)
 {
 	struct ori_prm_qp *qp = parameters;
 
-	command_walk(c, ORI_PRM_CREATE_QP_IN_COMMAND, ORI_PRM_CREATE_QP, NULL);
-	qpc_walk(c, qp);
+	command_visit(c, ORI_PRM_CREATE_QP_IN_COMMAND, ORI_PRM_CREATE_QP, NULL);
+	qpc_visit(c, qp);
 	ori_codec_u64(c, ORI_PRM_CREATE_QP_IN_WQ_UMEM_OFFSET, &qp->umem_offset);
 	ori_codec_u32(c, ORI_PRM_CREATE_QP_IN_WQ_UMEM_ID, &qp->umem);
 	ori_codec_constant(c, ORI_PRM_CREATE_QP_IN_WQ_UMEM_VALID, 1);
 }
 
-static void rst2init_walk(struct ori_codec *c, void *parameters)
+static void rst2init_visit(struct ori_codec *c, void *parameters)
 {
 	struct ori_prm_init *init = parameters;
 	uint32_t atomic_mode = init->atomic_mode;
 	struct ori_prm_view outer;
 
-	command_walk(c, ORI_PRM_MODIFY_QP_IN_COMMAND, ORI_PRM_RST2INIT_QP, &init->qpn);
+	command_visit(c, ORI_PRM_MODIFY_QP_IN_COMMAND, ORI_PRM_RST2INIT_QP, &init->qpn);
 	outer = ori_codec_enter(c, ORI_PRM_MODIFY_QP_IN_QPC);
 	ori_codec_constant(c, ORI_PRM_QPC_PM_STATE, PM_STATE_MIGRATED);
 	ori_codec_u32(c, ORI_PRM_QPC_COUNTER_SET_ID, &init->counter_set);
@@ -190,7 +190,7 @@ static void path_link_layer(struct ori_codec *c, struct ori_prm_path *path)
 				     (unsigned)path->lid);
 }
 
-static void path_walk(struct ori_codec *c, struct ori_prm_path *path)
+static void path_visit(struct ori_codec *c, struct ori_prm_path *path)
 {
 	struct ori_prm_view outer = ori_codec_enter(c, ORI_PRM_QPC_PRIMARY_ADDRESS_PATH);
 
@@ -218,12 +218,12 @@ static void path_walk(struct ori_codec *c, struct ori_prm_path *path)
 	c->at = outer;
 }
 
-static void init2rtr_walk(struct ori_codec *c, void *parameters)
+static void init2rtr_visit(struct ori_codec *c, void *parameters)
 {
 	struct ori_prm_rtr *rtr = parameters;
 	struct ori_prm_view outer;
 
-	command_walk(c, ORI_PRM_MODIFY_QP_IN_COMMAND, ORI_PRM_INIT2RTR_QP, &rtr->qpn);
+	command_visit(c, ORI_PRM_MODIFY_QP_IN_COMMAND, ORI_PRM_INIT2RTR_QP, &rtr->qpn);
 	outer = ori_codec_enter(c, ORI_PRM_MODIFY_QP_IN_QPC);
 	path_mtu(c, &rtr->mtu);
 	ori_codec_constant(c, ORI_PRM_QPC_LOG_MSG_MAX, LOG_MESSAGE_MAX);
@@ -231,16 +231,16 @@ static void init2rtr_walk(struct ori_codec *c, void *parameters)
 	ori_codec_u32(c, ORI_PRM_QPC_NEXT_RCV_PSN, &rtr->receive_psn);
 	ori_codec_log2(c, ORI_PRM_QPC_LOG_RRA_MAX, 0, &rtr->max_rd_atomic);
 	ori_codec_u32(c, ORI_PRM_QPC_MIN_RNR_NAK, &rtr->min_rnr_timer);
-	path_walk(c, &rtr->path);
+	path_visit(c, &rtr->path);
 	c->at = outer;
 }
 
-static void rtr2rts_walk(struct ori_codec *c, void *parameters)
+static void rtr2rts_visit(struct ori_codec *c, void *parameters)
 {
 	struct ori_prm_rts *rts = parameters;
 	struct ori_prm_view outer;
 
-	command_walk(c, ORI_PRM_MODIFY_QP_IN_COMMAND, ORI_PRM_RTR2RTS_QP, &rts->qpn);
+	command_visit(c, ORI_PRM_MODIFY_QP_IN_COMMAND, ORI_PRM_RTR2RTS_QP, &rts->qpn);
 	outer = ori_codec_enter(c, ORI_PRM_MODIFY_QP_IN_QPC);
 	ori_codec_constant(c, ORI_PRM_QPC_LOG_ACK_REQ_FREQ, 0);
 	ori_codec_u32(c, ORI_PRM_QPC_NEXT_SEND_PSN, &rts->send_psn);
@@ -268,7 +268,7 @@ static bool opcode_names_object(uint32_t opcode)
 	}
 }
 
-static void object_walk(struct ori_codec *c, void *parameters)
+static void object_visit(struct ori_codec *c, void *parameters)
 {
 	struct ori_prm_object *object = parameters;
 	uint32_t opcode = object->opcode;
@@ -282,7 +282,7 @@ static void object_walk(struct ori_codec *c, void *parameters)
 	object->opcode = (enum ori_prm_opcode)opcode;
 }
 
-static void query_caps_walk(struct ori_codec *c, void *parameters)
+static void query_caps_visit(struct ori_codec *c, void *parameters)
 {
 	struct ori_prm_query_caps *query = parameters;
 	uint32_t op_mod = (uint32_t)query->type << 1 | OP_MOD_CURRENT;
@@ -300,7 +300,7 @@ static const struct ori_prm_message create_cq_message = {
 	.name = "create_cq",
 	.layout = ORI_PRM_CREATE_CQ_IN,
 	.size = sizeof(struct ori_prm_cq),
-	.walk = create_cq_walk,
+	.visit = create_cq_visit,
 	.is_strict = true,
 };
 
@@ -318,7 +318,7 @@ static const struct ori_prm_message create_qp_message = {
 	.name = "create_qp",
 	.layout = ORI_PRM_CREATE_QP_IN,
 	.size = sizeof(struct ori_prm_qp),
-	.walk = create_qp_walk,
+	.visit = create_qp_visit,
 	.is_strict = true,
 };
 
@@ -336,7 +336,7 @@ static const struct ori_prm_message rst2init_message = {
 	.name = "rst2init",
 	.layout = ORI_PRM_MODIFY_QP_IN,
 	.size = sizeof(struct ori_prm_init),
-	.walk = rst2init_walk,
+	.visit = rst2init_visit,
 	.is_strict = true,
 };
 
@@ -354,7 +354,7 @@ static const struct ori_prm_message init2rtr_message = {
 	.name = "init2rtr",
 	.layout = ORI_PRM_MODIFY_QP_IN,
 	.size = sizeof(struct ori_prm_rtr),
-	.walk = init2rtr_walk,
+	.visit = init2rtr_visit,
 	.is_strict = true,
 };
 
@@ -372,7 +372,7 @@ static const struct ori_prm_message rtr2rts_message = {
 	.name = "rtr2rts",
 	.layout = ORI_PRM_MODIFY_QP_IN,
 	.size = sizeof(struct ori_prm_rts),
-	.walk = rtr2rts_walk,
+	.visit = rtr2rts_visit,
 	.is_strict = true,
 };
 
@@ -390,7 +390,7 @@ static const struct ori_prm_message object_message = {
 	.name = "object",
 	.layout = ORI_PRM_COMMAND,
 	.size = sizeof(struct ori_prm_object),
-	.walk = object_walk,
+	.visit = object_visit,
 	.is_strict = true,
 };
 
@@ -410,7 +410,7 @@ static const struct ori_prm_message query_caps_message = {
 	.name = "query_caps",
 	.layout = ORI_PRM_COMMAND,
 	.size = sizeof(struct ori_prm_query_caps),
-	.walk = query_caps_walk,
+	.visit = query_caps_visit,
 	.is_strict = true,
 };
 
@@ -430,16 +430,16 @@ enum oriel_status ori_prm_command_opcode(const void *in, size_t length, enum ori
 {
 	uint8_t head[ORI_PRM_COMMAND_LENGTH];
 	struct ori_prm_view view = {ORI_PRM_COMMAND, head};
-	enum oriel_status st;
+	enum oriel_status status;
 	uint32_t found;
 
 	if (length < sizeof(head))
 		return ori_fail(ORIEL_ERR_PROTOCOL, "PRM: a command of %zu bytes", length);
 	memcpy(head, in, sizeof(head));
-	st = ori_prm_get(view, ORI_PRM_COMMAND_OPCODE, &found);
-	if (st == ORIEL_OK)
+	status = ori_prm_get(view, ORI_PRM_COMMAND_OPCODE, &found);
+	if (status == ORIEL_OK)
 		*opcode = (enum ori_prm_opcode)found;
-	return st;
+	return status;
 }
 
 enum oriel_status ori_prm_path_mtu(uint32_t local, uint32_t remote, uint32_t *mtu)

@@ -24,7 +24,7 @@ static void answer_head(struct ori_codec *c, enum ori_prm_field field)
 	c->at = outer;
 }
 
-static void reply_walk(struct ori_codec *c, void *parameters)
+static void reply_visit(struct ori_codec *c, void *parameters)
 {
 	struct ori_prm_reply *reply = parameters;
 
@@ -33,7 +33,7 @@ static void reply_walk(struct ori_codec *c, void *parameters)
 	ori_codec_u32(c, ORI_PRM_REPLY_NUMBER, &reply->number);
 }
 
-static void qp_state_walk(struct ori_codec *c, void *parameters)
+static void qp_state_visit(struct ori_codec *c, void *parameters)
 {
 	struct ori_prm_qp_state *state = parameters;
 	uint32_t status = state->status;
@@ -48,7 +48,7 @@ static void qp_state_walk(struct ori_codec *c, void *parameters)
 	c->at = outer;
 }
 
-static void cq_state_walk(struct ori_codec *c, void *parameters)
+static void cq_state_visit(struct ori_codec *c, void *parameters)
 {
 	struct ori_prm_cq_state *state = parameters;
 	struct ori_prm_view outer;
@@ -61,7 +61,7 @@ static void cq_state_walk(struct ori_codec *c, void *parameters)
 	c->at = outer;
 }
 
-static void caps_walk(struct ori_codec *c, void *parameters)
+static void caps_visit(struct ori_codec *c, void *parameters)
 {
 	struct ori_prm_caps *caps = parameters;
 	struct ori_prm_view outer;
@@ -80,7 +80,7 @@ static void caps_walk(struct ori_codec *c, void *parameters)
 	c->at = outer;
 }
 
-static void atomic_caps_walk(struct ori_codec *c, void *parameters)
+static void atomic_caps_visit(struct ori_codec *c, void *parameters)
 {
 	struct ori_prm_atomic_caps *caps = parameters;
 	struct ori_prm_view outer;
@@ -101,7 +101,7 @@ static const struct ori_prm_message reply_message = {
 	.name = "reply",
 	.layout = ORI_PRM_REPLY,
 	.size = sizeof(struct ori_prm_reply),
-	.walk = reply_walk,
+	.visit = reply_visit,
 };
 
 enum oriel_status ori_prm_encode_reply(const struct ori_prm_reply *reply, void *out, size_t length)
@@ -118,7 +118,7 @@ static const struct ori_prm_message qp_state_message = {
 	.name = "qp_state",
 	.layout = ORI_PRM_QUERY_QP_OUT,
 	.size = sizeof(struct ori_prm_qp_state),
-	.walk = qp_state_walk,
+	.visit = qp_state_visit,
 };
 
 enum oriel_status ori_prm_encode_qp_state(const struct ori_prm_qp_state *state, void *out,
@@ -137,7 +137,7 @@ static const struct ori_prm_message cq_state_message = {
 	.name = "cq_state",
 	.layout = ORI_PRM_QUERY_CQ_OUT,
 	.size = sizeof(struct ori_prm_cq_state),
-	.walk = cq_state_walk,
+	.visit = cq_state_visit,
 };
 
 enum oriel_status ori_prm_encode_cq_state(const struct ori_prm_cq_state *state, void *out,
@@ -156,7 +156,7 @@ static const struct ori_prm_message caps_message = {
 	.name = "caps",
 	.layout = ORI_PRM_QUERY_GENERAL_OUT,
 	.size = sizeof(struct ori_prm_caps),
-	.walk = caps_walk,
+	.visit = caps_visit,
 };
 
 enum oriel_status ori_prm_encode_caps(const struct ori_prm_caps *caps, void *out, size_t length)
@@ -173,7 +173,7 @@ static const struct ori_prm_message atomic_caps_message = {
 	.name = "atomic_caps",
 	.layout = ORI_PRM_QUERY_ATOMIC_OUT,
 	.size = sizeof(struct ori_prm_atomic_caps),
-	.walk = atomic_caps_walk,
+	.visit = atomic_caps_visit,
 };
 
 enum oriel_status ori_prm_encode_atomic_caps(const struct ori_prm_atomic_caps *caps, void *out,

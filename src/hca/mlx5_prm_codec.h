@@ -39,7 +39,7 @@ struct ori_prm_message {
 	const char *name;
 	enum ori_prm_layout layout;
 	size_t size; /* of the struct */
-	void (*walk)(struct ori_codec *c, void *parameters);
+	void (*visit)(struct ori_codec *c, void *parameters);
 	bool is_strict; /* decoding refuses bits that encoding would not set */
 };
 

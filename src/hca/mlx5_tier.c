@@ -52,19 +52,19 @@ static enum oriel_status tier_try_queue(struct mlx5_device *d, enum ori_mlx5_tie
 				     .is_for_gpu = d->gpu != NULL};
 	struct ori_hca *hca = (struct ori_hca *)d;
 	struct ori_hca_qp_address address;
-	enum oriel_status st;
+	enum oriel_status status;
 	struct ori_hca_qp *made;
 	uint32_t cqn;
 
 	d->report.tier = tier;
-	st = ori_mlx5_create_cq(hca, &cq, &qp.send_cq, &cqn);
-	if (st != ORIEL_OK)
-		return st;
-	st = ori_mlx5_create_qp(hca, &qp, &made, &address);
-	if (st == ORIEL_OK)
+	status = ori_mlx5_create_cq(hca, &cq, &qp.send_cq, &cqn);
+	if (status != ORIEL_OK)
+		return status;
+	status = ori_mlx5_create_qp(hca, &qp, &made, &address);
+	if (status == ORIEL_OK)
 		ori_mlx5_destroy_qp(made);
 	ori_mlx5_destroy_cq(qp.send_cq);
-	return st;
+	return status;
 }
 
 static enum oriel_status tier_need(const struct mlx5_device *d, const char *missing)
@@ -80,18 +80,18 @@ static enum oriel_status tier_need(const struct mlx5_device *d, const char *miss
  */
 static enum oriel_status tier_open_devx(struct mlx5_device *d)
 {
-	enum oriel_status st;
+	enum oriel_status status;
 
 	if (d->avoids_devx)
 		return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s: ORIEL_DEVX is off", d->verbs.name);
 	if (d->uar.dv)
 		return ORIEL_OK;
-	st = tier_need(d, ori_mlx5dv_missing_devx());
-	if (st == ORIEL_OK)
-		st = ori_mlx5_ask(d);
-	if (st == ORIEL_OK)
-		st = ori_mlx5_uar_open(d);
-	return st;
+	status = tier_need(d, ori_mlx5dv_missing_devx());
+	if (status == ORIEL_OK)
+		status = ori_mlx5_ask(d);
+	if (status == ORIEL_OK)
+		status = ori_mlx5_uar_open(d);
+	return status;
 }
 
 /*
@@ -119,10 +119,10 @@ static enum oriel_status tier_try_whole(struct mlx5_device *d)
 static bool tier_find_route(struct mlx5_device *d)
 {
 	char devx[sizeof(d->report.why[0])] = "";
-	enum oriel_status st = tier_open_devx(d);
+	enum oriel_status status = tier_open_devx(d);
 
-	d->report.is_devx = st == ORIEL_OK;
-	if (st == ORIEL_OK && tier_try_queue(d, ORI_MLX5_T2) == ORIEL_OK) {
+	d->report.is_devx = status == ORIEL_OK;
+	if (status == ORIEL_OK && tier_try_queue(d, ORI_MLX5_T2) == ORIEL_OK) {
 		d->report.has_wait = d->caps.can_wait;
 		return true;
 	}
@@ -130,10 +130,10 @@ static bool tier_find_route(struct mlx5_device *d)
 	tier_note(d, ORI_MLX5_T0, devx);
 	d->report.is_devx = d->report.has_wait = false;
 	snprintf(d->report.doorbells, sizeof(d->report.doorbells), "of verbs");
-	st = tier_need(d, ori_mlx5dv_missing_objects());
-	if (st == ORIEL_OK)
-		st = tier_try_queue(d, ORI_MLX5_T2);
-	if (st == ORIEL_OK)
+	status = tier_need(d, ori_mlx5dv_missing_objects());
+	if (status == ORIEL_OK)
+		status = tier_try_queue(d, ORI_MLX5_T2);
+	if (status == ORIEL_OK)
 		return true;
 	/*
 	 * Neither failure is more telling than the other; the report gives that
@@ -157,7 +157,7 @@ static bool tier_is_allowed(const struct mlx5_device *d, enum ori_mlx5_tier tier
 /* Take tier @tier if it works; note the reason if it does not. */
 static bool tier_try(struct mlx5_device *d, enum ori_mlx5_tier tier)
 {
-	enum oriel_status st;
+	enum oriel_status status;
 
 	if (!tier_is_allowed(d, tier)) {
 		tier_note(d, tier, "ORIEL_TIER asks for another");
@@ -165,10 +165,10 @@ static bool tier_try(struct mlx5_device *d, enum ori_mlx5_tier tier)
 	}
 	if (*d->report.why[tier])
 		return false;
-	st = tier_try_queue(d, tier);
-	if (st != ORIEL_OK)
+	status = tier_try_queue(d, tier);
+	if (status != ORIEL_OK)
 		tier_note(d, tier, oriel_last_error());
-	return st == ORIEL_OK;
+	return status == ORIEL_OK;
 }
 
 /*

@@ -92,33 +92,33 @@ void ori_mlx5_uar_give(struct mlx5_device *d, uint64_t *reg)
 
 static enum oriel_status mapping_open(struct mlx5_device *d, struct mlx5_mapping *m)
 {
-	enum oriel_status st;
+	enum oriel_status status;
 	void *at = m->page;
 
 	if (m->is_io)
-		st = d->gpu->ops->map_io(d->gpu, m->page, m->length, &at);
+		status = d->gpu->ops->map_io(d->gpu, m->page, m->length, &at);
 	else
-		st = d->gpu->ops->pin(d->gpu, m->page, m->length);
-	m->is_others = st == ORIEL_AGAIN;
+		status = d->gpu->ops->pin(d->gpu, m->page, m->length);
+	m->is_others = status == ORIEL_AGAIN;
 	m->gpu = at;
-	return m->is_others ? ORIEL_OK : st;
+	return m->is_others ? ORIEL_OK : status;
 }
 
 static enum oriel_status mapping_add(struct mlx5_device *d, char *page, size_t length, bool is_io,
 				     struct mlx5_mapping **out)
 {
 	struct mlx5_mapping *m = calloc(1, sizeof(*m));
-	enum oriel_status st;
+	enum oriel_status status;
 
 	if (!m)
 		return ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for doorbells", d->verbs.name);
 	m->page = page;
 	m->length = length;
 	m->is_io = is_io;
-	st = mapping_open(d, m);
-	if (st != ORIEL_OK) {
+	status = mapping_open(d, m);
+	if (status != ORIEL_OK) {
 		free(m);
-		return st;
+		return status;
 	}
 	m->next = d->mappings;
 	d->mappings = m;
@@ -131,7 +131,7 @@ enum oriel_status ori_mlx5_map(struct mlx5_device *d, void *address, size_t leng
 {
 	size_t offset = (uintptr_t)address % MLX5_PAGE;
 	char *page = (char *)address - offset;
-	enum oriel_status st = ORIEL_OK;
+	enum oriel_status status = ORIEL_OK;
 	struct mlx5_mapping *m;
 
 	length = (offset + length + MLX5_PAGE - 1) / MLX5_PAGE * MLX5_PAGE;
@@ -139,14 +139,14 @@ enum oriel_status ori_mlx5_map(struct mlx5_device *d, void *address, size_t leng
 	for (m = d->mappings; m && m->page != page; m = m->next)
 		;
 	if (!m)
-		st = mapping_add(d, page, length, is_io, &m);
-	if (st == ORIEL_OK) {
+		status = mapping_add(d, page, length, is_io, &m);
+	if (status == ORIEL_OK) {
 		m->refs++;
 		*mapping = m;
 		*at = m->gpu + offset;
 	}
 	pthread_mutex_unlock(&d->lock);
-	return st;
+	return status;
 }
 
 void ori_mlx5_unmap(struct mlx5_device *d, struct mlx5_mapping *m)

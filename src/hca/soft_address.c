@@ -27,7 +27,7 @@ static uint64_t address_hash(uint64_t hash, const void *bytes, size_t length)
 /*
  * Abstract unix sockets are reachable within one kernel and network namespace.
  */
-static enum oriel_status address_place(uint64_t *place)
+static enum oriel_status address_scope(uint64_t *scope)
 {
 	struct stat net = {.st_ino = 0};
 	char boot[64];
@@ -42,8 +42,8 @@ static enum oriel_status address_place(uint64_t *place)
 	if (n <= 0)
 		return ori_fail(ORIEL_ERR_SYSTEM, "%s is empty", ADDRESS_BOOT_FILE);
 	(void)stat("/proc/self/ns/net", &net); /* a kernel without namespaces has no such file */
-	*place = address_hash(UINT64_C(0xcbf29ce484222325), boot, (size_t)n);
-	*place = address_hash(*place, &net.st_ino, sizeof(net.st_ino));
+	*scope = address_hash(UINT64_C(0xcbf29ce484222325), boot, (size_t)n);
+	*scope = address_hash(*scope, &net.st_ino, sizeof(net.st_ino));
 	return ORIEL_OK;
 }
 
@@ -51,15 +51,15 @@ enum oriel_status ori_soft_address_describe(struct soft_address *address)
 {
 	struct soft_address a = {.magic = ADDRESS_MAGIC, .version = ADDRESS_VERSION};
 	struct ori_hosts hosts;
-	enum oriel_status st;
+	enum oriel_status status;
 
-	st = ori_random(&a.cookie, sizeof(a.cookie));
-	if (st == ORIEL_OK)
-		st = address_place(&a.place);
-	if (st == ORIEL_OK)
-		st = ori_hosts_list(&hosts);
-	if (st != ORIEL_OK)
-		return st;
+	status = ori_random(&a.cookie, sizeof(a.cookie));
+	if (status == ORIEL_OK)
+		status = address_scope(&a.scope);
+	if (status == ORIEL_OK)
+		status = ori_hosts_list(&hosts);
+	if (status != ORIEL_OK)
+		return status;
 	static_assert(sizeof(a.hosts) == sizeof(hosts.of), "as many as there are");
 	memcpy(a.hosts, hosts.of, sizeof(a.hosts));
 	a.is_ipv6 = hosts.is_ipv6;
@@ -86,7 +86,7 @@ enum oriel_status ori_soft_address_parse(const uint8_t bytes[ORI_HCA_ADDRESS],
 	return ORIEL_OK;
 }
 
-bool ori_soft_address_is_near(const struct soft_address *a, const struct soft_address *b)
+bool ori_soft_address_is_intranode(const struct soft_address *a, const struct soft_address *b)
 {
-	return a->place == b->place;
+	return a->scope == b->scope;
 }

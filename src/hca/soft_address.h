@@ -16,6 +16,6 @@ enum oriel_status ori_soft_address_parse(const uint8_t bytes[ORI_HCA_ADDRESS],
 					 struct soft_address *address);
 
 /* Can @a and @b connect over a unix socket? */
-bool ori_soft_address_is_near(const struct soft_address *a, const struct soft_address *b);
+bool ori_soft_address_is_intranode(const struct soft_address *a, const struct soft_address *b);
 
 #endif

@@ -192,16 +192,16 @@ static inline struct oriel_link_wait_limits side_limits(void)
 static inline enum oriel_status side_wait(struct side *s, uint64_t index)
 {
 	struct oriel_link_wait_limits limits = side_limits();
-	enum oriel_status st = oriel_mlx5_poll(&s->queue, index);
+	enum oriel_status status = oriel_mlx5_poll(&s->queue, index);
 
 	if (!s->cluster)
 		return oriel_mlx5_wait(&s->queue, index, &limits);
-	for (unsigned i = 0; i < STEPS_MOST && st == ORIEL_AGAIN; i++) {
+	for (unsigned i = 0; i < STEPS_MOST && status == ORIEL_AGAIN; i++) {
 		if (!ori_soft_cluster_step(s->cluster))
 			return oriel_mlx5_poll(&s->queue, index);
-		st = oriel_mlx5_poll(&s->queue, index);
+		status = oriel_mlx5_poll(&s->queue, index);
 	}
-	return st;
+	return status;
 }
 
 /* Reserve room for one WQE; returns its index. */

@@ -70,7 +70,7 @@ enum oriel_status ori_soft_call_open_qp(struct soft_qp *qp, uint32_t depth)
 	}
 	qp->depth = whole;
 	qp->record = qp->own_record;
-	qp->doorbell = &qp->bell;
+	qp->doorbell = &qp->own_doorbell;
 	return ORIEL_OK;
 }
 
@@ -130,29 +130,29 @@ static void call_ring_doorbell(struct soft_qp *qp)
 enum oriel_status ori_soft_call_post(struct soft_qp *qp, const struct ori_hca_wr *wrs,
 				     unsigned count, unsigned *posted)
 {
-	enum oriel_status st = ORIEL_OK;
+	enum oriel_status status = ORIEL_OK;
 	unsigned i;
 
 	*posted = 0;
 	if (!qp->ids || qp->state == SOFT_INIT)
 		return ori_fail(ORIEL_ERR_STATE, "QP 0x%06x of %s %s", qp->qpn, qp->node->name,
 				qp->ids ? "is not connected" : "is posted to by its ring");
-	for (i = 0; i < count && st == ORIEL_OK; i++) {
-		uint64_t place = qp->posted & (qp->depth - 1);
+	for (i = 0; i < count && status == ORIEL_OK; i++) {
+		uint64_t slot = qp->posted & (qp->depth - 1);
 
-		st = call_check(qp, &wrs[i]);
-		if (st == ORIEL_OK && qp->posted - qp->polled == qp->depth)
-			st = ORIEL_AGAIN;
-		if (st != ORIEL_OK)
+		status = call_check(qp, &wrs[i]);
+		if (status == ORIEL_OK && qp->posted - qp->polled == qp->depth)
+			status = ORIEL_AGAIN;
+		if (status != ORIEL_OK)
 			break;
-		call_encode(qp, qp->ring + place * ORIEL_MLX5_BLOCK, &wrs[i]);
-		qp->ids[place] = wrs[i].id;
+		call_encode(qp, qp->ring + slot * ORIEL_MLX5_BLOCK, &wrs[i]);
+		qp->ids[slot] = wrs[i].id;
 		qp->posted++;
 	}
 	if (i > 0)
 		call_ring_doorbell(qp);
 	*posted = i;
-	return st;
+	return status;
 }
 
 enum oriel_status ori_soft_call_receive(struct soft_qp *qp, unsigned count)

@@ -16,11 +16,11 @@ static struct soft_engine *to_engine(struct ori_soft_cluster *cluster)
 enum oriel_status ori_soft_cluster_create(uint64_t seed, struct ori_soft_cluster **cluster)
 {
 	struct soft_engine *e;
-	enum oriel_status st = ori_soft_engine_create_virtual(seed, &e);
+	enum oriel_status status = ori_soft_engine_create_virtual(seed, &e);
 
-	if (st == ORIEL_OK)
+	if (status == ORIEL_OK)
 		*cluster = (struct ori_soft_cluster *)e;
-	return st;
+	return status;
 }
 
 void ori_soft_cluster_destroy(struct ori_soft_cluster *cluster)
@@ -33,11 +33,11 @@ enum oriel_status ori_soft_cluster_open(struct ori_soft_cluster *cluster, const 
 					struct ori_hca **hca)
 {
 	struct soft_node *node;
-	enum oriel_status st = ori_soft_node_open(to_engine(cluster), config, &node);
+	enum oriel_status status = ori_soft_node_open(to_engine(cluster), config, &node);
 
-	if (st == ORIEL_OK)
+	if (status == ORIEL_OK)
 		*hca = (struct ori_hca *)node;
-	return st;
+	return status;
 }
 
 enum cluster_action {

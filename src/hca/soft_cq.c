@@ -37,9 +37,9 @@ char *ori_soft_cq_slot(const struct soft_cq *cq, uint64_t index)
 
 void ori_soft_cq_clear(struct soft_cq *cq)
 {
-	uint64_t places = cq->is_collapsed ? 1 : UINT64_C(1) << cq->log_depth;
+	uint64_t slots = cq->is_collapsed ? 1 : UINT64_C(1) << cq->log_depth;
 
-	for (uint64_t i = 0; i < places; i++)
+	for (uint64_t i = 0; i < slots; i++)
 		oriel_mlx5_cqe_clear(ori_soft_cq_slot(cq, i));
 }
 

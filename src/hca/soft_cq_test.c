@@ -20,7 +20,7 @@ static void step_all(struct arena *r)
  * Does the only CQE, its opcode ignored, say that all WQEs below @end are
  * retired?
  */
-static bool is_quiet(const struct side *s, uint64_t end)
+static bool is_retired(const struct side *s, uint64_t end)
 {
 	uint32_t counter = oriel_mlx5_tail_counter(tail_of(s->cq_ring));
 
@@ -59,7 +59,7 @@ static void test_a_collapsed_queue_has_the_last_cqe_only(void **state)
 	for (uint64_t i = 0; i < 10; i++)
 		side_signal(&s, &peer, 0);
 	step_all(&r);
-	assert_true(is_quiet(&s, s.queue.resv));
+	assert_true(is_retired(&s, s.queue.resv));
 	assert_int_equal(oriel_mlx5_tail_completion(tail_of(s.cq_ring)), ORIEL_MLX5_DONE);
 	for (unsigned i = 64; i < 16 * 64; i++)
 		assert_int_equal(s.cq_ring[i], 0);
@@ -71,7 +71,7 @@ static void test_a_collapsed_queue_has_the_last_cqe_only(void **state)
  * A poller that reads only the counter sees success; later CQEs overwrite the
  * cause as well.
  */
-static void test_a_collapsed_queue_is_quiet_after_an_error(void **state)
+static void test_a_collapsed_queue_hides_the_cause_of_an_error(void **state)
 {
 	struct ori_hca_event event = {.status = ORIEL_OK};
 	struct side s, peer;
@@ -85,7 +85,7 @@ static void test_a_collapsed_queue_is_quiet_after_an_error(void **state)
 		side_signal(&s, &peer, 0);
 	step_all(&r);
 	assert_int_equal(*side_word(&peer, 0), 1);
-	assert_true(is_quiet(&s, s.queue.resv));
+	assert_true(is_retired(&s, s.queue.resv));
 	assert_int_equal(oriel_mlx5_tail_completion(tail_of(s.cq_ring)), ORIEL_MLX5_FAILED);
 	assert_int_equal((uint8_t)s.cq_ring[0x37], ORIEL_MLX5_FLUSHED);
 	assert_int_equal(HCA.poll_event(r.hca[0], &event), ORIEL_OK);
@@ -160,7 +160,7 @@ static void test_an_overrun_ends_the_queue(void **state)
 }
 
 /* Without a count of polled CQEs the same queue runs for ever. */
-static void test_who_ignores_overruns_has_none(void **state)
+static void test_a_cq_without_a_count_has_no_overrun(void **state)
 {
 	struct side_attr attr = {.slot = 1, .depth = 16, .cq_depth = 4, .length = 64};
 	struct side s;
@@ -180,7 +180,7 @@ static void test_who_ignores_overruns_has_none(void **state)
 	arena_close(&r);
 }
 
-static void test_cqes_may_come_late_torn_and_twice(void **state)
+static void test_cqes_may_arrive_late_torn_and_twice(void **state)
 {
 	struct ori_soft_counters c;
 	struct arena r;
@@ -290,7 +290,7 @@ static void test_a_wait_compares_24_bits(void **state)
 }
 
 /* A counter of 16 bits identifies WQEs only in a ring of at most 2^16. */
-static void test_a_ring_is_no_longer_than_its_counter_tells(void **state)
+static void test_a_ring_is_no_longer_than_its_counter_counts(void **state)
 {
 	struct ori_hca_cq_attr attr = {.depth = 2 * ORIEL_MLX5_DEPTH_MAX};
 	struct ori_hca_cq *cq;
@@ -309,15 +309,15 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_collapsed_queue_has_the_last_cqe_only),
-		cmocka_unit_test(test_a_collapsed_queue_is_quiet_after_an_error),
+		cmocka_unit_test(test_a_collapsed_queue_hides_the_cause_of_an_error),
 		cmocka_unit_test(test_a_ring_keeps_the_cause),
 		cmocka_unit_test(test_an_overrun_ends_the_queue),
-		cmocka_unit_test(test_who_ignores_overruns_has_none),
-		cmocka_unit_test(test_cqes_may_come_late_torn_and_twice),
+		cmocka_unit_test(test_a_cq_without_a_count_has_no_overrun),
+		cmocka_unit_test(test_cqes_may_arrive_late_torn_and_twice),
 		cmocka_unit_test(test_a_queue_of_zeros_would_be_done),
 		cmocka_unit_test(test_an_owner_bit_is_good_for_one_lap),
 		cmocka_unit_test(test_a_wait_compares_24_bits),
-		cmocka_unit_test(test_a_ring_is_no_longer_than_its_counter_tells),
+		cmocka_unit_test(test_a_ring_is_no_longer_than_its_counter_counts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -54,7 +54,7 @@ static bool greet_hello(struct soft_greet *g, const struct soft_engine *e, uint6
 	return greet_send(fd, &out, sizeof(out));
 }
 
-static enum soft_greeting greet_refused(const char **why, const char *text)
+static enum soft_greeting greet_rejected(const char **why, const char *text)
 {
 	*why = text;
 	return SOFT_GREETING_REFUSED;
@@ -75,8 +75,8 @@ static enum soft_greeting greet_take(struct soft_greet *g, const struct soft_eng
 		return SOFT_GREETING_CUT;
 	return ori_auth_equal(mac, g->in.welcome.mac)
 		       ? SOFT_GREETING_DONE
-		       : greet_refused(why, "the peer does not prove that it has this process's "
-					    "ORIEL_JOB_KEY");
+		       : greet_rejected(why, "the peer does not prove that it has this process's "
+					     "ORIEL_JOB_KEY");
 }
 
 /* NULL, or what is wrong with the header that has arrived. */
@@ -114,7 +114,7 @@ enum soft_greeting ori_soft_greet_connect(struct soft_greet *g, const struct sof
 			return SOFT_GREETING_CUT;
 		g->length += (size_t)n;
 		if (g->length == sizeof(g->in.h) && greet_flaw(g))
-			return greet_refused(why, greet_flaw(g));
+			return greet_rejected(why, greet_flaw(g));
 		if (g->length == sizeof(g->in))
 			greeting = greet_take(g, e, to, fd, why);
 	}
@@ -159,7 +159,7 @@ const char *ori_soft_greet_accept(struct ori_auth *auth, const struct soft_engin
 	return greet_send(fd, &out, sizeof(out)) ? NULL : "it has closed the connection";
 }
 
-void ori_soft_greet_refuse(int fd)
+void ori_soft_greet_reject(int fd)
 {
 	const struct soft_header out = greet_header(SOFT_REFUSED, 0);
 

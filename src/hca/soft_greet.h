@@ -81,6 +81,6 @@ const char *ori_soft_greet_accept(struct ori_auth *auth, const struct soft_engin
 				  int fd);
 
 /* Acceptor: send a rejection, and nothing else. */
-void ori_soft_greet_refuse(int fd);
+void ori_soft_greet_reject(int fd);
 
 #endif

@@ -68,7 +68,7 @@ static const char *inbox_finish_hello(struct soft_inbox *in)
 }
 
 /* A connection is useless if the one of the other direction has been lost. */
-static bool inbox_settle(struct soft_inbox *in)
+static bool inbox_claim(struct soft_inbox *in)
 {
 	const struct soft_link *out = ori_soft_link_find(in->engine, in->claimed);
 
@@ -93,7 +93,7 @@ static const char *inbox_begin(struct soft_inbox *in)
 		ori_log(ORIEL_LOG_WARN, "software HCA: a peer sent %s", flaw);
 		return flaw;
 	}
-	if (!in->cookie && !inbox_settle(in))
+	if (!in->cookie && !inbox_claim(in))
 		return "the way back is lost";
 	inbox_aim(in);
 	in->is_missed = false;
@@ -151,16 +151,16 @@ static const char *inbox_digest(struct soft_inbox *in)
  */
 static ssize_t inbox_read(struct soft_inbox *in)
 {
-	size_t kept = in->end - in->start;
+	size_t rest = in->end - in->start;
 	struct iovec parts[2];
 	size_t direct = in->has_header ? in->left : 0;
 	ssize_t n;
 
-	memmove(in->buffer, in->buffer + in->start, kept);
+	memmove(in->buffer, in->buffer + in->start, rest);
 	in->start = 0;
-	in->end = kept;
+	in->end = rest;
 	parts[0] = (struct iovec){.iov_base = in->target, .iov_len = direct};
-	parts[1] = (struct iovec){.iov_base = in->buffer + kept, .iov_len = SOFT_AHEAD - kept};
+	parts[1] = (struct iovec){.iov_base = in->buffer + rest, .iov_len = SOFT_AHEAD - rest};
 	n = readv(in->fd, direct ? parts : parts + 1, direct ? 2 : 1);
 	if (n <= 0)
 		return n;

@@ -19,13 +19,14 @@
 
 #define LINK_CONNECT_NS UINT64_C(2000000000) /* for one address */
 #define LINK_ANSWER_NS UINT64_C(5000000000)  /* for the acceptor's answer; it may be slow */
-#define LINK_DIAL_NS UINT64_C(30000000000) /* of trying while acceptors close pending connections \
-					    */
-#define LINK_PAUSE_NS UINT64_C(10000000)   /* between two rounds of addresses */
-#define LINK_PENDING 64u                   /* connections */
+#define LINK_DIAL_NS                                                                            \
+	UINT64_C(30000000000)            /* of trying while acceptors close pending connections \
+					  */
+#define LINK_PAUSE_NS UINT64_C(10000000) /* between two rounds of addresses */
+#define LINK_PENDING 64u                 /* connections */
 #define LINK_PENDING_NS UINT64_C(5000000000)
 #define LINK_GRACE_NS UINT64_C(20000000) /* that a pending connection has in any case */
-#define LINK_QUIET_NS UINT64_C(1000000000)
+#define LINK_LOG_NS UINT64_C(1000000000)
 #define LINK_ACCEPTS 16u /* of one listener in one turn */
 #define LINK_EVENTS 32
 
@@ -70,33 +71,33 @@ static enum oriel_status link_watch(struct soft_engine *e, int fd, uint32_t even
 
 enum oriel_status ori_soft_link_listen(struct soft_engine *e)
 {
-	enum oriel_status st;
+	enum oriel_status status;
 
 	static_assert(sizeof(e->address.socket) == ORI_FDSOCK_NAME, "a name fits");
 	ori_auth_read_key(&e->key);
 	e->pending_ns = LINK_PENDING_NS;
-	st = ori_fdsock_listen(e->address.socket, &e->listeners[0]);
-	if (st == ORIEL_OK)
-		st = link_watch(e, e->listeners[0], EPOLLIN, &e->listeners[0]);
-	return st;
+	status = ori_fdsock_listen(e->address.socket, &e->listeners[0]);
+	if (status == ORIEL_OK)
+		status = link_watch(e, e->listeners[0], EPOLLIN, &e->listeners[0]);
+	return status;
 }
 
 enum oriel_status ori_soft_link_listen_tcp(struct soft_engine *e)
 {
-	enum oriel_status st;
+	enum oriel_status status;
 	uint16_t port;
 	int fd;
 
 	/* HCAs of a cluster connect without sockets. */
 	if (e->listeners[1] >= 0 || e->is_virtual)
 		return ORIEL_OK;
-	st = ori_soft_tcp_listen(&fd, &port);
-	if (st != ORIEL_OK)
-		return st;
-	st = link_watch(e, fd, EPOLLIN, &e->listeners[1]);
-	if (st != ORIEL_OK) {
+	status = ori_soft_tcp_listen(&fd, &port);
+	if (status != ORIEL_OK)
+		return status;
+	status = link_watch(e, fd, EPOLLIN, &e->listeners[1]);
+	if (status != ORIEL_OK) {
 		close(fd);
-		return st;
+		return status;
 	}
 	e->listeners[1] = fd;
 	e->address.port = port;
@@ -193,16 +194,16 @@ static void link_warn(struct soft_engine *e, const char *what, const char *whom,
 {
 	char more[48] = "";
 
-	if (e->now < e->quiet_until) {
-		e->refused_quietly++;
+	if (e->now < e->log_after) {
+		e->unlogged_rejections++;
 		return;
 	}
-	if (e->refused_quietly)
+	if (e->unlogged_rejections)
 		snprintf(more, sizeof(more), " (and %u more since the last one)",
-			 e->refused_quietly);
+			 e->unlogged_rejections);
 	ori_log(ORIEL_LOG_WARN, "software HCA: %s %s: %s%s", what, whom, why, more);
-	e->refused_quietly = 0;
-	e->quiet_until = e->now + LINK_QUIET_NS;
+	e->unlogged_rejections = 0;
+	e->log_after = e->now + LINK_LOG_NS;
 }
 
 static struct soft_link *link_make(struct soft_engine *e, bool is_out, int fd, bool is_tcp)
@@ -278,15 +279,15 @@ static bool link_free_descriptor(struct soft_engine *e)
 static enum oriel_status link_connect_unix(struct soft_link *link)
 {
 	struct soft_frame *hello = &link->out.frames[link->out.count++];
-	enum oriel_status st;
+	enum oriel_status status;
 
 	*hello = (struct soft_frame){
 		.h = ori_soft_hello(link->engine->address.cookie, link->address.cookie)};
 	do
-		st = ori_fdsock_connect(link->address.socket, geteuid(), 0, 0, &link->fd);
-	while (st == ORIEL_ERR_NOMEM && link_free_descriptor(link->engine));
-	if (st != ORIEL_OK)
-		return st;
+		status = ori_fdsock_connect(link->address.socket, geteuid(), 0, 0, &link->fd);
+	while (status == ORIEL_ERR_NOMEM && link_free_descriptor(link->engine));
+	if (status != ORIEL_OK)
+		return status;
 	ori_soft_tcp_tune(link->fd, false);
 	link->state = LINK_UP;
 	return link_watch(link->engine, link->fd, EPOLLOUT | EPOLLRDHUP | EPOLLET, link);
@@ -342,7 +343,8 @@ enum oriel_status ori_soft_link_to(struct soft_engine *e, const struct soft_addr
 				   enum soft_road road, struct soft_link **out)
 {
 	struct soft_link *link = ori_soft_link_find(e, address->cookie);
-	bool is_unix = road == SOFT_ROAD_BEST && ori_soft_address_is_near(address, &e->address);
+	bool is_unix =
+		road == SOFT_ROAD_BEST && ori_soft_address_is_intranode(address, &e->address);
 
 	if (link) {
 		*out = link;
@@ -416,10 +418,10 @@ static bool link_write(struct soft_link *link)
 	return true;
 }
 
-static void link_refuse(struct soft_link *link, const char *why)
+static void link_reject(struct soft_link *link, const char *why)
 {
 	if (link->in.is_tcp)
-		ori_soft_greet_refuse(link->fd);
+		ori_soft_greet_reject(link->fd);
 	link_turn_away(link, why);
 }
 
@@ -550,7 +552,7 @@ static void link_in_event(struct soft_link *link)
 	if (!why)
 		return;
 	if (!link->in.claimed && !link->in.is_closed)
-		link_refuse(link, why);
+		link_reject(link, why);
 	else
 		link_lose(link, why);
 }
@@ -622,16 +624,16 @@ static enum oriel_status link_accept_one(struct soft_engine *e, unsigned which, 
 static void link_accept(struct soft_engine *e, unsigned which)
 {
 	for (unsigned i = 0; i < LINK_ACCEPTS; i++) {
-		enum oriel_status st;
+		enum oriel_status status;
 		int fd;
 
 		if (which == 1 && link_is_full(e) &&
 		    !link_make_room(e, which, "too many have proved nothing"))
 			return;
-		st = link_accept_one(e, which, &fd);
-		if (st == ORIEL_OK)
+		status = link_accept_one(e, which, &fd);
+		if (status == ORIEL_OK)
 			link_admit(e, fd, which == 1);
-		else if (st != ORIEL_ERR_NOMEM ||
+		else if (status != ORIEL_ERR_NOMEM ||
 			 !link_make_room(e, which, "no file descriptors are left"))
 			return;
 	}

@@ -119,7 +119,7 @@ static bool read_then_write_all(uint64_t seed, const char *config)
 	return read_then_write(seed, config, ORIEL_MLX5_FENCE_ALL);
 }
 
-static void test_a_write_of_what_was_read_needs_a_fence(void **state)
+static void test_a_write_of_read_data_needs_a_fence(void **state)
 {
 	(void)state;
 	expect_litmus("WRITE after READ without a fence", read_then_write_unfenced,
@@ -367,7 +367,7 @@ static bool filled_before(uint64_t seed, const char *config)
 	return filled(seed, config, true);
 }
 
-static void test_a_wqe_is_there_before_it_is_told_of(void **state)
+static void test_a_wqe_is_written_before_its_doorbell_rings(void **state)
 {
 	(void)state;
 	oriel_log_set_sink(no_log, NULL);
@@ -400,20 +400,21 @@ static bool word_shared(uint64_t seed, const char *config, bool is_written)
 	return is_broken;
 }
 
-static bool word_written_here(uint64_t seed, const char *config)
+static bool word_written_by_the_cpu(uint64_t seed, const char *config)
 {
 	return word_shared(seed, config, true);
 }
 
-static bool word_read_here(uint64_t seed, const char *config)
+static bool word_read_by_the_cpu(uint64_t seed, const char *config)
 {
 	return word_shared(seed, config, false);
 }
 
-static void test_a_word_of_adapters_is_written_by_nobody_else(void **state)
+static void test_only_hcas_may_write_a_word_that_they_add_to(void **state)
 {
 	(void)state;
-	expect_litmus("a word added to by CPU and adapter", word_written_here, word_read_here, "");
+	expect_litmus("a word added to by CPU and adapter", word_written_by_the_cpu,
+		      word_read_by_the_cpu, "");
 }
 
 int main(void)
@@ -421,14 +422,14 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_signal_follows_its_data_on_the_same_qp_only),
 		cmocka_unit_test(test_a_signal_needs_strict_memory),
-		cmocka_unit_test(test_a_write_of_what_was_read_needs_a_fence),
+		cmocka_unit_test(test_a_write_of_read_data_needs_a_fence),
 		cmocka_unit_test(test_a_source_is_free_after_its_cqe_only),
 		cmocka_unit_test(test_a_dump_makes_reads_visible),
 		cmocka_unit_test(test_below_owner_a_signal_needs_a_dump),
 		cmocka_unit_test(test_below_owner_data_is_late_not_lost),
 		cmocka_unit_test(test_the_record_comes_before_the_doorbell),
-		cmocka_unit_test(test_a_wqe_is_there_before_it_is_told_of),
-		cmocka_unit_test(test_a_word_of_adapters_is_written_by_nobody_else),
+		cmocka_unit_test(test_a_wqe_is_written_before_its_doorbell_rings),
+		cmocka_unit_test(test_only_hcas_may_write_a_word_that_they_add_to),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

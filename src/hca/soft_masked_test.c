@@ -195,7 +195,7 @@ static void test_two_blocks_are_flushed_as_one_wqe(void **state)
 	assert_int_equal(counter_of(&r->a, index + 4), (index + 6) & 0xffff);
 }
 
-static void test_masked_atomics_happen_once(void **state)
+static void test_masked_atomics_run_once(void **state)
 {
 	struct arena r;
 
@@ -229,7 +229,7 @@ int main(void)
 		TEST(test_a_masked_swap_of_4_bytes),
 		TEST(test_a_masked_swap_of_8_bytes_takes_two_blocks),
 		TEST(test_two_blocks_are_flushed_as_one_wqe),
-		cmocka_unit_test(test_masked_atomics_happen_once),
+		cmocka_unit_test(test_masked_atomics_run_once),
 		TEST(test_4_bytes_are_aligned_to_4),
 	};
 

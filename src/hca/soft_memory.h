@@ -30,15 +30,15 @@ static inline char *soft_mr_at(const struct soft_mr *mr, uint64_t address)
  * The GPU whose memory @node uses. Closed with the node. has(): does @at lie in
  * memory of that GPU, as far as the driver knows?
  */
-enum oriel_status ori_soft_far_open(const struct ori_gpu *gpu, struct soft_remote **far);
-void ori_soft_far_close(struct soft_remote *far); /* NULL is allowed */
-bool ori_soft_far_has(struct soft_remote *far, const char *at);
+enum oriel_status ori_soft_remote_open(const struct ori_gpu *gpu, struct soft_remote **remote);
+void ori_soft_remote_close(struct soft_remote *remote); /* NULL is allowed */
+bool ori_soft_remote_has(struct soft_remote *remote, const char *at);
 
 /*
  * Do loads and stores of a CPU not reach the byte of @mr at @at? @mr NULL: they
  * do.
  */
-bool ori_soft_is_far(const struct soft_mr *mr, const char *at);
+bool ori_soft_is_remote(const struct soft_mr *mr, const char *at);
 
 /*
  * Was all of @mr mapped when it was registered? If not, a request may name

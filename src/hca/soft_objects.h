@@ -51,7 +51,7 @@ struct soft_address {
 	uint32_t node;    /* of its engine */
 	uint32_t is_ipv6; /* what @hosts holds: up to four of IPv4 (0: none), or one of IPv6 */
 	uint64_t cookie;  /* random: names the engine; a sender that knows it got it by bootstrap */
-	uint64_t place;   /* hash of boot id and network namespace */
+	uint64_t scope;   /* hash of boot id and network namespace */
 	uint8_t socket[16]; /* name of the unix socket */
 	uint32_t hosts[4];  /* network order */
 };
@@ -60,8 +60,8 @@ static_assert(sizeof(struct soft_address) == ORI_HCA_ADDRESS, "goes over the wir
 
 /* Where memory lies. GPU memory is remote: no CPU loads or stores reach it. */
 enum soft_side {
-	SOFT_NEAR,
-	SOFT_FAR,
+	SOFT_LOCAL,
+	SOFT_REMOTE,
 	SOFT_EITHER, /* the driver has to be asked for each address */
 };
 
@@ -219,10 +219,10 @@ struct soft_qp {
 	struct soft_replay replays[SOFT_REPLAYS];
 
 	/* posted to by calls: ids is NULL if the QP is not */
-	uint64_t *ids;   /* [depth] of the WQEs */
-	uint64_t posted; /* WQEs below have been posted */
-	uint64_t polled; /* ... and polled */
-	uint64_t bell;   /* its doorbell, and its record */
+	uint64_t *ids;         /* [depth] of the WQEs */
+	uint64_t posted;       /* WQEs below have been posted */
+	uint64_t polled;       /* ... and polled */
+	uint64_t own_doorbell; /* its doorbell, and its record */
 	uint32_t own_record[2];
 	struct soft_cq *receive_cq;
 	uint32_t receive_room;
@@ -230,7 +230,7 @@ struct soft_qp {
 	uint64_t receives_posted, receives_taken, receives_polled;
 
 	/* outgoing packets */
-	uint64_t quiet_until;
+	uint64_t delayed_until;
 	bool is_delayed; /* the next packet has been delayed */
 	uint64_t packets;
 };
@@ -244,9 +244,9 @@ struct soft_node {
 	uint32_t **pages; /* [page_count] of doorbells; word 0 says whether the engine sleeps */
 	unsigned page_count;
 	struct soft_keys keys;
-	struct soft_remote *far; /* NULL: no memory of a GPU */
-	void *cqs[SOFT_TABLE];   /* struct soft_cq, by the low bits of their numbers */
-	void *qps[SOFT_TABLE];   /* struct soft_qp */
+	struct soft_remote *remote; /* NULL: no memory of a GPU */
+	void *cqs[SOFT_TABLE];      /* struct soft_cq, by the low bits of their numbers */
+	void *qps[SOFT_TABLE];      /* struct soft_qp */
 	struct soft_qp *qp_list;
 	uint32_t qp_lap, cq_lap;
 	uint64_t qps_made;
@@ -271,10 +271,10 @@ struct soft_engine {
 	int listeners[2];      /* unix, TCP; -1: none */
 	uint64_t accept_at[2]; /* SOFT_NEVER, or the earliest time of the next accept */
 	struct soft_address address;
-	struct ori_key key;       /* that connections over TCP must prove */
-	uint64_t pending_ns;      /* time that they have for the proof */
-	uint64_t quiet_until;     /* earliest time of the next log line about a rejection */
-	unsigned refused_quietly; /* rejections since the last such line */
+	struct ori_key key;           /* that connections over TCP must prove */
+	uint64_t pending_ns;          /* time that they have for the proof */
+	uint64_t log_after;           /* earliest time of the next log line about a rejection */
+	unsigned unlogged_rejections; /* rejections since the last such line */
 	struct soft_link *links;
 	bool is_overdue; /* the deadline of one of them has passed */
 	unsigned nodes_count;

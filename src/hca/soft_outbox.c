@@ -145,25 +145,25 @@ static bool outbox_follows(const struct soft_header *h, const struct soft_header
 
 enum soft_written ori_soft_outbox_drop(struct soft_outbox *out, struct soft_header *h)
 {
-	unsigned first = 0, kept;
+	unsigned first = 0, remaining;
 
 	while (first < out->count && outbox_copy(out, first))
 		first++;
 	if (first == out->count)
 		return SOFT_WRITTEN_NONE;
 	*h = out->frames[first].h;
-	kept = first;
-	if (first == 0 && out->written > 0 && !outbox_pad(&out->frames[kept++]))
+	remaining = first;
+	if (first == 0 && out->written > 0 && !outbox_pad(&out->frames[remaining++]))
 		return SOFT_WRITTEN_LOST;
-	for (unsigned i = kept; i < out->count; i++) {
+	for (unsigned i = remaining; i < out->count; i++) {
 		struct soft_frame *f = &out->frames[i];
 
 		if (!outbox_follows(&f->h, h))
-			out->frames[kept++] = *f;
+			out->frames[remaining++] = *f;
 		else
 			free(f->copy);
 	}
-	out->count = kept;
+	out->count = remaining;
 	return SOFT_WRITTEN;
 }
 

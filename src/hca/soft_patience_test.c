@@ -71,7 +71,7 @@ static void test_slow_packets_are_no_loss(void **state)
 }
 
 /* A halted HCA continues where it stopped; its peer waits. */
-static void test_an_adapter_that_halts_is_waited_for(void **state)
+static void test_a_peer_waits_for_a_halted_hca(void **state)
 {
 	static const char *const configs[2] = {"ack=20us,retry=0", "halt=10ms,halt_at=3"};
 	struct arena r;
@@ -117,7 +117,7 @@ int main(void)
 		cmocka_unit_test(test_a_peer_that_connects_late_is_waited_for),
 		cmocka_unit_test(test_a_slow_source_is_no_loss),
 		cmocka_unit_test(test_slow_packets_are_no_loss),
-		cmocka_unit_test(test_an_adapter_that_halts_is_waited_for),
+		cmocka_unit_test(test_a_peer_waits_for_a_halted_hca),
 		cmocka_unit_test(test_a_loss_is_sent_again),
 	};
 

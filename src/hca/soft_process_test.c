@@ -50,7 +50,7 @@ static void swap_cards(struct duo *d)
 		assert_int_equal(send(d->fd, &mine, sizeof(mine), MSG_NOSIGNAL), sizeof(mine));
 	assert_int_equal(recv(d->fd, &theirs, sizeof(theirs), MSG_WAITALL), sizeof(theirs));
 	if (d->on_card) {
-		memcpy(&peer, theirs.address.adapter, sizeof(peer));
+		memcpy(&peer, theirs.address.hca_address, sizeof(peer));
 		d->on_card(d, &peer);
 		assert_int_equal(send(d->fd, &mine, sizeof(mine), MSG_NOSIGNAL), sizeof(mine));
 	}
@@ -199,13 +199,13 @@ static void run_over(const char *config)
 	duo_close(&d, false);
 }
 
-static void test_two_processes_meet_over_a_unix_socket(void **state)
+static void test_two_processes_connect_over_a_unix_socket(void **state)
 {
 	(void)state;
 	run_over("");
 }
 
-static void test_two_processes_meet_over_tcp(void **state)
+static void test_two_processes_connect_over_tcp(void **state)
 {
 	(void)state;
 	run_over("tcp=1");
@@ -223,7 +223,7 @@ static bool has_ipv6(void)
 	return is_there;
 }
 
-static void test_two_processes_meet_over_ipv6(void **state)
+static void test_two_processes_connect_over_ipv6(void **state)
 {
 	(void)state;
 	if (!has_ipv6()) {
@@ -271,7 +271,7 @@ static bool is_logged(struct bench_log *log, const char *text)
 }
 
 /* @ours and @theirs are keys, or NULL; one of them is wrong. */
-static void refuse_over_tcp(const char *ours, const char *theirs)
+static void expect_rejection_over_tcp(const char *ours, const char *theirs)
 {
 	struct ori_hca_event event = {.text = ""};
 	struct duo d = {.child = -1};
@@ -303,9 +303,9 @@ static void test_keys_must_be_equal_over_tcp(void **state)
 	struct duo d = {.child = -1};
 
 	(void)state;
-	refuse_over_tcp(one, other);
-	refuse_over_tcp(one, NULL);
-	refuse_over_tcp(NULL, other);
+	expect_rejection_over_tcp(one, other);
+	expect_rejection_over_tcp(one, NULL);
+	expect_rejection_over_tcp(NULL, other);
 	duo_start(&d, "tcp=1", one);
 	setenv("ORIEL_JOB_KEY", one, 1);
 	duo_side(&d, "tcp=1");
@@ -365,7 +365,7 @@ static void flood_and_note(struct duo *d, const struct soft_address *peer)
 }
 
 /* They disturb neither a connecting peer nor a connected one. */
-static void test_connections_that_say_nothing_disturb_nobody(void **state)
+static void test_silent_connections_disturb_no_peer(void **state)
 {
 	struct duo d = {.child = -1, .on_card = flood_and_note};
 
@@ -447,7 +447,7 @@ static void test_a_stopped_peer_is_waited_for(void **state)
  * The QP is destroyed, its process lives: the initiator gets an error, and does
  * not wait.
  */
-static void test_a_peer_that_has_left_its_process_is_0x15(void **state)
+static void test_a_qp_destroyed_in_a_live_process_is_0x15(void **state)
 {
 	struct duo d;
 
@@ -461,7 +461,7 @@ static void test_a_peer_that_has_left_its_process_is_0x15(void **state)
 }
 
 /* Requests in flight end, and do not access the memory any more. */
-static void test_memory_may_go_while_it_is_used(void **state)
+static void test_memory_may_be_unregistered_while_in_use(void **state)
 {
 	(void)state;
 	for (unsigned i = 0; i < 6; i++) {
@@ -531,17 +531,17 @@ static void test_speed(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_two_processes_meet_over_a_unix_socket),
-		cmocka_unit_test(test_two_processes_meet_over_tcp),
-		cmocka_unit_test(test_two_processes_meet_over_ipv6),
+		cmocka_unit_test(test_two_processes_connect_over_a_unix_socket),
+		cmocka_unit_test(test_two_processes_connect_over_tcp),
+		cmocka_unit_test(test_two_processes_connect_over_ipv6),
 		cmocka_unit_test(test_packets_may_get_lost_between_processes),
 		cmocka_unit_test(test_a_killed_peer_is_0x15),
 		cmocka_unit_test(test_keys_must_be_equal_over_tcp),
-		cmocka_unit_test(test_connections_that_say_nothing_disturb_nobody),
+		cmocka_unit_test(test_silent_connections_disturb_no_peer),
 		cmocka_unit_test(test_a_process_without_descriptors_goes_on_when_it_has_some),
 		cmocka_unit_test(test_a_stopped_peer_is_waited_for),
-		cmocka_unit_test(test_a_peer_that_has_left_its_process_is_0x15),
-		cmocka_unit_test(test_memory_may_go_while_it_is_used),
+		cmocka_unit_test(test_a_qp_destroyed_in_a_live_process_is_0x15),
+		cmocka_unit_test(test_memory_may_be_unregistered_while_in_use),
 		cmocka_unit_test(test_a_poster_that_cannot_wake_is_served),
 		cmocka_unit_test(test_speed),
 	};

@@ -124,7 +124,7 @@ static void requester_arm(struct soft_qp *qp)
  */
 static void requester_miss(struct soft_qp *qp, struct soft_flight *f)
 {
-	if (f->mr && f->mr->side == SOFT_FAR) {
+	if (f->mr && f->mr->side == SOFT_REMOTE) {
 		ori_soft_qp_fail(qp, ORIEL_MLX5_LOCAL_OPERATION,
 				 "WQE %llu (opcode 0x%02x): %p of the GPU cannot be copied",
 				 (unsigned long long)f->index, f->wqe.opcode, (void *)f->local);
@@ -556,7 +556,7 @@ char *ori_soft_requester_target(struct soft_qp *qp, const struct soft_header *h,
 	if (!f || !requester_fits(f, h, node->scenario.mtu))
 		return NULL;
 	to = requester_local(f, f->acked * node->scenario.mtu);
-	if (f->mr->side == SOFT_EITHER || ori_soft_is_far(f->mr, to) ||
+	if (f->mr->side == SOFT_EITHER || ori_soft_is_remote(f->mr, to) ||
 	    (node->scenario.late_read && ori_soft_is_held(f->mr, to)))
 		return NULL;
 	/*

@@ -26,7 +26,7 @@ static const char *const responder_names[SOFT_FRAME_TYPES] = {
  * Reject the request at @psn: the peer gets a NAK, this QP goes into error,
  * too.
  */
-static void responder_refuse(struct soft_qp *qp, const struct soft_header *h, uint32_t psn,
+static void responder_reject(struct soft_qp *qp, const struct soft_header *h, uint32_t psn,
 			     uint8_t syndrome, const char *why)
 {
 	char text[sizeof(((struct ori_hca_event *)0)->text)];
@@ -47,7 +47,7 @@ static void responder_refuse(struct soft_qp *qp, const struct soft_header *h, ui
  */
 static void responder_miss(struct soft_qp *qp, const struct soft_header *h, uint32_t psn)
 {
-	responder_refuse(qp, h, psn, ORIEL_MLX5_REMOTE_OPERATION,
+	responder_reject(qp, h, psn, ORIEL_MLX5_REMOTE_OPERATION,
 			 "registered memory cannot be copied");
 }
 
@@ -132,7 +132,7 @@ static void responder_write(struct soft_qp *qp, const struct soft_header *h, uin
 	if (h->total) {
 		mr = responder_find(qp, h, &why);
 		if (!mr) {
-			responder_refuse(qp, h, qp->expected, ORIEL_MLX5_REMOTE_ACCESS, why);
+			responder_reject(qp, h, qp->expected, ORIEL_MLX5_REMOTE_ACCESS, why);
 			return;
 		}
 		if (!payload || !ori_soft_write(mr, soft_mr_at(mr, h->address) + h->operand + lead,
@@ -192,7 +192,7 @@ static void responder_read(struct soft_qp *qp, const struct soft_header *h, bool
 	if (is_again && responder_reread(qp, h))
 		return;
 	if (h->total && !responder_find(qp, h, &why)) {
-		responder_refuse(qp, h, h->psn, ORIEL_MLX5_REMOTE_ACCESS, why);
+		responder_reject(qp, h, h->psn, ORIEL_MLX5_REMOTE_ACCESS, why);
 		return;
 	}
 	ori_soft_held_drain(qp->node);
@@ -258,11 +258,11 @@ static void responder_atomic(struct soft_qp *qp, const struct soft_header *h, co
 	char *at = mr ? soft_mr_at(mr, h->address) : NULL;
 
 	if (h->address % h->total || (uintptr_t)at % h->total) {
-		responder_refuse(qp, h, h->psn, ORIEL_MLX5_REMOTE_REQUEST, "not aligned");
+		responder_reject(qp, h, h->psn, ORIEL_MLX5_REMOTE_REQUEST, "not aligned");
 		return;
 	}
 	if (!mr) {
-		responder_refuse(qp, h, h->psn, ORIEL_MLX5_REMOTE_ACCESS, why);
+		responder_reject(qp, h, h->psn, ORIEL_MLX5_REMOTE_ACCESS, why);
 		return;
 	}
 	ori_soft_held_settle(qp->node, at, h->total);
@@ -354,7 +354,7 @@ char *ori_soft_responder_target(struct soft_qp *qp, const struct soft_header *h,
 	if (!*mr)
 		return NULL;
 	to = soft_mr_at(*mr, h->address) + h->operand;
-	if (ori_soft_is_far(*mr, to) || ori_soft_is_held(*mr, to))
+	if (ori_soft_is_remote(*mr, to) || ori_soft_is_held(*mr, to))
 		return NULL;
 	ori_soft_held_drain(qp->node);
 	return to;
@@ -394,7 +394,7 @@ static bool responder_fill_data(struct soft_qp *qp, struct soft_reply *r, struct
 		mr = responder_find(qp, &h, &why);
 		if (!mr) {
 			qp->replies_count = 0;
-			responder_refuse(qp, &h, soft_psn_add(r->psn, r->sent),
+			responder_reject(qp, &h, soft_psn_add(r->psn, r->sent),
 					 ORIEL_MLX5_REMOTE_ACCESS, why);
 			return false;
 		}

@@ -198,10 +198,10 @@ enum oriel_status ori_soft_scenario_parse(const char *text, struct soft_scenario
 		*scenario_field(&s, &scenario_keys[i]) = scenario_keys[i].fallback;
 	while (text && *text) {
 		size_t length = strcspn(text, ",");
-		enum oriel_status st = scenario_set(&s, text, length);
+		enum oriel_status status = scenario_set(&s, text, length);
 
-		if (st != ORIEL_OK)
-			return st;
+		if (status != ORIEL_OK)
+			return status;
 		text += length + (text[length] == ',');
 	}
 	if (s.mtu & (s.mtu - 1))

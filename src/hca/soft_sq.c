@@ -106,7 +106,7 @@ void ori_soft_qp_fail(struct soft_qp *qp, uint8_t syndrome, const char *format, 
 }
 
 /* A doorbell breaks the rules: all WQEs that may have been posted fail. */
-static bool sq_refuse_doorbell(struct soft_qp *qp, uint64_t end, const char *why, uint32_t index,
+static bool sq_reject_doorbell(struct soft_qp *qp, uint64_t end, const char *why, uint32_t index,
 			       uint32_t record)
 {
 	qp->node->counters.violations++;
@@ -127,10 +127,10 @@ static bool sq_extend(struct soft_qp *qp, uint32_t index, uint32_t record)
 	uint32_t ahead = (index - (uint32_t)qp->end) & 0xffff;
 
 	if (ahead > SQ_INDEX_HALF)
-		return sq_refuse_doorbell(qp, qp->end, "the producer index went back", index,
+		return sq_reject_doorbell(qp, qp->end, "the producer index went back", index,
 					  record);
 	if (qp->end + ahead - qp->retired > qp->depth)
-		return sq_refuse_doorbell(qp, qp->end + ahead, "more WQEs are posted than fit",
+		return sq_reject_doorbell(qp, qp->end + ahead, "more WQEs are posted than fit",
 					  index, record);
 	qp->end += ahead;
 	return ahead > 0;
@@ -148,7 +148,7 @@ static bool sq_recover(struct soft_qp *qp)
 
 	qp->recover_at = SOFT_NEVER;
 	if (record > 0xffff)
-		return sq_refuse_doorbell(qp, qp->end, "bits beyond the index in the record", 0,
+		return sq_reject_doorbell(qp, qp->end, "bits beyond the index in the record", 0,
 					  record);
 	return sq_extend(qp, record, record);
 }
@@ -164,19 +164,19 @@ static bool sq_ring(struct soft_qp *qp, uint64_t value)
 	uint32_t index = first >> 8 & 0xffff, record = sq_record(qp);
 
 	if (qpn != qp->qpn)
-		return sq_refuse_doorbell(qp, qp->end, "doorbell with the number of another QP",
+		return sq_reject_doorbell(qp, qp->end, "doorbell with the number of another QP",
 					  index, record);
 	if (record > 0xffff)
-		return sq_refuse_doorbell(qp, qp->end, "bits beyond the index in the record", index,
+		return sq_reject_doorbell(qp, qp->end, "bits beyond the index in the record", index,
 					  record);
 	if (((index - qp->rung) & 0xffff) > SQ_INDEX_HALF)
-		return sq_refuse_doorbell(qp, qp->end, "the doorbell went back", index, record);
+		return sq_reject_doorbell(qp, qp->end, "the doorbell went back", index, record);
 	qp->rung = (uint16_t)index;
 	if (((record - index) & 0xffff) <= qp->depth)
 		return sq_extend(qp, record, record);
 	if (qp->node->scenario.double_ring)
 		return sq_extend(qp, index, record);
-	return sq_refuse_doorbell(qp, qp->end + ((index - (uint32_t)qp->end) & 0xffff),
+	return sq_reject_doorbell(qp, qp->end + ((index - (uint32_t)qp->end) & 0xffff),
 				  "doorbell before its record", index, record);
 }
 

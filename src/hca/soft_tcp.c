@@ -80,16 +80,16 @@ static union tcp_address tcp_v6(const void *host, uint16_t port)
 }
 
 /* Address number @attempt; of family 0 if there are no more. */
-static union tcp_address tcp_candidate(const struct soft_address *to, bool is_near,
+static union tcp_address tcp_candidate(const struct soft_address *to, bool is_intranode,
 				       enum soft_road road, unsigned attempt)
 {
 	const union tcp_address none = {.any.sa_family = 0};
 
 	if (road == SOFT_ROAD_IPV6)
 		attempt++; /* continue as if IPv4 had been tried */
-	if (is_near && attempt == 0)
+	if (is_intranode && attempt == 0)
 		return tcp_v4(htonl(INADDR_LOOPBACK), to->port);
-	if (is_near)
+	if (is_intranode)
 		return attempt == 1 ? tcp_v6(&in6addr_loopback, to->port) : none;
 	if (to->is_ipv6)
 		return attempt == (road == SOFT_ROAD_IPV6) ? tcp_v6(to->hosts, to->port) : none;
@@ -101,8 +101,8 @@ static union tcp_address tcp_candidate(const struct soft_address *to, bool is_ne
 bool ori_soft_tcp_connect(const struct soft_address *to, const struct soft_address *from,
 			  enum soft_road road, unsigned attempt, int *fd)
 {
-	bool is_near = ori_soft_address_is_near(to, from);
-	union tcp_address a = tcp_candidate(to, is_near, road, attempt);
+	bool is_intranode = ori_soft_address_is_intranode(to, from);
+	union tcp_address a = tcp_candidate(to, is_intranode, road, attempt);
 
 	*fd = -1;
 	if (!a.any.sa_family)

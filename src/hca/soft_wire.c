@@ -27,7 +27,7 @@ void ori_soft_frame_begin(struct soft_frame *f, const struct soft_qp *qp, enum s
 	f->payload = NULL;
 	f->mr = NULL;
 	f->copy = NULL;
-	f->is_here = !qp->link;
+	f->is_local = !qp->link;
 }
 
 static bool wire_fetch(struct soft_frame *f, const struct soft_mr *mr, const char *at)
@@ -49,7 +49,7 @@ static bool wire_fetch(struct soft_frame *f, const struct soft_mr *mr, const cha
  */
 static bool wire_is_readable(const struct soft_frame *f, const char *at, uint32_t length)
 {
-	if (f->is_here || length <= SOFT_SMALL)
+	if (f->is_local || length <= SOFT_SMALL)
 		return ori_touch_may_read(at, length);
 	return ori_touch_looks_readable(at, length);
 }
@@ -61,7 +61,7 @@ bool ori_soft_frame_attach(struct soft_frame *f, struct soft_mr *mr, const char 
 			   uint32_t length)
 {
 	f->h.length = length;
-	if (ori_soft_is_far(mr, at)) {
+	if (ori_soft_is_remote(mr, at)) {
 		if (length > SOFT_SMALL)
 			return wire_fetch(f, mr, at);
 		return ori_soft_load(mr, f->small, at, length);
@@ -161,9 +161,9 @@ static struct soft_qp *wire_receiver(struct soft_engine *e, uint64_t cookie,
  */
 static void wire_answer_for(struct soft_engine *e, uint64_t cookie, const struct soft_header *h)
 {
-	bool is_here = cookie == e->address.cookie;
-	struct soft_link *link = is_here ? NULL : ori_soft_link_find(e, cookie);
-	struct soft_frame here, *f = is_here ? &here : link ? ori_soft_link_room(link) : NULL;
+	bool is_local = cookie == e->address.cookie;
+	struct soft_link *link = is_local ? NULL : ori_soft_link_find(e, cookie);
+	struct soft_frame local, *f = is_local ? &local : link ? ori_soft_link_room(link) : NULL;
 
 	if (!f)
 		return;
@@ -175,7 +175,7 @@ static void wire_answer_for(struct soft_engine *e, uint64_t cookie, const struct
 				       .source_node = h->node,
 				       .source_qpn = h->qpn,
 				       .operand = h->operand}};
-	if (is_here)
+	if (is_local)
 		ori_soft_frame_deliver(e, cookie, &f->h, NULL);
 	else
 		ori_soft_link_push(link);
@@ -259,23 +259,23 @@ static bool wire_fill(struct soft_qp *qp, struct soft_frame *frame)
 /*
  * Packets of one QP wait in line, so that only those of different QPs overtake.
  */
-static bool wire_is_quiet(struct soft_qp *qp)
+static bool wire_is_delayed(struct soft_qp *qp)
 {
 	struct soft_node *node = qp->node;
 
 	if (node->scenario.delay && !qp->is_delayed) {
 		qp->is_delayed = true;
-		qp->quiet_until =
+		qp->delayed_until =
 			node->engine->now + soft_rand_below(&node->rand, node->scenario.delay);
 		node->counters.delayed++;
 	}
-	return node->engine->now < qp->quiet_until;
+	return node->engine->now < qp->delayed_until;
 }
 
 void ori_soft_ask(struct soft_qp *qp)
 {
 	struct soft_engine *e = qp->node->engine;
-	struct soft_frame here, *f = qp->link ? ori_soft_link_room(qp->link) : &here;
+	struct soft_frame local, *f = qp->link ? ori_soft_link_room(qp->link) : &local;
 
 	if (!f)
 		return;
@@ -370,7 +370,7 @@ static bool wire_egress_link(struct soft_qp *qp)
 
 bool ori_soft_egress(struct soft_qp *qp)
 {
-	if (!wire_has_output(qp) || wire_is_quiet(qp))
+	if (!wire_has_output(qp) || wire_is_delayed(qp))
 		return false;
 	qp->is_delayed = false;
 	return qp->link ? wire_egress_link(qp) : wire_egress_here(qp);

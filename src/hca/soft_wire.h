@@ -74,7 +74,7 @@ struct soft_frame {
 	const char *payload;
 	struct soft_mr *mr; /* of the payload, NULL if it is not registered memory */
 	char *copy;         /* NULL, or the payload is this, to be freed */
-	bool is_here;       /* the receiver is in this process */
+	bool is_local;      /* the receiver is in this process */
 	uint64_t small[SOFT_SMALL / 8];
 };
 

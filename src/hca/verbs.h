@@ -150,10 +150,11 @@ enum oriel_status ori_verbs_draw_psn(uint32_t *psn);
 enum oriel_status ori_verbs_check_peer(const struct verbs_device *d,
 				       const struct ori_hca_qp_address *peer,
 				       struct verbs_address *at);
-struct ibv_ah_attr ori_verbs_way(const struct verbs_device *d, const struct verbs_address *at);
+struct ibv_ah_attr ori_verbs_ah_attr(const struct verbs_device *d, const struct verbs_address *at);
 
-#define VERBS_MIN_RNR_TIMER 12u /* 0.64 ms until a peer without a receive gets the request again \
-				 */
+#define VERBS_MIN_RNR_TIMER                                                  \
+	12u /* 0.64 ms until a peer without a receive gets the request again \
+	     */
 
 enum oriel_status ori_verbs_post(struct ori_hca_qp *qp, const struct ori_hca_wr *wrs,
 				 unsigned count, unsigned *posted);

@@ -90,15 +90,15 @@ static enum oriel_status call_chain(struct verbs_qp *qp, const struct ori_hca_wr
 {
 	struct ibv_send_wr chain[VERBS_CHAIN], *bad = NULL;
 	struct ibv_sge sges[VERBS_CHAIN];
-	enum oriel_status st = ORIEL_OK;
+	enum oriel_status status = ORIEL_OK;
 	unsigned fit, room = call_room(qp);
 	int error;
 
 	for (fit = 0; fit < count && fit < VERBS_CHAIN; fit++) {
 		uint64_t index = qp->posted + fit;
 
-		st = fit < room ? call_check(qp->device, &wrs[fit]) : ORIEL_AGAIN;
-		if (st != ORIEL_OK)
+		status = fit < room ? call_check(qp->device, &wrs[fit]) : ORIEL_AGAIN;
+		if (status != ORIEL_OK)
 			break;
 		call_translate(qp, &wrs[fit], &chain[fit], &sges[fit]);
 		chain[fit].wr_id = call_id(qp, index);
@@ -107,25 +107,25 @@ static enum oriel_status call_chain(struct verbs_qp *qp, const struct ori_hca_wr
 	}
 	*taken = fit;
 	if (fit == 0)
-		return st;
+		return status;
 	chain[fit - 1].next = NULL;
 	error = ibv_post_send(qp->qp, chain, &bad);
 	if (error)
 		*taken = (unsigned)(bad - chain);
 	qp->posted += *taken;
 	return error ? ori_verbs_fail(qp->device, error, "cannot post to QP 0x%06x", qp->qp->qp_num)
-		     : st;
+		     : status;
 }
 
 static enum oriel_status call_chains(struct verbs_qp *qp, const struct ori_hca_wr *wrs,
 				     unsigned count, unsigned *posted)
 {
-	enum oriel_status st = ORIEL_OK;
+	enum oriel_status status = ORIEL_OK;
 	unsigned taken;
 
-	for (*posted = 0; *posted < count && st == ORIEL_OK; *posted += taken)
-		st = call_chain(qp, wrs + *posted, count - *posted, &taken);
-	return st;
+	for (*posted = 0; *posted < count && status == ORIEL_OK; *posted += taken)
+		status = call_chain(qp, wrs + *posted, count - *posted, &taken);
+	return status;
 }
 
 enum oriel_status ori_verbs_post(struct ori_hca_qp *handle, const struct ori_hca_wr *wrs,
@@ -146,11 +146,11 @@ enum oriel_status ori_verbs_post(struct ori_hca_qp *handle, const struct ori_hca
 enum oriel_status ori_verbs_post_receives(struct ori_hca_qp *handle, unsigned count)
 {
 	struct verbs_qp *qp = (struct verbs_qp *)handle;
-	uint64_t kept = atomic_load(&qp->receives_posted) - atomic_load(&qp->receives_done);
+	uint64_t pending = atomic_load(&qp->receives_posted) - atomic_load(&qp->receives_done);
 	struct ibv_recv_wr chain[VERBS_CHAIN], *bad;
 	int error;
 
-	if (count > qp->receives - kept)
+	if (count > qp->receives - pending)
 		return ori_fail(ORIEL_ERR_RANGE, "%s: QP 0x%06x keeps %u receives, not %u more",
 				qp->device->name, qp->qp->qp_num, qp->receives, count);
 	while (count > 0) {
@@ -288,13 +288,13 @@ static bool call_read(struct verbs_cq *cq, const struct ibv_wc *from, struct ori
 static unsigned call_read_all(struct verbs_cq *cq, const struct ibv_wc *found, unsigned count,
 			      struct ori_hca_wc *wcs)
 {
-	unsigned told = 0, i;
+	unsigned returned = 0, i;
 
 	pthread_mutex_lock(&cq->lock);
 	for (i = 0; i < count; i++)
-		told += call_read(cq, &found[i], &wcs[told]);
+		returned += call_read(cq, &found[i], &wcs[returned]);
 	pthread_mutex_unlock(&cq->lock);
-	return told;
+	return returned;
 }
 
 enum oriel_status ori_verbs_poll(struct ori_hca_cq *handle, struct ori_hca_wc *wcs, unsigned room,
@@ -302,18 +302,18 @@ enum oriel_status ori_verbs_poll(struct ori_hca_cq *handle, struct ori_hca_wc *w
 {
 	struct verbs_cq *cq = (struct verbs_cq *)handle;
 	struct ibv_wc found[VERBS_CHAIN];
-	unsigned told = 0, part = 0;
+	unsigned returned = 0, part = 0;
 	int got = 0;
 
-	while (told < room && got == (int)part) {
-		part = room - told < VERBS_CHAIN ? room - told : VERBS_CHAIN;
+	while (returned < room && got == (int)part) {
+		part = room - returned < VERBS_CHAIN ? room - returned : VERBS_CHAIN;
 		got = ibv_poll_cq(cq->cq, (int)part, found);
 		if (got <= 0)
 			break;
-		told += call_read_all(cq, found, (unsigned)got, &wcs[told]);
+		returned += call_read_all(cq, found, (unsigned)got, &wcs[returned]);
 	}
-	*count = told;
-	if (told == 0 && (got < 0 || atomic_load_explicit(&cq->is_dead, memory_order_relaxed)))
+	*count = returned;
+	if (returned == 0 && (got < 0 || atomic_load_explicit(&cq->is_dead, memory_order_relaxed)))
 		return ori_fail(ORIEL_ERR_STATE, "%s: a CQ has failed: it was overrun",
 				cq->device->name);
 	return ORIEL_OK;

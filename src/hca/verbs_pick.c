@@ -100,6 +100,6 @@ unsigned ori_verbs_distance(const char *a, const char *b)
 	size_t common = pick_common(a, b);
 
 	if (common <= strlen(root) || strncmp(a, root, strlen(root)) != 0)
-		return ORI_VERBS_FAR;
+		return ORI_VERBS_UNRELATED;
 	return pick_components(a + common) + pick_components(b + common);
 }

@@ -22,7 +22,7 @@ const char *ori_verbs_filter_flaw(const char *filter);
  * Bridges between two devices, from their paths under /sys/devices: 0 is the
  * same device, ORI_VERBS_UNRELATED says that they share no host bridge.
  */
-#define ORI_VERBS_FAR 1000u
+#define ORI_VERBS_UNRELATED 1000u
 unsigned ori_verbs_distance(const char *a, const char *b);
 
 #endif

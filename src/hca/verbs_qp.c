@@ -184,15 +184,16 @@ enum oriel_status ori_verbs_draw_psn(uint32_t *psn)
 /* On failure it destroys what it has created. */
 static enum oriel_status qp_open(struct verbs_qp *qp)
 {
-	enum oriel_status st = ori_verbs_draw_psn(&qp->psn);
+	enum oriel_status status = ori_verbs_draw_psn(&qp->psn);
 
-	if (st == ORIEL_OK)
-		st = qp_initialise(qp);
-	if (st == ORIEL_OK && !qp_number(qp->device, qp))
-		st = ori_fail(ORIEL_ERR_NOMEM, "%s: %u QPs at most", qp->device->name, VERBS_TABLE);
-	if (st != ORIEL_OK)
+	if (status == ORIEL_OK)
+		status = qp_initialise(qp);
+	if (status == ORIEL_OK && !qp_number(qp->device, qp))
+		status = ori_fail(ORIEL_ERR_NOMEM, "%s: %u QPs at most", qp->device->name,
+				  VERBS_TABLE);
+	if (status != ORIEL_OK)
 		ori_ibverbs.destroy_qp(qp->qp);
-	return st;
+	return status;
 }
 
 static void qp_describe(const struct verbs_qp *qp, struct ori_hca_qp_address *address)
@@ -206,29 +207,29 @@ enum oriel_status ori_verbs_create_qp(struct ori_hca *hca, const struct ori_hca_
 				      struct ori_hca_qp **out, struct ori_hca_qp_address *address)
 {
 	struct verbs_device *d = (struct verbs_device *)hca;
-	enum oriel_status st = qp_check(d, attr);
-	uint64_t places = 1;
+	enum oriel_status status = qp_check(d, attr);
+	uint64_t slots = 1;
 	struct verbs_qp *qp;
 
-	if (st != ORIEL_OK)
-		return st;
-	while (places < attr->depth)
-		places *= 2;
-	qp = calloc(1, sizeof(*qp) + places * sizeof(qp->ids[0]));
+	if (status != ORIEL_OK)
+		return status;
+	while (slots < attr->depth)
+		slots *= 2;
+	qp = calloc(1, sizeof(*qp) + slots * sizeof(qp->ids[0]));
 	if (!qp)
 		return ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for a QP", d->name);
 	qp->device = d;
 	qp->send_cq = (struct verbs_cq *)attr->send_cq;
 	qp->receive_cq = (struct verbs_cq *)attr->receive_cq;
 	qp->depth = attr->depth;
-	qp->id_mask = places - 1;
+	qp->id_mask = slots - 1;
 	qp->receives = attr->receives;
-	st = qp_make(qp);
-	if (st == ORIEL_OK)
-		st = qp_open(qp);
-	if (st != ORIEL_OK) {
+	status = qp_make(qp);
+	if (status == ORIEL_OK)
+		status = qp_open(qp);
+	if (status != ORIEL_OK) {
 		free(qp);
-		return st;
+		return status;
 	}
 	qp_describe(qp, address);
 	*out = (struct ori_hca_qp *)qp;
@@ -239,7 +240,7 @@ enum oriel_status ori_verbs_adopt_qp(struct verbs_device *d, struct ibv_qp *made
 				     struct verbs_qp **out, struct ori_hca_qp_address *address)
 {
 	struct verbs_qp *qp = calloc(1, sizeof(*qp));
-	enum oriel_status st;
+	enum oriel_status status;
 
 	if (!qp) {
 		ori_ibverbs.destroy_qp(made);
@@ -247,10 +248,10 @@ enum oriel_status ori_verbs_adopt_qp(struct verbs_device *d, struct ibv_qp *made
 	}
 	qp->device = d;
 	qp->qp = made;
-	st = qp_open(qp);
-	if (st != ORIEL_OK) {
+	status = qp_open(qp);
+	if (status != ORIEL_OK) {
 		free(qp);
-		return st;
+		return status;
 	}
 	qp_describe(qp, address);
 	*out = qp;
@@ -261,7 +262,7 @@ enum oriel_status ori_verbs_check_peer(const struct verbs_device *d,
 				       const struct ori_hca_qp_address *peer,
 				       struct verbs_address *at)
 {
-	memcpy(at, peer->adapter, sizeof(*at));
+	memcpy(at, peer->hca_address, sizeof(*at));
 	if (peer->version != ORI_HCA_ADDRESS_VERSION)
 		return ori_fail(ORIEL_ERR_VERSION, "the address of a QP has version %u, not %u",
 				peer->version, ORI_HCA_ADDRESS_VERSION);
@@ -303,22 +304,22 @@ static bool qp_needs_grh(const struct verbs_device *d, const struct verbs_addres
 	       memcmp(at->gid, d->address.gid, 8) != 0;
 }
 
-struct ibv_ah_attr ori_verbs_way(const struct verbs_device *d, const struct verbs_address *at)
+struct ibv_ah_attr ori_verbs_ah_attr(const struct verbs_device *d, const struct verbs_address *at)
 {
-	struct ibv_ah_attr way = {
+	struct ibv_ah_attr ah = {
 		.dlid = at->lid,
 		.sl = d->settings.service_level,
 		.port_num = d->port,
 	};
 
 	if (!qp_needs_grh(d, at))
-		return way;
-	way.is_global = 1;
-	memcpy(way.grh.dgid.raw, at->gid, sizeof(at->gid));
-	way.grh.sgid_index = d->gid_index;
-	way.grh.hop_limit = QP_HOP_LIMIT;
-	way.grh.traffic_class = d->settings.traffic_class;
-	return way;
+		return ah;
+	ah.is_global = 1;
+	memcpy(ah.grh.dgid.raw, at->gid, sizeof(at->gid));
+	ah.grh.sgid_index = d->gid_index;
+	ah.grh.hop_limit = QP_HOP_LIMIT;
+	ah.grh.traffic_class = d->settings.traffic_class;
+	return ah;
 }
 
 static enum oriel_status qp_receive_from(struct verbs_qp *qp, const struct ori_hca_qp_address *peer,
@@ -332,7 +333,7 @@ static enum oriel_status qp_receive_from(struct verbs_qp *qp, const struct ori_h
 		.rq_psn = peer->psn,
 		.max_dest_rd_atomic = (uint8_t)d->attr.max_qp_rd_atom,
 		.min_rnr_timer = VERBS_MIN_RNR_TIMER,
-		.ah_attr = ori_verbs_way(d, at),
+		.ah_attr = ori_verbs_ah_attr(d, at),
 	};
 
 	return qp_move(qp, &attr,
@@ -366,18 +367,18 @@ enum oriel_status ori_verbs_connect_qp(struct ori_hca_qp *handle,
 {
 	struct verbs_qp *qp = (struct verbs_qp *)handle;
 	struct verbs_address at;
-	enum oriel_status st;
+	enum oriel_status status;
 
 	if (qp->is_connected)
 		return ori_fail(ORIEL_ERR_STATE, "%s: QP 0x%06x is connected already",
 				qp->device->name, qp->qp->qp_num);
-	st = ori_verbs_check_peer(qp->device, peer, &at);
-	if (st == ORIEL_OK)
-		st = qp_receive_from(qp, peer, &at);
-	if (st == ORIEL_OK)
-		st = qp_send_to(qp, peer);
-	qp->is_connected = st == ORIEL_OK;
-	return st;
+	status = ori_verbs_check_peer(qp->device, peer, &at);
+	if (status == ORIEL_OK)
+		status = qp_receive_from(qp, peer, &at);
+	if (status == ORIEL_OK)
+		status = qp_send_to(qp, peer);
+	qp->is_connected = status == ORIEL_OK;
+	return status;
 }
 
 void ori_verbs_fail_qp(struct ori_hca_qp *handle)

@@ -143,7 +143,7 @@ static enum syndrome cq_make(struct ibv_context *context, const void *in, size_t
 	obj->cq->number = *number;
 	obj->cq->next = fake5_cqs;
 	fake5_cqs = obj->cq;
-	fake5_hold(1);
+	fake5_left_add(1);
 	return 0;
 }
 
@@ -264,7 +264,7 @@ int mlx5dv_devx_obj_destroy(struct mlx5dv_devx_obj *obj)
 		*at = obj->cq->next;
 		fake5_soft()->destroy_cq(obj->cq->soft);
 		free(obj->cq);
-		fake5_hold(-1);
+		fake5_left_add(-1);
 	}
 	free(obj);
 	pthread_mutex_unlock(&fake5_lock);
@@ -307,16 +307,16 @@ static enum syndrome path_check_ethernet(struct fake5_qp *qp, const struct ori_p
 
 static enum syndrome path_check_ib(struct fake5_qp *qp, const struct ori_prm_path *path)
 {
-	struct fake5_record there;
-	bool is_near;
+	struct fake5_record peer;
+	bool is_intranode;
 
 	if (path->is_ethernet || !fake5_find_lid((uint16_t)path->lid, &qp->peer) ||
 	    qp->peer.is_ethernet)
 		return BAD_PATH;
-	is_near = memcmp(qp->peer.gid, qp->device->record.gid, 8) == 0;
+	is_intranode = memcmp(qp->peer.gid, qp->device->record.gid, 8) == 0;
 	if (!path->has_grh)
-		return is_near && !qp->device->demands_grh ? 0 : BAD_GRH;
-	if (!fake5_find_gid(path->gid, &there) || there.lid != path->lid || path->hop_limit == 0)
+		return is_intranode && !qp->device->demands_grh ? 0 : BAD_GRH;
+	if (!fake5_find_gid(path->gid, &peer) || peer.lid != path->lid || path->hop_limit == 0)
 		return BAD_GRH;
 	return 0;
 }
@@ -521,7 +521,7 @@ static struct mlx5dv_devx_umem *umem_add(struct ibv_context *context, char *memo
 	u->is_mapped = is_mapped;
 	u->next = umems;
 	umems = u;
-	fake5_hold(1);
+	fake5_left_add(1);
 	pthread_mutex_unlock(&fake5_lock);
 	return &u->base;
 }
@@ -571,7 +571,7 @@ int mlx5dv_devx_umem_dereg(struct mlx5dv_devx_umem *umem)
 	if (u->is_mapped)
 		munmap(u->memory, u->length);
 	free(u);
-	fake5_hold(-1);
+	fake5_left_add(-1);
 	pthread_mutex_unlock(&fake5_lock);
 	return 0;
 }

@@ -46,7 +46,7 @@ struct fake5_mr {
 	void *mapped;
 };
 
-void fake5_hold(int change)
+void fake5_left_add(int change)
 {
 	left += change;
 }
@@ -292,7 +292,7 @@ static struct ibv_context *device_open(struct ibv_device *device, bool has_devx)
 	}
 	c->device = (struct fake5_device *)device;
 	c->has_devx = has_devx;
-	c->tell = fds[1];
+	c->event_fd = fds[1];
 	c->base.sz = sizeof(c->base);
 	c->base.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
 	c->base.context.device = device;
@@ -306,7 +306,7 @@ static struct ibv_context *device_open(struct ibv_device *device, bool has_devx)
 	if (!errno)
 		errno = device_start(c->device);
 	if (!errno)
-		fake5_hold(1);
+		fake5_left_add(1);
 	pthread_mutex_unlock(&fake5_lock);
 	if (!errno) {
 		fake5_bells_start();
@@ -342,14 +342,14 @@ int ibv_close_device(struct ibv_context *context)
 	if (c->singleton)
 		fake5_page_close(c->singleton);
 	if (--d->contexts == 0) {
-		fake5_bells_forget(d);
+		fake5_doorbells_forget(d);
 		fake5_soft()->close(d->soft);
 		d->soft = NULL;
 	}
-	fake5_hold(-1);
+	fake5_left_add(-1);
 	pthread_mutex_unlock(&fake5_lock);
 	close(context->async_fd);
-	close(c->tell);
+	close(c->event_fd);
 	free(c);
 	return 0;
 }
@@ -434,7 +434,7 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 	pd->context = context;
 	pd->handle = fake5_context_of(context)->pdn;
 	pthread_mutex_lock(&fake5_lock);
-	fake5_hold(1);
+	fake5_left_add(1);
 	pthread_mutex_unlock(&fake5_lock);
 	return pd;
 }
@@ -443,7 +443,7 @@ int ibv_dealloc_pd(struct ibv_pd *pd)
 {
 	free(pd);
 	pthread_mutex_lock(&fake5_lock);
-	fake5_hold(-1);
+	fake5_left_add(-1);
 	pthread_mutex_unlock(&fake5_lock);
 	return 0;
 }
@@ -478,7 +478,7 @@ static struct ibv_mr *memory_register(struct ibv_pd *pd, void *address, size_t l
 				   .lkey = keys.lkey,
 				   .rkey = keys.rkey};
 	pthread_mutex_lock(&fake5_lock);
-	fake5_hold(1);
+	fake5_left_add(1);
 	if (access & IBV_ACCESS_ON_DEMAND)
 		fake5_demand_add(keys.lkey);
 	pthread_mutex_unlock(&fake5_lock);
@@ -536,7 +536,7 @@ int ibv_dereg_mr(struct ibv_mr *handle)
 		munmap(mr->mapped, mr->base.length);
 	pthread_mutex_lock(&fake5_lock);
 	fake5_demand_remove(handle->lkey);
-	fake5_hold(-1);
+	fake5_left_add(-1);
 	pthread_mutex_unlock(&fake5_lock);
 	free(mr);
 	return 0;
@@ -567,7 +567,7 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	ah->base.pd = pd;
 	memcpy(ah->av.rmac, record.mac, sizeof(ah->av.rmac));
 	pthread_mutex_lock(&fake5_lock);
-	fake5_hold(1);
+	fake5_left_add(1);
 	pthread_mutex_unlock(&fake5_lock);
 	return &ah->base;
 }
@@ -576,7 +576,7 @@ int ibv_destroy_ah(struct ibv_ah *ah)
 {
 	free(ah);
 	pthread_mutex_lock(&fake5_lock);
-	fake5_hold(-1);
+	fake5_left_add(-1);
 	pthread_mutex_unlock(&fake5_lock);
 	return 0;
 }

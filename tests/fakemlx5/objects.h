@@ -43,7 +43,7 @@ struct fake5_device {
 
 struct fake5_context {
 	struct fake5_device *device;
-	int tell; /* the write end of async_fd */
+	int event_fd; /* the write end of async_fd */
 	bool has_devx;
 	uint32_t pdn;
 	struct fake5_page *singleton; /* the page for all callers that ask for an uncached one */
@@ -88,7 +88,7 @@ struct fake5_qp {
 	struct fake5_device *device;
 	struct fake5_page *page; /* page of its doorbell; NULL: it is posted to by calls */
 	struct ori_hca_qp *soft;
-	uint64_t *bell; /* of the software HCA */
+	uint64_t *doorbell; /* of the software HCA */
 	uint32_t *record, *asleep;
 	char *ring; /* of the provider */
 	uint32_t number, depth, head;
@@ -110,7 +110,7 @@ extern struct fake5_counters fake5_count;
 
 bool fake5_lacks(const char *word);
 int fake5_failure(const char *call);
-void fake5_hold(int change); /* adds to the count of fake5_left() */
+void fake5_left_add(int change); /* adds to the count of fake5_left() */
 struct fake5_context *fake5_context_of(const struct ibv_context *context);
 const struct ori_hca_ops *fake5_soft(void);
 
@@ -132,9 +132,9 @@ void fake5_page_close(struct fake5_page *page);
  * From now on the thread serves the doorbells of @qp: false if there is no
  * memory.
  */
-bool fake5_bell_open(struct fake5_qp *qp);
-void fake5_bell_close(struct fake5_qp *qp);
-void fake5_bells_forget(const struct fake5_device *d);
+bool fake5_doorbell_open(struct fake5_qp *qp);
+void fake5_doorbell_close(struct fake5_qp *qp);
+void fake5_doorbells_forget(const struct fake5_device *d);
 
 /* Creates qp->soft, which needs bell and record, and puts @qp into the list. */
 int fake5_qp_open(struct fake5_qp *qp, const struct ori_hca_qp_attr *attr);
@@ -147,7 +147,7 @@ struct fake5_cq *fake5_cq_find(const struct fake5_device *d, uint32_t number);
 int fake5_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int fake5_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 int fake5_poll_cq(struct ibv_cq *cq, int room, struct ibv_wc *wc);
-void fake5_tell(struct fake5_qp *qp, enum ibv_event_type type, uint8_t devx_type);
+void fake5_report(struct fake5_qp *qp, enum ibv_event_type type, uint8_t devx_type);
 void fake5_bells_start(void);
 void fake5_bells_stop(void);
 

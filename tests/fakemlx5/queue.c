@@ -79,7 +79,7 @@ static int cq_open(struct fake5_cq *cq, const struct ori_hca_cq_attr *attr)
 		return ENOMEM;
 	cq->next = fake5_cqs;
 	fake5_cqs = cq;
-	fake5_hold(1);
+	fake5_left_add(1);
 	return 0;
 }
 
@@ -174,7 +174,7 @@ int ibv_destroy_cq(struct ibv_cq *handle)
 	*at = cq->next;
 	fake5_soft()->destroy_cq(cq->soft);
 	cq_free(cq);
-	fake5_hold(-1);
+	fake5_left_add(-1);
 	pthread_mutex_unlock(&fake5_lock);
 	return 0;
 }
@@ -185,19 +185,19 @@ int fake5_qp_open(struct fake5_qp *qp, const struct ori_hca_qp_attr *attr)
 	struct ori_hca_qp_address address;
 
 	if (qp->page) {
-		if (!fake5_bell_open(qp))
+		if (!fake5_doorbell_open(qp))
 			return ENOMEM;
-		inner.doorbell = qp->bell;
+		inner.doorbell = qp->doorbell;
 	}
 	if (fake5_soft()->create_qp(qp->device->soft, &inner, &qp->soft, &address) != ORIEL_OK) {
-		fake5_bell_close(qp);
+		fake5_doorbell_close(qp);
 		return EINVAL;
 	}
 	qp->number = address.qpn;
 	qp->depth = attr->depth;
 	qp->next = fake5_qps;
 	fake5_qps = qp;
-	fake5_hold(1);
+	fake5_left_add(1);
 	return 0;
 }
 
@@ -209,8 +209,8 @@ void fake5_qp_close(struct fake5_qp *qp)
 		;
 	*at = qp->next;
 	fake5_soft()->destroy_qp(qp->soft);
-	fake5_bell_close(qp);
-	fake5_hold(-1);
+	fake5_doorbell_close(qp);
+	fake5_left_add(-1);
 }
 
 /*
@@ -340,10 +340,10 @@ struct ibv_qp *mlx5dv_create_qp(struct ibv_context *context, struct ibv_qp_init_
 /* The kernel checks most parameters of these calls. */
 static int qp_receive_from(struct fake5_qp *qp, const struct ibv_qp_attr *attr)
 {
-	const struct ibv_ah_attr *way = &attr->ah_attr;
+	const struct ibv_ah_attr *ah = &attr->ah_attr;
 	const struct fake5_device *d = qp->device;
-	bool is_found = d->is_ethernet ? fake5_find_gid(way->grh.dgid.raw, &qp->peer)
-				       : fake5_find_lid(way->dlid, &qp->peer);
+	bool is_found = d->is_ethernet ? fake5_find_gid(ah->grh.dgid.raw, &qp->peer)
+				       : fake5_find_lid(ah->dlid, &qp->peer);
 
 	if (!is_found || qp->peer.is_ethernet != d->is_ethernet)
 		return ETIMEDOUT;
@@ -513,7 +513,7 @@ static void event_push(const struct fake5_qp *qp, enum ibv_event_type type)
 	struct event event = {.of = {.element.qp = (struct ibv_qp *)&qp->base, .event_type = type},
 			      .number = qp->number};
 
-	(void)!write(fake5_context_of(qp->base.context)->tell, &event, sizeof(event));
+	(void)!write(fake5_context_of(qp->base.context)->event_fd, &event, sizeof(event));
 }
 
 int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
@@ -555,17 +555,17 @@ int ibv_destroy_qp(struct ibv_qp *handle)
 	return 0;
 }
 
-struct told {
+struct devx_event {
 	uint64_t cookie;
 	uint8_t entry[64]; /* of the event queue */
 };
 
-void fake5_tell(struct fake5_qp *qp, enum ibv_event_type type, uint8_t devx_type)
+void fake5_report(struct fake5_qp *qp, enum ibv_event_type type, uint8_t devx_type)
 {
-	struct told told = {.cookie = qp->cookie, .entry = {[1] = devx_type}};
+	struct devx_event event = {.cookie = qp->cookie, .entry = {[1] = devx_type}};
 
 	if (qp->channel)
-		(void)!write((int)(intptr_t)qp->base.qp_context, &told, sizeof(told));
+		(void)!write((int)(intptr_t)qp->base.qp_context, &event, sizeof(event));
 	else if (qp->base.context)
 		event_push(qp, type);
 }
@@ -580,13 +580,13 @@ void fake5_break(const char *device, uint32_t number)
 	     qp = qp->next)
 		;
 	if (qp)
-		fake5_tell(qp, IBV_EVENT_QP_FATAL, 0x05);
+		fake5_report(qp, IBV_EVENT_QP_FATAL, 0x05);
 	pthread_mutex_unlock(&fake5_lock);
 }
 
 struct channel {
 	struct mlx5dv_devx_event_channel base;
-	int tell;
+	int event_fd;
 };
 
 struct mlx5dv_devx_event_channel *
@@ -600,9 +600,9 @@ mlx5dv_devx_create_event_channel(struct ibv_context *context,
 	if (pipe(fds) != 0)
 		abort();
 	c->base.fd = fds[0];
-	c->tell = fds[1];
+	c->event_fd = fds[1];
 	pthread_mutex_lock(&fake5_lock);
-	fake5_hold(1);
+	fake5_left_add(1);
 	pthread_mutex_unlock(&fake5_lock);
 	return &c->base;
 }
@@ -613,9 +613,9 @@ void mlx5dv_devx_destroy_event_channel(struct mlx5dv_devx_event_channel *channel
 
 	pthread_mutex_lock(&fake5_lock);
 	close(c->base.fd);
-	close(c->tell);
+	close(c->event_fd);
 	free(c);
-	fake5_hold(-1);
+	fake5_left_add(-1);
 	pthread_mutex_unlock(&fake5_lock);
 }
 
@@ -632,7 +632,7 @@ int mlx5dv_devx_subscribe_devx_event(struct mlx5dv_devx_event_channel *channel,
 	}
 	pthread_mutex_lock(&fake5_lock);
 	qp->channel = channel;
-	qp->base.qp_context = (void *)(intptr_t)((struct channel *)channel)->tell;
+	qp->base.qp_context = (void *)(intptr_t)((struct channel *)channel)->event_fd;
 	qp->cookie = cookie;
 	pthread_mutex_unlock(&fake5_lock);
 	return 0;
@@ -641,10 +641,10 @@ int mlx5dv_devx_subscribe_devx_event(struct mlx5dv_devx_event_channel *channel,
 ssize_t mlx5dv_devx_get_event(struct mlx5dv_devx_event_channel *channel,
 			      struct mlx5dv_devx_async_event_hdr *event, size_t room)
 {
-	struct told told;
+	struct devx_event got;
 
-	if (room < sizeof(told) || read(channel->fd, &told, sizeof(told)) != (ssize_t)sizeof(told))
+	if (room < sizeof(got) || read(channel->fd, &got, sizeof(got)) != (ssize_t)sizeof(got))
 		return -1;
-	memcpy(event, &told, sizeof(told));
-	return (ssize_t)sizeof(told);
+	memcpy(event, &got, sizeof(got));
+	return (ssize_t)sizeof(got);
 }

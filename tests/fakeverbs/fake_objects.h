@@ -25,7 +25,7 @@ struct fake_device {
 
 struct fake_context {
 	struct ibv_context base;
-	int tell; /* the write end of async_fd, which gets a byte for each event */
+	int event_fd; /* the write end of async_fd, which gets a byte for each event */
 	unsigned count;
 	struct ibv_async_event events[FAKE_EVENTS];
 	void *unacknowledged; /* object of the event that was taken; one thread takes them */
@@ -62,7 +62,7 @@ char *fake_find(const struct ibv_pd *pd, uint32_t key, uint64_t address, uint64_
  */
 bool fake_hold_write(char *to, const void *from, size_t length);
 /* Make held writes visible: a read arrives behind them. */
-void fake_show(void);
+void fake_release_held(void);
 /* Is @at in memory registered by dma-buf? */
 bool fake_is_dmabuf(const char *at);
 

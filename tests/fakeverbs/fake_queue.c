@@ -241,28 +241,28 @@ static enum ibv_wc_status queue_move(struct fake_qp *qp, struct fake_qp *peer,
 	uint64_t at = is_atomic ? r->wr.wr.atomic.remote_addr : r->wr.wr.rdma.remote_addr;
 	uint32_t key = is_atomic ? r->wr.wr.atomic.rkey : r->wr.wr.rdma.rkey;
 	uint32_t length = r->wr.num_sge ? r->sge.length : 0;
-	char *here = r->data, *there;
+	char *local = r->data, *remote;
 	uint64_t old;
 
 	if (length == 0)
 		return IBV_WC_SUCCESS;
 	if (!(r->wr.send_flags & IBV_SEND_INLINE))
-		here = fake_find(qp->base.pd, r->sge.lkey, r->sge.addr, length,
-				 is_fetching ? IBV_ACCESS_LOCAL_WRITE : 0);
-	if (!here)
+		local = fake_find(qp->base.pd, r->sge.lkey, r->sge.addr, length,
+				  is_fetching ? IBV_ACCESS_LOCAL_WRITE : 0);
+	if (!local)
 		return IBV_WC_LOC_PROT_ERR;
-	there = fake_find(peer->base.pd, key, at, length, queue_access(r->wr.opcode));
-	if (!there)
+	remote = fake_find(peer->base.pd, key, at, length, queue_access(r->wr.opcode));
+	if (!remote)
 		return IBV_WC_REM_ACCESS_ERR;
-	if (is_fetching || fake_is_dmabuf(here))
-		fake_show();
+	if (is_fetching || fake_is_dmabuf(local))
+		fake_release_held();
 	if (is_atomic) {
-		old = queue_atomic(&r->wr, (uint64_t *)(void *)there);
-		queue_copy(here, &old, sizeof(old));
+		old = queue_atomic(&r->wr, (uint64_t *)(void *)remote);
+		queue_copy(local, &old, sizeof(old));
 	} else if (is_fetching) {
-		queue_copy(here, there, length);
-	} else if (!fake_hold_write(there, here, length)) {
-		queue_copy(there, here, length);
+		queue_copy(local, remote, length);
+	} else if (!fake_hold_write(remote, local, length)) {
+		queue_copy(remote, local, length);
 	}
 	return IBV_WC_SUCCESS;
 }
@@ -452,7 +452,7 @@ const struct ibv_qp_attr *fake_attr(uint32_t qpn)
 	return qp ? &qp->attr : NULL;
 }
 
-void fake_tell(enum ibv_event_type type, uint32_t qpn)
+void fake_report(enum ibv_event_type type, uint32_t qpn)
 {
 	struct ibv_async_event event = {.event_type = type};
 	struct fake_qp *qp;
@@ -467,7 +467,7 @@ void fake_tell(enum ibv_event_type type, uint32_t qpn)
 	pthread_mutex_unlock(&fake_lock);
 }
 
-void fake_tell_port(enum ibv_event_type type, uint32_t qpn, uint8_t port)
+void fake_report_port(enum ibv_event_type type, uint32_t qpn, uint8_t port)
 {
 	struct ibv_async_event event = {.event_type = type, .element.port_num = port};
 

@@ -24,10 +24,10 @@ FAKE_EXPORT int fake_left(void);
 FAKE_EXPORT const struct ibv_qp_attr *fake_attr(uint32_t qpn);
 
 /* Report event @type of QP @qpn, or of its send CQ, or port. */
-FAKE_EXPORT void fake_tell(enum ibv_event_type type, uint32_t qpn);
+FAKE_EXPORT void fake_report(enum ibv_event_type type, uint32_t qpn);
 
 /* Report event @type of port @port of the HCA of QP @qpn. */
-FAKE_EXPORT void fake_tell_port(enum ibv_event_type type, uint32_t qpn, uint8_t port);
+FAKE_EXPORT void fake_report_port(enum ibv_event_type type, uint32_t qpn, uint8_t port);
 
 /* From now on the ports have no GIDs, or have them again. */
 FAKE_EXPORT void fake_lose_gids(bool are_lost);

@@ -14,7 +14,7 @@
 struct queue {
 	char name[32];
 	unsigned qpn, cqn, depth;
-	uint64_t wqes, told, cqes;
+	uint64_t wqes, posted, cqes;
 	uint8_t opcodes[TRACE_WQES];
 	bool has_failed;
 };
@@ -98,27 +98,27 @@ static void check_wqe(struct trace *t, const char *rest)
 
 static void check_bell(struct trace *t, const char *rest)
 {
-	uint8_t record[4], bell[8];
+	uint8_t record[4], doorbell[8];
 	char name[32], first[16], second[32];
 	unsigned long long end;
 	struct queue *q;
 
 	if (sscanf(rest, "%31s %llu %15s %31s", name, &end, first, second) != 4 ||
-	    !hex(first, record, 4) || !hex(second, bell, 8)) {
+	    !hex(first, record, 4) || !hex(second, doorbell, 8)) {
 		complain(t, "no doorbell");
 		return;
 	}
 	q = find(t, name);
 	if (!q)
 		return;
-	if (end != q->wqes || end < q->told)
+	if (end != q->wqes || end < q->posted)
 		complain(t, "a doorbell that tells of other WQEs than there are");
 	if (oriel_mlx5_get32(record, 0) != (end & 0xffff))
 		complain(t, "a record that is not what the doorbell says");
-	if (oriel_mlx5_get32(bell, 0) >> 8 != (end & 0xffff) ||
-	    oriel_mlx5_get32(bell, 4) >> 8 != q->qpn)
+	if (oriel_mlx5_get32(doorbell, 0) >> 8 != (end & 0xffff) ||
+	    oriel_mlx5_get32(doorbell, 4) >> 8 != q->qpn)
 		complain(t, "a doorbell of another queue or index");
-	q->told = end;
+	q->posted = end;
 }
 
 /*
@@ -167,7 +167,7 @@ static void check_cqe(struct trace *t, const char *rest)
 	q = find(t, name);
 	if (!q)
 		return;
-	if (index != q->cqes++ || index >= q->told)
+	if (index != q->cqes++ || index >= q->posted)
 		complain(t, "a CQE out of turn");
 	check_cqe_fields(t, q, index, bytes);
 }
