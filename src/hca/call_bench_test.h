@@ -376,14 +376,14 @@ struct call_case {
 
 static const struct call_case call_cases[] = {
 	{"writes and reads of any size", call_writes_and_reads_of_any_size},
-	{"only signaled requests tell", call_only_signaled_requests_complete_visibly},
+	{"only signaled requests complete visibly", call_only_signaled_requests_complete_visibly},
 	{"a full queue takes the rest later", call_a_full_queue_takes_the_rest_later},
-	{"atomics bring the old value", call_atomics_return_the_old_value},
+	{"atomics return the old value", call_atomics_return_the_old_value},
 	{"inline data is copied at once", call_inline_data_is_copied_at_once},
-	{"data may go inside", call_data_may_be_inline},
-	{"immediates come in order behind their data", call_immediates_follow_their_data_in_order},
+	{"data may be inline", call_data_may_be_inline},
+	{"immediates follow their data in order", call_immediates_follow_their_data_in_order},
 	{"an immediate waits for a receive", call_an_immediate_waits_for_a_receive},
-	{"a wrong key is refused and the rest flushed",
+	{"a wrong key is rejected and the rest flushed",
 	 call_a_wrong_key_is_rejected_and_the_rest_flushed},
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Registration of GPU memory with any HCA: by dma-buf or by nvidia-peermem. The
+ * Registers GPU memory with any HCA, by dma-buf or by nvidia-peermem. The
  * rdma transport and p2p call it.
  */
 #include <stdio.h>
@@ -35,7 +35,7 @@ enum oriel_status ori_hca_register_gpu(const struct ori_hca_ops *ops, struct ori
 		return ORIEL_OK;
 	}
 	return ori_fail(status,
-			"%zu bytes of GPU memory at %p are reached neither by dma-buf (%s) nor by "
+			"cannot register %zu bytes of GPU memory at %p by dma-buf (%s), nor by "
 			"nvidia-peermem, if that is loaded; `oriel doctor` says what is missing",
 			length, (void *)address, why);
 }

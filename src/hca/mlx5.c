@@ -79,7 +79,7 @@ static enum oriel_status mlx5_open(const char *config, unsigned rail, struct ori
 		return status;
 	d = calloc(1, sizeof(*d));
 	if (!d)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for an adapter");
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a NIC");
 	pthread_mutex_init(&d->lock, NULL);
 	pthread_mutex_init(&d->bells.lock, NULL);
 	mlx5_read_settings(d);
@@ -195,7 +195,7 @@ static enum oriel_status mlx5_check_called(const struct mlx5_qp *qp)
 {
 	if (!qp->has_ring)
 		return ORIEL_OK;
-	return ori_fail(ORIEL_ERR_INVALID, "%s: QP 0x%06x has a ring: it is not posted to by calls",
+	return ori_fail(ORIEL_ERR_INVALID, "%s: QP 0x%06x has a ring: calls cannot post to it",
 			qp->device->verbs.name, qp->number);
 }
 
@@ -227,7 +227,7 @@ static enum oriel_status mlx5_poll(struct ori_hca_cq *handle, struct ori_hca_wc 
 	struct mlx5_cq *cq = (struct mlx5_cq *)handle;
 
 	if (!cq->called)
-		return ori_fail(ORIEL_ERR_INVALID, "%s: a CQ with a ring is not polled by calls",
+		return ori_fail(ORIEL_ERR_INVALID, "%s: a CQ has a ring: calls cannot poll it",
 				cq->device->verbs.name);
 	return ori_verbs_poll(cq->called, wcs, room, count);
 }
@@ -240,7 +240,7 @@ static void mlx5_place(const struct ori_hca_qp *qp, struct ori_hca_queue_memory 
 static enum oriel_status mlx5_doorbell_page(struct ori_hca *hca, void **page)
 {
 	(void)page;
-	return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s: each ring has its doorbell: see place()",
+	return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s: each ring has its own doorbell: see place()",
 			to_mlx5(hca)->verbs.name);
 }
 

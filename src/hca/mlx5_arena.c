@@ -84,8 +84,8 @@ static enum oriel_status chunk_register_gpu(struct mlx5_device *d, struct mlx5_c
 	error = errno;
 	if (!c->umem)
 		return ori_verbs_fail(&d->verbs, error,
-				      "no queues in memory of GPU %s, neither by dma-buf nor by "
-				      "nvidia_peermem",
+				      "cannot register memory of GPU %s for queues, neither by "
+				      "dma-buf nor by nvidia_peermem",
 				      d->gpu->pci);
 	snprintf(d->report.rings, sizeof(d->report.rings), "%s", how);
 	return ORIEL_OK;
@@ -100,8 +100,9 @@ static enum oriel_status chunk_register(struct mlx5_device *d, struct mlx5_chunk
 				      IBV_ACCESS_LOCAL_WRITE);
 	if (c->umem)
 		return ORIEL_OK;
-	return ori_verbs_fail(&d->verbs, errno, "no queues in %zu bytes of host memory%s",
-			      c->length, errno == ENOMEM ? " (is `ulimit -l` too low?)" : "");
+	return ori_verbs_fail(&d->verbs, errno,
+			      "cannot register %zu bytes of host memory for queues%s", c->length,
+			      errno == ENOMEM ? " (is `ulimit -l` too low?)" : "");
 }
 
 static enum oriel_status chunk_open(struct mlx5_device *d, size_t length, bool is_gpu,

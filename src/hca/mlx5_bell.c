@@ -111,9 +111,8 @@ enum oriel_status ori_mlx5_doorbell_open(struct mlx5_device *d, uint64_t *reg,
 		status = doorbells_start(d);
 	free_word = memchr(b->taken, 0, DOORBELL_WORDS);
 	if (status == ORIEL_OK && !free_word)
-		status = ori_fail(ORIEL_ERR_NOMEM,
-				  "%s: %u doorbells at most are carried by a thread", d->verbs.name,
-				  (unsigned)DOORBELL_WORDS);
+		status = ori_fail(ORIEL_ERR_NOMEM, "%s: a thread carries at most %u doorbells",
+				  d->verbs.name, (unsigned)DOORBELL_WORDS);
 	if (status == ORIEL_OK) {
 		*free_word = 1;
 		*doorbell =

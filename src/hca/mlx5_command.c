@@ -19,7 +19,7 @@ enum {
 	EVENT_WQ_ACCESS = 0x11,
 };
 
-/* Offset of the type in an entry of the event queue. */
+/* The type of an event lies at this offset of its entry. */
 #define EVENT_TYPE_AT 1u
 #define EVENT_ENTRY 64u
 
@@ -33,7 +33,7 @@ static enum oriel_status command_fail(const struct mlx5_device *d, const char *w
 		memcpy(head, out, sizeof(head));
 		if (ori_prm_decode_reply(head, sizeof(head), &reply) == ORIEL_OK && reply.status)
 			return ori_fail(ORIEL_ERR_SYSTEM,
-					"%s: the firmware refuses %s: status 0x%x, syndrome 0x%x",
+					"%s: the firmware rejects %s: status 0x%x, syndrome 0x%x",
 					d->verbs.name, what, reply.status, reply.syndrome);
 	}
 	return ori_verbs_fail(&d->verbs, error, "%s", what);
@@ -108,8 +108,7 @@ static enum oriel_status command_check_caps(const struct mlx5_device *d)
 				d->verbs.name, d->caps.cqe_version);
 	if (!d->caps.can_ignore_overrun)
 		return ori_fail(ORIEL_ERR_UNSUPPORTED,
-				"%s: its CQs want to be told what has been taken (no cq_oi)",
-				d->verbs.name);
+				"%s: its CQs cannot ignore overruns (no cq_oi)", d->verbs.name);
 	return ORIEL_OK;
 }
 
@@ -120,10 +119,11 @@ static enum oriel_status command_ask_numbers(struct mlx5_device *d)
 	int error = ori_mlx5dv.query_eqn(d->verbs.context, 0, &d->eqn);
 
 	if (error)
-		return ori_verbs_fail(&d->verbs, error, "no event queue");
+		return ori_verbs_fail(&d->verbs, error, "cannot find its event queue");
 	error = ori_mlx5dv.init_obj(&obj, MLX5DV_OBJ_PD);
 	if (error)
-		return ori_verbs_fail(&d->verbs, error, "no number of its protection domain");
+		return ori_verbs_fail(&d->verbs, error,
+				      "cannot find the number of its protection domain");
 	d->pd = pd.pdn;
 	return ORIEL_OK;
 }
@@ -153,7 +153,8 @@ static enum oriel_status event_open_channel(struct mlx5_device *d)
 
 	channel = ori_mlx5dv.create_event_channel(d->verbs.context, 0);
 	if (!channel)
-		return ori_verbs_fail(&d->verbs, errno, "no channel for errors of its queues");
+		return ori_verbs_fail(&d->verbs, errno,
+				      "cannot create a channel for errors of its queues");
 	flags = fcntl(channel->fd, F_GETFL);
 	if (flags < 0 || fcntl(channel->fd, F_SETFL, flags | O_NONBLOCK) < 0) {
 		ori_mlx5dv.destroy_event_channel(channel);
@@ -191,20 +192,22 @@ enum oriel_status ori_mlx5_subscribe(struct mlx5_device *d, struct mlx5dv_devx_o
 	if (status != ORIEL_OK)
 		return status;
 	error = ori_mlx5dv.subscribe_event(d->events, object, sizeof(of_qp), of_qp, qpn);
-	return error ? ori_verbs_fail(&d->verbs, errno, "no events of QP 0x%06x", qpn) : ORIEL_OK;
+	return error ? ori_verbs_fail(&d->verbs, errno, "cannot subscribe to events of QP 0x%06x",
+				      qpn)
+		     : ORIEL_OK;
 }
 
 static const char *event_text(uint8_t type)
 {
 	switch (type) {
 	case EVENT_WQ_CATASTROPHE:
-		return "its work queue cannot go on";
+		return "its work queue failed";
 	case EVENT_PATH_FAILED:
-		return "its path is gone";
+		return "its path failed";
 	case EVENT_WQ_BAD_REQUEST:
-		return "the peer sent a request that is none";
+		return "the peer sent an invalid request";
 	case EVENT_WQ_ACCESS:
-		return "the peer asked for memory that it may not touch";
+		return "the peer asked for memory without permission";
 	default:
 		return "an event";
 	}

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "hca/mlx5_device.h"
 
-#define CONNECT_UDP_PORTS 0xc000u /* dynamic ports: the port only tells one flow from another */
+#define CONNECT_UDP_PORTS 0xc000u /* dynamic ports: the port only separates flows */
 #define CONNECT_PRIORITY_MAX 7u
 
 static enum oriel_status connect_modify(struct mlx5_qp *qp, const char *what, const void *in,
@@ -51,13 +51,14 @@ static enum oriel_status connect_resolve(struct mlx5_device *d, struct ibv_ah_at
 	obj.ah.in = ori_ibverbs.create_ah(d->verbs.pd, ah);
 	if (!obj.ah.in)
 		return ori_verbs_fail(&d->verbs, errno,
-				      "no way to the peer (are both ends of one network, and is "
-				      "the GID, ORIEL_IB_GID_INDEX, of it?)");
+				      "no route to the peer (are both NICs on one network, and is "
+				      "the GID, ORIEL_IB_GID_INDEX, of that network?)");
 	error = ori_mlx5dv.init_obj(&obj, MLX5DV_OBJ_AH);
 	if (!error)
 		memcpy(mac, found.av->rmac, 6);
 	ori_ibverbs.destroy_ah(obj.ah.in);
-	return error ? ori_verbs_fail(&d->verbs, error, "no MAC address of the peer") : ORIEL_OK;
+	return error ? ori_verbs_fail(&d->verbs, error, "cannot read the MAC address of the peer")
+		     : ORIEL_OK;
 }
 
 /*
@@ -79,7 +80,7 @@ static enum oriel_status connect_ethernet(struct mlx5_qp *qp, struct ibv_ah_attr
 
 	if (ah->sl > CONNECT_PRIORITY_MAX)
 		return ori_fail(ORIEL_ERR_CONFIG,
-				"%s: ORIEL_IB_SL is %u, but RoCE has priorities up to %u",
+				"%s: ORIEL_IB_SL is %u, but RoCE has priorities up to %u only",
 				d->verbs.name, ah->sl, CONNECT_PRIORITY_MAX);
 	path->is_ethernet = true;
 	path->udp_source_port = connect_udp_port(qp->number, peer->qpn);

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stands in for the mlx5 table in a build without infiniband/mlx5dv.h: callers
+ * get NULL, and ori_mlx5_probe() fails.
+ */
 #include "base/error.h"
 #include "hca/mlx5.h"
 

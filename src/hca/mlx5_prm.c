@@ -185,7 +185,7 @@ static void path_link_layer(struct ori_codec *c, struct ori_prm_path *path)
 	if (c->is_decoding)
 		path->is_ethernet = path->lid == 0;
 	else if (c->status == ORIEL_OK && path->is_ethernet != (path->lid == 0))
-		c->status = ori_fail(ORIEL_ERR_INVALID, "PRM: a path over %s with LID 0x%x",
+		c->status = ori_fail(ORIEL_ERR_INVALID, "PRM: a path over %s cannot have LID 0x%x",
 				     path->is_ethernet ? "Ethernet" : "InfiniBand",
 				     (unsigned)path->lid);
 }
@@ -275,9 +275,9 @@ static void object_visit(struct ori_codec *c, void *parameters)
 
 	ori_codec_u32(c, ORI_PRM_COMMAND_OPCODE, &opcode);
 	if (c->status == ORIEL_OK && !opcode_names_object(opcode))
-		c->status =
-			ori_fail(c->is_decoding ? ORIEL_ERR_PROTOCOL : ORIEL_ERR_INVALID,
-				 "PRM: command 0x%x does not name one object", (unsigned)opcode);
+		c->status = ori_fail(c->is_decoding ? ORIEL_ERR_PROTOCOL : ORIEL_ERR_INVALID,
+				     "PRM: command 0x%x does not name exactly one object",
+				     (unsigned)opcode);
 	ori_codec_u32(c, ORI_PRM_COMMAND_NUMBER, &object->number);
 	object->opcode = (enum ori_prm_opcode)opcode;
 }
@@ -292,7 +292,8 @@ static void query_caps_visit(struct ori_codec *c, void *parameters)
 	query->type = (enum ori_prm_caps_type)(op_mod >> 1);
 	if (c->status == ORIEL_OK && query->type != ORI_PRM_CAPS_GENERAL &&
 	    query->type != ORI_PRM_CAPS_ATOMIC)
-		c->status = ori_fail(ORIEL_ERR_UNSUPPORTED, "PRM: no capabilities of type %u here",
+		c->status = ori_fail(ORIEL_ERR_UNSUPPORTED,
+				     "PRM: the library does not query capabilities of type %u",
 				     (unsigned)query->type);
 }
 
@@ -434,7 +435,8 @@ enum oriel_status ori_prm_command_opcode(const void *in, size_t length, enum ori
 	uint32_t found;
 
 	if (length < sizeof(head))
-		return ori_fail(ORIEL_ERR_PROTOCOL, "PRM: a command of %zu bytes", length);
+		return ori_fail(ORIEL_ERR_PROTOCOL, "PRM: a command has %zu bytes: too few",
+				length);
 	memcpy(head, in, sizeof(head));
 	status = ori_prm_get(view, ORI_PRM_COMMAND_OPCODE, &found);
 	if (status == ORIEL_OK)
@@ -445,8 +447,9 @@ enum oriel_status ori_prm_command_opcode(const void *in, size_t length, enum ori
 enum oriel_status ori_prm_path_mtu(uint32_t local, uint32_t remote, uint32_t *mtu)
 {
 	if (!is_mtu(local) || !is_mtu(remote))
-		return ori_fail(ORIEL_ERR_INVALID, "PRM: MTU %u here, %u at the peer: no such MTU",
-				(unsigned)local, (unsigned)remote);
+		return ori_fail(ORIEL_ERR_INVALID,
+				"PRM: MTU %u locally, %u at the peer: no such MTU", (unsigned)local,
+				(unsigned)remote);
 	*mtu = local < remote ? local : remote;
 	return ORIEL_OK;
 }

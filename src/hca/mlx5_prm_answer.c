@@ -18,9 +18,10 @@ static void answer_head(struct ori_codec *c, enum ori_prm_field field)
 	ori_codec_u32(c, ORI_PRM_REPLY_STATUS, &status);
 	ori_codec_u32(c, ORI_PRM_REPLY_SYNDROME, &syndrome);
 	if (c->status == ORIEL_OK && status != 0)
-		c->status = ori_fail(ORIEL_ERR_SYSTEM,
-				     "PRM: the query was refused: status 0x%x, syndrome 0x%x",
-				     (unsigned)status, (unsigned)syndrome);
+		c->status =
+			ori_fail(ORIEL_ERR_SYSTEM,
+				 "PRM: the firmware rejected the query: status 0x%x, syndrome 0x%x",
+				 (unsigned)status, (unsigned)syndrome);
 	c->at = outer;
 }
 

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The codec of commands: one visit function per command writes or reads its
+ * fields. mlx5_prm.c and mlx5_prm_answer.c call it.
+ */
 #include "hca/mlx5_prm_codec.h"
 
 #include <assert.h>

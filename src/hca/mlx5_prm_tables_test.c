@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tests of the tables of fields: offsets, overlaps, and accesses of the wrong
+ * kind.
+ */
 #include "hca/mlx5_prm_tables.h"
 
 #include <setjmp.h>

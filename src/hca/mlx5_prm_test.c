@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tests of the commands and answers, against bytes computed by hand from the
+ * PRM.
+ */
 #include "hca/mlx5_prm.h"
 
 #include <setjmp.h>

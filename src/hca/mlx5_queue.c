@@ -24,15 +24,16 @@ static enum oriel_status queue_check(const struct mlx5_device *d, uint32_t depth
 				     const void *ring)
 {
 	if (ring)
-		return ori_fail(ORIEL_ERR_UNSUPPORTED,
-				"%s: rings of its queues are its own (has_own_ring)",
-				d->verbs.name);
+		return ori_fail(
+			ORIEL_ERR_UNSUPPORTED,
+			"%s: a queue has a ring of the NIC (has_own_ring), not of the caller",
+			d->verbs.name);
 	if (!queue_is_depth(depth))
 		return ori_fail(ORIEL_ERR_INVALID,
-				"%s: rings have a power of two places, up to %u, not %u",
+				"%s: rings have a power of two slots, up to %u, not %u",
 				d->verbs.name, ORIEL_MLX5_DEPTH_MAX, depth);
 	if (is_for_gpu && !d->gpu)
-		return ori_fail(ORIEL_ERR_INVALID, "%s: rings for a GPU that it was not told of",
+		return ori_fail(ORIEL_ERR_INVALID, "%s: rings for a GPU need use_gpu() first",
 				d->verbs.name);
 	return ORIEL_OK;
 }
@@ -93,13 +94,12 @@ static enum oriel_status cq_find(struct mlx5_cq *cq)
 	void *at;
 
 	if (error)
-		return ori_verbs_fail(&d->verbs, error, "does not tell where a CQ lies");
+		return ori_verbs_fail(&d->verbs, error, "cannot find the ring of a CQ");
 	if (found.cqe_size != ORIEL_MLX5_BLOCK || found.cqe_cnt != cq->depth)
-		return ori_fail(
-			ORIEL_ERR_UNSUPPORTED,
-			"%s: a CQ of %u CQEs of 64 bytes came as %u of %u (is MLX5_CQE_SIZE "
-			"set?)",
-			d->verbs.name, cq->depth, found.cqe_cnt, found.cqe_size);
+		return ori_fail(ORIEL_ERR_UNSUPPORTED,
+				"%s: verbs made a CQ of %u CQEs of 64 bytes with %u of %u (is "
+				"MLX5_CQE_SIZE set?)",
+				d->verbs.name, cq->depth, found.cqe_cnt, found.cqe_size);
 	cq->ring = found.buf;
 	cq->number = found.cqn;
 	memset(cq->ring, QUEUE_BLANK, (size_t)cq->depth * ORIEL_MLX5_BLOCK);
@@ -127,7 +127,8 @@ static enum oriel_status cq_open_verbs(struct mlx5_cq *cq)
 	struct ibv_cq_ex *made = ori_mlx5dv.create_cq(d->verbs.context, &attr, &more);
 
 	if (!made)
-		return ori_verbs_fail(&d->verbs, errno, "cannot make a CQ of %u places", cq->depth);
+		return ori_verbs_fail(&d->verbs, errno, "cannot create a CQ of %u entries",
+				      cq->depth);
 	cq->by_verbs.device = &d->verbs;
 	cq->by_verbs.cq = ibv_cq_ex_to_cq(made);
 	return cq_find(cq);
@@ -212,7 +213,7 @@ static enum oriel_status qp_try_all(struct mlx5_qp *qp, struct ori_prm_qp *comma
 	status = qp_command(qp, command);
 	if (status == ORIEL_OK || !command->is_companion)
 		return status;
-	ori_log(ORIEL_LOG_INFO, "%s: no QP with cd_master, so one without will WAIT",
+	ori_log(ORIEL_LOG_INFO, "%s: the firmware rejects cd_master: a QP without it will WAIT",
 		qp->device->verbs.name);
 	command->is_companion = false;
 	return qp_command(qp, command);
@@ -288,11 +289,11 @@ static enum oriel_status qp_find(struct mlx5_qp *qp, uint32_t depth)
 	void *at;
 
 	if (error)
-		return ori_verbs_fail(&d->verbs, error, "does not tell where a QP lies");
+		return ori_verbs_fail(&d->verbs, error, "cannot find the ring of a QP");
 	if (found.sq.stride != ORIEL_MLX5_BLOCK || found.sq.wqe_cnt != depth)
 		return ori_fail(ORIEL_ERR_UNSUPPORTED,
-				"%s: a ring of %u WQEs of 64 bytes came as %u of %u", d->verbs.name,
-				depth, found.sq.wqe_cnt, found.sq.stride);
+				"%s: verbs made a ring of %u WQEs of 64 bytes with %u of %u",
+				d->verbs.name, depth, found.sq.wqe_cnt, found.sq.stride);
 	qp->reg = found.bf.reg;
 	qp->place = (struct ori_hca_queue_memory){.sq = found.sq.buf,
 						  .cq = qp->cq->ring,
@@ -331,7 +332,7 @@ static enum oriel_status qp_open_verbs(struct mlx5_qp *qp, const struct ori_hca_
 	enum oriel_status status;
 
 	if (!made)
-		return ori_verbs_fail(&d->verbs, errno, "cannot make a QP of %u requests",
+		return ori_verbs_fail(&d->verbs, errno, "cannot create a QP of %u requests",
 				      attr->depth);
 	status = ori_verbs_adopt_qp(&d->verbs, made, &qp->verbs, &address);
 	if (status != ORIEL_OK)
@@ -400,11 +401,12 @@ static enum oriel_status qp_open_ring(struct mlx5_qp *qp, const struct ori_hca_q
 	if (!qp->cq || qp->cq->device != d || qp->cq->called || qp->cq->depth != attr->depth ||
 	    qp->cq->is_for_gpu != attr->is_for_gpu)
 		return ori_fail(ORIEL_ERR_INVALID,
-				"%s: a QP with a ring needs a CQ of its adapter that has one of "
-				"the same depth for the same posters",
+				"%s: a QP with a ring needs a CQ of the same NIC that has a ring "
+				"of the same depth for the same posters",
 				d->verbs.name);
 	if (attr->is_companion && !d->report.has_wait)
-		return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s: no QP of it WAITs", d->verbs.name);
+		return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s: no QP of this tier can WAIT",
+				d->verbs.name);
 	qp->has_ring = true;
 	qp->is_for_gpu = attr->is_for_gpu;
 	status = d->report.is_devx ? qp_open_devx(qp, attr) : qp_open_verbs(qp, attr);
@@ -421,8 +423,7 @@ static enum oriel_status qp_open_called(struct mlx5_qp *qp, const struct ori_hca
 	enum oriel_status status;
 
 	if (!qp->cq || !qp->cq->called)
-		return ori_fail(ORIEL_ERR_INVALID,
-				"%s: a QP without a ring and a CQ with one, or none",
+		return ori_fail(ORIEL_ERR_INVALID, "%s: a QP without a ring needs a CQ without one",
 				d->verbs.name);
 	inner.send_cq = qp->cq->called;
 	inner.receive_cq = receive_cq ? receive_cq->called : NULL;

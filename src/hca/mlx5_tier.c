@@ -17,8 +17,8 @@ const char *ori_mlx5_tier_text(enum ori_mlx5_tier tier)
 {
 	static const char *const texts[] = {
 		"T0: rings in memory of the GPU, kernels ring the doorbell",
-		"T1: rings in memory of the host, who posts rings the doorbell",
-		"T2: rings, a thread carries doorbells to the adapter",
+		"T1: rings in memory of the host, the poster rings the doorbell",
+		"T2: rings, a thread carries doorbells to the NIC",
 		"T3: no rings, requests are posted by calls",
 	};
 
@@ -160,7 +160,7 @@ static bool tier_try(struct mlx5_device *d, enum ori_mlx5_tier tier)
 	enum oriel_status status;
 
 	if (!tier_is_allowed(d, tier)) {
-		tier_note(d, tier, "ORIEL_TIER asks for another");
+		tier_note(d, tier, "ORIEL_TIER demands another tier");
 		return false;
 	}
 	if (*d->report.why[tier])
@@ -179,8 +179,8 @@ static const char *tier_lack(const struct mlx5_device *d)
 {
 	if (d->report.has_wait)
 		return NULL;
-	return d->report.is_devx ? "no queue of it WAITs, as counters want"
-				 : "no queue of verbs WAITs, as counters want";
+	return d->report.is_devx ? "its queues cannot WAIT, which counters need"
+				 : "queues of verbs cannot WAIT, which counters need";
 }
 
 /* Rings that lack a feature are used only if the setting demands them. */
@@ -224,7 +224,7 @@ enum oriel_status ori_mlx5_find_tier(struct mlx5_device *d)
 	if (d->report.tier != ORI_MLX5_T0)
 		snprintf(d->report.rings, sizeof(d->report.rings), "host");
 	if (d->report.tier > tier_worst(d))
-		return ori_fail(ORIEL_ERR_UNSUPPORTED, "ORIEL_TIER asks for t%u: %s",
+		return ori_fail(ORIEL_ERR_UNSUPPORTED, "ORIEL_TIER demands t%u: %s",
 				(unsigned)tier_worst(d), d->report.why[tier_worst(d)]);
 	ori_log(ORIEL_LOG_INFO, "%s reaches %s", d->verbs.name, ori_mlx5_tier_text(d->report.tier));
 	for (unsigned t = 0; t < d->report.tier; t++)

@@ -43,7 +43,8 @@ enum oriel_status ori_mlx5_uar_open(struct mlx5_device *d)
 		snprintf(d->report.doorbells, sizeof(d->report.doorbells), "%s", uar_kinds[i].name);
 	}
 	if (!d->uar.dv)
-		return ori_verbs_fail(&d->verbs, error, "no page of doorbells of any kind");
+		return ori_verbs_fail(&d->verbs, error,
+				      "cannot allocate a doorbell page of any kind");
 	/* A forked child that rings would post the parent's unposted WQEs. */
 	if (!ori_fork_share(uar_page(d), MLX5_PAGE, -1))
 		return ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for doorbells", d->verbs.name);

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tests of the mlx5 rings of oriel/dev/mlx5_ring.h: threads post to a ring, and
+ * a thread plays the HCA.
+ */
 #include <oriel/dev/mlx5_ring.h>
 
 #include <pthread.h>
@@ -96,7 +100,7 @@ static uint64_t hca_posted(struct hca *a)
 	if (oriel_mlx5_get32(&doorbell, 4) != QPN << 8)
 		a->complaint = "the doorbell is of another queue";
 	if (posted > DEPTH)
-		a->complaint = "the doorbell went back, or more is rung than fits";
+		a->complaint = "the doorbell went back, or posts more WQEs than fit";
 	else if ((uint16_t)(oriel_dev_swap_bytes32(record) - a->next) < posted)
 		a->complaint = "the doorbell is ahead of its record";
 	return a->complaint ? 0 : posted;

@@ -182,7 +182,7 @@ static enum oriel_status soft_register_dmabuf(struct ori_hca *hca, int fd, uint6
 {
 	(void)fd, (void)offset, (void)length, (void)iova, (void)access, (void)out, (void)keys;
 	return ori_fail(ORIEL_ERR_UNSUPPORTED,
-			"%s reaches what its process reaches: it takes no dma-buf",
+			"%s accesses memory of its process: it takes no dma-buf",
 			to_node(hca)->name);
 }
 
@@ -303,13 +303,13 @@ static enum oriel_status soft_check_qp(const struct soft_node *node,
 	const struct soft_cq *receive_cq = to_cq(attr->receive_cq);
 
 	if (!attr->send_cq || to_cq(attr->send_cq)->node != node)
-		return ori_fail(ORIEL_ERR_INVALID, "the CQ of a QP is of another adapter");
+		return ori_fail(ORIEL_ERR_INVALID, "the CQ of a QP is of another HCA");
 	if (to_cq(attr->send_cq)->is_called != !attr->ring)
-		return ori_fail(ORIEL_ERR_INVALID, "a QP with a ring and a CQ without, or the "
-						   "other way round");
+		return ori_fail(ORIEL_ERR_INVALID,
+				"a QP and its CQ must both have a ring, or neither");
 	if (attr->receives && (!receive_cq || receive_cq->node != node || !receive_cq->is_called))
 		return ori_fail(ORIEL_ERR_INVALID,
-				"receives need a CQ of their adapter that has no ring");
+				"receives need a CQ of their HCA that has no ring");
 	return ORIEL_OK;
 }
 
@@ -420,11 +420,12 @@ static enum oriel_status soft_check_peer(const struct soft_node *node,
 		return ori_fail(ORIEL_ERR_VERSION, "the address of a QP has version %u, not %u",
 				peer->version, ORI_HCA_ADDRESS_VERSION);
 	if (peer->mtu != node->scenario.mtu)
-		return ori_fail(ORIEL_ERR_MISMATCH, "MTU %u of the peer is not %llu as here",
-				peer->mtu, (unsigned long long)node->scenario.mtu);
+		return ori_fail(
+			ORIEL_ERR_MISMATCH,
+			"the peer has MTU %u, this HCA %llu: set the same mtu in ORIEL_SOFT_HCA",
+			peer->mtu, (unsigned long long)node->scenario.mtu);
 	if (peer->max_rd_atomic == 0 || peer->qpn > SOFT_PSN_MASK || peer->psn > SOFT_PSN_MASK)
-		return ori_fail(ORIEL_ERR_PROTOCOL, "the address of QP 0x%x makes no sense",
-				peer->qpn);
+		return ori_fail(ORIEL_ERR_PROTOCOL, "the address of QP 0x%x is invalid", peer->qpn);
 	return ORIEL_OK;
 }
 
@@ -446,7 +447,7 @@ static enum oriel_status soft_join(struct soft_qp *qp, const struct ori_hca_qp_a
 	if (qp->state != SOFT_INIT)
 		return ori_fail(ORIEL_ERR_STATE, "QP 0x%06x is connected already", qp->qpn);
 	if (hca_address->cookie != e->address.cookie && e->is_virtual)
-		return ori_fail(ORIEL_ERR_NO_PATH, "the peer is not of this cluster");
+		return ori_fail(ORIEL_ERR_NO_PATH, "the peer is not in this cluster");
 	if (hca_address->cookie != e->address.cookie)
 		status = ori_soft_link_to(e, hca_address, soft_road(&node->scenario), &qp->link);
 	if (status != ORIEL_OK)

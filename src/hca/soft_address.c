@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Addresses of software HCAs: 64 bytes that name host, engine and node. soft.c
+ * and the links use them.
+ */
 #include "hca/soft_address.h"
 
 #include <fcntl.h>
@@ -74,7 +78,7 @@ enum oriel_status ori_soft_address_parse(const uint8_t bytes[ORI_HCA_ADDRESS],
 
 	memcpy(&a, bytes, sizeof(a));
 	if (a.magic != ADDRESS_MAGIC)
-		return ori_fail(ORIEL_ERR_MISMATCH, "the peer's adapter is no software HCA");
+		return ori_fail(ORIEL_ERR_MISMATCH, "the peer's NIC is no software HCA");
 	if (a.version != ADDRESS_VERSION)
 		return ori_fail(ORIEL_ERR_VERSION, "the peer's software HCA has version %u, not %u",
 				a.version, ADDRESS_VERSION);

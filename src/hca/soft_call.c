@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Posts and polls by calls: each encodes WQEs into, or reads CQEs from, a ring
+ * that the HCA owns. soft.c calls it with the lock held.
+ */
 #include "hca/soft_call.h"
 
 #include <oriel/dev/mlx5_ring.h>
@@ -34,11 +38,11 @@ enum oriel_status ori_soft_call_open_cq(struct soft_cq *cq, uint32_t depth)
 
 	if (!whole)
 		return ori_fail(ORIEL_ERR_RANGE,
-				"a CQ of a software HCA has 1 to %u places, not %u",
+				"a CQ of a software HCA has 1 to %u entries, not %u",
 				ORIEL_MLX5_DEPTH_MAX, depth);
 	cq->ring = call_ring(whole);
 	if (!cq->ring)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a CQ of %u places", whole);
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a CQ of %u entries", whole);
 	cq->log_depth = (uint32_t)__builtin_ctz(whole);
 	cq->next = cq->polled = cq->node->scenario.first;
 	cq->own_record = oriel_dev_swap_bytes32((uint32_t)cq->polled & ORIEL_MLX5_CQE_INDEX_MASK);
@@ -58,8 +62,7 @@ enum oriel_status ori_soft_call_open_qp(struct soft_qp *qp, uint32_t depth)
 	uint32_t whole = call_depth(depth);
 
 	if (!whole)
-		return ori_fail(ORIEL_ERR_RANGE,
-				"a QP of a software HCA has 1 to %u places, not %u",
+		return ori_fail(ORIEL_ERR_RANGE, "a QP of a software HCA has 1 to %u slots, not %u",
 				ORIEL_MLX5_DEPTH_MAX, depth);
 	qp->ring = call_ring(whole);
 	qp->ids = calloc(whole, sizeof(*qp->ids));
@@ -89,11 +92,13 @@ static enum oriel_status call_check(const struct soft_qp *qp, const struct ori_h
 		return ori_fail(ORIEL_ERR_INVALID, "%s: there is no operation %u", qp->node->name,
 				wr->opcode);
 	if (wr->data && wr->opcode > ORI_HCA_WRITE_IMM)
-		return ori_fail(ORIEL_ERR_INVALID, "%s: only WRITEs bring data inside them",
+		return ori_fail(ORIEL_ERR_INVALID, "%s: only WRITEs can have inline data",
 				qp->node->name);
 	if (wr->length > ORIEL_MLX5_LENGTH_MAX || (is_atomic && wr->length != 8))
-		return ori_fail(ORIEL_ERR_INVALID, "%s: a request of %u bytes", qp->node->name,
-				wr->length);
+		return ori_fail(
+			ORIEL_ERR_INVALID,
+			"%s: a request of %u bytes is too long, or does not fit its operation",
+			qp->node->name, wr->length);
 	return ORIEL_OK;
 }
 
@@ -158,7 +163,8 @@ enum oriel_status ori_soft_call_post(struct soft_qp *qp, const struct ori_hca_wr
 enum oriel_status ori_soft_call_receive(struct soft_qp *qp, unsigned count)
 {
 	if (count > qp->receive_room - (qp->receives_posted - qp->receives_polled))
-		return ori_fail(ORIEL_ERR_RANGE, "QP 0x%06x of %s keeps %u receives, not %u more",
+		return ori_fail(ORIEL_ERR_RANGE,
+				"QP 0x%06x of %s has room for %u receives, not for %u more",
 				qp->qpn, qp->node->name, qp->receive_room, count);
 	qp->receives_posted += count;
 	if (qp->state == SOFT_ERROR)

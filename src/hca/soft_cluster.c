@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Clusters of software HCAs in virtual time: a test makes one random action
+ * after the other, and a seed replays them.
+ */
 #include "hca/soft_cq.h"
 #include "hca/soft_engine.h"
 #include "hca/soft_memory.h"

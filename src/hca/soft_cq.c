@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Completion queues of the software HCA: CQEs in the bytes of the PRM, late or
+ * repeated if the scenario says so.
+ */
 #include "hca/soft_cq.h"
 
 #include <string.h>

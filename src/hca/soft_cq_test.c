@@ -267,7 +267,7 @@ static bool wait_is_over(struct arena *r, struct side *awaited, uint64_t cqe)
 static void test_a_wait_compares_24_bits(void **state)
 {
 	static const uint64_t nexts[] = {0x20000, 0xfff000, 0x1001000};
-	static const uint64_t far[] = {1, 0x7fff, 0x8000, 0x9000, 0xffff, 0x10000, 0x7fffff};
+	static const uint64_t distances[] = {1, 0x7fff, 0x8000, 0x9000, 0xffff, 0x10000, 0x7fffff};
 
 	(void)state;
 	for (unsigned i = 0; i < sizeof(nexts) / sizeof(nexts[0]); i++) {
@@ -280,9 +280,9 @@ static void test_a_wait_compares_24_bits(void **state)
 		attr.hca = r.hca[0];
 		attr.first = nexts[i];
 		side_open(&s, &attr);
-		for (unsigned k = 0; k < sizeof(far) / sizeof(far[0]); k++) {
-			assert_true(wait_is_over(&r, &s, nexts[i] - far[k]));
-			assert_false(wait_is_over(&r, &s, nexts[i] + far[k] - 1));
+		for (unsigned k = 0; k < sizeof(distances) / sizeof(distances[0]); k++) {
+			assert_true(wait_is_over(&r, &s, nexts[i] - distances[k]));
+			assert_false(wait_is_over(&r, &s, nexts[i] + distances[k] - 1));
 		}
 		side_close(&s);
 		arena_close(&r);

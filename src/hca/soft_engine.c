@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The engine of a process: its thread serves doorbells, queues, packets and
+ * timers of all nodes in turns. The table of soft.c takes its lock.
+ */
 #include "hca/soft_engine.h"
 
 #include <poll.h>

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The handshake of a TCP connection between two engines. Links (connector) and
+ * inboxes (acceptor) call it.
+ */
 #include "hca/soft_greet.h"
 
 #include <errno.h>
@@ -89,10 +93,11 @@ static const char *greet_flaw(const struct soft_greet *g)
 	if (h->packets != SOFT_WIRE_VERSION)
 		return "the peer's software HCA is of another version";
 	if (h->type == SOFT_REFUSED)
-		return "the peer refuses: it has another ORIEL_JOB_KEY, or is another process";
+		return "the peer rejects this process: it has another ORIEL_JOB_KEY, or is another "
+		       "process";
 	if (h->type != (g->has_sent ? SOFT_WELCOME : SOFT_CHALLENGE) ||
 	    h->length != sizeof(g->in) - sizeof(*h))
-		return "the peer's answer makes no sense";
+		return "the peer's answer is invalid";
 	return NULL;
 }
 
@@ -138,7 +143,7 @@ const char *ori_soft_hello_flaw(const struct soft_engine *e, const struct soft_h
 	if (hello->packets != SOFT_WIRE_VERSION)
 		return "its software HCA is of another version";
 	if (hello->compare != e->address.cookie || !hello->operand)
-		return "it means another process";
+		return "its hello names another process";
 	return NULL;
 }
 
@@ -156,7 +161,7 @@ const char *ori_soft_greet_accept(struct ori_auth *auth, const struct soft_engin
 	if (!ori_auth_equal(mac, proof->mac))
 		return e->key.length ? "it does not prove that it has this process's ORIEL_JOB_KEY"
 				     : "it has an ORIEL_JOB_KEY, and this process has none";
-	return greet_send(fd, &out, sizeof(out)) ? NULL : "it has closed the connection";
+	return greet_send(fd, &out, sizeof(out)) ? NULL : "the peer closed the connection";
 }
 
 void ori_soft_greet_reject(int fd)

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Receives frames from one socket and delivers them to the engine. Links call
+ * it when epoll reports bytes.
+ */
 #include "hca/soft_inbox.h"
 
 #include <errno.h>
@@ -88,13 +92,13 @@ static const char *inbox_begin(struct soft_inbox *in)
 		return inbox_begin_hello(in);
 	flaw = ori_soft_header_flaw(&in->header);
 	if (!flaw && in->header.type == SOFT_HELLO)
-		flaw = "two hellos";
+		flaw = "a second hello";
 	if (flaw) {
 		ori_log(ORIEL_LOG_WARN, "software HCA: a peer sent %s", flaw);
 		return flaw;
 	}
 	if (!in->cookie && !inbox_claim(in))
-		return "the way back is lost";
+		return "the connection to the peer is lost";
 	inbox_aim(in);
 	in->is_missed = false;
 	in->target = ori_soft_frame_target(in->engine, in->cookie, &in->header, &in->mr);
@@ -204,7 +208,7 @@ const char *ori_soft_inbox_take(struct soft_inbox *in)
 		}
 		in->is_closed = n <= 0;
 		if (in->is_closed)
-			return "the peer has closed it";
+			return "the peer closed the connection";
 		taken += (size_t)n;
 		if (in->has_header && !in->left)
 			flaw = inbox_finish(in);

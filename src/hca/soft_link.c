@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Connections between engines: listen, dial, accept, prove, time out, close.
+ * The engine polls them and the wire sends over them.
+ */
 #include "hca/soft_link.h"
 
 #include <errno.h>
@@ -137,8 +141,8 @@ struct soft_link *ori_soft_link_find(struct soft_engine *e, uint64_t cookie)
 }
 
 /*
- * QPs still refer to the link, so it is not freed. The shutdown tells the
- * peer's sender; frames that the peer has sent already are still received.
+ * QPs still refer to the link, so it is not freed. The shutdown ends
+ * the peer's sending link; frames that the peer has sent already are still received.
  */
 static void link_lose_out(struct soft_link *link, const char *why)
 {
@@ -336,7 +340,7 @@ static void link_connect_tcp(struct soft_link *link)
 	link->deadline = link->fd < 0 ? e->now : e->now + LINK_CONNECT_NS;
 	if (link->fd >= 0 &&
 	    link_watch(e, link->fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, link) != ORIEL_OK)
-		link_lose(link, "it cannot be watched");
+		link_lose(link, "cannot watch its socket");
 }
 
 enum oriel_status ori_soft_link_to(struct soft_engine *e, const struct soft_address *address,
@@ -398,7 +402,8 @@ static void link_miss(struct soft_link *link)
 	if (dropped != SOFT_WRITTEN_NONE)
 		ori_soft_frame_miss(link->engine, &h);
 	if (dropped == SOFT_WRITTEN_LOST)
-		link_lose(link, "memory went in the middle of what tells of it");
+		link_lose(link,
+			  "memory of a WRITE with immediate data was unmapped while it was sent");
 }
 
 static bool link_write(struct soft_link *link)
@@ -407,7 +412,7 @@ static bool link_write(struct soft_link *link)
 	case SOFT_WRITTEN_NONE:
 		return false;
 	case SOFT_WRITTEN_LOST:
-		link_lose(link, "the peer does not take any more");
+		link_lose(link, "cannot send to the peer");
 		break;
 	case SOFT_WRITTEN_MISSED:
 		link_miss(link);
@@ -428,7 +433,7 @@ static void link_reject(struct soft_link *link, const char *why)
 static void link_expire(struct soft_link *link)
 {
 	if (!link->is_out) {
-		link_turn_away(link, "it has proved nothing in time");
+		link_turn_away(link, "it proved nothing in time");
 		return;
 	}
 	link->was_silent |= link->state == LINK_GREETING;
@@ -537,7 +542,7 @@ static void link_out_event(struct soft_link *link, uint32_t events)
 	if (link->state == LINK_GREETING)
 		link_greet(link);
 	if (link->state == LINK_UP && (events & (EPOLLERR | EPOLLHUP | EPOLLRDHUP)))
-		link_lose(link, "the peer has closed it");
+		link_lose(link, "the peer closed the connection");
 }
 
 static void link_in_event(struct soft_link *link)
@@ -570,9 +575,9 @@ static void link_admit(struct soft_engine *e, int fd, bool is_tcp)
 	if (is_tcp)
 		link->deadline = e->now + e->pending_ns;
 	if (is_tcp && !ori_soft_greet_challenge(&link->in.auth, fd))
-		link_lose(link, "it takes no challenge");
+		link_lose(link, "cannot send it a challenge");
 	else if (link_watch(e, fd, EPOLLIN, link) != ORIEL_OK)
-		link_lose(link, "it cannot be watched");
+		link_lose(link, "cannot watch its socket");
 }
 
 /*
@@ -628,7 +633,7 @@ static void link_accept(struct soft_engine *e, unsigned which)
 		int fd;
 
 		if (which == 1 && link_is_full(e) &&
-		    !link_make_room(e, which, "too many have proved nothing"))
+		    !link_make_room(e, which, "too many connections are pending"))
 			return;
 		status = link_accept_one(e, which, &fd);
 		if (status == ORIEL_OK)
@@ -673,7 +678,7 @@ void ori_soft_link_forget(struct soft_engine *e, const struct soft_mr *mr)
 		if (!link->is_out)
 			ori_soft_inbox_forget(&link->in, mr);
 		else if (!ori_soft_outbox_detach(&link->out, mr))
-			link_lose(link, "no memory to finish what it began");
+			link_lose(link, "no memory for the rest of a payload");
 }
 
 void ori_soft_link_divert(struct soft_engine *e, const struct soft_qp *qp)

@@ -413,7 +413,7 @@ static bool word_read_by_the_cpu(uint64_t seed, const char *config)
 static void test_only_hcas_may_write_a_word_that_they_add_to(void **state)
 {
 	(void)state;
-	expect_litmus("a word added to by CPU and adapter", word_written_by_the_cpu,
+	expect_litmus("a word to which CPU and HCA add", word_written_by_the_cpu,
 		      word_read_by_the_cpu, "");
 }
 

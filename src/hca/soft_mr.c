@@ -2,7 +2,7 @@
 /*
  * Keys are index << 8 | variant. A freed slot gets another variant and waits
  * behind all other free ones, so that the error names a key used after its
- * memory was unregistered, and tells it from a key that never was.
+ * memory was unregistered, and not only a key that never was.
  */
 #include "hca/soft_memory.h"
 

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One software HCA: its scenario, tables of queues and doorbell pages. soft.c
+ * and the cluster open it.
+ */
 #include "hca/soft_node.h"
 
 #include <stdio.h>

@@ -395,7 +395,7 @@ static void requester_put_off(struct soft_qp *qp)
 
 	if (s->rnr_retry != SOFT_FOR_EVER && qp->not_ready++ == s->rnr_retry) {
 		ori_soft_qp_fail(qp, ORIEL_MLX5_NOT_READY_EXCEEDED,
-				 "QP 0x%06x has had no receive %llu times", qp->peer_qpn,
+				 "QP 0x%06x had no receive %llu times", qp->peer_qpn,
 				 (unsigned long long)qp->not_ready);
 		return;
 	}
@@ -418,7 +418,7 @@ static void requester_nak(struct soft_qp *qp, const struct soft_header *h)
 	else if (h->code == ORIEL_MLX5_NOT_READY_EXCEEDED)
 		requester_put_off(qp);
 	else if ((uint32_t)soft_psn_diff(h->psn, oldest->psn) < oldest->packets)
-		ori_soft_qp_fail(qp, h->code, "the peer refused WQE %llu (opcode 0x%02x)",
+		ori_soft_qp_fail(qp, h->code, "the peer rejected WQE %llu (opcode 0x%02x)",
 				 (unsigned long long)oldest->index, oldest->wqe.opcode);
 }
 

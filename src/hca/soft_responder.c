@@ -36,7 +36,7 @@ static void responder_reject(struct soft_qp *qp, const struct soft_header *h, ui
 	qp->refusal_psn = psn;
 	qp->has_nak = true;
 	qp->has_ack = false;
-	snprintf(text, sizeof(text), "refused a %s of %u bytes at 0x%llx, key 0x%08x: %s",
+	snprintf(text, sizeof(text), "rejected a %s of %u bytes at 0x%llx, key 0x%08x: %s",
 		 responder_names[h->type], h->total, (unsigned long long)h->address, h->rkey, why);
 	ori_soft_event_push(qp->node, ORIEL_ERR_PROTOCOL, qp, syndrome, text);
 	ori_soft_qp_flush(qp, ORIEL_MLX5_FLUSHED);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Parses the text of a scenario by one table of keys. Nodes call it at open. */
 #include "hca/soft_scenario.h"
 
 #include <stdbool.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of the parser of scenarios: values, units, defaults and errors. */
 #include "hca/soft_bench_test.h"
 #include "hca/soft_rand.h"
 #include "hca/soft_scenario.h"

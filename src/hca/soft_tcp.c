@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * TCP sockets of engines: listen, connect to one of the peer's addresses, and
+ * tune. Links call it.
+ */
 #include "hca/soft_tcp.h"
 
 #include <arpa/inet.h>

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Frames between QPs: begins them, checks arrived ones, hands them to requester
+ * or responder, and applies faults of the scenario.
+ */
 #include "hca/soft_wire.h"
 
 #include <stdlib.h>

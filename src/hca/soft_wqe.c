@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parses a WQE by the rules of the PRM and rejects what real hardware might
+ * accept by chance. The send queue calls it.
+ */
 #include "hca/soft_wqe.h"
 
 #include <oriel/dev/mlx5.h>

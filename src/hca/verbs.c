@@ -25,8 +25,8 @@
 struct verbs_request {
 	const struct verbs_kind *kind;
 	char filter[VERBS_FILTER_MAX];
-	char near[VERBS_PATH]; /* of a GPU under /sys/devices, "" if the NUMA node of this thread
-				   counts */
+	char gpu_path[VERBS_PATH]; /* of a GPU under /sys/devices, "" if the NUMA node of this
+				   thread counts */
 };
 
 /* A port that may be chosen. */
@@ -53,8 +53,8 @@ enum oriel_status ori_verbs_fail(const struct verbs_device *d, int error, const 
 /* FILTER, or FILTER;near=0000:3b:00.0 */
 static enum oriel_status verbs_parse(const char *config, struct verbs_request *request)
 {
-	const char *text = config ? config : "", *near = strstr(text, VERBS_GPU_KEY), *flaw;
-	size_t length = near ? (size_t)(near - text) : strlen(text);
+	const char *text = config ? config : "", *gpu = strstr(text, VERBS_GPU_KEY), *flaw;
+	size_t length = gpu ? (size_t)(gpu - text) : strlen(text);
 	char link[128];
 
 	if (length >= sizeof(request->filter))
@@ -62,15 +62,15 @@ static enum oriel_status verbs_parse(const char *config, struct verbs_request *r
 				VERBS_FILTER_MAX - 1);
 	memcpy(request->filter, text, length);
 	request->filter[length] = '\0';
-	request->near[0] = '\0';
+	request->gpu_path[0] = '\0';
 	flaw = ori_verbs_filter_flaw(request->filter);
 	if (flaw)
 		return ori_fail(ORIEL_ERR_CONFIG, "ORIEL_HCA is '%s': %s", request->filter, flaw);
-	if (!near)
+	if (!gpu)
 		return ORIEL_OK;
-	snprintf(link, sizeof(link), "/sys/bus/pci/devices/%s", near + strlen(VERBS_GPU_KEY));
-	if (!realpath(link, request->near))
-		request->near[0] = '\0';
+	snprintf(link, sizeof(link), "/sys/bus/pci/devices/%s", gpu + strlen(VERBS_GPU_KEY));
+	if (!realpath(link, request->gpu_path))
+		request->gpu_path[0] = '\0';
 	return ORIEL_OK;
 }
 
@@ -136,9 +136,9 @@ static unsigned verbs_distance(const struct ibv_device *device, const struct ver
 	unsigned cpu, own_node;
 	int node;
 
-	if (request->near[0]) {
+	if (request->gpu_path[0]) {
 		snprintf(link, sizeof(link), "%.200s/device", device->ibdev_path);
-		return realpath(link, path) ? ori_verbs_distance(request->near, path)
+		return realpath(link, path) ? ori_verbs_distance(request->gpu_path, path)
 					    : ORI_VERBS_UNRELATED;
 	}
 	node = verbs_numa_node(device->ibdev_path);
@@ -239,10 +239,10 @@ static enum oriel_status verbs_choose_gid(struct verbs_device *d)
 	if (d->port_attr.link_layer != IBV_LINK_LAYER_ETHERNET)
 		return ORIEL_OK;
 	if (!ori_ibverbs.query_gid_ex)
-		return ori_fail(ORIEL_ERR_UNSUPPORTED,
-				"%s: this libibverbs does not tell RoCE v2 from v1: set "
-				"ORIEL_IB_GID_INDEX",
-				d->name);
+		return ori_fail(
+			ORIEL_ERR_UNSUPPORTED,
+			"%s: this libibverbs does not report RoCE versions: set ORIEL_IB_GID_INDEX",
+			d->name);
 	for (int i = 0; i < d->port_attr.gid_tbl_len && i < 256; i++) {
 		struct ibv_gid_entry entry;
 		unsigned worth;
@@ -281,15 +281,17 @@ static enum oriel_status verbs_query(struct verbs_device *d)
 		error = ori_ibverbs.query_port(
 			d->context, d->port, (struct _compat_ibv_port_attr *)(void *)&d->port_attr);
 	if (error)
-		return ori_verbs_fail(d, error, "does not say what it can");
+		return ori_verbs_fail(d, error, "cannot query its capabilities");
 	if (d->attr.max_qp_rd_atom < 1 || d->attr.max_qp_init_rd_atom < 1)
-		return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s: no READs and no atomics", d->name);
+		return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s: it has no READs and no atomics",
+				d->name);
 	status = verbs_choose_gid(d);
 	if (status != ORIEL_OK)
 		return status;
 	error = ori_ibverbs.query_gid(d->context, d->port, d->gid_index, &gid);
 	if (error)
-		return ori_verbs_fail(d, errno, "no GID %u (ORIEL_IB_GID_INDEX)", d->gid_index);
+		return ori_verbs_fail(d, errno, "cannot read GID %u (ORIEL_IB_GID_INDEX)",
+				      d->gid_index);
 	d->mtu = verbs_mtu(d);
 	d->address = (struct verbs_address){
 		.magic = VERBS_MAGIC,
@@ -319,7 +321,7 @@ static enum oriel_status verbs_start(struct verbs_device *d, const struct verbs_
 		goto err_close_device;
 	d->pd = ori_ibverbs.alloc_pd(d->context);
 	if (!d->pd) {
-		status = ori_verbs_fail(d, errno, "no protection domain");
+		status = ori_verbs_fail(d, errno, "cannot allocate a protection domain");
 		goto err_close_device;
 	}
 	status = ori_verbs_events_start(d);
@@ -344,17 +346,16 @@ static enum oriel_status verbs_open_one(struct verbs_device *d, const struct ver
 
 	if (!list)
 		return ori_fail_errno(ORIEL_ERR_SYSTEM,
-				      "ORIEL_HCA is '%s', but libibverbs lists no adapters",
+				      "ORIEL_HCA is '%s', but libibverbs lists no NICs",
 				      request->filter);
 	count = verbs_find(list, request, found);
 	if (rail < count)
 		status = verbs_start(d, request->kind, &found[rail]);
 	else
-		status =
-			ori_fail(ORIEL_ERR_NO_PATH,
-				 "rail %u needs an adapter: %u ports are up and meant by ORIEL_HCA "
-				 "('%s'); see ibv_devinfo",
-				 rail, count, request->filter);
+		status = ori_fail(ORIEL_ERR_NO_PATH,
+				  "rail %u needs a NIC: %u ports are up and selected by ORIEL_HCA "
+				  "('%s'); see ibv_devinfo",
+				  rail, count, request->filter);
 	ori_ibverbs.free_device_list(list);
 	return status;
 }
@@ -416,7 +417,7 @@ static enum oriel_status verbs_open(const char *config, unsigned rail, struct or
 	enum oriel_status status;
 
 	if (!d)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for an adapter");
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a NIC");
 	status = ori_verbs_device_open(d, config, rail, NULL);
 	if (status != ORIEL_OK) {
 		free(d);
@@ -467,7 +468,8 @@ void ori_verbs_describe(const struct ori_hca *hca, struct ori_hca_qp_address *ad
 static enum oriel_status verbs_doorbell_page(struct ori_hca *hca, void **page)
 {
 	(void)page;
-	return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s: its doorbells are its own: post by calls",
+	return ori_fail(ORIEL_ERR_UNSUPPORTED,
+			"%s: it has no doorbell pages for callers: post by calls",
 			((struct verbs_device *)hca)->name);
 }
 

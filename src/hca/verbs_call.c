@@ -28,11 +28,12 @@ static enum oriel_status call_check(const struct verbs_device *d, const struct o
 		return ori_fail(ORIEL_ERR_INVALID, "%s: there is no operation %u", d->name,
 				wr->opcode);
 	if (wr->data && wr->opcode > ORI_HCA_WRITE_IMM)
-		return ori_fail(ORIEL_ERR_INVALID, "%s: only WRITEs bring data inside them",
-				d->name);
+		return ori_fail(ORIEL_ERR_INVALID, "%s: only WRITEs can have inline data", d->name);
 	if (wr->length > d->port_attr.max_msg_sz || (call_is_atomic(wr) && wr->length != 8))
-		return ori_fail(ORIEL_ERR_INVALID, "%s: a request of %u bytes", d->name,
-				wr->length);
+		return ori_fail(
+			ORIEL_ERR_INVALID,
+			"%s: a request of %u bytes is too long, or does not fit its operation",
+			d->name, wr->length);
 	return ORIEL_OK;
 }
 
@@ -151,7 +152,8 @@ enum oriel_status ori_verbs_post_receives(struct ori_hca_qp *handle, unsigned co
 	int error;
 
 	if (count > qp->receives - pending)
-		return ori_fail(ORIEL_ERR_RANGE, "%s: QP 0x%06x keeps %u receives, not %u more",
+		return ori_fail(ORIEL_ERR_RANGE,
+				"%s: QP 0x%06x has room for %u receives, not for %u more",
 				qp->device->name, qp->qp->qp_num, qp->receives, count);
 	while (count > 0) {
 		unsigned part = count < VERBS_CHAIN ? count : VERBS_CHAIN;

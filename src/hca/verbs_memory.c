@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Registers memory of the host and dma-bufs with libibverbs. The tables of
+ * verbs and mlx5 call it.
+ */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -35,7 +39,7 @@ static enum oriel_status memory_finish(const struct verbs_device *d, struct ibv_
 	if (!mr && error == EFAULT)
 		return ori_fail(ORIEL_ERR_ACCESS,
 				"%s: cannot register %zu bytes at %p: they are not all mapped, or "
-				"may not be used so",
+				"lack the permission",
 				d->name, length, address);
 	if (!mr)
 		return ori_verbs_fail(d, error, "cannot register %zu bytes%s", length,

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Matches ports against ORIEL_HCA, and counts bridges between PCI devices.
+ * verbs.c calls it at open.
+ */
 #include "hca/verbs_pick.h"
 
 #include <stdlib.h>

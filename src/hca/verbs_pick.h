@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which ports of which HCAs a filter selects, and how close an HCA is to a GPU.
+ * The ports of HCAs that a filter selects, and the distance of an HCA from a GPU.
  * Pure.
  */
 #ifndef ORI_HCA_VERBS_PICK_H

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of the filter ORIEL_HCA and of distances between PCI devices. */
 #include "hca/verbs_pick.h"
 
 #include <setjmp.h>

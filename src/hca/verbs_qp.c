@@ -19,11 +19,9 @@ enum oriel_status ori_verbs_create_cq(struct ori_hca *hca, const struct ori_hca_
 
 	if (attr->ring)
 		return ori_fail(ORIEL_ERR_UNSUPPORTED,
-				"%s: its queues have no rings here: post "
-				"by calls",
-				d->name);
+				"%s: its queues have no rings: post by calls", d->name);
 	if (attr->depth == 0 || attr->depth > (uint32_t)d->attr.max_cqe)
-		return ori_fail(ORIEL_ERR_RANGE, "%s: a CQ has 1 to %d places, not %u", d->name,
+		return ori_fail(ORIEL_ERR_RANGE, "%s: a CQ has 1 to %d entries, not %u", d->name,
 				d->attr.max_cqe, attr->depth);
 	cq = calloc(1, sizeof(*cq));
 	if (!cq)
@@ -34,7 +32,7 @@ enum oriel_status ori_verbs_create_cq(struct ori_hca *hca, const struct ori_hca_
 		int error = errno;
 
 		free(cq);
-		return ori_verbs_fail(d, error, "cannot make a CQ of %u places", attr->depth);
+		return ori_verbs_fail(d, error, "cannot create a CQ of %u entries", attr->depth);
 	}
 	pthread_mutex_init(&cq->lock, NULL);
 	*cqn = cq->cq->handle;
@@ -93,19 +91,15 @@ static enum oriel_status qp_check(const struct verbs_device *d, const struct ori
 
 	if (attr->ring)
 		return ori_fail(ORIEL_ERR_UNSUPPORTED,
-				"%s: its queues have no rings here: post "
-				"by calls",
-				d->name);
+				"%s: its queues have no rings: post by calls", d->name);
 	if (attr->depth == 0 || attr->depth > (uint32_t)d->attr.max_qp_wr ||
 	    attr->receives > (uint32_t)d->attr.max_qp_wr)
 		return ori_fail(ORIEL_ERR_RANGE, "%s: a QP takes 1 to %d requests, not %u", d->name,
 				d->attr.max_qp_wr, attr->depth);
 	if (!send_cq || send_cq->device != d)
-		return ori_fail(ORIEL_ERR_INVALID, "%s: the CQ of a QP is of another adapter",
-				d->name);
+		return ori_fail(ORIEL_ERR_INVALID, "%s: the CQ of a QP is of another NIC", d->name);
 	if (attr->receives && (!receive_cq || receive_cq->device != d))
-		return ori_fail(ORIEL_ERR_INVALID, "%s: receives need a CQ of their adapter",
-				d->name);
+		return ori_fail(ORIEL_ERR_INVALID, "%s: receives need a CQ of their NIC", d->name);
 	return ORIEL_OK;
 }
 
@@ -142,7 +136,7 @@ static enum oriel_status qp_make(struct verbs_qp *qp)
 		qp->qp = qp_ask(qp, inline_max[i]);
 	}
 	if (!qp->qp)
-		return ori_verbs_fail(d, errno, "cannot make a QP of %u requests, %u receives",
+		return ori_verbs_fail(d, errno, "cannot create a QP of %u requests, %u receives",
 				      qp->depth, qp->receives);
 	return ORIEL_OK;
 }
@@ -268,20 +262,19 @@ enum oriel_status ori_verbs_check_peer(const struct verbs_device *d,
 				peer->version, ORI_HCA_ADDRESS_VERSION);
 	if (at->magic != VERBS_MAGIC)
 		return ori_fail(ORIEL_ERR_MISMATCH,
-				"%s: the adapter of the peer is none of libibverbs", d->name);
+				"%s: the NIC of the peer is not one of libibverbs", d->name);
 	if (at->version != VERBS_VERSION)
 		return ori_fail(ORIEL_ERR_VERSION,
-				"%s: the adapter of the peer has version %u "
-				"of addresses, not %u",
+				"%s: the NIC of the peer has version %u of addresses, not %u",
 				d->name, at->version, VERBS_VERSION);
 	if (at->is_ethernet != d->address.is_ethernet)
-		return ori_fail(ORIEL_ERR_MISMATCH,
-				"%s is on %s, the adapter of the peer is not: choose others "
-				"(ORIEL_HCA)",
-				d->name, d->address.is_ethernet ? "Ethernet" : "InfiniBand");
+		return ori_fail(
+			ORIEL_ERR_MISMATCH,
+			"%s is on %s, the NIC of the peer is not: choose others (ORIEL_HCA)",
+			d->name, d->address.is_ethernet ? "Ethernet" : "InfiniBand");
 	if (peer->mtu < 256 || peer->mtu > 4096 || (peer->mtu & (peer->mtu - 1)) ||
 	    peer->qpn > QP_PSN_MASK || peer->psn > QP_PSN_MASK || peer->max_rd_atomic == 0)
-		return ori_fail(ORIEL_ERR_PROTOCOL, "%s: the address of QP 0x%x makes no sense",
+		return ori_fail(ORIEL_ERR_PROTOCOL, "%s: the address of QP 0x%x is invalid",
 				d->name, peer->qpn);
 	return ORIEL_OK;
 }
@@ -339,8 +332,8 @@ static enum oriel_status qp_receive_from(struct verbs_qp *qp, const struct ori_h
 	return qp_move(qp, &attr,
 		       IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
 			       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
-		       "ready to receive (are both ends of one network, and is the GID, "
-		       "ORIEL_IB_GID_INDEX, of it?)");
+		       "ready to receive (are both NICs on one network, and is the GID, "
+		       "ORIEL_IB_GID_INDEX, of that network?)");
 }
 
 static enum oriel_status qp_send_to(struct verbs_qp *qp, const struct ori_hca_qp_address *peer)

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tests of the encoders of WQEs and the reader of CQEs in oriel/dev, against
+ * golden bytes.
+ */
 #include "hca/syndrome.h"
 
 #include <setjmp.h>

@@ -233,7 +233,8 @@ static bool demand_is_well(const struct fake5_qp *qp, uint64_t value)
 static void doorbell_ring(struct fake5_qp *qp, uint64_t value)
 {
 	if (!demand_is_well(qp, value)) {
-		fputs("fakemlx5: memory of a GPU by a key of pages on demand\n", stderr);
+		fputs("fakemlx5: a WQE names memory of a GPU by a key of on-demand paging\n",
+		      stderr);
 		fake5_soft()->fail_qp(qp->soft);
 	}
 	oriel_dev_doorbell(qp->doorbell, value);

@@ -410,9 +410,11 @@ static void test_tiers_are_found_by_trial(void **state)
 	assert_tier("", ORI_MLX5_T1, true, "dedicated", ORI_MLX5_T0, "no GPU");
 	assert_tier("dedicated", ORI_MLX5_T1, true, "uncached", 0, NULL);
 	assert_tier("dedicated,uncached", ORI_MLX5_T1, true, "combining", 0, NULL);
-	assert_tier("devx", ORI_MLX5_T3, false, "of verbs", ORI_MLX5_T1, "no queue of verbs WAITs");
-	assert_tier("oi", ORI_MLX5_T3, false, "of verbs", ORI_MLX5_T2, "no queue of verbs WAITs");
-	assert_tier("wait", ORI_MLX5_T3, true, "dedicated", ORI_MLX5_T1, "no queue of it WAITs");
+	assert_tier("devx", ORI_MLX5_T3, false, "of verbs", ORI_MLX5_T1,
+		    "queues of verbs cannot WAIT");
+	assert_tier("oi", ORI_MLX5_T3, false, "of verbs", ORI_MLX5_T2,
+		    "queues of verbs cannot WAIT");
+	assert_tier("wait", ORI_MLX5_T3, true, "dedicated", ORI_MLX5_T1, "its queues cannot WAIT");
 	assert_tier("devx,sizes", ORI_MLX5_T3, false, "of verbs", ORI_MLX5_T1, "QUERY_HCA_CAP");
 	assert_tier("odp", ORI_MLX5_T3, false, "", ORI_MLX5_T1, "on-demand paging");
 }
@@ -455,7 +457,7 @@ static void test_a_requested_tier_is_used_or_rejected(void **state)
 	fake5_without("odp");
 	setenv("ORIEL_TIER", "t1", 1);
 	assert_int_equal(ops()->open("mlx5_0", 0, &hca), ORIEL_ERR_UNSUPPORTED);
-	assert_non_null(strstr(oriel_last_error(), "ORIEL_TIER asks for t1: mlx5_0:1: no on-dem"));
+	assert_non_null(strstr(oriel_last_error(), "ORIEL_TIER demands t1: mlx5_0:1: no on-dem"));
 	fake5_without("");
 	unsetenv("ORIEL_TIER");
 	assert_int_equal(fake5_left(), 0);
@@ -588,7 +590,7 @@ static void test_peers_that_do_not_fit_are_rejected(void **state)
 	wrong = b.address;
 	wrong.mtu = 4096;
 	assert_int_equal(ops()->connect_qp(a.qp, &wrong), ORIEL_ERR_SYSTEM);
-	assert_non_null(strstr(oriel_last_error(), "the firmware refuses INIT2RTR_QP: status 0x3"));
+	assert_non_null(strstr(oriel_last_error(), "the firmware rejects INIT2RTR_QP: status 0x3"));
 	assert_int_equal(side_join(&a, &b), ORIEL_OK);
 	assert_int_equal(ops()->connect_qp(a.qp, &b.address), ORIEL_ERR_STATE);
 	side_close(&a);

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Objects that the files of the fake libibverbs share; fake_lock guards all of
+ * it.
+ */
 #ifndef FAKE_OBJECTS_H
 #define FAKE_OBJECTS_H
 

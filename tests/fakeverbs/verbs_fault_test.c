@@ -249,7 +249,7 @@ static void test_a_failed_create_leaks_nothing(void **state)
 	qp.send_cq = e.cq;
 	fake_fail("create_cq", 0, ENOMEM);
 	assert_int_equal(ops->create_cq(e.hca, &cq, &made, &cqn), ORIEL_ERR_NOMEM);
-	assert_non_null(strstr(oriel_last_error(), "fake0:1: cannot make a CQ of 4 places"));
+	assert_non_null(strstr(oriel_last_error(), "fake0:1: cannot create a CQ of 4 entries"));
 	fake_fail("create_qp", 0, EPERM);
 	assert_int_equal(ops->create_qp(e.hca, &qp, &queue, &address), ORIEL_ERR_SYSTEM);
 	fake_fail("modify_qp", 0, EINVAL);
@@ -484,13 +484,13 @@ static void test_events_of_unused_objects_are_ignored(void **state)
 static void test_usable_ports_are_counted(void **state)
 {
 	(void)state;
-	(void)ori_fail(ORIEL_ERR_RANGE, "what failed before");
+	(void)ori_fail(ORIEL_ERR_RANGE, "an earlier failure");
 	assert_int_equal(ori_hca_verbs_ports(""), 2);
 	assert_int_equal(ori_hca_verbs_ports("=fake1"), 1);
 	assert_int_equal(ori_hca_verbs_ports("fake1:2"), 0);
 	assert_int_equal(ori_hca_verbs_ports("=fake1:1;near=0000:3b:00.0"), 1);
 	assert_int_equal(ori_hca_verbs_ports("fake0:x"), 0);
-	assert_string_equal(oriel_last_error(), "what failed before");
+	assert_string_equal(oriel_last_error(), "an earlier failure");
 	assert_int_equal(fake_left(), 0);
 }
 

@@ -283,7 +283,7 @@ static void test_atomics(struct queue *a, const struct side *remote)
 	*word = UINT64_C(0x123456789abcdef0);
 	row(add(a, remote, 3) == UINT64_C(0x123456789abcdef0) &&
 		    *word == UINT64_C(0x123456789abcdef3),
-	    "FETCH_ADD brings the old value as the adapter says (%s-endian)",
+	    "FETCH_ADD returns the old value in the byte order of caps (%s-endian)",
 	    a->q.flags & ORIEL_MLX5_ATOMICS_SWAPPED ? "big" : "host");
 	base = begin(a, 1);
 	oriel_mlx5_wqe_compare_swap(oriel_mlx5_slot(&a->q, base), head(a, base, 0), at(remote, 0),

@@ -249,8 +249,8 @@ static bool completion_wait(struct side *side, struct ibv_wc *wc)
 }
 
 /*
- * A request from @offset of the local buffer to the same offset of the remote
- * one.
+ * A request that goes from @offset of the local buffer to the same offset of
+ * the remote one.
  */
 struct request {
 	struct ibv_sge sge;
@@ -686,17 +686,17 @@ static const struct {
 	{"memory from address 0 on", test_address_zero, ENDLESS},
 	{"address 0 wants the begin of a page", test_address_zero_wants_a_page, ENDLESS},
 	{"a fenced WRITE of what was READ", test_fence, ENDLESS},
-	{"without a fence stale bytes show (if delayed)", test_without_a_fence_stale_bytes_appear,
+	{"without a fence stale bytes appear (if delayed)", test_without_a_fence_stale_bytes_appear,
 	 ENDLESS},
-	{"data comes before the word behind it", test_data_arrives_before_its_flag, ENDLESS},
+	{"data arrives before the flag after it", test_data_arrives_before_its_flag, ENDLESS},
 	{"a completion event", test_completion_event, ENDLESS},
 	{"a wrong remote key", test_wrong_remote_key, SOME},
 	{"beyond the end of memory", test_beyond_the_end, SOME},
 	{"a wrong local key", test_wrong_local_key, SOME},
 	{"an atomic that is not aligned", test_an_unaligned_atomic_is_rejected, SOME},
-	{"requests behind an error are flushed in order", test_flush_is_in_order, SOME},
+	{"requests after an error are flushed in order", test_flush_is_in_order, SOME},
 	{"receives are flushed in order", test_receives_are_flushed, ENDLESS},
-	{"a peer that is gone", test_a_destroyed_peer_gives_no_answer, FEW},
+	{"a destroyed peer", test_a_destroyed_peer_gives_no_answer, FEW},
 };
 
 static bool test_run(bool (*run)(void), enum retries retries)
@@ -753,7 +753,7 @@ static bool answers_round(uint64_t round, uint64_t *lost)
 	return true;
 }
 
-/* Of @rounds: how many atomics completed whose answer has not arrived. */
+/* Counts atomics of @rounds that complete although no answer has arrived. */
 static int answers_count(uint64_t rounds)
 {
 	uint64_t round, lost = 0;
