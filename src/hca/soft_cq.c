@@ -69,8 +69,8 @@ bool ori_soft_cq_flush_of(const struct soft_qp *qp, uint64_t now)
 }
 
 /*
- * Until a late CQE is due it is garbage except for its last word, and a poller
- * must not read the rest.
+ * Until a late CQE is due it is garbage except for its last word, which is still
+ * that of the lap before: a poller that sees the old word must not read the rest.
  */
 static void cq_delay(struct soft_cq *cq, const struct oriel_mlx5_cqe *cqe, uint64_t due)
 {
