@@ -272,10 +272,7 @@ static inline void call_data_may_be_inline(struct duo *d)
 	}
 }
 
-/*
- * An immediate says that its data has arrived, and the data of all requests
- * before it.
- */
+/* An immediate says that its data has arrived, and the data of all requests before it. */
 static inline void call_immediates_follow_their_data_in_order(struct duo *d)
 {
 	for (unsigned i = 0; i < CALL_SIZES; i++) {

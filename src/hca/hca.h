@@ -86,10 +86,7 @@ struct ori_hca_cq_attr {
 	 * HCA does not count (oi).
 	 */
 	const uint32_t *record;
-	/*
-	 * In place of @ring, a ring of the HCA: it does not count, and first is
-	 * 0.
-	 */
+	/* In place of @ring, a ring of the HCA: it does not count, and first is 0. */
 	bool has_own_ring;
 	bool is_for_gpu; /* kernels use it: the GPU of use_gpu() reaches it */
 };
@@ -109,16 +106,10 @@ struct ori_hca_qp_attr {
 	struct ori_hca_cq *send_cq;
 	bool is_companion; /* may WAIT on CQs of this HCA (cd_master) */
 	uint64_t first;    /* index of the first WQE; 0 except in tests of wraps */
-	/*
-	 * receives that post_receives() can post; 0: a WRITE_IMM always finds
-	 * none
-	 */
+	/* receives that post_receives() can post; 0: a WRITE_IMM always finds none */
 	uint32_t receives;
 	struct ori_hca_cq *receive_cq; /* of a QP without a ring; may be send_cq */
-	/*
-	 * In place of @ring, @record and @doorbell those of the HCA, which
-	 * place() returns.
-	 */
+	/* In place of @ring, @record and @doorbell those of the HCA, which place() returns. */
 	bool has_own_ring;
 	bool is_for_gpu; /* kernels use them, and send_cq too */
 };
@@ -173,10 +164,7 @@ struct ori_hca_wr {
 	uint8_t flags;    /* enum ori_hca_wr_flags */
 };
 
-/*
- * Completion of a request, or of a receive. If it failed, only id, qpn and how
- * are set.
- */
+/* Completion of a request, or of a receive. If it failed, only id, qpn and how are set. */
 struct ori_hca_wc {
 	uint64_t id; /* 0 for a receive */
 	enum oriel_status status;
@@ -189,10 +177,7 @@ struct ori_hca_wc {
 	uint32_t immediate; /* ... and its immediate */
 };
 
-/*
- * The address of a QP, which its peer needs to connect. Goes over the wire as
- * it is.
- */
+/* The address of a QP, which its peer needs to connect. Goes over the wire as it is. */
 struct ori_hca_qp_address {
 	uint8_t hca_address[ORI_HCA_ADDRESS];
 	uint32_t version; /* ORI_HCA_ADDRESS_VERSION */
@@ -248,10 +233,7 @@ struct ori_hca_ops {
 	 */
 	enum oriel_status (*listen)(struct ori_hca *hca);
 
-	/*
-	 * The part that the addresses of all QPs of @hca have in common; qpn
-	 * and psn are 0.
-	 */
+	/* The part that the addresses of all QPs of @hca have in common; qpn and psn are 0. */
 	void (*describe)(const struct ori_hca *hca, struct ori_hca_qp_address *address);
 
 	/* The peers address [@address, @address + @length) as [@iova, ...). */
@@ -332,10 +314,7 @@ enum oriel_status ori_hca_register_gpu(const struct ori_hca_ops *ops, struct ori
 
 extern const struct ori_hca_ops ori_hca_soft_ops;
 
-/*
- * HCAs of this machine; NULL if the library was built without
- * infiniband/verbs.h.
- */
+/* HCAs of this machine; NULL if the library was built without infiniband/verbs.h. */
 const struct ori_hca_ops *ori_hca_verbs(void);
 /*
  * Number of ports that rails of its open() with @config may use. 0: no port, no
@@ -343,10 +322,7 @@ const struct ori_hca_ops *ori_hca_verbs(void);
  */
 unsigned ori_hca_verbs_ports(const char *config);
 
-/*
- * The ConnectX HCAs among them; NULL without infiniband/mlx5dv.h. See
- * hca/mlx5.h.
- */
+/* The ConnectX HCAs among them; NULL without infiniband/mlx5dv.h. See hca/mlx5.h. */
 const struct ori_hca_ops *ori_hca_mlx5(void);
 
 /*

@@ -147,10 +147,7 @@ static void mlx5_caps(const struct ori_hca *hca, struct ori_hca_caps *caps)
 		caps->length_max = ORIEL_MLX5_LENGTH_MAX;
 }
 
-/*
- * One registration covers the whole address space: the kernel pages in what
- * requests use.
- */
+/* One registration covers the whole address space: the kernel pages in what requests use. */
 static enum oriel_status mlx5_register(struct ori_hca *hca, void *address, size_t length,
 				       uint64_t iova, unsigned access, struct ori_hca_mr **mr,
 				       struct ori_hca_keys *keys)

@@ -26,9 +26,7 @@ static bool doorbells_look(struct mlx5_doorbells *b)
 
 	for (unsigned i = 0; i < b->count; i++) {
 		struct mlx5_doorbell *doorbell = &b->of[i];
-		/*
-		 * Acquires the WQEs and the record from the poster that rang.
-		 */
+		/* Acquires the WQEs and the record from the poster that rang. */
 		uint64_t value = oriel_dev_load_acquire(doorbell->word);
 
 		if (value == doorbell->rung)

@@ -7,9 +7,7 @@
 #include "base/log.h"
 #include "hca/mlx5.h"
 
-/*
- * HCAs of one machine are alike: the first one stands for those of all rails.
- */
+/* HCAs of one machine are alike: the first one stands for those of all rails. */
 static bool choose_has_rings(const char *config, const struct ori_gpu *gpu)
 {
 	struct ori_mlx5_report report;

@@ -161,9 +161,7 @@ static enum oriel_status event_open_channel(struct mlx5_device *d)
 		return ori_fail_errno(ORIEL_ERR_SYSTEM, "%s: cannot watch its queues",
 				      d->verbs.name);
 	}
-	/*
-	 * A thread that polls for events does not take the lock of this device.
-	 */
+	/* A thread that polls for events does not take the lock of this device. */
 	__atomic_store_n(&d->events, channel, __ATOMIC_RELEASE);
 	return ORIEL_OK;
 }

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * State changes of DEVX queue pairs: for QPs of verbs the kernel does this
- * work.
- */
+/* State changes of DEVX queue pairs: for QPs of verbs the kernel does this work. */
 #include <errno.h>
 #include <string.h>
 
@@ -34,10 +31,7 @@ enum oriel_status ori_mlx5_initialise(struct mlx5_qp *qp)
 	return status == ORIEL_OK ? connect_modify(qp, "RST2INIT_QP", in, sizeof(in)) : status;
 }
 
-/*
- * The kernel resolves the neighbour for an address handle, which is then
- * destroyed.
- */
+/* The kernel resolves the neighbour for an address handle, which is then destroyed. */
 static enum oriel_status connect_resolve(struct mlx5_device *d, struct ibv_ah_attr *ah,
 					 uint8_t mac[6])
 {

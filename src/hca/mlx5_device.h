@@ -59,10 +59,7 @@ struct mlx5_mapping {
 	bool is_others; /* another owner in this process pinned it earlier */
 };
 
-/*
- * A word that a poster writes in place of the register; guarded by the lock of
- * the bells.
- */
+/* A word that a poster writes in place of the register; guarded by the lock of the bells. */
 struct mlx5_doorbell {
 	uint64_t *word;
 	uint64_t *reg;
@@ -148,19 +145,14 @@ enum oriel_status ori_mlx5_modify(struct mlx5_device *d, const char *what,
 enum oriel_status ori_mlx5_query(struct mlx5_device *d, const char *what,
 				 struct mlx5dv_devx_obj *object, enum ori_prm_opcode opcode,
 				 uint32_t number, void *out, size_t length);
-/*
- * Read capabilities from the firmware, and the numbers of protection domain and
- * event queue.
- */
+/* Read capabilities from the firmware, and the numbers of protection domain and event queue. */
 enum oriel_status ori_mlx5_ask(struct mlx5_device *d);
 /* From now on errors of @object are reported as those of queue pair @qpn. */
 enum oriel_status ori_mlx5_subscribe(struct mlx5_device *d, struct mlx5dv_devx_obj *object,
 				     uint32_t qpn);
 enum oriel_status ori_mlx5_poll_event(struct ori_hca *hca, struct ori_hca_event *event);
 
-/*
- * mlx5_arena.c: @count blocks of 64 bytes with a record, of the GPU if @is_gpu.
- */
+/* mlx5_arena.c: @count blocks of 64 bytes with a record, of the GPU if @is_gpu. */
 enum oriel_status ori_mlx5_piece_open(struct mlx5_device *d, uint32_t count, bool is_gpu,
 				      struct mlx5_piece *piece);
 /* A zeroed piece is closed already. */
@@ -195,10 +187,7 @@ void ori_mlx5_doorbell_close(struct mlx5_device *d, struct mlx5_doorbell *doorbe
 /* All bells are closed. */
 void ori_mlx5_doorbells_stop(struct mlx5_device *d);
 
-/*
- * mlx5_connect.c: initialise the DEVX queue pair, join it to a peer, or fail
- * it.
- */
+/* mlx5_connect.c: initialise the DEVX queue pair, join it to a peer, or fail it. */
 enum oriel_status ori_mlx5_initialise(struct mlx5_qp *qp);
 enum oriel_status ori_mlx5_join(struct mlx5_qp *qp, const struct ori_hca_qp_address *peer);
 enum oriel_status ori_mlx5_break(struct mlx5_qp *qp);

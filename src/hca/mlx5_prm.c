@@ -176,9 +176,7 @@ static void rst2init_visit(struct ori_codec *c, void *parameters)
 	c->at = outer;
 }
 
-/*
- * An address path does not name its link layer, but only InfiniBand has a LID.
- */
+/* An address path does not name its link layer, but only InfiniBand has a LID. */
 static void path_link_layer(struct ori_codec *c, struct ori_prm_path *path)
 {
 	ori_codec_u32(c, ORI_PRM_ADS_RLID, &path->lid);

@@ -142,10 +142,7 @@ enum oriel_status ori_prm_message_encode(const struct ori_prm_message *m, const 
 	return c.status;
 }
 
-/*
- * Bytes that mean more than @parameters hold would be executed without the
- * rest.
- */
+/* Bytes that mean more than @parameters hold would be executed without the rest. */
 static enum oriel_status message_compare(const struct ori_prm_message *m, const uint8_t *bytes,
 					 const void *parameters, size_t length)
 {

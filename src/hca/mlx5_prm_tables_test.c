@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Tests of the tables of fields: offsets, overlaps, and accesses of the wrong
- * kind.
- */
+/* Tests of the tables of fields: offsets, overlaps, and accesses of the wrong kind. */
 #include "hca/mlx5_prm_tables.h"
 
 #include <setjmp.h>
@@ -113,10 +110,7 @@ static void test_a_field_is_set_and_cleared_without_its_neighbours(void **state)
 	}
 }
 
-/*
- * A 64-bit store to a one-bit field leaves cd_master 0 in other libraries'
- * code.
- */
+/* A 64-bit store to a one-bit field leaves cd_master 0 in other libraries' code. */
 static void test_an_access_of_the_wrong_width_is_rejected(void **state)
 {
 	uint8_t bytes[0x100] = {0};

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Tests of the commands and answers, against bytes computed by hand from the
- * PRM.
- */
+/* Tests of the commands and answers, against bytes computed by hand from the PRM. */
 #include "hca/mlx5_prm.h"
 
 #include <setjmp.h>
@@ -348,10 +345,7 @@ static void test_answers_are_read_where_the_prm_has_them(void **state)
 	assert_int_equal(reply.syndrome, 0x11223344);
 	assert_int_equal(reply.number, 0xabcdef);
 
-	/*
-	 * A device may set bits beside the known fields; the decoder ignores
-	 * them.
-	 */
+	/* A device may set bits beside the known fields; the decoder ignores them. */
 	memset(out, 0xff, sizeof(out));
 	memset(out, 0, 8);
 	memcpy(out + 0x18, "\x6f", 1);

@@ -82,9 +82,7 @@ static enum oriel_status cq_open_devx(struct mlx5_cq *cq)
 	return status;
 }
 
-/*
- * Find the CQ that verbs made; no thread may poll it through verbs afterwards.
- */
+/* Find the CQ that verbs made; no thread may poll it through verbs afterwards. */
 static enum oriel_status cq_find(struct mlx5_cq *cq)
 {
 	struct mlx5_device *d = cq->device;

@@ -75,9 +75,7 @@ static enum oriel_status tier_need(const struct mlx5_device *d, const char *miss
 			missing);
 }
 
-/*
- * Once: does the device take commands? Objects that it opens stay until close.
- */
+/* Once: does the device take commands? Objects that it opens stay until close. */
 static enum oriel_status tier_open_devx(struct mlx5_device *d)
 {
 	enum oriel_status status;
@@ -94,10 +92,7 @@ static enum oriel_status tier_open_devx(struct mlx5_device *d)
 	return status;
 }
 
-/*
- * One key covers the whole memory of this process, so that a put may have any
- * source.
- */
+/* One key covers the whole memory of this process, so that a put may have any source. */
 static enum oriel_status tier_try_whole(struct mlx5_device *d)
 {
 	struct ibv_mr *mr = ori_ibverbs.reg_mr(d->verbs.pd, NULL, SIZE_MAX,

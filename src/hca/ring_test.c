@@ -197,10 +197,7 @@ static enum oriel_status post(struct oriel_mlx5_queue *q, const uint64_t *source
 	return status == ORIEL_OK ? post_at(q, source, target, count, *base, &patient) : status;
 }
 
-/*
- * The same without ever waiting; a publication that would have to wait fails at
- * once.
- */
+/* The same without ever waiting; a publication that would have to wait fails at once. */
 static enum oriel_status try_post(struct oriel_mlx5_queue *q, const uint64_t *source,
 				  uint64_t *target, uint32_t count, uint64_t *base)
 {
@@ -473,10 +470,7 @@ static void test_one_doorbell_posts_all_published_wqes(void **state)
 	assert_true(a.doorbell == 0);
 }
 
-/*
- * The test writes CQEs by hand, so that every poll of a slot of an earlier lap
- * happens.
- */
+/* The test writes CQEs by hand, so that every poll of a slot of an earlier lap happens. */
 static void test_the_cqe_of_an_earlier_lap_is_not_taken(void **state)
 {
 	uint64_t source = 0, target, i, base;

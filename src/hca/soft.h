@@ -57,9 +57,7 @@ void ori_soft_cluster_destroy(struct ori_soft_cluster *cluster);
 enum oriel_status ori_soft_cluster_open(struct ori_soft_cluster *cluster, const char *config,
 					struct ori_hca **hca);
 
-/*
- * One action of one HCA; false if no action is possible and none is due later.
- */
+/* One action of one HCA; false if no action is possible and none is due later. */
 bool ori_soft_cluster_step(struct ori_soft_cluster *cluster);
 
 /* A hash of all actions so far. */

@@ -28,9 +28,7 @@ static uint64_t address_hash(uint64_t hash, const void *bytes, size_t length)
 	return hash;
 }
 
-/*
- * Abstract unix sockets are reachable within one kernel and network namespace.
- */
+/* Abstract unix sockets are reachable within one kernel and network namespace. */
 static enum oriel_status address_scope(uint64_t *scope)
 {
 	struct stat net = {.st_ino = 0};

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Software HCAs posted to by calls: driven by their thread, and step by step.
- */
+/* Software HCAs posted to by calls: driven by their thread, and step by step. */
 #include "hca/call_bench_test.h"
 
 #include <stdio.h>
@@ -69,10 +67,7 @@ static void test_all_cases_hold_at_wraps_under_faults(void **state)
 	run_cases("first=16777210,db_loss=1,db_delay=20us,gather=20us,mtu=1024");
 }
 
-/*
- * Only relaxed writes are held back: the CQE of an immediate still follows its
- * data.
- */
+/* Only relaxed writes are held back: the CQE of an immediate still follows its data. */
 static void test_all_cases_hold_step_by_step(void **state)
 {
 	const unsigned relaxed = CALL_ALL | ORI_HCA_RELAXED_ORDERING;
@@ -148,10 +143,7 @@ static void test_retries_to_a_peer_without_receives_end(void **state)
 	duo_close(&d);
 }
 
-/*
- * The limit of receives holds per QP, and counts receives that were consumed
- * and polled.
- */
+/* The limit of receives holds per QP, and counts receives that were consumed and polled. */
 static void test_a_qp_takes_receives_up_to_its_limit(void **state)
 {
 	struct ori_hca_wc wc;

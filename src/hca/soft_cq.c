@@ -9,10 +9,7 @@
 
 #define CQ_GARBAGE 0xdb
 
-/*
- * Vendor syndromes as public logs show them; they have no meaning here but look
- * real.
- */
+/* Vendor syndromes as public logs show them; they have no meaning here but look real. */
 uint8_t ori_soft_vendor(uint8_t syndrome)
 {
 	switch (syndrome) {

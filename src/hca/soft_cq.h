@@ -15,10 +15,7 @@ void ori_soft_cq_clear(struct soft_cq *cq);
 void ori_soft_cq_complete(struct soft_cq *cq, const struct soft_qp *qp, uint64_t index,
 			  const struct soft_wqe *wqe, uint8_t syndrome);
 
-/*
- * Generate the CQE of receive @index of @qp, which a message of @length
- * consumed.
- */
+/* Generate the CQE of receive @index of @qp, which a message of @length consumed. */
 void ori_soft_cq_receive(struct soft_cq *cq, const struct soft_qp *qp, uint64_t index,
 			 uint32_t length, uint32_t immediate, uint8_t syndrome);
 

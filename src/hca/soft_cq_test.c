@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The behaviour of completion queues, and assumptions that a poller must not
- * make.
- */
+/* The behaviour of completion queues, and assumptions that a poller must not make. */
 #include "hca/soft_arena_test.h"
 
 static uint32_t tail_of(const char *cqe)
@@ -16,10 +13,7 @@ static void step_all(struct arena *r)
 		;
 }
 
-/*
- * Does the only CQE, its opcode ignored, say that all WQEs below @end are
- * retired?
- */
+/* Does the only CQE, its opcode ignored, say that all WQEs below @end are retired? */
 static bool is_retired(const struct side *s, uint64_t end)
 {
 	uint32_t counter = oriel_mlx5_tail_counter(tail_of(s->cq_ring));
@@ -67,10 +61,7 @@ static void test_a_collapsed_queue_has_the_last_cqe_only(void **state)
 	close_collapsed(&r, &s, &peer);
 }
 
-/*
- * A poller that reads only the counter sees success; later CQEs overwrite the
- * cause as well.
- */
+/* A poller that reads only the counter sees success; later CQEs overwrite the cause as well. */
 static void test_a_collapsed_queue_hides_the_cause_of_an_error(void **state)
 {
 	struct ori_hca_event event = {.status = ORIEL_OK};
@@ -93,10 +84,7 @@ static void test_a_collapsed_queue_hides_the_cause_of_an_error(void **state)
 	close_collapsed(&r, &s, &peer);
 }
 
-/*
- * The ring of CQEs keeps the first cause, and a poller that polls in order
- * finds it.
- */
+/* The ring of CQEs keeps the first cause, and a poller that polls in order finds it. */
 static void test_a_ring_keeps_the_cause(void **state)
 {
 	struct arena r;
@@ -115,9 +103,7 @@ static void test_a_ring_keeps_the_cause(void **state)
 	arena_close(&r);
 }
 
-/*
- * The HCA does not overwrite CQEs that are not polled: the queue fails instead.
- */
+/* The HCA does not overwrite CQEs that are not polled: the queue fails instead. */
 static void test_an_overrun_ends_the_queue(void **state)
 {
 	struct side_attr attr = {.slot = 1, .depth = 16, .cq_depth = 4, .length = 64};
@@ -242,10 +228,7 @@ static void test_an_owner_bit_is_good_for_one_lap(void **state)
 	arena_close(&r);
 }
 
-/*
- * Post a WAIT and a signal after it: has the signal arrived when all HCAs are
- * idle?
- */
+/* Post a WAIT and a signal after it: has the signal arrived when all HCAs are idle? */
 static bool wait_is_over(struct arena *r, struct side *awaited, uint64_t cqe)
 {
 	struct side companion, loop;

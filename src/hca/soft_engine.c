@@ -38,10 +38,7 @@ static struct soft_engine *engine_running; /* guarded by engine_lock */
 static unsigned engine_refs;               /* guarded by engine_lock */
 static atomic_int engine_event = -1;       /* of engine_running */
 
-/*
- * The word is in the doorbell page that the caller rang, so the engine of the
- * page runs.
- */
+/* The word is in the doorbell page that the caller rang, so the engine of the page runs. */
 void oriel_cpu_wake(uint32_t *asleep)
 {
 	const uint64_t once = 1;
@@ -135,9 +132,7 @@ static bool engine_turn_node(struct soft_node *node)
 	return is_busy;
 }
 
-/*
- * The engine takes arrived frames before a timer may say that none has arrived.
- */
+/* The engine takes arrived frames before a timer may say that none has arrived. */
 static bool engine_turn(struct soft_engine *e)
 {
 	bool is_busy = false;
@@ -207,10 +202,7 @@ static void engine_sleep(struct soft_engine *e)
 	engine_announce(e, 0);
 }
 
-/*
- * Mutexes are not fair: without this a caller could wait for as long as the
- * engine has work.
- */
+/* Mutexes are not fair: without this a caller could wait for as long as the engine has work. */
 static void engine_yield(struct soft_engine *e, bool is_busy)
 {
 	pthread_mutex_unlock(&e->lock);

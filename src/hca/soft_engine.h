@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The engine that drives the software HCAs: one thread per process while any is
- * open.
- */
+/* The engine that drives the software HCAs: one thread per process while any is open. */
 #ifndef ORI_HCA_SOFT_ENGINE_H
 #define ORI_HCA_SOFT_ENGINE_H
 

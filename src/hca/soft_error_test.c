@@ -142,10 +142,7 @@ static void test_a_key_of_unregistered_memory_is_0x13_with_its_cause(void **stat
 	expect_event(r->hca[1], ORIEL_MLX5_REMOTE_ACCESS, "unregistered");
 }
 
-/*
- * Another registration in the same slot has another key: the old key stays
- * invalid.
- */
+/* Another registration in the same slot has another key: the old key stays invalid. */
 static void test_a_key_is_not_used_again(void **state)
 {
 	struct arena *r = *state;

@@ -64,18 +64,13 @@ struct soft_header ori_soft_hello(uint64_t from, uint64_t to);
 enum soft_greeting ori_soft_greet_connect(struct soft_greet *g, const struct soft_engine *e,
 					  uint64_t to, int fd, const char **why);
 
-/*
- * Acceptor: send the challenge over the new @fd; false if the connection cannot
- * be used.
- */
+/* Acceptor: send the challenge over the new @fd; false if the connection cannot be used. */
 bool ori_soft_greet_challenge(struct ori_auth *auth, int fd);
 
 /* NULL, or what is wrong with @hello; its payload is not checked. */
 const char *ori_soft_hello_flaw(const struct soft_engine *e, const struct soft_header *hello);
 
-/*
- * Acceptor: answer @hello and its @proof over @fd. NULL, or why it is rejected.
- */
+/* Acceptor: answer @hello and its @proof over @fd. NULL, or why it is rejected. */
 const char *ori_soft_greet_accept(struct ori_auth *auth, const struct soft_engine *e,
 				  const struct soft_header *hello, const struct soft_proof *proof,
 				  int fd);

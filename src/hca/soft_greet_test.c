@@ -309,10 +309,7 @@ static void test_a_job_without_a_key_rejects_a_connector_with_one(void **state)
 	close(fd);
 }
 
-/*
- * The hello has the key, but names another process: its port was given to this
- * one, say.
- */
+/* The hello has the key, but names another process: its port was given to this one, say. */
 static void test_a_hello_to_another_process_is_rejected(void **state)
 {
 	struct ori_key key = key_of(KEY);
@@ -369,10 +366,7 @@ static int take_call(const struct stage *s)
 	return fd;
 }
 
-/*
- * Answer the engine, which connects to the test's port, as an acceptor with
- * @key does.
- */
+/* Answer the engine, which connects to the test's port, as an acceptor with @key does. */
 static void accept_with(const struct stage *s, int fd, const struct ori_key *key)
 {
 	struct soft_challenge challenge = {.h = {.magic = SOFT_WIRE_MAGIC,
@@ -458,10 +452,7 @@ static void test_pending_connections_are_limited(void **state)
 	fd = enter(s, &key, &hello);
 	for (unsigned i = 0; i < MANY; i++)
 		fds[i] = dial(s);
-	/*
-	 * The oldest connections are closed by the time the last has its
-	 * challenge.
-	 */
+	/* The oldest connections are closed by the time the last has its challenge. */
 	close(enter(s, &key, &hello));
 	assert_true(connections_over_tcp() <= MANY + 64 + 8);
 	assert_true(bench_log_count(&s->log, "too many connections are pending"));
@@ -501,9 +492,7 @@ static void test_there_is_no_tcp_listener_before_a_peer_needs_it(void **state)
 	peer = side.address;
 	memcpy(&address, peer.hca_address, sizeof(address));
 	assert_int_equal(address.port, 0);
-	/*
-	 * Such a peer is unreachable from another host, and the error says so.
-	 */
+	/* Such a peer is unreachable from another host, and the error says so. */
 	address.cookie++;
 	address.scope++;
 	memcpy(peer.hca_address, &address, sizeof(address));

@@ -80,9 +80,7 @@ static bool inbox_claim(struct soft_inbox *in)
 	return !out || !ori_soft_link_is_lost(out);
 }
 
-/*
- * A header is complete: choose where its payload goes. NULL, or what is wrong.
- */
+/* A header is complete: choose where its payload goes. NULL, or what is wrong. */
 static const char *inbox_begin(struct soft_inbox *in)
 {
 	const char *flaw;
@@ -150,9 +148,7 @@ static const char *inbox_digest(struct soft_inbox *in)
 	}
 }
 
-/*
- * The rest of a payload goes to its target, the bytes after it into the buffer.
- */
+/* The rest of a payload goes to its target, the bytes after it into the buffer. */
 static ssize_t inbox_read(struct soft_inbox *in)
 {
 	size_t rest = in->end - in->start;
@@ -185,10 +181,7 @@ static void inbox_divert(struct soft_inbox *in)
 	in->target = in->scratch + (in->header.length - in->left);
 }
 
-/*
- * Take the bytes that have arrived, up to INBOX_TURN, so that other links get
- * their turn.
- */
+/* Take the bytes that have arrived, up to INBOX_TURN, so that other links get their turn. */
 const char *ori_soft_inbox_take(struct soft_inbox *in)
 {
 	const char *flaw = NULL;
@@ -216,10 +209,7 @@ const char *ori_soft_inbox_take(struct soft_inbox *in)
 			flaw = inbox_digest(in);
 		if (flaw)
 			return flaw;
-		/*
-		 * The socket had no more: another read would cost as much as
-		 * this one.
-		 */
+		/* The socket had no more: another read would cost as much as this one. */
 		if ((size_t)n < SOFT_AHEAD)
 			return NULL;
 	}

@@ -34,19 +34,14 @@ struct soft_inbox {
 	char *scratch;
 };
 
-/*
- * @fd is borrowed. False if there is no memory; the caller runs close() all the
- * same.
- */
+/* @fd is borrowed. False if there is no memory; the caller runs close() all the same. */
 bool ori_soft_inbox_open(struct soft_inbox *in, struct soft_engine *e, int fd, bool is_tcp);
 void ori_soft_inbox_close(struct soft_inbox *in);
 
 /* Receive and deliver. NULL, or why the connection is no longer of use. */
 const char *ori_soft_inbox_take(struct soft_inbox *in);
 
-/*
- * Nothing is received into @mr any more; divert(): nor for @qp into its memory.
- */
+/* Nothing is received into @mr any more; divert(): nor for @qp into its memory. */
 void ori_soft_inbox_forget(struct soft_inbox *in, const struct soft_mr *mr);
 void ori_soft_inbox_divert(struct soft_inbox *in, const struct soft_qp *qp);
 

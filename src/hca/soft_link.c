@@ -23,11 +23,9 @@
 
 #define LINK_CONNECT_NS UINT64_C(2000000000) /* for one address */
 #define LINK_ANSWER_NS UINT64_C(5000000000)  /* for the acceptor's answer; it may be slow */
-#define LINK_DIAL_NS                                                                            \
-	UINT64_C(30000000000)            /* of trying while acceptors close pending connections \
-					  */
-#define LINK_PAUSE_NS UINT64_C(10000000) /* between two rounds of addresses */
-#define LINK_PENDING 64u                 /* connections */
+#define LINK_DIAL_NS UINT64_C(30000000000)   /* while acceptors close the connection */
+#define LINK_PAUSE_NS UINT64_C(10000000)     /* between two rounds of addresses */
+#define LINK_PENDING 64u                     /* connections */
 #define LINK_PENDING_NS UINT64_C(5000000000)
 #define LINK_GRACE_NS UINT64_C(20000000) /* that a pending connection has in any case */
 #define LINK_LOG_NS UINT64_C(1000000000)
@@ -167,9 +165,7 @@ static void link_lose_out(struct soft_link *link, const char *why)
 static void link_lose_in(struct soft_link *link, const char *why)
 {
 	uint64_t cookie = link->in.cookie;
-	/*
-	 * A connection that was not proved, or never used, has no counterpart.
-	 */
+	/* A connection that was not proved, or never used, has no counterpart. */
 	struct soft_link *out = cookie ? ori_soft_link_find(link->engine, cookie) : NULL;
 
 	close(link->fd);
@@ -190,10 +186,7 @@ static void link_lose(struct soft_link *link, const char *why)
 		link_lose_in(link, why);
 }
 
-/*
- * Any process that connects can cause the warning, so only one line a second is
- * logged.
- */
+/* Any process that connects can cause the warning, so only one line a second is logged. */
 static void link_warn(struct soft_engine *e, const char *what, const char *whom, const char *why)
 {
 	char more[48] = "";

@@ -84,10 +84,7 @@ static void test_a_signal_needs_strict_memory(void **state)
 		      "relaxed=64");
 }
 
-/*
- * A WRITE with @fence writes the bytes that a READ brings from b back
- * elsewhere.
- */
+/* A WRITE with @fence writes the bytes that a READ brings from b back elsewhere. */
 static bool read_then_write(uint64_t seed, const char *config, uint32_t fence)
 {
 	struct arena r;
@@ -214,10 +211,7 @@ static void test_a_dump_makes_reads_visible(void **state)
 		      "below_owner=50us,late_read=1");
 }
 
-/*
- * A poller sees the signal and reads the data: at once, or after a DUMP by its
- * own NIC.
- */
+/* A poller sees the signal and reads the data: at once, or after a DUMP by its own NIC. */
 static bool data_seen(uint64_t seed, const char *config, bool with_dump)
 {
 	struct arena r;
@@ -321,10 +315,7 @@ static void no_log(void *context, enum oriel_log_level level, const char *messag
 	(void)message;
 }
 
-/*
- * The HCA reports it, or, if it reads nothing but the record, never executes
- * the WQE.
- */
+/* The HCA reports it, or, if it reads nothing but the record, never executes the WQE. */
 static void test_the_record_comes_before_the_doorbell(void **state)
 {
 	(void)state;
@@ -375,10 +366,7 @@ static void test_a_wqe_is_written_before_its_doorbell_rings(void **state)
 	oriel_log_set_sink(NULL, NULL);
 }
 
-/*
- * This process adds to a word to which an HCA adds as well; or it only reads
- * it.
- */
+/* This process adds to a word to which an HCA adds as well; or it only reads it. */
 static bool word_shared(uint64_t seed, const char *config, bool is_written)
 {
 	uint64_t old, last = 0;

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Masked atomics, of one block and of two, and requests that must not be mixed
- * with them.
- */
+/* Masked atomics, of one block and of two, and requests that must not be mixed with them. */
 #include "hca/soft_arena_test.h"
 
 #define AT 256u /* of the word of b */
@@ -161,10 +158,7 @@ static void test_a_masked_swap_of_8_bytes_takes_two_blocks(void **state)
 	assert_true(*side_word(&r->b, AT) == UINT64_C(0x11223344eeffff99));
 	assert_true(*side_word(&r->a, OLD) == UINT64_C(0xaabbccddeeffff99));
 	assert_int_equal(counter_of(&r->a, index), index & 0xffff);
-	/*
-	 * The CQE of the next WQE has number index + 1, and that queue takes it
-	 * for a stray.
-	 */
+	/* The CQE of the next WQE has number index + 1, and that queue takes it for a stray. */
 	side_nop(&r->a);
 	step_all(r);
 	assert_int_equal(counter_of(&r->a, index + 1), (index + 2) & 0xffff);

@@ -34,10 +34,7 @@ enum oriel_status ori_soft_remote_open(const struct ori_gpu *gpu, struct soft_re
 void ori_soft_remote_close(struct soft_remote *remote); /* NULL is allowed */
 bool ori_soft_remote_has(struct soft_remote *remote, const char *at);
 
-/*
- * Do loads and stores of a CPU not reach the byte of @mr at @at? @mr NULL: they
- * do.
- */
+/* Do loads and stores of a CPU not reach the byte of @mr at @at? @mr NULL: they do. */
 bool ori_soft_is_remote(const struct soft_mr *mr, const char *at);
 
 /*
@@ -57,16 +54,10 @@ static inline bool ori_soft_is_vouched(const struct soft_mr *mr)
 bool ori_soft_load(const struct soft_mr *mr, void *to, const char *from, size_t length);
 bool ori_soft_store(const struct soft_mr *mr, char *to, const void *from, size_t length);
 
-/*
- * Copy; an aligned word of 8 or 4 bytes is read and written whole, with acquire
- * and release.
- */
+/* Copy; an aligned word of 8 or 4 bytes is read and written whole, with acquire and release. */
 void ori_soft_copy(void *to, const void *from, size_t length);
 
-/*
- * Would a write to @at, of @mr, wait in the queue? GPU memory takes every write
- * at once.
- */
+/* Would a write to @at, of @mr, wait in the queue? GPU memory takes every write at once. */
 bool ori_soft_is_held(const struct soft_mr *mr, const char *at);
 
 /*

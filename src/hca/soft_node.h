@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * One software HCA of an engine. The table of soft.c and the cluster open
- * nodes.
- */
+/* One software HCA of an engine. The table of soft.c and the cluster open nodes. */
 #ifndef ORI_HCA_SOFT_NODE_H
 #define ORI_HCA_SOFT_NODE_H
 
@@ -22,10 +19,7 @@ bool ori_soft_node_is_halted(struct soft_node *node);
  */
 uint32_t ori_soft_node_number(void *const *table, uint32_t *lap);
 
-/*
- * The caller holds the lock. One more page of doorbells, NULL if there is no
- * memory.
- */
+/* The caller holds the lock. One more page of doorbells, NULL if there is no memory. */
 uint32_t *ori_soft_node_add_page(struct soft_node *node);
 /* The caller holds the lock. Is @slot a doorbell of one of these pages? */
 bool ori_soft_node_has_slot(const struct soft_node *node, const void *slot);

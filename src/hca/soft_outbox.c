@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Sends frames to one socket, and takes out those whose memory was unmapped.
- * Links call it.
- */
+/* Sends frames to one socket, and takes out those whose memory was unmapped. Links call it. */
 #include "hca/soft_outbox.h"
 
 #include <errno.h>

@@ -58,10 +58,7 @@ static void wire_push(struct wire *w, enum soft_frame_type type, uint32_t qpn, u
 	}
 }
 
-/*
- * Write and read in turns until the socket has no more bytes; returns their
- * number.
- */
+/* Write and read in turns until the socket has no more bytes; returns their number. */
 static size_t wire_pump(struct wire *w, char *to, enum soft_written expected)
 {
 	enum soft_written written;
@@ -101,9 +98,7 @@ static void test_an_unsent_frame_is_taken_out(void **state)
 	assert_int_equal(h.psn, 2);
 	assert_int_equal(wire_pump(&w, got, SOFT_WRITTEN_NONE) % HEAD, 0);
 	assert_int_equal(w.out.count, 0);
-	/*
-	 * The last two are of another queue, and a reply to the peer's request.
-	 */
+	/* The last two are of another queue, and a reply to the peer's request. */
 	memcpy(&seen, got, HEAD);
 	if (seen.psn == 1)
 		memmove(got, got + HEAD, 2 * HEAD);
@@ -115,10 +110,7 @@ static void test_an_unsent_frame_is_taken_out(void **state)
 	free(got);
 }
 
-/*
- * The memory of the frame is unmapped after its header and some bytes were
- * sent.
- */
+/* The memory of the frame is unmapped after its header and some bytes were sent. */
 static size_t begin(struct wire *w, char *got, enum soft_frame_type type)
 {
 	ssize_t n;
@@ -151,10 +143,7 @@ static void test_a_frame_sent_in_part_is_finished(void **state)
 	assert_int_equal(h.psn, 1);
 	first = n;
 	n += wire_pump(&w, got + n, SOFT_WRITTEN_NONE);
-	/*
-	 * The frame keeps its announced length, and the ACK follows: no frame
-	 * announces it.
-	 */
+	/* The frame keeps its announced length, and the ACK follows: no frame announces it. */
 	assert_int_equal(n, HEAD + LENGTH + HEAD);
 	for (size_t i = HEAD; i < first; i++)
 		assert_int_equal(got[i], 9);
@@ -166,10 +155,7 @@ static void test_a_frame_sent_in_part_is_finished(void **state)
 	free(got);
 }
 
-/*
- * The end of a WRITE with immediate data announces its bytes: zeros must not
- * finish it.
- */
+/* The end of a WRITE with immediate data announces its bytes: zeros must not finish it. */
 static void test_a_write_imm_is_not_finished_with_zeros(void **state)
 {
 	char *got = malloc(8 * LENGTH);

@@ -287,10 +287,7 @@ static void expect_rejection_over_tcp(const char *ours, const char *theirs)
 	assert_int_equal(side_syndrome(&d.side), ORIEL_MLX5_RETRY_EXCEEDED);
 	assert_int_equal(HCA.poll_event(d.hca, &event), ORIEL_OK);
 	assert_non_null(strstr(event.text, "ORIEL_JOB_KEY"));
-	/*
-	 * As connector or as acceptor: a second warning within a second is only
-	 * counted.
-	 */
+	/* As connector or as acceptor: a second warning within a second is only counted. */
 	assert_true(is_logged(&log, "ORIEL_JOB_KEY"));
 	duo_close(&d, false);
 	bench_log_end(&log);
@@ -420,9 +417,7 @@ static void test_a_stopped_peer_is_waited_for(void **state)
 		duo_open(&d, configs[i]);
 		assert_int_equal(side_wait(&d.side, side_signal(&d.side, &d.peer, 0)), ORIEL_OK);
 		kill(d.child, SIGSTOP);
-		/*
-		 * Until its last thread has stopped, the peer may still answer.
-		 */
+		/* Until its last thread has stopped, the peer may still answer. */
 		assert_int_equal(waitpid(d.child, &how, WUNTRACED), d.child);
 		assert_true(WIFSTOPPED(how));
 		for (unsigned k = 0; k < 8; k++)
@@ -443,10 +438,7 @@ static void test_a_stopped_peer_is_waited_for(void **state)
 	}
 }
 
-/*
- * The QP is destroyed, its process lives: the initiator gets an error, and does
- * not wait.
- */
+/* The QP is destroyed, its process lives: the initiator gets an error, and does not wait. */
 static void test_a_qp_destroyed_in_a_live_process_is_0x15(void **state)
 {
 	struct duo d;

@@ -30,10 +30,7 @@ void ori_soft_qp_flush(struct soft_qp *qp, uint8_t syndrome);
 /* Receives of a QP in error. */
 void ori_soft_receive_flush(struct soft_qp *qp);
 
-/*
- * Complete finished flights, in order; a failed flight ends the QP when its
- * turn comes.
- */
+/* Complete finished flights, in order; a failed flight ends the QP when its turn comes. */
 void ori_soft_flight_retire(struct soft_qp *qp);
 
 /* Memory that flights use is unregistered. */

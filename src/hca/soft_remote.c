@@ -69,10 +69,7 @@ void ori_soft_remote_close(struct soft_remote *remote)
 	free(remote);
 }
 
-/*
- * The driver is asked each time about memory not known to be a GPU's: it may
- * have become so.
- */
+/* The driver is asked each time about memory not known to be a GPU's: it may have become so. */
 bool ori_soft_remote_has(struct soft_remote *remote, const char *at)
 {
 	struct ori_gpu_memory_info place;

@@ -289,9 +289,7 @@ static bool requester_is_cut_off(const struct soft_qp *qp)
 	return qp->link && ori_soft_link_is_lost(qp->link);
 }
 
-/*
- * Is a sent packet unacknowledged? Packets that wait to be sent are not late.
- */
+/* Is a sent packet unacknowledged? Packets that wait to be sent are not late. */
 static bool requester_is_waiting(struct soft_qp *qp)
 {
 	const struct soft_flight *f = requester_oldest(qp);
@@ -528,10 +526,7 @@ void ori_soft_requester_receive(struct soft_qp *qp, const struct soft_header *h,
 	}
 }
 
-/*
- * Probe the first and last byte; the socket reports an unmapped page in
- * between.
- */
+/* Probe the first and last byte; the socket reports an unmapped page in between. */
 static bool requester_may_receive(char *to, size_t length)
 {
 	const size_t end = sizeof(uint64_t);

@@ -22,10 +22,7 @@ static const char *const responder_names[SOFT_FRAME_TYPES] = {
 	[SOFT_MASKED_SWAP] = "masked compare-and-swap",
 };
 
-/*
- * Reject the request at @psn: the peer gets a NAK, this QP goes into error,
- * too.
- */
+/* Reject the request at @psn: the peer gets a NAK, this QP goes into error, too. */
 static void responder_reject(struct soft_qp *qp, const struct soft_header *h, uint32_t psn,
 			     uint8_t syndrome, const char *why)
 {
@@ -42,9 +39,7 @@ static void responder_reject(struct soft_qp *qp, const struct soft_header *h, ui
 	ori_soft_qp_flush(qp, ORIEL_MLX5_FLUSHED);
 }
 
-/*
- * The registered memory cannot be copied: its GPU refuses, or it is unmapped.
- */
+/* The registered memory cannot be copied: its GPU refuses, or it is unmapped. */
 static void responder_miss(struct soft_qp *qp, const struct soft_header *h, uint32_t psn)
 {
 	responder_reject(qp, h, psn, ORIEL_MLX5_REMOTE_OPERATION,
@@ -84,10 +79,7 @@ static struct soft_mr *responder_find(struct soft_qp *qp, const struct soft_head
 	return ori_soft_mr_find(qp->node, h->rkey, h->address, h->total, responder_access(h), why);
 }
 
-/*
- * Does @h carry the end of a WRITE with immediate data, which consumes a
- * receive?
- */
+/* Does @h carry the end of a WRITE with immediate data, which consumes a receive? */
 static bool responder_is_taking(const struct soft_header *h)
 {
 	return h->type == SOFT_WRITE_IMM && h->operand + h->length == h->total;
@@ -107,9 +99,7 @@ static void responder_put_off(struct soft_qp *qp)
 	qp->is_gap = true;
 }
 
-/*
- * The CQE pushes out earlier writes, but for those that only a READ pushes out.
- */
+/* The CQE pushes out earlier writes, but for those that only a READ pushes out. */
 static void responder_take(struct soft_qp *qp, const struct soft_header *h)
 {
 	if (!qp->node->scenario.below_owner)
@@ -162,10 +152,7 @@ static struct soft_reply *responder_reply(struct soft_qp *qp, uint8_t type,
 	return r;
 }
 
-/*
- * A READ that is requested again while it is being answered continues at the
- * new address.
- */
+/* A READ that is requested again while it is being answered continues at the new address. */
 static bool responder_reread(struct soft_qp *qp, const struct soft_header *h)
 {
 	uint32_t end = soft_psn_add(h->psn, h->packets);
@@ -287,10 +274,7 @@ static void responder_replay(struct soft_qp *qp, const struct soft_header *h)
 		}
 }
 
-/*
- * A request, all or part of which has been executed before; @behind packets
- * ago.
- */
+/* A request, all or part of which has been executed before; @behind packets ago. */
 static void responder_again(struct soft_qp *qp, const struct soft_header *h, uint32_t behind,
 			    const char *payload)
 {
@@ -316,10 +300,7 @@ void ori_soft_responder_receive(struct soft_qp *qp, const struct soft_header *h,
 		qp->has_nak = qp->refusal != 0;
 		return;
 	}
-	/*
-	 * A packet is missing. One NAK asks for it; later the timer of the peer
-	 * does.
-	 */
+	/* A packet is missing. One NAK asks for it; later the timer of the peer does. */
 	if (ahead > 0) {
 		qp->has_nak |= !qp->is_gap;
 		qp->is_gap = true;

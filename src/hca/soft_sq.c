@@ -153,10 +153,7 @@ static bool sq_recover(struct soft_qp *qp)
 	return sq_extend(qp, record, record);
 }
 
-/*
- * The doorbell may be ahead of the record only if the scenario says
- * double_ring.
- */
+/* The doorbell may be ahead of the record only if the scenario says double_ring. */
 static bool sq_ring(struct soft_qp *qp, uint64_t value)
 {
 	uint32_t first = oriel_dev_swap_bytes32((uint32_t)value);

@@ -138,9 +138,7 @@ static void test_nop_and_dump_complete(void **state)
 			 ORIEL_OK);
 }
 
-/*
- * The index may begin anywhere: shortly before the wraps of 16, 24 and 32 bits.
- */
+/* The index may begin anywhere: shortly before the wraps of 16, 24 and 32 bits. */
 static void test_rings_wrap(void **state)
 {
 	static const uint64_t firsts[] = {0, 0xfff0, 0xfffff0, 0xfffffff0};

@@ -58,9 +58,7 @@ static bool wire_is_readable(const struct soft_frame *f, const char *at, uint32_
 	return ori_touch_looks_readable(at, length);
 }
 
-/*
- * A short payload is copied now: its words may be in use, and are read whole.
- */
+/* A short payload is copied now: its words may be in use, and are read whole. */
 bool ori_soft_frame_attach(struct soft_frame *f, struct soft_mr *mr, const char *at,
 			   uint32_t length)
 {
@@ -159,10 +157,7 @@ static struct soft_qp *wire_receiver(struct soft_engine *e, uint64_t cookie,
 	return qp && wire_is_peer(qp, cookie, h) && wire_fits(qp, h) ? qp : NULL;
 }
 
-/*
- * Answer a question to a destroyed QP. Without a way back, or room, the peer
- * asks again.
- */
+/* Answer a question to a destroyed QP. Without a way back, or room, the peer asks again. */
 static void wire_answer_for(struct soft_engine *e, uint64_t cookie, const struct soft_header *h)
 {
 	bool is_local = cookie == e->address.cookie;
@@ -260,9 +255,7 @@ static bool wire_fill(struct soft_qp *qp, struct soft_frame *frame)
 	return ori_soft_requester_fill(qp, f, frame);
 }
 
-/*
- * Packets of one QP wait in line, so that only those of different QPs overtake.
- */
+/* Packets of one QP wait in line, so that only those of different QPs overtake. */
 static bool wire_is_delayed(struct soft_qp *qp)
 {
 	struct soft_node *node = qp->node;

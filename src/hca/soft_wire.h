@@ -65,10 +65,7 @@ struct soft_masks {
 
 static_assert(sizeof(struct soft_masks) == 16, "goes over the wire");
 
-/*
- * The bytes after the header are at @payload, or in @small if they are that
- * few.
- */
+/* The bytes after the header are at @payload, or in @small if they are that few. */
 struct soft_frame {
 	struct soft_header h;
 	const char *payload;
@@ -119,9 +116,7 @@ char *ori_soft_frame_target(struct soft_engine *e, uint64_t cookie, const struct
  */
 void ori_soft_frame_miss(struct soft_engine *e, const struct soft_header *h);
 
-/*
- * Send the next packet of @qp; false if there is none or it may not leave yet.
- */
+/* Send the next packet of @qp; false if there is none or it may not leave yet. */
 bool ori_soft_egress(struct soft_qp *qp);
 
 /* Ask the peer question @qp->asked, if there is room for it now. */

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A WQE as the software HCA reads it, strictly. Pure. The send queue calls it.
- */
+/* A WQE as the software HCA reads it, strictly. Pure. The send queue calls it. */
 #ifndef ORI_HCA_SOFT_WQE_H
 #define ORI_HCA_SOFT_WQE_H
 

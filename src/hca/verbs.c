@@ -25,8 +25,7 @@
 struct verbs_request {
 	const struct verbs_kind *kind;
 	char filter[VERBS_FILTER_MAX];
-	char gpu_path[VERBS_PATH]; /* of a GPU under /sys/devices, "" if the NUMA node of this
-				   thread counts */
+	char gpu_path[VERBS_PATH]; /* under /sys/devices; "": by NUMA node of this thread */
 };
 
 /* A port that may be chosen. */
@@ -126,10 +125,7 @@ static int verbs_numa_node(const char *ibdev_path)
 	return node;
 }
 
-/*
- * Bridges to the GPU; without one, whether the device is on the NUMA node of
- * this thread.
- */
+/* Bridges to the GPU; without one, whether the device is on the NUMA node of this thread. */
 static unsigned verbs_distance(const struct ibv_device *device, const struct verbs_request *request)
 {
 	char link[PATH_MAX], path[PATH_MAX];
@@ -160,10 +156,7 @@ static bool verbs_is_any(struct ibv_device *device)
 
 static const struct verbs_kind verbs_kind_any = {verbs_is_any, verbs_open_plainly};
 
-/*
- * The ports of @device that are up and that the filter selects, behind @count
- * others.
- */
+/* The ports of @device that are up and that the filter selects, behind @count others. */
 static unsigned verbs_list_ports(struct ibv_device *device, const struct verbs_request *request,
 				 struct verbs_candidate *found, unsigned count)
 {
@@ -473,10 +466,7 @@ static enum oriel_status verbs_doorbell_page(struct ori_hca *hca, void **page)
 			((struct verbs_device *)hca)->name);
 }
 
-/*
- * GPU memory is registered through register_dmabuf(), so there is nothing to
- * prepare.
- */
+/* GPU memory is registered through register_dmabuf(), so there is nothing to prepare. */
 static enum oriel_status verbs_use_gpu(struct ori_hca *hca, const struct ori_gpu *gpu)
 {
 	(void)hca, (void)gpu;

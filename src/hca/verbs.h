@@ -97,10 +97,7 @@ struct verbs_qp {
 
 #define VERBS_RECEIVE 0x80000000u
 
-/*
- * The devices that a table takes, beside the settings' choice, and how it opens
- * them.
- */
+/* The devices that a table takes, beside the settings' choice, and how it opens them. */
 struct verbs_kind {
 	bool (*is_meant)(struct ibv_device *device);
 	struct ibv_context *(*open)(struct ibv_device *device);
@@ -152,9 +149,7 @@ enum oriel_status ori_verbs_check_peer(const struct verbs_device *d,
 				       struct verbs_address *at);
 struct ibv_ah_attr ori_verbs_ah_attr(const struct verbs_device *d, const struct verbs_address *at);
 
-#define VERBS_MIN_RNR_TIMER                                                  \
-	12u /* 0.64 ms until a peer without a receive gets the request again \
-	     */
+#define VERBS_MIN_RNR_TIMER 12u /* 0.64 ms until the request is sent again */
 
 enum oriel_status ori_verbs_post(struct ori_hca_qp *qp, const struct ori_hca_wr *wrs,
 				 unsigned count, unsigned *posted);

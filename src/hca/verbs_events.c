@@ -47,10 +47,7 @@ static void events_push(struct verbs_device *d, const struct ori_hca_event *even
 	pthread_mutex_unlock(&d->lock);
 }
 
-/*
- * Interfaces get and lose addresses all the time: does the port still have the
- * GID in use?
- */
+/* Interfaces get and lose addresses all the time: does the port still have the GID in use? */
 static bool events_has_gid(const struct verbs_device *d)
 {
 	union ibv_gid gid;

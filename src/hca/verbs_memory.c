@@ -9,10 +9,7 @@
 #include "base/error.h"
 #include "hca/verbs.h"
 
-/*
- * The verbs interface requires local write permission for memory that peers
- * write.
- */
+/* The verbs interface requires local write permission for memory that peers write. */
 static unsigned memory_access(unsigned access)
 {
 	unsigned flags = 0;
@@ -32,10 +29,7 @@ static enum oriel_status memory_finish(const struct verbs_device *d, struct ibv_
 				       const void *address, size_t length, struct ori_hca_mr **out,
 				       struct ori_hca_keys *keys)
 {
-	/*
-	 * The kernel pins all pages, and so finds those that may not be read,
-	 * or written.
-	 */
+	/* The kernel pins all pages, and so finds those that may not be read, or written. */
 	if (!mr && error == EFAULT)
 		return ori_fail(ORIEL_ERR_ACCESS,
 				"%s: cannot register %zu bytes at %p: they are not all mapped, or "

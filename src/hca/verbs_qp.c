@@ -73,10 +73,7 @@ static void qp_wait_for_poll(struct verbs_cq *cq)
 	pthread_mutex_unlock(&cq->lock);
 }
 
-/*
- * A poller may have found the QP just before this, and still uses it under the
- * lock.
- */
+/* A poller may have found the QP just before this, and still uses it under the lock. */
 static void qp_forget(struct verbs_qp *qp)
 {
 	atomic_store(&qp->device->qps[qp->number & (VERBS_TABLE - 1)], NULL);

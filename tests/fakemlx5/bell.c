@@ -187,10 +187,7 @@ static bool demand_is_gpu(uint64_t address)
 	return is_gpu;
 }
 
-/*
- * Does a WQE name local GPU memory by a key of on-demand paging, which does not
- * cover it?
- */
+/* Does a WQE name local GPU memory by a key of on-demand paging, which does not cover it? */
 static bool demand_is_rejected(const char *wqe)
 {
 	uint32_t opcode = oriel_mlx5_get32(wqe, 0) & 0xff, at;
@@ -214,9 +211,7 @@ static uint16_t doorbell_index(uint64_t value)
 	return (uint16_t)(oriel_dev_swap_bytes32((uint32_t)value) >> 8);
 }
 
-/*
- * Checks the WQEs that a doorbell of @value posts and the one before did not.
- */
+/* Checks the WQEs that a doorbell of @value posts and the one before did not. */
 static bool demand_is_well(const struct fake5_qp *qp, uint64_t value)
 {
 	const struct soft_qp *soft = (const struct soft_qp *)(const void *)qp->soft;

@@ -186,10 +186,7 @@ static enum syndrome qp_make(struct ibv_context *context, const void *in, size_t
 		return BAD_UMEM;
 	attr.depth = asked.depth;
 	attr.send_cq = fake5_cq_find(d, asked.send_cqn)->soft;
-	/*
-	 * A device that rejects cd_master lets every QP WAIT, as some firmware
-	 * does.
-	 */
+	/* A device that rejects cd_master lets every QP WAIT, as some firmware does. */
 	attr.is_companion = asked.is_companion || fake5_lacks("master");
 	qp = calloc(1, sizeof(*qp));
 	qp->device = d;
@@ -281,10 +278,7 @@ static enum syndrome modify_init(struct fake5_qp *qp, const void *in, size_t len
 		return BAD_STATE;
 	if (qp->init.port != 1)
 		return BAD_PORT;
-	/*
-	 * The library uses every permission; firmware would reject requests
-	 * later.
-	 */
+	/* The library uses every permission; firmware would reject requests later. */
 	if (!qp->init.allows_read || !qp->init.allows_write || !qp->init.allows_atomic ||
 	    qp->init.atomic_mode == ORI_PRM_ATOMIC_NONE)
 		return BAD_RIGHTS;

@@ -136,10 +136,7 @@ static struct fake5_device *device_of(const struct ibv_context *context)
 	return fake5_context_of(context)->device;
 }
 
-/*
- * Index 0: RoCE v1. 1: link-local. 2: the one to use. On InfiniBand all are the
- * same.
- */
+/* Index 0: RoCE v1. 1: link-local. 2: the one to use. On InfiniBand all are the same. */
 void fake5_gid(const struct fake5_device *d, unsigned index, uint8_t gid[16])
 {
 	memset(gid, 0, 16);

@@ -35,15 +35,10 @@ void fake5_fail(const char *call, unsigned after, int error);
 /* Contexts, objects, pages and registrations that exist. */
 int fake5_left(void);
 
-/*
- * The last command of @opcode that was executed, @length bytes; 0 if there was
- * none.
- */
+/* The last command of @opcode that was executed, @length bytes; 0 if there was none. */
 unsigned fake5_command(enum ori_prm_opcode opcode, void *in, unsigned length);
 
-/*
- * Report an error of that queue pair of @device ("mlx5_0"), as firmware does.
- */
+/* Report an error of that queue pair of @device ("mlx5_0"), as firmware does. */
 void fake5_break(const char *device, uint32_t qpn);
 
 struct fake5_counters {

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Tests of the queues of ConnectX HCAs, as commands and verbs create them, over
- * the fake.
- */
+/* Tests of the queues of ConnectX HCAs, as commands and verbs create them, over the fake. */
 #include <errno.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -133,10 +130,7 @@ static uint64_t side_add(struct side *from, const struct side *to, uint64_t at, 
 	return oriel_mlx5_atomic_result(&from->queue, *result);
 }
 
-/*
- * Bytes move both ways, in more WQEs than the ring holds, and the atomic
- * counts.
- */
+/* Bytes move both ways, in more WQEs than the ring holds, and the atomic counts. */
 static void sides_move(struct side *a, struct side *b)
 {
 	for (unsigned i = 0; i < 3 * RING_DEPTH; i++) {
@@ -312,10 +306,7 @@ static void test_commands_carry_the_attributes_and_settings(void **state)
 	side_close(&b);
 }
 
-/*
- * A companion increments a counter when a WRITE is complete, with no thread
- * that polls.
- */
+/* A companion increments a counter when a WRITE is complete, with no thread that polls. */
 static void companion_counts(struct side *a, struct side *b)
 {
 	struct side companion = *a, responder = *a;

@@ -26,10 +26,7 @@ struct fake5_record {
 	bool is_ethernet;
 };
 
-/*
- * An HCA, which all contexts of the process share: its queues share one space
- * of numbers.
- */
+/* An HCA, which all contexts of the process share: its queues share one space of numbers. */
 struct fake5_device {
 	struct ibv_device base;
 	bool is_mlx5, is_ethernet, demands_grh;
@@ -119,19 +116,13 @@ bool fake5_find_gid(const uint8_t gid[16], struct fake5_record *record);
 bool fake5_find_lid(uint16_t lid, struct fake5_record *record);
 void fake5_gid(const struct fake5_device *d, unsigned index, uint8_t gid[16]);
 
-/*
- * Keys of on-demand paging: they cover all memory of the host, and none of
- * GPUs.
- */
+/* Keys of on-demand paging: they cover all memory of the host, and none of GPUs. */
 void fake5_demand_add(uint32_t key);
 void fake5_demand_remove(uint32_t key);
 
 struct fake5_page *fake5_page_open(struct fake5_device *d, bool is_shared);
 void fake5_page_close(struct fake5_page *page);
-/*
- * From now on the thread serves the doorbells of @qp: false if there is no
- * memory.
- */
+/* From now on the thread serves the doorbells of @qp: false if there is no memory. */
 bool fake5_doorbell_open(struct fake5_qp *qp);
 void fake5_doorbell_close(struct fake5_qp *qp);
 void fake5_doorbells_forget(const struct fake5_device *d);

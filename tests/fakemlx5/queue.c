@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Queues that verbs create: posted to by calls, or with rings of the provider.
- */
+/* Queues that verbs create: posted to by calls, or with rings of the provider. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -213,10 +211,7 @@ void fake5_qp_close(struct fake5_qp *qp)
 	fake5_left_add(-1);
 }
 
-/*
- * The software HCA has drawn a number of its own, and accepts the given one as
- * well.
- */
+/* The software HCA has drawn a number of its own, and accepts the given one as well. */
 int fake5_qp_connect(struct fake5_qp *qp, uint32_t send_psn, uint32_t reads)
 {
 	struct ori_hca_qp_address peer = qp->peer.soft;

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Objects that the files of the fake libibverbs share; fake_lock guards all of
- * it.
- */
+/* Objects that the files of the fake libibverbs share; fake_lock guards all of it. */
 #ifndef FAKE_OBJECTS_H
 #define FAKE_OBJECTS_H
 
@@ -61,9 +58,7 @@ void fake_forget_events(struct ibv_context *context, void *object);
 char *fake_find(const struct ibv_pd *pd, uint32_t key, uint64_t address, uint64_t length,
 		unsigned access);
 
-/*
- * fake_hold.c, with fake_lock held. False: writes to this memory are not held.
- */
+/* fake_hold.c, with fake_lock held. False: writes to this memory are not held. */
 bool fake_hold_write(char *to, const void *from, size_t length);
 /* Make held writes visible: a read arrives behind them. */
 void fake_release_held(void);

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Queues: the next thread that posts or polls executes a request, if its peer
- * is ready.
- */
+/* Queues: the next thread that posts or polls executes a request, if its peer is ready. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

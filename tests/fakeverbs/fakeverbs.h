@@ -18,9 +18,7 @@ FAKE_EXPORT void fake_fail(const char *call, unsigned after, int error);
 /* Objects that were created and not destroyed. */
 FAKE_EXPORT int fake_left(void);
 
-/*
- * The attributes that QP @qpn was modified with; NULL if there is no such QP.
- */
+/* The attributes that QP @qpn was modified with; NULL if there is no such QP. */
 FAKE_EXPORT const struct ibv_qp_attr *fake_attr(uint32_t qpn);
 
 /* Report event @type of QP @qpn, or of its send CQ, or port. */

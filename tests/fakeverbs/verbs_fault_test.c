@@ -212,10 +212,7 @@ static void test_a_failed_open_leaks_nothing(void **state)
 		unsigned after;
 		enum oriel_status status;
 	} cases[] = {
-		/*
-		 * The first two calls are of candidates, the third of the
-		 * chosen one.
-		 */
+		/* The first two calls are of candidates, the third of the chosen one. */
 		{"open_device", 2, ORIEL_ERR_SYSTEM}, {"query_device", 2, ORIEL_ERR_SYSTEM},
 		{"query_port", 3, ORIEL_ERR_SYSTEM},  {"query_gid", 0, ORIEL_ERR_SYSTEM},
 		{"alloc_pd", 0, ORIEL_ERR_NOMEM},

@@ -162,9 +162,7 @@ static void put_hex(const void *bytes, unsigned count)
 		fprintf(trace, "%02x", ((const uint8_t *)bytes)[i]);
 }
 
-/*
- * Write the WQEs that were posted to @k since the last call; they are complete.
- */
+/* Write the WQEs that were posted to @k since the last call; they are complete. */
 static void trace_queue(struct queue *k)
 {
 	uint64_t end = k->q.resv, i, doorbell = oriel_mlx5_doorbell_value(k->q.qpn, end);

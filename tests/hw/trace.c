@@ -125,9 +125,7 @@ static void check_bell(struct trace *t, const char *rest)
 	q->posted = end;
 }
 
-/*
- * Bytes that hardware alone decides (time stamps, checksums) are not compared.
- */
+/* Bytes that hardware alone decides (time stamps, checksums) are not compared. */
 static void check_cqe_fields(struct trace *t, struct queue *q, uint64_t index, const uint8_t *cqe)
 {
 	uint32_t origin = oriel_mlx5_get32(cqe, ORIEL_MLX5_ORIGIN), tail, error;

@@ -18,10 +18,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/*
- * Check the file @name: 0, or the number of wrong lines, each reported on
- * stderr.
- */
+/* Check the file @name: 0, or the number of wrong lines, each reported on stderr. */
 int hw_trace_check(const char *name);
 
 #endif

@@ -248,10 +248,7 @@ static bool completion_wait(struct side *side, struct ibv_wc *wc)
 	return found == 1;
 }
 
-/*
- * A request that goes from @offset of the local buffer to the same offset of
- * the remote one.
- */
+/* A request that goes from @offset of the local buffer to the same offset of the remote one. */
 struct request {
 	struct ibv_sge sge;
 	struct ibv_send_wr wr;
@@ -436,10 +433,7 @@ static bool test_inline(void)
 	return true;
 }
 
-/*
- * Memory with keys from address 0 on: an offset is an address, and the sink
- * lies there.
- */
+/* Memory with keys from address 0 on: an offset is an address, and the sink lies there. */
 static bool test_address_zero(void)
 {
 	struct request r;
@@ -464,10 +458,7 @@ static bool test_address_zero(void)
 	return true;
 }
 
-/*
- * The kernel wants address and buffer at the same offset of a page, whatever
- * the HCA.
- */
+/* The kernel wants address and buffer at the same offset of a page, whatever the HCA. */
 static bool test_address_zero_wants_a_page(void)
 {
 	errno = 0;
@@ -476,9 +467,7 @@ static bool test_address_zero_wants_a_page(void)
 	return true;
 }
 
-/*
- * How often a WRITE that follows a READ into its source carries the old bytes.
- */
+/* How often a WRITE that follows a READ into its source carries the old bytes. */
 static int count_stale(unsigned fence)
 {
 	struct request get, put;
@@ -512,9 +501,7 @@ static bool test_without_a_fence_stale_bytes_appear(void)
 	return true;
 }
 
-/*
- * As a kernel waits: a word that is written after the data appears in memory.
- */
+/* As a kernel waits: a word that is written after the data appears in memory. */
 static bool test_data_arrives_before_its_flag(void)
 {
 	const size_t word = 65536;
