@@ -25,6 +25,7 @@ static size_t arena_round(size_t length, size_t to)
 	return (length + to - 1) / to * to;
 }
 
+/* With a GPU also rings in memory of the host are pinned, so that kernels can reach them. */
 static enum oriel_status chunk_alloc(const struct mlx5_device *d, struct mlx5_chunk *c)
 {
 	enum oriel_status status;
@@ -154,6 +155,10 @@ static bool chunk_take(struct mlx5_chunk *c, unsigned count, struct mlx5_piece *
 	return true;
 }
 
+/*
+ * A new chunk is long enough for the piece it was opened for, so the second
+ * attempt succeeds.
+ */
 enum oriel_status ori_mlx5_piece_open(struct mlx5_device *d, uint32_t count, bool is_gpu,
 				      struct mlx5_piece *piece)
 {
@@ -203,6 +208,7 @@ uint64_t ori_mlx5_piece_offset(const struct mlx5_piece *piece, const void *of)
 	return (uint64_t)((const char *)of - piece->chunk->address);
 }
 
+/* The driver can only zero memory; another value takes a copy from the host. */
 static enum oriel_status piece_fill_gpu(struct mlx5_device *d, void *at, size_t length, int value)
 {
 	char *filled = malloc(length);

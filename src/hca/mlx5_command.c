@@ -101,6 +101,7 @@ static enum oriel_status command_ask_caps(struct mlx5_device *d, enum ori_prm_ca
 		     : ORIEL_OK;
 }
 
+/* The rings read CQEs of version 1 only, and posters never update a consumer index. */
 static enum oriel_status command_check_caps(const struct mlx5_device *d)
 {
 	if (d->caps.cqe_version != 1)

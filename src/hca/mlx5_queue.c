@@ -67,6 +67,7 @@ static enum oriel_status cq_command(struct mlx5_cq *cq)
 	return ori_mlx5_create(d, "CREATE_CQ", in, sizeof(in), &cq->object, &cq->number);
 }
 
+/* CQEs are marked invalid before the command: from then on the device may write them. */
 static enum oriel_status cq_open_devx(struct mlx5_cq *cq)
 {
 	struct mlx5_device *d = cq->device;
@@ -217,6 +218,7 @@ static enum oriel_status qp_try_all(struct mlx5_qp *qp, struct ori_prm_qp *comma
 	return qp_command(qp, command);
 }
 
+/* Errors of earlier attempts are dropped if a later one succeeds. */
 static enum oriel_status qp_try(struct mlx5_qp *qp, struct ori_prm_qp *command)
 {
 	struct ori_error before;
@@ -229,6 +231,7 @@ static enum oriel_status qp_try(struct mlx5_qp *qp, struct ori_prm_qp *command)
 	return status;
 }
 
+/* A QP needs a receive CQ though it has no receives: its send CQ serves as both. */
 static enum oriel_status qp_make_devx(struct mlx5_qp *qp, uint32_t depth, bool is_companion)
 {
 	struct mlx5_device *d = qp->device;
@@ -372,6 +375,10 @@ static enum oriel_status qp_place_doorbell(struct mlx5_qp *qp)
 	return status;
 }
 
+/*
+ * A DEVX queue is destroyed before the doorbell and ring that it uses, a queue of verbs
+ * after the mappings of its ring, since verbs free that memory.
+ */
 static void qp_free(struct mlx5_qp *qp)
 {
 	struct mlx5_device *d = qp->device;

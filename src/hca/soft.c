@@ -127,6 +127,10 @@ static void soft_caps(const struct ori_hca *hca, struct ori_hca_caps *caps)
 	};
 }
 
+/*
+ * A registration of any memory may cover host and GPU at once, so each access
+ * asks for its side.
+ */
 static enum soft_side soft_side(const struct soft_node *node, const char *address, unsigned access)
 {
 	if (!node->remote)
@@ -272,6 +276,10 @@ static void soft_destroy_cq(struct ori_hca_cq *handle)
 	soft_free_cq(cq);
 }
 
+/*
+ * The engine polls a doorbell until its QP is destroyed, so the slot must lie
+ * in a page that the node keeps.
+ */
 static bool soft_is_doorbell(const struct soft_node *node, const void *slot)
 {
 	bool is_slot;
@@ -313,6 +321,10 @@ static enum oriel_status soft_check_qp(const struct soft_node *node,
 	return ORIEL_OK;
 }
 
+/*
+ * The doorbell slot may still hold the value of an earlier queue: only a change
+ * of it is a ring.
+ */
 static void soft_begin_qp(struct soft_qp *qp, struct soft_node *node,
 			  const struct ori_hca_qp_attr *attr)
 {
@@ -413,6 +425,7 @@ static enum oriel_status soft_create_qp(struct ori_hca *hca, const struct ori_hc
 	return ORIEL_OK;
 }
 
+/* PSNs count packets, so sides of different MTUs would disagree on the bytes of each packet. */
 static enum oriel_status soft_check_peer(const struct soft_node *node,
 					 const struct ori_hca_qp_address *peer)
 {
@@ -481,6 +494,7 @@ static enum oriel_status soft_connect_qp(struct ori_hca_qp *handle,
 	return status;
 }
 
+/* The doorbell is polled first: WQEs that were posted before this call get error CQEs, too. */
 static void soft_fail_qp(struct ori_hca_qp *handle)
 {
 	struct soft_qp *qp = to_qp(handle);
@@ -505,6 +519,7 @@ static void soft_say_goodbye(struct soft_qp *qp)
 	ori_soft_link_flush(qp->node->engine);
 }
 
+/* Late CQEs are written now: after this no turn of the engine knows the QP. */
 static void soft_destroy_qp(struct ori_hca_qp *handle)
 {
 	struct soft_qp *qp = to_qp(handle), **at;

@@ -43,6 +43,10 @@ static enum oriel_status mr_grow(struct soft_keys *keys)
 	return ORIEL_OK;
 }
 
+/*
+ * The slot that was freed last is not taken: its old key stays invalid for as
+ * long as possible.
+ */
 static enum oriel_status mr_take_slot(struct soft_keys *keys, uint32_t *slot)
 {
 	enum oriel_status status;

@@ -265,6 +265,7 @@ static void responder_atomic(struct soft_qp *qp, const struct soft_header *h, co
 	qp->expected = soft_psn_add(qp->expected, 1);
 }
 
+/* An atomic runs once: a repeated request gets the value that the first one returned. */
 static void responder_replay(struct soft_qp *qp, const struct soft_header *h)
 {
 	for (uint32_t i = 0; i < SOFT_REPLAYS; i++)
@@ -291,6 +292,10 @@ static void responder_again(struct soft_qp *qp, const struct soft_header *h, uin
 	}
 }
 
+/*
+ * A request that finds no room for its reply is dropped: the peer notices the
+ * loss and sends it again.
+ */
 void ori_soft_responder_receive(struct soft_qp *qp, const struct soft_header *h,
 				const char *payload)
 {
@@ -322,6 +327,7 @@ void ori_soft_responder_receive(struct soft_qp *qp, const struct soft_header *h,
 		responder_atomic(qp, h, payload);
 }
 
+/* A socket writes to the target at once, so held writes, which are older, land first. */
 char *ori_soft_responder_target(struct soft_qp *qp, const struct soft_header *h,
 				struct soft_mr **mr)
 {

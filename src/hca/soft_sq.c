@@ -24,6 +24,10 @@ static enum oriel_status sq_status(uint8_t syndrome)
 	return syndrome == ORIEL_MLX5_FLUSHED ? ORIEL_ERR_STATE : ORIEL_ERR_PROTOCOL;
 }
 
+/*
+ * A caller that polls no events must not stop the HCA: events beyond
+ * SOFT_EVENTS are logged and counted only.
+ */
 void ori_soft_event_push(struct soft_node *node, enum oriel_status status, const struct soft_qp *qp,
 			 uint8_t syndrome, const char *text)
 {
@@ -68,6 +72,10 @@ static bool sq_flush_rest(struct soft_qp *qp, uint8_t syndrome)
 	return is_any;
 }
 
+/*
+ * A WQE of two blocks has two flights and one CQE. The first CQE carries the
+ * cause, all others say that they were flushed.
+ */
 void ori_soft_qp_flush(struct soft_qp *qp, uint8_t syndrome)
 {
 	soft_trace(qp->node->engine, 'X', qp->qpn, syndrome);
@@ -142,6 +150,7 @@ static uint32_t sq_record(const struct soft_qp *qp)
 	return oriel_dev_swap_bytes32(oriel_dev_load_acquire32(&qp->record[1]));
 }
 
+/* The record alone holds the index that a lost doorbell has posted. */
 static bool sq_recover(struct soft_qp *qp)
 {
 	uint32_t record = sq_record(qp);
@@ -177,6 +186,7 @@ static bool sq_ring(struct soft_qp *qp, uint64_t value)
 				  "doorbell before its record", index, record);
 }
 
+/* A ring is a change of the word: memory does not show a second store of the same value. */
 bool ori_soft_doorbell_poll(struct soft_qp *qp)
 {
 	struct soft_node *node = qp->node;
@@ -308,6 +318,7 @@ static bool sq_wait(struct soft_qp *qp)
 	return true;
 }
 
+/* A wrong key fails this flight in its turn, after the completion of all WQEs before it. */
 static uint8_t sq_find_local(struct soft_qp *qp, struct soft_flight *f)
 {
 	const struct soft_wqe *wqe = &f->wqe;
@@ -327,6 +338,10 @@ static uint8_t sq_find_local(struct soft_qp *qp, struct soft_flight *f)
 	return ORIEL_MLX5_LOCAL_PROTECTION;
 }
 
+/*
+ * Local data is read up to gather ns later, which exposes a program that
+ * changes its source before the CQE.
+ */
 static void sq_start(struct soft_qp *qp)
 {
 	struct soft_node *node = qp->node;
@@ -372,6 +387,7 @@ void ori_soft_receive_flush(struct soft_qp *qp)
 				    ORIEL_MLX5_FLUSHED);
 }
 
+/* A WQE starts only if two flights are free, since it may take two. */
 bool ori_soft_sq_step(struct soft_qp *qp)
 {
 	const struct soft_scenario *s = &qp->node->scenario;

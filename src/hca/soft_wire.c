@@ -180,6 +180,11 @@ static void wire_answer_for(struct soft_engine *e, uint64_t cookie, const struct
 		ori_soft_link_push(link);
 }
 
+/*
+ * The QP answers behind all that it still has to send. If no QP here is, or may
+ * become, the peer of the asking one, the engine answers at once: nothing else
+ * would.
+ */
 static void wire_asked(struct soft_engine *e, uint64_t cookie, const struct soft_header *h)
 {
 	struct soft_qp *qp = wire_find(e, h);
@@ -206,6 +211,10 @@ void ori_soft_frame_deliver(struct soft_engine *e, uint64_t cookie, const struct
 		ori_soft_requester_receive(qp, h, payload);
 }
 
+/*
+ * A short payload may be a word that a thread polls: a copy stores it whole, a
+ * socket would not.
+ */
 char *ori_soft_frame_target(struct soft_engine *e, uint64_t cookie, const struct soft_header *h,
 			    struct soft_mr **mr)
 {
@@ -230,6 +239,10 @@ void ori_soft_frame_miss(struct soft_engine *e, const struct soft_header *h)
 		ori_soft_responder_miss(qp, h);
 }
 
+/*
+ * Faults hit single packets, and a cluster steps single packets, so a frame is
+ * one packet there.
+ */
 uint32_t ori_soft_run(const struct soft_qp *qp)
 {
 	const struct soft_scenario *s = &qp->node->scenario;
@@ -245,6 +258,7 @@ static bool wire_has_output(struct soft_qp *qp)
 	return ori_soft_responder_has_output(qp) || ori_soft_requester_next(qp) != NULL;
 }
 
+/* Replies leave first: behind a long send queue they would reach the peer after its timer. */
 static bool wire_fill(struct soft_qp *qp, struct soft_frame *frame)
 {
 	struct soft_flight *f;

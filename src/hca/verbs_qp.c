@@ -65,6 +65,10 @@ static bool qp_number(struct verbs_device *d, struct verbs_qp *qp)
 	return is_found;
 }
 
+/*
+ * A poller holds the lock while it uses a QP: once the lock was free, the poll
+ * that began earlier is over.
+ */
 static void qp_wait_for_poll(struct verbs_cq *cq)
 {
 	if (!cq)
@@ -149,6 +153,7 @@ static enum oriel_status qp_move(struct verbs_qp *qp, struct ibv_qp_attr *attr, 
 			      state);
 }
 
+/* The QP allows every access: the registration alone decides. */
 static enum oriel_status qp_initialise(struct verbs_qp *qp)
 {
 	struct ibv_qp_attr attr = {
@@ -162,6 +167,10 @@ static enum oriel_status qp_initialise(struct verbs_qp *qp)
 		       "initialised");
 }
 
+/*
+ * Packets of an earlier connection with the same QP number must not match, so
+ * the first PSN is random.
+ */
 enum oriel_status ori_verbs_draw_psn(uint32_t *psn)
 {
 	uint32_t drawn;
