@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two ends that post by calls, of any adapter that takes them, and what holds for
- * all: run by the tests of each kind.
+ * Two endpoints that post by calls, of any HCA that takes posts, and the claims
+ * that hold for all of them. The tests of each kind of HCA run these.
  */
 #ifndef ORI_HCA_CALL_BENCH_TEST_H
 #define ORI_HCA_CALL_BENCH_TEST_H
@@ -27,10 +27,10 @@
 #define CALL_ALL \
 	(ORI_HCA_LOCAL_WRITE | ORI_HCA_REMOTE_WRITE | ORI_HCA_REMOTE_READ | ORI_HCA_REMOTE_ATOMIC)
 
-/* Both CQs are one. */
+/* Send and receive CQ are one. */
 struct end {
 	const struct ori_hca_ops *ops;
-	struct ori_soft_cluster *cluster; /* NULL: nobody has to step it */
+	struct ori_soft_cluster *cluster; /* NULL: no test has to step it */
 	struct ori_hca *hca;
 	struct ori_hca_cq *cq;
 	struct ori_hca_qp *qp;
@@ -91,7 +91,7 @@ static inline void duo_join(struct duo *d)
 	assert_int_equal(d->b.ops->connect_qp(d->b.qp, &d->a.address), ORIEL_OK);
 }
 
-/* The next completion at @e. */
+/* Poll the next completion at @e. */
 static inline void end_next(struct end *e, struct ori_hca_wc *wc)
 {
 	uint64_t until = ori_clock_ns() + CALL_PATIENCE_NS;
@@ -176,8 +176,8 @@ static inline void call_writes_and_reads_of_any_size(struct duo *d)
 	}
 }
 
-/* Rounds beyond the depth, so that a place is taken again. */
-static inline void call_only_signaled_requests_tell(struct duo *d)
+/* More rounds than the queue is deep, so that a slot is used again. */
+static inline void call_only_signaled_requests_complete_visibly(struct duo *d)
 {
 	for (unsigned round = 0; round < 4 * CALL_DEPTH; round++) {
 		struct ori_hca_wr wr[5];
@@ -212,7 +212,7 @@ static inline void call_a_full_queue_takes_the_rest_later(struct duo *d)
 		end_expect(&d->a, i);
 }
 
-static inline void call_atomics_bring_the_old_value(struct duo *d)
+static inline void call_atomics_return_the_old_value(struct duo *d)
 {
 	uint64_t *word = (uint64_t *)(void *)(d->b.memory + 64);
 	uint64_t *old = (uint64_t *)(void *)d->a.memory;
@@ -252,8 +252,8 @@ static inline void call_inline_data_is_copied_at_once(struct duo *d)
 	assert_int_equal(d->b.memory[100 + sizeof(data)], 0);
 }
 
-/* Of any length, whatever an adapter makes of it. */
-static inline void call_data_may_go_inside(struct duo *d)
+/* The data has any length, whatever the HCA does with it. */
+static inline void call_data_may_be_inline(struct duo *d)
 {
 	static const uint32_t lengths[] = {0, 1, 27, 28, 29, 91, 92, 93, 219, 220, 221, 4097};
 
@@ -272,8 +272,8 @@ static inline void call_data_may_go_inside(struct duo *d)
 	}
 }
 
-/* An immediate tells that its data is there, and that of all requests before it. */
-static inline void call_immediates_come_in_order_behind_their_data(struct duo *d)
+/* An immediate says that its data has arrived, and the data of all requests before it. */
+static inline void call_immediates_follow_their_data_in_order(struct duo *d)
 {
 	for (unsigned i = 0; i < CALL_SIZES; i++) {
 		uint32_t length = call_sizes[i];
@@ -306,7 +306,7 @@ static inline void call_immediates_come_in_order_behind_their_data(struct duo *d
 	}
 }
 
-/* A receive that comes late only makes the peer wait. */
+/* A receive that is posted late only makes the peer wait. */
 static inline void call_an_immediate_waits_for_a_receive(struct duo *d)
 {
 	struct ori_hca_wr wr = call_wr(&d->a, &d->b, ORI_HCA_WRITE_IMM, 0, 0, 3 * 4096);
@@ -332,8 +332,8 @@ static inline void call_an_immediate_waits_for_a_receive(struct duo *d)
 	end_expect(&d->a, 0);
 }
 
-/* And ends both queues. */
-static inline void call_a_wrong_key_is_refused_and_the_rest_flushed(struct duo *d)
+/* The failure also ends both queues. */
+static inline void call_a_wrong_key_is_rejected_and_the_rest_flushed(struct duo *d)
 {
 	struct ori_hca_wr wr[3];
 	struct ori_hca_wc wc;
@@ -373,16 +373,15 @@ struct call_case {
 
 static const struct call_case call_cases[] = {
 	{"writes and reads of any size", call_writes_and_reads_of_any_size},
-	{"only signaled requests tell", call_only_signaled_requests_tell},
+	{"only signaled requests complete visibly", call_only_signaled_requests_complete_visibly},
 	{"a full queue takes the rest later", call_a_full_queue_takes_the_rest_later},
-	{"atomics bring the old value", call_atomics_bring_the_old_value},
+	{"atomics return the old value", call_atomics_return_the_old_value},
 	{"inline data is copied at once", call_inline_data_is_copied_at_once},
-	{"data may go inside", call_data_may_go_inside},
-	{"immediates come in order behind their data",
-	 call_immediates_come_in_order_behind_their_data},
+	{"data may be inline", call_data_may_be_inline},
+	{"immediates follow their data in order", call_immediates_follow_their_data_in_order},
 	{"an immediate waits for a receive", call_an_immediate_waits_for_a_receive},
-	{"a wrong key is refused and the rest flushed",
-	 call_a_wrong_key_is_refused_and_the_rest_flushed},
+	{"a wrong key is rejected and the rest flushed",
+	 call_a_wrong_key_is_rejected_and_the_rest_flushed},
 };
 
 #define CALL_CASES (sizeof(call_cases) / sizeof(call_cases[0]))

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An RDMA adapter behind one table: real (verbs, mlx5) or in software (soft). It
- * knows neither ranks nor peers; addresses are bytes. Queues are mlx5 rings, in
- * memory that the caller or the adapter provides, and are posted to with
- * oriel/dev/mlx5.h, or they have none that one could see and are posted to by calls;
- * caps() says which of all this there is.
+ * An RDMA HCA behind one table: real (verbs, mlx5) or in software (soft). Its
+ * callers are the rdma transport and p2p. It knows neither ranks nor peers;
+ * addresses are bytes. Queues either are mlx5 rings, in memory of the caller or
+ * of the HCA, to which oriel/dev/mlx5.h posts, or they have no visible ring and
+ * the caller posts by calls; caps() says which of this the HCA has.
  */
 #ifndef ORI_HCA_HCA_H
 #define ORI_HCA_HCA_H
@@ -16,7 +16,7 @@
 
 #include <oriel/status.h>
 
-#define ORI_HCA_ADDRESS 64u /* bytes of the address of an adapter */
+#define ORI_HCA_ADDRESS 64u /* bytes of the address of an HCA */
 
 /* May be combined; a local buffer of a WRITE needs none of them. */
 enum ori_hca_access {
@@ -25,29 +25,29 @@ enum ori_hca_access {
 	ORI_HCA_REMOTE_READ = 4,
 	ORI_HCA_REMOTE_ATOMIC = 8,
 	ORI_HCA_RELAXED_ORDERING = 16, /* payload only, never signals */
-	ORI_HCA_ANY_MEMORY = 32,       /* no one piece: what lies there may be the GPU's or not */
+	ORI_HCA_ANY_MEMORY = 32,       /* not one buffer: memory there may be the GPU's or not */
 };
 
 struct ori_hca_caps {
 	const char *kind;   /* "soft", "verbs", "mlx5" */
 	const char *name;   /* of the device, "soft0", "mlx5_0" */
-	const char *tier;   /* "T0" to "T3" of docs/hardware.md; "" in software */
-	unsigned numa_node; /* where it is, plus 1; 0: nobody knows */
+	const char *tier;   /* "T0" to "T3" of docs/hardware.md; "" for the software HCA */
+	unsigned numa_node; /* its NUMA node plus 1; 0: unknown */
 	uint32_t depth_max;
 	uint32_t mtu;               /* in bytes */
-	uint32_t length_max;        /* bytes that one request moves */
+	uint32_t length_max;        /* bytes that one request may move */
 	uint32_t max_rd_atomic;     /* READs and atomics outstanding per QP */
-	uint64_t first;             /* index that queues begin with; 0 but in tests of wraps */
-	bool reads_rings;           /* queues may have a ring */
-	bool owns_rings;            /* ... which is its own: attributes say has_own_ring */
+	uint64_t first;             /* first index of a queue; 0 except in tests of wraps */
+	bool reads_rings;           /* a queue may have a ring */
+	bool owns_rings;            /* ... of the HCA's own: attributes say has_own_ring */
 	bool reaches_all;           /* ORI_HCA_ANY_MEMORY of all addresses is one registration */
-	bool reaches_gpu;           /* ... which has memory of GPUs, known like any other */
-	bool takes_posts;           /* queues may have none: post() and poll() */
+	bool reaches_gpu;           /* ... and covers memory of GPUs, with no difference */
+	bool takes_posts;           /* a queue may have no ring: post() and poll() */
 	bool has_wait;              /* the companion QP may WAIT on a CQ */
-	bool is_atomic_host_endian; /* results of 8-byte atomics */
+	bool is_atomic_host_endian; /* for results of 8-byte atomics */
 	bool is_software;           /* for development and tests */
 	bool is_sink;               /* completes work requests and moves nothing */
-	bool writes_late;           /* what it writes may be seen after the atomics behind it */
+	bool writes_late;           /* its writes may be seen after the atomics that follow them */
 };
 
 struct ori_gpu;
@@ -56,44 +56,47 @@ struct ori_hca_mr;
 struct ori_hca_cq;
 struct ori_hca_qp;
 
-/* Keys are as the device sees them, not byte-swapped. */
+/* Keys as the device sees them, not byte-swapped. */
 struct ori_hca_keys {
 	uint32_t lkey;
 	uint32_t rkey;
 };
 
 /*
- * @ring holds @depth CQEs of 64 bytes, a power of two, 64-byte aligned; entry
- * i takes CQE i. The adapter marks all of them invalid before it returns. Without
- * a ring there is room for @depth completions, any number, which poll() takes, and
- * the rest of this is not set: more than that are an overrun.
+ * @ring holds @depth CQEs of 64 bytes, a power of two, 64-byte aligned; entry i
+ * takes CQE i. The HCA marks all of them invalid before create_cq() returns.
+ * Without a ring the CQ has room for @depth completions, any number, which
+ * poll() takes; one more is an overrun. The rest of this struct is not set
+ * then.
  */
 struct ori_hca_cq_attr {
 	void *ring;
 	uint32_t depth;
-	uint64_t first; /* index of the first CQE; 0 but in tests of wraps */
+	uint64_t first; /* index of the first CQE; 0 except in tests of wraps */
 	/*
-	 * Every CQE goes to the first place (cc): the owner bit says nothing then,
-	 * and an error CQE is overwritten by those of what it flushes.
+	 * Every CQE goes to the first slot (cc): the owner bit then says
+	 * nothing, and the CQEs of flushed WQEs overwrite the error CQE that
+	 * explains them.
 	 */
 	bool is_collapsed;
 	/*
-	 * Doorbell record: word 0 holds, big-endian, the low 24 bits of the index of
-	 * the first CQE not taken yet, and more than @depth beyond it are an overrun,
-	 * which ends the QPs. NULL: nobody counts (oi).
+	 * Doorbell record: word 0 holds, big-endian, the low 24 bits of the
+	 * index of the first CQE not yet polled. The queue is overrun by more
+	 * than @depth CQEs beyond it, and an overrun ends the QPs. NULL: the
+	 * HCA does not count (oi).
 	 */
 	const uint32_t *record;
-	/* In place of @ring, one of the adapter's: nobody counts, and first is 0. */
+	/* In place of @ring, a ring of the HCA: it does not count, and first is 0. */
 	bool has_own_ring;
-	bool is_for_gpu; /* which is of kernels: the GPU of use_gpu() reaches it */
+	bool is_for_gpu; /* kernels use it: the GPU of use_gpu() reaches it */
 };
 
 /*
  * @ring holds @depth WQE basic blocks of 64 bytes, a power of two. @record is
- * the doorbell record {receive, send}, which says @first; @doorbell an 8-byte slot of
- * doorbell_page(). All of it stays until the QP is destroyed. Without a ring the QP
- * takes up to @depth requests by post(), and neither record nor doorbell nor first
- * are set.
+ * the doorbell record {receive, send}, which holds @first; @doorbell is an
+ * 8-byte slot of doorbell_page(). All of it stays until the QP is destroyed.
+ * Without a ring the QP takes up to @depth requests by post(); record, doorbell
+ * and first are not set then.
  */
 struct ori_hca_qp_attr {
 	void *ring;
@@ -101,43 +104,44 @@ struct ori_hca_qp_attr {
 	uint32_t *record;
 	uint64_t *doorbell;
 	struct ori_hca_cq *send_cq;
-	bool is_companion; /* may WAIT on CQs of this adapter (cd_master) */
-	uint64_t first;    /* index of the first WQE; 0 but in tests of wraps */
-	/* post_receives() keeps up to so many; 0: a WRITE_IMM never finds one here */
+	bool is_companion; /* may WAIT on CQs of this HCA (cd_master) */
+	uint64_t first;    /* index of the first WQE; 0 except in tests of wraps */
+	/* receives that post_receives() can post; 0: a WRITE_IMM always finds none */
 	uint32_t receives;
-	struct ori_hca_cq *receive_cq; /* without a ring; it may be send_cq */
-	/* In place of @ring, @record and @doorbell those of the adapter, which place() tells. */
+	struct ori_hca_cq *receive_cq; /* of a QP without a ring; may be send_cq */
+	/* In place of @ring, @record and @doorbell those of the HCA, which place() returns. */
 	bool has_own_ring;
-	bool is_for_gpu; /* they are of kernels, and send_cq is, too */
+	bool is_for_gpu; /* kernels use them, and send_cq too */
 };
 
 /*
- * Where the parts of a queue lie, for who posts to it and polls: kernels if it
- * is_for_gpu, else threads of this process. All of it goes with the QP, but the CQEs
- * with the CQ.
+ * Addresses of the parts of a queue, for the code that posts and polls: kernels
+ * if it is_for_gpu, else threads of this process. They are valid until the QP
+ * is destroyed, those of CQEs until the CQ is.
  */
 struct ori_hca_queue_memory {
 	char *sq;
 	char *cq;
 	uint32_t *record;
 	uint64_t *doorbell;
-	uint32_t *asleep; /* see struct oriel_mlx5_queue; NULL if nobody has to look there */
+	uint32_t
+		*asleep; /* see struct oriel_mlx5_queue; NULL if the poster need not wake the HCA */
 };
 
 enum ori_hca_opcode {
 	ORI_HCA_WRITE,
-	ORI_HCA_WRITE_IMM, /* and take a receive of the peer, which gets @immediate */
+	ORI_HCA_WRITE_IMM, /* and consume a receive of the peer, which gets @immediate */
 	ORI_HCA_READ,
-	ORI_HCA_FETCH_ADD, /* of 8 bytes; the old ones come to @local */
+	ORI_HCA_FETCH_ADD, /* of 8 bytes; the old value arrives at @local */
 	ORI_HCA_CAS,
 };
 
-#define ORI_HCA_INLINE_MAX 28u /* bytes of data that fit inside a request of any adapter */
+#define ORI_HCA_INLINE_MAX 28u /* bytes of data that fit inside a request of every HCA */
 
 /* May be combined. */
 enum ori_hca_wr_flags {
-	ORI_HCA_SIGNALED = 1, /* tells when it is done; all others only if they fail */
-	ORI_HCA_FENCE = 2,    /* starts when READs and atomics before it are done */
+	ORI_HCA_SIGNALED = 1, /* completes visibly; other requests only if they fail */
+	ORI_HCA_FENCE = 2,    /* starts after the completion of earlier READs and atomics */
 };
 
 /* A request that is posted by a call. */
@@ -145,36 +149,37 @@ struct ori_hca_wr {
 	uint64_t id;
 	uint64_t local, remote;
 	/*
-	 * NULL, or of a WRITE what lies at @local, as a CPU reaches it: as much as fits
-	 * inside the request goes there when it is posted, so that the adapter has no source
-	 * to look for. ORI_HCA_INLINE_MAX bytes do always, and need neither @local nor @lkey.
+	 * NULL, or for a WRITE the bytes of @local as a CPU reaches them. The
+	 * HCA copies them into the request at post if they fit, so it has no
+	 * source to look up. ORI_HCA_INLINE_MAX bytes always fit, and need
+	 * neither @local nor @lkey.
 	 */
 	const void *data;
 	uint32_t lkey, rkey;
 	uint32_t length;
 	uint32_t immediate;
-	uint64_t operand; /* of atomics: what is added, or stored */
-	uint64_t compare; /* ... if this is there */
+	uint64_t operand; /* of atomics: the addend, or the new value */
+	uint64_t compare; /* ... the value that a compare-swap expects */
 	uint8_t opcode;   /* enum ori_hca_opcode */
 	uint8_t flags;    /* enum ori_hca_wr_flags */
 };
 
-/* Its end, or that of a receive. Of one that failed, id, qpn and how are all that is known. */
+/* Completion of a request, or of a receive. If it failed, only id, qpn and how are set. */
 struct ori_hca_wc {
-	uint64_t id; /* 0 of a receive */
+	uint64_t id; /* 0 for a receive */
 	enum oriel_status status;
-	uint8_t syndrome; /* enum oriel_mlx5_syndrome, or what is nearest; 0 if well */
+	uint8_t syndrome; /* enum oriel_mlx5_syndrome, or the nearest to the cause; 0 on success */
 	uint8_t opcode;   /* enum ori_hca_opcode */
 	bool is_receive;
 	uint32_t vendor;
 	uint32_t qpn;
-	uint32_t length;    /* of what was received */
-	uint32_t immediate; /* ... with it */
+	uint32_t length;    /* of the received message */
+	uint32_t immediate; /* ... and its immediate */
 };
 
-/* What the other end needs to know of a QP. Goes over the wire as it is. */
+/* The address of a QP, which its peer needs to connect. Goes over the wire as it is. */
 struct ori_hca_qp_address {
-	uint8_t adapter[ORI_HCA_ADDRESS];
+	uint8_t hca_address[ORI_HCA_ADDRESS];
 	uint32_t version; /* ORI_HCA_ADDRESS_VERSION */
 	uint32_t qpn;
 	uint32_t psn;
@@ -187,10 +192,10 @@ struct ori_hca_qp_address {
 
 static_assert(sizeof(struct ori_hca_qp_address) == 128, "goes over the wire");
 
-/* Something that happened outside any ring. */
+/* A notification from outside any ring. */
 struct ori_hca_event {
 	enum oriel_status status;
-	uint32_t qpn;     /* 0 if it is about the adapter */
+	uint32_t qpn;     /* 0 if it is about the HCA */
 	uint8_t syndrome; /* of the CQE, 0 if none */
 	uint8_t vendor;   /* vendor syndrome */
 	char text[120];
@@ -198,42 +203,46 @@ struct ori_hca_event {
 
 /*
  * Calls may come from any thread; none blocks for long but destroy_qp() and
- * close(), which wait until nothing of theirs is executed any more. Outputs are
- * written on success only.
+ * close(), which wait until the HCA executes none of their work any more.
+ * Outputs are written on success only.
  */
 struct ori_hca_ops {
 	const char *kind;
 
 	/*
-	 * The adapter for @rail, which numbers those that one rank drives. @config is
-	 * text of the user (ORIEL_SOFT_HCA); NULL or "" = defaults.
+	 * Open the HCA for @rail, which numbers the HCAs that one rank drives.
+	 * @config is the user's text (ORIEL_SOFT_HCA); NULL or "" = defaults.
 	 */
 	enum oriel_status (*open)(const char *config, unsigned rail, struct ori_hca **hca);
-	/* All objects are gone already. NULL is allowed. */
+	/* The caller has destroyed all objects. NULL is allowed. */
 	void (*close)(struct ori_hca *hca);
 
 	void (*caps)(const struct ori_hca *hca, struct ori_hca_caps *caps);
 
 	/*
-	 * From now on memory may be of @gpu, which stays until close(); but for rings
-	 * and records. Once, before anything is registered.
+	 * From now on registered memory may be of @gpu, which stays until
+	 * close(); rings and records may not. Called once, before any
+	 * registration.
 	 */
 	enum oriel_status (*use_gpu)(struct ori_hca *hca, const struct ori_gpu *gpu);
 
 	/*
-	 * From now on addresses lead here also from other hosts and network namespaces:
-	 * describe() and create_qp() for a peer there come later. Twice is fine.
+	 * From now on addresses are reachable also from other hosts and network
+	 * namespaces. The caller runs describe() and create_qp() for such a
+	 * peer afterwards. Twice is fine.
 	 */
 	enum oriel_status (*listen)(struct ori_hca *hca);
 
-	/* What the addresses of all QPs of @hca have in common; qpn and psn are 0. */
+	/* The part that the addresses of all QPs of @hca have in common; qpn and psn are 0. */
 	void (*describe)(const struct ori_hca *hca, struct ori_hca_qp_address *address);
 
-	/* [@address, @address + @length) is known to the wire as [@iova, ...). */
+	/* The peers address [@address, @address + @length) as [@iova, ...). */
 	enum oriel_status (*register_memory)(struct ori_hca *hca, void *address, size_t length,
 					     uint64_t iova, unsigned access, struct ori_hca_mr **mr,
 					     struct ori_hca_keys *keys);
-	/* The same for what a dma-buf holds from @offset on: of a GPU, say. @fd stays the caller's.
+	/*
+	 * The same for the bytes of a dma-buf from @offset on: memory of a GPU,
+	 * say. @fd stays the caller's.
 	 */
 	enum oriel_status (*register_dmabuf)(struct ori_hca *hca, int fd, uint64_t offset,
 					     size_t length, uint64_t iova, unsigned access,
@@ -242,58 +251,61 @@ struct ori_hca_ops {
 
 	enum oriel_status (*create_cq)(struct ori_hca *hca, const struct ori_hca_cq_attr *attr,
 				       struct ori_hca_cq **cq, uint32_t *cqn);
-	void (*destroy_cq)(struct ori_hca_cq *cq); /* its QPs are gone */
+	void (*destroy_cq)(struct ori_hca_cq *cq); /* its QPs are destroyed already */
 
 	enum oriel_status (*create_qp)(struct ori_hca *hca, const struct ori_hca_qp_attr *attr,
 				       struct ori_hca_qp **qp, struct ori_hca_qp_address *address);
 	/*
-	 * Join @qp to the QP at @peer (which may be of this adapter) and make it
-	 * ready to post. The peer connects its own end; what arrives before that
-	 * is answered as if it had been lost.
+	 * Join @qp to the QP at @peer (which may be of this HCA) and make it
+	 * ready to post. The peer connects its own side; until then requests to
+	 * it count as lost.
 	 */
 	enum oriel_status (*connect_qp)(struct ori_hca_qp *qp,
 					const struct ori_hca_qp_address *peer);
 	/*
-	 * Flush: every WQE posted and not done gets an error CQE, and no memory is
-	 * read or written for it after that. Twice is fine.
+	 * Flush: every WQE posted and not complete gets an error CQE, and the
+	 * HCA reads and writes no memory for it after that. Twice is fine.
 	 */
 	void (*fail_qp)(struct ori_hca_qp *qp);
 	void (*destroy_qp)(struct ori_hca_qp *qp);
 
 	/*
-	 * Post @count requests to a QP without a ring as one chain, done by the peer in
-	 * their order. *@posted is set in any case: to how many were. ORIEL_AGAIN: the
-	 * rest when poll() has told of the ends of others; a signaled one tells of
-	 * those before it on its QP as well. One thread at a time for each QP.
+	 * Post @count requests to a QP without a ring as one chain, which the
+	 * peer executes in order. *@posted is always set: to the number of
+	 * requests posted. ORIEL_AGAIN: the caller posts the rest after poll()
+	 * has returned completions; a signaled one also completes all requests
+	 * before it on its QP. One thread at a time for each QP.
 	 */
 	enum oriel_status (*post)(struct ori_hca_qp *qp, const struct ori_hca_wr *wrs,
 				  unsigned count, unsigned *posted);
 	/*
-	 * @count more receives without a buffer, for WRITE_IMMs; before connect_qp()
-	 * too, so that none comes too early. ORIEL_ERR_RANGE: more than it keeps.
+	 * Post @count more receives without a buffer, for WRITE_IMMs; also
+	 * before connect_qp(), so that no immediate arrives before its receive.
+	 * ORIEL_ERR_RANGE: more than the QP has room for.
 	 */
 	enum oriel_status (*post_receives)(struct ori_hca_qp *qp, unsigned count);
 	/*
-	 * Take up to @room ends from a CQ without a ring, those of a QP in the order of
-	 * its requests; *@count may be 0. A failure means the CQ: it was overrun. One
-	 * thread at a time for each CQ.
+	 * Take up to @room completions from a CQ without a ring, in the order
+	 * of requests for each QP; *@count may be 0. A failure concerns the CQ:
+	 * it was overrun. One thread at a time for each CQ.
 	 */
 	enum oriel_status (*poll)(struct ori_hca_cq *cq, struct ori_hca_wc *wcs, unsigned room,
 				  unsigned *count);
 
-	/* Of a QP that has_own_ring; only of adapters that own rings. */
+	/* For a QP that has_own_ring; only of HCAs that own rings. */
 	void (*place)(const struct ori_hca_qp *qp, struct ori_hca_queue_memory *place);
 
 	/* 4096 bytes of doorbell slots, 8 bytes each from 0x800 on. Freed by close. */
 	enum oriel_status (*doorbell_page)(struct ori_hca *hca, void **page);
 
-	/* Look once for an event; ORIEL_AGAIN if there is none. */
+	/* Poll once for an event; ORIEL_AGAIN if there is none. */
 	enum oriel_status (*poll_event)(struct ori_hca *hca, struct ori_hca_event *event);
 };
 
 /*
- * Whole pages of @gpu, by whatever its driver and that of the adapter agree on. Not
- * for who reaches_all: there memory is registered as any other.
+ * Register whole pages of @gpu, by the method that its driver and the HCA's
+ * driver both support. Not for an HCA that reaches_all: it takes such memory
+ * like any other.
  */
 enum oriel_status ori_hca_register_gpu(const struct ori_hca_ops *ops, struct ori_hca *hca,
 				       const struct ori_gpu *gpu, char *address, size_t length,
@@ -302,18 +314,22 @@ enum oriel_status ori_hca_register_gpu(const struct ori_hca_ops *ops, struct ori
 
 extern const struct ori_hca_ops ori_hca_soft_ops;
 
-/* Adapters of this machine; NULL if the library was built without infiniband/verbs.h. */
+/* HCAs of this machine; NULL if the library was built without infiniband/verbs.h. */
 const struct ori_hca_ops *ori_hca_verbs(void);
-/* Ports that rails of its open() with @config may be; 0: none, no library, or no such text. */
+/*
+ * Number of ports that rails of its open() with @config may use. 0: no port, no
+ * library, or @config is invalid.
+ */
 unsigned ori_hca_verbs_ports(const char *config);
 
-/* Those of them that are ConnectX; NULL without infiniband/mlx5dv.h. See hca/mlx5.h. */
+/* The ConnectX HCAs among them; NULL without infiniband/mlx5dv.h. See hca/mlx5.h. */
 const struct ori_hca_ops *ori_hca_mlx5(void);
 
 /*
- * Of both, the one for what @config, text for their open(), means with @gpu, or NULL
- * for none: mlx5 where rings can be posted to, so that a setting that asks for more
- * than there is fails at open(). NULL: the library was built with neither.
+ * The table of the two that @config, text for their open(), selects with @gpu
+ * (or NULL): mlx5 if its rings can be posted to, so a setting that demands more
+ * than the machine has fails at open(). NULL: the library was built with
+ * neither.
  */
 const struct ori_hca_ops *ori_hca_choose(const char *config, const struct ori_gpu *gpu);
 

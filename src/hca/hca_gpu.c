@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of GPUs as adapters know it. */
+/*
+ * Registers GPU memory with any HCA, by dma-buf or by nvidia-peermem. The
+ * rdma transport and p2p call it.
+ */
 #include <stdio.h>
 #include <unistd.h>
 
@@ -26,13 +29,13 @@ enum oriel_status ori_hca_register_gpu(const struct ori_hca_ops *ops, struct ori
 	if (status == ORIEL_OK)
 		return ORIEL_OK;
 	snprintf(why, sizeof(why), "%s", oriel_last_error());
-	/* With nvidia-peermem addresses of a GPU are as good as others. */
+	/* With nvidia-peermem addresses of a GPU register like any others. */
 	if (ops->register_memory(hca, address, length, iova, access, mr, keys) == ORIEL_OK) {
 		ori_error_restore(&before);
 		return ORIEL_OK;
 	}
 	return ori_fail(status,
-			"%zu bytes of GPU memory at %p are reached neither by dma-buf (%s) nor by "
+			"cannot register %zu bytes of GPU memory at %p by dma-buf (%s), nor by "
 			"nvidia-peermem, if that is loaded; `oriel doctor` says what is missing",
 			length, (void *)address, why);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of ConnectX adapters. */
+/* The table of ConnectX HCAs, and their open() and close(). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +19,10 @@ static bool mlx5_is_meant(struct ibv_device *device)
 	return ori_mlx5dv.is_supported(device);
 }
 
-/* Without leave to command, whoever may open it at all still has what verbs can do. */
+/*
+ * Without permission for DEVX commands a process that may open the device still
+ * has the calls of verbs.
+ */
 static struct ibv_context *mlx5_open_device(struct ibv_device *device)
 {
 	struct mlx5dv_context_attr attr = {.flags = MLX5DV_CONTEXT_FLAGS_DEVX};
@@ -46,7 +49,7 @@ static void mlx5_read_settings(struct mlx5_device *d)
 
 static void mlx5_close_parts(struct mlx5_device *d)
 {
-	ori_mlx5_bells_stop(d);
+	ori_mlx5_doorbells_stop(d);
 	ori_mlx5_arena_close(d);
 	ori_mlx5_uar_close(d);
 	if (d->events)
@@ -69,34 +72,37 @@ static void mlx5_close(struct ori_hca *hca)
 
 static enum oriel_status mlx5_open(const char *config, unsigned rail, struct ori_hca **hca)
 {
-	enum oriel_status st = ori_mlx5dv_open();
+	enum oriel_status status = ori_mlx5dv_open();
 	struct mlx5_device *d;
 
-	if (st != ORIEL_OK)
-		return st;
+	if (status != ORIEL_OK)
+		return status;
 	d = calloc(1, sizeof(*d));
 	if (!d)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for an adapter");
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a NIC");
 	pthread_mutex_init(&d->lock, NULL);
 	pthread_mutex_init(&d->bells.lock, NULL);
 	mlx5_read_settings(d);
-	st = ori_verbs_device_open(&d->verbs, config, rail, &mlx5_kind);
-	if (st != ORIEL_OK) {
+	status = ori_verbs_device_open(&d->verbs, config, rail, &mlx5_kind);
+	if (status != ORIEL_OK) {
 		pthread_mutex_destroy(&d->bells.lock);
 		pthread_mutex_destroy(&d->lock);
 		free(d);
-		return st;
+		return status;
 	}
-	st = ori_mlx5_find_tier(d);
-	if (st != ORIEL_OK) {
+	status = ori_mlx5_find_tier(d);
+	if (status != ORIEL_OK) {
 		mlx5_close((struct ori_hca *)d);
-		return st;
+		return status;
 	}
 	*hca = (struct ori_hca *)d;
 	return ORIEL_OK;
 }
 
-/* What was made for threads alone goes: memory that a GPU reaches takes its place. */
+/*
+ * Memory that was prepared for threads alone is freed: memory that a GPU
+ * reaches takes its place.
+ */
 static enum oriel_status mlx5_use_gpu(struct ori_hca *hca, const struct ori_gpu *gpu)
 {
 	struct mlx5_device *d = to_mlx5(hca);
@@ -126,7 +132,10 @@ static void mlx5_caps(const struct ori_hca *hca, struct ori_hca_caps *caps)
 		.reaches_all = has_rings,
 		.takes_posts = true,
 		.has_wait = d->report.has_wait,
-		/* By calls they always are; rings have them as the adapter does. */
+		/*
+		 * Results of calls are always in host order; those of rings as
+		 * the HCA writes them.
+		 */
 		.is_atomic_host_endian =
 			!has_rings ||
 			(d->report.is_devx ? d->atomic_caps.endianness_mode != 0
@@ -138,7 +147,7 @@ static void mlx5_caps(const struct ori_hca *hca, struct ori_hca_caps *caps)
 		caps->length_max = ORIEL_MLX5_LENGTH_MAX;
 }
 
-/* All memory there is: whatever is touched is paged in. */
+/* One registration covers the whole address space: the kernel pages in what requests use. */
 static enum oriel_status mlx5_register(struct ori_hca *hca, void *address, size_t length,
 				       uint64_t iova, unsigned access, struct ori_hca_mr **mr,
 				       struct ori_hca_keys *keys)
@@ -183,7 +192,7 @@ static enum oriel_status mlx5_check_called(const struct mlx5_qp *qp)
 {
 	if (!qp->has_ring)
 		return ORIEL_OK;
-	return ori_fail(ORIEL_ERR_INVALID, "%s: QP 0x%06x has a ring: it is not posted to by calls",
+	return ori_fail(ORIEL_ERR_INVALID, "%s: QP 0x%06x has a ring: calls cannot post to it",
 			qp->device->verbs.name, qp->number);
 }
 
@@ -191,21 +200,21 @@ static enum oriel_status mlx5_post(struct ori_hca_qp *handle, const struct ori_h
 				   unsigned count, unsigned *posted)
 {
 	struct mlx5_qp *qp = to_qp(handle);
-	enum oriel_status st = mlx5_check_called(qp);
+	enum oriel_status status = mlx5_check_called(qp);
 
 	*posted = 0;
-	if (st != ORIEL_OK)
-		return st;
+	if (status != ORIEL_OK)
+		return status;
 	return ori_verbs_post((struct ori_hca_qp *)qp->verbs, wrs, count, posted);
 }
 
 static enum oriel_status mlx5_post_receives(struct ori_hca_qp *handle, unsigned count)
 {
 	struct mlx5_qp *qp = to_qp(handle);
-	enum oriel_status st = mlx5_check_called(qp);
+	enum oriel_status status = mlx5_check_called(qp);
 
-	if (st != ORIEL_OK)
-		return st;
+	if (status != ORIEL_OK)
+		return status;
 	return ori_verbs_post_receives((struct ori_hca_qp *)qp->verbs, count);
 }
 
@@ -215,7 +224,7 @@ static enum oriel_status mlx5_poll(struct ori_hca_cq *handle, struct ori_hca_wc 
 	struct mlx5_cq *cq = (struct mlx5_cq *)handle;
 
 	if (!cq->called)
-		return ori_fail(ORIEL_ERR_INVALID, "%s: a CQ with a ring is not polled by calls",
+		return ori_fail(ORIEL_ERR_INVALID, "%s: a CQ has a ring: calls cannot poll it",
 				cq->device->verbs.name);
 	return ori_verbs_poll(cq->called, wcs, room, count);
 }
@@ -228,7 +237,7 @@ static void mlx5_place(const struct ori_hca_qp *qp, struct ori_hca_queue_memory 
 static enum oriel_status mlx5_doorbell_page(struct ori_hca *hca, void **page)
 {
 	(void)page;
-	return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s: each ring has its doorbell: see place()",
+	return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s: each ring has its own doorbell: see place()",
 			to_mlx5(hca)->verbs.name);
 }
 
@@ -267,17 +276,17 @@ void ori_mlx5_report(const struct ori_hca *hca, struct ori_mlx5_report *report)
 	*report = to_mlx5(hca)->report;
 }
 
-enum oriel_status ori_mlx5_look(const char *config, unsigned rail, const struct ori_gpu *gpu,
-				struct ori_mlx5_report *report)
+enum oriel_status ori_mlx5_probe(const char *config, unsigned rail, const struct ori_gpu *gpu,
+				 struct ori_mlx5_report *report)
 {
 	struct ori_hca *hca;
-	enum oriel_status st = mlx5_open(config, rail, &hca);
+	enum oriel_status status = mlx5_open(config, rail, &hca);
 
-	if (st != ORIEL_OK)
-		return st;
-	st = gpu ? mlx5_use_gpu(hca, gpu) : ORIEL_OK;
-	if (st == ORIEL_OK)
+	if (status != ORIEL_OK)
+		return status;
+	status = gpu ? mlx5_use_gpu(hca, gpu) : ORIEL_OK;
+	if (status == ORIEL_OK)
 		ori_mlx5_report(hca, report);
 	mlx5_close(hca);
-	return st;
+	return status;
 }

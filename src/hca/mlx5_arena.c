@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of rings. A GPU gives no less than some MiB and every registration costs,
- * so queues share chunks. Rings begin where a page of the adapter does, which on a
- * GPU has 64 KiB; the first pages of a chunk are records, a line for each.
+ * Memory of rings. A GPU allocates at least some MiB at once and every
+ * registration costs, so queues share chunks. Rings begin at page boundaries of
+ * the HCA, which are 64 KiB apart on a GPU; the first pages of a chunk hold
+ * doorbell records, one per cache line.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -24,23 +25,24 @@ static size_t arena_round(size_t length, size_t to)
 	return (length + to - 1) / to * to;
 }
 
+/* With a GPU also rings in memory of the host are pinned, so that kernels can reach them. */
 static enum oriel_status chunk_alloc(const struct mlx5_device *d, struct mlx5_chunk *c)
 {
-	enum oriel_status st;
+	enum oriel_status status;
 
 	if (c->is_gpu) {
-		st = ori_mem_alloc_gpu(d->gpu, c->length, &c->mem);
+		status = ori_mem_alloc_gpu(d->gpu, c->length, &c->mem);
 	} else if (d->gpu) {
-		st = ori_mem_alloc_pinned(d->gpu, c->length, &c->mem);
+		status = ori_mem_alloc_pinned(d->gpu, c->length, &c->mem);
 	} else {
 		c->address = aligned_alloc(MLX5_PAGE, c->length);
-		st = c->address ? ORIEL_OK : ORIEL_ERR_NOMEM;
+		status = c->address ? ORIEL_OK : ORIEL_ERR_NOMEM;
 	}
 	if (c->mem)
 		c->address = c->mem->address;
-	if (st == ORIEL_ERR_NOMEM)
-		return ori_fail(st, "%s: no memory for rings", d->verbs.name);
-	return st;
+	if (status == ORIEL_ERR_NOMEM)
+		return ori_fail(status, "%s: no memory for rings", d->verbs.name);
+	return status;
 }
 
 static void chunk_free(const struct mlx5_device *d, struct mlx5_chunk *c)
@@ -83,8 +85,8 @@ static enum oriel_status chunk_register_gpu(struct mlx5_device *d, struct mlx5_c
 	error = errno;
 	if (!c->umem)
 		return ori_verbs_fail(&d->verbs, error,
-				      "no queues in memory of GPU %s, neither by dma-buf nor by "
-				      "nvidia_peermem",
+				      "cannot register memory of GPU %s for queues, neither by "
+				      "dma-buf nor by nvidia_peermem",
 				      d->gpu->pci);
 	snprintf(d->report.rings, sizeof(d->report.rings), "%s", how);
 	return ORIEL_OK;
@@ -99,15 +101,16 @@ static enum oriel_status chunk_register(struct mlx5_device *d, struct mlx5_chunk
 				      IBV_ACCESS_LOCAL_WRITE);
 	if (c->umem)
 		return ORIEL_OK;
-	return ori_verbs_fail(&d->verbs, errno, "no queues in %zu bytes of host memory%s",
-			      c->length, errno == ENOMEM ? " (is `ulimit -l` too low?)" : "");
+	return ori_verbs_fail(&d->verbs, errno,
+			      "cannot register %zu bytes of host memory for queues%s", c->length,
+			      errno == ENOMEM ? " (is `ulimit -l` too low?)" : "");
 }
 
 static enum oriel_status chunk_open(struct mlx5_device *d, size_t length, bool is_gpu,
 				    struct mlx5_chunk **out)
 {
 	struct mlx5_chunk *c = calloc(1, sizeof(*c));
-	enum oriel_status st;
+	enum oriel_status status;
 
 	if (!c)
 		return ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for rings", d->verbs.name);
@@ -119,14 +122,14 @@ static enum oriel_status chunk_open(struct mlx5_device *d, size_t length, bool i
 	c->used = calloc(c->granules, 1);
 	c->records = calloc(ARENA_RECORDS, 1);
 	if (!c->used || !c->records)
-		st = ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for rings", d->verbs.name);
+		status = ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for rings", d->verbs.name);
 	else
-		st = chunk_alloc(d, c);
-	if (st == ORIEL_OK)
-		st = chunk_register(d, c);
-	if (st != ORIEL_OK) {
+		status = chunk_alloc(d, c);
+	if (status == ORIEL_OK)
+		status = chunk_register(d, c);
+	if (status != ORIEL_OK) {
 		chunk_free(d, c);
-		return st;
+		return status;
 	}
 	memset(c->used, 1, arena_round(ARENA_HEAD, c->granule) / c->granule);
 	c->next = d->chunks;
@@ -152,13 +155,17 @@ static bool chunk_take(struct mlx5_chunk *c, unsigned count, struct mlx5_piece *
 	return true;
 }
 
+/*
+ * A new chunk is long enough for the piece it was opened for, so the second
+ * attempt succeeds.
+ */
 enum oriel_status ori_mlx5_piece_open(struct mlx5_device *d, uint32_t count, bool is_gpu,
 				      struct mlx5_piece *piece)
 {
 	size_t granule = is_gpu ? ARENA_GPU_PAGE : MLX5_PAGE;
 	size_t length = arena_round((size_t)count * ARENA_BLOCK, granule);
 	unsigned granules = (unsigned)(length / granule);
-	enum oriel_status st = ORIEL_OK;
+	enum oriel_status status = ORIEL_OK;
 	struct mlx5_chunk *c;
 	bool is_taken = false;
 
@@ -166,11 +173,11 @@ enum oriel_status ori_mlx5_piece_open(struct mlx5_device *d, uint32_t count, boo
 	for (c = d->chunks; c && !is_taken; c = c->next)
 		is_taken = c->is_gpu == is_gpu && chunk_take(c, granules, piece);
 	if (!is_taken)
-		st = chunk_open(d, length, is_gpu, &c);
-	if (!is_taken && st == ORIEL_OK)
+		status = chunk_open(d, length, is_gpu, &c);
+	if (!is_taken && status == ORIEL_OK)
 		(void)chunk_take(c, granules, piece);
 	pthread_mutex_unlock(&d->lock);
-	return st;
+	return status;
 }
 
 void ori_mlx5_piece_close(struct mlx5_device *d, struct mlx5_piece *piece)
@@ -201,35 +208,36 @@ uint64_t ori_mlx5_piece_offset(const struct mlx5_piece *piece, const void *of)
 	return (uint64_t)((const char *)of - piece->chunk->address);
 }
 
+/* The driver can only zero memory; another value takes a copy from the host. */
 static enum oriel_status piece_fill_gpu(struct mlx5_device *d, void *at, size_t length, int value)
 {
 	char *filled = malloc(length);
-	enum oriel_status st;
+	enum oriel_status status;
 
 	if (!filled)
 		return ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for rings", d->verbs.name);
 	memset(filled, value, length);
-	st = d->gpu->ops->copy(d->gpu, at, filled, length);
+	status = d->gpu->ops->copy(d->gpu, at, filled, length);
 	free(filled);
-	return st;
+	return status;
 }
 
-/* And the record becomes 0. */
+/* Also zeroes the record. */
 enum oriel_status ori_mlx5_piece_fill(struct mlx5_device *d, const struct mlx5_piece *piece,
 				      uint32_t count, int value)
 {
 	size_t length = (size_t)count * ARENA_BLOCK;
-	enum oriel_status st;
+	enum oriel_status status;
 
 	if (!piece->chunk->is_gpu) {
 		memset(ori_mlx5_piece_ring(piece), value, length);
 		memset(ori_mlx5_piece_record(piece), 0, ARENA_BLOCK);
 		return ORIEL_OK;
 	}
-	st = piece_fill_gpu(d, ori_mlx5_piece_ring(piece), length, value);
-	if (st == ORIEL_OK)
-		st = d->gpu->ops->zero(d->gpu, ori_mlx5_piece_record(piece), ARENA_BLOCK);
-	return st;
+	status = piece_fill_gpu(d, ori_mlx5_piece_ring(piece), length, value);
+	if (status == ORIEL_OK)
+		status = d->gpu->ops->zero(d->gpu, ori_mlx5_piece_record(piece), ARENA_BLOCK);
+	return status;
 }
 
 void ori_mlx5_arena_close(struct mlx5_device *d)

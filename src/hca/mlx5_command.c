@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Commands to the firmware, and what it says of its own accord. */
+/* Commands to the firmware (DEVX), and the events that firmware reports. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "hca/mlx5_device.h"
 
-/* Of the event queue, as the PRM numbers them. */
+/* Event types of the event queue, as the PRM numbers them. */
 enum {
 	EVENT_CQ_ERROR = 0x04,
 	EVENT_WQ_CATASTROPHE = 0x05,
@@ -19,7 +19,7 @@ enum {
 	EVENT_WQ_ACCESS = 0x11,
 };
 
-/* Where the type stands in an entry of the event queue. */
+/* The type of an event lies at this offset of its entry. */
 #define EVENT_TYPE_AT 1u
 #define EVENT_ENTRY 64u
 
@@ -33,7 +33,7 @@ static enum oriel_status command_fail(const struct mlx5_device *d, const char *w
 		memcpy(head, out, sizeof(head));
 		if (ori_prm_decode_reply(head, sizeof(head), &reply) == ORIEL_OK && reply.status)
 			return ori_fail(ORIEL_ERR_SYSTEM,
-					"%s: the firmware refuses %s: status 0x%x, syndrome 0x%x",
+					"%s: the firmware rejects %s: status 0x%x, syndrome 0x%x",
 					d->verbs.name, what, reply.status, reply.syndrome);
 	}
 	return ori_verbs_fail(&d->verbs, error, "%s", what);
@@ -45,15 +45,15 @@ enum oriel_status ori_mlx5_create(struct mlx5_device *d, const char *what, const
 	uint8_t out[ORI_PRM_REPLY_LENGTH] = {0};
 	struct ori_prm_reply reply;
 	struct mlx5dv_devx_obj *made;
-	enum oriel_status st;
+	enum oriel_status status;
 
 	made = ori_mlx5dv.obj_create(d->verbs.context, in, length, out, sizeof(out));
 	if (!made)
 		return command_fail(d, what, errno, out, sizeof(out));
-	st = ori_prm_decode_reply(out, sizeof(out), &reply);
-	if (st != ORIEL_OK) {
+	status = ori_prm_decode_reply(out, sizeof(out), &reply);
+	if (status != ORIEL_OK) {
 		ori_mlx5dv.obj_destroy(made);
-		return st;
+		return status;
 	}
 	*object = made;
 	*number = reply.number;
@@ -75,11 +75,11 @@ enum oriel_status ori_mlx5_query(struct mlx5_device *d, const char *what,
 {
 	const struct ori_prm_object ask = {opcode, number};
 	uint8_t in[ORI_PRM_COMMAND_LENGTH];
-	enum oriel_status st = ori_prm_encode_object(&ask, in, sizeof(in));
+	enum oriel_status status = ori_prm_encode_object(&ask, in, sizeof(in));
 	int error;
 
-	if (st != ORIEL_OK)
-		return st;
+	if (status != ORIEL_OK)
+		return status;
 	error = ori_mlx5dv.obj_query(object, in, sizeof(in), out, length);
 	return error ? command_fail(d, what, error, out, length) : ORIEL_OK;
 }
@@ -89,11 +89,11 @@ static enum oriel_status command_ask_caps(struct mlx5_device *d, enum ori_prm_ca
 {
 	const struct ori_prm_query_caps query = {type};
 	uint8_t in[ORI_PRM_COMMAND_LENGTH];
-	enum oriel_status st = ori_prm_encode_query_caps(&query, in, sizeof(in));
+	enum oriel_status status = ori_prm_encode_query_caps(&query, in, sizeof(in));
 	int error;
 
-	if (st != ORIEL_OK)
-		return st;
+	if (status != ORIEL_OK)
+		return status;
 	memset(out, 0, ORI_PRM_QUERY_HCA_CAP_LENGTH);
 	error = ori_mlx5dv.general_cmd(d->verbs.context, in, sizeof(in), out,
 				       ORI_PRM_QUERY_HCA_CAP_LENGTH);
@@ -101,6 +101,7 @@ static enum oriel_status command_ask_caps(struct mlx5_device *d, enum ori_prm_ca
 		     : ORIEL_OK;
 }
 
+/* The rings read CQEs of version 1 only, and posters never update a consumer index. */
 static enum oriel_status command_check_caps(const struct mlx5_device *d)
 {
 	if (d->caps.cqe_version != 1)
@@ -108,8 +109,7 @@ static enum oriel_status command_check_caps(const struct mlx5_device *d)
 				d->verbs.name, d->caps.cqe_version);
 	if (!d->caps.can_ignore_overrun)
 		return ori_fail(ORIEL_ERR_UNSUPPORTED,
-				"%s: its CQs want to be told what has been taken (no cq_oi)",
-				d->verbs.name);
+				"%s: its CQs cannot ignore overruns (no cq_oi)", d->verbs.name);
 	return ORIEL_OK;
 }
 
@@ -120,10 +120,11 @@ static enum oriel_status command_ask_numbers(struct mlx5_device *d)
 	int error = ori_mlx5dv.query_eqn(d->verbs.context, 0, &d->eqn);
 
 	if (error)
-		return ori_verbs_fail(&d->verbs, error, "no event queue");
+		return ori_verbs_fail(&d->verbs, error, "cannot find its event queue");
 	error = ori_mlx5dv.init_obj(&obj, MLX5DV_OBJ_PD);
 	if (error)
-		return ori_verbs_fail(&d->verbs, error, "no number of its protection domain");
+		return ori_verbs_fail(&d->verbs, error,
+				      "cannot find the number of its protection domain");
 	d->pd = pd.pdn;
 	return ORIEL_OK;
 }
@@ -131,19 +132,19 @@ static enum oriel_status command_ask_numbers(struct mlx5_device *d)
 enum oriel_status ori_mlx5_ask(struct mlx5_device *d)
 {
 	uint8_t out[ORI_PRM_QUERY_HCA_CAP_LENGTH];
-	enum oriel_status st = command_ask_caps(d, ORI_PRM_CAPS_GENERAL, out);
+	enum oriel_status status = command_ask_caps(d, ORI_PRM_CAPS_GENERAL, out);
 
-	if (st == ORIEL_OK)
-		st = ori_prm_decode_caps(out, sizeof(out), &d->caps);
-	if (st == ORIEL_OK)
-		st = command_check_caps(d);
-	if (st == ORIEL_OK)
-		st = command_ask_caps(d, ORI_PRM_CAPS_ATOMIC, out);
-	if (st == ORIEL_OK)
-		st = ori_prm_decode_atomic_caps(out, sizeof(out), &d->atomic_caps);
-	if (st == ORIEL_OK)
-		st = command_ask_numbers(d);
-	return st;
+	if (status == ORIEL_OK)
+		status = ori_prm_decode_caps(out, sizeof(out), &d->caps);
+	if (status == ORIEL_OK)
+		status = command_check_caps(d);
+	if (status == ORIEL_OK)
+		status = command_ask_caps(d, ORI_PRM_CAPS_ATOMIC, out);
+	if (status == ORIEL_OK)
+		status = ori_prm_decode_atomic_caps(out, sizeof(out), &d->atomic_caps);
+	if (status == ORIEL_OK)
+		status = command_ask_numbers(d);
+	return status;
 }
 
 static enum oriel_status event_open_channel(struct mlx5_device *d)
@@ -153,19 +154,20 @@ static enum oriel_status event_open_channel(struct mlx5_device *d)
 
 	channel = ori_mlx5dv.create_event_channel(d->verbs.context, 0);
 	if (!channel)
-		return ori_verbs_fail(&d->verbs, errno, "no channel for errors of its queues");
+		return ori_verbs_fail(&d->verbs, errno,
+				      "cannot create a channel for errors of its queues");
 	flags = fcntl(channel->fd, F_GETFL);
 	if (flags < 0 || fcntl(channel->fd, F_SETFL, flags | O_NONBLOCK) < 0) {
 		ori_mlx5dv.destroy_event_channel(channel);
 		return ori_fail_errno(ORIEL_ERR_SYSTEM, "%s: cannot watch its queues",
 				      d->verbs.name);
 	}
-	/* Who looks for events does so without the lock of this device. */
+	/* A thread that polls for events does not take the lock of this device. */
 	__atomic_store_n(&d->events, channel, __ATOMIC_RELEASE);
 	return ORIEL_OK;
 }
 
-static bool event_is_there(void)
+static bool event_is_supported(void)
 {
 	return ori_mlx5dv.create_event_channel && ori_mlx5dv.destroy_event_channel &&
 	       ori_mlx5dv.subscribe_event && ori_mlx5dv.get_event;
@@ -176,33 +178,35 @@ enum oriel_status ori_mlx5_subscribe(struct mlx5_device *d, struct mlx5dv_devx_o
 {
 	uint16_t of_qp[] = {EVENT_WQ_CATASTROPHE, EVENT_PATH_FAILED, EVENT_WQ_BAD_REQUEST,
 			    EVENT_WQ_ACCESS};
-	enum oriel_status st = ORIEL_OK;
+	enum oriel_status status = ORIEL_OK;
 	int error;
 
-	/* Error CQEs tell most of it as well. */
-	if (!event_is_there())
+	/* Error CQEs carry most of the same information. */
+	if (!event_is_supported())
 		return ORIEL_OK;
 	pthread_mutex_lock(&d->lock);
 	if (!d->events)
-		st = event_open_channel(d);
+		status = event_open_channel(d);
 	pthread_mutex_unlock(&d->lock);
-	if (st != ORIEL_OK)
-		return st;
+	if (status != ORIEL_OK)
+		return status;
 	error = ori_mlx5dv.subscribe_event(d->events, object, sizeof(of_qp), of_qp, qpn);
-	return error ? ori_verbs_fail(&d->verbs, errno, "no events of QP 0x%06x", qpn) : ORIEL_OK;
+	return error ? ori_verbs_fail(&d->verbs, errno, "cannot subscribe to events of QP 0x%06x",
+				      qpn)
+		     : ORIEL_OK;
 }
 
 static const char *event_text(uint8_t type)
 {
 	switch (type) {
 	case EVENT_WQ_CATASTROPHE:
-		return "its work queue cannot go on";
+		return "its work queue failed";
 	case EVENT_PATH_FAILED:
-		return "its path is gone";
+		return "its path failed";
 	case EVENT_WQ_BAD_REQUEST:
-		return "the peer sent a request that is none";
+		return "the peer sent an invalid request";
 	case EVENT_WQ_ACCESS:
-		return "the peer asked for memory that it may not touch";
+		return "the peer asked for memory without permission";
 	default:
 		return "an event";
 	}
@@ -215,7 +219,7 @@ enum oriel_status ori_mlx5_poll_event(struct ori_hca *hca, struct ori_hca_event 
 	union {
 		struct mlx5dv_devx_async_event_hdr head;
 		uint8_t bytes[sizeof(struct mlx5dv_devx_async_event_hdr) + EVENT_ENTRY];
-	} told;
+	} report;
 	uint8_t type = 0;
 	ssize_t got;
 
@@ -223,13 +227,13 @@ enum oriel_status ori_mlx5_poll_event(struct ori_hca *hca, struct ori_hca_event 
 		return ORIEL_OK;
 	if (!channel)
 		return ORIEL_AGAIN;
-	got = ori_mlx5dv.get_event(channel, &told.head, sizeof(told));
-	if (got < (ssize_t)sizeof(told.head))
+	got = ori_mlx5dv.get_event(channel, &report.head, sizeof(report));
+	if (got < (ssize_t)sizeof(report.head))
 		return ORIEL_AGAIN;
-	if (got > (ssize_t)(sizeof(told.head) + EVENT_TYPE_AT))
-		type = told.bytes[sizeof(told.head) + EVENT_TYPE_AT];
+	if (got > (ssize_t)(sizeof(report.head) + EVENT_TYPE_AT))
+		type = report.bytes[sizeof(report.head) + EVENT_TYPE_AT];
 	*event = (struct ori_hca_event){.status = ORIEL_ERR_ACCESS,
-					.qpn = (uint32_t)told.head.cookie};
+					.qpn = (uint32_t)report.head.cookie};
 	snprintf(event->text, sizeof(event->text), "QP 0x%06x: %s (event 0x%02x)", event->qpn,
 		 event_text(type), type);
 	ori_log(ORIEL_LOG_INFO, "%s: %s", d->verbs.name, event->text);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The commands: what each field of one is, from and to host terms. */
+/*
+ * The commands: how each field converts between host terms and the PRM's.
+ * mlx5_command.c and the fake firmware of the tests call it.
+ */
 #include "hca/mlx5_prm.h"
 
 #include <string.h>
@@ -71,8 +74,8 @@ static void path_mac(struct ori_codec *c, uint8_t mac[6])
 	bytes_store(mac + 2, 4, low);
 }
 
-static void command_walk(struct ori_codec *c, enum ori_prm_field field, enum ori_prm_opcode opcode,
-			 uint32_t *number)
+static void command_visit(struct ori_codec *c, enum ori_prm_field field, enum ori_prm_opcode opcode,
+			  uint32_t *number)
 {
 	struct ori_prm_view outer = ori_codec_enter(c, field);
 
@@ -83,7 +86,7 @@ static void command_walk(struct ori_codec *c, enum ori_prm_field field, enum ori
 	c->at = outer;
 }
 
-static void cqc_walk(struct ori_codec *c, struct ori_prm_cq *cq)
+static void cqc_visit(struct ori_codec *c, struct ori_prm_cq *cq)
 {
 	struct ori_prm_view outer = ori_codec_enter(c, ORI_PRM_CREATE_CQ_IN_CQC);
 
@@ -101,18 +104,18 @@ static void cqc_walk(struct ori_codec *c, struct ori_prm_cq *cq)
 	c->at = outer;
 }
 
-static void create_cq_walk(struct ori_codec *c, void *parameters)
+static void create_cq_visit(struct ori_codec *c, void *parameters)
 {
 	struct ori_prm_cq *cq = parameters;
 
-	command_walk(c, ORI_PRM_CREATE_CQ_IN_COMMAND, ORI_PRM_CREATE_CQ, NULL);
-	cqc_walk(c, cq);
+	command_visit(c, ORI_PRM_CREATE_CQ_IN_COMMAND, ORI_PRM_CREATE_CQ, NULL);
+	cqc_visit(c, cq);
 	ori_codec_u64(c, ORI_PRM_CREATE_CQ_IN_CQ_UMEM_OFFSET, &cq->umem_offset);
 	ori_codec_u32(c, ORI_PRM_CREATE_CQ_IN_CQ_UMEM_ID, &cq->umem);
 	ori_codec_constant(c, ORI_PRM_CREATE_CQ_IN_CQ_UMEM_VALID, 1);
 }
 
-static void qpc_walk(struct ori_codec *c, struct ori_prm_qp *qp)
+static void qpc_visit(struct ori_codec *c, struct ori_prm_qp *qp)
 {
 	struct ori_prm_view outer = ori_codec_enter(c, ORI_PRM_CREATE_QP_IN_QPC);
 	uint32_t timestamps = qp->timestamps;
@@ -139,24 +142,24 @@ static void qpc_walk(struct ori_codec *c, struct ori_prm_qp *qp)
 	c->at = outer;
 }
 
-static void create_qp_walk(struct ori_codec *c, void *parameters)
+static void create_qp_visit(struct ori_codec *c, void *parameters)
 {
 	struct ori_prm_qp *qp = parameters;
 
-	command_walk(c, ORI_PRM_CREATE_QP_IN_COMMAND, ORI_PRM_CREATE_QP, NULL);
-	qpc_walk(c, qp);
+	command_visit(c, ORI_PRM_CREATE_QP_IN_COMMAND, ORI_PRM_CREATE_QP, NULL);
+	qpc_visit(c, qp);
 	ori_codec_u64(c, ORI_PRM_CREATE_QP_IN_WQ_UMEM_OFFSET, &qp->umem_offset);
 	ori_codec_u32(c, ORI_PRM_CREATE_QP_IN_WQ_UMEM_ID, &qp->umem);
 	ori_codec_constant(c, ORI_PRM_CREATE_QP_IN_WQ_UMEM_VALID, 1);
 }
 
-static void rst2init_walk(struct ori_codec *c, void *parameters)
+static void rst2init_visit(struct ori_codec *c, void *parameters)
 {
 	struct ori_prm_init *init = parameters;
 	uint32_t atomic_mode = init->atomic_mode;
 	struct ori_prm_view outer;
 
-	command_walk(c, ORI_PRM_MODIFY_QP_IN_COMMAND, ORI_PRM_RST2INIT_QP, &init->qpn);
+	command_visit(c, ORI_PRM_MODIFY_QP_IN_COMMAND, ORI_PRM_RST2INIT_QP, &init->qpn);
 	outer = ori_codec_enter(c, ORI_PRM_MODIFY_QP_IN_QPC);
 	ori_codec_constant(c, ORI_PRM_QPC_PM_STATE, PM_STATE_MIGRATED);
 	ori_codec_u32(c, ORI_PRM_QPC_COUNTER_SET_ID, &init->counter_set);
@@ -173,19 +176,19 @@ static void rst2init_walk(struct ori_codec *c, void *parameters)
 	c->at = outer;
 }
 
-/* An address path does not say its link layer, but only InfiniBand has a LID. */
+/* An address path does not name its link layer, but only InfiniBand has a LID. */
 static void path_link_layer(struct ori_codec *c, struct ori_prm_path *path)
 {
 	ori_codec_u32(c, ORI_PRM_ADS_RLID, &path->lid);
 	if (c->is_decoding)
 		path->is_ethernet = path->lid == 0;
 	else if (c->status == ORIEL_OK && path->is_ethernet != (path->lid == 0))
-		c->status = ori_fail(ORIEL_ERR_INVALID, "PRM: a path over %s with LID 0x%x",
+		c->status = ori_fail(ORIEL_ERR_INVALID, "PRM: a path over %s cannot have LID 0x%x",
 				     path->is_ethernet ? "Ethernet" : "InfiniBand",
 				     (unsigned)path->lid);
 }
 
-static void path_walk(struct ori_codec *c, struct ori_prm_path *path)
+static void path_visit(struct ori_codec *c, struct ori_prm_path *path)
 {
 	struct ori_prm_view outer = ori_codec_enter(c, ORI_PRM_QPC_PRIMARY_ADDRESS_PATH);
 
@@ -197,7 +200,10 @@ static void path_walk(struct ori_codec *c, struct ori_prm_path *path)
 	ori_codec_u32(c, ORI_PRM_ADS_FLOW_LABEL, &path->flow_label);
 	path_gid(c, path->gid);
 	if (path->is_ethernet) {
-		/* Nobody derives these for us: mlx5_set_path() of the kernel is not on this way. */
+		/*
+		 * The caller sets these fields: mlx5_set_path() of the kernel
+		 * does not run for DEVX queue pairs.
+		 */
 		ori_codec_u32(c, ORI_PRM_ADS_ETH_PRIO, &path->service_level);
 		ori_codec_constant(c, ORI_PRM_ADS_DSCP, path->traffic_class >> 2);
 		ori_codec_u32(c, ORI_PRM_ADS_UDP_SPORT, &path->udp_source_port);
@@ -210,12 +216,12 @@ static void path_walk(struct ori_codec *c, struct ori_prm_path *path)
 	c->at = outer;
 }
 
-static void init2rtr_walk(struct ori_codec *c, void *parameters)
+static void init2rtr_visit(struct ori_codec *c, void *parameters)
 {
 	struct ori_prm_rtr *rtr = parameters;
 	struct ori_prm_view outer;
 
-	command_walk(c, ORI_PRM_MODIFY_QP_IN_COMMAND, ORI_PRM_INIT2RTR_QP, &rtr->qpn);
+	command_visit(c, ORI_PRM_MODIFY_QP_IN_COMMAND, ORI_PRM_INIT2RTR_QP, &rtr->qpn);
 	outer = ori_codec_enter(c, ORI_PRM_MODIFY_QP_IN_QPC);
 	path_mtu(c, &rtr->mtu);
 	ori_codec_constant(c, ORI_PRM_QPC_LOG_MSG_MAX, LOG_MESSAGE_MAX);
@@ -223,16 +229,16 @@ static void init2rtr_walk(struct ori_codec *c, void *parameters)
 	ori_codec_u32(c, ORI_PRM_QPC_NEXT_RCV_PSN, &rtr->receive_psn);
 	ori_codec_log2(c, ORI_PRM_QPC_LOG_RRA_MAX, 0, &rtr->max_rd_atomic);
 	ori_codec_u32(c, ORI_PRM_QPC_MIN_RNR_NAK, &rtr->min_rnr_timer);
-	path_walk(c, &rtr->path);
+	path_visit(c, &rtr->path);
 	c->at = outer;
 }
 
-static void rtr2rts_walk(struct ori_codec *c, void *parameters)
+static void rtr2rts_visit(struct ori_codec *c, void *parameters)
 {
 	struct ori_prm_rts *rts = parameters;
 	struct ori_prm_view outer;
 
-	command_walk(c, ORI_PRM_MODIFY_QP_IN_COMMAND, ORI_PRM_RTR2RTS_QP, &rts->qpn);
+	command_visit(c, ORI_PRM_MODIFY_QP_IN_COMMAND, ORI_PRM_RTR2RTS_QP, &rts->qpn);
 	outer = ori_codec_enter(c, ORI_PRM_MODIFY_QP_IN_QPC);
 	ori_codec_constant(c, ORI_PRM_QPC_LOG_ACK_REQ_FREQ, 0);
 	ori_codec_u32(c, ORI_PRM_QPC_NEXT_SEND_PSN, &rts->send_psn);
@@ -260,21 +266,21 @@ static bool opcode_names_object(uint32_t opcode)
 	}
 }
 
-static void object_walk(struct ori_codec *c, void *parameters)
+static void object_visit(struct ori_codec *c, void *parameters)
 {
 	struct ori_prm_object *object = parameters;
 	uint32_t opcode = object->opcode;
 
 	ori_codec_u32(c, ORI_PRM_COMMAND_OPCODE, &opcode);
 	if (c->status == ORIEL_OK && !opcode_names_object(opcode))
-		c->status =
-			ori_fail(c->is_decoding ? ORIEL_ERR_PROTOCOL : ORIEL_ERR_INVALID,
-				 "PRM: command 0x%x does not name one object", (unsigned)opcode);
+		c->status = ori_fail(c->is_decoding ? ORIEL_ERR_PROTOCOL : ORIEL_ERR_INVALID,
+				     "PRM: command 0x%x does not name exactly one object",
+				     (unsigned)opcode);
 	ori_codec_u32(c, ORI_PRM_COMMAND_NUMBER, &object->number);
 	object->opcode = (enum ori_prm_opcode)opcode;
 }
 
-static void query_caps_walk(struct ori_codec *c, void *parameters)
+static void query_caps_visit(struct ori_codec *c, void *parameters)
 {
 	struct ori_prm_query_caps *query = parameters;
 	uint32_t op_mod = (uint32_t)query->type << 1 | OP_MOD_CURRENT;
@@ -284,7 +290,8 @@ static void query_caps_walk(struct ori_codec *c, void *parameters)
 	query->type = (enum ori_prm_caps_type)(op_mod >> 1);
 	if (c->status == ORIEL_OK && query->type != ORI_PRM_CAPS_GENERAL &&
 	    query->type != ORI_PRM_CAPS_ATOMIC)
-		c->status = ori_fail(ORIEL_ERR_UNSUPPORTED, "PRM: no capabilities of type %u here",
+		c->status = ori_fail(ORIEL_ERR_UNSUPPORTED,
+				     "PRM: the library does not query capabilities of type %u",
 				     (unsigned)query->type);
 }
 
@@ -292,7 +299,7 @@ static const struct ori_prm_message create_cq_message = {
 	.name = "create_cq",
 	.layout = ORI_PRM_CREATE_CQ_IN,
 	.size = sizeof(struct ori_prm_cq),
-	.walk = create_cq_walk,
+	.visit = create_cq_visit,
 	.is_strict = true,
 };
 
@@ -310,7 +317,7 @@ static const struct ori_prm_message create_qp_message = {
 	.name = "create_qp",
 	.layout = ORI_PRM_CREATE_QP_IN,
 	.size = sizeof(struct ori_prm_qp),
-	.walk = create_qp_walk,
+	.visit = create_qp_visit,
 	.is_strict = true,
 };
 
@@ -328,7 +335,7 @@ static const struct ori_prm_message rst2init_message = {
 	.name = "rst2init",
 	.layout = ORI_PRM_MODIFY_QP_IN,
 	.size = sizeof(struct ori_prm_init),
-	.walk = rst2init_walk,
+	.visit = rst2init_visit,
 	.is_strict = true,
 };
 
@@ -346,7 +353,7 @@ static const struct ori_prm_message init2rtr_message = {
 	.name = "init2rtr",
 	.layout = ORI_PRM_MODIFY_QP_IN,
 	.size = sizeof(struct ori_prm_rtr),
-	.walk = init2rtr_walk,
+	.visit = init2rtr_visit,
 	.is_strict = true,
 };
 
@@ -364,7 +371,7 @@ static const struct ori_prm_message rtr2rts_message = {
 	.name = "rtr2rts",
 	.layout = ORI_PRM_MODIFY_QP_IN,
 	.size = sizeof(struct ori_prm_rts),
-	.walk = rtr2rts_walk,
+	.visit = rtr2rts_visit,
 	.is_strict = true,
 };
 
@@ -382,7 +389,7 @@ static const struct ori_prm_message object_message = {
 	.name = "object",
 	.layout = ORI_PRM_COMMAND,
 	.size = sizeof(struct ori_prm_object),
-	.walk = object_walk,
+	.visit = object_visit,
 	.is_strict = true,
 };
 
@@ -402,7 +409,7 @@ static const struct ori_prm_message query_caps_message = {
 	.name = "query_caps",
 	.layout = ORI_PRM_COMMAND,
 	.size = sizeof(struct ori_prm_query_caps),
-	.walk = query_caps_walk,
+	.visit = query_caps_visit,
 	.is_strict = true,
 };
 
@@ -422,23 +429,25 @@ enum oriel_status ori_prm_command_opcode(const void *in, size_t length, enum ori
 {
 	uint8_t head[ORI_PRM_COMMAND_LENGTH];
 	struct ori_prm_view view = {ORI_PRM_COMMAND, head};
-	enum oriel_status st;
+	enum oriel_status status;
 	uint32_t found;
 
 	if (length < sizeof(head))
-		return ori_fail(ORIEL_ERR_PROTOCOL, "PRM: a command of %zu bytes", length);
+		return ori_fail(ORIEL_ERR_PROTOCOL, "PRM: a command has %zu bytes: too few",
+				length);
 	memcpy(head, in, sizeof(head));
-	st = ori_prm_get(view, ORI_PRM_COMMAND_OPCODE, &found);
-	if (st == ORIEL_OK)
+	status = ori_prm_get(view, ORI_PRM_COMMAND_OPCODE, &found);
+	if (status == ORIEL_OK)
 		*opcode = (enum ori_prm_opcode)found;
-	return st;
+	return status;
 }
 
 enum oriel_status ori_prm_path_mtu(uint32_t local, uint32_t remote, uint32_t *mtu)
 {
 	if (!is_mtu(local) || !is_mtu(remote))
-		return ori_fail(ORIEL_ERR_INVALID, "PRM: MTU %u here, %u at the peer: no such MTU",
-				(unsigned)local, (unsigned)remote);
+		return ori_fail(ORIEL_ERR_INVALID,
+				"PRM: MTU %u locally, %u at the peer: no such MTU", (unsigned)local,
+				(unsigned)remote);
 	*mtu = local < remote ? local : remote;
 	return ORIEL_OK;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The firmware commands that create, connect and query mlx5 queues, in host
- * terms, and their bytes. An encoder is for who sends a command, its decoder
- * for who executes one; decode(encode(x)) is x.
+ * terms, and their bytes. The sender of a command uses its encoder, the
+ * executor its decoder; decode(encode(x)) is x.
  */
 #ifndef ORI_HCA_MLX5_PRM_H
 #define ORI_HCA_MLX5_PRM_H
@@ -40,13 +40,13 @@ enum ori_prm_opcode {
 struct ori_prm_cq {
 	uint32_t depth;         /* CQEs, a power of two */
 	bool is_collapsed;      /* every CQE is written to entry 0 */
-	bool ignores_overrun;   /* the device does not look at the consumer index */
+	bool ignores_overrun;   /* the device does not read the consumer index */
 	uint32_t uar_page;      /* any valid one */
 	uint32_t eqn;           /* event queue */
 	uint32_t page_length;   /* of the umem as the device sees it: a power of two, >= 4096 */
-	uint32_t umem;          /* where the ring lies */
+	uint32_t umem;          /* umem of the ring */
 	uint64_t umem_offset;   /* in bytes */
-	uint32_t record_umem;   /* where the doorbell record lies */
+	uint32_t record_umem;   /* umem of the doorbell record */
 	uint64_t record_offset; /* in bytes */
 };
 
@@ -79,7 +79,7 @@ enum ori_prm_atomic_mode {
 	ORI_PRM_ATOMIC_UP_TO_8 = 3, /* extended: masked, and 4 or 8 bytes */
 };
 
-/* RST2INIT: what the peer may do. */
+/* RST2INIT: the peer's permissions. */
 struct ori_prm_init {
 	uint32_t qpn;
 	uint32_t port; /* from 1 */
@@ -92,7 +92,7 @@ struct ori_prm_init {
 	uint32_t user_index;
 };
 
-/* The way to the peer. Fields of the other link layer are left alone: keep them 0. */
+/* The route to the peer. Fields of the other link layer must be 0. */
 struct ori_prm_path {
 	uint32_t port;
 	bool is_ethernet;
@@ -101,7 +101,7 @@ struct ori_prm_path {
 
 	/* The global route: on InfiniBand only if has_grh. */
 	uint8_t gid[16];
-	uint32_t gid_index; /* of our own GID */
+	uint32_t gid_index; /* of the local GID */
 	uint32_t hop_limit;
 	uint32_t flow_label;
 
@@ -115,7 +115,7 @@ struct ori_prm_path {
 	uint32_t udp_source_port; /* entropy for ECMP, 0xc000 and up */
 };
 
-/* INIT2RTR: from whom to receive. */
+/* INIT2RTR: the peer to receive from. */
 struct ori_prm_rtr {
 	uint32_t qpn;
 	uint32_t mtu; /* in bytes, ori_prm_path_mtu() of both ends */
@@ -136,7 +136,7 @@ struct ori_prm_rts {
 	uint32_t ack_timeout;   /* 4.096 us << ack_timeout */
 };
 
-/* A command that says no more than which object: query, destroy, 2ERR, 2RST. */
+/* A command whose only parameter is an object: query, destroy, 2ERR, 2RST. */
 struct ori_prm_object {
 	enum ori_prm_opcode opcode;
 	uint32_t number; /* QPN or CQN */
@@ -172,7 +172,7 @@ enum ori_prm_qp_status {
 struct ori_prm_qp_state {
 	enum ori_prm_qp_status status;
 	uint32_t executed; /* blocks the device has taken, modulo 2^16 */
-	uint32_t posted;   /* blocks it was told of, modulo 2^16 */
+	uint32_t posted;   /* blocks up to the last doorbell, modulo 2^16 */
 };
 
 /* The answer to QUERY_CQ. */
@@ -185,7 +185,7 @@ struct ori_prm_cq_state {
 struct ori_prm_caps {
 	uint32_t qp_depth_max;
 	uint32_t cq_depth_max;
-	uint32_t cqe_version; /* we need 1 */
+	uint32_t cqe_version; /* the library needs 1 */
 	bool can_ignore_overrun;
 	bool can_wait;      /* cross-channel: WAIT works */
 	bool has_uar_4k;    /* UAR pages of 4096 bytes */
@@ -206,12 +206,12 @@ struct ori_prm_atomic_caps {
 
 /*
  * Encoders write all @length bytes, or none on failure: ORIEL_ERR_RANGE for a
- * value beyond its field, ORIEL_ERR_INVALID for one that makes no sense (a
- * depth that is no power of two, a length that is not the command's).
+ * value beyond its field, ORIEL_ERR_INVALID for an invalid one (a depth that is
+ * no power of two, a length that is not the command's).
  *
  * Decoders of commands are strict: a bit that the encoder would not have set is
- * ORIEL_ERR_PROTOCOL. Decoders of answers leave alone what they do not know; an
- * answer to a query whose status is not 0 is ORIEL_ERR_SYSTEM.
+ * ORIEL_ERR_PROTOCOL. Decoders of answers ignore unknown bits; an answer to a
+ * query whose status is not 0 is ORIEL_ERR_SYSTEM.
  */
 enum oriel_status ori_prm_encode_create_cq(const struct ori_prm_cq *cq, void *in, size_t length);
 enum oriel_status ori_prm_decode_create_cq(const void *in, size_t length, struct ori_prm_cq *cq);
@@ -259,13 +259,13 @@ enum oriel_status ori_prm_encode_atomic_caps(const struct ori_prm_atomic_caps *c
 enum oriel_status ori_prm_decode_atomic_caps(const void *out, size_t length,
 					     struct ori_prm_atomic_caps *caps);
 
-/* Which command @in is: tells who executes it which decoder to call. */
+/* The opcode of @in, by which an executor chooses the decoder to call. */
 enum oriel_status ori_prm_command_opcode(const void *in, size_t length,
 					 enum ori_prm_opcode *opcode);
 
 /*
- * The MTU both ends must use: the smaller of their ports', in bytes (256, 512,
- * 1024, 2048 or 4096). Unequal ones lose every full packet without a word.
+ * The MTU that both sides must use: the smaller of their ports', in bytes (256,
+ * 512, 1024, 2048 or 4096). Unequal MTUs lose every full packet silently.
  */
 enum oriel_status ori_prm_path_mtu(uint32_t local, uint32_t remote, uint32_t *mtu);
 

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the device says to a command. */
+/*
+ * The device's answers to commands: encoders for the fake firmware of the
+ * tests, decoders for mlx5_command.c.
+ */
 #include "base/error.h"
 #include "hca/mlx5_prm.h"
 #include "hca/mlx5_prm_codec.h"
 
 #define LOG_PAGE_BASE 12 /* log_uar_page_sz counts from 4096 */
 
-/* The head of an answer that brings more than a status; zero when encoding. */
+/* The head of an answer that returns more than a status; zero when encoding. */
 static void answer_head(struct ori_codec *c, enum ori_prm_field field)
 {
 	struct ori_prm_view outer = ori_codec_enter(c, field);
@@ -15,13 +18,14 @@ static void answer_head(struct ori_codec *c, enum ori_prm_field field)
 	ori_codec_u32(c, ORI_PRM_REPLY_STATUS, &status);
 	ori_codec_u32(c, ORI_PRM_REPLY_SYNDROME, &syndrome);
 	if (c->status == ORIEL_OK && status != 0)
-		c->status = ori_fail(ORIEL_ERR_SYSTEM,
-				     "PRM: the query was refused: status 0x%x, syndrome 0x%x",
-				     (unsigned)status, (unsigned)syndrome);
+		c->status =
+			ori_fail(ORIEL_ERR_SYSTEM,
+				 "PRM: the firmware rejected the query: status 0x%x, syndrome 0x%x",
+				 (unsigned)status, (unsigned)syndrome);
 	c->at = outer;
 }
 
-static void reply_walk(struct ori_codec *c, void *parameters)
+static void reply_visit(struct ori_codec *c, void *parameters)
 {
 	struct ori_prm_reply *reply = parameters;
 
@@ -30,7 +34,7 @@ static void reply_walk(struct ori_codec *c, void *parameters)
 	ori_codec_u32(c, ORI_PRM_REPLY_NUMBER, &reply->number);
 }
 
-static void qp_state_walk(struct ori_codec *c, void *parameters)
+static void qp_state_visit(struct ori_codec *c, void *parameters)
 {
 	struct ori_prm_qp_state *state = parameters;
 	uint32_t status = state->status;
@@ -45,7 +49,7 @@ static void qp_state_walk(struct ori_codec *c, void *parameters)
 	c->at = outer;
 }
 
-static void cq_state_walk(struct ori_codec *c, void *parameters)
+static void cq_state_visit(struct ori_codec *c, void *parameters)
 {
 	struct ori_prm_cq_state *state = parameters;
 	struct ori_prm_view outer;
@@ -58,7 +62,7 @@ static void cq_state_walk(struct ori_codec *c, void *parameters)
 	c->at = outer;
 }
 
-static void caps_walk(struct ori_codec *c, void *parameters)
+static void caps_visit(struct ori_codec *c, void *parameters)
 {
 	struct ori_prm_caps *caps = parameters;
 	struct ori_prm_view outer;
@@ -77,7 +81,7 @@ static void caps_walk(struct ori_codec *c, void *parameters)
 	c->at = outer;
 }
 
-static void atomic_caps_walk(struct ori_codec *c, void *parameters)
+static void atomic_caps_visit(struct ori_codec *c, void *parameters)
 {
 	struct ori_prm_atomic_caps *caps = parameters;
 	struct ori_prm_view outer;
@@ -98,7 +102,7 @@ static const struct ori_prm_message reply_message = {
 	.name = "reply",
 	.layout = ORI_PRM_REPLY,
 	.size = sizeof(struct ori_prm_reply),
-	.walk = reply_walk,
+	.visit = reply_visit,
 };
 
 enum oriel_status ori_prm_encode_reply(const struct ori_prm_reply *reply, void *out, size_t length)
@@ -115,7 +119,7 @@ static const struct ori_prm_message qp_state_message = {
 	.name = "qp_state",
 	.layout = ORI_PRM_QUERY_QP_OUT,
 	.size = sizeof(struct ori_prm_qp_state),
-	.walk = qp_state_walk,
+	.visit = qp_state_visit,
 };
 
 enum oriel_status ori_prm_encode_qp_state(const struct ori_prm_qp_state *state, void *out,
@@ -134,7 +138,7 @@ static const struct ori_prm_message cq_state_message = {
 	.name = "cq_state",
 	.layout = ORI_PRM_QUERY_CQ_OUT,
 	.size = sizeof(struct ori_prm_cq_state),
-	.walk = cq_state_walk,
+	.visit = cq_state_visit,
 };
 
 enum oriel_status ori_prm_encode_cq_state(const struct ori_prm_cq_state *state, void *out,
@@ -153,7 +157,7 @@ static const struct ori_prm_message caps_message = {
 	.name = "caps",
 	.layout = ORI_PRM_QUERY_GENERAL_OUT,
 	.size = sizeof(struct ori_prm_caps),
-	.walk = caps_walk,
+	.visit = caps_visit,
 };
 
 enum oriel_status ori_prm_encode_caps(const struct ori_prm_caps *caps, void *out, size_t length)
@@ -170,7 +174,7 @@ static const struct ori_prm_message atomic_caps_message = {
 	.name = "atomic_caps",
 	.layout = ORI_PRM_QUERY_ATOMIC_OUT,
 	.size = sizeof(struct ori_prm_atomic_caps),
-	.walk = atomic_caps_walk,
+	.visit = atomic_caps_visit,
 };
 
 enum oriel_status ori_prm_encode_atomic_caps(const struct ori_prm_atomic_caps *caps, void *out,

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The codec of commands: one visit function per command writes or reads its
+ * fields. mlx5_prm.c and mlx5_prm_answer.c call it.
+ */
 #include "hca/mlx5_prm_codec.h"
 
 #include <assert.h>
@@ -124,30 +128,30 @@ static enum oriel_status message_length(const struct ori_prm_message *m, size_t 
 enum oriel_status ori_prm_message_encode(const struct ori_prm_message *m, const void *parameters,
 					 void *bytes, size_t length)
 {
-	enum oriel_status st = message_length(m, length);
+	enum oriel_status status = message_length(m, length);
 	uint8_t scratch[LONGEST] = {0};
 	struct ori_codec c = {.at = {m->layout, scratch}};
 	union parameters copy;
 
-	if (st != ORIEL_OK)
-		return st;
+	if (status != ORIEL_OK)
+		return status;
 	memcpy(&copy, parameters, m->size);
-	m->walk(&c, &copy);
+	m->visit(&c, &copy);
 	if (c.status == ORIEL_OK)
 		memcpy(bytes, scratch, length);
 	return c.status;
 }
 
-/* Bytes that mean more than @parameters say would be executed without the rest. */
+/* Bytes that mean more than @parameters hold would be executed without the rest. */
 static enum oriel_status message_compare(const struct ori_prm_message *m, const uint8_t *bytes,
 					 const void *parameters, size_t length)
 {
 	uint8_t plain[LONGEST];
-	enum oriel_status st = ori_prm_message_encode(m, parameters, plain, length);
+	enum oriel_status status = ori_prm_message_encode(m, parameters, plain, length);
 	size_t i = 0;
 
-	if (st != ORIEL_OK || memcmp(bytes, plain, length) == 0)
-		return st;
+	if (status != ORIEL_OK || memcmp(bytes, plain, length) == 0)
+		return status;
 	while (bytes[i] == plain[i])
 		i++;
 	return ori_fail(ORIEL_ERR_PROTOCOL, "PRM: %s: byte 0x%zx is 0x%02x, understood is 0x%02x",
@@ -157,16 +161,16 @@ static enum oriel_status message_compare(const struct ori_prm_message *m, const 
 enum oriel_status ori_prm_message_decode(const struct ori_prm_message *m, const void *bytes,
 					 size_t length, void *parameters)
 {
-	enum oriel_status st = message_length(m, length);
+	enum oriel_status status = message_length(m, length);
 	uint8_t scratch[LONGEST];
 	struct ori_codec c = {.at = {m->layout, scratch}, .is_decoding = true};
 	union parameters found;
 
-	if (st != ORIEL_OK)
-		return st;
+	if (status != ORIEL_OK)
+		return status;
 	memcpy(scratch, bytes, length);
 	memset(&found, 0, sizeof(found));
-	m->walk(&c, &found);
+	m->visit(&c, &found);
 	if (c.status == ORIEL_OK && m->is_strict)
 		c.status = message_compare(m, scratch, &found, length);
 	if (c.status == ORIEL_OK)

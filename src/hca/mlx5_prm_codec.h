@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A walk over the fields of a command that both writes and reads them: one
- * function per command serves encoder and decoder, which thus cannot disagree.
- * Used by one thread.
+ * A codec that visits the fields of a command and either writes or reads them:
+ * one function per command serves encoder and decoder, which thus cannot
+ * disagree. Used by one thread.
  */
 #ifndef ORI_HCA_MLX5_PRM_CODEC_H
 #define ORI_HCA_MLX5_PRM_CODEC_H
@@ -18,7 +18,7 @@
 struct ori_codec {
 	struct ori_prm_view at;
 	bool is_decoding;
-	enum oriel_status status; /* of the first step that failed; the rest does nothing */
+	enum oriel_status status; /* of the first step that failed; later steps do nothing */
 };
 
 void ori_codec_u32(struct ori_codec *c, enum ori_prm_field field, uint32_t *value);
@@ -31,15 +31,15 @@ void ori_codec_constant(struct ori_codec *c, enum ori_prm_field field, uint32_t 
 /* A power of two @count, as its logarithm above @base. */
 void ori_codec_log2(struct ori_codec *c, enum ori_prm_field field, uint32_t base, uint32_t *count);
 
-/* Goes into the structure @field; the view to come back to is returned. */
+/* Enter the structure @field; returns the view to restore afterwards. */
 struct ori_prm_view ori_codec_enter(struct ori_codec *c, enum ori_prm_field field);
 
-/* A command or an answer, and the struct that says it in host terms. */
+/* A command or an answer, and the struct that holds it in host terms. */
 struct ori_prm_message {
 	const char *name;
 	enum ori_prm_layout layout;
 	size_t size; /* of the struct */
-	void (*walk)(struct ori_codec *c, void *parameters);
+	void (*visit)(struct ori_codec *c, void *parameters);
 	bool is_strict; /* decoding refuses bits that encoding would not set */
 };
 

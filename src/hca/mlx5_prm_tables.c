@@ -301,11 +301,11 @@ static enum oriel_status row_check(const struct ori_prm_row *row, struct ori_prm
 enum oriel_status ori_prm_set(struct ori_prm_view view, enum ori_prm_field field, uint32_t value)
 {
 	const struct ori_prm_row *row = ori_prm_field_row(field);
-	enum oriel_status st = row_check(row, view, false);
+	enum oriel_status status = row_check(row, view, false);
 	uint8_t *word;
 
-	if (st != ORIEL_OK)
-		return st;
+	if (status != ORIEL_OK)
+		return status;
 	if (value > row_mask(row))
 		return ori_fail(ORIEL_ERR_RANGE, "PRM: 0x%x does not fit the %u bits of %s.%s",
 				(unsigned)value, row->width, ori_prm_layout_name(row->layout),
@@ -320,20 +320,20 @@ enum oriel_status ori_prm_set(struct ori_prm_view view, enum ori_prm_field field
 enum oriel_status ori_prm_get(struct ori_prm_view view, enum ori_prm_field field, uint32_t *value)
 {
 	const struct ori_prm_row *row = ori_prm_field_row(field);
-	enum oriel_status st = row_check(row, view, false);
+	enum oriel_status status = row_check(row, view, false);
 
-	if (st == ORIEL_OK)
+	if (status == ORIEL_OK)
 		*value = word_load(row_word(row, view)) >> row_shift(row) & row_mask(row);
-	return st;
+	return status;
 }
 
 enum oriel_status ori_prm_set64(struct ori_prm_view view, enum ori_prm_field field, uint64_t value)
 {
 	const struct ori_prm_row *row = ori_prm_field_row(field);
-	enum oriel_status st = row_check(row, view, true);
+	enum oriel_status status = row_check(row, view, true);
 
-	if (st != ORIEL_OK)
-		return st;
+	if (status != ORIEL_OK)
+		return status;
 	word_store(row_word(row, view), (uint32_t)(value >> 32));
 	word_store(row_word(row, view) + 4, (uint32_t)value);
 	return ORIEL_OK;
@@ -342,12 +342,12 @@ enum oriel_status ori_prm_set64(struct ori_prm_view view, enum ori_prm_field fie
 enum oriel_status ori_prm_get64(struct ori_prm_view view, enum ori_prm_field field, uint64_t *value)
 {
 	const struct ori_prm_row *row = ori_prm_field_row(field);
-	enum oriel_status st = row_check(row, view, true);
+	enum oriel_status status = row_check(row, view, true);
 
-	if (st == ORIEL_OK)
+	if (status == ORIEL_OK)
 		*value = (uint64_t)word_load(row_word(row, view)) << 32 |
 			 word_load(row_word(row, view) + 4);
-	return st;
+	return status;
 }
 
 enum oriel_status ori_prm_inner(struct ori_prm_view view, enum ori_prm_field field,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where each field of an mlx5 command lies, as tables, and the only functions
- * that write or read one. A structure is a view: bytes and what they are laid
- * out as; a field of another structure, or an access of another width, is an
- * error and touches nothing.
+ * The offset of each field of an mlx5 command, as tables, and the only
+ * functions that write or read a field. A structure is a view: bytes and their
+ * layout; a field of another structure, or an access of another width, is an
+ * error and changes nothing.
  */
 #ifndef ORI_HCA_MLX5_PRM_TABLES_H
 #define ORI_HCA_MLX5_PRM_TABLES_H
@@ -179,10 +179,11 @@ enum ori_prm_field {
 
 struct ori_prm_row {
 	const char *name;
-	enum ori_prm_layout layout; /* the structure it is a field of */
-	enum ori_prm_layout inner;  /* what it holds, ORI_PRM_NO_LAYOUT for a number */
-	unsigned bit;               /* counted from the most significant of byte 0 */
-	unsigned width;             /* 1..32 or 64; of an inner structure, all of it */
+	enum ori_prm_layout layout; /* its structure */
+	enum ori_prm_layout
+		inner;  /* layout of an inner structure, ORI_PRM_NO_LAYOUT for a number */
+	unsigned bit;   /* counted from the most significant of byte 0 */
+	unsigned width; /* 1..32 or 64; of an inner structure, all of it */
 };
 
 /* @bytes is borrowed, ori_prm_layout_length() long. */
@@ -196,8 +197,8 @@ const char *ori_prm_layout_name(enum ori_prm_layout layout);
 size_t ori_prm_layout_length(enum ori_prm_layout layout); /* in bytes */
 
 /*
- * A number of up to 32 bits. ORIEL_ERR_INVALID for a field that @view has not
- * or that is wider, ORIEL_ERR_RANGE for a value that does not fit.
+ * A number of up to 32 bits. ORIEL_ERR_INVALID for a field that @view lacks or
+ * that is wider, ORIEL_ERR_RANGE for a value that does not fit.
  */
 enum oriel_status ori_prm_set(struct ori_prm_view view, enum ori_prm_field field, uint32_t value);
 enum oriel_status ori_prm_get(struct ori_prm_view view, enum ori_prm_field field, uint32_t *value);
@@ -207,7 +208,7 @@ enum oriel_status ori_prm_set64(struct ori_prm_view view, enum ori_prm_field fie
 enum oriel_status ori_prm_get64(struct ori_prm_view view, enum ori_prm_field field,
 				uint64_t *value);
 
-/* The structure that is a field of @view. */
+/* The structure that is field @field of @view. */
 enum oriel_status ori_prm_inner(struct ori_prm_view view, enum ori_prm_field field,
 				struct ori_prm_view *inner);
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of the tables of fields: offsets, overlaps, and accesses of the wrong kind. */
 #include "hca/mlx5_prm_tables.h"
 
 #include <setjmp.h>
@@ -109,8 +110,8 @@ static void test_a_field_is_set_and_cleared_without_its_neighbours(void **state)
 	}
 }
 
-/* What left cd_master 0 in others' code: a 64-bit store to a field of one bit. */
-static void test_an_access_of_the_wrong_width_is_refused(void **state)
+/* A 64-bit store to a one-bit field leaves cd_master 0 in other libraries' code. */
+static void test_an_access_of_the_wrong_width_is_rejected(void **state)
 {
 	uint8_t bytes[0x100] = {0};
 	static const uint8_t zero[sizeof(bytes)];
@@ -132,7 +133,7 @@ static void test_an_access_of_the_wrong_width_is_refused(void **state)
 	assert_int_equal(got64, 77);
 }
 
-static void test_a_field_of_another_structure_is_refused(void **state)
+static void test_a_field_of_another_structure_is_rejected(void **state)
 {
 	uint8_t bytes[LONGEST] = {0};
 	static const uint8_t zero[LONGEST];
@@ -166,8 +167,8 @@ int main(void)
 		cmocka_unit_test(test_every_field_has_a_row_inside_its_structure),
 		cmocka_unit_test(test_fields_of_one_structure_do_not_overlap),
 		cmocka_unit_test(test_a_field_is_set_and_cleared_without_its_neighbours),
-		cmocka_unit_test(test_an_access_of_the_wrong_width_is_refused),
-		cmocka_unit_test(test_a_field_of_another_structure_is_refused),
+		cmocka_unit_test(test_an_access_of_the_wrong_width_is_rejected),
+		cmocka_unit_test(test_a_field_of_another_structure_is_rejected),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

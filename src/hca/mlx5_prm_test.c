@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of the commands and answers, against bytes computed by hand from the PRM. */
 #include "hca/mlx5_prm.h"
 
 #include <setjmp.h>
@@ -344,7 +345,7 @@ static void test_answers_are_read_where_the_prm_has_them(void **state)
 	assert_int_equal(reply.syndrome, 0x11223344);
 	assert_int_equal(reply.number, 0xabcdef);
 
-	/* What a device fills in beside the fields we know is no error. */
+	/* A device may set bits beside the known fields; the decoder ignores them. */
 	memset(out, 0xff, sizeof(out));
 	memset(out, 0, 8);
 	memcpy(out + 0x18, "\x6f", 1);
@@ -362,7 +363,7 @@ static void test_answers_are_read_where_the_prm_has_them(void **state)
 	assert_int_equal(cq.producer, 0x123456);
 }
 
-static void test_a_refused_query_is_an_error_that_changes_nothing(void **state)
+static void test_a_rejected_query_is_an_error_that_changes_nothing(void **state)
 {
 	static const struct ori_prm_reply refused = {.status = 5, .syndrome = 0x11223344};
 	uint8_t out[ORI_PRM_QUERY_LENGTH] = {0};
@@ -482,7 +483,7 @@ static const struct pair pairs[] = {
 	ENTRY(atomic_caps, atomic_caps, ORI_PRM_QUERY_HCA_CAP_LENGTH, false),
 };
 
-static void test_decoding_gives_back_what_was_encoded(void **state)
+static void test_decoding_reverses_encoding(void **state)
 {
 	uint8_t bytes[LONGEST], again[LONGEST], got[256];
 	size_t i;
@@ -501,7 +502,7 @@ static void test_decoding_gives_back_what_was_encoded(void **state)
 	}
 }
 
-static void test_a_message_of_another_length_is_refused(void **state)
+static void test_a_message_of_another_length_is_rejected(void **state)
 {
 	uint8_t bytes[LONGEST + 1], got[256];
 	size_t i;
@@ -520,7 +521,7 @@ static void test_a_message_of_another_length_is_refused(void **state)
 	}
 }
 
-/* Whatever a bit means, it is either understood or refused, never dropped. */
+/* A decoder either understands a bit or rejects it; it drops none. */
 static void test_no_bit_of_a_command_is_ignored(void **state)
 {
 	uint8_t bytes[LONGEST], again[LONGEST], got[256];
@@ -550,7 +551,7 @@ static void test_no_bit_of_a_command_is_ignored(void **state)
 	assert_true(refused > 1000);
 }
 
-static void test_a_command_for_another_state_is_refused(void **state)
+static void test_a_command_for_another_state_is_rejected(void **state)
 {
 	uint8_t in[ORI_PRM_MODIFY_LENGTH];
 	struct ori_prm_rts got;
@@ -561,7 +562,7 @@ static void test_a_command_for_another_state_is_refused(void **state)
 	assert_non_null(strstr(oriel_last_error(), "opcode is 0x502, must be 0x504"));
 }
 
-static void test_a_depth_that_is_no_power_of_two_is_refused(void **state)
+static void test_a_depth_that_is_no_power_of_two_is_rejected(void **state)
 {
 	static const uint32_t wrong[] = {0, 3, 255, 257, 1000, UINT32_MAX};
 	uint8_t in[ORI_PRM_CREATE_LENGTH] = {0};
@@ -588,7 +589,7 @@ static void test_a_depth_that_is_no_power_of_two_is_refused(void **state)
 	assert_int_equal(ori_prm_encode_create_cq(&cq, in, sizeof(in)), ORIEL_ERR_INVALID);
 }
 
-static void test_parameters_beyond_their_field_are_refused(void **state)
+static void test_parameters_beyond_their_field_are_rejected(void **state)
 {
 	uint8_t in[ORI_PRM_MODIFY_LENGTH];
 	struct ori_prm_rtr rtr = roce_rtr;
@@ -656,14 +657,14 @@ int main(void)
 		cmocka_unit_test(test_rtr2rts_has_the_bytes_of_the_prm),
 		cmocka_unit_test(test_short_commands_have_the_bytes_of_the_prm),
 		cmocka_unit_test(test_answers_are_read_where_the_prm_has_them),
-		cmocka_unit_test(test_a_refused_query_is_an_error_that_changes_nothing),
+		cmocka_unit_test(test_a_rejected_query_is_an_error_that_changes_nothing),
 		cmocka_unit_test(test_capabilities_are_read_where_the_prm_has_them),
-		cmocka_unit_test(test_decoding_gives_back_what_was_encoded),
-		cmocka_unit_test(test_a_message_of_another_length_is_refused),
+		cmocka_unit_test(test_decoding_reverses_encoding),
+		cmocka_unit_test(test_a_message_of_another_length_is_rejected),
 		cmocka_unit_test(test_no_bit_of_a_command_is_ignored),
-		cmocka_unit_test(test_a_command_for_another_state_is_refused),
-		cmocka_unit_test(test_a_depth_that_is_no_power_of_two_is_refused),
-		cmocka_unit_test(test_parameters_beyond_their_field_are_refused),
+		cmocka_unit_test(test_a_command_for_another_state_is_rejected),
+		cmocka_unit_test(test_a_depth_that_is_no_power_of_two_is_rejected),
+		cmocka_unit_test(test_parameters_beyond_their_field_are_rejected),
 		cmocka_unit_test(test_a_path_has_a_lid_exactly_on_infiniband),
 		cmocka_unit_test(test_the_mtu_of_a_path_is_the_smaller_one),
 	};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How far an adapter reaches is found out by doing it: what documents promise, the
- * modules of a kernel and the options of a driver often do not keep.
+ * The tier of an HCA is found by trial: documents promise more than the modules
+ * of a kernel and the options of a driver often keep.
  */
 #include <stdio.h>
 #include <string.h>
@@ -17,8 +17,8 @@ const char *ori_mlx5_tier_text(enum ori_mlx5_tier tier)
 {
 	static const char *const texts[] = {
 		"T0: rings in memory of the GPU, kernels ring the doorbell",
-		"T1: rings in memory of the host, who posts rings the doorbell",
-		"T2: rings, a thread carries doorbells to the adapter",
+		"T1: rings in memory of the host, the poster rings the doorbell",
+		"T2: rings, a thread carries doorbells to the NIC",
 		"T3: no rings, requests are posted by calls",
 	};
 
@@ -33,7 +33,7 @@ static void tier_note(struct mlx5_device *d, enum ori_mlx5_tier tier, const char
 		snprintf(to, sizeof(d->report.why[tier]), "%s", why);
 }
 
-/* From @first to @last: none of them is reached. */
+/* From @first to @last: none of these tiers works, for the reason @why. */
 static void tier_note_all(struct mlx5_device *d, enum ori_mlx5_tier first, enum ori_mlx5_tier last,
 			  const char *why)
 {
@@ -41,7 +41,7 @@ static void tier_note_all(struct mlx5_device *d, enum ori_mlx5_tier first, enum 
 		tier_note(d, (enum ori_mlx5_tier)t, why);
 }
 
-/* A queue pair with all that belongs to it, and nothing posted to it. */
+/* Create a queue pair with all that belongs to it, and post nothing to it. */
 static enum oriel_status tier_try_queue(struct mlx5_device *d, enum ori_mlx5_tier tier)
 {
 	struct ori_hca_cq_attr cq = {.depth = TIER_TRIAL_DEPTH,
@@ -52,19 +52,19 @@ static enum oriel_status tier_try_queue(struct mlx5_device *d, enum ori_mlx5_tie
 				     .is_for_gpu = d->gpu != NULL};
 	struct ori_hca *hca = (struct ori_hca *)d;
 	struct ori_hca_qp_address address;
-	enum oriel_status st;
+	enum oriel_status status;
 	struct ori_hca_qp *made;
 	uint32_t cqn;
 
 	d->report.tier = tier;
-	st = ori_mlx5_create_cq(hca, &cq, &qp.send_cq, &cqn);
-	if (st != ORIEL_OK)
-		return st;
-	st = ori_mlx5_create_qp(hca, &qp, &made, &address);
-	if (st == ORIEL_OK)
+	status = ori_mlx5_create_cq(hca, &cq, &qp.send_cq, &cqn);
+	if (status != ORIEL_OK)
+		return status;
+	status = ori_mlx5_create_qp(hca, &qp, &made, &address);
+	if (status == ORIEL_OK)
 		ori_mlx5_destroy_qp(made);
 	ori_mlx5_destroy_cq(qp.send_cq);
-	return st;
+	return status;
 }
 
 static enum oriel_status tier_need(const struct mlx5_device *d, const char *missing)
@@ -75,24 +75,24 @@ static enum oriel_status tier_need(const struct mlx5_device *d, const char *miss
 			missing);
 }
 
-/* Once: can it be commanded? What has been opened for it stays until close. */
+/* Once: does the device take commands? Objects that it opens stay until close. */
 static enum oriel_status tier_open_devx(struct mlx5_device *d)
 {
-	enum oriel_status st;
+	enum oriel_status status;
 
 	if (d->avoids_devx)
 		return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s: ORIEL_DEVX is off", d->verbs.name);
 	if (d->uar.dv)
 		return ORIEL_OK;
-	st = tier_need(d, ori_mlx5dv_missing_devx());
-	if (st == ORIEL_OK)
-		st = ori_mlx5_ask(d);
-	if (st == ORIEL_OK)
-		st = ori_mlx5_uar_open(d);
-	return st;
+	status = tier_need(d, ori_mlx5dv_missing_devx());
+	if (status == ORIEL_OK)
+		status = ori_mlx5_ask(d);
+	if (status == ORIEL_OK)
+		status = ori_mlx5_uar_open(d);
+	return status;
 }
 
-/* The whole memory of this process has a key, so that anything may be the source of a put. */
+/* One key covers the whole memory of this process, so that a put may have any source. */
 static enum oriel_status tier_try_whole(struct mlx5_device *d)
 {
 	struct ibv_mr *mr = ori_ibverbs.reg_mr(d->verbs.pd, NULL, SIZE_MAX,
@@ -107,14 +107,17 @@ static enum oriel_status tier_try_whole(struct mlx5_device *d)
 	return ORIEL_OK;
 }
 
-/* The route by which a queue with a ring can be made at all; else no tier but the last. */
+/*
+ * Find the route by which a queue with a ring can be made at all; without one
+ * only the last tier is left.
+ */
 static bool tier_find_route(struct mlx5_device *d)
 {
 	char devx[sizeof(d->report.why[0])] = "";
-	enum oriel_status st = tier_open_devx(d);
+	enum oriel_status status = tier_open_devx(d);
 
-	d->report.is_devx = st == ORIEL_OK;
-	if (st == ORIEL_OK && tier_try_queue(d, ORI_MLX5_T2) == ORIEL_OK) {
+	d->report.is_devx = status == ORIEL_OK;
+	if (status == ORIEL_OK && tier_try_queue(d, ORI_MLX5_T2) == ORIEL_OK) {
 		d->report.has_wait = d->caps.can_wait;
 		return true;
 	}
@@ -122,17 +125,20 @@ static bool tier_find_route(struct mlx5_device *d)
 	tier_note(d, ORI_MLX5_T0, devx);
 	d->report.is_devx = d->report.has_wait = false;
 	snprintf(d->report.doorbells, sizeof(d->report.doorbells), "of verbs");
-	st = tier_need(d, ori_mlx5dv_missing_objects());
-	if (st == ORIEL_OK)
-		st = tier_try_queue(d, ORI_MLX5_T2);
-	if (st == ORIEL_OK)
+	status = tier_need(d, ori_mlx5dv_missing_objects());
+	if (status == ORIEL_OK)
+		status = tier_try_queue(d, ORI_MLX5_T2);
+	if (status == ORIEL_OK)
 		return true;
-	/* Which of both routes is nearer cannot be told; the first one is the usual one. */
+	/*
+	 * Neither failure is more telling than the other; the report gives that
+	 * of the usual route.
+	 */
 	tier_note_all(d, ORI_MLX5_T0, ORI_MLX5_T2, d->avoids_devx ? oriel_last_error() : devx);
 	return false;
 }
 
-/* What only kernels have is not asked for where there are none. */
+/* Tiers for kernels only are not tried without a GPU. */
 static enum ori_mlx5_tier tier_worst(const struct mlx5_device *d)
 {
 	return d->worst == ORI_MLX5_T0 && !d->gpu ? ORI_MLX5_T1 : d->worst;
@@ -143,33 +149,36 @@ static bool tier_is_allowed(const struct mlx5_device *d, enum ori_mlx5_tier tier
 	return tier >= d->best && tier <= tier_worst(d);
 }
 
-/* Tier @tier is taken if it works, and has a reason if it does not. */
+/* Take tier @tier if it works; note the reason if it does not. */
 static bool tier_try(struct mlx5_device *d, enum ori_mlx5_tier tier)
 {
-	enum oriel_status st;
+	enum oriel_status status;
 
 	if (!tier_is_allowed(d, tier)) {
-		tier_note(d, tier, "ORIEL_TIER asks for another");
+		tier_note(d, tier, "ORIEL_TIER demands another tier");
 		return false;
 	}
 	if (*d->report.why[tier])
 		return false;
-	st = tier_try_queue(d, tier);
-	if (st != ORIEL_OK)
+	status = tier_try_queue(d, tier);
+	if (status != ORIEL_OK)
 		tier_note(d, tier, oriel_last_error());
-	return st == ORIEL_OK;
+	return status == ORIEL_OK;
 }
 
-/* What rings lack beside a proxy that posts by calls: counters of windows want to WAIT. */
+/*
+ * The features that rings lack, beside a proxy that posts by calls: counters of
+ * windows need WAIT.
+ */
 static const char *tier_lack(const struct mlx5_device *d)
 {
 	if (d->report.has_wait)
 		return NULL;
-	return d->report.is_devx ? "no queue of it WAITs, as counters want"
-				 : "no queue of verbs WAITs, as counters want";
+	return d->report.is_devx ? "its queues cannot WAIT, which counters need"
+				 : "queues of verbs cannot WAIT, which counters need";
 }
 
-/* Such rings are taken only by who asks for them. */
+/* Rings that lack a feature are used only if the setting demands them. */
 static bool tier_is_whole(struct mlx5_device *d)
 {
 	const char *lack = d->best == d->worst ? NULL : tier_lack(d);
@@ -205,12 +214,12 @@ enum oriel_status ori_mlx5_find_tier(struct mlx5_device *d)
 
 	ori_error_save(&before);
 	tier_search(d);
-	/* What a tier lacks is in the report. */
+	/* The report says what a tier lacks. */
 	ori_error_restore(&before);
 	if (d->report.tier != ORI_MLX5_T0)
 		snprintf(d->report.rings, sizeof(d->report.rings), "host");
 	if (d->report.tier > tier_worst(d))
-		return ori_fail(ORIEL_ERR_UNSUPPORTED, "ORIEL_TIER asks for t%u: %s",
+		return ori_fail(ORIEL_ERR_UNSUPPORTED, "ORIEL_TIER demands t%u: %s",
 				(unsigned)tier_worst(d), d->report.why[tier_worst(d)]);
 	ori_log(ORIEL_LOG_INFO, "%s reaches %s", d->verbs.name, ori_mlx5_tier_text(d->report.tier));
 	for (unsigned t = 0; t < d->report.tier; t++)

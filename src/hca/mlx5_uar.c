@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pages of registers. One serves all queues of a device, since what is rung says
- * whose it is; queues have registers of their own as long as there are some, so that
- * posters do not meet on one.
+ * Pages of doorbell registers. One page can serve all queues of a device, since
+ * the doorbell's value names its queue; while registers last each queue has its
+ * own, so that posters do not contend for one.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ static const struct {
 	bool has_slots, is_combining;
 } uar_kinds[] = {
 	{"dedicated", ORI_MLX5DV_UAR_NC_DEDICATED, true, false},
-	/* The same page for all who ask a context for it. */
+	/* All callers that ask a context for it get the same page. */
 	{"uncached", MLX5DV_UAR_ALLOC_TYPE_NC, false, false},
 	{"combining", MLX5DV_UAR_ALLOC_TYPE_BF, false, true},
 };
@@ -43,8 +43,9 @@ enum oriel_status ori_mlx5_uar_open(struct mlx5_device *d)
 		snprintf(d->report.doorbells, sizeof(d->report.doorbells), "%s", uar_kinds[i].name);
 	}
 	if (!d->uar.dv)
-		return ori_verbs_fail(&d->verbs, error, "no page of doorbells of any kind");
-	/* A child that rings would tell the device of what the parent has not posted. */
+		return ori_verbs_fail(&d->verbs, error,
+				      "cannot allocate a doorbell page of any kind");
+	/* A forked child that rings would post the parent's unposted WQEs. */
 	if (!ori_fork_share(uar_page(d), MLX5_PAGE, -1))
 		return ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for doorbells", d->verbs.name);
 	return ORIEL_OK;
@@ -92,33 +93,33 @@ void ori_mlx5_uar_give(struct mlx5_device *d, uint64_t *reg)
 
 static enum oriel_status mapping_open(struct mlx5_device *d, struct mlx5_mapping *m)
 {
-	enum oriel_status st;
+	enum oriel_status status;
 	void *at = m->page;
 
 	if (m->is_io)
-		st = d->gpu->ops->map_io(d->gpu, m->page, m->length, &at);
+		status = d->gpu->ops->map_io(d->gpu, m->page, m->length, &at);
 	else
-		st = d->gpu->ops->pin(d->gpu, m->page, m->length);
-	m->is_others = st == ORIEL_AGAIN;
+		status = d->gpu->ops->pin(d->gpu, m->page, m->length);
+	m->is_others = status == ORIEL_AGAIN;
 	m->gpu = at;
-	return m->is_others ? ORIEL_OK : st;
+	return m->is_others ? ORIEL_OK : status;
 }
 
 static enum oriel_status mapping_add(struct mlx5_device *d, char *page, size_t length, bool is_io,
 				     struct mlx5_mapping **out)
 {
 	struct mlx5_mapping *m = calloc(1, sizeof(*m));
-	enum oriel_status st;
+	enum oriel_status status;
 
 	if (!m)
 		return ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for doorbells", d->verbs.name);
 	m->page = page;
 	m->length = length;
 	m->is_io = is_io;
-	st = mapping_open(d, m);
-	if (st != ORIEL_OK) {
+	status = mapping_open(d, m);
+	if (status != ORIEL_OK) {
 		free(m);
-		return st;
+		return status;
 	}
 	m->next = d->mappings;
 	d->mappings = m;
@@ -131,7 +132,7 @@ enum oriel_status ori_mlx5_map(struct mlx5_device *d, void *address, size_t leng
 {
 	size_t offset = (uintptr_t)address % MLX5_PAGE;
 	char *page = (char *)address - offset;
-	enum oriel_status st = ORIEL_OK;
+	enum oriel_status status = ORIEL_OK;
 	struct mlx5_mapping *m;
 
 	length = (offset + length + MLX5_PAGE - 1) / MLX5_PAGE * MLX5_PAGE;
@@ -139,14 +140,14 @@ enum oriel_status ori_mlx5_map(struct mlx5_device *d, void *address, size_t leng
 	for (m = d->mappings; m && m->page != page; m = m->next)
 		;
 	if (!m)
-		st = mapping_add(d, page, length, is_io, &m);
-	if (st == ORIEL_OK) {
+		status = mapping_add(d, page, length, is_io, &m);
+	if (status == ORIEL_OK) {
 		m->refs++;
 		*mapping = m;
 		*at = m->gpu + offset;
 	}
 	pthread_mutex_unlock(&d->lock);
-	return st;
+	return status;
 }
 
 void ori_mlx5_unmap(struct mlx5_device *d, struct mlx5_mapping *m)

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tests of the mlx5 rings of oriel/dev/mlx5_ring.h: threads post to a ring, and
+ * a thread plays the HCA.
+ */
 #include <oriel/dev/mlx5_ring.h>
 
 #include <pthread.h>
@@ -19,13 +23,13 @@
 #define POLLS 64
 #define NEVER UINT64_MAX
 
-/* Long enough for any machine; a test that needs it has failed. */
+/* Long enough for any machine; a test that reaches it has failed. */
 static const struct oriel_link_wait_limits patient = {NULL, 30000000000u, 1, 0};
-/* Where nobody is there who could end the wait. */
+/* For tests in which no thread could end the wait. */
 static const struct oriel_link_wait_limits hasty = {NULL, 1000000, 1, 0};
 
-/* An adapter that knows WRITE only: copies and completes, in order. */
-struct adapter {
+/* An HCA that knows WRITE only: it copies and completes, in order. */
+struct hca {
 	_Alignas(64) char sq[DEPTH][ORIEL_MLX5_BLOCK];
 	_Alignas(64) char cq[DEPTH][ORIEL_MLX5_BLOCK];
 	struct oriel_mlx5_queue queue;
@@ -34,12 +38,12 @@ struct adapter {
 	uint32_t asleep;
 	pthread_t thread;
 	_Atomic bool is_stopped;
-	uint64_t next;    /* WQE to execute */
-	uint64_t fail_at; /* this WQE fails, those behind it are flushed */
+	uint64_t next;    /* next WQE to execute */
+	uint64_t fail_at; /* this WQE fails, the WQEs after it are flushed */
 	const char *complaint;
 };
 
-static void adapter_open(struct adapter *a, uint64_t first)
+static void hca_open(struct hca *a, uint64_t first)
 {
 	uint32_t i;
 
@@ -60,7 +64,7 @@ static void adapter_open(struct adapter *a, uint64_t first)
 	a->fail_at = NEVER;
 }
 
-static void adapter_complete(struct adapter *a, uint64_t index, uint8_t syndrome)
+static void hca_complete(struct hca *a, uint64_t index, uint8_t syndrome)
 {
 	struct oriel_mlx5_cqe cqe = {index, index, QPN, 8, 0, ORIEL_MLX5_WRITE, syndrome, 0x53, 0};
 
@@ -68,7 +72,7 @@ static void adapter_complete(struct adapter *a, uint64_t index, uint8_t syndrome
 	oriel_mlx5_cqe_write(a->cq[index % DEPTH], &cqe, LOG_DEPTH);
 }
 
-static void adapter_execute(struct adapter *a, uint64_t index)
+static void hca_execute(struct hca *a, uint64_t index)
 {
 	char *wqe = a->sq[index % DEPTH];
 	uint32_t control = oriel_mlx5_get32(wqe, 0);
@@ -76,72 +80,71 @@ static void adapter_execute(struct adapter *a, uint64_t index)
 	if (control != ((uint32_t)(index & 0xffff) << 8 | ORIEL_MLX5_WRITE))
 		a->complaint = "the slot does not hold the WQE that was rung";
 	if (a->complaint || index >= a->fail_at) {
-		adapter_complete(a, index,
-				 index == a->fail_at ? ORIEL_MLX5_REMOTE_ACCESS
-						     : ORIEL_MLX5_FLUSHED);
+		hca_complete(a, index,
+			     index == a->fail_at ? ORIEL_MLX5_REMOTE_ACCESS : ORIEL_MLX5_FLUSHED);
 		return;
 	}
 	memcpy((void *)(uintptr_t)oriel_mlx5_get64(wqe, 16),
 	       (const void *)(uintptr_t)oriel_mlx5_get64(wqe, 40), oriel_mlx5_get32(wqe, 32));
 	memset(wqe, 0xdb, ORIEL_MLX5_BLOCK);
-	adapter_complete(a, index, 0);
+	hca_complete(a, index, 0);
 }
 
-/* How many WQEs the doorbell tells of. */
-static uint64_t adapter_told(struct adapter *a)
+/* The number of WQEs up to the last doorbell. */
+static uint64_t hca_posted(struct hca *a)
 {
 	uint64_t doorbell = oriel_dev_load_acquire(&a->doorbell);
 	uint32_t record = oriel_dev_load_acquire32(&a->record[1]);
-	uint16_t told = (uint16_t)((oriel_mlx5_get32(&doorbell, 0) >> 8) - a->next);
+	uint16_t posted = (uint16_t)((oriel_mlx5_get32(&doorbell, 0) >> 8) - a->next);
 
 	if (oriel_mlx5_get32(&doorbell, 4) != QPN << 8)
 		a->complaint = "the doorbell is of another queue";
-	if (told > DEPTH)
-		a->complaint = "the doorbell went back, or more is rung than fits";
-	else if ((uint16_t)(oriel_dev_swap_bytes32(record) - a->next) < told)
+	if (posted > DEPTH)
+		a->complaint = "the doorbell went back, or posts more WQEs than fit";
+	else if ((uint16_t)(oriel_dev_swap_bytes32(record) - a->next) < posted)
 		a->complaint = "the doorbell is ahead of its record";
-	return a->complaint ? 0 : told;
+	return a->complaint ? 0 : posted;
 }
 
 /* The sleeper's half of oriel_cpu_wake(). */
-static void adapter_sleep(struct adapter *a)
+static void hca_sleep(struct hca *a)
 {
 	__atomic_store_n(&a->asleep, 1, __ATOMIC_RELAXED);
 	oriel_dev_fence_full();
-	if (!adapter_told(a) && !a->is_stopped)
+	if (!hca_posted(a) && !a->is_stopped)
 		while (oriel_dev_load_relaxed32(&a->asleep))
 			nanosleep(&(struct timespec){0, 20000}, NULL);
 	__atomic_store_n(&a->asleep, 0, __ATOMIC_RELAXED);
 }
 
-static void *adapter_run(void *argument)
+static void *hca_run(void *argument)
 {
-	struct adapter *a = argument;
+	struct hca *a = argument;
 	uint32_t polls = 0;
-	uint64_t told;
+	uint64_t posted;
 
 	while (!a->is_stopped && !a->complaint) {
-		for (told = adapter_told(a); told; told--) {
-			adapter_execute(a, a->next++);
+		for (posted = hca_posted(a); posted; posted--) {
+			hca_execute(a, a->next++);
 			polls = 0;
 		}
 		if (++polls == POLLS)
-			adapter_sleep(a);
+			hca_sleep(a);
 		oriel_cpu_back_off(0);
 	}
-	/* Nobody is to wait for what will not come. */
+	/* No poster may wait for completions that will not arrive. */
 	if (a->complaint)
 		oriel_mlx5_condemn(&a->queue,
 				   oriel_queue_err(ORIEL_QUEUE_CONDEMNED, 0, 0, a->next));
 	return NULL;
 }
 
-static void adapter_start(struct adapter *a)
+static void hca_start(struct hca *a)
 {
-	assert_int_equal(pthread_create(&a->thread, NULL, adapter_run, a), 0);
+	assert_int_equal(pthread_create(&a->thread, NULL, hca_run, a), 0);
 }
 
-static void adapter_stop(struct adapter *a)
+static void hca_stop(struct hca *a)
 {
 	a->is_stopped = true;
 	oriel_cpu_wake(&a->asleep);
@@ -150,10 +153,10 @@ static void adapter_stop(struct adapter *a)
 		fail_msg("%s", a->complaint);
 }
 
-/* One that posts. */
+/* A thread that posts. */
 struct poster {
 	pthread_t thread;
-	struct adapter *adapter;
+	struct hca *hca;
 	uint64_t source[2];
 	uint64_t target[2];
 	uint32_t posts;
@@ -164,7 +167,7 @@ struct poster {
 	bool is_trying; /* posts by try_post() */
 };
 
-/* What was reserved. */
+/* Fill and publish the reserved slots. */
 static enum oriel_status post_at(struct oriel_mlx5_queue *q, const uint64_t *source,
 				 uint64_t *target, uint32_t count, uint64_t base,
 				 const struct oriel_link_wait_limits *limits)
@@ -194,7 +197,7 @@ static enum oriel_status post(struct oriel_mlx5_queue *q, const uint64_t *source
 	return status == ORIEL_OK ? post_at(q, source, target, count, *base, &patient) : status;
 }
 
-/* The same without ever waiting; a publication that would have to fails at once. */
+/* The same without ever waiting; a publication that would have to wait fails at once. */
 static enum oriel_status try_post(struct oriel_mlx5_queue *q, const uint64_t *source,
 				  uint64_t *target, uint32_t count, uint64_t *base)
 {
@@ -207,7 +210,7 @@ static enum oriel_status try_post(struct oriel_mlx5_queue *q, const uint64_t *so
 static void *poster_run(void *argument)
 {
 	struct poster *p = argument;
-	struct oriel_mlx5_queue *q = &p->adapter->queue;
+	struct oriel_mlx5_queue *q = &p->hca->queue;
 	uint64_t base, last;
 	uint32_t i, count;
 
@@ -234,15 +237,15 @@ static void *poster_run(void *argument)
 }
 
 /* Every @trying-th thread never waits to post; 0: none. */
-static void run_posters(struct poster *posters, struct adapter *a, unsigned threads, uint32_t posts,
+static void run_posters(struct poster *posters, struct hca *a, unsigned threads, uint32_t posts,
 			unsigned trying)
 {
 	unsigned i;
 
-	adapter_start(a);
+	hca_start(a);
 	for (i = 0; i < threads; i++) {
 		memset(&posters[i], 0, sizeof(posters[i]));
-		posters[i].adapter = a;
+		posters[i].hca = a;
 		posters[i].posts = posts;
 		posters[i].is_trying = trying && i % trying == 0;
 		assert_int_equal(pthread_create(&posters[i].thread, NULL, poster_run, &posters[i]),
@@ -250,16 +253,16 @@ static void run_posters(struct poster *posters, struct adapter *a, unsigned thre
 	}
 	for (i = 0; i < threads; i++)
 		assert_int_equal(pthread_join(posters[i].thread, NULL), 0);
-	adapter_stop(a);
+	hca_stop(a);
 }
 
 static void check_complete(unsigned threads, uint32_t posts, uint64_t first, unsigned trying)
 {
 	struct poster posters[THREADS_MAX];
-	struct adapter a;
+	struct hca a;
 	unsigned i;
 
-	adapter_open(&a, first);
+	hca_open(&a, first);
 	run_posters(posters, &a, threads, posts, trying);
 	for (i = 0; i < threads; i++) {
 		assert_int_equal(posters[i].status, ORIEL_OK);
@@ -307,7 +310,7 @@ static void test_indices_wrap_where_fields_end(void **state)
 	}
 }
 
-static void test_who_may_not_wait_posts_in_turn_as_well(void **state)
+static void test_posters_that_may_not_wait_post_in_turn(void **state)
 {
 	(void)state;
 	check_complete(1, 2000, 0, 1);
@@ -316,13 +319,13 @@ static void test_who_may_not_wait_posts_in_turn_as_well(void **state)
 	check_complete(64, 30, ((uint64_t)1 << 32) - 70, 8);
 }
 
-static void test_who_may_not_wait_is_sent_away(void **state)
+static void test_a_reservation_that_would_wait_returns_again(void **state)
 {
-	struct adapter a;
+	struct hca a;
 	uint64_t base = 7, first = 0;
 
 	(void)state;
-	adapter_open(&a, 0);
+	hca_open(&a, 0);
 	assert_int_equal(oriel_mlx5_try_reserve(&a.queue, 0, &base), ORIEL_ERR_RANGE);
 	assert_int_equal(oriel_mlx5_try_reserve(&a.queue, DEPTH / 2 + 1, &base), ORIEL_ERR_RANGE);
 	/* Another thread is in the middle of a post. */
@@ -338,7 +341,7 @@ static void test_who_may_not_wait_is_sent_away(void **state)
 	assert_int_equal(oriel_mlx5_publish(&a.queue, base, 2, &hasty), ORIEL_OK);
 	assert_int_equal(oriel_mlx5_try_reserve(&a.queue, 1, &base), ORIEL_AGAIN);
 	assert_true(base == 2 && a.queue.resv == 4 && a.queue.err == 0);
-	adapter_complete(&a, 0, 0);
+	hca_complete(&a, 0, 0);
 	assert_int_equal(oriel_mlx5_try_reserve(&a.queue, 2, &base), ORIEL_AGAIN);
 	assert_int_equal(oriel_mlx5_try_reserve(&a.queue, 1, &base), ORIEL_OK);
 	assert_true(base == 4);
@@ -359,10 +362,10 @@ static void check_error(unsigned threads, uint64_t first)
 {
 	uint64_t fail_at = first + 3 * threads + 1;
 	struct poster posters[THREADS_MAX];
-	struct adapter a;
+	struct hca a;
 	unsigned i;
 
-	adapter_open(&a, first);
+	hca_open(&a, first);
 	a.fail_at = fail_at;
 	run_posters(posters, &a, threads, UINT32_MAX, 0);
 	for (i = 0; i < threads; i++)
@@ -384,11 +387,11 @@ static void test_an_error_reaches_every_thread(void **state)
 
 static void test_a_reservation_fits_half_the_ring(void **state)
 {
-	struct adapter a;
+	struct hca a;
 	uint64_t base = 7;
 
 	(void)state;
-	adapter_open(&a, 0);
+	hca_open(&a, 0);
 	assert_int_equal(oriel_mlx5_reserve(&a.queue, 0, &hasty, &base), ORIEL_ERR_RANGE);
 	assert_int_equal(oriel_mlx5_reserve(&a.queue, DEPTH / 2 + 1, &hasty, &base),
 			 ORIEL_ERR_RANGE);
@@ -400,15 +403,15 @@ static void test_a_reservation_fits_half_the_ring(void **state)
 
 static void test_a_full_ring_is_waited_for_until_the_deadline(void **state)
 {
-	struct adapter a;
+	struct hca a;
 	uint64_t base;
 
 	(void)state;
-	adapter_open(&a, 0);
+	hca_open(&a, 0);
 	assert_int_equal(oriel_mlx5_reserve(&a.queue, 2, &hasty, &base), ORIEL_OK);
 	assert_int_equal(oriel_mlx5_reserve(&a.queue, 2, &hasty, &base), ORIEL_OK);
 	assert_int_equal(oriel_mlx5_reserve(&a.queue, 1, &hasty, &base), ORIEL_ERR_TIMEOUT);
-	/* Index 4 will never be published: nobody is to wait behind it. */
+	/* No thread ever publishes index 4: no later poster may wait for it. */
 	assert_int_equal(oriel_queue_err_state(a.queue.err), ORIEL_QUEUE_ABANDONED);
 	assert_true(oriel_queue_err_index(a.queue.err) == 4);
 	assert_int_equal(oriel_mlx5_reserve(&a.queue, 1, &patient, &base), ORIEL_ERR_TIMEOUT);
@@ -417,11 +420,11 @@ static void test_a_full_ring_is_waited_for_until_the_deadline(void **state)
 
 static void test_publication_waits_for_its_turn(void **state)
 {
-	struct adapter a;
+	struct hca a;
 	uint64_t first = 0, second = 0;
 
 	(void)state;
-	adapter_open(&a, 0);
+	hca_open(&a, 0);
 	assert_int_equal(oriel_mlx5_reserve(&a.queue, 1, &hasty, &first), ORIEL_OK);
 	assert_int_equal(oriel_mlx5_reserve(&a.queue, 1, &hasty, &second), ORIEL_OK);
 	assert_int_equal(oriel_mlx5_publish(&a.queue, second, 1, &hasty), ORIEL_ERR_TIMEOUT);
@@ -433,25 +436,25 @@ static void test_broken_health_ends_a_wait(void **state)
 	const struct oriel_dev_fault broken = {.state = ORIEL_DEV_FAULT_FULL,
 					       .status = ORIEL_ERR_ABORTED};
 	const struct oriel_link_wait_limits limits = {&broken, ORIEL_FOREVER, 1, 0};
-	struct adapter a;
+	struct hca a;
 	uint64_t base;
 
 	(void)state;
-	adapter_open(&a, 0);
+	hca_open(&a, 0);
 	assert_int_equal(oriel_mlx5_wait(&a.queue, 0, &limits), ORIEL_ERR_ABORTED);
 	assert_int_equal(oriel_mlx5_reserve(&a.queue, 2, &limits, &base), ORIEL_OK);
 	assert_int_equal(oriel_mlx5_reserve(&a.queue, 2, &limits, &base), ORIEL_OK);
 	assert_int_equal(oriel_mlx5_reserve(&a.queue, 2, &limits, &base), ORIEL_ERR_ABORTED);
 }
 
-static void test_one_doorbell_tells_of_all_that_is_published(void **state)
+static void test_one_doorbell_posts_all_published_wqes(void **state)
 {
 	static const unsigned char rung[] = {0, 0, 2, 0, 0, 0x12, 0x34, 0};
-	struct adapter a;
+	struct hca a;
 	uint64_t base;
 
 	(void)state;
-	adapter_open(&a, 0);
+	hca_open(&a, 0);
 	assert_int_equal(oriel_mlx5_reserve(&a.queue, 1, &hasty, &base), ORIEL_OK);
 	assert_int_equal(oriel_mlx5_publish(&a.queue, 0, 1, &hasty), ORIEL_OK);
 	assert_int_equal(oriel_mlx5_reserve(&a.queue, 1, &hasty, &base), ORIEL_OK);
@@ -467,18 +470,18 @@ static void test_one_doorbell_tells_of_all_that_is_published(void **state)
 	assert_true(a.doorbell == 0);
 }
 
-/* By hand, so that every look at a slot of an earlier lap is known to happen. */
+/* The test writes CQEs by hand, so that every poll of a slot of an earlier lap happens. */
 static void test_the_cqe_of_an_earlier_lap_is_not_taken(void **state)
 {
 	uint64_t source = 0, target, i, base;
-	struct adapter a;
+	struct hca a;
 
 	(void)state;
-	adapter_open(&a, 0);
+	hca_open(&a, 0);
 	for (i = 0; i < 5 * DEPTH; i++) {
 		assert_int_equal(post(&a.queue, &source, &target, 1, &base), ORIEL_OK);
 		assert_int_equal(oriel_mlx5_poll(&a.queue, i), ORIEL_AGAIN);
-		adapter_complete(&a, i, 0);
+		hca_complete(&a, i, 0);
 		assert_false(oriel_mlx5_is_done(&a.queue, i));
 		assert_int_equal(oriel_mlx5_poll(&a.queue, i), ORIEL_OK);
 	}
@@ -490,10 +493,10 @@ static void test_a_cqe_of_another_wqe_is_an_error(void **state)
 	const struct oriel_mlx5_cqe stray = {0, 1, QPN, 8, ORIEL_MLX5_DONE, ORIEL_MLX5_WRITE,
 					     0, 0, 0};
 	uint64_t source[2] = {0}, target[2], base;
-	struct adapter a;
+	struct hca a;
 
 	(void)state;
-	adapter_open(&a, 0);
+	hca_open(&a, 0);
 	assert_int_equal(post(&a.queue, source, target, 2, &base), ORIEL_OK);
 	oriel_mlx5_cqe_write(a.cq[0], &stray, LOG_DEPTH);
 	assert_int_equal(oriel_mlx5_wait(&a.queue, 0, &patient), ORIEL_ERR_PROTOCOL);
@@ -502,11 +505,11 @@ static void test_a_cqe_of_another_wqe_is_an_error(void **state)
 
 static void test_the_first_cause_stays(void **state)
 {
-	struct adapter a;
+	struct hca a;
 	uint64_t base;
 
 	(void)state;
-	adapter_open(&a, 0);
+	hca_open(&a, 0);
 	oriel_mlx5_condemn(&a.queue, oriel_queue_err(ORIEL_QUEUE_ERROR_CQE, 0x15, 0x83, 5));
 	oriel_mlx5_condemn(&a.queue, oriel_queue_err(ORIEL_QUEUE_CONDEMNED, 0, 0, 6));
 	assert_int_equal(oriel_mlx5_reserve(&a.queue, 1, &patient, &base), ORIEL_ERR_PEER);
@@ -521,14 +524,14 @@ int main(void)
 		cmocka_unit_test(test_four_threads_see_all_complete),
 		cmocka_unit_test(test_64_threads_share_a_ring_of_four),
 		cmocka_unit_test(test_indices_wrap_where_fields_end),
-		cmocka_unit_test(test_who_may_not_wait_posts_in_turn_as_well),
-		cmocka_unit_test(test_who_may_not_wait_is_sent_away),
+		cmocka_unit_test(test_posters_that_may_not_wait_post_in_turn),
+		cmocka_unit_test(test_a_reservation_that_would_wait_returns_again),
 		cmocka_unit_test(test_an_error_reaches_every_thread),
 		cmocka_unit_test(test_a_reservation_fits_half_the_ring),
 		cmocka_unit_test(test_a_full_ring_is_waited_for_until_the_deadline),
 		cmocka_unit_test(test_publication_waits_for_its_turn),
 		cmocka_unit_test(test_broken_health_ends_a_wait),
-		cmocka_unit_test(test_one_doorbell_tells_of_all_that_is_published),
+		cmocka_unit_test(test_one_doorbell_posts_all_published_wqes),
 		cmocka_unit_test(test_the_cqe_of_an_earlier_lap_is_not_taken),
 		cmocka_unit_test(test_a_cqe_of_another_wqe_is_an_error),
 		cmocka_unit_test(test_the_first_cause_stays),

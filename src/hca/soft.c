@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of the software adapter. */
+/*
+ * The table of the software HCA: each call checks its arguments, takes the lock
+ * of the engine and calls the module that does the work.
+ */
 #include "hca/soft.h"
 
 #include <stdlib.h>
@@ -36,35 +39,35 @@ static struct soft_cq *to_cq(struct ori_hca_cq *cq)
 static enum oriel_status soft_listen(struct ori_hca *hca)
 {
 	struct soft_engine *e = to_node(hca)->engine;
-	enum oriel_status st;
+	enum oriel_status status;
 
 	ori_soft_engine_lock(e);
-	st = ori_soft_link_listen_tcp(e);
+	status = ori_soft_link_listen_tcp(e);
 	ori_soft_engine_unlock(e);
-	return st;
+	return status;
 }
 
-/* One more adapter of this process, whichever rail it is for. */
+/* One more HCA of this process; the rail does not matter. */
 static enum oriel_status soft_open(const char *config, unsigned rail, struct ori_hca **hca)
 {
 	struct soft_engine *e;
 	struct soft_node *node;
-	enum oriel_status st;
+	enum oriel_status status;
 
-	st = ori_soft_engine_ref(&e);
-	if (st != ORIEL_OK)
-		return st;
-	st = ori_soft_node_open(e, config, &node);
-	if (st != ORIEL_OK) {
+	status = ori_soft_engine_ref(&e);
+	if (status != ORIEL_OK)
+		return status;
+	status = ori_soft_node_open(e, config, &node);
+	if (status != ORIEL_OK) {
 		ori_soft_engine_unref(e);
-		return st;
+		return status;
 	}
 	if (node->scenario.tcp || node->scenario.ipv6)
-		st = soft_listen((struct ori_hca *)node);
-	if (st != ORIEL_OK) {
+		status = soft_listen((struct ori_hca *)node);
+	if (status != ORIEL_OK) {
 		ori_soft_node_close(node);
 		ori_soft_engine_unref(e);
-		return st;
+		return status;
 	}
 	ori_log(ORIEL_LOG_INFO, "%s, rail %u, is a software HCA, for development: no NIC is used",
 		node->name, rail);
@@ -86,15 +89,15 @@ static void soft_close(struct ori_hca *hca)
 static enum oriel_status soft_use_gpu(struct ori_hca *hca, const struct ori_gpu *gpu)
 {
 	struct soft_node *node = to_node(hca);
-	struct soft_remote *far;
+	struct soft_remote *remote;
 	enum oriel_status status;
 
-	status = ori_soft_far_open(gpu, &far);
+	status = ori_soft_remote_open(gpu, &remote);
 	if (status != ORIEL_OK)
 		return status;
-	/* The engine asks how long it may nap. */
+	/* The engine asks how long it may sleep. */
 	ori_soft_engine_lock(node->engine);
-	node->far = far;
+	node->remote = remote;
 	ori_soft_engine_unlock(node->engine);
 	return ORIEL_OK;
 }
@@ -124,13 +127,17 @@ static void soft_caps(const struct ori_hca *hca, struct ori_hca_caps *caps)
 	};
 }
 
+/*
+ * A registration of any memory may cover host and GPU at once, so each access
+ * asks for its side.
+ */
 static enum soft_side soft_side(const struct soft_node *node, const char *address, unsigned access)
 {
-	if (!node->far)
-		return SOFT_NEAR;
+	if (!node->remote)
+		return SOFT_LOCAL;
 	if (access & ORI_HCA_ANY_MEMORY)
 		return SOFT_EITHER;
-	return ori_soft_far_has(node->far, address) ? SOFT_FAR : SOFT_NEAR;
+	return ori_soft_remote_has(node->remote, address) ? SOFT_REMOTE : SOFT_LOCAL;
 }
 
 static enum oriel_status soft_register(struct ori_hca *hca, void *address, size_t length,
@@ -138,7 +145,7 @@ static enum oriel_status soft_register(struct ori_hca *hca, void *address, size_
 				       struct ori_hca_keys *keys)
 {
 	struct soft_node *node = to_node(hca);
-	enum oriel_status st;
+	enum oriel_status status;
 	enum soft_side side;
 	struct soft_mr *mr;
 
@@ -146,8 +153,8 @@ static enum oriel_status soft_register(struct ori_hca *hca, void *address, size_
 		return ori_fail(ORIEL_ERR_INVALID, "cannot register %zu bytes at iova 0x%llx",
 				length, (unsigned long long)iova);
 	side = soft_side(node, address, access);
-	/* A NIC pins it, and finds out so. */
-	if (side == SOFT_NEAR && !(access & ORI_HCA_ANY_MEMORY) &&
+	/* A NIC pins the pages, and fails if there are none. */
+	if (side == SOFT_LOCAL && !(access & ORI_HCA_ANY_MEMORY) &&
 	    !ori_touch_looks_readable(address, length))
 		return ori_fail(ORIEL_ERR_ACCESS,
 				"%s: cannot register %zu bytes at %p: they may not be read",
@@ -162,11 +169,11 @@ static enum oriel_status soft_register(struct ori_hca *hca, void *address, size_
 			       .access = access,
 			       .side = side};
 	ori_soft_engine_lock(node->engine);
-	st = ori_soft_keys_add(&node->keys, mr);
+	status = ori_soft_keys_add(&node->keys, mr);
 	ori_soft_engine_unlock(node->engine);
-	if (st != ORIEL_OK) {
+	if (status != ORIEL_OK) {
 		free(mr);
-		return st;
+		return status;
 	}
 	keys->lkey = keys->rkey = mr->key;
 	*out = (struct ori_hca_mr *)mr;
@@ -179,11 +186,11 @@ static enum oriel_status soft_register_dmabuf(struct ori_hca *hca, int fd, uint6
 {
 	(void)fd, (void)offset, (void)length, (void)iova, (void)access, (void)out, (void)keys;
 	return ori_fail(ORIEL_ERR_UNSUPPORTED,
-			"%s reaches what its process reaches: it takes no dma-buf",
+			"%s accesses memory of its process: it takes no dma-buf",
 			to_node(hca)->name);
 }
 
-/* WQEs that still use the memory fail, as they would on an adapter. */
+/* WQEs that still use the memory fail, as they would on a NIC. */
 static void soft_unregister(struct ori_hca_mr *handle)
 {
 	struct soft_mr *mr = (struct soft_mr *)handle;
@@ -224,7 +231,7 @@ static enum oriel_status soft_create_cq(struct ori_hca *hca, const struct ori_hc
 					struct ori_hca_cq **out, uint32_t *cqn)
 {
 	struct soft_node *node = to_node(hca);
-	enum oriel_status st;
+	enum oriel_status status;
 	struct soft_cq *cq;
 
 	if (attr->ring && !soft_is_ring(attr->ring, attr->depth))
@@ -236,10 +243,10 @@ static enum oriel_status soft_create_cq(struct ori_hca *hca, const struct ori_hc
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a CQ");
 	cq->node = node;
 	cq->error_at = SOFT_NEVER;
-	st = attr->ring ? ORIEL_OK : ori_soft_call_open_cq(cq, attr->depth);
-	if (st != ORIEL_OK) {
+	status = attr->ring ? ORIEL_OK : ori_soft_call_open_cq(cq, attr->depth);
+	if (status != ORIEL_OK) {
 		free(cq);
-		return st;
+		return status;
 	}
 	if (attr->ring)
 		soft_begin_cq(cq, attr);
@@ -269,6 +276,10 @@ static void soft_destroy_cq(struct ori_hca_cq *handle)
 	soft_free_cq(cq);
 }
 
+/*
+ * The engine polls a doorbell until its QP is destroyed, so the slot must lie
+ * in a page that the node keeps.
+ */
 static bool soft_is_doorbell(const struct soft_node *node, const void *slot)
 {
 	bool is_slot;
@@ -293,23 +304,27 @@ static enum oriel_status soft_check_ring(const struct soft_node *node,
 	return ORIEL_OK;
 }
 
-/* Of QPs that are posted to by rings and by calls. */
+/* Checks for QPs posted to by rings and by calls. */
 static enum oriel_status soft_check_qp(const struct soft_node *node,
 				       const struct ori_hca_qp_attr *attr)
 {
 	const struct soft_cq *receive_cq = to_cq(attr->receive_cq);
 
 	if (!attr->send_cq || to_cq(attr->send_cq)->node != node)
-		return ori_fail(ORIEL_ERR_INVALID, "the CQ of a QP is of another adapter");
+		return ori_fail(ORIEL_ERR_INVALID, "the CQ of a QP is of another HCA");
 	if (to_cq(attr->send_cq)->is_called != !attr->ring)
-		return ori_fail(ORIEL_ERR_INVALID, "a QP with a ring and a CQ without, or the "
-						   "other way round");
+		return ori_fail(ORIEL_ERR_INVALID,
+				"a QP and its CQ must both have a ring, or neither");
 	if (attr->receives && (!receive_cq || receive_cq->node != node || !receive_cq->is_called))
 		return ori_fail(ORIEL_ERR_INVALID,
-				"receives need a CQ of their adapter that has no ring");
+				"receives need a CQ of their HCA that has no ring");
 	return ORIEL_OK;
 }
 
+/*
+ * The doorbell slot may still hold the value of an earlier queue: only a change
+ * of it is a ring.
+ */
 static void soft_begin_qp(struct soft_qp *qp, struct soft_node *node,
 			  const struct ori_hca_qp_attr *attr)
 {
@@ -365,38 +380,38 @@ static bool soft_add_qp(struct soft_qp *qp)
 static void soft_describe(const struct ori_hca *hca, struct ori_hca_qp_address *address)
 {
 	const struct soft_node *node = to_node(hca);
-	struct soft_address adapter;
+	struct soft_address hca_address;
 
 	ori_soft_engine_lock(node->engine);
-	adapter = node->engine->address;
+	hca_address = node->engine->address;
 	ori_soft_engine_unlock(node->engine);
-	adapter.node = node->id;
+	hca_address.node = node->id;
 	*address = (struct ori_hca_qp_address){
 		.version = ORI_HCA_ADDRESS_VERSION,
 		.mtu = (uint32_t)node->scenario.mtu,
 		.max_rd_atomic = (uint32_t)node->scenario.reads,
 	};
-	memcpy(address->adapter, &adapter, sizeof(adapter));
+	memcpy(address->hca_address, &hca_address, sizeof(hca_address));
 }
 
 static enum oriel_status soft_create_qp(struct ori_hca *hca, const struct ori_hca_qp_attr *attr,
 					struct ori_hca_qp **out, struct ori_hca_qp_address *address)
 {
 	struct soft_node *node = to_node(hca);
-	enum oriel_status st = attr->ring ? soft_check_ring(node, attr) : ORIEL_OK;
+	enum oriel_status status = attr->ring ? soft_check_ring(node, attr) : ORIEL_OK;
 	struct soft_qp *qp;
 
-	if (st == ORIEL_OK)
-		st = soft_check_qp(node, attr);
-	if (st != ORIEL_OK)
-		return st;
+	if (status == ORIEL_OK)
+		status = soft_check_qp(node, attr);
+	if (status != ORIEL_OK)
+		return status;
 	qp = calloc(1, sizeof(*qp));
 	if (!qp)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a QP");
-	st = soft_open_ring(qp, attr);
-	if (st != ORIEL_OK) {
+	status = soft_open_ring(qp, attr);
+	if (status != ORIEL_OK) {
 		free(qp);
-		return st;
+		return status;
 	}
 	soft_begin_qp(qp, node, attr);
 	if (!soft_add_qp(qp)) {
@@ -410,6 +425,7 @@ static enum oriel_status soft_create_qp(struct ori_hca *hca, const struct ori_hc
 	return ORIEL_OK;
 }
 
+/* PSNs count packets, so sides of different MTUs would disagree on the bytes of each packet. */
 static enum oriel_status soft_check_peer(const struct soft_node *node,
 					 const struct ori_hca_qp_address *peer)
 {
@@ -417,11 +433,12 @@ static enum oriel_status soft_check_peer(const struct soft_node *node,
 		return ori_fail(ORIEL_ERR_VERSION, "the address of a QP has version %u, not %u",
 				peer->version, ORI_HCA_ADDRESS_VERSION);
 	if (peer->mtu != node->scenario.mtu)
-		return ori_fail(ORIEL_ERR_MISMATCH, "MTU %u of the peer is not %llu as here",
-				peer->mtu, (unsigned long long)node->scenario.mtu);
+		return ori_fail(
+			ORIEL_ERR_MISMATCH,
+			"the peer has MTU %u, this HCA %llu: set the same mtu in ORIEL_SOFT_HCA",
+			peer->mtu, (unsigned long long)node->scenario.mtu);
 	if (peer->max_rd_atomic == 0 || peer->qpn > SOFT_PSN_MASK || peer->psn > SOFT_PSN_MASK)
-		return ori_fail(ORIEL_ERR_PROTOCOL, "the address of QP 0x%x makes no sense",
-				peer->qpn);
+		return ori_fail(ORIEL_ERR_PROTOCOL, "the address of QP 0x%x is invalid", peer->qpn);
 	return ORIEL_OK;
 }
 
@@ -432,24 +449,24 @@ static enum soft_road soft_road(const struct soft_scenario *s)
 	return s->tcp ? SOFT_ROAD_TCP : SOFT_ROAD_BEST;
 }
 
-/* Under the lock. */
+/* The caller holds the lock. */
 static enum oriel_status soft_join(struct soft_qp *qp, const struct ori_hca_qp_address *peer,
-				   const struct soft_address *adapter)
+				   const struct soft_address *hca_address)
 {
 	struct soft_node *node = qp->node;
 	struct soft_engine *e = node->engine;
-	enum oriel_status st = ORIEL_OK;
+	enum oriel_status status = ORIEL_OK;
 
 	if (qp->state != SOFT_INIT)
 		return ori_fail(ORIEL_ERR_STATE, "QP 0x%06x is connected already", qp->qpn);
-	if (adapter->cookie != e->address.cookie && e->is_virtual)
-		return ori_fail(ORIEL_ERR_NO_PATH, "the peer is not of this cluster");
-	if (adapter->cookie != e->address.cookie)
-		st = ori_soft_link_to(e, adapter, soft_road(&node->scenario), &qp->link);
-	if (st != ORIEL_OK)
-		return st;
-	qp->peer_cookie = adapter->cookie;
-	qp->peer_node = adapter->node;
+	if (hca_address->cookie != e->address.cookie && e->is_virtual)
+		return ori_fail(ORIEL_ERR_NO_PATH, "the peer is not in this cluster");
+	if (hca_address->cookie != e->address.cookie)
+		status = ori_soft_link_to(e, hca_address, soft_road(&node->scenario), &qp->link);
+	if (status != ORIEL_OK)
+		return status;
+	qp->peer_cookie = hca_address->cookie;
+	qp->peer_node = hca_address->node;
 	qp->peer_qpn = peer->qpn;
 	qp->expected = peer->psn;
 	qp->reads_max = peer->max_rd_atomic < node->scenario.reads ? peer->max_rd_atomic
@@ -463,20 +480,21 @@ static enum oriel_status soft_connect_qp(struct ori_hca_qp *handle,
 {
 	struct soft_qp *qp = to_qp(handle);
 	struct soft_engine *e = qp->node->engine;
-	struct soft_address adapter;
-	enum oriel_status st;
+	struct soft_address hca_address;
+	enum oriel_status status;
 
-	st = soft_check_peer(qp->node, peer);
-	if (st == ORIEL_OK)
-		st = ori_soft_address_parse(peer->adapter, &adapter);
-	if (st != ORIEL_OK)
-		return st;
+	status = soft_check_peer(qp->node, peer);
+	if (status == ORIEL_OK)
+		status = ori_soft_address_parse(peer->hca_address, &hca_address);
+	if (status != ORIEL_OK)
+		return status;
 	ori_soft_engine_lock(e);
-	st = soft_join(qp, peer, &adapter);
+	status = soft_join(qp, peer, &hca_address);
 	ori_soft_engine_unlock(e);
-	return st;
+	return status;
 }
 
+/* The doorbell is polled first: WQEs that were posted before this call get error CQEs, too. */
 static void soft_fail_qp(struct ori_hca_qp *handle)
 {
 	struct soft_qp *qp = to_qp(handle);
@@ -490,7 +508,10 @@ static void soft_fail_qp(struct ori_hca_qp *handle)
 	ori_soft_engine_unlock(e);
 }
 
-/* Who saw the last signal may leave at once, but its peer must hear that it came. */
+/*
+ * The caller may exit as soon as it saw the last signal, but its peer still
+ * needs the ACK of that signal.
+ */
 static void soft_say_goodbye(struct soft_qp *qp)
 {
 	while (ori_soft_responder_has_output(qp) && ori_soft_egress(qp))
@@ -498,6 +519,7 @@ static void soft_say_goodbye(struct soft_qp *qp)
 	ori_soft_link_flush(qp->node->engine);
 }
 
+/* Late CQEs are written now: after this no turn of the engine knows the QP. */
 static void soft_destroy_qp(struct ori_hca_qp *handle)
 {
 	struct soft_qp *qp = to_qp(handle), **at;
@@ -519,40 +541,40 @@ static enum oriel_status soft_post(struct ori_hca_qp *handle, const struct ori_h
 				   unsigned count, unsigned *posted)
 {
 	struct soft_qp *qp = to_qp(handle);
-	enum oriel_status st;
+	enum oriel_status status;
 
 	ori_soft_engine_lock(qp->node->engine);
-	st = ori_soft_call_post(qp, wrs, count, posted);
+	status = ori_soft_call_post(qp, wrs, count, posted);
 	ori_soft_engine_unlock(qp->node->engine);
-	return st;
+	return status;
 }
 
 static enum oriel_status soft_post_receives(struct ori_hca_qp *handle, unsigned count)
 {
 	struct soft_qp *qp = to_qp(handle);
-	enum oriel_status st;
+	enum oriel_status status;
 
 	ori_soft_engine_lock(qp->node->engine);
-	st = ori_soft_call_receive(qp, count);
+	status = ori_soft_call_receive(qp, count);
 	ori_soft_engine_unlock(qp->node->engine);
-	return st;
+	return status;
 }
 
-/* Who polls for nothing does not keep the adapter from its work. */
+/* A poll that finds nothing must not keep the HCA from its work. */
 static enum oriel_status soft_poll(struct ori_hca_cq *handle, struct ori_hca_wc *wcs, unsigned room,
 				   unsigned *count)
 {
 	struct soft_cq *cq = to_cq(handle);
-	enum oriel_status st;
+	enum oriel_status status;
 
 	if (!ori_soft_call_has(cq)) {
 		*count = 0;
 		return ORIEL_OK;
 	}
 	ori_soft_engine_lock(cq->node->engine);
-	st = ori_soft_call_poll(cq, wcs, room, count);
+	status = ori_soft_call_poll(cq, wcs, room, count);
 	ori_soft_engine_unlock(cq->node->engine);
-	return st;
+	return status;
 }
 
 static enum oriel_status soft_doorbell_page(struct ori_hca *hca, void **page)
@@ -572,17 +594,17 @@ static enum oriel_status soft_doorbell_page(struct ori_hca *hca, void **page)
 static enum oriel_status soft_poll_event(struct ori_hca *hca, struct ori_hca_event *event)
 {
 	struct soft_node *node = to_node(hca);
-	enum oriel_status st = ORIEL_AGAIN;
+	enum oriel_status status = ORIEL_AGAIN;
 
 	ori_soft_engine_lock(node->engine);
 	if (node->event_count > 0) {
 		*event = node->events[node->event_first];
 		node->event_first = (node->event_first + 1) % SOFT_EVENTS;
 		node->event_count--;
-		st = ORIEL_OK;
+		status = ORIEL_OK;
 	}
 	ori_soft_engine_unlock(node->engine);
-	return st;
+	return status;
 }
 
 void ori_soft_counters(struct ori_hca *hca, struct ori_soft_counters *counters)

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Addresses of software HCAs: 64 bytes that name host, engine and node. soft.c
+ * and the links use them.
+ */
 #include "hca/soft_address.h"
 
 #include <fcntl.h>
@@ -24,8 +28,8 @@ static uint64_t address_hash(uint64_t hash, const void *bytes, size_t length)
 	return hash;
 }
 
-/* Abstract unix sockets reach as far as the kernel and the network namespace do. */
-static enum oriel_status address_place(uint64_t *place)
+/* Abstract unix sockets are reachable within one kernel and network namespace. */
+static enum oriel_status address_scope(uint64_t *scope)
 {
 	struct stat net = {.st_ino = 0};
 	char boot[64];
@@ -40,8 +44,8 @@ static enum oriel_status address_place(uint64_t *place)
 	if (n <= 0)
 		return ori_fail(ORIEL_ERR_SYSTEM, "%s is empty", ADDRESS_BOOT_FILE);
 	(void)stat("/proc/self/ns/net", &net); /* a kernel without namespaces has no such file */
-	*place = address_hash(UINT64_C(0xcbf29ce484222325), boot, (size_t)n);
-	*place = address_hash(*place, &net.st_ino, sizeof(net.st_ino));
+	*scope = address_hash(UINT64_C(0xcbf29ce484222325), boot, (size_t)n);
+	*scope = address_hash(*scope, &net.st_ino, sizeof(net.st_ino));
 	return ORIEL_OK;
 }
 
@@ -49,15 +53,15 @@ enum oriel_status ori_soft_address_describe(struct soft_address *address)
 {
 	struct soft_address a = {.magic = ADDRESS_MAGIC, .version = ADDRESS_VERSION};
 	struct ori_hosts hosts;
-	enum oriel_status st;
+	enum oriel_status status;
 
-	st = ori_random(&a.cookie, sizeof(a.cookie));
-	if (st == ORIEL_OK)
-		st = address_place(&a.place);
-	if (st == ORIEL_OK)
-		st = ori_hosts_list(&hosts);
-	if (st != ORIEL_OK)
-		return st;
+	status = ori_random(&a.cookie, sizeof(a.cookie));
+	if (status == ORIEL_OK)
+		status = address_scope(&a.scope);
+	if (status == ORIEL_OK)
+		status = ori_hosts_list(&hosts);
+	if (status != ORIEL_OK)
+		return status;
 	static_assert(sizeof(a.hosts) == sizeof(hosts.of), "as many as there are");
 	memcpy(a.hosts, hosts.of, sizeof(a.hosts));
 	a.is_ipv6 = hosts.is_ipv6;
@@ -72,7 +76,7 @@ enum oriel_status ori_soft_address_parse(const uint8_t bytes[ORI_HCA_ADDRESS],
 
 	memcpy(&a, bytes, sizeof(a));
 	if (a.magic != ADDRESS_MAGIC)
-		return ori_fail(ORIEL_ERR_MISMATCH, "the peer's adapter is no software HCA");
+		return ori_fail(ORIEL_ERR_MISMATCH, "the peer's NIC is no software HCA");
 	if (a.version != ADDRESS_VERSION)
 		return ori_fail(ORIEL_ERR_VERSION, "the peer's software HCA has version %u, not %u",
 				a.version, ADDRESS_VERSION);
@@ -84,7 +88,7 @@ enum oriel_status ori_soft_address_parse(const uint8_t bytes[ORI_HCA_ADDRESS],
 	return ORIEL_OK;
 }
 
-bool ori_soft_address_is_near(const struct soft_address *a, const struct soft_address *b)
+bool ori_soft_address_is_intranode(const struct soft_address *a, const struct soft_address *b)
 {
-	return a->place == b->place;
+	return a->scope == b->scope;
 }

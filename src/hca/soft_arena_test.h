@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two adapters stepped by the test. A litmus runs once per seed: what the
- * adversary may break it must break for some seed, what is promised holds for all.
+ * Two HCAs stepped by the test. A litmus test runs once per seed: some seed
+ * must show the outcome that the adversary may produce, and no seed may break a
+ * promise.
  */
 #ifndef ORI_HCA_SOFT_ARENA_TEST_H
 #define ORI_HCA_SOFT_ARENA_TEST_H
@@ -31,7 +32,7 @@ static inline void arena_side(struct arena *r, struct side *s, unsigned which, u
 					 .is_companion = slot > 0});
 }
 
-/* @configs of the two adapters. */
+/* Open the two HCAs with their @configs. */
 static inline void arena_open_both(struct arena *r, uint64_t seed, const char *const configs[2])
 {
 	assert_int_equal(ori_soft_cluster_create(seed, &r->cluster), ORIEL_OK);
@@ -59,7 +60,10 @@ static inline void arena_close(struct arena *r)
 	ori_soft_cluster_destroy(r->cluster);
 }
 
-/* The 8 bytes at DATA of b hold 7 before word 0 of b is raised: was it ever seen otherwise? */
+/*
+ * The 8 bytes at DATA of b become 7 before word 0 of b is signaled: did any
+ * step see the signal first?
+ */
 static inline bool saw_signal_first(struct arena *r)
 {
 	while (*side_word(&r->b, 0) == 0)
@@ -68,7 +72,7 @@ static inline bool saw_signal_first(struct arena *r)
 	return r->b.memory[DATA] != 7 || r->b.memory[DATA + 4999] != 7;
 }
 
-/* True if this seed breaks what the program takes for granted. */
+/* True if this seed breaks the program's assumption. */
 typedef bool (*litmus)(uint64_t seed, const char *config);
 
 static inline unsigned broken_by(litmus run, const char *config)
@@ -81,8 +85,8 @@ static inline unsigned broken_by(litmus run, const char *config)
 }
 
 /*
- * @wrong is broken by the adversary for some of the seeds, its twin @right for none
- * of the same seeds.
+ * The adversary breaks @wrong for some of the seeds, and its twin @right for
+ * none of the same seeds.
  */
 static inline void expect_litmus(const char *name, litmus wrong, litmus right, const char *config)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* QPs of software adapters with everything they need, for tests. */
+/* QPs of software HCAs with everything they need, for tests. */
 #ifndef ORI_HCA_SOFT_BENCH_TEST_H
 #define ORI_HCA_SOFT_BENCH_TEST_H
 
@@ -25,7 +25,7 @@
 
 /* One QP, its CQ and a buffer. */
 struct side {
-	struct ori_soft_cluster *cluster; /* NULL: the thread of the process drives */
+	struct ori_soft_cluster *cluster; /* NULL: the thread of the process drives the HCA */
 	struct ori_hca *hca;
 	struct ori_hca_cq *cq;
 	struct ori_hca_qp *qp;
@@ -55,7 +55,7 @@ struct side_attr {
 	const uint32_t *cq_record;
 };
 
-/* Warnings and errors, which the thread of the engine writes as well. */
+/* Warnings and errors, which also the thread of the engine writes. */
 struct bench_log {
 	pthread_mutex_t lock;
 	char text[4096]; /* guarded by lock */
@@ -87,7 +87,7 @@ static inline void bench_log_end(struct bench_log *log)
 	pthread_mutex_destroy(&log->lock);
 }
 
-/* How often it is there. */
+/* Occurrences of @text. */
 static inline unsigned bench_log_count(struct bench_log *log, const char *text)
 {
 	unsigned count = 0;
@@ -177,7 +177,7 @@ static inline void side_join(struct side *a, struct side *b)
 	assert_int_equal(HCA.connect_qp(b->qp, &a->address), ORIEL_OK);
 }
 
-/* It is its own peer. */
+/* The QP becomes its own peer. */
 static inline void side_join_itself(struct side *s)
 {
 	assert_int_equal(HCA.connect_qp(s->qp, &s->address), ORIEL_OK);
@@ -188,23 +188,23 @@ static inline struct oriel_link_wait_limits side_limits(void)
 	return (struct oriel_link_wait_limits){.timeout_ns = PATIENCE_NS, .spin = 100};
 }
 
-/* Until WQE @index is done or the queue dead. */
+/* Wait until WQE @index is complete or the queue has failed. */
 static inline enum oriel_status side_wait(struct side *s, uint64_t index)
 {
 	struct oriel_link_wait_limits limits = side_limits();
-	enum oriel_status st = oriel_mlx5_poll(&s->queue, index);
+	enum oriel_status status = oriel_mlx5_poll(&s->queue, index);
 
 	if (!s->cluster)
 		return oriel_mlx5_wait(&s->queue, index, &limits);
-	for (unsigned i = 0; i < STEPS_MOST && st == ORIEL_AGAIN; i++) {
+	for (unsigned i = 0; i < STEPS_MOST && status == ORIEL_AGAIN; i++) {
 		if (!ori_soft_cluster_step(s->cluster))
 			return oriel_mlx5_poll(&s->queue, index);
-		st = oriel_mlx5_poll(&s->queue, index);
+		status = oriel_mlx5_poll(&s->queue, index);
 	}
-	return st;
+	return status;
 }
 
-/* Room for one WQE; returns its index. */
+/* Reserve room for one WQE; returns its index. */
 static inline uint64_t side_reserve(struct side *s)
 {
 	struct oriel_link_wait_limits limits = side_limits();
@@ -306,7 +306,7 @@ static inline uint32_t side_syndrome(const struct side *s)
 	return oriel_queue_err_syndrome(s->queue.err);
 }
 
-/* 4 bytes at @offset of @to += @add. */
+/* Add @add to the 4 bytes at @offset of @to. */
 static inline uint64_t side_add32(struct side *s, const struct side *to, uint64_t offset,
 				  uint64_t into, uint32_t add, uint32_t boundary)
 {

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Posts and polls by calls: each encodes WQEs into, or reads CQEs from, a ring
+ * that the HCA owns. soft.c calls it with the lock held.
+ */
 #include "hca/soft_call.h"
 
 #include <oriel/dev/mlx5_ring.h>
@@ -16,7 +20,7 @@ static char *call_ring(uint32_t depth)
 	return aligned_alloc(ORIEL_MLX5_BLOCK, (size_t)depth * ORIEL_MLX5_BLOCK);
 }
 
-/* 0 if that is too many. */
+/* 0 if the depth is too large. */
 static uint32_t call_depth(uint32_t depth)
 {
 	uint32_t whole = 1;
@@ -34,11 +38,11 @@ enum oriel_status ori_soft_call_open_cq(struct soft_cq *cq, uint32_t depth)
 
 	if (!whole)
 		return ori_fail(ORIEL_ERR_RANGE,
-				"a CQ of a software HCA has 1 to %u places, not %u",
+				"a CQ of a software HCA has 1 to %u entries, not %u",
 				ORIEL_MLX5_DEPTH_MAX, depth);
 	cq->ring = call_ring(whole);
 	if (!cq->ring)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a CQ of %u places", whole);
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a CQ of %u entries", whole);
 	cq->log_depth = (uint32_t)__builtin_ctz(whole);
 	cq->next = cq->polled = cq->node->scenario.first;
 	cq->own_record = oriel_dev_swap_bytes32((uint32_t)cq->polled & ORIEL_MLX5_CQE_INDEX_MASK);
@@ -58,8 +62,7 @@ enum oriel_status ori_soft_call_open_qp(struct soft_qp *qp, uint32_t depth)
 	uint32_t whole = call_depth(depth);
 
 	if (!whole)
-		return ori_fail(ORIEL_ERR_RANGE,
-				"a QP of a software HCA has 1 to %u places, not %u",
+		return ori_fail(ORIEL_ERR_RANGE, "a QP of a software HCA has 1 to %u slots, not %u",
 				ORIEL_MLX5_DEPTH_MAX, depth);
 	qp->ring = call_ring(whole);
 	qp->ids = calloc(whole, sizeof(*qp->ids));
@@ -70,7 +73,7 @@ enum oriel_status ori_soft_call_open_qp(struct soft_qp *qp, uint32_t depth)
 	}
 	qp->depth = whole;
 	qp->record = qp->own_record;
-	qp->doorbell = &qp->bell;
+	qp->doorbell = &qp->own_doorbell;
 	return ORIEL_OK;
 }
 
@@ -89,11 +92,13 @@ static enum oriel_status call_check(const struct soft_qp *qp, const struct ori_h
 		return ori_fail(ORIEL_ERR_INVALID, "%s: there is no operation %u", qp->node->name,
 				wr->opcode);
 	if (wr->data && wr->opcode > ORI_HCA_WRITE_IMM)
-		return ori_fail(ORIEL_ERR_INVALID, "%s: only WRITEs bring data inside them",
+		return ori_fail(ORIEL_ERR_INVALID, "%s: only WRITEs can have inline data",
 				qp->node->name);
 	if (wr->length > ORIEL_MLX5_LENGTH_MAX || (is_atomic && wr->length != 8))
-		return ori_fail(ORIEL_ERR_INVALID, "%s: a request of %u bytes", qp->node->name,
-				wr->length);
+		return ori_fail(
+			ORIEL_ERR_INVALID,
+			"%s: a request of %u bytes is too long, or does not fit its operation",
+			qp->node->name, wr->length);
 	return ORIEL_OK;
 }
 
@@ -130,35 +135,36 @@ static void call_ring_doorbell(struct soft_qp *qp)
 enum oriel_status ori_soft_call_post(struct soft_qp *qp, const struct ori_hca_wr *wrs,
 				     unsigned count, unsigned *posted)
 {
-	enum oriel_status st = ORIEL_OK;
+	enum oriel_status status = ORIEL_OK;
 	unsigned i;
 
 	*posted = 0;
 	if (!qp->ids || qp->state == SOFT_INIT)
 		return ori_fail(ORIEL_ERR_STATE, "QP 0x%06x of %s %s", qp->qpn, qp->node->name,
 				qp->ids ? "is not connected" : "is posted to by its ring");
-	for (i = 0; i < count && st == ORIEL_OK; i++) {
-		uint64_t place = qp->posted & (qp->depth - 1);
+	for (i = 0; i < count && status == ORIEL_OK; i++) {
+		uint64_t slot = qp->posted & (qp->depth - 1);
 
-		st = call_check(qp, &wrs[i]);
-		if (st == ORIEL_OK && qp->posted - qp->polled == qp->depth)
-			st = ORIEL_AGAIN;
-		if (st != ORIEL_OK)
+		status = call_check(qp, &wrs[i]);
+		if (status == ORIEL_OK && qp->posted - qp->polled == qp->depth)
+			status = ORIEL_AGAIN;
+		if (status != ORIEL_OK)
 			break;
-		call_encode(qp, qp->ring + place * ORIEL_MLX5_BLOCK, &wrs[i]);
-		qp->ids[place] = wrs[i].id;
+		call_encode(qp, qp->ring + slot * ORIEL_MLX5_BLOCK, &wrs[i]);
+		qp->ids[slot] = wrs[i].id;
 		qp->posted++;
 	}
 	if (i > 0)
 		call_ring_doorbell(qp);
 	*posted = i;
-	return st;
+	return status;
 }
 
 enum oriel_status ori_soft_call_receive(struct soft_qp *qp, unsigned count)
 {
 	if (count > qp->receive_room - (qp->receives_posted - qp->receives_polled))
-		return ori_fail(ORIEL_ERR_RANGE, "QP 0x%06x of %s keeps %u receives, not %u more",
+		return ori_fail(ORIEL_ERR_RANGE,
+				"QP 0x%06x of %s has room for %u receives, not for %u more",
 				qp->qpn, qp->node->name, qp->receive_room, count);
 	qp->receives_posted += count;
 	if (qp->state == SOFT_ERROR)
@@ -196,7 +202,7 @@ static uint8_t call_opcode(uint32_t opcode)
 	return ORI_HCA_WRITE;
 }
 
-/* The request that the CQE with the low bits @counter of its index is of. */
+/* Find the request of the CQE whose index ends in @counter. */
 static void call_finish(struct soft_qp *qp, uint32_t counter, struct ori_hca_wc *wc)
 {
 	uint64_t index = qp->polled + ((counter - qp->polled) & 0xffff);
@@ -205,7 +211,7 @@ static void call_finish(struct soft_qp *qp, uint32_t counter, struct ori_hca_wc 
 	qp->polled = index + 1;
 }
 
-/* False: it is of a QP that is gone. */
+/* False: the CQE is of a destroyed QP. */
 static bool call_read(struct soft_node *node, const char *cqe, struct ori_hca_wc *wc)
 {
 	uint32_t tail = oriel_dev_load_acquire32(oriel_mlx5_cqe_word(cqe, ORIEL_MLX5_TAIL));

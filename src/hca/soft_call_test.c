@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Software adapters that are posted to by calls: by their thread, and step by step. */
+/* Software HCAs posted to by calls: driven by their thread, and step by step. */
 #include "hca/call_bench_test.h"
 
 #include <stdio.h>
@@ -53,13 +53,13 @@ static void run_cases(const char *config)
 	}
 }
 
-static void test_all_cases(void **state)
+static void test_all_cases_hold(void **state)
 {
 	(void)state;
 	run_cases("");
 }
 
-static void test_all_cases_near_wraps_on_a_bad_day(void **state)
+static void test_all_cases_hold_at_wraps_under_faults(void **state)
 {
 	(void)state;
 	run_cases("first=65530,drop=0.02,dup=0.02,delay=20us,ack=2ms,retry=100,late_cqe=50us,"
@@ -67,8 +67,8 @@ static void test_all_cases_near_wraps_on_a_bad_day(void **state)
 	run_cases("first=16777210,db_loss=1,db_delay=20us,gather=20us,mtu=1024");
 }
 
-/* Held back is what is relaxed: the CQE of an immediate comes behind it all the same. */
-static void test_all_cases_step_by_step(void **state)
+/* Only relaxed writes are held back: the CQE of an immediate still follows its data. */
+static void test_all_cases_hold_step_by_step(void **state)
 {
 	const unsigned relaxed = CALL_ALL | ORI_HCA_RELAXED_ORDERING;
 	struct duo d;
@@ -77,20 +77,19 @@ static void test_all_cases_step_by_step(void **state)
 	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
 		const struct call_case *c = &call_cases[3 + seed % (CALL_CASES - 3)];
 
-		if (c->run == call_immediates_come_in_order_behind_their_data && seed > 12)
+		if (c->run == call_immediates_follow_their_data_in_order && seed > 12)
 			continue;
 		duo_open_stepped(&d, seed,
 				 "drop=0.1,dup=0.1,ack=1ms,retry=100,late_cqe=20us,dup_cqe=0.2,"
 				 "relaxed=16,rnr=50us",
-				 c->run == call_immediates_come_in_order_behind_their_data
-					 ? relaxed
-					 : CALL_ALL);
+				 c->run == call_immediates_follow_their_data_in_order ? relaxed
+										      : CALL_ALL);
 		c->run(&d);
 		duo_close(&d);
 	}
 }
 
-/* A READ brings bytes here that a WRITE behind it takes from here. */
+/* A READ delivers bytes that a later WRITE takes as its source. */
 static bool forwards_stale_bytes(uint64_t seed, unsigned flags)
 {
 	struct ori_hca_wr wr[2];
@@ -122,7 +121,7 @@ static void test_a_fence_waits_for_reads(void **state)
 	assert_true(without > 0);
 }
 
-static void test_a_peer_without_receives_is_given_up_at_last(void **state)
+static void test_retries_to_a_peer_without_receives_end(void **state)
 {
 	struct ori_soft_counters counters;
 	struct ori_hca_wc wc;
@@ -144,8 +143,8 @@ static void test_a_peer_without_receives_is_given_up_at_last(void **state)
 	duo_close(&d);
 }
 
-/* Receives count for each QP, also those that were taken and polled long ago. */
-static void test_receives_are_kept_up_to_their_number(void **state)
+/* The limit of receives holds per QP, and counts receives that were consumed and polled. */
+static void test_a_qp_takes_receives_up_to_its_limit(void **state)
 {
 	struct ori_hca_wc wc;
 	struct ori_hca_wr wr;
@@ -167,7 +166,7 @@ static void test_receives_are_kept_up_to_their_number(void **state)
 	duo_close(&d);
 }
 
-/* Also where its CQEs are late, and nothing else there is. */
+/* Also if its CQEs are late, and no other work exists. */
 static void test_receives_may_have_a_cq_of_their_own(void **state)
 {
 	struct ori_hca_cq_attr cq = {.depth = CALL_DEPTH};
@@ -203,14 +202,14 @@ static void test_receives_may_have_a_cq_of_their_own(void **state)
 	duo_close(&d);
 }
 
-/* Two QPs of 16 with a CQ of 16 that nobody polls. */
+/* Two QPs of 16 share a CQ of 16 that no thread polls. */
 static void test_a_cq_that_nobody_polls_is_overrun(void **state)
 {
 	struct ori_hca_qp_attr attr = {.depth = 16};
 	struct ori_hca_cq_attr cq = {.depth = 16};
 	struct ori_hca_qp_address address[2];
 	struct ori_hca_wc wc[64];
-	enum oriel_status st = ORIEL_OK;
+	enum oriel_status status = ORIEL_OK;
 	struct ori_hca_qp *qp[2];
 	struct ori_hca_cq *small;
 	unsigned posted, count;
@@ -241,8 +240,8 @@ static void test_a_cq_that_nobody_polls_is_overrun(void **state)
 	}
 	assert_int_equal(ori_hca_soft_ops.poll(small, wc, 64, &count), ORIEL_OK);
 	assert_int_equal(count, 16);
-	st = ori_hca_soft_ops.poll(small, wc, 64, &count);
-	assert_int_equal(st, ORIEL_ERR_STATE);
+	status = ori_hca_soft_ops.poll(small, wc, 64, &count);
+	assert_int_equal(status, ORIEL_ERR_STATE);
 	assert_non_null(strstr(oriel_last_error(), "overrun"));
 	for (unsigned i = 0; i < 2; i++)
 		ori_hca_soft_ops.destroy_qp(qp[i]);
@@ -250,8 +249,8 @@ static void test_a_cq_that_nobody_polls_is_overrun(void **state)
 	duo_close(&d);
 }
 
-/* What a QP that is gone has completed is nobody's. */
-static void test_completions_of_a_qp_go_with_it(void **state)
+/* Completions of a destroyed QP are dropped. */
+static void test_completions_of_a_destroyed_qp_are_dropped(void **state)
 {
 	uint64_t until = ori_clock_ns() + CALL_PATIENCE_NS;
 	struct ori_soft_counters counters;
@@ -279,7 +278,7 @@ static void test_completions_of_a_qp_go_with_it(void **state)
 	duo_close(&d);
 }
 
-static void test_what_makes_no_sense_is_refused(void **state)
+static void test_invalid_arguments_are_rejected(void **state)
 {
 	const struct ori_hca_ops *ops = &ori_hca_soft_ops;
 	struct ori_hca_qp_attr attr = {.depth = 16};
@@ -331,16 +330,16 @@ static void test_what_makes_no_sense_is_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_all_cases),
-		cmocka_unit_test(test_all_cases_near_wraps_on_a_bad_day),
-		cmocka_unit_test(test_all_cases_step_by_step),
+		cmocka_unit_test(test_all_cases_hold),
+		cmocka_unit_test(test_all_cases_hold_at_wraps_under_faults),
+		cmocka_unit_test(test_all_cases_hold_step_by_step),
 		cmocka_unit_test(test_a_fence_waits_for_reads),
-		cmocka_unit_test(test_a_peer_without_receives_is_given_up_at_last),
-		cmocka_unit_test(test_receives_are_kept_up_to_their_number),
+		cmocka_unit_test(test_retries_to_a_peer_without_receives_end),
+		cmocka_unit_test(test_a_qp_takes_receives_up_to_its_limit),
 		cmocka_unit_test(test_receives_may_have_a_cq_of_their_own),
 		cmocka_unit_test(test_a_cq_that_nobody_polls_is_overrun),
-		cmocka_unit_test(test_completions_of_a_qp_go_with_it),
-		cmocka_unit_test(test_what_makes_no_sense_is_refused),
+		cmocka_unit_test(test_completions_of_a_destroyed_qp_are_dropped),
+		cmocka_unit_test(test_invalid_arguments_are_rejected),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

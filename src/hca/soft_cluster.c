@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Clusters of software HCAs in virtual time: a test makes one random action
+ * after the other, and a seed replays them.
+ */
 #include "hca/soft_cq.h"
 #include "hca/soft_engine.h"
 #include "hca/soft_memory.h"
@@ -7,7 +11,7 @@
 
 #define CLUSTER_TICK_NS 1000u /* of virtual time per step */
 
-/* A cluster is an engine that nobody runs but its owner. */
+/* A cluster is an engine that only its owner steps. */
 static struct soft_engine *to_engine(struct ori_soft_cluster *cluster)
 {
 	return (struct soft_engine *)cluster;
@@ -16,11 +20,11 @@ static struct soft_engine *to_engine(struct ori_soft_cluster *cluster)
 enum oriel_status ori_soft_cluster_create(uint64_t seed, struct ori_soft_cluster **cluster)
 {
 	struct soft_engine *e;
-	enum oriel_status st = ori_soft_engine_create_virtual(seed, &e);
+	enum oriel_status status = ori_soft_engine_create_virtual(seed, &e);
 
-	if (st == ORIEL_OK)
+	if (status == ORIEL_OK)
 		*cluster = (struct ori_soft_cluster *)e;
-	return st;
+	return status;
 }
 
 void ori_soft_cluster_destroy(struct ori_soft_cluster *cluster)
@@ -33,11 +37,11 @@ enum oriel_status ori_soft_cluster_open(struct ori_soft_cluster *cluster, const 
 					struct ori_hca **hca)
 {
 	struct soft_node *node;
-	enum oriel_status st = ori_soft_node_open(to_engine(cluster), config, &node);
+	enum oriel_status status = ori_soft_node_open(to_engine(cluster), config, &node);
 
-	if (st == ORIEL_OK)
+	if (status == ORIEL_OK)
 		*hca = (struct ori_hca *)node;
-	return st;
+	return status;
 }
 
 enum cluster_action {
@@ -92,7 +96,7 @@ static uint64_t cluster_qps(const struct soft_engine *e)
 	return count;
 }
 
-/* One random action; false if there is none left. */
+/* One random action; false if none is left. */
 static bool cluster_step(struct soft_engine *e)
 {
 	uint64_t choices = cluster_qps(e) * CLUSTER_ACTIONS, first, due;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two adapters stepped by the test: replay, loss, every knob at once. */
+/* Two HCAs stepped by the test: replay, loss, every knob at once. */
 #include "hca/soft_arena_test.h"
 
 static uint64_t trace_of(uint64_t seed)
@@ -61,7 +61,7 @@ static void lossy_run(const char *config, uint64_t seed, struct ori_soft_counter
 	arena_close(&r);
 }
 
-static void test_atomics_happen_once_however_often_packets_come(void **state)
+static void test_atomics_run_once_however_often_packets_arrive(void **state)
 {
 	struct ori_soft_counters sum = {0};
 
@@ -128,7 +128,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_seed_replays_and_another_does_not),
-		cmocka_unit_test(test_atomics_happen_once_however_often_packets_come),
+		cmocka_unit_test(test_atomics_run_once_however_often_packets_arrive),
 		cmocka_unit_test(test_every_other_knob_changes_nothing_that_is_promised),
 		cmocka_unit_test(test_a_companion_waits_across_the_wrap_of_24_bits),
 	};

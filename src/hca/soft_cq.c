@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Completion queues of the software HCA: CQEs in the bytes of the PRM, late or
+ * repeated if the scenario says so.
+ */
 #include "hca/soft_cq.h"
 
 #include <string.h>
 
 #define CQ_GARBAGE 0xdb
 
-/* As seen in public logs; they mean nothing but look real. */
+/* Vendor syndromes as public logs show them; they have no meaning here but look real. */
 uint8_t ori_soft_vendor(uint8_t syndrome)
 {
 	switch (syndrome) {
@@ -34,9 +38,9 @@ char *ori_soft_cq_slot(const struct soft_cq *cq, uint64_t index)
 
 void ori_soft_cq_clear(struct soft_cq *cq)
 {
-	uint64_t places = cq->is_collapsed ? 1 : UINT64_C(1) << cq->log_depth;
+	uint64_t slots = cq->is_collapsed ? 1 : UINT64_C(1) << cq->log_depth;
 
-	for (uint64_t i = 0; i < places; i++)
+	for (uint64_t i = 0; i < slots; i++)
 		oriel_mlx5_cqe_clear(ori_soft_cq_slot(cq, i));
 }
 
@@ -62,8 +66,8 @@ bool ori_soft_cq_flush_of(const struct soft_qp *qp, uint64_t now)
 }
 
 /*
- * Until it is due a late CQE is garbage but for its last word, which a poller
- * must not look beyond.
+ * Until a late CQE is due it is garbage except for its last word, which is still
+ * that of the lap before: a poller that sees the old word must not read the rest.
  */
 static void cq_delay(struct soft_cq *cq, const struct oriel_mlx5_cqe *cqe, uint64_t due)
 {
@@ -76,7 +80,7 @@ static void cq_delay(struct soft_cq *cq, const struct oriel_mlx5_cqe *cqe, uint6
 	cq->node->counters.late_cqes++;
 }
 
-/* The last CQE once more, byte by byte what it was. */
+/* Write the last CQE once more, with the same bytes. */
 static void cq_repeat(struct soft_cq *cq)
 {
 	char *slot = ori_soft_cq_slot(cq, cq->next - 1);
@@ -89,7 +93,7 @@ static void cq_repeat(struct soft_cq *cq)
 	cq->node->counters.dup_cqes++;
 }
 
-/* Would the next CQE come upon one that nobody has taken? */
+/* Would the next CQE overwrite one that is not yet polled? */
 static bool cq_is_full(const struct soft_cq *cq)
 {
 	uint32_t taken;

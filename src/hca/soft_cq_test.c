@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What completion queues do, and what pollers must not take for granted. */
+/* The behaviour of completion queues, and assumptions that a poller must not make. */
 #include "hca/soft_arena_test.h"
 
 static uint32_t tail_of(const char *cqe)
@@ -13,8 +13,8 @@ static void step_all(struct arena *r)
 		;
 }
 
-/* Have all WQEs below @end been retired, says the only CQE, its opcode aside? */
-static bool is_quiet(const struct side *s, uint64_t end)
+/* Does the only CQE, its opcode ignored, say that all WQEs below @end are retired? */
+static bool is_retired(const struct side *s, uint64_t end)
 {
 	uint32_t counter = oriel_mlx5_tail_counter(tail_of(s->cq_ring));
 
@@ -53,7 +53,7 @@ static void test_a_collapsed_queue_has_the_last_cqe_only(void **state)
 	for (uint64_t i = 0; i < 10; i++)
 		side_signal(&s, &peer, 0);
 	step_all(&r);
-	assert_true(is_quiet(&s, s.queue.resv));
+	assert_true(is_retired(&s, s.queue.resv));
 	assert_int_equal(oriel_mlx5_tail_completion(tail_of(s.cq_ring)), ORIEL_MLX5_DONE);
 	for (unsigned i = 64; i < 16 * 64; i++)
 		assert_int_equal(s.cq_ring[i], 0);
@@ -61,8 +61,8 @@ static void test_a_collapsed_queue_has_the_last_cqe_only(void **state)
 	close_collapsed(&r, &s, &peer);
 }
 
-/* Who looks at the counter alone sees success; the cause is overwritten besides. */
-static void test_a_collapsed_queue_is_quiet_after_an_error(void **state)
+/* A poller that reads only the counter sees success; later CQEs overwrite the cause as well. */
+static void test_a_collapsed_queue_hides_the_cause_of_an_error(void **state)
 {
 	struct ori_hca_event event = {.status = ORIEL_OK};
 	struct side s, peer;
@@ -76,7 +76,7 @@ static void test_a_collapsed_queue_is_quiet_after_an_error(void **state)
 		side_signal(&s, &peer, 0);
 	step_all(&r);
 	assert_int_equal(*side_word(&peer, 0), 1);
-	assert_true(is_quiet(&s, s.queue.resv));
+	assert_true(is_retired(&s, s.queue.resv));
 	assert_int_equal(oriel_mlx5_tail_completion(tail_of(s.cq_ring)), ORIEL_MLX5_FAILED);
 	assert_int_equal((uint8_t)s.cq_ring[0x37], ORIEL_MLX5_FLUSHED);
 	assert_int_equal(HCA.poll_event(r.hca[0], &event), ORIEL_OK);
@@ -84,7 +84,7 @@ static void test_a_collapsed_queue_is_quiet_after_an_error(void **state)
 	close_collapsed(&r, &s, &peer);
 }
 
-/* The ring of CQEs keeps the first cause, and who polls in order finds it. */
+/* The ring of CQEs keeps the first cause, and a poller that polls in order finds it. */
 static void test_a_ring_keeps_the_cause(void **state)
 {
 	struct arena r;
@@ -103,7 +103,7 @@ static void test_a_ring_keeps_the_cause(void **state)
 	arena_close(&r);
 }
 
-/* CQEs that nobody takes are not overwritten: the queue is dead instead. */
+/* The HCA does not overwrite CQEs that are not polled: the queue fails instead. */
 static void test_an_overrun_ends_the_queue(void **state)
 {
 	struct side_attr attr = {.slot = 1, .depth = 16, .cq_depth = 4, .length = 64};
@@ -145,8 +145,8 @@ static void test_an_overrun_ends_the_queue(void **state)
 	arena_close(&r);
 }
 
-/* Nobody counts: the same queue goes on for ever. */
-static void test_who_ignores_overruns_has_none(void **state)
+/* Without a count of polled CQEs the same queue runs for ever. */
+static void test_a_cq_without_a_count_has_no_overrun(void **state)
 {
 	struct side_attr attr = {.slot = 1, .depth = 16, .cq_depth = 4, .length = 64};
 	struct side s;
@@ -166,7 +166,7 @@ static void test_who_ignores_overruns_has_none(void **state)
 	arena_close(&r);
 }
 
-static void test_cqes_may_come_late_torn_and_twice(void **state)
+static void test_cqes_may_arrive_late_torn_and_twice(void **state)
 {
 	struct ori_soft_counters c;
 	struct arena r;
@@ -181,7 +181,7 @@ static void test_cqes_may_come_late_torn_and_twice(void **state)
 	arena_close(&r);
 }
 
-/* A queue of zeros says that its first WQE has succeeded. */
+/* A zeroed queue says that its first WQE has succeeded. */
 static void test_a_queue_of_zeros_would_be_done(void **state)
 {
 	struct side_attr attr = {.slot = 1, .depth = 16, .length = 64};
@@ -202,7 +202,10 @@ static void test_a_queue_of_zeros_would_be_done(void **state)
 	arena_close(&r);
 }
 
-/* Two laps ahead the owner bit is right again: the counter tells, and ready forbids. */
+/*
+ * Two laps ahead the owner bit is right again: the counter rejects such a CQE,
+ * and ready forbids it.
+ */
 static void test_an_owner_bit_is_good_for_one_lap(void **state)
 {
 	struct side_attr attr = {.slot = 1, .depth = 4, .length = 64};
@@ -225,7 +228,7 @@ static void test_an_owner_bit_is_good_for_one_lap(void **state)
 	arena_close(&r);
 }
 
-/* Posts WAIT and a signal behind it: has the signal come when all is idle? */
+/* Post a WAIT and a signal after it: has the signal arrived when all HCAs are idle? */
 static bool wait_is_over(struct arena *r, struct side *awaited, uint64_t cqe)
 {
 	struct side companion, loop;
@@ -243,11 +246,11 @@ static bool wait_is_over(struct arena *r, struct side *awaited, uint64_t cqe)
 	return is_over;
 }
 
-/* Distances that 16 bits would take for their contrary. */
+/* Distances whose sign 16 bits would get wrong. */
 static void test_a_wait_compares_24_bits(void **state)
 {
 	static const uint64_t nexts[] = {0x20000, 0xfff000, 0x1001000};
-	static const uint64_t far[] = {1, 0x7fff, 0x8000, 0x9000, 0xffff, 0x10000, 0x7fffff};
+	static const uint64_t distances[] = {1, 0x7fff, 0x8000, 0x9000, 0xffff, 0x10000, 0x7fffff};
 
 	(void)state;
 	for (unsigned i = 0; i < sizeof(nexts) / sizeof(nexts[0]); i++) {
@@ -260,17 +263,17 @@ static void test_a_wait_compares_24_bits(void **state)
 		attr.hca = r.hca[0];
 		attr.first = nexts[i];
 		side_open(&s, &attr);
-		for (unsigned k = 0; k < sizeof(far) / sizeof(far[0]); k++) {
-			assert_true(wait_is_over(&r, &s, nexts[i] - far[k]));
-			assert_false(wait_is_over(&r, &s, nexts[i] + far[k] - 1));
+		for (unsigned k = 0; k < sizeof(distances) / sizeof(distances[0]); k++) {
+			assert_true(wait_is_over(&r, &s, nexts[i] - distances[k]));
+			assert_false(wait_is_over(&r, &s, nexts[i] + distances[k] - 1));
 		}
 		side_close(&s);
 		arena_close(&r);
 	}
 }
 
-/* A counter of 16 bits is only as good as the ring is short. */
-static void test_a_ring_is_no_longer_than_its_counter_tells(void **state)
+/* A counter of 16 bits identifies WQEs only in a ring of at most 2^16. */
+static void test_a_ring_is_no_longer_than_its_counter_counts(void **state)
 {
 	struct ori_hca_cq_attr attr = {.depth = 2 * ORIEL_MLX5_DEPTH_MAX};
 	struct ori_hca_cq *cq;
@@ -289,15 +292,15 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_collapsed_queue_has_the_last_cqe_only),
-		cmocka_unit_test(test_a_collapsed_queue_is_quiet_after_an_error),
+		cmocka_unit_test(test_a_collapsed_queue_hides_the_cause_of_an_error),
 		cmocka_unit_test(test_a_ring_keeps_the_cause),
 		cmocka_unit_test(test_an_overrun_ends_the_queue),
-		cmocka_unit_test(test_who_ignores_overruns_has_none),
-		cmocka_unit_test(test_cqes_may_come_late_torn_and_twice),
+		cmocka_unit_test(test_a_cq_without_a_count_has_no_overrun),
+		cmocka_unit_test(test_cqes_may_arrive_late_torn_and_twice),
 		cmocka_unit_test(test_a_queue_of_zeros_would_be_done),
 		cmocka_unit_test(test_an_owner_bit_is_good_for_one_lap),
 		cmocka_unit_test(test_a_wait_compares_24_bits),
-		cmocka_unit_test(test_a_ring_is_no_longer_than_its_counter_tells),
+		cmocka_unit_test(test_a_ring_is_no_longer_than_its_counter_counts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The engine of a process: its thread serves doorbells, queues, packets and
+ * timers of all nodes in turns. The table of soft.c takes its lock.
+ */
 #include "hca/soft_engine.h"
 
 #include <poll.h>
@@ -23,12 +27,12 @@
 #include "hca/soft_node.h"
 #include "hca/soft_qp.h"
 
-#define ENGINE_SPIN_NS 50000u    /* without work before it sleeps */
-#define ENGINE_GPU_NAP_NS 50000u /* when nobody can wake it */
+#define ENGINE_SPIN_NS 50000u      /* without work before it sleeps */
+#define ENGINE_GPU_SLEEP_NS 50000u /* if posters cannot wake the engine */
 #define ENGINE_SLEEP_NS UINT64_C(1000000000)
 #define ENGINE_WQES 32u /* of one QP in one turn */
 #define ENGINE_PACKETS 16u
-#define ENGINE_TRIES 64u /* to get the lock, before a caller sleeps */
+#define ENGINE_TRIES 64u /* of a caller to get the lock, before it sleeps */
 
 static pthread_mutex_t engine_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct soft_engine *engine_running; /* guarded by engine_lock */
@@ -57,12 +61,12 @@ static uint64_t engine_due_qp(struct soft_qp *qp)
 	other = qp->receive_cq ? engine_due_cq(qp->receive_cq) : SOFT_NEVER;
 	if (other < due)
 		due = other;
-	if (qp->is_delayed && qp->quiet_until < due)
-		due = qp->quiet_until;
+	if (qp->is_delayed && qp->delayed_until < due)
+		due = qp->delayed_until;
 	return due;
 }
 
-/* What a halted adapter would have to do waits for the end of that. */
+/* Work of a halted HCA waits for the end of the halt. */
 static uint64_t engine_due_node(const struct soft_node *node)
 {
 	uint64_t due = ori_soft_held_due(node), other;
@@ -101,7 +105,7 @@ static bool engine_turn_qp(struct soft_qp *qp)
 	return ori_soft_cq_flush_of(qp, qp->node->engine->now) || is_busy;
 }
 
-/* Who is passed over is served another time: that makes the order random. */
+/* The engine serves a skipped QP another time: that makes the order random. */
 static bool engine_turn_node(struct soft_node *node)
 {
 	bool is_busy;
@@ -118,7 +122,7 @@ static bool engine_turn_node(struct soft_node *node)
 	return is_busy;
 }
 
-/* What has come is looked at before a timer may say that nothing has. */
+/* The engine takes arrived frames before a timer may say that none has arrived. */
 static bool engine_turn(struct soft_engine *e)
 {
 	bool is_busy = false;
@@ -148,48 +152,48 @@ static bool engine_has_doorbells(struct soft_engine *e)
 	return false;
 }
 
-static uint64_t engine_nap(const struct soft_engine *e)
+static uint64_t engine_sleep_length(const struct soft_engine *e)
 {
-	uint64_t due = ori_soft_engine_due(e), now = ori_clock_ns(), nap = ENGINE_SLEEP_NS;
+	uint64_t due = ori_soft_engine_due(e), now = ori_clock_ns(), duration = ENGINE_SLEEP_NS;
 
 	if (due <= now)
 		return 0;
-	if (due - now < nap)
-		nap = due - now;
+	if (due - now < duration)
+		duration = due - now;
 	for (unsigned i = 0; i < SOFT_NODES; i++)
-		if (e->nodes[i] && (e->nodes[i]->scenario.gpu || e->nodes[i]->far) &&
-		    nap > ENGINE_GPU_NAP_NS)
-			nap = ENGINE_GPU_NAP_NS;
-	return nap;
+		if (e->nodes[i] && (e->nodes[i]->scenario.gpu || e->nodes[i]->remote) &&
+		    duration > ENGINE_GPU_SLEEP_NS)
+			duration = ENGINE_GPU_SLEEP_NS;
+	return duration;
 }
 
 /*
- * Posters ring, do a full fence and look at asleep; this sets asleep, does a full
- * fence and looks at the doorbells: one of the two sees what the other did.
+ * Posters ring, do a full fence and read asleep; this sets asleep, does a full
+ * fence and reads the doorbells: one of the two sees the other's store.
  */
 static void engine_sleep(struct soft_engine *e)
 {
 	struct pollfd p = {.fd = e->poll, .events = POLLIN};
-	struct timespec nap;
+	struct timespec duration;
 	uint64_t ns;
 
 	engine_announce(e, 1);
 	oriel_dev_fence_full();
 	if (!engine_has_doorbells(e)) {
-		ns = engine_nap(e);
-		nap.tv_sec = (time_t)(ns / 1000000000u);
-		nap.tv_nsec = (long)(ns % 1000000000u);
+		ns = engine_sleep_length(e);
+		duration.tv_sec = (time_t)(ns / 1000000000u);
+		duration.tv_nsec = (long)(ns % 1000000000u);
 		e->is_asleep = true;
 		pthread_mutex_unlock(&e->lock);
-		(void)ppoll(&p, 1, &nap, NULL);
+		(void)ppoll(&p, 1, &duration, NULL);
 		pthread_mutex_lock(&e->lock);
 		e->is_asleep = false;
 	}
 	engine_announce(e, 0);
 }
 
-/* Mutexes are not fair: without this a caller could wait for as long as there is work. */
-static void engine_step_aside(struct soft_engine *e, bool is_busy)
+/* Mutexes are not fair: without this a caller could wait for as long as the engine has work. */
+static void engine_yield(struct soft_engine *e, bool is_busy)
 {
 	pthread_mutex_unlock(&e->lock);
 	if (!is_busy)
@@ -213,7 +217,7 @@ static void *engine_main(void *context)
 		if (e->now - idle_since > ENGINE_SPIN_NS)
 			engine_sleep(e);
 		else
-			engine_step_aside(e, is_busy);
+			engine_yield(e, is_busy);
 	}
 	pthread_mutex_unlock(&e->lock);
 	return NULL;
@@ -265,27 +269,27 @@ static enum oriel_status engine_start(struct soft_engine *e)
 static enum oriel_status engine_open(struct soft_engine **engine)
 {
 	struct soft_engine *e = engine_make();
-	enum oriel_status st;
+	enum oriel_status status;
 
 	if (!e)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a software HCA");
-	st = ori_soft_address_describe(&e->address);
-	if (st == ORIEL_OK)
-		st = engine_open_sockets(e);
-	if (st == ORIEL_OK) {
+	status = ori_soft_address_describe(&e->address);
+	if (status == ORIEL_OK)
+		status = engine_open_sockets(e);
+	if (status == ORIEL_OK) {
 		e->now = ori_clock_ns();
 		ori_nap_wake_by(e->event);
-		st = engine_start(e);
+		status = engine_start(e);
 	}
-	if (st != ORIEL_OK) {
+	if (status != ORIEL_OK) {
 		engine_free(e);
-		return st;
+		return status;
 	}
 	*engine = e;
 	return ORIEL_OK;
 }
 
-/* It has no thread here: what needs one next makes one of its own. */
+/* The child has no engine thread: the next open() starts one. */
 static void engine_fork_child(void)
 {
 	engine_running = NULL;
@@ -296,18 +300,18 @@ static void engine_fork_child(void)
 enum oriel_status ori_soft_engine_ref(struct soft_engine **engine)
 {
 	static const struct ori_fork_hook hook = {.lock = &engine_lock, .child = engine_fork_child};
-	enum oriel_status st = ORIEL_OK;
+	enum oriel_status status = ORIEL_OK;
 
 	ori_fork_add(ORI_FORK_SOFT, &hook);
 	pthread_mutex_lock(&engine_lock);
 	if (engine_refs == 0)
-		st = engine_open(&engine_running);
-	if (st == ORIEL_OK) {
+		status = engine_open(&engine_running);
+	if (status == ORIEL_OK) {
 		engine_refs++;
 		*engine = engine_running;
 	}
 	pthread_mutex_unlock(&engine_lock);
-	return st;
+	return status;
 }
 
 void ori_soft_engine_unref(struct soft_engine *e)
@@ -329,17 +333,17 @@ void ori_soft_engine_unref(struct soft_engine *e)
 enum oriel_status ori_soft_engine_create_virtual(uint64_t seed, struct soft_engine **engine)
 {
 	struct soft_engine *e = engine_make();
-	enum oriel_status st;
+	enum oriel_status status;
 
 	if (!e)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a cluster of software HCAs");
 	e->is_virtual = true;
 	e->rand.state = seed;
 	e->now = 1;
-	st = ori_soft_address_describe(&e->address);
-	if (st != ORIEL_OK) {
+	status = ori_soft_address_describe(&e->address);
+	if (status != ORIEL_OK) {
 		engine_free(e);
-		return st;
+		return status;
 	}
 	*engine = e;
 	return ORIEL_OK;
@@ -351,8 +355,8 @@ void ori_soft_engine_destroy_virtual(struct soft_engine *e)
 }
 
 /*
- * A turn of the engine is about a microsecond, after which it steps aside: to sleep
- * until then and be woken takes several.
+ * A turn of the engine takes about a microsecond, after which it yields to
+ * waiters: to sleep until then and be woken takes several.
  */
 void ori_soft_engine_lock(struct soft_engine *e)
 {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What drives the adapters: one thread per process while any is open.
- */
+/* The engine that drives the software HCAs: one thread per process while any is open. */
 #ifndef ORI_HCA_SOFT_ENGINE_H
 #define ORI_HCA_SOFT_ENGINE_H
 
@@ -11,15 +9,18 @@
 enum oriel_status ori_soft_engine_ref(struct soft_engine **engine);
 void ori_soft_engine_unref(struct soft_engine *e);
 
-/* One without a thread. */
+/* One without a thread, for a cluster. */
 enum oriel_status ori_soft_engine_create_virtual(uint64_t seed, struct soft_engine **engine);
 void ori_soft_engine_destroy_virtual(struct soft_engine *e);
 
-/* What calls of the table do around their work; unlock() makes sure that it is seen. */
+/*
+ * Calls of the table do their work between these two; unlock() wakes the engine
+ * if there is work.
+ */
 void ori_soft_engine_lock(struct soft_engine *e);
 void ori_soft_engine_unlock(struct soft_engine *e);
 
-/* When there is something to do by itself, doorbells aside; SOFT_NEVER if not. */
+/* When the next action without a doorbell is due; SOFT_NEVER if none is. */
 uint64_t ori_soft_engine_due(const struct soft_engine *e);
 
 #endif

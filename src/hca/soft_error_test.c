@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is wrong is found, told to who did it, and stops nobody else for ever. */
+/*
+ * The HCA detects each fault, reports it to the process that caused it, and
+ * stops no other QP.
+ */
 #include "hca/soft_bench_test.h"
 
 #define LENGTH 8192u
@@ -68,7 +71,7 @@ static void expect_event(struct ori_hca *hca, uint32_t syndrome, const char *tex
 	fail_msg("no event 0x%02x with '%s'", syndrome, text);
 }
 
-/* WQE @index and a NOP behind it fail, and so does what is posted later. */
+/* WQE @index and a NOP after it fail, and so do later posts. */
 static void expect_failure(struct arena *r, uint64_t index, uint32_t syndrome)
 {
 	uint64_t next = side_nop(&r->a), later;
@@ -94,7 +97,7 @@ static void test_a_local_key_that_does_not_fit_is_0x04(void **state)
 	expect_event(r->hca[0], ORIEL_MLX5_LOCAL_PROTECTION, "WQE 0");
 }
 
-static void test_remote_bounds_are_0x13_at_both_ends(void **state)
+static void test_remote_bounds_are_0x13_at_both_sides(void **state)
 {
 	struct arena *r = *state;
 	uint64_t index;
@@ -121,12 +124,12 @@ static void test_a_read_out_of_bounds_is_0x13(void **state)
 	expect_failure(r, side_read(&r->a, &r->b, 1, 0, LENGTH, 0), ORIEL_MLX5_REMOTE_ACCESS);
 }
 
-static void test_memory_that_is_unregistered_is_0x13_and_told_so(void **state)
+static void test_a_key_of_unregistered_memory_is_0x13_with_its_cause(void **state)
 {
 	struct arena *r = *state;
 	uint32_t old = r->b.keys.rkey;
 
-	/* Places are used again, their keys are not. */
+	/* Slots of keys are used again, keys are not. */
 	for (unsigned i = 0; i < 200; i++) {
 		HCA.unregister_memory(r->b.mr);
 		assert_int_equal(HCA.register_memory(r->hca[1], r->b.memory, LENGTH, 0, ALL,
@@ -139,8 +142,8 @@ static void test_memory_that_is_unregistered_is_0x13_and_told_so(void **state)
 	expect_event(r->hca[1], ORIEL_MLX5_REMOTE_ACCESS, "unregistered");
 }
 
-/* Another registration in its place has another key: the old one stays dead. */
-static void test_a_key_does_not_come_back(void **state)
+/* Another registration in the same slot has another key: the old key stays invalid. */
+static void test_a_key_is_not_used_again(void **state)
 {
 	struct arena *r = *state;
 	uint32_t old = r->b.keys.rkey;
@@ -181,7 +184,7 @@ static void test_an_atomic_that_is_not_aligned_is_0x12(void **state)
 	expect_failure(r, side_signal(&r->a, &r->b, 4), ORIEL_MLX5_REMOTE_REQUEST);
 }
 
-static void test_a_peer_that_is_gone_is_0x15(void **state)
+static void test_a_destroyed_peer_is_0x15(void **state)
 {
 	struct arena *r = *state;
 	struct ori_hca_qp_attr attr = {.ring = r->b.sq_ring,
@@ -195,7 +198,7 @@ static void test_a_peer_that_is_gone_is_0x15(void **state)
 	index = side_write(&r->a, &r->b, 0, 0, 8, 0);
 	expect_failure(r, index, ORIEL_MLX5_RETRY_EXCEEDED);
 	expect_event(r->hca[0], ORIEL_MLX5_RETRY_EXCEEDED, "no answer");
-	/* Another one in its place is not taken for it. */
+	/* Another QP in its slot is not mistaken for it. */
 	assert_int_equal(HCA.create_qp(r->hca[1], &attr, &r->b.qp, &r->b.address), ORIEL_OK);
 	assert_int_not_equal(r->b.address.qpn, r->b.queue.qpn);
 }
@@ -267,7 +270,7 @@ static void test_a_waiter_on_a_queue_that_failed_is_flushed(void **state)
 	side_close(&loop);
 }
 
-/* A WQE that was right until byte @at was changed by @flip. */
+/* Post a valid WQE of which byte @at is changed by @flip. */
 static void spoil(const char *text, unsigned at, uint8_t flip)
 {
 	struct oriel_link_wait_limits limits = side_limits();
@@ -291,7 +294,7 @@ static void spoil(const char *text, unsigned at, uint8_t flip)
 	arena_close(&r);
 }
 
-static void quiet_log(void *context, enum oriel_log_level level, const char *message)
+static void ignore_log(void *context, enum oriel_log_level level, const char *message)
 {
 	char *last = context;
 
@@ -304,7 +307,7 @@ static void test_a_wqe_that_breaks_the_rules_is_0x02_with_a_dump(void **state)
 	char last[512] = "";
 
 	(void)state;
-	oriel_log_set_sink(quiet_log, last);
+	oriel_log_set_sink(ignore_log, last);
 	spoil("operation modifier", 0, 1);
 	spoil("index of another", 2, 1);
 	assert_non_null(strstr(last, "00 00 01 12 "));
@@ -344,7 +347,7 @@ static void misring(const char *text, const char *config, uint64_t doorbell, uin
 	arena_close(&r);
 }
 
-static void test_doorbells_that_break_the_rules_are_told(void **state)
+static void test_doorbells_that_break_the_rules_are_reported(void **state)
 {
 	char last[512] = "";
 	uint64_t two, mine;
@@ -355,7 +358,7 @@ static void test_doorbells_that_break_the_rules_are_told(void **state)
 	mine = r.a.queue.qpn;
 	arena_close(&r);
 	two = oriel_mlx5_doorbell_value((uint32_t)mine, 2);
-	oriel_log_set_sink(quiet_log, last);
+	oriel_log_set_sink(ignore_log, last);
 	misring("another QP", "", oriel_mlx5_doorbell_value((uint32_t)mine + 1, 2), 2);
 	misring("before its record", "", two, 1);
 	misring("went back", "", 0, 0);
@@ -383,20 +386,20 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_a_local_key_that_does_not_fit_is_0x04),
-		TEST(test_remote_bounds_are_0x13_at_both_ends),
+		TEST(test_remote_bounds_are_0x13_at_both_sides),
 		TEST(test_a_key_that_wraps_around_is_0x13),
 		TEST(test_a_read_out_of_bounds_is_0x13),
-		TEST(test_memory_that_is_unregistered_is_0x13_and_told_so),
-		TEST(test_a_key_does_not_come_back),
+		TEST(test_a_key_of_unregistered_memory_is_0x13_with_its_cause),
+		TEST(test_a_key_is_not_used_again),
 		TEST(test_access_that_is_not_allowed_is_0x13),
 		TEST(test_an_atomic_that_is_not_aligned_is_0x12),
-		TEST(test_a_peer_that_is_gone_is_0x15),
+		TEST(test_a_destroyed_peer_is_0x15),
 		cmocka_unit_test(test_a_black_hole_is_0x15),
 		cmocka_unit_test(test_a_qp_forced_into_error_flushes_the_rest),
 		TEST(test_fail_qp_flushes_all_that_is_posted),
 		TEST(test_a_waiter_on_a_queue_that_failed_is_flushed),
 		cmocka_unit_test(test_a_wqe_that_breaks_the_rules_is_0x02_with_a_dump),
-		cmocka_unit_test(test_doorbells_that_break_the_rules_are_told),
+		cmocka_unit_test(test_doorbells_that_break_the_rules_are_reported),
 		cmocka_unit_test(test_the_first_doorbell_of_two_may_come_before_the_record),
 	};
 

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The handshake of a TCP connection between two engines. Links (connector) and
+ * inboxes (acceptor) call it.
+ */
 #include "hca/soft_greet.h"
 
 #include <errno.h>
@@ -7,7 +11,7 @@
 
 static_assert(sizeof(struct soft_header) <= ORI_AUTH_BODY_MAX, "a MAC covers a hello");
 
-/* So little goes whole on a socket that is new, or not at all. */
+/* A new socket takes so few bytes at once, or none. */
 static bool greet_send(int fd, const void *bytes, size_t length)
 {
 	return send(fd, bytes, length, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)length;
@@ -30,7 +34,7 @@ struct soft_header ori_soft_hello(uint64_t from, uint64_t to)
 	return h;
 }
 
-/* Over both nonces and @hello. */
+/* The MAC of both nonces and @hello. */
 static bool greet_mac(const struct soft_engine *e, const struct ori_auth *auth, enum ori_role role,
 		      const struct soft_header *hello, uint8_t mac[ORI_MAC_LENGTH])
 {
@@ -54,13 +58,13 @@ static bool greet_hello(struct soft_greet *g, const struct soft_engine *e, uint6
 	return greet_send(fd, &out, sizeof(out));
 }
 
-static enum soft_greeting greet_refused(const char **why, const char *text)
+static enum soft_greeting greet_rejected(const char **why, const char *text)
 {
 	*why = text;
 	return SOFT_GREETING_REFUSED;
 }
 
-/* A whole frame has come. */
+/* A whole frame has arrived. */
 static enum soft_greeting greet_take(struct soft_greet *g, const struct soft_engine *e, uint64_t to,
 				     int fd, const char **why)
 {
@@ -75,11 +79,11 @@ static enum soft_greeting greet_take(struct soft_greet *g, const struct soft_eng
 		return SOFT_GREETING_CUT;
 	return ori_auth_equal(mac, g->in.welcome.mac)
 		       ? SOFT_GREETING_DONE
-		       : greet_refused(why, "the peer does not prove that it has this process's "
-					    "ORIEL_JOB_KEY");
+		       : greet_rejected(why, "the peer does not prove that it has this process's "
+					     "ORIEL_JOB_KEY");
 }
 
-/* NULL, or what is wrong with the header that has come. */
+/* NULL, or what is wrong with the header that has arrived. */
 static const char *greet_flaw(const struct soft_greet *g)
 {
 	const struct soft_header *h = &g->in.h;
@@ -89,10 +93,11 @@ static const char *greet_flaw(const struct soft_greet *g)
 	if (h->packets != SOFT_WIRE_VERSION)
 		return "the peer's software HCA is of another version";
 	if (h->type == SOFT_REFUSED)
-		return "the peer refuses: it has another ORIEL_JOB_KEY, or is another process";
+		return "the peer rejects this process: it has another ORIEL_JOB_KEY, or is another "
+		       "process";
 	if (h->type != (g->has_sent ? SOFT_WELCOME : SOFT_CHALLENGE) ||
 	    h->length != sizeof(g->in) - sizeof(*h))
-		return "the peer's answer makes no sense";
+		return "the peer's answer is invalid";
 	return NULL;
 }
 
@@ -114,7 +119,7 @@ enum soft_greeting ori_soft_greet_connect(struct soft_greet *g, const struct sof
 			return SOFT_GREETING_CUT;
 		g->length += (size_t)n;
 		if (g->length == sizeof(g->in.h) && greet_flaw(g))
-			return greet_refused(why, greet_flaw(g));
+			return greet_rejected(why, greet_flaw(g));
 		if (g->length == sizeof(g->in))
 			greeting = greet_take(g, e, to, fd, why);
 	}
@@ -138,7 +143,7 @@ const char *ori_soft_hello_flaw(const struct soft_engine *e, const struct soft_h
 	if (hello->packets != SOFT_WIRE_VERSION)
 		return "its software HCA is of another version";
 	if (hello->compare != e->address.cookie || !hello->operand)
-		return "it means another process";
+		return "its hello names another process";
 	return NULL;
 }
 
@@ -156,10 +161,10 @@ const char *ori_soft_greet_accept(struct ori_auth *auth, const struct soft_engin
 	if (!ori_auth_equal(mac, proof->mac))
 		return e->key.length ? "it does not prove that it has this process's ORIEL_JOB_KEY"
 				     : "it has an ORIEL_JOB_KEY, and this process has none";
-	return greet_send(fd, &out, sizeof(out)) ? NULL : "it has closed the connection";
+	return greet_send(fd, &out, sizeof(out)) ? NULL : "the peer closed the connection";
 }
 
-void ori_soft_greet_refuse(int fd)
+void ori_soft_greet_reject(int fd)
 {
 	const struct soft_header out = greet_header(SOFT_REFUSED, 0);
 

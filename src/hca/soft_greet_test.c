@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an engine takes from a process that connects over TCP and knows all that the
- * bootstrap transports: address, queue numbers, rkey. The test plays that process.
+ * Tests of what an engine accepts from a process that connects over TCP and
+ * knows all that the bootstrap transports: address, queue numbers, rkey. The
+ * test plays that process.
  */
 #include "hca/soft_bench_test.h"
 
@@ -25,10 +26,10 @@
 struct stage {
 	struct ori_hca *hca;
 	struct side side;
-	struct soft_address adapter; /* of the side */
-	struct soft_address mine;    /* of the peer that the test plays */
+	struct soft_address hca_address; /* the side's HCA */
+	struct soft_address mine;        /* the HCA of the peer that the test plays */
 	struct bench_log log;
-	int listener; /* of that peer, which never answers */
+	int listener; /* of that peer; it never answers */
 };
 
 static struct soft_engine *engine_of(const struct stage *s)
@@ -70,7 +71,7 @@ static int listen_silently(uint16_t *port)
 	return fd;
 }
 
-/* The state before is the job key, or NULL. */
+/* The test's initial state is the job key, or NULL. */
 static int open_stage(void **state)
 {
 	struct stage *s = calloc(1, sizeof(*s));
@@ -80,12 +81,12 @@ static int open_stage(void **state)
 	bench_log_begin(&s->log);
 	assert_int_equal(HCA.open("tcp=1", 0, &s->hca), ORIEL_OK);
 	side_open(&s->side, &(struct side_attr){.hca = s->hca, .depth = 16, .length = 4096});
-	memcpy(&s->adapter, s->side.address.adapter, sizeof(s->adapter));
+	memcpy(&s->hca_address, s->side.address.hca_address, sizeof(s->hca_address));
 	peer = s->side.address;
-	s->mine = s->adapter;
+	s->mine = s->hca_address;
 	s->mine.cookie++;
 	s->listener = listen_silently(&s->mine.port);
-	memcpy(peer.adapter, &s->mine, sizeof(s->mine));
+	memcpy(peer.hca_address, &s->mine, sizeof(s->mine));
 	peer.qpn = QPN;
 	peer.psn = PSN;
 	assert_int_equal(HCA.connect_qp(s->side.qp, &peer), ORIEL_OK);
@@ -109,7 +110,7 @@ static int close_stage(void **state)
 static int dial(const struct stage *s)
 {
 	const struct sockaddr_in a = {.sin_family = AF_INET,
-				      .sin_port = htons(s->adapter.port),
+				      .sin_port = htons(s->hca_address.port),
 				      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	const struct timeval patience = {.tv_sec = PATIENCE_NS / 1000000000};
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -131,7 +132,7 @@ static bool hear(int fd, void *bytes, size_t length)
 	return recv(fd, bytes, length, MSG_WAITALL) == (ssize_t)length;
 }
 
-/* The refusal, or nothing, and the end: no byte besides. */
+/* The rejection, or nothing, and then the end of the stream: no other byte. */
 static void expect_end(int fd)
 {
 	struct soft_header h;
@@ -154,11 +155,11 @@ struct hello {
 	struct soft_proof proof;
 };
 
-/* What a peer with @key answers to @challenge. */
+/* The hello of a peer with @key in answer to @challenge. */
 static struct hello hello_with(const struct stage *s, const struct soft_challenge *challenge,
 			       const struct ori_key *key)
 {
-	struct hello hello = {.h = ori_soft_hello(s->mine.cookie, s->adapter.cookie)};
+	struct hello hello = {.h = ori_soft_hello(s->mine.cookie, s->hca_address.cookie)};
 	struct ori_auth auth;
 
 	hello.h.length = sizeof(hello.proof);
@@ -176,13 +177,13 @@ struct write_frame {
 	uint64_t value;
 };
 
-/* All is right about it. */
+/* A valid WRITE. */
 static struct write_frame a_write(const struct stage *s, uint64_t value)
 {
 	return (struct write_frame){.h = {.magic = SOFT_WIRE_MAGIC,
 					  .type = SOFT_WRITE,
 					  .packets = 1,
-					  .node = s->adapter.node,
+					  .node = s->hca_address.node,
 					  .qpn = s->side.address.qpn,
 					  .source_node = s->mine.node,
 					  .source_qpn = QPN,
@@ -215,7 +216,7 @@ static void await_value(const struct stage *s, uint64_t value)
 	}
 }
 
-/* A peer, as far as the engine can see. */
+/* Connect as a peer whose proof is right, as far as the engine can see. */
 static int enter(const struct stage *s, const struct ori_key *key, struct hello *hello)
 {
 	struct soft_challenge challenge;
@@ -238,7 +239,7 @@ static int enter(const struct stage *s, const struct ori_key *key, struct hello 
 	return fd;
 }
 
-/* All that has been valid up to now but for one thing. */
+/* Try everything that was valid until now, with one thing changed. */
 static void try_all(const struct stage *s, const struct ori_key *wrong, const struct hello *old)
 {
 	struct soft_challenge challenge;
@@ -247,7 +248,7 @@ static void try_all(const struct stage *s, const struct ori_key *wrong, const st
 
 	/* as it was before there was a proof */
 	fd = dial(s);
-	hello.h = ori_soft_hello(s->mine.cookie, s->adapter.cookie);
+	hello.h = ori_soft_hello(s->mine.cookie, s->hca_address.cookie);
 	say(fd, &hello.h, sizeof(hello.h));
 	say_write(s, fd, 1);
 	assert_true(hear(fd, &challenge, sizeof(challenge)));
@@ -286,7 +287,7 @@ static void test_a_connector_without_the_key_writes_nothing(void **state)
 	try_all(s, &none, &hello);
 	assert_true(bench_log_count(&s->log, "turned away the connection from"));
 	assert_true(bench_log_count(&s->log, "127.0.0.1]:"));
-	/* One line a second, however many they are. */
+	/* One line a second, however many connections there are. */
 	assert_true(bench_log_count(&s->log, "turned away") <=
 		    1 + (ori_clock_ns() - begin) / 1000000000);
 	say_write(s, fd, 5);
@@ -294,7 +295,7 @@ static void test_a_connector_without_the_key_writes_nothing(void **state)
 	close(fd);
 }
 
-static void test_a_job_without_a_key_refuses_a_connector_with_one(void **state)
+static void test_a_job_without_a_key_rejects_a_connector_with_one(void **state)
 {
 	struct ori_key key = key_of(KEY), none = key_of(NULL);
 	struct stage *s = *state;
@@ -308,8 +309,8 @@ static void test_a_job_without_a_key_refuses_a_connector_with_one(void **state)
 	close(fd);
 }
 
-/* With the key, but of another process: a port that was given anew, say. */
-static void test_a_hello_to_another_process_is_refused(void **state)
+/* The hello has the key, but names another process: its port was given to this one, say. */
+static void test_a_hello_to_another_process_is_rejected(void **state)
 {
 	struct ori_key key = key_of(KEY);
 	struct stage *s = *state;
@@ -317,14 +318,14 @@ static void test_a_hello_to_another_process_is_refused(void **state)
 	struct hello hello;
 	int fd = dial(s);
 
-	s->adapter.cookie++;
+	s->hca_address.cookie++;
 	assert_true(hear(fd, &challenge, sizeof(challenge)));
 	hello = hello_with(s, &challenge, &key);
 	say(fd, &hello, sizeof(hello));
 	say_write(s, fd, 1);
 	expect_end(fd);
 	assert_true(value_of(s) == 0);
-	assert_true(bench_log_count(&s->log, "it means another process"));
+	assert_true(bench_log_count(&s->log, "its hello names another process"));
 }
 
 /* Half a hello does not help, and a proved connection stays. */
@@ -349,7 +350,7 @@ static void test_a_silent_connection_is_closed_in_time(void **state)
 		expect_end(fds[i]);
 		assert_true(ori_clock_ns() - begin >= limit);
 	}
-	assert_true(bench_log_count(&s->log, "it has proved nothing in time"));
+	assert_true(bench_log_count(&s->log, "it proved nothing in time"));
 	say_write(s, fds[0], 5);
 	await_value(s, 5);
 	close(fds[0]);
@@ -378,7 +379,7 @@ static void accept_with(const struct stage *s, int fd, const struct ori_key *key
 
 	say(fd, &challenge, sizeof(challenge));
 	assert_true(hear(fd, &hello, sizeof(hello)));
-	assert_true(hello.h.operand == s->adapter.cookie && hello.h.compare == s->mine.cookie);
+	assert_true(hello.h.operand == s->hca_address.cookie && hello.h.compare == s->mine.cookie);
 	memcpy(auth.connector, hello.proof.nonce, sizeof(auth.connector));
 	welcome.h.type = SOFT_WELCOME;
 	assert_int_equal(ori_auth_mac(key, &auth, ORI_ROLE_ACCEPTOR, &hello.h, sizeof(hello.h),
@@ -439,8 +440,8 @@ static unsigned connections_over_tcp(void)
 	return count;
 }
 
-/* Each end of them is in this process. */
-static void test_only_so_many_are_pending(void **state)
+/* Both sides of each connection are in this process. */
+static void test_pending_connections_are_limited(void **state)
 {
 	struct ori_key key = key_of(KEY);
 	struct stage *s = *state;
@@ -451,10 +452,10 @@ static void test_only_so_many_are_pending(void **state)
 	fd = enter(s, &key, &hello);
 	for (unsigned i = 0; i < MANY; i++)
 		fds[i] = dial(s);
-	/* The oldest have been closed once the last has its challenge. */
+	/* The oldest connections are closed by the time the last has its challenge. */
 	close(enter(s, &key, &hello));
 	assert_true(connections_over_tcp() <= MANY + 64 + 8);
-	assert_true(bench_log_count(&s->log, "too many have proved nothing"));
+	assert_true(bench_log_count(&s->log, "too many connections are pending"));
 	say_write(s, fd, 5);
 	await_value(s, 5);
 	for (unsigned i = 0; i < MANY; i++)
@@ -489,12 +490,12 @@ static void test_there_is_no_tcp_listener_before_a_peer_needs_it(void **state)
 	side_open(&side, &(struct side_attr){.hca = hca, .depth = 16, .length = 64});
 	assert_int_equal(listeners_on_tcp(), 0);
 	peer = side.address;
-	memcpy(&address, peer.adapter, sizeof(address));
+	memcpy(&address, peer.hca_address, sizeof(address));
 	assert_int_equal(address.port, 0);
-	/* From elsewhere it is out of reach, and that is said. */
+	/* Such a peer is unreachable from another host, and the error says so. */
 	address.cookie++;
-	address.place++;
-	memcpy(peer.adapter, &address, sizeof(address));
+	address.scope++;
+	memcpy(peer.hca_address, &address, sizeof(address));
 	assert_int_equal(HCA.connect_qp(side.qp, &peer), ORIEL_ERR_NO_PATH);
 	assert_non_null(strstr(oriel_last_error(), "TCP port"));
 	for (unsigned i = 0; i < 2; i++) {
@@ -502,7 +503,7 @@ static void test_there_is_no_tcp_listener_before_a_peer_needs_it(void **state)
 		assert_int_equal(listeners_on_tcp(), 1);
 	}
 	HCA.describe(hca, &peer);
-	memcpy(&address, peer.adapter, sizeof(address));
+	memcpy(&address, peer.hca_address, sizeof(address));
 	assert_int_not_equal(address.port, 0);
 	side_close(&side);
 	HCA.close(hca);
@@ -516,12 +517,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		WITH(KEY, test_a_connector_without_the_key_writes_nothing),
-		WITH(NULL, test_a_job_without_a_key_refuses_a_connector_with_one),
-		WITH(KEY, test_a_hello_to_another_process_is_refused),
+		WITH(NULL, test_a_job_without_a_key_rejects_a_connector_with_one),
+		WITH(KEY, test_a_hello_to_another_process_is_rejected),
 		WITH(KEY, test_a_silent_connection_is_closed_in_time),
 		WITH(KEY, test_an_acceptor_without_the_key_gets_nothing),
 		WITH(KEY, test_a_connector_whose_connection_is_closed_dials_again),
-		WITH(KEY, test_only_so_many_are_pending),
+		WITH(KEY, test_pending_connections_are_limited),
 		cmocka_unit_test(test_there_is_no_tcp_listener_before_a_peer_needs_it),
 	};
 

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Receives frames from one socket and delivers them to the engine. Links call
+ * it when epoll reports bytes.
+ */
 #include "hca/soft_inbox.h"
 
 #include <errno.h>
@@ -29,7 +33,7 @@ void ori_soft_inbox_close(struct soft_inbox *in)
 	free(in->scratch);
 }
 
-/* Where what belongs nowhere else goes. */
+/* A payload that has no better place goes to the scratch buffer. */
 static void inbox_aim(struct soft_inbox *in)
 {
 	in->left = in->header.length;
@@ -37,7 +41,7 @@ static void inbox_aim(struct soft_inbox *in)
 	in->target = in->scratch;
 }
 
-/* The first header: is it meant for this engine? */
+/* Check the first header: is it meant for this engine? */
 static const char *inbox_begin_hello(struct soft_inbox *in)
 {
 	const char *flaw = ori_soft_hello_flaw(in->engine, &in->header);
@@ -50,7 +54,7 @@ static const char *inbox_begin_hello(struct soft_inbox *in)
 	return NULL;
 }
 
-/* accept() has checked the user at the other end of a unix socket. */
+/* accept() has checked the user of the peer of a unix socket. */
 static const char *inbox_finish_hello(struct soft_inbox *in)
 {
 	const char *flaw = NULL;
@@ -67,8 +71,8 @@ static const char *inbox_finish_hello(struct soft_inbox *in)
 	return flaw;
 }
 
-/* A connection is of no use where the one of the other direction has been lost. */
-static bool inbox_settle(struct soft_inbox *in)
+/* A connection is useless if the one of the other direction has been lost. */
+static bool inbox_claim(struct soft_inbox *in)
 {
 	const struct soft_link *out = ori_soft_link_find(in->engine, in->claimed);
 
@@ -76,7 +80,7 @@ static bool inbox_settle(struct soft_inbox *in)
 	return !out || !ori_soft_link_is_lost(out);
 }
 
-/* A header is complete: where does its payload go? NULL, or what is wrong. */
+/* A header is complete: choose where its payload goes. NULL, or what is wrong. */
 static const char *inbox_begin(struct soft_inbox *in)
 {
 	const char *flaw;
@@ -86,13 +90,13 @@ static const char *inbox_begin(struct soft_inbox *in)
 		return inbox_begin_hello(in);
 	flaw = ori_soft_header_flaw(&in->header);
 	if (!flaw && in->header.type == SOFT_HELLO)
-		flaw = "two hellos";
+		flaw = "a second hello";
 	if (flaw) {
 		ori_log(ORIEL_LOG_WARN, "software HCA: a peer sent %s", flaw);
 		return flaw;
 	}
-	if (!in->cookie && !inbox_settle(in))
-		return "the way back is lost";
+	if (!in->cookie && !inbox_claim(in))
+		return "the connection to the peer is lost";
 	inbox_aim(in);
 	in->is_missed = false;
 	in->target = ori_soft_frame_target(in->engine, in->cookie, &in->header, &in->mr);
@@ -112,7 +116,7 @@ static const char *inbox_finish(struct soft_inbox *in)
 	return NULL;
 }
 
-/* Use up what is in the buffer; NULL, or what is wrong with it. */
+/* Consume the bytes of the buffer; NULL, or what is wrong with them. */
 static const char *inbox_digest(struct soft_inbox *in)
 {
 	const char *flaw;
@@ -144,19 +148,19 @@ static const char *inbox_digest(struct soft_inbox *in)
 	}
 }
 
-/* The rest of a payload goes where it belongs, what follows into the buffer. */
+/* The rest of a payload goes to its target, the bytes after it into the buffer. */
 static ssize_t inbox_read(struct soft_inbox *in)
 {
-	size_t kept = in->end - in->start;
+	size_t rest = in->end - in->start;
 	struct iovec parts[2];
 	size_t direct = in->has_header ? in->left : 0;
 	ssize_t n;
 
-	memmove(in->buffer, in->buffer + in->start, kept);
+	memmove(in->buffer, in->buffer + in->start, rest);
 	in->start = 0;
-	in->end = kept;
+	in->end = rest;
 	parts[0] = (struct iovec){.iov_base = in->target, .iov_len = direct};
-	parts[1] = (struct iovec){.iov_base = in->buffer + kept, .iov_len = SOFT_AHEAD - kept};
+	parts[1] = (struct iovec){.iov_base = in->buffer + rest, .iov_len = SOFT_AHEAD - rest};
 	n = readv(in->fd, direct ? parts : parts + 1, direct ? 2 : 1);
 	if (n <= 0)
 		return n;
@@ -170,14 +174,14 @@ static ssize_t inbox_read(struct soft_inbox *in)
 	return n;
 }
 
-/* What is left of a payload is thrown away. */
+/* Discard the rest of a payload. */
 static void inbox_divert(struct soft_inbox *in)
 {
 	in->mr = NULL;
 	in->target = in->scratch + (in->header.length - in->left);
 }
 
-/* Take what has come, though not for ever. */
+/* Take the bytes that have arrived, up to INBOX_TURN, so that other links get their turn. */
 const char *ori_soft_inbox_take(struct soft_inbox *in)
 {
 	const char *flaw = NULL;
@@ -197,7 +201,7 @@ const char *ori_soft_inbox_take(struct soft_inbox *in)
 		}
 		in->is_closed = n <= 0;
 		if (in->is_closed)
-			return "the peer has closed it";
+			return "the peer closed the connection";
 		taken += (size_t)n;
 		if (in->has_header && !in->left)
 			flaw = inbox_finish(in);
@@ -205,7 +209,7 @@ const char *ori_soft_inbox_take(struct soft_inbox *in)
 			flaw = inbox_digest(in);
 		if (flaw)
 			return flaw;
-		/* All that was there: asking once more would cost as much as the answer. */
+		/* The socket had no more: another read would cost as much as this one. */
 		if ((size_t)n < SOFT_AHEAD)
 			return NULL;
 	}

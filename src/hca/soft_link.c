@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Connections between engines: listen, dial, accept, prove, time out, close.
+ * The engine polls them and the wire sends over them.
+ */
 #include "hca/soft_link.h"
 
 #include <errno.h>
@@ -18,19 +22,19 @@
 #include "mem/fdsock.h"
 
 #define LINK_CONNECT_NS UINT64_C(2000000000) /* for one address */
-#define LINK_ANSWER_NS UINT64_C(5000000000)  /* of the acceptor there, which may be slow */
-#define LINK_DIAL_NS UINT64_C(30000000000)   /* while acceptors close what is pending there */
+#define LINK_ANSWER_NS UINT64_C(5000000000)  /* for the acceptor's answer; it may be slow */
+#define LINK_DIAL_NS UINT64_C(30000000000)   /* while acceptors close the connection */
 #define LINK_PAUSE_NS UINT64_C(10000000)     /* between two rounds of addresses */
 #define LINK_PENDING 64u                     /* connections */
 #define LINK_PENDING_NS UINT64_C(5000000000)
 #define LINK_GRACE_NS UINT64_C(20000000) /* that a pending connection has in any case */
-#define LINK_QUIET_NS UINT64_C(1000000000)
-#define LINK_ACCEPTS 16u /* before others get their turn */
+#define LINK_LOG_NS UINT64_C(1000000000)
+#define LINK_ACCEPTS 16u /* of one listener in one turn */
 #define LINK_EVENTS 32
 
 enum link_state {
 	LINK_CONNECTING,
-	LINK_GREETING, /* out, over TCP: connected, and not proved */
+	LINK_GREETING, /* outgoing over TCP: connected, and not proved */
 	LINK_UP,
 	LINK_LOST,
 };
@@ -41,19 +45,19 @@ struct soft_link {
 	enum link_state state;
 	int fd;
 	bool is_out;
-	uint64_t deadline; /* of this attempt, or in: to prove itself; SOFT_NEVER: none */
+	uint64_t deadline; /* of this attempt; incoming: to prove itself; SOFT_NEVER: none */
 
-	/* out */
-	struct soft_address address; /* of the engine at the other end */
+	/* outgoing connections */
+	struct soft_address address; /* of the peer's engine */
 	enum soft_road road;
 	unsigned attempt;        /* addresses tried */
-	bool was_silent;         /* one of them took the connection, and said nothing */
+	bool was_silent;         /* one of them took the connection, and sent nothing */
 	bool was_cut;            /* ... or closed it */
-	const char *refusal;     /* ... or NULL, or why one is not the peer */
-	uint64_t dial_until;     /* while connections are cut */
+	const char *refusal;     /* ... or NULL, or why an acceptor is not the peer */
+	uint64_t dial_until;     /* as long as acceptors close connections */
 	struct soft_greet greet; /* over TCP */
 	struct soft_outbox out;
-	char why[80]; /* it is lost */
+	char why[80]; /* the link is lost */
 
 	struct soft_inbox in;
 };
@@ -69,33 +73,33 @@ static enum oriel_status link_watch(struct soft_engine *e, int fd, uint32_t even
 
 enum oriel_status ori_soft_link_listen(struct soft_engine *e)
 {
-	enum oriel_status st;
+	enum oriel_status status;
 
 	static_assert(sizeof(e->address.socket) == ORI_FDSOCK_NAME, "a name fits");
 	ori_auth_read_key(&e->key);
 	e->pending_ns = LINK_PENDING_NS;
-	st = ori_fdsock_listen(e->address.socket, &e->listeners[0]);
-	if (st == ORIEL_OK)
-		st = link_watch(e, e->listeners[0], EPOLLIN, &e->listeners[0]);
-	return st;
+	status = ori_fdsock_listen(e->address.socket, &e->listeners[0]);
+	if (status == ORIEL_OK)
+		status = link_watch(e, e->listeners[0], EPOLLIN, &e->listeners[0]);
+	return status;
 }
 
 enum oriel_status ori_soft_link_listen_tcp(struct soft_engine *e)
 {
-	enum oriel_status st;
+	enum oriel_status status;
 	uint16_t port;
 	int fd;
 
-	/* Adapters of a cluster meet without sockets. */
+	/* HCAs of a cluster connect without sockets. */
 	if (e->listeners[1] >= 0 || e->is_virtual)
 		return ORIEL_OK;
-	st = ori_soft_tcp_listen(&fd, &port);
-	if (st != ORIEL_OK)
-		return st;
-	st = link_watch(e, fd, EPOLLIN, &e->listeners[1]);
-	if (st != ORIEL_OK) {
+	status = ori_soft_tcp_listen(&fd, &port);
+	if (status != ORIEL_OK)
+		return status;
+	status = link_watch(e, fd, EPOLLIN, &e->listeners[1]);
+	if (status != ORIEL_OK) {
 		close(fd);
-		return st;
+		return status;
 	}
 	e->listeners[1] = fd;
 	e->address.port = port;
@@ -135,8 +139,8 @@ struct soft_link *ori_soft_link_find(struct soft_engine *e, uint64_t cookie)
 }
 
 /*
- * QPs hold on to it. The peer hears of it where it sends; what it has sent
- * already is still taken.
+ * QPs still refer to the link, so it is not freed. The shutdown ends
+ * the peer's sending link; frames that the peer has sent already are still received.
  */
 static void link_lose_out(struct soft_link *link, const char *why)
 {
@@ -154,11 +158,14 @@ static void link_lose_out(struct soft_link *link, const char *why)
 			(void)shutdown(in->fd, SHUT_WR);
 }
 
-/* link_sweep() frees it: a walk of the list or of a batch of events may still come to it. */
+/*
+ * link_sweep() frees it later: the caller may be iterating over the list, or
+ * over a batch of events that names it.
+ */
 static void link_lose_in(struct soft_link *link, const char *why)
 {
 	uint64_t cookie = link->in.cookie;
-	/* A connection that was not proved, or never used, is alone. */
+	/* A connection that was not proved, or never used, has no counterpart. */
 	struct soft_link *out = cookie ? ori_soft_link_find(link->engine, cookie) : NULL;
 
 	close(link->fd);
@@ -179,21 +186,21 @@ static void link_lose(struct soft_link *link, const char *why)
 		link_lose_in(link, why);
 }
 
-/* Any process that connects can cause it: one line a second is logged. */
+/* Any process that connects can cause the warning, so only one line a second is logged. */
 static void link_warn(struct soft_engine *e, const char *what, const char *whom, const char *why)
 {
 	char more[48] = "";
 
-	if (e->now < e->quiet_until) {
-		e->refused_quietly++;
+	if (e->now < e->log_after) {
+		e->unlogged_rejections++;
 		return;
 	}
-	if (e->refused_quietly)
+	if (e->unlogged_rejections)
 		snprintf(more, sizeof(more), " (and %u more since the last one)",
-			 e->refused_quietly);
+			 e->unlogged_rejections);
 	ori_log(ORIEL_LOG_WARN, "software HCA: %s %s: %s%s", what, whom, why, more);
-	e->refused_quietly = 0;
-	e->quiet_until = e->now + LINK_QUIET_NS;
+	e->unlogged_rejections = 0;
+	e->log_after = e->now + LINK_LOG_NS;
 }
 
 static struct soft_link *link_make(struct soft_engine *e, bool is_out, int fd, bool is_tcp)
@@ -222,7 +229,7 @@ static bool link_is_pending(const struct soft_link *link)
 	return !link->is_out && link->state == LINK_UP && link->in.is_tcp && !link->in.claimed;
 }
 
-/* The oldest pending connection, and how many there are. The list is newest first. */
+/* The oldest pending connection, and their number. The list is newest first. */
 static struct soft_link *link_find_pending(struct soft_engine *e, unsigned *count)
 {
 	struct soft_link *oldest = NULL;
@@ -237,7 +244,7 @@ static struct soft_link *link_find_pending(struct soft_engine *e, unsigned *coun
 	return oldest;
 }
 
-/* A peer may dial again, unless it is told that it is none. */
+/* Close the connection. A peer may dial again, unless it got a rejection. */
 static void link_turn_away(struct soft_link *link, const char *why)
 {
 	char whom[SOFT_TCP_TEXT];
@@ -252,7 +259,10 @@ static bool link_is_short(int error)
 	return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
 }
 
-/* What is pending does not keep this process from connecting. False: there is nothing. */
+/*
+ * Close a pending connection, so that this process can still connect. False:
+ * none is pending.
+ */
 static bool link_free_descriptor(struct soft_engine *e)
 {
 	unsigned count;
@@ -266,23 +276,23 @@ static bool link_free_descriptor(struct soft_engine *e)
 static enum oriel_status link_connect_unix(struct soft_link *link)
 {
 	struct soft_frame *hello = &link->out.frames[link->out.count++];
-	enum oriel_status st;
+	enum oriel_status status;
 
 	*hello = (struct soft_frame){
 		.h = ori_soft_hello(link->engine->address.cookie, link->address.cookie)};
 	do
-		st = ori_fdsock_connect(link->address.socket, geteuid(), 0, 0, &link->fd);
-	while (st == ORIEL_ERR_NOMEM && link_free_descriptor(link->engine));
-	if (st != ORIEL_OK)
-		return st;
+		status = ori_fdsock_connect(link->address.socket, geteuid(), 0, 0, &link->fd);
+	while (status == ORIEL_ERR_NOMEM && link_free_descriptor(link->engine));
+	if (status != ORIEL_OK)
+		return status;
 	ori_soft_tcp_tune(link->fd, false);
 	link->state = LINK_UP;
 	return link_watch(link->engine, link->fd, EPOLLOUT | EPOLLRDHUP | EPOLLET, link);
 }
 
 /*
- * All addresses have been tried. An acceptor that is silent is slow, as a peer may be; one
- * that closes a pending connection has too many of them, but not for ever.
+ * All addresses have been tried. A silent acceptor may be a slow peer; one that
+ * closes a pending connection has too many of them, but not for ever.
  */
 static void link_end_round(struct soft_link *link)
 {
@@ -298,7 +308,7 @@ static void link_end_round(struct soft_link *link)
 	link->deadline = e->now + LINK_PAUSE_NS;
 }
 
-/* Begin with the next address. */
+/* Try the next address. */
 static void link_connect_tcp(struct soft_link *link)
 {
 	struct soft_engine *e = link->engine;
@@ -323,14 +333,15 @@ static void link_connect_tcp(struct soft_link *link)
 	link->deadline = link->fd < 0 ? e->now : e->now + LINK_CONNECT_NS;
 	if (link->fd >= 0 &&
 	    link_watch(e, link->fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, link) != ORIEL_OK)
-		link_lose(link, "it cannot be watched");
+		link_lose(link, "cannot watch its socket");
 }
 
 enum oriel_status ori_soft_link_to(struct soft_engine *e, const struct soft_address *address,
 				   enum soft_road road, struct soft_link **out)
 {
 	struct soft_link *link = ori_soft_link_find(e, address->cookie);
-	bool is_unix = road == SOFT_ROAD_BEST && ori_soft_address_is_near(address, &e->address);
+	bool is_unix =
+		road == SOFT_ROAD_BEST && ori_soft_address_is_intranode(address, &e->address);
 
 	if (link) {
 		*out = link;
@@ -375,7 +386,7 @@ void ori_soft_link_push(struct soft_link *link)
 	link->out.count++;
 }
 
-/* Memory that a request names has gone since the request was looked at. */
+/* The memory of a request was unmapped after the request had been checked. */
 static void link_miss(struct soft_link *link)
 {
 	struct soft_header h;
@@ -384,7 +395,8 @@ static void link_miss(struct soft_link *link)
 	if (dropped != SOFT_WRITTEN_NONE)
 		ori_soft_frame_miss(link->engine, &h);
 	if (dropped == SOFT_WRITTEN_LOST)
-		link_lose(link, "memory went in the middle of what tells of it");
+		link_lose(link,
+			  "memory of a WRITE with immediate data was unmapped while it was sent");
 }
 
 static bool link_write(struct soft_link *link)
@@ -393,7 +405,7 @@ static bool link_write(struct soft_link *link)
 	case SOFT_WRITTEN_NONE:
 		return false;
 	case SOFT_WRITTEN_LOST:
-		link_lose(link, "the peer does not take any more");
+		link_lose(link, "cannot send to the peer");
 		break;
 	case SOFT_WRITTEN_MISSED:
 		link_miss(link);
@@ -404,24 +416,27 @@ static bool link_write(struct soft_link *link)
 	return true;
 }
 
-static void link_refuse(struct soft_link *link, const char *why)
+static void link_reject(struct soft_link *link, const char *why)
 {
 	if (link->in.is_tcp)
-		ori_soft_greet_refuse(link->fd);
+		ori_soft_greet_reject(link->fd);
 	link_turn_away(link, why);
 }
 
 static void link_expire(struct soft_link *link)
 {
 	if (!link->is_out) {
-		link_turn_away(link, "it has proved nothing in time");
+		link_turn_away(link, "it proved nothing in time");
 		return;
 	}
 	link->was_silent |= link->state == LINK_GREETING;
 	link_connect_tcp(link);
 }
 
-/* After what has come was taken: time alone says nothing of a process that stood still. */
+/*
+ * Runs after arrived frames were taken: a passed deadline alone says nothing if
+ * this process did not run.
+ */
 static void link_sweep(struct soft_engine *e)
 {
 	struct soft_link **at = &e->links;
@@ -476,7 +491,7 @@ uint64_t ori_soft_link_due(const struct soft_engine *e)
 	return due;
 }
 
-/* What the acceptor has said, before anything else goes there. */
+/* Take the acceptor's answer; no frame leaves before the proof. */
 static void link_greet(struct soft_link *link)
 {
 	struct soft_engine *e = link->engine;
@@ -520,7 +535,7 @@ static void link_out_event(struct soft_link *link, uint32_t events)
 	if (link->state == LINK_GREETING)
 		link_greet(link);
 	if (link->state == LINK_UP && (events & (EPOLLERR | EPOLLHUP | EPOLLRDHUP)))
-		link_lose(link, "the peer has closed it");
+		link_lose(link, "the peer closed the connection");
 }
 
 static void link_in_event(struct soft_link *link)
@@ -535,7 +550,7 @@ static void link_in_event(struct soft_link *link)
 	if (!why)
 		return;
 	if (!link->in.claimed && !link->in.is_closed)
-		link_refuse(link, why);
+		link_reject(link, why);
 	else
 		link_lose(link, why);
 }
@@ -553,14 +568,15 @@ static void link_admit(struct soft_engine *e, int fd, bool is_tcp)
 	if (is_tcp)
 		link->deadline = e->now + e->pending_ns;
 	if (is_tcp && !ori_soft_greet_challenge(&link->in.auth, fd))
-		link_lose(link, "it takes no challenge");
+		link_lose(link, "cannot send it a challenge");
 	else if (link_watch(e, fd, EPOLLIN, link) != ORIEL_OK)
-		link_lose(link, "it cannot be watched");
+		link_lose(link, "cannot watch its socket");
 }
 
 /*
- * Close a pending connection, so that listener @which has room for another one. False: it
- * rests. Each has had a moment to prove itself, however many come.
+ * Close a pending connection, so that listener @which has room for another one.
+ * False: the listener rests. Each connection has had LINK_GRACE_NS to prove
+ * itself, however many arrive.
  */
 static bool link_make_room(struct soft_engine *e, unsigned which, const char *why)
 {
@@ -606,16 +622,16 @@ static enum oriel_status link_accept_one(struct soft_engine *e, unsigned which, 
 static void link_accept(struct soft_engine *e, unsigned which)
 {
 	for (unsigned i = 0; i < LINK_ACCEPTS; i++) {
-		enum oriel_status st;
+		enum oriel_status status;
 		int fd;
 
 		if (which == 1 && link_is_full(e) &&
-		    !link_make_room(e, which, "too many have proved nothing"))
+		    !link_make_room(e, which, "too many connections are pending"))
 			return;
-		st = link_accept_one(e, which, &fd);
-		if (st == ORIEL_OK)
+		status = link_accept_one(e, which, &fd);
+		if (status == ORIEL_OK)
 			link_admit(e, fd, which == 1);
-		else if (st != ORIEL_ERR_NOMEM ||
+		else if (status != ORIEL_ERR_NOMEM ||
 			 !link_make_room(e, which, "no file descriptors are left"))
 			return;
 	}
@@ -655,7 +671,7 @@ void ori_soft_link_forget(struct soft_engine *e, const struct soft_mr *mr)
 		if (!link->is_out)
 			ori_soft_inbox_forget(&link->in, mr);
 		else if (!ori_soft_outbox_detach(&link->out, mr))
-			link_lose(link, "no memory to finish what it began");
+			link_lose(link, "no memory for the rest of a payload");
 }
 
 void ori_soft_link_divert(struct soft_engine *e, const struct soft_qp *qp)

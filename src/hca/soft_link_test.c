@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The wire of an adapter seen by a peer that the test plays by hand. */
+/* The wire of an HCA seen by a peer that the test plays by hand. */
 #include "hca/soft_bench_test.h"
 
 #include <sys/socket.h>
@@ -14,10 +14,10 @@
 struct stage {
 	struct ori_hca *hca;
 	struct side side;
-	struct soft_address adapter; /* of the side */
+	struct soft_address hca_address; /* the side's HCA */
 	struct soft_address mine;
 	int listener;
-	int from, to; /* the adapter */
+	int from, to; /* sockets from and to the HCA */
 };
 
 static void say(const struct stage *s, const struct soft_header *h)
@@ -26,7 +26,7 @@ static void say(const struct stage *s, const struct soft_header *h)
 			 ORIEL_OK);
 }
 
-/* The next header from the adapter; what it carries is skipped. */
+/* The next header from the HCA; the payload is skipped. */
 static struct soft_header hear(const struct stage *s)
 {
 	struct soft_header h;
@@ -54,7 +54,7 @@ static struct soft_header hear_type(const struct stage *s, uint8_t type)
 	return h;
 }
 
-/* The end comes, after whatever else. */
+/* The stream ends, after whatever else it carries. */
 static void expect_end(int fd)
 {
 	uint64_t deadline = ori_deadline(PATIENCE_NS);
@@ -81,20 +81,21 @@ static void stage_meet(struct stage *s)
 {
 	struct ori_hca_qp_address peer = s->side.address;
 	struct soft_header hello;
-	struct ucred who;
+	struct ucred credentials;
 
-	s->mine = s->adapter;
+	s->mine = s->hca_address;
 	s->mine.cookie++;
 	assert_int_equal(ori_fdsock_listen(s->mine.socket, &s->listener), ORIEL_OK);
-	memcpy(peer.adapter, &s->mine, sizeof(s->mine));
+	memcpy(peer.hca_address, &s->mine, sizeof(s->mine));
 	peer.qpn = QPN;
 	assert_int_equal(HCA.connect_qp(s->side.qp, &peer), ORIEL_OK);
-	assert_int_equal(ori_fdsock_accept(s->listener, ori_deadline(PATIENCE_NS), &s->from, &who),
+	assert_int_equal(ori_fdsock_accept(s->listener, ori_deadline(PATIENCE_NS), &s->from,
+					   &credentials),
 			 ORIEL_OK);
 	hello = hear(s);
 	assert_int_equal(hello.type, SOFT_HELLO);
-	assert_true(hello.operand == s->adapter.cookie && hello.compare == s->mine.cookie);
-	assert_int_equal(ori_fdsock_connect(s->adapter.socket, geteuid(), 0,
+	assert_true(hello.operand == s->hca_address.cookie && hello.compare == s->mine.cookie);
+	assert_int_equal(ori_fdsock_connect(s->hca_address.socket, geteuid(), 0,
 					    ori_deadline(PATIENCE_NS), &s->to),
 			 ORIEL_OK);
 }
@@ -105,7 +106,7 @@ static int open_stage(void **state)
 
 	assert_int_equal(HCA.open("ack=2ms,retry=3", 0, &s->hca), ORIEL_OK);
 	side_open(&s->side, &(struct side_attr){.hca = s->hca, .depth = 16, .length = 64});
-	memcpy(&s->adapter, s->side.address.adapter, sizeof(s->adapter));
+	memcpy(&s->hca_address, s->side.address.hca_address, sizeof(s->hca_address));
 	stage_meet(s);
 	*state = s;
 	return 0;
@@ -134,12 +135,12 @@ static struct ori_soft_counters counters_of(const struct stage *s)
 	return c;
 }
 
-/* Who does not know the cookie of 64 bits is not listened to. */
-static void test_a_stranger_is_turned_away(void **state)
+/* A connection that does not know the cookie of 64 bits is ignored. */
+static void test_an_unproven_connection_is_closed(void **state)
 {
 	struct stage *s = *state;
 
-	say_hello(s, s->adapter.cookie ^ UINT64_C(1) << 63);
+	say_hello(s, s->hca_address.cookie ^ UINT64_C(1) << 63);
 	expect_end(s->to);
 }
 
@@ -149,7 +150,7 @@ static void test_a_question_is_asked_until_it_is_answered(void **state)
 	struct soft_header h, answer;
 	uint64_t index;
 
-	say_hello(s, s->adapter.cookie);
+	say_hello(s, s->hca_address.cookie);
 	index = side_signal(&s->side, &s->side, 0);
 	assert_int_equal(hear(s).type, SOFT_ADD);
 	for (unsigned i = 0; i < 20; i++) {
@@ -173,7 +174,7 @@ static void test_a_question_is_asked_until_it_is_answered(void **state)
 	say(s, &answer);
 	hear_type(s, SOFT_ADD);
 	assert_int_equal(counters_of(s).lost, 1);
-	/* The second question is not answered by an answer to the first. */
+	/* An answer to the first question does not answer the second. */
 	say(s, &answer);
 	for (unsigned i = 0; i < 20; i++) {
 		h = hear_type(s, SOFT_ASK);
@@ -196,7 +197,7 @@ static void cut(struct stage *s, int *fd, int other)
 {
 	uint64_t index;
 
-	say_hello(s, s->adapter.cookie);
+	say_hello(s, s->hca_address.cookie);
 	index = side_signal(&s->side, &s->side, 0);
 	hear_type(s, SOFT_ASK);
 	close(*fd);
@@ -206,14 +207,14 @@ static void cut(struct stage *s, int *fd, int other)
 	expect_end(other);
 }
 
-static void test_a_connection_that_ends_takes_the_other_along(void **state)
+static void test_a_lost_receive_connection_closes_the_send_connection(void **state)
 {
 	struct stage *s = *state;
 
 	cut(s, &s->to, s->from);
 }
 
-static void test_so_does_the_one_it_sends_over(void **state)
+static void test_a_lost_send_connection_closes_the_receive_connection(void **state)
 {
 	struct stage *s = *state;
 
@@ -225,10 +226,10 @@ static void test_so_does_the_one_it_sends_over(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_a_stranger_is_turned_away),
+		TEST(test_an_unproven_connection_is_closed),
 		TEST(test_a_question_is_asked_until_it_is_answered),
-		TEST(test_a_connection_that_ends_takes_the_other_along),
-		TEST(test_so_does_the_one_it_sends_over),
+		TEST(test_a_lost_receive_connection_closes_the_send_connection),
+		TEST(test_a_lost_send_connection_closes_the_receive_connection),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

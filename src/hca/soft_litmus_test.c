@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Programs that take an order for granted, and their twins that see to it. */
+/* Programs that assume an order, and their twins that enforce it. */
 #include "hca/soft_arena_test.h"
 
 static bool signal_on_same_qp(uint64_t seed, const char *config)
@@ -84,7 +84,7 @@ static void test_a_signal_needs_strict_memory(void **state)
 		      "relaxed=64");
 }
 
-/* What is read from b is written back elsewhere, by a WRITE with @fence. */
+/* A WRITE with @fence writes the bytes that a READ brings from b back elsewhere. */
 static bool read_then_write(uint64_t seed, const char *config, uint32_t fence)
 {
 	struct arena r;
@@ -116,7 +116,7 @@ static bool read_then_write_all(uint64_t seed, const char *config)
 	return read_then_write(seed, config, ORIEL_MLX5_FENCE_ALL);
 }
 
-static void test_a_write_of_what_was_read_needs_a_fence(void **state)
+static void test_a_write_of_read_data_needs_a_fence(void **state)
 {
 	(void)state;
 	expect_litmus("WRITE after READ without a fence", read_then_write_unfenced,
@@ -126,7 +126,7 @@ static void test_a_write_of_what_was_read_needs_a_fence(void **state)
 	assert_int_equal(broken_by(read_then_write_all, "delay=5us"), 0);
 }
 
-/* The source is changed @after its CQE or at once. */
+/* The source changes after its CQE if @after, else at once. */
 static bool source_reused(uint64_t seed, const char *config, bool after)
 {
 	struct arena r;
@@ -167,7 +167,10 @@ static void test_a_source_is_free_after_its_cqe_only(void **state)
 		      "gather=20us,drop=0.1,retry=50");
 }
 
-/* READ into relaxed memory, looked at when it, or the DUMP behind it, is done. */
+/*
+ * READ into relaxed memory; the program reads the bytes when the READ, or the
+ * DUMP after it, completes.
+ */
 static bool read_seen(uint64_t seed, const char *config, bool with_dump)
 {
 	struct arena r;
@@ -208,7 +211,7 @@ static void test_a_dump_makes_reads_visible(void **state)
 		      "below_owner=50us,late_read=1");
 }
 
-/* Who sees the signal looks at the data: at once, or after his own NIC has read it. */
+/* A poller sees the signal and reads the data: at once, or after a DUMP by its own NIC. */
 static bool data_seen(uint64_t seed, const char *config, bool with_dump)
 {
 	struct arena r;
@@ -244,7 +247,7 @@ static void test_below_owner_a_signal_needs_a_dump(void **state)
 		      "below_owner=50us");
 }
 
-/* What was held back comes by itself in the end, in its order. */
+/* Held writes arrive by themselves in the end, in their order. */
 static void test_below_owner_data_is_late_not_lost(void **state)
 {
 	(void)state;
@@ -270,7 +273,7 @@ static void step_some(struct arena *r, uint64_t count)
 		ori_soft_cluster_step(r->cluster);
 }
 
-/* Tell the adapter of a NOP in two steps, with time between them. */
+/* Post a NOP in two steps, record and doorbell, with time between them. */
 static bool rung_in_order(uint64_t seed, const char *config, bool record_first)
 {
 	struct arena r;
@@ -312,7 +315,7 @@ static void no_log(void *context, enum oriel_log_level level, const char *messag
 	(void)message;
 }
 
-/* Told, or, by an adapter that reads nothing but the record, never executed. */
+/* The HCA reports it, or, if it reads nothing but the record, never executes the WQE. */
 static void test_the_record_comes_before_the_doorbell(void **state)
 {
 	(void)state;
@@ -323,7 +326,7 @@ static void test_the_record_comes_before_the_doorbell(void **state)
 	oriel_log_set_sink(NULL, NULL);
 }
 
-/* A WQE is rung for @before or after its bytes are there. */
+/* Ring a WQE before its bytes are written if @before, else after. */
 static bool filled(uint64_t seed, const char *config, bool before)
 {
 	struct arena r;
@@ -355,7 +358,7 @@ static bool filled_before(uint64_t seed, const char *config)
 	return filled(seed, config, true);
 }
 
-static void test_a_wqe_is_there_before_it_is_told_of(void **state)
+static void test_a_wqe_is_written_before_its_doorbell_rings(void **state)
 {
 	(void)state;
 	oriel_log_set_sink(no_log, NULL);
@@ -363,7 +366,7 @@ static void test_a_wqe_is_there_before_it_is_told_of(void **state)
 	oriel_log_set_sink(NULL, NULL);
 }
 
-/* A word that an adapter adds to is added to here, too; or only read. */
+/* This process adds to a word to which an HCA adds as well; or it only reads it. */
 static bool word_shared(uint64_t seed, const char *config, bool is_written)
 {
 	uint64_t old, last = 0;
@@ -385,20 +388,21 @@ static bool word_shared(uint64_t seed, const char *config, bool is_written)
 	return is_broken;
 }
 
-static bool word_written_here(uint64_t seed, const char *config)
+static bool word_written_by_the_cpu(uint64_t seed, const char *config)
 {
 	return word_shared(seed, config, true);
 }
 
-static bool word_read_here(uint64_t seed, const char *config)
+static bool word_read_by_the_cpu(uint64_t seed, const char *config)
 {
 	return word_shared(seed, config, false);
 }
 
-static void test_a_word_of_adapters_is_written_by_nobody_else(void **state)
+static void test_only_hcas_may_write_a_word_that_they_add_to(void **state)
 {
 	(void)state;
-	expect_litmus("a word added to by CPU and adapter", word_written_here, word_read_here, "");
+	expect_litmus("a word to which CPU and HCA add", word_written_by_the_cpu,
+		      word_read_by_the_cpu, "");
 }
 
 int main(void)
@@ -406,14 +410,14 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_signal_follows_its_data_on_the_same_qp_only),
 		cmocka_unit_test(test_a_signal_needs_strict_memory),
-		cmocka_unit_test(test_a_write_of_what_was_read_needs_a_fence),
+		cmocka_unit_test(test_a_write_of_read_data_needs_a_fence),
 		cmocka_unit_test(test_a_source_is_free_after_its_cqe_only),
 		cmocka_unit_test(test_a_dump_makes_reads_visible),
 		cmocka_unit_test(test_below_owner_a_signal_needs_a_dump),
 		cmocka_unit_test(test_below_owner_data_is_late_not_lost),
 		cmocka_unit_test(test_the_record_comes_before_the_doorbell),
-		cmocka_unit_test(test_a_wqe_is_there_before_it_is_told_of),
-		cmocka_unit_test(test_a_word_of_adapters_is_written_by_nobody_else),
+		cmocka_unit_test(test_a_wqe_is_written_before_its_doorbell_rings),
+		cmocka_unit_test(test_only_hcas_may_write_a_word_that_they_add_to),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

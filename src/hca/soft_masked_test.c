@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Masked atomics, of one block and of two, and what must not be mixed with them. */
+/* Masked atomics, of one block and of two, and requests that must not be mixed with them. */
 #include "hca/soft_arena_test.h"
 
 #define AT 256u /* of the word of b */
-#define OLD 8u  /* where a gets what was there */
+#define OLD 8u  /* where a gets the old value */
 
 static uint32_t *word32(struct side *s, uint64_t offset)
 {
@@ -24,7 +24,7 @@ static int close_arena(void **state)
 	return 0;
 }
 
-/* 4 bytes at AT were @before; nothing beside them changes. */
+/* The 4 bytes at AT become @before; their neighbours must not change. */
 static void begin32(struct arena *r, uint32_t before)
 {
 	memset(r->b.memory + AT - 4, 0x11, 12);
@@ -32,7 +32,7 @@ static void begin32(struct arena *r, uint32_t before)
 	memset(r->a.memory + OLD - 4, 0x11, 12);
 }
 
-/* The result is big-endian, whatever the adapter does with 8 bytes. */
+/* The result is big-endian, whatever the HCA does with 8 bytes. */
 static void expect32(struct arena *r, uint64_t index, uint32_t before, uint32_t after)
 {
 	assert_int_equal(side_wait(&r->a, index), ORIEL_OK);
@@ -113,7 +113,7 @@ static void test_a_masked_swap_of_4_bytes(void **state)
 	}
 }
 
-/* As many blocks from *@index on as the WQE has. */
+/* Posts as many blocks from *@index on as the WQE has. */
 static uint64_t post_swap64(struct side *s, const struct side *to, uint64_t offset,
 			    const struct oriel_mlx5_swap *swap)
 {
@@ -142,7 +142,7 @@ static void step_all(struct arena *r)
 		;
 }
 
-/* It may begin in the last slot of the ring and end in the first. */
+/* The WQE may begin in the last slot of the ring and end in the first. */
 static void test_a_masked_swap_of_8_bytes_takes_two_blocks(void **state)
 {
 	const struct oriel_mlx5_swap s = {UINT64_C(0x1122334455667788), UINT64_C(0xff00),
@@ -158,7 +158,7 @@ static void test_a_masked_swap_of_8_bytes_takes_two_blocks(void **state)
 	assert_true(*side_word(&r->b, AT) == UINT64_C(0x11223344eeffff99));
 	assert_true(*side_word(&r->a, OLD) == UINT64_C(0xaabbccddeeffff99));
 	assert_int_equal(counter_of(&r->a, index), index & 0xffff);
-	/* The CQE of the next WQE is number index + 1, and that queue takes it for a stray. */
+	/* The CQE of the next WQE has number index + 1, and that queue takes it for a stray. */
 	side_nop(&r->a);
 	step_all(r);
 	assert_int_equal(counter_of(&r->a, index + 1), (index + 2) & 0xffff);
@@ -180,7 +180,7 @@ static void test_two_blocks_are_flushed_as_one_wqe(void **state)
 	assert_int_equal(counter_of(&r->a, index + 2), (index + 3) & 0xffff);
 	assert_int_equal(*side_word(&r->b, AT), 0);
 	assert_int_equal(r->a.cq_ring[(index + 3) % 32 * 64 + 63], (char)0xff);
-	/* And if they are posted when the queue is dead already. */
+	/* The same if they are posted to a queue that has failed already. */
 	r->a.queue.err = 0;
 	post_swap64(&r->a, &r->b, AT, &s);
 	side_nop(&r->a);
@@ -189,7 +189,7 @@ static void test_two_blocks_are_flushed_as_one_wqe(void **state)
 	assert_int_equal(counter_of(&r->a, index + 4), (index + 6) & 0xffff);
 }
 
-static void test_masked_atomics_happen_once(void **state)
+static void test_masked_atomics_run_once(void **state)
 {
 	struct arena r;
 
@@ -223,7 +223,7 @@ int main(void)
 		TEST(test_a_masked_swap_of_4_bytes),
 		TEST(test_a_masked_swap_of_8_bytes_takes_two_blocks),
 		TEST(test_two_blocks_are_flushed_as_one_wqe),
-		cmocka_unit_test(test_masked_atomics_happen_once),
+		cmocka_unit_test(test_masked_atomics_run_once),
 		TEST(test_4_bytes_are_aligned_to_4),
 	};
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keys are index << 8 | variant. A place that becomes free gets another
- * variant and waits behind all other free ones, so that a key that is used after
- * its memory was unregistered is told from one that never was.
+ * Keys are index << 8 | variant. A freed slot gets another variant and waits
+ * behind all other free ones, so that the error names a key used after its
+ * memory was unregistered, and not only a key that never was.
  */
 #include "hca/soft_memory.h"
 
@@ -12,8 +12,8 @@
 #include "base/error.h"
 
 #define MR_NONE UINT32_MAX
-#define MR_PLACES_MOST (1u << 16)
-#define MR_SALT_BITS 8u /* of the 24 bits of an index, above those of the place */
+#define MR_SLOTS_MAX (1u << 16)
+#define MR_SALT_BITS 8u /* of the 24 bits of an index, above those of the slot */
 
 void ori_soft_keys_open(struct soft_keys *keys, uint32_t salt)
 {
@@ -32,9 +32,9 @@ static enum oriel_status mr_grow(struct soft_keys *keys)
 	uint32_t capacity = keys->capacity ? 2 * keys->capacity : 64;
 	struct soft_key *table;
 
-	if (keys->capacity == MR_PLACES_MOST)
+	if (keys->capacity == MR_SLOTS_MAX)
 		return ori_fail(ORIEL_ERR_NOMEM, "more than %u registrations with a software HCA",
-				MR_PLACES_MOST);
+				MR_SLOTS_MAX);
 	table = realloc(keys->table, capacity * sizeof(*table));
 	if (!table)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for the keys of a software HCA");
@@ -43,61 +43,65 @@ static enum oriel_status mr_grow(struct soft_keys *keys)
 	return ORIEL_OK;
 }
 
-static enum oriel_status mr_place(struct soft_keys *keys, uint32_t *place)
+/*
+ * The slot that was freed last is not taken: its old key stays invalid for as
+ * long as possible.
+ */
+static enum oriel_status mr_take_slot(struct soft_keys *keys, uint32_t *slot)
 {
-	enum oriel_status st;
+	enum oriel_status status;
 
 	if (keys->free != MR_NONE && keys->free != keys->last) {
-		*place = keys->free;
-		keys->free = keys->table[*place].next;
-		keys->table[*place].variant++;
+		*slot = keys->free;
+		keys->free = keys->table[*slot].next;
+		keys->table[*slot].variant++;
 		return ORIEL_OK;
 	}
 	if (keys->count == keys->capacity) {
-		st = mr_grow(keys);
-		if (st != ORIEL_OK)
-			return st;
+		status = mr_grow(keys);
+		if (status != ORIEL_OK)
+			return status;
 	}
-	*place = keys->count++;
-	keys->table[*place].variant = 0x5a;
+	*slot = keys->count++;
+	keys->table[*slot].variant = 0x5a;
 	return ORIEL_OK;
 }
 
 enum oriel_status ori_soft_keys_add(struct soft_keys *keys, struct soft_mr *mr)
 {
-	enum oriel_status st;
-	uint32_t place;
+	enum oriel_status status;
+	uint32_t slot;
 
-	st = mr_place(keys, &place);
-	if (st != ORIEL_OK)
-		return st;
-	keys->table[place].mr = mr;
-	mr->key = (keys->salt | place) << 8 | keys->table[place].variant;
+	status = mr_take_slot(keys, &slot);
+	if (status != ORIEL_OK)
+		return status;
+	keys->table[slot].mr = mr;
+	mr->key = (keys->salt | slot) << 8 | keys->table[slot].variant;
 	return ORIEL_OK;
 }
 
 void ori_soft_keys_remove(struct soft_keys *keys, struct soft_mr *mr)
 {
-	uint32_t place = mr->key >> 8 & (MR_PLACES_MOST - 1);
+	uint32_t slot = mr->key >> 8 & (MR_SLOTS_MAX - 1);
 
-	keys->table[place].mr = NULL;
-	keys->table[place].next = MR_NONE;
+	keys->table[slot].mr = NULL;
+	keys->table[slot].next = MR_NONE;
 	if (keys->free == MR_NONE)
-		keys->free = place;
+		keys->free = slot;
 	else
-		keys->table[keys->last].next = place;
-	keys->last = place;
+		keys->table[keys->last].next = slot;
+	keys->last = slot;
 }
 
 static struct soft_mr *mr_lookup(const struct soft_keys *keys, uint32_t key, const char **why)
 {
-	uint32_t index = key >> 8, place = index & (MR_PLACES_MOST - 1);
+	uint32_t index = key >> 8, slot = index & (MR_SLOTS_MAX - 1);
 	const struct soft_key *k;
 
 	*why = "no such key";
-	if ((index & ~(MR_PLACES_MOST - 1)) != keys->salt || place >= keys->count)
+	if ((index & ~(MR_SLOTS_MAX - 1)) != keys->salt || slot >= keys->count)
 		return NULL;
-	k = &keys->table[place];
+	k = &keys->table[slot];
 	if (k->mr && k->variant == (key & 0xff))
 		return k->mr;
 	*why = "a key whose memory has been unregistered";
@@ -133,11 +137,11 @@ void ori_soft_copy(void *to, const void *from, size_t length)
 		memmove(to, from, length);
 }
 
-bool ori_soft_is_far(const struct soft_mr *mr, const char *at)
+bool ori_soft_is_remote(const struct soft_mr *mr, const char *at)
 {
 	if (!mr || mr->side != SOFT_EITHER)
-		return mr && mr->side == SOFT_FAR;
-	return ori_soft_far_has(mr->node->far, at);
+		return mr && mr->side == SOFT_REMOTE;
+	return ori_soft_remote_has(mr->node->remote, at);
 }
 
 bool ori_soft_is_held(const struct soft_mr *mr, const char *at)
@@ -146,10 +150,10 @@ bool ori_soft_is_held(const struct soft_mr *mr, const char *at)
 
 	if (!s->below_owner && !(s->relaxed && (mr->access & ORI_HCA_RELAXED_ORDERING)))
 		return false;
-	return mr->side != SOFT_EITHER && !ori_soft_is_far(mr, at);
+	return mr->side != SOFT_EITHER && !ori_soft_is_remote(mr, at);
 }
 
-/* The oldest if their order stays, else any. */
+/* The oldest write if their order stays, else any. */
 static void mr_leak(struct soft_node *node)
 {
 	bool in_order = node->scenario.below_owner != 0;
@@ -200,7 +204,7 @@ void ori_soft_held_settle(struct soft_node *node, const char *at, size_t length)
 		ori_soft_held_drain(node);
 }
 
-static void mr_hold(struct soft_node *node, char *to, const char *from, size_t length)
+static void mr_hold_back(struct soft_node *node, char *to, const char *from, size_t length)
 {
 	struct soft_posted *p;
 
@@ -225,7 +229,7 @@ bool ori_soft_write(struct soft_mr *mr, char *to, const void *from, size_t lengt
 	while (length > 0) {
 		size_t part = length < SOFT_CHUNK ? length : SOFT_CHUNK;
 
-		mr_hold(mr->node, to, at, part);
+		mr_hold_back(mr->node, to, at, part);
 		to += part;
 		at += part;
 		length -= part;

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One software HCA: its scenario, tables of queues and doorbell pages. soft.c
+ * and the cluster open it.
+ */
 #include "hca/soft_node.h"
 
 #include <stdio.h>
@@ -11,12 +15,12 @@
 #include "hca/soft_memory.h"
 
 #define NODE_LAPS (SOFT_TABLE - 1)
-#define NODE_HELD 64u /* writes held back where the scenario does not say */
+#define NODE_HELD 64u /* writes held back if the scenario does not say */
 
 static void node_free(struct soft_node *node)
 {
 	ori_soft_keys_close(&node->keys);
-	ori_soft_far_close(node->far);
+	ori_soft_remote_close(node->remote);
 	free(node->held);
 	while (node->page_count)
 		free(node->pages[--node->page_count]);
@@ -26,10 +30,10 @@ static void node_free(struct soft_node *node)
 
 static enum oriel_status node_attach(struct soft_engine *e, struct soft_node *node)
 {
-	enum oriel_status st = ORIEL_ERR_NOMEM;
+	enum oriel_status status = ORIEL_ERR_NOMEM;
 
 	ori_soft_engine_lock(e);
-	for (uint32_t i = 0; i < SOFT_NODES && st != ORIEL_OK; i++) {
+	for (uint32_t i = 0; i < SOFT_NODES && status != ORIEL_OK; i++) {
 		if (e->nodes[i])
 			continue;
 		node->id = i;
@@ -39,11 +43,11 @@ static enum oriel_status node_attach(struct soft_engine *e, struct soft_node *no
 		ori_soft_keys_open(&node->keys, (uint32_t)soft_rand_next(&node->rand));
 		snprintf(node->name, sizeof(node->name), "soft%u", i);
 		e->nodes[i] = node;
-		st = ORIEL_OK;
+		status = ORIEL_OK;
 	}
 	ori_soft_engine_unlock(e);
-	if (st != ORIEL_OK)
-		return ori_fail(st, "more than %u software HCAs in one process", SOFT_NODES);
+	if (status != ORIEL_OK)
+		return ori_fail(status, "more than %u software HCAs in one process", SOFT_NODES);
 	return ORIEL_OK;
 }
 
@@ -52,11 +56,11 @@ enum oriel_status ori_soft_node_open(struct soft_engine *e, const char *config,
 {
 	struct soft_scenario scenario;
 	struct soft_node *node;
-	enum oriel_status st;
+	enum oriel_status status;
 
-	st = ori_soft_scenario_parse(config, &scenario);
-	if (st != ORIEL_OK)
-		return st;
+	status = ori_soft_scenario_parse(config, &scenario);
+	if (status != ORIEL_OK)
+		return status;
 	node = calloc(1, sizeof(*node));
 	if (!node)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a software HCA");
@@ -68,10 +72,10 @@ enum oriel_status ori_soft_node_open(struct soft_engine *e, const char *config,
 		node_free(node);
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a software HCA");
 	}
-	st = node_attach(e, node);
-	if (st != ORIEL_OK) {
+	status = node_attach(e, node);
+	if (status != ORIEL_OK) {
 		node_free(node);
-		return st;
+		return status;
 	}
 	*out = node;
 	return ORIEL_OK;
@@ -99,7 +103,10 @@ uint32_t *ori_soft_node_add_page(struct soft_node *node)
 	if (!page)
 		return NULL;
 	memset(page, 0, SOFT_PAGE);
-	/* Whoever rings there first wakes an engine that may be asleep. */
+	/*
+	 * The first poster that rings a doorbell of this page wakes an engine
+	 * that may be asleep.
+	 */
 	page[0] = 1;
 	more[node->page_count++] = page;
 	return page;
@@ -136,12 +143,12 @@ uint32_t ori_soft_node_number(void *const *table, uint32_t *lap)
 	uint32_t next = *lap % NODE_LAPS + 1;
 
 	for (uint32_t i = 0; i < SOFT_TABLE; i++) {
-		uint32_t place = (next + i) & (SOFT_TABLE - 1);
+		uint32_t slot = (next + i) & (SOFT_TABLE - 1);
 
-		if (table[place])
+		if (table[slot])
 			continue;
 		*lap = next;
-		return next << SOFT_TABLE_BITS | place;
+		return next << SOFT_TABLE_BITS | slot;
 	}
 	return 0;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the software adapter is made of. An engine drives the nodes (adapters)
- * of a process, a node has keys, completion queues and QPs. Everything here is
- * guarded by the lock of the engine; rings, records, doorbells and registered
- * memory are shared with posters and only touched through oriel/dev/order.h.
+ * The objects of the software HCA. An engine drives the nodes (HCAs) of a
+ * process, a node has keys, completion queues and QPs. The lock of the engine
+ * guards everything here; rings, records, doorbells and registered memory are
+ * shared with posters and only accessed through oriel/dev/order.h.
  *
  * Indices of WQEs and CQEs are 64-bit and never wrap:
  *   retired <= fetch <= end <= retired + depth
@@ -24,11 +24,11 @@
 
 #define SOFT_NEVER UINT64_MAX
 #define SOFT_NODES 256u     /* of an engine */
-#define SOFT_TABLE_BITS 12u /* QPs, and CQs, of a node: a number is (lap, place) */
+#define SOFT_TABLE_BITS 12u /* QPs, and CQs, of a node: a number is (lap, slot) */
 #define SOFT_TABLE (1u << SOFT_TABLE_BITS)
-#define SOFT_FLIGHTS 256u /* WQEs of a QP that are on their way */
-#define SOFT_REPLIES 32u  /* answers that a QP owes */
-#define SOFT_REPLAYS 32u  /* results of atomics kept in case they are asked for again */
+#define SOFT_FLIGHTS 256u /* WQEs of a QP in flight */
+#define SOFT_REPLIES 32u  /* replies that a QP has to send */
+#define SOFT_REPLAYS 32u  /* results of atomics kept for repeated requests */
 #define SOFT_WINDOW 2048u /* packets not yet acknowledged */
 #define SOFT_RUN 64u      /* packets of one message that travel as one frame */
 #define SOFT_SMALL 64u    /* bytes of payload that are copied into the frame */
@@ -43,26 +43,26 @@
 struct soft_link;
 struct soft_remote;
 
-/* Where an adapter is found; the bytes of ori_hca_qp_address.adapter. */
+/* Address of an HCA; the bytes of ori_hca_qp_address.adapter. */
 struct soft_address {
 	uint32_t magic;
 	uint16_t version;
-	uint16_t port;      /* of TCP, 0: it does not listen there */
-	uint32_t node;      /* of its engine */
-	uint32_t is_ipv6;   /* what @hosts is: up to four of IPv4 (0: none), or one of IPv6 */
-	uint64_t cookie;    /* random: names the engine, and proves having been told */
-	uint64_t place;     /* hash of boot id and network namespace */
+	uint16_t port;    /* of TCP, 0: it does not listen over TCP */
+	uint32_t node;    /* of its engine */
+	uint32_t is_ipv6; /* what @hosts holds: up to four of IPv4 (0: none), or one of IPv6 */
+	uint64_t cookie;  /* random: names the engine; a sender that knows it got it by bootstrap */
+	uint64_t scope;   /* hash of boot id and network namespace */
 	uint8_t socket[16]; /* name of the unix socket */
 	uint32_t hosts[4];  /* network order */
 };
 
 static_assert(sizeof(struct soft_address) == ORI_HCA_ADDRESS, "goes over the wire");
 
-/* Whose memory it is. What is a GPU's is far: no CPU loads or stores there. */
+/* Where memory lies. GPU memory is remote: no CPU loads or stores reach it. */
 enum soft_side {
-	SOFT_NEAR,
-	SOFT_FAR,
-	SOFT_EITHER, /* each address has to be asked for */
+	SOFT_LOCAL,
+	SOFT_REMOTE,
+	SOFT_EITHER, /* the driver has to be asked for each address */
 };
 
 struct soft_mr {
@@ -77,15 +77,15 @@ struct soft_mr {
 
 struct soft_key {
 	struct soft_mr *mr; /* NULL: unregistered, the variant is that of the last */
-	uint32_t next;      /* free place after this one */
+	uint32_t next;      /* next free slot */
 	uint8_t variant;
 };
 
 struct soft_keys {
 	struct soft_key *table;
 	uint32_t count, capacity;
-	uint32_t free, last; /* places that were used longest ago come first */
-	uint32_t salt;       /* so that keys of another node are no keys of this one */
+	uint32_t free, last; /* the slots unused for longest come first */
+	uint32_t salt;       /* so that keys of another node are invalid at this one */
 };
 
 struct soft_late {
@@ -102,8 +102,8 @@ struct soft_cq {
 	uint64_t error_at; /* index of the first error CQE, SOFT_NEVER if none */
 	bool is_collapsed;
 	uint32_t is_overrun;    /* read without the lock as well */
-	const uint32_t *record; /* NULL: is never overrun */
-	/* polled by calls: the adapter owns the ring and counts */
+	const uint32_t *record; /* NULL: cannot be overrun */
+	/* polled by calls: the HCA owns the ring and counts */
 	bool is_called;
 	uint64_t polled; /* read without the lock as well */
 	uint32_t own_record;
@@ -114,12 +114,12 @@ struct soft_cq {
 /* One write that is held back. */
 struct soft_posted {
 	char *target;
-	uint64_t due; /* if it is only a matter of time */
+	uint64_t due; /* if only time holds it back */
 	uint64_t length;
 	char data[SOFT_CHUNK];
 };
 
-/* One WQE on its way. */
+/* One WQE in flight. */
 struct soft_flight {
 	uint64_t index;
 	uint64_t ready_at; /* local data is not read earlier */
@@ -127,14 +127,14 @@ struct soft_flight {
 	struct soft_mr *mr; /* of the local buffer, NULL if there is none */
 	char *local;
 	uint32_t psn;     /* of its first packet */
-	uint32_t packets; /* 0: nothing travels */
+	uint32_t packets; /* 0: the WQE needs no wire */
 	uint32_t sent;    /* packets */
 	uint32_t acked;
-	uint8_t syndrome; /* failed before it left */
+	uint8_t syndrome; /* failed before it was sent */
 	bool is_rest;     /* second block of the WQE before */
 };
 
-/* An answer that is owed to the peer. */
+/* A reply that the peer is to get. */
 struct soft_reply {
 	uint8_t type; /* enum soft_frame_type */
 	uint32_t psn;
@@ -172,7 +172,7 @@ struct soft_qp {
 	uint32_t depth;
 	bool is_companion;
 
-	/* the other end */
+	/* the peer */
 	uint64_t peer_cookie;
 	uint32_t peer_node;
 	uint32_t peer_qpn;
@@ -181,7 +181,7 @@ struct soft_qp {
 
 	/* doorbell */
 	uint64_t seen;       /* last value of the doorbell */
-	uint64_t recover_at; /* look at the record then; SOFT_NEVER: no doorbell is lost */
+	uint64_t recover_at; /* poll the record then; SOFT_NEVER: no doorbell is lost */
 	uint64_t end;        /* WQEs below are posted */
 	uint16_t rung;       /* index in the last doorbell */
 
@@ -190,48 +190,48 @@ struct soft_qp {
 	uint64_t fetch;
 	uint64_t retired;
 	uint64_t stall_until;
-	uint64_t resume_at;  /* the peer had no receive: nothing is sent before */
-	uint64_t not_ready;  /* times that it had none, one after the other */
-	struct soft_wqe wqe; /* fetched, behind a gate */
+	uint64_t resume_at;  /* the peer had no receive: no packet is sent earlier */
+	uint64_t not_ready;  /* consecutive times that it had none */
+	struct soft_wqe wqe; /* fetched, and gated */
 	bool has_wqe;
-	bool is_stopped;  /* a flight has failed: nothing is fetched any more */
+	bool is_stopped;  /* a flight has failed: the QP fetches no more WQEs */
 	uint32_t reads;   /* READs and atomics in flight */
 	uint64_t sending; /* flights below are sent */
 	uint32_t next_psn;
-	uint64_t timer; /* SOFT_NEVER: nothing to wait for */
+	uint64_t timer; /* SOFT_NEVER: no answer is awaited */
 	uint64_t tries;
-	uint64_t questions; /* asked since it was connected */
-	uint64_t asked;     /* number of the one without an answer, 0 if there is none */
-	struct soft_flight flights[SOFT_FLIGHTS]; /* WQE i in place i % SOFT_FLIGHTS */
+	uint64_t questions; /* questions asked since connect */
+	uint64_t asked;     /* number of the unanswered one, 0 if there is none */
+	struct soft_flight flights[SOFT_FLIGHTS]; /* WQE i in slot i % SOFT_FLIGHTS */
 
 	/* responder */
 	uint32_t expected; /* PSN */
-	bool has_ack;      /* owed */
+	bool has_ack;      /* to be sent */
 	bool has_nak;
-	bool is_gap;       /* a packet is missing, and that has been told */
-	bool is_not_ready; /* the NAK that is owed says that there is no receive */
+	bool is_gap;       /* a packet is missing, and a NAK has said so */
+	bool is_not_ready; /* the NAK to be sent says that there is no receive */
 	uint8_t refusal;   /* syndrome of the request that broke this QP, 0 if none */
 	uint32_t refusal_psn;
-	uint64_t answer; /* owed to this question, 0 if none is */
+	uint64_t answer; /* to be sent to this question, 0 if there is none */
 	uint32_t replies_head, replies_count;
 	struct soft_reply replies[SOFT_REPLIES];
 	uint32_t replay_next;
 	struct soft_replay replays[SOFT_REPLAYS];
 
-	/* posted to by calls: ids is NULL if it is not */
-	uint64_t *ids;   /* [depth] of the WQEs */
-	uint64_t posted; /* WQEs below have been posted */
-	uint64_t polled; /* ... and polled */
-	uint64_t bell;   /* its doorbell, and its record */
+	/* posted to by calls: ids is NULL if the QP is not */
+	uint64_t *ids;         /* [depth] of the WQEs */
+	uint64_t posted;       /* WQEs below have been posted */
+	uint64_t polled;       /* ... and polled */
+	uint64_t own_doorbell; /* its doorbell, and its record */
 	uint32_t own_record[2];
 	struct soft_cq *receive_cq;
 	uint32_t receive_room;
 	/* receives_polled <= receives_taken <= receives_posted <= receives_polled + receive_room */
 	uint64_t receives_posted, receives_taken, receives_polled;
 
-	/* the way out */
-	uint64_t quiet_until;
-	bool is_delayed; /* the next packet has been */
+	/* outgoing packets */
+	uint64_t delayed_until;
+	bool is_delayed; /* the next packet has been delayed */
 	uint64_t packets;
 };
 
@@ -244,9 +244,9 @@ struct soft_node {
 	uint32_t **pages; /* [page_count] of doorbells; word 0 says whether the engine sleeps */
 	unsigned page_count;
 	struct soft_keys keys;
-	struct soft_remote *far;  /* NULL: no memory of a GPU */
-	void *cqs[SOFT_TABLE]; /* struct soft_cq, by the low bits of their numbers */
-	void *qps[SOFT_TABLE]; /* struct soft_qp */
+	struct soft_remote *remote; /* NULL: no memory of a GPU */
+	void *cqs[SOFT_TABLE];      /* struct soft_cq, by the low bits of their numbers */
+	void *qps[SOFT_TABLE];      /* struct soft_qp */
 	struct soft_qp *qp_list;
 	uint32_t qp_lap, cq_lap;
 	uint64_t qps_made;
@@ -261,20 +261,20 @@ struct soft_node {
 
 struct soft_engine {
 	pthread_mutex_t lock;
-	atomic_uint waiters; /* threads that want the lock: the engine steps aside */
+	atomic_uint waiters; /* threads that want the lock: the engine yields */
 	pthread_t thread;
-	bool is_virtual; /* a cluster: no thread, no socket, time is made */
+	bool is_virtual; /* a cluster: no thread, no socket, virtual time */
 	bool is_stopping;
 	bool is_asleep;
 	int poll;              /* epoll of everything below */
 	int event;             /* eventfd that wakes */
 	int listeners[2];      /* unix, TCP; -1: none */
-	uint64_t accept_at[2]; /* SOFT_NEVER, or nothing is accepted before */
+	uint64_t accept_at[2]; /* SOFT_NEVER, or the earliest time of the next accept */
 	struct soft_address address;
-	struct ori_key key;       /* that connections over TCP prove to have */
-	uint64_t pending_ns;      /* until when they have to */
-	uint64_t quiet_until;     /* no refusal is logged before */
-	unsigned refused_quietly; /* since the last one that was */
+	struct ori_key key;           /* that connections over TCP must prove */
+	uint64_t pending_ns;          /* time that they have for the proof */
+	uint64_t log_after;           /* earliest time of the next log line about a rejection */
+	unsigned unlogged_rejections; /* rejections since the last such line */
 	struct soft_link *links;
 	bool is_overdue; /* the deadline of one of them has passed */
 	unsigned nodes_count;
@@ -300,13 +300,13 @@ static inline uint32_t soft_psn_add(uint32_t psn, uint32_t count)
 	return (psn + count) & SOFT_PSN_MASK;
 }
 
-/* Packets that @length bytes take; nothing takes one. */
+/* Packets for @length bytes; an empty message takes one. */
 static inline uint32_t soft_packets(uint64_t length, uint64_t mtu)
 {
 	return length ? (uint32_t)((length + mtu - 1) / mtu) : 1;
 }
 
-/* Is @qp the one that a counted fault is about? */
+/* Does a counted fault concern @qp? */
 static inline bool soft_is_meant(const struct soft_qp *qp)
 {
 	uint64_t which = qp->node->scenario.qp;
@@ -314,7 +314,7 @@ static inline bool soft_is_meant(const struct soft_qp *qp)
 	return which == SOFT_OFF || which == qp->number;
 }
 
-/* What happened goes into the hash that a replay must reproduce. */
+/* Add an event to the hash that a replay must reproduce. */
 static inline void soft_trace(struct soft_engine *e, uint64_t what, uint64_t a, uint64_t b)
 {
 	e->trace = (e->trace ^ what) * UINT64_C(0x100000001b3);

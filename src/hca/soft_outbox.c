@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Sends frames to one socket, and takes out those whose memory was unmapped. Links call it. */
 #include "hca/soft_outbox.h"
 
 #include <errno.h>
@@ -97,7 +98,7 @@ enum soft_written ori_soft_outbox_write(struct soft_outbox *out, int fd)
 	return written;
 }
 
-/* Copy what is left of the payload of frame @i; false if it may not be read. */
+/* Copy the rest of the payload of frame @i; false if it may not be read. */
 static bool outbox_copy(const struct soft_outbox *out, unsigned i)
 {
 	struct soft_frame *f = &out->frames[i];
@@ -116,7 +117,10 @@ static bool outbox_copy(const struct soft_outbox *out, unsigned i)
 	return true;
 }
 
-/* Its header has gone, so the peer waits for its bytes; it takes no notice of these. */
+/*
+ * The header of the frame has been sent, so the peer waits for its bytes; no
+ * notification announces these.
+ */
 static bool outbox_pad(struct soft_frame *f)
 {
 	bool is_last = f->h.operand + f->h.length == f->h.total;
@@ -129,7 +133,7 @@ static bool outbox_pad(struct soft_frame *f)
 	return f->copy;
 }
 
-/* Does @h belong to the same queue's requests, or answers, as @first? */
+/* Is @h a request, or a reply, of the same queue as @first? */
 static bool outbox_follows(const struct soft_header *h, const struct soft_header *first)
 {
 	bool is_answer = first->type == SOFT_DATA;
@@ -142,25 +146,25 @@ static bool outbox_follows(const struct soft_header *h, const struct soft_header
 
 enum soft_written ori_soft_outbox_drop(struct soft_outbox *out, struct soft_header *h)
 {
-	unsigned first = 0, kept;
+	unsigned first = 0, remaining;
 
 	while (first < out->count && outbox_copy(out, first))
 		first++;
 	if (first == out->count)
 		return SOFT_WRITTEN_NONE;
 	*h = out->frames[first].h;
-	kept = first;
-	if (first == 0 && out->written > 0 && !outbox_pad(&out->frames[kept++]))
+	remaining = first;
+	if (first == 0 && out->written > 0 && !outbox_pad(&out->frames[remaining++]))
 		return SOFT_WRITTEN_LOST;
-	for (unsigned i = kept; i < out->count; i++) {
+	for (unsigned i = remaining; i < out->count; i++) {
 		struct soft_frame *f = &out->frames[i];
 
 		if (!outbox_follows(&f->h, h))
-			out->frames[kept++] = *f;
+			out->frames[remaining++] = *f;
 		else
 			free(f->copy);
 	}
-	out->count = kept;
+	out->count = remaining;
 	return SOFT_WRITTEN;
 }
 

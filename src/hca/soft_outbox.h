@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames that wait to be written to a socket. */
+/* Frames that wait to be written to a socket. Each outgoing link has one. */
 #ifndef ORI_HCA_SOFT_OUTBOX_H
 #define ORI_HCA_SOFT_OUTBOX_H
 
@@ -17,30 +17,33 @@ struct soft_outbox {
 /* False if there is no memory. */
 bool ori_soft_outbox_open(struct soft_outbox *out);
 void ori_soft_outbox_close(struct soft_outbox *out);
-/* Forget all frames. */
+/* Drop all frames. */
 void ori_soft_outbox_clear(struct soft_outbox *out);
 
-/* What came of writing. */
+/* The result of writing. */
 enum soft_written {
 	SOFT_WRITTEN_NONE,
 	SOFT_WRITTEN,
-	SOFT_WRITTEN_LOST,   /* the connection is */
+	SOFT_WRITTEN_LOST,   /* the connection is lost */
 	SOFT_WRITTEN_MISSED, /* a payload may not be read: see ori_soft_outbox_drop() */
 };
 
-/* Write to @fd until it is full. */
+/* Write to @fd until it takes no more. */
 enum soft_written ori_soft_outbox_write(struct soft_outbox *out, int fd);
 
 /*
- * Take out the first frame whose payload may not be read, whose header becomes *@h, and all
- * that its queue sends after it; of one that has been begun zeros come in the place of what
- * is left. SOFT_WRITTEN_NONE: there is none, and all before has been copied;
- * SOFT_WRITTEN_LOST: what has been begun cannot be finished, for it would tell of bytes that
- * are not there.
+ * Take out the first frame whose payload may not be read, and copy its header
+ * to *@h; also all that its queue sends after it. If the frame has been sent in
+ * part, zeros replace the rest. SOFT_WRITTEN_NONE: there is no such frame, and
+ * all payloads before have been copied; SOFT_WRITTEN_LOST: the frame in part
+ * cannot be finished, for its end would announce bytes that are not there.
  */
 enum soft_written ori_soft_outbox_drop(struct soft_outbox *out, struct soft_header *h);
 
-/* What is under way keeps its bytes when @mr goes. False if there is no memory for them. */
+/*
+ * Copy payloads of @mr that still wait, before @mr is destroyed. False if there
+ * is no memory for them.
+ */
 bool ori_soft_outbox_detach(struct soft_outbox *out, const struct soft_mr *mr);
 
 #endif

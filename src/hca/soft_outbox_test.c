@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of a frame that goes while the frame waits for its socket. */
+/* Memory of a frame that is unmapped while the frame waits for its socket. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,14 +18,14 @@
 #define LENGTH (256u << 10)
 #define HEAD sizeof(struct soft_header)
 
-struct way {
+struct wire {
 	struct soft_outbox out;
 	struct soft_mr mr;
 	int fds[2];
 	char *memory; /* LENGTH bytes */
 };
 
-static void way_open(struct way *w)
+static void wire_open(struct wire *w)
 {
 	memset(w, 0, sizeof(*w));
 	assert_true(ori_soft_outbox_open(&w->out));
@@ -35,7 +35,7 @@ static void way_open(struct way *w)
 	memset(w->memory, 9, LENGTH);
 }
 
-static void way_close(struct way *w)
+static void wire_close(struct wire *w)
 {
 	ori_soft_outbox_close(&w->out);
 	close(w->fds[0]);
@@ -43,7 +43,7 @@ static void way_close(struct way *w)
 	munmap(w->memory, LENGTH);
 }
 
-static void way_push(struct way *w, enum soft_frame_type type, uint32_t qpn, uint32_t length)
+static void wire_push(struct wire *w, enum soft_frame_type type, uint32_t qpn, uint32_t length)
 {
 	struct soft_frame *f = &w->out.frames[w->out.count++];
 
@@ -58,8 +58,8 @@ static void way_push(struct way *w, enum soft_frame_type type, uint32_t qpn, uin
 	}
 }
 
-/* What the socket gives, and how much of it; written and read in turns until it gives none. */
-static size_t way_pump(struct way *w, char *to, enum soft_written expected)
+/* Write and read in turns until the socket has no more bytes; returns their number. */
+static size_t wire_pump(struct wire *w, char *to, enum soft_written expected)
 {
 	enum soft_written written;
 	size_t got = 0;
@@ -75,30 +75,30 @@ static size_t way_pump(struct way *w, char *to, enum soft_written expected)
 	return got;
 }
 
-static void test_a_frame_that_was_not_begun_is_taken_out(void **state)
+static void test_an_unsent_frame_is_taken_out(void **state)
 {
 	char *got = malloc(8 * LENGTH);
 	struct soft_header h, seen;
-	struct way w;
+	struct wire w;
 
 	(void)state;
 	assert_non_null(got);
-	way_open(&w);
-	way_push(&w, SOFT_ACK, 1, 0);
-	way_push(&w, SOFT_WRITE, 1, LENGTH);
-	way_push(&w, SOFT_ADD, 1, 0);
-	way_push(&w, SOFT_ADD, 2, 0);
-	way_push(&w, SOFT_ACK, 1, 0);
+	wire_open(&w);
+	wire_push(&w, SOFT_ACK, 1, 0);
+	wire_push(&w, SOFT_WRITE, 1, LENGTH);
+	wire_push(&w, SOFT_ADD, 1, 0);
+	wire_push(&w, SOFT_ADD, 2, 0);
+	wire_push(&w, SOFT_ACK, 1, 0);
 	assert_int_equal(mprotect(w.memory, LENGTH, PROT_NONE), 0);
-	/* None of these has gone, or the first alone. */
-	assert_true(way_pump(&w, got, SOFT_WRITTEN_MISSED) <= HEAD);
+	/* Either no frame has been sent, or the first alone. */
+	assert_true(wire_pump(&w, got, SOFT_WRITTEN_MISSED) <= HEAD);
 	w.out.is_full = false;
 	assert_int_equal(ori_soft_outbox_drop(&w.out, &h), SOFT_WRITTEN);
 	assert_int_equal(h.type, SOFT_WRITE);
 	assert_int_equal(h.psn, 2);
-	assert_int_equal(way_pump(&w, got, SOFT_WRITTEN_NONE) % HEAD, 0);
+	assert_int_equal(wire_pump(&w, got, SOFT_WRITTEN_NONE) % HEAD, 0);
 	assert_int_equal(w.out.count, 0);
-	/* The last two are of another queue, and of what the peer had asked. */
+	/* The last two are of another queue, and a reply to the peer's request. */
 	memcpy(&seen, got, HEAD);
 	if (seen.psn == 1)
 		memmove(got, got + HEAD, 2 * HEAD);
@@ -106,18 +106,18 @@ static void test_a_frame_that_was_not_begun_is_taken_out(void **state)
 	assert_int_equal(seen.psn, 4);
 	memcpy(&seen, got + HEAD, HEAD);
 	assert_int_equal(seen.psn, 5);
-	way_close(&w);
+	wire_close(&w);
 	free(got);
 }
 
-/* Its header and some bytes have gone when the rest goes. */
-static size_t begin(struct way *w, char *got, enum soft_frame_type type)
+/* The memory of the frame is unmapped after its header and some bytes were sent. */
+static size_t begin(struct wire *w, char *got, enum soft_frame_type type)
 {
 	ssize_t n;
 
-	way_push(w, type, 1, LENGTH);
-	way_push(w, SOFT_ADD, 1, 0);
-	way_push(w, SOFT_ACK, 1, 0);
+	wire_push(w, type, 1, LENGTH);
+	wire_push(w, SOFT_ADD, 1, 0);
+	wire_push(w, SOFT_ACK, 1, 0);
 	assert_int_equal(ori_soft_outbox_write(&w->out, w->fds[0]), SOFT_WRITTEN);
 	assert_true(w->out.is_full);
 	assert_true(w->out.written > HEAD);
@@ -127,23 +127,23 @@ static size_t begin(struct way *w, char *got, enum soft_frame_type type)
 	return (size_t)n;
 }
 
-static void test_a_frame_that_was_begun_is_finished(void **state)
+static void test_a_frame_sent_in_part_is_finished(void **state)
 {
 	char *got = malloc(16 * LENGTH);
 	struct soft_header h, seen;
 	size_t n, first;
-	struct way w;
+	struct wire w;
 
 	(void)state;
 	assert_non_null(got);
-	way_open(&w);
+	wire_open(&w);
 	n = begin(&w, got, SOFT_WRITE);
-	n += way_pump(&w, got + n, SOFT_WRITTEN_MISSED);
+	n += wire_pump(&w, got + n, SOFT_WRITTEN_MISSED);
 	assert_int_equal(ori_soft_outbox_drop(&w.out, &h), SOFT_WRITTEN);
 	assert_int_equal(h.psn, 1);
 	first = n;
-	n += way_pump(&w, got + n, SOFT_WRITTEN_NONE);
-	/* As long as it said, and the ACK behind it: nothing that tells of it. */
+	n += wire_pump(&w, got + n, SOFT_WRITTEN_NONE);
+	/* The frame keeps its announced length, and the ACK follows: no frame announces it. */
 	assert_int_equal(n, HEAD + LENGTH + HEAD);
 	for (size_t i = HEAD; i < first; i++)
 		assert_int_equal(got[i], 9);
@@ -151,58 +151,58 @@ static void test_a_frame_that_was_begun_is_finished(void **state)
 		assert_int_equal(got[i], 0);
 	memcpy(&seen, got + HEAD + LENGTH, HEAD);
 	assert_int_equal(seen.type, SOFT_ACK);
-	way_close(&w);
+	wire_close(&w);
 	free(got);
 }
 
-/* The end of a WRITE with immediate data tells by itself: it is not finished with zeros. */
-static void test_what_tells_is_not_finished(void **state)
+/* The end of a WRITE with immediate data announces its bytes: zeros must not finish it. */
+static void test_a_write_imm_is_not_finished_with_zeros(void **state)
 {
 	char *got = malloc(8 * LENGTH);
 	struct soft_header h;
-	struct way w;
+	struct wire w;
 
 	(void)state;
 	assert_non_null(got);
-	way_open(&w);
+	wire_open(&w);
 	(void)begin(&w, got, SOFT_WRITE_IMM);
-	(void)way_pump(&w, got, SOFT_WRITTEN_MISSED);
+	(void)wire_pump(&w, got, SOFT_WRITTEN_MISSED);
 	assert_int_equal(ori_soft_outbox_drop(&w.out, &h), SOFT_WRITTEN_LOST);
 	assert_int_equal(h.type, SOFT_WRITE_IMM);
-	way_close(&w);
+	wire_close(&w);
 	free(got);
 }
 
-static void test_memory_that_comes_back_is_copied(void **state)
+static void test_memory_that_is_readable_again_is_copied(void **state)
 {
 	char *got = malloc(16 * LENGTH);
 	struct soft_header h;
-	struct way w;
+	struct wire w;
 	size_t n;
 
 	(void)state;
 	assert_non_null(got);
-	way_open(&w);
+	wire_open(&w);
 	n = begin(&w, got, SOFT_WRITE);
-	n += way_pump(&w, got + n, SOFT_WRITTEN_MISSED);
+	n += wire_pump(&w, got + n, SOFT_WRITTEN_MISSED);
 	assert_int_equal(mprotect(w.memory, LENGTH, PROT_READ), 0);
 	assert_int_equal(ori_soft_outbox_drop(&w.out, &h), SOFT_WRITTEN_NONE);
 	assert_int_equal(mprotect(w.memory, LENGTH, PROT_NONE), 0);
-	n += way_pump(&w, got + n, SOFT_WRITTEN_NONE);
+	n += wire_pump(&w, got + n, SOFT_WRITTEN_NONE);
 	assert_int_equal(n, HEAD + LENGTH + 2 * HEAD);
 	for (size_t i = HEAD; i < HEAD + LENGTH; i++)
 		assert_int_equal(got[i], 9);
-	way_close(&w);
+	wire_close(&w);
 	free(got);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_a_frame_that_was_not_begun_is_taken_out),
-		cmocka_unit_test(test_a_frame_that_was_begun_is_finished),
-		cmocka_unit_test(test_what_tells_is_not_finished),
-		cmocka_unit_test(test_memory_that_comes_back_is_copied),
+		cmocka_unit_test(test_an_unsent_frame_is_taken_out),
+		cmocka_unit_test(test_a_frame_sent_in_part_is_finished),
+		cmocka_unit_test(test_a_write_imm_is_not_finished_with_zeros),
+		cmocka_unit_test(test_memory_that_is_readable_again_is_copied),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who is slow is waited for; what is lost is not. */
+/* The HCA waits for slow peers; it sends lost packets again. */
 #include "hca/soft_arena_test.h"
 
 static struct ori_soft_counters counters_of(const struct arena *r, unsigned which)
@@ -10,7 +10,7 @@ static struct ori_soft_counters counters_of(const struct arena *r, unsigned whic
 	return c;
 }
 
-/* What is sent before the peer has connected is sent again once it has. */
+/* Requests sent before the peer has connected are sent again afterwards. */
 static void test_a_peer_that_connects_late_is_waited_for(void **state)
 {
 	struct side early, late;
@@ -35,7 +35,7 @@ static void test_a_peer_that_connects_late_is_waited_for(void **state)
 	arena_close(&r);
 }
 
-/* What has not been sent yet is not late. */
+/* Requests not sent yet are not late. */
 static void test_a_slow_source_is_no_loss(void **state)
 {
 	struct arena r;
@@ -50,7 +50,7 @@ static void test_a_slow_source_is_no_loss(void **state)
 	arena_close(&r);
 }
 
-/* Neither is an answer that is on its way for longer than all tries together. */
+/* Nor is an answer late that travels for longer than all tries together. */
 static void test_slow_packets_are_no_loss(void **state)
 {
 	(void)state;
@@ -70,8 +70,8 @@ static void test_slow_packets_are_no_loss(void **state)
 	}
 }
 
-/* An adapter that stands still goes on where it was; its peer waits. */
-static void test_an_adapter_that_halts_is_waited_for(void **state)
+/* A halted HCA continues where it stopped; its peer waits. */
+static void test_a_peer_waits_for_a_halted_hca(void **state)
 {
 	static const char *const configs[2] = {"ack=20us,retry=0", "halt=10ms,halt_at=3"};
 	struct arena r;
@@ -90,7 +90,7 @@ static void test_an_adapter_that_halts_is_waited_for(void **state)
 	arena_close(&r);
 }
 
-/* Losses are found out however the dice fall, and only they cost tries. */
+/* Every loss is detected, and only losses cost tries. */
 static void test_a_loss_is_sent_again(void **state)
 {
 	struct ori_soft_counters sum = {0};
@@ -117,7 +117,7 @@ int main(void)
 		cmocka_unit_test(test_a_peer_that_connects_late_is_waited_for),
 		cmocka_unit_test(test_a_slow_source_is_no_loss),
 		cmocka_unit_test(test_slow_packets_are_no_loss),
-		cmocka_unit_test(test_an_adapter_that_halts_is_waited_for),
+		cmocka_unit_test(test_a_peer_waits_for_a_halted_hca),
 		cmocka_unit_test(test_a_loss_is_sent_again),
 	};
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Adapters of two processes, over a unix socket and over TCP. */
+/* HCAs of two processes, over a unix socket and over TCP. */
 #include "hca/soft_bench_test.h"
 
 #include <arpa/inet.h>
@@ -15,15 +15,15 @@
 #include "hca/soft_address.h"
 
 #define LENGTH (8u << 20)
-#define PING 64u /* word of the child, raised by the parent */
+#define PING 64u /* word of the child, signaled by the parent */
 #define PONG 128u
 #define LEAVE 192u /* word of the child: destroy the QP, stay */
 #define ROUNDS 2000u
 #define STOP UINT64_MAX
-#define FLOOD 200u     /* connections that say nothing */
-#define DESCRIPTORS 6u /* that are left to the flooded process */
+#define FLOOD 200u     /* connections that send nothing */
+#define DESCRIPTORS 6u /* that the flooded process may still open */
 
-/* What the two tell each other. */
+/* The addresses and keys that the two exchange. */
 struct card {
 	struct ori_hca_qp_address address;
 	struct ori_hca_keys keys;
@@ -35,7 +35,7 @@ struct duo {
 	struct ori_hca *hca;
 	struct side side;
 	struct side peer; /* only its keys */
-	/* Of the parent: when the child listens, and cannot connect yet. */
+	/* Runs in the parent when the child listens, and cannot connect yet. */
 	void (*on_card)(struct duo *d, const struct soft_address *peer);
 	int flood[FLOOD];
 };
@@ -50,7 +50,7 @@ static void swap_cards(struct duo *d)
 		assert_int_equal(send(d->fd, &mine, sizeof(mine), MSG_NOSIGNAL), sizeof(mine));
 	assert_int_equal(recv(d->fd, &theirs, sizeof(theirs), MSG_WAITALL), sizeof(theirs));
 	if (d->on_card) {
-		memcpy(&peer, theirs.address.adapter, sizeof(peer));
+		memcpy(&peer, theirs.address.hca_address, sizeof(peer));
 		d->on_card(d, &peer);
 		assert_int_equal(send(d->fd, &mine, sizeof(mine), MSG_NOSIGNAL), sizeof(mine));
 	}
@@ -96,7 +96,7 @@ static void duo_open(struct duo *d, const char *config)
 	duo_side(d, config);
 }
 
-/* @is_killed: the child does not leave of itself. */
+/* @is_killed: the child does not exit by itself. */
 static void duo_close(struct duo *d, bool is_killed)
 {
 	int status;
@@ -108,7 +108,7 @@ static void duo_close(struct duo *d, bool is_killed)
 	assert_true(is_killed ? WIFSIGNALED(status) : WIFEXITED(status) && !WEXITSTATUS(status));
 }
 
-/* The adapter stays open, the QP does not, until the parent has gone. */
+/* Destroy the QP and keep the HCA open until the parent has exited. */
 static void child_leave(struct duo *d)
 {
 	char byte;
@@ -118,7 +118,7 @@ static void child_leave(struct duo *d)
 	_exit(0);
 }
 
-/* Answer each PING with a PONG until the parent has gone. */
+/* Answer each PING with a PONG until the parent has exited. */
 static int child_main(int fd, const char *config)
 {
 	struct duo d = {.fd = fd};
@@ -199,19 +199,19 @@ static void run_over(const char *config)
 	duo_close(&d, false);
 }
 
-static void test_two_processes_meet_over_a_unix_socket(void **state)
+static void test_two_processes_connect_over_a_unix_socket(void **state)
 {
 	(void)state;
 	run_over("");
 }
 
-static void test_two_processes_meet_over_tcp(void **state)
+static void test_two_processes_connect_over_tcp(void **state)
 {
 	(void)state;
 	run_over("tcp=1");
 }
 
-/* Nothing to do with whether IPv6 leads anywhere: the loopback is enough. */
+/* A route by IPv6 is not needed: the loopback is enough. */
 static bool has_ipv6(void)
 {
 	struct sockaddr_in6 a = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
@@ -223,7 +223,7 @@ static bool has_ipv6(void)
 	return is_there;
 }
 
-static void test_two_processes_meet_over_ipv6(void **state)
+static void test_two_processes_connect_over_ipv6(void **state)
 {
 	(void)state;
 	if (!has_ipv6()) {
@@ -271,7 +271,7 @@ static bool is_logged(struct bench_log *log, const char *text)
 }
 
 /* @ours and @theirs are keys, or NULL; one of them is wrong. */
-static void refuse_over_tcp(const char *ours, const char *theirs)
+static void expect_rejection_over_tcp(const char *ours, const char *theirs)
 {
 	struct ori_hca_event event = {.text = ""};
 	struct duo d = {.child = -1};
@@ -287,7 +287,7 @@ static void refuse_over_tcp(const char *ours, const char *theirs)
 	assert_int_equal(side_syndrome(&d.side), ORIEL_MLX5_RETRY_EXCEEDED);
 	assert_int_equal(HCA.poll_event(d.hca, &event), ORIEL_OK);
 	assert_non_null(strstr(event.text, "ORIEL_JOB_KEY"));
-	/* As connector or as acceptor: the second within a second is only counted. */
+	/* As connector or as acceptor: a second warning within a second is only counted. */
 	assert_true(is_logged(&log, "ORIEL_JOB_KEY"));
 	duo_close(&d, false);
 	bench_log_end(&log);
@@ -300,9 +300,9 @@ static void test_keys_must_be_equal_over_tcp(void **state)
 	struct duo d = {.child = -1};
 
 	(void)state;
-	refuse_over_tcp(one, other);
-	refuse_over_tcp(one, NULL);
-	refuse_over_tcp(NULL, other);
+	expect_rejection_over_tcp(one, other);
+	expect_rejection_over_tcp(one, NULL);
+	expect_rejection_over_tcp(NULL, other);
 	duo_start(&d, "tcp=1", one);
 	setenv("ORIEL_JOB_KEY", one, 1);
 	duo_side(&d, "tcp=1");
@@ -311,7 +311,7 @@ static void test_keys_must_be_equal_over_tcp(void **state)
 	duo_close(&d, false);
 }
 
-/* What leaves @process so many descriptors. */
+/* The limit that leaves @process @spare descriptors. */
 static rlim_t limit_for(pid_t process, unsigned spare)
 {
 	char path[48], byte;
@@ -361,8 +361,8 @@ static void flood_and_note(struct duo *d, const struct soft_address *peer)
 	flood(d, peer);
 }
 
-/* They are not in the way of a peer that connects, nor of one that has. */
-static void test_connections_that_say_nothing_disturb_nobody(void **state)
+/* They disturb neither a connecting peer nor a connected one. */
+static void test_silent_connections_disturb_no_peer(void **state)
 {
 	struct duo d = {.child = -1, .on_card = flood_and_note};
 
@@ -387,7 +387,7 @@ static void leave_none(struct duo *d, const struct soft_address *peer)
 	leave(d, 0);
 }
 
-/* Neither accepting nor connecting has failed for good. */
+/* Neither accept nor connect fails for good. */
 static void test_a_process_without_descriptors_goes_on_when_it_has_some(void **state)
 {
 	struct duo d = {.child = -1, .on_card = leave_none};
@@ -402,7 +402,7 @@ static void test_a_process_without_descriptors_goes_on_when_it_has_some(void **s
 	duo_close(&d, false);
 }
 
-/* A peer that stands still is waited for, however often timers run out meanwhile. */
+/* The HCA waits for a stopped peer, however often timers run out meanwhile. */
 static void test_a_stopped_peer_is_waited_for(void **state)
 {
 	static const char *const configs[] = {"ack=2ms,retry=3", "ack=2ms,retry=3,tcp=1"};
@@ -417,7 +417,7 @@ static void test_a_stopped_peer_is_waited_for(void **state)
 		duo_open(&d, configs[i]);
 		assert_int_equal(side_wait(&d.side, side_signal(&d.side, &d.peer, 0)), ORIEL_OK);
 		kill(d.child, SIGSTOP);
-		/* Until its last thread stands, it may still answer. */
+		/* Until its last thread has stopped, the peer may still answer. */
 		assert_int_equal(waitpid(d.child, &how, WUNTRACED), d.child);
 		assert_true(WIFSTOPPED(how));
 		for (unsigned k = 0; k < 8; k++)
@@ -438,8 +438,8 @@ static void test_a_stopped_peer_is_waited_for(void **state)
 	}
 }
 
-/* The QP is gone, its process is not: that is told, and no reason to wait. */
-static void test_a_peer_that_has_left_its_process_is_0x15(void **state)
+/* The QP is destroyed, its process lives: the initiator gets an error, and does not wait. */
+static void test_a_qp_destroyed_in_a_live_process_is_0x15(void **state)
 {
 	struct duo d;
 
@@ -452,8 +452,8 @@ static void test_a_peer_that_has_left_its_process_is_0x15(void **state)
 	duo_close(&d, false);
 }
 
-/* Whatever is under way then, it ends, and touches the memory no more. */
-static void test_memory_may_go_while_it_is_used(void **state)
+/* Requests in flight end, and do not access the memory any more. */
+static void test_memory_may_be_unregistered_while_in_use(void **state)
 {
 	(void)state;
 	for (unsigned i = 0; i < 6; i++) {
@@ -478,7 +478,7 @@ static void test_memory_may_go_while_it_is_used(void **state)
 	}
 }
 
-/* The adapter looks by itself now and then if posters cannot wake it. */
+/* The HCA polls by itself now and then if posters cannot wake it. */
 static void test_a_poster_that_cannot_wake_is_served(void **state)
 {
 	struct duo d;
@@ -493,7 +493,7 @@ static void test_a_poster_that_cannot_wake_is_served(void **state)
 	duo_close(&d, false);
 }
 
-/* Goals are for a quiet machine: numbers are printed, not judged. */
+/* Goals are for an idle machine: the test prints numbers and judges none. */
 static void test_speed(void **state)
 {
 	const uint64_t count = 200, length = 1 << 20;
@@ -523,17 +523,17 @@ static void test_speed(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_two_processes_meet_over_a_unix_socket),
-		cmocka_unit_test(test_two_processes_meet_over_tcp),
-		cmocka_unit_test(test_two_processes_meet_over_ipv6),
+		cmocka_unit_test(test_two_processes_connect_over_a_unix_socket),
+		cmocka_unit_test(test_two_processes_connect_over_tcp),
+		cmocka_unit_test(test_two_processes_connect_over_ipv6),
 		cmocka_unit_test(test_packets_may_get_lost_between_processes),
 		cmocka_unit_test(test_a_killed_peer_is_0x15),
 		cmocka_unit_test(test_keys_must_be_equal_over_tcp),
-		cmocka_unit_test(test_connections_that_say_nothing_disturb_nobody),
+		cmocka_unit_test(test_silent_connections_disturb_no_peer),
 		cmocka_unit_test(test_a_process_without_descriptors_goes_on_when_it_has_some),
 		cmocka_unit_test(test_a_stopped_peer_is_waited_for),
-		cmocka_unit_test(test_a_peer_that_has_left_its_process_is_0x15),
-		cmocka_unit_test(test_memory_may_go_while_it_is_used),
+		cmocka_unit_test(test_a_qp_destroyed_in_a_live_process_is_0x15),
+		cmocka_unit_test(test_memory_may_be_unregistered_while_in_use),
 		cmocka_unit_test(test_a_poster_that_cannot_wake_is_served),
 		cmocka_unit_test(test_speed),
 	};

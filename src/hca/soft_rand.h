@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The dice of the software adapter: small, seeded, the same on every machine. */
+/* The random numbers of the software HCA: small, seeded, the same on every machine. */
 #ifndef ORI_HCA_SOFT_RAND_H
 #define ORI_HCA_SOFT_RAND_H
 
@@ -28,7 +28,7 @@ static inline uint64_t soft_rand_below(struct soft_rand *r, uint64_t end)
 	return end ? soft_rand_next(r) % end : 0;
 }
 
-/* True with probability @chance / SOFT_CERTAIN. Impossible things cost no throw. */
+/* True with probability @chance / SOFT_CERTAIN. An impossible event draws no number. */
 static inline bool soft_rand_chance(struct soft_rand *r, uint64_t chance)
 {
 	return chance && (soft_rand_next(r) >> 32) < chance;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of a GPU as the software adapter reaches it: by copies in a stream of
- * its own, through a pinned page block, each done before the next begins. So a
+ * Memory of a GPU as the software HCA accesses it: by copies in a stream of its
+ * own, through a pinned bounce buffer, each done before the next begins. So a
  * signal is written after the data before it has arrived.
  *
- * Memory that no key vouches for is looked at before it is touched: a request that names
- * what may not be read, or written, fails, and the process gets no signal.
+ * The HCA checks memory that no key vouches for before it reads or writes it: a
+ * request that names memory without permission fails, and the process gets no
+ * SIGSEGV.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,91 +16,93 @@
 #include "hca/soft_memory.h"
 #include "sys/gpu.h"
 
-#define FAR_BOUNCE ((size_t)SOFT_RUN * SOFT_PAGE)
+#define REMOTE_BOUNCE ((size_t)SOFT_RUN * SOFT_PAGE)
 
 struct soft_remote {
 	struct ori_gpu gpu;
-	char *bounce; /* pinned, FAR_BOUNCE bytes */
-	/* What was found last. A GPU copies memory of the host as well, if that is what is there
-	 * now. */
+	char *bounce; /* pinned, REMOTE_BOUNCE bytes */
+	/*
+	 * The range found last. If memory of the host takes its place later,
+	 * the GPU copies that as well.
+	 */
 	const char *base;
 	size_t length;
 };
 
-enum oriel_status ori_soft_far_open(const struct ori_gpu *gpu, struct soft_remote **out)
+enum oriel_status ori_soft_remote_open(const struct ori_gpu *gpu, struct soft_remote **out)
 {
-	struct soft_remote *far = calloc(1, sizeof(*far));
+	struct soft_remote *remote = calloc(1, sizeof(*remote));
 	enum oriel_status status;
 
-	if (!far)
+	if (!remote)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a software HCA with a GPU");
-	far->bounce = aligned_alloc(SOFT_PAGE, FAR_BOUNCE);
-	if (!far->bounce) {
+	remote->bounce = aligned_alloc(SOFT_PAGE, REMOTE_BOUNCE);
+	if (!remote->bounce) {
 		status = ori_fail(ORIEL_ERR_NOMEM, "no memory for a software HCA with a GPU");
 		goto err_free;
 	}
-	status = ori_gpu_open_again(gpu, &far->gpu);
+	status = ori_gpu_open_again(gpu, &remote->gpu);
 	if (status != ORIEL_OK)
 		goto err_free_bounce;
-	status = gpu->ops->pin(gpu, far->bounce, FAR_BOUNCE);
+	status = gpu->ops->pin(gpu, remote->bounce, REMOTE_BOUNCE);
 	if (status != ORIEL_OK)
 		goto err_close;
-	*out = far;
+	*out = remote;
 	return ORIEL_OK;
 
 err_close:
-	ori_gpu_close(&far->gpu);
+	ori_gpu_close(&remote->gpu);
 err_free_bounce:
-	free(far->bounce);
+	free(remote->bounce);
 err_free:
-	free(far);
+	free(remote);
 	return status;
 }
 
-void ori_soft_far_close(struct soft_remote *far)
+void ori_soft_remote_close(struct soft_remote *remote)
 {
-	if (!far)
+	if (!remote)
 		return;
-	far->gpu.ops->unpin(&far->gpu, far->bounce);
-	ori_gpu_close(&far->gpu);
-	free(far->bounce);
-	free(far);
+	remote->gpu.ops->unpin(&remote->gpu, remote->bounce);
+	ori_gpu_close(&remote->gpu);
+	free(remote->bounce);
+	free(remote);
 }
 
-/* What is not known to be of a GPU is asked for each time: it may have become so. */
-bool ori_soft_far_has(struct soft_remote *far, const char *at)
+/* The driver is asked each time about memory not known to be a GPU's: it may have become so. */
+bool ori_soft_remote_has(struct soft_remote *remote, const char *at)
 {
 	struct ori_gpu_memory_info place;
 
-	if ((uintptr_t)at - (uintptr_t)far->base < far->length)
+	if ((uintptr_t)at - (uintptr_t)remote->base < remote->length)
 		return true;
-	if (far->gpu.ops->query(&far->gpu, at, &place) != ORIEL_OK)
+	if (remote->gpu.ops->query(&remote->gpu, at, &place) != ORIEL_OK)
 		return false;
 	if (place.kind == ORI_GPU_PAGEABLE || place.kind == ORI_GPU_PINNED)
 		return false;
-	far->base = place.base;
-	far->length = place.length;
+	remote->base = place.base;
+	remote->length = place.length;
 	return true;
 }
 
 bool ori_soft_load(const struct soft_mr *mr, void *to, const char *from, size_t length)
 {
 	char *target = to;
-	struct soft_remote *far;
+	struct soft_remote *remote;
 
-	if (!ori_soft_is_far(mr, from)) {
+	if (!ori_soft_is_remote(mr, from)) {
 		if (!ori_soft_is_vouched(mr) && !ori_touch_may_read(from, length))
 			return false;
 		ori_soft_copy(to, from, length);
 		return true;
 	}
-	far = mr->node->far;
+	remote = mr->node->remote;
 	while (length > 0) {
-		size_t part = length < FAR_BOUNCE ? length : FAR_BOUNCE;
+		size_t part = length < REMOTE_BOUNCE ? length : REMOTE_BOUNCE;
 
-		if (far->gpu.ops->copy(&far->gpu, far->bounce, from, part) != ORIEL_OK)
+		if (remote->gpu.ops->copy(&remote->gpu, remote->bounce, from, part) != ORIEL_OK)
 			return false;
-		memcpy(target, far->bounce, part);
+		memcpy(target, remote->bounce, part);
 		target += part;
 		from += part;
 		length -= part;
@@ -110,20 +113,20 @@ bool ori_soft_load(const struct soft_mr *mr, void *to, const char *from, size_t 
 bool ori_soft_store(const struct soft_mr *mr, char *to, const void *from, size_t length)
 {
 	const char *source = from;
-	struct soft_remote *far;
+	struct soft_remote *remote;
 
-	if (!ori_soft_is_far(mr, to)) {
+	if (!ori_soft_is_remote(mr, to)) {
 		if (!ori_soft_is_vouched(mr) && !ori_touch_may_overwrite(to, length))
 			return false;
 		ori_soft_copy(to, from, length);
 		return true;
 	}
-	far = mr->node->far;
+	remote = mr->node->remote;
 	while (length > 0) {
-		size_t part = length < FAR_BOUNCE ? length : FAR_BOUNCE;
+		size_t part = length < REMOTE_BOUNCE ? length : REMOTE_BOUNCE;
 
-		memcpy(far->bounce, source, part);
-		if (far->gpu.ops->copy(&far->gpu, to, far->bounce, part) != ORIEL_OK)
+		memcpy(remote->bounce, source, part);
+		if (remote->gpu.ops->copy(&remote->gpu, to, remote->bounce, part) != ORIEL_OK)
 			return false;
 		to += part;
 		source += part;

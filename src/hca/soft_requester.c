@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Flights: sent in order, sent again from the first packet that nobody has
- * acknowledged, completed in order.
+ * Flights: sent in order, sent again from the first unacknowledged packet,
+ * completed in order. The wire and the engine drive them.
  */
 #include <string.h>
 
@@ -74,7 +74,7 @@ void ori_soft_flight_forget(struct soft_qp *qp, const struct soft_mr *mr)
 	ori_soft_flight_retire(qp);
 }
 
-/* First flight that somebody still has to acknowledge, or NULL. */
+/* The first flight that still lacks an acknowledgement, or NULL. */
 static struct soft_flight *requester_oldest(struct soft_qp *qp)
 {
 	for (uint64_t i = qp->retired; i < qp->fetch; i++)
@@ -119,12 +119,12 @@ static void requester_arm(struct soft_qp *qp)
 }
 
 /*
- * Local memory that has a key, and cannot be copied. What was posted before is done first:
- * the failure is of the request that named it.
+ * Local memory has a key, and cannot be copied. Earlier requests complete
+ * first: only the request that named this memory fails.
  */
 static void requester_miss(struct soft_qp *qp, struct soft_flight *f)
 {
-	if (f->mr && f->mr->side == SOFT_FAR) {
+	if (f->mr && f->mr->side == SOFT_REMOTE) {
 		ori_soft_qp_fail(qp, ORIEL_MLX5_LOCAL_OPERATION,
 				 "WQE %llu (opcode 0x%02x): %p of the GPU cannot be copied",
 				 (unsigned long long)f->index, f->wqe.opcode, (void *)f->local);
@@ -147,7 +147,7 @@ void ori_soft_requester_miss(struct soft_qp *qp, uint32_t psn)
 	}
 }
 
-/* Where nothing goes it may be anything, NULL too. */
+/* A request without bytes may have any local address, NULL too. */
 static char *requester_local(const struct soft_flight *f, uint64_t at)
 {
 	return (char *)((uintptr_t)f->local + at);
@@ -162,7 +162,7 @@ static bool requester_fill_write(struct soft_qp *qp, struct soft_flight *f,
 
 	if (run > limit)
 		run = limit;
-	/* What a fence has waited for is there to be read. */
+	/* Writes that a fence has waited for must be readable. */
 	if (f->wqe.fence > 1)
 		ori_soft_held_drain(qp->node);
 	length = f->wqe.length - at < run * mtu ? f->wqe.length - at : run * mtu;
@@ -175,7 +175,7 @@ static bool requester_fill_write(struct soft_qp *qp, struct soft_flight *f,
 	return true;
 }
 
-/* What is left of a READ is asked for at once. */
+/* One request asks for all that is left of a READ. */
 static void requester_fill_read(struct soft_qp *qp, struct soft_flight *f, struct soft_frame *frame)
 {
 	uint64_t at = (uint64_t)f->sent * qp->node->scenario.mtu;
@@ -265,7 +265,7 @@ static void requester_rewind(struct soft_qp *qp)
 	qp->node->counters.rewound++;
 }
 
-/* What nobody has acknowledged is lost for certain: see soft_wire.h. */
+/* Unacknowledged packets are certainly lost at this point: see soft_wire.h. */
 static void requester_lost(struct soft_qp *qp)
 {
 	const char *why = qp->link ? ori_soft_link_why(qp->link) : "";
@@ -289,7 +289,7 @@ static bool requester_is_cut_off(const struct soft_qp *qp)
 	return qp->link && ori_soft_link_is_lost(qp->link);
 }
 
-/* Is something sent that nobody has acknowledged? What waits to be sent is not late. */
+/* Is a sent packet unacknowledged? Packets that wait to be sent are not late. */
 static bool requester_is_waiting(struct soft_qp *qp)
 {
 	const struct soft_flight *f = requester_oldest(qp);
@@ -332,7 +332,7 @@ static void requester_progress(struct soft_qp *qp)
 		qp->timer = SOFT_NEVER;
 }
 
-/* @count packets of @f have arrived, those before as well. */
+/* @count packets of @f have arrived, and so have all before them. */
 static bool requester_advance(struct soft_qp *qp, struct soft_flight *f, uint32_t count)
 {
 	if (count > f->packets)
@@ -348,9 +348,9 @@ static bool requester_advance(struct soft_qp *qp, struct soft_flight *f, uint32_
 }
 
 /*
- * All packets up to @psn have arrived, which is no more than a hint about READs
- * and atomics: if their data is not here it has been lost. The flight that
- * packet @psn belongs to, or NULL.
+ * All packets up to @psn have arrived. For READs and atomics that is no more
+ * than a hint: if their data has not arrived it is lost. Returns the flight
+ * that packet @psn belongs to, or NULL.
  */
 static struct soft_flight *requester_acknowledge(struct soft_qp *qp, uint32_t psn, bool is_data)
 {
@@ -386,14 +386,14 @@ static void requester_ack(struct soft_qp *qp, const struct soft_header *h)
 	ori_soft_flight_retire(qp);
 }
 
-/* The peer has no receive for an immediate: the same again after a while. */
+/* The peer has no receive for an immediate: send the request again later. */
 static void requester_put_off(struct soft_qp *qp)
 {
 	const struct soft_scenario *s = &qp->node->scenario;
 
 	if (s->rnr_retry != SOFT_FOR_EVER && qp->not_ready++ == s->rnr_retry) {
 		ori_soft_qp_fail(qp, ORIEL_MLX5_NOT_READY_EXCEEDED,
-				 "QP 0x%06x has had no receive %llu times", qp->peer_qpn,
+				 "QP 0x%06x had no receive %llu times", qp->peer_qpn,
 				 (unsigned long long)qp->not_ready);
 		return;
 	}
@@ -401,7 +401,7 @@ static void requester_put_off(struct soft_qp *qp)
 	qp->resume_at = qp->node->engine->now + s->rnr;
 }
 
-/* Everything before the packet it is about has been executed. */
+/* The peer has executed all packets before the one that the NAK names. */
 static void requester_nak(struct soft_qp *qp, const struct soft_header *h)
 {
 	struct soft_flight *oldest;
@@ -416,7 +416,7 @@ static void requester_nak(struct soft_qp *qp, const struct soft_header *h)
 	else if (h->code == ORIEL_MLX5_NOT_READY_EXCEEDED)
 		requester_put_off(qp);
 	else if ((uint32_t)soft_psn_diff(h->psn, oldest->psn) < oldest->packets)
-		ori_soft_qp_fail(qp, h->code, "the peer refused WQE %llu (opcode 0x%02x)",
+		ori_soft_qp_fail(qp, h->code, "the peer rejected WQE %llu (opcode 0x%02x)",
 				 (unsigned long long)oldest->index, oldest->wqe.opcode);
 }
 
@@ -435,7 +435,7 @@ static struct soft_flight *requester_match(struct soft_qp *qp, const struct soft
 	return ahead == 0 ? f : NULL;
 }
 
-/* Does @h bring just the bytes of its packets? */
+/* Does @h carry exactly the bytes of its packets? */
 static bool requester_fits(const struct soft_flight *f, const struct soft_header *h, uint64_t mtu)
 {
 	uint64_t left = f->wqe.length - f->acked * mtu;
@@ -444,7 +444,7 @@ static bool requester_fits(const struct soft_flight *f, const struct soft_header
 	return h->packets <= f->packets - f->acked && h->length == (left < most ? left : most);
 }
 
-/* What a READ brings; false if it may not be written where it belongs. */
+/* Store the data of a READ; false if its target may not be written. */
 static bool requester_take(const struct soft_flight *f, char *to, const char *payload,
 			   size_t length)
 {
@@ -474,7 +474,7 @@ static void requester_data(struct soft_qp *qp, const struct soft_header *h, cons
 	ori_soft_flight_retire(qp);
 }
 
-/* 4 bytes come big-endian from every adapter, 8 from some. */
+/* 4-byte results are big-endian on every HCA, 8-byte results on some. */
 static bool requester_result(struct soft_qp *qp, const struct soft_flight *f, uint64_t old)
 {
 	uint32_t swapped = oriel_dev_swap_bytes32((uint32_t)old);
@@ -526,7 +526,7 @@ void ori_soft_requester_receive(struct soft_qp *qp, const struct soft_header *h,
 	}
 }
 
-/* The first bytes may have come, and are copied; a socket tells of those in between. */
+/* Probe the first and last byte; the socket reports an unmapped page in between. */
 static bool requester_may_receive(char *to, size_t length)
 {
 	const size_t end = sizeof(uint64_t);
@@ -551,10 +551,13 @@ char *ori_soft_requester_target(struct soft_qp *qp, const struct soft_header *h,
 	if (!f || !requester_fits(f, h, node->scenario.mtu))
 		return NULL;
 	to = requester_local(f, f->acked * node->scenario.mtu);
-	if (f->mr->side == SOFT_EITHER || ori_soft_is_far(f->mr, to) ||
+	if (f->mr->side == SOFT_EITHER || ori_soft_is_remote(f->mr, to) ||
 	    (node->scenario.late_read && ori_soft_is_held(f->mr, to)))
 		return NULL;
-	/* Else it is taken elsewhere, and found out when it is copied. */
+	/*
+	 * Otherwise the payload is received into scratch memory, and the copy
+	 * finds the fault.
+	 */
 	if (!ori_soft_is_vouched(f->mr) && !requester_may_receive(to, h->length))
 		return NULL;
 	*mr = f->mr;

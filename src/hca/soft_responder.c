@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What peers ask for is done here, in the order of the packets and once each.
- * A READ takes its bytes when they are sent: they may be newer than the
+ * The responder executes peers' requests, in the order of the packets and once
+ * each. A READ takes its bytes when they are sent: they may be newer than the
  * request, as on the wire.
  */
 #include <stdio.h>
@@ -22,8 +22,8 @@ static const char *const responder_names[SOFT_FRAME_TYPES] = {
 	[SOFT_MASKED_SWAP] = "masked compare-and-swap",
 };
 
-/* A request at @psn cannot be: the peer is told, this end is in error, too. */
-static void responder_refuse(struct soft_qp *qp, const struct soft_header *h, uint32_t psn,
+/* Reject the request at @psn: the peer gets a NAK, this QP goes into error, too. */
+static void responder_reject(struct soft_qp *qp, const struct soft_header *h, uint32_t psn,
 			     uint8_t syndrome, const char *why)
 {
 	char text[sizeof(((struct ori_hca_event *)0)->text)];
@@ -33,16 +33,16 @@ static void responder_refuse(struct soft_qp *qp, const struct soft_header *h, ui
 	qp->refusal_psn = psn;
 	qp->has_nak = true;
 	qp->has_ack = false;
-	snprintf(text, sizeof(text), "refused a %s of %u bytes at 0x%llx, key 0x%08x: %s",
+	snprintf(text, sizeof(text), "rejected a %s of %u bytes at 0x%llx, key 0x%08x: %s",
 		 responder_names[h->type], h->total, (unsigned long long)h->address, h->rkey, why);
 	ori_soft_event_push(qp->node, ORIEL_ERR_PROTOCOL, qp, syndrome, text);
 	ori_soft_qp_flush(qp, ORIEL_MLX5_FLUSHED);
 }
 
-/* Registered memory, which its GPU does not move, or which is not there any more. */
+/* The registered memory cannot be copied: its GPU refuses, or it is unmapped. */
 static void responder_miss(struct soft_qp *qp, const struct soft_header *h, uint32_t psn)
 {
-	responder_refuse(qp, h, psn, ORIEL_MLX5_REMOTE_OPERATION,
+	responder_reject(qp, h, psn, ORIEL_MLX5_REMOTE_OPERATION,
 			 "registered memory cannot be copied");
 }
 
@@ -79,7 +79,7 @@ static struct soft_mr *responder_find(struct soft_qp *qp, const struct soft_head
 	return ori_soft_mr_find(qp->node, h->rkey, h->address, h->total, responder_access(h), why);
 }
 
-/* Does @h bring the end of a WRITE with immediate data, which takes a receive? */
+/* Does @h carry the end of a WRITE with immediate data, which consumes a receive? */
 static bool responder_is_taking(const struct soft_header *h)
 {
 	return h->type == SOFT_WRITE_IMM && h->operand + h->length == h->total;
@@ -90,7 +90,7 @@ static bool responder_has_receive(const struct soft_qp *qp)
 	return qp->receives_taken < qp->receives_posted;
 }
 
-/* The peer shall ask again later, and is told so once. */
+/* The peer must ask again later; one NAK says so. */
 static void responder_put_off(struct soft_qp *qp)
 {
 	qp->node->counters.not_ready++;
@@ -99,7 +99,7 @@ static void responder_put_off(struct soft_qp *qp)
 	qp->is_gap = true;
 }
 
-/* The CQE pushes out what was written before it, but for what only a READ does. */
+/* The CQE pushes out earlier writes, but for those that only a READ pushes out. */
 static void responder_take(struct soft_qp *qp, const struct soft_header *h)
 {
 	if (!qp->node->scenario.below_owner)
@@ -122,7 +122,7 @@ static void responder_write(struct soft_qp *qp, const struct soft_header *h, uin
 	if (h->total) {
 		mr = responder_find(qp, h, &why);
 		if (!mr) {
-			responder_refuse(qp, h, qp->expected, ORIEL_MLX5_REMOTE_ACCESS, why);
+			responder_reject(qp, h, qp->expected, ORIEL_MLX5_REMOTE_ACCESS, why);
 			return;
 		}
 		if (!payload || !ori_soft_write(mr, soft_mr_at(mr, h->address) + h->operand + lead,
@@ -152,7 +152,7 @@ static struct soft_reply *responder_reply(struct soft_qp *qp, uint8_t type,
 	return r;
 }
 
-/* A READ that is asked for again while it is answered goes on where it is asked to. */
+/* A READ that is requested again while it is being answered continues at the new address. */
 static bool responder_reread(struct soft_qp *qp, const struct soft_header *h)
 {
 	uint32_t end = soft_psn_add(h->psn, h->packets);
@@ -179,7 +179,7 @@ static void responder_read(struct soft_qp *qp, const struct soft_header *h, bool
 	if (is_again && responder_reread(qp, h))
 		return;
 	if (h->total && !responder_find(qp, h, &why)) {
-		responder_refuse(qp, h, h->psn, ORIEL_MLX5_REMOTE_ACCESS, why);
+		responder_reject(qp, h, h->psn, ORIEL_MLX5_REMOTE_ACCESS, why);
 		return;
 	}
 	ori_soft_held_drain(qp->node);
@@ -188,7 +188,7 @@ static void responder_read(struct soft_qp *qp, const struct soft_header *h, bool
 		qp->expected = soft_psn_add(qp->expected, h->packets);
 }
 
-/* Bit by bit: a carry stops where @boundary says so. */
+/* Add bit by bit: a carry stops at each bit of @boundary. */
 static uint64_t responder_add(uint64_t a, uint64_t b, uint64_t boundary)
 {
 	uint64_t sum = 0, carry = 0;
@@ -202,7 +202,7 @@ static uint64_t responder_add(uint64_t a, uint64_t b, uint64_t boundary)
 	return sum;
 }
 
-/* What is there after @h has found @old. */
+/* The new value after @h has found @old. */
 static uint64_t responder_result(const struct soft_header *h, const struct soft_masks *masks,
 				 uint64_t old)
 {
@@ -219,7 +219,7 @@ static uint64_t responder_result(const struct soft_header *h, const struct soft_
 	return (old & ~masks->swap_mask) | (h->operand & masks->swap_mask);
 }
 
-/* Atomic with respect to other adapters of this process, and to nobody else. */
+/* Atomic with respect to other HCAs of this process, and to no other access. */
 static bool responder_apply(const struct soft_header *h, const struct soft_masks *masks,
 			    const struct soft_mr *mr, char *at, uint64_t *old)
 {
@@ -245,11 +245,11 @@ static void responder_atomic(struct soft_qp *qp, const struct soft_header *h, co
 	char *at = mr ? soft_mr_at(mr, h->address) : NULL;
 
 	if (h->address % h->total || (uintptr_t)at % h->total) {
-		responder_refuse(qp, h, h->psn, ORIEL_MLX5_REMOTE_REQUEST, "not aligned");
+		responder_reject(qp, h, h->psn, ORIEL_MLX5_REMOTE_REQUEST, "not aligned");
 		return;
 	}
 	if (!mr) {
-		responder_refuse(qp, h, h->psn, ORIEL_MLX5_REMOTE_ACCESS, why);
+		responder_reject(qp, h, h->psn, ORIEL_MLX5_REMOTE_ACCESS, why);
 		return;
 	}
 	ori_soft_held_settle(qp->node, at, h->total);
@@ -265,6 +265,7 @@ static void responder_atomic(struct soft_qp *qp, const struct soft_header *h, co
 	qp->expected = soft_psn_add(qp->expected, 1);
 }
 
+/* An atomic runs once: a repeated request gets the value that the first one returned. */
 static void responder_replay(struct soft_qp *qp, const struct soft_header *h)
 {
 	for (uint32_t i = 0; i < SOFT_REPLAYS; i++)
@@ -291,6 +292,10 @@ static void responder_again(struct soft_qp *qp, const struct soft_header *h, uin
 	}
 }
 
+/*
+ * A request that finds no room for its reply is dropped: the peer notices the
+ * loss and sends it again.
+ */
 void ori_soft_responder_receive(struct soft_qp *qp, const struct soft_header *h,
 				const char *payload)
 {
@@ -300,7 +305,7 @@ void ori_soft_responder_receive(struct soft_qp *qp, const struct soft_header *h,
 		qp->has_nak = qp->refusal != 0;
 		return;
 	}
-	/* A packet is missing. It is asked for once; then the timer of the peer has to. */
+	/* A packet is missing. One NAK asks for it; later the timer of the peer does. */
 	if (ahead > 0) {
 		qp->has_nak |= !qp->is_gap;
 		qp->is_gap = true;
@@ -322,6 +327,7 @@ void ori_soft_responder_receive(struct soft_qp *qp, const struct soft_header *h,
 		responder_atomic(qp, h, payload);
 }
 
+/* A socket writes to the target at once, so held writes, which are older, land first. */
 char *ori_soft_responder_target(struct soft_qp *qp, const struct soft_header *h,
 				struct soft_mr **mr)
 {
@@ -335,7 +341,7 @@ char *ori_soft_responder_target(struct soft_qp *qp, const struct soft_header *h,
 	if (!*mr)
 		return NULL;
 	to = soft_mr_at(*mr, h->address) + h->operand;
-	if (ori_soft_is_far(*mr, to) || ori_soft_is_held(*mr, to))
+	if (ori_soft_is_remote(*mr, to) || ori_soft_is_held(*mr, to))
 		return NULL;
 	ori_soft_held_drain(qp->node);
 	return to;
@@ -347,7 +353,7 @@ bool ori_soft_responder_has_output(const struct soft_qp *qp)
 	       (qp->replies_count > 0 || qp->has_ack || qp->has_nak || qp->answer);
 }
 
-/* The end of an answer acknowledges all that came before it. */
+/* The end of a reply acknowledges all packets before it. */
 static void responder_pop(struct soft_qp *qp)
 {
 	const struct soft_reply *r = &qp->replies[qp->replies_head];
@@ -358,7 +364,7 @@ static void responder_pop(struct soft_qp *qp)
 	qp->replies_count--;
 }
 
-/* The next run of a READ; false if its memory is gone. */
+/* The next run of a READ; false if its memory is unregistered. */
 static bool responder_fill_data(struct soft_qp *qp, struct soft_reply *r, struct soft_frame *frame)
 {
 	uint64_t mtu = qp->node->scenario.mtu, at = r->sent * mtu;
@@ -375,7 +381,7 @@ static bool responder_fill_data(struct soft_qp *qp, struct soft_reply *r, struct
 		mr = responder_find(qp, &h, &why);
 		if (!mr) {
 			qp->replies_count = 0;
-			responder_refuse(qp, &h, soft_psn_add(r->psn, r->sent),
+			responder_reject(qp, &h, soft_psn_add(r->psn, r->sent),
 					 ORIEL_MLX5_REMOTE_ACCESS, why);
 			return false;
 		}

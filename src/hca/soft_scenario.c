@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Parses the text of a scenario by one table of keys. Nodes call it at open. */
 #include "hca/soft_scenario.h"
 
 #include <stdbool.h>
@@ -26,7 +27,7 @@ struct scenario_key {
 
 #define SCENARIO_SECOND UINT64_C(1000000000)
 
-/* A key is called as its field is. */
+/* A key of the text has the name of its field. */
 #define SCENARIO_KEY(field, kind, least, most, fallback)                              \
 	{                                                                             \
 #field, offsetof(struct soft_scenario, field), least, most, fallback, \
@@ -198,10 +199,10 @@ enum oriel_status ori_soft_scenario_parse(const char *text, struct soft_scenario
 		*scenario_field(&s, &scenario_keys[i]) = scenario_keys[i].fallback;
 	while (text && *text) {
 		size_t length = strcspn(text, ",");
-		enum oriel_status st = scenario_set(&s, text, length);
+		enum oriel_status status = scenario_set(&s, text, length);
 
-		if (st != ORIEL_OK)
-			return st;
+		if (status != ORIEL_OK)
+			return status;
 		text += length + (text[length] == ',');
 	}
 	if (s.mtu & (s.mtu - 1))

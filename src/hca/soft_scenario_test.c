@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of the parser of scenarios: values, units, defaults and errors. */
 #include "hca/soft_bench_test.h"
 #include "hca/soft_rand.h"
 #include "hca/soft_scenario.h"
@@ -30,7 +31,7 @@ static void test_values_are_read_with_their_units(void **state)
 	assert_int_equal(s.tcp, 1);
 }
 
-static void test_what_is_wrong_is_named(void **state)
+static void test_a_parse_error_names_its_cause(void **state)
 {
 	static const char *const wrong[] = {
 		"bogus=1",
@@ -64,7 +65,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_defaults_do_no_harm),
 		cmocka_unit_test(test_values_are_read_with_their_units),
-		cmocka_unit_test(test_what_is_wrong_is_named),
+		cmocka_unit_test(test_a_parse_error_names_its_cause),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

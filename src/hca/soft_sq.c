@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The send queue: doorbell, fetch, the gates before a WQE may start. */
+/*
+ * The send queue: doorbell, fetch, and the gates before a WQE may start. The
+ * engine steps it.
+ */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,6 +24,10 @@ static enum oriel_status sq_status(uint8_t syndrome)
 	return syndrome == ORIEL_MLX5_FLUSHED ? ORIEL_ERR_STATE : ORIEL_ERR_PROTOCOL;
 }
 
+/*
+ * A caller that polls no events must not stop the HCA: events beyond
+ * SOFT_EVENTS are logged and counted only.
+ */
 void ori_soft_event_push(struct soft_node *node, enum oriel_status status, const struct soft_qp *qp,
 			 uint8_t syndrome, const char *text)
 {
@@ -65,6 +72,10 @@ static bool sq_flush_rest(struct soft_qp *qp, uint8_t syndrome)
 	return is_any;
 }
 
+/*
+ * A WQE of two blocks has two flights and one CQE. The first CQE carries the
+ * cause, all others say that they were flushed.
+ */
 void ori_soft_qp_flush(struct soft_qp *qp, uint8_t syndrome)
 {
 	soft_trace(qp->node->engine, 'X', qp->qpn, syndrome);
@@ -102,8 +113,8 @@ void ori_soft_qp_fail(struct soft_qp *qp, uint8_t syndrome, const char *format, 
 	ori_soft_qp_flush(qp, syndrome);
 }
 
-/* A doorbell that breaks the rules: all that may have been posted fails. */
-static bool sq_refuse_doorbell(struct soft_qp *qp, uint64_t end, const char *why, uint32_t index,
+/* A doorbell breaks the rules: all WQEs that may have been posted fail. */
+static bool sq_reject_doorbell(struct soft_qp *qp, uint64_t end, const char *why, uint32_t index,
 			       uint32_t record)
 {
 	qp->node->counters.violations++;
@@ -118,16 +129,16 @@ static bool sq_refuse_doorbell(struct soft_qp *qp, uint64_t end, const char *why
 	return true;
 }
 
-/* Posted are the WQEs up to the one whose index ends in @index. */
+/* The WQEs up to the one whose index ends in @index are posted. */
 static bool sq_extend(struct soft_qp *qp, uint32_t index, uint32_t record)
 {
 	uint32_t ahead = (index - (uint32_t)qp->end) & 0xffff;
 
 	if (ahead > SQ_INDEX_HALF)
-		return sq_refuse_doorbell(qp, qp->end, "the producer index went back", index,
+		return sq_reject_doorbell(qp, qp->end, "the producer index went back", index,
 					  record);
 	if (qp->end + ahead - qp->retired > qp->depth)
-		return sq_refuse_doorbell(qp, qp->end + ahead, "more WQEs are posted than fit",
+		return sq_reject_doorbell(qp, qp->end + ahead, "more WQEs are posted than fit",
 					  index, record);
 	qp->end += ahead;
 	return ahead > 0;
@@ -139,18 +150,19 @@ static uint32_t sq_record(const struct soft_qp *qp)
 	return oriel_dev_swap_bytes32(oriel_dev_load_acquire32(&qp->record[1]));
 }
 
+/* The record alone holds the index that a lost doorbell has posted. */
 static bool sq_recover(struct soft_qp *qp)
 {
 	uint32_t record = sq_record(qp);
 
 	qp->recover_at = SOFT_NEVER;
 	if (record > 0xffff)
-		return sq_refuse_doorbell(qp, qp->end, "bits beyond the index in the record", 0,
+		return sq_reject_doorbell(qp, qp->end, "bits beyond the index in the record", 0,
 					  record);
 	return sq_extend(qp, record, record);
 }
 
-/* The doorbell may be ahead of the record only where that is agreed on. */
+/* The doorbell may be ahead of the record only if the scenario says double_ring. */
 static bool sq_ring(struct soft_qp *qp, uint64_t value)
 {
 	uint32_t first = oriel_dev_swap_bytes32((uint32_t)value);
@@ -158,22 +170,23 @@ static bool sq_ring(struct soft_qp *qp, uint64_t value)
 	uint32_t index = first >> 8 & 0xffff, record = sq_record(qp);
 
 	if (qpn != qp->qpn)
-		return sq_refuse_doorbell(qp, qp->end, "doorbell with the number of another QP",
+		return sq_reject_doorbell(qp, qp->end, "doorbell with the number of another QP",
 					  index, record);
 	if (record > 0xffff)
-		return sq_refuse_doorbell(qp, qp->end, "bits beyond the index in the record", index,
+		return sq_reject_doorbell(qp, qp->end, "bits beyond the index in the record", index,
 					  record);
 	if (((index - qp->rung) & 0xffff) > SQ_INDEX_HALF)
-		return sq_refuse_doorbell(qp, qp->end, "the doorbell went back", index, record);
+		return sq_reject_doorbell(qp, qp->end, "the doorbell went back", index, record);
 	qp->rung = (uint16_t)index;
 	if (((record - index) & 0xffff) <= qp->depth)
 		return sq_extend(qp, record, record);
 	if (qp->node->scenario.double_ring)
 		return sq_extend(qp, index, record);
-	return sq_refuse_doorbell(qp, qp->end + ((index - (uint32_t)qp->end) & 0xffff),
+	return sq_reject_doorbell(qp, qp->end + ((index - (uint32_t)qp->end) & 0xffff),
 				  "doorbell before its record", index, record);
 }
 
+/* A ring is a change of the word: memory does not show a second store of the same value. */
 bool ori_soft_doorbell_poll(struct soft_qp *qp)
 {
 	struct soft_node *node = qp->node;
@@ -233,7 +246,7 @@ static bool sq_violate(struct soft_qp *qp, const struct soft_wqe *wqe, const cha
 	return true;
 }
 
-/* As many blocks of the WQE at fetch as it has, and are posted. */
+/* Copies as many blocks of the WQE at fetch as it has, and are posted. */
 static unsigned sq_copy(const struct soft_qp *qp, uint8_t *bytes)
 {
 	memcpy(bytes, sq_slot(qp, qp->fetch), ORIEL_MLX5_BLOCK);
@@ -305,6 +318,7 @@ static bool sq_wait(struct soft_qp *qp)
 	return true;
 }
 
+/* A wrong key fails this flight in its turn, after the completion of all WQEs before it. */
 static uint8_t sq_find_local(struct soft_qp *qp, struct soft_flight *f)
 {
 	const struct soft_wqe *wqe = &f->wqe;
@@ -324,6 +338,10 @@ static uint8_t sq_find_local(struct soft_qp *qp, struct soft_flight *f)
 	return ORIEL_MLX5_LOCAL_PROTECTION;
 }
 
+/*
+ * Local data is read up to gather ns later, which exposes a program that
+ * changes its source before the CQE.
+ */
 static void sq_start(struct soft_qp *qp)
 {
 	struct soft_node *node = qp->node;
@@ -345,7 +363,7 @@ static void sq_start(struct soft_qp *qp)
 		qp->reads++;
 }
 
-/* The second block of a WQE is one more flight, which is over at once. */
+/* The second block of a WQE is one more flight, which ends at once. */
 static void sq_start_rest(struct soft_qp *qp)
 {
 	const struct soft_wqe nop = {.opcode = ORIEL_MLX5_NOP};
@@ -369,6 +387,7 @@ void ori_soft_receive_flush(struct soft_qp *qp)
 				    ORIEL_MLX5_FLUSHED);
 }
 
+/* A WQE starts only if two flights are free, since it may take two. */
 bool ori_soft_sq_step(struct soft_qp *qp)
 {
 	const struct soft_scenario *s = &qp->node->scenario;

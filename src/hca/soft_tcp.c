@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * TCP sockets of engines: listen, connect to one of the peer's addresses, and
+ * tune. Links call it.
+ */
 #include "hca/soft_tcp.h"
 
 #include <arpa/inet.h>
@@ -14,7 +18,7 @@
 #include "hca/soft_address.h"
 
 #define TCP_SOCKET_BYTES (1 << 20)
-#define TCP_SILENCE_MS 30000u /* until a host that takes nothing is gone */
+#define TCP_SILENCE_MS 30000u /* until a host that acknowledges nothing counts as lost */
 #define TCP_FLAGS (SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC)
 
 union tcp_address {
@@ -28,7 +32,7 @@ static socklen_t tcp_length(const union tcp_address *a)
 	return a->any.sa_family == AF_INET6 ? sizeof(a->v6) : sizeof(a->v4);
 }
 
-/* Of IPv6 it takes IPv4 as well. -1 if it cannot be. */
+/* An IPv6 socket takes IPv4 as well. -1 on failure. */
 static int tcp_listen(sa_family_t family, union tcp_address *a)
 {
 	socklen_t length = sizeof(*a);
@@ -80,16 +84,16 @@ static union tcp_address tcp_v6(const void *host, uint16_t port)
 }
 
 /* Address number @attempt; of family 0 if there are no more. */
-static union tcp_address tcp_candidate(const struct soft_address *to, bool is_near,
+static union tcp_address tcp_candidate(const struct soft_address *to, bool is_intranode,
 				       enum soft_road road, unsigned attempt)
 {
 	const union tcp_address none = {.any.sa_family = 0};
 
 	if (road == SOFT_ROAD_IPV6)
-		attempt++; /* as if IPv4 had been tried */
-	if (is_near && attempt == 0)
+		attempt++; /* continue as if IPv4 had been tried */
+	if (is_intranode && attempt == 0)
 		return tcp_v4(htonl(INADDR_LOOPBACK), to->port);
-	if (is_near)
+	if (is_intranode)
 		return attempt == 1 ? tcp_v6(&in6addr_loopback, to->port) : none;
 	if (to->is_ipv6)
 		return attempt == (road == SOFT_ROAD_IPV6) ? tcp_v6(to->hosts, to->port) : none;
@@ -101,8 +105,8 @@ static union tcp_address tcp_candidate(const struct soft_address *to, bool is_ne
 bool ori_soft_tcp_connect(const struct soft_address *to, const struct soft_address *from,
 			  enum soft_road road, unsigned attempt, int *fd)
 {
-	bool is_near = ori_soft_address_is_near(to, from);
-	union tcp_address a = tcp_candidate(to, is_near, road, attempt);
+	bool is_intranode = ori_soft_address_is_intranode(to, from);
+	union tcp_address a = tcp_candidate(to, is_intranode, road, attempt);
 
 	*fd = -1;
 	if (!a.any.sa_family)
@@ -145,7 +149,10 @@ const char *ori_soft_tcp_text(int fd, char text[SOFT_TCP_TEXT])
 	return text;
 }
 
-/* Slower without, not wrong; only a host that is cut off is noticed later. */
+/*
+ * Without these options a socket is slower, not wrong; only the loss of a host
+ * is noticed later.
+ */
 void ori_soft_tcp_tune(int fd, bool is_tcp)
 {
 	unsigned silence = TCP_SILENCE_MS;

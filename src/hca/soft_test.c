@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two adapters of one process, driven by its thread. */
+/* Two HCAs of one process, driven by its thread. */
 #include "hca/soft_bench_test.h"
 
 #include <pthread.h>
@@ -116,7 +116,7 @@ static void test_inline_data_may_be_changed_at_once(void **state)
 	}
 }
 
-static void test_atomics_return_what_was_there(void **state)
+static void test_atomics_return_the_old_value(void **state)
 {
 	struct pair *p = *state;
 
@@ -138,7 +138,7 @@ static void test_nop_and_dump_complete(void **state)
 			 ORIEL_OK);
 }
 
-/* The index may begin anywhere: near the wraps of 16, 24 and 32 bits. */
+/* The index may begin anywhere: shortly before the wraps of 16, 24 and 32 bits. */
 static void test_rings_wrap(void **state)
 {
 	static const uint64_t firsts[] = {0, 0xfff0, 0xfffff0, 0xfffffff0};
@@ -220,17 +220,20 @@ static uint64_t cpu_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-/* The least of a few naps: a host that takes a core away may let whoever is on it pay. */
-static void test_an_idle_adapter_burns_no_core(void **state)
+/*
+ * The test takes the least of a few sleeps: a host that takes a core away may
+ * charge the thread on it.
+ */
+static void test_an_idle_hca_burns_no_core(void **state)
 {
 	struct pair *p = *state;
-	const struct timespec nap = {.tv_nsec = 100000000};
+	const struct timespec pause = {.tv_nsec = 100000000};
 	uint64_t before, used, least = UINT64_MAX;
 
 	assert_int_equal(side_wait(&p->a, side_nop(&p->a)), ORIEL_OK);
 	for (unsigned i = 0; i < 5; i++) {
 		before = cpu_ns();
-		nanosleep(&nap, NULL);
+		nanosleep(&pause, NULL);
 		used = cpu_ns() - before;
 		least = used < least ? used : least;
 	}
@@ -238,7 +241,7 @@ static void test_an_idle_adapter_burns_no_core(void **state)
 	assert_int_equal(side_wait(&p->a, side_signal(&p->a, &p->b, AT_WORD)), ORIEL_OK);
 }
 
-static void test_a_companion_counts_what_is_done(void **state)
+static void test_a_companion_counts_completed_writes(void **state)
 {
 	struct pair *p = *state;
 	struct side companion, responder;
@@ -266,7 +269,7 @@ static void test_a_companion_counts_what_is_done(void **state)
 	side_close(&responder);
 }
 
-/* Everything at once, in real time: what is promised holds nevertheless. */
+/* All faults at once, in real time: every promise still holds. */
 static void test_the_adversary_changes_nothing_that_is_promised(void **state)
 {
 	struct pair p;
@@ -290,7 +293,7 @@ static void test_the_adversary_changes_nothing_that_is_promised(void **state)
 	pair_close(&p);
 }
 
-/* Posting costs the same, nothing moves: for measurements. */
+/* Posting costs the same, no byte moves: for measurements. */
 static void test_a_sink_completes_and_moves_nothing(void **state)
 {
 	struct pair p;
@@ -320,7 +323,7 @@ static void test_atomics_may_come_back_big_endian(void **state)
 	pair_close(&p);
 }
 
-static void test_queues_may_be_asked_to_begin_anywhere(void **state)
+static void test_queues_may_begin_at_any_index(void **state)
 {
 	struct ori_hca_caps caps;
 	struct ori_hca *hca;
@@ -336,7 +339,7 @@ static void test_queues_may_be_asked_to_begin_anywhere(void **state)
 	HCA.close(hca);
 }
 
-static void test_another_mtu_is_refused(void **state)
+static void test_another_mtu_is_rejected(void **state)
 {
 	struct pair *p = *state;
 	struct side other;
@@ -350,7 +353,7 @@ static void test_another_mtu_is_refused(void **state)
 	HCA.close(hca);
 }
 
-static void test_an_unknown_setting_is_refused(void **state)
+static void test_an_unknown_setting_is_rejected(void **state)
 {
 	struct ori_hca *hca;
 
@@ -368,21 +371,22 @@ int main(void)
 						open_pair, close_pair),
 		cmocka_unit_test_setup_teardown(test_inline_data_may_be_changed_at_once, open_pair,
 						close_pair),
-		cmocka_unit_test_setup_teardown(test_atomics_return_what_was_there, open_pair,
+		cmocka_unit_test_setup_teardown(test_atomics_return_the_old_value, open_pair,
 						close_pair),
 		cmocka_unit_test_setup_teardown(test_nop_and_dump_complete, open_pair, close_pair),
 		cmocka_unit_test(test_rings_wrap),
 		cmocka_unit_test(test_many_threads_post_to_a_small_ring),
-		cmocka_unit_test_setup_teardown(test_an_idle_adapter_burns_no_core, open_pair,
+		cmocka_unit_test_setup_teardown(test_an_idle_hca_burns_no_core, open_pair,
 						close_pair),
-		cmocka_unit_test_setup_teardown(test_a_companion_counts_what_is_done, open_pair,
+		cmocka_unit_test_setup_teardown(test_a_companion_counts_completed_writes, open_pair,
 						close_pair),
-		cmocka_unit_test_setup_teardown(test_another_mtu_is_refused, open_pair, close_pair),
+		cmocka_unit_test_setup_teardown(test_another_mtu_is_rejected, open_pair,
+						close_pair),
 		cmocka_unit_test(test_the_adversary_changes_nothing_that_is_promised),
 		cmocka_unit_test(test_a_sink_completes_and_moves_nothing),
 		cmocka_unit_test(test_atomics_may_come_back_big_endian),
-		cmocka_unit_test(test_queues_may_be_asked_to_begin_anywhere),
-		cmocka_unit_test(test_an_unknown_setting_is_refused),
+		cmocka_unit_test(test_queues_may_begin_at_any_index),
+		cmocka_unit_test(test_an_unknown_setting_is_rejected),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

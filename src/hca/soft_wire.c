@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Frames between QPs: begins them, checks arrived ones, hands them to requester
+ * or responder, and applies faults of the scenario.
+ */
 #include "hca/soft_wire.h"
 
 #include <stdlib.h>
@@ -27,7 +31,7 @@ void ori_soft_frame_begin(struct soft_frame *f, const struct soft_qp *qp, enum s
 	f->payload = NULL;
 	f->mr = NULL;
 	f->copy = NULL;
-	f->is_here = !qp->link;
+	f->is_local = !qp->link;
 }
 
 static bool wire_fetch(struct soft_frame *f, const struct soft_mr *mr, const char *at)
@@ -44,22 +48,22 @@ static bool wire_fetch(struct soft_frame *f, const struct soft_mr *mr, const cha
 }
 
 /*
- * A socket tells of a page in between that may not be read; here nobody would. Also what a
- * key vouches for may have been unmapped since.
+ * A socket reports an unreadable page in the middle; inside one process nothing
+ * would. Memory that a key vouches for may have been unmapped, too.
  */
 static bool wire_is_readable(const struct soft_frame *f, const char *at, uint32_t length)
 {
-	if (f->is_here || length <= SOFT_SMALL)
+	if (f->is_local || length <= SOFT_SMALL)
 		return ori_touch_may_read(at, length);
 	return ori_touch_looks_readable(at, length);
 }
 
-/* What is short is copied now: its words may be in use, and are read whole. */
+/* A short payload is copied now: its words may be in use, and are read whole. */
 bool ori_soft_frame_attach(struct soft_frame *f, struct soft_mr *mr, const char *at,
 			   uint32_t length)
 {
 	f->h.length = length;
-	if (ori_soft_is_far(mr, at)) {
+	if (ori_soft_is_remote(mr, at)) {
 		if (length > SOFT_SMALL)
 			return wire_fetch(f, mr, at);
 		return ori_soft_load(mr, f->small, at, length);
@@ -119,7 +123,7 @@ static bool wire_is_request(const struct soft_header *h)
 	return h->type >= SOFT_WRITE && h->type <= SOFT_MASKED_SWAP;
 }
 
-/* Do the packets of a request hold what it says they do? */
+/* Do the packets of a request hold as many bytes as it says? */
 static bool wire_fits(const struct soft_qp *qp, const struct soft_header *h)
 {
 	uint64_t mtu = qp->node->scenario.mtu;
@@ -137,14 +141,14 @@ static struct soft_qp *wire_find(struct soft_engine *e, const struct soft_header
 	return qp && qp->qpn == h->qpn ? qp : NULL;
 }
 
-/* Is the sender of @h who @qp is connected to? */
+/* Is @qp connected to the sender of @h? */
 static bool wire_is_peer(const struct soft_qp *qp, uint64_t cookie, const struct soft_header *h)
 {
 	return qp->state != SOFT_INIT && qp->peer_cookie == cookie &&
 	       qp->peer_node == h->source_node && qp->peer_qpn == h->source_qpn;
 }
 
-/* Who @h is for, NULL if nobody. */
+/* The QP that @h is for, NULL if there is none. */
 static struct soft_qp *wire_receiver(struct soft_engine *e, uint64_t cookie,
 				     const struct soft_header *h)
 {
@@ -153,12 +157,12 @@ static struct soft_qp *wire_receiver(struct soft_engine *e, uint64_t cookie,
 	return qp && wire_is_peer(qp, cookie, h) && wire_fits(qp, h) ? qp : NULL;
 }
 
-/* A question to a QP that is gone. Without a way back, or room, it is asked again. */
+/* Answer a question to a destroyed QP. Without a way back, or room, the peer asks again. */
 static void wire_answer_for(struct soft_engine *e, uint64_t cookie, const struct soft_header *h)
 {
-	bool is_here = cookie == e->address.cookie;
-	struct soft_link *link = is_here ? NULL : ori_soft_link_find(e, cookie);
-	struct soft_frame here, *f = is_here ? &here : link ? ori_soft_link_room(link) : NULL;
+	bool is_local = cookie == e->address.cookie;
+	struct soft_link *link = is_local ? NULL : ori_soft_link_find(e, cookie);
+	struct soft_frame local, *f = is_local ? &local : link ? ori_soft_link_room(link) : NULL;
 
 	if (!f)
 		return;
@@ -170,12 +174,17 @@ static void wire_answer_for(struct soft_engine *e, uint64_t cookie, const struct
 				       .source_node = h->node,
 				       .source_qpn = h->qpn,
 				       .operand = h->operand}};
-	if (is_here)
+	if (is_local)
 		ori_soft_frame_deliver(e, cookie, &f->h, NULL);
 	else
 		ori_soft_link_push(link);
 }
 
+/*
+ * The QP answers behind all that it still has to send. If no QP here is, or may
+ * become, the peer of the asking one, the engine answers at once: nothing else
+ * would.
+ */
 static void wire_asked(struct soft_engine *e, uint64_t cookie, const struct soft_header *h)
 {
 	struct soft_qp *qp = wire_find(e, h);
@@ -202,6 +211,10 @@ void ori_soft_frame_deliver(struct soft_engine *e, uint64_t cookie, const struct
 		ori_soft_requester_receive(qp, h, payload);
 }
 
+/*
+ * A short payload may be a word that a thread polls: a copy stores it whole, a
+ * socket would not.
+ */
 char *ori_soft_frame_target(struct soft_engine *e, uint64_t cookie, const struct soft_header *h,
 			    struct soft_mr **mr)
 {
@@ -226,6 +239,10 @@ void ori_soft_frame_miss(struct soft_engine *e, const struct soft_header *h)
 		ori_soft_responder_miss(qp, h);
 }
 
+/*
+ * Faults hit single packets, and a cluster steps single packets, so a frame is
+ * one packet there.
+ */
 uint32_t ori_soft_run(const struct soft_qp *qp)
 {
 	const struct soft_scenario *s = &qp->node->scenario;
@@ -241,6 +258,7 @@ static bool wire_has_output(struct soft_qp *qp)
 	return ori_soft_responder_has_output(qp) || ori_soft_requester_next(qp) != NULL;
 }
 
+/* Replies leave first: behind a long send queue they would reach the peer after its timer. */
 static bool wire_fill(struct soft_qp *qp, struct soft_frame *frame)
 {
 	struct soft_flight *f;
@@ -252,23 +270,23 @@ static bool wire_fill(struct soft_qp *qp, struct soft_frame *frame)
 }
 
 /* Packets of one QP wait in line, so that only those of different QPs overtake. */
-static bool wire_is_quiet(struct soft_qp *qp)
+static bool wire_is_delayed(struct soft_qp *qp)
 {
 	struct soft_node *node = qp->node;
 
 	if (node->scenario.delay && !qp->is_delayed) {
 		qp->is_delayed = true;
-		qp->quiet_until =
+		qp->delayed_until =
 			node->engine->now + soft_rand_below(&node->rand, node->scenario.delay);
 		node->counters.delayed++;
 	}
-	return node->engine->now < qp->quiet_until;
+	return node->engine->now < qp->delayed_until;
 }
 
 void ori_soft_ask(struct soft_qp *qp)
 {
 	struct soft_engine *e = qp->node->engine;
-	struct soft_frame here, *f = qp->link ? ori_soft_link_room(qp->link) : &here;
+	struct soft_frame local, *f = qp->link ? ori_soft_link_room(qp->link) : &local;
 
 	if (!f)
 		return;
@@ -324,7 +342,7 @@ static bool wire_egress_here(struct soft_qp *qp)
 	return true;
 }
 
-/* Each frees what it has read from a GPU. */
+/* Each frame frees the copy that it has read from a GPU. */
 static bool wire_repeat(struct soft_frame *again, const struct soft_frame *frame)
 {
 	*again = *frame;
@@ -337,7 +355,7 @@ static bool wire_repeat(struct soft_frame *again, const struct soft_frame *frame
 	return true;
 }
 
-/* A frame is filled in in place; one that is sent twice is so if there is room. */
+/* A frame is filled in in place; it is sent twice only if there is room. */
 static bool wire_egress_link(struct soft_qp *qp)
 {
 	struct soft_frame *frame = ori_soft_link_room(qp->link), *again;
@@ -363,7 +381,7 @@ static bool wire_egress_link(struct soft_qp *qp)
 
 bool ori_soft_egress(struct soft_qp *qp)
 {
-	if (!wire_has_output(qp) || wire_is_quiet(qp))
+	if (!wire_has_output(qp) || wire_is_delayed(qp))
 		return false;
 	qp->is_delayed = false;
 	return qp->link ? wire_egress_link(qp) : wire_egress_here(qp);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What travels between software adapters: frames, each a header of 64 bytes
+ * The frames that travel between software HCAs: each a header of 64 bytes
  * (little-endian) and payload. A frame is a run of packets of one message: one
- * packet as soon as the wire is to lose or delay some.
+ * packet as soon as the scenario loses or delays some.
  *
- * Nothing gets lost on a socket, and a peer that is slow is not one that is
- * gone. So a timer does not send anything again: it asks whether all before the
- * question has been looked at. The answer comes after all that the peer's QP had
- * to say, so what is not acknowledged by then has been lost: only that is sent
- * again, and counts as a try. Who is not connected yet answers when he is. A
- * connection that breaks ends the waiting for answers.
+ * A socket loses nothing, and a slow peer is not a lost one. So a timer does
+ * not send packets again: it asks whether the peer has processed all before the
+ * question. The answer follows all that the peer's QP had to send, so a packet
+ * that is unacknowledged by then has been lost: only that one is sent again,
+ * and counts as a try. A peer that is not connected yet answers once it is. A
+ * broken connection ends the wait for answers.
  */
 #ifndef ORI_HCA_SOFT_WIRE_H
 #define ORI_HCA_SOFT_WIRE_H
@@ -29,12 +29,12 @@ enum soft_frame_type {
 	SOFT_SWAP,
 	SOFT_MASKED_ADD, /* the payload is struct soft_masks */
 	SOFT_MASKED_SWAP,
-	SOFT_ACK,    /* of all up to psn */
-	SOFT_NAK,    /* code 0: psn is awaited; else the syndrome for it, 0x16: not ready for it */
+	SOFT_ACK,    /* acknowledges all up to psn */
+	SOFT_NAK,    /* code 0: psn is awaited; else the syndrome for it, 0x16: no receive for it */
 	SOFT_DATA,   /* of a READ */
 	SOFT_OLD,    /* of an atomic, in operand */
 	SOFT_ASK,    /* question number operand; never lost on purpose */
-	SOFT_ANSWER, /* to it; the same */
+	SOFT_ANSWER, /* to that question; never lost on purpose */
 	SOFT_FRAME_TYPES,
 	SOFT_CHALLENGE = 64, /* before all others, over TCP: see soft_greet.h */
 	SOFT_WELCOME,
@@ -65,13 +65,13 @@ struct soft_masks {
 
 static_assert(sizeof(struct soft_masks) == 16, "goes over the wire");
 
-/* What follows the header is at @payload, or in @small if it is that short. */
+/* The bytes after the header are at @payload, or in @small if they are that few. */
 struct soft_frame {
 	struct soft_header h;
 	const char *payload;
-	struct soft_mr *mr; /* of the payload, NULL if it is elsewhere */
+	struct soft_mr *mr; /* of the payload, NULL if it is not registered memory */
 	char *copy;         /* NULL, or the payload is this, to be freed */
-	bool is_here;       /* it is delivered in this process */
+	bool is_local;      /* the receiver is in this process */
 	uint64_t small[SOFT_SMALL / 8];
 };
 
@@ -85,44 +85,44 @@ void ori_soft_frame_begin(struct soft_frame *f, const struct soft_qp *qp, enum s
 			  uint32_t psn);
 
 /*
- * The payload is [@at, @at + @length) of @mr (NULL: of nothing registered). False:
- * it cannot be read. What goes by a socket may still prove so when it is written there:
- * see ori_soft_frame_miss().
+ * The payload is [@at, @at + @length) of @mr (NULL: of nothing registered).
+ * False: it cannot be read. A payload for a socket may turn out unreadable
+ * later, when it is written there: see ori_soft_frame_miss().
  */
 bool ori_soft_frame_attach(struct soft_frame *f, struct soft_mr *mr, const char *at,
 			   uint32_t length);
 
-/* Pure: what is wrong with a header that came over a socket, or NULL. */
+/* Pure: NULL, or what is wrong with a header that arrived over a socket. */
 const char *ori_soft_header_flaw(const struct soft_header *h);
 
 /*
- * A frame has come from engine @cookie. @payload may be where
- * ori_soft_frame_target() has told to put it; NULL where there are bytes: they could not be
- * put there.
+ * A frame has arrived from engine @cookie. @payload may be the address that
+ * ori_soft_frame_target() returned; NULL with a length: the bytes could not be
+ * stored there.
  */
 void ori_soft_frame_deliver(struct soft_engine *e, uint64_t cookie, const struct soft_header *h,
 			    const char *payload);
 
 /*
- * Where the payload of @h may be received into directly, and whose memory that
- * is; NULL if it has to be looked at first.
+ * The address at which the payload of @h may be received directly, and its
+ * memory; NULL if the payload has to be checked first.
  */
 char *ori_soft_frame_target(struct soft_engine *e, uint64_t cookie, const struct soft_header *h,
 			    struct soft_mr **mr);
 
 /*
- * The socket has found that the payload of @h may not be read: the request that it is of
- * fails here, or the READ at the peer. Nothing of @h is sent.
+ * The socket has found that the payload of @h may not be read: the local
+ * request that sent it fails, or the READ at the peer. No byte of @h is sent.
  */
 void ori_soft_frame_miss(struct soft_engine *e, const struct soft_header *h);
 
-/* Send the next packet of @qp; false if there is none or it may not go yet. */
+/* Send the next packet of @qp; false if there is none or it may not leave yet. */
 bool ori_soft_egress(struct soft_qp *qp);
 
 /* Ask the peer question @qp->asked, if there is room for it now. */
 void ori_soft_ask(struct soft_qp *qp);
 
-/* Packets that a frame of @qp may take. */
+/* Packets that a frame of @qp may hold. */
 uint32_t ori_soft_run(const struct soft_qp *qp);
 
 #endif

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parses a WQE by the rules of the PRM and rejects what real hardware might
+ * accept by chance. The send queue calls it.
+ */
 #include "hca/soft_wqe.h"
 
 #include <oriel/dev/mlx5.h>
@@ -26,7 +30,7 @@ static bool wqe_is_zero(const uint8_t *at, size_t length)
 	return true;
 }
 
-/* ctrl: who it is, how long, which fence, whether it wants a CQE. */
+/* ctrl: index and queue, length, fence, and whether the WQE is signaled. */
 static const char *wqe_control(const uint8_t *b, uint64_t index, uint32_t qpn, struct soft_wqe *w)
 {
 	uint32_t units = b[7] & 0x3f;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A WQE as the software adapter reads it, strictly. Pure. */
+/* A WQE as the software HCA reads it, strictly. Pure. The send queue calls it. */
 #ifndef ORI_HCA_SOFT_WQE_H
 #define ORI_HCA_SOFT_WQE_H
 
@@ -26,27 +26,27 @@ struct soft_wqe {
 	uint8_t data[SOFT_WQE_INLINE];
 };
 
-/* How many blocks the WQE that begins with @first takes, if it is one. */
+/* Number of blocks of the WQE that begins with @first, if it is one. */
 unsigned ori_soft_wqe_blocks(const uint8_t first[64]);
 
 /*
- * Read WQE @index of QP @qpn from @blocks blocks. NULL, or what breaks the rules:
- * then only the opcode is sure to be set.
+ * Read WQE @index of QP @qpn from @blocks blocks. NULL, or the rule that it
+ * breaks: then only the opcode is sure to be set.
  */
 const char *ori_soft_wqe_parse(const uint8_t *bytes, unsigned blocks, uint64_t index, uint32_t qpn,
 			       struct soft_wqe *wqe);
 
 bool ori_soft_wqe_is_masked(const struct soft_wqe *wqe);
-/* Of two blocks? */
+/* Has it two blocks? */
 bool ori_soft_wqe_is_double(const struct soft_wqe *wqe);
 
 /* A WRITE, with immediate data or without. */
 bool ori_soft_wqe_is_writing(const struct soft_wqe *wqe);
 
-/* READs and atomics, which bring something back. */
+/* READs and atomics, which return data. */
 bool ori_soft_wqe_is_fetching(const struct soft_wqe *wqe);
 
-/* Does it travel to the peer? */
+/* Does the peer execute it? */
 bool ori_soft_wqe_is_remote(const struct soft_wqe *wqe);
 
 /* "0000: 00 12 34 08 ..." in four lines; @text has at least 256 bytes. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Texts of the syndromes of failed CQEs. */
 #include "hca/syndrome.h"
 
 #include <oriel/dev/mlx5.h>
@@ -10,7 +11,7 @@ static const char *const syndrome_texts[] = {
 	[ORIEL_MLX5_FLUSHED] = "flushed after an earlier failure",
 	[ORIEL_MLX5_WINDOW_BIND] = "memory window bind error",
 	[ORIEL_MLX5_BAD_RESPONSE] = "bad response",
-	[ORIEL_MLX5_LOCAL_ACCESS] = "local access refused",
+	[ORIEL_MLX5_LOCAL_ACCESS] = "local access error",
 	[ORIEL_MLX5_REMOTE_REQUEST] = "remote invalid request",
 	[ORIEL_MLX5_REMOTE_ACCESS] = "remote access error (key, bounds or permission)",
 	[ORIEL_MLX5_REMOTE_OPERATION] = "remote operation error",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an mlx5 adapter means by the syndrome of a failed CQE. */
+/* The meaning of the syndrome of a failed CQE of an mlx5 HCA. Log and error texts use it. */
 #ifndef ORI_HCA_SYNDROME_H
 #define ORI_HCA_SYNDROME_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which adapter, and what it is like. */
+/* The choice of an HCA and its port, and the table of verbs. */
 #include "hca/verbs.h"
 
 #include <dirent.h>
@@ -16,16 +16,16 @@
 #include "base/error.h"
 #include "base/log.h"
 
-#define VERBS_NEAR ";near="
+#define VERBS_GPU_KEY ";near="
 #define VERBS_FILTER_MAX 256u
-#define VERBS_PLACE PATH_MAX
+#define VERBS_PATH PATH_MAX
 #define VERBS_CANDIDATES 64u
 
-/* What the text of open() says. */
-struct verbs_wish {
+/* The parsed text of open(). */
+struct verbs_request {
 	const struct verbs_kind *kind;
 	char filter[VERBS_FILTER_MAX];
-	char near[VERBS_PLACE]; /* of a GPU under /sys/devices, "" if it is about this process */
+	char gpu_path[VERBS_PATH]; /* under /sys/devices; "": by NUMA node of this thread */
 };
 
 /* A port that may be chosen. */
@@ -37,76 +37,76 @@ struct verbs_candidate {
 
 enum oriel_status ori_verbs_fail(const struct verbs_device *d, int error, const char *format, ...)
 {
-	enum oriel_status st = error == ENOMEM ? ORIEL_ERR_NOMEM : ORIEL_ERR_SYSTEM;
-	char what[384];
+	enum oriel_status status = error == ENOMEM ? ORIEL_ERR_NOMEM : ORIEL_ERR_SYSTEM;
+	char text[384];
 	va_list args;
 
 	if (error == EOPNOTSUPP || error == ENOSYS)
-		st = ORIEL_ERR_UNSUPPORTED;
+		status = ORIEL_ERR_UNSUPPORTED;
 	va_start(args, format);
-	vsnprintf(what, sizeof(what), format, args);
+	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	return ori_fail(st, "%s: %s: %s", d->name, what, strerror(error));
+	return ori_fail(status, "%s: %s: %s", d->name, text, strerror(error));
 }
 
 /* FILTER, or FILTER;near=0000:3b:00.0 */
-static enum oriel_status verbs_parse(const char *config, struct verbs_wish *wish)
+static enum oriel_status verbs_parse(const char *config, struct verbs_request *request)
 {
-	const char *text = config ? config : "", *near = strstr(text, VERBS_NEAR), *flaw;
-	size_t length = near ? (size_t)(near - text) : strlen(text);
+	const char *text = config ? config : "", *gpu = strstr(text, VERBS_GPU_KEY), *flaw;
+	size_t length = gpu ? (size_t)(gpu - text) : strlen(text);
 	char link[128];
 
-	if (length >= sizeof(wish->filter))
+	if (length >= sizeof(request->filter))
 		return ori_fail(ORIEL_ERR_CONFIG, "ORIEL_HCA has more than %u characters",
 				VERBS_FILTER_MAX - 1);
-	memcpy(wish->filter, text, length);
-	wish->filter[length] = '\0';
-	wish->near[0] = '\0';
-	flaw = ori_verbs_filter_flaw(wish->filter);
+	memcpy(request->filter, text, length);
+	request->filter[length] = '\0';
+	request->gpu_path[0] = '\0';
+	flaw = ori_verbs_filter_flaw(request->filter);
 	if (flaw)
-		return ori_fail(ORIEL_ERR_CONFIG, "ORIEL_HCA is '%s': %s", wish->filter, flaw);
-	if (!near)
+		return ori_fail(ORIEL_ERR_CONFIG, "ORIEL_HCA is '%s': %s", request->filter, flaw);
+	if (!gpu)
 		return ORIEL_OK;
-	snprintf(link, sizeof(link), "/sys/bus/pci/devices/%s", near + strlen(VERBS_NEAR));
-	if (!realpath(link, wish->near))
-		wish->near[0] = '\0';
+	snprintf(link, sizeof(link), "/sys/bus/pci/devices/%s", gpu + strlen(VERBS_GPU_KEY));
+	if (!realpath(link, request->gpu_path))
+		request->gpu_path[0] = '\0';
 	return ORIEL_OK;
 }
 
 static enum oriel_status verbs_read_byte(enum ori_setting which, uint64_t max, uint8_t *value)
 {
 	uint64_t number;
-	enum oriel_status st = ori_setting_unsigned(which, max, &number);
+	enum oriel_status status = ori_setting_unsigned(which, max, &number);
 
-	if (st == ORIEL_OK)
+	if (status == ORIEL_OK)
 		*value = (uint8_t)number;
-	return st;
+	return status;
 }
 
 static enum oriel_status verbs_read_settings(struct verbs_settings *s)
 {
-	enum oriel_status st = ORIEL_OK;
+	enum oriel_status status = ORIEL_OK;
 	uint64_t number = 0;
 
 	s->gid_index = -1;
 	if (*ori_setting_text(ORI_SETTING_IB_GID_INDEX)) {
-		st = ori_setting_unsigned(ORI_SETTING_IB_GID_INDEX, 255, &number);
+		status = ori_setting_unsigned(ORI_SETTING_IB_GID_INDEX, 255, &number);
 		s->gid_index = (int)number;
 	}
-	if (st == ORIEL_OK)
-		st = verbs_read_byte(ORI_SETTING_IB_TC, 255, &s->traffic_class);
-	if (st == ORIEL_OK)
-		st = verbs_read_byte(ORI_SETTING_IB_SL, 15, &s->service_level);
-	if (st == ORIEL_OK)
-		st = verbs_read_byte(ORI_SETTING_IB_TIMEOUT, 31, &s->timeout);
-	if (st == ORIEL_OK)
-		st = verbs_read_byte(ORI_SETTING_IB_RETRY, 7, &s->retry);
-	if (st == ORIEL_OK)
-		st = verbs_read_byte(ORI_SETTING_IB_RNR_RETRY, 7, &s->rnr_retry);
-	if (st == ORIEL_OK)
-		st = ori_setting_unsigned(ORI_SETTING_IB_MTU, 4096, &number);
+	if (status == ORIEL_OK)
+		status = verbs_read_byte(ORI_SETTING_IB_TC, 255, &s->traffic_class);
+	if (status == ORIEL_OK)
+		status = verbs_read_byte(ORI_SETTING_IB_SL, 15, &s->service_level);
+	if (status == ORIEL_OK)
+		status = verbs_read_byte(ORI_SETTING_IB_TIMEOUT, 31, &s->timeout);
+	if (status == ORIEL_OK)
+		status = verbs_read_byte(ORI_SETTING_IB_RETRY, 7, &s->retry);
+	if (status == ORIEL_OK)
+		status = verbs_read_byte(ORI_SETTING_IB_RNR_RETRY, 7, &s->rnr_retry);
+	if (status == ORIEL_OK)
+		status = ori_setting_unsigned(ORI_SETTING_IB_MTU, 4096, &number);
 	s->mtu = (uint32_t)number;
-	return st;
+	return status;
 }
 
 static int verbs_numa_node(const char *ibdev_path)
@@ -125,22 +125,22 @@ static int verbs_numa_node(const char *ibdev_path)
 	return node;
 }
 
-/* From the GPU by bridges; else whether it is of the NUMA node of this thread. */
-static unsigned verbs_distance(const struct ibv_device *device, const struct verbs_wish *wish)
+/* Bridges to the GPU; without one, whether the device is on the NUMA node of this thread. */
+static unsigned verbs_distance(const struct ibv_device *device, const struct verbs_request *request)
 {
-	char link[PATH_MAX], place[PATH_MAX];
-	unsigned cpu, here;
+	char link[PATH_MAX], path[PATH_MAX];
+	unsigned cpu, own_node;
 	int node;
 
-	if (wish->near[0]) {
+	if (request->gpu_path[0]) {
 		snprintf(link, sizeof(link), "%.200s/device", device->ibdev_path);
-		return realpath(link, place) ? ori_verbs_distance(wish->near, place)
-					     : ORI_VERBS_FAR;
+		return realpath(link, path) ? ori_verbs_distance(request->gpu_path, path)
+					    : ORI_VERBS_UNRELATED;
 	}
 	node = verbs_numa_node(device->ibdev_path);
-	if (node < 0 || getcpu(&cpu, &here) != 0)
+	if (node < 0 || getcpu(&cpu, &own_node) != 0)
 		return 0;
-	return (unsigned)node != here;
+	return (unsigned)node != own_node;
 }
 
 static struct ibv_context *verbs_open_plainly(struct ibv_device *device)
@@ -156,13 +156,13 @@ static bool verbs_is_any(struct ibv_device *device)
 
 static const struct verbs_kind verbs_kind_any = {verbs_is_any, verbs_open_plainly};
 
-/* The ports of @device that are up and meant, behind @count others. */
-static unsigned verbs_look_at(struct ibv_device *device, const struct verbs_wish *wish,
-			      struct verbs_candidate *found, unsigned count)
+/* The ports of @device that are up and that the filter selects, behind @count others. */
+static unsigned verbs_list_ports(struct ibv_device *device, const struct verbs_request *request,
+				 struct verbs_candidate *found, unsigned count)
 {
 	struct ibv_context *context =
-		wish->kind->is_meant(device) ? ori_ibverbs.open_device(device) : NULL;
-	unsigned distance = verbs_distance(device, wish);
+		request->kind->is_meant(device) ? ori_ibverbs.open_device(device) : NULL;
+	unsigned distance = verbs_distance(device, request);
 	struct ibv_device_attr attr;
 
 	if (!context)
@@ -173,7 +173,8 @@ static unsigned verbs_look_at(struct ibv_device *device, const struct verbs_wish
 		struct ibv_port_attr p;
 
 		memset(&p, 0, sizeof(p));
-		if (!ori_verbs_is_meant(wish->filter, ori_ibverbs.get_device_name(device), port) ||
+		if (!ori_verbs_is_meant(request->filter, ori_ibverbs.get_device_name(device),
+					port) ||
 		    ori_ibverbs.query_port(context, (uint8_t)port,
 					   (struct _compat_ibv_port_attr *)(void *)&p) != 0 ||
 		    p.state != IBV_PORT_ACTIVE)
@@ -184,7 +185,7 @@ static unsigned verbs_look_at(struct ibv_device *device, const struct verbs_wish
 	return count;
 }
 
-/* Near ones first; those that are as near stay in the order of the list. */
+/* Closest first; ports of equal distance stay in the order of the list. */
 static void verbs_sort(struct verbs_candidate *found, unsigned count)
 {
 	for (unsigned i = 1; i < count; i++)
@@ -196,19 +197,19 @@ static void verbs_sort(struct verbs_candidate *found, unsigned count)
 		}
 }
 
-/* All that may be taken, the nearest first. */
-static unsigned verbs_find(struct ibv_device **list, const struct verbs_wish *wish,
+/* All ports that rails may use, the closest first. */
+static unsigned verbs_find(struct ibv_device **list, const struct verbs_request *request,
 			   struct verbs_candidate *found)
 {
 	unsigned count = 0;
 
 	for (unsigned i = 0; list[i]; i++)
-		count = verbs_look_at(list[i], wish, found, count);
+		count = verbs_list_ports(list[i], request, found, count);
 	verbs_sort(found, count);
 	return count;
 }
 
-/* 0: none. Addresses of routers before those of one wire. */
+/* 0: not usable. Routable addresses rank above link-local ones. */
 static unsigned verbs_gid_worth(const struct ibv_gid_entry *entry)
 {
 	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
@@ -231,10 +232,10 @@ static enum oriel_status verbs_choose_gid(struct verbs_device *d)
 	if (d->port_attr.link_layer != IBV_LINK_LAYER_ETHERNET)
 		return ORIEL_OK;
 	if (!ori_ibverbs.query_gid_ex)
-		return ori_fail(ORIEL_ERR_UNSUPPORTED,
-				"%s: this libibverbs does not tell RoCE v2 from v1: set "
-				"ORIEL_IB_GID_INDEX",
-				d->name);
+		return ori_fail(
+			ORIEL_ERR_UNSUPPORTED,
+			"%s: this libibverbs does not report RoCE versions: set ORIEL_IB_GID_INDEX",
+			d->name);
 	for (int i = 0; i < d->port_attr.gid_tbl_len && i < 256; i++) {
 		struct ibv_gid_entry entry;
 		unsigned worth;
@@ -265,7 +266,7 @@ static uint32_t verbs_mtu(const struct verbs_device *d)
 static enum oriel_status verbs_query(struct verbs_device *d)
 {
 	union ibv_gid gid;
-	enum oriel_status st;
+	enum oriel_status status;
 	int error;
 
 	error = ori_ibverbs.query_device(d->context, &d->attr);
@@ -273,15 +274,17 @@ static enum oriel_status verbs_query(struct verbs_device *d)
 		error = ori_ibverbs.query_port(
 			d->context, d->port, (struct _compat_ibv_port_attr *)(void *)&d->port_attr);
 	if (error)
-		return ori_verbs_fail(d, error, "does not say what it can");
+		return ori_verbs_fail(d, error, "cannot query its capabilities");
 	if (d->attr.max_qp_rd_atom < 1 || d->attr.max_qp_init_rd_atom < 1)
-		return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s: no READs and no atomics", d->name);
-	st = verbs_choose_gid(d);
-	if (st != ORIEL_OK)
-		return st;
+		return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s: it has no READs and no atomics",
+				d->name);
+	status = verbs_choose_gid(d);
+	if (status != ORIEL_OK)
+		return status;
 	error = ori_ibverbs.query_gid(d->context, d->port, d->gid_index, &gid);
 	if (error)
-		return ori_verbs_fail(d, errno, "no GID %u (ORIEL_IB_GID_INDEX)", d->gid_index);
+		return ori_verbs_fail(d, errno, "cannot read GID %u (ORIEL_IB_GID_INDEX)",
+				      d->gid_index);
 	d->mtu = verbs_mtu(d);
 	d->address = (struct verbs_address){
 		.magic = VERBS_MAGIC,
@@ -297,7 +300,7 @@ static enum oriel_status verbs_query(struct verbs_device *d)
 static enum oriel_status verbs_start(struct verbs_device *d, const struct verbs_kind *kind,
 				     const struct verbs_candidate *chosen)
 {
-	enum oriel_status st;
+	enum oriel_status status;
 
 	d->port = chosen->port;
 	snprintf(d->name, sizeof(d->name), "%s:%u", ori_ibverbs.get_device_name(chosen->device),
@@ -306,16 +309,16 @@ static enum oriel_status verbs_start(struct verbs_device *d, const struct verbs_
 	d->context = kind->open(chosen->device);
 	if (!d->context)
 		return ori_verbs_fail(d, errno, "cannot open it");
-	st = verbs_query(d);
-	if (st != ORIEL_OK)
+	status = verbs_query(d);
+	if (status != ORIEL_OK)
 		goto err_close_device;
 	d->pd = ori_ibverbs.alloc_pd(d->context);
 	if (!d->pd) {
-		st = ori_verbs_fail(d, errno, "no protection domain");
+		status = ori_verbs_fail(d, errno, "cannot allocate a protection domain");
 		goto err_close_device;
 	}
-	st = ori_verbs_events_start(d);
-	if (st != ORIEL_OK)
+	status = ori_verbs_events_start(d);
+	if (status != ORIEL_OK)
 		goto err_dealloc_pd;
 	return ORIEL_OK;
 
@@ -323,46 +326,46 @@ err_dealloc_pd:
 	ori_ibverbs.dealloc_pd(d->pd);
 err_close_device:
 	ori_ibverbs.close_device(d->context);
-	return st;
+	return status;
 }
 
-static enum oriel_status verbs_open_one(struct verbs_device *d, const struct verbs_wish *wish,
+static enum oriel_status verbs_open_one(struct verbs_device *d, const struct verbs_request *request,
 					unsigned rail)
 {
 	struct ibv_device **list = ori_ibverbs.get_device_list(NULL);
 	struct verbs_candidate found[VERBS_CANDIDATES];
-	enum oriel_status st;
+	enum oriel_status status;
 	unsigned count;
 
 	if (!list)
 		return ori_fail_errno(ORIEL_ERR_SYSTEM,
-				      "ORIEL_HCA is '%s', but libibverbs lists no adapters",
-				      wish->filter);
-	count = verbs_find(list, wish, found);
+				      "ORIEL_HCA is '%s', but libibverbs lists no NICs",
+				      request->filter);
+	count = verbs_find(list, request, found);
 	if (rail < count)
-		st = verbs_start(d, wish->kind, &found[rail]);
+		status = verbs_start(d, request->kind, &found[rail]);
 	else
-		st = ori_fail(ORIEL_ERR_NO_PATH,
-			      "rail %u needs an adapter: %u ports are up and meant by ORIEL_HCA "
-			      "('%s'); see ibv_devinfo",
-			      rail, count, wish->filter);
+		status = ori_fail(ORIEL_ERR_NO_PATH,
+				  "rail %u needs a NIC: %u ports are up and selected by ORIEL_HCA "
+				  "('%s'); see ibv_devinfo",
+				  rail, count, request->filter);
 	ori_ibverbs.free_device_list(list);
-	return st;
+	return status;
 }
 
 unsigned ori_hca_verbs_ports(const char *config)
 {
 	struct verbs_candidate found[VERBS_CANDIDATES];
 	struct ibv_device **list = NULL;
-	struct verbs_wish wish = {.kind = &verbs_kind_any};
+	struct verbs_request request = {.kind = &verbs_kind_any};
 	struct ori_error before;
 	unsigned count = 0;
 
 	ori_error_save(&before);
-	if (verbs_parse(config, &wish) == ORIEL_OK && ori_ibverbs_open() == ORIEL_OK)
+	if (verbs_parse(config, &request) == ORIEL_OK && ori_ibverbs_open() == ORIEL_OK)
 		list = ori_ibverbs.get_device_list(NULL);
 	if (list) {
-		count = verbs_find(list, &wish, found);
+		count = verbs_find(list, &request, found);
 		ori_ibverbs.free_device_list(list);
 	}
 	ori_error_restore(&before);
@@ -372,21 +375,21 @@ unsigned ori_hca_verbs_ports(const char *config)
 enum oriel_status ori_verbs_device_open(struct verbs_device *d, const char *config, unsigned rail,
 					const struct verbs_kind *kind)
 {
-	struct verbs_wish wish = {.kind = kind ? kind : &verbs_kind_any};
-	enum oriel_status st;
+	struct verbs_request request = {.kind = kind ? kind : &verbs_kind_any};
+	enum oriel_status status;
 
-	st = verbs_parse(config, &wish);
-	if (st == ORIEL_OK)
-		st = ori_ibverbs_open();
-	if (st != ORIEL_OK)
-		return st;
+	status = verbs_parse(config, &request);
+	if (status == ORIEL_OK)
+		status = ori_ibverbs_open();
+	if (status != ORIEL_OK)
+		return status;
 	pthread_mutex_init(&d->lock, NULL);
-	st = verbs_read_settings(&d->settings);
-	if (st == ORIEL_OK)
-		st = verbs_open_one(d, &wish, rail);
-	if (st != ORIEL_OK) {
+	status = verbs_read_settings(&d->settings);
+	if (status == ORIEL_OK)
+		status = verbs_open_one(d, &request, rail);
+	if (status != ORIEL_OK) {
 		pthread_mutex_destroy(&d->lock);
-		return st;
+		return status;
 	}
 	ori_log(ORIEL_LOG_INFO, "rail %u is %s, %s, GID %u, MTU %u", rail, d->name,
 		d->address.is_ethernet ? "RoCE" : "InfiniBand", d->gid_index, d->mtu);
@@ -404,14 +407,14 @@ void ori_verbs_device_close(struct verbs_device *d)
 static enum oriel_status verbs_open(const char *config, unsigned rail, struct ori_hca **hca)
 {
 	struct verbs_device *d = calloc(1, sizeof(*d));
-	enum oriel_status st;
+	enum oriel_status status;
 
 	if (!d)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for an adapter");
-	st = ori_verbs_device_open(d, config, rail, NULL);
-	if (st != ORIEL_OK) {
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a NIC");
+	status = ori_verbs_device_open(d, config, rail, NULL);
+	if (status != ORIEL_OK) {
 		free(d);
-		return st;
+		return status;
 	}
 	*hca = (struct ori_hca *)d;
 	return ORIEL_OK;
@@ -452,24 +455,25 @@ void ori_verbs_describe(const struct ori_hca *hca, struct ori_hca_qp_address *ad
 		.mtu = d->mtu,
 		.max_rd_atomic = (uint32_t)d->attr.max_qp_rd_atom,
 	};
-	memcpy(address->adapter, &d->address, sizeof(d->address));
+	memcpy(address->hca_address, &d->address, sizeof(d->address));
 }
 
 static enum oriel_status verbs_doorbell_page(struct ori_hca *hca, void **page)
 {
 	(void)page;
-	return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s: its doorbells are its own: post by calls",
+	return ori_fail(ORIEL_ERR_UNSUPPORTED,
+			"%s: it has no doorbell pages for callers: post by calls",
 			((struct verbs_device *)hca)->name);
 }
 
-/* Its memory is registered as what it is: see register_dmabuf(). */
+/* GPU memory is registered through register_dmabuf(), so there is nothing to prepare. */
 static enum oriel_status verbs_use_gpu(struct ori_hca *hca, const struct ori_gpu *gpu)
 {
 	(void)hca, (void)gpu;
 	return ORIEL_OK;
 }
 
-/* The fabric leads to them from wherever it reaches. */
+/* The fabric leads to its addresses from every host of the fabric. */
 enum oriel_status ori_verbs_listen(struct ori_hca *hca)
 {
 	(void)hca;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Adapters of this machine by libibverbs: what they are made of. Queues belong to
- * the provider; the host posts by calls.
+ * HCAs of this machine by libibverbs: the objects behind the table. Queues
+ * belong to the provider; the host posts by calls.
  */
 #ifndef ORI_HCA_VERBS_H
 #define ORI_HCA_VERBS_H
@@ -14,13 +14,13 @@
 #include "sys/ibverbs.h"
 
 #define VERBS_EVENTS 64u
-#define VERBS_TABLE_BITS 12u /* QPs of a device: a number is (lap, place) */
+#define VERBS_TABLE_BITS 12u /* QPs of a device: a number is (lap, slot) */
 #define VERBS_TABLE (1u << VERBS_TABLE_BITS)
-#define VERBS_CHAIN 16u /* requests that are handed over at once */
+#define VERBS_CHAIN 16u /* requests that one ibv_post_send() takes */
 #define VERBS_MAGIC 0x53425256u
 #define VERBS_VERSION 1u
 
-/* Where an adapter is found; the bytes of ori_hca_qp_address.adapter, little-endian. */
+/* Address of an HCA; the bytes of ori_hca_qp_address.adapter, little-endian. */
 struct verbs_address {
 	uint32_t magic;
 	uint16_t version;
@@ -33,9 +33,9 @@ struct verbs_address {
 
 static_assert(sizeof(struct verbs_address) == ORI_HCA_ADDRESS, "goes over the wire");
 
-/* What the settings ORIEL_IB_... say. */
+/* The parsed settings ORIEL_IB_.... */
 struct verbs_settings {
-	int gid_index; /* -1: chosen */
+	int gid_index; /* -1: chosen automatically */
 	uint8_t traffic_class, service_level, timeout, retry, rnr_retry;
 	uint32_t mtu; /* in bytes, at most */
 };
@@ -51,7 +51,7 @@ struct verbs_device {
 	uint8_t gid_index;
 	struct verbs_address address;
 	uint32_t mtu;
-	unsigned numa_node; /* plus 1; 0: nobody knows */
+	unsigned numa_node; /* plus 1; 0: unknown */
 
 	_Atomic(struct verbs_qp *) qps[VERBS_TABLE]; /* by the low bits of their numbers */
 	pthread_mutex_t lock;
@@ -63,7 +63,10 @@ struct verbs_device {
 	int stop; /* eventfd */
 };
 
-/* @lock: of who looks up the QPs of what was polled; who destroys a QP waits for it. */
+/*
+ * A poller holds @lock while it looks up the QPs of completions; the
+ * destruction of a QP takes it.
+ */
 struct verbs_cq {
 	struct verbs_device *device;
 	struct ibv_cq *cq;
@@ -72,8 +75,9 @@ struct verbs_cq {
 };
 
 /*
- * done <= posted <= done + depth; the numbers of requests never wrap. A wr_id is
- * the number of the QP, then the low 31 bits of that of the request, or VERBS_RECEIVE.
+ * done <= posted <= done + depth; the numbers of requests never wrap. A wr_id
+ * is the number of the QP, then the low 31 bits of that of the request, or
+ * VERBS_RECEIVE.
  */
 struct verbs_qp {
 	struct verbs_device *device;
@@ -93,18 +97,18 @@ struct verbs_qp {
 
 #define VERBS_RECEIVE 0x80000000u
 
-/* Which adapters are meant, beside what the settings say, and how they are opened. */
+/* The devices that a table takes, beside the settings' choice, and how it opens them. */
 struct verbs_kind {
 	bool (*is_meant)(struct ibv_device *device);
 	struct ibv_context *(*open)(struct ibv_device *device);
 };
 
-/* @d is zeroed. @kind NULL: all of them, as libibverbs opens them. */
+/* @d is zeroed. @kind NULL: all devices, as libibverbs opens them. */
 enum oriel_status ori_verbs_device_open(struct verbs_device *d, const char *config, unsigned rail,
 					const struct verbs_kind *kind);
 void ori_verbs_device_close(struct verbs_device *d);
 
-/* Names of the device of @hca with @what in "...: what: errno". */
+/* Fail with the device of @hca and @format in "...: what: errno". */
 enum oriel_status ori_verbs_fail(const struct verbs_device *d, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
@@ -133,9 +137,9 @@ enum oriel_status ori_verbs_listen(struct ori_hca *hca);
 void ori_verbs_describe(const struct ori_hca *hca, struct ori_hca_qp_address *address);
 
 /*
- * For who makes QPs in ways of his own. adopt() takes one that verbs know and nobody
- * has moved yet; connect_qp(), fail_qp() and destroy_qp() are good for it, and on
- * failure it is gone.
+ * For a module that makes its QPs itself. adopt() takes a QP that verbs know
+ * and that is still in RESET; connect_qp(), fail_qp() and destroy_qp() then
+ * work on it. On failure adopt() destroys it.
  */
 enum oriel_status ori_verbs_adopt_qp(struct verbs_device *d, struct ibv_qp *made,
 				     struct verbs_qp **qp, struct ori_hca_qp_address *address);
@@ -143,9 +147,9 @@ enum oriel_status ori_verbs_draw_psn(uint32_t *psn);
 enum oriel_status ori_verbs_check_peer(const struct verbs_device *d,
 				       const struct ori_hca_qp_address *peer,
 				       struct verbs_address *at);
-struct ibv_ah_attr ori_verbs_way(const struct verbs_device *d, const struct verbs_address *at);
+struct ibv_ah_attr ori_verbs_ah_attr(const struct verbs_device *d, const struct verbs_address *at);
 
-#define VERBS_MIN_RNR_TIMER 12u /* 0.64 ms until a peer without a receive is asked again */
+#define VERBS_MIN_RNR_TIMER 12u /* 0.64 ms until the request is sent again */
 
 enum oriel_status ori_verbs_post(struct ori_hca_qp *qp, const struct ori_hca_wr *wrs,
 				 unsigned count, unsigned *posted);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests of the host, handed over in chains, and what comes of them. */
+/* Requests of the host, posted in chains, and their completions. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <oriel/dev/mlx5_ring.h>
@@ -28,11 +28,12 @@ static enum oriel_status call_check(const struct verbs_device *d, const struct o
 		return ori_fail(ORIEL_ERR_INVALID, "%s: there is no operation %u", d->name,
 				wr->opcode);
 	if (wr->data && wr->opcode > ORI_HCA_WRITE_IMM)
-		return ori_fail(ORIEL_ERR_INVALID, "%s: only WRITEs bring data inside them",
-				d->name);
+		return ori_fail(ORIEL_ERR_INVALID, "%s: only WRITEs can have inline data", d->name);
 	if (wr->length > d->port_attr.max_msg_sz || (call_is_atomic(wr) && wr->length != 8))
-		return ori_fail(ORIEL_ERR_INVALID, "%s: a request of %u bytes", d->name,
-				wr->length);
+		return ori_fail(
+			ORIEL_ERR_INVALID,
+			"%s: a request of %u bytes is too long, or does not fit its operation",
+			d->name, wr->length);
 	return ORIEL_OK;
 }
 
@@ -42,7 +43,10 @@ static unsigned call_flags(const struct ori_hca_wr *wr)
 	       (wr->flags & ORI_HCA_FENCE ? (unsigned)IBV_SEND_FENCE : 0);
 }
 
-/* Of @to only what its operation has is set: to clear the rest costs more than the post. */
+/*
+ * Only the fields of @to that its operation uses are set: to clear the rest
+ * costs more than the post.
+ */
 static void call_translate(const struct verbs_qp *qp, const struct ori_hca_wr *wr,
 			   struct ibv_send_wr *to, struct ibv_sge *sge)
 {
@@ -78,21 +82,24 @@ static unsigned call_room(const struct verbs_qp *qp)
 	       (unsigned)(qp->posted - atomic_load_explicit(&qp->done, memory_order_acquire));
 }
 
-/* Up to VERBS_CHAIN, as far as they are well and there is room; how many the device took. */
+/*
+ * Posts up to VERBS_CHAIN requests, as far as they are valid and there is room;
+ * counts those that the device took.
+ */
 static enum oriel_status call_chain(struct verbs_qp *qp, const struct ori_hca_wr *wrs,
 				    unsigned count, unsigned *taken)
 {
 	struct ibv_send_wr chain[VERBS_CHAIN], *bad = NULL;
 	struct ibv_sge sges[VERBS_CHAIN];
-	enum oriel_status st = ORIEL_OK;
+	enum oriel_status status = ORIEL_OK;
 	unsigned fit, room = call_room(qp);
 	int error;
 
 	for (fit = 0; fit < count && fit < VERBS_CHAIN; fit++) {
 		uint64_t index = qp->posted + fit;
 
-		st = fit < room ? call_check(qp->device, &wrs[fit]) : ORIEL_AGAIN;
-		if (st != ORIEL_OK)
+		status = fit < room ? call_check(qp->device, &wrs[fit]) : ORIEL_AGAIN;
+		if (status != ORIEL_OK)
 			break;
 		call_translate(qp, &wrs[fit], &chain[fit], &sges[fit]);
 		chain[fit].wr_id = call_id(qp, index);
@@ -101,25 +108,25 @@ static enum oriel_status call_chain(struct verbs_qp *qp, const struct ori_hca_wr
 	}
 	*taken = fit;
 	if (fit == 0)
-		return st;
+		return status;
 	chain[fit - 1].next = NULL;
 	error = ibv_post_send(qp->qp, chain, &bad);
 	if (error)
 		*taken = (unsigned)(bad - chain);
 	qp->posted += *taken;
 	return error ? ori_verbs_fail(qp->device, error, "cannot post to QP 0x%06x", qp->qp->qp_num)
-		     : st;
+		     : status;
 }
 
 static enum oriel_status call_chains(struct verbs_qp *qp, const struct ori_hca_wr *wrs,
 				     unsigned count, unsigned *posted)
 {
-	enum oriel_status st = ORIEL_OK;
+	enum oriel_status status = ORIEL_OK;
 	unsigned taken;
 
-	for (*posted = 0; *posted < count && st == ORIEL_OK; *posted += taken)
-		st = call_chain(qp, wrs + *posted, count - *posted, &taken);
-	return st;
+	for (*posted = 0; *posted < count && status == ORIEL_OK; *posted += taken)
+		status = call_chain(qp, wrs + *posted, count - *posted, &taken);
+	return status;
 }
 
 enum oriel_status ori_verbs_post(struct ori_hca_qp *handle, const struct ori_hca_wr *wrs,
@@ -140,12 +147,13 @@ enum oriel_status ori_verbs_post(struct ori_hca_qp *handle, const struct ori_hca
 enum oriel_status ori_verbs_post_receives(struct ori_hca_qp *handle, unsigned count)
 {
 	struct verbs_qp *qp = (struct verbs_qp *)handle;
-	uint64_t kept = atomic_load(&qp->receives_posted) - atomic_load(&qp->receives_done);
+	uint64_t pending = atomic_load(&qp->receives_posted) - atomic_load(&qp->receives_done);
 	struct ibv_recv_wr chain[VERBS_CHAIN], *bad;
 	int error;
 
-	if (count > qp->receives - kept)
-		return ori_fail(ORIEL_ERR_RANGE, "%s: QP 0x%06x keeps %u receives, not %u more",
+	if (count > qp->receives - pending)
+		return ori_fail(ORIEL_ERR_RANGE,
+				"%s: QP 0x%06x has room for %u receives, not for %u more",
 				qp->device->name, qp->qp->qp_num, qp->receives, count);
 	while (count > 0) {
 		unsigned part = count < VERBS_CHAIN ? count : VERBS_CHAIN;
@@ -210,7 +218,10 @@ static bool call_is_port_up(const struct verbs_device *d)
 	       port.state == IBV_PORT_ACTIVE;
 }
 
-/* With its cable cut, rxe cannot send and blames the request; others let retries run out. */
+/*
+ * With its cable cut, rxe cannot send and blames the request; other devices let
+ * retries run out.
+ */
 static uint8_t call_cause(const struct verbs_device *d, enum ibv_wc_status status)
 {
 	if (status == IBV_WC_LOC_QP_OP_ERR && !call_is_port_up(d))
@@ -243,7 +254,7 @@ static void call_receive(struct verbs_qp *qp, const struct ibv_wc *from, struct 
 	wc->immediate = ntohl(from->imm_data);
 }
 
-/* False: it is of a QP that is gone. */
+/* False: the completion is of a destroyed QP. */
 static bool call_read(struct verbs_cq *cq, const struct ibv_wc *from, struct ori_hca_wc *wc)
 {
 	uint32_t number = (uint32_t)(from->wr_id >> 32), low = (uint32_t)from->wr_id;
@@ -273,19 +284,19 @@ static bool call_read(struct verbs_cq *cq, const struct ibv_wc *from, struct ori
 }
 
 /*
- * An end found is of a QP that is there as long as the lock is held; who finds none, as
- * most who poll do, needs no lock beside the provider's.
+ * The lock keeps the QP of each completion alive. A poll that finds no
+ * completion, as most polls do, needs no lock beside the provider's.
  */
 static unsigned call_read_all(struct verbs_cq *cq, const struct ibv_wc *found, unsigned count,
 			      struct ori_hca_wc *wcs)
 {
-	unsigned told = 0, i;
+	unsigned returned = 0, i;
 
 	pthread_mutex_lock(&cq->lock);
 	for (i = 0; i < count; i++)
-		told += call_read(cq, &found[i], &wcs[told]);
+		returned += call_read(cq, &found[i], &wcs[returned]);
 	pthread_mutex_unlock(&cq->lock);
-	return told;
+	return returned;
 }
 
 enum oriel_status ori_verbs_poll(struct ori_hca_cq *handle, struct ori_hca_wc *wcs, unsigned room,
@@ -293,18 +304,18 @@ enum oriel_status ori_verbs_poll(struct ori_hca_cq *handle, struct ori_hca_wc *w
 {
 	struct verbs_cq *cq = (struct verbs_cq *)handle;
 	struct ibv_wc found[VERBS_CHAIN];
-	unsigned told = 0, part = 0;
+	unsigned returned = 0, part = 0;
 	int got = 0;
 
-	while (told < room && got == (int)part) {
-		part = room - told < VERBS_CHAIN ? room - told : VERBS_CHAIN;
+	while (returned < room && got == (int)part) {
+		part = room - returned < VERBS_CHAIN ? room - returned : VERBS_CHAIN;
 		got = ibv_poll_cq(cq->cq, (int)part, found);
 		if (got <= 0)
 			break;
-		told += call_read_all(cq, found, (unsigned)got, &wcs[told]);
+		returned += call_read_all(cq, found, (unsigned)got, &wcs[returned]);
 	}
-	*count = told;
-	if (told == 0 && (got < 0 || atomic_load_explicit(&cq->is_dead, memory_order_relaxed)))
+	*count = returned;
+	if (returned == 0 && (got < 0 || atomic_load_explicit(&cq->is_dead, memory_order_relaxed)))
 		return ori_fail(ORIEL_ERR_STATE, "%s: a CQ has failed: it was overrun",
 				cq->device->name);
 	return ORIEL_OK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an adapter tells outside of its queues, taken by a thread of its own. */
+/* Asynchronous events of an HCA, taken by a thread of its own. */
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "base/thread.h"
 #include "hca/verbs.h"
 
-/* ORIEL_OK: nothing that anybody has to know. */
+/* ORIEL_OK: the event matters to no caller. */
 static enum oriel_status events_status(enum ibv_event_type type)
 {
 	switch (type) {
@@ -47,8 +47,8 @@ static void events_push(struct verbs_device *d, const struct ori_hca_event *even
 	pthread_mutex_unlock(&d->lock);
 }
 
-/* Interfaces get and lose addresses all the time: has the one that is used here gone? */
-static bool events_gid_is_there(const struct verbs_device *d)
+/* Interfaces get and lose addresses all the time: does the port still have the GID in use? */
+static bool events_has_gid(const struct verbs_device *d)
 {
 	union ibv_gid gid;
 
@@ -56,33 +56,33 @@ static bool events_gid_is_there(const struct verbs_device *d)
 	       memcmp(gid.raw, d->address.gid, sizeof(d->address.gid)) == 0;
 }
 
-/* Is it of another port, or about nothing that is used here? */
-static bool events_is_foreign(const struct verbs_device *d, const struct ibv_async_event *told)
+/* Does the event concern another port, or no object in use? */
+static bool events_is_foreign(const struct verbs_device *d, const struct ibv_async_event *async)
 {
-	switch (told->event_type) {
+	switch (async->event_type) {
 	case IBV_EVENT_PORT_ERR:
 	case IBV_EVENT_LID_CHANGE:
-		return told->element.port_num != d->port;
+		return async->element.port_num != d->port;
 	case IBV_EVENT_GID_CHANGE:
-		return told->element.port_num != d->port || events_gid_is_there(d);
+		return async->element.port_num != d->port || events_has_gid(d);
 	default:
 		return false;
 	}
 }
 
 /* Objects that an event names stay until it is acknowledged. */
-static void events_take(struct verbs_device *d, const struct ibv_async_event *told)
+static void events_take(struct verbs_device *d, const struct ibv_async_event *async)
 {
-	struct ori_hca_event event = {.status = events_status(told->event_type)};
+	struct ori_hca_event event = {.status = events_status(async->event_type)};
 
-	if (events_is_foreign(d, told))
+	if (events_is_foreign(d, async))
 		event.status = ORIEL_OK;
-	if (told->event_type == IBV_EVENT_CQ_ERR)
-		atomic_store(&((struct verbs_cq *)told->element.cq->cq_context)->is_dead, true);
-	if (events_is_of_qp(told->event_type))
-		event.qpn = told->element.qp->qp_num;
+	if (async->event_type == IBV_EVENT_CQ_ERR)
+		atomic_store(&((struct verbs_cq *)async->element.cq->cq_context)->is_dead, true);
+	if (events_is_of_qp(async->event_type))
+		event.qpn = async->element.qp->qp_num;
 	snprintf(event.text, sizeof(event.text), "%s: %s", d->name,
-		 ori_ibverbs.event_type_str(told->event_type));
+		 ori_ibverbs.event_type_str(async->event_type));
 	ori_log(event.status == ORIEL_OK ? ORIEL_LOG_DEBUG : ORIEL_LOG_INFO, "%s", event.text);
 	if (event.status != ORIEL_OK)
 		events_push(d, &event);
@@ -93,21 +93,24 @@ static void *events_main(void *context)
 	struct verbs_device *d = context;
 	struct pollfd fds[] = {{.fd = d->context->async_fd, .events = POLLIN},
 			       {.fd = d->stop, .events = POLLIN}};
-	struct ibv_async_event told;
+	struct ibv_async_event async;
 
 	for (;;) {
 		if (poll(fds, 2, -1) < 0)
 			continue;
 		if (fds[1].revents)
 			return NULL;
-		if (ori_ibverbs.get_async_event(d->context, &told) != 0)
+		if (ori_ibverbs.get_async_event(d->context, &async) != 0)
 			continue;
-		events_take(d, &told);
-		ori_ibverbs.ack_async_event(&told);
+		events_take(d, &async);
+		ori_ibverbs.ack_async_event(&async);
 	}
 }
 
-/* Whoever takes an event must not be kept from being stopped. */
+/*
+ * Without O_NONBLOCK the thread could block in the read of an event, and stop()
+ * would wait for it.
+ */
 enum oriel_status ori_verbs_events_start(struct verbs_device *d)
 {
 	int flags = fcntl(d->context->async_fd, F_GETFL);
@@ -135,15 +138,15 @@ void ori_verbs_events_stop(struct verbs_device *d)
 enum oriel_status ori_verbs_poll_event(struct ori_hca *hca, struct ori_hca_event *event)
 {
 	struct verbs_device *d = (struct verbs_device *)hca;
-	enum oriel_status st = ORIEL_AGAIN;
+	enum oriel_status status = ORIEL_AGAIN;
 
 	pthread_mutex_lock(&d->lock);
 	if (d->event_count > 0) {
 		*event = d->events[d->event_first];
 		d->event_first = (d->event_first + 1) % VERBS_EVENTS;
 		d->event_count--;
-		st = ORIEL_OK;
+		status = ORIEL_OK;
 	}
 	pthread_mutex_unlock(&d->lock);
-	return st;
+	return status;
 }

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Registers memory of the host and dma-bufs with libibverbs. The tables of
+ * verbs and mlx5 call it.
+ */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "base/error.h"
 #include "hca/verbs.h"
 
-/* What is written from outside must be writable from here as well, says the interface. */
+/* The verbs interface requires local write permission for memory that peers write. */
 static unsigned memory_access(unsigned access)
 {
 	unsigned flags = 0;
@@ -25,11 +29,11 @@ static enum oriel_status memory_finish(const struct verbs_device *d, struct ibv_
 				       const void *address, size_t length, struct ori_hca_mr **out,
 				       struct ori_hca_keys *keys)
 {
-	/* The kernel pins all of it, which finds what may not be read, or written. */
+	/* The kernel pins all pages, and so finds those that may not be read, or written. */
 	if (!mr && error == EFAULT)
 		return ori_fail(ORIEL_ERR_ACCESS,
 				"%s: cannot register %zu bytes at %p: they are not all mapped, or "
-				"may not be used so",
+				"lack the permission",
 				d->name, length, address);
 	if (!mr)
 		return ori_verbs_fail(d, error, "cannot register %zu bytes%s", length,
@@ -41,8 +45,8 @@ static enum oriel_status memory_finish(const struct verbs_device *d, struct ibv_
 }
 
 /*
- * Relaxed ordering is a wish, and older libraries do not know it. The kernel wants
- * @iova to lie in its page where @address does.
+ * Relaxed ordering is a request, and older libraries do not know it. The kernel
+ * wants @iova at the same offset in its page as @address.
  */
 enum oriel_status ori_verbs_register(struct ori_hca *hca, void *address, size_t length,
 				     uint64_t iova, unsigned access, struct ori_hca_mr **out,

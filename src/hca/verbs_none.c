@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Stands in for the verbs table in a build without infiniband/verbs.h. */
 #include "hca/hca.h"
 
 const struct ori_hca_ops *ori_hca_verbs(void)

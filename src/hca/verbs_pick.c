@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Matches ports against ORIEL_HCA, and counts bridges between PCI devices.
+ * verbs.c calls it at open.
+ */
 #include "hca/verbs_pick.h"
 
 #include <stdlib.h>
@@ -6,7 +10,7 @@
 
 #define PICK_PORT_MAX 255ul
 
-/* One entry, "name" or "name:port", of @length bytes. */
+/* Does one entry, "name" or "name:port", of @length bytes match? */
 static bool pick_matches(const char *entry, size_t length, bool is_whole, const char *device,
 			 unsigned port)
 {
@@ -72,7 +76,7 @@ const char *ori_verbs_filter_flaw(const char *filter)
 	return flaw;
 }
 
-/* Bytes that whole components of both have in common. */
+/* Number of bytes of the whole components that both paths share. */
 static size_t pick_common(const char *a, const char *b)
 {
 	size_t common = 0, i = 0;
@@ -100,6 +104,6 @@ unsigned ori_verbs_distance(const char *a, const char *b)
 	size_t common = pick_common(a, b);
 
 	if (common <= strlen(root) || strncmp(a, root, strlen(root)) != 0)
-		return ORI_VERBS_FAR;
+		return ORI_VERBS_UNRELATED;
 	return pick_components(a + common) + pick_components(b + common);
 }

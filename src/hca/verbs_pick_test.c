@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of the filter ORIEL_HCA and of distances between PCI devices. */
 #include "hca/verbs_pick.h"
 
 #include <setjmp.h>
@@ -45,7 +46,7 @@ static void test_a_filter_means_what_it_says(void **state)
 	}
 }
 
-static void test_what_is_wrong_with_a_filter_is_told(void **state)
+static void test_a_filter_error_names_its_cause(void **state)
 {
 	static const char *const wrong[] = {
 		"mlx5_0,",    ",mlx5_0",
@@ -62,7 +63,7 @@ static void test_what_is_wrong_with_a_filter_is_told(void **state)
 		assert_non_null(ori_verbs_filter_flaw(wrong[i]));
 }
 
-static void test_near_is_what_shares_most_bridges(void **state)
+static void test_the_closest_device_shares_most_bridges(void **state)
 {
 	static const char gpu[] = "/sys/devices/pci0000:30/0000:30:01.0/0000:31:00.0/0000:3b:00.0";
 	static const struct {
@@ -74,9 +75,9 @@ static void test_near_is_what_shares_most_bridges(void **state)
 		{"/sys/devices/pci0000:30/0000:30:01.0/0000:31:00.0", 1},
 		{"/sys/devices/pci0000:30/0000:30:01.0/0000:32:00.0/0000:3c:00.0", 4},
 		{"/sys/devices/pci0000:30/0000:30:02.0/0000:41:00.0", 5},
-		{"/sys/devices/pci0000:80/0000:80:01.0/0000:81:00.0", ORI_VERBS_FAR},
-		{"/sys/devices/virtual/net/lo", ORI_VERBS_FAR},
-		{"", ORI_VERBS_FAR},
+		{"/sys/devices/pci0000:80/0000:80:01.0/0000:81:00.0", ORI_VERBS_UNRELATED},
+		{"/sys/devices/virtual/net/lo", ORI_VERBS_UNRELATED},
+		{"", ORI_VERBS_UNRELATED},
 	};
 
 	(void)state;
@@ -94,8 +95,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_filter_means_what_it_says),
-		cmocka_unit_test(test_what_is_wrong_with_a_filter_is_told),
-		cmocka_unit_test(test_near_is_what_shares_most_bridges),
+		cmocka_unit_test(test_a_filter_error_names_its_cause),
+		cmocka_unit_test(test_the_closest_device_shares_most_bridges),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

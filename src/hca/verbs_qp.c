@@ -19,11 +19,9 @@ enum oriel_status ori_verbs_create_cq(struct ori_hca *hca, const struct ori_hca_
 
 	if (attr->ring)
 		return ori_fail(ORIEL_ERR_UNSUPPORTED,
-				"%s: its queues have no rings here: post "
-				"by calls",
-				d->name);
+				"%s: its queues have no rings: post by calls", d->name);
 	if (attr->depth == 0 || attr->depth > (uint32_t)d->attr.max_cqe)
-		return ori_fail(ORIEL_ERR_RANGE, "%s: a CQ has 1 to %d places, not %u", d->name,
+		return ori_fail(ORIEL_ERR_RANGE, "%s: a CQ has 1 to %d entries, not %u", d->name,
 				d->attr.max_cqe, attr->depth);
 	cq = calloc(1, sizeof(*cq));
 	if (!cq)
@@ -34,7 +32,7 @@ enum oriel_status ori_verbs_create_cq(struct ori_hca *hca, const struct ori_hca_
 		int error = errno;
 
 		free(cq);
-		return ori_verbs_fail(d, error, "cannot make a CQ of %u places", attr->depth);
+		return ori_verbs_fail(d, error, "cannot create a CQ of %u entries", attr->depth);
 	}
 	pthread_mutex_init(&cq->lock, NULL);
 	*cqn = cq->cq->handle;
@@ -51,7 +49,7 @@ void ori_verbs_destroy_cq(struct ori_hca_cq *handle)
 	free(cq);
 }
 
-/* False if all places are taken. Numbers come back only after many others. */
+/* False if all slots are taken. Numbers return only after many others. */
 static bool qp_number(struct verbs_device *d, struct verbs_qp *qp)
 {
 	bool is_found = false;
@@ -67,6 +65,10 @@ static bool qp_number(struct verbs_device *d, struct verbs_qp *qp)
 	return is_found;
 }
 
+/*
+ * A poller holds the lock while it uses a QP: once the lock was free, the poll
+ * that began earlier is over.
+ */
 static void qp_wait_for_poll(struct verbs_cq *cq)
 {
 	if (!cq)
@@ -75,7 +77,7 @@ static void qp_wait_for_poll(struct verbs_cq *cq)
 	pthread_mutex_unlock(&cq->lock);
 }
 
-/* Who polls now may still have found it. */
+/* A poller may have found the QP just before this, and still uses it under the lock. */
 static void qp_forget(struct verbs_qp *qp)
 {
 	atomic_store(&qp->device->qps[qp->number & (VERBS_TABLE - 1)], NULL);
@@ -90,19 +92,15 @@ static enum oriel_status qp_check(const struct verbs_device *d, const struct ori
 
 	if (attr->ring)
 		return ori_fail(ORIEL_ERR_UNSUPPORTED,
-				"%s: its queues have no rings here: post "
-				"by calls",
-				d->name);
+				"%s: its queues have no rings: post by calls", d->name);
 	if (attr->depth == 0 || attr->depth > (uint32_t)d->attr.max_qp_wr ||
 	    attr->receives > (uint32_t)d->attr.max_qp_wr)
 		return ori_fail(ORIEL_ERR_RANGE, "%s: a QP takes 1 to %d requests, not %u", d->name,
 				d->attr.max_qp_wr, attr->depth);
 	if (!send_cq || send_cq->device != d)
-		return ori_fail(ORIEL_ERR_INVALID, "%s: the CQ of a QP is of another adapter",
-				d->name);
+		return ori_fail(ORIEL_ERR_INVALID, "%s: the CQ of a QP is of another NIC", d->name);
 	if (attr->receives && (!receive_cq || receive_cq->device != d))
-		return ori_fail(ORIEL_ERR_INVALID, "%s: receives need a CQ of their adapter",
-				d->name);
+		return ori_fail(ORIEL_ERR_INVALID, "%s: receives need a CQ of their NIC", d->name);
 	return ORIEL_OK;
 }
 
@@ -123,8 +121,9 @@ static struct ibv_qp *qp_ask(const struct verbs_qp *qp, uint32_t inline_max)
 }
 
 /*
- * What fits inside WQEs of 256, 128 and 64 bytes of a ConnectX. Others have other bounds,
- * none of which is told but by a refusal, and as many requests may not fit with longer ones.
+ * These bounds fit inside WQEs of 256, 128 and 64 bytes of a ConnectX. Other
+ * devices have other bounds, which only a rejection shows, and as many requests
+ * may not fit with longer WQEs.
  */
 static enum oriel_status qp_make(struct verbs_qp *qp)
 {
@@ -138,7 +137,7 @@ static enum oriel_status qp_make(struct verbs_qp *qp)
 		qp->qp = qp_ask(qp, inline_max[i]);
 	}
 	if (!qp->qp)
-		return ori_verbs_fail(d, errno, "cannot make a QP of %u requests, %u receives",
+		return ori_verbs_fail(d, errno, "cannot create a QP of %u requests, %u receives",
 				      qp->depth, qp->receives);
 	return ORIEL_OK;
 }
@@ -154,6 +153,7 @@ static enum oriel_status qp_move(struct verbs_qp *qp, struct ibv_qp_attr *attr, 
 			      state);
 }
 
+/* The QP allows every access: the registration alone decides. */
 static enum oriel_status qp_initialise(struct verbs_qp *qp)
 {
 	struct ibv_qp_attr attr = {
@@ -167,6 +167,10 @@ static enum oriel_status qp_initialise(struct verbs_qp *qp)
 		       "initialised");
 }
 
+/*
+ * Packets of an earlier connection with the same QP number must not match, so
+ * the first PSN is random.
+ */
 enum oriel_status ori_verbs_draw_psn(uint32_t *psn)
 {
 	uint32_t drawn;
@@ -177,18 +181,19 @@ enum oriel_status ori_verbs_draw_psn(uint32_t *psn)
 	return ORIEL_OK;
 }
 
-/* What has been made is destroyed on failure. */
+/* On failure it destroys what it has created. */
 static enum oriel_status qp_open(struct verbs_qp *qp)
 {
-	enum oriel_status st = ori_verbs_draw_psn(&qp->psn);
+	enum oriel_status status = ori_verbs_draw_psn(&qp->psn);
 
-	if (st == ORIEL_OK)
-		st = qp_initialise(qp);
-	if (st == ORIEL_OK && !qp_number(qp->device, qp))
-		st = ori_fail(ORIEL_ERR_NOMEM, "%s: %u QPs at most", qp->device->name, VERBS_TABLE);
-	if (st != ORIEL_OK)
+	if (status == ORIEL_OK)
+		status = qp_initialise(qp);
+	if (status == ORIEL_OK && !qp_number(qp->device, qp))
+		status = ori_fail(ORIEL_ERR_NOMEM, "%s: %u QPs at most", qp->device->name,
+				  VERBS_TABLE);
+	if (status != ORIEL_OK)
 		ori_ibverbs.destroy_qp(qp->qp);
-	return st;
+	return status;
 }
 
 static void qp_describe(const struct verbs_qp *qp, struct ori_hca_qp_address *address)
@@ -202,29 +207,29 @@ enum oriel_status ori_verbs_create_qp(struct ori_hca *hca, const struct ori_hca_
 				      struct ori_hca_qp **out, struct ori_hca_qp_address *address)
 {
 	struct verbs_device *d = (struct verbs_device *)hca;
-	enum oriel_status st = qp_check(d, attr);
-	uint64_t places = 1;
+	enum oriel_status status = qp_check(d, attr);
+	uint64_t slots = 1;
 	struct verbs_qp *qp;
 
-	if (st != ORIEL_OK)
-		return st;
-	while (places < attr->depth)
-		places *= 2;
-	qp = calloc(1, sizeof(*qp) + places * sizeof(qp->ids[0]));
+	if (status != ORIEL_OK)
+		return status;
+	while (slots < attr->depth)
+		slots *= 2;
+	qp = calloc(1, sizeof(*qp) + slots * sizeof(qp->ids[0]));
 	if (!qp)
 		return ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for a QP", d->name);
 	qp->device = d;
 	qp->send_cq = (struct verbs_cq *)attr->send_cq;
 	qp->receive_cq = (struct verbs_cq *)attr->receive_cq;
 	qp->depth = attr->depth;
-	qp->id_mask = places - 1;
+	qp->id_mask = slots - 1;
 	qp->receives = attr->receives;
-	st = qp_make(qp);
-	if (st == ORIEL_OK)
-		st = qp_open(qp);
-	if (st != ORIEL_OK) {
+	status = qp_make(qp);
+	if (status == ORIEL_OK)
+		status = qp_open(qp);
+	if (status != ORIEL_OK) {
 		free(qp);
-		return st;
+		return status;
 	}
 	qp_describe(qp, address);
 	*out = (struct ori_hca_qp *)qp;
@@ -235,7 +240,7 @@ enum oriel_status ori_verbs_adopt_qp(struct verbs_device *d, struct ibv_qp *made
 				     struct verbs_qp **out, struct ori_hca_qp_address *address)
 {
 	struct verbs_qp *qp = calloc(1, sizeof(*qp));
-	enum oriel_status st;
+	enum oriel_status status;
 
 	if (!qp) {
 		ori_ibverbs.destroy_qp(made);
@@ -243,10 +248,10 @@ enum oriel_status ori_verbs_adopt_qp(struct verbs_device *d, struct ibv_qp *made
 	}
 	qp->device = d;
 	qp->qp = made;
-	st = qp_open(qp);
-	if (st != ORIEL_OK) {
+	status = qp_open(qp);
+	if (status != ORIEL_OK) {
 		free(qp);
-		return st;
+		return status;
 	}
 	qp_describe(qp, address);
 	*out = qp;
@@ -257,26 +262,25 @@ enum oriel_status ori_verbs_check_peer(const struct verbs_device *d,
 				       const struct ori_hca_qp_address *peer,
 				       struct verbs_address *at)
 {
-	memcpy(at, peer->adapter, sizeof(*at));
+	memcpy(at, peer->hca_address, sizeof(*at));
 	if (peer->version != ORI_HCA_ADDRESS_VERSION)
 		return ori_fail(ORIEL_ERR_VERSION, "the address of a QP has version %u, not %u",
 				peer->version, ORI_HCA_ADDRESS_VERSION);
 	if (at->magic != VERBS_MAGIC)
 		return ori_fail(ORIEL_ERR_MISMATCH,
-				"%s: the adapter of the peer is none of libibverbs", d->name);
+				"%s: the NIC of the peer is not one of libibverbs", d->name);
 	if (at->version != VERBS_VERSION)
 		return ori_fail(ORIEL_ERR_VERSION,
-				"%s: the adapter of the peer has version %u "
-				"of addresses, not %u",
+				"%s: the NIC of the peer has version %u of addresses, not %u",
 				d->name, at->version, VERBS_VERSION);
 	if (at->is_ethernet != d->address.is_ethernet)
-		return ori_fail(ORIEL_ERR_MISMATCH,
-				"%s is on %s, the adapter of the peer is not: choose others "
-				"(ORIEL_HCA)",
-				d->name, d->address.is_ethernet ? "Ethernet" : "InfiniBand");
+		return ori_fail(
+			ORIEL_ERR_MISMATCH,
+			"%s is on %s, the NIC of the peer is not: choose others (ORIEL_HCA)",
+			d->name, d->address.is_ethernet ? "Ethernet" : "InfiniBand");
 	if (peer->mtu < 256 || peer->mtu > 4096 || (peer->mtu & (peer->mtu - 1)) ||
 	    peer->qpn > QP_PSN_MASK || peer->psn > QP_PSN_MASK || peer->max_rd_atomic == 0)
-		return ori_fail(ORIEL_ERR_PROTOCOL, "%s: the address of QP 0x%x makes no sense",
+		return ori_fail(ORIEL_ERR_PROTOCOL, "%s: the address of QP 0x%x is invalid",
 				d->name, peer->qpn);
 	return ORIEL_OK;
 }
@@ -299,22 +303,22 @@ static bool qp_needs_grh(const struct verbs_device *d, const struct verbs_addres
 	       memcmp(at->gid, d->address.gid, 8) != 0;
 }
 
-struct ibv_ah_attr ori_verbs_way(const struct verbs_device *d, const struct verbs_address *at)
+struct ibv_ah_attr ori_verbs_ah_attr(const struct verbs_device *d, const struct verbs_address *at)
 {
-	struct ibv_ah_attr way = {
+	struct ibv_ah_attr ah = {
 		.dlid = at->lid,
 		.sl = d->settings.service_level,
 		.port_num = d->port,
 	};
 
 	if (!qp_needs_grh(d, at))
-		return way;
-	way.is_global = 1;
-	memcpy(way.grh.dgid.raw, at->gid, sizeof(at->gid));
-	way.grh.sgid_index = d->gid_index;
-	way.grh.hop_limit = QP_HOP_LIMIT;
-	way.grh.traffic_class = d->settings.traffic_class;
-	return way;
+		return ah;
+	ah.is_global = 1;
+	memcpy(ah.grh.dgid.raw, at->gid, sizeof(at->gid));
+	ah.grh.sgid_index = d->gid_index;
+	ah.grh.hop_limit = QP_HOP_LIMIT;
+	ah.grh.traffic_class = d->settings.traffic_class;
+	return ah;
 }
 
 static enum oriel_status qp_receive_from(struct verbs_qp *qp, const struct ori_hca_qp_address *peer,
@@ -328,14 +332,14 @@ static enum oriel_status qp_receive_from(struct verbs_qp *qp, const struct ori_h
 		.rq_psn = peer->psn,
 		.max_dest_rd_atomic = (uint8_t)d->attr.max_qp_rd_atom,
 		.min_rnr_timer = VERBS_MIN_RNR_TIMER,
-		.ah_attr = ori_verbs_way(d, at),
+		.ah_attr = ori_verbs_ah_attr(d, at),
 	};
 
 	return qp_move(qp, &attr,
 		       IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
 			       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
-		       "ready to receive (are both ends of one network, and is the GID, "
-		       "ORIEL_IB_GID_INDEX, of it?)");
+		       "ready to receive (are both NICs on one network, and is the GID, "
+		       "ORIEL_IB_GID_INDEX, of that network?)");
 }
 
 static enum oriel_status qp_send_to(struct verbs_qp *qp, const struct ori_hca_qp_address *peer)
@@ -362,18 +366,18 @@ enum oriel_status ori_verbs_connect_qp(struct ori_hca_qp *handle,
 {
 	struct verbs_qp *qp = (struct verbs_qp *)handle;
 	struct verbs_address at;
-	enum oriel_status st;
+	enum oriel_status status;
 
 	if (qp->is_connected)
 		return ori_fail(ORIEL_ERR_STATE, "%s: QP 0x%06x is connected already",
 				qp->device->name, qp->qp->qp_num);
-	st = ori_verbs_check_peer(qp->device, peer, &at);
-	if (st == ORIEL_OK)
-		st = qp_receive_from(qp, peer, &at);
-	if (st == ORIEL_OK)
-		st = qp_send_to(qp, peer);
-	qp->is_connected = st == ORIEL_OK;
-	return st;
+	status = ori_verbs_check_peer(qp->device, peer, &at);
+	if (status == ORIEL_OK)
+		status = qp_receive_from(qp, peer, &at);
+	if (status == ORIEL_OK)
+		status = qp_send_to(qp, peer);
+	qp->is_connected = status == ORIEL_OK;
+	return status;
 }
 
 void ori_verbs_fail_qp(struct ori_hca_qp *handle)

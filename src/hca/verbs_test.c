@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * verbs_test [ADAPTER ADAPTER]: what holds for all adapters that are posted to by
- * calls, by whatever libibverbs is found: the one of tests/fakeverbs, or one with
- * real adapters. Skipped (77) where there are none.
+ * verbs_test [DEVICE DEVICE]: the claims that hold for all HCAs posted to by
+ * calls, over whichever libibverbs is loaded: that of tests/fakeverbs, or one
+ * with real devices. Skipped (77) if there are none.
  */
 #include "hca/call_bench_test.h"
 
@@ -39,19 +39,19 @@ static void run_cases(const char *a, const char *b)
 	}
 }
 
-static void test_all_cases_between_two_adapters(void **state)
+static void test_all_cases_hold_between_two_hcas(void **state)
 {
 	(void)state;
 	run_cases(names[0], names[1]);
 }
 
-static void test_all_cases_on_one_adapter(void **state)
+static void test_all_cases_hold_on_one_hca(void **state)
 {
 	(void)state;
 	run_cases(names[0], names[0]);
 }
 
-static void test_an_adapter_says_what_it_can(void **state)
+static void test_caps_report_the_limits_of_an_hca(void **state)
 {
 	const struct ori_hca_ops *ops = ori_hca_verbs();
 	struct ori_hca_qp_address address;
@@ -74,8 +74,8 @@ static void test_an_adapter_says_what_it_can(void **state)
 	ops->close(hca);
 }
 
-/* A peer that is gone is told of, even if its adapter is there. */
-static void test_a_peer_that_is_gone_is_noticed(void **state)
+/* A request to a destroyed QP fails, even if its HCA still runs. */
+static void test_a_request_to_a_destroyed_peer_fails(void **state)
 {
 	struct ori_hca_wc wc;
 	struct ori_hca_wr wr;
@@ -115,10 +115,10 @@ int main(int argc, char **argv)
 {
 	static char given[2][64];
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_an_adapter_says_what_it_can),
-		cmocka_unit_test(test_all_cases_between_two_adapters),
-		cmocka_unit_test(test_all_cases_on_one_adapter),
-		cmocka_unit_test(test_a_peer_that_is_gone_is_noticed),
+		cmocka_unit_test(test_caps_report_the_limits_of_an_hca),
+		cmocka_unit_test(test_all_cases_hold_between_two_hcas),
+		cmocka_unit_test(test_all_cases_hold_on_one_hca),
+		cmocka_unit_test(test_a_request_to_a_destroyed_peer_fails),
 	};
 
 	for (int i = 1; i < argc && i < 3; i++) {

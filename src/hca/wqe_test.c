@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of the encoders of WQEs and the reader of CQEs in oriel/dev, against golden bytes. */
 #include "hca/syndrome.h"
 
 #include <setjmp.h>
@@ -11,7 +12,7 @@
 
 #define GARBAGE 0xa5
 
-/* The slot held something else before; what a WQE does not use stays as it was. */
+/* The slot held something else before; bytes that a WQE does not use stay as they were. */
 struct slot {
 	_Alignas(64) unsigned char bytes[ORIEL_MLX5_BLOCK];
 };

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pages of registers, and who looks at them: what is stored there says whose it is,
- * so a thread takes it to the doorbell that the software adapter has for that queue.
- * Where queues meet on a register one store may replace another before it is seen,
- * which registers of a device do not do; the record tells of it then.
+ * Pages of doorbell registers and the thread that polls them: a stored value
+ * names its queue, so the thread copies it to the doorbell that the software
+ * HCA has for that queue. If queues share a register one store may replace
+ * another before the thread sees it, which registers of a device do not do; the
+ * doorbell record recovers the lost one.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -20,15 +21,16 @@
 #include "hca/soft_qp.h"
 #include "objects.h"
 
-#define BELL_NAP_NS 20000
-#define BELL_RECOVER 16u /* looks at the registers for each at the records of those that share */
+#define DOORBELL_NAP_NS 20000
+#define DOORBELL_RECOVER \
+	16u /* polls of the registers for each poll of the records of queues that share */
 
 struct fake5_page *fake5_pages;
 
-static pthread_t bell_thread;
-static unsigned bell_users; /* guarded by bell_lock */
-static pthread_mutex_t bell_lock = PTHREAD_MUTEX_INITIALIZER;
-static bool bell_is_stopping; /* guarded by fake5_lock */
+static pthread_t doorbell_thread;
+static unsigned doorbell_users; /* guarded by doorbell_lock */
+static pthread_mutex_t doorbell_lock = PTHREAD_MUTEX_INITIALIZER;
+static bool doorbell_is_stopping; /* guarded by fake5_lock */
 
 struct fake5_page *fake5_page_open(struct fake5_device *d, bool is_shared)
 {
@@ -45,7 +47,7 @@ struct fake5_page *fake5_page_open(struct fake5_device *d, bool is_shared)
 	page->base.page_id = 0x4000 + ++numbers;
 	page->next = fake5_pages;
 	fake5_pages = page;
-	fake5_hold(1);
+	fake5_left_add(1);
 	return page;
 }
 
@@ -60,44 +62,44 @@ void fake5_page_close(struct fake5_page *page)
 	*at = page->next;
 	munmap(page->memory, FAKE5_PAGE);
 	free(page);
-	fake5_hold(-1);
+	fake5_left_add(-1);
 }
 
-/* A doorbell of the software adapter that no queue has. */
-struct bell_spare {
-	struct bell_spare *next;
+/* A doorbell of the software HCA that no queue uses. */
+struct doorbell_spare {
+	struct doorbell_spare *next;
 	struct fake5_device *device;
 	uint64_t *word;
 	uint32_t *asleep;
 };
 
-static struct bell_spare *spares;
+static struct doorbell_spare *spares;
 
-/* They go with the software adapter. */
-void fake5_bells_forget(const struct fake5_device *d)
+/* The doorbells are destroyed with the software HCA. */
+void fake5_doorbells_forget(const struct fake5_device *d)
 {
-	struct bell_spare **at = &spares, *gone;
+	struct doorbell_spare **at = &spares, *forgotten;
 
 	while (*at) {
-		gone = *at;
-		if (gone->device != d) {
-			at = &gone->next;
+		forgotten = *at;
+		if (forgotten->device != d) {
+			at = &forgotten->next;
 			continue;
 		}
-		*at = gone->next;
-		free(gone);
+		*at = forgotten->next;
+		free(forgotten);
 	}
 }
 
-static void bell_give(struct fake5_device *d, uint64_t *word, uint32_t *asleep)
+static void doorbell_give(struct fake5_device *d, uint64_t *word, uint32_t *asleep)
 {
-	struct bell_spare *spare = malloc(sizeof(*spare));
+	struct doorbell_spare *spare = malloc(sizeof(*spare));
 
-	*spare = (struct bell_spare){spares, d, word, asleep};
+	*spare = (struct doorbell_spare){spares, d, word, asleep};
 	spares = spare;
 }
 
-static bool bell_add(struct fake5_device *d)
+static bool doorbell_add(struct fake5_device *d)
 {
 	void *page;
 
@@ -106,14 +108,14 @@ static bool bell_add(struct fake5_device *d)
 	for (size_t k = 0; k < FAKE5_REGISTERS; k++) {
 		char *at = (char *)page + FAKE5_DOORBELLS_AT + k * 8;
 
-		bell_give(d, (uint64_t *)(void *)at, page);
+		doorbell_give(d, (uint64_t *)(void *)at, page);
 	}
 	return true;
 }
 
-bool fake5_bell_open(struct fake5_qp *qp)
+bool fake5_doorbell_open(struct fake5_qp *qp)
 {
-	struct bell_spare **at, *taken;
+	struct doorbell_spare **at, *taken;
 	int tries;
 
 	for (tries = 0; tries < 2; tries++) {
@@ -121,23 +123,23 @@ bool fake5_bell_open(struct fake5_qp *qp)
 			;
 		if (*at)
 			break;
-		if (!bell_add(qp->device))
+		if (!doorbell_add(qp->device))
 			return false;
 	}
 	taken = *at;
 	*at = taken->next;
-	qp->bell = taken->word;
+	qp->doorbell = taken->word;
 	qp->asleep = taken->asleep;
-	*qp->bell = 0;
+	*qp->doorbell = 0;
 	free(taken);
 	return true;
 }
 
-void fake5_bell_close(struct fake5_qp *qp)
+void fake5_doorbell_close(struct fake5_qp *qp)
 {
-	if (qp->bell)
-		bell_give(qp->device, qp->bell, qp->asleep);
-	qp->bell = NULL;
+	if (qp->doorbell)
+		doorbell_give(qp->device, qp->doorbell, qp->asleep);
+	qp->doorbell = NULL;
 }
 
 #define DEMAND_KEYS 64u
@@ -185,8 +187,8 @@ static bool demand_is_gpu(uint64_t address)
 	return is_gpu;
 }
 
-/* What a WQE reads or writes here is memory that pages on demand do not reach. */
-static bool demand_is_refused(const char *wqe)
+/* Does a WQE name local GPU memory by a key of on-demand paging, which does not cover it? */
+static bool demand_is_rejected(const char *wqe)
 {
 	uint32_t opcode = oriel_mlx5_get32(wqe, 0) & 0xff, at;
 
@@ -197,44 +199,46 @@ static bool demand_is_refused(const char *wqe)
 		at = 48;
 	else
 		return false;
-	/* Data inside has no key. */
+	/* Inline data has no key. */
 	return !(oriel_mlx5_get32(wqe, at) >> 31) && demand_has(oriel_mlx5_get32(wqe, at + 4)) &&
 	       demand_is_gpu((uint64_t)oriel_mlx5_get32(wqe, at + 8) << 32 |
 			     oriel_mlx5_get32(wqe, at + 12));
 }
 
-/* The WQEs up to which a doorbell of @value tells. */
-static uint16_t bell_index(uint64_t value)
+/* The index of the first WQE after the last one that @value posts. */
+static uint16_t doorbell_index(uint64_t value)
 {
 	return (uint16_t)(oriel_dev_swap_bytes32((uint32_t)value) >> 8);
 }
 
-/* As far as a doorbell of @value tells of WQEs that the one before did not. */
+/* Checks the WQEs that a doorbell of @value posts and the one before did not. */
 static bool demand_is_well(const struct fake5_qp *qp, uint64_t value)
 {
 	const struct soft_qp *soft = (const struct soft_qp *)(const void *)qp->soft;
-	uint16_t next = bell_index(oriel_dev_load_relaxed(qp->bell)), end = bell_index(value);
+	uint16_t next = doorbell_index(oriel_dev_load_relaxed(qp->doorbell)),
+		 end = doorbell_index(value);
 
 	for (; next != end; next++)
-		if (demand_is_refused(soft->ring + (next & (soft->depth - 1)) * ORIEL_MLX5_BLOCK))
+		if (demand_is_rejected(soft->ring + (next & (soft->depth - 1)) * ORIEL_MLX5_BLOCK))
 			return false;
 	return true;
 }
 
-/* As a poster of the software adapter does. */
-static void bell_ring(struct fake5_qp *qp, uint64_t value)
+/* Rings as a poster of the software HCA does. */
+static void doorbell_ring(struct fake5_qp *qp, uint64_t value)
 {
 	if (!demand_is_well(qp, value)) {
-		fputs("fakemlx5: memory of a GPU by a key of pages on demand\n", stderr);
+		fputs("fakemlx5: a WQE names memory of a GPU by a key of on-demand paging\n",
+		      stderr);
 		fake5_soft()->fail_qp(qp->soft);
 	}
-	oriel_dev_doorbell(qp->bell, value);
+	oriel_dev_doorbell(qp->doorbell, value);
 	oriel_dev_fence_full();
 	if (oriel_dev_load_relaxed32(qp->asleep))
 		oriel_cpu_wake(qp->asleep);
 }
 
-static void bell_take(struct fake5_page *page, uint64_t value)
+static void doorbell_take(struct fake5_page *page, uint64_t value)
 {
 	uint32_t number = oriel_dev_swap_bytes32((uint32_t)(value >> 32)) >> 8;
 	struct fake5_qp *qp = fake5_qp_find(page->device, number);
@@ -244,14 +248,14 @@ static void bell_take(struct fake5_page *page, uint64_t value)
 		return;
 	}
 	fake5_count.rung++;
-	/* The record, looked at before, may have told of more. */
-	if (page->is_shared &&
-	    (int16_t)(bell_index(value) - bell_index(oriel_dev_load_relaxed(qp->bell))) < 0)
+	/* The record, polled earlier, may have posted more WQEs. */
+	if (page->is_shared && (int16_t)(doorbell_index(value) -
+					 doorbell_index(oriel_dev_load_relaxed(qp->doorbell))) < 0)
 		return;
-	bell_ring(qp, value);
+	doorbell_ring(qp, value);
 }
 
-static bool bell_look_at(struct fake5_page *page)
+static bool doorbell_look_at(struct fake5_page *page)
 {
 	uint64_t *registers = (uint64_t *)(void *)(page->memory + FAKE5_DOORBELLS_AT);
 	bool has_news = false;
@@ -262,27 +266,27 @@ static bool bell_look_at(struct fake5_page *page)
 		if (value == page->seen[i])
 			continue;
 		page->seen[i] = value;
-		bell_take(page, value);
+		doorbell_take(page, value);
 		has_news = true;
 	}
 	return has_news;
 }
 
-static bool bell_recover(struct fake5_qp *qp)
+static bool doorbell_recover(struct fake5_qp *qp)
 {
-	uint16_t told = bell_index(oriel_dev_load_relaxed(qp->bell));
+	uint16_t rung = doorbell_index(oriel_dev_load_relaxed(qp->doorbell));
 	uint32_t word = __atomic_load_n(&qp->record[1], __ATOMIC_ACQUIRE);
 	uint16_t posted = (uint16_t)oriel_dev_swap_bytes32(word);
 
-	if (qp->state != FAKE5_RTS || posted == told)
+	if (qp->state != FAKE5_RTS || posted == rung)
 		return false;
 	fake5_count.recovered++;
-	bell_ring(qp, oriel_mlx5_doorbell_value(qp->number, posted));
+	doorbell_ring(qp, oriel_mlx5_doorbell_value(qp->number, posted));
 	return true;
 }
 
-/* Has it refused what its peer asked for? */
-static bool bell_has_refused(struct fake5_qp *qp)
+/* Has the QP rejected a request of its peer? */
+static bool doorbell_has_rejected(struct fake5_qp *qp)
 {
 	struct soft_qp *soft = (struct soft_qp *)(void *)qp->soft;
 	bool has_refused;
@@ -293,22 +297,25 @@ static bool bell_has_refused(struct fake5_qp *qp)
 	return has_refused;
 }
 
-/* What the software adapter tells, as a device would: a requester has its error CQE. */
-static void bell_events(struct fake5_device *d)
+/*
+ * Report rejections of the software HCA as a device would; a requester has its
+ * error CQE instead.
+ */
+static void doorbell_events(struct fake5_device *d)
 {
 	struct ori_hca_event event;
 	struct fake5_qp *qp;
 
 	while (fake5_soft()->poll_event(d->soft, &event) == ORIEL_OK) {
 		qp = fake5_qp_find(d, event.qpn);
-		if (qp && bell_has_refused(qp))
-			fake5_tell(qp, IBV_EVENT_QP_ACCESS_ERR, 0x11);
+		if (qp && doorbell_has_rejected(qp))
+			fake5_report(qp, IBV_EVENT_QP_ACCESS_ERR, 0x11);
 	}
 }
 
-static void *bell_main(void *unused)
+static void *doorbell_main(void *unused)
 {
-	static const struct timespec nap = {.tv_nsec = BELL_NAP_NS};
+	static const struct timespec pause = {.tv_nsec = DOORBELL_NAP_NS};
 	bool is_stopping, has_news;
 	unsigned turn = 0;
 
@@ -317,42 +324,42 @@ static void *bell_main(void *unused)
 		has_news = false;
 		pthread_mutex_lock(&fake5_lock);
 		for (struct fake5_page *page = fake5_pages; page; page = page->next)
-			has_news |= bell_look_at(page);
-		if (++turn % BELL_RECOVER == 0)
+			has_news |= doorbell_look_at(page);
+		if (++turn % DOORBELL_RECOVER == 0)
 			for (struct fake5_qp *qp = fake5_qps; qp; qp = qp->next) {
 				if (qp->page && qp->page->is_shared)
-					has_news |= bell_recover(qp);
-				bell_events(qp->device);
+					has_news |= doorbell_recover(qp);
+				doorbell_events(qp->device);
 			}
-		is_stopping = bell_is_stopping;
+		is_stopping = doorbell_is_stopping;
 		pthread_mutex_unlock(&fake5_lock);
 		if (!has_news)
-			nanosleep(&nap, NULL);
+			nanosleep(&pause, NULL);
 	} while (!is_stopping);
 	return NULL;
 }
 
 void fake5_bells_start(void)
 {
-	pthread_mutex_lock(&bell_lock);
-	if (bell_users++ == 0) {
-		bell_is_stopping = false;
-		if (pthread_create(&bell_thread, NULL, bell_main, NULL) != 0)
+	pthread_mutex_lock(&doorbell_lock);
+	if (doorbell_users++ == 0) {
+		doorbell_is_stopping = false;
+		if (pthread_create(&doorbell_thread, NULL, doorbell_main, NULL) != 0)
 			abort();
 	}
-	pthread_mutex_unlock(&bell_lock);
+	pthread_mutex_unlock(&doorbell_lock);
 }
 
 void fake5_bells_stop(void)
 {
-	pthread_mutex_lock(&bell_lock);
-	if (--bell_users == 0) {
+	pthread_mutex_lock(&doorbell_lock);
+	if (--doorbell_users == 0) {
 		pthread_mutex_lock(&fake5_lock);
-		bell_is_stopping = true;
+		doorbell_is_stopping = true;
 		pthread_mutex_unlock(&fake5_lock);
-		pthread_join(bell_thread, NULL);
+		pthread_join(doorbell_thread, NULL);
 	}
-	pthread_mutex_unlock(&bell_lock);
+	pthread_mutex_unlock(&doorbell_lock);
 }
 
 static bool uar_is_lacking(uint32_t flags)
@@ -363,7 +370,7 @@ static bool uar_is_lacking(uint32_t flags)
 		flags != (uint32_t)MLX5DV_UAR_ALLOC_TYPE_BF);
 }
 
-/* Uncached ones are one page, whoever asks for them. */
+/* Uncached doorbells are one page for all callers. */
 struct mlx5dv_devx_uar *mlx5dv_devx_alloc_uar(struct ibv_context *context, uint32_t flags)
 {
 	struct fake5_context *c = fake5_context_of(context);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Firmware: commands come as bytes and are decoded as strictly as they are encoded.
- * What a real one would take and then do wrong is refused as well, each with a
- * syndrome of its own.
+ * Firmware: commands arrive as bytes, and the decoders are as strict as the
+ * encoders. A command that a real device would accept and then execute wrongly
+ * is rejected as well, each with a syndrome of its own.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ enum syndrome {
 	BAD_EQN,
 	BAD_PD,
 	BAD_CQ,
-	BAD_CQES, /* would be taken for completions */
+	BAD_CQES, /* would count as completions */
 	BAD_STAMPS,
 	BAD_MASTER,
 	BAD_NUMBER,
@@ -38,7 +38,7 @@ enum syndrome {
 	BAD_RIGHTS,
 };
 
-/* What obj_create() gives: @qp comes first, see queue.c. */
+/* The object of obj_create(): @qp comes first, see queue.c. */
 struct mlx5dv_devx_obj {
 	struct fake5_qp *qp; /* NULL: a CQ */
 	struct fake5_cq *cq;
@@ -97,7 +97,7 @@ static struct fake5_page *page_find(const struct fake5_device *d, uint32_t id)
 	return page;
 }
 
-/* Nobody but the driver marks CQEs before the first of them is written. */
+/* Only the driver marks CQEs invalid before the first of them is written. */
 static bool cqes_are_blank(const char *ring, uint32_t depth)
 {
 	for (uint32_t i = 0; i < depth; i++) {
@@ -143,7 +143,7 @@ static enum syndrome cq_make(struct ibv_context *context, const void *in, size_t
 	obj->cq->number = *number;
 	obj->cq->next = fake5_cqs;
 	fake5_cqs = obj->cq;
-	fake5_hold(1);
+	fake5_left_add(1);
 	return 0;
 }
 
@@ -186,7 +186,7 @@ static enum syndrome qp_make(struct ibv_context *context, const void *in, size_t
 		return BAD_UMEM;
 	attr.depth = asked.depth;
 	attr.send_cq = fake5_cq_find(d, asked.send_cqn)->soft;
-	/* Where cd_master is refused all may WAIT, as some firmware has it. */
+	/* A device that rejects cd_master lets every QP WAIT, as some firmware does. */
 	attr.is_companion = asked.is_companion || fake5_lacks("master");
 	qp = calloc(1, sizeof(*qp));
 	qp->device = d;
@@ -201,7 +201,7 @@ static enum syndrome qp_make(struct ibv_context *context, const void *in, size_t
 	return 0;
 }
 
-/* As the kernel and firmware have it: an answer with a status, and errno. */
+/* Fails as kernel and firmware do: an answer with a status, and errno. */
 static int command_end(enum ori_prm_opcode opcode, enum syndrome syndrome, const void *in,
 		       size_t length, uint32_t number, void *out, size_t room)
 {
@@ -261,7 +261,7 @@ int mlx5dv_devx_obj_destroy(struct mlx5dv_devx_obj *obj)
 		*at = obj->cq->next;
 		fake5_soft()->destroy_cq(obj->cq->soft);
 		free(obj->cq);
-		fake5_hold(-1);
+		fake5_left_add(-1);
 	}
 	free(obj);
 	pthread_mutex_unlock(&fake5_lock);
@@ -278,7 +278,7 @@ static enum syndrome modify_init(struct fake5_qp *qp, const void *in, size_t len
 		return BAD_STATE;
 	if (qp->init.port != 1)
 		return BAD_PORT;
-	/* All of it is used; firmware would refuse requests later. */
+	/* The library uses every permission; firmware would reject requests later. */
 	if (!qp->init.allows_read || !qp->init.allows_write || !qp->init.allows_atomic ||
 	    qp->init.atomic_mode == ORI_PRM_ATOMIC_NONE)
 		return BAD_RIGHTS;
@@ -301,16 +301,16 @@ static enum syndrome path_check_ethernet(struct fake5_qp *qp, const struct ori_p
 
 static enum syndrome path_check_ib(struct fake5_qp *qp, const struct ori_prm_path *path)
 {
-	struct fake5_record there;
-	bool is_near;
+	struct fake5_record peer;
+	bool is_intranode;
 
 	if (path->is_ethernet || !fake5_find_lid((uint16_t)path->lid, &qp->peer) ||
 	    qp->peer.is_ethernet)
 		return BAD_PATH;
-	is_near = memcmp(qp->peer.gid, qp->device->record.gid, 8) == 0;
+	is_intranode = memcmp(qp->peer.gid, qp->device->record.gid, 8) == 0;
 	if (!path->has_grh)
-		return is_near && !qp->device->demands_grh ? 0 : BAD_GRH;
-	if (!fake5_find_gid(path->gid, &there) || there.lid != path->lid || path->hop_limit == 0)
+		return is_intranode && !qp->device->demands_grh ? 0 : BAD_GRH;
+	if (!fake5_find_gid(path->gid, &peer) || peer.lid != path->lid || path->hop_limit == 0)
 		return BAD_GRH;
 	return 0;
 }
@@ -331,7 +331,7 @@ static enum syndrome modify_rtr(struct fake5_qp *qp, const void *in, size_t leng
 					   : path_check_ib(qp, &qp->rtr.path);
 	if (syndrome)
 		return syndrome;
-	/* Full packets would vanish. */
+	/* A larger MTU would lose full packets. */
 	if (qp->rtr.mtu > qp->device->mtu || qp->rtr.mtu > qp->peer.mtu)
 		return BAD_MTU;
 	qp->state = FAKE5_RTR;
@@ -515,7 +515,7 @@ static struct mlx5dv_devx_umem *umem_add(struct ibv_context *context, char *memo
 	u->is_mapped = is_mapped;
 	u->next = umems;
 	umems = u;
-	fake5_hold(1);
+	fake5_left_add(1);
 	pthread_mutex_unlock(&fake5_lock);
 	return &u->base;
 }
@@ -565,7 +565,7 @@ int mlx5dv_devx_umem_dereg(struct mlx5dv_devx_umem *umem)
 	if (u->is_mapped)
 		munmap(u->memory, u->length);
 	free(u);
-	fake5_hold(-1);
+	fake5_left_add(-1);
 	pthread_mutex_unlock(&fake5_lock);
 	return 0;
 }

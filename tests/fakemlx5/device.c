@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Adapters, their ports, who finds whom, and memory. */
+/* HCAs, their ports, how ports find each other, and memory. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -46,7 +46,7 @@ struct fake5_mr {
 	void *mapped;
 };
 
-void fake5_hold(int change)
+void fake5_left_add(int change)
 {
 	left += change;
 }
@@ -136,7 +136,7 @@ static struct fake5_device *device_of(const struct ibv_context *context)
 	return fake5_context_of(context)->device;
 }
 
-/* Index 0: RoCE v1. 1: of one wire. 2: the one to take. On InfiniBand all are one. */
+/* Index 0: RoCE v1. 1: link-local. 2: the one to use. On InfiniBand all are the same. */
 void fake5_gid(const struct fake5_device *d, unsigned index, uint8_t gid[16])
 {
 	memset(gid, 0, 16);
@@ -158,7 +158,7 @@ static void record_path(uint32_t id, char path[512])
 	snprintf(path, 512, "%.400s/%04x", getenv("FAKEMLX5_DIR"), id);
 }
 
-/* No other process has it. */
+/* No other process has this id. */
 static uint32_t record_take_id(void)
 {
 	static uint32_t next;
@@ -200,7 +200,7 @@ static void record_publish(struct fake5_device *d)
 		abort();
 }
 
-/* Numbers of adapters say where their records are. */
+/* The id of an HCA says where its record is. */
 static bool record_find(uint32_t id, struct fake5_record *record)
 {
 	char path[512];
@@ -289,7 +289,7 @@ static struct ibv_context *device_open(struct ibv_device *device, bool has_devx)
 	}
 	c->device = (struct fake5_device *)device;
 	c->has_devx = has_devx;
-	c->tell = fds[1];
+	c->event_fd = fds[1];
 	c->base.sz = sizeof(c->base);
 	c->base.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
 	c->base.context.device = device;
@@ -303,7 +303,7 @@ static struct ibv_context *device_open(struct ibv_device *device, bool has_devx)
 	if (!errno)
 		errno = device_start(c->device);
 	if (!errno)
-		fake5_hold(1);
+		fake5_left_add(1);
 	pthread_mutex_unlock(&fake5_lock);
 	if (!errno) {
 		fake5_bells_start();
@@ -339,14 +339,14 @@ int ibv_close_device(struct ibv_context *context)
 	if (c->singleton)
 		fake5_page_close(c->singleton);
 	if (--d->contexts == 0) {
-		fake5_bells_forget(d);
+		fake5_doorbells_forget(d);
 		fake5_soft()->close(d->soft);
 		d->soft = NULL;
 	}
-	fake5_hold(-1);
+	fake5_left_add(-1);
 	pthread_mutex_unlock(&fake5_lock);
 	close(context->async_fd);
-	close(c->tell);
+	close(c->event_fd);
 	free(c);
 	return 0;
 }
@@ -431,7 +431,7 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 	pd->context = context;
 	pd->handle = fake5_context_of(context)->pdn;
 	pthread_mutex_lock(&fake5_lock);
-	fake5_hold(1);
+	fake5_left_add(1);
 	pthread_mutex_unlock(&fake5_lock);
 	return pd;
 }
@@ -440,7 +440,7 @@ int ibv_dealloc_pd(struct ibv_pd *pd)
 {
 	free(pd);
 	pthread_mutex_lock(&fake5_lock);
-	fake5_hold(-1);
+	fake5_left_add(-1);
 	pthread_mutex_unlock(&fake5_lock);
 	return 0;
 }
@@ -475,7 +475,7 @@ static struct ibv_mr *memory_register(struct ibv_pd *pd, void *address, size_t l
 				   .lkey = keys.lkey,
 				   .rkey = keys.rkey};
 	pthread_mutex_lock(&fake5_lock);
-	fake5_hold(1);
+	fake5_left_add(1);
 	if (access & IBV_ACCESS_ON_DEMAND)
 		fake5_demand_add(keys.lkey);
 	pthread_mutex_unlock(&fake5_lock);
@@ -488,14 +488,14 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *address, size_t length,
 	bool is_remote = access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
 
 	errno = device_failure("reg_mr");
-	/* As the kernel has it. */
+	/* The kernel has the same checks. */
 	if (!errno && (((uintptr_t)address ^ iova) % FAKE5_PAGE ||
 		       (is_remote && !(access & IBV_ACCESS_LOCAL_WRITE))))
 		errno = EINVAL;
 	return errno ? NULL : memory_register(pd, address, length, iova, access, NULL);
 }
 
-/* All there is, on demand: what x86 and others can have, but for page 0. */
+/* All memory, on demand: x86 and others can have that, except for page 0. */
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *address, size_t length, int access)
 {
 	if (!(access & IBV_ACCESS_ON_DEMAND))
@@ -509,7 +509,7 @@ struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *address, size_t length, int a
 			       (unsigned)access, NULL);
 }
 
-/* Any file that can be mapped will do. */
+/* Any file that can be mapped is accepted. */
 struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
 				 int fd, int access)
 {
@@ -533,7 +533,7 @@ int ibv_dereg_mr(struct ibv_mr *handle)
 		munmap(mr->mapped, mr->base.length);
 	pthread_mutex_lock(&fake5_lock);
 	fake5_demand_remove(handle->lkey);
-	fake5_hold(-1);
+	fake5_left_add(-1);
 	pthread_mutex_unlock(&fake5_lock);
 	free(mr);
 	return 0;
@@ -544,7 +544,7 @@ struct fake5_ah {
 	struct mlx5_wqe_av av;
 };
 
-/* The kernel would ask the neighbour for its MAC. */
+/* The kernel would resolve the MAC of the neighbour. */
 struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
 	struct fake5_record record;
@@ -564,7 +564,7 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	ah->base.pd = pd;
 	memcpy(ah->av.rmac, record.mac, sizeof(ah->av.rmac));
 	pthread_mutex_lock(&fake5_lock);
-	fake5_hold(1);
+	fake5_left_add(1);
 	pthread_mutex_unlock(&fake5_lock);
 	return &ah->base;
 }
@@ -573,7 +573,7 @@ int ibv_destroy_ah(struct ibv_ah *ah)
 {
 	free(ah);
 	pthread_mutex_lock(&fake5_lock);
-	fake5_hold(-1);
+	fake5_left_add(-1);
 	pthread_mutex_unlock(&fake5_lock);
 	return 0;
 }

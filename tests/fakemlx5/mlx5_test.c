@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Queues of ConnectX adapters, as commands and verbs make them, over the fake. */
+/* Tests of the queues of ConnectX HCAs, as commands and verbs create them, over the fake. */
 #include <errno.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -16,7 +16,7 @@
 
 static const struct oriel_link_wait_limits patient = {NULL, CALL_PATIENCE_NS, 1, 0};
 
-/* One end of a pair of rings. */
+/* One side of a pair of rings. */
 struct side {
 	struct ori_hca *hca;
 	struct ori_hca_cq *cq;
@@ -96,13 +96,13 @@ static enum oriel_status side_join(struct side *a, struct side *b)
 	return status == ORIEL_OK ? ops()->connect_qp(b->qp, &a->address) : status;
 }
 
-static struct oriel_rdma_address side_place(const struct side *s, uint64_t at)
+static struct oriel_rdma_address side_address(const struct side *s, uint64_t at)
 {
 	return (struct oriel_rdma_address){at, s->keys.lkey};
 }
 
 static enum oriel_status side_write(struct side *from, const struct side *to, uint64_t at,
-				    uint64_t there, uint32_t length)
+				    uint64_t peer, uint32_t length)
 {
 	enum oriel_status status;
 	uint64_t base = 0;
@@ -112,7 +112,7 @@ static enum oriel_status side_write(struct side *from, const struct side *to, ui
 		return status;
 	oriel_mlx5_wqe_write(oriel_mlx5_slot(&from->queue, base),
 			     oriel_mlx5_head_of(&from->queue, base, ORIEL_MLX5_FENCE_NONE),
-			     side_place(to, there), side_place(from, at), length);
+			     side_address(to, peer), side_address(from, at), length);
 	status = oriel_mlx5_post(&from->queue, base, 1, &patient);
 	return status == ORIEL_OK ? oriel_mlx5_wait(&from->queue, base, &patient) : status;
 }
@@ -124,13 +124,13 @@ static uint64_t side_add(struct side *from, const struct side *to, uint64_t at, 
 	assert_int_equal(oriel_mlx5_reserve(&from->queue, 1, &patient, &base), ORIEL_OK);
 	oriel_mlx5_wqe_fetch_add(oriel_mlx5_slot(&from->queue, base),
 				 oriel_mlx5_head_of(&from->queue, base, ORIEL_MLX5_FENCE_NONE),
-				 side_place(to, at), side_place(from, 4096), value);
+				 side_address(to, at), side_address(from, 4096), value);
 	assert_int_equal(oriel_mlx5_post(&from->queue, base, 1, &patient), ORIEL_OK);
 	assert_int_equal(oriel_mlx5_wait(&from->queue, base, &patient), ORIEL_OK);
 	return oriel_mlx5_atomic_result(&from->queue, *result);
 }
 
-/* Bytes move both ways, more than the ring is long, and the atomic counts. */
+/* Bytes move both ways, in more WQEs than the ring holds, and the atomic counts. */
 static void sides_move(struct side *a, struct side *b)
 {
 	for (unsigned i = 0; i < 3 * RING_DEPTH; i++) {
@@ -162,7 +162,7 @@ static void assert_report(enum ori_mlx5_tier tier, bool is_devx, const char *doo
 {
 	struct ori_mlx5_report report;
 
-	assert_int_equal(ori_mlx5_look("mlx5_0", 0, NULL, &report), ORIEL_OK);
+	assert_int_equal(ori_mlx5_probe("mlx5_0", 0, NULL, &report), ORIEL_OK);
 	assert_int_equal(report.tier, tier);
 	assert_int_equal(report.is_devx, is_devx);
 	assert_string_equal(report.doorbells, doorbells);
@@ -203,8 +203,8 @@ static void test_rings_by_verbs_move_bytes(void **state)
 	assert_true(after.rung > before.rung);
 }
 
-/* What each end may do is its own affair. */
-static void test_ends_of_different_routes_and_tiers_meet(void **state)
+/* Each side may have its own route and tier. */
+static void test_sides_of_different_routes_and_tiers_connect(void **state)
 {
 	struct side a, b;
 
@@ -232,7 +232,7 @@ static void test_infiniband_has_a_grh_where_it_must(void **state)
 	assert_int_equal(ori_prm_decode_init2rtr(in, sizeof(in), &rtr), ORIEL_OK);
 	assert_false(rtr.path.has_grh);
 	assert_int_equal(rtr.mtu, 2048);
-	/* A port that demands it, and a peer behind a router. */
+	/* A port that demands a GRH, and a peer behind a router. */
 	assert_pair_works("=mlx5_3", "=mlx5_3");
 	assert_pair_works("=mlx5_2", "=mlx5_4");
 	assert_int_equal(fake5_command(ORI_PRM_INIT2RTR_QP, in, sizeof(in)), sizeof(in));
@@ -245,7 +245,7 @@ static void command_of(enum ori_prm_opcode opcode, void *in, unsigned length)
 	assert_int_equal(fake5_command(opcode, in, length), length);
 }
 
-static void test_commands_say_what_is_meant(void **state)
+static void test_commands_carry_the_attributes_and_settings(void **state)
 {
 	uint8_t create[ORI_PRM_CREATE_LENGTH], modify[ORI_PRM_MODIFY_LENGTH];
 	struct ori_prm_init init;
@@ -306,7 +306,7 @@ static void test_commands_say_what_is_meant(void **state)
 	side_close(&b);
 }
 
-/* Where a counter is raised when a WRITE is done, with no thread that looks. */
+/* A companion increments a counter when a WRITE is complete, with no thread that polls. */
 static void companion_counts(struct side *a, struct side *b)
 {
 	struct side companion = *a, responder = *a;
@@ -325,7 +325,7 @@ static void companion_counts(struct side *a, struct side *b)
 				    a->queue.resv);
 		oriel_mlx5_wqe_fetch_add(oriel_mlx5_slot(&companion.queue, base + 1),
 					 oriel_mlx5_head_of(&companion.queue, base + 1, 0),
-					 side_place(a, 512), side_place(a, 4096), 1);
+					 side_address(a, 512), side_address(a, 4096), 1);
 		assert_int_equal(oriel_mlx5_post(&companion.queue, base, 2, &patient), ORIEL_OK);
 		usleep(2000);
 		assert_int_equal(oriel_dev_load_acquire(count), i);
@@ -363,7 +363,7 @@ static void test_a_companion_waits(void **state)
 	assert_int_equal(fake5_left(), 0);
 }
 
-static void test_cd_master_is_set_where_it_is_taken(void **state)
+static void test_cd_master_is_set_if_the_device_accepts_it(void **state)
 {
 	uint8_t in[ORI_PRM_CREATE_LENGTH];
 	struct ori_prm_qp qp;
@@ -387,7 +387,7 @@ static void assert_tier(const char *lacks, enum ori_mlx5_tier tier, bool is_devx
 
 	fake5_without(lacks);
 	assert_report(tier, is_devx, doorbells);
-	assert_int_equal(ori_mlx5_look("mlx5_0", 0, NULL, &report), ORIEL_OK);
+	assert_int_equal(ori_mlx5_probe("mlx5_0", 0, NULL, &report), ORIEL_OK);
 	if (why && !strstr(report.why[which], why))
 		fail_msg("no '%s' in '%s'", why, report.why[which]);
 	if (tier < ORI_MLX5_T3)
@@ -395,23 +395,28 @@ static void assert_tier(const char *lacks, enum ori_mlx5_tier tier, bool is_devx
 	fake5_without("");
 }
 
-static void test_tiers_are_found_by_trying(void **state)
+static void test_tiers_are_found_by_trial(void **state)
 {
 	(void)state;
 	assert_tier("", ORI_MLX5_T1, true, "dedicated", ORI_MLX5_T0, "no GPU");
 	assert_tier("dedicated", ORI_MLX5_T1, true, "uncached", 0, NULL);
 	assert_tier("dedicated,uncached", ORI_MLX5_T1, true, "combining", 0, NULL);
-	assert_tier("devx", ORI_MLX5_T3, false, "of verbs", ORI_MLX5_T1, "no queue of verbs WAITs");
-	assert_tier("oi", ORI_MLX5_T3, false, "of verbs", ORI_MLX5_T2, "no queue of verbs WAITs");
-	assert_tier("wait", ORI_MLX5_T3, true, "dedicated", ORI_MLX5_T1, "no queue of it WAITs");
+	assert_tier("devx", ORI_MLX5_T3, false, "of verbs", ORI_MLX5_T1,
+		    "queues of verbs cannot WAIT");
+	assert_tier("oi", ORI_MLX5_T3, false, "of verbs", ORI_MLX5_T2,
+		    "queues of verbs cannot WAIT");
+	assert_tier("wait", ORI_MLX5_T3, true, "dedicated", ORI_MLX5_T1, "its queues cannot WAIT");
 	assert_tier("devx,sizes", ORI_MLX5_T3, false, "of verbs", ORI_MLX5_T1, "QUERY_HCA_CAP");
 	assert_tier("odp", ORI_MLX5_T3, false, "", ORI_MLX5_T1, "on-demand paging");
 }
 
-#define REGISTERS_AT 0x800u /* of a page, which those have behind it */
+#define REGISTERS_AT 0x800u /* offset in a page; registers follow it */
 
-/* Where in its page the first queue is rung: a register, or a word that stands for one. */
-static unsigned first_bell(void)
+/*
+ * Offset in its page of the doorbell of the first queue: a register, or a word
+ * that stands for one.
+ */
+static unsigned first_doorbell(void)
 {
 	struct side a;
 	unsigned found;
@@ -422,34 +427,34 @@ static unsigned first_bell(void)
 	return found;
 }
 
-static void test_a_tier_that_is_asked_for_is_taken_or_refused(void **state)
+static void test_a_requested_tier_is_used_or_rejected(void **state)
 {
 	struct ori_mlx5_report report;
 	struct ori_hca *hca;
 
 	(void)state;
-	assert_true(first_bell() >= REGISTERS_AT);
+	assert_true(first_doorbell() >= REGISTERS_AT);
 	setenv("ORIEL_TIER", "t2", 1);
-	assert_int_equal(ori_mlx5_look("mlx5_0", 0, NULL, &report), ORIEL_OK);
+	assert_int_equal(ori_mlx5_probe("mlx5_0", 0, NULL, &report), ORIEL_OK);
 	assert_int_equal(report.tier, ORI_MLX5_T2);
-	assert_true(first_bell() < REGISTERS_AT);
+	assert_true(first_doorbell() < REGISTERS_AT);
 	assert_pair_works("=mlx5_0", "=mlx5_1");
 	setenv("ORIEL_DEVX", "off", 1);
 	assert_pair_works("=mlx5_0", "=mlx5_1");
 	unsetenv("ORIEL_DEVX");
 	setenv("ORIEL_TIER", "t3", 1);
-	assert_int_equal(ori_mlx5_look("mlx5_0", 0, NULL, &report), ORIEL_OK);
+	assert_int_equal(ori_mlx5_probe("mlx5_0", 0, NULL, &report), ORIEL_OK);
 	assert_int_equal(report.tier, ORI_MLX5_T3);
 	fake5_without("odp");
 	setenv("ORIEL_TIER", "t1", 1);
 	assert_int_equal(ops()->open("mlx5_0", 0, &hca), ORIEL_ERR_UNSUPPORTED);
-	assert_non_null(strstr(oriel_last_error(), "ORIEL_TIER asks for t1: mlx5_0:1: no on-dem"));
+	assert_non_null(strstr(oriel_last_error(), "ORIEL_TIER demands t1: mlx5_0:1: no on-dem"));
 	fake5_without("");
 	unsetenv("ORIEL_TIER");
 	assert_int_equal(fake5_left(), 0);
 }
 
-static void test_other_adapters_are_passed_over(void **state)
+static void test_devices_that_are_not_mlx5_are_skipped(void **state)
 {
 	struct ori_hca_caps caps;
 	struct ori_hca *hca;
@@ -467,7 +472,7 @@ static void test_other_adapters_are_passed_over(void **state)
 	assert_int_equal(fake5_left(), 0);
 }
 
-static void test_whatever_fails_leaves_nothing(void **state)
+static void test_a_failure_leaks_nothing(void **state)
 {
 	static const struct {
 		const char *call;
@@ -489,27 +494,27 @@ static void test_whatever_fails_leaves_nothing(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		enum oriel_status st;
+		enum oriel_status status;
 		int left;
 
 		assert_int_equal(ops()->open("mlx5_0", 0, &hca), ORIEL_OK);
 		left = fake5_left();
 		fake5_fail(cases[i].call, cases[i].after, cases[i].error);
-		st = ops()->create_cq(hca, &cq, &qp.send_cq, &cqn);
-		if (st == ORIEL_OK) {
-			st = ops()->create_qp(hca, &qp, &made, &address);
-			if (st == ORIEL_OK)
+		status = ops()->create_cq(hca, &cq, &qp.send_cq, &cqn);
+		if (status == ORIEL_OK) {
+			status = ops()->create_qp(hca, &qp, &made, &address);
+			if (status == ORIEL_OK)
 				ops()->destroy_qp(made);
 			ops()->destroy_cq(qp.send_cq);
 		}
-		assert_int_equal(st, cases[i].status);
-		assert_true(fake5_left() - left <= 2); /* chunks of rings, kept for the next */
+		assert_int_equal(status, cases[i].status);
+		assert_true(fake5_left() - left <= 2); /* chunks of rings, kept for later queues */
 		ops()->close(hca);
 		assert_int_equal(fake5_left(), 0);
 	}
 }
 
-static void test_attributes_that_make_no_sense_are_refused(void **state)
+static void test_invalid_attributes_are_rejected(void **state)
 {
 	struct ori_hca_cq_attr cq = {.depth = 48, .has_own_ring = true};
 	struct ori_hca_qp_attr qp = {.depth = 8, .has_own_ring = true};
@@ -555,7 +560,7 @@ static void test_attributes_that_make_no_sense_are_refused(void **state)
 	assert_int_equal(fake5_left(), 0);
 }
 
-static void test_peers_that_do_not_fit_are_refused(void **state)
+static void test_peers_that_do_not_fit_are_rejected(void **state)
 {
 	struct ori_hca_qp_address wrong;
 	struct side a, b, ib;
@@ -569,14 +574,14 @@ static void test_peers_that_do_not_fit_are_refused(void **state)
 	wrong.mtu = 1500;
 	assert_int_equal(ops()->connect_qp(a.qp, &wrong), ORIEL_ERR_PROTOCOL);
 	wrong = b.address;
-	wrong.adapter[8 + 15] ^= 0x40; /* a GID that nobody has */
+	wrong.hca_address[8 + 15] ^= 0x40; /* a GID that no port has */
 	assert_int_equal(ops()->connect_qp(a.qp, &wrong), ORIEL_ERR_SYSTEM);
 	assert_non_null(strstr(oriel_last_error(), "ORIEL_IB_GID_INDEX"));
-	/* Of what the peer says of its MTU the firmware knows nothing. */
+	/* Firmware does not know the MTU that the peer claims. */
 	wrong = b.address;
 	wrong.mtu = 4096;
 	assert_int_equal(ops()->connect_qp(a.qp, &wrong), ORIEL_ERR_SYSTEM);
-	assert_non_null(strstr(oriel_last_error(), "the firmware refuses INIT2RTR_QP: status 0x3"));
+	assert_non_null(strstr(oriel_last_error(), "the firmware rejects INIT2RTR_QP: status 0x3"));
 	assert_int_equal(side_join(&a, &b), ORIEL_OK);
 	assert_int_equal(ops()->connect_qp(a.qp, &b.address), ORIEL_ERR_STATE);
 	side_close(&a);
@@ -595,7 +600,7 @@ static void await_event(struct ori_hca *hca, struct ori_hca_event *event)
 	}
 }
 
-static void errors_are_told(void)
+static void errors_are_reported(void)
 {
 	struct ori_hca_event event;
 	struct side a, b;
@@ -618,13 +623,13 @@ static void errors_are_told(void)
 	assert_int_equal(fake5_left(), 0);
 }
 
-static void test_errors_are_told_by_cqe_and_event(void **state)
+static void test_a_cqe_and_an_event_report_each_error(void **state)
 {
 	(void)state;
-	errors_are_told();
+	errors_are_reported();
 	setenv("ORIEL_DEVX", "off", 1);
 	setenv("ORIEL_TIER", "t1", 1);
-	errors_are_told();
+	errors_are_reported();
 	unsetenv("ORIEL_DEVX");
 	unsetenv("ORIEL_TIER");
 }
@@ -636,11 +641,11 @@ static void queue_fails(void)
 
 	side_open(&a, "=mlx5_0");
 	side_open(&b, "=mlx5_1");
-	/* The peer never answers: what is posted stays until it is given up. */
+	/* The peer never answers: posted WQEs stay until the retries end. */
 	assert_int_equal(ops()->connect_qp(a.qp, &b.address), ORIEL_OK);
 	assert_int_equal(oriel_mlx5_reserve(&a.queue, 1, &patient, &base), ORIEL_OK);
 	oriel_mlx5_wqe_write(oriel_mlx5_slot(&a.queue, base), oriel_mlx5_head_of(&a.queue, base, 0),
-			     side_place(&b, 0), side_place(&a, 0), 64);
+			     side_address(&b, 0), side_address(&a, 0), 64);
 	assert_int_equal(oriel_mlx5_post(&a.queue, base, 1, &patient), ORIEL_OK);
 	usleep(5000);
 	ops()->fail_qp(a.qp);
@@ -651,7 +656,7 @@ static void queue_fails(void)
 	side_close(&b);
 }
 
-static void test_a_queue_that_is_given_up_flushes(void **state)
+static void test_a_failed_queue_is_flushed(void **state)
 {
 	(void)state;
 	queue_fails();
@@ -662,7 +667,10 @@ static void test_a_queue_that_is_given_up_flushes(void **state)
 	unsetenv("ORIEL_TIER");
 }
 
-/* More than half of what a page has registers, and rings that come and go. */
+/*
+ * More than half as many queues as a page has registers, and rings that are
+ * created and destroyed.
+ */
 static void many_queues_work(void)
 {
 	enum { PAIRS = 140 };
@@ -681,7 +689,7 @@ static void many_queues_work(void)
 			assert_int_equal(side_join(&of[2 * i], &of[2 * i + 1]), ORIEL_OK);
 			assert_ptr_not_equal(of[2 * i].place.doorbell, a.place.doorbell);
 		}
-		/* No chunk is added for those that come where others were. */
+		/* Later rings reuse the chunks of destroyed ones. */
 		assert_true(round == 0 || fake5_left() == left);
 		left = fake5_left();
 		for (unsigned i = 0; i < PAIRS; i++) {
@@ -707,7 +715,7 @@ static void test_many_queues_share_a_page(void **state)
 	unsetenv("ORIEL_TIER");
 }
 
-static void test_results_of_atomics_are_read_as_the_adapter_has_them(void **state)
+static void test_results_of_atomics_are_read_in_the_byte_order_of_the_hca(void **state)
 {
 	struct ori_hca_caps caps;
 	struct side a;
@@ -726,7 +734,7 @@ static void test_results_of_atomics_are_read_as_the_adapter_has_them(void **stat
 	unsetenv("FAKEMLX5_SOFT");
 }
 
-/* The same adapter takes posts by calls beside. */
+/* The same HCA also takes posts by calls. */
 static void test_posts_by_calls(void **state)
 {
 	struct duo d;
@@ -754,21 +762,21 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rings_by_commands_move_bytes),
 		cmocka_unit_test(test_rings_by_verbs_move_bytes),
-		cmocka_unit_test(test_ends_of_different_routes_and_tiers_meet),
+		cmocka_unit_test(test_sides_of_different_routes_and_tiers_connect),
 		cmocka_unit_test(test_infiniband_has_a_grh_where_it_must),
-		cmocka_unit_test(test_commands_say_what_is_meant),
+		cmocka_unit_test(test_commands_carry_the_attributes_and_settings),
 		cmocka_unit_test(test_a_companion_waits),
-		cmocka_unit_test(test_cd_master_is_set_where_it_is_taken),
-		cmocka_unit_test(test_tiers_are_found_by_trying),
-		cmocka_unit_test(test_a_tier_that_is_asked_for_is_taken_or_refused),
-		cmocka_unit_test(test_other_adapters_are_passed_over),
-		cmocka_unit_test(test_whatever_fails_leaves_nothing),
-		cmocka_unit_test(test_attributes_that_make_no_sense_are_refused),
-		cmocka_unit_test(test_peers_that_do_not_fit_are_refused),
-		cmocka_unit_test(test_errors_are_told_by_cqe_and_event),
-		cmocka_unit_test(test_a_queue_that_is_given_up_flushes),
+		cmocka_unit_test(test_cd_master_is_set_if_the_device_accepts_it),
+		cmocka_unit_test(test_tiers_are_found_by_trial),
+		cmocka_unit_test(test_a_requested_tier_is_used_or_rejected),
+		cmocka_unit_test(test_devices_that_are_not_mlx5_are_skipped),
+		cmocka_unit_test(test_a_failure_leaks_nothing),
+		cmocka_unit_test(test_invalid_attributes_are_rejected),
+		cmocka_unit_test(test_peers_that_do_not_fit_are_rejected),
+		cmocka_unit_test(test_a_cqe_and_an_event_report_each_error),
+		cmocka_unit_test(test_a_failed_queue_is_flushed),
 		cmocka_unit_test(test_many_queues_share_a_page),
-		cmocka_unit_test(test_results_of_atomics_are_read_as_the_adapter_has_them),
+		cmocka_unit_test(test_results_of_atomics_are_read_in_the_byte_order_of_the_hca),
 		cmocka_unit_test(test_posts_by_calls),
 	};
 

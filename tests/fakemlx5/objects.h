@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the fake share. All of it is guarded by fake5_lock. */
+/* Objects that the files of the fake share. fake5_lock guards all of it. */
 #ifndef FAKEMLX5_OBJECTS_H
 #define FAKEMLX5_OBJECTS_H
 
@@ -17,7 +17,7 @@
 #define FAKE5_GRH_REQUIRED 1u /* IBV_QPF_GRH_REQUIRED */
 #define FAKE5_EQN 7u
 
-/* A port, as another one may find it. */
+/* A port, as another process may find it. */
 struct fake5_record {
 	struct ori_hca_qp_address soft;
 	uint8_t gid[16], mac[6];
@@ -26,13 +26,13 @@ struct fake5_record {
 	bool is_ethernet;
 };
 
-/* An adapter, which all contexts of the process share: its queues have numbers in common. */
+/* An HCA, which all contexts of the process share: its queues share one space of numbers. */
 struct fake5_device {
 	struct ibv_device base;
 	bool is_mlx5, is_ethernet, demands_grh;
 	uint8_t subnet;
 	uint32_t mtu;
-	uint32_t id; /* of the adapter among all processes; 0: not opened yet */
+	uint32_t id; /* of the HCA among all processes; 0: not opened yet */
 	unsigned contexts;
 	struct ori_hca *soft;
 	struct fake5_record record;
@@ -40,10 +40,10 @@ struct fake5_device {
 
 struct fake5_context {
 	struct fake5_device *device;
-	int tell; /* the other end of async_fd */
+	int event_fd; /* the write end of async_fd */
 	bool has_devx;
 	uint32_t pdn;
-	struct fake5_page *singleton; /* the page for all who ask for an uncached one */
+	struct fake5_page *singleton; /* the page for all callers that ask for an uncached one */
 	struct verbs_context base;    /* last */
 };
 
@@ -53,7 +53,7 @@ struct fake5_page {
 	struct fake5_page *next;
 	struct fake5_device *device;
 	char *memory;
-	bool is_shared; /* queues meet on registers, so that one may be overwritten unseen */
+	bool is_shared; /* queues share registers, so that a value may be overwritten unseen */
 	unsigned refs;
 	uint64_t seen[FAKE5_REGISTERS];
 };
@@ -74,7 +74,7 @@ struct fake5_cq {
 	struct fake5_cq *next;
 	struct fake5_device *device;
 	struct ori_hca_cq *soft;
-	char *ring; /* of the provider, NULL if there is none or it is the caller's */
+	char *ring; /* of the provider, NULL if there is none or the caller provides it */
 	uint32_t *record;
 	uint32_t number, depth;
 };
@@ -83,9 +83,9 @@ struct fake5_qp {
 	struct ibv_qp base; /* of verbs */
 	struct fake5_qp *next;
 	struct fake5_device *device;
-	struct fake5_page *page; /* where it is rung; NULL: it is posted to by calls */
+	struct fake5_page *page; /* page of its doorbell; NULL: it is posted to by calls */
 	struct ori_hca_qp *soft;
-	uint64_t *bell; /* of the software adapter */
+	uint64_t *doorbell; /* of the software HCA */
 	uint32_t *record, *asleep;
 	char *ring; /* of the provider */
 	uint32_t number, depth, head;
@@ -96,7 +96,7 @@ struct fake5_qp {
 	struct fake5_record peer;
 	struct mlx5dv_devx_event_channel *channel;
 	uint64_t cookie;
-	unsigned unacknowledged; /* events that somebody has taken */
+	unsigned unacknowledged; /* events that a thread has taken */
 };
 
 extern pthread_mutex_t fake5_lock;
@@ -107,7 +107,7 @@ extern struct fake5_counters fake5_count;
 
 bool fake5_lacks(const char *word);
 int fake5_failure(const char *call);
-void fake5_hold(int change); /* of what is left */
+void fake5_left_add(int change); /* adds to the count of fake5_left() */
 struct fake5_context *fake5_context_of(const struct ibv_context *context);
 const struct ori_hca_ops *fake5_soft(void);
 
@@ -116,21 +116,21 @@ bool fake5_find_gid(const uint8_t gid[16], struct fake5_record *record);
 bool fake5_find_lid(uint16_t lid, struct fake5_record *record);
 void fake5_gid(const struct fake5_device *d, unsigned index, uint8_t gid[16]);
 
-/* Keys of all memory of the host, which do not reach that of GPUs. */
+/* Keys of on-demand paging: they cover all memory of the host, and none of GPUs. */
 void fake5_demand_add(uint32_t key);
 void fake5_demand_remove(uint32_t key);
 
 struct fake5_page *fake5_page_open(struct fake5_device *d, bool is_shared);
 void fake5_page_close(struct fake5_page *page);
-/* The doorbells of @qp are looked after from now on: false if there is no memory. */
-bool fake5_bell_open(struct fake5_qp *qp);
-void fake5_bell_close(struct fake5_qp *qp);
-void fake5_bells_forget(const struct fake5_device *d);
+/* From now on the thread serves the doorbells of @qp: false if there is no memory. */
+bool fake5_doorbell_open(struct fake5_qp *qp);
+void fake5_doorbell_close(struct fake5_qp *qp);
+void fake5_doorbells_forget(const struct fake5_device *d);
 
-/* Of qp->soft, bell and record: makes it, and puts it into the list. */
+/* Creates qp->soft, which needs bell and record, and puts @qp into the list. */
 int fake5_qp_open(struct fake5_qp *qp, const struct ori_hca_qp_attr *attr);
 void fake5_qp_close(struct fake5_qp *qp);
-/* RTR and RTS are known. */
+/* The states RTR and RTS are known. */
 int fake5_qp_connect(struct fake5_qp *qp, uint32_t send_psn, uint32_t reads);
 struct fake5_qp *fake5_qp_find(const struct fake5_device *d, uint32_t number);
 struct fake5_cq *fake5_cq_find(const struct fake5_device *d, uint32_t number);
@@ -138,7 +138,7 @@ struct fake5_cq *fake5_cq_find(const struct fake5_device *d, uint32_t number);
 int fake5_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int fake5_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 int fake5_poll_cq(struct ibv_cq *cq, int room, struct ibv_wc *wc);
-void fake5_tell(struct fake5_qp *qp, enum ibv_event_type type, uint8_t devx_type);
+void fake5_report(struct fake5_qp *qp, enum ibv_event_type type, uint8_t devx_type);
 void fake5_bells_start(void);
 void fake5_bells_stop(void);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Queues that verbs make: posted to by calls, or with rings of the provider. */
+/* Queues that verbs create: posted to by calls, or with rings of the provider. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 struct fake5_qp *fake5_qps;
 struct fake5_cq *fake5_cqs;
 
-/* Records of the provider: one page for many, as it has them. */
+/* Records of the provider: one page for many, as the real one has. */
 static struct records {
 	struct records *next;
 	char *memory;
@@ -77,7 +77,7 @@ static int cq_open(struct fake5_cq *cq, const struct ori_hca_cq_attr *attr)
 		return ENOMEM;
 	cq->next = fake5_cqs;
 	fake5_cqs = cq;
-	fake5_hold(1);
+	fake5_left_add(1);
 	return 0;
 }
 
@@ -100,7 +100,10 @@ static struct fake5_cq *cq_new(struct ibv_context *context, void *cq_context)
 	return cq;
 }
 
-/* As the provider of real ones: an entry more than asked for, then a power of two. */
+/*
+ * As the provider of real devices: one entry more than asked for, rounded up to
+ * a power of two.
+ */
 static void cq_own_ring(struct fake5_cq *cq, uint32_t asked)
 {
 	cq->depth = 1u << (32 - (unsigned)__builtin_clz(asked));
@@ -138,7 +141,10 @@ struct ibv_cq_ex *mlx5dv_create_cq(struct ibv_context *context, struct ibv_cq_in
 
 	pthread_mutex_lock(&fake5_lock);
 	errno = fake5_failure("create_cq_ex");
-	/* One that is not to be overrun waits for who never tells it anything. */
+	/*
+	 * A CQ that checks for overruns would wait for a poller that never
+	 * updates the record.
+	 */
 	if (!errno &&
 	    (asked->comp_mask != IBV_CQ_INIT_ATTR_MASK_FLAGS ||
 	     asked->flags != IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN ||
@@ -166,7 +172,7 @@ int ibv_destroy_cq(struct ibv_cq *handle)
 	*at = cq->next;
 	fake5_soft()->destroy_cq(cq->soft);
 	cq_free(cq);
-	fake5_hold(-1);
+	fake5_left_add(-1);
 	pthread_mutex_unlock(&fake5_lock);
 	return 0;
 }
@@ -177,19 +183,19 @@ int fake5_qp_open(struct fake5_qp *qp, const struct ori_hca_qp_attr *attr)
 	struct ori_hca_qp_address address;
 
 	if (qp->page) {
-		if (!fake5_bell_open(qp))
+		if (!fake5_doorbell_open(qp))
 			return ENOMEM;
-		inner.doorbell = qp->bell;
+		inner.doorbell = qp->doorbell;
 	}
 	if (fake5_soft()->create_qp(qp->device->soft, &inner, &qp->soft, &address) != ORIEL_OK) {
-		fake5_bell_close(qp);
+		fake5_doorbell_close(qp);
 		return EINVAL;
 	}
 	qp->number = address.qpn;
 	qp->depth = attr->depth;
 	qp->next = fake5_qps;
 	fake5_qps = qp;
-	fake5_hold(1);
+	fake5_left_add(1);
 	return 0;
 }
 
@@ -201,11 +207,11 @@ void fake5_qp_close(struct fake5_qp *qp)
 		;
 	*at = qp->next;
 	fake5_soft()->destroy_qp(qp->soft);
-	fake5_bell_close(qp);
-	fake5_hold(-1);
+	fake5_doorbell_close(qp);
+	fake5_left_add(-1);
 }
 
-/* The software adapter has drawn a number of its own, and takes what it is given as well. */
+/* The software HCA has drawn a number of its own, and accepts the given one as well. */
 int fake5_qp_connect(struct fake5_qp *qp, uint32_t send_psn, uint32_t reads)
 {
 	struct ori_hca_qp_address peer = qp->peer.soft;
@@ -268,8 +274,8 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 }
 
 /*
- * Blocks that a request takes in the ring of the provider, for what it may be: room
- * for operations that were not left out, and for inline data, make it two.
+ * Blocks of a request in the ring of the provider: room for operations that the
+ * attributes do not exclude, and for inline data, makes it two.
  */
 static uint32_t qp_blocks(const struct ibv_qp_init_attr_ex *init)
 {
@@ -326,13 +332,13 @@ struct ibv_qp *mlx5dv_create_qp(struct ibv_context *context, struct ibv_qp_init_
 	return &qp->base;
 }
 
-/* The kernel looks after most of what could be wrong on these ways. */
+/* The kernel checks most parameters of these calls. */
 static int qp_receive_from(struct fake5_qp *qp, const struct ibv_qp_attr *attr)
 {
-	const struct ibv_ah_attr *way = &attr->ah_attr;
+	const struct ibv_ah_attr *ah = &attr->ah_attr;
 	const struct fake5_device *d = qp->device;
-	bool is_found = d->is_ethernet ? fake5_find_gid(way->grh.dgid.raw, &qp->peer)
-				       : fake5_find_lid(way->dlid, &qp->peer);
+	bool is_found = d->is_ethernet ? fake5_find_gid(ah->grh.dgid.raw, &qp->peer)
+				       : fake5_find_lid(ah->dlid, &qp->peer);
 
 	if (!is_found || qp->peer.is_ethernet != d->is_ethernet)
 		return ETIMEDOUT;
@@ -489,10 +495,10 @@ int fake5_poll_cq(struct ibv_cq *handle, int room, struct ibv_wc *wc)
 	return (int)count;
 }
 
-/* What the pipe holds until it is taken, or its object is gone. */
+/* An event in the pipe, until it is taken, or its object is destroyed. */
 struct event {
 	struct ibv_async_event of;
-	uint32_t number; /* of its queue, since another one may get its place in memory */
+	uint32_t number; /* of its queue, since another one may get its memory */
 };
 
 static pthread_cond_t acknowledged = PTHREAD_COND_INITIALIZER;
@@ -502,7 +508,7 @@ static void event_push(const struct fake5_qp *qp, enum ibv_event_type type)
 	struct event event = {.of = {.element.qp = (struct ibv_qp *)&qp->base, .event_type = type},
 			      .number = qp->number};
 
-	(void)!write(fake5_context_of(qp->base.context)->tell, &event, sizeof(event));
+	(void)!write(fake5_context_of(qp->base.context)->event_fd, &event, sizeof(event));
 }
 
 int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
@@ -521,7 +527,7 @@ int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *eve
 	return qp ? 0 : -1;
 }
 
-/* Who destroys the queue waits for it: see ibv_destroy_qp(). */
+/* The destruction of the queue waits for it: see ibv_destroy_qp(). */
 void ibv_ack_async_event(struct ibv_async_event *event)
 {
 	pthread_mutex_lock(&fake5_lock);
@@ -530,7 +536,7 @@ void ibv_ack_async_event(struct ibv_async_event *event)
 	pthread_mutex_unlock(&fake5_lock);
 }
 
-/* As libibverbs: whoever has taken an event of it may still look at it. */
+/* As libibverbs: a thread that took an event of the QP may still read it. */
 int ibv_destroy_qp(struct ibv_qp *handle)
 {
 	struct fake5_qp *qp = (struct fake5_qp *)(void *)handle;
@@ -544,17 +550,17 @@ int ibv_destroy_qp(struct ibv_qp *handle)
 	return 0;
 }
 
-struct told {
+struct devx_event {
 	uint64_t cookie;
 	uint8_t entry[64]; /* of the event queue */
 };
 
-void fake5_tell(struct fake5_qp *qp, enum ibv_event_type type, uint8_t devx_type)
+void fake5_report(struct fake5_qp *qp, enum ibv_event_type type, uint8_t devx_type)
 {
-	struct told told = {.cookie = qp->cookie, .entry = {[1] = devx_type}};
+	struct devx_event event = {.cookie = qp->cookie, .entry = {[1] = devx_type}};
 
 	if (qp->channel)
-		(void)!write((int)(intptr_t)qp->base.qp_context, &told, sizeof(told));
+		(void)!write((int)(intptr_t)qp->base.qp_context, &event, sizeof(event));
 	else if (qp->base.context)
 		event_push(qp, type);
 }
@@ -569,13 +575,13 @@ void fake5_break(const char *device, uint32_t number)
 	     qp = qp->next)
 		;
 	if (qp)
-		fake5_tell(qp, IBV_EVENT_QP_FATAL, 0x05);
+		fake5_report(qp, IBV_EVENT_QP_FATAL, 0x05);
 	pthread_mutex_unlock(&fake5_lock);
 }
 
 struct channel {
 	struct mlx5dv_devx_event_channel base;
-	int tell;
+	int event_fd;
 };
 
 struct mlx5dv_devx_event_channel *
@@ -589,9 +595,9 @@ mlx5dv_devx_create_event_channel(struct ibv_context *context,
 	if (pipe(fds) != 0)
 		abort();
 	c->base.fd = fds[0];
-	c->tell = fds[1];
+	c->event_fd = fds[1];
 	pthread_mutex_lock(&fake5_lock);
-	fake5_hold(1);
+	fake5_left_add(1);
 	pthread_mutex_unlock(&fake5_lock);
 	return &c->base;
 }
@@ -602,9 +608,9 @@ void mlx5dv_devx_destroy_event_channel(struct mlx5dv_devx_event_channel *channel
 
 	pthread_mutex_lock(&fake5_lock);
 	close(c->base.fd);
-	close(c->tell);
+	close(c->event_fd);
 	free(c);
-	fake5_hold(-1);
+	fake5_left_add(-1);
 	pthread_mutex_unlock(&fake5_lock);
 }
 
@@ -621,7 +627,7 @@ int mlx5dv_devx_subscribe_devx_event(struct mlx5dv_devx_event_channel *channel,
 	}
 	pthread_mutex_lock(&fake5_lock);
 	qp->channel = channel;
-	qp->base.qp_context = (void *)(intptr_t)((struct channel *)channel)->tell;
+	qp->base.qp_context = (void *)(intptr_t)((struct channel *)channel)->event_fd;
 	qp->cookie = cookie;
 	pthread_mutex_unlock(&fake5_lock);
 	return 0;
@@ -630,10 +636,10 @@ int mlx5dv_devx_subscribe_devx_event(struct mlx5dv_devx_event_channel *channel,
 ssize_t mlx5dv_devx_get_event(struct mlx5dv_devx_event_channel *channel,
 			      struct mlx5dv_devx_async_event_hdr *event, size_t room)
 {
-	struct told told;
+	struct devx_event got;
 
-	if (room < sizeof(told) || read(channel->fd, &told, sizeof(told)) != (ssize_t)sizeof(told))
+	if (room < sizeof(got) || read(channel->fd, &got, sizeof(got)) != (ssize_t)sizeof(got))
 		return -1;
-	memcpy(event, &told, sizeof(told));
-	return (ssize_t)sizeof(told);
+	memcpy(event, &got, sizeof(got));
+	return (ssize_t)sizeof(got);
 }

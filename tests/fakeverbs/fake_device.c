@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Adapters, their memory and events. */
+/* HCAs, their memory and events. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -141,7 +141,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	}
 	c->base.device = device;
 	c->base.async_fd = fds[0];
-	c->tell = fds[1];
+	c->event_fd = fds[1];
 	c->base.ops.post_send = fake_post_send;
 	c->base.ops.post_recv = fake_post_recv;
 	c->base.ops.poll_cq = fake_poll_cq;
@@ -154,7 +154,7 @@ int ibv_close_device(struct ibv_context *context)
 	struct fake_context *c = (struct fake_context *)context;
 
 	close(c->base.async_fd);
-	close(c->tell);
+	close(c->event_fd);
 	free(c);
 	fake_count(-1);
 	return 0;
@@ -182,18 +182,18 @@ void fake_push_event(struct ibv_context *context, const struct ibv_async_event *
 	if (c->count == FAKE_EVENTS)
 		return;
 	c->events[c->count++] = *event;
-	(void)!write(c->tell, "", 1);
+	(void)!write(c->event_fd, "", 1);
 }
 
 void fake_forget_events(struct ibv_context *context, void *object)
 {
 	struct fake_context *c = (struct fake_context *)context;
-	unsigned kept = 0;
+	unsigned remaining = 0;
 
 	for (unsigned i = 0; i < c->count; i++)
 		if (fake_object_of(&c->events[i]) != object)
-			c->events[kept++] = c->events[i];
-	c->count = kept;
+			c->events[remaining++] = c->events[i];
+	c->count = remaining;
 	while (c->unacknowledged == object)
 		pthread_cond_wait(&acknowledged, &fake_lock);
 }
@@ -360,8 +360,9 @@ static struct ibv_mr *fake_register(struct ibv_pd *pd, void *address, size_t len
 }
 
 /*
- * pin_user_pages() of the kernel, by which ib_umem_get() fails with EFAULT, looks at each
- * page; so do calls that read a word of it, and add 0 to one.
+ * pin_user_pages() of the kernel, by which ib_umem_get() fails with EFAULT,
+ * touches each page; this function does so by calls that read a word of it, and
+ * add 0 to one.
  */
 static bool fake_may_pin(const char *address, size_t length, bool is_written)
 {
@@ -386,7 +387,7 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *address, size_t length,
 	bool is_remote = access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
 
 	errno = fake_failure("reg_mr");
-	/* As the kernel has it. */
+	/* The kernel has the same checks. */
 	if (!errno && (((uintptr_t)address ^ iova) % 4096 ||
 		       (is_remote && !(access & IBV_ACCESS_LOCAL_WRITE))))
 		errno = EINVAL;
@@ -400,7 +401,7 @@ struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *address, size_t length, int a
 	return ibv_reg_mr_iova2(pd, address, length, (uintptr_t)address, (unsigned)access);
 }
 
-/* Any file that can be mapped will do. */
+/* Any file that can be mapped is accepted. */
 struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
 				 int fd, int access)
 {
@@ -419,7 +420,7 @@ int ibv_dereg_mr(struct ibv_mr *handle)
 	struct fake_mr *mr = (struct fake_mr *)handle, **at;
 
 	pthread_mutex_lock(&fake_lock);
-	fake_show();
+	fake_release_held();
 	for (at = &mrs; *at != mr; at = &(*at)->next)
 		;
 	*at = mr->next;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes that have arrived, and that nobody sees before they are flushed. */
+/* Writes that have arrived, and that stay invisible until they are flushed. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ struct fake_held {
 static struct fake_held *first, **last = &first;
 static bool is_holding;
 
-void fake_show(void)
+void fake_release_held(void)
 {
 	while (first) {
 		struct fake_held *held = first;
@@ -49,7 +49,7 @@ bool fake_hold_write(char *to, const void *from, size_t length)
 void fake_flush(void)
 {
 	pthread_mutex_lock(&fake_lock);
-	fake_show();
+	fake_release_held();
 	pthread_mutex_unlock(&fake_lock);
 }
 
@@ -57,7 +57,7 @@ void fake_hold(bool holds)
 {
 	pthread_mutex_lock(&fake_lock);
 	if (!holds)
-		fake_show();
+		fake_release_held();
 	is_holding = holds;
 	pthread_mutex_unlock(&fake_lock);
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Objects that the files of the fake libibverbs share; fake_lock guards all of it. */
 #ifndef FAKE_OBJECTS_H
 #define FAKE_OBJECTS_H
 
@@ -25,10 +26,10 @@ struct fake_device {
 
 struct fake_context {
 	struct ibv_context base;
-	int tell; /* the other end of async_fd, which gets a byte for each event */
+	int event_fd; /* the write end of async_fd, which gets a byte for each event */
 	unsigned count;
 	struct ibv_async_event events[FAKE_EVENTS];
-	void *unacknowledged; /* whose event was taken; one thread takes them */
+	void *unacknowledged; /* object of the event that was taken; one thread takes them */
 };
 
 struct fake_mr {
@@ -42,22 +43,25 @@ struct fake_mr {
 extern pthread_mutex_t fake_lock;
 
 void fake_count(int change);
-/* The error that a call shall fail with, 0 if none. */
+/* The error that a call must fail with, 0 if none. */
 int fake_failure(const char *call);
 struct fake_device *fake_device_of(const struct ibv_context *context);
 void fake_gid(const struct ibv_context *context, unsigned index, union ibv_gid *gid);
-/* With fake_lock held, as forget(), which waits until the one that was taken is acknowledged. */
+/*
+ * The caller holds fake_lock, as for forget(), which waits until the taken
+ * event is acknowledged.
+ */
 void fake_push_event(struct ibv_context *context, const struct ibv_async_event *event);
 void fake_forget_events(struct ibv_context *context, void *object);
 
-/* Memory of @pd that @key names, NULL if there is none. fake_lock is held. */
+/* Memory of @pd under @key, NULL if there is none. fake_lock is held. */
 char *fake_find(const struct ibv_pd *pd, uint32_t key, uint64_t address, uint64_t length,
 		unsigned access);
 
-/* fake_hold.c, with fake_lock held. False: it is not memory whose writes are held. */
+/* fake_hold.c, with fake_lock held. False: writes to this memory are not held. */
 bool fake_hold_write(char *to, const void *from, size_t length);
-/* What was written and held is there: a read comes behind it on its way. */
-void fake_show(void);
+/* Make held writes visible: a read arrives behind them. */
+void fake_release_held(void);
 /* Is @at in memory registered by dma-buf? */
 bool fake_is_dmabuf(const char *at);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Queues: a request is done by whoever posts or polls next, when its peer lets it. */
+/* Queues: the next thread that posts or polls executes a request, if its peer is ready. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,7 +100,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 	return &qp->base;
 }
 
-/* What it has completed stays in its CQ, as with some providers. */
+/* Completions of a destroyed QP stay in its CQ, as with some providers. */
 int ibv_destroy_qp(struct ibv_qp *handle)
 {
 	struct fake_qp *qp = (struct fake_qp *)handle, **at;
@@ -182,7 +182,7 @@ static void queue_flush(struct fake_qp *qp)
 		queue_receive(qp, NULL, 0, IBV_WC_WR_FLUSH_ERR);
 }
 
-/* Are these two ends of one connection, with the same packets and numbers? */
+/* Do these two form one connection, with the same packets and numbers? */
 static bool queue_is_joined(const struct fake_qp *a, const struct fake_qp *b)
 {
 	union ibv_gid gid;
@@ -213,7 +213,7 @@ static unsigned queue_access(enum ibv_wr_opcode opcode)
 	return opcode < IBV_WR_RDMA_READ ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_REMOTE_ATOMIC;
 }
 
-/* What somebody may poll for arrives as one store, behind what came before. */
+/* A word that a poller may read is stored at once, after earlier bytes. */
 static void queue_copy(void *to, const void *from, size_t length)
 {
 	bool is_aligned = (((uintptr_t)to | (uintptr_t)from) & (length - 1)) == 0;
@@ -238,28 +238,28 @@ static enum ibv_wc_status queue_move(struct fake_qp *qp, struct fake_qp *peer,
 	uint64_t at = is_atomic ? r->wr.wr.atomic.remote_addr : r->wr.wr.rdma.remote_addr;
 	uint32_t key = is_atomic ? r->wr.wr.atomic.rkey : r->wr.wr.rdma.rkey;
 	uint32_t length = r->wr.num_sge ? r->sge.length : 0;
-	char *here = r->data, *there;
+	char *local = r->data, *remote;
 	uint64_t old;
 
 	if (length == 0)
 		return IBV_WC_SUCCESS;
 	if (!(r->wr.send_flags & IBV_SEND_INLINE))
-		here = fake_find(qp->base.pd, r->sge.lkey, r->sge.addr, length,
-				 is_fetching ? IBV_ACCESS_LOCAL_WRITE : 0);
-	if (!here)
+		local = fake_find(qp->base.pd, r->sge.lkey, r->sge.addr, length,
+				  is_fetching ? IBV_ACCESS_LOCAL_WRITE : 0);
+	if (!local)
 		return IBV_WC_LOC_PROT_ERR;
-	there = fake_find(peer->base.pd, key, at, length, queue_access(r->wr.opcode));
-	if (!there)
+	remote = fake_find(peer->base.pd, key, at, length, queue_access(r->wr.opcode));
+	if (!remote)
 		return IBV_WC_REM_ACCESS_ERR;
-	if (is_fetching || fake_is_dmabuf(here))
-		fake_show();
+	if (is_fetching || fake_is_dmabuf(local))
+		fake_release_held();
 	if (is_atomic) {
-		old = queue_atomic(&r->wr, (uint64_t *)(void *)there);
-		queue_copy(here, &old, sizeof(old));
+		old = queue_atomic(&r->wr, (uint64_t *)(void *)remote);
+		queue_copy(local, &old, sizeof(old));
 	} else if (is_fetching) {
-		queue_copy(here, there, length);
-	} else if (!fake_hold_write(there, here, length)) {
-		queue_copy(there, here, length);
+		queue_copy(local, remote, length);
+	} else if (!fake_hold_write(remote, local, length)) {
+		queue_copy(remote, local, length);
 	}
 	return IBV_WC_SUCCESS;
 }
@@ -449,7 +449,7 @@ const struct ibv_qp_attr *fake_attr(uint32_t qpn)
 	return qp ? &qp->attr : NULL;
 }
 
-void fake_tell(enum ibv_event_type type, uint32_t qpn)
+void fake_report(enum ibv_event_type type, uint32_t qpn)
 {
 	struct ibv_async_event event = {.event_type = type};
 	struct fake_qp *qp;
@@ -464,7 +464,7 @@ void fake_tell(enum ibv_event_type type, uint32_t qpn)
 	pthread_mutex_unlock(&fake_lock);
 }
 
-void fake_tell_port(enum ibv_event_type type, uint32_t qpn, uint8_t port)
+void fake_report_port(enum ibv_event_type type, uint32_t qpn, uint8_t port)
 {
 	struct ibv_async_event event = {.event_type = type, .element.port_num = port};
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes wrong with adapters, and which of them is taken. */
+/* Tests of faults of HCAs, and of the choice between them. */
 #include <errno.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -67,7 +67,7 @@ static void assert_refused(const char *config, unsigned rail, enum oriel_status 
 	assert_int_equal(fake_left(), 0);
 }
 
-static void test_ports_that_are_up_and_meant_are_taken_in_turn(void **state)
+static void test_rails_take_the_selected_ports_that_are_up_in_turn(void **state)
 {
 	(void)state;
 	assert_name("", 0, "fake0:1");
@@ -107,7 +107,7 @@ static void remove_node(const char *directory, const char *device)
 	}
 }
 
-static void test_the_adapter_of_the_own_numa_node_comes_first(void **state)
+static void test_the_hca_of_the_numa_node_of_the_thread_comes_first(void **state)
 {
 	char directory[] = "/tmp/fakeverbs.XXXXXX";
 
@@ -127,7 +127,7 @@ static void test_the_adapter_of_the_own_numa_node_comes_first(void **state)
 	assert_int_equal(rmdir(directory), 0);
 }
 
-static void test_both_ends_take_the_smaller_mtu(void **state)
+static void test_both_sides_take_the_smaller_mtu(void **state)
 {
 	const struct ibv_qp_attr *a, *b;
 	struct ori_hca_wr wr;
@@ -193,7 +193,7 @@ static void test_settings_reach_the_queues(void **state)
 	unsetenv("ORIEL_IB_GID_INDEX");
 }
 
-/* RoCE v1 is passed over, and IPv4 comes before what is of one wire. */
+/* RoCE v1 is skipped, and IPv4 comes before link-local. */
 static void test_a_gid_of_roce_v2_is_chosen(void **state)
 {
 	struct duo d;
@@ -205,14 +205,14 @@ static void test_a_gid_of_roce_v2_is_chosen(void **state)
 	duo_stop(&d);
 }
 
-static void test_whatever_fails_while_it_opens_leaves_nothing(void **state)
+static void test_a_failed_open_leaks_nothing(void **state)
 {
 	static const struct {
 		const char *call;
 		unsigned after;
 		enum oriel_status status;
 	} cases[] = {
-		/* The first two look, the third is of the one that is taken. */
+		/* The first two calls are of candidates, the third of the chosen one. */
 		{"open_device", 2, ORIEL_ERR_SYSTEM}, {"query_device", 2, ORIEL_ERR_SYSTEM},
 		{"query_port", 3, ORIEL_ERR_SYSTEM},  {"query_gid", 0, ORIEL_ERR_SYSTEM},
 		{"alloc_pd", 0, ORIEL_ERR_NOMEM},
@@ -226,7 +226,7 @@ static void test_whatever_fails_while_it_opens_leaves_nothing(void **state)
 	}
 }
 
-static void test_whatever_fails_while_queues_are_made_leaves_nothing(void **state)
+static void test_a_failed_create_leaks_nothing(void **state)
 {
 	struct ori_hca_cq_attr cq = {.depth = 4};
 	struct ori_hca_qp_attr qp = {.depth = 4};
@@ -246,7 +246,7 @@ static void test_whatever_fails_while_queues_are_made_leaves_nothing(void **stat
 	qp.send_cq = e.cq;
 	fake_fail("create_cq", 0, ENOMEM);
 	assert_int_equal(ops->create_cq(e.hca, &cq, &made, &cqn), ORIEL_ERR_NOMEM);
-	assert_non_null(strstr(oriel_last_error(), "fake0:1: cannot make a CQ of 4 places"));
+	assert_non_null(strstr(oriel_last_error(), "fake0:1: cannot create a CQ of 4 entries"));
 	fake_fail("create_qp", 0, EPERM);
 	assert_int_equal(ops->create_qp(e.hca, &qp, &queue, &address), ORIEL_ERR_SYSTEM);
 	fake_fail("modify_qp", 0, EINVAL);
@@ -268,8 +268,8 @@ static void test_whatever_fails_while_queues_are_made_leaves_nothing(void **stat
 	assert_int_equal(fake_left(), 0);
 }
 
-/* Of fake0, 92 bytes: what is longer needs a key. */
-static void test_data_goes_inside_as_far_as_an_adapter_has_room(void **state)
+/* fake0 takes 92 bytes inline: longer data needs a key. */
+static void test_data_is_inline_up_to_the_limit_of_the_hca(void **state)
 {
 	struct ori_hca_wr wr;
 	struct ori_hca_wc wc;
@@ -290,7 +290,7 @@ static void test_data_goes_inside_as_far_as_an_adapter_has_room(void **state)
 	duo_stop(&d);
 }
 
-static void test_an_address_that_does_not_fit_is_refused(void **state)
+static void test_an_address_that_does_not_fit_is_rejected(void **state)
 {
 	const struct ori_hca_ops *ops = ori_hca_verbs();
 	struct ori_hca_qp_address wrong;
@@ -302,13 +302,13 @@ static void test_an_address_that_does_not_fit_is_refused(void **state)
 	wrong.version++;
 	assert_int_equal(ops->connect_qp(d.a.qp, &wrong), ORIEL_ERR_VERSION);
 	wrong = d.b.address;
-	wrong.adapter[0]++;
+	wrong.hca_address[0]++;
 	assert_int_equal(ops->connect_qp(d.a.qp, &wrong), ORIEL_ERR_MISMATCH);
 	wrong = d.b.address;
-	wrong.adapter[4]++;
+	wrong.hca_address[4]++;
 	assert_int_equal(ops->connect_qp(d.a.qp, &wrong), ORIEL_ERR_VERSION);
 	wrong = d.b.address;
-	wrong.adapter[24] ^= 1;
+	wrong.hca_address[24] ^= 1;
 	assert_int_equal(ops->connect_qp(d.a.qp, &wrong), ORIEL_ERR_MISMATCH);
 	assert_non_null(strstr(oriel_last_error(), "Ethernet"));
 	wrong = d.b.address;
@@ -322,7 +322,7 @@ static void test_an_address_that_does_not_fit_is_refused(void **state)
 	duo_stop(&d);
 }
 
-/* Of a chain that is taken in part, what was taken goes on and is counted. */
+/* If the device takes a part of a chain, that part runs and is counted. */
 static void test_a_chain_that_breaks_says_where(void **state)
 {
 	struct ori_hca_wr wr[5];
@@ -351,8 +351,8 @@ static void test_a_chain_that_breaks_says_where(void **state)
 	duo_stop(&d);
 }
 
-/* Their places in the table are used again, their completions are not. */
-static void test_completions_of_a_qp_that_is_gone_are_dropped(void **state)
+/* Their slots in the table are used again, their completions are not. */
+static void test_completions_of_a_destroyed_qp_are_dropped(void **state)
 {
 	struct ori_hca_qp_attr attr = {.depth = 4};
 	struct ori_hca_qp_address address;
@@ -378,7 +378,7 @@ static void test_completions_of_a_qp_that_is_gone_are_dropped(void **state)
 	duo_stop(&d);
 }
 
-/* The status with which a WRITE ends when the cable is cut. */
+/* The syndrome of a WRITE after the cable is cut; returns its status. */
 static enum oriel_status end_when_cut(bool is_down, uint8_t *syndrome)
 {
 	struct ori_hca_wr wr;
@@ -418,7 +418,7 @@ static void await_event(struct ori_hca *hca, struct ori_hca_event *event)
 	}
 }
 
-static void test_events_are_told(void **state)
+static void test_events_are_reported(void **state)
 {
 	struct ori_hca_event event;
 	struct ori_hca_wr wr;
@@ -429,8 +429,8 @@ static void test_events_are_told(void **state)
 	duo_start(&d);
 	duo_join(&d);
 	assert_int_equal(d.a.ops->poll_event(d.a.hca, &event), ORIEL_AGAIN);
-	fake_tell(IBV_EVENT_COMM_EST, d.a.address.qpn);
-	fake_tell_port(IBV_EVENT_PORT_ERR, d.a.address.qpn, 1);
+	fake_report(IBV_EVENT_COMM_EST, d.a.address.qpn);
+	fake_report_port(IBV_EVENT_PORT_ERR, d.a.address.qpn, 1);
 	await_event(d.a.hca, &event);
 	assert_int_equal(event.status, ORIEL_ERR_NO_PATH);
 	assert_int_equal(event.qpn, 0);
@@ -445,8 +445,8 @@ static void test_events_are_told(void **state)
 	duo_stop(&d);
 }
 
-/* Ports that are not used, and addresses that others come and go with. */
-static void test_events_of_others_are_passed_over(void **state)
+/* Ports that are not in use, and addresses of other users. */
+static void test_events_of_unused_objects_are_ignored(void **state)
 {
 	struct ori_hca_event event;
 	struct duo d;
@@ -454,40 +454,40 @@ static void test_events_of_others_are_passed_over(void **state)
 	(void)state;
 	duo_start(&d);
 	duo_join(&d);
-	fake_tell_port(IBV_EVENT_PORT_ERR, d.a.address.qpn, 2);
-	fake_tell_port(IBV_EVENT_LID_CHANGE, d.a.address.qpn, 2);
-	fake_tell_port(IBV_EVENT_GID_CHANGE, d.a.address.qpn, 1);
-	/* They come in their order: whatever is told is of this one. */
-	fake_tell(IBV_EVENT_QP_FATAL, d.a.address.qpn);
+	fake_report_port(IBV_EVENT_PORT_ERR, d.a.address.qpn, 2);
+	fake_report_port(IBV_EVENT_LID_CHANGE, d.a.address.qpn, 2);
+	fake_report_port(IBV_EVENT_GID_CHANGE, d.a.address.qpn, 1);
+	/* Events arrive in order: the next one is this one. */
+	fake_report(IBV_EVENT_QP_FATAL, d.a.address.qpn);
 	await_event(d.a.hca, &event);
 	assert_int_equal(event.qpn, d.a.address.qpn);
 	assert_int_equal(event.status, ORIEL_ERR_ACCESS);
 	fake_lose_gids(true);
-	fake_tell_port(IBV_EVENT_GID_CHANGE, d.a.address.qpn, 2);
-	fake_tell(IBV_EVENT_QP_FATAL, d.a.address.qpn);
+	fake_report_port(IBV_EVENT_GID_CHANGE, d.a.address.qpn, 2);
+	fake_report(IBV_EVENT_QP_FATAL, d.a.address.qpn);
 	await_event(d.a.hca, &event);
 	assert_int_equal(event.status, ORIEL_ERR_ACCESS);
-	fake_tell_port(IBV_EVENT_GID_CHANGE, d.a.address.qpn, 1);
+	fake_report_port(IBV_EVENT_GID_CHANGE, d.a.address.qpn, 1);
 	await_event(d.a.hca, &event);
 	fake_lose_gids(false);
 	assert_int_equal(event.status, ORIEL_ERR_NO_PATH);
-	fake_tell_port(IBV_EVENT_LID_CHANGE, d.a.address.qpn, 1);
+	fake_report_port(IBV_EVENT_LID_CHANGE, d.a.address.qpn, 1);
 	await_event(d.a.hca, &event);
 	assert_int_equal(event.status, ORIEL_ERR_NO_PATH);
 	assert_int_equal(d.a.ops->poll_event(d.a.hca, &event), ORIEL_AGAIN);
 	duo_stop(&d);
 }
 
-static void test_ports_that_may_be_taken_are_counted(void **state)
+static void test_usable_ports_are_counted(void **state)
 {
 	(void)state;
-	(void)ori_fail(ORIEL_ERR_RANGE, "what failed before");
+	(void)ori_fail(ORIEL_ERR_RANGE, "an earlier failure");
 	assert_int_equal(ori_hca_verbs_ports(""), 2);
 	assert_int_equal(ori_hca_verbs_ports("=fake1"), 1);
 	assert_int_equal(ori_hca_verbs_ports("fake1:2"), 0);
 	assert_int_equal(ori_hca_verbs_ports("=fake1:1;near=0000:3b:00.0"), 1);
 	assert_int_equal(ori_hca_verbs_ports("fake0:x"), 0);
-	assert_string_equal(oriel_last_error(), "what failed before");
+	assert_string_equal(oriel_last_error(), "an earlier failure");
 	assert_int_equal(fake_left(), 0);
 }
 
@@ -502,14 +502,14 @@ static void test_a_cq_that_fails_says_so(void **state)
 	duo_start(&d);
 	duo_join(&d);
 	assert_int_equal(d.a.ops->poll(d.a.cq, &wc, 1, &count), ORIEL_OK);
-	fake_tell(IBV_EVENT_CQ_ERR, d.a.address.qpn);
+	fake_report(IBV_EVENT_CQ_ERR, d.a.address.qpn);
 	await_event(d.a.hca, &event);
 	assert_int_equal(event.status, ORIEL_ERR_SYSTEM);
 	assert_int_equal(d.a.ops->poll(d.a.cq, &wc, 1, &count), ORIEL_ERR_STATE);
 	duo_stop(&d);
 }
 
-/* As if of a GPU: what a descriptor holds, under addresses of choice. */
+/* As if of a GPU: the bytes of a descriptor, under addresses of choice. */
 static void test_a_dma_buf_is_registered(void **state)
 {
 	int fd = memfd_create("fakeverbs", MFD_CLOEXEC);
@@ -545,21 +545,21 @@ static void test_a_dma_buf_is_registered(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_ports_that_are_up_and_meant_are_taken_in_turn),
-		cmocka_unit_test(test_the_adapter_of_the_own_numa_node_comes_first),
-		cmocka_unit_test(test_both_ends_take_the_smaller_mtu),
+		cmocka_unit_test(test_rails_take_the_selected_ports_that_are_up_in_turn),
+		cmocka_unit_test(test_the_hca_of_the_numa_node_of_the_thread_comes_first),
+		cmocka_unit_test(test_both_sides_take_the_smaller_mtu),
 		cmocka_unit_test(test_settings_reach_the_queues),
 		cmocka_unit_test(test_a_gid_of_roce_v2_is_chosen),
-		cmocka_unit_test(test_whatever_fails_while_it_opens_leaves_nothing),
-		cmocka_unit_test(test_whatever_fails_while_queues_are_made_leaves_nothing),
-		cmocka_unit_test(test_data_goes_inside_as_far_as_an_adapter_has_room),
-		cmocka_unit_test(test_an_address_that_does_not_fit_is_refused),
+		cmocka_unit_test(test_a_failed_open_leaks_nothing),
+		cmocka_unit_test(test_a_failed_create_leaks_nothing),
+		cmocka_unit_test(test_data_is_inline_up_to_the_limit_of_the_hca),
+		cmocka_unit_test(test_an_address_that_does_not_fit_is_rejected),
 		cmocka_unit_test(test_a_chain_that_breaks_says_where),
-		cmocka_unit_test(test_completions_of_a_qp_that_is_gone_are_dropped),
+		cmocka_unit_test(test_completions_of_a_destroyed_qp_are_dropped),
 		cmocka_unit_test(test_a_port_that_is_down_is_no_fault_of_a_request),
-		cmocka_unit_test(test_events_are_told),
-		cmocka_unit_test(test_events_of_others_are_passed_over),
-		cmocka_unit_test(test_ports_that_may_be_taken_are_counted),
+		cmocka_unit_test(test_events_are_reported),
+		cmocka_unit_test(test_events_of_unused_objects_are_ignored),
+		cmocka_unit_test(test_usable_ports_are_counted),
 		cmocka_unit_test(test_a_cq_that_fails_says_so),
 		cmocka_unit_test(test_a_dma_buf_is_registered),
 	};

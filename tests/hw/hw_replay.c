@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hw_replay FILE...: whether traces of queues hold what the library builds on. */
+/*
+ * hw_replay FILE...: checks that traces of queues show the behaviour that the
+ * library builds on.
+ */
 #include "trace.h"
 
 int main(int argc, char **argv)

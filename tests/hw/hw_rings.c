@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hw_rings report DEVICE: how far a ConnectX adapter reaches, and why not further.
- * hw_rings run DEVICE [DEVICE] [FILE]: queues of one device to another, or to itself
- * through its port: every WQE that the library makes, bytes compared; what an error
- * leaves; answers to what only hardware knows; latencies. FILE gets the trace.
- * Exits with 77 where the tier has no rings.
+ * hw_rings report DEVICE: the tier of a ConnectX HCA, and why it is not better.
+ * hw_rings run DEVICE [DEVICE] [FILE]: queues of one device to another, or to
+ * itself through its port: every WQE that the library makes, with a comparison
+ * of the bytes; the state after an error; answers to questions that only
+ * hardware can answer; latencies. FILE gets the trace. Exits with 77 if the
+ * tier has no rings.
  */
 #include <sched.h>
 #include <stdarg.h>
@@ -32,7 +33,7 @@ static const struct oriel_link_wait_limits hasty = {NULL, 300000000, 100, 0};
 static FILE *trace;
 static int failures;
 
-/* A queue pair; of the memory of its side. */
+/* A queue pair; its buffer is the memory of its side. */
 struct queue {
 	const char *name;
 	struct side *side;
@@ -40,7 +41,7 @@ struct queue {
 	struct ori_hca_qp *qp;
 	struct ori_hca_qp_address address;
 	uint32_t cqn;
-	uint64_t written; /* to the trace */
+	uint64_t written; /* WQEs written to the trace */
 	_Alignas(128) struct oriel_mlx5_queue q;
 };
 
@@ -161,10 +162,10 @@ static void put_hex(const void *bytes, unsigned count)
 		fprintf(trace, "%02x", ((const uint8_t *)bytes)[i]);
 }
 
-/* What has been posted to @k and not been written yet; it is done. */
+/* Write the WQEs that were posted to @k since the last call; they are complete. */
 static void trace_queue(struct queue *k)
 {
-	uint64_t end = k->q.resv, i, bell = oriel_mlx5_doorbell_value(k->q.qpn, end);
+	uint64_t end = k->q.resv, i, doorbell = oriel_mlx5_doorbell_value(k->q.qpn, end);
 	uint32_t record = k->q.record[1];
 
 	if (!trace)
@@ -177,7 +178,7 @@ static void trace_queue(struct queue *k)
 	fprintf(trace, "bell %s %llu ", k->name, (unsigned long long)end);
 	put_hex(&record, 4);
 	fprintf(trace, " ");
-	put_hex(&bell, 8);
+	put_hex(&doorbell, 8);
 	fprintf(trace, "\n");
 	for (i = k->written; i < end; i++) {
 		fprintf(trace, "cqe %s %llu ", k->name, (unsigned long long)i);
@@ -220,52 +221,52 @@ static void fill(char *memory, size_t length, unsigned seed)
 		memory[i] = (char)(i * 31 + i / 251 + seed);
 }
 
-static void test_writes(struct queue *a, const struct side *there)
+static void test_writes(struct queue *a, const struct side *remote)
 {
 	static const uint32_t lengths[] = {0, 1, 12, 13, 28, 29, 1023, 1025, 4096, 4097, 300000};
-	struct side *here = a->side;
+	struct side *local = a->side;
 	bool is_well = true;
 
 	for (unsigned i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
 		uint32_t length = lengths[i];
 		uint64_t base = begin(a, 1);
 
-		fill(here->memory + SOURCE, length, i);
+		fill(local->memory + SOURCE, length, i);
 		if (length <= ORIEL_MLX5_INLINE_MAX)
 			oriel_mlx5_wqe_write_inline(oriel_mlx5_slot(&a->q, base), head(a, base, 0),
-						    at(there, TARGET), here->memory + SOURCE,
+						    at(remote, TARGET), local->memory + SOURCE,
 						    length);
 		else
 			oriel_mlx5_wqe_write(oriel_mlx5_slot(&a->q, base), head(a, base, 0),
-					     at(there, TARGET), at(here, SOURCE), length);
+					     at(remote, TARGET), at(local, SOURCE), length);
 		is_well &= finish(a, base, 1) == ORIEL_OK &&
-			   memcmp(here->memory + SOURCE, there->memory + TARGET, length) == 0;
+			   memcmp(local->memory + SOURCE, remote->memory + TARGET, length) == 0;
 		trace_queue(a);
 	}
 	row(is_well, "WRITE of 0 to 300000 bytes, inline and not");
 }
 
-static void test_read(struct queue *a, const struct side *there)
+static void test_read(struct queue *a, const struct side *remote)
 {
-	struct side *here = a->side;
+	struct side *local = a->side;
 	uint64_t base = begin(a, 2);
 
-	fill(there->memory + TARGET, 5000, 77);
-	oriel_mlx5_wqe_read(oriel_mlx5_slot(&a->q, base), head(a, base, 0), at(there, TARGET),
-			    at(here, SOURCE), 5000);
+	fill(remote->memory + TARGET, 5000, 77);
+	oriel_mlx5_wqe_read(oriel_mlx5_slot(&a->q, base), head(a, base, 0), at(remote, TARGET),
+			    at(local, SOURCE), 5000);
 	oriel_mlx5_wqe_dump(oriel_mlx5_slot(&a->q, base + 1),
-			    head(a, base + 1, ORIEL_MLX5_FENCE_READS), at(here, SOURCE), 8);
+			    head(a, base + 1, ORIEL_MLX5_FENCE_READS), at(local, SOURCE), 8);
 	row(finish(a, base, 2) == ORIEL_OK &&
-		    memcmp(here->memory + SOURCE, there->memory + TARGET, 5000) == 0,
+		    memcmp(local->memory + SOURCE, remote->memory + TARGET, 5000) == 0,
 	    "READ, then DUMP behind a fence");
 	trace_queue(a);
 }
 
-static uint64_t add(struct queue *a, const struct side *there, uint64_t value)
+static uint64_t add(struct queue *a, const struct side *remote, uint64_t value)
 {
 	uint64_t base = begin(a, 1);
 
-	oriel_mlx5_wqe_fetch_add(oriel_mlx5_slot(&a->q, base), head(a, base, 0), at(there, 0),
+	oriel_mlx5_wqe_fetch_add(oriel_mlx5_slot(&a->q, base), head(a, base, 0), at(remote, 0),
 				 at(a->side, RESULT), value);
 	if (finish(a, base, 1) != ORIEL_OK)
 		return UINT64_MAX;
@@ -273,17 +274,17 @@ static uint64_t add(struct queue *a, const struct side *there, uint64_t value)
 	return oriel_mlx5_atomic_result(&a->q, *(uint64_t *)(void *)(a->side->memory + RESULT));
 }
 
-static void test_atomics(struct queue *a, const struct side *there)
+static void test_atomics(struct queue *a, const struct side *remote)
 {
-	uint64_t *word = (uint64_t *)(void *)there->memory, base;
+	uint64_t *word = (uint64_t *)(void *)remote->memory, base;
 
 	*word = UINT64_C(0x123456789abcdef0);
-	row(add(a, there, 3) == UINT64_C(0x123456789abcdef0) &&
+	row(add(a, remote, 3) == UINT64_C(0x123456789abcdef0) &&
 		    *word == UINT64_C(0x123456789abcdef3),
-	    "FETCH_ADD brings the old value as the adapter says (%s-endian)",
+	    "FETCH_ADD returns the old value in the byte order of caps (%s-endian)",
 	    a->q.flags & ORIEL_MLX5_ATOMICS_SWAPPED ? "big" : "host");
 	base = begin(a, 1);
-	oriel_mlx5_wqe_compare_swap(oriel_mlx5_slot(&a->q, base), head(a, base, 0), at(there, 0),
+	oriel_mlx5_wqe_compare_swap(oriel_mlx5_slot(&a->q, base), head(a, base, 0), at(remote, 0),
 				    at(a->side, RESULT), UINT64_C(0x123456789abcdef3), 9);
 	row(finish(a, base, 1) == ORIEL_OK && *word == 9, "COMPARE_SWAP");
 	trace_queue(a);
@@ -293,8 +294,11 @@ static void test_atomics(struct queue *a, const struct side *there)
 	trace_queue(a);
 }
 
-/* Around the ring more than once, several at a time: one record and one doorbell for each. */
-static void test_laps(struct queue *a, const struct side *there)
+/*
+ * More than one lap of the ring, several WQEs at a time: one record and one
+ * doorbell for each batch.
+ */
+static void test_laps(struct queue *a, const struct side *remote)
 {
 	bool is_well = true;
 	uint64_t base;
@@ -306,17 +310,18 @@ static void test_laps(struct queue *a, const struct side *there)
 
 			oriel_mlx5_wqe_write_inline(oriel_mlx5_slot(&a->q, base + k),
 						    head(a, base + k, 0),
-						    at(there, TARGET + 8 * (uint64_t)k), &value, 8);
+						    at(remote, TARGET + 8 * (uint64_t)k), &value,
+						    8);
 		}
 		is_well = finish(a, base, 4) == ORIEL_OK;
 		trace_queue(a);
 	}
-	is_well &= ((uint64_t *)(void *)(there->memory + TARGET))[3] == 4 * DEPTH - 1;
+	is_well &= ((uint64_t *)(void *)(remote->memory + TARGET))[3] == 4 * DEPTH - 1;
 	row(is_well, "four laps of the ring; answer c: record, fence, one doorbell is enough");
 }
 
-/* A counter that is raised when a WRITE is done. */
-static bool companion_counts(struct queue *a, const struct side *there, struct queue *companion,
+/* A companion increments a counter when a WRITE is complete. */
+static bool companion_counts(struct queue *a, const struct side *remote, struct queue *companion,
 			     unsigned rounds, uint64_t *ns)
 {
 	uint64_t *count = (uint64_t *)(void *)(a->side->memory + COUNT), base, first, begun;
@@ -327,7 +332,7 @@ static bool companion_counts(struct queue *a, const struct side *there, struct q
 	for (unsigned i = 0; i < rounds; i++) {
 		first = begin(a, 1);
 		oriel_mlx5_wqe_write(oriel_mlx5_slot(&a->q, first), head(a, first, 0),
-				     at(there, TARGET), at(a->side, SOURCE), 8);
+				     at(remote, TARGET), at(a->side, SOURCE), 8);
 		if (oriel_mlx5_post(&a->q, first, 1, &patient) != ORIEL_OK)
 			return false;
 		base = begin(companion, 2);
@@ -357,17 +362,17 @@ static bool companion_counts(struct queue *a, const struct side *there, struct q
 	return true;
 }
 
-/* Queues of a pair that no trace knows. */
-static void pair_open(struct queue *a, struct queue *b, struct side *here, struct side *there,
+/* Queues of a pair that are not in the trace. */
+static void pair_open(struct queue *a, struct queue *b, struct side *local, struct side *remote,
 		      bool is_companion)
 {
-	FILE *kept = trace;
+	FILE *saved = trace;
 
 	trace = NULL;
-	must(queue_open(a, "untraced", here, is_companion), "queue");
-	must(queue_open(b, "untraced", there, false), "queue");
+	must(queue_open(a, "untraced", local, is_companion), "queue");
+	must(queue_open(b, "untraced", remote, false), "queue");
 	join(a, b);
-	trace = kept;
+	trace = saved;
 }
 
 static void pair_close(struct queue *a, struct queue *b)
@@ -376,28 +381,28 @@ static void pair_close(struct queue *a, struct queue *b)
 	queue_close(b);
 }
 
-static void time_companion(struct side *here, struct side *there)
+static void time_companion(struct side *local, struct side *remote)
 {
 	struct queue a, b, companion, responder;
-	FILE *kept = trace;
+	FILE *saved = trace;
 	uint64_t ns = 0;
 	bool is_well;
 
-	pair_open(&a, &b, here, there, false);
-	pair_open(&companion, &responder, here, here, true);
+	pair_open(&a, &b, local, remote, false);
+	pair_open(&companion, &responder, local, local, true);
 	trace = NULL;
-	is_well = companion_counts(&a, there, &companion, ROUNDS, &ns);
-	trace = kept;
+	is_well = companion_counts(&a, remote, &companion, ROUNDS, &ns);
+	trace = saved;
 	row(is_well, "answer g: WRITE, WAIT and FETCH_ADD by loopback take %llu ns",
 	    (unsigned long long)ns);
 	pair_close(&companion, &responder);
 	pair_close(&a, &b);
 }
 
-static void test_companion(struct queue *a, struct side *there)
+static void test_companion(struct queue *a, struct side *remote)
 {
 	struct queue companion, responder;
-	FILE *kept;
+	FILE *saved;
 	uint64_t ns;
 
 	if (!a->side->caps.has_wait) {
@@ -405,54 +410,54 @@ static void test_companion(struct queue *a, struct side *there)
 		return;
 	}
 	must(queue_open(&companion, "companion", a->side, true), "companion");
-	kept = trace;
+	saved = trace;
 	trace = NULL;
 	must(queue_open(&responder, "untraced", a->side, false), "responder");
-	trace = kept;
+	trace = saved;
 	join(&companion, &responder);
-	row(companion_counts(a, there, &companion, 1, &ns), "a companion WAITs and counts");
+	row(companion_counts(a, remote, &companion, 1, &ns), "a companion WAITs and counts");
 	pair_close(&companion, &responder);
-	time_companion(a->side, there);
+	time_companion(a->side, remote);
 }
 
-/* A WAIT where cd_master is not set. */
-static void ask_about_master(struct side *here, struct side *there)
+/* Does a QP without cd_master WAIT? */
+static void ask_about_master(struct side *local, struct side *remote)
 {
 	struct queue a, b, plain, responder;
-	FILE *kept = trace;
+	FILE *saved = trace;
 	bool is_honoured;
 	uint64_t ns;
 
-	pair_open(&a, &b, here, there, false);
-	pair_open(&plain, &responder, here, here, false);
+	pair_open(&a, &b, local, remote, false);
+	pair_open(&plain, &responder, local, local, false);
 	trace = NULL;
-	is_honoured = companion_counts(&a, there, &plain, 1, &ns);
-	trace = kept;
+	is_honoured = companion_counts(&a, remote, &plain, 1, &ns);
+	trace = saved;
 	row(true, "answer a: a WAIT on a queue without cd_master is %s",
 	    is_honoured ? "honoured" : "refused");
 	pair_close(&plain, &responder);
 	pair_close(&a, &b);
 }
 
-/* A WAIT for a WRITE that fails. */
-static void ask_about_errors(struct side *here, struct side *there)
+/* Does a WAIT end if its WRITE fails? */
+static void ask_about_errors(struct side *local, struct side *remote)
 {
-	uint64_t *count = (uint64_t *)(void *)(here->memory + COUNT), base;
+	uint64_t *count = (uint64_t *)(void *)(local->memory + COUNT), base;
 	struct queue a, b, companion, responder;
 
-	pair_open(&a, &b, here, there, false);
-	pair_open(&companion, &responder, here, here, true);
+	pair_open(&a, &b, local, remote, false);
+	pair_open(&companion, &responder, local, local, true);
 	*count = 0;
 	base = begin(&a, 1);
 	oriel_mlx5_wqe_write(oriel_mlx5_slot(&a.q, base), head(&a, base, 0),
-			     (struct oriel_rdma_address){0, there->keys.rkey ^ 0x5500},
-			     at(here, SOURCE), 8);
+			     (struct oriel_rdma_address){0, remote->keys.rkey ^ 0x5500},
+			     at(local, SOURCE), 8);
 	(void)finish(&a, base, 1);
 	base = begin(&companion, 2);
 	oriel_mlx5_wqe_wait(oriel_mlx5_slot(&companion.q, base), head(&companion, base, 0), a.cqn,
 			    0);
 	oriel_mlx5_wqe_fetch_add(oriel_mlx5_slot(&companion.q, base + 1),
-				 head(&companion, base + 1, 0), at(here, COUNT), at(here, RESULT),
+				 head(&companion, base + 1, 0), at(local, COUNT), at(local, RESULT),
 				 1);
 	(void)oriel_mlx5_post(&companion.q, base, 2, &patient);
 	(void)oriel_mlx5_wait(&companion.q, base + 1, &hasty);
@@ -462,8 +467,11 @@ static void ask_about_errors(struct side *here, struct side *there)
 	pair_close(&a, &b);
 }
 
-/* A key that is none, with others behind it: one error, the rest flushed, nothing written. */
-static void test_error(struct side *here, struct side *there)
+/*
+ * A WRITE with an invalid key, and others after it: one error, the rest
+ * flushed, nothing written.
+ */
+static void test_error(struct side *local, struct side *remote)
 {
 	struct queue a, b;
 	unsigned failed = 0, flushed = 0;
@@ -471,17 +479,17 @@ static void test_error(struct side *here, struct side *there)
 	uint64_t base, deadline = oriel_dev_clock_ns() + PATIENCE_NS;
 	uint32_t tail, error = 0;
 
-	must(queue_open(&a, "broken", here, false), "queue");
-	must(queue_open(&b, "victim", there, false), "queue");
+	must(queue_open(&a, "broken", local, false), "queue");
+	must(queue_open(&b, "victim", remote, false), "queue");
 	join(&a, &b);
 	base = begin(&a, 8);
-	memset(there->memory + TARGET, 0x55, 64);
+	memset(remote->memory + TARGET, 0x55, 64);
 	for (unsigned i = 0; i < 8; i++)
 		oriel_mlx5_wqe_write(oriel_mlx5_slot(&a.q, base + i), head(&a, base + i, 0),
-				     i ? at(there, TARGET)
+				     i ? at(remote, TARGET)
 				       : (struct oriel_rdma_address){TARGET,
-								     there->keys.rkey ^ 0x5500},
-				     at(here, SOURCE), 64);
+								     remote->keys.rkey ^ 0x5500},
+				     at(local, SOURCE), 64);
 	(void)oriel_mlx5_post(&a.q, base, 8, &patient);
 	is_refused = oriel_mlx5_wait(&a.q, base, &patient) == ORIEL_ERR_ACCESS;
 	row(is_refused, "a wrong key is an error CQE (syndrome 0x%02x, vendor 0x%02x)",
@@ -498,41 +506,41 @@ static void test_error(struct side *here, struct side *there)
 		flushed += oriel_mlx5_tail_completion(tail) == ORIEL_MLX5_FAILED &&
 			   oriel_mlx5_error_syndrome(error) == ORIEL_MLX5_FLUSHED;
 	}
-	row(failed == 8 && flushed == 7 && there->memory[TARGET] == 0x55,
+	row(failed == 8 && flushed == 7 && remote->memory[TARGET] == 0x55,
 	    "answer f: of 8 WQEs %u have error CQEs, %u of them flushed", failed, flushed);
 	trace_queue(&a);
 	queue_close(&a);
 	queue_close(&b);
 }
 
-static void measure(struct queue *a, const struct side *there)
+static void measure(struct queue *a, const struct side *remote)
 {
 	uint64_t begun = oriel_dev_clock_ns(), base, ns;
-	FILE *kept = trace;
+	FILE *saved = trace;
 	bool is_well = true;
 
 	trace = NULL;
 	for (unsigned i = 0; i < ROUNDS && is_well; i++) {
 		base = begin(a, 1);
 		oriel_mlx5_wqe_write(oriel_mlx5_slot(&a->q, base), head(a, base, 0),
-				     at(there, TARGET), at(a->side, SOURCE), 8);
+				     at(remote, TARGET), at(a->side, SOURCE), 8);
 		is_well = finish(a, base, 1) == ORIEL_OK;
 	}
 	ns = (oriel_dev_clock_ns() - begun) / ROUNDS;
 	row(is_well, "WRITE of 8 bytes until its CQE: %llu ns", (unsigned long long)ns);
 	begun = oriel_dev_clock_ns();
 	for (unsigned i = 0; i < ROUNDS && is_well; i++)
-		is_well = add(a, there, 1) != UINT64_MAX;
+		is_well = add(a, remote, 1) != UINT64_MAX;
 	ns = (oriel_dev_clock_ns() - begun) / ROUNDS;
 	row(is_well, "FETCH_ADD until its CQE: %llu ns", (unsigned long long)ns);
-	trace = kept;
+	trace = saved;
 }
 
 static int report(const char *device)
 {
 	struct ori_mlx5_report r;
 
-	must(ori_mlx5_look(device, 0, NULL, &r), device);
+	must(ori_mlx5_probe(device, 0, NULL, &r), device);
 	printf("%s reaches %s\n", r.name, ori_mlx5_tier_text(r.tier));
 	printf("  queues by %s, doorbells %s, %s\n", r.is_devx ? "commands" : "verbs",
 	       r.doorbells[0] ? r.doorbells : "none", r.has_wait ? "WAITs" : "no WAIT");
@@ -543,32 +551,32 @@ static int report(const char *device)
 
 static int run(const char *first, const char *second)
 {
-	struct side here, there;
+	struct side local, remote;
 	struct queue a, b;
 
-	side_open(&here, first);
-	side_open(&there, second);
+	side_open(&local, first);
+	side_open(&remote, second);
 	if (trace)
-		fprintf(trace, "trace 1 %s %s\n", here.caps.name,
-			here.caps.has_wait ? "devx" : "verbs");
-	must(queue_open(&a, "main", &here, false), "queue");
-	must(queue_open(&b, "peer", &there, false), "queue");
+		fprintf(trace, "trace 1 %s %s\n", local.caps.name,
+			local.caps.has_wait ? "devx" : "verbs");
+	must(queue_open(&a, "main", &local, false), "queue");
+	must(queue_open(&b, "peer", &remote, false), "queue");
 	join(&a, &b);
-	test_writes(&a, &there);
-	test_read(&a, &there);
-	test_atomics(&a, &there);
-	test_companion(&a, &there);
-	test_laps(&a, &there);
-	test_error(&here, &there);
-	if (here.caps.has_wait) {
-		ask_about_master(&here, &there);
-		ask_about_errors(&here, &there);
+	test_writes(&a, &remote);
+	test_read(&a, &remote);
+	test_atomics(&a, &remote);
+	test_companion(&a, &remote);
+	test_laps(&a, &remote);
+	test_error(&local, &remote);
+	if (local.caps.has_wait) {
+		ask_about_master(&local, &remote);
+		ask_about_errors(&local, &remote);
 	}
-	measure(&a, &there);
+	measure(&a, &remote);
 	queue_close(&a);
 	queue_close(&b);
-	side_close(&there);
-	side_close(&here);
+	side_close(&remote);
+	side_close(&local);
 	return failures != 0;
 }
 

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Checks a trace of queues: WQEs, doorbells and CQEs in their order and
+ * encoding. hw_replay calls it.
+ */
 #include "trace.h"
 
 #include <stdlib.h>
@@ -9,12 +13,12 @@
 #include "hca/soft_wqe.h"
 
 #define TRACE_QUEUES 16u
-#define TRACE_WQES 64u /* of a queue, that are remembered */
+#define TRACE_WQES 64u /* WQEs of a queue that a check remembers */
 
 struct queue {
 	char name[32];
 	unsigned qpn, cqn, depth;
-	uint64_t wqes, told, cqes;
+	uint64_t wqes, posted, cqes;
 	uint8_t opcodes[TRACE_WQES];
 	bool has_failed;
 };
@@ -39,7 +43,7 @@ static struct queue *find(struct trace *t, const char *name)
 	for (unsigned i = 0; i < t->count; i++)
 		if (strcmp(t->queues[i].name, name) == 0)
 			return &t->queues[i];
-	complain(t, "a queue that has not begun");
+	complain(t, "a queue without a queue line");
 	return NULL;
 }
 
@@ -98,30 +102,30 @@ static void check_wqe(struct trace *t, const char *rest)
 
 static void check_bell(struct trace *t, const char *rest)
 {
-	uint8_t record[4], bell[8];
+	uint8_t record[4], doorbell[8];
 	char name[32], first[16], second[32];
 	unsigned long long end;
 	struct queue *q;
 
 	if (sscanf(rest, "%31s %llu %15s %31s", name, &end, first, second) != 4 ||
-	    !hex(first, record, 4) || !hex(second, bell, 8)) {
+	    !hex(first, record, 4) || !hex(second, doorbell, 8)) {
 		complain(t, "no doorbell");
 		return;
 	}
 	q = find(t, name);
 	if (!q)
 		return;
-	if (end != q->wqes || end < q->told)
-		complain(t, "a doorbell that tells of other WQEs than there are");
+	if (end != q->wqes || end < q->posted)
+		complain(t, "a doorbell of other WQEs than were written");
 	if (oriel_mlx5_get32(record, 0) != (end & 0xffff))
 		complain(t, "a record that is not what the doorbell says");
-	if (oriel_mlx5_get32(bell, 0) >> 8 != (end & 0xffff) ||
-	    oriel_mlx5_get32(bell, 4) >> 8 != q->qpn)
+	if (oriel_mlx5_get32(doorbell, 0) >> 8 != (end & 0xffff) ||
+	    oriel_mlx5_get32(doorbell, 4) >> 8 != q->qpn)
 		complain(t, "a doorbell of another queue or index");
-	q->told = end;
+	q->posted = end;
 }
 
-/* Bytes that hardware alone decides (time stamps, checksums) are not looked at. */
+/* Bytes that hardware alone decides (time stamps, checksums) are not compared. */
 static void check_cqe_fields(struct trace *t, struct queue *q, uint64_t index, const uint8_t *cqe)
 {
 	uint32_t origin = oriel_mlx5_get32(cqe, ORIEL_MLX5_ORIGIN), tail, error;
@@ -131,7 +135,7 @@ static void check_cqe_fields(struct trace *t, struct queue *q, uint64_t index, c
 	memcpy(&error, cqe + ORIEL_MLX5_ERROR, 4);
 	completion = oriel_mlx5_tail_completion(tail);
 	if (completion != ORIEL_MLX5_DONE && completion != ORIEL_MLX5_FAILED)
-		complain(t, "a CQE that is neither well nor failed");
+		complain(t, "a CQE that is neither a success nor a failure");
 	if (oriel_mlx5_tail_owner(tail) != (index / q->depth & 1))
 		complain(t, "a CQE with the owner of another lap");
 	if (oriel_mlx5_tail_counter(tail) != (index & 0xffff))
@@ -139,14 +143,14 @@ static void check_cqe_fields(struct trace *t, struct queue *q, uint64_t index, c
 	if ((origin & 0xffffff) != q->qpn)
 		complain(t, "a CQE of another queue");
 	if (completion == ORIEL_MLX5_DONE && q->has_failed)
-		complain(t, "success behind a failure");
+		complain(t, "success after a failure");
 	if (completion == ORIEL_MLX5_DONE && origin >> 24 != q->opcodes[index % TRACE_WQES])
 		complain(t, "a CQE of another opcode than its WQE");
 	if (completion == ORIEL_MLX5_FAILED && oriel_mlx5_error_syndrome(error) == 0)
 		complain(t, "a failure without a syndrome");
 	if (completion == ORIEL_MLX5_FAILED && q->has_failed &&
 	    oriel_mlx5_error_syndrome(error) != ORIEL_MLX5_FLUSHED)
-		complain(t, "behind a failure all is flushed");
+		complain(t, "a WQE after a failure is not flushed");
 	q->has_failed |= completion == ORIEL_MLX5_FAILED;
 }
 
@@ -165,7 +169,7 @@ static void check_cqe(struct trace *t, const char *rest)
 	q = find(t, name);
 	if (!q)
 		return;
-	if (index != q->cqes++ || index >= q->told)
+	if (index != q->cqes++ || index >= q->posted)
 		complain(t, "a CQE out of turn");
 	check_cqe_fields(t, q, index, bytes);
 }
@@ -191,7 +195,7 @@ static void check_line(struct trace *t, const char *line)
 			kinds[i].check(t, line + strlen(kinds[i].word));
 			return;
 		}
-	complain(t, "a line of no kind");
+	complain(t, "a line of an unknown kind");
 }
 
 int hw_trace_check(const char *name)
@@ -211,7 +215,7 @@ int hw_trace_check(const char *name)
 	}
 	fclose(file);
 	if (!t.has_begun || t.count == 0)
-		complain(&t, "nothing was traced");
+		complain(&t, "the trace is empty");
 	for (unsigned i = 0; i < t.count; i++)
 		if (t.queues[i].cqes != t.queues[i].wqes)
 			complain(&t, "WQEs without CQEs");

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What queues looked like after each request, as text: what an adapter has read and
- * written, byte for byte, for a test that reads it again without one. A line each:
- *
- *   trace 1 DEVICE ROUTE            first; what it was made on
+ * The state of queues after each request, as text: the bytes that an HCA has
+ * read and written, for a test that checks them again without an HCA. One
+ * record a line:
+ *   trace 1 DEVICE ROUTE            first; the device of the trace
  *   queue NAME QPN CQN DEPTH        a queue pair begins with WQE 0
  *   wqe NAME INDEX HEX              64 bytes of the ring
- *   bell NAME END RECORD DOORBELL   what the record and the register were told
+ *   bell NAME END RECORD DOORBELL   values of the record and the register
  *   cqe NAME INDEX HEX              64 bytes of the ring of completions
  *
  * NAMEs have no spaces, numbers are decimal but for QPN, CQN and bytes.
@@ -18,7 +18,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Of the file @name: 0, or how many lines are wrong, each told on stderr. */
+/* Check the file @name: 0, or the number of wrong lines, each reported on stderr. */
 int hw_trace_check(const char *name);
 
 #endif

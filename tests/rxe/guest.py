@@ -22,7 +22,7 @@ JOB_MOST = 64 << 20  # the disk is as big for all jobs: the guest has seen it be
 BOOT_LIMIT = 180
 STARTING_LIMIT = 60
 
-# What costs time under emulation and shows nothing here is off.
+# Options that cost time under emulation, and have no effect on the tests, are off.
 KERNEL = ("console=ttyS0 quiet panic=-1 nokaslr mitigations=off nowatchdog cryptomgr.notests "
           "no_timer_check random.trust_cpu=on rcupdate.rcu_expedited=1 tsc=reliable rodata=off "
           "init_on_alloc=0 initcall_blacklist=cubictcp_register,crypto_kdf108_init,"
@@ -30,7 +30,7 @@ KERNEL = ("console=ttyS0 quiet panic=-1 nokaslr mitigations=off nowatchdog crypt
 
 
 class Failed(Exception):
-    """The guest did not do what it should; the text says what."""
+    """The guest failed; the text says how."""
 
 
 class Control:
@@ -46,7 +46,7 @@ class Control:
                 break
             except OSError as error:
                 if process.poll() is not None or time.monotonic() > deadline:
-                    raise Failed(f"QEMU has ended ({process.returncode})") from error
+                    raise Failed(f"QEMU exited ({process.returncode})") from error
                 time.sleep(0.01)
         self.file = self.socket.makefile("rw")
         self.file.readline()
@@ -63,14 +63,14 @@ class Control:
                 return answer["return"]
             if "error" in answer:
                 raise Failed(f"{command}: {answer['error']['desc']}")
-        raise Failed(f"{command}: QEMU has gone")
+        raise Failed(f"{command}: QEMU exited")
 
     def wait(self, command, key, good, bad):
-        """Until what @command tells under @key is @good."""
+        """Poll @command until its answer has @good under @key."""
         deadline = time.monotonic() + STARTING_LIMIT
-        while (told := self.call(command).get(key)) != good:
-            if told == bad or time.monotonic() > deadline:
-                raise Failed(f"{command}: {key} is {told}, not {good}")
+        while (value := self.call(command).get(key)) != good:
+            if value == bad or time.monotonic() > deadline:
+                raise Failed(f"{command}: {key} is {value}, not {good}")
             time.sleep(0.005)
 
     def close(self):
@@ -133,18 +133,18 @@ class Guest:
         self.control = Control(f"{self.work}/control", self.process)
 
     def lines(self):
-        """Of the console."""
+        """Lines of the console."""
         try:
             with open(self.console, encoding="utf-8", errors="replace") as file:
                 return file.read().splitlines()
         except FileNotFoundError:
             return []
 
-    def said(self, word):
-        """What follows @word on the console, or None."""
+    def find(self, word):
+        """The rest of the last console line that begins with @word, or None."""
         lines = self.lines()
-        told = [line.strip()[len(word):] for line in lines if line.startswith(word)]
-        return told[-1] if told else None
+        found = [line.strip()[len(word):] for line in lines if line.startswith(word)]
+        return found[-1] if found else None
 
 
 def keep(folder):
@@ -155,16 +155,16 @@ def keep(folder):
             file.truncate(length)
     started = time.monotonic()
     with Guest(folder, True, job, ["-serial", "null"]) as guest:
-        while guest.said("RXE-READY") is None:
+        while guest.find("RXE-READY") is None:
             if guest.process.poll() is not None:
-                raise Failed("the guest has ended before it was ready")
+                raise Failed("the guest exited before it was ready")
             if time.monotonic() - started > BOOT_LIMIT:
                 raise Failed(f"the guest is not ready within {BOOT_LIMIT} s: "
-                             f"{guest.said('[init')}")
+                             f"{guest.find('[init')}")
             time.sleep(0.05)
-        if guest.said("RXE-FAILED") is not None:
+        if guest.find("RXE-FAILED") is not None:
             raise Failed("the guest cannot be set up:\n" + "\n".join(guest.lines()))
-        time.sleep(0.3)  # what was written to the console is not all: let it reach read()
+        time.sleep(0.3)  # the guest writes more after this line: let it reach read()
         guest.connect()
         guest.control.call("migrate", uri=f"exec:cat >'{folder}/state'")
         guest.control.wait("query-migrate", "status", "completed", "failed")
@@ -187,7 +187,7 @@ def run(folder, job, limit):
             guest.process.wait(limit)
         except subprocess.TimeoutExpired:
             return 124
-        status = guest.said("RXE-EXIT:")
+        status = guest.find("RXE-EXIT:")
         if status is None:
             raise Failed("the guest ended without a status")
         return int(status)
