@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes that are put and got: the right ones, in the right place, and no others. */
+/* Puts and gets move the right bytes to the right offset, and change no others. */
 #include "harness.h"
 
 #define GUARD 0xa5
@@ -11,7 +11,7 @@ CASE uint64_t pair_seed(unsigned from, unsigned to)
 
 #define PAIR 509u
 
-/* The row was once computed with the wrong end's index: every pair, unique values. */
+/* The row was once computed with the index of the wrong side; so every pair puts unique values. */
 CASE void put_reaches_every_pair(struct rank *r)
 {
 	RANK_ARRAY(r, char, block, PAIR);
@@ -53,7 +53,7 @@ CASE void get_reads_every_pair(struct rank *r)
 	rank_free(r, block);
 }
 
-/* Put @length bytes for each combination of skews, one slot each, then look at all. */
+/* Put @length bytes for each combination of skews, one slot each, then check all slots. */
 CASE void check_guards(struct rank *r, size_t length)
 {
 	static const size_t skews[] = {0, 1, 4, 8, 15};
@@ -84,7 +84,7 @@ CASE void check_guards(struct rank *r, size_t length)
 	rank_free(r, block);
 }
 
-CASE void put_leaves_what_is_around_it(struct rank *r)
+CASE void put_leaves_adjacent_bytes(struct rank *r)
 {
 	static const size_t lengths[] = {0,   1,   2,    3,    4,    7,    8,    9,
 					 15,  16,  17,   31,   63,   64,   65,   127,
@@ -120,7 +120,7 @@ CASE void zero_bytes_are_legal_everywhere(struct rank *r)
 	CHECK_EQ(r, not_all(r->base, r->length, 0), 0);
 }
 
-/* Polls its own memory, which put_value promises to change as a whole. */
+/* The target polls its own memory, which put_value promises to change as a whole. */
 CASE void put_value_can_be_polled(struct rank *r)
 {
 	uint64_t *words = (uint64_t *)(void *)r->base;
@@ -143,8 +143,8 @@ CASE void put_value_can_be_polled(struct rank *r)
 #define ADDS 200u
 
 /*
- * One word, and one row of marks, for those that reach it by memory and one for
- * those that come by each rail: their atomics do not know of each other.
+ * One word and one row of marks for ranks that reach it through memory, and one of each for
+ * every rail: atomics of different HCAs and CPUs are not atomic with each other.
  */
 CASE unsigned adds_row(const struct rank *r, unsigned peer)
 {
@@ -166,7 +166,7 @@ CASE size_t count_marks(const struct rank *r, size_t at, unsigned source)
 	return ADDS * r->size - not_all(r->base + at, ADDS * r->size, (unsigned char)(source + 1));
 }
 
-/* What @peer had at @at before @value was added. */
+/* Add @value to the word at @at of @peer; return what the word held before. */
 CASE uint64_t take(struct rank *r, unsigned peer, uint64_t at, uint64_t value)
 {
 	uint64_t old = 0;
@@ -175,7 +175,7 @@ CASE uint64_t take(struct rank *r, unsigned peer, uint64_t at, uint64_t value)
 	return SHARED(r, old);
 }
 
-/* Ordered or not, which makes no difference to numbers. */
+/* @is_ordered makes no difference to the numbers. */
 CASE uint64_t take_number(struct rank *r, unsigned peer, uint64_t at, bool is_ordered)
 {
 	uint64_t old = 0;
@@ -186,8 +186,11 @@ CASE uint64_t take_number(struct rank *r, unsigned peer, uint64_t at, bool is_or
 	return SHARED(r, old);
 }
 
-/* Each add must get a number of its own: with it, it marks a byte that nobody else marks. */
-CASE void fetch_add_gives_each_a_number(struct rank *r)
+/*
+ * Each add gets a number of its own: the rank marks the byte of that number, which no other add
+ * marks.
+ */
+CASE void every_fetch_add_returns_its_own_number(struct rank *r)
 {
 	RANK_ARRAY(r, char, mark, 1);
 	uint64_t old = 0, added[1 + ORIEL_DEV_RAILS] = {0};
@@ -224,7 +227,7 @@ CASE void fetch_add_is_modulo_2_to_64(struct rank *r)
 	rank_settle(r);
 }
 
-/* The host knows @peer by the address @seen, 0: by none. */
+/* Check that the host function gives the address @seen for @peer; 0: it gives none. */
 static void data_host(struct rank *r, unsigned peer, uint64_t seen)
 {
 	void *asked = NULL;
@@ -248,7 +251,7 @@ CASE void write_at_address(struct rank *r, unsigned peer)
 	CHECK(r, oriel_dev_address(&r->dev, peer, r->length) == NULL);
 }
 
-/* GetNvlinkAddress, MiddleRank. A peer that is not mapped has none. */
+/* GetNvlinkAddress, MiddleRank. A peer that is not mapped has no address. */
 CASE void address_is_where_the_peer_sees_it(struct rank *r)
 {
 	unsigned peer;
@@ -272,7 +275,7 @@ CASE void address_is_where_the_peer_sees_it(struct rank *r)
 
 #define PAGE 4096u
 
-/* A second copy, done late by somebody else, would undo what came after the first. */
+/* A second copy, made late by another thread, would undo the writes after the first one. */
 CASE void put_happens_once(struct rank *r)
 {
 	RANK_ARRAY(r, char, block, PAGE);
@@ -344,7 +347,7 @@ CASE void each_group_puts_a_tile_of_its_own(struct rank *r)
 
 #define LARGE (3u << 20)
 
-/* As many groups as there are parts would do it at once; the order is nobody's. */
+/* As many groups as there are parts could put them at once; the order is unspecified. */
 CASE_DATA const uint32_t part_lengths[] = {0, 1, 63, 64 * 5 + 1, 65536, 65537, 3 * 65536 + 4093};
 CASE_DATA const uint32_t part_counts[] = {1, 2, 3, 7};
 
@@ -406,10 +409,10 @@ static const struct oriel_window_attr large_window = {.size = sizeof(large_windo
 #define DATA_CASES(ROW)                                            \
 	ROW(put_reaches_every_pair, NULL, 1, 0)                    \
 	ROW(get_reads_every_pair, NULL, 1, 0)                      \
-	ROW(put_leaves_what_is_around_it, &wide_window, 1, 0)      \
+	ROW(put_leaves_adjacent_bytes, &wide_window, 1, 0)         \
 	ROW(zero_bytes_are_legal_everywhere, NULL, 1, 0)           \
 	ROW(put_value_can_be_polled, NULL, 1, 0)                   \
-	ROW(fetch_add_gives_each_a_number, NULL, 1, 0)             \
+	ROW(every_fetch_add_returns_its_own_number, NULL, 1, 0)    \
 	ROW(fetch_add_is_modulo_2_to_64, NULL, 1, 0)               \
 	ROW(address_is_where_the_peer_sees_it, NULL, 1, 0)         \
 	ROW(put_happens_once, NULL, 1, 0)                          \
