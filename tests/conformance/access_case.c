@@ -15,11 +15,11 @@
 #define CULPRIT 1u
 
 enum flaw {
-	WILD,     /* none of it may be touched */
-	SHORT,    /* the second half may not */
-	UNMAPPED, /* the second half is not there */
-	TORN,     /* a page in the middle may not */
-	FIXED,    /* none of it may be written */
+	INACCESSIBLE,    /* none of it may be touched */
+	HALF_ACCESSIBLE, /* the second half may not */
+	UNMAPPED,        /* the second half is not there */
+	WITH_A_HOLE,     /* a page in the middle may not */
+	READ_ONLY,       /* none of it may be written */
 	FLAWS
 };
 
@@ -52,10 +52,10 @@ static void bad_open(const struct rank *r, struct bad *bad, enum flaw flaw, size
 	middle = bad->area + half;
 	bad->at = middle - length / 2;
 	switch (flaw) {
-	case WILD:
+	case INACCESSIBLE:
 		is_made = bad_protect(bad->area, bad->size, PROT_NONE);
 		break;
-	case SHORT:
+	case HALF_ACCESSIBLE:
 		is_made = bad_protect(middle, half, PROT_NONE);
 		break;
 	case UNMAPPED:
@@ -65,10 +65,10 @@ static void bad_open(const struct rank *r, struct bad *bad, enum flaw flaw, size
 		if (!r->is_thread)
 			bad->size = half;
 		break;
-	case TORN:
+	case WITH_A_HOLE:
 		is_made = bad_protect(middle, PAGE, PROT_NONE);
 		break;
-	case FIXED:
+	case READ_ONLY:
 		is_made = bad_protect(bad->area, bad->size, PROT_READ);
 		break;
 	case FLAWS:
@@ -135,7 +135,7 @@ static void reject_all(struct rank *r, unsigned peer, enum flaw flaw, size_t len
 	bad_open(r, &bad, flaw, length);
 	snprintf(memory, sizeof(memory), "%zu bytes at %p", length, (void *)bad.at);
 	for (call = 0; call < HOST_CALLS; call++) {
-		if (flaw == FIXED && call != HOST_GET)
+		if (flaw == READ_ONLY && call != HOST_GET)
 			continue;
 		CHECK_STATUS(r, call_host(r->window, (enum host_call)call, peer, bad.at, length),
 			     ORIEL_ERR_ACCESS);
@@ -191,7 +191,7 @@ static void host_calls_reject_bad_memory(struct rank *r)
 			/*
 			 * The host call does not see a bad page in the middle; the NIC finds it.
 			 */
-			if (k != TORN)
+			if (k != WITH_A_HOLE)
 				reject_all(r, peer, (enum flaw)k, lengths[i]);
 	check_link(r, peer);
 	for (i = 0; i < r->size; i++) {
@@ -236,7 +236,7 @@ static void check_culprit(struct rank *r, const char *what, const struct bad *ba
 }
 
 /* Post a good put and its signal, and the bad request behind them. */
-static void misbehave(struct rank *r, const struct bad *bad, size_t length, bool is_get)
+static void post_bad_request(struct rank *r, const struct bad *bad, size_t length, bool is_get)
 {
 	unsigned peer = rdma_peer(r);
 	int64_t ticket;
@@ -261,7 +261,7 @@ static void end_by(struct rank *r, enum flaw flaw, size_t length, bool is_get)
 		return;
 	if (r->rank == CULPRIT) {
 		bad_open(r, &bad, flaw, length);
-		misbehave(r, &bad, length, is_get);
+		post_bad_request(r, &bad, length, is_get);
 		check_culprit(r, is_get ? "get" : "put", &bad, length);
 		bad_close(&bad);
 		return;
@@ -282,18 +282,18 @@ static void end_by(struct rank *r, enum flaw flaw, size_t length, bool is_get)
 		end_by(r, flaw, length, is_get); \
 	}
 
-ENDS(a_wild_source_of_8_bytes_ends_its_queue, WILD, 8, false)
-ENDS(a_wild_source_of_a_page_ends_its_queue, WILD, PAGE, false)
-ENDS(a_wild_source_of_a_mebibyte_ends_its_queue, WILD, MEBIBYTE, false)
-ENDS(a_short_source_of_8_bytes_ends_its_queue, SHORT, 8, false)
-ENDS(a_short_source_of_a_page_ends_its_queue, SHORT, PAGE, false)
-ENDS(a_short_source_of_a_mebibyte_ends_its_queue, UNMAPPED, MEBIBYTE, false)
-ENDS(a_torn_source_ends_its_queue, TORN, MEBIBYTE, false)
-ENDS(a_wild_target_of_8_bytes_ends_its_queue, WILD, 8, true)
-ENDS(a_short_target_of_a_page_ends_its_queue, SHORT, PAGE, true)
-ENDS(a_short_target_of_a_mebibyte_ends_its_queue, UNMAPPED, MEBIBYTE, true)
-ENDS(a_torn_target_ends_its_queue, TORN, MEBIBYTE, true)
-ENDS(a_fixed_target_ends_its_queue, FIXED, MEBIBYTE, true)
+ENDS(an_inaccessible_source_of_8_bytes_ends_its_queue, INACCESSIBLE, 8, false)
+ENDS(an_inaccessible_source_of_a_page_ends_its_queue, INACCESSIBLE, PAGE, false)
+ENDS(an_inaccessible_source_of_a_mebibyte_ends_its_queue, INACCESSIBLE, MEBIBYTE, false)
+ENDS(a_half_accessible_source_of_8_bytes_ends_its_queue, HALF_ACCESSIBLE, 8, false)
+ENDS(a_half_accessible_source_of_a_page_ends_its_queue, HALF_ACCESSIBLE, PAGE, false)
+ENDS(a_half_accessible_source_of_a_mebibyte_ends_its_queue, UNMAPPED, MEBIBYTE, false)
+ENDS(a_source_with_a_hole_ends_its_queue, WITH_A_HOLE, MEBIBYTE, false)
+ENDS(an_inaccessible_target_of_8_bytes_ends_its_queue, INACCESSIBLE, 8, true)
+ENDS(a_half_accessible_target_of_a_page_ends_its_queue, HALF_ACCESSIBLE, PAGE, true)
+ENDS(a_half_accessible_target_of_a_mebibyte_ends_its_queue, UNMAPPED, MEBIBYTE, true)
+ENDS(a_target_with_a_hole_ends_its_queue, WITH_A_HOLE, MEBIBYTE, true)
+ENDS(a_read_only_target_ends_its_queue, READ_ONLY, MEBIBYTE, true)
 
 static const struct oriel_window_attr access_window = {.size = sizeof(access_window),
 						       .length = MEBIBYTE + PAGE,
@@ -309,18 +309,18 @@ static const struct oriel_window_attr access_window = {.size = sizeof(access_win
 
 static const struct test_case access_cases[] = {
 	{"host_calls_reject_bad_memory", host_calls_reject_bad_memory, &access_window, 2, 0},
-	ACCESS_ROW(a_wild_source_of_8_bytes_ends_its_queue),
-	ACCESS_ROW(a_wild_source_of_a_page_ends_its_queue),
-	ACCESS_ROW(a_wild_source_of_a_mebibyte_ends_its_queue),
-	ACCESS_ROW(a_short_source_of_8_bytes_ends_its_queue),
-	ACCESS_ROW(a_short_source_of_a_page_ends_its_queue),
-	ACCESS_ROW(a_short_source_of_a_mebibyte_ends_its_queue),
-	ACCESS_ROW(a_torn_source_ends_its_queue),
-	ACCESS_ROW(a_wild_target_of_8_bytes_ends_its_queue),
-	ACCESS_ROW(a_short_target_of_a_page_ends_its_queue),
-	ACCESS_ROW(a_short_target_of_a_mebibyte_ends_its_queue),
-	ACCESS_ROW(a_torn_target_ends_its_queue),
-	ACCESS_ROW(a_fixed_target_ends_its_queue),
+	ACCESS_ROW(an_inaccessible_source_of_8_bytes_ends_its_queue),
+	ACCESS_ROW(an_inaccessible_source_of_a_page_ends_its_queue),
+	ACCESS_ROW(an_inaccessible_source_of_a_mebibyte_ends_its_queue),
+	ACCESS_ROW(a_half_accessible_source_of_8_bytes_ends_its_queue),
+	ACCESS_ROW(a_half_accessible_source_of_a_page_ends_its_queue),
+	ACCESS_ROW(a_half_accessible_source_of_a_mebibyte_ends_its_queue),
+	ACCESS_ROW(a_source_with_a_hole_ends_its_queue),
+	ACCESS_ROW(an_inaccessible_target_of_8_bytes_ends_its_queue),
+	ACCESS_ROW(a_half_accessible_target_of_a_page_ends_its_queue),
+	ACCESS_ROW(a_half_accessible_target_of_a_mebibyte_ends_its_queue),
+	ACCESS_ROW(a_target_with_a_hole_ends_its_queue),
+	ACCESS_ROW(a_read_only_target_ends_its_queue),
 };
 
 const struct suite access_suite = SUITE(access);

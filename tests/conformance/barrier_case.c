@@ -336,8 +336,8 @@ CASE void form_arrive_too_early(struct rank *r, enum form form)
 }
 
 /* The late rank arrives after the timeouts of all others have passed twice. */
-CASE bool form_be_late(struct rank *r, enum form form, unsigned mode, uint64_t round,
-		       uint64_t signals)
+CASE bool form_arrive_late(struct rank *r, enum form form, unsigned mode, uint64_t round,
+			   uint64_t signals)
 {
 	CHECK_OK(r, oriel_dev_wait_signal(&r->dev, r->group, 0, ORIEL_GE, signals, LONG_NS));
 	put_round(r, &r->dev, round);
@@ -352,8 +352,8 @@ CASE enum oriel_status form_continue(struct rank *r, enum form form, unsigned mo
 	return mode & THEN_WAIT ? form_wait(r, form, MOMENT_NS) : form_meet(r, form, MOMENT_NS);
 }
 
-CASE bool form_lose_patience(struct rank *r, enum form form, unsigned mode, uint64_t round,
-			     unsigned late)
+CASE bool form_time_out(struct rank *r, enum form form, unsigned mode, uint64_t round,
+			unsigned late)
 {
 	enum oriel_status status;
 	unsigned tries = 0;
@@ -384,8 +384,9 @@ CASE void form_continues(struct rank *r, enum form form)
 	/* After a failure every later round would fail too, each after its whole timeout. */
 	for (mode = 0; mode < MODES && is_well; mode++) {
 		round++;
-		is_well = r->rank == late ? form_be_late(r, form, mode, round, (mode + 1) * hurried)
-					  : form_lose_patience(r, form, mode, round, late);
+		is_well = r->rank == late
+				  ? form_arrive_late(r, form, mode, round, (mode + 1) * hurried)
+				  : form_time_out(r, form, mode, round, late);
 		form_check(r, form, round);
 		for (i = 0; i < FORM_ROUNDS && is_well; i++) {
 			put_round(r, &r->dev, ++round);

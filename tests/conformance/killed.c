@@ -146,10 +146,10 @@ static enum oriel_status at_flush(struct rank_state *p)
 #define GATHERED 500u /* bytes of each rank */
 
 /*
- * Create an all-gather over the window, whose addresses all know. If it @is_lame, the victim has
+ * Create an all-gather over the window, whose addresses all know. If it @cannot_put, the victim has
  * a table in which it may put nothing to its peers.
  */
-static enum oriel_status prepare_gather(struct rank_state *p, bool is_lame)
+static enum oriel_status prepare_gather(struct rank_state *p, bool cannot_put)
 {
 	struct oriel_dev_buffer *table = calloc(p->dev.ranks, sizeof(*table));
 	struct oriel_view view = {.size = sizeof(view), .length = 4096, .peers = table};
@@ -158,7 +158,7 @@ static enum oriel_status prepare_gather(struct rank_state *p, bool is_lame)
 
 	for (rank = 0; rank < p->dev.ranks; rank++) {
 		table[rank] = p->dev.table[rank];
-		if (is_lame && p->dev.rank == p->victim && rank != p->victim)
+		if (cannot_put && p->dev.rank == p->victim && rank != p->victim)
 			table[rank].length = 0;
 	}
 	view.buffer = table[p->dev.rank].base;

@@ -40,7 +40,7 @@ static void check(bool claim, const char *what)
 }
 
 /* Frames of earlier calls were here. */
-static __attribute__((noinline)) void stack_is_left_alone(void)
+static __attribute__((noinline)) void check_stack_is_unchanged(void)
 {
 	volatile unsigned char frame[LENGTH];
 	unsigned i, touched = 0;
@@ -63,7 +63,7 @@ static __attribute__((noinline)) void try_fetch_add(const struct oriel_dev_windo
 static void fetch_add_leaves_the_stack(const struct oriel_dev_window *w)
 {
 	try_fetch_add(w);
-	stack_is_left_alone();
+	check_stack_is_unchanged();
 }
 
 static void drain_ends_a_get(const struct oriel_dev_window *w)

@@ -45,7 +45,7 @@ CASE enum oriel_status message_recv(struct rank *r, struct oriel_dev_group g, ui
 #define WORDS 31u /* two lines and half of one, the last half in part */
 
 /* A fast sender writes while the receiver polls: half a message is no message. */
-CASE void the_flag_comes_with_the_data(struct rank *r)
+CASE void the_flag_arrives_with_the_data(struct rank *r)
 {
 	RANK_ARRAY(r, uint64_t, sent, WORDS);
 	RANK_ARRAY(r, uint64_t, got, WORDS);
@@ -185,7 +185,7 @@ static const struct oriel_window_attr ll128_window = {
 #define LL128_CASES(ROW)                                                    \
 	ROW(messages_arrive_whole, &ll128_window, 1, NEEDS_MAPPED)          \
 	ROW(teams_share_a_message, &ll128_window, 1, NEEDS_MAPPED)          \
-	ROW(the_flag_comes_with_the_data, &ll128_window, 1, NEEDS_MAPPED)   \
+	ROW(the_flag_arrives_with_the_data, &ll128_window, 1, NEEDS_MAPPED) \
 	ROW(an_old_message_is_not_the_next, &ll128_window, 1, 0)            \
 	ROW(invalid_offsets_are_rejected, &ll128_window, 1, 0)              \
 	ROW(puts_reach_exactly_the_mapped_ranks, &ll128_window, 1, 0)       \

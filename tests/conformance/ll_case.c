@@ -44,7 +44,7 @@ CASE enum oriel_status message_recv(struct rank *r, struct oriel_dev_group g, ui
 }
 
 /* A fast sender writes while the receiver polls: half a message is no message. */
-CASE void the_flag_comes_with_the_data(struct rank *r)
+CASE void the_flag_arrives_with_the_data(struct rank *r)
 {
 	RANK_ARRAY(r, uint64_t, sent, 3);
 	RANK_ARRAY(r, uint64_t, got, 3);
@@ -114,12 +114,12 @@ static const struct oriel_window_attr ll_window = {
 	.length = 2 * 16 * SOURCE_BYTES,
 };
 
-#define LL_CASES(ROW)                                                  \
-	ROW(messages_arrive_whole, &ll_window, 1, NEEDS_MAPPED)        \
-	ROW(teams_share_a_message, &ll_window, 1, NEEDS_MAPPED)        \
-	ROW(the_flag_comes_with_the_data, &ll_window, 1, NEEDS_MAPPED) \
-	ROW(an_old_message_is_not_the_next, &ll_window, 1, 0)          \
-	ROW(invalid_offsets_are_rejected, &ll_window, 1, 0)            \
+#define LL_CASES(ROW)                                                    \
+	ROW(messages_arrive_whole, &ll_window, 1, NEEDS_MAPPED)          \
+	ROW(teams_share_a_message, &ll_window, 1, NEEDS_MAPPED)          \
+	ROW(the_flag_arrives_with_the_data, &ll_window, 1, NEEDS_MAPPED) \
+	ROW(an_old_message_is_not_the_next, &ll_window, 1, 0)            \
+	ROW(invalid_offsets_are_rejected, &ll_window, 1, 0)              \
 	MESSAGE_CASES(ROW)
 
 DEVICE_SUITE(ll, LL_CASES, MESSAGE_FORKS, NULL);

@@ -206,7 +206,7 @@ CASE void deliver(struct rank *r, enum scheme scheme, unsigned peer, uint64_t ep
  * Rank 2 arrives at every rank but rank 0: its put and its arrival there are still in flight,
  * until rank 0 signals.
  */
-CASE void be_slow_towards_rank_0(struct rank *r, enum scheme scheme)
+CASE void delay_puts_to_rank_0(struct rank *r, enum scheme scheme)
 {
 	const struct oriel_dev_window *w = &r->dev;
 	RANK_ARRAY(r, uint64_t, one, 1);
@@ -229,7 +229,7 @@ CASE void be_slow_towards_rank_0(struct rank *r, enum scheme scheme)
 }
 
 /* Rank 1 passes round 1 and arrives for round 2, which overtakes rank 2's first arrival. */
-CASE void hurry(struct rank *r, enum scheme scheme)
+CASE void run_ahead(struct rank *r, enum scheme scheme)
 {
 	CHECK_OK(r, arrive(r, scheme));
 	CHECK_OK(r, await(r, scheme, LONG_NS));
@@ -245,9 +245,9 @@ CASE void run_delayed_third(struct rank *r, enum scheme scheme)
 	const uint64_t *data = (const uint64_t *)(void *)r->base + DATA;
 
 	if (r->rank == 2) {
-		be_slow_towards_rank_0(r, scheme);
+		delay_puts_to_rank_0(r, scheme);
 	} else if (r->rank != 0) {
-		hurry(r, scheme);
+		run_ahead(r, scheme);
 	} else {
 		CHECK_OK(r, arrive(r, scheme));
 		CHECK_OK(r,

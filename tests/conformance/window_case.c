@@ -20,7 +20,7 @@ static struct oriel_window *open_window(struct rank *r, const struct oriel_windo
 }
 
 /* Construction, BasicAccessors. */
-static void defaults_are_as_written(struct rank *r)
+static void defaults_match_the_header(struct rank *r)
 {
 	struct oriel_dev_window w = {0};
 	struct oriel_window *window = open_window(r, NULL, &w);
@@ -45,7 +45,7 @@ static void defaults_are_as_written(struct rank *r)
 }
 
 /* VariousSignalCounts, WithBarriersAndCounters: the last one of each kind works. */
-static void counts_are_as_asked_for(struct rank *r)
+static void counts_match_the_attributes(struct rank *r)
 {
 	static const uint32_t counts[] = {1, 2, 15, 16, 17, 100, 1000};
 	struct oriel_dev_window w = {0};
@@ -609,8 +609,8 @@ static const struct oriel_window_attr long_window = {.size = sizeof(long_window)
 						     .channels = ORIEL_NONE};
 
 static const struct test_case window_cases[] = {
-	{"defaults_are_as_written", defaults_are_as_written, NULL, 1, NO_WINDOW},
-	{"counts_are_as_asked_for", counts_are_as_asked_for, NULL, 1, NO_WINDOW},
+	{"defaults_match_the_header", defaults_match_the_header, NULL, 1, NO_WINDOW},
+	{"counts_match_the_attributes", counts_match_the_attributes, NULL, 1, NO_WINDOW},
 	{"a_window_may_have_zero_of_everything", a_window_may_have_zero_of_everything, NULL, 1,
 	 NO_WINDOW},
 	{"invalid_attributes_are_rejected", invalid_attributes_are_rejected, NULL, 1, NO_WINDOW},
