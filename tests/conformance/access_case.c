@@ -266,7 +266,7 @@ static void end_by(struct rank *r, enum flaw flaw, size_t length, bool is_get)
 		bad_close(&bad);
 		return;
 	}
-	/* The good put arrives. No rank gets a notification of the bad request. */
+	/* The good put arrives; the signal of the bad one does not. */
 	if (rdma_peer(&culprit) == r->rank) {
 		CHECK_OK(r, oriel_dev_wait_signal(&r->dev, r->group, 2, ORIEL_GE, 1, 0));
 		CHECK_EQ(r, wrong(r->base, 64, CULPRIT), 0);

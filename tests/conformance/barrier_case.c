@@ -162,7 +162,7 @@ CASE void meet_with_one_too_early(struct rank *r)
 CASE void pairwise_barriers_ignore_a_third_rank(struct rank *r)
 {
 	meet_with_one_too_early(r);
-	rank_settle(r);
+	rank_flush_barrier(r);
 }
 
 CASE void barrier_of_one_slot(struct rank *r, unsigned index, void *context)
@@ -241,7 +241,7 @@ CASE void flat_words_have_one_adder_each(struct rank *r)
 
 	for (i = 0; i < FLAT_ROUNDS; i++)
 		CHECK_OK(r, oriel_dev_barrier_flat(&r->dev, r->group, FLAT_SLOT, LONG_NS));
-	rank_settle(r);
+	rank_flush_barrier(r);
 	for (peer = 0; peer < r->size; peer++) {
 		if (peer == r->rank)
 			continue;
@@ -409,7 +409,7 @@ CASE void a_call_continues_after_its_timeout_flat(struct rank *r)
 CASE void a_call_continues_after_its_timeout_pair(struct rank *r)
 {
 	form_continues(r, PAIR);
-	rank_settle(r);
+	rank_flush_barrier(r);
 }
 
 #define BARRIER_CASES(ROW)                                       \

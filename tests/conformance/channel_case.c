@@ -136,9 +136,9 @@ CASE void run_ring(struct rank *r, size_t total, size_t sent_most, size_t receiv
 CASE void messages_of_any_size_arrive(struct rank *r)
 {
 	run_ring(r, 20000, 1, 1, 0);
-	rank_settle(r);
+	rank_flush_barrier(r);
 	run_ring(r, 50000, 100, 100, 1);
-	rank_settle(r);
+	rank_flush_barrier(r);
 	run_ring(r, 200000, STAGING, STAGING, 0);
 }
 
@@ -146,7 +146,7 @@ CASE void messages_of_any_size_arrive(struct rank *r)
 CASE void cuts_need_not_agree(struct rank *r)
 {
 	run_ring(r, 150000, 17, 9000, 3);
-	rank_settle(r);
+	rank_flush_barrier(r);
 	run_ring(r, 150001, 9000, 17, 5);
 }
 
@@ -178,7 +178,7 @@ CASE void small_sends_do_not_wait_for_the_receiver(struct rank *r)
 	for (peer = 0; peer < r->size; peer++)
 		if (peer != r->rank)
 			send_stream(r, r->group, peer, 2, cut);
-	rank_settle(r);
+	rank_flush_barrier(r);
 	for (peer = 0; peer < r->size; peer++)
 		if (peer != r->rank)
 			recv_stream(r, r->group, peer, 2, cut);
@@ -240,10 +240,10 @@ CASE void the_sender_stops_at_a_full_staging(struct rank *r)
 	}
 	CHECK_STATUS(r, status, ORIEL_ERR_TIMEOUT);
 	CHECK(r, sent >= STAGING / 4 * 3 && sent <= STAGING);
-	rank_settle(r);
+	rank_flush_barrier(r);
 	CHECK_OK(r, oriel_dev_recv(&r->dev, r->group, rank_prev(r), 0, block, sent, LONG_NS));
 	CHECK_EQ(r, stream_wrong(&in, block, sent), 0);
-	rank_settle(r);
+	rank_flush_barrier(r);
 	group_flood(r->group, block, 1, 'x');
 	CHECK_OK(r, oriel_dev_send(&r->dev, r->group, rank_next(r), 0, block, 1, LONG_NS));
 	CHECK_OK(r, oriel_dev_recv(&r->dev, r->group, rank_prev(r), 0, block + 1, 1, LONG_NS));
@@ -264,13 +264,13 @@ CASE void a_timeout_loses_nothing(struct rank *r)
 		CHECK_STATUS(r,
 			     oriel_dev_recv(&r->dev, r->group, rank_prev(r), 0, got, 1, MOMENT_NS),
 			     ORIEL_ERR_TIMEOUT);
-		rank_settle(r);
+		rank_flush_barrier(r);
 		CHECK_OK(r, oriel_dev_send(&r->dev, r->group, rank_next(r), 0, sent, 3, LONG_NS));
 		CHECK_OK(r, oriel_dev_recv(&r->dev, r->group, rank_prev(r), 0, got, 3, LONG_NS));
 		CHECK_EQ(r, got[0], 1);
 		CHECK_EQ(r, got[1], 2);
 		CHECK_EQ(r, got[2], rank_prev(r));
-		rank_settle(r);
+		rank_flush_barrier(r);
 	}
 }
 

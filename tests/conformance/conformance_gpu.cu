@@ -234,7 +234,7 @@ static uint64_t serve_one(struct rank *r, const struct suite *s, struct request 
 	case REQUEST_FAULT:
 		return (uint64_t)oriel_window_fault(r->window, &m->fault);
 	case REQUEST_ABORT:
-		oriel_comm_abort(r->comm, "the test wants it");
+		oriel_comm_abort(r->comm, "the test aborts");
 		break;
 	case REQUEST_HEALTHY: {
 		struct oriel_health health;

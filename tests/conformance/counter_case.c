@@ -37,7 +37,7 @@ CASE void put_counter_counts_puts(struct rank *r)
 			wait_counter(r, peer, peer % r->dev.counters, i + 1);
 		}
 	}
-	rank_settle(r);
+	rank_flush_barrier(r);
 	for (peer = 0; peer < r->size; peer++)
 		for (i = 0; i < 5; i++)
 			CHECK_EQ(r, wrong(r->base + (peer * 5 + i) * BLOCK, BLOCK, 100 * peer + i),
@@ -50,7 +50,7 @@ CASE void counters_are_per_peer_and_id(struct rank *r)
 
 	CHECK_POSTED(r, oriel_dev_put_counter(&r->dev, r->group, raised, 0, NULL, 0, 7));
 	wait_counter(r, raised, 7, 1);
-	rank_settle(r);
+	rank_flush_barrier(r);
 	for (peer = 0; peer < r->size; peer++)
 		for (id = 0; id < r->dev.counters; id++)
 			check_counter(r, peer, id, peer == raised && id == 7);
@@ -208,7 +208,7 @@ CASE void groups_may_share_a_counter(struct rank *r)
 {
 	rank_fork(r, 4, count_often, NULL);
 	wait_counter(r, rank_next(r), 4, 800);
-	rank_settle(r);
+	rank_flush_barrier(r);
 }
 
 #define COUNTER_CASES(ROW)                                 \

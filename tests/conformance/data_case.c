@@ -23,7 +23,7 @@ CASE void put_reaches_every_pair(struct rank *r)
 			     oriel_dev_put(&r->dev, r->group, peer, r->rank * PAIR, block, PAIR));
 		CHECK_OK(r, oriel_dev_drain(&r->dev, r->group, LONG_NS));
 	}
-	rank_settle(r);
+	rank_flush_barrier(r);
 	for (peer = 0; peer < r->size; peer++)
 		CHECK_EQ(r, wrong(r->base + peer * PAIR, PAIR, pair_seed(peer, r->rank)), 0);
 }
@@ -36,7 +36,7 @@ CASE void get_reads_every_pair(struct rank *r)
 	size_t i;
 
 	group_fill(r->group, r->base, r->length, pair_seed(r->rank, r->rank));
-	rank_settle(r);
+	rank_flush_barrier(r);
 	for (peer = 0; peer < r->size; peer++) {
 		for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
 			group_flood(r->group, block, 30001 + 2, GUARD);
@@ -49,7 +49,7 @@ CASE void get_reads_every_pair(struct rank *r)
 				 0);
 		}
 	}
-	rank_settle(r);
+	rank_flush_barrier(r);
 	rank_free(r, block);
 }
 
@@ -63,7 +63,7 @@ CASE void check_guards(struct rank *r, size_t length)
 	size_t i, to;
 
 	group_flood(r->group, r->base, count * count * slot, GUARD);
-	rank_settle(r);
+	rank_flush_barrier(r);
 	for (i = 0; i < count * count; i++) {
 		to = i * slot + 64 + skews[i % count];
 		group_fill(r->group, block + skews[i / count], length, r->rank + i);
@@ -71,7 +71,7 @@ CASE void check_guards(struct rank *r, size_t length)
 					      block + skews[i / count], length));
 		CHECK_OK(r, oriel_dev_drain(&r->dev, r->group, LONG_NS));
 	}
-	rank_settle(r);
+	rank_flush_barrier(r);
 	for (i = 0; i < count * count; i++) {
 		size_t before = 64 + skews[i % count];
 		const char *at = r->base + i * slot;
@@ -80,7 +80,7 @@ CASE void check_guards(struct rank *r, size_t length)
 		CHECK_EQ(r, wrong(at + before, length, rank_prev(r) + i), 0);
 		CHECK_EQ(r, not_all(at + before + length, slot - before - length, GUARD), 0);
 	}
-	rank_settle(r);
+	rank_flush_barrier(r);
 	rank_free(r, block);
 }
 
@@ -100,7 +100,7 @@ CASE void zero_bytes_are_legal_everywhere(struct rank *r)
 	unsigned peer;
 	uint64_t value = 0;
 
-	rank_settle(r);
+	rank_flush_barrier(r);
 	for (peer = 0; peer < r->size; peer++) {
 		CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, peer, 0, NULL, 0));
 		CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, peer, r->length, NULL, 0));
@@ -136,7 +136,7 @@ CASE void put_value_can_be_polled(struct rank *r)
 		CHECK_OK(r, oriel_dev_wait_led(&r->dev, r->group, &aim, LONG_NS));
 		CHECK_EQ(r, oriel_dev_load_relaxed(&words[peer]), ~pair_seed(peer, r->rank));
 	}
-	rank_settle(r);
+	rank_flush_barrier(r);
 	CHECK_EQ(r, not_all(r->base + 8 * (size_t)r->size, 256, 0), 0);
 }
 
@@ -206,7 +206,7 @@ CASE void every_fetch_add_returns_its_own_number(struct rank *r)
 							      adds_marks(r, peer) + old, mark, 1));
 		}
 	}
-	rank_settle(r);
+	rank_flush_barrier(r);
 	for (peer = 0; peer < r->size; peer++) {
 		added[adds_row(r, peer)] += ADDS;
 		CHECK_EQ(r, count_marks(r, adds_marks(r, peer), peer), ADDS);
@@ -224,7 +224,7 @@ CASE void fetch_add_is_modulo_2_to_64(struct rank *r)
 	CHECK_EQ(r, take(r, rank_next(r), 0, 5), UINT64_MAX - 1);
 	CHECK_EQ(r, take(r, rank_next(r), 0, UINT64_MAX), 3);
 	CHECK_EQ(r, take(r, rank_next(r), 0, 0), 2);
-	rank_settle(r);
+	rank_flush_barrier(r);
 }
 
 /* Check that the host function gives the address @seen for @peer; 0: it gives none. */
@@ -266,7 +266,7 @@ CASE void address_is_where_the_peer_sees_it(struct rank *r)
 	}
 	CHECK(r, oriel_dev_address(&r->dev, r->rank, 0) == r->base);
 	CHECK(r, oriel_dev_address(&r->dev, r->size, 0) == NULL);
-	rank_settle(r);
+	rank_flush_barrier(r);
 	for (peer = 0; peer < r->size; peer++)
 		CHECK_EQ(r, (unsigned char)r->base[100 + peer],
 			 rank_is_mapped(r, peer, r->rank) ? (unsigned char)pair_seed(peer, r->rank)
@@ -288,7 +288,7 @@ CASE void put_happens_once(struct rank *r)
 	CHECK_OK(r, oriel_dev_flush(&r->dev, r->group, LONG_NS));
 	CHECK_EQ(r, wrong(r->base, PAGE, 7), 0);
 	group_flood(r->group, r->base, PAGE, GUARD);
-	rank_settle(r);
+	rank_flush_barrier(r);
 	CHECK_EQ(r, not_all(r->base, PAGE, GUARD), 0);
 	CHECK_EQ(r, not_all(r->base + PAGE, PAGE, 0), 0);
 }
@@ -308,7 +308,7 @@ CASE void source_may_be_reused_after_wait_local(struct rank *r)
 		CHECK_OK(r, oriel_dev_wait_local(&r->dev, r->group, rank_next(r), ticket, LONG_NS));
 	}
 	group_flood(r->group, block, PART, 0);
-	rank_settle(r);
+	rank_flush_barrier(r);
 	for (i = 0; i < 16; i++)
 		CHECK_EQ(r, wrong(r->base + i * PART, PART, rank_prev(r) + i), 0);
 }
@@ -336,7 +336,7 @@ CASE void each_group_puts_a_tile_of_its_own(struct rank *r)
 	unsigned peer, index;
 
 	rank_fork(r, GROUPS, put_tile, NULL);
-	rank_settle(r);
+	rank_flush_barrier(r);
 	for (peer = 0; peer < r->size; peer++)
 		for (index = 0; index < GROUPS; index++)
 			CHECK_EQ(r,
@@ -363,18 +363,18 @@ CASE void put_by_parts_is_one_put(struct rank *r)
 			count = part_counts[k];
 			group_flood(r->group, r->base, longest + 128, GUARD);
 			group_fill(r->group, block, length, r->rank + 10 * i + k);
-			rank_settle(r);
+			rank_flush_barrier(r);
 			for (part = count; part-- > 0;)
 				CHECK_POSTED(r,
 					     oriel_dev_put_part(&r->dev, r->group, part, count,
 								rank_next(r), 61, block, length));
 			CHECK_OK(r, oriel_dev_drain(&r->dev, r->group, LONG_NS));
-			rank_settle(r);
+			rank_flush_barrier(r);
 			CHECK_EQ(r, not_all(r->base, 61, GUARD), 0);
 			CHECK_EQ(r, wrong(r->base + 61, length, rank_prev(r) + 10 * i + k), 0);
 			CHECK_EQ(r, not_all(r->base + 61 + length, longest + 67 - length, GUARD),
 				 0);
-			rank_settle(r);
+			rank_flush_barrier(r);
 		}
 	}
 	rank_free(r, block);
@@ -386,13 +386,13 @@ CASE void large_blocks_arrive_whole(struct rank *r)
 
 	group_fill(r->group, block, LARGE, r->rank);
 	CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, rank_next(r), 5, block, LARGE - 11));
-	rank_settle(r);
+	rank_flush_barrier(r);
 	CHECK_EQ(r, wrong(r->base + 5, LARGE - 11, rank_prev(r)), 0);
 	group_flood(r->group, block, LARGE, 0);
 	CHECK_POSTED(r, oriel_dev_get(&r->dev, r->group, rank_next(r), 5, block, LARGE - 11));
 	CHECK_OK(r, oriel_dev_drain(&r->dev, r->group, LONG_NS));
 	CHECK_EQ(r, wrong(block, LARGE - 11, r->rank), 0);
-	rank_settle(r);
+	rank_flush_barrier(r);
 	rank_free(r, block);
 }
 

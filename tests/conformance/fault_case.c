@@ -174,7 +174,7 @@ CASE void check_all(struct rank *r, const struct call *call, unsigned takes,
 	r->name = name;
 }
 
-/* Turn @w into the handle of a library that places its marks elsewhere. */
+/* Change the marks in @w, as a library with other marks would have written them. */
 CASE void mark_otherwise(struct oriel_dev_window *w, uint32_t by)
 {
 	unsigned i;
@@ -285,7 +285,7 @@ CASE void nothing_passes_the_end_of_the_target(struct rank *r)
 		CHECK_OK(r, rank_fault(r, &fault));
 		CHECK_EQ(r, fault.what, ORIEL_DEV_GET);
 	}
-	rank_settle(r);
+	rank_flush_barrier(r);
 	CHECK_EQ(r, not_all(r->base, r->length, 0), 0);
 	CHECK_STATUS(r, oriel_dev_wait_signal(&r->dev, r->group, 0, ORIEL_NE, 0, 1),
 		     ORIEL_ERR_TIMEOUT);
@@ -442,7 +442,7 @@ CASE void words_must_be_aligned(struct rank *r)
 	CHECK_STATUS(r, ALONE(r, oriel_dev_put_value(&r->dev, rank_next(r), r->length, 1)),
 		     ORIEL_ERR_RANGE);
 	CHECK_EQ(r, old, 5);
-	rank_settle(r);
+	rank_flush_barrier(r);
 	CHECK_EQ(r, not_all(r->base, r->length, 0), 0);
 }
 

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The harness: it joins the ranks, runs the cases that the command line selects, and agrees on
+ * their results. conformance.c and conformance_gpu.cu call conformance_main().
+ */
 #include "harness.h"
 
 #include <pthread.h>
@@ -47,7 +51,7 @@ bool rank_is_foreign(const struct rank *r, unsigned from, unsigned to)
 	       oriel_comm_peer(r->comm, to, &b) == ORIEL_OK && a.pid != b.pid;
 }
 
-void rank_settle(struct rank *r)
+void rank_flush_barrier(struct rank *r)
 {
 	CHECK_OK(r, oriel_dev_flush(&r->dev, r->group, LONG_NS));
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
@@ -74,7 +78,7 @@ enum oriel_status rank_fault(struct rank *r, struct oriel_dev_fault *fault)
 
 void rank_abort(struct rank *r)
 {
-	oriel_comm_abort(r->comm, "the test wants it");
+	oriel_comm_abort(r->comm, "the test aborts");
 }
 
 void *rank_alloc(struct rank *r, size_t length)
@@ -113,7 +117,7 @@ void give_up(const struct rank *r, const char *what)
 	_exit(1);
 }
 
-/* Leave through a meeting: a broken communicator makes no rank wait. */
+/* Abort before the destruction: on a broken communicator no rank waits for another. */
 static void rank_leave(struct rank *r)
 {
 	if (r->comm) {

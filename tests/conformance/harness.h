@@ -47,7 +47,7 @@ struct rank {
 	uint32_t reported; /* those of this process */
 
 	struct gpu *gpu;       /* NULL where cases run on CPUs */
-	struct pinned *pinned; /* in kernels: what the host serves; kernels.h */
+	struct pinned *pinned; /* in kernels: requests to the host; kernels.h */
 	struct grid *grid;     /* in kernels: shared by the groups of one launch */
 	char *memory;          /* in kernels: memory of all groups */
 	unsigned worker;       /* in kernels: the group's number; 0 runs the case */
@@ -208,7 +208,7 @@ bool rank_is_mapped(const struct rank *r, unsigned from, unsigned to);
 unsigned rank_rail(const struct rank *r, unsigned peer);
 
 /* Collective: puts of any rank from before the call are visible to all ranks after it. */
-void rank_settle(struct rank *r);
+void rank_flush_barrier(struct rank *r);
 
 /* Collective on a broken communicator, too: no rank returns before all have called. */
 #define rank_meet_anyway(r) host_meet(r)

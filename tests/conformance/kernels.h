@@ -357,7 +357,7 @@ CASE void rank_check_healthy(struct rank *r)
 
 #define host_do(r, host, what, word) rank_ask(r, REQUEST_HOST, what, word)
 
-CASE void rank_settle(struct rank *r)
+CASE void rank_flush_barrier(struct rank *r)
 {
 	CHECK_OK(r, oriel_dev_flush(&r->dev, r->group, LONG_NS));
 	CHECK_OK(r, rank_barrier(r));

@@ -97,7 +97,7 @@ CASE void a_timeout_takes_nothing(struct rank *r)
 		if (round % (STAGING / LINE) == 0) {
 			CHECK_STATUS(r, message_recv(r, r->group, 0, got, 8, MOMENT_NS),
 				     ORIEL_ERR_TIMEOUT);
-			rank_settle(r);
+			rank_flush_barrier(r);
 		}
 		CHECK_OK(r, message_send(r, r->group, 0, sent, 8, LONG_NS));
 		CHECK_OK(r, message_recv(r, r->group, 0, got, 8, LONG_NS));
@@ -122,7 +122,7 @@ CASE void the_sender_stops_at_a_full_staging(struct rank *r)
 	}
 	CHECK_STATUS(r, status, ORIEL_ERR_TIMEOUT);
 	CHECK_EQ(r, count, STAGING / LINE);
-	rank_settle(r);
+	rank_flush_barrier(r);
 	for (i = 0; i < count; i++) {
 		if (!CHECK_OK(r, message_recv(r, r->group, 0, got, 8, LONG_NS)))
 			break;

@@ -148,7 +148,7 @@ CASE void flush_forbids_store_buffering(struct rank *r)
 		rounds = rank_is_mapped(r, r->rank, partner) ? STORES : STORES / 20;
 	if (rounds)
 		store_and_look(r, partner, mine, rounds);
-	rank_settle(r);
+	rank_flush_barrier(r);
 	for (i = 0; i < rounds; i++)
 		CHECK(r, mine[i] || theirs[i]);
 	rank_free(r, mine);
@@ -264,7 +264,7 @@ CASE void run_delayed_third(struct rank *r, enum scheme scheme)
 		CHECK_OK(r, arrive(r, scheme));
 	}
 	CHECK_OK(r, await(r, scheme, LONG_NS));
-	rank_settle(r);
+	rank_flush_barrier(r);
 	CHECK_EQ(r, *data, r->rank == 0);
 }
 

@@ -41,7 +41,7 @@ CASE void add_increments_one_word(struct rank *r)
 		CHECK_POSTED(r, oriel_dev_signal(&r->dev, r->group, peer, id, ORIEL_SIGNAL_ADD,
 						 pair_value(r->rank, peer)));
 	}
-	rank_settle(r);
+	rank_flush_barrier(r);
 	for (peer = 0; peer < r->size; peer++)
 		for (id = 0; id < r->dev.signals; id++)
 			check_word(r, peer, id,
@@ -58,7 +58,7 @@ CASE void set_replaces_earlier_values(struct rank *r)
 	CHECK_POSTED(r, oriel_dev_signal(&r->dev, r->group, rank_next(r), 9, ORIEL_SIGNAL_ADD, 1));
 	CHECK_OK(r, oriel_dev_wait_signal_from(&r->dev, r->group, rank_prev(r), 9, ORIEL_EQ, 8,
 					       LONG_NS));
-	rank_settle(r);
+	rank_flush_barrier(r);
 	check_word(r, rank_prev(r), 9, 8);
 }
 
@@ -108,10 +108,10 @@ CASE void six_comparisons_are_unsigned(struct rank *r)
 	for (i = 0; i < EDGES; i++) {
 		CHECK_POSTED(r, oriel_dev_signal(&r->dev, r->group, rank_next(r), 1,
 						 ORIEL_SIGNAL_SET, edges[i]));
-		rank_settle(r);
+		rank_flush_barrier(r);
 		for (k = 0; k < EDGES; k++)
 			check_compares(r, edges[i], edges[k]);
-		rank_settle(r);
+		rank_flush_barrier(r);
 	}
 }
 
@@ -124,7 +124,7 @@ CASE void waits_cross_every_edge(struct rank *r)
 	for (i = 2; i < EDGES - 2; i++) {
 		CHECK_POSTED(r, oriel_dev_signal(&r->dev, r->group, rank_next(r), 2,
 						 ORIEL_SIGNAL_SET, edges[i] - 3));
-		rank_settle(r);
+		rank_flush_barrier(r);
 		for (step = -2; step < 3; step++) {
 			CHECK_POSTED(r, oriel_dev_signal(&r->dev, r->group, rank_next(r), 2,
 							 ORIEL_SIGNAL_ADD, 1));
@@ -132,7 +132,7 @@ CASE void waits_cross_every_edge(struct rank *r)
 							       ORIEL_GE, edges[i] + (uint64_t)step,
 							       LONG_NS));
 		}
-		rank_settle(r);
+		rank_flush_barrier(r);
 	}
 }
 
@@ -182,7 +182,7 @@ CASE void waits_do_not_see_other_sources_or_ids(struct rank *r)
 
 	if (r->rank == 1)
 		CHECK_POSTED(r, oriel_dev_signal_all(w, r->group, 7, ORIEL_SIGNAL_ADD, 5));
-	rank_settle(r);
+	rank_flush_barrier(r);
 	for (peer = 0; peer < r->size; peer++) {
 		bool raised = peer == 1 && r->rank != 1;
 
@@ -206,7 +206,7 @@ CASE void next_needs_no_reset_between_launches(struct rank *r)
 		CHECK_OK(r, rank_device(r, &w));
 		CHECK_STATUS(r, oriel_dev_wait_signal_next(&w, r->group, rank_prev(r), 1, 1, 1),
 			     ORIEL_ERR_TIMEOUT);
-		rank_settle(r);
+		rank_flush_barrier(r);
 		CHECK_POSTED(r, oriel_dev_signal(&w, r->group, rank_next(r), 1, ORIEL_SIGNAL_ADD,
 						 launch));
 		CHECK_OK(r, oriel_dev_wait_signal_next(&w, r->group, rank_prev(r), 1, launch,
@@ -221,7 +221,7 @@ CASE void next_counts_early_signals(struct rank *r)
 
 	CHECK_STATUS(r, oriel_dev_wait_signal_next(&r->dev, r->group, rank_prev(r), 1, 3, 1),
 		     ORIEL_ERR_TIMEOUT);
-	rank_settle(r);
+	rank_flush_barrier(r);
 	for (i = 0; i < 10; i++)
 		CHECK_POSTED(r, oriel_dev_signal(&r->dev, r->group, rank_next(r), 1,
 						 ORIEL_SIGNAL_ADD, 1));
@@ -242,16 +242,16 @@ CASE void next_of_all_takes_from_all_or_none(struct rank *r)
 	for (round = 0; round < 20; round++) {
 		if (!is_first)
 			CHECK_POSTED(r, oriel_dev_signal_all(w, r->group, 3, ORIEL_SIGNAL_ADD, 2));
-		rank_settle(r);
+		rank_flush_barrier(r);
 		CHECK_STATUS(r, oriel_dev_wait_signal_next_all(w, r->group, 3, 2, 1),
 			     is_first ? ORIEL_OK : ORIEL_ERR_TIMEOUT);
-		rank_settle(r);
+		rank_flush_barrier(r);
 		if (is_first)
 			CHECK_POSTED(r, oriel_dev_signal_all(w, r->group, 3, ORIEL_SIGNAL_ADD, 2));
 		else
 			CHECK_OK(r, oriel_dev_wait_signal_next_all(w, r->group, 3, 2, LONG_NS));
 	}
-	rank_settle(r);
+	rank_flush_barrier(r);
 	CHECK_OK(r, oriel_dev_wait_signal_next_all(w, r->group, 3, 0, 1));
 	CHECK_STATUS(r, oriel_dev_wait_signal_next_all(w, r->group, 3, 1, 1), ORIEL_ERR_TIMEOUT);
 	for (peer = 0; peer < r->size; peer++)
@@ -269,7 +269,7 @@ CASE void next_survives_wrap_around(struct rank *r)
 			     oriel_dev_wait_signal_next(&r->dev, r->group, rank_prev(r), 3, quarter,
 							1),
 			     ORIEL_ERR_TIMEOUT);
-		rank_settle(r);
+		rank_flush_barrier(r);
 		CHECK_POSTED(r, oriel_dev_signal(&r->dev, r->group, rank_next(r), 3,
 						 ORIEL_SIGNAL_ADD, quarter));
 		CHECK_OK(r, oriel_dev_wait_signal_next(&r->dev, r->group, rank_prev(r), 3, quarter,
@@ -291,10 +291,10 @@ CASE void reset_clears_the_word_and_its_base(struct rank *r)
 						       LONG_NS));
 		CHECK_OK(r, oriel_dev_wait_signal_from(&r->dev, r->group, rank_prev(r), 2, ORIEL_EQ,
 						       4 * ((uint64_t)phase + 1), LONG_NS));
-		rank_settle(r);
+		rank_flush_barrier(r);
 		CHECK_OK(r, ALONE(r, oriel_dev_reset_signal(&r->dev, rank_prev(r), 1)));
 		check_word(r, rank_prev(r), 1, 0);
-		rank_settle(r);
+		rank_flush_barrier(r);
 	}
 }
 
@@ -323,7 +323,7 @@ CASE void groups_may_signal_at_once(struct rank *r)
 					       RAISES, LONG_NS));
 	CHECK_OK(r, oriel_dev_wait_signal_from(&r->dev, r->group, rank_prev(r), 23, ORIEL_EQ,
 					       RAISES, LONG_NS));
-	rank_settle(r);
+	rank_flush_barrier(r);
 	check_word(r, rank_prev(r), 20, RAISERS / 2 * RAISES);
 }
 
@@ -339,7 +339,7 @@ CASE void signals_outnumber_16_bits(struct rank *r)
 						 ORIEL_SIGNAL_ADD, i));
 	CHECK_OK(r, oriel_dev_wait_signal_from(&r->dev, r->group, rank_prev(r), 3, ORIEL_GE,
 					       MANY * (MANY - 1ull) / 2, LONG_NS));
-	rank_settle(r);
+	rank_flush_barrier(r);
 	check_word(r, rank_prev(r), 3, MANY * (MANY - 1ull) / 2);
 }
 

@@ -374,7 +374,7 @@ static void destroy_works_on_a_broken_communicator(struct rank *r)
 	CHECK_OK(r, oriel_region_register(r->comm, memory, 4096, &region));
 	CHECK_OK(r, oriel_region_share(region));
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
-	oriel_comm_abort(r->comm, "the test wants it");
+	oriel_comm_abort(r->comm, "the test aborts");
 	CHECK_STATUS(r, oriel_comm_barrier(r->comm), ORIEL_ERR_ABORTED);
 	host_meet(r);
 	oriel_region_unregister(region);

@@ -31,9 +31,9 @@ CASE_PASSED void with_teams(struct rank *r,
 		group_fill(r->group, shared->block, BLOCK, 50 * r->rank + i + 1);
 		group_flood(r->group, shared->got, BLOCK, 0);
 		shared->round = i + 1;
-		rank_settle(r);
+		rank_flush_barrier(r);
 		rank_team(r, team_sizes[i], run, shared);
-		rank_settle(r);
+		rank_flush_barrier(r);
 	}
 	rank_free(r, shared->block);
 	rank_free(r, shared->got);

@@ -265,7 +265,7 @@ static void several_buffers_are_shared_later(struct rank *r)
 			CHECK_OK(r, oriel_dev_drain(&r->dev, r->group, LONG_NS));
 		}
 	}
-	rank_settle(r);
+	rank_flush_barrier(r);
 	for (peer = 0; peer < r->size; peer++) {
 		for (i = 1; i < r->dev.buffers; i++) {
 			size_t part = shared_length(r->rank, i) / r->size;
@@ -274,7 +274,7 @@ static void several_buffers_are_shared_later(struct rank *r)
 				 0);
 		}
 	}
-	rank_settle(r);
+	rank_flush_barrier(r);
 	oriel_window_destroy(r->window);
 	r->window = NULL;
 	oriel_memory_free(memory);
@@ -293,7 +293,7 @@ static void a_shared_buffer_may_be_freed(struct rank *r)
 	fill(block, sizeof(block), r->rank);
 	CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, rank_next(r), oriel_at(number, 0), block,
 				      sizeof(block)));
-	rank_settle(r);
+	rank_flush_barrier(r);
 	CHECK_EQ(r, wrong(memory + 5000, sizeof(block), rank_prev(r)), 0);
 	CHECK_POSTED(r, oriel_dev_get(&r->dev, r->group, rank_next(r), oriel_at(number, 0), got,
 				      sizeof(got)));
@@ -330,7 +330,7 @@ static void a_region_is_a_buffer_by_its_table(struct rank *r)
 	fill(block, sizeof(block), r->rank);
 	CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, rank_next(r), oriel_at(number, 0), block,
 				      sizeof(block)));
-	rank_settle(r);
+	rank_flush_barrier(r);
 	CHECK_EQ(r, wrong(memory + 5000, sizeof(block), rank_prev(r)), 0);
 	CHECK_POSTED(r, oriel_dev_get(&r->dev, r->group, rank_next(r), oriel_at(number, 0), got,
 				      sizeof(got)));
@@ -338,7 +338,7 @@ static void a_region_is_a_buffer_by_its_table(struct rank *r)
 	CHECK_EQ(r, wrong(got, sizeof(got), r->rank), 0);
 	/* Put from the region, which the HCA must know as this rank's own memory. */
 	CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, rank_prev(r), 0, memory + 5000, 500));
-	rank_settle(r);
+	rank_flush_barrier(r);
 	oriel_window_destroy(r->window);
 	r->window = NULL;
 	oriel_region_unregister(region);
@@ -363,7 +363,7 @@ static void private_memory_is_shared_where_no_rank_maps_it(struct rank *r)
 	if (expected == ORIEL_OK) {
 		CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, rank_next(r),
 					      oriel_at(number, 1001), block, sizeof(block)));
-		rank_settle(r);
+		rank_flush_barrier(r);
 		CHECK_EQ(r, wrong(private + 7 + 1001, sizeof(block), rank_prev(r)), 0);
 		CHECK_EQ(r, not_all(private, 7 + 1001, 0), 0);
 		CHECK_EQ(r, not_all(private + 7 + 2000, 1000 - 7, 0), 0);
@@ -524,7 +524,10 @@ static void note_order(void *context, enum oriel_log_level level, const char *me
 		__atomic_fetch_add(&order_warnings, 1, __ATOMIC_RELAXED);
 }
 
-/* Rank 0 destroys the windows in another order than the others: each of the two logs a warning. */
+/*
+ * Rank 0 destroys the windows in another order than the others: each rank logs a warning for each
+ * of the two.
+ */
 static void windows_are_destroyed_in_one_order(struct rank *r)
 {
 	bool has_log = !getenv("ORIEL_LOG");

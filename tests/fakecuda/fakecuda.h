@@ -9,8 +9,8 @@
  * process sees, in its order ("1,0").
  * FAKECUDA_ISLANDS: the first of each group of GPUs that reach each other ("0,2").
  * FAKECUDA_MAJOR: their compute capability (9). FAKECUDA_PROCESSORS: multiprocessors (132).
- * FAKECUDA_PTX: that for which the kernels were compiled (90): from 90 on a kernel may be
- * launched before the operations ahead of it end.
+ * FAKECUDA_PTX: the capability that the kernels were compiled for (90): from 90 on a kernel may
+ * be launched before the operations ahead of it end.
  * FAKECUDA_DRIVER: its version (the one of the headers).
  * FAKECUDA_FABRIC: the NVLink fabric of the GPUs, as "cluster,clique,state" (none).
  * FAKECUDA_IMEX: the domain whose handles this process makes and opens (1; 0: none).
@@ -122,7 +122,10 @@ void fake_count_batch(void);
 void fake_count_kernel(unsigned blocks);
 void fake_count_early(void);
 void fake_forbid_calls(bool is_forbidden); /* make the driver calls of this thread fail */
-/* Whether @device is current, and no capture of any stream forbids a call that may wait. */
+/*
+ * Whether the thread may make a call that may wait: @device is current, and its capture mode is
+ * relaxed. Another thread is assumed to capture a stream.
+ */
 bool fake_may_wait(int device);
 
 struct CUctx_st {

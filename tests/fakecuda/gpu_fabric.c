@@ -187,7 +187,7 @@ static void test_abort(struct rank *r)
 {
 	rank_open(r, LONG_NS);
 	if (r->rank == 3)
-		oriel_comm_abort(r->comm, "the test wants it");
+		oriel_comm_abort(r->comm, "the test aborts");
 	else
 		CHECK(r, oriel_dev_wait_signal_from(&r->dev, oriel_dev_thread(), 3, 9, ORIEL_GE, 1,
 						    0) == ORIEL_ERR_ABORTED);

@@ -158,7 +158,7 @@ int main(void)
 	fake_hold(true);
 	for (unsigned is_registered = 0; is_registered < 2; is_registered++) {
 		test_mode(&r, ORIEL_P2P_ZERO_COPY, both, is_registered, true);
-		/* The HCA does not write to memory that is not registered. */
+		/* In mode auto the HCA writes directly to registered memory alone. */
 		test_mode(&r, ORIEL_P2P_AUTO, both, is_registered, is_registered);
 		test_mode(&r, ORIEL_P2P_COPY_BASED, both, is_registered, false);
 		/* The HCA writes directly to slots in GPU memory. */

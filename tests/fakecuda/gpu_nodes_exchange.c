@@ -136,7 +136,7 @@ static size_t length_of(unsigned round, unsigned from, unsigned to)
 	return draw < 3 ? 0 : draw == 3 ? 1 : (draw * 2477 + round * 3571) % (SHARE / 4);
 }
 
-/* The messages lie in the view in another order than in the send buffer, at odd offsets. */
+/* The messages lie in the view in another order than in the send buffer, unaligned. */
 static void layout_fill(const struct site *s, struct object *o, struct oriel_dev_alltoallv *layout)
 {
 	size_t send_offset = s->round % 2, recv_offset = s->round % 3;
