@@ -29,10 +29,10 @@ MODULES = {
     "sys": Rule("", "it only opens libraries and asks the system"),
     "kernels": Rule("dev", "it is device code, for the GPU alone"),
     "net": Rule("sys", "it proves who is at the other end of a connection; it knows no rank"),
-    "bootstrap": Rule("sys net public", "it moves opaque bytes, so that a caller can supply his own"),
+    "bootstrap": Rule("sys net public", "it moves opaque bytes, so that a caller can supply its own"),
     "topo": Rule("sys public", "it describes and compares; talking is the work of comm"),
     "mem": Rule("sys public", "it allocates, exports, imports; talking is the work of comm"),
-    # An adapter in software reads the WQEs that kernels write.
+    # The software HCA reads the WQEs that kernels write.
     "hca": Rule("sys net mem oriel/dev/mlx5.h oriel/dev/mlx5_ring.h oriel/dev/order.h",
                 "no rank, no peer: addresses are bytes"),
     "rdma": Rule("hca mem topo dev", "a backend yields an address and takes addresses"),

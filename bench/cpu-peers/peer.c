@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The measurement loop of all programs of this folder; each of them links it. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-/* The measurement loop that all programs here share. */
 #include "peer.h"
 
 #define PEER_SAMPLE_US 20.0

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Registers, stack, spills and instructions of kernels: registers.py LOG...
 
-LOG is what ptxas -v wrote when the program beside it, LOG without .log, was compiled; its
-instructions, all that there are and not those of one path, are counted where there is cuobjdump.
-Ends with 1 if a kernel has more in local memory than the record of what failed, which is made
-there by a function of its own; what blocks of 1024 threads have no registers for is told only.
+LOG is the output of ptxas -v when it compiled the program beside it, LOG without .log. If
+cuobjdump is installed, all instructions of the program are counted, not those of one path.
+Ends with 1 if a kernel has more in local memory than the record of a failure, which a function
+of its own makes there. A kernel with too many registers for blocks of 1024 threads is only listed.
 """
 
 import re

@@ -74,11 +74,11 @@ static void meet(const struct peer *p)
 	exchange(p, &mine, &theirs, 1);
 }
 
-static void peer_open(struct peer *p, const char *adapter)
+static void peer_open(struct peer *p, const char *nic)
 {
-	snprintf(p->filter, sizeof(p->filter), "=%.60s", adapter);
+	snprintf(p->filter, sizeof(p->filter), "=%.60s", nic);
 	p->ops = ori_hca_verbs();
-	need(p->ops && p->ops->open(p->filter, 0, &p->hca) == ORIEL_OK, adapter);
+	need(p->ops && p->ops->open(p->filter, 0, &p->hca) == ORIEL_OK, nic);
 	p->memory = aligned_alloc(4096, LENGTH);
 	need(p->memory, "no memory");
 	memset(p->memory, 0, LENGTH);
@@ -404,7 +404,7 @@ int main(int argc, char **argv)
 	pid_t other;
 
 	need(argc >= 6 && argc % 3 == 0,
-	     "ADAPTER ADAPTER TEST BYTES ROUNDS [TEST BYTES ROUNDS]...");
+	     "NIC NIC TEST BYTES ROUNDS [TEST BYTES ROUNDS]...");
 	need(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0, "socketpair");
 	other = fork();
 	need(other >= 0, "fork");

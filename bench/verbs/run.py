@@ -94,8 +94,8 @@ def take(text):
         match = re.fullmatch(r"(\w+) (\w+) (\d+) ([\d.]+)", line.strip())
         if not match:
             continue
-        name, test, size, told = match[1], match[2], int(match[3]), float(match[4])
-        taken[name][test, size] = size / told if test == "write_bw" else told
+        name, test, size, value = match[1], match[2], int(match[3]), float(match[4])
+        taken[name][test, size] = size / value if test == "write_bw" else value
     return taken
 
 
@@ -120,10 +120,10 @@ def measure(peer, tool, laps):
     taken = {name: {row.key: [] for row in rows} for name, rows in LISTS.items()}
     for number in range(laps):
         print(f"\rlap {number + 1} of {laps}", end="", file=sys.stderr)
-        told = lap(peer, tool, ("perftest", "oriel")[number % 2])
+        rows_of_lap = lap(peer, tool, ("perftest", "oriel")[number % 2])
         for name, rows in taken.items():
             for key, figures in rows.items():
-                figures.append(told[name][key])
+                figures.append(rows_of_lap[name][key])
     print("\r" + " " * 20 + "\r", end="", file=sys.stderr)
     return taken
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of the caller that may not be read, or written: a call of the host refuses it and
- * nothing is broken; what a thread has posted by itself ends its queue, and everybody hears
- * whose memory it was.
+ * Puts and gets over memory of the caller that cannot be read or written. A host call rejects
+ * such memory and breaks nothing. A request that a thread posts by itself ends its queue, and
+ * every rank learns whose memory it was.
  */
 #include "harness.h"
 
@@ -15,11 +15,11 @@
 #define CULPRIT 1u
 
 enum flaw {
-	WILD,     /* none of it may be touched */
-	SHORT,    /* the second half may not */
-	UNMAPPED, /* the second half is not there */
-	TORN,     /* a page in the middle may not */
-	FIXED,    /* none of it may be written */
+	INACCESSIBLE,    /* none of it may be touched */
+	HALF_ACCESSIBLE, /* the second half may not */
+	UNMAPPED,        /* the second half is not there */
+	WITH_A_HOLE,     /* a page in the middle may not */
+	READ_ONLY,       /* none of it may be written */
 	FLAWS
 };
 
@@ -36,7 +36,7 @@ static bool bad_protect(char *at, size_t length, int protection)
 	return mprotect(at, length, protection) == 0;
 }
 
-/* @length bytes that have @flaw. */
+/* Fill in @bad: @length bytes that have @flaw. */
 static void bad_open(const struct rank *r, struct bad *bad, enum flaw flaw, size_t length)
 {
 	size_t half = (length / 2 + PAGE - 1) / PAGE * PAGE;
@@ -52,23 +52,23 @@ static void bad_open(const struct rank *r, struct bad *bad, enum flaw flaw, size
 	middle = bad->area + half;
 	bad->at = middle - length / 2;
 	switch (flaw) {
-	case WILD:
+	case INACCESSIBLE:
 		is_made = bad_protect(bad->area, bad->size, PROT_NONE);
 		break;
-	case SHORT:
+	case HALF_ACCESSIBLE:
 		is_made = bad_protect(middle, half, PROT_NONE);
 		break;
 	case UNMAPPED:
-		/* Another thread may map something there at once. */
+		/* Unmapping would let another thread map something there at once. */
 		is_made = r->is_thread ? bad_protect(middle, half + PAGE, PROT_NONE)
 				       : munmap(middle, half + PAGE) == 0;
 		if (!r->is_thread)
 			bad->size = half;
 		break;
-	case TORN:
+	case WITH_A_HOLE:
 		is_made = bad_protect(middle, PAGE, PROT_NONE);
 		break;
-	case FIXED:
+	case READ_ONLY:
 		is_made = bad_protect(bad->area, bad->size, PROT_READ);
 		break;
 	case FLAWS:
@@ -83,8 +83,8 @@ static void bad_close(const struct bad *bad)
 	munmap(bad->area, bad->size);
 }
 
-/* A rank that @r reaches by an adapter; itself if there is none. */
-static unsigned far_peer(const struct rank *r)
+/* A rank that @r reaches through a NIC; @r itself if there is none. */
+static unsigned rdma_peer(const struct rank *r)
 {
 	unsigned i;
 
@@ -126,7 +126,7 @@ static enum oriel_status call_host(struct oriel_window *w, enum host_call call, 
 	return ORIEL_OK;
 }
 
-static void refuse_all(struct rank *r, unsigned peer, enum flaw flaw, size_t length)
+static void reject_all(struct rank *r, unsigned peer, enum flaw flaw, size_t length)
 {
 	char memory[64];
 	struct bad bad;
@@ -135,7 +135,7 @@ static void refuse_all(struct rank *r, unsigned peer, enum flaw flaw, size_t len
 	bad_open(r, &bad, flaw, length);
 	snprintf(memory, sizeof(memory), "%zu bytes at %p", length, (void *)bad.at);
 	for (call = 0; call < HOST_CALLS; call++) {
-		if (flaw == FIXED && call != HOST_GET)
+		if (flaw == READ_ONLY && call != HOST_GET)
 			continue;
 		CHECK_STATUS(r, call_host(r->window, (enum host_call)call, peer, bad.at, length),
 			     ORIEL_ERR_ACCESS);
@@ -147,7 +147,7 @@ static void refuse_all(struct rank *r, unsigned peer, enum flaw flaw, size_t len
 	bad_close(&bad);
 }
 
-/* Nothing has come by the link, and it is as good as before. */
+/* No signal arrived over the link, and the link still works. */
 static void check_link(struct rank *r, unsigned peer)
 {
 	uint64_t value = 1;
@@ -169,7 +169,7 @@ static void put_well(struct rank *r, size_t length)
 
 	for (peer = 0; peer < r->size; peer++) {
 		CHECK_OK(r, oriel_comm_barrier(r->comm));
-		if (far_peer(r) != peer)
+		if (rdma_peer(r) != peer)
 			continue;
 		fill(from, length, r->rank);
 		CHECK_OK(r, oriel_window_put_signal(r->window, peer, 0, from, length, 1, 1, NULL));
@@ -179,29 +179,31 @@ static void put_well(struct rank *r, size_t length)
 	rank_free(r, from);
 }
 
-static void calls_of_the_host_refuse_it(struct rank *r)
+static void host_calls_reject_bad_memory(struct rank *r)
 {
-	unsigned peer = far_peer(r);
+	unsigned peer = rdma_peer(r);
 	enum oriel_path path = ORIEL_PATH_NONE;
-	uint64_t came = 0;
+	uint64_t arrived = 0;
 	unsigned i, k, expected = 0;
 
 	for (i = 0; i < 3; i++)
 		for (k = 0; k < FLAWS && peer != r->rank; k++)
-			/* In between nobody looks: that is found by the adapter. */
-			if (k != TORN)
-				refuse_all(r, peer, (enum flaw)k, lengths[i]);
+			/*
+			 * The host call does not see a bad page in the middle; the NIC finds it.
+			 */
+			if (k != WITH_A_HOLE)
+				reject_all(r, peer, (enum flaw)k, lengths[i]);
 	check_link(r, peer);
 	for (i = 0; i < r->size; i++) {
 		struct rank other = *r;
 
 		other.rank = i;
-		expected += far_peer(&other) == r->rank && i != r->rank;
+		expected += rdma_peer(&other) == r->rank && i != r->rank;
 	}
 	put_well(r, MEBIBYTE);
 	CHECK_OK(r, oriel_comm_path(r->comm, peer, &path));
-	CHECK_OK(r, oriel_window_read_signal(r->window, 1, &came, NULL));
-	CHECK_EQ(r, came, expected + (peer == r->rank));
+	CHECK_OK(r, oriel_window_read_signal(r->window, 1, &arrived, NULL));
+	CHECK_EQ(r, arrived, expected + (peer == r->rank));
 	rank_check_healthy(r);
 }
 
@@ -233,10 +235,10 @@ static void check_culprit(struct rank *r, const char *what, const struct bad *ba
 	CHECK_TEXT(r, text, "\"length\":");
 }
 
-/* A good put and its signal, and the bad one behind them. */
-static void misbehave(struct rank *r, const struct bad *bad, size_t length, bool is_get)
+/* Post a good put and its signal, and the bad request behind them. */
+static void post_bad_request(struct rank *r, const struct bad *bad, size_t length, bool is_get)
 {
-	unsigned peer = far_peer(r);
+	unsigned peer = rdma_peer(r);
 	int64_t ticket;
 
 	fill(r->base, 64, CULPRIT);
@@ -255,17 +257,17 @@ static void end_by(struct rank *r, enum flaw flaw, size_t length, bool is_get)
 	struct bad bad;
 
 	culprit.rank = CULPRIT;
-	if (far_peer(&culprit) == CULPRIT)
+	if (rdma_peer(&culprit) == CULPRIT)
 		return;
 	if (r->rank == CULPRIT) {
 		bad_open(r, &bad, flaw, length);
-		misbehave(r, &bad, length, is_get);
+		post_bad_request(r, &bad, length, is_get);
 		check_culprit(r, is_get ? "get" : "put", &bad, length);
 		bad_close(&bad);
 		return;
 	}
-	/* What was posted before arrives; what comes of the bad one is told of by nobody. */
-	if (far_peer(&culprit) == r->rank) {
+	/* The good put arrives; the signal of the bad one does not. */
+	if (rdma_peer(&culprit) == r->rank) {
 		CHECK_OK(r, oriel_dev_wait_signal(&r->dev, r->group, 2, ORIEL_GE, 1, 0));
 		CHECK_EQ(r, wrong(r->base, 64, CULPRIT), 0);
 	}
@@ -280,18 +282,18 @@ static void end_by(struct rank *r, enum flaw flaw, size_t length, bool is_get)
 		end_by(r, flaw, length, is_get); \
 	}
 
-ENDS(a_wild_source_of_8_bytes_ends_its_queue, WILD, 8, false)
-ENDS(a_wild_source_of_a_page_ends_its_queue, WILD, PAGE, false)
-ENDS(a_wild_source_of_a_mebibyte_ends_its_queue, WILD, MEBIBYTE, false)
-ENDS(a_short_source_of_8_bytes_ends_its_queue, SHORT, 8, false)
-ENDS(a_short_source_of_a_page_ends_its_queue, SHORT, PAGE, false)
-ENDS(a_short_source_of_a_mebibyte_ends_its_queue, UNMAPPED, MEBIBYTE, false)
-ENDS(a_torn_source_ends_its_queue, TORN, MEBIBYTE, false)
-ENDS(a_wild_target_of_8_bytes_ends_its_queue, WILD, 8, true)
-ENDS(a_short_target_of_a_page_ends_its_queue, SHORT, PAGE, true)
-ENDS(a_short_target_of_a_mebibyte_ends_its_queue, UNMAPPED, MEBIBYTE, true)
-ENDS(a_torn_target_ends_its_queue, TORN, MEBIBYTE, true)
-ENDS(a_fixed_target_ends_its_queue, FIXED, MEBIBYTE, true)
+ENDS(an_inaccessible_source_of_8_bytes_ends_its_queue, INACCESSIBLE, 8, false)
+ENDS(an_inaccessible_source_of_a_page_ends_its_queue, INACCESSIBLE, PAGE, false)
+ENDS(an_inaccessible_source_of_a_mebibyte_ends_its_queue, INACCESSIBLE, MEBIBYTE, false)
+ENDS(a_half_accessible_source_of_8_bytes_ends_its_queue, HALF_ACCESSIBLE, 8, false)
+ENDS(a_half_accessible_source_of_a_page_ends_its_queue, HALF_ACCESSIBLE, PAGE, false)
+ENDS(a_half_accessible_source_of_a_mebibyte_ends_its_queue, UNMAPPED, MEBIBYTE, false)
+ENDS(a_source_with_a_hole_ends_its_queue, WITH_A_HOLE, MEBIBYTE, false)
+ENDS(an_inaccessible_target_of_8_bytes_ends_its_queue, INACCESSIBLE, 8, true)
+ENDS(a_half_accessible_target_of_a_page_ends_its_queue, HALF_ACCESSIBLE, PAGE, true)
+ENDS(a_half_accessible_target_of_a_mebibyte_ends_its_queue, UNMAPPED, MEBIBYTE, true)
+ENDS(a_target_with_a_hole_ends_its_queue, WITH_A_HOLE, MEBIBYTE, true)
+ENDS(a_read_only_target_ends_its_queue, READ_ONLY, MEBIBYTE, true)
 
 static const struct oriel_window_attr access_window = {.size = sizeof(access_window),
 						       .length = MEBIBYTE + PAGE,
@@ -306,19 +308,19 @@ static const struct oriel_window_attr access_window = {.size = sizeof(access_win
 	}
 
 static const struct test_case access_cases[] = {
-	{"calls_of_the_host_refuse_it", calls_of_the_host_refuse_it, &access_window, 2, 0},
-	ACCESS_ROW(a_wild_source_of_8_bytes_ends_its_queue),
-	ACCESS_ROW(a_wild_source_of_a_page_ends_its_queue),
-	ACCESS_ROW(a_wild_source_of_a_mebibyte_ends_its_queue),
-	ACCESS_ROW(a_short_source_of_8_bytes_ends_its_queue),
-	ACCESS_ROW(a_short_source_of_a_page_ends_its_queue),
-	ACCESS_ROW(a_short_source_of_a_mebibyte_ends_its_queue),
-	ACCESS_ROW(a_torn_source_ends_its_queue),
-	ACCESS_ROW(a_wild_target_of_8_bytes_ends_its_queue),
-	ACCESS_ROW(a_short_target_of_a_page_ends_its_queue),
-	ACCESS_ROW(a_short_target_of_a_mebibyte_ends_its_queue),
-	ACCESS_ROW(a_torn_target_ends_its_queue),
-	ACCESS_ROW(a_fixed_target_ends_its_queue),
+	{"host_calls_reject_bad_memory", host_calls_reject_bad_memory, &access_window, 2, 0},
+	ACCESS_ROW(an_inaccessible_source_of_8_bytes_ends_its_queue),
+	ACCESS_ROW(an_inaccessible_source_of_a_page_ends_its_queue),
+	ACCESS_ROW(an_inaccessible_source_of_a_mebibyte_ends_its_queue),
+	ACCESS_ROW(a_half_accessible_source_of_8_bytes_ends_its_queue),
+	ACCESS_ROW(a_half_accessible_source_of_a_page_ends_its_queue),
+	ACCESS_ROW(a_half_accessible_source_of_a_mebibyte_ends_its_queue),
+	ACCESS_ROW(a_source_with_a_hole_ends_its_queue),
+	ACCESS_ROW(an_inaccessible_target_of_8_bytes_ends_its_queue),
+	ACCESS_ROW(a_half_accessible_target_of_a_page_ends_its_queue),
+	ACCESS_ROW(a_half_accessible_target_of_a_mebibyte_ends_its_queue),
+	ACCESS_ROW(a_target_with_a_hole_ends_its_queue),
+	ACCESS_ROW(a_read_only_target_ends_its_queue),
 };
 
 const struct suite access_suite = SUITE(access);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Barriers: nobody passes early, nobody hangs, slots do not know of each other. */
+/* Barriers: no rank passes early, no rank hangs, slots are independent. */
 #include "harness.h"
 
 #define ROUNDS 2000u
 
-/* Tell all peers, by a put and nothing else, that this rank is in @round. */
-CASE void tell_round(struct rank *r, const struct oriel_dev_window *w, uint64_t round)
+/* Notify all peers, by a put and nothing else, that this rank is in @round. */
+CASE void put_round(struct rank *r, const struct oriel_dev_window *w, uint64_t round)
 {
 	unsigned peer;
 
@@ -14,26 +14,26 @@ CASE void tell_round(struct rank *r, const struct oriel_dev_window *w, uint64_t 
 			     ALONE(r, oriel_dev_put_value(w, peer, 128 * (size_t)r->rank, round)));
 }
 
-/* Every rank has told, and none has gone past the next barrier. */
+/* Check that every rank has put @round, and that none has passed the next barrier. */
 CASE void check_rounds(struct rank *r, uint64_t round)
 {
 	unsigned peer;
 
 	for (peer = 0; peer < r->size; peer++) {
-		uint64_t told =
+		uint64_t seen =
 			oriel_dev_load_relaxed((uint64_t *)(void *)(r->base + 128 * (size_t)peer));
 
-		CHECK(r, told == round || told == round + 1);
+		CHECK(r, seen == round || seen == round + 1);
 	}
 }
 
 /* The slot in use changes, so that epochs of many slots grow at different rates. */
-CASE void nobody_passes_before_all_have_come(struct rank *r)
+CASE void no_rank_passes_before_all_arrive(struct rank *r)
 {
 	uint64_t round;
 
 	for (round = 1; round <= ROUNDS; round++) {
-		tell_round(r, &r->dev, round);
+		put_round(r, &r->dev, round);
 		CHECK_OK(r,
 			 oriel_dev_barrier(&r->dev, r->group,
 					   (uint32_t)(round * round % r->dev.barriers), LONG_NS));
@@ -49,20 +49,20 @@ CASE void epochs_survive_the_launch(struct rank *r)
 
 	for (round = 1; round <= 50; round++) {
 		CHECK_OK(r, rank_device(r, &w));
-		tell_round(r, &w, round);
+		put_round(r, &w, round);
 		CHECK_OK(r, oriel_dev_barrier(&w, r->group, 3, LONG_NS));
 		check_rounds(r, round);
 	}
 }
 
 /* BarrierMonotonicCounters, BarrierSlotStress. */
-CASE void one_slot_serves_for_ever(struct rank *r)
+CASE void one_slot_serves_every_round(struct rank *r)
 {
 	uint64_t round;
 
 	for (round = 1; round <= 2 * ROUNDS; round++)
 		CHECK_OK(r, oriel_dev_barrier(&r->dev, r->group, 0, LONG_NS));
-	tell_round(r, &r->dev, round);
+	put_round(r, &r->dev, round);
 	CHECK_OK(r, oriel_dev_barrier(&r->dev, r->group, 0, LONG_NS));
 	check_rounds(r, round);
 }
@@ -72,26 +72,26 @@ CASE void arrive_does_not_wait(struct rank *r)
 	uint32_t slot;
 
 	for (slot = 0; slot < r->dev.barriers; slot++) {
-		tell_round(r, &r->dev, slot + 1);
+		put_round(r, &r->dev, slot + 1);
 		CHECK_OK(r, oriel_dev_barrier_arrive(&r->dev, r->group, slot));
 	}
-	/* All announce all puts before them; the last announces the last. */
+	/* Each arrival announces all puts before it; the last one announces the last put. */
 	for (slot = r->dev.barriers; slot-- > 0;)
 		CHECK_OK(r, oriel_dev_barrier_wait(&r->dev, r->group, slot, LONG_NS));
 	check_rounds(r, r->dev.barriers);
 }
 
 /*
- * Rank 0 comes only when all others have told that they could not pass; what
- * they waited in vain for is still there when it comes.
+ * Rank 0 arrives only after all others have reported that they could not pass. The barrier that
+ * timed out for them still completes when rank 0 arrives.
  */
-CASE void all_wait_for_the_late_one(struct rank *r)
+CASE void all_ranks_wait_for_a_late_rank(struct rank *r)
 {
 	const struct oriel_dev_window *w = &r->dev;
 
 	if (r->rank == 0) {
 		CHECK_OK(r, oriel_dev_wait_signal(w, r->group, 0, ORIEL_EQ, r->size - 1, LONG_NS));
-		tell_round(r, w, 1);
+		put_round(r, w, 1);
 		CHECK_OK(r, oriel_dev_barrier(w, r->group, 1, LONG_NS));
 		return;
 	}
@@ -111,29 +111,29 @@ CASE unsigned partner_of(const struct rank *r)
 }
 
 /* W4: pairwise and full barriers over-counted when they met on one slot. */
-CASE void pairs_meet_beside_the_full_barrier(struct rank *r)
+CASE void pairwise_and_full_barriers_share_a_slot(struct rank *r)
 {
 	unsigned partner = partner_of(r);
-	uint64_t round, told;
+	uint64_t round, seen;
 
 	for (round = 1; round <= 200; round++) {
 		if (partner != r->rank) {
 			CHECK_POSTED(r,
 				     ALONE(r, oriel_dev_put_value(&r->dev, partner, 4096, round)));
 			CHECK_OK(r, oriel_dev_barrier_peer(&r->dev, r->group, partner, 2, LONG_NS));
-			told = oriel_dev_load_relaxed((uint64_t *)(void *)(r->base + 4096));
-			CHECK(r, told == round || told == round + 1);
+			seen = oriel_dev_load_relaxed((uint64_t *)(void *)(r->base + 4096));
+			CHECK(r, seen == round || seen == round + 1);
 		}
 		if (round % 3)
 			continue;
-		tell_round(r, &r->dev, round);
+		put_round(r, &r->dev, round);
 		CHECK_OK(r, oriel_dev_barrier(&r->dev, r->group, 2, LONG_NS));
 		check_rounds(r, round);
 		CHECK_OK(r, oriel_dev_barrier(&r->dev, r->group, 3, LONG_NS));
 	}
 }
 
-/* Rank 0 with 1, while rank 2 comes to 0 too early. */
+/* Rank 0 meets rank 1 while rank 2 arrives at rank 0 too early. */
 CASE void meet_with_one_too_early(struct rank *r)
 {
 	const struct oriel_dev_window *w = &r->dev;
@@ -151,24 +151,24 @@ CASE void meet_with_one_too_early(struct rank *r)
 		CHECK_STATUS(r, oriel_dev_barrier_peer(w, r->group, 1, 5, MOMENT_NS),
 			     ORIEL_ERR_TIMEOUT);
 		CHECK_POSTED(r, oriel_dev_signal(w, r->group, 1, 0, ORIEL_SIGNAL_ADD, 1));
-		/* The first of the two continues the call that timed out. */
+		/* The first of the two calls continues the one that timed out. */
 		CHECK_OK(r, oriel_dev_barrier_peer(w, r->group, 1, 5, LONG_NS));
 		CHECK_OK(r, oriel_dev_barrier_peer(w, r->group, 1, 5, LONG_NS));
 		CHECK_OK(r, oriel_dev_barrier_peer(w, r->group, 2, 5, LONG_NS));
 	}
 }
 
-/* W4: meeting A was once satisfied by the arrival of B. */
-CASE void a_pair_is_not_met_by_a_third(struct rank *r)
+/* W4: the arrival of B once completed a meeting with A. */
+CASE void pairwise_barriers_ignore_a_third_rank(struct rank *r)
 {
 	meet_with_one_too_early(r);
-	rank_settle(r);
+	rank_flush_barrier(r);
 }
 
 CASE void barrier_of_one_slot(struct rank *r, unsigned index, void *context)
 {
 	struct oriel_dev_group g = r->group;
-	uint64_t *told = (uint64_t *)(void *)r->base;
+	uint64_t *rounds = (uint64_t *)(void *)r->base;
 	uint64_t round, seen;
 	unsigned peer;
 
@@ -181,7 +181,7 @@ CASE void barrier_of_one_slot(struct rank *r, unsigned index, void *context)
 								  round)));
 		CHECK_OK(r, oriel_dev_barrier(&r->dev, g, index, LONG_NS));
 		for (peer = 0; peer < r->size; peer++) {
-			seen = oriel_dev_load_relaxed(&told[peer * 8 + index]);
+			seen = oriel_dev_load_relaxed(&rounds[peer * 8 + index]);
 			CHECK(r, seen == round || seen == round + 1);
 		}
 	}
@@ -194,16 +194,16 @@ CASE void groups_have_barriers_of_their_own(struct rank *r)
 }
 
 /*
- * What the flat barrier does promise: as many arrivals as all others make in
- * the rounds of this rank, and each came after its rank had told its round.
+ * The promise of the flat barrier: each rank sees as many arrivals as all others make in its
+ * rounds, and each of them came after its sender had put its round.
  */
-CASE void flat_bounds_how_far_ranks_run_apart(struct rank *r)
+CASE void flat_bounds_the_lead_of_a_rank(struct rank *r)
 {
 	uint64_t round, others;
 	unsigned peer;
 
 	for (round = 1; round <= ROUNDS; round++) {
-		tell_round(r, &r->dev, round);
+		put_round(r, &r->dev, round);
 		CHECK_OK(r,
 			 oriel_dev_barrier_flat(&r->dev, r->group, (uint32_t)(round % 2), LONG_NS));
 		others = 0;
@@ -217,7 +217,7 @@ CASE void flat_bounds_how_far_ranks_run_apart(struct rank *r)
 	check_rounds(r, ROUNDS);
 }
 
-CASE void flat_splits_too(struct rank *r)
+CASE void flat_splits_into_arrive_and_wait(struct rank *r)
 {
 	int round;
 
@@ -232,7 +232,7 @@ CASE void flat_splits_too(struct rank *r)
 #define FLAT_SLOT 5u
 #define FLAT_ROUNDS 10u
 
-/* The atomics of adapters do not know of each other, nor of those of processors. */
+/* A NIC's atomics are not atomic with those of another NIC or of a CPU. */
 CASE void flat_words_have_one_adder_each(struct rank *r)
 {
 	const uint64_t *words = oriel_mapped_flat(&r->dev, r->dev.control, FLAT_SLOT);
@@ -241,7 +241,7 @@ CASE void flat_words_have_one_adder_each(struct rank *r)
 
 	for (i = 0; i < FLAT_ROUNDS; i++)
 		CHECK_OK(r, oriel_dev_barrier_flat(&r->dev, r->group, FLAT_SLOT, LONG_NS));
-	rank_settle(r);
+	rank_flush_barrier(r);
 	for (peer = 0; peer < r->size; peer++) {
 		if (peer == r->rank)
 			continue;
@@ -256,7 +256,7 @@ CASE void flat_words_have_one_adder_each(struct rank *r)
 enum form { FULL, FLAT, PAIR };
 
 #define FORM_SLOT 6u
-#define FORM_ROUNDS 10u /* behind each limit that has passed */
+#define FORM_ROUNDS 10u /* after each timeout */
 #define FORM_TRIES 30000u
 
 CASE enum oriel_status form_meet(struct rank *r, enum form form, uint64_t timeout_ns)
@@ -292,10 +292,10 @@ CASE enum oriel_status form_wait(struct rank *r, enum form form, uint64_t timeou
 	return oriel_dev_barrier_peer_wait(w, r->group, partner_of(r), FORM_SLOT, timeout_ns);
 }
 
-/* What @form promises of the puts of @round. */
+/* Check the promise of @form for the puts of @round. */
 CASE void form_check(struct rank *r, enum form form, uint64_t round)
 {
-	const uint64_t *told = (const uint64_t *)(const void *)r->base;
+	const uint64_t *rounds = (const uint64_t *)(const void *)r->base;
 	uint64_t sum = 0, seen;
 	unsigned peer;
 
@@ -304,22 +304,22 @@ CASE void form_check(struct rank *r, enum form form, uint64_t round)
 	} else if (form == FLAT) {
 		for (peer = 0; peer < r->size; peer++)
 			if (peer != r->rank)
-				sum += oriel_dev_load_relaxed(&told[16 * (size_t)peer]);
+				sum += oriel_dev_load_relaxed(&rounds[16 * (size_t)peer]);
 		CHECK(r, sum >= round * (r->size - 1));
 	} else {
-		seen = oriel_dev_load_relaxed(&told[16 * (size_t)partner_of(r)]);
+		seen = oriel_dev_load_relaxed(&rounds[16 * (size_t)partner_of(r)]);
 		CHECK(r, seen == round || seen == round + 1);
 	}
 }
 
-/* What is called first, and again once the limit has passed. */
+/* Calls of a rank: the first one, and the one that continues after the timeout. */
 enum mode {
 	FIRST_HALVES = 1, /* arrive and wait; else the whole form */
 	THEN_WAIT = 2,    /* wait only; else the whole form */
 	MODES = 4,
 };
 
-/* No arrival is forgotten or made twice where it is plain what has been done. */
+/* A second arrival is rejected where it is plain that the first one is pending. */
 CASE void form_arrive_too_early(struct rank *r, enum form form)
 {
 #ifndef __CUDACC__
@@ -335,12 +335,12 @@ CASE void form_arrive_too_early(struct rank *r, enum form form)
 #endif
 }
 
-/* The late rank comes when the limits of all others have passed twice. */
-CASE bool form_be_late(struct rank *r, enum form form, unsigned mode, uint64_t round,
-		       uint64_t signals)
+/* The late rank arrives after the timeouts of all others have passed twice. */
+CASE bool form_arrive_late(struct rank *r, enum form form, unsigned mode, uint64_t round,
+			   uint64_t signals)
 {
 	CHECK_OK(r, oriel_dev_wait_signal(&r->dev, r->group, 0, ORIEL_GE, signals, LONG_NS));
-	tell_round(r, &r->dev, round);
+	put_round(r, &r->dev, round);
 	if (!(mode & FIRST_HALVES))
 		return CHECK_OK(r, form_meet(r, form, LONG_NS));
 	CHECK_OK(r, form_arrive(r, form));
@@ -352,13 +352,13 @@ CASE enum oriel_status form_continue(struct rank *r, enum form form, unsigned mo
 	return mode & THEN_WAIT ? form_wait(r, form, MOMENT_NS) : form_meet(r, form, MOMENT_NS);
 }
 
-CASE bool form_lose_patience(struct rank *r, enum form form, unsigned mode, uint64_t round,
-			     unsigned late)
+CASE bool form_time_out(struct rank *r, enum form form, unsigned mode, uint64_t round,
+			unsigned late)
 {
 	enum oriel_status status;
 	unsigned tries = 0;
 
-	tell_round(r, &r->dev, round);
+	put_round(r, &r->dev, round);
 	if (mode & FIRST_HALVES) {
 		CHECK_OK(r, form_arrive(r, form));
 		CHECK_STATUS(r, form_wait(r, form, MOMENT_NS), ORIEL_ERR_TIMEOUT);
@@ -374,58 +374,59 @@ CASE bool form_lose_patience(struct rank *r, enum form form, unsigned mode, uint
 	return CHECK_OK(r, status);
 }
 
-/* After a limit has passed the call goes on; behind it barriers are as good as before. */
+/* After a timeout the next call continues the barrier, and later barriers work. */
 CASE void form_continues(struct rank *r, enum form form)
 {
 	unsigned late = form == PAIR ? r->rank & ~1u : 0, mode, i;
 	uint64_t hurried = form == PAIR ? 1 : r->size - 1, round = 0;
 	bool is_well = form != PAIR || partner_of(r) != r->rank;
 
-	/* What has failed would fail again and again, each time after all of its limit. */
+	/* After a failure every later round would fail too, each after its whole timeout. */
 	for (mode = 0; mode < MODES && is_well; mode++) {
 		round++;
-		is_well = r->rank == late ? form_be_late(r, form, mode, round, (mode + 1) * hurried)
-					  : form_lose_patience(r, form, mode, round, late);
+		is_well = r->rank == late
+				  ? form_arrive_late(r, form, mode, round, (mode + 1) * hurried)
+				  : form_time_out(r, form, mode, round, late);
 		form_check(r, form, round);
 		for (i = 0; i < FORM_ROUNDS && is_well; i++) {
-			tell_round(r, &r->dev, ++round);
+			put_round(r, &r->dev, ++round);
 			is_well = CHECK_OK(r, form_meet(r, form, LONG_NS));
 			form_check(r, form, round);
 		}
 	}
 }
 
-CASE void a_call_goes_on_after_its_limit(struct rank *r)
+CASE void a_call_continues_after_its_timeout(struct rank *r)
 {
 	form_continues(r, FULL);
 }
 
-CASE void a_call_goes_on_after_its_limit_flat(struct rank *r)
+CASE void a_call_continues_after_its_timeout_flat(struct rank *r)
 {
 	form_continues(r, FLAT);
 }
 
-CASE void a_call_goes_on_after_its_limit_pair(struct rank *r)
+CASE void a_call_continues_after_its_timeout_pair(struct rank *r)
 {
 	form_continues(r, PAIR);
-	rank_settle(r);
+	rank_flush_barrier(r);
 }
 
-#define BARRIER_CASES(ROW)                                   \
-	ROW(nobody_passes_before_all_have_come, NULL, 1, 0)  \
-	ROW(epochs_survive_the_launch, NULL, 1, 0)           \
-	ROW(one_slot_serves_for_ever, NULL, 1, 0)            \
-	ROW(arrive_does_not_wait, NULL, 1, 0)                \
-	ROW(all_wait_for_the_late_one, NULL, 2, 0)           \
-	ROW(pairs_meet_beside_the_full_barrier, NULL, 1, 0)  \
-	ROW(a_pair_is_not_met_by_a_third, NULL, 3, 0)        \
-	ROW(groups_have_barriers_of_their_own, NULL, 1, 0)   \
-	ROW(flat_bounds_how_far_ranks_run_apart, NULL, 1, 0) \
-	ROW(flat_splits_too, NULL, 1, 0)                     \
-	ROW(flat_words_have_one_adder_each, NULL, 1, 0)      \
-	ROW(a_call_goes_on_after_its_limit, NULL, 2, 0)      \
-	ROW(a_call_goes_on_after_its_limit_flat, NULL, 2, 0) \
-	ROW(a_call_goes_on_after_its_limit_pair, NULL, 2, 0)
+#define BARRIER_CASES(ROW)                                       \
+	ROW(no_rank_passes_before_all_arrive, NULL, 1, 0)        \
+	ROW(epochs_survive_the_launch, NULL, 1, 0)               \
+	ROW(one_slot_serves_every_round, NULL, 1, 0)             \
+	ROW(arrive_does_not_wait, NULL, 1, 0)                    \
+	ROW(all_ranks_wait_for_a_late_rank, NULL, 2, 0)          \
+	ROW(pairwise_and_full_barriers_share_a_slot, NULL, 1, 0) \
+	ROW(pairwise_barriers_ignore_a_third_rank, NULL, 3, 0)   \
+	ROW(groups_have_barriers_of_their_own, NULL, 1, 0)       \
+	ROW(flat_bounds_the_lead_of_a_rank, NULL, 1, 0)          \
+	ROW(flat_splits_into_arrive_and_wait, NULL, 1, 0)        \
+	ROW(flat_words_have_one_adder_each, NULL, 1, 0)          \
+	ROW(a_call_continues_after_its_timeout, NULL, 2, 0)      \
+	ROW(a_call_continues_after_its_timeout_flat, NULL, 2, 0) \
+	ROW(a_call_continues_after_its_timeout_pair, NULL, 2, 0)
 
 #define BARRIER_FORKS(ROW) ROW(barrier_of_one_slot)
 

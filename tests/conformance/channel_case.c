@@ -41,19 +41,19 @@ CASE size_t stream_wrong(struct stream *s, const unsigned char *from, size_t len
 	return count;
 }
 
-/* Some length up to @most; the same sequence for the same @state. */
+/* Return a length up to @most; the same @state gives the same sequence. */
 CASE size_t some_length(uint64_t *state, size_t most)
 {
 	*state = *state * 6364136223846793005u + 1442695040888963407u;
 	return (size_t)((*state >> 33) % (most + 1));
 }
 
-/* How one end cuts its stream of @total bytes. */
+/* How one side cuts its stream of @total bytes. */
 struct cut {
 	size_t total;
 	size_t most; /* bytes at once */
 	uint64_t state;
-	size_t skew; /* of the buffer */
+	size_t skew; /* offset in the buffer */
 };
 
 CASE void send_stream(struct rank *r, struct oriel_dev_group g, unsigned peer, uint32_t channel,
@@ -100,7 +100,7 @@ CASE void recv_stream(struct rank *r, struct oriel_dev_group g, unsigned peer, u
 	rank_free(r, block);
 }
 
-/* Sends to the next in one thread while it receives from the previous in the other. */
+/* One thread sends to the next rank while the other receives from the previous one. */
 struct ring {
 	uint32_t channel;
 	struct cut sent, received;
@@ -129,21 +129,24 @@ CASE void run_ring(struct rank *r, size_t total, size_t sent_most, size_t receiv
 	rank_fork(r, 2, ring_end, ring);
 }
 
-/* Two calls in a row once started at slot 0 again; messages of all sizes, cut alike or not. */
+/*
+ * The second of two calls once started at slot 0 again. Messages have all sizes, cut alike or
+ * not.
+ */
 CASE void messages_of_any_size_arrive(struct rank *r)
 {
 	run_ring(r, 20000, 1, 1, 0);
-	rank_settle(r);
+	rank_flush_barrier(r);
 	run_ring(r, 50000, 100, 100, 1);
-	rank_settle(r);
+	rank_flush_barrier(r);
 	run_ring(r, 200000, STAGING, STAGING, 0);
 }
 
-/* N3: the ends had to agree on every length. */
+/* N3: both sides once had to agree on every length. */
 CASE void cuts_need_not_agree(struct rank *r)
 {
 	run_ring(r, 150000, 17, 9000, 3);
-	rank_settle(r);
+	rank_flush_barrier(r);
 	run_ring(r, 150001, 9000, 17, 5);
 }
 
@@ -166,7 +169,7 @@ CASE void zero_bytes_are_no_message(struct rank *r)
 	CHECK_EQ(r, got[0], rank_prev(r) + 1);
 }
 
-/* What is less than three quarters of the staging needs no receiver. */
+/* A send of less than three quarters of the staging needs no receiver. */
 CASE void small_sends_do_not_wait_for_the_receiver(struct rank *r)
 {
 	struct cut cut = {STAGING / 4 * 3 - 1, 64, 9, 0};
@@ -175,7 +178,7 @@ CASE void small_sends_do_not_wait_for_the_receiver(struct rank *r)
 	for (peer = 0; peer < r->size; peer++)
 		if (peer != r->rank)
 			send_stream(r, r->group, peer, 2, cut);
-	rank_settle(r);
+	rank_flush_barrier(r);
 	for (peer = 0; peer < r->size; peer++)
 		if (peer != r->rank)
 			recv_stream(r, r->group, peer, 2, cut);
@@ -193,7 +196,7 @@ CASE void all_channels_end(struct rank *r, unsigned index, void *context)
 		recv_stream(r, r->group, rank_prev(r), channel, cut);
 }
 
-CASE void channels_do_not_know_of_each_other(struct rank *r)
+CASE void channels_are_independent(struct rank *r)
 {
 	rank_fork(r, 2 * r->dev.channels, all_channels_end, NULL);
 }
@@ -212,15 +215,15 @@ CASE void both_ways_end(struct rank *r, unsigned index, void *context)
 		recv_stream(r, r->group, peer, 3, cut);
 }
 
-/* AllToAll, Bidirectional: every pair, both ways, one channel number. */
+/* AllToAll, Bidirectional: every pair sends both ways on one channel number. */
 CASE void all_pairs_talk_both_ways(struct rank *r)
 {
 	rank_fork(r, 2 * r->size, both_ways_end, NULL);
 }
 
 /*
- * Only what has been given back can be filled again: the sender stops, and what
- * it could not send within its limit has not gone, not even in part.
+ * The sender can fill only the room that the receiver has released. It stops at a full staging,
+ * and a message that timed out is not sent, not even in part.
  */
 CASE void the_sender_stops_at_a_full_staging(struct rank *r)
 {
@@ -237,17 +240,17 @@ CASE void the_sender_stops_at_a_full_staging(struct rank *r)
 	}
 	CHECK_STATUS(r, status, ORIEL_ERR_TIMEOUT);
 	CHECK(r, sent >= STAGING / 4 * 3 && sent <= STAGING);
-	rank_settle(r);
+	rank_flush_barrier(r);
 	CHECK_OK(r, oriel_dev_recv(&r->dev, r->group, rank_prev(r), 0, block, sent, LONG_NS));
 	CHECK_EQ(r, stream_wrong(&in, block, sent), 0);
-	rank_settle(r);
+	rank_flush_barrier(r);
 	group_flood(r->group, block, 1, 'x');
 	CHECK_OK(r, oriel_dev_send(&r->dev, r->group, rank_next(r), 0, block, 1, LONG_NS));
 	CHECK_OK(r, oriel_dev_recv(&r->dev, r->group, rank_prev(r), 0, block + 1, 1, LONG_NS));
 	CHECK_EQ(r, block[1], 'x');
 }
 
-/* N4: cursors were wrong after a wait had given up. */
+/* N4: cursors were wrong after a wait had timed out. */
 CASE void a_timeout_loses_nothing(struct rank *r)
 {
 	RANK_ARRAY(r, unsigned char, sent, 3);
@@ -261,17 +264,17 @@ CASE void a_timeout_loses_nothing(struct rank *r)
 		CHECK_STATUS(r,
 			     oriel_dev_recv(&r->dev, r->group, rank_prev(r), 0, got, 1, MOMENT_NS),
 			     ORIEL_ERR_TIMEOUT);
-		rank_settle(r);
+		rank_flush_barrier(r);
 		CHECK_OK(r, oriel_dev_send(&r->dev, r->group, rank_next(r), 0, sent, 3, LONG_NS));
 		CHECK_OK(r, oriel_dev_recv(&r->dev, r->group, rank_prev(r), 0, got, 3, LONG_NS));
 		CHECK_EQ(r, got[0], 1);
 		CHECK_EQ(r, got[1], 2);
 		CHECK_EQ(r, got[2], rank_prev(r));
-		rank_settle(r);
+		rank_flush_barrier(r);
 	}
 }
 
-/* W10: send on one launch, go on with a handle made anew. */
+/* W10: one launch sends, and the next one continues with a new handle. */
 CASE void cursors_survive_the_launch(struct rank *r)
 {
 	RANK_ARRAY(r, uint64_t, sent, 1);
@@ -290,8 +293,9 @@ CASE void cursors_survive_the_launch(struct rank *r)
 }
 
 /*
- * Adapters may write the word that says how far the stream has come byte by byte: what
- * it is before the carry has come is less than what it was, and no message.
+ * A NIC may write the word that holds the length of the stream byte by byte. While the carry is
+ * missing, the word is less than its last value, and the receiver must not take that for a
+ * message.
  */
 CASE void a_cursor_written_in_part_is_no_message(struct rank *r)
 {
@@ -306,7 +310,7 @@ CASE void a_cursor_written_in_part_is_no_message(struct rank *r)
 	CHECK_OK(r, oriel_dev_recv(&r->dev, r->group, rank_prev(r), 1, block, 300, LONG_NS));
 	CHECK_EQ(r, stream_wrong(&in, block, 300), 0);
 	oriel_dev_sync(r->group);
-	/* 300 as seen where the low byte has come and the next has not. */
+	/* 300 as seen when the low byte has arrived and the next one has not. */
 	if (oriel_dev_is_leader(r->group))
 		oriel_dev_store_relaxed(&here->ready, 300 & 0xff);
 	oriel_dev_sync(r->group);
@@ -329,7 +333,7 @@ CASE void a_cursor_written_in_part_is_no_message(struct rank *r)
 	ROW(messages_may_exceed_the_staging, NULL, 2, 0)          \
 	ROW(zero_bytes_are_no_message, NULL, 2, 0)                \
 	ROW(small_sends_do_not_wait_for_the_receiver, NULL, 2, 0) \
-	ROW(channels_do_not_know_of_each_other, NULL, 2, 0)       \
+	ROW(channels_are_independent, NULL, 2, 0)                 \
 	ROW(all_pairs_talk_both_ways, NULL, 2, 0)                 \
 	ROW(the_sender_stops_at_a_full_staging, NULL, 2, 0)       \
 	ROW(a_timeout_loses_nothing, NULL, 2, 0)                  \

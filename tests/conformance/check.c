@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Claims of the cases, and bytes to make them about. */
+/* The claims of the cases, and the byte patterns that they check. Every case calls these. */
 #include "harness.h"
 
 #include <inttypes.h>
@@ -10,10 +10,10 @@
 
 static _Thread_local char error_before[1024];
 
-/* Is this failure one of the first, that are shown? */
+/* Whether this failure is one of the first, which are printed. */
 static bool rank_fail(struct rank *r)
 {
-	__atomic_fetch_add(&r->told, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&r->reported, 1, __ATOMIC_RELAXED);
 	return __atomic_fetch_add(&r->failures, 1, __ATOMIC_RELAXED) < FAILURES_SHOWN;
 }
 

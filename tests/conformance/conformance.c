@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * conformance [--threads N [--nodes M]] [PART OF A NAME...]: the cases by CPU
- * threads. Without --threads one rank of a job.
+ * conformance [--threads N [--nodes M]] [PART OF A NAME...]: runs the cases on CPU threads.
+ * Without --threads the process is one rank of a job.
  */
 #include "harness.h"
 
@@ -67,7 +67,7 @@ void rank_team(struct rank *r, uint32_t size,
 	rank_fork(r, size, team_main, &call);
 }
 
-/* As if launched anew, with a handle made anew. */
+/* Each round gets a new handle, like a new launch. */
 static void run_in_rounds(struct rank *r, const struct test_case *c)
 {
 	for (r->round = 1; r->round <= ROUNDS && !r->failures; r->round++) {
@@ -124,9 +124,9 @@ int main(int argc, char **argv)
 		&access_suite,  &stuck_suite,    &stuck_host_suite, &connect_suite, &lie_suite,
 		&gather_suite,  &exchange_suite,
 	};
-	static const struct face face = {.suites = suites,
-					 .count = sizeof(suites) / sizeof(suites[0]),
-					 .run = run};
+	static const struct backend backend = {.suites = suites,
+					       .count = sizeof(suites) / sizeof(suites[0]),
+					       .run = run};
 
-	return conformance_main(argc, argv, &face);
+	return conformance_main(argc, argv, &backend);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * conformance_gpu [--group thread|warp|block|cluster] [--width N] [--packed]
- *		   [--rounds N] [--threads N [--nodes M]] [PART OF A NAME...]
+ * conformance_gpu [--group thread|warp|block|cluster] [--width N] [--packed] [--rounds N]
+ * [--threads N [--nodes M]] [PART OF A NAME...]
  *
- * The cases as kernels over windows on GPUs. Rank r uses GPU r modulo their
- * number. --width: threads of a block; --packed: groups that are threads or warps
- * share blocks. Ends with 77 where there is no GPU.
+ * Runs the cases as kernels over windows on GPUs. Rank r uses GPU r modulo their number.
+ * --width: threads of a block; --packed: groups that are threads or warps share blocks. Ends
+ * with 77 where there is no GPU.
  */
 #include "harness.h"
 
@@ -29,14 +29,14 @@ static struct {
 struct part {
 	struct rank rank; /* for the kernel */
 	cudaStream_t stream;
-	struct desk *desk;
-	struct hall *hall;
+	struct pinned *pinned;
+	struct grid *grid;
 	char *memory;
 };
 
 struct gpu {
 	int device;
-	cudaStream_t aside; /* beside what is launched */
+	cudaStream_t copy_stream; /* for copies while a case runs */
 	struct part parts[STREAMS];
 };
 
@@ -57,7 +57,7 @@ static uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Threads of a block, and how many of those make a group with others. */
+/* Threads of a block, and how many of them form a group with others. */
 static void shape(unsigned groups, unsigned *blocks, unsigned *threads)
 {
 	unsigned group = options.kind == ORIEL_DEV_WARP ? 32 : 1;
@@ -91,7 +91,7 @@ int gpu_launch(const void *kernel, const struct rank *r, unsigned index, unsigne
 	return cudaLaunchKernelExC(&config, kernel, arguments);
 }
 
-/* Everything that is ever loaded is loaded before a kernel waits for another. */
+/* Load everything that is ever loaded before a kernel waits for another one. */
 static void warm_up(struct rank *r)
 {
 	struct part *part = &r->gpu->parts[0];
@@ -100,13 +100,13 @@ static void warm_up(struct rank *r)
 
 	part->rank = *r;
 	part->rank.group.kind = options.kind;
-	part->rank.hall = part->hall;
-	for (i = 0; i < r->face->count; i++) {
-		s = r->face->suites[i];
+	part->rank.grid = part->grid;
+	for (i = 0; i < r->backend->count; i++) {
+		s = r->backend->suites[i];
 		if (!s->launch)
 			continue;
 		must(r, "memset",
-		     cudaMemsetAsync(part->hall, 0, sizeof(*part->hall), part->stream));
+		     cudaMemsetAsync(part->grid, 0, sizeof(*part->grid), part->stream));
 		must(r, s->name,
 		     (cudaError_t)s->launch(&part->rank, (unsigned)s->count, part->stream));
 		must(r, s->name, cudaStreamSynchronize(part->stream));
@@ -126,15 +126,15 @@ static void gpu_open(struct rank *r)
 	gpu->device = (int)(r->rank % (unsigned)devices);
 	must(r, "cudaSetDevice", cudaSetDevice(gpu->device));
 	must(r, "stack", cudaDeviceSetLimit(cudaLimitStackSize, STACK));
-	must(r, "stream", cudaStreamCreateWithFlags(&gpu->aside, cudaStreamNonBlocking));
+	must(r, "stream", cudaStreamCreateWithFlags(&gpu->copy_stream, cudaStreamNonBlocking));
 	for (i = 0; i < STREAMS; i++) {
 		struct part *part = &gpu->parts[i];
 
 		must(r, "stream", cudaStreamCreateWithFlags(&part->stream, cudaStreamNonBlocking));
-		must(r, "desk",
-		     cudaHostAlloc((void **)&part->desk, sizeof(*part->desk),
+		must(r, "pinned",
+		     cudaHostAlloc((void **)&part->pinned, sizeof(*part->pinned),
 				   cudaHostAllocPortable));
-		must(r, "hall", cudaMalloc((void **)&part->hall, sizeof(*part->hall)));
+		must(r, "grid", cudaMalloc((void **)&part->grid, sizeof(*part->grid)));
 		must(r, "memory", cudaMalloc((void **)&part->memory, ALL_MEMORY));
 	}
 	warm_up(r);
@@ -147,11 +147,11 @@ static void gpu_close(struct rank *r)
 
 	for (i = 0; i < STREAMS; i++) {
 		must(r, "memory", cudaFree(gpu->parts[i].memory));
-		must(r, "hall", cudaFree(gpu->parts[i].hall));
-		must(r, "desk", cudaFreeHost(gpu->parts[i].desk));
+		must(r, "grid", cudaFree(gpu->parts[i].grid));
+		must(r, "pinned", cudaFreeHost(gpu->parts[i].pinned));
 		must(r, "stream", cudaStreamDestroy(gpu->parts[i].stream));
 	}
-	must(r, "stream", cudaStreamDestroy(gpu->aside));
+	must(r, "stream", cudaStreamDestroy(gpu->copy_stream));
 	free(gpu);
 	r->gpu = NULL;
 }
@@ -160,26 +160,26 @@ static void part_open(struct rank *r, const struct suite *s, unsigned index)
 {
 	struct part *part = &r->gpu->parts[index];
 
-	memset(part->desk, 0, sizeof(*part->desk));
-	must(r, "memset", cudaMemsetAsync(part->hall, 0, sizeof(*part->hall), part->stream));
+	memset(part->pinned, 0, sizeof(*part->pinned));
+	must(r, "memset", cudaMemsetAsync(part->grid, 0, sizeof(*part->grid), part->stream));
 	must(r, "memset", cudaStreamSynchronize(part->stream));
 	part->rank = *r;
 	part->rank.group.kind = options.kind;
 	part->rank.stream = index;
-	part->rank.name = NULL; /* the host's */
-	part->rank.desk = part->desk;
-	part->rank.hall = part->hall;
+	part->rank.name = NULL; /* a pointer of the host */
+	part->rank.pinned = part->pinned;
+	part->rank.grid = part->grid;
 	part->rank.memory = part->memory;
 	(void)s;
 }
 
-/* Launches what a case consists of, and waits for it, while others serve it. */
+/* Launches the parts of a case and waits for them, while another thread serves requests. */
 struct launcher {
 	struct rank *r;
 	const struct suite *s;
 	unsigned index;
 	unsigned parts;
-	cudaGraphExec_t graph; /* to be launched again and again; NULL: a launch for each part */
+	cudaGraphExec_t graph; /* launched again and again; NULL: a launch for each part */
 	uint32_t is_done;
 };
 
@@ -202,7 +202,7 @@ static void *launcher_main(void *argument)
 	return NULL;
 }
 
-/* A graph of the one launch, ready to be launched: that must wait for no other rank. */
+/* Capture one launch in a graph that is ready to run: its launch must wait for no other rank. */
 static cudaGraphExec_t capture(struct rank *r, const struct suite *s, unsigned index)
 {
 	struct part *part = &r->gpu->parts[0];
@@ -221,22 +221,22 @@ static cudaGraphExec_t capture(struct rank *r, const struct suite *s, unsigned i
 	return executable;
 }
 
-static uint64_t serve_one(struct rank *r, const struct suite *s, struct mail *m)
+static uint64_t serve_one(struct rank *r, const struct suite *s, struct request *m)
 {
-	switch ((enum errand)m->errand) {
-	case ERRAND_BARRIER:
+	switch ((enum request_kind)m->kind) {
+	case REQUEST_BARRIER:
 		return (uint64_t)oriel_comm_barrier(r->comm);
-	case ERRAND_MEET:
+	case REQUEST_MEET:
 		host_meet(r);
 		break;
-	case ERRAND_DEVICE:
+	case REQUEST_DEVICE:
 		return (uint64_t)oriel_window_device(r->window, &m->device);
-	case ERRAND_FAULT:
+	case REQUEST_FAULT:
 		return (uint64_t)oriel_window_fault(r->window, &m->fault);
-	case ERRAND_ABORT:
-		oriel_comm_abort(r->comm, "the test wants it");
+	case REQUEST_ABORT:
+		oriel_comm_abort(r->comm, "the test aborts");
 		break;
-	case ERRAND_HEALTHY: {
+	case REQUEST_HEALTHY: {
 		struct oriel_health health;
 
 		check_begin();
@@ -245,10 +245,10 @@ static uint64_t serve_one(struct rank *r, const struct suite *s, struct mail *m)
 		check_equal(r, health.status, ORIEL_OK, __FILE__, __LINE__, "health.status");
 		break;
 	}
-	case ERRAND_LAST:
+	case REQUEST_LAST:
 		check_text(r, oriel_last_error(), m->text, m->file, (int)m->line);
 		break;
-	case ERRAND_HOST:
+	case REQUEST_HOST:
 		s->host(r, m->what, m->word);
 		break;
 	}
@@ -261,7 +261,7 @@ static void serve(struct rank *r, const struct suite *s, unsigned parts)
 
 	for (i = 0; i < parts; i++) {
 		for (k = 0; k < GROUPS_MOST; k++) {
-			struct mail *m = &r->gpu->parts[i].desk->mail[k];
+			struct request *m = &r->gpu->parts[i].pinned->requests[k];
 			uint64_t asked = __atomic_load_n(&m->asked, __ATOMIC_ACQUIRE);
 
 			if (asked == m->answered)
@@ -272,8 +272,8 @@ static void serve(struct rank *r, const struct suite *s, unsigned parts)
 	}
 }
 
-/* Failures go through the functions that CPU threads use. */
-static void tell_claim(struct rank *r, const struct claim *c)
+/* Report failures through the functions that CPU threads use. */
+static void report_claim(struct rank *r, const struct claim *c)
 {
 	const char *name = r->name;
 
@@ -297,28 +297,28 @@ static void tell_claim(struct rank *r, const struct claim *c)
 	r->name = name;
 }
 
-static void tell_claims(struct rank *r, const struct part *part)
+static void report_claims(struct rank *r, const struct part *part)
 {
 	unsigned i;
 
 	for (i = 0; i < CLAIMS; i++)
-		if (part->desk->claims[i].line)
-			tell_claim(r, &part->desk->claims[i]);
+		if (part->pinned->claims[i].line)
+			report_claim(r, &part->pinned->claims[i]);
 }
 
-/* It may be a claim that was told; then this says nothing new. */
+/* The claim may have been reported already; then this adds nothing. */
 static void count_failures(struct rank *r, const struct part *part)
 {
 	uint32_t failures = 0;
 
 	must(r, "failures",
-	     cudaMemcpyAsync(&failures, &part->hall->failures, sizeof(failures),
-			     cudaMemcpyDeviceToHost, r->gpu->aside));
-	must(r, "failures", cudaStreamSynchronize(r->gpu->aside));
+	     cudaMemcpyAsync(&failures, &part->grid->failures, sizeof(failures),
+			     cudaMemcpyDeviceToHost, r->gpu->copy_stream));
+	must(r, "failures", cudaStreamSynchronize(r->gpu->copy_stream));
 	r->failures += failures;
 }
 
-/* A kernel that does not end: break what it may wait for, say what is known, and go. */
+/* A kernel does not end: break the waits that it may be in, report the claims, and exit. */
 static void give_up_late(struct rank *r, struct launcher *l)
 {
 	uint64_t end = now_ns() + 10000000000u;
@@ -326,11 +326,11 @@ static void give_up_late(struct rank *r, struct launcher *l)
 
 	fprintf(stderr, "rank %u of %u, %s/%s: the kernel has not ended in time\n", r->rank,
 		r->size, r->suite, r->name);
-	oriel_comm_abort(r->comm, "a kernel is late");
+	oriel_comm_abort(r->comm, "a kernel timed out");
 	while (!__atomic_load_n(&l->is_done, __ATOMIC_ACQUIRE) && now_ns() < end)
 		serve(r, l->s, l->parts);
 	for (i = 0; i < l->parts; i++)
-		tell_claims(r, &r->gpu->parts[i]);
+		report_claims(r, &r->gpu->parts[i]);
 	give_up(r, "late");
 }
 
@@ -359,7 +359,7 @@ static void gpu_run(struct rank *r, const struct suite *s, const struct test_cas
 	}
 	pthread_join(thread, NULL);
 	for (i = 0; i < l.parts; i++) {
-		tell_claims(r, &r->gpu->parts[i]);
+		report_claims(r, &r->gpu->parts[i]);
 		count_failures(r, &r->gpu->parts[i]);
 	}
 	if (l.graph)
@@ -393,10 +393,10 @@ int main(int argc, char **argv)
 		&counter_suite, &channel_suite, &ll_suite,         &ll128_suite,   &replay_suite,
 		&fault_suite,   &stuck_suite,   &stuck_host_suite, &lie_suite,
 	};
-	static const struct face face = {suites,         sizeof(suites) / sizeof(suites[0]),
-					 ORIEL_COMM_GPU, ORIEL_WINDOW_DEVICE,
-					 gpu_open,       gpu_run,
-					 gpu_close};
+	static const struct backend backend = {suites,         sizeof(suites) / sizeof(suites[0]),
+					       ORIEL_COMM_GPU, ORIEL_WINDOW_DEVICE,
+					       gpu_open,       gpu_run,
+					       gpu_close};
 	int devices = 0, taken = 0;
 
 	while (argc - taken > 1) {
@@ -411,13 +411,13 @@ int main(int argc, char **argv)
 			break;
 		}
 	}
-	/* Modules that are loaded at the first launch would wait for kernels that wait for it. */
+	/* A module that is loaded at the first launch would wait for kernels that wait for it. */
 	setenv("CUDA_MODULE_LOADING", "EAGER", 1);
-	/* And so would kernels of several ranks in one queue of one GPU. */
+	/* Kernels of several ranks in one queue of one GPU would wait in the same way. */
 	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
 	if (cudaGetDeviceCount(&devices) != cudaSuccess || !devices) {
 		printf("conformance_gpu: skipped: no GPU\n");
 		return 77;
 	}
-	return conformance_main(argc - taken, argv + taken, &face);
+	return conformance_main(argc - taken, argv + taken, &backend);
 }

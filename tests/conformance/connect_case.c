@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Links that are made at their first use, and windows over those that there are. */
+/* Links that are made at their first use, and windows over links that exist. */
 #include "harness.h"
 
 #include <dirent.h>
@@ -54,7 +54,7 @@ static bool is_well(struct rank *r)
 	return CHECK(r, health.status == ORIEL_OK);
 }
 
-/* In good order: an abort might find others in the last collective of the case. */
+/* Leave after a barrier: an abort might find others in the last collective of the case. */
 static void leave(struct rank *r)
 {
 	is_well(r);
@@ -71,8 +71,8 @@ static bool has_own_process(const struct rank *r)
 	return oriel_comm_peer(r->comm, rank_next(r), &peer) == ORIEL_OK && !peer.is_same_process;
 }
 
-/* It has sockets of its own, and a scenario that makes it unlike others. */
-static bool has_soft_adapter(const struct rank *r)
+/* The HCA has sockets of its own, and a scenario can make it unlike others. */
+static bool has_soft_hca(const struct rank *r)
 {
 	struct oriel_adapter adapter;
 
@@ -84,7 +84,7 @@ static bool is_neighbour(const struct rank *r, unsigned peer)
 	return peer == r->rank || peer == rank_next(r) || peer == rank_prev(r);
 }
 
-/* Both neighbours, in an order that differs between ranks, and who needs no link. */
+/* Connect both neighbours, in an order that differs between ranks, and ranks that need no link. */
 static void connect_ring(struct rank *r)
 {
 	unsigned next = rank_next(r), prev = rank_prev(r);
@@ -105,7 +105,10 @@ static void connect_rest(struct rank *r)
 	free(peers);
 }
 
-/* Every operation, by both ends: bytes of round @seed to @next, and what @prev has sent. */
+/*
+ * Run every operation between both ends: bytes of round @seed go to @next, and those of @prev
+ * arrive.
+ */
 static void exchange(struct rank *r, const struct oriel_dev_window *w, unsigned next, unsigned prev,
 		     uint64_t seed)
 {
@@ -129,7 +132,7 @@ static void exchange(struct rank *r, const struct oriel_dev_window *w, unsigned 
 	CHECK_OK(r, oriel_dev_flush(w, g, LONG_NS));
 }
 
-static void all_is_refused(struct rank *r, const struct oriel_dev_window *w, unsigned peer)
+static void all_calls_are_rejected(struct rank *r, const struct oriel_dev_window *w, unsigned peer)
 {
 	uint64_t word = 7, old = 9;
 	struct oriel_dev_group g = r->group;
@@ -155,7 +158,10 @@ static void all_is_refused(struct rank *r, const struct oriel_dev_window *w, uns
 	CHECK_EQ(r, word, 0);
 }
 
-/* A barrier of all: refused at whoever lacks a link, and those need nobody to wait for them. */
+/*
+ * Enter a barrier of all ranks. A rank that lacks a link gets NO_PATH, and the other ranks do
+ * not wait for it.
+ */
 static void meet(struct rank *r, const struct oriel_dev_window *w)
 {
 	bool is_whole = true;
@@ -167,7 +173,7 @@ static void meet(struct rank *r, const struct oriel_dev_window *w)
 		     is_whole ? ORIEL_OK : ORIEL_ERR_NO_PATH);
 }
 
-static void neighbours_need_no_more_than_their_links(struct rank *r)
+static void neighbours_need_only_their_links(struct rank *r)
 {
 	struct oriel_dev_window w;
 	unsigned peer;
@@ -183,9 +189,9 @@ static void neighbours_need_no_more_than_their_links(struct rank *r)
 	exchange(r, &w, rank_next(r), rank_prev(r), 1);
 	for (peer = 0; peer < r->size; peer++)
 		if (!is_neighbour(r, peer))
-			all_is_refused(r, &w, peer);
+			all_calls_are_rejected(r, &w, peer);
 	peer = r->rank % 2 ? rank_prev(r) : rank_next(r);
-	/* In pairs; the last of an odd number is alone. */
+	/* Ranks meet in pairs; the last of an odd number is alone. */
 	if (r->size % 2 == 0 || r->rank + 1 < r->size)
 		CHECK_OK(r, oriel_dev_barrier_peer(&w, r->group, peer, 0, LONG_NS));
 	meet(r, &w);
@@ -194,8 +200,8 @@ static void neighbours_need_no_more_than_their_links(struct rank *r)
 	leave(r);
 }
 
-/* One rank of three has all links: it is not to wait for those who cannot wait for each other. */
-static void who_has_all_links_passes_the_barrier(struct rank *r)
+/* One rank of three has all links: it must not wait for ranks that cannot wait for each other. */
+static void a_rank_with_all_links_passes_the_barrier(struct rank *r)
 {
 	unsigned *peers = calloc(r->size, sizeof(*peers)), i;
 	struct oriel_dev_window w;
@@ -208,7 +214,10 @@ static void who_has_all_links_passes_the_barrier(struct rank *r)
 	CHECK_OK(r, oriel_comm_connect(r->comm, peers, r->rank == 0 ? r->size : 1));
 	meet(r, &w);
 	meet(r, &w);
-	/* Only now: a rank that is refused does not wait for the others. */
+	/*
+	 * The barrier comes last, since a rank whose call is rejected does not wait for the
+	 * others.
+	 */
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
 	connect_rest(r);
 	meet(r, &w);
@@ -217,7 +226,7 @@ out:
 	free(peers);
 }
 
-static void what_was_refused_leaves_no_trace(struct rank *r)
+static void a_rejected_call_leaves_no_trace(struct rank *r)
 {
 	struct oriel_dev_window w;
 	unsigned peer;
@@ -227,15 +236,15 @@ static void what_was_refused_leaves_no_trace(struct rank *r)
 	r->window = open_window(r, ORIEL_WINDOW_SPARSE, &w);
 	for (peer = 0; peer < r->size; peer++)
 		if (peer != r->rank)
-			all_is_refused(r, &w, peer);
-	/* Once more at one end of each pair. */
+			all_calls_are_rejected(r, &w, peer);
+	/* Repeat the call at one end of each pair. */
 	for (peer = 0; peer < r->rank; peer++)
 		CHECK_STATUS(r, oriel_dev_barrier_peer(&w, r->group, peer, 0, LONG_NS),
 			     ORIEL_ERR_NO_PATH);
 	meet(r, &w);
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
 	connect_rest(r);
-	/* Streams, barriers of two and of all go on where nothing has been. */
+	/* Streams, pairwise and full barriers work where only rejected calls came before. */
 	exchange(r, &w, rank_next(r), rank_prev(r), 3);
 	for (peer = 1; peer < r->size; peer++)
 		if ((peer ^ r->rank) < r->size && (peer ^ r->rank) != r->rank)
@@ -272,7 +281,7 @@ static void a_window_connects_all(struct rank *r)
 	leave(r);
 }
 
-/* Mapped peers are there from the start; of each other node one peer is connected. */
+/* Mapped peers are connected from the start; of each other node one peer is connected later. */
 static void nodes_are_joined_by_single_links(struct rank *r)
 {
 	unsigned across = r->rank ^ 2, peer;
@@ -289,13 +298,13 @@ static void nodes_are_joined_by_single_links(struct rank *r)
 		exchange(r, &w, across, across, 1);
 	}
 	for (peer = 0; peer < r->size; peer++) {
-		bool is_near = peer / 2 == r->rank / 2;
+		bool is_same_node = peer / 2 == r->rank / 2;
 
-		CHECK(r, is_connected(r, peer) == (is_near || peer == across));
-		if (is_near)
+		CHECK(r, is_connected(r, peer) == (is_same_node || peer == across));
+		if (is_same_node)
 			CHECK_POSTED(r, oriel_dev_put_value(&w, peer, PART * (uint64_t)r->rank, 5));
 		else if (peer != across)
-			all_is_refused(r, &w, peer);
+			all_calls_are_rejected(r, &w, peer);
 	}
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
 	connect_rest(r);
@@ -305,15 +314,15 @@ static void nodes_are_joined_by_single_links(struct rank *r)
 }
 
 struct busy {
-	struct oriel_dev_window ring;  /* one thread's */
-	struct oriel_dev_window other; /* the other's, who waits for links */
+	struct oriel_dev_window ring;  /* of the thread that signals */
+	struct oriel_dev_window other; /* of the thread that waits for links */
 };
 
 /* One thread keeps the ring busy, one waits for links to appear, the third makes them. */
 static void busy_thread(struct rank *r, unsigned index, void *context)
 {
 	struct busy *busy = context;
-	unsigned far = (r->rank + r->size / 2) % r->size, i;
+	unsigned across = (r->rank + r->size / 2) % r->size, i;
 	unsigned back = (r->rank + r->size - r->size / 2) % r->size;
 	uint64_t deadline = oriel_cpu_clock_ns() + LONG_NS;
 	int64_t posted = ORIEL_ERR_NO_PATH;
@@ -329,8 +338,8 @@ static void busy_thread(struct rank *r, unsigned index, void *context)
 		break;
 	case 1:
 		while (posted == ORIEL_ERR_NO_PATH && CHECK(r, oriel_cpu_clock_ns() < deadline))
-			posted = oriel_dev_signal(&busy->other, r->group, far, 2, ORIEL_SIGNAL_ADD,
-						  1);
+			posted = oriel_dev_signal(&busy->other, r->group, across, 2,
+						  ORIEL_SIGNAL_ADD, 1);
 		CHECK_POSTED(r, posted);
 		CHECK_OK(r, oriel_dev_wait_signal_from(&busy->other, r->group, back, 2, ORIEL_EQ, 1,
 						       LONG_NS));
@@ -340,7 +349,7 @@ static void busy_thread(struct rank *r, unsigned index, void *context)
 	}
 }
 
-static void links_are_made_while_others_post(struct rank *r)
+static void links_are_made_while_other_threads_post(struct rank *r)
 {
 	struct oriel_window *other;
 	struct busy busy;
@@ -356,7 +365,7 @@ static void links_are_made_while_others_post(struct rank *r)
 	leave(r);
 }
 
-static void what_has_a_link_needs_nobody_else(struct rank *r)
+static void connected_peers_need_no_other_rank(struct rank *r)
 {
 	unsigned *peers = calloc(r->size, sizeof(*peers)), i;
 
@@ -365,7 +374,7 @@ static void what_has_a_link_needs_nobody_else(struct rank *r)
 			CHECK(r, is_connected(r, i));
 			peers[i] = i;
 		}
-		/* The others do not call it, nor ever will. */
+		/* The other ranks never call it. */
 		if (r->rank == 0)
 			CHECK_OK(r, oriel_comm_connect(r->comm, peers, r->size));
 		leave(r);
@@ -373,7 +382,7 @@ static void what_has_a_link_needs_nobody_else(struct rank *r)
 	free(peers);
 }
 
-static void arguments_of_connect_are_refused(struct rank *r)
+static void invalid_arguments_of_connect_are_rejected(struct rank *r)
 {
 	unsigned peers[] = {r->rank, r->size, UINT32_MAX};
 
@@ -391,7 +400,7 @@ static void arguments_of_connect_are_refused(struct rank *r)
 	leave(r);
 }
 
-static void who_connects_otherwise_is_named(struct rank *r)
+static void a_rank_that_connects_otherwise_is_named(struct rank *r)
 {
 	struct oriel_comm_attr attr = {.size = sizeof(attr), .timeout_ns = LONG_NS};
 
@@ -403,7 +412,7 @@ static void who_connects_otherwise_is_named(struct rank *r)
 	CHECK_TEXT(r, oriel_last_error(), "connect is 3");
 }
 
-static void sparse_windows_are_so_everywhere(struct rank *r)
+static void sparse_windows_are_sparse_on_all_ranks(struct rank *r)
 {
 	struct oriel_window_attr attr = small_window;
 	struct oriel_window *window;
@@ -417,8 +426,8 @@ static void sparse_windows_are_so_everywhere(struct rank *r)
 	leave(r);
 }
 
-/* Rank 0 has an adapter that fits no other: what comes of that, where it is found late. */
-static void meet_a_stranger(struct rank *r)
+/* The HCA of rank 0 fits no other one: check the errors of calls that find this late. */
+static void connect_a_mismatched_hca(struct rank *r)
 {
 	unsigned peers[] = {rank_next(r), rank_prev(r)};
 	struct oriel_dev_window w;
@@ -427,13 +436,16 @@ static void meet_a_stranger(struct rank *r)
 	if (!join(r, 1, ORIEL_CONNECT_LAZY))
 		return;
 	r->window = open_window(r, ORIEL_WINDOW_SPARSE, &w);
-	/* Found by all together, it breaks nothing. */
+	/* All ranks find it together, so it breaks nothing. */
 	CHECK_STATUS(r, oriel_window_create(r->comm, NULL, &none), ORIEL_ERR_MISMATCH);
 	CHECK_TEXT(r, oriel_last_error(), "MTU");
-	all_is_refused(r, &w, rank_next(r));
+	all_calls_are_rejected(r, &w, rank_next(r));
 	is_well(r);
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
-	/* Where all have rank 0 as a neighbour; else some would be well, and wait. */
+	/*
+	 * All ranks have rank 0 as a neighbour. Among more ranks some calls would succeed, and
+	 * wait.
+	 */
 	if (r->size <= 3) {
 		CHECK_STATUS(r, oriel_comm_connect(r->comm, peers, 2), ORIEL_ERR_MISMATCH);
 		CHECK_TEXT(r, oriel_last_error(), r->rank ? "with rank 0: " : "with rank ");
@@ -446,25 +458,25 @@ static void meet_a_stranger(struct rank *r)
 	r->comm = NULL;
 }
 
-static void who_cannot_be_joined_is_named(struct rank *r)
+static void a_peer_that_cannot_be_connected_is_named(struct rank *r)
 {
 	char *before = getenv("ORIEL_SOFT_HCA");
 
 	if (!join(r, 1, ORIEL_CONNECT_LAZY))
 		return;
 	/* Threads have one environment. */
-	if (has_own_process(r) && has_soft_adapter(r)) {
+	if (has_own_process(r) && has_soft_hca(r)) {
 		leave(r);
 		before = before ? strdup(before) : NULL;
 		if (r->rank == 0)
 			setenv("ORIEL_SOFT_HCA", "mtu=512", 1);
-		meet_a_stranger(r);
+		connect_a_mismatched_hca(r);
 		if (before)
 			setenv("ORIEL_SOFT_HCA", before, 1);
 		else
 			unsetenv("ORIEL_SOFT_HCA");
 		free(before);
-		/* What was said in vain is not heard now. */
+		/* Messages of the failed connection must not reach this communicator. */
 		if (!join(r, 1, ORIEL_CONNECT_LAZY))
 			return;
 		connect_ring(r);
@@ -472,7 +484,7 @@ static void who_cannot_be_joined_is_named(struct rank *r)
 	leave(r);
 }
 
-/* Sockets of this process that have another end, those of the bootstrap aside. */
+/* Count sockets of this process with a local peer; those of the bootstrap use TCP. */
 static unsigned count_sockets(void)
 {
 	DIR *dir = opendir("/proc/self/fd");
@@ -492,22 +504,22 @@ static unsigned count_sockets(void)
 }
 
 /* Threads of one process have no sockets between them. */
-static void what_is_lazy_opens_no_socket(struct rank *r)
+static void lazy_links_open_no_socket(struct rank *r)
 {
 	const char *hca = getenv("ORIEL_SOFT_HCA");
 	unsigned before = count_sockets(), lazy, ring;
 	struct oriel_dev_window w;
 
-	bool is_told;
+	bool has_own_sockets;
 
 	if (!join(r, 1, ORIEL_CONNECT_LAZY))
 		return;
-	/* Over TCP they cannot be told from those of the bootstrap. */
-	is_told = has_own_process(r) && has_soft_adapter(r) && !(hca && strstr(hca, "tcp=1"));
+	/* Over TCP they look like those of the bootstrap. */
+	has_own_sockets = has_own_process(r) && has_soft_hca(r) && !(hca && strstr(hca, "tcp=1"));
 	r->window = open_window(r, ORIEL_WINDOW_SPARSE, &w);
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
 	lazy = count_sockets();
-	if (is_told)
+	if (has_own_sockets)
 		CHECK(r, lazy <= before);
 	connect_ring(r);
 	exchange(r, &w, rank_next(r), rank_prev(r), 1);
@@ -515,8 +527,8 @@ static void what_is_lazy_opens_no_socket(struct rank *r)
 	oriel_window_destroy(r->window);
 	r->window = open_window(r, 0, &w);
 	meet(r, &w);
-	/* At least one way to each peer, where the ring had its two. */
-	if (is_told) {
+	/* Each peer has at least one connection, where the ring had two in all. */
+	if (has_own_sockets) {
 		CHECK(r, ring > lazy);
 		CHECK(r, count_sockets() >= before + r->size - 1);
 		CHECK(r, r->size < 8 || count_sockets() > ring);
@@ -525,28 +537,28 @@ static void what_is_lazy_opens_no_socket(struct rank *r)
 }
 
 static const struct test_case connect_cases[] = {
-	{"neighbours_need_no_more_than_their_links", neighbours_need_no_more_than_their_links, NULL,
-	 2, OWN_COMM | NEEDS_ADAPTER},
-	{"who_has_all_links_passes_the_barrier", who_has_all_links_passes_the_barrier, NULL, 2,
-	 OWN_COMM | NEEDS_ADAPTER},
-	{"what_was_refused_leaves_no_trace", what_was_refused_leaves_no_trace, NULL, 2,
-	 OWN_COMM | NEEDS_ADAPTER},
-	{"a_window_connects_all", a_window_connects_all, NULL, 2, OWN_COMM | NEEDS_ADAPTER},
+	{"neighbours_need_only_their_links", neighbours_need_only_their_links, NULL, 2,
+	 OWN_COMM | NEEDS_HCA},
+	{"a_rank_with_all_links_passes_the_barrier", a_rank_with_all_links_passes_the_barrier, NULL,
+	 2, OWN_COMM | NEEDS_HCA},
+	{"a_rejected_call_leaves_no_trace", a_rejected_call_leaves_no_trace, NULL, 2,
+	 OWN_COMM | NEEDS_HCA},
+	{"a_window_connects_all", a_window_connects_all, NULL, 2, OWN_COMM | NEEDS_HCA},
 	{"nodes_are_joined_by_single_links", nodes_are_joined_by_single_links, NULL, 3,
-	 OWN_COMM | NEEDS_ADAPTER},
-	{"links_are_made_while_others_post", links_are_made_while_others_post, NULL, 2,
-	 OWN_COMM | NEEDS_ADAPTER},
-	{"what_has_a_link_needs_nobody_else", what_has_a_link_needs_nobody_else, NULL, 2,
-	 OWN_COMM | NEEDS_ADAPTER},
-	{"arguments_of_connect_are_refused", arguments_of_connect_are_refused, NULL, 1,
-	 OWN_COMM | NEEDS_ADAPTER},
-	{"who_connects_otherwise_is_named", who_connects_otherwise_is_named, NULL, 2, OWN_COMM},
-	{"sparse_windows_are_so_everywhere", sparse_windows_are_so_everywhere, NULL, 2,
-	 OWN_COMM | NEEDS_ADAPTER},
-	{"who_cannot_be_joined_is_named", who_cannot_be_joined_is_named, NULL, 2,
-	 OWN_COMM | NEEDS_ADAPTER},
-	{"what_is_lazy_opens_no_socket", what_is_lazy_opens_no_socket, NULL, 2,
-	 OWN_COMM | NEEDS_ADAPTER},
+	 OWN_COMM | NEEDS_HCA},
+	{"links_are_made_while_other_threads_post", links_are_made_while_other_threads_post, NULL,
+	 2, OWN_COMM | NEEDS_HCA},
+	{"connected_peers_need_no_other_rank", connected_peers_need_no_other_rank, NULL, 2,
+	 OWN_COMM | NEEDS_HCA},
+	{"invalid_arguments_of_connect_are_rejected", invalid_arguments_of_connect_are_rejected,
+	 NULL, 1, OWN_COMM | NEEDS_HCA},
+	{"a_rank_that_connects_otherwise_is_named", a_rank_that_connects_otherwise_is_named, NULL,
+	 2, OWN_COMM},
+	{"sparse_windows_are_sparse_on_all_ranks", sparse_windows_are_sparse_on_all_ranks, NULL, 2,
+	 OWN_COMM | NEEDS_HCA},
+	{"a_peer_that_cannot_be_connected_is_named", a_peer_that_cannot_be_connected_is_named, NULL,
+	 2, OWN_COMM | NEEDS_HCA},
+	{"lazy_links_open_no_socket", lazy_links_open_no_socket, NULL, 2, OWN_COMM | NEEDS_HCA},
 };
 
 const struct suite connect_suite = SUITE(connect);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks of different nodes that wait in vain for a link to rank 1: "absent", it
- * never calls; "other", it and the last rank connect and leave the others out;
- * "abort", rank 0 gives up long before the timeout. Who waits gets a status
- * within the timeout, and a text with whom he waits for.
+ * Ranks of different nodes wait for a link to rank 1 that is never made. "absent": rank 1 never
+ * calls. "other": rank 1 and the last rank connect with each other only. "abort": rank 0 aborts
+ * long before the timeout. A waiting rank gets a status within the timeout, and a text that
+ * names the rank it waits for.
  *
- * Or nobody has a link when rank 0 aborts. The others hear of it by the bootstrap: "left",
- * at once, where rank 0 leaves that too; "mute", where it stays, with their timeout.
+ * In the modes "left" and "mute" no rank has a link when rank 0 aborts, and the other ranks
+ * learn of it by the bootstrap: "left", at once, because rank 0 leaves the bootstrap too;
+ * "mute", where it stays, after their timeout.
  *
- *	oriel run -n 3 --nodes 3 connect_late MODE
- *	connect_late MODE 3        ranks are threads
+ * CTest runs it: oriel run -n 3 --nodes 3 connect_late MODE; connect_late MODE 3: ranks are
+ * threads.
  */
 #include <oriel/dev.h>
 #include <oriel/oriel.h>
@@ -19,9 +20,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LIMIT_NS 6000000000u /* beyond what a rank may stand still while all join */
+#define LIMIT_NS 6000000000u /* longer than a rank may be descheduled while all join */
 #define LONG_NS 60000000000u
-#define BLAME_NS 5000000000u /* for as long a rank that hears others would wait for their word */
+#define BLAME_NS                                                                     \
+	5000000000u /* as long as a rank that receives other messages would wait for \
+		     * the missing one */
 #define RANKS_MOST 16u
 
 static const char *late_mode;
@@ -50,7 +53,7 @@ static void *late_abort(void *argument)
 	return NULL;
 }
 
-/* The one who aborts, while he waits. */
+/* Abort from a thread while rank 0 waits. */
 static void late_give_up(struct oriel_comm *comm, unsigned rank)
 {
 	struct oriel_health health;
@@ -73,7 +76,7 @@ static void late_wait(struct oriel_comm *comm, unsigned rank)
 	CHECK(rank, strstr(oriel_last_error(), "with rank 1: "));
 	CHECK(rank, oriel_comm_health(comm, &health) == ORIEL_OK);
 	CHECK(rank, health.status == ORIEL_ERR_TIMEOUT && health.rank == 1);
-	/* And it stays so. */
+	/* The failure is permanent. */
 	CHECK(rank, oriel_comm_connect(comm, &late, 1) == ORIEL_ERR_TIMEOUT);
 	CHECK(rank, oriel_comm_barrier(comm) == ORIEL_ERR_TIMEOUT);
 }
@@ -87,7 +90,7 @@ static void late_pair(struct oriel_comm *comm, unsigned rank, unsigned other)
 	CHECK(rank, oriel_comm_peer(comm, 0, &peer) == ORIEL_OK && !peer.is_connected);
 }
 
-/* Until the job has come to its end. Rank 0 is the one that says nothing, or leaves. */
+/* Stay until the job ends. Rank 0 is the rank that is silent, or leaves. */
 static enum oriel_status late_stay(const struct oriel_bootstrap *bootstrap)
 {
 	const struct oriel_bootstrap_ops *ops = bootstrap->ops;
@@ -98,7 +101,7 @@ static enum oriel_status late_stay(const struct oriel_bootstrap *bootstrap)
 	return ops->recv(bootstrap->context, 0, 0, &never, 1, LONG_NS);
 }
 
-/* Rank 0 breaks what no link carries to the others. */
+/* Rank 0 aborts while no link carries that to the others. */
 static void late_unlinked(const struct oriel_bootstrap *bootstrap, struct oriel_comm *comm)
 {
 	enum oriel_status heard = late_is("left") ? ORIEL_ERR_PEER : ORIEL_ERR_TIMEOUT;
@@ -108,7 +111,7 @@ static void late_unlinked(const struct oriel_bootstrap *bootstrap, struct oriel_
 	char never;
 
 	if (rank == 0) {
-		oriel_comm_abort(comm, "nobody hears it");
+		oriel_comm_abort(comm, "no link carries this abort");
 		CHECK(rank, oriel_comm_barrier(comm) == ORIEL_ERR_ABORTED);
 		CHECK(rank, late_is("left") || bootstrap->ops->recv(bootstrap->context, 1, 0,
 								    &never, 1, LONG_NS) < 0);
@@ -134,7 +137,7 @@ static void late_rank(const struct oriel_bootstrap *bootstrap)
 
 	snprintf(node, sizeof(node), "late%u", rank);
 	attr.node = node;
-	/* However long each of them took to begin. */
+	/* Ranks may start at very different times. */
 	CHECK(rank, bootstrap->ops->barrier(bootstrap->context, LONG_NS) == ORIEL_OK);
 	CHECK(rank, oriel_comm_create(bootstrap, &attr, &comm) == ORIEL_OK);
 	if (late_is("left") || late_is("mute"))
@@ -145,7 +148,7 @@ static void late_rank(const struct oriel_bootstrap *bootstrap)
 		late_give_up(comm, rank);
 	else if (rank != 1 && !late_is("abort"))
 		late_wait(comm, rank);
-	/* Who waits for nobody is there until the others have failed. */
+	/* A rank that waits for no link stays until the others have failed. */
 	if (has_partner || (rank == 1 && (late_is("absent") || late_is("abort"))) ||
 	    (late_is("abort") && rank != 0)) {
 		CHECK(rank, late_stay(bootstrap) < 0);
@@ -171,7 +174,7 @@ static void late_threads(unsigned size)
 	unsigned i;
 
 	CHECK(0, oriel_local_job_create(size, &job) == ORIEL_OK);
-	/* All ends are there before the first may leave. */
+	/* All ends are open before the first one may leave. */
 	for (i = 0; i < size; i++)
 		CHECK(i, oriel_bootstrap_open_local(job, i, &ends[i]) == ORIEL_OK);
 	for (i = 0; i < size; i++)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counters: mean the same on every path, and are nobody else's. W8, W10: nothing raised them. */
+/*
+ * Counters: they mean the same on every path, and each operation changes only its own. W8, W10:
+ * no operation incremented them.
+ */
 #include "harness.h"
 
 CASE void check_counter(struct rank *r, unsigned peer, uint32_t counter, uint64_t expected)
@@ -34,7 +37,7 @@ CASE void put_counter_counts_puts(struct rank *r)
 			wait_counter(r, peer, peer % r->dev.counters, i + 1);
 		}
 	}
-	rank_settle(r);
+	rank_flush_barrier(r);
 	for (peer = 0; peer < r->size; peer++)
 		for (i = 0; i < 5; i++)
 			CHECK_EQ(r, wrong(r->base + (peer * 5 + i) * BLOCK, BLOCK, 100 * peer + i),
@@ -47,13 +50,13 @@ CASE void counters_are_per_peer_and_id(struct rank *r)
 
 	CHECK_POSTED(r, oriel_dev_put_counter(&r->dev, r->group, raised, 0, NULL, 0, 7));
 	wait_counter(r, raised, 7, 1);
-	rank_settle(r);
+	rank_flush_barrier(r);
 	for (peer = 0; peer < r->size; peer++)
 		for (id = 0; id < r->dev.counters; id++)
 			check_counter(r, peer, id, peer == raised && id == 7);
 }
 
-/* NvlOffsetPutSignalCounter: put, signal and counter, all three. */
+/* NvlOffsetPutSignalCounter: put, signal and counter take effect, all three. */
 CASE void put_signal_counter_does_all_three(struct rank *r)
 {
 	RANK_ARRAY(r, char, block, 300);
@@ -104,8 +107,8 @@ CASE void counters_compare_and_reset(struct rank *r)
 	wait_counter(r, peer, 1, 1);
 }
 
-/* A put that is refused has moved nothing, so it counts nothing. */
-CASE void refused_puts_do_not_count(struct rank *r)
+/* A rejected put moves nothing, so it counts nothing. */
+CASE void rejected_puts_do_not_count(struct rank *r)
 {
 	struct oriel_dev_fault fault;
 	char byte = 1;
@@ -125,7 +128,7 @@ CASE void refused_puts_do_not_count(struct rank *r)
 	CHECK_OK(r, rank_fault(r, &fault));
 }
 
-/* What raises a counter, by @kind. */
+/* Post the operation of @kind that increments a counter. */
 #define KINDS 3u
 
 CASE int64_t post_counted(struct rank *r, unsigned kind, unsigned peer, const char *byte)
@@ -142,9 +145,12 @@ CASE int64_t post_counted(struct rank *r, unsigned kind, unsigned peer, const ch
 
 #define EACH 4u           /* posts at once */
 #define COUNT_ROUNDS 4u   /* of each kind */
-#define STAYS_NS 2000000u /* in which what is still under way would come */
+#define STAYS_NS 2000000u /* a late increment would arrive within it */
 
-/* @is_flush: by that, else by a drain. Nobody waits for the counter itself. */
+/*
+ * @is_flush: complete the operations by a flush, else by a drain. No thread waits for the
+ * counter itself.
+ */
 CASE void count_and_reset(struct rank *r, bool is_flush)
 {
 	const struct oriel_dev_window *w = &r->dev;
@@ -202,7 +208,7 @@ CASE void groups_may_share_a_counter(struct rank *r)
 {
 	rank_fork(r, 4, count_often, NULL);
 	wait_counter(r, rank_next(r), 4, 800);
-	rank_settle(r);
+	rank_flush_barrier(r);
 }
 
 #define COUNTER_CASES(ROW)                                 \
@@ -211,7 +217,7 @@ CASE void groups_may_share_a_counter(struct rank *r)
 	ROW(put_signal_counter_does_all_three, NULL, 1, 0) \
 	ROW(signal_counter_counts_signals, NULL, 1, 0)     \
 	ROW(counters_compare_and_reset, NULL, 1, 0)        \
-	ROW(refused_puts_do_not_count, NULL, 1, 0)         \
+	ROW(rejected_puts_do_not_count, NULL, 1, 0)        \
 	ROW(drain_covers_counters, NULL, 1, 0)             \
 	ROW(flush_covers_counters, NULL, 1, 0)             \
 	ROW(groups_may_share_a_counter, NULL, 1, 0)

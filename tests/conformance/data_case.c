@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes that are put and got: the right ones, in the right place, and no others. */
+/* Puts and gets move the right bytes to the right offset, and change no others. */
 #include "harness.h"
 
 #define GUARD 0xa5
@@ -11,7 +11,7 @@ CASE uint64_t pair_seed(unsigned from, unsigned to)
 
 #define PAIR 509u
 
-/* The row was once computed with the wrong end's index: every pair, unique values. */
+/* The row was once computed with the index of the wrong side; so every pair puts unique values. */
 CASE void put_reaches_every_pair(struct rank *r)
 {
 	RANK_ARRAY(r, char, block, PAIR);
@@ -23,7 +23,7 @@ CASE void put_reaches_every_pair(struct rank *r)
 			     oriel_dev_put(&r->dev, r->group, peer, r->rank * PAIR, block, PAIR));
 		CHECK_OK(r, oriel_dev_drain(&r->dev, r->group, LONG_NS));
 	}
-	rank_settle(r);
+	rank_flush_barrier(r);
 	for (peer = 0; peer < r->size; peer++)
 		CHECK_EQ(r, wrong(r->base + peer * PAIR, PAIR, pair_seed(peer, r->rank)), 0);
 }
@@ -36,7 +36,7 @@ CASE void get_reads_every_pair(struct rank *r)
 	size_t i;
 
 	group_fill(r->group, r->base, r->length, pair_seed(r->rank, r->rank));
-	rank_settle(r);
+	rank_flush_barrier(r);
 	for (peer = 0; peer < r->size; peer++) {
 		for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
 			group_flood(r->group, block, 30001 + 2, GUARD);
@@ -49,11 +49,11 @@ CASE void get_reads_every_pair(struct rank *r)
 				 0);
 		}
 	}
-	rank_settle(r);
+	rank_flush_barrier(r);
 	rank_free(r, block);
 }
 
-/* Put @length bytes for each combination of skews, one slot each, then look at all. */
+/* Put @length bytes for each combination of skews, one slot each, then check all slots. */
 CASE void check_guards(struct rank *r, size_t length)
 {
 	static const size_t skews[] = {0, 1, 4, 8, 15};
@@ -63,7 +63,7 @@ CASE void check_guards(struct rank *r, size_t length)
 	size_t i, to;
 
 	group_flood(r->group, r->base, count * count * slot, GUARD);
-	rank_settle(r);
+	rank_flush_barrier(r);
 	for (i = 0; i < count * count; i++) {
 		to = i * slot + 64 + skews[i % count];
 		group_fill(r->group, block + skews[i / count], length, r->rank + i);
@@ -71,7 +71,7 @@ CASE void check_guards(struct rank *r, size_t length)
 					      block + skews[i / count], length));
 		CHECK_OK(r, oriel_dev_drain(&r->dev, r->group, LONG_NS));
 	}
-	rank_settle(r);
+	rank_flush_barrier(r);
 	for (i = 0; i < count * count; i++) {
 		size_t before = 64 + skews[i % count];
 		const char *at = r->base + i * slot;
@@ -80,11 +80,11 @@ CASE void check_guards(struct rank *r, size_t length)
 		CHECK_EQ(r, wrong(at + before, length, rank_prev(r) + i), 0);
 		CHECK_EQ(r, not_all(at + before + length, slot - before - length, GUARD), 0);
 	}
-	rank_settle(r);
+	rank_flush_barrier(r);
 	rank_free(r, block);
 }
 
-CASE void put_leaves_what_is_around_it(struct rank *r)
+CASE void put_leaves_adjacent_bytes(struct rank *r)
 {
 	static const size_t lengths[] = {0,   1,   2,    3,    4,    7,    8,    9,
 					 15,  16,  17,   31,   63,   64,   65,   127,
@@ -100,7 +100,7 @@ CASE void zero_bytes_are_legal_everywhere(struct rank *r)
 	unsigned peer;
 	uint64_t value = 0;
 
-	rank_settle(r);
+	rank_flush_barrier(r);
 	for (peer = 0; peer < r->size; peer++) {
 		CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, peer, 0, NULL, 0));
 		CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, peer, r->length, NULL, 0));
@@ -120,7 +120,7 @@ CASE void zero_bytes_are_legal_everywhere(struct rank *r)
 	CHECK_EQ(r, not_all(r->base, r->length, 0), 0);
 }
 
-/* Polls its own memory, which put_value promises to change as a whole. */
+/* The target polls its own memory, which put_value promises to change as a whole. */
 CASE void put_value_can_be_polled(struct rank *r)
 {
 	uint64_t *words = (uint64_t *)(void *)r->base;
@@ -136,15 +136,15 @@ CASE void put_value_can_be_polled(struct rank *r)
 		CHECK_OK(r, oriel_dev_wait_led(&r->dev, r->group, &aim, LONG_NS));
 		CHECK_EQ(r, oriel_dev_load_relaxed(&words[peer]), ~pair_seed(peer, r->rank));
 	}
-	rank_settle(r);
+	rank_flush_barrier(r);
 	CHECK_EQ(r, not_all(r->base + 8 * (size_t)r->size, 256, 0), 0);
 }
 
 #define ADDS 200u
 
 /*
- * One word, and one row of marks, for those that reach it by memory and one for
- * those that come by each rail: their atomics do not know of each other.
+ * One word and one row of marks for ranks that reach it through memory, and one of each for
+ * every rail: atomics of different HCAs and CPUs are not atomic with each other.
  */
 CASE unsigned adds_row(const struct rank *r, unsigned peer)
 {
@@ -166,7 +166,7 @@ CASE size_t count_marks(const struct rank *r, size_t at, unsigned source)
 	return ADDS * r->size - not_all(r->base + at, ADDS * r->size, (unsigned char)(source + 1));
 }
 
-/* What @peer had at @at before @value was added. */
+/* Add @value to the word at @at of @peer; return what the word held before. */
 CASE uint64_t take(struct rank *r, unsigned peer, uint64_t at, uint64_t value)
 {
 	uint64_t old = 0;
@@ -175,7 +175,7 @@ CASE uint64_t take(struct rank *r, unsigned peer, uint64_t at, uint64_t value)
 	return SHARED(r, old);
 }
 
-/* Ordered or not, which makes no difference to numbers. */
+/* @is_ordered makes no difference to the numbers. */
 CASE uint64_t take_number(struct rank *r, unsigned peer, uint64_t at, bool is_ordered)
 {
 	uint64_t old = 0;
@@ -186,8 +186,11 @@ CASE uint64_t take_number(struct rank *r, unsigned peer, uint64_t at, bool is_or
 	return SHARED(r, old);
 }
 
-/* Each add must get a number of its own: with it, it marks a byte that nobody else marks. */
-CASE void fetch_add_gives_each_a_number(struct rank *r)
+/*
+ * Each add gets a number of its own: the rank marks the byte of that number, which no other add
+ * marks.
+ */
+CASE void every_fetch_add_returns_its_own_number(struct rank *r)
 {
 	RANK_ARRAY(r, char, mark, 1);
 	uint64_t old = 0, added[1 + ORIEL_DEV_RAILS] = {0};
@@ -203,7 +206,7 @@ CASE void fetch_add_gives_each_a_number(struct rank *r)
 							      adds_marks(r, peer) + old, mark, 1));
 		}
 	}
-	rank_settle(r);
+	rank_flush_barrier(r);
 	for (peer = 0; peer < r->size; peer++) {
 		added[adds_row(r, peer)] += ADDS;
 		CHECK_EQ(r, count_marks(r, adds_marks(r, peer), peer), ADDS);
@@ -221,10 +224,10 @@ CASE void fetch_add_is_modulo_2_to_64(struct rank *r)
 	CHECK_EQ(r, take(r, rank_next(r), 0, 5), UINT64_MAX - 1);
 	CHECK_EQ(r, take(r, rank_next(r), 0, UINT64_MAX), 3);
 	CHECK_EQ(r, take(r, rank_next(r), 0, 0), 2);
-	rank_settle(r);
+	rank_flush_barrier(r);
 }
 
-/* The host knows @peer by the address @seen, 0: by none. */
+/* Check that the host function gives the address @seen for @peer; 0: it gives none. */
 static void data_host(struct rank *r, unsigned peer, uint64_t seen)
 {
 	void *asked = NULL;
@@ -248,7 +251,7 @@ CASE void write_at_address(struct rank *r, unsigned peer)
 	CHECK(r, oriel_dev_address(&r->dev, peer, r->length) == NULL);
 }
 
-/* GetNvlinkAddress, MiddleRank. A peer that is not mapped has none. */
+/* GetNvlinkAddress, MiddleRank. A peer that is not mapped has no address. */
 CASE void address_is_where_the_peer_sees_it(struct rank *r)
 {
 	unsigned peer;
@@ -263,7 +266,7 @@ CASE void address_is_where_the_peer_sees_it(struct rank *r)
 	}
 	CHECK(r, oriel_dev_address(&r->dev, r->rank, 0) == r->base);
 	CHECK(r, oriel_dev_address(&r->dev, r->size, 0) == NULL);
-	rank_settle(r);
+	rank_flush_barrier(r);
 	for (peer = 0; peer < r->size; peer++)
 		CHECK_EQ(r, (unsigned char)r->base[100 + peer],
 			 rank_is_mapped(r, peer, r->rank) ? (unsigned char)pair_seed(peer, r->rank)
@@ -272,7 +275,7 @@ CASE void address_is_where_the_peer_sees_it(struct rank *r)
 
 #define PAGE 4096u
 
-/* A second copy, done late by somebody else, would undo what came after the first. */
+/* A second copy, made late by another thread, would undo the writes after the first one. */
 CASE void put_happens_once(struct rank *r)
 {
 	RANK_ARRAY(r, char, block, PAGE);
@@ -285,7 +288,7 @@ CASE void put_happens_once(struct rank *r)
 	CHECK_OK(r, oriel_dev_flush(&r->dev, r->group, LONG_NS));
 	CHECK_EQ(r, wrong(r->base, PAGE, 7), 0);
 	group_flood(r->group, r->base, PAGE, GUARD);
-	rank_settle(r);
+	rank_flush_barrier(r);
 	CHECK_EQ(r, not_all(r->base, PAGE, GUARD), 0);
 	CHECK_EQ(r, not_all(r->base + PAGE, PAGE, 0), 0);
 }
@@ -305,7 +308,7 @@ CASE void source_may_be_reused_after_wait_local(struct rank *r)
 		CHECK_OK(r, oriel_dev_wait_local(&r->dev, r->group, rank_next(r), ticket, LONG_NS));
 	}
 	group_flood(r->group, block, PART, 0);
-	rank_settle(r);
+	rank_flush_barrier(r);
 	for (i = 0; i < 16; i++)
 		CHECK_EQ(r, wrong(r->base + i * PART, PART, rank_prev(r) + i), 0);
 }
@@ -333,7 +336,7 @@ CASE void each_group_puts_a_tile_of_its_own(struct rank *r)
 	unsigned peer, index;
 
 	rank_fork(r, GROUPS, put_tile, NULL);
-	rank_settle(r);
+	rank_flush_barrier(r);
 	for (peer = 0; peer < r->size; peer++)
 		for (index = 0; index < GROUPS; index++)
 			CHECK_EQ(r,
@@ -344,7 +347,7 @@ CASE void each_group_puts_a_tile_of_its_own(struct rank *r)
 
 #define LARGE (3u << 20)
 
-/* As many groups as there are parts would do it at once; the order is nobody's. */
+/* As many groups as there are parts could put them at once; the order is unspecified. */
 CASE_DATA const uint32_t part_lengths[] = {0, 1, 63, 64 * 5 + 1, 65536, 65537, 3 * 65536 + 4093};
 CASE_DATA const uint32_t part_counts[] = {1, 2, 3, 7};
 
@@ -360,18 +363,18 @@ CASE void put_by_parts_is_one_put(struct rank *r)
 			count = part_counts[k];
 			group_flood(r->group, r->base, longest + 128, GUARD);
 			group_fill(r->group, block, length, r->rank + 10 * i + k);
-			rank_settle(r);
+			rank_flush_barrier(r);
 			for (part = count; part-- > 0;)
 				CHECK_POSTED(r,
 					     oriel_dev_put_part(&r->dev, r->group, part, count,
 								rank_next(r), 61, block, length));
 			CHECK_OK(r, oriel_dev_drain(&r->dev, r->group, LONG_NS));
-			rank_settle(r);
+			rank_flush_barrier(r);
 			CHECK_EQ(r, not_all(r->base, 61, GUARD), 0);
 			CHECK_EQ(r, wrong(r->base + 61, length, rank_prev(r) + 10 * i + k), 0);
 			CHECK_EQ(r, not_all(r->base + 61 + length, longest + 67 - length, GUARD),
 				 0);
-			rank_settle(r);
+			rank_flush_barrier(r);
 		}
 	}
 	rank_free(r, block);
@@ -383,13 +386,13 @@ CASE void large_blocks_arrive_whole(struct rank *r)
 
 	group_fill(r->group, block, LARGE, r->rank);
 	CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, rank_next(r), 5, block, LARGE - 11));
-	rank_settle(r);
+	rank_flush_barrier(r);
 	CHECK_EQ(r, wrong(r->base + 5, LARGE - 11, rank_prev(r)), 0);
 	group_flood(r->group, block, LARGE, 0);
 	CHECK_POSTED(r, oriel_dev_get(&r->dev, r->group, rank_next(r), 5, block, LARGE - 11));
 	CHECK_OK(r, oriel_dev_drain(&r->dev, r->group, LONG_NS));
 	CHECK_EQ(r, wrong(block, LARGE - 11, r->rank), 0);
-	rank_settle(r);
+	rank_flush_barrier(r);
 	rank_free(r, block);
 }
 
@@ -406,10 +409,10 @@ static const struct oriel_window_attr large_window = {.size = sizeof(large_windo
 #define DATA_CASES(ROW)                                            \
 	ROW(put_reaches_every_pair, NULL, 1, 0)                    \
 	ROW(get_reads_every_pair, NULL, 1, 0)                      \
-	ROW(put_leaves_what_is_around_it, &wide_window, 1, 0)      \
+	ROW(put_leaves_adjacent_bytes, &wide_window, 1, 0)         \
 	ROW(zero_bytes_are_legal_everywhere, NULL, 1, 0)           \
 	ROW(put_value_can_be_polled, NULL, 1, 0)                   \
-	ROW(fetch_add_gives_each_a_number, NULL, 1, 0)             \
+	ROW(every_fetch_add_returns_its_own_number, NULL, 1, 0)    \
 	ROW(fetch_add_is_modulo_2_to_64, NULL, 1, 0)               \
 	ROW(address_is_where_the_peer_sees_it, NULL, 1, 0)         \
 	ROW(put_happens_once, NULL, 1, 0)                          \

@@ -84,7 +84,7 @@ static void alltoall_once(struct rank *r, struct site *s, size_t bytes)
 	memset(s->result + r->size * bytes, GUARD, s->length - r->size * bytes);
 	if (!CHECK_OK(r, oriel_alltoall_start(s->alltoall, send, bytes, NULL)))
 		return;
-	/* The caller may reuse it on return. */
+	/* The caller may reuse the buffer on return. */
 	memset(send, GUARD, r->size * bytes);
 	for (rank = 0; rank < r->size; rank++)
 		if (!CHECK_EQ(r, wrong(s->result + rank * bytes, bytes, seed_of(s, rank, r->rank)),
@@ -183,7 +183,7 @@ static void messages_of_any_length_are_exchanged(struct rank *r)
 	site_close(r, &s);
 }
 
-/* Empty messages between all ranks, many times: notes alone must not mix. */
+/* Empty messages between all ranks, many times: notifications of two rounds must not mix. */
 static void empty_messages_do_not_mix(struct rank *r)
 {
 	struct site s;

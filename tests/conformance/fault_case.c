@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bad arguments: refused before anything is done, with a record, and nobody is harmed. */
+/*
+ * Invalid arguments: each call is rejected before it does anything, with a record, and windows
+ * work afterwards.
+ */
 #include "harness.h"
 
 #include <string.h>
@@ -17,45 +20,45 @@ enum takes {
 	TAKES_PEER = 1,
 	TAKES_ID = 2,
 	NOT_SELF = 4,
-	TAKES_PLACE = 8,
+	TAKES_OFFSET = 8,
 };
 
-/* Every function, and what it takes. */
-#define CALLS(ROW)                                                                         \
-	ROW(PUT, "put", TAKES_PEER | TAKES_PLACE)                                          \
-	ROW(PUT_PART, "put_part", TAKES_PEER | TAKES_ID | TAKES_PLACE)                     \
-	ROW(PUT_VALUE, "put_value", TAKES_PEER | TAKES_PLACE)                              \
-	ROW(GET, "get", TAKES_PEER | TAKES_PLACE)                                          \
-	ROW(FETCH_ADD, "fetch_add", TAKES_PEER | TAKES_PLACE)                              \
-	ROW(FETCH_ADD_RELAXED, "fetch_add", TAKES_PEER | TAKES_PLACE)                      \
-	ROW(WAIT_LOCAL, "wait_local", TAKES_PEER)                                          \
-	ROW(DRAIN, "drain", 0)                                                             \
-	ROW(FLUSH, "flush", 0)                                                             \
-	ROW(SIGNAL, "signal", TAKES_PEER | TAKES_ID)                                       \
-	ROW(SIGNAL_ALL, "signal_all", TAKES_ID)                                            \
-	ROW(PUT_SIGNAL, "put_signal", TAKES_PEER | TAKES_ID | TAKES_PLACE)                 \
-	ROW(READ_SIGNAL, "read_signal", TAKES_ID)                                          \
-	ROW(READ_SIGNAL_FROM, "read_signal_from", TAKES_PEER | TAKES_ID)                   \
-	ROW(WAIT_SIGNAL, "wait_signal", TAKES_ID)                                          \
-	ROW(WAIT_SIGNAL_FROM, "wait_signal_from", TAKES_PEER | TAKES_ID)                   \
-	ROW(WAIT_SIGNAL_NEXT, "wait_signal_next", TAKES_PEER | TAKES_ID)                   \
-	ROW(RESET_SIGNAL, "reset_signal", TAKES_PEER | TAKES_ID)                           \
-	ROW(BARRIER, "barrier", TAKES_ID)                                                  \
-	ROW(BARRIER_ARRIVE, "barrier_arrive", TAKES_ID)                                    \
-	ROW(BARRIER_WAIT, "barrier_wait", TAKES_ID)                                        \
-	ROW(BARRIER_FLAT, "barrier_flat", TAKES_ID)                                        \
-	ROW(BARRIER_FLAT_ARRIVE, "barrier_flat_arrive", TAKES_ID)                          \
-	ROW(BARRIER_FLAT_WAIT, "barrier_flat_wait", TAKES_ID)                              \
-	ROW(BARRIER_PEER, "barrier_peer", TAKES_PEER | TAKES_ID | NOT_SELF)                \
-	ROW(BARRIER_PEER_ARRIVE, "barrier_peer_arrive", TAKES_PEER | TAKES_ID | NOT_SELF)  \
-	ROW(BARRIER_PEER_WAIT, "barrier_peer_wait", TAKES_PEER | TAKES_ID | NOT_SELF)      \
-	ROW(PUT_COUNTER, "put_counter", TAKES_PEER | TAKES_ID | TAKES_PLACE)               \
-	ROW(PUT_SIGNAL_COUNTER, "put_signal_counter", TAKES_PEER | TAKES_ID | TAKES_PLACE) \
-	ROW(SIGNAL_COUNTER, "signal_counter", TAKES_PEER | TAKES_ID)                       \
-	ROW(WAIT_COUNTER, "wait_counter", TAKES_PEER | TAKES_ID)                           \
-	ROW(READ_COUNTER, "read_counter", TAKES_PEER | TAKES_ID)                           \
-	ROW(RESET_COUNTER, "reset_counter", TAKES_PEER | TAKES_ID)                         \
-	ROW(SEND, "send", TAKES_PEER | TAKES_ID | NOT_SELF)                                \
+/* Every function, and the arguments it takes. */
+#define CALLS(ROW)                                                                          \
+	ROW(PUT, "put", TAKES_PEER | TAKES_OFFSET)                                          \
+	ROW(PUT_PART, "put_part", TAKES_PEER | TAKES_ID | TAKES_OFFSET)                     \
+	ROW(PUT_VALUE, "put_value", TAKES_PEER | TAKES_OFFSET)                              \
+	ROW(GET, "get", TAKES_PEER | TAKES_OFFSET)                                          \
+	ROW(FETCH_ADD, "fetch_add", TAKES_PEER | TAKES_OFFSET)                              \
+	ROW(FETCH_ADD_RELAXED, "fetch_add", TAKES_PEER | TAKES_OFFSET)                      \
+	ROW(WAIT_LOCAL, "wait_local", TAKES_PEER)                                           \
+	ROW(DRAIN, "drain", 0)                                                              \
+	ROW(FLUSH, "flush", 0)                                                              \
+	ROW(SIGNAL, "signal", TAKES_PEER | TAKES_ID)                                        \
+	ROW(SIGNAL_ALL, "signal_all", TAKES_ID)                                             \
+	ROW(PUT_SIGNAL, "put_signal", TAKES_PEER | TAKES_ID | TAKES_OFFSET)                 \
+	ROW(READ_SIGNAL, "read_signal", TAKES_ID)                                           \
+	ROW(READ_SIGNAL_FROM, "read_signal_from", TAKES_PEER | TAKES_ID)                    \
+	ROW(WAIT_SIGNAL, "wait_signal", TAKES_ID)                                           \
+	ROW(WAIT_SIGNAL_FROM, "wait_signal_from", TAKES_PEER | TAKES_ID)                    \
+	ROW(WAIT_SIGNAL_NEXT, "wait_signal_next", TAKES_PEER | TAKES_ID)                    \
+	ROW(RESET_SIGNAL, "reset_signal", TAKES_PEER | TAKES_ID)                            \
+	ROW(BARRIER, "barrier", TAKES_ID)                                                   \
+	ROW(BARRIER_ARRIVE, "barrier_arrive", TAKES_ID)                                     \
+	ROW(BARRIER_WAIT, "barrier_wait", TAKES_ID)                                         \
+	ROW(BARRIER_FLAT, "barrier_flat", TAKES_ID)                                         \
+	ROW(BARRIER_FLAT_ARRIVE, "barrier_flat_arrive", TAKES_ID)                           \
+	ROW(BARRIER_FLAT_WAIT, "barrier_flat_wait", TAKES_ID)                               \
+	ROW(BARRIER_PEER, "barrier_peer", TAKES_PEER | TAKES_ID | NOT_SELF)                 \
+	ROW(BARRIER_PEER_ARRIVE, "barrier_peer_arrive", TAKES_PEER | TAKES_ID | NOT_SELF)   \
+	ROW(BARRIER_PEER_WAIT, "barrier_peer_wait", TAKES_PEER | TAKES_ID | NOT_SELF)       \
+	ROW(PUT_COUNTER, "put_counter", TAKES_PEER | TAKES_ID | TAKES_OFFSET)               \
+	ROW(PUT_SIGNAL_COUNTER, "put_signal_counter", TAKES_PEER | TAKES_ID | TAKES_OFFSET) \
+	ROW(SIGNAL_COUNTER, "signal_counter", TAKES_PEER | TAKES_ID)                        \
+	ROW(WAIT_COUNTER, "wait_counter", TAKES_PEER | TAKES_ID)                            \
+	ROW(READ_COUNTER, "read_counter", TAKES_PEER | TAKES_ID)                            \
+	ROW(RESET_COUNTER, "reset_counter", TAKES_PEER | TAKES_ID)                          \
+	ROW(SEND, "send", TAKES_PEER | TAKES_ID | NOT_SELF)                                 \
 	ROW(RECV, "recv", TAKES_PEER | TAKES_ID | NOT_SELF)
 
 #define CALL_ID(id, name, takes) CALL_##id,
@@ -68,7 +71,7 @@ CASE_DATA const struct {
 	unsigned takes;
 } functions[FUNCTIONS] = {CALLS(CALL_ROW)};
 
-/* Nothing is moved, added or waited for, whatever the function. */
+/* Call @function. It moves nothing, adds nothing and waits for nothing. */
 CASE int64_t call_function(enum function function, const struct call *c)
 {
 	struct oriel_dev_group g = c->group;
@@ -171,7 +174,7 @@ CASE void check_all(struct rank *r, const struct call *call, unsigned takes,
 	r->name = name;
 }
 
-/* @w as a library has it whose marks are others. */
+/* Change the marks in @w, as a library with other marks would have written them. */
 CASE void mark_otherwise(struct oriel_dev_window *w, uint32_t by)
 {
 	unsigned i;
@@ -180,7 +183,7 @@ CASE void mark_otherwise(struct oriel_dev_window *w, uint32_t by)
 		w->inline_peers[i].mark += by;
 }
 
-CASE void foreign_handles_are_refused(struct rank *r)
+CASE void foreign_handles_are_rejected(struct rank *r)
 {
 	struct oriel_dev_window w = r->dev;
 	struct call call = {&w, r->group, 0, 0, 0};
@@ -203,7 +206,7 @@ CASE void foreign_handles_are_refused(struct rank *r)
 	check_all(r, &call, 0, ORIEL_ERR_VERSION, false);
 }
 
-CASE void ranks_that_are_none_are_refused(struct rank *r)
+CASE void invalid_ranks_are_rejected(struct rank *r)
 {
 	struct call call = {&r->dev, r->group, r->size, 0, 0};
 
@@ -214,8 +217,8 @@ CASE void ranks_that_are_none_are_refused(struct rank *r)
 	check_all(r, &call, TAKES_PEER, ORIEL_ERR_RANGE, true);
 }
 
-/* W9: counter ids, and the signal id of put_signal, went unchecked. */
-CASE void ids_out_of_range_are_refused(struct rank *r)
+/* W9: counter ids, and the signal id of put_signal, were not checked. */
+CASE void ids_out_of_range_are_rejected(struct rank *r)
 {
 	struct call call = {&r->dev, r->group, rank_next(r), 7, 0};
 
@@ -225,29 +228,32 @@ CASE void ids_out_of_range_are_refused(struct rank *r)
 	check_all(r, &call, TAKES_ID, ORIEL_ERR_RANGE, true);
 }
 
-CASE void the_rank_itself_is_no_partner(struct rank *r)
+CASE void the_own_rank_is_rejected_as_partner(struct rank *r)
 {
 	struct call call = {&r->dev, r->group, r->rank, 0, 0};
 
 	check_all(r, &call, NOT_SELF, ORIEL_ERR_INVALID, true);
 }
 
-CASE void places_that_do_not_exist_are_refused(struct rank *r)
+CASE void invalid_buffers_are_rejected(struct rank *r)
 {
 	struct call call = {&r->dev, r->group, rank_next(r), 0, r->length + 8};
 
-	check_all(r, &call, TAKES_PLACE, ORIEL_ERR_RANGE, true);
+	check_all(r, &call, TAKES_OFFSET, ORIEL_ERR_RANGE, true);
 	call.at = oriel_at(0, (1ull << ORIEL_AT_BITS) - 8);
-	check_all(r, &call, TAKES_PLACE, ORIEL_ERR_RANGE, true);
+	check_all(r, &call, TAKES_OFFSET, ORIEL_ERR_RANGE, true);
 	call.at = oriel_at(r->dev.buffers, 0);
-	check_all(r, &call, TAKES_PLACE, ORIEL_ERR_RANGE, true);
+	check_all(r, &call, TAKES_OFFSET, ORIEL_ERR_RANGE, true);
 	call.at = UINT64_MAX - 7;
-	check_all(r, &call, TAKES_PLACE, ORIEL_ERR_RANGE, true);
+	check_all(r, &call, TAKES_OFFSET, ORIEL_ERR_RANGE, true);
 	call.at = oriel_at(1, 0);
-	check_all(r, &call, TAKES_PLACE, ORIEL_ERR_STATE, true);
+	check_all(r, &call, TAKES_OFFSET, ORIEL_ERR_STATE, true);
 }
 
-/* W9: what would pass the end is refused whole; sums that wrap do not become small. */
+/*
+ * W9: an operation that would pass the end is rejected whole; sums that wrap do not become
+ * small.
+ */
 CASE void nothing_passes_the_end_of_the_target(struct rank *r)
 {
 	static const uint64_t lengths[] = {
@@ -279,13 +285,13 @@ CASE void nothing_passes_the_end_of_the_target(struct rank *r)
 		CHECK_OK(r, rank_fault(r, &fault));
 		CHECK_EQ(r, fault.what, ORIEL_DEV_GET);
 	}
-	rank_settle(r);
+	rank_flush_barrier(r);
 	CHECK_EQ(r, not_all(r->base, r->length, 0), 0);
 	CHECK_STATUS(r, oriel_dev_wait_signal(&r->dev, r->group, 0, ORIEL_NE, 0, 1),
 		     ORIEL_ERR_TIMEOUT);
 }
 
-CASE void choices_that_do_not_exist_are_refused(struct rank *r)
+CASE void invalid_enumerators_are_rejected(struct rank *r)
 {
 	enum oriel_compare compare = (enum oriel_compare)(ORIEL_LE + 1);
 	enum oriel_signal_op op = (enum oriel_signal_op)(ORIEL_SIGNAL_SET + 1);
@@ -320,8 +326,8 @@ CASE void check_no_ticket(struct rank *r, unsigned peer, int64_t ticket, const c
 	CHECK_LAST(r, text);
 }
 
-/* A wait for them would end at once, with the source still in use. */
-CASE void tickets_of_other_peers_are_refused(struct rank *r)
+/* A wait for such a ticket would end at once, with the source still in use. */
+CASE void tickets_of_other_peers_are_rejected(struct rank *r)
 {
 	unsigned peer, other;
 
@@ -346,7 +352,7 @@ CASE void tickets_of_other_peers_are_refused(struct rank *r)
 	rank_check_healthy(r);
 }
 
-CASE void tickets_that_were_never_given_are_refused(struct rank *r)
+CASE void tickets_that_were_never_issued_are_rejected(struct rank *r)
 {
 	static const int64_t wrong[] = {1ll << 20, 1ll << 40, 1ll << 47,     3ll << 61,
 					INT64_MAX, INT64_MIN, INT64_MIN + 1, -(1ll << 32) + 1};
@@ -370,7 +376,7 @@ CASE void tickets_that_were_never_given_are_refused(struct rank *r)
 
 #define MANY_TICKETS 3000u
 
-/* More than a ring holds: what is done stays done. */
+/* There are more tickets than a ring holds: a completed one stays completed. */
 CASE void old_tickets_are_done(struct rank *r)
 {
 	unsigned peer = rank_next(r), i;
@@ -387,8 +393,8 @@ CASE void old_tickets_are_done(struct rank *r)
 	CHECK_OK(r, oriel_dev_wait_local(&r->dev, r->group, peer, first, LONG_NS));
 }
 
-/* All operations that give one, among them a part of nothing. */
-CASE void all_tickets_are_taken(struct rank *r)
+/* Every operation that returns a ticket, among them an empty part. */
+CASE void all_tickets_are_accepted(struct rank *r)
 {
 	const struct oriel_dev_window *w = &r->dev;
 	struct oriel_dev_group g = r->group;
@@ -436,12 +442,12 @@ CASE void words_must_be_aligned(struct rank *r)
 	CHECK_STATUS(r, ALONE(r, oriel_dev_put_value(&r->dev, rank_next(r), r->length, 1)),
 		     ORIEL_ERR_RANGE);
 	CHECK_EQ(r, old, 5);
-	rank_settle(r);
+	rank_flush_barrier(r);
 	CHECK_EQ(r, not_all(r->base, r->length, 0), 0);
 }
 
-/* The first stays until it is taken; then there is room for one more. */
-CASE void the_first_fault_is_kept(struct rank *r)
+/* The first fault stays until the host takes it; then there is room for one more. */
+CASE void the_first_fault_is_retained(struct rank *r)
 {
 	struct oriel_dev_fault fault;
 	uint32_t i;
@@ -464,7 +470,7 @@ CASE void the_first_fault_is_kept(struct rank *r)
 	CHECK_EQ(r, fault.what, ORIEL_DEV_BARRIER);
 }
 
-CASE void refuse_often(struct rank *r, unsigned index, void *context)
+CASE void fault_often(struct rank *r, unsigned index, void *context)
 {
 	uint64_t *taken = (uint64_t *)context;
 	struct oriel_dev_fault fault;
@@ -477,7 +483,7 @@ CASE void refuse_often(struct rank *r, unsigned index, void *context)
 			continue;
 		if (oriel_dev_is_leader(r->group))
 			oriel_dev_add_relaxed(taken, 1);
-		/* One record as it was left, not parts of two. */
+		/* The record is that of one fault, not parts of two. */
 		CHECK_EQ(r, fault.peer, fault.seen);
 		CHECK_EQ(r, fault.expected, r->size);
 	}
@@ -490,14 +496,17 @@ CASE void faults_may_come_from_all_groups(struct rank *r)
 	bool is_left;
 
 	taken[0] = 0;
-	rank_fork(r, 4, refuse_often, taken);
-	/* Who writes the first may lose its core until the others are through. */
+	rank_fork(r, 4, fault_often, taken);
+	/*
+	 * The thread that writes the first record may lose its core until the others are
+	 * through.
+	 */
 	is_left = rank_fault(r, &fault) == ORIEL_OK;
 	CHECK(r, taken[0] > 0 || is_left);
 }
 
-/* A window, and a communicator, are as good after a fault as before. */
-CASE void faults_harm_nobody(struct rank *r)
+/* A window and a communicator work after a fault as they did before. */
+CASE void windows_work_after_faults(struct rank *r)
 {
 	CHECK_STATUS(r, oriel_dev_put(&r->dev, r->group, r->size, 0, "", 1), ORIEL_ERR_RANGE);
 	CHECK_STATUS(r, oriel_dev_barrier(&r->dev, r->group, 1000, LONG_NS), ORIEL_ERR_RANGE);
@@ -514,23 +523,23 @@ static const struct oriel_window_attr seven_window = {.size = sizeof(seven_windo
 						      .channels = 7,
 						      .channel_bytes = 4096};
 
-#define FAULT_CASES(ROW)                                           \
-	ROW(foreign_handles_are_refused, NULL, 1, 0)               \
-	ROW(ranks_that_are_none_are_refused, NULL, 1, 0)           \
-	ROW(ids_out_of_range_are_refused, &seven_window, 1, 0)     \
-	ROW(the_rank_itself_is_no_partner, NULL, 1, 0)             \
-	ROW(places_that_do_not_exist_are_refused, NULL, 1, 0)      \
-	ROW(nothing_passes_the_end_of_the_target, NULL, 1, 0)      \
-	ROW(choices_that_do_not_exist_are_refused, NULL, 1, 0)     \
-	ROW(words_must_be_aligned, NULL, 1, 0)                     \
-	ROW(tickets_of_other_peers_are_refused, NULL, 1, 0)        \
-	ROW(tickets_that_were_never_given_are_refused, NULL, 1, 0) \
-	ROW(old_tickets_are_done, NULL, 1, 0)                      \
-	ROW(all_tickets_are_taken, NULL, 1, 0)                     \
-	ROW(the_first_fault_is_kept, NULL, 1, 0)                   \
-	ROW(faults_may_come_from_all_groups, NULL, 1, 0)           \
-	ROW(faults_harm_nobody, NULL, 1, 0)
+#define FAULT_CASES(ROW)                                             \
+	ROW(foreign_handles_are_rejected, NULL, 1, 0)                \
+	ROW(invalid_ranks_are_rejected, NULL, 1, 0)                  \
+	ROW(ids_out_of_range_are_rejected, &seven_window, 1, 0)      \
+	ROW(the_own_rank_is_rejected_as_partner, NULL, 1, 0)         \
+	ROW(invalid_buffers_are_rejected, NULL, 1, 0)                \
+	ROW(nothing_passes_the_end_of_the_target, NULL, 1, 0)        \
+	ROW(invalid_enumerators_are_rejected, NULL, 1, 0)            \
+	ROW(words_must_be_aligned, NULL, 1, 0)                       \
+	ROW(tickets_of_other_peers_are_rejected, NULL, 1, 0)         \
+	ROW(tickets_that_were_never_issued_are_rejected, NULL, 1, 0) \
+	ROW(old_tickets_are_done, NULL, 1, 0)                        \
+	ROW(all_tickets_are_accepted, NULL, 1, 0)                    \
+	ROW(the_first_fault_is_retained, NULL, 1, 0)                 \
+	ROW(faults_may_come_from_all_groups, NULL, 1, 0)             \
+	ROW(windows_work_after_faults, NULL, 1, 0)
 
-#define FAULT_FORKS(ROW) ROW(refuse_often)
+#define FAULT_FORKS(ROW) ROW(fault_often)
 
 DEVICE_SUITE(fault, FAULT_CASES, FAULT_FORKS, NULL);

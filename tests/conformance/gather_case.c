@@ -84,7 +84,7 @@ static void check_result(struct rank *r, const struct site *s, size_t bytes)
 
 static void gather_once(struct rank *r, struct site *s, size_t bytes, bool in_place)
 {
-	/* An odd address where possible: no source need be aligned. */
+	/* Use an odd address where possible, since a source need not be aligned. */
 	char *send = in_place ? s->result + r->rank * bytes : s->send + s->round % 2;
 
 	s->round++;
@@ -227,7 +227,7 @@ static void a_table_of_the_caller_is_used(struct rank *r)
 	site_close(r, &s);
 }
 
-/* A region is shared once, for any number of views. */
+/* One region backs any number of views. */
 static void a_region_backs_views(struct rank *r)
 {
 	struct oriel_dev_buffer *table = calloc(r->size, sizeof(*table));

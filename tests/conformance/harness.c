@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The harness: it joins the ranks, runs the cases that the command line selects, and agrees on
+ * their results. conformance.c and conformance_gpu.cu call conformance_main().
+ */
 #include "harness.h"
 
 #include <pthread.h>
@@ -14,9 +18,9 @@ const struct oriel_window_attr small_window = {
 	.channel_bytes = 4096,
 };
 
-/* What the command line asks for; the same for all ranks. */
+/* The request of the command line; the same for all ranks. */
 struct plan {
-	const struct face *face;
+	const struct backend *backend;
 	unsigned threads; /* 0: this process is one rank */
 	unsigned nodes;   /* that threads are split into; 0: not at all */
 	char **filters;
@@ -47,7 +51,7 @@ bool rank_is_foreign(const struct rank *r, unsigned from, unsigned to)
 	       oriel_comm_peer(r->comm, to, &b) == ORIEL_OK && a.pid != b.pid;
 }
 
-void rank_settle(struct rank *r)
+void rank_flush_barrier(struct rank *r)
 {
 	CHECK_OK(r, oriel_dev_flush(&r->dev, r->group, LONG_NS));
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
@@ -67,14 +71,14 @@ enum oriel_status rank_fault(struct rank *r, struct oriel_dev_fault *fault)
 {
 	enum oriel_status status = oriel_window_fault(r->window, fault);
 
-	/* The one call that puts a text where those of failures are. */
+	/* This call puts its own text where those of failed claims are. */
 	check_begin();
 	return status;
 }
 
 void rank_abort(struct rank *r)
 {
-	oriel_comm_abort(r->comm, "the test wants it");
+	oriel_comm_abort(r->comm, "the test aborts");
 }
 
 void *rank_alloc(struct rank *r, size_t length)
@@ -95,7 +99,7 @@ void rank_free(struct rank *r, void *memory)
 enum oriel_status rank_join(struct rank *r, const char *node)
 {
 	struct oriel_comm_attr attr = {.size = sizeof(attr),
-				       .flags = r->face->comm_flags,
+				       .flags = r->backend->comm_flags,
 				       .timeout_ns = LONG_NS,
 				       .node = node};
 
@@ -113,7 +117,7 @@ void give_up(const struct rank *r, const char *what)
 	_exit(1);
 }
 
-/* A broken communicator makes nobody wait, whoever comes first. */
+/* Abort before the destruction: on a broken communicator no rank waits for another. */
 static void rank_leave(struct rank *r)
 {
 	if (r->comm) {
@@ -129,14 +133,14 @@ static void rank_open_window(struct rank *r, const struct test_case *c)
 {
 	struct oriel_window_attr attr = c->window ? *c->window : small_window;
 
-	attr.flags |= r->face->window_flags;
+	attr.flags |= r->backend->window_flags;
 	if (oriel_window_create(r->comm, &attr, &r->window) ||
 	    oriel_window_device(r->window, &r->dev) ||
 	    oriel_window_buffer(r->window, 0, (void **)&r->base, &r->length))
 		give_up(r, "cannot make a window");
 }
 
-/* A last error to lose. */
+/* Set a last error that a successful call must leave alone. */
 static void rank_fail_once(const struct rank *r)
 {
 	struct oriel_setting setting;
@@ -159,14 +163,14 @@ static bool rank_has_one_machine(const struct rank *r)
 	return true;
 }
 
-static bool job_has_adapter(void)
+static bool job_has_hca(void)
 {
 	const char *hca = getenv("ORIEL_HCA");
 
 	return !hca || strcmp(hca, "none") != 0;
 }
 
-/* The same on all ranks, else some would wait for the others. */
+/* Return the same on all ranks, else some would wait for the others. */
 static const char *case_why_not(const struct rank *r, const struct test_case *c)
 {
 	if (r->size < c->min_ranks)
@@ -175,16 +179,16 @@ static const char *case_why_not(const struct rank *r, const struct test_case *c)
 		return "ranks of different machines have no memory in common";
 	if (c->flags & NEEDS_MAPPED && oriel_comm_domain_size(r->comm) < r->size)
 		return "messages that carry their flags go through mapped memory alone";
-	if (c->flags & NEEDS_ADAPTER && !job_has_adapter())
-		return "different nodes have no path without an adapter";
-	if (c->flags & NEEDS_NO_ADAPTER && job_has_adapter())
-		return "an adapter is a path between different nodes";
+	if (c->flags & NEEDS_HCA && !job_has_hca())
+		return "different nodes have no path without a NIC";
+	if (c->flags & NEEDS_NO_HCA && job_has_hca())
+		return "a NIC is a path between different nodes";
 	return NULL;
 }
 
-static bool case_lies(const struct test_case *c)
+static bool case_reports(const struct test_case *c)
 {
-	return c->flags >> TELLS_BITS;
+	return c->flags >> REPORTS_BITS;
 }
 
 static void rank_join_again(struct rank *r)
@@ -193,14 +197,14 @@ static void rank_join_again(struct rank *r)
 		give_up(r, "cannot join again");
 }
 
-/* Collective. Has the case passed on all ranks? */
+/* Collective. Return whether the case passed on all ranks. */
 static bool case_run(struct rank *r, const struct suite *s, const struct test_case *c)
 {
 	bool leaves = c->flags & (OWN_COMM | BREAKS_COMM);
 	enum oriel_status status;
 
 	r->failures = 0;
-	r->told = 0;
+	r->reported = 0;
 	rank_fail_once(r);
 	if (c->flags & OWN_COMM) {
 		CHECK_QUIET(r, oriel_comm_destroy(r->comm));
@@ -208,9 +212,9 @@ static bool case_run(struct rank *r, const struct suite *s, const struct test_ca
 	} else if (!(c->flags & NO_WINDOW)) {
 		CHECK_QUIET(r, rank_open_window(r, c));
 	}
-	r->face->run(r, s, c);
-	if (case_lies(c))
-		r->failures = r->told != (unsigned)c->flags >> TELLS_BITS;
+	r->backend->run(r, s, c);
+	if (case_reports(c))
+		r->failures = r->reported != (unsigned)c->flags >> REPORTS_BITS;
 	if (c->flags & BREAKS_COMM)
 		rank_meet_anyway(r);
 	if (leaves) {
@@ -235,17 +239,17 @@ static bool case_is_wanted(const struct plan *plan, const struct suite *s,
 	for (i = 0; i < plan->filter_count; i++)
 		if (strstr(full, plan->filters[i]))
 			return true;
-	return plan->filter_count == 0 && !case_lies(c);
+	return plan->filter_count == 0 && !case_reports(c);
 }
 
-struct tally {
+struct totals {
 	unsigned passed;
 	unsigned failed;
 	unsigned skipped;
 };
 
 static void case_account(struct rank *r, const struct suite *s, const struct test_case *c,
-			 struct tally *tally)
+			 struct totals *totals)
 {
 	const char *why_not = case_why_not(r, c);
 	bool passed;
@@ -253,14 +257,14 @@ static void case_account(struct rank *r, const struct suite *s, const struct tes
 	r->suite = s->name;
 	r->name = c->name;
 	if (why_not) {
-		tally->skipped++;
+		totals->skipped++;
 		return;
 	}
 	passed = case_run(r, s, c);
 	if (passed)
-		tally->passed++;
+		totals->passed++;
 	else
-		tally->failed++;
+		totals->failed++;
 	if (r->rank == 0) {
 		printf("%s %s/%s\n", passed ? "ok  " : "FAIL", s->name, c->name);
 		fflush(stdout);
@@ -268,45 +272,45 @@ static void case_account(struct rank *r, const struct suite *s, const struct tes
 }
 
 static void run_suite(const struct plan *plan, struct rank *r, const struct suite *s,
-		      struct tally *tally)
+		      struct totals *totals)
 {
 	size_t i;
 
 	for (i = 0; i < s->count; i++)
 		if (case_is_wanted(plan, s, &s->cases[i]))
-			case_account(r, s, &s->cases[i], tally);
+			case_account(r, s, &s->cases[i], totals);
 }
 
-/* One rank from its bootstrap to its end. */
+/* Run one rank from its bootstrap to its end. */
 static bool rank_main(const struct plan *plan, const struct oriel_bootstrap *master)
 {
 	struct rank r = {.rank = master->rank,
 			 .size = master->size,
 			 .master = master,
-			 .face = plan->face,
+			 .backend = plan->backend,
 			 .is_thread = plan->threads,
 			 .group = oriel_dev_thread()};
-	struct tally tally = {0};
+	struct totals totals = {0};
 	char node[16];
 	size_t i;
 
-	/* In blocks, as oriel run does. */
+	/* Nodes hold blocks of ranks, as in oriel run. */
 	snprintf(node, sizeof(node), "node%u", (unsigned)((uint64_t)r.rank * plan->nodes / r.size));
 	r.node = plan->nodes ? node : NULL;
-	if (r.face->open)
-		r.face->open(&r);
+	if (r.backend->open)
+		r.backend->open(&r);
 	if (rank_renew_bootstrap(&r) != ORIEL_OK || rank_join(&r, NULL) != ORIEL_OK)
 		give_up(&r, "cannot join");
-	for (i = 0; i < plan->face->count; i++)
-		run_suite(plan, &r, plan->face->suites[i], &tally);
+	for (i = 0; i < plan->backend->count; i++)
+		run_suite(plan, &r, plan->backend->suites[i], &totals);
 	oriel_comm_destroy(r.comm);
 	oriel_bootstrap_close(&r.bootstrap);
-	if (r.face->close)
-		r.face->close(&r);
+	if (r.backend->close)
+		r.backend->close(&r);
 	if (r.rank == 0)
 		printf("%u ranks: %u cases passed, %u failed, %u do not apply\n", r.size,
-		       tally.passed, tally.failed, tally.skipped);
-	return tally.failed == 0 && tally.passed > 0;
+		       totals.passed, totals.failed, totals.skipped);
+	return totals.failed == 0 && totals.passed > 0;
 }
 
 struct thread_rank {
@@ -369,7 +373,9 @@ static bool run_process(const struct plan *plan)
 	return passed;
 }
 
-/* The aborts and faults of the cases would fill the log; failures have texts of their own. */
+/*
+ * The aborts and faults of the cases would fill the log; failed claims print texts of their own.
+ */
 static void log_drop(void *context, enum oriel_log_level level, const char *message)
 {
 	(void)context;
@@ -382,7 +388,7 @@ void harness_drop_log(void)
 	oriel_log_set_sink(log_drop, NULL);
 }
 
-/* Take "--name NUMBER" from the front of the filters; false: it is there without a number. */
+/* Take "--name NUMBER" from the front of the filters; false if the number is missing. */
 static bool plan_take(struct plan *plan, const char *name, unsigned *number)
 {
 	if (plan->filter_count == 0 || strcmp(plan->filters[0], name) != 0)
@@ -392,13 +398,13 @@ static bool plan_take(struct plan *plan, const char *name, unsigned *number)
 	plan->filters += 2;
 	plan->filter_count -= 2;
 	if (!*number)
-		fprintf(stderr, "%s wants a number\n", name);
+		fprintf(stderr, "%s needs a number\n", name);
 	return *number;
 }
 
-int conformance_main(int argc, char **argv, const struct face *face)
+int conformance_main(int argc, char **argv, const struct backend *backend)
 {
-	struct plan plan = {.face = face, .filters = argv + 1, .filter_count = argc - 1};
+	struct plan plan = {.backend = backend, .filters = argv + 1, .filter_count = argc - 1};
 
 	if (!plan_take(&plan, "--threads", &plan.threads) ||
 	    (plan.threads && !plan_take(&plan, "--nodes", &plan.nodes)))

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cases that all ranks of a job run together, each over a fresh window. A rank
- * is a thread of one process or a process of its own; the cases cannot tell.
+ * Cases that all ranks of a job run together, each over a fresh window. A rank is a thread of
+ * one process or a process of its own; the cases cannot tell.
  *
- * What a case of a device suite says is compiled twice: for CPU threads, and as
- * a kernel (kernels.h), where all threads of a group run it together. So it
- * calls what one thread is to call through ALONE(), keeps what a peer or an
- * adapter is to reach in RANK_ARRAY() or rank_alloc(), and leaves to the
- * functions below what only a host can do.
+ * A case of a device suite is compiled twice: for CPU threads, and as a kernel (kernels.h),
+ * where all threads of a group run it together. So it calls single-thread functions through
+ * ALONE(), keeps memory that a peer or a NIC accesses in RANK_ARRAY() or rank_alloc(), and uses
+ * the functions below for work that only a host can do.
  */
 #ifndef CONFORMANCE_HARNESS_H
 #define CONFORMANCE_HARNESS_H
@@ -15,24 +14,24 @@
 #include <oriel/dev.h>
 #include <oriel/oriel.h>
 
-#define LONG_NS 60000000000u /* of every wait that should end well */
-#define MOMENT_NS 1000000u   /* of every wait that cannot end well */
+#define LONG_NS 60000000000u /* timeout of every wait that must succeed */
+#define MOMENT_NS 1000000u   /* timeout of every wait that cannot succeed */
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-struct face;
+struct backend;
 struct gpu;
 
 struct rank {
 	unsigned rank;
 	unsigned size;
-	const struct oriel_bootstrap *master; /* of the harness alone */
-	struct oriel_bootstrap bootstrap;     /* of communicators */
+	const struct oriel_bootstrap *master; /* used by the harness alone */
+	struct oriel_bootstrap bootstrap;     /* used by communicators */
 	bool is_thread;
 	const char *node; /* of a thread among virtual nodes; NULL = ORIEL_NODE */
-	const struct face *face;
+	const struct backend *backend;
 	struct oriel_comm *comm;
 	struct oriel_window *window;
 	struct oriel_dev_window dev; /* of @window */
@@ -44,38 +43,41 @@ struct rank {
 
 	const char *suite;
 	const char *name;
-	uint32_t failures; /* of the running case; raised by any thread */
-	uint32_t told;     /* of those, by this process */
+	uint32_t failures; /* in the running case; any thread increments it */
+	uint32_t reported; /* those of this process */
 
-	struct gpu *gpu;   /* NULL where cases run on CPUs */
-	struct desk *desk; /* in kernels: what the host serves; kernels.h */
-	struct hall *hall; /* in kernels: where the groups of one launch meet */
-	char *memory;      /* in kernels: of all groups */
-	unsigned worker;   /* in kernels: the group's number; 0 runs the case */
-	size_t taken;      /* in kernels: of the group's memory */
+	struct gpu *gpu;       /* NULL where cases run on CPUs */
+	struct pinned *pinned; /* in kernels: requests to the host; kernels.h */
+	struct grid *grid;     /* in kernels: shared by the groups of one launch */
+	char *memory;          /* in kernels: memory of all groups */
+	unsigned worker;       /* in kernels: the group's number; 0 runs the case */
+	size_t taken;          /* in kernels: bytes used of the group's memory */
 };
 
 enum case_flags {
 	OWN_COMM = 1,          /* starts without a communicator and leaves none */
-	BREAKS_COMM = 2,       /* nobody needs the communicator afterwards */
-	NO_WINDOW = 4,         /* makes its own */
+	BREAKS_COMM = 2,       /* no code uses the communicator afterwards */
+	NO_WINDOW = 4,         /* creates its own windows */
 	NEEDS_ONE_MACHINE = 8, /* joins all ranks in one domain */
-	NEEDS_ADAPTER = 16,    /* ranks of different nodes must reach each other */
-	NEEDS_NO_ADAPTER = 32, /* they must not */
+	NEEDS_HCA = 16,        /* ranks of different nodes reach each other */
+	NEEDS_NO_HCA = 32,     /* they must not */
 	NEEDS_MAPPED = 64,     /* all ranks see each other's memory */
 	IN_ROUNDS = 128,       /* one launch for each round; on a GPU launches of one graph */
 	IN_STREAMS = 256,      /* STREAMS launches at once */
 };
 
-/* That many claims do not hold, and the case passes if they are told; it runs only if named. */
-#define TELLS_BITS 16
-#define TELLS(count) ((count) << TELLS_BITS)
+/*
+ * The case makes this number of false claims, and passes if each is reported; it runs only if
+ * named.
+ */
+#define REPORTS_BITS 16
+#define REPORTS(count) ((count) << REPORTS_BITS)
 
 #define STREAMS 4u
 
 struct test_case {
 	const char *name;                       /* the claim */
-	void (*run)(struct rank *r);            /* NULL where it is a kernel */
+	void (*run)(struct rank *r);            /* NULL if the case is a kernel */
 	const struct oriel_window_attr *window; /* NULL: small_window */
 	unsigned min_ranks;
 	unsigned flags;
@@ -85,14 +87,14 @@ struct suite {
 	const char *name;
 	const struct test_case *cases;
 	size_t count;
-	/* What host_do() of its cases does, by whoever serves a kernel. */
+	/* Run on the host by host_do() of its cases, and by the thread that serves a kernel. */
 	void (*host)(struct rank *r, unsigned what, uint64_t word);
-	/* Put case @index into a stream; what it returns is a cudaError_t. NULL on CPUs. */
+	/* Put case @index into a stream and return a cudaError_t. NULL on CPUs. */
 	int (*launch)(const struct rank *r, unsigned index, void *stream);
 };
 
-/* Where cases run. */
-struct face {
+/* The threads or GPUs that run the cases. */
+struct backend {
 	const struct suite *const *suites;
 	size_t count;
 	unsigned comm_flags;
@@ -103,7 +105,7 @@ struct face {
 };
 
 /* main() of both programs. */
-int conformance_main(int argc, char **argv, const struct face *face);
+int conformance_main(int argc, char **argv, const struct backend *backend);
 
 #define SUITE(noun)                                                                             \
 	{                                                                                       \
@@ -123,17 +125,17 @@ bool check_equal(struct rank *r, uint64_t got, uint64_t expected, const char *fi
 		 const char *what);
 bool check_status(struct rank *r, int64_t got, enum oriel_status expected, const char *file,
 		  int line, const char *what);
-/* Since check_begin() of this thread nothing has failed. */
+/* Check that no call of this thread has failed since its check_begin(). */
 void check_begin(void);
 bool check_quiet(struct rank *r, const char *file, int line, const char *what);
 bool check_posted(struct rank *r, int64_t got, const char *file, int line, const char *what);
 bool check_text(struct rank *r, const char *text, const char *part, const char *file, int line);
-/* A team of @size is refused; nvcc does not know teams in code for GPUs. */
+/* Check that a team of @size is rejected; nvcc does not know teams in code for GPUs. */
 void check_no_team(struct rank *r, uint32_t size);
-/* The same, and @to is not @from itself: only files pass memory between the two. */
+/* rank_is_mapped(), and @to is another process: only files pass memory between the two. */
 bool rank_is_foreign(const struct rank *r, unsigned from, unsigned to);
 
-/* Collective: what comes after an aborted communicator, whose bootstrap may be broken. */
+/* Collective: replace a bootstrap that an aborted communicator may have broken. */
 enum oriel_status rank_renew_bootstrap(struct rank *r);
 
 /* Collective, for hosts: rank_meet_anyway(). */
@@ -142,10 +144,10 @@ void host_meet(struct rank *r);
 /* Collective: a new communicator on the bootstrap; @node NULL: the rank's own. */
 enum oriel_status rank_join(struct rank *r, const char *node);
 
-/* The log as cases find it, unless ORIEL_LOG is set: nobody reads it. */
+/* Drop the log, unless ORIEL_LOG is set: no test reads it. */
 void harness_drop_log(void);
 
-/* The harness itself has failed, so nobody can be told in good order. */
+/* End the process: the harness itself failed, so ranks cannot agree on a result. */
 void give_up(const struct rank *r, const char *what);
 
 ORIEL_DEV unsigned rank_next(const struct rank *r)
@@ -158,7 +160,7 @@ ORIEL_DEV unsigned rank_prev(const struct rank *r)
 	return (r->rank + r->size - 1) % r->size;
 }
 
-/* Byte @i of what differs for every @seed. */
+/* Byte @i of a pattern that differs for every @seed. */
 ORIEL_DEV unsigned char pattern(uint64_t seed, size_t i)
 {
 	return (unsigned char)(seed * 37 + i * 11 + (i >> 8) * 59 + (i >> 16) * 101);
@@ -170,45 +172,45 @@ ORIEL_DEV unsigned char pattern(uint64_t seed, size_t i)
 
 #define CASE static        /* functions of cases */
 #define CASE_DATA static   /* their tables */
-#define CASE_PASSED static /* of those that are given functions of cases */
+#define CASE_PASSED static /* for functions that take functions of cases */
 
 /*
- * A claim that does not hold is printed and counted; the case goes on, so that
- * the peers need not wait for a rank that has left. They return the claim.
+ * A claim that does not hold is printed and counted; the case continues, so that no peer waits
+ * for a rank that left. The checks return the claim.
  */
 #define CHECK(r, claim) check_claim(r, claim, __FILE__, __LINE__, #claim)
 #define CHECK_EQ(r, got, expected) \
 	check_equal(r, (uint64_t)(got), (uint64_t)(expected), __FILE__, __LINE__, #got)
-/* A call that has not failed leaves the last error as it was. */
+/* Check the status, and that a successful call leaves the last error as it was. */
 #define CHECK_STATUS(r, got, expected) \
 	check_status(r, (check_begin(), (got)), expected, __FILE__, __LINE__, #got)
 #define CHECK_OK(r, got) CHECK_STATUS(r, got, ORIEL_OK)
 #define CHECK_QUIET(r, call) (check_begin(), (call), check_quiet(r, __FILE__, __LINE__, #call))
-/* A ticket, not a status. */
+/* Check that @got is a ticket, not an error. */
 #define CHECK_POSTED(r, got) check_posted(r, got, __FILE__, __LINE__, #got)
 #define CHECK_TEXT(r, text, part) check_text(r, text, part, __FILE__, __LINE__)
-/* Of the last failure, or the last fault that was taken. */
+/* Check the text of the last failure, or of the last fault that was taken. */
 #define CHECK_LAST(r, part) CHECK_TEXT(r, oriel_last_error(), part)
 
-/* What a peer or an adapter reaches; it lasts as long as a variable would. */
+/* Memory that a peer or a NIC accesses; it lives as long as a variable would. */
 #define RANK_ARRAY(r, type, name, count) type name[count]
 void *rank_alloc(struct rank *r, size_t length);
 void rank_free(struct rank *r, void *memory);
 
-/* A call by one thread of the group of @r; all of it get what that returns. */
+/* Let one thread of the group of @r make the call; all of the group get its result. */
 #define ALONE(r, call) (call)
-/* All of the group of @r get the leader's. */
+/* All threads of the group of @r get the leader's value. */
 #define SHARED(r, value) (value)
 
-/* Does @from see the memory of @to? In kernels one of the two is @r. */
+/* Whether @from maps the memory of @to. In kernels one of the two is @r. */
 bool rank_is_mapped(const struct rank *r, unsigned from, unsigned to);
-/* By which rail @peer is reached, which is not mapped. */
+/* The rail through which @r reaches @peer, which is not mapped. */
 unsigned rank_rail(const struct rank *r, unsigned peer);
 
-/* Collective: what all ranks put before is visible to all after. */
-void rank_settle(struct rank *r);
+/* Collective: puts of any rank from before the call are visible to all ranks after it. */
+void rank_flush_barrier(struct rank *r);
 
-/* Collective, whatever is broken: nobody returns before all have called. */
+/* Collective on a broken communicator, too: no rank returns before all have called. */
 #define rank_meet_anyway(r) host_meet(r)
 
 /* oriel_comm_barrier(), oriel_window_device(), oriel_window_fault(). */
@@ -218,10 +220,10 @@ enum oriel_status rank_fault(struct rank *r, struct oriel_dev_fault *fault);
 /* oriel_comm_abort(); one thread calls it. */
 void rank_abort(struct rank *r);
 
-/* Nothing has broken the communicator. */
+/* Check that no failure has broken the communicator. */
 void rank_check_healthy(struct rank *r);
 
-/* What only a host can do: @host of the suite with @what and @word. */
+/* Let the host run @host of the suite with @what and @word. */
 #define host_do(r, host, what, word) host(r, what, word)
 
 /* Run @run in @count groups, which get 0 .. @count - 1, and wait for them. */
@@ -231,11 +233,11 @@ void rank_fork(struct rank *r, unsigned count,
 void rank_team(struct rank *r, uint32_t size,
 	       void (*run)(struct rank *r, struct oriel_dev_group g, void *context), void *context);
 
-/* Bytes that differ for every @seed; how many of those at @at are others. */
+/* Write a pattern that differs for every @seed; count the bytes at @at that differ from it. */
 void fill(void *at, size_t length, uint64_t seed);
 size_t wrong(const void *at, size_t length, uint64_t seed);
 size_t not_all(const void *at, size_t length, unsigned char value);
-/* By the whole group, which all has what it wrote after. */
+/* The whole group writes, and each of its threads sees all of it afterwards. */
 void group_fill(struct oriel_dev_group g, void *at, size_t length, uint64_t seed);
 void group_flood(struct oriel_dev_group g, void *at, size_t length, unsigned char value);
 

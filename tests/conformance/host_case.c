@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The operations of a host thread: the same results, and a text for each failure. */
+/* The operations of a host thread: they have the same results, and each failure has a text. */
 #include "harness.h"
 
 #include <stdlib.h>
@@ -48,7 +48,7 @@ static void host_signals_and_waits(struct rank *r)
 	CHECK_EQ(r, value, 7);
 }
 
-static void host_counts_what_is_done(struct rank *r)
+static void host_counts_completed_puts(struct rank *r)
 {
 	struct oriel_window *w = r->window;
 	unsigned next = rank_next(r);
@@ -121,7 +121,7 @@ static void host_resets_all_signals_and_bases(struct rank *r)
 
 static void host_meets_at_barriers(struct rank *r)
 {
-	uint64_t round, told;
+	uint64_t round, seen;
 	unsigned peer;
 
 	for (round = 1; round <= 100; round++) {
@@ -132,8 +132,8 @@ static void host_meets_at_barriers(struct rank *r)
 		CHECK_OK(r, round % 2 ? oriel_window_barrier(r->window, 1, 0, NULL)
 				      : oriel_dev_barrier(&r->dev, r->group, 1, LONG_NS));
 		for (peer = 0; peer < r->size; peer++) {
-			told = oriel_dev_load_relaxed((void *)(r->base + 8 * (size_t)peer));
-			CHECK(r, told == round || told == round + 1);
+			seen = oriel_dev_load_relaxed((void *)(r->base + 8 * (size_t)peer));
+			CHECK(r, seen == round || seen == round + 1);
 		}
 	}
 }
@@ -147,7 +147,7 @@ static enum oriel_status host_continue(struct rank *r, bool waits)
 		     : oriel_window_barrier(r->window, LATE_SLOT, MOMENT_NS, NULL);
 }
 
-/* Rank 0 comes to @round when the limits of all others have passed twice. */
+/* Rank 0 enters @round after the timeouts of all others have passed twice. */
 static void host_meets_a_late_rank(struct rank *r, uint64_t round, bool waits)
 {
 	enum oriel_status status;
@@ -175,9 +175,9 @@ static void host_meets_a_late_rank(struct rank *r, uint64_t round, bool waits)
 		CHECK_EQ(r, oriel_dev_load_relaxed((void *)r->base), round);
 }
 
-static void host_goes_on_after_its_limit(struct rank *r)
+static void host_continues_after_its_timeout(struct rank *r)
 {
-	uint64_t round, told;
+	uint64_t round, seen;
 	unsigned peer, i;
 
 	for (round = 1; round <= 4 && !r->failures; round++) {
@@ -190,9 +190,9 @@ static void host_goes_on_after_its_limit(struct rank *r)
 			CHECK_OK(r, oriel_window_barrier_arrive(r->window, LATE_SLOT, NULL));
 			CHECK_OK(r, oriel_window_barrier_wait(r->window, LATE_SLOT, 0, NULL));
 			for (peer = 0; peer < r->size; peer++) {
-				told = oriel_dev_load_relaxed(
+				seen = oriel_dev_load_relaxed(
 					(void *)(r->base + 8 + 8 * (size_t)peer));
-				CHECK(r, told == 10 * round + i || told == 10 * round + i + 1);
+				CHECK(r, seen == 10 * round + i || seen == 10 * round + i + 1);
 			}
 		}
 	}
@@ -251,7 +251,7 @@ static void host_failures_have_texts(struct rank *r)
 	CHECK_STATUS(r, oriel_window_peer_address(w, 0, oriel_at(1, 0), &address), ORIEL_ERR_RANGE);
 }
 
-static void host_refuses_what_is_not_there(struct rank *r)
+static void host_rejects_invalid_arguments(struct rank *r)
 {
 	struct oriel_window *w = r->window;
 	struct oriel_dev_window device;
@@ -285,7 +285,7 @@ static void host_refuses_what_is_not_there(struct rank *r)
 	CHECK_STATUS(r, oriel_region_register(r->comm, &value, 8, NULL), ORIEL_ERR_INVALID);
 	CHECK_STATUS(r, oriel_stream_barrier_create(r->comm, 0, NULL), ORIEL_ERR_INVALID);
 	CHECK_STATUS(r, oriel_allgather_create(r->comm, NULL, NULL, NULL), ORIEL_ERR_INVALID);
-	/* Nothing is nowhere. */
+	/* A length of zero needs no address. */
 	CHECK_OK(r, oriel_window_put(r->window, 0, 0, NULL, 0, NULL));
 }
 
@@ -305,14 +305,14 @@ static void host_failures_leave_device_records_alone(struct rank *r)
 static const struct test_case host_cases[] = {
 	{"host_moves_bytes", host_moves_bytes, NULL, 1, 0},
 	{"host_signals_and_waits", host_signals_and_waits, NULL, 1, 0},
-	{"host_counts_what_is_done", host_counts_what_is_done, NULL, 1, 0},
+	{"host_counts_completed_puts", host_counts_completed_puts, NULL, 1, 0},
 	{"host_drains_and_flushes_counters", host_drains_and_flushes_counters, NULL, 1, 0},
 	{"host_resets_all_signals_and_bases", host_resets_all_signals_and_bases, NULL, 1, 0},
 	{"host_meets_at_barriers", host_meets_at_barriers, NULL, 1, 0},
-	{"host_goes_on_after_its_limit", host_goes_on_after_its_limit, NULL, 2, 0},
+	{"host_continues_after_its_timeout", host_continues_after_its_timeout, NULL, 2, 0},
 	{"host_sends_and_receives", host_sends_and_receives, NULL, 2, 0},
 	{"host_failures_have_texts", host_failures_have_texts, NULL, 2, 0},
-	{"host_refuses_what_is_not_there", host_refuses_what_is_not_there, NULL, 2, 0},
+	{"host_rejects_invalid_arguments", host_rejects_invalid_arguments, NULL, 2, 0},
 	{"host_failures_leave_device_records_alone", host_failures_leave_device_records_alone, NULL,
 	 1, 0},
 };

@@ -1,40 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The harness inside kernels; harness.h includes it where nvcc compiles. A case
- * is one launch of a rank: group 0 runs it, groups 1 .. WORKERS are there for
- * rank_fork(). A group asks the host for what only a host can do by a mail that
- * the host thread of the rank serves while the kernel waits, so that no case has
- * to end for it.
+ * The harness inside kernels; harness.h includes it where nvcc compiles. A case is one launch of
+ * a rank: group 0 runs it, groups 1 .. WORKERS serve rank_fork(). A group posts a request for
+ * work that only a host can do. The host thread of the rank serves it while the kernel waits, so
+ * that no case has to end for it.
  */
 #ifndef CONFORMANCE_KERNELS_H
 #define CONFORMANCE_KERNELS_H
 
 #define WORKERS 16u
 #define GROUPS_MOST (WORKERS + 1)
-#define CLAIMS 8u                  /* that failed and are shown, of one launch */
+#define CLAIMS 8u                  /* failed claims that one launch reports */
 #define MAIN_MEMORY (12u << 20)    /* of group 0 */
 #define WORKER_MEMORY (512u << 10) /* of each other */
 #define ALL_MEMORY (MAIN_MEMORY + WORKERS * WORKER_MEMORY)
 
-enum errand {
-	ERRAND_BARRIER,
-	ERRAND_MEET,
-	ERRAND_DEVICE,
-	ERRAND_FAULT,
-	ERRAND_ABORT,
-	ERRAND_HEALTHY,
-	ERRAND_LAST,
-	ERRAND_HOST,
+enum request_kind {
+	REQUEST_BARRIER,
+	REQUEST_MEET,
+	REQUEST_DEVICE,
+	REQUEST_FAULT,
+	REQUEST_ABORT,
+	REQUEST_HEALTHY,
+	REQUEST_LAST,
+	REQUEST_HOST,
 };
 
-/* What one group wants done. The host answers @asked by making @answered equal. */
-struct mail {
+/* The request of one group. The host answers @asked by making @answered equal. */
+struct request {
 	uint64_t asked;
 	uint64_t reserved0[15];
 	uint64_t answered;
 	uint64_t reserved1[15];
 	uint64_t word;
-	uint32_t errand; /* enum errand */
+	uint32_t kind; /* enum request_kind */
 	uint32_t what;
 	uint64_t status;
 	uint32_t line;
@@ -62,9 +61,9 @@ struct claim {
 	char what[160];
 };
 
-/* In pinned memory. */
-struct desk {
-	struct mail mail[GROUPS_MOST];
+/* In pinned memory of the host. */
+struct pinned {
+	struct request requests[GROUPS_MOST];
 	struct claim claims[CLAIMS];
 };
 
@@ -73,10 +72,10 @@ typedef void (*fork_function)(struct rank *r, unsigned index, void *context);
 #define TURN_OVER UINT64_MAX
 
 /*
- * In memory of the GPU. @turn counts the forks; each worker takes part in each,
- * so that none still looks at one when the next is written.
+ * In memory of the GPU. @turn counts the forks; each worker takes part in each, so that none
+ * still reads one when the next is written.
  */
-struct hall {
+struct grid {
 	uint64_t turn;
 	uint64_t reserved0[15];
 	uint64_t done; /* workers that have ended this turn */
@@ -84,12 +83,14 @@ struct hall {
 	fork_function run;
 	void *context;
 	uint64_t count;
-	uint64_t round; /* that has ended */
+	uint64_t round; /* the last round that ended */
 	uint32_t failures;
-	uint32_t lines[CLAIMS]; /* of the claims that are shown */
+	uint32_t lines[CLAIMS]; /* of the reported claims */
 };
 
-/* Launch @kernel, case @index of @suite, for @r into @stream: what cudaLaunchKernelExC() returns.
+/*
+ * Launches @kernel, case @index of @suite, for @r into @stream. Returns the cudaError_t of
+ * cudaLaunchKernelExC().
  */
 int gpu_launch(const void *kernel, const struct rank *r, unsigned index, unsigned groups,
 	       void *stream);
@@ -123,16 +124,16 @@ static __device__ __noinline__ void file_copy(char *to, size_t size, const char 
 	text_copy(to, size, from);
 }
 
-/* All threads of a group may find it: it is shown once for each line. */
+/* All threads of a group may find the same failure: it is reported once for each line. */
 static __device__ __noinline__ void claim_fail(struct rank *r, struct claim c, const char *file,
 					       const char *what)
 {
 	struct claim *place;
 	uint32_t i, old = 0;
 
-	atomicAdd(&r->hall->failures, 1);
+	atomicAdd(&r->grid->failures, 1);
 	for (i = 0; i < CLAIMS; i++) {
-		old = atomicCAS(&r->hall->lines[i], 0, c.line);
+		old = atomicCAS(&r->grid->lines[i], 0, c.line);
 		if (old == c.line)
 			return;
 		if (!old)
@@ -140,7 +141,7 @@ static __device__ __noinline__ void claim_fail(struct rank *r, struct claim c, c
 	}
 	if (i == CLAIMS)
 		return;
-	place = &r->desk->claims[i];
+	place = &r->pinned->claims[i];
 	place->got = c.got;
 	place->expected = c.expected;
 	place->kind = c.kind;
@@ -148,7 +149,7 @@ static __device__ __noinline__ void claim_fail(struct rank *r, struct claim c, c
 	text_copy(place->what, sizeof(place->what), what);
 	if (r->name)
 		text_copy(place->name, sizeof(place->name), r->name);
-	/* Read when the launch is over, or has not ended in time. */
+	/* The host reads it when the launch has ended or timed out. */
 	__threadfence_system();
 	place->line = c.line;
 }
@@ -229,7 +230,7 @@ claim_posted(struct rank *r, int64_t got, const char *file, int line, const char
 						      : (uint64_t)0))
 #define SHARED(r, value) oriel_dev_share((r)->group, value)
 
-/* The memory of a group is used up by one case, or one fork, and then all free again. */
+/* One case, or one fork, uses the memory of a group; afterwards all of it is free again. */
 static __device__ __noinline__ void *rank_alloc(struct rank *r, size_t length)
 {
 	size_t most = r->worker ? WORKER_MEMORY : MAIN_MEMORY;
@@ -265,36 +266,36 @@ static __device__ __forceinline__ unsigned rank_rail(const struct rank *r, unsig
 	return r->dev.peers[peer].link->rail;
 }
 
-/* One thread: post the mail of its group, all of which but the errand is written, and wait. */
-static __device__ __noinline__ uint64_t mail_post(struct mail *m, uint32_t errand)
+/* One thread: post the request of its group, which is written but for the kind, and wait. */
+static __device__ __noinline__ uint64_t request_post(struct request *m, uint32_t kind)
 {
 	uint64_t turn = oriel_dev_load_relaxed(&m->asked) + 1;
 
-	m->errand = errand;
+	m->kind = kind;
 	oriel_dev_store_release(&m->asked, turn);
 	while (oriel_dev_load_relaxed(&m->answered) != turn)
 		__nanosleep(200);
-	/* Acquires what the host wrote before it answered. */
+	/* This acquires what the host wrote before it answered. */
 	(void)oriel_dev_load_acquire(&m->answered);
 	return oriel_dev_load_relaxed(&m->status);
 }
 
-static __device__ __noinline__ uint64_t rank_ask(struct rank *r, uint32_t errand, uint32_t what,
+static __device__ __noinline__ uint64_t rank_ask(struct rank *r, uint32_t kind, uint32_t what,
 						 uint64_t word)
 {
-	struct mail *m = &r->desk->mail[r->worker];
+	struct request *m = &r->pinned->requests[r->worker];
 	uint64_t status = 0;
 
 	oriel_dev_sync(r->group);
 	if (oriel_dev_is_leader(r->group)) {
 		m->what = what;
 		m->word = word;
-		status = mail_post(m, errand);
+		status = request_post(m, kind);
 	}
 	return oriel_dev_share(r->group, status);
 }
 
-/* Whole words that came with the answer. */
+/* Copy whole words of an answer. */
 static __device__ __noinline__ void answer_copy(void *to, const void *from, size_t length)
 {
 	size_t i;
@@ -305,58 +306,58 @@ static __device__ __noinline__ void answer_copy(void *to, const void *from, size
 
 CASE enum oriel_status rank_barrier(struct rank *r)
 {
-	return (enum oriel_status)(int64_t)rank_ask(r, ERRAND_BARRIER, 0, 0);
+	return (enum oriel_status)(int64_t)rank_ask(r, REQUEST_BARRIER, 0, 0);
 }
 
 CASE enum oriel_status rank_device(struct rank *r, struct oriel_dev_window *w)
 {
-	uint64_t status = rank_ask(r, ERRAND_DEVICE, 0, 0);
+	uint64_t status = rank_ask(r, REQUEST_DEVICE, 0, 0);
 
-	answer_copy(w, &r->desk->mail[r->worker].device, sizeof(*w));
+	answer_copy(w, &r->pinned->requests[r->worker].device, sizeof(*w));
 	return (enum oriel_status)(int64_t)status;
 }
 
 CASE enum oriel_status rank_fault(struct rank *r, struct oriel_dev_fault *fault)
 {
-	uint64_t status = rank_ask(r, ERRAND_FAULT, 0, 0);
+	uint64_t status = rank_ask(r, REQUEST_FAULT, 0, 0);
 
-	answer_copy(fault, &r->desk->mail[r->worker].fault, sizeof(*fault));
+	answer_copy(fault, &r->pinned->requests[r->worker].fault, sizeof(*fault));
 	return (enum oriel_status)(int64_t)status;
 }
 
 CASE void rank_check_last(struct rank *r, const char *part, const char *file, int line)
 {
-	struct mail *m = &r->desk->mail[r->worker];
+	struct request *m = &r->pinned->requests[r->worker];
 
 	oriel_dev_sync(r->group);
 	if (oriel_dev_is_leader(r->group)) {
 		text_copy(m->text, sizeof(m->text), part);
 		file_copy(m->file, sizeof(m->file), file);
 		m->line = (uint32_t)line;
-		mail_post(m, ERRAND_LAST);
+		request_post(m, REQUEST_LAST);
 	}
 	oriel_dev_sync(r->group);
 }
 
-/* Sync before: all of the group have read what came with the last answer. */
+/* The caller syncs before: all of the group have read the last answer. */
 CASE void rank_abort(struct rank *r)
 {
-	mail_post(&r->desk->mail[r->worker], ERRAND_ABORT);
+	request_post(&r->pinned->requests[r->worker], REQUEST_ABORT);
 }
 
 CASE void rank_meet_anyway(struct rank *r)
 {
-	rank_ask(r, ERRAND_MEET, 0, 0);
+	rank_ask(r, REQUEST_MEET, 0, 0);
 }
 
 CASE void rank_check_healthy(struct rank *r)
 {
-	rank_ask(r, ERRAND_HEALTHY, 0, 0);
+	rank_ask(r, REQUEST_HEALTHY, 0, 0);
 }
 
-#define host_do(r, host, what, word) rank_ask(r, ERRAND_HOST, what, word)
+#define host_do(r, host, what, word) rank_ask(r, REQUEST_HOST, what, word)
 
-CASE void rank_settle(struct rank *r)
+CASE void rank_flush_barrier(struct rank *r)
 {
 	CHECK_OK(r, oriel_dev_flush(&r->dev, r->group, LONG_NS));
 	CHECK_OK(r, rank_barrier(r));
@@ -364,7 +365,7 @@ CASE void rank_settle(struct rank *r)
 
 CASE void rank_fork(struct rank *r, unsigned count, fork_function run, void *context)
 {
-	struct hall *h = r->hall;
+	struct grid *h = r->grid;
 
 	if (!CHECK(r, count <= WORKERS))
 		return;
@@ -374,20 +375,20 @@ CASE void rank_fork(struct rank *r, unsigned count, fork_function run, void *con
 		h->context = context;
 		h->count = count;
 		oriel_dev_store_relaxed(&h->done, 0);
-		/* Acquired in fork_take(). */
+		/* fork_take() acquires it. */
 		oriel_dev_store_release(&h->turn, oriel_dev_load_relaxed(&h->turn) + 1);
 		while (oriel_dev_load_relaxed(&h->done) < WORKERS)
 			__nanosleep(500);
-		/* Acquires what the workers released in fork_end(). */
+		/* This acquires what the workers released in fork_end(). */
 		(void)oriel_dev_load_acquire(&h->done);
 	}
 	oriel_dev_sync(r->group);
 }
 
-/* A worker waits for turn *@turn + 1; false: the case is over. */
+/* A worker waits for turn *@turn + 1; returns false when the case is over. */
 CASE bool fork_take(struct rank *r, uint64_t *turn)
 {
-	const uint64_t *word = &r->hall->turn;
+	const uint64_t *word = &r->grid->turn;
 	uint64_t seen = 0;
 
 	if (oriel_dev_is_leader(r->group)) {
@@ -404,7 +405,7 @@ CASE void fork_end(struct rank *r)
 {
 	oriel_dev_sync(r->group);
 	if (oriel_dev_is_leader(r->group))
-		oriel_dev_add_release(&r->hall->done, 1);
+		oriel_dev_add_release(&r->grid->done, 1);
 }
 
 #define rank_team(r, size, run, context) run(r, (r)->group, context)
@@ -429,7 +430,7 @@ CASE size_t not_all(const void *at, size_t length, unsigned char value)
 	return count;
 }
 
-/* Synced before as well: all have seen what was there. */
+/* The group syncs before as well: all threads have read the old bytes. */
 CASE void group_fill(struct oriel_dev_group g, void *at, size_t length, uint64_t seed)
 {
 	size_t i;
@@ -450,7 +451,7 @@ CASE void group_flood(struct oriel_dev_group g, void *at, size_t length, unsigne
 	oriel_dev_sync(g);
 }
 
-/* Which group this thread is of; false: of none, the grid has some to spare. */
+/* Set the group of this thread; false if it has none, since the grid has threads to spare. */
 CASE bool kernel_enter(struct rank *r)
 {
 	unsigned thread = blockIdx.x * blockDim.x + threadIdx.x;
@@ -474,7 +475,7 @@ CASE bool kernel_enter(struct rank *r)
 		r->group = oriel_dev_thread();
 		r->worker = thread;
 	}
-	r->round = r->hall->round + 1;
+	r->round = r->grid->round + 1;
 	return r->worker < GROUPS_MOST;
 }
 
@@ -483,8 +484,8 @@ CASE void kernel_leave(struct rank *r)
 	oriel_dev_sync(r->group);
 	if (!oriel_dev_is_leader(r->group))
 		return;
-	r->hall->round = r->round;
-	oriel_dev_store_release(&r->hall->turn, TURN_OVER);
+	r->grid->round = r->round;
+	oriel_dev_store_release(&r->grid->turn, TURN_OVER);
 }
 
 #define CASE_ROW(name, window, ranks, flags) {#name, NULL, window, ranks, flags},
@@ -494,8 +495,8 @@ CASE void kernel_leave(struct rank *r)
 		name(&r);                    \
 		break;
 #define FORK_RUN(name)           \
-	if (r.hall->run == name) \
-		name(&r, r.worker - 1, r.hall->context);
+	if (r.grid->run == name) \
+		name(&r, r.worker - 1, r.grid->context);
 #define FORK_COUNT(name) +1
 
 #define DEVICE_SUITE(noun, CASES, FORKS, host)                                          \
@@ -511,7 +512,7 @@ CASE void kernel_leave(struct rank *r)
 			return;                                                         \
 		if (r.worker) {                                                         \
 			while (fork_take(&r, &turn)) {                                  \
-				if (r.worker <= r.hall->count) {                        \
+				if (r.worker <= r.grid->count) {                        \
 					FORKS(FORK_RUN)                                 \
 				}                                                       \
 				fork_end(&r);                                           \

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rank for killed_test.py: killed WHERE VICTIM. All ranks join, say "ready",
- * and wait at WHERE for VICTIM, which never comes there but waits for a signal:
- * to be killed, to abort (USR1), to wait in vain for as long as the default
- * allows (USR2), or to put where it may not (HUP). All but a killed one print the
- * status and the text that they get.
+ * A rank for killed_test.py: killed WHERE VICTIM. All ranks join, print "ready", and wait at
+ * WHERE for VICTIM, which never arrives there but waits for a signal: to be killed, to abort
+ * (USR1), to wait until the default timeout (USR2), or to put with a wrong key (HUP). All but a
+ * killed one print the status and the text that they get.
  */
 #include <oriel/dev.h>
 #include <oriel/oriel.h>
@@ -16,54 +15,54 @@
 #include <string.h>
 #include <unistd.h>
 
-struct place {
+struct rank_state {
 	const struct oriel_bootstrap *bootstrap;
 	struct oriel_comm *comm;
 	struct oriel_window *window;
 	struct oriel_dev_window dev;
 	unsigned victim;
-	struct oriel_allgather *gather; /* of those that prepare one */
+	struct oriel_allgather *gather; /* of tests that prepare one */
 	struct oriel_alltoall *alltoall;
 	struct oriel_bcast *bcast;
 	void *memory; /* of these two */
 };
 
-static enum oriel_status at_wait_signal(struct place *p)
+static enum oriel_status at_wait_signal(struct rank_state *p)
 {
 	return oriel_window_wait_signal(p->window, 0, ORIEL_NE, 0, 0, NULL);
 }
 
-static enum oriel_status at_wait_signal_from(struct place *p)
+static enum oriel_status at_wait_signal_from(struct rank_state *p)
 {
 	return oriel_window_wait_signal_from(p->window, p->victim, 0, ORIEL_NE, 0, 0, NULL);
 }
 
-static enum oriel_status at_wait_signal_next(struct place *p)
+static enum oriel_status at_wait_signal_next(struct rank_state *p)
 {
 	return oriel_window_wait_signal_next(p->window, p->victim, 0, 1, ORIEL_FOREVER, NULL);
 }
 
-static enum oriel_status at_barrier(struct place *p)
+static enum oriel_status at_barrier(struct rank_state *p)
 {
 	return oriel_window_barrier(p->window, 0, 0, NULL);
 }
 
-static enum oriel_status at_barrier_flat(struct place *p)
+static enum oriel_status at_barrier_flat(struct rank_state *p)
 {
 	return oriel_dev_barrier_flat(&p->dev, oriel_dev_thread(), 0, 0);
 }
 
-static enum oriel_status at_barrier_peer(struct place *p)
+static enum oriel_status at_barrier_peer(struct rank_state *p)
 {
 	return oriel_dev_barrier_peer(&p->dev, oriel_dev_thread(), p->victim, 0, 0);
 }
 
-static enum oriel_status at_wait_counter(struct place *p)
+static enum oriel_status at_wait_counter(struct rank_state *p)
 {
 	return oriel_dev_wait_counter(&p->dev, oriel_dev_thread(), p->victim, 0, ORIEL_NE, 0, 0);
 }
 
-static enum oriel_status at_send(struct place *p)
+static enum oriel_status at_send(struct rank_state *p)
 {
 	static const char more_than_the_staging[100000];
 
@@ -71,26 +70,26 @@ static enum oriel_status at_send(struct place *p)
 				 sizeof(more_than_the_staging), 0, NULL);
 }
 
-static enum oriel_status at_recv(struct place *p)
+static enum oriel_status at_recv(struct rank_state *p)
 {
 	char byte;
 
 	return oriel_window_recv(p->window, p->victim, 0, &byte, 1, 0, NULL);
 }
 
-static enum oriel_status at_comm_barrier(struct place *p)
+static enum oriel_status at_comm_barrier(struct rank_state *p)
 {
 	return oriel_comm_barrier(p->comm);
 }
 
-static enum oriel_status at_window_create(struct place *p)
+static enum oriel_status at_window_create(struct rank_state *p)
 {
 	struct oriel_window *window = NULL;
 
 	return oriel_window_create(p->comm, NULL, &window);
 }
 
-static enum oriel_status at_region_share(struct place *p)
+static enum oriel_status at_region_share(struct rank_state *p)
 {
 	struct oriel_region *region = NULL;
 	enum oriel_status status;
@@ -106,8 +105,8 @@ static enum oriel_status at_region_share(struct place *p)
 	return status;
 }
 
-/* What does not wait for the victim is done until it fails. */
-static enum oriel_status at_fetch_add(struct place *p)
+/* An operation that does not wait for the victim is repeated until it fails. */
+static enum oriel_status at_fetch_add(struct rank_state *p)
 {
 	enum oriel_status status;
 	uint64_t old;
@@ -118,7 +117,7 @@ static enum oriel_status at_fetch_add(struct place *p)
 	return status;
 }
 
-static enum oriel_status at_get(struct place *p)
+static enum oriel_status at_get(struct rank_state *p)
 {
 	enum oriel_status status;
 	uint64_t word;
@@ -129,7 +128,7 @@ static enum oriel_status at_get(struct place *p)
 	return status;
 }
 
-static enum oriel_status at_flush(struct place *p)
+static enum oriel_status at_flush(struct rank_state *p)
 {
 	struct oriel_dev_group g = oriel_dev_thread();
 	enum oriel_status status = ORIEL_OK;
@@ -147,10 +146,10 @@ static enum oriel_status at_flush(struct place *p)
 #define GATHERED 500u /* bytes of each rank */
 
 /*
- * Over the window, whose places all know; the victim believes that it may put
- * nothing there, if it @is_lame.
+ * Create an all-gather over the window, whose addresses all know. If it @cannot_put, the victim has
+ * a table in which it may put nothing to its peers.
  */
-static enum oriel_status prepare_gather(struct place *p, bool is_lame)
+static enum oriel_status prepare_gather(struct rank_state *p, bool cannot_put)
 {
 	struct oriel_dev_buffer *table = calloc(p->dev.ranks, sizeof(*table));
 	struct oriel_view view = {.size = sizeof(view), .length = 4096, .peers = table};
@@ -159,7 +158,7 @@ static enum oriel_status prepare_gather(struct place *p, bool is_lame)
 
 	for (rank = 0; rank < p->dev.ranks; rank++) {
 		table[rank] = p->dev.table[rank];
-		if (is_lame && p->dev.rank == p->victim && rank != p->victim)
+		if (cannot_put && p->dev.rank == p->victim && rank != p->victim)
 			table[rank].length = 0;
 	}
 	view.buffer = table[p->dev.rank].base;
@@ -168,13 +167,13 @@ static enum oriel_status prepare_gather(struct place *p, bool is_lame)
 	return status;
 }
 
-static enum oriel_status prepare_allgather(struct place *p)
+static enum oriel_status prepare_allgather(struct rank_state *p)
 {
 	return prepare_gather(p, false);
 }
 
-/* The victim's credits have gone out, and its messages have not. */
-static enum oriel_status prepare_allgather_half(struct place *p)
+/* The victim has sent its credits, and not its messages. */
+static enum oriel_status prepare_allgather_half(struct rank_state *p)
 {
 	enum oriel_status status = prepare_gather(p, true);
 	static const char message[GATHERED];
@@ -185,7 +184,7 @@ static enum oriel_status prepare_allgather_half(struct place *p)
 	return status == ORIEL_ERR_RANGE ? ORIEL_OK : ORIEL_ERR_STATE;
 }
 
-static enum oriel_status at_allgather(struct place *p)
+static enum oriel_status at_allgather(struct rank_state *p)
 {
 	static const char message[GATHERED];
 	enum oriel_status status;
@@ -202,8 +201,8 @@ static void *gather_on(void *argument)
 	return NULL;
 }
 
-/* The victim gathers like the others, until it is killed somewhere. */
-static enum oriel_status prepare_allgather_running(struct place *p)
+/* The victim gathers like its peers, until it is killed at some point. */
+static enum oriel_status prepare_allgather_running(struct rank_state *p)
 {
 	enum oriel_status status = prepare_gather(p, false);
 	pthread_t thread;
@@ -214,12 +213,12 @@ static enum oriel_status prepare_allgather_running(struct place *p)
 	return status;
 }
 
-static enum oriel_status at_allgather_create(struct place *p)
+static enum oriel_status at_allgather_create(struct rank_state *p)
 {
 	return prepare_gather(p, false);
 }
 
-static enum oriel_status prepare_exchange(struct place *p)
+static enum oriel_status prepare_exchange(struct rank_state *p)
 {
 	struct oriel_view view = {.size = sizeof(view), .length = GATHERED * p->dev.ranks};
 	enum oriel_status status = oriel_memory_alloc(view.length, 0, &p->memory);
@@ -230,8 +229,8 @@ static enum oriel_status prepare_exchange(struct place *p)
 	return status == ORIEL_OK ? oriel_bcast_create(p->comm, &view, NULL, &p->bcast) : status;
 }
 
-/* Of every rank to every other one as much as it is behind that. */
-static enum oriel_status exchange_layout(struct place *p, const char *message)
+/* Every rank sends to each other one as many bytes as that rank is ahead of it. */
+static enum oriel_status exchange_layout(struct rank_state *p, const char *message)
 {
 	struct oriel_dev_alltoallv layout[16] = {{0}};
 	uint32_t rank, ranks = p->dev.ranks;
@@ -244,8 +243,8 @@ static enum oriel_status exchange_layout(struct place *p, const char *message)
 	return oriel_alltoall_start_v(p->alltoall, message, layout, NULL);
 }
 
-/* From the one of them on that is number @first. */
-static enum oriel_status exchange_on(struct place *p, unsigned first)
+/* Run exchanges in turn, beginning with number @first. */
+static enum oriel_status exchange_on(struct rank_state *p, unsigned first)
 {
 	static const char message[16 * GATHERED];
 	enum oriel_status status = ORIEL_OK;
@@ -263,17 +262,17 @@ static enum oriel_status exchange_on(struct place *p, unsigned first)
 	return status;
 }
 
-static enum oriel_status at_alltoall(struct place *p)
+static enum oriel_status at_alltoall(struct rank_state *p)
 {
 	return exchange_on(p, 0);
 }
 
-static enum oriel_status at_alltoallv(struct place *p)
+static enum oriel_status at_alltoallv(struct rank_state *p)
 {
 	return exchange_on(p, 1);
 }
 
-static enum oriel_status at_bcast(struct place *p)
+static enum oriel_status at_bcast(struct rank_state *p)
 {
 	return exchange_on(p, 3 * p->victim + 2);
 }
@@ -284,8 +283,8 @@ static void *exchange_thread(void *argument)
 	return NULL;
 }
 
-/* The victim exchanges like the others, until it is killed somewhere. */
-static enum oriel_status prepare_exchange_running(struct place *p)
+/* The victim exchanges like its peers, until it is killed at some point. */
+static enum oriel_status prepare_exchange_running(struct rank_state *p)
 {
 	enum oriel_status status = prepare_exchange(p);
 	pthread_t thread;
@@ -296,8 +295,8 @@ static enum oriel_status prepare_exchange_running(struct place *p)
 	return status;
 }
 
-/* A rank that waits for nothing is told by its next call. */
-static enum oriel_status at_ease(struct place *p)
+/* A rank that does not wait gets the status from its next call. */
+static enum oriel_status at_idle(struct rank_state *p)
 {
 	struct oriel_health health;
 
@@ -308,8 +307,8 @@ static enum oriel_status at_ease(struct place *p)
 	return health.status;
 }
 
-/* Again and again, all well: nothing may be heard of it. */
-static enum oriel_status create_again(struct place *p)
+/* Create and destroy many times without a failure: the log must stay empty. */
+static enum oriel_status create_again(struct rank_state *p)
 {
 	enum oriel_status status = ORIEL_OK;
 	struct oriel_window *window;
@@ -331,17 +330,17 @@ static enum oriel_status create_again(struct place *p)
 	return status;
 }
 
-/* Nobody waits for anybody: all is well. */
-static enum oriel_status at_nothing(struct place *p)
+/* No rank waits for another one, and none fails. */
+static enum oriel_status at_nothing(struct rank_state *p)
 {
 	return oriel_window_barrier(p->window, 0, 0, NULL);
 }
 
 static const struct {
 	const char *name;
-	enum oriel_status (*wait)(struct place *p);
-	enum oriel_status (*prepare)(struct place *p); /* by all ranks; NULL: nothing */
-} places[] = {
+	enum oriel_status (*wait)(struct rank_state *p);
+	enum oriel_status (*prepare)(struct rank_state *p); /* by all ranks; NULL: nothing */
+} waits[] = {
 	{"wait_signal", at_wait_signal, NULL},
 	{"wait_signal_from", at_wait_signal_from, NULL},
 	{"wait_signal_next", at_wait_signal_next, NULL},
@@ -365,11 +364,11 @@ static const struct {
 	{"alltoallv", at_alltoallv, prepare_exchange},
 	{"bcast", at_bcast, prepare_exchange},
 	{"exchange_running", at_alltoall, prepare_exchange_running},
-	{"ease", at_ease, NULL},
+	{"idle", at_idle, NULL},
 	{"nothing", at_nothing, NULL},
 };
 
-#define PLACES (sizeof(places) / sizeof(places[0]))
+#define WAITS (sizeof(waits) / sizeof(waits[0]))
 
 static void say(const char *text)
 {
@@ -399,8 +398,8 @@ static int wait_to_be_killed(void)
 	return signal;
 }
 
-/* Nobody raises that signal. */
-static enum oriel_status wait_in_vain(struct place *p)
+/* No rank sends that signal. */
+static enum oriel_status wait_until_timeout(struct rank_state *p)
 {
 	struct oriel_dev_window w = p->dev;
 
@@ -408,8 +407,8 @@ static enum oriel_status wait_in_vain(struct place *p)
 	return oriel_dev_wait_signal(&w, oriel_dev_thread(), 1, ORIEL_NE, 0, 0);
 }
 
-/* Put to the first peer that is reached by rdma, with a key that it never gave out. */
-static enum oriel_status put_with_a_wrong_key(struct place *p)
+/* Put to the first peer that is reached by rdma, with a key that it never exported. */
+static enum oriel_status put_with_a_wrong_key(struct rank_state *p)
 {
 	struct oriel_dev_window w = p->dev;
 	struct oriel_dev_buffer *table = calloc(w.ranks, sizeof(*table));
@@ -433,22 +432,22 @@ static enum oriel_status put_with_a_wrong_key(struct place *p)
 	return status;
 }
 
-static enum oriel_status suffer(struct place *p)
+static enum oriel_status act_as_victim(struct rank_state *p)
 {
 	switch (wait_to_be_killed()) {
 	case SIGUSR1:
-		oriel_comm_abort(p->comm, "the test wants it");
+		oriel_comm_abort(p->comm, "the test aborts");
 		return oriel_comm_barrier(p->comm);
 	case SIGUSR2:
-		return wait_in_vain(p);
+		return wait_until_timeout(p);
 	case SIGHUP:
 		return put_with_a_wrong_key(p);
 	}
 	return ORIEL_ERR_INVALID;
 }
 
-/* The text of a device wait is that of the next host call. */
-static int tell(struct oriel_comm *comm, enum oriel_status status)
+/* The text of a failed device wait is the text of the next host call. */
+static int print_status(struct oriel_comm *comm, enum oriel_status status)
 {
 	if (status != ORIEL_OK && comm)
 		oriel_comm_barrier(comm);
@@ -457,7 +456,7 @@ static int tell(struct oriel_comm *comm, enum oriel_status status)
 	return status == ORIEL_OK ? 0 : 1;
 }
 
-static int wait_at(const struct oriel_bootstrap *bootstrap, const char *where, struct place *p)
+static int wait_at(const struct oriel_bootstrap *bootstrap, const char *where, struct rank_state *p)
 {
 	const struct oriel_window_attr attr = {.size = sizeof(attr), .length = 4096};
 	enum oriel_status status;
@@ -466,23 +465,23 @@ static int wait_at(const struct oriel_bootstrap *bootstrap, const char *where, s
 
 	p->bootstrap = bootstrap;
 	if (strcmp(where, "again") == 0)
-		return tell(NULL, create_again(p));
+		return print_status(NULL, create_again(p));
 	status = oriel_comm_create(bootstrap, NULL, &p->comm);
 	if (status != ORIEL_OK)
-		return tell(NULL, status);
+		return print_status(NULL, status);
 	status = oriel_window_create(p->comm, &attr, &p->window);
 	if (status == ORIEL_OK)
 		status = oriel_window_device(p->window, &p->dev);
-	for (i = 0; i < PLACES; i++)
-		if (status == ORIEL_OK && strcmp(places[i].name, where) == 0 && places[i].prepare)
-			status = places[i].prepare(p);
+	for (i = 0; i < WAITS; i++)
+		if (status == ORIEL_OK && strcmp(waits[i].name, where) == 0 && waits[i].prepare)
+			status = waits[i].prepare(p);
 	if (status == ORIEL_OK && bootstrap->rank == p->victim) {
-		code = tell(p->comm, suffer(p));
+		code = print_status(p->comm, act_as_victim(p));
 	} else {
 		say("ready");
-		for (i = 0; i < PLACES; i++)
-			if (status == ORIEL_OK && strcmp(places[i].name, where) == 0)
-				code = tell(p->comm, places[i].wait(p));
+		for (i = 0; i < WAITS; i++)
+			if (status == ORIEL_OK && strcmp(waits[i].name, where) == 0)
+				code = print_status(p->comm, waits[i].wait(p));
 	}
 	oriel_allgather_destroy(p->gather);
 	oriel_alltoall_destroy(p->alltoall);
@@ -496,7 +495,7 @@ static int wait_at(const struct oriel_bootstrap *bootstrap, const char *where, s
 int main(int argc, char **argv)
 {
 	struct oriel_bootstrap bootstrap;
-	struct place place = {0};
+	struct rank_state state = {0};
 	enum oriel_status status;
 	sigset_t set = victim_signals();
 	int code;
@@ -504,16 +503,16 @@ int main(int argc, char **argv)
 	if (argc != 3)
 		return 2;
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
-	/* No rank for a number that is none: "-". */
-	place.victim = argv[2][0] == '-' ? ORIEL_DEV_NO_RANK : (unsigned)atoi(argv[2]);
+	/* "-" is no rank. */
+	state.victim = argv[2][0] == '-' ? ORIEL_DEV_NO_RANK : (unsigned)atoi(argv[2]);
 	status = oriel_bootstrap_open_env(0, &bootstrap);
 	if (status != ORIEL_OK)
-		return tell(NULL, status);
-	if (strcmp(argv[1], "comm_create") == 0 && bootstrap.rank == place.victim)
+		return print_status(NULL, status);
+	if (strcmp(argv[1], "comm_create") == 0 && bootstrap.rank == state.victim)
 		wait_to_be_killed();
 	if (strcmp(argv[1], "comm_create") == 0)
 		say("ready");
-	code = wait_at(&bootstrap, argv[1], &place);
+	code = wait_at(&bootstrap, argv[1], &state);
 	oriel_bootstrap_close(&bootstrap);
 	return code;
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks that die, never come, or are told nonsense: killed_test.py KILLED [TEST...]"""
+"""Ranks that die, never join, or have a bad environment: killed_test.py KILLED [TEST...]"""
 
 import os
 import re
@@ -14,25 +14,26 @@ import unittest
 KILLED = None
 DEADLINE = 200  # seconds after which a test has failed; it never decides anything else
 FOREIGN = re.compile("ORIEL_|TORCHELASTIC_|(LOCAL_)?(RANK|WORLD_SIZE)$|MASTER_")
-PLACES = ["wait_signal", "wait_signal_from", "wait_signal_next", "barrier", "barrier_flat",
+WAITS = ["wait_signal", "wait_signal_from", "wait_signal_next", "barrier", "barrier_flat",
           "barrier_peer", "wait_counter", "send", "recv", "comm_barrier", "window_create",
           "region_share", "comm_create"]
-# Where what is posted to a dead rank behind an adapter fails by itself.
+# Operations that fail by themselves when the rank behind the HCA is dead.
 POSTS = ["fetch_add", "get", "flush"]
 GATHERS = ["allgather_create", "allgather", "allgather_half", "allgather_running"]
 EXCHANGES = ["alltoall", "alltoallv", "bcast", "exchange_running"]
-# (ranks, nodes): all by adapters; mixed.
+# (ranks, nodes): all peers by rdma; mixed.
 NODES = [(2, 2), (3, 3), (4, 2)]
 AT_ONCE = 4  # jobs
-LONG = "100"  # ORIEL_TIMEOUT where no timeout is meant: all are ready before, on any machine
-SHORT = "8"  # of a rank that waits in vain, while the others may be late for seconds
+LONG = "100"  # ORIEL_TIMEOUT of tests without a timeout: all ranks are ready before it
+SHORT = "8"  # ORIEL_TIMEOUT of tests that expect one, while other ranks may be late for seconds
 
 
 def hold_port():
     """A socket at a port that no other job gets while it is open, but rank 0 may listen at."""
     holder = socket.socket()
     holder.bind(("127.0.0.1", 0))
-    # Not before bind(): whoever asks for any port passes it over, whoever names it may have it.
+    # After bind(): the kernel does not give the port to a process that asks for any port, and a
+    # process that names it may have it.
     holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     return holder
 
@@ -82,7 +83,7 @@ class Job:
         self.ranks[rank].wait()
 
     def answers(self):
-        """What each rank said last, and its code."""
+        """The last line that each rank printed, and its exit code."""
         return self.answers_of(self.ranks)
 
     def answers_of(self, ranks):
@@ -95,7 +96,7 @@ class Job:
         return said
 
 
-class Death(unittest.TestCase):
+class Killed(unittest.TestCase):
     def check_survivors(self, where, size, victim, **env):
         job = Job(self, size, where, victim, **env)
         job.until_ready()
@@ -107,30 +108,30 @@ class Death(unittest.TestCase):
                              f"{where}: rank {rank} of {size}")
             self.assertEqual(code, 1, line)
 
-    def test_survivors_of_rank_1_are_told_wherever_they_wait(self):
-        for where in PLACES:
+    def test_the_death_of_rank_1_ends_every_wait(self):
+        for where in WAITS:
             with self.subTest(where):
                 self.check_survivors(where, 3, 1)
 
-    def test_survivors_of_an_all_gather_are_told_in_every_phase(self):
+    def test_a_death_ends_every_phase_of_an_all_gather(self):
         """ll has no credits, and so no half of an execution."""
-        for algorithm, places in [("store", GATHERS), ("direct", GATHERS), ("ring", GATHERS),
+        for algorithm, waits in [("store", GATHERS), ("direct", GATHERS), ("ring", GATHERS),
                                   ("ll", ["allgather", "allgather_running"])]:
-            for where in places:
+            for where in waits:
                 with self.subTest(f"{where}, {algorithm}"):
                     self.check_survivors(where, 3, 1, ORIEL_ALLGATHER=algorithm)
 
-    def test_survivors_of_an_exchange_are_told_in_every_phase(self):
+    def test_a_death_ends_every_phase_of_an_exchange(self):
         for where in EXCHANGES:
             with self.subTest(where):
                 self.check_survivors(where, 3, 1)
 
-    def test_survivors_of_the_root_are_told(self):
+    def test_the_death_of_the_root_ends_waits(self):
         for where in ["recv", "comm_barrier", "window_create", "comm_create"]:
             with self.subTest(where):
                 self.check_survivors(where, 4, 0)
 
-    def test_survivors_of_the_last_rank_are_told(self):
+    def test_the_death_of_the_last_rank_ends_waits(self):
         for where in ["barrier", "comm_create"]:
             with self.subTest(where):
                 self.check_survivors(where, 8, 7)
@@ -144,7 +145,7 @@ def batches(items):
 
 class Crossing(unittest.TestCase):
     def check_all(self, jobs, victim, number, pattern):
-        """All ranks but a killed victim end with what @pattern says; @jobs: {name: job}."""
+        """All ranks but a killed victim print what @pattern matches; @jobs: {name: job}."""
         for job in jobs.values():
             job.until_ready()
         for job in jobs.values():
@@ -158,70 +159,70 @@ class Crossing(unittest.TestCase):
 
 
 class Nodes(Crossing):
-    """Ranks of different virtual nodes, which reach each other by adapters."""
+    """Ranks of different virtual nodes, which reach each other through HCAs."""
 
-    def check_places(self, places, victim, number, pattern, **env):
+    def check_waits(self, waits, victim, number, pattern, **env):
         for size, nodes in NODES:
-            for some in batches(places):
-                with self.subTest(ranks=size, nodes=nodes, places=some):
+            for some in batches(waits):
+                with self.subTest(ranks=size, nodes=nodes, waits=some):
                     jobs = {where: Job(self, size, where, victim, nodes=nodes, **env)
                             for where in some}
                     self.check_all(jobs, victim, number, pattern)
 
-    def test_survivors_of_a_rank_are_told_wherever_they_wait(self):
-        self.check_places(PLACES + ["ease"], 1, signal.SIGKILL, r"^ORIEL_ERR_PEER .*\brank 1\b")
+    def test_the_death_of_a_rank_ends_every_wait(self):
+        self.check_waits(WAITS + ["idle"], 1, signal.SIGKILL, r"^ORIEL_ERR_PEER .*\brank 1\b")
 
-    def test_survivors_of_an_all_gather_are_told_in_every_phase(self):
+    def test_a_death_ends_every_phase_of_an_all_gather(self):
         for algorithm in ["direct", "ring", "bruck"]:
-            self.check_places(GATHERS, 1, signal.SIGKILL, r"^ORIEL_ERR_PEER .*\brank 1\b",
+            self.check_waits(GATHERS, 1, signal.SIGKILL, r"^ORIEL_ERR_PEER .*\brank 1\b",
                               ORIEL_ALLGATHER=algorithm)
 
-    def test_survivors_of_an_exchange_are_told_in_every_phase(self):
-        self.check_places(EXCHANGES, 1, signal.SIGKILL, r"^ORIEL_ERR_PEER .*\brank 1\b")
+    def test_a_death_ends_every_phase_of_an_exchange(self):
+        self.check_waits(EXCHANGES, 1, signal.SIGKILL, r"^ORIEL_ERR_PEER .*\brank 1\b")
 
-    def test_what_is_posted_to_a_dead_rank_fails(self):
+    def test_operations_on_a_dead_rank_fail(self):
         for size, nodes in [(2, 2), (3, 3)]:
             jobs = {where: Job(self, size, where, 1, nodes=nodes) for where in POSTS}
             self.check_all(jobs, 1, signal.SIGKILL, r"^ORIEL_ERR_PEER .*\brank 1\b")
 
-    def test_survivors_of_the_root_are_told(self):
-        self.check_places(["wait_signal", "comm_barrier", "ease"], 0, signal.SIGKILL,
+    def test_the_death_of_the_root_ends_waits(self):
+        self.check_waits(["wait_signal", "comm_barrier", "idle"], 0, signal.SIGKILL,
                           r"^ORIEL_ERR_PEER .*\brank 0\b")
 
-    def test_a_death_is_told_without_a_single_post(self):
-        # The adapter says what it saw of the peer.
-        job = Job(self, 2, "ease", 1, nodes=2)
-        self.check_all({"ease": job}, 1, signal.SIGKILL,
+    def test_a_death_is_reported_without_a_single_post(self):
+        # The text has the failure that the HCA reports.
+        job = Job(self, 2, "idle", 1, nodes=2)
+        self.check_all({"idle": job}, 1, signal.SIGKILL,
                        r"rank 1 exited without the others: .*does not answer.*"
                        r"syndrome 0x15, .*WQE \d+ of queue 0x[0-9a-f]+$")
 
-    def test_an_abort_is_felt_on_all_nodes(self):
-        self.check_places([where for where in PLACES if where != "comm_create"] + ["ease"], 1,
+    def test_an_abort_ends_waits_on_all_nodes(self):
+        self.check_waits([where for where in WAITS if where != "comm_create"] + ["idle"], 1,
                           signal.SIGUSR1, r"^ORIEL_ERR_ABORTED aborted by rank 1\b")
 
-    def test_an_abort_is_felt_where_no_timeout_would_end_the_wait(self):
-        self.check_places(["wait_signal", "barrier", "recv"], 0, signal.SIGUSR1,
+    def test_an_abort_ends_waits_without_a_timeout(self):
+        self.check_waits(["wait_signal", "barrier", "recv"], 0, signal.SIGUSR1,
                           r"^ORIEL_ERR_ABORTED aborted by rank 0\b", ORIEL_TIMEOUT="0")
 
-    def test_the_default_timeout_of_one_breaks_all(self):
-        self.check_places(["wait_signal_from", "barrier_flat", "send", "ease"], 1, signal.SIGUSR2,
+    def test_the_default_timeout_of_one_rank_breaks_all(self):
+        self.check_waits(["wait_signal_from", "barrier_flat", "send", "idle"], 1, signal.SIGUSR2,
                           r"^ORIEL_ERR_TIMEOUT (rank 1: )?wait_signal timed out after .*"
                           r"window 1, id 1, expected 0, seen 0$")
 
-    def test_who_refuses_gives_the_cause_not_what_was_flushed(self):
+    def test_the_cause_is_the_rejected_request_not_a_flushed_one(self):
         for _ in range(3):
             jobs = {where: Job(self, 2, where, 1, nodes=2) for where in POSTS}
             self.check_all(jobs, 1, signal.SIGHUP, r"^ORIEL_ERR_ACCESS .*\(syndrome 0x13, ")
 
-    def test_what_an_adapter_refuses_breaks_all_in_words(self):
-        self.check_places(["wait_signal_from", "barrier", "wait_counter", "ease"], 1,
+    def test_a_rejected_request_breaks_all_with_a_text(self):
+        self.check_waits(["wait_signal_from", "barrier", "wait_counter", "idle"], 1,
                           signal.SIGHUP,
                           r"^ORIEL_ERR_ACCESS (rank \d: )?(put|link) to rank \d \((rdma|self)\) "
                           r"failed: remote access error .*\(syndrome 0x13, vendor 0x[0-9a-f]+\), "
                           r"WQE \d+ of queue 0x[0-9a-f]+$")
 
     def test_a_queue_that_fails_is_named(self):
-        # The first queue of rank 0 is that to rank 1; the tenth request is one of its fetch_adds.
+        # The first queue of rank 0 leads to rank 1; its tenth request is a fetch_add.
         job = Job(self, 3, "fetch_add", 1, nodes=3,
                   own={0: {"ORIEL_SOFT_HCA": "fail_wqe=10,qp=0"}})
         for rank, (line, code) in job.answers_of([0, 2]).items():
@@ -230,7 +231,7 @@ class Nodes(Crossing):
                                    r"queue 0x[0-9a-f]+$", f"rank {rank}")
             self.assertEqual(code, 1)
 
-    def test_an_orderly_end_makes_no_noise(self):
+    def test_an_orderly_end_logs_nothing(self):
         job = Job(self, 4, "again", "-", nodes=2, ORIEL_LOG="warn")
         for process in job.ranks.values():
             out, _ = process.communicate(timeout=DEADLINE)
@@ -238,24 +239,24 @@ class Nodes(Crossing):
 
 
 class Rails(Crossing):
-    """Several adapters of each rank: of 3 ranks 0 and 1 meet by rail 1 of 2."""
+    """Several HCAs of each rank: of 3 ranks, 0 and 1 are linked by rail 1 of 2."""
 
-    def check_rails(self, places, victim, number, pattern):
-        for some in batches(places):
+    def check_rails(self, waits, victim, number, pattern):
+        for some in batches(waits):
             jobs = {where: Job(self, 3, where, victim, nodes=3, ORIEL_RAILS="2") for where in some}
             self.check_all(jobs, victim, number, pattern)
 
-    def test_survivors_of_a_rank_are_told(self):
-        self.check_rails(["wait_signal", "barrier", "recv", "window_create", "ease"] + POSTS, 1,
+    def test_the_death_of_a_rank_ends_waits(self):
+        self.check_rails(["wait_signal", "barrier", "recv", "window_create", "idle"] + POSTS, 1,
                          signal.SIGKILL, r"^ORIEL_ERR_PEER .*\brank 1\b")
 
-    def test_what_an_adapter_refuses_breaks_all(self):
-        # The first rank that rank 1 reaches is 0, by rail 1.
-        self.check_rails(["wait_signal_from", "barrier_flat", "ease"], 1, signal.SIGHUP,
+    def test_a_rejected_request_breaks_all(self):
+        # The first rank that rank 1 reaches is rank 0, by rail 1.
+        self.check_rails(["wait_signal_from", "barrier_flat", "idle"], 1, signal.SIGHUP,
                          r"^ORIEL_ERR_ACCESS (rank \d: )?(put|link) to rank \d \(rdma\) failed: .*"
                          r"\(syndrome 0x13, ")
 
-    def test_ranks_must_agree_on_their_number(self):
+    def test_ranks_must_agree_on_the_number_of_rails(self):
         for nodes in (0, 3):
             job = Job(self, 3, "nothing", "-", nodes=nodes, own={2: {"ORIEL_RAILS": "2"}})
             for line, code in job.answers().values():
@@ -263,14 +264,14 @@ class Rails(Crossing):
                                        r"on rank 2$")
                 self.assertEqual(code, 1)
 
-    def test_a_number_out_of_range_is_refused(self):
+    def test_a_number_of_rails_out_of_range_is_rejected(self):
         job = Job(self, 2, "nothing", "-", nodes=2, ORIEL_RAILS="5")
         for line, code in job.answers().values():
             self.assertRegex(line, r"ORIEL_RAILS is '5', but it may be a number from 1 to 4")
             self.assertEqual(code, 1)
 
 
-class Absence(unittest.TestCase):
+class Missing(unittest.TestCase):
     def check_all(self, job, pattern):
         for rank, (line, code) in job.answers().items():
             self.assertRegex(line, pattern, f"rank {rank} of {job.size}")
@@ -281,7 +282,7 @@ class Absence(unittest.TestCase):
         self.check_all(job, r"^ORIEL_ERR_TIMEOUT .*\brank 2\b")
 
     def test_a_rank_that_exits_before_joining_is_named_on_all_ranks(self):
-        # An unknown setting makes it leave at once, with the reason.
+        # An invalid setting makes the rank exit at once, with the reason.
         job = Job(self, 3, "nothing", "-", ORIEL_TIMEOUT=SHORT,
                   own={1: {"ORIEL_TIMEOUT": "soon"}})
         said = job.answers()
@@ -303,7 +304,7 @@ class Absence(unittest.TestCase):
         self.assertRegex(said[0][0], r"^ORIEL_ERR_\w+ .*\b%d\b" % port)
         self.assertRegex(said[1][0], r"^ORIEL_ERR_\w+ .+")
 
-    def test_another_job_key_is_refused(self):
+    def test_another_job_key_is_rejected(self):
         job = Job(self, 2, "nothing", "-", ORIEL_TIMEOUT="4", ORIEL_JOB_KEY="a" * 32,
                   own={1: {"ORIEL_JOB_KEY": "b" * 32}})
         said = job.answers()
@@ -311,37 +312,37 @@ class Absence(unittest.TestCase):
         self.assertRegex(said[0][0], r"^ORIEL_ERR_(AUTH|TIMEOUT|PEER) .*\brank 1\b")
 
 
-class Nonsense(unittest.TestCase):
+class BadEnvironment(unittest.TestCase):
     def check_alone(self, pattern, **env):
-        """Rank 1 of 2, the only one that is started."""
+        """Start rank 1 of 2 alone; its last line must match @pattern."""
         job = Job(self, 2, "nothing", "-", missing=[0], own={1: env}, ORIEL_TIMEOUT="4")
         line, code = job.answers()[1]
         self.assertRegex(line, pattern)
         self.assertEqual(code, 1)
 
-    def test_rank_beyond_world_size(self):
+    def test_a_rank_beyond_world_size_is_rejected(self):
         self.check_alone(r"^ORIEL_ERR_\w+ .*RANK.*7", RANK="7", WORLD_SIZE="4")
 
-    def test_numbers_that_are_none(self):
+    def test_texts_that_are_no_numbers_are_rejected(self):
         for name in ("RANK", "WORLD_SIZE", "MASTER_PORT"):
             for value in ("many", "-1", "3x", "", "0x2", "99999999999999999999"):
                 with self.subTest(name=name, value=value):
                     self.check_alone(r"^ORIEL_ERR_CONFIG .*%s" % name, **{name: value})
 
-    def test_world_of_zero(self):
+    def test_a_world_size_of_zero_is_rejected(self):
         self.check_alone(r"^ORIEL_ERR_\w+ .*WORLD_SIZE", WORLD_SIZE="0")
 
-    def test_port_out_of_range(self):
+    def test_a_port_out_of_range_is_rejected(self):
         self.check_alone(r"^ORIEL_ERR_\w+ .*MASTER_PORT", MASTER_PORT="65536")
 
-    def test_settings_that_do_not_exist(self):
+    def test_unknown_settings_are_rejected(self):
         self.check_alone(r"^ORIEL_ERR_CONFIG .*ORIEL_TIMOUT", ORIEL_TIMOUT="3")
 
-    def test_a_root_with_no_address(self):
+    def test_a_root_without_an_address_is_named(self):
         self.check_alone(r"^ORIEL_ERR_\w+ .*nowhere\.invalid", MASTER_ADDR="nowhere.invalid")
 
 
-class Peace(unittest.TestCase):
+class Healthy(unittest.TestCase):
     def test_jobs_at_once_do_not_disturb_each_other(self):
         jobs = [Job(self, size, "nothing", "-") for size in (2, 3, 4, 2)]
         for job in jobs:

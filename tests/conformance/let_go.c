@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory in flight when the communicator breaks: an operation that has ended,
- * well or not, leaves nothing of the caller's with the adapter. Two ranks as
- * threads on two virtual nodes; ORIEL_SOFT_HCA=delay=... keeps requests under way
- * while rank 0 aborts, for so long that a thread may stand still meanwhile. What the
- * adapter reads too late is found by AddressSanitizer.
+ * Memory in flight when the communicator breaks: an operation that has ended, with success or
+ * not, leaves no memory of the caller in use by the HCA. Two ranks are threads on two virtual
+ * nodes; ORIEL_SOFT_HCA=delay=... keeps requests in flight while rank 0 aborts, for long enough
+ * that a thread may be descheduled meanwhile. AddressSanitizer finds a read by the HCA that
+ * comes too late.
  */
 #include <oriel/dev.h>
 #include <oriel/oriel.h>
@@ -19,12 +19,12 @@
 #define LENGTH 4096u
 #define TIMEOUT_NS 60000000000u
 #define ABORT_AFTER_US 30000u
-#define LATER_US 4500000u /* for what would still come, there and back */
+#define LATER_US 4500000u /* for packets that would still arrive, to the peer and back */
 
 static struct oriel_local_job *job;
 static pthread_barrier_t together;
 static void (*attempt)(const struct oriel_dev_window *w);
-static bool is_posted; /* what is to be under way, where that is not at once */
+static bool is_posted; /* whether the operation is in flight, where posting it takes time */
 static int failures;
 
 static void fail(const char *what)
@@ -39,8 +39,8 @@ static void check(bool claim, const char *what)
 		fail(what);
 }
 
-/* Frames of functions called before lay here. */
-static __attribute__((noinline)) void stack_is_left_alone(void)
+/* Frames of earlier calls were here. */
+static __attribute__((noinline)) void check_stack_is_unchanged(void)
 {
 	volatile unsigned char frame[LENGTH];
 	unsigned i, touched = 0;
@@ -63,7 +63,7 @@ static __attribute__((noinline)) void try_fetch_add(const struct oriel_dev_windo
 static void fetch_add_leaves_the_stack(const struct oriel_dev_window *w)
 {
 	try_fetch_add(w);
-	stack_is_left_alone();
+	check_stack_is_unchanged();
 }
 
 static void drain_ends_a_get(const struct oriel_dev_window *w)
@@ -95,14 +95,14 @@ static void send_ends_with_its_source(const struct oriel_dev_window *w)
 {
 	unsigned char *source = calloc(4, LENGTH);
 
-	/* The second, of the whole staging, has to wait for room in the middle. */
+	/* The second part, of the whole staging, has to wait for room in the middle. */
 	check(oriel_dev_send(w, oriel_dev_thread(), 1, 0, source, 4 * LENGTH, 0) != ORIEL_OK,
 	      "a send is not ended");
 	free(source);
 	usleep(LATER_US);
 }
 
-/* The put has ended, its counter has not: the adapter's own packets take as long. */
+/* The put has completed, its counter has not: packets of the HCA to itself take as long. */
 static void drain_ends_a_counter(const struct oriel_dev_window *w)
 {
 	uint64_t value = 0;
@@ -199,7 +199,10 @@ static void (*const claims[])(const struct oriel_dev_window *w) = {
 
 #define CLAIMS (sizeof(claims) / sizeof(claims[0]))
 
-/* All at once, for they wait; as processes, for the dice of an adapter are by its number. */
+/*
+ * The claims run at once, since they sleep; in processes, since an HCA seeds its random numbers
+ * by its number.
+ */
 int main(void)
 {
 	pid_t children[CLAIMS];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages in LL128 form: whole, and never what a place held before. */
+/* Messages in LL128 form: they arrive whole, and never with bytes that were there before. */
 #include "harness.h"
 
 CASE_DATA const size_t lengths[] = {0,   1,   7,   8,   9,   48,  55,  56,  57,   111,  112,
@@ -10,14 +10,14 @@ CASE_DATA const size_t lengths[] = {0,   1,   7,   8,   9,   48,  55,  56,  57, 
 CASE int64_t line_put(struct rank *r, struct oriel_dev_group g, const char *out, uint64_t round,
 		      size_t length)
 {
-	return oriel_dev_put_ll128(&r->dev, g, rank_next(r), place_of(r->rank, round), out, length,
+	return oriel_dev_put_ll128(&r->dev, g, rank_next(r), offset_of(r->rank, round), out, length,
 				   round + 1);
 }
 
 CASE enum oriel_status line_wait(struct rank *r, struct oriel_dev_group g, char *in, uint64_t round,
 				 size_t length)
 {
-	return oriel_dev_wait_ll128(&r->dev, g, place_of(rank_prev(r), round), in, length,
+	return oriel_dev_wait_ll128(&r->dev, g, offset_of(rank_prev(r), round), in, length,
 				    round + 1, LONG_NS);
 }
 
@@ -44,8 +44,8 @@ CASE enum oriel_status message_recv(struct rank *r, struct oriel_dev_group g, ui
 
 #define WORDS 31u /* two lines and half of one, the last half in part */
 
-/* A fast sender writes while the receiver looks: half a message is none. */
-CASE void the_flag_comes_with_the_data(struct rank *r)
+/* A fast sender writes while the receiver polls: half a message is no message. */
+CASE void the_flag_arrives_with_the_data(struct rank *r)
 {
 	RANK_ARRAY(r, uint64_t, sent, WORDS);
 	RANK_ARRAY(r, uint64_t, got, WORDS);
@@ -54,11 +54,11 @@ CASE void the_flag_comes_with_the_data(struct rank *r)
 	for (round = 0; round < 2000; round++) {
 		group_fill(r->group, sent, WORDS * 8, round);
 		CHECK_POSTED(r, oriel_dev_put_ll128(&r->dev, r->group, rank_next(r),
-						    place_of(r->rank, round), sent, WORDS * 8,
+						    offset_of(r->rank, round), sent, WORDS * 8,
 						    round + 1));
-		if (!CHECK_OK(r,
-			      oriel_dev_wait_ll128(&r->dev, r->group, place_of(rank_prev(r), round),
-						   got, WORDS * 8, round + 1, LONG_NS)))
+		if (!CHECK_OK(r, oriel_dev_wait_ll128(&r->dev, r->group,
+						      offset_of(rank_prev(r), round), got,
+						      WORDS * 8, round + 1, LONG_NS)))
 			return;
 		CHECK_EQ(r, wrong(got, WORDS * 8, round), 0);
 		CHECK_OK(r, oriel_dev_barrier_flat(&r->dev, r->group, 1, LONG_NS));
@@ -83,7 +83,7 @@ CASE void an_old_message_is_not_the_next(struct rank *r)
 	CHECK_EQ(r, wrong(in, 240, 1), 0);
 }
 
-CASE void bad_places_are_refused(struct rank *r)
+CASE void invalid_offsets_are_rejected(struct rank *r)
 {
 	struct oriel_dev_fault fault;
 	RANK_ARRAY(r, char, block, 640);
@@ -107,8 +107,8 @@ CASE void bad_places_are_refused(struct rank *r)
 	CHECK_EQ(r, fault.what, ORIEL_DEV_PUT_LL);
 }
 
-/* Who is asked for and who is served are the same. */
-CASE void it_is_known_who_takes_them(struct rank *r)
+/* oriel_dev_has_ll128() names exactly the ranks that accept such puts. */
+CASE void puts_reach_exactly_the_mapped_ranks(struct rank *r)
 {
 	RANK_ARRAY(r, uint64_t, word, 1);
 	unsigned peer;
@@ -116,8 +116,8 @@ CASE void it_is_known_who_takes_them(struct rank *r)
 
 	word[0] = 1;
 	for (peer = 0; peer < r->size; peer++) {
-		ticket = oriel_dev_put_ll128(&r->dev, r->group, peer, place_of(r->rank, 0), word, 8,
-					     1);
+		ticket = oriel_dev_put_ll128(&r->dev, r->group, peer, offset_of(r->rank, 0), word,
+					     8, 1);
 		CHECK_EQ(r, ticket >= 0, rank_is_mapped(r, r->rank, peer));
 		CHECK_EQ(r, ticket >= 0, oriel_dev_has_ll128(&r->dev, peer));
 		CHECK(r, ticket >= 0 || ticket == ORIEL_ERR_NO_PATH);
@@ -125,8 +125,8 @@ CASE void it_is_known_who_takes_them(struct rank *r)
 	CHECK(r, !oriel_dev_has_ll128(&r->dev, r->size));
 }
 
-/* Whoever is mapped is sent to and received from, others are refused at both ends. */
-CASE void it_is_known_who_gets_messages(struct rank *r)
+/* Mapped ranks send and receive; calls for other ranks are rejected at both ends. */
+CASE void messages_reach_exactly_the_mapped_ranks(struct rank *r)
 {
 	RANK_ARRAY(r, uint64_t, word, 1);
 	enum oriel_status status;
@@ -154,7 +154,7 @@ CASE void it_is_known_who_gets_messages(struct rank *r)
 	}
 }
 
-/* A channel that carries lines of one kind carries none of the other, from either end. */
+/* A channel that carries lines of one kind rejects the other kind at both ends. */
 CASE void forms_do_not_mix(struct rank *r)
 {
 	struct oriel_dev_fault fault;
@@ -179,18 +179,18 @@ CASE void forms_do_not_mix(struct rank *r)
 
 static const struct oriel_window_attr ll128_window = {
 	.size = sizeof(struct oriel_window_attr),
-	.length = 2 * 16 * PLACE,
+	.length = 2 * 16 * SOURCE_BYTES,
 };
 
-#define LL128_CASES(ROW)                                                  \
-	ROW(messages_arrive_whole, &ll128_window, 1, NEEDS_MAPPED)        \
-	ROW(teams_share_a_message, &ll128_window, 1, NEEDS_MAPPED)        \
-	ROW(the_flag_comes_with_the_data, &ll128_window, 1, NEEDS_MAPPED) \
-	ROW(an_old_message_is_not_the_next, &ll128_window, 1, 0)          \
-	ROW(bad_places_are_refused, &ll128_window, 1, 0)                  \
-	ROW(it_is_known_who_takes_them, &ll128_window, 1, 0)              \
-	ROW(it_is_known_who_gets_messages, &message_window, 1, 0)         \
-	ROW(forms_do_not_mix, &message_window, 2, NEEDS_MAPPED)           \
+#define LL128_CASES(ROW)                                                    \
+	ROW(messages_arrive_whole, &ll128_window, 1, NEEDS_MAPPED)          \
+	ROW(teams_share_a_message, &ll128_window, 1, NEEDS_MAPPED)          \
+	ROW(the_flag_arrives_with_the_data, &ll128_window, 1, NEEDS_MAPPED) \
+	ROW(an_old_message_is_not_the_next, &ll128_window, 1, 0)            \
+	ROW(invalid_offsets_are_rejected, &ll128_window, 1, 0)              \
+	ROW(puts_reach_exactly_the_mapped_ranks, &ll128_window, 1, 0)       \
+	ROW(messages_reach_exactly_the_mapped_ranks, &message_window, 1, 0) \
+	ROW(forms_do_not_mix, &message_window, 2, NEEDS_MAPPED)             \
 	MESSAGE_CASES(ROW)
 
 DEVICE_SUITE(ll128, LL128_CASES, MESSAGE_FORKS, NULL);

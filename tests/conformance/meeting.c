@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two bootstraps for each rank: one that communicators use, and may break, and
- * one for the harness alone, through which ranks meet when all else is broken
- * and make themselves a new one of the first kind.
+ * Two bootstraps for each rank: communicators use one, and may break it. The harness alone uses
+ * the other: ranks meet through it when all else is broken, and make themselves a new one of the
+ * first kind.
  */
 #include "harness.h"
 
@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* What rank 0 tells the others of a new bootstrap. */
+/* Rank 0 sends it to the others, so that they open a new bootstrap. */
 struct meeting_place {
 	struct oriel_local_job *job; /* of threads */
 	uint16_t port;               /* of processes, beside MASTER_ADDR */
@@ -24,7 +24,7 @@ void host_meet(struct rank *r)
 	CHECK_OK(r, r->master->ops->barrier(r->master->context, LONG_NS));
 }
 
-/* A listener at a port that nobody else has. */
+/* Open a listener at a port that no other process has. */
 static int meeting_listen(uint16_t *port)
 {
 	struct sockaddr_in at = {.sin_family = AF_INET};
@@ -61,7 +61,7 @@ static enum oriel_status meeting_open_local(struct rank *r, struct meeting_place
 {
 	enum oriel_status status = oriel_bootstrap_open_local(place->job, r->rank, &r->bootstrap);
 
-	/* All have opened their ends before the maker lets go. */
+	/* All have opened their ends before the maker closes its job. */
 	if (status == ORIEL_OK)
 		status = r->master->ops->barrier(r->master->context, LONG_NS);
 	if (r->rank == 0)

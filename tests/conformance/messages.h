@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages through channels, in whichever form: whole, in order, and never what the staging
- * held one lap before. Who includes it has lines.h and the bytes of a LINE, and says how a
- * message goes and comes.
+ * Messages through channels, in either form: they arrive whole, in order, and never with bytes
+ * of the last lap of the staging. The including file has lines.h and the bytes of a LINE, and
+ * defines how a message is sent and received.
  */
 #ifndef CONFORMANCE_MESSAGES_H
 #define CONFORMANCE_MESSAGES_H
@@ -11,16 +11,16 @@
 
 #define STAGING 4096u /* of one channel in these cases */
 
-/* The longest, in bytes. */
+/* The longest message, in bytes. */
 CASE size_t message_most(const struct rank *r);
 
-/* To the next rank, and from the one before. */
+/* Send to the next rank; receive from the previous one. */
 CASE enum oriel_status message_send(struct rank *r, struct oriel_dev_group g, uint32_t channel,
 				    const void *from, size_t length, uint64_t timeout_ns);
 CASE enum oriel_status message_recv(struct rank *r, struct oriel_dev_group g, uint32_t channel,
 				    void *to, size_t length, uint64_t timeout_ns);
 
-/* Many laps of the staging, messages of all sizes, that begin anywhere. */
+/* Many laps of the staging, with messages of all sizes that begin at any line. */
 CASE void channel_end(struct rank *r, unsigned index, void *context)
 {
 	size_t most = message_most(r), length;
@@ -77,14 +77,14 @@ CASE void teams_carry_messages(struct rank *r)
 {
 	RANK_ARRAY(r, struct both, both, 1);
 
-	both->out = (char *)rank_alloc(r, PLACE);
-	both->in = (char *)rank_alloc(r, PLACE);
+	both->out = (char *)rank_alloc(r, SOURCE_BYTES);
+	both->in = (char *)rank_alloc(r, SOURCE_BYTES);
 	rank_team(r, 3, channel_team, both);
 	rank_free(r, both->out);
 	rank_free(r, both->in);
 }
 
-/* Neither from lines that nobody has written nor from those of one lap before. */
+/* A receive that timed out takes neither unwritten lines nor those of the last lap. */
 CASE void a_timeout_takes_nothing(struct rank *r)
 {
 	RANK_ARRAY(r, uint64_t, sent, 1);
@@ -97,7 +97,7 @@ CASE void a_timeout_takes_nothing(struct rank *r)
 		if (round % (STAGING / LINE) == 0) {
 			CHECK_STATUS(r, message_recv(r, r->group, 0, got, 8, MOMENT_NS),
 				     ORIEL_ERR_TIMEOUT);
-			rank_settle(r);
+			rank_flush_barrier(r);
 		}
 		CHECK_OK(r, message_send(r, r->group, 0, sent, 8, LONG_NS));
 		CHECK_OK(r, message_recv(r, r->group, 0, got, 8, LONG_NS));
@@ -106,7 +106,7 @@ CASE void a_timeout_takes_nothing(struct rank *r)
 	}
 }
 
-/* The staging fills up, and what did not find room has not gone. */
+/* The staging fills up, and a message that found no room is not sent. */
 CASE void the_sender_stops_at_a_full_staging(struct rank *r)
 {
 	enum oriel_status status = ORIEL_OK;
@@ -122,7 +122,7 @@ CASE void the_sender_stops_at_a_full_staging(struct rank *r)
 	}
 	CHECK_STATUS(r, status, ORIEL_ERR_TIMEOUT);
 	CHECK_EQ(r, count, STAGING / LINE);
-	rank_settle(r);
+	rank_flush_barrier(r);
 	for (i = 0; i < count; i++) {
 		if (!CHECK_OK(r, message_recv(r, r->group, 0, got, 8, LONG_NS)))
 			break;
@@ -130,7 +130,10 @@ CASE void the_sender_stops_at_a_full_staging(struct rank *r)
 	}
 }
 
-/* What crosses the end goes on at the beginning, not in the staging of the next channel. */
+/*
+ * A message that crosses the end continues at the beginning, not in the staging of the next
+ * channel.
+ */
 CASE void messages_stay_in_their_staging(struct rank *r)
 {
 	size_t most = message_most(r);
@@ -191,7 +194,7 @@ CASE void streams_and_messages_do_not_mix(struct rank *r)
 	CHECK_STATUS(r, message_recv(r, r->group, 3, block, 8, LONG_NS), ORIEL_ERR_STATE);
 	CHECK_OK(r, rank_fault(r, &fault));
 	CHECK_STATUS(r, fault.status, ORIEL_ERR_STATE);
-	/* Nor the other way round, be the message empty. */
+	/* The other order fails too, even for an empty message. */
 	CHECK_OK(r, message_send(r, r->group, 2, block, 0, LONG_NS));
 	CHECK_OK(r, message_recv(r, r->group, 2, block, 0, LONG_NS));
 	CHECK_STATUS(r, oriel_dev_send(&r->dev, r->group, rank_next(r), 2, block, 8, LONG_NS),

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The definitions of the functions that operations.h declares; the cases link them. */
 #define OPERATIONS_ARE_MADE_HERE
 #include "operations.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every operation as a function that is linked, made once in operations.cu: with
- * all paths and kinds of groups inlined in each call, nvcc would take an hour.
+ * Every operation as a function that is linked, made once in operations.cu: if each call inlined
+ * all paths and kinds of groups, nvcc would take an hour.
  */
 #ifndef CONFORMANCE_OPERATIONS_H
 #define CONFORMANCE_OPERATIONS_H

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Litmus tests: what is visible after what, and the one hole that is documented. */
+/* Litmus tests: the order in which writes become visible, and the one documented hole. */
 #include "harness.h"
 
 #define ROUNDS 1000u
 #define MESSAGE 1032u
 
-/* MP: who waited for the signal sees all of the put. The answer keeps the writer a round behind. */
+/*
+ * MP: the receiver of the signal sees all of the put. The answer keeps the writer at most one
+ * round ahead.
+ */
 CASE void signal_publishes_the_put(struct rank *r)
 {
 	RANK_ARRAY(r, char, message, MESSAGE);
@@ -28,7 +31,7 @@ CASE void signal_publishes_the_put(struct rank *r)
 	}
 }
 
-/* MP with two puts and a signal of its own; W6: the sum wait must acquire as well. */
+/* MP with two puts and a separate signal; W6: the sum wait must acquire as well. */
 CASE void signal_publishes_all_earlier_puts(struct rank *r)
 {
 	uint64_t i, *words = (uint64_t *)(void *)r->base;
@@ -50,7 +53,7 @@ CASE void signal_publishes_all_earlier_puts(struct rank *r)
 
 #define SMALL 96u
 
-/* MP through a barrier, every pair at once, no put twice to one place without one. */
+/* MP through a barrier, every pair at once; no rank puts twice to one offset without a barrier. */
 CASE void barrier_publishes_the_puts_of_all(struct rank *r)
 {
 	RANK_ARRAY(r, char, message, SMALL);
@@ -69,16 +72,19 @@ CASE void barrier_publishes_the_puts_of_all(struct rank *r)
 		for (peer = 0; peer < r->size; peer++)
 			CHECK_EQ(r, wrong(r->base + half + peer * (size_t)SMALL, SMALL, i + peer),
 				 0);
-		/* Not before the barrier, which is to announce what is under way. */
+		/*
+		 * The drain comes after the barrier, which must announce puts that are in
+		 * flight.
+		 */
 		CHECK_OK(r, oriel_dev_drain(&r->dev, r->group, LONG_NS));
 	}
 }
 
 /*
- * ISA2: rank 0 puts to 2, flushes, tells 1; rank 1 tells 2; rank 2 looks. Without
- * the flush nothing is promised.
+ * ISA2: rank 0 puts to rank 2, flushes, and signals rank 1; rank 1 signals rank 2; rank 2 reads.
+ * Without the flush nothing is promised.
  */
-CASE void flush_makes_visible_to_third_ranks(struct rank *r)
+CASE void flush_makes_puts_visible_to_third_ranks(struct rank *r)
 {
 	const struct oriel_dev_window *w = &r->dev;
 	RANK_ARRAY(r, uint64_t, source, 1);
@@ -104,10 +110,10 @@ CASE void flush_makes_visible_to_third_ranks(struct rank *r)
 #define STORES 8000u
 
 /*
- * SB: each of a pair puts its flag to the other, flushes, and looks whether the
- * other's has come. At least one must see it. A word per round, no reset. Each
- * begins a round when the other's flag of the last has come, a moment earlier
- * or later each time, so that on two cores the stores meet.
+ * SB: each rank of a pair puts its flag to the other, flushes, and reads whether the other's
+ * flag has arrived. At least one must see it. Each round has a word of its own, so no word is
+ * reset. Each rank begins a round when the other's flag of the last one arrives, a moment
+ * earlier or later each time, so that on two cores the stores meet.
  */
 CASE void store_and_look(struct rank *r, unsigned partner, unsigned char *seen, uint64_t rounds)
 {
@@ -137,12 +143,12 @@ CASE void flush_forbids_store_buffering(struct rank *r)
 	uint64_t rounds = 0, i;
 
 	group_flood(r->group, mine, STORES, 0);
-	/* Through an adapter each round is a round trip; the others wait for all of them. */
+	/* Through a NIC each round is a round trip; the others wait for all of them. */
 	if (partner < r->size)
 		rounds = rank_is_mapped(r, r->rank, partner) ? STORES : STORES / 20;
 	if (rounds)
 		store_and_look(r, partner, mine, rounds);
-	rank_settle(r);
+	rank_flush_barrier(r);
 	for (i = 0; i < rounds; i++)
 		CHECK(r, mine[i] || theirs[i]);
 	rank_free(r, mine);
@@ -154,7 +160,7 @@ enum scheme {
 };
 
 #define SLOT 6u
-#define DATA 0u    /* where rank 2 puts at rank 0 */
+#define DATA 0u    /* offset at rank 0 where rank 2 puts */
 #define ROUND_2 1u /* signal: rank 1 has arrived for the second time */
 #define RELEASE 2u /* signal: rank 2 may go on */
 
@@ -170,7 +176,7 @@ CASE enum oriel_status await(struct rank *r, enum scheme scheme, uint64_t timeou
 			      : oriel_dev_barrier_flat_wait(&r->dev, r->group, SLOT, timeout_ns);
 }
 
-/* What oriel_dev_barrier_flat_arrive() does for one peer. */
+/* Do what oriel_dev_barrier_flat_arrive() does for one peer. */
 CASE void deliver_flat(struct rank *r, unsigned peer)
 {
 	const struct oriel_dev_window *w = &r->dev;
@@ -197,10 +203,10 @@ CASE void deliver(struct rank *r, enum scheme scheme, unsigned peer, uint64_t ep
 }
 
 /*
- * Rank 2 arrives everywhere but at rank 0: its put and its arrival there are
- * still in flight, until rank 0 says so.
+ * Rank 2 arrives at every rank but rank 0: its put and its arrival there are still in flight,
+ * until rank 0 signals.
  */
-CASE void be_slow_towards_rank_0(struct rank *r, enum scheme scheme)
+CASE void delay_puts_to_rank_0(struct rank *r, enum scheme scheme)
 {
 	const struct oriel_dev_window *w = &r->dev;
 	RANK_ARRAY(r, uint64_t, one, 1);
@@ -222,8 +228,8 @@ CASE void be_slow_towards_rank_0(struct rank *r, enum scheme scheme)
 	CHECK_OK(r, arrive(r, scheme));
 }
 
-/* Rank 1 passes round 1, arrives for round 2, and that overtakes rank 2's first arrival. */
-CASE void hurry(struct rank *r, enum scheme scheme)
+/* Rank 1 passes round 1 and arrives for round 2, which overtakes rank 2's first arrival. */
+CASE void run_ahead(struct rank *r, enum scheme scheme)
 {
 	CHECK_OK(r, arrive(r, scheme));
 	CHECK_OK(r, await(r, scheme, LONG_NS));
@@ -239,14 +245,14 @@ CASE void run_delayed_third(struct rank *r, enum scheme scheme)
 	const uint64_t *data = (const uint64_t *)(void *)r->base + DATA;
 
 	if (r->rank == 2) {
-		be_slow_towards_rank_0(r, scheme);
+		delay_puts_to_rank_0(r, scheme);
 	} else if (r->rank != 0) {
-		hurry(r, scheme);
+		run_ahead(r, scheme);
 	} else {
 		CHECK_OK(r, arrive(r, scheme));
 		CHECK_OK(r,
 			 oriel_dev_wait_signal_from(w, r->group, 1, ROUND_2, ORIEL_EQ, 1, LONG_NS));
-		/* The hole: flat passes here although rank 2 has not arrived. */
+		/* This is the hole: flat passes here although rank 2 has not arrived. */
 		CHECK_STATUS(r, await(r, scheme, scheme == FULL ? MOMENT_NS : LONG_NS),
 			     scheme == FULL ? ORIEL_ERR_TIMEOUT : ORIEL_OK);
 		CHECK_EQ(r, oriel_dev_load_relaxed(data), 0);
@@ -258,11 +264,11 @@ CASE void run_delayed_third(struct rank *r, enum scheme scheme)
 		CHECK_OK(r, arrive(r, scheme));
 	}
 	CHECK_OK(r, await(r, scheme, LONG_NS));
-	rank_settle(r);
+	rank_flush_barrier(r);
 	CHECK_EQ(r, *data, r->rank == 0);
 }
 
-/* The default barrier stays shut on the schedule that opens the flat one. */
+/* The default barrier does not pass on the schedule on which the flat one does. */
 CASE void barrier_waits_for_a_delayed_third(struct rank *r)
 {
 	run_delayed_third(r, FULL);
@@ -277,13 +283,13 @@ static const struct oriel_window_attr store_window = {.size = sizeof(store_windo
 						      .length = 9 * STORES,
 						      .channels = ORIEL_NONE};
 
-#define ORDER_CASES(ROW)                                        \
-	ROW(signal_publishes_the_put, NULL, 1, 0)               \
-	ROW(signal_publishes_all_earlier_puts, NULL, 1, 0)      \
-	ROW(barrier_publishes_the_puts_of_all, NULL, 1, 0)      \
-	ROW(flush_makes_visible_to_third_ranks, NULL, 3, 0)     \
-	ROW(flush_forbids_store_buffering, &store_window, 2, 0) \
-	ROW(barrier_waits_for_a_delayed_third, NULL, 3, 0)      \
+#define ORDER_CASES(ROW)                                         \
+	ROW(signal_publishes_the_put, NULL, 1, 0)                \
+	ROW(signal_publishes_all_earlier_puts, NULL, 1, 0)       \
+	ROW(barrier_publishes_the_puts_of_all, NULL, 1, 0)       \
+	ROW(flush_makes_puts_visible_to_third_ranks, NULL, 3, 0) \
+	ROW(flush_forbids_store_buffering, &store_window, 2, 0)  \
+	ROW(barrier_waits_for_a_delayed_third, NULL, 3, 0)       \
 	ROW(flat_lets_a_fast_rank_stand_in, NULL, 3, 0)
 
 DEVICE_SUITE(order, ORDER_CASES, NO_FORKS, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory and regions: what may be shared, where it is seen, how long it lives. */
+/* Memory and regions: which memory may be shared, where peers map it, how long it lives. */
 #include "harness.h"
 
 #include <fcntl.h>
@@ -17,7 +17,7 @@ static void check_dead(struct rank *r, const char *part)
 	CHECK_TEXT(r, oriel_last_error(), part);
 }
 
-static void memory_comes_zeroed(struct rank *r)
+static void allocated_memory_is_zeroed(struct rank *r)
 {
 	enum oriel_status status;
 	void *a, *b, *huge;
@@ -41,7 +41,7 @@ static void memory_comes_zeroed(struct rank *r)
 	CHECK_STATUS(r, oriel_memory_alloc(1, 1u << 30, &a), ORIEL_ERR_INVALID);
 }
 
-/* Ranks that share a process must not allocate anew between the two. */
+/* Ranks that share a process must not allocate between the two calls. */
 static void memory_is_freed_once(struct rank *r)
 {
 	char *memory = NULL;
@@ -59,7 +59,7 @@ static void memory_is_freed_once(struct rank *r)
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
 }
 
-/* Where this rank sees @peer's @region, the bytes that are there. */
+/* Check that this rank sees the right bytes where it maps @peer's @region. */
 static void check_mapped(struct rank *r, const struct oriel_region *region, unsigned peer,
 			 size_t length)
 {
@@ -73,8 +73,8 @@ static void check_mapped(struct rank *r, const struct oriel_region *region, unsi
 }
 
 /*
- * Every rank's @region, of peer + 1 times @unit bytes, is where peers see it,
- * and has no address where they do not.
+ * Check that every rank's @region, of peer + 1 times @unit bytes, is where peers map it, and
+ * that it has no address elsewhere.
  */
 static void check_region(struct rank *r, const struct oriel_region *region, char *mine, size_t unit)
 {
@@ -99,7 +99,7 @@ static void check_region(struct rank *r, const struct oriel_region *region, char
 	CHECK_STATUS(r, oriel_region_peer_address(region, r->size, 0, &at), ORIEL_ERR_RANGE);
 }
 
-/* ExchangeNvlBufferMultipleRoundTrips; N1: peers got the start of the allocation instead. */
+/* ExchangeNvlBufferMultipleRoundTrips; N1: peers once got the start of the allocation instead. */
 static void parts_of_an_allocation_keep_their_offset(struct rank *r)
 {
 	static const size_t offsets[] = {0, 4096, 8192 + 64, 12289, 1};
@@ -121,7 +121,7 @@ static void parts_of_an_allocation_keep_their_offset(struct rank *r)
 	oriel_memory_free(memory);
 }
 
-/* N1: sharing one pointer again replaced the mappings of the first time. */
+/* N1: sharing one pointer again once replaced the mappings of the first time. */
 static void one_range_may_be_shared_twice(struct rank *r)
 {
 	struct oriel_region *first = NULL, *second = NULL;
@@ -167,7 +167,7 @@ static void any_memory_may_be_a_local_source(struct rank *r)
 	char *memory = malloc(LENGTH);
 
 	CHECK_OK(r, oriel_region_register(r->comm, memory, LENGTH, &region));
-	/* Local as long as it was never shared: rank by rank. */
+	/* A region that was never shared is local: each rank unregisters it alone. */
 	oriel_region_unregister(region);
 	CHECK_STATUS(r, oriel_region_register(r->comm, memory, 0, &region), ORIEL_ERR_INVALID);
 	CHECK_STATUS(r, oriel_region_register(r->comm, NULL, 1, &region), ORIEL_ERR_INVALID);
@@ -176,7 +176,7 @@ static void any_memory_may_be_a_local_source(struct rank *r)
 	free(memory);
 }
 
-/* Has @owner a peer in another process that would map its memory? */
+/* Whether @owner has a peer in another process that would map its memory. */
 static bool is_mapped_by_others(const struct rank *r, unsigned owner)
 {
 	unsigned peer;
@@ -187,7 +187,7 @@ static bool is_mapped_by_others(const struct rank *r, unsigned owner)
 	return false;
 }
 
-/* N2: one rank's buffer could not be exported, and the others hung. */
+/* N2: when one rank's buffer could not be exported, the others hung. */
 static void one_private_buffer_fails_all(struct rank *r)
 {
 	struct oriel_region *region = NULL;
@@ -210,7 +210,7 @@ static void one_private_buffer_fails_all(struct rank *r)
 	free(private);
 }
 
-/* Where nobody needs a file, no file is asked for. */
+/* The library needs no file where no other process maps the memory. */
 static void private_memory_may_be_shared_with_threads(struct rank *r)
 {
 	struct oriel_region *region = NULL;
@@ -230,7 +230,7 @@ static void private_memory_may_be_shared_with_threads(struct rank *r)
 	free(private);
 }
 
-/* CudaIpcOpen: the memory lives as long as a window over it does. */
+/* CudaIpcOpen: the memory lives as long as a window over it. */
 static void freed_memory_stays_until_it_is_not_shared(struct rank *r)
 {
 	struct oriel_region *region = NULL;
@@ -270,8 +270,8 @@ static void a_file_of_the_user_can_be_shared(struct rank *r)
 	munmap(map, 65536 - 4096);
 }
 
-/* What could shrink under its users is refused, and stays with its owner. */
-static void a_file_that_cannot_be_sealed_is_refused(struct rank *r)
+/* The library rejects a file that could shrink while it is mapped; its owner keeps it. */
+static void a_file_that_cannot_be_sealed_is_rejected(struct rank *r)
 {
 	FILE *file = tmpfile();
 	char *map;
@@ -286,7 +286,7 @@ static void a_file_that_cannot_be_sealed_is_refused(struct rank *r)
 }
 
 static const struct test_case region_cases[] = {
-	{"memory_comes_zeroed", memory_comes_zeroed, NULL, 1, NO_WINDOW},
+	{"allocated_memory_is_zeroed", allocated_memory_is_zeroed, NULL, 1, NO_WINDOW},
 	{"memory_is_freed_once", memory_is_freed_once, NULL, 1, NO_WINDOW},
 	{"parts_of_an_allocation_keep_their_offset", parts_of_an_allocation_keep_their_offset, NULL,
 	 1, NO_WINDOW},
@@ -299,7 +299,7 @@ static const struct test_case region_cases[] = {
 	{"freed_memory_stays_until_it_is_not_shared", freed_memory_stays_until_it_is_not_shared,
 	 NULL, 1, NO_WINDOW},
 	{"a_file_of_the_user_can_be_shared", a_file_of_the_user_can_be_shared, NULL, 1, NO_WINDOW},
-	{"a_file_that_cannot_be_sealed_is_refused", a_file_that_cannot_be_sealed_is_refused, NULL,
+	{"a_file_that_cannot_be_sealed_is_rejected", a_file_that_cannot_be_sealed_is_rejected, NULL,
 	 1, NO_WINDOW},
 };
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What must survive the end of a launch: each case is one round, launched many
- * times with one handle, on a GPU as a graph that was captured once; and what
- * launches in several streams at once may share.
+ * State that survives the end of a launch: each case is one round, launched many times with one
+ * handle, on a GPU as a graph that was captured once. Other cases share state between launches
+ * in several streams.
  */
 #include "harness.h"
 
 #define SLOT 3u
 #define ID 8u
-#define PLACE 8192u
+#define SOURCE_BYTES 8192u
 
 static const struct oriel_window_attr replay_window = {.size = sizeof(replay_window),
-						       .length = 2 * 16 * PLACE,
+						       .length = 2 * 16 * SOURCE_BYTES,
 						       .channels = 8,
 						       .channel_bytes = 4096};
 
@@ -59,35 +59,35 @@ CASE void signals_in_rounds(struct rank *r)
 						  2 * r->round, LONG_NS));
 }
 
-/* A base that stood still would let a rank pass on what came a round before. */
+/* A base that stood still would let a rank pass on the signals of the round before. */
 CASE void signals_of_all_in_rounds(struct rank *r)
 {
 	const struct oriel_dev_window *w = &r->dev;
-	uint64_t told = 0;
+	uint64_t seen = 0;
 	unsigned peer;
 
 	CHECK_POSTED(r, oriel_dev_signal_all(w, r->group, ID, ORIEL_SIGNAL_ADD, 2));
 	CHECK_OK(r, oriel_dev_wait_signal_next_all(w, r->group, ID, 2, LONG_NS));
 	for (peer = 0; peer < r->size; peer++) {
-		CHECK_OK(r, oriel_dev_read_signal_from(w, peer, ID, &told));
-		CHECK(r, peer == r->rank || told >= 2 * r->round);
+		CHECK_OK(r, oriel_dev_read_signal_from(w, peer, ID, &seen));
+		CHECK(r, peer == r->rank || seen >= 2 * r->round);
 	}
 }
 
-/* All have told @round, and none has gone past the next barrier. */
-CASE void check_told(struct rank *r)
+/* Check that all have put @round, and that none has passed the next barrier. */
+CASE void check_rounds(struct rank *r)
 {
 	unsigned peer;
 
 	for (peer = 0; peer < r->size; peer++) {
-		uint64_t told =
+		uint64_t seen =
 			oriel_dev_load_relaxed((uint64_t *)(void *)(r->base + 128 * (size_t)peer));
 
-		CHECK(r, told == r->round || told == r->round + 1);
+		CHECK(r, seen == r->round || seen == r->round + 1);
 	}
 }
 
-CASE void tell_all(struct rank *r)
+CASE void put_rounds(struct rank *r)
 {
 	unsigned peer;
 
@@ -98,26 +98,29 @@ CASE void tell_all(struct rank *r)
 
 CASE void barriers_in_rounds(struct rank *r)
 {
-	tell_all(r);
+	put_rounds(r);
 	CHECK_OK(r, oriel_dev_barrier(&r->dev, r->group, SLOT, LONG_NS));
-	check_told(r);
+	check_rounds(r);
 }
 
 CASE void split_barriers_in_rounds(struct rank *r)
 {
-	tell_all(r);
+	put_rounds(r);
 	CHECK_OK(r, oriel_dev_barrier_arrive(&r->dev, r->group, SLOT));
 	CHECK_OK(r, oriel_dev_barrier_wait(&r->dev, r->group, SLOT, LONG_NS));
-	check_told(r);
+	check_rounds(r);
 }
 
-/* As many arrivals as all others make in the rounds of this rank, whoever they come from. */
+/*
+ * Each rank sees as many arrivals as all others make in its rounds, whichever ranks they are
+ * from.
+ */
 CASE void flat_barriers_in_rounds(struct rank *r)
 {
 	uint64_t others = 0;
 	unsigned peer;
 
-	tell_all(r);
+	put_rounds(r);
 	if (r->round % 2) {
 		CHECK_OK(r, oriel_dev_barrier_flat(&r->dev, r->group, SLOT, LONG_NS));
 	} else {
@@ -135,11 +138,11 @@ CASE void pairs_in_rounds(struct rank *r)
 {
 	unsigned peer;
 
-	tell_all(r);
+	put_rounds(r);
 	for (peer = 0; peer < r->size; peer++)
 		if (peer != r->rank)
 			CHECK_OK(r, oriel_dev_barrier_peer(&r->dev, r->group, peer, SLOT, LONG_NS));
-	check_told(r);
+	check_rounds(r);
 }
 
 CASE void counters_in_rounds(struct rank *r)
@@ -156,7 +159,7 @@ CASE void counters_in_rounds(struct rank *r)
 					       LONG_NS));
 }
 
-CASE void local_ends_in_rounds(struct rank *r)
+CASE void local_completions_in_rounds(struct rank *r)
 {
 	const struct oriel_dev_window *w = &r->dev;
 	RANK_ARRAY(r, char, block, 300);
@@ -220,9 +223,9 @@ CASE void ll128_messages_in_rounds(struct rank *r)
 	CHECK_EQ(r, wrong(got, length_of(r->round), seed_of(rank_prev(r), r->round)), 0);
 }
 
-CASE uint64_t place_of(unsigned source, uint64_t round)
+CASE uint64_t offset_of(unsigned source, uint64_t round)
 {
-	return (source * 2 + round % 2) * (uint64_t)PLACE;
+	return (source * 2 + round % 2) * (uint64_t)SOURCE_BYTES;
 }
 
 CASE void ll_puts_in_rounds(struct rank *r)
@@ -232,12 +235,12 @@ CASE void ll_puts_in_rounds(struct rank *r)
 	RANK_ARRAY(r, char, got, 300);
 
 	group_fill(r->group, block, length_of(r->round), seed_of(r->rank, r->round));
-	CHECK_POSTED(r, oriel_dev_put_ll(w, r->group, rank_next(r), place_of(r->rank, r->round),
+	CHECK_POSTED(r, oriel_dev_put_ll(w, r->group, rank_next(r), offset_of(r->rank, r->round),
 					 block, length_of(r->round), (uint32_t)r->round));
-	CHECK_OK(r, oriel_dev_wait_ll(w, r->group, place_of(rank_prev(r), r->round), got,
+	CHECK_OK(r, oriel_dev_wait_ll(w, r->group, offset_of(rank_prev(r), r->round), got,
 				      length_of(r->round), (uint32_t)r->round, LONG_NS));
 	CHECK_EQ(r, wrong(got, length_of(r->round), seed_of(rank_prev(r), r->round)), 0);
-	/* Nobody's round after the next may come before all have taken this one. */
+	/* No rank may write the round after the next before all have taken this one. */
 	CHECK_OK(r, oriel_dev_barrier(w, r->group, SLOT, LONG_NS));
 }
 
@@ -248,9 +251,9 @@ CASE void ll128_puts_in_rounds(struct rank *r)
 	RANK_ARRAY(r, char, got, 300);
 
 	group_fill(r->group, block, length_of(r->round), seed_of(r->rank, r->round));
-	CHECK_POSTED(r, oriel_dev_put_ll128(w, r->group, rank_next(r), place_of(r->rank, r->round),
+	CHECK_POSTED(r, oriel_dev_put_ll128(w, r->group, rank_next(r), offset_of(r->rank, r->round),
 					    block, length_of(r->round), r->round));
-	CHECK_OK(r, oriel_dev_wait_ll128(w, r->group, place_of(rank_prev(r), r->round), got,
+	CHECK_OK(r, oriel_dev_wait_ll128(w, r->group, offset_of(rank_prev(r), r->round), got,
 					 length_of(r->round), r->round, LONG_NS));
 	CHECK_EQ(r, wrong(got, length_of(r->round), seed_of(rank_prev(r), r->round)), 0);
 	CHECK_OK(r, oriel_dev_barrier(w, r->group, SLOT, LONG_NS));
@@ -263,7 +266,7 @@ CASE void streams_have_ids_of_their_own(struct rank *r)
 {
 	const struct oriel_dev_window *w = &r->dev;
 	uint32_t id = r->stream;
-	size_t at = id * (size_t)PLACE;
+	size_t at = id * (size_t)SOURCE_BYTES;
 	char *block = (char *)rank_alloc(r, 300);
 	RANK_ARRAY(r, char, got, 300);
 	uint64_t turn;
@@ -288,7 +291,7 @@ CASE void streams_have_ids_of_their_own(struct rank *r)
 	rank_free(r, block);
 }
 
-/* All streams raise one signal and one counter, and each sees all come. */
+/* All streams add to one signal and one counter, and each sees all additions. */
 CASE void streams_share_ids(struct rank *r)
 {
 	const struct oriel_dev_window *w = &r->dev;
@@ -320,7 +323,7 @@ CASE void streams_share_ids(struct rank *r)
 	ROW(flat_barriers_in_rounds, &replay_window, 1, IN_ROUNDS)                 \
 	ROW(pairs_in_rounds, &replay_window, 2, IN_ROUNDS)                         \
 	ROW(counters_in_rounds, &replay_window, 1, IN_ROUNDS)                      \
-	ROW(local_ends_in_rounds, &replay_window, 1, IN_ROUNDS)                    \
+	ROW(local_completions_in_rounds, &replay_window, 1, IN_ROUNDS)             \
 	ROW(fetch_adds_in_rounds, &replay_window, 1, IN_ROUNDS)                    \
 	ROW(streams_in_rounds, &replay_window, 2, IN_ROUNDS)                       \
 	ROW(messages_in_rounds, &replay_window, 2, IN_ROUNDS | NEEDS_MAPPED)       \

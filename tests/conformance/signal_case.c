@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Signals: one word per source, id and rank; and everything that waits for them. */
+/* Signals: one word for each source, id and rank; and every operation that waits for them. */
 #include "harness.h"
 
-/* Where 32 bits end, where the sign bit lies, where the word wraps. */
+/* Edges: the end of 32 bits, the sign bit, and the wrap of the word. */
 CASE_DATA const uint64_t edges[] = {0,
 				    1,
 				    (1ull << 31) - 1,
@@ -29,8 +29,8 @@ CASE uint64_t pair_value(unsigned from, unsigned to)
 	return 1000 * (from + 1) + to;
 }
 
-/* NvlSignalWriteRead: in the right row, in the right slot, and nowhere else. */
-CASE void add_raises_one_word(struct rank *r)
+/* NvlSignalWriteRead: the signal changes the right row and slot, and no other word. */
+CASE void add_increments_one_word(struct rank *r)
 {
 	unsigned peer;
 	uint32_t id;
@@ -41,7 +41,7 @@ CASE void add_raises_one_word(struct rank *r)
 		CHECK_POSTED(r, oriel_dev_signal(&r->dev, r->group, peer, id, ORIEL_SIGNAL_ADD,
 						 pair_value(r->rank, peer)));
 	}
-	rank_settle(r);
+	rank_flush_barrier(r);
 	for (peer = 0; peer < r->size; peer++)
 		for (id = 0; id < r->dev.signals; id++)
 			check_word(r, peer, id,
@@ -51,14 +51,14 @@ CASE void add_raises_one_word(struct rank *r)
 }
 
 /* SignalWithSet, WaitWithCmpEq. */
-CASE void set_wins_over_what_came_before(struct rank *r)
+CASE void set_replaces_earlier_values(struct rank *r)
 {
 	CHECK_POSTED(r, oriel_dev_signal(&r->dev, r->group, rank_next(r), 9, ORIEL_SIGNAL_ADD, 50));
 	CHECK_POSTED(r, oriel_dev_signal(&r->dev, r->group, rank_next(r), 9, ORIEL_SIGNAL_SET, 7));
 	CHECK_POSTED(r, oriel_dev_signal(&r->dev, r->group, rank_next(r), 9, ORIEL_SIGNAL_ADD, 1));
 	CHECK_OK(r, oriel_dev_wait_signal_from(&r->dev, r->group, rank_prev(r), 9, ORIEL_EQ, 8,
 					       LONG_NS));
-	rank_settle(r);
+	rank_flush_barrier(r);
 	check_word(r, rank_prev(r), 9, 8);
 }
 
@@ -100,7 +100,7 @@ CASE void check_compares(struct rank *r, uint64_t value, uint64_t operand)
 	}
 }
 
-/* The word rests while it is compared, so that 1 ns of waiting decides nothing. */
+/* The word does not change while it is compared, so a timeout of 1 ns decides nothing. */
 CASE void six_comparisons_are_unsigned(struct rank *r)
 {
 	size_t i, k;
@@ -108,10 +108,10 @@ CASE void six_comparisons_are_unsigned(struct rank *r)
 	for (i = 0; i < EDGES; i++) {
 		CHECK_POSTED(r, oriel_dev_signal(&r->dev, r->group, rank_next(r), 1,
 						 ORIEL_SIGNAL_SET, edges[i]));
-		rank_settle(r);
+		rank_flush_barrier(r);
 		for (k = 0; k < EDGES; k++)
 			check_compares(r, edges[i], edges[k]);
-		rank_settle(r);
+		rank_flush_barrier(r);
 	}
 }
 
@@ -124,7 +124,7 @@ CASE void waits_cross_every_edge(struct rank *r)
 	for (i = 2; i < EDGES - 2; i++) {
 		CHECK_POSTED(r, oriel_dev_signal(&r->dev, r->group, rank_next(r), 2,
 						 ORIEL_SIGNAL_SET, edges[i] - 3));
-		rank_settle(r);
+		rank_flush_barrier(r);
 		for (step = -2; step < 3; step++) {
 			CHECK_POSTED(r, oriel_dev_signal(&r->dev, r->group, rank_next(r), 2,
 							 ORIEL_SIGNAL_ADD, 1));
@@ -132,11 +132,11 @@ CASE void waits_cross_every_edge(struct rank *r)
 							       ORIEL_GE, edges[i] + (uint64_t)step,
 							       LONG_NS));
 		}
-		rank_settle(r);
+		rank_flush_barrier(r);
 	}
 }
 
-/* ReadSignal, SignalAllAggregate: the sum is over all rows, its own included. */
+/* ReadSignal, SignalAllAggregate: the sum is over all rows, the rank's own row included. */
 CASE void sum_is_over_all_sources(struct rank *r)
 {
 	uint64_t expected = (uint64_t)r->size * (r->size + 1) / 2, value = 0;
@@ -152,7 +152,10 @@ CASE void sum_is_over_all_sources(struct rank *r)
 		check_word(r, peer, 4, peer + 1);
 }
 
-/* W2: whichever group signals all, all get it, and the caller itself does not. */
+/*
+ * W2: whichever group calls signal_all, every peer gets the signal, and the caller itself does
+ * not.
+ */
 CASE void signal_all_reaches_all_others(struct rank *r)
 {
 	unsigned peer;
@@ -179,7 +182,7 @@ CASE void waits_do_not_see_other_sources_or_ids(struct rank *r)
 
 	if (r->rank == 1)
 		CHECK_POSTED(r, oriel_dev_signal_all(w, r->group, 7, ORIEL_SIGNAL_ADD, 5));
-	rank_settle(r);
+	rank_flush_barrier(r);
 	for (peer = 0; peer < r->size; peer++) {
 		bool raised = peer == 1 && r->rank != 1;
 
@@ -193,7 +196,7 @@ CASE void waits_do_not_see_other_sources_or_ids(struct rank *r)
 	CHECK_STATUS(r, oriel_dev_wait_signal(w, r->group, 8, ORIEL_NE, 0, 1), ORIEL_ERR_TIMEOUT);
 }
 
-/* W5: a launch that starts anew with the handle must not fall through the old values. */
+/* W5: a launch that starts with a new handle must not pass on old values. */
 CASE void next_needs_no_reset_between_launches(struct rank *r)
 {
 	struct oriel_dev_window w;
@@ -203,7 +206,7 @@ CASE void next_needs_no_reset_between_launches(struct rank *r)
 		CHECK_OK(r, rank_device(r, &w));
 		CHECK_STATUS(r, oriel_dev_wait_signal_next(&w, r->group, rank_prev(r), 1, 1, 1),
 			     ORIEL_ERR_TIMEOUT);
-		rank_settle(r);
+		rank_flush_barrier(r);
 		CHECK_POSTED(r, oriel_dev_signal(&w, r->group, rank_next(r), 1, ORIEL_SIGNAL_ADD,
 						 launch));
 		CHECK_OK(r, oriel_dev_wait_signal_next(&w, r->group, rank_prev(r), 1, launch,
@@ -212,13 +215,13 @@ CASE void next_needs_no_reset_between_launches(struct rank *r)
 	check_word(r, rank_prev(r), 1, 20 * 21 / 2);
 }
 
-CASE void next_takes_what_came_early(struct rank *r)
+CASE void next_counts_early_signals(struct rank *r)
 {
 	unsigned i;
 
 	CHECK_STATUS(r, oriel_dev_wait_signal_next(&r->dev, r->group, rank_prev(r), 1, 3, 1),
 		     ORIEL_ERR_TIMEOUT);
-	rank_settle(r);
+	rank_flush_barrier(r);
 	for (i = 0; i < 10; i++)
 		CHECK_POSTED(r, oriel_dev_signal(&r->dev, r->group, rank_next(r), 1,
 						 ORIEL_SIGNAL_ADD, 1));
@@ -229,7 +232,7 @@ CASE void next_takes_what_came_early(struct rank *r)
 		     ORIEL_ERR_TIMEOUT);
 }
 
-/* Rank 0 raises later than the others: who waits in vain has taken nothing of theirs. */
+/* Rank 0 signals later than the others: a wait that times out has taken none of their signals. */
 CASE void next_of_all_takes_from_all_or_none(struct rank *r)
 {
 	const struct oriel_dev_window *w = &r->dev;
@@ -239,16 +242,16 @@ CASE void next_of_all_takes_from_all_or_none(struct rank *r)
 	for (round = 0; round < 20; round++) {
 		if (!is_first)
 			CHECK_POSTED(r, oriel_dev_signal_all(w, r->group, 3, ORIEL_SIGNAL_ADD, 2));
-		rank_settle(r);
+		rank_flush_barrier(r);
 		CHECK_STATUS(r, oriel_dev_wait_signal_next_all(w, r->group, 3, 2, 1),
 			     is_first ? ORIEL_OK : ORIEL_ERR_TIMEOUT);
-		rank_settle(r);
+		rank_flush_barrier(r);
 		if (is_first)
 			CHECK_POSTED(r, oriel_dev_signal_all(w, r->group, 3, ORIEL_SIGNAL_ADD, 2));
 		else
 			CHECK_OK(r, oriel_dev_wait_signal_next_all(w, r->group, 3, 2, LONG_NS));
 	}
-	rank_settle(r);
+	rank_flush_barrier(r);
 	CHECK_OK(r, oriel_dev_wait_signal_next_all(w, r->group, 3, 0, 1));
 	CHECK_STATUS(r, oriel_dev_wait_signal_next_all(w, r->group, 3, 1, 1), ORIEL_ERR_TIMEOUT);
 	for (peer = 0; peer < r->size; peer++)
@@ -256,7 +259,7 @@ CASE void next_of_all_takes_from_all_or_none(struct rank *r)
 			     ORIEL_ERR_TIMEOUT);
 }
 
-CASE void next_survives_the_end_of_the_word(struct rank *r)
+CASE void next_survives_wrap_around(struct rank *r)
 {
 	const uint64_t quarter = 1ull << 62;
 	int i;
@@ -266,7 +269,7 @@ CASE void next_survives_the_end_of_the_word(struct rank *r)
 			     oriel_dev_wait_signal_next(&r->dev, r->group, rank_prev(r), 3, quarter,
 							1),
 			     ORIEL_ERR_TIMEOUT);
-		rank_settle(r);
+		rank_flush_barrier(r);
 		CHECK_POSTED(r, oriel_dev_signal(&r->dev, r->group, rank_next(r), 3,
 						 ORIEL_SIGNAL_ADD, quarter));
 		CHECK_OK(r, oriel_dev_wait_signal_next(&r->dev, r->group, rank_prev(r), 3, quarter,
@@ -288,18 +291,18 @@ CASE void reset_clears_the_word_and_its_base(struct rank *r)
 						       LONG_NS));
 		CHECK_OK(r, oriel_dev_wait_signal_from(&r->dev, r->group, rank_prev(r), 2, ORIEL_EQ,
 						       4 * ((uint64_t)phase + 1), LONG_NS));
-		rank_settle(r);
+		rank_flush_barrier(r);
 		CHECK_OK(r, ALONE(r, oriel_dev_reset_signal(&r->dev, rank_prev(r), 1)));
 		check_word(r, rank_prev(r), 1, 0);
-		rank_settle(r);
+		rank_flush_barrier(r);
 	}
 }
 
 #define RAISERS 4u
 #define RAISES 300u
 
-/* Even threads add to one word together, odd ones each to their own. */
-CASE void raise_often(struct rank *r, unsigned index, void *context)
+/* Even threads add to one word together, odd ones each to a word of their own. */
+CASE void signal_often(struct rank *r, unsigned index, void *context)
 {
 	struct oriel_dev_group g = r->group;
 	unsigned i;
@@ -313,20 +316,20 @@ CASE void raise_often(struct rank *r, unsigned index, void *context)
 /* ConcurrentSignalSlots, ConcurrentSignalStressExtended. */
 CASE void groups_may_signal_at_once(struct rank *r)
 {
-	rank_fork(r, RAISERS, raise_often, NULL);
+	rank_fork(r, RAISERS, signal_often, NULL);
 	CHECK_OK(r, oriel_dev_wait_signal_from(&r->dev, r->group, rank_prev(r), 20, ORIEL_EQ,
 					       RAISERS / 2 * RAISES, LONG_NS));
 	CHECK_OK(r, oriel_dev_wait_signal_from(&r->dev, r->group, rank_prev(r), 21, ORIEL_EQ,
 					       RAISES, LONG_NS));
 	CHECK_OK(r, oriel_dev_wait_signal_from(&r->dev, r->group, rank_prev(r), 23, ORIEL_EQ,
 					       RAISES, LONG_NS));
-	rank_settle(r);
+	rank_flush_barrier(r);
 	check_word(r, rank_prev(r), 20, RAISERS / 2 * RAISES);
 }
 
 #define MANY 70000u
 
-/* More than any 16-bit index of a queue or a packet counts. */
+/* There are more signals than any 16-bit index of a queue or a packet counts. */
 CASE void signals_outnumber_16_bits(struct rank *r)
 {
 	uint32_t i;
@@ -336,7 +339,7 @@ CASE void signals_outnumber_16_bits(struct rank *r)
 						 ORIEL_SIGNAL_ADD, i));
 	CHECK_OK(r, oriel_dev_wait_signal_from(&r->dev, r->group, rank_prev(r), 3, ORIEL_GE,
 					       MANY * (MANY - 1ull) / 2, LONG_NS));
-	rank_settle(r);
+	rank_flush_barrier(r);
 	check_word(r, rank_prev(r), 3, MANY * (MANY - 1ull) / 2);
 }
 
@@ -365,22 +368,22 @@ CASE void every_group_plays_ping_pong(struct rank *r)
 }
 
 #define SIGNAL_CASES(ROW)                                      \
-	ROW(add_raises_one_word, NULL, 1, 0)                   \
-	ROW(set_wins_over_what_came_before, NULL, 1, 0)        \
+	ROW(add_increments_one_word, NULL, 1, 0)               \
+	ROW(set_replaces_earlier_values, NULL, 1, 0)           \
 	ROW(six_comparisons_are_unsigned, NULL, 1, 0)          \
 	ROW(waits_cross_every_edge, NULL, 1, 0)                \
 	ROW(sum_is_over_all_sources, NULL, 1, 0)               \
 	ROW(signal_all_reaches_all_others, NULL, 1, 0)         \
 	ROW(waits_do_not_see_other_sources_or_ids, NULL, 2, 0) \
 	ROW(next_needs_no_reset_between_launches, NULL, 1, 0)  \
-	ROW(next_takes_what_came_early, NULL, 1, 0)            \
+	ROW(next_counts_early_signals, NULL, 1, 0)             \
 	ROW(next_of_all_takes_from_all_or_none, NULL, 2, 0)    \
-	ROW(next_survives_the_end_of_the_word, NULL, 1, 0)     \
+	ROW(next_survives_wrap_around, NULL, 1, 0)             \
 	ROW(reset_clears_the_word_and_its_base, NULL, 1, 0)    \
 	ROW(groups_may_signal_at_once, NULL, 1, 0)             \
 	ROW(signals_outnumber_16_bits, NULL, 1, 0)             \
 	ROW(every_group_plays_ping_pong, NULL, 1, 0)
 
-#define SIGNAL_FORKS(ROW) ROW(raise_often) ROW(slot_ping_pong)
+#define SIGNAL_FORKS(ROW) ROW(signal_often) ROW(slot_ping_pong)
 
 DEVICE_SUITE(signal, SIGNAL_CASES, SIGNAL_FORKS, NULL);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Waits that cannot end well: with a limit of their own they harm nothing, with
- * the default one they break the communicator, and an abort ends all of them.
+ * Waits that cannot succeed: with a timeout of their own they break nothing, with the default
+ * one they break the communicator, and an abort ends all of them.
  */
 #include "harness.h"
 
 #include <string.h>
 
-#define NEVER 60u /* a signal that nobody raises */
+#define NEVER 60u /* a signal that no rank sends */
 #define LONELY 7u /* a slot at which only this rank arrives, a counter, a channel */
 
 enum wait {
@@ -27,12 +27,12 @@ enum wait {
 #define PART (CHANNEL / 8)
 
 /*
- * Fill the staging, which nobody empties; a limit that passes before the first byte
- * moves none. Of a broken communicator the parts go as well, as long as there is room,
- * whatever is returned.
+ * Fill the staging, which no rank reads; a send that times out before its first byte moves none.
+ * On a broken communicator parts are still stored while there is room, whatever status is
+ * returned.
  */
-CASE enum oriel_status send_in_vain(struct rank *r, const struct oriel_dev_window *w, unsigned peer,
-				    uint64_t timeout_ns)
+CASE enum oriel_status send_until_timeout(struct rank *r, const struct oriel_dev_window *w,
+					  unsigned peer, uint64_t timeout_ns)
 {
 	RANK_ARRAY(r, char, part, PART);
 	unsigned i;
@@ -43,9 +43,9 @@ CASE enum oriel_status send_in_vain(struct rank *r, const struct oriel_dev_windo
 	return oriel_dev_send(w, r->group, peer, LONELY, part, PART, timeout_ns);
 }
 
-/* The peer is stuck in a wait of its own and never answers. */
-CASE enum oriel_status wait_in_vain(struct rank *r, const struct oriel_dev_window *w, int kind,
-				    unsigned peer, uint64_t timeout_ns)
+/* The peer is in a wait of its own and never answers. */
+CASE enum oriel_status wait_until_timeout(struct rank *r, const struct oriel_dev_window *w,
+					  int kind, unsigned peer, uint64_t timeout_ns)
 {
 	struct oriel_dev_group g = r->group;
 	RANK_ARRAY(r, char, byte, 1);
@@ -66,7 +66,7 @@ CASE enum oriel_status wait_in_vain(struct rank *r, const struct oriel_dev_windo
 	case WAIT_COUNTER:
 		return oriel_dev_wait_counter(w, g, peer, LONELY, ORIEL_GE, 14, timeout_ns);
 	case WAIT_SEND:
-		return send_in_vain(r, w, peer, timeout_ns);
+		return send_until_timeout(r, w, peer, timeout_ns);
 	case WAIT_RECV:
 		return oriel_dev_recv(w, g, peer, LONELY + 1, byte, 1, timeout_ns);
 	}
@@ -76,7 +76,7 @@ CASE enum oriel_status wait_in_vain(struct rank *r, const struct oriel_dev_windo
 static const struct {
 	const char *what;
 	bool has_peer;
-	uint32_t id; /* plus the rank for the slots */
+	uint32_t id; /* for slots the rank is added */
 	uint64_t expected;
 } records[WAITS] = {
 	{"wait_signal", false, NEVER, 11},     {"wait_signal_from", true, NEVER, 12},
@@ -91,20 +91,20 @@ static bool is_slot(int kind)
 	return kind == WAIT_BARRIER || kind == WAIT_FLAT || kind == WAIT_PAIR;
 }
 
-/* WaitSignalTimeout; after it, all that the communicator is good for still works. */
-CASE void own_limits_harm_nothing(struct rank *r)
+/* WaitSignalTimeout; afterwards every operation of the communicator still works. */
+CASE void own_timeouts_break_nothing(struct rank *r)
 {
 	int kind;
 
 	for (kind = 0; kind < WAITS; kind++)
-		CHECK_STATUS(r, wait_in_vain(r, &r->dev, kind, rank_next(r), MOMENT_NS),
+		CHECK_STATUS(r, wait_until_timeout(r, &r->dev, kind, rank_next(r), MOMENT_NS),
 			     ORIEL_ERR_TIMEOUT);
 	rank_check_healthy(r);
 	CHECK_OK(r, oriel_dev_barrier(&r->dev, r->group, 0, LONG_NS));
 	CHECK_OK(r, rank_barrier(r));
 }
 
-/* All ranks wait in vain at once; whoever gives up first tells the others. */
+/* All ranks time out at once; the first one breaks the communicator for all. Check its record. */
 static void check_record(struct rank *r, int kind)
 {
 	struct oriel_health health;
@@ -137,11 +137,14 @@ static void check_record(struct rank *r, int kind)
 	CHECK(r, oriel_health_json(&health, text, sizeof(text)) < sizeof(text));
 	CHECK_TEXT(r, text, "\"status\":\"ORIEL_ERR_TIMEOUT\"");
 	CHECK_TEXT(r, text, records[kind].what);
-	/* As snprintf(): a short buffer is told the length, and ended. */
+	/*
+	 * As in snprintf(), a short buffer holds a terminated prefix, and the length is
+	 * returned.
+	 */
 	CHECK(r, oriel_health_text(&health, text, 4) >= 4 && text[3] == '\0');
 }
 
-/* Every call of the host fails from now on, with the status and text of the first cause. */
+/* Every host call fails from now on, with the status and text of the first cause. */
 static void check_calls_fail(struct rank *r, enum oriel_status cause, const char *text)
 {
 	struct oriel_window *window = NULL;
@@ -156,7 +159,7 @@ static void check_calls_fail(struct rank *r, enum oriel_status cause, const char
 	CHECK_TEXT(r, oriel_last_error(), text);
 	CHECK_STATUS(r, oriel_window_share(r->window, NULL, 0, &buffer), cause);
 	CHECK_STATUS(r, oriel_region_register(r->comm, &word, 8, &region), cause);
-	/* Of a window on a GPU they want a stream, and look at that first. */
+	/* For a window on a GPU these calls need a stream, and check that first. */
 	if (r->gpu)
 		return;
 	CHECK_STATUS(r, oriel_window_put(r->window, rank_next(r), 0, &word, 8, NULL), cause);
@@ -186,7 +189,7 @@ static void check_first_cause(struct rank *r)
 }
 
 enum part {
-	HOST_RECORD, /* with the kind of wait */
+	HOST_RECORD, /* the kind of wait as well */
 	HOST_CALLS_FAIL,
 	HOST_ABORTED,
 	HOST_FIRST_CAUSE,
@@ -210,25 +213,25 @@ static void stuck_host(struct rank *r, unsigned what, uint64_t kind)
 	}
 }
 
-/* And so does every wait. */
+/* Every wait fails, too. */
 CASE void check_waits_fail(struct rank *r, enum oriel_status cause)
 {
 	int kind;
 
 	for (kind = 0; kind < WAITS; kind++)
-		CHECK_STATUS(r, wait_in_vain(r, &r->dev, kind, rank_next(r), 0), cause);
+		CHECK_STATUS(r, wait_until_timeout(r, &r->dev, kind, rank_next(r), 0), cause);
 }
 
-/* The default limit is the communicator's 60 s; a copy of the handle has a shorter one. */
+/* The default timeout is the communicator's 60 s; a copy of the handle has a shorter one. */
 CASE void break_by(struct rank *r, int kind)
 {
 	struct oriel_dev_window w = r->dev;
 	uint64_t value = 1;
 
 	w.timeout_ns = MOMENT_NS;
-	CHECK_STATUS(r, wait_in_vain(r, &w, kind, rank_next(r), 0), ORIEL_ERR_TIMEOUT);
+	CHECK_STATUS(r, wait_until_timeout(r, &w, kind, rank_next(r), 0), ORIEL_ERR_TIMEOUT);
 	host_do(r, stuck_host, HOST_RECORD, (uint64_t)kind);
-	/* What does not wait may still be looked at. */
+	/* Calls that do not wait still work. */
 	CHECK_OK(r, oriel_dev_read_signal(&r->dev, NEVER, &value));
 	CHECK_EQ(r, value, 0);
 	check_waits_fail(r, ORIEL_ERR_TIMEOUT);
@@ -289,7 +292,10 @@ CASE void wait_for_the_abort(struct rank *r, unsigned index, void *context)
 
 	(void)context;
 	if (index == WAITS + 1) {
-		/* The last to start; rank 0 then aborts, all waiting or about to. */
+		/*
+		 * This group starts last; rank 0 then aborts while all others wait or are about
+		 * to.
+		 */
 		if (r->rank != 0)
 			return;
 		CHECK_OK(r, oriel_dev_wait_signal(w, r->group, 0, ORIEL_EQ,
@@ -301,8 +307,8 @@ CASE void wait_for_the_abort(struct rank *r, unsigned index, void *context)
 	CHECK_POSTED(r, oriel_dev_signal(w, r->group, 0, 0, ORIEL_SIGNAL_ADD, 1));
 	if (index < WAITS)
 		CHECK_STATUS(r,
-			     wait_in_vain(r, w, (int)index, rank_next(r),
-					  index % 2 ? ORIEL_FOREVER : 0),
+			     wait_until_timeout(r, w, (int)index, rank_next(r),
+						index % 2 ? ORIEL_FOREVER : 0),
 			     ORIEL_ERR_ABORTED);
 	else if (r->rank != 0)
 		CHECK_STATUS(r, rank_barrier(r), ORIEL_ERR_ABORTED);
@@ -322,7 +328,7 @@ CASE void team_waits_in_vain(struct rank *r, struct oriel_dev_group g, void *con
 	const struct oriel_dev_window *w = &r->dev;
 
 	(void)context;
-	/* Part of the team may see the abort later than its leader; all get the status. */
+	/* Some threads of the team may see the abort later than its leader; all get the status. */
 	if (g.rank == 0)
 		CHECK_POSTED(r, oriel_dev_signal(w, oriel_dev_thread(), 0, 0, ORIEL_SIGNAL_ADD, 1));
 	if (g.rank == g.size - 1 && r->rank == 0) {
@@ -341,22 +347,25 @@ CASE void abort_ends_the_waits_of_teams(struct rank *r)
 	rank_team(r, 8, team_waits_in_vain, NULL);
 }
 
-/* The first cause stays, whatever comes later. */
-CASE void the_first_cause_stays(struct rank *r)
+/* The first cause is retained, whatever fails later. */
+CASE void the_first_cause_is_retained(struct rank *r)
 {
 	struct oriel_dev_window w = r->dev;
 
 	w.timeout_ns = MOMENT_NS;
-	CHECK_STATUS(r, wait_in_vain(r, &w, WAIT_RECV, rank_next(r), 0), ORIEL_ERR_TIMEOUT);
-	/* All have broken theirs before anybody aborts. */
+	CHECK_STATUS(r, wait_until_timeout(r, &w, WAIT_RECV, rank_next(r), 0), ORIEL_ERR_TIMEOUT);
+	/* All ranks have broken their own communicator before one of them aborts. */
 	rank_meet_anyway(r);
 	if (oriel_dev_is_leader(r->group))
 		rank_abort(r);
 	host_do(r, stuck_host, HOST_FIRST_CAUSE, 0);
 }
 
-/* Destroy in the broken state, before the harness does it: no hang, and no second use. */
-static void destroy_works_when_all_is_broken(struct rank *r)
+/*
+ * Destroy the broken objects before the harness does: the calls neither hang nor use an object
+ * twice.
+ */
+static void destroy_works_on_a_broken_communicator(struct rank *r)
 {
 	struct oriel_region *region = NULL;
 	void *memory = NULL;
@@ -365,7 +374,7 @@ static void destroy_works_when_all_is_broken(struct rank *r)
 	CHECK_OK(r, oriel_region_register(r->comm, memory, 4096, &region));
 	CHECK_OK(r, oriel_region_share(region));
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
-	oriel_comm_abort(r->comm, "the test wants it");
+	oriel_comm_abort(r->comm, "the test aborts");
 	CHECK_STATUS(r, oriel_comm_barrier(r->comm), ORIEL_ERR_ABORTED);
 	host_meet(r);
 	oriel_region_unregister(region);
@@ -383,7 +392,7 @@ static const struct oriel_window_attr stuck_window = {.size = sizeof(stuck_windo
 						      .channel_bytes = CHANNEL};
 
 #define STUCK_CASES(ROW)                                                      \
-	ROW(own_limits_harm_nothing, &stuck_window, 2, 0)                     \
+	ROW(own_timeouts_break_nothing, &stuck_window, 2, 0)                  \
 	ROW(default_limit_of_wait_signal, &stuck_window, 2, BREAKS_COMM)      \
 	ROW(default_limit_of_wait_signal_from, &stuck_window, 2, BREAKS_COMM) \
 	ROW(default_limit_of_wait_signal_next, &stuck_window, 2, BREAKS_COMM) \
@@ -395,15 +404,15 @@ static const struct oriel_window_attr stuck_window = {.size = sizeof(stuck_windo
 	ROW(default_limit_of_recv, &stuck_window, 2, BREAKS_COMM)             \
 	ROW(abort_ends_every_wait_everywhere, &stuck_window, 2, BREAKS_COMM)  \
 	ROW(abort_ends_the_waits_of_teams, &stuck_window, 2, BREAKS_COMM)     \
-	ROW(the_first_cause_stays, &stuck_window, 2, BREAKS_COMM)
+	ROW(the_first_cause_is_retained, &stuck_window, 2, BREAKS_COMM)
 
 #define STUCK_FORKS(ROW) ROW(wait_for_the_abort)
 
 DEVICE_SUITE(stuck, STUCK_CASES, STUCK_FORKS, stuck_host);
 
 static const struct test_case stuck_host_cases[] = {
-	{"destroy_works_when_all_is_broken", destroy_works_when_all_is_broken, &stuck_window, 1,
-	 BREAKS_COMM},
+	{"destroy_works_on_a_broken_communicator", destroy_works_on_a_broken_communicator,
+	 &stuck_window, 1, BREAKS_COMM},
 };
 
 const struct suite stuck_host_suite = {"stuck", stuck_host_cases, 1, NULL, NULL};

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every group operation called by a team: parts add up, one signal, one answer for all. */
+/*
+ * Group operations called by a team: the parts add up to one operation, with one signal and one
+ * status for all threads.
+ */
 #include "harness.h"
 
 CASE_DATA const uint32_t team_sizes[] = {1, 2, 3, 8, 64};
@@ -7,9 +10,9 @@ CASE_DATA const uint32_t team_sizes[] = {1, 2, 3, 8, 64};
 #define TEAM_SIZES (sizeof(team_sizes) / sizeof(team_sizes[0]))
 #define BLOCK 9001u /* no multiple of anything, and less than 64 bytes for some of 64 threads */
 
-/* What the threads of one team share. */
+/* Memory that the threads of one team share. */
 struct shared {
-	uint64_t round;  /* counts the teams, so that nothing is mistaken for an earlier one */
+	uint64_t round;  /* counts the teams, so that no value is taken for an earlier one */
 	char *block;     /* BLOCK bytes to put from */
 	char *got;       /* BLOCK bytes to get to */
 	uint64_t before; /* written by one thread before a sync, read by all after */
@@ -28,15 +31,15 @@ CASE_PASSED void with_teams(struct rank *r,
 		group_fill(r->group, shared->block, BLOCK, 50 * r->rank + i + 1);
 		group_flood(r->group, shared->got, BLOCK, 0);
 		shared->round = i + 1;
-		rank_settle(r);
+		rank_flush_barrier(r);
 		rank_team(r, team_sizes[i], run, shared);
-		rank_settle(r);
+		rank_flush_barrier(r);
 	}
 	rank_free(r, shared->block);
 	rank_free(r, shared->got);
 }
 
-/* The whole block is there when the first thread of the receiving team is past the wait. */
+/* The whole block has arrived when the first thread of the receiving team passes the wait. */
 CASE void team_put_signal(struct rank *r, struct oriel_dev_group g, void *context)
 {
 	const struct shared *s = (const struct shared *)context;
@@ -44,13 +47,13 @@ CASE void team_put_signal(struct rank *r, struct oriel_dev_group g, void *contex
 	CHECK_POSTED(r, oriel_dev_put_signal(&r->dev, g, rank_next(r), 5, s->block, BLOCK, 1, 1));
 	CHECK_OK(r, oriel_dev_wait_signal_next(&r->dev, g, rank_prev(r), 1, 1, LONG_NS));
 	CHECK_EQ(r, wrong(r->base + 5, BLOCK, 50 * rank_prev(r) + s->round), 0);
-	/* Nobody's put of the next round may come while some thread still looks. */
+	/* No rank may put the next round while a thread still reads. */
 	CHECK_OK(r, oriel_dev_barrier(&r->dev, g, 0, LONG_NS));
 	CHECK_OK(r, oriel_dev_drain(&r->dev, g, LONG_NS));
 }
 
-/* W3: the signal must not overtake the parts of the other threads; and it comes once. */
-CASE void put_signal_comes_once_and_last(struct rank *r)
+/* W3: the signal must not overtake the parts of the other threads; and it arrives once. */
+CASE void put_signal_arrives_once_and_last(struct rank *r)
 {
 	uint64_t value = 0;
 
@@ -78,7 +81,7 @@ CASE void put_and_get_are_split_and_whole(struct rank *r)
 	with_teams(r, team_put_get);
 }
 
-/* What each thread puts is announced by the barrier of its team. */
+/* The barrier of a team announces the puts of each thread. */
 CASE void team_barrier(struct rank *r, struct oriel_dev_group g, void *context)
 {
 	const struct shared *s = (const struct shared *)context;
@@ -86,24 +89,24 @@ CASE void team_barrier(struct rank *r, struct oriel_dev_group g, void *context)
 	unsigned peer, mine = g.rank % 64;
 
 	for (i = 1; i <= 3; i++) {
-		uint64_t told = s->round * 100 + i;
+		uint64_t value = s->round * 100 + i;
 
 		for (peer = 0; peer < r->size; peer++)
 			CHECK_POSTED(r,
 				     oriel_dev_put_value(&r->dev, peer,
-							 8 * (size_t)(r->rank * 64 + mine), told));
+							 8 * (size_t)(r->rank * 64 + mine), value));
 		CHECK_OK(r, i % 2 ? oriel_dev_barrier(&r->dev, g, 2, LONG_NS)
 				  : oriel_dev_barrier_arrive(&r->dev, g, 3));
 		if (i % 2 == 0)
 			CHECK_OK(r, oriel_dev_barrier_wait(&r->dev, g, 3, LONG_NS));
 		for (peer = 0; peer < r->size; peer++)
 			CHECK(r, oriel_dev_load_relaxed(
-					 &words[peer * 64 + (g.rank + 1) % g.size % 64]) >= told);
+					 &words[peer * 64 + (g.rank + 1) % g.size % 64]) >= value);
 	}
 	CHECK_OK(r, oriel_dev_barrier_flat(&r->dev, g, 4, LONG_NS));
 }
 
-/* W4: the threshold grew with the number of threads. */
+/* W4: the threshold once grew with the number of threads. */
 CASE void barrier_counts_a_team_once(struct rank *r)
 {
 	with_teams(r, team_barrier);
@@ -142,8 +145,8 @@ CASE enum oriel_status team_meet(struct rank *r, struct oriel_dev_group g, int f
 	return oriel_dev_barrier_peer(&r->dev, g, r->rank ? 0 : r->size - 1, LATE_SLOT, timeout_ns);
 }
 
-/* Rank 0 is late: the limits of the others pass, for all threads of a team at once. */
-CASE void team_is_late(struct rank *r, struct oriel_dev_group g, int form, uint64_t told)
+/* Rank 0 is late: the timeouts of the others pass, for all threads of a team at once. */
+CASE void team_is_late(struct rank *r, struct oriel_dev_group g, int form, uint64_t value)
 {
 	unsigned peer, tries = 0;
 	enum oriel_status status;
@@ -151,7 +154,7 @@ CASE void team_is_late(struct rank *r, struct oriel_dev_group g, int form, uint6
 	if (r->rank == 0) {
 		CHECK_OK(r, oriel_dev_wait_signal_next_all(&r->dev, g, LATE_SIGNAL, 1, LONG_NS));
 		for (peer = 1; peer < r->size && oriel_dev_is_leader(g); peer++)
-			CHECK_POSTED(r, oriel_dev_put_value(&r->dev, peer, 8 * form, told));
+			CHECK_POSTED(r, oriel_dev_put_value(&r->dev, peer, 8 * form, value));
 		CHECK_OK(r, team_meet(r, g, form, LONG_NS));
 		return;
 	}
@@ -162,10 +165,10 @@ CASE void team_is_late(struct rank *r, struct oriel_dev_group g, int form, uint6
 		status = team_meet(r, g, form, MOMENT_NS);
 	while (status == ORIEL_ERR_TIMEOUT && ++tries < LATE_TRIES);
 	CHECK_OK(r, status);
-	CHECK_EQ(r, oriel_dev_load_relaxed((uint64_t *)(void *)r->base + form), told);
+	CHECK_EQ(r, oriel_dev_load_relaxed((uint64_t *)(void *)r->base + form), value);
 }
 
-/* Pairwise only where there is one other rank. */
+/* The pairwise form runs only where there is one other rank. */
 CASE void team_continues(struct rank *r, struct oriel_dev_group g, void *context)
 {
 	const struct shared *s = (const struct shared *)context;
@@ -177,7 +180,7 @@ CASE void team_continues(struct rank *r, struct oriel_dev_group g, void *context
 	}
 }
 
-CASE void limits_pass_for_the_whole_team(struct rank *r)
+CASE void timeouts_apply_to_the_whole_team(struct rank *r)
 {
 	with_teams(r, team_continues);
 }
@@ -213,7 +216,7 @@ CASE void signals_and_counters_count_a_team_once(struct rank *r)
 	CHECK_EQ(r, value, 2 * TEAM_SIZES);
 }
 
-/* Even ranks send first: the block is larger than the staging. */
+/* Even ranks send first, since the block is larger than the staging. */
 CASE void team_stream(struct rank *r, struct oriel_dev_group g, void *context)
 {
 	const struct shared *s = (const struct shared *)context;
@@ -238,7 +241,7 @@ CASE void teams_send_and_receive(struct rank *r)
 	with_teams(r, team_stream);
 }
 
-/* One thread's answer is everybody's answer, and nobody is left in a sync. */
+/* All threads get the status of one, and no thread stays in a sync. */
 CASE void team_failures(struct rank *r, struct oriel_dev_group g, void *context)
 {
 	const struct oriel_dev_window *w = &r->dev;
@@ -294,7 +297,7 @@ CASE void team_primitives(struct rank *r, struct oriel_dev_group g, void *contex
 	CHECK_EQ(r, not_all(s->got, BLOCK, 1), 0);
 }
 
-/* Of @size there is no team. */
+/* Check that there is no team of @size. */
 static void team_host(struct rank *r, unsigned size, uint64_t word)
 {
 	(void)word;
@@ -310,11 +313,11 @@ CASE void sync_share_vote_and_part_hold(struct rank *r)
 
 #define TEAM_CASES(ROW)                                         \
 	ROW(sync_share_vote_and_part_hold, NULL, 1, 0)          \
-	ROW(put_signal_comes_once_and_last, NULL, 1, 0)         \
+	ROW(put_signal_arrives_once_and_last, NULL, 1, 0)       \
 	ROW(put_and_get_are_split_and_whole, NULL, 1, 0)        \
 	ROW(barrier_counts_a_team_once, NULL, 1, 0)             \
 	ROW(pairs_of_teams_meet, NULL, 1, 0)                    \
-	ROW(limits_pass_for_the_whole_team, NULL, 2, 0)         \
+	ROW(timeouts_apply_to_the_whole_team, NULL, 2, 0)       \
 	ROW(signals_and_counters_count_a_team_once, NULL, 1, 0) \
 	ROW(teams_send_and_receive, NULL, 2, 0)                 \
 	ROW(all_threads_get_one_status, NULL, 1, 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who the peers are: paths, domains, numberings, and what happens where there is no path. */
+/* Topology: paths, domains and numberings of peers, and the errors of ranks without a path. */
 #include "harness.h"
 
 #include <stddef.h>
@@ -25,7 +25,7 @@ static void self_is_self(struct rank *r)
 	CHECK(r, peer.host[0] && peer.node && peer.reason);
 }
 
-/* T1, T3: what one rank believes of a pair, the other believes too. */
+/* T1, T3: both ranks of a pair agree on their path. */
 static void paths_are_symmetric(struct rank *r)
 {
 	uint8_t *mine = calloc(r->size, r->size + 1), *all = mine + r->size;
@@ -48,7 +48,7 @@ static void paths_are_symmetric(struct rank *r)
 	free(mine);
 }
 
-/* Both ends name the same adapters, the handle too, and neighbours have different ones. */
+/* Both ends name the same rails, as does the handle, and neighbours have different ones. */
 static void rails_are_symmetric(struct rank *r)
 {
 	unsigned *mine = calloc(r->size * (r->size + 1), sizeof(*mine)), *all = mine + r->size;
@@ -123,7 +123,7 @@ static void peer_numbers_round_trip(struct rank *r)
 	CHECK_STATUS(r, oriel_comm_peer_index(r->comm, r->size, &back), ORIEL_ERR_RANGE);
 }
 
-/* DeviceHandleMetadata, DeviceHandleTypeMap; G6: all maps, not only one path's. */
+/* DeviceHandleMetadata, DeviceHandleTypeMap; G6: the handle has all maps, not only one path's. */
 static void device_handle_has_the_same_maps(struct rank *r)
 {
 	struct oriel_dev_comm device;
@@ -154,7 +154,7 @@ static void device_handle_has_the_same_maps(struct rank *r)
 	}
 }
 
-static void queries_refuse_what_is_no_rank(struct rank *r)
+static void queries_reject_invalid_ranks(struct rank *r)
 {
 	struct oriel_peer peer;
 	enum oriel_path path;
@@ -184,29 +184,29 @@ static void split_nodes_have_no_path(struct rank *r)
 	CHECK_TEXT(r, oriel_last_error(), "right");
 }
 
-/* What the node's name forbids, an adapter gives back; both ends know it alike. */
+/* Ranks whose node names differ are not mapped, but joined by a NIC; both ends agree on it. */
 static void split_nodes_are_joined_by_rdma(struct rank *r)
 {
 	unsigned first_right = r->size / 2, peer;
 	bool is_left = r->rank < first_right;
-	struct oriel_peer told;
+	struct oriel_peer info;
 
 	if (!CHECK_OK(r, rank_join(r, is_left ? "left" : "right")))
 		return;
 	CHECK_EQ(r, oriel_comm_domain_size(r->comm), is_left ? first_right : r->size - first_right);
 	for (peer = 0; peer < r->size; peer++) {
-		bool is_near = (peer < first_right) == is_left;
+		bool is_same_node = (peer < first_right) == is_left;
 
-		CHECK_OK(r, oriel_comm_peer(r->comm, peer, &told));
-		CHECK_EQ(r, told.path,
+		CHECK_OK(r, oriel_comm_peer(r->comm, peer, &info));
+		CHECK_EQ(r, info.path,
 			 peer == r->rank ? ORIEL_PATH_SELF
-			 : is_near       ? ORIEL_PATH_MAPPED
+			 : is_same_node  ? ORIEL_PATH_MAPPED
 					 : ORIEL_PATH_RDMA);
-		CHECK(r, strcmp(told.node, peer < first_right ? "left" : "right") == 0);
+		CHECK(r, strcmp(info.node, peer < first_right ? "left" : "right") == 0);
 	}
 }
 
-/* T1: the name is compared after all have told theirs, so one node works under any name. */
+/* T1: names are compared after all ranks have sent theirs, so one node works under any name. */
 static void one_node_may_have_any_name(struct rank *r)
 {
 	struct oriel_peer peer;
@@ -218,7 +218,7 @@ static void one_node_may_have_any_name(struct rank *r)
 	CHECK(r, strcmp(peer.node, "somewhere") == 0);
 }
 
-static void attributes_from_the_future_are_refused(struct rank *r)
+static void attributes_of_newer_versions_are_rejected(struct rank *r)
 {
 	struct {
 		struct oriel_comm_attr attr;
@@ -234,8 +234,11 @@ static void attributes_from_the_future_are_refused(struct rank *r)
 	CHECK_OK(r, oriel_comm_create(&r->bootstrap, &later.attr, &r->comm));
 }
 
-/* A table that ends before interrupt() and at_fault(): what lies behind it is nobody's to call. */
-static void older_bootstraps_serve(struct rank *r)
+/*
+ * The table ends before interrupt() and at_fault(): the library must not call what lies behind
+ * it.
+ */
+static void older_bootstraps_work(struct rank *r)
 {
 	struct oriel_comm_attr attr = {.size = sizeof(attr),
 				       .timeout_ns = LONG_NS,
@@ -253,7 +256,7 @@ static void older_bootstraps_serve(struct rank *r)
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
 	CHECK_STATUS(r, oriel_comm_all_gather(r->comm, mine, all, r->rank ? 8 : 16),
 		     ORIEL_ERR_MISMATCH);
-	/* Who has not failed yet would hear of the abort. */
+	/* A rank that has not failed yet would get the status of the abort. */
 	rank_meet_anyway(r);
 	oriel_comm_abort(r->comm, "the bootstrap may be broken");
 	oriel_comm_destroy(r->comm);
@@ -261,7 +264,7 @@ static void older_bootstraps_serve(struct rank *r)
 	free(all);
 }
 
-/* One rank alone is wrong, all get to know it, and which. */
+/* One rank alone passes an invalid attribute; all get the error and the number of that rank. */
 static void one_bad_attribute_fails_all(struct rank *r)
 {
 	struct oriel_comm_attr attr = {.size = r->rank == 1 ? 1 : sizeof(attr),
@@ -289,7 +292,7 @@ static void all_gather_keeps_the_order(struct rank *r)
 	free(all);
 }
 
-static void agree_tells_the_lowest_failure(struct rank *r)
+static void agree_returns_the_lowest_failure(struct rank *r)
 {
 	unsigned none;
 
@@ -314,19 +317,19 @@ static const struct test_case topo_cases[] = {
 	{"domains_are_transitive", domains_are_transitive, NULL, 1, NO_WINDOW},
 	{"peer_numbers_round_trip", peer_numbers_round_trip, NULL, 1, NO_WINDOW},
 	{"device_handle_has_the_same_maps", device_handle_has_the_same_maps, NULL, 1, NO_WINDOW},
-	{"queries_refuse_what_is_no_rank", queries_refuse_what_is_no_rank, NULL, 1, NO_WINDOW},
+	{"queries_reject_invalid_ranks", queries_reject_invalid_ranks, NULL, 1, NO_WINDOW},
 	{"split_nodes_have_no_path", split_nodes_have_no_path, NULL, 2,
-	 OWN_COMM | NEEDS_ONE_MACHINE | NEEDS_NO_ADAPTER},
+	 OWN_COMM | NEEDS_ONE_MACHINE | NEEDS_NO_HCA},
 	{"split_nodes_are_joined_by_rdma", split_nodes_are_joined_by_rdma, NULL, 2,
-	 OWN_COMM | NEEDS_ONE_MACHINE | NEEDS_ADAPTER},
+	 OWN_COMM | NEEDS_ONE_MACHINE | NEEDS_HCA},
 	{"one_node_may_have_any_name", one_node_may_have_any_name, NULL, 1,
 	 OWN_COMM | NEEDS_ONE_MACHINE},
-	{"attributes_from_the_future_are_refused", attributes_from_the_future_are_refused, NULL, 1,
-	 OWN_COMM},
-	{"older_bootstraps_serve", older_bootstraps_serve, NULL, 2, OWN_COMM},
+	{"attributes_of_newer_versions_are_rejected", attributes_of_newer_versions_are_rejected,
+	 NULL, 1, OWN_COMM},
+	{"older_bootstraps_work", older_bootstraps_work, NULL, 2, OWN_COMM},
 	{"one_bad_attribute_fails_all", one_bad_attribute_fails_all, NULL, 2, OWN_COMM},
 	{"all_gather_keeps_the_order", all_gather_keeps_the_order, NULL, 1, NO_WINDOW},
-	{"agree_tells_the_lowest_failure", agree_tells_the_lowest_failure, NULL, 2, NO_WINDOW},
+	{"agree_returns_the_lowest_failure", agree_returns_the_lowest_failure, NULL, 2, NO_WINDOW},
 };
 
 const struct suite topo_suite = SUITE(topo);

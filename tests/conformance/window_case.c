@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Windows as objects: configuration, buffers, agreement, end. */
+/* Windows as objects: attributes, buffers, agreement, destruction. */
 #include "harness.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Create, or say why not; NULL then. */
+/* Create a window, or report why not and return NULL. */
 static struct oriel_window *open_window(struct rank *r, const struct oriel_window_attr *attr,
 					struct oriel_dev_window *dev)
 {
 	struct oriel_window *window = NULL;
 
-	/* Not the handle of a window that is gone: a case goes on after a failure. */
+	/* Clear the handle of an earlier window: a case continues after a failure. */
 	*dev = (struct oriel_dev_window){0};
 	if (CHECK_OK(r, oriel_window_create(r->comm, attr, &window)))
 		CHECK_OK(r, oriel_window_device(window, dev));
@@ -20,7 +20,7 @@ static struct oriel_window *open_window(struct rank *r, const struct oriel_windo
 }
 
 /* Construction, BasicAccessors. */
-static void defaults_are_as_written(struct rank *r)
+static void defaults_match_the_header(struct rank *r)
 {
 	struct oriel_dev_window w = {0};
 	struct oriel_window *window = open_window(r, NULL, &w);
@@ -44,8 +44,8 @@ static void defaults_are_as_written(struct rank *r)
 	oriel_window_destroy(window);
 }
 
-/* VariousSignalCounts, WithBarriersAndCounters: the last of each works. */
-static void counts_are_as_asked_for(struct rank *r)
+/* VariousSignalCounts, WithBarriersAndCounters: the last one of each kind works. */
+static void counts_match_the_attributes(struct rank *r)
 {
 	static const uint32_t counts[] = {1, 2, 15, 16, 17, 100, 1000};
 	struct oriel_dev_window w = {0};
@@ -74,8 +74,8 @@ static void counts_are_as_asked_for(struct rank *r)
 	}
 }
 
-/* ZeroCountConfig: every operation on what there is none of is refused. */
-static void a_window_may_have_none_of_anything(struct rank *r)
+/* ZeroCountConfig: an operation on a kind of which there are none is rejected. */
+static void a_window_may_have_zero_of_everything(struct rank *r)
 {
 	struct oriel_window_attr attr = {.size = sizeof(attr),
 					 .signals = ORIEL_NONE,
@@ -98,7 +98,7 @@ static void a_window_may_have_none_of_anything(struct rank *r)
 	oriel_window_destroy(window);
 }
 
-static void bad_attributes_are_refused(struct rank *r)
+static void invalid_attributes_are_rejected(struct rank *r)
 {
 	struct {
 		struct oriel_window_attr attr;
@@ -130,7 +130,7 @@ static void bad_attributes_are_refused(struct rank *r)
 	oriel_window_destroy(window);
 }
 
-/* W9: a rank with another number of signals was not noticed. */
+/* W9: a rank with another number of signals was once not noticed. */
 static void check_mismatch(struct rank *r, const char *field, size_t offset, uint32_t first,
 			   uint32_t second)
 {
@@ -148,7 +148,7 @@ static void check_mismatch(struct rank *r, const char *field, size_t offset, uin
 	CHECK_TEXT(r, oriel_last_error(), text);
 }
 
-static void windows_that_differ_are_refused_everywhere(struct rank *r)
+static void windows_that_differ_are_rejected_on_all_ranks(struct rank *r)
 {
 #define DIFFER(field, first, second) \
 	check_mismatch(r, #field, offsetof(struct oriel_window_attr, field), first, second)
@@ -172,7 +172,7 @@ static void one_bad_rank_fails_all(struct rank *r)
 		CHECK_TEXT(r, oriel_last_error(), "rank 1");
 }
 
-/* Ranks differ in length; an offset is checked against the target's, not the own. */
+/* Ranks differ in length; an offset is checked against the target's length, not the caller's. */
 static void lengths_may_differ(struct rank *r)
 {
 	struct oriel_window_attr attr = {.size = sizeof(attr), .length = 64 * (r->rank + 1)};
@@ -192,7 +192,7 @@ static void lengths_may_differ(struct rank *r)
 	oriel_window_destroy(window);
 }
 
-/* W8: a buffer given at creation could not be reached. N1: nor any part of an allocation. */
+/* W8: a buffer given at creation could not be reached; N1: nor could any part of an allocation. */
 static void a_buffer_given_at_creation_is_buffer_0(struct rank *r)
 {
 	const size_t skew = 4096 + 24 * r->rank + 3;
@@ -225,7 +225,9 @@ static size_t shared_length(unsigned rank, uint32_t buffer)
 	return (rank + buffer) % 3 ? 500 * (rank + buffer) : 0;
 }
 
-/* W8, W10: only one buffer could be used. Differing lengths, none at all, parts of one allocation.
+/*
+ * W8, W10: only one buffer could be used. Here lengths differ, are zero, and are parts of one
+ * allocation.
  */
 static void several_buffers_are_shared_later(struct rank *r)
 {
@@ -255,7 +257,7 @@ static void several_buffers_are_shared_later(struct rank *r)
 			CHECK_OK(r, oriel_window_peer_length(r->window, peer, i, &length));
 			CHECK_EQ(r, length, shared_length(peer, i));
 			fill(block, part, 8 * r->rank + i);
-			/* Handles made before see it too. */
+			/* Handles made before the call see the new buffer, too. */
 			if (part)
 				CHECK_POSTED(r, oriel_dev_put(&before, r->group, peer,
 							      oriel_at(i, r->rank * part), block,
@@ -263,7 +265,7 @@ static void several_buffers_are_shared_later(struct rank *r)
 			CHECK_OK(r, oriel_dev_drain(&r->dev, r->group, LONG_NS));
 		}
 	}
-	rank_settle(r);
+	rank_flush_barrier(r);
 	for (peer = 0; peer < r->size; peer++) {
 		for (i = 1; i < r->dev.buffers; i++) {
 			size_t part = shared_length(r->rank, i) / r->size;
@@ -272,13 +274,13 @@ static void several_buffers_are_shared_later(struct rank *r)
 				 0);
 		}
 	}
-	rank_settle(r);
+	rank_flush_barrier(r);
 	oriel_window_destroy(r->window);
 	r->window = NULL;
 	oriel_memory_free(memory);
 }
 
-/* Peers reach it, by whatever path, until the window is gone. */
+/* Peers reach the buffer, by any path, until the window is destroyed. */
 static void a_shared_buffer_may_be_freed(struct rank *r)
 {
 	char *memory = NULL, block[1000], got[1000] = {0};
@@ -291,7 +293,7 @@ static void a_shared_buffer_may_be_freed(struct rank *r)
 	fill(block, sizeof(block), r->rank);
 	CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, rank_next(r), oriel_at(number, 0), block,
 				      sizeof(block)));
-	rank_settle(r);
+	rank_flush_barrier(r);
 	CHECK_EQ(r, wrong(memory + 5000, sizeof(block), rank_prev(r)), 0);
 	CHECK_POSTED(r, oriel_dev_get(&r->dev, r->group, rank_next(r), oriel_at(number, 0), got,
 				      sizeof(got)));
@@ -299,7 +301,10 @@ static void a_shared_buffer_may_be_freed(struct rank *r)
 	CHECK_EQ(r, wrong(got, sizeof(got), r->rank), 0);
 }
 
-/* Of a region, by whatever path; the first rank's that says nothing of itself is refused on all. */
+/*
+ * The table of a region makes it a buffer, by any path; if one rank's table has nothing of that
+ * rank, all ranks reject it.
+ */
 static void a_region_is_a_buffer_by_its_table(struct rank *r)
 {
 	struct oriel_dev_buffer *table = calloc(r->size, sizeof(*table));
@@ -325,15 +330,15 @@ static void a_region_is_a_buffer_by_its_table(struct rank *r)
 	fill(block, sizeof(block), r->rank);
 	CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, rank_next(r), oriel_at(number, 0), block,
 				      sizeof(block)));
-	rank_settle(r);
+	rank_flush_barrier(r);
 	CHECK_EQ(r, wrong(memory + 5000, sizeof(block), rank_prev(r)), 0);
 	CHECK_POSTED(r, oriel_dev_get(&r->dev, r->group, rank_next(r), oriel_at(number, 0), got,
 				      sizeof(got)));
 	CHECK_OK(r, oriel_dev_drain(&r->dev, r->group, LONG_NS));
 	CHECK_EQ(r, wrong(got, sizeof(got), r->rank), 0);
-	/* From it, which an adapter has to know as this rank's own. */
+	/* Put from the region, which the HCA must know as this rank's own memory. */
 	CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, rank_prev(r), 0, memory + 5000, 500));
-	rank_settle(r);
+	rank_flush_barrier(r);
 	oriel_window_destroy(r->window);
 	r->window = NULL;
 	oriel_region_unregister(region);
@@ -341,8 +346,8 @@ static void a_region_is_a_buffer_by_its_table(struct rank *r)
 	free(table);
 }
 
-/* No file passes between ranks of one process, nor between nodes: any memory will do. */
-static void private_memory_is_shared_where_nobody_maps_it(struct rank *r)
+/* No file is needed between ranks of one process, nor between nodes: any memory will do. */
+static void private_memory_is_shared_where_no_rank_maps_it(struct rank *r)
 {
 	char *private = calloc(1, 3000), block[999];
 	enum oriel_status expected = ORIEL_OK;
@@ -358,7 +363,7 @@ static void private_memory_is_shared_where_nobody_maps_it(struct rank *r)
 	if (expected == ORIEL_OK) {
 		CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, rank_next(r),
 					      oriel_at(number, 1001), block, sizeof(block)));
-		rank_settle(r);
+		rank_flush_barrier(r);
 		CHECK_EQ(r, wrong(private + 7 + 1001, sizeof(block), rank_prev(r)), 0);
 		CHECK_EQ(r, not_all(private, 7 + 1001, 0), 0);
 		CHECK_EQ(r, not_all(private + 7 + 2000, 1000 - 7, 0), 0);
@@ -368,7 +373,7 @@ static void private_memory_is_shared_where_nobody_maps_it(struct rank *r)
 	free(private);
 }
 
-static void windows_do_not_know_of_each_other(struct rank *r)
+static void windows_are_independent(struct rank *r)
 {
 	struct oriel_window *windows[5];
 	struct oriel_dev_window w[5] = {0};
@@ -414,8 +419,8 @@ static int64_t count_once(struct rank *r, struct oriel_window *window,
 	return oriel_window_signal_counter(window, peer, 0, 1, 3, NULL);
 }
 
-/* Their memory goes with the window: with a drain and a flush before, and with neither. */
-static void counters_under_way_end_with_their_window(struct rank *r)
+/* Their memory is freed with the window: after a drain and a flush, and after neither. */
+static void counters_in_flight_end_with_their_window(struct rank *r)
 {
 	struct oriel_dev_window w = {0};
 	struct oriel_window *window;
@@ -461,9 +466,9 @@ static void put_often(struct rank *r, const struct oriel_dev_window *w)
 }
 
 /*
- * G1: rank 0 still puts while the others have begun to destroy. None of them
- * may be through before rank 0 has come too, which it tells by the other window;
- * what it puts after that is under way when it comes itself.
+ * G1: rank 0 still puts while the others have begun to destroy. None of them may return before
+ * rank 0 has called destroy, too, which it announces through the other window. The puts after
+ * that are in flight when rank 0 calls destroy itself.
  */
 static void destroy_waits_for_the_last_put(struct rank *r)
 {
@@ -487,7 +492,7 @@ static void destroy_waits_for_the_last_put(struct rank *r)
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
 }
 
-/* Ranks that share a process must not make anything anew between the two. */
+/* Ranks that share a process must not create an object between the two calls. */
 static void windows_are_destroyed_once(struct rank *r)
 {
 	struct oriel_window *window = r->window;
@@ -509,7 +514,7 @@ static void windows_are_destroyed_once(struct rank *r)
 
 #define ORDER_TEXT "ORIEL_ERR_STATE: oriel_window_destroy: rank "
 
-/* Of all ranks of this process. */
+/* The number of warnings that the ranks of this process have logged. */
 static unsigned order_warnings;
 
 static void note_order(void *context, enum oriel_log_level level, const char *message)
@@ -519,7 +524,10 @@ static void note_order(void *context, enum oriel_log_level level, const char *me
 		__atomic_fetch_add(&order_warnings, 1, __ATOMIC_RELAXED);
 }
 
-/* Rank 0 destroys the windows in another order than all others: a warning for each of the two. */
+/*
+ * Rank 0 destroys the windows in another order than the others: each rank logs a warning for each
+ * of the two.
+ */
 static void windows_are_destroyed_in_one_order(struct rank *r)
 {
 	bool has_log = !getenv("ORIEL_LOG");
@@ -551,12 +559,12 @@ static void windows_are_destroyed_in_one_order(struct rank *r)
 		CHECK_OK(r, oriel_comm_barrier(r->comm));
 		harness_drop_log();
 	}
-	/* The communicator is as good as before. */
+	/* The communicator still works. */
 	CHECK_OK(r, oriel_window_barrier(r->window, 0, 0, NULL));
 }
 
-/* A window, a region and an object over a window of its own: each would use what is freed. */
-static void communicators_go_last(struct rank *r)
+/* A window, a region and an object over a window of its own: each would use freed memory. */
+static void communicators_are_destroyed_last(struct rank *r)
 {
 	struct oriel_stream_barrier *barrier = NULL;
 	struct oriel_region *region = NULL;
@@ -604,13 +612,13 @@ static const struct oriel_window_attr long_window = {.size = sizeof(long_window)
 						     .channels = ORIEL_NONE};
 
 static const struct test_case window_cases[] = {
-	{"defaults_are_as_written", defaults_are_as_written, NULL, 1, NO_WINDOW},
-	{"counts_are_as_asked_for", counts_are_as_asked_for, NULL, 1, NO_WINDOW},
-	{"a_window_may_have_none_of_anything", a_window_may_have_none_of_anything, NULL, 1,
+	{"defaults_match_the_header", defaults_match_the_header, NULL, 1, NO_WINDOW},
+	{"counts_match_the_attributes", counts_match_the_attributes, NULL, 1, NO_WINDOW},
+	{"a_window_may_have_zero_of_everything", a_window_may_have_zero_of_everything, NULL, 1,
 	 NO_WINDOW},
-	{"bad_attributes_are_refused", bad_attributes_are_refused, NULL, 1, NO_WINDOW},
-	{"windows_that_differ_are_refused_everywhere", windows_that_differ_are_refused_everywhere,
-	 NULL, 2, NO_WINDOW},
+	{"invalid_attributes_are_rejected", invalid_attributes_are_rejected, NULL, 1, NO_WINDOW},
+	{"windows_that_differ_are_rejected_on_all_ranks",
+	 windows_that_differ_are_rejected_on_all_ranks, NULL, 2, NO_WINDOW},
 	{"one_bad_rank_fails_all", one_bad_rank_fails_all, NULL, 2, NO_WINDOW},
 	{"lengths_may_differ", lengths_may_differ, NULL, 1, NO_WINDOW},
 	{"a_buffer_given_at_creation_is_buffer_0", a_buffer_given_at_creation_is_buffer_0, NULL, 1,
@@ -619,17 +627,16 @@ static const struct test_case window_cases[] = {
 	{"a_shared_buffer_may_be_freed", a_shared_buffer_may_be_freed, &long_window, 1, 0},
 	{"a_region_is_a_buffer_by_its_table", a_region_is_a_buffer_by_its_table, &long_window, 1,
 	 0},
-	{"private_memory_is_shared_where_nobody_maps_it",
-	 private_memory_is_shared_where_nobody_maps_it, &long_window, 1, 0},
-	{"windows_do_not_know_of_each_other", windows_do_not_know_of_each_other, NULL, 1,
-	 NO_WINDOW},
+	{"private_memory_is_shared_where_no_rank_maps_it",
+	 private_memory_is_shared_where_no_rank_maps_it, &long_window, 1, 0},
+	{"windows_are_independent", windows_are_independent, NULL, 1, NO_WINDOW},
 	{"windows_come_and_go", windows_come_and_go, NULL, 1, NO_WINDOW},
-	{"counters_under_way_end_with_their_window", counters_under_way_end_with_their_window, NULL,
+	{"counters_in_flight_end_with_their_window", counters_in_flight_end_with_their_window, NULL,
 	 1, NO_WINDOW},
 	{"destroy_waits_for_the_last_put", destroy_waits_for_the_last_put, &long_window, 1, 0},
 	{"windows_are_destroyed_once", windows_are_destroyed_once, NULL, 1, 0},
 	{"windows_are_destroyed_in_one_order", windows_are_destroyed_in_one_order, NULL, 2, 0},
-	{"communicators_go_last", communicators_go_last, NULL, 1, 0},
+	{"communicators_are_destroyed_last", communicators_are_destroyed_last, NULL, 1, 0},
 	{"communicators_are_destroyed_once", communicators_are_destroyed_once, NULL, 1, OWN_COMM},
 };
 

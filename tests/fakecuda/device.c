@@ -17,13 +17,13 @@ static struct {
 	struct CUctx_st primary[FAKE_DEVICES];
 } machine; /* written once, in cuInit() */
 
-static atomic_uint peers[FAKE_DEVICES]; /* masks of physical GPUs whose memory one reaches */
+static atomic_uint peers[FAKE_DEVICES]; /* masks of physical GPUs whose memory a GPU reaches */
 
 static _Thread_local struct {
 	CUcontext stack[DEPTH];
 	unsigned depth;
 	CUstreamCaptureMode mode;
-	bool is_barred; /* from the driver: it destroys what a graph held */
+	bool is_forbidden; /* it destroys state of a graph, so the driver may not be called */
 	struct fakecuda_posted posted;
 } fake_thread;
 
@@ -74,9 +74,9 @@ void fake_count_early(void)
 	fake_thread.posted.early++;
 }
 
-void fake_bar(bool is_barred)
+void fake_forbid_calls(bool is_forbidden)
 {
-	fake_thread.is_barred = is_barred;
+	fake_thread.is_forbidden = is_forbidden;
 }
 
 bool fake_may_wait(int device)
@@ -105,7 +105,7 @@ bool fake_fails(const char *call)
 	return fails;
 }
 
-/* Numbers of a list in the environment; how many. */
+/* Read a list of numbers from the environment; return how many there are. */
 static int read_list(const char *name, int numbers[FAKE_DEVICES])
 {
 	const char *text = getenv(name);
@@ -315,7 +315,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 
 CUresult cuCtxGetCurrent(CUcontext *context)
 {
-	if (fake_thread.is_barred) {
+	if (fake_thread.is_forbidden) {
 		fprintf(stderr, "fakecuda: a destructor of a graph calls the driver\n");
 		abort();
 	}
@@ -340,7 +340,7 @@ CUresult cuCtxGetDevice(CUdevice *device)
 
 CUresult cuCtxPushCurrent(CUcontext context)
 {
-	if (fake_thread.is_barred) {
+	if (fake_thread.is_forbidden) {
 		fprintf(stderr, "fakecuda: a destructor of a graph calls the driver\n");
 		abort();
 	}

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two ends of oriel/p2p.h in one thread, each with a GPU or not. */
-#ifndef FAKECUDA_ENDS_H
-#define FAKECUDA_ENDS_H
+/*
+ * Two endpoints of oriel/p2p.h in one thread, each with a GPU or without one; gpu_p2p, gpu_slots
+ * and gpu_flush include it.
+ */
+#ifndef FAKECUDA_ENDPOINTS_H
+#define FAKECUDA_ENDPOINTS_H
 
 #include <sched.h>
 
@@ -19,7 +22,7 @@ static const size_t sizes[] = {1, 8, CHUNK - 1, CHUNK + 1, 8 * CHUNK, LONG};
 
 #define SIZES (sizeof(sizes) / sizeof(sizes[0]))
 
-/* Where a buffer lies. */
+/* The kinds of memory that a buffer has. */
 enum site { HOST, LEGACY, OWN, SEVERAL, SITES };
 
 static inline char *site_open(struct rank *r, enum site site)
@@ -66,21 +69,22 @@ static inline bool is_filled(const char *at, size_t length, unsigned seed)
 	return true;
 }
 
-/* An end is its own peer by path self. */
-struct ends {
-	struct oriel_p2p_context *hubs[2];
-	struct oriel_p2p *of[2];
+/* On path self one endpoint is its own peer. */
+struct endpoints {
+	struct oriel_p2p_context *contexts[2];
+	struct oriel_p2p *p2p[2];
 	unsigned count;
 };
 
-static inline void turn(struct ends *e)
+static inline void turn(struct endpoints *e)
 {
 	for (unsigned i = 0; i < e->count; i++)
-		(void)oriel_p2p_progress(e->of[i]);
+		(void)oriel_p2p_progress(e->p2p[i]);
 	sched_yield();
 }
 
-static inline enum oriel_status wait_for(struct ends *e, const struct oriel_p2p_request *request)
+static inline enum oriel_status wait_for(struct endpoints *e,
+					 const struct oriel_p2p_request *request)
 {
 	uint64_t begin = oriel_cpu_clock_ns();
 
@@ -89,71 +93,71 @@ static inline enum oriel_status wait_for(struct ends *e, const struct oriel_p2p_
 	return request->status;
 }
 
-/* Until both are joined, or broken. */
-static inline void ends_begin(struct rank *r, struct ends *e, enum oriel_path path,
-			      const struct oriel_p2p_attr *attr, const unsigned flags[2])
+/* Connect, and progress until both are connected or broken. */
+static inline void endpoints_begin(struct rank *r, struct endpoints *e, enum oriel_path path,
+				   const struct oriel_p2p_attr *attr, const unsigned flags[2])
 {
 	char address[2][ORIEL_P2P_ADDRESS];
 	uint64_t begin = oriel_cpu_clock_ns();
 
-	*e = (struct ends){.count = path == ORIEL_PATH_SELF ? 1 : 2};
+	*e = (struct endpoints){.count = path == ORIEL_PATH_SELF ? 1 : 2};
 	for (unsigned i = 0; i < e->count; i++) {
-		struct oriel_p2p_context_attr hub = {.size = sizeof(hub),
-						     .chunk = CHUNK,
-						     .slots = 24,
-						     .paths = 1u << path,
-						     .timeout_ns = LONG_NS,
-						     .flags = flags[i]};
+		struct oriel_p2p_context_attr context = {.size = sizeof(context),
+							 .chunk = CHUNK,
+							 .slots = 24,
+							 .paths = 1u << path,
+							 .timeout_ns = LONG_NS,
+							 .flags = flags[i]};
 
 		r->rank = i;
 		rank_use_gpu(r);
-		CHECK_OK(r, oriel_p2p_context_create(&hub, &e->hubs[i]));
-		CHECK_OK(r, oriel_p2p_create(e->hubs[i], attr, &e->of[i]));
-		CHECK_OK(r, oriel_p2p_address(e->of[i], address[i]));
+		CHECK_OK(r, oriel_p2p_context_create(&context, &e->contexts[i]));
+		CHECK_OK(r, oriel_p2p_create(e->contexts[i], attr, &e->p2p[i]));
+		CHECK_OK(r, oriel_p2p_address(e->p2p[i], address[i]));
 	}
 	for (unsigned i = 0; i < e->count; i++)
-		CHECK_OK(r, oriel_p2p_connect(e->of[i], address[e->count - 1 - i],
+		CHECK_OK(r, oriel_p2p_connect(e->p2p[i], address[e->count - 1 - i],
 					      ORIEL_P2P_ADDRESS, 0));
 	for (unsigned i = 0; i < e->count; i++)
-		while (oriel_p2p_check(e->of[i]) == ORIEL_AGAIN &&
+		while (oriel_p2p_check(e->p2p[i]) == ORIEL_AGAIN &&
 		       oriel_cpu_clock_ns() - begin < LONG_NS)
 			turn(e);
 }
 
-static inline void ends_open(struct rank *r, struct ends *e, enum oriel_path path,
-			     const struct oriel_p2p_attr *attr, const unsigned flags[2])
+static inline void endpoints_open(struct rank *r, struct endpoints *e, enum oriel_path path,
+				  const struct oriel_p2p_attr *attr, const unsigned flags[2])
 {
-	ends_begin(r, e, path, attr, flags);
+	endpoints_begin(r, e, path, attr, flags);
 	for (unsigned i = 0; i < e->count; i++)
-		CHECK_OK(r, oriel_p2p_check(e->of[i]));
+		CHECK_OK(r, oriel_p2p_check(e->p2p[i]));
 }
 
-static inline void ends_close_ends(struct ends *e)
-{
-	for (unsigned i = 0; i < e->count; i++)
-		oriel_p2p_destroy(e->of[i]);
-}
-
-static inline void ends_close_hubs(struct ends *e)
+static inline void endpoints_destroy(struct endpoints *e)
 {
 	for (unsigned i = 0; i < e->count; i++)
-		oriel_p2p_context_destroy(e->hubs[i]);
+		oriel_p2p_destroy(e->p2p[i]);
 }
 
-static inline void ends_close(struct ends *e)
+static inline void endpoints_close_contexts(struct endpoints *e)
 {
-	ends_close_ends(e);
-	ends_close_hubs(e);
+	for (unsigned i = 0; i < e->count; i++)
+		oriel_p2p_context_destroy(e->contexts[i]);
 }
 
-/* Two buffers at each end. */
+static inline void endpoints_close(struct endpoints *e)
+{
+	endpoints_destroy(e);
+	endpoints_close_contexts(e);
+}
+
+/* Two buffers at each endpoint. */
 struct data {
 	enum site site[2];
 	char *at[2];
 	struct oriel_p2p_memory *memory[2];
 };
 
-static inline void data_open(struct rank *r, struct ends *e, struct data *d, enum site from,
+static inline void data_open(struct rank *r, struct endpoints *e, struct data *d, enum site from,
 			     enum site to, bool is_registered)
 {
 	*d = (struct data){.site = {from, to}};
@@ -162,12 +166,12 @@ static inline void data_open(struct rank *r, struct ends *e, struct data *d, enu
 		rank_use_gpu(r);
 		d->at[i] = site_open(r, d->site[i]);
 		if (is_registered)
-			CHECK_OK(r, oriel_p2p_register(e->hubs[r->rank], d->at[i], PIECE * PIECES,
-						       0, &d->memory[i]));
+			CHECK_OK(r, oriel_p2p_register(e->contexts[r->rank], d->at[i],
+						       PIECE * PIECES, 0, &d->memory[i]));
 	}
 }
 
-static inline void data_close(struct rank *r, struct ends *e, struct data *d)
+static inline void data_close(struct rank *r, struct endpoints *e, struct data *d)
 {
 	for (unsigned i = 0; i < 2; i++) {
 		r->rank = e->count == 2 ? i : 0;
@@ -177,10 +181,13 @@ static inline void data_close(struct rank *r, struct ends *e, struct data *d)
 	}
 }
 
-/* One of each size on each channel, all under way at once, off by a few bytes. */
-static inline void move(struct rank *r, struct ends *e, struct data *d, unsigned channels)
+/*
+ * Move one buffer of each size on each channel, all in flight at once, at offsets of a few
+ * bytes.
+ */
+static inline void move(struct rank *r, struct endpoints *e, struct data *d, unsigned channels)
 {
-	struct oriel_p2p *to = e->of[e->count - 1];
+	struct oriel_p2p *to = e->p2p[e->count - 1];
 	struct oriel_p2p_request out[8], in[8];
 
 	for (unsigned i = 0; i < SIZES; i++) {
@@ -194,7 +201,7 @@ static inline void move(struct rank *r, struct ends *e, struct data *d, unsigned
 				f.length = t.length = step;
 			fill(f.address, f.length, i + c);
 			memset(t.address, 0x77, t.length + 1);
-			CHECK_OK(r, oriel_p2p_send(e->of[0], c, &f, &out[c]));
+			CHECK_OK(r, oriel_p2p_send(e->p2p[0], c, &f, &out[c]));
 			CHECK_OK(r, oriel_p2p_recv(to, c, &t, &in[c]));
 		}
 		for (unsigned c = 0; c < channels; c++) {
@@ -203,13 +210,13 @@ static inline void move(struct rank *r, struct ends *e, struct data *d, unsigned
 			CHECK_OK(r, wait_for(e, &in[c]));
 			CHECK_OK(r, wait_for(e, &out[c]));
 			CHECK(r, is_filled(d->at[1] + c * step, length, i + c));
-			/* Where another channel begins its bytes may be on their way. */
+			/* The next channel's bytes may arrive at its beginning. */
 			CHECK(r, c + 1 < channels || d->at[1][c * step + length] == 0x77);
 		}
 	}
 }
 
-/* This process is one of two ranks: the checks of @test that failed. */
+/* Run @test as one of two ranks of a job; return how many of its checks failed. */
 static inline unsigned run_rank_of_two(void (*test)(struct rank *r))
 {
 	struct oriel_bootstrap bootstrap;

@@ -5,7 +5,7 @@
  */
 #include "rank.h"
 
-/* What a process is told of its fabric. NULL: nothing. */
+/* The fabric settings of a process. NULL: not set. */
 struct place {
 	const char *fabric;
 	const char *imex;
@@ -42,7 +42,7 @@ static void check_ways(struct rank *r, bool is_joined, const char *reason)
 									: ORIEL_PATH_MAPPED));
 }
 
-/* A ring of puts through @buffer, forth and back over the nodes. */
+/* Put through @buffer in a ring, forth and back over the nodes. */
 static void pass(struct rank *r, uint32_t buffer)
 {
 	uint32_t next = (r->rank + 1) % r->size, before = (r->rank + r->size - 1) % r->size;
@@ -67,7 +67,7 @@ static void share(struct rank *r, void *at)
 		pass(r, number);
 }
 
-/* Memory of each kind that can leave its node. */
+/* Share memory of each kind that can be exported to other nodes. */
 static void test_buffers(struct rank *r)
 {
 	const CUmemAllocationHandleType both =
@@ -87,7 +87,7 @@ static void test_buffers(struct rank *r)
 	unmap(r, two, 65536, 1);
 }
 
-/* What cannot leave its node is refused on all ranks, whichever brings it. */
+/* Memory that cannot be exported is rejected on all ranks, whichever rank shares it. */
 static void test_refusals(struct rank *r)
 {
 	char *files = map(r, 65536, 2, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
@@ -129,12 +129,12 @@ static void test_refusals(struct rank *r)
 	unmap(r, both, 65536, 2);
 }
 
-/* A region of host memory still ends at the node; one of a GPU does not. */
+/* A region of host memory is reachable within its node only; one of GPU memory beyond it. */
 static void test_regions(struct rank *r)
 {
-	unsigned far = (r->rank + 2) % r->size;
+	unsigned remote = (r->rank + 2) % r->size;
 	struct oriel_region *region = NULL;
-	void *memory[2] = {NULL, NULL}, *there = NULL;
+	void *memory[2] = {NULL, NULL}, *address = NULL;
 	unsigned i;
 
 	for (i = 0; i < 2; i++) {
@@ -143,10 +143,10 @@ static void test_regions(struct rank *r)
 		CHECK_OK(r, oriel_region_register(r->comm, memory[i], 8192, &region));
 		CHECK_OK(r, oriel_region_share(region));
 		if (i) {
-			CHECK_OK(r, oriel_region_peer_address(region, far, 100, &there));
-			CHECK(r, *(char *)there == (char)(far + 1));
+			CHECK_OK(r, oriel_region_peer_address(region, remote, 100, &address));
+			CHECK(r, *(char *)address == (char)(remote + 1));
 		} else {
-			CHECK_FAILS(r, oriel_region_peer_address(region, far, 100, &there),
+			CHECK_FAILS(r, oriel_region_peer_address(region, remote, 100, &address),
 				    ORIEL_ERR_NO_PATH, "is not mapped");
 		}
 		oriel_region_unregister(region);
@@ -154,7 +154,7 @@ static void test_regions(struct rank *r)
 	}
 }
 
-/* A call of the driver fails on rank 0, all ranks hear of it, and all goes on. */
+/* A driver call fails on rank 0: all ranks get the status, and the next try succeeds. */
 static void test_failures(struct rank *r)
 {
 	static const char *const calls[] = {"cuMemCreate", "cuMemMap", "cuMemSetAccess",
@@ -182,12 +182,12 @@ static void test_failures(struct rank *r)
 	CHECK(r, failed >= 10);
 }
 
-/* What breaks one node ends the waits of kernels on the other. */
+/* An abort on one node ends the waits of kernels on the other. */
 static void test_abort(struct rank *r)
 {
 	rank_open(r, LONG_NS);
 	if (r->rank == 3)
-		oriel_comm_abort(r->comm, "the test wants it");
+		oriel_comm_abort(r->comm, "the test aborts");
 	else
 		CHECK(r, oriel_dev_wait_signal_from(&r->dev, oriel_dev_thread(), 3, 9, ORIEL_GE, 1,
 						    0) == ORIEL_ERR_ABORTED);
@@ -212,7 +212,7 @@ static void test_joined(struct rank *r, const char *reason)
 	test_refusals(r);
 	test_failures(r);
 	test_buffers(r);
-	/* Windows in host memory take the adapter. */
+	/* Windows in host memory use the NIC. */
 	CHECK_OK(r, oriel_window_create(r->comm, &host, &window));
 	CHECK_OK(r, oriel_window_barrier(window, 0, 0, NULL));
 	CHECK_OK(r, oriel_comm_path(r->comm, (r->rank + 2) % r->size, &path));
@@ -229,7 +229,7 @@ static void test_not_joined(struct rank *r, const char *reason)
 	oriel_comm_destroy(r->comm);
 }
 
-/* All looks well until a peer's handle is opened. */
+/* The failure is not visible before a rank opens a handle of its peer. */
 static void test_wrong_node(struct rank *r, const char *reason)
 {
 	struct oriel_window_attr attr = {.size = sizeof(attr), .flags = ORIEL_WINDOW_DEVICE};
@@ -241,7 +241,7 @@ static void test_wrong_node(struct rank *r, const char *reason)
 	oriel_comm_destroy(r->comm);
 }
 
-/* Handles can be made and not opened. */
+/* The process can make handles and not open them. */
 static void test_import(struct rank *r, const char *reason)
 {
 	fakecuda_fail("cuMemImportFromShareableHandle", 0);
@@ -268,7 +268,7 @@ static void test_forbidden(struct rank *r, const char *reason)
 	oriel_comm_destroy(r->comm);
 }
 
-/* On one node: GPUs with atomics and without NVLink. */
+/* Ranks of one node: GPUs with atomics and without NVLink. */
 static void test_bus(struct rank *r, const char *reason)
 {
 	struct oriel_peer peer;

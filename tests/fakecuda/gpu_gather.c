@@ -60,7 +60,7 @@ static void gather_once(struct rank *r, struct site *s, CUstream stream, size_t 
 	s->round++;
 }
 
-/* The kind of view over the memory of the window. */
+/* The kinds of views over the memory of the window. */
 enum view_kind { AS_WINDOW, AS_BUFFER, AS_REGION, AS_TABLE, VIEW_KINDS };
 
 static void site_create(struct rank *r, struct site *s, unsigned algorithm,

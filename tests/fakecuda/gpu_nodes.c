@@ -178,7 +178,7 @@ static void test_graphs(struct site *s)
 			gather_once(s, o, many);
 		replay(s, o, execs[1], o->send + 3, many);
 	}
-	/* One capture is destroyed before the object; of the other only the graph is. */
+	/* Destroy one capture before the object, and of the other only the graph. */
 	cuGraphDestroy(graphs[0]);
 	cuGraphExecDestroy(execs[0]);
 	nodes_meet(s);
@@ -203,7 +203,9 @@ static void test_two(struct site *s)
 			fill(s, one->send, SHARE);
 			CHECK_OK(&s->r,
 				 oriel_allgather_start(one->gather, one->send, SHARE, one->stream));
-			/* One rank may post the second only after the first has ended. */
+			/*
+			 * One rank may post the second execution only after the first has ended.
+			 */
 		}
 		for (i = 0; i < 2; i++) {
 			fakecuda_finish(o[i].stream);
@@ -211,7 +213,7 @@ static void test_two(struct site *s)
 		}
 		s->round++;
 	}
-	/* In the reverse order of their creation. */
+	/* Destroy the objects in the reverse order of their creation. */
 	object_destroy(&o[1]);
 	object_destroy(&o[0]);
 }
@@ -329,7 +331,7 @@ static void test_rejected(struct site *s)
 }
 
 #ifndef NDEBUG
-/* Ranks of this process that got ORIEL_ERR_MISMATCH. */
+/* The number of ranks of this process that got ORIEL_ERR_MISMATCH. */
 static atomic_uint mismatches;
 
 /*
@@ -363,7 +365,7 @@ static void start_apart(struct site *s, struct object *o, bool at_once, bool is_
 				     cuGraphDestroy(graph) == CUDA_SUCCESS);
 }
 
-/* In communicators beside the first, since each of them breaks. */
+/* Each call runs in a communicator of its own, since it breaks that. */
 static void test_calls_differ(struct site *s)
 {
 	struct oriel_health health;

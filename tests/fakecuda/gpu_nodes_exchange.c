@@ -136,7 +136,7 @@ static size_t length_of(unsigned round, unsigned from, unsigned to)
 	return draw < 3 ? 0 : draw == 3 ? 1 : (draw * 2477 + round * 3571) % (SHARE / 4);
 }
 
-/* The messages lie in the view in some order, from some byte on. */
+/* The messages lie in the view in another order than in the send buffer, unaligned. */
 static void layout_fill(const struct site *s, struct object *o, struct oriel_dev_alltoallv *layout)
 {
 	size_t send_offset = s->round % 2, recv_offset = s->round % 3;
@@ -191,7 +191,7 @@ static struct oriel_dev_alltoallv *layout_open(struct site *s)
 	return (struct oriel_dev_alltoallv *)at;
 }
 
-/* Empty messages in between: notes alone must not mix. */
+/* Empty messages in between: notifications of two rounds must not mix. */
 static void notes_ahead(struct site *s, struct object *o, struct oriel_dev_alltoallv *layout,
 			struct oriel_dev_alltoallv *nothing)
 {
@@ -346,7 +346,7 @@ static void test_graphs(struct site *s)
 					  bcast->stream));
 	execs[BCAST] = nodes_capture_end(s, bcast, &graphs[BCAST]);
 	for (i = 0; i < REPLAYS / 5; i++) {
-		/* In an order that does not repeat with their number. */
+		/* The order does not repeat with their number. */
 		replay(s, execs[i * i / 3 % CAPTURED], (enum captured)(i * i / 3 % CAPTURED),
 		       layout);
 		if (i % 50 == 0) {
@@ -368,7 +368,7 @@ static void test_graphs(struct site *s)
 	cuMemFree((CUdeviceptr)layout);
 }
 
-/* In two streams, which ranks reach in different orders. */
+/* Executions in two streams, which ranks post in different orders. */
 static void test_two(struct site *s)
 {
 	struct object *exchange = &s->objects[0], *bcast = &s->objects[1];
@@ -485,7 +485,7 @@ static enum oriel_status start_share(struct site *s, struct object *o)
 	return oriel_alltoall_start(o->alltoall, o->send, SHARE, o->stream);
 }
 
-/* With slots and puts under way. */
+/* The abort comes while slots and puts are in flight. */
 static void test_aborted(struct site *s)
 {
 	struct object *o = &s->objects[0];

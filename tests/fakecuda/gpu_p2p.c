@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ends of oriel/p2p.h with memory of the fake driver. gpu_p2p here: both ends in one
- * thread, over every path. oriel run -n 2 gpu_p2p pair: ends of a communicator, over
- * the path that it has. gpu_p2p apart: GPUs that do not reach each other.
+ * Endpoints of oriel/p2p.h with memory of the fake driver. gpu_p2p local: both endpoints in one
+ * thread, over every path. oriel run -n 2 gpu_p2p pair: endpoints of a communicator, over its
+ * path. gpu_p2p apart: GPUs that do not reach each other.
  */
 #include <stdlib.h>
 
 #include "endpoints.h"
 
-static void puts_and_expects(struct rank *r, struct ends *e, struct data *d)
+static void puts_and_expects(struct rank *r, struct endpoints *e, struct data *d)
 {
-	struct oriel_p2p *to = e->of[e->count - 1];
+	struct oriel_p2p *to = e->p2p[e->count - 1];
 	struct oriel_p2p_buffer all = {d->at[1] + 5, PIECE * PIECES - 5, d->memory[1]};
 	struct oriel_p2p_buffer from = {d->at[0] + 1, LONG, d->memory[0]};
 	struct oriel_p2p_request put, expect;
@@ -18,11 +18,11 @@ static void puts_and_expects(struct rank *r, struct ends *e, struct data *d)
 	char bytes[ORIEL_P2P_EXPORT];
 
 	CHECK_OK(r, oriel_p2p_export(to, &all, bytes));
-	CHECK_OK(r, oriel_p2p_import(e->of[0], bytes, sizeof(bytes), &remote));
+	CHECK_OK(r, oriel_p2p_import(e->p2p[0], bytes, sizeof(bytes), &remote));
 	for (unsigned i = 0; i < 3; i++) {
 		fill(from.address, LONG, i);
 		memset(d->at[1], 0, PIECE);
-		CHECK_OK(r, oriel_p2p_put(e->of[0], 0, &from, &remote, i * 7, &put));
+		CHECK_OK(r, oriel_p2p_put(e->p2p[0], 0, &from, &remote, i * 7, &put));
 		CHECK_OK(r, oriel_p2p_expect(to, 0, &expect));
 		CHECK_OK(r, wait_for(e, &expect));
 		CHECK_OK(r, wait_for(e, &put));
@@ -39,11 +39,14 @@ static void test_sites(struct rank *r, enum oriel_path path, enum oriel_p2p_mode
 					    .mode = mode,
 					    .channels = channels};
 	struct data d;
-	struct ends e;
+	struct endpoints e;
 
-	ends_open(r, &e, path, &attr, both);
+	endpoints_open(r, &e, path, &attr, both);
 	for (unsigned sites = 1; sites < SITES * SITES; sites++) {
-		/* A peer maps few pieces, one for each transfer of what is not registered. */
+		/*
+		 * A peer maps few pieces of memory, one for each transfer from unregistered
+		 * memory.
+		 */
 		bool is_registered = (sites + channels + mode) % 3 ||
 				     (mode == ORIEL_P2P_ZERO_COPY && channels > 1);
 
@@ -53,46 +56,49 @@ static void test_sites(struct rank *r, enum oriel_path path, enum oriel_p2p_mode
 			puts_and_expects(r, &e, &d);
 		data_close(r, &e, &d);
 	}
-	ends_close(&e);
+	endpoints_close(&e);
 }
 
-/* What was under way has ended when the first of the ends is gone, whichever that is. */
-static void test_gone_under_way(struct rank *r, enum oriel_path path, enum oriel_p2p_mode mode,
-				unsigned turns)
+/*
+ * Requests in flight have completed when the first of the endpoints is destroyed, either of
+ * them.
+ */
+static void test_destroy_in_flight(struct rank *r, enum oriel_path path, enum oriel_p2p_mode mode,
+				   unsigned turns)
 {
 	static const unsigned both[2] = {ORIEL_P2P_GPU, ORIEL_P2P_GPU};
 	const struct oriel_p2p_attr attr = {.size = sizeof(attr), .mode = mode, .channels = 4};
 	struct oriel_p2p_request out[4], in[4];
 	unsigned first = turns % 2;
 	struct data d;
-	struct ends e;
+	struct endpoints e;
 
-	ends_open(r, &e, path, &attr, both);
+	endpoints_open(r, &e, path, &attr, both);
 	data_open(r, &e, &d, OWN, LEGACY, true);
 	for (unsigned c = 0; c < 4; c++) {
 		struct oriel_p2p_buffer f = {d.at[0] + c * LONG / 4, LONG / 4, d.memory[0]};
 		struct oriel_p2p_buffer t = {d.at[1] + c * LONG / 4, LONG / 4, d.memory[1]};
 
-		CHECK_OK(r, oriel_p2p_send(e.of[0], c, &f, &out[c]));
-		CHECK_OK(r, oriel_p2p_recv(e.of[e.count - 1], c, &t, &in[c]));
+		CHECK_OK(r, oriel_p2p_send(e.p2p[0], c, &f, &out[c]));
+		CHECK_OK(r, oriel_p2p_recv(e.p2p[e.count - 1], c, &t, &in[c]));
 	}
 	for (unsigned i = 0; i < turns; i++)
 		turn(&e);
-	/* Its memory is nobody's, and the GPUs' no more. */
-	oriel_p2p_destroy(e.of[e.count - 1 - (e.count == 2 && first)]);
+	/* After its destruction an endpoint's memory is not in use, nor is that of its GPU. */
+	oriel_p2p_destroy(e.p2p[e.count - 1 - (e.count == 2 && first)]);
 	oriel_p2p_unregister(d.memory[!first]);
 	site_close(r, d.site[!first], d.at[!first]);
 	if (e.count == 2)
-		oriel_p2p_destroy(e.of[first]);
+		oriel_p2p_destroy(e.p2p[first]);
 	for (unsigned c = 0; c < 4; c++)
 		CHECK(r, out[c].status != ORIEL_AGAIN && in[c].status != ORIEL_AGAIN);
 	oriel_p2p_unregister(d.memory[first]);
 	site_close(r, d.site[first], d.at[first]);
 	for (unsigned i = 0; i < e.count; i++)
-		oriel_p2p_context_destroy(e.hubs[i]);
+		oriel_p2p_context_destroy(e.contexts[i]);
 }
 
-/* Without a GPU at the sender: what is there is staged, or cannot be. */
+/* The sender has no GPU: transfers to the GPU of the receiver are staged, or fail. */
 static void test_one_without(struct rank *r, enum oriel_path path, enum oriel_p2p_mode mode)
 {
 	static const unsigned one[2] = {0, ORIEL_P2P_GPU};
@@ -101,24 +107,24 @@ static void test_one_without(struct rank *r, enum oriel_path path, enum oriel_p2
 	struct oriel_p2p_request in;
 	struct oriel_p2p_buffer to;
 	struct data d;
-	struct ends e;
+	struct endpoints e;
 	char *gpu;
 
-	ends_open(r, &e, path, &attr, one);
+	endpoints_open(r, &e, path, &attr, one);
 	gpu = site_open(r, OWN);
-	CHECK_FAILS(r, oriel_p2p_register(e.hubs[0], gpu, PIECE, 0, &memory), ORIEL_ERR_INVALID,
+	CHECK_FAILS(r, oriel_p2p_register(e.contexts[0], gpu, PIECE, 0, &memory), ORIEL_ERR_INVALID,
 		    "the hub needs ORIEL_P2P_GPU");
 	data_open(r, &e, &d, HOST, LEGACY, true);
 	if (path == ORIEL_PATH_MAPPED && mode == ORIEL_P2P_ZERO_COPY) {
 		to = (struct oriel_p2p_buffer){d.at[1], 8, d.memory[1]};
-		CHECK_FAILS(r, oriel_p2p_recv(e.of[1], 0, &to, &in), ORIEL_ERR_UNSUPPORTED,
+		CHECK_FAILS(r, oriel_p2p_recv(e.p2p[1], 0, &to, &in), ORIEL_ERR_UNSUPPORTED,
 			    "out of reach of the peer, whose context has none");
 	} else {
 		move(r, &e, &d, 2);
 	}
 	data_close(r, &e, &d);
 	site_close(r, OWN, gpu);
-	ends_close(&e);
+	endpoints_close(&e);
 }
 
 static unsigned run_here(void)
@@ -134,7 +140,7 @@ static unsigned run_here(void)
 	for (unsigned p = 0; p < 3; p++)
 		for (unsigned m = 0; m < 3; m++)
 			for (unsigned turns = 0; turns < 12; turns++)
-				test_gone_under_way(&r, paths[p], modes[m], turns);
+				test_destroy_in_flight(&r, paths[p], modes[m], turns);
 	fakecuda_async(false);
 	for (unsigned p = 1; p < 3; p++)
 		for (unsigned m = 0; m < 3; m++)
@@ -142,7 +148,7 @@ static unsigned run_here(void)
 	return r.failures;
 }
 
-/* FAKECUDA_ISLANDS=0,1 */
+/* Run with FAKECUDA_ISLANDS=0,1. */
 static unsigned run_apart(void)
 {
 	static const unsigned both[2] = {ORIEL_P2P_GPU, ORIEL_P2P_GPU};
@@ -153,24 +159,25 @@ static unsigned run_apart(void)
 		struct oriel_p2p_request in;
 		struct oriel_p2p_buffer to;
 		struct data d;
-		struct ends e;
+		struct endpoints e;
 
-		ends_open(&r, &e, ORIEL_PATH_MAPPED, &attr, both);
+		endpoints_open(&r, &e, ORIEL_PATH_MAPPED, &attr, both);
 		data_open(&r, &e, &d, LEGACY, OWN, true);
 		if (modes[m] == ORIEL_P2P_ZERO_COPY) {
 			to = (struct oriel_p2p_buffer){d.at[1], 8, d.memory[1]};
-			CHECK_FAILS(&r, oriel_p2p_recv(e.of[1], 0, &to, &in), ORIEL_ERR_UNSUPPORTED,
+			CHECK_FAILS(&r, oriel_p2p_recv(e.p2p[1], 0, &to, &in),
+				    ORIEL_ERR_UNSUPPORTED,
 				    "out of reach of the peer, whose context has another GPU");
 		} else {
 			move(&r, &e, &d, 1);
 		}
 		data_close(&r, &e, &d);
-		ends_close(&e);
+		endpoints_close(&e);
 	}
 	return r.failures;
 }
 
-/* Both ways between two ranks, from each site to each. */
+/* Transfers go both ways between two ranks, between all kinds of memory. */
 static void exchange(struct rank *r, struct oriel_p2p *p, struct oriel_p2p_memory *memory[2],
 		     char *at[2], size_t length, unsigned seed)
 {
@@ -188,7 +195,7 @@ static void exchange(struct rank *r, struct oriel_p2p *p, struct oriel_p2p_memor
 	CHECK(r, at[1][9 + length] == 0x77);
 }
 
-/* Both ways; where the peer's memory is comes by a control message. */
+/* Puts go both ways; a control message carries the export of the peer's memory. */
 static void put_to_peer(struct rank *r, struct oriel_p2p *p, struct oriel_p2p_memory *memory[2],
 			char *at[2])
 {
@@ -215,13 +222,13 @@ static void put_to_peer(struct rank *r, struct oriel_p2p *p, struct oriel_p2p_me
 static void test_pair(struct rank *r, enum oriel_p2p_mode mode)
 {
 	const struct oriel_p2p_attr attr = {.size = sizeof(attr), .mode = mode, .channels = 4};
-	struct oriel_p2p_context *hub = NULL;
+	struct oriel_p2p_context *context = NULL;
 	struct oriel_p2p *p = NULL;
 
 	rank_join(r, LONG_NS);
 	CHECK_OK(r, oriel_comm_p2p(r->comm, !r->rank, &attr, &p));
-	CHECK_OK(r, oriel_comm_p2p_context(r->comm, &hub));
-	for (unsigned sites = 0; p && hub && sites < SITES * SITES; sites++) {
+	CHECK_OK(r, oriel_comm_p2p_context(r->comm, &context));
+	for (unsigned sites = 0; p && context && sites < SITES * SITES; sites++) {
 		struct oriel_p2p_memory *memory[2] = {0};
 		enum site site[2] = {sites % SITES, sites / SITES};
 		char *at[2];
@@ -229,14 +236,14 @@ static void test_pair(struct rank *r, enum oriel_p2p_mode mode)
 		for (unsigned i = 0; i < 2; i++) {
 			at[i] = site_open(r, site[i]);
 			if (sites % 3)
-				CHECK_OK(r, oriel_p2p_register(hub, at[i], PIECE * PIECES, 0,
+				CHECK_OK(r, oriel_p2p_register(context, at[i], PIECE * PIECES, 0,
 							       &memory[i]));
 		}
 		for (unsigned i = 0; i < SIZES; i++)
 			exchange(r, p, memory, at, sizes[i], sites + i);
 		if (sites % 3 && mode != ORIEL_P2P_COPY_BASED)
 			put_to_peer(r, p, memory, at);
-		/* Nobody frees what the peer still writes to. */
+		/* No rank frees memory while its peer may write to it. */
 		CHECK_OK(r, oriel_comm_barrier(r->comm));
 		for (unsigned i = 0; i < 2; i++)
 			oriel_p2p_unregister(memory[i]);

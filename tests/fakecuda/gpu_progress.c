@@ -15,7 +15,7 @@
 #define MANY 5000u
 #define FEW 100u
 
-/* Pinned memory that streams write and jobs read, and the other way round. */
+/* Pinned memory: streams write @seen and jobs read it, or jobs write and streams read. */
 struct page {
 	uint32_t seen[64];
 	uint32_t gate;

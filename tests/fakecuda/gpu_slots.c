@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ends of oriel/p2p.h whose staging slots are memory of the fake driver's GPUs, of one
- * end or both. gpu_slots here: both in one thread. oriel run -n 2 gpu_slots pair.
+ * Endpoints of oriel/p2p.h whose staging slots are in GPU memory of the fake driver, on one side
+ * or both. gpu_slots local: both endpoints in one thread. oriel run -n 2 gpu_slots pair: two
+ * processes.
  */
 #include <pthread.h>
 
@@ -16,8 +17,8 @@ static const unsigned kinds[][2] = {
 
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
-/* By a mapped path who has no GPU reaches no slots of one. */
-static bool is_joined(enum oriel_path path, const unsigned flags[2])
+/* On the mapped path an endpoint without a GPU does not reach slots in GPU memory. */
+static bool is_reachable(enum oriel_path path, const unsigned flags[2])
 {
 	return path != ORIEL_PATH_MAPPED || (flags[0] && flags[1]);
 }
@@ -29,9 +30,9 @@ static void test_sites(struct rank *r, enum oriel_path path, enum oriel_p2p_mode
 					    .mode = mode,
 					    .channels = channels};
 	struct data d;
-	struct ends e;
+	struct endpoints e;
 
-	ends_open(r, &e, path, &attr, flags);
+	endpoints_open(r, &e, path, &attr, flags);
 	for (unsigned sites = 0; sites < SITES * SITES; sites++) {
 		enum site from = sites % SITES, to = sites / SITES;
 
@@ -41,102 +42,105 @@ static void test_sites(struct rank *r, enum oriel_path path, enum oriel_p2p_mode
 		move(r, &e, &d, channels);
 		data_close(r, &e, &d);
 	}
-	ends_close(&e);
+	endpoints_close(&e);
 }
 
 static void test_out_of_reach(struct rank *r, const unsigned flags[2])
 {
 	const struct oriel_p2p_attr attr = {.size = sizeof(attr), .mode = ORIEL_P2P_COPY_BASED};
-	struct ends e;
+	struct endpoints e;
 
-	ends_begin(r, &e, ORIEL_PATH_MAPPED, &attr, flags);
+	endpoints_begin(r, &e, ORIEL_PATH_MAPPED, &attr, flags);
 	for (unsigned i = 0; i < 2; i++)
-		CHECK_FAILS(r, oriel_p2p_check(e.of[i]), ORIEL_ERR_UNSUPPORTED,
+		CHECK_FAILS(r, oriel_p2p_check(e.p2p[i]), ORIEL_ERR_UNSUPPORTED,
 			    "does not reach, whose context has");
-	ends_close(&e);
+	endpoints_close(&e);
 }
 
-/* A worker that stands for a kernel: what it finds in slots is what the other has made. */
-struct hand {
-	struct oriel_dev_copy_group crew;
+/*
+ * A worker thread that stands for a kernel: it finds in a slot the bytes that the other side
+ * wrote.
+ */
+struct worker {
+	struct oriel_dev_copy_group group;
 	enum oriel_dev_side side;
 	int device;
 	enum oriel_status status;
-	unsigned strange; /* chunks that are not of the GPU */
+	unsigned foreign; /* chunks that its GPU does not reach */
 	uint64_t bytes;
 	pthread_t id;
 };
 
-static void *hand_main(void *argument)
+static void *worker_main(void *argument)
 {
-	struct hand *h = argument;
+	struct worker *h = argument;
 	struct oriel_dev_group g = oriel_dev_thread();
 	struct oriel_dev_chunk chunk;
 	CUmemorytype type = 0;
 	uint64_t bytes = 0;
 
-	h->status = oriel_dev_copy_group_enter(&h->crew, g, h->side, 0);
+	h->status = oriel_dev_copy_group_enter(&h->group, g, h->side, 0);
 	if (h->status != ORIEL_OK)
 		return NULL;
 	while (bytes < h->bytes && h->status == ORIEL_OK) {
-		h->status = oriel_dev_copy_group_next(&h->crew, g, h->side, 0, 0, &chunk);
+		h->status = oriel_dev_copy_group_next(&h->group, g, h->side, 0, 0, &chunk);
 		if (h->status != ORIEL_OK)
 			break;
 		if (cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
 					  (CUdeviceptr)chunk.slot) != CUDA_SUCCESS ||
 		    type != CU_MEMORYTYPE_DEVICE || !fakecuda_reaches(h->device, chunk.slot))
-			h->strange++;
-		oriel_dev_copy_group_copy(&h->crew, g, h->side, 0, &chunk);
+			h->foreign++;
+		oriel_dev_copy_group_copy(&h->group, g, h->side, 0, &chunk);
 		bytes += chunk.length;
 	}
-	oriel_dev_copy_group_leave(&h->crew, g, h->side, 0);
+	oriel_dev_copy_group_leave(&h->group, g, h->side, 0);
 	return NULL;
 }
 
-/* Each end with a crew of one worker a side, in slots of its own GPU. */
-struct crews {
-	struct ends e;
-	struct oriel_p2p_copy_group *of[2];
-	struct hand hands[2];
+/* Each endpoint has a copy group of one worker a side, and slots on its own GPU. */
+struct group_pair {
+	struct endpoints e;
+	struct oriel_p2p_copy_group *groups[2];
+	struct worker workers[2];
 };
 
-static void crews_open(struct rank *r, struct crews *c, enum oriel_path path)
+static void group_pair_open(struct rank *r, struct group_pair *c, enum oriel_path path)
 {
 	char address[2][ORIEL_P2P_ADDRESS];
 
-	*c = (struct crews){.e = {.count = path == ORIEL_PATH_SELF ? 1 : 2}};
+	*c = (struct group_pair){.e = {.count = path == ORIEL_PATH_SELF ? 1 : 2}};
 	for (unsigned i = 0; i < c->e.count; i++) {
-		struct oriel_p2p_context_attr hub = {.size = sizeof(hub),
-						     .chunk = CHUNK,
-						     .slots = 24,
-						     .paths = 1u << path,
-						     .timeout_ns = LONG_NS,
-						     .flags = SLOTS};
+		struct oriel_p2p_context_attr context = {.size = sizeof(context),
+							 .chunk = CHUNK,
+							 .slots = 24,
+							 .paths = 1u << path,
+							 .timeout_ns = LONG_NS,
+							 .flags = SLOTS};
 		struct oriel_p2p_attr attr = {.size = sizeof(attr),
 					      .mode = ORIEL_P2P_COPY_BASED,
 					      .hooks = oriel_p2p_copy_group_hooks()};
 
 		r->rank = i;
 		rank_use_gpu(r);
-		CHECK_OK(r, oriel_p2p_context_create(&hub, &c->e.hubs[i]));
-		CHECK_OK(r, oriel_p2p_copy_group_create(c->e.hubs[i], NULL, &c->of[i]));
-		attr.context = c->of[i];
-		CHECK_OK(r, oriel_p2p_create(c->e.hubs[i], &attr, &c->e.of[i]));
-		CHECK_OK(r, oriel_p2p_address(c->e.of[i], address[i]));
+		CHECK_OK(r, oriel_p2p_context_create(&context, &c->e.contexts[i]));
+		CHECK_OK(r, oriel_p2p_copy_group_create(c->e.contexts[i], NULL, &c->groups[i]));
+		attr.context = c->groups[i];
+		CHECK_OK(r, oriel_p2p_create(c->e.contexts[i], &attr, &c->e.p2p[i]));
+		CHECK_OK(r, oriel_p2p_address(c->e.p2p[i], address[i]));
 	}
 	for (unsigned i = 0; i < c->e.count; i++)
-		CHECK_OK(r, oriel_p2p_connect(c->e.of[i], address[c->e.count - 1 - i],
+		CHECK_OK(r, oriel_p2p_connect(c->e.p2p[i], address[c->e.count - 1 - i],
 					      ORIEL_P2P_ADDRESS, 0));
 }
 
-static void test_crew(struct rank *r, enum oriel_path path)
+static void test_copy_group(struct rank *r, enum oriel_path path)
 {
 	struct oriel_p2p_request out, in;
 	struct oriel_p2p_buffer from, to;
-	struct crews c;
+	struct group_pair c;
 	struct data d;
 
-	crews_open(r, &c, path);
+	group_pair_open(r, &c, path);
 	data_open(r, &c.e, &d, OWN, LEGACY, false);
 	from = (struct oriel_p2p_buffer){d.at[0] + 1, LONG, NULL};
 	to = (struct oriel_p2p_buffer){d.at[1] + 2, LONG, NULL};
@@ -145,40 +149,40 @@ static void test_crew(struct rank *r, enum oriel_path path)
 	for (unsigned i = 0; i < 2; i++) {
 		unsigned end = i && c.e.count == 2;
 
-		c.hands[i].side = i ? ORIEL_DEV_UNPACK : ORIEL_DEV_PACK;
-		c.hands[i].bytes = LONG;
-		c.hands[i].device = (int)end;
-		CHECK_OK(r, oriel_p2p_copy_group_device(c.of[end], &c.hands[i].crew));
-		if (pthread_create(&c.hands[i].id, NULL, hand_main, &c.hands[i]))
+		c.workers[i].side = i ? ORIEL_DEV_UNPACK : ORIEL_DEV_PACK;
+		c.workers[i].bytes = LONG;
+		c.workers[i].device = (int)end;
+		CHECK_OK(r, oriel_p2p_copy_group_device(c.groups[end], &c.workers[i].group));
+		if (pthread_create(&c.workers[i].id, NULL, worker_main, &c.workers[i]))
 			abort();
 	}
-	CHECK_OK(r, oriel_p2p_send(c.e.of[0], 0, &from, &out));
-	CHECK_OK(r, oriel_p2p_recv(c.e.of[c.e.count - 1], 0, &to, &in));
+	CHECK_OK(r, oriel_p2p_send(c.e.p2p[0], 0, &from, &out));
+	CHECK_OK(r, oriel_p2p_recv(c.e.p2p[c.e.count - 1], 0, &to, &in));
 	CHECK_OK(r, wait_for(&c.e, &in));
 	CHECK_OK(r, wait_for(&c.e, &out));
 	CHECK(r, is_filled(to.address, LONG, 5));
 	for (unsigned i = 0; i < 2; i++) {
-		pthread_join(c.hands[i].id, NULL);
-		CHECK(r, c.hands[i].status == ORIEL_OK && !c.hands[i].strange);
+		pthread_join(c.workers[i].id, NULL);
+		CHECK(r, c.workers[i].status == ORIEL_OK && !c.workers[i].foreign);
 	}
 	data_close(r, &c.e, &d);
-	ends_close_ends(&c.e);
+	endpoints_destroy(&c.e);
 	for (unsigned i = 0; i < c.e.count; i++)
-		oriel_p2p_copy_group_destroy(c.of[i]);
-	ends_close_hubs(&c.e);
+		oriel_p2p_copy_group_destroy(c.groups[i]);
+	endpoints_close_contexts(&c.e);
 }
 
 static void test_attr(struct rank *r)
 {
 	struct oriel_p2p_context_attr attr = {.size = sizeof(attr), .flags = ORIEL_P2P_GPU_SLOTS};
-	struct oriel_p2p_context *hub = NULL;
+	struct oriel_p2p_context *context = NULL;
 
 	rank_use_gpu(r);
-	CHECK_FAILS(r, oriel_p2p_context_create(&attr, &hub), ORIEL_ERR_INVALID,
+	CHECK_FAILS(r, oriel_p2p_context_create(&attr, &context), ORIEL_ERR_INVALID,
 		    "needs ORIEL_P2P_GPU");
 	attr.flags = SLOTS;
 	fakecuda_fail("cuMemCreate", 0);
-	CHECK(r, oriel_p2p_context_create(&attr, &hub) < 0);
+	CHECK(r, oriel_p2p_context_create(&attr, &context) < 0);
 	fakecuda_fail(NULL, 0);
 }
 
@@ -192,35 +196,35 @@ static unsigned run_here(void)
 		for (unsigned p = 0; p < 3; p++)
 			for (unsigned m = 0; m < 2; m++) {
 				fakecuda_async((k + p + m) % 2);
-				if (!is_joined(paths[p], kinds[k]))
+				if (!is_reachable(paths[p], kinds[k]))
 					test_out_of_reach(&r, kinds[k]);
 				else if (paths[p] != ORIEL_PATH_SELF || kinds[k][0] == SLOTS)
 					test_sites(&r, paths[p], staged[m], kinds[k],
 						   k % 2 ? 1 : 4);
 			}
 	for (unsigned p = 0; p < 3; p++)
-		test_crew(&r, paths[p]);
+		test_copy_group(&r, paths[p]);
 	return r.failures;
 }
 
-/* Of hubs of their own; the communicator tells where the other is. */
+/* Each rank creates its own context; the communicator carries the addresses. */
 static void test_pair(struct rank *r, const unsigned flags[2])
 {
 	const struct oriel_p2p_attr attr = {.size = sizeof(attr), .mode = ORIEL_P2P_COPY_BASED};
 	char mine[ORIEL_P2P_ADDRESS] = "", all[2][ORIEL_P2P_ADDRESS];
-	struct oriel_p2p_context_attr hub_attr = {.size = sizeof(hub_attr),
-						  .chunk = CHUNK,
-						  .slots = 24,
-						  .flags = flags[r->rank]};
+	struct oriel_p2p_context_attr context_attr = {.size = sizeof(context_attr),
+						      .chunk = CHUNK,
+						      .slots = 24,
+						      .flags = flags[r->rank]};
 	enum oriel_path path = ORIEL_PATH_NONE;
-	struct oriel_p2p_context *hub = NULL;
+	struct oriel_p2p_context *context = NULL;
 	struct oriel_p2p_request out, in;
 	struct oriel_p2p *p = NULL;
 
 	CHECK_OK(r, oriel_comm_path(r->comm, !r->rank, &path));
-	hub_attr.paths = 1u << path;
-	CHECK_OK(r, oriel_p2p_context_create(&hub_attr, &hub));
-	CHECK_OK(r, oriel_p2p_create(hub, &attr, &p));
+	context_attr.paths = 1u << path;
+	CHECK_OK(r, oriel_p2p_context_create(&context_attr, &context));
+	CHECK_OK(r, oriel_p2p_create(context, &attr, &p));
 	CHECK_OK(r, oriel_p2p_address(p, mine));
 	CHECK_OK(r, oriel_comm_all_gather(r->comm, mine, all, sizeof(mine)));
 	CHECK_OK(r, oriel_p2p_connect(p, all[!r->rank], sizeof(all[0]), 0));
@@ -244,7 +248,7 @@ static void test_pair(struct rank *r, const unsigned flags[2])
 	CHECK_OK(r, oriel_p2p_drain(p, 0));
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
 	oriel_p2p_destroy(p);
-	oriel_p2p_context_destroy(hub);
+	oriel_p2p_context_destroy(context);
 }
 
 static void test_pairs(struct rank *r)

@@ -41,12 +41,12 @@ static void check_reach_link(struct rank *r, CUdevice mine, const struct oriel_d
 	check_reach_queue(r, mine, l->companion);
 }
 
-static bool is_far(const struct rank *r, unsigned peer)
+static bool is_remote(const struct rank *r, unsigned peer)
 {
 	return oriel_dev_is_rdma(&r->dev, peer);
 }
 
-/* All that a kernel follows from the handle, of every rank. */
+/* Check all pointers that a kernel follows from the handle, for every rank. */
 static void check_reach(struct rank *r, uint32_t buffer)
 {
 	const struct oriel_dev_window *d = &r->dev;
@@ -61,7 +61,7 @@ static void check_reach(struct rank *r, uint32_t buffer)
 	for (peer = 0; peer < r->size; peer++) {
 		const char *at = oriel_dev_address(d, peer, oriel_at(buffer, 0));
 
-		if (is_far(r, peer)) {
+		if (is_remote(r, peer)) {
 			check_reach_link(r, mine, d->peers[peer].link);
 			continue;
 		}
@@ -70,7 +70,7 @@ static void check_reach(struct rank *r, uint32_t buffer)
 	}
 }
 
-/* A ring of puts through @buffer, and what came of it. */
+/* Put through @buffer in a ring, and check what arrived. */
 static void pass_round(struct rank *r, uint32_t buffer, unsigned round)
 {
 	uint32_t next = (r->rank + 1) % r->size, before = (r->rank + r->size - 1) % r->size;
@@ -105,7 +105,7 @@ static void test_operations(struct rank *r)
 	CHECK_OK(r, oriel_dev_barrier(&r->dev, me, 0, 0));
 	for (i = 0; i < 10; i++)
 		pass_round(r, 0, i);
-	/* A word for each kind of atomics. */
+	/* Each kind of atomic has a word of its own. */
 	for (i = 0; i < 3; i++)
 		CHECK_OK(r, oriel_dev_fetch_add(&r->dev, 0, 40 + 8 * oriel_dev_path(&r->dev, 0), 1,
 						&old));
@@ -127,7 +127,7 @@ static void test_operations(struct rank *r)
 			 comm.domain[comm.domain_index] == r->rank);
 }
 
-/* Share @at, find it again, use it. */
+/* Share @at and use the buffer. */
 static void share_and_use(struct rank *r, void *at, unsigned round)
 {
 	uint32_t number = 0;
@@ -141,7 +141,7 @@ static void share_and_use(struct rank *r, void *at, unsigned round)
 	pass_round(r, number, round);
 }
 
-/* Does the handle say where buffer 0 of each rank lies that is mapped? */
+/* Check whether the handle has the address of buffer 0 of each mapped rank. */
 static void check_wide(struct rank *r, void *buffer, bool is_wide)
 {
 	struct oriel_window_attr attr = {.size = sizeof(attr),
@@ -156,7 +156,7 @@ static void check_wide(struct rank *r, void *buffer, bool is_wide)
 	    !CHECK_OK(r, oriel_window_device(window, &dev)))
 		_Exit(1);
 	for (i = 0; i < r->size; i++)
-		if (!is_far(r, i))
+		if (!is_remote(r, i))
 			CHECK(r, (dev.inline_wide >> i % ORIEL_DEV_INLINE_PEERS & 1) == is_wide);
 	oriel_window_destroy(window);
 }
@@ -235,7 +235,7 @@ static void test_mistakes(struct rank *r)
 	unmap(r, many, 65536, 61);
 }
 
-/* Memory of some GPU that is not the communicator's. */
+/* Memory of a GPU that is not the communicator's. */
 static void test_other_gpu(struct rank *r)
 {
 	CUcontext mine, other;
@@ -260,7 +260,7 @@ static void test_other_gpu(struct rank *r)
 	unmap(r, two, 65536, 2);
 }
 
-/* A call of the driver fails on rank 0, all ranks hear of it, and all goes on. */
+/* A driver call fails on rank 0: all ranks get the status, and the next try succeeds. */
 static void test_failures(struct rank *r)
 {
 	static const char *const calls[] = {"cuMemCreate",
@@ -296,7 +296,7 @@ static void test_failures(struct rank *r)
 	}
 }
 
-/* What is wrong is said before anything is posted. */
+/* Invalid arguments are rejected before an operation is posted. */
 static void test_stream_mistakes(struct rank *r, CUstream s)
 {
 	struct oriel_window *w = r->window;
@@ -400,8 +400,8 @@ static void expect_posted(struct rank *r, unsigned peer, unsigned copies, unsign
 {
 	struct fakecuda_posted posted = fakecuda_posted();
 
-	/* No engine copies to a peer that is not mapped. */
-	if (is_far(r, peer)) {
+	/* Copy engines do not copy to a peer that is not mapped. */
+	if (is_remote(r, peer)) {
 		kernels += copies && !kernels ? copies : 0;
 		copies = 0;
 	}
@@ -409,7 +409,7 @@ static void expect_posted(struct rank *r, unsigned peer, unsigned copies, unsign
 	CHECK(r, posted.copies == copies && posted.kernels == kernels);
 }
 
-/* What tells a number leaves it where the host finds it. */
+/* An operation that returns a number writes it to memory that the host reads. */
 static void test_stream_results(struct rank *r, CUstream s, uint64_t *memory)
 {
 	unsigned next = (r->rank + 1) % r->size, before = (r->rank + r->size - 1) % r->size;
@@ -465,7 +465,7 @@ static void test_stream_counters(struct rank *r, CUstream s, uint64_t *memory)
 	CHECK_OK(r, oriel_window_barrier(w, 3, 0, s));
 }
 
-/* What goes by one kernel, and what by an engine and a kernel behind it. */
+/* Some operations are one kernel, others a copy by an engine and a kernel behind it. */
 static void test_stream_choice(struct rank *r, CUstream s, char *memory)
 {
 	unsigned next = (r->rank + 1) % r->size, before = (r->rank + r->size - 1) % r->size;
@@ -476,7 +476,7 @@ static void test_stream_choice(struct rank *r, CUstream s, char *memory)
 	size_t i;
 
 	memset(pageable, (int)r->rank + 1, sizeof(pageable));
-	/* Where an adapter has to know it, that is once. */
+	/* A NIC registers this memory at its first use. */
 	CHECK_OK(r, oriel_window_put(w, next, 20000, memory, 64, s));
 	CHECK_OK(r, oriel_window_barrier(w, 3, 0, s));
 	for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
@@ -511,7 +511,7 @@ static void test_stream_choice(struct rank *r, CUstream s, char *memory)
 	CHECK_OK(r, oriel_window_barrier(w, 3, 0, s));
 }
 
-/* More than a kernel copies by itself; a window of its own has room for it. */
+/* A copy too large for a kernel; a window of its own has room for it. */
 static void test_stream_large(struct rank *r, CUstream s)
 {
 	const struct oriel_window_attr attr = {.size = sizeof(attr),
@@ -527,7 +527,7 @@ static void test_stream_large(struct rank *r, CUstream s)
 	CHECK_OK(r, oriel_window_device(w, &dev));
 	CHECK(r, cuMemAlloc(&memory, 600000) == CUDA_SUCCESS);
 	memset((void *)memory, (int)r->rank + 1, 600000);
-	/* Adapters know it from now on, too. */
+	/* From here on NICs have it registered, too. */
 	CHECK_OK(r, oriel_region_register(r->comm, (void *)memory, 600000, &region));
 	mine = oriel_dev_address(&dev, r->rank, 0);
 	fakecuda_posted();
@@ -568,7 +568,7 @@ static void test_streams(struct rank *r)
 	CHECK(r, cuMemFree(memory) == CUDA_SUCCESS && cuStreamDestroy(stream) == CUDA_SUCCESS);
 }
 
-/* A limit of the caller's own that has passed in a stream: nobody else can tell him. */
+/* The caller's own timeout passes in a stream: only the next call can report it. */
 static void test_stream_timeout(struct rank *r)
 {
 	CUstream stream;
@@ -586,9 +586,9 @@ static void test_stream_timeout(struct rank *r)
 }
 
 /*
- * Rank 0 comes after the others have signalled, which they do while their arrival is
- * under way, so that nobody needs a limit that breaks the communicator. Then each loses
- * its patience with a slot that is its own.
+ * Rank 0 enters after the others have signalled, which they do while their arrival is in flight,
+ * so that no rank needs the timeout that breaks the communicator. Then each rank times out at a
+ * slot of its own.
  */
 static void test_stream_barrier_limit(struct rank *r)
 {
@@ -621,7 +621,7 @@ static void test_stream_barrier_limit(struct rank *r)
 	rank_close(r);
 }
 
-#define MANY 66 /* more windows than records are made at once */
+#define MANY 66 /* more windows than the records that are allocated at once */
 
 static struct oriel_window *open_small(struct rank *r)
 {
@@ -636,7 +636,7 @@ static struct oriel_window *open_small(struct rank *r)
 	return window;
 }
 
-/* Each window has a record of its own, which starts empty, and ends with it. */
+/* Each window has a record of its own, which starts empty and ends with the window. */
 static void test_records(struct rank *r)
 {
 	struct oriel_window *windows[MANY];
@@ -665,35 +665,35 @@ static void test_records(struct rank *r)
 	}
 }
 
-/* A region takes each memory as it is. */
+/* A region accepts each kind of memory. */
 static void test_region(struct rank *r)
 {
 	struct oriel_region *region = NULL;
-	void *memory = NULL, *there = NULL;
+	void *memory = NULL, *address = NULL;
 	unsigned next = (r->rank + 1) % r->size;
 
 	CHECK_OK(r, oriel_memory_alloc(8192, r->rank % 2 ? 0 : ORIEL_MEMORY_DEVICE, &memory));
 	((char *)memory)[100] = (char)(r->rank + 1);
 	CHECK_OK(r, oriel_region_register(r->comm, memory, 8192, &region));
 	CHECK_OK(r, oriel_region_share(region));
-	if (!is_far(r, next)) {
-		CHECK_OK(r, oriel_region_peer_address(region, next, 100, &there));
-		CHECK(r, *(char *)there == (char)(next + 1));
+	if (!is_remote(r, next)) {
+		CHECK_OK(r, oriel_region_peer_address(region, next, 100, &address));
+		CHECK(r, *(char *)address == (char)(next + 1));
 	}
 	oriel_region_unregister(region);
 	oriel_memory_free(memory);
 }
 
-/* All others have been told, while rank 0 does no more than look. */
+/* Rank 0 only polls memory here: all others have seen the failure when their words arrive. */
 static void await_others(struct rank *r)
 {
-	const uint64_t *told = oriel_dev_address(&r->dev, 0, 0);
+	const uint64_t *arrived = oriel_dev_address(&r->dev, 0, 0);
 	unsigned tries, peer, count = 0;
 
 	for (tries = 0; tries < 2000 && count + 1 < r->size; tries++) {
 		nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
 		for (count = 0, peer = 1; peer < r->size; peer++)
-			count += oriel_dev_load_acquire(&told[peer]) == 1;
+			count += oriel_dev_load_acquire(&arrived[peer]) == 1;
 	}
 	CHECK(r, count + 1 == r->size);
 }
@@ -705,9 +705,9 @@ static void test_blame(struct rank *r)
 	rank_open(r, 6000000000);
 	CHECK(r, oriel_dev_wait_signal_from(&r->dev, oriel_dev_thread(), r->rank, 9, ORIEL_GE, 1,
 					    r->rank ? ORIEL_FOREVER : 0) == ORIEL_ERR_TIMEOUT);
-	if (r->rank == 0 && !is_far(r, r->size - 1))
+	if (r->rank == 0 && !is_remote(r, r->size - 1))
 		await_others(r);
-	else if (!is_far(r, 0))
+	else if (!is_remote(r, 0))
 		CHECK_OK(r, oriel_dev_put_value(&r->dev, 0, 8 * r->rank, 1));
 	CHECK_OK(r, oriel_comm_health(r->comm, &health));
 	CHECK(r, health.status == ORIEL_ERR_TIMEOUT && health.id == 9 && health.object == 1);
@@ -727,7 +727,7 @@ static void test_cpu_rank(struct rank *r)
 
 	fakecuda_posted();
 	CHECK_OK(r, oriel_comm_create(r->bootstrap, &comm, &r->comm));
-	/* No kernel of the library is launched for the first time while others wait. */
+	/* No kernel of the library is launched for the first time while other kernels wait. */
 	CHECK(r, fakecuda_posted().kernels == (r->rank ? 0 : fakecuda_kernels()));
 	if (r->size > 1)
 		CHECK_FAILS(r, oriel_window_create(r->comm, &attr, &window), ORIEL_ERR_INVALID,
@@ -791,7 +791,7 @@ static void test_all(struct rank *r)
 	test_no_context(r);
 }
 
-/* GPUs that do not reach each other, and no adapter. */
+/* The GPUs do not reach each other, and there is no NIC. */
 static void test_apart(struct rank *r)
 {
 	struct oriel_comm_attr attr = {.size = sizeof(attr),
@@ -802,7 +802,7 @@ static void test_apart(struct rank *r)
 		    "of one machine do not reach each other");
 }
 
-/* GPUs that are too old. */
+/* The GPUs are too old. */
 static void test_old(struct rank *r)
 {
 	struct oriel_comm_attr attr = {.size = sizeof(attr),
@@ -828,8 +828,8 @@ static void test_early(struct rank *r)
 	oriel_comm_destroy(r->comm);
 }
 
-/* That one goes to memory of a GPU by the driver, others by themselves. */
-static bool has_soft_adapter(struct rank *r)
+/* The software HCA reaches GPU memory through the driver, others by themselves. */
+static bool has_soft_hca(struct rank *r)
 {
 	struct oriel_adapter adapter = {.is_software = true};
 
@@ -837,12 +837,12 @@ static bool has_soft_adapter(struct rank *r)
 	return adapter.is_software;
 }
 
-/* Bytes of GPU memory that an adapter moves are copied by the driver, out and in. */
+/* The driver copies the GPU memory that the software HCA moves, out and in. */
 static void test_copies(struct rank *r)
 {
 	unsigned next = (r->rank + 1) % r->size, before = (r->rank + r->size - 1) % r->size;
 	struct oriel_dev_group me = oriel_dev_thread();
-	uint64_t out = is_far(r, next) ? 5000 : 0, in = is_far(r, before) ? 5000 + 2 * 8 : 0;
+	uint64_t out = is_remote(r, next) ? 5000 : 0, in = is_remote(r, before) ? 5000 + 2 * 8 : 0;
 	uint64_t start;
 
 	CHECK_OK(r, oriel_dev_barrier(&r->dev, me, 0, 0));
@@ -856,17 +856,17 @@ static void test_copies(struct rank *r)
 	CHECK_OK(r, oriel_dev_flush(&r->dev, me, 0));
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
 	/*
-	 * Ranks that are threads count together, and two of the ring put through adapters, of
-	 * which only the one in software copies by the driver.
+	 * Ranks that are threads share one count, and two puts of the ring go through HCAs. Only
+	 * the software HCA copies through the driver.
 	 */
-	if (has_soft_adapter(r))
+	if (has_soft_hca(r))
 		CHECK(r, fakecuda_copied() - start ==
 				 (r->node ? 2 * (5000u + 5000 + 2 * 8) : out + in));
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
 }
 
-#define FAR_POSTERS 4
-#define FAR_ROUNDS 300u
+#define POSTERS 4
+#define POST_ROUNDS 300u
 
 struct poster {
 	struct rank *rank;
@@ -875,7 +875,7 @@ struct poster {
 	pthread_t id;
 };
 
-/* More than fit the ring, by several threads at once, all kinds of posts. */
+/* Several threads post more than fits in the ring, with all kinds of posts. */
 static void *post_rounds(void *argument)
 {
 	struct poster *p = argument;
@@ -886,39 +886,39 @@ static void *post_rounds(void *argument)
 	uint64_t old = 0, sum = 0;
 	unsigned i;
 
-	for (i = 0; i < FAR_ROUNDS; i++) {
+	for (i = 0; i < POST_ROUNDS; i++) {
 		p->failures +=
 			oriel_dev_fetch_add(d, peer, 1024 + 8 * p->number, 1, &old) != ORIEL_OK;
 		sum += old;
 		p->failures += oriel_dev_put(d, me, peer, 4096, source, 100) < 0;
 		p->failures += oriel_dev_signal(d, me, peer, 10, ORIEL_SIGNAL_ADD, 1) < 0;
 	}
-	/* Nobody else adds to that word. */
-	p->failures += sum != (uint64_t)FAR_ROUNDS * (FAR_ROUNDS - 1) / 2;
+	/* No other thread adds to that word. */
+	p->failures += sum != (uint64_t)POST_ROUNDS * (POST_ROUNDS - 1) / 2;
 	return NULL;
 }
 
 static void test_posters(struct rank *r)
 {
-	struct poster posters[FAR_POSTERS];
+	struct poster posters[POSTERS];
 	uint32_t peer = (r->rank + r->size / 2) % r->size;
 	unsigned i;
 
-	for (i = 0; i < FAR_POSTERS; i++) {
+	for (i = 0; i < POSTERS; i++) {
 		posters[i] = (struct poster){.rank = r, .number = i};
 		if (pthread_create(&posters[i].id, NULL, post_rounds, &posters[i]))
 			abort();
 	}
-	for (i = 0; i < FAR_POSTERS; i++) {
+	for (i = 0; i < POSTERS; i++) {
 		pthread_join(posters[i].id, NULL);
 		CHECK(r, !posters[i].failures);
 	}
 	CHECK_OK(r, oriel_dev_wait_signal_from(&r->dev, oriel_dev_thread(), peer, 10, ORIEL_EQ,
-					       FAR_POSTERS * FAR_ROUNDS, 0));
+					       POSTERS * POST_ROUNDS, 0));
 	CHECK_OK(r, oriel_dev_barrier(&r->dev, oriel_dev_thread(), 0, 0));
 }
 
-/* What a get brings is there as soon as its ticket has been waited for. */
+/* The data of a get has arrived when the wait for its ticket returns. */
 static void test_gets(struct rank *r)
 {
 	uint32_t peer = (r->rank + r->size / 2) % r->size;
@@ -938,8 +938,11 @@ static void test_gets(struct rank *r)
 	}
 }
 
-/* What is posted when the window goes still arrives; nobody waits for it but that. */
-static void test_far_destroy(struct rank *r)
+/*
+ * Puts that are in flight when the window is destroyed still arrive; only the destruction waits
+ * for them.
+ */
+static void test_remote_destroy(struct rank *r)
 {
 	struct oriel_window_attr attr = {.size = sizeof(attr), .flags = ORIEL_WINDOW_DEVICE};
 	struct oriel_dev_group me = oriel_dev_thread();
@@ -963,13 +966,13 @@ static void test_far_destroy(struct rank *r)
 	oriel_memory_free(memory);
 }
 
-/* A GPU that copies no more: who posts hears of it, and all others. */
-static void test_far_failure(struct rank *r)
+/* The copies of a GPU fail: the initiator gets the status, and so do all other ranks. */
+static void test_remote_failure(struct rank *r)
 {
 	struct oriel_health health;
 
 	rank_open(r, LONG_NS);
-	if (!has_soft_adapter(r)) {
+	if (!has_soft_hca(r)) {
 		rank_close(r);
 		return;
 	}
@@ -977,7 +980,7 @@ static void test_far_failure(struct rank *r)
 	if (r->rank == 0)
 		fakecuda_fail("cuMemcpyAsync", 0);
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
-	if (r->rank != 0 && is_far(r, 0))
+	if (r->rank != 0 && is_remote(r, 0))
 		oriel_dev_signal(&r->dev, oriel_dev_thread(), 0, 1, ORIEL_SIGNAL_ADD, 1);
 	CHECK(r, oriel_dev_wait_signal_from(&r->dev, oriel_dev_thread(), r->rank, 9, ORIEL_GE, 1,
 					    ORIEL_FOREVER) == ORIEL_ERR_PEER);
@@ -988,8 +991,11 @@ static void test_far_failure(struct rank *r)
 		fakecuda_fail(NULL, 0);
 }
 
-/* A source that is no memory: who posts hears of it, and the adapter lives on to say so. */
-static void test_far_nowhere(struct rank *r)
+/*
+ * The source is not mapped memory: the initiator gets the status, and the software HCA survives
+ * it.
+ */
+static void test_remote_bad_source(struct rank *r)
 {
 	uint32_t peer = (r->rank + r->size / 2) % r->size;
 	struct oriel_dev_group me = oriel_dev_thread();
@@ -997,7 +1003,7 @@ static void test_far_nowhere(struct rank *r)
 	enum oriel_status status;
 
 	rank_open(r, LONG_NS);
-	if (!has_soft_adapter(r)) {
+	if (!has_soft_hca(r)) {
 		rank_close(r);
 		return;
 	}
@@ -1017,11 +1023,11 @@ static void test_far_nowhere(struct rank *r)
 	rank_close(r);
 }
 
-/* Virtual nodes, and the adapter in software between them. */
-static void test_far(struct rank *r)
+/* Virtual nodes, with the software HCA between them. */
+static void test_remote(struct rank *r)
 {
 	rank_open(r, LONG_NS);
-	CHECK(r, is_far(r, (r->rank + r->size / 2) % r->size));
+	CHECK(r, is_remote(r, (r->rank + r->size / 2) % r->size));
 	test_operations(r);
 	test_copies(r);
 	test_posters(r);
@@ -1029,18 +1035,18 @@ static void test_far(struct rank *r)
 	test_region(r);
 	test_mistakes(r);
 	test_streams(r);
-	test_far_destroy(r);
+	test_remote_destroy(r);
 	test_records(r);
 	test_buffers(r);
 	rank_close(r);
 	test_blame(r);
 	test_stream_timeout(r);
 	test_stream_barrier_limit(r);
-	test_far_failure(r);
-	test_far_nowhere(r);
+	test_remote_failure(r);
+	test_remote_bad_source(r);
 }
 
-/* What processes see of the machine, and what they make of it. */
+/* The modes of the program: the GPUs that processes see, and the test for them. */
 static const struct mode {
 	const char *name;
 	const char *order[2]; /* of the GPUs, on even and on odd ranks */
@@ -1055,7 +1061,7 @@ static const struct mode {
 	{"early", {"0,1", "0,1"}, test_early, NULL},
 	{"late", {"0,1", "0,1"}, test_early, NULL},
 	{"capture", {"0,1", "0,1"}, test_early, NULL},
-	{"far", {"0,1", "0,1"}, test_far, NULL},
+	{"remote", {"0,1", "0,1"}, test_remote, NULL},
 };
 
 static void check_reason(struct rank *r, const char *reason)
@@ -1126,7 +1132,7 @@ static unsigned run_threads(unsigned count, const char *name)
 		threads[i].job = job;
 		threads[i].rank = i;
 		threads[i].mode = mode;
-		if (mode->test == test_far)
+		if (mode->test == test_remote)
 			threads[i].node = i < count / 2 ? "left" : "right";
 		if (pthread_create(&threads[i].id, NULL, thread_main, &threads[i]))
 			abort();

@@ -37,7 +37,10 @@ void fake_graph_add(struct fake_graph *graph, const struct fake_op *op)
 	graph->last = &own->next;
 }
 
-/* The thread that lets go last plays the one of the driver, which may not call it. */
+/*
+ * The thread that drops the last reference stands for the driver's thread, which may not call
+ * the driver.
+ */
 void fake_graph_drop(struct fake_graph *graph)
 {
 	struct CUuserObject_st *held;
@@ -50,7 +53,7 @@ void fake_graph_drop(struct fake_graph *graph)
 		graph->first = op->next;
 		free(op);
 	}
-	fake_bar(true);
+	fake_forbid_calls(true);
 	while (graph->held) {
 		held = graph->held;
 		graph->held = held->next;
@@ -59,7 +62,7 @@ void fake_graph_drop(struct fake_graph *graph)
 		free(held);
 		fake_count(-1);
 	}
-	fake_bar(false);
+	fake_forbid_calls(false);
 	free(graph);
 	fake_count(-1);
 }
@@ -145,7 +148,7 @@ CUresult cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned co
 CUresult cuGraphInstantiate(CUgraphExec *exec, CUgraph graph, unsigned long long flags)
 {
 	(void)flags;
-	fake_settle(fake_current());
+	fake_wait_device(fake_current());
 	*exec = malloc(sizeof(**exec));
 	if (!*exec)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -157,7 +160,7 @@ CUresult cuGraphInstantiate(CUgraphExec *exec, CUgraph graph, unsigned long long
 
 CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
 {
-	struct fake_op end = {.kind = FAKE_LET_GO, .graph = exec->graph}, *op;
+	struct fake_op end = {.kind = FAKE_RELEASE, .graph = exec->graph}, *op;
 	CUresult result = CUDA_SUCCESS;
 
 	if (stream->capture)
@@ -170,7 +173,7 @@ CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
 
 CUresult cuGraphExecDestroy(CUgraphExec exec)
 {
-	fake_settle(fake_current());
+	fake_wait_device(fake_current());
 	fake_graph_drop(exec->graph);
 	free(exec);
 	fake_count(-1);

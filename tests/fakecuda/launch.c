@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The library's kernels on the CPU, from the same text. */
+/* The library's kernels on the CPU, from the same source. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "fakecuda.h"
 #include "kernels/kernels.h"
 
-#define FATBIN 0xba55ed50u /* how one begins */
+#define FATBIN 0xba55ed50u /* magic number of a fatbin header */
 
 struct CUmod_st {
 	unsigned kernels;
@@ -37,7 +37,7 @@ CUresult cuModuleLoadData(CUmodule *module, const void *image)
 	memcpy(&begin, image, sizeof(begin));
 	if (fake_current() < 0 || begin != FATBIN || fake_fails("cuModuleLoadData"))
 		return CUDA_ERROR_NO_BINARY_FOR_GPU;
-	fake_settle(fake_current());
+	fake_wait_device(fake_current());
 	*module = calloc(1, sizeof(**module));
 	fake_count(1);
 	return CUDA_SUCCESS;
@@ -45,7 +45,7 @@ CUresult cuModuleLoadData(CUmodule *module, const void *image)
 
 CUresult cuModuleUnload(CUmodule module)
 {
-	fake_settle(fake_current());
+	fake_wait_device(fake_current());
 	free(module);
 	fake_count(-1);
 	return CUDA_SUCCESS;
@@ -78,7 +78,7 @@ CUresult cuLaunchKernel(CUfunction f, unsigned grid_x, unsigned grid_y, unsigned
 {
 	struct fake_op op = {.kind = FAKE_KERNEL, .run = f->run};
 
-	/* The blocks of one launch are a loop in the kernel. */
+	/* The blocks of one launch are iterations of a loop in the kernel. */
 	if (!grid_x || grid_y != 1 || grid_z != 1 || block_x != f->threads || block_y != 1 ||
 	    block_z != 1 || shared || extra || !stream || fake_fails("cuLaunchKernel"))
 		return CUDA_ERROR_INVALID_VALUE;
@@ -90,7 +90,7 @@ CUresult cuLaunchKernel(CUfunction f, unsigned grid_x, unsigned grid_y, unsigned
 	return fake_post(stream, &op);
 }
 
-/* Kernels that do not wait for what is ahead of them must not come early. */
+/* Only kernels that wait for those ahead of them may be launched early. */
 CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **arguments,
 			  void **extra)
 {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of the fake driver. An allocation is a file with a page behind it that says whose it is.
- */
+/* Memory of the fake driver. An allocation is a file; the page behind it identifies it. */
 #define _GNU_SOURCE 1
 #include <fcntl.h>
 #include <pthread.h>
@@ -15,25 +14,26 @@
 
 #define GRANULE 65536u
 #define TAIL 4096u
-#define RUBBISH 0xee /* what fresh memory holds */
+#define RUBBISH 0xee /* the content of fresh memory */
 
 struct file {
 	unsigned refs;
 	int fd;
 	size_t length;
 	int physical;
-	unsigned types; /* of handles, as it was made; of another process: that it came by */
+	unsigned types; /* handle types of the allocation; for memory of another process, the
+			 * type that imported it */
 };
 
 enum kind { FREE, RESERVED, MAPPED, LEGACY, OPENED, PINNED };
 
-/* What is known of a range of addresses. Mappings lie inside reservations. */
+/* The attributes of a range of addresses. Mappings lie inside reservations. */
 struct range {
 	enum kind kind;
 	char *at;
 	size_t length;
 	struct file *file;
-	unsigned long long id; /* of no other one ever */
+	unsigned long long id; /* unique: no other range ever has it */
 	unsigned opens;
 	bool is_managed;
 	bool is_synced;
@@ -69,7 +69,7 @@ static void range_remove(struct range *r)
 	fake_count(-1);
 }
 
-/* The range of one of the kinds in @kinds, a mask, that @address lies in. */
+/* Find the range that @address lies in, of the kinds in the mask @kinds. */
 static struct range *range_of(const void *address, unsigned kinds)
 {
 	struct range *r;
@@ -143,7 +143,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t length,
 	if (prop->requestedHandleTypes & CU_MEM_HANDLE_TYPE_FABRIC &&
 	    (!getenv("FAKECUDA_FABRIC") || !fake_number("FAKECUDA_IMEX", 1)))
 		return CUDA_ERROR_NOT_PERMITTED;
-	fake_settle(prop->location.id);
+	fake_wait_device(prop->location.id);
 	pthread_mutex_lock(&lock);
 	*handle = (uintptr_t)file_make(length, fake_physical(prop->location.id),
 				       prop->requestedHandleTypes);
@@ -213,7 +213,7 @@ CUresult cuMemMap(CUdeviceptr at, size_t length, size_t offset, CUmemGenericAllo
 	return CUDA_SUCCESS;
 }
 
-/* Calls @use for the mappings that are exactly [@at, @at + @length). */
+/* Call @use for the mappings that are exactly [@at, @at + @length). */
 static CUresult each_mapping(CUdeviceptr at, size_t length,
 			     CUresult (*use)(struct range *r, int device), int device)
 {
@@ -260,7 +260,7 @@ CUresult cuMemUnmap(CUdeviceptr at, size_t length)
 	CUresult result;
 
 	for (int device = 0; device < FAKE_DEVICES; device++)
-		fake_settle(device);
+		fake_wait_device(device);
 	pthread_mutex_lock(&lock);
 	result = each_mapping(at, length, mapping_remove, 0);
 	pthread_mutex_unlock(&lock);
@@ -273,7 +273,7 @@ CUresult cuMemSetAccess(CUdeviceptr at, size_t length, const CUmemAccessDesc *ac
 
 	if (count != 1 || fake_fails("cuMemSetAccess"))
 		return CUDA_ERROR_INVALID_VALUE;
-	fake_settle(access->location.id);
+	fake_wait_device(access->location.id);
 	pthread_mutex_lock(&lock);
 	result = each_mapping(at, length, mapping_open, access->location.id);
 	pthread_mutex_unlock(&lock);
@@ -307,7 +307,7 @@ CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
 	return CUDA_SUCCESS;
 }
 
-/* A handle of a fabric: good where the same daemon runs, as long as its maker lives. */
+/* A fabric handle: it can be opened where the same daemon runs, as long as its maker lives. */
 struct fabric {
 	int pid, fd, domain;
 };
@@ -329,7 +329,7 @@ CUresult cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHandle ha
 	return CUDA_SUCCESS;
 }
 
-/* Of the beginning of an allocation, if FAKECUDA_DMABUF is 1: any file can be mapped. */
+/* Export the beginning of an allocation, if FAKECUDA_DMABUF is 1: any file can be mapped. */
 CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr at, size_t length,
 				       CUmemRangeHandleType type, unsigned long long flags)
 {
@@ -404,7 +404,7 @@ CUresult cuMemAlloc(CUdeviceptr *at, size_t length)
 
 	if (fake_current() < 0 || length == 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	fake_settle(fake_current());
+	fake_wait_device(fake_current());
 	pthread_mutex_lock(&lock);
 	result = legacy_map(file_make((length + TAIL - 1) / TAIL * TAIL,
 				      fake_physical(fake_current()), 0),
@@ -444,13 +444,13 @@ static CUresult legacy_unmap(CUdeviceptr at, enum kind kind)
 
 CUresult cuMemFree(CUdeviceptr at)
 {
-	fake_settle(fake_current());
+	fake_wait_device(fake_current());
 	return legacy_unmap(at, LEGACY);
 }
 
 /*
- * The file of another process is found by number, as long as that process lives; of
- * those that had one number each has an inode of its own.
+ * The file of another process is found by its number, as long as that process lives. Files that
+ * had one number in turn are distinguished by their inode.
  */
 struct ipc {
 	int pid, fd;
@@ -512,10 +512,10 @@ CUresult cuIpcOpenMemHandle(CUdeviceptr *at, CUipcMemHandle handle, unsigned fla
 	CUresult result;
 
 	memcpy(&ipc, &handle, sizeof(ipc));
-	/* The real one does not open what the process itself has given. */
+	/* The real driver does not open a handle in the process that made it. */
 	if (ipc.pid == (int)getpid() || !flags || fake_fails("cuIpcOpenMemHandle"))
 		return CUDA_ERROR_INVALID_CONTEXT;
-	fake_settle(fake_current());
+	fake_wait_device(fake_current());
 	pthread_mutex_lock(&lock);
 	result = ipc_open(handle, at);
 	pthread_mutex_unlock(&lock);
@@ -524,11 +524,11 @@ CUresult cuIpcOpenMemHandle(CUdeviceptr *at, CUipcMemHandle handle, unsigned fla
 
 CUresult cuIpcCloseMemHandle(CUdeviceptr at)
 {
-	fake_settle(fake_current());
+	fake_wait_device(fake_current());
 	return legacy_unmap(at, OPENED);
 }
 
-/* The real one knows nothing of what the current context does not reach by itself. */
+/* The real driver does not know memory that the current context does not reach by itself. */
 CUresult cuMemGetAddressRange(CUdeviceptr *base, size_t *length, CUdeviceptr at)
 {
 	struct range *r;
@@ -592,7 +592,7 @@ CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdevi
 	return result;
 }
 
-/* Nothing is said of what is unknown, which is no failure. */
+/* An unknown address leaves the outputs alone, which is no failure. */
 CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute *attributes, void **data,
 				CUdeviceptr at)
 {
@@ -603,7 +603,10 @@ CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute *attributes,
 	pthread_mutex_lock(&lock);
 	r = range_of((void *)at, DEVICE_KINDS | 1u << PINNED);
 	for (i = 0; i < count && result == CUDA_SUCCESS; i++) {
-		/* The real one has defaults of its own for each; these are those of 4 bytes. */
+		/*
+		 * The real driver has defaults of its own for each attribute; these are those of
+		 * 4 bytes.
+		 */
 		if (r)
 			result = attribute_of(r, attributes[i], data[i]);
 		else
@@ -635,7 +638,7 @@ CUresult cuMemHostRegister(void *at, size_t length, unsigned flags)
 	if (!(flags & CU_MEMHOSTREGISTER_DEVICEMAP) || length == 0 ||
 	    fake_fails("cuMemHostRegister"))
 		return CUDA_ERROR_INVALID_VALUE;
-	fake_settle(fake_current());
+	fake_wait_device(fake_current());
 	pthread_mutex_lock(&lock);
 	for (r = ranges; r; r = r->next)
 		overlaps |= r->kind == PINNED && (char *)at < r->at + r->length &&
@@ -650,7 +653,7 @@ CUresult cuMemHostUnregister(void *at)
 {
 	struct range *r;
 
-	fake_settle(fake_current());
+	fake_wait_device(fake_current());
 	pthread_mutex_lock(&lock);
 	r = range_of(at, 1u << PINNED);
 	if (r && r->at == at)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Ranks that are threads, on virtual nodes of fake GPUs, with streams that have threads of their
- * own. Shared by gpu_nodes and gpu_nodes_exchange: PROGRAM TEST RANKS NODES.
+ * own. gpu_nodes and gpu_nodes_exchange include it: PROGRAM TEST RANKS NODES.
  */
 #ifndef FAKECUDA_NODES_H
 #define FAKECUDA_NODES_H

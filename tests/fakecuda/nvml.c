@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The management library of the machine that fakecuda.h describes. */
+/*
+ * The management library of the machine that fakecuda.h describes; the library loads it by name.
+ */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +13,7 @@
 #define FABRIC_VERSION 0x02000024u
 
 struct device {
-	char nothing; /* its number is its place in @devices */
+	char nothing; /* the handle of a device is the address of its element in @devices */
 };
 
 struct fabric {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Queues of the fake driver: what streams with threads have posted, and who waits for it. */
+/*
+ * Queues of the fake driver: operations that were posted to streams with threads, and waits for
+ * them.
+ */
 #include <stdlib.h>
 
 #include "stream.h"
@@ -7,14 +10,14 @@
 #define QUEUES 32u
 
 static atomic_bool makes_async;
-static atomic_ullong posted; /* operations so far, which their numbers are */
+static atomic_ullong posted; /* operations so far; the count numbers them */
 
 void fakecuda_async(bool is_async)
 {
 	atomic_store(&makes_async, is_async);
 }
 
-/* Copies go through another queue as well, in the order in which they were posted to that. */
+/* Copies go through a second queue as well, in the order in which they were posted. */
 struct fake_copies {
 	unsigned long long posted, done; /* guarded by the lock */
 };
@@ -26,7 +29,7 @@ static struct {
 	struct fake_copies of[FAKE_DEVICES][QUEUES];
 } copies = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
-/* One stream after the other. */
+/* Streams take the queues of copies in turn. */
 static struct fake_copies *copies_take(int device)
 {
 	unsigned limit = (unsigned)fake_number("FAKECUDA_COPY_CONNECTIONS", 0), number;
@@ -48,7 +51,7 @@ static void copies_post(struct fake_op *op)
 	pthread_mutex_unlock(&copies.lock);
 }
 
-/* Its stream has come to it; those posted before may wait for theirs. */
+/* The stream has reached the copy; copies posted before it may still wait for theirs. */
 static void copies_enter(const struct fake_op *op)
 {
 	if (!op->place)
@@ -120,7 +123,7 @@ static struct fake_queue *queue_open_locked(int device)
 	return q;
 }
 
-/* The one with the fewest streams. */
+/* Find the queue with the fewest streams. */
 static struct fake_queue **queue_place_locked(int device, unsigned limit)
 {
 	struct fake_queue **places = queues.shared[device], **best = places;
@@ -131,7 +134,7 @@ static struct fake_queue **queue_place_locked(int device, unsigned limit)
 	return best;
 }
 
-/* Its own, or one of so many as there are. */
+/* The stream gets a queue of its own, or shares one if their number is limited. */
 void fake_queue_take(CUstream s)
 {
 	unsigned limit = (unsigned)fake_number("FAKECUDA_CONNECTIONS", 0);
@@ -226,7 +229,7 @@ void fakecuda_finish(CUstream s)
 	pthread_mutex_unlock(&s->queue->lock);
 }
 
-/* Is anything of @device not done that was posted up to @last? */
+/* Whether an operation of @device that was posted up to @last is not done. */
 static bool queues_are_at(int device, unsigned long long last)
 {
 	struct fake_queue *q;
@@ -244,7 +247,7 @@ static bool queues_are_at(int device, unsigned long long last)
 	return is_found;
 }
 
-void fake_settle(int device)
+void fake_wait_device(int device)
 {
 	unsigned long long last = atomic_load(&posted);
 

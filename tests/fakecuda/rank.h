@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One rank of the programs here: what it has, and what it finds wrong. */
+/* One rank of the programs of this folder: its objects, and the checks that count its failures. */
 #ifndef FAKECUDA_RANK_H
 #define FAKECUDA_RANK_H
 
@@ -22,7 +22,7 @@ struct rank {
 	struct oriel_comm *comm;
 	struct oriel_window *window;
 	struct oriel_dev_window dev;
-	const char *node; /* of a rank that is a thread; NULL: not said */
+	const char *node; /* of a rank that is a thread; NULL: not set */
 	unsigned failures;
 };
 
@@ -33,7 +33,7 @@ struct rank {
 static inline bool check(struct rank *r, bool claim, int line, const char *what)
 {
 	if (!claim) {
-		fprintf(stderr, "line %d: rank %u of %u: not so: %s\n", line, r->rank, r->size,
+		fprintf(stderr, "line %d: rank %u of %u: not true: %s\n", line, r->rank, r->size,
 			what);
 		r->failures++;
 	}
@@ -96,7 +96,7 @@ static inline void rank_close(struct rank *r)
 	oriel_comm_destroy(r->comm);
 }
 
-/* Allocations side by side, as allocators do that grow what they have, and a hole. */
+/* Map adjacent allocations, as growing allocators do, followed by a hole. */
 static inline char *map(struct rank *r, size_t each, unsigned count, CUmemAllocationHandleType type)
 {
 	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -136,14 +136,17 @@ static inline unsigned count_fds(void)
 	return count;
 }
 
-/* The exit code, once all ranks of this process have gone; it began with @fds descriptors. */
+/*
+ * The exit code, once all ranks of this process have ended; the process started with @fds
+ * descriptors.
+ */
 static inline int rank_finish(unsigned failures, unsigned fds)
 {
 	if (fakecuda_left()) {
 		fprintf(stderr, "%u things of the driver were left behind\n", fakecuda_left());
 		failures++;
 	}
-	/* The launcher's own goes with the bootstrap. */
+	/* The descriptors of the launcher are closed with the bootstrap. */
 	if (count_fds() > fds) {
 		fprintf(stderr, "%u descriptors became %u\n", fds, count_fds());
 		failures++;

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of the fake GPUs that the CPU shall not reach: poisoned for code that
- * AddressSanitizer watches, whichever thread runs it. What plays kernels and copy
- * engines is not watched.
+ * Memory of the fake GPUs that the CPU must not reach: it is poisoned for code that
+ * AddressSanitizer instruments, in any thread. Code that stands for kernels and copy engines is
+ * not instrumented.
  */
 #include <stddef.h>
 
 #include "fakecuda.h"
 
 #ifdef FAKECUDA_POISON
-/* What string.h calls so here, byte by byte: compilers would call the sanitizer's. */
+/*
+ * Replacements for string.h in this folder, byte by byte: compilers would call the sanitizer's
+ * functions.
+ */
 void *fakecuda_memcpy(void *to, const void *from, size_t length);
 void *fakecuda_memset(void *at, int value, size_t length);
 int fakecuda_memcmp(const void *a, const void *b, size_t length);

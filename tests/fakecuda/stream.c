@@ -6,14 +6,14 @@
 #include <string.h>
 #include <time.h>
 
-#define COPY_WORDS 4096u /* bytes at most that are copied by the word */
+#define COPY_WORDS 4096u /* longer copies are done by memcpy() */
 
 struct CUevent_st {
 	atomic_uint refs;
 	CUstream stream;                 /* where it was recorded */
-	struct fake_graph *capture;      /* the same, while that is captured */
-	unsigned long long turn;         /* of the last time */
-	_Atomic unsigned long long done; /* turns that streams have come past */
+	struct fake_graph *capture;      /* the stream's graph, while it is captured */
+	unsigned long long turn;         /* of the last record */
+	_Atomic unsigned long long done; /* records that streams have passed */
 };
 
 static atomic_ullong copied;
@@ -29,7 +29,7 @@ static void event_drop(CUevent event)
 		free(event);
 }
 
-/* Aligned words at once: kernels may look at them, and change them. */
+/* Copy aligned words at once: kernels may poll and change them. */
 static void copy(CUdeviceptr to, CUdeviceptr from, size_t length)
 {
 	size_t i;
@@ -64,10 +64,10 @@ void fake_do(struct fake_op *op)
 	case FAKE_KERNEL:
 		op->run(op->window, op->call);
 		break;
-	case FAKE_WRITE:
+	case FAKE_WRITE32:
 		__atomic_store_n((uint32_t *)op->to, op->value, __ATOMIC_RELEASE);
 		break;
-	case FAKE_TELL:
+	case FAKE_WRITE64:
 		__atomic_store_n((uint64_t *)op->to, op->turn, __ATOMIC_RELEASE);
 		break;
 	case FAKE_AWAIT:
@@ -83,7 +83,7 @@ void fake_do(struct fake_op *op)
 			fake_rest();
 		event_drop(op->event);
 		break;
-	case FAKE_LET_GO:
+	case FAKE_RELEASE:
 		fake_graph_drop(op->graph);
 		break;
 	}
@@ -105,7 +105,10 @@ CUresult cuStreamCreate(CUstream *stream, unsigned flags)
 	return CUDA_SUCCESS;
 }
 
-/* The real one does not wait; here what is in it is done before it goes. */
+/*
+ * The real driver does not wait; here the queued operations are done before the stream is
+ * destroyed.
+ */
 CUresult cuStreamDestroy(CUstream s)
 {
 	fakecuda_finish(s);
@@ -160,7 +163,7 @@ CUresult cuEventDestroy(CUevent event)
 	return CUDA_SUCCESS;
 }
 
-/* Within a graph the order of posting is that of the graph: nothing is left to record. */
+/* Within a graph the order of posting is the order of the graph: there is nothing to record. */
 CUresult cuEventRecord(CUevent event, CUstream stream)
 {
 	struct fake_op op = {.kind = FAKE_RECORD, .event = event};
@@ -176,7 +179,10 @@ CUresult cuEventRecord(CUevent event, CUstream stream)
 	return fake_post(stream, &op);
 }
 
-/* But nobody waits for what was never recorded, or makes a graph wait for what is not in it. */
+/*
+ * A wait for an event that was never recorded ends at once; a graph cannot wait for an event
+ * outside it.
+ */
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
 {
 	struct fake_op op = {.kind = FAKE_WAIT_EVENT, .event = event, .turn = event->turn};
@@ -187,7 +193,7 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
 	if (stream->capture && stream->capture != event->capture)
 		return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
 	if (event->capture) {
-		/* Joined again, a stream beside the one that captures is its own. */
+		/* The second stream of a capture is joined again, and is no longer captured. */
 		if (stream == event->capture->begun)
 			event->stream->capture = NULL;
 		else
@@ -210,7 +216,7 @@ CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t length, CUstream
 
 #if CUDA_VERSION >= 12080
 
-/* The last one first: nobody may rely on any order. None is captured, none is empty. */
+/* Do the last copy first, since no caller may rely on an order. No copy is captured or empty. */
 #if CUDA_VERSION >= 13000
 CUresult cuMemcpyBatchAsync(CUdeviceptr *to, CUdeviceptr *from, size_t *lengths, size_t count,
 			    CUmemcpyAttributes *attributes, size_t *first, size_t kinds,
@@ -247,7 +253,7 @@ CUresult cuMemcpyBatchAsync(CUdeviceptr *to, CUdeviceptr *from, size_t *lengths,
 
 #endif
 
-/* Done on return, whatever streams do. */
+/* The copy is done on return, whatever streams do. */
 static CUresult copy_now(CUdeviceptr to, CUdeviceptr from, size_t length, CUdeviceptr device)
 {
 	if (fake_current() < 0 || !fakecuda_reaches(fake_current(), (void *)device))
@@ -277,7 +283,7 @@ CUresult cuMemsetD8Async(CUdeviceptr at, unsigned char value, size_t length, CUs
 
 CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr at, cuuint32_t value, unsigned flags)
 {
-	struct fake_op op = {.kind = FAKE_WRITE, .to = at, .value = value};
+	struct fake_op op = {.kind = FAKE_WRITE32, .to = at, .value = value};
 
 	if (!fake_may_wait(stream->device) || flags || at % 4 ||
 	    !fakecuda_reaches(stream->device, (void *)at) || fake_fails("cuStreamWriteValue32"))
@@ -285,10 +291,10 @@ CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr at, cuuint32_t value,
 	return fake_post(stream, &op);
 }
 
-/* Of pinned memory alone. */
+/* The address must be in pinned memory. */
 CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr at, cuuint64_t value, unsigned flags)
 {
-	struct fake_op op = {.kind = FAKE_TELL, .to = at, .turn = value};
+	struct fake_op op = {.kind = FAKE_WRITE64, .to = at, .turn = value};
 
 	if (!fake_may_wait(stream->device) || flags || at % 8 ||
 	    !fakecuda_reaches(stream->device, (void *)at) || fake_fails("cuStreamWriteValue64"))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams and graphs from inside. */
+/* The internals of streams and graphs; files of the fake driver include it. */
 #ifndef FAKECUDA_STREAM_H
 #define FAKECUDA_STREAM_H
 
@@ -8,7 +8,10 @@
 
 #include "fakecuda.h"
 
-/* What streams have posted is done in that order, of several that share it too. */
+/*
+ * A queue does the operations of its streams in the order of posting; several streams may share
+ * it.
+ */
 struct fake_queue {
 	unsigned streams; /* guarded by the lock of the queues, as is @next */
 	struct fake_queue **place, *next;
@@ -23,18 +26,18 @@ struct fake_queue {
 
 struct CUstream_st {
 	int device;
-	struct fake_graph *capture; /* that it is part of; NULL: none */
-	struct fake_queue *queue;   /* NULL: what is posted is done in the call */
-	struct fake_copies *copies; /* that its copies go through, too; NULL: no other one */
+	struct fake_graph *capture; /* the graph that is being captured; NULL: none */
+	struct fake_queue *queue;   /* NULL: operations are done in the call */
+	struct fake_copies *copies; /* a second queue for its copies; NULL: none */
 	unsigned long long posted, done;
 };
 
-/* What was captured, in that order. Graphs and executables refer to it. */
+/* The captured operations, in that order. Graphs and executables refer to it. */
 struct fake_graph {
 	atomic_uint refs;
 	struct fake_op *first, **last;
 	struct CUuserObject_st *held;
-	CUstream begun; /* by that one */
+	CUstream begun; /* the stream that began the capture */
 };
 
 void fake_queue_take(CUstream stream);

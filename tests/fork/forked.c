@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * forked [--threads|--orphan NODES]: ranks that fork workers while they communicate, as the data
- * loader of a training program does. Each worker tries host and device functions on what it has
- * inherited, which harms nobody and never hangs, reads the memory of the window, makes a
- * communicator of its own, talks to its parent by a pipe and exits, by exit() or _exit(). The
- * ranks go on, and find at the end that nothing of the workers came anywhere. Run by `oriel run`,
- * or with two ranks as threads, on so many nodes.
+ * loader of a training program does. Each worker calls host and device functions on inherited
+ * objects, which must not change anything and never hang. It also reads the memory of the
+ * window, makes a communicator of its own, writes to its parent through a pipe and exits, by
+ * exit() or _exit(). The ranks continue, and check at the end that no operation of a worker
+ * arrived. CTest runs it under `oriel run`, or with two ranks as threads, on NODES nodes.
  */
 #include <oriel/dev.h>
 #include <oriel/dev/copy_group.h>
@@ -22,18 +22,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define DEADLINE 100 /* seconds; it only ends what hangs */
+#define DEADLINE 100 /* seconds; it ends only a process that hangs */
 #define WORKERS 2
 #define ROUNDS_MIN 3000u
-#define POSTS 3000u /* of a worker: more than any queue has room for */
+#define POSTS 3000u /* by each worker: more than any queue has room for */
 
-/* Places in buffer 0 of each rank. */
+/* Offsets in buffer 0 of each rank. */
 #define AT_ROUND 0u     /* written by the peer, round by round */
-#define AT_WORKER 4096u /* written by workers, if they could */
+#define AT_WORKER 4096u /* a worker tries to write it */
 #define AT_PATTERN 8192u
 #define LENGTH 16384u
 
-/* Signals. */
+/* Signal ids. */
 #define SIGNAL_ROUND 0u
 #define SIGNAL_WORKER 1u
 
@@ -46,10 +46,10 @@ struct rank {
 	struct oriel_window *window;
 	struct oriel_dev_window dev;
 	struct oriel_region *region;
-	struct oriel_p2p_context *hub;
-	struct oriel_p2p *end;
-	struct oriel_p2p_copy_group *crew;
-	struct oriel_dev_copy_group dev_crew;
+	struct oriel_p2p_context *context;
+	struct oriel_p2p *endpoint;
+	struct oriel_p2p_copy_group *copy_group;
+	struct oriel_dev_copy_group dev_copy_group;
 	char *memory;
 	unsigned rank, size, peer;
 	atomic_bool is_over; /* the workers have exited */
@@ -69,23 +69,23 @@ static void fail(const char *what, int line, const char *detail)
 
 #define MUST(call) CHECK((call) == ORIEL_OK)
 
-/* A host function of the child's, with the text that says why. */
-#define DEAD(call)                                                                  \
+/* A host function that a child calls: its status, and the text with the reason. */
+#define REJECTED(call)                                                              \
 	do {                                                                        \
 		CHECK((call) == ORIEL_ERR_FORKED);                                  \
 		CHECK(oriel_last_status() == ORIEL_ERR_FORKED);                     \
 		CHECK(strstr(oriel_last_error(), "this process was forked after")); \
 	} while (0)
 
-/* A wait of the child's that nobody can end well. */
-#define ENDS(call) CHECK((call) == ORIEL_ERR_FORKED)
+/* A wait of a child that no operation can complete. */
+#define WAIT_FAILS(call) CHECK((call) == ORIEL_ERR_FORKED)
 
-/* What is posted goes nowhere, or is refused. */
-#define NOWHERE(call)                                                                      \
-	do {                                                                               \
-		int64_t told = (call);                                                     \
-		if (told < 0 && told != ORIEL_ERR_FORKED)                                  \
-			fail(#call, __LINE__, oriel_status_name((enum oriel_status)told)); \
+/* The operation of a child moves nothing, or is rejected. */
+#define NO_EFFECT(call)                                                                      \
+	do {                                                                                 \
+		int64_t result = (call);                                                     \
+		if (result < 0 && result != ORIEL_ERR_FORKED)                                \
+			fail(#call, __LINE__, oriel_status_name((enum oriel_status)result)); \
 	} while (0)
 
 static void worker_host(struct rank *r)
@@ -95,26 +95,26 @@ static void worker_host(struct rank *r)
 	char bytes[8] = "worker";
 	void *made;
 
-	DEAD(oriel_window_put(r->window, r->peer, AT_WORKER, bytes, 8, NULL));
-	DEAD(oriel_window_get(r->window, r->peer, AT_PATTERN, bytes, 8, NULL));
-	DEAD(oriel_window_barrier(r->window, 0, 0, NULL));
-	DEAD(oriel_window_wait_signal(r->window, SIGNAL_WORKER, ORIEL_GE, 1, 0, NULL));
-	DEAD(oriel_window_flush(r->window, 0, NULL));
-	DEAD(oriel_window_buffer(r->window, 0, &made, NULL));
-	DEAD(oriel_comm_barrier(r->comm));
-	DEAD(oriel_comm_health(r->comm, &health));
-	DEAD(oriel_window_create(r->comm, NULL, (void *)&made));
-	DEAD(oriel_region_share(r->region));
-	DEAD(oriel_p2p_send_control(r->end, 1, bytes, 8, &request));
-	DEAD(oriel_p2p_progress(r->end));
-	DEAD(oriel_p2p_create(r->hub, NULL, (void *)&made));
+	REJECTED(oriel_window_put(r->window, r->peer, AT_WORKER, bytes, 8, NULL));
+	REJECTED(oriel_window_get(r->window, r->peer, AT_PATTERN, bytes, 8, NULL));
+	REJECTED(oriel_window_barrier(r->window, 0, 0, NULL));
+	REJECTED(oriel_window_wait_signal(r->window, SIGNAL_WORKER, ORIEL_GE, 1, 0, NULL));
+	REJECTED(oriel_window_flush(r->window, 0, NULL));
+	REJECTED(oriel_window_buffer(r->window, 0, &made, NULL));
+	REJECTED(oriel_comm_barrier(r->comm));
+	REJECTED(oriel_comm_health(r->comm, &health));
+	REJECTED(oriel_window_create(r->comm, NULL, (void *)&made));
+	REJECTED(oriel_region_share(r->region));
+	REJECTED(oriel_p2p_send_control(r->endpoint, 1, bytes, 8, &request));
+	REJECTED(oriel_p2p_progress(r->endpoint));
+	REJECTED(oriel_p2p_create(r->context, NULL, (void *)&made));
 	CHECK(oriel_comm_rank(r->comm) == ORIEL_NO_RANK);
 	CHECK(oriel_comm_size(r->comm) == 0 && oriel_last_status() == ORIEL_ERR_FORKED);
-	oriel_comm_abort(r->comm, "it should not");
-	DEAD(r->bootstrap->ops->barrier(r->bootstrap->context, 1000000000));
-	DEAD(r->bootstrap->ops->all_gather(r->bootstrap->context, bytes, bytes, 1, 1000000000));
-	DEAD(r->bootstrap->ops->send(r->bootstrap->context, r->peer, 1, bytes, 8, 1000000000));
-	DEAD(r->bootstrap->ops->recv(r->bootstrap->context, r->peer, 1, bytes, 8, 1000000000));
+	oriel_comm_abort(r->comm, "the child has no job to abort");
+	REJECTED(r->bootstrap->ops->barrier(r->bootstrap->context, 1000000000));
+	REJECTED(r->bootstrap->ops->all_gather(r->bootstrap->context, bytes, bytes, 1, 1000000000));
+	REJECTED(r->bootstrap->ops->send(r->bootstrap->context, r->peer, 1, bytes, 8, 1000000000));
+	REJECTED(r->bootstrap->ops->recv(r->bootstrap->context, r->peer, 1, bytes, 8, 1000000000));
 }
 
 static void worker_device(const struct rank *r)
@@ -127,35 +127,37 @@ static void worker_device(const struct rank *r)
 
 	for (peer = 0; peer < r->size; peer++) {
 		for (i = 0; i < POSTS; i++) {
-			NOWHERE(oriel_dev_put(w, self, peer, AT_WORKER, &word, 8));
-			NOWHERE(oriel_dev_put_signal(w, self, peer, AT_WORKER, &word, 8,
-						     SIGNAL_WORKER, 1));
+			NO_EFFECT(oriel_dev_put(w, self, peer, AT_WORKER, &word, 8));
+			NO_EFFECT(oriel_dev_put_signal(w, self, peer, AT_WORKER, &word, 8,
+						       SIGNAL_WORKER, 1));
 		}
-		NOWHERE(oriel_dev_put_value(w, peer, AT_WORKER, 7));
-		NOWHERE(oriel_dev_signal(w, self, peer, SIGNAL_WORKER, ORIEL_SIGNAL_ADD, 1));
-		NOWHERE(oriel_dev_put_counter(w, self, peer, AT_WORKER, &word, 8, 0));
-		NOWHERE(oriel_dev_fetch_add(w, peer, AT_WORKER, 1, &old));
+		NO_EFFECT(oriel_dev_put_value(w, peer, AT_WORKER, 7));
+		NO_EFFECT(oriel_dev_signal(w, self, peer, SIGNAL_WORKER, ORIEL_SIGNAL_ADD, 1));
+		NO_EFFECT(oriel_dev_put_counter(w, self, peer, AT_WORKER, &word, 8, 0));
+		NO_EFFECT(oriel_dev_fetch_add(w, peer, AT_WORKER, 1, &old));
 	}
-	NOWHERE(oriel_dev_send(w, self, r->peer, 0, &word, 8, 0));
-	NOWHERE(oriel_dev_wait_local(w, self, r->peer,
-				     oriel_dev_get(w, self, r->peer, AT_PATTERN, &word, 8), 0));
-	NOWHERE(oriel_dev_drain(w, self, 0));
-	NOWHERE(oriel_dev_flush(w, self, 0));
-	/* The parent's signals come, but not to here. */
-	ENDS(oriel_dev_wait_signal_from(w, self, r->peer, SIGNAL_ROUND, ORIEL_GE, 1, 0));
-	ENDS(oriel_dev_wait_signal_from(w, self, r->peer, SIGNAL_WORKER, ORIEL_GE, 1000000000, 0));
-	ENDS(oriel_dev_wait_signal(w, self, SIGNAL_WORKER, ORIEL_GE, 1000000000, ORIEL_FOREVER));
-	ENDS(oriel_dev_barrier(w, self, 1, 0));
-	ENDS(oriel_dev_barrier_flat(w, self, 2, 0));
-	ENDS(oriel_dev_barrier_peer(w, self, r->peer, 3, 0));
-	ENDS(oriel_dev_recv(w, self, r->peer, 1, &word, 8, 0));
-	ENDS(oriel_dev_wait_counter(w, self, r->peer, 1, ORIEL_GE, 1, 0));
-	ENDS(oriel_dev_copy_group_enter(&r->dev_crew, self, ORIEL_DEV_PACK, 0));
-	ENDS(oriel_dev_copy_group_next(&r->dev_crew, self, ORIEL_DEV_PACK, 0, ORIEL_FOREVER,
-				       &chunk));
+	NO_EFFECT(oriel_dev_send(w, self, r->peer, 0, &word, 8, 0));
+	NO_EFFECT(oriel_dev_wait_local(w, self, r->peer,
+				       oriel_dev_get(w, self, r->peer, AT_PATTERN, &word, 8), 0));
+	NO_EFFECT(oriel_dev_drain(w, self, 0));
+	NO_EFFECT(oriel_dev_flush(w, self, 0));
+	/* The parent gets the signals; its child does not. */
+	WAIT_FAILS(oriel_dev_wait_signal_from(w, self, r->peer, SIGNAL_ROUND, ORIEL_GE, 1, 0));
+	WAIT_FAILS(oriel_dev_wait_signal_from(w, self, r->peer, SIGNAL_WORKER, ORIEL_GE, 1000000000,
+					      0));
+	WAIT_FAILS(
+		oriel_dev_wait_signal(w, self, SIGNAL_WORKER, ORIEL_GE, 1000000000, ORIEL_FOREVER));
+	WAIT_FAILS(oriel_dev_barrier(w, self, 1, 0));
+	WAIT_FAILS(oriel_dev_barrier_flat(w, self, 2, 0));
+	WAIT_FAILS(oriel_dev_barrier_peer(w, self, r->peer, 3, 0));
+	WAIT_FAILS(oriel_dev_recv(w, self, r->peer, 1, &word, 8, 0));
+	WAIT_FAILS(oriel_dev_wait_counter(w, self, r->peer, 1, ORIEL_GE, 1, 0));
+	WAIT_FAILS(oriel_dev_copy_group_enter(&r->dev_copy_group, self, ORIEL_DEV_PACK, 0));
+	WAIT_FAILS(oriel_dev_copy_group_next(&r->dev_copy_group, self, ORIEL_DEV_PACK, 0,
+					     ORIEL_FOREVER, &chunk));
 }
 
-/* What the parent has stays readable; what is written here stays here. */
+/* The parent's bytes stay readable; writes of the child stay in the child. */
 static void worker_memory(struct rank *r)
 {
 	unsigned i;
@@ -167,11 +169,11 @@ static void worker_memory(struct rank *r)
 	CHECK(r->memory[AT_PATTERN] == 0x55);
 }
 
-static void worker_end(struct rank *r)
+static void worker_destroy_all(struct rank *r)
 {
-	oriel_p2p_copy_group_destroy(r->crew);
-	oriel_p2p_destroy(r->end);
-	oriel_p2p_context_destroy(r->hub);
+	oriel_p2p_copy_group_destroy(r->copy_group);
+	oriel_p2p_destroy(r->endpoint);
+	oriel_p2p_context_destroy(r->context);
 	oriel_region_unregister(r->region);
 	oriel_window_destroy(r->window);
 	oriel_comm_destroy(r->comm);
@@ -213,7 +215,7 @@ static void worker(struct rank *r, unsigned number, int out)
 	worker_device(r);
 	worker_memory(r);
 	worker_own();
-	/* A child of the child: neither of the two handles is its own. */
+	/* A grandchild: it owns neither handle. */
 	if (number == 0) {
 		pid_t child = fork();
 		int status;
@@ -227,7 +229,7 @@ static void worker(struct rank *r, unsigned number, int out)
 		}
 		CHECK(waitpid(child, &status, 0) == child && status == 0);
 	}
-	worker_end(r);
+	worker_destroy_all(r);
 	CHECK(write(out, "done", 5) == 5);
 	if (number % 2)
 		_exit(0);
@@ -258,7 +260,10 @@ static void fork_workers(struct rank *r)
 		CHECK(waitpid(pids[i], &status, 0) == pids[i] && status == 0);
 }
 
-/* Round n: n arrives at the peer, and its n here. The last round of both is one. */
+/*
+ * In round n this rank puts n to its peer and waits for n from the peer. Both end with the same
+ * round.
+ */
 static void *communicate(void *context)
 {
 	struct rank *r = context;
@@ -272,7 +277,7 @@ static void *communicate(void *context)
 					     SIGNAL_ROUND, 1, NULL));
 		MUST(oriel_window_wait_signal_next(r->window, r->peer, SIGNAL_ROUND, 1, 0, NULL));
 		CHECK(words[2 * (n & 1)] == n);
-		/* Nobody is a round ahead by more than one. */
+		/* No rank is ahead of its peer by more than one round. */
 		if (word[1] && words[2 * (n & 1) + 1])
 			return NULL;
 	}
@@ -282,7 +287,8 @@ static void rank_open(struct rank *r)
 {
 	struct oriel_window_attr window = {.size = sizeof(window), .length = LENGTH};
 	struct oriel_comm_attr comm = {.size = sizeof(comm), .node = r->node};
-	struct oriel_p2p_copy_group_attr crew = {.size = sizeof(crew), .timeout_ns = ORIEL_FOREVER};
+	struct oriel_p2p_copy_group_attr copy_group = {.size = sizeof(copy_group),
+						       .timeout_ns = ORIEL_FOREVER};
 	void *memory;
 	unsigned i;
 
@@ -298,10 +304,10 @@ static void rank_open(struct rank *r)
 		r->memory[AT_PATTERN + i] = (char)(i ^ r->rank);
 	MUST(oriel_window_device(r->window, &r->dev));
 	MUST(oriel_region_register(r->comm, r->memory, LENGTH, &r->region));
-	MUST(oriel_p2p_context_create(NULL, &r->hub));
-	MUST(oriel_p2p_create(r->hub, NULL, &r->end));
-	MUST(oriel_p2p_copy_group_create(r->hub, &crew, &r->crew));
-	MUST(oriel_p2p_copy_group_device(r->crew, &r->dev_crew));
+	MUST(oriel_p2p_context_create(NULL, &r->context));
+	MUST(oriel_p2p_create(r->context, NULL, &r->endpoint));
+	MUST(oriel_p2p_copy_group_create(r->context, &copy_group, &r->copy_group));
+	MUST(oriel_p2p_copy_group_device(r->copy_group, &r->dev_copy_group));
 	MUST(oriel_comm_barrier(r->comm));
 }
 
@@ -319,9 +325,9 @@ static void rank_close(struct rank *r)
 		MUST(oriel_window_read_signal_from(r->window, source, SIGNAL_WORKER, &value, NULL));
 		CHECK(value == 0);
 	}
-	oriel_p2p_copy_group_destroy(r->crew);
-	oriel_p2p_destroy(r->end);
-	oriel_p2p_context_destroy(r->hub);
+	oriel_p2p_copy_group_destroy(r->copy_group);
+	oriel_p2p_destroy(r->endpoint);
+	oriel_p2p_context_destroy(r->context);
 	oriel_region_unregister(r->region);
 	oriel_window_destroy(r->window);
 	oriel_comm_destroy(r->comm);
@@ -365,7 +371,7 @@ static void run_threads(const char *nodes)
 	oriel_local_job_destroy(job);
 }
 
-/* A port that no other job gets while the socket is open, but a rank may listen at. */
+/* Bind a port that no other job gets while the socket is open, and at which a rank may listen. */
 static unsigned port_hold(void)
 {
 	const int on = 1;
@@ -376,13 +382,15 @@ static unsigned port_hold(void)
 
 	CHECK(fd >= 0 && bind(fd, (struct sockaddr *)&address, length) == 0);
 	CHECK(getsockname(fd, (struct sockaddr *)&address, &length) == 0);
-	/* Not before bind(): whoever asks for any port passes it over, whoever names it may have
-	 * it. */
+	/*
+	 * After bind(): the kernel does not give the port to a process that asks for any port,
+	 * and a process that names it may have it.
+	 */
 	CHECK(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0);
 	return ntohs(address.sin_port);
 }
 
-/* One of two ranks: the first is killed, and leaves a worker that lives until @end says so. */
+/* Run one of two ranks: rank 0 is killed, and its worker lives until @end is closed. */
 static int orphan_rank(unsigned rank, const char *nodes, int end)
 {
 	static struct rank r;
@@ -397,7 +405,7 @@ static int orphan_rank(unsigned rank, const char *nodes, int end)
 	r.bootstrap = &bootstrap;
 	rank_open(&r);
 	if (rank == 0) {
-		/* Its peer has nothing more to do with it than to wait. */
+		/* The peer has only to wait for it from here on. */
 		MUST(oriel_window_wait_signal(r.window, SIGNAL_ROUND, ORIEL_GE, 1, 0, NULL));
 		if (fork() == 0)
 			_exit(read(end, text, 1) != 0);
@@ -409,7 +417,7 @@ static int orphan_rank(unsigned rank, const char *nodes, int end)
 	return 0;
 }
 
-/* That rank 0 is dead is seen although a child of it lives. */
+/* The death of rank 0 is noticed although a child of it lives. */
 static int run_orphan(const char *nodes)
 {
 	int end[2], status;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * handles [--list]: every public host function that takes a handle gets some that are none.
- * It returns the status that says so, or the value that its header names, with a text that has
- * the function and the kind; it crashes on none, and the live objects beside them go on. --list
- * prints the functions, so that handles_test.py finds the one without a case.
+ * handles [--list]: every public host function that takes a handle gets invalid ones. It returns
+ * the status or the value that its header names, with a text that has the function and the kind
+ * of the handle. It crashes on none, and the live objects still work. --list prints the
+ * functions, so that handles_test.py finds one without a case.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -24,10 +24,10 @@ enum kind {
 	BCAST,
 	STREAM_BARRIER,
 	COPIES,
-	P2P_HUB,
-	P2P_END,
+	P2P_CONTEXT,
+	P2P_ENDPOINT,
 	P2P_MEMORY,
-	P2P_CREW,
+	P2P_COPY_GROUP,
 	P2P_MOCK,
 	LOCAL_JOB,
 	KINDS
@@ -41,7 +41,7 @@ static const char *const nouns[KINDS] = {"communicator", "window",        "regio
 
 static void *live[KINDS];
 
-/* What calls are given beside the handle. */
+/* Arguments beside the handle. */
 static char bytes[256];
 static uint64_t word, table[64];
 static unsigned number;
@@ -57,7 +57,7 @@ static struct oriel_dev_fault fault;
 static struct oriel_dev_gather series;
 static struct oriel_dev_alltoallv alltoallv;
 static struct oriel_dev_buffer places[4];
-static struct oriel_dev_copy_group dev_crew;
+static struct oriel_dev_copy_group dev_copy_group;
 static struct oriel_allgather_info info;
 static struct oriel_tune_info tune;
 static struct oriel_p2p_info p2p_info;
@@ -77,12 +77,12 @@ static enum oriel_status step(void *context, bool *has_moved)
 
 static const struct oriel_job job = {.size = sizeof(job), .step = step};
 
-/* How a function says that a handle is none. */
+/* The result of a call with an invalid handle. */
 enum answer {
-	STATUS,  /* it returns that */
-	VALUE,   /* it returns the value of its header */
+	STATUS,  /* it returns the status */
+	VALUE,   /* it returns the value that its header names */
 	NOTHING, /* it returns nothing */
-	DESTROY, /* the same, and NULL is allowed */
+	DESTROY, /* it returns nothing, and NULL is allowed */
 };
 
 #define OUT(x) (void *)&(x)
@@ -195,46 +195,46 @@ enum answer {
 	X(LOCAL_JOB, DESTROY, oriel_local_job_destroy, (h), 0)                       \
 	X(LOCAL_JOB, STATUS, oriel_bootstrap_open_local, (h, 0, &end), 0)
 
-#define P2P_CASES(X)                                                                   \
-	X(P2P_HUB, DESTROY, oriel_p2p_context_destroy, (h), 0)                         \
-	X(P2P_HUB, STATUS, oriel_p2p_copy_group_create, (h, NULL, OUT(made)), 0)       \
-	X(P2P_HUB, STATUS, oriel_p2p_create, (h, NULL, OUT(made)), 0)                  \
-	X(P2P_HUB, STATUS, oriel_p2p_register, (h, bytes, 8, 0, OUT(made)), 0)         \
-	X(P2P_CREW, STATUS, oriel_p2p_copy_group_device, (h, &dev_crew), 0)            \
-	X(P2P_CREW, DESTROY, oriel_p2p_copy_group_destroy, (h), 0)                     \
-	X(P2P_END, DESTROY, oriel_p2p_destroy, (h), 0)                                 \
-	X(P2P_END, STATUS, oriel_p2p_address, (h, bytes), 0)                           \
-	X(P2P_END, STATUS, oriel_p2p_connect, (h, bytes, ORIEL_P2P_ADDRESS, 1), 0)     \
-	X(P2P_END, STATUS, oriel_p2p_check, (h), 0)                                    \
-	X(P2P_END, STATUS, oriel_p2p_describe, (h, &p2p_info), 0)                      \
-	X(P2P_END, STATUS, oriel_p2p_send_control, (h, 1, bytes, 8, &request), 0)      \
-	X(P2P_END, STATUS, oriel_p2p_recv_control, (h, 1, bytes, 8, &request), 0)      \
-	X(P2P_END, STATUS, oriel_p2p_send, (h, 0, &buffer, &request), 0)               \
-	X(P2P_END, STATUS, oriel_p2p_recv, (h, 0, &buffer, &request), 0)               \
-	X(P2P_END, STATUS, oriel_p2p_export, (h, &buffer, bytes), 0)                   \
-	X(P2P_END, STATUS, oriel_p2p_import, (h, bytes, ORIEL_P2P_EXPORT, &remote), 0) \
-	X(P2P_END, STATUS, oriel_p2p_put, (h, 0, &buffer, &remote, 0, &request), 0)    \
-	X(P2P_END, STATUS, oriel_p2p_expect, (h, 0, &request), 0)                      \
-	X(P2P_END, STATUS, oriel_p2p_cancel, (h, &request), 0)                         \
-	X(P2P_END, STATUS, oriel_p2p_progress, (h), 0)                                 \
-	X(P2P_END, STATUS, oriel_p2p_test, (h, &request), 0)                           \
-	X(P2P_END, STATUS, oriel_p2p_wait, (h, &request, 1), 0)                        \
-	X(P2P_END, STATUS, oriel_p2p_drain, (h, 1), 0)                                 \
-	X(P2P_MEMORY, STATUS, oriel_p2p_memory_check, (h), 0)                          \
-	X(P2P_MEMORY, DESTROY, oriel_p2p_unregister, (h), 0)                           \
-	X(P2P_MOCK, DESTROY, oriel_p2p_mock_destroy, (h), 0)                           \
-	X(P2P_MOCK, VALUE, oriel_p2p_mock_endpoint, (h, 0), NULL)                      \
-	X(P2P_MOCK, VALUE, oriel_p2p_mock_context, (h), NULL)                          \
-	X(P2P_MOCK, VALUE, oriel_p2p_mock_count, (h), 0)                               \
-	X(P2P_MOCK, STATUS, oriel_p2p_mock_peek, (h, 0, &event), 0)                    \
-	X(P2P_MOCK, STATUS, oriel_p2p_mock_deliver, (h, 0), 0)                         \
-	X(P2P_MOCK, NOTHING, oriel_p2p_mock_hold_completions, (h, 0, true), 0)         \
-	X(P2P_MOCK, NOTHING, oriel_p2p_mock_fill_queue, (h, 0, 1), 0)                  \
+#define P2P_CASES(X)                                                                        \
+	X(P2P_CONTEXT, DESTROY, oriel_p2p_context_destroy, (h), 0)                          \
+	X(P2P_CONTEXT, STATUS, oriel_p2p_copy_group_create, (h, NULL, OUT(made)), 0)        \
+	X(P2P_CONTEXT, STATUS, oriel_p2p_create, (h, NULL, OUT(made)), 0)                   \
+	X(P2P_CONTEXT, STATUS, oriel_p2p_register, (h, bytes, 8, 0, OUT(made)), 0)          \
+	X(P2P_COPY_GROUP, STATUS, oriel_p2p_copy_group_device, (h, &dev_copy_group), 0)     \
+	X(P2P_COPY_GROUP, DESTROY, oriel_p2p_copy_group_destroy, (h), 0)                    \
+	X(P2P_ENDPOINT, DESTROY, oriel_p2p_destroy, (h), 0)                                 \
+	X(P2P_ENDPOINT, STATUS, oriel_p2p_address, (h, bytes), 0)                           \
+	X(P2P_ENDPOINT, STATUS, oriel_p2p_connect, (h, bytes, ORIEL_P2P_ADDRESS, 1), 0)     \
+	X(P2P_ENDPOINT, STATUS, oriel_p2p_check, (h), 0)                                    \
+	X(P2P_ENDPOINT, STATUS, oriel_p2p_describe, (h, &p2p_info), 0)                      \
+	X(P2P_ENDPOINT, STATUS, oriel_p2p_send_control, (h, 1, bytes, 8, &request), 0)      \
+	X(P2P_ENDPOINT, STATUS, oriel_p2p_recv_control, (h, 1, bytes, 8, &request), 0)      \
+	X(P2P_ENDPOINT, STATUS, oriel_p2p_send, (h, 0, &buffer, &request), 0)               \
+	X(P2P_ENDPOINT, STATUS, oriel_p2p_recv, (h, 0, &buffer, &request), 0)               \
+	X(P2P_ENDPOINT, STATUS, oriel_p2p_export, (h, &buffer, bytes), 0)                   \
+	X(P2P_ENDPOINT, STATUS, oriel_p2p_import, (h, bytes, ORIEL_P2P_EXPORT, &remote), 0) \
+	X(P2P_ENDPOINT, STATUS, oriel_p2p_put, (h, 0, &buffer, &remote, 0, &request), 0)    \
+	X(P2P_ENDPOINT, STATUS, oriel_p2p_expect, (h, 0, &request), 0)                      \
+	X(P2P_ENDPOINT, STATUS, oriel_p2p_cancel, (h, &request), 0)                         \
+	X(P2P_ENDPOINT, STATUS, oriel_p2p_progress, (h), 0)                                 \
+	X(P2P_ENDPOINT, STATUS, oriel_p2p_test, (h, &request), 0)                           \
+	X(P2P_ENDPOINT, STATUS, oriel_p2p_wait, (h, &request, 1), 0)                        \
+	X(P2P_ENDPOINT, STATUS, oriel_p2p_drain, (h, 1), 0)                                 \
+	X(P2P_MEMORY, STATUS, oriel_p2p_memory_check, (h), 0)                               \
+	X(P2P_MEMORY, DESTROY, oriel_p2p_unregister, (h), 0)                                \
+	X(P2P_MOCK, DESTROY, oriel_p2p_mock_destroy, (h), 0)                                \
+	X(P2P_MOCK, VALUE, oriel_p2p_mock_endpoint, (h, 0), NULL)                           \
+	X(P2P_MOCK, VALUE, oriel_p2p_mock_context, (h), NULL)                               \
+	X(P2P_MOCK, VALUE, oriel_p2p_mock_count, (h), 0)                                    \
+	X(P2P_MOCK, STATUS, oriel_p2p_mock_peek, (h, 0, &event), 0)                         \
+	X(P2P_MOCK, STATUS, oriel_p2p_mock_deliver, (h, 0), 0)                              \
+	X(P2P_MOCK, NOTHING, oriel_p2p_mock_hold_completions, (h, 0, true), 0)              \
+	X(P2P_MOCK, NOTHING, oriel_p2p_mock_fill_queue, (h, 0, 1), 0)                       \
 	X(P2P_MOCK, NOTHING, oriel_p2p_mock_fail, (h, 0, ORIEL_ERR_PEER), 0)
 
 #define ALL_CASES(X) COMM_CASES(X) WINDOW_CASES(X) OTHER_CASES(X) P2P_CASES(X)
 
-/* One function for each, which returns what oriel_last_status() should be, too. */
+/* Define a function for each, which returns the expected oriel_last_status() too. */
 #define CALL_STATUS(function, arguments, value) return function arguments
 #define CALL_VALUE(function, arguments, value) \
 	return function arguments == (value) ? oriel_last_status() : ORIEL_AGAIN
@@ -273,21 +273,21 @@ static void complain(const struct call *call, const char *what, const void *hand
 	       oriel_last_error());
 }
 
-/* The text is of a call before, or of another. */
-static void forget(void)
+/* Replace the last error by that of an unrelated call. */
+static void replace_last_error(void)
 {
 	struct oriel_setting none;
 
 	(void)oriel_setting_get(UINT32_MAX, &none);
 }
 
-static void check_refused(const struct call *call, const char *what, void *handle)
+static void check_rejected(const struct call *call, const char *what, void *handle)
 {
 	enum oriel_status expected = handle ? ORIEL_ERR_STATE : ORIEL_ERR_INVALID, status;
 	char name[80];
 
 	snprintf(name, sizeof(name), "%s: ", call->name);
-	forget();
+	replace_last_error();
 	status = call->make(handle);
 	if (!handle && call->answer == DESTROY) {
 		if (strstr(oriel_last_error(), name))
@@ -310,11 +310,11 @@ static void must(enum oriel_status status, const char *what)
 
 #define MUST(call) must(call, #call)
 
-/* One of each kind. */
+/* Create one object of each kind. */
 static void make_all(void *of[KINDS], const struct oriel_bootstrap *bootstrap,
 		     struct oriel_local_job *made_job)
 {
-	struct oriel_p2p_copy_group_attr crew = {.size = sizeof(crew), .timeout_ns = 1};
+	struct oriel_p2p_copy_group_attr copy_group = {.size = sizeof(copy_group), .timeout_ns = 1};
 	struct oriel_view part = {.size = sizeof(part), .length = 64};
 	struct oriel_window_attr window = {.size = sizeof(window), .length = 4096};
 
@@ -329,22 +329,22 @@ static void make_all(void *of[KINDS], const struct oriel_bootstrap *bootstrap,
 	MUST(oriel_bcast_create(of[COMM], &part, NULL, OUT(of[BCAST])));
 	MUST(oriel_stream_barrier_create(of[COMM], 0, OUT(of[STREAM_BARRIER])));
 	MUST(oriel_copies_create(of[COMM], OUT(of[COPIES])));
-	MUST(oriel_p2p_context_create(NULL, OUT(of[P2P_HUB])));
-	MUST(oriel_p2p_create(of[P2P_HUB], NULL, OUT(of[P2P_END])));
-	MUST(oriel_p2p_register(of[P2P_HUB], table, sizeof(table), 0, OUT(of[P2P_MEMORY])));
-	MUST(oriel_p2p_copy_group_create(of[P2P_HUB], &crew, OUT(of[P2P_CREW])));
+	MUST(oriel_p2p_context_create(NULL, OUT(of[P2P_CONTEXT])));
+	MUST(oriel_p2p_create(of[P2P_CONTEXT], NULL, OUT(of[P2P_ENDPOINT])));
+	MUST(oriel_p2p_register(of[P2P_CONTEXT], table, sizeof(table), 0, OUT(of[P2P_MEMORY])));
+	MUST(oriel_p2p_copy_group_create(of[P2P_CONTEXT], &copy_group, OUT(of[P2P_COPY_GROUP])));
 	MUST(oriel_p2p_mock_create(NULL, OUT(of[P2P_MOCK])));
 }
 
-/* Children before parents. The last failure is not theirs. */
-static void end_all(void *const of[KINDS])
+/* Destroy children before parents. The last error must be that of the unrelated call. */
+static void destroy_all(void *const of[KINDS])
 {
-	forget();
+	replace_last_error();
 	oriel_p2p_mock_destroy(of[P2P_MOCK]);
-	oriel_p2p_copy_group_destroy(of[P2P_CREW]);
+	oriel_p2p_copy_group_destroy(of[P2P_COPY_GROUP]);
 	oriel_p2p_unregister(of[P2P_MEMORY]);
-	oriel_p2p_destroy(of[P2P_END]);
-	oriel_p2p_context_destroy(of[P2P_HUB]);
+	oriel_p2p_destroy(of[P2P_ENDPOINT]);
+	oriel_p2p_context_destroy(of[P2P_CONTEXT]);
 	oriel_copies_destroy(of[COPIES]);
 	oriel_stream_barrier_destroy(of[STREAM_BARRIER]);
 	oriel_bcast_destroy(of[BCAST]);
@@ -355,12 +355,12 @@ static void end_all(void *const of[KINDS])
 	oriel_comm_destroy(of[COMM]);
 	oriel_local_job_destroy(of[LOCAL_JOB]);
 	if (oriel_last_status() != ORIEL_ERR_RANGE) {
-		printf("the end: \"%s\"\n", oriel_last_error());
+		printf("destruction: \"%s\"\n", oriel_last_error());
 		failures++;
 	}
 }
 
-static void check_all(void *const gone[KINDS])
+static void check_all(void *const destroyed[KINDS])
 {
 	uint64_t local[64] = {0};
 	unsigned other;
@@ -369,42 +369,42 @@ static void check_all(void *const gone[KINDS])
 	for (i = 0; i < CALLS; i++) {
 		const struct call *call = &calls[i];
 
-		check_refused(call, "NULL", NULL);
-		check_refused(call, "a small number", (void *)8);
-		check_refused(call, "the last address", (void *)UINTPTR_MAX);
-		check_refused(call, "an address without memory", (void *)(uintptr_t)0xdead0000000);
-		check_refused(call, "memory of the caller's", &local[8]);
-		check_refused(call, "a misaligned handle", (char *)live[call->kind] + 1);
-		check_refused(call, "the inside of an object", (char *)live[call->kind] + 64);
-		check_refused(call, "a destroyed one", gone[call->kind]);
+		check_rejected(call, "NULL", NULL);
+		check_rejected(call, "a small number", (void *)8);
+		check_rejected(call, "the last address", (void *)UINTPTR_MAX);
+		check_rejected(call, "an address without memory", (void *)(uintptr_t)0xdead0000000);
+		check_rejected(call, "memory of the caller's", &local[8]);
+		check_rejected(call, "a misaligned handle", (char *)live[call->kind] + 1);
+		check_rejected(call, "the inside of an object", (char *)live[call->kind] + 64);
+		check_rejected(call, "a destroyed object", destroyed[call->kind]);
 		for (other = 0; other < KINDS; other++)
 			if (other != call->kind)
-				check_refused(call, "one of another kind", live[other]);
+				check_rejected(call, "an object of another kind", live[other]);
 	}
 }
 
-/* Handles within what a call is given. */
-static void check_inside(void *const gone[KINDS])
+/* Invalid handles inside other arguments. */
+static void check_inside(void *const destroyed[KINDS])
 {
-	struct oriel_view bad = {.size = sizeof(bad), .length = 8, .window = gone[WINDOW]};
-	struct oriel_p2p_buffer from = {bytes, 8, gone[P2P_MEMORY]};
+	struct oriel_view bad = {.size = sizeof(bad), .length = 8, .window = destroyed[WINDOW]};
+	struct oriel_p2p_buffer from = {bytes, 8, destroyed[P2P_MEMORY]};
 	const struct call create = {"oriel_allgather_create", WINDOW, STATUS, NULL},
 			  send = {"oriel_p2p_send", P2P_MEMORY, STATUS, NULL};
 	enum oriel_status status;
 
 	status = oriel_allgather_create(live[COMM], &bad, NULL, OUT(made));
 	if (status != ORIEL_ERR_STATE || !strstr(oriel_last_error(), nouns[WINDOW]))
-		complain(&create, "a destroyed window", gone[WINDOW], status);
-	status = oriel_p2p_send(live[P2P_END], 0, &from, &request);
+		complain(&create, "a destroyed window", destroyed[WINDOW], status);
+	status = oriel_p2p_send(live[P2P_ENDPOINT], 0, &from, &request);
 	if (status != ORIEL_ERR_STATE || !strstr(oriel_last_error(), nouns[P2P_MEMORY]))
-		complain(&send, "destroyed memory", gone[P2P_MEMORY], status);
+		complain(&send, "destroyed memory", destroyed[P2P_MEMORY], status);
 }
 
 int main(int argc, char **argv)
 {
 	struct oriel_local_job *jobs[2] = {NULL, NULL};
 	struct oriel_bootstrap ends[2];
-	void *gone[KINDS];
+	void *destroyed[KINDS];
 	size_t i;
 
 	for (i = 0; argc > 1 && strcmp(argv[1], "--list") == 0 && i < CALLS; i++)
@@ -416,16 +416,16 @@ int main(int argc, char **argv)
 		MUST(oriel_local_job_create(1, &jobs[i]));
 		MUST(oriel_bootstrap_open_local(jobs[i], 0, &ends[i]));
 	}
-	make_all(gone, &ends[0], jobs[0]);
+	make_all(destroyed, &ends[0], jobs[0]);
 	make_all(live, &ends[1], jobs[1]);
-	end_all(gone);
-	check_all(gone);
-	check_inside(gone);
-	/* Nothing of that has touched the live ones. */
+	destroy_all(destroyed);
+	check_all(destroyed);
+	check_inside(destroyed);
+	/* The rejected calls have not changed the live objects. */
 	MUST(oriel_window_put(live[WINDOW], 0, 0, bytes, 8, NULL));
 	MUST(oriel_comm_barrier(live[COMM]));
 	MUST(oriel_allgather_start(live[ALLGATHER], bytes, 8, NULL));
-	end_all(live);
+	destroy_all(live);
 	oriel_bootstrap_close(&ends[0]);
 	oriel_bootstrap_close(&ends[1]);
 	printf("%zu functions, %u failures\n", CALLS, failures);

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""handles_test.py HANDLES INCLUDE: every public host function that takes a handle refuses
-what is none, and has a case in HANDLES that shows it.
+"""handles_test.py HANDLES INCLUDE: every public host function that takes a handle rejects
+invalid ones, and has a case in HANDLES that shows it.
 """
 import pathlib
 import re
 import subprocess
 import sys
 
-# Opaque public structs: what is declared and never defined in a header.
+# Opaque public structs: declared and never defined in a header.
 DECLARED = re.compile(r"^struct (oriel_\w+);", re.M)
 FUNCTION = re.compile(r"^[a-z][\w \t\n*]*?\b(oriel_\w+)\(([^;{}]*)\);", re.M)
 
@@ -29,7 +29,7 @@ def main():
     wanted = set()
     for text in texts:
         for name, arguments in FUNCTION.findall(text):
-            # The first argument is a handle: "struct x *", not the place of a new one.
+            # The first argument is a handle: "struct x *", not a pointer to a new one.
             first = arguments.split(",")[0]
             match = re.match(r"\s*(?:const )?struct (oriel_\w+) \*(?!\*)", first)
             if match and match[1] in opaque:

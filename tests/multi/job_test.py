@@ -140,7 +140,7 @@ class Job(unittest.TestCase):
     # Connections from outside the job
 
     def wait_until(self, job, claim):
-        """Or until the job has ended, which is told elsewhere."""
+        """Wait for @claim(), or for the end of the job, which its test reports."""
         end = time.monotonic() + DEADLINE
         while job.poll() is None and not claim():
             self.assertLess(time.monotonic(), end, "the claim did not become true")

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which operations an epoch has, and what they do to the model. */
+/* Draws the operations of an epoch and applies them to the model; every rank draws the same. */
 #include "soak.h"
 
 static const char *const kind_names[] = {
@@ -75,7 +75,7 @@ static uint32_t draw_length(struct soak_random *random, uint32_t limit)
 	return (uint32_t)soak_below(random, below < limit + 1 ? below : limit + 1);
 }
 
-/* One of those that belong to @lane; @count if it has none. */
+/* Draw an index of those that belong to @lane; @count if it has none. */
 static uint32_t draw_own(const struct soak_world *world, struct soak_random *random, uint32_t count,
 			 unsigned lane)
 {
@@ -85,7 +85,7 @@ static uint32_t draw_own(const struct soak_world *world, struct soak_random *ran
 	return own ? lane + (uint32_t)soak_below(random, own) * lanes : count;
 }
 
-/* Room for @length bytes in the arena of a lane; false if it is full. */
+/* Take @length bytes from the arena of a lane; false if it is full. */
 static bool draw_slice(struct soak_world *world, unsigned rank, unsigned lane, uint32_t length,
 		       uint32_t *slice)
 {
@@ -109,9 +109,9 @@ static bool draw_is_free(const struct soak_buffer *b, uint32_t begin, uint32_t e
 	return true;
 }
 
-/* Bytes of the peer that nobody else touches in this epoch. */
-static bool draw_place(struct soak_world *world, struct soak_op *op, uint32_t most, bool is_write,
-		       uint32_t align)
+/* Draw bytes of the peer that no other operation of this epoch conflicts with. */
+static bool draw_target(struct soak_world *world, struct soak_op *op, uint32_t most, bool is_write,
+			uint32_t align)
 {
 	struct soak_window *w = &world->window[op->window];
 	struct soak_random *random = &world->random;
@@ -136,15 +136,15 @@ static bool draw_place(struct soak_world *world, struct soak_op *op, uint32_t mo
 	return true;
 }
 
-static void draw_raise(struct soak_world *world, const struct soak_op *op, unsigned peer)
+static void draw_add_signal(struct soak_world *world, const struct soak_op *op, unsigned peer)
 {
 	struct soak_signal *s = soak_signal_of(world, op->window, peer, op->rank, op->id);
 
 	s->value = op->kind == SOAK_SET ? op->value : s->value + op->value;
-	s->raised = (int32_t)world->count;
+	s->last = (int32_t)world->count;
 }
 
-/* Ids in turn are for additions alone, which can be counted, and for all. */
+/* Ids alternate: one takes additions alone, which can be counted, the next one takes all. */
 static bool draw_id_counts(const struct soak_world *world, uint32_t id)
 {
 	return id / world->plan->lanes % 2 == 0;
@@ -165,12 +165,12 @@ static bool draw_signal(struct soak_world *world, struct soak_op *op)
 		op->value += soak_signal_of(world, op->window, op->peer, op->rank, op->id)->value;
 	}
 	if (op->kind != SOAK_SIGNAL_ALL) {
-		draw_raise(world, op, op->peer);
+		draw_add_signal(world, op, op->peer);
 		return true;
 	}
 	for (peer = 0; peer < world->plan->ranks; peer++)
 		if (peer != op->rank)
-			draw_raise(world, op, peer);
+			draw_add_signal(world, op, peer);
 	return true;
 }
 
@@ -184,7 +184,7 @@ static bool draw_counter(struct soak_world *world, struct soak_op *op)
 		return false;
 	c = soak_counter_of(world, op->window, op->rank, op->peer, op->counter);
 	c->value++;
-	c->raised = (int32_t)world->count;
+	c->last = (int32_t)world->count;
 	return true;
 }
 
@@ -197,7 +197,7 @@ static bool draw_put(struct soak_world *world, struct soak_op *op)
 	if ((has_signal && op->lane >= w->attr.signals) ||
 	    (has_counter && op->lane >= w->attr.counters))
 		return false;
-	if (!draw_place(world, op, SOAK_ARENA / 4, true, op->kind == SOAK_PUT_VALUE ? 8 : 1))
+	if (!draw_target(world, op, SOAK_ARENA / 4, true, op->kind == SOAK_PUT_VALUE ? 8 : 1))
 		return false;
 	return (!has_signal || draw_signal(world, op)) && (!has_counter || draw_counter(world, op));
 }
@@ -216,7 +216,7 @@ static bool draw_wait_signal(struct soak_world *world, struct soak_op *op)
 	}
 	s = soak_signal_of(world, op->window, op->rank, op->peer, op->id);
 	op->value = s->value;
-	op->upto = s->raised;
+	op->upto = s->last;
 	if (op->kind == SOAK_WAIT_NEXT) {
 		op->value = soak_below(&world->random, s->value - s->base + 1);
 		if (s->base + op->value != s->value)
@@ -240,11 +240,11 @@ static bool draw_wait_counter(struct soak_world *world, struct soak_op *op)
 		return false;
 	c = soak_counter_of(world, op->window, op->rank, op->peer, op->counter);
 	op->value = c->value;
-	op->upto = c->raised;
+	op->upto = c->last;
 	return true;
 }
 
-/* For one of the lane's own operations before. */
+/* Wait for an earlier operation of the lane. */
 static bool draw_wait_local(struct soak_world *world, struct soak_op *op)
 {
 	unsigned tries;
@@ -264,8 +264,8 @@ static bool draw_wait_local(struct soak_world *world, struct soak_op *op)
 }
 
 /*
- * A word is added to through mapped memory alone or through NICs alone. Each
- * rank counts in a byte of its own.
+ * Ranks add to a word through mapped memory alone or through NICs alone. Each rank counts in a
+ * byte of its own.
  */
 static bool draw_fetch_add(struct soak_world *world, struct soak_op *op)
 {
@@ -332,7 +332,7 @@ static bool draw_barrier(struct soak_world *world, struct soak_op *op)
 	       (op->kind != SOAK_PAIR || op->peer != op->rank);
 }
 
-/* Has it a call of the host too? */
+/* Whether a host function does the same. */
 static bool draw_may_be_host(enum soak_kind kind)
 {
 	return kind != SOAK_PUT_COUNTER && kind != SOAK_PUT_SIGNAL_COUNTER &&
@@ -351,7 +351,7 @@ static bool draw_op(struct soak_world *world, struct soak_op *op)
 	case SOAK_PUT_SIGNAL_COUNTER:
 		return draw_put(world, op);
 	case SOAK_GET:
-		return draw_place(world, op, SOAK_ARENA / 4, false, 1);
+		return draw_target(world, op, SOAK_ARENA / 4, false, 1);
 	case SOAK_SIGNAL_COUNTER:
 		return op->lane < world->window[op->window].attr.counters &&
 		       draw_signal(world, op) && draw_counter(world, op);
@@ -385,7 +385,7 @@ static bool draw_op(struct soak_world *world, struct soak_op *op)
 
 static enum soak_kind draw_kind(struct soak_random *random)
 {
-	/* Puts and waits more often than what all ranks meet in. */
+	/* Puts and waits are drawn more often than operations that all ranks enter. */
 	static const enum soak_kind often[] = {SOAK_PUT, SOAK_PUT_SIGNAL,  SOAK_WAIT_SIGNAL,
 					       SOAK_GET, SOAK_PUT_COUNTER, SOAK_ADD};
 	enum soak_kind kind;
@@ -409,9 +409,9 @@ static void draw_begin(struct soak_world *world)
 		if (!w->is_live)
 			continue;
 		for (i = 0; i < pairs * w->attr.signals; i++)
-			w->signals[i].raised = -1;
+			w->signals[i].last = -1;
 		for (i = 0; i < pairs * w->attr.counters; i++)
-			w->counters[i].raised = -1;
+			w->counters[i].last = -1;
 		for (i = 0; i < pairs * w->attr.channels; i++)
 			w->streams[i].last = -1;
 		for (b = 0; b < w->buffers; b++)
@@ -439,30 +439,32 @@ static void draw_any(struct soak_world *world, struct soak_op *op)
 	op->key = soak_next(random);
 }
 
-/* Was it a put that the peer may look at as soon as it is told? */
-static bool draw_is_told(const struct soak_op *op)
+/* Whether the operation is a put whose signal lets the peer read it. */
+static bool draw_has_signal(const struct soak_op *op)
 {
 	return op->kind == SOAK_PUT_SIGNAL || op->kind == SOAK_PUT_SIGNAL_COUNTER;
 }
 
-/* The wait of the peer for the signal of @told, which is the last operation. */
-static void draw_answer(const struct soak_world *world, const struct soak_op *told,
+/* The wait of the peer for the signal of @signaled, which is the last operation. */
+static void draw_answer(const struct soak_world *world, const struct soak_op *signaled,
 			struct soak_op *op)
 {
-	const struct soak_signal *s =
-		soak_signal_of(world, told->window, told->peer, told->rank, told->id);
+	const struct soak_signal *s = soak_signal_of(world, signaled->window, signaled->peer,
+						     signaled->rank, signaled->id);
 
 	op->kind = SOAK_WAIT_SIGNAL;
-	op->window = told->window;
-	op->rank = told->peer;
-	op->peer = told->rank;
-	op->id = told->id;
+	op->window = signaled->window;
+	op->rank = signaled->peer;
+	op->peer = signaled->rank;
+	op->id = signaled->id;
 	op->value = s->value;
-	op->upto = s->raised;
+	op->upto = s->last;
 	op->is_host = op->is_patient = false;
 }
 
-/* The wait of the lane for the counter of @counted, its last operation: then its source is free. */
+/*
+ * The lane waits for the counter of @counted, its last operation: then its source may be reused.
+ */
 static void draw_wait_at_once(const struct soak_world *world, const struct soak_op *counted,
 			      struct soak_op *op)
 {
@@ -476,7 +478,7 @@ static void draw_wait_at_once(const struct soak_world *world, const struct soak_
 	op->peer = counted->peer;
 	op->counter = counted->counter;
 	op->value = c->value;
-	op->upto = c->raised;
+	op->upto = c->last;
 	op->is_host = op->is_patient = false;
 }
 
@@ -493,7 +495,7 @@ void soak_draw(struct soak_world *world)
 		memset(op, 0, sizeof(*op));
 		op->upto = -1;
 		draw_any(world, op);
-		if (world->count && draw_is_told(op - 1) && soak_chance(random, 2))
+		if (world->count && draw_has_signal(op - 1) && soak_chance(random, 2))
 			draw_answer(world, op - 1, op);
 		else if (world->count && op[-1].kind == SOAK_PUT_COUNTER && soak_chance(random, 2))
 			draw_wait_at_once(world, op - 1, op);

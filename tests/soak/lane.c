@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a lane, one group of threads of a rank, does in an epoch. */
+/*
+ * A lane is one group of threads of a rank; it does its operations of an epoch and checks the
+ * results.
+ */
 #include "soak.h"
 
 #include <pthread.h>
@@ -8,7 +11,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define LANE_USED 0xdb /* what a source holds once it is the lane's again */
+#define LANE_USED 0xdb /* overwrites a source once the lane may reuse it */
 
 struct lane {
 	struct soak_rank *r;
@@ -17,7 +20,7 @@ struct lane {
 	struct oriel_team team;
 	uint8_t *arena;
 	int doing;                        /* operation of the leader, -1 at the end of an epoch */
-	int seen[SOAK_RANKS][SOAK_LANES]; /* operations whose bytes were looked at */
+	int seen[SOAK_RANKS][SOAK_LANES]; /* operations whose bytes have been checked */
 	bool is_pending[SOAK_OPS];
 	int64_t ticket[SOAK_OPS];
 };
@@ -28,7 +31,7 @@ struct lane_thread {
 	pthread_t thread;
 };
 
-/* One operation as one thread of the lane does it. */
+/* One operation, for one thread of the lane. */
 struct lane_step {
 	struct lane *lane;
 	const struct soak_op *op;
@@ -36,7 +39,7 @@ struct lane_step {
 	struct oriel_dev_group g;
 	const struct soak_window *w;
 	uint8_t *slice;
-	uint64_t at; /* the place at the peer */
+	uint64_t at; /* the offset at the peer */
 };
 
 static bool lane_is_put(const struct soak_op *op)
@@ -45,7 +48,7 @@ static bool lane_is_put(const struct soak_op *op)
 	       op->kind == SOAK_PUT_COUNTER || op->kind == SOAK_PUT_SIGNAL_COUNTER;
 }
 
-/* "@what, seen after operation 7 (barrier 2)", by which a finding begins. */
+/* The beginning of a failure text: "@what, seen after operation 7 (barrier 2)". */
 static const char *lane_what(const struct lane *lane, const char *what)
 {
 	static _Thread_local char text[128];
@@ -65,7 +68,7 @@ static void lane_count(const struct lane *lane, uint64_t bytes)
 	atomic_fetch_add_explicit(&lane->r->bytes_checked, bytes, memory_order_relaxed);
 }
 
-/* Those of operation @i at this rank. */
+/* Check the bytes that operation @i put to this rank. */
 static void lane_check_target(const struct lane *lane, int i)
 {
 	const struct soak_world *world = lane->world;
@@ -84,7 +87,10 @@ static void lane_check_target(const struct lane *lane, int i)
 	lane_count(lane, op->length);
 }
 
-/* What @source_lane of @source put here up to operation @upto is visible. */
+/*
+ * The puts of @source_lane of @source to this rank up to operation @upto are visible: check
+ * them.
+ */
 static void lane_see(struct lane *lane, unsigned source, unsigned source_lane, int upto)
 {
 	int *seen = &lane->seen[source][source_lane];
@@ -106,7 +112,7 @@ static void lane_see_all(struct lane *lane, unsigned source_lane, int upto)
 		lane_see(lane, source, source_lane, upto);
 }
 
-/* Operation @i is done locally: its bytes are the lane's again. */
+/* Operation @i has completed locally: the lane may reuse its bytes. */
 static void lane_done(struct lane *lane, int i)
 {
 	const struct soak_world *world = lane->world;
@@ -142,7 +148,7 @@ static void lane_done_all(struct lane *lane)
 		lane_done(lane, (int)i);
 }
 
-/* A counter has been raised for the operations up to @upto that name it. */
+/* The counter covers the operations up to @upto that name it. */
 static void lane_done_counted(struct lane *lane, const struct soak_op *waited)
 {
 	int i;
@@ -212,7 +218,7 @@ static int64_t step_post_dev(const struct lane_step *s)
 	}
 }
 
-/* What moves bytes or raises something, and returns a ticket. */
+/* Post an operation that moves bytes, or adds to a word, and returns a ticket. */
 static enum oriel_status step_post(const struct lane_step *s)
 {
 	const struct soak_op *op = s->op;
@@ -279,7 +285,7 @@ static enum oriel_status step_wait_host(const struct lane_step *s)
 	}
 }
 
-/* A limit that passes at once loses nothing: the wait is then made again. */
+/* A timeout loses nothing: the wait is then made again. */
 static enum oriel_status step_wait(const struct lane_step *s)
 {
 	enum oriel_status status = ORIEL_OK;
@@ -294,7 +300,7 @@ static enum oriel_status step_wait(const struct lane_step *s)
 		if (status != ORIEL_ERR_TIMEOUT)
 			return status;
 	}
-	/* The default limit, so that in vain it breaks the communicator. */
+	/* The default timeout, so that a wait that fails breaks the communicator. */
 	return step_wait_for(s, 0);
 }
 
@@ -442,7 +448,7 @@ static enum oriel_status step_complete(const struct lane_step *s)
 
 	switch ((enum soak_kind)op->kind) {
 	case SOAK_WAIT_LOCAL:
-		/* One word for all threads of the lane, which the leader wrote. */
+		/* The leader wrote the ticket; all threads of the lane get it. */
 		ticket = (int64_t)oriel_dev_share(s->g, (uint64_t)s->lane->ticket[op->id]);
 		status = oriel_dev_wait_local(w, s->g, op->peer, ticket, 0);
 		if (status == ORIEL_OK && oriel_dev_is_leader(s->g))
@@ -528,7 +534,7 @@ static bool lane_takes_part(const struct lane *lane, const struct soak_op *op)
 		(op->kind == SOAK_STREAM || op->kind == SOAK_PAIR));
 }
 
-/* The end that the plan has for this rank, from operation @i on. */
+/* Carry out the fate of the plan at operation @i; true if this lane stops there. */
 static bool lane_meets_fate(const struct lane *lane, struct oriel_dev_group g, unsigned i)
 {
 	const struct soak_plan *plan = lane->world->plan;
@@ -539,13 +545,13 @@ static bool lane_meets_fate(const struct lane *lane, struct oriel_dev_group g, u
 	if (plan->fate == SOAK_STOP)
 		return true;
 	if (plan->fate == SOAK_ABORT && oriel_dev_is_leader(g))
-		oriel_comm_abort(lane->r->comm, "the soak wants it");
+		oriel_comm_abort(lane->r->comm, "the soak aborts");
 	if (plan->fate == SOAK_KILL)
 		kill(getpid(), SIGKILL);
 	return false;
 }
 
-/* Counters are raised behind what they count: flush does not wait for them. */
+/* Wait until each counter of this lane has the value that the model expects. */
 static enum oriel_status lane_wait_counters(const struct lane *lane, struct oriel_dev_group g)
 {
 	const struct soak_world *world = lane->world;
@@ -565,7 +571,7 @@ static enum oriel_status lane_wait_counters(const struct lane *lane, struct orie
 	return status;
 }
 
-/* What is left of an epoch: everything the lane did is done and visible. */
+/* End the epoch: all operations of the lane complete and are visible. */
 static enum oriel_status lane_end(struct lane *lane, struct oriel_dev_group g)
 {
 	const struct soak_world *world = lane->world;

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Random numbers, and bytes that are a function of a key and an offset. All files of soak use it.
+ */
 #include "soak.h"
 
 static uint64_t mix(uint64_t z)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The plan of a round, drawn from its seed: ranks, nodes, lanes, and faults. soak.c calls it. */
 #include "soak.h"
 
 #include <stdarg.h>
@@ -23,15 +24,15 @@ bool soak_fate_is_sure(enum soak_fate fate)
 __attribute__((format(printf, 2, 3))) static void plan_add(struct soak_plan *plan,
 							   const char *format, ...)
 {
-	size_t used = strlen(plan->adapter);
+	size_t used = strlen(plan->hca);
 	va_list arguments;
 
 	va_start(arguments, format);
-	vsnprintf(plan->adapter + used, sizeof(plan->adapter) - used, format, arguments);
+	vsnprintf(plan->hca + used, sizeof(plan->hca) - used, format, arguments);
 	va_end(arguments);
 }
 
-/* What an adapter may do wrong and a program must not notice. */
+/* Draw faults of the HCA that a program must not notice. */
 static void plan_draw_harm(struct soak_plan *plan, struct soak_random *random)
 {
 	static const char *const flags[] = {"shuffle=1", "scrub=1", "late_read=1",  "double_ring=1",

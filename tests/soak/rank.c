@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One rank from joining to leaving, and how it tells what is wrong. */
+/* One rank from joining to leaving, and the texts of its failures. soak.c calls it. */
 #include "soak.h"
 
 #include <stdarg.h>
@@ -7,8 +7,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define RANK_TIMEOUT_NS 120000000000u /* of a round that ends without one */
-#define RANK_FATAL_NS 10000000000u    /* of one that a timeout ends: all join within it */
+#define RANK_TIMEOUT_NS 120000000000u /* of a round that needs no timeout */
+#define RANK_FATAL_NS                                                         \
+	10000000000u /* of a round that a timeout ends; all ranks join within \
+		      * it */
 #define RANK_DEADLINE_NS 60000000000u
 
 static void wrong_where(const struct soak_world *world, int i, char *text, size_t length)
@@ -27,8 +29,8 @@ static void wrong_where(const struct soak_world *world, int i, char *text, size_
 			 op->length, op->id);
 }
 
-/* Several lanes may find something wrong at once: one write for each. */
-_Noreturn static void wrong_tell(const struct soak_world *world, int i, const char *what)
+/* Several lanes may fail at once: each prints its text by one write. */
+_Noreturn static void wrong_report(const struct soak_world *world, int i, const char *what)
 {
 	char where[384];
 
@@ -46,7 +48,7 @@ void soak_wrong(const struct soak_world *world, int i, const char *format, ...)
 	va_start(arguments, format);
 	vsnprintf(what, sizeof(what), format, arguments);
 	va_end(arguments);
-	wrong_tell(world, i, what);
+	wrong_report(world, i, what);
 }
 
 static void wrong_hex(char *text, const uint8_t *bytes, size_t count)
@@ -57,7 +59,7 @@ static void wrong_hex(char *text, const uint8_t *bytes, size_t count)
 		snprintf(text + 2 * i, 3, "%02x", bytes[i]);
 }
 
-void soak_wrong_bytes(const struct soak_world *world, int i, const char *what, size_t place,
+void soak_wrong_bytes(const struct soak_world *world, int i, const char *what, size_t from,
 		      const void *at, const void *should, size_t count)
 {
 	char is[33] = "", ought[33] = "";
@@ -65,7 +67,7 @@ void soak_wrong_bytes(const struct soak_world *world, int i, const char *what, s
 	count = count < 16 ? count : 16;
 	wrong_hex(is, at, count);
 	wrong_hex(ought, should, count);
-	soak_wrong(world, i, "%s: from byte %zu on %s, should be %s", what, place, is, ought);
+	soak_wrong(world, i, "%s: from byte %zu on %s, should be %s", what, from, is, ought);
 }
 
 static enum oriel_status rank_join(struct soak_rank *r)
@@ -113,7 +115,7 @@ static enum oriel_status rank_epoch(struct soak_rank *r)
 	return oriel_comm_barrier(r->comm);
 }
 
-/* One that has stopped of its own waits for the others to find out. */
+/* A rank that stopped by plan waits until the others notice it. */
 static void rank_wait_until_broken(struct soak_rank *r)
 {
 	uint64_t deadline = oriel_cpu_clock_ns() + RANK_DEADLINE_NS;
@@ -121,12 +123,12 @@ static void rank_wait_until_broken(struct soak_rank *r)
 
 	while (oriel_comm_health(r->comm, &health) == ORIEL_OK && health.status == ORIEL_OK) {
 		if (oriel_cpu_clock_ns() > deadline)
-			soak_wrong(&r->world, -1, "nobody has noticed that this rank stopped");
+			soak_wrong(&r->world, -1, "no rank has noticed that this rank stopped");
 		usleep(1000);
 	}
 }
 
-/* A communicator that broke must be so for every call, and say by what. */
+/* After a failure every call must fail, and the health must have the cause. */
 static void rank_check_broken(struct soak_rank *r, enum oriel_status status)
 {
 	const struct soak_plan *plan = r->world.plan;
@@ -140,7 +142,7 @@ static void rank_check_broken(struct soak_rank *r, enum oriel_status status)
 		rank_wait_until_broken(r);
 	if (oriel_comm_health(r->comm, &health) != ORIEL_OK || health.status >= ORIEL_OK)
 		soak_wrong(&r->world, atomic_load(&r->failed_op),
-			   "it returned %s (%s), but the communicator is well",
+			   "it returned %s (%s), but the communicator is healthy",
 			   oriel_status_name(status), oriel_last_error());
 	if (oriel_comm_barrier(r->comm) == ORIEL_OK)
 		soak_wrong(&r->world, -1, "a barrier succeeds on a broken communicator");

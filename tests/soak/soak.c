@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- *   soak --plan SEED   what the round of that seed is, for soak.py
- *   soak SEED          run it: all ranks as threads, or one rank of a job
+ * soak --plan SEED: print the plan of the round of SEED, for soak.py. soak SEED: run it, with
+ * all ranks as threads, or as one rank of a job.
  *
- * Exits 0 if all was as it must be, which for a round with a fault includes to
- * break; 3 if something was not.
+ * Exits 0 if the round passed, which for a round with a fault includes that it breaks; 3 if a
+ * check failed.
  */
 #include "soak.h"
 
@@ -69,7 +69,7 @@ static bool run_process(const struct soak_plan *plan)
 	return true;
 }
 
-/* One that fails by design fills the log; what went wrong has texts of its own. */
+/* A round with a fault fills the log; failed checks print texts of their own. */
 static void drop_log(void *context, enum oriel_log_level level, const char *message)
 {
 	(void)context;
@@ -91,15 +91,18 @@ int main(int argc, char **argv)
 	}
 	if (is_plan) {
 		printf("ranks=%u nodes=%u threads=%u fate=%s sure=%u victim=%u epochs=%u lanes=%u "
-		       "adapter=%s\n",
+		       "hca=%s\n",
 		       plan.ranks, plan.nodes, plan.is_threads, soak_fate_name(plan.fate),
 		       soak_fate_is_sure(plan.fate), plan.victim, plan.epochs, plan.lanes,
-		       plan.adapter);
+		       plan.hca);
 		return 0;
 	}
-	setenv("ORIEL_SOFT_HCA", plan.adapter, 1);
+	setenv("ORIEL_SOFT_HCA", plan.hca, 1);
 	if (plan.fate != SOAK_SURVIVES) {
-		/* The launcher ends the others when one dies; they must end by themselves. */
+		/*
+		 * The launcher signals the other ranks when one dies; they must end by
+		 * themselves.
+		 */
 		signal(SIGTERM, SIG_IGN);
 		if (!getenv("ORIEL_LOG"))
 			oriel_log_set_sink(drop_log, NULL);

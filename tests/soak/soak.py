@@ -3,9 +3,9 @@
 """soak.py --soak PROGRAM --oriel PROGRAM SECONDS [SEED]
 soak.py --soak PROGRAM --oriel PROGRAM --replay SEED
 
-Runs rounds of the soak until the time is over. The seed of each round follows
-from SEED and its number; what the round does follows from its own seed, which
-is printed when it fails and can be replayed.
+Runs rounds of the soak until the time is over. The seed of each round follows from
+SEED and its number. The operations of a round follow from its own seed, which is
+printed when the round fails, and can be replayed.
 """
 import argparse
 import collections
@@ -33,7 +33,7 @@ def read_plan(soak, seed):
 
 
 def processes_of(session):
-    """The processes of @session, which this driver began."""
+    """Yield the processes of @session, which this driver started."""
     for name in os.listdir("/proc"):
         try:
             if name.isdigit() and os.getsid(int(name)) == session:
@@ -42,13 +42,13 @@ def processes_of(session):
             pass
 
 
-def tell_stacks(session):
+def print_stacks(session):
     for pid in processes_of(session):
         try:
             text = subprocess.run(["gdb", "-p", str(pid), "-batch", "-ex", "thread apply all bt 12"],
                                   capture_output=True, text=True, timeout=60).stdout
         except (FileNotFoundError, subprocess.TimeoutExpired):
-            print(f"  process {pid}: no stacks (gdb is not there, or gives none)")
+            print(f"  process {pid}: no stacks (gdb is missing or failed)")
             continue
         print(f"  process {pid}:")
         for line in text.splitlines():
@@ -80,7 +80,7 @@ def run_round(args, plan, seed):
             code = child.wait(timeout=args.limit)
         except subprocess.TimeoutExpired:
             code = None
-            tell_stacks(child.pid)
+            print_stacks(child.pid)
         end_session(child.pid)
         child.wait()
         output.seek(0)
@@ -88,22 +88,22 @@ def run_round(args, plan, seed):
 
 
 def complaint(plan, code, outcomes):
-    """What is wrong with how the ranks ended, None if nothing."""
+    """A text if the ranks ended wrongly, else None."""
     ranks, fate = int(plan["ranks"]), plan["fate"]
     ends = [outcomes[r][0] for r in sorted(outcomes)]
     if code is None:
-        return "it hangs"
+        return "the round hangs"
     if fate == "kill":
         left = [end for r, end in outcomes.items() if r != int(plan["victim"])]
         if code != 128 + signal.SIGKILL:
-            return f"it ended with code {code}, not by the death of a rank"
+            return f"the round ended with code {code}, not by the death of a rank"
         if len(left) != ranks - 1 or any(end[0] != "broken" for end in left):
             return f"not all survivors broke: {ends}"
         return None
     if code != 0:
-        return f"it ended with code {code}"
+        return f"the round ended with code {code}"
     if len(ends) != ranks:
-        return f"{len(ends)} of {ranks} ranks told how they ended"
+        return f"{len(ends)} of {ranks} ranks reported how they ended"
     if fate == "survives" and set(ends) != {"ok"}:
         return f"not all ranks ended well: {ends}"
     if plan["sure"] == "1" and set(ends) != {"broken"}:
@@ -113,7 +113,7 @@ def complaint(plan, code, outcomes):
     return None
 
 
-class Tally:
+class Totals:
     def __init__(self):
         self.start = time.monotonic()
         self.rounds = self.operations = self.bytes = self.harmed = 0
@@ -123,19 +123,19 @@ class Tally:
         self.rounds += 1
         self.operations += sum(o[1] for o in outcomes.values())
         self.bytes += sum(o[2] for o in outcomes.values())
-        self.harmed += int(plan["nodes"]) > 1 and "," in plan["adapter"]
+        self.harmed += int(plan["nodes"]) > 1 and "," in plan["hca"]
         if any(o[0] == "broken" for o in outcomes.values()):
             self.fates[plan["fate"]] += 1
 
     def text(self):
         fates = ", ".join(f"{n} {fate}" for fate, n in sorted(self.fates.items())) or "none"
         return (f"{self.rounds} rounds, {self.operations} operations, "
-                f"{self.bytes / 1e6:.1f} MB checked, {self.harmed} rounds with a harmed adapter, "
+                f"{self.bytes / 1e6:.1f} MB checked, {self.harmed} rounds with a faulty HCA, "
                 f"broken on purpose: {fates}; {time.monotonic() - self.start:.0f} s")
 
 
-def soak_round(args, seed, tally):
-    """Is all as it must be?"""
+def soak_round(args, seed, totals):
+    """Run one round; return whether it passed."""
     plan = read_plan(args.soak, seed)
     if args.verbose:
         print(f"soak: seed {seed}: " + " ".join(f"{k}={v}" for k, v in plan.items()), flush=True)
@@ -143,7 +143,7 @@ def soak_round(args, seed, tally):
     code, output = run_round(args, plan, seed)
     outcomes = {int(m[1]): (m[2], int(m[3]), int(m[4])) for m in OUTCOME.finditer(output)}
     wrong = complaint(plan, code, outcomes)
-    tally.add(plan, outcomes)
+    totals.add(plan, outcomes)
     if args.verbose:
         print(f"soak: seed {seed}: {time.monotonic() - begin:.2f} s", flush=True)
     if wrong is None and not args.replay:
@@ -151,7 +151,7 @@ def soak_round(args, seed, tally):
     print(output, end="")
     if wrong is None:
         return True
-    print(f"soak: round {tally.rounds}, seed {seed}: {wrong}")
+    print(f"soak: round {totals.rounds}, seed {seed}: {wrong}")
     print("soak: the plan: " + " ".join(f"{k}={v}" for k, v in plan.items()))
     print(f"soak: again: scripts/soak --replay {seed}", flush=True)
     return False
@@ -164,26 +164,26 @@ def main():
     parser.add_argument("--oriel", required=True)
     parser.add_argument("--replay", type=int, metavar="SEED")
     parser.add_argument("--limit", type=int, default=300, help="seconds a round may take")
-    parser.add_argument("--verbose", action="store_true", help="tell of each round")
+    parser.add_argument("--verbose", action="store_true", help="print a line for each round")
     parser.add_argument("seconds", type=float, nargs="?")
     parser.add_argument("seed", nargs="?")
     args = parser.parse_args()
-    tally = Tally()
+    totals = Totals()
     if args.replay is not None:
-        return 0 if soak_round(args, args.replay, tally) else 1
+        return 0 if soak_round(args, args.replay, totals) else 1
     if not args.seconds:
-        parser.error("for how many seconds?")
+        parser.error("SECONDS is missing")
     base = args.seed or str(time.time_ns())
     print(f"soak: {args.seconds:g} s, seed {base}", flush=True)
-    told = 0
-    while time.monotonic() - tally.start < args.seconds:
-        if not soak_round(args, round_seed(base, tally.rounds), tally):
-            print("soak: FAILED: " + tally.text())
+    reports = 0
+    while time.monotonic() - totals.start < args.seconds:
+        if not soak_round(args, round_seed(base, totals.rounds), totals):
+            print("soak: FAILED: " + totals.text())
             return 1
-        if time.monotonic() - tally.start > 30 * (told + 1):
-            told = int((time.monotonic() - tally.start) / 30)
-            print("soak: " + tally.text(), flush=True)
-    print(f"soak: passed with seed {base}: " + tally.text())
+        if time.monotonic() - totals.start > 30 * (reports + 1):
+            reports = int((time.monotonic() - totals.start) / 30)
+            print("soak: " + totals.text(), flush=True)
+    print(f"soak: passed with seed {base}: " + totals.text())
     return 0
 
 

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Windows and buffers that come and go between epochs, and what is in them. */
+/*
+ * Windows and buffers that are created and destroyed between epochs, and the check of their
+ * bytes.
+ */
 #include "soak.h"
 
 #include <stdlib.h>
 
-#define WINDOW_SKEW 64u /* a buffer need not begin where its memory does */
+#define WINDOW_SKEW 64u /* a buffer need not begin at the beginning of an allocation */
 
 static void *window_calloc(size_t count, size_t size)
 {
@@ -61,7 +64,7 @@ static void window_draw(struct soak_world *world, struct soak_window *w)
 	w->streams = window_calloc(pairs * w->attr.channels, sizeof(*w->streams));
 }
 
-/* Memory of this rank's for buffer @b, which others can map. */
+/* Allocate memory of this rank for buffer @b, which peers can map. */
 static enum oriel_status window_give(struct soak_world *world, struct soak_window *w, unsigned b)
 {
 	uint32_t length = w->buffer[b][world->rank]->length;
@@ -161,7 +164,7 @@ enum oriel_status soak_windows_change(struct soak_rank *r)
 
 	for (n = 0; n < SOAK_WINDOWS && status == ORIEL_OK; n++)
 		status = window_change(r, &r->world.window[(first + n) % SOAK_WINDOWS], n == 0);
-	/* Signals that were reset must not be raised before all have done so. */
+	/* No rank may signal again before all have reset their signals. */
 	return status == ORIEL_OK ? oriel_comm_barrier(r->comm) : status;
 }
 

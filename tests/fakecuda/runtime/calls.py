@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""calls.py FROM TO: launches of kernels as calls that a compiler for C++ understands."""
+"""calls.py FROM TO: turns <<<>>> launches of kernels into calls that a C++ compiler accepts."""
 import pathlib
 import re
 import sys

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * As much of the CUDA runtime as programs of tests/device and examples use, on the fake
- * driver: their kernels are compiled for the CPU, launches in the place of <<<>>>
- * (calls.py), and a block is one thread. Blocks of a launch are done one after the other.
+ * As much of the CUDA runtime as programs of tests/device and examples use, on the fake driver:
+ * the compiler builds their kernels for the CPU, calls.py turns <<<>>> launches into calls, and a
+ * block is one thread. The blocks of a launch run one after the other.
  */
 #ifndef FAKECUDA_CUDA_RUNTIME_H
 #define FAKECUDA_CUDA_RUNTIME_H
@@ -58,7 +58,7 @@ constexpr unsigned cudaEventDisableTiming = CU_EVENT_DISABLE_TIMING;
 enum cudaMemcpyKind { cudaMemcpyDefault };
 enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal };
 
-/* What a launch does: kept for good, since graphs may do it again. */
+/* Keep the function of a launch for good, since graphs may run it again. */
 inline const std::function<void()> *fakecuda_keep(std::function<void()> work)
 {
 	static std::mutex lock;
@@ -122,7 +122,7 @@ inline cudaError_t cudaGetDeviceCount(int *count)
 	return cuDeviceGetCount(count);
 }
 
-/* And what a thread of a program does from here on forbids nobody to capture. */
+/* From here on calls of this thread do not invalidate captures of other threads. */
 inline cudaError_t cudaSetDevice(int device)
 {
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -133,7 +133,7 @@ inline cudaError_t cudaSetDevice(int device)
 	return error == cudaSuccess ? cuCtxSetCurrent(context) : error;
 }
 
-/* Of the streams that a program synchronizes itself. */
+/* It does nothing, since a program synchronizes its streams itself. */
 inline cudaError_t cudaDeviceSynchronize()
 {
 	return cudaSuccess;
