@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-bool ori_near_parse(const char *list, cpu_set_t *cpus)
+bool ori_affinity_parse(const char *list, cpu_set_t *cpus)
 {
 	unsigned long first, last;
 	char *end;
@@ -30,7 +30,7 @@ bool ori_near_parse(const char *list, cpu_set_t *cpus)
 	}
 }
 
-static bool near_read(int node, cpu_set_t *cpus)
+static bool affinity_read(int node, cpu_set_t *cpus)
 {
 	char path[64], list[4096];
 	bool is_read;
@@ -40,7 +40,7 @@ static bool near_read(int node, cpu_set_t *cpus)
 	file = fopen(path, "re");
 	if (!file)
 		return false;
-	is_read = fgets(list, sizeof(list), file) && ori_near_parse(list, cpus);
+	is_read = fgets(list, sizeof(list), file) && ori_affinity_parse(list, cpus);
 	fclose(file);
 	return is_read;
 }
@@ -49,7 +49,7 @@ bool ori_near_stay(int node)
 {
 	cpu_set_t near, mine, both;
 
-	if (!near_read(node, &near) || sched_getaffinity(0, sizeof(mine), &mine) != 0)
+	if (!affinity_read(node, &near) || sched_getaffinity(0, sizeof(mine), &mine) != 0)
 		return false;
 	CPU_AND(&both, &near, &mine);
 	return CPU_COUNT(&both) > 0 && !CPU_EQUAL(&both, &mine) &&

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 /* A list as the kernel prints them, "0-3,8"; false if it is none. */
-bool ori_near_parse(const char *list, cpu_set_t *cpus);
+bool ori_affinity_parse(const char *list, cpu_set_t *cpus);
 
 /*
  * The calling thread stays on CPUs of NUMA node @node from now on; false if it does

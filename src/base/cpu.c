@@ -13,7 +13,7 @@
 #include "base/nap.h"
 
 #define CPU_YIELD_NS 4000000u
-#define CPU_NAP_MAX_NS 2000000u
+#define CPU_SLEEP_MAX_NS 2000000u
 
 uint64_t oriel_cpu_clock_ns(void)
 {
@@ -29,7 +29,7 @@ void oriel_cpu_back_off(uint64_t waited_ns)
 		sched_yield();
 		return;
 	}
-	nap.tv_nsec = waited_ns / 32 < CPU_NAP_MAX_NS ? (long)(waited_ns / 32) : CPU_NAP_MAX_NS;
+	nap.tv_nsec = waited_ns / 32 < CPU_SLEEP_MAX_NS ? (long)(waited_ns / 32) : CPU_SLEEP_MAX_NS;
 	nanosleep(&nap, NULL);
 }
 

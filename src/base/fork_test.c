@@ -232,7 +232,7 @@ static int use_forked(void *object)
 	return ori_handle_shut(own, ORI_HANDLE_REGION, "end") && !ori_handle_child(object) ? 0 : 5;
 }
 
-static void test_handles_of_the_parent_are_dead_in_the_child(void **state)
+static void test_handles_of_the_parent_are_not_live_in_the_child(void **state)
 {
 	void *object = ori_handle_alloc(ORI_HANDLE_REGION, 64);
 
@@ -249,7 +249,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_mappings_are_private_in_the_child),
 		cmocka_unit_test(test_sockets_of_the_library_are_not_inherited),
-		cmocka_unit_test(test_handles_of_the_parent_are_dead_in_the_child),
+		cmocka_unit_test(test_handles_of_the_parent_are_not_live_in_the_child),
 		cmocka_unit_test(test_a_child_finds_no_lock_taken),
 	};
 

@@ -286,7 +286,7 @@ static enum oriel_status handle_reason(const void *handle, enum ori_handle_kind 
  * For a destroy function: what ends with the child, as exit handlers and destructors of other
  * languages do, is nobody's mistake.
  */
-static void handle_refuse_end(const void *handle, enum ori_handle_kind kind, const char *call)
+static void handle_reject_destroy(const void *handle, enum ori_handle_kind kind, const char *call)
 {
 	char text[HANDLE_TEXT];
 	enum oriel_status status = handle_reason(handle, kind, text);
@@ -303,7 +303,7 @@ bool ori_handle_may_end(const void *handle, enum ori_handle_kind kind, const cha
 		return false;
 	if (ori_handle_is_live(handle, kind))
 		return true;
-	handle_refuse_end(handle, kind, call);
+	handle_reject_destroy(handle, kind, call);
 	return false;
 }
 
@@ -317,7 +317,7 @@ bool ori_handle_shut(void *handle, enum ori_handle_kind kind, const char *call)
 	/* Of two threads that destroy it one is told that it was destroyed. */
 	if (!ori_handle_is_live(handle, kind) ||
 	    !atomic_compare_exchange_strong(&h->live, &stamp, 0)) {
-		handle_refuse_end(handle, kind, call);
+		handle_reject_destroy(handle, kind, call);
 		return false;
 	}
 	pthread_mutex_lock(&table.lock);
@@ -380,12 +380,12 @@ void ori_handle_each(enum ori_handle_kind kind, void (*visit)(void *object))
 			visit(h + 1);
 }
 
-enum oriel_status ori_handle_refuse_stamp(const char *noun)
+enum oriel_status ori_handle_reject_stamp(const char *noun)
 {
 	return ori_fail(ORIEL_ERR_FORKED, HANDLE_FORKED, noun);
 }
 
-enum oriel_status ori_handle_refuse(const void *handle, enum ori_handle_kind kind, const char *call)
+enum oriel_status ori_handle_reject(const void *handle, enum ori_handle_kind kind, const char *call)
 {
 	char text[HANDLE_TEXT];
 	enum oriel_status status = handle_reason(handle, kind, text);

@@ -88,10 +88,10 @@ static inline bool ori_handle_is_live(const void *handle, enum ori_handle_kind k
 }
 
 /* Why @handle is not live: ORIEL_ERR_INVALID for NULL, else ORIEL_ERR_STATE or _FORKED. */
-enum oriel_status ori_handle_refuse(const void *handle, enum ori_handle_kind kind, const char *call)
+enum oriel_status ori_handle_reject(const void *handle, enum ori_handle_kind kind, const char *call)
 	__attribute__((cold, noinline));
 
-enum oriel_status ori_handle_refuse_stamp(const char *noun) __attribute__((cold, noinline));
+enum oriel_status ori_handle_reject_stamp(const char *noun) __attribute__((cold, noinline));
 
 /* For functions that return no status: the same at level warn, since the caller need not look. */
 void ori_handle_misuse(const void *handle, enum ori_handle_kind kind, const char *call)
@@ -103,7 +103,7 @@ static inline enum oriel_status ori_handle_check(const void *handle, enum ori_ha
 {
 	if (__builtin_expect(ori_handle_is_live(handle, kind), 1))
 		return ORIEL_OK;
-	return ori_handle_refuse(handle, kind, call);
+	return ori_handle_reject(handle, kind, call);
 }
 
 /* The same for functions that return no status: false, and the reason is told. */
@@ -118,7 +118,7 @@ static inline bool ori_handle_use(const void *handle, enum ori_handle_kind kind,
 /* For what is no handle, made when ori_handle_stamp was @stamp: ORIEL_ERR_FORKED in a child. */
 static inline enum oriel_status ori_handle_check_stamp(uint64_t stamp, const char *noun)
 {
-	return stamp == ori_handle_stamp ? ORIEL_OK : ori_handle_refuse_stamp(noun);
+	return stamp == ori_handle_stamp ? ORIEL_OK : ori_handle_reject_stamp(noun);
 }
 
 /*

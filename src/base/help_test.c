@@ -25,7 +25,7 @@ static void counted_help(struct ori_helper *helper)
 	c->depth--;
 }
 
-static void test_who_waits_calls_all_that_were_added(void **state)
+static void test_a_waiting_thread_calls_all_helpers(void **state)
 {
 	struct counted one = {.helper.help = counted_help}, two = one;
 
@@ -49,7 +49,7 @@ static void test_who_waits_calls_all_that_were_added(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_who_waits_calls_all_that_were_added),
+		cmocka_unit_test(test_a_waiting_thread_calls_all_helpers),
 	};
 
 	return cmocka_run_group_tests_name("help", tests, NULL, NULL);

@@ -121,7 +121,7 @@ static void endpoint_no_delay(int fd)
  * A socket keeps its port from the listener of the next job, unless it allows reuse: a connection
  * in TIME_WAIT, one that is not accepted yet, or one that begins here and was given that port
  * while nobody listened there. Connections have it from their listener, which the launcher has
- * opened, or has had before this process came to it.
+ * opened, or has had before this process arrived to it.
  */
 static void endpoint_let_reuse(int fd)
 {

@@ -131,26 +131,26 @@ static struct {
 	pthread_mutex_t lock;
 	int fd; /* -1: none */
 	uint16_t port;
-} env_kept = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
+} env_inherited = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
 
 /* Is it still there? The program may have closed all files that it does not know. */
-static bool env_has_kept_locked(void)
+static bool env_has_inherited_locked(void)
 {
 	struct ori_error before;
-	bool has_kept;
+	bool is_usable;
 
-	if (env_kept.fd < 0)
+	if (env_inherited.fd < 0)
 		return false;
 	ori_error_save(&before);
-	has_kept = ori_endpoint_adopt(env_kept.fd, env_kept.port) == ORIEL_OK;
+	is_usable = ori_endpoint_adopt(env_inherited.fd, env_inherited.port) == ORIEL_OK;
 	ori_error_restore(&before);
-	if (!has_kept)
-		env_kept.fd = -1;
-	return has_kept;
+	if (!is_usable)
+		env_inherited.fd = -1;
+	return is_usable;
 }
 
 /* The number is read once: it may be that of another file when the next job is opened. */
-static enum oriel_status env_keep_listener_locked(uint16_t port)
+static enum oriel_status env_inherit_listener_locked(uint16_t port)
 {
 	enum oriel_status status;
 	uint64_t fd;
@@ -160,33 +160,33 @@ static enum oriel_status env_keep_listener_locked(uint16_t port)
 		status = ori_endpoint_adopt((int)fd, port);
 	if (status != ORIEL_OK)
 		return status;
-	if (env_kept.fd != (int)fd && env_has_kept_locked())
-		close(env_kept.fd);
-	env_kept.fd = (int)fd;
-	env_kept.port = port;
+	if (env_inherited.fd != (int)fd && env_has_inherited_locked())
+		close(env_inherited.fd);
+	env_inherited.fd = (int)fd;
+	env_inherited.port = port;
 	unsetenv("ORIEL_LISTEN_FD");
 	return ORIEL_OK;
 }
 
 static enum oriel_status env_listener(struct ori_tcp_job *job)
 {
-	static const struct ori_fork_hook hook = {.lock = &env_kept.lock};
+	static const struct ori_fork_hook hook = {.lock = &env_inherited.lock};
 	enum oriel_status status = ORIEL_OK;
 
 	if (job->rank != 0)
 		return ORIEL_OK;
 	ori_fork_add(ORI_FORK_ENV, &hook);
-	pthread_mutex_lock(&env_kept.lock);
+	pthread_mutex_lock(&env_inherited.lock);
 	if (*ori_setting_text(ORI_SETTING_LISTEN_FD))
-		status = env_keep_listener_locked(job->port);
-	if (status == ORIEL_OK && env_kept.port == job->port && env_has_kept_locked()) {
-		job->listen_fd = fcntl(env_kept.fd, F_DUPFD_CLOEXEC, 0);
+		status = env_inherit_listener_locked(job->port);
+	if (status == ORIEL_OK && env_inherited.port == job->port && env_has_inherited_locked()) {
+		job->listen_fd = fcntl(env_inherited.fd, F_DUPFD_CLOEXEC, 0);
 		if (job->listen_fd < 0)
 			status = ori_fail_errno(ORIEL_ERR_NOMEM, "no descriptor for the listener");
 		else
 			ori_fork_socket(job->listen_fd);
 	}
-	pthread_mutex_unlock(&env_kept.lock);
+	pthread_mutex_unlock(&env_inherited.lock);
 	return status;
 }
 

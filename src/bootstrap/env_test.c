@@ -44,18 +44,18 @@ static int forget_all(void **state)
 /* @environment is "NAME=value NAME=value ...", a part of ORIEL_OK's text is "". */
 static void check_open(const char *environment, enum oriel_status expected, const char *part)
 {
-	char copy[200], *word, *rest = copy;
+	char copy[200], *reply, *rest = copy;
 	struct oriel_bootstrap b;
 	enum oriel_status status;
 
 	forget_all(NULL);
 	strcpy(copy, environment);
-	while ((word = strsep(&rest, " "))) {
-		char *value = strchr(word, '=');
+	while ((reply = strsep(&rest, " "))) {
+		char *value = strchr(reply, '=');
 
 		if (value) {
 			*value = '\0';
-			setenv(word, value + 1, 1);
+			setenv(reply, value + 1, 1);
 		}
 	}
 	status = oriel_bootstrap_open_env(SHORT, &b);
@@ -71,7 +71,7 @@ static void check_open(const char *environment, enum oriel_status expected, cons
 	}
 }
 
-static void test_one_rank_needs_nobody(void **state)
+static void test_one_rank_needs_no_peer(void **state)
 {
 	(void)state;
 	check_open("", ORIEL_OK, "");
@@ -102,7 +102,7 @@ static void check_warning(const char *environment, const char *part)
 		assert_string_equal(warning, "");
 }
 
-static void test_a_launcher_that_is_not_understood_is_told_of(void **state)
+static void test_an_unknown_launcher_causes_a_warning(void **state)
 {
 	(void)state;
 	check_warning("OMPI_COMM_WORLD_SIZE=4", "OMPI_COMM_WORLD_SIZE is '4'");
@@ -277,8 +277,8 @@ static void test_another_listener_is_not_taken(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_one_rank_needs_nobody),
-		cmocka_unit_test(test_a_launcher_that_is_not_understood_is_told_of),
+		cmocka_unit_test(test_one_rank_needs_no_peer),
+		cmocka_unit_test(test_an_unknown_launcher_causes_a_warning),
 		cmocka_unit_test(test_a_bad_environment_is_an_error_that_names_it),
 		cmocka_unit_test(test_the_port_is_where_torchrun_leaves_room),
 		cmocka_unit_test(test_a_used_port_is_named),

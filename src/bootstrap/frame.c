@@ -108,7 +108,7 @@ bool ori_hello_parse(const unsigned char *bytes, size_t length, struct ori_hello
 {
 	const unsigned char *p = bytes + ORI_MAC_LENGTH;
 
-	if (length != ORI_HELLO_LENGTH || frame_get32(p) > ORI_PURPOSE_MAIL)
+	if (length != ORI_HELLO_LENGTH || frame_get32(p) > ORI_PURPOSE_MESSAGE)
 		return false;
 	memcpy(hello->mac, bytes, ORI_MAC_LENGTH);
 	hello->purpose = (enum ori_purpose)frame_get32(p);

@@ -34,7 +34,7 @@ enum ori_frame_type {
 	ORI_FRAME_SPREAD,        /* what all ranks gave */
 	ORI_FRAME_MESSAGE,       /* send and recv */
 	ORI_FRAME_FAILURE,       /* status, rank and text; nothing follows */
-	ORI_FRAME_ANSWER,        /* to a hello that is not refused: enum ori_answer, a byte */
+	ORI_FRAME_ANSWER,        /* to a hello that is not rejected: enum ori_answer, a byte */
 };
 
 enum ori_answer {
@@ -55,9 +55,9 @@ struct ori_address {
 };
 
 enum ori_purpose {
-	ORI_PURPOSE_JOIN, /* with the root */
-	ORI_PURPOSE_TREE, /* with the parent */
-	ORI_PURPOSE_MAIL, /* send and recv */
+	ORI_PURPOSE_JOIN,    /* with the root */
+	ORI_PURPOSE_TREE,    /* with the parent */
+	ORI_PURPOSE_MESSAGE, /* send and recv */
 };
 
 struct ori_job_tag {

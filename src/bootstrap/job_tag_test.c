@@ -14,7 +14,7 @@ static const char *const names[] = {"TORCHELASTIC_RUN_ID", "PMIX_NAMESPACE", "SL
 /* @environment is "NAME=value NAME=value ...". */
 static struct ori_job_tag tag_of(const char *environment, const char *key)
 {
-	char copy[200], *word, *rest = copy;
+	char copy[200], *reply, *rest = copy;
 	struct ori_key bytes = {.length = strlen(key)};
 	struct ori_job_tag tag;
 	size_t i;
@@ -22,12 +22,12 @@ static struct ori_job_tag tag_of(const char *environment, const char *key)
 	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		unsetenv(names[i]);
 	strcpy(copy, environment);
-	while ((word = strsep(&rest, " "))) {
-		char *value = strchr(word, '=');
+	while ((reply = strsep(&rest, " "))) {
+		char *value = strchr(reply, '=');
 
 		if (value) {
 			*value = '\0';
-			setenv(word, value + 1, 1);
+			setenv(reply, value + 1, 1);
 		}
 	}
 	memcpy(bytes.bytes, key, bytes.length);
@@ -42,7 +42,7 @@ static bool is_same(const char *a, const char *b)
 	return ori_job_tag_equal(&one, &other);
 }
 
-static void test_jobs_are_told_apart_by_what_launchers_say(void **state)
+static void test_the_names_of_launchers_distinguish_jobs(void **state)
 {
 	(void)state;
 	assert_true(is_same("TORCHELASTIC_RUN_ID=7", "TORCHELASTIC_RUN_ID=7"));
@@ -61,7 +61,7 @@ static void test_jobs_are_told_apart_by_what_launchers_say(void **state)
 			    "TORCHELASTIC_RUN_ID=7 SLURM_JOB_ID=2"));
 }
 
-static void test_no_name_is_a_tag_of_zeros(void **state)
+static void test_a_job_without_a_name_has_a_tag_of_zeros(void **state)
 {
 	static const struct ori_job_tag none;
 	struct ori_job_tag tag = tag_of("TORCHELASTIC_RUN_ID=none PMIX_NAMESPACE=", "");
@@ -87,7 +87,7 @@ static void test_a_key_makes_the_tag_and_is_not_in_it(void **state)
 	assert_null(memmem(one.bytes, sizeof(one.bytes), "secr", 4));
 }
 
-static void test_what_differs_is_named(void **state)
+static void test_the_text_names_the_difference(void **state)
 {
 	struct ori_job_tag a = tag_of("TORCHELASTIC_RUN_ID=7", ""),
 			   b = tag_of("TORCHELASTIC_RUN_ID=8", ""),
@@ -107,10 +107,10 @@ static void test_what_differs_is_named(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_jobs_are_told_apart_by_what_launchers_say),
-		cmocka_unit_test(test_no_name_is_a_tag_of_zeros),
+		cmocka_unit_test(test_the_names_of_launchers_distinguish_jobs),
+		cmocka_unit_test(test_a_job_without_a_name_has_a_tag_of_zeros),
 		cmocka_unit_test(test_a_key_makes_the_tag_and_is_not_in_it),
-		cmocka_unit_test(test_what_differs_is_named),
+		cmocka_unit_test(test_the_text_names_the_difference),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,7 +12,7 @@
 struct ori_join {
 	const struct ori_tcp_job *job; /* size is above 1 */
 	uint64_t deadline;
-	struct ori_gate *gate;         /* opened by the call, at the listener that it may have */
+	struct ori_listener *listener; /* opened by the call, at the listener that it may have */
 	struct ori_tree *tree;         /* gets its links */
 	struct ori_address *addresses; /* of all ranks; rank 0 fills them in */
 };

@@ -32,36 +32,36 @@ static size_t allocated(void)
 /* Rank 0 of two, and the end at which rank 1 has come to send. */
 struct office {
 	struct ori_traffic traffic;
-	struct ori_gate gate;
+	struct ori_listener listener;
 	struct ori_tree tree;
-	struct ori_mail mail;
+	struct ori_message_service service;
 	int peer;
 };
 
 static void office_open(struct office *o)
 {
-	struct ori_guest *guest = calloc(1, sizeof(*guest));
+	struct ori_pending *pending = calloc(1, sizeof(*pending));
 	int ends[2];
 
-	assert_non_null(guest);
+	assert_non_null(pending);
 	memset(o, 0, sizeof(*o));
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
 	o->peer = ends[1];
-	ori_gate_init(&o->gate, NULL, 2, &o->traffic);
-	ori_tree_init(&o->tree, 0, 2, &o->gate);
-	assert_int_equal(ori_mail_open(&o->mail, &o->tree, &o->gate, NULL), ORIEL_OK);
-	ori_link_open(&guest->link, ends[0], &o->traffic);
-	guest->link.rank = guest->hello.rank = 1;
-	guest->hello.purpose = ORI_PURPOSE_MAIL;
-	o->gate.in = guest;
+	ori_listener_init(&o->listener, NULL, 2, &o->traffic);
+	ori_tree_init(&o->tree, 0, 2, &o->listener);
+	assert_int_equal(ori_message_open(&o->service, &o->tree, &o->listener, NULL), ORIEL_OK);
+	ori_link_open(&pending->link, ends[0], &o->traffic);
+	pending->link.rank = pending->hello.rank = 1;
+	pending->hello.purpose = ORI_PURPOSE_MESSAGE;
+	o->listener.in = pending;
 }
 
 static void office_close(struct office *o)
 {
 	close(o->peer);
-	ori_mail_close(&o->mail);
+	ori_message_close(&o->service);
 	ori_tree_close(&o->tree);
-	ori_gate_close(&o->gate);
+	ori_listener_close(&o->listener);
 }
 
 static void say_header(const struct office *o, uint64_t length)
@@ -73,7 +73,7 @@ static void say_header(const struct office *o, uint64_t length)
 	assert_int_equal(write(o->peer, header, sizeof(header)), sizeof(header));
 }
 
-static void test_a_header_that_lies_costs_little(void **state)
+static void test_a_false_length_costs_little_memory(void **state)
 {
 	static struct office o;
 	size_t before;
@@ -85,7 +85,7 @@ static void test_a_header_that_lies_costs_little(void **state)
 	say_header(&o, LIE);
 	assert_int_equal(write(o.peer, "all of it", 9), 9);
 	/* What it costs is looked at while the message is still awaited. */
-	assert_int_equal(ori_mail_recv(&o.mail, 1, 7, &byte, 1, 20000000), ORIEL_ERR_TIMEOUT);
+	assert_int_equal(ori_message_recv(&o.service, 1, 7, &byte, 1, 20000000), ORIEL_ERR_TIMEOUT);
 	assert_in_range(allocated(), 0, before + LIE_COST);
 	office_close(&o);
 }
@@ -120,7 +120,7 @@ static void test_a_long_message_in_pieces_arrives_whole(void **state)
 	office_open(&o);
 	say_header(&o, WHOLE);
 	assert_int_equal(pthread_create(&thread, NULL, say_whole, &o), 0);
-	assert_int_equal(ori_mail_recv(&o.mail, 1, 7, bytes, WHOLE, LONG_NS), ORIEL_OK);
+	assert_int_equal(ori_message_recv(&o.service, 1, 7, bytes, WHOLE, LONG_NS), ORIEL_OK);
 	assert_int_equal(pthread_join(thread, NULL), 0);
 	for (i = 0; i < WHOLE; i++)
 		if (bytes[i] != (unsigned char)(i * 31 >> 3))
@@ -132,7 +132,7 @@ static void test_a_long_message_in_pieces_arrives_whole(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_a_header_that_lies_costs_little),
+		cmocka_unit_test(test_a_false_length_costs_little_memory),
 		cmocka_unit_test(test_a_long_message_in_pieces_arrives_whole),
 	};
 

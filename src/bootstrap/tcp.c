@@ -20,9 +20,9 @@ struct tcp {
 	bool is_only;
 	struct ori_credentials own;
 	struct ori_traffic traffic;
-	struct ori_gate gate;
+	struct ori_listener listener;
 	struct ori_tree tree;
-	struct ori_mail mail;
+	struct ori_message_service service;
 };
 
 /* Those that are to be the only ones of their rank at their port. */
@@ -115,7 +115,7 @@ static enum oriel_status tcp_send(void *context, unsigned peer, uint32_t tag, co
 
 	if (status != ORIEL_OK)
 		return status;
-	return ori_mail_send(&tcp->mail, peer, tag, data, length, timeout_ns);
+	return ori_message_send(&tcp->service, peer, tag, data, length, timeout_ns);
 }
 
 static enum oriel_status tcp_recv(void *context, unsigned peer, uint32_t tag, void *data,
@@ -126,7 +126,7 @@ static enum oriel_status tcp_recv(void *context, unsigned peer, uint32_t tag, vo
 
 	if (status != ORIEL_OK)
 		return status;
-	return ori_mail_recv(&tcp->mail, peer, tag, data, length, timeout_ns);
+	return ori_message_recv(&tcp->service, peer, tag, data, length, timeout_ns);
 }
 
 static void tcp_interrupt(void *context)
@@ -134,7 +134,7 @@ static void tcp_interrupt(void *context)
 	struct tcp *tcp = context;
 
 	if (tcp->stamp == ori_handle_stamp)
-		ori_gate_ring(&tcp->gate);
+		ori_listener_interrupt(&tcp->listener);
 }
 
 static unsigned tcp_at_fault(void *context)
@@ -148,9 +148,9 @@ static void tcp_close(void *context)
 {
 	struct tcp *tcp = context;
 
-	ori_mail_close(&tcp->mail);
+	ori_message_close(&tcp->service);
 	ori_tree_close(&tcp->tree);
-	ori_gate_close(&tcp->gate);
+	ori_listener_close(&tcp->listener);
 	tcp_delist(tcp); /* the port is free again */
 	explicit_bzero(&tcp->own, sizeof(tcp->own));
 	free(tcp);
@@ -202,7 +202,7 @@ static enum oriel_status tcp_join(struct tcp *tcp, const struct ori_tcp_job *job
 	struct ori_join join = {
 		.job = job,
 		.deadline = ori_deadline(job->timeout_ns),
-		.gate = &tcp->gate,
+		.listener = &tcp->listener,
 		.tree = &tcp->tree,
 		.addresses = addresses,
 	};
@@ -227,10 +227,10 @@ static struct tcp *tcp_new(const struct ori_tcp_job *job)
 	tcp->own = job->own;
 	tcp->port = job->port;
 	tcp->is_only = job->is_only && job->size > 1;
-	ori_gate_init(&tcp->gate, &tcp->own, job->size, &tcp->traffic);
+	ori_listener_init(&tcp->listener, &tcp->own, job->size, &tcp->traffic);
 	if (job->size > 1)
-		tcp->gate.listener = job->listen_fd;
-	ori_tree_init(&tcp->tree, job->rank, job->size, &tcp->gate);
+		tcp->listener.fd = job->listen_fd;
+	ori_tree_init(&tcp->tree, job->rank, job->size, &tcp->listener);
 	return tcp;
 }
 
@@ -242,11 +242,11 @@ static enum oriel_status tcp_start(struct tcp *tcp, const struct ori_tcp_job *jo
 	if (status == ORIEL_OK && !addresses)
 		status = ori_fail(ORIEL_ERR_NOMEM, "no memory for a job of %u ranks", job->size);
 	if (status == ORIEL_OK)
-		status = ori_gate_hang(&tcp->gate);
+		status = ori_listener_enable_interrupt(&tcp->listener);
 	if (status == ORIEL_OK && job->size > 1)
 		status = tcp_join(tcp, job, addresses);
 	if (status == ORIEL_OK)
-		status = ori_mail_open(&tcp->mail, &tcp->tree, &tcp->gate, addresses);
+		status = ori_message_open(&tcp->service, &tcp->tree, &tcp->listener, addresses);
 	if (status != ORIEL_OK)
 		free(addresses);
 	return status;

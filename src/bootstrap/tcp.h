@@ -20,7 +20,7 @@ struct ori_tcp_job {
 	const char *host; /* where rank 0 listens */
 	uint16_t port;
 	int listen_fd; /* -1, or the listener of rank 0, which takes it also on failure */
-	bool is_only;  /* refused while such a bootstrap of @rank at @port is open here */
+	bool is_only;  /* rejected while such a bootstrap of @rank at @port is open here */
 	struct ori_credentials own;
 	uint64_t timeout_ns;
 };

@@ -165,7 +165,7 @@ static void *join_oddly(void *arg)
 	return NULL;
 }
 
-static void test_another_key_is_refused_on_both_ends(void **state)
+static void test_another_key_is_rejected_on_both_sides(void **state)
 {
 	struct tcp_party party = tcp_party(3, SHORT);
 
@@ -178,8 +178,8 @@ static void test_another_key_is_refused_on_both_ends(void **state)
 	party_expect(2, ORIEL_ERR_AUTH, "another ORIEL_JOB_KEY than this rank, which has none set");
 }
 
-/* Who joins as a rank that has come is refused at once, and the job goes on without it. */
-static void test_a_second_holder_of_a_rank_is_refused(void **state)
+/* Who joins as a rank that has come is rejected at once, and the job goes on without it. */
+static void test_a_second_process_of_a_rank_is_rejected(void **state)
 {
 	struct tcp_party party = tcp_party(4, SHORT);
 	unsigned second;
@@ -189,7 +189,7 @@ static void test_a_second_holder_of_a_rank_is_refused(void **state)
 	party.oddity = AS_RANK_1;
 	party_run(4, join_oddly, &party);
 	party_expect(0, ORIEL_ERR_CONFIG, "rank 2 of 4 did not join within 4 s; process ");
-	party_expect(0, ORIEL_ERR_CONFIG, " is refused: rank 1 is process ");
+	party_expect(0, ORIEL_ERR_CONFIG, " is rejected: rank 1 is process ");
 	party_expect(3, ORIEL_ERR_CONFIG, "rank 2 of 4 did not join within 4 s; process ");
 	second = strstr(party_seats[1].text, "joined twice") ? 1 : 2;
 	party_expect(second, ORIEL_ERR_CONFIG, "rank 1 joined twice: process ");
@@ -199,7 +199,7 @@ static void test_a_second_holder_of_a_rank_is_refused(void **state)
 }
 
 /* Four of one job, and three that do not belong to it: the job stands, before and after them. */
-static void *join_among_strangers(void *arg)
+static void *join_among_other_jobs(void *arg)
 {
 	struct party_seat *seat = arg;
 	struct tcp_party own = *(struct tcp_party *)seat->party;
@@ -221,13 +221,13 @@ static void *join_among_strangers(void *arg)
 	return NULL;
 }
 
-static void test_another_job_at_the_port_harms_nobody(void **state)
+static void test_another_job_at_the_port_does_no_harm(void **state)
 {
 	struct tcp_party party = tcp_party(7, PARTY_PATIENCE);
 	unsigned i;
 
 	(void)state;
-	party_run(7, join_among_strangers, &party);
+	party_run(7, join_among_other_jobs, &party);
 	for (i = 0; i < 4; i++)
 		party_expect(i, ORIEL_OK, "");
 	for (i = 4; i < 7; i++)
@@ -249,7 +249,7 @@ static void test_sizes_that_differ_are_an_error_that_names_the_rank(void **state
 	party_expect(1, ORIEL_ERR_MISMATCH, "says the job has 3 ranks, rank 0 says 2");
 }
 
-static void test_silent_and_senseless_connections_disturb_nobody(void **state)
+static void test_silent_and_malformed_connections_do_no_harm(void **state)
 {
 	struct tcp_party party = tcp_party(3, PARTY_PATIENCE);
 	struct ori_address at = loopback;
@@ -543,11 +543,11 @@ int main(void)
 		cmocka_unit_test(test_the_root_of_512_ranks_sends_frames_in_proportion),
 		cmocka_unit_test(test_a_rank_that_does_not_join_is_named_to_all),
 		cmocka_unit_test(test_a_missing_root_is_named_with_its_address),
-		cmocka_unit_test(test_another_key_is_refused_on_both_ends),
-		cmocka_unit_test(test_a_second_holder_of_a_rank_is_refused),
-		cmocka_unit_test(test_another_job_at_the_port_harms_nobody),
+		cmocka_unit_test(test_another_key_is_rejected_on_both_sides),
+		cmocka_unit_test(test_a_second_process_of_a_rank_is_rejected),
+		cmocka_unit_test(test_another_job_at_the_port_does_no_harm),
 		cmocka_unit_test(test_sizes_that_differ_are_an_error_that_names_the_rank),
-		cmocka_unit_test(test_silent_and_senseless_connections_disturb_nobody),
+		cmocka_unit_test(test_silent_and_malformed_connections_do_no_harm),
 		cmocka_unit_test(test_a_rank_that_leaves_is_named_to_all),
 		cmocka_unit_test(test_a_rank_that_takes_no_part_is_named_to_all),
 		cmocka_unit_test(test_an_interrupt_ends_the_calls_of_all),

@@ -12,7 +12,7 @@
 /*
  * What a rank waits beyond its deadline per level of the tree, so that the one
  * next to a missing rank finds it missing first and the others hear its name, though
- * it came later or stood still: a quarter of the timeout, at most this.
+ * it arrived later or stood still: a quarter of the timeout, at most this.
  */
 #define TREE_GRACE_NS 1000000000u
 
@@ -58,13 +58,14 @@ void ori_tree_place(unsigned size, unsigned rank, struct ori_tree_place *place)
 	}
 }
 
-void ori_tree_init(struct ori_tree *tree, unsigned rank, unsigned size, struct ori_gate *gate)
+void ori_tree_init(struct ori_tree *tree, unsigned rank, unsigned size,
+		   struct ori_listener *listener)
 {
 	unsigned i;
 
 	tree->rank = rank;
 	tree->size = size;
-	tree->gate = gate;
+	tree->listener = listener;
 	tree->failure.status = ORIEL_OK;
 	ori_tree_place(size, rank, &tree->place);
 	for (i = 0; i < ORI_TREE_LINKS; i++)
@@ -92,7 +93,7 @@ enum oriel_status ori_tree_check(struct ori_tree *tree)
 }
 
 /* A neighbour that cannot be told now sees the link closed later. */
-static enum oriel_status tree_tell(struct ori_tree *tree)
+static enum oriel_status tree_report(struct ori_tree *tree)
 {
 	unsigned char body[ORI_FAILURE_LENGTH];
 	size_t length = ori_failure_encode(&tree->failure, body);
@@ -116,7 +117,7 @@ enum oriel_status ori_tree_break(struct ori_tree *tree, enum oriel_status status
 	va_end(args);
 	tree->failure.status = status;
 	tree->failure.rank = rank;
-	return tree_tell(tree);
+	return tree_report(tree);
 }
 
 enum oriel_status ori_tree_stop(struct ori_tree *tree, enum oriel_status status)
@@ -138,23 +139,23 @@ enum oriel_status ori_tree_lost(struct ori_tree *tree, unsigned rank)
 			      rank, tree->size);
 }
 
-static enum oriel_status tree_nonsense(struct ori_tree *tree, unsigned rank)
+static enum oriel_status tree_malformed(struct ori_tree *tree, unsigned rank)
 {
 	return ori_tree_break(tree, ORIEL_ERR_PROTOCOL, rank,
 			      "what rank %u of %u says makes no sense", rank, tree->size);
 }
 
 /* What a failed look at @link means to the job. */
-static enum oriel_status tree_verdict(struct ori_tree *tree, const struct ori_link *link,
-				      enum oriel_status status)
+static enum oriel_status tree_link_failed(struct ori_tree *tree, const struct ori_link *link,
+					  enum oriel_status status)
 {
 	if (status == ORIEL_ERR_PEER)
 		return ori_tree_lost(tree, link->rank);
-	return tree_nonsense(tree, link->rank);
+	return tree_malformed(tree, link->rank);
 }
 
 /* The frame at the head of @link is a failure. */
-static enum oriel_status tree_hear(struct ori_tree *tree, struct ori_link *link)
+static enum oriel_status tree_receive_failure(struct ori_tree *tree, struct ori_link *link)
 {
 	unsigned char body[ORI_FAILURE_LENGTH];
 	enum oriel_status status;
@@ -165,13 +166,13 @@ static enum oriel_status tree_hear(struct ori_tree *tree, struct ori_link *link)
 	if (status == ORIEL_AGAIN)
 		return ORIEL_AGAIN;
 	if (status != ORIEL_OK)
-		return tree_verdict(tree, link, status);
+		return tree_link_failed(tree, link, status);
 	if (!ori_failure_parse(body, frame.length, &heard))
-		return tree_nonsense(tree, link->rank);
+		return tree_malformed(tree, link->rank);
 	return ori_tree_break(tree, heard.status, heard.rank, "%s", heard.text);
 }
 
-enum oriel_status ori_tree_listen(struct ori_tree *tree, struct ori_link *link)
+enum oriel_status ori_tree_expect_failure(struct ori_tree *tree, struct ori_link *link)
 {
 	struct ori_frame frame;
 	enum oriel_status status = ori_link_peek(link, &frame);
@@ -179,14 +180,14 @@ enum oriel_status ori_tree_listen(struct ori_tree *tree, struct ori_link *link)
 	if (status == ORIEL_AGAIN)
 		return ORIEL_AGAIN;
 	if (status != ORIEL_OK)
-		return tree_verdict(tree, link, status);
+		return tree_link_failed(tree, link, status);
 	if (frame.type != ORI_FRAME_FAILURE)
-		return tree_nonsense(tree, link->rank);
-	return tree_hear(tree, link);
+		return tree_malformed(tree, link->rank);
+	return tree_receive_failure(tree, link);
 }
 
 /* ORIEL_AGAIN unless @link tells that the job is broken. */
-static enum oriel_status tree_overhear(struct ori_tree *tree, struct ori_link *link)
+static enum oriel_status tree_poll_failure(struct ori_tree *tree, struct ori_link *link)
 {
 	enum oriel_status status;
 	struct ori_frame frame;
@@ -194,21 +195,22 @@ static enum oriel_status tree_overhear(struct ori_tree *tree, struct ori_link *l
 	if (link->fd < 0 || ori_link_peek(link, &frame) != ORIEL_OK)
 		return ORIEL_AGAIN;
 	if (frame.type == ORI_FRAME_FAILURE)
-		return tree_hear(tree, link);
+		return tree_receive_failure(tree, link);
 	/* Its part in a collective that this rank is not in yet, and it is gone: that broke. */
 	if (!ori_link_is_ending(link))
 		return ORIEL_AGAIN;
 	status = ori_link_seek_failure(link);
-	return status == ORIEL_OK ? tree_hear(tree, link) : tree_verdict(tree, link, status);
+	return status == ORIEL_OK ? tree_receive_failure(tree, link)
+				  : tree_link_failed(tree, link, status);
 }
 
-enum oriel_status ori_tree_overhear(struct ori_tree *tree)
+enum oriel_status ori_tree_poll_failure(struct ori_tree *tree)
 {
 	enum oriel_status status;
 	unsigned i;
 
 	for (i = 0; i < ORI_TREE_LINKS; i++) {
-		status = tree_overhear(tree, &tree->links[i]);
+		status = tree_poll_failure(tree, &tree->links[i]);
 		if (status != ORIEL_AGAIN)
 			return status;
 	}
@@ -268,9 +270,9 @@ static enum oriel_status move_begin(struct ori_tree *tree, struct tree_move *mov
 	if (status == ORIEL_AGAIN)
 		return status;
 	if (status != ORIEL_OK)
-		return tree_verdict(tree, move->link, status);
+		return tree_link_failed(tree, move->link, status);
 	if (got.type != move->frame.type)
-		return ori_tree_listen(tree, move->link);
+		return ori_tree_expect_failure(tree, move->link);
 	if (got.length != move->frame.length)
 		return move_mismatch(tree, move, &got);
 	ori_link_skip(move->link);
@@ -288,7 +290,7 @@ static enum oriel_status move_receive(struct ori_tree *tree, struct tree_move *m
 		return status;
 	status = ori_link_read(move->link, move->data, move->frame.length, &move->done);
 	if (status < 0)
-		return tree_verdict(tree, move->link, status);
+		return tree_link_failed(tree, move->link, status);
 	move->is_over = status == ORIEL_OK;
 	return status;
 }
@@ -303,15 +305,15 @@ static enum oriel_status move_send(struct ori_tree *tree, struct tree_move *move
 	if (status == ORIEL_OK)
 		return ORIEL_OK;
 	if (status == ORIEL_AGAIN)
-		return ori_tree_listen(tree, move->link);
-	status = ori_tree_listen(tree, move->link);
+		return ori_tree_expect_failure(tree, move->link);
+	status = ori_tree_expect_failure(tree, move->link);
 	return status == ORIEL_AGAIN ? ori_tree_lost(tree, move->link->rank) : status;
 }
 
 static enum oriel_status move_step(struct ori_tree *tree, struct tree_move *move)
 {
 	if (move->action == TREE_WATCH)
-		return ori_tree_listen(tree, move->link);
+		return ori_tree_expect_failure(tree, move->link);
 	if (move->is_over)
 		return ORIEL_OK;
 	return move->action == TREE_SEND ? move_send(tree, move) : move_receive(tree, move);
@@ -348,7 +350,7 @@ static enum oriel_status phase_wait(struct tree_phase *phase)
 		polled[n].fd = move->link->fd;
 		polled[n++].events = move->action == TREE_SEND ? POLLIN | POLLOUT : POLLIN;
 	}
-	status = ori_gate_poll(phase->tree->gate, polled, n, phase->deadline);
+	status = ori_listener_poll(phase->tree->listener, polled, n, phase->deadline);
 	return status == ORIEL_OK ? status : ori_tree_stop(phase->tree, status);
 }
 

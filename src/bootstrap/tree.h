@@ -30,12 +30,13 @@ void ori_tree_place(unsigned size, unsigned rank, struct ori_tree_place *place);
 struct ori_tree {
 	unsigned rank, size;
 	struct ori_tree_place place;
-	struct ori_gate *gate;                 /* served while a call waits */
+	struct ori_listener *listener;         /* served while a call waits */
 	struct ori_link links[ORI_TREE_LINKS]; /* children, then the parent; fd -1: none */
 	struct ori_failure failure;            /* status ORIEL_OK: none */
 };
 
-void ori_tree_init(struct ori_tree *tree, unsigned rank, unsigned size, struct ori_gate *gate);
+void ori_tree_init(struct ori_tree *tree, unsigned rank, unsigned size,
+		   struct ori_listener *listener);
 void ori_tree_close(struct ori_tree *tree);
 struct ori_link *ori_tree_parent(struct ori_tree *tree);
 
@@ -61,8 +62,8 @@ unsigned ori_tree_at_fault(const struct ori_tree *tree);
 /* Fail because the connection to @rank is closed. */
 enum oriel_status ori_tree_lost(struct ori_tree *tree, unsigned rank);
 /* Nothing but a failure may come over @link now. */
-enum oriel_status ori_tree_listen(struct ori_tree *tree, struct ori_link *link);
+enum oriel_status ori_tree_expect_failure(struct ori_tree *tree, struct ori_link *link);
 /* Has a neighbour told of a failure? Other frames stay, and one that is closed is no failure. */
-enum oriel_status ori_tree_overhear(struct ori_tree *tree);
+enum oriel_status ori_tree_poll_failure(struct ori_tree *tree);
 
 #endif

@@ -57,7 +57,7 @@ static void frame_hello(const uint8_t *bytes, size_t length)
 
 	if (!ori_hello_parse(bytes, length, &hello))
 		return;
-	FUZZ_CHECK(length == ORI_HELLO_LENGTH && hello.purpose <= ORI_PURPOSE_MAIL);
+	FUZZ_CHECK(length == ORI_HELLO_LENGTH && hello.purpose <= ORI_PURPOSE_MESSAGE);
 	ori_hello_encode(&hello, again);
 	FUZZ_CHECK(memcmp(again, bytes, length) == 0);
 }

@@ -281,7 +281,7 @@ static const struct {
 	{16, 256, 424, 8}, /* its part of a window */
 };
 
-/* All kinds of jobs with everybody honest; then one liar, for each word of what it says. */
+/* All kinds of jobs with everybody honest; then one liar, for each reply of what it says. */
 size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
 {
 	unsigned i, count;

@@ -62,12 +62,13 @@ static struct mail_seen *mail_find(struct mail_seen *seen, unsigned count, uint3
 }
 
 /* Is there more to ask for? */
-static bool mail_ask(struct ori_mail *mail, struct mail_seen *expected, uint32_t tag, size_t length)
+static bool mail_ask(struct ori_message_service *service, struct mail_seen *expected, uint32_t tag,
+		     size_t length)
 {
 	uint8_t bytes[256] = {0};
 	enum oriel_status status;
 
-	status = ori_mail_recv(mail, 1, tag, bytes, length, ORIEL_FOREVER);
+	status = ori_message_recv(service, 1, tag, bytes, length, ORIEL_FOREVER);
 	if (!expected) {
 		FUZZ_CHECK(status == ORIEL_ERR_PEER || status == ORIEL_ERR_PROTOCOL ||
 			   status == ORIEL_ERR_VERSION || status == ORIEL_ERR_NOMEM);
@@ -79,8 +80,8 @@ static bool mail_ask(struct ori_mail *mail, struct mail_seen *expected, uint32_t
 		return true;
 	}
 	/* For ever, and for all. */
-	FUZZ_CHECK(ori_tree_check(mail->tree) == status);
-	FUZZ_CHECK(ori_mail_recv(mail, 1, tag, bytes, length, ORIEL_FOREVER) == status);
+	FUZZ_CHECK(ori_tree_check(service->tree) == status);
+	FUZZ_CHECK(ori_message_recv(service, 1, tag, bytes, length, ORIEL_FOREVER) == status);
 	return false;
 }
 
@@ -107,19 +108,19 @@ static void mail_say(struct mail_peer *peer, const struct mail_seen *awaited, si
 		shutdown(peer->fd, SHUT_WR);
 }
 
-/* A guest that has come in to send. */
-static struct ori_guest *mail_guest(struct mail_peer *peer, struct ori_traffic *traffic)
+/* A pending that has come in to send. */
+static struct ori_pending *mail_guest(struct mail_peer *peer, struct ori_traffic *traffic)
 {
-	struct ori_guest *guest = calloc(1, sizeof(*guest));
+	struct ori_pending *pending = calloc(1, sizeof(*pending));
 	int ends[2];
 
-	FUZZ_CHECK(guest);
+	FUZZ_CHECK(pending);
 	fuzz_connect(ends);
 	peer->fd = ends[1];
-	ori_link_open(&guest->link, ends[0], traffic);
-	guest->link.rank = guest->hello.rank = 1;
-	guest->hello.purpose = ORI_PURPOSE_MAIL;
-	return guest;
+	ori_link_open(&pending->link, ends[0], traffic);
+	pending->link.rank = pending->hello.rank = 1;
+	pending->hello.purpose = ORI_PURPOSE_MESSAGE;
+	return pending;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -129,10 +130,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct fuzz_input in = {data, size < FUZZ_INPUT_MAX ? size : FUZZ_INPUT_MAX};
 	uint8_t asked = fuzz_byte(&in) & MAIL_ASKED, tags[MAIL_ASKED], lengths[MAIL_ASKED];
 	struct ori_traffic traffic = {0};
-	struct ori_mail mail = {0};
+	struct ori_message_service service = {0};
 	struct mail_seen *awaited;
 	struct mail_peer peer;
-	struct ori_gate gate;
+	struct ori_listener listener;
 	unsigned i, count;
 
 	for (i = 0; i < asked; i++) {
@@ -140,21 +141,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		lengths[i] = fuzz_byte(&in);
 	}
 	count = mail_read(&in, seen);
-	ori_gate_init(&gate, NULL, 2, &traffic);
-	ori_tree_init(&tree, 0, 2, &gate);
+	ori_listener_init(&listener, NULL, 2, &traffic);
+	ori_tree_init(&tree, 0, 2, &listener);
 	peer.left = in;
-	gate.in = mail_guest(&peer, &traffic);
-	FUZZ_CHECK(ori_mail_open(&mail, &tree, &gate, NULL) == ORIEL_OK);
+	listener.in = mail_guest(&peer, &traffic);
+	FUZZ_CHECK(ori_message_open(&service, &tree, &listener, NULL) == ORIEL_OK);
 	for (i = 0; i < asked; i++) {
 		awaited = mail_find(seen, count, tags[i]);
 		mail_say(&peer, awaited, lengths[i] & 31);
-		if (!mail_ask(&mail, awaited, tags[i], lengths[i]))
+		if (!mail_ask(&service, awaited, tags[i], lengths[i]))
 			break;
 	}
 	close(peer.fd);
-	ori_mail_close(&mail);
+	ori_message_close(&service);
 	ori_tree_close(&tree);
-	ori_gate_close(&gate);
+	ori_listener_close(&listener);
 	return 0;
 }
 

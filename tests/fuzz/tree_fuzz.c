@@ -16,7 +16,7 @@
 
 struct tree_scene {
 	struct ori_tree tree;
-	struct ori_gate gate;
+	struct ori_listener listener;
 	struct ori_traffic traffic;
 	int far[ORI_TREE_LINKS]; /* the neighbours' ends, -1: none */
 	const uint8_t *said[ORI_TREE_LINKS];
@@ -169,8 +169,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	unsigned ranks = 2 + fuzz_byte(&in) % (TREE_RANKS - 1), rank = fuzz_byte(&in) % ranks, i;
 
 	s.piece = fuzz_byte(&in) % TREE_PIECE;
-	ori_gate_init(&s.gate, NULL, ranks, &s.traffic);
-	ori_tree_init(&s.tree, rank, ranks, &s.gate);
+	ori_listener_init(&s.listener, NULL, ranks, &s.traffic);
+	ori_tree_init(&s.tree, rank, ranks, &s.listener);
 	memset(s.far, -1, sizeof(s.far));
 	memset(s.due, 0, sizeof(s.due));
 	for (i = 0; i < s.tree.place.children; i++)
@@ -182,7 +182,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (s.far[i] >= 0)
 			close(s.far[i]);
 	ori_tree_close(&s.tree);
-	ori_gate_close(&s.gate);
+	ori_listener_close(&s.listener);
 	return 0;
 }
 
