@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Unit tests of affinity.c: CPU lists of the kernel, and a thread that stays on one NUMA node. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Unit tests of attr.c: attribute structs of callers that are older or newer than the library. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Unit tests of config.c: values of settings, the errors about them, and the list of settings. */
 #include "base/config.h"
 
 #include <setjmp.h>

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The last error of each thread: its status and its text. The function that decides that
+ * something is an error records it here; oriel_last_error() is the program's view.
+ */
 #include "base/error.h"
 
 #include <errno.h>
@@ -10,7 +14,7 @@
 
 static _Thread_local struct ori_error error_last;
 
-/* @text may have been formatted from the last error, so that is replaced only now. */
+/* @text may be formatted from the last error, so the last error changes only here. */
 static enum oriel_status error_record(enum oriel_status status, const char *text,
 				      enum oriel_log_level level)
 {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Unit tests of error.c: the last error of a thread, its text, and what the log gets of it. */
 #include "base/error.h"
 
 #include <errno.h>

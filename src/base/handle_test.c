@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Unit tests of handle.c: which addresses pass as live handles, and the texts about the rest. */
 #include "base/handle.h"
 
 #include <pthread.h>
@@ -76,7 +77,7 @@ static void test_only_the_address_of_a_live_object_passes(void **state)
 		assert_false(ori_handle_is_live(at - i, KIND));
 	}
 	check_rejected(at + 64, ORIEL_ERR_STATE, "it lies inside a region");
-	/* Beyond what is memory, within what is reserved: nothing is read. */
+	/* An inaccessible address inside the reserved range: the check does not read there. */
 	check_rejected(at + 10000 * ((char *)gone - at), ORIEL_ERR_STATE, "no handle");
 
 	assert_true(ori_handle_shut(other, OTHER, "end"));
@@ -99,7 +100,7 @@ static void test_each_second_destroy_is_reported_once(void **state)
 	ori_handle_free(NULL);
 }
 
-/* So many come and go before an address is used again, and no more addresses are in use. */
+/* A slot waits for 1000 objects before its next use, and the number of slots stays bounded. */
 static void test_a_stale_handle_stays_stale_for_long(void **state)
 {
 	struct object *stale = object_make(NULL);
@@ -198,7 +199,7 @@ static void test_one_of_many_threads_destroys_an_object(void **state)
 		ori_handle_free(shared[i]);
 }
 
-/* In a process of its own: of few addresses some are taken, and what is too much is refused. */
+/* Runs in a child: with a limit on addresses the pool is small, and allocation fails at its end. */
 static int with_few_addresses(void)
 {
 	const struct rlimit limit = {(rlim_t)1 << 30, (rlim_t)1 << 30};
@@ -225,7 +226,7 @@ static void test_few_addresses_are_enough(void **state)
 
 	(void)state;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-	skip(); /* they have far more addresses in use */
+	skip(); /* sanitizers reserve more addresses than the limit */
 #endif
 	child = fork();
 	assert_true(child >= 0);

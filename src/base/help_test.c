@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Unit tests of help.c: which helpers a waiting thread calls. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +21,7 @@ static void counted_help(struct ori_helper *helper)
 	assert_int_equal(c->depth, 0);
 	c->depth++;
 	c->calls++;
-	/* Who waits in here asks for help as well, and gets none. */
+	/* A helper that waits calls ori_help() as well, which calls no helper then. */
 	ori_help();
 	c->depth--;
 }

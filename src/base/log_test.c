@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Unit tests of log.c: levels, sinks, and the line on standard error. */
 #include "base/log.h"
 
 #include <errno.h>
@@ -67,7 +68,7 @@ static void test_the_level_is_warn_unless_set(void **state)
 	assert_int_equal(heard.records, 1);
 }
 
-/* What @message becomes on standard error. */
+/* Log @message and read the line that appears on standard error. */
 static void written(const char *message, char *line, size_t size)
 {
 	int ends[2], saved = dup(STDERR_FILENO);

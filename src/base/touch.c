@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Probes of memory: system calls that read or write a user address report EFAULT where a load
+ * would raise SIGSEGV. The software HCA calls it for addresses in requests; so do src/p2p and
+ * src/window.
+ */
 #include "base/touch.h"
 
 #include <errno.h>
@@ -12,10 +17,10 @@
 #include <unistd.h>
 
 #define PROBE_PIPE 4096u /* bytes that an empty pipe takes at once */
-#define PROBE_PAGE 4096u /* at most as long as any page is */
-#define PROBE_SIGSET 8u  /* bytes of the signals of the kernel */
+#define PROBE_PAGE 4096u /* no page is smaller */
+#define PROBE_SIGSET 8u  /* bytes of the kernel's set of signals */
 
-/* Both calls of a pipe look at the memory that they are given. */
+/* write() checks the source and read() the destination, so neither can raise a signal. */
 static bool probe_through(const int pipe[2], char *to, const char *from, size_t length)
 {
 	while (length > 0) {
@@ -33,14 +38,14 @@ static bool probe_through(const int pipe[2], char *to, const char *from, size_t 
 static bool probe_by_pipe(void *to, const void *from, size_t length)
 {
 	int pipe[2];
-	bool is_there;
+	bool is_copied;
 
 	if (pipe2(pipe, O_CLOEXEC) < 0)
 		return false;
-	is_there = probe_through(pipe, to, from, length);
+	is_copied = probe_through(pipe, to, from, length);
 	close(pipe[0]);
 	close(pipe[1]);
-	return is_there;
+	return is_copied;
 }
 
 bool ori_touch_read(void *to, const void *from, size_t length)
@@ -72,36 +77,36 @@ bool ori_touch_write(void *to, const void *from, size_t length)
 }
 
 /*
- * The kernel reads the new set of signals before it looks at what to do with it, which is
- * nothing here: 0.2 us in a guest, where process_vm_readv() takes 3.2. Abseil's
+ * The kernel reads the new set of signals before it checks the operation, which is invalid here,
+ * so no mask changes: 0.2 us in a virtual machine, where process_vm_readv() takes 3.2. Abseil's
  * AddressIsReadable() does the same.
  */
 static bool probe_page(uintptr_t at)
 {
-	/* The last of the page: no set at all would be at the beginning of the first one. */
+	/* The last set of the page: at the beginning of page 0 the pointer would be NULL, no set. */
 	uintptr_t set = (at | (PROBE_PAGE - 1)) - (PROBE_SIGSET - 1);
 
 	return syscall(SYS_rt_sigprocmask, -1, set, NULL, PROBE_SIGSET) == 0 || errno != EFAULT;
 }
 
-/* The old set of signals, which nobody wants, goes there. */
+/* The kernel writes the old set of signals to @at; no new set is given, so no mask changes. */
 static bool probe_overwrite(uintptr_t at)
 {
 	return at && syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, at, PROBE_SIGSET) == 0;
 }
 
-/* An atomic operation of the kernel adds 0 to the word. */
+/* An atomic operation of the kernel adds 0 to the word, so a concurrent change survives. */
 static bool probe_add_zero(uintptr_t at)
 {
 	const int add = FUTEX_OP(FUTEX_OP_ADD, 0, FUTEX_OP_CMP_LT, 0);
-	uint32_t nobody = 0;
+	uint32_t unused = 0;
 
-	return syscall(SYS_futex, &nobody, FUTEX_WAKE_OP | FUTEX_PRIVATE_FLAG, 0, 0, at & ~3ul,
+	return syscall(SYS_futex, &unused, FUTEX_WAKE_OP | FUTEX_PRIVATE_FLAG, 0, 0, at & ~3ul,
 		       add) >= 0 ||
 	       errno != EFAULT;
 }
 
-/* The last byte of @at; false if there is no such address. */
+/* The address of the last byte; false if the sum overflows. */
 static bool probe_last(const void *at, size_t length, uintptr_t *last)
 {
 	return !__builtin_add_overflow((uintptr_t)at, length - 1, last);
@@ -137,7 +142,7 @@ bool ori_touch_may_overwrite(void *address, size_t length)
 		return true;
 	if (!probe_last(address, length, &last))
 		return false;
-	/* Few bytes have no room for a set of signals. */
+	/* A set of signals does not fit in fewer bytes. */
 	if (length < PROBE_SIGSET)
 		return probe_add_zero(at) && probe_add_zero(last);
 	for (; last - at >= PROBE_SIGSET; at = probe_next_page(at))
@@ -148,7 +153,7 @@ bool ori_touch_may_overwrite(void *address, size_t length)
 	return probe_overwrite(last - PROBE_SIGSET + 1);
 }
 
-/* Is something mapped everywhere from @at to @last? That is all that this call looks at. */
+/* Is every page from @at to @last mapped? msync() does not check the permissions. */
 static bool probe_is_mapped(uintptr_t at, uintptr_t last)
 {
 	uintptr_t page = at & ~(uintptr_t)(PROBE_PAGE - 1);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Unit tests of the memory probes, with and without a sandbox that forbids process_vm_readv(). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +20,7 @@
 
 #define PAGE 4096u
 
-/* Two pages, the second of which may not be touched, the first not written if @is_fixed. */
+/* Map two pages: the second is inaccessible, the first is read-only if @is_fixed. */
 static char *pages(bool is_fixed)
 {
 	char *at = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -83,7 +84,7 @@ static const struct {
 	{ori_touch_looks_writable, false, true, false},
 };
 
-/* All bytes are 7 still. */
+/* Are all bytes still 7? */
 static bool is_unchanged(const char *at, size_t length)
 {
 	size_t i = 0;
@@ -114,7 +115,7 @@ static void test_probes_find_inaccessible_ends_and_holes(void **state)
 		}
 		memset(at, 7, PAGE);
 		assert_true(look(at + 32, 24));
-		/* Nothing beside it. */
+		/* The bytes before and behind it are unchanged. */
 		assert_true(is_unchanged(at, 32) && is_unchanged(at + 56, PAGE - 56));
 		assert_true(look(at + PAGE, 0));
 		assert_false(look(at, 2 * PAGE));
@@ -126,7 +127,7 @@ static void test_probes_find_inaccessible_ends_and_holes(void **state)
 	}
 }
 
-/* Twenty pages of which one may not be touched, or is not there. */
+/* One of twenty pages is inaccessible, then unmapped. */
 static void test_full_probes_check_every_page(void **state)
 {
 	unsigned i, hole;
@@ -149,7 +150,7 @@ static void test_full_probes_check_every_page(void **state)
 		}
 }
 
-/* As a sandbox does it, from here on. */
+/* From here on process_vm_readv() fails, as in a sandbox. */
 static void test_sandbox(void **state)
 {
 	struct sock_filter rules[] = {

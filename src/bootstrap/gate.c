@@ -17,12 +17,12 @@
 
 #define LISTENER_POLLED 17
 #define LISTENER_EVENTS 64
-#define LISTENER_SPARE 128             /* guests beyond the ranks that may come */
+#define LISTENER_SPARE 128             /* pending_count beyond the ranks that may come */
 #define LISTENER_ROUND 8               /* connections that are accepted before others are heard */
 #define LISTENER_RESERVE 64            /* descriptors left to the process, at most a quarter */
 #define LISTENER_PAUSE_NS 10000000u    /* without descriptors */
 #define LISTENER_HELLO_NS 10000000000u /* with a pending that says nothing */
-#define LISTENER_WARN_NS 1000000000u   /* between warnings about guests that are shown out */
+#define LISTENER_WARN_NS 1000000000u   /* between warnings about pending_count that are shown out */
 
 void ori_listener_init(struct ori_listener *listener, const struct ori_credentials *own,
 		       unsigned size, struct ori_traffic *traffic)
@@ -91,7 +91,7 @@ static void listener_free_all(struct ori_pending *pending)
 void ori_listener_close(struct ori_listener *listener)
 {
 	listener_free_all(listener->waiting);
-	listener_free_all(listener->in);
+	listener_free_all(listener->admitted);
 	if (listener->epoll >= 0)
 		close(listener->epoll);
 	if (listener->interrupt_fd >= 0)
@@ -110,7 +110,7 @@ static void listener_unlink(struct ori_listener *listener, struct ori_pending *p
 		;
 	*link = pending->next;
 	pending->next = NULL;
-	listener->guests--;
+	listener->pending_count--;
 	if (!listener->waiting)
 		listener->most = listener->size + LISTENER_SPARE;
 }
@@ -233,7 +233,7 @@ static bool listener_has_admitted(const struct ori_listener *listener,
 {
 	const struct ori_pending *pending;
 
-	for (pending = listener->in; pending; pending = pending->next)
+	for (pending = listener->admitted; pending; pending = pending->next)
 		if (pending->hello.purpose == hello->purpose && pending->hello.rank == hello->rank)
 			return true;
 	return false;
@@ -303,8 +303,8 @@ static void listener_answer(struct ori_listener *listener, struct ori_pending *p
 	epoll_ctl(listener->epoll, EPOLL_CTL_DEL, pending->link.fd, NULL);
 	listener_unlink(listener, pending);
 	pending->link.rank = pending->hello.rank;
-	pending->next = listener->in;
-	listener->in = pending;
+	pending->next = listener->admitted;
+	listener->admitted = pending;
 }
 
 /* ORIEL_OK: it has said who it is, and has the key. ORIEL_ERR_AUTH: it has another key. */
@@ -392,13 +392,13 @@ static void listener_add(struct ori_listener *listener, int fd, struct ori_pendi
 	pending->deadline = ori_deadline(LISTENER_HELLO_NS);
 	pending->next = listener->waiting;
 	listener->waiting = pending;
-	listener->guests++;
+	listener->pending_count++;
 	/* What it says first arrived with it, as a rule: so it is no silent one any more. */
 	listener_advance(listener, pending);
 	/* The number that one leaves is the next one's, which then looks like plenty. */
-	if (listener->guests > 1 && listener_is_scarce(fd))
-		listener->most = listener->guests - 1;
-	if (listener->guests > listener->most)
+	if (listener->pending_count > 1 && listener_is_scarce(fd))
+		listener->most = listener->pending_count - 1;
+	if (listener->pending_count > listener->most)
 		listener_make_room(listener);
 }
 
@@ -482,7 +482,7 @@ struct ori_pending *ori_listener_next(struct ori_listener *listener, enum ori_pu
 {
 	struct ori_pending **link, *pending;
 
-	for (link = &listener->in; *link; link = &(*link)->next) {
+	for (link = &listener->admitted; *link; link = &(*link)->next) {
 		pending = *link;
 		if (pending->hello.purpose == purpose) {
 			*link = pending->next;

@@ -45,8 +45,8 @@ struct ori_listener {
 	const struct ori_credentials *own; /* borrowed */
 	unsigned size;                     /* ranks of the job */
 	struct ori_traffic *traffic;
-	struct ori_pending *waiting, *in;
-	unsigned guests;       /* in the list waiting */
+	struct ori_pending *waiting, *admitted;
+	unsigned pending_count;       /* in the list waiting */
 	unsigned most;         /* of them; less once descriptors are few, until the list is empty */
 	uint64_t paused_until; /* the listener is not looked at before; 0: it is */
 	uint64_t warn_at;      /* no sooner, about guests that are shown out */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Strangers before a listener, many of them: the process keeps its descriptors, a rank comes in. */
+/*
+ * Unit tests of the bootstrap's listener under a flood of unproven connections: the process
+ * retains descriptors, a rank is admitted, and a rejected connector gets the reason.
+ */
 #include "bootstrap/gate.h"
 
 #include <fcntl.h>
@@ -21,14 +24,14 @@
 #include "bootstrap/dial.h"
 
 #define UNPROVEN 300
-#define LONG 100000000000ull /* ns, after which a test has failed; it decides nothing else */
+#define LONG 100000000000ull /* ns; a deadline that passes only when a test fails */
 
 struct scene {
 	struct ori_credentials own;
 	struct ori_traffic traffic;
 	struct ori_listener listener;
 	int unproven[UNPROVEN];
-	struct rlimit files; /* as they were */
+	struct rlimit files; /* the limit before the test */
 	atomic_uint warnings;
 	char warning[300]; /* the first one */
 };
@@ -57,7 +60,7 @@ static void scene_open(struct scene *s)
 	oriel_log_set_sink(keep_warning, s);
 }
 
-/* From here on the process has @more descriptors beyond those that it uses. */
+/* From here on the process can open @more descriptors. */
 static void scene_limit(struct scene *s, unsigned more)
 {
 	struct rlimit few = s->files;
@@ -100,7 +103,7 @@ static bool has_free_descriptor(void)
 	return fd >= 0;
 }
 
-/* Until nobody stands before the listener. */
+/* Serve until the listener has no connection to accept. */
 static void serve_all(struct scene *s)
 {
 	struct pollfd polled = {.fd = s->listener.fd, .events = POLLIN};
@@ -118,11 +121,11 @@ static void test_one_call_accepts_a_few_connections(void **state)
 	scene_open(&s);
 	scene_flood(&s);
 	ori_listener_serve(&s.listener);
-	assert_in_range(s.listener.guests, 1, 64);
+	assert_in_range(s.listener.pending_count, 1, 64);
 	serve_all(&s);
-	assert_in_range(s.listener.guests, 1, 2 + 128);
-	assert_non_null(strstr(s.warning, "too many silent ones"));
-	/* Not one for each. */
+	assert_in_range(s.listener.pending_count, 1, 2 + 128);
+	assert_non_null(strstr(s.warning, "too many silent connections"));
+	/* The warnings are limited in rate, not one for each connection. */
 	assert_in_range(atomic_load(&s.warnings), 1, 50);
 	scene_close(&s);
 }
@@ -140,13 +143,13 @@ static void test_unproven_connections_leave_descriptors_to_the_process(void **st
 		scene_limit(&s, more[i]);
 		serve_all(&s);
 		assert_int_equal(has_free_descriptor(), more[i] > 1);
-		assert_true(s.listener.guests >= 1);
-		assert_non_null(strstr(s.warning, "too many silent ones"));
+		assert_true(s.listener.pending_count >= 1);
+		assert_non_null(strstr(s.warning, "too many silent connections"));
 		scene_close(&s);
 	}
 }
 
-/* Nobody can make room: the listener looks again later, and does not turn in the meantime. */
+/* With no connection to drop the listener pauses: poll() does not return in a busy loop. */
 static void test_a_listener_without_descriptors_pauses(void **state)
 {
 	uint64_t start, turns = 0;
@@ -163,12 +166,12 @@ static void test_a_listener_without_descriptors_pauses(void **state)
 				 ORIEL_OK);
 		turns++;
 	}
-	/* Twice each 10 ms: once to look, once for the end of the rest. */
+	/* poll() returns twice each 10 ms: for the connection, and at the end of the pause. */
 	assert_in_range(turns, 1, 100);
-	assert_int_equal(s.listener.guests, 0);
+	assert_int_equal(s.listener.pending_count, 0);
 	assert_string_equal(s.warning, "no connection can be accepted: Too many open files");
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &s.files), 0);
-	while (s.listener.guests == 0)
+	while (s.listener.pending_count == 0)
 		assert_int_equal(ori_listener_poll(&s.listener, NULL, 0, ori_deadline(LONG)),
 				 ORIEL_OK);
 	scene_close(&s);
@@ -200,7 +203,7 @@ static void *call(void *arg)
 	return NULL;
 }
 
-/* The rank comes among unproven that are replaced as fast as they are shown out. */
+/* Each unproven connection that is dropped is replaced at once; the rank is admitted anyhow. */
 static void test_a_rank_is_admitted_during_a_flood(void **state)
 {
 	struct caller caller = {.link.fd = -1};
@@ -239,7 +242,7 @@ static void test_a_rank_is_admitted_during_a_flood(void **state)
 	scene_close(&s);
 }
 
-/* The call of @caller ends with @status, and a text with @part in it. */
+/* The connection of @caller is rejected with @status, and a text with @part in it. */
 static void check_rejected(struct scene *s, struct caller *caller, enum oriel_status status,
 			   const char *part)
 {
@@ -257,8 +260,8 @@ static void check_rejected(struct scene *s, struct caller *caller, enum oriel_st
 	assert_int_equal(caller->status, status);
 	assert_non_null(strstr(caller->text, part));
 	assert_non_null(strstr(caller->text, "is rejected at 127.0.0.1:"));
-	assert_int_equal(s->listener.guests, 0);
-	assert_null(s->listener.in);
+	assert_int_equal(s->listener.pending_count, 0);
+	assert_null(s->listener.admitted);
 }
 
 static void test_a_rejected_connector_gets_the_reason(void **state)

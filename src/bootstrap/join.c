@@ -22,7 +22,7 @@
 /* What the root knows while it waits. */
 struct join_root {
 	struct ori_join *join;
-	struct ori_pending **guests; /* by rank */
+	struct ori_pending **joined; /* by rank */
 	unsigned arrived;            /* ranks that have come, the root and misfits too */
 	struct ori_failure failure;  /* what everybody gets to hear */
 	uint64_t deadline;           /* the earliest of all ranks */
@@ -102,9 +102,9 @@ static void root_fail_job(struct join_root *root)
 	root->failure.rank = ORIEL_NO_RANK; /* of a job that has not begun the text is enough */
 	snprintf(root->failure.text, sizeof(root->failure.text), "%s", oriel_last_error());
 	for (i = 1; i < root->join->job->size; i++) {
-		root_report(root, root->guests[i]);
-		ori_pending_free(root->guests[i]);
-		root->guests[i] = NULL;
+		root_report(root, root->joined[i]);
+		ori_pending_free(root->joined[i]);
+		root->joined[i] = NULL;
 	}
 }
 
@@ -124,7 +124,7 @@ static enum oriel_status root_check(const struct join_root *root, const struct o
 
 static struct ori_rank_owner root_rank_owner(const struct join_root *root, unsigned rank)
 {
-	const struct ori_pending *pending = root->guests[rank];
+	const struct ori_pending *pending = root->joined[rank];
 	struct ori_rank_owner owner = {.process = root->join->listener->own->process,
 				       .pid = (uint32_t)getpid()};
 
@@ -146,7 +146,7 @@ static bool root_reject_second(const struct join_root *root, struct ori_pending 
 	char why[ORI_LISTENER_TEXT];
 	struct ori_rank_owner first;
 
-	if (rank >= root->join->job->size || (rank && !root->guests[rank]))
+	if (rank >= root->join->job->size || (rank && !root->joined[rank]))
 		return false;
 	first = root_rank_owner(root, rank);
 	snprintf(why, sizeof(why), "rank %u is process %u at %s already", rank, first.pid,
@@ -188,7 +188,7 @@ static void root_admit(struct join_root *root, struct ori_pending *pending)
 		ori_pending_free(pending);
 		return;
 	}
-	root->guests[pending->hello.rank] = pending;
+	root->joined[pending->hello.rank] = pending;
 	root->join->addresses[pending->hello.rank] = pending->hello.address;
 	root_shorten_deadline(root, &pending->hello);
 }
@@ -199,10 +199,10 @@ static enum oriel_status root_check_closed(struct join_root *root)
 	struct ori_frame frame;
 
 	for (i = 1; i < size; i++) {
-		if (!root->guests[i] ||
-		    ori_link_peek(&root->guests[i]->link, &frame) == ORIEL_AGAIN)
+		if (!root->joined[i] ||
+		    ori_link_peek(&root->joined[i]->link, &frame) == ORIEL_AGAIN)
 			continue;
-		ori_link_close(&root->guests[i]->link);
+		ori_link_close(&root->joined[i]->link);
 		return ori_fail(ORIEL_ERR_PEER, "rank %u of %u left while others were joining", i,
 				size);
 	}
@@ -217,7 +217,7 @@ static enum oriel_status root_timed_out(struct join_root *root)
 	char text[ORI_RANKS_LENGTH];
 
 	for (i = 1; i < size; i++)
-		if (!root->guests[i])
+		if (!root->joined[i])
 			ori_ranks_add(&missing, i);
 	ori_ranks_text(&missing, size, text);
 	if (listener->rejected)
@@ -272,11 +272,11 @@ static void root_welcome(struct join_root *root)
 	for (i = 1; i < tree->size; i++) {
 		ori_tree_place(tree->size, i, &place);
 		ori_address_encode(&root->join->addresses[place.parent], body);
-		ori_link_send(&root->guests[i]->link, ORI_FRAME_WELCOME, body, sizeof(body));
+		ori_link_send(&root->joined[i]->link, ORI_FRAME_WELCOME, body, sizeof(body));
 	}
 	for (i = 0; i < tree->place.children; i++) {
-		tree->links[i] = root->guests[tree->place.child[i]]->link;
-		root->guests[tree->place.child[i]]->link.fd = -1;
+		tree->links[i] = root->joined[tree->place.child[i]]->link;
+		root->joined[tree->place.child[i]]->link.fd = -1;
 	}
 }
 
@@ -308,8 +308,8 @@ enum oriel_status ori_join_root(struct ori_join *join)
 
 	if (status != ORIEL_OK)
 		return status;
-	root.guests = calloc(join->job->size, sizeof(struct ori_pending *));
-	if (!root.guests)
+	root.joined = calloc(join->job->size, sizeof(struct ori_pending *));
+	if (!root.joined)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a job of %u ranks",
 				join->job->size);
 	join->listener->accepts_joins = true;
@@ -323,8 +323,8 @@ enum oriel_status ori_join_root(struct ori_join *join)
 	if (status == ORIEL_OK)
 		root_welcome(&root);
 	for (i = 0; i < join->job->size; i++)
-		ori_pending_free(root.guests[i]);
-	free(root.guests);
+		ori_pending_free(root.joined[i]);
+	free(root.joined);
 	return status;
 }
 

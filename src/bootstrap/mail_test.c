@@ -53,7 +53,7 @@ static void office_open(struct office *o)
 	ori_link_open(&pending->link, ends[0], &o->traffic);
 	pending->link.rank = pending->hello.rank = 1;
 	pending->hello.purpose = ORI_PURPOSE_MESSAGE;
-	o->listener.in = pending;
+	o->listener.admitted = pending;
 }
 
 static void office_close(struct office *o)

@@ -55,7 +55,7 @@ static void gate_open(struct gate_scene *s)
 	FUZZ_CHECK(epoll_ctl(s->listener.epoll, EPOLL_CTL_ADD, ends[0], &event) == 0);
 	s->listener.accepts_joins = !(s->choices & GATE_LATE);
 	s->listener.waiting = pending;
-	s->listener.guests = 1;
+	s->listener.pending_count = 1;
 }
 
 static void gate_close(struct gate_scene *s)
@@ -121,7 +121,7 @@ static void listener_check(struct gate_scene *s, const unsigned char hello[ORI_H
 		(parsed.purpose == ORI_PURPOSE_JOIN ? !(s->choices & GATE_LATE) : parsed.rank < 2);
 	if (is_polite)
 		FUZZ_CHECK(s->listener.rejected == !is_in);
-	FUZZ_CHECK(!s->listener.waiting && s->listener.guests == 0);
+	FUZZ_CHECK(!s->listener.waiting && s->listener.pending_count == 0);
 	pending = gate_next(s);
 	FUZZ_CHECK(is_in == (pending != NULL));
 	if (pending) {

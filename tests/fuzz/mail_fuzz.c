@@ -144,7 +144,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	ori_listener_init(&listener, NULL, 2, &traffic);
 	ori_tree_init(&tree, 0, 2, &listener);
 	peer.left = in;
-	listener.in = mail_guest(&peer, &traffic);
+	listener.admitted = mail_guest(&peer, &traffic);
 	FUZZ_CHECK(ori_message_open(&service, &tree, &listener, NULL) == ORIEL_OK);
 	for (i = 0; i < asked; i++) {
 		awaited = mail_find(seen, count, tags[i]);
