@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The connecting side of the handshake whose accepting side is the listener: challenge, proof,
+ * hello, answer. join.c calls it to reach rank 0 and parents, messages call it to reach a peer.
+ */
 #include "bootstrap/dial.h"
 
 #include <string.h>
@@ -7,13 +11,13 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-#define DIAL_RETRY_MIN_NS 5000000u /* doubling */
+#define DIAL_RETRY_MIN_NS 5000000u /* doubles with each attempt */
 #define DIAL_RETRY_MAX_NS 200000000u
 
-/* What the other end says. */
+/* A frame from the accepting side. */
 struct dial_reply {
-	char peer[ORI_ENDPOINT_LENGTH]; /* asked for first: it may be gone when that is to be told
-					 */
+	/* Its address, read before the first frame: a closed socket does not know it any more. */
+	char peer[ORI_ENDPOINT_LENGTH];
 	struct ori_frame frame;
 	unsigned char body[ORI_FAILURE_LENGTH];
 };
@@ -25,7 +29,7 @@ static void dial_name_peer(const struct ori_link *link, struct dial_reply *reply
 	if (ori_endpoint_remote(link->fd, &address) == ORIEL_OK)
 		ori_endpoint_text(&address, reply->peer);
 	else
-		strcpy(reply->peer, "a rank that is gone");
+		strcpy(reply->peer, "a rank that has exited");
 }
 
 static enum oriel_status dial_receive(struct ori_link *link, struct ori_listener *listener,
@@ -37,21 +41,21 @@ static enum oriel_status dial_receive(struct ori_link *link, struct ori_listener
 	for (;;) {
 		status = ori_link_take(link, &reply->frame, reply->body, sizeof(reply->body));
 		if (status == ORIEL_ERR_VERSION)
-			return ori_fail(status, "%s is of another version of Oriel", reply->peer);
+			return ori_fail(status, "%s uses another version of Oriel", reply->peer);
 		if (status == ORIEL_ERR_PROTOCOL)
 			return ori_fail(status, "%s does not speak Oriel's protocol", reply->peer);
 		if (status != ORIEL_AGAIN)
 			return status;
 		if (ori_deadline_passed(deadline))
-			return ori_fail(ORIEL_ERR_TIMEOUT, "%s takes connections but says nothing",
-					reply->peer);
+			return ori_fail(ORIEL_ERR_TIMEOUT,
+					"%s accepts connections but does not answer", reply->peer);
 		status = ori_listener_poll(listener, &polled, 1, deadline);
 		if (status != ORIEL_OK)
 			return status;
 	}
 }
 
-/* Whether the other end has shown that it knows the key. */
+/* Check that the accepting side has proved that it knows the key. */
 static enum oriel_status dial_check_proof(const struct ori_key *key, struct ori_link *link,
 					  const struct dial_reply *proof, struct ori_auth *auth)
 {
@@ -73,7 +77,7 @@ static enum oriel_status dial_check_proof(const struct ori_key *key, struct ori_
 			proof->peer, key->length ? "one set" : "none set");
 }
 
-/* To the hello: whether this rank is let in. */
+/* The answer to the hello. ORIEL_OK: admitted; ORIEL_AGAIN: connect again later. */
 static enum oriel_status dial_check_answer(const struct dial_reply *reply,
 					   const struct ori_hello *hello)
 {
@@ -130,7 +134,7 @@ enum oriel_status ori_dial_handshake(struct ori_link *link, struct ori_listener 
 	return status == ORIEL_OK ? dial_check_answer(&reply, hello) : status;
 }
 
-/* The listener is served meanwhile. */
+/* Sleep @pause_ns, and serve the listener meanwhile: a peer may need it to make progress. */
 static enum oriel_status dial_pause(struct ori_listener *listener, uint64_t pause_ns,
 				    uint64_t deadline)
 {
@@ -165,7 +169,8 @@ enum oriel_status ori_dial(const struct ori_address *address, struct ori_listene
 		if (status != ORIEL_ERR_PEER && status != ORIEL_AGAIN)
 			return status;
 		if (ori_deadline_passed(deadline))
-			return ori_fail(ORIEL_ERR_TIMEOUT, "%s closes every connection",
+			return ori_fail(ORIEL_ERR_TIMEOUT,
+					"%s closed every connection until the deadline",
 					ori_endpoint_text(address, text));
 		status = dial_pause(listener, pause_ns, deadline);
 		if (status != ORIEL_OK)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The job as the environment describes it, with torchrun's names. */
+/*
+ * oriel_bootstrap_open_env(): reads the job from the environment, with torchrun's names, and
+ * opens a TCP bootstrap. Launchers and `oriel run` set these variables.
+ */
 #include <oriel/bootstrap.h>
 
 #include <fcntl.h>
@@ -29,8 +32,8 @@ static bool env_is_alone(void)
 }
 
 /*
- * Launchers that set other names would have each rank find itself alone, and a program
- * that works with any number of ranks do the work of all so many times.
+ * Under a launcher that sets other names each rank would be a job of one. A program that works
+ * with any number of ranks would then do all of the work in every process, without an error.
  */
 static void env_warn_of_others(void)
 {
@@ -99,7 +102,7 @@ static enum oriel_status env_ranks(struct ori_tcp_job *job)
 	return ORIEL_OK;
 }
 
-/* torchrun's agent holds MASTER_PORT itself where it says that the ranks use its store. */
+/* torchrun's agent itself listens at MASTER_PORT if the ranks use its store; take the next. */
 static enum oriel_status env_port(uint16_t *port)
 {
 	const char *agent = getenv("TORCHELASTIC_USE_AGENT_STORE");
@@ -123,8 +126,8 @@ static enum oriel_status env_port(uint16_t *port)
 }
 
 /*
- * The listener of ORIEL_LISTEN_FD, once it is taken: each job at its port gets a descriptor of
- * its own for it. A shell around this process may hold that socket as well, so that nobody
+ * The listener of ORIEL_LISTEN_FD after the first job. Each job at its port gets a duplicate of
+ * the descriptor: a shell around this process may have the socket open, too, and then no process
  * could listen at the port anew.
  */
 static struct {
@@ -133,7 +136,7 @@ static struct {
 	uint16_t port;
 } env_inherited = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
 
-/* Is it still there? The program may have closed all files that it does not know. */
+/* Is it still open? Some programs close every descriptor that they did not open. */
 static bool env_has_inherited_locked(void)
 {
 	struct ori_error before;
@@ -149,7 +152,10 @@ static bool env_has_inherited_locked(void)
 	return is_usable;
 }
 
-/* The number is read once: it may be that of another file when the next job is opened. */
+/*
+ * Read the number once, and unset the variable: when the next job opens, the number may be that
+ * of another file.
+ */
 static enum oriel_status env_inherit_listener_locked(uint16_t port)
 {
 	enum oriel_status status;

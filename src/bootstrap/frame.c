@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Encodes and parses the bootstrap's frames; docs/wire.md has them byte by byte. link.c and the
+ * handshake call it. The input may come from any process, so every field is checked.
+ */
 #include "bootstrap/frame.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Unit tests of frame.c: encode and parse are inverse, and malformed bytes are rejected. */
 #include "bootstrap/frame.h"
 
 #include <setjmp.h>

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Accepts connections, checks that each knows the job key and belongs to the job, and hands
+ * the admitted ones to join.c, tree.c and the module of messages, which poll it while they wait.
+ */
 #include "bootstrap/gate.h"
 
 #include <assert.h>
@@ -17,12 +21,12 @@
 
 #define LISTENER_POLLED 17
 #define LISTENER_EVENTS 64
-#define LISTENER_SPARE 128             /* pending_count beyond the ranks that may come */
-#define LISTENER_ROUND 8               /* connections that are accepted before others are heard */
+#define LISTENER_SPARE 128             /* unproven connections beyond the ranks of the job */
+#define LISTENER_ROUND 8               /* connections accepted before pending ones are read */
 #define LISTENER_RESERVE 64            /* descriptors left to the process, at most a quarter */
 #define LISTENER_PAUSE_NS 10000000u    /* without descriptors */
-#define LISTENER_HELLO_NS 10000000000u /* with a pending that says nothing */
-#define LISTENER_WARN_NS 1000000000u   /* between warnings about pending_count that are shown out */
+#define LISTENER_HELLO_NS 10000000000u /* from accept to hello; a text has it, too */
+#define LISTENER_WARN_NS 1000000000u   /* between warnings about dropped connections */
 
 void ori_listener_init(struct ori_listener *listener, const struct ori_credentials *own,
 		       unsigned size, struct ori_traffic *traffic)
@@ -44,7 +48,7 @@ static enum oriel_status listener_watch(struct ori_listener *listener, int fd,
 	struct epoll_event event = {.events = EPOLLIN, .data.ptr = pending};
 
 	if (epoll_ctl(listener->epoll, EPOLL_CTL_ADD, fd, &event) != 0)
-		return ori_fail_errno(ORIEL_ERR_SYSTEM, "epoll of a connection");
+		return ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot watch a connection (epoll_ctl)");
 	return ORIEL_OK;
 }
 
@@ -67,7 +71,7 @@ enum oriel_status ori_listener_enable_interrupt(struct ori_listener *listener)
 
 void ori_listener_interrupt(struct ori_listener *listener)
 {
-	/* It can fail only when it has been rung 2^64 times. */
+	/* It fails only after 2^64 calls. */
 	(void)eventfd_write(listener->interrupt_fd, 1);
 }
 
@@ -115,7 +119,7 @@ static void listener_unlink(struct ori_listener *listener, struct ori_pending *p
 		listener->most = listener->size + LISTENER_SPARE;
 }
 
-/* One warning a second, with the number of those that were not told of. */
+/* One warning a second, with the number of those it stands for: a flood must not fill the log. */
 static void listener_warn(struct ori_listener *listener, const struct ori_pending *pending,
 			  const char *why)
 {
@@ -150,7 +154,7 @@ void ori_listener_note_rejection(struct ori_listener *listener, const struct ori
 {
 	char text[ORI_LISTENER_TEXT];
 
-	/* Without a hello it has not said which process it is. */
+	/* The process id is in the hello. */
 	if (pending->hello.pid)
 		snprintf(text, sizeof(text), "process %u at %s is rejected: %s", pending->hello.pid,
 			 pending->from, why);
@@ -177,8 +181,8 @@ static void listener_reject(struct ori_listener *listener, struct ori_pending *p
 }
 
 /*
- * Who makes room for another: the one that has been silent for longest; if all have said
- * something, the one that has been here for longest. The list is newest first.
+ * The connection that makes room for another: the one that has been silent for longest; if none
+ * is silent, the oldest one. The list is newest first.
  */
 static struct ori_pending *listener_oldest(const struct ori_listener *listener)
 {
@@ -195,7 +199,7 @@ static struct ori_pending *listener_oldest(const struct ori_listener *listener)
 static void listener_make_room(struct ori_listener *listener)
 {
 	listener_warn_and_drop(listener, listener_oldest(listener),
-			       "there are too many silent ones");
+			       "there are too many silent connections");
 }
 
 static enum oriel_status listener_send_proof(struct ori_listener *listener,
@@ -213,7 +217,7 @@ static enum oriel_status listener_send_proof(struct ori_listener *listener,
 	return ori_link_send(&pending->link, ORI_FRAME_PROOF, proof, sizeof(proof));
 }
 
-/* Whether it has the key. */
+/* Parse the hello and check its MAC. ORIEL_ERR_AUTH: the connector has another key. */
 static enum oriel_status listener_check_key(struct ori_listener *listener,
 					    struct ori_pending *pending, const unsigned char *body,
 					    size_t length)
@@ -239,7 +243,10 @@ static bool listener_has_admitted(const struct ori_listener *listener,
 	return false;
 }
 
-/* To join where no ranks are expected: the next job of a process waits for the end of this one. */
+/*
+ * A hello that joins when the job is complete. ORIEL_AGAIN if it comes from the process that has
+ * this rank already: its next job waits for the end of this one.
+ */
 static enum oriel_status listener_check_late(const struct ori_listener *listener,
 					     const struct ori_hello *hello,
 					     char why[ORI_LISTENER_TEXT])
@@ -259,7 +266,7 @@ static enum oriel_status listener_check_late(const struct ori_listener *listener
 	return ORIEL_ERR_CONFIG;
 }
 
-/* Of a pending that has the key. ORIEL_OK: it is in; ORIEL_AGAIN: it is to come again later. */
+/* Check the hello of a proven connection. ORIEL_OK: admit it; ORIEL_AGAIN: it connects later. */
 static enum oriel_status listener_check(const struct ori_listener *listener,
 					const struct ori_hello *hello, char why[ORI_LISTENER_TEXT])
 {
@@ -307,7 +314,7 @@ static void listener_answer(struct ori_listener *listener, struct ori_pending *p
 	listener->admitted = pending;
 }
 
-/* ORIEL_OK: it has said who it is, and has the key. ORIEL_ERR_AUTH: it has another key. */
+/* ORIEL_OK: the hello is valid and the key is right. ORIEL_ERR_AUTH: the key is another one. */
 static enum oriel_status listener_receive(struct ori_listener *listener,
 					  struct ori_pending *pending)
 {
@@ -347,10 +354,10 @@ static void listener_advance(struct ori_listener *listener, struct ori_pending *
 		listener_warn_and_drop(listener, pending, "it was closed before it joined");
 		break;
 	case ORIEL_ERR_VERSION:
-		listener_warn_and_drop(listener, pending, "it is of another version of Oriel");
+		listener_warn_and_drop(listener, pending, "it uses another version of Oriel");
 		break;
 	default:
-		listener_warn_and_drop(listener, pending, "it makes no sense");
+		listener_warn_and_drop(listener, pending, "it sent a malformed frame");
 		break;
 	}
 }
@@ -362,11 +369,11 @@ static void listener_expire(struct ori_listener *listener)
 	for (pending = listener->waiting; pending; pending = next) {
 		next = pending->next;
 		if (ori_deadline_passed(pending->deadline))
-			listener_warn_and_drop(listener, pending, "it says nothing");
+			listener_warn_and_drop(listener, pending, "it sent no hello within 10 s");
 	}
 }
 
-/* Numbers are given from the lowest on: is @fd one of the last that the process may have? */
+/* The kernel assigns the lowest free number: is @fd one of the last that the process may have? */
 static bool listener_is_scarce(int fd)
 {
 	struct rlimit files;
@@ -385,7 +392,7 @@ static void listener_add(struct ori_listener *listener, int fd, struct ori_pendi
 	ori_link_open(&pending->link, fd, listener->traffic);
 	if (ori_endpoint_remote(fd, &from) != ORIEL_OK ||
 	    listener_watch(listener, fd, pending) != ORIEL_OK) {
-		ori_pending_free(pending); /* it was gone before it was here */
+		ori_pending_free(pending); /* the peer has closed it already */
 		return;
 	}
 	ori_endpoint_text(&from, pending->from);
@@ -393,9 +400,12 @@ static void listener_add(struct ori_listener *listener, int fd, struct ori_pendi
 	pending->next = listener->waiting;
 	listener->waiting = pending;
 	listener->pending_count++;
-	/* What it says first arrived with it, as a rule: so it is no silent one any more. */
+	/* The challenge is usually here already; once it is read, the connection is not silent. */
 	listener_advance(listener, pending);
-	/* The number that one leaves is the next one's, which then looks like plenty. */
+	/*
+	 * The limit stays: the next connection gets the number of a closed one, and
+	 * listener_is_scarce() would not see how few are left.
+	 */
 	if (listener->pending_count > 1 && listener_is_scarce(fd))
 		listener->most = listener->pending_count - 1;
 	if (listener->pending_count > listener->most)
@@ -410,14 +420,15 @@ static void listener_set_events(struct ori_listener *listener, uint32_t events)
 }
 
 /*
- * There is nothing left to accept the next connection with. A pending makes room; where there
- * is none, the listener rests: it stays readable, and looking again at once would not help.
+ * No descriptor or memory is left to accept the next connection. An unproven connection makes
+ * room. If there is none, the listener pauses: its socket stays readable, so that poll() would
+ * return at once without any progress.
  */
 static void listener_run_short(struct ori_listener *listener, int error)
 {
 	struct pollfd polled = {.fd = listener->fd, .events = POLLIN};
 
-	/* accept() wants a descriptor before it looks whether anybody is there. */
+	/* accept() fails for want of a descriptor even if no connection waits. */
 	if (poll(&polled, 1, 0) <= 0)
 		return;
 	if (listener->waiting) {
@@ -425,7 +436,7 @@ static void listener_run_short(struct ori_listener *listener, int error)
 		return;
 	}
 	if (ori_deadline_passed(listener->warn_at)) {
-		ori_log(ORIEL_LOG_WARN, "no connection can be accepted: %s", strerror(error));
+		ori_log(ORIEL_LOG_WARN, "cannot accept a connection: %s", strerror(error));
 		listener->warn_at = ori_deadline(LISTENER_WARN_NS);
 	}
 	listener->paused_until = ori_deadline(LISTENER_PAUSE_NS);

@@ -169,7 +169,7 @@ static void test_a_listener_without_descriptors_pauses(void **state)
 	/* poll() returns twice each 10 ms: for the connection, and at the end of the pause. */
 	assert_in_range(turns, 1, 100);
 	assert_int_equal(s.listener.pending_count, 0);
-	assert_string_equal(s.warning, "no connection can be accepted: Too many open files");
+	assert_string_equal(s.warning, "cannot accept a connection: Too many open files");
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &s.files), 0);
 	while (s.listener.pending_count == 0)
 		assert_int_equal(ori_listener_poll(&s.listener, NULL, 0, ori_deadline(LONG)),

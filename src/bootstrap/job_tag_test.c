@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Unit tests of job_tag.c: which environments and keys make equal tags. */
 #include "bootstrap/job_tag.h"
 
 #include <setjmp.h>
@@ -14,7 +15,7 @@ static const char *const names[] = {"TORCHELASTIC_RUN_ID", "PMIX_NAMESPACE", "SL
 /* @environment is "NAME=value NAME=value ...". */
 static struct ori_job_tag tag_of(const char *environment, const char *key)
 {
-	char copy[200], *reply, *rest = copy;
+	char copy[200], *word, *rest = copy;
 	struct ori_key bytes = {.length = strlen(key)};
 	struct ori_job_tag tag;
 	size_t i;
@@ -22,12 +23,12 @@ static struct ori_job_tag tag_of(const char *environment, const char *key)
 	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		unsetenv(names[i]);
 	strcpy(copy, environment);
-	while ((reply = strsep(&rest, " "))) {
-		char *value = strchr(reply, '=');
+	while ((word = strsep(&rest, " "))) {
+		char *value = strchr(word, '=');
 
 		if (value) {
 			*value = '\0';
-			setenv(reply, value + 1, 1);
+			setenv(word, value + 1, 1);
 		}
 	}
 	memcpy(bytes.bytes, key, bytes.length);
@@ -54,7 +55,7 @@ static void test_the_names_of_launchers_distinguish_jobs(void **state)
 	assert_false(is_same("SLURM_JOB_ID=1 SLURM_STEP_ID=23", "SLURM_JOB_ID=12 SLURM_STEP_ID=3"));
 	assert_true(is_same("SLURM_JOB_ID=7 SLURM_STEP_ID=1", "SLURM_JOB_ID=7 SLURM_STEPID=1"));
 	assert_false(is_same("SLURM_JOB_ID=7", "SLURM_JOB_ID=8"));
-	/* The launcher inside says more than the one around it. */
+	/* The name of the inner launcher counts, not that of the outer one. */
 	assert_true(is_same("PMIX_NAMESPACE=a SLURM_JOB_ID=7 SLURM_STEP_ID=0",
 			    "PMIX_NAMESPACE=a SLURM_JOB_ID=7"));
 	assert_true(is_same("TORCHELASTIC_RUN_ID=7 SLURM_JOB_ID=1",
@@ -72,7 +73,7 @@ static void test_a_job_without_a_name_has_a_tag_of_zeros(void **state)
 	assert_memory_equal(&tag, &none, sizeof(tag));
 }
 
-/* And only the key: that is how ranks that launchers name differently are made one job. */
+/* A key alone makes the tag, so that ranks of different launchers can form one job. */
 static void test_a_key_makes_the_tag_and_is_not_in_it(void **state)
 {
 	struct ori_job_tag one = tag_of("TORCHELASTIC_RUN_ID=7", "secret key"),

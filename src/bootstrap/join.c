@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Joining a job: rank 0 collects a hello of every rank and answers with the parent's address,
+ * or with the failure of the job; the other ranks connect to rank 0 and to their parents. tcp.c
+ * calls it once for each bootstrap.
+ */
 #include "bootstrap/join.h"
 
 #include <errno.h>
@@ -14,22 +19,22 @@
 #include "bootstrap/dial.h"
 #include "bootstrap/ranks.h"
 
-#define JOIN_SWEEP_NS 200000000u  /* between looks for ranks that have left again */
-#define JOIN_GRACE_NS 5000000000u /* for the root's verdict to arrive, at most the timeout */
-#define JOIN_RETRY_MIN_NS 5000000 /* while the root is not there, doubling */
+#define JOIN_SWEEP_NS 200000000u  /* between checks for joined ranks that have left */
+#define JOIN_GRACE_NS 5000000000u /* for the root's answer to arrive, at most the timeout */
+#define JOIN_RETRY_MIN_NS 5000000 /* between attempts to reach the root; doubles each time */
 #define JOIN_RETRY_MAX_NS 200000000
 
-/* What the root knows while it waits. */
+/* The state of the root while ranks join. */
 struct join_root {
 	struct ori_join *join;
 	struct ori_pending **joined; /* by rank */
-	unsigned arrived;            /* ranks that have come, the root and misfits too */
-	struct ori_failure failure;  /* what everybody gets to hear */
+	unsigned arrived;            /* ranks that have joined or failed to, the root included */
+	struct ori_failure failure;  /* of the job; every rank gets it */
 	uint64_t deadline;           /* the earliest of all ranks */
-	uint64_t timeout_ns;         /* that it belongs to */
+	uint64_t timeout_ns;         /* the timeout of that rank, for texts */
 };
 
-/* 0 for ever, which is also what more than 49 days are. */
+/* Milliseconds for a hello; 0 means for ever, and so do more than 49 days, which do not fit. */
 static uint32_t join_ms(uint64_t ns)
 {
 	uint64_t ms = ns / 1000000u + (ns % 1000000u != 0);
@@ -61,7 +66,7 @@ static enum oriel_status join_listen(const struct ori_tcp_job *job, const struct
 		if (status == ORIEL_OK || errno != EADDRNOTAVAIL)
 			return status;
 	}
-	/* The name is that of a router before this machine: any address must do. */
+	/* The name belongs to a router in front of this machine, so listen at any address. */
 	listener->address = (struct ori_address){.family = names[0].family, .port = job->port};
 	return ori_endpoint_listen(&listener->address, fd);
 }
@@ -93,13 +98,13 @@ static void root_report(const struct join_root *root, struct ori_pending *pendin
 		ori_link_send(&pending->link, ORI_FRAME_FAILURE, body, length);
 }
 
-/* The job fails with what this thread has just failed with: tell all who are here. */
+/* The last error of this thread becomes the failure of the job: send it to all joined ranks. */
 static void root_fail_job(struct join_root *root)
 {
 	unsigned i;
 
 	root->failure.status = oriel_last_status();
-	root->failure.rank = ORIEL_NO_RANK; /* of a job that has not begun the text is enough */
+	root->failure.rank = ORIEL_NO_RANK; /* the text names the rank: the job has not begun */
 	snprintf(root->failure.text, sizeof(root->failure.text), "%s", oriel_last_error());
 	for (i = 1; i < root->join->job->size; i++) {
 		root_report(root, root->joined[i]);
@@ -137,7 +142,7 @@ static struct ori_rank_owner root_rank_owner(const struct join_root *root, unsig
 	return owner;
 }
 
-/* The second process that says it is this rank is no part of the job, which goes on. */
+/* A second process with the same rank is rejected; the job goes on with the first one. */
 static bool root_reject_second(const struct join_root *root, struct ori_pending *pending)
 {
 	struct ori_failure rejection = {.status = ORIEL_ERR_CONFIG, .rank = ORIEL_NO_RANK};
@@ -160,7 +165,7 @@ static bool root_reject_second(const struct join_root *root, struct ori_pending 
 	return true;
 }
 
-/* A rank that began to wait earlier, or waits less long, decides when all give up. */
+/* The earliest deadline of all ranks is that of the job: its rank would leave then. */
 static void root_shorten_deadline(struct join_root *root, const struct ori_hello *hello)
 {
 	uint64_t deadline;
@@ -228,8 +233,8 @@ static enum oriel_status root_timed_out(struct join_root *root)
 }
 
 /*
- * A failure is not the end: who comes later would look for a root that is gone.
- * So the root stays until all have come, or until the deadline.
+ * The root does not return at a failure: a rank that joins later would try to reach a root that
+ * does not listen any more. So the root stays until all ranks have arrived, or the deadline.
  */
 static enum oriel_status root_wait(struct join_root *root)
 {
@@ -261,7 +266,7 @@ static enum oriel_status root_wait(struct join_root *root)
 	return status;
 }
 
-/* Children keep the connection as their link of the tree; the others turn to their parents. */
+/* A child's connection becomes its link of the tree; all other ranks connect to their parents. */
 static void root_welcome(struct join_root *root)
 {
 	struct ori_tree *tree = root->join->tree;
@@ -280,7 +285,7 @@ static void root_welcome(struct join_root *root)
 	}
 }
 
-/* For those who come later. */
+/* The listener names these processes in texts for processes that join the complete job. */
 static enum oriel_status root_record_owners(struct join_root *root)
 {
 	struct ori_rank_owner *rank_owners = calloc(root->join->job->size, sizeof(*rank_owners));
@@ -328,7 +333,7 @@ enum oriel_status ori_join_root(struct ori_join *join)
 	return status;
 }
 
-/* Each rank is found at the address by which it reaches the root. */
+/* A member listens at the address from which it reaches the root: that network has all ranks. */
 static enum oriel_status join_open_listener(struct ori_listener *listener, int root)
 {
 	enum oriel_status status;
@@ -404,10 +409,11 @@ static enum oriel_status join_connect_root(struct ori_join *join, struct ori_add
 					ori_endpoint_text(root, text),
 					ori_seconds(job->timeout_ns));
 		if (ori_deadline_passed(join->deadline))
-			return ori_fail_errno(ORIEL_ERR_TIMEOUT,
-					      "rank %u of %u found no root at %s (%s) within %g s",
-					      job->rank, job->size, ori_endpoint_text(root, text),
-					      job->host, ori_seconds(job->timeout_ns));
+			return ori_fail_errno(
+				ORIEL_ERR_TIMEOUT,
+				"rank %u of %u cannot connect to rank 0 at %s (%s) within %g s",
+				job->rank, job->size, ori_endpoint_text(root, text), job->host,
+				ori_seconds(job->timeout_ns));
 		if (i + 1 < count)
 			continue;
 		nanosleep(&pause, NULL);
@@ -416,7 +422,7 @@ static enum oriel_status join_connect_root(struct ori_join *join, struct ori_add
 	}
 }
 
-/* ORIEL_OK and the parent's address, or the failure that the root tells. */
+/* ORIEL_OK and the parent's address; ORIEL_AGAIN; or the failure that the root reports. */
 static enum oriel_status join_receive_answer(struct ori_link *link, struct ori_address *parent)
 {
 	unsigned char body[ORI_FAILURE_LENGTH];
@@ -435,7 +441,7 @@ static enum oriel_status join_receive_answer(struct ori_link *link, struct ori_a
 	if (status == ORIEL_OK && frame.type == ORI_FRAME_WELCOME &&
 	    ori_address_parse(body, frame.length, parent))
 		return ORIEL_OK;
-	return ori_fail(ORIEL_ERR_PROTOCOL, "what rank 0 says makes no sense");
+	return ori_fail(ORIEL_ERR_PROTOCOL, "rank 0 sent a malformed frame");
 }
 
 static enum oriel_status join_wait(struct ori_join *join, struct ori_link *link,
@@ -448,7 +454,7 @@ static enum oriel_status join_wait(struct ori_join *join, struct ori_link *link,
 	while ((status = join_receive_answer(link, parent)) == ORIEL_AGAIN) {
 		if (ori_deadline_passed(deadline))
 			return ori_fail(ORIEL_ERR_TIMEOUT,
-					"rank 0 did not bring the job together within %g s",
+					"rank 0 did not complete the job within %g s",
 					ori_seconds(join->job->timeout_ns));
 		status = ori_listener_poll(join->listener, &polled, 1, deadline);
 		if (status != ORIEL_OK)
@@ -457,7 +463,7 @@ static enum oriel_status join_wait(struct ori_join *join, struct ori_link *link,
 	return status;
 }
 
-/* A child connects to its parent, which may itself be waiting for its own. */
+/* Connect to the parent. It answers even while it waits for its own parent. */
 static enum oriel_status join_parent(struct ori_join *join, const struct ori_address *address)
 {
 	struct ori_tree *tree = join->tree;

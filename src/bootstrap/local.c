@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks as threads of one process: a job is a mutex and what it guards. */
+/*
+ * The bootstrap for ranks that are threads of one process: a job is a mutex and the state that
+ * it guards. Tests, benchmarks and programs with a thread for each GPU call it.
+ */
 #include <oriel/bootstrap.h>
 
 #include <errno.h>
@@ -42,15 +45,15 @@ struct local_member {
 	struct local_message *inbox, **inbox_end;
 };
 
-/* Everything but size and the rounds' data is guarded by lock. */
+/* The lock guards all fields but size, and not the data of a round that is done. */
 struct oriel_local_job {
-	uint64_t stamp; /* of the process that made it; another one in its children */
+	uint64_t stamp; /* ori_handle_stamp of the creating process; differs in its children */
 	pthread_mutex_t lock;
 	pthread_cond_t turn; /* a round is done, or the job has failed */
 	unsigned size, refs;
-	struct local_round *round; /* that gathers now, or NULL */
+	struct local_round *round; /* the current one, or NULL */
 	enum oriel_status status;  /* of the job as a whole */
-	unsigned at_fault;         /* for @status */
+	unsigned at_fault;         /* the rank that caused @status */
 	char text[LOCAL_TEXT];
 	struct local_member *members; /* [size] */
 };
@@ -78,7 +81,7 @@ static bool local_wait(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t dea
 	return pthread_cond_timedwait(cond, lock, &until) != ETIMEDOUT;
 }
 
-/* The first failure of a job is everybody's. Called with the lock held. */
+/* Record the first failure of the job, and wake all ranks. The caller has the lock. */
 __attribute__((format(printf, 4, 5))) static enum oriel_status
 local_break(struct oriel_local_job *job, enum oriel_status status, unsigned rank,
 	    const char *format, ...)
@@ -124,7 +127,7 @@ static void local_round_unref(struct oriel_local_job *job, struct local_round *r
 	free(round);
 }
 
-/* The round that @member's rank takes part in next. */
+/* Enter the current round, or begin one. The caller has the lock. */
 static enum oriel_status local_round_enter(struct local_member *member, size_t length,
 					   struct local_round **entered)
 {
@@ -212,7 +215,7 @@ static enum oriel_status local_gather(struct local_member *member, const void *m
 	return status;
 }
 
-/* Puts the job's failure where this thread's oriel_last_error() finds it. */
+/* Make the failure of the job the last error of this thread. */
 static enum oriel_status local_report(struct oriel_local_job *job, enum oriel_status status)
 {
 	char text[LOCAL_TEXT];
@@ -242,7 +245,7 @@ static enum oriel_status local_all_gather(void *context, const void *mine, void 
 	if (status != ORIEL_OK)
 		return local_report(job, status);
 
-	/* Nobody writes to a round that is done, so the lock is not needed to read it. */
+	/* No rank writes to a round that is done, so a reader needs no lock. */
 	if (length)
 		memcpy(all, round->data, job->size * length);
 	pthread_mutex_lock(&job->lock);
@@ -407,7 +410,7 @@ static void local_interrupt(void *context)
 	if (member->job->stamp != ori_handle_stamp)
 		return;
 	pthread_mutex_lock(&member->job->lock);
-	/* Who is interrupted has been told of a fault elsewhere. */
+	/* No rank is at fault here: the caller of interrupt() knows of a failure elsewhere. */
 	local_break(member->job, ORIEL_ERR_ABORTED, ORIEL_NO_RANK, "rank %u of %u was interrupted",
 		    member->rank, member->job->size);
 	pthread_mutex_unlock(&member->job->lock);
@@ -432,7 +435,7 @@ static void local_close(void *context)
 	struct oriel_local_job *job = member->job;
 	unsigned i;
 
-	/* Its lock may be held by a thread that a child does not have. */
+	/* A thread of the parent, which this child does not have, may hold the lock. */
 	if (job->stamp != ori_handle_stamp)
 		return;
 	pthread_mutex_lock(&job->lock);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Unit tests of local.c: the bootstrap for ranks that are threads of one process. */
 #include "bootstrap/party_test.h"
 
 struct local_party {
@@ -127,7 +128,7 @@ static void test_lengths_that_differ_are_an_error_on_all(void **state)
 	(void)state;
 	party_run(3, gather_own_length, &party);
 	party_expect_all(3, ORIEL_ERR_MISMATCH, "rank 1 gives 8");
-	/* Which of the two is wrong nobody knows. */
+	/* Either of the two ranks may be wrong, so none is at fault. */
 	party_expect_fault(3, ORIEL_NO_RANK);
 	oriel_local_job_destroy(party.job);
 }

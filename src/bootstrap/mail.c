@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * send and recv of the TCP bootstrap: connections to receivers, inboxes of senders, and waits
+ * that serve the listener and watch the tree for failures. tcp.c calls it.
+ */
 #include "bootstrap/mail.h"
 
 #include <stdlib.h>
@@ -10,7 +14,7 @@
 #include "bootstrap/dial.h"
 #include "bootstrap/ranks.h"
 
-#define MESSAGE_ROOM 65536u /* what a header alone may cost */
+#define MESSAGE_ROOM 65536u /* bytes of memory that a header alone may cost */
 
 /* done <= room <= length, and room <= MESSAGE_ROOM or room <= 2 * done while it arrives */
 struct message {
@@ -21,7 +25,7 @@ struct message {
 };
 
 struct ori_message_inbox {
-	struct ori_link link;    /* closed for messages to oneself */
+	struct ori_link link;    /* fd -1 for the messages of this rank to itself */
 	struct message *partial; /* still arriving */
 	struct message *first, **end;
 };
@@ -106,7 +110,7 @@ static struct message *message_new(uint32_t tag, size_t length)
 	return message;
 }
 
-/* Room for its first @room bytes, or for all if it has less. False: no memory. */
+/* Make room for its first @room bytes, or for all if it has fewer. False: no memory. */
 static bool message_grow(struct message *message, size_t room)
 {
 	unsigned char *data;
@@ -145,7 +149,7 @@ static struct message *inbox_take(struct ori_message_inbox *inbox, uint32_t tag)
 	return message;
 }
 
-/* Ranks that have come to the listener to send. */
+/* Fetch the connections of senders from the listener. */
 static enum oriel_status message_fetch_senders(struct ori_message_service *service)
 {
 	struct ori_message_inbox *inbox;
@@ -154,7 +158,8 @@ static enum oriel_status message_fetch_senders(struct ori_message_service *servi
 	while ((pending = ori_listener_next(service->listener, ORI_PURPOSE_MESSAGE))) {
 		if (pending->hello.rank >= service->tree->size ||
 		    service->in[pending->hello.rank]) {
-			ori_log(ORIEL_LOG_WARN, "a connection from %s is dropped: rank %u again",
+			ori_log(ORIEL_LOG_WARN,
+				"a connection from %s is dropped: rank %u connects again",
 				pending->from, pending->hello.rank);
 			ori_pending_free(pending);
 			continue;
@@ -190,8 +195,8 @@ static enum oriel_status message_begin(struct ori_message_service *service,
 }
 
 /*
- * On with a message. Its memory follows what has arrived: the sender has proved
- * that it belongs to the job, not that what its headers say will come.
+ * Continue to read a message. Its memory grows with the bytes that have arrived: the sender has
+ * proved that it belongs to the job, not that the length in its header is true.
  */
 static enum oriel_status message_fill(struct ori_message_service *service,
 				      struct ori_message_inbox *inbox, struct message *message)
@@ -208,7 +213,7 @@ static enum oriel_status message_fill(struct ori_message_service *service,
 	return status;
 }
 
-/* Reads what has arrived: ORIEL_AGAIN, or why there will be no more. */
+/* Read all that has arrived. ORIEL_AGAIN, or the reason why no more will arrive. */
 static enum oriel_status message_progress(struct ori_message_service *service,
 					  struct ori_message_inbox *inbox)
 {
@@ -228,7 +233,10 @@ static enum oriel_status message_progress(struct ori_message_service *service,
 	}
 }
 
-/* Wait for something to happen: to @link, to the inbox of @peer, in the tree, at the listener. */
+/*
+ * Wait for an event: room in @link, bytes for the inbox of @peer, a failure in the tree, or a
+ * connection at the listener.
+ */
 static enum oriel_status message_wait(struct ori_message_service *service, unsigned peer,
 				      struct ori_link *link, uint64_t deadline)
 {
@@ -246,7 +254,10 @@ static enum oriel_status message_wait(struct ori_message_service *service, unsig
 		polled[n++] = (struct pollfd){.fd = service->in[peer]->link.fd, .events = POLLIN};
 	for (i = 0; i < ORI_TREE_LINKS; i++) {
 		status = ori_link_peek(&service->tree->links[i], &frame);
-		/* Behind a frame that is not for now only the end is of interest. */
+		/*
+		 * A frame of the next collective stays unread, so POLLIN would return at once;
+		 * only the end of the stream matters behind it.
+		 */
 		if (status == ORIEL_AGAIN || status == ORIEL_OK)
 			polled[n++] = (struct pollfd){service->tree->links[i].fd,
 						      status == ORIEL_OK ? POLLRDHUP : POLLIN, 0};
@@ -326,9 +337,11 @@ static enum oriel_status message_write(struct ori_message_service *service, unsi
 		if (ori_deadline_passed(deadline))
 			return ori_tree_break(
 				service->tree, ORIEL_ERR_TIMEOUT, peer,
-				"rank %u of %u did not take what rank %u sent within %g s", peer,
-				service->tree->size, service->tree->rank, ori_seconds(timeout_ns));
-		/* It may be sending just as much to us, and wait for us in turn. */
+				"rank %u of %u did not receive the message of rank %u within %g s",
+				peer, service->tree->size, service->tree->rank,
+				ori_seconds(timeout_ns));
+		/* The peer may send as much to this rank and wait in turn: read, so that it ends.
+		 */
 		if (service->in[peer])
 			message_progress(service, service->in[peer]);
 		status = message_wait(service, peer, link, deadline);
@@ -363,7 +376,7 @@ enum oriel_status ori_message_send(struct ori_message_service *service, unsigned
 	return message_write(service, peer, &frame, data, timeout_ns, deadline);
 }
 
-/* Waits until a message with @tag is there. */
+/* Wait until a message with @tag has arrived. */
 static enum oriel_status message_receive(struct ori_message_service *service, unsigned peer,
 					 uint32_t tag, uint64_t timeout_ns,
 					 struct message **message)
@@ -383,7 +396,7 @@ static enum oriel_status message_receive(struct ori_message_service *service, un
 			return ori_tree_lost(service->tree, peer);
 		if (status < 0)
 			return ori_tree_break(service->tree, status, peer,
-					      "what rank %u of %u says makes no sense", peer,
+					      "rank %u of %u sent a malformed message", peer,
 					      service->tree->size);
 		if (ori_deadline_passed(deadline))
 			return ori_tree_break(

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * All-gather and broadcast over a tree of links, and the failure of a job, which spreads along
+ * the same links. tcp.c calls it for collectives; join and messages report failures through it.
+ */
 #include "bootstrap/tree.h"
 
 #include <stdarg.h>
@@ -10,9 +14,9 @@
 #include "bootstrap/ranks.h"
 
 /*
- * What a rank waits beyond its deadline per level of the tree, so that the one
- * next to a missing rank finds it missing first and the others hear its name, though
- * it arrived later or stood still: a quarter of the timeout, at most this.
+ * The time that a rank waits beyond its deadline, for each level of the tree. The neighbour of a
+ * missing rank times out first, and the other ranks receive its name, even if that neighbour
+ * entered the collective later or was not scheduled. A quarter of the timeout, at most this.
  */
 #define TREE_GRACE_NS 1000000000u
 
@@ -25,7 +29,7 @@ static unsigned tree_height(unsigned ranks)
 	return height;
 }
 
-/* The subtree [@lo, @hi) without its top, in near-equal parts. */
+/* Split the subtree [@lo, @hi) without its top into parts whose sizes differ by 1 at most. */
 static unsigned tree_split(unsigned lo, unsigned hi, unsigned begin[ORI_TREE_ARITY + 1])
 {
 	unsigned ranks = hi - lo - 1, i;
@@ -92,7 +96,7 @@ enum oriel_status ori_tree_check(struct ori_tree *tree)
 	return ori_fail(tree->failure.status, "%s", tree->failure.text);
 }
 
-/* A neighbour that cannot be told now sees the link closed later. */
+/* Send the failure to all neighbours; one whose socket is full sees the link closed later. */
 static enum oriel_status tree_report(struct ori_tree *tree)
 {
 	unsigned char body[ORI_FAILURE_LENGTH];
@@ -122,7 +126,7 @@ enum oriel_status ori_tree_break(struct ori_tree *tree, enum oriel_status status
 
 enum oriel_status ori_tree_stop(struct ori_tree *tree, enum oriel_status status)
 {
-	/* Who is interrupted has been told of a fault elsewhere. */
+	/* After an interrupt no rank is at fault here: its caller knows of a failure elsewhere. */
 	return ori_tree_break(tree, status,
 			      status == ORIEL_ERR_ABORTED ? ORIEL_NO_RANK : tree->rank,
 			      "rank %u of %u: %s", tree->rank, tree->size, oriel_last_error());
@@ -142,10 +146,10 @@ enum oriel_status ori_tree_lost(struct ori_tree *tree, unsigned rank)
 static enum oriel_status tree_malformed(struct ori_tree *tree, unsigned rank)
 {
 	return ori_tree_break(tree, ORIEL_ERR_PROTOCOL, rank,
-			      "what rank %u of %u says makes no sense", rank, tree->size);
+			      "rank %u of %u sent a malformed frame", rank, tree->size);
 }
 
-/* What a failed look at @link means to the job. */
+/* The failure of the job after a read of @link has failed with @status. */
 static enum oriel_status tree_link_failed(struct ori_tree *tree, const struct ori_link *link,
 					  enum oriel_status status)
 {
@@ -154,7 +158,7 @@ static enum oriel_status tree_link_failed(struct ori_tree *tree, const struct or
 	return tree_malformed(tree, link->rank);
 }
 
-/* The frame at the head of @link is a failure. */
+/* Read the FAILURE frame at the head of @link and make it the failure of the job. */
 static enum oriel_status tree_receive_failure(struct ori_tree *tree, struct ori_link *link)
 {
 	unsigned char body[ORI_FAILURE_LENGTH];
@@ -186,7 +190,7 @@ enum oriel_status ori_tree_expect_failure(struct ori_tree *tree, struct ori_link
 	return tree_receive_failure(tree, link);
 }
 
-/* ORIEL_AGAIN unless @link tells that the job is broken. */
+/* ORIEL_AGAIN unless @link has the failure of the job. Other frames stay unread. */
 static enum oriel_status tree_poll_failure(struct ori_tree *tree, struct ori_link *link)
 {
 	enum oriel_status status;
@@ -196,7 +200,7 @@ static enum oriel_status tree_poll_failure(struct ori_tree *tree, struct ori_lin
 		return ORIEL_AGAIN;
 	if (frame.type == ORI_FRAME_FAILURE)
 		return tree_receive_failure(tree, link);
-	/* Its part in a collective that this rank is not in yet, and it is gone: that broke. */
+	/* The frame belongs to the next collective, which fails if its sender closed the link. */
 	if (!ori_link_is_ending(link))
 		return ORIEL_AGAIN;
 	status = ori_link_seek_failure(link);
@@ -217,13 +221,13 @@ enum oriel_status ori_tree_poll_failure(struct ori_tree *tree)
 	return ORIEL_OK;
 }
 
-/* What one link does in one phase of a collective. */
+/* The transfer over one link in one phase of a collective. */
 struct tree_move {
 	struct ori_link *link;
 	enum { TREE_WATCH, TREE_SEND, TREE_RECEIVE } action;
-	struct ori_frame frame; /* to send, or expected */
+	struct ori_frame frame; /* the frame to send, or the expected one */
 	char *data;
-	unsigned ranks; /* whose data it is, for the size of a piece */
+	unsigned ranks; /* how many ranks' data it has, for texts */
 	size_t done;
 	bool is_begun, is_over;
 };
@@ -260,7 +264,7 @@ static enum oriel_status move_mismatch(struct ori_tree *tree, const struct tree_
 			      (unsigned long long)(move->frame.length / move->ranks));
 }
 
-/* The header of what @move waits for. */
+/* Read the header of the frame that @move expects. */
 static enum oriel_status move_begin(struct ori_tree *tree, struct tree_move *move)
 {
 	enum oriel_status status;
@@ -295,7 +299,7 @@ static enum oriel_status move_receive(struct ori_tree *tree, struct tree_move *m
 	return status;
 }
 
-/* A neighbour that does not take what is sent may say why: heard before its link is given up. */
+/* A neighbour that closed the link may have sent its failure first: read that before giving up. */
 static enum oriel_status move_send(struct ori_tree *tree, struct tree_move *move)
 {
 	enum oriel_status status;

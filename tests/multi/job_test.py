@@ -167,7 +167,7 @@ class Job(unittest.TestCase):
             flood.join()
         self.assertEqual((code, out), (0, [f"[{rank}] ends" for rank in range(4)]), err)
         self.assertRegex(err, "a connection from 127.0.0.1:.* is dropped: there are too many "
-                         "silent ones")
+                         "silent connections")
 
     def test_a_flood_of_connections_ends_no_job(self):
         self.flood(256)
