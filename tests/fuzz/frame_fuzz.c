@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One input given to each of the four parsers of bootstrap/frame.h. */
+/*
+ * Fuzz target of src/bootstrap/frame.c: each of its four parsers gets the input, and the encoder
+ * of each result makes the same bytes.
+ */
 #include <string.h>
 
 #include "bootstrap/frame.h"
