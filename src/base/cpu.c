@@ -34,7 +34,8 @@ void oriel_cpu_back_off(uint64_t waited_ns)
 		sched_yield();
 		return;
 	}
-	pause.tv_nsec = waited_ns / 32 < CPU_SLEEP_MAX_NS ? (long)(waited_ns / 32) : CPU_SLEEP_MAX_NS;
+	pause.tv_nsec =
+		waited_ns / 32 < CPU_SLEEP_MAX_NS ? (long)(waited_ns / 32) : CPU_SLEEP_MAX_NS;
 	nanosleep(&pause, NULL);
 }
 

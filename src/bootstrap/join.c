@@ -350,8 +350,8 @@ static enum oriel_status join_open_listener(struct ori_listener *listener, int r
 }
 
 /*
- * One attempt. ORIEL_AGAIN: the root is not there yet, errno says how; EBUSY: it has not
- * left the job before, in which this process was the same rank.
+ * Try once to reach the root. ORIEL_AGAIN: try again. errno is the reason: EBUSY if the root has
+ * not closed the previous job, in which this process was the same rank.
  */
 static enum oriel_status join_attempt(struct ori_join *join, const struct ori_address *root,
 				      struct ori_link *link)
