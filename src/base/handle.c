@@ -158,7 +158,8 @@ static struct ori_handle *handle_fresh_locked(struct handle_kind *k, struct ori_
 			return NULL;
 		k->open = open;
 	}
-	/* Acquired by ori_handle_is_live(): the slot is accessible, and first and inverse are set. */
+	/* Acquired by ori_handle_is_live(): the slot is accessible, and first and inverse are set.
+	 */
 	atomic_store_explicit(&pool->slots, slots + 1, memory_order_release);
 	return (struct ori_handle *)(void *)(k->base + at);
 }

@@ -83,7 +83,8 @@ bool ori_touch_write(void *to, const void *from, size_t length)
  */
 static bool probe_page(uintptr_t at)
 {
-	/* The last set of the page: at the beginning of page 0 the pointer would be NULL, no set. */
+	/* The last set of the page: at the beginning of page 0 the pointer would be NULL, no set.
+	 */
 	uintptr_t set = (at | (PROBE_PAGE - 1)) - (PROBE_SIGSET - 1);
 
 	return syscall(SYS_rt_sigprocmask, -1, set, NULL, PROBE_SIGSET) == 0 || errno != EFAULT;
