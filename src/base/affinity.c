@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * CPU lists of the kernel, and a thread that stays on the CPUs of one NUMA node. The proxy
+ * thread of src/rdma calls it once, when it starts.
+ */
 #include "base/affinity.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-bool ori_near_parse(const char *list, cpu_set_t *cpus)
+bool ori_affinity_parse(const char *list, cpu_set_t *cpus)
 {
 	unsigned long first, last;
 	char *end;
@@ -30,7 +34,7 @@ bool ori_near_parse(const char *list, cpu_set_t *cpus)
 	}
 }
 
-static bool near_read(int node, cpu_set_t *cpus)
+static bool affinity_read(int node, cpu_set_t *cpus)
 {
 	char path[64], list[4096];
 	bool is_read;
@@ -40,18 +44,19 @@ static bool near_read(int node, cpu_set_t *cpus)
 	file = fopen(path, "re");
 	if (!file)
 		return false;
-	is_read = fgets(list, sizeof(list), file) && ori_near_parse(list, cpus);
+	is_read = fgets(list, sizeof(list), file) && ori_affinity_parse(list, cpus);
 	fclose(file);
 	return is_read;
 }
 
 bool ori_near_stay(int node)
 {
-	cpu_set_t near, mine, both;
+	cpu_set_t node_cpus, mine, both;
 
-	if (!near_read(node, &near) || sched_getaffinity(0, sizeof(mine), &mine) != 0)
+	/* The mask of the launcher wins: the thread only ever gives up CPUs that it has. */
+	if (!affinity_read(node, &node_cpus) || sched_getaffinity(0, sizeof(mine), &mine) != 0)
 		return false;
-	CPU_AND(&both, &near, &mine);
+	CPU_AND(&both, &node_cpus, &mine);
 	return CPU_COUNT(&both) > 0 && !CPU_EQUAL(&both, &mine) &&
 	       sched_setaffinity(0, sizeof(both), &both) == 0;
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Unit tests of affinity.c: CPU lists of the kernel, and a thread that stays on one NUMA node. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,7 +9,7 @@
 
 #include "base/affinity.h"
 
-static void test_lists_of_the_kernel_are_read(void **state)
+static void test_kernel_cpu_lists_parse(void **state)
 {
 	static const char *const wrong[] = {"",    "\n", "a",   "1-",      "-1",
 					    "3-2", "1,", "1 2", "99999999"};
@@ -16,17 +17,17 @@ static void test_lists_of_the_kernel_are_read(void **state)
 	size_t i;
 
 	(void)state;
-	assert_true(ori_near_parse("0-2,8,10-11\n", &cpus));
+	assert_true(ori_affinity_parse("0-2,8,10-11\n", &cpus));
 	assert_int_equal(CPU_COUNT(&cpus), 6);
 	assert_true(CPU_ISSET(0, &cpus) && CPU_ISSET(2, &cpus) && CPU_ISSET(8, &cpus));
 	assert_true(CPU_ISSET(10, &cpus) && CPU_ISSET(11, &cpus) && !CPU_ISSET(9, &cpus));
-	assert_true(ori_near_parse("5", &cpus));
+	assert_true(ori_affinity_parse("5", &cpus));
 	assert_int_equal(CPU_COUNT(&cpus), 1);
 	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
-		assert_false(ori_near_parse(wrong[i], &cpus));
+		assert_false(ori_affinity_parse(wrong[i], &cpus));
 }
 
-static void test_a_node_that_is_not_there_changes_nothing(void **state)
+static void test_a_missing_numa_node_changes_nothing(void **state)
 {
 	cpu_set_t before, after;
 
@@ -41,8 +42,8 @@ static void test_a_node_that_is_not_there_changes_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_lists_of_the_kernel_are_read),
-		cmocka_unit_test(test_a_node_that_is_not_there_changes_nothing),
+		cmocka_unit_test(test_kernel_cpu_lists_parse),
+		cmocka_unit_test(test_a_missing_numa_node_changes_nothing),
 	};
 
 	return cmocka_run_group_tests_name("near", tests, NULL, NULL);

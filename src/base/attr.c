@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads attribute structs of callers that were built with an older or a newer header. Every
+ * public create function that has an attr calls it.
+ */
 #include "base/attr.h"
 
 #include <string.h>
@@ -16,6 +20,7 @@ enum oriel_status ori_attr_read(const char *noun, const void *caller, void *attr
 	memcpy(&size, caller, sizeof(size));
 	if (size < sizeof(size))
 		return ori_fail(ORIEL_ERR_INVALID, "%s.size is %zu", noun, size);
+	/* A field that is ignored would silently change what the caller asks for. */
 	for (i = length; i < size; i++)
 		if (bytes[i])
 			return ori_fail(ORIEL_ERR_INVALID,

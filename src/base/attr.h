@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attribute structs of callers that may know more or fewer fields than we. */
+/*
+ * Attribute structs of callers that may know more or fewer fields than this library. Every
+ * public create function that has an attr calls ori_attr_read().
+ */
 #ifndef ORI_BASE_ATTR_H
 #define ORI_BASE_ATTR_H
 
@@ -8,9 +11,9 @@
 #include <oriel/status.h>
 
 /*
- * Copy @caller, whose first field is its size_t size, into @attr of @length
- * bytes, zeroed first; NULL is all defaults. ORIEL_ERR_INVALID names @noun if a
- * field beyond @length is set.
+ * Zero @attr, of @length bytes, and copy @caller into it; the first field of @caller is its
+ * size_t size. A NULL @caller means all defaults. ORIEL_ERR_INVALID, with @noun in the text, if
+ * @caller sets a field beyond @length.
  */
 enum oriel_status ori_attr_read(const char *noun, const void *caller, void *attr, size_t length);
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Unit tests of attr.c: attribute structs of callers that are older or newer than the library. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +21,7 @@ struct large {
 	uint64_t second;
 };
 
-static void test_none_is_all_defaults(void **state)
+static void test_a_null_attr_is_all_defaults(void **state)
 {
 	struct small attr = {7, 7};
 
@@ -54,7 +55,7 @@ static void test_a_newer_caller_may_only_pass_zeros_beyond(void **state)
 	assert_string_equal(oriel_last_error(), "attr has a field that this library does not know");
 }
 
-static void test_a_size_that_is_none_is_refused(void **state)
+static void test_a_size_below_the_first_field_is_rejected(void **state)
 {
 	struct small caller = {0, 3}, attr;
 
@@ -66,10 +67,10 @@ static void test_a_size_that_is_none_is_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_none_is_all_defaults),
+		cmocka_unit_test(test_a_null_attr_is_all_defaults),
 		cmocka_unit_test(test_an_older_caller_gets_defaults_for_the_rest),
 		cmocka_unit_test(test_a_newer_caller_may_only_pass_zeros_beyond),
-		cmocka_unit_test(test_a_size_that_is_none_is_refused),
+		cmocka_unit_test(test_a_size_below_the_first_field_is_rejected),
 	};
 
 	return cmocka_run_group_tests_name("attr", tests, NULL, NULL);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Monotonic time and deadlines. Every module that waits calls it; any thread. */
 #include "base/clock.h"
 
 #include <oriel/status.h>
 #include <time.h>
 
+/* The result fits in an int, and callers check their condition once a second at least. */
 #define CLOCK_POLL_MAX_MS 1000
 
 uint64_t ori_clock_ns(void)
@@ -37,5 +39,6 @@ int ori_deadline_poll_ms(uint64_t deadline)
 		return 0;
 	if (deadline - now > CLOCK_POLL_MAX_MS * 1000000ull)
 		return CLOCK_POLL_MAX_MS;
+	/* Rounded up: 0 would make the caller spin through the last millisecond. */
 	return (int)((deadline - now + 999999u) / 1000000u);
 }

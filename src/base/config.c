@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table of settings, and the parsers and checks of their values. Each module reads its
+ * settings through config.h; oriel_settings_check() checks all of them when a job opens.
+ */
 #include "base/config.h"
 
 #include <assert.h>
@@ -18,9 +22,11 @@
 struct config_entry {
 	const char *name;
 	const char *fallback;
-	const char *may_be; /* ends "ORIEL_X is 'y', but it may be ..."; NULL: as follows below */
+	const char *may_be; /* ends "ORIEL_X is 'y', but it may be ..."; NULL: made from @words,
+			     * or from @least and @most
+			     */
 	const char *help;
-	/* One of: a function, a list of words, a number from @least to @most. */
+	/* The check is one of: a function, a list of words, a number from @least to @most. */
 	bool (*is_valid)(const char *text);
 	const char *words;
 	uint64_t least, most;
@@ -44,7 +50,7 @@ static bool config_digits(const char *text, uint64_t max, uint64_t *value)
 	return true;
 }
 
-/* Seconds with up to nine decimals. */
+/* Parse seconds with up to nine decimals. strtod() would read them in the program's locale. */
 static bool config_seconds(const char *text, uint64_t *ns)
 {
 	const char *dot = strchrnul(text, '.');
@@ -134,20 +140,20 @@ static bool config_is_hca(const char *text)
 {
 	size_t i;
 
-	/* What a filter means is read where adapters are looked for, which names what is wrong. */
+	/* The code that looks for HCAs parses the filter in full, and names the error. */
 	for (i = 0; text[i]; i++)
 		if (text[i] <= ' ' || text[i] > '~' || text[i] == ';')
 			return false;
 	return i <= CONFIG_TEXT_MAX;
 }
 
-/* Read in full where the adapter is opened, which names what is wrong in it. */
+/* The software HCA parses the scenario in full when it is opened, and names the error. */
 static bool config_is_scenario(const char *text)
 {
 	return strlen(text) <= CONFIG_TEXT_MAX;
 }
 
-/* What is in the file is read where collectives are made, which names what is wrong. */
+/* The create functions of collectives read the file, and name the error. */
 static bool config_is_path(const char *text)
 {
 	return strlen(text) <= CONFIG_TEXT_MAX;
@@ -225,8 +231,8 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 			.fallback = "auto",
 			.may_be = "auto, soft, none, verbs, or names as mlx5_0:1,mlx5_1 or ^mlx5_2 "
 				  "or =rxe0",
-			.help = "RDMA adapters for the rdma path; soft is for development, auto "
-				"takes it where there are no others",
+			.help = "NICs for the rdma path; soft, the software HCA, is for "
+				"development; auto takes it where there are no NICs",
 			.is_valid = config_is_hca,
 		},
 	[ORI_SETTING_SOFT_HCA] =
@@ -234,44 +240,46 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 			.name = "ORIEL_SOFT_HCA",
 			.fallback = "",
 			.may_be = "a scenario such as seed=7,drop=0.01",
-			.help = "what goes wrong in the adapter in software",
+			.help = "faults that the software HCA injects",
 			.is_valid = config_is_scenario,
 		},
 	[ORI_SETTING_CONNECT] =
 		{
 			.name = "ORIEL_CONNECT",
 			.fallback = "eager",
-			.help = "links to rdma peers: all at once, or each at its first use",
+			.help = "when links to rdma peers connect: all at once, or each at its "
+				"first use",
 			.words = "eager,lazy",
 		},
 	[ORI_SETTING_FABRIC] =
 		{
 			.name = "ORIEL_FABRIC",
 			.fallback = "auto",
-			.help = "NVLink between GPUs of different nodes: where there is one, not, "
-				"or not without",
+			.help = "NVLink between GPUs of different nodes: used if present, never, "
+				"or required",
 			.words = "auto,off,require",
 		},
 	[ORI_SETTING_TIER] =
 		{
 			.name = "ORIEL_TIER",
 			.fallback = "auto",
-			.help = "how a ConnectX adapter is posted to: the best that works, or this",
+			.help = "how requests are posted to a ConnectX NIC: the best tier that "
+				"works, or this one",
 			.words = "auto,t0,t1,t2,t3",
 		},
 	[ORI_SETTING_DEVX] =
 		{
 			.name = "ORIEL_DEVX",
 			.fallback = "auto",
-			.help = "queues of a ConnectX adapter by commands to its firmware, or by "
-				"verbs alone",
+			.help = "queues of a ConnectX NIC are created by commands to its firmware, "
+				"or by verbs alone",
 			.words = "auto,off",
 		},
 	[ORI_SETTING_RAILS] =
 		{
 			.name = "ORIEL_RAILS",
 			.fallback = "1",
-			.help = "adapters that each rank drives; its links are spread over them",
+			.help = "NICs that each rank drives; its links are spread over them",
 			.least = 1,
 			.most = 4,
 		},
@@ -279,15 +287,15 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 		{
 			.name = "ORIEL_ALLGATHER",
 			.fallback = "auto",
-			.help = "algorithm of all-gathers that ask for none themselves",
+			.help = "algorithm of all-gathers whose attr names none",
 			.words = "auto,ll,store,ce,direct,ring,bruck",
 		},
 	[ORI_SETTING_CE_BATCH] =
 		{
 			.name = "ORIEL_CE_BATCH",
 			.fallback = "0",
-			.help = "copies by engines to all ranks, of at most so many bytes each, "
-				"are handed to the driver of a GPU at once; 0: each by itself",
+			.help = "copy-engine copies to all ranks, of at most so many bytes each, "
+				"are handed to the GPU driver in one call; 0: one call each",
 			.most = UINT32_MAX,
 		},
 	[ORI_SETTING_TUNE] =
@@ -295,75 +303,76 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 			.name = "ORIEL_TUNE",
 			.fallback = "",
 			.may_be = "the path of a file, or off",
-			.help = "table of oriel tune by which collectives choose; unset: the "
-				"user's, "
-				"~/.cache/oriel/tune, if there is one; off: that of the library",
+			.help = "table of oriel tune from which collectives choose an algorithm; "
+				"unset: ~/.cache/oriel/tune if it exists; off: the built-in table",
 			.is_valid = config_is_path,
 		},
 	[ORI_SETTING_POST] =
 		{
 			.name = "ORIEL_POST",
 			.fallback = "auto",
-			.help = "who posts requests: who asks, to rings of the adapter, or a "
-				"thread, the proxy; auto: rings where it has them",
+			.help = "requests are posted by the initiator, to the rings of the NIC, or "
+				"by a proxy thread; auto: rings where the NIC has them",
 			.words = "auto,rings,proxy",
 		},
 	[ORI_SETTING_PROXY_NEAR] =
 		{
 			.name = "ORIEL_PROXY_NEAR",
 			.fallback = "auto",
-			.help = "a proxy stays on CPUs of the NUMA node of its adapter, or runs "
-				"anywhere",
+			.help = "the proxy thread stays on CPUs of the NUMA node of its NIC, or "
+				"runs anywhere",
 			.words = "auto,off",
 		},
 	[ORI_SETTING_P2P_TCP] =
 		{
 			.name = "ORIEL_P2P_TCP",
 			.fallback = "auto",
-			.help = "whether a hub listens on TCP for ends on other machines; auto: "
-				"where there is a job key, or ranks on other machines",
+			.help = "whether a p2p context listens on TCP for endpoints on other "
+				"machines; auto: if there is a job key, or ranks on other "
+				"machines",
 			.words = "auto,on,off",
 		},
 	[ORI_SETTING_IB_GID_INDEX] =
 		{
 			.name = "ORIEL_IB_GID_INDEX",
 			.fallback = "",
-			.help = "GID of an adapter; unset: the first of RoCE v2, IPv4 before IPv6",
+			.help = "GID index of a NIC; unset: the first of RoCE v2, IPv4 before "
+				"IPv6",
 			.most = 255,
 		},
 	[ORI_SETTING_IB_TC] =
 		{
 			.name = "ORIEL_IB_TC",
 			.fallback = "0",
-			.help = "traffic class of what an adapter sends",
+			.help = "traffic class of packets",
 			.most = 255,
 		},
 	[ORI_SETTING_IB_SL] =
 		{
 			.name = "ORIEL_IB_SL",
 			.fallback = "0",
-			.help = "service level of what an adapter sends",
+			.help = "service level of packets",
 			.most = 15,
 		},
 	[ORI_SETTING_IB_TIMEOUT] =
 		{
 			.name = "ORIEL_IB_TIMEOUT",
 			.fallback = "20",
-			.help = "an adapter sends again after 4.096 us * 2^n; 0 = never",
+			.help = "a NIC retransmits after 4.096 us * 2^n; 0 = never",
 			.most = 31,
 		},
 	[ORI_SETTING_IB_RETRY] =
 		{
 			.name = "ORIEL_IB_RETRY",
 			.fallback = "7",
-			.help = "times that it does so before the peer counts as gone",
+			.help = "retransmissions before the peer counts as failed",
 			.most = 7,
 		},
 	[ORI_SETTING_IB_RNR_RETRY] =
 		{
 			.name = "ORIEL_IB_RNR_RETRY",
 			.fallback = "7",
-			.help = "times that a peer without a receive is asked again, each 0.64 ms; "
+			.help = "retries, 0.64 ms apart, while the peer has no receive posted; "
 				"7 = for ever",
 			.most = 7,
 		},
@@ -372,12 +381,12 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 			.name = "ORIEL_IB_MTU",
 			.fallback = "4096",
 			.may_be = "256, 512, 1024, 2048 or 4096",
-			.help = "bytes of a packet at most; both ends take the smaller one",
+			.help = "largest packet in bytes; the two sides use the smaller value",
 			.is_valid = config_is_mtu,
 		},
 };
 
-/* A setting that is set but empty counts as unset, as is the habit of shells. */
+/* A setting that is set but empty counts as unset, as shells treat it. */
 static const char *config_environment(const struct config_entry *entry)
 {
 	const char *text = getenv(entry->name);
@@ -409,7 +418,7 @@ static bool config_is_valid(const struct config_entry *entry, const char *text)
 	return config_digits(text, entry->most, &value) && value >= entry->least;
 }
 
-/* "a, b or c" */
+/* Write the list @words, "a,b,c", as "a, b or c". */
 static void config_enumerate(const char *words, char *text, size_t size)
 {
 	const char *end = strchr(words, ','), *joint;
@@ -534,7 +543,7 @@ enum oriel_status oriel_setting_get(unsigned index, struct oriel_setting *settin
 	return ORIEL_OK;
 }
 
-/* How many letters to insert, delete or change to get from @a to @b. */
+/* The Levenshtein distance: letters to insert, delete or change to get from @a to @b. */
 static unsigned config_distance(const char *a, size_t length, const char *b)
 {
 	unsigned row[CONFIG_NAME_MAX + 1], diagonal, above;
@@ -573,7 +582,10 @@ static const char *config_nearest(const char *name, size_t length)
 	return nearest;
 }
 
-/* @variable is "NAME=value" as in environ. */
+/*
+ * @variable is "NAME=value" as in environ. An unknown ORIEL_ name is an error: a setting with a
+ * typing error would be ignored without a word.
+ */
 static enum oriel_status config_check_name(const char *variable)
 {
 	size_t length = strcspn(variable, "=");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The settings, all in one table: what the environment may say to the library.
- * Read afresh on each call; nothing is cached.
+ * The settings of the library, all in one table; they come from the environment. Every module
+ * reads its own here. Each call reads the environment afresh; nothing is cached.
  */
 #ifndef ORI_BASE_CONFIG_H
 #define ORI_BASE_CONFIG_H
@@ -17,19 +17,19 @@ enum ori_setting {
 	ORI_SETTING_LISTEN_FD,    /* ORIEL_LISTEN_FD, a listening socket rank 0 inherits */
 	ORI_SETTING_JOB_KEY,      /* ORIEL_JOB_KEY, hex: secret shared by the ranks of a job */
 	ORI_SETTING_HCA,          /* ORIEL_HCA, see ori_setting_hca() */
-	ORI_SETTING_SOFT_HCA,     /* ORIEL_SOFT_HCA, text: scenario of the adapter in software */
-	ORI_SETTING_CONNECT,      /* ORIEL_CONNECT, eager | lazy: when links are made */
+	ORI_SETTING_SOFT_HCA,     /* ORIEL_SOFT_HCA, text: faults of the software HCA */
+	ORI_SETTING_CONNECT,      /* ORIEL_CONNECT, eager | lazy: when links connect */
 	ORI_SETTING_FABRIC,       /* ORIEL_FABRIC, auto | off | require: NVLink between nodes */
-	ORI_SETTING_TIER,         /* ORIEL_TIER, auto | t0 to t3: ConnectX adapters */
+	ORI_SETTING_TIER,         /* ORIEL_TIER, auto | t0 to t3: ConnectX NICs */
 	ORI_SETTING_DEVX,         /* ORIEL_DEVX, auto | off: commands to their firmware */
-	ORI_SETTING_RAILS,        /* ORIEL_RAILS, 1 to 4: adapters that each rank drives */
+	ORI_SETTING_RAILS,        /* ORIEL_RAILS, 1 to 4: NICs that each rank drives */
 	ORI_SETTING_ALLGATHER,    /* ORIEL_ALLGATHER, auto or a name: algorithm of all-gathers */
-	ORI_SETTING_CE_BATCH,     /* ORIEL_CE_BATCH, bytes: copies of at most so many at once */
-	ORI_SETTING_TUNE,         /* ORIEL_TUNE, a file of oriel tune, off, or "": the user's */
-	ORI_SETTING_POST,         /* ORIEL_POST, auto | rings | proxy: who posts requests */
-	ORI_SETTING_PROXY_NEAR,   /* ORIEL_PROXY_NEAR, auto | off: where it runs */
-	ORI_SETTING_P2P_TCP,      /* ORIEL_P2P_TCP, auto | on | off: where ends are called */
-	ORI_SETTING_IB_GID_INDEX, /* ORIEL_IB_GID_INDEX, 0 to 255, or "": chosen */
+	ORI_SETTING_CE_BATCH,     /* ORIEL_CE_BATCH, bytes: largest copy that is batched */
+	ORI_SETTING_TUNE,         /* ORIEL_TUNE, off, a path, or "": ~/.cache/oriel/tune */
+	ORI_SETTING_POST,         /* ORIEL_POST, auto | rings | proxy: initiator or proxy posts */
+	ORI_SETTING_PROXY_NEAR,   /* ORIEL_PROXY_NEAR, auto | off: NUMA node of the proxy */
+	ORI_SETTING_P2P_TCP,      /* ORIEL_P2P_TCP, auto | on | off: p2p contexts listen */
+	ORI_SETTING_IB_GID_INDEX, /* ORIEL_IB_GID_INDEX, 0 to 255, or "": RoCE v2 */
 	ORI_SETTING_IB_TC,        /* ORIEL_IB_TC, 0 to 255: traffic class */
 	ORI_SETTING_IB_SL,        /* ORIEL_IB_SL, 0 to 15: service level */
 	ORI_SETTING_IB_TIMEOUT,   /* ORIEL_IB_TIMEOUT, 0 to 31: 4.096 us * 2^n, 0 = none */
@@ -39,28 +39,28 @@ enum ori_setting {
 	ORI_SETTINGS
 };
 
-/* The text in the environment, or the default; "" if there is neither. */
+/* The text in the environment, or else the default, which may be "". */
 const char *ori_setting_text(enum ori_setting which);
 
-/* Parsed values. ORIEL_ERR_CONFIG names the setting and what it may be. */
+/* Parsed values. The text of ORIEL_ERR_CONFIG names the setting and its valid values. */
 enum oriel_status ori_setting_timeout(uint64_t *timeout_ns); /* ORIEL_FOREVER for 0 */
 enum oriel_status ori_setting_unsigned(enum ori_setting which, uint64_t max, uint64_t *value);
 /* Bits 1 << enum oriel_path value: 1 << 2 mapped, 1 << 3 rdma. */
 enum oriel_status ori_setting_paths(unsigned *mask);
 
-/* What ORIEL_HCA asks for. */
+/* The parsed form of ORIEL_HCA. */
 enum ori_wish {
-	ORI_WISH_AUTO,  /* real ones where there are, else in software */
+	ORI_WISH_AUTO,  /* NICs if the machine has any, else the software HCA */
 	ORI_WISH_NONE,  /* there is no rdma path */
-	ORI_WISH_SOFT,  /* in software */
-	ORI_WISH_VERBS, /* real ones, those that *@filter means: see hca/verbs_pick.h */
+	ORI_WISH_SOFT,  /* the software HCA */
+	ORI_WISH_VERBS, /* the NICs that *@filter selects: see hca/verbs_pick.h */
 };
 
 enum ori_wish ori_setting_hca(const char **filter);
 
 /*
- * Decimal digits only, no sign, no space, no more than @max; also used for
- * names of other tools (RANK, WORLD_SIZE).
+ * Parse decimal digits: no sign, no space, no more than @max. The bootstrap also calls it for
+ * the variables of launchers (RANK, WORLD_SIZE).
  */
 enum oriel_status ori_parse_unsigned(const char *name, const char *text, uint64_t max,
 				     uint64_t *value);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Unit tests of config.c: values of settings, the errors about them, and the list of settings. */
 #include "base/config.h"
 
 #include <setjmp.h>
@@ -99,9 +100,9 @@ static void test_a_bad_value_is_an_error_that_names_setting_and_value(void **sta
 	}
 }
 
-static void test_a_bad_value_is_told_what_it_may_be(void **state)
+static void test_an_error_about_a_value_lists_what_it_may_be(void **state)
 {
-	static const char *const told[][2] = {
+	static const char *const expected[][2] = {
 		{"ORIEL_LOG", "error, warn, info or debug"},
 		{"ORIEL_CONNECT", "eager or lazy"},
 		{"ORIEL_FABRIC", "auto, off or require"},
@@ -124,12 +125,13 @@ static void test_a_bad_value_is_told_what_it_may_be(void **state)
 	size_t i;
 
 	(void)state;
-	for (i = 0; i < sizeof(told) / sizeof(told[0]); i++) {
-		setenv(told[i][0], "?", 1);
+	for (i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
+		setenv(expected[i][0], "?", 1);
 		assert_int_equal(oriel_settings_check(), ORIEL_ERR_CONFIG);
-		snprintf(text, sizeof(text), "%s is '?', but it may be %s", told[i][0], told[i][1]);
+		snprintf(text, sizeof(text), "%s is '?', but it may be %s", expected[i][0],
+			 expected[i][1]);
 		assert_string_equal(oriel_last_error(), text);
-		unsetenv(told[i][0]);
+		unsetenv(expected[i][0]);
 	}
 	setenv("ORIEL_RAILS", "0", 1);
 	assert_int_equal(oriel_settings_check(), ORIEL_ERR_CONFIG);
@@ -137,7 +139,7 @@ static void test_a_bad_value_is_told_what_it_may_be(void **state)
 	assert_int_equal(oriel_settings_check(), ORIEL_OK);
 }
 
-static void test_a_typed_reader_refuses_a_bad_value(void **state)
+static void test_a_typed_reader_rejects_a_bad_value(void **state)
 {
 	uint64_t value = 7;
 	unsigned mask = 7;
@@ -190,7 +192,7 @@ static void test_an_unknown_name_is_an_error_that_names_the_nearest(void **state
 	}
 }
 
-static void test_the_list_tells_value_and_source(void **state)
+static void test_the_list_has_value_and_source(void **state)
 {
 	struct oriel_setting setting;
 
@@ -232,11 +234,12 @@ int main(void)
 		cmocka_unit_test(test_an_empty_environment_is_fine_and_yields_defaults),
 		cmocka_unit_test_teardown(test_good_values_parse, forget_all),
 		cmocka_unit_test(test_a_bad_value_is_an_error_that_names_setting_and_value),
-		cmocka_unit_test_teardown(test_a_bad_value_is_told_what_it_may_be, forget_all),
-		cmocka_unit_test_teardown(test_a_typed_reader_refuses_a_bad_value, forget_all),
+		cmocka_unit_test_teardown(test_an_error_about_a_value_lists_what_it_may_be,
+					  forget_all),
+		cmocka_unit_test_teardown(test_a_typed_reader_rejects_a_bad_value, forget_all),
 		cmocka_unit_test_teardown(test_the_job_key_is_never_shown, forget_all),
 		cmocka_unit_test(test_an_unknown_name_is_an_error_that_names_the_nearest),
-		cmocka_unit_test_teardown(test_the_list_tells_value_and_source, forget_all),
+		cmocka_unit_test_teardown(test_the_list_has_value_and_source, forget_all),
 		cmocka_unit_test(test_numbers_are_digits_within_the_limit),
 	};
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What oriel/dev/order.h needs of the operating system. */
+/*
+ * The operating system's part of oriel/dev/order.h: clock, back-off and wake-up of device
+ * functions that run on CPU threads. ori_nap() is for the threads of the library.
+ */
 #include <oriel/dev/order.h>
 
 #include <linux/futex.h>
@@ -13,8 +16,9 @@
 #include "base/help.h"
 #include "base/nap.h"
 
+/* A short wait yields only: a sleep costs the timer slack of Linux, 50 us, at least. */
 #define CPU_YIELD_NS 4000000u
-#define CPU_NAP_MAX_NS 2000000u
+#define CPU_SLEEP_MAX_NS 2000000u
 
 static atomic_int cpu_event = -1; /* see ori_nap_wake_by() */
 
@@ -23,17 +27,19 @@ uint64_t oriel_cpu_clock_ns(void)
 	return ori_clock_ns();
 }
 
+/* A sleep is 1/32 of the time waited so far, so that it adds 3 % to a long wait at most. */
 void oriel_cpu_back_off(uint64_t waited_ns)
 {
-	struct timespec nap = {0, 0};
+	struct timespec pause = {0, 0};
 
 	ori_help();
 	if (waited_ns < CPU_YIELD_NS) {
 		sched_yield();
 		return;
 	}
-	nap.tv_nsec = waited_ns / 32 < CPU_NAP_MAX_NS ? (long)(waited_ns / 32) : CPU_NAP_MAX_NS;
-	nanosleep(&nap, NULL);
+	pause.tv_nsec =
+		waited_ns / 32 < CPU_SLEEP_MAX_NS ? (long)(waited_ns / 32) : CPU_SLEEP_MAX_NS;
+	nanosleep(&pause, NULL);
 }
 
 void oriel_cpu_help(void)
@@ -43,9 +49,9 @@ void oriel_cpu_help(void)
 
 void ori_nap(uint32_t *asleep, uint64_t ns)
 {
-	struct timespec nap = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+	struct timespec timeout = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
 
-	(void)syscall(SYS_futex, asleep, FUTEX_WAIT_PRIVATE, 1, &nap, NULL, 0);
+	(void)syscall(SYS_futex, asleep, FUTEX_WAIT_PRIVATE, 1, &timeout, NULL, 0);
 }
 
 void ori_nap_wake_by(int event)

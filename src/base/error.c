@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The last error of each thread: its status and its text. The function that decides that
+ * something is an error records it here; oriel_last_error() is the program's view.
+ */
 #include "base/error.h"
 
 #include <errno.h>
@@ -10,9 +14,9 @@
 
 static _Thread_local struct ori_error error_last;
 
-/* @text may have been formatted from the last error, so that is replaced only now. */
-static enum oriel_status error_keep(enum oriel_status status, const char *text,
-				    enum oriel_log_level level)
+/* @text may be formatted from the last error, so the last error changes only here. */
+static enum oriel_status error_record(enum oriel_status status, const char *text,
+				      enum oriel_log_level level)
 {
 	error_last.status = status;
 	snprintf(error_last.text, sizeof(error_last.text), "%s", text);
@@ -28,7 +32,7 @@ enum oriel_status ori_fail(enum oriel_status status, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	return error_keep(status, text, ORIEL_LOG_INFO);
+	return error_record(status, text, ORIEL_LOG_INFO);
 }
 
 enum oriel_status ori_fail_errno(enum oriel_status status, const char *format, ...)
@@ -44,7 +48,7 @@ enum oriel_status ori_fail_errno(enum oriel_status status, const char *format, .
 	used = strlen(text);
 	snprintf(text + used, sizeof(text) - used, ": %s",
 		 strerror_r(number, reason, sizeof(reason)));
-	error_keep(status, text, ORIEL_LOG_INFO);
+	error_record(status, text, ORIEL_LOG_INFO);
 	errno = number;
 	return status;
 }
@@ -57,7 +61,7 @@ void ori_misuse(const char *format, ...)
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	error_keep(ORIEL_ERR_STATE, text, ORIEL_LOG_WARN);
+	error_record(ORIEL_ERR_STATE, text, ORIEL_LOG_WARN);
 }
 
 void ori_misuse_with(enum oriel_status status, const char *format, ...)
@@ -68,7 +72,7 @@ void ori_misuse_with(enum oriel_status status, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	error_keep(status, text, ORIEL_LOG_WARN);
+	error_record(status, text, ORIEL_LOG_WARN);
 }
 
 void ori_error_clear(void)

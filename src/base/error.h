@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Telling a failure once: the function that decides something is an error
- * calls ori_fail(), callers pass the status on.
+ * Each failure is recorded once: the function that decides that something is an error calls
+ * ori_fail(), and its callers pass the status on.
  */
 #ifndef ORI_BASE_ERROR_H
 #define ORI_BASE_ERROR_H
@@ -9,31 +9,31 @@
 #include <oriel/status.h>
 
 /*
- * Keeps the text for oriel_last_error() of this thread, logs it at level
- * info (a caller may expect the failure), returns @status.
+ * Record the text for oriel_last_error() of this thread, log it at level info (a caller may
+ * expect the failure), and return @status.
  */
 enum oriel_status ori_fail(enum oriel_status status, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* The same with ": strerror(errno)" behind it; errno is read first. */
+/* The same with ": strerror(errno)" behind the text. errno is read first and stays as it is. */
 enum oriel_status ori_fail_errno(enum oriel_status status, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /*
- * Refuses with ORIEL_ERR_STATE what a function that returns nothing is asked for. At level
- * warn: its caller need not look.
+ * Record ORIEL_ERR_STATE for a function that returns no status. The level is warn, since its
+ * caller may never look at the last error.
  */
 void ori_misuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same with another status. */
 void ori_misuse_with(enum oriel_status status, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* Forgets the text, so that a later oriel_last_error() cannot show a stale one. */
+/* Clear the last error, so that a later oriel_last_error() cannot return a stale one. */
 void ori_error_clear(void);
 
 #define ORI_ERROR_LENGTH 1024
 
-/* The last failure of this thread, kept while what it has left is cleared away. */
+/* A saved last error of this thread, for cleanup code that may fail and replace it. */
 struct ori_error {
 	enum oriel_status status;
 	char text[ORI_ERROR_LENGTH];

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Unit tests of error.c: the last error of a thread, its text, and what the log gets of it. */
 #include "base/error.h"
 
 #include <errno.h>
@@ -10,7 +11,7 @@
 
 #include <cmocka.h>
 
-static void test_a_failure_is_kept_with_its_status(void **state)
+static void test_the_last_error_has_its_status(void **state)
 {
 	(void)state;
 	assert_int_equal(ori_fail(ORIEL_ERR_PEER, "rank %d left", 2), ORIEL_ERR_PEER);
@@ -21,7 +22,7 @@ static void test_a_failure_is_kept_with_its_status(void **state)
 	assert_int_equal(oriel_last_status(), ORIEL_OK);
 }
 
-static void test_errno_is_told_and_kept(void **state)
+static void test_a_failure_names_errno_and_preserves_it(void **state)
 {
 	(void)state;
 	errno = EACCES;
@@ -38,7 +39,7 @@ static void test_a_text_may_be_built_from_the_last_one(void **state)
 	assert_string_equal(oriel_last_error(), "window: cause");
 }
 
-static void test_what_is_saved_comes_back(void **state)
+static void test_a_saved_error_is_restored(void **state)
 {
 	struct ori_error error;
 
@@ -62,7 +63,7 @@ static void keep_logged(void *context, enum oriel_log_level level, const char *m
 	snprintf(logged, sizeof(logged), "%s", message);
 }
 
-static void test_a_misuse_is_told_to_who_does_not_ask(void **state)
+static void test_a_misuse_is_logged_at_level_warn(void **state)
 {
 	(void)state;
 	oriel_log_set_sink(keep_logged, NULL);
@@ -108,11 +109,11 @@ static void test_threads_do_not_share_the_text(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_a_failure_is_kept_with_its_status),
-		cmocka_unit_test(test_errno_is_told_and_kept),
+		cmocka_unit_test(test_the_last_error_has_its_status),
+		cmocka_unit_test(test_a_failure_names_errno_and_preserves_it),
 		cmocka_unit_test(test_a_text_may_be_built_from_the_last_one),
-		cmocka_unit_test(test_what_is_saved_comes_back),
-		cmocka_unit_test(test_a_misuse_is_told_to_who_does_not_ask),
+		cmocka_unit_test(test_a_saved_error_is_restored),
+		cmocka_unit_test(test_a_misuse_is_logged_at_level_warn),
 		cmocka_unit_test(test_an_endless_text_is_cut),
 		cmocka_unit_test(test_threads_do_not_share_the_text),
 	};

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The handlers of pthread_atfork(), and the lists of shared mappings and sockets that they take
+ * from the child. Modules register mappings, sockets and hooks; see fork.h.
+ */
 #include "base/fork.h"
 
 #include <fcntl.h>
@@ -13,7 +17,7 @@ struct fork_mapping {
 	void *base;
 	size_t length;
 	int fd;
-	bool is_private; /* the parent's, in a child */
+	bool is_private; /* in a child: the mapping was the parent's and is replaced */
 };
 
 static struct {
@@ -30,10 +34,11 @@ static const struct ori_fork_hook *fork_hook(unsigned order)
 	return atomic_load_explicit(&fork_hooks[order], memory_order_acquire);
 }
 
-static pthread_mutex_t fork_lock = PTHREAD_MUTEX_INITIALIZER; /* held from prepare on */
+/* Held from fork_prepare() until fork_parent() or fork_child() returns. */
+static pthread_mutex_t fork_lock = PTHREAD_MUTEX_INITIALIZER;
 /*
- * Guarded by fork_lock: a hook that is added meanwhile does not give back what it has not
- * taken.
+ * The hooks whose prepare was called, guarded by fork_lock: a hook that another thread adds
+ * meanwhile must not release a lock that it has not taken.
  */
 static const struct ori_fork_hook *fork_called[ORI_FORK_ORDERS];
 
@@ -70,7 +75,10 @@ static void fork_parent(void)
 	pthread_mutex_unlock(&fork_lock);
 }
 
-/* What fails is replaced by memory that cannot be written: a fault harms nobody but the child. */
+/*
+ * If no private view can be mapped, the memory becomes inaccessible: a fault then ends the
+ * child only, where a write to the shared memory would corrupt the parent's peers.
+ */
 static void fork_make_private(struct fork_mapping *m)
 {
 	const int both = PROT_READ | PROT_WRITE, own = MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE;
@@ -86,9 +94,9 @@ static void fork_make_private(struct fork_mapping *m)
 }
 
 /*
- * What the number stands for now may be the program's own: a socket is known by its inode. It
- * makes way for a file without content, so that no new file gets the number while objects of
- * the parent still have it.
+ * The program may have closed a socket and opened a file of its own under that number, so the
+ * inode identifies the socket. /dev/null takes its number, so that no new file gets it while
+ * objects of the parent still have it.
  */
 static void fork_close_sockets(void)
 {
@@ -194,7 +202,7 @@ static bool fork_has_room_locked(size_t fd)
 	return true;
 }
 
-/* Without memory it stays open in children, as a socket of any program does. */
+/* Without memory for the list the socket stays open in children, as any program's does. */
 void ori_fork_socket(int fd)
 {
 	struct stat st;

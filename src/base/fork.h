@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a forked child must not share with its parent. The child has none of the library's
- * threads, but it has its memory, its mappings of memory of peers, and its sockets: handlers of
- * pthread_atfork() take from it what would harm the parent, so that no hot path asks for the
- * number of the process. Any thread, unless said otherwise.
+ * Separation of a forked child from its parent. The child has none of the library's threads, but
+ * it has the library's memory, its mappings of peers' memory, and its sockets. Handlers of
+ * pthread_atfork() take from the child whatever would harm the parent, so that no hot path calls
+ * getpid(). Modules that own such resources call it; any thread, unless said otherwise.
  */
 #ifndef ORI_BASE_FORK_H
 #define ORI_BASE_FORK_H
@@ -13,21 +13,22 @@
 #include <stddef.h>
 
 /*
- * In the child the mapping [@base, @base + @length), which is shared with others, becomes
- * private: a view of @fd, from its beginning, whose changes nobody else sees; or, with @fd -1,
- * zeroed memory. @fd stays open until ori_fork_unshare(). False: no memory.
+ * In the child the mapping [@base, @base + @length), which other processes share, becomes
+ * private: a copy-on-write view of @fd, from its beginning; or, with @fd -1, zeroed memory. @fd
+ * stays open until ori_fork_unshare(). False: no memory.
  */
 bool ori_fork_share(void *base, size_t length, int fd);
-/* Before it is unmapped. */
+/* Forget the mapping at @base; the owner calls it before it unmaps the memory. */
 void ori_fork_unshare(void *base);
 
 /*
- * In the child the socket @fd is closed, without a word to the other end: else that would not
- * see the end of the parent while the child lives. Nothing has to be done when it is closed.
+ * In the child the socket @fd is closed, and nothing is sent on it: a socket that stays open
+ * there would hide the parent's exit from the peer while the child lives. The owner may close
+ * @fd without another call.
  */
 void ori_fork_socket(int fd);
 
-/* In which order hooks are called: those that hold their lock for longest first. */
+/* The order in which hooks are called, which is lock order: outermost locks first. */
 enum ori_fork_order {
 	ORI_FORK_HELP,
 	ORI_FORK_ENV,
@@ -43,10 +44,10 @@ enum ori_fork_order {
 };
 
 /*
- * What a module does about it. Its @lock is held across fork(), so that what it guards is whole
- * in the child, and @child is called there under it; a lock of another kind is taken by
- * @prepare and given back by @parent and @child. NULL: nothing. The child has one thread; its
- * mappings are private already. A hook allocates nothing and does not fail.
+ * A module's part in a fork. Its @lock is held across fork(), so that the state that it guards
+ * is consistent in the child, and @child runs there under it. A lock of another kind is taken by
+ * @prepare and released by @parent and @child. NULL: nothing to do. The child has one thread,
+ * and its mappings are private when @child runs. A hook allocates nothing and does not fail.
  */
 struct ori_fork_hook {
 	pthread_mutex_t *lock;
@@ -55,7 +56,7 @@ struct ori_fork_hook {
 	void (*child)(void);
 };
 
-/* From now on; called again it does nothing. */
+/* Call @hook at every fork from now on. A second call with the same hook changes nothing. */
 void ori_fork_add(enum ori_fork_order order, const struct ori_fork_hook *hook);
 
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Unit tests of fork.c: mappings, sockets, locks and handles of the library in a child. */
 #include "base/fork.h"
 
 #include <fcntl.h>
@@ -24,7 +25,7 @@
 #define LENGTH 8192u
 #define DEADLINE 60 /* seconds; it only ends what hangs */
 
-/* What @run returns in a child. */
+/* The result of @run in a child, which returns it as its exit status. */
 static int in_child(int (*run)(void *context), void *context)
 {
 	pid_t child = fork();
@@ -68,7 +69,7 @@ static int change_twice(void *context)
 	struct mappings *m = context;
 	int result = change(context);
 
-	/* Private already: what the child has written stays for a child of its own. */
+	/* The mapping is private already, so a grandchild reads the bytes that this child wrote. */
 	m->own[0] = 'o';
 	m->own[LENGTH - 1] = 'w';
 	m->peer[0] = 0;
@@ -91,7 +92,7 @@ static void test_mappings_are_private_in_the_child(void **state)
 	m.own[LENGTH - 1] = 'w';
 	assert_int_equal(in_child(change_twice, &m), 0);
 	assert_int_equal(m.own[1], 0);
-	/* By the mapping that is nobody's but the program's. */
+	/* The child wrote it through the mapping that the library does not know. */
 	assert_int_equal(m.own[0], 'c');
 	assert_int_equal(m.own[LENGTH - 1], 'w');
 
@@ -103,7 +104,7 @@ static void test_mappings_are_private_in_the_child(void **state)
 	close(fd);
 }
 
-/* The number of a socket of the library is a socket no more; a file of the program is left. */
+/* The descriptor of the library's socket is no socket any more; the program's file is open. */
 static int look_at_descriptors(void *context)
 {
 	const int *fds = context;
@@ -125,7 +126,7 @@ static void test_sockets_of_the_library_are_not_inherited(void **state)
 	(void)state;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
 	ori_fork_socket(pair[0]);
-	/* A socket that was closed, whose number the program then got. */
+	/* The library's socket is closed, and the program opens another file under its number. */
 	fds[2] = socket(AF_UNIX, SOCK_STREAM, 0);
 	ori_fork_socket(fds[2]);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, program), 0);
@@ -135,7 +136,7 @@ static void test_sockets_of_the_library_are_not_inherited(void **state)
 	fds[0] = pair[0];
 	fds[1] = pair[1];
 	assert_int_equal(in_child(look_at_descriptors, fds), 0);
-	/* The other end has heard nothing of that. */
+	/* The peer socket has received no byte and no end of file. */
 	assert_int_equal(recv(pair[1], &byte, 1, MSG_DONTWAIT), -1);
 	assert_int_equal(write(pair[0], "y", 1), 1);
 	assert_int_equal(read(pair[1], &byte, 1), 1);
@@ -159,7 +160,7 @@ static void sink(void *context, enum oriel_log_level level, const char *message)
 	(void)context, (void)level, (void)message;
 }
 
-/* What takes the locks of the library. */
+/* Calls that take every lock of src/base. */
 static void use_locks(unsigned turn)
 {
 	struct ori_helper helper = {.help = help};
@@ -232,7 +233,7 @@ static int use_forked(void *object)
 	return ori_handle_shut(own, ORI_HANDLE_REGION, "end") && !ori_handle_child(object) ? 0 : 5;
 }
 
-static void test_handles_of_the_parent_are_dead_in_the_child(void **state)
+static void test_handles_of_the_parent_are_not_live_in_the_child(void **state)
 {
 	void *object = ori_handle_alloc(ORI_HANDLE_REGION, 64);
 
@@ -249,7 +250,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_mappings_are_private_in_the_child),
 		cmocka_unit_test(test_sockets_of_the_library_are_not_inherited),
-		cmocka_unit_test(test_handles_of_the_parent_are_dead_in_the_child),
+		cmocka_unit_test(test_handles_of_the_parent_are_not_live_in_the_child),
 		cmocka_unit_test(test_a_child_finds_no_lock_taken),
 	};
 

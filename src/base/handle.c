@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The handle table: pools of slots, one per kind of public object, and the texts about handles
+ * that are not live. Create and destroy functions call it; every public host function checks
+ * its handles by the inline part in handle.h.
+ */
 #include "base/handle.h"
 
 #include <pthread.h>
@@ -20,32 +25,32 @@
 #define __lsan_register_root_region(address, size) ((void)(address), (void)(size))
 #endif
 
-/* Addresses for one kind; less where RLIMIT_AS makes them scarce. */
+/* Bytes of addresses for one kind; less if RLIMIT_AS makes them scarce. */
 #define HANDLE_RANGE ((size_t)256 << 20)
 #define HANDLE_RANGE_SMALL ((size_t)8 << 20)
-#define HANDLE_CHUNK ((size_t)64 << 10) /* that become memory at once */
+#define HANDLE_CHUNK ((size_t)64 << 10) /* bytes that become memory at once */
 
 /*
- * Slots that stay unused after their objects are gone, the longest first: a stale handle is
- * taken for a new object only after so many of its kind have come and gone. More of them would
- * keep more memory.
+ * Slots that stay unused after their objects are destroyed, in FIFO order: a stale handle is
+ * mistaken for a new object only after so many of its kind were created and destroyed. A longer
+ * quarantine would retain more memory.
  */
 #define HANDLE_QUARANTINE 1024u
 
-/* "oriel", and how often this process and those it comes from were forked. */
+/* The letters "oriel", and below them the number of forks between the first process and this. */
 #define HANDLE_STAMP (UINT64_C(0x6f7269656c) << 24)
 
 struct handle_kind {
 	const char *noun;
 	size_t size, stride;
 	char *base;
-	size_t range, open;              /* bytes reserved, and of these accessible */
+	size_t range, open;              /* bytes reserved; bytes of them that are accessible */
 	uint64_t count;                  /* free slots */
-	struct ori_handle *first, *last; /* of these; the one that is free for longest is first */
+	struct ori_handle *first, *last; /* the list of free slots, oldest first */
 };
 
 static struct {
-	pthread_mutex_t lock; /* guards all of it */
+	pthread_mutex_t lock; /* guards the whole table */
 	struct ori_handle *youngest;
 	struct handle_kind kinds[ORI_HANDLE_KINDS];
 } table = {
@@ -58,10 +63,10 @@ static struct {
 		  [ORI_HANDLE_BCAST].noun = "broadcast",
 		  [ORI_HANDLE_STREAM_BARRIER].noun = "stream barrier",
 		  [ORI_HANDLE_COPIES].noun = "copies object",
-		  [ORI_HANDLE_P2P_CONTEXT].noun = "p2p hub",
+		  [ORI_HANDLE_P2P_CONTEXT].noun = "p2p context",
 		  [ORI_HANDLE_P2P_ENDPOINT].noun = "p2p endpoint",
 		  [ORI_HANDLE_P2P_MEMORY].noun = "p2p memory",
-		  [ORI_HANDLE_P2P_CREW].noun = "p2p crew",
+		  [ORI_HANDLE_P2P_CREW].noun = "p2p copy group",
 		  [ORI_HANDLE_P2P_MOCK].noun = "p2p mock",
 		  [ORI_HANDLE_LOCAL_JOB].noun = "local job"},
 };
@@ -74,7 +79,7 @@ static size_t handle_round(size_t bytes, size_t unit)
 	return (bytes + unit - 1) / unit * unit;
 }
 
-/* Newton: each step doubles the bits that are right, of which there are 3 at first. */
+/* The inverse modulo 2^64 by Newton's method: 3 bits are right at first, each step doubles them. */
 static uint64_t handle_inverse(uint64_t odd)
 {
 	uint64_t inverse = odd;
@@ -85,7 +90,7 @@ static uint64_t handle_inverse(uint64_t odd)
 	return inverse;
 }
 
-/* A limit on addresses is the program's: what is only reserved here would be missing there. */
+/* The program shares its limit on addresses with this reservation, so take few of them then. */
 static size_t handle_range(void)
 {
 	struct rlimit limit;
@@ -95,7 +100,7 @@ static size_t handle_range(void)
 	return HANDLE_RANGE;
 }
 
-/* Slots of the parent's objects are neither live nor free here; they stay so. */
+/* Slots of the parent's objects are neither live nor free in the child, and stay so. */
 static void handle_fork_child(void)
 {
 	ori_handle_stamp++;
@@ -120,7 +125,7 @@ static bool handle_reserve_locked(struct handle_kind *k, struct ori_handle_pool 
 	}
 	if (base == MAP_FAILED)
 		return false;
-	/* Objects of handles are what leads to most memory of the library. */
+	/* LeakSanitizer does not search these pages by itself; they lead to most heap memory. */
 	__lsan_register_root_region(base, range);
 	k->size = size;
 	k->stride = handle_round(sizeof(struct ori_handle) + size, sizeof(struct ori_handle));
@@ -128,7 +133,7 @@ static bool handle_reserve_locked(struct handle_kind *k, struct ori_handle_pool 
 		k->stride += (size_t)1 << ORI_HANDLE_SHIFT;
 	k->base = base;
 	k->range = range;
-	/* Relaxed: handle_fresh_locked() releases them. */
+	/* Relaxed: the store to pool->slots in handle_fresh_locked() releases both. */
 	atomic_store_explicit(&pool->first, (uintptr_t)base + sizeof(struct ori_handle),
 			      memory_order_relaxed);
 	atomic_store_explicit(&pool->inverse, handle_inverse(k->stride >> ORI_HANDLE_SHIFT),
@@ -136,7 +141,7 @@ static bool handle_reserve_locked(struct handle_kind *k, struct ori_handle_pool 
 	return true;
 }
 
-/* A slot that was never in use; NULL if there is none. */
+/* A slot that was never in use; NULL if the range is used up or no memory is left. */
 static struct ori_handle *handle_fresh_locked(struct handle_kind *k, struct ori_handle_pool *pool)
 {
 	uint64_t slots = atomic_load_explicit(&pool->slots, memory_order_relaxed);
@@ -152,7 +157,8 @@ static struct ori_handle *handle_fresh_locked(struct handle_kind *k, struct ori_
 			return NULL;
 		k->open = open;
 	}
-	/* Acquired by ori_handle_is_live(): the slot is memory, and where slots lie is known. */
+	/* Acquired by ori_handle_is_live(): the slot is accessible, and first and inverse are set.
+	 */
 	atomic_store_explicit(&pool->slots, slots + 1, memory_order_release);
 	return (struct ori_handle *)(void *)(k->base + at);
 }
@@ -204,7 +210,7 @@ void ori_handle_open(void *object, const void *parent)
 		h->next->previous = h;
 	table.youngest = h;
 	pthread_mutex_unlock(&table.lock);
-	/* Acquired by ori_handle_is_live(): with the object. */
+	/* Acquired by ori_handle_is_live(): it publishes the object. */
 	atomic_store_explicit(&h->live, ori_handle_stamp, memory_order_release);
 }
 
@@ -225,13 +231,13 @@ static bool handle_is_forked(const void *object)
 	return live >= HANDLE_STAMP && live < ori_handle_stamp;
 }
 
-/* The slot around @at, which may be any address, and its kind; NULL if there is none. */
+/* The slot around @at, which may be any address, and its kind; NULL if no slot is there. */
 static const struct ori_handle *handle_find(const void *at, enum ori_handle_kind *kind)
 {
 	unsigned i;
 
 	for (i = 0; i < ORI_HANDLE_KINDS; i++) {
-		/* Acquire: base and stride do not change any more. */
+		/* Pairs with handle_fresh_locked(): base and stride were set before and stay. */
 		uint64_t slots =
 			atomic_load_explicit(&ori_handle_pools[i].slots, memory_order_acquire);
 		const struct handle_kind *k = &table.kinds[i];
@@ -252,7 +258,7 @@ static const struct ori_handle *handle_find(const void *at, enum ori_handle_kind
 #define HANDLE_FORKED \
 	"this process was forked after the %s was created; create one of its own, or use spawn"
 
-/* What is wrong with @handle, which is not live, behind "call: ". */
+/* Write why @handle, which is not live, is rejected; the callers prepend "call: ". */
 static enum oriel_status handle_reason(const void *handle, enum ori_handle_kind kind,
 				       char text[HANDLE_TEXT])
 {
@@ -282,10 +288,10 @@ static enum oriel_status handle_reason(const void *handle, enum ori_handle_kind 
 }
 
 /*
- * For a destroy function: what ends with the child, as exit handlers and destructors of other
- * languages do, is nobody's mistake.
+ * Reject @handle for a destroy function. In a child it is no mistake, and no warning: exit
+ * handlers, and destructors of other languages, destroy the parent's objects there.
  */
-static void handle_refuse_end(const void *handle, enum ori_handle_kind kind, const char *call)
+static void handle_reject_destroy(const void *handle, enum ori_handle_kind kind, const char *call)
 {
 	char text[HANDLE_TEXT];
 	enum oriel_status status = handle_reason(handle, kind, text);
@@ -302,7 +308,7 @@ bool ori_handle_may_end(const void *handle, enum ori_handle_kind kind, const cha
 		return false;
 	if (ori_handle_is_live(handle, kind))
 		return true;
-	handle_refuse_end(handle, kind, call);
+	handle_reject_destroy(handle, kind, call);
 	return false;
 }
 
@@ -313,10 +319,10 @@ bool ori_handle_shut(void *handle, enum ori_handle_kind kind, const char *call)
 
 	if (!handle)
 		return false;
-	/* Of two threads that destroy it one is told that it was destroyed. */
+	/* If two threads destroy it, the exchange lets one pass and rejects the other. */
 	if (!ori_handle_is_live(handle, kind) ||
 	    !atomic_compare_exchange_strong(&h->live, &stamp, 0)) {
-		handle_refuse_end(handle, kind, call);
+		handle_reject_destroy(handle, kind, call);
 		return false;
 	}
 	pthread_mutex_lock(&table.lock);
@@ -325,7 +331,7 @@ bool ori_handle_shut(void *handle, enum ori_handle_kind kind, const char *call)
 	return true;
 }
 
-/* Whole pages of a large object; what its slot begins with stays. */
+/* Return the whole pages of a large object to the kernel; the head of its slot stays. */
 static void handle_give_back(const struct handle_kind *k, struct ori_handle *h)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -379,12 +385,12 @@ void ori_handle_each(enum ori_handle_kind kind, void (*visit)(void *object))
 			visit(h + 1);
 }
 
-enum oriel_status ori_handle_refuse_stamp(const char *noun)
+enum oriel_status ori_handle_reject_stamp(const char *noun)
 {
 	return ori_fail(ORIEL_ERR_FORKED, HANDLE_FORKED, noun);
 }
 
-enum oriel_status ori_handle_refuse(const void *handle, enum ori_handle_kind kind, const char *call)
+enum oriel_status ori_handle_reject(const void *handle, enum ori_handle_kind kind, const char *call)
 {
 	char text[HANDLE_TEXT];
 	enum oriel_status status = handle_reason(handle, kind, text);

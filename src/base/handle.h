@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The handle table: every public object lies in a slot of the pool of its kind, so that a
- * host call tells a handle that is destroyed, of another kind or no handle at all from a live
- * one before it reads the object. Any thread.
+ * host call distinguishes a live handle from one that is destroyed, of another kind or no handle
+ * at all before it reads the object. Every public host function calls it; any thread.
  *
  * The handle is the address of the object. A slot is never used for another kind, and its
- * first word says whether the object lives: the check is one multiplication, which finds the
- * number of the slot and what is none, and one compare of that word.
+ * first word says whether the object is live. The check is one multiplication, which yields the
+ * slot's number or a number that is too large, and one compare of that word.
  */
 #ifndef ORI_BASE_HANDLE_H
 #define ORI_BASE_HANDLE_H
@@ -37,11 +37,11 @@ enum ori_handle_kind {
 	ORI_HANDLE_KINDS
 };
 
-/* What precedes an object in its slot. */
+/* The head of a slot; the object follows it. */
 struct ori_handle {
-	_Atomic uint64_t live; /* ori_handle_stamp while the object lives */
-	const void *parent;    /* the handle that must outlive it, NULL if none does */
-	/* Of all that live, the youngest first; while the slot is free, only next. */
+	_Atomic uint64_t live; /* ori_handle_stamp while the object is live */
+	const void *parent;    /* the handle that must outlive this one; may be NULL */
+	/* The list of live objects, the youngest first; a free slot uses only next. */
 	struct ori_handle *next, *previous;
 	enum ori_handle_kind kind;
 	uint32_t reserved[7];
@@ -52,10 +52,10 @@ static_assert(sizeof(struct ori_handle) == 64, "objects begin at a multiple of 6
 /*
  * Slots are stride = 64 * odd bytes long; inverse * odd == 1 modulo 2^64. For an offset that
  * is a multiple of the stride, offset * inverse rotated by 6 bits is the number of the slot;
- * for any other one it is more than any number of a slot (Hacker's Delight, 10-17).
+ * for any other offset it exceeds every number of a slot (Hacker's Delight, 10-17).
  */
 struct ori_handle_pool {
-	_Atomic uint64_t slots;  /* that have ever been in use; releases the next two */
+	_Atomic uint64_t slots;  /* ever in use; a store to it releases the next two */
 	_Atomic uintptr_t first; /* the first object */
 	_Atomic uint64_t inverse;
 };
@@ -63,16 +63,16 @@ struct ori_handle_pool {
 #define ORI_HANDLE_SHIFT 6
 
 extern struct ori_handle_pool ori_handle_pools[ORI_HANDLE_KINDS];
-/* Changed by nothing but fork(), in the child: handles of the parent do not live there. */
+/* Only fork() changes it, in the child: handles of the parent are not live there. */
 extern uint64_t ori_handle_stamp;
 
 static inline struct ori_handle *ori_handle_of(const void *object)
 {
-	/* As a number: @object may be NULL, or no address at all. */
+	/* Arithmetic on a number: @object may be NULL, or no address at all. */
 	return (struct ori_handle *)((uintptr_t)object - sizeof(struct ori_handle));
 }
 
-/* Reads nothing where @handle is not the address of a slot. */
+/* Is @handle a live object of @kind? Reads no memory at @handle unless it is that of a slot. */
 static inline bool ori_handle_is_live(const void *handle, enum ori_handle_kind kind)
 {
 	const struct ori_handle_pool *pool = &ori_handle_pools[kind];
@@ -86,26 +86,26 @@ static inline bool ori_handle_is_live(const void *handle, enum ori_handle_kind k
 						    memory_order_acquire) == ori_handle_stamp;
 }
 
-/* Why @handle is not live: ORIEL_ERR_INVALID for NULL, else ORIEL_ERR_STATE or _FORKED. */
-enum oriel_status ori_handle_refuse(const void *handle, enum ori_handle_kind kind, const char *call)
+/* Record why @handle is not live: ORIEL_ERR_INVALID for NULL, else ORIEL_ERR_STATE or _FORKED. */
+enum oriel_status ori_handle_reject(const void *handle, enum ori_handle_kind kind, const char *call)
 	__attribute__((cold, noinline));
 
-enum oriel_status ori_handle_refuse_stamp(const char *noun) __attribute__((cold, noinline));
+enum oriel_status ori_handle_reject_stamp(const char *noun) __attribute__((cold, noinline));
 
-/* For functions that return no status: the same at level warn, since the caller need not look. */
+/* The same at level warn, for functions that return no status. */
 void ori_handle_misuse(const void *handle, enum ori_handle_kind kind, const char *call)
 	__attribute__((cold, noinline));
 
-/* Each public host function, with its __func__, before it looks into an object of the caller's. */
+/* Each public host function calls it, with its __func__, before it reads the caller's object. */
 static inline enum oriel_status ori_handle_check(const void *handle, enum ori_handle_kind kind,
 						 const char *call)
 {
 	if (__builtin_expect(ori_handle_is_live(handle, kind), 1))
 		return ORIEL_OK;
-	return ori_handle_refuse(handle, kind, call);
+	return ori_handle_reject(handle, kind, call);
 }
 
-/* The same for functions that return no status: false, and the reason is told. */
+/* The same for functions that return no status: false, and the reason is the last error. */
 static inline bool ori_handle_use(const void *handle, enum ori_handle_kind kind, const char *call)
 {
 	if (__builtin_expect(ori_handle_is_live(handle, kind), 1))
@@ -114,15 +114,16 @@ static inline bool ori_handle_use(const void *handle, enum ori_handle_kind kind,
 	return false;
 }
 
-/* For what is no handle, made when ori_handle_stamp was @stamp: ORIEL_ERR_FORKED in a child. */
+/* For an object that is no handle; @stamp is ori_handle_stamp when it was created. */
 static inline enum oriel_status ori_handle_check_stamp(uint64_t stamp, const char *noun)
 {
-	return stamp == ori_handle_stamp ? ORIEL_OK : ori_handle_refuse_stamp(noun);
+	return stamp == ori_handle_stamp ? ORIEL_OK : ori_handle_reject_stamp(noun);
 }
 
 /*
- * @size zeroed bytes in a slot, aligned to 64, that are no handle yet; @size is the same for
- * all of a kind. NULL if memory, or the range of addresses of the kind, is used up.
+ * Allocate @size zeroed bytes in a slot, aligned to 64, which are not yet a live handle. @size
+ * is the same for all objects of a kind. NULL if memory, or the address range of the kind, is
+ * used up.
  */
 void *ori_handle_alloc(enum ori_handle_kind kind, size_t size);
 
@@ -130,26 +131,27 @@ void *ori_handle_alloc(enum ori_handle_kind kind, size_t size);
 void ori_handle_open(void *object, const void *parent);
 
 /*
- * For a destroy function @call that may still refuse: may it begin? False for NULL, and, with
- * the reason behind oriel_last_error(), for what does not live.
+ * For a destroy function @call that may still reject the call: may it begin? False for NULL;
+ * false, with the reason as the last error, for a handle that is not live.
  */
 bool ori_handle_may_end(const void *handle, enum ori_handle_kind kind, const char *call);
 
 /*
- * @handle lives no longer, for the destroy function @call; its object stays as it is. False if
- * it does not live, with the reason behind oriel_last_error() unless it is NULL.
+ * For a destroy function @call: @handle is not live from now on; its object stays as it is.
+ * False if it was not live, with the reason as the last error unless it is NULL.
  */
 bool ori_handle_shut(void *handle, enum ori_handle_kind kind, const char *call);
 
-/* The slot of @object, which does not live, is free. NULL is allowed. */
+/* Free the slot of @object, which is not live. NULL is allowed. */
 void ori_handle_free(void *object);
 
 /*
- * In a hook of base/fork.h, in the child: visit each object of @kind that lives in the parent.
+ * Visit each object of @kind that is live in the parent. Only for the child's part of a hook of
+ * base/fork.h, before the table's own hook runs.
  */
 void ori_handle_each(enum ori_handle_kind kind, void (*visit)(void *object));
 
-/* What the youngest is called that lives and has @parent, NULL if none does. */
+/* The noun of the youngest live object whose parent is @parent, NULL if there is none. */
 const char *ori_handle_child(const void *parent);
 
 #endif

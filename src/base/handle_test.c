@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Unit tests of handle.c: which addresses pass as live handles, and the texts about the rest. */
 #include "base/handle.h"
 
 #include <pthread.h>
@@ -40,7 +41,7 @@ static void object_end(struct object *o)
 	ori_handle_free(o);
 }
 
-static void check_refused(const void *handle, enum oriel_status status, const char *reason)
+static void check_rejected(const void *handle, enum oriel_status status, const char *reason)
 {
 	assert_false(ori_handle_is_live(handle, KIND));
 	assert_int_equal(ori_handle_check(handle, KIND, "oriel_call"), status);
@@ -64,27 +65,27 @@ static void test_only_the_address_of_a_live_object_passes(void **state)
 	object_end(gone);
 
 	assert_int_equal(ori_handle_check(o, KIND, "oriel_call"), ORIEL_OK);
-	check_refused(NULL, ORIEL_ERR_INVALID, "is NULL");
-	check_refused(gone, ORIEL_ERR_STATE, "it was destroyed");
-	check_refused(other, ORIEL_ERR_STATE, "it is, or was, a copies object");
-	check_refused((char *)other + 8, ORIEL_ERR_STATE, "it lies inside a copies object");
-	check_refused(&local[8], ORIEL_ERR_STATE, "no handle of this library");
-	check_refused((void *)8, ORIEL_ERR_STATE, "no handle of this library");
-	check_refused((void *)-64, ORIEL_ERR_STATE, "no handle of this library");
+	check_rejected(NULL, ORIEL_ERR_INVALID, "is NULL");
+	check_rejected(gone, ORIEL_ERR_STATE, "it was destroyed");
+	check_rejected(other, ORIEL_ERR_STATE, "it is, or was, a copies object");
+	check_rejected((char *)other + 8, ORIEL_ERR_STATE, "it lies inside a copies object");
+	check_rejected(&local[8], ORIEL_ERR_STATE, "no handle of this library");
+	check_rejected((void *)8, ORIEL_ERR_STATE, "no handle of this library");
+	check_rejected((void *)-64, ORIEL_ERR_STATE, "no handle of this library");
 	for (i = 1; i < 200; i++) {
 		assert_false(ori_handle_is_live(at + i, KIND) && at + i != (char *)gone);
 		assert_false(ori_handle_is_live(at - i, KIND));
 	}
-	check_refused(at + 64, ORIEL_ERR_STATE, "it lies inside a region");
-	/* Beyond what is memory, within what is reserved: nothing is read. */
-	check_refused(at + 10000 * ((char *)gone - at), ORIEL_ERR_STATE, "no handle");
+	check_rejected(at + 64, ORIEL_ERR_STATE, "it lies inside a region");
+	/* An inaccessible address inside the reserved range: the check does not read there. */
+	check_rejected(at + 10000 * ((char *)gone - at), ORIEL_ERR_STATE, "no handle");
 
 	assert_true(ori_handle_shut(other, OTHER, "end"));
 	ori_handle_free(other);
 	object_end(o);
 }
 
-static void test_what_is_destroyed_twice_is_told_once_each(void **state)
+static void test_each_second_destroy_is_reported_once(void **state)
 {
 	struct object *o = object_make(NULL);
 
@@ -99,7 +100,7 @@ static void test_what_is_destroyed_twice_is_told_once_each(void **state)
 	ori_handle_free(NULL);
 }
 
-/* So many come and go before an address is used again, and no more addresses are in use. */
+/* A slot waits for 1000 objects before its next use, and the number of slots stays bounded. */
 static void test_a_stale_handle_stays_stale_for_long(void **state)
 {
 	struct object *stale = object_make(NULL);
@@ -112,7 +113,7 @@ static void test_a_stale_handle_stays_stale_for_long(void **state)
 		struct object *o = object_make(NULL);
 
 		assert_ptr_not_equal(o, stale);
-		check_refused(stale, ORIEL_ERR_STATE, "it was destroyed");
+		check_rejected(stale, ORIEL_ERR_STATE, "it was destroyed");
 		object_end(o);
 	}
 	for (i = 0; i < 2000; i++)
@@ -145,7 +146,7 @@ static void test_the_youngest_child_is_named(void **state)
 	object_end(parent);
 }
 
-static void test_large_objects_come_back_as_zero(void **state)
+static void test_large_objects_are_zero_when_reused(void **state)
 {
 	const size_t size = 100000;
 	unsigned i;
@@ -181,7 +182,7 @@ static void *shut_all(void *context)
 	return NULL;
 }
 
-static void test_of_threads_that_destroy_one_object_one_does(void **state)
+static void test_one_of_many_threads_destroys_an_object(void **state)
 {
 	pthread_t threads[THREADS];
 	unsigned i;
@@ -198,7 +199,7 @@ static void test_of_threads_that_destroy_one_object_one_does(void **state)
 		ori_handle_free(shared[i]);
 }
 
-/* In a process of its own: of few addresses some are taken, and what is too much is refused. */
+/* Runs in a child: with a limit on addresses the pool is small, and allocation fails at its end. */
 static int with_few_addresses(void)
 {
 	const struct rlimit limit = {(rlim_t)1 << 30, (rlim_t)1 << 30};
@@ -225,7 +226,7 @@ static void test_few_addresses_are_enough(void **state)
 
 	(void)state;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-	skip(); /* they have far more addresses in use */
+	skip(); /* sanitizers reserve more addresses than the limit */
 #endif
 	child = fork();
 	assert_true(child >= 0);
@@ -239,11 +240,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_only_the_address_of_a_live_object_passes),
-		cmocka_unit_test(test_what_is_destroyed_twice_is_told_once_each),
+		cmocka_unit_test(test_each_second_destroy_is_reported_once),
 		cmocka_unit_test(test_a_stale_handle_stays_stale_for_long),
 		cmocka_unit_test(test_the_youngest_child_is_named),
-		cmocka_unit_test(test_large_objects_come_back_as_zero),
-		cmocka_unit_test(test_of_threads_that_destroy_one_object_one_does),
+		cmocka_unit_test(test_large_objects_are_zero_when_reused),
+		cmocka_unit_test(test_one_of_many_threads_destroys_an_object),
 		cmocka_unit_test(test_few_addresses_are_enough),
 	};
 

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The list of helpers. Threads of the program call them while they wait in a device function on
+ * the CPU or in oriel_cpu_help(); the proxy of src/rdma is such a helper.
+ */
 #include "base/help.h"
 
 #include <pthread.h>
@@ -46,7 +50,10 @@ void ori_help_remove(struct ori_helper *helper)
 	pthread_mutex_unlock(&help_lock);
 }
 
-/* Who waits inside a helper, or beside one, goes on waiting. */
+/*
+ * A thread that waits inside a helper, or while another thread helps, goes on waiting: trylock,
+ * so that no wait gets longer by the work of others.
+ */
 void ori_help(void)
 {
 	struct ori_helper *helper;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Unit tests of help.c: which helpers a waiting thread calls. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,12 +21,12 @@ static void counted_help(struct ori_helper *helper)
 	assert_int_equal(c->depth, 0);
 	c->depth++;
 	c->calls++;
-	/* Who waits in here asks for help as well, and gets none. */
+	/* A helper that waits calls ori_help() as well, which calls no helper then. */
 	ori_help();
 	c->depth--;
 }
 
-static void test_who_waits_calls_all_that_were_added(void **state)
+static void test_a_waiting_thread_calls_all_helpers(void **state)
 {
 	struct counted one = {.helper.help = counted_help}, two = one;
 
@@ -49,7 +50,7 @@ static void test_who_waits_calls_all_that_were_added(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_who_waits_calls_all_that_were_added),
+		cmocka_unit_test(test_a_waiting_thread_calls_all_helpers),
 	};
 
 	return cmocka_run_group_tests_name("help", tests, NULL, NULL);

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The log: level, sink and the line on standard error. error.c and every module that has a
+ * record to write call ori_log().
+ */
 #include "base/log.h"
 
 #include <errno.h>
@@ -15,12 +19,12 @@
 
 static const char *const log_names[] = {"error", "warn", "info", "debug"};
 
-/* Held for reading while a sink runs: one that was replaced is not running any more. */
+/* Held for reading while a sink runs: once oriel_log_set_sink() returns, the old one is idle. */
 static pthread_rwlock_t log_lock = PTHREAD_RWLOCK_INITIALIZER;
 static oriel_log_sink *log_sink; /* guarded by log_lock */
 static void *log_context;        /* guarded by log_lock */
 
-/* For reading: the thread that forks may be inside of a sink. */
+/* A read lock, because the thread that forks may be inside a sink. */
 static void log_fork_prepare(void)
 {
 	pthread_rwlock_rdlock(&log_lock);
@@ -32,8 +36,8 @@ static void log_fork_parent(void)
 }
 
 /*
- * The other readers do not exist here, and never give it back; this thread does, so that tools
- * that watch locks see it free.
+ * The other readers do not exist in the child and never unlock, so the lock is made anew. The
+ * unlock before that keeps tools that track locks quiet.
  */
 static void log_fork_child(void)
 {
@@ -41,7 +45,7 @@ static void log_fork_child(void)
 	pthread_rwlock_init(&log_lock, NULL);
 }
 
-/* A level that does not parse is oriel_settings_check()'s to report. */
+/* A level that does not parse counts as warn; oriel_settings_check() reports it. */
 static enum oriel_log_level log_threshold(void)
 {
 	const char *text = ori_setting_text(ORI_SETTING_LOG);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writing the log that oriel/status.h describes. Any thread. */
+/* Writes the log that oriel/status.h describes. Every module calls it; any thread. */
 #ifndef ORI_BASE_LOG_H
 #define ORI_BASE_LOG_H
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Unit tests of log.c: levels, sinks, and the line on standard error. */
 #include "base/log.h"
 
 #include <errno.h>
@@ -33,7 +34,7 @@ static int restore(void **state)
 	return 0;
 }
 
-static void test_a_sink_hears_what_reaches_the_level(void **state)
+static void test_a_sink_gets_records_of_the_level(void **state)
 {
 	static const char *const levels[] = {"error", "warn", "info", "debug"};
 	struct heard heard = {0};
@@ -67,10 +68,10 @@ static void test_the_level_is_warn_unless_set(void **state)
 	assert_int_equal(heard.records, 1);
 }
 
-/* What @message becomes on standard error. */
+/* Log @message and read the line that appears on standard error. */
 static void written(const char *message, char *line, size_t size)
 {
-	int ends[2], kept = dup(STDERR_FILENO);
+	int ends[2], saved = dup(STDERR_FILENO);
 	ssize_t length;
 
 	assert_int_equal(pipe(ends), 0);
@@ -78,8 +79,8 @@ static void written(const char *message, char *line, size_t size)
 	errno = EACCES;
 	ori_log(ORIEL_LOG_WARN, "%s", message);
 	assert_int_equal(errno, EACCES);
-	dup2(kept, STDERR_FILENO);
-	close(kept);
+	dup2(saved, STDERR_FILENO);
+	close(saved);
 	close(ends[1]);
 	length = read(ends[0], line, size - 1);
 	assert_true(length > 0);
@@ -103,7 +104,7 @@ static void test_a_record_is_one_line(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_a_sink_hears_what_reaches_the_level, restore,
+		cmocka_unit_test_setup_teardown(test_a_sink_gets_records_of_the_level, restore,
 						restore),
 		cmocka_unit_test_setup_teardown(test_the_level_is_warn_unless_set, restore,
 						restore),

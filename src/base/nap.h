@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sleepers' half of oriel_cpu_wake_thread() and oriel_cpu_wake(). */
+/*
+ * The sleeping side of oriel_cpu_wake_thread() and oriel_cpu_wake(). Threads of src/rdma and src/progress call it
+ * while they are idle.
+ */
 #ifndef ORI_BASE_NAP_H
 #define ORI_BASE_NAP_H
 
 #include <stdint.h>
 
-/* Sleep @ns at most, and not at all unless *@asleep is 1: whoever sets it to 0 wakes. */
+/*
+ * Sleep @ns at most, and not at all unless *@asleep is 1. The thread that sets it to 0 wakes
+ * this one.
+ */
 void ori_nap(uint32_t *asleep, uint64_t ns);
 
 /*

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Names and texts of all statuses, and the version. Programs and the tools print them. */
 #include <oriel/status.h>
 
 #ifndef ORIEL_COMMIT
@@ -16,23 +17,23 @@ static const struct status_entry {
 } status_entries[] = {
 	{ORIEL_OK, "ORIEL_OK", "Success."},
 	{ORIEL_AGAIN, "ORIEL_AGAIN", "Not yet: call again."},
-	{ORIEL_ERR_INVALID, "ORIEL_ERR_INVALID", "An argument makes no sense."},
+	{ORIEL_ERR_INVALID, "ORIEL_ERR_INVALID", "An argument is invalid."},
 	{ORIEL_ERR_RANGE, "ORIEL_ERR_RANGE", "A rank, id, offset or length lies beyond its limit."},
-	{ORIEL_ERR_STATE, "ORIEL_ERR_STATE", "The call came at the wrong moment."},
+	{ORIEL_ERR_STATE, "ORIEL_ERR_STATE", "The state of the object does not allow the call."},
 	{ORIEL_ERR_NOMEM, "ORIEL_ERR_NOMEM", "Memory or descriptors are used up."},
 	{ORIEL_ERR_TIMEOUT, "ORIEL_ERR_TIMEOUT", "A deadline passed."},
 	{ORIEL_ERR_PEER, "ORIEL_ERR_PEER", "Another rank has left or died."},
 	{ORIEL_ERR_ABORTED, "ORIEL_ERR_ABORTED", "A rank aborted the communicator."},
 	{ORIEL_ERR_MISMATCH, "ORIEL_ERR_MISMATCH", "The ranks disagree about a parameter."},
-	{ORIEL_ERR_NO_PATH, "ORIEL_ERR_NO_PATH", "There is no way to reach a peer."},
+	{ORIEL_ERR_NO_PATH, "ORIEL_ERR_NO_PATH", "No path reaches a peer."},
 	{ORIEL_ERR_UNSUPPORTED, "ORIEL_ERR_UNSUPPORTED",
 	 "This machine or this build cannot do that."},
 	{ORIEL_ERR_CONFIG, "ORIEL_ERR_CONFIG", "A setting of the environment is unknown or wrong."},
-	{ORIEL_ERR_AUTH, "ORIEL_ERR_AUTH", "The other end does not belong to this job."},
-	{ORIEL_ERR_PROTOCOL, "ORIEL_ERR_PROTOCOL", "The bytes from a peer make no sense."},
-	{ORIEL_ERR_VERSION, "ORIEL_ERR_VERSION", "The other side was built of another version."},
-	{ORIEL_ERR_SYSTEM, "ORIEL_ERR_SYSTEM", "The operating system refused."},
-	{ORIEL_ERR_ACCESS, "ORIEL_ERR_ACCESS", "An adapter refused a request."},
+	{ORIEL_ERR_AUTH, "ORIEL_ERR_AUTH", "The peer does not belong to this job."},
+	{ORIEL_ERR_PROTOCOL, "ORIEL_ERR_PROTOCOL", "The bytes from a peer are malformed."},
+	{ORIEL_ERR_VERSION, "ORIEL_ERR_VERSION", "The other side was built from another version."},
+	{ORIEL_ERR_SYSTEM, "ORIEL_ERR_SYSTEM", "A call of the operating system failed."},
+	{ORIEL_ERR_ACCESS, "ORIEL_ERR_ACCESS", "A NIC rejected a request."},
 	{ORIEL_ERR_FORKED, "ORIEL_ERR_FORKED",
 	 "The handle belongs to the process that this one was forked from."},
 };

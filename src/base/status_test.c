@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Unit tests of status.c: names and texts of statuses, and the version. */
 #include <oriel/status.h>
 
 #include <setjmp.h>

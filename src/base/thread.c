@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Starts a thread of the library, with all signals blocked: proxies, watchers, listeners. */
 #include "base/thread.h"
 
 #include <signal.h>
@@ -8,6 +9,7 @@ int ori_thread_start(pthread_t *thread, void *(*run)(void *context), void *conte
 	sigset_t all, before;
 	int error;
 
+	/* A new thread inherits the mask, so no signal reaches it even before it runs. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	error = pthread_create(thread, NULL, run, context);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies from and to addresses that somebody else has named: false where nothing
- * is that may be read, or written, instead of a signal; also where a sandbox forbids
- * process_vm_readv(), then by a pipe, and false as well if there is none to be had.
+ * Probes of memory, and copies from and to addresses that a peer or the program has named. They
+ * return false where a load or store would raise a signal. In a sandbox that forbids
+ * process_vm_readv() a pipe does the copy; false, too, if no pipe can be opened. The software
+ * HCA, src/p2p and src/window call them; any thread.
  */
 #ifndef ORI_BASE_TOUCH_H
 #define ORI_BASE_TOUCH_H
@@ -14,15 +15,15 @@ bool ori_touch_read(void *to, const void *from, size_t length);
 bool ori_touch_write(void *to, const void *from, size_t length);
 
 /*
- * May this process read all of it now? Every page is looked at. may_overwrite(): may it be
- * written? The bytes are lost, so that they are those of a target that is still to come.
+ * May this process read all of it now? Every page is probed. may_overwrite(): may it write? The
+ * probe overwrites bytes, so the memory must be the target of data that has not arrived yet.
  */
 bool ori_touch_may_read(const void *at, size_t length);
 bool ori_touch_may_overwrite(void *at, size_t length);
 
 /*
- * The same at a price that does not depend on @length, and no byte changes: both ends and
- * every hole are found, but not a page in between that is mapped and may not be touched.
+ * The same by a constant number of system calls, and no byte changes. They find both ends and
+ * every hole, but not a page in between that is mapped without the permission.
  */
 bool ori_touch_looks_readable(const void *at, size_t length);
 bool ori_touch_looks_writable(void *at, size_t length);

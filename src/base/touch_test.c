@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Unit tests of the memory probes, with and without a sandbox that forbids process_vm_readv(). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +20,7 @@
 
 #define PAGE 4096u
 
-/* Two pages, the second of which may not be touched, the first not written if @is_fixed. */
+/* Map two pages: the second is inaccessible, the first is read-only if @is_fixed. */
 static char *pages(bool is_fixed)
 {
 	char *at = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -32,7 +33,7 @@ static char *pages(bool is_fixed)
 	return at;
 }
 
-static void test_what_is_there_is_read(void **state)
+static void test_readable_memory_is_read(void **state)
 {
 	char *at = pages(true), seen[64] = {0};
 
@@ -47,7 +48,7 @@ static void test_what_is_there_is_read(void **state)
 	assert_false(ori_touch_read(seen, at, 1));
 }
 
-static void test_what_may_be_written_is_written(void **state)
+static void test_writable_memory_is_written(void **state)
 {
 	char *at = pages(false), *fixed = pages(true);
 
@@ -83,8 +84,8 @@ static const struct {
 	{ori_touch_looks_writable, false, true, false},
 };
 
-/* All bytes are 7 still. */
-static bool is_kept(const char *at, size_t length)
+/* Are all bytes still 7? */
+static bool is_unchanged(const char *at, size_t length)
 {
 	size_t i = 0;
 
@@ -93,7 +94,7 @@ static bool is_kept(const char *at, size_t length)
 	return i == length;
 }
 
-static void test_looks_find_what_may_not_be_touched(void **state)
+static void test_probes_find_inaccessible_ends_and_holes(void **state)
 {
 	unsigned i;
 
@@ -103,19 +104,19 @@ static void test_looks_find_what_may_not_be_touched(void **state)
 		char *at = pages(false), *fixed = pages(true);
 
 		assert_true(look(at, PAGE));
-		assert_true(looks[i].spoils || is_kept(at, PAGE));
+		assert_true(looks[i].spoils || is_unchanged(at, PAGE));
 		memset(at, 7, PAGE);
 		for (size_t length = 1; length < 24; length++) {
 			assert_true(look(at + PAGE - length, length));
-			assert_true(looks[i].spoils || is_kept(at, PAGE));
+			assert_true(looks[i].spoils || is_unchanged(at, PAGE));
 			assert_false(look(at + PAGE - length + 1, length));
 			assert_false(look(at + PAGE, length));
 			assert_int_equal(look(fixed + 3, length), !looks[i].writes);
 		}
 		memset(at, 7, PAGE);
 		assert_true(look(at + 32, 24));
-		/* Nothing beside it. */
-		assert_true(is_kept(at, 32) && is_kept(at + 56, PAGE - 56));
+		/* The bytes before and behind it are unchanged. */
+		assert_true(is_unchanged(at, 32) && is_unchanged(at + 56, PAGE - 56));
 		assert_true(look(at + PAGE, 0));
 		assert_false(look(at, 2 * PAGE));
 		assert_false(look(NULL, 1));
@@ -126,8 +127,8 @@ static void test_looks_find_what_may_not_be_touched(void **state)
 	}
 }
 
-/* Twenty pages of which one may not be touched, or is not there. */
-static void test_looks_go_through_all_pages(void **state)
+/* One of twenty pages is inaccessible, then unmapped. */
+static void test_full_probes_check_every_page(void **state)
 {
 	unsigned i, hole;
 
@@ -149,7 +150,7 @@ static void test_looks_go_through_all_pages(void **state)
 		}
 }
 
-/* As a sandbox does it, from here on. */
+/* From here on process_vm_readv() fails, as in a sandbox. */
 static void test_sandbox(void **state)
 {
 	struct sock_filter rules[] = {
@@ -173,13 +174,13 @@ static void test_sandbox(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_what_is_there_is_read),
-		cmocka_unit_test(test_what_may_be_written_is_written),
-		cmocka_unit_test(test_looks_find_what_may_not_be_touched),
-		cmocka_unit_test(test_looks_go_through_all_pages),
+		cmocka_unit_test(test_readable_memory_is_read),
+		cmocka_unit_test(test_writable_memory_is_written),
+		cmocka_unit_test(test_probes_find_inaccessible_ends_and_holes),
+		cmocka_unit_test(test_full_probes_check_every_page),
 		cmocka_unit_test(test_sandbox),
-		cmocka_unit_test(test_what_is_there_is_read),
-		cmocka_unit_test(test_what_may_be_written_is_written),
+		cmocka_unit_test(test_readable_memory_is_read),
+		cmocka_unit_test(test_writable_memory_is_written),
 	};
 
 	return cmocka_run_group_tests_name("touch", tests, NULL, NULL);

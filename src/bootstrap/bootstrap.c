@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The parts that all bootstraps share: oriel_bootstrap_close(), and the lists of ranks in error
+ * texts.
+ */
 #include <oriel/bootstrap.h>
 
 #include <stdio.h>

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The connecting side of the handshake whose accepting side is the listener: challenge, proof,
+ * hello, answer. join.c calls it to reach rank 0 and parents, messages call it to reach a peer.
+ */
 #include "bootstrap/dial.h"
 
 #include <string.h>
@@ -7,99 +11,100 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-#define DIAL_RETRY_MIN_NS 5000000u /* doubling */
+#define DIAL_RETRY_MIN_NS 5000000u /* doubles with each attempt */
 #define DIAL_RETRY_MAX_NS 200000000u
 
-/* What the other end says. */
-struct dial_word {
-	char whom[ORI_ENDPOINT_LENGTH]; /* asked for first: it may be gone when that is to be told
-					 */
+/* A frame from the accepting side. */
+struct dial_reply {
+	/* Its address, read before the first frame: a closed socket does not know it any more. */
+	char peer[ORI_ENDPOINT_LENGTH];
 	struct ori_frame frame;
 	unsigned char body[ORI_FAILURE_LENGTH];
 };
 
-static void dial_ask_whom(const struct ori_link *link, struct dial_word *word)
+static void dial_name_peer(const struct ori_link *link, struct dial_reply *reply)
 {
 	struct ori_address address;
 
 	if (ori_endpoint_remote(link->fd, &address) == ORIEL_OK)
-		ori_endpoint_text(&address, word->whom);
+		ori_endpoint_text(&address, reply->peer);
 	else
-		strcpy(word->whom, "a rank that is gone");
+		strcpy(reply->peer, "a rank that has exited");
 }
 
-static enum oriel_status dial_hear(struct ori_link *link, struct ori_gate *gate, uint64_t deadline,
-				   struct dial_word *word)
+static enum oriel_status dial_receive(struct ori_link *link, struct ori_listener *listener,
+				      uint64_t deadline, struct dial_reply *reply)
 {
 	struct pollfd polled = {.fd = link->fd, .events = POLLIN};
 	enum oriel_status status;
 
 	for (;;) {
-		status = ori_link_take(link, &word->frame, word->body, sizeof(word->body));
+		status = ori_link_take(link, &reply->frame, reply->body, sizeof(reply->body));
 		if (status == ORIEL_ERR_VERSION)
-			return ori_fail(status, "%s is of another version of Oriel", word->whom);
+			return ori_fail(status, "%s uses another version of Oriel", reply->peer);
 		if (status == ORIEL_ERR_PROTOCOL)
-			return ori_fail(status, "%s does not speak Oriel's protocol", word->whom);
+			return ori_fail(status, "%s does not speak Oriel's protocol", reply->peer);
 		if (status != ORIEL_AGAIN)
 			return status;
 		if (ori_deadline_passed(deadline))
-			return ori_fail(ORIEL_ERR_TIMEOUT, "%s takes connections but says nothing",
-					word->whom);
-		status = ori_gate_poll(gate, &polled, 1, deadline);
+			return ori_fail(ORIEL_ERR_TIMEOUT,
+					"%s accepts connections but does not answer", reply->peer);
+		status = ori_listener_poll(listener, &polled, 1, deadline);
 		if (status != ORIEL_OK)
 			return status;
 	}
 }
 
-/* Whether the other end has shown that it knows the key. */
-static enum oriel_status dial_check(const struct ori_key *key, struct ori_link *link,
-				    const struct dial_word *proof, struct ori_auth *auth)
+/* Check that the accepting side has proved that it knows the key. */
+static enum oriel_status dial_check_proof(const struct ori_key *key, struct ori_link *link,
+					  const struct dial_reply *proof, struct ori_auth *auth)
 {
 	unsigned char mac[ORI_MAC_LENGTH], body[ORI_FAILURE_LENGTH];
-	struct ori_failure refusal = {.status = ORIEL_ERR_AUTH,
-				      .rank = ORIEL_NO_RANK,
-				      .text = "another ORIEL_JOB_KEY"};
+	struct ori_failure rejection = {.status = ORIEL_ERR_AUTH,
+					.rank = ORIEL_NO_RANK,
+					.text = "another ORIEL_JOB_KEY"};
 
 	if (proof->frame.type != ORI_FRAME_PROOF || proof->frame.length != ORI_PROOF_LENGTH)
 		return ori_fail(ORIEL_ERR_PROTOCOL, "%s answers a challenge with frame %d",
-				proof->whom, proof->frame.type);
+				proof->peer, proof->frame.type);
 	memcpy(auth->acceptor, proof->body, ORI_NONCE_LENGTH);
 	if (ori_auth_mac(key, auth, ORI_ROLE_ACCEPTOR, NULL, 0, mac) != ORIEL_OK)
 		return ORIEL_ERR_SYSTEM;
 	if (ori_auth_equal(mac, proof->body + ORI_NONCE_LENGTH))
 		return ORIEL_OK;
-	ori_link_send(link, ORI_FRAME_FAILURE, body, ori_failure_encode(&refusal, body));
+	ori_link_send(link, ORI_FRAME_FAILURE, body, ori_failure_encode(&rejection, body));
 	return ori_fail(ORIEL_ERR_AUTH, "%s has another ORIEL_JOB_KEY than this rank, which has %s",
-			proof->whom, key->length ? "one set" : "none set");
+			proof->peer, key->length ? "one set" : "none set");
 }
 
-/* To the hello: whether this rank is let in. */
-static enum oriel_status dial_answer(const struct dial_word *word, const struct ori_hello *hello)
+/* The answer to the hello. ORIEL_OK: admitted; ORIEL_AGAIN: connect again later. */
+static enum oriel_status dial_check_answer(const struct dial_reply *reply,
+					   const struct ori_hello *hello)
 {
-	struct ori_failure refusal;
+	struct ori_failure rejection;
 
-	if (word->frame.type == ORI_FRAME_FAILURE &&
-	    ori_failure_parse(word->body, word->frame.length, &refusal))
-		return ori_fail(refusal.status, "rank %u (process %u) is refused at %s by %s",
-				hello->rank, hello->pid, word->whom, refusal.text);
-	if (word->frame.type == ORI_FRAME_ANSWER && word->frame.length == 1 &&
-	    word->body[0] <= ORI_ANSWER_LATER)
-		return word->body[0] == ORI_ANSWER_IN ? ORIEL_OK : ORIEL_AGAIN;
-	return ori_fail(ORIEL_ERR_PROTOCOL, "%s answers a hello with frame %d", word->whom,
-			word->frame.type);
+	if (reply->frame.type == ORI_FRAME_FAILURE &&
+	    ori_failure_parse(reply->body, reply->frame.length, &rejection))
+		return ori_fail(rejection.status, "rank %u (process %u) is rejected at %s by %s",
+				hello->rank, hello->pid, reply->peer, rejection.text);
+	if (reply->frame.type == ORI_FRAME_ANSWER && reply->frame.length == 1 &&
+	    reply->body[0] <= ORI_ANSWER_LATER)
+		return reply->body[0] == ORI_ANSWER_IN ? ORIEL_OK : ORIEL_AGAIN;
+	return ori_fail(ORIEL_ERR_PROTOCOL, "%s answers a hello with frame %d", reply->peer,
+			reply->frame.type);
 }
 
-static enum oriel_status dial_hello(struct ori_link *link, const struct ori_gate *gate,
+static enum oriel_status dial_hello(struct ori_link *link, const struct ori_listener *listener,
 				    const struct ori_auth *auth, struct ori_hello *hello)
 {
 	unsigned char body[ORI_HELLO_LENGTH];
 	enum oriel_status status;
 
-	hello->process = gate->own->process;
+	hello->process = listener->own->process;
 	hello->pid = (uint32_t)getpid();
-	hello->tag = gate->own->tag;
+	hello->tag = listener->own->tag;
 	ori_hello_encode(hello, body);
-	status = ori_auth_mac(&gate->own->key, auth, ORI_ROLE_CONNECTOR, body + ORI_MAC_LENGTH,
+	status = ori_auth_mac(&listener->own->key, auth, ORI_ROLE_CONNECTOR, body + ORI_MAC_LENGTH,
 			      sizeof(body) - ORI_MAC_LENGTH, hello->mac);
 	if (status != ORIEL_OK)
 		return status;
@@ -107,30 +112,31 @@ static enum oriel_status dial_hello(struct ori_link *link, const struct ori_gate
 	return ori_link_send(link, ORI_FRAME_HELLO, body, sizeof(body));
 }
 
-enum oriel_status ori_dial_greet(struct ori_link *link, struct ori_gate *gate,
-				 struct ori_hello *hello, uint64_t deadline)
+enum oriel_status ori_dial_handshake(struct ori_link *link, struct ori_listener *listener,
+				     struct ori_hello *hello, uint64_t deadline)
 {
 	enum oriel_status status;
-	struct dial_word word;
+	struct dial_reply reply;
 	struct ori_auth auth;
 
 	if (ori_auth_nonce(auth.connector) != ORIEL_OK)
 		return ORIEL_ERR_SYSTEM;
-	dial_ask_whom(link, &word);
+	dial_name_peer(link, &reply);
 	status = ori_link_send(link, ORI_FRAME_CHALLENGE, auth.connector, ORI_NONCE_LENGTH);
 	if (status == ORIEL_OK)
-		status = dial_hear(link, gate, deadline, &word);
+		status = dial_receive(link, listener, deadline, &reply);
 	if (status == ORIEL_OK)
-		status = dial_check(&gate->own->key, link, &word, &auth);
+		status = dial_check_proof(&listener->own->key, link, &reply, &auth);
 	if (status == ORIEL_OK)
-		status = dial_hello(link, gate, &auth, hello);
+		status = dial_hello(link, listener, &auth, hello);
 	if (status == ORIEL_OK)
-		status = dial_hear(link, gate, deadline, &word);
-	return status == ORIEL_OK ? dial_answer(&word, hello) : status;
+		status = dial_receive(link, listener, deadline, &reply);
+	return status == ORIEL_OK ? dial_check_answer(&reply, hello) : status;
 }
 
-/* The gate is served meanwhile. */
-static enum oriel_status dial_pause(struct ori_gate *gate, uint64_t pause_ns, uint64_t deadline)
+/* Sleep @pause_ns, and serve the listener meanwhile: a peer may need it to make progress. */
+static enum oriel_status dial_pause(struct ori_listener *listener, uint64_t pause_ns,
+				    uint64_t deadline)
 {
 	uint64_t until = ori_deadline(pause_ns);
 	enum oriel_status status = ORIEL_OK;
@@ -138,11 +144,11 @@ static enum oriel_status dial_pause(struct ori_gate *gate, uint64_t pause_ns, ui
 	if (until > deadline)
 		until = deadline;
 	while (status == ORIEL_OK && !ori_deadline_passed(until))
-		status = ori_gate_poll(gate, NULL, 0, until);
+		status = ori_listener_poll(listener, NULL, 0, until);
 	return status;
 }
 
-enum oriel_status ori_dial(const struct ori_address *address, struct ori_gate *gate,
+enum oriel_status ori_dial(const struct ori_address *address, struct ori_listener *listener,
 			   struct ori_hello *hello, uint64_t deadline, struct ori_link *link)
 {
 	uint64_t pause_ns = DIAL_RETRY_MIN_NS;
@@ -155,17 +161,18 @@ enum oriel_status ori_dial(const struct ori_address *address, struct ori_gate *g
 		if (fd < 0)
 			return ori_fail_errno(ORIEL_ERR_PEER, "connecting to %s",
 					      ori_endpoint_text(address, text));
-		ori_link_open(link, fd, gate->traffic);
-		status = ori_dial_greet(link, gate, hello, deadline);
+		ori_link_open(link, fd, listener->traffic);
+		status = ori_dial_handshake(link, listener, hello, deadline);
 		if (status == ORIEL_OK)
 			return ORIEL_OK;
 		ori_link_close(link);
 		if (status != ORIEL_ERR_PEER && status != ORIEL_AGAIN)
 			return status;
 		if (ori_deadline_passed(deadline))
-			return ori_fail(ORIEL_ERR_TIMEOUT, "%s closes every connection",
+			return ori_fail(ORIEL_ERR_TIMEOUT,
+					"%s closed every connection until the deadline",
 					ori_endpoint_text(address, text));
-		status = dial_pause(gate, pause_ns, deadline);
+		status = dial_pause(listener, pause_ns, deadline);
 		if (status != ORIEL_OK)
 			return status;
 		if (pause_ns < DIAL_RETRY_MAX_NS)

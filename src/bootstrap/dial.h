@@ -1,24 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The connecting side of what gate.h accepts. */
+/*
+ * The connecting side of the bootstrap's handshake. join.c calls it to reach rank 0 and parents,
+ * messages call it to reach a peer. It serves the caller's own listener while it waits.
+ */
 #ifndef ORI_BOOTSTRAP_DIAL_H
 #define ORI_BOOTSTRAP_DIAL_H
 
 #include "bootstrap/gate.h"
 
 /*
- * Over the fresh connection @link: make sure that the other end knows the job key, then say
- * @hello (what this rank shows of itself is filled in) and wait until it is let in. This
- * rank's own gate is served meanwhile. ORIEL_ERR_PEER, without a text, if the other end
- * closes the connection, and ORIEL_AGAIN if it asks for that: connect again.
+ * Over the fresh connection @link: check that the acceptor knows the job key, send @hello (the
+ * credentials of this rank are filled in), and wait for the answer. ORIEL_OK: admitted.
+ * ORIEL_ERR_PEER, without a last error, if the acceptor closes the connection, ORIEL_AGAIN if it
+ * asks for another attempt later: the caller connects again.
  */
-enum oriel_status ori_dial_greet(struct ori_link *link, struct ori_gate *gate,
-				 struct ori_hello *hello, uint64_t deadline);
+enum oriel_status ori_dial_handshake(struct ori_link *link, struct ori_listener *listener,
+				     struct ori_hello *hello, uint64_t deadline);
 
 /*
- * Connect to @address and greet, again until @deadline where the other end closes
- * connections, as it does with those of a flood. ORIEL_ERR_PEER: nobody listens there.
+ * Connect to @address and do the handshake; repeat it until @deadline if the acceptor closes the
+ * connection, as it does in a flood. ORIEL_ERR_PEER: no process listens there.
  */
-enum oriel_status ori_dial(const struct ori_address *address, struct ori_gate *gate,
+enum oriel_status ori_dial(const struct ori_address *address, struct ori_listener *listener,
 			   struct ori_hello *hello, uint64_t deadline, struct ori_link *link);
 
 #endif

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * TCP sockets by address. The bootstrap calls it, and so do src/comm and src/p2p for
+ * connections of their own. No function blocks but those with a deadline.
+ */
 #include "bootstrap/endpoint.h"
 
 #include <arpa/inet.h>
@@ -84,7 +88,7 @@ enum oriel_status ori_endpoint_resolve(const char *host, uint16_t port, uint64_t
 	       !ori_deadline_passed(deadline))
 		nanosleep(&pause, NULL);
 	if (error)
-		return ori_fail(ORIEL_ERR_CONFIG, "the root's address '%s' does not resolve: %s",
+		return ori_fail(ORIEL_ERR_CONFIG, "the address '%s' of rank 0 does not resolve: %s",
 				host, gai_strerror(error));
 	for (entry = found; entry && n < ORI_ENDPOINT_NAMES; entry = entry->ai_next) {
 		memset(&name, 0, sizeof(name));
@@ -95,7 +99,7 @@ enum oriel_status ori_endpoint_resolve(const char *host, uint16_t port, uint64_t
 	freeaddrinfo(found);
 	if (n == 0)
 		return ori_fail(ORIEL_ERR_CONFIG,
-				"the root's address '%s' is neither IPv4 nor IPv6", host);
+				"the address '%s' of rank 0 is neither IPv4 nor IPv6", host);
 	*count = n;
 	return ORIEL_OK;
 }
@@ -109,7 +113,7 @@ static int endpoint_socket(const struct ori_address *address)
 	return fd;
 }
 
-/* Frames are written whole: waiting to fill a packet would only cost a round trip. */
+/* Frames are written whole: a wait for a full packet would only cost a round trip. */
 static void endpoint_no_delay(int fd)
 {
 	int on = 1;
@@ -118,10 +122,10 @@ static void endpoint_no_delay(int fd)
 }
 
 /*
- * A socket keeps its port from the listener of the next job, unless it allows reuse: a connection
- * in TIME_WAIT, one that is not accepted yet, or one that begins here and was given that port
- * while nobody listened there. Connections have it from their listener, which the launcher has
- * opened, or has had before this process came to it.
+ * A socket without SO_REUSEADDR blocks its port for the listener of the next job: a connection
+ * in TIME_WAIT, one that is not accepted yet, or an outgoing one that the kernel gave that port
+ * while no socket listened there. Accepted connections inherit the option from the listener, but
+ * a launcher may have opened that one without it.
  */
 static void endpoint_let_reuse(int fd)
 {
@@ -140,7 +144,7 @@ enum oriel_status ori_endpoint_listen(struct ori_address *address, int *fd)
 
 	s = endpoint_socket(address);
 	if (s < 0)
-		return ori_fail_errno(ORIEL_ERR_SYSTEM, "socket to listen at %s",
+		return ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot open a socket to listen at %s",
 				      ori_endpoint_text(address, text));
 	endpoint_let_reuse(s);
 	if (bind(s, &name.any, length) != 0 || listen(s, ENDPOINT_BACKLOG) != 0) {
@@ -157,7 +161,7 @@ enum oriel_status ori_endpoint_listen(struct ori_address *address, int *fd)
 err_close:
 	error = errno;
 	close(s);
-	errno = error; /* the caller tells a foreign address from a used port */
+	errno = error; /* EADDRNOTAVAIL makes the caller try another address */
 	return status;
 }
 
@@ -237,8 +241,8 @@ enum oriel_status ori_endpoint_adopt(int fd, uint16_t port)
 }
 
 /*
- * Where nobody listens at a port of the ephemeral range, TCP may choose that
- * port for this end too and connect the socket to itself.
+ * If no socket listens at a port of the ephemeral range, TCP may choose that port for this
+ * side, too, and connect the socket to itself.
  */
 static bool endpoint_is_own(int fd)
 {

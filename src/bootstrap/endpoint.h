@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TCP sockets by address: names resolved, listeners opened, connections begun. */
+/*
+ * TCP sockets by address: resolve names, open listeners, begin connections. The bootstrap,
+ * src/comm and src/p2p call it.
+ */
 #ifndef ORI_BOOTSTRAP_ENDPOINT_H
 #define ORI_BOOTSTRAP_ENDPOINT_H
 
@@ -15,26 +18,29 @@ const char *ori_endpoint_text(const struct ori_address *address, char text[ORI_E
 enum oriel_status ori_endpoint_resolve(const char *host, uint16_t port, uint64_t deadline,
 				       struct ori_address *addresses, unsigned *count);
 
-/* A non-blocking listener; @address->port 0 takes any and is filled in. */
+/* Open a non-blocking listener; port 0 in @address means any port, and is filled in. */
 enum oriel_status ori_endpoint_listen(struct ori_address *address, int *fd);
 /*
- * The same at all addresses of this machine, of IPv4 and of IPv6, and a port of its
- * own. @hosts are those of them that others know.
+ * The same at all addresses of this machine, IPv4 and IPv6, with a port that the kernel
+ * chooses. @hosts gets the addresses that other machines can use.
  */
 enum oriel_status ori_endpoint_listen_all(struct ori_hosts *hosts, uint16_t *port, int *fd);
 /*
- * Takes over @fd of ORIEL_LISTEN_FD: close-on-exec, non-blocking. ORIEL_ERR_CONFIG, and
- * @fd is left as it was, if it is no TCP socket that listens at @port.
+ * Take over @fd of ORIEL_LISTEN_FD and make it close-on-exec and non-blocking.
+ * ORIEL_ERR_CONFIG, and @fd stays as it is, unless it is a TCP socket that listens at @port.
  */
 enum oriel_status ori_endpoint_adopt(int fd, uint16_t port);
 
-/* A socket that ori_endpoint_outcome() tells of, or -1 and errno; logs and keeps no text. */
+/*
+ * Begin to connect. Returns a socket for ori_endpoint_outcome(), or -1 and errno; sets no last
+ * error.
+ */
 int ori_endpoint_begin(const struct ori_address *address);
-/* 0: connected; EINPROGRESS: not yet; else why not. Never waits. */
+/* 0: connected; EINPROGRESS: not yet; else the errno of the failure. Never waits. */
 int ori_endpoint_outcome(int fd);
-/* Connected, or -1 and errno (ETIMEDOUT past @deadline); logs and keeps no text. */
+/* Returns a connected socket, or -1 and errno (ETIMEDOUT past @deadline); sets no last error. */
 int ori_endpoint_connect(const struct ori_address *address, uint64_t deadline);
-/* The next connection, non-blocking, or -1 and errno. */
+/* Accept the next connection, which becomes non-blocking; -1 and errno if there is none. */
 int ori_endpoint_accept(int listener);
 
 enum oriel_status ori_endpoint_local(int fd, struct ori_address *address);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The job as the environment describes it, with torchrun's names. */
+/*
+ * oriel_bootstrap_open_env(): reads the job from the environment, with torchrun's names, and
+ * opens a TCP bootstrap. Launchers and `oriel run` set these variables.
+ */
 #include <oriel/bootstrap.h>
 
 #include <fcntl.h>
@@ -29,8 +32,8 @@ static bool env_is_alone(void)
 }
 
 /*
- * Launchers that set other names would have each rank find itself alone, and a program
- * that works with any number of ranks do the work of all so many times.
+ * Under a launcher that sets other names each rank would be a job of one. A program that works
+ * with any number of ranks would then do all of the work in every process, without an error.
  */
 static void env_warn_of_others(void)
 {
@@ -99,7 +102,7 @@ static enum oriel_status env_ranks(struct ori_tcp_job *job)
 	return ORIEL_OK;
 }
 
-/* torchrun's agent holds MASTER_PORT itself where it says that the ranks use its store. */
+/* torchrun's agent itself listens at MASTER_PORT if the ranks use its store; take the next. */
 static enum oriel_status env_port(uint16_t *port)
 {
 	const char *agent = getenv("TORCHELASTIC_USE_AGENT_STORE");
@@ -123,34 +126,37 @@ static enum oriel_status env_port(uint16_t *port)
 }
 
 /*
- * The listener of ORIEL_LISTEN_FD, once it is taken: each job at its port gets a descriptor of
- * its own for it. A shell around this process may hold that socket as well, so that nobody
+ * The listener of ORIEL_LISTEN_FD after the first job. Each job at its port gets a duplicate of
+ * the descriptor: a shell around this process may have the socket open, too, and then no process
  * could listen at the port anew.
  */
 static struct {
 	pthread_mutex_t lock;
 	int fd; /* -1: none */
 	uint16_t port;
-} env_kept = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
+} env_inherited = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
 
-/* Is it still there? The program may have closed all files that it does not know. */
-static bool env_has_kept_locked(void)
+/* Is it still open? Some programs close every descriptor that they did not open. */
+static bool env_has_inherited_locked(void)
 {
 	struct ori_error before;
-	bool has_kept;
+	bool is_usable;
 
-	if (env_kept.fd < 0)
+	if (env_inherited.fd < 0)
 		return false;
 	ori_error_save(&before);
-	has_kept = ori_endpoint_adopt(env_kept.fd, env_kept.port) == ORIEL_OK;
+	is_usable = ori_endpoint_adopt(env_inherited.fd, env_inherited.port) == ORIEL_OK;
 	ori_error_restore(&before);
-	if (!has_kept)
-		env_kept.fd = -1;
-	return has_kept;
+	if (!is_usable)
+		env_inherited.fd = -1;
+	return is_usable;
 }
 
-/* The number is read once: it may be that of another file when the next job is opened. */
-static enum oriel_status env_keep_listener_locked(uint16_t port)
+/*
+ * Read the number once, and unset the variable: when the next job opens, the number may be that
+ * of another file.
+ */
+static enum oriel_status env_inherit_listener_locked(uint16_t port)
 {
 	enum oriel_status status;
 	uint64_t fd;
@@ -160,33 +166,33 @@ static enum oriel_status env_keep_listener_locked(uint16_t port)
 		status = ori_endpoint_adopt((int)fd, port);
 	if (status != ORIEL_OK)
 		return status;
-	if (env_kept.fd != (int)fd && env_has_kept_locked())
-		close(env_kept.fd);
-	env_kept.fd = (int)fd;
-	env_kept.port = port;
+	if (env_inherited.fd != (int)fd && env_has_inherited_locked())
+		close(env_inherited.fd);
+	env_inherited.fd = (int)fd;
+	env_inherited.port = port;
 	unsetenv("ORIEL_LISTEN_FD");
 	return ORIEL_OK;
 }
 
 static enum oriel_status env_listener(struct ori_tcp_job *job)
 {
-	static const struct ori_fork_hook hook = {.lock = &env_kept.lock};
+	static const struct ori_fork_hook hook = {.lock = &env_inherited.lock};
 	enum oriel_status status = ORIEL_OK;
 
 	if (job->rank != 0)
 		return ORIEL_OK;
 	ori_fork_add(ORI_FORK_ENV, &hook);
-	pthread_mutex_lock(&env_kept.lock);
+	pthread_mutex_lock(&env_inherited.lock);
 	if (*ori_setting_text(ORI_SETTING_LISTEN_FD))
-		status = env_keep_listener_locked(job->port);
-	if (status == ORIEL_OK && env_kept.port == job->port && env_has_kept_locked()) {
-		job->listen_fd = fcntl(env_kept.fd, F_DUPFD_CLOEXEC, 0);
+		status = env_inherit_listener_locked(job->port);
+	if (status == ORIEL_OK && env_inherited.port == job->port && env_has_inherited_locked()) {
+		job->listen_fd = fcntl(env_inherited.fd, F_DUPFD_CLOEXEC, 0);
 		if (job->listen_fd < 0)
 			status = ori_fail_errno(ORIEL_ERR_NOMEM, "no descriptor for the listener");
 		else
 			ori_fork_socket(job->listen_fd);
 	}
-	pthread_mutex_unlock(&env_kept.lock);
+	pthread_mutex_unlock(&env_inherited.lock);
 	return status;
 }
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Unit tests of env.c: jobs as launchers describe them, errors, ports and inherited listeners. */
 #include <oriel/bootstrap.h>
 
 #include <fcntl.h>
@@ -41,7 +42,7 @@ static int forget_all(void **state)
 	return 0;
 }
 
-/* @environment is "NAME=value NAME=value ...", a part of ORIEL_OK's text is "". */
+/* @environment is "NAME=value NAME=value ..."; for ORIEL_OK @part is "". */
 static void check_open(const char *environment, enum oriel_status expected, const char *part)
 {
 	char copy[200], *word, *rest = copy;
@@ -71,7 +72,7 @@ static void check_open(const char *environment, enum oriel_status expected, cons
 	}
 }
 
-static void test_one_rank_needs_nobody(void **state)
+static void test_one_rank_needs_no_peer(void **state)
 {
 	(void)state;
 	check_open("", ORIEL_OK, "");
@@ -89,7 +90,7 @@ static void keep_warning(void *context, enum oriel_log_level level, const char *
 		snprintf(warning, sizeof(warning), "%s", message);
 }
 
-/* The warning that comes of @environment has @part in it; NULL: there is none. */
+/* @environment causes a warning with @part in it; NULL: it causes none. */
 static void check_warning(const char *environment, const char *part)
 {
 	warning[0] = '\0';
@@ -102,7 +103,7 @@ static void check_warning(const char *environment, const char *part)
 		assert_string_equal(warning, "");
 }
 
-static void test_a_launcher_that_is_not_understood_is_told_of(void **state)
+static void test_an_unknown_launcher_causes_a_warning(void **state)
 {
 	(void)state;
 	check_warning("OMPI_COMM_WORLD_SIZE=4", "OMPI_COMM_WORLD_SIZE is '4'");
@@ -144,7 +145,7 @@ static void test_a_bad_environment_is_an_error_that_names_it(void **state)
 		check_open(bad[i][0], ORIEL_ERR_CONFIG, bad[i][1]);
 }
 
-/* A socket that is bound but does not listen: the port is nobody else's, and refuses. */
+/* A bound socket that does not listen reserves a port, which refuses connections. */
 static int reserve(uint16_t *port)
 {
 	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -169,7 +170,7 @@ static void test_the_port_is_where_torchrun_leaves_room(void **state)
 		 "RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=%u "
 		 "TORCHELASTIC_USE_AGENT_STORE=True",
 		 port - 1);
-	snprintf(text, sizeof(text), "rank 1 of 2 found no root at 127.0.0.1:%u", port);
+	snprintf(text, sizeof(text), "rank 1 of 2 cannot connect to rank 0 at 127.0.0.1:%u", port);
 	check_open(environment, ORIEL_ERR_TIMEOUT, text);
 	snprintf(environment, sizeof(environment),
 		 "RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=1 ORIEL_PORT=%u "
@@ -207,7 +208,8 @@ static void test_an_inherited_listener_is_used(void **state)
 	check_open(environment, ORIEL_ERR_TIMEOUT, "rank 1 of 2 did not join within 0.1 s");
 	assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
 	assert_null(getenv("ORIEL_LISTEN_FD"));
-	/* It is kept for the next job at the port, which nobody else can have meanwhile. */
+	/* The process retains it for the next job at the port, so no other process gets the port.
+	 */
 	*strstr(environment, " ORIEL_LISTEN_FD") = '\0';
 	check_open(environment, ORIEL_ERR_TIMEOUT, "rank 1 of 2 did not join within 0.1 s");
 	assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
@@ -215,7 +217,7 @@ static void test_an_inherited_listener_is_used(void **state)
 	check_open(environment, ORIEL_ERR_TIMEOUT, "rank 1 of 2 did not join within 0.1 s");
 }
 
-/* The number comes to mean another file, which the next job leaves alone. */
+/* After the first job the number is that of another file, which the next job does not touch. */
 static void test_an_inherited_listener_is_taken_once(void **state)
 {
 	char number[16], port_text[16];
@@ -241,7 +243,7 @@ static void test_an_inherited_listener_is_taken_once(void **state)
 	close(fd);
 }
 
-/* What is not the listener of the job is left as it is, and named. */
+/* A descriptor that is not a listener at the job's port stays as it is, and the error names it. */
 static void test_another_listener_is_not_taken(void **state)
 {
 	char environment[200], text[80];
@@ -277,8 +279,8 @@ static void test_another_listener_is_not_taken(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_one_rank_needs_nobody),
-		cmocka_unit_test(test_a_launcher_that_is_not_understood_is_told_of),
+		cmocka_unit_test(test_one_rank_needs_no_peer),
+		cmocka_unit_test(test_an_unknown_launcher_causes_a_warning),
 		cmocka_unit_test(test_a_bad_environment_is_an_error_that_names_it),
 		cmocka_unit_test(test_the_port_is_where_torchrun_leaves_room),
 		cmocka_unit_test(test_a_used_port_is_named),

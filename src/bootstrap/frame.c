@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Encodes and parses the bootstrap's frames; docs/wire.md has them byte by byte. link.c and the
+ * handshake call it. The input may come from any process, so every field is checked.
+ */
 #include "bootstrap/frame.h"
 
 #include <string.h>
@@ -108,7 +112,7 @@ bool ori_hello_parse(const unsigned char *bytes, size_t length, struct ori_hello
 {
 	const unsigned char *p = bytes + ORI_MAC_LENGTH;
 
-	if (length != ORI_HELLO_LENGTH || frame_get32(p) > ORI_PURPOSE_MAIL)
+	if (length != ORI_HELLO_LENGTH || frame_get32(p) > ORI_PURPOSE_MESSAGE)
 		return false;
 	memcpy(hello->mac, bytes, ORI_MAC_LENGTH);
 	hello->purpose = (enum ori_purpose)frame_get32(p);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What ranks say to each other over TCP, as bytes. Everything is little-endian;
- * a frame is a header and a body of header.length bytes. Parsing is pure: bytes
- * in, struct out, false where the bytes make no sense.
+ * The frames of the bootstrap's TCP connections. All numbers are little-endian; a frame is a
+ * header and a body of header.length bytes. Parsing has no side effects: bytes in, struct out,
+ * false if the bytes are malformed. All other files of the bootstrap call it.
  */
 #ifndef ORI_BOOTSTRAP_FRAME_H
 #define ORI_BOOTSTRAP_FRAME_H
@@ -26,20 +26,20 @@
 static_assert(ORI_HELLO_LENGTH <= ORI_AUTH_BODY_MAX, "a MAC covers a hello");
 
 enum ori_frame_type {
-	ORI_FRAME_CHALLENGE = 1, /* nonce of who connects */
-	ORI_FRAME_PROOF,         /* nonce and MAC of who accepts */
-	ORI_FRAME_HELLO,         /* MAC of who connects, and who that is */
+	ORI_FRAME_CHALLENGE = 1, /* nonce of the connector */
+	ORI_FRAME_PROOF,         /* nonce and MAC of the acceptor */
+	ORI_FRAME_HELLO,         /* MAC and identity of the connector */
 	ORI_FRAME_WELCOME,       /* address of the parent in the tree */
-	ORI_FRAME_GATHER,        /* what a subtree gives, in rank order */
-	ORI_FRAME_SPREAD,        /* what all ranks gave */
+	ORI_FRAME_GATHER,        /* data of a subtree, in rank order */
+	ORI_FRAME_SPREAD,        /* data of all ranks */
 	ORI_FRAME_MESSAGE,       /* send and recv */
-	ORI_FRAME_FAILURE,       /* status, rank and text; nothing follows */
-	ORI_FRAME_ANSWER,        /* to a hello that is not refused: enum ori_answer, a byte */
+	ORI_FRAME_FAILURE,       /* status, rank and text; no frame follows */
+	ORI_FRAME_ANSWER,        /* to a hello that is not rejected: enum ori_answer, a byte */
 };
 
 enum ori_answer {
 	ORI_ANSWER_IN,
-	ORI_ANSWER_LATER, /* connect again: rank 0 is still in the job before */
+	ORI_ANSWER_LATER, /* connect again: rank 0 has not closed the previous job */
 };
 
 struct ori_frame {
@@ -55,9 +55,9 @@ struct ori_address {
 };
 
 enum ori_purpose {
-	ORI_PURPOSE_JOIN, /* with the root */
-	ORI_PURPOSE_TREE, /* with the parent */
-	ORI_PURPOSE_MAIL, /* send and recv */
+	ORI_PURPOSE_JOIN,    /* with the root */
+	ORI_PURPOSE_TREE,    /* with the parent */
+	ORI_PURPOSE_MESSAGE, /* send and recv */
 };
 
 struct ori_job_tag {
@@ -66,12 +66,12 @@ struct ori_job_tag {
 };
 
 struct ori_hello {
-	unsigned char mac[ORI_MAC_LENGTH]; /* covers what follows */
+	unsigned char mac[ORI_MAC_LENGTH]; /* covers all fields below */
 	enum ori_purpose purpose;
 	uint32_t rank;
 	uint32_t size;
 	uint32_t timeout_ms; /* 0 = for ever */
-	uint32_t left_ms;    /* of the timeout */
+	uint32_t left_ms;    /* the part of the timeout that is left */
 	struct ori_address address;
 	uint64_t process; /* ori_process_token() */
 	uint32_t pid;     /* for texts */
@@ -80,12 +80,12 @@ struct ori_hello {
 
 struct ori_failure {
 	enum oriel_status status;
-	uint32_t rank; /* at fault; ORIEL_NO_RANK: none */
+	uint32_t rank; /* the rank at fault; ORIEL_NO_RANK: none */
 	char text[ORI_FAILURE_LENGTH];
 };
 
 void ori_frame_encode(const struct ori_frame *frame, unsigned char bytes[ORI_FRAME_HEADER]);
-/* ORIEL_ERR_PROTOCOL, or ORIEL_ERR_VERSION if only the version is not ours. */
+/* ORIEL_ERR_PROTOCOL, or ORIEL_ERR_VERSION if only the version differs. */
 enum oriel_status ori_frame_parse(const unsigned char bytes[ORI_FRAME_HEADER],
 				  struct ori_frame *frame);
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Unit tests of frame.c: encode and parse are inverse, and malformed bytes are rejected. */
 #include "bootstrap/frame.h"
 
 #include <setjmp.h>
@@ -26,7 +27,7 @@ static void test_a_header_is_what_was_encoded(void **state)
 	assert_int_equal(got.length, frame.length);
 }
 
-static void test_a_header_that_makes_no_sense_is_refused(void **state)
+static void test_a_malformed_header_is_rejected(void **state)
 {
 	const struct ori_frame frame = {.type = ORI_FRAME_HELLO};
 	unsigned char bytes[ORI_FRAME_HEADER];
@@ -70,7 +71,7 @@ static void test_a_hello_is_what_was_encoded(void **state)
 	assert_memory_equal(&got, &hello, sizeof(hello));
 	assert_false(ori_hello_parse(bytes, ORI_HELLO_LENGTH - 1, &got));
 	assert_false(ori_hello_parse(bytes, ORI_HELLO_LENGTH + 1, &got));
-	bytes[ORI_MAC_LENGTH] = ORI_PURPOSE_MAIL + 1;
+	bytes[ORI_MAC_LENGTH] = ORI_PURPOSE_MESSAGE + 1;
 	assert_false(ori_hello_parse(bytes, ORI_HELLO_LENGTH, &got));
 }
 
@@ -117,7 +118,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_header_is_what_was_encoded),
-		cmocka_unit_test(test_a_header_that_makes_no_sense_is_refused),
+		cmocka_unit_test(test_a_malformed_header_is_rejected),
 		cmocka_unit_test(test_a_hello_is_what_was_encoded),
 		cmocka_unit_test(test_an_address_is_of_a_known_family),
 		cmocka_unit_test(test_a_failure_is_a_known_status_and_plain_text),

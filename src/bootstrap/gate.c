@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Accepts connections, checks that each knows the job key and belongs to the job, and hands
+ * the admitted ones to join.c, tree.c and the module of messages, which poll it while they wait.
+ */
 #include "bootstrap/gate.h"
 
 #include <assert.h>
@@ -15,485 +19,504 @@
 #include "base/error.h"
 #include "base/log.h"
 
-#define GATE_POLLED 17
-#define GATE_EVENTS 64
-#define GATE_SPARE 128                /* guests beyond the ranks that may come */
-#define GATE_ROUND 8                  /* connections that are accepted before others are heard */
-#define GATE_RESERVE 64               /* descriptors left to the process, at most a quarter */
-#define GATE_REST_NS 10000000u        /* without descriptors */
-#define GATE_PATIENCE_NS 10000000000u /* with a guest that says nothing */
-#define GATE_QUIET_NS 1000000000u     /* between warnings about guests that are shown out */
+#define LISTENER_POLLED 17
+#define LISTENER_EVENTS 64
+#define LISTENER_SPARE 128             /* unproven connections beyond the ranks of the job */
+#define LISTENER_ROUND 8               /* connections accepted before pending ones are read */
+#define LISTENER_RESERVE 64            /* descriptors left to the process, at most a quarter */
+#define LISTENER_PAUSE_NS 10000000u    /* without descriptors */
+#define LISTENER_HELLO_NS 10000000000u /* from accept to hello; a text has it, too */
+#define LISTENER_WARN_NS 1000000000u   /* between warnings about dropped connections */
 
-void ori_gate_init(struct ori_gate *gate, const struct ori_credentials *own, unsigned size,
-		   struct ori_traffic *traffic)
+void ori_listener_init(struct ori_listener *listener, const struct ori_credentials *own,
+		       unsigned size, struct ori_traffic *traffic)
 {
-	*gate = (struct ori_gate){
-		.listener = -1,
+	*listener = (struct ori_listener){
+		.fd = -1,
 		.epoll = -1,
-		.bell = -1,
+		.interrupt_fd = -1,
 		.own = own,
 		.size = size,
-		.most = size + GATE_SPARE,
+		.most = size + LISTENER_SPARE,
 		.traffic = traffic,
 	};
 }
 
-static enum oriel_status gate_watch(struct ori_gate *gate, int fd, struct ori_guest *guest)
+static enum oriel_status listener_watch(struct ori_listener *listener, int fd,
+					struct ori_pending *pending)
 {
-	struct epoll_event event = {.events = EPOLLIN, .data.ptr = guest};
+	struct epoll_event event = {.events = EPOLLIN, .data.ptr = pending};
 
-	if (epoll_ctl(gate->epoll, EPOLL_CTL_ADD, fd, &event) != 0)
-		return ori_fail_errno(ORIEL_ERR_SYSTEM, "epoll of a connection");
+	if (epoll_ctl(listener->epoll, EPOLL_CTL_ADD, fd, &event) != 0)
+		return ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot watch a connection (epoll_ctl)");
 	return ORIEL_OK;
 }
 
-enum oriel_status ori_gate_open(struct ori_gate *gate, int listener)
+enum oriel_status ori_listener_open(struct ori_listener *listener, int fd)
 {
-	gate->listener = listener;
-	gate->epoll = epoll_create1(EPOLL_CLOEXEC);
-	if (gate->epoll < 0)
+	listener->fd = fd;
+	listener->epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (listener->epoll < 0)
 		return ori_fail_errno(ORIEL_ERR_SYSTEM, "epoll_create1");
-	return gate_watch(gate, listener, NULL);
+	return listener_watch(listener, fd, NULL);
 }
 
-enum oriel_status ori_gate_hang(struct ori_gate *gate)
+enum oriel_status ori_listener_enable_interrupt(struct ori_listener *listener)
 {
-	gate->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (gate->bell < 0)
+	listener->interrupt_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (listener->interrupt_fd < 0)
 		return ori_fail_errno(ORIEL_ERR_SYSTEM, "eventfd");
 	return ORIEL_OK;
 }
 
-void ori_gate_ring(struct ori_gate *gate)
+void ori_listener_interrupt(struct ori_listener *listener)
 {
-	/* It can fail only when it has been rung 2^64 times. */
-	(void)eventfd_write(gate->bell, 1);
+	/* It fails only after 2^64 calls. */
+	(void)eventfd_write(listener->interrupt_fd, 1);
 }
 
-void ori_guest_free(struct ori_guest *guest)
+void ori_pending_free(struct ori_pending *pending)
 {
-	if (guest)
-		ori_link_close(&guest->link);
-	free(guest);
+	if (pending)
+		ori_link_close(&pending->link);
+	free(pending);
 }
 
-static void gate_free_all(struct ori_guest *guest)
+static void listener_free_all(struct ori_pending *pending)
 {
-	struct ori_guest *next;
+	struct ori_pending *next;
 
-	for (; guest; guest = next) {
-		next = guest->next;
-		ori_guest_free(guest);
+	for (; pending; pending = next) {
+		next = pending->next;
+		ori_pending_free(pending);
 	}
 }
 
-void ori_gate_close(struct ori_gate *gate)
+void ori_listener_close(struct ori_listener *listener)
 {
-	gate_free_all(gate->waiting);
-	gate_free_all(gate->in);
-	if (gate->epoll >= 0)
-		close(gate->epoll);
-	if (gate->bell >= 0)
-		close(gate->bell);
-	if (gate->listener >= 0)
-		close(gate->listener);
-	free(gate->holders);
-	ori_gate_init(gate, NULL, 0, NULL);
+	listener_free_all(listener->waiting);
+	listener_free_all(listener->admitted);
+	if (listener->epoll >= 0)
+		close(listener->epoll);
+	if (listener->interrupt_fd >= 0)
+		close(listener->interrupt_fd);
+	if (listener->fd >= 0)
+		close(listener->fd);
+	free(listener->rank_owners);
+	ori_listener_init(listener, NULL, 0, NULL);
 }
 
-static void gate_unlist(struct ori_gate *gate, struct ori_guest *guest)
+static void listener_unlink(struct ori_listener *listener, struct ori_pending *pending)
 {
-	struct ori_guest **link;
+	struct ori_pending **link;
 
-	for (link = &gate->waiting; *link != guest; link = &(*link)->next)
+	for (link = &listener->waiting; *link != pending; link = &(*link)->next)
 		;
-	*link = guest->next;
-	guest->next = NULL;
-	gate->guests--;
-	if (!gate->waiting)
-		gate->most = gate->size + GATE_SPARE;
+	*link = pending->next;
+	pending->next = NULL;
+	listener->pending_count--;
+	if (!listener->waiting)
+		listener->most = listener->size + LISTENER_SPARE;
 }
 
-/* One warning a second, with the number of those that were not told of. */
-static void gate_warn(struct ori_gate *gate, const struct ori_guest *guest, const char *why)
+/* One warning a second, with the number of those it stands for: a flood must not fill the log. */
+static void listener_warn(struct ori_listener *listener, const struct ori_pending *pending,
+			  const char *why)
 {
-	if (!ori_deadline_passed(gate->warn_at)) {
-		gate->unsaid++;
+	if (!ori_deadline_passed(listener->warn_at)) {
+		listener->suppressed++;
 		return;
 	}
-	if (gate->unsaid)
+	if (listener->suppressed)
 		ori_log(ORIEL_LOG_WARN, "a connection from %s is dropped: %s; so were %u before it",
-			guest->from, why, gate->unsaid);
+			pending->from, why, listener->suppressed);
 	else
-		ori_log(ORIEL_LOG_WARN, "a connection from %s is dropped: %s", guest->from, why);
-	gate->unsaid = 0;
-	gate->warn_at = ori_deadline(GATE_QUIET_NS);
+		ori_log(ORIEL_LOG_WARN, "a connection from %s is dropped: %s", pending->from, why);
+	listener->suppressed = 0;
+	listener->warn_at = ori_deadline(LISTENER_WARN_NS);
 }
 
-static void gate_drop(struct ori_gate *gate, struct ori_guest *guest)
+static void listener_drop(struct ori_listener *listener, struct ori_pending *pending)
 {
-	gate_unlist(gate, guest);
-	ori_guest_free(guest);
+	listener_unlink(listener, pending);
+	ori_pending_free(pending);
 }
 
-static void gate_show_out(struct ori_gate *gate, struct ori_guest *guest, const char *why)
+static void listener_warn_and_drop(struct ori_listener *listener, struct ori_pending *pending,
+				   const char *why)
 {
-	gate_warn(gate, guest, why);
-	gate_drop(gate, guest);
+	listener_warn(listener, pending, why);
+	listener_drop(listener, pending);
 }
 
-void ori_gate_note_refusal(struct ori_gate *gate, const struct ori_guest *guest,
-			   enum oriel_status status, const char *why)
+void ori_listener_note_rejection(struct ori_listener *listener, const struct ori_pending *pending,
+				 enum oriel_status status, const char *why)
 {
-	char text[ORI_GATE_TEXT];
+	char text[ORI_LISTENER_TEXT];
 
-	/* Without a hello it has not said which process it is. */
-	if (guest->hello.pid)
-		snprintf(text, sizeof(text), "process %u at %s is refused: %s", guest->hello.pid,
-			 guest->from, why);
+	/* The process id is in the hello. */
+	if (pending->hello.pid)
+		snprintf(text, sizeof(text), "process %u at %s is rejected: %s", pending->hello.pid,
+			 pending->from, why);
 	else
-		snprintf(text, sizeof(text), "%s is refused: %s", guest->from, why);
+		snprintf(text, sizeof(text), "%s is rejected: %s", pending->from, why);
 	ori_log(ORIEL_LOG_WARN, "%s", text);
-	if (gate->refused++)
+	if (listener->rejected++)
 		return;
-	gate->refused_status = status;
-	memcpy(gate->refused_text, text, sizeof(text));
+	listener->rejected_status = status;
+	memcpy(listener->rejected_text, text, sizeof(text));
 }
 
-static void gate_refuse(struct ori_gate *gate, struct ori_guest *guest, enum oriel_status status,
-			const char *why)
+static void listener_reject(struct ori_listener *listener, struct ori_pending *pending,
+			    enum oriel_status status, const char *why)
 {
-	struct ori_failure refusal = {.status = status, .rank = ORIEL_NO_RANK};
+	struct ori_failure rejection = {.status = status, .rank = ORIEL_NO_RANK};
 	unsigned char body[ORI_FAILURE_LENGTH];
 
-	snprintf(refusal.text, sizeof(refusal.text), "process %d: %s", (int)getpid(), why);
-	ori_link_send(&guest->link, ORI_FRAME_FAILURE, body, ori_failure_encode(&refusal, body));
-	ori_gate_note_refusal(gate, guest, status, why);
-	gate_drop(gate, guest);
+	snprintf(rejection.text, sizeof(rejection.text), "process %d: %s", (int)getpid(), why);
+	ori_link_send(&pending->link, ORI_FRAME_FAILURE, body,
+		      ori_failure_encode(&rejection, body));
+	ori_listener_note_rejection(listener, pending, status, why);
+	listener_drop(listener, pending);
 }
 
 /*
- * Who makes room for another: the one that has been silent for longest; if all have said
- * something, the one that has been here for longest. The list is newest first.
+ * The connection that makes room for another: the one that has been silent for longest; if none
+ * is silent, the oldest one. The list is newest first.
  */
-static struct ori_guest *gate_oldest(const struct ori_gate *gate)
+static struct ori_pending *listener_oldest(const struct ori_listener *listener)
 {
-	struct ori_guest *guest, *silent = NULL, *last = NULL;
+	struct ori_pending *pending, *silent = NULL, *last = NULL;
 
-	for (guest = gate->waiting; guest; guest = guest->next) {
-		if (!guest->was_challenged)
-			silent = guest;
-		last = guest;
+	for (pending = listener->waiting; pending; pending = pending->next) {
+		if (!pending->was_challenged)
+			silent = pending;
+		last = pending;
 	}
 	return silent ? silent : last;
 }
 
-static void gate_make_room(struct ori_gate *gate)
+static void listener_make_room(struct ori_listener *listener)
 {
-	gate_show_out(gate, gate_oldest(gate), "there are too many silent ones");
+	listener_warn_and_drop(listener, listener_oldest(listener),
+			       "there are too many silent connections");
 }
 
-static enum oriel_status gate_prove(struct ori_gate *gate, struct ori_guest *guest)
+static enum oriel_status listener_send_proof(struct ori_listener *listener,
+					     struct ori_pending *pending)
 {
 	unsigned char proof[ORI_PROOF_LENGTH];
 
-	if (ori_auth_nonce(guest->auth.acceptor) != ORIEL_OK)
+	if (ori_auth_nonce(pending->auth.acceptor) != ORIEL_OK)
 		return ORIEL_ERR_SYSTEM;
-	memcpy(proof, guest->auth.acceptor, ORI_NONCE_LENGTH);
-	if (ori_auth_mac(&gate->own->key, &guest->auth, ORI_ROLE_ACCEPTOR, NULL, 0,
+	memcpy(proof, pending->auth.acceptor, ORI_NONCE_LENGTH);
+	if (ori_auth_mac(&listener->own->key, &pending->auth, ORI_ROLE_ACCEPTOR, NULL, 0,
 			 proof + ORI_NONCE_LENGTH) != ORIEL_OK)
 		return ORIEL_ERR_SYSTEM;
-	guest->was_challenged = true;
-	return ori_link_send(&guest->link, ORI_FRAME_PROOF, proof, sizeof(proof));
+	pending->was_challenged = true;
+	return ori_link_send(&pending->link, ORI_FRAME_PROOF, proof, sizeof(proof));
 }
 
-/* Whether it has the key. */
-static enum oriel_status gate_check_key(struct ori_gate *gate, struct ori_guest *guest,
-					const unsigned char *body, size_t length)
+/* Parse the hello and check its MAC. ORIEL_ERR_AUTH: the connector has another key. */
+static enum oriel_status listener_check_key(struct ori_listener *listener,
+					    struct ori_pending *pending, const unsigned char *body,
+					    size_t length)
 {
 	unsigned char mac[ORI_MAC_LENGTH];
 
-	if (!ori_hello_parse(body, length, &guest->hello))
+	if (!ori_hello_parse(body, length, &pending->hello))
 		return ORIEL_ERR_PROTOCOL;
-	if (ori_auth_mac(&gate->own->key, &guest->auth, ORI_ROLE_CONNECTOR, body + ORI_MAC_LENGTH,
-			 length - ORI_MAC_LENGTH, mac) != ORIEL_OK)
+	if (ori_auth_mac(&listener->own->key, &pending->auth, ORI_ROLE_CONNECTOR,
+			 body + ORI_MAC_LENGTH, length - ORI_MAC_LENGTH, mac) != ORIEL_OK)
 		return ORIEL_ERR_SYSTEM;
-	return ori_auth_equal(mac, guest->hello.mac) ? ORIEL_OK : ORIEL_ERR_AUTH;
+	return ori_auth_equal(mac, pending->hello.mac) ? ORIEL_OK : ORIEL_ERR_AUTH;
 }
 
-static bool gate_is_in(const struct ori_gate *gate, const struct ori_hello *hello)
+static bool listener_has_admitted(const struct ori_listener *listener,
+				  const struct ori_hello *hello)
 {
-	const struct ori_guest *guest;
+	const struct ori_pending *pending;
 
-	for (guest = gate->in; guest; guest = guest->next)
-		if (guest->hello.purpose == hello->purpose && guest->hello.rank == hello->rank)
+	for (pending = listener->admitted; pending; pending = pending->next)
+		if (pending->hello.purpose == hello->purpose && pending->hello.rank == hello->rank)
 			return true;
 	return false;
 }
 
-/* To join where no ranks are expected: the next job of a process waits for the end of this one. */
-static enum oriel_status gate_check_late(const struct ori_gate *gate, const struct ori_hello *hello,
-					 char why[ORI_GATE_TEXT])
+/*
+ * A hello that joins when the job is complete. ORIEL_AGAIN if it comes from the process that has
+ * this rank already: its next job waits for the end of this one.
+ */
+static enum oriel_status listener_check_late(const struct ori_listener *listener,
+					     const struct ori_hello *hello,
+					     char why[ORI_LISTENER_TEXT])
 {
-	const struct ori_holder *holder;
+	const struct ori_rank_owner *owner;
 
-	if (!gate->holders || hello->rank >= gate->size) {
-		snprintf(why, ORI_GATE_TEXT, "the job of %u ranks here has all of them",
-			 gate->size);
+	if (!listener->rank_owners || hello->rank >= listener->size) {
+		snprintf(why, ORI_LISTENER_TEXT, "the job of %u ranks here has all of them",
+			 listener->size);
 		return ORIEL_ERR_CONFIG;
 	}
-	holder = &gate->holders[hello->rank];
-	if (holder->process == hello->process)
+	owner = &listener->rank_owners[hello->rank];
+	if (owner->process == hello->process)
 		return ORIEL_AGAIN;
-	snprintf(why, ORI_GATE_TEXT, "rank %u of the job here is process %u at %s already",
-		 hello->rank, holder->pid, holder->from);
+	snprintf(why, ORI_LISTENER_TEXT, "rank %u of the job here is process %u at %s already",
+		 hello->rank, owner->pid, owner->from);
 	return ORIEL_ERR_CONFIG;
 }
 
-/* Of a guest that has the key. ORIEL_OK: it is in; ORIEL_AGAIN: it is to come again later. */
-static enum oriel_status gate_check(const struct ori_gate *gate, const struct ori_hello *hello,
-				    char why[ORI_GATE_TEXT])
+/* Check the hello of a proven connection. ORIEL_OK: admit it; ORIEL_AGAIN: it connects later. */
+static enum oriel_status listener_check(const struct ori_listener *listener,
+					const struct ori_hello *hello, char why[ORI_LISTENER_TEXT])
 {
 	char differ[ORI_JOB_TAG_TEXT];
 
-	if (!ori_job_tag_equal(&hello->tag, &gate->own->tag)) {
-		snprintf(why, ORI_GATE_TEXT,
+	if (!ori_job_tag_equal(&hello->tag, &listener->own->tag)) {
+		snprintf(why, ORI_LISTENER_TEXT,
 			 "it belongs to another job: %s (ranks of one job that are started so need "
 			 "an ORIEL_JOB_KEY)",
-			 ori_job_tag_differ(&hello->tag, &gate->own->tag, differ));
+			 ori_job_tag_differ(&hello->tag, &listener->own->tag, differ));
 		return ORIEL_ERR_AUTH;
 	}
 	if (hello->purpose == ORI_PURPOSE_JOIN)
-		return gate->takes_joins ? ORIEL_OK : gate_check_late(gate, hello, why);
-	if (hello->rank < gate->size && !gate_is_in(gate, hello))
+		return listener->accepts_joins ? ORIEL_OK
+					       : listener_check_late(listener, hello, why);
+	if (hello->rank < listener->size && !listener_has_admitted(listener, hello))
 		return ORIEL_OK;
-	snprintf(why, ORI_GATE_TEXT, "rank %u connects %s", hello->rank,
-		 hello->rank < gate->size ? "again" : "to a job that has no such rank");
+	snprintf(why, ORI_LISTENER_TEXT, "rank %u connects %s", hello->rank,
+		 hello->rank < listener->size ? "again" : "to a job that has no such rank");
 	return ORIEL_ERR_PROTOCOL;
 }
 
-static void gate_answer(struct ori_gate *gate, struct ori_guest *guest)
+static void listener_answer(struct ori_listener *listener, struct ori_pending *pending)
 {
-	char why[ORI_GATE_TEXT];
-	enum oriel_status status = gate_check(gate, &guest->hello, why);
+	char why[ORI_LISTENER_TEXT];
+	enum oriel_status status = listener_check(listener, &pending->hello, why);
 	unsigned char answer = status == ORIEL_OK ? ORI_ANSWER_IN : ORI_ANSWER_LATER;
 
 	if (status != ORIEL_OK && status != ORIEL_AGAIN) {
-		gate_refuse(gate, guest, status, why);
+		listener_reject(listener, pending, status, why);
 		return;
 	}
-	if (ori_link_send(&guest->link, ORI_FRAME_ANSWER, &answer, 1) != ORIEL_OK) {
-		gate_show_out(gate, guest, "it was closed before it joined");
+	if (ori_link_send(&pending->link, ORI_FRAME_ANSWER, &answer, 1) != ORIEL_OK) {
+		listener_warn_and_drop(listener, pending, "it was closed before it joined");
 		return;
 	}
 	if (status == ORIEL_AGAIN) {
-		gate_drop(gate, guest);
+		listener_drop(listener, pending);
 		return;
 	}
-	epoll_ctl(gate->epoll, EPOLL_CTL_DEL, guest->link.fd, NULL);
-	gate_unlist(gate, guest);
-	guest->link.rank = guest->hello.rank;
-	guest->next = gate->in;
-	gate->in = guest;
+	epoll_ctl(listener->epoll, EPOLL_CTL_DEL, pending->link.fd, NULL);
+	listener_unlink(listener, pending);
+	pending->link.rank = pending->hello.rank;
+	pending->next = listener->admitted;
+	listener->admitted = pending;
 }
 
-/* ORIEL_OK: it has said who it is, and has the key. ORIEL_ERR_AUTH: it has another key. */
-static enum oriel_status gate_listen(struct ori_gate *gate, struct ori_guest *guest)
+/* ORIEL_OK: the hello is valid and the key is right. ORIEL_ERR_AUTH: the key is another one. */
+static enum oriel_status listener_receive(struct ori_listener *listener,
+					  struct ori_pending *pending)
 {
 	unsigned char body[ORI_FAILURE_LENGTH];
 	enum oriel_status status;
 	struct ori_frame frame;
 
-	status = ori_link_take(&guest->link, &frame, body, sizeof(body));
+	status = ori_link_take(&pending->link, &frame, body, sizeof(body));
 	if (status != ORIEL_OK)
 		return status;
-	if (frame.type == ORI_FRAME_HELLO && guest->was_challenged)
-		return gate_check_key(gate, guest, body, frame.length);
-	if (frame.type == ORI_FRAME_FAILURE && guest->was_challenged)
+	if (frame.type == ORI_FRAME_HELLO && pending->was_challenged)
+		return listener_check_key(listener, pending, body, frame.length);
+	if (frame.type == ORI_FRAME_FAILURE && pending->was_challenged)
 		return ORIEL_ERR_AUTH;
-	if (frame.type != ORI_FRAME_CHALLENGE || guest->was_challenged ||
+	if (frame.type != ORI_FRAME_CHALLENGE || pending->was_challenged ||
 	    frame.length != ORI_NONCE_LENGTH)
 		return ORIEL_ERR_PROTOCOL;
-	memcpy(guest->auth.connector, body, ORI_NONCE_LENGTH);
-	status = gate_prove(gate, guest);
+	memcpy(pending->auth.connector, body, ORI_NONCE_LENGTH);
+	status = listener_send_proof(listener, pending);
 	return status == ORIEL_OK ? ORIEL_AGAIN : status;
 }
 
-static void gate_hear(struct ori_gate *gate, struct ori_guest *guest)
+static void listener_advance(struct ori_listener *listener, struct ori_pending *pending)
 {
-	enum oriel_status status = gate_listen(gate, guest);
+	enum oriel_status status = listener_receive(listener, pending);
 
 	switch (status) {
 	case ORIEL_AGAIN:
 		break;
 	case ORIEL_OK:
-		gate_answer(gate, guest);
+		listener_answer(listener, pending);
 		break;
 	case ORIEL_ERR_AUTH:
-		gate_refuse(gate, guest, ORIEL_ERR_AUTH, "it has another ORIEL_JOB_KEY");
+		listener_reject(listener, pending, ORIEL_ERR_AUTH, "it has another ORIEL_JOB_KEY");
 		break;
 	case ORIEL_ERR_PEER:
-		gate_show_out(gate, guest, "it was closed before it joined");
+		listener_warn_and_drop(listener, pending, "it was closed before it joined");
 		break;
 	case ORIEL_ERR_VERSION:
-		gate_show_out(gate, guest, "it is of another version of Oriel");
+		listener_warn_and_drop(listener, pending, "it uses another version of Oriel");
 		break;
 	default:
-		gate_show_out(gate, guest, "it makes no sense");
+		listener_warn_and_drop(listener, pending, "it sent a malformed frame");
 		break;
 	}
 }
 
-static void gate_expire(struct ori_gate *gate)
+static void listener_expire(struct ori_listener *listener)
 {
-	struct ori_guest *guest, *next;
+	struct ori_pending *pending, *next;
 
-	for (guest = gate->waiting; guest; guest = next) {
-		next = guest->next;
-		if (ori_deadline_passed(guest->deadline))
-			gate_show_out(gate, guest, "it says nothing");
+	for (pending = listener->waiting; pending; pending = next) {
+		next = pending->next;
+		if (ori_deadline_passed(pending->deadline))
+			listener_warn_and_drop(listener, pending, "it sent no hello within 10 s");
 	}
 }
 
-/* Numbers are given from the lowest on: is @fd one of the last that the process may have? */
-static bool gate_is_scarce(int fd)
+/* The kernel assigns the lowest free number: is @fd one of the last that the process may have? */
+static bool listener_is_scarce(int fd)
 {
 	struct rlimit files;
 	rlim_t reserve;
 
 	if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur == RLIM_INFINITY)
 		return false;
-	reserve = files.rlim_cur / 4 < GATE_RESERVE ? files.rlim_cur / 4 : GATE_RESERVE;
+	reserve = files.rlim_cur / 4 < LISTENER_RESERVE ? files.rlim_cur / 4 : LISTENER_RESERVE;
 	return (rlim_t)fd >= files.rlim_cur - reserve;
 }
 
-static void gate_admit(struct ori_gate *gate, int fd, struct ori_guest *guest)
+static void listener_add(struct ori_listener *listener, int fd, struct ori_pending *pending)
 {
 	struct ori_address from;
 
-	ori_link_open(&guest->link, fd, gate->traffic);
-	if (ori_endpoint_remote(fd, &from) != ORIEL_OK || gate_watch(gate, fd, guest) != ORIEL_OK) {
-		ori_guest_free(guest); /* it was gone before it was here */
+	ori_link_open(&pending->link, fd, listener->traffic);
+	if (ori_endpoint_remote(fd, &from) != ORIEL_OK ||
+	    listener_watch(listener, fd, pending) != ORIEL_OK) {
+		ori_pending_free(pending); /* the peer has closed it already */
 		return;
 	}
-	ori_endpoint_text(&from, guest->from);
-	guest->deadline = ori_deadline(GATE_PATIENCE_NS);
-	guest->next = gate->waiting;
-	gate->waiting = guest;
-	gate->guests++;
-	/* What it says first came with it, as a rule: so it is no silent one any more. */
-	gate_hear(gate, guest);
-	/* The number that one leaves is the next one's, which then looks like plenty. */
-	if (gate->guests > 1 && gate_is_scarce(fd))
-		gate->most = gate->guests - 1;
-	if (gate->guests > gate->most)
-		gate_make_room(gate);
+	ori_endpoint_text(&from, pending->from);
+	pending->deadline = ori_deadline(LISTENER_HELLO_NS);
+	pending->next = listener->waiting;
+	listener->waiting = pending;
+	listener->pending_count++;
+	/* The challenge is usually here already; once it is read, the connection is not silent. */
+	listener_advance(listener, pending);
+	/*
+	 * The limit stays: the next connection gets the number of a closed one, and
+	 * listener_is_scarce() would not see how few are left.
+	 */
+	if (listener->pending_count > 1 && listener_is_scarce(fd))
+		listener->most = listener->pending_count - 1;
+	if (listener->pending_count > listener->most)
+		listener_make_room(listener);
 }
 
-static void gate_look(struct ori_gate *gate, uint32_t events)
+static void listener_set_events(struct ori_listener *listener, uint32_t events)
 {
 	struct epoll_event event = {.events = events};
 
-	epoll_ctl(gate->epoll, EPOLL_CTL_MOD, gate->listener, &event);
+	epoll_ctl(listener->epoll, EPOLL_CTL_MOD, listener->fd, &event);
 }
 
 /*
- * There is nothing left to accept the next connection with. A guest makes room; where there
- * is none, the listener rests: it stays readable, and looking again at once would not help.
+ * No descriptor or memory is left to accept the next connection. An unproven connection makes
+ * room. If there is none, the listener pauses: its socket stays readable, so that poll() would
+ * return at once without any progress.
  */
-static void gate_run_short(struct ori_gate *gate, int error)
+static void listener_run_short(struct ori_listener *listener, int error)
 {
-	struct pollfd polled = {.fd = gate->listener, .events = POLLIN};
+	struct pollfd polled = {.fd = listener->fd, .events = POLLIN};
 
-	/* accept() wants a descriptor before it looks whether anybody is there. */
+	/* accept() fails for want of a descriptor even if no connection waits. */
 	if (poll(&polled, 1, 0) <= 0)
 		return;
-	if (gate->waiting) {
-		gate_make_room(gate);
+	if (listener->waiting) {
+		listener_make_room(listener);
 		return;
 	}
-	if (ori_deadline_passed(gate->warn_at)) {
-		ori_log(ORIEL_LOG_WARN, "no connection can be accepted: %s", strerror(error));
-		gate->warn_at = ori_deadline(GATE_QUIET_NS);
+	if (ori_deadline_passed(listener->warn_at)) {
+		ori_log(ORIEL_LOG_WARN, "cannot accept a connection: %s", strerror(error));
+		listener->warn_at = ori_deadline(LISTENER_WARN_NS);
 	}
-	gate->rest_until = ori_deadline(GATE_REST_NS);
-	gate_look(gate, 0);
+	listener->paused_until = ori_deadline(LISTENER_PAUSE_NS);
+	listener_set_events(listener, 0);
 }
 
-static void gate_accept(struct ori_gate *gate)
+static void listener_accept(struct ori_listener *listener)
 {
-	struct ori_guest *guest;
+	struct ori_pending *pending;
 	unsigned left;
 	int fd, error;
 
-	for (left = GATE_ROUND; left && !gate->rest_until; left--) {
-		guest = calloc(1, sizeof(*guest));
-		fd = guest ? ori_endpoint_accept(gate->listener) : -1;
+	for (left = LISTENER_ROUND; left && !listener->paused_until; left--) {
+		pending = calloc(1, sizeof(*pending));
+		fd = pending ? ori_endpoint_accept(listener->fd) : -1;
 		error = errno;
 		if (fd >= 0) {
-			gate_admit(gate, fd, guest);
+			listener_add(listener, fd, pending);
 			continue;
 		}
-		free(guest);
+		free(pending);
 		if (error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS)
-			gate_run_short(gate, error);
+			listener_run_short(listener, error);
 		else if (error != ECONNABORTED && error != EINTR)
 			return;
 	}
 }
 
-void ori_gate_serve(struct ori_gate *gate)
+void ori_listener_serve(struct ori_listener *listener)
 {
-	struct epoll_event events[GATE_EVENTS];
-	bool is_called = false;
+	struct epoll_event events[LISTENER_EVENTS];
+	bool is_readable = false;
 	int i, n;
 
-	if (gate->epoll < 0)
+	if (listener->epoll < 0)
 		return;
-	if (gate->rest_until && ori_deadline_passed(gate->rest_until)) {
-		gate->rest_until = 0;
-		gate_look(gate, EPOLLIN);
+	if (listener->paused_until && ori_deadline_passed(listener->paused_until)) {
+		listener->paused_until = 0;
+		listener_set_events(listener, EPOLLIN);
 	}
-	n = epoll_wait(gate->epoll, events, GATE_EVENTS, 0);
+	n = epoll_wait(listener->epoll, events, LISTENER_EVENTS, 0);
 	for (i = 0; i < n; i++) {
 		if (events[i].data.ptr)
-			gate_hear(gate, events[i].data.ptr);
+			listener_advance(listener, events[i].data.ptr);
 		else
-			is_called = true;
+			is_readable = true;
 	}
-	gate_expire(gate);
-	if (is_called)
-		gate_accept(gate);
+	listener_expire(listener);
+	if (is_readable)
+		listener_accept(listener);
 }
 
-struct ori_guest *ori_gate_next(struct ori_gate *gate, enum ori_purpose purpose)
+struct ori_pending *ori_listener_next(struct ori_listener *listener, enum ori_purpose purpose)
 {
-	struct ori_guest **link, *guest;
+	struct ori_pending **link, *pending;
 
-	for (link = &gate->in; *link; link = &(*link)->next) {
-		guest = *link;
-		if (guest->hello.purpose == purpose) {
-			*link = guest->next;
-			guest->next = NULL;
-			return guest;
+	for (link = &listener->admitted; *link; link = &(*link)->next) {
+		pending = *link;
+		if (pending->hello.purpose == purpose) {
+			*link = pending->next;
+			pending->next = NULL;
+			return pending;
 		}
 	}
 	return NULL;
 }
 
-enum oriel_status ori_gate_poll(struct ori_gate *gate, struct pollfd *polled, unsigned count,
-				uint64_t deadline)
+enum oriel_status ori_listener_poll(struct ori_listener *listener, struct pollfd *polled,
+				    unsigned count, uint64_t deadline)
 {
-	struct pollfd all[GATE_POLLED];
+	struct pollfd all[LISTENER_POLLED];
 	int n;
 
-	assert(count < GATE_POLLED - 1);
-	if (gate->rest_until && gate->rest_until < deadline)
-		deadline = gate->rest_until;
+	assert(count < LISTENER_POLLED - 1);
+	if (listener->paused_until && listener->paused_until < deadline)
+		deadline = listener->paused_until;
 	if (count)
 		memcpy(all, polled, count * sizeof(*polled));
-	all[count] = (struct pollfd){.fd = gate->epoll, .events = POLLIN};
-	all[count + 1] = (struct pollfd){.fd = gate->bell, .events = POLLIN};
+	all[count] = (struct pollfd){.fd = listener->epoll, .events = POLLIN};
+	all[count + 1] = (struct pollfd){.fd = listener->interrupt_fd, .events = POLLIN};
 	n = poll(all, count + 2, ori_deadline_poll_ms(deadline));
 	if (n < 0 && errno != EINTR)
 		return ori_fail_errno(ORIEL_ERR_SYSTEM, "poll");
@@ -501,6 +524,6 @@ enum oriel_status ori_gate_poll(struct ori_gate *gate, struct pollfd *polled, un
 		return ori_fail(ORIEL_ERR_ABORTED, "interrupted");
 	for (; count > 0; count--)
 		polled[count - 1].revents = n > 0 ? all[count - 1].revents : 0;
-	ori_gate_serve(gate);
+	ori_listener_serve(listener);
 	return ORIEL_OK;
 }

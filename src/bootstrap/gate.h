@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The door of a rank: a listener, the guests that still have to prove that they
- * know the job key, and those that did and wait to be fetched. A guest that is
- * silent or talks nonsense is shown out with a warning and keeps nobody waiting.
+ * The listener of a rank and its pending connections: those that have not proved yet that they
+ * know the job key, and the admitted ones that no module has fetched. A connection that stays
+ * silent or sends malformed bytes is dropped with a warning and delays no other. Joining, the
+ * tree and messages poll it while they wait.
  *
- * Unproven connections never take the last descriptors of the process: the oldest of
- * them are closed first, those that have said nothing before all others. A rank whose
- * connection is closed so connects again (dial.h).
+ * Unproven connections never use the last descriptors of the process: the oldest of them are
+ * closed first, silent ones before all others. A rank whose connection is closed for that
+ * reason connects again (dial.h).
  */
-#ifndef ORI_BOOTSTRAP_GATE_H
-#define ORI_BOOTSTRAP_GATE_H
+#ifndef ORI_BOOTSTRAP_LISTENER_H
+#define ORI_BOOTSTRAP_LISTENER_H
 
 #include <poll.h>
 
@@ -18,73 +19,78 @@
 #include "bootstrap/link.h"
 #include "net/auth.h"
 
-struct ori_guest {
-	struct ori_guest *next;
+/* A connection that the listener has accepted and no module has fetched yet. */
+struct ori_pending {
+	struct ori_pending *next;
 	struct ori_link link;
-	struct ori_hello hello; /* once it is in */
+	struct ori_hello hello; /* valid once it is admitted */
 	struct ori_auth auth;
 	bool was_challenged;
-	uint64_t deadline; /* to say hello */
-	char from[ORI_ENDPOINT_LENGTH];
+	uint64_t deadline;              /* of its hello */
+	char from[ORI_ENDPOINT_LENGTH]; /* its address, for texts */
 };
 
-/* The process that has a rank of a job. */
-struct ori_holder {
+/* The process that has joined the job as one rank. */
+struct ori_rank_owner {
 	uint64_t process;
 	uint32_t pid;
 	char from[ORI_ENDPOINT_LENGTH];
 };
 
-#define ORI_GATE_TEXT 320
+#define ORI_LISTENER_TEXT 320
 
-struct ori_gate {
-	int listener; /* -1: nobody is expected */
-	int epoll;    /* readable when ori_gate_serve() has work */
-	int bell;     /* eventfd; readable once this rank is to give up */
+struct ori_listener {
+	int fd;           /* listening socket; -1: no connection is expected */
+	int epoll;        /* readable when ori_listener_serve() has work */
+	int interrupt_fd; /* eventfd; readable once ori_listener_interrupt() was called */
 	struct ori_address address;
 	const struct ori_credentials *own; /* borrowed */
 	unsigned size;                     /* ranks of the job */
 	struct ori_traffic *traffic;
-	struct ori_guest *waiting, *in;
-	unsigned guests;     /* in the list waiting */
-	unsigned most;       /* of them; less once descriptors are few, until the list is empty */
-	uint64_t rest_until; /* the listener is not looked at before; 0: it is */
-	uint64_t warn_at;    /* no sooner, about guests that are shown out */
-	unsigned unsaid;     /* of those since the last warning */
-	bool takes_joins;    /* ranks are expected to come together here */
-	/* Of a job that has come together here, [size], freed with the gate; else NULL. */
-	struct ori_holder *holders;
-	unsigned refused; /* guests; of the first of them: */
-	enum oriel_status refused_status;
-	char refused_text[ORI_GATE_TEXT];
+	struct ori_pending *waiting, *admitted;
+	unsigned pending_count; /* length of the list waiting */
+	unsigned most;          /* its limit; lower while descriptors are few, until it is empty */
+	uint64_t paused_until;  /* no connection is accepted before; 0: not paused */
+	uint64_t warn_at;       /* earliest time of the next warning about a dropped connection */
+	unsigned suppressed;    /* dropped connections since the last warning */
+	bool accepts_joins;     /* rank 0 while it waits for the ranks of its job */
+	/* Rank 0 of a complete job: the process of each rank, [size], owned; else NULL. */
+	struct ori_rank_owner *rank_owners;
+	/* The number of rejected connections, and the status and text of the first of them. */
+	unsigned rejected;
+	enum oriel_status rejected_status;
+	char rejected_text[ORI_LISTENER_TEXT];
 };
 
-/* An empty one, which ori_gate_close() takes too. */
-void ori_gate_init(struct ori_gate *gate, const struct ori_credentials *own, unsigned size,
-		   struct ori_traffic *traffic);
-/* From now on ori_gate_ring() ends ori_gate_poll(). */
-enum oriel_status ori_gate_hang(struct ori_gate *gate);
-/* Any thread. */
-void ori_gate_ring(struct ori_gate *gate);
-/* Takes @listener, which listens at @gate->address, also on failure. */
-enum oriel_status ori_gate_open(struct ori_gate *gate, int listener);
-void ori_gate_close(struct ori_gate *gate);
+/* Set up a listener without a socket; ori_listener_close() accepts it, too. */
+void ori_listener_init(struct ori_listener *listener, const struct ori_credentials *own,
+		       unsigned size, struct ori_traffic *traffic);
+/* From now on ori_listener_interrupt() ends ori_listener_poll(). */
+enum oriel_status ori_listener_enable_interrupt(struct ori_listener *listener);
+/* End ori_listener_poll() with ORIEL_ERR_ABORTED, now and later. Any thread. */
+void ori_listener_interrupt(struct ori_listener *listener);
+/* Takes over @fd, also on failure; it listens at @listener->address. */
+enum oriel_status ori_listener_open(struct ori_listener *listener, int fd);
+void ori_listener_close(struct ori_listener *listener);
 
-/* Lets in who can be let in now; never blocks, and accepts a few connections at most. */
-void ori_gate_serve(struct ori_gate *gate);
-/* A guest that is in and has come for @purpose, or NULL; the caller's to free. */
-struct ori_guest *ori_gate_next(struct ori_gate *gate, enum ori_purpose purpose);
-void ori_guest_free(struct ori_guest *guest);
-/* Warns that @guest is not let in, with @status, and keeps that for what fails later. */
-void ori_gate_note_refusal(struct ori_gate *gate, const struct ori_guest *guest,
-			   enum oriel_status status, const char *why);
+/* Advance all pending connections; never blocks, and accepts a few connections at most. */
+void ori_listener_serve(struct ori_listener *listener);
+/* Fetch an admitted connection for @purpose, or NULL; the caller frees it. */
+struct ori_pending *ori_listener_next(struct ori_listener *listener, enum ori_purpose purpose);
+void ori_pending_free(struct ori_pending *pending);
+/*
+ * Warn that @pending is rejected with @status. The first rejection becomes part of the error if
+ * the job fails later because a rank did not join.
+ */
+void ori_listener_note_rejection(struct ori_listener *listener, const struct ori_pending *pending,
+				 enum oriel_status status, const char *why);
 
 /*
- * poll() of @count descriptors (at most 15) while the gate is served; returns
- * once something happened, at the gate or with them, or @deadline has passed.
- * ORIEL_ERR_ABORTED once somebody has rung.
+ * poll() @count descriptors (at most 15) and serve the listener meanwhile. Returns after an event
+ * at the listener or at one of them, or once @deadline has passed. ORIEL_ERR_ABORTED after
+ * ori_listener_interrupt().
  */
-enum oriel_status ori_gate_poll(struct ori_gate *gate, struct pollfd *polled, unsigned count,
-				uint64_t deadline);
+enum oriel_status ori_listener_poll(struct ori_listener *listener, struct pollfd *polled,
+				    unsigned count, uint64_t deadline);
 
 #endif

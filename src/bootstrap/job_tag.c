@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Makes and compares job tags, from the job key or from the variables of launchers. env.c makes
+ * the tag of this process, the listener compares it with that of each connector.
+ */
 #include "bootstrap/job_tag.h"
 
 #include <stdio.h>
@@ -11,7 +15,7 @@
 
 #include "base/error.h"
 
-/* What the HMAC is of. No MAC of a handshake begins so: see ori_auth_mac(). */
+/* The message of the HMAC. No message of a handshake begins like this: see ori_auth_mac(). */
 #define JOB_TAG_LABEL "oriel job tag"
 
 static const char *job_tag_name(uint32_t kind)
@@ -36,8 +40,8 @@ static const char *job_tag_variable(const char *name)
 }
 
 /*
- * torchrun before PMIx before Slurm: a launcher that Slurm has started gives its ranks the
- * names that it was given itself, and those of Slurm may be of one step for each node.
+ * torchrun goes before PMIx, and PMIx before Slurm. A launcher that Slurm has started passes on
+ * its own Slurm variables to its ranks, and these may name one step for each node.
  */
 static enum ori_job_tag_kind job_tag_find(const char **name, const char **part)
 {
@@ -71,7 +75,7 @@ static enum oriel_status job_tag_hash(const char *name, const char *part, struct
 	unsigned char kind = (unsigned char)tag->kind;
 	unsigned length = 0;
 
-	/* With the NUL between the two, so that 1 and 23 are not 12 and 3. */
+	/* The NUL between the two makes 1 and 23 differ from 12 and 3. */
 	if (!hash || !EVP_DigestInit_ex(hash, EVP_sha256(), NULL) ||
 	    !EVP_DigestUpdate(hash, &kind, 1) || !EVP_DigestUpdate(hash, name, strlen(name) + 1) ||
 	    !EVP_DigestUpdate(hash, part, strlen(part)) ||

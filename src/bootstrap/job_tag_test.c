@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Unit tests of job_tag.c: which environments and keys make equal tags. */
 #include "bootstrap/job_tag.h"
 
 #include <setjmp.h>
@@ -42,7 +43,7 @@ static bool is_same(const char *a, const char *b)
 	return ori_job_tag_equal(&one, &other);
 }
 
-static void test_jobs_are_told_apart_by_what_launchers_say(void **state)
+static void test_the_names_of_launchers_distinguish_jobs(void **state)
 {
 	(void)state;
 	assert_true(is_same("TORCHELASTIC_RUN_ID=7", "TORCHELASTIC_RUN_ID=7"));
@@ -54,14 +55,14 @@ static void test_jobs_are_told_apart_by_what_launchers_say(void **state)
 	assert_false(is_same("SLURM_JOB_ID=1 SLURM_STEP_ID=23", "SLURM_JOB_ID=12 SLURM_STEP_ID=3"));
 	assert_true(is_same("SLURM_JOB_ID=7 SLURM_STEP_ID=1", "SLURM_JOB_ID=7 SLURM_STEPID=1"));
 	assert_false(is_same("SLURM_JOB_ID=7", "SLURM_JOB_ID=8"));
-	/* The launcher inside says more than the one around it. */
+	/* The name of the inner launcher counts, not that of the outer one. */
 	assert_true(is_same("PMIX_NAMESPACE=a SLURM_JOB_ID=7 SLURM_STEP_ID=0",
 			    "PMIX_NAMESPACE=a SLURM_JOB_ID=7"));
 	assert_true(is_same("TORCHELASTIC_RUN_ID=7 SLURM_JOB_ID=1",
 			    "TORCHELASTIC_RUN_ID=7 SLURM_JOB_ID=2"));
 }
 
-static void test_no_name_is_a_tag_of_zeros(void **state)
+static void test_a_job_without_a_name_has_a_tag_of_zeros(void **state)
 {
 	static const struct ori_job_tag none;
 	struct ori_job_tag tag = tag_of("TORCHELASTIC_RUN_ID=none PMIX_NAMESPACE=", "");
@@ -72,7 +73,7 @@ static void test_no_name_is_a_tag_of_zeros(void **state)
 	assert_memory_equal(&tag, &none, sizeof(tag));
 }
 
-/* And only the key: that is how ranks that launchers name differently are made one job. */
+/* A key alone makes the tag, so that ranks of different launchers can form one job. */
 static void test_a_key_makes_the_tag_and_is_not_in_it(void **state)
 {
 	struct ori_job_tag one = tag_of("TORCHELASTIC_RUN_ID=7", "secret key"),
@@ -87,7 +88,7 @@ static void test_a_key_makes_the_tag_and_is_not_in_it(void **state)
 	assert_null(memmem(one.bytes, sizeof(one.bytes), "secr", 4));
 }
 
-static void test_what_differs_is_named(void **state)
+static void test_the_text_names_the_difference(void **state)
 {
 	struct ori_job_tag a = tag_of("TORCHELASTIC_RUN_ID=7", ""),
 			   b = tag_of("TORCHELASTIC_RUN_ID=8", ""),
@@ -107,10 +108,10 @@ static void test_what_differs_is_named(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_jobs_are_told_apart_by_what_launchers_say),
-		cmocka_unit_test(test_no_name_is_a_tag_of_zeros),
+		cmocka_unit_test(test_the_names_of_launchers_distinguish_jobs),
+		cmocka_unit_test(test_a_job_without_a_name_has_a_tag_of_zeros),
 		cmocka_unit_test(test_a_key_makes_the_tag_and_is_not_in_it),
-		cmocka_unit_test(test_what_differs_is_named),
+		cmocka_unit_test(test_the_text_names_the_difference),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Joining a job: rank 0 collects a hello of every rank and answers with the parent's address,
+ * or with the failure of the job; the other ranks connect to rank 0 and to their parents. tcp.c
+ * calls it once for each bootstrap.
+ */
 #include "bootstrap/join.h"
 
 #include <errno.h>
@@ -14,22 +19,22 @@
 #include "bootstrap/dial.h"
 #include "bootstrap/ranks.h"
 
-#define JOIN_SWEEP_NS 200000000u  /* between looks for ranks that have left again */
-#define JOIN_GRACE_NS 5000000000u /* for the root's verdict to arrive, at most the timeout */
-#define JOIN_RETRY_MIN_NS 5000000 /* while the root is not there, doubling */
+#define JOIN_SWEEP_NS 200000000u  /* between checks for joined ranks that have left */
+#define JOIN_GRACE_NS 5000000000u /* for the root's answer to arrive, at most the timeout */
+#define JOIN_RETRY_MIN_NS 5000000 /* between attempts to reach the root; doubles each time */
 #define JOIN_RETRY_MAX_NS 200000000
 
-/* What the root knows while it waits. */
-struct join_hall {
+/* The state of the root while ranks join. */
+struct join_root {
 	struct ori_join *join;
-	struct ori_guest **guests;  /* by rank */
-	unsigned came;              /* ranks that have come, the root and misfits too */
-	struct ori_failure failure; /* what everybody gets to hear */
-	uint64_t deadline;          /* the earliest of all ranks */
-	uint64_t timeout_ns;        /* that it belongs to */
+	struct ori_pending **joined; /* by rank */
+	unsigned arrived;            /* ranks that have joined or failed to, the root included */
+	struct ori_failure failure;  /* of the job; every rank gets it */
+	uint64_t deadline;           /* the earliest of all ranks */
+	uint64_t timeout_ns;         /* the timeout of that rank, for texts */
 };
 
-/* 0 for ever, which is also what more than 49 days are. */
+/* Milliseconds for a hello; 0 means for ever, and so do more than 49 days, which do not fit. */
 static uint32_t join_ms(uint64_t ns)
 {
 	uint64_t ms = ns / 1000000u + (ns % 1000000u != 0);
@@ -50,20 +55,20 @@ static uint64_t join_grace(const struct ori_join *join)
 }
 
 static enum oriel_status join_listen(const struct ori_tcp_job *job, const struct ori_address *names,
-				     unsigned count, struct ori_gate *gate, int *fd)
+				     unsigned count, struct ori_listener *listener, int *fd)
 {
 	enum oriel_status status = ORIEL_ERR_SYSTEM;
 	unsigned i;
 
 	for (i = 0; i < count; i++) {
-		gate->address = names[i];
-		status = ori_endpoint_listen(&gate->address, fd);
+		listener->address = names[i];
+		status = ori_endpoint_listen(&listener->address, fd);
 		if (status == ORIEL_OK || errno != EADDRNOTAVAIL)
 			return status;
 	}
-	/* The name is that of a router before this machine: any address must do. */
-	gate->address = (struct ori_address){.family = names[0].family, .port = job->port};
-	return ori_endpoint_listen(&gate->address, fd);
+	/* The name belongs to a router in front of this machine, so listen at any address. */
+	listener->address = (struct ori_address){.family = names[0].family, .port = job->port};
+	return ori_endpoint_listen(&listener->address, fd);
 }
 
 static enum oriel_status join_root_open(struct ori_join *join)
@@ -72,232 +77,234 @@ static enum oriel_status join_root_open(struct ori_join *join)
 	struct ori_address names[ORI_ENDPOINT_NAMES];
 	enum oriel_status status;
 	unsigned count;
-	int fd = join->gate->listener;
+	int fd = join->listener->fd;
 
 	if (fd >= 0) {
-		status = ori_endpoint_local(fd, &join->gate->address);
-		return status == ORIEL_OK ? ori_gate_open(join->gate, fd) : status;
+		status = ori_endpoint_local(fd, &join->listener->address);
+		return status == ORIEL_OK ? ori_listener_open(join->listener, fd) : status;
 	}
 	status = ori_endpoint_resolve(job->host, job->port, join->deadline, names, &count);
 	if (status == ORIEL_OK)
-		status = join_listen(job, names, count, join->gate, &fd);
-	return status == ORIEL_OK ? ori_gate_open(join->gate, fd) : status;
+		status = join_listen(job, names, count, join->listener, &fd);
+	return status == ORIEL_OK ? ori_listener_open(join->listener, fd) : status;
 }
 
-static void hall_tell(const struct join_hall *hall, struct ori_guest *guest)
+static void root_report(const struct join_root *root, struct ori_pending *pending)
 {
 	unsigned char body[ORI_FAILURE_LENGTH];
-	size_t length = ori_failure_encode(&hall->failure, body);
+	size_t length = ori_failure_encode(&root->failure, body);
 
-	if (guest)
-		ori_link_send(&guest->link, ORI_FRAME_FAILURE, body, length);
+	if (pending)
+		ori_link_send(&pending->link, ORI_FRAME_FAILURE, body, length);
 }
 
-/* The job fails with what this thread has just failed with: tell all who are here. */
-static void hall_dismiss(struct join_hall *hall)
+/* The last error of this thread becomes the failure of the job: send it to all joined ranks. */
+static void root_fail_job(struct join_root *root)
 {
 	unsigned i;
 
-	hall->failure.status = oriel_last_status();
-	hall->failure.rank = ORIEL_NO_RANK; /* of a job that has not begun the text is enough */
-	snprintf(hall->failure.text, sizeof(hall->failure.text), "%s", oriel_last_error());
-	for (i = 1; i < hall->join->job->size; i++) {
-		hall_tell(hall, hall->guests[i]);
-		ori_guest_free(hall->guests[i]);
-		hall->guests[i] = NULL;
+	root->failure.status = oriel_last_status();
+	root->failure.rank = ORIEL_NO_RANK; /* the text names the rank: the job has not begun */
+	snprintf(root->failure.text, sizeof(root->failure.text), "%s", oriel_last_error());
+	for (i = 1; i < root->join->job->size; i++) {
+		root_report(root, root->joined[i]);
+		ori_pending_free(root->joined[i]);
+		root->joined[i] = NULL;
 	}
 }
 
-static enum oriel_status hall_check(const struct join_hall *hall, const struct ori_guest *guest)
+static enum oriel_status root_check(const struct join_root *root, const struct ori_pending *pending)
 {
-	unsigned size = hall->join->job->size, rank = guest->hello.rank;
+	unsigned size = root->join->job->size, rank = pending->hello.rank;
 
-	if (guest->hello.size != size)
+	if (pending->hello.size != size)
 		return ori_fail(ORIEL_ERR_MISMATCH,
 				"rank %u at %s says the job has %u ranks, rank 0 says %u", rank,
-				guest->from, guest->hello.size, size);
+				pending->from, pending->hello.size, size);
 	if (rank >= size)
-		return ori_fail(ORIEL_ERR_PROTOCOL, "%s joined as rank %u of %u", guest->from, rank,
-				size);
+		return ori_fail(ORIEL_ERR_PROTOCOL, "%s joined as rank %u of %u", pending->from,
+				rank, size);
 	return ORIEL_OK;
 }
 
-static struct ori_holder hall_holder(const struct join_hall *hall, unsigned rank)
+static struct ori_rank_owner root_rank_owner(const struct join_root *root, unsigned rank)
 {
-	const struct ori_guest *guest = hall->guests[rank];
-	struct ori_holder holder = {.process = hall->join->gate->own->process,
-				    .pid = (uint32_t)getpid()};
+	const struct ori_pending *pending = root->joined[rank];
+	struct ori_rank_owner owner = {.process = root->join->listener->own->process,
+				       .pid = (uint32_t)getpid()};
 
-	ori_endpoint_text(&hall->join->gate->address, holder.from);
+	ori_endpoint_text(&root->join->listener->address, owner.from);
 	if (rank == 0)
-		return holder;
-	holder.process = guest->hello.process;
-	holder.pid = guest->hello.pid;
-	memcpy(holder.from, guest->from, sizeof(holder.from));
-	return holder;
+		return owner;
+	owner.process = pending->hello.process;
+	owner.pid = pending->hello.pid;
+	memcpy(owner.from, pending->from, sizeof(owner.from));
+	return owner;
 }
 
-/* The second process that says it is this rank is no part of the job, which goes on. */
-static bool hall_refuse_second(const struct join_hall *hall, struct ori_guest *guest)
+/* A second process with the same rank is rejected; the job goes on with the first one. */
+static bool root_reject_second(const struct join_root *root, struct ori_pending *pending)
 {
-	struct ori_failure refusal = {.status = ORIEL_ERR_CONFIG, .rank = ORIEL_NO_RANK};
+	struct ori_failure rejection = {.status = ORIEL_ERR_CONFIG, .rank = ORIEL_NO_RANK};
 	unsigned char body[ORI_FAILURE_LENGTH];
-	unsigned rank = guest->hello.rank;
-	char why[ORI_GATE_TEXT];
-	struct ori_holder first;
+	unsigned rank = pending->hello.rank;
+	char why[ORI_LISTENER_TEXT];
+	struct ori_rank_owner first;
 
-	if (rank >= hall->join->job->size || (rank && !hall->guests[rank]))
+	if (rank >= root->join->job->size || (rank && !root->joined[rank]))
 		return false;
-	first = hall_holder(hall, rank);
+	first = root_rank_owner(root, rank);
 	snprintf(why, sizeof(why), "rank %u is process %u at %s already", rank, first.pid,
 		 first.from);
-	ori_gate_note_refusal(hall->join->gate, guest, refusal.status, why);
-	snprintf(refusal.text, sizeof(refusal.text),
-		 "rank %u joined twice: process %u at %s is it, process %u at %s is refused", rank,
-		 first.pid, first.from, guest->hello.pid, guest->from);
-	ori_link_send(&guest->link, ORI_FRAME_FAILURE, body, ori_failure_encode(&refusal, body));
+	ori_listener_note_rejection(root->join->listener, pending, rejection.status, why);
+	snprintf(rejection.text, sizeof(rejection.text),
+		 "rank %u joined twice: process %u at %s is it, process %u at %s is rejected", rank,
+		 first.pid, first.from, pending->hello.pid, pending->from);
+	ori_link_send(&pending->link, ORI_FRAME_FAILURE, body,
+		      ori_failure_encode(&rejection, body));
 	return true;
 }
 
-/* A rank that began to wait earlier, or waits less long, decides when all give up. */
-static void hall_hurry(struct join_hall *hall, const struct ori_hello *hello)
+/* The earliest deadline of all ranks is that of the job: its rank would leave then. */
+static void root_shorten_deadline(struct join_root *root, const struct ori_hello *hello)
 {
 	uint64_t deadline;
 
 	if (hello->timeout_ms == 0)
 		return;
 	deadline = ori_deadline(hello->left_ms * 1000000ull);
-	if (deadline < hall->deadline) {
-		hall->deadline = deadline;
-		hall->timeout_ns = join_min(hello->timeout_ms * 1000000ull, hall->timeout_ns);
+	if (deadline < root->deadline) {
+		root->deadline = deadline;
+		root->timeout_ns = join_min(hello->timeout_ms * 1000000ull, root->timeout_ns);
 	}
 }
 
-static void hall_admit(struct join_hall *hall, struct ori_guest *guest)
+static void root_admit(struct join_root *root, struct ori_pending *pending)
 {
-	if (hall->failure.status == ORIEL_OK && hall_check(hall, guest) != ORIEL_OK)
-		hall_dismiss(hall);
-	if (hall->failure.status == ORIEL_OK && hall_refuse_second(hall, guest)) {
-		ori_guest_free(guest);
+	if (root->failure.status == ORIEL_OK && root_check(root, pending) != ORIEL_OK)
+		root_fail_job(root);
+	if (root->failure.status == ORIEL_OK && root_reject_second(root, pending)) {
+		ori_pending_free(pending);
 		return;
 	}
-	hall->came++;
-	if (hall->failure.status != ORIEL_OK) {
-		hall_tell(hall, guest);
-		ori_guest_free(guest);
+	root->arrived++;
+	if (root->failure.status != ORIEL_OK) {
+		root_report(root, pending);
+		ori_pending_free(pending);
 		return;
 	}
-	hall->guests[guest->hello.rank] = guest;
-	hall->join->addresses[guest->hello.rank] = guest->hello.address;
-	hall_hurry(hall, &guest->hello);
+	root->joined[pending->hello.rank] = pending;
+	root->join->addresses[pending->hello.rank] = pending->hello.address;
+	root_shorten_deadline(root, &pending->hello);
 }
 
-static enum oriel_status hall_sweep(struct join_hall *hall)
+static enum oriel_status root_check_closed(struct join_root *root)
 {
-	unsigned size = hall->join->job->size, i;
+	unsigned size = root->join->job->size, i;
 	struct ori_frame frame;
 
 	for (i = 1; i < size; i++) {
-		if (!hall->guests[i] ||
-		    ori_link_peek(&hall->guests[i]->link, &frame) == ORIEL_AGAIN)
+		if (!root->joined[i] ||
+		    ori_link_peek(&root->joined[i]->link, &frame) == ORIEL_AGAIN)
 			continue;
-		ori_link_close(&hall->guests[i]->link);
+		ori_link_close(&root->joined[i]->link);
 		return ori_fail(ORIEL_ERR_PEER, "rank %u of %u left while others were joining", i,
 				size);
 	}
 	return ORIEL_OK;
 }
 
-static enum oriel_status hall_late(struct join_hall *hall)
+static enum oriel_status root_timed_out(struct join_root *root)
 {
-	const struct ori_gate *gate = hall->join->gate;
-	unsigned size = hall->join->job->size, i;
+	const struct ori_listener *listener = root->join->listener;
+	unsigned size = root->join->job->size, i;
 	struct ori_ranks missing = {0};
 	char text[ORI_RANKS_LENGTH];
 
 	for (i = 1; i < size; i++)
-		if (!hall->guests[i])
+		if (!root->joined[i])
 			ori_ranks_add(&missing, i);
 	ori_ranks_text(&missing, size, text);
-	if (gate->refused)
-		return ori_fail(gate->refused_status, "%s did not join within %g s; %s", text,
-				ori_seconds(hall->timeout_ns), gate->refused_text);
+	if (listener->rejected)
+		return ori_fail(listener->rejected_status, "%s did not join within %g s; %s", text,
+				ori_seconds(root->timeout_ns), listener->rejected_text);
 	return ori_fail(ORIEL_ERR_TIMEOUT, "%s did not join within %g s", text,
-			ori_seconds(hall->timeout_ns));
+			ori_seconds(root->timeout_ns));
 }
 
 /*
- * A failure is not the end: who comes later would look for a root that is gone.
- * So the root stays until all have come, or until the deadline.
+ * The root does not return at a failure: a rank that joins later would try to reach a root that
+ * does not listen any more. So the root stays until all ranks have arrived, or the deadline.
  */
-static enum oriel_status hall_wait(struct join_hall *hall)
+static enum oriel_status root_wait(struct join_root *root)
 {
 	uint64_t sweep = ori_deadline(JOIN_SWEEP_NS);
 	enum oriel_status status;
-	struct ori_guest *guest;
+	struct ori_pending *pending;
 
-	while (hall->came < hall->join->job->size && !ori_deadline_passed(hall->deadline)) {
-		status = ori_gate_poll(hall->join->gate, NULL, 0, join_min(hall->deadline, sweep));
+	while (root->arrived < root->join->job->size && !ori_deadline_passed(root->deadline)) {
+		status = ori_listener_poll(root->join->listener, NULL, 0,
+					   join_min(root->deadline, sweep));
 		if (status != ORIEL_OK) {
-			hall_dismiss(hall);
+			root_fail_job(root);
 			return status;
 		}
 		if (ori_deadline_passed(sweep)) {
-			if (hall_sweep(hall) != ORIEL_OK)
-				hall_dismiss(hall);
+			if (root_check_closed(root) != ORIEL_OK)
+				root_fail_job(root);
 			sweep = ori_deadline(JOIN_SWEEP_NS);
 		}
-		while ((guest = ori_gate_next(hall->join->gate, ORI_PURPOSE_JOIN)))
-			hall_admit(hall, guest);
+		while ((pending = ori_listener_next(root->join->listener, ORI_PURPOSE_JOIN)))
+			root_admit(root, pending);
 	}
-	if (hall->failure.status != ORIEL_OK)
-		return ori_fail(hall->failure.status, "%s", hall->failure.text);
-	if (hall->came == hall->join->job->size)
+	if (root->failure.status != ORIEL_OK)
+		return ori_fail(root->failure.status, "%s", root->failure.text);
+	if (root->arrived == root->join->job->size)
 		return ORIEL_OK;
-	status = hall_late(hall);
-	hall_dismiss(hall);
+	status = root_timed_out(root);
+	root_fail_job(root);
 	return status;
 }
 
-/* Children keep the connection as their link of the tree; the others turn to their parents. */
-static void hall_welcome(struct join_hall *hall)
+/* A child's connection becomes its link of the tree; all other ranks connect to their parents. */
+static void root_welcome(struct join_root *root)
 {
-	struct ori_tree *tree = hall->join->tree;
+	struct ori_tree *tree = root->join->tree;
 	unsigned char body[ORI_ADDRESS_LENGTH];
 	struct ori_tree_place place;
 	unsigned i;
 
 	for (i = 1; i < tree->size; i++) {
 		ori_tree_place(tree->size, i, &place);
-		ori_address_encode(&hall->join->addresses[place.parent], body);
-		ori_link_send(&hall->guests[i]->link, ORI_FRAME_WELCOME, body, sizeof(body));
+		ori_address_encode(&root->join->addresses[place.parent], body);
+		ori_link_send(&root->joined[i]->link, ORI_FRAME_WELCOME, body, sizeof(body));
 	}
 	for (i = 0; i < tree->place.children; i++) {
-		tree->links[i] = hall->guests[tree->place.child[i]]->link;
-		hall->guests[tree->place.child[i]]->link.fd = -1;
+		tree->links[i] = root->joined[tree->place.child[i]]->link;
+		root->joined[tree->place.child[i]]->link.fd = -1;
 	}
 }
 
-/* For those who come later. */
-static enum oriel_status hall_keep_holders(struct join_hall *hall)
+/* The listener names these processes in texts for processes that join the complete job. */
+static enum oriel_status root_record_owners(struct join_root *root)
 {
-	struct ori_holder *holders = calloc(hall->join->job->size, sizeof(*holders));
+	struct ori_rank_owner *rank_owners = calloc(root->join->job->size, sizeof(*rank_owners));
 	unsigned i;
 
-	if (!holders)
+	if (!rank_owners)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a job of %u ranks",
-				hall->join->job->size);
-	for (i = 0; i < hall->join->job->size; i++)
-		holders[i] = hall_holder(hall, i);
-	hall->join->gate->holders = holders;
+				root->join->job->size);
+	for (i = 0; i < root->join->job->size; i++)
+		rank_owners[i] = root_rank_owner(root, i);
+	root->join->listener->rank_owners = rank_owners;
 	return ORIEL_OK;
 }
 
 enum oriel_status ori_join_root(struct ori_join *join)
 {
-	struct join_hall hall = {
+	struct join_root root = {
 		.join = join,
-		.came = 1,
+		.arrived = 1,
 		.deadline = join->deadline,
 		.timeout_ns = join->job->timeout_ns,
 	};
@@ -306,48 +313,48 @@ enum oriel_status ori_join_root(struct ori_join *join)
 
 	if (status != ORIEL_OK)
 		return status;
-	hall.guests = calloc(join->job->size, sizeof(struct ori_guest *));
-	if (!hall.guests)
+	root.joined = calloc(join->job->size, sizeof(struct ori_pending *));
+	if (!root.joined)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a job of %u ranks",
 				join->job->size);
-	join->gate->takes_joins = true;
-	status = hall_wait(&hall);
-	join->gate->takes_joins = false;
+	join->listener->accepts_joins = true;
+	status = root_wait(&root);
+	join->listener->accepts_joins = false;
 	if (status == ORIEL_OK) {
-		status = hall_keep_holders(&hall);
+		status = root_record_owners(&root);
 		if (status != ORIEL_OK)
-			hall_dismiss(&hall);
+			root_fail_job(&root);
 	}
 	if (status == ORIEL_OK)
-		hall_welcome(&hall);
+		root_welcome(&root);
 	for (i = 0; i < join->job->size; i++)
-		ori_guest_free(hall.guests[i]);
-	free(hall.guests);
+		ori_pending_free(root.joined[i]);
+	free(root.joined);
 	return status;
 }
 
-/* Each rank is found at the address by which it reaches the root. */
-static enum oriel_status join_member_gate(struct ori_gate *gate, int root)
+/* A member listens at the address from which it reaches the root: that network has all ranks. */
+static enum oriel_status join_open_listener(struct ori_listener *listener, int root)
 {
 	enum oriel_status status;
 	int fd;
 
-	if (gate->listener >= 0)
+	if (listener->fd >= 0)
 		return ORIEL_OK;
-	status = ori_endpoint_local(root, &gate->address);
+	status = ori_endpoint_local(root, &listener->address);
 	if (status != ORIEL_OK)
 		return status;
-	gate->address.port = 0;
-	status = ori_endpoint_listen(&gate->address, &fd);
-	return status == ORIEL_OK ? ori_gate_open(gate, fd) : status;
+	listener->address.port = 0;
+	status = ori_endpoint_listen(&listener->address, &fd);
+	return status == ORIEL_OK ? ori_listener_open(listener, fd) : status;
 }
 
 /*
- * One attempt. ORIEL_AGAIN: the root is not there yet, errno says how; EBUSY: it has not
- * left the job before, in which this process was the same rank.
+ * Try once to reach the root. ORIEL_AGAIN: try again. errno is the reason: EBUSY if the root has
+ * not closed the previous job, in which this process was the same rank.
  */
-static enum oriel_status join_knock(struct ori_join *join, const struct ori_address *root,
-				    struct ori_link *link)
+static enum oriel_status join_attempt(struct ori_join *join, const struct ori_address *root,
+				      struct ori_link *link)
 {
 	const struct ori_tcp_job *job = join->job;
 	struct ori_hello hello = {
@@ -361,13 +368,13 @@ static enum oriel_status join_knock(struct ori_join *join, const struct ori_addr
 
 	if (fd < 0)
 		return ORIEL_AGAIN;
-	ori_link_open(link, fd, join->gate->traffic);
-	status = join_member_gate(join->gate, fd);
+	ori_link_open(link, fd, join->listener->traffic);
+	status = join_open_listener(join->listener, fd);
 	if (status == ORIEL_OK) {
-		hello.address = join->gate->address;
+		hello.address = join->listener->address;
 		if (join->deadline != ORIEL_FOREVER && !ori_deadline_passed(join->deadline))
 			hello.left_ms = join_ms(join->deadline - ori_clock_ns());
-		status = ori_dial_greet(link, join->gate, &hello, join->deadline);
+		status = ori_dial_handshake(link, join->listener, &hello, join->deadline);
 	}
 	if (status != ORIEL_OK)
 		ori_link_close(link);
@@ -377,8 +384,8 @@ static enum oriel_status join_knock(struct ori_join *join, const struct ori_addr
 	return ORIEL_AGAIN;
 }
 
-static enum oriel_status join_call(struct ori_join *join, struct ori_address *root,
-				   struct ori_link *link)
+static enum oriel_status join_connect_root(struct ori_join *join, struct ori_address *root,
+					   struct ori_link *link)
 {
 	const struct ori_tcp_job *job = join->job;
 	struct timespec pause = {0, JOIN_RETRY_MIN_NS};
@@ -392,7 +399,7 @@ static enum oriel_status join_call(struct ori_join *join, struct ori_address *ro
 		return status;
 	for (i = 0;; i = (i + 1) % count) {
 		*root = names[i];
-		status = join_knock(join, root, link);
+		status = join_attempt(join, root, link);
 		if (status != ORIEL_AGAIN)
 			return status;
 		if (ori_deadline_passed(join->deadline) && errno == EBUSY)
@@ -402,10 +409,11 @@ static enum oriel_status join_call(struct ori_join *join, struct ori_address *ro
 					ori_endpoint_text(root, text),
 					ori_seconds(job->timeout_ns));
 		if (ori_deadline_passed(join->deadline))
-			return ori_fail_errno(ORIEL_ERR_TIMEOUT,
-					      "rank %u of %u found no root at %s (%s) within %g s",
-					      job->rank, job->size, ori_endpoint_text(root, text),
-					      job->host, ori_seconds(job->timeout_ns));
+			return ori_fail_errno(
+				ORIEL_ERR_TIMEOUT,
+				"rank %u of %u cannot connect to rank 0 at %s (%s) within %g s",
+				job->rank, job->size, ori_endpoint_text(root, text), job->host,
+				ori_seconds(job->timeout_ns));
 		if (i + 1 < count)
 			continue;
 		nanosleep(&pause, NULL);
@@ -414,8 +422,8 @@ static enum oriel_status join_call(struct ori_join *join, struct ori_address *ro
 	}
 }
 
-/* ORIEL_OK and the parent's address, or the failure that the root tells. */
-static enum oriel_status join_answer(struct ori_link *link, struct ori_address *parent)
+/* ORIEL_OK and the parent's address; ORIEL_AGAIN; or the failure that the root reports. */
+static enum oriel_status join_receive_answer(struct ori_link *link, struct ori_address *parent)
 {
 	unsigned char body[ORI_FAILURE_LENGTH];
 	struct ori_failure failure;
@@ -433,7 +441,7 @@ static enum oriel_status join_answer(struct ori_link *link, struct ori_address *
 	if (status == ORIEL_OK && frame.type == ORI_FRAME_WELCOME &&
 	    ori_address_parse(body, frame.length, parent))
 		return ORIEL_OK;
-	return ori_fail(ORIEL_ERR_PROTOCOL, "what rank 0 says makes no sense");
+	return ori_fail(ORIEL_ERR_PROTOCOL, "rank 0 sent a malformed frame");
 }
 
 static enum oriel_status join_wait(struct ori_join *join, struct ori_link *link,
@@ -443,19 +451,19 @@ static enum oriel_status join_wait(struct ori_join *join, struct ori_link *link,
 	uint64_t deadline = join_grace(join);
 	enum oriel_status status;
 
-	while ((status = join_answer(link, parent)) == ORIEL_AGAIN) {
+	while ((status = join_receive_answer(link, parent)) == ORIEL_AGAIN) {
 		if (ori_deadline_passed(deadline))
 			return ori_fail(ORIEL_ERR_TIMEOUT,
-					"rank 0 did not bring the job together within %g s",
+					"rank 0 did not complete the job within %g s",
 					ori_seconds(join->job->timeout_ns));
-		status = ori_gate_poll(join->gate, &polled, 1, deadline);
+		status = ori_listener_poll(join->listener, &polled, 1, deadline);
 		if (status != ORIEL_OK)
 			return status;
 	}
 	return status;
 }
 
-/* A child connects to its parent, which may itself be waiting for its own. */
+/* Connect to the parent. It answers even while it waits for its own parent. */
 static enum oriel_status join_parent(struct ori_join *join, const struct ori_address *address)
 {
 	struct ori_tree *tree = join->tree;
@@ -468,7 +476,7 @@ static enum oriel_status join_parent(struct ori_join *join, const struct ori_add
 	enum oriel_status status;
 
 	ori_error_clear();
-	status = ori_dial(address, join->gate, &hello, join_grace(join), link);
+	status = ori_dial(address, join->listener, &hello, join_grace(join), link);
 	if (status != ORIEL_OK)
 		return ori_fail(status, "rank %u of %u cannot reach rank %u: %s", tree->rank,
 				tree->size, tree->place.parent,
@@ -477,26 +485,26 @@ static enum oriel_status join_parent(struct ori_join *join, const struct ori_add
 	return ORIEL_OK;
 }
 
-static unsigned join_seat(struct ori_tree *tree)
+static unsigned join_take_children(struct ori_tree *tree)
 {
-	struct ori_guest *guest;
-	unsigned i, seated = 0;
+	struct ori_pending *pending;
+	unsigned i, connected = 0;
 
-	while ((guest = ori_gate_next(tree->gate, ORI_PURPOSE_TREE))) {
+	while ((pending = ori_listener_next(tree->listener, ORI_PURPOSE_TREE))) {
 		for (i = 0; i < tree->place.children; i++) {
-			if (tree->place.child[i] != guest->hello.rank || tree->links[i].fd >= 0)
+			if (tree->place.child[i] != pending->hello.rank || tree->links[i].fd >= 0)
 				continue;
-			tree->links[i] = guest->link;
-			guest->link.fd = -1;
+			tree->links[i] = pending->link;
+			pending->link.fd = -1;
 		}
-		ori_guest_free(guest);
+		ori_pending_free(pending);
 	}
 	for (i = 0; i < tree->place.children; i++)
-		seated += tree->links[i].fd >= 0;
-	return seated;
+		connected += tree->links[i].fd >= 0;
+	return connected;
 }
 
-static enum oriel_status join_late(struct ori_join *join)
+static enum oriel_status join_children_timed_out(struct ori_join *join)
 {
 	struct ori_tree *tree = join->tree;
 	struct ori_ranks missing = {0};
@@ -518,13 +526,13 @@ static enum oriel_status join_children(struct ori_join *join)
 	struct pollfd polled = {.fd = ori_tree_parent(tree)->fd, .events = POLLIN};
 	enum oriel_status status;
 
-	while (join_seat(tree) < tree->place.children) {
-		status = ori_tree_listen(tree, ori_tree_parent(tree));
+	while (join_take_children(tree) < tree->place.children) {
+		status = ori_tree_expect_failure(tree, ori_tree_parent(tree));
 		if (status != ORIEL_AGAIN)
 			return status;
 		if (ori_deadline_passed(join->deadline))
-			return join_late(join);
-		status = ori_gate_poll(join->gate, &polled, 1, join->deadline);
+			return join_children_timed_out(join);
+		status = ori_listener_poll(join->listener, &polled, 1, join->deadline);
 		if (status != ORIEL_OK)
 			return ori_tree_stop(tree, status);
 	}
@@ -537,7 +545,7 @@ enum oriel_status ori_join_member(struct ori_join *join, struct ori_address *roo
 	enum oriel_status status;
 	struct ori_link link;
 
-	status = join_call(join, root, &link);
+	status = join_connect_root(join, root, &link);
 	if (status != ORIEL_OK)
 		return status;
 	status = join_wait(join, &link, &parent);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How ranks come together: each says hello to rank 0, which waits for all, tells
- * each where its parent is, or tells all who was missing. O(size) frames at rank 0.
+ * Joining a job: each rank sends a hello to rank 0. Rank 0 waits for all ranks, then sends each
+ * the address of its parent, or sends all the failure that names the missing ranks. tcp.c calls
+ * it. O(size) frames at rank 0.
  */
 #ifndef ORI_BOOTSTRAP_JOIN_H
 #define ORI_BOOTSTRAP_JOIN_H
@@ -12,7 +13,7 @@
 struct ori_join {
 	const struct ori_tcp_job *job; /* size is above 1 */
 	uint64_t deadline;
-	struct ori_gate *gate;         /* opened by the call, at the listener that it may have */
+	struct ori_listener *listener; /* the call opens it, with its fd if it has one */
 	struct ori_tree *tree;         /* gets its links */
 	struct ori_address *addresses; /* of all ranks; rank 0 fills them in */
 };

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Frames over a non-blocking TCP socket. Handshakes, the tree and messages call it; they poll()
+ * when it returns ORIEL_AGAIN.
+ */
 #include "bootstrap/link.h"
 
 #include <assert.h>
@@ -42,7 +46,7 @@ static enum oriel_status link_recv(struct ori_link *link, void *data, size_t len
 	return ORIEL_OK;
 }
 
-/* Until @least bytes lie in the buffer. */
+/* Receive until the buffer has @least bytes. ORIEL_AGAIN: they have not arrived yet. */
 static enum oriel_status link_fill(struct ori_link *link, size_t least)
 {
 	enum oriel_status status;
@@ -189,7 +193,7 @@ enum oriel_status ori_link_send(struct ori_link *link, enum ori_frame_type type,
 
 	if (link->is_mid_frame || ori_link_write(link, &frame, body, &done) != ORIEL_OK)
 		return ORIEL_ERR_PEER;
-	/* So that it is noticed behind frames that nobody wants to take now. */
+	/* The end of the stream is visible to poll() even behind frames that the peer leaves. */
 	if (type == ORI_FRAME_FAILURE)
 		shutdown(link->fd, SHUT_WR);
 	return ORIEL_OK;

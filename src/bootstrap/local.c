@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks as threads of one process: a job is a mutex and what it guards. */
+/*
+ * The bootstrap for ranks that are threads of one process: a job is a mutex and the state that
+ * it guards. Tests, benchmarks and programs with a thread for each GPU call it.
+ */
 #include <oriel/bootstrap.h>
 
 #include <errno.h>
@@ -34,25 +37,25 @@ struct local_round {
 	unsigned char data[];
 };
 
-struct local_end {
+struct local_member {
 	struct oriel_local_job *job;
 	unsigned rank;
 	bool is_open, has_left;
-	pthread_cond_t mail;
+	pthread_cond_t message_arrived;
 	struct local_message *inbox, **inbox_end;
 };
 
-/* Everything but size and the rounds' data is guarded by lock. */
+/* The lock guards all fields but size, and not the data of a round that is done. */
 struct oriel_local_job {
-	uint64_t stamp; /* of the process that made it; another one in its children */
+	uint64_t stamp; /* ori_handle_stamp of the creating process; differs in its children */
 	pthread_mutex_t lock;
 	pthread_cond_t turn; /* a round is done, or the job has failed */
 	unsigned size, refs;
-	struct local_round *round; /* that gathers now, or NULL */
+	struct local_round *round; /* the current one, or NULL */
 	enum oriel_status status;  /* of the job as a whole */
-	unsigned at_fault;         /* for @status */
+	unsigned at_fault;         /* the rank that caused @status */
 	char text[LOCAL_TEXT];
-	struct local_end *ends; /* [size] */
+	struct local_member *members; /* [size] */
 };
 
 static void local_cond_open(pthread_cond_t *cond)
@@ -78,7 +81,7 @@ static bool local_wait(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t dea
 	return pthread_cond_timedwait(cond, lock, &until) != ETIMEDOUT;
 }
 
-/* The first failure of a job is everybody's. Called with the lock held. */
+/* Record the first failure of the job, and wake all ranks. The caller has the lock. */
 __attribute__((format(printf, 4, 5))) static enum oriel_status
 local_break(struct oriel_local_job *job, enum oriel_status status, unsigned rank,
 	    const char *format, ...)
@@ -94,24 +97,24 @@ local_break(struct oriel_local_job *job, enum oriel_status status, unsigned rank
 		job->at_fault = rank;
 		pthread_cond_broadcast(&job->turn);
 		for (i = 0; i < job->size; i++)
-			pthread_cond_signal(&job->ends[i].mail);
+			pthread_cond_signal(&job->members[i].message_arrived);
 	}
 	return job->status;
 }
 
-static enum oriel_status local_gone(struct oriel_local_job *job, unsigned rank)
+static enum oriel_status local_peer_left(struct oriel_local_job *job, unsigned rank)
 {
-	return local_break(job, ORIEL_ERR_PEER, rank, "rank %u of %u left: it closed its end", rank,
-			   job->size);
+	return local_break(job, ORIEL_ERR_PEER, rank, "rank %u of %u left: it closed its bootstrap",
+			   rank, job->size);
 }
 
-static enum oriel_status local_left(struct oriel_local_job *job)
+static enum oriel_status local_check_left(struct oriel_local_job *job)
 {
 	unsigned i;
 
 	for (i = 0; i < job->size; i++)
-		if (job->ends[i].has_left)
-			return local_gone(job, i);
+		if (job->members[i].has_left)
+			return local_peer_left(job, i);
 	return job->status;
 }
 
@@ -124,32 +127,32 @@ static void local_round_unref(struct oriel_local_job *job, struct local_round *r
 	free(round);
 }
 
-/* The round that @end's rank takes part in next. */
-static enum oriel_status local_round_enter(struct local_end *end, size_t length,
+/* Enter the current round, or begin one. The caller has the lock. */
+static enum oriel_status local_round_enter(struct local_member *member, size_t length,
 					   struct local_round **entered)
 {
-	struct oriel_local_job *job = end->job;
+	struct oriel_local_job *job = member->job;
 	struct local_round *round = job->round;
 
 	if (!round) {
 		if (length > (SIZE_MAX / 2 - job->size - sizeof(*round)) / job->size)
-			return local_break(job, ORIEL_ERR_NOMEM, end->rank,
+			return local_break(job, ORIEL_ERR_NOMEM, member->rank,
 					   "no memory for %zu bytes of %u ranks", length,
 					   job->size);
 		round = calloc(1, sizeof(*round) + job->size * length + job->size);
 		if (!round)
-			return local_break(job, ORIEL_ERR_NOMEM, end->rank,
+			return local_break(job, ORIEL_ERR_NOMEM, member->rank,
 					   "no memory for %zu bytes of %u ranks", length,
 					   job->size);
 		round->length = length;
-		round->first = end->rank;
+		round->first = member->rank;
 		round->is_here = round->data + job->size * length;
 		job->round = round;
 	}
 	if (round->length != length)
 		return local_break(job, ORIEL_ERR_MISMATCH, ORIEL_NO_RANK,
 				   "all_gather: rank %u gives %zu bytes, rank %u gives %zu",
-				   end->rank, length, round->first, round->length);
+				   member->rank, length, round->first, round->length);
 	round->readers++;
 	*entered = round;
 	return ORIEL_OK;
@@ -176,7 +179,7 @@ static enum oriel_status local_round_wait(struct oriel_local_job *job, struct lo
 	uint64_t deadline = ori_deadline(timeout_ns);
 
 	while (!round->is_done) {
-		if (local_left(job) != ORIEL_OK)
+		if (local_check_left(job) != ORIEL_OK)
 			return job->status;
 		if (!local_wait(&job->turn, &job->lock, deadline) && !round->is_done)
 			return local_late(job, round, timeout_ns);
@@ -184,21 +187,21 @@ static enum oriel_status local_round_wait(struct oriel_local_job *job, struct lo
 	return ORIEL_OK;
 }
 
-static enum oriel_status local_gather(struct local_end *end, const void *mine, size_t length,
+static enum oriel_status local_gather(struct local_member *member, const void *mine, size_t length,
 				      uint64_t timeout_ns, struct local_round **done)
 {
-	struct oriel_local_job *job = end->job;
+	struct oriel_local_job *job = member->job;
 	struct local_round *round = NULL;
 	enum oriel_status status;
 
-	if (local_left(job) != ORIEL_OK)
+	if (local_check_left(job) != ORIEL_OK)
 		return job->status;
-	status = local_round_enter(end, length, &round);
+	status = local_round_enter(member, length, &round);
 	if (status != ORIEL_OK)
 		return status;
 	if (length)
-		memcpy(round->data + end->rank * length, mine, length);
-	round->is_here[end->rank] = 1;
+		memcpy(round->data + member->rank * length, mine, length);
+	round->is_here[member->rank] = 1;
 	if (++round->arrived == job->size) {
 		round->is_done = true;
 		job->round = NULL;
@@ -212,8 +215,8 @@ static enum oriel_status local_gather(struct local_end *end, const void *mine, s
 	return status;
 }
 
-/* Puts the job's failure where this thread's oriel_last_error() finds it. */
-static enum oriel_status local_tell(struct oriel_local_job *job, enum oriel_status status)
+/* Make the failure of the job the last error of this thread. */
+static enum oriel_status local_report(struct oriel_local_job *job, enum oriel_status status)
 {
 	char text[LOCAL_TEXT];
 
@@ -228,8 +231,8 @@ static enum oriel_status local_tell(struct oriel_local_job *job, enum oriel_stat
 static enum oriel_status local_all_gather(void *context, const void *mine, void *all, size_t length,
 					  uint64_t timeout_ns)
 {
-	struct local_end *end = context;
-	struct oriel_local_job *job = end->job;
+	struct local_member *member = context;
+	struct oriel_local_job *job = member->job;
 	struct local_round *round = NULL;
 	enum oriel_status status;
 
@@ -237,12 +240,12 @@ static enum oriel_status local_all_gather(void *context, const void *mine, void 
 	if (status != ORIEL_OK)
 		return status;
 	pthread_mutex_lock(&job->lock);
-	status = local_gather(end, mine, length, timeout_ns, &round);
+	status = local_gather(member, mine, length, timeout_ns, &round);
 	pthread_mutex_unlock(&job->lock);
 	if (status != ORIEL_OK)
-		return local_tell(job, status);
+		return local_report(job, status);
 
-	/* Nobody writes to a round that is done, so the lock is not needed to read it. */
+	/* No rank writes to a round that is done, so a reader needs no lock. */
 	if (length)
 		memcpy(all, round->data, job->size * length);
 	pthread_mutex_lock(&job->lock);
@@ -256,39 +259,39 @@ static enum oriel_status local_barrier(void *context, uint64_t timeout_ns)
 	return local_all_gather(context, NULL, NULL, 0, timeout_ns);
 }
 
-static enum oriel_status local_check_peer(const struct local_end *end, unsigned peer)
+static enum oriel_status local_check_peer(const struct local_member *member, unsigned peer)
 {
-	enum oriel_status status = ori_handle_check_stamp(end->job->stamp, "local job");
+	enum oriel_status status = ori_handle_check_stamp(member->job->stamp, "local job");
 
 	if (status != ORIEL_OK)
 		return status;
-	if (peer >= end->job->size)
+	if (peer >= member->job->size)
 		return ori_fail(ORIEL_ERR_RANGE, "there is no rank %u in a job of %u", peer,
-				end->job->size);
+				member->job->size);
 	return ORIEL_OK;
 }
 
 static enum oriel_status local_deliver(struct oriel_local_job *job, unsigned peer,
 				       struct local_message *message)
 {
-	struct local_end *to = &job->ends[peer];
+	struct local_member *to = &job->members[peer];
 
 	if (job->status != ORIEL_OK)
 		return job->status;
 	if (to->has_left)
-		return local_gone(job, peer);
+		return local_peer_left(job, peer);
 	*to->inbox_end = message;
 	to->inbox_end = &message->next;
-	pthread_cond_signal(&to->mail);
+	pthread_cond_signal(&to->message_arrived);
 	return ORIEL_OK;
 }
 
 static enum oriel_status local_send(void *context, unsigned peer, uint32_t tag, const void *data,
 				    size_t length, uint64_t timeout_ns)
 {
-	struct local_end *end = context;
+	struct local_member *member = context;
 	struct local_message *message;
-	enum oriel_status status = local_check_peer(end, peer);
+	enum oriel_status status = local_check_peer(member, peer);
 
 	(void)timeout_ns; /* a copy never waits for the receiver */
 	if (status != ORIEL_OK)
@@ -296,22 +299,22 @@ static enum oriel_status local_send(void *context, unsigned peer, uint32_t tag, 
 	message = malloc(sizeof(*message) + length);
 	if (!message)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a message of %zu bytes", length);
-	*message = (struct local_message){.source = end->rank, .tag = tag, .length = length};
+	*message = (struct local_message){.source = member->rank, .tag = tag, .length = length};
 	if (length)
 		memcpy(message->data, data, length);
-	pthread_mutex_lock(&end->job->lock);
-	status = local_deliver(end->job, peer, message);
-	pthread_mutex_unlock(&end->job->lock);
+	pthread_mutex_lock(&member->job->lock);
+	status = local_deliver(member->job, peer, message);
+	pthread_mutex_unlock(&member->job->lock);
 	if (status != ORIEL_OK)
 		free(message);
-	return local_tell(end->job, status);
+	return local_report(member->job, status);
 }
 
-static struct local_message *local_take(struct local_end *end, unsigned source, uint32_t tag)
+static struct local_message *local_take(struct local_member *member, unsigned source, uint32_t tag)
 {
 	struct local_message **link, *message;
 
-	for (link = &end->inbox; *link; link = &(*link)->next)
+	for (link = &member->inbox; *link; link = &(*link)->next)
 		if ((*link)->source == source && (*link)->tag == tag)
 			break;
 	message = *link;
@@ -319,55 +322,55 @@ static struct local_message *local_take(struct local_end *end, unsigned source, 
 		return NULL;
 	*link = message->next;
 	if (!*link)
-		end->inbox_end = link;
+		member->inbox_end = link;
 	return message;
 }
 
-static enum oriel_status local_receive(struct local_end *end, unsigned peer, uint32_t tag,
+static enum oriel_status local_receive(struct local_member *member, unsigned peer, uint32_t tag,
 				       uint64_t timeout_ns, struct local_message **message)
 {
-	struct oriel_local_job *job = end->job;
+	struct oriel_local_job *job = member->job;
 	uint64_t deadline = ori_deadline(timeout_ns);
 	bool in_time = true;
 
 	for (;;) {
 		if (job->status != ORIEL_OK)
 			return job->status;
-		*message = local_take(end, peer, tag);
+		*message = local_take(member, peer, tag);
 		if (*message)
 			return ORIEL_OK;
-		if (job->ends[peer].has_left)
-			return local_gone(job, peer);
+		if (job->members[peer].has_left)
+			return local_peer_left(job, peer);
 		if (!in_time)
 			return local_break(
 				job, ORIEL_ERR_TIMEOUT, peer,
 				"rank %u of %u sent rank %u nothing with tag %u within %g s", peer,
-				job->size, end->rank, tag, ori_seconds(timeout_ns));
-		in_time = local_wait(&end->mail, &job->lock, deadline);
+				job->size, member->rank, tag, ori_seconds(timeout_ns));
+		in_time = local_wait(&member->message_arrived, &job->lock, deadline);
 	}
 }
 
 static enum oriel_status local_recv(void *context, unsigned peer, uint32_t tag, void *data,
 				    size_t length, uint64_t timeout_ns)
 {
-	struct local_end *end = context;
-	struct oriel_local_job *job = end->job;
+	struct local_member *member = context;
+	struct oriel_local_job *job = member->job;
 	struct local_message *message = NULL;
-	enum oriel_status status = local_check_peer(end, peer);
+	enum oriel_status status = local_check_peer(member, peer);
 
 	if (status != ORIEL_OK)
 		return status;
 	pthread_mutex_lock(&job->lock);
-	status = local_receive(end, peer, tag, timeout_ns, &message);
+	status = local_receive(member, peer, tag, timeout_ns, &message);
 	if (status == ORIEL_OK && message->length != length)
 		status = local_break(job, ORIEL_ERR_MISMATCH, ORIEL_NO_RANK,
 				     "rank %u sent %zu bytes with tag %u, rank %u takes %zu", peer,
-				     message->length, tag, end->rank, length);
+				     message->length, tag, member->rank, length);
 	pthread_mutex_unlock(&job->lock);
 	if (status == ORIEL_OK && length)
 		memcpy(data, message->data, length);
 	free(message);
-	return local_tell(job, status);
+	return local_report(job, status);
 }
 
 static void local_free(struct oriel_local_job *job)
@@ -376,16 +379,16 @@ static void local_free(struct oriel_local_job *job)
 	unsigned i;
 
 	for (i = 0; i < job->size; i++) {
-		while ((message = job->ends[i].inbox)) {
-			job->ends[i].inbox = message->next;
+		while ((message = job->members[i].inbox)) {
+			job->members[i].inbox = message->next;
 			free(message);
 		}
-		pthread_cond_destroy(&job->ends[i].mail);
+		pthread_cond_destroy(&job->members[i].message_arrived);
 	}
 	pthread_cond_destroy(&job->turn);
 	pthread_mutex_destroy(&job->lock);
 	free(job->round);
-	free(job->ends);
+	free(job->members);
 	ori_handle_free(job);
 }
 
@@ -402,20 +405,20 @@ static void local_unref(struct oriel_local_job *job)
 
 static void local_interrupt(void *context)
 {
-	struct local_end *end = context;
+	struct local_member *member = context;
 
-	if (end->job->stamp != ori_handle_stamp)
+	if (member->job->stamp != ori_handle_stamp)
 		return;
-	pthread_mutex_lock(&end->job->lock);
-	/* Who is interrupted has been told of a fault elsewhere. */
-	local_break(end->job, ORIEL_ERR_ABORTED, ORIEL_NO_RANK, "rank %u of %u was interrupted",
-		    end->rank, end->job->size);
-	pthread_mutex_unlock(&end->job->lock);
+	pthread_mutex_lock(&member->job->lock);
+	/* No rank is at fault here: the caller of interrupt() knows of a failure elsewhere. */
+	local_break(member->job, ORIEL_ERR_ABORTED, ORIEL_NO_RANK, "rank %u of %u was interrupted",
+		    member->rank, member->job->size);
+	pthread_mutex_unlock(&member->job->lock);
 }
 
 static unsigned local_at_fault(void *context)
 {
-	struct oriel_local_job *job = ((struct local_end *)context)->job;
+	struct oriel_local_job *job = ((struct local_member *)context)->job;
 	unsigned rank;
 
 	if (job->stamp != ori_handle_stamp)
@@ -428,19 +431,19 @@ static unsigned local_at_fault(void *context)
 
 static void local_close(void *context)
 {
-	struct local_end *end = context;
-	struct oriel_local_job *job = end->job;
+	struct local_member *member = context;
+	struct oriel_local_job *job = member->job;
 	unsigned i;
 
-	/* Its lock may be held by a thread that a child does not have. */
+	/* A thread of the parent, which this child does not have, may hold the lock. */
 	if (job->stamp != ori_handle_stamp)
 		return;
 	pthread_mutex_lock(&job->lock);
-	end->has_left = true;
+	member->has_left = true;
 	pthread_cond_broadcast(&job->turn);
 	for (i = 0; i < job->size; i++)
-		if (job->ends[i].is_open)
-			pthread_cond_signal(&job->ends[i].mail);
+		if (job->members[i].is_open)
+			pthread_cond_signal(&job->members[i].message_arrived);
 	pthread_mutex_unlock(&job->lock);
 	local_unref(job);
 }
@@ -465,8 +468,8 @@ enum oriel_status oriel_local_job_create(unsigned size, struct oriel_local_job *
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_local_job_create: a job of no ranks");
 	j = ori_handle_alloc(ORI_HANDLE_LOCAL_JOB, sizeof(*j));
 	if (j)
-		j->ends = calloc(size, sizeof(*j->ends));
-	if (!j || !j->ends) {
+		j->members = calloc(size, sizeof(*j->members));
+	if (!j || !j->members) {
 		ori_handle_free(j);
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a job of %u ranks", size);
 	}
@@ -476,10 +479,10 @@ enum oriel_status oriel_local_job_create(unsigned size, struct oriel_local_job *
 	j->size = size;
 	j->refs = 1;
 	for (i = 0; i < size; i++) {
-		j->ends[i].job = j;
-		j->ends[i].rank = i;
-		j->ends[i].inbox_end = &j->ends[i].inbox;
-		local_cond_open(&j->ends[i].mail);
+		j->members[i].job = j;
+		j->members[i].rank = i;
+		j->members[i].inbox_end = &j->members[i].inbox;
+		local_cond_open(&j->members[i].message_arrived);
 	}
 	ori_handle_open(j, NULL);
 	*job = j;
@@ -506,8 +509,8 @@ enum oriel_status oriel_bootstrap_open_local(struct oriel_local_job *job, unsign
 		return ori_fail(ORIEL_ERR_RANGE, "there is no rank %u in a job of %u", rank,
 				job->size);
 	pthread_mutex_lock(&job->lock);
-	was_open = job->ends[rank].is_open;
-	job->ends[rank].is_open = true;
+	was_open = job->members[rank].is_open;
+	job->members[rank].is_open = true;
 	if (!was_open)
 		job->refs++;
 	pthread_mutex_unlock(&job->lock);
@@ -516,7 +519,7 @@ enum oriel_status oriel_bootstrap_open_local(struct oriel_local_job *job, unsign
 				job->size);
 	*bootstrap = (struct oriel_bootstrap){
 		.ops = &local_ops,
-		.context = &job->ends[rank],
+		.context = &job->members[rank],
 		.rank = rank,
 		.size = job->size,
 	};

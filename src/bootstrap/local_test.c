@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Unit tests of local.c: the bootstrap for ranks that are threads of one process. */
 #include "bootstrap/party_test.h"
 
 struct local_party {
@@ -30,7 +31,7 @@ static void *run_rounds(void *arg)
 	return NULL;
 }
 
-static void test_ranks_gather_what_all_gave(void **state)
+static void test_all_ranks_gather_the_data_of_all(void **state)
 {
 	static const unsigned sizes[] = {1, 2, 3, 8, 512};
 	unsigned i;
@@ -127,7 +128,7 @@ static void test_lengths_that_differ_are_an_error_on_all(void **state)
 	(void)state;
 	party_run(3, gather_own_length, &party);
 	party_expect_all(3, ORIEL_ERR_MISMATCH, "rank 1 gives 8");
-	/* Which of the two is wrong nobody knows. */
+	/* Either of the two ranks may be wrong, so none is at fault. */
 	party_expect_fault(3, ORIEL_NO_RANK);
 	oriel_local_job_destroy(party.job);
 }
@@ -156,7 +157,7 @@ static void test_messages_are_matched_by_rank_and_tag(void **state)
 	oriel_bootstrap_close(&b);
 }
 
-static void test_what_does_not_come_ends_with_the_deadline(void **state)
+static void test_a_receive_without_a_message_ends_at_the_deadline(void **state)
 {
 	struct local_party party = local_party(3, 0, 0);
 	struct oriel_bootstrap a;
@@ -173,7 +174,7 @@ static void test_what_does_not_come_ends_with_the_deadline(void **state)
 	oriel_local_job_destroy(party.job);
 }
 
-static void test_an_end_is_opened_once_and_only_where_there_is_one(void **state)
+static void test_each_rank_of_a_local_job_opens_once(void **state)
 {
 	struct local_party party = local_party(2, 0, 0);
 	struct oriel_local_job *none;
@@ -194,13 +195,13 @@ static void test_an_end_is_opened_once_and_only_where_there_is_one(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_ranks_gather_what_all_gave),
+		cmocka_unit_test(test_all_ranks_gather_the_data_of_all),
 		cmocka_unit_test(test_a_rank_that_leaves_is_named_to_all),
 		cmocka_unit_test(test_lengths_that_differ_are_an_error_on_all),
 		cmocka_unit_test(test_an_interrupt_ends_the_calls_of_all),
 		cmocka_unit_test(test_messages_are_matched_by_rank_and_tag),
-		cmocka_unit_test(test_what_does_not_come_ends_with_the_deadline),
-		cmocka_unit_test(test_an_end_is_opened_once_and_only_where_there_is_one),
+		cmocka_unit_test(test_a_receive_without_a_message_ends_at_the_deadline),
+		cmocka_unit_test(test_each_rank_of_a_local_job_opens_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

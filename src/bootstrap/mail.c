@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * send and recv of the TCP bootstrap: connections to receivers, inboxes of senders, and waits
+ * that serve the listener and watch the tree for failures. tcp.c calls it.
+ */
 #include "bootstrap/mail.h"
 
 #include <stdlib.h>
@@ -10,104 +14,104 @@
 #include "bootstrap/dial.h"
 #include "bootstrap/ranks.h"
 
-#define MAIL_ROOM 65536u /* what a header alone may cost */
+#define MESSAGE_ROOM 65536u /* bytes of memory that a header alone may cost */
 
-/* done <= room <= length, and room <= MAIL_ROOM or room <= 2 * done while it arrives */
-struct mail_message {
-	struct mail_message *next;
+/* done <= room <= length, and room <= MESSAGE_ROOM or room <= 2 * done while it arrives */
+struct message {
+	struct message *next;
 	uint32_t tag;
 	size_t length, done, room;
 	unsigned char *data; /* room bytes */
 };
 
-struct ori_mail_box {
-	struct ori_link link;         /* closed for messages to oneself */
-	struct mail_message *partial; /* still arriving */
-	struct mail_message *first, **end;
+struct ori_message_inbox {
+	struct ori_link link;    /* fd -1 for the messages of this rank to itself */
+	struct message *partial; /* still arriving */
+	struct message *first, **end;
 };
 
-enum oriel_status ori_mail_open(struct ori_mail *mail, struct ori_tree *tree, struct ori_gate *gate,
-				struct ori_address *addresses)
+enum oriel_status ori_message_open(struct ori_message_service *service, struct ori_tree *tree,
+				   struct ori_listener *listener, struct ori_address *addresses)
 {
-	mail->tree = tree;
-	mail->gate = gate;
-	mail->out = calloc(tree->size, sizeof(struct ori_link *));
-	mail->in = calloc(tree->size, sizeof(struct ori_mail_box *));
-	if (!mail->out || !mail->in)
+	service->tree = tree;
+	service->listener = listener;
+	service->out = calloc(tree->size, sizeof(struct ori_link *));
+	service->in = calloc(tree->size, sizeof(struct ori_message_inbox *));
+	if (!service->out || !service->in)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a job of %u ranks", tree->size);
-	mail->addresses = addresses;
+	service->addresses = addresses;
 	return ORIEL_OK;
 }
 
-static void mail_message_free(struct mail_message *message)
+static void message_free(struct message *message)
 {
 	if (message)
 		free(message->data);
 	free(message);
 }
 
-static void mail_box_free(struct ori_mail_box *box)
+static void inbox_free(struct ori_message_inbox *inbox)
 {
-	struct mail_message *message;
+	struct message *message;
 
-	if (!box)
+	if (!inbox)
 		return;
-	while ((message = box->first)) {
-		box->first = message->next;
-		mail_message_free(message);
+	while ((message = inbox->first)) {
+		inbox->first = message->next;
+		message_free(message);
 	}
-	mail_message_free(box->partial);
-	ori_link_close(&box->link);
-	free(box);
+	message_free(inbox->partial);
+	ori_link_close(&inbox->link);
+	free(inbox);
 }
 
-void ori_mail_close(struct ori_mail *mail)
+void ori_message_close(struct ori_message_service *service)
 {
 	unsigned i;
 
-	for (i = 0; mail->in && i < mail->tree->size; i++)
-		mail_box_free(mail->in[i]);
-	for (i = 0; mail->out && i < mail->tree->size; i++) {
-		if (mail->out[i])
-			ori_link_close(mail->out[i]);
-		free(mail->out[i]);
+	for (i = 0; service->in && i < service->tree->size; i++)
+		inbox_free(service->in[i]);
+	for (i = 0; service->out && i < service->tree->size; i++) {
+		if (service->out[i])
+			ori_link_close(service->out[i]);
+		free(service->out[i]);
 	}
-	free(mail->in);
-	free(mail->out);
-	free(mail->addresses);
-	memset(mail, 0, sizeof(*mail));
+	free(service->in);
+	free(service->out);
+	free(service->addresses);
+	memset(service, 0, sizeof(*service));
 }
 
-static enum oriel_status mail_no_memory(struct ori_mail *mail, size_t length)
+static enum oriel_status message_no_memory(struct ori_message_service *service, size_t length)
 {
-	return ori_tree_break(mail->tree, ORIEL_ERR_NOMEM, mail->tree->rank,
+	return ori_tree_break(service->tree, ORIEL_ERR_NOMEM, service->tree->rank,
 			      "rank %u of %u has no memory for a message of %zu bytes",
-			      mail->tree->rank, mail->tree->size, length);
+			      service->tree->rank, service->tree->size, length);
 }
 
-static struct ori_mail_box *mail_box_new(struct ori_mail *mail, unsigned peer)
+static struct ori_message_inbox *inbox_new(struct ori_message_service *service, unsigned peer)
 {
-	struct ori_mail_box *box = calloc(1, sizeof(*box));
+	struct ori_message_inbox *inbox = calloc(1, sizeof(*inbox));
 
-	if (!box)
+	if (!inbox)
 		return NULL;
-	ori_link_open(&box->link, -1, mail->gate->traffic);
-	box->end = &box->first;
-	mail->in[peer] = box;
-	return box;
+	ori_link_open(&inbox->link, -1, service->listener->traffic);
+	inbox->end = &inbox->first;
+	service->in[peer] = inbox;
+	return inbox;
 }
 
-static struct mail_message *mail_message_new(uint32_t tag, size_t length)
+static struct message *message_new(uint32_t tag, size_t length)
 {
-	struct mail_message *message = malloc(sizeof(*message));
+	struct message *message = malloc(sizeof(*message));
 
 	if (message)
-		*message = (struct mail_message){.tag = tag, .length = length};
+		*message = (struct message){.tag = tag, .length = length};
 	return message;
 }
 
-/* Room for its first @room bytes, or for all if it has less. False: no memory. */
-static bool mail_message_grow(struct mail_message *message, size_t room)
+/* Make room for its first @room bytes, or for all if it has fewer. False: no memory. */
+static bool message_grow(struct message *message, size_t room)
 {
 	unsigned char *data;
 
@@ -123,17 +127,17 @@ static bool mail_message_grow(struct mail_message *message, size_t room)
 	return true;
 }
 
-static void mail_box_add(struct ori_mail_box *box, struct mail_message *message)
+static void inbox_add(struct ori_message_inbox *inbox, struct message *message)
 {
-	*box->end = message;
-	box->end = &message->next;
+	*inbox->end = message;
+	inbox->end = &message->next;
 }
 
-static struct mail_message *mail_box_take(struct ori_mail_box *box, uint32_t tag)
+static struct message *inbox_take(struct ori_message_inbox *inbox, uint32_t tag)
 {
-	struct mail_message **link, *message;
+	struct message **link, *message;
 
-	for (link = &box->first; *link; link = &(*link)->next)
+	for (link = &inbox->first; *link; link = &(*link)->next)
 		if ((*link)->tag == tag)
 			break;
 	message = *link;
@@ -141,200 +145,214 @@ static struct mail_message *mail_box_take(struct ori_mail_box *box, uint32_t tag
 		return NULL;
 	*link = message->next;
 	if (!*link)
-		box->end = link;
+		inbox->end = link;
 	return message;
 }
 
-/* Ranks that have come to the gate to send. */
-static enum oriel_status mail_fetch(struct ori_mail *mail)
+/* Fetch the connections of senders from the listener. */
+static enum oriel_status message_fetch_senders(struct ori_message_service *service)
 {
-	struct ori_mail_box *box;
-	struct ori_guest *guest;
+	struct ori_message_inbox *inbox;
+	struct ori_pending *pending;
 
-	while ((guest = ori_gate_next(mail->gate, ORI_PURPOSE_MAIL))) {
-		if (guest->hello.rank >= mail->tree->size || mail->in[guest->hello.rank]) {
-			ori_log(ORIEL_LOG_WARN, "a connection from %s is dropped: rank %u again",
-				guest->from, guest->hello.rank);
-			ori_guest_free(guest);
+	while ((pending = ori_listener_next(service->listener, ORI_PURPOSE_MESSAGE))) {
+		if (pending->hello.rank >= service->tree->size ||
+		    service->in[pending->hello.rank]) {
+			ori_log(ORIEL_LOG_WARN,
+				"a connection from %s is dropped: rank %u connects again",
+				pending->from, pending->hello.rank);
+			ori_pending_free(pending);
 			continue;
 		}
-		box = mail_box_new(mail, guest->hello.rank);
-		if (!box) {
-			ori_guest_free(guest);
-			return mail_no_memory(mail, sizeof(*box));
+		inbox = inbox_new(service, pending->hello.rank);
+		if (!inbox) {
+			ori_pending_free(pending);
+			return message_no_memory(service, sizeof(*inbox));
 		}
-		box->link = guest->link;
-		guest->link.fd = -1;
-		ori_guest_free(guest);
+		inbox->link = pending->link;
+		pending->link.fd = -1;
+		ori_pending_free(pending);
 	}
 	return ORIEL_OK;
 }
 
-static enum oriel_status mail_begin(struct ori_mail *mail, struct ori_mail_box *box)
+static enum oriel_status message_begin(struct ori_message_service *service,
+				       struct ori_message_inbox *inbox)
 {
 	enum oriel_status status;
 	struct ori_frame frame;
 
-	status = ori_link_peek(&box->link, &frame);
+	status = ori_link_peek(&inbox->link, &frame);
 	if (status != ORIEL_OK)
 		return status;
 	if (frame.type != ORI_FRAME_MESSAGE || frame.length > ORI_MESSAGE_MAX)
 		return ORIEL_ERR_PROTOCOL;
-	box->partial = mail_message_new(frame.tag, frame.length);
-	if (!box->partial)
-		return mail_no_memory(mail, frame.length);
-	ori_link_skip(&box->link);
+	inbox->partial = message_new(frame.tag, frame.length);
+	if (!inbox->partial)
+		return message_no_memory(service, frame.length);
+	ori_link_skip(&inbox->link);
 	return ORIEL_OK;
 }
 
 /*
- * On with a message. Its memory follows what has arrived: the sender has proved
- * that it belongs to the job, not that what its headers say will come.
+ * Continue to read a message. Its memory grows with the bytes that have arrived: the sender has
+ * proved that it belongs to the job, not that the length in its header is true.
  */
-static enum oriel_status mail_fill(struct ori_mail *mail, struct ori_mail_box *box,
-				   struct mail_message *message)
+static enum oriel_status message_fill(struct ori_message_service *service,
+				      struct ori_message_inbox *inbox, struct message *message)
 {
 	enum oriel_status status = ORIEL_OK;
 	size_t room;
 
 	while (status == ORIEL_OK && message->done < message->length) {
-		room = message->done < MAIL_ROOM ? MAIL_ROOM : 2 * message->done;
-		if (message->done == message->room && !mail_message_grow(message, room))
-			return mail_no_memory(mail, message->length);
-		status = ori_link_read(&box->link, message->data, message->room, &message->done);
+		room = message->done < MESSAGE_ROOM ? MESSAGE_ROOM : 2 * message->done;
+		if (message->done == message->room && !message_grow(message, room))
+			return message_no_memory(service, message->length);
+		status = ori_link_read(&inbox->link, message->data, message->room, &message->done);
 	}
 	return status;
 }
 
-/* Reads what has arrived: ORIEL_AGAIN, or why there will be no more. */
-static enum oriel_status mail_pump(struct ori_mail *mail, struct ori_mail_box *box)
+/* Read all that has arrived. ORIEL_AGAIN, or the reason why no more will arrive. */
+static enum oriel_status message_progress(struct ori_message_service *service,
+					  struct ori_message_inbox *inbox)
 {
-	struct mail_message *message;
+	struct message *message;
 	enum oriel_status status;
 
 	for (;;) {
-		status = box->partial ? ORIEL_OK : mail_begin(mail, box);
+		status = inbox->partial ? ORIEL_OK : message_begin(service, inbox);
 		if (status != ORIEL_OK)
 			return status;
-		message = box->partial;
-		status = mail_fill(mail, box, message);
+		message = inbox->partial;
+		status = message_fill(service, inbox, message);
 		if (status != ORIEL_OK)
 			return status;
-		mail_box_add(box, message);
-		box->partial = NULL;
+		inbox_add(inbox, message);
+		inbox->partial = NULL;
 	}
 }
 
-/* Wait for something to happen: to @link, to the box of @peer, in the tree, at the gate. */
-static enum oriel_status mail_wait(struct ori_mail *mail, unsigned peer, struct ori_link *link,
-				   uint64_t deadline)
+/*
+ * Wait for an event: room in @link, bytes for the inbox of @peer, a failure in the tree, or a
+ * connection at the listener.
+ */
+static enum oriel_status message_wait(struct ori_message_service *service, unsigned peer,
+				      struct ori_link *link, uint64_t deadline)
 {
 	struct pollfd polled[ORI_TREE_LINKS + 2];
 	enum oriel_status status;
 	struct ori_frame frame;
 	unsigned i, n = 0;
 
-	status = ori_tree_overhear(mail->tree);
+	status = ori_tree_poll_failure(service->tree);
 	if (status != ORIEL_OK)
 		return status;
 	if (link)
 		polled[n++] = (struct pollfd){.fd = link->fd, .events = POLLOUT};
-	if (mail->in[peer])
-		polled[n++] = (struct pollfd){.fd = mail->in[peer]->link.fd, .events = POLLIN};
+	if (service->in[peer])
+		polled[n++] = (struct pollfd){.fd = service->in[peer]->link.fd, .events = POLLIN};
 	for (i = 0; i < ORI_TREE_LINKS; i++) {
-		status = ori_link_peek(&mail->tree->links[i], &frame);
-		/* Behind a frame that is not for now only the end is of interest. */
+		status = ori_link_peek(&service->tree->links[i], &frame);
+		/*
+		 * A frame of the next collective stays unread, so POLLIN would return at once;
+		 * only the end of the stream matters behind it.
+		 */
 		if (status == ORIEL_AGAIN || status == ORIEL_OK)
-			polled[n++] = (struct pollfd){mail->tree->links[i].fd,
+			polled[n++] = (struct pollfd){service->tree->links[i].fd,
 						      status == ORIEL_OK ? POLLRDHUP : POLLIN, 0};
 	}
-	status = ori_gate_poll(mail->gate, polled, n, deadline);
+	status = ori_listener_poll(service->listener, polled, n, deadline);
 	if (status != ORIEL_OK)
-		return ori_tree_stop(mail->tree, status);
-	return mail_fetch(mail);
+		return ori_tree_stop(service->tree, status);
+	return message_fetch_senders(service);
 }
 
-static enum oriel_status mail_ready(struct ori_mail *mail, unsigned peer)
+static enum oriel_status message_check(struct ori_message_service *service, unsigned peer)
 {
-	if (peer >= mail->tree->size)
+	if (peer >= service->tree->size)
 		return ori_fail(ORIEL_ERR_RANGE, "there is no rank %u in a job of %u", peer,
-				mail->tree->size);
-	return ori_tree_check(mail->tree);
+				service->tree->size);
+	return ori_tree_check(service->tree);
 }
 
-static enum oriel_status mail_connect(struct ori_mail *mail, unsigned peer, uint64_t deadline)
+static enum oriel_status message_connect(struct ori_message_service *service, unsigned peer,
+					 uint64_t deadline)
 {
 	struct ori_link *link = malloc(sizeof(*link));
 	struct ori_hello hello = {
-		.purpose = ORI_PURPOSE_MAIL,
-		.rank = mail->tree->rank,
-		.size = mail->tree->size,
+		.purpose = ORI_PURPOSE_MESSAGE,
+		.rank = service->tree->rank,
+		.size = service->tree->size,
 	};
 	struct ori_error before;
 	enum oriel_status status;
 
 	if (!link)
-		return mail_no_memory(mail, sizeof(*link));
+		return message_no_memory(service, sizeof(*link));
 	ori_error_save(&before);
 	ori_error_clear();
-	status = ori_dial(&mail->addresses[peer], mail->gate, &hello, deadline, link);
+	status = ori_dial(&service->addresses[peer], service->listener, &hello, deadline, link);
 	if (status != ORIEL_OK) {
 		free(link);
-		return ori_tree_break(mail->tree, status,
+		return ori_tree_break(service->tree, status,
 				      status == ORIEL_ERR_ABORTED ? ORIEL_NO_RANK : peer,
-				      "rank %u of %u cannot reach rank %u: %s", mail->tree->rank,
-				      mail->tree->size, peer,
+				      "rank %u of %u cannot reach rank %u: %s", service->tree->rank,
+				      service->tree->size, peer,
 				      oriel_last_status() ? oriel_last_error() : "it has left");
 	}
 	ori_error_restore(&before);
 	link->rank = peer;
-	mail->out[peer] = link;
+	service->out[peer] = link;
 	return ORIEL_OK;
 }
 
-static enum oriel_status mail_keep(struct ori_mail *mail, uint32_t tag, const void *data,
-				   size_t length)
+static enum oriel_status message_send_to_self(struct ori_message_service *service, uint32_t tag,
+					      const void *data, size_t length)
 {
-	unsigned self = mail->tree->rank;
-	struct ori_mail_box *box = mail->in[self] ? mail->in[self] : mail_box_new(mail, self);
-	struct mail_message *message = box ? mail_message_new(tag, length) : NULL;
+	unsigned self = service->tree->rank;
+	struct ori_message_inbox *inbox =
+		service->in[self] ? service->in[self] : inbox_new(service, self);
+	struct message *message = inbox ? message_new(tag, length) : NULL;
 
-	if (!message || !mail_message_grow(message, length)) {
-		mail_message_free(message);
-		return mail_no_memory(mail, length);
+	if (!message || !message_grow(message, length)) {
+		message_free(message);
+		return message_no_memory(service, length);
 	}
 	if (length)
 		memcpy(message->data, data, length);
-	mail_box_add(box, message);
+	inbox_add(inbox, message);
 	return ORIEL_OK;
 }
 
-static enum oriel_status mail_write(struct ori_mail *mail, unsigned peer,
-				    const struct ori_frame *frame, const void *data,
-				    uint64_t timeout_ns, uint64_t deadline)
+static enum oriel_status message_write(struct ori_message_service *service, unsigned peer,
+				       const struct ori_frame *frame, const void *data,
+				       uint64_t timeout_ns, uint64_t deadline)
 {
-	struct ori_link *link = mail->out[peer];
+	struct ori_link *link = service->out[peer];
 	enum oriel_status status;
 	size_t done = 0;
 
 	while ((status = ori_link_write(link, frame, data, &done)) == ORIEL_AGAIN) {
 		if (ori_deadline_passed(deadline))
 			return ori_tree_break(
-				mail->tree, ORIEL_ERR_TIMEOUT, peer,
-				"rank %u of %u did not take what rank %u sent within %g s", peer,
-				mail->tree->size, mail->tree->rank, ori_seconds(timeout_ns));
-		/* It may be sending just as much to us, and wait for us in turn. */
-		if (mail->in[peer])
-			mail_pump(mail, mail->in[peer]);
-		status = mail_wait(mail, peer, link, deadline);
+				service->tree, ORIEL_ERR_TIMEOUT, peer,
+				"rank %u of %u did not receive the message of rank %u within %g s",
+				peer, service->tree->size, service->tree->rank,
+				ori_seconds(timeout_ns));
+		/* The peer may send as much to this rank and wait in turn: read, so that it ends.
+		 */
+		if (service->in[peer])
+			message_progress(service, service->in[peer]);
+		status = message_wait(service, peer, link, deadline);
 		if (status != ORIEL_OK)
 			return status;
 	}
-	return status == ORIEL_OK ? status : ori_tree_lost(mail->tree, peer);
+	return status == ORIEL_OK ? status : ori_tree_lost(service->tree, peer);
 }
 
-enum oriel_status ori_mail_send(struct ori_mail *mail, unsigned peer, uint32_t tag,
-				const void *data, size_t length, uint64_t timeout_ns)
+enum oriel_status ori_message_send(struct ori_message_service *service, unsigned peer, uint32_t tag,
+				   const void *data, size_t length, uint64_t timeout_ns)
 {
 	const struct ori_frame frame = {
 		.type = ORI_FRAME_MESSAGE,
@@ -342,69 +360,71 @@ enum oriel_status ori_mail_send(struct ori_mail *mail, unsigned peer, uint32_t t
 		.length = length,
 	};
 	uint64_t deadline = ori_deadline(timeout_ns);
-	enum oriel_status status = mail_ready(mail, peer);
+	enum oriel_status status = message_check(service, peer);
 
 	if (status != ORIEL_OK)
 		return status;
 	if (length > ORI_MESSAGE_MAX)
 		return ori_fail(ORIEL_ERR_RANGE, "a message of %zu bytes is longer than %llu",
 				length, ORI_MESSAGE_MAX);
-	if (peer == mail->tree->rank)
-		return mail_keep(mail, tag, data, length);
-	if (!mail->out[peer])
-		status = mail_connect(mail, peer, deadline);
+	if (peer == service->tree->rank)
+		return message_send_to_self(service, tag, data, length);
+	if (!service->out[peer])
+		status = message_connect(service, peer, deadline);
 	if (status != ORIEL_OK)
 		return status;
-	return mail_write(mail, peer, &frame, data, timeout_ns, deadline);
+	return message_write(service, peer, &frame, data, timeout_ns, deadline);
 }
 
-/* Waits until a message with @tag is there. */
-static enum oriel_status mail_receive(struct ori_mail *mail, unsigned peer, uint32_t tag,
-				      uint64_t timeout_ns, struct mail_message **message)
+/* Wait until a message with @tag has arrived. */
+static enum oriel_status message_receive(struct ori_message_service *service, unsigned peer,
+					 uint32_t tag, uint64_t timeout_ns,
+					 struct message **message)
 {
 	uint64_t deadline = ori_deadline(timeout_ns);
-	enum oriel_status status = mail_fetch(mail);
+	enum oriel_status status = message_fetch_senders(service);
 
-	for (; status == ORIEL_OK; status = mail_wait(mail, peer, NULL, deadline)) {
-		struct ori_mail_box *box = mail->in[peer];
+	for (; status == ORIEL_OK; status = message_wait(service, peer, NULL, deadline)) {
+		struct ori_message_inbox *inbox = service->in[peer];
 
-		if (box && box->link.fd >= 0)
-			status = mail_pump(mail, box);
-		*message = box ? mail_box_take(box, tag) : NULL;
+		if (inbox && inbox->link.fd >= 0)
+			status = message_progress(service, inbox);
+		*message = inbox ? inbox_take(inbox, tag) : NULL;
 		if (*message)
 			return ORIEL_OK;
 		if (status == ORIEL_ERR_PEER)
-			return ori_tree_lost(mail->tree, peer);
+			return ori_tree_lost(service->tree, peer);
 		if (status < 0)
-			return ori_tree_break(mail->tree, status, peer,
-					      "what rank %u of %u says makes no sense", peer,
-					      mail->tree->size);
+			return ori_tree_break(service->tree, status, peer,
+					      "rank %u of %u sent a malformed message", peer,
+					      service->tree->size);
 		if (ori_deadline_passed(deadline))
 			return ori_tree_break(
-				mail->tree, ORIEL_ERR_TIMEOUT, peer,
+				service->tree, ORIEL_ERR_TIMEOUT, peer,
 				"rank %u of %u sent rank %u nothing with tag %u within %g s", peer,
-				mail->tree->size, mail->tree->rank, tag, ori_seconds(timeout_ns));
+				service->tree->size, service->tree->rank, tag,
+				ori_seconds(timeout_ns));
 	}
 	return status;
 }
 
-enum oriel_status ori_mail_recv(struct ori_mail *mail, unsigned peer, uint32_t tag, void *data,
-				size_t length, uint64_t timeout_ns)
+enum oriel_status ori_message_recv(struct ori_message_service *service, unsigned peer, uint32_t tag,
+				   void *data, size_t length, uint64_t timeout_ns)
 {
-	enum oriel_status status = mail_ready(mail, peer);
-	struct mail_message *message = NULL;
+	enum oriel_status status = message_check(service, peer);
+	struct message *message = NULL;
 
 	if (status == ORIEL_OK)
-		status = mail_receive(mail, peer, tag, timeout_ns, &message);
+		status = message_receive(service, peer, tag, timeout_ns, &message);
 	if (status != ORIEL_OK)
 		return status;
 	if (message->length != length)
 		status = ori_tree_break(
-			mail->tree, ORIEL_ERR_MISMATCH, ORIEL_NO_RANK,
+			service->tree, ORIEL_ERR_MISMATCH, ORIEL_NO_RANK,
 			"rank %u of %u sent %zu bytes with tag %u, rank %u takes %zu", peer,
-			mail->tree->size, message->length, tag, mail->tree->rank, length);
+			service->tree->size, message->length, tag, service->tree->rank, length);
 	else if (length)
 		memcpy(data, message->data, length);
-	mail_message_free(message);
+	message_free(message);
 	return status;
 }

@@ -1,32 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages between two ranks, over a connection of their own per direction that
- * the sender opens on first use. What arrives before it is asked for is kept.
+ * Messages between two ranks: send and recv of the TCP bootstrap. Each direction has a
+ * connection of its own, which the sender opens at first use. A message that arrives before its
+ * receive waits in an inbox. tcp.c calls it; one thread at a time.
  */
-#ifndef ORI_BOOTSTRAP_MAIL_H
-#define ORI_BOOTSTRAP_MAIL_H
+#ifndef ORI_BOOTSTRAP_MESSAGE_H
+#define ORI_BOOTSTRAP_MESSAGE_H
 
 #include "bootstrap/tree.h"
 
-struct ori_mail_box; /* what came from one rank */
+struct ori_message_inbox; /* messages from one rank */
 
-struct ori_mail {
-	struct ori_tree *tree;         /* borrowed; failures are told through it */
-	struct ori_gate *gate;         /* borrowed */
+/* The connections and inboxes of one rank. */
+struct ori_message_service {
+	struct ori_tree *tree;         /* borrowed; it spreads failures */
+	struct ori_listener *listener; /* borrowed */
 	struct ori_address *addresses; /* of all ranks; owned */
 	struct ori_link **out;         /* per rank, NULL until used */
-	struct ori_mail_box **in;      /* per rank, NULL until used */
+	struct ori_message_inbox **in; /* per rank, NULL until used */
 };
 
-/* Takes @addresses once it succeeds. */
-enum oriel_status ori_mail_open(struct ori_mail *mail, struct ori_tree *tree, struct ori_gate *gate,
-				struct ori_address *addresses);
-/* A zeroed one is fine. */
-void ori_mail_close(struct ori_mail *mail);
+/* Takes over @addresses if it succeeds. */
+enum oriel_status ori_message_open(struct ori_message_service *service, struct ori_tree *tree,
+				   struct ori_listener *listener, struct ori_address *addresses);
+/* A zeroed @service is allowed. */
+void ori_message_close(struct ori_message_service *service);
 
-enum oriel_status ori_mail_send(struct ori_mail *mail, unsigned peer, uint32_t tag,
-				const void *data, size_t length, uint64_t timeout_ns);
-enum oriel_status ori_mail_recv(struct ori_mail *mail, unsigned peer, uint32_t tag, void *data,
-				size_t length, uint64_t timeout_ns);
+enum oriel_status ori_message_send(struct ori_message_service *service, unsigned peer, uint32_t tag,
+				   const void *data, size_t length, uint64_t timeout_ns);
+enum oriel_status ori_message_recv(struct ori_message_service *service, unsigned peer, uint32_t tag,
+				   void *data, size_t length, uint64_t timeout_ns);
 
 #endif

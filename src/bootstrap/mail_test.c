@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Unit tests of messages: the memory that a false length costs, and a message in pieces. */
 #include "bootstrap/mail.h"
 
 #include <malloc.h>
@@ -16,7 +17,7 @@
 #define LIE (1ull << 30)
 #define LIE_COST (1u << 20)
 
-/* Of the sanitizers' runtime, where there is one. */
+/* The runtime of the sanitizers defines it; NULL without one. */
 size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));
 
 static size_t allocated(void)
@@ -29,42 +30,42 @@ static size_t allocated(void)
 	return info.uordblks + info.hblkhd;
 }
 
-/* Rank 0 of two, and the end at which rank 1 has come to send. */
-struct office {
+/* Rank 0 of two, and the socket on which the test sends as rank 1. */
+struct receiver {
 	struct ori_traffic traffic;
-	struct ori_gate gate;
+	struct ori_listener listener;
 	struct ori_tree tree;
-	struct ori_mail mail;
+	struct ori_message_service service;
 	int peer;
 };
 
-static void office_open(struct office *o)
+static void receiver_open(struct receiver *o)
 {
-	struct ori_guest *guest = calloc(1, sizeof(*guest));
+	struct ori_pending *pending = calloc(1, sizeof(*pending));
 	int ends[2];
 
-	assert_non_null(guest);
+	assert_non_null(pending);
 	memset(o, 0, sizeof(*o));
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
 	o->peer = ends[1];
-	ori_gate_init(&o->gate, NULL, 2, &o->traffic);
-	ori_tree_init(&o->tree, 0, 2, &o->gate);
-	assert_int_equal(ori_mail_open(&o->mail, &o->tree, &o->gate, NULL), ORIEL_OK);
-	ori_link_open(&guest->link, ends[0], &o->traffic);
-	guest->link.rank = guest->hello.rank = 1;
-	guest->hello.purpose = ORI_PURPOSE_MAIL;
-	o->gate.in = guest;
+	ori_listener_init(&o->listener, NULL, 2, &o->traffic);
+	ori_tree_init(&o->tree, 0, 2, &o->listener);
+	assert_int_equal(ori_message_open(&o->service, &o->tree, &o->listener, NULL), ORIEL_OK);
+	ori_link_open(&pending->link, ends[0], &o->traffic);
+	pending->link.rank = pending->hello.rank = 1;
+	pending->hello.purpose = ORI_PURPOSE_MESSAGE;
+	o->listener.admitted = pending;
 }
 
-static void office_close(struct office *o)
+static void receiver_close(struct receiver *o)
 {
 	close(o->peer);
-	ori_mail_close(&o->mail);
+	ori_message_close(&o->service);
 	ori_tree_close(&o->tree);
-	ori_gate_close(&o->gate);
+	ori_listener_close(&o->listener);
 }
 
-static void say_header(const struct office *o, uint64_t length)
+static void send_header(const struct receiver *o, uint64_t length)
 {
 	struct ori_frame frame = {.type = ORI_FRAME_MESSAGE, .tag = 7, .length = length};
 	unsigned char header[ORI_FRAME_HEADER];
@@ -73,28 +74,28 @@ static void say_header(const struct office *o, uint64_t length)
 	assert_int_equal(write(o->peer, header, sizeof(header)), sizeof(header));
 }
 
-static void test_a_header_that_lies_costs_little(void **state)
+static void test_a_false_length_costs_little_memory(void **state)
 {
-	static struct office o;
+	static struct receiver o;
 	size_t before;
 	char byte;
 
 	(void)state;
-	office_open(&o);
+	receiver_open(&o);
 	before = allocated();
-	say_header(&o, LIE);
+	send_header(&o, LIE);
 	assert_int_equal(write(o.peer, "all of it", 9), 9);
-	/* What it costs is looked at while the message is still awaited. */
-	assert_int_equal(ori_mail_recv(&o.mail, 1, 7, &byte, 1, 20000000), ORIEL_ERR_TIMEOUT);
+	/* The memory is measured after the timeout, while the message is still incomplete. */
+	assert_int_equal(ori_message_recv(&o.service, 1, 7, &byte, 1, 20000000), ORIEL_ERR_TIMEOUT);
 	assert_in_range(allocated(), 0, before + LIE_COST);
-	office_close(&o);
+	receiver_close(&o);
 }
 
 #define WHOLE 1000003u
 
-static void *say_whole(void *argument)
+static void *send_whole(void *argument)
 {
-	const struct office *o = argument;
+	const struct receiver *o = argument;
 	unsigned char piece[1009];
 	size_t at, i, part;
 
@@ -111,28 +112,28 @@ static void *say_whole(void *argument)
 static void test_a_long_message_in_pieces_arrives_whole(void **state)
 {
 	unsigned char *bytes = malloc(WHOLE);
-	static struct office o;
+	static struct receiver o;
 	pthread_t thread;
 	size_t i;
 
 	(void)state;
 	assert_non_null(bytes);
-	office_open(&o);
-	say_header(&o, WHOLE);
-	assert_int_equal(pthread_create(&thread, NULL, say_whole, &o), 0);
-	assert_int_equal(ori_mail_recv(&o.mail, 1, 7, bytes, WHOLE, LONG_NS), ORIEL_OK);
+	receiver_open(&o);
+	send_header(&o, WHOLE);
+	assert_int_equal(pthread_create(&thread, NULL, send_whole, &o), 0);
+	assert_int_equal(ori_message_recv(&o.service, 1, 7, bytes, WHOLE, LONG_NS), ORIEL_OK);
 	assert_int_equal(pthread_join(thread, NULL), 0);
 	for (i = 0; i < WHOLE; i++)
 		if (bytes[i] != (unsigned char)(i * 31 >> 3))
 			fail_msg("byte %zu is wrong", i);
-	office_close(&o);
+	receiver_close(&o);
 	free(bytes);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_a_header_that_lies_costs_little),
+		cmocka_unit_test(test_a_false_length_costs_little_memory),
 		cmocka_unit_test(test_a_long_message_in_pieces_arrives_whole),
 	};
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests with ranks as threads: every rank runs one function and leaves what it saw. */
+/*
+ * For tests with ranks as threads: every rank runs one function and records its status and its
+ * last error. local_test.c and tcp_test.c include it.
+ */
 #ifndef ORI_BOOTSTRAP_PARTY_TEST_H
 #define ORI_BOOTSTRAP_PARTY_TEST_H
 
@@ -14,28 +17,28 @@
 #include <cmocka.h>
 
 #define PARTY_MAX 512
-#define PARTY_PATIENCE 100000000000ull /* ns, where a deadline is not what is tested */
+#define PARTY_PATIENCE 100000000000ull /* ns; a deadline that passes only when a test fails */
 
 struct party_seat {
-	void *party; /* of the test */
+	void *party; /* the state of the test */
 	unsigned rank, size;
 	enum oriel_status status;
 	char text[600];
-	uint64_t took_ns;  /* to join */
-	unsigned at_fault; /* as party_note_fault() has asked */
+	uint64_t took_ns;  /* the time that joining took */
+	unsigned at_fault; /* party_note_fault() sets it */
 	pthread_t thread;
 };
 
 static struct party_seat party_seats[PARTY_MAX];
 
-/* What a rank saw last; threads must not assert. */
+/* Record the last status of a rank; the main thread checks it, since threads must not assert. */
 static void party_note(struct party_seat *seat, enum oriel_status status)
 {
 	seat->status = status;
 	strcpy(seat->text, status == ORIEL_OK ? "" : oriel_last_error());
 }
 
-/* The same of what left @b broken, and by whose fault. */
+/* The same, and the rank that is at fault for the failure of @b. */
 static void party_note_fault(struct party_seat *seat, const struct oriel_bootstrap *b,
 			     enum oriel_status status)
 {
@@ -71,7 +74,7 @@ static void party_expect(unsigned rank, enum oriel_status status, const char *pa
 	assert_non_null(strstr(party_seats[rank].text, part));
 }
 
-/* All but @rank itself know that it is at fault. */
+/* All ranks but @rank itself report that it is at fault. */
 static void party_expect_fault(unsigned size, unsigned rank)
 {
 	unsigned i;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Words for errors about ranks: which ones, how long. */
+/* Lists of ranks and seconds for error texts of the bootstraps. */
 #ifndef ORI_BOOTSTRAP_RANKS_H
 #define ORI_BOOTSTRAP_RANKS_H
 
@@ -16,7 +16,7 @@ struct ori_ranks {
 
 void ori_ranks_add(struct ori_ranks *ranks, unsigned rank);
 
-/* "rank 2 of 4", "ranks 1, 2 of 4", "ranks 1, .. 8 and 12 more of 64"; returns @text. */
+/* Write "rank 2 of 4", "ranks 1, 2 of 4", "ranks 1, .. 8 and 12 more of 64"; returns @text. */
 const char *ori_ranks_text(const struct ori_ranks *ranks, unsigned size,
 			   char text[ORI_RANKS_LENGTH]);
 

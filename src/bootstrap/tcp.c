@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The TCP bootstrap: its ops table over join, tree and messages. env.c opens it for a job of the
+ * environment, tests open it for jobs of threads.
+ */
 #include "bootstrap/tcp.h"
 
 #include <pthread.h>
@@ -15,23 +19,23 @@
 
 struct tcp {
 	struct tcp *next; /* in tcp_only */
-	uint64_t stamp;   /* of the process that made it; another one in its children */
+	uint64_t stamp;   /* ori_handle_stamp of the opening process; differs in its children */
 	uint16_t port;    /* of rank 0 */
 	bool is_only;
 	struct ori_credentials own;
 	struct ori_traffic traffic;
-	struct ori_gate gate;
+	struct ori_listener listener;
 	struct ori_tree tree;
-	struct ori_mail mail;
+	struct ori_message_service service;
 };
 
-/* Those that are to be the only ones of their rank at their port. */
+/* The open bootstraps that exclude a second one of the same rank at the same port. */
 static pthread_mutex_t tcp_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct tcp *tcp_only;
 
 /*
- * Rank 0 has one listener at the port, so that a second job there would have no root. All
- * ranks see that for themselves, at once, and none waits for the others.
+ * Rank 0 has one listener at the port, so a second job at the port would have no root. Each rank
+ * finds that by its own list, at once, without waiting for other ranks.
  */
 static enum oriel_status tcp_enlist(struct tcp *tcp)
 {
@@ -73,7 +77,7 @@ static void tcp_delist(const struct tcp *tcp)
 	pthread_mutex_unlock(&tcp_lock);
 }
 
-/* Sockets of a child are none; its barrier of others would never end. */
+/* The sockets of a child are closed, so a call there would wait for ever or fail late. */
 static enum oriel_status tcp_check(const struct tcp *tcp)
 {
 	return ori_handle_check_stamp(tcp->stamp, "bootstrap");
@@ -115,7 +119,7 @@ static enum oriel_status tcp_send(void *context, unsigned peer, uint32_t tag, co
 
 	if (status != ORIEL_OK)
 		return status;
-	return ori_mail_send(&tcp->mail, peer, tag, data, length, timeout_ns);
+	return ori_message_send(&tcp->service, peer, tag, data, length, timeout_ns);
 }
 
 static enum oriel_status tcp_recv(void *context, unsigned peer, uint32_t tag, void *data,
@@ -126,7 +130,7 @@ static enum oriel_status tcp_recv(void *context, unsigned peer, uint32_t tag, vo
 
 	if (status != ORIEL_OK)
 		return status;
-	return ori_mail_recv(&tcp->mail, peer, tag, data, length, timeout_ns);
+	return ori_message_recv(&tcp->service, peer, tag, data, length, timeout_ns);
 }
 
 static void tcp_interrupt(void *context)
@@ -134,7 +138,7 @@ static void tcp_interrupt(void *context)
 	struct tcp *tcp = context;
 
 	if (tcp->stamp == ori_handle_stamp)
-		ori_gate_ring(&tcp->gate);
+		ori_listener_interrupt(&tcp->listener);
 }
 
 static unsigned tcp_at_fault(void *context)
@@ -148,9 +152,9 @@ static void tcp_close(void *context)
 {
 	struct tcp *tcp = context;
 
-	ori_mail_close(&tcp->mail);
+	ori_message_close(&tcp->service);
 	ori_tree_close(&tcp->tree);
-	ori_gate_close(&tcp->gate);
+	ori_listener_close(&tcp->listener);
 	tcp_delist(tcp); /* the port is free again */
 	explicit_bzero(&tcp->own, sizeof(tcp->own));
 	free(tcp);
@@ -167,7 +171,7 @@ static const struct oriel_bootstrap_ops tcp_ops = {
 	.at_fault = tcp_at_fault,
 };
 
-/* Rank 0's table of addresses goes to everyone, once all links of the tree stand. */
+/* Rank 0 sends its table of addresses to all ranks, once all links of the tree are connected. */
 static enum oriel_status tcp_share_addresses(struct tcp *tcp, struct ori_address *addresses,
 					     uint64_t deadline)
 {
@@ -202,7 +206,7 @@ static enum oriel_status tcp_join(struct tcp *tcp, const struct ori_tcp_job *job
 	struct ori_join join = {
 		.job = job,
 		.deadline = ori_deadline(job->timeout_ns),
-		.gate = &tcp->gate,
+		.listener = &tcp->listener,
 		.tree = &tcp->tree,
 		.addresses = addresses,
 	};
@@ -212,7 +216,7 @@ static enum oriel_status tcp_join(struct tcp *tcp, const struct ori_tcp_job *job
 	status = job->rank == 0 ? ori_join_root(&join) : ori_join_member(&join, &root);
 	if (status == ORIEL_OK)
 		status = tcp_share_addresses(tcp, addresses, join.deadline);
-	/* Where others reach rank 0, only they know. */
+	/* Each rank uses the address by which it reached rank 0; rank 0 does not know it. */
 	addresses[0] = root;
 	return status;
 }
@@ -227,10 +231,10 @@ static struct tcp *tcp_new(const struct ori_tcp_job *job)
 	tcp->own = job->own;
 	tcp->port = job->port;
 	tcp->is_only = job->is_only && job->size > 1;
-	ori_gate_init(&tcp->gate, &tcp->own, job->size, &tcp->traffic);
+	ori_listener_init(&tcp->listener, &tcp->own, job->size, &tcp->traffic);
 	if (job->size > 1)
-		tcp->gate.listener = job->listen_fd;
-	ori_tree_init(&tcp->tree, job->rank, job->size, &tcp->gate);
+		tcp->listener.fd = job->listen_fd;
+	ori_tree_init(&tcp->tree, job->rank, job->size, &tcp->listener);
 	return tcp;
 }
 
@@ -242,11 +246,11 @@ static enum oriel_status tcp_start(struct tcp *tcp, const struct ori_tcp_job *jo
 	if (status == ORIEL_OK && !addresses)
 		status = ori_fail(ORIEL_ERR_NOMEM, "no memory for a job of %u ranks", job->size);
 	if (status == ORIEL_OK)
-		status = ori_gate_hang(&tcp->gate);
+		status = ori_listener_enable_interrupt(&tcp->listener);
 	if (status == ORIEL_OK && job->size > 1)
 		status = tcp_join(tcp, job, addresses);
 	if (status == ORIEL_OK)
-		status = ori_mail_open(&tcp->mail, &tcp->tree, &tcp->gate, addresses);
+		status = ori_message_open(&tcp->service, &tcp->tree, &tcp->listener, addresses);
 	if (status != ORIEL_OK)
 		free(addresses);
 	return status;
@@ -269,7 +273,7 @@ enum oriel_status ori_tcp_open(const struct ori_tcp_job *job, struct oriel_boots
 		tcp_close(tcp);
 		return status;
 	}
-	/* What was tried in vain on the way is no failure. */
+	/* Attempts that failed before one succeeded must not stay the last error. */
 	ori_error_restore(&before);
 	*bootstrap = (struct oriel_bootstrap){
 		.ops = &tcp_ops,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A bootstrap over TCP. All ranks connect to rank 0, which tells each its
- * parent in the tree; from then on a rank talks to its neighbours there, and to
- * those it exchanges messages with.
+ * A bootstrap over TCP. All ranks connect to rank 0, which sends each the address of its parent
+ * in the tree. From then on a rank talks to its neighbours in the tree and to the peers with
+ * which it exchanges messages. env.c and tests open it.
  */
 #ifndef ORI_BOOTSTRAP_TCP_H
 #define ORI_BOOTSTRAP_TCP_H
@@ -19,15 +19,15 @@ struct ori_tcp_job {
 	unsigned rank, size;
 	const char *host; /* where rank 0 listens */
 	uint16_t port;
-	int listen_fd; /* -1, or the listener of rank 0, which takes it also on failure */
-	bool is_only;  /* refused while such a bootstrap of @rank at @port is open here */
+	int listen_fd; /* -1, or the listener of rank 0; the call takes it over, also on failure */
+	bool is_only;  /* reject it while this process has such a bootstrap of @rank at @port */
 	struct ori_credentials own;
 	uint64_t timeout_ns;
 };
 
 enum oriel_status ori_tcp_open(const struct ori_tcp_job *job, struct oriel_bootstrap *bootstrap);
 
-/* What the rank of @bootstrap, which ori_tcp_open() has opened, has sent so far. */
+/* The traffic that the rank of @bootstrap, opened by ori_tcp_open(), has sent so far. */
 const struct ori_traffic *ori_tcp_traffic(const struct oriel_bootstrap *bootstrap);
 
 #endif

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Unit tests of the TCP bootstrap with ranks as threads: joining, rejected processes, collectives,
+ * messages, and the failure that every rank gets.
+ */
 #include "bootstrap/tcp.h"
 
 #include <netinet/in.h>
@@ -11,12 +15,12 @@
 #include "bootstrap/party_test.h"
 #include "bootstrap/tree.h"
 
-#define SHORT 4000000000ull /* ns, for what must not come; all else may take long until then */
-#define MOMENT 175000000ull /* where nothing else is to come */
+#define SHORT 4000000000ull /* ns; a timeout that must pass after all other ranks are done */
+#define MOMENT 175000000ull /* ns; a timeout in a test that waits for nothing else */
 
 struct tcp_party {
 	struct ori_tcp_job job;
-	unsigned absent, odd; /* rank that does not join; that behaves otherwise */
+	unsigned absent, odd; /* the rank that does not join; the one that joins as @oddity says */
 	enum { WITHOUT_KEY, AS_RANK_1, WITH_ONE_MORE } oddity;
 	struct ori_traffic root;
 };
@@ -89,7 +93,7 @@ static void test_ranks_join_and_gather(void **state)
 	}
 }
 
-/* Three frames per rank to let it in, then eight per collective. */
+/* The root sends three frames to admit each rank, then eight in each collective. */
 static void test_the_root_of_512_ranks_sends_frames_in_proportion(void **state)
 {
 	struct tcp_party party = tcp_party(512, PARTY_PATIENCE);
@@ -113,7 +117,7 @@ static void test_a_rank_that_does_not_join_is_named_to_all(void **state)
 	party_expect(3, ORIEL_ERR_TIMEOUT, "rank 2 of 4 did not join within 4 s");
 }
 
-/* A port that is nobody else's, and refuses: that socket is bound, but does not listen. */
+/* A bound socket that does not listen reserves a port, which refuses connections. */
 static int reserve(struct ori_address *at)
 {
 	struct sockaddr_in name = {.sin_family = AF_INET,
@@ -130,7 +134,7 @@ static void test_a_missing_root_is_named_with_its_address(void **state)
 {
 	struct tcp_party party = tcp_party(2, MOMENT);
 	struct ori_address at;
-	char where[40];
+	char where[64];
 	int fd;
 
 	(void)state;
@@ -139,7 +143,7 @@ static void test_a_missing_root_is_named_with_its_address(void **state)
 	party.job.port = at.port;
 	party.absent = 0;
 	party_run(2, run_rounds, &party);
-	snprintf(where, sizeof(where), "no root at 127.0.0.1:%u", at.port);
+	snprintf(where, sizeof(where), "cannot connect to rank 0 at 127.0.0.1:%u", at.port);
 	party_expect(1, ORIEL_ERR_TIMEOUT, where);
 	party_expect(1, ORIEL_ERR_TIMEOUT, "within 0.175 s: Connection refused");
 	close(fd);
@@ -165,7 +169,7 @@ static void *join_oddly(void *arg)
 	return NULL;
 }
 
-static void test_another_key_is_refused_on_both_ends(void **state)
+static void test_another_key_is_rejected_on_both_sides(void **state)
 {
 	struct tcp_party party = tcp_party(3, SHORT);
 
@@ -178,8 +182,8 @@ static void test_another_key_is_refused_on_both_ends(void **state)
 	party_expect(2, ORIEL_ERR_AUTH, "another ORIEL_JOB_KEY than this rank, which has none set");
 }
 
-/* Who joins as a rank that has come is refused at once, and the job goes on without it. */
-static void test_a_second_holder_of_a_rank_is_refused(void **state)
+/* A process that joins as a rank that has joined is rejected at once, and the job goes on. */
+static void test_a_second_process_of_a_rank_is_rejected(void **state)
 {
 	struct tcp_party party = tcp_party(4, SHORT);
 	unsigned second;
@@ -189,17 +193,17 @@ static void test_a_second_holder_of_a_rank_is_refused(void **state)
 	party.oddity = AS_RANK_1;
 	party_run(4, join_oddly, &party);
 	party_expect(0, ORIEL_ERR_CONFIG, "rank 2 of 4 did not join within 4 s; process ");
-	party_expect(0, ORIEL_ERR_CONFIG, " is refused: rank 1 is process ");
+	party_expect(0, ORIEL_ERR_CONFIG, " is rejected: rank 1 is process ");
 	party_expect(3, ORIEL_ERR_CONFIG, "rank 2 of 4 did not join within 4 s; process ");
 	second = strstr(party_seats[1].text, "joined twice") ? 1 : 2;
 	party_expect(second, ORIEL_ERR_CONFIG, "rank 1 joined twice: process ");
 	party_expect(3 - second, ORIEL_ERR_CONFIG, "rank 2 of 4 did not join");
-	/* Not when all have given up. */
+	/* It is rejected long before the timeout of the job. */
 	assert_true(party_seats[second].took_ns < SHORT / 2);
 }
 
-/* Four of one job, and three that do not belong to it: the job stands, before and after them. */
-static void *join_among_strangers(void *arg)
+/* Four ranks of one job and three of other jobs join at one port; the job of four succeeds. */
+static void *join_among_other_jobs(void *arg)
 {
 	struct party_seat *seat = arg;
 	struct tcp_party own = *(struct tcp_party *)seat->party;
@@ -221,13 +225,13 @@ static void *join_among_strangers(void *arg)
 	return NULL;
 }
 
-static void test_another_job_at_the_port_harms_nobody(void **state)
+static void test_another_job_at_the_port_does_no_harm(void **state)
 {
 	struct tcp_party party = tcp_party(7, PARTY_PATIENCE);
 	unsigned i;
 
 	(void)state;
-	party_run(7, join_among_strangers, &party);
+	party_run(7, join_among_other_jobs, &party);
 	for (i = 0; i < 4; i++)
 		party_expect(i, ORIEL_OK, "");
 	for (i = 4; i < 7; i++)
@@ -249,7 +253,7 @@ static void test_sizes_that_differ_are_an_error_that_names_the_rank(void **state
 	party_expect(1, ORIEL_ERR_MISMATCH, "says the job has 3 ranks, rank 0 says 2");
 }
 
-static void test_silent_and_senseless_connections_disturb_nobody(void **state)
+static void test_silent_and_malformed_connections_do_no_harm(void **state)
 {
 	struct tcp_party party = tcp_party(3, PARTY_PATIENCE);
 	struct ori_address at = loopback;
@@ -342,7 +346,7 @@ static void *interrupt(void *arg)
 	return NULL;
 }
 
-/* Nobody would ever come out: rank 0 waits for a message, the others for rank 0. */
+/* No rank would ever return: rank 0 waits for a message, the other ranks wait for rank 0. */
 static void *wait_for_an_interrupt(void *arg)
 {
 	struct party_seat *seat = arg;
@@ -410,7 +414,10 @@ static void test_lengths_that_differ_are_an_error_on_all(void **state)
 	party_expect_all(20, ORIEL_ERR_MISMATCH, "rank 19 of 20 gives 8 bytes");
 }
 
-/* Every rank to its right neighbour and to itself, three tags taken in reverse, one large. */
+/*
+ * Every rank sends three messages, one of them large, to its right neighbour and to itself, and
+ * receives their tags in reverse.
+ */
 static enum oriel_status ring_of_messages(struct oriel_bootstrap *b)
 {
 	unsigned right = (b->rank + 1) % b->size, left = (b->rank + b->size - 1) % b->size;
@@ -526,7 +533,7 @@ static void test_a_used_port_is_named(void **state)
 	struct tcp_party party = tcp_party(2, SHORT);
 	int used = party.job.listen_fd;
 	struct oriel_bootstrap b;
-	char where[40];
+	char where[64];
 
 	(void)state;
 	party.job.listen_fd = -1;
@@ -543,11 +550,11 @@ int main(void)
 		cmocka_unit_test(test_the_root_of_512_ranks_sends_frames_in_proportion),
 		cmocka_unit_test(test_a_rank_that_does_not_join_is_named_to_all),
 		cmocka_unit_test(test_a_missing_root_is_named_with_its_address),
-		cmocka_unit_test(test_another_key_is_refused_on_both_ends),
-		cmocka_unit_test(test_a_second_holder_of_a_rank_is_refused),
-		cmocka_unit_test(test_another_job_at_the_port_harms_nobody),
+		cmocka_unit_test(test_another_key_is_rejected_on_both_sides),
+		cmocka_unit_test(test_a_second_process_of_a_rank_is_rejected),
+		cmocka_unit_test(test_another_job_at_the_port_does_no_harm),
 		cmocka_unit_test(test_sizes_that_differ_are_an_error_that_names_the_rank),
-		cmocka_unit_test(test_silent_and_senseless_connections_disturb_nobody),
+		cmocka_unit_test(test_silent_and_malformed_connections_do_no_harm),
 		cmocka_unit_test(test_a_rank_that_leaves_is_named_to_all),
 		cmocka_unit_test(test_a_rank_that_takes_no_part_is_named_to_all),
 		cmocka_unit_test(test_an_interrupt_ends_the_calls_of_all),

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * All-gather and broadcast over a tree of links, and the failure of a job, which spreads along
+ * the same links. tcp.c calls it for collectives; join and messages report failures through it.
+ */
 #include "bootstrap/tree.h"
 
 #include <stdarg.h>
@@ -10,9 +14,9 @@
 #include "bootstrap/ranks.h"
 
 /*
- * What a rank waits beyond its deadline per level of the tree, so that the one
- * next to a missing rank finds it missing first and the others hear its name, though
- * it came later or stood still: a quarter of the timeout, at most this.
+ * The time that a rank waits beyond its deadline, for each level of the tree. The neighbour of a
+ * missing rank times out first, and the other ranks receive its name, even if that neighbour
+ * entered the collective later or was not scheduled. A quarter of the timeout, at most this.
  */
 #define TREE_GRACE_NS 1000000000u
 
@@ -25,7 +29,7 @@ static unsigned tree_height(unsigned ranks)
 	return height;
 }
 
-/* The subtree [@lo, @hi) without its top, in near-equal parts. */
+/* Split the subtree [@lo, @hi) without its top into parts whose sizes differ by 1 at most. */
 static unsigned tree_split(unsigned lo, unsigned hi, unsigned begin[ORI_TREE_ARITY + 1])
 {
 	unsigned ranks = hi - lo - 1, i;
@@ -58,13 +62,14 @@ void ori_tree_place(unsigned size, unsigned rank, struct ori_tree_place *place)
 	}
 }
 
-void ori_tree_init(struct ori_tree *tree, unsigned rank, unsigned size, struct ori_gate *gate)
+void ori_tree_init(struct ori_tree *tree, unsigned rank, unsigned size,
+		   struct ori_listener *listener)
 {
 	unsigned i;
 
 	tree->rank = rank;
 	tree->size = size;
-	tree->gate = gate;
+	tree->listener = listener;
 	tree->failure.status = ORIEL_OK;
 	ori_tree_place(size, rank, &tree->place);
 	for (i = 0; i < ORI_TREE_LINKS; i++)
@@ -91,8 +96,8 @@ enum oriel_status ori_tree_check(struct ori_tree *tree)
 	return ori_fail(tree->failure.status, "%s", tree->failure.text);
 }
 
-/* A neighbour that cannot be told now sees the link closed later. */
-static enum oriel_status tree_tell(struct ori_tree *tree)
+/* Send the failure to all neighbours; one whose socket is full sees the link closed later. */
+static enum oriel_status tree_report(struct ori_tree *tree)
 {
 	unsigned char body[ORI_FAILURE_LENGTH];
 	size_t length = ori_failure_encode(&tree->failure, body);
@@ -116,12 +121,12 @@ enum oriel_status ori_tree_break(struct ori_tree *tree, enum oriel_status status
 	va_end(args);
 	tree->failure.status = status;
 	tree->failure.rank = rank;
-	return tree_tell(tree);
+	return tree_report(tree);
 }
 
 enum oriel_status ori_tree_stop(struct ori_tree *tree, enum oriel_status status)
 {
-	/* Who is interrupted has been told of a fault elsewhere. */
+	/* After an interrupt no rank is at fault here: its caller knows of a failure elsewhere. */
 	return ori_tree_break(tree, status,
 			      status == ORIEL_ERR_ABORTED ? ORIEL_NO_RANK : tree->rank,
 			      "rank %u of %u: %s", tree->rank, tree->size, oriel_last_error());
@@ -138,23 +143,23 @@ enum oriel_status ori_tree_lost(struct ori_tree *tree, unsigned rank)
 			      rank, tree->size);
 }
 
-static enum oriel_status tree_nonsense(struct ori_tree *tree, unsigned rank)
+static enum oriel_status tree_malformed(struct ori_tree *tree, unsigned rank)
 {
 	return ori_tree_break(tree, ORIEL_ERR_PROTOCOL, rank,
-			      "what rank %u of %u says makes no sense", rank, tree->size);
+			      "rank %u of %u sent a malformed frame", rank, tree->size);
 }
 
-/* What a failed look at @link means to the job. */
-static enum oriel_status tree_verdict(struct ori_tree *tree, const struct ori_link *link,
-				      enum oriel_status status)
+/* The failure of the job after a read of @link has failed with @status. */
+static enum oriel_status tree_link_failed(struct ori_tree *tree, const struct ori_link *link,
+					  enum oriel_status status)
 {
 	if (status == ORIEL_ERR_PEER)
 		return ori_tree_lost(tree, link->rank);
-	return tree_nonsense(tree, link->rank);
+	return tree_malformed(tree, link->rank);
 }
 
-/* The frame at the head of @link is a failure. */
-static enum oriel_status tree_hear(struct ori_tree *tree, struct ori_link *link)
+/* Read the FAILURE frame at the head of @link and make it the failure of the job. */
+static enum oriel_status tree_receive_failure(struct ori_tree *tree, struct ori_link *link)
 {
 	unsigned char body[ORI_FAILURE_LENGTH];
 	enum oriel_status status;
@@ -165,13 +170,13 @@ static enum oriel_status tree_hear(struct ori_tree *tree, struct ori_link *link)
 	if (status == ORIEL_AGAIN)
 		return ORIEL_AGAIN;
 	if (status != ORIEL_OK)
-		return tree_verdict(tree, link, status);
+		return tree_link_failed(tree, link, status);
 	if (!ori_failure_parse(body, frame.length, &heard))
-		return tree_nonsense(tree, link->rank);
+		return tree_malformed(tree, link->rank);
 	return ori_tree_break(tree, heard.status, heard.rank, "%s", heard.text);
 }
 
-enum oriel_status ori_tree_listen(struct ori_tree *tree, struct ori_link *link)
+enum oriel_status ori_tree_expect_failure(struct ori_tree *tree, struct ori_link *link)
 {
 	struct ori_frame frame;
 	enum oriel_status status = ori_link_peek(link, &frame);
@@ -179,14 +184,14 @@ enum oriel_status ori_tree_listen(struct ori_tree *tree, struct ori_link *link)
 	if (status == ORIEL_AGAIN)
 		return ORIEL_AGAIN;
 	if (status != ORIEL_OK)
-		return tree_verdict(tree, link, status);
+		return tree_link_failed(tree, link, status);
 	if (frame.type != ORI_FRAME_FAILURE)
-		return tree_nonsense(tree, link->rank);
-	return tree_hear(tree, link);
+		return tree_malformed(tree, link->rank);
+	return tree_receive_failure(tree, link);
 }
 
-/* ORIEL_AGAIN unless @link tells that the job is broken. */
-static enum oriel_status tree_overhear(struct ori_tree *tree, struct ori_link *link)
+/* ORIEL_AGAIN unless @link has the failure of the job. Other frames stay unread. */
+static enum oriel_status tree_poll_failure(struct ori_tree *tree, struct ori_link *link)
 {
 	enum oriel_status status;
 	struct ori_frame frame;
@@ -194,34 +199,35 @@ static enum oriel_status tree_overhear(struct ori_tree *tree, struct ori_link *l
 	if (link->fd < 0 || ori_link_peek(link, &frame) != ORIEL_OK)
 		return ORIEL_AGAIN;
 	if (frame.type == ORI_FRAME_FAILURE)
-		return tree_hear(tree, link);
-	/* Its part in a collective that this rank is not in yet, and it is gone: that broke. */
+		return tree_receive_failure(tree, link);
+	/* The frame belongs to the next collective, which fails if its sender closed the link. */
 	if (!ori_link_is_ending(link))
 		return ORIEL_AGAIN;
 	status = ori_link_seek_failure(link);
-	return status == ORIEL_OK ? tree_hear(tree, link) : tree_verdict(tree, link, status);
+	return status == ORIEL_OK ? tree_receive_failure(tree, link)
+				  : tree_link_failed(tree, link, status);
 }
 
-enum oriel_status ori_tree_overhear(struct ori_tree *tree)
+enum oriel_status ori_tree_poll_failure(struct ori_tree *tree)
 {
 	enum oriel_status status;
 	unsigned i;
 
 	for (i = 0; i < ORI_TREE_LINKS; i++) {
-		status = tree_overhear(tree, &tree->links[i]);
+		status = tree_poll_failure(tree, &tree->links[i]);
 		if (status != ORIEL_AGAIN)
 			return status;
 	}
 	return ORIEL_OK;
 }
 
-/* What one link does in one phase of a collective. */
+/* The transfer over one link in one phase of a collective. */
 struct tree_move {
 	struct ori_link *link;
 	enum { TREE_WATCH, TREE_SEND, TREE_RECEIVE } action;
-	struct ori_frame frame; /* to send, or expected */
+	struct ori_frame frame; /* the frame to send, or the expected one */
 	char *data;
-	unsigned ranks; /* whose data it is, for the size of a piece */
+	unsigned ranks; /* how many ranks' data it has, for texts */
 	size_t done;
 	bool is_begun, is_over;
 };
@@ -258,7 +264,7 @@ static enum oriel_status move_mismatch(struct ori_tree *tree, const struct tree_
 			      (unsigned long long)(move->frame.length / move->ranks));
 }
 
-/* The header of what @move waits for. */
+/* Read the header of the frame that @move expects. */
 static enum oriel_status move_begin(struct ori_tree *tree, struct tree_move *move)
 {
 	enum oriel_status status;
@@ -268,9 +274,9 @@ static enum oriel_status move_begin(struct ori_tree *tree, struct tree_move *mov
 	if (status == ORIEL_AGAIN)
 		return status;
 	if (status != ORIEL_OK)
-		return tree_verdict(tree, move->link, status);
+		return tree_link_failed(tree, move->link, status);
 	if (got.type != move->frame.type)
-		return ori_tree_listen(tree, move->link);
+		return ori_tree_expect_failure(tree, move->link);
 	if (got.length != move->frame.length)
 		return move_mismatch(tree, move, &got);
 	ori_link_skip(move->link);
@@ -288,12 +294,12 @@ static enum oriel_status move_receive(struct ori_tree *tree, struct tree_move *m
 		return status;
 	status = ori_link_read(move->link, move->data, move->frame.length, &move->done);
 	if (status < 0)
-		return tree_verdict(tree, move->link, status);
+		return tree_link_failed(tree, move->link, status);
 	move->is_over = status == ORIEL_OK;
 	return status;
 }
 
-/* A neighbour that does not take what is sent may say why: heard before its link is given up. */
+/* A neighbour that closed the link may have sent its failure first: read that before giving up. */
 static enum oriel_status move_send(struct ori_tree *tree, struct tree_move *move)
 {
 	enum oriel_status status;
@@ -303,15 +309,15 @@ static enum oriel_status move_send(struct ori_tree *tree, struct tree_move *move
 	if (status == ORIEL_OK)
 		return ORIEL_OK;
 	if (status == ORIEL_AGAIN)
-		return ori_tree_listen(tree, move->link);
-	status = ori_tree_listen(tree, move->link);
+		return ori_tree_expect_failure(tree, move->link);
+	status = ori_tree_expect_failure(tree, move->link);
 	return status == ORIEL_AGAIN ? ori_tree_lost(tree, move->link->rank) : status;
 }
 
 static enum oriel_status move_step(struct ori_tree *tree, struct tree_move *move)
 {
 	if (move->action == TREE_WATCH)
-		return ori_tree_listen(tree, move->link);
+		return ori_tree_expect_failure(tree, move->link);
 	if (move->is_over)
 		return ORIEL_OK;
 	return move->action == TREE_SEND ? move_send(tree, move) : move_receive(tree, move);
@@ -348,7 +354,7 @@ static enum oriel_status phase_wait(struct tree_phase *phase)
 		polled[n].fd = move->link->fd;
 		polled[n++].events = move->action == TREE_SEND ? POLLIN | POLLOUT : POLLIN;
 	}
-	status = ori_gate_poll(phase->tree->gate, polled, n, phase->deadline);
+	status = ori_listener_poll(phase->tree->listener, polled, n, phase->deadline);
 	return status == ORIEL_OK ? status : ori_tree_stop(phase->tree, status);
 }
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Unit tests of the shape of the tree: subtrees, depths, and how flat it is. */
 #include "bootstrap/tree.h"
 
 #include <setjmp.h>
@@ -6,7 +7,7 @@
 
 #include <cmocka.h>
 
-/* The place of @rank agrees with that of its children, and theirs with it. */
+/* The positions of @rank and of its children in the tree agree. */
 static void check_place(unsigned size, unsigned rank)
 {
 	struct ori_tree_place place, child;

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Nonces and MACs of the mutual proof of the job key. The handshakes of the bootstrap, of
+ * src/p2p and of the software HCA call it.
+ */
 #include "net/auth.h"
 
 #include <assert.h>

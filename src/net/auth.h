@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Proof that the other end knows the job key, without telling it: HMAC-SHA256
- * over a nonce of either side. The role is in the MAC, so that nobody's proof
- * can be sent back to him.
+ * Proof that the peer knows the job key, without sending the key: HMAC-SHA256 over a nonce of
+ * each side. The MAC covers the role, so that a proof cannot be reflected to its sender. The
+ * handshakes of the bootstrap, of src/p2p and of the software HCA call it.
  */
 #ifndef ORI_NET_AUTH_H
 #define ORI_NET_AUTH_H
@@ -22,7 +22,7 @@ struct ori_key {
 	unsigned char bytes[ORI_KEY_MAX];
 };
 
-/* What both ends have said so far. */
+/* The nonces of both sides. */
 struct ori_auth {
 	unsigned char connector[ORI_NONCE_LENGTH];
 	unsigned char acceptor[ORI_NONCE_LENGTH];
@@ -30,17 +30,17 @@ struct ori_auth {
 
 enum ori_role { ORI_ROLE_CONNECTOR = 'C', ORI_ROLE_ACCEPTOR = 'A' };
 
-/* ORIEL_JOB_KEY, whose text oriel_settings_check() has found well. */
+/* Read ORIEL_JOB_KEY, whose text oriel_settings_check() has checked. */
 void ori_auth_read_key(struct ori_key *key);
 
 enum oriel_status ori_auth_nonce(unsigned char nonce[ORI_NONCE_LENGTH]);
 
-/* Over the nonces, @role and @length bytes (at most ORI_AUTH_BODY_MAX) of @body. */
+/* Compute the MAC of the nonces, @role and @length bytes (at most ORI_AUTH_BODY_MAX) of @body. */
 enum oriel_status ori_auth_mac(const struct ori_key *key, const struct ori_auth *auth,
 			       enum ori_role role, const void *body, size_t length,
 			       unsigned char mac[ORI_MAC_LENGTH]);
 
-/* In constant time. */
+/* Compare in constant time, so that the duration does not reveal how many bytes match. */
 bool ori_auth_equal(const unsigned char a[ORI_MAC_LENGTH], const unsigned char b[ORI_MAC_LENGTH]);
 
 #endif

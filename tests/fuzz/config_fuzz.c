@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A text as a number, as the value of each setting and as a variable of the
- * environment. What is valid is decided here a second time, in another way.
+ * Fuzz target of src/base/config.c: a text as a number, as the value of each setting and as a
+ * variable of the environment. A second, different check decides here which texts are valid.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -247,7 +247,7 @@ static void config_number(enum ori_setting which, const char *text, uint64_t max
 			   value == 0);
 }
 
-/* What the settings accept must suit the module that uses it. */
+/* Every value that the settings accept must suit the module that uses it. */
 static void config_node(const char *text)
 {
 	struct ori_host host;
@@ -312,7 +312,7 @@ static void config_setting(unsigned i, const char *text)
 	config_values(config_names[i].which, text);
 }
 
-/* As a whole variable: those of others are none of our business. */
+/* The text as a whole variable: the check ignores variables without the prefix ORIEL_. */
 static void config_foreign(const char *text)
 {
 	size_t length = strcspn(text, "="), i;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One input given to each of the four parsers of bootstrap/frame.h. */
+/*
+ * Fuzz target of src/bootstrap/frame.c: each of its four parsers gets the input, and the encoder
+ * of each result makes the same bytes.
+ */
 #include <string.h>
 
 #include "bootstrap/frame.h"
@@ -57,7 +60,7 @@ static void frame_hello(const uint8_t *bytes, size_t length)
 
 	if (!ori_hello_parse(bytes, length, &hello))
 		return;
-	FUZZ_CHECK(length == ORI_HELLO_LENGTH && hello.purpose <= ORI_PURPOSE_MAIL);
+	FUZZ_CHECK(length == ORI_HELLO_LENGTH && hello.purpose <= ORI_PURPOSE_MESSAGE);
 	ori_hello_encode(&hello, again);
 	FUZZ_CHECK(memcmp(again, bytes, length) == 0);
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Helpers of all fuzz targets: a silent log, failed checks, bytes of the input, connections. */
 #include "fuzz.h"
 
 #include <stdio.h>
@@ -16,7 +17,7 @@ static void fuzz_silence(void *context, enum oriel_log_level level, const char *
 	(void)message;
 }
 
-/* Called once, before the first input. */
+/* libFuzzer and replay.c call it once, before the first input. */
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
 	(void)argc;

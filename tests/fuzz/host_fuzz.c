@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Descriptions of up to three processes, one behind the other; then who reaches whom. */
+/*
+ * Fuzz target of src/topo: the descriptions of up to three processes, one behind the other, and
+ * the paths between them.
+ */
 #include <string.h>
 
 #include "fuzz.h"
@@ -41,7 +44,7 @@ static bool host_parse(const uint8_t *bytes, size_t length, struct ori_host *hos
 	return true;
 }
 
-/* Windows on GPUs go as those in host memory do, or over a fabric. */
+/* Windows on GPUs use the path of windows in host memory, or a fabric. */
 static void host_compare_gpus(const struct ori_host *a, const struct ori_host *b,
 			      enum oriel_path path)
 {
@@ -64,7 +67,7 @@ static void host_compare(const struct ori_host *a, const struct ori_host *b)
 
 	FUZZ_CHECK(ori_classify(b, 1, a, 0, back, sizeof(back)) == path);
 	FUZZ_CHECK(strcmp(forth, back) == 0);
-	FUZZ_CHECK(strlen(forth) < sizeof(forth) - 1); /* all of it was written */
+	FUZZ_CHECK(strlen(forth) < sizeof(forth) - 1); /* the text is not cut */
 	FUZZ_CHECK(ori_classify(a, 1, b, 0, NULL, 0) == path);
 	FUZZ_CHECK(ori_classify(a, 0, b, 1, cut, sizeof(cut)) == path);
 	FUZZ_CHECK(strncmp(cut, forth, sizeof(cut) - 1) == 0 && cut[sizeof(cut) - 1] == '\0');
@@ -144,7 +147,7 @@ static struct ori_host host_good(unsigned n)
 	return h;
 }
 
-/* What the second of three says that the others do not. */
+/* Change one field in the description of the second of three processes. */
 static void host_change(struct ori_host *h, unsigned n)
 {
 	switch (n) {

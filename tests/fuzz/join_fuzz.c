@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A communicator and a window over a bootstrap whose other ranks lie. A byte
- * says which rank this is and what the others are like; then, for each thing
- * that one of them says, a byte for how many places of it are changed, and for
- * each a place, how, and by what. Where nothing is left they say what this rank
- * would say in their place.
+ * Fuzz target of communicators and windows over a bootstrap whose other ranks lie. The first byte
+ * has the number of this rank and the kind of its peers. Then follow, for each record of a peer,
+ * a byte with the number of changes, and for each change its offset, its kind and its value. At
+ * the end of the input the peers send what this rank would send in their place.
  */
 #include <string.h>
 
@@ -16,14 +15,14 @@
 
 #define JOIN_RANKS 3u
 #define JOIN_TIMEOUT_NS 5000000u
-#define JOIN_MAPPED_NS 4000000u /* nobody comes to connect */
+#define JOIN_MAPPED_NS 4000000u /* no peer connects */
 #define JOIN_MESSAGE_MAX 4096u
 #define JOIN_ADAPTER_MAGIC 0x4148534fu
 
 enum join_flags {
 	JOIN_RANK = 3,
 	JOIN_LAZY = 4,
-	JOIN_MAPPED = 8,  /* the others are processes of the same node */
+	JOIN_MAPPED = 8,  /* the peers are processes of the same node */
 	JOIN_BUFFER = 16, /* the window gets a buffer of the caller's, and one more */
 };
 
@@ -31,11 +30,11 @@ struct join_job {
 	struct fuzz_input in;
 	unsigned rank;
 	bool is_mapped;
-	size_t said; /* to a peer, for it to say back */
+	size_t said; /* bytes of the last message to a peer, which it sends back */
 	uint8_t words[JOIN_MESSAGE_MAX];
 };
 
-/* Where @magic stands in @bytes, NULL if nowhere. */
+/* The position of @magic in @bytes, NULL if it is not there. */
 static uint8_t *join_find(uint8_t *bytes, size_t length, uint32_t magic, size_t whole)
 {
 	size_t at;
@@ -46,7 +45,7 @@ static uint8_t *join_find(uint8_t *bytes, size_t length, uint32_t magic, size_t 
 	return NULL;
 }
 
-/* A process of its own, reached by an adapter unless the input wants it mapped. */
+/* Make @peer a process of its own: on another node unless the input wants it mapped. */
 static void join_move(const struct join_job *job, uint8_t *at, unsigned peer)
 {
 	struct ori_host host;
@@ -58,7 +57,7 @@ static void join_move(const struct join_job *job, uint8_t *at, unsigned peer)
 	memcpy(at, &host, sizeof(host));
 }
 
-/* The addresses of threads of this process are trusted, so nobody may pass for one. */
+/* The library trusts addresses of threads of its own process, so no peer may pass for one. */
 static void join_keep_apart(uint8_t *at, uint64_t token)
 {
 	struct ori_host host;
@@ -69,7 +68,7 @@ static void join_keep_apart(uint8_t *at, uint64_t token)
 	memcpy(at, &host, sizeof(host));
 }
 
-/* Whatever the input is, nothing leaves this machine. */
+/* No packet leaves this machine, whatever the input is. */
 static void join_keep_home(uint8_t *at)
 {
 	static const uint8_t home[4] = {127, 0, 0, 1};
@@ -120,7 +119,7 @@ static void join_change(struct fuzz_input *in, uint8_t *bytes, size_t length)
 	memcpy(bytes + at, &value, width);
 }
 
-/* What @peer says in place of @bytes, which this rank would say. */
+/* Change @bytes, a record of this rank, into the record that @peer sends. */
 static void join_lie(struct join_job *job, unsigned peer, uint8_t *bytes, size_t length)
 {
 	uint8_t *host = join_find(bytes, length, ORI_HOST_MAGIC, sizeof(struct ori_host));
@@ -205,7 +204,7 @@ static const struct oriel_bootstrap_ops join_ops = {
 	.close = join_close,
 };
 
-/* A failure is a known one and has a text. */
+/* A failure has a known status and a text. */
 static bool join_is_well(enum oriel_status status)
 {
 	if (status == ORIEL_OK)
@@ -216,7 +215,7 @@ static bool join_is_well(enum oriel_status status)
 	return false;
 }
 
-/* What a window says of its peers must not be more than one can be. */
+/* The paths that a window reports for its peers must be possible ones. */
 static void join_ask(struct oriel_window *window)
 {
 	unsigned peer;
@@ -271,17 +270,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	return 0;
 }
 
-/* The things said in eager joining by adapter that hold more than a verdict. */
+/* The records of eager creation over NICs that contain more than a verdict. */
 static const struct {
-	unsigned said;           /* how many things before it */
-	unsigned from, to, step; /* the words of it that are changed */
+	unsigned said;           /* the number of records before it */
+	unsigned from, to, step; /* the offsets that are changed */
 } join_said[] = {
-	{0, 0, 696, 16},   /* who a rank is */
-	{6, 256, 392, 8},  /* its adapter */
+	{0, 0, 696, 16},   /* the description of a rank */
+	{6, 256, 392, 8},  /* its NIC */
 	{16, 256, 424, 8}, /* its part of a window */
 };
 
-/* All kinds of jobs with everybody honest; then one liar, for each word of what it says. */
+/* All kinds of jobs with honest peers; then one lying peer, for each offset of its records. */
 size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
 {
 	unsigned i, count;
@@ -302,7 +301,7 @@ size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
 		*at++ = 1;
 		*at++ = (uint8_t)n;
 		*at++ = (uint8_t)(n >> 8);
-		*at++ = 3; /* eight bytes by these */
+		*at++ = 3; /* replace eight bytes by the next eight */
 		memset(at + 5, 0x7f, 2);
 		return 64;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Records of machines. What is read is what is written, and a fact that is taken
- * away makes nothing pass that did not before.
+ * Fuzz target of the machine records of oriel doctor: writing a record that was read yields the
+ * same text, and no verdict becomes a pass because a fact is missing.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -64,7 +64,7 @@ static void machines_compare(const struct ori_machine *whole, const struct ori_m
 	}
 }
 
-/* The line [@from, @to) of the text goes, unless a GPU or an adapter goes with it. */
+/* Remove the line [@from, @to) of the text, unless the line is the one of a GPU or a NIC. */
 static void machine_take(const struct ori_machine *machine, size_t length, size_t from, size_t to)
 {
 	static struct ori_facts whole, less;
@@ -81,7 +81,7 @@ static void machine_take(const struct ori_machine *machine, size_t length, size_
 	ori_machine_destroy(other);
 }
 
-/* Each line in turn, but the first. */
+/* Remove each line in turn, but the first. */
 static void machine_take_each(const struct ori_machine *machine, size_t length)
 {
 	size_t from = (size_t)(strchr(text, '\n') - text) + 1, to;

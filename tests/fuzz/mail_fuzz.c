@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages of a peer: a byte for how many are asked for, for each of them a tag
- * and a length, then the peer's stream. What is to come is read here a second time.
+ * Fuzz target of the bootstrap's messages: a byte with the number of receives, for each of them a
+ * tag and a length, then the peer's stream. A second parser reads here which messages are due.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,29 +11,30 @@
 #include "bootstrap/mail.h"
 #include "fuzz.h"
 
-#define MAIL_ASKED 15u
-#define MAIL_SEEN 512u
+#define MESSAGE_ASKED 15u
+#define MESSAGE_SEEN 512u
 
-struct mail_seen {
+struct message_seen {
 	struct ori_frame frame;
 	const uint8_t *body;
 	bool is_taken;
 };
 
-/* The peer's end. */
-struct mail_peer {
+/* The sending side. */
+struct message_peer {
 	int fd;
-	struct fuzz_input left; /* to say */
+	struct fuzz_input left; /* the bytes not sent yet */
 };
 
-/* The whole messages of a stream, up to the first thing that is none. */
-static unsigned mail_read(const struct fuzz_input *stream, struct mail_seen seen[MAIL_SEEN])
+/* Parse the complete messages of a stream, up to the first frame that is no message. */
+static unsigned message_read(const struct fuzz_input *stream,
+			     struct message_seen seen[MESSAGE_SEEN])
 {
 	struct fuzz_input in = *stream;
 	unsigned count = 0;
 
-	while (count < MAIL_SEEN && in.left >= ORI_FRAME_HEADER) {
-		struct mail_seen *s = &seen[count];
+	while (count < MESSAGE_SEEN && in.left >= ORI_FRAME_HEADER) {
+		struct message_seen *s = &seen[count];
 
 		if (ori_frame_parse(in.at, &s->frame) != ORIEL_OK ||
 		    s->frame.type != ORI_FRAME_MESSAGE ||
@@ -48,7 +49,7 @@ static unsigned mail_read(const struct fuzz_input *stream, struct mail_seen seen
 	return count;
 }
 
-static struct mail_seen *mail_find(struct mail_seen *seen, unsigned count, uint32_t tag)
+static struct message_seen *message_find(struct message_seen *seen, unsigned count, uint32_t tag)
 {
 	unsigned i;
 
@@ -61,13 +62,14 @@ static struct mail_seen *mail_find(struct mail_seen *seen, unsigned count, uint3
 	return NULL;
 }
 
-/* Is there more to ask for? */
-static bool mail_ask(struct ori_mail *mail, struct mail_seen *expected, uint32_t tag, size_t length)
+/* Receive one message and check the result; false once the job has failed. */
+static bool message_ask(struct ori_message_service *service, struct message_seen *expected,
+			uint32_t tag, size_t length)
 {
 	uint8_t bytes[256] = {0};
 	enum oriel_status status;
 
-	status = ori_mail_recv(mail, 1, tag, bytes, length, ORIEL_FOREVER);
+	status = ori_message_recv(service, 1, tag, bytes, length, ORIEL_FOREVER);
 	if (!expected) {
 		FUZZ_CHECK(status == ORIEL_ERR_PEER || status == ORIEL_ERR_PROTOCOL ||
 			   status == ORIEL_ERR_VERSION || status == ORIEL_ERR_NOMEM);
@@ -78,17 +80,17 @@ static bool mail_ask(struct ori_mail *mail, struct mail_seen *expected, uint32_t
 		FUZZ_CHECK(length == 0 || memcmp(bytes, expected->body, length) == 0);
 		return true;
 	}
-	/* For ever, and for all. */
-	FUZZ_CHECK(ori_tree_check(mail->tree) == status);
-	FUZZ_CHECK(ori_mail_recv(mail, 1, tag, bytes, length, ORIEL_FOREVER) == status);
+	/* The failure is permanent, and every later receive has it. */
+	FUZZ_CHECK(ori_tree_check(service->tree) == status);
+	FUZZ_CHECK(ori_message_recv(service, 1, tag, bytes, length, ORIEL_FOREVER) == status);
 	return false;
 }
 
 /*
- * Nothing more is said than what is awaited, and @more bytes; or all, and that
- * it is all: so that messages come one by one and no receiver waits for ever.
+ * Send the stream up to the end of the awaited message and @more bytes; if none is awaited, send
+ * all of it and close. So messages arrive one by one, and no receive waits for ever.
  */
-static void mail_say(struct mail_peer *peer, const struct mail_seen *awaited, size_t more)
+static void message_say(struct message_peer *peer, const struct message_seen *awaited, size_t more)
 {
 	size_t length = peer->left.left;
 
@@ -107,59 +109,59 @@ static void mail_say(struct mail_peer *peer, const struct mail_seen *awaited, si
 		shutdown(peer->fd, SHUT_WR);
 }
 
-/* A guest that has come in to send. */
-static struct ori_guest *mail_guest(struct mail_peer *peer, struct ori_traffic *traffic)
+/* An admitted connection of a sender. */
+static struct ori_pending *message_pending(struct message_peer *peer, struct ori_traffic *traffic)
 {
-	struct ori_guest *guest = calloc(1, sizeof(*guest));
+	struct ori_pending *pending = calloc(1, sizeof(*pending));
 	int ends[2];
 
-	FUZZ_CHECK(guest);
+	FUZZ_CHECK(pending);
 	fuzz_connect(ends);
 	peer->fd = ends[1];
-	ori_link_open(&guest->link, ends[0], traffic);
-	guest->link.rank = guest->hello.rank = 1;
-	guest->hello.purpose = ORI_PURPOSE_MAIL;
-	return guest;
+	ori_link_open(&pending->link, ends[0], traffic);
+	pending->link.rank = pending->hello.rank = 1;
+	pending->hello.purpose = ORI_PURPOSE_MESSAGE;
+	return pending;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static struct mail_seen seen[MAIL_SEEN];
+	static struct message_seen seen[MESSAGE_SEEN];
 	static struct ori_tree tree;
 	struct fuzz_input in = {data, size < FUZZ_INPUT_MAX ? size : FUZZ_INPUT_MAX};
-	uint8_t asked = fuzz_byte(&in) & MAIL_ASKED, tags[MAIL_ASKED], lengths[MAIL_ASKED];
+	uint8_t asked = fuzz_byte(&in) & MESSAGE_ASKED, tags[MESSAGE_ASKED], lengths[MESSAGE_ASKED];
 	struct ori_traffic traffic = {0};
-	struct ori_mail mail = {0};
-	struct mail_seen *awaited;
-	struct mail_peer peer;
-	struct ori_gate gate;
+	struct ori_message_service service = {0};
+	struct message_seen *awaited;
+	struct message_peer peer;
+	struct ori_listener listener;
 	unsigned i, count;
 
 	for (i = 0; i < asked; i++) {
 		tags[i] = fuzz_byte(&in);
 		lengths[i] = fuzz_byte(&in);
 	}
-	count = mail_read(&in, seen);
-	ori_gate_init(&gate, NULL, 2, &traffic);
-	ori_tree_init(&tree, 0, 2, &gate);
+	count = message_read(&in, seen);
+	ori_listener_init(&listener, NULL, 2, &traffic);
+	ori_tree_init(&tree, 0, 2, &listener);
 	peer.left = in;
-	gate.in = mail_guest(&peer, &traffic);
-	FUZZ_CHECK(ori_mail_open(&mail, &tree, &gate, NULL) == ORIEL_OK);
+	listener.admitted = message_pending(&peer, &traffic);
+	FUZZ_CHECK(ori_message_open(&service, &tree, &listener, NULL) == ORIEL_OK);
 	for (i = 0; i < asked; i++) {
-		awaited = mail_find(seen, count, tags[i]);
-		mail_say(&peer, awaited, lengths[i] & 31);
-		if (!mail_ask(&mail, awaited, tags[i], lengths[i]))
+		awaited = message_find(seen, count, tags[i]);
+		message_say(&peer, awaited, lengths[i] & 31);
+		if (!message_ask(&service, awaited, tags[i], lengths[i]))
 			break;
 	}
 	close(peer.fd);
-	ori_mail_close(&mail);
+	ori_message_close(&service);
 	ori_tree_close(&tree);
-	ori_gate_close(&gate);
+	ori_listener_close(&listener);
 	return 0;
 }
 
-/* So many that a header lies across the end of a link's buffer; the last one is asked for. */
-static size_t mail_seed_many(uint8_t *bytes)
+/* So many messages that a header wraps around the buffer of the link; only the last is received. */
+static size_t message_seed_many(uint8_t *bytes)
 {
 	uint8_t *at = bytes;
 	unsigned tag;
@@ -175,15 +177,15 @@ static size_t mail_seed_many(uint8_t *bytes)
 	return (size_t)(at - bytes);
 }
 
-/* Messages of many lengths, asked for in order, in reverse, and with a wrong length. */
+/* Messages of many lengths, received in order, in reverse, and with a wrong length. */
 size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
 {
 	unsigned asked = 1 + n, i, tag;
 	uint8_t *at = bytes;
 
-	if (asked == MAIL_ASKED + 1)
-		return mail_seed_many(bytes);
-	if (asked > MAIL_ASKED)
+	if (asked == MESSAGE_ASKED + 1)
+		return message_seed_many(bytes);
+	if (asked > MESSAGE_ASKED)
 		return 0;
 	*at++ = (uint8_t)asked;
 	for (i = 0; i < asked; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The description of a peer's memory and a byte of choices. It is parsed and,
- * beside a real descriptor or none, imported, by the CPU or for a GPU that only
- * checks what it is asked for.
+ * Fuzz target of memory blobs: the description of a peer's memory and a byte of choices. The
+ * blob is parsed and imported, with a real descriptor or none, by the CPU or for a GPU that only
+ * checks its arguments.
  */
 #include <string.h>
 #include <sys/stat.h>
@@ -14,16 +14,16 @@
 #define MAPPING_LENGTH 65536u
 
 enum mapping_choice {
-	MAPPING_MINE = 1,   /* the exporter is this process */
-	MAPPING_LIVE = 2,   /* and the memory is the live one */
-	MAPPING_NO_FD = 4,  /* no descriptor came with it */
-	MAPPING_EXPORT = 8, /* offset and length are for export */
-	MAPPING_GPU = 16,   /* the importer has a GPU */
-	MAPPING_WRONG = 32, /* the lengths behind the first descriptor do not add up */
-	MAPPING_FAR = 64,   /* the exporter is on another node */
+	MAPPING_MINE = 1,        /* the exporter is this process */
+	MAPPING_LIVE = 2,        /* the memory is mapping_live */
+	MAPPING_NO_FD = 4,       /* no descriptor came with it */
+	MAPPING_EXPORT = 8,      /* offset and length are for export */
+	MAPPING_GPU = 16,        /* the importer has a GPU */
+	MAPPING_WRONG = 32,      /* the lengths behind the first descriptor do not add up */
+	MAPPING_OTHER_NODE = 64, /* the exporter is on another node */
 };
 
-static struct ori_mem *mapping_live; /* for as long as the program runs */
+static struct ori_mem *mapping_live; /* it exists as long as the program runs */
 
 static void mapping_open_live(void)
 {
@@ -112,9 +112,9 @@ static void mapping_import_here(const struct ori_mem_blob *blob)
 	FUZZ_CHECK(mapping_live->refs == 1);
 }
 
-#define GPU_BASE ((char *)0x100000000000) /* where nothing is, and nobody looks */
+#define GPU_BASE ((char *)0x100000000000) /* no memory is there, and no code reads it */
 
-/* What the GPU was asked for. */
+/* The last arguments of the GPU's functions. */
 static struct {
 	struct ori_mem_blob blob;
 	unsigned opened, closed;
@@ -252,7 +252,7 @@ static void mapping_import_gpu(const struct ori_mem_blob *blob, unsigned choices
 		fds[count++] = mapping_live->fd;
 	for (i = 0; count < (int)ORI_MEM_FDS; i++)
 		fds[count++] = i;
-	if (choices & MAPPING_FAR)
+	if (choices & MAPPING_OTHER_NODE)
 		status = ori_mem_import_fabric(&mapping_gpu, blob, &m);
 	else
 		status = ori_mem_import_gpu(&mapping_gpu, blob,
@@ -268,7 +268,7 @@ static void mapping_import_gpu(const struct ori_mem_blob *blob, unsigned choices
 	FUZZ_CHECK(mapping_asked.opened == mapping_asked.closed && mapping_live->refs == 1);
 }
 
-/* With the offset and the length of what may be no description at all. */
+/* Export with the offset and the length of an input that may be no valid blob. */
 static void mapping_export(const struct fuzz_input *input)
 {
 	struct ori_mem_blob blob = {0}, out;
@@ -336,9 +336,9 @@ size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
 		blob.segments = n % 2 ? 0 : 1 + n % 4 * 2;
 		blob.id = n % 2 ? 0 : 3;
 		blob.handle[0] = n % 2;
-		if (n & MAPPING_FAR && n % 4 == 1)
+		if (n & MAPPING_OTHER_NODE && n % 4 == 1)
 			blob.kind = ORI_MEM_BLOB_GPU_FABRIC;
-		if (n & MAPPING_FAR && n % 4 == 0) {
+		if (n & MAPPING_OTHER_NODE && n % 4 == 0) {
 			blob.flags = ORI_MEM_BLOB_FABRIC;
 			blob.handle[5] = 1;
 		}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs a fuzz target without libFuzzer: the seeds, the files of a corpus, and
- * mutations of both, the same ones each time.
+ * Runs a fuzz target without libFuzzer: the seeds, the files of a corpus, and mutations of both,
+ * the same ones each time. ctest calls it.
  *
  *   x_fuzz [CORPUS]       run them
  *   x_fuzz --seeds DIR    write the seeds to files, for libFuzzer
@@ -22,7 +22,7 @@
 #define REPLAY_GOOD_MAX 128u
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
-/* Of the sanitizers' runtime, where there is one. */
+/* The runtime of the sanitizers defines it; NULL without one. */
 void __sanitizer_set_death_callback(void (*callback)(void)) __attribute__((weak));
 
 struct replay_bytes {
@@ -33,13 +33,13 @@ struct replay_bytes {
 static struct replay_bytes replay_good[REPLAY_GOOD_MAX];
 static unsigned replay_goods;
 
-/* What the target is looking at, in a block of its own so that a sanitizer sees its end. */
+/* The current input, in a heap block of its own so that a sanitizer finds reads past its end. */
 static uint8_t *replay_now;
 static size_t replay_length;
 
 static uint64_t replay_state = 0x0123456789abcdef;
 
-/* splitmix64, below @limit. */
+/* A random number below @limit, by splitmix64. */
 static size_t replay_random(size_t limit)
 {
 	uint64_t z = replay_state += 0x9e3779b97f4a7c15;
@@ -49,7 +49,7 @@ static size_t replay_random(size_t limit)
 	return limit ? (size_t)((z ^ z >> 31) % limit) : 0;
 }
 
-/* Signal-safe: the input in hex, for xxd -r -p. */
+/* Print the input in hex, for xxd -r -p. Async-signal-safe. */
 static void replay_show_input(void)
 {
 	static const char digits[] = "0123456789abcdef", end[] = "\nthe input in hex:\n";
@@ -121,7 +121,7 @@ static void replay_erase(struct replay_bytes *b, size_t at)
 	b->length -= count;
 }
 
-/* A piece of another good input, at any of its places or at the same one. */
+/* Insert a piece of another valid input, taken from any of its offsets or from the same one. */
 static void replay_splice(struct replay_bytes *b, size_t at)
 {
 	const struct replay_bytes *other = &replay_good[replay_random(replay_goods)];
@@ -194,7 +194,7 @@ static void replay_add_file(const char *dir, const char *name)
 	fclose(file);
 }
 
-/* In order of name: the mutations that follow must not depend on the file system. */
+/* Files sort by name, so that the mutations do not depend on the file system. */
 static void replay_add_corpus(const char *dir)
 {
 	struct dirent **entries;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Frames from an engine that has proved itself: nothing outside of registered memory
- * changes, what an adapter may not do to memory it does not, and the engine
- * lives on. And before: nothing is delivered without the right MAC, and no connector
- * takes an acceptor without it for its peer. An input is a byte that says how the
- * connection begins, and frames, each after a byte that says what of it is true.
+ * Fuzz target of the software HCA's wire: frames of a proven engine change no byte outside of
+ * registered memory, violate no access right, and do not end the engine. Before the proof no
+ * frame is delivered, and a connector accepts no peer without the right MAC. An input is a byte
+ * with the kind of connection, and frames, each behind a byte that selects its valid fields.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,37 +20,37 @@
 
 #define MEMORY 8192u
 #define READ 6000u /* bytes, up to the end of the memory */
-#define EDGE 64u   /* bytes around the memory that nobody may write */
+#define EDGE 64u   /* bytes around the memory that no frame may change */
 #define EDGE_BYTE 0x5a
 #define DEPTH 16u
 #define STEPS 300u
-#define REQUESTS 9u /* frames of fuzz_seed() that are */
+#define REQUESTS 9u /* frames of fuzz_seed() that are requests */
 #define RECEIVES 4u
 #define WIRE_KEY_LENGTH 16u
 
 /* Bits of the byte before a frame. */
 enum wire_truth {
-	WIRE_NAMES = 1, /* it is from the peer to the QP */
-	WIRE_PSN = 2,   /* relative to the one that is awaited */
+	WIRE_NAMES = 1, /* the frame is from the peer to the QP */
+	WIRE_PSN = 2,   /* its PSN is relative to the expected one */
 	WIRE_KEY = 4,
 	WIRE_MAGIC = 8,
-	WIRE_ANSWER = 16, /* to who asks */
+	WIRE_ANSWER = 16, /* it goes to the requester */
 };
 
-/* How a connection begins. */
+/* The kind of connection. */
 enum wire_begin {
-	WIRE_UNIX,      /* from a process that the kernel has named */
+	WIRE_UNIX,      /* from a process whose credentials the kernel has checked */
 	WIRE_PROVED,    /* over TCP, with the right hello */
-	WIRE_ACCEPTOR,  /* over TCP: the input is what the connector says */
-	WIRE_CONNECTOR, /* the input is what the acceptor says */
+	WIRE_ACCEPTOR,  /* over TCP: the input is the hello of the connector */
+	WIRE_CONNECTOR, /* the input is the challenge and welcome of the acceptor */
 	WIRE_BEGINS,
 };
 
-/* Bits of the byte before a hello, or before what an acceptor says. */
+/* Bits of the byte before a hello, or before the frames of an acceptor. */
 enum wire_honesty {
-	WIRE_HEADER = 1,  /* it is that of a good one */
-	WIRE_MAC = 2,     /* the same */
-	WIRE_SWAPPED = 4, /* ... of the other role */
+	WIRE_HEADER = 1,  /* the header is valid */
+	WIRE_MAC = 2,     /* the MAC is valid */
+	WIRE_SWAPPED = 4, /* the MAC is that of the other role */
 };
 
 struct wire_end {
@@ -137,7 +136,7 @@ static void wire_close(struct wire_end *w)
 	}
 }
 
-/* WRITE, READ and FETCH_ADD of the end that takes the frames, so that answers have a question. */
+/* Post a WRITE, READ and FETCH_ADD on the receiving side, so that answers match a request. */
 static void wire_post(struct wire_end *w, const struct wire_end *peer)
 {
 	const struct oriel_rdma_address remote = {0, peer->keys.rkey},
@@ -173,7 +172,7 @@ static void wire_amend(struct soft_header *h, uint8_t truth)
 		h->rkey = to->keys.rkey;
 }
 
-/* What lets a header through, whatever the QP it is for thinks of it. */
+/* A header without a flaw is within its limits, whatever its QP does with it. */
 static void wire_check(const struct soft_header *h)
 {
 	const char *flaw = ori_soft_header_flaw(h);
@@ -191,7 +190,7 @@ static void wire_check(const struct soft_header *h)
 		   h->total == 8);
 }
 
-/* The next frame of @in, its payload as far as there is any. */
+/* Take the next frame of @in; the payload may be shorter than the header says. */
 static bool wire_next(struct fuzz_input *in, struct soft_header *h, const uint8_t **payload,
 		      size_t *length)
 {
@@ -242,7 +241,7 @@ static enum ori_role wire_role(uint8_t honesty, enum ori_role role)
 	return role == ORI_ROLE_CONNECTOR ? ORI_ROLE_ACCEPTOR : ORI_ROLE_CONNECTOR;
 }
 
-/* @good, but for what the input says, in parts of any length. True: not a byte differs. */
+/* Send @good with the invalid parts replaced by input. Returns whether no byte differs. */
 static bool wire_say_greeting(struct fuzz_input *in, int fd, const uint8_t *good, size_t length,
 			      size_t mac_at, uint8_t honesty)
 {
@@ -256,7 +255,7 @@ static bool wire_say_greeting(struct fuzz_input *in, int fd, const uint8_t *good
 	return memcmp(bytes, good, length) == 0;
 }
 
-/* Is @in's engine let in just if its hello is right? */
+/* The acceptor admits the engine of @in if and only if its hello is right. */
 static void wire_accept(const struct soft_engine *e, struct fuzz_input *in, struct soft_inbox *box,
 			int fd)
 {
@@ -277,13 +276,13 @@ static void wire_accept(const struct soft_engine *e, struct fuzz_input *in, stru
 		   !(honesty & WIRE_SWAPPED);
 	why = ori_soft_inbox_take(box);
 	FUZZ_CHECK(!box->cookie);
-	/* It says nothing to who proves nothing. */
+	/* The acceptor sends no welcome to a connector without the right MAC. */
 	FUZZ_CHECK(is_right == (box->claimed != 0) && is_right == !why);
 	FUZZ_CHECK(is_right == wire_hears(fd, &welcome, sizeof(welcome)));
 	FUZZ_CHECK(!is_right || box->claimed == e->address.cookie);
 }
 
-/* Does a connector take an acceptor for its peer just if that has proved it? */
+/* A connector accepts an acceptor as its peer only with the right MAC. */
 static void wire_connect(const struct soft_engine *e, struct fuzz_input *in)
 {
 	uint8_t honesty = fuzz_byte(in);
@@ -313,7 +312,7 @@ static void wire_connect(const struct soft_engine *e, struct fuzz_input *in)
 					     sizeof(welcome), sizeof(welcome.h), honesty) &&
 			   !(honesty & WIRE_SWAPPED);
 		greeting = ori_soft_greet_connect(&greet, e, e->address.cookie, ends[1], &why);
-		/* What nobody looks at in a welcome may differ. */
+		/* Fields of a welcome that the connector ignores may differ. */
 		FUZZ_CHECK(!is_right || greeting == SOFT_GREETING_DONE);
 		FUZZ_CHECK(greeting != SOFT_GREETING_DONE ||
 			   memcmp(greet.in.welcome.mac, welcome.mac, sizeof(welcome.mac)) == 0);
@@ -407,7 +406,7 @@ static size_t wire_seed_frame(uint8_t *at, uint8_t truth, struct soft_header h)
 	return 1 + sizeof(h) + h.length;
 }
 
-/* Good and bad ones, each from either side. */
+/* Valid and invalid handshakes, each from either side. */
 static size_t wire_seed_greeting(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
 {
 	static const uint8_t honesties[] = {
@@ -459,7 +458,7 @@ size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
 	bytes[0] = n % 2 ? WIRE_PROVED : WIRE_UNIX;
 	length += wire_seed_frame(bytes + 1, n % count < REQUESTS ? request : answer,
 				  frames[n % count]);
-	/* And with another behind it. */
+	/* The second half of the seeds has a request behind the frame. */
 	if (n >= count)
 		length += wire_seed_frame(bytes + length, request, frames[n % REQUESTS]);
 	return length;

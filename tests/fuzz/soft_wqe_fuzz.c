@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks of a send queue: what is taken for a WQE is what its encoder makes. */
+/*
+ * Fuzz target of the software HCA's WQE parser: blocks of a send queue that it accepts are equal
+ * to those that the encoder makes.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,7 +90,7 @@ static void wqe_check_limits(const struct soft_wqe *w)
 		FUZZ_CHECK(w->length == 8);
 }
 
-/* @given is as long as @blocks blocks and no longer. */
+/* @given is exactly @blocks blocks long. */
 static void wqe_check(const uint8_t *given, unsigned blocks)
 {
 	uint64_t index = (uint64_t)given[1] << 8 | given[2];
@@ -110,7 +113,7 @@ static void wqe_check(const uint8_t *given, unsigned blocks)
 	FUZZ_CHECK(ori_soft_wqe_parse(given, blocks, index + 1, QPN, &w) != NULL);
 	FUZZ_CHECK(ori_soft_wqe_parse(given, blocks, index, QPN + 1, &w) != NULL);
 	FUZZ_CHECK(!ori_soft_wqe_parse(given, blocks, index, QPN, &w));
-	/* What is behind the last segment is nobody's. */
+	/* The parser ignores bytes behind the last segment, so take these from the input. */
 	memcpy(again.bytes, given, (size_t)blocks * BLOCK);
 	wqe_encode(&again,
 		   (struct oriel_mlx5_head){.index = index,
@@ -122,7 +125,7 @@ static void wqe_check(const uint8_t *given, unsigned blocks)
 	FUZZ_CHECK(memcmp(again.bytes, given, (size_t)blocks * BLOCK) == 0);
 }
 
-/* A second block that is there but not posted is none. */
+/* A WQE of two blocks is rejected if only its first block is posted. */
 static void wqe_needs_both(const uint8_t *given)
 {
 	uint64_t index = (uint64_t)given[1] << 8 | given[2];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Neighbours in the tree: bytes for the number of ranks, this rank and the
- * length each gives; then for each neighbour the length of its stream (two
- * bytes) and that stream, which ends there unless it is a proper one.
+ * Fuzz target of the bootstrap's tree: bytes with the number of ranks, this rank and the length
+ * of each rank's data; then for each neighbour the length of its stream (two bytes) and the
+ * stream, after which the neighbour closes unless the stream is valid.
  */
 #include <string.h>
 #include <sys/socket.h>
@@ -16,16 +16,16 @@
 
 struct tree_scene {
 	struct ori_tree tree;
-	struct ori_gate gate;
+	struct ori_listener listener;
 	struct ori_traffic traffic;
-	int far[ORI_TREE_LINKS]; /* the neighbours' ends, -1: none */
+	int peer_fds[ORI_TREE_LINKS]; /* sockets of the neighbours, -1: none */
 	const uint8_t *said[ORI_TREE_LINKS];
-	enum oriel_status due[ORI_TREE_LINKS]; /* what is to come of it */
+	enum oriel_status due[ORI_TREE_LINKS]; /* the status that the stream causes */
 	size_t piece;
 	uint8_t all[TREE_RANKS * TREE_PIECE];
 };
 
-/* Of a neighbour that has nothing to say but a failure; @silent if there is none (yet). */
+/* The status due to a neighbour that may send only a failure; @silent if it has sent none. */
 static enum oriel_status tree_expect_silence(const uint8_t *at, size_t left,
 					     enum oriel_status silent)
 {
@@ -44,7 +44,7 @@ static enum oriel_status tree_expect_silence(const uint8_t *at, size_t left,
 	return failure.status;
 }
 
-/* Of a child that gives @length bytes. */
+/* The status due to a child whose data is @length bytes. */
 static enum oriel_status tree_expect(const uint8_t *at, size_t left, size_t length, bool *is_proper)
 {
 	struct ori_frame frame;
@@ -75,7 +75,7 @@ static size_t tree_join(struct tree_scene *s, unsigned i, unsigned rank, struct 
 	fuzz_say(ends[1], in->at, length);
 	ori_link_open(&s->tree.links[i], ends[0], &s->traffic);
 	s->tree.links[i].rank = rank;
-	s->far[i] = ends[1];
+	s->peer_fds[i] = ends[1];
 	s->said[i] = in->at;
 	in->at += length;
 	in->left -= length;
@@ -91,7 +91,7 @@ static void tree_join_child(struct tree_scene *s, unsigned i, struct fuzz_input 
 	s->due[i] = tree_expect(s->said[i], length,
 				(place->child_end[i] - place->child[i]) * s->piece, &is_proper);
 	if (!is_proper)
-		shutdown(s->far[i], SHUT_WR);
+		shutdown(s->peer_fds[i], SHUT_WR);
 }
 
 static void tree_join_parent(struct tree_scene *s, struct fuzz_input *in)
@@ -100,10 +100,10 @@ static void tree_join_parent(struct tree_scene *s, struct fuzz_input *in)
 	size_t length = tree_join(s, i, s->tree.place.parent, in);
 
 	s->due[i] = tree_expect_silence(s->said[i], length, ORIEL_ERR_PEER);
-	shutdown(s->far[i], SHUT_WR);
+	shutdown(s->peer_fds[i], SHUT_WR);
 }
 
-/* Success if nobody is in the way, the failure of one of those who are otherwise. */
+/* Success only if every stream is valid, otherwise the failure that one of them causes. */
 static void tree_check_status(const struct tree_scene *s, enum oriel_status status)
 {
 	bool is_due = status == ORIEL_OK;
@@ -128,7 +128,7 @@ static void tree_check_gathered(const struct tree_scene *s)
 				  (place->child_end[i] - place->child[i]) * s->piece) == 0);
 }
 
-/* Each child has heard what all gave. */
+/* Each child has received the data of all ranks. */
 static void tree_check_spread(struct tree_scene *s, size_t length)
 {
 	static uint8_t body[TREE_RANKS * TREE_PIECE];
@@ -137,7 +137,7 @@ static void tree_check_spread(struct tree_scene *s, size_t length)
 	unsigned i;
 
 	for (i = 0; i < s->tree.place.children; i++) {
-		ori_link_open(&link, s->far[i], &s->traffic);
+		ori_link_open(&link, s->peer_fds[i], &s->traffic);
 		FUZZ_CHECK(ori_link_take(&link, &frame, body, sizeof(body)) == ORIEL_OK);
 		FUZZ_CHECK(frame.type == ORI_FRAME_SPREAD && frame.length == length);
 		FUZZ_CHECK(memcmp(body, s->all, length) == 0);
@@ -156,7 +156,7 @@ static void tree_exchange(struct tree_scene *s, unsigned size)
 		tree_check_spread(s, size * s->piece);
 		return;
 	}
-	/* For ever, and with a text that says why. */
+	/* The failure is permanent, and has a text. */
 	FUZZ_CHECK(ori_tree_check(&s->tree) == status);
 	FUZZ_CHECK(strlen(s->tree.failure.text) < sizeof(s->tree.failure.text));
 	FUZZ_CHECK(ori_tree_exchange(&s->tree, s->all, 1, 1, ORIEL_FOREVER) == status);
@@ -169,9 +169,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	unsigned ranks = 2 + fuzz_byte(&in) % (TREE_RANKS - 1), rank = fuzz_byte(&in) % ranks, i;
 
 	s.piece = fuzz_byte(&in) % TREE_PIECE;
-	ori_gate_init(&s.gate, NULL, ranks, &s.traffic);
-	ori_tree_init(&s.tree, rank, ranks, &s.gate);
-	memset(s.far, -1, sizeof(s.far));
+	ori_listener_init(&s.listener, NULL, ranks, &s.traffic);
+	ori_tree_init(&s.tree, rank, ranks, &s.listener);
+	memset(s.peer_fds, -1, sizeof(s.peer_fds));
 	memset(s.due, 0, sizeof(s.due));
 	for (i = 0; i < s.tree.place.children; i++)
 		tree_join_child(&s, i, &in);
@@ -179,10 +179,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		tree_join_parent(&s, &in);
 	tree_exchange(&s, ranks);
 	for (i = 0; i < ORI_TREE_LINKS; i++)
-		if (s.far[i] >= 0)
-			close(s.far[i]);
+		if (s.peer_fds[i] >= 0)
+			close(s.peer_fds[i]);
 	ori_tree_close(&s.tree);
-	ori_gate_close(&s.gate);
+	ori_listener_close(&s.listener);
 	return 0;
 }
 
@@ -195,7 +195,7 @@ static size_t tree_say(uint8_t *at, enum ori_frame_type type, const void *body, 
 	return 2 + ORI_FRAME_HEADER + length;
 }
 
-/* Children that give what they should; every third job, the last one tells of a failure. */
+/* Children with valid data; in every third job the last one sends a failure. */
 size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
 {
 	static const struct ori_failure failure = {ORIEL_ERR_TIMEOUT, 7, "rank 7 did not come"};

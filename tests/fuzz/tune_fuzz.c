@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A text as a table of oriel tune, looked into for one machine on GPUs and for one without. */
+/*
+ * Fuzz target of the tables of oriel tune: a text is read as a table for a machine with GPUs and
+ * for one without.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,7 +10,7 @@
 #include "coll/gather_tune.h"
 #include "fuzz.h"
 
-/* All that was read, as it would have been written. */
+/* Write the table that was read. */
 static size_t tune_write(const struct ori_tune *tune, const struct ori_tune_key *key, char *text,
 			 size_t room)
 {
@@ -40,7 +43,7 @@ static void tune_check(const struct ori_tune *tune, const struct ori_tune_key *k
 	for (i = 0; i < ORI_COLLECTIVES; i++)
 		for (k = 0; k < sizeof(sizes) / sizeof(sizes[0]); k++) {
 			row = ori_tune_row(tune, (enum ori_collective)i, sizes[k]);
-			/* It has all sizes of a collective, or none. */
+			/* The table has all sizes of a collective, or none. */
 			FUZZ_CHECK(!row == !ori_tune_row(tune, (enum ori_collective)i, 0));
 			FUZZ_CHECK(!row || (row->bytes >= sizes[k] &&
 					    row->algorithm > ORIEL_ALGORITHM_DEFAULT &&

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes for the number of ranks, this rank and the stride; then what each rank says of itself. */
+/*
+ * Fuzz target of verdicts: bytes with the number of ranks, this rank and the stride; then the
+ * verdict of each rank.
+ */
 #include <ctype.h>
 #include <string.h>
 
@@ -59,8 +62,8 @@ static void verdict_judge(const struct verdict_job *job)
 	}
 }
 
-/* What a rank fails with is what the others hear, but for what would upset a terminal. */
-static void verdict_tell(const struct verdict_job *job)
+/* All ranks get the failure of one rank, without characters that would upset a terminal. */
+static void verdict_report(const struct verdict_job *job)
 {
 	struct ori_verdict verdicts[2];
 	char text[ORI_VERDICT_TEXT], heard[ORI_VERDICT_TEXT + 16];
@@ -93,7 +96,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (input.left)
 		memcpy(job.rows, input.at, input.left);
 	verdict_judge(&job);
-	verdict_tell(&job);
+	verdict_report(&job);
 	return 0;
 }
 

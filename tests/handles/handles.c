@@ -35,8 +35,8 @@ enum kind {
 
 static const char *const nouns[KINDS] = {"communicator", "window",        "region",
 					 "all-gather",   "all-to-all",    "broadcast",
-					 "barrier",      "copies object", "p2p hub",
-					 "p2p endpoint", "p2p memory",    "p2p crew",
+					 "barrier",      "copies object", "p2p context",
+					 "p2p endpoint", "p2p memory",    "p2p copy group",
 					 "p2p mock",     "local job"};
 
 static void *live[KINDS];

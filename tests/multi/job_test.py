@@ -200,7 +200,7 @@ class Job(unittest.TestCase):
         self.assertEqual((code, out), (0, ["ends", "joined"]))
         code, out, err = self.finish(root)
         self.assertEqual((code, out), (0, ["ends", "joined"]), err)
-        self.assertEqual(err.count(" is refused: ") + err.count(" is dropped: "), refused, err)
+        self.assertEqual(err.count(" is rejected: ") + err.count(" is dropped: "), refused, err)
 
     def test_a_second_process_with_a_joined_rank_is_refused(self):
         port = free_port()
@@ -209,7 +209,7 @@ class Job(unittest.TestCase):
             self.assertEqual(job.stdout.readline(), "joined\n")
         code, out, _ = self.finish(self.start_by_hand(1, 2, port))
         self.assertEqual(code, 1)
-        self.assertRegex(out[0], r"open: ORIEL_ERR_CONFIG: rank 1 \(process \d+\) is refused at "
+        self.assertRegex(out[0], r"open: ORIEL_ERR_CONFIG: rank 1 \(process \d+\) is rejected at "
                          rf"127.0.0.1:{port} by process {root.pid}: rank 1 of the job here is "
                          rf"process {member.pid} at 127.0.0.1:\d+ already")
         code, out, _ = self.finish(member, "go\n")
