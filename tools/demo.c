@@ -49,7 +49,7 @@ uint64_t demo_words_at(const struct demo *d)
 static void demo_print_topology(const struct oriel_comm *comm)
 {
 	unsigned i, k, ranks = oriel_comm_size(comm);
-	struct oriel_adapter adapter;
+	struct oriel_nic adapter;
 	struct oriel_peer peer;
 	enum oriel_path path;
 
@@ -64,7 +64,7 @@ static void demo_print_topology(const struct oriel_comm *comm)
 				printf(" %-6s", oriel_path_name(path));
 		printf("\n");
 	}
-	if (oriel_comm_adapter(comm, &adapter) == ORIEL_OK)
+	if (oriel_comm_nic(comm, &adapter) == ORIEL_OK)
 		printf("  rdma uses %s%s\n", adapter.name,
 		       adapter.is_software ? ", a software HCA for development: no NIC is used"
 					   : "");

@@ -217,11 +217,11 @@ static enum oriel_status bench_row(const struct bench_pair *pair, const struct b
 
 static void bench_head(const struct bench_pair *pair, enum oriel_path path)
 {
-	struct oriel_adapter adapter;
+	struct oriel_nic adapter;
 	const char *note = "";
 	unsigned i;
 
-	if (path == ORIEL_PATH_RDMA && oriel_comm_adapter(pair->d->comm, &adapter) == ORIEL_OK)
+	if (path == ORIEL_PATH_RDMA && oriel_comm_nic(pair->d->comm, &adapter) == ORIEL_OK)
 		note = adapter.is_software ? " by the software HCA, no NIC" : " by a NIC";
 	printf("\nTimes in us between rank 0 and rank %u, path %s%s,\n"
 	       "data in caches, medians of %d\n  %-18s",

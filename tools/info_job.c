@@ -199,7 +199,7 @@ static bool reasons_print(const struct info_job *job)
 	return is_added;
 }
 
-static const char *adapter_note(const struct oriel_adapter *adapter)
+static const char *adapter_note(const struct oriel_nic *adapter)
 {
 	if (adapter->is_sink)
 		return "software HCA, set to discard all data: for measuring posts only";
@@ -208,7 +208,7 @@ static const char *adapter_note(const struct oriel_adapter *adapter)
 	return "a NIC";
 }
 
-static bool adapter_print(const struct oriel_adapter *adapter)
+static bool adapter_print(const struct oriel_nic *adapter)
 {
 	static const char *const head[] = {"NIC",         "kind",          "tier", "mtu",
 					   "queue depth", "max_rd_atomic", "WAIT", "rails",
@@ -256,7 +256,7 @@ static void tuning_print(const struct info_job *job)
 
 bool info_job_print(const struct info_job *job)
 {
-	struct oriel_adapter adapter;
+	struct oriel_nic adapter;
 
 	printf("\njob of %u ranks\n\n", job->size);
 	if (!peers_print(job))
@@ -264,7 +264,7 @@ bool info_job_print(const struct info_job *job)
 	matrix_print(job);
 	tuning_print(job);
 	/* Rank 0 has one if any rank does; without any, all ranks are in one domain. */
-	if (oriel_comm_adapter(job->comm, &adapter) == ORIEL_OK && !adapter_print(&adapter))
+	if (oriel_comm_nic(job->comm, &adapter) == ORIEL_OK && !adapter_print(&adapter))
 		return false;
 	return reasons_print(job);
 }
@@ -322,9 +322,9 @@ static void reasons_write(const struct info_job *job, struct json *json)
 
 static void adapter_write(const struct info_job *job, struct json *json)
 {
-	struct oriel_adapter adapter;
+	struct oriel_nic adapter;
 
-	if (oriel_comm_adapter(job->comm, &adapter) != ORIEL_OK)
+	if (oriel_comm_nic(job->comm, &adapter) != ORIEL_OK)
 		return;
 	json_open_object(json, "adapter");
 	json_text(json, "kind", adapter.kind);

@@ -120,11 +120,11 @@ static void job_set_command(struct perf_job *job, int argc, char **argv)
 /* The path between ranks 0 and 1, on which all ranks agree. */
 static void job_read_paths(struct perf_job *job)
 {
-	struct oriel_adapter adapter;
+	struct oriel_nic adapter;
 
 	if (job->ranks > 1)
 		oriel_comm_path_between(job->comm, 0, 1, &job->path);
-	if (oriel_comm_adapter(job->comm, &adapter) != ORIEL_OK)
+	if (oriel_comm_nic(job->comm, &adapter) != ORIEL_OK)
 		return;
 	job->is_software = adapter.is_software;
 	job->is_sink = adapter.is_sink;

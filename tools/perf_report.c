@@ -49,9 +49,9 @@ static double row_gbps(const struct perf_row *row)
 /* "mapped", "rdma[verbs]", "rdma[soft]"; "rdma[sink]" is a software HCA that discards all data. */
 static void path_text(const struct perf_job *job, enum oriel_path path, char *text, size_t room)
 {
-	struct oriel_adapter adapter;
+	struct oriel_nic adapter;
 
-	if (path == ORIEL_PATH_RDMA && oriel_comm_adapter(job->comm, &adapter) == ORIEL_OK)
+	if (path == ORIEL_PATH_RDMA && oriel_comm_nic(job->comm, &adapter) == ORIEL_OK)
 		snprintf(text, room, "rdma[%s]", adapter.is_sink ? "sink" : adapter.kind);
 	else
 		snprintf(text, room, "%s", oriel_path_name(path));

@@ -99,7 +99,7 @@ static struct ori_host_link *join(const struct peer *p, unsigned queues)
 {
 	struct ori_host_attr attr = {.ops = p->ops, .hca = p->hca, .queues = queues};
 	struct ori_hca_qp_address mine, theirs;
-	struct ori_host_end endpoint, peer_endpoint;
+	struct ori_host_qps endpoint, peer_endpoint;
 	struct ori_host_link *link;
 
 	need(ori_host_create(&attr, &link, &endpoint) == ORIEL_OK, "a link");
@@ -182,7 +182,7 @@ static double write_lat(const struct peer *p, uint64_t bytes, unsigned rounds, d
 	struct ori_host_move move = move_of(p, own_offset, bytes);
 	uint64_t before = 0;
 
-	move.there.address = own_offset;
+	move.remote.address = own_offset;
 	memset(p->memory, 0, bytes);
 	memset(p->memory + LENGTH / 2, 0, bytes);
 	meet(p);
@@ -230,7 +230,7 @@ static double write_bw(const struct peer *p, uint64_t bytes, unsigned rounds)
 
 static double atomic_lat(const struct peer *p, unsigned rounds, double *samples)
 {
-	struct ori_host_place word = {WORDS, p->rkey};
+	struct ori_host_address word = {WORDS, p->rkey};
 	struct ori_host_link *link = join(p, 1);
 	uint64_t op, old;
 
@@ -250,7 +250,7 @@ static double atomic_lat(const struct peer *p, unsigned rounds, double *samples)
 static double spread_lat(const struct peer *p, uint64_t bytes, unsigned rounds, double *samples)
 {
 	struct ori_host_link *link = join(p, QUEUES);
-	struct ori_host_place word = {WORDS + 64 * (1 + p->is_first), p->rkey};
+	struct ori_host_address word = {WORDS + 64 * (1 + p->is_first), p->rkey};
 	uint64_t *seen = (uint64_t *)(void *)(p->memory + WORDS + 64 * (2 - p->is_first)), op;
 	struct ori_host_move all = move_of(p, 0, bytes), few = move_of(p, LENGTH / 2, 8);
 	uint64_t base = oriel_dev_load_acquire(seen);
@@ -403,8 +403,7 @@ int main(int argc, char **argv)
 	int ends[2], status = 1;
 	pid_t other;
 
-	need(argc >= 6 && argc % 3 == 0,
-	     "NIC NIC TEST BYTES ROUNDS [TEST BYTES ROUNDS]...");
+	need(argc >= 6 && argc % 3 == 0, "NIC NIC TEST BYTES ROUNDS [TEST BYTES ROUNDS]...");
 	need(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0, "socketpair");
 	other = fork();
 	need(other >= 0, "fork");

@@ -249,7 +249,7 @@ enum oriel_status oriel_feature_get(unsigned index, struct oriel_feature *featur
  * The NICs through which this rank reaches peers by the rdma path: one for each rail; this
  * describes the first, the others are of its kind.
  */
-struct oriel_adapter {
+struct oriel_nic {
 	const char *kind;         /* "soft", "verbs", "mlx5" */
 	const char *name;         /* of the device: "soft0", "mlx5_0" */
 	uint32_t mtu;             /* in bytes */
@@ -267,7 +267,7 @@ struct oriel_adapter {
  * Local. The strings live as long as @comm. ORIEL_ERR_NO_PATH: none is open,
  * since no peer is reached that way.
  */
-enum oriel_status oriel_comm_adapter(const struct oriel_comm *comm, struct oriel_adapter *adapter);
+enum oriel_status oriel_comm_nic(const struct oriel_comm *comm, struct oriel_nic *adapter);
 
 #ifdef __cplusplus
 }

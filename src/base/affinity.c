@@ -49,7 +49,7 @@ static bool affinity_read(int node, cpu_set_t *cpus)
 	return is_read;
 }
 
-bool ori_near_stay(int node)
+bool ori_affinity_bind(int node)
 {
 	cpu_set_t node_cpus, mine, both;
 

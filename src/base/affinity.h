@@ -17,6 +17,6 @@ bool ori_affinity_parse(const char *list, cpu_set_t *cpus);
  * changes, if it runs only on them already, may run on none of them, or the kernel does not list
  * them.
  */
-bool ori_near_stay(int node);
+bool ori_affinity_bind(int node);
 
 #endif

@@ -33,8 +33,8 @@ static void test_a_missing_numa_node_changes_nothing(void **state)
 
 	(void)state;
 	assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
-	assert_false(ori_near_stay(-1));
-	assert_false(ori_near_stay(100000));
+	assert_false(ori_affinity_bind(-1));
+	assert_false(ori_affinity_bind(100000));
 	assert_int_equal(sched_getaffinity(0, sizeof(after), &after), 0);
 	assert_true(CPU_EQUAL(&before, &after));
 }

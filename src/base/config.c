@@ -492,15 +492,15 @@ enum oriel_status ori_setting_paths(unsigned *mask)
 	return ORIEL_OK;
 }
 
-enum ori_wish ori_setting_hca(const char **filter)
+enum ori_hca_request ori_setting_hca(const char **filter)
 {
 	static const struct {
 		const char *word;
-		enum ori_wish wish;
-	} words[] = {{"auto", ORI_WISH_AUTO},
-		     {"none", ORI_WISH_NONE},
-		     {"soft", ORI_WISH_SOFT},
-		     {"verbs", ORI_WISH_VERBS}};
+		enum ori_hca_request wish;
+	} words[] = {{"auto", ORI_HCA_REQUEST_AUTO},
+		     {"none", ORI_HCA_REQUEST_NONE},
+		     {"soft", ORI_HCA_REQUEST_SOFT},
+		     {"verbs", ORI_HCA_REQUEST_VERBS}};
 	const char *text = ori_setting_text(ORI_SETTING_HCA);
 	size_t i;
 
@@ -509,7 +509,7 @@ enum ori_wish ori_setting_hca(const char **filter)
 		if (strcmp(text, words[i].word) == 0)
 			return words[i].wish;
 	*filter = text;
-	return ORI_WISH_VERBS;
+	return ORI_HCA_REQUEST_VERBS;
 }
 
 enum oriel_status ori_parse_unsigned(const char *name, const char *text, uint64_t max,

@@ -49,14 +49,14 @@ enum oriel_status ori_setting_unsigned(enum ori_setting which, uint64_t max, uin
 enum oriel_status ori_setting_paths(unsigned *mask);
 
 /* The parsed form of ORIEL_HCA. */
-enum ori_wish {
-	ORI_WISH_AUTO,  /* NICs if the machine has any, else the software HCA */
-	ORI_WISH_NONE,  /* there is no rdma path */
-	ORI_WISH_SOFT,  /* the software HCA */
-	ORI_WISH_VERBS, /* the NICs that *@filter selects: see hca/verbs_pick.h */
+enum ori_hca_request {
+	ORI_HCA_REQUEST_AUTO,  /* NICs if the machine has any, else the software HCA */
+	ORI_HCA_REQUEST_NONE,  /* there is no rdma path */
+	ORI_HCA_REQUEST_SOFT,  /* the software HCA */
+	ORI_HCA_REQUEST_VERBS, /* the NICs that *@filter selects: see hca/verbs_pick.h */
 };
 
-enum ori_wish ori_setting_hca(const char **filter);
+enum ori_hca_request ori_setting_hca(const char **filter);
 
 /*
  * Parse decimal digits: no sign, no space, no more than @max. The bootstrap also calls it for

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The operating system's part of oriel/dev/order.h: clock, back-off and wake-up of device
- * functions that run on CPU threads. ori_nap() is for the threads of the library.
+ * functions that run on CPU threads. ori_sleep_until_woken() is for the threads of the library.
  */
 #include <oriel/dev/order.h>
 
@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 #include "base/help.h"
-#include "base/nap.h"
+#include "base/sleep.h"
 
 /* A short wait yields only: a sleep costs the timer slack of Linux, 50 us, at least. */
 #define CPU_YIELD_NS 4000000u
@@ -47,7 +47,7 @@ void oriel_cpu_help(void)
 	ori_help();
 }
 
-void ori_nap(uint32_t *asleep, uint64_t ns)
+void ori_sleep_until_woken(uint32_t *asleep, uint64_t ns)
 {
 	struct timespec timeout = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
 

@@ -66,7 +66,7 @@ static struct {
 		  [ORI_HANDLE_P2P_CONTEXT].noun = "p2p context",
 		  [ORI_HANDLE_P2P_ENDPOINT].noun = "p2p endpoint",
 		  [ORI_HANDLE_P2P_MEMORY].noun = "p2p memory",
-		  [ORI_HANDLE_P2P_CREW].noun = "p2p copy group",
+		  [ORI_HANDLE_P2P_COPY_GROUP].noun = "p2p copy group",
 		  [ORI_HANDLE_P2P_MOCK].noun = "p2p mock",
 		  [ORI_HANDLE_LOCAL_JOB].noun = "local job"},
 };

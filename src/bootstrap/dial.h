@@ -6,7 +6,7 @@
 #ifndef ORI_BOOTSTRAP_DIAL_H
 #define ORI_BOOTSTRAP_DIAL_H
 
-#include "bootstrap/gate.h"
+#include "bootstrap/listener.h"
 
 /*
  * Over the fresh connection @link: check that the acceptor knows the job key, send @hello (the

@@ -15,7 +15,7 @@
 #include "base/fork.h"
 #include "base/handle.h"
 #include "bootstrap/join.h"
-#include "bootstrap/mail.h"
+#include "bootstrap/message.h"
 
 struct tcp {
 	struct tcp *next; /* in tcp_only */

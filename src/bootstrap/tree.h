@@ -10,7 +10,7 @@
 #ifndef ORI_BOOTSTRAP_TREE_H
 #define ORI_BOOTSTRAP_TREE_H
 
-#include "bootstrap/gate.h"
+#include "bootstrap/listener.h"
 
 #define ORI_TREE_ARITY 8
 #define ORI_TREE_LINKS (ORI_TREE_ARITY + 1)

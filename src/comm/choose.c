@@ -13,18 +13,19 @@
 #include "base/log.h"
 #include "mem/memory.h"
 
-static void choose_soft(struct ori_choice *choice)
+static void choose_soft(struct ori_hca_choice *choice)
 {
-	choice->kind = ORI_ADAPTERS_SOFT;
+	choice->kind = ORI_HCA_KIND_SOFT;
 	choice->ops = &ori_hca_soft_ops;
 	snprintf(choice->config, sizeof(choice->config), "%s",
 		 ori_setting_text(ORI_SETTING_SOFT_HCA));
 }
 
 /* The NICs NUMA-local to the GPU if there is one, else to this process. */
-static void choose_verbs(const struct ori_gpu *gpu, const char *filter, struct ori_choice *choice)
+static void choose_verbs(const struct ori_gpu *gpu, const char *filter,
+			 struct ori_hca_choice *choice)
 {
-	choice->kind = ORI_ADAPTERS_VERBS;
+	choice->kind = ORI_HCA_KIND_VERBS;
 	snprintf(choice->config, sizeof(choice->config), "%s%s%s", filter,
 		 gpu && gpu->pci[0] ? ";near=" : "", gpu ? gpu->pci : "");
 	choice->ops = ori_hca_choose(choice->config, gpu);
@@ -36,12 +37,14 @@ static bool choose_has_verbs(unsigned rails)
 	return !*ori_setting_text(ORI_SETTING_SOFT_HCA) && ori_hca_verbs_ports("") >= rails;
 }
 
-enum oriel_status ori_choose(const struct ori_gpu *gpu, unsigned rails, struct ori_choice *choice)
+enum oriel_status ori_choose(const struct ori_gpu *gpu, unsigned rails,
+			     struct ori_hca_choice *choice)
 {
 	const char *filter;
-	enum ori_wish wish = ori_setting_hca(&filter);
+	enum ori_hca_request wish = ori_setting_hca(&filter);
 
-	if (wish == ORI_WISH_SOFT || (wish == ORI_WISH_AUTO && !choose_has_verbs(rails))) {
+	if (wish == ORI_HCA_REQUEST_SOFT ||
+	    (wish == ORI_HCA_REQUEST_AUTO && !choose_has_verbs(rails))) {
 		choose_soft(choice);
 		return ORIEL_OK;
 	}
@@ -56,7 +59,7 @@ enum oriel_status ori_choose(const struct ori_gpu *gpu, unsigned rails, struct o
 
 static const char *choose_name(uint32_t kind)
 {
-	return kind == ORI_ADAPTERS_SOFT ? "the software HCA" : "NICs of libibverbs";
+	return kind == ORI_HCA_KIND_SOFT ? "the software HCA" : "NICs of libibverbs";
 }
 
 static uint32_t choose_kind(const void *kinds, size_t stride, unsigned rank)
@@ -74,9 +77,9 @@ enum oriel_status ori_choices_agree(const void *kinds, size_t stride, unsigned c
 
 	for (rank = 0; rank < count; rank++) {
 		kind = choose_kind(kinds, stride, rank);
-		if (kind == ORI_ADAPTERS_NONE)
+		if (kind == ORI_HCA_KIND_NONE)
 			continue;
-		if (kind > ORI_ADAPTERS_VERBS)
+		if (kind > ORI_HCA_KIND_VERBS)
 			return ori_fail(ORIEL_ERR_PROTOCOL,
 					"rank %u drives NICs of unknown kind %u", rank, kind);
 		if (first == count)

@@ -8,14 +8,14 @@
 #include "rdma/rdma.h"
 
 /* Both ends of a link have the same kind. Goes over the wire. */
-enum ori_adapters {
-	ORI_ADAPTERS_NONE, /* the rank needs none */
-	ORI_ADAPTERS_SOFT,
-	ORI_ADAPTERS_VERBS,
+enum ori_hca_kind {
+	ORI_HCA_KIND_NONE, /* the rank needs none */
+	ORI_HCA_KIND_SOFT,
+	ORI_HCA_KIND_VERBS,
 };
 
-struct ori_choice {
-	enum ori_adapters kind;
+struct ori_hca_choice {
+	enum ori_hca_kind kind;
 	const struct ori_hca_ops *ops;
 	char config[320]; /* of ops->open() */
 };
@@ -24,7 +24,8 @@ struct ori_choice {
  * Chooses @rails NICs for a rank with @gpu, or NULL. The caller has checked that
  * ORIEL_HCA is not none.
  */
-enum oriel_status ori_choose(const struct ori_gpu *gpu, unsigned rails, struct ori_choice *choice);
+enum oriel_status ori_choose(const struct ori_gpu *gpu, unsigned rails,
+			     struct ori_hca_choice *choice);
 
 /* Can NICs of these @count kinds, @stride bytes apart, by rank, be linked to each other? */
 enum oriel_status ori_choices_agree(const void *kinds, size_t stride, unsigned count);

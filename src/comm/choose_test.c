@@ -18,9 +18,10 @@ static bool has_verbs(void)
 	return ori_hca_verbs_ports("") > 0;
 }
 
-static struct ori_choice chosen(const char *hca, const char *scenario, const struct ori_gpu *gpu)
+static struct ori_hca_choice chosen(const char *hca, const char *scenario,
+				    const struct ori_gpu *gpu)
 {
-	struct ori_choice choice;
+	struct ori_hca_choice choice;
 
 	setenv("ORIEL_HCA", hca, 1);
 	setenv("ORIEL_SOFT_HCA", scenario, 1);
@@ -32,23 +33,23 @@ static struct ori_choice chosen(const char *hca, const char *scenario, const str
 
 static void test_the_setting_chooses_the_hca(void **state)
 {
-	struct ori_choice choice = chosen("soft", "seed=7", NULL);
+	struct ori_hca_choice choice = chosen("soft", "seed=7", NULL);
 
 	(void)state;
-	assert_int_equal(choice.kind, ORI_ADAPTERS_SOFT);
+	assert_int_equal(choice.kind, ORI_HCA_KIND_SOFT);
 	assert_ptr_equal(choice.ops, &ori_hca_soft_ops);
 	assert_string_equal(choice.config, "seed=7");
 	choice = chosen("", "", NULL);
-	assert_int_equal(choice.kind, has_verbs() ? ORI_ADAPTERS_VERBS : ORI_ADAPTERS_SOFT);
+	assert_int_equal(choice.kind, has_verbs() ? ORI_HCA_KIND_VERBS : ORI_HCA_KIND_SOFT);
 	choice = chosen("auto", "seed=7", NULL);
-	assert_int_equal(choice.kind, ORI_ADAPTERS_SOFT);
+	assert_int_equal(choice.kind, ORI_HCA_KIND_SOFT);
 	assert_string_equal(choice.config, "seed=7");
 }
 
 static void test_names_choose_the_hcas(void **state)
 {
 	struct ori_gpu gpu = {.pci = "0000:3b:00.0"};
-	struct ori_choice choice;
+	struct ori_hca_choice choice;
 
 	(void)state;
 	if (!ori_hca_verbs()) {
@@ -58,11 +59,11 @@ static void test_names_choose_the_hcas(void **state)
 		return;
 	}
 	choice = chosen("verbs", "seed=7", NULL);
-	assert_int_equal(choice.kind, ORI_ADAPTERS_VERBS);
+	assert_int_equal(choice.kind, ORI_HCA_KIND_VERBS);
 	assert_ptr_equal(choice.ops, ori_hca_verbs());
 	assert_string_equal(choice.config, "");
 	choice = chosen("^mlx5_1:1,mlx5_2", "", NULL);
-	assert_int_equal(choice.kind, ORI_ADAPTERS_VERBS);
+	assert_int_equal(choice.kind, ORI_HCA_KIND_VERBS);
 	assert_string_equal(choice.config, "^mlx5_1:1,mlx5_2");
 	choice = chosen("=rxe0", "", &gpu);
 	assert_string_equal(choice.config, "=rxe0;near=0000:3b:00.0");
@@ -75,15 +76,15 @@ struct entry {
 
 static void test_all_ranks_drive_one_kind(void **state)
 {
-	struct entry all[] = {{1, ORI_ADAPTERS_NONE},
-			      {1, ORI_ADAPTERS_VERBS},
-			      {1, ORI_ADAPTERS_NONE},
-			      {1, ORI_ADAPTERS_VERBS}};
+	struct entry all[] = {{1, ORI_HCA_KIND_NONE},
+			      {1, ORI_HCA_KIND_VERBS},
+			      {1, ORI_HCA_KIND_NONE},
+			      {1, ORI_HCA_KIND_VERBS}};
 
 	(void)state;
 	assert_int_equal(ori_choices_agree(&all[0].kind, sizeof(all[0]), 4), ORIEL_OK);
 	assert_int_equal(ori_choices_agree(&all[0].kind, sizeof(all[0]), 1), ORIEL_OK);
-	all[3].kind = ORI_ADAPTERS_SOFT;
+	all[3].kind = ORI_HCA_KIND_SOFT;
 	assert_int_equal(ori_choices_agree(&all[0].kind, sizeof(all[0]), 3), ORIEL_OK);
 	assert_int_equal(ori_choices_agree(&all[0].kind, sizeof(all[0]), 4), ORIEL_ERR_MISMATCH);
 	assert_non_null(strstr(oriel_last_error(), "rank 1 drives NICs of libibverbs, rank 3 "

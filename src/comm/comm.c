@@ -34,7 +34,7 @@ struct comm_join {
 	struct ori_host host;
 	struct ori_mem_blob control;
 	uint8_t mesh[ORI_FDSOCK_NAME];
-	struct ori_door listen;
+	struct ori_listen_address listen;
 	uint32_t device_version; /* ORIEL_DEV_VERSION */
 	uint32_t control_length;
 	uint64_t timeout_ns;
@@ -73,20 +73,20 @@ static enum oriel_status comm_read_rails(uint32_t *rails)
  * machines: a listener that no rank needs is closed soon.
  */
 static enum oriel_status comm_open_listeners(struct oriel_comm *comm, unsigned paths,
-					     struct ori_door *address)
+					     struct ori_listen_address *address)
 {
-	enum oriel_status status = ori_fdsock_listen(address->name, &comm->door);
+	enum oriel_status status = ori_fdsock_listen(address->name, &comm->listener);
 	struct ori_error before;
 	const char *filter;
 	uint16_t port = 0;
 
 	if (status != ORIEL_OK || comm->size == 1 || !(paths & 1u << ORIEL_PATH_RDMA) ||
-	    ori_setting_hca(&filter) == ORI_WISH_NONE ||
+	    ori_setting_hca(&filter) == ORI_HCA_REQUEST_NONE ||
 	    strcmp(ori_setting_text(ORI_SETTING_P2P_TCP), "off") == 0)
 		return status;
 	ori_error_save(&before);
 	/* Most ranks have no p2p peers on other machines, so that a failure is only logged. */
-	if (ori_endpoint_listen_all(&address->hosts, &port, &comm->door_tcp) != ORIEL_OK)
+	if (ori_endpoint_listen_all(&address->hosts, &port, &comm->listener_tcp) != ORIEL_OK)
 		ori_log(ORIEL_LOG_WARN,
 			"p2p endpoints of ranks on other machines cannot connect to this rank: %s",
 			oriel_last_error());
@@ -103,9 +103,9 @@ static bool comm_is_remote(const struct ori_host *a, const struct ori_host *b)
 
 static void comm_close_listener(struct oriel_comm *comm)
 {
-	if (comm->door_tcp >= 0)
-		close(comm->door_tcp);
-	comm->door_tcp = -1;
+	if (comm->listener_tcp >= 0)
+		close(comm->listener_tcp);
+	comm->listener_tcp = -1;
 }
 
 /* This rank's settings, description and control segment. */
@@ -147,7 +147,7 @@ static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct orie
 	if (status != ORIEL_OK)
 		return status;
 	/* A rank looks for NICs where it needs them, and reports missing ones there. */
-	if (ori_setting_hca(&filter) != ORI_WISH_NONE)
+	if (ori_setting_hca(&filter) != ORI_HCA_REQUEST_NONE)
 		join->host.hca_count = join->rails;
 	if (comm->gpu)
 		ori_host_set_gpu(&join->host, comm->gpu);
@@ -213,7 +213,7 @@ static enum oriel_status comm_read_joins(struct oriel_comm *comm, const struct c
 					&comm->hosts[peer]);
 		if (status != ORIEL_OK)
 			return status;
-		comm->doors[peer] = joins[peer].listen;
+		comm->listen_addresses[peer] = joins[peer].listen;
 	}
 	for (peer = 0; peer < comm->size && !is_needed; peer++)
 		is_needed = comm_is_remote(&comm->hosts[peer], &comm->hosts[comm->rank]);
@@ -315,14 +315,14 @@ static void comm_free(struct oriel_comm *comm)
 	for (peer = 0; comm->reasons && peer < comm->size; peer++)
 		free(comm->reasons[peer]);
 	ori_comm_gpu_close(comm);
-	ori_paths_close(&comm->gpu_ways, comm->size);
+	ori_paths_close(&comm->gpu_paths, comm->size);
 	ori_mem_unref(comm->control_mem);
-	if (comm->door >= 0)
-		close(comm->door);
+	if (comm->listener >= 0)
+		close(comm->listener);
 	comm_close_listener(comm);
 	pthread_mutex_destroy(&comm->p2p_lock);
 	pthread_mutex_destroy(&comm->engine_lock);
-	free(comm->doors);
+	free(comm->listen_addresses);
 	free(comm->ranks);
 	free(comm->links);
 	free(comm->expected);
@@ -342,7 +342,7 @@ static struct oriel_comm *comm_alloc(const struct oriel_bootstrap *bootstrap)
 
 	if (!comm)
 		return NULL;
-	comm->door = comm->door_tcp = -1;
+	comm->listener = comm->listener_tcp = -1;
 	pthread_mutex_init(&comm->p2p_lock, NULL);
 	pthread_mutex_init(&comm->engine_lock, NULL);
 	comm->bootstrap = *bootstrap;
@@ -359,9 +359,9 @@ static struct oriel_comm *comm_alloc(const struct oriel_bootstrap *bootstrap)
 	comm->links = calloc(size, sizeof(struct ori_rdma_link *));
 	comm->expected = calloc(size, sizeof(*comm->expected));
 	comm->records = calloc(size, ORI_RECORD_BYTES);
-	comm->doors = calloc(size, sizeof(*comm->doors));
+	comm->listen_addresses = calloc(size, sizeof(*comm->listen_addresses));
 	if (comm->hosts && comm->of && comm->domain && comm->reasons && comm->peers &&
-	    comm->links && comm->expected && comm->records && comm->doors)
+	    comm->links && comm->expected && comm->records && comm->listen_addresses)
 		return comm;
 	comm_free(comm);
 	return NULL;
@@ -583,7 +583,7 @@ enum oriel_status oriel_comm_peer(const struct oriel_comm *comm, unsigned rank,
 			memcmp(comm->hosts[rank].gpu.uuid, comm->hosts[comm->rank].gpu.uuid,
 			       sizeof(comm->hosts[rank].gpu.uuid)) == 0;
 		peer->gpu_path = ori_comm_gpu_path(comm, rank);
-		peer->gpu_reason = comm->gpu_ways.reasons[rank];
+		peer->gpu_reason = comm->gpu_paths.reasons[rank];
 	}
 	return ORIEL_OK;
 }
@@ -681,8 +681,8 @@ enum oriel_status oriel_comm_device(const struct oriel_comm *comm, struct oriel_
 	device->of = comm->of;
 	device->domain = comm->domain;
 	if (comm->gpu_ranks) {
-		device->domain_size = comm->gpu_ways.domain_size;
-		device->domain_index = comm->gpu_ways.domain_index;
+		device->domain_size = comm->gpu_paths.domain_size;
+		device->domain_index = comm->gpu_paths.domain_index;
 		device->of = (const void *)comm->gpu_ranks->address;
 		device->domain = (const void *)(device->of + comm->size);
 	}

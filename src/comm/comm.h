@@ -97,13 +97,14 @@ struct ori_hca_qp_address;
 struct ori_links_rank;
 
 /* The addresses where a rank listens for p2p endpoints. Goes over the wire as it is. */
-struct ori_door {
+struct ori_listen_address {
 	uint8_t name[ORI_FDSOCK_NAME]; /* of the unix socket */
 	struct ori_hosts hosts;
 	uint32_t port; /* of TCP at these; 0: none */
 };
 
-static_assert(sizeof(struct ori_door) == 40, "struct ori_door goes over the wire");
+static_assert(sizeof(struct ori_listen_address) == 40,
+	      "struct ori_listen_address goes over the wire");
 
 struct oriel_comm {
 	struct oriel_bootstrap bootstrap; /* borrowed */
@@ -132,22 +133,22 @@ struct oriel_comm {
 	struct ori_rdma_link **links;    /* [size], NULL where the path is another */
 	struct ori_links_rank *ranks;    /* [size], addresses of their NICs; NULL without rdma */
 	bool is_lazy;                    /* a link is made at its first use */
-	bool is_disordered;              /* windows were destroyed in different orders */
+	bool is_destroyed_out_of_order;  /* windows were destroyed in different orders */
 	bool is_linked_whole;            /* all links are made; the same on all ranks */
 	struct ori_heartbeat *heartbeat; /* NULL: no peer is reached by rdma */
 	unsigned *expected;              /* [size], descriptors in an exchange; links to make */
 	void *records;                   /* [size] of at most ORI_RECORD_BYTES, for gathers */
 
 	struct ori_gpu *gpu;            /* NULL: windows lie in host memory */
-	struct ori_paths gpu_ways;      /* as those above, wider where a fabric joins nodes */
+	struct ori_paths gpu_paths;     /* as those above, wider where a fabric joins nodes */
 	struct ori_gpu_program program; /* kernels/kernels.h; empty: built without */
-	struct ori_mem *gpu_ranks;      /* @gpu_ways for kernels */
+	struct ori_mem *gpu_ranks;      /* @gpu_paths for kernels */
 	struct ori_gpu_notes *notes;    /* where kernels report arguments that they reject */
 	bool is_blame_reported;         /* of the watcher */
 
-	struct ori_door *doors;   /* [size] */
-	int door;                 /* listener of this rank, -1 once the p2p context has it */
-	int door_tcp;             /* of TCP; -1: none, or as above */
+	struct ori_listen_address *listen_addresses; /* [size] */
+	int listener;             /* listener of this rank, -1 once the p2p context has it */
+	int listener_tcp;         /* of TCP; -1: none, or as above */
 	pthread_mutex_t p2p_lock; /* guards those up to close_p2p, which src/p2p sets */
 	struct ori_p2p_cache *p2p;
 	bool (*has_memory)(struct oriel_comm *comm); /* that the user has registered */
@@ -270,7 +271,7 @@ const struct oriel_dev_link *ori_links_kernel(const struct oriel_comm *comm, uns
  * Waits until the requests of kernels are done, unless @comm breaks or its timeout
  * passes: their keys may be unregistered afterwards.
  */
-void ori_links_settle(struct oriel_comm *comm);
+void ori_links_drain_kernels(struct oriel_comm *comm);
 /* Keys of all memory of this process, for @comm with rdma peers. */
 const struct oriel_dev_keys *ori_links_whole_lkeys(const struct oriel_comm *comm);
 /* See ori_rdma_finds_own(). */

@@ -118,7 +118,7 @@ enum oriel_status ori_comm_gpu_pin(struct oriel_comm *comm)
 enum oriel_status ori_comm_gpu_publish(struct oriel_comm *comm)
 {
 	size_t of = comm->size * sizeof(*comm->of);
-	size_t domain = comm->gpu_ways.domain_size * sizeof(*comm->domain);
+	size_t domain = comm->gpu_paths.domain_size * sizeof(*comm->domain);
 	enum oriel_status status;
 	char *at;
 
@@ -128,10 +128,10 @@ enum oriel_status ori_comm_gpu_publish(struct oriel_comm *comm)
 	if (status != ORIEL_OK)
 		return status;
 	at = comm->gpu_ranks->address;
-	status = comm->gpu->ops->copy(comm->gpu, at, comm->gpu_ways.of, of);
+	status = comm->gpu->ops->copy(comm->gpu, at, comm->gpu_paths.of, of);
 	if (status != ORIEL_OK)
 		return status;
-	return comm->gpu->ops->copy(comm->gpu, at + of, comm->gpu_ways.domain, domain);
+	return comm->gpu->ops->copy(comm->gpu, at + of, comm->gpu_paths.domain, domain);
 }
 
 /* Have kernels of the owner of @control broken the communicator? */

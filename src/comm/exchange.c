@@ -242,7 +242,7 @@ void ori_comm_meet(struct oriel_comm *comm, enum ori_call call, uint32_t object)
 			break;
 	if (status != ORIEL_OK || peer == comm->size)
 		return;
-	comm->is_disordered = true;
+	comm->is_destroyed_out_of_order = true;
 	ori_misuse("%s: rank %u destroys window %u, rank %u destroys window %u: all ranks "
 		   "destroy their windows in one order",
 		   ori_call_name(call), comm->rank, object, peer, objects[peer]);

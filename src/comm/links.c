@@ -20,7 +20,7 @@
 struct ori_links_rank {
 	struct ori_hca_qp_address hcas[ORIEL_DEV_RAILS]; /* without the number of any queue */
 	struct oriel_dev_keys table_rkeys; /* of the rows where peers report failures */
-	uint32_t kind;                     /* enum ori_adapters */
+	uint32_t kind;                     /* enum ori_hca_kind */
 	uint32_t is_unordered;             /* 1: see ori_rdma_is_unordered() */
 };
 
@@ -81,13 +81,13 @@ static enum ori_rdma_post links_post(void)
  * that serves only the CPU sleeps while ranks wait and do its work: they keep their
  * cores.
  */
-static unsigned links_pollers(const struct oriel_comm *comm, enum ori_adapters kind)
+static unsigned links_pollers(const struct oriel_comm *comm, enum ori_hca_kind kind)
 {
-	return kind == ORI_ADAPTERS_SOFT || comm->gpu ? 2 : 1;
+	return kind == ORI_HCA_KIND_SOFT || comm->gpu ? 2 : 1;
 }
 
 /* Local: the NICs, the heartbeat, and a link without queues for each rdma peer. */
-static enum oriel_status links_create(struct oriel_comm *comm, struct ori_choice *choice)
+static enum oriel_status links_create(struct oriel_comm *comm, struct ori_hca_choice *choice)
 {
 	struct ori_rdma_attr attr = {0};
 	enum oriel_status status;
@@ -116,7 +116,7 @@ static enum oriel_status links_create(struct oriel_comm *comm, struct ori_choice
 	if (status != ORIEL_OK)
 		return status;
 	ori_log(ORIEL_LOG_INFO, "rank %u: RDMA by %u rails, each %s; %s", comm->rank, comm->rails,
-		choice->kind == ORI_ADAPTERS_SOFT ? "a software HCA, for development"
+		choice->kind == ORI_HCA_KIND_SOFT ? "a software HCA, for development"
 						  : "a NIC of libibverbs",
 		ori_rdma_is_proxied(comm->rdma) ? "a proxy posts" : "callers post");
 	if (ori_rdma_is_unordered(comm->rdma))
@@ -136,7 +136,7 @@ static enum oriel_status links_create(struct oriel_comm *comm, struct ori_choice
  * Collective: exchanges the addresses of the NICs; @status is the result of this rank's
  * step before.
  */
-static enum oriel_status links_introduce(struct oriel_comm *comm, enum ori_adapters kind,
+static enum oriel_status links_introduce(struct oriel_comm *comm, enum ori_hca_kind kind,
 					 enum oriel_status status)
 {
 	const struct links_record *records = comm->records;
@@ -242,7 +242,7 @@ enum oriel_status ori_links_connect_all(struct oriel_comm *comm, enum ori_call c
 
 enum oriel_status ori_links_open(struct oriel_comm *comm)
 {
-	struct ori_choice choice = {.kind = ORI_ADAPTERS_NONE};
+	struct ori_hca_choice choice = {.kind = ORI_HCA_KIND_NONE};
 	enum oriel_status status;
 
 	/* The same on all ranks: see ori_links_connect_all(). */
@@ -353,7 +353,7 @@ static bool links_are_busy(const struct oriel_comm *comm)
 	return false;
 }
 
-void ori_links_settle(struct oriel_comm *comm)
+void ori_links_drain_kernels(struct oriel_comm *comm)
 {
 	uint64_t start = ori_clock_ns(), deadline = ori_deadline(comm->timeout_ns);
 

@@ -82,7 +82,7 @@ static enum oriel_status select_host_paths(struct oriel_comm *comm)
 
 static enum oriel_status select_gpu_paths(struct oriel_comm *comm)
 {
-	struct ori_paths *paths = &comm->gpu_ways;
+	struct ori_paths *paths = &comm->gpu_paths;
 
 	paths->of = calloc(comm->size, sizeof(*paths->of));
 	paths->domain = calloc(comm->size, sizeof(*paths->domain));
@@ -137,7 +137,7 @@ bool ori_comm_is_foreign(const struct oriel_comm *comm, unsigned peer)
 
 enum oriel_path ori_comm_gpu_path(const struct oriel_comm *comm, unsigned peer)
 {
-	return (enum oriel_path)comm->gpu_ways.of[peer].path;
+	return (enum oriel_path)comm->gpu_paths.of[peer].path;
 }
 
 bool ori_comm_is_fabric_peer(const struct oriel_comm *comm, unsigned peer)

@@ -104,7 +104,7 @@ static int64_t host_ptrace(const char *root)
 static void host_inspect_settings(struct ori_facts *facts)
 {
 	const char *filter;
-	enum ori_wish wish;
+	enum ori_hca_request wish;
 	unsigned mask;
 
 	if (ori_setting_paths(&mask) != ORIEL_OK)
@@ -113,8 +113,8 @@ static void host_inspect_settings(struct ori_facts *facts)
 	facts->allows_rdma = (mask & 1u << ORIEL_PATH_RDMA) != 0;
 	facts->allows_fabric = strcmp(ori_setting_text(ORI_SETTING_FABRIC), "off") != 0;
 	wish = ori_setting_hca(&filter);
-	facts->allows_soft = wish == ORI_WISH_AUTO || wish == ORI_WISH_SOFT;
-	facts->allows_nic = wish == ORI_WISH_AUTO || wish == ORI_WISH_VERBS;
+	facts->allows_soft = wish == ORI_HCA_REQUEST_AUTO || wish == ORI_HCA_REQUEST_SOFT;
+	facts->allows_nic = wish == ORI_HCA_REQUEST_AUTO || wish == ORI_HCA_REQUEST_VERBS;
 }
 
 /* The effect of MLX5_ variables of the environment on CQEs, whose format device code relies on. */

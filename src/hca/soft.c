@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/touch.h"
+#include "base/memory_probe.h"
 #include "hca/soft_address.h"
 #include "hca/soft_call.h"
 #include "hca/soft_cq.h"
@@ -155,7 +155,7 @@ static enum oriel_status soft_register(struct ori_hca *hca, void *address, size_
 	side = soft_side(node, address, access);
 	/* A NIC pins the pages, and fails if there are none. */
 	if (side == SOFT_LOCAL && !(access & ORI_HCA_ANY_MEMORY) &&
-	    !ori_touch_looks_readable(address, length))
+	    !ori_probe_looks_readable(address, length))
 		return ori_fail(ORIEL_ERR_ACCESS,
 				"%s: cannot register %zu bytes at %p: they may not be read",
 				node->name, length, address);

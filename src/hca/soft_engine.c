@@ -18,7 +18,7 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/log.h"
-#include "base/nap.h"
+#include "base/sleep.h"
 #include "base/thread.h"
 #include "hca/soft_address.h"
 #include "hca/soft_cq.h"

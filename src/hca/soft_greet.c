@@ -61,7 +61,7 @@ static bool greet_hello(struct soft_greet *g, const struct soft_engine *e, uint6
 static enum soft_greeting greet_rejected(const char **why, const char *text)
 {
 	*why = text;
-	return SOFT_GREETING_REFUSED;
+	return SOFT_GREETING_REJECTED;
 }
 
 /* A whole frame has arrived. */

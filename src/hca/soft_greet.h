@@ -48,10 +48,10 @@ struct soft_greet {
 };
 
 enum soft_greeting {
-	SOFT_GREETING_AGAIN,   /* more bytes have to arrive */
-	SOFT_GREETING_DONE,    /* both sides have proved themselves */
-	SOFT_GREETING_CUT,     /* the peer has closed the connection without an answer */
-	SOFT_GREETING_REFUSED, /* one side does not accept the other as its peer */
+	SOFT_GREETING_AGAIN,    /* more bytes have to arrive */
+	SOFT_GREETING_DONE,     /* both sides have proved themselves */
+	SOFT_GREETING_CUT,      /* the peer has closed the connection without an answer */
+	SOFT_GREETING_REJECTED, /* one side does not accept the other as its peer */
 };
 
 /* The hello of engine @from to engine @to. */

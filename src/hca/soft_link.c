@@ -508,7 +508,7 @@ static void link_greet(struct soft_link *link)
 	case SOFT_GREETING_CUT:
 		link->was_cut = true;
 		break;
-	case SOFT_GREETING_REFUSED:
+	case SOFT_GREETING_REJECTED:
 		link->refusal = why;
 		link_warn(e, "no connection to", ori_soft_tcp_text(link->fd, whom), why);
 		break;

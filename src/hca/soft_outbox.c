@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#include "base/touch.h"
+#include "base/memory_probe.h"
 
 bool ori_soft_outbox_open(struct soft_outbox *out)
 {
@@ -108,7 +108,7 @@ static bool outbox_copy(const struct soft_outbox *out, unsigned i)
 	if (!f->mr)
 		return true;
 	copy = malloc(f->h.length);
-	if (!copy || !ori_touch_read(copy + done, f->payload + done, f->h.length - done)) {
+	if (!copy || !ori_probe_read(copy + done, f->payload + done, f->h.length - done)) {
 		free(copy);
 		return false;
 	}

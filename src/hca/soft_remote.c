@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/touch.h"
+#include "base/memory_probe.h"
 #include "hca/soft_memory.h"
 #include "sys/gpu.h"
 
@@ -91,7 +91,7 @@ bool ori_soft_load(const struct soft_mr *mr, void *to, const char *from, size_t 
 	struct soft_remote *remote;
 
 	if (!ori_soft_is_remote(mr, from)) {
-		if (!ori_soft_is_vouched(mr) && !ori_touch_may_read(from, length))
+		if (!ori_soft_is_vouched(mr) && !ori_probe_may_read(from, length))
 			return false;
 		ori_soft_copy(to, from, length);
 		return true;
@@ -116,7 +116,7 @@ bool ori_soft_store(const struct soft_mr *mr, char *to, const void *from, size_t
 	struct soft_remote *remote;
 
 	if (!ori_soft_is_remote(mr, to)) {
-		if (!ori_soft_is_vouched(mr) && !ori_touch_may_overwrite(to, length))
+		if (!ori_soft_is_vouched(mr) && !ori_probe_may_overwrite(to, length))
 			return false;
 		ori_soft_copy(to, from, length);
 		return true;

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "base/touch.h"
+#include "base/memory_probe.h"
 #include "hca/soft_cq.h"
 #include "hca/soft_link.h"
 #include "hca/soft_memory.h"
@@ -452,7 +452,7 @@ static bool requester_take(const struct soft_flight *f, char *to, const char *pa
 		return true;
 	if (!f->mr->node->scenario.late_read || !ori_soft_is_held(f->mr, to))
 		return ori_soft_store(f->mr, to, payload, length);
-	return (ori_soft_is_vouched(f->mr) || ori_touch_may_overwrite(to, length)) &&
+	return (ori_soft_is_vouched(f->mr) || ori_probe_may_overwrite(to, length)) &&
 	       ori_soft_write(f->mr, to, payload, length);
 }
 
@@ -532,10 +532,10 @@ static bool requester_may_receive(char *to, size_t length)
 	const size_t end = sizeof(uint64_t);
 
 	if (length <= SOFT_AHEAD)
-		return ori_touch_may_overwrite(to, length);
-	return ori_touch_may_overwrite(to, SOFT_AHEAD) &&
-	       ori_touch_may_overwrite(to + length - end, end) &&
-	       ori_touch_looks_readable(to, length);
+		return ori_probe_may_overwrite(to, length);
+	return ori_probe_may_overwrite(to, SOFT_AHEAD) &&
+	       ori_probe_may_overwrite(to + length - end, end) &&
+	       ori_probe_looks_readable(to, length);
 }
 
 char *ori_soft_requester_target(struct soft_qp *qp, const struct soft_header *h,

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/touch.h"
+#include "base/memory_probe.h"
 #include "hca/soft_link.h"
 #include "hca/soft_memory.h"
 #include "hca/soft_qp.h"
@@ -54,8 +54,8 @@ static bool wire_fetch(struct soft_frame *f, const struct soft_mr *mr, const cha
 static bool wire_is_readable(const struct soft_frame *f, const char *at, uint32_t length)
 {
 	if (f->is_local || length <= SOFT_SMALL)
-		return ori_touch_may_read(at, length);
-	return ori_touch_looks_readable(at, length);
+		return ori_probe_may_read(at, length);
+	return ori_probe_looks_readable(at, length);
 }
 
 /* A short payload is copied now: its words may be in use, and are read whole. */

@@ -48,9 +48,9 @@ static enum oriel_status cache_open_locked(struct oriel_comm *comm)
 {
 	const struct oriel_p2p_context_attr attr = {.size = sizeof(attr),
 						    .timeout_ns = comm->timeout_ns};
-	const struct ori_door *mine = &comm->doors[comm->rank];
-	struct p2p_listeners listeners = {.local = comm->door,
-					  .tcp = comm->door_tcp,
+	const struct ori_listen_address *mine = &comm->listen_addresses[comm->rank];
+	struct p2p_listeners listeners = {.local = comm->listener,
+					  .tcp = comm->listener_tcp,
 					  .port = (uint16_t)mine->port,
 					  .hosts = mine->hosts};
 	struct ori_p2p_cache *cache;
@@ -68,7 +68,7 @@ static enum oriel_status cache_open_locked(struct oriel_comm *comm)
 		free(cache);
 		return status;
 	}
-	comm->door = comm->door_tcp = -1;
+	comm->listener = comm->listener_tcp = -1;
 	cache->ctx->has_owner = true;
 	comm->p2p = cache;
 	comm->has_memory = cache_has_memory;
@@ -81,7 +81,7 @@ static struct p2p_address cache_address(const struct oriel_comm *comm,
 					const struct p2p_address *mine, unsigned at, unsigned of,
 					enum oriel_p2p_mode mode)
 {
-	const struct ori_door *listener = &comm->doors[at];
+	const struct ori_listen_address *listener = &comm->listen_addresses[at];
 	struct p2p_host host = ori_p2p_host_of(&comm->hosts[at]);
 	struct p2p_address a = *mine;
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/touch.h"
+#include "base/memory_probe.h"
 #include "p2p/p2p.h"
 
 #define P2P_LENGTH_MAX (UINT64_C(1) << 43) /* chunks of a transfer are counted in 32 bits */
@@ -141,8 +141,8 @@ static enum oriel_status p2p_check_memory(const struct oriel_p2p *p2p,
 	bool is_hooked = is_out ? p2p->hooks.pack != NULL : p2p->hooks.unpack != NULL;
 
 	if (b->memory || is_hooked || (p2p->backend && !p2p->backend->needs_keys) ||
-	    (is_out ? ori_touch_looks_readable(b->address, b->length)
-		    : ori_touch_looks_writable(b->address, b->length)))
+	    (is_out ? ori_probe_looks_readable(b->address, b->length)
+		    : ori_probe_looks_writable(b->address, b->length)))
 		return ORIEL_OK;
 	return ori_fail(ORIEL_ERR_ACCESS,
 			"a %s of %zu bytes: the memory at %p may not be %s; nothing was begun",

@@ -111,7 +111,7 @@ struct oriel_p2p_context {
 	unsigned spares; /* slots that endpoints keep for themselves */
 	struct p2p_pending_connection pending[P2P_PENDING_MAX];
 	unsigned pending_count;
-	struct ori_choice choice; /* the HCA that the settings choose, once one is open */
+	struct ori_hca_choice choice; /* the HCA that the settings choose, once one is open */
 	const struct ori_hca_ops *ops;
 	struct ori_hca *hca; /* opened for the first endpoint that needs it, stays */
 	bool reaches_all;    /* it registers memory of GPUs as any other */

@@ -193,7 +193,7 @@ static void group_fork_one(void *object)
 
 static void group_fork_child(void)
 {
-	ori_handle_each(ORI_HANDLE_P2P_CREW, group_fork_one);
+	ori_handle_each(ORI_HANDLE_P2P_COPY_GROUP, group_fork_one);
 }
 
 enum oriel_status oriel_p2p_copy_group_create(struct oriel_p2p_context *ctx,
@@ -215,7 +215,7 @@ enum oriel_status oriel_p2p_copy_group_create(struct oriel_p2p_context *ctx,
 		return ori_fail(ORIEL_ERR_RANGE,
 				"a copy group of %u workers and %u chunks, not %u and %u at most",
 				attr.workers, attr.depth, ORIEL_DEV_COPY_GROUP, GROUP_DEPTH_MAX);
-	group = ori_handle_alloc(ORI_HANDLE_P2P_CREW, sizeof(*group));
+	group = ori_handle_alloc(ORI_HANDLE_P2P_COPY_GROUP, sizeof(*group));
 	if (!group)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a copy group");
 	group->ctx = ctx;
@@ -231,7 +231,7 @@ enum oriel_status oriel_p2p_copy_group_create(struct oriel_p2p_context *ctx,
 		group_close(group);
 		return status;
 	}
-	ori_fork_add(ORI_FORK_CREW, &hook);
+	ori_fork_add(ORI_FORK_COPY_GROUP, &hook);
 	ori_handle_open(group, NULL);
 	*out = group;
 	return ORIEL_OK;
@@ -239,14 +239,14 @@ enum oriel_status oriel_p2p_copy_group_create(struct oriel_p2p_context *ctx,
 
 void oriel_p2p_copy_group_destroy(struct oriel_p2p_copy_group *group)
 {
-	if (ori_handle_shut(group, ORI_HANDLE_P2P_CREW, __func__))
+	if (ori_handle_shut(group, ORI_HANDLE_P2P_COPY_GROUP, __func__))
 		group_close(group);
 }
 
 enum oriel_status oriel_p2p_copy_group_device(const struct oriel_p2p_copy_group *group,
 					      struct oriel_dev_copy_group *device)
 {
-	enum oriel_status status = ori_handle_check(group, ORI_HANDLE_P2P_CREW, __func__);
+	enum oriel_status status = ori_handle_check(group, ORI_HANDLE_P2P_COPY_GROUP, __func__);
 
 	if (status != ORIEL_OK)
 		return status;

@@ -6,13 +6,13 @@
 #include "p2p/p2p.h"
 #include "rdma/rdma_host.h"
 
-static_assert(sizeof(struct ori_host_end) == P2P_LINK_INFO, "the endpoint of a link fits a frame");
+static_assert(sizeof(struct ori_host_qps) == P2P_LINK_INFO, "the endpoint of a link fits a frame");
 
 static enum oriel_status rdma_open_link(struct oriel_p2p *p2p)
 {
 	struct oriel_p2p_context *ctx = p2p->ctx;
 	struct ori_host_attr attr = {.immediates = P2P_IMMEDIATES, .queues = p2p->queues};
-	struct ori_host_end end;
+	struct ori_host_qps end;
 	enum oriel_status status = ori_p2p_context_need_hca(ctx);
 
 	if (status == ORIEL_OK && p2p->address.kernel != p2p->peer.kernel)
@@ -54,7 +54,7 @@ static enum oriel_status rdma_open(struct oriel_p2p *p2p, struct p2p_endpoint_in
 static enum oriel_status rdma_connect(struct oriel_p2p *p2p, const struct p2p_endpoint_info *theirs,
 				      const int *fds, unsigned nfds)
 {
-	struct ori_host_end link;
+	struct ori_host_qps link;
 
 	(void)fds;
 	if (nfds)
@@ -97,8 +97,8 @@ static void rdma_leave(struct oriel_p2p *p2p)
 static struct ori_host_move rdma_move(const struct p2p_local *from, const struct p2p_remote *to,
 				      size_t length)
 {
-	struct ori_host_move move = {.here = {from->address, from->lkey},
-				     .there = {to->address, to->key},
+	struct ori_host_move move = {.local = {from->address, from->lkey},
+				     .remote = {to->address, to->key},
 				     .length = length};
 
 	return move;

@@ -82,7 +82,7 @@ enum oriel_path ori_p2p_address_path(const struct p2p_address *a, const struct p
 
 static const char *wire_info_flaw(const struct p2p_endpoint_info *e)
 {
-	if (e->mode > ORIEL_P2P_COPY_BASED || e->hca_kind > ORI_ADAPTERS_VERBS ||
+	if (e->mode > ORIEL_P2P_COPY_BASED || e->hca_kind > ORI_HCA_KIND_VERBS ||
 	    e->flags & ~(P2P_ENDPOINT_GPU_SLOTS | P2P_ENDPOINT_EAGER))
 		return "an endpoint of unknown form";
 	if (!e->channels || e->channels > ORIEL_P2P_CHANNELS || !e->depth || e->depth > P2P_DEPTH ||

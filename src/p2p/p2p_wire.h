@@ -27,7 +27,7 @@
 #define P2P_CELL 2048u
 #define P2P_CHUNK_MIN 4096u
 #define P2P_CHUNK_MAX (16u << 20)
-#define P2P_LINK_INFO 72u /* bytes of a struct ori_host_end */
+#define P2P_LINK_INFO 72u /* bytes of a struct ori_host_qps */
 #define P2P_PIECES 64u    /* of memory, that a peer has mapped at once */
 #define P2P_REACH 64u     /* GPUs of a peer whose reachability is asked */
 
@@ -120,7 +120,7 @@ struct p2p_endpoint_info {
 	uint64_t chunk;            /* bytes of a staging slot without its label */
 	uint64_t stride;           /* ... from one to the next */
 	uint32_t slots;            /* of the pool */
-	uint32_t hca_kind;         /* of rdma: enum ori_adapters; else 0 */
+	uint32_t hca_kind;         /* of rdma: enum ori_hca_kind; else 0 */
 	uint8_t gpu[ORI_GPU_UUID]; /* of the context; 0: none */
 	union {
 		struct {

@@ -17,7 +17,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "base/nap.h"
+#include "base/sleep.h"
 #include "base/thread.h"
 
 #define ENGINE_SPIN_NS 50000u    /* since the last progress: polls only */
@@ -209,7 +209,7 @@ static void engine_sleep(struct ori_engine *engine, uint64_t ns)
 	has_work = engine->posted.first || engine->is_closing;
 	pthread_mutex_unlock(&engine->lock);
 	if (!has_work)
-		ori_nap(&engine->asleep, ns);
+		ori_sleep_until_woken(&engine->asleep, ns);
 	(void)oriel_dev_exchange_acquire32(&engine->asleep, 0);
 }
 
@@ -378,7 +378,8 @@ enum oriel_status oriel_comm_prepare(struct oriel_comm *comm)
 static enum oriel_status engine_enter(struct ori_engine *engine)
 {
 	uint64_t deadline = ori_deadline(engine->comm->timeout_ns);
-	uint32_t asleep = 1; /* no thread clears it, so ori_nap() sleeps for its time */
+	uint32_t asleep =
+		1; /* no thread clears it, so ori_sleep_until_woken() sleeps for its time */
 	enum oriel_status status;
 
 	while (atomic_fetch_add(&engine->under_way, 1) >= ORIEL_JOBS) {
@@ -390,7 +391,7 @@ static enum oriel_status engine_enter(struct ori_engine *engine)
 			return ori_fail(ORIEL_ERR_TIMEOUT,
 					"%u jobs are posted, and none ended within %g s",
 					ORIEL_JOBS, (double)engine->comm->timeout_ns / 1e9);
-		ori_nap(&asleep, ENGINE_POST_SLEEP_NS);
+		ori_sleep_until_woken(&asleep, ENGINE_POST_SLEEP_NS);
 	}
 	return ORIEL_OK;
 }

@@ -73,7 +73,7 @@ struct ori_job_list {
 struct ori_engine {
 	struct oriel_comm *comm; /* borrowed */
 	pthread_t thread;
-	uint32_t asleep;       /* the word of ori_nap(): 1 while the thread sleeps */
+	uint32_t asleep;       /* the word of ori_sleep_until_woken(): 1 while the thread sleeps */
 	atomic_uint under_way; /* jobs in progress that are not captured */
 
 	pthread_mutex_t lock; /* guards the rest */

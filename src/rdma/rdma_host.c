@@ -40,10 +40,10 @@ static struct ori_hca_wr host_piece(const struct ori_host_link *link,
 		.flags = ORI_HCA_SIGNALED,
 		.data = o->opcode == ORI_HCA_WRITE && o->move.data ? (const char *)o->move.data + at
 								   : NULL,
-		.local = o->move.here.address + at,
-		.lkey = o->move.here.key,
-		.remote = o->move.there.address + at,
-		.rkey = o->move.there.key,
+		.local = o->move.local.address + at,
+		.lkey = o->move.local.key,
+		.remote = o->move.remote.address + at,
+		.rkey = o->move.remote.key,
 		.length = (uint32_t)(rest < link->attr.piece ? rest : link->attr.piece),
 		.immediate = o->immediate,
 	};
@@ -57,8 +57,8 @@ static struct ori_hca_wr host_notify_wr(const struct ori_host_link *link,
 		.flags = ORI_HCA_SIGNALED,
 		.local = host_slot(link, op) * sizeof(uint64_t),
 		.lkey = link->words_lkey,
-		.remote = o->there.address,
-		.rkey = o->there.key,
+		.remote = o->remote.address,
+		.rkey = o->remote.key,
 		.length = o->notify_opcode == ORI_HCA_WRITE_IMM ? 0 : sizeof(uint64_t),
 		.operand = o->add,
 		.immediate = o->immediate,
@@ -242,7 +242,7 @@ static enum oriel_status host_explain(struct ori_host_link *link, const struct o
 	if (wc->syndrome == ORIEL_MLX5_LOCAL_PROTECTION && !wc->is_receive && o->pieces)
 		snprintf(memory, sizeof(memory), ": %llu bytes at local address 0x%llx",
 			 (unsigned long long)o->move.length,
-			 (unsigned long long)o->move.here.address);
+			 (unsigned long long)o->move.local.address);
 	return ori_fail(wc->status, "%s: QP 0x%06x: %s (0x%02x, vendor 0x%x)%s", link->caps.name,
 			wc->qpn, ori_mlx5_syndrome_text(wc->syndrome), wc->syndrome, wc->vendor,
 			memory);
@@ -339,12 +339,12 @@ static enum oriel_status host_commit(struct ori_host_link *link, struct host_ope
 }
 
 static void host_set_notify(struct host_operation *o, enum ori_hca_opcode opcode,
-			    const struct ori_host_place *there, uint64_t add)
+			    const struct ori_host_address *remote, uint64_t add)
 {
 	o->has_notify = true;
 	o->notify_opcode = (uint8_t)opcode;
 	o->add = add;
-	o->there = there ? *there : (struct ori_host_place){0};
+	o->remote = remote ? *remote : (struct ori_host_address){0};
 }
 
 enum oriel_status ori_host_put(struct ori_host_link *link, const struct ori_host_move *move,
@@ -366,7 +366,7 @@ enum oriel_status ori_host_get(struct ori_host_link *link, const struct ori_host
 }
 
 enum oriel_status ori_host_put_signal(struct ori_host_link *link, const struct ori_host_move *move,
-				      const struct ori_host_place *signal, uint64_t add,
+				      const struct ori_host_address *signal, uint64_t add,
 				      uint64_t *op)
 {
 	struct host_operation *o;
@@ -392,20 +392,21 @@ enum oriel_status ori_host_put_immediate(struct ori_host_link *link,
 	return host_commit(link, o, op);
 }
 
-enum oriel_status ori_host_fetch_add(struct ori_host_link *link, const struct ori_host_place *there,
-				     uint64_t add, uint64_t *old, uint64_t *op)
+enum oriel_status ori_host_fetch_add(struct ori_host_link *link,
+				     const struct ori_host_address *remote, uint64_t add,
+				     uint64_t *old, uint64_t *op)
 {
 	struct host_operation *o;
 	enum oriel_status status = host_begin(link, NULL, ORI_HCA_WRITE, &o);
 
 	if (status != ORIEL_OK)
 		return status;
-	host_set_notify(o, ORI_HCA_FETCH_ADD, there, add);
+	host_set_notify(o, ORI_HCA_FETCH_ADD, remote, add);
 	o->old = old;
 	return host_commit(link, o, op);
 }
 
-enum oriel_status ori_host_flush(struct ori_host_link *link, const struct ori_host_place *there,
+enum oriel_status ori_host_flush(struct ori_host_link *link, const struct ori_host_address *remote,
 				 uint64_t *op)
 {
 	struct host_operation *o;
@@ -413,7 +414,7 @@ enum oriel_status ori_host_flush(struct ori_host_link *link, const struct ori_ho
 
 	if (status != ORIEL_OK)
 		return status;
-	host_set_notify(o, ORI_HCA_READ, there, 0);
+	host_set_notify(o, ORI_HCA_READ, remote, 0);
 	return host_commit(link, o, op);
 }
 

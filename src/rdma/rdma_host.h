@@ -34,7 +34,7 @@ struct ori_host_attr {
 };
 
 /* The queues of one end, for the other end. Goes over the wire as it is. */
-struct ori_host_end {
+struct ori_host_qps {
 	uint32_t version; /* ORI_HOST_VERSION */
 	uint32_t queues;
 	struct {
@@ -42,22 +42,22 @@ struct ori_host_end {
 	} of[ORI_HOST_QUEUES];
 };
 
-static_assert(sizeof(struct ori_host_end) == 72, "goes over the wire");
+static_assert(sizeof(struct ori_host_qps) == 72, "goes over the wire");
 
 /* Memory as a NIC knows it: local memory by an lkey, the peer's by an rkey. */
-struct ori_host_place {
+struct ori_host_address {
 	uint64_t address;
 	uint32_t key;
 };
 
 struct ori_host_move {
-	struct ori_host_place here, there;
+	struct ori_host_address local, remote;
 	uint64_t length;
 	const void *data; /* of a put; see struct ori_hca_wr */
 };
 
 enum oriel_status ori_host_create(const struct ori_host_attr *attr, struct ori_host_link **link,
-				  struct ori_host_end *end);
+				  struct ori_host_qps *end);
 
 /*
  * Connects it to @end, made by the NIC that @hca_address describes. Both ends have
@@ -65,7 +65,7 @@ enum oriel_status ori_host_create(const struct ori_host_attr *attr, struct ori_h
  */
 enum oriel_status ori_host_connect(struct ori_host_link *link,
 				   const struct ori_hca_qp_address *hca_address,
-				   const struct ori_host_end *end);
+				   const struct ori_host_qps *end);
 
 /* Operations that are not done are given up. NULL is allowed. */
 void ori_host_destroy(struct ori_host_link *link);
@@ -82,7 +82,7 @@ enum oriel_status ori_host_get(struct ori_host_link *link, const struct ori_host
 
 /* Then adds @add to the 8 bytes at @signal: one chain where the signal need not wait. */
 enum oriel_status ori_host_put_signal(struct ori_host_link *link, const struct ori_host_move *move,
-				      const struct ori_host_place *signal, uint64_t add,
+				      const struct ori_host_address *signal, uint64_t add,
 				      uint64_t *op);
 
 /* Then sends @immediate, which ori_host_take() of the peer returns. */
@@ -91,14 +91,15 @@ enum oriel_status ori_host_put_immediate(struct ori_host_link *link,
 					 uint64_t *op);
 
 /* *@old is written when it is done; NULL is allowed. */
-enum oriel_status ori_host_fetch_add(struct ori_host_link *link, const struct ori_host_place *there,
-				     uint64_t add, uint64_t *old, uint64_t *op);
+enum oriel_status ori_host_fetch_add(struct ori_host_link *link,
+				     const struct ori_host_address *remote, uint64_t add,
+				     uint64_t *old, uint64_t *op);
 
 /*
- * A READ of the 8 bytes at @there: when it is done, earlier puts are visible to a GPU
- * whose memory @there is, too.
+ * A READ of the 8 bytes at @remote: when it is done, earlier puts are visible to a GPU
+ * whose memory @remote is, too.
  */
-enum oriel_status ori_host_flush(struct ori_host_link *link, const struct ori_host_place *there,
+enum oriel_status ori_host_flush(struct ori_host_link *link, const struct ori_host_address *remote,
 				 uint64_t *op);
 
 /*

@@ -74,7 +74,7 @@ static enum oriel_status host_open_memory(struct ori_host_link *link)
 }
 
 /* The receives are posted before the peer can know of the queue. */
-static enum oriel_status host_open_queue(struct ori_host_link *link, struct ori_host_end *end)
+static enum oriel_status host_open_queue(struct ori_host_link *link, struct ori_host_qps *end)
 {
 	const struct ori_hca_ops *ops = link->attr.ops;
 	bool is_first = link->made == 0;
@@ -96,7 +96,7 @@ static enum oriel_status host_open_queue(struct ori_host_link *link, struct ori_
 	return is_first ? ops->post_receives(link->qps[0], link->attr.immediates) : ORIEL_OK;
 }
 
-static enum oriel_status host_open(struct ori_host_link *link, struct ori_host_end *end)
+static enum oriel_status host_open(struct ori_host_link *link, struct ori_host_qps *end)
 {
 	struct ori_hca_cq_attr cq = {.depth = link->attr.queues * link->attr.depth +
 					      link->attr.immediates};
@@ -122,10 +122,10 @@ static enum oriel_status host_open(struct ori_host_link *link, struct ori_host_e
 }
 
 enum oriel_status ori_host_create(const struct ori_host_attr *attr, struct ori_host_link **out,
-				  struct ori_host_end *end)
+				  struct ori_host_qps *end)
 {
 	struct ori_host_link *link = calloc(1, sizeof(*link));
-	struct ori_host_end made = {.version = ORI_HOST_VERSION};
+	struct ori_host_qps made = {.version = ORI_HOST_VERSION};
 	enum oriel_status status;
 
 	if (!link)
@@ -144,7 +144,7 @@ enum oriel_status ori_host_create(const struct ori_host_attr *attr, struct ori_h
 
 enum oriel_status ori_host_connect(struct ori_host_link *link,
 				   const struct ori_hca_qp_address *hca_address,
-				   const struct ori_host_end *end)
+				   const struct ori_host_qps *end)
 {
 	enum oriel_status status = ORIEL_OK;
 

@@ -17,7 +17,7 @@ struct host_operation {
 	uint32_t immediate;
 	uint64_t pieces, next, left, on_others;
 	struct ori_host_move move;
-	struct ori_host_place there; /* of the notification */
+	struct ori_host_address remote; /* of the notification */
 	uint64_t add;
 	uint64_t *old;
 };

@@ -253,7 +253,7 @@ static struct ori_host_link *start(unsigned queues, uint32_t operations)
 				     .operations = operations,
 				     .piece = PIECE};
 	struct ori_host_link *link;
-	struct ori_host_end end;
+	struct ori_host_qps end;
 
 	memset(&script, 0, sizeof(script));
 	script.most = 2 * DEPTH;
@@ -276,7 +276,7 @@ static enum oriel_status begin_one(struct ori_host_link *link, enum what what, u
 {
 	uint64_t i = script.begun - 1;
 	struct ori_host_move move = {{i * STRIDE, KEY_DATA}, {i * STRIDE, KEY_DATA}, length, NULL};
-	struct ori_host_place word = {i * STRIDE, KEY_SIGNAL};
+	struct ori_host_address word = {i * STRIDE, KEY_SIGNAL};
 
 	switch (what) {
 	case PUT:

@@ -37,7 +37,7 @@ static const char *cut_command;
 struct side {
 	struct ori_hca *hca;
 	struct ori_host_link *link;
-	struct ori_host_end end;
+	struct ori_host_qps end;
 	struct ori_hca_qp_address hca_address;
 	struct ori_hca_mr *mr;
 	struct ori_hca_keys keys;
@@ -130,14 +130,14 @@ static enum oriel_status pair_wait(struct pair *p, uint64_t op)
 static struct ori_host_move move_of(const struct pair *p, uint64_t here, uint64_t there,
 				    uint64_t length)
 {
-	return (struct ori_host_move){.here = {here, p->a.keys.lkey},
-				      .there = {there, p->b.keys.rkey},
+	return (struct ori_host_move){.local = {here, p->a.keys.lkey},
+				      .remote = {there, p->b.keys.rkey},
 				      .length = length};
 }
 
-static struct ori_host_place remote(const struct pair *p, uint64_t at)
+static struct ori_host_address remote(const struct pair *p, uint64_t at)
 {
-	return (struct ori_host_place){at, p->b.keys.rkey};
+	return (struct ori_host_address){at, p->b.keys.rkey};
 }
 
 static void fill(char *at, size_t length, unsigned seed)
@@ -199,12 +199,12 @@ static void test_short_puts_may_go_inside(void **state)
 		memset(p.b.memory, 0x77, 2000);
 		put.data = data;
 		if (length <= ORI_HCA_INLINE_MAX)
-			put.here = (struct ori_host_place){0, 0};
+			put.local = (struct ori_host_address){0, 0};
 		else
 			memcpy(p.a.memory + 100, data, length);
 		assert_int_equal(ori_host_put_signal(p.a.link, &put,
-						     &(struct ori_host_place){0, put.there.key}, 1,
-						     &op),
+						     &(struct ori_host_address){0, put.remote.key},
+						     1, &op),
 				 ORIEL_OK);
 		assert_int_equal(pair_wait(&p, op), ORIEL_OK);
 		assert_memory_equal(p.b.memory + 1000, data, length);
@@ -235,7 +235,7 @@ static void test_puts_and_gets_of_any_size(void **state)
 static void signal_covers_all(const struct pair_attr *attr, uint32_t length)
 {
 	uint64_t until = ori_clock_ns() + PATIENCE_NS, op = 0;
-	struct ori_host_place word;
+	struct ori_host_address word;
 	struct pair p;
 
 	pair_open(&p, attr);
@@ -256,8 +256,8 @@ static void signal_covers_all(const struct pair_attr *attr, uint32_t length)
 			pair_turn(&p, until);
 		}
 		for (unsigned k = 0; k < 3; k++)
-			assert_memory_equal(p.b.memory + moves[k].there.address,
-					    p.a.memory + moves[k].here.address, moves[k].length);
+			assert_memory_equal(p.b.memory + moves[k].remote.address,
+					    p.a.memory + moves[k].local.address, moves[k].length);
 		assert_int_equal(pair_wait(&p, op), ORIEL_OK);
 	}
 	pair_close(&p);
@@ -344,7 +344,7 @@ static void check_atomics(const char *config)
 	pair_open(&p, &attr);
 	*word_of(&p.b, SIGNAL) = UINT64_C(0x1122334455667788);
 	for (unsigned i = 0; i < 40; i++) {
-		struct ori_host_place word = remote(&p, SIGNAL);
+		struct ori_host_address word = remote(&p, SIGNAL);
 
 		assert_int_equal(ori_host_fetch_add(p.a.link, &word, i, &old[i], &op), ORIEL_OK);
 	}
@@ -400,7 +400,7 @@ static void test_a_full_link_completes_its_operations_in_order(void **state)
 static bool is_seen(uint64_t seed, bool has_flush)
 {
 	struct pair_attr attr = {.config = "below_owner=10s", .seed = seed, .host = {.queues = 2}};
-	struct ori_host_place word;
+	struct ori_host_address word;
 	struct ori_host_move move;
 	struct pair p;
 	uint64_t op;
@@ -442,7 +442,7 @@ static void test_a_notifying_request_follows_gets(void **state)
 	(void)state;
 	for (uint64_t seed = 1; seed <= SEEDS && !hcas[0]; seed++) {
 		struct pair_attr attr = {.config = "delay=20us,mtu=256", .seed = seed};
-		struct ori_host_place word;
+		struct ori_host_address word;
 		struct ori_host_move move;
 		struct pair p;
 		uint64_t op;
@@ -477,7 +477,7 @@ static void test_a_failure_is_reported_and_stays(void **state)
 	pair_open(&p, &attr);
 	good = move_of(&p, 0, 0, 64);
 	wrong = good;
-	wrong.there.address = LENGTH;
+	wrong.remote.address = LENGTH;
 	assert_int_equal(ori_host_put(p.a.link, &good, &first), ORIEL_OK);
 	assert_int_equal(pair_wait(&p, first), ORIEL_OK);
 	assert_int_equal(ori_host_put(p.a.link, &wrong, &op), ORIEL_OK);
@@ -496,7 +496,7 @@ static void test_mismatched_ends_are_rejected(void **state)
 {
 	struct ori_host_attr attr = {.queues = ORI_HOST_QUEUES + 1};
 	struct ori_host_link *link;
-	struct ori_host_end end;
+	struct ori_host_qps end;
 	struct pair p;
 
 	(void)state;
@@ -529,8 +529,8 @@ struct stream {
 static void stream_go_on(struct stream *s)
 {
 	uint64_t at = s->area + s->begun * sizeof(uint64_t), op;
-	struct ori_host_move move = {.here = {at, s->from->keys.lkey},
-				     .there = {at, s->to->keys.rkey},
+	struct ori_host_move move = {.local = {at, s->from->keys.lkey},
+				     .remote = {at, s->to->keys.rkey},
 				     .length = sizeof(uint64_t)};
 
 	if (s->status != ORIEL_OK)

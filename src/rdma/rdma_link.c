@@ -55,8 +55,8 @@ static enum oriel_status rdma_fill_cell(const struct ori_rdma_link *link)
 		answers.reach = ori_reach_table(link->rdma->reach);
 	status = gpu->ops->copy(gpu, &link->cell->answers, &answers, sizeof(answers));
 	if (status == ORIEL_OK)
-		status = gpu->ops->copy(gpu, &link->cell->link.late, &link->dev.late,
-					sizeof(link->dev.late));
+		status = gpu->ops->copy(gpu, &link->cell->link.unordered, &link->dev.unordered,
+					sizeof(link->dev.unordered));
 	if (status == ORIEL_OK && link->rdma->proxy)
 		return gpu->ops->copy(gpu, &link->cell->proxy, link->proxied[1].ring,
 				      sizeof(link->cell->proxy));
@@ -88,8 +88,8 @@ enum oriel_status ori_rdma_link_create(struct ori_rdma *r, unsigned peer, unsign
 	link->dev.spin = r->attr.spin;
 	link->dev.peer = peer;
 	link->dev.rail = rail;
-	link->dev.way = r->proxy ? ORIEL_LINK_PROXY : ORIEL_LINK_RINGS;
-	link->dev.late = r->is_unordered ? ORIEL_LINK_UNORDERED_LOCAL : 0;
+	link->dev.post_kind = r->proxy ? ORIEL_LINK_PROXY : ORIEL_LINK_RINGS;
+	link->dev.unordered = r->is_unordered ? ORIEL_LINK_UNORDERED_LOCAL : 0;
 	if (r->attr.gpu) {
 		status = ori_rdma_cell_take(&r->cells, r->attr.gpu, &link->cell);
 		if (status == ORIEL_OK)
@@ -105,7 +105,7 @@ enum oriel_status ori_rdma_link_create(struct ori_rdma *r, unsigned peer, unsign
 
 void ori_rdma_link_set_unordered(struct ori_rdma_link *link)
 {
-	link->dev.late |= ORIEL_LINK_UNORDERED_REMOTE;
+	link->dev.unordered |= ORIEL_LINK_UNORDERED_REMOTE;
 }
 
 /* The sge of any memory of this process, for a NIC that reaches all of it by one key. */

@@ -18,7 +18,7 @@
 #include "base/error.h"
 #include "base/help.h"
 #include "base/log.h"
-#include "base/nap.h"
+#include "base/sleep.h"
 #include "base/thread.h"
 
 #define THREAD_SPIN_NS 50000u          /* without work before it sleeps, if kernels post */
@@ -193,7 +193,7 @@ static uint64_t thread_sleep(struct ori_proxy_thread *t, uint64_t idle, uint64_t
 	if (!thread_has_requests(t)) {
 		pthread_mutex_unlock(&t->lock);
 		if (!thread_has_missed(t))
-			ori_nap(t->asleep, sleep_ns);
+			ori_sleep_until_woken(t->asleep, sleep_ns);
 		pthread_mutex_lock(&t->lock);
 		t->is_alone = t->helps == helps;
 	}
@@ -218,7 +218,7 @@ static void *thread_main(void *context)
 	uint64_t idle_since = ori_clock_ns(), helps = 0, now;
 	unsigned run = 0;
 
-	if (t->numa_node && ori_near_stay((int)t->numa_node - 1))
+	if (t->numa_node && ori_affinity_bind((int)t->numa_node - 1))
 		ori_log(ORIEL_LOG_INFO, "%s: its proxy stays on NUMA node %u", t->name,
 			t->numa_node - 1);
 	pthread_mutex_lock(&t->lock);

@@ -320,8 +320,8 @@ static bool probe_pmix(char *detail)
 static bool probe_soft(char *detail)
 {
 	const char *filter;
-	enum ori_wish wish = ori_setting_hca(&filter);
-	bool is_allowed = wish == ORI_WISH_AUTO || wish == ORI_WISH_SOFT;
+	enum ori_hca_request wish = ori_setting_hca(&filter);
+	bool is_allowed = wish == ORI_HCA_REQUEST_AUTO || wish == ORI_HCA_REQUEST_SOFT;
 
 	if (is_allowed)
 		snprintf(detail, DETAIL_LENGTH, "built in: executes mlx5 queues in software");

@@ -370,7 +370,7 @@ static enum oriel_status window_fill(struct oriel_window *w, const struct ori_of
 	else
 		window_fill_own(&w->table[w->comm->rank], offering->mr[0], control_length);
 	ori_window_fill_inline(&w->device,
-			       w->gpu ? w->comm->gpu_ways.domain[0] : w->comm->domain[0], w->peers,
+			       w->gpu ? w->comm->gpu_paths.domain[0] : w->comm->domain[0], w->peers,
 			       w->table);
 	ori_window_gpu_mark(w);
 	w->shared = 1;
@@ -486,8 +486,8 @@ void oriel_window_destroy(struct oriel_window *w)
 	 * Operations under way through a NIC would find their key invalid at the peer.
 	 */
 	number = w->device.number;
-	if (w->gpu || comm->is_disordered)
-		ori_links_settle(comm);
+	if (w->gpu || comm->is_destroyed_out_of_order)
+		ori_links_drain_kernels(comm);
 	else
 		oriel_dev_flush(&w->device, oriel_dev_thread(), 0);
 	ori_comm_meet(comm, ORI_CALL_WINDOW_DESTROY, number);

@@ -4,7 +4,7 @@
  * them.
  */
 #include "base/error.h"
-#include "base/touch.h"
+#include "base/memory_probe.h"
 #include "kernels/act.h"
 #include "window/window.h"
 
@@ -121,8 +121,8 @@ host_check_memory(const struct oriel_window *w, enum ori_kernel kernel,
 	if (c->peer >= w->device.ranks || w->peers[c->peer].path != ORIEL_PATH_RDMA ||
 	    host_is_of_window(w, c))
 		return ORIEL_OK;
-	if (is_target ? ori_touch_looks_writable(c->memory, c->length)
-		      : ori_touch_looks_readable(c->memory, c->length))
+	if (is_target ? ori_probe_looks_writable(c->memory, c->length)
+		      : ori_probe_looks_readable(c->memory, c->length))
 		return ORIEL_OK;
 	return ori_fail(ORIEL_ERR_ACCESS,
 			"%s: window %u: %llu bytes at %p of this rank may not be %s; nothing was "

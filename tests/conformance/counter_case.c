@@ -108,6 +108,26 @@ CASE void counters_compare_and_reset(struct rank *r)
 }
 
 /* A rejected put moves nothing, so it counts nothing. */
+CASE void tickets_with_counters_are_accepted(struct rank *r)
+{
+	const struct oriel_dev_window *w = &r->dev;
+	struct oriel_dev_group g = r->group;
+	char *own = r->base + 1024;
+	unsigned peer, i;
+
+	for (peer = 0; peer < r->size; peer++) {
+		int64_t tickets[] = {
+			oriel_dev_put_counter(w, g, peer, r->rank * 8, own, 8, 0),
+			oriel_dev_put_signal_counter(w, g, peer, r->rank * 8, own, 8, 0, 1, 0),
+			oriel_dev_signal_counter(w, g, peer, 0, 1, 0),
+		};
+
+		for (i = 0; i < sizeof(tickets) / sizeof(tickets[0]); i++)
+			CHECK_OK(r, oriel_dev_wait_local(w, g, peer, tickets[i], LONG_NS));
+	}
+	rank_flush_barrier(r);
+}
+
 CASE void rejected_puts_do_not_count(struct rank *r)
 {
 	struct oriel_dev_fault fault;
@@ -211,15 +231,16 @@ CASE void groups_may_share_a_counter(struct rank *r)
 	rank_flush_barrier(r);
 }
 
-#define COUNTER_CASES(ROW)                                 \
-	ROW(put_counter_counts_puts, NULL, 1, 0)           \
-	ROW(counters_are_per_peer_and_id, NULL, 1, 0)      \
-	ROW(put_signal_counter_does_all_three, NULL, 1, 0) \
-	ROW(signal_counter_counts_signals, NULL, 1, 0)     \
-	ROW(counters_compare_and_reset, NULL, 1, 0)        \
-	ROW(rejected_puts_do_not_count, NULL, 1, 0)        \
-	ROW(drain_covers_counters, NULL, 1, 0)             \
-	ROW(flush_covers_counters, NULL, 1, 0)             \
+#define COUNTER_CASES(ROW)                                  \
+	ROW(put_counter_counts_puts, NULL, 1, 0)            \
+	ROW(counters_are_per_peer_and_id, NULL, 1, 0)       \
+	ROW(put_signal_counter_does_all_three, NULL, 1, 0)  \
+	ROW(signal_counter_counts_signals, NULL, 1, 0)      \
+	ROW(counters_compare_and_reset, NULL, 1, 0)         \
+	ROW(tickets_with_counters_are_accepted, NULL, 1, 0) \
+	ROW(rejected_puts_do_not_count, NULL, 1, 0)         \
+	ROW(drain_covers_counters, NULL, 1, 0)              \
+	ROW(flush_covers_counters, NULL, 1, 0)              \
 	ROW(groups_may_share_a_counter, NULL, 1, 0)
 
 #define COUNTER_FORKS(ROW) ROW(count_often)

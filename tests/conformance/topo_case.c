@@ -52,8 +52,8 @@ static void paths_are_symmetric(struct rank *r)
 static void rails_are_symmetric(struct rank *r)
 {
 	unsigned *mine = calloc(r->size * (r->size + 1), sizeof(*mine)), *all = mine + r->size;
-	struct oriel_adapter adapter = {.rails = 1};
-	enum oriel_status status = oriel_comm_adapter(r->comm, &adapter);
+	struct oriel_nic adapter = {.rails = 1};
+	enum oriel_status status = oriel_comm_nic(r->comm, &adapter);
 	unsigned i, k, before = 0;
 	bool has_before = false;
 

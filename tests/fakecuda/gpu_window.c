@@ -33,7 +33,7 @@ static void check_reach_link(struct rank *r, CUdevice mine, const struct oriel_d
 {
 	CHECK(r, fakecuda_reaches(mine, l) && fakecuda_reaches(mine, l->answers) &&
 			 l->blame == r->dev.blame && l->health == r->dev.health);
-	if (l->way == ORIEL_LINK_PROXY) {
+	if (l->post_kind == ORIEL_LINK_PROXY) {
 		check_reach_ring(r, mine, oriel_link_main(l).proxy);
 		return;
 	}
@@ -831,9 +831,9 @@ static void test_early(struct rank *r)
 /* The software HCA reaches GPU memory through the driver, others by themselves. */
 static bool has_soft_hca(struct rank *r)
 {
-	struct oriel_adapter adapter = {.is_software = true};
+	struct oriel_nic adapter = {.is_software = true};
 
-	(void)oriel_comm_adapter(r->comm, &adapter);
+	(void)oriel_comm_nic(r->comm, &adapter);
 	return adapter.is_software;
 }
 

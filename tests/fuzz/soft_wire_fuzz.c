@@ -320,7 +320,7 @@ static void wire_connect(const struct soft_engine *e, struct fuzz_input *in)
 	} else {
 		FUZZ_CHECK(greeting != SOFT_GREETING_DONE);
 	}
-	FUZZ_CHECK((greeting == SOFT_GREETING_REFUSED) == (why != NULL));
+	FUZZ_CHECK((greeting == SOFT_GREETING_REJECTED) == (why != NULL));
 	close(ends[0]);
 	close(ends[1]);
 }

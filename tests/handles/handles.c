@@ -50,7 +50,7 @@ static void *address;
 static enum oriel_path path;
 static struct oriel_peer peer;
 static struct oriel_health health;
-static struct oriel_adapter adapter;
+static struct oriel_nic adapter;
 static struct oriel_dev_comm dev_comm;
 static struct oriel_dev_window dev_window;
 static struct oriel_dev_fault fault;
@@ -111,7 +111,7 @@ enum answer {
 	X(COMM, NOTHING, oriel_comm_abort, (h, "test"), 0)                      \
 	X(COMM, VALUE, oriel_comm_gpu_name, (h), NULL)                          \
 	X(COMM, VALUE, oriel_comm_gpu_processors, (h), 0)                       \
-	X(COMM, STATUS, oriel_comm_adapter, (h, &adapter), 0)                   \
+	X(COMM, STATUS, oriel_comm_nic, (h, &adapter), 0)                       \
 	X(COMM, STATUS, oriel_comm_p2p, (h, 0, NULL, OUT(made)), 0)             \
 	X(COMM, STATUS, oriel_comm_p2p_context, (h, OUT(made)), 0)              \
 	X(COMM, STATUS, oriel_comm_prepare, (h), 0)                             \

@@ -163,7 +163,7 @@ ORIEL_DEV void oriel_link_add_signal(struct oriel_link_post *post, struct oriel_
 /* Requests of oriel_link_add_read_flush(). The caller has loaded the main queue before. */
 ORIEL_DEV uint32_t oriel_link_read_flushes(const struct oriel_dev_link *l)
 {
-	return l->late & ORIEL_LINK_UNORDERED_REMOTE ? 1 : 0;
+	return l->unordered & ORIEL_LINK_UNORDERED_REMOTE ? 1 : 0;
 }
 
 /*
@@ -197,7 +197,7 @@ ORIEL_DEV bool oriel_link_add_read_flush(const struct oriel_dev_link *l,
  */
 ORIEL_DEV uint32_t oriel_link_dma_flushes(const struct oriel_dev_link *l, struct oriel_link_queue q)
 {
-	return l->late & ORIEL_LINK_UNORDERED_LOCAL && !oriel_link_is_proxied(q) ? 1 : 0;
+	return l->unordered & ORIEL_LINK_UNORDERED_LOCAL && !oriel_link_is_proxied(q) ? 1 : 0;
 }
 
 /* If local memory is unordered: the bytes written to @to are visible when this is done. */

@@ -66,17 +66,18 @@ ORIEL_DEV_ASSERT(sizeof(struct oriel_link_answers) == 5 * ORIEL_DEV_LINE);
 #define ORIEL_LINK_UNORDERED_REMOTE 2u
 
 struct oriel_dev_link {
-	void *main; /* NULL until connected; its type depends on @way: see oriel_link_main() */
+	void *main; /* NULL until connected; its type depends on @post_kind: see oriel_link_main()
+		     */
 	struct oriel_mlx5_queue *companion; /* of the same time; NULL: rings without counters */
 	struct oriel_dev_fault *health;     /* of the communicator; NULL if there is none */
 	struct oriel_dev_fault *blame; /* where failures are recorded, as in a window's handle */
 	struct oriel_link_answers *answers; /* NULL: threads have stacks that NICs reach */
 	uint64_t timeout_ns;
-	uint32_t spin; /* polls before a CPU thread yields */
-	uint32_t peer; /* rank, for the health record */
-	uint32_t rail; /* which NIC, at both ends: which key of a table */
-	uint16_t way;  /* enum oriel_link_post_kind, from the beginning */
-	uint16_t late; /* ORIEL_LINK_UNORDERED_..., as long as it has been connected */
+	uint32_t spin;      /* polls before a CPU thread yields */
+	uint32_t peer;      /* rank, for the health record */
+	uint32_t rail;      /* which NIC, at both ends: which key of a table */
+	uint16_t post_kind; /* enum oriel_link_post_kind, from the beginning */
+	uint16_t unordered; /* ORIEL_LINK_UNORDERED_..., as long as it has been connected */
 };
 
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_link) == 64);
@@ -106,12 +107,12 @@ ORIEL_DEV bool oriel_link_has(struct oriel_link_queue q)
 ORIEL_DEV struct oriel_link_queue oriel_link_main(const struct oriel_dev_link *l)
 {
 	struct oriel_link_queue q = {NULL, NULL};
-	uint32_t way = l->way;
+	uint32_t kind = l->post_kind;
 	void *main = oriel_dev_load_acquire_pointer(&l->main);
 
-	if (!(ORIEL_DEV_LINK_POSTS >> way & 1))
+	if (!(ORIEL_DEV_LINK_POSTS >> kind & 1))
 		return q;
-	if (way == ORIEL_LINK_PROXY)
+	if (kind == ORIEL_LINK_PROXY)
 		q.proxy = (struct oriel_proxy_ring *)main;
 	else
 		q.ring = (struct oriel_mlx5_queue *)main;

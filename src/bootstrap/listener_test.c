@@ -3,7 +3,7 @@
  * Unit tests of the bootstrap's listener under a flood of unproven connections: the process
  * retains descriptors, a rank is admitted, and a rejected connector gets the reason.
  */
-#include "bootstrap/gate.h"
+#include "bootstrap/listener.h"
 
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sleeping side of oriel_cpu_wake_thread() and oriel_cpu_wake(). Threads of src/rdma and src/progress call it
- * while they are idle.
+ * The sleeping side of oriel_cpu_wake_thread() and oriel_cpu_wake(). Threads of src/rdma and
+ * src/progress call it while they are idle.
  */
-#ifndef ORI_BASE_NAP_H
-#define ORI_BASE_NAP_H
+#ifndef ORI_BASE_SLEEP_H
+#define ORI_BASE_SLEEP_H
 
 #include <stdint.h>
 
@@ -12,7 +12,7 @@
  * Sleep @ns at most, and not at all unless *@asleep is 1. The thread that sets it to 0 wakes
  * this one.
  */
-void ori_nap(uint32_t *asleep, uint64_t ns);
+void ori_sleep_until_woken(uint32_t *asleep, uint64_t ns);
 
 /*
  * The software HCA, which polls: from now on oriel_cpu_wake() writes to the descriptor @event,

@@ -16,7 +16,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "base/touch.h"
+#include "base/memory_probe.h"
 
 #define PAGE 4096u
 
@@ -38,14 +38,14 @@ static void test_readable_memory_is_read(void **state)
 	char *at = pages(true), seen[64] = {0};
 
 	(void)state;
-	assert_true(ori_touch_read(seen, at + PAGE - 64, 64));
+	assert_true(ori_probe_read(seen, at + PAGE - 64, 64));
 	assert_int_equal(seen[0], 7);
 	assert_int_equal(seen[63], 7);
-	assert_false(ori_touch_read(seen, at + PAGE - 63, 64));
-	assert_false(ori_touch_read(seen, at + PAGE, 1));
-	assert_true(ori_touch_read(seen, at + PAGE, 0));
+	assert_false(ori_probe_read(seen, at + PAGE - 63, 64));
+	assert_false(ori_probe_read(seen, at + PAGE, 1));
+	assert_true(ori_probe_read(seen, at + PAGE, 0));
 	assert_int_equal(munmap(at, 2 * PAGE), 0);
-	assert_false(ori_touch_read(seen, at, 1));
+	assert_false(ori_probe_read(seen, at, 1));
 }
 
 static void test_writable_memory_is_written(void **state)
@@ -53,25 +53,25 @@ static void test_writable_memory_is_written(void **state)
 	char *at = pages(false), *fixed = pages(true);
 
 	(void)state;
-	assert_true(ori_touch_write(at + PAGE - 4, "abcd", 4));
+	assert_true(ori_probe_write(at + PAGE - 4, "abcd", 4));
 	assert_memory_equal(at + PAGE - 4, "abcd", 4);
 	assert_int_equal(at[PAGE - 5], 7);
-	assert_false(ori_touch_write(at + PAGE - 3, "abcd", 4));
-	assert_false(ori_touch_write(fixed, "a", 1));
+	assert_false(ori_probe_write(at + PAGE - 3, "abcd", 4));
+	assert_false(ori_probe_write(fixed, "a", 1));
 	assert_int_equal(fixed[0], 7);
-	assert_true(ori_touch_write(fixed, "a", 0));
+	assert_true(ori_probe_write(fixed, "a", 0));
 	assert_int_equal(munmap(at, 2 * PAGE), 0);
 	assert_int_equal(munmap(fixed, 2 * PAGE), 0);
 }
 
 static bool may_read(void *at, size_t length)
 {
-	return ori_touch_may_read(at, length);
+	return ori_probe_may_read(at, length);
 }
 
 static bool looks_readable(void *at, size_t length)
 {
-	return ori_touch_looks_readable(at, length);
+	return ori_probe_looks_readable(at, length);
 }
 
 static const struct {
@@ -80,8 +80,8 @@ static const struct {
 } looks[] = {
 	{may_read, true, false, false},
 	{looks_readable, false, false, false},
-	{ori_touch_may_overwrite, true, true, true},
-	{ori_touch_looks_writable, false, true, false},
+	{ori_probe_may_overwrite, true, true, true},
+	{ori_probe_looks_writable, false, true, false},
 };
 
 /* Are all bytes still 7? */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Unit tests of messages: the memory that a false length costs, and a message in pieces. */
-#include "bootstrap/mail.h"
+#include "bootstrap/message.h"
 
 #include <malloc.h>
 #include <pthread.h>

@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "bootstrap/mail.h"
+#include "bootstrap/message.h"
 #include "fuzz.h"
 
 #define MESSAGE_ASKED 15u

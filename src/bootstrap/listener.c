@@ -3,7 +3,7 @@
  * Accepts connections, checks that each knows the job key and belongs to the job, and hands
  * the admitted ones to join.c, tree.c and the module of messages, which poll it while they wait.
  */
-#include "bootstrap/gate.h"
+#include "bootstrap/listener.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -4,7 +4,7 @@
  * would raise SIGSEGV. The software HCA calls it for addresses in requests; so do src/p2p and
  * src/window.
  */
-#include "base/touch.h"
+#include "base/memory_probe.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -48,7 +48,7 @@ static bool probe_by_pipe(void *to, const void *from, size_t length)
 	return is_copied;
 }
 
-bool ori_touch_read(void *to, const void *from, size_t length)
+bool ori_probe_read(void *to, const void *from, size_t length)
 {
 	struct iovec here = {.iov_base = to, .iov_len = length};
 	struct iovec there = {.iov_base = (void *)(uintptr_t)from, .iov_len = length};
@@ -62,7 +62,7 @@ bool ori_touch_read(void *to, const void *from, size_t length)
 	return probe_by_pipe(to, from, length);
 }
 
-bool ori_touch_write(void *to, const void *from, size_t length)
+bool ori_probe_write(void *to, const void *from, size_t length)
 {
 	struct iovec here = {.iov_base = (void *)(uintptr_t)from, .iov_len = length};
 	struct iovec there = {.iov_base = to, .iov_len = length};
@@ -118,7 +118,7 @@ static uintptr_t probe_next_page(uintptr_t at)
 	return (at & ~(uintptr_t)(PROBE_PAGE - 1)) + PROBE_PAGE;
 }
 
-bool ori_touch_may_read(const void *address, size_t length)
+bool ori_probe_may_read(const void *address, size_t length)
 {
 	uintptr_t at = (uintptr_t)address, last;
 
@@ -135,7 +135,7 @@ bool ori_touch_may_read(const void *address, size_t length)
 	return true;
 }
 
-bool ori_touch_may_overwrite(void *address, size_t length)
+bool ori_probe_may_overwrite(void *address, size_t length)
 {
 	uintptr_t at = (uintptr_t)address, last;
 
@@ -162,7 +162,7 @@ static bool probe_is_mapped(uintptr_t at, uintptr_t last)
 	return syscall(SYS_msync, page, last - page + 1, MS_ASYNC) == 0 || errno != ENOMEM;
 }
 
-bool ori_touch_looks_readable(const void *address, size_t length)
+bool ori_probe_looks_readable(const void *address, size_t length)
 {
 	uintptr_t at = (uintptr_t)address, last;
 
@@ -175,7 +175,7 @@ bool ori_touch_looks_readable(const void *address, size_t length)
 	return probe_page(last) && probe_is_mapped(at, last);
 }
 
-bool ori_touch_looks_writable(void *address, size_t length)
+bool ori_probe_looks_writable(void *address, size_t length)
 {
 	uintptr_t at = (uintptr_t)address, last;
 

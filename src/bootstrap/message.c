@@ -3,7 +3,7 @@
  * send and recv of the TCP bootstrap: connections to receivers, inboxes of senders, and waits
  * that serve the listener and watch the tree for failures. tcp.c calls it.
  */
-#include "bootstrap/mail.h"
+#include "bootstrap/message.h"
 
 #include <stdlib.h>
 #include <string.h>

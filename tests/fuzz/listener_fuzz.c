@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "bootstrap/gate.h"
+#include "bootstrap/listener.h"
 #include "fuzz.h"
 
 enum listener_choice {

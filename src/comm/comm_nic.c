@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* oriel_comm_adapter(): describes the NICs that the links of a rank go through, for users. */
+/* oriel_comm_nic(): describes the NICs that the links of a rank go through, for users. */
 #include "base/error.h"
 #include "comm/comm.h"
 #include "rdma/rdma.h"
 
-enum oriel_status oriel_comm_adapter(const struct oriel_comm *comm, struct oriel_adapter *adapter)
+enum oriel_status oriel_comm_nic(const struct oriel_comm *comm, struct oriel_nic *adapter)
 {
 	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
 	struct ori_hca_caps caps;
@@ -15,7 +15,7 @@ enum oriel_status oriel_comm_adapter(const struct oriel_comm *comm, struct oriel
 		return ori_fail(ORIEL_ERR_NO_PATH,
 				"rank %u has no NIC open: no peer is reached by RDMA", comm->rank);
 	ori_rdma_caps(comm->rdma, 0, &caps);
-	*adapter = (struct oriel_adapter){
+	*adapter = (struct oriel_nic){
 		.kind = caps.kind,
 		.name = caps.name,
 		.mtu = caps.mtu,
