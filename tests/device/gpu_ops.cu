@@ -491,6 +491,29 @@ __global__ void __launch_bounds__(THREADS_MOST) stuck(const __grid_constant__ st
 	CLAIM_EQ(oriel_dev_wait_ll(w, g, 20ul << 20, scratch, 900, 77, limit), status);
 }
 
+/*
+ * Rank 0 arrives at the barrier of form @to with a limit of its own, which passes, and calls it
+ * again with the default limit, which cannot continue. The other ranks wait without a limit.
+ */
+__global__ void __launch_bounds__(THREADS_MOST) pending(const __grid_constant__ struct job j_)
+{
+	BEGIN;
+
+	if (me != 0) {
+		CLAIM_EQ(oriel_dev_wait_signal_from(w, g, next, 7, ORIEL_EQ, 99, ORIEL_FOREVER),
+			 ORIEL_ERR_STATE);
+	} else if (j->to == 0) {
+		CLAIM_EQ(oriel_dev_barrier(w, g, 5, MOMENT_NS), ORIEL_ERR_TIMEOUT);
+		CLAIM_EQ(oriel_dev_barrier(w, g, 5, 0), ORIEL_ERR_STATE);
+	} else if (j->to == 1) {
+		CLAIM_EQ(oriel_dev_barrier_flat(w, g, 5, MOMENT_NS), ORIEL_ERR_TIMEOUT);
+		CLAIM_EQ(oriel_dev_barrier_flat(w, g, 5, 0), ORIEL_ERR_STATE);
+	} else {
+		CLAIM_EQ(oriel_dev_barrier_peer(w, g, next, 5, MOMENT_NS), ORIEL_ERR_TIMEOUT);
+		CLAIM_EQ(oriel_dev_barrier_peer(w, g, next, 5, 0), ORIEL_ERR_STATE);
+	}
+}
+
 /* One round of every operation that waits; the round is counted in device memory. */
 __global__ void __launch_bounds__(THREADS_MOST) one_round(const __grid_constant__ struct job j_)
 {
@@ -733,6 +756,32 @@ static void default_limit_case(struct run *run)
 	verdict(run, "default_limit_breaks_all", is_right);
 }
 
+/* A pending barrier that is called with the default limit breaks the communicator. */
+static void pending_case(struct run *run)
+{
+	static const uint32_t forms[] = {ORIEL_DEV_BARRIER, ORIEL_DEV_BARRIER_FLAT,
+					 ORIEL_DEV_BARRIER_PEER};
+	struct job job = run->job;
+	bool is_right = true;
+	uint32_t i;
+
+	if (!begins(run, "default_limit_does_not_continue"))
+		return;
+	for (job.to = 0; job.to < 3; job.to++) {
+		for (i = 0; i < run->bare.attr.gpus; i++)
+			launch(run, pending, &job, i);
+		is_right = finish(run) && is_right;
+		if (run->bare.health->state != ORIEL_DEV_FAULT_FULL ||
+		    run->bare.health->status != ORIEL_ERR_STATE ||
+		    run->bare.health->what != forms[job.to] || run->bare.health->id != 5) {
+			printf("  form %u: the record is wrong\n", job.to);
+			is_right = false;
+		}
+		memset(run->bare.health, 0, sizeof(*run->bare.health));
+	}
+	verdict(run, "default_limit_does_not_continue", is_right);
+}
+
 /* The host breaks the communicator while all spin; the context lives on. */
 static void abort_case(struct run *run)
 {
@@ -841,6 +890,7 @@ int main(int argc, char **argv)
 	refusal_case(&run);
 	replay_case(&run, option(argc, argv, "--replays", 1000));
 	default_limit_case(&run);
+	pending_case(&run);
 	abort_case(&run);
 	simple_case(&run, "put_signal_carries after", put_signal_carries);
 	bare_close(&run.bare);
