@@ -393,7 +393,7 @@ CASE void old_tickets_are_done(struct rank *r)
 	CHECK_OK(r, oriel_dev_wait_local(&r->dev, r->group, peer, first, LONG_NS));
 }
 
-/* Of every operation without a counter, among them an empty part. */
+/* The tickets are those of every operation without a counter, an empty part among them. */
 CASE void all_tickets_are_accepted(struct rank *r)
 {
 	const struct oriel_dev_window *w = &r->dev;

@@ -141,7 +141,7 @@ static void test_refused(struct rank *r)
 	endpoints_open(r, &e, ORIEL_PATH_RDMA, &attr, both);
 	CHECK_OK(r, oriel_memory_alloc(ROOM, ORIEL_MEMORY_DEVICE, &at));
 	CHECK_FAILS(r, oriel_p2p_register(e.contexts[1], at, ROOM, 0, &memory),
-		    ORIEL_ERR_UNSUPPORTED, "needs a flush, which its driver does not have");
+		    ORIEL_ERR_UNSUPPORTED, "needs a flush after the writes of a NIC");
 	oriel_memory_free(at);
 	endpoints_close(&e);
 	unsetenv("FAKECUDA_FLUSHES");
