@@ -37,7 +37,7 @@ MODULES = {
                 "no rank, no peer: addresses are bytes"),
     "rdma": Rule("hca mem topo dev", "a backend yields an address and takes addresses"),
     # Its health record is read by kernels, so it is written as they would.
-    "comm": Rule("rdma/rdma.h topo mem net bootstrap kernels public"
+    "comm": Rule("rdma/rdma.h rdma/rdma_choose.h sys topo mem net bootstrap kernels public"
                  " oriel/dev/order.h oriel/dev/wait.h",
                  "it owns the links, but names no backend"),
     "window": Rule("comm mem kernels dev public", "no backend name appears here"),
@@ -45,7 +45,7 @@ MODULES = {
     "progress": Rule("comm mem kernels dev public", "no backend name appears here"),
     # Its ends may do without a communicator, so it has links of its own.
     "p2p": Rule("comm net bootstrap/endpoint.h mem hca topo sys"
-                " rdma/rdma_host.h dev public",
+                " rdma/rdma_choose.h rdma/rdma_host.h dev public",
                 "it drives links by calls; ranks are known to its cache alone"),
     "coll": Rule("public dev", "it is a user of the public API"),
 }

@@ -81,28 +81,10 @@ static enum oriel_path health_path(const struct oriel_comm *comm, unsigned from,
 	return path;
 }
 
-/* Why a queue of a NIC is dead; "" if it is not. */
-static const char *health_reason(uint64_t err)
-{
-	switch (oriel_queue_err_state(err)) {
-	case ORIEL_QUEUE_OK:
-		return "";
-	case ORIEL_QUEUE_ERROR_CQE:
-		return ori_mlx5_syndrome_text((uint8_t)oriel_queue_err_syndrome(err));
-	case ORIEL_QUEUE_STRAY_CQE:
-		return "the completion of another request";
-	case ORIEL_QUEUE_ABANDONED:
-		return "a thread gave up in the middle of a post";
-	case ORIEL_QUEUE_CONDEMNED:
-		return "given up by the host";
-	}
-	return "for an unknown reason";
-}
-
 static void health_read_queue(const struct oriel_dev_fault *fault, struct oriel_health *health)
 {
 	health->queue = fault->id;
-	health->reason = health_reason(fault->seen);
+	health->reason = ori_rdma_error_text(fault->seen);
 	health->syndrome = oriel_queue_err_syndrome(fault->seen);
 	health->vendor = oriel_queue_err_vendor(fault->seen);
 	health->request = oriel_queue_err_index(fault->seen);

@@ -12,9 +12,9 @@
 #include "base/config.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "comm/choose.h"
 #include "comm/comm.h"
 #include "rdma/rdma.h"
+#include "rdma/rdma_choose.h"
 
 /* The addresses that links to a rank connect to. Goes over the wire as it is. */
 struct ori_links_rank {

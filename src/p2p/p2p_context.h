@@ -10,10 +10,10 @@
 #include <stdatomic.h>
 
 #include "base/handle.h"
-#include "comm/choose.h"
 #include "hca/hca.h"
 #include "net/auth.h"
 #include "p2p/p2p_wire.h"
+#include "rdma/rdma_choose.h"
 
 #define P2P_PENDING_MAX 64u
 #define P2P_ACCESS (ORI_HCA_LOCAL_WRITE | ORI_HCA_REMOTE_WRITE) /* of memory that peers put to */

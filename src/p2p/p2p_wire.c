@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "comm/choose.h"
+#include "rdma/rdma_choose.h"
 
 static bool wire_is_zero(const void *bytes, size_t length)
 {

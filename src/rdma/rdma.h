@@ -10,7 +10,6 @@
 #include <oriel/dev/link.h>
 
 #include "hca/hca.h"
-#include "hca/syndrome.h"
 
 struct ori_rdma;
 struct ori_rdma_mr; /* memory that all its NICs know */
@@ -210,6 +209,9 @@ bool ori_rdma_link_explain(const struct ori_rdma_link *link, const struct ori_rd
 
 /* No thread posts or waits any more; requests in flight are flushed. NULL is allowed. */
 void ori_rdma_link_destroy(struct ori_rdma_link *link);
+
+/* Why a queue is dead whose oriel_queue_err() is @err; "" if it is not. Never NULL. */
+const char *ori_rdma_error_text(uint64_t err);
 
 /* Polls once for failures of the NICs; ORIEL_AGAIN if there is none. */
 enum oriel_status ori_rdma_poll_event(struct ori_rdma *rdma, struct ori_rdma_event *event);

@@ -3,6 +3,7 @@
  * Finds failures of links that no thread may be waiting for, and explains events of NICs.
  * The watcher of src/comm calls it.
  */
+#include "hca/syndrome.h"
 #include "rdma/rdma_heartbeat.h"
 #include "rdma/rdma_kernel.h"
 #include "rdma/rdma_proxied.h"
@@ -174,4 +175,21 @@ bool ori_rdma_link_explain(const struct ori_rdma_link *link, const struct ori_rd
 	watch_amend(record, hca_event, watch_done(q));
 	oriel_link_own_access(q, record);
 	return true;
+}
+
+const char *ori_rdma_error_text(uint64_t err)
+{
+	switch (oriel_queue_err_state(err)) {
+	case ORIEL_QUEUE_OK:
+		return "";
+	case ORIEL_QUEUE_ERROR_CQE:
+		return ori_mlx5_syndrome_text((uint8_t)oriel_queue_err_syndrome(err));
+	case ORIEL_QUEUE_STRAY_CQE:
+		return "the completion of another request";
+	case ORIEL_QUEUE_ABANDONED:
+		return "a thread gave up in the middle of a post";
+	case ORIEL_QUEUE_CONDEMNED:
+		return "given up by the host";
+	}
+	return "for an unknown reason";
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Chooses the NICs of a rank from ORIEL_HCA and the NICs that it finds. links.c calls it,
- * and src/p2p.
+ * Chooses the NICs of a rank from ORIEL_HCA and the NICs that it finds. src/comm and src/p2p
+ * call it.
  */
-#include "comm/choose.h"
+#include "rdma/rdma_choose.h"
 
 #include <stdio.h>
 #include <string.h>

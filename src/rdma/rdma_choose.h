@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The NICs that a rank drives: those that ORIEL_HCA requests, or those that it finds. */
-#ifndef ORI_COMM_CHOOSE_H
-#define ORI_COMM_CHOOSE_H
+#ifndef ORI_RDMA_RDMA_CHOOSE_H
+#define ORI_RDMA_RDMA_CHOOSE_H
 
 #include <stddef.h>
 

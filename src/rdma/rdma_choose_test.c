@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/choose.h"
 #include "mem/memory.h"
+#include "rdma/rdma_choose.h"
 
 /* On this machine or on one that has NICs. */
 static bool has_verbs(void)
