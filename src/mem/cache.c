@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Implements the registration cache (mem/cache.h): a list sorted by base under a read-write lock,
- * with atomic references. transport/rdma_memory.c and p2p/ use it.
+ * with atomic references. rdma/rdma_memory.c and p2p/ use it.
  */
 #include "mem/cache.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPU memory exported as a dma-buf, which transport/rdma_memory.c registers with NICs. */
+/* GPU memory exported as a dma-buf, which rdma/rdma_memory.c registers with NICs. */
 #include "sys/gpu_driver.h"
 
 #include "base/error.h"
