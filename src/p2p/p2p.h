@@ -9,7 +9,7 @@
 
 #include <stdatomic.h>
 
-#include "p2p/backend.h"
+#include "p2p/p2p_backend.h"
 #include "p2p/p2p_context.h"
 #include "p2p/p2p_dial.h"
 #include "p2p/p2p_wire.h"
@@ -97,16 +97,16 @@ enum p2p_kind {
 	P2P_RECV_CONTROL,
 };
 
-enum p2p_out_state {
-	P2P_OUT_NEW,   /* needs a slot to be packed in, if its path uses one */
-	P2P_OUT_PACK,  /* the hook packs it */
-	P2P_OUT_READY, /* needs its credit, and to be posted */
-	P2P_OUT_POSTED,
-	P2P_OUT_DONE,
+enum p2p_send_state {
+	P2P_SEND_NEW,   /* needs a slot to be packed in, if its path uses one */
+	P2P_SEND_PACK,  /* the hook packs it */
+	P2P_SEND_READY, /* needs its credit, and to be posted */
+	P2P_SEND_POSTED,
+	P2P_SEND_DONE,
 };
 
-struct p2p_out_slot {
-	enum p2p_out_state state;
+struct p2p_send_slot {
+	enum p2p_send_state state;
 	struct oriel_p2p_request *request;
 	uint32_t chunk, length;
 	uint64_t offset;
@@ -122,7 +122,7 @@ struct p2p_out_slot {
  * the order in which they begin: a unit has a number, and travels by slot unit % depth.
  *   first not done <= assign <= last
  */
-struct p2p_out {
+struct p2p_send_channel {
 	struct p2p_list requests;
 	struct oriel_p2p_request *resolve; /* first whose protocol is not known */
 	struct oriel_p2p_request *assign;  /* first with chunks that have no slot */
@@ -131,18 +131,18 @@ struct p2p_out {
 	uint64_t unit;                     /* the next that no transfer has */
 	uint64_t taken;                    /* units that the peer has taken, as far as known */
 	uint32_t first, count;
-	struct p2p_out_slot slots[P2P_DEPTH];
+	struct p2p_send_slot slots[P2P_DEPTH];
 };
 
-enum p2p_in_state {
-	P2P_IN_NONE,
-	P2P_IN_GRANTED,
-	P2P_IN_ARRIVED, /* ... and the hook may be unpacking it */
-	P2P_IN_DONE,
+enum p2p_recv_state {
+	P2P_RECV_NONE,
+	P2P_RECV_GRANTED,
+	P2P_RECV_ARRIVED, /* ... and the hook may be unpacking it */
+	P2P_RECV_DONE,
 };
 
-struct p2p_in_slot {
-	enum p2p_in_state state;
+struct p2p_recv_slot {
+	enum p2p_recv_state state;
 	struct oriel_p2p_request *request;
 	uint32_t chunk;
 	int staging;
@@ -159,13 +159,13 @@ struct p2p_unexpected {
 };
 
 /* Units [oldest, unit) have been granted and are not done; unit <= oldest + depth. */
-struct p2p_in {
+struct p2p_recv_channel {
 	struct p2p_list requests;
 	struct oriel_p2p_request *assign;
 	uint64_t number;
 	uint64_t oldest, unit;
 	uint64_t reported; /* of @oldest, to the peer */
-	struct p2p_in_slot slots[P2P_DEPTH];
+	struct p2p_recv_slot slots[P2P_DEPTH];
 	struct p2p_unexpected unexpected[P2P_DEPTH];
 };
 
@@ -286,8 +286,8 @@ struct oriel_p2p {
 	bool is_gpu_reached;            /* by the peer */
 	bool may_flush, is_flush_due;   /* memory of GPUs that the NIC writes to */
 
-	struct p2p_out *out; /* [channels] */
-	struct p2p_in *in;
+	struct p2p_send_channel *out; /* [channels] */
+	struct p2p_recv_channel *in;
 	uint64_t active_out, active_in; /* channels with requests */
 	uint32_t *offered;              /* [P2P_SLOTS]: offers that have arrived, and their laps */
 	uint64_t dirty[(P2P_WORDS + 63) / 64];
@@ -442,48 +442,48 @@ void ori_control_recv(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
 enum oriel_status ori_control_run(struct oriel_p2p *p2p, bool *has_moved);
 /* These take @request out if the peer knows nothing of it; false: it is too late. */
 bool ori_control_take_back(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
-bool ori_out_take_back(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
-bool ori_in_take_back(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
+bool ori_send_take_back(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
+bool ori_recv_take_back(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
 enum oriel_status ori_control_arrived(struct oriel_p2p *p2p, uint32_t immediate);
 void ori_control_cancel(struct oriel_p2p *p2p, enum oriel_status status);
 bool ori_control_is_idle(const struct oriel_p2p *p2p);
 void ori_control_close(struct oriel_p2p *p2p);
 
-/* out.c, in.c: one channel, as far as it can advance now. */
-void ori_out_begin(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
-enum oriel_status ori_out_run(struct oriel_p2p *p2p, unsigned channel, bool *has_moved);
-enum oriel_status ori_out_offered(struct oriel_p2p *p2p, uint32_t immediate);
+/* p2p_send.c, p2p_recv.c: one channel, as far as it can advance now. */
+void ori_send_begin(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
+enum oriel_status ori_send_run(struct oriel_p2p *p2p, unsigned channel, bool *has_moved);
+enum oriel_status ori_send_offered(struct oriel_p2p *p2p, uint32_t immediate);
 /*
  * Send all of @r, which has not begun, if it is eager and no request is before it: it is
- * done then. False: it goes by ori_out_begin().
+ * done then. False: it goes by ori_send_begin().
  */
-bool ori_out_send_eager(struct oriel_p2p *p2p, struct oriel_p2p_request *r);
+bool ori_send_eager(struct oriel_p2p *p2p, struct oriel_p2p_request *r);
 /* The peer has taken @taken units, modulo 2^32. */
-enum oriel_status ori_out_taken(struct oriel_p2p *p2p, unsigned channel, uint32_t taken);
-void ori_out_cancel(struct oriel_p2p *p2p, unsigned channel, enum oriel_status status);
-void ori_in_begin(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
-enum oriel_status ori_in_run(struct oriel_p2p *p2p, unsigned channel, bool *has_moved);
+enum oriel_status ori_send_taken(struct oriel_p2p *p2p, unsigned channel, uint32_t taken);
+void ori_send_cancel(struct oriel_p2p *p2p, unsigned channel, enum oriel_status status);
+void ori_recv_begin(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
+enum oriel_status ori_recv_run(struct oriel_p2p *p2p, unsigned channel, bool *has_moved);
 /* The address for @length bytes that arrive with @immediate. NULL: it may not bring any. */
-char *ori_in_address(struct oriel_p2p *p2p, uint32_t immediate, size_t length);
-enum oriel_status ori_in_arrived(struct oriel_p2p *p2p, uint32_t immediate);
+char *ori_recv_address(struct oriel_p2p *p2p, uint32_t immediate, size_t length);
+enum oriel_status ori_recv_arrived(struct oriel_p2p *p2p, uint32_t immediate);
 /* An eager send arrived, with @length bytes that begin as struct p2p_eager does. */
-enum oriel_status ori_in_eager_arrived(struct oriel_p2p *p2p, uint32_t immediate, const char *what,
-				       size_t length);
+enum oriel_status ori_recv_eager_arrived(struct oriel_p2p *p2p, uint32_t immediate,
+					 const char *what, size_t length);
 /*
  * Begin @r, if it is eager and no request before it waits: nothing is written to the peer.
- * False: it goes by ori_in_begin().
+ * False: it goes by ori_recv_begin().
  */
-bool ori_in_recv_eager(struct oriel_p2p *p2p, struct oriel_p2p_request *r);
+bool ori_recv_eager(struct oriel_p2p *p2p, struct oriel_p2p_request *r);
 /* Did the data for the next receive of @length bytes arrive before the peer left? */
-bool ori_in_is_left(const struct oriel_p2p *p2p, unsigned channel, size_t length);
+bool ori_recv_is_left(const struct oriel_p2p *p2p, unsigned channel, size_t length);
 /* Report to the peer which units are taken, or that a receive waits for an eager send. */
-enum oriel_status ori_in_report(struct oriel_p2p *p2p, unsigned channel);
-enum oriel_status ori_in_report_granted(struct oriel_p2p *p2p, unsigned channel);
+enum oriel_status ori_recv_report(struct oriel_p2p *p2p, unsigned channel);
+enum oriel_status ori_recv_report_granted(struct oriel_p2p *p2p, unsigned channel);
 /* The count of taken units that is sent along with a message. */
-uint32_t ori_in_taken(struct oriel_p2p *p2p, unsigned channel);
+uint32_t ori_recv_taken(struct oriel_p2p *p2p, unsigned channel);
 /* Has a unit arrived that is not taken out of its slot yet? */
-bool ori_in_is_busy(const struct oriel_p2p *p2p, unsigned channel);
-void ori_in_cancel(struct oriel_p2p *p2p, unsigned channel, enum oriel_status status);
+bool ori_recv_is_busy(const struct oriel_p2p *p2p, unsigned channel);
+void ori_recv_cancel(struct oriel_p2p *p2p, unsigned channel, enum oriel_status status);
 
 /* p2p_gpu.c */
 /* Do nothing without a GPU. */

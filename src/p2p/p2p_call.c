@@ -24,21 +24,21 @@ static enum oriel_status p2p_start(struct oriel_p2p *p2p, struct oriel_p2p_reque
 	 * It writes nothing to the peer, so it needs no enter() and works after the peer has
 	 * left.
 	 */
-	if (ori_in_recv_eager(p2p, r))
+	if (ori_recv_eager(p2p, r))
 		return ORIEL_OK;
 	if (p2p->state != P2P_JOINED || p2p->is_leaving || p2p->backend->enter(p2p) != ORIEL_OK) {
 		begin(p2p, r);
 		return ORIEL_OK;
 	}
-	if (ori_out_send_eager(p2p, r)) {
+	if (ori_send_eager(p2p, r)) {
 		p2p->backend->leave(p2p);
 		return ORIEL_OK;
 	}
 	begin(p2p, r);
 	if (r->kind == P2P_SEND || r->kind == P2P_PUT)
-		status = ori_out_run(p2p, r->channel, &has_moved);
+		status = ori_send_run(p2p, r->channel, &has_moved);
 	else if (r->kind == P2P_RECV || r->kind == P2P_EXPECT)
-		status = ori_in_run(p2p, r->channel, &has_moved);
+		status = ori_recv_run(p2p, r->channel, &has_moved);
 	else
 		status = ori_control_run(p2p, &has_moved);
 	p2p->backend->leave(p2p);
@@ -179,7 +179,7 @@ static enum oriel_status p2p_transfer(struct oriel_p2p *p2p, unsigned channel,
 		return ORIEL_OK;
 	}
 	ori_p2p_enter(p2p);
-	status = p2p_start(p2p, r, is_out ? ori_out_begin : ori_in_begin);
+	status = p2p_start(p2p, r, is_out ? ori_send_begin : ori_recv_begin);
 	ori_p2p_leave(p2p);
 	return status;
 }
@@ -210,7 +210,7 @@ enum oriel_status oriel_p2p_recv(struct oriel_p2p *p2p, unsigned channel,
 	enum oriel_status status = ori_handle_check(p2p, ORI_HANDLE_P2P_ENDPOINT, __func__);
 
 	/* A broken endpoint still delivers data that arrived before the peer left. */
-	if (status == ORIEL_OK && (!r || !to || !ori_in_is_left(p2p, channel, to->length)))
+	if (status == ORIEL_OK && (!r || !to || !ori_recv_is_left(p2p, channel, to->length)))
 		status = p2p_begin(p2p, r, "oriel_p2p_recv");
 	if (status == ORIEL_OK)
 		status = p2p_check_channel(p2p, channel, "oriel_p2p_recv");
@@ -262,10 +262,10 @@ static bool p2p_take_back(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
 	switch ((enum p2p_kind)r->kind) {
 	case P2P_SEND:
 	case P2P_PUT:
-		return r->channel < p2p->channels && ori_out_take_back(p2p, r);
+		return r->channel < p2p->channels && ori_send_take_back(p2p, r);
 	case P2P_RECV:
 	case P2P_EXPECT:
-		return r->channel < p2p->channels && ori_in_take_back(p2p, r);
+		return r->channel < p2p->channels && ori_recv_take_back(p2p, r);
 	case P2P_SEND_CONTROL:
 	case P2P_RECV_CONTROL:
 		return ori_control_take_back(p2p, r);

@@ -286,7 +286,7 @@ static void is_rejected(struct endpoints *e, uint32_t immediate, uint32_t length
 {
 	const struct p2p_eager what = {.length = length};
 
-	assert_int_equal(ori_in_eager_arrived(e->b, immediate, (const char *)&what, along),
+	assert_int_equal(ori_recv_eager_arrived(e->b, immediate, (const char *)&what, along),
 			 ORIEL_ERR_PROTOCOL);
 	assert_non_null(strstr(oriel_last_error(), "not due"));
 }
@@ -330,8 +330,8 @@ static void test_a_unit_arrives_once(void **state)
 		immediate = p2p_immediate(P2P_IMM_EAGER, 0, 0, p2p_lap(e.b, 0));
 		begin(e.a, 0, 5, true);
 		endpoints_turn(&e);
-		assert_int_equal(ori_in_eager_arrived(e.b, immediate, (const char *)&again,
-						      P2P_EAGER_HEAD + 5),
+		assert_int_equal(ori_recv_eager_arrived(e.b, immediate, (const char *)&again,
+							P2P_EAGER_HEAD + 5),
 				 ORIEL_ERR_PROTOCOL);
 		assert_non_null(strstr(oriel_last_error(), "not due"));
 		begin(e.b, 0, 5, false);

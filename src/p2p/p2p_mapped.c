@@ -340,9 +340,9 @@ static enum oriel_status mapped_take(struct oriel_p2p *p2p, uint32_t *immediate)
 	*immediate = (uint32_t)what;
 	/* An immediate with other bytes fails when it is dispatched. */
 	if (*immediate >> 30 == P2P_IMM_EAGER)
-		status = ori_in_eager_arrived(p2p, *immediate, entry->bytes, length);
+		status = ori_recv_eager_arrived(p2p, *immediate, entry->bytes, length);
 	else if (length && length <= P2P_IMM_BYTES)
-		to = ori_in_address(p2p, *immediate, length);
+		to = ori_recv_address(p2p, *immediate, length);
 	if (to)
 		memcpy(to, entry->bytes, length);
 	/*

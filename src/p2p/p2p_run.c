@@ -70,8 +70,8 @@ void ori_p2p_finish_first(struct oriel_p2p *p2p, struct p2p_list *list, enum ori
 void ori_p2p_cancel(struct oriel_p2p *p2p, enum oriel_status status)
 {
 	for (unsigned channel = 0; channel < p2p->channels; channel++) {
-		ori_out_cancel(p2p, channel, status);
-		ori_in_cancel(p2p, channel, status);
+		ori_send_cancel(p2p, channel, status);
+		ori_recv_cancel(p2p, channel, status);
 	}
 	p2p->active_out = p2p->active_in = 0;
 	ori_control_cancel(p2p, status);
@@ -200,9 +200,9 @@ static enum oriel_status p2p_dispatch(struct oriel_p2p *p2p, uint32_t immediate)
 	case P2P_IMM_CELL:
 		return ori_control_arrived(p2p, immediate);
 	case P2P_IMM_UNIT:
-		return ori_in_arrived(p2p, immediate);
+		return ori_recv_arrived(p2p, immediate);
 	case P2P_IMM_OFFER:
-		return ori_out_offered(p2p, immediate);
+		return ori_send_offered(p2p, immediate);
 	case P2P_IMM_EAGER:
 		/* take() has handled it. */
 		if (p2p->backend->has_eager)
@@ -233,12 +233,12 @@ static enum oriel_status p2p_run(struct oriel_p2p *p2p, bool *has_moved)
 	p2p->is_due = p2p->is_pending = false;
 	status = ori_control_run(p2p, has_moved);
 	for (uint64_t left = p2p->active_in; left && status == ORIEL_OK; left &= left - 1)
-		status = ori_in_run(p2p, (unsigned)__builtin_ctzll(left), has_moved);
+		status = ori_recv_run(p2p, (unsigned)__builtin_ctzll(left), has_moved);
 	for (uint64_t left = p2p->active_out; left && status == ORIEL_OK && !p2p->is_leaving;
 	     left &= left - 1)
-		status = ori_out_run(p2p, (unsigned)__builtin_ctzll(left), has_moved);
+		status = ori_send_run(p2p, (unsigned)__builtin_ctzll(left), has_moved);
 	for (uint64_t left = p2p->unreported; left && status == ORIEL_OK; left &= left - 1)
-		status = ori_in_report(p2p, (unsigned)__builtin_ctzll(left));
+		status = ori_recv_report(p2p, (unsigned)__builtin_ctzll(left));
 	return status;
 }
 
@@ -274,7 +274,7 @@ static enum oriel_status p2p_report_granted(struct oriel_p2p *p2p)
 	if (!p2p->eager_max || p2p->is_leaving || p2p->backend->enter(p2p) != ORIEL_OK)
 		return ORIEL_OK;
 	for (uint64_t left = p2p->active_in; left && status == ORIEL_OK; left &= left - 1)
-		status = ori_in_report_granted(p2p, (unsigned)__builtin_ctzll(left));
+		status = ori_recv_report_granted(p2p, (unsigned)__builtin_ctzll(left));
 	p2p->backend->leave(p2p);
 	return status;
 }
@@ -292,7 +292,7 @@ static enum oriel_status p2p_watch(struct oriel_p2p *p2p)
 	if (status != ORIEL_OK || !p2p->is_leaving)
 		return status;
 	for (uint64_t left = p2p->active_in; left; left &= left - 1)
-		if (ori_in_is_busy(p2p, (unsigned)__builtin_ctzll(left)))
+		if (ori_recv_is_busy(p2p, (unsigned)__builtin_ctzll(left)))
 			return ORIEL_OK;
 	return ori_fail(p2p->leaving, "%s", p2p->failure_text);
 }
@@ -513,7 +513,7 @@ static bool p2p_is_drained(const struct oriel_p2p *p2p)
 		unsigned channel = (unsigned)__builtin_ctzll(left);
 		const struct oriel_p2p_request *first = p2p->in[channel].requests.first;
 
-		if ((first && first->done) || ori_in_is_busy(p2p, channel))
+		if ((first && first->done) || ori_recv_is_busy(p2p, channel))
 			return false;
 	}
 	return p2p->done == p2p->begun && !p2p->is_dirty;

@@ -4,8 +4,8 @@
  * notification that they have arrived. The thread of the endpoint makes all calls, and
  * none waits, but for sever().
  */
-#ifndef ORI_P2P_BACKEND_H
-#define ORI_P2P_BACKEND_H
+#ifndef ORI_P2P_P2P_BACKEND_H
+#define ORI_P2P_P2P_BACKEND_H
 
 #include <stdbool.h>
 
@@ -97,7 +97,7 @@ struct p2p_backend {
 				       uint32_t immediate, uint64_t *op);
 	/*
 	 * The same with P2P_IMM_BYTES bytes at most, which are copied now; the peer copies
-	 * them to ori_in_address(). Only backends with eager sends have it.
+	 * them to ori_recv_address(). Only backends with eager sends have it.
 	 */
 	enum oriel_status (*send_eager)(struct oriel_p2p *p2p, const void *bytes, size_t length,
 					uint32_t immediate, uint64_t *op);

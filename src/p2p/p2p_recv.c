@@ -9,9 +9,9 @@
 #include "base/error.h"
 #include "p2p/p2p.h"
 
-void ori_in_begin(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
+void ori_recv_begin(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
 {
-	struct p2p_in *in = &p2p->in[r->channel];
+	struct p2p_recv_channel *in = &p2p->in[r->channel];
 
 	r->number = in->number++;
 	r->protocol = r->kind == P2P_EXPECT ? P2P_NOTICE : P2P_UNKNOWN;
@@ -22,7 +22,7 @@ void ori_in_begin(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
 	p2p->active_in |= UINT64_C(1) << r->channel;
 }
 
-static void in_plan_staged(const struct oriel_p2p *p2p, struct oriel_p2p_request *r)
+static void recv_plan_staged(const struct oriel_p2p *p2p, struct oriel_p2p_request *r)
 {
 	r->protocol = P2P_STAGED;
 	r->step = (uint32_t)ori_p2p_step(p2p, r->length);
@@ -33,8 +33,8 @@ static void in_plan_staged(const struct oriel_p2p *p2p, struct oriel_p2p_request
  * May the peer put to the buffer of @r without staging? In auto mode it is no failure if
  * it may not.
  */
-static enum oriel_status in_offer(struct oriel_p2p *p2p, struct oriel_p2p_request *r,
-				  struct p2p_offer *offer)
+static enum oriel_status recv_offer(struct oriel_p2p *p2p, struct oriel_p2p_request *r,
+				    struct p2p_offer *offer)
 {
 	enum oriel_status status;
 
@@ -50,7 +50,7 @@ static enum oriel_status in_offer(struct oriel_p2p *p2p, struct oriel_p2p_reques
 }
 
 /* Choose the protocol of @r. ORIEL_AGAIN: not now. */
-static enum oriel_status in_plan(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
+static enum oriel_status recv_plan(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
 {
 	struct p2p_offer offer;
 	enum oriel_status status;
@@ -63,7 +63,7 @@ static enum oriel_status in_plan(struct oriel_p2p *p2p, struct oriel_p2p_request
 		return ORIEL_OK;
 	}
 	if (p2p->mode == ORIEL_P2P_COPY_BASED || (p2p->mode == ORIEL_P2P_AUTO && !r->memory)) {
-		in_plan_staged(p2p, r);
+		recv_plan_staged(p2p, r);
 		return ORIEL_OK;
 	}
 	if (!r->memory) {
@@ -71,10 +71,10 @@ static enum oriel_status in_plan(struct oriel_p2p *p2p, struct oriel_p2p_request
 		if (status != ORIEL_OK)
 			return status;
 	}
-	status = in_offer(p2p, r, &offer);
+	status = recv_offer(p2p, r, &offer);
 	if (p2p->mode == ORIEL_P2P_AUTO &&
 	    (status == ORIEL_AGAIN || status == ORIEL_ERR_UNSUPPORTED)) {
-		in_plan_staged(p2p, r);
+		recv_plan_staged(p2p, r);
 		return ORIEL_OK;
 	}
 	if (status == ORIEL_OK)
@@ -82,7 +82,7 @@ static enum oriel_status in_plan(struct oriel_p2p *p2p, struct oriel_p2p_request
 	return status;
 }
 
-static int in_take_slot(struct oriel_p2p *p2p, const struct oriel_p2p_request *r)
+static int recv_take_slot(struct oriel_p2p *p2p, const struct oriel_p2p_request *r)
 {
 	struct p2p_pool *pool = &p2p->ctx->pool;
 	bool is_live;
@@ -101,7 +101,7 @@ static int in_take_slot(struct oriel_p2p *p2p, const struct oriel_p2p_request *r
 	return ori_pool_take(pool, &pool->receives, is_live ? 0 : pool->receive / 2);
 }
 
-static void in_give_slot(struct oriel_p2p *p2p, int slot)
+static void recv_give_slot(struct oriel_p2p *p2p, int slot)
 {
 	if (slot == p2p->spare)
 		p2p->is_spare_used = false;
@@ -109,8 +109,8 @@ static void in_give_slot(struct oriel_p2p *p2p, int slot)
 		ori_pool_give(&p2p->ctx->pool, &p2p->ctx->pool.receives, slot);
 }
 
-static enum oriel_status in_post_offer(struct oriel_p2p *p2p, struct oriel_p2p_request *r,
-				       struct p2p_in_slot *s, unsigned index, uint64_t unit)
+static enum oriel_status recv_post_offer(struct oriel_p2p *p2p, struct oriel_p2p_request *r,
+					 struct p2p_recv_slot *s, unsigned index, uint64_t unit)
 {
 	uint32_t immediate =
 		p2p_immediate(P2P_IMM_OFFER, r->channel, p2p_slot(p2p, unit), p2p_lap(p2p, unit));
@@ -122,7 +122,7 @@ static enum oriel_status in_post_offer(struct oriel_p2p *p2p, struct oriel_p2p_r
 
 	if (s->op > p2p->done)
 		return ORIEL_AGAIN;
-	status = in_offer(p2p, r, &offer);
+	status = recv_offer(p2p, r, &offer);
 	if (status != ORIEL_OK)
 		return status;
 	if (p2p->backend->has_eager)
@@ -134,8 +134,8 @@ static enum oriel_status in_post_offer(struct oriel_p2p *p2p, struct oriel_p2p_r
 	return status;
 }
 
-static enum oriel_status in_mismatch(const struct oriel_p2p_request *r, uint64_t number,
-				     uint64_t length)
+static enum oriel_status recv_mismatch(const struct oriel_p2p_request *r, uint64_t number,
+				       uint64_t length)
 {
 	return ori_fail(ORIEL_ERR_MISMATCH,
 			"channel %u: the receive of transfer %llu is of %zu bytes, the send of "
@@ -145,56 +145,57 @@ static enum oriel_status in_mismatch(const struct oriel_p2p_request *r, uint64_t
 }
 
 /* An eager send arrived for the unit of this slot. */
-static enum oriel_status in_take_eager(struct p2p_in_slot *s, uint32_t number, const char *bytes,
-				       size_t length)
+static enum oriel_status recv_take_eager(struct p2p_recv_slot *s, uint32_t number,
+					 const char *bytes, size_t length)
 {
 	const struct oriel_p2p_request *r = s->request;
 	int32_t ahead = (int32_t)(number - (uint32_t)r->number);
 
 	if (r->protocol != P2P_EAGER || ahead || length != r->length)
-		return in_mismatch(r, r->number + (uint64_t)ahead, length);
+		return recv_mismatch(r, r->number + (uint64_t)ahead, length);
 	memcpy(r->buffer, bytes, length);
-	s->state = P2P_IN_DONE;
+	s->state = P2P_RECV_DONE;
 	return ORIEL_OK;
 }
 
-static const char *in_eager_buffer(const struct oriel_p2p *p2p, unsigned channel, unsigned slot)
+static const char *recv_eager_buffer(const struct oriel_p2p *p2p, unsigned channel, unsigned slot)
 {
 	return (const char *)p2p->segment + p2p_eager_buffer(p2p, channel, slot);
 }
 
 /* The unit of this slot, of @r, is granted: complete it if its eager send arrived before. */
-static enum oriel_status in_take_unexpected(struct oriel_p2p *p2p,
-					    const struct oriel_p2p_request *r, unsigned slot)
+static enum oriel_status recv_take_unexpected(struct oriel_p2p *p2p,
+					      const struct oriel_p2p_request *r, unsigned slot)
 {
-	struct p2p_in *in = &p2p->in[r->channel];
+	struct p2p_recv_channel *in = &p2p->in[r->channel];
 	struct p2p_unexpected *unexpected = &in->unexpected[slot];
 	uint32_t length = unexpected->length;
 
 	if (!length)
 		return ORIEL_OK;
 	unexpected->length = 0;
-	return in_take_eager(&in->slots[slot], unexpected->number,
-			     length <= P2P_EAGER_INLINE ? unexpected->bytes
-							: in_eager_buffer(p2p, r->channel, slot),
-			     length);
+	return recv_take_eager(&in->slots[slot], unexpected->number,
+			       length <= P2P_EAGER_INLINE
+				       ? unexpected->bytes
+				       : recv_eager_buffer(p2p, r->channel, slot),
+			       length);
 }
 
 /* Let the peer send the next unit. ORIEL_AGAIN: not now. */
-static enum oriel_status in_grant(struct oriel_p2p *p2p, struct p2p_in *in,
-				  struct oriel_p2p_request *r)
+static enum oriel_status recv_grant(struct oriel_p2p *p2p, struct p2p_recv_channel *in,
+				    struct oriel_p2p_request *r)
 {
 	unsigned slot = p2p_slot(p2p, in->unit), index = r->channel * p2p->depth + slot;
-	struct p2p_in_slot *s = &in->slots[slot];
+	struct p2p_recv_slot *s = &in->slots[slot];
 	enum oriel_status status = ORIEL_OK;
 
 	s->staging = -1;
 	s->copy = 0;
 	s->is_reported = r->protocol != P2P_EAGER;
 	if (r->protocol == P2P_DIRECT) {
-		status = in_post_offer(p2p, r, s, index, in->unit);
+		status = recv_post_offer(p2p, r, s, index, in->unit);
 	} else if (r->protocol != P2P_EAGER) {
-		if (r->protocol == P2P_STAGED && (s->staging = in_take_slot(p2p, r)) < 0)
+		if (r->protocol == P2P_STAGED && (s->staging = recv_take_slot(p2p, r)) < 0)
 			return ORIEL_AGAIN;
 		status = ori_p2p_set_word(p2p, P2P_WORD_CREDIT + index,
 					  p2p_credit(p2p_lap(p2p, in->unit),
@@ -203,15 +204,15 @@ static enum oriel_status in_grant(struct oriel_p2p *p2p, struct p2p_in *in,
 	}
 	if (status != ORIEL_OK)
 		return status;
-	s->state = P2P_IN_GRANTED;
+	s->state = P2P_RECV_GRANTED;
 	s->request = r;
 	s->chunk = r->begun;
 	in->unit++;
-	return in_take_unexpected(p2p, r, slot);
+	return recv_take_unexpected(p2p, r, slot);
 }
 
 /* From a peer that has left, only unexpected messages that arrived before are taken. */
-static bool in_may_come(const struct oriel_p2p *p2p, const struct p2p_in *in)
+static bool recv_may_come(const struct oriel_p2p *p2p, const struct p2p_recv_channel *in)
 {
 	const struct p2p_unexpected *unexpected = &in->unexpected[p2p_slot(p2p, in->unit)];
 
@@ -220,13 +221,14 @@ static bool in_may_come(const struct oriel_p2p *p2p, const struct p2p_in *in)
 }
 
 /* Complete the oldest units that are done, and count those that may be reported to the peer. */
-static void in_retire(struct oriel_p2p *p2p, struct p2p_in *in, unsigned channel)
+static void recv_retire(struct oriel_p2p *p2p, struct p2p_recv_channel *in, unsigned channel)
 {
-	while (in->oldest < in->unit && in->slots[p2p_slot(p2p, in->oldest)].state == P2P_IN_DONE) {
-		struct p2p_in_slot *s = &in->slots[p2p_slot(p2p, in->oldest++)];
+	while (in->oldest < in->unit &&
+	       in->slots[p2p_slot(p2p, in->oldest)].state == P2P_RECV_DONE) {
+		struct p2p_recv_slot *s = &in->slots[p2p_slot(p2p, in->oldest++)];
 		struct oriel_p2p_request *r = s->request;
 
-		s->state = P2P_IN_NONE;
+		s->state = P2P_RECV_NONE;
 		if (++r->done == r->chunks)
 			ori_p2p_finish_first(p2p, &in->requests, ORIEL_OK);
 	}
@@ -235,18 +237,18 @@ static void in_retire(struct oriel_p2p *p2p, struct p2p_in *in, unsigned channel
 		p2p->unreported |= UINT64_C(1) << channel;
 }
 
-static enum oriel_status in_fill(struct oriel_p2p *p2p, unsigned channel, bool *has_moved)
+static enum oriel_status recv_fill(struct oriel_p2p *p2p, unsigned channel, bool *has_moved)
 {
-	struct p2p_in *in = &p2p->in[channel];
+	struct p2p_recv_channel *in = &p2p->in[channel];
 
-	while (in->assign && in_may_come(p2p, in)) {
+	while (in->assign && recv_may_come(p2p, in)) {
 		struct oriel_p2p_request *r = in->assign;
 		enum oriel_status status = ORIEL_OK;
 
 		if (r->chunks == 0)
-			status = in_plan(p2p, r);
+			status = recv_plan(p2p, r);
 		if (status == ORIEL_OK)
-			status = in_grant(p2p, in, r);
+			status = recv_grant(p2p, in, r);
 		if (status != ORIEL_OK) {
 			/* It is planned anew: by then another protocol may be possible. */
 			if (r->begun == 0 && r->protocol != P2P_DIRECT)
@@ -256,37 +258,38 @@ static enum oriel_status in_fill(struct oriel_p2p *p2p, unsigned channel, bool *
 		}
 		if (++r->begun == r->chunks)
 			in->assign = r->next;
-		in_retire(p2p, in, channel);
+		recv_retire(p2p, in, channel);
 		*has_moved = true;
 	}
 	return ORIEL_OK;
 }
 
 /* The one unit of this slot that may be under way. */
-static uint64_t in_unit(const struct oriel_p2p *p2p, const struct p2p_in *in, unsigned slot)
+static uint64_t recv_unit(const struct oriel_p2p *p2p, const struct p2p_recv_channel *in,
+			  unsigned slot)
 {
 	return in->oldest + p2p_slot(p2p, slot + p2p->depth - p2p_slot(p2p, in->oldest));
 }
 
-static bool in_is_due(const struct oriel_p2p *p2p, unsigned channel, unsigned slot,
-		      uint32_t immediate)
+static bool recv_is_due(const struct oriel_p2p *p2p, unsigned channel, unsigned slot,
+			uint32_t immediate)
 {
-	const struct p2p_in *in = &p2p->in[channel];
+	const struct p2p_recv_channel *in = &p2p->in[channel];
 
-	return in->slots[slot].state == P2P_IN_GRANTED &&
-	       (p2p_lap(p2p, in_unit(p2p, in, slot)) & 0xffff) == (immediate & 0xffff);
+	return in->slots[slot].state == P2P_RECV_GRANTED &&
+	       (p2p_lap(p2p, recv_unit(p2p, in, slot)) & 0xffff) == (immediate & 0xffff);
 }
 
-char *ori_in_address(struct oriel_p2p *p2p, uint32_t immediate, size_t length)
+char *ori_recv_address(struct oriel_p2p *p2p, uint32_t immediate, size_t length)
 {
 	unsigned channel = immediate >> 24 & 0x3f, slot = immediate >> 16 & 0xff;
-	const struct p2p_in_slot *s;
+	const struct p2p_recv_slot *s;
 
 	if (channel >= p2p->channels || slot >= p2p->depth)
 		return NULL;
 	if (immediate >> 30 == P2P_IMM_OFFER && length == sizeof(struct p2p_offer))
 		return (char *)&p2p->segment->remote_control.offers[channel * p2p->depth + slot];
-	if (immediate >> 30 != P2P_IMM_UNIT || !in_is_due(p2p, channel, slot, immediate))
+	if (immediate >> 30 != P2P_IMM_UNIT || !recv_is_due(p2p, channel, slot, immediate))
 		return NULL;
 	s = &p2p->in[channel].slots[slot];
 	if (s->request->protocol == P2P_STAGED && p2p->ctx->pool.is_gpu)
@@ -300,49 +303,49 @@ char *ori_in_address(struct oriel_p2p *p2p, uint32_t immediate, size_t length)
 }
 
 /* May the data that arrived be in memory of a GPU? */
-static bool in_is_in_gpu(const struct oriel_p2p *p2p, const struct oriel_p2p_request *r)
+static bool recv_is_in_gpu(const struct oriel_p2p *p2p, const struct oriel_p2p_request *r)
 {
 	return r->protocol != P2P_STAGED || p2p->ctx->pool.is_gpu;
 }
 
-enum oriel_status ori_in_arrived(struct oriel_p2p *p2p, uint32_t immediate)
+enum oriel_status ori_recv_arrived(struct oriel_p2p *p2p, uint32_t immediate)
 {
 	unsigned channel = immediate >> 24 & 0x3f, slot = immediate >> 16 & 0xff;
-	struct p2p_in *in;
+	struct p2p_recv_channel *in;
 
 	if (channel >= p2p->channels || slot >= p2p->depth)
 		return ori_fail(ORIEL_ERR_PROTOCOL,
 				"the peer filled slot %u of channel %u, which does not exist", slot,
 				channel);
 	in = &p2p->in[channel];
-	if (!in_is_due(p2p, channel, slot, immediate))
+	if (!recv_is_due(p2p, channel, slot, immediate))
 		return ori_fail(ORIEL_ERR_PROTOCOL,
 				"the peer filled slot %u of channel %u in lap %u, which is not due",
 				slot, channel, immediate & 0xffff);
-	in->slots[slot].state = P2P_IN_ARRIVED;
+	in->slots[slot].state = P2P_RECV_ARRIVED;
 	p2p->is_due = true;
 	/* An answer needs the credit that the peer has given before. */
 	__builtin_prefetch(
 		&p2p->segment->remote_control.words[P2P_WORD_CREDIT + channel * p2p->depth +
 						    p2p_slot(p2p, p2p->out[channel].unit)]);
-	p2p->is_flush_due |= p2p->may_flush && in_is_in_gpu(p2p, in->slots[slot].request);
+	p2p->is_flush_due |= p2p->may_flush && recv_is_in_gpu(p2p, in->slots[slot].request);
 	return ORIEL_OK;
 }
 
 /* May an eager send arrive for @unit, and now? */
-static bool in_is_awaited(const struct oriel_p2p *p2p, const struct p2p_in *in, uint64_t unit,
-			  uint32_t immediate)
+static bool recv_is_awaited(const struct oriel_p2p *p2p, const struct p2p_recv_channel *in,
+			    uint64_t unit, uint32_t immediate)
 {
 	unsigned slot = p2p_slot(p2p, unit);
 
 	return (p2p_lap(p2p, unit) & 0xffff) == (immediate & 0xffff) &&
 	       !in->unexpected[slot].length &&
-	       (unit >= in->unit || in->slots[slot].state == P2P_IN_GRANTED);
+	       (unit >= in->unit || in->slots[slot].state == P2P_RECV_GRANTED);
 }
 
 /* Bytes in the eager buffer stay there. */
-static void in_store_unexpected(struct p2p_unexpected *unexpected, uint32_t number,
-				const char *bytes, size_t length)
+static void recv_store_unexpected(struct p2p_unexpected *unexpected, uint32_t number,
+				  const char *bytes, size_t length)
 {
 	unexpected->number = number;
 	unexpected->length = (uint32_t)length;
@@ -351,8 +354,8 @@ static void in_store_unexpected(struct p2p_unexpected *unexpected, uint32_t numb
 }
 
 /* Bytes of an eager send, in the line or in its buffer. 0: the peer may not send it. */
-static size_t in_eager_length(const struct oriel_p2p *p2p, uint32_t immediate, const char *what,
-			      size_t along)
+static size_t recv_eager_length(const struct oriel_p2p *p2p, uint32_t immediate, const char *what,
+				size_t along)
 {
 	uint32_t length;
 
@@ -366,48 +369,48 @@ static size_t in_eager_length(const struct oriel_p2p *p2p, uint32_t immediate, c
 }
 
 /* The peer may still write to @what: each count is read once. */
-enum oriel_status ori_in_eager_arrived(struct oriel_p2p *p2p, uint32_t immediate, const char *what,
-				       size_t along)
+enum oriel_status ori_recv_eager_arrived(struct oriel_p2p *p2p, uint32_t immediate,
+					 const char *what, size_t along)
 {
 	unsigned channel = immediate >> 24 & 0x3f, slot = immediate >> 16 & 0x7f;
-	size_t length = p2p->eager_max ? in_eager_length(p2p, immediate, what, along) : 0;
-	struct p2p_in *in = &p2p->in[channel];
+	size_t length = p2p->eager_max ? recv_eager_length(p2p, immediate, what, along) : 0;
+	struct p2p_recv_channel *in = &p2p->in[channel];
 	enum oriel_status status;
 	uint32_t head[2];
 	uint64_t unit;
 
 	if (!length || channel >= p2p->channels || slot >= p2p->depth ||
-	    !in_is_awaited(p2p, in, unit = in_unit(p2p, in, slot), immediate))
+	    !recv_is_awaited(p2p, in, unit = recv_unit(p2p, in, slot), immediate))
 		return ori_fail(ORIEL_ERR_PROTOCOL,
 				"%zu bytes of the peer for slot %u of channel %u in lap %u, which "
 				"are not due",
 				along, slot, channel, immediate & 0xffff);
 	static_assert(P2P_EAGER_HEAD == sizeof(head), "number and taken");
 	memcpy(head, what, sizeof(head));
-	what = immediate & P2P_IMM_BUFFERED ? in_eager_buffer(p2p, channel, slot)
+	what = immediate & P2P_IMM_BUFFERED ? recv_eager_buffer(p2p, channel, slot)
 					    : what + sizeof(head);
-	status = ori_out_taken(p2p, channel, head[1]);
+	status = ori_send_taken(p2p, channel, head[1]);
 	if (status != ORIEL_OK)
 		return status;
 	if (unit >= in->unit) {
-		in_store_unexpected(&in->unexpected[slot], head[0], what, length);
+		recv_store_unexpected(&in->unexpected[slot], head[0], what, length);
 		return ORIEL_OK;
 	}
-	status = in_take_eager(&in->slots[slot], head[0], what, length);
+	status = recv_take_eager(&in->slots[slot], head[0], what, length);
 	if (status != ORIEL_OK)
 		return status;
-	in_retire(p2p, in, channel);
+	recv_retire(p2p, in, channel);
 	p2p->is_due |= in->assign != NULL;
 	if (!in->requests.first)
 		p2p->active_in &= ~(UINT64_C(1) << channel);
 	return ORIEL_OK;
 }
 
-bool ori_in_recv_eager(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
+bool ori_recv_eager(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
 {
-	struct p2p_in *in = &p2p->in[r->channel];
+	struct p2p_recv_channel *in = &p2p->in[r->channel];
 	const struct p2p_unexpected *unexpected;
-	struct p2p_in_slot *s;
+	struct p2p_recv_slot *s;
 	unsigned slot;
 
 	if (r->kind != P2P_RECV || !p2p_is_eager(p2p, r) || in->assign ||
@@ -416,7 +419,7 @@ bool ori_in_recv_eager(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
 	slot = p2p_slot(p2p, in->unit);
 	s = &in->slots[slot];
 	unexpected = &in->unexpected[slot];
-	/* A mismatch goes by ori_in_begin(), which reports it. */
+	/* A mismatch goes by ori_recv_begin(), which reports it. */
 	if (unexpected->length
 		    ? unexpected->length != r->length || unexpected->number != (uint32_t)in->number
 		    : p2p->is_leaving)
@@ -426,22 +429,22 @@ bool ori_in_recv_eager(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
 	r->begun = r->chunks = 1;
 	r->done = 0;
 	in->unit++;
-	*s = (struct p2p_in_slot){.state = P2P_IN_GRANTED,
-				  .request = r,
-				  .staging = -1,
-				  .op = s->op};
+	*s = (struct p2p_recv_slot){.state = P2P_RECV_GRANTED,
+				    .request = r,
+				    .staging = -1,
+				    .op = s->op};
 	ori_p2p_append(&in->requests, r);
-	(void)in_take_unexpected(p2p, r, slot);
-	in_retire(p2p, in, r->channel);
+	(void)recv_take_unexpected(p2p, r, slot);
+	recv_retire(p2p, in, r->channel);
 	if (in->requests.first)
 		p2p->active_in |= UINT64_C(1) << r->channel;
 	return true;
 }
 
-bool ori_in_is_left(const struct oriel_p2p *p2p, unsigned channel, size_t length)
+bool ori_recv_is_left(const struct oriel_p2p *p2p, unsigned channel, size_t length)
 {
 	const struct p2p_unexpected *unexpected;
-	const struct p2p_in *in;
+	const struct p2p_recv_channel *in;
 
 	if (p2p->failure != ORIEL_ERR_PEER || channel >= p2p->channels)
 		return false;
@@ -451,30 +454,30 @@ bool ori_in_is_left(const struct oriel_p2p *p2p, unsigned channel, size_t length
 	       unexpected->number == (uint32_t)in->number;
 }
 
-uint32_t ori_in_taken(struct oriel_p2p *p2p, unsigned channel)
+uint32_t ori_recv_taken(struct oriel_p2p *p2p, unsigned channel)
 {
-	struct p2p_in *in = &p2p->in[channel];
+	struct p2p_recv_channel *in = &p2p->in[channel];
 
 	in->reported = in->oldest;
 	p2p->unreported &= ~(UINT64_C(1) << channel);
 	return (uint32_t)in->reported;
 }
 
-enum oriel_status ori_in_report(struct oriel_p2p *p2p, unsigned channel)
+enum oriel_status ori_recv_report(struct oriel_p2p *p2p, unsigned channel)
 {
-	(void)ori_in_taken(p2p, channel);
+	(void)ori_recv_taken(p2p, channel);
 	return ori_p2p_set_word(p2p, P2P_WORD_TAKEN + channel, p2p->in[channel].reported);
 }
 
-enum oriel_status ori_in_report_granted(struct oriel_p2p *p2p, unsigned channel)
+enum oriel_status ori_recv_report_granted(struct oriel_p2p *p2p, unsigned channel)
 {
-	struct p2p_in *in = &p2p->in[channel];
+	struct p2p_recv_channel *in = &p2p->in[channel];
 	enum oriel_status status = ORIEL_OK;
 
 	for (uint64_t unit = in->oldest; unit < in->unit && status == ORIEL_OK; unit++) {
-		struct p2p_in_slot *s = &in->slots[p2p_slot(p2p, unit)];
+		struct p2p_recv_slot *s = &in->slots[p2p_slot(p2p, unit)];
 
-		if (s->state != P2P_IN_GRANTED || s->is_reported)
+		if (s->state != P2P_RECV_GRANTED || s->is_reported)
 			continue;
 		s->is_reported = true;
 		status = ori_p2p_set_word(p2p,
@@ -485,12 +488,12 @@ enum oriel_status ori_in_report_granted(struct oriel_p2p *p2p, unsigned channel)
 	return status;
 }
 
-static enum oriel_status in_check_label(const struct oriel_p2p_request *r, uint32_t chunk,
-					size_t length, const struct p2p_label *label)
+static enum oriel_status recv_check_label(const struct oriel_p2p_request *r, uint32_t chunk,
+					  size_t length, const struct p2p_label *label)
 {
 	/* Both sides number transfers, so a difference means that their calls do not match. */
 	if (label->number != r->number || label->total != r->length)
-		return in_mismatch(r, label->number, label->total);
+		return recv_mismatch(r, label->number, label->total);
 	if (label->chunk != chunk || label->length != length)
 		return ori_fail(ORIEL_ERR_PROTOCOL,
 				"chunk %u of %u bytes arrived where chunk %u of %zu bytes is due",
@@ -499,8 +502,8 @@ static enum oriel_status in_check_label(const struct oriel_p2p_request *r, uint3
 }
 
 /* By the hook, an engine, or the CPU. ORIEL_AGAIN: begun. */
-static enum oriel_status in_copy(struct oriel_p2p *p2p, struct p2p_in_slot *s,
-				 const struct oriel_p2p_chunk *chunk)
+static enum oriel_status recv_copy(struct oriel_p2p *p2p, struct p2p_recv_slot *s,
+				   const struct oriel_p2p_chunk *chunk)
 {
 	enum oriel_status status = ORIEL_OK;
 
@@ -521,7 +524,7 @@ static enum oriel_status in_copy(struct oriel_p2p *p2p, struct p2p_in_slot *s,
 }
 
 /* ORIEL_AGAIN: the copy goes on. @index: of the slot among all of the endpoint. */
-static enum oriel_status in_unpack(struct oriel_p2p *p2p, struct p2p_in_slot *s, unsigned index)
+static enum oriel_status recv_unpack(struct oriel_p2p *p2p, struct p2p_recv_slot *s, unsigned index)
 {
 	const struct oriel_p2p_request *r = s->request;
 	char *at = p2p->ctx->pool.area.base + (size_t)s->staging * p2p->ctx->pool.stride;
@@ -542,14 +545,14 @@ static enum oriel_status in_unpack(struct oriel_p2p *p2p, struct p2p_in_slot *s,
 	memcpy(&label,
 	       p2p->ctx->pool.is_gpu ? (char *)&p2p->segment->remote_control.labels[index] : at,
 	       P2P_LABEL_HEAD);
-	status = in_check_label(r, s->chunk, chunk.length, &label);
+	status = recv_check_label(r, s->chunk, chunk.length, &label);
 	if (status != ORIEL_OK)
 		return status;
-	status = in_copy(p2p, s, &chunk);
+	status = recv_copy(p2p, s, &chunk);
 	return status > 0 ? ORIEL_AGAIN : status;
 }
 
-static enum oriel_status in_flush(struct oriel_p2p *p2p)
+static enum oriel_status recv_flush(struct oriel_p2p *p2p)
 {
 	enum oriel_status status = p2p->is_flush_due ? ori_p2p_context_flush(p2p->ctx) : ORIEL_OK;
 
@@ -557,35 +560,36 @@ static enum oriel_status in_flush(struct oriel_p2p *p2p)
 	return status;
 }
 
-static enum oriel_status in_run_slots(struct oriel_p2p *p2p, struct p2p_in *in, bool *has_moved)
+static enum oriel_status recv_run_slots(struct oriel_p2p *p2p, struct p2p_recv_channel *in,
+					bool *has_moved)
 {
 	for (uint64_t unit = in->oldest; unit < in->unit; unit++) {
 		unsigned slot = p2p_slot(p2p, unit);
-		struct p2p_in_slot *s = &in->slots[slot];
+		struct p2p_recv_slot *s = &in->slots[slot];
 		enum oriel_status status = ORIEL_OK;
 
-		if (s->state != P2P_IN_ARRIVED)
+		if (s->state != P2P_RECV_ARRIVED)
 			continue;
-		if (in_is_in_gpu(p2p, s->request))
-			status = in_flush(p2p);
+		if (recv_is_in_gpu(p2p, s->request))
+			status = recv_flush(p2p);
 		if (status == ORIEL_OK && s->request->protocol == P2P_STAGED)
-			status = in_unpack(p2p, s, s->request->channel * p2p->depth + slot);
+			status = recv_unpack(p2p, s, s->request->channel * p2p->depth + slot);
 		p2p->is_pending |= status == ORIEL_AGAIN;
 		if (status == ORIEL_AGAIN)
 			continue;
 		if (status != ORIEL_OK)
 			return status;
-		in_give_slot(p2p, s->staging);
+		recv_give_slot(p2p, s->staging);
 		s->staging = -1;
-		s->state = P2P_IN_DONE;
+		s->state = P2P_RECV_DONE;
 		*has_moved = true;
 	}
 	return ORIEL_OK;
 }
 
-enum oriel_status ori_in_run(struct oriel_p2p *p2p, unsigned channel, bool *has_moved)
+enum oriel_status ori_recv_run(struct oriel_p2p *p2p, unsigned channel, bool *has_moved)
 {
-	struct p2p_in *in = &p2p->in[channel];
+	struct p2p_recv_channel *in = &p2p->in[channel];
 	bool has_more = true;
 	enum oriel_status status = ORIEL_OK;
 
@@ -595,30 +599,30 @@ enum oriel_status ori_in_run(struct oriel_p2p *p2p, unsigned channel, bool *has_
 	 */
 	while (has_more && status == ORIEL_OK) {
 		has_more = false;
-		status = in_run_slots(p2p, in, &has_more);
-		in_retire(p2p, in, channel);
+		status = recv_run_slots(p2p, in, &has_more);
+		recv_retire(p2p, in, channel);
 		*has_moved |= has_more;
 		if (status == ORIEL_OK && in->assign)
-			status = in_fill(p2p, channel, has_moved);
+			status = recv_fill(p2p, channel, has_moved);
 	}
 	if (!in->requests.first)
 		p2p->active_in &= ~(UINT64_C(1) << channel);
 	return status;
 }
 
-bool ori_in_is_busy(const struct oriel_p2p *p2p, unsigned channel)
+bool ori_recv_is_busy(const struct oriel_p2p *p2p, unsigned channel)
 {
-	const struct p2p_in *in = &p2p->in[channel];
+	const struct p2p_recv_channel *in = &p2p->in[channel];
 
 	for (uint64_t unit = in->oldest; unit < in->unit; unit++)
-		if (in->slots[p2p_slot(p2p, unit)].state == P2P_IN_ARRIVED)
+		if (in->slots[p2p_slot(p2p, unit)].state == P2P_RECV_ARRIVED)
 			return true;
 	return false;
 }
 
-bool ori_in_take_back(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
+bool ori_recv_take_back(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
 {
-	struct p2p_in *in = &p2p->in[r->channel];
+	struct p2p_recv_channel *in = &p2p->in[r->channel];
 
 	if (r->begun || !ori_p2p_take_out(&in->requests, r))
 		return false;
@@ -633,16 +637,16 @@ bool ori_in_take_back(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
 	return true;
 }
 
-void ori_in_cancel(struct oriel_p2p *p2p, unsigned channel, enum oriel_status status)
+void ori_recv_cancel(struct oriel_p2p *p2p, unsigned channel, enum oriel_status status)
 {
-	struct p2p_in *in = &p2p->in[channel];
+	struct p2p_recv_channel *in = &p2p->in[channel];
 
 	for (; in->oldest < in->unit; in->oldest++) {
-		struct p2p_in_slot *s = &in->slots[p2p_slot(p2p, in->oldest)];
+		struct p2p_recv_slot *s = &in->slots[p2p_slot(p2p, in->oldest)];
 
-		if (s->state == P2P_IN_GRANTED || s->state == P2P_IN_ARRIVED)
-			in_give_slot(p2p, s->staging);
-		s->state = P2P_IN_NONE;
+		if (s->state == P2P_RECV_GRANTED || s->state == P2P_RECV_ARRIVED)
+			recv_give_slot(p2p, s->staging);
+		s->state = P2P_RECV_NONE;
 	}
 	while (in->requests.first)
 		ori_p2p_finish_first(p2p, &in->requests, status);

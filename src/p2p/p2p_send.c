@@ -8,15 +8,15 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "p2p/out.h"
+#include "p2p/p2p_send.h"
 
-#define OUT_PIECE (1u << 20)      /* bytes of a chunk without staging */
-#define OUT_GPU_PIECE (64u << 20) /* ... by an engine: to begin a copy costs as much as 2 MiB */
-#define OUT_OFFERED (1u << 16)    /* an offer has arrived; its lap is in the low half */
+#define SEND_PIECE (1u << 20)      /* bytes of a chunk without staging */
+#define SEND_GPU_PIECE (64u << 20) /* ... by an engine: to begin a copy costs as much as 2 MiB */
+#define SEND_OFFERED (1u << 16)    /* an offer has arrived; its lap is in the low half */
 
-void ori_out_begin(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
+void ori_send_begin(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
 {
-	struct p2p_out *out = &p2p->out[r->channel];
+	struct p2p_send_channel *out = &p2p->out[r->channel];
 
 	r->number = out->number++;
 	r->protocol = P2P_UNKNOWN;
@@ -30,19 +30,20 @@ void ori_out_begin(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
 }
 
 /* The @ith slot that is taken, from the oldest on. */
-static struct p2p_out_slot *out_slot(const struct oriel_p2p *p2p, struct p2p_out *out, uint32_t i)
+static struct p2p_send_slot *send_slot(const struct oriel_p2p *p2p, struct p2p_send_channel *out,
+				       uint32_t i)
 {
 	uint32_t at = out->first + i;
 
 	return &out->slots[at < p2p->depth ? at : at - p2p->depth];
 }
 
-static uint32_t out_count(uint64_t length, uint64_t step)
+static uint32_t send_count(uint64_t length, uint64_t step)
 {
 	return (uint32_t)((length + step - 1) / step);
 }
 
-enum oriel_status ori_out_offered(struct oriel_p2p *p2p, uint32_t immediate)
+enum oriel_status ori_send_offered(struct oriel_p2p *p2p, uint32_t immediate)
 {
 	unsigned channel = immediate >> 24 & 0x3f, slot = immediate >> 16 & 0xff;
 
@@ -51,11 +52,11 @@ enum oriel_status ori_out_offered(struct oriel_p2p *p2p, uint32_t immediate)
 			ORIEL_ERR_PROTOCOL,
 			"the peer offers memory for slot %u of channel %u, which does not exist",
 			slot, channel);
-	p2p->offered[channel * p2p->depth + slot] = OUT_OFFERED | (immediate & 0xffff);
+	p2p->offered[channel * p2p->depth + slot] = SEND_OFFERED | (immediate & 0xffff);
 	return ORIEL_OK;
 }
 
-enum oriel_status ori_out_mismatch(const struct oriel_p2p_request *r, const char *remote)
+enum oriel_status ori_send_mismatch(const struct oriel_p2p_request *r, const char *remote)
 {
 	return ori_fail(ORIEL_ERR_MISMATCH,
 			"transfer %llu of channel %u: %s of %zu bytes meets %s of the peer",
@@ -63,32 +64,32 @@ enum oriel_status ori_out_mismatch(const struct oriel_p2p_request *r, const char
 			r->kind == P2P_PUT ? "a put" : "a send", r->length, remote);
 }
 
-const char *ori_out_other(enum p2p_protocol protocol)
+const char *ori_send_other(enum p2p_protocol protocol)
 {
 	return protocol == P2P_NOTICE ? "an expect" : "a receive of few bytes";
 }
 
-static enum oriel_status out_take_credit(struct oriel_p2p *p2p, struct oriel_p2p_request *r,
-					 uint64_t credit)
+static enum oriel_status send_take_credit(struct oriel_p2p *p2p, struct oriel_p2p_request *r,
+					  uint64_t credit)
 {
 	enum p2p_protocol protocol = p2p_credit_protocol(credit);
 
 	if (protocol == P2P_NOTICE)
 		return r->kind == P2P_PUT ? (r->protocol = P2P_NOTICE, ORIEL_OK)
-					  : ori_out_mismatch(r, ori_out_other(protocol));
+					  : ori_send_mismatch(r, ori_send_other(protocol));
 	if (protocol == P2P_EAGER && p2p->eager_max)
-		return ori_out_mismatch(r, ori_out_other(protocol));
+		return ori_send_mismatch(r, ori_send_other(protocol));
 	if (protocol != P2P_STAGED || p2p->mode == ORIEL_P2P_ZERO_COPY)
 		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer gives credit 0x%llx",
 				(unsigned long long)credit);
 	if (r->kind == P2P_PUT)
-		return ori_out_mismatch(r, "a receive");
+		return ori_send_mismatch(r, "a receive");
 	r->protocol = P2P_STAGED;
 	return ORIEL_OK;
 }
 
-static enum oriel_status out_take_offer(struct oriel_p2p *p2p, struct oriel_p2p_request *r,
-					unsigned index)
+static enum oriel_status send_take_offer(struct oriel_p2p *p2p, struct oriel_p2p_request *r,
+					 unsigned index)
 {
 	/* A copy: the peer can still write to the offer after the checks. */
 	struct p2p_offer offer = p2p->segment->remote_control.offers[index];
@@ -98,7 +99,7 @@ static enum oriel_status out_take_offer(struct oriel_p2p *p2p, struct oriel_p2p_
 	if (p2p->mode == ORIEL_P2P_COPY_BASED)
 		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer offers memory in mode copy_based");
 	if (r->kind == P2P_PUT)
-		return ori_out_mismatch(r, "a receive");
+		return ori_send_mismatch(r, "a receive");
 	if (offer.number != r->number || offer.length != r->length)
 		return ori_fail(ORIEL_ERR_MISMATCH,
 				"channel %u: the send of transfer %llu is of %zu bytes, the "
@@ -116,7 +117,7 @@ static enum oriel_status out_take_offer(struct oriel_p2p *p2p, struct oriel_p2p_
 	return ORIEL_OK;
 }
 
-static enum oriel_status out_set_taken(struct p2p_out *out, uint64_t taken)
+static enum oriel_status send_set_taken(struct p2p_send_channel *out, uint64_t taken)
 {
 	/* The peer writes this count: one above @unit would free slots that are in use. */
 	if (taken > out->unit)
@@ -127,29 +128,29 @@ static enum oriel_status out_set_taken(struct p2p_out *out, uint64_t taken)
 	return ORIEL_OK;
 }
 
-enum oriel_status ori_out_taken(struct oriel_p2p *p2p, unsigned channel, uint32_t taken)
+enum oriel_status ori_send_taken(struct oriel_p2p *p2p, unsigned channel, uint32_t taken)
 {
-	struct p2p_out *out = &p2p->out[channel];
+	struct p2p_send_channel *out = &p2p->out[channel];
 	int32_t more = (int32_t)(taken - (uint32_t)out->taken);
 
 	/* The count in the word may be later. */
-	return more > 0 ? out_set_taken(out, out->taken + (uint32_t)more) : ORIEL_OK;
+	return more > 0 ? send_set_taken(out, out->taken + (uint32_t)more) : ORIEL_OK;
 }
 
 /* Is the slot of the next unit free at the peer? ORIEL_AGAIN: not as far as known. */
-static enum oriel_status out_find_room(const struct oriel_p2p *p2p, struct p2p_out *out,
-				       unsigned channel)
+static enum oriel_status send_find_room(const struct oriel_p2p *p2p, struct p2p_send_channel *out,
+					unsigned channel)
 {
 	enum oriel_status status = ORIEL_OK;
 
 	if (out->unit >= out->taken + p2p->depth)
-		status = out_set_taken(out, ori_p2p_word(p2p, P2P_WORD_TAKEN + channel));
+		status = send_set_taken(out, ori_p2p_word(p2p, P2P_WORD_TAKEN + channel));
 	return status == ORIEL_OK && out->unit >= out->taken + p2p->depth ? ORIEL_AGAIN : status;
 }
 
 /* The peer reads its eager buffer only after the immediate. */
-static enum oriel_status out_put_eager_buffer(struct oriel_p2p *p2p,
-					      const struct oriel_p2p_request *r, unsigned slot)
+static enum oriel_status send_put_eager_buffer(struct oriel_p2p *p2p,
+					       const struct oriel_p2p_request *r, unsigned slot)
 {
 	const uint64_t remote_control = offsetof(struct p2p_segment, remote_control);
 	struct p2p_local from = {.at = r->buffer};
@@ -160,8 +161,8 @@ static enum oriel_status out_put_eager_buffer(struct oriel_p2p *p2p,
 	return p2p->backend->put(p2p, &from, &to, r->length, &op);
 }
 
-enum oriel_status ori_out_post_eager(struct oriel_p2p *p2p, const struct oriel_p2p_request *r,
-				     uint64_t unit, uint64_t *op)
+enum oriel_status ori_send_post_eager(struct oriel_p2p *p2p, const struct oriel_p2p_request *r,
+				      uint64_t unit, uint64_t *op)
 {
 	unsigned slot = p2p_slot(p2p, unit);
 	uint32_t immediate = p2p_immediate(P2P_IMM_EAGER, r->channel, slot, p2p_lap(p2p, unit));
@@ -170,11 +171,11 @@ enum oriel_status ori_out_post_eager(struct oriel_p2p *p2p, const struct oriel_p
 	struct p2p_eager what;
 
 	what.number = (uint32_t)r->number;
-	what.taken = ori_in_taken(p2p, r->channel);
+	what.taken = ori_recv_taken(p2p, r->channel);
 	if (r->length <= P2P_EAGER_INLINE) {
 		memcpy(what.bytes, r->buffer, r->length);
 	} else {
-		status = out_put_eager_buffer(p2p, r, slot);
+		status = send_put_eager_buffer(p2p, r, slot);
 		what.length = (uint32_t)r->length;
 		along = P2P_EAGER_BUFFERED;
 		immediate |= P2P_IMM_BUFFERED;
@@ -183,16 +184,16 @@ enum oriel_status ori_out_post_eager(struct oriel_p2p *p2p, const struct oriel_p
 				  : status;
 }
 
-bool ori_out_send_eager(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
+bool ori_send_eager(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
 {
-	struct p2p_out *out = &p2p->out[r->channel];
+	struct p2p_send_channel *out = &p2p->out[r->channel];
 	uint64_t op;
 
 	if (r->kind != P2P_SEND || !p2p_is_eager(p2p, r) || out->requests.first ||
-	    out_find_room(p2p, out, r->channel) != ORIEL_OK)
+	    send_find_room(p2p, out, r->channel) != ORIEL_OK)
 		return false;
 	r->number = out->number;
-	if (ori_out_post_eager(p2p, r, out->unit, &op) != ORIEL_OK)
+	if (ori_send_post_eager(p2p, r, out->unit, &op) != ORIEL_OK)
 		return false;
 	out->number++;
 	out->unit++;
@@ -201,10 +202,10 @@ bool ori_out_send_eager(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
 }
 
 /* An eager send needs neither a credit nor an offer. */
-static enum oriel_status out_resolve_eager(struct oriel_p2p *p2p, struct p2p_out *out,
-					   struct oriel_p2p_request *r)
+static enum oriel_status send_resolve_eager(struct oriel_p2p *p2p, struct p2p_send_channel *out,
+					    struct oriel_p2p_request *r)
 {
-	enum oriel_status status = out_find_room(p2p, out, r->channel);
+	enum oriel_status status = send_find_room(p2p, out, r->channel);
 
 	if (status != ORIEL_OK)
 		return status;
@@ -215,35 +216,36 @@ static enum oriel_status out_resolve_eager(struct oriel_p2p *p2p, struct p2p_out
 }
 
 /* ORIEL_AGAIN: the peer has not said where the next transfer goes. */
-static enum oriel_status out_resolve_one(struct oriel_p2p *p2p, struct p2p_out *out,
-					 struct oriel_p2p_request *r)
+static enum oriel_status send_resolve_one(struct oriel_p2p *p2p, struct p2p_send_channel *out,
+					  struct oriel_p2p_request *r)
 {
-	unsigned index = p2p_out_index(p2p, r->channel, out->unit);
+	unsigned index = p2p_send_index(p2p, r->channel, out->unit);
 	uint64_t lap = p2p_lap(p2p, out->unit);
 	uint64_t credit = ori_p2p_word(p2p, P2P_WORD_CREDIT + index);
 	enum oriel_status status;
 
 	if (p2p_is_eager(p2p, r))
-		return out_resolve_eager(p2p, out, r);
+		return send_resolve_eager(p2p, out, r);
 	if (p2p_credit_lap(credit) == lap)
-		status = out_take_credit(p2p, r, credit);
-	else if (p2p->offered[index] == (OUT_OFFERED | (lap & 0xffff)))
-		status = out_take_offer(p2p, r, index);
+		status = send_take_credit(p2p, r, credit);
+	else if (p2p->offered[index] == (SEND_OFFERED | (lap & 0xffff)))
+		status = send_take_offer(p2p, r, index);
 	else
 		return ORIEL_AGAIN;
 	if (status != ORIEL_OK)
 		return status;
 	r->unit = out->unit;
 	out->unit +=
-		r->protocol == P2P_STAGED ? out_count(r->length, ori_p2p_step(p2p, r->length)) : 1;
+		r->protocol == P2P_STAGED ? send_count(r->length, ori_p2p_step(p2p, r->length)) : 1;
 	out->resolve = r->next;
 	return ORIEL_OK;
 }
 
-static enum oriel_status out_resolve(struct oriel_p2p *p2p, struct p2p_out *out, bool *has_moved)
+static enum oriel_status send_resolve(struct oriel_p2p *p2p, struct p2p_send_channel *out,
+				      bool *has_moved)
 {
 	while (out->resolve) {
-		enum oriel_status status = out_resolve_one(p2p, out, out->resolve);
+		enum oriel_status status = send_resolve_one(p2p, out, out->resolve);
 
 		if (status == ORIEL_AGAIN)
 			return ORIEL_OK;
@@ -254,7 +256,7 @@ static enum oriel_status out_resolve(struct oriel_p2p *p2p, struct p2p_out *out,
 	return ORIEL_OK;
 }
 
-static bool out_has_keys(const struct oriel_p2p_request *r)
+static bool send_has_keys(const struct oriel_p2p_request *r)
 {
 	return r->memory &&
 	       atomic_load_explicit(&r->memory->status, memory_order_acquire) == ORIEL_OK &&
@@ -262,7 +264,7 @@ static bool out_has_keys(const struct oriel_p2p_request *r)
 }
 
 /* Cut the transfer into chunks. ORIEL_AGAIN: the protocol is not known yet. */
-static enum oriel_status out_plan(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
+static enum oriel_status send_plan(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
 {
 	bool is_straight = r->protocol == P2P_DIRECT || r->protocol == P2P_NOTICE;
 	enum oriel_status status;
@@ -282,30 +284,31 @@ static enum oriel_status out_plan(struct oriel_p2p *p2p, struct oriel_p2p_reques
 		if (status != ORIEL_OK)
 			return status;
 	}
-	r->is_straight = is_straight && (!p2p->backend->needs_keys || out_has_keys(r));
+	r->is_straight = is_straight && (!p2p->backend->needs_keys || send_has_keys(r));
 	if (r->is_straight)
-		r->step = r->is_gpu && !p2p->backend->needs_keys ? OUT_GPU_PIECE : OUT_PIECE;
-	r->chunks = out_count(r->length, r->step);
+		r->step = r->is_gpu && !p2p->backend->needs_keys ? SEND_GPU_PIECE : SEND_PIECE;
+	r->chunks = send_count(r->length, r->step);
 	return ORIEL_OK;
 }
 
-static enum oriel_status out_fill(struct oriel_p2p *p2p, struct p2p_out *out, bool *has_moved)
+static enum oriel_status send_fill(struct oriel_p2p *p2p, struct p2p_send_channel *out,
+				   bool *has_moved)
 {
 	while (out->count < p2p->depth && out->assign) {
 		struct oriel_p2p_request *r = out->assign;
-		struct p2p_out_slot *s;
+		struct p2p_send_slot *s;
 		uint64_t rest;
 
 		if (r->begun == 0) {
-			enum oriel_status status = out_plan(p2p, r);
+			enum oriel_status status = send_plan(p2p, r);
 
 			if (status == ORIEL_AGAIN)
 				return ORIEL_OK;
 			if (status != ORIEL_OK)
 				return status;
 		}
-		s = out_slot(p2p, out, out->count++);
-		*s = (struct p2p_out_slot){.request = r, .chunk = r->begun, .staging = -1};
+		s = send_slot(p2p, out, out->count++);
+		*s = (struct p2p_send_slot){.request = r, .chunk = r->begun, .staging = -1};
 		s->offset = (uint64_t)r->begun * r->step;
 		rest = r->length - s->offset;
 		s->length = (uint32_t)(rest < r->step ? rest : r->step);
@@ -316,27 +319,28 @@ static enum oriel_status out_fill(struct oriel_p2p *p2p, struct p2p_out *out, bo
 	return ORIEL_OK;
 }
 
-static enum oriel_status out_run_slots(struct oriel_p2p *p2p, struct p2p_out *out, bool *has_moved)
+static enum oriel_status send_run_slots(struct oriel_p2p *p2p, struct p2p_send_channel *out,
+					bool *has_moved)
 {
 	const struct oriel_p2p_request *held = NULL; /* has a chunk that is not posted */
 
 	for (uint32_t i = 0; i < out->count; i++) {
-		struct p2p_out_slot *s = out_slot(p2p, out, i);
+		struct p2p_send_slot *s = send_slot(p2p, out, i);
 		enum oriel_status status;
 
-		while ((status = ori_out_step(p2p, s, s->request != held)) == ORIEL_OK)
+		while ((status = ori_send_step(p2p, s, s->request != held)) == ORIEL_OK)
 			*has_moved = true;
 		if (status != ORIEL_AGAIN)
 			return status;
-		if (s->state < P2P_OUT_POSTED)
+		if (s->state < P2P_SEND_POSTED)
 			held = s->request;
 	}
 	return ORIEL_OK;
 }
 
-static void out_retire(struct oriel_p2p *p2p, struct p2p_out *out)
+static void send_retire(struct oriel_p2p *p2p, struct p2p_send_channel *out)
 {
-	while (out->count && out->slots[out->first].state == P2P_OUT_DONE) {
+	while (out->count && out->slots[out->first].state == P2P_SEND_DONE) {
 		struct oriel_p2p_request *r = out->slots[out->first].request;
 
 		out->first = out->first + 1 < p2p->depth ? out->first + 1 : 0;
@@ -351,7 +355,8 @@ static void out_retire(struct oriel_p2p *p2p, struct p2p_out *out)
  * more slots to transfers that have begun. Transfers behind the first that waits are not
  * reported, so that they can be cancelled.
  */
-static enum oriel_status out_ask(struct oriel_p2p *p2p, struct p2p_out *out, unsigned channel)
+static enum oriel_status send_ask(struct oriel_p2p *p2p, struct p2p_send_channel *out,
+				  unsigned channel)
 {
 	uint64_t waiting = out->resolve ? out->resolve->number + 1 : out->number;
 
@@ -361,42 +366,42 @@ static enum oriel_status out_ask(struct oriel_p2p *p2p, struct p2p_out *out, uns
 	return ori_p2p_set_word(p2p, P2P_WORD_SENDS + channel, waiting);
 }
 
-static bool out_is_waiting(const struct oriel_p2p *p2p, struct p2p_out *out)
+static bool send_is_waiting(const struct oriel_p2p *p2p, struct p2p_send_channel *out)
 {
 	if (out->resolve)
 		return true;
 	for (uint32_t i = 0; i < out->count; i++)
-		if (out_slot(p2p, out, i)->state < P2P_OUT_POSTED)
+		if (send_slot(p2p, out, i)->state < P2P_SEND_POSTED)
 			return true;
 	return false;
 }
 
-enum oriel_status ori_out_run(struct oriel_p2p *p2p, unsigned channel, bool *has_moved)
+enum oriel_status ori_send_run(struct oriel_p2p *p2p, unsigned channel, bool *has_moved)
 {
-	struct p2p_out *out = &p2p->out[channel];
+	struct p2p_send_channel *out = &p2p->out[channel];
 	bool has_more = true;
 	enum oriel_status status = ORIEL_OK;
 
 	while (has_more && status == ORIEL_OK && out->requests.first) {
 		has_more = false;
-		status = out_resolve(p2p, out, &has_more);
+		status = send_resolve(p2p, out, &has_more);
 		if (status == ORIEL_OK)
-			status = out_fill(p2p, out, &has_more);
+			status = send_fill(p2p, out, &has_more);
 		if (status == ORIEL_OK)
-			status = out_run_slots(p2p, out, &has_more);
-		out_retire(p2p, out);
+			status = send_run_slots(p2p, out, &has_more);
+		send_retire(p2p, out);
 		*has_moved |= has_more;
 	}
-	if (status == ORIEL_OK && out_is_waiting(p2p, out))
-		status = out_ask(p2p, out, channel);
+	if (status == ORIEL_OK && send_is_waiting(p2p, out))
+		status = send_ask(p2p, out, channel);
 	if (!out->requests.first)
 		p2p->active_out &= ~(UINT64_C(1) << channel);
 	return status;
 }
 
-bool ori_out_take_back(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
+bool ori_send_take_back(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
 {
-	struct p2p_out *out = &p2p->out[r->channel];
+	struct p2p_send_channel *out = &p2p->out[r->channel];
 
 	if (r->number < out->reported || r->protocol != P2P_UNKNOWN || r->begun ||
 	    !ori_p2p_take_out(&out->requests, r))
@@ -414,12 +419,12 @@ bool ori_out_take_back(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
 	return true;
 }
 
-void ori_out_cancel(struct oriel_p2p *p2p, unsigned channel, enum oriel_status status)
+void ori_send_cancel(struct oriel_p2p *p2p, unsigned channel, enum oriel_status status)
 {
-	struct p2p_out *out = &p2p->out[channel];
+	struct p2p_send_channel *out = &p2p->out[channel];
 
 	for (uint32_t i = 0; i < out->count; i++) {
-		int staging = out_slot(p2p, out, i)->staging;
+		int staging = send_slot(p2p, out, i)->staging;
 
 		if (staging >= 0)
 			ori_pool_give(&p2p->ctx->pool, &p2p->ctx->pool.sends, staging);
