@@ -13,22 +13,6 @@
 #include "base/error.h"
 #include "rdma/rdma_host.h"
 
-const char *oriel_p2p_mode_name(enum oriel_p2p_mode mode)
-{
-	switch (mode) {
-	case ORIEL_P2P_AUTO:
-		return "auto";
-	case ORIEL_P2P_ZERO_COPY:
-		return "zero_copy";
-	case ORIEL_P2P_COPY_BASED:
-		return "copy_based";
-	}
-	return "unknown mode";
-}
-
-/* Paths whose backends have eager sends. */
-#define P2P_EAGER_PATHS (1u << ORIEL_PATH_SELF | 1u << ORIEL_PATH_MAPPED)
-
 static enum oriel_status p2p_set_attr(struct oriel_p2p *p2p, const struct oriel_p2p_attr *attr)
 {
 	enum oriel_status status;
@@ -56,12 +40,6 @@ static enum oriel_status p2p_set_attr(struct oriel_p2p *p2p, const struct oriel_
 	status = ori_attr_read("oriel_p2p_hooks", attr->hooks, &p2p->hooks, sizeof(p2p->hooks));
 	p2p->context = attr->context;
 	return status;
-}
-
-bool ori_p2p_takes_eager(const struct oriel_p2p *p2p)
-{
-	return (p2p->address.paths & P2P_EAGER_PATHS) && !p2p->ctx->gpu.ops && !p2p->hooks.pack &&
-	       !p2p->hooks.unpack;
 }
 
 static void p2p_free(struct oriel_p2p *p2p)
@@ -98,7 +76,7 @@ static enum oriel_status p2p_fill(struct oriel_p2p *p2p)
 	status = ori_control_open(p2p);
 	if (status == ORIEL_OK)
 		/* Eager buffers take up to 1 MiB, so a segment has them only for eager sends. */
-		status = ori_area_open(&p2p->area, ori_p2p_takes_eager(p2p)
+		status = ori_area_open(&p2p->area, p2p_takes_eager(p2p)
 							   ? p2p_segment_length(p2p)
 							   : sizeof(struct p2p_segment));
 	/* Zero copy never receives in staging slots, so it keeps none. */

@@ -387,39 +387,47 @@ static inline uint64_t p2p_segment_length(const struct oriel_p2p *p2p)
 	return p2p_eager_buffer(p2p, p2p->channels, 0);
 }
 
-/* May this endpoint, by itself, take eager sends? Transfers by hooks and GPUs use slots. */
-bool ori_p2p_takes_eager(const struct oriel_p2p *p2p);
+/* Paths whose backends have eager sends. */
+#define P2P_EAGER_PATHS (1u << ORIEL_PATH_SELF | 1u << ORIEL_PATH_MAPPED)
 
+/* May this endpoint, by itself, take eager sends? Transfers by hooks and GPUs use slots. */
+static inline bool p2p_takes_eager(const struct oriel_p2p *p2p)
+{
+	return (p2p->address.paths & P2P_EAGER_PATHS) && !p2p->ctx->gpu.ops && !p2p->hooks.pack &&
+	       !p2p->hooks.unpack;
+}
+
+/* p2p_request.c */
 /* Fail once more with the status and text of what broke @p2p. */
 enum oriel_status ori_p2p_failed(const struct oriel_p2p *p2p);
-/* All requests end with @status; neither side can reach their memory any more. */
-void ori_p2p_cancel(struct oriel_p2p *p2p, enum oriel_status status);
-
-/* Removes @request from @list, wherever it is; false if it is not there. */
-bool ori_p2p_take_out(struct p2p_list *list, const struct oriel_p2p_request *request);
-
 /* Adds to @list. */
 void ori_p2p_append(struct p2p_list *list, struct oriel_p2p_request *request);
-/* Takes the first out, and completes it. */
-void ori_p2p_finish_first(struct oriel_p2p *p2p, struct p2p_list *list, enum oriel_status status);
+/* Removes @request from @list, wherever it is; false if it is not there. */
+bool ori_p2p_take_out(struct p2p_list *list, const struct oriel_p2p_request *request);
 void ori_p2p_finish(struct oriel_p2p *p2p, struct oriel_p2p_request *request,
 		    enum oriel_status status);
+/* Takes the first out, and completes it. */
+void ori_p2p_finish_first(struct oriel_p2p *p2p, struct p2p_list *list, enum oriel_status status);
+/* Bytes of the chunks of a transfer of @length bytes; the same at both endpoints. */
+size_t ori_p2p_step(const struct oriel_p2p *p2p, uint64_t length);
 
+/* p2p_word.c */
+uint64_t ori_p2p_word(const struct oriel_p2p *p2p, unsigned which);
+/* Write a word of the peer's control, at the latest with the next progress. */
+enum oriel_status ori_p2p_set_word(struct oriel_p2p *p2p, unsigned which, uint64_t value);
+/* Put the words that had to wait, as far as they may now. */
+enum oriel_status ori_p2p_put_dirty(struct oriel_p2p *p2p);
+
+/* p2p_run.c */
+/* All requests end with @status; neither side can reach their memory any more. */
+void ori_p2p_cancel(struct oriel_p2p *p2p, enum oriel_status status);
 /* On return neither hooks nor the GPU touch memory for @p2p, which has ended. */
 void ori_p2p_stop_copies(struct oriel_p2p *p2p, enum oriel_status status);
-
 /*
  * Break @p2p with this thread's last error: the peer cannot reach memory here any more,
  * and all requests end.
  */
 enum oriel_status ori_p2p_break(struct oriel_p2p *p2p, enum oriel_status status);
-
-/* Write a word of the peer's control, at the latest with the next progress. */
-enum oriel_status ori_p2p_set_word(struct oriel_p2p *p2p, unsigned which, uint64_t value);
-uint64_t ori_p2p_word(const struct oriel_p2p *p2p, unsigned which);
-
-/* Bytes of the chunks of a transfer of @length bytes; the same at both endpoints. */
-size_t ori_p2p_step(const struct oriel_p2p *p2p, uint64_t length);
 
 /* p2p_control_socket.c: how two endpoints meet. No call waits. */
 enum oriel_status ori_control_socket_meet(struct oriel_p2p *p2p, bool *has_moved);

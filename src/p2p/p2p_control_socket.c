@@ -306,7 +306,7 @@ static enum oriel_status socket_send_info(struct oriel_p2p *p2p)
 	frame.info.slots = pool->receive;
 	memcpy(frame.info.gpu, p2p->ctx->gpu.uuid, sizeof(frame.info.gpu));
 	status = p2p->backend->open(p2p, &frame.info, fds, &nfds);
-	if (p2p->backend->has_eager && ori_p2p_takes_eager(p2p))
+	if (p2p->backend->has_eager && p2p_takes_eager(p2p))
 		frame.info.flags |= P2P_ENDPOINT_EAGER;
 	return status == ORIEL_OK ? socket_send(p2p, &frame, fds, nfds) : status;
 }
@@ -323,8 +323,7 @@ static enum oriel_status socket_take_info(struct oriel_p2p *p2p,
 		return status;
 	p2p->pool_stride = info->stride;
 	p2p->pool_slots = info->slots;
-	if ((info->flags & P2P_ENDPOINT_EAGER) && p2p->backend->has_eager &&
-	    ori_p2p_takes_eager(p2p))
+	if ((info->flags & P2P_ENDPOINT_EAGER) && p2p->backend->has_eager && p2p_takes_eager(p2p))
 		p2p->eager_max = p2p_eager_limit(p2p);
 	memcpy(p2p->peer_gpu, info->gpu, sizeof(p2p->peer_gpu));
 	p2p->chunk =

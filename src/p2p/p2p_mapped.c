@@ -536,7 +536,7 @@ static enum oriel_status self_connect(struct oriel_p2p *p2p, const struct p2p_en
 	p2p->pool_stride = p2p->ctx->pool.stride;
 	p2p->pool_slots = p2p->ctx->pool.receive;
 	p2p->chunk = p2p->ctx->pool.chunk;
-	p2p->eager_max = ori_p2p_takes_eager(p2p) ? p2p_eager_limit(p2p) : 0;
+	p2p->eager_max = p2p_takes_eager(p2p) ? p2p_eager_limit(p2p) : 0;
 	mapped_reach(p2p, p2p->segment, p2p->ctx->pool.area.base, p2p->ctx->pool.is_gpu);
 	return ORIEL_OK;
 }

@@ -7,15 +7,12 @@
 #include <string.h>
 #include <time.h>
 
-#include <oriel/dev/order.h>
 #include <sched.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "p2p/p2p.h"
 
-#define P2P_STEP_MIN (16u << 10)
-#define P2P_PAGE 4096u
 #define P2P_WATCH 128u         /* passes without progress between two reads of the clock ... */
 #define P2P_WATCH_NS 20000u    /* ... and then a poll of the socket, at most this often */
 #define P2P_ASK 64u            /* passes between two checks of the deadline */
@@ -23,49 +20,6 @@
 #define P2P_SPIN 400u          /* passes without progress before a wait yields the core */
 #define P2P_SLEEPY_NS 5000000u /* ... before it sleeps between them */
 #define P2P_SLEEP_NS 50000
-
-enum oriel_status ori_p2p_failed(const struct oriel_p2p *p2p)
-{
-	return ori_fail(p2p->failure, "%s", p2p->failure_text);
-}
-
-void ori_p2p_append(struct p2p_list *list, struct oriel_p2p_request *request)
-{
-	request->next = NULL;
-	*list->last = request;
-	list->last = &request->next;
-}
-
-bool ori_p2p_take_out(struct p2p_list *list, const struct oriel_p2p_request *request)
-{
-	struct oriel_p2p_request **at = &list->first;
-
-	while (*at && *at != request)
-		at = &(*at)->next;
-	if (!*at)
-		return false;
-	*at = request->next;
-	if (!*at)
-		list->last = at;
-	return true;
-}
-
-void ori_p2p_finish(struct oriel_p2p *p2p, struct oriel_p2p_request *r, enum oriel_status status)
-{
-	ori_mr_ref_drop(p2p->ctx, r);
-	r->memory = NULL;
-	r->status = status;
-}
-
-void ori_p2p_finish_first(struct oriel_p2p *p2p, struct p2p_list *list, enum oriel_status status)
-{
-	struct oriel_p2p_request *r = list->first;
-
-	list->first = r->next;
-	if (!list->first)
-		list->last = &list->first;
-	ori_p2p_finish(p2p, r, status);
-}
 
 void ori_p2p_cancel(struct oriel_p2p *p2p, enum oriel_status status)
 {
@@ -75,13 +29,6 @@ void ori_p2p_cancel(struct oriel_p2p *p2p, enum oriel_status status)
 	}
 	p2p->active_out = p2p->active_in = 0;
 	ori_control_cancel(p2p, status);
-}
-
-enum oriel_status ori_p2p_no_eager(struct oriel_p2p *p2p, const void *bytes, size_t length,
-				   uint32_t immediate, uint64_t *op)
-{
-	(void)bytes, (void)length, (void)immediate, (void)op;
-	return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s has no eager sends", p2p->backend->name);
 }
 
 void ori_p2p_stop_copies(struct oriel_p2p *p2p, enum oriel_status status)
@@ -110,88 +57,6 @@ enum oriel_status ori_p2p_break(struct oriel_p2p *p2p, enum oriel_status status)
 	ori_control_socket_close(p2p);
 	ori_p2p_cancel(p2p, status);
 	return ori_p2p_failed(p2p);
-}
-
-uint64_t ori_p2p_word(const struct oriel_p2p *p2p, unsigned which)
-{
-	/* Acquire: with the word that the peer, or the HCA for it, has stored. */
-	return oriel_dev_load_acquire(&p2p->segment->remote_control.words[which]);
-}
-
-/*
- * Puts have no order: of two puts of one count, the earlier one could arrive last. A
- * credit is used before the next one replaces it.
- */
-static bool p2p_is_under_way(const struct oriel_p2p *p2p, unsigned which)
-{
-	return which < P2P_WORD_CREDIT && p2p->counts_op[which] > p2p->done;
-}
-
-static enum oriel_status p2p_put_word(struct oriel_p2p *p2p, unsigned which)
-{
-	uint64_t *source = &p2p->segment->local_control.words[which], at = which * sizeof(*source),
-		 op;
-	struct p2p_local from = p2p_local_control(p2p, source);
-	struct p2p_remote to = p2p_remote_control(p2p, at);
-	enum oriel_status status;
-
-	if (p2p_is_under_way(p2p, which))
-		return ORIEL_AGAIN;
-	status = p2p->backend->put(p2p, &from, &to, sizeof(*source), &op);
-	if (status == ORIEL_OK && which < P2P_WORD_CREDIT)
-		p2p->counts_op[which] = op + 1;
-	return status;
-}
-
-enum oriel_status ori_p2p_set_word(struct oriel_p2p *p2p, unsigned which, uint64_t value)
-{
-	enum oriel_status status;
-
-	if (p2p->is_leaving)
-		return ORIEL_OK;
-	oriel_dev_store_release(&p2p->segment->local_control.words[which], value);
-	status = p2p_put_word(p2p, which);
-	if (status != ORIEL_AGAIN)
-		return status;
-	p2p->dirty[which / 64] |= UINT64_C(1) << which % 64;
-	p2p->is_dirty = true;
-	return ORIEL_OK;
-}
-
-static enum oriel_status p2p_put_dirty(struct oriel_p2p *p2p)
-{
-	bool is_left = false;
-
-	if (!p2p->is_dirty || p2p->is_leaving)
-		return ORIEL_OK;
-	for (unsigned i = 0; i < sizeof(p2p->dirty) / sizeof(p2p->dirty[0]); i++) {
-		for (uint64_t left = p2p->dirty[i]; left; left &= left - 1) {
-			unsigned which = i * 64 + (unsigned)__builtin_ctzll(left);
-			enum oriel_status status;
-
-			if (p2p_is_under_way(p2p, which)) {
-				is_left = true;
-				continue;
-			}
-			status = p2p_put_word(p2p, which);
-			/* A full queue has no room for the words behind this one either. */
-			if (status != ORIEL_OK)
-				return status == ORIEL_AGAIN ? ORIEL_OK : status;
-			p2p->dirty[i] &= ~(UINT64_C(1) << which % 64);
-		}
-	}
-	p2p->is_dirty = is_left;
-	return ORIEL_OK;
-}
-
-size_t ori_p2p_step(const struct oriel_p2p *p2p, uint64_t length)
-{
-	/* Four chunks if the transfer is short: the copies at both endpoints overlap. */
-	uint64_t step = (length / 4 + P2P_PAGE - 1) / P2P_PAGE * P2P_PAGE;
-
-	if (step < P2P_STEP_MIN)
-		step = P2P_STEP_MIN;
-	return step < p2p->chunk ? (size_t)step : p2p->chunk;
 }
 
 static enum oriel_status p2p_dispatch(struct oriel_p2p *p2p, uint32_t immediate)
@@ -316,7 +181,7 @@ static enum oriel_status p2p_advance(struct oriel_p2p *p2p)
 	enum oriel_status status = p2p->backend->progress(p2p);
 
 	if (status == ORIEL_OK)
-		return p2p_put_dirty(p2p);
+		return ori_p2p_put_dirty(p2p);
 	p2p_start_leaving(p2p, status);
 	return ORIEL_OK;
 }
