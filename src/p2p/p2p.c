@@ -46,8 +46,7 @@ static void p2p_free(struct oriel_p2p *p2p)
 {
 	if (p2p->spare >= 0)
 		ori_p2p_context_give_spare(p2p->ctx, p2p->spare);
-	for (unsigned i = 0; i < P2P_PIECES; i++)
-		ori_mem_unref(p2p->given[i].mem);
+	ori_pieces_close(p2p);
 	ori_control_close(p2p);
 	free(p2p->offered);
 	free(p2p->in);
@@ -148,16 +147,8 @@ void ori_p2p_close(struct oriel_p2p *p2p)
 {
 	ori_p2p_enter(p2p);
 	if (p2p->state != P2P_BROKEN) {
-		/*
-		 * The peer learns the reason first; then no copy runs while mappings are
-		 * closed.
-		 */
 		ori_control_socket_bye(p2p, ORIEL_OK, "");
-		ori_p2p_stop_copies(p2p, ORIEL_ERR_ABORTED);
-		if (p2p->backend)
-			p2p->backend->sever(p2p);
-		ori_control_socket_close(p2p);
-		ori_p2p_cancel(p2p, ORIEL_ERR_ABORTED);
+		ori_p2p_end(p2p, ORIEL_ERR_ABORTED);
 	}
 	ori_p2p_context_remove(p2p->ctx, p2p);
 	/* Not before: hooks may still ask about it. */
@@ -272,7 +263,7 @@ enum oriel_status oriel_p2p_describe(const struct oriel_p2p *p2p, struct oriel_p
 		.depth = p2p->depth,
 		.chunk = is_joined ? p2p->chunk : p2p->ctx->pool.chunk,
 		.control_max = ORIEL_P2P_CONTROL,
-		.is_same_process = p2p->peer.process == p2p->address.process,
+		.is_same_process = p2p_is_same_process(p2p),
 		.queues = is_joined && p2p->backend->path == ORIEL_PATH_RDMA ? p2p->queues : 0,
 	};
 	return ORIEL_OK;

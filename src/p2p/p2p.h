@@ -267,6 +267,7 @@ struct oriel_p2p {
 	uint32_t quiet;       /* passes in which there was nothing to do but to wait */
 	size_t eager_max;     /* bytes that both endpoints take without a credit; 0: they do not */
 	bool is_due;          /* something arrived that needs a whole pass */
+	bool is_piece_due;    /* a send waits for memory that comes over the socket */
 	bool is_pending;      /* an operation waits for something other than the peer */
 	uint64_t unreported;  /* channels whose taken units have to be reported to the peer */
 
@@ -335,6 +336,11 @@ static inline struct p2p_remote p2p_remote_control(const struct oriel_p2p *p2p, 
 								: NULL,
 				   .address = p2p->remote_control.address + offset,
 				   .key = p2p->remote_control.key};
+}
+
+static inline bool p2p_is_same_process(const struct oriel_p2p *p2p)
+{
+	return p2p->peer.process == p2p->address.process;
 }
 
 /* One thread at a time is between these two calls: debug builds check it. */
@@ -419,29 +425,52 @@ enum oriel_status ori_p2p_set_word(struct oriel_p2p *p2p, unsigned which, uint64
 enum oriel_status ori_p2p_put_dirty(struct oriel_p2p *p2p);
 
 /* p2p_run.c */
-/* All requests end with @status; neither side can reach their memory any more. */
-void ori_p2p_cancel(struct oriel_p2p *p2p, enum oriel_status status);
-/* On return neither hooks nor the GPU touch memory for @p2p, which has ended. */
-void ori_p2p_stop_copies(struct oriel_p2p *p2p, enum oriel_status status);
+/*
+ * On return the peer, hooks and the GPU touch no memory for @p2p, the socket is closed, and
+ * all requests end with @status. It waits for writes of the peer.
+ */
+void ori_p2p_end(struct oriel_p2p *p2p, enum oriel_status status);
 /*
  * Break @p2p with this thread's last error: the peer cannot reach memory here any more,
  * and all requests end.
  */
 enum oriel_status ori_p2p_break(struct oriel_p2p *p2p, enum oriel_status status);
 
-/* p2p_control_socket.c: how two endpoints meet. No call waits. */
-enum oriel_status ori_control_socket_meet(struct oriel_p2p *p2p, bool *has_moved);
-/* Poll the socket of endpoints that are joined. */
-enum oriel_status ori_control_socket_watch(struct oriel_p2p *p2p);
+/* p2p_control_socket.c. No call waits. */
+/* Send the rest of the last frame. */
+enum oriel_status ori_control_socket_flush(struct oriel_p2p *p2p);
 /* ORIEL_AGAIN: the socket takes nothing now. Copies of @fds are sent. */
 enum oriel_status ori_control_socket_send(struct oriel_p2p *p2p, const struct p2p_frame *frame,
 					  const int *fds, unsigned nfds);
+/*
+ * The next frame. ORIEL_AGAIN: not all of it has arrived; ORIEL_ERR_PEER: the peer has
+ * closed the socket.
+ */
+enum oriel_status ori_control_socket_recv(struct oriel_p2p *p2p, struct p2p_frame *frame);
+/* Close the descriptors that have arrived. */
+void ori_control_socket_drop_fds(struct oriel_p2p *p2p);
 void ori_control_socket_bye(struct oriel_p2p *p2p, enum oriel_status status, const char *text);
 void ori_control_socket_close(struct oriel_p2p *p2p);
 
+/* p2p_piece.c */
 /* Memory of the peer, with descriptors as they arrived, if it is of another process. */
-enum oriel_status ori_p2p_import(struct oriel_p2p *p2p, const struct ori_mem_blob *blob,
-				 const int *fds, unsigned nfds, struct ori_mapping *mapping);
+enum oriel_status ori_piece_import(struct oriel_p2p *p2p, const struct ori_mem_blob *blob,
+				   const int *fds, unsigned nfds, struct ori_mapping *mapping);
+/* The number by which the peer knows @mem. ORIEL_AGAIN: the peer has not got it yet. */
+enum oriel_status ori_piece_give(struct oriel_p2p *p2p, struct ori_mem *mem, uint32_t *number);
+/* A piece arrives on the control socket. */
+enum oriel_status ori_piece_take(struct oriel_p2p *p2p, const struct p2p_piece *piece);
+/* Piece @number of the peer. ORIEL_AGAIN: the next pass looks whether it has arrived. */
+enum oriel_status ori_piece_find(struct oriel_p2p *p2p, uint32_t number,
+				 const struct ori_mapping **piece);
+void ori_pieces_unmap(struct oriel_p2p *p2p);
+void ori_pieces_close(struct oriel_p2p *p2p);
+
+/* p2p_meet.c. No call waits. */
+/* ORIEL_AGAIN: the two endpoints have not met yet. */
+enum oriel_status ori_p2p_meet(struct oriel_p2p *p2p, bool *has_moved);
+/* Poll the socket of endpoints that are joined. */
+enum oriel_status ori_p2p_watch(struct oriel_p2p *p2p);
 
 /* p2p_control.c */
 enum oriel_status ori_control_open(struct oriel_p2p *p2p);

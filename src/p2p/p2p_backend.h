@@ -2,7 +2,7 @@
 /*
  * The operations that a path provides to an endpoint: bytes into memory of the peer, and a
  * notification that they have arrived. The thread of the endpoint makes all calls, and
- * none waits, but for sever().
+ * none waits.
  */
 #ifndef ORI_P2P_P2P_BACKEND_H
 #define ORI_P2P_P2P_BACKEND_H
@@ -74,7 +74,9 @@ struct p2p_backend {
 	/* The peer's endpoint, which has been checked; sets @p2p's remote control and pool. */
 	enum oriel_status (*connect)(struct oriel_p2p *p2p, const struct p2p_endpoint_info *theirs,
 				     const int *fds, unsigned nfds);
-	/* May wait for writes of the peer. The peer writes nothing here afterwards. */
+	/* Tell the peer to write nothing here any more. ORIEL_AGAIN: it may still be writing. */
+	enum oriel_status (*close)(struct oriel_p2p *p2p);
+	/* The end of open(), connect() and close(): neither side reaches the other any more. */
 	void (*sever)(struct oriel_p2p *p2p);
 
 	/*

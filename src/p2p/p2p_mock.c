@@ -159,7 +159,7 @@ static void mock_sever(struct oriel_p2p *p2p)
 		peer->failure = ORIEL_ERR_PEER;
 }
 
-static enum oriel_status mock_enter(struct oriel_p2p *p2p)
+static enum oriel_status mock_nothing(struct oriel_p2p *p2p)
 {
 	(void)p2p;
 	return ORIEL_OK;
@@ -277,8 +277,9 @@ static const struct p2p_backend mock_backend = {
 	.path = ORIEL_PATH_RDMA,
 	.open = mock_open,
 	.connect = mock_connect,
+	.close = mock_nothing,
 	.sever = mock_sever,
-	.enter = mock_enter,
+	.enter = mock_nothing,
 	.leave = mock_leave,
 	.put = mock_put,
 	.write_imm = mock_write_imm,

@@ -76,13 +76,20 @@ static enum oriel_status rdma_connect(struct oriel_p2p *p2p, const struct p2p_en
 	return ori_host_connect(p2p->link.host, &theirs->rdma.qp, &link);
 }
 
+/* Queues that are destroyed end the writes of the peer through the NIC. */
+static enum oriel_status rdma_close(struct oriel_p2p *p2p)
+{
+	(void)p2p;
+	return ORIEL_OK;
+}
+
 static void rdma_sever(struct oriel_p2p *p2p)
 {
 	ori_host_destroy(p2p->link.host);
 	p2p->link.host = NULL;
 }
 
-/* Nothing to claim: destroyed queues end the writes of a peer through the NIC. */
+/* Nothing to claim. */
 static enum oriel_status rdma_enter(struct oriel_p2p *p2p)
 {
 	(void)p2p;
@@ -191,6 +198,7 @@ const struct p2p_backend ori_p2p_rdma = {
 	.needs_keys = true,
 	.open = rdma_open,
 	.connect = rdma_connect,
+	.close = rdma_close,
 	.sever = rdma_sever,
 	.enter = rdma_enter,
 	.leave = rdma_leave,

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "p2p/p2p.h"
 
 #define P2P_WATCH 128u         /* passes without progress between two reads of the clock ... */
@@ -21,21 +22,42 @@
 #define P2P_SLEEPY_NS 5000000u /* ... before it sleeps between them */
 #define P2P_SLEEP_NS 50000
 
-void ori_p2p_cancel(struct oriel_p2p *p2p, enum oriel_status status)
+/* Wait until the peer writes nothing here any more, and forget it. */
+static void p2p_sever(struct oriel_p2p *p2p)
 {
+	uint64_t deadline = ori_deadline(p2p->ctx->timeout_ns);
+
+	while (p2p->backend->close(p2p) == ORIEL_AGAIN) {
+		bool has_left =
+			p2p->is_leaving || ori_p2p_watch(p2p) != ORIEL_OK || p2p->is_leaving;
+
+		/* A process that has left writes no more; a thread of this one may. */
+		if (has_left && !p2p_is_same_process(p2p))
+			break;
+		if (ori_deadline_passed(deadline)) {
+			ori_log(ORIEL_LOG_WARN, "a peer has not stopped writing in time");
+			break;
+		}
+		sched_yield();
+	}
+	p2p->backend->sever(p2p);
+}
+
+void ori_p2p_end(struct oriel_p2p *p2p, enum oriel_status status)
+{
+	/* No copy runs while mappings are closed. */
+	if (p2p->hooks.cancel)
+		p2p->hooks.cancel(p2p->context, status);
+	ori_copy_streams_drain(p2p);
+	if (p2p->backend)
+		p2p_sever(p2p);
+	ori_control_socket_close(p2p);
 	for (unsigned channel = 0; channel < p2p->channels; channel++) {
 		ori_send_cancel(p2p, channel, status);
 		ori_recv_cancel(p2p, channel, status);
 	}
 	p2p->active_out = p2p->active_in = 0;
 	ori_control_cancel(p2p, status);
-}
-
-void ori_p2p_stop_copies(struct oriel_p2p *p2p, enum oriel_status status)
-{
-	if (p2p->hooks.cancel)
-		p2p->hooks.cancel(p2p->context, status);
-	ori_copy_streams_drain(p2p);
 }
 
 enum oriel_status ori_p2p_break(struct oriel_p2p *p2p, enum oriel_status status)
@@ -51,11 +73,7 @@ enum oriel_status ori_p2p_break(struct oriel_p2p *p2p, enum oriel_status status)
 	memcpy(p2p->failure_text, text, sizeof(text));
 	if (!p2p->is_leaving)
 		ori_control_socket_bye(p2p, status, text);
-	ori_p2p_stop_copies(p2p, status);
-	if (p2p->backend)
-		p2p->backend->sever(p2p);
-	ori_control_socket_close(p2p);
-	ori_p2p_cancel(p2p, status);
+	ori_p2p_end(p2p, status);
 	return ori_p2p_failed(p2p);
 }
 
@@ -150,7 +168,7 @@ static enum oriel_status p2p_watch(struct oriel_p2p *p2p)
 	enum oriel_status status = ORIEL_OK;
 
 	if (p2p_may_watch(p2p)) {
-		status = ori_control_socket_watch(p2p);
+		status = ori_p2p_watch(p2p);
 		if (status == ORIEL_OK)
 			status = p2p_report_granted(p2p);
 	}
@@ -165,7 +183,7 @@ static enum oriel_status p2p_watch(struct oriel_p2p *p2p)
 /* The peer has closed its segment, and has said why on the socket before. */
 static enum oriel_status p2p_leave_severed(struct oriel_p2p *p2p)
 {
-	enum oriel_status status = ori_control_socket_watch(p2p);
+	enum oriel_status status = ori_p2p_watch(p2p);
 
 	if (status == ORIEL_OK && !p2p->is_leaving) {
 		(void)ori_fail(ORIEL_ERR_PEER, "the peer, %s, has destroyed its endpoint",
@@ -199,6 +217,12 @@ static enum oriel_status p2p_pass_joined(struct oriel_p2p *p2p, bool *has_moved)
 	enum oriel_status status = ORIEL_OK;
 	bool is_inside;
 
+	if (p2p->is_piece_due) {
+		p2p->is_piece_due = false;
+		status = ori_p2p_watch(p2p);
+	}
+	if (status != ORIEL_OK)
+		return status;
 	if (p2p_is_quiet(p2p)) {
 		status = p2p_take_all(p2p, has_moved);
 		if (status != ORIEL_OK)
@@ -223,7 +247,7 @@ static enum oriel_status p2p_pass_joined(struct oriel_p2p *p2p, bool *has_moved)
 
 static enum oriel_status p2p_pass_meeting(struct oriel_p2p *p2p, bool *has_moved)
 {
-	enum oriel_status status = ori_control_socket_meet(p2p, has_moved);
+	enum oriel_status status = ori_p2p_meet(p2p, has_moved);
 
 	if (status == ORIEL_OK) {
 		p2p->state = P2P_JOINED;
