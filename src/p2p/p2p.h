@@ -425,6 +425,10 @@ enum oriel_status ori_p2p_set_word(struct oriel_p2p *p2p, unsigned which, uint64
 enum oriel_status ori_p2p_put_dirty(struct oriel_p2p *p2p);
 
 /* p2p_run.c */
+/* Begin @request, and advance it as far as it can go at once. */
+enum oriel_status ori_p2p_start(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
+/* Advance @p2p as far as it can go now. */
+enum oriel_status ori_p2p_pass(struct oriel_p2p *p2p, bool *has_moved);
 /*
  * On return the peer, hooks and the GPU touch no memory for @p2p, the socket is closed, and
  * all requests end with @status. It waits for writes of the peer.
@@ -474,8 +478,7 @@ enum oriel_status ori_p2p_watch(struct oriel_p2p *p2p);
 
 /* p2p_control.c */
 enum oriel_status ori_control_open(struct oriel_p2p *p2p);
-void ori_control_send(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
-void ori_control_recv(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
+void ori_control_begin(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
 enum oriel_status ori_control_run(struct oriel_p2p *p2p, bool *has_moved);
 /* These take @request out if the peer knows nothing of it; false: it is too late. */
 bool ori_control_take_back(struct oriel_p2p *p2p, struct oriel_p2p_request *request);

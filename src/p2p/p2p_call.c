@@ -11,40 +11,6 @@
 
 #define P2P_LENGTH_MAX (UINT64_C(1) << 43) /* chunks of a transfer are counted in 32 bits */
 
-/* Begins @r, and advances it as far as it can go at once. */
-static enum oriel_status p2p_start(struct oriel_p2p *p2p, struct oriel_p2p_request *r,
-				   void (*begin)(struct oriel_p2p *p2p,
-						 struct oriel_p2p_request *r))
-{
-	enum oriel_status status = ORIEL_OK;
-	bool has_moved = false;
-
-	r->status = ORIEL_AGAIN;
-	/*
-	 * It writes nothing to the peer, so it needs no enter() and works after the peer has
-	 * left.
-	 */
-	if (ori_recv_eager(p2p, r))
-		return ORIEL_OK;
-	if (p2p->state != P2P_JOINED || p2p->is_leaving || p2p->backend->enter(p2p) != ORIEL_OK) {
-		begin(p2p, r);
-		return ORIEL_OK;
-	}
-	if (ori_send_eager(p2p, r)) {
-		p2p->backend->leave(p2p);
-		return ORIEL_OK;
-	}
-	begin(p2p, r);
-	if (r->kind == P2P_SEND || r->kind == P2P_PUT)
-		status = ori_send_run(p2p, r->channel, &has_moved);
-	else if (r->kind == P2P_RECV || r->kind == P2P_EXPECT)
-		status = ori_recv_run(p2p, r->channel, &has_moved);
-	else
-		status = ori_control_run(p2p, &has_moved);
-	p2p->backend->leave(p2p);
-	return status == ORIEL_OK ? ORIEL_OK : ori_p2p_break(p2p, status);
-}
-
 static enum oriel_status p2p_begin(struct oriel_p2p *p2p, struct oriel_p2p_request *r,
 				   const char *call)
 {
@@ -68,7 +34,7 @@ static enum oriel_status p2p_control(struct oriel_p2p *p2p, uint64_t tag, void *
 	r->length = length;
 	r->memory = NULL;
 	r->has_own_memory = P2P_MR_REF_NONE;
-	return p2p_start(p2p, r, kind == P2P_SEND_CONTROL ? ori_control_send : ori_control_recv);
+	return ori_p2p_start(p2p, r);
 }
 
 enum oriel_status oriel_p2p_send_control(struct oriel_p2p *p2p, uint64_t tag, const void *data,
@@ -179,7 +145,7 @@ static enum oriel_status p2p_transfer(struct oriel_p2p *p2p, unsigned channel,
 		return ORIEL_OK;
 	}
 	ori_p2p_enter(p2p);
-	status = p2p_start(p2p, r, is_out ? ori_send_begin : ori_recv_begin);
+	status = ori_p2p_start(p2p, r);
 	ori_p2p_leave(p2p);
 	return status;
 }

@@ -150,6 +150,7 @@ void ori_p2p_context_remove(struct oriel_p2p_context *ctx, struct oriel_p2p *p2p
 enum oriel_status ori_p2p_context_take_spare(struct oriel_p2p_context *ctx, int *slot);
 void ori_p2p_context_give_spare(struct oriel_p2p_context *ctx, int slot);
 
+/* p2p_accept.c */
 /* The socket of @from, if it has connected to @to. ORIEL_AGAIN: not yet. */
 enum oriel_status ori_p2p_context_answer(struct oriel_p2p_context *ctx,
 					 const struct p2p_token *from, const struct p2p_token *to,

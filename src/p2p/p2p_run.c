@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An endpoint makes progress, waits, and breaks here: the calls of progress, test, wait and
- * drain, and the pass that they make.
+ * The one loop that drives an endpoint: a request begins here, a pass advances all of them,
+ * and an endpoint that breaks ends here. The public calls make passes.
  */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include <sched.h>
 
@@ -14,13 +13,52 @@
 #include "base/log.h"
 #include "p2p/p2p.h"
 
-#define P2P_WATCH 128u         /* passes without progress between two reads of the clock ... */
-#define P2P_WATCH_NS 20000u    /* ... and then a poll of the socket, at most this often */
-#define P2P_ASK 64u            /* passes between two checks of the deadline */
-#define P2P_QUIET 64u          /* passes that only poll the ring, until a whole one */
-#define P2P_SPIN 400u          /* passes without progress before a wait yields the core */
-#define P2P_SLEEPY_NS 5000000u /* ... before it sleeps between them */
-#define P2P_SLEEP_NS 50000
+#define P2P_WATCH 128u      /* passes without progress between two reads of the clock ... */
+#define P2P_WATCH_NS 20000u /* ... and then a poll of the socket, at most this often */
+#define P2P_QUIET 64u       /* passes that only poll the ring, until a whole one */
+
+enum oriel_status ori_p2p_start(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
+{
+	enum oriel_status status = ORIEL_OK;
+	bool has_moved = false, is_inside;
+
+	r->status = ORIEL_AGAIN;
+	/*
+	 * It writes nothing to the peer, so it needs no enter() and works after the peer has
+	 * left.
+	 */
+	if (ori_recv_eager(p2p, r))
+		return ORIEL_OK;
+	is_inside = p2p->state == P2P_JOINED && !p2p->is_leaving &&
+		    p2p->backend->enter(p2p) == ORIEL_OK;
+	if (is_inside && ori_send_eager(p2p, r)) {
+		p2p->backend->leave(p2p);
+		return ORIEL_OK;
+	}
+	switch ((enum p2p_kind)r->kind) {
+	case P2P_SEND:
+	case P2P_PUT:
+		ori_send_begin(p2p, r);
+		if (is_inside)
+			status = ori_send_run(p2p, r->channel, &has_moved);
+		break;
+	case P2P_RECV:
+	case P2P_EXPECT:
+		ori_recv_begin(p2p, r);
+		if (is_inside)
+			status = ori_recv_run(p2p, r->channel, &has_moved);
+		break;
+	case P2P_SEND_CONTROL:
+	case P2P_RECV_CONTROL:
+		ori_control_begin(p2p, r);
+		if (is_inside)
+			status = ori_control_run(p2p, &has_moved);
+		break;
+	}
+	if (is_inside)
+		p2p->backend->leave(p2p);
+	return status == ORIEL_OK ? ORIEL_OK : ori_p2p_break(p2p, status);
+}
 
 /* Wait until the peer writes nothing here any more, and forget it. */
 static void p2p_sever(struct oriel_p2p *p2p)
@@ -262,7 +300,7 @@ static enum oriel_status p2p_pass_meeting(struct oriel_p2p *p2p, bool *has_moved
 	return status;
 }
 
-static enum oriel_status p2p_pass(struct oriel_p2p *p2p, bool *has_moved)
+enum oriel_status ori_p2p_pass(struct oriel_p2p *p2p, bool *has_moved)
 {
 	enum oriel_status status = ORIEL_OK;
 
@@ -281,152 +319,4 @@ static enum oriel_status p2p_pass(struct oriel_p2p *p2p, bool *has_moved)
 		return ori_p2p_failed(p2p);
 	}
 	return status == ORIEL_OK ? ORIEL_OK : ori_p2p_break(p2p, status);
-}
-
-enum oriel_status oriel_p2p_progress(struct oriel_p2p *p2p)
-{
-	enum oriel_status status = ori_handle_check(p2p, ORI_HANDLE_P2P_ENDPOINT, __func__);
-	bool has_moved;
-
-	if (status != ORIEL_OK)
-		return status;
-	ori_p2p_enter(p2p);
-	status = p2p_pass(p2p, &has_moved);
-	ori_p2p_leave(p2p);
-	return status;
-}
-
-static enum oriel_status p2p_result(const struct oriel_p2p *p2p,
-				    const struct oriel_p2p_request *request)
-{
-	enum oriel_status status = request->status;
-
-	if (status >= 0)
-		return status;
-	if (p2p->state == P2P_BROKEN)
-		return ori_p2p_failed(p2p);
-	if (status == ORIEL_ERR_ABORTED)
-		return ori_fail(status, "the request was cancelled");
-	return ori_fail(status, "a control message of %zu bytes arrived for a receive of %zu",
-			request->length, (size_t)request->address);
-}
-
-enum oriel_status oriel_p2p_test(struct oriel_p2p *p2p, const struct oriel_p2p_request *request)
-{
-	enum oriel_status status = ori_handle_check(p2p, ORI_HANDLE_P2P_ENDPOINT, __func__);
-	bool has_moved;
-
-	if (status != ORIEL_OK)
-		return status;
-	if (!request)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_test: request is NULL");
-	if (request->status == ORIEL_AGAIN) {
-		ori_p2p_enter(p2p);
-		(void)p2p_pass(p2p, &has_moved);
-		ori_p2p_leave(p2p);
-	}
-	return p2p_result(p2p, request);
-}
-
-/* Turns of a wait in which nothing moved. A short wait reads no clock. */
-struct p2p_patience {
-	uint64_t timeout_ns, deadline, since; /* the last two 0: not read yet */
-	unsigned turns, passes;
-};
-
-/* False if the deadline has passed. */
-static bool p2p_wait_turn(struct p2p_patience *patience, bool has_moved)
-{
-	const struct timespec pause = {.tv_nsec = P2P_SLEEP_NS};
-	uint64_t now;
-
-	if (has_moved) {
-		patience->turns = 0;
-		patience->since = 0;
-	}
-	if (++patience->passes % P2P_ASK && ++patience->turns < P2P_SPIN)
-		return true;
-	now = ori_clock_ns();
-	if (!patience->deadline)
-		patience->deadline = ori_deadline(patience->timeout_ns);
-	if (patience->deadline != ORIEL_FOREVER && now >= patience->deadline)
-		return false;
-	if (patience->turns < P2P_SPIN)
-		return true;
-	if (!patience->since)
-		patience->since = now;
-	if (now - patience->since < P2P_SLEEPY_NS)
-		sched_yield();
-	else
-		nanosleep(&pause, NULL);
-	return true;
-}
-
-static struct p2p_patience p2p_patience(const struct oriel_p2p *p2p, uint64_t timeout_ns)
-{
-	struct p2p_patience patience = {.timeout_ns =
-						timeout_ns ? timeout_ns : p2p->ctx->timeout_ns};
-
-	return patience;
-}
-
-enum oriel_status oriel_p2p_wait(struct oriel_p2p *p2p, const struct oriel_p2p_request *request,
-				 uint64_t timeout_ns)
-{
-	struct p2p_patience patience;
-	enum oriel_status status = ori_handle_check(p2p, ORI_HANDLE_P2P_ENDPOINT, __func__);
-	bool has_moved = true, has_time = true;
-
-	if (status != ORIEL_OK)
-		return status;
-	if (!request)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_wait: request is NULL");
-	patience = p2p_patience(p2p, timeout_ns);
-	ori_p2p_enter(p2p);
-	while (request->status == ORIEL_AGAIN && has_time) {
-		(void)p2p_pass(p2p, &has_moved);
-		if (request->status == ORIEL_AGAIN)
-			has_time = p2p_wait_turn(&patience, has_moved);
-	}
-	ori_p2p_leave(p2p);
-	if (request->status == ORIEL_AGAIN)
-		return ori_fail(ORIEL_ERR_TIMEOUT, "a request to %s timed out", p2p->peer_name);
-	return p2p_result(p2p, request);
-}
-
-static bool p2p_is_drained(const struct oriel_p2p *p2p)
-{
-	if (p2p->active_out || !ori_control_is_idle(p2p))
-		return false;
-	for (uint64_t left = p2p->active_in; left; left &= left - 1) {
-		unsigned channel = (unsigned)__builtin_ctzll(left);
-		const struct oriel_p2p_request *first = p2p->in[channel].requests.first;
-
-		if ((first && first->done) || ori_recv_is_busy(p2p, channel))
-			return false;
-	}
-	return p2p->done == p2p->begun && !p2p->is_dirty;
-}
-
-enum oriel_status oriel_p2p_drain(struct oriel_p2p *p2p, uint64_t timeout_ns)
-{
-	struct p2p_patience patience;
-	bool has_moved = true, has_time = true;
-	enum oriel_status status = ori_handle_check(p2p, ORI_HANDLE_P2P_ENDPOINT, __func__);
-
-	if (status != ORIEL_OK)
-		return status;
-	patience = p2p_patience(p2p, timeout_ns);
-	ori_p2p_enter(p2p);
-	status = p2p_pass(p2p, &has_moved);
-	while (status == ORIEL_OK && has_time && !p2p_is_drained(p2p)) {
-		has_time = p2p_wait_turn(&patience, has_moved);
-		status = p2p_pass(p2p, &has_moved);
-	}
-	ori_p2p_leave(p2p);
-	if (status == ORIEL_OK && !p2p_is_drained(p2p))
-		return ori_fail(ORIEL_ERR_TIMEOUT,
-				"drain to %s timed out: some requests are not done",
-				p2p->peer_name);
-	return status;
 }
