@@ -31,7 +31,6 @@ CIRCLES = [
     {"comm/comm.c", "comm/comm_gpu.c", "comm/exchange.c", "comm/health.c", "comm/heartbeat.c",
      "comm/links.c", "comm/mesh.c"},
     {"coll/gather_choose.c", "coll/gather_tune.c"},
-    {"p2p/p2p_recv.c", "p2p/p2p_send.c", "p2p/p2p_send_chunk.c"},
 ]
 
 # Device headers declare these; a module above base defines them: a proxy posts for its caller.

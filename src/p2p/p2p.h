@@ -492,7 +492,7 @@ void ori_control_close(struct oriel_p2p *p2p);
 /* p2p_send.c, p2p_recv.c: one channel, as far as it can advance now. */
 void ori_send_begin(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
 enum oriel_status ori_send_run(struct oriel_p2p *p2p, unsigned channel, bool *has_moved);
-enum oriel_status ori_send_offered(struct oriel_p2p *p2p, uint32_t immediate);
+enum oriel_status ori_send_offered(struct oriel_p2p *p2p, const struct p2p_arrival *arrival);
 /*
  * Send all of @r, which has not begun, if it is eager and no request is before it: it is
  * done then. False: it goes by ori_send_begin().
@@ -503,12 +503,13 @@ enum oriel_status ori_send_taken(struct oriel_p2p *p2p, unsigned channel, uint32
 void ori_send_cancel(struct oriel_p2p *p2p, unsigned channel, enum oriel_status status);
 void ori_recv_begin(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
 enum oriel_status ori_recv_run(struct oriel_p2p *p2p, unsigned channel, bool *has_moved);
-/* The address for @length bytes that arrive with @immediate. NULL: it may not bring any. */
-char *ori_recv_address(struct oriel_p2p *p2p, uint32_t immediate, size_t length);
-enum oriel_status ori_recv_arrived(struct oriel_p2p *p2p, uint32_t immediate);
-/* An eager send arrived, with @length bytes that begin as struct p2p_eager does. */
-enum oriel_status ori_recv_eager_arrived(struct oriel_p2p *p2p, uint32_t immediate,
-					 const char *what, size_t length);
+enum oriel_status ori_recv_arrived(struct oriel_p2p *p2p, const struct p2p_arrival *arrival);
+/*
+ * An eager send arrived; its bytes begin as struct p2p_eager does. *@taken: units of sends
+ * from here that the peer has taken.
+ */
+enum oriel_status ori_recv_eager_arrived(struct oriel_p2p *p2p, const struct p2p_arrival *arrival,
+					 uint32_t *taken);
 /*
  * Begin @r, if it is eager and no request before it waits: nothing is written to the peer.
  * False: it goes by ori_recv_begin().

@@ -278,32 +278,26 @@ static enum oriel_status mapped_progress(struct oriel_p2p *p2p)
 	return status < 0 ? status : ORIEL_OK;
 }
 
-static enum oriel_status mapped_take(struct oriel_p2p *p2p, uint32_t *immediate)
+static enum oriel_status mapped_take(struct oriel_p2p *p2p, struct p2p_arrival *arrival)
 {
 	struct p2p_segment *mine = p2p->segment;
 	struct p2p_link *link = &p2p->link;
 	const struct p2p_imm_entry *entry = &mine->ring[link->taken & link->last];
 	uint64_t what = oriel_dev_load_acquire(&entry->what);
-	enum oriel_status status = ORIEL_OK;
-	size_t length = what >> 32 & 0xff;
-	char *to = NULL;
 
+	/*
+	 * Release: with mapped_may_write_imm() of the peer, which overwrites what was
+	 * taken before then.
+	 */
+	if (link->told != link->taken) {
+		link->told = link->taken;
+		oriel_dev_store_release(&mine->taken, link->told);
+	}
 	if (what >> 40 != ((link->taken + 1) & 0xffffff))
 		return ORIEL_AGAIN;
-	*immediate = (uint32_t)what;
-	/* An immediate with other bytes fails when it is dispatched. */
-	if (*immediate >> 30 == P2P_IMM_EAGER)
-		status = ori_recv_eager_arrived(p2p, *immediate, entry->bytes, length);
-	else if (length && length <= P2P_IMM_BYTES)
-		to = ori_recv_address(p2p, *immediate, length);
-	if (to)
-		memcpy(to, entry->bytes, length);
-	/*
-	 * Release: with mapped_may_write_imm() of the peer, which overwrites this entry
-	 * then.
-	 */
-	oriel_dev_store_release(&mine->taken, ++link->taken);
-	return status;
+	link->taken++;
+	*arrival = (struct p2p_arrival){(uint32_t)what, what >> 32 & 0xff, entry->bytes};
+	return ORIEL_OK;
 }
 
 static bool mapped_is_same_gpu(const struct oriel_p2p *p2p)

@@ -244,13 +244,13 @@ static enum oriel_status mock_progress(struct oriel_p2p *p2p)
 	return ORIEL_OK;
 }
 
-static enum oriel_status mock_take(struct oriel_p2p *p2p, uint32_t *immediate)
+static enum oriel_status mock_take(struct oriel_p2p *p2p, struct p2p_arrival *arrival)
 {
 	struct p2p_mock_endpoint *e = to_mock(p2p);
 
 	if (e->taken == e->arrived)
 		return ORIEL_AGAIN;
-	*immediate = e->immediates[e->taken++ % MOCK_IMMEDIATES];
+	*arrival = (struct p2p_arrival){.immediate = e->immediates[e->taken++ % MOCK_IMMEDIATES]};
 	return ORIEL_OK;
 }
 

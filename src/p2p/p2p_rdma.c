@@ -166,9 +166,11 @@ static enum oriel_status rdma_progress(struct oriel_p2p *p2p)
 	return ORIEL_OK;
 }
 
-static enum oriel_status rdma_take(struct oriel_p2p *p2p, uint32_t *immediate)
+static enum oriel_status rdma_take(struct oriel_p2p *p2p, struct p2p_arrival *arrival)
 {
-	return ori_host_take(p2p->link.host, immediate) == ORIEL_OK ? ORIEL_OK : ORIEL_AGAIN;
+	arrival->length = 0;
+	return ori_host_take(p2p->link.host, &arrival->immediate) == ORIEL_OK ? ORIEL_OK
+									      : ORIEL_AGAIN;
 }
 
 static enum oriel_status rdma_export(struct oriel_p2p *p2p, const struct oriel_p2p_memory *memory,

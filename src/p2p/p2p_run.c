@@ -115,32 +115,38 @@ enum oriel_status ori_p2p_break(struct oriel_p2p *p2p, enum oriel_status status)
 	return ori_p2p_failed(p2p);
 }
 
-static enum oriel_status p2p_dispatch(struct oriel_p2p *p2p, uint32_t immediate)
+static enum oriel_status p2p_deliver(struct oriel_p2p *p2p, const struct p2p_arrival *arrival)
 {
-	switch (immediate >> 30) {
+	enum oriel_status status;
+	uint32_t taken;
+
+	switch (arrival->immediate >> 30) {
 	case P2P_IMM_CELL:
-		return ori_control_arrived(p2p, immediate);
+		return ori_control_arrived(p2p, arrival->immediate);
 	case P2P_IMM_UNIT:
-		return ori_recv_arrived(p2p, immediate);
+		return ori_recv_arrived(p2p, arrival);
 	case P2P_IMM_OFFER:
-		return ori_send_offered(p2p, immediate);
+		return ori_send_offered(p2p, arrival);
 	case P2P_IMM_EAGER:
-		/* take() has handled it. */
-		if (p2p->backend->has_eager)
-			return ORIEL_OK;
+		if (!p2p->backend->has_eager)
+			break;
+		status = ori_recv_eager_arrived(p2p, arrival, &taken);
+		return status == ORIEL_OK
+			       ? ori_send_taken(p2p, p2p_imm_channel(arrival->immediate), taken)
+			       : status;
 	}
 	return ori_fail(ORIEL_ERR_PROTOCOL, "the peer wrote immediate 0x%08x, which has no meaning",
-			immediate);
+			arrival->immediate);
 }
 
 static enum oriel_status p2p_take_all(struct oriel_p2p *p2p, bool *has_moved)
 {
-	uint32_t immediate;
+	struct p2p_arrival arrival;
 	enum oriel_status status;
 
-	while ((status = p2p->backend->take(p2p, &immediate)) == ORIEL_OK) {
+	while ((status = p2p->backend->take(p2p, &arrival)) == ORIEL_OK) {
 		*has_moved = true;
-		status = p2p_dispatch(p2p, immediate);
+		status = p2p_deliver(p2p, &arrival);
 		if (status != ORIEL_OK)
 			return status;
 	}

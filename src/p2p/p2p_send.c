@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sends and puts of a channel: the peer says where each transfer goes, and the chunks of a
- * transfer take slots in their order. The passes of p2p_run.c and the calls of p2p_call.c
- * run it.
+ * transfer take slots in their order. The loop of p2p_run.c runs it.
  */
 #include <stdatomic.h>
 #include <string.h>
@@ -43,30 +42,22 @@ static uint32_t send_count(uint64_t length, uint64_t step)
 	return (uint32_t)((length + step - 1) / step);
 }
 
-enum oriel_status ori_send_offered(struct oriel_p2p *p2p, uint32_t immediate)
+enum oriel_status ori_send_offered(struct oriel_p2p *p2p, const struct p2p_arrival *arrival)
 {
-	unsigned channel = immediate >> 24 & 0x3f, slot = immediate >> 16 & 0xff;
+	uint32_t immediate = arrival->immediate;
+	unsigned channel = p2p_imm_channel(immediate), slot = immediate >> 16 & 0xff;
+	unsigned index = channel * p2p->depth + slot;
 
 	if (channel >= p2p->channels || slot >= p2p->depth)
 		return ori_fail(
 			ORIEL_ERR_PROTOCOL,
 			"the peer offers memory for slot %u of channel %u, which does not exist",
 			slot, channel);
-	p2p->offered[channel * p2p->depth + slot] = SEND_OFFERED | (immediate & 0xffff);
+	if (arrival->length == sizeof(struct p2p_offer))
+		memcpy(&p2p->segment->remote_control.offers[index], arrival->bytes,
+		       sizeof(struct p2p_offer));
+	p2p->offered[index] = SEND_OFFERED | (immediate & 0xffff);
 	return ORIEL_OK;
-}
-
-enum oriel_status ori_send_mismatch(const struct oriel_p2p_request *r, const char *remote)
-{
-	return ori_fail(ORIEL_ERR_MISMATCH,
-			"transfer %llu of channel %u: %s of %zu bytes meets %s of the peer",
-			(unsigned long long)r->number, r->channel,
-			r->kind == P2P_PUT ? "a put" : "a send", r->length, remote);
-}
-
-const char *ori_send_other(enum p2p_protocol protocol)
-{
-	return protocol == P2P_NOTICE ? "an expect" : "a receive of few bytes";
 }
 
 static enum oriel_status send_take_credit(struct oriel_p2p *p2p, struct oriel_p2p_request *r,
@@ -117,95 +108,11 @@ static enum oriel_status send_take_offer(struct oriel_p2p *p2p, struct oriel_p2p
 	return ORIEL_OK;
 }
 
-static enum oriel_status send_set_taken(struct p2p_send_channel *out, uint64_t taken)
-{
-	/* The peer writes this count: one above @unit would free slots that are in use. */
-	if (taken > out->unit)
-		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer has taken %llu units of %llu",
-				(unsigned long long)taken, (unsigned long long)out->unit);
-	if (taken > out->taken)
-		out->taken = taken;
-	return ORIEL_OK;
-}
-
-enum oriel_status ori_send_taken(struct oriel_p2p *p2p, unsigned channel, uint32_t taken)
-{
-	struct p2p_send_channel *out = &p2p->out[channel];
-	int32_t more = (int32_t)(taken - (uint32_t)out->taken);
-
-	/* The count in the word may be later. */
-	return more > 0 ? send_set_taken(out, out->taken + (uint32_t)more) : ORIEL_OK;
-}
-
-/* Is the slot of the next unit free at the peer? ORIEL_AGAIN: not as far as known. */
-static enum oriel_status send_find_room(const struct oriel_p2p *p2p, struct p2p_send_channel *out,
-					unsigned channel)
-{
-	enum oriel_status status = ORIEL_OK;
-
-	if (out->unit >= out->taken + p2p->depth)
-		status = send_set_taken(out, ori_p2p_word(p2p, P2P_WORD_TAKEN + channel));
-	return status == ORIEL_OK && out->unit >= out->taken + p2p->depth ? ORIEL_AGAIN : status;
-}
-
-/* The peer reads its eager buffer only after the immediate. */
-static enum oriel_status send_put_eager_buffer(struct oriel_p2p *p2p,
-					       const struct oriel_p2p_request *r, unsigned slot)
-{
-	const uint64_t remote_control = offsetof(struct p2p_segment, remote_control);
-	struct p2p_local from = {.at = r->buffer};
-	struct p2p_remote to =
-		p2p_remote_control(p2p, p2p_eager_buffer(p2p, r->channel, slot) - remote_control);
-	uint64_t op;
-
-	return p2p->backend->put(p2p, &from, &to, r->length, &op);
-}
-
-enum oriel_status ori_send_post_eager(struct oriel_p2p *p2p, const struct oriel_p2p_request *r,
-				      uint64_t unit, uint64_t *op)
-{
-	unsigned slot = p2p_slot(p2p, unit);
-	uint32_t immediate = p2p_immediate(P2P_IMM_EAGER, r->channel, slot, p2p_lap(p2p, unit));
-	size_t along = P2P_EAGER_HEAD + r->length;
-	enum oriel_status status = ORIEL_OK;
-	struct p2p_eager what;
-
-	what.number = (uint32_t)r->number;
-	what.taken = ori_recv_taken(p2p, r->channel);
-	if (r->length <= P2P_EAGER_INLINE) {
-		memcpy(what.bytes, r->buffer, r->length);
-	} else {
-		status = send_put_eager_buffer(p2p, r, slot);
-		what.length = (uint32_t)r->length;
-		along = P2P_EAGER_BUFFERED;
-		immediate |= P2P_IMM_BUFFERED;
-	}
-	return status == ORIEL_OK ? p2p->backend->send_eager(p2p, &what, along, immediate, op)
-				  : status;
-}
-
-bool ori_send_eager(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
-{
-	struct p2p_send_channel *out = &p2p->out[r->channel];
-	uint64_t op;
-
-	if (r->kind != P2P_SEND || !p2p_is_eager(p2p, r) || out->requests.first ||
-	    send_find_room(p2p, out, r->channel) != ORIEL_OK)
-		return false;
-	r->number = out->number;
-	if (ori_send_post_eager(p2p, r, out->unit, &op) != ORIEL_OK)
-		return false;
-	out->number++;
-	out->unit++;
-	r->status = ORIEL_OK;
-	return true;
-}
-
 /* An eager send needs neither a credit nor an offer. */
 static enum oriel_status send_resolve_eager(struct oriel_p2p *p2p, struct p2p_send_channel *out,
 					    struct oriel_p2p_request *r)
 {
-	enum oriel_status status = send_find_room(p2p, out, r->channel);
+	enum oriel_status status = ori_send_find_room(p2p, out, r->channel);
 
 	if (status != ORIEL_OK)
 		return status;

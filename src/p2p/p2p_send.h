@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sends and puts: the functions between their transfers (p2p_send.c) and their chunks
- * (p2p_send_chunk.c).
+ * Sends and puts: the functions between their transfers (p2p_send.c), their chunks
+ * (p2p_send_chunk.c) and eager sends (p2p_send_eager.c).
  */
 #ifndef ORI_P2P_P2P_SEND_H
 #define ORI_P2P_P2P_SEND_H
@@ -20,6 +20,10 @@ static inline unsigned p2p_send_index(const struct oriel_p2p *p2p, unsigned chan
  */
 enum oriel_status ori_send_step(struct oriel_p2p *p2p, struct p2p_send_slot *s, bool is_next);
 
+/* Is the slot of the next unit free at the peer? ORIEL_AGAIN: not as far as known. */
+enum oriel_status ori_send_find_room(const struct oriel_p2p *p2p, struct p2p_send_channel *out,
+				     unsigned channel);
+/* Post all of @r as @unit. */
 enum oriel_status ori_send_post_eager(struct oriel_p2p *p2p, const struct oriel_p2p_request *r,
 				      uint64_t unit, uint64_t *op);
 

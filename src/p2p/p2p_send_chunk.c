@@ -9,6 +9,19 @@
 #include "base/error.h"
 #include "p2p/p2p_send.h"
 
+enum oriel_status ori_send_mismatch(const struct oriel_p2p_request *r, const char *remote)
+{
+	return ori_fail(ORIEL_ERR_MISMATCH,
+			"transfer %llu of channel %u: %s of %zu bytes meets %s of the peer",
+			(unsigned long long)r->number, r->channel,
+			r->kind == P2P_PUT ? "a put" : "a send", r->length, remote);
+}
+
+const char *ori_send_other(enum p2p_protocol protocol)
+{
+	return protocol == P2P_NOTICE ? "an expect" : "a receive of few bytes";
+}
+
 /* The staging slot of the peer for this chunk. ORIEL_AGAIN: no credit. */
 static enum oriel_status chunk_credit(struct oriel_p2p *p2p, const struct p2p_send_slot *s,
 				      struct p2p_remote *remote)
