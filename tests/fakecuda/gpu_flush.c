@@ -140,7 +140,7 @@ static void test_refused(struct rank *r)
 	ends_open(r, &e, ORIEL_PATH_RDMA, &attr, both);
 	CHECK_OK(r, oriel_memory_alloc(ROOM, ORIEL_MEMORY_DEVICE, &at));
 	CHECK_FAILS(r, oriel_p2p_register(e.hubs[1], at, ROOM, 0, &memory), ORIEL_ERR_UNSUPPORTED,
-		    "needs a flush, which its driver does not have");
+		    "needs a flush after the writes of a NIC, which its driver does not have");
 	oriel_memory_free(at);
 	ends_close(&e);
 	unsetenv("FAKECUDA_FLUSHES");

@@ -107,7 +107,7 @@ static void test_one_without(struct rank *r, enum oriel_path path, enum oriel_p2
 	ends_open(r, &e, path, &attr, one);
 	gpu = site_open(r, OWN);
 	CHECK_FAILS(r, oriel_p2p_register(e.hubs[0], gpu, PIECE, 0, &memory), ORIEL_ERR_INVALID,
-		    "the hub needs ORIEL_P2P_GPU");
+		    "the context needs ORIEL_P2P_GPU");
 	data_open(r, &e, &d, HOST, LEGACY, true);
 	if (path == ORIEL_PATH_MAPPED && mode == ORIEL_P2P_ZERO_COPY) {
 		to = (struct oriel_p2p_buffer){d.at[1], 8, d.memory[1]};
