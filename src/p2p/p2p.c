@@ -185,10 +185,11 @@ enum oriel_status ori_p2p_join(struct oriel_p2p *p2p, const struct p2p_address *
 			       uint64_t timeout_ns)
 {
 	enum oriel_path path = ori_p2p_address_path(&p2p->address, peer);
+	const struct p2p_backend *backend = p2p->ctx->backend;
 	enum oriel_status status = ORIEL_OK;
 
 	/* If an HCA moves all bytes by itself no stream is needed, and hardware queues are few. */
-	if (path != ORIEL_PATH_RDMA || p2p->mode != ORIEL_P2P_ZERO_COPY)
+	if (!backend && (path != ORIEL_PATH_RDMA || p2p->mode != ORIEL_P2P_ZERO_COPY))
 		status = ori_copy_streams_open(p2p);
 	if (status != ORIEL_OK)
 		return status;
@@ -196,21 +197,17 @@ enum oriel_status ori_p2p_join(struct oriel_p2p *p2p, const struct p2p_address *
 	ori_p2p_name(&p2p->address, peer, p2p->peer_name);
 	p2p->control_socket.is_local = ori_p2p_address_is_local(&p2p->address, peer);
 	p2p->deadline = ori_deadline(timeout_ns ? timeout_ns : p2p->ctx->timeout_ns);
-	switch (path) {
-	case ORIEL_PATH_SELF:
+	if (path == ORIEL_PATH_SELF && !backend)
+		backend = &ori_p2p_self;
+	if (backend) {
 		/* No other process takes part, so there is nothing to wait for. */
-		p2p->backend = &ori_p2p_self;
+		p2p->backend = backend;
 		p2p->state = P2P_JOINED;
-		return p2p->backend->connect(p2p, NULL, NULL, 0);
-	case ORIEL_PATH_MAPPED:
-		p2p->backend = &ori_p2p_mapped;
-		break;
-	case ORIEL_PATH_RDMA:
-		p2p->backend = &ori_p2p_rdma;
-		break;
-	case ORIEL_PATH_NONE:
-		return p2p_no_path(p2p);
+		return backend->connect(p2p, NULL, NULL, 0);
 	}
+	if (path == ORIEL_PATH_NONE)
+		return p2p_no_path(p2p);
+	p2p->backend = path == ORIEL_PATH_RDMA ? &ori_p2p_rdma : &ori_p2p_mapped;
 	p2p->state = P2P_CALLING;
 	return ORIEL_OK;
 }

@@ -539,15 +539,8 @@ enum oriel_status ori_copy_stream_copy(struct oriel_p2p *p2p, enum p2p_copy_use 
 enum oriel_status ori_copy_stream_test(struct oriel_p2p *p2p, enum p2p_copy_use use, uint64_t copy);
 
 /*
- * p2p_mock.c, for the fuzzer: write an immediate to @endpoint, as a peer that ignores the
- * rules may.
- */
-struct oriel_p2p_mock;
-void ori_p2p_mock_write_imm(struct oriel_p2p_mock *mock, unsigned endpoint, uint32_t immediate);
-
-/*
- * p2p.c, for the cache and the mock: an endpoint of this number, with the backend if there
- * is one.
+ * p2p.c, for the cache and the mock: an endpoint of this number; and its way to @peer, by
+ * the backend that the context brings, or that the path decides.
  */
 enum oriel_status ori_p2p_open(struct oriel_p2p_context *ctx, const struct oriel_p2p_attr *attr,
 			       uint64_t number, struct oriel_p2p **p2p);

@@ -12,7 +12,6 @@
 #include "p2p/p2p_wire.h"
 
 struct oriel_p2p;
-struct p2p_mock_endpoint;
 struct ori_host_link;
 
 /* Local memory, as its owner and as the HCA know it. */
@@ -53,7 +52,6 @@ struct p2p_link {
 	uint8_t host_endpoint[P2P_LINK_INFO];
 	struct ori_mapping segment, pool; /* the peer's */
 	struct p2p_segment *peer;         /* in it */
-	struct p2p_mock_endpoint *mock;
 	/*
 	 * The mapped backend counts immediates written, taken, and taken as the peer knows;
 	 * and the peer's count of taken ones when last read.
