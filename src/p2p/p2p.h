@@ -403,6 +403,20 @@ static inline bool p2p_takes_eager(const struct oriel_p2p *p2p)
 	       !p2p->hooks.unpack;
 }
 
+/* Functions by file, in the order of the calls: a file calls only those before it. */
+
+/* p2p_gpu.c */
+/* Do nothing without a GPU. */
+enum oriel_status ori_copy_streams_open(struct oriel_p2p *p2p);
+void ori_copy_streams_close(struct oriel_p2p *p2p);
+/* On return the GPU touches no memory for this endpoint. */
+void ori_copy_streams_drain(struct oriel_p2p *p2p);
+/* *@copy is its number, from 1 on; of a failed copy too. */
+enum oriel_status ori_copy_stream_copy(struct oriel_p2p *p2p, enum p2p_copy_use use, void *to,
+				       const void *from, size_t length, uint64_t *copy);
+/* ORIEL_AGAIN: not done yet. */
+enum oriel_status ori_copy_stream_test(struct oriel_p2p *p2p, enum p2p_copy_use use, uint64_t copy);
+
 /* p2p_request.c */
 /* Fail once more with the status and text of what broke @p2p. */
 enum oriel_status ori_p2p_failed(const struct oriel_p2p *p2p);
@@ -423,22 +437,6 @@ uint64_t ori_p2p_word(const struct oriel_p2p *p2p, unsigned which);
 enum oriel_status ori_p2p_set_word(struct oriel_p2p *p2p, unsigned which, uint64_t value);
 /* Put the words that had to wait, as far as they may now. */
 enum oriel_status ori_p2p_put_dirty(struct oriel_p2p *p2p);
-
-/* p2p_run.c */
-/* Begin @request, and advance it as far as it can go at once. */
-enum oriel_status ori_p2p_start(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
-/* Advance @p2p as far as it can go now. */
-enum oriel_status ori_p2p_pass(struct oriel_p2p *p2p, bool *has_moved);
-/*
- * On return the peer, hooks and the GPU touch no memory for @p2p, the socket is closed, and
- * all requests end with @status. It waits for writes of the peer.
- */
-void ori_p2p_end(struct oriel_p2p *p2p, enum oriel_status status);
-/*
- * Break @p2p with this thread's last error: the peer cannot reach memory here any more,
- * and all requests end.
- */
-enum oriel_status ori_p2p_break(struct oriel_p2p *p2p, enum oriel_status status);
 
 /* p2p_control_socket.c. No call waits. */
 /* Send the rest of the last frame. */
@@ -480,19 +478,45 @@ enum oriel_status ori_p2p_watch(struct oriel_p2p *p2p);
 enum oriel_status ori_control_open(struct oriel_p2p *p2p);
 void ori_control_begin(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
 enum oriel_status ori_control_run(struct oriel_p2p *p2p, bool *has_moved);
-/* These take @request out if the peer knows nothing of it; false: it is too late. */
+/* Take @request out if the peer knows nothing of it; false: it is too late. */
 bool ori_control_take_back(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
-bool ori_send_take_back(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
-bool ori_recv_take_back(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
 enum oriel_status ori_control_arrived(struct oriel_p2p *p2p, uint32_t immediate);
 void ori_control_cancel(struct oriel_p2p *p2p, enum oriel_status status);
 bool ori_control_is_idle(const struct oriel_p2p *p2p);
 void ori_control_close(struct oriel_p2p *p2p);
 
-/* p2p_send.c, p2p_recv.c: one channel, as far as it can advance now. */
-void ori_send_begin(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
-enum oriel_status ori_send_run(struct oriel_p2p *p2p, unsigned channel, bool *has_moved);
-enum oriel_status ori_send_offered(struct oriel_p2p *p2p, const struct p2p_arrival *arrival);
+/* p2p_recv_eager.c */
+/*
+ * Begin @r, if it is eager and no request before it waits: nothing is written to the peer.
+ * False: it goes by ori_recv_begin().
+ */
+bool ori_recv_eager(struct oriel_p2p *p2p, struct oriel_p2p_request *r);
+/*
+ * An eager send arrived; its bytes begin as struct p2p_eager does. *@taken: units of sends
+ * from here that the peer has taken.
+ */
+enum oriel_status ori_recv_eager_arrived(struct oriel_p2p *p2p, const struct p2p_arrival *arrival,
+					 uint32_t *taken);
+/* Did the data for the next receive of @length bytes arrive before the peer left? */
+bool ori_recv_is_left(const struct oriel_p2p *p2p, unsigned channel, size_t length);
+
+/* p2p_recv.c: receives of one channel. */
+void ori_recv_begin(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
+/* Advance them as far as they can go now. */
+enum oriel_status ori_recv_run(struct oriel_p2p *p2p, unsigned channel, bool *has_moved);
+enum oriel_status ori_recv_arrived(struct oriel_p2p *p2p, const struct p2p_arrival *arrival);
+/* The count of taken units that is sent along with a message. */
+uint32_t ori_recv_taken(struct oriel_p2p *p2p, unsigned channel);
+/* Report to the peer which units are taken, or that a receive waits for an eager send. */
+enum oriel_status ori_recv_report(struct oriel_p2p *p2p, unsigned channel);
+enum oriel_status ori_recv_report_granted(struct oriel_p2p *p2p, unsigned channel);
+/* Has a unit arrived that is not taken out of its slot yet? */
+bool ori_recv_is_busy(const struct oriel_p2p *p2p, unsigned channel);
+/* As ori_control_take_back(). */
+bool ori_recv_take_back(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
+void ori_recv_cancel(struct oriel_p2p *p2p, unsigned channel, enum oriel_status status);
+
+/* p2p_send_eager.c */
 /*
  * Send all of @r, which has not begun, if it is eager and no request is before it: it is
  * done then. False: it goes by ori_send_begin().
@@ -500,43 +524,31 @@ enum oriel_status ori_send_offered(struct oriel_p2p *p2p, const struct p2p_arriv
 bool ori_send_eager(struct oriel_p2p *p2p, struct oriel_p2p_request *r);
 /* The peer has taken @taken units, modulo 2^32. */
 enum oriel_status ori_send_taken(struct oriel_p2p *p2p, unsigned channel, uint32_t taken);
-void ori_send_cancel(struct oriel_p2p *p2p, unsigned channel, enum oriel_status status);
-void ori_recv_begin(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
-enum oriel_status ori_recv_run(struct oriel_p2p *p2p, unsigned channel, bool *has_moved);
-enum oriel_status ori_recv_arrived(struct oriel_p2p *p2p, const struct p2p_arrival *arrival);
-/*
- * An eager send arrived; its bytes begin as struct p2p_eager does. *@taken: units of sends
- * from here that the peer has taken.
- */
-enum oriel_status ori_recv_eager_arrived(struct oriel_p2p *p2p, const struct p2p_arrival *arrival,
-					 uint32_t *taken);
-/*
- * Begin @r, if it is eager and no request before it waits: nothing is written to the peer.
- * False: it goes by ori_recv_begin().
- */
-bool ori_recv_eager(struct oriel_p2p *p2p, struct oriel_p2p_request *r);
-/* Did the data for the next receive of @length bytes arrive before the peer left? */
-bool ori_recv_is_left(const struct oriel_p2p *p2p, unsigned channel, size_t length);
-/* Report to the peer which units are taken, or that a receive waits for an eager send. */
-enum oriel_status ori_recv_report(struct oriel_p2p *p2p, unsigned channel);
-enum oriel_status ori_recv_report_granted(struct oriel_p2p *p2p, unsigned channel);
-/* The count of taken units that is sent along with a message. */
-uint32_t ori_recv_taken(struct oriel_p2p *p2p, unsigned channel);
-/* Has a unit arrived that is not taken out of its slot yet? */
-bool ori_recv_is_busy(const struct oriel_p2p *p2p, unsigned channel);
-void ori_recv_cancel(struct oriel_p2p *p2p, unsigned channel, enum oriel_status status);
 
-/* p2p_gpu.c */
-/* Do nothing without a GPU. */
-enum oriel_status ori_copy_streams_open(struct oriel_p2p *p2p);
-void ori_copy_streams_close(struct oriel_p2p *p2p);
-/* On return the GPU touches no memory for this endpoint. */
-void ori_copy_streams_drain(struct oriel_p2p *p2p);
-/* *@copy is its number, from 1 on; of a failed copy too. */
-enum oriel_status ori_copy_stream_copy(struct oriel_p2p *p2p, enum p2p_copy_use use, void *to,
-				       const void *from, size_t length, uint64_t *copy);
-/* ORIEL_AGAIN: not done yet. */
-enum oriel_status ori_copy_stream_test(struct oriel_p2p *p2p, enum p2p_copy_use use, uint64_t copy);
+/* p2p_send.c: sends and puts of one channel. */
+void ori_send_begin(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
+/* Advance them as far as they can go now. */
+enum oriel_status ori_send_run(struct oriel_p2p *p2p, unsigned channel, bool *has_moved);
+enum oriel_status ori_send_offered(struct oriel_p2p *p2p, const struct p2p_arrival *arrival);
+/* As ori_control_take_back(). */
+bool ori_send_take_back(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
+void ori_send_cancel(struct oriel_p2p *p2p, unsigned channel, enum oriel_status status);
+
+/* p2p_run.c */
+/* Begin @request, and advance it as far as it can go at once. */
+enum oriel_status ori_p2p_start(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
+/* Advance @p2p as far as it can go now. */
+enum oriel_status ori_p2p_pass(struct oriel_p2p *p2p, bool *has_moved);
+/*
+ * On return the peer, hooks and the GPU touch no memory for @p2p, the socket is closed, and
+ * all requests end with @status. It waits for writes of the peer.
+ */
+void ori_p2p_end(struct oriel_p2p *p2p, enum oriel_status status);
+/*
+ * Break @p2p with this thread's last error: the peer cannot reach memory here any more,
+ * and all requests end.
+ */
+enum oriel_status ori_p2p_break(struct oriel_p2p *p2p, enum oriel_status status);
 
 /*
  * p2p.c, for the cache and the mock: an endpoint of this number; and its way to @peer, by
