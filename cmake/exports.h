@@ -7,5 +7,4 @@
 #pragma GCC visibility push(default)
 #include <oriel/dev.h>
 #include <oriel/oriel.h>
-#include <oriel/p2p_mock.h>
 #pragma GCC visibility pop

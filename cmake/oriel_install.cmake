@@ -11,7 +11,7 @@ endforeach()
 
 # Two exports: only who links the static library needs its dependencies.
 install(TARGETS oriel EXPORT orielTargets)
-install(TARGETS oriel_static EXPORT orielStaticTargets)
+install(TARGETS oriel_static oriel_p2p_mock EXPORT orielStaticTargets)
 install(EXPORT orielTargets NAMESPACE oriel:: DESTINATION ${package_dir})
 install(EXPORT orielStaticTargets NAMESPACE oriel:: DESTINATION ${package_dir})
 write_basic_package_version_file(orielConfigVersion.cmake COMPATIBILITY SameMinorVersion)

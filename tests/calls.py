@@ -31,9 +31,6 @@ CIRCLES = [
     {"comm/comm.c", "comm/comm_gpu.c", "comm/exchange.c", "comm/health.c", "comm/heartbeat.c",
      "comm/links.c", "comm/mesh.c"},
     {"coll/gather_choose.c", "coll/gather_tune.c"},
-    {"p2p/in.c", "p2p/out.c", "p2p/out_chunk.c", "p2p/p2p.c", "p2p/p2p_context.c",
-     "p2p/p2p_control.c", "p2p/p2p_control_socket.c", "p2p/p2p_mapped.c", "p2p/p2p_rdma.c",
-     "p2p/p2p_run.c"},
 ]
 
 # Device headers declare these; a module above base defines them: a proxy posts for its caller.

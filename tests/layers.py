@@ -47,6 +47,8 @@ MODULES = {
     "p2p": Rule("comm net bootstrap/endpoint.h mem hca topo sys"
                 " rdma/rdma_choose.h rdma/rdma_host.h dev public",
                 "it drives links by calls; ranks are known to its cache alone"),
+    "p2p_mock": Rule("p2p public oriel/dev/order.h",
+                     "it is a backend of p2p in a library of its own"),
     "coll": Rule("public dev", "it is a user of the public API"),
 }
 

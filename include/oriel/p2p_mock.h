@@ -2,7 +2,8 @@
 /*
  * Two endpoints that only a script joins: the puts of one reach the other when the test
  * says so, in the order that it says, or not at all. For unit tests of programs over
- * oriel/p2p.h; the same seed repeats a run.
+ * oriel/p2p.h; the same seed repeats a run. Programs link liboriel_p2p_mock.a, and the static
+ * library below it: oriel::p2p_mock of the CMake package brings both.
  */
 #ifndef ORIEL_P2P_MOCK_H
 #define ORIEL_P2P_MOCK_H

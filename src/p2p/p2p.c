@@ -13,22 +13,6 @@
 #include "base/error.h"
 #include "rdma/rdma_host.h"
 
-const char *oriel_p2p_mode_name(enum oriel_p2p_mode mode)
-{
-	switch (mode) {
-	case ORIEL_P2P_AUTO:
-		return "auto";
-	case ORIEL_P2P_ZERO_COPY:
-		return "zero_copy";
-	case ORIEL_P2P_COPY_BASED:
-		return "copy_based";
-	}
-	return "unknown mode";
-}
-
-/* Paths whose backends have eager sends. */
-#define P2P_EAGER_PATHS (1u << ORIEL_PATH_SELF | 1u << ORIEL_PATH_MAPPED)
-
 static enum oriel_status p2p_set_attr(struct oriel_p2p *p2p, const struct oriel_p2p_attr *attr)
 {
 	enum oriel_status status;
@@ -58,18 +42,11 @@ static enum oriel_status p2p_set_attr(struct oriel_p2p *p2p, const struct oriel_
 	return status;
 }
 
-bool ori_p2p_takes_eager(const struct oriel_p2p *p2p)
-{
-	return (p2p->address.paths & P2P_EAGER_PATHS) && !p2p->ctx->gpu.ops && !p2p->hooks.pack &&
-	       !p2p->hooks.unpack;
-}
-
 static void p2p_free(struct oriel_p2p *p2p)
 {
 	if (p2p->spare >= 0)
 		ori_p2p_context_give_spare(p2p->ctx, p2p->spare);
-	for (unsigned i = 0; i < P2P_PIECES; i++)
-		ori_mem_unref(p2p->given[i].mem);
+	ori_pieces_close(p2p);
 	ori_control_close(p2p);
 	free(p2p->offered);
 	free(p2p->in);
@@ -98,7 +75,7 @@ static enum oriel_status p2p_fill(struct oriel_p2p *p2p)
 	status = ori_control_open(p2p);
 	if (status == ORIEL_OK)
 		/* Eager buffers take up to 1 MiB, so a segment has them only for eager sends. */
-		status = ori_area_open(&p2p->area, ori_p2p_takes_eager(p2p)
+		status = ori_area_open(&p2p->area, p2p_takes_eager(p2p)
 							   ? p2p_segment_length(p2p)
 							   : sizeof(struct p2p_segment));
 	/* Zero copy never receives in staging slots, so it keeps none. */
@@ -170,16 +147,8 @@ void ori_p2p_close(struct oriel_p2p *p2p)
 {
 	ori_p2p_enter(p2p);
 	if (p2p->state != P2P_BROKEN) {
-		/*
-		 * The peer learns the reason first; then no copy runs while mappings are
-		 * closed.
-		 */
 		ori_control_socket_bye(p2p, ORIEL_OK, "");
-		ori_p2p_stop_copies(p2p, ORIEL_ERR_ABORTED);
-		if (p2p->backend)
-			p2p->backend->sever(p2p);
-		ori_control_socket_close(p2p);
-		ori_p2p_cancel(p2p, ORIEL_ERR_ABORTED);
+		ori_p2p_end(p2p, ORIEL_ERR_ABORTED);
 	}
 	ori_p2p_context_remove(p2p->ctx, p2p);
 	/* Not before: hooks may still ask about it. */
@@ -216,10 +185,11 @@ enum oriel_status ori_p2p_join(struct oriel_p2p *p2p, const struct p2p_address *
 			       uint64_t timeout_ns)
 {
 	enum oriel_path path = ori_p2p_address_path(&p2p->address, peer);
+	const struct p2p_backend *backend = p2p->ctx->backend;
 	enum oriel_status status = ORIEL_OK;
 
 	/* If an HCA moves all bytes by itself no stream is needed, and hardware queues are few. */
-	if (path != ORIEL_PATH_RDMA || p2p->mode != ORIEL_P2P_ZERO_COPY)
+	if (!backend && (path != ORIEL_PATH_RDMA || p2p->mode != ORIEL_P2P_ZERO_COPY))
 		status = ori_copy_streams_open(p2p);
 	if (status != ORIEL_OK)
 		return status;
@@ -227,21 +197,17 @@ enum oriel_status ori_p2p_join(struct oriel_p2p *p2p, const struct p2p_address *
 	ori_p2p_name(&p2p->address, peer, p2p->peer_name);
 	p2p->control_socket.is_local = ori_p2p_address_is_local(&p2p->address, peer);
 	p2p->deadline = ori_deadline(timeout_ns ? timeout_ns : p2p->ctx->timeout_ns);
-	switch (path) {
-	case ORIEL_PATH_SELF:
+	if (path == ORIEL_PATH_SELF && !backend)
+		backend = &ori_p2p_self;
+	if (backend) {
 		/* No other process takes part, so there is nothing to wait for. */
-		p2p->backend = &ori_p2p_self;
+		p2p->backend = backend;
 		p2p->state = P2P_JOINED;
-		return p2p->backend->connect(p2p, NULL, NULL, 0);
-	case ORIEL_PATH_MAPPED:
-		p2p->backend = &ori_p2p_mapped;
-		break;
-	case ORIEL_PATH_RDMA:
-		p2p->backend = &ori_p2p_rdma;
-		break;
-	case ORIEL_PATH_NONE:
-		return p2p_no_path(p2p);
+		return backend->connect(p2p, NULL, NULL, 0);
 	}
+	if (path == ORIEL_PATH_NONE)
+		return p2p_no_path(p2p);
+	p2p->backend = path == ORIEL_PATH_RDMA ? &ori_p2p_rdma : &ori_p2p_mapped;
 	p2p->state = P2P_CALLING;
 	return ORIEL_OK;
 }
@@ -294,7 +260,7 @@ enum oriel_status oriel_p2p_describe(const struct oriel_p2p *p2p, struct oriel_p
 		.depth = p2p->depth,
 		.chunk = is_joined ? p2p->chunk : p2p->ctx->pool.chunk,
 		.control_max = ORIEL_P2P_CONTROL,
-		.is_same_process = p2p->peer.process == p2p->address.process,
+		.is_same_process = p2p_is_same_process(p2p),
 		.queues = is_joined && p2p->backend->path == ORIEL_PATH_RDMA ? p2p->queues : 0,
 	};
 	return ORIEL_OK;

@@ -9,7 +9,7 @@
 
 #include <stdatomic.h>
 
-#include "p2p/backend.h"
+#include "p2p/p2p_backend.h"
 #include "p2p/p2p_context.h"
 #include "p2p/p2p_dial.h"
 #include "p2p/p2p_wire.h"
@@ -97,16 +97,16 @@ enum p2p_kind {
 	P2P_RECV_CONTROL,
 };
 
-enum p2p_out_state {
-	P2P_OUT_NEW,   /* needs a slot to be packed in, if its path uses one */
-	P2P_OUT_PACK,  /* the hook packs it */
-	P2P_OUT_READY, /* needs its credit, and to be posted */
-	P2P_OUT_POSTED,
-	P2P_OUT_DONE,
+enum p2p_send_state {
+	P2P_SEND_NEW,   /* needs a slot to be packed in, if its path uses one */
+	P2P_SEND_PACK,  /* the hook packs it */
+	P2P_SEND_READY, /* needs its credit, and to be posted */
+	P2P_SEND_POSTED,
+	P2P_SEND_DONE,
 };
 
-struct p2p_out_slot {
-	enum p2p_out_state state;
+struct p2p_send_slot {
+	enum p2p_send_state state;
 	struct oriel_p2p_request *request;
 	uint32_t chunk, length;
 	uint64_t offset;
@@ -122,7 +122,7 @@ struct p2p_out_slot {
  * the order in which they begin: a unit has a number, and travels by slot unit % depth.
  *   first not done <= assign <= last
  */
-struct p2p_out {
+struct p2p_send_channel {
 	struct p2p_list requests;
 	struct oriel_p2p_request *resolve; /* first whose protocol is not known */
 	struct oriel_p2p_request *assign;  /* first with chunks that have no slot */
@@ -131,18 +131,18 @@ struct p2p_out {
 	uint64_t unit;                     /* the next that no transfer has */
 	uint64_t taken;                    /* units that the peer has taken, as far as known */
 	uint32_t first, count;
-	struct p2p_out_slot slots[P2P_DEPTH];
+	struct p2p_send_slot slots[P2P_DEPTH];
 };
 
-enum p2p_in_state {
-	P2P_IN_NONE,
-	P2P_IN_GRANTED,
-	P2P_IN_ARRIVED, /* ... and the hook may be unpacking it */
-	P2P_IN_DONE,
+enum p2p_recv_state {
+	P2P_RECV_NONE,
+	P2P_RECV_GRANTED,
+	P2P_RECV_ARRIVED, /* ... and the hook may be unpacking it */
+	P2P_RECV_DONE,
 };
 
-struct p2p_in_slot {
-	enum p2p_in_state state;
+struct p2p_recv_slot {
+	enum p2p_recv_state state;
 	struct oriel_p2p_request *request;
 	uint32_t chunk;
 	int staging;
@@ -159,13 +159,13 @@ struct p2p_unexpected {
 };
 
 /* Units [oldest, unit) have been granted and are not done; unit <= oldest + depth. */
-struct p2p_in {
+struct p2p_recv_channel {
 	struct p2p_list requests;
 	struct oriel_p2p_request *assign;
 	uint64_t number;
 	uint64_t oldest, unit;
 	uint64_t reported; /* of @oldest, to the peer */
-	struct p2p_in_slot slots[P2P_DEPTH];
+	struct p2p_recv_slot slots[P2P_DEPTH];
 	struct p2p_unexpected unexpected[P2P_DEPTH];
 };
 
@@ -267,6 +267,7 @@ struct oriel_p2p {
 	uint32_t quiet;       /* passes in which there was nothing to do but to wait */
 	size_t eager_max;     /* bytes that both endpoints take without a credit; 0: they do not */
 	bool is_due;          /* something arrived that needs a whole pass */
+	bool is_piece_due;    /* a send waits for memory that comes over the socket */
 	bool is_pending;      /* an operation waits for something other than the peer */
 	uint64_t unreported;  /* channels whose taken units have to be reported to the peer */
 
@@ -286,8 +287,8 @@ struct oriel_p2p {
 	bool is_gpu_reached;            /* by the peer */
 	bool may_flush, is_flush_due;   /* memory of GPUs that the NIC writes to */
 
-	struct p2p_out *out; /* [channels] */
-	struct p2p_in *in;
+	struct p2p_send_channel *out; /* [channels] */
+	struct p2p_recv_channel *in;
 	uint64_t active_out, active_in; /* channels with requests */
 	uint32_t *offered;              /* [P2P_SLOTS]: offers that have arrived, and their laps */
 	uint64_t dirty[(P2P_WORDS + 63) / 64];
@@ -335,6 +336,11 @@ static inline struct p2p_remote p2p_remote_control(const struct oriel_p2p *p2p, 
 								: NULL,
 				   .address = p2p->remote_control.address + offset,
 				   .key = p2p->remote_control.key};
+}
+
+static inline bool p2p_is_same_process(const struct oriel_p2p *p2p)
+{
+	return p2p->peer.process == p2p->address.process;
 }
 
 /* One thread at a time is between these two calls: debug builds check it. */
@@ -387,103 +393,17 @@ static inline uint64_t p2p_segment_length(const struct oriel_p2p *p2p)
 	return p2p_eager_buffer(p2p, p2p->channels, 0);
 }
 
+/* Paths whose backends have eager sends. */
+#define P2P_EAGER_PATHS (1u << ORIEL_PATH_SELF | 1u << ORIEL_PATH_MAPPED)
+
 /* May this endpoint, by itself, take eager sends? Transfers by hooks and GPUs use slots. */
-bool ori_p2p_takes_eager(const struct oriel_p2p *p2p);
+static inline bool p2p_takes_eager(const struct oriel_p2p *p2p)
+{
+	return (p2p->address.paths & P2P_EAGER_PATHS) && !p2p->ctx->gpu.ops && !p2p->hooks.pack &&
+	       !p2p->hooks.unpack;
+}
 
-/* Fail once more with the status and text of what broke @p2p. */
-enum oriel_status ori_p2p_failed(const struct oriel_p2p *p2p);
-/* All requests end with @status; neither side can reach their memory any more. */
-void ori_p2p_cancel(struct oriel_p2p *p2p, enum oriel_status status);
-
-/* Removes @request from @list, wherever it is; false if it is not there. */
-bool ori_p2p_take_out(struct p2p_list *list, const struct oriel_p2p_request *request);
-
-/* Adds to @list. */
-void ori_p2p_append(struct p2p_list *list, struct oriel_p2p_request *request);
-/* Takes the first out, and completes it. */
-void ori_p2p_finish_first(struct oriel_p2p *p2p, struct p2p_list *list, enum oriel_status status);
-void ori_p2p_finish(struct oriel_p2p *p2p, struct oriel_p2p_request *request,
-		    enum oriel_status status);
-
-/* On return neither hooks nor the GPU touch memory for @p2p, which has ended. */
-void ori_p2p_stop_copies(struct oriel_p2p *p2p, enum oriel_status status);
-
-/*
- * Break @p2p with this thread's last error: the peer cannot reach memory here any more,
- * and all requests end.
- */
-enum oriel_status ori_p2p_break(struct oriel_p2p *p2p, enum oriel_status status);
-
-/* Write a word of the peer's control, at the latest with the next progress. */
-enum oriel_status ori_p2p_set_word(struct oriel_p2p *p2p, unsigned which, uint64_t value);
-uint64_t ori_p2p_word(const struct oriel_p2p *p2p, unsigned which);
-
-/* Bytes of the chunks of a transfer of @length bytes; the same at both endpoints. */
-size_t ori_p2p_step(const struct oriel_p2p *p2p, uint64_t length);
-
-/* p2p_control_socket.c: how two endpoints meet. No call waits. */
-enum oriel_status ori_control_socket_meet(struct oriel_p2p *p2p, bool *has_moved);
-/* Poll the socket of endpoints that are joined. */
-enum oriel_status ori_control_socket_watch(struct oriel_p2p *p2p);
-/* ORIEL_AGAIN: the socket takes nothing now. Copies of @fds are sent. */
-enum oriel_status ori_control_socket_send(struct oriel_p2p *p2p, const struct p2p_frame *frame,
-					  const int *fds, unsigned nfds);
-void ori_control_socket_bye(struct oriel_p2p *p2p, enum oriel_status status, const char *text);
-void ori_control_socket_close(struct oriel_p2p *p2p);
-
-/* Memory of the peer, with descriptors as they arrived, if it is of another process. */
-enum oriel_status ori_p2p_import(struct oriel_p2p *p2p, const struct ori_mem_blob *blob,
-				 const int *fds, unsigned nfds, struct ori_mapping *mapping);
-
-/* p2p_control.c */
-enum oriel_status ori_control_open(struct oriel_p2p *p2p);
-void ori_control_send(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
-void ori_control_recv(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
-enum oriel_status ori_control_run(struct oriel_p2p *p2p, bool *has_moved);
-/* These take @request out if the peer knows nothing of it; false: it is too late. */
-bool ori_control_take_back(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
-bool ori_out_take_back(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
-bool ori_in_take_back(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
-enum oriel_status ori_control_arrived(struct oriel_p2p *p2p, uint32_t immediate);
-void ori_control_cancel(struct oriel_p2p *p2p, enum oriel_status status);
-bool ori_control_is_idle(const struct oriel_p2p *p2p);
-void ori_control_close(struct oriel_p2p *p2p);
-
-/* out.c, in.c: one channel, as far as it can advance now. */
-void ori_out_begin(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
-enum oriel_status ori_out_run(struct oriel_p2p *p2p, unsigned channel, bool *has_moved);
-enum oriel_status ori_out_offered(struct oriel_p2p *p2p, uint32_t immediate);
-/*
- * Send all of @r, which has not begun, if it is eager and no request is before it: it is
- * done then. False: it goes by ori_out_begin().
- */
-bool ori_out_send_eager(struct oriel_p2p *p2p, struct oriel_p2p_request *r);
-/* The peer has taken @taken units, modulo 2^32. */
-enum oriel_status ori_out_taken(struct oriel_p2p *p2p, unsigned channel, uint32_t taken);
-void ori_out_cancel(struct oriel_p2p *p2p, unsigned channel, enum oriel_status status);
-void ori_in_begin(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
-enum oriel_status ori_in_run(struct oriel_p2p *p2p, unsigned channel, bool *has_moved);
-/* The address for @length bytes that arrive with @immediate. NULL: it may not bring any. */
-char *ori_in_address(struct oriel_p2p *p2p, uint32_t immediate, size_t length);
-enum oriel_status ori_in_arrived(struct oriel_p2p *p2p, uint32_t immediate);
-/* An eager send arrived, with @length bytes that begin as struct p2p_eager does. */
-enum oriel_status ori_in_eager_arrived(struct oriel_p2p *p2p, uint32_t immediate, const char *what,
-				       size_t length);
-/*
- * Begin @r, if it is eager and no request before it waits: nothing is written to the peer.
- * False: it goes by ori_in_begin().
- */
-bool ori_in_recv_eager(struct oriel_p2p *p2p, struct oriel_p2p_request *r);
-/* Did the data for the next receive of @length bytes arrive before the peer left? */
-bool ori_in_is_left(const struct oriel_p2p *p2p, unsigned channel, size_t length);
-/* Report to the peer which units are taken, or that a receive waits for an eager send. */
-enum oriel_status ori_in_report(struct oriel_p2p *p2p, unsigned channel);
-enum oriel_status ori_in_report_granted(struct oriel_p2p *p2p, unsigned channel);
-/* The count of taken units that is sent along with a message. */
-uint32_t ori_in_taken(struct oriel_p2p *p2p, unsigned channel);
-/* Has a unit arrived that is not taken out of its slot yet? */
-bool ori_in_is_busy(const struct oriel_p2p *p2p, unsigned channel);
-void ori_in_cancel(struct oriel_p2p *p2p, unsigned channel, enum oriel_status status);
+/* Functions by file, in the order of the calls: a file calls only those before it. */
 
 /* p2p_gpu.c */
 /* Do nothing without a GPU. */
@@ -497,16 +417,142 @@ enum oriel_status ori_copy_stream_copy(struct oriel_p2p *p2p, enum p2p_copy_use 
 /* ORIEL_AGAIN: not done yet. */
 enum oriel_status ori_copy_stream_test(struct oriel_p2p *p2p, enum p2p_copy_use use, uint64_t copy);
 
+/* p2p_request.c */
+/* Fail once more with the status and text of what broke @p2p. */
+enum oriel_status ori_p2p_failed(const struct oriel_p2p *p2p);
+/* Adds to @list. */
+void ori_p2p_append(struct p2p_list *list, struct oriel_p2p_request *request);
+/* Removes @request from @list, wherever it is; false if it is not there. */
+bool ori_p2p_take_out(struct p2p_list *list, const struct oriel_p2p_request *request);
+void ori_p2p_finish(struct oriel_p2p *p2p, struct oriel_p2p_request *request,
+		    enum oriel_status status);
+/* Takes the first out, and completes it. */
+void ori_p2p_finish_first(struct oriel_p2p *p2p, struct p2p_list *list, enum oriel_status status);
+/* Bytes of the chunks of a transfer of @length bytes; the same at both endpoints. */
+size_t ori_p2p_step(const struct oriel_p2p *p2p, uint64_t length);
+
+/* p2p_word.c */
+uint64_t ori_p2p_word(const struct oriel_p2p *p2p, unsigned which);
+/* Write a word of the peer's control, at the latest with the next progress. */
+enum oriel_status ori_p2p_set_word(struct oriel_p2p *p2p, unsigned which, uint64_t value);
+/* Put the words that had to wait, as far as they may now. */
+enum oriel_status ori_p2p_put_dirty(struct oriel_p2p *p2p);
+
+/* p2p_control_socket.c. No call waits. */
+/* Send the rest of the last frame. */
+enum oriel_status ori_control_socket_flush(struct oriel_p2p *p2p);
+/* ORIEL_AGAIN: the socket takes nothing now. Copies of @fds are sent. */
+enum oriel_status ori_control_socket_send(struct oriel_p2p *p2p, const struct p2p_frame *frame,
+					  const int *fds, unsigned nfds);
 /*
- * p2p_mock.c, for the fuzzer: write an immediate to @endpoint, as a peer that ignores the
- * rules may.
+ * The next frame. ORIEL_AGAIN: not all of it has arrived; ORIEL_ERR_PEER: the peer has
+ * closed the socket.
  */
-struct oriel_p2p_mock;
-void ori_p2p_mock_write_imm(struct oriel_p2p_mock *mock, unsigned endpoint, uint32_t immediate);
+enum oriel_status ori_control_socket_recv(struct oriel_p2p *p2p, struct p2p_frame *frame);
+/* Close the descriptors that have arrived. */
+void ori_control_socket_drop_fds(struct oriel_p2p *p2p);
+void ori_control_socket_bye(struct oriel_p2p *p2p, enum oriel_status status, const char *text);
+void ori_control_socket_close(struct oriel_p2p *p2p);
+
+/* p2p_piece.c */
+/* Memory of the peer, with descriptors as they arrived, if it is of another process. */
+enum oriel_status ori_piece_import(struct oriel_p2p *p2p, const struct ori_mem_blob *blob,
+				   const int *fds, unsigned nfds, struct ori_mapping *mapping);
+/* The number by which the peer knows @mem. ORIEL_AGAIN: the peer has not got it yet. */
+enum oriel_status ori_piece_give(struct oriel_p2p *p2p, struct ori_mem *mem, uint32_t *number);
+/* A piece arrives on the control socket. */
+enum oriel_status ori_piece_take(struct oriel_p2p *p2p, const struct p2p_piece *piece);
+/* Piece @number of the peer. ORIEL_AGAIN: the next pass looks whether it has arrived. */
+enum oriel_status ori_piece_find(struct oriel_p2p *p2p, uint32_t number,
+				 const struct ori_mapping **piece);
+void ori_pieces_unmap(struct oriel_p2p *p2p);
+void ori_pieces_close(struct oriel_p2p *p2p);
+
+/* p2p_meet.c. No call waits. */
+/* ORIEL_AGAIN: the two endpoints have not met yet. */
+enum oriel_status ori_p2p_meet(struct oriel_p2p *p2p, bool *has_moved);
+/* Poll the socket of endpoints that are joined. */
+enum oriel_status ori_p2p_watch(struct oriel_p2p *p2p);
+
+/* p2p_control.c */
+enum oriel_status ori_control_open(struct oriel_p2p *p2p);
+void ori_control_begin(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
+enum oriel_status ori_control_run(struct oriel_p2p *p2p, bool *has_moved);
+/* Take @request out if the peer knows nothing of it; false: it is too late. */
+bool ori_control_take_back(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
+enum oriel_status ori_control_arrived(struct oriel_p2p *p2p, uint32_t immediate);
+void ori_control_cancel(struct oriel_p2p *p2p, enum oriel_status status);
+bool ori_control_is_idle(const struct oriel_p2p *p2p);
+void ori_control_close(struct oriel_p2p *p2p);
+
+/* p2p_recv_eager.c */
+/*
+ * Begin @r, if it is eager and no request before it waits: nothing is written to the peer.
+ * False: it goes by ori_recv_begin().
+ */
+bool ori_recv_eager(struct oriel_p2p *p2p, struct oriel_p2p_request *r);
+/*
+ * An eager send arrived; its bytes begin as struct p2p_eager does. *@taken: units of sends
+ * from here that the peer has taken.
+ */
+enum oriel_status ori_recv_eager_arrived(struct oriel_p2p *p2p, const struct p2p_arrival *arrival,
+					 uint32_t *taken);
+/* Did the data for the next receive of @length bytes arrive before the peer left? */
+bool ori_recv_is_left(const struct oriel_p2p *p2p, unsigned channel, size_t length);
+
+/* p2p_recv.c: receives of one channel. */
+void ori_recv_begin(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
+/* Advance them as far as they can go now. */
+enum oriel_status ori_recv_run(struct oriel_p2p *p2p, unsigned channel, bool *has_moved);
+enum oriel_status ori_recv_arrived(struct oriel_p2p *p2p, const struct p2p_arrival *arrival);
+/* The count of taken units that is sent along with a message. */
+uint32_t ori_recv_taken(struct oriel_p2p *p2p, unsigned channel);
+/* Report to the peer which units are taken, or that a receive waits for an eager send. */
+enum oriel_status ori_recv_report(struct oriel_p2p *p2p, unsigned channel);
+enum oriel_status ori_recv_report_granted(struct oriel_p2p *p2p, unsigned channel);
+/* Has a unit arrived that is not taken out of its slot yet? */
+bool ori_recv_is_busy(const struct oriel_p2p *p2p, unsigned channel);
+/* As ori_control_take_back(). */
+bool ori_recv_take_back(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
+void ori_recv_cancel(struct oriel_p2p *p2p, unsigned channel, enum oriel_status status);
+
+/* p2p_send_eager.c */
+/*
+ * Send all of @r, which has not begun, if it is eager and no request is before it: it is
+ * done then. False: it goes by ori_send_begin().
+ */
+bool ori_send_eager(struct oriel_p2p *p2p, struct oriel_p2p_request *r);
+/* The peer has taken @taken units, modulo 2^32. */
+enum oriel_status ori_send_taken(struct oriel_p2p *p2p, unsigned channel, uint32_t taken);
+
+/* p2p_send.c: sends and puts of one channel. */
+void ori_send_begin(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
+/* Advance them as far as they can go now. */
+enum oriel_status ori_send_run(struct oriel_p2p *p2p, unsigned channel, bool *has_moved);
+enum oriel_status ori_send_offered(struct oriel_p2p *p2p, const struct p2p_arrival *arrival);
+/* As ori_control_take_back(). */
+bool ori_send_take_back(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
+void ori_send_cancel(struct oriel_p2p *p2p, unsigned channel, enum oriel_status status);
+
+/* p2p_run.c */
+/* Begin @request, and advance it as far as it can go at once. */
+enum oriel_status ori_p2p_start(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
+/* Advance @p2p as far as it can go now. */
+enum oriel_status ori_p2p_pass(struct oriel_p2p *p2p, bool *has_moved);
+/*
+ * On return the peer, hooks and the GPU touch no memory for @p2p, the socket is closed, and
+ * all requests end with @status. It waits for writes of the peer.
+ */
+void ori_p2p_end(struct oriel_p2p *p2p, enum oriel_status status);
+/*
+ * Break @p2p with this thread's last error: the peer cannot reach memory here any more,
+ * and all requests end.
+ */
+enum oriel_status ori_p2p_break(struct oriel_p2p *p2p, enum oriel_status status);
 
 /*
- * p2p.c, for the cache and the mock: an endpoint of this number, with the backend if there
- * is one.
+ * p2p.c, for the cache and the mock: an endpoint of this number; and its way to @peer, by
+ * the backend that the context brings, or that the path decides.
  */
 enum oriel_status ori_p2p_open(struct oriel_p2p_context *ctx, const struct oriel_p2p_attr *attr,
 			       uint64_t number, struct oriel_p2p **p2p);

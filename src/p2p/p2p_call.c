@@ -11,40 +11,6 @@
 
 #define P2P_LENGTH_MAX (UINT64_C(1) << 43) /* chunks of a transfer are counted in 32 bits */
 
-/* Begins @r, and advances it as far as it can go at once. */
-static enum oriel_status p2p_start(struct oriel_p2p *p2p, struct oriel_p2p_request *r,
-				   void (*begin)(struct oriel_p2p *p2p,
-						 struct oriel_p2p_request *r))
-{
-	enum oriel_status status = ORIEL_OK;
-	bool has_moved = false;
-
-	r->status = ORIEL_AGAIN;
-	/*
-	 * It writes nothing to the peer, so it needs no enter() and works after the peer has
-	 * left.
-	 */
-	if (ori_in_recv_eager(p2p, r))
-		return ORIEL_OK;
-	if (p2p->state != P2P_JOINED || p2p->is_leaving || p2p->backend->enter(p2p) != ORIEL_OK) {
-		begin(p2p, r);
-		return ORIEL_OK;
-	}
-	if (ori_out_send_eager(p2p, r)) {
-		p2p->backend->leave(p2p);
-		return ORIEL_OK;
-	}
-	begin(p2p, r);
-	if (r->kind == P2P_SEND || r->kind == P2P_PUT)
-		status = ori_out_run(p2p, r->channel, &has_moved);
-	else if (r->kind == P2P_RECV || r->kind == P2P_EXPECT)
-		status = ori_in_run(p2p, r->channel, &has_moved);
-	else
-		status = ori_control_run(p2p, &has_moved);
-	p2p->backend->leave(p2p);
-	return status == ORIEL_OK ? ORIEL_OK : ori_p2p_break(p2p, status);
-}
-
 static enum oriel_status p2p_begin(struct oriel_p2p *p2p, struct oriel_p2p_request *r,
 				   const char *call)
 {
@@ -68,7 +34,7 @@ static enum oriel_status p2p_control(struct oriel_p2p *p2p, uint64_t tag, void *
 	r->length = length;
 	r->memory = NULL;
 	r->has_own_memory = P2P_MR_REF_NONE;
-	return p2p_start(p2p, r, kind == P2P_SEND_CONTROL ? ori_control_send : ori_control_recv);
+	return ori_p2p_start(p2p, r);
 }
 
 enum oriel_status oriel_p2p_send_control(struct oriel_p2p *p2p, uint64_t tag, const void *data,
@@ -179,7 +145,7 @@ static enum oriel_status p2p_transfer(struct oriel_p2p *p2p, unsigned channel,
 		return ORIEL_OK;
 	}
 	ori_p2p_enter(p2p);
-	status = p2p_start(p2p, r, is_out ? ori_out_begin : ori_in_begin);
+	status = ori_p2p_start(p2p, r);
 	ori_p2p_leave(p2p);
 	return status;
 }
@@ -210,7 +176,7 @@ enum oriel_status oriel_p2p_recv(struct oriel_p2p *p2p, unsigned channel,
 	enum oriel_status status = ori_handle_check(p2p, ORI_HANDLE_P2P_ENDPOINT, __func__);
 
 	/* A broken endpoint still delivers data that arrived before the peer left. */
-	if (status == ORIEL_OK && (!r || !to || !ori_in_is_left(p2p, channel, to->length)))
+	if (status == ORIEL_OK && (!r || !to || !ori_recv_is_left(p2p, channel, to->length)))
 		status = p2p_begin(p2p, r, "oriel_p2p_recv");
 	if (status == ORIEL_OK)
 		status = p2p_check_channel(p2p, channel, "oriel_p2p_recv");
@@ -262,10 +228,10 @@ static bool p2p_take_back(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
 	switch ((enum p2p_kind)r->kind) {
 	case P2P_SEND:
 	case P2P_PUT:
-		return r->channel < p2p->channels && ori_out_take_back(p2p, r);
+		return r->channel < p2p->channels && ori_send_take_back(p2p, r);
 	case P2P_RECV:
 	case P2P_EXPECT:
-		return r->channel < p2p->channels && ori_in_take_back(p2p, r);
+		return r->channel < p2p->channels && ori_recv_take_back(p2p, r);
 	case P2P_SEND_CONTROL:
 	case P2P_RECV_CONTROL:
 		return ori_control_take_back(p2p, r);

@@ -18,6 +18,8 @@
 #define P2P_PENDING_MAX 64u
 #define P2P_ACCESS (ORI_HCA_LOCAL_WRITE | ORI_HCA_REMOTE_WRITE) /* of memory that peers put to */
 
+struct p2p_backend;
+
 /* Memory of the library that peers write to; the HCA registers it once one is open. */
 struct p2p_area {
 	char *base;
@@ -94,6 +96,9 @@ struct p2p_pending_connection {
 
 struct oriel_p2p_context {
 	bool has_owner; /* a communicator, which alone destroys it */
+	/* Of all its endpoints, for tests; NULL: the path of each decides. */
+	const struct p2p_backend *backend;
+	void *backend_state; /* of it */
 	uint64_t timeout_ns;
 	uint32_t paths;
 	struct p2p_address address; /* of its endpoints, without their numbers */
@@ -150,6 +155,7 @@ void ori_p2p_context_remove(struct oriel_p2p_context *ctx, struct oriel_p2p *p2p
 enum oriel_status ori_p2p_context_take_spare(struct oriel_p2p_context *ctx, int *slot);
 void ori_p2p_context_give_spare(struct oriel_p2p_context *ctx, int slot);
 
+/* p2p_accept.c */
 /* The socket of @from, if it has connected to @to. ORIEL_AGAIN: not yet. */
 enum oriel_status ori_p2p_context_answer(struct oriel_p2p_context *ctx,
 					 const struct p2p_token *from, const struct p2p_token *to,

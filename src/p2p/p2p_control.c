@@ -35,11 +35,6 @@ void ori_control_close(struct oriel_p2p *p2p)
 	free(p2p->control.blocks);
 }
 
-void ori_control_send(struct oriel_p2p *p2p, struct oriel_p2p_request *request)
-{
-	ori_p2p_append(&p2p->control.sends, request);
-}
-
 /* Put one more cell of the first message. */
 static enum oriel_status control_put(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
 {
@@ -185,7 +180,7 @@ static void control_hand_over(struct oriel_p2p *p2p, uint8_t message)
 	control_remove_message(c, message);
 }
 
-void ori_control_recv(struct oriel_p2p *p2p, struct oriel_p2p_request *request)
+static void control_begin_recv(struct oriel_p2p *p2p, struct oriel_p2p_request *request)
 {
 	struct p2p_control *c = &p2p->control;
 
@@ -201,6 +196,14 @@ void ori_control_recv(struct oriel_p2p *p2p, struct oriel_p2p_request *request)
 		return;
 	}
 	ori_p2p_append(&c->receives, request);
+}
+
+void ori_control_begin(struct oriel_p2p *p2p, struct oriel_p2p_request *request)
+{
+	if (request->kind == P2P_SEND_CONTROL)
+		ori_p2p_append(&p2p->control.sends, request);
+	else
+		control_begin_recv(p2p, request);
 }
 
 static struct oriel_p2p_request *control_match(struct p2p_control *c, uint64_t tag)

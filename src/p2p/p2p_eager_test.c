@@ -285,9 +285,10 @@ static void test_a_cancelled_receive_leaves_its_message(void **state)
 static void is_rejected(struct endpoints *e, uint32_t immediate, uint32_t length, size_t along)
 {
 	const struct p2p_eager what = {.length = length};
+	const struct p2p_arrival arrival = {immediate, (uint32_t)along, (const char *)&what};
+	uint32_t taken;
 
-	assert_int_equal(ori_in_eager_arrived(e->b, immediate, (const char *)&what, along),
-			 ORIEL_ERR_PROTOCOL);
+	assert_int_equal(ori_recv_eager_arrived(e->b, &arrival, &taken), ORIEL_ERR_PROTOCOL);
 	assert_non_null(strstr(oriel_last_error(), "not due"));
 }
 
@@ -323,16 +324,16 @@ static void test_a_unit_arrives_once(void **state)
 	(void)state;
 	for (unsigned w = 0; w < 2; w++) {
 		struct p2p_eager again = {.bytes = "other"};
-		uint32_t immediate;
+		struct p2p_arrival arrival = {.length = P2P_EAGER_HEAD + 5,
+					      .bytes = (const char *)&again};
+		uint32_t taken;
 		struct endpoints e;
 
 		open_endpoints(&e, intranode_routes[w], ORIEL_P2P_COPY_BASED);
-		immediate = p2p_immediate(P2P_IMM_EAGER, 0, 0, p2p_lap(e.b, 0));
+		arrival.immediate = p2p_immediate(P2P_IMM_EAGER, 0, 0, p2p_lap(e.b, 0));
 		begin(e.a, 0, 5, true);
 		endpoints_turn(&e);
-		assert_int_equal(ori_in_eager_arrived(e.b, immediate, (const char *)&again,
-						      P2P_EAGER_HEAD + 5),
-				 ORIEL_ERR_PROTOCOL);
+		assert_int_equal(ori_recv_eager_arrived(e.b, &arrival, &taken), ORIEL_ERR_PROTOCOL);
 		assert_non_null(strstr(oriel_last_error(), "not due"));
 		begin(e.b, 0, 5, false);
 		arrives(&e, 0, 5);

@@ -2,17 +2,14 @@
 /*
  * Backends "mapped" and "self": the peer's memory is mapped here, a put is a copy, and an
  * immediate goes into a ring of the peer's segment. A writer asks for no permission, so an
- * endpoint that leaves waits until the peer is outside of the code that may write.
+ * endpoint that leaves waits until the peer is outside of the code that may write. The run
+ * of an endpoint calls the operations.
  */
 #include <string.h>
-#include <unistd.h>
 
 #include <oriel/dev/order.h>
-#include <sched.h>
 
-#include "base/clock.h"
 #include "base/error.h"
-#include "base/log.h"
 #include "p2p/p2p.h"
 
 static enum oriel_status mapped_open(struct oriel_p2p *p2p, struct p2p_endpoint_info *mine,
@@ -47,31 +44,6 @@ static void mapped_reach(struct oriel_p2p *p2p, struct p2p_segment *peer, char *
 	p2p->pool = (struct p2p_remote){.at = pool, .is_gpu = is_gpu};
 }
 
-static bool mapped_is_same_process(const struct oriel_p2p *p2p)
-{
-	return p2p->peer.process == p2p->address.process;
-}
-
-enum oriel_status ori_p2p_import(struct oriel_p2p *p2p, const struct ori_mem_blob *blob,
-				 const int *fds, unsigned nfds, struct ori_mapping *mapping)
-{
-	const struct ori_gpu *gpu = p2p->ctx->gpu.ops ? &p2p->ctx->gpu : NULL;
-	bool is_same_process = mapped_is_same_process(p2p);
-	struct ori_mem_blob b;
-	enum oriel_status status = ori_mem_blob_parse(blob, sizeof(*blob), &b);
-
-	if (status != ORIEL_OK)
-		return status;
-	if (!is_same_process && nfds != ori_mem_blob_fds(&b))
-		return ori_fail(ORIEL_ERR_PROTOCOL,
-				"memory of the peer came with %u descriptors instead of %u", nfds,
-				ori_mem_blob_fds(&b));
-	/* Memory of the host is pinned, so that engines copy to it beside the CPU. */
-	if (gpu)
-		return ori_mem_import_gpu(gpu, &b, is_same_process ? NULL : fds, mapping);
-	return ori_mem_import(&b, is_same_process ? -1 : fds[0], mapping);
-}
-
 static enum oriel_status mapped_connect(struct oriel_p2p *p2p,
 					const struct p2p_endpoint_info *theirs, const int *fds,
 					unsigned nfds)
@@ -88,9 +60,9 @@ static enum oriel_status mapped_connect(struct oriel_p2p *p2p,
 				"that process %u does not reach, whose context has %s",
 				p2p->peer.pid, p2p->address.pid,
 				p2p->ctx->gpu.ops ? "another GPU" : "none");
-	status = ori_p2p_import(p2p, &theirs->mapped.segment, &fds[0], 1, &p2p->link.segment);
+	status = ori_piece_import(p2p, &theirs->mapped.segment, &fds[0], 1, &p2p->link.segment);
 	if (status == ORIEL_OK)
-		status = ori_p2p_import(p2p, &theirs->mapped.pool, &fds[1], 1, &p2p->link.pool);
+		status = ori_piece_import(p2p, &theirs->mapped.pool, &fds[1], 1, &p2p->link.pool);
 	if (status != ORIEL_OK)
 		return status;
 	if (ori_mapping_is_gpu(&p2p->link.segment) || ori_mapping_is_gpu(&p2p->link.pool) != is_gpu)
@@ -129,22 +101,6 @@ static void mapped_leave(struct oriel_p2p *p2p)
 		__atomic_store_n(&p2p->link.peer->busy, 0, __ATOMIC_RELEASE);
 }
 
-static void mapped_forget(struct oriel_p2p *p2p)
-{
-	p2p->link.peer = NULL;
-	p2p->remote_control = p2p->pool = (struct p2p_remote){0};
-	ori_mapping_close(&p2p->link.segment);
-	ori_mapping_close(&p2p->link.pool);
-	for (unsigned i = 0; i < P2P_PIECES; i++)
-		ori_mapping_close(&p2p->taken[i].map);
-}
-
-/* Has the peer closed its socket, so that it writes no more? */
-static bool mapped_has_peer_left(struct oriel_p2p *p2p)
-{
-	return p2p->is_leaving || ori_control_socket_watch(p2p) != ORIEL_OK || p2p->is_leaving;
-}
-
 /* Does the peer, or a copy that it has begun, write to memory here? */
 static bool mapped_is_written(const struct oriel_p2p *p2p)
 {
@@ -157,23 +113,20 @@ static bool mapped_is_written(const struct oriel_p2p *p2p)
 			       oriel_dev_load_acquire(&peer->flying);
 }
 
+static enum oriel_status mapped_close(struct oriel_p2p *p2p)
+{
+	mapped_leave(p2p);
+	__atomic_store_n(&p2p->segment->closing, 1, __ATOMIC_SEQ_CST);
+	return mapped_is_written(p2p) ? ORIEL_AGAIN : ORIEL_OK;
+}
+
 static void mapped_sever(struct oriel_p2p *p2p)
 {
-	uint64_t deadline = ori_deadline(p2p->ctx->timeout_ns);
-	struct p2p_segment *mine = p2p->segment;
-
-	mapped_leave(p2p);
-	__atomic_store_n(&mine->closing, 1, __ATOMIC_SEQ_CST);
-	while (mapped_is_written(p2p)) {
-		if (mapped_has_peer_left(p2p) && !mapped_is_same_process(p2p))
-			break;
-		if (ori_deadline_passed(deadline)) {
-			ori_log(ORIEL_LOG_WARN, "a peer has not stopped writing in time");
-			break;
-		}
-		sched_yield();
-	}
-	mapped_forget(p2p);
+	p2p->link.peer = NULL;
+	p2p->remote_control = p2p->pool = (struct p2p_remote){0};
+	ori_mapping_close(&p2p->link.segment);
+	ori_mapping_close(&p2p->link.pool);
+	ori_pieces_unmap(p2p);
 }
 
 static bool mapped_has_room(const struct oriel_p2p *p2p)
@@ -325,89 +278,26 @@ static enum oriel_status mapped_progress(struct oriel_p2p *p2p)
 	return status < 0 ? status : ORIEL_OK;
 }
 
-static enum oriel_status mapped_take(struct oriel_p2p *p2p, uint32_t *immediate)
+static enum oriel_status mapped_take(struct oriel_p2p *p2p, struct p2p_arrival *arrival)
 {
 	struct p2p_segment *mine = p2p->segment;
 	struct p2p_link *link = &p2p->link;
 	const struct p2p_imm_entry *entry = &mine->ring[link->taken & link->last];
 	uint64_t what = oriel_dev_load_acquire(&entry->what);
-	enum oriel_status status = ORIEL_OK;
-	size_t length = what >> 32 & 0xff;
-	char *to = NULL;
 
+	/*
+	 * Release: with mapped_may_write_imm() of the peer, which overwrites what was
+	 * taken before then.
+	 */
+	if (link->told != link->taken) {
+		link->told = link->taken;
+		oriel_dev_store_release(&mine->taken, link->told);
+	}
 	if (what >> 40 != ((link->taken + 1) & 0xffffff))
 		return ORIEL_AGAIN;
-	*immediate = (uint32_t)what;
-	/* An immediate with other bytes fails when it is dispatched. */
-	if (*immediate >> 30 == P2P_IMM_EAGER)
-		status = ori_in_eager_arrived(p2p, *immediate, entry->bytes, length);
-	else if (length && length <= P2P_IMM_BYTES)
-		to = ori_in_address(p2p, *immediate, length);
-	if (to)
-		memcpy(to, entry->bytes, length);
-	/*
-	 * Release: with mapped_may_write_imm() of the peer, which overwrites this entry
-	 * then.
-	 */
-	oriel_dev_store_release(&mine->taken, ++link->taken);
-	return status;
-}
-
-/*
- * The slot where @mem is sent to the peer, or can be: a free one, or one whose memory is
- * not registered any more.
- */
-static struct p2p_given *mapped_find_given(struct oriel_p2p *p2p, const struct ori_mem *mem)
-{
-	struct p2p_given *free = NULL;
-
-	for (unsigned i = P2P_PIECES; i-- > 0;) {
-		if (p2p->given[i].mem == mem)
-			return &p2p->given[i];
-		if (!p2p->given[i].mem)
-			free = &p2p->given[i];
-	}
-	if (free)
-		return free;
-	ori_mr_refs_drop_idle(p2p->ctx);
-	for (unsigned i = 0; i < P2P_PIECES; i++)
-		if (p2p->given[i].is_sent && !ori_memory_is_registered(p2p->ctx, p2p->given[i].mem))
-			return &p2p->given[i];
-	return NULL;
-}
-
-/* The number by which the peer knows @mem. ORIEL_AGAIN: the peer has not got it yet. */
-static enum oriel_status mapped_give(struct oriel_p2p *p2p, struct ori_mem *mem, uint32_t *number)
-{
-	struct p2p_given *given = mapped_find_given(p2p, mem);
-	struct p2p_frame frame = {.kind = P2P_PIECE};
-	int fds[ORI_MEM_FDS];
-	enum oriel_status status;
-	unsigned nfds;
-
-	if (!given)
-		return ori_fail(ORIEL_ERR_UNSUPPORTED,
-				"a peer maps %u pieces of memory at most, and all of them are "
-				"registered: unregister some",
-				P2P_PIECES);
-	if (given->mem != mem) {
-		if (given->mem)
-			given->number = p2p_piece_after(given->number);
-		ori_mem_unref(given->mem);
-		ori_mem_ref(mem);
-		given->mem = mem;
-		given->is_sent = false;
-	}
-	*number = given->number;
-	if (given->is_sent)
-		return ORIEL_OK;
-	frame.piece.number = given->number;
-	status = ori_mem_export(mem, 0, mem->length, &frame.piece.blob);
-	nfds = mapped_is_same_process(p2p) ? 0 : ori_mem_fds(mem, fds);
-	if (status == ORIEL_OK)
-		status = ori_control_socket_send(p2p, &frame, fds, nfds);
-	given->is_sent = status == ORIEL_OK;
-	return status;
+	link->taken++;
+	*arrival = (struct p2p_arrival){(uint32_t)what, what >> 32 & 0xff, entry->bytes};
+	return ORIEL_OK;
 }
 
 static bool mapped_is_same_gpu(const struct oriel_p2p *p2p)
@@ -421,7 +311,7 @@ static enum oriel_status mapped_export_gpu(struct oriel_p2p *p2p,
 					   const struct oriel_p2p_memory *memory, const void *at,
 					   size_t length, struct p2p_offer *offer)
 {
-	if (mapped_is_same_process(p2p) && mapped_is_same_gpu(p2p)) {
+	if (p2p_is_same_process(p2p) && mapped_is_same_gpu(p2p)) {
 		offer->address = (uintptr_t)at;
 		offer->piece = P2P_NO_PIECE;
 		offer->key = P2P_KEY_GPU;
@@ -441,7 +331,7 @@ static enum oriel_status mapped_export_gpu(struct oriel_p2p *p2p,
 			"oriel_memory_alloc()",
 			length, at, p2p->ctx->gpu.pci);
 	offer->address = memory->offset + (uint64_t)((const char *)at - memory->address);
-	return mapped_give(p2p, memory->mem, &offer->piece);
+	return ori_piece_give(p2p, memory->mem, &offer->piece);
 }
 
 static enum oriel_status mapped_export(struct oriel_p2p *p2p, const struct oriel_p2p_memory *memory,
@@ -449,7 +339,7 @@ static enum oriel_status mapped_export(struct oriel_p2p *p2p, const struct oriel
 {
 	if (memory->is_gpu)
 		return mapped_export_gpu(p2p, memory, at, length, offer);
-	if (mapped_is_same_process(p2p)) {
+	if (p2p_is_same_process(p2p)) {
 		offer->address = (uintptr_t)at;
 		offer->piece = P2P_NO_PIECE;
 		return ORIEL_OK;
@@ -460,22 +350,7 @@ static enum oriel_status mapped_export(struct oriel_p2p *p2p, const struct oriel
 				"from oriel_memory_alloc() can",
 				length, at);
 	offer->address = memory->offset + (uint64_t)((const char *)at - memory->address);
-	return mapped_give(p2p, memory->mem, &offer->piece);
-}
-
-/* Has piece @number arrived? ORIEL_AGAIN: not yet. */
-static enum oriel_status mapped_await_piece(struct oriel_p2p *p2p, uint32_t number)
-{
-	const struct p2p_taken *taken = &p2p->taken[p2p_piece_slot(number)];
-	enum oriel_status status = ORIEL_OK;
-
-	if (number <= INT32_MAX && p2p_piece_after(number) != taken->next)
-		status = ori_control_socket_watch(p2p);
-	if (status != ORIEL_OK || (number <= INT32_MAX && p2p_piece_after(number) == taken->next))
-		return status;
-	if (number > INT32_MAX || number < taken->next)
-		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer offers piece %u", number);
-	return ORIEL_AGAIN;
+	return ori_piece_give(p2p, memory->mem, &offer->piece);
 }
 
 static enum oriel_status mapped_import(struct oriel_p2p *p2p, const struct p2p_offer *offer,
@@ -484,15 +359,14 @@ static enum oriel_status mapped_import(struct oriel_p2p *p2p, const struct p2p_o
 	const struct ori_mapping *piece;
 	enum oriel_status status;
 
-	if (offer->piece == P2P_NO_PIECE && mapped_is_same_process(p2p)) {
+	if (offer->piece == P2P_NO_PIECE && p2p_is_same_process(p2p)) {
 		*remote = (struct p2p_remote){.at = (char *)(uintptr_t)offer->address,
 					      .is_gpu = offer->key & P2P_KEY_GPU};
 		return ORIEL_OK;
 	}
-	status = mapped_await_piece(p2p, offer->piece);
+	status = ori_piece_find(p2p, offer->piece, &piece);
 	if (status != ORIEL_OK)
 		return status;
-	piece = &p2p->taken[p2p_piece_slot(offer->piece)].map;
 	if (offer->address > piece->length || offer->length > piece->length - offer->address)
 		return ori_fail(ORIEL_ERR_PROTOCOL,
 				"%llu bytes at %llu of memory of %zu bytes that the peer sent",
@@ -510,6 +384,7 @@ const struct p2p_backend ori_p2p_mapped = {
 	.has_eager = true,
 	.open = mapped_open,
 	.connect = mapped_connect,
+	.close = mapped_close,
 	.sever = mapped_sever,
 	.enter = mapped_enter,
 	.leave = mapped_leave,
@@ -536,15 +411,9 @@ static enum oriel_status self_connect(struct oriel_p2p *p2p, const struct p2p_en
 	p2p->pool_stride = p2p->ctx->pool.stride;
 	p2p->pool_slots = p2p->ctx->pool.receive;
 	p2p->chunk = p2p->ctx->pool.chunk;
-	p2p->eager_max = ori_p2p_takes_eager(p2p) ? p2p_eager_limit(p2p) : 0;
+	p2p->eager_max = p2p_takes_eager(p2p) ? p2p_eager_limit(p2p) : 0;
 	mapped_reach(p2p, p2p->segment, p2p->ctx->pool.area.base, p2p->ctx->pool.is_gpu);
 	return ORIEL_OK;
-}
-
-/* This thread is the only writer. */
-static void self_sever(struct oriel_p2p *p2p)
-{
-	mapped_forget(p2p);
 }
 
 static enum oriel_status self_enter(struct oriel_p2p *p2p)
@@ -565,7 +434,8 @@ const struct p2p_backend ori_p2p_self = {
 	.has_eager = true,
 	.open = self_open,
 	.connect = self_connect,
-	.sever = self_sever,
+	.close = self_enter, /* this thread is the only writer */
+	.sever = mapped_sever,
 	.enter = self_enter,
 	.leave = self_leave,
 	.put = mapped_put,

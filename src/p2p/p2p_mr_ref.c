@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * References to registrations of memory that the user has not registered, for as long as a
- * transfer takes: in.c and out.c take them. Transfers from or to the same pages share one
- * registration (mem/cache.h).
+ * transfer takes: p2p_recv.c and p2p_send.c take them. Transfers from or to the same pages share
+ * one registration (mem/cache.h).
  */
 #include <stdlib.h>
 

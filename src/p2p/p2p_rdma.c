@@ -76,13 +76,20 @@ static enum oriel_status rdma_connect(struct oriel_p2p *p2p, const struct p2p_en
 	return ori_host_connect(p2p->link.host, &theirs->rdma.qp, &link);
 }
 
+/* Queues that are destroyed end the writes of the peer through the NIC. */
+static enum oriel_status rdma_close(struct oriel_p2p *p2p)
+{
+	(void)p2p;
+	return ORIEL_OK;
+}
+
 static void rdma_sever(struct oriel_p2p *p2p)
 {
 	ori_host_destroy(p2p->link.host);
 	p2p->link.host = NULL;
 }
 
-/* Nothing to claim: destroyed queues end the writes of a peer through the NIC. */
+/* Nothing to claim. */
 static enum oriel_status rdma_enter(struct oriel_p2p *p2p)
 {
 	(void)p2p;
@@ -134,6 +141,14 @@ static enum oriel_status rdma_write_imm(struct oriel_p2p *p2p, const struct p2p_
 	return rdma_begun(p2p, ori_host_put_immediate(p2p->link.host, &move, immediate, op), op);
 }
 
+/* The mock has it from here. */
+enum oriel_status ori_p2p_no_eager(struct oriel_p2p *p2p, const void *bytes, size_t length,
+				   uint32_t immediate, uint64_t *op)
+{
+	(void)bytes, (void)length, (void)immediate, (void)op;
+	return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s has no eager sends", p2p->backend->name);
+}
+
 static enum oriel_status rdma_progress(struct oriel_p2p *p2p)
 {
 	enum oriel_status status = ori_host_progress(p2p->link.host);
@@ -151,9 +166,11 @@ static enum oriel_status rdma_progress(struct oriel_p2p *p2p)
 	return ORIEL_OK;
 }
 
-static enum oriel_status rdma_take(struct oriel_p2p *p2p, uint32_t *immediate)
+static enum oriel_status rdma_take(struct oriel_p2p *p2p, struct p2p_arrival *arrival)
 {
-	return ori_host_take(p2p->link.host, immediate) == ORIEL_OK ? ORIEL_OK : ORIEL_AGAIN;
+	arrival->length = 0;
+	return ori_host_take(p2p->link.host, &arrival->immediate) == ORIEL_OK ? ORIEL_OK
+									      : ORIEL_AGAIN;
 }
 
 static enum oriel_status rdma_export(struct oriel_p2p *p2p, const struct oriel_p2p_memory *memory,
@@ -183,6 +200,7 @@ const struct p2p_backend ori_p2p_rdma = {
 	.needs_keys = true,
 	.open = rdma_open,
 	.connect = rdma_connect,
+	.close = rdma_close,
 	.sever = rdma_sever,
 	.enter = rdma_enter,
 	.leave = rdma_leave,

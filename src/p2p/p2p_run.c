@@ -1,94 +1,101 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An endpoint makes progress, waits, and breaks here: the calls of progress, test, wait and
- * drain, and the pass that they make.
+ * The one loop that drives an endpoint: a request begins here, a pass advances all of them,
+ * and an endpoint that breaks ends here. The public calls make passes.
  */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
-#include <oriel/dev/order.h>
 #include <sched.h>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "p2p/p2p.h"
 
-#define P2P_STEP_MIN (16u << 10)
-#define P2P_PAGE 4096u
-#define P2P_WATCH 128u         /* passes without progress between two reads of the clock ... */
-#define P2P_WATCH_NS 20000u    /* ... and then a poll of the socket, at most this often */
-#define P2P_ASK 64u            /* passes between two checks of the deadline */
-#define P2P_QUIET 64u          /* passes that only poll the ring, until a whole one */
-#define P2P_SPIN 400u          /* passes without progress before a wait yields the core */
-#define P2P_SLEEPY_NS 5000000u /* ... before it sleeps between them */
-#define P2P_SLEEP_NS 50000
+#define P2P_WATCH 128u      /* passes without progress between two reads of the clock ... */
+#define P2P_WATCH_NS 20000u /* ... and then a poll of the socket, at most this often */
+#define P2P_QUIET 64u       /* passes that only poll the ring, until a whole one */
 
-enum oriel_status ori_p2p_failed(const struct oriel_p2p *p2p)
+enum oriel_status ori_p2p_start(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
 {
-	return ori_fail(p2p->failure, "%s", p2p->failure_text);
-}
+	enum oriel_status status = ORIEL_OK;
+	bool has_moved = false, is_inside;
 
-void ori_p2p_append(struct p2p_list *list, struct oriel_p2p_request *request)
-{
-	request->next = NULL;
-	*list->last = request;
-	list->last = &request->next;
-}
-
-bool ori_p2p_take_out(struct p2p_list *list, const struct oriel_p2p_request *request)
-{
-	struct oriel_p2p_request **at = &list->first;
-
-	while (*at && *at != request)
-		at = &(*at)->next;
-	if (!*at)
-		return false;
-	*at = request->next;
-	if (!*at)
-		list->last = at;
-	return true;
-}
-
-void ori_p2p_finish(struct oriel_p2p *p2p, struct oriel_p2p_request *r, enum oriel_status status)
-{
-	ori_mr_ref_drop(p2p->ctx, r);
-	r->memory = NULL;
-	r->status = status;
-}
-
-void ori_p2p_finish_first(struct oriel_p2p *p2p, struct p2p_list *list, enum oriel_status status)
-{
-	struct oriel_p2p_request *r = list->first;
-
-	list->first = r->next;
-	if (!list->first)
-		list->last = &list->first;
-	ori_p2p_finish(p2p, r, status);
-}
-
-void ori_p2p_cancel(struct oriel_p2p *p2p, enum oriel_status status)
-{
-	for (unsigned channel = 0; channel < p2p->channels; channel++) {
-		ori_out_cancel(p2p, channel, status);
-		ori_in_cancel(p2p, channel, status);
+	r->status = ORIEL_AGAIN;
+	/*
+	 * It writes nothing to the peer, so it needs no enter() and works after the peer has
+	 * left.
+	 */
+	if (ori_recv_eager(p2p, r))
+		return ORIEL_OK;
+	is_inside = p2p->state == P2P_JOINED && !p2p->is_leaving &&
+		    p2p->backend->enter(p2p) == ORIEL_OK;
+	if (is_inside && ori_send_eager(p2p, r)) {
+		p2p->backend->leave(p2p);
+		return ORIEL_OK;
 	}
-	p2p->active_out = p2p->active_in = 0;
-	ori_control_cancel(p2p, status);
+	switch ((enum p2p_kind)r->kind) {
+	case P2P_SEND:
+	case P2P_PUT:
+		ori_send_begin(p2p, r);
+		if (is_inside)
+			status = ori_send_run(p2p, r->channel, &has_moved);
+		break;
+	case P2P_RECV:
+	case P2P_EXPECT:
+		ori_recv_begin(p2p, r);
+		if (is_inside)
+			status = ori_recv_run(p2p, r->channel, &has_moved);
+		break;
+	case P2P_SEND_CONTROL:
+	case P2P_RECV_CONTROL:
+		ori_control_begin(p2p, r);
+		if (is_inside)
+			status = ori_control_run(p2p, &has_moved);
+		break;
+	}
+	if (is_inside)
+		p2p->backend->leave(p2p);
+	return status == ORIEL_OK ? ORIEL_OK : ori_p2p_break(p2p, status);
 }
 
-enum oriel_status ori_p2p_no_eager(struct oriel_p2p *p2p, const void *bytes, size_t length,
-				   uint32_t immediate, uint64_t *op)
+/* Wait until the peer writes nothing here any more, and forget it. */
+static void p2p_sever(struct oriel_p2p *p2p)
 {
-	(void)bytes, (void)length, (void)immediate, (void)op;
-	return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s has no eager sends", p2p->backend->name);
+	uint64_t deadline = ori_deadline(p2p->ctx->timeout_ns);
+
+	while (p2p->backend->close(p2p) == ORIEL_AGAIN) {
+		bool has_left =
+			p2p->is_leaving || ori_p2p_watch(p2p) != ORIEL_OK || p2p->is_leaving;
+
+		/* A process that has left writes no more; a thread of this one may. */
+		if (has_left && !p2p_is_same_process(p2p))
+			break;
+		if (ori_deadline_passed(deadline)) {
+			ori_log(ORIEL_LOG_WARN, "a peer has not stopped writing in time");
+			break;
+		}
+		sched_yield();
+	}
+	p2p->backend->sever(p2p);
 }
 
-void ori_p2p_stop_copies(struct oriel_p2p *p2p, enum oriel_status status)
+void ori_p2p_end(struct oriel_p2p *p2p, enum oriel_status status)
 {
+	/* No copy runs while mappings are closed. */
 	if (p2p->hooks.cancel)
 		p2p->hooks.cancel(p2p->context, status);
 	ori_copy_streams_drain(p2p);
+	if (p2p->backend)
+		p2p_sever(p2p);
+	ori_control_socket_close(p2p);
+	for (unsigned channel = 0; channel < p2p->channels; channel++) {
+		ori_send_cancel(p2p, channel, status);
+		ori_recv_cancel(p2p, channel, status);
+	}
+	p2p->active_out = p2p->active_in = 0;
+	ori_control_cancel(p2p, status);
 }
 
 enum oriel_status ori_p2p_break(struct oriel_p2p *p2p, enum oriel_status status)
@@ -104,122 +111,42 @@ enum oriel_status ori_p2p_break(struct oriel_p2p *p2p, enum oriel_status status)
 	memcpy(p2p->failure_text, text, sizeof(text));
 	if (!p2p->is_leaving)
 		ori_control_socket_bye(p2p, status, text);
-	ori_p2p_stop_copies(p2p, status);
-	if (p2p->backend)
-		p2p->backend->sever(p2p);
-	ori_control_socket_close(p2p);
-	ori_p2p_cancel(p2p, status);
+	ori_p2p_end(p2p, status);
 	return ori_p2p_failed(p2p);
 }
 
-uint64_t ori_p2p_word(const struct oriel_p2p *p2p, unsigned which)
-{
-	/* Acquire: with the word that the peer, or the HCA for it, has stored. */
-	return oriel_dev_load_acquire(&p2p->segment->remote_control.words[which]);
-}
-
-/*
- * Puts have no order: of two puts of one count, the earlier one could arrive last. A
- * credit is used before the next one replaces it.
- */
-static bool p2p_is_under_way(const struct oriel_p2p *p2p, unsigned which)
-{
-	return which < P2P_WORD_CREDIT && p2p->counts_op[which] > p2p->done;
-}
-
-static enum oriel_status p2p_put_word(struct oriel_p2p *p2p, unsigned which)
-{
-	uint64_t *source = &p2p->segment->local_control.words[which], at = which * sizeof(*source),
-		 op;
-	struct p2p_local from = p2p_local_control(p2p, source);
-	struct p2p_remote to = p2p_remote_control(p2p, at);
-	enum oriel_status status;
-
-	if (p2p_is_under_way(p2p, which))
-		return ORIEL_AGAIN;
-	status = p2p->backend->put(p2p, &from, &to, sizeof(*source), &op);
-	if (status == ORIEL_OK && which < P2P_WORD_CREDIT)
-		p2p->counts_op[which] = op + 1;
-	return status;
-}
-
-enum oriel_status ori_p2p_set_word(struct oriel_p2p *p2p, unsigned which, uint64_t value)
+static enum oriel_status p2p_deliver(struct oriel_p2p *p2p, const struct p2p_arrival *arrival)
 {
 	enum oriel_status status;
+	uint32_t taken;
 
-	if (p2p->is_leaving)
-		return ORIEL_OK;
-	oriel_dev_store_release(&p2p->segment->local_control.words[which], value);
-	status = p2p_put_word(p2p, which);
-	if (status != ORIEL_AGAIN)
-		return status;
-	p2p->dirty[which / 64] |= UINT64_C(1) << which % 64;
-	p2p->is_dirty = true;
-	return ORIEL_OK;
-}
-
-static enum oriel_status p2p_put_dirty(struct oriel_p2p *p2p)
-{
-	bool is_left = false;
-
-	if (!p2p->is_dirty || p2p->is_leaving)
-		return ORIEL_OK;
-	for (unsigned i = 0; i < sizeof(p2p->dirty) / sizeof(p2p->dirty[0]); i++) {
-		for (uint64_t left = p2p->dirty[i]; left; left &= left - 1) {
-			unsigned which = i * 64 + (unsigned)__builtin_ctzll(left);
-			enum oriel_status status;
-
-			if (p2p_is_under_way(p2p, which)) {
-				is_left = true;
-				continue;
-			}
-			status = p2p_put_word(p2p, which);
-			/* A full queue has no room for the words behind this one either. */
-			if (status != ORIEL_OK)
-				return status == ORIEL_AGAIN ? ORIEL_OK : status;
-			p2p->dirty[i] &= ~(UINT64_C(1) << which % 64);
-		}
-	}
-	p2p->is_dirty = is_left;
-	return ORIEL_OK;
-}
-
-size_t ori_p2p_step(const struct oriel_p2p *p2p, uint64_t length)
-{
-	/* Four chunks if the transfer is short: the copies at both endpoints overlap. */
-	uint64_t step = (length / 4 + P2P_PAGE - 1) / P2P_PAGE * P2P_PAGE;
-
-	if (step < P2P_STEP_MIN)
-		step = P2P_STEP_MIN;
-	return step < p2p->chunk ? (size_t)step : p2p->chunk;
-}
-
-static enum oriel_status p2p_dispatch(struct oriel_p2p *p2p, uint32_t immediate)
-{
-	switch (immediate >> 30) {
+	switch (arrival->immediate >> 30) {
 	case P2P_IMM_CELL:
-		return ori_control_arrived(p2p, immediate);
+		return ori_control_arrived(p2p, arrival->immediate);
 	case P2P_IMM_UNIT:
-		return ori_in_arrived(p2p, immediate);
+		return ori_recv_arrived(p2p, arrival);
 	case P2P_IMM_OFFER:
-		return ori_out_offered(p2p, immediate);
+		return ori_send_offered(p2p, arrival);
 	case P2P_IMM_EAGER:
-		/* take() has handled it. */
-		if (p2p->backend->has_eager)
-			return ORIEL_OK;
+		if (!p2p->backend->has_eager)
+			break;
+		status = ori_recv_eager_arrived(p2p, arrival, &taken);
+		return status == ORIEL_OK
+			       ? ori_send_taken(p2p, p2p_imm_channel(arrival->immediate), taken)
+			       : status;
 	}
 	return ori_fail(ORIEL_ERR_PROTOCOL, "the peer wrote immediate 0x%08x, which has no meaning",
-			immediate);
+			arrival->immediate);
 }
 
 static enum oriel_status p2p_take_all(struct oriel_p2p *p2p, bool *has_moved)
 {
-	uint32_t immediate;
+	struct p2p_arrival arrival;
 	enum oriel_status status;
 
-	while ((status = p2p->backend->take(p2p, &immediate)) == ORIEL_OK) {
+	while ((status = p2p->backend->take(p2p, &arrival)) == ORIEL_OK) {
 		*has_moved = true;
-		status = p2p_dispatch(p2p, immediate);
+		status = p2p_deliver(p2p, &arrival);
 		if (status != ORIEL_OK)
 			return status;
 	}
@@ -233,12 +160,12 @@ static enum oriel_status p2p_run(struct oriel_p2p *p2p, bool *has_moved)
 	p2p->is_due = p2p->is_pending = false;
 	status = ori_control_run(p2p, has_moved);
 	for (uint64_t left = p2p->active_in; left && status == ORIEL_OK; left &= left - 1)
-		status = ori_in_run(p2p, (unsigned)__builtin_ctzll(left), has_moved);
+		status = ori_recv_run(p2p, (unsigned)__builtin_ctzll(left), has_moved);
 	for (uint64_t left = p2p->active_out; left && status == ORIEL_OK && !p2p->is_leaving;
 	     left &= left - 1)
-		status = ori_out_run(p2p, (unsigned)__builtin_ctzll(left), has_moved);
+		status = ori_send_run(p2p, (unsigned)__builtin_ctzll(left), has_moved);
 	for (uint64_t left = p2p->unreported; left && status == ORIEL_OK; left &= left - 1)
-		status = ori_in_report(p2p, (unsigned)__builtin_ctzll(left));
+		status = ori_recv_report(p2p, (unsigned)__builtin_ctzll(left));
 	return status;
 }
 
@@ -274,7 +201,7 @@ static enum oriel_status p2p_report_granted(struct oriel_p2p *p2p)
 	if (!p2p->eager_max || p2p->is_leaving || p2p->backend->enter(p2p) != ORIEL_OK)
 		return ORIEL_OK;
 	for (uint64_t left = p2p->active_in; left && status == ORIEL_OK; left &= left - 1)
-		status = ori_in_report_granted(p2p, (unsigned)__builtin_ctzll(left));
+		status = ori_recv_report_granted(p2p, (unsigned)__builtin_ctzll(left));
 	p2p->backend->leave(p2p);
 	return status;
 }
@@ -285,14 +212,14 @@ static enum oriel_status p2p_watch(struct oriel_p2p *p2p)
 	enum oriel_status status = ORIEL_OK;
 
 	if (p2p_may_watch(p2p)) {
-		status = ori_control_socket_watch(p2p);
+		status = ori_p2p_watch(p2p);
 		if (status == ORIEL_OK)
 			status = p2p_report_granted(p2p);
 	}
 	if (status != ORIEL_OK || !p2p->is_leaving)
 		return status;
 	for (uint64_t left = p2p->active_in; left; left &= left - 1)
-		if (ori_in_is_busy(p2p, (unsigned)__builtin_ctzll(left)))
+		if (ori_recv_is_busy(p2p, (unsigned)__builtin_ctzll(left)))
 			return ORIEL_OK;
 	return ori_fail(p2p->leaving, "%s", p2p->failure_text);
 }
@@ -300,7 +227,7 @@ static enum oriel_status p2p_watch(struct oriel_p2p *p2p)
 /* The peer has closed its segment, and has said why on the socket before. */
 static enum oriel_status p2p_leave_severed(struct oriel_p2p *p2p)
 {
-	enum oriel_status status = ori_control_socket_watch(p2p);
+	enum oriel_status status = ori_p2p_watch(p2p);
 
 	if (status == ORIEL_OK && !p2p->is_leaving) {
 		(void)ori_fail(ORIEL_ERR_PEER, "the peer, %s, has destroyed its endpoint",
@@ -316,7 +243,7 @@ static enum oriel_status p2p_advance(struct oriel_p2p *p2p)
 	enum oriel_status status = p2p->backend->progress(p2p);
 
 	if (status == ORIEL_OK)
-		return p2p_put_dirty(p2p);
+		return ori_p2p_put_dirty(p2p);
 	p2p_start_leaving(p2p, status);
 	return ORIEL_OK;
 }
@@ -334,6 +261,12 @@ static enum oriel_status p2p_pass_joined(struct oriel_p2p *p2p, bool *has_moved)
 	enum oriel_status status = ORIEL_OK;
 	bool is_inside;
 
+	if (p2p->is_piece_due) {
+		p2p->is_piece_due = false;
+		status = ori_p2p_watch(p2p);
+	}
+	if (status != ORIEL_OK)
+		return status;
 	if (p2p_is_quiet(p2p)) {
 		status = p2p_take_all(p2p, has_moved);
 		if (status != ORIEL_OK)
@@ -358,7 +291,7 @@ static enum oriel_status p2p_pass_joined(struct oriel_p2p *p2p, bool *has_moved)
 
 static enum oriel_status p2p_pass_meeting(struct oriel_p2p *p2p, bool *has_moved)
 {
-	enum oriel_status status = ori_control_socket_meet(p2p, has_moved);
+	enum oriel_status status = ori_p2p_meet(p2p, has_moved);
 
 	if (status == ORIEL_OK) {
 		p2p->state = P2P_JOINED;
@@ -373,7 +306,7 @@ static enum oriel_status p2p_pass_meeting(struct oriel_p2p *p2p, bool *has_moved
 	return status;
 }
 
-static enum oriel_status p2p_pass(struct oriel_p2p *p2p, bool *has_moved)
+enum oriel_status ori_p2p_pass(struct oriel_p2p *p2p, bool *has_moved)
 {
 	enum oriel_status status = ORIEL_OK;
 
@@ -392,152 +325,4 @@ static enum oriel_status p2p_pass(struct oriel_p2p *p2p, bool *has_moved)
 		return ori_p2p_failed(p2p);
 	}
 	return status == ORIEL_OK ? ORIEL_OK : ori_p2p_break(p2p, status);
-}
-
-enum oriel_status oriel_p2p_progress(struct oriel_p2p *p2p)
-{
-	enum oriel_status status = ori_handle_check(p2p, ORI_HANDLE_P2P_ENDPOINT, __func__);
-	bool has_moved;
-
-	if (status != ORIEL_OK)
-		return status;
-	ori_p2p_enter(p2p);
-	status = p2p_pass(p2p, &has_moved);
-	ori_p2p_leave(p2p);
-	return status;
-}
-
-static enum oriel_status p2p_result(const struct oriel_p2p *p2p,
-				    const struct oriel_p2p_request *request)
-{
-	enum oriel_status status = request->status;
-
-	if (status >= 0)
-		return status;
-	if (p2p->state == P2P_BROKEN)
-		return ori_p2p_failed(p2p);
-	if (status == ORIEL_ERR_ABORTED)
-		return ori_fail(status, "the request was cancelled");
-	return ori_fail(status, "a control message of %zu bytes arrived for a receive of %zu",
-			request->length, (size_t)request->address);
-}
-
-enum oriel_status oriel_p2p_test(struct oriel_p2p *p2p, const struct oriel_p2p_request *request)
-{
-	enum oriel_status status = ori_handle_check(p2p, ORI_HANDLE_P2P_ENDPOINT, __func__);
-	bool has_moved;
-
-	if (status != ORIEL_OK)
-		return status;
-	if (!request)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_test: request is NULL");
-	if (request->status == ORIEL_AGAIN) {
-		ori_p2p_enter(p2p);
-		(void)p2p_pass(p2p, &has_moved);
-		ori_p2p_leave(p2p);
-	}
-	return p2p_result(p2p, request);
-}
-
-/* Turns of a wait in which nothing moved. A short wait reads no clock. */
-struct p2p_patience {
-	uint64_t timeout_ns, deadline, since; /* the last two 0: not read yet */
-	unsigned turns, passes;
-};
-
-/* False if the deadline has passed. */
-static bool p2p_wait_turn(struct p2p_patience *patience, bool has_moved)
-{
-	const struct timespec pause = {.tv_nsec = P2P_SLEEP_NS};
-	uint64_t now;
-
-	if (has_moved) {
-		patience->turns = 0;
-		patience->since = 0;
-	}
-	if (++patience->passes % P2P_ASK && ++patience->turns < P2P_SPIN)
-		return true;
-	now = ori_clock_ns();
-	if (!patience->deadline)
-		patience->deadline = ori_deadline(patience->timeout_ns);
-	if (patience->deadline != ORIEL_FOREVER && now >= patience->deadline)
-		return false;
-	if (patience->turns < P2P_SPIN)
-		return true;
-	if (!patience->since)
-		patience->since = now;
-	if (now - patience->since < P2P_SLEEPY_NS)
-		sched_yield();
-	else
-		nanosleep(&pause, NULL);
-	return true;
-}
-
-static struct p2p_patience p2p_patience(const struct oriel_p2p *p2p, uint64_t timeout_ns)
-{
-	struct p2p_patience patience = {.timeout_ns =
-						timeout_ns ? timeout_ns : p2p->ctx->timeout_ns};
-
-	return patience;
-}
-
-enum oriel_status oriel_p2p_wait(struct oriel_p2p *p2p, const struct oriel_p2p_request *request,
-				 uint64_t timeout_ns)
-{
-	struct p2p_patience patience;
-	enum oriel_status status = ori_handle_check(p2p, ORI_HANDLE_P2P_ENDPOINT, __func__);
-	bool has_moved = true, has_time = true;
-
-	if (status != ORIEL_OK)
-		return status;
-	if (!request)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_wait: request is NULL");
-	patience = p2p_patience(p2p, timeout_ns);
-	ori_p2p_enter(p2p);
-	while (request->status == ORIEL_AGAIN && has_time) {
-		(void)p2p_pass(p2p, &has_moved);
-		if (request->status == ORIEL_AGAIN)
-			has_time = p2p_wait_turn(&patience, has_moved);
-	}
-	ori_p2p_leave(p2p);
-	if (request->status == ORIEL_AGAIN)
-		return ori_fail(ORIEL_ERR_TIMEOUT, "a request to %s timed out", p2p->peer_name);
-	return p2p_result(p2p, request);
-}
-
-static bool p2p_is_drained(const struct oriel_p2p *p2p)
-{
-	if (p2p->active_out || !ori_control_is_idle(p2p))
-		return false;
-	for (uint64_t left = p2p->active_in; left; left &= left - 1) {
-		unsigned channel = (unsigned)__builtin_ctzll(left);
-		const struct oriel_p2p_request *first = p2p->in[channel].requests.first;
-
-		if ((first && first->done) || ori_in_is_busy(p2p, channel))
-			return false;
-	}
-	return p2p->done == p2p->begun && !p2p->is_dirty;
-}
-
-enum oriel_status oriel_p2p_drain(struct oriel_p2p *p2p, uint64_t timeout_ns)
-{
-	struct p2p_patience patience;
-	bool has_moved = true, has_time = true;
-	enum oriel_status status = ori_handle_check(p2p, ORI_HANDLE_P2P_ENDPOINT, __func__);
-
-	if (status != ORIEL_OK)
-		return status;
-	patience = p2p_patience(p2p, timeout_ns);
-	ori_p2p_enter(p2p);
-	status = p2p_pass(p2p, &has_moved);
-	while (status == ORIEL_OK && has_time && !p2p_is_drained(p2p)) {
-		has_time = p2p_wait_turn(&patience, has_moved);
-		status = p2p_pass(p2p, &has_moved);
-	}
-	ori_p2p_leave(p2p);
-	if (status == ORIEL_OK && !p2p_is_drained(p2p))
-		return ori_fail(ORIEL_ERR_TIMEOUT,
-				"drain to %s timed out: some requests are not done",
-				p2p->peer_name);
-	return status;
 }

@@ -7,6 +7,19 @@
 #include "base/error.h"
 #include "rdma/rdma_choose.h"
 
+const char *oriel_p2p_mode_name(enum oriel_p2p_mode mode)
+{
+	switch (mode) {
+	case ORIEL_P2P_AUTO:
+		return "auto";
+	case ORIEL_P2P_ZERO_COPY:
+		return "zero_copy";
+	case ORIEL_P2P_COPY_BASED:
+		return "copy_based";
+	}
+	return "unknown mode";
+}
+
 static bool wire_is_zero(const void *bytes, size_t length)
 {
 	const uint8_t *at = bytes;

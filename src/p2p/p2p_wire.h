@@ -348,4 +348,9 @@ static inline uint32_t p2p_immediate(enum p2p_imm_kind kind, unsigned channel, u
 	return (uint32_t)kind << 30 | channel << 24 | slot << 16 | (uint32_t)(lap & 0xffff);
 }
 
+static inline unsigned p2p_imm_channel(uint32_t immediate)
+{
+	return immediate >> 24 & 0x3f;
+}
+
 #endif

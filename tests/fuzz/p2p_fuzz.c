@@ -10,6 +10,7 @@
 
 #include "fuzz.h"
 #include "p2p/p2p.h"
+#include "p2p_mock/p2p_mock_peer.h"
 
 #define P2P_REQUESTS 32u
 #define P2P_ROOM 5000u

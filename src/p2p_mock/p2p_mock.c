@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A backend whose puts arrive when the test says so; unit tests and the fuzzer create it. */
+/*
+ * A backend whose puts arrive when the test says so, in a library of its own: liboriel knows
+ * only that a context may bring its backend. Unit tests and the fuzzer create it.
+ */
 #include <oriel/p2p_mock.h>
 
 #include <stdlib.h>
@@ -10,6 +13,7 @@
 #include "base/attr.h"
 #include "base/error.h"
 #include "p2p/p2p.h"
+#include "p2p_mock/p2p_mock_peer.h"
 
 #define MOCK_IMMEDIATES 1024u
 #define MOCK_AT_ONCE 4u /* events of a shuffled mock that one progress may deliver */
@@ -26,8 +30,7 @@ struct mock_event {
 	bool has_immediate;
 };
 
-struct p2p_mock_endpoint {
-	struct oriel_p2p_mock *mock;
+struct mock_endpoint {
 	struct oriel_p2p *p2p;
 	unsigned which;
 	unsigned refusals;
@@ -42,16 +45,23 @@ static_assert(P2P_IMMEDIATES <= MOCK_IMMEDIATES, "an endpoint takes what the rul
 /* Events in the order in which they were put. */
 struct oriel_p2p_mock {
 	struct oriel_p2p_context *ctx;
-	struct p2p_mock_endpoint endpoints[2];
+	struct mock_endpoint endpoints[2];
 	enum oriel_p2p_mock_order order;
 	uint64_t random;
 	struct mock_event *events;
 	unsigned count, room;
 };
 
-static struct p2p_mock_endpoint *to_mock(const struct oriel_p2p *p2p)
+static struct oriel_p2p_mock *to_mock(const struct oriel_p2p *p2p)
 {
-	return p2p->link.mock;
+	return p2p->ctx->backend_state;
+}
+
+static struct mock_endpoint *to_endpoint(const struct oriel_p2p *p2p)
+{
+	struct oriel_p2p_mock *m = to_mock(p2p);
+
+	return &m->endpoints[p2p == m->endpoints[1].p2p];
 }
 
 /* splitmix64 */
@@ -77,9 +87,8 @@ static bool mock_may_arrive(const struct oriel_p2p_mock *m, unsigned index)
 }
 
 /* Operations complete in their order: up to the first that has not arrived. */
-static void mock_complete(struct p2p_mock_endpoint *e)
+static void mock_complete(const struct oriel_p2p_mock *m, struct mock_endpoint *e)
 {
-	const struct oriel_p2p_mock *m = e->mock;
 	uint64_t done = e->p2p->begun;
 
 	if (e->is_held)
@@ -110,7 +119,7 @@ static void mock_copy(const struct oriel_p2p_mock *m, const struct mock_event *e
 static void mock_deliver(struct oriel_p2p_mock *m, unsigned index)
 {
 	struct mock_event event = m->events[index];
-	struct p2p_mock_endpoint *peer = &m->endpoints[!event.endpoint];
+	struct mock_endpoint *peer = &m->endpoints[!event.endpoint];
 
 	mock_copy(m, &event);
 	if (event.has_immediate)
@@ -140,26 +149,36 @@ static enum oriel_status mock_open(struct oriel_p2p *p2p, struct p2p_endpoint_in
 	return ori_fail(ORIEL_ERR_STATE, "the endpoints of a mock are joined from the start");
 }
 
+/* Control sockets exchange these fields otherwise. */
 static enum oriel_status mock_connect(struct oriel_p2p *p2p, const struct p2p_endpoint_info *theirs,
 				      const int *fds, unsigned nfds)
 {
-	return mock_open(p2p, (struct p2p_endpoint_info *)(uintptr_t)theirs, (int *)(uintptr_t)fds,
-			 &nfds);
+	const struct p2p_pool *pool = &p2p->ctx->pool;
+	const struct oriel_p2p *peer = to_mock(p2p)->endpoints[!to_endpoint(p2p)->which].p2p;
+
+	(void)theirs, (void)fds, (void)nfds;
+	p2p->remote_control.address = (uintptr_t)&peer->segment->remote_control;
+	p2p->pool.address = (uintptr_t)pool->area.base;
+	p2p->pool_stride = pool->stride;
+	p2p->pool_slots = pool->receive;
+	p2p->chunk = pool->chunk;
+	return ORIEL_OK;
 }
 
 static void mock_sever(struct oriel_p2p *p2p)
 {
-	struct p2p_mock_endpoint *e = to_mock(p2p), *peer = &e->mock->endpoints[!e->which];
+	struct oriel_p2p_mock *m = to_mock(p2p);
+	struct mock_endpoint *e = to_endpoint(p2p), *peer = &m->endpoints[!e->which];
 
 	/* Events point into memory of both endpoints, which may be freed now. */
-	e->mock->count = 0;
+	m->count = 0;
 	if (e->failure == ORIEL_OK)
 		e->failure = ORIEL_ERR_PEER;
 	if (peer->failure == ORIEL_OK)
 		peer->failure = ORIEL_ERR_PEER;
 }
 
-static enum oriel_status mock_enter(struct oriel_p2p *p2p)
+static enum oriel_status mock_nothing(struct oriel_p2p *p2p)
 {
 	(void)p2p;
 	return ORIEL_OK;
@@ -173,8 +192,8 @@ static void mock_leave(struct oriel_p2p *p2p)
 static enum oriel_status mock_begin(struct oriel_p2p *p2p, const struct mock_event *event,
 				    uint64_t *op)
 {
-	struct p2p_mock_endpoint *e = to_mock(p2p);
-	struct oriel_p2p_mock *m = e->mock;
+	struct mock_endpoint *e = to_endpoint(p2p);
+	struct oriel_p2p_mock *m = to_mock(p2p);
 
 	if (e->failure != ORIEL_OK)
 		return ORIEL_AGAIN;
@@ -234,23 +253,23 @@ static enum oriel_status mock_write_imm(struct oriel_p2p *p2p, const struct p2p_
 
 static enum oriel_status mock_progress(struct oriel_p2p *p2p)
 {
-	struct p2p_mock_endpoint *e = to_mock(p2p);
+	struct mock_endpoint *e = to_endpoint(p2p);
 
 	if (e->failure != ORIEL_OK)
 		return ori_fail(e->failure, "the link of endpoint %u of a mock has failed",
 				e->which);
-	mock_deliver_some(e->mock);
-	mock_complete(e);
+	mock_deliver_some(to_mock(p2p));
+	mock_complete(to_mock(p2p), e);
 	return ORIEL_OK;
 }
 
-static enum oriel_status mock_take(struct oriel_p2p *p2p, uint32_t *immediate)
+static enum oriel_status mock_take(struct oriel_p2p *p2p, struct p2p_arrival *arrival)
 {
-	struct p2p_mock_endpoint *e = to_mock(p2p);
+	struct mock_endpoint *e = to_endpoint(p2p);
 
 	if (e->taken == e->arrived)
 		return ORIEL_AGAIN;
-	*immediate = e->immediates[e->taken++ % MOCK_IMMEDIATES];
+	*arrival = (struct p2p_arrival){.immediate = e->immediates[e->taken++ % MOCK_IMMEDIATES]};
 	return ORIEL_OK;
 }
 
@@ -277,8 +296,9 @@ static const struct p2p_backend mock_backend = {
 	.path = ORIEL_PATH_RDMA,
 	.open = mock_open,
 	.connect = mock_connect,
+	.close = mock_nothing,
 	.sever = mock_sever,
-	.enter = mock_enter,
+	.enter = mock_nothing,
 	.leave = mock_leave,
 	.put = mock_put,
 	.write_imm = mock_write_imm,
@@ -288,24 +308,6 @@ static const struct p2p_backend mock_backend = {
 	.export = mock_export,
 	.import = mock_import,
 };
-
-static void mock_join(struct oriel_p2p_mock *m, unsigned which)
-{
-	struct oriel_p2p *p2p = m->endpoints[which].p2p, *peer = m->endpoints[!which].p2p;
-
-	/* Control sockets exchange these fields otherwise. */
-	p2p->backend = &mock_backend;
-	p2p->link.mock = &m->endpoints[which];
-	p2p->peer = peer->address;
-	ori_p2p_name(&p2p->address, &p2p->peer, p2p->peer_name);
-	p2p->remote_control.address = (uintptr_t)&peer->segment->remote_control;
-	p2p->pool.address = (uintptr_t)m->ctx->pool.area.base;
-	p2p->pool_stride = m->ctx->pool.stride;
-	p2p->pool_slots = m->ctx->pool.receive;
-	p2p->chunk = m->ctx->pool.chunk;
-	p2p->state = P2P_JOINED;
-	p2p->has_owner = true;
-}
 
 static void mock_close(struct oriel_p2p_mock *m)
 {
@@ -335,17 +337,22 @@ enum oriel_status oriel_p2p_mock_create(const struct oriel_p2p_mock_attr *caller
 	m->order = (enum oriel_p2p_mock_order)attr.order;
 	m->random = attr.seed;
 	status = oriel_p2p_context_create(attr.context, &m->ctx);
+	if (status == ORIEL_OK) {
+		m->ctx->backend = &mock_backend;
+		m->ctx->backend_state = m;
+	}
 	for (unsigned i = 0; i < 2 && status == ORIEL_OK; i++) {
-		m->endpoints[i].mock = m;
 		m->endpoints[i].which = i;
 		status = oriel_p2p_create(m->ctx, attr.endpoints, &m->endpoints[i].p2p);
+	}
+	for (unsigned i = 0; i < 2 && status == ORIEL_OK; i++) {
+		status = ori_p2p_join(m->endpoints[i].p2p, &m->endpoints[!i].p2p->address, 0);
+		m->endpoints[i].p2p->has_owner = true;
 	}
 	if (status != ORIEL_OK) {
 		mock_close(m);
 		return status;
 	}
-	mock_join(m, 0);
-	mock_join(m, 1);
 	ori_handle_open(m, NULL);
 	*mock = m;
 	return ORIEL_OK;
@@ -413,7 +420,7 @@ enum oriel_status oriel_p2p_mock_deliver(struct oriel_p2p_mock *mock, unsigned i
 
 void ori_p2p_mock_write_imm(struct oriel_p2p_mock *mock, unsigned endpoint, uint32_t immediate)
 {
-	struct p2p_mock_endpoint *e = &mock->endpoints[endpoint];
+	struct mock_endpoint *e = &mock->endpoints[endpoint];
 
 	if (e->arrived - e->taken < MOCK_IMMEDIATES)
 		e->immediates[e->arrived++ % MOCK_IMMEDIATES] = immediate;

@@ -18,6 +18,7 @@
 
 #include "base/error.h"
 #include "p2p/p2p.h"
+#include "p2p_mock/p2p_mock_peer.h"
 
 #define CHUNK 4096u
 #define CHANNELS 3u

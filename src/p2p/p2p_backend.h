@@ -2,17 +2,16 @@
 /*
  * The operations that a path provides to an endpoint: bytes into memory of the peer, and a
  * notification that they have arrived. The thread of the endpoint makes all calls, and
- * none waits, but for sever().
+ * none waits.
  */
-#ifndef ORI_P2P_BACKEND_H
-#define ORI_P2P_BACKEND_H
+#ifndef ORI_P2P_P2P_BACKEND_H
+#define ORI_P2P_P2P_BACKEND_H
 
 #include <stdbool.h>
 
 #include "p2p/p2p_wire.h"
 
 struct oriel_p2p;
-struct p2p_mock_endpoint;
 struct ori_host_link;
 
 /* Local memory, as its owner and as the HCA know it. */
@@ -31,6 +30,13 @@ struct p2p_remote {
 	bool is_gpu; /* ... and @at is a GPU's */
 };
 
+/* An immediate of the peer, and the bytes that came along. */
+struct p2p_arrival {
+	uint32_t immediate;
+	uint32_t length; /* as the peer says; more than P2P_IMM_BYTES are not there */
+	const char *bytes;
+};
+
 #define P2P_WAITS 64u
 
 /* An operation that completes with copies of a GPU. */
@@ -46,12 +52,11 @@ struct p2p_link {
 	uint8_t host_endpoint[P2P_LINK_INFO];
 	struct ori_mapping segment, pool; /* the peer's */
 	struct p2p_segment *peer;         /* in it */
-	struct p2p_mock_endpoint *mock;
 	/*
-	 * The mapped backend counts immediates written and taken, and the peer's count of
-	 * taken ones when last read.
+	 * The mapped backend counts immediates written, taken, and taken as the peer knows;
+	 * and the peer's count of taken ones when last read.
 	 */
-	uint64_t written, taken, seen;
+	uint64_t written, taken, told, seen;
 	uint32_t last; /* index mask of the rings, which are of a power of two */
 	/*
 	 * Operations that wait for copies, in their order; and how many of them have an
@@ -74,7 +79,9 @@ struct p2p_backend {
 	/* The peer's endpoint, which has been checked; sets @p2p's remote control and pool. */
 	enum oriel_status (*connect)(struct oriel_p2p *p2p, const struct p2p_endpoint_info *theirs,
 				     const int *fds, unsigned nfds);
-	/* May wait for writes of the peer. The peer writes nothing here afterwards. */
+	/* Tell the peer to write nothing here any more. ORIEL_AGAIN: it may still be writing. */
+	enum oriel_status (*close)(struct oriel_p2p *p2p);
+	/* The end of open(), connect() and close(): neither side reaches the other any more. */
 	void (*sever)(struct oriel_p2p *p2p);
 
 	/*
@@ -96,8 +103,8 @@ struct p2p_backend {
 				       const struct p2p_remote *to, size_t length,
 				       uint32_t immediate, uint64_t *op);
 	/*
-	 * The same with P2P_IMM_BYTES bytes at most, which are copied now; the peer copies
-	 * them to ori_in_address(). Only backends with eager sends have it.
+	 * The same with P2P_IMM_BYTES bytes at most, which are copied now, and which the peer
+	 * takes with the immediate. Only backends with eager sends have it.
 	 */
 	enum oriel_status (*send_eager)(struct oriel_p2p *p2p, const void *bytes, size_t length,
 					uint32_t immediate, uint64_t *op);
@@ -106,8 +113,11 @@ struct p2p_backend {
 	 * arrived can still be taken.
 	 */
 	enum oriel_status (*progress)(struct oriel_p2p *p2p);
-	/* ORIEL_AGAIN: no immediate has arrived. Bytes that came along have been taken, too. */
-	enum oriel_status (*take)(struct oriel_p2p *p2p, uint32_t *immediate);
+	/*
+	 * ORIEL_AGAIN: no immediate has arrived. Bytes of @arrival stay until the next call,
+	 * and the peer may still write to them.
+	 */
+	enum oriel_status (*take)(struct oriel_p2p *p2p, struct p2p_arrival *arrival);
 
 	/*
 	 * Describe how the peer reaches @at of @memory, for an offer or exported memory.

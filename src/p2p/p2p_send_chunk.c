@@ -1,27 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One chunk of a send or put; out.c runs it. It advances until it waits: it is packed
+ * One chunk of a send or put; p2p_send.c runs it. It advances until it waits: it is packed
  * while the credit is still under way, posted with an immediate that names its unit, and
  * done when the link has completed it.
  */
 #include <string.h>
 
 #include "base/error.h"
-#include "p2p/out.h"
+#include "p2p/p2p_send.h"
+
+enum oriel_status ori_send_mismatch(const struct oriel_p2p_request *r, const char *remote)
+{
+	return ori_fail(ORIEL_ERR_MISMATCH,
+			"transfer %llu of channel %u: %s of %zu bytes meets %s of the peer",
+			(unsigned long long)r->number, r->channel,
+			r->kind == P2P_PUT ? "a put" : "a send", r->length, remote);
+}
+
+const char *ori_send_other(enum p2p_protocol protocol)
+{
+	return protocol == P2P_NOTICE ? "an expect" : "a receive of few bytes";
+}
 
 /* The staging slot of the peer for this chunk. ORIEL_AGAIN: no credit. */
-static enum oriel_status chunk_credit(struct oriel_p2p *p2p, const struct p2p_out_slot *s,
+static enum oriel_status chunk_credit(struct oriel_p2p *p2p, const struct p2p_send_slot *s,
 				      struct p2p_remote *remote)
 {
 	uint64_t unit = s->request->unit + s->chunk;
 	uint64_t credit =
-		ori_p2p_word(p2p, P2P_WORD_CREDIT + p2p_out_index(p2p, s->request->channel, unit));
+		ori_p2p_word(p2p, P2P_WORD_CREDIT + p2p_send_index(p2p, s->request->channel, unit));
 	uint64_t at = p2p_credit_slot(credit) * p2p->pool_stride;
 
 	if (p2p_credit_lap(credit) != p2p_lap(p2p, unit))
 		return ORIEL_AGAIN;
 	if (p2p_credit_protocol(credit) == P2P_NOTICE || p2p_credit_protocol(credit) == P2P_EAGER)
-		return ori_out_mismatch(s->request, ori_out_other(p2p_credit_protocol(credit)));
+		return ori_send_mismatch(s->request, ori_send_other(p2p_credit_protocol(credit)));
 	if (p2p_credit_protocol(credit) != P2P_STAGED || p2p_credit_slot(credit) >= p2p->pool_slots)
 		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer gives credit 0x%llx",
 				(unsigned long long)credit);
@@ -48,7 +61,7 @@ static bool chunk_is_inline(const struct oriel_p2p *p2p, const struct oriel_p2p_
 }
 
 /* Does @s wait for nothing but a slot of the pool, and the link? */
-static bool chunk_may_put(struct oriel_p2p *p2p, const struct p2p_out_slot *s)
+static bool chunk_may_put(struct oriel_p2p *p2p, const struct p2p_send_slot *s)
 {
 	struct p2p_remote remote;
 
@@ -61,7 +74,7 @@ static bool chunk_may_put(struct oriel_p2p *p2p, const struct p2p_out_slot *s)
  * Find the memory to pack into. ORIEL_AGAIN: no slot of the pool is free, or the credit
  * has not arrived.
  */
-static enum oriel_status chunk_take_slot(struct oriel_p2p *p2p, struct p2p_out_slot *s)
+static enum oriel_status chunk_take_slot(struct oriel_p2p *p2p, struct p2p_send_slot *s)
 {
 	const struct oriel_p2p_request *r = s->request;
 	struct p2p_remote remote;
@@ -94,13 +107,13 @@ static enum oriel_status chunk_take_slot(struct oriel_p2p *p2p, struct p2p_out_s
 }
 
 /* Is it packed in memory of a GPU, local or of the peer? */
-static bool chunk_is_in_gpu(const struct oriel_p2p *p2p, const struct p2p_out_slot *s)
+static bool chunk_is_in_gpu(const struct oriel_p2p *p2p, const struct p2p_send_slot *s)
 {
 	return s->staging < 0 ? p2p->pool.is_gpu : p2p->ctx->pool.is_gpu;
 }
 
 /* By the hook, an engine, or the CPU. ORIEL_AGAIN: begun. */
-static enum oriel_status chunk_copy(struct oriel_p2p *p2p, struct p2p_out_slot *s,
+static enum oriel_status chunk_copy(struct oriel_p2p *p2p, struct p2p_send_slot *s,
 				    const struct oriel_p2p_chunk *chunk)
 {
 	enum oriel_status status = ORIEL_OK;
@@ -121,7 +134,7 @@ static enum oriel_status chunk_copy(struct oriel_p2p *p2p, struct p2p_out_slot *
 	return status == ORIEL_OK ? ori_copy_stream_test(p2p, P2P_COPY_OUT, s->copy) : status;
 }
 
-static enum oriel_status chunk_pack(struct oriel_p2p *p2p, struct p2p_out_slot *s)
+static enum oriel_status chunk_pack(struct oriel_p2p *p2p, struct p2p_send_slot *s)
 {
 	const struct oriel_p2p_request *r = s->request;
 	struct oriel_p2p_chunk chunk = {
@@ -144,7 +157,7 @@ static enum oriel_status chunk_pack(struct oriel_p2p *p2p, struct p2p_out_slot *
 }
 
 /* The local memory that this chunk is put from, without its label. */
-static struct p2p_local chunk_source(const struct oriel_p2p *p2p, const struct p2p_out_slot *s)
+static struct p2p_local chunk_source(const struct oriel_p2p *p2p, const struct p2p_send_slot *s)
 {
 	const struct oriel_p2p_request *r = s->request;
 	struct p2p_local local = {.at = (char *)r->buffer + s->offset,
@@ -162,7 +175,7 @@ static struct p2p_local chunk_source(const struct oriel_p2p *p2p, const struct p
 	return local;
 }
 
-static enum oriel_status chunk_post_inline(struct oriel_p2p *p2p, struct p2p_out_slot *s)
+static enum oriel_status chunk_post_inline(struct oriel_p2p *p2p, struct p2p_send_slot *s)
 {
 	const struct oriel_p2p_request *r = s->request;
 	struct p2p_label label = {r->number, r->length, 0, s->length, "", 0};
@@ -180,12 +193,12 @@ static enum oriel_status chunk_post_inline(struct oriel_p2p *p2p, struct p2p_out
 }
 
 /* Put the bytes, unless they are packed at the peer already; then the label, by itself. */
-static enum oriel_status chunk_post_split(struct oriel_p2p *p2p, struct p2p_out_slot *s,
+static enum oriel_status chunk_post_split(struct oriel_p2p *p2p, struct p2p_send_slot *s,
 					  const struct p2p_remote *slot)
 {
 	const struct oriel_p2p_request *r = s->request;
 	uint64_t unit = r->unit + s->chunk, begin = p2p_slot_begin(s->length);
-	unsigned index = p2p_out_index(p2p, r->channel, unit);
+	unsigned index = p2p_send_index(p2p, r->channel, unit);
 	struct p2p_label *source = &p2p->segment->local_control.labels[index];
 	struct p2p_local from = chunk_source(p2p, s);
 	struct p2p_remote to = *slot;
@@ -218,7 +231,7 @@ static enum oriel_status chunk_post_split(struct oriel_p2p *p2p, struct p2p_out_
 	return status;
 }
 
-static enum oriel_status chunk_post_staged(struct oriel_p2p *p2p, struct p2p_out_slot *s)
+static enum oriel_status chunk_post_staged(struct oriel_p2p *p2p, struct p2p_send_slot *s)
 {
 	const struct oriel_p2p_request *r = s->request;
 	uint64_t unit = r->unit + s->chunk;
@@ -239,7 +252,7 @@ static enum oriel_status chunk_post_staged(struct oriel_p2p *p2p, struct p2p_out
 				       &s->op);
 }
 
-static enum oriel_status chunk_post_straight(struct oriel_p2p *p2p, struct p2p_out_slot *s)
+static enum oriel_status chunk_post_straight(struct oriel_p2p *p2p, struct p2p_send_slot *s)
 {
 	const struct oriel_p2p_request *r = s->request;
 	struct p2p_offer offer = {r->address, r->length, r->number, r->key, r->piece};
@@ -266,40 +279,40 @@ static enum oriel_status chunk_post_straight(struct oriel_p2p *p2p, struct p2p_o
 				       &s->op);
 }
 
-enum oriel_status ori_out_step(struct oriel_p2p *p2p, struct p2p_out_slot *s, bool is_next)
+enum oriel_status ori_send_step(struct oriel_p2p *p2p, struct p2p_send_slot *s, bool is_next)
 {
 	enum oriel_status status = ORIEL_AGAIN;
 
 	switch (s->state) {
-	case P2P_OUT_NEW:
+	case P2P_SEND_NEW:
 		status = chunk_take_slot(p2p, s);
 		if (status == ORIEL_OK)
-			s->state = s->label ? P2P_OUT_PACK : P2P_OUT_READY;
+			s->state = s->label ? P2P_SEND_PACK : P2P_SEND_READY;
 		return status;
-	case P2P_OUT_PACK:
+	case P2P_SEND_PACK:
 		status = chunk_pack(p2p, s);
 		if (status == ORIEL_OK)
-			s->state = P2P_OUT_READY;
+			s->state = P2P_SEND_READY;
 		return status;
-	case P2P_OUT_READY:
+	case P2P_SEND_READY:
 		if (s->request->protocol == P2P_EAGER)
-			status = ori_out_post_eager(p2p, s->request, s->request->unit, &s->op);
+			status = ori_send_post_eager(p2p, s->request, s->request->unit, &s->op);
 		else if (s->request->protocol == P2P_STAGED)
 			status = s->label ? chunk_post_staged(p2p, s) : chunk_post_inline(p2p, s);
 		else if (s->request->protocol != P2P_UNKNOWN && is_next)
 			status = chunk_post_straight(p2p, s);
 		if (status == ORIEL_OK)
-			s->state = P2P_OUT_POSTED;
+			s->state = P2P_SEND_POSTED;
 		return status;
-	case P2P_OUT_POSTED:
+	case P2P_SEND_POSTED:
 		if (s->op >= p2p->done)
 			return ORIEL_AGAIN;
 		if (s->staging >= 0)
 			ori_pool_give(&p2p->ctx->pool, &p2p->ctx->pool.sends, s->staging);
 		s->staging = -1;
-		s->state = P2P_OUT_DONE;
+		s->state = P2P_SEND_DONE;
 		return ORIEL_OK;
-	case P2P_OUT_DONE:
+	case P2P_SEND_DONE:
 		break;
 	}
 	return ORIEL_AGAIN;

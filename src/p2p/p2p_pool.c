@@ -8,8 +8,8 @@
 #include "base/error.h"
 #include "p2p/p2p_context.h"
 
-#define STAGING_NONE 0xffffu
-#define STAGING_LINE 64u
+#define POOL_NONE 0xffffu
+#define POOL_LINE 64u
 
 enum oriel_status ori_area_open(struct p2p_area *area, size_t length)
 {
@@ -29,12 +29,12 @@ void ori_area_close(struct p2p_area *area)
 	*area = (struct p2p_area){0};
 }
 
-static uint64_t staging_head(uint64_t before, unsigned count, unsigned first)
+static uint64_t pool_head(uint64_t before, unsigned count, unsigned first)
 {
 	return ((before >> 32) + 1) << 32 | (uint64_t)count << 16 | first;
 }
 
-static unsigned staging_count(uint64_t head)
+static unsigned pool_count(uint64_t head)
 {
 	return head >> 16 & 0xffff;
 }
@@ -51,7 +51,7 @@ void ori_pool_give(struct p2p_pool *pool, struct p2p_stack *stack, int slot)
 		 * one.
 		 */
 	} while (!atomic_compare_exchange_weak_explicit(
-		&stack->head, &head, staging_head(head, staging_count(head) + 1, (unsigned)slot),
+		&stack->head, &head, pool_head(head, pool_count(head) + 1, (unsigned)slot),
 		memory_order_release, memory_order_relaxed));
 }
 
@@ -61,25 +61,26 @@ int ori_pool_take(struct p2p_pool *pool, struct p2p_stack *stack, unsigned leave
 	unsigned first, next;
 
 	do {
-		if (staging_count(head) <= leave)
+		if (pool_count(head) <= leave)
 			return -1;
 		first = head & 0xffff;
 		/* The slot may be in another list by now: then the tag has changed, too. */
 		next = atomic_load_explicit(&pool->next[first], memory_order_relaxed);
-	} while (!atomic_compare_exchange_weak_explicit(
-		&stack->head, &head, staging_head(head, staging_count(head) - 1, next),
-		memory_order_acquire, memory_order_acquire));
+	} while (!atomic_compare_exchange_weak_explicit(&stack->head, &head,
+							pool_head(head, pool_count(head) - 1, next),
+							memory_order_acquire,
+							memory_order_acquire));
 	return (int)first;
 }
 
 unsigned ori_pool_free(const struct p2p_stack *stack)
 {
-	return staging_count(atomic_load_explicit(&stack->head, memory_order_relaxed));
+	return pool_count(atomic_load_explicit(&stack->head, memory_order_relaxed));
 }
 
 /* Whole pages, as an HCA needs them of a GPU. */
-static enum oriel_status staging_open_gpu(struct p2p_area *area, const struct ori_gpu *gpu,
-					  size_t length)
+static enum oriel_status pool_open_gpu(struct p2p_area *area, const struct ori_gpu *gpu,
+				       size_t length)
 {
 	struct p2p_area a = {0};
 	enum oriel_status status = ori_mem_alloc_gpu(gpu, length, &a.mem);
@@ -101,19 +102,18 @@ enum oriel_status ori_pool_open(struct p2p_pool *pool, size_t chunk, unsigned re
 			     .is_gpu = gpu != NULL};
 	enum oriel_status status;
 
-	p.stride =
-		(sizeof(struct p2p_label) + chunk + STAGING_LINE - 1) / STAGING_LINE * STAGING_LINE;
+	p.stride = (sizeof(struct p2p_label) + chunk + POOL_LINE - 1) / POOL_LINE * POOL_LINE;
 	p.next = calloc(p.slots, sizeof(*p.next));
 	if (!p.next)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for %u staging slots", p.slots);
-	status = gpu ? staging_open_gpu(&p.area, gpu, p.stride * p.slots)
+	status = gpu ? pool_open_gpu(&p.area, gpu, p.stride * p.slots)
 		     : ori_area_open(&p.area, p.stride * p.slots);
 	if (status != ORIEL_OK) {
 		free((void *)p.next);
 		return status;
 	}
-	atomic_init(&p.receives.head, STAGING_NONE);
-	atomic_init(&p.sends.head, STAGING_NONE);
+	atomic_init(&p.receives.head, POOL_NONE);
+	atomic_init(&p.sends.head, POOL_NONE);
 	*pool = p;
 	for (unsigned i = pool->slots; i-- > 0;)
 		ori_pool_give(pool, i < receive ? &pool->receives : &pool->sends, (int)i);

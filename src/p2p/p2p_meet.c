@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Two endpoints meet over their control socket, and it shows that the peer is alive. One
+ * endpoint connects to the context of the other. Each sends P2P_ENDPOINT, and P2P_READY
+ * once it has received the peer's and can be put to; no put is made before that has
+ * arrived. The passes of p2p_run.c call it.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "p2p/p2p.h"
+
+#define MEET_PROBE_LOCAL_NS UINT64_C(50000000)
+#define MEET_PROBE_REMOTE_NS UINT64_C(1000000000)
+
+static enum oriel_status meet_take_bye(const struct oriel_p2p *p2p, const struct p2p_frame *frame)
+{
+	if (frame->status == ORIEL_OK)
+		return ori_fail(ORIEL_ERR_PEER, "the peer, %s, has destroyed its endpoint",
+				p2p->peer_name);
+	return ori_fail((enum oriel_status)frame->status,
+			"the endpoint of the peer, %s, is broken: %s", p2p->peer_name, frame->text);
+}
+
+/*
+ * Does the context of a peer that has not connected still listen? It ignores a connection
+ * that sends nothing.
+ */
+static enum oriel_status meet_probe(struct oriel_p2p *p2p)
+{
+	struct p2p_control_socket *control_socket = &p2p->control_socket;
+	enum oriel_status status = ORIEL_ERR_TIMEOUT;
+	int fd;
+
+	if (!ori_deadline_passed(control_socket->probe_at) ||
+	    (!control_socket->is_local && !p2p->peer.port))
+		return ORIEL_AGAIN;
+	if (control_socket->is_local)
+		status = ori_fdsock_connect(p2p->peer.listener, p2p->peer.uid, (pid_t)p2p->peer.pid,
+					    1, &fd);
+	else
+		status = ori_p2p_probe(&control_socket->dial, &p2p->address, &p2p->peer);
+	if (status == ORIEL_AGAIN)
+		return status;
+	control_socket->probe_at =
+		ori_deadline(control_socket->is_local ? MEET_PROBE_LOCAL_NS : MEET_PROBE_REMOTE_NS);
+	if (status == ORIEL_OK && control_socket->is_local)
+		close(fd);
+	return status == ORIEL_OK || status == ORIEL_ERR_TIMEOUT ? ORIEL_AGAIN : status;
+}
+
+/* ORIEL_AGAIN: there is no socket yet. */
+static enum oriel_status meet_connect(struct oriel_p2p *p2p)
+{
+	struct p2p_control_socket *control_socket = &p2p->control_socket;
+	enum oriel_status status;
+
+	if (!ori_p2p_address_calls(&p2p->address, &p2p->peer)) {
+		status = ori_p2p_context_answer(p2p->ctx, &p2p->peer.token, &p2p->address.token,
+						&control_socket->fd);
+		if (status == ORIEL_AGAIN && control_socket->clash &&
+		    ori_deadline_passed(control_socket->clash))
+			status = ori_p2p_context_find_clash(p2p->ctx, p2p);
+		return status == ORIEL_AGAIN ? meet_probe(p2p) : status;
+	}
+	control_socket->hello =
+		(struct p2p_hello){.to = p2p->peer.token, .from = p2p->address.token};
+	if (control_socket->is_local)
+		status = ori_fdsock_connect(p2p->peer.listener, p2p->peer.uid, (pid_t)p2p->peer.pid,
+					    1, &control_socket->fd);
+	else
+		status = ori_p2p_dial(&control_socket->dial, &p2p->ctx->key, &p2p->address,
+				      &p2p->peer, &control_socket->fd, &control_socket->hello);
+	if (status == ORIEL_ERR_TIMEOUT)
+		return ORIEL_AGAIN;
+	control_socket->is_hello_due = status == ORIEL_OK;
+	return status;
+}
+
+static enum oriel_status meet_check_info(const struct oriel_p2p *p2p,
+					 const struct p2p_endpoint_info *e)
+{
+	if (e->mode != p2p->mode)
+		return ori_fail(ORIEL_ERR_MISMATCH,
+				"this endpoint is of mode %s, the peer's of mode %s",
+				oriel_p2p_mode_name(p2p->mode),
+				oriel_p2p_mode_name((enum oriel_p2p_mode)e->mode));
+	if (e->channels != p2p->channels || e->depth != p2p->depth)
+		return ori_fail(
+			ORIEL_ERR_MISMATCH,
+			"this endpoint has %u channels of depth %u, the peer's %u of depth %u",
+			p2p->channels, p2p->depth, e->channels, e->depth);
+	if (e->path != p2p->backend->path)
+		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer's endpoint has path %u, not %u",
+				e->path, p2p->backend->path);
+	return ORIEL_OK;
+}
+
+static enum oriel_status meet_send_info(struct oriel_p2p *p2p)
+{
+	const struct p2p_pool *pool = &p2p->ctx->pool;
+	struct p2p_frame frame = {.kind = P2P_ENDPOINT};
+	unsigned nfds = 0;
+	int fds[ORI_MEM_FDS];
+	enum oriel_status status;
+
+	frame.info.path = p2p->backend->path;
+	frame.info.mode = p2p->mode;
+	frame.info.channels = p2p->channels;
+	frame.info.depth = p2p->depth;
+	frame.info.chunk = pool->chunk;
+	frame.info.stride = pool->stride;
+	frame.info.slots = pool->receive;
+	memcpy(frame.info.gpu, p2p->ctx->gpu.uuid, sizeof(frame.info.gpu));
+	status = p2p->backend->open(p2p, &frame.info, fds, &nfds);
+	if (p2p->backend->has_eager && p2p_takes_eager(p2p))
+		frame.info.flags |= P2P_ENDPOINT_EAGER;
+	return status == ORIEL_OK ? ori_control_socket_send(p2p, &frame, fds, nfds) : status;
+}
+
+static enum oriel_status meet_take_info(struct oriel_p2p *p2p, const struct p2p_endpoint_info *info)
+{
+	enum oriel_status status;
+
+	if (p2p->control_socket.has_info)
+		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer describes its endpoint twice");
+	status = meet_check_info(p2p, info);
+	if (status != ORIEL_OK)
+		return status;
+	p2p->pool_stride = info->stride;
+	p2p->pool_slots = info->slots;
+	if ((info->flags & P2P_ENDPOINT_EAGER) && p2p->backend->has_eager && p2p_takes_eager(p2p))
+		p2p->eager_max = p2p_eager_limit(p2p);
+	memcpy(p2p->peer_gpu, info->gpu, sizeof(p2p->peer_gpu));
+	p2p->chunk =
+		info->chunk < p2p->ctx->pool.chunk ? (size_t)info->chunk : p2p->ctx->pool.chunk;
+	status =
+		p2p->backend->connect(p2p, info, p2p->control_socket.fds, p2p->control_socket.nfds);
+	/* Mappings outlive the descriptors. */
+	ori_control_socket_drop_fds(p2p);
+	p2p->control_socket.has_info = status == ORIEL_OK;
+	return status;
+}
+
+static enum oriel_status meet_take(struct oriel_p2p *p2p, const struct p2p_frame *frame)
+{
+	switch ((enum p2p_frame_kind)frame->kind) {
+	case P2P_ENDPOINT:
+		return meet_take_info(p2p, &frame->info);
+	case P2P_READY:
+		if (!p2p->control_socket.has_info)
+			break;
+		p2p->control_socket.is_ready = true;
+		p2p->is_gpu_reached = frame->ready.reaches_gpu;
+		return ORIEL_OK;
+	case P2P_PIECE:
+		return ori_piece_take(p2p, &frame->piece);
+	case P2P_BYE:
+		return meet_take_bye(p2p, frame);
+	case P2P_HELLO:
+	case P2P_CHALLENGE:
+	case P2P_PROOF:
+		break;
+	}
+	return ori_fail(ORIEL_ERR_PROTOCOL, "the peer sends frame %u at the wrong time",
+			frame->kind);
+}
+
+/* Each step once: no frame is sent twice because another one did not fit. */
+static enum oriel_status meet_send_due(struct oriel_p2p *p2p)
+{
+	struct p2p_control_socket *control_socket = &p2p->control_socket;
+	struct p2p_frame frame = {.kind = P2P_HELLO};
+	enum oriel_status status = ORIEL_OK;
+
+	if (control_socket->is_hello_due) {
+		frame.hello = control_socket->hello;
+		status = ori_control_socket_send(p2p, &frame, NULL, 0);
+		control_socket->is_hello_due = status == ORIEL_AGAIN;
+	}
+	if (status == ORIEL_OK && !control_socket->has_sent_info) {
+		status = meet_send_info(p2p);
+		control_socket->has_sent_info = status == ORIEL_OK;
+	}
+	if (status == ORIEL_OK && control_socket->has_info && !control_socket->has_sent_ready) {
+		frame = (struct p2p_frame){.kind = P2P_READY};
+		frame.ready.reaches_gpu = ori_p2p_context_reaches(p2p->ctx, p2p->peer_gpu);
+		status = ori_control_socket_send(p2p, &frame, NULL, 0);
+		control_socket->has_sent_ready = status == ORIEL_OK;
+	}
+	return status == ORIEL_OK ? ori_control_socket_flush(p2p) : status;
+}
+
+enum oriel_status ori_p2p_meet(struct oriel_p2p *p2p, bool *has_moved)
+{
+	struct p2p_frame frame;
+	enum oriel_status status = ORIEL_OK;
+
+	if (p2p->state == P2P_CALLING) {
+		status = meet_connect(p2p);
+		if (status != ORIEL_OK)
+			return status;
+		ori_p2p_dial_close(&p2p->control_socket.dial);
+		if (!p2p->control_socket.is_local)
+			ori_p2p_tune(p2p->control_socket.fd);
+		p2p->state = P2P_MEETING;
+		*has_moved = true;
+	}
+	while (status == ORIEL_OK &&
+	       !(p2p->control_socket.is_ready && p2p->control_socket.has_sent_ready)) {
+		status = meet_send_due(p2p);
+		/* A peer whose attributes differ has sent the reason before it left. */
+		if (status == ORIEL_OK || status == ORIEL_AGAIN || status == ORIEL_ERR_PEER)
+			status = ori_control_socket_recv(p2p, &frame);
+		if (status == ORIEL_OK)
+			status = meet_take(p2p, &frame);
+		*has_moved |= status == ORIEL_OK;
+	}
+	return status;
+}
+
+enum oriel_status ori_p2p_watch(struct oriel_p2p *p2p)
+{
+	struct p2p_frame frame;
+	enum oriel_status status;
+
+	if (p2p->control_socket.fd < 0 || p2p->is_leaving)
+		return ORIEL_OK;
+	status = ori_control_socket_flush(p2p);
+	while (status == ORIEL_OK || status == ORIEL_AGAIN || status == ORIEL_ERR_PEER) {
+		status = ori_control_socket_recv(p2p, &frame);
+		if (status != ORIEL_OK)
+			break;
+		status = meet_take(p2p, &frame);
+		if (frame.kind == P2P_BYE)
+			break;
+	}
+	if (status == ORIEL_AGAIN)
+		return ORIEL_OK;
+	/* Puts that the peer made before have arrived, and are still taken. */
+	if (status == ORIEL_ERR_PEER) {
+		p2p->is_leaving = true;
+		p2p->leaving = status;
+		snprintf(p2p->failure_text, sizeof(p2p->failure_text), "%s", oriel_last_error());
+		return ORIEL_OK;
+	}
+	return status;
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The calls by which users advance an endpoint, and wait for it: progress, test, wait and
+ * drain make passes (p2p_run.c).
+ */
+#include <time.h>
+
+#include <sched.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "p2p/p2p.h"
+
+#define WAIT_ASK 64u            /* passes between two checks of the deadline */
+#define WAIT_SPIN 400u          /* passes without progress before a wait yields the core */
+#define WAIT_SLEEPY_NS 5000000u /* ... before it sleeps between them */
+#define WAIT_SLEEP_NS 50000
+
+enum oriel_status oriel_p2p_progress(struct oriel_p2p *p2p)
+{
+	enum oriel_status status = ori_handle_check(p2p, ORI_HANDLE_P2P_ENDPOINT, __func__);
+	bool has_moved;
+
+	if (status != ORIEL_OK)
+		return status;
+	ori_p2p_enter(p2p);
+	status = ori_p2p_pass(p2p, &has_moved);
+	ori_p2p_leave(p2p);
+	return status;
+}
+
+static enum oriel_status wait_result(const struct oriel_p2p *p2p,
+				     const struct oriel_p2p_request *request)
+{
+	enum oriel_status status = request->status;
+
+	if (status >= 0)
+		return status;
+	if (p2p->state == P2P_BROKEN)
+		return ori_p2p_failed(p2p);
+	if (status == ORIEL_ERR_ABORTED)
+		return ori_fail(status, "the request was cancelled");
+	return ori_fail(status, "a control message of %zu bytes arrived for a receive of %zu",
+			request->length, (size_t)request->address);
+}
+
+enum oriel_status oriel_p2p_test(struct oriel_p2p *p2p, const struct oriel_p2p_request *request)
+{
+	enum oriel_status status = ori_handle_check(p2p, ORI_HANDLE_P2P_ENDPOINT, __func__);
+	bool has_moved;
+
+	if (status != ORIEL_OK)
+		return status;
+	if (!request)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_test: request is NULL");
+	if (request->status == ORIEL_AGAIN) {
+		ori_p2p_enter(p2p);
+		(void)ori_p2p_pass(p2p, &has_moved);
+		ori_p2p_leave(p2p);
+	}
+	return wait_result(p2p, request);
+}
+
+/* Turns of a wait in which nothing moved. A short wait reads no clock. */
+struct wait_patience {
+	uint64_t timeout_ns, deadline, since; /* the last two 0: not read yet */
+	unsigned turns, passes;
+};
+
+/* False if the deadline has passed. */
+static bool wait_turn(struct wait_patience *patience, bool has_moved)
+{
+	const struct timespec pause = {.tv_nsec = WAIT_SLEEP_NS};
+	uint64_t now;
+
+	if (has_moved) {
+		patience->turns = 0;
+		patience->since = 0;
+	}
+	if (++patience->passes % WAIT_ASK && ++patience->turns < WAIT_SPIN)
+		return true;
+	now = ori_clock_ns();
+	if (!patience->deadline)
+		patience->deadline = ori_deadline(patience->timeout_ns);
+	if (patience->deadline != ORIEL_FOREVER && now >= patience->deadline)
+		return false;
+	if (patience->turns < WAIT_SPIN)
+		return true;
+	if (!patience->since)
+		patience->since = now;
+	if (now - patience->since < WAIT_SLEEPY_NS)
+		sched_yield();
+	else
+		nanosleep(&pause, NULL);
+	return true;
+}
+
+static struct wait_patience wait_patience(const struct oriel_p2p *p2p, uint64_t timeout_ns)
+{
+	struct wait_patience patience = {.timeout_ns =
+						 timeout_ns ? timeout_ns : p2p->ctx->timeout_ns};
+
+	return patience;
+}
+
+enum oriel_status oriel_p2p_wait(struct oriel_p2p *p2p, const struct oriel_p2p_request *request,
+				 uint64_t timeout_ns)
+{
+	struct wait_patience patience;
+	enum oriel_status status = ori_handle_check(p2p, ORI_HANDLE_P2P_ENDPOINT, __func__);
+	bool has_moved = true, has_time = true;
+
+	if (status != ORIEL_OK)
+		return status;
+	if (!request)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_wait: request is NULL");
+	patience = wait_patience(p2p, timeout_ns);
+	ori_p2p_enter(p2p);
+	while (request->status == ORIEL_AGAIN && has_time) {
+		(void)ori_p2p_pass(p2p, &has_moved);
+		if (request->status == ORIEL_AGAIN)
+			has_time = wait_turn(&patience, has_moved);
+	}
+	ori_p2p_leave(p2p);
+	if (request->status == ORIEL_AGAIN)
+		return ori_fail(ORIEL_ERR_TIMEOUT, "a request to %s timed out", p2p->peer_name);
+	return wait_result(p2p, request);
+}
+
+static bool wait_is_drained(const struct oriel_p2p *p2p)
+{
+	if (p2p->active_out || !ori_control_is_idle(p2p))
+		return false;
+	for (uint64_t left = p2p->active_in; left; left &= left - 1) {
+		unsigned channel = (unsigned)__builtin_ctzll(left);
+		const struct oriel_p2p_request *first = p2p->in[channel].requests.first;
+
+		if ((first && first->done) || ori_recv_is_busy(p2p, channel))
+			return false;
+	}
+	return p2p->done == p2p->begun && !p2p->is_dirty;
+}
+
+enum oriel_status oriel_p2p_drain(struct oriel_p2p *p2p, uint64_t timeout_ns)
+{
+	struct wait_patience patience;
+	bool has_moved = true, has_time = true;
+	enum oriel_status status = ori_handle_check(p2p, ORI_HANDLE_P2P_ENDPOINT, __func__);
+
+	if (status != ORIEL_OK)
+		return status;
+	patience = wait_patience(p2p, timeout_ns);
+	ori_p2p_enter(p2p);
+	status = ori_p2p_pass(p2p, &has_moved);
+	while (status == ORIEL_OK && has_time && !wait_is_drained(p2p)) {
+		has_time = wait_turn(&patience, has_moved);
+		status = ori_p2p_pass(p2p, &has_moved);
+	}
+	ori_p2p_leave(p2p);
+	if (status == ORIEL_OK && !wait_is_drained(p2p))
+		return ori_fail(ORIEL_ERR_TIMEOUT,
+				"drain to %s timed out: some requests are not done",
+				p2p->peer_name);
+	return status;
+}
