@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "hca/soft.h"
+#include "hca/test_support/soft_cluster.h"
 
 #define CALL_LENGTH (4u << 20)
 #define CALL_DEPTH 16u

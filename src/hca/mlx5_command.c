@@ -69,21 +69,6 @@ enum oriel_status ori_mlx5_modify(struct mlx5_device *d, const char *what,
 	return error ? command_fail(d, what, error, out, sizeof(out)) : ORIEL_OK;
 }
 
-enum oriel_status ori_mlx5_query(struct mlx5_device *d, const char *what,
-				 struct mlx5dv_devx_obj *object, enum ori_prm_opcode opcode,
-				 uint32_t number, void *out, size_t length)
-{
-	const struct ori_prm_object ask = {opcode, number};
-	uint8_t in[ORI_PRM_COMMAND_LENGTH];
-	enum oriel_status status = ori_prm_encode_object(&ask, in, sizeof(in));
-	int error;
-
-	if (status != ORIEL_OK)
-		return status;
-	error = ori_mlx5dv.obj_query(object, in, sizeof(in), out, length);
-	return error ? command_fail(d, what, error, out, length) : ORIEL_OK;
-}
-
 static enum oriel_status command_ask_caps(struct mlx5_device *d, enum ori_prm_caps_type type,
 					  void *out)
 {

@@ -141,10 +141,6 @@ enum oriel_status ori_mlx5_create(struct mlx5_device *d, const char *what, const
 				  size_t length, struct mlx5dv_devx_obj **object, uint32_t *number);
 enum oriel_status ori_mlx5_modify(struct mlx5_device *d, const char *what,
 				  struct mlx5dv_devx_obj *object, const void *in, size_t length);
-/* Query @object, which @opcode and @number name too. */
-enum oriel_status ori_mlx5_query(struct mlx5_device *d, const char *what,
-				 struct mlx5dv_devx_obj *object, enum ori_prm_opcode opcode,
-				 uint32_t number, void *out, size_t length);
 /* Read capabilities from the firmware, and the numbers of protection domain and event queue. */
 enum oriel_status ori_mlx5_ask(struct mlx5_device *d);
 /* From now on errors of @object are reported as those of queue pair @qpn. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The commands: how each field converts between host terms and the PRM's.
- * mlx5_command.c and the fake firmware of the tests call it.
+ * mlx5_command.c, mlx5_connect.c and mlx5_queue.c call it.
  */
 #include "hca/mlx5_prm.h"
 
@@ -295,151 +295,90 @@ static void query_caps_visit(struct ori_codec *c, void *parameters)
 				     (unsigned)query->type);
 }
 
-static const struct ori_prm_message create_cq_message = {
+const struct ori_prm_message ori_prm_create_cq_message = {
 	.name = "create_cq",
 	.layout = ORI_PRM_CREATE_CQ_IN,
 	.size = sizeof(struct ori_prm_cq),
 	.visit = create_cq_visit,
-	.is_strict = true,
 };
 
 enum oriel_status ori_prm_encode_create_cq(const struct ori_prm_cq *cq, void *in, size_t length)
 {
-	return ori_prm_message_encode(&create_cq_message, cq, in, length);
+	return ori_prm_message_encode(&ori_prm_create_cq_message, cq, in, length);
 }
 
-enum oriel_status ori_prm_decode_create_cq(const void *in, size_t length, struct ori_prm_cq *cq)
-{
-	return ori_prm_message_decode(&create_cq_message, in, length, cq);
-}
-
-static const struct ori_prm_message create_qp_message = {
+const struct ori_prm_message ori_prm_create_qp_message = {
 	.name = "create_qp",
 	.layout = ORI_PRM_CREATE_QP_IN,
 	.size = sizeof(struct ori_prm_qp),
 	.visit = create_qp_visit,
-	.is_strict = true,
 };
 
 enum oriel_status ori_prm_encode_create_qp(const struct ori_prm_qp *qp, void *in, size_t length)
 {
-	return ori_prm_message_encode(&create_qp_message, qp, in, length);
+	return ori_prm_message_encode(&ori_prm_create_qp_message, qp, in, length);
 }
 
-enum oriel_status ori_prm_decode_create_qp(const void *in, size_t length, struct ori_prm_qp *qp)
-{
-	return ori_prm_message_decode(&create_qp_message, in, length, qp);
-}
-
-static const struct ori_prm_message rst2init_message = {
+const struct ori_prm_message ori_prm_rst2init_message = {
 	.name = "rst2init",
 	.layout = ORI_PRM_MODIFY_QP_IN,
 	.size = sizeof(struct ori_prm_init),
 	.visit = rst2init_visit,
-	.is_strict = true,
 };
 
 enum oriel_status ori_prm_encode_rst2init(const struct ori_prm_init *init, void *in, size_t length)
 {
-	return ori_prm_message_encode(&rst2init_message, init, in, length);
+	return ori_prm_message_encode(&ori_prm_rst2init_message, init, in, length);
 }
 
-enum oriel_status ori_prm_decode_rst2init(const void *in, size_t length, struct ori_prm_init *init)
-{
-	return ori_prm_message_decode(&rst2init_message, in, length, init);
-}
-
-static const struct ori_prm_message init2rtr_message = {
+const struct ori_prm_message ori_prm_init2rtr_message = {
 	.name = "init2rtr",
 	.layout = ORI_PRM_MODIFY_QP_IN,
 	.size = sizeof(struct ori_prm_rtr),
 	.visit = init2rtr_visit,
-	.is_strict = true,
 };
 
 enum oriel_status ori_prm_encode_init2rtr(const struct ori_prm_rtr *rtr, void *in, size_t length)
 {
-	return ori_prm_message_encode(&init2rtr_message, rtr, in, length);
+	return ori_prm_message_encode(&ori_prm_init2rtr_message, rtr, in, length);
 }
 
-enum oriel_status ori_prm_decode_init2rtr(const void *in, size_t length, struct ori_prm_rtr *rtr)
-{
-	return ori_prm_message_decode(&init2rtr_message, in, length, rtr);
-}
-
-static const struct ori_prm_message rtr2rts_message = {
+const struct ori_prm_message ori_prm_rtr2rts_message = {
 	.name = "rtr2rts",
 	.layout = ORI_PRM_MODIFY_QP_IN,
 	.size = sizeof(struct ori_prm_rts),
 	.visit = rtr2rts_visit,
-	.is_strict = true,
 };
 
 enum oriel_status ori_prm_encode_rtr2rts(const struct ori_prm_rts *rts, void *in, size_t length)
 {
-	return ori_prm_message_encode(&rtr2rts_message, rts, in, length);
+	return ori_prm_message_encode(&ori_prm_rtr2rts_message, rts, in, length);
 }
 
-enum oriel_status ori_prm_decode_rtr2rts(const void *in, size_t length, struct ori_prm_rts *rts)
-{
-	return ori_prm_message_decode(&rtr2rts_message, in, length, rts);
-}
-
-static const struct ori_prm_message object_message = {
+const struct ori_prm_message ori_prm_object_message = {
 	.name = "object",
 	.layout = ORI_PRM_COMMAND,
 	.size = sizeof(struct ori_prm_object),
 	.visit = object_visit,
-	.is_strict = true,
 };
 
 enum oriel_status ori_prm_encode_object(const struct ori_prm_object *object, void *in,
 					size_t length)
 {
-	return ori_prm_message_encode(&object_message, object, in, length);
+	return ori_prm_message_encode(&ori_prm_object_message, object, in, length);
 }
 
-enum oriel_status ori_prm_decode_object(const void *in, size_t length,
-					struct ori_prm_object *object)
-{
-	return ori_prm_message_decode(&object_message, in, length, object);
-}
-
-static const struct ori_prm_message query_caps_message = {
+const struct ori_prm_message ori_prm_query_caps_message = {
 	.name = "query_caps",
 	.layout = ORI_PRM_COMMAND,
 	.size = sizeof(struct ori_prm_query_caps),
 	.visit = query_caps_visit,
-	.is_strict = true,
 };
 
 enum oriel_status ori_prm_encode_query_caps(const struct ori_prm_query_caps *query, void *in,
 					    size_t length)
 {
-	return ori_prm_message_encode(&query_caps_message, query, in, length);
-}
-
-enum oriel_status ori_prm_decode_query_caps(const void *in, size_t length,
-					    struct ori_prm_query_caps *query)
-{
-	return ori_prm_message_decode(&query_caps_message, in, length, query);
-}
-
-enum oriel_status ori_prm_command_opcode(const void *in, size_t length, enum ori_prm_opcode *opcode)
-{
-	uint8_t head[ORI_PRM_COMMAND_LENGTH];
-	struct ori_prm_view view = {ORI_PRM_COMMAND, head};
-	enum oriel_status status;
-	uint32_t found;
-
-	if (length < sizeof(head))
-		return ori_fail(ORIEL_ERR_PROTOCOL, "PRM: a command has %zu bytes: too few",
-				length);
-	memcpy(head, in, sizeof(head));
-	status = ori_prm_get(view, ORI_PRM_COMMAND_OPCODE, &found);
-	if (status == ORIEL_OK)
-		*opcode = (enum ori_prm_opcode)found;
-	return status;
+	return ori_prm_message_encode(&ori_prm_query_caps_message, query, in, length);
 }
 
 enum oriel_status ori_prm_path_mtu(uint32_t local, uint32_t remote, uint32_t *mtu)

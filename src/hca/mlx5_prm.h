@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The firmware commands that create, connect and query mlx5 queues, in host
- * terms, and their bytes. The sender of a command uses its encoder, the
- * executor its decoder; decode(encode(x)) is x.
+ * The firmware commands that create and connect mlx5 queues, in host
+ * terms, and their bytes: encoders of commands, decoders of answers.
+ * mlx5_command.c, mlx5_connect.c and mlx5_queue.c call them.
  */
 #ifndef ORI_HCA_MLX5_PRM_H
 #define ORI_HCA_MLX5_PRM_H
@@ -33,7 +33,6 @@ enum ori_prm_opcode {
 #define ORI_PRM_CREATE_LENGTH 0x110u         /* create_cq, create_qp */
 #define ORI_PRM_MODIFY_LENGTH 0x110u         /* rst2init, init2rtr, rtr2rts */
 #define ORI_PRM_REPLY_LENGTH 0x10u           /* of all but the queries */
-#define ORI_PRM_QUERY_LENGTH 0x110u          /* answers of query_cq, query_qp */
 #define ORI_PRM_QUERY_HCA_CAP_LENGTH 0x1010u /* answer of query_hca_cap */
 
 /* A ring of CQEs of 64 bytes, without compression. */
@@ -158,30 +157,6 @@ struct ori_prm_reply {
 	uint32_t number; /* of the created object */
 };
 
-enum ori_prm_qp_status {
-	ORI_PRM_QP_RST,
-	ORI_PRM_QP_INIT,
-	ORI_PRM_QP_RTR,
-	ORI_PRM_QP_RTS,
-	ORI_PRM_QP_SQ_ERROR,
-	ORI_PRM_QP_SQ_DRAINED,
-	ORI_PRM_QP_ERROR,
-};
-
-/* The answer to QUERY_QP. */
-struct ori_prm_qp_state {
-	enum ori_prm_qp_status status;
-	uint32_t executed; /* blocks the device has taken, modulo 2^16 */
-	uint32_t posted;   /* blocks up to the last doorbell, modulo 2^16 */
-};
-
-/* The answer to QUERY_CQ. */
-struct ori_prm_cq_state {
-	uint32_t status;   /* 0, 9 overrun, 10 write failed */
-	uint32_t consumer; /* modulo 2^24 */
-	uint32_t producer; /* modulo 2^24 */
-};
-
 struct ori_prm_caps {
 	uint32_t qp_depth_max;
 	uint32_t cq_depth_max;
@@ -209,59 +184,22 @@ struct ori_prm_atomic_caps {
  * value beyond its field, ORIEL_ERR_INVALID for an invalid one (a depth that is
  * no power of two, a length that is not the command's).
  *
- * Decoders of commands are strict: a bit that the encoder would not have set is
- * ORIEL_ERR_PROTOCOL. Decoders of answers ignore unknown bits; an answer to a
- * query whose status is not 0 is ORIEL_ERR_SYSTEM.
+ * Decoders ignore unknown bits; an answer to a query whose status is not 0 is
+ * ORIEL_ERR_SYSTEM.
  */
 enum oriel_status ori_prm_encode_create_cq(const struct ori_prm_cq *cq, void *in, size_t length);
-enum oriel_status ori_prm_decode_create_cq(const void *in, size_t length, struct ori_prm_cq *cq);
-
 enum oriel_status ori_prm_encode_create_qp(const struct ori_prm_qp *qp, void *in, size_t length);
-enum oriel_status ori_prm_decode_create_qp(const void *in, size_t length, struct ori_prm_qp *qp);
-
 enum oriel_status ori_prm_encode_rst2init(const struct ori_prm_init *init, void *in, size_t length);
-enum oriel_status ori_prm_decode_rst2init(const void *in, size_t length, struct ori_prm_init *init);
-
 enum oriel_status ori_prm_encode_init2rtr(const struct ori_prm_rtr *rtr, void *in, size_t length);
-enum oriel_status ori_prm_decode_init2rtr(const void *in, size_t length, struct ori_prm_rtr *rtr);
-
 enum oriel_status ori_prm_encode_rtr2rts(const struct ori_prm_rts *rts, void *in, size_t length);
-enum oriel_status ori_prm_decode_rtr2rts(const void *in, size_t length, struct ori_prm_rts *rts);
-
 enum oriel_status ori_prm_encode_object(const struct ori_prm_object *object, void *in,
 					size_t length);
-enum oriel_status ori_prm_decode_object(const void *in, size_t length,
-					struct ori_prm_object *object);
-
 enum oriel_status ori_prm_encode_query_caps(const struct ori_prm_query_caps *query, void *in,
 					    size_t length);
-enum oriel_status ori_prm_decode_query_caps(const void *in, size_t length,
-					    struct ori_prm_query_caps *query);
-
-enum oriel_status ori_prm_encode_reply(const struct ori_prm_reply *reply, void *out, size_t length);
 enum oriel_status ori_prm_decode_reply(const void *out, size_t length, struct ori_prm_reply *reply);
-
-enum oriel_status ori_prm_encode_qp_state(const struct ori_prm_qp_state *state, void *out,
-					  size_t length);
-enum oriel_status ori_prm_decode_qp_state(const void *out, size_t length,
-					  struct ori_prm_qp_state *state);
-
-enum oriel_status ori_prm_encode_cq_state(const struct ori_prm_cq_state *state, void *out,
-					  size_t length);
-enum oriel_status ori_prm_decode_cq_state(const void *out, size_t length,
-					  struct ori_prm_cq_state *state);
-
-enum oriel_status ori_prm_encode_caps(const struct ori_prm_caps *caps, void *out, size_t length);
 enum oriel_status ori_prm_decode_caps(const void *out, size_t length, struct ori_prm_caps *caps);
-
-enum oriel_status ori_prm_encode_atomic_caps(const struct ori_prm_atomic_caps *caps, void *out,
-					     size_t length);
 enum oriel_status ori_prm_decode_atomic_caps(const void *out, size_t length,
 					     struct ori_prm_atomic_caps *caps);
-
-/* The opcode of @in, by which an executor chooses the decoder to call. */
-enum oriel_status ori_prm_command_opcode(const void *in, size_t length,
-					 enum ori_prm_opcode *opcode);
 
 /*
  * The MTU that both sides must use: the smaller of their ports', in bytes (256,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests of the commands and answers, against bytes computed by hand from the PRM. */
-#include "hca/mlx5_prm.h"
+#include "hca/test_support/mlx5_firmware.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

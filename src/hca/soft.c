@@ -3,8 +3,6 @@
  * The table of the software HCA: each call checks its arguments, takes the lock
  * of the engine and calls the module that does the work.
  */
-#include "hca/soft.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -605,15 +603,6 @@ static enum oriel_status soft_poll_event(struct ori_hca *hca, struct ori_hca_eve
 	}
 	ori_soft_engine_unlock(node->engine);
 	return status;
-}
-
-void ori_soft_counters(struct ori_hca *hca, struct ori_soft_counters *counters)
-{
-	struct soft_node *node = to_node(hca);
-
-	ori_soft_engine_lock(node->engine);
-	*counters = node->counters;
-	ori_soft_engine_unlock(node->engine);
 }
 
 const struct ori_hca_ops ori_hca_soft_ops = {

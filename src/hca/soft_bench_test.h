@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hca/soft.h"
+#include "hca/test_support/soft_cluster.h"
 
 #define HCA ori_hca_soft_ops
 #define ALL \

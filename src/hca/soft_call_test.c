@@ -123,7 +123,7 @@ static void test_a_fence_waits_for_reads(void **state)
 
 static void test_retries_to_a_peer_without_receives_end(void **state)
 {
-	struct ori_soft_counters counters;
+	struct soft_counters counters;
 	struct ori_hca_wc wc;
 	struct ori_hca_wr wr;
 	struct duo d;
@@ -253,7 +253,7 @@ static void test_a_cq_that_nobody_polls_is_overrun(void **state)
 static void test_completions_of_a_destroyed_qp_are_dropped(void **state)
 {
 	uint64_t until = ori_clock_ns() + CALL_PATIENCE_NS;
-	struct ori_soft_counters counters;
+	struct soft_counters counters;
 	struct ori_hca_wr wr;
 	struct ori_hca_wc wc;
 	unsigned count = 0;

@@ -29,9 +29,9 @@ static void test_a_seed_replays_and_another_does_not(void **state)
 	}
 }
 
-static void lossy_run(const char *config, uint64_t seed, struct ori_soft_counters *sum)
+static void lossy_run(const char *config, uint64_t seed, struct soft_counters *sum)
 {
-	struct ori_soft_counters c;
+	struct soft_counters c;
 	struct arena r;
 
 	arena_open(&r, seed, config);
@@ -63,7 +63,7 @@ static void lossy_run(const char *config, uint64_t seed, struct ori_soft_counter
 
 static void test_atomics_run_once_however_often_packets_arrive(void **state)
 {
-	struct ori_soft_counters sum = {0};
+	struct soft_counters sum = {0};
 
 	(void)state;
 	for (uint64_t seed = 1; seed <= 3; seed++)
@@ -75,7 +75,7 @@ static void test_atomics_run_once_however_often_packets_arrive(void **state)
 
 static void test_every_other_knob_changes_nothing_that_is_promised(void **state)
 {
-	struct ori_soft_counters sum = {0};
+	struct soft_counters sum = {0};
 
 	(void)state;
 	lossy_run("delay=30us,stall=30us,stall_rate=0.5,shuffle=1", 1, &sum);

@@ -108,7 +108,7 @@ static void test_an_overrun_ends_the_queue(void **state)
 {
 	struct side_attr attr = {.slot = 1, .depth = 16, .cq_depth = 4, .length = 64};
 	uint32_t record[2] = {0, 0};
-	struct ori_soft_counters c;
+	struct soft_counters c;
 	struct ori_hca_event event;
 	struct side s;
 	struct arena r;
@@ -168,7 +168,7 @@ static void test_a_cq_without_a_count_has_no_overrun(void **state)
 
 static void test_cqes_may_arrive_late_torn_and_twice(void **state)
 {
-	struct ori_soft_counters c;
+	struct soft_counters c;
 	struct arena r;
 
 	(void)state;

@@ -223,7 +223,7 @@ static void *engine_main(void *context)
 	return NULL;
 }
 
-static struct soft_engine *engine_make(void)
+struct soft_engine *ori_soft_engine_make(void)
 {
 	struct soft_engine *e = calloc(1, sizeof(*e));
 
@@ -236,7 +236,7 @@ static struct soft_engine *engine_make(void)
 	return e;
 }
 
-static void engine_free(struct soft_engine *e)
+void ori_soft_engine_free(struct soft_engine *e)
 {
 	ori_soft_link_close_all(e);
 	if (e->event >= 0)
@@ -268,7 +268,7 @@ static enum oriel_status engine_start(struct soft_engine *e)
 
 static enum oriel_status engine_open(struct soft_engine **engine)
 {
-	struct soft_engine *e = engine_make();
+	struct soft_engine *e = ori_soft_engine_make();
 	enum oriel_status status;
 
 	if (!e)
@@ -282,7 +282,7 @@ static enum oriel_status engine_open(struct soft_engine **engine)
 		status = engine_start(e);
 	}
 	if (status != ORIEL_OK) {
-		engine_free(e);
+		ori_soft_engine_free(e);
 		return status;
 	}
 	*engine = e;
@@ -325,33 +325,9 @@ void ori_soft_engine_unref(struct soft_engine *e)
 		e->is_stopping = true;
 		ori_soft_engine_unlock(e);
 		pthread_join(e->thread, NULL);
-		engine_free(e);
+		ori_soft_engine_free(e);
 	}
 	pthread_mutex_unlock(&engine_lock);
-}
-
-enum oriel_status ori_soft_engine_create_virtual(uint64_t seed, struct soft_engine **engine)
-{
-	struct soft_engine *e = engine_make();
-	enum oriel_status status;
-
-	if (!e)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a cluster of software HCAs");
-	e->is_virtual = true;
-	e->rand.state = seed;
-	e->now = 1;
-	status = ori_soft_address_describe(&e->address);
-	if (status != ORIEL_OK) {
-		engine_free(e);
-		return status;
-	}
-	*engine = e;
-	return ORIEL_OK;
-}
-
-void ori_soft_engine_destroy_virtual(struct soft_engine *e)
-{
-	engine_free(e);
 }
 
 /*

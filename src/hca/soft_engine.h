@@ -9,9 +9,9 @@
 enum oriel_status ori_soft_engine_ref(struct soft_engine **engine);
 void ori_soft_engine_unref(struct soft_engine *e);
 
-/* One without a thread, for a cluster. */
-enum oriel_status ori_soft_engine_create_virtual(uint64_t seed, struct soft_engine **engine);
-void ori_soft_engine_destroy_virtual(struct soft_engine *e);
+/* One without thread, sockets and address; NULL if there is no memory. */
+struct soft_engine *ori_soft_engine_make(void);
+void ori_soft_engine_free(struct soft_engine *e);
 
 /*
  * Calls of the table do their work between these two; unlock() wakes the engine

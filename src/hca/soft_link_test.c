@@ -127,9 +127,9 @@ static int close_stage(void **state)
 	return 0;
 }
 
-static struct ori_soft_counters counters_of(const struct stage *s)
+static struct soft_counters counters_of(const struct stage *s)
 {
-	struct ori_soft_counters c;
+	struct soft_counters c;
 
 	ori_soft_counters(s->hca, &c);
 	return c;

@@ -16,7 +16,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "hca/soft.h"
+#include "hca/hca.h"
 #include "hca/soft_rand.h"
 #include "hca/soft_scenario.h"
 #include "hca/soft_wqe.h"
@@ -235,6 +235,34 @@ struct soft_qp {
 	uint64_t packets;
 };
 
+/* Counters of one HCA, since it was opened. */
+struct soft_counters {
+	uint64_t doorbells;     /* changes that the HCA saw */
+	uint64_t doorbell_lost; /* ... and ignored on purpose */
+	uint64_t wqes;          /* fetched */
+	uint64_t cqes;          /* written */
+	uint64_t packets;       /* sent, or runs of packets */
+	uint64_t received;
+	uint64_t dropped;
+	uint64_t duplicated;
+	uint64_t delayed;
+	uint64_t swallowed; /* sent into a black hole or over a lost connection */
+	uint64_t replayed;  /* requests that had been executed already */
+	uint64_t rewound;   /* times that packets were sent again */
+	uint64_t timeouts;  /* questions about losses, sent or impossible to send */
+	uint64_t lost;      /* times that packets were lost */
+	uint64_t refused;   /* requests answered with an error */
+	uint64_t not_ready; /* ... put off, since no receive was posted */
+	uint64_t stalled;
+	uint64_t relaxed; /* writes held back, for any reason */
+	uint64_t late_cqes;
+	uint64_t dup_cqes;
+	uint64_t overruns; /* of CQs */
+	uint64_t halted;
+	uint64_t violations; /* WQEs and doorbells that break the rules */
+	uint64_t events_lost;
+};
+
 struct soft_node {
 	struct soft_engine *engine;
 	uint32_t id;
@@ -256,7 +284,7 @@ struct soft_node {
 	uint64_t halt_until;
 	uint32_t event_first, event_count;
 	struct ori_hca_event events[SOFT_EVENTS];
-	struct ori_soft_counters counters;
+	struct soft_counters counters;
 };
 
 struct soft_engine {

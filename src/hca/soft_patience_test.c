@@ -2,9 +2,9 @@
 /* The HCA waits for slow peers; it sends lost packets again. */
 #include "hca/soft_arena_test.h"
 
-static struct ori_soft_counters counters_of(const struct arena *r, unsigned which)
+static struct soft_counters counters_of(const struct arena *r, unsigned which)
 {
-	struct ori_soft_counters c;
+	struct soft_counters c;
 
 	ori_soft_counters(r->hca[which], &c);
 	return c;
@@ -93,7 +93,7 @@ static void test_a_peer_waits_for_a_halted_hca(void **state)
 /* Every loss is detected, and only losses cost tries. */
 static void test_a_loss_is_sent_again(void **state)
 {
-	struct ori_soft_counters sum = {0};
+	struct soft_counters sum = {0};
 
 	(void)state;
 	for (uint64_t seed = 1; seed <= SEEDS; seed++) {

@@ -409,7 +409,7 @@ static void test_a_stopped_peer_is_waited_for(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < 2; i++) {
-		struct ori_soft_counters c = {0};
+		struct soft_counters c = {0};
 		uint64_t last = 0;
 		struct duo d;
 		int how;

@@ -17,6 +17,7 @@
 #include "hca/soft_memory.h"
 #include "hca/soft_node.h"
 #include "hca/soft_wire.h"
+#include "hca/test_support/soft_cluster.h"
 
 #define MEMORY 8192u
 #define READ 6000u /* bytes, up to the end of the memory */

@@ -3,6 +3,10 @@
  * Clusters of software HCAs in virtual time: a test makes one random action
  * after the other, and a seed replays them.
  */
+#include "hca/test_support/soft_cluster.h"
+
+#include "base/error.h"
+#include "hca/soft_address.h"
 #include "hca/soft_cq.h"
 #include "hca/soft_engine.h"
 #include "hca/soft_memory.h"
@@ -19,18 +23,27 @@ static struct soft_engine *to_engine(struct ori_soft_cluster *cluster)
 
 enum oriel_status ori_soft_cluster_create(uint64_t seed, struct ori_soft_cluster **cluster)
 {
-	struct soft_engine *e;
-	enum oriel_status status = ori_soft_engine_create_virtual(seed, &e);
+	struct soft_engine *e = ori_soft_engine_make();
+	enum oriel_status status;
 
-	if (status == ORIEL_OK)
-		*cluster = (struct ori_soft_cluster *)e;
-	return status;
+	if (!e)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a cluster of software HCAs");
+	e->is_virtual = true;
+	e->rand.state = seed;
+	e->now = 1;
+	status = ori_soft_address_describe(&e->address);
+	if (status != ORIEL_OK) {
+		ori_soft_engine_free(e);
+		return status;
+	}
+	*cluster = (struct ori_soft_cluster *)e;
+	return ORIEL_OK;
 }
 
 void ori_soft_cluster_destroy(struct ori_soft_cluster *cluster)
 {
 	if (cluster)
-		ori_soft_engine_destroy_virtual(to_engine(cluster));
+		ori_soft_engine_free(to_engine(cluster));
 }
 
 enum oriel_status ori_soft_cluster_open(struct ori_soft_cluster *cluster, const char *config,
@@ -128,4 +141,13 @@ bool ori_soft_cluster_step(struct ori_soft_cluster *cluster)
 uint64_t ori_soft_cluster_trace(const struct ori_soft_cluster *cluster)
 {
 	return ((const struct soft_engine *)cluster)->trace;
+}
+
+void ori_soft_counters(struct ori_hca *hca, struct soft_counters *counters)
+{
+	struct soft_node *node = (struct soft_node *)hca;
+
+	ori_soft_engine_lock(node->engine);
+	*counters = node->counters;
+	ori_soft_engine_unlock(node->engine);
 }
