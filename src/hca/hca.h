@@ -322,7 +322,7 @@ const struct ori_hca_ops *ori_hca_verbs(void);
  */
 unsigned ori_hca_verbs_ports(const char *config);
 
-/* The ConnectX HCAs among them; NULL without infiniband/mlx5dv.h. See hca/mlx5.h. */
+/* The ConnectX HCAs among them; NULL without infiniband/mlx5dv.h. See hca/mlx5/mlx5.h. */
 const struct ori_hca_ops *ori_hca_mlx5(void);
 
 /*

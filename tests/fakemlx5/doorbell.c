@@ -17,8 +17,8 @@
 
 #include <oriel/dev/mlx5.h>
 
-#include "hca/soft_engine.h"
-#include "hca/soft_qp.h"
+#include "hca/soft/soft_engine.h"
+#include "hca/soft/soft_qp.h"
 #include "objects.h"
 
 #define DOORBELL_NAP_NS 20000

@@ -9,7 +9,7 @@
 
 #include "fakemlx5.h"
 #include "hca/call_bench_test.h"
-#include "hca/mlx5.h"
+#include "hca/mlx5/mlx5.h"
 
 #define RING_DEPTH 64u
 #define RING_LENGTH (1u << 20)

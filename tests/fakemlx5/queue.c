@@ -8,7 +8,7 @@
 
 #include <oriel/dev/mlx5_ring.h>
 
-#include "hca/soft_engine.h"
+#include "hca/soft/soft_engine.h"
 #include "objects.h"
 
 #define QUEUE_BATCH 16u

@@ -11,12 +11,12 @@
 #include <unistd.h>
 
 #include "fuzz.h"
-#include "hca/soft_engine.h"
-#include "hca/soft_greet.h"
-#include "hca/soft_inbox.h"
-#include "hca/soft_memory.h"
-#include "hca/soft_node.h"
-#include "hca/soft_wire.h"
+#include "hca/soft/soft_engine.h"
+#include "hca/soft/soft_greet.h"
+#include "hca/soft/soft_inbox.h"
+#include "hca/soft/soft_memory.h"
+#include "hca/soft/soft_node.h"
+#include "hca/soft/soft_wire.h"
 #include "hca/test_support/soft_cluster.h"
 
 #define MEMORY 8192u

@@ -15,7 +15,7 @@
 #include <oriel/dev/mlx5_ring.h>
 
 #include "base/clock.h"
-#include "hca/mlx5.h"
+#include "hca/mlx5/mlx5.h"
 #include "trace.h"
 
 #define DEPTH 16u

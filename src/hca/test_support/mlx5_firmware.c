@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "hca/mlx5_prm_codec.h"
+#include "hca/mlx5/mlx5_prm_codec.h"
 
 #define LONGEST ORI_PRM_CREATE_LENGTH
 

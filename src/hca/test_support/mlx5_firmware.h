@@ -6,7 +6,7 @@
 #ifndef ORI_HCA_TEST_SUPPORT_MLX5_FIRMWARE_H
 #define ORI_HCA_TEST_SUPPORT_MLX5_FIRMWARE_H
 
-#include "hca/mlx5_prm.h"
+#include "hca/mlx5/mlx5_prm.h"
 
 #define ORI_PRM_QUERY_LENGTH 0x110u /* answers of query_cq, query_qp */
 

@@ -6,12 +6,12 @@
 #include "hca/test_support/soft_cluster.h"
 
 #include "base/error.h"
-#include "hca/soft_address.h"
-#include "hca/soft_cq.h"
-#include "hca/soft_engine.h"
-#include "hca/soft_memory.h"
-#include "hca/soft_node.h"
-#include "hca/soft_qp.h"
+#include "hca/soft/soft_address.h"
+#include "hca/soft/soft_cq.h"
+#include "hca/soft/soft_engine.h"
+#include "hca/soft/soft_memory.h"
+#include "hca/soft/soft_node.h"
+#include "hca/soft/soft_qp.h"
 
 #define CLUSTER_TICK_NS 1000u /* of virtual time per step */
 

@@ -6,7 +6,7 @@
 #ifndef ORI_HCA_TEST_SUPPORT_SOFT_CLUSTER_H
 #define ORI_HCA_TEST_SUPPORT_SOFT_CLUSTER_H
 
-#include "hca/soft_objects.h"
+#include "hca/soft/soft_objects.h"
 
 /* Any thread. @hca is of ori_hca_soft_ops or of a cluster. */
 void ori_soft_counters(struct ori_hca *hca, struct soft_counters *counters);
