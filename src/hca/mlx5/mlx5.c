@@ -112,6 +112,13 @@ static enum oriel_status mlx5_use_gpu(struct ori_hca *hca, const struct ori_gpu 
 	return ori_mlx5_find_tier(d);
 }
 
+static void mlx5_place(const struct ori_hca_qp *qp, struct ori_hca_queue_memory *place)
+{
+	*place = ((const struct mlx5_qp *)(const void *)qp)->place;
+}
+
+static const struct ori_hca_rings mlx5_rings = {.place = mlx5_place};
+
 static void mlx5_caps(const struct ori_hca *hca, struct ori_hca_caps *caps)
 {
 	const struct mlx5_device *d = to_mlx5(hca);
@@ -127,10 +134,8 @@ static void mlx5_caps(const struct ori_hca *hca, struct ori_hca_caps *caps)
 		.mtu = d->verbs.mtu,
 		.length_max = d->verbs.port_attr.max_msg_sz,
 		.max_rd_atomic = (uint32_t)d->verbs.attr.max_qp_rd_atom,
-		.reads_rings = has_rings,
-		.owns_rings = has_rings,
+		.rings = has_rings ? &mlx5_rings : NULL,
 		.reaches_all = has_rings,
-		.takes_posts = true,
 		.has_wait = d->report.has_wait,
 		/*
 		 * Results of calls are always in host order; those of rings as
@@ -229,20 +234,15 @@ static enum oriel_status mlx5_poll(struct ori_hca_cq *handle, struct ori_hca_wc 
 	return ori_verbs_poll(cq->called, wcs, room, count);
 }
 
-static void mlx5_place(const struct ori_hca_qp *qp, struct ori_hca_queue_memory *place)
-{
-	*place = ((const struct mlx5_qp *)(const void *)qp)->place;
-}
-
-static enum oriel_status mlx5_doorbell_page(struct ori_hca *hca, void **page)
-{
-	(void)page;
-	return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s: each ring has its own doorbell: see place()",
-			to_mlx5(hca)->verbs.name);
-}
+static const struct ori_hca_calls mlx5_calls = {
+	.post = mlx5_post,
+	.post_receives = mlx5_post_receives,
+	.poll = mlx5_poll,
+};
 
 static const struct ori_hca_ops mlx5_ops = {
 	.kind = "mlx5",
+	.calls = &mlx5_calls,
 	.open = mlx5_open,
 	.close = mlx5_close,
 	.caps = mlx5_caps,
@@ -258,11 +258,6 @@ static const struct ori_hca_ops mlx5_ops = {
 	.connect_qp = mlx5_connect_qp,
 	.fail_qp = mlx5_fail_qp,
 	.destroy_qp = ori_mlx5_destroy_qp,
-	.post = mlx5_post,
-	.post_receives = mlx5_post_receives,
-	.poll = mlx5_poll,
-	.place = mlx5_place,
-	.doorbell_page = mlx5_doorbell_page,
 	.poll_event = ori_mlx5_poll_event,
 };
 

@@ -100,6 +100,22 @@ static enum oriel_status soft_use_gpu(struct ori_hca *hca, const struct ori_gpu 
 	return ORIEL_OK;
 }
 
+static enum oriel_status soft_doorbell_page(struct ori_hca *hca, void **page)
+{
+	struct soft_node *node = to_node(hca);
+	uint32_t *added;
+
+	ori_soft_engine_lock(node->engine);
+	added = ori_soft_node_add_page(node);
+	ori_soft_engine_unlock(node->engine);
+	if (!added)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a page of doorbells");
+	*page = added;
+	return ORIEL_OK;
+}
+
+static const struct ori_hca_rings soft_rings = {.doorbell_page = soft_doorbell_page};
+
 static void soft_caps(const struct ori_hca *hca, struct ori_hca_caps *caps)
 {
 	const struct soft_node *node = to_node(hca);
@@ -112,11 +128,10 @@ static void soft_caps(const struct ori_hca *hca, struct ori_hca_caps *caps)
 		.length_max = ORIEL_MLX5_LENGTH_MAX,
 		.max_rd_atomic = (uint32_t)node->scenario.reads,
 		.first = node->scenario.first,
-		.reads_rings = true,
+		.rings = &soft_rings,
 		.reaches_all = true,
 		.reaches_gpu = true,
 		.tier = "",
-		.takes_posts = true,
 		.has_wait = true,
 		.is_atomic_host_endian = !node->scenario.big_endian,
 		.is_software = true,
@@ -575,20 +590,6 @@ static enum oriel_status soft_poll(struct ori_hca_cq *handle, struct ori_hca_wc 
 	return status;
 }
 
-static enum oriel_status soft_doorbell_page(struct ori_hca *hca, void **page)
-{
-	struct soft_node *node = to_node(hca);
-	uint32_t *added;
-
-	ori_soft_engine_lock(node->engine);
-	added = ori_soft_node_add_page(node);
-	ori_soft_engine_unlock(node->engine);
-	if (!added)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a page of doorbells");
-	*page = added;
-	return ORIEL_OK;
-}
-
 static enum oriel_status soft_poll_event(struct ori_hca *hca, struct ori_hca_event *event)
 {
 	struct soft_node *node = to_node(hca);
@@ -605,8 +606,15 @@ static enum oriel_status soft_poll_event(struct ori_hca *hca, struct ori_hca_eve
 	return status;
 }
 
+static const struct ori_hca_calls soft_calls = {
+	.post = soft_post,
+	.post_receives = soft_post_receives,
+	.poll = soft_poll,
+};
+
 const struct ori_hca_ops ori_hca_soft_ops = {
 	.kind = "soft",
+	.calls = &soft_calls,
 	.open = soft_open,
 	.close = soft_close,
 	.caps = soft_caps,
@@ -622,9 +630,5 @@ const struct ori_hca_ops ori_hca_soft_ops = {
 	.connect_qp = soft_connect_qp,
 	.fail_qp = soft_fail_qp,
 	.destroy_qp = soft_destroy_qp,
-	.post = soft_post,
-	.post_receives = soft_post_receives,
-	.poll = soft_poll,
-	.doorbell_page = soft_doorbell_page,
 	.poll_event = soft_poll_event,
 };

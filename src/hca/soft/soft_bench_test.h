@@ -113,6 +113,7 @@ static inline void side_open(struct side *s, const struct side_attr *attr)
 {
 	struct ori_hca_cq_attr cq;
 	struct ori_hca_qp_attr qp;
+	struct ori_hca_caps caps;
 	void *page;
 
 	*s = (struct side){.cluster = attr->cluster, .hca = attr->hca};
@@ -122,7 +123,8 @@ static inline void side_open(struct side *s, const struct side_attr *attr)
 	s->record = side_alloc(8);
 	s->record[1] = oriel_mlx5_record_value(attr->first);
 	s->sink = side_alloc(8);
-	assert_int_equal(HCA.doorbell_page(s->hca, &page), ORIEL_OK);
+	HCA.caps(s->hca, &caps);
+	assert_int_equal(caps.rings->doorbell_page(s->hca, &page), ORIEL_OK);
 	cq = (struct ori_hca_cq_attr){
 		.ring = s->cq_ring,
 		.depth = attr->cq_depth ? attr->cq_depth : attr->depth,

@@ -152,16 +152,16 @@ static void test_a_qp_takes_receives_up_to_its_limit(void **state)
 
 	(void)state;
 	duo_open(&d, "");
-	assert_int_equal(ori_hca_soft_ops.post_receives(d.b.qp, CALL_DEPTH), ORIEL_OK);
+	assert_int_equal(ori_hca_soft_ops.calls->post_receives(d.b.qp, CALL_DEPTH), ORIEL_OK);
 	wr = call_wr(&d.a, &d.b, ORI_HCA_WRITE_IMM, 0, 0, 8);
 	for (unsigned i = 0; i < 3 * CALL_DEPTH; i++) {
-		assert_int_equal(ori_hca_soft_ops.post_receives(d.b.qp, 1), ORIEL_ERR_RANGE);
+		assert_int_equal(ori_hca_soft_ops.calls->post_receives(d.b.qp, 1), ORIEL_ERR_RANGE);
 		wr.immediate = i;
 		end_post(&d.a, &wr, 1);
 		end_next(&d.b, &wc);
 		assert_int_equal(wc.immediate, i);
 		end_expect(&d.a, 0);
-		assert_int_equal(ori_hca_soft_ops.post_receives(d.b.qp, 1), ORIEL_OK);
+		assert_int_equal(ori_hca_soft_ops.calls->post_receives(d.b.qp, 1), ORIEL_OK);
 	}
 	duo_close(&d);
 }
@@ -188,7 +188,7 @@ static void test_receives_may_have_a_cq_of_their_own(void **state)
 	ori_hca_soft_ops.destroy_cq(d.a.cq);
 	end_open_qp(&d.a, CALL_DEPTH, CALL_DEPTH);
 	duo_join(&d);
-	assert_int_equal(ori_hca_soft_ops.post_receives(d.b.qp, 1), ORIEL_OK);
+	assert_int_equal(ori_hca_soft_ops.calls->post_receives(d.b.qp, 1), ORIEL_OK);
 	wr = call_wr(&d.a, &d.b, ORI_HCA_WRITE_IMM, 0, 0, 8);
 	wr.immediate = 17;
 	end_post(&d.a, &wr, 1);
@@ -229,7 +229,8 @@ static void test_a_cq_that_nobody_polls_is_overrun(void **state)
 	for (unsigned i = 0; i < 2; i++) {
 		assert_int_equal(ori_hca_soft_ops.connect_qp(qp[i], &address[i]), ORIEL_OK);
 		for (unsigned k = 0; k < 16; k++)
-			assert_int_equal(ori_hca_soft_ops.post(qp[i], &wr, 1, &posted), ORIEL_OK);
+			assert_int_equal(ori_hca_soft_ops.calls->post(qp[i], &wr, 1, &posted),
+					 ORIEL_OK);
 	}
 	for (uint64_t until = ori_clock_ns() + CALL_PATIENCE_NS; ori_clock_ns() < until;) {
 		struct ori_hca_event event;
@@ -238,9 +239,9 @@ static void test_a_cq_that_nobody_polls_is_overrun(void **state)
 			break;
 		sched_yield();
 	}
-	assert_int_equal(ori_hca_soft_ops.poll(small, wc, 64, &count), ORIEL_OK);
+	assert_int_equal(ori_hca_soft_ops.calls->poll(small, wc, 64, &count), ORIEL_OK);
 	assert_int_equal(count, 16);
-	status = ori_hca_soft_ops.poll(small, wc, 64, &count);
+	status = ori_hca_soft_ops.calls->poll(small, wc, 64, &count);
 	assert_int_equal(status, ORIEL_ERR_STATE);
 	assert_non_null(strstr(oriel_last_error(), "overrun"));
 	for (unsigned i = 0; i < 2; i++)
@@ -271,7 +272,7 @@ static void test_completions_of_a_destroyed_qp_are_dropped(void **state)
 		ori_soft_counters(d.a.hca, &counters);
 	} while (counters.cqes < 2);
 	ori_hca_soft_ops.destroy_qp(d.a.qp);
-	assert_int_equal(ori_hca_soft_ops.poll(d.a.cq, &wc, 1, &count), ORIEL_OK);
+	assert_int_equal(ori_hca_soft_ops.calls->poll(d.a.cq, &wc, 1, &count), ORIEL_OK);
 	assert_int_equal(count, 0);
 	ori_hca_soft_ops.destroy_cq(d.a.cq);
 	end_open_qp(&d.a, CALL_DEPTH, CALL_DEPTH);
@@ -303,7 +304,7 @@ static void test_invalid_arguments_are_rejected(void **state)
 			 ORIEL_ERR_INVALID);
 	end_open_qp(&fresh, 4, 1);
 	wr = call_wr(&d.a, &d.b, ORI_HCA_WRITE, 0, 0, 8);
-	assert_int_equal(ops->post(fresh.qp, &wr, 1, &posted), ORIEL_ERR_STATE);
+	assert_int_equal(ops->calls->post(fresh.qp, &wr, 1, &posted), ORIEL_ERR_STATE);
 	assert_int_equal(posted, 0);
 	end_close_qp(&fresh);
 	for (unsigned i = 0; i < 4; i++) {
@@ -320,7 +321,7 @@ static void test_invalid_arguments_are_rejected(void **state)
 			wrong.opcode = ORI_HCA_READ, wrong.data = d.a.memory;
 		both[0] = wr;
 		both[1] = wrong;
-		assert_int_equal(ops->post(d.a.qp, both, 2, &posted), ORIEL_ERR_INVALID);
+		assert_int_equal(ops->calls->post(d.a.qp, both, 2, &posted), ORIEL_ERR_INVALID);
 		assert_int_equal(posted, 1);
 		end_expect(&d.a, 0);
 	}

@@ -441,7 +441,6 @@ static void verbs_caps(const struct ori_hca *hca, struct ori_hca_caps *caps)
 		.mtu = d->mtu,
 		.length_max = d->port_attr.max_msg_sz,
 		.max_rd_atomic = (uint32_t)d->attr.max_qp_rd_atom,
-		.takes_posts = true,
 		.is_atomic_host_endian = true,
 	};
 }
@@ -458,14 +457,6 @@ void ori_verbs_describe(const struct ori_hca *hca, struct ori_hca_qp_address *ad
 	memcpy(address->hca_address, &d->address, sizeof(d->address));
 }
 
-static enum oriel_status verbs_doorbell_page(struct ori_hca *hca, void **page)
-{
-	(void)page;
-	return ori_fail(ORIEL_ERR_UNSUPPORTED,
-			"%s: it has no doorbell pages for callers: post by calls",
-			((struct verbs_device *)hca)->name);
-}
-
 /* GPU memory is registered through register_dmabuf(), so there is nothing to prepare. */
 static enum oriel_status verbs_use_gpu(struct ori_hca *hca, const struct ori_gpu *gpu)
 {
@@ -480,8 +471,15 @@ enum oriel_status ori_verbs_listen(struct ori_hca *hca)
 	return ORIEL_OK;
 }
 
+static const struct ori_hca_calls verbs_calls = {
+	.post = ori_verbs_post,
+	.post_receives = ori_verbs_post_receives,
+	.poll = ori_verbs_poll,
+};
+
 static const struct ori_hca_ops verbs_ops = {
 	.kind = "verbs",
+	.calls = &verbs_calls,
 	.open = verbs_open,
 	.close = verbs_close,
 	.caps = verbs_caps,
@@ -497,10 +495,6 @@ static const struct ori_hca_ops verbs_ops = {
 	.connect_qp = ori_verbs_connect_qp,
 	.fail_qp = ori_verbs_fail_qp,
 	.destroy_qp = ori_verbs_destroy_qp,
-	.post = ori_verbs_post,
-	.post_receives = ori_verbs_post_receives,
-	.poll = ori_verbs_poll,
-	.doorbell_page = verbs_doorbell_page,
 	.poll_event = ori_verbs_poll_event,
 };
 
