@@ -24,7 +24,6 @@
 #include "hca/soft/soft_cq.h"
 #include "hca/soft/soft_link.h"
 #include "hca/soft/soft_memory.h"
-#include "hca/soft/soft_node.h"
 #include "hca/soft/soft_qp.h"
 
 #define ENGINE_SPIN_NS 50000u      /* without work before it sleeps */
@@ -93,6 +92,18 @@ uint64_t ori_soft_engine_due(const struct soft_engine *e)
 	return due;
 }
 
+bool ori_soft_engine_is_halted(struct soft_node *node)
+{
+	const struct soft_scenario *s = &node->scenario;
+
+	if (s->halt && !node->has_halted && node->counters.packets >= s->halt_at) {
+		node->has_halted = true;
+		node->halt_until = node->engine->now + s->halt;
+		node->counters.halted++;
+	}
+	return node->halt_until > node->engine->now;
+}
+
 static bool engine_turn_qp(struct soft_qp *qp)
 {
 	bool is_busy = ori_soft_doorbell_poll(qp);
@@ -110,7 +121,7 @@ static bool engine_turn_node(struct soft_node *node)
 {
 	bool is_busy;
 
-	if (ori_soft_node_is_halted(node))
+	if (ori_soft_engine_is_halted(node))
 		return false;
 	is_busy = ori_soft_held_leak(node);
 	for (struct soft_qp *qp = node->qp_list; qp; qp = qp->next)

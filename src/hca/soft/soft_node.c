@@ -126,18 +126,6 @@ bool ori_soft_node_has_slot(const struct soft_node *node, const void *slot)
 	return false;
 }
 
-bool ori_soft_node_is_halted(struct soft_node *node)
-{
-	const struct soft_scenario *s = &node->scenario;
-
-	if (s->halt && !node->has_halted && node->counters.packets >= s->halt_at) {
-		node->has_halted = true;
-		node->halt_until = node->engine->now + s->halt;
-		node->counters.halted++;
-	}
-	return node->halt_until > node->engine->now;
-}
-
 uint32_t ori_soft_node_number(void *const *table, uint32_t *lap)
 {
 	uint32_t next = *lap % NODE_LAPS + 1;

@@ -10,9 +10,6 @@ enum oriel_status ori_soft_node_open(struct soft_engine *e, const char *config,
 				     struct soft_node **node);
 void ori_soft_node_close(struct soft_node *node);
 
-/* Is the HCA halted now? */
-bool ori_soft_node_is_halted(struct soft_node *node);
-
 /*
  * A number for a new QP or CQ in @table: the lap makes it differ from earlier
  * numbers of the same slot. 0 if there is no more room.

@@ -85,6 +85,28 @@ bool ori_soft_remote_has(struct soft_remote *remote, const char *at)
 	return true;
 }
 
+bool ori_soft_is_remote(const struct soft_mr *mr, const char *at)
+{
+	if (!mr || mr->side != SOFT_EITHER)
+		return mr && mr->side == SOFT_REMOTE;
+	return ori_soft_remote_has(mr->node->remote, at);
+}
+
+static bool remote_is_aligned(const void *a, const void *b, size_t size)
+{
+	return ((uintptr_t)a | (uintptr_t)b) % size == 0;
+}
+
+void ori_soft_copy(void *to, const void *from, size_t length)
+{
+	if (length == 8 && remote_is_aligned(to, from, 8))
+		oriel_dev_store_release(to, oriel_dev_load_acquire(from));
+	else if (length == 4 && remote_is_aligned(to, from, 4))
+		oriel_dev_store_release32(to, oriel_dev_load_acquire32(from));
+	else if (length)
+		memmove(to, from, length);
+}
+
 bool ori_soft_load(const struct soft_mr *mr, void *to, const char *from, size_t length)
 {
 	char *target = to;

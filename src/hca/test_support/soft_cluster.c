@@ -69,7 +69,7 @@ enum cluster_action {
 
 static bool cluster_act(struct soft_qp *qp, enum cluster_action action)
 {
-	if (ori_soft_node_is_halted(qp->node))
+	if (ori_soft_engine_is_halted(qp->node))
 		return false;
 	switch (action) {
 	case CLUSTER_DOORBELL:
