@@ -17,6 +17,7 @@
 #include "hca/soft/soft_memory.h"
 #include "hca/soft/soft_node.h"
 #include "hca/soft/soft_qp.h"
+#include "hca/soft/soft_wire.h"
 
 static struct soft_node *to_node(const struct ori_hca *hca)
 {
@@ -540,7 +541,6 @@ static void soft_destroy_qp(struct ori_hca_qp *handle)
 
 	ori_soft_engine_lock(node->engine);
 	soft_say_goodbye(qp);
-	ori_soft_link_divert(node->engine, qp);
 	ori_soft_cq_flush_of(qp, SOFT_NEVER);
 	node->qps[qp->qpn & (SOFT_TABLE - 1)] = NULL;
 	for (at = &node->qp_list; *at != qp; at = &(*at)->next)

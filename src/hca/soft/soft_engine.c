@@ -25,6 +25,7 @@
 #include "hca/soft/soft_link.h"
 #include "hca/soft/soft_memory.h"
 #include "hca/soft/soft_qp.h"
+#include "hca/soft/soft_wire.h"
 
 #define ENGINE_SPIN_NS 50000u      /* without work before it sleeps */
 #define ENGINE_GPU_SLEEP_NS 50000u /* if posters cannot wake the engine */
@@ -149,7 +150,7 @@ static bool engine_turn(struct soft_engine *e)
 		for (struct soft_qp *qp = e->nodes[i] ? e->nodes[i]->qp_list : NULL; qp;
 		     qp = qp->next)
 			if (qp->node->halt_until <= e->now)
-				is_busy |= ori_soft_requester_timer(qp);
+				is_busy |= ori_soft_timer(qp);
 	return is_busy;
 }
 

@@ -9,7 +9,7 @@
 #ifndef ORI_HCA_SOFT_GREET_H
 #define ORI_HCA_SOFT_GREET_H
 
-#include "hca/soft/soft_wire.h"
+#include "hca/soft/soft_frame.h"
 #include "net/auth.h"
 
 /* The payload of a hello over TCP. */

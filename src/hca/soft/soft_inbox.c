@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "hca/soft/soft_link.h"
+#include "hca/soft/soft_wire.h"
 
 #define INBOX_TURN (1u << 21) /* bytes taken before others get their turn */
 
@@ -74,10 +75,10 @@ static const char *inbox_finish_hello(struct soft_inbox *in)
 /* A connection is useless if the one of the other direction has been lost. */
 static bool inbox_claim(struct soft_inbox *in)
 {
-	const struct soft_link *out = ori_soft_link_find(in->engine, in->claimed);
+	const struct soft_link *out = soft_link_find(in->engine, in->claimed);
 
 	in->cookie = in->claimed;
-	return !out || !ori_soft_link_is_lost(out);
+	return !out || !soft_link_is_lost(out);
 }
 
 /* A header is complete: choose where its payload goes. NULL, or what is wrong. */
@@ -148,6 +149,13 @@ static const char *inbox_digest(struct soft_inbox *in)
 	}
 }
 
+/* Discard the rest of a payload. */
+static void inbox_divert(struct soft_inbox *in)
+{
+	in->mr = NULL;
+	in->target = in->scratch + (in->header.length - in->left);
+}
+
 /* The rest of a payload goes to its target, the bytes after it into the buffer. */
 static ssize_t inbox_read(struct soft_inbox *in)
 {
@@ -156,6 +164,9 @@ static ssize_t inbox_read(struct soft_inbox *in)
 	size_t direct = in->has_header ? in->left : 0;
 	ssize_t n;
 
+	/* A QP that has failed meanwhile writes no memory. */
+	if (in->mr && !ori_soft_frame_is_awaited(in->engine, in->cookie, &in->header))
+		inbox_divert(in);
 	memmove(in->buffer, in->buffer + in->start, rest);
 	in->start = 0;
 	in->end = rest;
@@ -172,13 +183,6 @@ static ssize_t inbox_read(struct soft_inbox *in)
 	}
 	in->end += (size_t)n - direct;
 	return n;
-}
-
-/* Discard the rest of a payload. */
-static void inbox_divert(struct soft_inbox *in)
-{
-	in->mr = NULL;
-	in->target = in->scratch + (in->header.length - in->left);
 }
 
 /* Take the bytes that have arrived, up to INBOX_TURN, so that other links get their turn. */
@@ -219,11 +223,5 @@ const char *ori_soft_inbox_take(struct soft_inbox *in)
 void ori_soft_inbox_forget(struct soft_inbox *in, const struct soft_mr *mr)
 {
 	if (in->mr == mr)
-		inbox_divert(in);
-}
-
-void ori_soft_inbox_divert(struct soft_inbox *in, const struct soft_qp *qp)
-{
-	if (in->mr && in->header.node == qp->node->id && in->header.qpn == qp->qpn)
 		inbox_divert(in);
 }

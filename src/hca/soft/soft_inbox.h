@@ -41,8 +41,7 @@ void ori_soft_inbox_close(struct soft_inbox *in);
 /* Receive and deliver. NULL, or why the connection is no longer of use. */
 const char *ori_soft_inbox_take(struct soft_inbox *in);
 
-/* Nothing is received into @mr any more; divert(): nor for @qp into its memory. */
+/* Nothing is received into @mr any more. */
 void ori_soft_inbox_forget(struct soft_inbox *in, const struct soft_mr *mr);
-void ori_soft_inbox_divert(struct soft_inbox *in, const struct soft_qp *qp);
 
 #endif

@@ -17,8 +17,7 @@
 #include "base/fork.h"
 #include "base/log.h"
 #include "hca/soft/soft_address.h"
-#include "hca/soft/soft_inbox.h"
-#include "hca/soft/soft_outbox.h"
+#include "hca/soft/soft_wire.h"
 #include "mem/fdsock.h"
 
 #define LINK_CONNECT_NS UINT64_C(2000000000) /* for one address */
@@ -31,36 +30,6 @@
 #define LINK_LOG_NS UINT64_C(1000000000)
 #define LINK_ACCEPTS 16u /* of one listener in one turn */
 #define LINK_EVENTS 32
-
-enum link_state {
-	LINK_CONNECTING,
-	LINK_GREETING, /* outgoing over TCP: connected, and not proved */
-	LINK_UP,
-	LINK_LOST,
-};
-
-struct soft_link {
-	struct soft_link *next;
-	struct soft_engine *engine;
-	enum link_state state;
-	int fd;
-	bool is_out;
-	uint64_t deadline; /* of this attempt; incoming: to prove itself; SOFT_NEVER: none */
-
-	/* outgoing connections */
-	struct soft_address address; /* of the peer's engine */
-	enum soft_road road;
-	unsigned attempt;        /* addresses tried */
-	bool was_silent;         /* one of them took the connection, and sent nothing */
-	bool was_cut;            /* ... or closed it */
-	const char *refusal;     /* ... or NULL, or why an acceptor is not the peer */
-	uint64_t dial_until;     /* as long as acceptors close connections */
-	struct soft_greet greet; /* over TCP */
-	struct soft_outbox out;
-	char why[80]; /* the link is lost */
-
-	struct soft_inbox in;
-};
 
 static enum oriel_status link_watch(struct soft_engine *e, int fd, uint32_t events, void *what)
 {
@@ -128,16 +97,6 @@ void ori_soft_link_close_all(struct soft_engine *e)
 			close(e->listeners[i]);
 }
 
-struct soft_link *ori_soft_link_find(struct soft_engine *e, uint64_t cookie)
-{
-	struct soft_link *link;
-
-	for (link = e->links; link; link = link->next)
-		if (link->is_out && link->address.cookie == cookie)
-			return link;
-	return NULL;
-}
-
 /*
  * QPs still refer to the link, so it is not freed. The shutdown ends
  * the peer's sending link; frames that the peer has sent already are still received.
@@ -147,7 +106,7 @@ static void link_lose_out(struct soft_link *link, const char *why)
 	struct soft_link *in;
 
 	ori_soft_outbox_clear(&link->out);
-	link->state = LINK_LOST;
+	link->state = SOFT_LINK_LOST;
 	link->deadline = SOFT_NEVER;
 	snprintf(link->why, sizeof(link->why), "%s", why);
 	if (link->fd >= 0)
@@ -166,14 +125,14 @@ static void link_lose_in(struct soft_link *link, const char *why)
 {
 	uint64_t cookie = link->in.cookie;
 	/* A connection that was not proved, or never used, has no counterpart. */
-	struct soft_link *out = cookie ? ori_soft_link_find(link->engine, cookie) : NULL;
+	struct soft_link *out = cookie ? soft_link_find(link->engine, cookie) : NULL;
 
 	close(link->fd);
 	link->fd = -1;
-	link->state = LINK_LOST;
+	link->state = SOFT_LINK_LOST;
 	link->deadline = 0;
 	link->in.cookie = 0;
-	if (out && out->state != LINK_LOST)
+	if (out && out->state != SOFT_LINK_LOST)
 		link_lose_out(out, why);
 }
 
@@ -226,7 +185,7 @@ static struct soft_link *link_make(struct soft_engine *e, bool is_out, int fd, b
 
 static bool link_is_pending(const struct soft_link *link)
 {
-	return !link->is_out && link->state == LINK_UP && link->in.is_tcp && !link->in.claimed;
+	return !link->is_out && link->state == SOFT_LINK_UP && link->in.is_tcp && !link->in.claimed;
 }
 
 /* The oldest pending connection, and their number. The list is newest first. */
@@ -286,7 +245,7 @@ static enum oriel_status link_connect_unix(struct soft_link *link)
 	if (status != ORIEL_OK)
 		return status;
 	ori_soft_tcp_tune(link->fd, false);
-	link->state = LINK_UP;
+	link->state = SOFT_LINK_UP;
 	return link_watch(link->engine, link->fd, EPOLLOUT | EPOLLRDHUP | EPOLLET, link);
 }
 
@@ -316,7 +275,7 @@ static void link_connect_tcp(struct soft_link *link)
 
 	if (link->fd >= 0)
 		close(link->fd);
-	link->state = LINK_CONNECTING;
+	link->state = SOFT_LINK_CONNECTING;
 	do
 		has_address = ori_soft_tcp_connect(&link->address, &e->address, link->road,
 						   link->attempt, &link->fd);
@@ -339,7 +298,7 @@ static void link_connect_tcp(struct soft_link *link)
 enum oriel_status ori_soft_link_to(struct soft_engine *e, const struct soft_address *address,
 				   enum soft_road road, struct soft_link **out)
 {
-	struct soft_link *link = ori_soft_link_find(e, address->cookie);
+	struct soft_link *link = soft_link_find(e, address->cookie);
 	bool is_unix =
 		road == SOFT_ROAD_BEST && ori_soft_address_is_intranode(address, &e->address);
 
@@ -364,26 +323,6 @@ enum oriel_status ori_soft_link_to(struct soft_engine *e, const struct soft_addr
 		link_lose(link, oriel_last_error());
 	*out = link;
 	return ORIEL_OK;
-}
-
-bool ori_soft_link_is_lost(const struct soft_link *link)
-{
-	return link->state == LINK_LOST;
-}
-
-const char *ori_soft_link_why(const struct soft_link *link)
-{
-	return link->why;
-}
-
-struct soft_frame *ori_soft_link_room(struct soft_link *link)
-{
-	return link->out.count < SOFT_OUTBOX ? &link->out.frames[link->out.count] : NULL;
-}
-
-void ori_soft_link_push(struct soft_link *link)
-{
-	link->out.count++;
 }
 
 /* The memory of a request was unmapped after the request had been checked. */
@@ -429,7 +368,7 @@ static void link_expire(struct soft_link *link)
 		link_turn_away(link, "it proved nothing in time");
 		return;
 	}
-	link->was_silent |= link->state == LINK_GREETING;
+	link->was_silent |= link->state == SOFT_LINK_GREETING;
 	link_connect_tcp(link);
 }
 
@@ -442,12 +381,12 @@ static void link_sweep(struct soft_engine *e)
 	struct soft_link **at = &e->links;
 
 	for (struct soft_link *link = e->links; link; link = link->next)
-		if (link->state != LINK_LOST && link->deadline <= e->now)
+		if (link->state != SOFT_LINK_LOST && link->deadline <= e->now)
 			link_expire(link);
 	while (*at) {
 		struct soft_link *link = *at;
 
-		if (link->is_out || link->state != LINK_LOST) {
+		if (link->is_out || link->state != SOFT_LINK_LOST) {
 			at = &link->next;
 			continue;
 		}
@@ -472,7 +411,7 @@ bool ori_soft_link_flush(struct soft_engine *e)
 
 	for (struct soft_link *link = e->links; link; link = link->next) {
 		e->is_overdue |= link->deadline <= e->now;
-		if (link->is_out && link->state == LINK_UP)
+		if (link->is_out && link->state == SOFT_LINK_UP)
 			is_any |= link_write(link);
 	}
 	for (unsigned i = 0; i < 2; i++)
@@ -502,7 +441,7 @@ static void link_greet(struct soft_link *link)
 	case SOFT_GREETING_AGAIN:
 		return;
 	case SOFT_GREETING_DONE:
-		link->state = LINK_UP;
+		link->state = SOFT_LINK_UP;
 		link->deadline = SOFT_NEVER;
 		return;
 	case SOFT_GREETING_CUT:
@@ -522,19 +461,19 @@ static void link_out_event(struct soft_link *link, uint32_t events)
 	socklen_t length = sizeof(error);
 
 	link->out.is_full = false;
-	if (link->state == LINK_CONNECTING) {
+	if (link->state == SOFT_LINK_CONNECTING) {
 		(void)getsockopt(link->fd, SOL_SOCKET, SO_ERROR, &error, &length);
 		if (error || (events & (EPOLLERR | EPOLLHUP))) {
 			link->deadline = link->engine->now;
 		} else if (events & EPOLLOUT) {
-			link->state = LINK_GREETING;
+			link->state = SOFT_LINK_GREETING;
 			link->deadline = link->engine->now + LINK_ANSWER_NS;
 			link->greet = (struct soft_greet){.length = 0};
 		}
 	}
-	if (link->state == LINK_GREETING)
+	if (link->state == SOFT_LINK_GREETING)
 		link_greet(link);
-	if (link->state == LINK_UP && (events & (EPOLLERR | EPOLLHUP | EPOLLRDHUP)))
+	if (link->state == SOFT_LINK_UP && (events & (EPOLLERR | EPOLLHUP | EPOLLRDHUP)))
 		link_lose(link, "the peer closed the connection");
 }
 
@@ -542,7 +481,7 @@ static void link_in_event(struct soft_link *link)
 {
 	const char *why;
 
-	if (link->state == LINK_LOST)
+	if (link->state == SOFT_LINK_LOST)
 		return;
 	why = ori_soft_inbox_take(&link->in);
 	if (link->in.claimed)
@@ -564,7 +503,7 @@ static void link_admit(struct soft_engine *e, int fd, bool is_tcp)
 		return;
 	}
 	ori_fork_socket(fd);
-	link->state = LINK_UP;
+	link->state = SOFT_LINK_UP;
 	if (is_tcp)
 		link->deadline = e->now + e->pending_ns;
 	if (is_tcp && !ori_soft_greet_challenge(&link->in.auth, fd))
@@ -672,11 +611,4 @@ void ori_soft_link_forget(struct soft_engine *e, const struct soft_mr *mr)
 			ori_soft_inbox_forget(&link->in, mr);
 		else if (!ori_soft_outbox_detach(&link->out, mr))
 			link_lose(link, "no memory for the rest of a payload");
-}
-
-void ori_soft_link_divert(struct soft_engine *e, const struct soft_qp *qp)
-{
-	for (struct soft_link *link = e->links; link; link = link->next)
-		if (!link->is_out)
-			ori_soft_inbox_divert(&link->in, qp);
 }

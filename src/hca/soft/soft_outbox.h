@@ -3,7 +3,7 @@
 #ifndef ORI_HCA_SOFT_OUTBOX_H
 #define ORI_HCA_SOFT_OUTBOX_H
 
-#include "hca/soft/soft_wire.h"
+#include "hca/soft/soft_frame.h"
 
 #define SOFT_OUTBOX 64u /* frames */
 

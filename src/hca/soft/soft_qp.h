@@ -6,7 +6,12 @@
 #ifndef ORI_HCA_SOFT_QP_H
 #define ORI_HCA_SOFT_QP_H
 
-#include "hca/soft/soft_wire.h"
+#include "hca/soft/soft_frame.h"
+
+static inline const uint8_t *soft_sq_slot(const struct soft_qp *qp, uint64_t index)
+{
+	return (const uint8_t *)qp->ring + (index & (qp->depth - 1)) * ORIEL_MLX5_BLOCK;
+}
 
 /* Poll the doorbell once; true if there is more to do than before. */
 bool ori_soft_doorbell_poll(struct soft_qp *qp);
@@ -27,6 +32,12 @@ void ori_soft_qp_fail(struct soft_qp *qp, uint8_t syndrome, const char *format, 
 /* The same without an event. */
 void ori_soft_qp_flush(struct soft_qp *qp, uint8_t syndrome);
 
+/*
+ * WQEs of a QP in error that were posted but not fetched: the first gets
+ * @syndrome. False if there are none.
+ */
+bool ori_soft_qp_flush_rest(struct soft_qp *qp, uint8_t syndrome);
+
 /* Receives of a QP in error. */
 void ori_soft_receive_flush(struct soft_qp *qp);
 
@@ -43,7 +54,10 @@ bool ori_soft_requester_fill(struct soft_qp *qp, struct soft_flight *flight,
 			     struct soft_frame *frame);
 /* As ori_soft_sq_due(). */
 uint64_t ori_soft_requester_due(const struct soft_qp *qp);
-/* Send unacknowledged packets again, if it is time. */
+/*
+ * Find what is late, or lost and sent again, if it is time; then @qp->asked is
+ * the question that the caller asks the peer, 0 for none.
+ */
 bool ori_soft_requester_timer(struct soft_qp *qp);
 void ori_soft_requester_receive(struct soft_qp *qp, const struct soft_header *h,
 				const char *payload);

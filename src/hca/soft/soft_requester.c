@@ -268,7 +268,7 @@ static void requester_rewind(struct soft_qp *qp)
 /* Unacknowledged packets are certainly lost at this point: see soft_wire.h. */
 static void requester_lost(struct soft_qp *qp)
 {
-	const char *why = qp->link ? ori_soft_link_why(qp->link) : "";
+	const char *why = qp->link ? soft_link_why(qp->link) : "";
 	struct soft_node *node = qp->node;
 
 	node->counters.lost++;
@@ -286,7 +286,7 @@ static void requester_lost(struct soft_qp *qp)
 
 static bool requester_is_cut_off(const struct soft_qp *qp)
 {
-	return qp->link && ori_soft_link_is_lost(qp->link);
+	return qp->link && soft_link_is_lost(qp->link);
 }
 
 /* Is a sent packet unacknowledged? Packets that wait to be sent are not late. */
@@ -317,7 +317,6 @@ bool ori_soft_requester_timer(struct soft_qp *qp)
 	requester_arm(qp);
 	if (!qp->asked)
 		qp->asked = ++qp->questions;
-	ori_soft_ask(qp);
 	return true;
 }
 

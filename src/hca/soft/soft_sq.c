@@ -3,115 +3,14 @@
  * The send queue: doorbell, fetch, and the gates before a WQE may start. The
  * engine steps it.
  */
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "hca/soft/soft_cq.h"
-#include "hca/soft/soft_link.h"
 #include "hca/soft/soft_memory.h"
 #include "hca/soft/soft_qp.h"
 
 #define SQ_INDEX_HALF 0x8000u
-
-static enum oriel_status sq_status(uint8_t syndrome)
-{
-	if (syndrome == ORIEL_MLX5_RETRY_EXCEEDED)
-		return ORIEL_ERR_PEER;
-	if (syndrome == ORIEL_MLX5_LOCAL_PROTECTION)
-		return ORIEL_ERR_ACCESS;
-	return syndrome == ORIEL_MLX5_FLUSHED ? ORIEL_ERR_STATE : ORIEL_ERR_PROTOCOL;
-}
-
-/*
- * A caller that polls no events must not stop the HCA: events beyond
- * SOFT_EVENTS are logged and counted only.
- */
-void ori_soft_event_push(struct soft_node *node, enum oriel_status status, const struct soft_qp *qp,
-			 uint8_t syndrome, const char *text)
-{
-	struct ori_hca_event *event;
-
-	ori_log(ORIEL_LOG_INFO, "%s: QP 0x%06x: %s", node->name, qp->qpn, text);
-	if (node->event_count == SOFT_EVENTS) {
-		node->counters.events_lost++;
-		return;
-	}
-	event = &node->events[(node->event_first + node->event_count++) % SOFT_EVENTS];
-	*event = (struct ori_hca_event){
-		.status = status,
-		.qpn = qp->qpn,
-		.syndrome = syndrome,
-		.vendor = ori_soft_vendor(syndrome),
-	};
-	snprintf(event->text, sizeof(event->text), "%s", text);
-}
-
-static const uint8_t *sq_slot(const struct soft_qp *qp, uint64_t index)
-{
-	return (const uint8_t *)qp->ring + (index & (qp->depth - 1)) * ORIEL_MLX5_BLOCK;
-}
-
-/* WQEs that were posted but not fetched. */
-static bool sq_flush_rest(struct soft_qp *qp, uint8_t syndrome)
-{
-	bool is_any = qp->fetch < qp->end;
-
-	while (qp->fetch < qp->end) {
-		const uint8_t *first = sq_slot(qp, qp->fetch);
-		struct soft_wqe wqe = {.opcode = first[3]};
-
-		ori_soft_cq_complete(qp->cq, qp, qp->fetch, &wqe, syndrome);
-		qp->fetch += ori_soft_wqe_blocks(first);
-		syndrome = ORIEL_MLX5_FLUSHED;
-	}
-	if (qp->fetch > qp->end)
-		qp->fetch = qp->end;
-	qp->retired = qp->fetch;
-	return is_any;
-}
-
-/*
- * A WQE of two blocks has two flights and one CQE. The first CQE carries the
- * cause, all others say that they were flushed.
- */
-void ori_soft_qp_flush(struct soft_qp *qp, uint8_t syndrome)
-{
-	soft_trace(qp->node->engine, 'X', qp->qpn, syndrome);
-	qp->state = SOFT_ERROR;
-	ori_soft_link_divert(qp->node->engine, qp);
-	qp->has_wqe = false;
-	qp->timer = SOFT_NEVER;
-	qp->recover_at = SOFT_NEVER;
-	for (; qp->retired < qp->fetch; qp->retired++) {
-		const struct soft_flight *f = soft_flight(qp, qp->retired);
-
-		if (f->is_rest)
-			continue;
-		ori_soft_cq_complete(qp->cq, qp, qp->retired, &f->wqe, syndrome);
-		syndrome = ORIEL_MLX5_FLUSHED;
-	}
-	qp->sending = qp->fetch;
-	qp->reads = 0;
-	sq_flush_rest(qp, syndrome);
-	ori_soft_receive_flush(qp);
-}
-
-void ori_soft_qp_fail(struct soft_qp *qp, uint8_t syndrome, const char *format, ...)
-{
-	char text[sizeof(((struct ori_hca_event *)0)->text)];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
-	va_end(args);
-	ori_soft_event_push(qp->node, sq_status(syndrome), qp, syndrome, text);
-	qp->replies_count = 0;
-	qp->has_ack = false;
-	qp->has_nak = false;
-	ori_soft_qp_flush(qp, syndrome);
-}
 
 /* A doorbell breaks the rules: all WQEs that may have been posted fail. */
 static bool sq_reject_doorbell(struct soft_qp *qp, uint64_t end, const char *why, uint32_t index,
@@ -239,7 +138,7 @@ static struct soft_flight *sq_launch(struct soft_qp *qp, const struct soft_wqe *
 
 static bool sq_violate(struct soft_qp *qp, const struct soft_wqe *wqe, const char *flaw)
 {
-	sq_report(qp, sq_slot(qp, qp->fetch), flaw);
+	sq_report(qp, soft_sq_slot(qp, qp->fetch), flaw);
 	ori_soft_event_push(qp->node, ORIEL_ERR_PROTOCOL, qp, ORIEL_MLX5_LOCAL_OPERATION, flaw);
 	sq_launch(qp, wqe, ORIEL_MLX5_LOCAL_OPERATION);
 	ori_soft_flight_retire(qp);
@@ -249,10 +148,10 @@ static bool sq_violate(struct soft_qp *qp, const struct soft_wqe *wqe, const cha
 /* Copies as many blocks of the WQE at fetch as it has, and are posted. */
 static unsigned sq_copy(const struct soft_qp *qp, uint8_t *bytes)
 {
-	memcpy(bytes, sq_slot(qp, qp->fetch), ORIEL_MLX5_BLOCK);
+	memcpy(bytes, soft_sq_slot(qp, qp->fetch), ORIEL_MLX5_BLOCK);
 	if (ori_soft_wqe_blocks(bytes) == 1 || qp->end - qp->fetch < 2)
 		return 1;
-	memcpy(bytes + ORIEL_MLX5_BLOCK, sq_slot(qp, qp->fetch + 1), ORIEL_MLX5_BLOCK);
+	memcpy(bytes + ORIEL_MLX5_BLOCK, soft_sq_slot(qp, qp->fetch + 1), ORIEL_MLX5_BLOCK);
 	return 2;
 }
 
@@ -380,13 +279,6 @@ static const struct soft_cq *sq_overrun(const struct soft_qp *qp)
 	return qp->receive_cq && qp->receive_cq->is_overrun ? qp->receive_cq : NULL;
 }
 
-void ori_soft_receive_flush(struct soft_qp *qp)
-{
-	while (qp->receives_taken < qp->receives_posted)
-		ori_soft_cq_receive(qp->receive_cq, qp, qp->receives_taken++, 0, 0,
-				    ORIEL_MLX5_FLUSHED);
-}
-
 /* A WQE starts only if two flights are free, since it may take two. */
 bool ori_soft_sq_step(struct soft_qp *qp)
 {
@@ -398,7 +290,7 @@ bool ori_soft_sq_step(struct soft_qp *qp)
 		return true;
 	}
 	if (qp->state == SOFT_ERROR)
-		return sq_flush_rest(qp, ORIEL_MLX5_FLUSHED);
+		return ori_soft_qp_flush_rest(qp, ORIEL_MLX5_FLUSHED);
 	if (qp->state != SOFT_READY || qp->is_stopped || qp->fetch == qp->end ||
 	    qp->fetch - qp->retired > SOFT_FLIGHTS - SOFT_WQE_BLOCKS ||
 	    qp->node->engine->now < qp->stall_until)

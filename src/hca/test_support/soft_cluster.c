@@ -12,6 +12,7 @@
 #include "hca/soft/soft_memory.h"
 #include "hca/soft/soft_node.h"
 #include "hca/soft/soft_qp.h"
+#include "hca/soft/soft_wire.h"
 
 #define CLUSTER_TICK_NS 1000u /* of virtual time per step */
 
@@ -79,7 +80,7 @@ static bool cluster_act(struct soft_qp *qp, enum cluster_action action)
 	case CLUSTER_PACKET:
 		return ori_soft_egress(qp);
 	case CLUSTER_TIMER:
-		return ori_soft_requester_timer(qp);
+		return ori_soft_timer(qp);
 	case CLUSTER_CQE:
 		return ori_soft_cq_flush_of(qp, qp->node->engine->now);
 	default:
