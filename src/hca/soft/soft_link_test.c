@@ -2,6 +2,8 @@
 /* The wire of an HCA seen by a peer that the test plays by hand. */
 #include "hca/soft/soft_bench_test.h"
 
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -10,6 +12,7 @@
 #include "mem/fdsock.h"
 
 #define QPN 5u
+#define MEMORY 4096u
 
 struct stage {
 	struct ori_hca *hca;
@@ -105,7 +108,7 @@ static int open_stage(void **state)
 	struct stage *s = calloc(1, sizeof(*s));
 
 	assert_int_equal(HCA.open("ack=2ms,retry=3", 0, &s->hca), ORIEL_OK);
-	side_open(&s->side, &(struct side_attr){.hca = s->hca, .depth = 16, .length = 64});
+	side_open(&s->side, &(struct side_attr){.hca = s->hca, .depth = 16, .length = MEMORY});
 	memcpy(&s->hca_address, s->side.address.hca_address, sizeof(s->hca_address));
 	stage_meet(s);
 	*state = s;
@@ -193,6 +196,54 @@ static void test_a_question_is_asked_until_it_is_answered(void **state)
 	assert_int_equal(side_syndrome(&s->side), ORIEL_MLX5_RETRY_EXCEEDED);
 }
 
+/* A WRITE of one packet arrives; the QP fails between its halves. */
+static void test_a_failed_qp_takes_no_rest_of_a_payload(void **state)
+{
+	struct stage *s = *state;
+	struct soft_header h = {.magic = SOFT_WIRE_MAGIC,
+				.type = SOFT_WRITE,
+				.packets = 1,
+				.node = s->hca_address.node,
+				.qpn = s->side.address.qpn,
+				.source_node = s->mine.node,
+				.source_qpn = QPN,
+				.psn = s->side.address.psn,
+				.length = s->side.address.mtu,
+				.rkey = s->side.keys.rkey,
+				.total = s->side.address.mtu};
+	uint64_t deadline = ori_deadline(PATIENCE_NS);
+	char *memory = s->side.memory;
+	size_t half = h.length / 2;
+	char *payload = malloc(half);
+	int left;
+
+	assert_non_null(payload);
+	assert_true(h.length > SOFT_SMALL && h.length <= MEMORY);
+	memset(payload, 0x5a, half);
+	say_hello(s, s->hca_address.cookie);
+	say(s, &h);
+	assert_int_equal(ori_fdsock_send(s->to, payload, half, NULL, 0, deadline), ORIEL_OK);
+	do
+		assert_int_equal(ioctl(s->to, SIOCOUTQ, &left), 0);
+	while (left > 0 && !ori_deadline_passed(deadline));
+	HCA.fail_qp(s->side.qp);
+	assert_int_equal(memory[half - 1], 0x5a);
+	assert_int_equal(ori_fdsock_send(s->to, payload, half, NULL, 0, deadline), ORIEL_OK);
+	/* The engine answers for a QP that does not exist, after all that came before. */
+	h = (struct soft_header){.magic = SOFT_WIRE_MAGIC,
+				 .type = SOFT_ASK,
+				 .packets = 1,
+				 .node = s->hca_address.node,
+				 .source_node = s->mine.node,
+				 .source_qpn = QPN,
+				 .operand = 1};
+	say(s, &h);
+	hear_type(s, SOFT_ANSWER);
+	for (size_t i = half; i < 2 * half; i++)
+		assert_int_equal(memory[i], 0);
+	free(payload);
+}
+
 static void cut(struct stage *s, int *fd, int other)
 {
 	uint64_t index;
@@ -228,6 +279,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_an_unproven_connection_is_closed),
 		TEST(test_a_question_is_asked_until_it_is_answered),
+		TEST(test_a_failed_qp_takes_no_rest_of_a_payload),
 		TEST(test_a_lost_receive_connection_closes_the_send_connection),
 		TEST(test_a_lost_send_connection_closes_the_receive_connection),
 	};
