@@ -60,6 +60,7 @@ OUTSIDE = {
     "tests/fakecuda": Rule("status types dev public kernels", OUTSIDE_WHY),
     "tests/hw": Rule("status types dev public base hca", OUTSIDE_WHY),
     "tests/fakemlx5": Rule("status types dev public base hca mem", OUTSIDE_WHY),
+    "tests/fakenics": Rule("status types dev public base sys", OUTSIDE_WHY),
     "tests/fakeverbs": Rule("status types dev public base hca", OUTSIDE_WHY),
     "bench/verbs": Rule("status types dev public base hca rdma",
                         "it measures links that the host drives, and what carries them"),

@@ -53,7 +53,7 @@ enum ori_hca_request {
 	ORI_HCA_REQUEST_AUTO,  /* NICs if the machine has any, else the software HCA */
 	ORI_HCA_REQUEST_NONE,  /* there is no rdma path */
 	ORI_HCA_REQUEST_SOFT,  /* the software HCA */
-	ORI_HCA_REQUEST_VERBS, /* the NICs that *@filter selects: see hca/verbs_pick.h */
+	ORI_HCA_REQUEST_VERBS, /* the NICs that *@filter selects: see hca/verbs/verbs_pick.h */
 };
 
 enum ori_hca_request ori_setting_hca(const char **filter);

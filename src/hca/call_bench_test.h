@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "hca/soft.h"
+#include "hca/test_support/soft_cluster.h"
 
 #define CALL_LENGTH (4u << 20)
 #define CALL_DEPTH 16u
@@ -98,7 +98,7 @@ static inline void end_next(struct end *e, struct ori_hca_wc *wc)
 	unsigned count = 0, i;
 
 	for (i = 0; !count; i++) {
-		assert_int_equal(e->ops->poll(e->cq, wc, 1, &count), ORIEL_OK);
+		assert_int_equal(e->ops->calls->poll(e->cq, wc, 1, &count), ORIEL_OK);
 		if (count)
 			break;
 		if (e->cluster) {
@@ -140,7 +140,7 @@ static inline void end_post(struct end *e, const struct ori_hca_wr *wrs, unsigne
 {
 	unsigned posted;
 
-	assert_int_equal(e->ops->post(e->qp, wrs, count, &posted), ORIEL_OK);
+	assert_int_equal(e->ops->calls->post(e->qp, wrs, count, &posted), ORIEL_OK);
 	assert_int_equal(posted, count);
 }
 
@@ -201,9 +201,9 @@ static inline void call_a_full_queue_takes_the_rest_later(struct duo *d)
 		wr[i] = call_wr(&d->a, &d->b, ORI_HCA_WRITE, 0, 0, 4096);
 		wr[i].id = i;
 	}
-	assert_int_equal(d->a.ops->post(d->a.qp, wr, 2 * CALL_DEPTH, &posted), ORIEL_AGAIN);
+	assert_int_equal(d->a.ops->calls->post(d->a.qp, wr, 2 * CALL_DEPTH, &posted), ORIEL_AGAIN);
 	assert_true(posted >= CALL_DEPTH && posted < 2 * CALL_DEPTH);
-	assert_int_equal(d->a.ops->post(d->a.qp, wr + posted, 1, &more), ORIEL_AGAIN);
+	assert_int_equal(d->a.ops->calls->post(d->a.qp, wr + posted, 1, &more), ORIEL_AGAIN);
 	assert_int_equal(more, 0);
 	for (unsigned i = 0; i < CALL_DEPTH; i++)
 		end_expect(&d->a, i);
@@ -280,7 +280,7 @@ static inline void call_immediates_follow_their_data_in_order(struct duo *d)
 		struct ori_hca_wr wr[3];
 		struct ori_hca_wc wc;
 
-		assert_int_equal(d->b.ops->post_receives(d->b.qp, 2), ORIEL_OK);
+		assert_int_equal(d->b.ops->calls->post_receives(d->b.qp, 2), ORIEL_OK);
 		call_fill(d->a.memory, CALL_LENGTH / 2, i);
 		memset(d->b.memory, 0, CALL_LENGTH);
 		wr[0] = call_wr(&d->a, &d->b, ORI_HCA_WRITE, 100, 2u << 20, length);
@@ -320,12 +320,12 @@ static inline void call_an_immediate_waits_for_a_receive(struct duo *d)
 			assert_true(ori_soft_cluster_step(d->a.cluster));
 		else
 			sched_yield();
-		assert_int_equal(d->b.ops->poll(d->b.cq, &wc, 1, &count), ORIEL_OK);
+		assert_int_equal(d->b.ops->calls->poll(d->b.cq, &wc, 1, &count), ORIEL_OK);
 		assert_int_equal(count, 0);
-		assert_int_equal(d->a.ops->poll(d->a.cq, &wc, 1, &count), ORIEL_OK);
+		assert_int_equal(d->a.ops->calls->poll(d->a.cq, &wc, 1, &count), ORIEL_OK);
 		assert_int_equal(count, 0);
 	}
-	assert_int_equal(d->b.ops->post_receives(d->b.qp, 1), ORIEL_OK);
+	assert_int_equal(d->b.ops->calls->post_receives(d->b.qp, 1), ORIEL_OK);
 	end_next(&d->b, &wc);
 	assert_int_equal(wc.immediate, 99);
 	assert_int_equal(wc.length, 3 * 4096);
@@ -338,8 +338,8 @@ static inline void call_a_wrong_key_is_rejected_and_the_rest_flushed(struct duo 
 	struct ori_hca_wr wr[3];
 	struct ori_hca_wc wc;
 
-	assert_int_equal(d->b.ops->post_receives(d->b.qp, CALL_DEPTH + 1), ORIEL_ERR_RANGE);
-	assert_int_equal(d->b.ops->post_receives(d->b.qp, 2), ORIEL_OK);
+	assert_int_equal(d->b.ops->calls->post_receives(d->b.qp, CALL_DEPTH + 1), ORIEL_ERR_RANGE);
+	assert_int_equal(d->b.ops->calls->post_receives(d->b.qp, 2), ORIEL_OK);
 	for (unsigned i = 0; i < 3; i++) {
 		wr[i] = call_wr(&d->a, &d->b, ORI_HCA_WRITE, 0, 0, 64);
 		wr[i].flags = i == 1 ? 0 : ORI_HCA_SIGNALED;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An RDMA HCA behind one table: real (verbs, mlx5) or in software (soft). Its
+ * An RDMA HCA behind tables: real (verbs, mlx5) or in software (soft). Its
  * callers are the rdma transport and p2p. It knows neither ranks nor peers;
  * addresses are bytes. Queues either are mlx5 rings, in memory of the caller or
  * of the HCA, to which oriel/dev/mlx5.h posts, or they have no visible ring and
- * the caller posts by calls; caps() says which of this the HCA has.
+ * the caller posts by calls. Each of the two kinds has a table for what it alone
+ * needs: ori_hca_rings, ori_hca_calls.
  */
 #ifndef ORI_HCA_HCA_H
 #define ORI_HCA_HCA_H
@@ -28,21 +29,21 @@ enum ori_hca_access {
 	ORI_HCA_ANY_MEMORY = 32,       /* not one buffer: memory there may be the GPU's or not */
 };
 
+struct ori_hca_rings;
+
 struct ori_hca_caps {
 	const char *kind;   /* "soft", "verbs", "mlx5" */
 	const char *name;   /* of the device, "soft0", "mlx5_0" */
 	const char *tier;   /* "T0" to "T3" of docs/hardware.md; "" for the software HCA */
 	unsigned numa_node; /* its NUMA node plus 1; 0: unknown */
 	uint32_t depth_max;
-	uint32_t mtu;               /* in bytes */
-	uint32_t length_max;        /* bytes that one request may move */
-	uint32_t max_rd_atomic;     /* READs and atomics outstanding per QP */
-	uint64_t first;             /* first index of a queue; 0 except in tests of wraps */
-	bool reads_rings;           /* a queue may have a ring */
-	bool owns_rings;            /* ... of the HCA's own: attributes say has_own_ring */
+	uint32_t mtu;                      /* in bytes */
+	uint32_t length_max;               /* bytes that one request may move */
+	uint32_t max_rd_atomic;            /* READs and atomics outstanding per QP */
+	uint64_t first;                    /* first index of a queue; 0 except in tests of wraps */
+	const struct ori_hca_rings *rings; /* NULL: no queue may have a ring */
 	bool reaches_all;           /* ORI_HCA_ANY_MEMORY of all addresses is one registration */
 	bool reaches_gpu;           /* ... and covers memory of GPUs, with no difference */
-	bool takes_posts;           /* a queue may have no ring: post() and poll() */
 	bool has_wait;              /* the companion QP may WAIT on a CQ */
 	bool is_atomic_host_endian; /* for results of 8-byte atomics */
 	bool is_software;           /* for development and tests */
@@ -94,7 +95,7 @@ struct ori_hca_cq_attr {
 /*
  * @ring holds @depth WQE basic blocks of 64 bytes, a power of two. @record is
  * the doorbell record {receive, send}, which holds @first; @doorbell is an
- * 8-byte slot of doorbell_page(). All of it stays until the QP is destroyed.
+ * 8-byte slot of a doorbell page. All of it stays until the QP is destroyed.
  * Without a ring the QP takes up to @depth requests by post(); record, doorbell
  * and first are not set then.
  */
@@ -201,13 +202,52 @@ struct ori_hca_event {
 	char text[120];
 };
 
+/* Operations of queues with rings. The owner of their memory decides which of the two is NULL. */
+struct ori_hca_rings {
+	/*
+	 * The caller owns it. 4096 bytes of doorbell slots, 8 bytes each from
+	 * 0x800 on, which close() frees.
+	 */
+	enum oriel_status (*doorbell_page)(struct ori_hca *hca, void **page);
+	/* The HCA owns it. For a QP that has_own_ring: where the parts are. */
+	void (*place)(const struct ori_hca_qp *qp, struct ori_hca_queue_memory *place);
+};
+
+/* Operations of queues without rings; every HCA has such queues. */
+struct ori_hca_calls {
+	/*
+	 * Post @count requests to a QP without a ring as one chain, which the
+	 * peer executes in order. *@posted is always set: to the number of
+	 * requests posted. ORIEL_AGAIN: the caller posts the rest after poll()
+	 * has returned completions; a signaled one also completes all requests
+	 * before it on its QP. One thread at a time for each QP.
+	 */
+	enum oriel_status (*post)(struct ori_hca_qp *qp, const struct ori_hca_wr *wrs,
+				  unsigned count, unsigned *posted);
+	/*
+	 * Post @count more receives without a buffer, for WRITE_IMMs; also
+	 * before connect_qp(), so that no immediate arrives before its receive.
+	 * ORIEL_ERR_RANGE: more than the QP has room for.
+	 */
+	enum oriel_status (*post_receives)(struct ori_hca_qp *qp, unsigned count);
+	/*
+	 * Take up to @room completions from a CQ without a ring, in the order
+	 * of requests for each QP; *@count may be 0. A failure concerns the CQ:
+	 * it was overrun. One thread at a time for each CQ.
+	 */
+	enum oriel_status (*poll)(struct ori_hca_cq *cq, struct ori_hca_wc *wcs, unsigned room,
+				  unsigned *count);
+};
+
 /*
- * Calls may come from any thread; none blocks for long but destroy_qp() and
- * close(), which wait until the HCA executes none of their work any more.
- * Outputs are written on success only.
+ * Operations of HCAs, and of queues of both kinds. Calls of all tables may come
+ * from any thread; none blocks for long but destroy_qp() and close(), which
+ * wait until the HCA executes none of their work any more. Outputs are written
+ * on success only.
  */
 struct ori_hca_ops {
 	const char *kind;
+	const struct ori_hca_calls *calls;
 
 	/*
 	 * Open the HCA for @rail, which numbers the HCAs that one rank drives.
@@ -269,35 +309,6 @@ struct ori_hca_ops {
 	void (*fail_qp)(struct ori_hca_qp *qp);
 	void (*destroy_qp)(struct ori_hca_qp *qp);
 
-	/*
-	 * Post @count requests to a QP without a ring as one chain, which the
-	 * peer executes in order. *@posted is always set: to the number of
-	 * requests posted. ORIEL_AGAIN: the caller posts the rest after poll()
-	 * has returned completions; a signaled one also completes all requests
-	 * before it on its QP. One thread at a time for each QP.
-	 */
-	enum oriel_status (*post)(struct ori_hca_qp *qp, const struct ori_hca_wr *wrs,
-				  unsigned count, unsigned *posted);
-	/*
-	 * Post @count more receives without a buffer, for WRITE_IMMs; also
-	 * before connect_qp(), so that no immediate arrives before its receive.
-	 * ORIEL_ERR_RANGE: more than the QP has room for.
-	 */
-	enum oriel_status (*post_receives)(struct ori_hca_qp *qp, unsigned count);
-	/*
-	 * Take up to @room completions from a CQ without a ring, in the order
-	 * of requests for each QP; *@count may be 0. A failure concerns the CQ:
-	 * it was overrun. One thread at a time for each CQ.
-	 */
-	enum oriel_status (*poll)(struct ori_hca_cq *cq, struct ori_hca_wc *wcs, unsigned room,
-				  unsigned *count);
-
-	/* For a QP that has_own_ring; only of HCAs that own rings. */
-	void (*place)(const struct ori_hca_qp *qp, struct ori_hca_queue_memory *place);
-
-	/* 4096 bytes of doorbell slots, 8 bytes each from 0x800 on. Freed by close. */
-	enum oriel_status (*doorbell_page)(struct ori_hca *hca, void **page);
-
 	/* Poll once for an event; ORIEL_AGAIN if there is none. */
 	enum oriel_status (*poll_event)(struct ori_hca *hca, struct ori_hca_event *event);
 };
@@ -322,7 +333,7 @@ const struct ori_hca_ops *ori_hca_verbs(void);
  */
 unsigned ori_hca_verbs_ports(const char *config);
 
-/* The ConnectX HCAs among them; NULL without infiniband/mlx5dv.h. See hca/mlx5.h. */
+/* The ConnectX HCAs among them; NULL without infiniband/mlx5dv.h. See hca/mlx5/mlx5.h. */
 const struct ori_hca_ops *ori_hca_mlx5(void);
 
 /*

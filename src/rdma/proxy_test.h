@@ -159,16 +159,17 @@ static inline void script_destroy_qp(struct ori_hca_qp *qp)
 	free(qp);
 }
 
+static const struct ori_hca_calls script_calls = {.post = script_post, .poll = script_poll};
+
 static const struct ori_hca_ops script_ops = {
 	.kind = "script",
+	.calls = &script_calls,
 	.create_cq = script_create_cq,
 	.destroy_cq = script_destroy_cq,
 	.create_qp = script_create_qp,
 	.connect_qp = script_connect_qp,
 	.fail_qp = script_flush,
 	.destroy_qp = script_destroy_qp,
-	.post = script_post,
-	.poll = script_poll,
 };
 
 #endif

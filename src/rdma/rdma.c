@@ -64,14 +64,10 @@ static enum oriel_status rdma_choose_post(struct ori_rdma_attr *attr,
 					  const struct ori_hca_caps *caps)
 {
 	if (attr->post == ORI_RDMA_POST_AUTO)
-		attr->post = caps->reads_rings ? ORI_RDMA_POST_RINGS : ORI_RDMA_POST_PROXY;
-	if (attr->post == ORI_RDMA_POST_RINGS && !caps->reads_rings)
+		attr->post = caps->rings ? ORI_RDMA_POST_RINGS : ORI_RDMA_POST_PROXY;
+	if (attr->post == ORI_RDMA_POST_RINGS && !caps->rings)
 		return ori_fail(ORIEL_ERR_UNSUPPORTED,
 				"%s reads no rings: set ORIEL_POST to proxy or auto", caps->name);
-	if (attr->post == ORI_RDMA_POST_PROXY && !caps->takes_posts)
-		return ori_fail(ORIEL_ERR_UNSUPPORTED,
-				"%s takes no posts by calls: set ORIEL_POST to rings or auto",
-				caps->name);
 	return ORIEL_OK;
 }
 

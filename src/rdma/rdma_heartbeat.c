@@ -73,7 +73,7 @@ void ori_rdma_heartbeat_progress(struct ori_rdma_heartbeat *p)
 	unsigned count, i;
 
 	do {
-		if (p->ops->poll(p->cq, wcs, HEARTBEAT_COMPLETIONS, &count) != ORIEL_OK) {
+		if (p->ops->calls->poll(p->cq, wcs, HEARTBEAT_COMPLETIONS, &count) != ORIEL_OK) {
 			heartbeat_fail(p, oriel_queue_err(ORIEL_QUEUE_STRAY_CQE, 0, 0, p->done));
 			return;
 		}
@@ -117,7 +117,7 @@ enum oriel_status ori_rdma_heartbeat_post(const struct ori_rdma_link *link,
 	for (i = 0; i < count; i++)
 		wrs[i] = heartbeat_request(p, rkey, &pieces[i], i);
 	wrs[count - 1].flags |= ORI_HCA_SIGNALED;
-	status = p->ops->post(p->qp, wrs, count, &posted);
+	status = p->ops->calls->post(p->qp, wrs, count, &posted);
 	p->posted += posted;
 	if (posted == count)
 		return ORIEL_OK;

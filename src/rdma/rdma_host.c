@@ -107,7 +107,7 @@ static enum oriel_status host_hand_over(struct ori_host_link *link, struct host_
 	enum oriel_status status;
 
 	wrs[0].id = wrs[count - 1].id = op * ORI_HOST_QUEUES + queue;
-	status = link->attr.ops->post(link->qps[queue], wrs, count, &posted);
+	status = link->calls->post(link->qps[queue], wrs, count, &posted);
 	unsignaled = count > 1 && posted > 0;
 	o->left -= unsignaled;
 	link->load[queue] += posted - unsignaled;
@@ -269,7 +269,7 @@ static enum oriel_status host_poll(struct ori_host_link *link)
 	unsigned count = HOST_COMPLETIONS;
 
 	while (count == HOST_COMPLETIONS && status == ORIEL_OK) {
-		status = link->attr.ops->poll(link->cq, wcs, HOST_COMPLETIONS, &count);
+		status = link->calls->poll(link->cq, wcs, HOST_COMPLETIONS, &count);
 		if (status != ORIEL_OK)
 			return host_fail(link, status);
 		for (unsigned i = 0; i < count; i++)
@@ -441,7 +441,7 @@ enum oriel_status ori_host_take(struct ori_host_link *link, uint32_t *immediate)
 		return status == ORIEL_OK ? ORIEL_AGAIN : status;
 	*immediate = link->immediates[link->taken++ % link->attr.immediates];
 	if (link->failure == ORIEL_OK)
-		status = link->attr.ops->post_receives(link->qps[0], 1);
+		status = link->calls->post_receives(link->qps[0], 1);
 	if (status != ORIEL_OK)
 		host_fail(link, status);
 	return ORIEL_OK;

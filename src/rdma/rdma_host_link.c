@@ -20,6 +20,7 @@ static void host_set_defaults(struct ori_host_link *link, const struct ori_host_
 {
 	link->attr = *attr;
 	attr->ops->caps(attr->hca, &link->caps);
+	link->calls = attr->ops->calls;
 	if (!link->attr.queues)
 		link->attr.queues = 1;
 	if (!link->attr.depth)
@@ -93,7 +94,8 @@ static enum oriel_status host_open_queue(struct ori_host_link *link, struct ori_
 	end->of[link->made].qpn = address.qpn;
 	end->of[link->made].psn = address.psn;
 	link->made++;
-	return is_first ? ops->post_receives(link->qps[0], link->attr.immediates) : ORIEL_OK;
+	return is_first ? link->calls->post_receives(link->qps[0], link->attr.immediates)
+			: ORIEL_OK;
 }
 
 static enum oriel_status host_open(struct ori_host_link *link, struct ori_host_qps *end)
@@ -103,9 +105,6 @@ static enum oriel_status host_open(struct ori_host_link *link, struct ori_host_q
 	enum oriel_status status;
 	uint32_t cqn;
 
-	if (!link->caps.takes_posts)
-		return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s takes no posts by calls",
-				link->caps.name);
 	if (link->attr.queues > ORI_HOST_QUEUES)
 		return ori_fail(ORIEL_ERR_RANGE, "a link has %u queues at most, not %u",
 				ORI_HOST_QUEUES, link->attr.queues);

@@ -31,6 +31,7 @@ struct host_operation {
 struct ori_host_link {
 	struct ori_host_attr attr; /* without defaults */
 	struct ori_hca_caps caps;
+	const struct ori_hca_calls *calls; /* of attr.ops */
 	struct ori_hca_cq *cq;
 	struct ori_hca_qp *qps[ORI_HOST_QUEUES];
 	uint64_t load[ORI_HOST_QUEUES]; /* requests without a completion yet */

@@ -98,7 +98,6 @@ static void script_caps(const struct ori_hca *hca, struct ori_hca_caps *caps)
 	*caps = (struct ori_hca_caps){.name = "script",
 				      .depth_max = DEPTH,
 				      .length_max = 1u << 30,
-				      .takes_posts = true,
 				      .is_atomic_host_endian = true};
 }
 
@@ -232,17 +231,21 @@ static enum oriel_status script_poll(struct ori_hca_cq *cq, struct ori_hca_wc *w
 	return ORIEL_OK;
 }
 
+static const struct ori_hca_calls script_calls = {
+	.post = script_post,
+	.post_receives = script_post_receives,
+	.poll = script_poll,
+};
+
 static const struct ori_hca_ops script_ops = {
 	.kind = "script",
+	.calls = &script_calls,
 	.caps = script_caps,
 	.register_memory = script_register,
 	.create_cq = script_create_cq,
 	.create_qp = script_create_qp,
 	.destroy_qp = script_destroy_qp,
 	.fail_qp = script_destroy_qp,
-	.post = script_post,
-	.post_receives = script_post_receives,
-	.poll = script_poll,
 };
 
 static struct ori_host_link *start(unsigned queues, uint32_t operations)

@@ -20,7 +20,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "hca/soft.h"
+#include "hca/test_support/soft_cluster.h"
 
 #define LENGTH (1u << 20)
 #define HALF (LENGTH / 2)

@@ -18,6 +18,7 @@
 /* ended <= posted <= ended + LOOPBACK_DEPTH; the id of a request is its index. */
 struct ori_loopback {
 	const struct ori_hca_ops *ops;
+	const struct ori_hca_calls *calls; /* of @ops */
 	struct ori_hca_cq *cq;
 	struct ori_hca_qp *qp;        /* posts */
 	struct ori_hca_qp *responder; /* never posts */
@@ -56,6 +57,7 @@ enum oriel_status ori_loopback_open(const struct ori_hca_ops *ops, struct ori_hc
 	if (!t)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for the counters of a NIC");
 	t->ops = ops;
+	t->calls = ops->calls;
 	t->sink_lkey = sink_lkey;
 	status = loopback_connect(t, hca);
 	if (status != ORIEL_OK) {
@@ -121,7 +123,7 @@ static enum oriel_status loopback_post(struct ori_loopback *t, uint8_t opcode,
 	unsigned posted;
 
 	/* A full queue returns ORIEL_AGAIN. */
-	status = t->err ? ORIEL_OK : t->ops->post(t->qp, &wr, 1, &posted);
+	status = t->err ? ORIEL_OK : t->calls->post(t->qp, &wr, 1, &posted);
 	if (status == ORIEL_AGAIN)
 		return status;
 	assert(t->posted - t->ended < LOOPBACK_DEPTH);
@@ -164,7 +166,7 @@ bool ori_loopback_step(struct ori_loopback *t)
 	unsigned count, i;
 
 	while (!t->err && t->ended < t->posted) {
-		if (t->ops->poll(t->cq, wcs, LOOPBACK_COMPLETIONS, &count) != ORIEL_OK)
+		if (t->calls->poll(t->cq, wcs, LOOPBACK_COMPLETIONS, &count) != ORIEL_OK)
 			loopback_fail(t, oriel_queue_err(ORIEL_QUEUE_ERROR_CQE,
 							 ORIEL_MLX5_LOCAL_OPERATION, 0, 0));
 		else if (count == 0)

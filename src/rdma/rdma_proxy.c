@@ -33,7 +33,8 @@ struct proxy_copy {
  */
 struct ori_proxy_lane {
 	struct ori_proxy_lane_attr attr;
-	uint64_t mask; /* depth of the ring - 1 */
+	const struct ori_hca_calls *calls; /* of attr.ops */
+	uint64_t mask;                     /* depth of the ring - 1 */
 	unsigned unsignaled_max;
 	uint64_t published; /* where the last post that was seen ends */
 	uint64_t tail, posted, ended, looped, completed;
@@ -73,6 +74,7 @@ enum oriel_status ori_proxy_lane_open(const struct ori_proxy_lane_attr *attr,
 	if (!lane)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a proxy of %zu entries", depth);
 	lane->attr = *attr;
+	lane->calls = attr->ops->calls;
 	lane->mask = depth - 1;
 	/* A queue that is full always has a signaled request. */
 	lane->unsignaled_max = attr->depth / 4;
@@ -282,7 +284,7 @@ static bool proxy_post(struct ori_proxy_lane *lane)
 		made = proxy_chain(lane, wrs);
 		if (!made)
 			break;
-		status = lane->attr.ops->post(lane->attr.qp, wrs, made, &posted);
+		status = lane->calls->post(lane->attr.qp, wrs, made, &posted);
 		proxy_advance(lane, wrs, posted);
 		if (status == ORIEL_OK)
 			continue;
@@ -349,7 +351,7 @@ static uint64_t proxy_collect(struct ori_proxy_lane *lane, uint64_t err)
 	struct ori_hca_wc wcs[PROXY_COMPLETIONS];
 	unsigned count, i;
 
-	while (lane->attr.ops->poll(lane->attr.cq, wcs, PROXY_COMPLETIONS, &count) == ORIEL_OK &&
+	while (lane->calls->poll(lane->attr.cq, wcs, PROXY_COMPLETIONS, &count) == ORIEL_OK &&
 	       count)
 		for (i = 0; i < count; i++) {
 			lane->ended = wcs[i].id >> 1;
@@ -428,7 +430,7 @@ static bool proxy_poll(struct ori_proxy_lane *lane)
 	for (budget = PROXY_BUDGET; budget && !lane->is_dead; budget -= count) {
 		if (!proxy_has_posted(lane))
 			break;
-		if (lane->attr.ops->poll(lane->attr.cq, wcs, PROXY_COMPLETIONS, &count) != ORIEL_OK)
+		if (lane->calls->poll(lane->attr.cq, wcs, PROXY_COMPLETIONS, &count) != ORIEL_OK)
 			proxy_die(lane, proxy_err(ORIEL_MLX5_LOCAL_OPERATION, 0, lane->ended),
 				  true);
 		if (lane->is_dead || !count)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A lane on software HCAs, in virtual time. */
-#include "hca/soft.h"
+#include "hca/test_support/soft_cluster.h"
 #include "rdma/lane_test.h"
 
 #define LENGTH 65536u

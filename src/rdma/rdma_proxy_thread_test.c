@@ -56,6 +56,7 @@ static void posters_fail(struct ori_hca_qp *qp)
 struct posters {
 	struct bench b;
 	struct ori_hca_ops ops;
+	struct ori_hca_calls calls;
 	struct ori_proxy_thread *thread;
 };
 
@@ -64,8 +65,8 @@ static void posters_open(struct posters *c, bool is_helped)
 	void *seat;
 
 	c->ops = script_ops;
-	c->ops.post = posters_post;
-	c->ops.poll = posters_poll;
+	c->calls = (struct ori_hca_calls){.post = posters_post, .poll = posters_poll};
+	c->ops.calls = &c->calls;
 	c->ops.fail_qp = posters_fail;
 	bench_open_with(&c->b, &c->ops, DEPTH, 1u << 30);
 	assert_int_equal(ori_proxy_thread_start(0, "script", &c->thread), ORIEL_OK);

@@ -37,7 +37,7 @@ static enum oriel_status rdma_add_page(struct rdma_rail *r)
 	if (!more)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for doorbells");
 	r->free = more;
-	status = r->ops->doorbell_page(r->hca, (void **)&page);
+	status = r->caps.rings->doorbell_page(r->hca, (void **)&page);
 	if (status == ORIEL_OK && r->gpu)
 		status = rdma_pin_page(r, page);
 	if (status != ORIEL_OK)
@@ -87,7 +87,7 @@ void ori_rdma_queue_close(struct rdma_rail *r, struct rdma_queue *q)
 		r->ops->destroy_qp(q->qp);
 	if (q->cq)
 		r->ops->destroy_cq(q->cq);
-	if (q->dev && q->dev->doorbell && !r->caps.owns_rings)
+	if (q->dev && q->dev->doorbell && !r->caps.rings->place)
 		rdma_give_doorbell(r, q->dev);
 	if (q->pinned)
 		ori_mem_unref_pinned(r->gpu, q->pinned);
@@ -160,9 +160,9 @@ static enum oriel_status rdma_make_queue(struct rdma_rail *r, struct rdma_queue 
 		return status;
 	qp->send_cq = q->cq;
 	status = r->ops->create_qp(r->hca, qp, &q->qp, &q->address);
-	if (status != ORIEL_OK || !r->caps.owns_rings)
+	if (status != ORIEL_OK || !r->caps.rings->place)
 		return status;
-	r->ops->place(q->qp, &memory);
+	r->caps.rings->place(q->qp, &memory);
 	q->dev->sq = memory.sq;
 	q->dev->cq = memory.cq;
 	q->dev->record = memory.record;
@@ -180,16 +180,16 @@ static enum oriel_status rdma_open_queue(struct rdma_rail *r, const struct ori_g
 				     .is_companion = is_companion};
 	enum oriel_status status;
 
-	cq.has_own_ring = qp.has_own_ring = r->caps.owns_rings;
-	cq.is_for_gpu = qp.is_for_gpu = gpu && r->caps.owns_rings;
+	cq.has_own_ring = qp.has_own_ring = r->caps.rings->place != NULL;
+	cq.is_for_gpu = qp.is_for_gpu = gpu && r->caps.rings->place;
 	status = rdma_open_words(q, depth);
-	if (status == ORIEL_OK && !r->caps.owns_rings)
+	if (status == ORIEL_OK && !r->caps.rings->place)
 		status = rdma_open_rings(gpu, q, depth);
-	if (status == ORIEL_OK && !r->caps.owns_rings)
+	if (status == ORIEL_OK && !r->caps.rings->place)
 		status = rdma_take_doorbell(r, q->dev);
 	if (status != ORIEL_OK)
 		return status;
-	if (!r->caps.owns_rings) {
+	if (!r->caps.rings->place) {
 		cq.ring = (char *)q->rings + (size_t)depth * ORIEL_MLX5_BLOCK;
 		qp.ring = q->rings;
 		qp.record = q->dev->record;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The queries and trials of nics.c, against a fake NIC and a fake GPU (adapter_fake.c). */
+/* The queries and trials of nics.c, against a fake NIC and a fake GPU (tests/fakenics). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

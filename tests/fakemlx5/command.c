@@ -11,7 +11,7 @@
 
 #include <oriel/dev/mlx5.h>
 
-#include "hca/soft_engine.h"
+#include "hca/soft/soft_engine.h"
 #include "objects.h"
 
 #define COMMANDS 16u

@@ -17,8 +17,8 @@
 
 #include <oriel/dev/mlx5.h>
 
-#include "hca/soft_engine.h"
-#include "hca/soft_qp.h"
+#include "hca/soft/soft_engine.h"
+#include "hca/soft/soft_qp.h"
 #include "objects.h"
 
 #define DOORBELL_NAP_NS 20000
@@ -101,9 +101,11 @@ static void doorbell_give(struct fake5_device *d, uint64_t *word, uint32_t *asle
 
 static bool doorbell_add(struct fake5_device *d)
 {
+	struct ori_hca_caps caps;
 	void *page;
 
-	if (fake5_soft()->doorbell_page(d->soft, &page) != ORIEL_OK)
+	fake5_soft()->caps(d->soft, &caps);
+	if (caps.rings->doorbell_page(d->soft, &page) != ORIEL_OK)
 		return false;
 	for (size_t k = 0; k < FAKE5_REGISTERS; k++) {
 		char *at = (char *)page + FAKE5_DOORBELLS_AT + k * 8;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * ConnectX HCAs for machines without any, for tests: a libibverbs and a libmlx5
- * in one library. The decoders of hca/mlx5_prm.h read its commands, rings are
+ * in one library. hca/test_support/mlx5_firmware.h decodes its commands, rings are
  * those of the caller, in memory that the caller registers, and the software
  * HCA executes them. It rejects commands that firmware rejects, and those that
  * firmware would silently execute wrongly.
@@ -18,7 +18,7 @@
 
 #include <stdint.h>
 
-#include "hca/mlx5_prm.h"
+#include "hca/test_support/mlx5_firmware.h"
 
 /*
  * From now on HCAs lack the features of @list: "devx" (permission for

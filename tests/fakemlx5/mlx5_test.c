@@ -9,7 +9,7 @@
 
 #include "fakemlx5.h"
 #include "hca/call_bench_test.h"
-#include "hca/mlx5.h"
+#include "hca/mlx5/mlx5.h"
 
 #define RING_DEPTH 64u
 #define RING_LENGTH (1u << 20)
@@ -47,8 +47,8 @@ static void side_open_queue(struct side *s, uint32_t depth, bool is_companion)
 	qp.send_cq = s->cq;
 	if (ops()->create_qp(s->hca, &qp, &s->qp, &s->address) != ORIEL_OK)
 		fail_msg("%s", oriel_last_error());
-	ops()->place(s->qp, &s->place);
 	ops()->caps(s->hca, &caps);
+	caps.rings->place(s->qp, &s->place);
 	memset(&s->queue, 0, sizeof(s->queue));
 	s->queue.sq = s->place.sq;
 	s->queue.cq = s->place.cq;
@@ -464,7 +464,8 @@ static void test_devices_that_are_not_mlx5_are_skipped(void **state)
 	ops()->caps(hca, &caps);
 	assert_string_equal(caps.name, "mlx5_0:1");
 	assert_string_equal(caps.kind, "mlx5");
-	assert_true(caps.reads_rings && caps.owns_rings && caps.takes_posts);
+	/* Each ring has a doorbell of its own. */
+	assert_true(caps.rings && caps.rings->place && !caps.rings->doorbell_page);
 	ops()->close(hca);
 	assert_int_equal(ops()->open("other0", 0, &hca), ORIEL_ERR_NO_PATH);
 	assert_int_equal(ori_hca_verbs()->open("other0", 0, &hca), ORIEL_OK);
@@ -526,7 +527,6 @@ static void test_invalid_attributes_are_rejected(void **state)
 	unsigned count;
 	uint32_t cqn;
 	struct side a;
-	void *page;
 
 	(void)state;
 	side_open(&a, "mlx5_0");
@@ -543,14 +543,15 @@ static void test_invalid_attributes_are_rejected(void **state)
 	qp.depth = RING_DEPTH;
 	qp.has_own_ring = false;
 	assert_int_equal(ops()->create_qp(a.hca, &qp, &made, &address), ORIEL_ERR_INVALID);
-	assert_int_equal(ops()->post(a.qp, &wr, 1, &count), ORIEL_ERR_INVALID);
-	assert_int_equal(ops()->post_receives(a.qp, 1), ORIEL_ERR_INVALID);
-	assert_int_equal(ops()->poll(a.cq, &wc, 1, &count), ORIEL_ERR_INVALID);
-	assert_int_equal(ops()->doorbell_page(a.hca, &page), ORIEL_ERR_UNSUPPORTED);
+	assert_int_equal(ops()->calls->post(a.qp, &wr, 1, &count), ORIEL_ERR_INVALID);
+	assert_int_equal(ops()->calls->post_receives(a.qp, 1), ORIEL_ERR_INVALID);
+	assert_int_equal(ops()->calls->poll(a.cq, &wc, 1, &count), ORIEL_ERR_INVALID);
 	side_close(&a);
 	setenv("ORIEL_DEVX", "off", 1);
+	setenv("ORIEL_TIER", "t1", 1);
 	side_open(&a, "mlx5_0");
 	unsetenv("ORIEL_DEVX");
+	unsetenv("ORIEL_TIER");
 	qp = (struct ori_hca_qp_attr){.depth = RING_DEPTH,
 				      .has_own_ring = true,
 				      .send_cq = a.cq,

@@ -8,7 +8,7 @@
 
 #include <oriel/dev/mlx5_ring.h>
 
-#include "hca/soft_engine.h"
+#include "hca/soft/soft_engine.h"
 #include "objects.h"
 
 #define QUEUE_BATCH 16u
@@ -402,8 +402,9 @@ static int post_one(struct fake5_qp *qp, const struct ibv_send_wr *wr)
 		   (wr->send_flags & IBV_SEND_FENCE ? ORI_HCA_FENCE : 0);
 	if (wr->send_flags & IBV_SEND_INLINE)
 		to.data = (const void *)(uintptr_t)to.local;
-	return fake5_soft()->post(qp->soft, &to, 1, &posted) == ORIEL_OK && posted == 1 ? 0
-											: ENOMEM;
+	return fake5_soft()->calls->post(qp->soft, &to, 1, &posted) == ORIEL_OK && posted == 1
+		       ? 0
+		       : ENOMEM;
 }
 
 int fake5_post_send(struct ibv_qp *handle, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
@@ -424,7 +425,7 @@ int fake5_post_recv(struct ibv_qp *handle, struct ibv_recv_wr *wr, struct ibv_re
 
 	for (*bad = wr; wr; wr = wr->next, count++)
 		qp->receive_id = wr->wr_id;
-	return fake5_soft()->post_receives(qp->soft, count) == ORIEL_OK ? 0 : ENOMEM;
+	return fake5_soft()->calls->post_receives(qp->soft, count) == ORIEL_OK ? 0 : ENOMEM;
 }
 
 static enum ibv_wc_status poll_status(uint8_t syndrome)
@@ -484,7 +485,7 @@ int fake5_poll_cq(struct ibv_cq *handle, int room, struct ibv_wc *wc)
 
 	if (room > (int)QUEUE_BATCH)
 		room = QUEUE_BATCH;
-	if (fake5_soft()->poll(cq->soft, found, (unsigned)room, &count) != ORIEL_OK)
+	if (fake5_soft()->calls->poll(cq->soft, found, (unsigned)room, &count) != ORIEL_OK)
 		return -1;
 	if (!count)
 		return 0;

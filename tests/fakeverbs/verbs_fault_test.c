@@ -331,20 +331,20 @@ static void test_a_chain_that_breaks_says_where(void **state)
 
 	(void)state;
 	duo_start(&d);
-	assert_int_equal(d.a.ops->post(d.a.qp, wr, 1, &posted), ORIEL_ERR_STATE);
+	assert_int_equal(d.a.ops->calls->post(d.a.qp, wr, 1, &posted), ORIEL_ERR_STATE);
 	duo_join(&d);
 	for (unsigned i = 0; i < 5; i++) {
 		wr[i] = call_wr(&d.a, &d.b, ORI_HCA_WRITE, 0, 0, 64);
 		wr[i].id = 40 + i;
 	}
 	fake_fail("post_send", 3, EINVAL);
-	assert_int_equal(d.a.ops->post(d.a.qp, wr, 5, &posted), ORIEL_ERR_SYSTEM);
+	assert_int_equal(d.a.ops->calls->post(d.a.qp, wr, 5, &posted), ORIEL_ERR_SYSTEM);
 	assert_int_equal(posted, 3);
 	end_post(&d.a, wr + 3, 2);
 	for (unsigned i = 0; i < 5; i++)
 		end_expect(&d.a, 40 + i);
 	wr[2].length = 1u << 30;
-	assert_int_equal(d.a.ops->post(d.a.qp, wr, 5, &posted), ORIEL_ERR_INVALID);
+	assert_int_equal(d.a.ops->calls->post(d.a.qp, wr, 5, &posted), ORIEL_ERR_INVALID);
 	assert_int_equal(posted, 2);
 	end_expect(&d.a, 40);
 	end_expect(&d.a, 41);
@@ -373,7 +373,7 @@ static void test_completions_of_a_destroyed_qp_are_dropped(void **state)
 		d.a.ops->destroy_qp(d.a.qp);
 	}
 	assert_int_equal(d.a.ops->create_qp(d.a.hca, &attr, &d.a.qp, &d.a.address), ORIEL_OK);
-	assert_int_equal(d.a.ops->poll(d.a.cq, &wc, 1, &count), ORIEL_OK);
+	assert_int_equal(d.a.ops->calls->poll(d.a.cq, &wc, 1, &count), ORIEL_OK);
 	assert_int_equal(count, 0);
 	duo_stop(&d);
 }
@@ -501,11 +501,11 @@ static void test_a_cq_that_fails_says_so(void **state)
 	(void)state;
 	duo_start(&d);
 	duo_join(&d);
-	assert_int_equal(d.a.ops->poll(d.a.cq, &wc, 1, &count), ORIEL_OK);
+	assert_int_equal(d.a.ops->calls->poll(d.a.cq, &wc, 1, &count), ORIEL_OK);
 	fake_report(IBV_EVENT_CQ_ERR, d.a.address.qpn);
 	await_event(d.a.hca, &event);
 	assert_int_equal(event.status, ORIEL_ERR_SYSTEM);
-	assert_int_equal(d.a.ops->poll(d.a.cq, &wc, 1, &count), ORIEL_ERR_STATE);
+	assert_int_equal(d.a.ops->calls->poll(d.a.cq, &wc, 1, &count), ORIEL_ERR_STATE);
 	duo_stop(&d);
 }
 

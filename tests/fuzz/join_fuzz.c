@@ -10,7 +10,7 @@
 #include <oriel/oriel.h>
 
 #include "fuzz.h"
-#include "hca/soft_objects.h"
+#include "hca/soft/soft_objects.h"
 #include "topo/host.h"
 
 #define JOIN_RANKS 3u

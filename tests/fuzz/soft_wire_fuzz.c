@@ -11,12 +11,13 @@
 #include <unistd.h>
 
 #include "fuzz.h"
-#include "hca/soft_engine.h"
-#include "hca/soft_greet.h"
-#include "hca/soft_inbox.h"
-#include "hca/soft_memory.h"
-#include "hca/soft_node.h"
-#include "hca/soft_wire.h"
+#include "hca/soft/soft_engine.h"
+#include "hca/soft/soft_greet.h"
+#include "hca/soft/soft_inbox.h"
+#include "hca/soft/soft_memory.h"
+#include "hca/soft/soft_node.h"
+#include "hca/soft/soft_wire.h"
+#include "hca/test_support/soft_cluster.h"
 
 #define MEMORY 8192u
 #define READ 6000u /* bytes, up to the end of the memory */
@@ -80,11 +81,13 @@ static char *wire_alloc(size_t length)
 
 static void wire_begin(void)
 {
+	struct ori_hca_caps caps;
 	void *page;
 
 	FUZZ_CHECK(ori_soft_cluster_create(1, &wire_cluster) == ORIEL_OK);
 	FUZZ_CHECK(ori_soft_cluster_open(wire_cluster, "ack=1ms,retry=1", &wire_hca) == ORIEL_OK);
-	ori_hca_soft_ops.doorbell_page(wire_hca, &page);
+	ori_hca_soft_ops.caps(wire_hca, &caps);
+	FUZZ_CHECK(caps.rings->doorbell_page(wire_hca, &page) == ORIEL_OK);
 	for (unsigned i = 0; i < 2; i++) {
 		struct wire_end *w = &wire_ends[i];
 
@@ -116,7 +119,7 @@ static void wire_open(struct wire_end *w)
 	qp.receives = RECEIVES;
 	w->record[1] = 0;
 	FUZZ_CHECK(ori_hca_soft_ops.create_qp(wire_hca, &qp, &w->qp, &w->address) == ORIEL_OK);
-	FUZZ_CHECK(ori_hca_soft_ops.post_receives(w->qp, RECEIVES) == ORIEL_OK);
+	FUZZ_CHECK(ori_hca_soft_ops.calls->post_receives(w->qp, RECEIVES) == ORIEL_OK);
 	FUZZ_CHECK(ori_hca_soft_ops.register_memory(wire_hca, w->whole + EDGE, MEMORY, 0,
 						    ORI_HCA_LOCAL_WRITE | ORI_HCA_REMOTE_WRITE |
 							    ORI_HCA_REMOTE_READ |

@@ -9,7 +9,7 @@
 #include <oriel/dev/mlx5.h>
 
 #include "fuzz.h"
-#include "hca/soft_wqe.h"
+#include "hca/soft/soft_wqe.h"
 
 #define BLOCK ORIEL_MLX5_BLOCK
 #define QPN 0x00abcdu

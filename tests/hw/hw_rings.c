@@ -15,7 +15,7 @@
 #include <oriel/dev/mlx5_ring.h>
 
 #include "base/clock.h"
-#include "hca/mlx5.h"
+#include "hca/mlx5/mlx5.h"
 #include "trace.h"
 
 #define DEPTH 16u
@@ -86,7 +86,7 @@ static void side_open(struct side *s, const char *name)
 	s->ops = ori_hca_mlx5();
 	must(s->ops->open(name, 0, &s->hca), name);
 	s->ops->caps(s->hca, &s->caps);
-	if (!s->caps.reads_rings) {
+	if (!s->caps.rings) {
 		printf("skipped: %s has no rings in this tier\n", s->caps.name);
 		exit(77);
 	}
@@ -128,7 +128,7 @@ static enum oriel_status queue_open(struct queue *k, const char *name, struct si
 		s->ops->destroy_cq(k->cq);
 		return status;
 	}
-	s->ops->place(k->qp, &place);
+	s->caps.rings->place(k->qp, &place);
 	k->q.sq = place.sq;
 	k->q.cq = place.cq;
 	k->q.record = place.record;

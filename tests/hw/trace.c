@@ -10,7 +10,7 @@
 
 #include <oriel/dev/mlx5.h>
 
-#include "hca/soft_wqe.h"
+#include "hca/soft/soft_wqe.h"
 
 #define TRACE_QUEUES 16u
 #define TRACE_WQES 64u /* WQEs of a queue that a check remembers */

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Commands to the firmware (DEVX), and the events that firmware reports. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "hca/mlx5/mlx5_device.h"
+
+/* Event types of the event queue, as the PRM numbers them. */
+enum {
+	EVENT_CQ_ERROR = 0x04,
+	EVENT_WQ_CATASTROPHE = 0x05,
+	EVENT_PATH_FAILED = 0x07,
+	EVENT_WQ_BAD_REQUEST = 0x10,
+	EVENT_WQ_ACCESS = 0x11,
+};
+
+/* The type of an event lies at this offset of its entry. */
+#define EVENT_TYPE_AT 1u
+#define EVENT_ENTRY 64u
+
+static enum oriel_status command_fail(const struct mlx5_device *d, const char *what, int error,
+				      const void *out, size_t length)
+{
+	uint8_t head[ORI_PRM_REPLY_LENGTH];
+	struct ori_prm_reply reply;
+
+	if (length >= sizeof(head)) {
+		memcpy(head, out, sizeof(head));
+		if (ori_prm_decode_reply(head, sizeof(head), &reply) == ORIEL_OK && reply.status)
+			return ori_fail(ORIEL_ERR_SYSTEM,
+					"%s: the firmware rejects %s: status 0x%x, syndrome 0x%x",
+					d->verbs.name, what, reply.status, reply.syndrome);
+	}
+	return ori_verbs_fail(&d->verbs, error, "%s", what);
+}
+
+enum oriel_status ori_mlx5_create(struct mlx5_device *d, const char *what, const void *in,
+				  size_t length, struct mlx5dv_devx_obj **object, uint32_t *number)
+{
+	uint8_t out[ORI_PRM_REPLY_LENGTH] = {0};
+	struct ori_prm_reply reply;
+	struct mlx5dv_devx_obj *made;
+	enum oriel_status status;
+
+	made = ori_mlx5dv.obj_create(d->verbs.context, in, length, out, sizeof(out));
+	if (!made)
+		return command_fail(d, what, errno, out, sizeof(out));
+	status = ori_prm_decode_reply(out, sizeof(out), &reply);
+	if (status != ORIEL_OK) {
+		ori_mlx5dv.obj_destroy(made);
+		return status;
+	}
+	*object = made;
+	*number = reply.number;
+	return ORIEL_OK;
+}
+
+enum oriel_status ori_mlx5_modify(struct mlx5_device *d, const char *what,
+				  struct mlx5dv_devx_obj *object, const void *in, size_t length)
+{
+	uint8_t out[ORI_PRM_REPLY_LENGTH] = {0};
+	int error = ori_mlx5dv.obj_modify(object, in, length, out, sizeof(out));
+
+	return error ? command_fail(d, what, error, out, sizeof(out)) : ORIEL_OK;
+}
+
+static enum oriel_status command_ask_caps(struct mlx5_device *d, enum ori_prm_caps_type type,
+					  void *out)
+{
+	const struct ori_prm_query_caps query = {type};
+	uint8_t in[ORI_PRM_COMMAND_LENGTH];
+	enum oriel_status status = ori_prm_encode_query_caps(&query, in, sizeof(in));
+	int error;
+
+	if (status != ORIEL_OK)
+		return status;
+	memset(out, 0, ORI_PRM_QUERY_HCA_CAP_LENGTH);
+	error = ori_mlx5dv.general_cmd(d->verbs.context, in, sizeof(in), out,
+				       ORI_PRM_QUERY_HCA_CAP_LENGTH);
+	return error ? command_fail(d, "QUERY_HCA_CAP", error, out, ORI_PRM_REPLY_LENGTH)
+		     : ORIEL_OK;
+}
+
+/* The rings read CQEs of version 1 only, and posters never update a consumer index. */
+static enum oriel_status command_check_caps(const struct mlx5_device *d)
+{
+	if (d->caps.cqe_version != 1)
+		return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s: its CQEs have version %u, not 1",
+				d->verbs.name, d->caps.cqe_version);
+	if (!d->caps.can_ignore_overrun)
+		return ori_fail(ORIEL_ERR_UNSUPPORTED,
+				"%s: its CQs cannot ignore overruns (no cq_oi)", d->verbs.name);
+	return ORIEL_OK;
+}
+
+static enum oriel_status command_ask_numbers(struct mlx5_device *d)
+{
+	struct mlx5dv_pd pd = {0};
+	struct mlx5dv_obj obj = {.pd = {.in = d->verbs.pd, .out = &pd}};
+	int error = ori_mlx5dv.query_eqn(d->verbs.context, 0, &d->eqn);
+
+	if (error)
+		return ori_verbs_fail(&d->verbs, error, "cannot find its event queue");
+	error = ori_mlx5dv.init_obj(&obj, MLX5DV_OBJ_PD);
+	if (error)
+		return ori_verbs_fail(&d->verbs, error,
+				      "cannot find the number of its protection domain");
+	d->pd = pd.pdn;
+	return ORIEL_OK;
+}
+
+enum oriel_status ori_mlx5_ask(struct mlx5_device *d)
+{
+	uint8_t out[ORI_PRM_QUERY_HCA_CAP_LENGTH];
+	enum oriel_status status = command_ask_caps(d, ORI_PRM_CAPS_GENERAL, out);
+
+	if (status == ORIEL_OK)
+		status = ori_prm_decode_caps(out, sizeof(out), &d->caps);
+	if (status == ORIEL_OK)
+		status = command_check_caps(d);
+	if (status == ORIEL_OK)
+		status = command_ask_caps(d, ORI_PRM_CAPS_ATOMIC, out);
+	if (status == ORIEL_OK)
+		status = ori_prm_decode_atomic_caps(out, sizeof(out), &d->atomic_caps);
+	if (status == ORIEL_OK)
+		status = command_ask_numbers(d);
+	return status;
+}
+
+static enum oriel_status event_open_channel(struct mlx5_device *d)
+{
+	struct mlx5dv_devx_event_channel *channel;
+	int flags;
+
+	channel = ori_mlx5dv.create_event_channel(d->verbs.context, 0);
+	if (!channel)
+		return ori_verbs_fail(&d->verbs, errno,
+				      "cannot create a channel for errors of its queues");
+	flags = fcntl(channel->fd, F_GETFL);
+	if (flags < 0 || fcntl(channel->fd, F_SETFL, flags | O_NONBLOCK) < 0) {
+		ori_mlx5dv.destroy_event_channel(channel);
+		return ori_fail_errno(ORIEL_ERR_SYSTEM, "%s: cannot watch its queues",
+				      d->verbs.name);
+	}
+	/* A thread that polls for events does not take the lock of this device. */
+	__atomic_store_n(&d->events, channel, __ATOMIC_RELEASE);
+	return ORIEL_OK;
+}
+
+static bool event_is_supported(void)
+{
+	return ori_mlx5dv.create_event_channel && ori_mlx5dv.destroy_event_channel &&
+	       ori_mlx5dv.subscribe_event && ori_mlx5dv.get_event;
+}
+
+enum oriel_status ori_mlx5_subscribe(struct mlx5_device *d, struct mlx5dv_devx_obj *object,
+				     uint32_t qpn)
+{
+	uint16_t of_qp[] = {EVENT_WQ_CATASTROPHE, EVENT_PATH_FAILED, EVENT_WQ_BAD_REQUEST,
+			    EVENT_WQ_ACCESS};
+	enum oriel_status status = ORIEL_OK;
+	int error;
+
+	/* Error CQEs carry most of the same information. */
+	if (!event_is_supported())
+		return ORIEL_OK;
+	pthread_mutex_lock(&d->lock);
+	if (!d->events)
+		status = event_open_channel(d);
+	pthread_mutex_unlock(&d->lock);
+	if (status != ORIEL_OK)
+		return status;
+	error = ori_mlx5dv.subscribe_event(d->events, object, sizeof(of_qp), of_qp, qpn);
+	return error ? ori_verbs_fail(&d->verbs, errno, "cannot subscribe to events of QP 0x%06x",
+				      qpn)
+		     : ORIEL_OK;
+}
+
+static const char *event_text(uint8_t type)
+{
+	switch (type) {
+	case EVENT_WQ_CATASTROPHE:
+		return "its work queue failed";
+	case EVENT_PATH_FAILED:
+		return "its path failed";
+	case EVENT_WQ_BAD_REQUEST:
+		return "the peer sent an invalid request";
+	case EVENT_WQ_ACCESS:
+		return "the peer asked for memory without permission";
+	default:
+		return "an event";
+	}
+}
+
+enum oriel_status ori_mlx5_poll_event(struct ori_hca *hca, struct ori_hca_event *event)
+{
+	struct mlx5_device *d = to_mlx5(hca);
+	struct mlx5dv_devx_event_channel *channel = __atomic_load_n(&d->events, __ATOMIC_ACQUIRE);
+	union {
+		struct mlx5dv_devx_async_event_hdr head;
+		uint8_t bytes[sizeof(struct mlx5dv_devx_async_event_hdr) + EVENT_ENTRY];
+	} report;
+	uint8_t type = 0;
+	ssize_t got;
+
+	if (ori_verbs_poll_event(hca, event) == ORIEL_OK)
+		return ORIEL_OK;
+	if (!channel)
+		return ORIEL_AGAIN;
+	got = ori_mlx5dv.get_event(channel, &report.head, sizeof(report));
+	if (got < (ssize_t)sizeof(report.head))
+		return ORIEL_AGAIN;
+	if (got > (ssize_t)(sizeof(report.head) + EVENT_TYPE_AT))
+		type = report.bytes[sizeof(report.head) + EVENT_TYPE_AT];
+	*event = (struct ori_hca_event){.status = ORIEL_ERR_ACCESS,
+					.qpn = (uint32_t)report.head.cookie};
+	snprintf(event->text, sizeof(event->text), "QP 0x%06x: %s (event 0x%02x)", event->qpn,
+		 event_text(type), type);
+	ori_log(ORIEL_LOG_INFO, "%s: %s", d->verbs.name, event->text);
+	return ORIEL_OK;
+}
