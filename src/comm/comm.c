@@ -249,7 +249,7 @@ static enum oriel_status comm_meet(struct oriel_comm *comm, const struct comm_jo
 		return status;
 	for (peer = 0; peer < comm->size; peer++) {
 		comm->expected[peer] = 1;
-		if (comm->of[peer].domain_index == ORIEL_DEV_NO_INDEX ||
+		if (comm->host_paths.of[peer].domain_index == ORIEL_DEV_NO_INDEX ||
 		    ori_comm_is_foreign(comm, peer))
 			continue;
 		status = comm_take_control(&controls, peer, NULL);
@@ -299,7 +299,7 @@ static enum oriel_status comm_join(struct oriel_comm *comm, const struct oriel_c
 	status = ori_comm_agree(comm, ORI_CALL_COMM_CREATE, ori_mesh_watch(comm));
 	if (status != ORIEL_OK)
 		goto out_free_joins;
-	comm->is_mapped_whole = comm->domain_size == comm->size;
+	comm->is_mapped_whole = comm->host_paths.domain_size == comm->size;
 
 out_free_joins:
 	free(joins);
@@ -312,10 +312,9 @@ static void comm_free(struct oriel_comm *comm)
 
 	for (peer = 0; comm->peers && peer < comm->size; peer++)
 		ori_mapping_close(&comm->peers[peer]);
-	for (peer = 0; comm->reasons && peer < comm->size; peer++)
-		free(comm->reasons[peer]);
 	ori_comm_gpu_close(comm);
 	ori_paths_close(&comm->gpu_paths, comm->size);
+	ori_paths_close(&comm->host_paths, comm->size);
 	ori_mem_unref(comm->control_mem);
 	if (comm->listener >= 0)
 		close(comm->listener);
@@ -328,9 +327,6 @@ static void comm_free(struct oriel_comm *comm)
 	free(comm->expected);
 	free(comm->records);
 	free(comm->peers);
-	free(comm->reasons);
-	free(comm->domain);
-	free(comm->of);
 	free(comm->hosts);
 	ori_handle_free(comm);
 }
@@ -352,16 +348,13 @@ static struct oriel_comm *comm_alloc(const struct oriel_bootstrap *bootstrap)
 	comm->rank = bootstrap->rank;
 	comm->size = size;
 	comm->hosts = calloc(size, sizeof(*comm->hosts));
-	comm->of = calloc(size, sizeof(*comm->of));
-	comm->domain = calloc(size, sizeof(*comm->domain));
-	comm->reasons = calloc(size, sizeof(*comm->reasons));
 	comm->peers = calloc(size, sizeof(*comm->peers));
 	comm->links = calloc(size, sizeof(struct ori_rdma_link *));
 	comm->expected = calloc(size, sizeof(*comm->expected));
 	comm->records = calloc(size, ORI_RECORD_BYTES);
 	comm->listen_addresses = calloc(size, sizeof(*comm->listen_addresses));
-	if (comm->hosts && comm->of && comm->domain && comm->reasons && comm->peers &&
-	    comm->links && comm->expected && comm->records && comm->listen_addresses)
+	if (comm->hosts && comm->peers && comm->links && comm->expected && comm->records &&
+	    comm->listen_addresses && ori_paths_open(&comm->host_paths, size))
 		return comm;
 	comm_free(comm);
 	return NULL;
@@ -424,7 +417,7 @@ enum oriel_status oriel_comm_create(const struct oriel_bootstrap *bootstrap,
 	ori_fork_add(ORI_FORK_COMM, &hook);
 	ori_handle_open(comm, NULL);
 	ori_log(ORIEL_LOG_INFO, "rank %u of %u: domain of %u, %s", comm->rank, comm->size,
-		comm->domain_size,
+		comm->host_paths.domain_size,
 		comm->is_oversubscribed ? "ranks share CPUs" : "a CPU for each rank");
 	*out = comm;
 	return ORIEL_OK;
@@ -555,7 +548,7 @@ enum oriel_status oriel_comm_path(const struct oriel_comm *comm, unsigned peer,
 	enum oriel_status status = comm_check_rank(comm, peer, __func__);
 
 	if (status == ORIEL_OK)
-		*path = (enum oriel_path)comm->of[peer].path;
+		*path = (enum oriel_path)comm->host_paths.of[peer].path;
 	return status;
 }
 
@@ -567,8 +560,8 @@ enum oriel_status oriel_comm_peer(const struct oriel_comm *comm, unsigned rank,
 	if (status != ORIEL_OK)
 		return status;
 	peer->rank = rank;
-	peer->path = (enum oriel_path)comm->of[rank].path;
-	peer->reason = comm->reasons[rank];
+	peer->path = (enum oriel_path)comm->host_paths.of[rank].path;
+	peer->reason = comm->host_paths.reasons[rank];
 	peer->host = comm->hosts[rank].hostname;
 	peer->node = comm->hosts[rank].node;
 	peer->pid = comm->hosts[rank].pid;
@@ -602,12 +595,13 @@ enum oriel_status oriel_comm_path_between(const struct oriel_comm *comm, unsigne
 
 unsigned oriel_comm_domain_size(const struct oriel_comm *comm)
 {
-	return ori_handle_use(comm, ORI_HANDLE_COMM, __func__) ? comm->domain_size : 0;
+	return ori_handle_use(comm, ORI_HANDLE_COMM, __func__) ? comm->host_paths.domain_size : 0;
 }
 
 unsigned oriel_comm_domain_index(const struct oriel_comm *comm)
 {
-	return ori_handle_use(comm, ORI_HANDLE_COMM, __func__) ? comm->domain_index : ORIEL_NO_RANK;
+	return ori_handle_use(comm, ORI_HANDLE_COMM, __func__) ? comm->host_paths.domain_index
+							       : ORIEL_NO_RANK;
 }
 
 enum oriel_status oriel_comm_domain_rank(const struct oriel_comm *comm, unsigned index,
@@ -617,10 +611,10 @@ enum oriel_status oriel_comm_domain_rank(const struct oriel_comm *comm, unsigned
 
 	if (status != ORIEL_OK)
 		return status;
-	if (index >= comm->domain_size)
+	if (index >= comm->host_paths.domain_size)
 		return ori_fail(ORIEL_ERR_RANGE, "index %u in a domain of %u", index,
-				comm->domain_size);
-	*rank = comm->domain[index];
+				comm->host_paths.domain_size);
+	*rank = comm->host_paths.domain[index];
 	return ORIEL_OK;
 }
 
@@ -631,10 +625,10 @@ enum oriel_status oriel_comm_domain_find(const struct oriel_comm *comm, unsigned
 
 	if (status != ORIEL_OK)
 		return status;
-	if (comm->of[rank].domain_index == ORIEL_DEV_NO_INDEX)
+	if (comm->host_paths.of[rank].domain_index == ORIEL_DEV_NO_INDEX)
 		return ori_fail(ORIEL_ERR_NO_PATH, "rank %u is not mapped by rank %u", rank,
 				comm->rank);
-	*index = comm->of[rank].domain_index;
+	*index = comm->host_paths.of[rank].domain_index;
 	return ORIEL_OK;
 }
 
@@ -660,29 +654,29 @@ enum oriel_status oriel_comm_peer_index(const struct oriel_comm *comm, unsigned 
 		return status;
 	if (rank == comm->rank)
 		return ori_fail(ORIEL_ERR_INVALID, "rank %u is no peer of itself", rank);
-	*index = comm->of[rank].peer_index;
+	*index = comm->host_paths.of[rank].peer_index;
 	return ORIEL_OK;
 }
 
 enum oriel_status oriel_comm_device(const struct oriel_comm *comm, struct oriel_dev_comm *device)
 {
 	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
+	const struct ori_paths *paths;
 
 	if (status != ORIEL_OK)
 		return status;
+	paths = comm->gpu_ranks ? &comm->gpu_paths : &comm->host_paths;
 	memset(device, 0, sizeof(*device));
 	device->magic = ORIEL_DEV_MAGIC;
 	device->version = ORIEL_DEV_VERSION;
 	device->size = sizeof(*device);
 	device->rank = comm->rank;
 	device->ranks = comm->size;
-	device->domain_size = comm->domain_size;
-	device->domain_index = comm->domain_index;
-	device->of = comm->of;
-	device->domain = comm->domain;
+	device->domain_size = paths->domain_size;
+	device->domain_index = paths->domain_index;
+	device->of = paths->of;
+	device->domain = paths->domain;
 	if (comm->gpu_ranks) {
-		device->domain_size = comm->gpu_paths.domain_size;
-		device->domain_index = comm->gpu_paths.domain_index;
 		device->of = (const void *)comm->gpu_ranks->address;
 		device->domain = (const void *)(device->of + comm->size);
 	}

@@ -112,12 +112,9 @@ struct oriel_comm {
 	unsigned size;
 	uint64_t timeout_ns;
 
-	struct ori_host *hosts;    /* [size] */
-	struct oriel_dev_rank *of; /* [size] */
-	uint32_t *domain;          /* [domain_size] */
-	char **reasons;            /* [size], why each path */
-	unsigned domain_size;
-	unsigned domain_index;
+	struct ori_host *hosts;           /* [size] */
+	struct ori_paths host_paths;      /* control segments and links use them as well */
+	struct ori_paths gpu_paths;       /* with @gpu; wider where a fabric joins nodes */
 	bool has_interrupt, has_at_fault; /* the bootstrap has that op */
 	atomic_bool is_in_bootstrap;
 	bool is_oversubscribed; /* more threads that poll on this machine than CPUs: see
@@ -140,7 +137,6 @@ struct oriel_comm {
 	void *records;                   /* [size] of at most ORI_RECORD_BYTES, for gathers */
 
 	struct ori_gpu *gpu;            /* NULL: windows lie in host memory */
-	struct ori_paths gpu_paths;     /* as those above, wider where a fabric joins nodes */
 	struct ori_gpu_program program; /* kernels/kernels.h; empty: built without */
 	struct ori_mem *gpu_ranks;      /* @gpu_paths for kernels */
 	struct ori_gpu_notes *notes;    /* where kernels report arguments that they reject */
@@ -320,6 +316,8 @@ uint64_t ori_comm_half_timeout(const struct oriel_comm *comm);
 
 /* select.c: paths, reasons and domains from the hosts. Local. */
 enum oriel_status ori_comm_select(struct oriel_comm *comm);
+/* For zeroed @paths to @size ranks; false: no memory. The caller closes them in any case. */
+bool ori_paths_open(struct ori_paths *paths, unsigned size);
 void ori_paths_close(struct ori_paths *paths, unsigned size);
 
 /* health.c: called when the health is read for the host. */

@@ -117,8 +117,8 @@ enum oriel_status ori_comm_gpu_pin(struct oriel_comm *comm)
 
 enum oriel_status ori_comm_gpu_publish(struct oriel_comm *comm)
 {
-	size_t of = comm->size * sizeof(*comm->of);
-	size_t domain = comm->gpu_paths.domain_size * sizeof(*comm->domain);
+	size_t of = comm->size * sizeof(*comm->host_paths.of);
+	size_t domain = comm->gpu_paths.domain_size * sizeof(*comm->host_paths.domain);
 	enum oriel_status status;
 	char *at;
 

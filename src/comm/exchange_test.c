@@ -156,7 +156,7 @@ static void bootstrap_fails(struct words words, int rank, const char *later)
 				    .has_at_fault = words.at_fault != UNASKED,
 				    .rank = 1,
 				    .size = RANKS,
-				    .of = of,
+				    .host_paths.of = of,
 				    .control = control};
 	ori_handle_open(comm, NULL);
 	assert_int_equal(oriel_comm_barrier(comm), words.status);

@@ -74,7 +74,7 @@ const char *oriel_path_name(enum oriel_path path)
 
 static enum oriel_path health_path(const struct oriel_comm *comm, unsigned from, unsigned to)
 {
-	enum oriel_path path = (enum oriel_path)comm->of[to].path;
+	enum oriel_path path = (enum oriel_path)comm->host_paths.of[to].path;
 
 	if (from != comm->rank)
 		oriel_comm_path_between(comm, from, to, &path);

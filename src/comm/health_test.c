@@ -37,7 +37,7 @@ static struct oriel_comm *make_comm(void)
 	comm->control = calloc(1, sizeof(*comm->control));
 	assert_non_null(comm->control);
 	comm->size = 4;
-	comm->of = ranks;
+	comm->host_paths.of = ranks;
 	return comm;
 }
 

@@ -38,7 +38,7 @@ static bool links_are_needed(const struct oriel_comm *comm)
 	unsigned peer;
 
 	for (peer = 0; peer < comm->size; peer++)
-		if (comm->of[peer].path == ORIEL_PATH_RDMA)
+		if (comm->host_paths.of[peer].path == ORIEL_PATH_RDMA)
 			return true;
 	return false;
 }
@@ -52,7 +52,7 @@ static bool links_are_remote(const struct oriel_comm *comm)
 	for (peer = 0; peer < comm->size; peer++) {
 		const struct ori_host *host = &comm->hosts[peer];
 
-		if (comm->of[peer].path == ORIEL_PATH_RDMA &&
+		if (comm->host_paths.of[peer].path == ORIEL_PATH_RDMA &&
 		    (memcmp(host->boot_id, mine->boot_id, sizeof(host->boot_id)) != 0 ||
 		     host->net_ns != mine->net_ns))
 			return true;
@@ -126,7 +126,7 @@ static enum oriel_status links_create(struct oriel_comm *comm, struct ori_hca_ch
 			comm->rank, comm->gpu ? "its GPU" : "its memory");
 	status = ori_heartbeat_open(comm);
 	for (peer = 0; peer < comm->size && status == ORIEL_OK; peer++)
-		if (comm->of[peer].path == ORIEL_PATH_RDMA)
+		if (comm->host_paths.of[peer].path == ORIEL_PATH_RDMA)
 			status = ori_rdma_link_create(comm->rdma, peer, ori_links_rail(comm, peer),
 						      &comm->links[peer]);
 	return status;
@@ -221,7 +221,7 @@ enum oriel_status ori_links_connect_all(struct oriel_comm *comm, enum ori_call c
 	unsigned peer;
 
 	/* Both are the same on all ranks: if the domain of one is the job, that of each is. */
-	if (comm->is_linked_whole || comm->domain_size == comm->size)
+	if (comm->is_linked_whole || comm->host_paths.domain_size == comm->size)
 		return ORIEL_OK;
 	mine = calloc(comm->size, sizeof(*mine));
 	all = calloc((size_t)comm->size * comm->size, sizeof(*all));
@@ -246,7 +246,7 @@ enum oriel_status ori_links_open(struct oriel_comm *comm)
 	enum oriel_status status;
 
 	/* The same on all ranks: see ori_links_connect_all(). */
-	if (comm->domain_size == comm->size)
+	if (comm->host_paths.domain_size == comm->size)
 		return ORIEL_OK;
 	status = links_create(comm, &choice);
 	status = links_introduce(comm, choice.kind, status);
@@ -263,7 +263,8 @@ void ori_links_begin(struct oriel_comm *comm, unsigned peer)
 
 bool ori_links_is_connected(const struct oriel_comm *comm, unsigned peer)
 {
-	return comm->of[peer].path != ORIEL_PATH_RDMA || ori_rdma_link_is_ready(comm->links[peer]);
+	return comm->host_paths.of[peer].path != ORIEL_PATH_RDMA ||
+	       ori_rdma_link_is_ready(comm->links[peer]);
 }
 
 const struct ori_hca_qp_address *ori_links_peer_hca(const struct oriel_comm *comm, unsigned peer)

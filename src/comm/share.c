@@ -245,7 +245,7 @@ static enum oriel_status share_take_all(struct share_import *s, const int *fds, 
 
 	share_expect(s, comm->expected);
 	for (peer = 0; peer < comm->size && status == ORIEL_OK; peer++)
-		if (comm->of[peer].domain_index != ORIEL_DEV_NO_INDEX &&
+		if (comm->host_paths.of[peer].domain_index != ORIEL_DEV_NO_INDEX &&
 		    !ori_comm_is_foreign(comm, peer))
 			status = share_take(s, peer, NULL);
 	for (peer = 0; peer < comm->size && status == ORIEL_OK; peer++)

@@ -86,7 +86,7 @@ static struct p2p_address cache_address(const struct oriel_comm *comm,
 	struct p2p_address a = *mine;
 
 	/* Both ranks take the path that the communicator chose, so they agree on it. */
-	a.paths = 1u << comm->of[at == comm->rank ? of : at].path;
+	a.paths = 1u << comm->host_paths.of[at == comm->rank ? of : at].path;
 	a.token.number = p2p_cached_number(of, mode);
 	memcpy(a.token.context, listener->name, sizeof(a.token.context));
 	memcpy(a.listener, listener->name, sizeof(a.listener));

@@ -326,8 +326,8 @@ static void window_fill_peer(struct oriel_window *w, unsigned peer, uint64_t len
 	struct oriel_dev_buffer *buffer = &w->table[peer];
 	char *control = w->control[peer].address;
 
-	w->peers[peer].path =
-		w->gpu ? (uint32_t)ori_comm_gpu_path(w->comm, peer) : w->comm->of[peer].path;
+	w->peers[peer].path = w->gpu ? (uint32_t)ori_comm_gpu_path(w->comm, peer)
+				     : w->comm->host_paths.of[peer].path;
 	w->peers[peer].control = control;
 	buffer->length = length;
 	if (w->buffers[0][peer].address)
@@ -370,8 +370,9 @@ static enum oriel_status window_fill(struct oriel_window *w, const struct ori_of
 	else
 		window_fill_own(&w->table[w->comm->rank], offering->mr[0], control_length);
 	ori_window_fill_inline(&w->device,
-			       w->gpu ? w->comm->gpu_paths.domain[0] : w->comm->domain[0], w->peers,
-			       w->table);
+			       w->gpu ? w->comm->gpu_paths.domain[0]
+				      : w->comm->host_paths.domain[0],
+			       w->peers, w->table);
 	ori_window_gpu_mark(w);
 	w->shared = 1;
 	return ori_window_gpu_publish(w, 0, w->device.buffers);
