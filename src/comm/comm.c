@@ -228,6 +228,12 @@ struct comm_controls {
 	const struct comm_join *joins;
 };
 
+static unsigned comm_count_control(const void *context, unsigned peer)
+{
+	(void)context, (void)peer;
+	return 1;
+}
+
 /* Maps the control segment of @peer; @fds NULL: it is a thread of this process. */
 static enum oriel_status comm_take_control(void *context, unsigned peer, const int *fds)
 {
@@ -241,6 +247,7 @@ static enum oriel_status comm_meet(struct oriel_comm *comm, const struct comm_jo
 {
 	uint64_t deadline = ori_deadline(ori_comm_half_timeout(comm));
 	struct comm_controls controls = {comm, joins};
+	struct ori_mesh_taker taker = {comm_count_control, comm_take_control, &controls};
 	enum oriel_status status;
 	unsigned peer;
 
@@ -248,7 +255,6 @@ static enum oriel_status comm_meet(struct oriel_comm *comm, const struct comm_jo
 	if (status != ORIEL_OK)
 		return status;
 	for (peer = 0; peer < comm->size; peer++) {
-		comm->expected[peer] = 1;
 		if (comm->host_paths.of[peer].domain_index == ORIEL_DEV_NO_INDEX ||
 		    ori_comm_is_foreign(comm, peer))
 			continue;
@@ -256,8 +262,7 @@ static enum oriel_status comm_meet(struct oriel_comm *comm, const struct comm_jo
 		if (status != ORIEL_OK)
 			return status;
 	}
-	return ori_mesh_exchange(comm, &comm->control_mem->fd, 1, comm->expected, comm_take_control,
-				 &controls);
+	return ori_mesh_exchange(comm, &comm->control_mem->fd, 1, &taker);
 }
 
 static enum oriel_status comm_join(struct oriel_comm *comm, const struct oriel_comm_attr *attr)
@@ -274,10 +279,7 @@ static enum oriel_status comm_join(struct oriel_comm *comm, const struct oriel_c
 	mine.timeout_ns = comm->timeout_ns;
 	ori_verdict_fill(&mine.verdict, ORI_CALL_COMM_CREATE, status);
 
-	status = ori_comm_gather(comm, ORI_CALL_COMM_CREATE, &mine, joins, sizeof(mine));
-	if (status != ORIEL_OK)
-		goto out_free_joins;
-	status = ori_verdict_judge(joins, sizeof(*joins), comm->size, comm->rank);
+	status = ori_verdict_gather(comm, ORI_CALL_COMM_CREATE, &mine, joins, sizeof(mine));
 	if (status != ORIEL_OK)
 		goto out_free_joins;
 	status = comm_compare(joins, comm->size);
@@ -324,8 +326,7 @@ static void comm_free(struct oriel_comm *comm)
 	free(comm->listen_addresses);
 	free(comm->ranks);
 	free(comm->links);
-	free(comm->expected);
-	free(comm->records);
+	free(comm->scratch);
 	free(comm->peers);
 	free(comm->hosts);
 	ori_handle_free(comm);
@@ -350,11 +351,10 @@ static struct oriel_comm *comm_alloc(const struct oriel_bootstrap *bootstrap)
 	comm->hosts = calloc(size, sizeof(*comm->hosts));
 	comm->peers = calloc(size, sizeof(*comm->peers));
 	comm->links = calloc(size, sizeof(struct ori_rdma_link *));
-	comm->expected = calloc(size, sizeof(*comm->expected));
-	comm->records = calloc(size, ORI_RECORD_BYTES);
+	comm->scratch = calloc(size, ORI_RECORD_BYTES);
 	comm->listen_addresses = calloc(size, sizeof(*comm->listen_addresses));
-	if (comm->hosts && comm->peers && comm->links && comm->expected && comm->records &&
-	    comm->listen_addresses && ori_paths_open(&comm->host_paths, size))
+	if (comm->hosts && comm->peers && comm->links && comm->scratch && comm->listen_addresses &&
+	    ori_paths_open(&comm->host_paths, size))
 		return comm;
 	comm_free(comm);
 	return NULL;
@@ -442,7 +442,7 @@ static bool comm_has_gpu_sibling(const struct oriel_comm *comm)
  */
 static bool comm_all_destroy(struct oriel_comm *comm, bool *must_meet_again)
 {
-	uint32_t mine = comm_has_gpu_sibling(comm), *of = comm->records;
+	uint32_t mine = comm_has_gpu_sibling(comm), *of = ori_comm_scratch(comm, sizeof(mine));
 	enum oriel_status status =
 		ori_comm_gather(comm, ORI_CALL_COMM_DESTROY, &mine, of, sizeof(mine));
 	unsigned peer;
@@ -575,7 +575,7 @@ enum oriel_status oriel_comm_peer(const struct oriel_comm *comm, unsigned rank,
 		peer->is_same_gpu =
 			memcmp(comm->hosts[rank].gpu.uuid, comm->hosts[comm->rank].gpu.uuid,
 			       sizeof(comm->hosts[rank].gpu.uuid)) == 0;
-		peer->gpu_path = ori_comm_gpu_path(comm, rank);
+		peer->gpu_path = (enum oriel_path)comm->gpu_paths.of[rank].path;
 		peer->gpu_reason = comm->gpu_paths.reasons[rank];
 	}
 	return ORIEL_OK;

@@ -23,7 +23,7 @@
 #include "topo/host.h"
 
 #define ORI_GATHER_BYTES 2048u /* of one rank in one round of the mapped gather */
-#define ORI_RECORD_BYTES 1024u /* of one rank in the gathers of this library */
+#define ORI_RECORD_BYTES 1024u /* of one rank in ori_comm_scratch() */
 #define ORI_VERDICT_TEXT 240u
 
 /* The status of one rank in a collective. Goes over the wire as it is. */
@@ -133,8 +133,7 @@ struct oriel_comm {
 	bool is_destroyed_out_of_order;  /* windows were destroyed in different orders */
 	bool is_linked_whole;            /* all links are made; the same on all ranks */
 	struct ori_heartbeat *heartbeat; /* NULL: no peer is reached by rdma */
-	unsigned *expected;              /* [size], descriptors in an exchange; links to make */
-	void *records;                   /* [size] of at most ORI_RECORD_BYTES, for gathers */
+	void *scratch;                   /* see ori_comm_scratch() */
 
 	struct ori_gpu *gpu;            /* NULL: windows lie in host memory */
 	struct ori_gpu_program program; /* kernels/kernels.h; empty: built without */
@@ -186,6 +185,12 @@ enum oriel_status ori_comm_gather(struct oriel_comm *comm, enum ori_call call, c
 				  void *all, size_t length);
 
 /*
+ * Zeroed records of @bytes, at most ORI_RECORD_BYTES, one for each rank: in a collective no
+ * rank may fail alone for want of memory. They are the caller's until the next collective.
+ */
+void *ori_comm_scratch(struct oriel_comm *comm, size_t bytes);
+
+/*
  * The communicator is broken: ends a call of the bootstrap that another thread of this
  * rank waits in. The bootstrap is of no more use. The watcher calls it.
  */
@@ -212,6 +217,13 @@ void ori_verdict_fill(struct ori_verdict *verdict, enum ori_call call, enum orie
  */
 enum oriel_status ori_verdict_judge(const void *verdicts, size_t stride, unsigned count,
 				    unsigned rank);
+
+/*
+ * Collective: ori_comm_gather() of records that begin with a verdict each, and the common
+ * result of those.
+ */
+enum oriel_status ori_verdict_gather(struct oriel_comm *comm, enum ori_call call, const void *mine,
+				     void *all, size_t length);
 
 /* Collective: oriel_comm_agree() for @call. */
 enum oriel_status ori_comm_agree(struct oriel_comm *comm, enum ori_call call,
@@ -301,8 +313,6 @@ void ori_heartbeat_close(struct oriel_comm *comm);
 /* For @path[peer] == ORIEL_PATH_MAPPED: does @peer live in another process? */
 bool ori_comm_is_foreign(const struct oriel_comm *comm, unsigned peer);
 
-/* The path to @peer for windows on a GPU, which @comm has. */
-enum oriel_path ori_comm_gpu_path(const struct oriel_comm *comm, unsigned peer);
 /* Is @peer's memory mapped by an NVLink fabric alone, so that no descriptor can reach it? */
 bool ori_comm_is_fabric_peer(const struct oriel_comm *comm, unsigned peer);
 

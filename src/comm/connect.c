@@ -27,7 +27,7 @@ static_assert(sizeof(struct connect_word) == 32, "struct connect_word goes over 
 
 struct connect_call {
 	struct oriel_comm *comm;
-	unsigned *is_wanted; /* [size], is the link to that peer to be made? */
+	bool *is_wanted; /* [size], is the link to that peer to be made? */
 	uint64_t deadline;
 	enum oriel_status status; /* the first failure of this rank */
 	unsigned failed;          /* the peer that it failed with */
@@ -205,10 +205,6 @@ static enum oriel_status connect_check_peers(const struct oriel_comm *comm, cons
 
 enum oriel_status oriel_comm_connect(struct oriel_comm *comm, const unsigned *peers, unsigned count)
 {
-	/*
-	 * Memory that exchanges of descriptors need; nothing in this function may fail on
-	 * one rank alone.
-	 */
 	struct connect_call c = {.comm = comm};
 	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
 	unsigned i;
@@ -217,9 +213,8 @@ enum oriel_status oriel_comm_connect(struct oriel_comm *comm, const unsigned *pe
 		status = connect_check_peers(comm, peers, count);
 	if (status != ORIEL_OK)
 		return status;
-	c.is_wanted = comm->expected;
+	c.is_wanted = ori_comm_scratch(comm, sizeof(*c.is_wanted));
 	c.deadline = ori_deadline(comm->timeout_ns);
-	memset(c.is_wanted, 0, comm->size * sizeof(*c.is_wanted));
 	/* Both ends come to the same answer: a link is ready at both or at none. */
 	for (i = 0; i < count; i++)
 		c.is_wanted[peers[i]] = !ori_links_is_connected(comm, peers[i]);

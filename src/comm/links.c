@@ -139,7 +139,7 @@ static enum oriel_status links_create(struct oriel_comm *comm, struct ori_hca_ch
 static enum oriel_status links_introduce(struct oriel_comm *comm, enum ori_hca_kind kind,
 					 enum oriel_status status)
 {
-	const struct links_record *records = comm->records;
+	struct links_record *records = ori_comm_scratch(comm, sizeof(*records));
 	struct links_record mine = {.rank.kind = kind};
 	unsigned peer, rail;
 
@@ -150,9 +150,7 @@ static enum oriel_status links_introduce(struct oriel_comm *comm, enum ori_hca_k
 		mine.rank.table_rkeys = *ori_heartbeat_rkeys(comm);
 		mine.rank.is_unordered = ori_rdma_is_unordered(comm->rdma);
 	}
-	status = ori_comm_gather(comm, ORI_CALL_COMM_CREATE, &mine, comm->records, sizeof(mine));
-	if (status == ORIEL_OK)
-		status = ori_verdict_judge(records, sizeof(*records), comm->size, comm->rank);
+	status = ori_verdict_gather(comm, ORI_CALL_COMM_CREATE, &mine, records, sizeof(mine));
 	/* All ranks come to the same answer. */
 	if (status == ORIEL_OK)
 		status = ori_choices_agree(&records->rank.kind, sizeof(*records), comm->size);

@@ -335,21 +335,22 @@ static enum oriel_status mesh_receive(struct oriel_comm *comm, unsigned peer, in
 			received, expected);
 }
 
-static enum oriel_status mesh_take_from(struct oriel_comm *comm, unsigned peer, unsigned expected,
-					ori_mesh_take *take, void *context, uint64_t deadline)
+static enum oriel_status mesh_take_from(struct oriel_comm *comm, unsigned peer,
+					const struct ori_mesh_taker *taker, uint64_t deadline)
 {
+	unsigned expected = taker->count(taker->context, peer);
 	int fds[ORI_MESH_FDS];
 	enum oriel_status status = mesh_receive(comm, peer, fds, expected, deadline);
 
 	if (status != ORIEL_OK)
 		return status;
-	status = take(context, peer, fds);
+	status = taker->take(taker->context, peer, fds);
 	mesh_close_fds(fds, expected);
 	return status;
 }
 
 enum oriel_status ori_mesh_exchange(struct oriel_comm *comm, const int *fds, unsigned count,
-				    const unsigned *expected, ori_mesh_take *take, void *context)
+				    const struct ori_mesh_taker *taker)
 {
 	enum oriel_status status = ORIEL_OK, step;
 	uint64_t deadline = ori_deadline(ori_comm_half_timeout(comm));
@@ -369,7 +370,7 @@ enum oriel_status ori_mesh_exchange(struct oriel_comm *comm, const int *fds, uns
 		if (status == ORIEL_OK)
 			status = step;
 		if (ori_comm_is_foreign(comm, from)) {
-			step = mesh_take_from(comm, from, expected[from], take, context, deadline);
+			step = mesh_take_from(comm, from, taker, deadline);
 			if (status == ORIEL_OK)
 				status = step;
 		}

@@ -126,13 +126,8 @@ bool ori_comm_is_foreign(const struct oriel_comm *comm, unsigned peer)
 	       comm->hosts[peer].token != comm->hosts[comm->rank].token;
 }
 
-enum oriel_path ori_comm_gpu_path(const struct oriel_comm *comm, unsigned peer)
-{
-	return (enum oriel_path)comm->gpu_paths.of[peer].path;
-}
-
 bool ori_comm_is_fabric_peer(const struct oriel_comm *comm, unsigned peer)
 {
 	return comm->gpu && comm->host_paths.of[peer].path != ORIEL_PATH_MAPPED &&
-	       ori_comm_gpu_path(comm, peer) == ORIEL_PATH_MAPPED;
+	       comm->gpu_paths.of[peer].path == ORIEL_PATH_MAPPED;
 }
