@@ -310,7 +310,7 @@ out_free_joins:
 
 static void comm_free(struct oriel_comm *comm)
 {
-	unsigned peer;
+	unsigned peer, kind;
 
 	for (peer = 0; comm->peers && peer < comm->size; peer++)
 		ori_mapping_close(&comm->peers[peer]);
@@ -321,8 +321,8 @@ static void comm_free(struct oriel_comm *comm)
 	if (comm->listener >= 0)
 		close(comm->listener);
 	comm_close_listener(comm);
-	pthread_mutex_destroy(&comm->p2p_lock);
-	pthread_mutex_destroy(&comm->engine_lock);
+	for (kind = 0; kind < ORI_ATTACHED_KINDS; kind++)
+		pthread_mutex_destroy(&comm->attached[kind].lock);
 	free(comm->listen_addresses);
 	free(comm->ranks);
 	free(comm->links);
@@ -335,13 +335,13 @@ static void comm_free(struct oriel_comm *comm)
 static struct oriel_comm *comm_alloc(const struct oriel_bootstrap *bootstrap)
 {
 	struct oriel_comm *comm = ori_handle_alloc(ORI_HANDLE_COMM, sizeof(*comm));
-	unsigned size = bootstrap->size;
+	unsigned size = bootstrap->size, kind;
 
 	if (!comm)
 		return NULL;
 	comm->listener = comm->listener_tcp = -1;
-	pthread_mutex_init(&comm->p2p_lock, NULL);
-	pthread_mutex_init(&comm->engine_lock, NULL);
+	for (kind = 0; kind < ORI_ATTACHED_KINDS; kind++)
+		pthread_mutex_init(&comm->attached[kind].lock, NULL);
 	comm->bootstrap = *bootstrap;
 	comm->has_interrupt =
 		bootstrap->ops->size >= OPS_SIZE(interrupt) && bootstrap->ops->interrupt;
@@ -457,19 +457,36 @@ static bool comm_all_destroy(struct oriel_comm *comm, bool *must_meet_again)
 static bool comm_has_children(struct oriel_comm *comm)
 {
 	const char *noun = ori_handle_child(comm);
+	const struct ori_attached *a;
 
-	if (!noun && comm->has_memory && comm->has_memory(comm))
-		noun = "registered memory";
+	for (a = comm->attached; !noun && a < comm->attached + ORI_ATTACHED_KINDS; a++)
+		if (a->object && a->find_child)
+			noun = a->find_child(a->object);
 	if (!noun)
 		return false;
 	ori_misuse("oriel_comm_destroy: rank %u still has its %s", comm->rank, noun);
 	return true;
 }
 
+/*
+ * No rank uses p2p endpoints any more: all have entered the destroy, or the communicator is
+ * broken. A faster rank may have closed its endpoints already, which is no failure.
+ */
+static void comm_close_attached(struct oriel_comm *comm)
+{
+	struct ori_attached *a;
+	struct ori_error before;
+
+	ori_error_save(&before);
+	for (a = comm->attached; a < comm->attached + ORI_ATTACHED_KINDS; a++)
+		if (a->object)
+			a->close(comm, a->object);
+	ori_error_restore(&before);
+}
+
 void oriel_comm_destroy(struct oriel_comm *comm)
 {
 	bool is_orderly, must_meet_again = false;
-	struct ori_error before;
 
 	if (!ori_handle_may_end(comm, ORI_HANDLE_COMM, __func__) || comm_has_children(comm))
 		return;
@@ -484,18 +501,7 @@ void oriel_comm_destroy(struct oriel_comm *comm)
 		ori_comm_pass_on(comm);
 		ori_heartbeat_await_reports(comm);
 	}
-	/* Jobs use p2p endpoints. */
-	if (comm->close_engine)
-		comm->close_engine(comm);
-	/*
-	 * No rank uses p2p endpoints any more: all have entered, or the communicator is
-	 * broken. A faster rank may have closed its endpoints already, which is no
-	 * failure.
-	 */
-	ori_error_save(&before);
-	if (comm->close_p2p)
-		comm->close_p2p(comm);
-	ori_error_restore(&before);
+	comm_close_attached(comm);
 	/* Not before: steps of jobs and hooks of p2p may read its health until here. */
 	(void)ori_handle_shut(comm, ORI_HANDLE_COMM, __func__);
 	ori_mesh_rest(comm);

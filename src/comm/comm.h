@@ -91,8 +91,6 @@ struct ori_mesh;
 struct ori_rdma;
 struct ori_rdma_link;
 struct ori_heartbeat;
-struct ori_p2p_cache;
-struct ori_engine;
 struct ori_hca_qp_address;
 struct ori_links_rank;
 
@@ -105,6 +103,25 @@ struct ori_listen_address {
 
 static_assert(sizeof(struct ori_listen_address) == 40,
 	      "struct ori_listen_address goes over the wire");
+
+/*
+ * Objects that modules above make for a communicator at their first use.
+ * oriel_comm_destroy() closes them in this order: jobs use copies and p2p endpoints.
+ */
+enum ori_attached_kind {
+	ORI_ATTACHED_ENGINE,
+	ORI_ATTACHED_COPY_STREAMS,
+	ORI_ATTACHED_P2P,
+	ORI_ATTACHED_KINDS
+};
+
+struct ori_attached {
+	pthread_mutex_t lock; /* guards the others */
+	void *object;         /* NULL: not made yet */
+	/* The noun of something of the user's in @object, or NULL. May be NULL itself. */
+	const char *(*find_child)(void *object);
+	void (*close)(struct oriel_comm *comm, void *object);
+};
 
 struct oriel_comm {
 	struct oriel_bootstrap bootstrap; /* borrowed */
@@ -142,17 +159,9 @@ struct oriel_comm {
 	bool is_blame_reported;         /* of the watcher */
 
 	struct ori_listen_address *listen_addresses; /* [size] */
-	int listener;             /* listener of this rank, -1 once the p2p context has it */
-	int listener_tcp;         /* of TCP; -1: none, or as above */
-	pthread_mutex_t p2p_lock; /* guards those up to close_p2p, which src/p2p sets */
-	struct ori_p2p_cache *p2p;
-	bool (*has_memory)(struct oriel_comm *comm); /* that the user has registered */
-	void (*close_p2p)(struct oriel_comm *comm);
-
-	pthread_mutex_t engine_lock; /* guards the next three, which src/progress sets */
-	struct ori_engine *engine;   /* NULL: no job was ever posted */
-	void (*close_engine)(struct oriel_comm *comm);
-	struct ori_copy_streams *copy_streams; /* of all its copies; NULL: there are none */
+	int listener;     /* listener of this rank, -1 once the p2p context has it */
+	int listener_tcp; /* of TCP; -1: none, or as above */
+	struct ori_attached attached[ORI_ATTACHED_KINDS];
 
 	uint32_t exchanges;  /* exchanges of descriptors up to now; the same on all ranks */
 	atomic_uint windows; /* numbers given out */
