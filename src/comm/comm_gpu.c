@@ -3,6 +3,8 @@
  * The GPU of a communicator: its program, and the records that kernels write. comm.c
  * opens it; windows take records from it.
  */
+#include "comm/comm_gpu.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +12,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "comm/comm.h"
+#include "comm/health.h"
 #include "kernels/kernels.h"
 
 #define NOTES_EACH 64u

@@ -8,7 +8,9 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "comm/comm.h"
+#include "comm/exchange.h"
+#include "comm/health.h"
+#include "comm/links.h"
 #include "rdma/rdma.h"
 
 #define CONNECT_TAG 0x6b6e696cu /* "link" */

@@ -4,6 +4,8 @@
  * through the bootstrap otherwise; and judges the verdicts that ranks gathered. All
  * collectives of this library call it.
  */
+#include "comm/exchange.h"
+
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +14,10 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "comm/health.h"
+#include "comm/links.h"
 #include "comm/mesh.h"
+#include "comm/paths.h"
 
 #define EXCHANGE_BLAME_NS 5000000000u /* a watcher may stand still for seconds */
 

@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "base/handle.h"
-#include "comm/comm.h"
+#include "comm/exchange.h"
 
 #define RANKS 3
 #define UNASKED 77u /* of a bootstrap without at_fault() */

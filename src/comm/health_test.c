@@ -20,7 +20,7 @@
 #include <oriel/dev/wait.h>
 
 #include "base/handle.h"
-#include "comm/comm.h"
+#include "comm/health.h"
 #include "rdma/rdma.h"
 
 static struct oriel_dev_rank ranks[4] = {{.path = ORIEL_PATH_SELF},

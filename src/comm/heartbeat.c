@@ -6,6 +6,8 @@
  * receiver exited. A rank that learns of a failure passes it on, so that it floods the
  * job by every path that is left. The watcher in mesh.c calls it.
  */
+#include "comm/heartbeat.h"
+
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +17,9 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "comm/exchange.h"
+#include "comm/health.h"
+#include "comm/links.h"
 #include "comm/mesh.h"
 #include "rdma/rdma.h"
 

@@ -3,6 +3,8 @@
  * The NICs of a communicator, and a link to each peer that is not mapped. comm.c opens
  * them; the watcher polls them.
  */
+#include "comm/links.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +14,10 @@
 #include "base/config.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "comm/comm.h"
+#include "comm/exchange.h"
+#include "comm/health.h"
+#include "comm/heartbeat.h"
+#include "comm/paths.h"
 #include "rdma/rdma.h"
 #include "rdma/rdma_choose.h"
 

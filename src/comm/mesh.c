@@ -19,6 +19,11 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "comm/comm_gpu.h"
+#include "comm/exchange.h"
+#include "comm/health.h"
+#include "comm/heartbeat.h"
+#include "comm/paths.h"
 
 #define MESH_WATCH_MS 20 /* between two polls of the links */
 #define MESH_HURRY_MS 1  /* while a thread waits for requests in flight */

@@ -8,7 +8,9 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "comm/heartbeat.h"
 #include "comm/mesh.h"
+#include "comm/paths.h"
 #include "mem/external.h"
 #include "rdma/rdma.h"
 

@@ -6,7 +6,7 @@
 #ifndef ORI_COMM_SHARE_H
 #define ORI_COMM_SHARE_H
 
-#include "comm/comm.h"
+#include "comm/exchange.h"
 
 struct ori_rdma_mr;
 

@@ -11,7 +11,7 @@
 #include "base/attr.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "comm/comm.h"
+#include "comm/health.h"
 #include "p2p/p2p.h"
 #include "p2p/p2p_host.h"
 

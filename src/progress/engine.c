@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "base/sleep.h"
 #include "base/thread.h"
+#include "comm/health.h"
 
 #define ENGINE_SPIN_NS 50000u    /* since the last progress: polls only */
 #define ENGINE_YIELD_NS 4000000u /* ... yields the core between two polls */

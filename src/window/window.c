@@ -15,6 +15,9 @@
 #include "base/attr.h"
 #include "base/error.h"
 #include "base/fork.h"
+#include "comm/health.h"
+#include "comm/links.h"
+#include "comm/paths.h"
 
 #define WINDOW_BUFFERS_MAX 65535u
 #define WINDOW_COUNT_MAX (1u << 20)

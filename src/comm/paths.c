@@ -3,11 +3,12 @@
  * Selects the path to every peer from the descriptions of all hosts, for host memory and
  * for GPU memory. comm.c calls it.
  */
+#include "comm/paths.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "comm/comm.h"
 #include "topo/classify.h"
 
 typedef enum oriel_path select_classify(const struct ori_host *a, unsigned rank_a,
