@@ -16,10 +16,10 @@
 #include "base/fork.h"
 #include "base/log.h"
 #include "comm/comm_gpu.h"
+#include "comm/comm_nics.h"
 #include "comm/exchange.h"
 #include "comm/health.h"
 #include "comm/heartbeat.h"
-#include "comm/links.h"
 #include "comm/mesh.h"
 #include "comm/paths.h"
 #include "topo/classify.h"
@@ -297,7 +297,7 @@ static enum oriel_status comm_join(struct oriel_comm *comm, const struct oriel_c
 		goto out_free_joins;
 	comm->is_lazy = mine.connect == ORIEL_CONNECT_LAZY;
 	comm->rails = mine.rails;
-	status = ori_links_open(comm);
+	status = ori_nics_open(comm);
 	if (status != ORIEL_OK)
 		goto out_free_joins;
 	/* The watcher polls sockets and links: it begins when all of them are there. */
@@ -413,7 +413,7 @@ enum oriel_status oriel_comm_create(const struct oriel_bootstrap *bootstrap,
 	status = comm_join(comm, attr);
 	if (status != ORIEL_OK) {
 		ori_mesh_close(comm, true);
-		ori_links_close(comm);
+		ori_nics_close(comm);
 		comm_free(comm);
 		return status;
 	}
@@ -508,7 +508,7 @@ void oriel_comm_destroy(struct oriel_comm *comm)
 	/* Not before: steps of jobs and hooks of p2p may read its health until here. */
 	(void)ori_handle_shut(comm, ORI_HANDLE_COMM, __func__);
 	ori_mesh_rest(comm);
-	ori_links_close(comm);
+	ori_nics_close(comm);
 	ori_comm_gpu_close(comm);
 	/*
 	 * All of that may wait for work that a GPU does for other threads of this

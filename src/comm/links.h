@@ -1,25 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The NICs of a communicator, and a link to each peer that is reached by rdma. */
+/*
+ * The links of a communicator, one to each peer that is reached by rdma, once comm_nics.c has made
+ * them. Windows, the heartbeat and the watcher call it.
+ */
 #ifndef ORI_COMM_LINKS_H
 #define ORI_COMM_LINKS_H
 
-#include "comm/exchange.h"
+#include "comm/comm.h"
 
-/*
- * The NICs and a link to each rdma peer, if there is any; connected unless @comm
- * is lazy. Collective.
- */
-enum oriel_status ori_links_open(struct oriel_comm *comm);
-/* Connects the links that are not, within @call. Collective. On failure they stay so. */
-enum oriel_status ori_links_connect_all(struct oriel_comm *comm, enum ori_call call);
-/* The link to @peer is connected at both ends. Local. */
-void ori_links_begin(struct oriel_comm *comm, unsigned peer);
 /* Can this rank reach @peer now? Any thread. */
 bool ori_links_is_connected(const struct oriel_comm *comm, unsigned peer);
 /* The rail of the link to @peer, if there is one. */
 unsigned ori_links_rail(const struct oriel_comm *comm, unsigned peer);
-/* The address of @peer's NIC at the other end of their link. */
-const struct ori_hca_qp_address *ori_links_peer_hca(const struct oriel_comm *comm, unsigned peer);
 /* Polls links and NICs once; a failure breaks @comm. */
 void ori_links_watch(struct oriel_comm *comm);
 /* @comm is broken: the NICs stop using all memory that users registered. */
@@ -39,7 +31,5 @@ const struct oriel_dev_keys *ori_links_whole_lkeys(const struct oriel_comm *comm
 bool ori_links_find_own(const struct oriel_comm *comm);
 /* See ori_rdma_reach(); does nothing without NICs. */
 enum oriel_status ori_links_reach(const struct oriel_comm *comm, const void *address);
-/* No thread posts any more. */
-void ori_links_close(struct oriel_comm *comm);
 
 #endif

@@ -15,6 +15,7 @@
 #include "base/attr.h"
 #include "base/error.h"
 #include "base/fork.h"
+#include "comm/connect.h"
 #include "comm/health.h"
 #include "comm/links.h"
 #include "comm/paths.h"
