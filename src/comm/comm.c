@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes and destroys communicators. Public functions of oriel/comm.h. */
+/* Makes, aborts and destroys communicators. Public functions of oriel/comm.h. */
 #include "comm/comm.h"
 
 #include <stddef.h>
@@ -22,6 +22,7 @@
 #include "comm/heartbeat.h"
 #include "comm/mesh.h"
 #include "comm/paths.h"
+#include "comm/watcher.h"
 #include "topo/classify.h"
 
 #define COMM_TIMEOUT_NS 30000000000u
@@ -301,7 +302,7 @@ static enum oriel_status comm_join(struct oriel_comm *comm, const struct oriel_c
 	if (status != ORIEL_OK)
 		goto out_free_joins;
 	/* The watcher polls sockets and links: it begins when all of them are there. */
-	status = ori_comm_agree(comm, ORI_CALL_COMM_CREATE, ori_mesh_watch(comm));
+	status = ori_comm_agree(comm, ORI_CALL_COMM_CREATE, ori_watcher_start(comm));
 	if (status != ORIEL_OK)
 		goto out_free_joins;
 	comm->is_mapped_whole = comm->host_paths.domain_size == comm->size;
@@ -412,6 +413,7 @@ enum oriel_status oriel_comm_create(const struct oriel_bootstrap *bootstrap,
 		comm->timeout_ns = COMM_TIMEOUT_NS;
 	status = comm_join(comm, attr);
 	if (status != ORIEL_OK) {
+		ori_watcher_stop(comm);
 		ori_mesh_close(comm, true);
 		ori_nics_close(comm);
 		comm_free(comm);
@@ -507,7 +509,7 @@ void oriel_comm_destroy(struct oriel_comm *comm)
 	comm_close_attached(comm);
 	/* Not before: steps of jobs and hooks of p2p may read its health until here. */
 	(void)ori_handle_shut(comm, ORI_HANDLE_COMM, __func__);
-	ori_mesh_rest(comm);
+	ori_watcher_stop(comm);
 	ori_nics_close(comm);
 	ori_comm_gpu_close(comm);
 	/*
@@ -517,9 +519,21 @@ void oriel_comm_destroy(struct oriel_comm *comm)
 	 * dies meanwhile, or their limit ends the wait.
 	 */
 	if (must_meet_again) {
-		(void)ori_mesh_watch(comm);
+		(void)ori_watcher_start(comm);
 		ori_comm_meet(comm, ORI_CALL_COMM_DESTROY, 0);
 	}
+	ori_watcher_stop(comm);
 	ori_mesh_close(comm, is_orderly);
 	comm_free(comm);
+}
+
+void oriel_comm_abort(struct oriel_comm *comm, const char *why)
+{
+	if (!ori_handle_use(comm, ORI_HANDLE_COMM, __func__))
+		return;
+	ori_log(ORIEL_LOG_WARN, "rank %u aborts the communicator: %s", comm->rank,
+		why ? why : "no reason given");
+	ori_comm_break_all(comm, ORIEL_ERR_ABORTED, ORIEL_DEV_ABORT, comm->rank);
+	/* The caller may exit at once, so that the peers must have the report by now. */
+	ori_heartbeat_await_reports(comm);
 }

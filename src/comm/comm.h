@@ -57,6 +57,7 @@ struct ori_paths {
 
 struct ori_gpu_notes;
 struct ori_mesh;
+struct pollfd;
 struct ori_rdma;
 struct ori_rdma_link;
 struct ori_heartbeat;
@@ -92,6 +93,16 @@ struct ori_attached {
 	void (*close)(struct oriel_comm *comm, void *object);
 };
 
+/* The thread of watcher.c. */
+struct ori_watcher {
+	bool is_running;
+	bool has_blamed;    /* a failure that kernels reported is passed on */
+	int wake;           /* eventfd */
+	struct pollfd *fds; /* [size], of the peers, then @wake */
+	atomic_bool is_closing;
+	pthread_t thread;
+};
+
 struct oriel_comm {
 	struct oriel_bootstrap bootstrap; /* borrowed */
 	unsigned rank;
@@ -107,10 +118,11 @@ struct oriel_comm {
 				   ori_comm_count() */
 
 	struct ori_mem *control_mem;
-	struct ori_control *control;     /* this rank's */
-	struct ori_mapping *peers;       /* [size], control segments; address NULL if not mapped */
-	bool is_mapped_whole;            /* the domain is the job: gathers go through memory */
-	struct ori_mesh *mesh;           /* sockets to mapped peers in other processes */
+	struct ori_control *control; /* this rank's */
+	struct ori_mapping *peers;   /* [size], control segments; address NULL if not mapped */
+	bool is_mapped_whole;        /* the domain is the job: gathers go through memory */
+	struct ori_mesh *mesh;       /* sockets to mapped peers in other processes */
+	struct ori_watcher watcher;
 	unsigned rails;                  /* NICs of each rank; the same on all ranks */
 	struct ori_rdma *rdma;           /* NULL: no peer is reached by it */
 	struct ori_rdma_link **links;    /* [size], NULL where the path is another */
@@ -125,7 +137,6 @@ struct oriel_comm {
 	struct ori_gpu_program program; /* kernels/kernels.h; empty: built without */
 	struct ori_mem *gpu_ranks;      /* @gpu_paths for kernels */
 	struct ori_gpu_notes *notes;    /* where kernels report arguments that they reject */
-	bool is_blame_reported;         /* of the watcher */
 
 	struct ori_listen_address *listen_addresses; /* [size] */
 	int listener;     /* listener of this rank, -1 once the p2p context has it */

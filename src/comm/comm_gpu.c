@@ -8,11 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <oriel/dev/wait.h>
-
 #include "base/error.h"
 #include "base/log.h"
-#include "comm/health.h"
 #include "kernels/kernels.h"
 
 #define NOTES_EACH 64u
@@ -134,32 +131,6 @@ enum oriel_status ori_comm_gpu_publish(struct oriel_comm *comm)
 	if (status != ORIEL_OK)
 		return status;
 	return comm->gpu->ops->copy(comm->gpu, at + of, comm->gpu_paths.domain, domain);
-}
-
-/* Have kernels of the owner of @control broken the communicator? */
-static bool gpu_has_blamed(const struct ori_control *control)
-{
-	return oriel_dev_load_acquire32(&control->blame.state) == ORIEL_DEV_FAULT_FULL;
-}
-
-void ori_comm_gpu_collect(struct ori_control *control)
-{
-	struct oriel_dev_fault record;
-
-	if (!gpu_has_blamed(control))
-		return;
-	record = oriel_dev_fault_copy(&control->blame);
-	oriel_dev_leave(&control->health, &record);
-}
-
-void ori_comm_gpu_watch(struct oriel_comm *comm)
-{
-	if (!comm->gpu || !comm->control || comm->is_blame_reported ||
-	    !gpu_has_blamed(comm->control))
-		return;
-	ori_comm_gpu_collect(comm->control);
-	ori_comm_pass_on(comm);
-	comm->is_blame_reported = true;
 }
 
 static struct oriel_dev_fault *notes_records(const struct ori_gpu_notes *notes)

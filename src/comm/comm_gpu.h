@@ -14,13 +14,6 @@ enum oriel_status ori_comm_gpu_open(struct oriel_comm *comm);
 enum oriel_status ori_comm_gpu_pin(struct oriel_comm *comm);
 /* Copies the paths, which are known by now, to the GPU. */
 enum oriel_status ori_comm_gpu_publish(struct oriel_comm *comm);
-/*
- * Moves a failure that kernels of a rank reported to its health; any rank that maps
- * @control may call it.
- */
-void ori_comm_gpu_collect(struct ori_control *control);
-/* The same for this rank, with a report to the peers. The watcher calls it. */
-void ori_comm_gpu_watch(struct oriel_comm *comm);
 /* Gives a record for arguments that kernels of one window reject. */
 enum oriel_status ori_comm_gpu_note(struct oriel_comm *comm, struct oriel_dev_fault **note);
 void ori_comm_gpu_forget(struct oriel_comm *comm, struct oriel_dev_fault *note);

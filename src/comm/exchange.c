@@ -16,7 +16,6 @@
 #include "base/error.h"
 #include "comm/health.h"
 #include "comm/links.h"
-#include "comm/mesh.h"
 #include "comm/paths.h"
 
 #define EXCHANGE_BLAME_NS 5000000000u /* a watcher may stand still for seconds */
@@ -191,7 +190,7 @@ static enum oriel_status exchange_failed(struct oriel_comm *comm, enum ori_call 
 	if ((status == ORIEL_ERR_PEER || status == ORIEL_ERR_ABORTED) &&
 	    call != ORI_CALL_COMM_DESTROY)
 		while (ori_comm_is_well(comm) && !ori_deadline_passed(deadline) &&
-		       ori_mesh_wake(comm) && exchange_has_witness(comm))
+		       ori_comm_wake(comm) && exchange_has_witness(comm))
 			oriel_cpu_back_off(ori_clock_ns() - start);
 	if (!ori_comm_is_well(comm))
 		return ori_comm_check(comm);

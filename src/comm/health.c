@@ -8,15 +8,13 @@
 #include <sched.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/eventfd.h>
 
 #include <oriel/dev/wait.h>
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/log.h"
-#include "comm/comm_gpu.h"
 #include "comm/health_text.h"
-#include "comm/heartbeat.h"
 #include "rdma/rdma.h"
 #include "topo/classify.h"
 
@@ -72,6 +70,17 @@ static void health_finish(struct oriel_dev_fault *health, unsigned writer)
 	oriel_dev_fault_write(health, &record);
 }
 
+bool ori_health_collect(struct ori_control *control)
+{
+	struct oriel_dev_fault record;
+
+	if (oriel_dev_load_acquire32(&control->blame.state) != ORIEL_DEV_FAULT_FULL)
+		return false;
+	record = oriel_dev_fault_copy(&control->blame);
+	oriel_dev_leave(&control->health, &record);
+	return true;
+}
+
 /*
  * Is there a record? If another thread, maybe a peer's, is writing one, this waits for
  * its end: a thread that failed, and found that another one was first, must not read that
@@ -83,7 +92,7 @@ static bool health_has_record(const struct oriel_comm *comm)
 	uint64_t deadline = 0;
 	uint32_t state;
 
-	ori_comm_gpu_collect(comm->control);
+	(void)ori_health_collect(comm->control);
 	for (;;) {
 		state = oriel_dev_load_acquire32(&health->state);
 		if ((state & HEALTH_STATE) != ORIEL_DEV_FAULT_WRITING)
@@ -229,7 +238,7 @@ static void health_spread(struct oriel_comm *comm, const struct oriel_dev_fault 
 		if (!control)
 			continue;
 		/* A failure that kernels of that rank found came first. */
-		ori_comm_gpu_collect(control);
+		(void)ori_health_collect(control);
 		health_leave(&control->health, record, comm->rank);
 	}
 }
@@ -262,13 +271,11 @@ void ori_comm_pass_on(struct oriel_comm *comm)
 	health_spread(comm, &record);
 }
 
-void oriel_comm_abort(struct oriel_comm *comm, const char *why)
+bool ori_comm_wake(struct oriel_comm *comm)
 {
-	if (!ori_handle_use(comm, ORI_HANDLE_COMM, __func__))
-		return;
-	ori_log(ORIEL_LOG_WARN, "rank %u aborts the communicator: %s", comm->rank,
-		why ? why : "no reason given");
-	ori_comm_break_all(comm, ORIEL_ERR_ABORTED, ORIEL_DEV_ABORT, comm->rank);
-	/* The caller may exit at once, so that the peers must have the report by now. */
-	ori_heartbeat_await_reports(comm);
+	if (!comm->watcher.is_running)
+		return false;
+	/* An eventfd that is too full to take more wakes as well. */
+	(void)eventfd_write(comm->watcher.wake, 1);
+	return true;
 }

@@ -30,6 +30,15 @@ void ori_comm_break_all(struct oriel_comm *comm, enum oriel_status status, enum 
  */
 void ori_comm_pass_on(struct oriel_comm *comm);
 
+/*
+ * Moves a failure that kernels of a rank reported to its health; any rank that maps
+ * @control may call it. False if there is none.
+ */
+bool ori_health_collect(struct ori_control *control);
+
+/* Any thread: makes the watcher, which finds what broke, poll now. False if there is none. */
+bool ori_comm_wake(struct oriel_comm *comm);
+
 /* The same as oriel_comm_health(), without a check of the handle. */
 void ori_health_read(const struct oriel_comm *comm, struct oriel_health *health);
 

@@ -4,7 +4,7 @@
  * table with a row for each peer, which that peer writes through a queue of its own: its
  * failure, once, and while it is well a beat. A beat that fails shows the sender that the
  * receiver exited. A rank that learns of a failure passes it on, so that it floods the
- * job by every path that is left. The watcher in mesh.c calls it.
+ * job by every path that is left. The watcher calls it.
  */
 #include "comm/heartbeat.h"
 
@@ -20,7 +20,6 @@
 #include "comm/exchange.h"
 #include "comm/health.h"
 #include "comm/links.h"
-#include "comm/mesh.h"
 #include "rdma/rdma.h"
 
 #define HEARTBEAT_INTERVAL_NS 500000000u
@@ -352,7 +351,7 @@ static void heartbeat_await(struct oriel_comm *comm, const atomic_bool *done)
 {
 	uint64_t start = ori_clock_ns(), deadline = ori_deadline(HEARTBEAT_REPORT_NS);
 
-	while (!atomic_load(done) && !ori_deadline_passed(deadline) && ori_mesh_wake(comm))
+	while (!atomic_load(done) && !ori_deadline_passed(deadline) && ori_comm_wake(comm))
 		oriel_cpu_back_off(ori_clock_ns() - start);
 }
 

@@ -1,32 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The unix sockets between processes of a domain, and the watcher, a thread that polls
- * them, the links and the GPU. comm.c opens the mesh; share.c exchanges descriptors by
- * it.
+ * The unix sockets between processes of a domain. comm.c opens the mesh, share.c exchanges
+ * descriptors by it, and the watcher polls it.
  */
 #include "comm/mesh.h"
 
-#include <errno.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "base/thread.h"
-#include "comm/comm_gpu.h"
 #include "comm/exchange.h"
 #include "comm/health.h"
-#include "comm/heartbeat.h"
 #include "comm/paths.h"
-
-#define MESH_WATCH_MS 20 /* between two polls of the links */
-#define MESH_HURRY_MS 1  /* while a thread waits for requests in flight */
 
 enum mesh_word {
 	MESH_FILES = 'F',  /* descriptors come with it */
@@ -49,11 +38,7 @@ struct mesh_hello {
 
 struct ori_mesh {
 	int listener;
-	int *fd;  /* [size], -1 where there is none */
-	int wake; /* eventfd of the watcher */
-	bool is_watching;
-	atomic_bool is_closing; /* the watcher is to end */
-	pthread_t watcher;
+	int *fd; /* [size], -1 where there is none */
 };
 
 enum oriel_status ori_mesh_open(struct oriel_comm *comm, uint8_t name[ORI_FDSOCK_NAME])
@@ -73,7 +58,6 @@ enum oriel_status ori_mesh_open(struct oriel_comm *comm, uint8_t name[ORI_FDSOCK
 	}
 	for (i = 0; i < comm->size; i++)
 		mesh->fd[i] = -1;
-	mesh->wake = -1;
 	status = ori_fdsock_listen(name, &mesh->listener);
 	if (status != ORIEL_OK)
 		goto err_free_fds;
@@ -201,94 +185,18 @@ static bool mesh_is_bye(int fd)
 	return recv(fd, &word, 1, MSG_PEEK | MSG_DONTWAIT) == 1 && word == MESH_BYE;
 }
 
-/*
- * The socket of a peer is closed: it is no longer watched, and @comm breaks if the peer
- * sent no BYE.
- */
-static void mesh_lost(struct oriel_comm *comm, struct pollfd *watched, unsigned peer)
+int ori_mesh_fd(const struct oriel_comm *comm, unsigned peer)
 {
-	int fd = watched->fd;
+	return comm->mesh->fd[peer];
+}
 
-	watched->fd = -1;
-	if (mesh_is_bye(fd))
+void ori_mesh_lost(struct oriel_comm *comm, unsigned peer)
+{
+	if (mesh_is_bye(comm->mesh->fd[peer]))
 		return;
 	ori_log(ORIEL_LOG_INFO, "rank %u: rank %u (process %u) exited", comm->rank, peer,
 		comm->hosts[peer].pid);
 	ori_comm_break(comm, ORIEL_ERR_PEER, ORIEL_DEV_LOST, peer);
-}
-
-struct mesh_watch {
-	struct oriel_comm *comm;
-	struct pollfd fd[]; /* [size], then the event that wakes */
-};
-
-static void *mesh_watch(void *argument)
-{
-	struct mesh_watch *watch = argument;
-	struct oriel_comm *comm = watch->comm;
-	int pause = 0;
-	eventfd_t times;
-	unsigned peer;
-
-	for (;;) {
-		if (poll(watch->fd, comm->size + 1, pause) < 0 && errno != EINTR)
-			break;
-		if (watch->fd[comm->size].revents)
-			(void)eventfd_read(comm->mesh->wake, &times);
-		if (atomic_load(&comm->mesh->is_closing))
-			break;
-		for (peer = 0; peer < comm->size; peer++)
-			if (watch->fd[peer].revents)
-				mesh_lost(comm, &watch->fd[peer], peer);
-		ori_comm_gpu_watch(comm);
-		pause = ori_heartbeat_watch(comm) ? MESH_HURRY_MS : MESH_WATCH_MS;
-	}
-	free(watch);
-	return NULL;
-}
-
-enum oriel_status ori_mesh_watch(struct oriel_comm *comm)
-{
-	struct ori_mesh *mesh = comm->mesh;
-	struct mesh_watch *watch;
-	enum oriel_status status;
-	unsigned peer, count = 0;
-	int error;
-
-	for (peer = 0; peer < comm->size; peer++)
-		count += mesh->fd[peer] >= 0;
-	if (!count && !comm->heartbeat && !comm->gpu)
-		return ORIEL_OK;
-	watch = calloc(1, sizeof(*watch) + (comm->size + 1) * sizeof(watch->fd[0]));
-	if (!watch)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory to watch %u peers", count);
-	mesh->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (mesh->wake < 0) {
-		status = ori_fail_errno(ORIEL_ERR_SYSTEM, "eventfd");
-		goto err_free_watch;
-	}
-	watch->comm = comm;
-	for (peer = 0; peer < comm->size; peer++) {
-		watch->fd[peer].fd = mesh->fd[peer];
-		watch->fd[peer].events = POLLRDHUP;
-	}
-	watch->fd[comm->size].fd = mesh->wake;
-	watch->fd[comm->size].events = POLLIN;
-	error = ori_thread_start(&mesh->watcher, mesh_watch, watch);
-	if (error) {
-		errno = error;
-		status = ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot start a thread");
-		goto err_close_wake;
-	}
-	mesh->is_watching = true;
-	return ORIEL_OK;
-
-err_close_wake:
-	close(mesh->wake);
-	mesh->wake = -1;
-err_free_watch:
-	free(watch);
-	return status;
 }
 
 static enum oriel_status mesh_give(struct oriel_comm *comm, unsigned peer, const int *fds,
@@ -383,30 +291,6 @@ enum oriel_status ori_mesh_exchange(struct oriel_comm *comm, const int *fds, uns
 	return status;
 }
 
-bool ori_mesh_wake(struct oriel_comm *comm)
-{
-	if (!comm->mesh || !comm->mesh->is_watching)
-		return false;
-	/* An eventfd that is too full to take more wakes as well. */
-	(void)eventfd_write(comm->mesh->wake, 1);
-	return true;
-}
-
-void ori_mesh_rest(struct oriel_comm *comm)
-{
-	struct ori_mesh *mesh = comm->mesh;
-
-	if (!mesh->is_watching)
-		return;
-	atomic_store(&mesh->is_closing, true);
-	ori_mesh_wake(comm);
-	pthread_join(mesh->watcher, NULL);
-	atomic_store(&mesh->is_closing, false);
-	mesh->is_watching = false;
-	close(mesh->wake);
-	mesh->wake = -1;
-}
-
 void ori_mesh_close(struct oriel_comm *comm, bool is_orderly)
 {
 	struct ori_mesh *mesh = comm->mesh;
@@ -415,7 +299,6 @@ void ori_mesh_close(struct oriel_comm *comm, bool is_orderly)
 
 	if (!mesh)
 		return;
-	ori_mesh_rest(comm);
 	for (peer = 0; peer < comm->size; peer++) {
 		if (mesh->fd[peer] < 0)
 			continue;

@@ -19,14 +19,10 @@ enum oriel_status ori_mesh_open(struct oriel_comm *comm, uint8_t name[ORI_FDSOCK
 enum oriel_status ori_mesh_connect(struct oriel_comm *comm, const void *names, size_t stride,
 				   uint64_t deadline);
 
-/* Starts the watcher: a peer that exits without a BYE breaks @comm. */
-enum oriel_status ori_mesh_watch(struct oriel_comm *comm);
-
-/* Stops the watcher until the next ori_mesh_watch(): links may be closed. */
-void ori_mesh_rest(struct oriel_comm *comm);
-
-/* Any thread: makes the watcher poll now. False if there is none. */
-bool ori_mesh_wake(struct oriel_comm *comm);
+/* The socket of @peer; -1: there is none. It becomes readable when the peer closes its end. */
+int ori_mesh_fd(const struct oriel_comm *comm, unsigned peer);
+/* That has happened: @comm breaks unless the peer sent a BYE. */
+void ori_mesh_lost(struct oriel_comm *comm, unsigned peer);
 
 /* Gets what the peers give in an exchange. */
 struct ori_mesh_taker {
