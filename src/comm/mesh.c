@@ -17,6 +17,8 @@
 #include "comm/health.h"
 #include "comm/paths.h"
 
+#define MESH_WARN_NS 1000000000u /* between warnings about dropped connections */
+
 enum mesh_word {
 	MESH_FILES = 'F',  /* descriptors come with it */
 	MESH_FAILED = 'R', /* the peer failed and gives none */
@@ -38,7 +40,9 @@ struct mesh_hello {
 
 struct ori_mesh {
 	int listener;
-	int *fd; /* [size], -1 where there is none */
+	int *fd;          /* [size], -1 where there is none */
+	uint64_t warn_at; /* earliest time of the next warning about a dropped connection */
+	unsigned unsaid;  /* dropped connections since the last warning */
 };
 
 enum oriel_status ori_mesh_open(struct oriel_comm *comm, uint8_t name[ORI_FDSOCK_NAME])
@@ -103,6 +107,26 @@ static bool mesh_awaits(const struct oriel_comm *comm, pid_t pid)
 	return false;
 }
 
+/* One warning a second, with the number of those it stands for: a flood must not fill the log. */
+static void mesh_warn(const struct oriel_comm *comm, pid_t pid)
+{
+	struct ori_mesh *mesh = comm->mesh;
+
+	if (!ori_deadline_passed(mesh->warn_at)) {
+		mesh->unsaid++;
+		return;
+	}
+	if (mesh->unsaid)
+		ori_log(ORIEL_LOG_WARN,
+			"rank %u: dropped a connection of process %d, and %u before it", comm->rank,
+			(int)pid, mesh->unsaid);
+	else
+		ori_log(ORIEL_LOG_WARN, "rank %u: dropped a connection of process %d", comm->rank,
+			(int)pid);
+	mesh->unsaid = 0;
+	mesh->warn_at = ori_deadline(MESH_WARN_NS);
+}
+
 /*
  * Accepts the next connection. One that is not from an awaited peer of this job is closed
  * unread: its process might send nothing for ever.
@@ -124,8 +148,7 @@ static enum oriel_status mesh_answer(struct oriel_comm *comm, unsigned *missing,
 	if (status != ORIEL_OK || hello.version != ORI_COMM_WIRE || hello.rank <= comm->rank ||
 	    hello.rank >= comm->size || !ori_comm_is_foreign(comm, hello.rank) ||
 	    (pid_t)comm->hosts[hello.rank].pid != cred.pid || comm->mesh->fd[hello.rank] >= 0) {
-		ori_log(ORIEL_LOG_WARN, "rank %u: dropped a connection of process %d", comm->rank,
-			(int)cred.pid);
+		mesh_warn(comm, cred.pid);
 		close(fd);
 		/*
 		 * Other processes of this user may connect again and again, so that the
