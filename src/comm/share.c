@@ -12,6 +12,7 @@
 #include "comm/mesh.h"
 #include "comm/paths.h"
 #include "mem/external.h"
+#include "mem/gpu_mapping.h"
 #include "rdma/rdma.h"
 
 static_assert(ORI_SHARE_PIECES * ORI_MEM_FDS <= ORI_MESH_FDS, "all fit one exchange");

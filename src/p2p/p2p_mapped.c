@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "mem/gpu_mapping.h"
 #include "p2p/p2p.h"
 
 static enum oriel_status mapped_open(struct oriel_p2p *p2p, struct p2p_endpoint_info *mine,
