@@ -26,7 +26,6 @@ CIRCLES = [
      "hca/soft_sq.c", "hca/soft_wire.c"},
     {"hca/soft_engine.c", "hca/soft_node.c"},
     {"hca/verbs.c", "hca/verbs_call.c", "hca/verbs_memory.c", "hca/verbs_qp.c"},
-    {"rdma/rdma_heartbeat.c", "rdma/rdma_link.c"},
     {"p2p/in.c", "p2p/out.c", "p2p/out_chunk.c", "p2p/p2p.c", "p2p/p2p_context.c",
      "p2p/p2p_control.c", "p2p/p2p_control_socket.c", "p2p/p2p_mapped.c", "p2p/p2p_rdma.c",
      "p2p/p2p_run.c"},
