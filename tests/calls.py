@@ -21,11 +21,6 @@ CIRCLES = [
     {"base/config.c", "base/error.c", "base/log.c"},
     {"sys/gpu_cuda.c", "sys/gpu_dmabuf.c", "sys/gpu_fabric.c", "sys/gpu_memops.c",
      "sys/gpu_pointer.c", "sys/gpu_range.c", "sys/gpu_side_stream.c", "sys/gpu_stream.c"},
-    {"rdma/rdma_heartbeat.c", "rdma/rdma_link.c"},
-    {"mem/gpu_mapping.c", "mem/mapping.c"},
-    {"comm/comm.c", "comm/comm_gpu.c", "comm/exchange.c", "comm/health.c", "comm/heartbeat.c",
-     "comm/links.c", "comm/mesh.c"},
-    {"coll/gather_choose.c", "coll/gather_tune.c"},
 ]
 
 # Device headers declare these; a module above base defines them: a proxy posts for its caller.

@@ -228,7 +228,7 @@ PLANTED = [
     ("src/window/window.c", '#include "rdma/rdma.h"', True),
     ("src/window/window_test.c", '#include "bootstrap/tcp.h"', True),
     ("src/comm/comm_state.h", '#  include "rdma/rdma.h"', False),
-    ("src/comm/select.c", '#include "rdma/mapped.h"', True),
+    ("src/comm/paths.c", '#include "rdma/mapped.h"', True),
     ("src/rdma/rdma.h", "#include <oriel/dev/order.h>", False),
     ("src/rdma/mapped.h", '#include "comm/comm_state.h"', True),
     ("src/bootstrap/tcp.h", '#include "base/error.h"', False),

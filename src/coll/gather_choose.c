@@ -118,18 +118,6 @@ enum oriel_algorithm ori_gather_choose(const struct oriel_allgather *g, size_t b
 	return row->algorithm;
 }
 
-const char *oriel_algorithm_name(enum oriel_algorithm algorithm)
-{
-	static const char *const names[ORIEL_ALGORITHMS] = {
-		[ORIEL_ALGORITHM_DEFAULT] = "auto",  [ORIEL_ALGORITHM_LL] = "ll",
-		[ORIEL_ALGORITHM_STORE] = "store",   [ORIEL_ALGORITHM_CE] = "ce",
-		[ORIEL_ALGORITHM_DIRECT] = "direct", [ORIEL_ALGORITHM_RING] = "ring",
-		[ORIEL_ALGORITHM_BRUCK] = "bruck",
-	};
-
-	return (unsigned)algorithm < ORIEL_ALGORITHMS ? names[algorithm] : "unknown";
-}
-
 enum oriel_status ori_gather_setting(enum oriel_algorithm *algorithm)
 {
 	const char *text = ori_setting_text(ORI_SETTING_ALLGATHER);

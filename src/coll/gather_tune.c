@@ -31,6 +31,18 @@ const char *ori_collective_name(enum ori_collective collective)
 	return names[collective];
 }
 
+const char *oriel_algorithm_name(enum oriel_algorithm algorithm)
+{
+	static const char *const names[ORIEL_ALGORITHMS] = {
+		[ORIEL_ALGORITHM_DEFAULT] = "auto",  [ORIEL_ALGORITHM_LL] = "ll",
+		[ORIEL_ALGORITHM_STORE] = "store",   [ORIEL_ALGORITHM_CE] = "ce",
+		[ORIEL_ALGORITHM_DIRECT] = "direct", [ORIEL_ALGORITHM_RING] = "ring",
+		[ORIEL_ALGORITHM_BRUCK] = "bruck",
+	};
+
+	return (unsigned)algorithm < ORIEL_ALGORITHMS ? names[algorithm] : "unknown";
+}
+
 /* The current line, and the position in it. */
 struct tune_line {
 	const char *at;

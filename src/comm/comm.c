@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Makes and destroys communicators, and answers what users ask of them: public functions
- * of oriel/comm.h.
- */
+/* Makes, aborts and destroys communicators. Public functions of oriel/comm.h. */
 #include "comm/comm.h"
 
 #include <stddef.h>
@@ -18,7 +15,14 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/log.h"
+#include "comm/comm_gpu.h"
+#include "comm/comm_nics.h"
+#include "comm/exchange.h"
+#include "comm/health.h"
+#include "comm/heartbeat.h"
 #include "comm/mesh.h"
+#include "comm/paths.h"
+#include "comm/watcher.h"
 #include "topo/classify.h"
 
 #define COMM_TIMEOUT_NS 30000000000u
@@ -228,6 +232,12 @@ struct comm_controls {
 	const struct comm_join *joins;
 };
 
+static unsigned comm_count_control(const void *context, unsigned peer)
+{
+	(void)context, (void)peer;
+	return 1;
+}
+
 /* Maps the control segment of @peer; @fds NULL: it is a thread of this process. */
 static enum oriel_status comm_take_control(void *context, unsigned peer, const int *fds)
 {
@@ -241,6 +251,7 @@ static enum oriel_status comm_meet(struct oriel_comm *comm, const struct comm_jo
 {
 	uint64_t deadline = ori_deadline(ori_comm_half_timeout(comm));
 	struct comm_controls controls = {comm, joins};
+	struct ori_mesh_taker taker = {comm_count_control, comm_take_control, &controls};
 	enum oriel_status status;
 	unsigned peer;
 
@@ -248,16 +259,14 @@ static enum oriel_status comm_meet(struct oriel_comm *comm, const struct comm_jo
 	if (status != ORIEL_OK)
 		return status;
 	for (peer = 0; peer < comm->size; peer++) {
-		comm->expected[peer] = 1;
-		if (comm->of[peer].domain_index == ORIEL_DEV_NO_INDEX ||
+		if (comm->host_paths.of[peer].domain_index == ORIEL_DEV_NO_INDEX ||
 		    ori_comm_is_foreign(comm, peer))
 			continue;
 		status = comm_take_control(&controls, peer, NULL);
 		if (status != ORIEL_OK)
 			return status;
 	}
-	return ori_mesh_exchange(comm, &comm->control_mem->fd, 1, comm->expected, comm_take_control,
-				 &controls);
+	return ori_mesh_exchange(comm, &comm->control_mem->fd, 1, &taker);
 }
 
 static enum oriel_status comm_join(struct oriel_comm *comm, const struct oriel_comm_attr *attr)
@@ -274,10 +283,7 @@ static enum oriel_status comm_join(struct oriel_comm *comm, const struct oriel_c
 	mine.timeout_ns = comm->timeout_ns;
 	ori_verdict_fill(&mine.verdict, ORI_CALL_COMM_CREATE, status);
 
-	status = ori_comm_gather(comm, ORI_CALL_COMM_CREATE, &mine, joins, sizeof(mine));
-	if (status != ORIEL_OK)
-		goto out_free_joins;
-	status = ori_verdict_judge(joins, sizeof(*joins), comm->size, comm->rank);
+	status = ori_verdict_gather(comm, ORI_CALL_COMM_CREATE, &mine, joins, sizeof(mine));
 	if (status != ORIEL_OK)
 		goto out_free_joins;
 	status = comm_compare(joins, comm->size);
@@ -292,14 +298,14 @@ static enum oriel_status comm_join(struct oriel_comm *comm, const struct oriel_c
 		goto out_free_joins;
 	comm->is_lazy = mine.connect == ORIEL_CONNECT_LAZY;
 	comm->rails = mine.rails;
-	status = ori_links_open(comm);
+	status = ori_nics_open(comm);
 	if (status != ORIEL_OK)
 		goto out_free_joins;
 	/* The watcher polls sockets and links: it begins when all of them are there. */
-	status = ori_comm_agree(comm, ORI_CALL_COMM_CREATE, ori_mesh_watch(comm));
+	status = ori_comm_agree(comm, ORI_CALL_COMM_CREATE, ori_watcher_start(comm));
 	if (status != ORIEL_OK)
 		goto out_free_joins;
-	comm->is_mapped_whole = comm->domain_size == comm->size;
+	comm->is_mapped_whole = comm->host_paths.domain_size == comm->size;
 
 out_free_joins:
 	free(joins);
@@ -308,29 +314,24 @@ out_free_joins:
 
 static void comm_free(struct oriel_comm *comm)
 {
-	unsigned peer;
+	unsigned peer, kind;
 
 	for (peer = 0; comm->peers && peer < comm->size; peer++)
 		ori_mapping_close(&comm->peers[peer]);
-	for (peer = 0; comm->reasons && peer < comm->size; peer++)
-		free(comm->reasons[peer]);
 	ori_comm_gpu_close(comm);
 	ori_paths_close(&comm->gpu_paths, comm->size);
+	ori_paths_close(&comm->host_paths, comm->size);
 	ori_mem_unref(comm->control_mem);
 	if (comm->listener >= 0)
 		close(comm->listener);
 	comm_close_listener(comm);
-	pthread_mutex_destroy(&comm->p2p_lock);
-	pthread_mutex_destroy(&comm->engine_lock);
+	for (kind = 0; kind < ORI_ATTACHED_KINDS; kind++)
+		pthread_mutex_destroy(&comm->attached[kind].lock);
 	free(comm->listen_addresses);
 	free(comm->ranks);
 	free(comm->links);
-	free(comm->expected);
-	free(comm->records);
+	free(comm->scratch);
 	free(comm->peers);
-	free(comm->reasons);
-	free(comm->domain);
-	free(comm->of);
 	free(comm->hosts);
 	ori_handle_free(comm);
 }
@@ -338,13 +339,13 @@ static void comm_free(struct oriel_comm *comm)
 static struct oriel_comm *comm_alloc(const struct oriel_bootstrap *bootstrap)
 {
 	struct oriel_comm *comm = ori_handle_alloc(ORI_HANDLE_COMM, sizeof(*comm));
-	unsigned size = bootstrap->size;
+	unsigned size = bootstrap->size, kind;
 
 	if (!comm)
 		return NULL;
 	comm->listener = comm->listener_tcp = -1;
-	pthread_mutex_init(&comm->p2p_lock, NULL);
-	pthread_mutex_init(&comm->engine_lock, NULL);
+	for (kind = 0; kind < ORI_ATTACHED_KINDS; kind++)
+		pthread_mutex_init(&comm->attached[kind].lock, NULL);
 	comm->bootstrap = *bootstrap;
 	comm->has_interrupt =
 		bootstrap->ops->size >= OPS_SIZE(interrupt) && bootstrap->ops->interrupt;
@@ -352,16 +353,12 @@ static struct oriel_comm *comm_alloc(const struct oriel_bootstrap *bootstrap)
 	comm->rank = bootstrap->rank;
 	comm->size = size;
 	comm->hosts = calloc(size, sizeof(*comm->hosts));
-	comm->of = calloc(size, sizeof(*comm->of));
-	comm->domain = calloc(size, sizeof(*comm->domain));
-	comm->reasons = calloc(size, sizeof(*comm->reasons));
 	comm->peers = calloc(size, sizeof(*comm->peers));
 	comm->links = calloc(size, sizeof(struct ori_rdma_link *));
-	comm->expected = calloc(size, sizeof(*comm->expected));
-	comm->records = calloc(size, ORI_RECORD_BYTES);
+	comm->scratch = calloc(size, ORI_RECORD_BYTES);
 	comm->listen_addresses = calloc(size, sizeof(*comm->listen_addresses));
-	if (comm->hosts && comm->of && comm->domain && comm->reasons && comm->peers &&
-	    comm->links && comm->expected && comm->records && comm->listen_addresses)
+	if (comm->hosts && comm->peers && comm->links && comm->scratch && comm->listen_addresses &&
+	    ori_paths_open(&comm->host_paths, size))
 		return comm;
 	comm_free(comm);
 	return NULL;
@@ -416,15 +413,16 @@ enum oriel_status oriel_comm_create(const struct oriel_bootstrap *bootstrap,
 		comm->timeout_ns = COMM_TIMEOUT_NS;
 	status = comm_join(comm, attr);
 	if (status != ORIEL_OK) {
+		ori_watcher_stop(comm);
 		ori_mesh_close(comm, true);
-		ori_links_close(comm);
+		ori_nics_close(comm);
 		comm_free(comm);
 		return status;
 	}
 	ori_fork_add(ORI_FORK_COMM, &hook);
 	ori_handle_open(comm, NULL);
 	ori_log(ORIEL_LOG_INFO, "rank %u of %u: domain of %u, %s", comm->rank, comm->size,
-		comm->domain_size,
+		comm->host_paths.domain_size,
 		comm->is_oversubscribed ? "ranks share CPUs" : "a CPU for each rank");
 	*out = comm;
 	return ORIEL_OK;
@@ -449,7 +447,7 @@ static bool comm_has_gpu_sibling(const struct oriel_comm *comm)
  */
 static bool comm_all_destroy(struct oriel_comm *comm, bool *must_meet_again)
 {
-	uint32_t mine = comm_has_gpu_sibling(comm), *of = comm->records;
+	uint32_t mine = comm_has_gpu_sibling(comm), *of = ori_comm_scratch(comm, sizeof(mine));
 	enum oriel_status status =
 		ori_comm_gather(comm, ORI_CALL_COMM_DESTROY, &mine, of, sizeof(mine));
 	unsigned peer;
@@ -464,19 +462,36 @@ static bool comm_all_destroy(struct oriel_comm *comm, bool *must_meet_again)
 static bool comm_has_children(struct oriel_comm *comm)
 {
 	const char *noun = ori_handle_child(comm);
+	const struct ori_attached *a;
 
-	if (!noun && comm->has_memory && comm->has_memory(comm))
-		noun = "registered memory";
+	for (a = comm->attached; !noun && a < comm->attached + ORI_ATTACHED_KINDS; a++)
+		if (a->object && a->find_child)
+			noun = a->find_child(a->object);
 	if (!noun)
 		return false;
 	ori_misuse("oriel_comm_destroy: rank %u still has its %s", comm->rank, noun);
 	return true;
 }
 
+/*
+ * No rank uses p2p endpoints any more: all have entered the destroy, or the communicator is
+ * broken. A faster rank may have closed its endpoints already, which is no failure.
+ */
+static void comm_close_attached(struct oriel_comm *comm)
+{
+	struct ori_attached *a;
+	struct ori_error before;
+
+	ori_error_save(&before);
+	for (a = comm->attached; a < comm->attached + ORI_ATTACHED_KINDS; a++)
+		if (a->object)
+			a->close(comm, a->object);
+	ori_error_restore(&before);
+}
+
 void oriel_comm_destroy(struct oriel_comm *comm)
 {
 	bool is_orderly, must_meet_again = false;
-	struct ori_error before;
 
 	if (!ori_handle_may_end(comm, ORI_HANDLE_COMM, __func__) || comm_has_children(comm))
 		return;
@@ -491,22 +506,11 @@ void oriel_comm_destroy(struct oriel_comm *comm)
 		ori_comm_pass_on(comm);
 		ori_heartbeat_await_reports(comm);
 	}
-	/* Jobs use p2p endpoints. */
-	if (comm->close_engine)
-		comm->close_engine(comm);
-	/*
-	 * No rank uses p2p endpoints any more: all have entered, or the communicator is
-	 * broken. A faster rank may have closed its endpoints already, which is no
-	 * failure.
-	 */
-	ori_error_save(&before);
-	if (comm->close_p2p)
-		comm->close_p2p(comm);
-	ori_error_restore(&before);
+	comm_close_attached(comm);
 	/* Not before: steps of jobs and hooks of p2p may read its health until here. */
 	(void)ori_handle_shut(comm, ORI_HANDLE_COMM, __func__);
-	ori_mesh_rest(comm);
-	ori_links_close(comm);
+	ori_watcher_stop(comm);
+	ori_nics_close(comm);
 	ori_comm_gpu_close(comm);
 	/*
 	 * All of that may wait for work that a GPU does for other threads of this
@@ -515,176 +519,21 @@ void oriel_comm_destroy(struct oriel_comm *comm)
 	 * dies meanwhile, or their limit ends the wait.
 	 */
 	if (must_meet_again) {
-		(void)ori_mesh_watch(comm);
+		(void)ori_watcher_start(comm);
 		ori_comm_meet(comm, ORI_CALL_COMM_DESTROY, 0);
 	}
+	ori_watcher_stop(comm);
 	ori_mesh_close(comm, is_orderly);
 	comm_free(comm);
 }
 
-unsigned oriel_comm_rank(const struct oriel_comm *comm)
+void oriel_comm_abort(struct oriel_comm *comm, const char *why)
 {
-	return ori_handle_use(comm, ORI_HANDLE_COMM, __func__) ? comm->rank : ORIEL_NO_RANK;
-}
-
-unsigned oriel_comm_size(const struct oriel_comm *comm)
-{
-	return ori_handle_use(comm, ORI_HANDLE_COMM, __func__) ? comm->size : 0;
-}
-
-uint64_t oriel_comm_timeout(const struct oriel_comm *comm)
-{
-	return ori_handle_use(comm, ORI_HANDLE_COMM, __func__) ? comm->timeout_ns : 0;
-}
-
-static enum oriel_status comm_check_rank(const struct oriel_comm *comm, unsigned rank,
-					 const char *call)
-{
-	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, call);
-
-	if (status != ORIEL_OK)
-		return status;
-	if (rank < comm->size)
-		return ORIEL_OK;
-	return ori_fail(ORIEL_ERR_RANGE, "rank %u of %u", rank, comm->size);
-}
-
-enum oriel_status oriel_comm_path(const struct oriel_comm *comm, unsigned peer,
-				  enum oriel_path *path)
-{
-	enum oriel_status status = comm_check_rank(comm, peer, __func__);
-
-	if (status == ORIEL_OK)
-		*path = (enum oriel_path)comm->of[peer].path;
-	return status;
-}
-
-enum oriel_status oriel_comm_peer(const struct oriel_comm *comm, unsigned rank,
-				  struct oriel_peer *peer)
-{
-	enum oriel_status status = comm_check_rank(comm, rank, __func__);
-
-	if (status != ORIEL_OK)
-		return status;
-	peer->rank = rank;
-	peer->path = (enum oriel_path)comm->of[rank].path;
-	peer->reason = comm->reasons[rank];
-	peer->host = comm->hosts[rank].hostname;
-	peer->node = comm->hosts[rank].node;
-	peer->pid = comm->hosts[rank].pid;
-	peer->is_same_process = comm->hosts[rank].token == comm->hosts[comm->rank].token;
-	peer->is_connected = ori_links_is_connected(comm, rank);
-	peer->rail = peer->path == ORIEL_PATH_RDMA ? ori_links_rail(comm, rank) : 0;
-	peer->gpu_path = peer->path;
-	peer->gpu_reason = peer->reason;
-	peer->is_same_gpu = false;
-	if (comm->gpu) {
-		peer->is_same_gpu =
-			memcmp(comm->hosts[rank].gpu.uuid, comm->hosts[comm->rank].gpu.uuid,
-			       sizeof(comm->hosts[rank].gpu.uuid)) == 0;
-		peer->gpu_path = ori_comm_gpu_path(comm, rank);
-		peer->gpu_reason = comm->gpu_paths.reasons[rank];
-	}
-	return ORIEL_OK;
-}
-
-enum oriel_status oriel_comm_path_between(const struct oriel_comm *comm, unsigned from, unsigned to,
-					  enum oriel_path *path)
-{
-	enum oriel_status status = comm_check_rank(comm, from, __func__);
-
-	if (status == ORIEL_OK)
-		status = comm_check_rank(comm, to, __func__);
-	if (status == ORIEL_OK)
-		*path = ori_classify(&comm->hosts[from], from, &comm->hosts[to], to, NULL, 0);
-	return status;
-}
-
-unsigned oriel_comm_domain_size(const struct oriel_comm *comm)
-{
-	return ori_handle_use(comm, ORI_HANDLE_COMM, __func__) ? comm->domain_size : 0;
-}
-
-unsigned oriel_comm_domain_index(const struct oriel_comm *comm)
-{
-	return ori_handle_use(comm, ORI_HANDLE_COMM, __func__) ? comm->domain_index : ORIEL_NO_RANK;
-}
-
-enum oriel_status oriel_comm_domain_rank(const struct oriel_comm *comm, unsigned index,
-					 unsigned *rank)
-{
-	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
-
-	if (status != ORIEL_OK)
-		return status;
-	if (index >= comm->domain_size)
-		return ori_fail(ORIEL_ERR_RANGE, "index %u in a domain of %u", index,
-				comm->domain_size);
-	*rank = comm->domain[index];
-	return ORIEL_OK;
-}
-
-enum oriel_status oriel_comm_domain_find(const struct oriel_comm *comm, unsigned rank,
-					 unsigned *index)
-{
-	enum oriel_status status = comm_check_rank(comm, rank, __func__);
-
-	if (status != ORIEL_OK)
-		return status;
-	if (comm->of[rank].domain_index == ORIEL_DEV_NO_INDEX)
-		return ori_fail(ORIEL_ERR_NO_PATH, "rank %u is not mapped by rank %u", rank,
-				comm->rank);
-	*index = comm->of[rank].domain_index;
-	return ORIEL_OK;
-}
-
-enum oriel_status oriel_comm_peer_rank(const struct oriel_comm *comm, unsigned index,
-				       unsigned *rank)
-{
-	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
-
-	if (status != ORIEL_OK)
-		return status;
-	if (index + 1 >= comm->size || index + 1 == 0)
-		return ori_fail(ORIEL_ERR_RANGE, "peer %u of %u", index, comm->size - 1);
-	*rank = index < comm->rank ? index : index + 1;
-	return ORIEL_OK;
-}
-
-enum oriel_status oriel_comm_peer_index(const struct oriel_comm *comm, unsigned rank,
-					unsigned *index)
-{
-	enum oriel_status status = comm_check_rank(comm, rank, __func__);
-
-	if (status != ORIEL_OK)
-		return status;
-	if (rank == comm->rank)
-		return ori_fail(ORIEL_ERR_INVALID, "rank %u is no peer of itself", rank);
-	*index = comm->of[rank].peer_index;
-	return ORIEL_OK;
-}
-
-enum oriel_status oriel_comm_device(const struct oriel_comm *comm, struct oriel_dev_comm *device)
-{
-	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
-
-	if (status != ORIEL_OK)
-		return status;
-	memset(device, 0, sizeof(*device));
-	device->magic = ORIEL_DEV_MAGIC;
-	device->version = ORIEL_DEV_VERSION;
-	device->size = sizeof(*device);
-	device->rank = comm->rank;
-	device->ranks = comm->size;
-	device->domain_size = comm->domain_size;
-	device->domain_index = comm->domain_index;
-	device->of = comm->of;
-	device->domain = comm->domain;
-	if (comm->gpu_ranks) {
-		device->domain_size = comm->gpu_paths.domain_size;
-		device->domain_index = comm->gpu_paths.domain_index;
-		device->of = (const void *)comm->gpu_ranks->address;
-		device->domain = (const void *)(device->of + comm->size);
-	}
-	return ORIEL_OK;
+	if (!ori_handle_use(comm, ORI_HANDLE_COMM, __func__))
+		return;
+	ori_log(ORIEL_LOG_WARN, "rank %u aborts the communicator: %s", comm->rank,
+		why ? why : "no reason given");
+	ori_comm_break_all(comm, ORIEL_ERR_ABORTED, ORIEL_DEV_ABORT, comm->rank);
+	/* The caller may exit at once, so that the peers must have the report by now. */
+	ori_heartbeat_await_reports(comm);
 }

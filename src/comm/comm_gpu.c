@@ -3,14 +3,13 @@
  * The GPU of a communicator: its program, and the records that kernels write. comm.c
  * opens it; windows take records from it.
  */
+#include "comm/comm_gpu.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include <oriel/dev/wait.h>
-
 #include "base/error.h"
 #include "base/log.h"
-#include "comm/comm.h"
 #include "kernels/kernels.h"
 
 #define NOTES_EACH 64u
@@ -117,8 +116,8 @@ enum oriel_status ori_comm_gpu_pin(struct oriel_comm *comm)
 
 enum oriel_status ori_comm_gpu_publish(struct oriel_comm *comm)
 {
-	size_t of = comm->size * sizeof(*comm->of);
-	size_t domain = comm->gpu_paths.domain_size * sizeof(*comm->domain);
+	size_t of = comm->size * sizeof(*comm->host_paths.of);
+	size_t domain = comm->gpu_paths.domain_size * sizeof(*comm->host_paths.domain);
 	enum oriel_status status;
 	char *at;
 
@@ -132,32 +131,6 @@ enum oriel_status ori_comm_gpu_publish(struct oriel_comm *comm)
 	if (status != ORIEL_OK)
 		return status;
 	return comm->gpu->ops->copy(comm->gpu, at + of, comm->gpu_paths.domain, domain);
-}
-
-/* Have kernels of the owner of @control broken the communicator? */
-static bool gpu_has_blamed(const struct ori_control *control)
-{
-	return oriel_dev_load_acquire32(&control->blame.state) == ORIEL_DEV_FAULT_FULL;
-}
-
-void ori_comm_gpu_collect(struct ori_control *control)
-{
-	struct oriel_dev_fault record;
-
-	if (!gpu_has_blamed(control))
-		return;
-	record = oriel_dev_fault_copy(&control->blame);
-	oriel_dev_leave(&control->health, &record);
-}
-
-void ori_comm_gpu_watch(struct oriel_comm *comm)
-{
-	if (!comm->gpu || !comm->control || comm->is_blame_reported ||
-	    !gpu_has_blamed(comm->control))
-		return;
-	ori_comm_gpu_collect(comm->control);
-	ori_comm_pass_on(comm);
-	comm->is_blame_reported = true;
 }
 
 static struct oriel_dev_fault *notes_records(const struct ori_gpu_notes *notes)

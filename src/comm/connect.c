@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * oriel_comm_connect(): links made one by one. Two ranks send each other their queues,
- * then that they are ready.
+ * Connects links: all that are left in one collective, or by oriel_comm_connect() one by
+ * one. For that two ranks send each other their queues, then that they are ready.
  */
+#include "comm/connect.h"
+
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "comm/comm.h"
+#include "comm/comm_nics.h"
+#include "comm/health.h"
+#include "comm/heartbeat.h"
+#include "comm/links.h"
 #include "rdma/rdma.h"
 
 #define CONNECT_TAG 0x6b6e696cu /* "link" */
@@ -25,9 +30,99 @@ struct connect_word {
 
 static_assert(sizeof(struct connect_word) == 32, "struct connect_word goes over the wire");
 
+/* The link to @peer is connected at both ends. Local. */
+static void connect_ready(struct oriel_comm *comm, unsigned peer)
+{
+	ori_rdma_link_begin(comm->links[peer]);
+	ori_heartbeat_join(comm, peer, &comm->ranks[peer].table_rkeys);
+}
+
+/* The address of @peer's NIC at the other end of their link. */
+static const struct ori_hca_qp_address *connect_peer_hca(const struct oriel_comm *comm,
+							 unsigned peer)
+{
+	return &comm->ranks[peer].hcas[ori_links_rail(comm, peer)];
+}
+
+static bool connect_is_missing(const struct oriel_comm *comm, unsigned peer)
+{
+	return comm->links[peer] && !ori_rdma_link_is_ready(comm->links[peer]);
+}
+
+/* Opens this rank's queues of the links that are not connected. */
+static enum oriel_status connect_open_qps(struct oriel_comm *comm, struct ori_rdma_qps *qps)
+{
+	enum oriel_status status = ORIEL_OK;
+	unsigned peer;
+
+	for (peer = 0; peer < comm->size && status == ORIEL_OK; peer++)
+		if (connect_is_missing(comm, peer))
+			status = ori_rdma_link_open(comm->links[peer], &qps[peer]);
+	return status;
+}
+
+/* Row @peer of @all has the queues of that rank's links to all ranks. */
+static enum oriel_status connect_join_qps(struct oriel_comm *comm, const struct ori_rdma_qps *all)
+{
+	enum oriel_status status = ORIEL_OK;
+	unsigned peer;
+
+	for (peer = 0; peer < comm->size && status == ORIEL_OK; peer++)
+		if (connect_is_missing(comm, peer))
+			status =
+				ori_rdma_link_connect(comm->links[peer],
+						      connect_peer_hca(comm, peer),
+						      &all[(size_t)peer * comm->size + comm->rank]);
+	return status;
+}
+
+static enum oriel_status connect_exchange_qps(struct oriel_comm *comm, enum ori_call call,
+					      struct ori_rdma_qps *mine, struct ori_rdma_qps *all)
+{
+	size_t row = comm->size * sizeof(*mine);
+	enum oriel_status status = ORIEL_OK;
+
+	if (!mine || !all)
+		status = ori_fail(ORIEL_ERR_NOMEM, "no memory for links to %u ranks", comm->size);
+	else
+		status = connect_open_qps(comm, mine);
+	status = ori_comm_agree(comm, call, status);
+	if (status == ORIEL_OK)
+		status = ori_comm_gather(comm, call, mine, all, row);
+	if (status == ORIEL_OK)
+		status = ori_comm_agree(comm, call, connect_join_qps(comm, all));
+	return status;
+}
+
+enum oriel_status ori_links_connect_all(struct oriel_comm *comm, enum ori_call call)
+{
+	struct ori_rdma_qps *mine, *all;
+	enum oriel_status status;
+	unsigned peer;
+
+	/* Both are the same on all ranks: if the domain of one is the job, that of each is. */
+	if (comm->is_linked_whole || comm->host_paths.domain_size == comm->size)
+		return ORIEL_OK;
+	mine = calloc(comm->size, sizeof(*mine));
+	all = calloc((size_t)comm->size * comm->size, sizeof(*all));
+	status = connect_exchange_qps(comm, call, mine, all);
+	for (peer = 0; peer < comm->size; peer++) {
+		if (!connect_is_missing(comm, peer))
+			continue;
+		if (status == ORIEL_OK)
+			connect_ready(comm, peer);
+		else
+			ori_rdma_link_close(comm->links[peer]);
+	}
+	comm->is_linked_whole = status == ORIEL_OK;
+	free(all);
+	free(mine);
+	return status;
+}
+
 struct connect_call {
 	struct oriel_comm *comm;
-	unsigned *is_wanted; /* [size], is the link to that peer to be made? */
+	bool *is_wanted; /* [size], is the link to that peer to be made? */
 	uint64_t deadline;
 	enum oriel_status status; /* the first failure of this rank */
 	unsigned failed;          /* the peer that it failed with */
@@ -134,8 +229,7 @@ static void connect_join(struct connect_call *c, unsigned peer)
 	connect_receive(c, peer, &qps);
 	if (c->status != ORIEL_OK)
 		return;
-	status = ori_rdma_link_connect(c->comm->links[peer], ori_links_peer_hca(c->comm, peer),
-				       &qps);
+	status = ori_rdma_link_connect(c->comm->links[peer], connect_peer_hca(c->comm, peer), &qps);
 	if (status != ORIEL_OK)
 		connect_fail(c, peer, status);
 }
@@ -157,7 +251,7 @@ static void connect_begin(struct connect_call *c, unsigned peer)
 
 	connect_receive(c, peer, &none);
 	if (c->status == ORIEL_OK)
-		ori_links_begin(c->comm, peer);
+		connect_ready(c->comm, peer);
 	else
 		ori_rdma_link_close(c->comm->links[peer]);
 }
@@ -205,10 +299,6 @@ static enum oriel_status connect_check_peers(const struct oriel_comm *comm, cons
 
 enum oriel_status oriel_comm_connect(struct oriel_comm *comm, const unsigned *peers, unsigned count)
 {
-	/*
-	 * Memory that exchanges of descriptors need; nothing in this function may fail on
-	 * one rank alone.
-	 */
 	struct connect_call c = {.comm = comm};
 	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
 	unsigned i;
@@ -217,9 +307,8 @@ enum oriel_status oriel_comm_connect(struct oriel_comm *comm, const unsigned *pe
 		status = connect_check_peers(comm, peers, count);
 	if (status != ORIEL_OK)
 		return status;
-	c.is_wanted = comm->expected;
+	c.is_wanted = ori_comm_scratch(comm, sizeof(*c.is_wanted));
 	c.deadline = ori_deadline(comm->timeout_ns);
-	memset(c.is_wanted, 0, comm->size * sizeof(*c.is_wanted));
 	/* Both ends come to the same answer: a link is ready at both or at none. */
 	for (i = 0; i < count; i++)
 		c.is_wanted[peers[i]] = !ori_links_is_connected(comm, peers[i]);

@@ -4,6 +4,8 @@
  * through the bootstrap otherwise; and judges the verdicts that ranks gathered. All
  * collectives of this library call it.
  */
+#include "comm/exchange.h"
+
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +14,9 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "comm/mesh.h"
+#include "comm/health.h"
+#include "comm/links.h"
+#include "comm/paths.h"
 
 #define EXCHANGE_BLAME_NS 5000000000u /* a watcher may stand still for seconds */
 
@@ -186,7 +190,7 @@ static enum oriel_status exchange_failed(struct oriel_comm *comm, enum ori_call 
 	if ((status == ORIEL_ERR_PEER || status == ORIEL_ERR_ABORTED) &&
 	    call != ORI_CALL_COMM_DESTROY)
 		while (ori_comm_is_well(comm) && !ori_deadline_passed(deadline) &&
-		       ori_mesh_wake(comm) && exchange_has_witness(comm))
+		       ori_comm_wake(comm) && exchange_has_witness(comm))
 			oriel_cpu_back_off(ori_clock_ns() - start);
 	if (!ori_comm_is_well(comm))
 		return ori_comm_check(comm);
@@ -208,6 +212,12 @@ void ori_comm_interrupt(struct oriel_comm *comm)
 		b->ops->interrupt(b->context);
 }
 
+void *ori_comm_scratch(struct oriel_comm *comm, size_t bytes)
+{
+	assert(bytes <= ORI_RECORD_BYTES);
+	return memset(comm->scratch, 0, comm->size * bytes);
+}
+
 enum oriel_status ori_comm_gather(struct oriel_comm *comm, enum ori_call call, const void *mine,
 				  void *all, size_t length)
 {
@@ -227,13 +237,14 @@ enum oriel_status ori_comm_gather(struct oriel_comm *comm, enum ori_call call, c
 
 void ori_comm_meet(struct oriel_comm *comm, enum ori_call call, uint32_t object)
 {
-	const uint32_t *objects = comm->records;
+	uint32_t *objects;
 	enum oriel_status status;
 	unsigned peer;
 
 	if (!ori_comm_is_well(comm))
 		return;
-	status = ori_comm_gather(comm, call, &object, comm->records, sizeof(object));
+	objects = ori_comm_scratch(comm, sizeof(*objects));
+	status = ori_comm_gather(comm, call, &object, objects, sizeof(object));
 	/* A program error, for which the caller gets no status. */
 	if (status == ORIEL_ERR_MISMATCH)
 		ori_misuse("%s", oriel_last_error());
@@ -319,17 +330,22 @@ enum oriel_status ori_verdict_judge(const void *verdicts, size_t stride, unsigne
 	return worst ? verdict_fail(worst, owner, rank) : ORIEL_OK;
 }
 
+enum oriel_status ori_verdict_gather(struct oriel_comm *comm, enum ori_call call, const void *mine,
+				     void *all, size_t length)
+{
+	enum oriel_status status = ori_comm_gather(comm, call, mine, all, length);
+
+	return status == ORIEL_OK ? ori_verdict_judge(all, length, comm->size, comm->rank) : status;
+}
+
 enum oriel_status ori_comm_agree(struct oriel_comm *comm, enum ori_call call,
 				 enum oriel_status status)
 {
 	struct ori_verdict mine;
-	enum oriel_status gathered;
 
 	ori_verdict_fill(&mine, call, status);
-	gathered = ori_comm_gather(comm, call, &mine, comm->records, sizeof(mine));
-	if (gathered != ORIEL_OK)
-		return gathered;
-	return ori_verdict_judge(comm->records, sizeof(mine), comm->size, comm->rank);
+	return ori_verdict_gather(comm, call, &mine, ori_comm_scratch(comm, sizeof(mine)),
+				  sizeof(mine));
 }
 
 enum oriel_status oriel_comm_agree(struct oriel_comm *comm, enum oriel_status status)

@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "base/handle.h"
-#include "comm/comm.h"
+#include "comm/exchange.h"
 
 #define RANKS 3
 #define UNASKED 77u /* of a bootstrap without at_fault() */
@@ -156,7 +156,7 @@ static void bootstrap_fails(struct words words, int rank, const char *later)
 				    .has_at_fault = words.at_fault != UNASKED,
 				    .rank = 1,
 				    .size = RANKS,
-				    .of = of,
+				    .host_paths.of = of,
 				    .control = control};
 	ori_handle_open(comm, NULL);
 	assert_int_equal(oriel_comm_barrier(comm), words.status);

@@ -20,7 +20,7 @@
 #include <oriel/dev/wait.h>
 
 #include "base/handle.h"
-#include "comm/comm.h"
+#include "comm/health.h"
 #include "rdma/rdma.h"
 
 static struct oriel_dev_rank ranks[4] = {{.path = ORIEL_PATH_SELF},
@@ -37,7 +37,7 @@ static struct oriel_comm *make_comm(void)
 	comm->control = calloc(1, sizeof(*comm->control));
 	assert_non_null(comm->control);
 	comm->size = 4;
-	comm->of = ranks;
+	comm->host_paths.of = ranks;
 	return comm;
 }
 

@@ -4,8 +4,10 @@
  * table with a row for each peer, which that peer writes through a queue of its own: its
  * failure, once, and while it is well a beat. A beat that fails shows the sender that the
  * receiver exited. A rank that learns of a failure passes it on, so that it floods the
- * job by every path that is left. The watcher in mesh.c calls it.
+ * job by every path that is left. The watcher calls it.
  */
+#include "comm/heartbeat.h"
+
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +17,9 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "comm/mesh.h"
+#include "comm/exchange.h"
+#include "comm/health.h"
+#include "comm/links.h"
 #include "rdma/rdma.h"
 
 #define HEARTBEAT_INTERVAL_NS 500000000u
@@ -197,6 +201,7 @@ static void heartbeat_receive(struct oriel_comm *comm, unsigned peer)
 /* A peer that reported a failure itself needs no report. */
 static void heartbeat_report(struct oriel_comm *comm, unsigned peer)
 {
+	struct ori_rdma_heartbeat *queue = ori_rdma_link_heartbeat(comm->links[peer]);
 	struct heartbeat_peer *p = &comm->heartbeat->peers[peer];
 	struct oriel_dev_fault record = ori_comm_record(comm);
 	struct heartbeat_row row = {.status = record.status,
@@ -220,19 +225,19 @@ static void heartbeat_report(struct oriel_comm *comm, unsigned peer)
 
 	if (p->is_notified || p->has_reported)
 		return;
-	p->is_notified =
-		ori_rdma_heartbeat_post(comm->links[peer], &p->rkeys, pieces, 3) != ORIEL_AGAIN;
+	p->is_notified = ori_rdma_heartbeat_post(queue, &p->rkeys, pieces, 3) != ORIEL_AGAIN;
 }
 
 static void heartbeat_send_beat(struct oriel_comm *comm, unsigned peer)
 {
+	struct ori_rdma_heartbeat *queue = ori_rdma_link_heartbeat(comm->links[peer]);
 	struct heartbeat_peer *p = &comm->heartbeat->peers[peer];
 	uint64_t beat = p->beat + 1;
 	struct ori_rdma_piece piece = {heartbeat_remote(comm, offsetof(struct heartbeat_row, beat)),
 				       &beat, sizeof(beat)};
 
-	if (ori_rdma_heartbeat_poll(comm->links[peer]) == ORIEL_OK &&
-	    ori_rdma_heartbeat_post(comm->links[peer], &p->rkeys, &piece, 1) == ORIEL_OK)
+	if (ori_rdma_heartbeat_poll(queue) == ORIEL_OK &&
+	    ori_rdma_heartbeat_post(queue, &p->rkeys, &piece, 1) == ORIEL_OK)
 		p->beat = beat;
 }
 
@@ -247,7 +252,8 @@ static bool heartbeat_is_overdue(const struct ori_heartbeat *heartbeat, struct h
 /* Is a request to @peer in flight? A peer that exited is found here. */
 static bool heartbeat_is_waiting(struct oriel_comm *comm, unsigned peer)
 {
-	enum oriel_status status = ori_rdma_heartbeat_poll(comm->links[peer]);
+	struct ori_rdma_heartbeat *queue = ori_rdma_link_heartbeat(comm->links[peer]);
+	enum oriel_status status = ori_rdma_heartbeat_poll(queue);
 	struct heartbeat_peer *p = &comm->heartbeat->peers[peer];
 	struct oriel_dev_fault record = {
 		.status = ORIEL_ERR_PEER,
@@ -262,7 +268,7 @@ static bool heartbeat_is_waiting(struct oriel_comm *comm, unsigned peer)
 		return status == ORIEL_AGAIN;
 	p->is_dead = true;
 	if (status != ORIEL_AGAIN)
-		ori_rdma_heartbeat_fault(comm->links[peer], &record);
+		ori_rdma_heartbeat_fault(queue, &record);
 	ori_comm_break_for(comm, &record);
 	return false;
 }
@@ -347,7 +353,7 @@ static void heartbeat_await(struct oriel_comm *comm, const atomic_bool *done)
 {
 	uint64_t start = ori_clock_ns(), deadline = ori_deadline(HEARTBEAT_REPORT_NS);
 
-	while (!atomic_load(done) && !ori_deadline_passed(deadline) && ori_mesh_wake(comm))
+	while (!atomic_load(done) && !ori_deadline_passed(deadline) && ori_comm_wake(comm))
 		oriel_cpu_back_off(ori_clock_ns() - start);
 }
 

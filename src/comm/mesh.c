@@ -1,27 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The unix sockets between processes of a domain, and the watcher, a thread that polls
- * them, the links and the GPU. comm.c opens the mesh; share.c exchanges descriptors by
- * it.
+ * The unix sockets between processes of a domain. comm.c opens the mesh, share.c exchanges
+ * descriptors by it, and the watcher polls it.
  */
 #include "comm/mesh.h"
 
-#include <errno.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "base/thread.h"
+#include "comm/exchange.h"
+#include "comm/health.h"
+#include "comm/paths.h"
 
-#define MESH_WATCH_MS 20 /* between two polls of the links */
-#define MESH_HURRY_MS 1  /* while a thread waits for requests in flight */
+#define MESH_WARN_NS 1000000000u /* between warnings about dropped connections */
 
 enum mesh_word {
 	MESH_FILES = 'F',  /* descriptors come with it */
@@ -44,11 +40,9 @@ struct mesh_hello {
 
 struct ori_mesh {
 	int listener;
-	int *fd;  /* [size], -1 where there is none */
-	int wake; /* eventfd of the watcher */
-	bool is_watching;
-	atomic_bool is_closing; /* the watcher is to end */
-	pthread_t watcher;
+	int *fd;          /* [size], -1 where there is none */
+	uint64_t warn_at; /* earliest time of the next warning about a dropped connection */
+	unsigned unsaid;  /* dropped connections since the last warning */
 };
 
 enum oriel_status ori_mesh_open(struct oriel_comm *comm, uint8_t name[ORI_FDSOCK_NAME])
@@ -68,7 +62,6 @@ enum oriel_status ori_mesh_open(struct oriel_comm *comm, uint8_t name[ORI_FDSOCK
 	}
 	for (i = 0; i < comm->size; i++)
 		mesh->fd[i] = -1;
-	mesh->wake = -1;
 	status = ori_fdsock_listen(name, &mesh->listener);
 	if (status != ORIEL_OK)
 		goto err_free_fds;
@@ -114,6 +107,26 @@ static bool mesh_awaits(const struct oriel_comm *comm, pid_t pid)
 	return false;
 }
 
+/* One warning a second, with the number of those it stands for: a flood must not fill the log. */
+static void mesh_warn(const struct oriel_comm *comm, pid_t pid)
+{
+	struct ori_mesh *mesh = comm->mesh;
+
+	if (!ori_deadline_passed(mesh->warn_at)) {
+		mesh->unsaid++;
+		return;
+	}
+	if (mesh->unsaid)
+		ori_log(ORIEL_LOG_WARN,
+			"rank %u: dropped a connection of process %d, and %u before it", comm->rank,
+			(int)pid, mesh->unsaid);
+	else
+		ori_log(ORIEL_LOG_WARN, "rank %u: dropped a connection of process %d", comm->rank,
+			(int)pid);
+	mesh->unsaid = 0;
+	mesh->warn_at = ori_deadline(MESH_WARN_NS);
+}
+
 /*
  * Accepts the next connection. One that is not from an awaited peer of this job is closed
  * unread: its process might send nothing for ever.
@@ -135,8 +148,7 @@ static enum oriel_status mesh_answer(struct oriel_comm *comm, unsigned *missing,
 	if (status != ORIEL_OK || hello.version != ORI_COMM_WIRE || hello.rank <= comm->rank ||
 	    hello.rank >= comm->size || !ori_comm_is_foreign(comm, hello.rank) ||
 	    (pid_t)comm->hosts[hello.rank].pid != cred.pid || comm->mesh->fd[hello.rank] >= 0) {
-		ori_log(ORIEL_LOG_WARN, "rank %u: dropped a connection of process %d", comm->rank,
-			(int)cred.pid);
+		mesh_warn(comm, cred.pid);
 		close(fd);
 		/*
 		 * Other processes of this user may connect again and again, so that the
@@ -196,94 +208,18 @@ static bool mesh_is_bye(int fd)
 	return recv(fd, &word, 1, MSG_PEEK | MSG_DONTWAIT) == 1 && word == MESH_BYE;
 }
 
-/*
- * The socket of a peer is closed: it is no longer watched, and @comm breaks if the peer
- * sent no BYE.
- */
-static void mesh_lost(struct oriel_comm *comm, struct pollfd *watched, unsigned peer)
+int ori_mesh_fd(const struct oriel_comm *comm, unsigned peer)
 {
-	int fd = watched->fd;
+	return comm->mesh->fd[peer];
+}
 
-	watched->fd = -1;
-	if (mesh_is_bye(fd))
+void ori_mesh_lost(struct oriel_comm *comm, unsigned peer)
+{
+	if (mesh_is_bye(comm->mesh->fd[peer]))
 		return;
 	ori_log(ORIEL_LOG_INFO, "rank %u: rank %u (process %u) exited", comm->rank, peer,
 		comm->hosts[peer].pid);
 	ori_comm_break(comm, ORIEL_ERR_PEER, ORIEL_DEV_LOST, peer);
-}
-
-struct mesh_watch {
-	struct oriel_comm *comm;
-	struct pollfd fd[]; /* [size], then the event that wakes */
-};
-
-static void *mesh_watch(void *argument)
-{
-	struct mesh_watch *watch = argument;
-	struct oriel_comm *comm = watch->comm;
-	int pause = 0;
-	eventfd_t times;
-	unsigned peer;
-
-	for (;;) {
-		if (poll(watch->fd, comm->size + 1, pause) < 0 && errno != EINTR)
-			break;
-		if (watch->fd[comm->size].revents)
-			(void)eventfd_read(comm->mesh->wake, &times);
-		if (atomic_load(&comm->mesh->is_closing))
-			break;
-		for (peer = 0; peer < comm->size; peer++)
-			if (watch->fd[peer].revents)
-				mesh_lost(comm, &watch->fd[peer], peer);
-		ori_comm_gpu_watch(comm);
-		pause = ori_heartbeat_watch(comm) ? MESH_HURRY_MS : MESH_WATCH_MS;
-	}
-	free(watch);
-	return NULL;
-}
-
-enum oriel_status ori_mesh_watch(struct oriel_comm *comm)
-{
-	struct ori_mesh *mesh = comm->mesh;
-	struct mesh_watch *watch;
-	enum oriel_status status;
-	unsigned peer, count = 0;
-	int error;
-
-	for (peer = 0; peer < comm->size; peer++)
-		count += mesh->fd[peer] >= 0;
-	if (!count && !comm->heartbeat && !comm->gpu)
-		return ORIEL_OK;
-	watch = calloc(1, sizeof(*watch) + (comm->size + 1) * sizeof(watch->fd[0]));
-	if (!watch)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory to watch %u peers", count);
-	mesh->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (mesh->wake < 0) {
-		status = ori_fail_errno(ORIEL_ERR_SYSTEM, "eventfd");
-		goto err_free_watch;
-	}
-	watch->comm = comm;
-	for (peer = 0; peer < comm->size; peer++) {
-		watch->fd[peer].fd = mesh->fd[peer];
-		watch->fd[peer].events = POLLRDHUP;
-	}
-	watch->fd[comm->size].fd = mesh->wake;
-	watch->fd[comm->size].events = POLLIN;
-	error = ori_thread_start(&mesh->watcher, mesh_watch, watch);
-	if (error) {
-		errno = error;
-		status = ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot start a thread");
-		goto err_close_wake;
-	}
-	mesh->is_watching = true;
-	return ORIEL_OK;
-
-err_close_wake:
-	close(mesh->wake);
-	mesh->wake = -1;
-err_free_watch:
-	free(watch);
-	return status;
 }
 
 static enum oriel_status mesh_give(struct oriel_comm *comm, unsigned peer, const int *fds,
@@ -335,21 +271,22 @@ static enum oriel_status mesh_receive(struct oriel_comm *comm, unsigned peer, in
 			received, expected);
 }
 
-static enum oriel_status mesh_take_from(struct oriel_comm *comm, unsigned peer, unsigned expected,
-					ori_mesh_take *take, void *context, uint64_t deadline)
+static enum oriel_status mesh_take_from(struct oriel_comm *comm, unsigned peer,
+					const struct ori_mesh_taker *taker, uint64_t deadline)
 {
+	unsigned expected = taker->count(taker->context, peer);
 	int fds[ORI_MESH_FDS];
 	enum oriel_status status = mesh_receive(comm, peer, fds, expected, deadline);
 
 	if (status != ORIEL_OK)
 		return status;
-	status = take(context, peer, fds);
+	status = taker->take(taker->context, peer, fds);
 	mesh_close_fds(fds, expected);
 	return status;
 }
 
 enum oriel_status ori_mesh_exchange(struct oriel_comm *comm, const int *fds, unsigned count,
-				    const unsigned *expected, ori_mesh_take *take, void *context)
+				    const struct ori_mesh_taker *taker)
 {
 	enum oriel_status status = ORIEL_OK, step;
 	uint64_t deadline = ori_deadline(ori_comm_half_timeout(comm));
@@ -369,36 +306,12 @@ enum oriel_status ori_mesh_exchange(struct oriel_comm *comm, const int *fds, uns
 		if (status == ORIEL_OK)
 			status = step;
 		if (ori_comm_is_foreign(comm, from)) {
-			step = mesh_take_from(comm, from, expected[from], take, context, deadline);
+			step = mesh_take_from(comm, from, taker, deadline);
 			if (status == ORIEL_OK)
 				status = step;
 		}
 	}
 	return status;
-}
-
-bool ori_mesh_wake(struct oriel_comm *comm)
-{
-	if (!comm->mesh || !comm->mesh->is_watching)
-		return false;
-	/* An eventfd that is too full to take more wakes as well. */
-	(void)eventfd_write(comm->mesh->wake, 1);
-	return true;
-}
-
-void ori_mesh_rest(struct oriel_comm *comm)
-{
-	struct ori_mesh *mesh = comm->mesh;
-
-	if (!mesh->is_watching)
-		return;
-	atomic_store(&mesh->is_closing, true);
-	ori_mesh_wake(comm);
-	pthread_join(mesh->watcher, NULL);
-	atomic_store(&mesh->is_closing, false);
-	mesh->is_watching = false;
-	close(mesh->wake);
-	mesh->wake = -1;
 }
 
 void ori_mesh_close(struct oriel_comm *comm, bool is_orderly)
@@ -409,7 +322,6 @@ void ori_mesh_close(struct oriel_comm *comm, bool is_orderly)
 
 	if (!mesh)
 		return;
-	ori_mesh_rest(comm);
 	for (peer = 0; peer < comm->size; peer++) {
 		if (mesh->fd[peer] < 0)
 			continue;

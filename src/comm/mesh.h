@@ -19,29 +19,30 @@ enum oriel_status ori_mesh_open(struct oriel_comm *comm, uint8_t name[ORI_FDSOCK
 enum oriel_status ori_mesh_connect(struct oriel_comm *comm, const void *names, size_t stride,
 				   uint64_t deadline);
 
-/* Starts the watcher: a peer that exits without a BYE breaks @comm. */
-enum oriel_status ori_mesh_watch(struct oriel_comm *comm);
+/* The socket of @peer; -1: there is none. It becomes readable when the peer closes its end. */
+int ori_mesh_fd(const struct oriel_comm *comm, unsigned peer);
+/* That has happened: @comm breaks unless the peer sent a BYE. */
+void ori_mesh_lost(struct oriel_comm *comm, unsigned peer);
 
-/* Stops the watcher until the next ori_mesh_watch(): links may be closed. */
-void ori_mesh_rest(struct oriel_comm *comm);
-
-/* Any thread: makes the watcher poll now. False if there is none. */
-bool ori_mesh_wake(struct oriel_comm *comm);
-
-/* Takes the descriptors of @peer: the caller closes @fds afterwards. */
-typedef enum oriel_status ori_mesh_take(void *context, unsigned peer, const int *fds);
+/* Gets what the peers give in an exchange. */
+struct ori_mesh_taker {
+	/* The number of descriptors that @peer has announced. */
+	unsigned (*count)(const void *context, unsigned peer);
+	/* Takes them: the caller closes @fds afterwards. */
+	enum oriel_status (*take)(void *context, unsigned peer, const int *fds);
+	void *context;
+};
 
 /*
  * Local, but all ranks do it: gives @count descriptors to every mapped peer in another
- * process, and passes those that each of them gives, expected[peer] descriptors, to
- * @take. A rank that failed before, or fails here, reports it to its peers, which then fail at
- * once; the caller agrees afterwards, and has half of the timeout left for it. At most
- * ORI_MESH_FDS at a time.
+ * process, and passes those that each of them gives to @taker. A rank that failed before, or fails
+ * here, reports it to its peers, which then fail at once; the caller agrees afterwards, and has
+ * half of the timeout left for it. At most ORI_MESH_FDS at a time.
  */
 #define ORI_MESH_FDS 122u
 
 enum oriel_status ori_mesh_exchange(struct oriel_comm *comm, const int *fds, unsigned count,
-				    const unsigned *expected, ori_mesh_take *take, void *context);
+				    const struct ori_mesh_taker *taker);
 
 /* Sends a BYE to the peers if @is_orderly. A comm without mesh is fine. */
 void ori_mesh_close(struct oriel_comm *comm, bool is_orderly);

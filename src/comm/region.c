@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/handle.h"
+#include "comm/health.h"
 #include "comm/share.h"
 #include "rdma/rdma.h"
 

@@ -8,8 +8,11 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "comm/heartbeat.h"
 #include "comm/mesh.h"
+#include "comm/paths.h"
 #include "mem/external.h"
+#include "mem/gpu_mapping.h"
 #include "rdma/rdma.h"
 
 static_assert(ORI_SHARE_PIECES * ORI_MEM_FDS <= ORI_MESH_FDS, "all fit one exchange");
@@ -178,7 +181,7 @@ static enum oriel_status share_take_piece(const struct share_import *s, unsigned
 
 /*
  * Maps the pieces that @peer offered; @fds NULL: it is a thread of this process. There
- * are as many descriptors as share_expect() has counted; a blob that misstates its own is
+ * are as many descriptors as share_count() has counted; a blob that misstates its own is
  * rejected before the next is read.
  */
 static enum oriel_status share_take(void *context, unsigned peer, const int *fds)
@@ -220,38 +223,44 @@ static enum oriel_status share_take_fabric(const struct share_import *s, unsigne
 	return ori_fail(status, "rank %u on another node: %s", peer, oriel_last_error());
 }
 
-/* Reads from the offers of all ranks the lengths, and how many descriptors each rank sends. */
-static void share_expect(struct share_import *s, unsigned *expected)
+static unsigned share_count(const void *context, unsigned peer)
+{
+	const struct share_import *s = context;
+	const struct ori_offer *offer = share_offer_of(s, peer);
+	unsigned i, count = 0;
+
+	for (i = 0; i < s->count; i++)
+		if (offer->blob[i].length)
+			count += ori_mem_blob_fds(&offer->blob[i]);
+	return count;
+}
+
+static void share_set_lengths(struct share_import *s)
 {
 	unsigned peer, i;
 
-	for (peer = 0; peer < s->comm->size; peer++) {
-		const struct ori_offer *offer = share_offer_of(s, peer);
-
-		expected[peer] = 0;
-		for (i = 0; i < s->count; i++) {
-			if (offer->blob[i].length)
-				expected[peer] += ori_mem_blob_fds(&offer->blob[i]);
-			s->maps[(size_t)i * s->comm->size + peer].length = offer->blob[i].length;
-		}
-	}
+	for (peer = 0; peer < s->comm->size; peer++)
+		for (i = 0; i < s->count; i++)
+			s->maps[(size_t)i * s->comm->size + peer].length =
+				share_offer_of(s, peer)->blob[i].length;
 }
 
 static enum oriel_status share_take_all(struct share_import *s, const int *fds, unsigned files)
 {
+	struct ori_mesh_taker taker = {share_count, share_take, s};
 	struct oriel_comm *comm = s->comm;
 	enum oriel_status status = ORIEL_OK, exchanged;
 	unsigned peer;
 
-	share_expect(s, comm->expected);
+	share_set_lengths(s);
 	for (peer = 0; peer < comm->size && status == ORIEL_OK; peer++)
-		if (comm->of[peer].domain_index != ORIEL_DEV_NO_INDEX &&
+		if (comm->host_paths.of[peer].domain_index != ORIEL_DEV_NO_INDEX &&
 		    !ori_comm_is_foreign(comm, peer))
 			status = share_take(s, peer, NULL);
 	for (peer = 0; peer < comm->size && status == ORIEL_OK; peer++)
 		if (ori_comm_is_fabric_peer(comm, peer))
 			status = share_take_fabric(s, peer);
-	exchanged = ori_mesh_exchange(comm, fds, files, comm->expected, share_take, s);
+	exchanged = ori_mesh_exchange(comm, fds, files, &taker);
 	return status == ORIEL_OK ? exchanged : status;
 }
 
@@ -295,20 +304,16 @@ enum oriel_status ori_share_one(struct oriel_comm *comm, enum ori_call call,
 				struct ori_rdma_mr **mr)
 {
 	struct ori_offering offering;
-	const struct ori_offer *offers = comm->records;
+	struct ori_offer *offers;
 	unsigned peer;
 
 	ori_share_offer(comm, call, status, piece, 1, &offering);
-	status =
-		ori_comm_gather(comm, call, &offering.offer, comm->records, sizeof(offering.offer));
-	if (status == ORIEL_OK)
-		status = ori_verdict_judge(comm->records, sizeof(offering.offer), comm->size,
-					   comm->rank);
+	offers = ori_comm_scratch(comm, sizeof(*offers));
+	status = ori_verdict_gather(comm, call, &offering.offer, offers, sizeof(*offers));
 	if (status == ORIEL_OK) {
 		for (peer = 0; peer < comm->size; peer++)
 			remotes[peer] = ori_share_remote(comm, peer, &offers[peer], 0);
-		status = ori_share_import(comm, &offering, comm->records, sizeof(offering.offer),
-					  maps);
+		status = ori_share_import(comm, &offering, offers, sizeof(*offers), maps);
 		status = ori_comm_agree(comm, call, status);
 		if (status != ORIEL_OK)
 			ori_share_close(maps, comm->size);

@@ -6,7 +6,7 @@
 #ifndef ORI_COMM_SHARE_H
 #define ORI_COMM_SHARE_H
 
-#include "comm/comm.h"
+#include "comm/exchange.h"
 
 struct ori_rdma_mr;
 
@@ -62,7 +62,7 @@ void ori_share_withdraw(struct ori_offering *offering);
 /*
  * Local, but all ranks do it: exchanges descriptors with the mapped peers and maps the
  * memory that they offered. @offers has one struct ori_offer per rank, @stride bytes
- * apart (often comm->records, which an agreement overwrites); @maps is [count][size],
+ * apart (often ori_comm_scratch(), which an agreement overwrites); @maps is [count][size],
  * zeroed; own entries are filled in too. On failure nothing stays mapped. The caller
  * agrees afterwards.
  */

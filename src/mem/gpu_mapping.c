@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Imports memory for kernels: GPU memory of other processes and of this one, and host memory that
- * is pinned. mapping.c calls it to close, comm/ and p2p/ to import.
+ * is pinned. comm/ and p2p/ call it; mapping.c closes what it imported.
  */
 #include "mem/gpu_mapping.h"
 
@@ -210,20 +210,4 @@ enum oriel_status ori_mem_import_fabric(const struct ori_gpu *gpu, const struct 
 	if (status == ORIEL_OK)
 		*mapping = m;
 	return status;
-}
-
-void ori_mapping_close_gpu(struct ori_mapping *m)
-{
-	if (m->is_pinned && m->mem)
-		ori_mem_unpin(m->gpu, m->mem);
-	else if (m->is_pinned)
-		m->gpu->ops->unpin(m->gpu, m->base);
-	if (!m->base || m->kind == ORI_MEM_BLOB_FILE)
-		return;
-	if (m->kind == ORI_MEM_BLOB_GPU_HANDLE)
-		m->gpu->ops->close_handle(m->gpu, m->base);
-	else
-		m->gpu->ops->unmap(m->base, m->base_length);
-	/* munmap() must not see it. */
-	m->base = NULL;
 }

@@ -1,15 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The part of mapping.c that handles GPUs, and what the two files share. */
+/* Imports memory for kernels. comm/ and p2p/ call it; ori_mapping_close() closes it. */
 #ifndef ORI_MEM_GPU_MAPPING_H
 #define ORI_MEM_GPU_MAPPING_H
 
 #include "mem/mapping.h"
 
-/* Memory of this process behind @blob: references its allocation, if that is in the table. */
-enum oriel_status ori_mapping_open_local(const struct ori_mem_blob *blob,
-					 struct ori_mapping *mapping);
+/*
+ * Import for kernels on @gpu, which must outlive the mapping. Host memory is pinned, unless it is
+ * private, and the CPU reaches it as after ori_mem_import(). @fds has ori_mem_blob_fds() entries;
+ * NULL for a thread of this process.
+ */
+enum oriel_status ori_mem_import_gpu(const struct ori_gpu *gpu, const struct ori_mem_blob *blob,
+				     const int *fds, struct ori_mapping *mapping);
 
-/* Undo what ori_mem_import_gpu() does beyond ori_mem_import(). */
-void ori_mapping_close_gpu(struct ori_mapping *mapping);
+/*
+ * Import from another node, by the fabric handle alone. ORIEL_ERR_UNSUPPORTED: the memory has no
+ * such handle, or is not on a GPU.
+ */
+enum oriel_status ori_mem_import_fabric(const struct ori_gpu *gpu, const struct ori_mem_blob *blob,
+					struct ori_mapping *mapping);
 
 #endif

@@ -10,7 +10,6 @@
 
 #include "base/error.h"
 #include "mem/external.h"
-#include "mem/gpu_mapping.h"
 #include "mem/memfd.h"
 #include "sys/process.h"
 
@@ -263,10 +262,26 @@ enum oriel_status ori_mem_import(const struct ori_mem_blob *blob, int fd,
 	return status;
 }
 
+static void mapping_close_gpu(struct ori_mapping *m)
+{
+	if (m->is_pinned && m->mem)
+		ori_mem_unpin(m->gpu, m->mem);
+	else if (m->is_pinned)
+		m->gpu->ops->unpin(m->gpu, m->base);
+	if (!m->base || m->kind == ORI_MEM_BLOB_FILE)
+		return;
+	if (m->kind == ORI_MEM_BLOB_GPU_HANDLE)
+		m->gpu->ops->close_handle(m->gpu, m->base);
+	else
+		m->gpu->ops->unmap(m->base, m->base_length);
+	/* munmap() must not see it. */
+	m->base = NULL;
+}
+
 void ori_mapping_close(struct ori_mapping *mapping)
 {
 	if (mapping->gpu)
-		ori_mapping_close_gpu(mapping);
+		mapping_close_gpu(mapping);
 	if (mapping->base)
 		ori_memfd_unmap(&(struct ori_memfd_map){.base = mapping->base,
 							.length = mapping->base_length});

@@ -17,7 +17,7 @@
 #include "base/clock.h"
 #include "mem/count_fds.h"
 #include "mem/fdsock.h"
-#include "mem/mapping.h"
+#include "mem/gpu_mapping.h"
 
 #define PAGE ((size_t)sysconf(_SC_PAGESIZE))
 #define LONG ori_deadline(UINT64_C(60000000000))

@@ -11,7 +11,7 @@
 #include "base/attr.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "comm/comm.h"
+#include "comm/health.h"
 #include "p2p/p2p.h"
 #include "p2p/p2p_host.h"
 
@@ -26,9 +26,9 @@ struct ori_p2p_cache {
  * All ranks have arrived, or none can use the endpoints any more: requests that are not
  * done are given up.
  */
-static void cache_close(struct oriel_comm *comm)
+static void cache_close(struct oriel_comm *comm, void *object)
 {
-	struct ori_p2p_cache *cache = comm->p2p;
+	struct ori_p2p_cache *cache = object;
 
 	for (unsigned i = 0; i < comm->size * P2P_MODES; i++)
 		if (cache->of[i])
@@ -36,16 +36,18 @@ static void cache_close(struct oriel_comm *comm)
 	(void)ori_handle_shut(cache->ctx, ORI_HANDLE_P2P_CONTEXT, __func__);
 	ori_p2p_context_close(cache->ctx);
 	free(cache);
-	comm->p2p = NULL;
 }
 
-static bool cache_has_memory(struct oriel_comm *comm)
+static const char *cache_find_child(void *object)
 {
-	return ori_p2p_context_has_memory(comm->p2p->ctx);
+	const struct ori_p2p_cache *cache = object;
+
+	return ori_p2p_context_has_memory(cache->ctx) ? "registered memory" : NULL;
 }
 
-static enum oriel_status cache_open_locked(struct oriel_comm *comm)
+static enum oriel_status cache_open_locked(struct oriel_comm *comm, struct ori_p2p_cache **out)
 {
+	struct ori_attached *attached = &comm->attached[ORI_ATTACHED_P2P];
 	const struct oriel_p2p_context_attr attr = {.size = sizeof(attr),
 						    .timeout_ns = comm->timeout_ns};
 	const struct ori_listen_address *mine = &comm->listen_addresses[comm->rank];
@@ -56,7 +58,8 @@ static enum oriel_status cache_open_locked(struct oriel_comm *comm)
 	struct ori_p2p_cache *cache;
 	enum oriel_status status;
 
-	if (comm->p2p)
+	*out = attached->object;
+	if (*out)
 		return ORIEL_OK;
 	cache = calloc(1, sizeof(*cache) + comm->size * P2P_MODES * sizeof(struct oriel_p2p *));
 	if (!cache)
@@ -70,9 +73,10 @@ static enum oriel_status cache_open_locked(struct oriel_comm *comm)
 	}
 	comm->listener = comm->listener_tcp = -1;
 	cache->ctx->has_owner = true;
-	comm->p2p = cache;
-	comm->has_memory = cache_has_memory;
-	comm->close_p2p = cache_close;
+	attached->object = cache;
+	attached->find_child = cache_find_child;
+	attached->close = cache_close;
+	*out = cache;
 	return ORIEL_OK;
 }
 
@@ -86,7 +90,7 @@ static struct p2p_address cache_address(const struct oriel_comm *comm,
 	struct p2p_address a = *mine;
 
 	/* Both ranks take the path that the communicator chose, so they agree on it. */
-	a.paths = 1u << comm->of[at == comm->rank ? of : at].path;
+	a.paths = 1u << comm->host_paths.of[at == comm->rank ? of : at].path;
 	a.token.number = p2p_cached_number(of, mode);
 	memcpy(a.token.context, listener->name, sizeof(a.token.context));
 	memcpy(a.listener, listener->name, sizeof(a.listener));
@@ -100,11 +104,10 @@ static struct p2p_address cache_address(const struct oriel_comm *comm,
 	return a;
 }
 
-static enum oriel_status cache_make_locked(struct oriel_comm *comm, unsigned peer,
-					   const struct oriel_p2p_attr *attr,
+static enum oriel_status cache_make_locked(struct oriel_comm *comm, struct ori_p2p_cache *cache,
+					   unsigned peer, const struct oriel_p2p_attr *attr,
 					   struct oriel_p2p **entry)
 {
-	struct ori_p2p_cache *cache = comm->p2p;
 	struct p2p_address theirs;
 	char process[P2P_NAME];
 	struct oriel_p2p *p2p;
@@ -154,6 +157,7 @@ static enum oriel_status cache_take_locked(struct oriel_comm *comm, unsigned pee
 					   const struct oriel_p2p_attr *caller,
 					   struct oriel_p2p **p2p)
 {
+	struct ori_p2p_cache *cache;
 	struct oriel_p2p_attr attr;
 	struct oriel_p2p **entry;
 	enum oriel_status status = ori_attr_read("oriel_p2p_attr", caller, &attr, sizeof(attr));
@@ -161,12 +165,12 @@ static enum oriel_status cache_take_locked(struct oriel_comm *comm, unsigned pee
 	if (status == ORIEL_OK && attr.mode >= P2P_MODES)
 		status = ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_attr.mode is %u", attr.mode);
 	if (status == ORIEL_OK)
-		status = cache_open_locked(comm);
+		status = cache_open_locked(comm, &cache);
 	if (status != ORIEL_OK)
 		return status;
-	entry = &comm->p2p->of[peer * P2P_MODES + attr.mode];
+	entry = &cache->of[peer * P2P_MODES + attr.mode];
 	status = *entry ? cache_compare(*entry, &attr, peer)
-			: cache_make_locked(comm, peer, caller, entry);
+			: cache_make_locked(comm, cache, peer, caller, entry);
 	if (status == ORIEL_OK)
 		*p2p = *entry;
 	return status;
@@ -186,15 +190,16 @@ enum oriel_status oriel_comm_p2p(struct oriel_comm *comm, unsigned peer,
 	status = ori_comm_check(comm);
 	if (status != ORIEL_OK)
 		return status;
-	pthread_mutex_lock(&comm->p2p_lock);
+	pthread_mutex_lock(&comm->attached[ORI_ATTACHED_P2P].lock);
 	status = cache_take_locked(comm, peer, attr, p2p);
-	pthread_mutex_unlock(&comm->p2p_lock);
+	pthread_mutex_unlock(&comm->attached[ORI_ATTACHED_P2P].lock);
 	return status;
 }
 
 enum oriel_status oriel_comm_p2p_context(struct oriel_comm *comm, struct oriel_p2p_context **ctx)
 {
 	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
+	struct ori_p2p_cache *cache;
 
 	if (status != ORIEL_OK)
 		return status;
@@ -203,10 +208,10 @@ enum oriel_status oriel_comm_p2p_context(struct oriel_comm *comm, struct oriel_p
 	status = ori_comm_check(comm);
 	if (status != ORIEL_OK)
 		return status;
-	pthread_mutex_lock(&comm->p2p_lock);
-	status = cache_open_locked(comm);
+	pthread_mutex_lock(&comm->attached[ORI_ATTACHED_P2P].lock);
+	status = cache_open_locked(comm, &cache);
 	if (status == ORIEL_OK)
-		*ctx = comm->p2p->ctx;
-	pthread_mutex_unlock(&comm->p2p_lock);
+		*ctx = cache->ctx;
+	pthread_mutex_unlock(&comm->attached[ORI_ATTACHED_P2P].lock);
 	return status;
 }

@@ -10,6 +10,7 @@
 #include <oriel/dev/order.h>
 
 #include "base/error.h"
+#include "mem/gpu_mapping.h"
 #include "p2p/p2p.h"
 
 static enum oriel_status mapped_open(struct oriel_p2p *p2p, struct p2p_endpoint_info *mine,

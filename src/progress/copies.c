@@ -26,7 +26,6 @@
 struct ori_copy_streams {
 	void *lanes[COPIES_LANES];
 	struct ori_mem *words; /* [lanes] of a cache line: completed copies of the stream */
-	unsigned users;        /* guarded by the engine_lock of the communicator */
 
 	pthread_mutex_t lock; /* guards begun: the streams store these counts in this order */
 	uint64_t begun[COPIES_LANES];
@@ -71,39 +70,40 @@ static enum oriel_status streams_fill(const struct ori_gpu *gpu, struct ori_copy
 	return status;
 }
 
-static enum oriel_status streams_ref_locked(struct oriel_comm *comm, struct ori_copy_streams **out)
+static void streams_close(struct oriel_comm *comm, void *streams)
 {
-	struct ori_copy_streams *s = comm->copy_streams;
+	streams_free(comm->gpu, streams);
+}
+
+static enum oriel_status streams_open_locked(struct oriel_comm *comm, struct ori_attached *attached)
+{
+	struct ori_copy_streams *s = calloc(1, sizeof(*s));
 	enum oriel_status status;
 
-	if (!s) {
-		s = calloc(1, sizeof(*s));
-		if (!s)
-			return ori_fail(ORIEL_ERR_NOMEM, "no memory for copies");
-		pthread_mutex_init(&s->lock, NULL);
-		status = streams_fill(comm->gpu, s);
-		if (status != ORIEL_OK) {
-			streams_free(comm->gpu, s);
-			return status;
-		}
-		comm->copy_streams = s;
+	if (!s)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for copies");
+	pthread_mutex_init(&s->lock, NULL);
+	status = streams_fill(comm->gpu, s);
+	if (status != ORIEL_OK) {
+		streams_free(comm->gpu, s);
+		return status;
 	}
-	s->users++;
-	*out = s;
+	attached->object = s;
+	attached->close = streams_close;
 	return ORIEL_OK;
 }
 
-static void streams_unref(struct oriel_comm *comm)
+static enum oriel_status streams_get(struct oriel_comm *comm, struct ori_copy_streams **streams)
 {
-	struct ori_copy_streams *s;
+	struct ori_attached *attached = &comm->attached[ORI_ATTACHED_COPY_STREAMS];
+	enum oriel_status status = ORIEL_OK;
 
-	pthread_mutex_lock(&comm->engine_lock);
-	s = comm->copy_streams;
-	if (--s->users == 0) {
-		streams_free(comm->gpu, s);
-		comm->copy_streams = NULL;
-	}
-	pthread_mutex_unlock(&comm->engine_lock);
+	pthread_mutex_lock(&attached->lock);
+	if (!attached->object)
+		status = streams_open_locked(comm, attached);
+	*streams = attached->object;
+	pthread_mutex_unlock(&attached->lock);
+	return status;
 }
 
 enum oriel_status oriel_copies_create(struct oriel_comm *comm, struct oriel_copies **out)
@@ -117,11 +117,8 @@ enum oriel_status oriel_copies_create(struct oriel_comm *comm, struct oriel_copi
 	if (!c)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for copies");
 	c->comm = comm;
-	if (comm->gpu) {
-		pthread_mutex_lock(&comm->engine_lock);
-		status = streams_ref_locked(comm, &c->streams);
-		pthread_mutex_unlock(&comm->engine_lock);
-	}
+	if (comm->gpu)
+		status = streams_get(comm, &c->streams);
 	if (status != ORIEL_OK) {
 		ori_handle_free(c);
 		return status;
@@ -170,8 +167,6 @@ void oriel_copies_destroy(struct oriel_copies *c)
 		return;
 	while (copies_test(c) == ORIEL_AGAIN && ori_clock_ns() - begun < c->comm->timeout_ns)
 		oriel_cpu_back_off(ori_clock_ns() - begun);
-	if (c->streams)
-		streams_unref(c->comm);
 	ori_mem_unref_pinned(c->comm->gpu, c->memory);
 	ori_handle_free(c);
 }

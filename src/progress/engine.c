@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "base/sleep.h"
 #include "base/thread.h"
+#include "comm/health.h"
 
 #define ENGINE_SPIN_NS 50000u    /* since the last progress: polls only */
 #define ENGINE_YIELD_NS 4000000u /* ... yields the core between two polls */
@@ -303,10 +304,11 @@ static void *engine_main(void *argument)
 	return NULL;
 }
 
-static void engine_close(struct oriel_comm *comm)
+static void engine_close(struct oriel_comm *comm, void *object)
 {
-	struct ori_engine *engine = comm->engine;
+	struct ori_engine *engine = object;
 
+	(void)comm;
 	pthread_mutex_lock(&engine->lock);
 	engine->is_closing = true;
 	pthread_mutex_unlock(&engine->lock);
@@ -314,7 +316,6 @@ static void engine_close(struct oriel_comm *comm)
 	pthread_join(engine->thread, NULL);
 	pthread_mutex_destroy(&engine->lock);
 	free(engine);
-	comm->engine = NULL;
 }
 
 static enum oriel_status engine_start(struct ori_engine *engine)
@@ -327,7 +328,7 @@ static enum oriel_status engine_start(struct ori_engine *engine)
 	return ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot start a thread");
 }
 
-static enum oriel_status engine_open_locked(struct oriel_comm *comm)
+static enum oriel_status engine_open_locked(struct oriel_comm *comm, struct ori_attached *attached)
 {
 	struct ori_engine *engine = calloc(1, sizeof(*engine));
 	enum oriel_status status = ORIEL_OK;
@@ -347,20 +348,21 @@ static enum oriel_status engine_open_locked(struct oriel_comm *comm)
 		free(engine);
 		return status;
 	}
-	comm->engine = engine;
-	comm->close_engine = engine_close;
+	attached->object = engine;
+	attached->close = engine_close;
 	return ORIEL_OK;
 }
 
 static enum oriel_status engine_get(struct oriel_comm *comm, struct ori_engine **engine)
 {
+	struct ori_attached *attached = &comm->attached[ORI_ATTACHED_ENGINE];
 	enum oriel_status status = ORIEL_OK;
 
-	pthread_mutex_lock(&comm->engine_lock);
-	if (!comm->engine)
-		status = engine_open_locked(comm);
-	*engine = comm->engine;
-	pthread_mutex_unlock(&comm->engine_lock);
+	pthread_mutex_lock(&attached->lock);
+	if (!attached->object)
+		status = engine_open_locked(comm, attached);
+	*engine = attached->object;
+	pthread_mutex_unlock(&attached->lock);
 	return status;
 }
 

@@ -14,6 +14,7 @@
 struct ori_rdma;
 struct ori_rdma_mr; /* memory that all its NICs know */
 struct ori_rdma_link;
+struct ori_rdma_heartbeat;
 
 /* The thread that posts what callers of device functions ask of a link. */
 enum ori_rdma_post {
@@ -170,20 +171,24 @@ struct ori_rdma_piece {
 	uint32_t length;
 };
 
+/* The heartbeat queue of @link, which is open. One thread at a time calls the functions below. */
+struct ori_rdma_heartbeat *ori_rdma_link_heartbeat(const struct ori_rdma_link *link);
+
 /*
- * Writes up to four pieces, in their order, by the heartbeat queue of @link to memory
- * that the peer named @rkeys. One thread at a time. It never waits: it returns
+ * Writes up to four pieces, in their order, by the heartbeat queue of a link to memory
+ * that the peer named @rkeys. It never waits: it returns
  * ORIEL_AGAIN if there is no room now, the failure of the queue if it is dead.
  */
-enum oriel_status ori_rdma_heartbeat_post(const struct ori_rdma_link *link,
+enum oriel_status ori_rdma_heartbeat_post(struct ori_rdma_heartbeat *heartbeat,
 					  const struct oriel_dev_keys *rkeys,
 					  const struct ori_rdma_piece *pieces, unsigned count);
 
 /* Is all that was posted there delivered? ORIEL_AGAIN: not yet. */
-enum oriel_status ori_rdma_heartbeat_poll(const struct ori_rdma_link *link);
+enum oriel_status ori_rdma_heartbeat_poll(struct ori_rdma_heartbeat *heartbeat);
 
 /* The heartbeat queue is dead: the cause, as a health record. */
-void ori_rdma_heartbeat_fault(const struct ori_rdma_link *link, struct oriel_dev_fault *record);
+void ori_rdma_heartbeat_fault(const struct ori_rdma_heartbeat *heartbeat,
+			      struct oriel_dev_fault *record);
 
 /*
  * Polls once, for failures that no thread may be waiting for; true if the link, if ready,

@@ -17,6 +17,7 @@ static_assert(2 * HEARTBEAT_PIECES <= ORI_RDMA_HEARTBEAT_DEPTH,
 	      "what broke a rank fits behind a beat");
 
 enum oriel_status ori_rdma_heartbeat_open(const struct ori_hca_ops *ops, struct ori_hca *hca,
+					  unsigned rail, unsigned peer,
 					  struct ori_rdma_heartbeat *p)
 {
 	struct ori_hca_cq_attr cq = {.depth = ORI_RDMA_HEARTBEAT_DEPTH};
@@ -24,8 +25,7 @@ enum oriel_status ori_rdma_heartbeat_open(const struct ori_hca_ops *ops, struct 
 	enum oriel_status status;
 	uint32_t cqn;
 
-	memset(p, 0, sizeof(*p));
-	p->ops = ops;
+	*p = (struct ori_rdma_heartbeat){.rail = rail, .peer = peer, .ops = ops};
 	status = ops->create_cq(hca, &cq, &p->cq, &cqn);
 	if (status != ORIEL_OK)
 		return status;
@@ -97,12 +97,11 @@ static struct ori_hca_wr heartbeat_request(const struct ori_rdma_heartbeat *p, u
 	return wr;
 }
 
-enum oriel_status ori_rdma_heartbeat_post(const struct ori_rdma_link *link,
+enum oriel_status ori_rdma_heartbeat_post(struct ori_rdma_heartbeat *p,
 					  const struct oriel_dev_keys *rkeys,
 					  const struct ori_rdma_piece *pieces, unsigned count)
 {
-	uint32_t rkey = rkeys->rail[ori_rdma_link_device(link)->rail];
-	struct ori_rdma_heartbeat *p = ori_rdma_link_heartbeat(link);
+	uint32_t rkey = rkeys->rail[p->rail];
 	struct ori_hca_wr wrs[HEARTBEAT_PIECES];
 	enum oriel_status status;
 	unsigned i, posted;
@@ -126,10 +125,8 @@ enum oriel_status ori_rdma_heartbeat_post(const struct ori_rdma_link *link,
 	return status < 0 ? status : oriel_queue_err_status(p->err);
 }
 
-enum oriel_status ori_rdma_heartbeat_poll(const struct ori_rdma_link *link)
+enum oriel_status ori_rdma_heartbeat_poll(struct ori_rdma_heartbeat *p)
 {
-	struct ori_rdma_heartbeat *p = ori_rdma_link_heartbeat(link);
-
 	ori_rdma_heartbeat_progress(p);
 	if (p->err)
 		return oriel_queue_err_status(p->err);
@@ -141,15 +138,14 @@ uint32_t ori_rdma_heartbeat_what(enum oriel_status status)
 	return status == ORIEL_ERR_PEER ? ORIEL_DEV_LOST : ORIEL_DEV_LINK;
 }
 
-void ori_rdma_heartbeat_fault(const struct ori_rdma_link *link, struct oriel_dev_fault *record)
+void ori_rdma_heartbeat_fault(const struct ori_rdma_heartbeat *p, struct oriel_dev_fault *record)
 {
-	const struct ori_rdma_heartbeat *p = ori_rdma_link_heartbeat(link);
 	enum oriel_status status = oriel_queue_err_status(p->err);
 
 	*record = (struct oriel_dev_fault){
 		.status = status,
 		.what = ori_rdma_heartbeat_what(status),
-		.peer = ori_rdma_link_device(link)->peer,
+		.peer = p->peer,
 		.id = p->address.qpn,
 		.seen = p->err,
 	};

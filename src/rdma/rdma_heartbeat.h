@@ -12,6 +12,8 @@
 
 /* done <= posted <= done + ORI_RDMA_HEARTBEAT_DEPTH. Zeroed storage is closed. */
 struct ori_rdma_heartbeat {
+	unsigned rail; /* of its link, and the number of the peer */
+	unsigned peer;
 	const struct ori_hca_ops *ops;
 	struct ori_hca_cq *cq;
 	struct ori_hca_qp *qp;
@@ -21,8 +23,9 @@ struct ori_rdma_heartbeat {
 	uint64_t err; /* oriel_queue_err(); 0 while well; the first cause stays */
 };
 
-/* On failure the caller closes it. */
+/* Makes the queue of the link to @peer on @rail. On failure the caller closes it. */
 enum oriel_status ori_rdma_heartbeat_open(const struct ori_hca_ops *ops, struct ori_hca *hca,
+					  unsigned rail, unsigned peer,
 					  struct ori_rdma_heartbeat *heartbeat);
 enum oriel_status ori_rdma_heartbeat_connect(const struct ori_rdma_heartbeat *heartbeat,
 					     const struct ori_hca_qp_address *peer);
@@ -36,8 +39,5 @@ void ori_rdma_heartbeat_progress(struct ori_rdma_heartbeat *heartbeat);
  * itself are no operation of a user.
  */
 uint32_t ori_rdma_heartbeat_what(enum oriel_status status);
-
-/* The heartbeat queue of @link, which is open. */
-struct ori_rdma_heartbeat *ori_rdma_link_heartbeat(const struct ori_rdma_link *link);
 
 #endif

@@ -12,7 +12,7 @@ static enum oriel_status heartbeat_await(struct side *s)
 	enum oriel_status status;
 
 	do
-		status = ori_rdma_heartbeat_poll(s->link);
+		status = ori_rdma_heartbeat_poll(ori_rdma_link_heartbeat(s->link));
 	while (status == ORIEL_AGAIN && !ori_deadline_passed(deadline));
 	return status;
 }
@@ -25,7 +25,8 @@ static enum oriel_status heartbeat_write(struct pair *p, const uint64_t *value, 
 
 	for (i = 0; i < count; i++)
 		pieces[i] = (struct ori_rdma_piece){DATA - 8 * i, value, sizeof(*value)};
-	return ori_rdma_heartbeat_post(p->a.link, &p->b.rkeys, pieces, count);
+	return ori_rdma_heartbeat_post(ori_rdma_link_heartbeat(p->a.link), &p->b.rkeys, pieces,
+				       count);
 }
 
 static void test_pieces_arrive_in_their_order(void **state)
@@ -56,7 +57,9 @@ static void test_a_piece_is_copied(void **state)
 
 	(void)state;
 	memset(bytes, 7, sizeof(bytes));
-	assert_int_equal(ori_rdma_heartbeat_post(p->a.link, &p->b.rkeys, &piece, 1), ORIEL_OK);
+	assert_int_equal(ori_rdma_heartbeat_post(ori_rdma_link_heartbeat(p->a.link), &p->b.rkeys,
+						 &piece, 1),
+			 ORIEL_OK);
 	memset(bytes, 8, sizeof(bytes));
 	assert_int_equal(heartbeat_await(&p->a), ORIEL_OK);
 	for (i = 0; i < sizeof(bytes); i++)
@@ -76,7 +79,7 @@ static void test_a_full_queue_takes_all_of_a_post_or_nothing(void **state)
 		value++;
 	while (heartbeat_write(p, &value, 3) == ORIEL_OK);
 	assert_int_equal(value, ORI_RDMA_HEARTBEAT_DEPTH / 3 + 1);
-	assert_int_equal(ori_rdma_heartbeat_poll(p->a.link), ORIEL_AGAIN);
+	assert_int_equal(ori_rdma_heartbeat_poll(ori_rdma_link_heartbeat(p->a.link)), ORIEL_AGAIN);
 	assert_int_equal(heartbeat_await(&p->a), ORIEL_OK);
 	assert_int_equal(oriel_link_read_signal(word(&p->b, DATA)), value - 1);
 	assert_int_equal(oriel_link_read_signal(word(&p->b, DATA - 16)), value - 1);
@@ -96,11 +99,14 @@ static void test_a_bad_address_ends_the_heartbeat_queue_alone(void **state)
 	(void)state;
 	assert_int_equal(heartbeat_write(p, &value, 2), ORIEL_OK);
 	assert_int_equal(heartbeat_await(&p->a), ORIEL_OK);
-	assert_int_equal(ori_rdma_heartbeat_post(p->a.link, &p->b.rkeys, pieces, 2), ORIEL_OK);
+	assert_int_equal(ori_rdma_heartbeat_post(ori_rdma_link_heartbeat(p->a.link), &p->b.rkeys,
+						 pieces, 2),
+			 ORIEL_OK);
 	assert_int_equal(heartbeat_await(&p->a), ORIEL_ERR_ACCESS);
 	assert_int_equal(heartbeat_write(p, &value, 1), ORIEL_ERR_ACCESS);
-	assert_int_equal(ori_rdma_heartbeat_poll(p->a.link), ORIEL_ERR_ACCESS);
-	ori_rdma_heartbeat_fault(p->a.link, &record);
+	assert_int_equal(ori_rdma_heartbeat_poll(ori_rdma_link_heartbeat(p->a.link)),
+			 ORIEL_ERR_ACCESS);
+	ori_rdma_heartbeat_fault(ori_rdma_link_heartbeat(p->a.link), &record);
 	assert_int_equal(record.status, ORIEL_ERR_ACCESS);
 	assert_int_equal(record.what, ORIEL_DEV_LINK);
 	assert_int_equal(record.peer, 1);
@@ -123,7 +129,7 @@ static void test_a_peer_with_a_closed_link_is_lost(void **state)
 	ori_rdma_link_close(p->b.link);
 	assert_int_equal(heartbeat_write(p, &value, 1), ORIEL_OK);
 	assert_int_equal(heartbeat_await(&p->a), ORIEL_ERR_PEER);
-	ori_rdma_heartbeat_fault(p->a.link, &record);
+	ori_rdma_heartbeat_fault(ori_rdma_link_heartbeat(p->a.link), &record);
 	assert_int_equal(record.status, ORIEL_ERR_PEER);
 	assert_int_equal(record.what, ORIEL_DEV_LOST);
 	pair_close(p);
@@ -149,7 +155,9 @@ static void test_an_event_of_a_heartbeat_queue_is_explained(void **state)
 	struct ori_rdma_event event;
 
 	(void)state;
-	assert_int_equal(ori_rdma_heartbeat_post(p->a.link, &wrong, &piece, 1), ORIEL_OK);
+	assert_int_equal(ori_rdma_heartbeat_post(ori_rdma_link_heartbeat(p->a.link), &wrong, &piece,
+						 1),
+			 ORIEL_OK);
 	heartbeat_event(&p->a, p->a.qps.heartbeat_qpn, &event);
 	assert_true(ori_rdma_link_explain(p->a.link, &event, &record));
 	assert_int_equal(record.status, ORIEL_ERR_ACCESS);

@@ -174,7 +174,8 @@ enum oriel_status ori_rdma_link_open(struct ori_rdma_link *link, struct ori_rdma
 	assert(!rdma_address_of(link, 0)->qpn);
 	status = rdma_open_post(link, NULL);
 	if (status == ORIEL_OK)
-		status = ori_rdma_heartbeat_open(r->ops, r->hca, &link->heartbeat);
+		status = ori_rdma_heartbeat_open(r->ops, r->hca, link->dev.rail, link->dev.peer,
+						 &link->heartbeat);
 	if (status == ORIEL_OK && link->cell)
 		status = rdma_open_post(link, r->gpu);
 	if (status != ORIEL_OK) {

@@ -150,7 +150,7 @@ static void watch_explain_heartbeat(const struct ori_rdma_link *link,
 	struct ori_rdma_heartbeat *p = ori_rdma_link_heartbeat(link);
 
 	ori_rdma_heartbeat_progress(p);
-	ori_rdma_heartbeat_fault(link, record);
+	ori_rdma_heartbeat_fault(p, record);
 	watch_amend(record, hca_event, p->done);
 	record->what = ori_rdma_heartbeat_what((enum oriel_status)record->status);
 }

@@ -15,6 +15,10 @@
 #include "base/attr.h"
 #include "base/error.h"
 #include "base/fork.h"
+#include "comm/connect.h"
+#include "comm/health.h"
+#include "comm/links.h"
+#include "comm/paths.h"
 
 #define WINDOW_BUFFERS_MAX 65535u
 #define WINDOW_COUNT_MAX (1u << 20)
@@ -320,14 +324,13 @@ static void window_fill_remote(struct oriel_window *w, unsigned peer,
 	buffer->address = control_length;
 }
 
-static void window_fill_peer(struct oriel_window *w, unsigned peer, uint64_t length,
-			     uint64_t control_length)
+static void window_fill_peer(struct oriel_window *w, const struct ori_paths *paths, unsigned peer,
+			     uint64_t length, uint64_t control_length)
 {
 	struct oriel_dev_buffer *buffer = &w->table[peer];
 	char *control = w->control[peer].address;
 
-	w->peers[peer].path =
-		w->gpu ? (uint32_t)ori_comm_gpu_path(w->comm, peer) : w->comm->of[peer].path;
+	w->peers[peer].path = paths->of[peer].path;
 	w->peers[peer].control = control;
 	buffer->length = length;
 	if (w->buffers[0][peer].address)
@@ -346,9 +349,11 @@ static void window_fill_own(struct oriel_dev_buffer *own, const struct ori_rdma_
 	own->address += offset;
 }
 
-static enum oriel_status window_fill(struct oriel_window *w, const struct ori_offering *offering)
+/* @joins of all ranks. */
+static enum oriel_status window_fill(struct oriel_window *w, const struct ori_offering *offering,
+				     const struct window_join *joins)
 {
-	const struct window_join *joins = w->comm->records;
+	const struct ori_paths *paths = w->gpu ? &w->comm->gpu_paths : &w->comm->host_paths;
 	uint64_t control_length = ori_window_layout(&w->device);
 	unsigned peer, size = w->comm->size;
 	enum oriel_status status = ORIEL_OK;
@@ -362,16 +367,14 @@ static enum oriel_status window_fill(struct oriel_window *w, const struct ori_of
 	memcpy(w->buffers[0], w->control + size, size * sizeof(*w->control));
 	w->device.control = w->control[w->comm->rank].address;
 	for (peer = 0; peer < size; peer++) {
-		window_fill_peer(w, peer, joins[peer].length, control_length);
+		window_fill_peer(w, paths, peer, joins[peer].length, control_length);
 		window_fill_remote(w, peer, &joins[peer], control_length);
 	}
 	if (offering->mr[1])
 		window_fill_own(&w->table[w->comm->rank], offering->mr[1], 0);
 	else
 		window_fill_own(&w->table[w->comm->rank], offering->mr[0], control_length);
-	ori_window_fill_inline(&w->device,
-			       w->gpu ? w->comm->gpu_paths.domain[0] : w->comm->domain[0], w->peers,
-			       w->table);
+	ori_window_fill_inline(&w->device, paths->domain[0], w->peers, w->table);
 	ori_window_gpu_mark(w);
 	w->shared = 1;
 	return ori_window_gpu_publish(w, 0, w->device.buffers);
@@ -382,26 +385,25 @@ static enum oriel_status window_join(struct oriel_window *w, const struct oriel_
 	struct oriel_comm *comm = w->comm;
 	uint32_t number = atomic_fetch_add(&comm->windows, 1) + 1;
 	struct ori_offering offering = {0};
-	struct window_join mine = {0};
+	struct window_join mine = {0}, *joins;
 	enum oriel_status status;
 
 	status = window_prepare(w, attr, number, &mine, &offering);
 	mine.offer = offering.offer;
 	ori_verdict_fill(&mine.offer.verdict, ORI_CALL_WINDOW_CREATE, status);
-	status = ori_comm_gather(comm, ORI_CALL_WINDOW_CREATE, &mine, comm->records, sizeof(mine));
+	joins = ori_comm_scratch(comm, sizeof(*joins));
+	status = ori_verdict_gather(comm, ORI_CALL_WINDOW_CREATE, &mine, joins, sizeof(mine));
 	if (status == ORIEL_OK)
-		status = ori_verdict_judge(comm->records, sizeof(mine), comm->size, comm->rank);
+		status = window_compare(w, joins);
 	if (status == ORIEL_OK)
-		status = window_compare(w, comm->records);
-	if (status == ORIEL_OK)
-		status = ori_comm_agree(comm, ORI_CALL_WINDOW_CREATE, window_fill(w, &offering));
+		status = ori_comm_agree(comm, ORI_CALL_WINDOW_CREATE,
+					window_fill(w, &offering, joins));
 	if (status == ORIEL_OK) {
 		w->control_mr = offering.mr[0];
 		w->buffer_mrs[0] = offering.mr[1];
 		offering.mr[0] = offering.mr[1] = NULL;
 	}
 	ori_share_withdraw(&offering);
-	/* Overwrites the records, which are not needed any more. */
 	if (status == ORIEL_OK && !mine.is_sparse)
 		status = ori_links_connect_all(comm, ORI_CALL_WINDOW_CREATE);
 	return status;
@@ -411,15 +413,12 @@ static enum oriel_status window_join(struct oriel_window *w, const struct oriel_
 static enum oriel_status window_decline(struct oriel_comm *comm)
 {
 	struct window_join mine = {0};
-	enum oriel_status status;
 
 	atomic_fetch_add(&comm->windows, 1);
 	ori_verdict_fill(&mine.offer.verdict, ORI_CALL_WINDOW_CREATE,
 			 ori_fail(ORIEL_ERR_NOMEM, "no memory for a window"));
-	status = ori_comm_gather(comm, ORI_CALL_WINDOW_CREATE, &mine, comm->records, sizeof(mine));
-	if (status != ORIEL_OK)
-		return status;
-	return ori_verdict_judge(comm->records, sizeof(mine), comm->size, comm->rank);
+	return ori_verdict_gather(comm, ORI_CALL_WINDOW_CREATE, &mine,
+				  ori_comm_scratch(comm, sizeof(mine)), sizeof(mine));
 }
 
 /*

@@ -13,6 +13,7 @@
 #include <oriel/dev/wait.h>
 
 #include "base/error.h"
+#include "comm/health_text.h"
 #include "window/window.h"
 
 static uint64_t round_up(uint64_t value, uint64_t unit)

@@ -4,6 +4,7 @@
  * so do the collectives of src/coll.
  */
 #include "base/error.h"
+#include "comm/health.h"
 #include "kernels/act.h"
 #include "window/window.h"
 

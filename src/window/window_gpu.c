@@ -7,6 +7,7 @@
 
 #include "base/config.h"
 #include "base/error.h"
+#include "comm/comm_gpu.h"
 
 static size_t window_peers_length(const struct oriel_window *w)
 {

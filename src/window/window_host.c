@@ -5,6 +5,7 @@
  */
 #include "base/error.h"
 #include "base/memory_probe.h"
+#include "comm/health.h"
 #include "kernels/act.h"
 #include "window/window.h"
 

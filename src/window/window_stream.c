@@ -8,6 +8,8 @@
 #include <oriel/dev/exchange.h>
 
 #include "base/error.h"
+#include "comm/health.h"
+#include "comm/links.h"
 #include "window/window.h"
 
 #define PLACE_OFFSET (((uint64_t)1 << ORIEL_AT_BITS) - 1)

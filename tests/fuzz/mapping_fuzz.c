@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 #include "fuzz.h"
-#include "mem/mapping.h"
+#include "mem/gpu_mapping.h"
 #include "sys/process.h"
 
 #define MAPPING_LENGTH 65536u

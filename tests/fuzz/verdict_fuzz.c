@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "comm/comm.h"
+#include "comm/exchange.h"
 #include "fuzz.h"
 
 #define RANKS 8u

@@ -3,11 +3,12 @@
  * Selects the path to every peer from the descriptions of all hosts, for host memory and
  * for GPU memory. comm.c calls it.
  */
+#include "comm/paths.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "comm/comm.h"
 #include "topo/classify.h"
 
 typedef enum oriel_path select_classify(const struct ori_host *a, unsigned rank_a,
@@ -68,28 +69,19 @@ static enum oriel_status select_paths(const struct oriel_comm *comm, struct ori_
 				comm->hosts);
 }
 
-/* The paths of host memory, which control segments and links use as well. */
-static enum oriel_status select_host_paths(struct oriel_comm *comm)
-{
-	struct ori_paths paths = {.of = comm->of, .domain = comm->domain, .reasons = comm->reasons};
-	enum oriel_status status;
-
-	status = select_paths(comm, &paths, ori_classify, ori_hosts_are_mapped);
-	comm->domain_size = paths.domain_size;
-	comm->domain_index = paths.domain_index;
-	return status;
-}
-
 static enum oriel_status select_gpu_paths(struct oriel_comm *comm)
 {
-	struct ori_paths *paths = &comm->gpu_paths;
-
-	paths->of = calloc(comm->size, sizeof(*paths->of));
-	paths->domain = calloc(comm->size, sizeof(*paths->domain));
-	paths->reasons = calloc(comm->size, sizeof(*paths->reasons));
-	if (!paths->of || !paths->domain || !paths->reasons)
+	if (!ori_paths_open(&comm->gpu_paths, comm->size))
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for %u paths", comm->size);
-	return select_paths(comm, paths, ori_classify_gpus, ori_gpus_are_mapped);
+	return select_paths(comm, &comm->gpu_paths, ori_classify_gpus, ori_gpus_are_mapped);
+}
+
+bool ori_paths_open(struct ori_paths *paths, unsigned size)
+{
+	paths->of = calloc(size, sizeof(*paths->of));
+	paths->domain = calloc(size, sizeof(*paths->domain));
+	paths->reasons = calloc(size, sizeof(*paths->reasons));
+	return paths->of && paths->domain && paths->reasons;
 }
 
 void ori_paths_close(struct ori_paths *paths, unsigned size)
@@ -108,7 +100,7 @@ enum oriel_status ori_comm_select(struct oriel_comm *comm)
 	enum oriel_status status;
 
 	ori_hosts_join_fabrics(comm->hosts, comm->size);
-	status = select_host_paths(comm);
+	status = select_paths(comm, &comm->host_paths, ori_classify, ori_hosts_are_mapped);
 	if (status == ORIEL_OK && comm->gpu)
 		status = select_gpu_paths(comm);
 	if (status == ORIEL_OK)
@@ -131,17 +123,12 @@ uint32_t ori_comm_spin(const struct oriel_comm *comm)
 
 bool ori_comm_is_foreign(const struct oriel_comm *comm, unsigned peer)
 {
-	return comm->of[peer].path == ORIEL_PATH_MAPPED &&
+	return comm->host_paths.of[peer].path == ORIEL_PATH_MAPPED &&
 	       comm->hosts[peer].token != comm->hosts[comm->rank].token;
-}
-
-enum oriel_path ori_comm_gpu_path(const struct oriel_comm *comm, unsigned peer)
-{
-	return (enum oriel_path)comm->gpu_paths.of[peer].path;
 }
 
 bool ori_comm_is_fabric_peer(const struct oriel_comm *comm, unsigned peer)
 {
-	return comm->gpu && comm->of[peer].path != ORIEL_PATH_MAPPED &&
-	       ori_comm_gpu_path(comm, peer) == ORIEL_PATH_MAPPED;
+	return comm->gpu && comm->host_paths.of[peer].path != ORIEL_PATH_MAPPED &&
+	       comm->gpu_paths.of[peer].path == ORIEL_PATH_MAPPED;
 }

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opens the NICs of a communicator with rdma peers, and a link without queues to each of
+ * those; exchanges the addresses of the NICs. comm.c calls it.
+ */
+#include "comm/comm_nics.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/config.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "comm/connect.h"
+#include "comm/heartbeat.h"
+#include "comm/links.h"
+#include "comm/paths.h"
+#include "rdma/rdma.h"
+#include "rdma/rdma_choose.h"
+
+/* The record in which ranks exchange the addresses of their NICs. Goes over the wire as it is. */
+struct nics_record {
+	struct ori_verdict verdict;
+	struct ori_links_rank rank;
+};
+
+static_assert(sizeof(struct nics_record) == 792, "struct nics_record goes over the wire");
+static_assert(sizeof(struct nics_record) <= ORI_RECORD_BYTES, "fits the records");
+
+static bool nics_are_needed(const struct oriel_comm *comm)
+{
+	unsigned peer;
+
+	for (peer = 0; peer < comm->size; peer++)
+		if (comm->host_paths.of[peer].path == ORIEL_PATH_RDMA)
+			return true;
+	return false;
+}
+
+/* Is there an rdma peer that no socket of this machine reaches? */
+static bool nics_are_remote(const struct oriel_comm *comm)
+{
+	const struct ori_host *mine = &comm->hosts[comm->rank];
+	unsigned peer;
+
+	for (peer = 0; peer < comm->size; peer++) {
+		const struct ori_host *host = &comm->hosts[peer];
+
+		if (comm->host_paths.of[peer].path == ORIEL_PATH_RDMA &&
+		    (memcmp(host->boot_id, mine->boot_id, sizeof(host->boot_id)) != 0 ||
+		     host->net_ns != mine->net_ns))
+			return true;
+	}
+	return false;
+}
+
+/* oriel_settings_check() has checked the text. */
+static enum ori_rdma_post nics_post(void)
+{
+	const char *text = ori_setting_text(ORI_SETTING_POST);
+
+	if (strcmp(text, "rings") == 0)
+		return ORI_RDMA_POST_RINGS;
+	return strcmp(text, "proxy") == 0 ? ORI_RDMA_POST_PROXY : ORI_RDMA_POST_AUTO;
+}
+
+/*
+ * A software HCA polls beside its rank, and so does a proxy that serves kernels. A proxy
+ * that serves only the CPU sleeps while ranks wait and do its work: they keep their
+ * cores.
+ */
+static unsigned nics_pollers(const struct oriel_comm *comm, enum ori_hca_kind kind)
+{
+	return kind == ORI_HCA_KIND_SOFT || comm->gpu ? 2 : 1;
+}
+
+/* Local: the NICs, the heartbeat, and a link without queues for each rdma peer. */
+static enum oriel_status nics_create(struct oriel_comm *comm, struct ori_hca_choice *choice)
+{
+	struct ori_rdma_attr attr = {0};
+	enum oriel_status status;
+	unsigned peer;
+
+	if (!nics_are_needed(comm))
+		return ORIEL_OK;
+	comm->ranks = calloc(comm->size, sizeof(*comm->ranks));
+	if (!comm->ranks)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for links to %u ranks", comm->size);
+	status = ori_choose(comm->gpu, comm->rails, choice);
+	if (status != ORIEL_OK)
+		return status;
+	ori_comm_count(comm, nics_pollers(comm, choice->kind));
+	attr.hca = choice->ops;
+	attr.config = choice->config;
+	attr.health = &comm->control->health;
+	attr.timeout_ns = comm->timeout_ns;
+	attr.spin = ori_comm_spin(comm);
+	attr.rails = comm->rails;
+	attr.gpu = comm->gpu;
+	attr.blame = &comm->control->blame;
+	attr.post = nics_post();
+	attr.is_remote = nics_are_remote(comm);
+	status = ori_rdma_open(&attr, &comm->rdma);
+	if (status != ORIEL_OK)
+		return status;
+	ori_log(ORIEL_LOG_INFO, "rank %u: RDMA by %u rails, each %s; %s", comm->rank, comm->rails,
+		choice->kind == ORI_HCA_KIND_SOFT ? "a software HCA, for development"
+						  : "a NIC of libibverbs",
+		ori_rdma_is_proxied(comm->rdma) ? "a proxy posts" : "callers post");
+	if (ori_rdma_is_unordered(comm->rdma))
+		ori_log(ORIEL_LOG_INFO,
+			"rank %u: DMA writes to %s are not visible in order; peers read "
+			"them back before they signal",
+			comm->rank, comm->gpu ? "its GPU" : "its memory");
+	status = ori_heartbeat_open(comm);
+	for (peer = 0; peer < comm->size && status == ORIEL_OK; peer++)
+		if (comm->host_paths.of[peer].path == ORIEL_PATH_RDMA)
+			status = ori_rdma_link_create(comm->rdma, peer, ori_links_rail(comm, peer),
+						      &comm->links[peer]);
+	return status;
+}
+
+/*
+ * Collective: exchanges the addresses of the NICs; @status is the result of this rank's
+ * step before.
+ */
+static enum oriel_status nics_introduce(struct oriel_comm *comm, enum ori_hca_kind kind,
+					enum oriel_status status)
+{
+	struct nics_record *records = ori_comm_scratch(comm, sizeof(*records));
+	struct nics_record mine = {.rank.kind = kind};
+	unsigned peer, rail;
+
+	ori_verdict_fill(&mine.verdict, ORI_CALL_COMM_CREATE, status);
+	if (status == ORIEL_OK && comm->rdma) {
+		for (rail = 0; rail < comm->rails; rail++)
+			ori_rdma_describe(comm->rdma, rail, &mine.rank.hcas[rail]);
+		mine.rank.table_rkeys = *ori_heartbeat_rkeys(comm);
+		mine.rank.is_unordered = ori_rdma_is_unordered(comm->rdma);
+	}
+	status = ori_verdict_gather(comm, ORI_CALL_COMM_CREATE, &mine, records, sizeof(mine));
+	/* All ranks come to the same answer. */
+	if (status == ORIEL_OK)
+		status = ori_choices_agree(&records->rank.kind, sizeof(*records), comm->size);
+	for (peer = 0; peer < comm->size && status == ORIEL_OK && comm->ranks; peer++) {
+		comm->ranks[peer] = records[peer].rank;
+		if (comm->links[peer] && records[peer].rank.is_unordered)
+			ori_rdma_link_set_unordered(comm->links[peer]);
+	}
+	return status;
+}
+
+enum oriel_status ori_nics_open(struct oriel_comm *comm)
+{
+	struct ori_hca_choice choice = {.kind = ORI_HCA_KIND_NONE};
+	enum oriel_status status;
+
+	/* The same on all ranks: see ori_links_connect_all(). */
+	if (comm->host_paths.domain_size == comm->size)
+		return ORIEL_OK;
+	status = nics_create(comm, &choice);
+	status = nics_introduce(comm, choice.kind, status);
+	if (status == ORIEL_OK && !comm->is_lazy)
+		status = ori_links_connect_all(comm, ORI_CALL_COMM_CREATE);
+	return status;
+}
+
+void ori_nics_close(struct oriel_comm *comm)
+{
+	unsigned peer;
+
+	for (peer = 0; comm->links && peer < comm->size; peer++)
+		ori_rdma_link_destroy(comm->links[peer]);
+	ori_heartbeat_close(comm);
+	ori_rdma_close(comm->rdma);
+}
+
+enum oriel_status oriel_comm_nic(const struct oriel_comm *comm, struct oriel_nic *adapter)
+{
+	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
+	struct ori_hca_caps caps;
+
+	if (status != ORIEL_OK)
+		return status;
+	if (!comm->rdma)
+		return ori_fail(ORIEL_ERR_NO_PATH,
+				"rank %u has no NIC open: no peer is reached by RDMA", comm->rank);
+	ori_rdma_caps(comm->rdma, 0, &caps);
+	*adapter = (struct oriel_nic){
+		.kind = caps.kind,
+		.name = caps.name,
+		.mtu = caps.mtu,
+		.depth_max = caps.depth_max,
+		.outstanding_max = caps.max_rd_atomic,
+		.has_wait = caps.has_wait,
+		.is_software = caps.is_software,
+		.is_sink = caps.is_sink,
+		.rails = ori_rdma_rails(comm->rdma),
+		.is_proxied = ori_rdma_is_proxied(comm->rdma),
+		.tier = caps.tier,
+	};
+	return ORIEL_OK;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The NICs of a communicator, and the links over them. comm.c opens and closes them. */
+#ifndef ORI_COMM_COMM_NICS_H
+#define ORI_COMM_COMM_NICS_H
+
+#include "comm/comm.h"
+#include "rdma/rdma.h"
+
+/* The addresses that links to a rank connect to. Goes over the wire as it is. */
+struct ori_links_rank {
+	struct ori_hca_qp_address hcas[ORIEL_DEV_RAILS]; /* without the number of any queue */
+	struct oriel_dev_keys table_rkeys; /* of the rows where peers report failures */
+	uint32_t kind;                     /* enum ori_hca_kind */
+	uint32_t is_unordered;             /* 1: see ori_rdma_is_unordered() */
+};
+
+/*
+ * Opens the NICs and a link to each rdma peer, if there is any; connected unless @comm is
+ * lazy. Collective.
+ */
+enum oriel_status ori_nics_open(struct oriel_comm *comm);
+/* No thread posts any more. */
+void ori_nics_close(struct oriel_comm *comm);
+
+#endif

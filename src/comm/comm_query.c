@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shows users the ranks, paths and domain of a communicator. Public functions of oriel/comm.h. */
+#include <string.h>
+
+#include "base/error.h"
+#include "comm/links.h"
+#include "topo/classify.h"
+
+unsigned oriel_comm_rank(const struct oriel_comm *comm)
+{
+	return ori_handle_use(comm, ORI_HANDLE_COMM, __func__) ? comm->rank : ORIEL_NO_RANK;
+}
+
+unsigned oriel_comm_size(const struct oriel_comm *comm)
+{
+	return ori_handle_use(comm, ORI_HANDLE_COMM, __func__) ? comm->size : 0;
+}
+
+uint64_t oriel_comm_timeout(const struct oriel_comm *comm)
+{
+	return ori_handle_use(comm, ORI_HANDLE_COMM, __func__) ? comm->timeout_ns : 0;
+}
+
+static enum oriel_status comm_check_rank(const struct oriel_comm *comm, unsigned rank,
+					 const char *call)
+{
+	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, call);
+
+	if (status != ORIEL_OK)
+		return status;
+	if (rank < comm->size)
+		return ORIEL_OK;
+	return ori_fail(ORIEL_ERR_RANGE, "rank %u of %u", rank, comm->size);
+}
+
+enum oriel_status oriel_comm_path(const struct oriel_comm *comm, unsigned peer,
+				  enum oriel_path *path)
+{
+	enum oriel_status status = comm_check_rank(comm, peer, __func__);
+
+	if (status == ORIEL_OK)
+		*path = (enum oriel_path)comm->host_paths.of[peer].path;
+	return status;
+}
+
+enum oriel_status oriel_comm_peer(const struct oriel_comm *comm, unsigned rank,
+				  struct oriel_peer *peer)
+{
+	enum oriel_status status = comm_check_rank(comm, rank, __func__);
+
+	if (status != ORIEL_OK)
+		return status;
+	peer->rank = rank;
+	peer->path = (enum oriel_path)comm->host_paths.of[rank].path;
+	peer->reason = comm->host_paths.reasons[rank];
+	peer->host = comm->hosts[rank].hostname;
+	peer->node = comm->hosts[rank].node;
+	peer->pid = comm->hosts[rank].pid;
+	peer->is_same_process = comm->hosts[rank].token == comm->hosts[comm->rank].token;
+	peer->is_connected = ori_links_is_connected(comm, rank);
+	peer->rail = peer->path == ORIEL_PATH_RDMA ? ori_links_rail(comm, rank) : 0;
+	peer->gpu_path = peer->path;
+	peer->gpu_reason = peer->reason;
+	peer->is_same_gpu = false;
+	if (comm->gpu) {
+		peer->is_same_gpu =
+			memcmp(comm->hosts[rank].gpu.uuid, comm->hosts[comm->rank].gpu.uuid,
+			       sizeof(comm->hosts[rank].gpu.uuid)) == 0;
+		peer->gpu_path = (enum oriel_path)comm->gpu_paths.of[rank].path;
+		peer->gpu_reason = comm->gpu_paths.reasons[rank];
+	}
+	return ORIEL_OK;
+}
+
+enum oriel_status oriel_comm_path_between(const struct oriel_comm *comm, unsigned from, unsigned to,
+					  enum oriel_path *path)
+{
+	enum oriel_status status = comm_check_rank(comm, from, __func__);
+
+	if (status == ORIEL_OK)
+		status = comm_check_rank(comm, to, __func__);
+	if (status == ORIEL_OK)
+		*path = ori_classify(&comm->hosts[from], from, &comm->hosts[to], to, NULL, 0);
+	return status;
+}
+
+unsigned oriel_comm_domain_size(const struct oriel_comm *comm)
+{
+	return ori_handle_use(comm, ORI_HANDLE_COMM, __func__) ? comm->host_paths.domain_size : 0;
+}
+
+unsigned oriel_comm_domain_index(const struct oriel_comm *comm)
+{
+	return ori_handle_use(comm, ORI_HANDLE_COMM, __func__) ? comm->host_paths.domain_index
+							       : ORIEL_NO_RANK;
+}
+
+enum oriel_status oriel_comm_domain_rank(const struct oriel_comm *comm, unsigned index,
+					 unsigned *rank)
+{
+	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
+
+	if (status != ORIEL_OK)
+		return status;
+	if (index >= comm->host_paths.domain_size)
+		return ori_fail(ORIEL_ERR_RANGE, "index %u in a domain of %u", index,
+				comm->host_paths.domain_size);
+	*rank = comm->host_paths.domain[index];
+	return ORIEL_OK;
+}
+
+enum oriel_status oriel_comm_domain_find(const struct oriel_comm *comm, unsigned rank,
+					 unsigned *index)
+{
+	enum oriel_status status = comm_check_rank(comm, rank, __func__);
+
+	if (status != ORIEL_OK)
+		return status;
+	if (comm->host_paths.of[rank].domain_index == ORIEL_DEV_NO_INDEX)
+		return ori_fail(ORIEL_ERR_NO_PATH, "rank %u is not mapped by rank %u", rank,
+				comm->rank);
+	*index = comm->host_paths.of[rank].domain_index;
+	return ORIEL_OK;
+}
+
+enum oriel_status oriel_comm_peer_rank(const struct oriel_comm *comm, unsigned index,
+				       unsigned *rank)
+{
+	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
+
+	if (status != ORIEL_OK)
+		return status;
+	if (index + 1 >= comm->size || index + 1 == 0)
+		return ori_fail(ORIEL_ERR_RANGE, "peer %u of %u", index, comm->size - 1);
+	*rank = index < comm->rank ? index : index + 1;
+	return ORIEL_OK;
+}
+
+enum oriel_status oriel_comm_peer_index(const struct oriel_comm *comm, unsigned rank,
+					unsigned *index)
+{
+	enum oriel_status status = comm_check_rank(comm, rank, __func__);
+
+	if (status != ORIEL_OK)
+		return status;
+	if (rank == comm->rank)
+		return ori_fail(ORIEL_ERR_INVALID, "rank %u is no peer of itself", rank);
+	*index = comm->host_paths.of[rank].peer_index;
+	return ORIEL_OK;
+}
+
+enum oriel_status oriel_comm_device(const struct oriel_comm *comm, struct oriel_dev_comm *device)
+{
+	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
+	const struct ori_paths *paths;
+
+	if (status != ORIEL_OK)
+		return status;
+	paths = comm->gpu_ranks ? &comm->gpu_paths : &comm->host_paths;
+	memset(device, 0, sizeof(*device));
+	device->magic = ORIEL_DEV_MAGIC;
+	device->version = ORIEL_DEV_VERSION;
+	device->size = sizeof(*device);
+	device->rank = comm->rank;
+	device->ranks = comm->size;
+	device->domain_size = paths->domain_size;
+	device->domain_index = paths->domain_index;
+	device->of = paths->of;
+	device->domain = paths->domain;
+	if (comm->gpu_ranks) {
+		device->of = (const void *)comm->gpu_ranks->address;
+		device->domain = (const void *)(device->of + comm->size);
+	}
+	return ORIEL_OK;
+}

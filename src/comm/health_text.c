@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The first failure of a communicator in words, for errors and logs, and as JSON. health.c
+ * calls it, and users do.
+ */
+#include "comm/health_text.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "rdma/rdma.h"
+
+static const char *const what_names[] = {
+	[ORIEL_DEV_NOTHING] = "nothing",
+	[ORIEL_DEV_PUT] = "put",
+	[ORIEL_DEV_PUT_VALUE] = "put_value",
+	[ORIEL_DEV_GET] = "get",
+	[ORIEL_DEV_FETCH_ADD] = "fetch_add",
+	[ORIEL_DEV_SIGNAL] = "signal",
+	[ORIEL_DEV_WAIT_SIGNAL] = "wait_signal",
+	[ORIEL_DEV_WAIT_SIGNAL_FROM] = "wait_signal_from",
+	[ORIEL_DEV_WAIT_SIGNAL_NEXT] = "wait_signal_next",
+	[ORIEL_DEV_BARRIER] = "barrier",
+	[ORIEL_DEV_BARRIER_FLAT] = "barrier_flat",
+	[ORIEL_DEV_BARRIER_PEER] = "barrier_peer",
+	[ORIEL_DEV_COUNTER] = "counter",
+	[ORIEL_DEV_WAIT_COUNTER] = "wait_counter",
+	[ORIEL_DEV_SEND] = "send",
+	[ORIEL_DEV_RECV] = "recv",
+	[ORIEL_DEV_WAIT_LOCAL] = "wait_local",
+	[ORIEL_DEV_FLUSH] = "flush",
+	[ORIEL_DEV_EXCHANGE] = "exchange",
+	[ORIEL_DEV_LINK] = "link",
+	[ORIEL_DEV_ABORT] = "abort",
+	[ORIEL_DEV_LOST] = "lost",
+	[ORIEL_DEV_PUT_LL] = "put_ll",
+	[ORIEL_DEV_WAIT_LL] = "wait_ll",
+	[ORIEL_DEV_ALLTOALLV] = "exchange",
+	[ORIEL_DEV_JOB] = "job",
+};
+
+const char *ori_what_name(uint32_t what)
+{
+	if (what < sizeof(what_names) / sizeof(what_names[0]) && what_names[what])
+		return what_names[what];
+	return "unknown";
+}
+
+const char *oriel_path_name(enum oriel_path path)
+{
+	switch (path) {
+	case ORIEL_PATH_NONE:
+		return "none";
+	case ORIEL_PATH_SELF:
+		return "self";
+	case ORIEL_PATH_MAPPED:
+		return "mapped";
+	case ORIEL_PATH_RDMA:
+		return "rdma";
+	}
+	return "unknown";
+}
+
+/* The error of the NIC: "remote access error (syndrome ...), WQE 17 of queue 0x41". */
+static void health_queue_text(const struct oriel_health *h, char *buffer, size_t length)
+{
+	char codes[48] = "";
+
+	if (h->syndrome)
+		snprintf(codes, sizeof(codes), " (syndrome 0x%02x, vendor 0x%02x)", h->syndrome,
+			 h->vendor);
+	if (h->queue && h->reason[0])
+		snprintf(buffer, length, "%s%s, WQE %" PRIu64 " of queue 0x%x", h->reason, codes,
+			 h->request, h->queue);
+	else if (h->queue)
+		snprintf(buffer, length, "%s Queue 0x%x", oriel_status_text(h->status), h->queue);
+	else
+		snprintf(buffer, length, "%s", oriel_status_text(h->status));
+}
+
+static bool health_is_own_access(const struct oriel_health *h)
+{
+	return h->queue &&
+	       oriel_link_is_own_access(oriel_queue_err(ORIEL_QUEUE_ERROR_CQE, h->syndrome, 0, 0));
+}
+
+static size_t health_own_access_text(const struct oriel_health *h, const char *queue, char *buffer,
+				     size_t length)
+{
+	char memory[64] = "";
+
+	if (h->length)
+		snprintf(memory, sizeof(memory), " of %" PRIu64 " bytes at 0x%" PRIx64, h->length,
+			 h->address);
+	return (size_t)snprintf(buffer, length,
+				"rank %d ended its queue after a local access error of its own: "
+				"%s%s: %s",
+				h->rank, h->what, memory, queue);
+}
+
+/* The text of a failure that is not about a window. */
+static size_t health_comm_text(const struct oriel_health *h, const char *peer, char *buffer,
+			       size_t length)
+{
+	char queue[200];
+
+	health_queue_text(h, queue, sizeof(queue));
+	if (health_is_own_access(h))
+		return health_own_access_text(h, queue, buffer, length);
+	if (strcmp(h->what, ori_what_name(ORIEL_DEV_ABORT)) == 0)
+		return (size_t)snprintf(buffer, length, "aborted by%s", peer);
+	if (strcmp(h->what, ori_what_name(ORIEL_DEV_LOST)) == 0 && h->rank < 0)
+		return (size_t)snprintf(buffer, length,
+					"a rank exited while it reported a failure");
+	if (strcmp(h->what, ori_what_name(ORIEL_DEV_LOST)) == 0 && !h->queue)
+		return (size_t)snprintf(buffer, length, "rank %d exited without the others",
+					h->rank);
+	if (strcmp(h->what, ori_what_name(ORIEL_DEV_LOST)) == 0)
+		return (size_t)snprintf(buffer, length, "rank %d exited without the others: %s",
+					h->rank, queue);
+	return (size_t)snprintf(buffer, length, "%s %s%s failed: %s", h->what,
+				h->queue ? "to" : "with", h->rank < 0 ? " the ranks" : peer, queue);
+}
+
+static size_t health_window_text(const struct oriel_health *h, const char *peer, char *buffer,
+				 size_t length)
+{
+	/* A barrier reports it: oriel_dev_blame_arrival(). */
+	if (h->status == ORIEL_ERR_STATE)
+		return (size_t)snprintf(
+			buffer, length,
+			"%s%s: window %u, slot %u: this rank arrived again before it waited "
+			"for its last arrival, which a limit ended: continue such a call with a "
+			"limit of its own, or with the call that only waits",
+			h->what, peer, h->object, h->id);
+	return (size_t)snprintf(
+		buffer, length,
+		"%s timed out after %.1f s, waiting for%s: window %u, id %u, expected %" PRIu64
+		", seen %" PRIu64,
+		h->what, (double)h->age_ns / 1e9, h->rank < 0 ? " all ranks" : peer, h->object,
+		h->id, h->expected, h->seen);
+}
+
+size_t oriel_health_text(const struct oriel_health *h, char *buffer, size_t length)
+{
+	char peer[48] = "";
+
+	if (h->status == ORIEL_OK)
+		return (size_t)snprintf(buffer, length, "all is well");
+	if (h->rank >= 0)
+		snprintf(peer, sizeof(peer), " rank %d (%s)", h->rank, oriel_path_name(h->path));
+	return h->object ? health_window_text(h, peer, buffer, length)
+			 : health_comm_text(h, peer, buffer, length);
+}
+
+/* Members of a failed queue; none where no queue failed. */
+static void health_queue_json(const struct oriel_health *h, char *buffer, size_t length)
+{
+	int used = 0;
+
+	buffer[0] = '\0';
+	if (h->queue)
+		used = snprintf(buffer, length,
+				",\"queue\":%u,\"request\":%" PRIu64
+				",\"reason\":\"%s\",\"syndrome\":%u,\"vendor\":%u",
+				h->queue, h->request, h->reason, h->syndrome, h->vendor);
+	if (health_is_own_access(h))
+		snprintf(buffer + used, length - (size_t)used,
+			 ",\"address\":%" PRIu64 ",\"length\":%" PRIu64, h->address, h->length);
+}
+
+size_t oriel_health_json(const struct oriel_health *h, char *buffer, size_t length)
+{
+	char queue[320];
+
+	health_queue_json(h, queue, sizeof(queue));
+	return (size_t)snprintf(buffer, length,
+				"{\"status\":\"%s\",\"what\":\"%s\",\"finder\":%u,"
+				"\"rank\":%d,\"path\":\"%s\","
+				"\"object\":%u,\"id\":%u,\"expected\":%" PRIu64 ",\"seen\":%" PRIu64
+				",\"age_ns\":%" PRIu64 "%s}",
+				oriel_status_name(h->status), h->what, h->finder, h->rank,
+				oriel_path_name(h->path), h->object, h->id, h->expected, h->seen,
+				h->age_ns, queue);
+}

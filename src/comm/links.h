@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The links of a communicator, one to each peer that is reached by rdma, once comm_nics.c has made
+ * them. Windows, the heartbeat and the watcher call it.
+ */
+#ifndef ORI_COMM_LINKS_H
+#define ORI_COMM_LINKS_H
+
+#include "comm/comm.h"
+
+/* Can this rank reach @peer now? Any thread. */
+bool ori_links_is_connected(const struct oriel_comm *comm, unsigned peer);
+/* The rail of the link to @peer, if there is one. */
+unsigned ori_links_rail(const struct oriel_comm *comm, unsigned peer);
+/* Polls links and NICs once; a failure breaks @comm. */
+void ori_links_watch(struct oriel_comm *comm);
+/* @comm is broken: the NICs stop using all memory that users registered. */
+void ori_links_fail(struct oriel_comm *comm);
+/* For device functions: the link to @peer, connected or not; NULL if the path is another. */
+const struct oriel_dev_link *ori_links_device(const struct oriel_comm *comm, unsigned peer);
+/* The same for kernels, in memory of the GPU. */
+const struct oriel_dev_link *ori_links_kernel(const struct oriel_comm *comm, unsigned peer);
+/*
+ * Waits until the requests of kernels are done, unless @comm breaks or its timeout
+ * passes: their keys may be unregistered afterwards.
+ */
+void ori_links_drain_kernels(struct oriel_comm *comm);
+/* Keys of all memory of this process, for @comm with rdma peers. */
+const struct oriel_dev_keys *ori_links_whole_lkeys(const struct oriel_comm *comm);
+/* See ori_rdma_finds_own(). */
+bool ori_links_find_own(const struct oriel_comm *comm);
+/* See ori_rdma_reach(); does nothing without NICs. */
+enum oriel_status ori_links_reach(const struct oriel_comm *comm, const void *address);
+
+#endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The path to every peer, for host memory and for GPU memory. comm.c selects them; all
+ * others read them.
+ */
+#ifndef ORI_COMM_PATHS_H
+#define ORI_COMM_PATHS_H
+
+#include "comm/comm.h"
+
+/* Paths, reasons and domains from the hosts. Local. */
+enum oriel_status ori_comm_select(struct oriel_comm *comm);
+
+/* For zeroed @paths to @size ranks; false: no memory. The caller closes them in any case. */
+bool ori_paths_open(struct ori_paths *paths, unsigned size);
+void ori_paths_close(struct ori_paths *paths, unsigned size);
+
+/* For @path[peer] == ORIEL_PATH_MAPPED: does @peer live in another process? */
+bool ori_comm_is_foreign(const struct oriel_comm *comm, unsigned peer);
+
+/* Is @peer's memory mapped by an NVLink fabric alone, so that no descriptor can reach it? */
+bool ori_comm_is_fabric_peer(const struct oriel_comm *comm, unsigned peer);
+
+/* Does each of @threads polling threads of every rank have a CPU of its own? */
+void ori_comm_count(struct oriel_comm *comm, unsigned threads);
+/* Polls that a waiting CPU thread makes before it yields the core. */
+uint32_t ori_comm_spin(const struct oriel_comm *comm);
+
+#endif

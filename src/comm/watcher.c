@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The thread that polls the sockets, the links and the GPU of a communicator, and breaks it
+ * when one of them has failed. comm.c starts it.
+ */
+#include "comm/watcher.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/thread.h"
+#include "comm/health.h"
+#include "comm/heartbeat.h"
+#include "comm/mesh.h"
+
+#define WATCHER_PAUSE_MS 20 /* between two polls of the links */
+#define WATCHER_HURRY_MS 1  /* while a thread waits for requests in flight */
+
+/* Passes a failure that kernels of this rank reported on to its peers. */
+static void watcher_collect_blame(struct oriel_comm *comm)
+{
+	if (!comm->gpu || comm->watcher.has_blamed || !ori_health_collect(comm->control))
+		return;
+	ori_comm_pass_on(comm);
+	comm->watcher.has_blamed = true;
+}
+
+static void *watcher_main(void *argument)
+{
+	struct oriel_comm *comm = argument;
+	struct ori_watcher *w = &comm->watcher;
+	int pause = 0;
+	eventfd_t times;
+	unsigned peer;
+
+	for (;;) {
+		if (poll(w->fds, comm->size + 1, pause) < 0 && errno != EINTR)
+			break;
+		if (w->fds[comm->size].revents)
+			(void)eventfd_read(w->wake, &times);
+		if (atomic_load(&w->is_closing))
+			break;
+		for (peer = 0; peer < comm->size; peer++) {
+			if (!w->fds[peer].revents)
+				continue;
+			w->fds[peer].fd = -1;
+			ori_mesh_lost(comm, peer);
+		}
+		watcher_collect_blame(comm);
+		pause = ori_heartbeat_watch(comm) ? WATCHER_HURRY_MS : WATCHER_PAUSE_MS;
+	}
+	return NULL;
+}
+
+enum oriel_status ori_watcher_start(struct oriel_comm *comm)
+{
+	struct ori_watcher *w = &comm->watcher;
+	enum oriel_status status;
+	unsigned peer, count = 0;
+	int error;
+
+	for (peer = 0; peer < comm->size; peer++)
+		count += ori_mesh_fd(comm, peer) >= 0;
+	if (!count && !comm->heartbeat && !comm->gpu)
+		return ORIEL_OK;
+	w->fds = calloc(comm->size + 1, sizeof(w->fds[0]));
+	if (!w->fds)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory to watch %u peers", count);
+	w->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (w->wake < 0) {
+		status = ori_fail_errno(ORIEL_ERR_SYSTEM, "eventfd");
+		goto err_free_fds;
+	}
+	for (peer = 0; peer < comm->size; peer++) {
+		w->fds[peer].fd = ori_mesh_fd(comm, peer);
+		w->fds[peer].events = POLLRDHUP;
+	}
+	w->fds[comm->size].fd = w->wake;
+	w->fds[comm->size].events = POLLIN;
+	error = ori_thread_start(&w->thread, watcher_main, comm);
+	if (error) {
+		errno = error;
+		status = ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot start a thread");
+		goto err_close_wake;
+	}
+	w->is_running = true;
+	return ORIEL_OK;
+
+err_close_wake:
+	close(w->wake);
+err_free_fds:
+	free(w->fds);
+	return status;
+}
+
+void ori_watcher_stop(struct oriel_comm *comm)
+{
+	struct ori_watcher *w = &comm->watcher;
+
+	if (!w->is_running)
+		return;
+	atomic_store(&w->is_closing, true);
+	ori_comm_wake(comm);
+	pthread_join(w->thread, NULL);
+	atomic_store(&w->is_closing, false);
+	w->is_running = false;
+	close(w->wake);
+	free(w->fds);
+}
