@@ -56,7 +56,7 @@ struct p2p_link {
 	 * The mapped backend counts immediates written, taken, and taken as the peer knows;
 	 * and the peer's count of taken ones when last read.
 	 */
-	uint64_t written, taken, told, seen;
+	uint64_t written, taken, reported, seen;
 	uint32_t last; /* index mask of the rings, which are of a power of two */
 	/*
 	 * Operations that wait for copies, in their order; and how many of them have an

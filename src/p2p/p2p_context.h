@@ -96,7 +96,7 @@ struct p2p_pending_connection {
 
 struct oriel_p2p_context {
 	bool has_owner; /* a communicator, which alone destroys it */
-	/* Of all its endpoints, for tests; NULL: the path of each decides. */
+	/* All its endpoints use it, in tests; NULL: the path of each decides. */
 	const struct p2p_backend *backend;
 	void *backend_state; /* of it */
 	uint64_t timeout_ns;

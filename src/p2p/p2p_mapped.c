@@ -10,7 +10,6 @@
 #include <oriel/dev/order.h>
 
 #include "base/error.h"
-#include "mem/gpu_mapping.h"
 #include "p2p/p2p.h"
 
 static enum oriel_status mapped_open(struct oriel_p2p *p2p, struct p2p_endpoint_info *mine,
@@ -290,9 +289,9 @@ static enum oriel_status mapped_take(struct oriel_p2p *p2p, struct p2p_arrival *
 	 * Release: with mapped_may_write_imm() of the peer, which overwrites what was
 	 * taken before then.
 	 */
-	if (link->told != link->taken) {
-		link->told = link->taken;
-		oriel_dev_store_release(&mine->taken, link->told);
+	if (link->reported != link->taken) {
+		link->reported = link->taken;
+		oriel_dev_store_release(&mine->taken, link->reported);
 	}
 	if (what >> 40 != ((link->taken + 1) & 0xffffff))
 		return ORIEL_AGAIN;

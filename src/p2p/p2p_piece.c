@@ -4,6 +4,7 @@
  * descriptors. The mapped backend gives and finds them; the meeting takes those that arrive.
  */
 #include "base/error.h"
+#include "mem/gpu_mapping.h"
 #include "p2p/p2p.h"
 
 enum oriel_status ori_piece_import(struct oriel_p2p *p2p, const struct ori_mem_blob *blob,
