@@ -61,7 +61,6 @@ struct pollfd;
 struct ori_rdma;
 struct ori_rdma_link;
 struct ori_heartbeat;
-struct ori_hca_qp_address;
 struct ori_links_rank;
 
 /* The addresses where a rank listens for p2p endpoints. Goes over the wire as it is. */
