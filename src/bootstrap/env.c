@@ -15,8 +15,8 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/log.h"
-#include "bootstrap/endpoint.h"
 #include "bootstrap/tcp.h"
+#include "net/endpoint.h"
 #include "sys/process.h"
 
 static const char *const env_names[] = {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"};

@@ -12,6 +12,7 @@
 #include <oriel/bootstrap.h>
 
 #include "net/auth.h"
+#include "net/endpoint.h"
 
 #define ORI_FRAME_HEADER 20
 #define ORI_FRAME_VERSION 3
@@ -46,12 +47,6 @@ struct ori_frame {
 	enum ori_frame_type type;
 	uint32_t tag;
 	uint64_t length;
-};
-
-struct ori_address {
-	uint16_t family; /* 4, 6, or 0 for none */
-	uint16_t port;
-	unsigned char ip[16];
 };
 
 enum ori_purpose {

@@ -14,10 +14,10 @@
 
 #include <poll.h>
 
-#include "bootstrap/endpoint.h"
 #include "bootstrap/job_tag.h"
 #include "bootstrap/link.h"
 #include "net/auth.h"
+#include "net/endpoint.h"
 
 /* A connection that the listener has accepted and no module has fetched yet. */
 struct ori_pending {

@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "bootstrap/endpoint.h"
 #include "bootstrap/party_test.h"
 #include "bootstrap/tree.h"
+#include "net/endpoint.h"
 
 #define SHORT 4000000000ull /* ns; a timeout that must pass after all other ranks are done */
 #define MOMENT 175000000ull /* ns; a timeout in a test that waits for nothing else */

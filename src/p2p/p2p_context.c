@@ -18,7 +18,7 @@
 #include "base/config.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "bootstrap/endpoint.h"
+#include "net/endpoint.h"
 #include "p2p/p2p.h"
 #include "p2p/p2p_host.h"
 #include "sys/process.h"
