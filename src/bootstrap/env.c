@@ -205,7 +205,7 @@ static enum oriel_status env_job(struct ori_tcp_job *job)
 	status = env_text("MASTER_ADDR", &job->host);
 	if (status == ORIEL_OK)
 		status = env_port(&job->port);
-	ori_auth_read_key(&job->own.key);
+	ori_key_read(&job->own.key);
 	if (status == ORIEL_OK)
 		status = ori_job_tag_make(&job->own.key, &job->own.tag);
 	if (status == ORIEL_OK)

@@ -76,7 +76,7 @@ enum oriel_status ori_soft_link_listen(struct soft_engine *e)
 	enum oriel_status status;
 
 	static_assert(sizeof(e->address.socket) == ORI_FDSOCK_NAME, "a name fits");
-	ori_auth_read_key(&e->key);
+	ori_key_read(&e->key);
 	e->pending_ns = LINK_PENDING_NS;
 	status = ori_fdsock_listen(e->address.socket, &e->listeners[0]);
 	if (status == ORIEL_OK)

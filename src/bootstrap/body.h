@@ -1,52 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The frames of the bootstrap's TCP connections. All numbers are little-endian; a frame is a
- * header and a body of header.length bytes. Parsing has no side effects: bytes in, struct out,
- * false if the bytes are malformed. All other files of the bootstrap call it.
+ * The types and bodies of the frames that the bootstrap sends. All numbers are little-endian.
+ * Parsing has no side effects: bytes in, struct out, false if the bytes are malformed. All other
+ * files of the bootstrap call it.
  */
-#ifndef ORI_BOOTSTRAP_FRAME_H
-#define ORI_BOOTSTRAP_FRAME_H
-
-#include <assert.h>
+#ifndef ORI_BOOTSTRAP_BODY_H
+#define ORI_BOOTSTRAP_BODY_H
 
 #include <oriel/bootstrap.h>
 
-#include "net/auth.h"
-#include "net/endpoint.h"
+#include "net/conn.h"
 
-#define ORI_FRAME_HEADER 20
-#define ORI_FRAME_VERSION 3
 #define ORI_ADDRESS_LENGTH 20
 #define ORI_TAG_LENGTH 32
-#define ORI_HELLO_LENGTH (ORI_MAC_LENGTH + 20 + ORI_ADDRESS_LENGTH + 16 + ORI_TAG_LENGTH)
-#define ORI_PROOF_LENGTH (ORI_NONCE_LENGTH + ORI_MAC_LENGTH)
+#define ORI_HELLO_LENGTH (20 + ORI_ADDRESS_LENGTH + 16 + ORI_TAG_LENGTH)
 #define ORI_FAILURE_HEADER 8
 #define ORI_FAILURE_LENGTH 512
 #define ORI_MESSAGE_MAX (1ull << 30)
 
-static_assert(ORI_HELLO_LENGTH <= ORI_AUTH_BODY_MAX, "a MAC covers a hello");
-
 enum ori_frame_type {
-	ORI_FRAME_CHALLENGE = 1, /* nonce of the connector */
-	ORI_FRAME_PROOF,         /* nonce and MAC of the acceptor */
-	ORI_FRAME_HELLO,         /* MAC and identity of the connector */
-	ORI_FRAME_WELCOME,       /* address of the parent in the tree */
-	ORI_FRAME_GATHER,        /* data of a subtree, in rank order */
-	ORI_FRAME_SPREAD,        /* data of all ranks */
-	ORI_FRAME_MESSAGE,       /* send and recv */
-	ORI_FRAME_FAILURE,       /* status, rank and text; no frame follows */
-	ORI_FRAME_ANSWER,        /* to a hello that is not rejected: enum ori_answer, a byte */
+	ORI_FRAME_HELLO = 1, /* identity of the connector */
+	ORI_FRAME_WELCOME,   /* address of the parent in the tree */
+	ORI_FRAME_GATHER,    /* data of a subtree, in rank order */
+	ORI_FRAME_SPREAD,    /* data of all ranks */
+	ORI_FRAME_MESSAGE,   /* send and recv */
+	ORI_FRAME_FAILURE,   /* status, rank and text; no frame follows */
+	ORI_FRAME_ANSWER,    /* to a hello that is not rejected: enum ori_answer, a byte */
 };
 
 enum ori_answer {
 	ORI_ANSWER_IN,
 	ORI_ANSWER_LATER, /* connect again: rank 0 has not closed the previous job */
-};
-
-struct ori_frame {
-	enum ori_frame_type type;
-	uint32_t tag;
-	uint64_t length;
 };
 
 enum ori_purpose {
@@ -61,7 +45,6 @@ struct ori_job_tag {
 };
 
 struct ori_hello {
-	unsigned char mac[ORI_MAC_LENGTH]; /* covers all fields below */
 	enum ori_purpose purpose;
 	uint32_t rank;
 	uint32_t size;
@@ -79,11 +62,6 @@ struct ori_failure {
 	char text[ORI_FAILURE_LENGTH];
 };
 
-void ori_frame_encode(const struct ori_frame *frame, unsigned char bytes[ORI_FRAME_HEADER]);
-/* ORIEL_ERR_PROTOCOL, or ORIEL_ERR_VERSION if only the version differs. */
-enum oriel_status ori_frame_parse(const unsigned char bytes[ORI_FRAME_HEADER],
-				  struct ori_frame *frame);
-
 void ori_address_encode(const struct ori_address *address, unsigned char bytes[ORI_ADDRESS_LENGTH]);
 bool ori_address_parse(const unsigned char *bytes, size_t length, struct ori_address *address);
 
@@ -94,5 +72,7 @@ bool ori_hello_parse(const unsigned char *bytes, size_t length, struct ori_hello
 size_t ori_failure_encode(const struct ori_failure *failure,
 			  unsigned char bytes[ORI_FAILURE_LENGTH]);
 bool ori_failure_parse(const unsigned char *bytes, size_t length, struct ori_failure *failure);
+/* Send @failure as the last frame, if there is room for it. */
+void ori_failure_send(const struct ori_failure *failure, struct ori_net_conn *conn);
 
 #endif
