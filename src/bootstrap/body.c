@@ -36,11 +36,12 @@ void ori_hello_encode(const struct ori_hello *hello, unsigned char bytes[ORI_HEL
 
 	ori_store32(p, hello->purpose);
 	ori_store32(p + 4, hello->rank);
-	ori_store32(p + 8, hello->size);
-	ori_store32(p + 12, hello->timeout_ms);
-	ori_store32(p + 16, hello->left_ms);
-	ori_address_encode(&hello->address, p + 20);
-	p += 20 + ORI_ADDRESS_LENGTH;
+	ori_store32(p + 8, hello->to);
+	ori_store32(p + 12, hello->size);
+	ori_store32(p + 16, hello->timeout_ms);
+	ori_store32(p + 20, hello->left_ms);
+	ori_address_encode(&hello->address, p + 24);
+	p += 24 + ORI_ADDRESS_LENGTH;
 	ori_store64(p, hello->process);
 	ori_store32(p + 8, hello->pid);
 	ori_store32(p + 12, hello->tag.kind);
@@ -55,12 +56,13 @@ bool ori_hello_parse(const unsigned char *bytes, size_t length, struct ori_hello
 		return false;
 	hello->purpose = (enum ori_purpose)ori_load32(p);
 	hello->rank = ori_load32(p + 4);
-	hello->size = ori_load32(p + 8);
-	hello->timeout_ms = ori_load32(p + 12);
-	hello->left_ms = ori_load32(p + 16);
-	if (!ori_address_parse(p + 20, ORI_ADDRESS_LENGTH, &hello->address))
+	hello->to = ori_load32(p + 8);
+	hello->size = ori_load32(p + 12);
+	hello->timeout_ms = ori_load32(p + 16);
+	hello->left_ms = ori_load32(p + 20);
+	if (!ori_address_parse(p + 24, ORI_ADDRESS_LENGTH, &hello->address))
 		return false;
-	p += 20 + ORI_ADDRESS_LENGTH;
+	p += 24 + ORI_ADDRESS_LENGTH;
 	hello->process = ori_load64(p);
 	hello->pid = ori_load32(p + 8);
 	hello->tag.kind = ori_load32(p + 12);

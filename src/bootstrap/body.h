@@ -13,7 +13,7 @@
 
 #define ORI_ADDRESS_LENGTH 20
 #define ORI_TAG_LENGTH 32
-#define ORI_HELLO_LENGTH (20 + ORI_ADDRESS_LENGTH + 16 + ORI_TAG_LENGTH)
+#define ORI_HELLO_LENGTH (24 + ORI_ADDRESS_LENGTH + 16 + ORI_TAG_LENGTH)
 #define ORI_FAILURE_HEADER 8
 #define ORI_FAILURE_LENGTH 512
 #define ORI_MESSAGE_MAX (1ull << 30)
@@ -47,6 +47,7 @@ struct ori_job_tag {
 struct ori_hello {
 	enum ori_purpose purpose;
 	uint32_t rank;
+	uint32_t to; /* the rank to which it connects: all ranks have the same key */
 	uint32_t size;
 	uint32_t timeout_ms; /* 0 = for ever */
 	uint32_t left_ms;    /* the part of the timeout that is left */

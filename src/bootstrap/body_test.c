@@ -13,6 +13,7 @@ static void test_a_hello_is_what_was_encoded(void **state)
 	const struct ori_hello hello = {
 		.purpose = ORI_PURPOSE_TREE,
 		.rank = 3,
+		.to = 2,
 		.size = 70000,
 		.timeout_ms = 5,
 		.left_ms = 4,

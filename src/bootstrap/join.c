@@ -471,6 +471,7 @@ static enum oriel_status join_parent(struct ori_join *join, const struct ori_add
 	struct ori_hello hello = {
 		.purpose = ORI_PURPOSE_TREE,
 		.rank = tree->rank,
+		.to = tree->place.parent,
 		.size = tree->size,
 	};
 	enum oriel_status status;

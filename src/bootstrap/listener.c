@@ -131,6 +131,12 @@ static enum oriel_status listener_check(const struct ori_listener *listener,
 			 ori_job_tag_differ(&hello->tag, &listener->own->tag, differ));
 		return ORIEL_ERR_AUTH;
 	}
+	/* The key is that of all ranks: a relay could lead a connection to another one. */
+	if (hello->to != listener->rank) {
+		snprintf(why, ORI_NET_TEXT, "rank %u connects to rank %u, but this is rank %u",
+			 hello->rank, hello->to, listener->rank);
+		return ORIEL_ERR_PROTOCOL;
+	}
 	if (hello->purpose == ORI_PURPOSE_JOIN)
 		return listener->accepts_joins ? ORIEL_OK
 					       : listener_check_late(listener, hello, why);

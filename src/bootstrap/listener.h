@@ -33,7 +33,7 @@ struct ori_listener {
 	int interrupt_fd; /* eventfd; readable once ori_listener_interrupt() was called */
 	struct ori_address address;
 	const struct ori_credentials *own; /* borrowed */
-	unsigned size;                     /* ranks of the job */
+	unsigned rank, size;               /* of the listener; ranks of the job */
 	struct ori_pending *admitted;
 	bool accepts_joins; /* rank 0 while it waits for the ranks of its job */
 	/* Rank 0 of a complete job: the process of each rank, [size], owned; else NULL. */

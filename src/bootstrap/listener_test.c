@@ -114,6 +114,10 @@ static void test_a_rejected_connector_gets_the_reason(void **state)
 	caller.hello.rank = 2;
 	check_rejected(&s, &caller, ORIEL_ERR_CONFIG, "the job of 2 ranks here has all of them");
 	caller.hello.purpose = ORI_PURPOSE_TREE;
+	caller.hello.to = 5;
+	check_rejected(&s, &caller, ORIEL_ERR_PROTOCOL,
+		       "rank 2 connects to rank 5, but this is rank 0");
+	caller.hello.to = 0;
 	check_rejected(&s, &caller, ORIEL_ERR_PROTOCOL, "connects to a job that has no such rank");
 	scene_close(&s);
 }

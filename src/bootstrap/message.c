@@ -282,6 +282,7 @@ static enum oriel_status message_connect(struct ori_message_service *service, un
 	struct ori_hello hello = {
 		.purpose = ORI_PURPOSE_MESSAGE,
 		.rank = service->tree->rank,
+		.to = peer,
 		.size = service->tree->size,
 	};
 	struct ori_error before;

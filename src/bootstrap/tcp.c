@@ -234,6 +234,7 @@ static struct tcp *tcp_new(const struct ori_tcp_job *job)
 	tcp->port = job->port;
 	tcp->is_only = job->is_only && job->size > 1;
 	ori_listener_init(&tcp->listener, &tcp->own, job->size, &tcp->traffic);
+	tcp->listener.rank = job->rank;
 	if (job->size > 1)
 		tcp->listener.net.fd = job->listen_fd;
 	ori_tree_init(&tcp->tree, job->rank, job->size, &tcp->listener);

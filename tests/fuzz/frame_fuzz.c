@@ -106,6 +106,7 @@ size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
 	const struct ori_hello hello = {
 		.purpose = (enum ori_purpose)(n % 3),
 		.rank = n,
+		.to = n / 2,
 		.size = 64,
 		.timeout_ms = 30000,
 		.left_ms = 29000,

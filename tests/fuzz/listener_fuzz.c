@@ -131,7 +131,7 @@ static void scene_check(struct listener_scene *s, const unsigned char hello[ORI_
 		FUZZ_CHECK(!pending);
 	if (is_proven && s->choices & LISTENER_GREETS) {
 		is_in = ori_hello_parse(hello, ORI_HELLO_LENGTH, &parsed) &&
-			ori_job_tag_equal(&parsed.tag, &listener_tag) &&
+			ori_job_tag_equal(&parsed.tag, &listener_tag) && parsed.to == 0 &&
 			(parsed.purpose == ORI_PURPOSE_JOIN ? !(s->choices & LISTENER_LATE)
 							    : parsed.rank < 2);
 		FUZZ_CHECK(is_in == (pending != NULL));
