@@ -31,7 +31,7 @@ MODULES = {
     "net": Rule("sys", "it moves bytes and knows keys and limits; it knows no rank"),
     "bootstrap": Rule("sys net public", "it moves opaque bytes, so that a caller can supply its own"),
     "topo": Rule("sys public", "it describes and compares; talking is the work of comm"),
-    "mem": Rule("sys public", "it allocates, exports, imports; talking is the work of comm"),
+    "mem": Rule("sys net public", "it allocates, exports, imports; talking is the work of comm"),
     # The software HCA reads the WQEs that kernels write.
     "hca": Rule("sys net mem oriel/dev/mlx5.h oriel/dev/mlx5_ring.h oriel/dev/order.h",
                 "no rank, no peer: addresses are bytes"),

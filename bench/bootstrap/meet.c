@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What meeting over TCP costs, and what TLS adds: N ranks, processes of this machine, join a job,
+ * Measures the bootstrap over TCP, and TLS: N ranks, processes of this machine, join a job,
  * gather and exchange messages, with a job key and without one in turn. Build and run:
  *   cc -O2 -Iinclude -o build/meet bench/bootstrap/meet.c -Lbuild/release/lib -loriel \
  *      -Wl,-rpath,$PWD/build/release/lib
@@ -28,7 +28,7 @@ static const char *const names[RESULTS] = {"open, ms", "all_gather of 64 B, us",
 					   "message of 64 B and back, us",
 					   "message of 1 MiB and back, us"};
 
-/* Of all ranks of one job, in shared memory. */
+/* The results of all ranks of one job, in shared memory. */
 struct shared {
 	double start, took[RANKS_MAX][RESULTS];
 };

@@ -19,7 +19,7 @@
 #include "hca/soft_address.h"
 #include "hca/soft_inbox.h"
 #include "hca/soft_outbox.h"
-#include "mem/fdsock.h"
+#include "net/fdsock.h"
 
 #define LINK_CONNECT_NS UINT64_C(2000000000) /* for one address */
 #define LINK_ANSWER_NS UINT64_C(5000000000)  /* for the acceptor's answer; it may be slow */

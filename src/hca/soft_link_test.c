@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "hca/soft_wire.h"
-#include "mem/fdsock.h"
+#include "net/fdsock.h"
 
 #define QPN 5u
 
