@@ -22,14 +22,20 @@ static void test_a_hello_is_what_was_encoded(void **state)
 		.pid = 4711,
 		.tag = {.kind = 3, .bytes = "a hash of the name of the job ."},
 	};
-	unsigned char bytes[ORI_HELLO_LENGTH + 1];
+	unsigned char bytes[ORI_HELLO_LENGTH + 1], again[ORI_HELLO_LENGTH];
 	struct ori_hello got;
 
 	(void)state;
 	memset(&got, 0, sizeof(got));
 	ori_hello_encode(&hello, bytes);
 	assert_true(ori_hello_parse(bytes, ORI_HELLO_LENGTH, &got));
-	assert_memory_equal(&got, &hello, sizeof(hello));
+	assert_int_equal(got.rank, 3);
+	assert_int_equal(got.to, 2);
+	assert_int_equal(got.size, 70000);
+	assert_int_equal(got.process, hello.process);
+	/* The struct has padding, so the bytes are compared. */
+	ori_hello_encode(&got, again);
+	assert_memory_equal(again, bytes, sizeof(again));
 	assert_false(ori_hello_parse(bytes, ORI_HELLO_LENGTH - 1, &got));
 	assert_false(ori_hello_parse(bytes, ORI_HELLO_LENGTH + 1, &got));
 	bytes[0] = ORI_PURPOSE_MESSAGE + 1;
