@@ -4,7 +4,7 @@
 include(${CMAKE_CURRENT_LIST_DIR}/orielTargets.cmake)
 
 find_package(Threads QUIET)
-find_package(OpenSSL QUIET COMPONENTS Crypto)
+find_package(OpenSSL 3.0 QUIET COMPONENTS SSL Crypto)
 if(Threads_FOUND AND OpenSSL_FOUND)
 	include(${CMAKE_CURRENT_LIST_DIR}/orielStaticTargets.cmake)
 endif()

@@ -16,7 +16,7 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 
 find_package(Threads REQUIRED)
-find_package(OpenSSL REQUIRED COMPONENTS Crypto)
+find_package(OpenSSL 3.0 REQUIRED COMPONENTS SSL Crypto)
 
 add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wundef -Wstrict-prototypes
 	-Wmissing-prototypes -Wwrite-strings -Wvla)

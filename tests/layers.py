@@ -28,10 +28,10 @@ MODULES = {
     "base": Rule("", "it knows no GPU, no NIC, no peer"),
     "sys": Rule("", "it only opens libraries and asks the system"),
     "kernels": Rule("dev", "it is device code, for the GPU alone"),
-    "net": Rule("sys", "it proves who is at the other end of a connection; it knows no rank"),
+    "net": Rule("sys", "it moves bytes and knows keys and limits; it knows no rank"),
     "bootstrap": Rule("sys net public", "it moves opaque bytes, so that a caller can supply its own"),
     "topo": Rule("sys public", "it describes and compares; talking is the work of comm"),
-    "mem": Rule("sys public", "it allocates, exports, imports; talking is the work of comm"),
+    "mem": Rule("sys net public", "it allocates, exports, imports; talking is the work of comm"),
     # The software HCA reads the WQEs that kernels write.
     "hca": Rule("sys net mem oriel/dev/mlx5.h oriel/dev/mlx5_ring.h oriel/dev/order.h",
                 "no rank, no peer: addresses are bytes"),
@@ -44,7 +44,7 @@ MODULES = {
     "doctor": Rule("sys public", "it looks at the machine and judges a record; it moves nothing"),
     "progress": Rule("comm mem kernels dev public", "no backend name appears here"),
     # Its ends may do without a communicator, so it has links of its own.
-    "p2p": Rule("comm net bootstrap/endpoint.h mem hca topo sys"
+    "p2p": Rule("comm net mem hca topo sys"
                 " rdma/rdma_choose.h rdma/rdma_host.h dev public",
                 "it drives links by calls; ranks are known to its cache alone"),
     "p2p_mock": Rule("p2p public oriel/dev/order.h",

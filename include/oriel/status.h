@@ -36,7 +36,7 @@ enum oriel_status {
 	ORIEL_ERR_NO_PATH = -9,      /* no path to a peer */
 	ORIEL_ERR_UNSUPPORTED = -10, /* not possible on this machine or build */
 	ORIEL_ERR_CONFIG = -11,      /* a setting (environment) is unknown or wrong */
-	ORIEL_ERR_AUTH = -12,        /* the other end does not belong to this job */
+	ORIEL_ERR_AUTH = -12,        /* the other end is of another job, or bytes were altered */
 	ORIEL_ERR_PROTOCOL = -13,    /* bytes from a peer make no sense */
 	ORIEL_ERR_VERSION = -14,     /* built against another version */
 	ORIEL_ERR_SYSTEM = -15,      /* the operating system rejected the call */

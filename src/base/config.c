@@ -132,7 +132,8 @@ static bool config_is_key(const char *text)
 {
 	size_t length = strlen(text);
 
-	return length % 2 == 0 && length <= CONFIG_TEXT_MAX &&
+	/* A peer that poses as rank 0 can try keys offline, so a key has 16 bytes at least. */
+	return length % 2 == 0 && length >= 32 && length <= CONFIG_TEXT_MAX &&
 	       strspn(text, "0123456789abcdefABCDEF") == length;
 }
 
@@ -220,7 +221,7 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 		{
 			.name = "ORIEL_JOB_KEY",
 			.fallback = "",
-			.may_be = "an even number of hex digits, up to 254",
+			.may_be = "an even number of hex digits, 32 to 254",
 			.help = "secret that the ranks of a job share, in hex",
 			.is_valid = config_is_key,
 			.is_secret = true,

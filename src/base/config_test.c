@@ -61,7 +61,7 @@ static void test_good_values_parse(void **state)
 	setenv("ORIEL_PORT", "65535", 1);
 	assert_int_equal(ori_setting_unsigned(ORI_SETTING_PORT, 65535, &value), ORIEL_OK);
 	assert_int_equal(value, 65535);
-	setenv("ORIEL_JOB_KEY", "00ffAB", 1);
+	setenv("ORIEL_JOB_KEY", "00ffABCDEF00112233445566778899aa", 1);
 	assert_int_equal(oriel_settings_check(), ORIEL_OK);
 }
 
@@ -165,9 +165,15 @@ static void test_the_job_key_is_never_shown(void **state)
 	assert_int_equal(oriel_settings_check(), ORIEL_ERR_CONFIG);
 	assert_non_null(strstr(oriel_last_error(), "ORIEL_JOB_KEY"));
 	assert_null(strstr(oriel_last_error(), "secret"));
-	setenv("ORIEL_JOB_KEY", "abcdef", 1);
+	/* A byte less than the least length. */
+	setenv("ORIEL_JOB_KEY", "000102030405060708090a0b0c0d0e", 1);
+	assert_int_equal(oriel_settings_check(), ORIEL_ERR_CONFIG);
+	assert_non_null(strstr(oriel_last_error(), "ORIEL_JOB_KEY"));
+	assert_non_null(strstr(oriel_last_error(), "32 to 254"));
+	setenv("ORIEL_JOB_KEY", "000102030405060708090a0b0c0d0e0f", 1);
+	assert_int_equal(oriel_settings_check(), ORIEL_OK);
 	for (i = 0; oriel_setting_get(i, &setting) == ORIEL_OK; i++)
-		assert_string_not_equal(setting.value, "abcdef");
+		assert_string_not_equal(setting.value, "000102030405060708090a0b0c0d0e0f");
 }
 
 static void test_an_unknown_name_is_an_error_that_names_the_nearest(void **state)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The connecting side of the handshake whose accepting side is the listener: challenge, proof,
- * hello, answer. join.c calls it to reach rank 0 and parents, messages call it to reach a peer.
+ * The connecting side, whose accepting side is the listener: connect, prove the key, hello,
+ * answer. join.c calls it to reach rank 0 and parents, messages call it to reach a peer.
  */
 #include "bootstrap/dial.h"
 
-#include <string.h>
+#include <errno.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -14,124 +14,97 @@
 #define DIAL_RETRY_MIN_NS 5000000u /* doubles with each attempt */
 #define DIAL_RETRY_MAX_NS 200000000u
 
-/* A frame from the accepting side. */
-struct dial_reply {
-	/* Its address, read before the first frame: a closed socket does not know it any more. */
-	char peer[ORI_ENDPOINT_LENGTH];
-	struct ori_frame frame;
-	unsigned char body[ORI_FAILURE_LENGTH];
-};
-
-static void dial_name_peer(const struct ori_link *link, struct dial_reply *reply)
+/* Wait for @events at @link, and serve the listener meanwhile. */
+static enum oriel_status dial_wait(const struct ori_net_conn *link, short events, const char *where,
+				   struct ori_listener *listener, uint64_t deadline)
 {
-	struct ori_address address;
+	struct pollfd polled = {.fd = link->fd, .events = events};
 
-	if (ori_endpoint_remote(link->fd, &address) == ORIEL_OK)
-		ori_endpoint_text(&address, reply->peer);
-	else
-		strcpy(reply->peer, "a rank that has exited");
+	if (ori_deadline_passed(deadline))
+		return ori_fail(ORIEL_ERR_TIMEOUT, "%s accepts connections but does not answer",
+				where);
+	return ori_listener_poll(listener, &polled, 1, deadline);
 }
 
-static enum oriel_status dial_receive(struct ori_link *link, struct ori_listener *listener,
-				      uint64_t deadline, struct dial_reply *reply)
+/* Set the last error if @status, of a call to src/net, is final and has none. */
+static enum oriel_status dial_explain(const struct ori_net_conn *link, const char *where,
+				      enum oriel_status status)
 {
-	struct pollfd polled = {.fd = link->fd, .events = POLLIN};
-	enum oriel_status status;
-
-	for (;;) {
-		status = ori_link_take(link, &reply->frame, reply->body, sizeof(reply->body));
-		if (status == ORIEL_ERR_VERSION)
-			return ori_fail(status, "%s uses another version of Oriel", reply->peer);
-		if (status == ORIEL_ERR_PROTOCOL)
-			return ori_fail(status, "%s does not speak Oriel's protocol", reply->peer);
-		if (status != ORIEL_AGAIN)
-			return status;
-		if (ori_deadline_passed(deadline))
-			return ori_fail(ORIEL_ERR_TIMEOUT,
-					"%s accepts connections but does not answer", reply->peer);
-		status = ori_listener_poll(listener, &polled, 1, deadline);
-		if (status != ORIEL_OK)
-			return status;
+	switch (status) {
+	case ORIEL_ERR_AUTH:
+		return ori_fail(status, "%s %s", where, ori_net_doubt(link));
+	case ORIEL_ERR_VERSION:
+		return ori_fail(status, "%s uses another version of Oriel", where);
+	case ORIEL_ERR_PROTOCOL:
+		return ori_fail(status, "%s does not speak Oriel's protocol", where);
+	case ORIEL_ERR_NOMEM:
+		return ori_fail(status, "no memory for a connection to %s", where);
+	default:
+		return status;
 	}
 }
 
-/* Check that the accepting side has proved that it knows the key. */
-static enum oriel_status dial_check_proof(const struct ori_key *key, struct ori_link *link,
-					  const struct dial_reply *proof, struct ori_auth *auth)
+enum oriel_status ori_dial_connect(struct ori_net_conn *link, const struct ori_address *address,
+				   struct ori_listener *listener, uint64_t deadline)
 {
-	unsigned char mac[ORI_MAC_LENGTH], body[ORI_FAILURE_LENGTH];
-	struct ori_failure rejection = {.status = ORIEL_ERR_AUTH,
-					.rank = ORIEL_NO_RANK,
-					.text = "another ORIEL_JOB_KEY"};
+	char where[ORI_ENDPOINT_LENGTH];
+	enum oriel_status status;
 
-	if (proof->frame.type != ORI_FRAME_PROOF || proof->frame.length != ORI_PROOF_LENGTH)
-		return ori_fail(ORIEL_ERR_PROTOCOL, "%s answers a challenge with frame %d",
-				proof->peer, proof->frame.type);
-	memcpy(auth->acceptor, proof->body, ORI_NONCE_LENGTH);
-	if (ori_auth_mac(key, auth, ORI_ROLE_ACCEPTOR, NULL, 0, mac) != ORIEL_OK)
-		return ORIEL_ERR_SYSTEM;
-	if (ori_auth_equal(mac, proof->body + ORI_NONCE_LENGTH))
-		return ORIEL_OK;
-	ori_link_send(link, ORI_FRAME_FAILURE, body, ori_failure_encode(&rejection, body));
-	return ori_fail(ORIEL_ERR_AUTH, "%s has another ORIEL_JOB_KEY than this rank, which has %s",
-			proof->peer, key->length ? "one set" : "none set");
+	if (!ori_net_dial(link, address, listener->net.context, listener->net.traffic))
+		return ORIEL_AGAIN;
+	ori_endpoint_text(address, where);
+	while ((status = ori_net_step(link)) == ORIEL_AGAIN) {
+		if (link->state == ORI_NET_CONNECTING && ori_deadline_passed(deadline)) {
+			errno = ETIMEDOUT;
+			return ORIEL_AGAIN;
+		}
+		status = dial_wait(link, ori_net_events(link), where, listener, deadline);
+		if (status != ORIEL_OK)
+			return status;
+	}
+	if (status == ORIEL_ERR_PEER && link->state == ORI_NET_CONNECTING)
+		return ORIEL_AGAIN;
+	return dial_explain(link, where, status);
 }
 
 /* The answer to the hello. ORIEL_OK: admitted; ORIEL_AGAIN: connect again later. */
-static enum oriel_status dial_check_answer(const struct dial_reply *reply,
-					   const struct ori_hello *hello)
+static enum oriel_status dial_check_answer(const char *where, const struct ori_frame *frame,
+					   const unsigned char *body, const struct ori_hello *hello)
 {
 	struct ori_failure rejection;
 
-	if (reply->frame.type == ORI_FRAME_FAILURE &&
-	    ori_failure_parse(reply->body, reply->frame.length, &rejection))
+	if (frame->type == ORI_FRAME_FAILURE && ori_failure_parse(body, frame->length, &rejection))
 		return ori_fail(rejection.status, "rank %u (process %u) is rejected at %s by %s",
-				hello->rank, hello->pid, reply->peer, rejection.text);
-	if (reply->frame.type == ORI_FRAME_ANSWER && reply->frame.length == 1 &&
-	    reply->body[0] <= ORI_ANSWER_LATER)
-		return reply->body[0] == ORI_ANSWER_IN ? ORIEL_OK : ORIEL_AGAIN;
-	return ori_fail(ORIEL_ERR_PROTOCOL, "%s answers a hello with frame %d", reply->peer,
-			reply->frame.type);
+				hello->rank, hello->pid, where, rejection.text);
+	if (frame->type == ORI_FRAME_ANSWER && frame->length == 1 && body[0] <= ORI_ANSWER_LATER)
+		return body[0] == ORI_ANSWER_IN ? ORIEL_OK : ORIEL_AGAIN;
+	return ori_fail(ORIEL_ERR_PROTOCOL, "%s answers a hello with frame %u", where, frame->type);
 }
 
-static enum oriel_status dial_hello(struct ori_link *link, const struct ori_listener *listener,
-				    const struct ori_auth *auth, struct ori_hello *hello)
+enum oriel_status ori_dial_hello(struct ori_net_conn *link, const struct ori_address *address,
+				 struct ori_listener *listener, struct ori_hello *hello,
+				 uint64_t deadline)
 {
-	unsigned char body[ORI_HELLO_LENGTH];
+	unsigned char body[ORI_HELLO_LENGTH], answer[ORI_FAILURE_LENGTH];
+	char where[ORI_ENDPOINT_LENGTH];
 	enum oriel_status status;
+	struct ori_frame frame;
 
+	ori_endpoint_text(address, where);
 	hello->process = listener->own->process;
 	hello->pid = (uint32_t)getpid();
 	hello->tag = listener->own->tag;
 	ori_hello_encode(hello, body);
-	status = ori_auth_mac(&listener->own->key, auth, ORI_ROLE_CONNECTOR, body + ORI_MAC_LENGTH,
-			      sizeof(body) - ORI_MAC_LENGTH, hello->mac);
+	status = ori_net_send(link, ORI_FRAME_HELLO, body, sizeof(body));
 	if (status != ORIEL_OK)
 		return status;
-	memcpy(body, hello->mac, ORI_MAC_LENGTH);
-	return ori_link_send(link, ORI_FRAME_HELLO, body, sizeof(body));
-}
-
-enum oriel_status ori_dial_handshake(struct ori_link *link, struct ori_listener *listener,
-				     struct ori_hello *hello, uint64_t deadline)
-{
-	enum oriel_status status;
-	struct dial_reply reply;
-	struct ori_auth auth;
-
-	if (ori_auth_nonce(auth.connector) != ORIEL_OK)
-		return ORIEL_ERR_SYSTEM;
-	dial_name_peer(link, &reply);
-	status = ori_link_send(link, ORI_FRAME_CHALLENGE, auth.connector, ORI_NONCE_LENGTH);
-	if (status == ORIEL_OK)
-		status = dial_receive(link, listener, deadline, &reply);
-	if (status == ORIEL_OK)
-		status = dial_check_proof(&listener->own->key, link, &reply, &auth);
-	if (status == ORIEL_OK)
-		status = dial_hello(link, listener, &auth, hello);
-	if (status == ORIEL_OK)
-		status = dial_receive(link, listener, deadline, &reply);
-	return status == ORIEL_OK ? dial_check_answer(&reply, hello) : status;
+	while ((status = ori_net_take(link, &frame, answer, sizeof(answer))) == ORIEL_AGAIN) {
+		status = dial_wait(link, POLLIN, where, listener, deadline);
+		if (status != ORIEL_OK)
+			return status;
+	}
+	return status == ORIEL_OK ? dial_check_answer(where, &frame, answer, hello)
+				  : dial_explain(link, where, status);
 }
 
 /* Sleep @pause_ns, and serve the listener meanwhile: a peer may need it to make progress. */
@@ -149,23 +122,25 @@ static enum oriel_status dial_pause(struct ori_listener *listener, uint64_t paus
 }
 
 enum oriel_status ori_dial(const struct ori_address *address, struct ori_listener *listener,
-			   struct ori_hello *hello, uint64_t deadline, struct ori_link *link)
+			   struct ori_hello *hello, uint64_t deadline, struct ori_net_conn *link)
 {
 	uint64_t pause_ns = DIAL_RETRY_MIN_NS;
 	char text[ORI_ENDPOINT_LENGTH];
 	enum oriel_status status;
-	int fd;
 
 	for (;;) {
-		fd = ori_endpoint_connect(address, deadline);
-		if (fd < 0)
-			return ori_fail_errno(ORIEL_ERR_PEER, "connecting to %s",
-					      ori_endpoint_text(address, text));
-		ori_link_open(link, fd, listener->traffic);
-		status = ori_dial_handshake(link, listener, hello, deadline);
+		status = ori_dial_connect(link, address, listener, deadline);
+		if (status == ORIEL_AGAIN) {
+			status = ori_fail_errno(ORIEL_ERR_PEER, "connecting to %s",
+						ori_endpoint_text(address, text));
+			ori_net_close(link);
+			return status;
+		}
+		if (status == ORIEL_OK)
+			status = ori_dial_hello(link, address, listener, hello, deadline);
 		if (status == ORIEL_OK)
 			return ORIEL_OK;
-		ori_link_close(link);
+		ori_net_close(link);
 		if (status != ORIEL_ERR_PEER && status != ORIEL_AGAIN)
 			return status;
 		if (ori_deadline_passed(deadline))

@@ -15,8 +15,8 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/log.h"
-#include "bootstrap/endpoint.h"
 #include "bootstrap/tcp.h"
+#include "net/endpoint.h"
 #include "sys/process.h"
 
 static const char *const env_names[] = {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"};
@@ -205,7 +205,7 @@ static enum oriel_status env_job(struct ori_tcp_job *job)
 	status = env_text("MASTER_ADDR", &job->host);
 	if (status == ORIEL_OK)
 		status = env_port(&job->port);
-	ori_auth_read_key(&job->own.key);
+	ori_key_read(&job->own.key);
 	if (status == ORIEL_OK)
 		status = ori_job_tag_make(&job->own.key, &job->own.tag);
 	if (status == ORIEL_OK)

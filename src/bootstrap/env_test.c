@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "bootstrap/endpoint.h"
+#include "net/endpoint.h"
 
 #define SHORT 100000000u /* ns */
 

@@ -15,7 +15,7 @@
 
 #include "base/error.h"
 
-/* The message of the HMAC. No message of a handshake begins like this: see ori_auth_mac(). */
+/* The message of the HMAC; see also the label of net/key.c. */
 #define JOB_TAG_LABEL "oriel job tag"
 
 static const char *job_tag_name(uint32_t kind)

@@ -7,7 +7,7 @@
 #ifndef ORI_BOOTSTRAP_JOB_TAG_H
 #define ORI_BOOTSTRAP_JOB_TAG_H
 
-#include "bootstrap/frame.h"
+#include "bootstrap/body.h"
 
 /* The source of a tag; the hello contains it. */
 enum ori_job_tag_kind {
@@ -19,9 +19,10 @@ enum ori_job_tag_kind {
 	ORI_JOB_TAG_KINDS
 };
 
-/* The credentials that a rank proves or sends in a handshake. */
+/* The credentials that a rank proves or sends when it connects. */
 struct ori_credentials {
 	struct ori_key key;
+	struct ori_tls_context *tls; /* with the key; NULL without one */
 	struct ori_job_tag tag;
 	uint64_t process; /* ori_process_token() */
 };

@@ -77,25 +77,23 @@ static enum oriel_status join_root_open(struct ori_join *join)
 	struct ori_address names[ORI_ENDPOINT_NAMES];
 	enum oriel_status status;
 	unsigned count;
-	int fd = join->listener->fd;
+	int fd = join->listener->net.fd;
 
 	if (fd >= 0) {
 		status = ori_endpoint_local(fd, &join->listener->address);
-		return status == ORIEL_OK ? ori_listener_open(join->listener, fd) : status;
+		return status == ORIEL_OK ? ori_net_listener_open(&join->listener->net, fd)
+					  : status;
 	}
 	status = ori_endpoint_resolve(job->host, job->port, join->deadline, names, &count);
 	if (status == ORIEL_OK)
 		status = join_listen(job, names, count, join->listener, &fd);
-	return status == ORIEL_OK ? ori_listener_open(join->listener, fd) : status;
+	return status == ORIEL_OK ? ori_net_listener_open(&join->listener->net, fd) : status;
 }
 
 static void root_report(const struct join_root *root, struct ori_pending *pending)
 {
-	unsigned char body[ORI_FAILURE_LENGTH];
-	size_t length = ori_failure_encode(&root->failure, body);
-
 	if (pending)
-		ori_link_send(&pending->link, ORI_FRAME_FAILURE, body, length);
+		ori_failure_send(&root->failure, &pending->link);
 }
 
 /* The last error of this thread becomes the failure of the job: send it to all joined ranks. */
@@ -146,9 +144,8 @@ static struct ori_rank_owner root_rank_owner(const struct join_root *root, unsig
 static bool root_reject_second(const struct join_root *root, struct ori_pending *pending)
 {
 	struct ori_failure rejection = {.status = ORIEL_ERR_CONFIG, .rank = ORIEL_NO_RANK};
-	unsigned char body[ORI_FAILURE_LENGTH];
 	unsigned rank = pending->hello.rank;
-	char why[ORI_LISTENER_TEXT];
+	char why[ORI_NET_TEXT];
 	struct ori_rank_owner first;
 
 	if (rank >= root->join->job->size || (rank && !root->joined[rank]))
@@ -160,8 +157,7 @@ static bool root_reject_second(const struct join_root *root, struct ori_pending 
 	snprintf(rejection.text, sizeof(rejection.text),
 		 "rank %u joined twice: process %u at %s is it, process %u at %s is rejected", rank,
 		 first.pid, first.from, pending->hello.pid, pending->from);
-	ori_link_send(&pending->link, ORI_FRAME_FAILURE, body,
-		      ori_failure_encode(&rejection, body));
+	ori_failure_send(&rejection, &pending->link);
 	return true;
 }
 
@@ -204,10 +200,9 @@ static enum oriel_status root_check_closed(struct join_root *root)
 	struct ori_frame frame;
 
 	for (i = 1; i < size; i++) {
-		if (!root->joined[i] ||
-		    ori_link_peek(&root->joined[i]->link, &frame) == ORIEL_AGAIN)
+		if (!root->joined[i] || ori_net_peek(&root->joined[i]->link, &frame) == ORIEL_AGAIN)
 			continue;
-		ori_link_close(&root->joined[i]->link);
+		ori_net_close(&root->joined[i]->link);
 		return ori_fail(ORIEL_ERR_PEER, "rank %u of %u left while others were joining", i,
 				size);
 	}
@@ -225,9 +220,9 @@ static enum oriel_status root_timed_out(struct join_root *root)
 		if (!root->joined[i])
 			ori_ranks_add(&missing, i);
 	ori_ranks_text(&missing, size, text);
-	if (listener->rejected)
-		return ori_fail(listener->rejected_status, "%s did not join within %g s; %s", text,
-				ori_seconds(root->timeout_ns), listener->rejected_text);
+	if (listener->net.refused)
+		return ori_fail(listener->net.refused_status, "%s did not join within %g s; %s",
+				text, ori_seconds(root->timeout_ns), listener->net.refused_text);
 	return ori_fail(ORIEL_ERR_TIMEOUT, "%s did not join within %g s", text,
 			ori_seconds(root->timeout_ns));
 }
@@ -277,12 +272,10 @@ static void root_welcome(struct join_root *root)
 	for (i = 1; i < tree->size; i++) {
 		ori_tree_place(tree->size, i, &place);
 		ori_address_encode(&root->join->addresses[place.parent], body);
-		ori_link_send(&root->joined[i]->link, ORI_FRAME_WELCOME, body, sizeof(body));
+		ori_net_send(&root->joined[i]->link, ORI_FRAME_WELCOME, body, sizeof(body));
 	}
-	for (i = 0; i < tree->place.children; i++) {
-		tree->links[i] = root->joined[tree->place.child[i]]->link;
-		root->joined[tree->place.child[i]]->link.fd = -1;
-	}
+	for (i = 0; i < tree->place.children; i++)
+		ori_net_move(&tree->links[i], &root->joined[tree->place.child[i]]->link);
 }
 
 /* The listener names these processes in texts for processes that join the complete job. */
@@ -339,14 +332,14 @@ static enum oriel_status join_open_listener(struct ori_listener *listener, int r
 	enum oriel_status status;
 	int fd;
 
-	if (listener->fd >= 0)
+	if (listener->net.fd >= 0)
 		return ORIEL_OK;
 	status = ori_endpoint_local(root, &listener->address);
 	if (status != ORIEL_OK)
 		return status;
 	listener->address.port = 0;
 	status = ori_endpoint_listen(&listener->address, &fd);
-	return status == ORIEL_OK ? ori_listener_open(listener, fd) : status;
+	return status == ORIEL_OK ? ori_net_listener_open(&listener->net, fd) : status;
 }
 
 /*
@@ -354,7 +347,7 @@ static enum oriel_status join_open_listener(struct ori_listener *listener, int r
  * not closed the previous job, in which this process was the same rank.
  */
 static enum oriel_status join_attempt(struct ori_join *join, const struct ori_address *root,
-				      struct ori_link *link)
+				      struct ori_net_conn *link)
 {
 	const struct ori_tcp_job *job = join->job;
 	struct ori_hello hello = {
@@ -363,21 +356,26 @@ static enum oriel_status join_attempt(struct ori_join *join, const struct ori_ad
 		.size = job->size,
 		.timeout_ms = join_ms(job->timeout_ns),
 	};
-	int fd = ori_endpoint_connect(root, join->deadline);
 	enum oriel_status status;
+	int error;
 
-	if (fd < 0)
+	status = ori_dial_connect(link, root, join->listener, join->deadline);
+	if (status == ORIEL_AGAIN) {
+		error = errno;
+		ori_net_close(link);
+		errno = error;
 		return ORIEL_AGAIN;
-	ori_link_open(link, fd, join->listener->traffic);
-	status = join_open_listener(join->listener, fd);
+	}
+	if (status == ORIEL_OK)
+		status = join_open_listener(join->listener, link->fd);
 	if (status == ORIEL_OK) {
 		hello.address = join->listener->address;
 		if (join->deadline != ORIEL_FOREVER && !ori_deadline_passed(join->deadline))
 			hello.left_ms = join_ms(join->deadline - ori_clock_ns());
-		status = ori_dial_handshake(link, join->listener, &hello, join->deadline);
+		status = ori_dial_hello(link, root, join->listener, &hello, join->deadline);
 	}
 	if (status != ORIEL_OK)
-		ori_link_close(link);
+		ori_net_close(link);
 	if (status != ORIEL_ERR_PEER && status != ORIEL_AGAIN)
 		return status;
 	errno = status == ORIEL_AGAIN ? EBUSY : ECONNRESET;
@@ -385,7 +383,7 @@ static enum oriel_status join_attempt(struct ori_join *join, const struct ori_ad
 }
 
 static enum oriel_status join_connect_root(struct ori_join *join, struct ori_address *root,
-					   struct ori_link *link)
+					   struct ori_net_conn *link)
 {
 	const struct ori_tcp_job *job = join->job;
 	struct timespec pause = {0, JOIN_RETRY_MIN_NS};
@@ -423,16 +421,18 @@ static enum oriel_status join_connect_root(struct ori_join *join, struct ori_add
 }
 
 /* ORIEL_OK and the parent's address; ORIEL_AGAIN; or the failure that the root reports. */
-static enum oriel_status join_receive_answer(struct ori_link *link, struct ori_address *parent)
+static enum oriel_status join_receive_answer(struct ori_net_conn *link, struct ori_address *parent)
 {
 	unsigned char body[ORI_FAILURE_LENGTH];
 	struct ori_failure failure;
 	enum oriel_status status;
 	struct ori_frame frame;
 
-	status = ori_link_take(link, &frame, body, sizeof(body));
+	status = ori_net_take(link, &frame, body, sizeof(body));
 	if (status == ORIEL_ERR_PEER)
 		return ori_fail(status, "rank 0 left: connection closed");
+	if (status == ORIEL_ERR_AUTH)
+		return ori_fail(status, "the connection with rank 0 %s", ori_net_doubt(link));
 	if (status == ORIEL_AGAIN)
 		return status;
 	if (status == ORIEL_OK && frame.type == ORI_FRAME_FAILURE &&
@@ -444,7 +444,7 @@ static enum oriel_status join_receive_answer(struct ori_link *link, struct ori_a
 	return ori_fail(ORIEL_ERR_PROTOCOL, "rank 0 sent a malformed frame");
 }
 
-static enum oriel_status join_wait(struct ori_join *join, struct ori_link *link,
+static enum oriel_status join_wait(struct ori_join *join, struct ori_net_conn *link,
 				   struct ori_address *parent)
 {
 	struct pollfd polled = {.fd = link->fd, .events = POLLIN};
@@ -467,10 +467,11 @@ static enum oriel_status join_wait(struct ori_join *join, struct ori_link *link,
 static enum oriel_status join_parent(struct ori_join *join, const struct ori_address *address)
 {
 	struct ori_tree *tree = join->tree;
-	struct ori_link *link = ori_tree_parent(tree);
+	struct ori_net_conn *link = ori_tree_parent(tree);
 	struct ori_hello hello = {
 		.purpose = ORI_PURPOSE_TREE,
 		.rank = tree->rank,
+		.to = tree->place.parent,
 		.size = tree->size,
 	};
 	enum oriel_status status;
@@ -481,7 +482,7 @@ static enum oriel_status join_parent(struct ori_join *join, const struct ori_add
 		return ori_fail(status, "rank %u of %u cannot reach rank %u: %s", tree->rank,
 				tree->size, tree->place.parent,
 				oriel_last_status() ? oriel_last_error() : "it has left");
-	link->rank = tree->place.parent;
+	link->peer = tree->place.parent;
 	return ORIEL_OK;
 }
 
@@ -494,8 +495,7 @@ static unsigned join_take_children(struct ori_tree *tree)
 		for (i = 0; i < tree->place.children; i++) {
 			if (tree->place.child[i] != pending->hello.rank || tree->links[i].fd >= 0)
 				continue;
-			tree->links[i] = pending->link;
-			pending->link.fd = -1;
+			ori_net_move(&tree->links[i], &pending->link);
 		}
 		ori_pending_free(pending);
 	}
@@ -543,17 +543,17 @@ enum oriel_status ori_join_member(struct ori_join *join, struct ori_address *roo
 {
 	struct ori_address parent;
 	enum oriel_status status;
-	struct ori_link link;
+	struct ori_net_conn link;
 
 	status = join_connect_root(join, root, &link);
 	if (status != ORIEL_OK)
 		return status;
 	status = join_wait(join, &link, &parent);
 	if (status == ORIEL_OK && join->tree->place.parent == 0) {
-		*ori_tree_parent(join->tree) = link;
+		ori_net_move(ori_tree_parent(join->tree), &link);
 		return join_children(join);
 	}
-	ori_link_close(&link);
+	ori_net_close(&link);
 	if (status == ORIEL_OK)
 		status = join_parent(join, &parent);
 	return status == ORIEL_OK ? join_children(join) : status;

@@ -1,32 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The listener of a rank and its pending connections: those that have not proved yet that they
- * know the job key, and the admitted ones that no module has fetched. A connection that stays
- * silent or sends malformed bytes is dropped with a warning and delays no other. Joining, the
- * tree and messages poll it while they wait.
- *
- * Unproven connections never use the last descriptors of the process: the oldest of them are
- * closed first, silent ones before all others. A rank whose connection is closed for that
- * reason connects again (dial.h).
+ * The listener of a rank: src/net's listener, and what decides about the hello of a connection
+ * that it hands over. Joining, the tree and messages poll it while they wait, and fetch the
+ * connections that are admitted. A rank whose connection is closed to make room connects again
+ * (dial.h).
  */
 #ifndef ORI_BOOTSTRAP_LISTENER_H
 #define ORI_BOOTSTRAP_LISTENER_H
 
 #include <poll.h>
 
-#include "bootstrap/endpoint.h"
 #include "bootstrap/job_tag.h"
-#include "bootstrap/link.h"
-#include "net/auth.h"
+#include "net/listen.h"
 
-/* A connection that the listener has accepted and no module has fetched yet. */
+/* A connection whose hello is valid, and that no module has fetched yet. */
 struct ori_pending {
 	struct ori_pending *next;
-	struct ori_link link;
-	struct ori_hello hello; /* valid once it is admitted */
-	struct ori_auth auth;
-	bool was_challenged;
-	uint64_t deadline;              /* of its hello */
+	struct ori_net_conn link;
+	struct ori_hello hello;
 	char from[ORI_ENDPOINT_LENGTH]; /* its address, for texts */
 };
 
@@ -37,29 +28,16 @@ struct ori_rank_owner {
 	char from[ORI_ENDPOINT_LENGTH];
 };
 
-#define ORI_LISTENER_TEXT 320
-
 struct ori_listener {
-	int fd;           /* listening socket; -1: no connection is expected */
-	int epoll;        /* readable when ori_listener_serve() has work */
+	struct ori_net_listener net;
 	int interrupt_fd; /* eventfd; readable once ori_listener_interrupt() was called */
 	struct ori_address address;
 	const struct ori_credentials *own; /* borrowed */
-	unsigned size;                     /* ranks of the job */
-	struct ori_traffic *traffic;
-	struct ori_pending *waiting, *admitted;
-	unsigned pending_count; /* length of the list waiting */
-	unsigned most;          /* its limit; lower while descriptors are few, until it is empty */
-	uint64_t paused_until;  /* no connection is accepted before; 0: not paused */
-	uint64_t warn_at;       /* earliest time of the next warning about a dropped connection */
-	unsigned suppressed;    /* dropped connections since the last warning */
-	bool accepts_joins;     /* rank 0 while it waits for the ranks of its job */
+	unsigned rank, size;               /* of the listener; ranks of the job */
+	struct ori_pending *admitted;
+	bool accepts_joins; /* rank 0 while it waits for the ranks of its job */
 	/* Rank 0 of a complete job: the process of each rank, [size], owned; else NULL. */
 	struct ori_rank_owner *rank_owners;
-	/* The number of rejected connections, and the status and text of the first of them. */
-	unsigned rejected;
-	enum oriel_status rejected_status;
-	char rejected_text[ORI_LISTENER_TEXT];
 };
 
 /* Set up a listener without a socket; ori_listener_close() accepts it, too. */
@@ -69,8 +47,6 @@ void ori_listener_init(struct ori_listener *listener, const struct ori_credentia
 enum oriel_status ori_listener_enable_interrupt(struct ori_listener *listener);
 /* End ori_listener_poll() with ORIEL_ERR_ABORTED, now and later. Any thread. */
 void ori_listener_interrupt(struct ori_listener *listener);
-/* Takes over @fd, also on failure; it listens at @listener->address. */
-enum oriel_status ori_listener_open(struct ori_listener *listener, int fd);
 void ori_listener_close(struct ori_listener *listener);
 
 /* Advance all pending connections; never blocks, and accepts a few connections at most. */

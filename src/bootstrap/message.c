@@ -25,8 +25,8 @@ struct message {
 };
 
 struct ori_message_inbox {
-	struct ori_link link;    /* fd -1 for the messages of this rank to itself */
-	struct message *partial; /* still arriving */
+	struct ori_net_conn link; /* fd -1 for the messages of this rank to itself */
+	struct message *partial;  /* still arriving */
 	struct message *first, **end;
 };
 
@@ -35,7 +35,7 @@ enum oriel_status ori_message_open(struct ori_message_service *service, struct o
 {
 	service->tree = tree;
 	service->listener = listener;
-	service->out = calloc(tree->size, sizeof(struct ori_link *));
+	service->out = calloc(tree->size, sizeof(struct ori_net_conn *));
 	service->in = calloc(tree->size, sizeof(struct ori_message_inbox *));
 	if (!service->out || !service->in)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a job of %u ranks", tree->size);
@@ -61,7 +61,7 @@ static void inbox_free(struct ori_message_inbox *inbox)
 		message_free(message);
 	}
 	message_free(inbox->partial);
-	ori_link_close(&inbox->link);
+	ori_net_close(&inbox->link);
 	free(inbox);
 }
 
@@ -73,7 +73,7 @@ void ori_message_close(struct ori_message_service *service)
 		inbox_free(service->in[i]);
 	for (i = 0; service->out && i < service->tree->size; i++) {
 		if (service->out[i])
-			ori_link_close(service->out[i]);
+			ori_net_close(service->out[i]);
 		free(service->out[i]);
 	}
 	free(service->in);
@@ -95,7 +95,7 @@ static struct ori_message_inbox *inbox_new(struct ori_message_service *service, 
 
 	if (!inbox)
 		return NULL;
-	ori_link_open(&inbox->link, -1, service->listener->traffic);
+	ori_net_open(&inbox->link, -1, service->listener->net.traffic);
 	inbox->end = &inbox->first;
 	service->in[peer] = inbox;
 	return inbox;
@@ -169,8 +169,7 @@ static enum oriel_status message_fetch_senders(struct ori_message_service *servi
 			ori_pending_free(pending);
 			return message_no_memory(service, sizeof(*inbox));
 		}
-		inbox->link = pending->link;
-		pending->link.fd = -1;
+		ori_net_move(&inbox->link, &pending->link);
 		ori_pending_free(pending);
 	}
 	return ORIEL_OK;
@@ -182,7 +181,7 @@ static enum oriel_status message_begin(struct ori_message_service *service,
 	enum oriel_status status;
 	struct ori_frame frame;
 
-	status = ori_link_peek(&inbox->link, &frame);
+	status = ori_net_peek(&inbox->link, &frame);
 	if (status != ORIEL_OK)
 		return status;
 	if (frame.type != ORI_FRAME_MESSAGE || frame.length > ORI_MESSAGE_MAX)
@@ -190,7 +189,7 @@ static enum oriel_status message_begin(struct ori_message_service *service,
 	inbox->partial = message_new(frame.tag, frame.length);
 	if (!inbox->partial)
 		return message_no_memory(service, frame.length);
-	ori_link_skip(&inbox->link);
+	ori_net_skip(&inbox->link);
 	return ORIEL_OK;
 }
 
@@ -208,7 +207,7 @@ static enum oriel_status message_fill(struct ori_message_service *service,
 		room = message->done < MESSAGE_ROOM ? MESSAGE_ROOM : 2 * message->done;
 		if (message->done == message->room && !message_grow(message, room))
 			return message_no_memory(service, message->length);
-		status = ori_link_read(&inbox->link, message->data, message->room, &message->done);
+		status = ori_net_read(&inbox->link, message->data, message->room, &message->done);
 	}
 	return status;
 }
@@ -238,7 +237,7 @@ static enum oriel_status message_progress(struct ori_message_service *service,
  * connection at the listener.
  */
 static enum oriel_status message_wait(struct ori_message_service *service, unsigned peer,
-				      struct ori_link *link, uint64_t deadline)
+				      struct ori_net_conn *link, uint64_t deadline)
 {
 	struct pollfd polled[ORI_TREE_LINKS + 2];
 	enum oriel_status status;
@@ -253,7 +252,7 @@ static enum oriel_status message_wait(struct ori_message_service *service, unsig
 	if (service->in[peer])
 		polled[n++] = (struct pollfd){.fd = service->in[peer]->link.fd, .events = POLLIN};
 	for (i = 0; i < ORI_TREE_LINKS; i++) {
-		status = ori_link_peek(&service->tree->links[i], &frame);
+		status = ori_net_peek(&service->tree->links[i], &frame);
 		/*
 		 * A frame of the next collective stays unread, so POLLIN would return at once;
 		 * only the end of the stream matters behind it.
@@ -279,10 +278,11 @@ static enum oriel_status message_check(struct ori_message_service *service, unsi
 static enum oriel_status message_connect(struct ori_message_service *service, unsigned peer,
 					 uint64_t deadline)
 {
-	struct ori_link *link = malloc(sizeof(*link));
+	struct ori_net_conn *link = malloc(sizeof(*link));
 	struct ori_hello hello = {
 		.purpose = ORI_PURPOSE_MESSAGE,
 		.rank = service->tree->rank,
+		.to = peer,
 		.size = service->tree->size,
 	};
 	struct ori_error before;
@@ -302,7 +302,7 @@ static enum oriel_status message_connect(struct ori_message_service *service, un
 				      oriel_last_status() ? oriel_last_error() : "it has left");
 	}
 	ori_error_restore(&before);
-	link->rank = peer;
+	link->peer = peer;
 	service->out[peer] = link;
 	return ORIEL_OK;
 }
@@ -329,11 +329,11 @@ static enum oriel_status message_write(struct ori_message_service *service, unsi
 				       const struct ori_frame *frame, const void *data,
 				       uint64_t timeout_ns, uint64_t deadline)
 {
-	struct ori_link *link = service->out[peer];
+	struct ori_net_conn *link = service->out[peer];
 	enum oriel_status status;
 	size_t done = 0;
 
-	while ((status = ori_link_write(link, frame, data, &done)) == ORIEL_AGAIN) {
+	while ((status = ori_net_write(link, frame, data, &done)) == ORIEL_AGAIN) {
 		if (ori_deadline_passed(deadline))
 			return ori_tree_break(
 				service->tree, ORIEL_ERR_TIMEOUT, peer,
@@ -392,12 +392,8 @@ static enum oriel_status message_receive(struct ori_message_service *service, un
 		*message = inbox ? inbox_take(inbox, tag) : NULL;
 		if (*message)
 			return ORIEL_OK;
-		if (status == ORIEL_ERR_PEER)
-			return ori_tree_lost(service->tree, peer);
 		if (status < 0)
-			return ori_tree_break(service->tree, status, peer,
-					      "rank %u of %u sent a malformed message", peer,
-					      service->tree->size);
+			return ori_tree_link_failed(service->tree, &inbox->link, status);
 		if (ori_deadline_passed(deadline))
 			return ori_tree_break(
 				service->tree, ORIEL_ERR_TIMEOUT, peer,

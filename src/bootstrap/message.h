@@ -16,7 +16,7 @@ struct ori_message_service {
 	struct ori_tree *tree;         /* borrowed; it spreads failures */
 	struct ori_listener *listener; /* borrowed */
 	struct ori_address *addresses; /* of all ranks; owned */
-	struct ori_link **out;         /* per rank, NULL until used */
+	struct ori_net_conn **out;     /* per rank, NULL until used */
 	struct ori_message_inbox **in; /* per rank, NULL until used */
 };
 

@@ -51,8 +51,8 @@ static void receiver_open(struct receiver *o)
 	ori_listener_init(&o->listener, NULL, 2, &o->traffic);
 	ori_tree_init(&o->tree, 0, 2, &o->listener);
 	assert_int_equal(ori_message_open(&o->service, &o->tree, &o->listener, NULL), ORIEL_OK);
-	ori_link_open(&pending->link, ends[0], &o->traffic);
-	pending->link.rank = pending->hello.rank = 1;
+	ori_net_open(&pending->link, ends[0], &o->traffic);
+	pending->link.peer = pending->hello.rank = 1;
 	pending->hello.purpose = ORI_PURPOSE_MESSAGE;
 	o->listener.admitted = pending;
 }

@@ -155,6 +155,7 @@ static void tcp_close(void *context)
 	ori_message_close(&tcp->service);
 	ori_tree_close(&tcp->tree);
 	ori_listener_close(&tcp->listener);
+	ori_tls_context_destroy(tcp->own.tls);
 	tcp_delist(tcp); /* the port is free again */
 	explicit_bzero(&tcp->own, sizeof(tcp->own));
 	free(tcp);
@@ -229,11 +230,13 @@ static struct tcp *tcp_new(const struct ori_tcp_job *job)
 		return NULL;
 	tcp->stamp = ori_handle_stamp;
 	tcp->own = job->own;
+	tcp->own.tls = NULL;
 	tcp->port = job->port;
 	tcp->is_only = job->is_only && job->size > 1;
 	ori_listener_init(&tcp->listener, &tcp->own, job->size, &tcp->traffic);
+	tcp->listener.rank = job->rank;
 	if (job->size > 1)
-		tcp->listener.fd = job->listen_fd;
+		tcp->listener.net.fd = job->listen_fd;
 	ori_tree_init(&tcp->tree, job->rank, job->size, &tcp->listener);
 	return tcp;
 }
@@ -247,6 +250,9 @@ static enum oriel_status tcp_start(struct tcp *tcp, const struct ori_tcp_job *jo
 		status = ori_fail(ORIEL_ERR_NOMEM, "no memory for a job of %u ranks", job->size);
 	if (status == ORIEL_OK)
 		status = ori_listener_enable_interrupt(&tcp->listener);
+	if (status == ORIEL_OK && job->size > 1 && tcp->own.key.length)
+		status = ori_tls_context_create(&tcp->own.key, &tcp->own.tls);
+	tcp->listener.net.context = tcp->own.tls;
 	if (status == ORIEL_OK && job->size > 1)
 		status = tcp_join(tcp, job, addresses);
 	if (status == ORIEL_OK)

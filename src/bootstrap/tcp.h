@@ -10,8 +10,6 @@
 #include <oriel/bootstrap.h>
 
 #include "bootstrap/job_tag.h"
-#include "bootstrap/link.h"
-#include "net/auth.h"
 
 #define ORI_TCP_RANKS_MAX (1u << 20)
 

@@ -5,15 +5,17 @@
  */
 #include "bootstrap/tcp.h"
 
+#include <fcntl.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "bootstrap/endpoint.h"
 #include "bootstrap/party_test.h"
 #include "bootstrap/tree.h"
+#include "net/endpoint.h"
 
 #define SHORT 4000000000ull /* ns; a timeout that must pass after all other ranks are done */
 #define MOMENT 175000000ull /* ns; a timeout in a test that waits for nothing else */
@@ -22,6 +24,7 @@ struct tcp_party {
 	struct ori_tcp_job job;
 	unsigned absent, odd; /* the rank that does not join; the one that joins as @oddity says */
 	enum { WITHOUT_KEY, AS_RANK_1, WITH_ONE_MORE } oddity;
+	uint16_t relay_port; /* where rank 1 looks for rank 0 */
 	struct ori_traffic root;
 };
 
@@ -36,7 +39,7 @@ static struct tcp_party tcp_party(unsigned size, uint64_t timeout_ns)
 		.size = size,
 		.host = "127.0.0.1",
 		.timeout_ns = timeout_ns,
-		.own.key = {.length = 4, .bytes = "abcd"},
+		.own.key = {.length = 16, .bytes = "a key for a test"},
 	};
 	assert_int_equal(ori_endpoint_listen(&at, &party.job.listen_fd), ORIEL_OK);
 	party.job.port = at.port;
@@ -93,7 +96,7 @@ static void test_ranks_join_and_gather(void **state)
 	}
 }
 
-/* The root sends three frames to admit each rank, then eight in each collective. */
+/* The root sends two frames to admit each rank, then eight in each collective. */
 static void test_the_root_of_512_ranks_sends_frames_in_proportion(void **state)
 {
 	struct tcp_party party = tcp_party(512, PARTY_PATIENCE);
@@ -101,8 +104,8 @@ static void test_the_root_of_512_ranks_sends_frames_in_proportion(void **state)
 	(void)state;
 	party_run(512, run_rounds, &party);
 	party_expect_all(512, ORIEL_OK, "");
-	assert_int_equal(party.root.frames, 3 * 511 + 5 * ORI_TREE_ARITY);
-	assert_true(party.root.bytes < 512 * 1000);
+	assert_int_equal(party.root.frames, 2 * 511 + 5 * ORI_TREE_ARITY);
+	assert_true(party.root.bytes < 512 * 1300);
 }
 
 static void test_a_rank_that_does_not_join_is_named_to_all(void **state)
@@ -178,8 +181,8 @@ static void test_another_key_is_rejected_on_both_sides(void **state)
 	party.oddity = WITHOUT_KEY;
 	party_run(3, join_oddly, &party);
 	party_expect(0, ORIEL_ERR_AUTH, "rank 2 of 3 did not join");
-	party_expect(1, ORIEL_ERR_AUTH, "has another ORIEL_JOB_KEY");
-	party_expect(2, ORIEL_ERR_AUTH, "another ORIEL_JOB_KEY than this rank, which has none set");
+	party_expect(1, ORIEL_ERR_AUTH, "is rejected: it has no ORIEL_JOB_KEY, but this process");
+	party_expect(2, ORIEL_ERR_AUTH, "has an ORIEL_JOB_KEY, but this process has none");
 }
 
 /* A process that joins as a rank that has joined is rejected at once, and the job goes on. */
@@ -251,6 +254,92 @@ static void test_sizes_that_differ_are_an_error_that_names_the_rank(void **state
 	party_run(2, join_oddly, &party);
 	party_expect(0, ORIEL_ERR_MISMATCH, "says the job has 3 ranks, rank 0 says 2");
 	party_expect(1, ORIEL_ERR_MISMATCH, "says the job has 3 ranks, rank 0 says 2");
+}
+
+/* A relay between rank 1 and rank 0, which changes one byte of one direction. */
+struct relay {
+	struct ori_address root;
+	int listener;
+	unsigned direction; /* 0: to rank 0 */
+	size_t flip;        /* the number of the byte */
+};
+
+static bool relay_move(int from, int to, size_t *moved, size_t flip)
+{
+	unsigned char bytes[4096];
+	ssize_t n = recv(from, bytes, sizeof(bytes), 0);
+
+	if (n <= 0)
+		return false;
+	if (flip >= *moved && flip < *moved + (size_t)n)
+		bytes[flip - *moved] ^= 1;
+	*moved += (size_t)n;
+	return send(to, bytes, (size_t)n, MSG_NOSIGNAL) == n;
+}
+
+static void *relay_run(void *arg)
+{
+	const struct relay *relay = arg;
+	struct pollfd ends[2] = {{.events = POLLIN}, {.events = POLLIN}};
+	size_t moved[2] = {0};
+	bool is_open = true;
+	unsigned i;
+
+	ends[0].fd = accept(relay->listener, NULL, NULL);
+	ends[1].fd = ori_endpoint_connect(&relay->root, ori_deadline(PARTY_PATIENCE));
+	while (is_open && poll(ends, 2, -1) > 0)
+		for (i = 0; i < 2; i++)
+			if (ends[i].revents)
+				is_open =
+					is_open &&
+					relay_move(ends[i].fd, ends[1 - i].fd, &moved[i],
+						   i == relay->direction ? relay->flip : SIZE_MAX);
+	close(ends[0].fd);
+	close(ends[1].fd);
+	return NULL;
+}
+
+static void *join_through_relay(void *arg)
+{
+	struct party_seat *seat = arg;
+	struct tcp_party own = *(struct tcp_party *)seat->party;
+	struct oriel_bootstrap b;
+
+	if (seat->rank == 1)
+		own.job.port = own.relay_port;
+	seat->party = &own;
+	if (seat_open(seat, &b) == ORIEL_OK)
+		party_note(seat, party_rounds(&b, 10, 40));
+	oriel_bootstrap_close(&b);
+	return NULL;
+}
+
+/*
+ * With a key no byte of a collective changes on its way: the rank that reads it ends the job, and
+ * both ranks say why.
+ */
+static void test_an_altered_byte_ends_the_job(void **state)
+{
+	static const size_t flips[] = {700, 800, 901, 1002};
+	unsigned i;
+
+	(void)state;
+	for (i = 0; i < 2 * sizeof(flips) / sizeof(flips[0]); i++) {
+		struct tcp_party party = tcp_party(2, PARTY_PATIENCE);
+		struct relay relay = {.root = loopback, .direction = i % 2, .flip = flips[i / 2]};
+		struct ori_address at = loopback;
+		pthread_t thread;
+
+		relay.root.port = party.job.port;
+		assert_int_equal(ori_endpoint_listen(&at, &relay.listener), ORIEL_OK);
+		assert_int_equal(fcntl(relay.listener, F_SETFL, 0), 0);
+		party.relay_port = at.port;
+		assert_int_equal(pthread_create(&thread, NULL, relay_run, &relay), 0);
+		party_run(2, join_through_relay, &party);
+		assert_int_equal(pthread_join(thread, NULL), 0);
+		party_expect_all(2, ORIEL_ERR_AUTH, "has bytes that were altered on the way");
+		close(relay.listener);
+	}
 }
 
 static void test_silent_and_malformed_connections_do_no_harm(void **state)
@@ -554,6 +643,7 @@ int main(void)
 		cmocka_unit_test(test_a_second_process_of_a_rank_is_rejected),
 		cmocka_unit_test(test_another_job_at_the_port_does_no_harm),
 		cmocka_unit_test(test_sizes_that_differ_are_an_error_that_names_the_rank),
+		cmocka_unit_test(test_an_altered_byte_ends_the_job),
 		cmocka_unit_test(test_silent_and_malformed_connections_do_no_harm),
 		cmocka_unit_test(test_a_rank_that_leaves_is_named_to_all),
 		cmocka_unit_test(test_a_rank_that_takes_no_part_is_named_to_all),

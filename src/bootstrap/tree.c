@@ -73,7 +73,7 @@ void ori_tree_init(struct ori_tree *tree, unsigned rank, unsigned size,
 	tree->failure.status = ORIEL_OK;
 	ori_tree_place(size, rank, &tree->place);
 	for (i = 0; i < ORI_TREE_LINKS; i++)
-		ori_link_open(&tree->links[i], -1, NULL);
+		ori_net_open(&tree->links[i], -1, NULL);
 }
 
 void ori_tree_close(struct ori_tree *tree)
@@ -81,10 +81,10 @@ void ori_tree_close(struct ori_tree *tree)
 	unsigned i;
 
 	for (i = 0; i < ORI_TREE_LINKS; i++)
-		ori_link_close(&tree->links[i]);
+		ori_net_close(&tree->links[i]);
 }
 
-struct ori_link *ori_tree_parent(struct ori_tree *tree)
+struct ori_net_conn *ori_tree_parent(struct ori_tree *tree)
 {
 	return &tree->links[ORI_TREE_ARITY];
 }
@@ -99,13 +99,11 @@ enum oriel_status ori_tree_check(struct ori_tree *tree)
 /* Send the failure to all neighbours; one whose socket is full sees the link closed later. */
 static enum oriel_status tree_report(struct ori_tree *tree)
 {
-	unsigned char body[ORI_FAILURE_LENGTH];
-	size_t length = ori_failure_encode(&tree->failure, body);
 	unsigned i;
 
 	for (i = 0; i < ORI_TREE_LINKS; i++)
 		if (tree->links[i].fd >= 0)
-			ori_link_send(&tree->links[i], ORI_FRAME_FAILURE, body, length);
+			ori_failure_send(&tree->failure, &tree->links[i]);
 	return ori_tree_check(tree);
 }
 
@@ -149,63 +147,66 @@ static enum oriel_status tree_malformed(struct ori_tree *tree, unsigned rank)
 			      "rank %u of %u sent a malformed frame", rank, tree->size);
 }
 
-/* The failure of the job after a read of @link has failed with @status. */
-static enum oriel_status tree_link_failed(struct ori_tree *tree, const struct ori_link *link,
-					  enum oriel_status status)
+enum oriel_status ori_tree_link_failed(struct ori_tree *tree, const struct ori_net_conn *link,
+				       enum oriel_status status)
 {
 	if (status == ORIEL_ERR_PEER)
-		return ori_tree_lost(tree, link->rank);
-	return tree_malformed(tree, link->rank);
+		return ori_tree_lost(tree, link->peer);
+	if (status == ORIEL_ERR_AUTH)
+		return ori_tree_break(tree, status, link->peer,
+				      "the connection of rank %u with rank %u of %u %s", tree->rank,
+				      link->peer, tree->size, ori_net_doubt(link));
+	return tree_malformed(tree, link->peer);
 }
 
 /* Read the FAILURE frame at the head of @link and make it the failure of the job. */
-static enum oriel_status tree_receive_failure(struct ori_tree *tree, struct ori_link *link)
+static enum oriel_status tree_receive_failure(struct ori_tree *tree, struct ori_net_conn *link)
 {
 	unsigned char body[ORI_FAILURE_LENGTH];
 	enum oriel_status status;
 	struct ori_failure heard;
 	struct ori_frame frame;
 
-	status = ori_link_take(link, &frame, body, sizeof(body));
+	status = ori_net_take(link, &frame, body, sizeof(body));
 	if (status == ORIEL_AGAIN)
 		return ORIEL_AGAIN;
 	if (status != ORIEL_OK)
-		return tree_link_failed(tree, link, status);
+		return ori_tree_link_failed(tree, link, status);
 	if (!ori_failure_parse(body, frame.length, &heard))
-		return tree_malformed(tree, link->rank);
+		return tree_malformed(tree, link->peer);
 	return ori_tree_break(tree, heard.status, heard.rank, "%s", heard.text);
 }
 
-enum oriel_status ori_tree_expect_failure(struct ori_tree *tree, struct ori_link *link)
+enum oriel_status ori_tree_expect_failure(struct ori_tree *tree, struct ori_net_conn *link)
 {
 	struct ori_frame frame;
-	enum oriel_status status = ori_link_peek(link, &frame);
+	enum oriel_status status = ori_net_peek(link, &frame);
 
 	if (status == ORIEL_AGAIN)
 		return ORIEL_AGAIN;
 	if (status != ORIEL_OK)
-		return tree_link_failed(tree, link, status);
+		return ori_tree_link_failed(tree, link, status);
 	if (frame.type != ORI_FRAME_FAILURE)
-		return tree_malformed(tree, link->rank);
+		return tree_malformed(tree, link->peer);
 	return tree_receive_failure(tree, link);
 }
 
 /* ORIEL_AGAIN unless @link has the failure of the job. Other frames stay unread. */
-static enum oriel_status tree_poll_failure(struct ori_tree *tree, struct ori_link *link)
+static enum oriel_status tree_poll_failure(struct ori_tree *tree, struct ori_net_conn *link)
 {
 	enum oriel_status status;
 	struct ori_frame frame;
 
-	if (link->fd < 0 || ori_link_peek(link, &frame) != ORIEL_OK)
+	if (link->fd < 0 || ori_net_peek(link, &frame) != ORIEL_OK)
 		return ORIEL_AGAIN;
 	if (frame.type == ORI_FRAME_FAILURE)
 		return tree_receive_failure(tree, link);
 	/* The frame belongs to the next collective, which fails if its sender closed the link. */
-	if (!ori_link_is_ending(link))
+	if (!ori_net_is_ending(link))
 		return ORIEL_AGAIN;
-	status = ori_link_seek_failure(link);
+	status = ori_net_seek(link, ORI_FRAME_FAILURE);
 	return status == ORIEL_OK ? tree_receive_failure(tree, link)
-				  : tree_link_failed(tree, link, status);
+				  : ori_tree_link_failed(tree, link, status);
 }
 
 enum oriel_status ori_tree_poll_failure(struct ori_tree *tree)
@@ -223,7 +224,7 @@ enum oriel_status ori_tree_poll_failure(struct ori_tree *tree)
 
 /* The transfer over one link in one phase of a collective. */
 struct tree_move {
-	struct ori_link *link;
+	struct ori_net_conn *link;
 	enum { TREE_WATCH, TREE_SEND, TREE_RECEIVE } action;
 	struct ori_frame frame; /* the frame to send, or the expected one */
 	char *data;
@@ -239,7 +240,7 @@ struct tree_phase {
 	uint64_t deadline, timeout_ns;
 };
 
-static void phase_add(struct tree_phase *phase, struct ori_link *link, int action,
+static void phase_add(struct tree_phase *phase, struct ori_net_conn *link, int action,
 		      enum ori_frame_type type, void *data, size_t length, unsigned ranks)
 {
 	struct tree_move *move = &phase->moves[phase->count++];
@@ -259,7 +260,7 @@ static enum oriel_status move_mismatch(struct ori_tree *tree, const struct tree_
 {
 	return ori_tree_break(tree, ORIEL_ERR_MISMATCH, ORIEL_NO_RANK,
 			      "all_gather: rank %u of %u gives %llu bytes, rank %u gives %llu",
-			      move->link->rank, tree->size,
+			      move->link->peer, tree->size,
 			      (unsigned long long)(got->length / move->ranks), tree->rank,
 			      (unsigned long long)(move->frame.length / move->ranks));
 }
@@ -270,16 +271,16 @@ static enum oriel_status move_begin(struct ori_tree *tree, struct tree_move *mov
 	enum oriel_status status;
 	struct ori_frame got;
 
-	status = ori_link_peek(move->link, &got);
+	status = ori_net_peek(move->link, &got);
 	if (status == ORIEL_AGAIN)
 		return status;
 	if (status != ORIEL_OK)
-		return tree_link_failed(tree, move->link, status);
+		return ori_tree_link_failed(tree, move->link, status);
 	if (got.type != move->frame.type)
 		return ori_tree_expect_failure(tree, move->link);
 	if (got.length != move->frame.length)
 		return move_mismatch(tree, move, &got);
-	ori_link_skip(move->link);
+	ori_net_skip(move->link);
 	move->is_begun = true;
 	return ORIEL_OK;
 }
@@ -292,9 +293,9 @@ static enum oriel_status move_receive(struct ori_tree *tree, struct tree_move *m
 		status = move_begin(tree, move);
 	if (status != ORIEL_OK)
 		return status;
-	status = ori_link_read(move->link, move->data, move->frame.length, &move->done);
+	status = ori_net_read(move->link, move->data, move->frame.length, &move->done);
 	if (status < 0)
-		return tree_link_failed(tree, move->link, status);
+		return ori_tree_link_failed(tree, move->link, status);
 	move->is_over = status == ORIEL_OK;
 	return status;
 }
@@ -304,14 +305,14 @@ static enum oriel_status move_send(struct ori_tree *tree, struct tree_move *move
 {
 	enum oriel_status status;
 
-	status = ori_link_write(move->link, &move->frame, move->data, &move->done);
+	status = ori_net_write(move->link, &move->frame, move->data, &move->done);
 	move->is_over = status == ORIEL_OK;
 	if (status == ORIEL_OK)
 		return ORIEL_OK;
 	if (status == ORIEL_AGAIN)
 		return ori_tree_expect_failure(tree, move->link);
 	status = ori_tree_expect_failure(tree, move->link);
-	return status == ORIEL_AGAIN ? ori_tree_lost(tree, move->link->rank) : status;
+	return status == ORIEL_AGAIN ? ori_tree_lost(tree, move->link->peer) : status;
 }
 
 static enum oriel_status move_step(struct ori_tree *tree, struct tree_move *move)
@@ -331,7 +332,7 @@ static enum oriel_status phase_late(struct tree_phase *phase)
 
 	for (i = 0; i < phase->count; i++)
 		if (!phase->moves[i].is_over)
-			ori_ranks_add(&missing, phase->moves[i].link->rank);
+			ori_ranks_add(&missing, phase->moves[i].link->peer);
 	return ori_tree_break(phase->tree, ORIEL_ERR_TIMEOUT, missing.first[0],
 			      "%s did not take part within %g s",
 			      ori_ranks_text(&missing, phase->tree->size, text),

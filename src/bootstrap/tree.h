@@ -30,15 +30,15 @@ void ori_tree_place(unsigned size, unsigned rank, struct ori_tree_place *place);
 struct ori_tree {
 	unsigned rank, size;
 	struct ori_tree_place place;
-	struct ori_listener *listener;         /* served while a call waits */
-	struct ori_link links[ORI_TREE_LINKS]; /* children, then the parent; fd -1: none */
-	struct ori_failure failure;            /* status ORIEL_OK: none */
+	struct ori_listener *listener;             /* served while a call waits */
+	struct ori_net_conn links[ORI_TREE_LINKS]; /* children, then the parent; fd -1: none */
+	struct ori_failure failure;                /* status ORIEL_OK: none */
 };
 
 void ori_tree_init(struct ori_tree *tree, unsigned rank, unsigned size,
 		   struct ori_listener *listener);
 void ori_tree_close(struct ori_tree *tree);
-struct ori_link *ori_tree_parent(struct ori_tree *tree);
+struct ori_net_conn *ori_tree_parent(struct ori_tree *tree);
 
 /*
  * All-gather: @all has size pieces of @up bytes; the caller fills in its own, the call the other
@@ -59,10 +59,13 @@ enum oriel_status ori_tree_break(struct ori_tree *tree, enum oriel_status status
 enum oriel_status ori_tree_stop(struct ori_tree *tree, enum oriel_status status);
 /* The rank that caused the failure of the job; ORIEL_NO_RANK if there is none. */
 unsigned ori_tree_at_fault(const struct ori_tree *tree);
+/* Fail the job because a read of @link has failed with @status. */
+enum oriel_status ori_tree_link_failed(struct ori_tree *tree, const struct ori_net_conn *link,
+				       enum oriel_status status);
 /* Fail the job because the connection to @rank is closed. */
 enum oriel_status ori_tree_lost(struct ori_tree *tree, unsigned rank);
 /* Read @link at a time when only a FAILURE may arrive: ORIEL_AGAIN, or the job has failed. */
-enum oriel_status ori_tree_expect_failure(struct ori_tree *tree, struct ori_link *link);
+enum oriel_status ori_tree_expect_failure(struct ori_tree *tree, struct ori_net_conn *link);
 /* Has a neighbour sent a failure? Other frames stay unread, and a closed link is no failure. */
 enum oriel_status ori_tree_poll_failure(struct ori_tree *tree);
 

@@ -16,10 +16,10 @@
 #include <oriel/dev/types.h>
 
 #include "base/handle.h"
-#include "bootstrap/endpoint.h"
-#include "mem/fdsock.h"
 #include "mem/mapping.h"
 #include "mem/memory.h"
+#include "net/endpoint.h"
+#include "net/fdsock.h"
 #include "topo/host.h"
 
 #define ORI_GATHER_BYTES 2048u /* of one rank in one round of the mapped gather */

@@ -7,7 +7,7 @@
 #define ORI_COMM_MESH_H
 
 #include "comm/comm.h"
-#include "mem/fdsock.h"
+#include "net/fdsock.h"
 
 /* Local: starts to listen. @name goes to the peers. */
 enum oriel_status ori_mesh_open(struct oriel_comm *comm, uint8_t name[ORI_FDSOCK_NAME]);

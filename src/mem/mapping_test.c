@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "mem/count_fds.h"
-#include "mem/fdsock.h"
+#include "base/count_fds.h"
 #include "mem/gpu_mapping.h"
+#include "net/fdsock.h"
 
 #define PAGE ((size_t)sysconf(_SC_PAGESIZE))
 #define LONG ori_deadline(UINT64_C(60000000000))

@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "mem/count_fds.h"
+#include "base/count_fds.h"
 #include "mem/memfd.h"
 #include "sys/hugepages.h"
 

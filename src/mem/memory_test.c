@@ -15,8 +15,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/count_fds.h"
 #include "base/error.h"
-#include "mem/count_fds.h"
 #include "mem/memory.h"
 
 #define PAGE ((size_t)sysconf(_SC_PAGESIZE))

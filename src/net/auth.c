@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Nonces and MACs of the mutual proof of the job key. The handshakes of the bootstrap, of
- * src/p2p and of the software HCA call it.
+ * Nonces and MACs of the mutual proof of the job key. The handshakes of src/p2p and
+ * of the software HCA call it.
  */
 #include "net/auth.h"
 
@@ -13,22 +13,7 @@
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 
-#include "base/config.h"
 #include "base/error.h"
-
-static unsigned auth_digit(char c)
-{
-	return c <= '9' ? (unsigned)(c - '0') : (unsigned)((c | 0x20) - 'a' + 10);
-}
-
-void ori_auth_read_key(struct ori_key *key)
-{
-	const char *text = ori_setting_text(ORI_SETTING_JOB_KEY);
-
-	for (key->length = 0; *text && key->length < sizeof(key->bytes); text += 2)
-		key->bytes[key->length++] =
-			(unsigned char)(auth_digit(text[0]) << 4 | auth_digit(text[1]));
-}
 
 enum oriel_status ori_auth_nonce(unsigned char nonce[ORI_NONCE_LENGTH])
 {

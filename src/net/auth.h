@@ -2,7 +2,7 @@
 /*
  * Proof that the peer knows the job key, without sending the key: HMAC-SHA256 over a nonce of
  * each side. The MAC covers the role, so that a proof cannot be reflected to its sender. The
- * handshakes of the bootstrap, of src/p2p and of the software HCA call it.
+ * handshakes of src/p2p and of the software HCA call it.
  */
 #ifndef ORI_NET_AUTH_H
 #define ORI_NET_AUTH_H
@@ -10,17 +10,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include <oriel/status.h>
+#include "net/key.h"
 
-#define ORI_KEY_MAX 128
 #define ORI_NONCE_LENGTH 32
 #define ORI_MAC_LENGTH 32
 #define ORI_AUTH_BODY_MAX 128 /* bytes that a MAC covers besides the nonces */
-
-struct ori_key {
-	size_t length; /* 0: the job has no key */
-	unsigned char bytes[ORI_KEY_MAX];
-};
 
 /* The nonces of both sides. */
 struct ori_auth {
@@ -29,9 +23,6 @@ struct ori_auth {
 };
 
 enum ori_role { ORI_ROLE_CONNECTOR = 'C', ORI_ROLE_ACCEPTOR = 'A' };
-
-/* Read ORIEL_JOB_KEY, whose text oriel_settings_check() has checked. */
-void ori_auth_read_key(struct ori_key *key);
 
 enum oriel_status ori_auth_nonce(unsigned char nonce[ORI_NONCE_LENGTH]);
 

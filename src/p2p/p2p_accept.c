@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "bootstrap/endpoint.h"
+#include "net/endpoint.h"
 #include "p2p/p2p.h"
 
 #define ACCEPT_PATIENCE_NS \

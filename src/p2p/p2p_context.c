@@ -12,7 +12,7 @@
 #include "base/attr.h"
 #include "base/config.h"
 #include "base/error.h"
-#include "bootstrap/endpoint.h"
+#include "net/endpoint.h"
 #include "p2p/p2p.h"
 #include "p2p/p2p_host.h"
 #include "sys/process.h"
@@ -121,7 +121,7 @@ static enum oriel_status context_open(struct oriel_p2p_context *ctx,
 		status = oriel_settings_check();
 	if (status == ORIEL_OK)
 		status = context_paths(attr->paths, &ctx->paths);
-	ori_auth_read_key(&ctx->key);
+	ori_key_read(&ctx->key);
 	if (status == ORIEL_OK && ctx->listeners.local < 0)
 		status = context_listen(ctx);
 	if (status == ORIEL_OK)

@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "bootstrap/endpoint.h"
+#include "net/endpoint.h"
 
 #define DIAL_PATIENCE_NS UINT64_C(3000000000) /* for an address */
 #define DIAL_PAUSE_NS UINT64_C(100000000)     /* between rounds */

@@ -76,9 +76,9 @@ static void test_a_context_listens_with_a_key_or_on_request(void **state)
 		const char *tcp, *key;
 		bool does_listen;
 	} table[] = {{"auto", "", false},
-		     {"auto", "c0ffee", true},
+		     {"auto", "c0ffee00c0ffee00c0ffee00c0ffee00", true},
 		     {"on", "", true},
-		     {"off", "c0ffee", false}};
+		     {"off", "c0ffee00c0ffee00c0ffee00c0ffee00", false}};
 
 	(void)state;
 	for (unsigned i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
@@ -110,7 +110,8 @@ static void test_one_listener_is_enough(void **state)
 
 static void test_without_a_listener_there_is_no_path(void **state)
 {
-	static const char *tcp[] = {"auto", "off"}, *keys[] = {"", "c0ffee"};
+	static const char *tcp[] = {"auto", "off"},
+			  *keys[] = {"", "c0ffee00c0ffee00c0ffee00c0ffee00"};
 	struct p2p_address a;
 	struct endpoints e;
 
@@ -129,7 +130,10 @@ static void test_without_a_listener_there_is_no_path(void **state)
 static void test_another_key_is_rejected(void **state)
 {
 	static const char *tcp[] = {"off", "on"};
-	static const char *keys[][2] = {{"c0ffee", "c0ffed"}, {"", "c0ffee"}, {"c0ffee", ""}};
+	static const char *keys[][2] = {{"c0ffee00c0ffee00c0ffee00c0ffee00",
+					 "c0ffee00c0ffee00c0ffee00c0ffee01"},
+					{"", "c0ffee00c0ffee00c0ffee00c0ffee00"},
+					{"c0ffee00c0ffee00c0ffee00c0ffee00", ""}};
 
 	(void)state;
 	for (unsigned i = 0; i < 3; i++) {
@@ -156,7 +160,8 @@ static void test_another_key_is_rejected(void **state)
 /* The port is that of a context, but not of the one that is meant. */
 static void test_another_context_on_the_port_is_rejected(void **state)
 {
-	static const char *tcp[] = {"off", "on"}, *keys[] = {"c0ffee", "c0ffee"};
+	static const char *tcp[] = {"off", "on"}, *keys[] = {"c0ffee00c0ffee00c0ffee00c0ffee00",
+							     "c0ffee00c0ffee00c0ffee00c0ffee00"};
 	uint64_t deadline = ori_deadline(ENDPOINTS_PATIENCE_NS);
 	struct p2p_address a, b;
 	struct endpoints e;
@@ -200,7 +205,8 @@ static bool is_closed(int fd)
 /* They are more than a context serves at once, send nothing or half of a frame, and stay. */
 static void test_silent_connections_do_not_block_the_peer(void **state)
 {
-	static const char *tcp[] = {"off", "on"}, *keys[] = {"c0ffee", "c0ffee"};
+	static const char *tcp[] = {"off", "on"}, *keys[] = {"c0ffee00c0ffee00c0ffee00c0ffee00",
+							     "c0ffee00c0ffee00c0ffee00c0ffee00"};
 	int fds[CROWD];
 	struct endpoints e;
 
@@ -221,7 +227,8 @@ static void test_silent_connections_do_not_block_the_peer(void **state)
 /* They do not fill the table of the context, but there are no descriptors for more of them. */
 static void test_silent_connections_are_closed_when_descriptors_run_out(void **state)
 {
-	static const char *tcp[] = {"off", "on"}, *keys[] = {"c0ffee", "c0ffee"};
+	static const char *tcp[] = {"off", "on"}, *keys[] = {"c0ffee00c0ffee00c0ffee00c0ffee00",
+							     "c0ffee00c0ffee00c0ffee00c0ffee00"};
 	const struct p2p_token nobody = {.number = 1};
 	struct rlimit normal, tight;
 	int fds[CROWD / 8], fd;

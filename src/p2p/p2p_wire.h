@@ -12,8 +12,8 @@
 #include <oriel/p2p.h>
 
 #include "hca/hca.h"
-#include "mem/fdsock.h"
 #include "mem/mapping.h"
+#include "net/fdsock.h"
 #include "sys/hosts.h"
 
 #define P2P_VERSION 4u

@@ -16,16 +16,21 @@
 #include "fuzz.h"
 
 enum listener_choice {
-	LISTENER_CHALLENGES = 1, /* the connector begins with a valid challenge */
-	LISTENER_SIGNS = 2,      /* the input is the body of a hello, which gets a MAC */
-	LISTENER_KNOWS = 4,      /* the MAC is made with the right key */
-	LISTENER_OPEN = 8,       /* the job has no key */
-	LISTENER_LATE = 16,      /* the job is complete */
+	LISTENER_GREETS = 1, /* the input is the body of a hello; else it is the whole stream */
+	LISTENER_SHAKES = 2, /* the connector has a key, and sends through TLS */
+	LISTENER_KNOWS = 4,  /* it is the right key */
+	LISTENER_OPEN = 8,   /* the job has no key */
+	LISTENER_LATE = 16,  /* the job is complete */
 };
 
 /* The tag of the job, which a valid connector sends. */
 static const struct ori_job_tag listener_tag = {ORI_JOB_TAG_TORCH,
 						"the hash of the name of the job"};
+static const struct ori_key listener_key = {16, "the key of it all"};
+static const struct ori_key listener_wrong_key = {16, "another key, too"};
+
+/* The first input makes them, of the right key and of a wrong one. */
+static struct ori_tls_context *listener_right, *listener_wrong;
 
 struct listener_scene {
 	unsigned choices;
@@ -33,70 +38,72 @@ struct listener_scene {
 	struct ori_credentials own;
 	struct ori_traffic traffic;
 	struct ori_listener listener;
-	struct ori_link connector; /* the connector's side of the pending connection */
-	struct ori_auth auth;      /* the nonces as the connector knows them */
+	struct ori_net_conn connector; /* the connector's side of the pending connection */
 };
 
 /* A listener with one pending connection, and an eventfd in place of its socket. */
 static void scene_open(struct listener_scene *s)
 {
-	struct ori_pending *pending = calloc(1, sizeof(*pending));
+	struct ori_net_pending *pending = calloc(1, sizeof(*pending));
 	struct epoll_event event = {.events = EPOLLIN, .data.ptr = pending};
 	int ends[2];
 
-	s->own.key.length = s->choices & LISTENER_OPEN ? 0 : 16;
-	memset(s->own.key.bytes, 'k', s->own.key.length);
+	s->own.tls = s->choices & LISTENER_OPEN ? NULL : listener_right;
 	s->own.tag = listener_tag;
 	ori_listener_init(&s->listener, &s->own, 2, &s->traffic);
-	FUZZ_CHECK(pending && ori_listener_open(&s->listener, eventfd(0, EFD_CLOEXEC)) == ORIEL_OK);
+	FUZZ_CHECK(pending &&
+		   ori_net_listener_open(&s->listener.net, eventfd(0, EFD_CLOEXEC)) == ORIEL_OK);
 	fuzz_connect(ends);
-	ori_link_open(&pending->link, ends[0], &s->traffic);
-	ori_link_open(&s->connector, ends[1], &s->traffic);
+	ori_net_accept(&pending->conn, ends[0], s->own.tls, &s->traffic);
+	ori_net_open(&s->connector, ends[1], &s->traffic);
 	pending->deadline = ORIEL_FOREVER;
-	FUZZ_CHECK(epoll_ctl(s->listener.epoll, EPOLL_CTL_ADD, ends[0], &event) == 0);
+	FUZZ_CHECK(epoll_ctl(s->listener.net.epoll, EPOLL_CTL_ADD, ends[0], &event) == 0);
 	s->listener.accepts_joins = !(s->choices & LISTENER_LATE);
-	s->listener.waiting = pending;
-	s->listener.pending_count = 1;
+	s->listener.net.waiting = pending;
+	s->listener.net.pending_count = 1;
 }
 
 static void scene_close(struct listener_scene *s)
 {
-	ori_link_close(&s->connector);
+	ori_net_close(&s->connector);
 	ori_listener_close(&s->listener);
 }
 
-/* The listener must prove that it knows the key, too. */
-static void scene_challenge(struct listener_scene *s)
+/* Do the handshake of TLS; true if it succeeds. */
+static bool scene_shake(struct listener_scene *s)
 {
-	unsigned char proof[ORI_PROOF_LENGTH], mac[ORI_MAC_LENGTH];
-	struct ori_frame frame;
+	enum oriel_status status = ORIEL_AGAIN;
+	unsigned turn;
 
-	memset(s->auth.connector, 'c', sizeof(s->auth.connector));
-	FUZZ_CHECK(ori_link_send(&s->connector, ORI_FRAME_CHALLENGE, s->auth.connector,
-				 ORI_NONCE_LENGTH) == ORIEL_OK);
-	ori_listener_serve(&s->listener);
-	FUZZ_CHECK(ori_link_take(&s->connector, &frame, proof, sizeof(proof)) == ORIEL_OK);
-	FUZZ_CHECK(frame.type == ORI_FRAME_PROOF && frame.length == sizeof(proof));
-	memcpy(s->auth.acceptor, proof, ORI_NONCE_LENGTH);
-	FUZZ_CHECK(ori_auth_mac(&s->own.key, &s->auth, ORI_ROLE_ACCEPTOR, NULL, 0, mac) ==
-		   ORIEL_OK);
-	FUZZ_CHECK(ori_auth_equal(mac, proof + ORI_NONCE_LENGTH));
+	s->connector.state = ORI_NET_CONNECTING;
+	s->connector.is_connector = true;
+	s->connector.context = s->choices & LISTENER_KNOWS ? listener_right : listener_wrong;
+	for (turn = 0; turn < 4 && status == ORIEL_AGAIN; turn++) {
+		status = ori_net_step(&s->connector);
+		ori_listener_serve(&s->listener);
+	}
+	FUZZ_CHECK((status == ORIEL_OK) == (s->own.tls && s->choices & LISTENER_KNOWS));
+	if (status != ORIEL_OK)
+		FUZZ_CHECK(status == ORIEL_ERR_AUTH && strstr(ori_net_doubt(&s->connector), "KEY"));
+	return status == ORIEL_OK;
 }
 
-static void scene_sign(struct listener_scene *s, unsigned char hello[ORI_HELLO_LENGTH])
+/* Send the input, as a hello or as it is; the body of the hello goes to @hello. */
+static void scene_say(struct listener_scene *s, unsigned char hello[ORI_HELLO_LENGTH])
 {
-	struct ori_key key = s->own.key;
+	size_t length = s->input.left, done = 0;
 
-	if (!(s->choices & LISTENER_KNOWS))
-		key.bytes[key.length++] = 'x';
-	memset(hello, 0, ORI_HELLO_LENGTH);
-	if (s->input.left > ORI_HELLO_LENGTH - ORI_MAC_LENGTH)
-		s->input.left = ORI_HELLO_LENGTH - ORI_MAC_LENGTH;
-	if (s->input.left)
-		memcpy(hello + ORI_MAC_LENGTH, s->input.at, s->input.left);
-	FUZZ_CHECK(ori_auth_mac(&key, &s->auth, ORI_ROLE_CONNECTOR, hello + ORI_MAC_LENGTH,
-				ORI_HELLO_LENGTH - ORI_MAC_LENGTH, hello) == ORIEL_OK);
-	ori_link_send(&s->connector, ORI_FRAME_HELLO, hello, ORI_HELLO_LENGTH);
+	if (s->choices & LISTENER_GREETS) {
+		if (length > ORI_HELLO_LENGTH)
+			length = ORI_HELLO_LENGTH;
+		if (length)
+			memcpy(hello, s->input.at, length);
+		ori_net_send(&s->connector, ORI_FRAME_HELLO, hello, ORI_HELLO_LENGTH);
+	} else if (s->connector.tls && length) {
+		(void)ori_tls_write(s->connector.tls, s->input.at, length, &done);
+	} else if (!s->connector.tls) {
+		fuzz_say(s->connector.fd, s->input.at, length);
+	}
 }
 
 static struct ori_pending *scene_next(struct listener_scene *s)
@@ -109,27 +116,29 @@ static struct ori_pending *scene_next(struct listener_scene *s)
 	return pending;
 }
 
-static void scene_check(struct listener_scene *s, const unsigned char hello[ORI_HELLO_LENGTH])
+/* @is_proven: the key of the connector, or that it has none, is right. */
+static void scene_check(struct listener_scene *s, const unsigned char hello[ORI_HELLO_LENGTH],
+			bool is_proven)
 {
-	const unsigned polite = LISTENER_CHALLENGES | LISTENER_SIGNS;
 	struct ori_pending *pending;
 	struct ori_hello parsed;
-	bool is_polite, is_in;
+	bool is_in;
 
-	is_polite = (s->choices & polite) == polite &&
-		    ori_hello_parse(hello, ORI_HELLO_LENGTH, &parsed);
-	is_in = is_polite && s->choices & LISTENER_KNOWS &&
-		ori_job_tag_equal(&parsed.tag, &listener_tag) &&
-		(parsed.purpose == ORI_PURPOSE_JOIN ? !(s->choices & LISTENER_LATE)
-						    : parsed.rank < 2);
-	if (is_polite)
-		FUZZ_CHECK(s->listener.rejected == !is_in);
-	FUZZ_CHECK(!s->listener.waiting && s->listener.pending_count == 0);
+	FUZZ_CHECK(!s->listener.net.waiting && s->listener.net.pending_count == 0);
+	FUZZ_CHECK(!s->listener.net.arrived);
 	pending = scene_next(s);
-	FUZZ_CHECK(is_in == (pending != NULL));
+	if (!is_proven)
+		FUZZ_CHECK(!pending);
+	if (is_proven && s->choices & LISTENER_GREETS) {
+		is_in = ori_hello_parse(hello, ORI_HELLO_LENGTH, &parsed) &&
+			ori_job_tag_equal(&parsed.tag, &listener_tag) && parsed.to == 0 &&
+			(parsed.purpose == ORI_PURPOSE_JOIN ? !(s->choices & LISTENER_LATE)
+							    : parsed.rank < 2);
+		FUZZ_CHECK(is_in == (pending != NULL));
+	}
 	if (pending) {
-		FUZZ_CHECK(pending->hello.rank == parsed.rank && pending->link.rank == parsed.rank);
-		FUZZ_CHECK(pending->hello.purpose == parsed.purpose);
+		FUZZ_CHECK(ori_job_tag_equal(&pending->hello.tag, &listener_tag));
+		FUZZ_CHECK(pending->link.peer == pending->hello.rank);
 		FUZZ_CHECK(!scene_next(s));
 	}
 	ori_pending_free(pending);
@@ -139,21 +148,23 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	unsigned char hello[ORI_HELLO_LENGTH] = {0};
 	struct listener_scene s = {.input = {data, size < FUZZ_INPUT_MAX ? size : FUZZ_INPUT_MAX}};
+	bool is_proven;
 
+	if (!listener_right)
+		FUZZ_CHECK(ori_tls_context_create(&listener_key, &listener_right) == ORIEL_OK &&
+			   ori_tls_context_create(&listener_wrong_key, &listener_wrong) ==
+				   ORIEL_OK);
 	s.choices = fuzz_byte(&s.input);
 	scene_open(&s);
-	if (s.choices & LISTENER_CHALLENGES)
-		scene_challenge(&s);
-	if (s.choices & LISTENER_SIGNS)
-		scene_sign(&s, hello);
-	else
-		fuzz_say(s.connector.fd, s.input.at, s.input.left);
+	is_proven = s.choices & LISTENER_SHAKES ? scene_shake(&s) : !s.own.tls;
+	if (is_proven || !(s.choices & LISTENER_SHAKES))
+		scene_say(&s, hello);
 	ori_listener_serve(&s.listener);
 	shutdown(s.connector.fd, SHUT_WR);
-	/* Each call reads one frame; the last call reads the end of the stream. */
-	while (s.listener.waiting)
+	/* Each call reads what is there; the last call reads the end of the stream. */
+	while (s.listener.net.waiting)
 		ori_listener_serve(&s.listener);
-	scene_check(&s, hello);
+	scene_check(&s, hello, is_proven);
 	scene_close(&s);
 	return 0;
 }
@@ -170,23 +181,16 @@ size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
 		.pid = 4711,
 		.tag = listener_tag,
 	};
-	const struct ori_frame frames[] = {
-		{ORI_FRAME_CHALLENGE, 0, ORI_NONCE_LENGTH},
-		{ORI_FRAME_HELLO, 0, ORI_HELLO_LENGTH},
-		{ORI_FRAME_FAILURE, 0, ORI_FAILURE_HEADER},
-	};
-	unsigned char body[ORI_HELLO_LENGTH];
-	const struct ori_frame *frame = &frames[n % 3];
+	const struct ori_frame frame = {ORI_FRAME_HELLO, 0, ORI_HELLO_LENGTH};
+	uint8_t *at = bytes;
 
 	if (n > 31)
 		return 0;
-	bytes[0] = (uint8_t)n;
-	ori_hello_encode(&hello, body);
-	if (n & LISTENER_SIGNS) {
-		memcpy(bytes + 1, body + ORI_MAC_LENGTH, sizeof(body) - ORI_MAC_LENGTH);
-		return 1 + sizeof(body) - ORI_MAC_LENGTH;
+	*at++ = (uint8_t)n;
+	if (!(n & LISTENER_GREETS)) {
+		ori_frame_encode(&frame, at);
+		at += ORI_FRAME_HEADER;
 	}
-	ori_frame_encode(frame, bytes + 1);
-	memcpy(bytes + 1 + ORI_FRAME_HEADER, body, frame->length);
-	return 1 + ORI_FRAME_HEADER + frame->length;
+	ori_hello_encode(&hello, at);
+	return (size_t)(at - bytes) + ORI_HELLO_LENGTH;
 }

@@ -118,8 +118,8 @@ static struct ori_pending *message_pending(struct message_peer *peer, struct ori
 	FUZZ_CHECK(pending);
 	fuzz_connect(ends);
 	peer->fd = ends[1];
-	ori_link_open(&pending->link, ends[0], traffic);
-	pending->link.rank = pending->hello.rank = 1;
+	ori_net_open(&pending->link, ends[0], traffic);
+	pending->link.peer = pending->hello.rank = 1;
 	pending->hello.purpose = ORI_PURPOSE_MESSAGE;
 	return pending;
 }

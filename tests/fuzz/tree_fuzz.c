@@ -73,8 +73,8 @@ static size_t tree_join(struct tree_scene *s, unsigned i, unsigned rank, struct 
 		length = in->left;
 	fuzz_connect(ends);
 	fuzz_say(ends[1], in->at, length);
-	ori_link_open(&s->tree.links[i], ends[0], &s->traffic);
-	s->tree.links[i].rank = rank;
+	ori_net_open(&s->tree.links[i], ends[0], &s->traffic);
+	s->tree.links[i].peer = rank;
 	s->peer_fds[i] = ends[1];
 	s->said[i] = in->at;
 	in->at += length;
@@ -133,12 +133,12 @@ static void tree_check_spread(struct tree_scene *s, size_t length)
 {
 	static uint8_t body[TREE_RANKS * TREE_PIECE];
 	struct ori_frame frame;
-	struct ori_link link;
+	struct ori_net_conn link;
 	unsigned i;
 
 	for (i = 0; i < s->tree.place.children; i++) {
-		ori_link_open(&link, s->peer_fds[i], &s->traffic);
-		FUZZ_CHECK(ori_link_take(&link, &frame, body, sizeof(body)) == ORIEL_OK);
+		ori_net_open(&link, s->peer_fds[i], &s->traffic);
+		FUZZ_CHECK(ori_net_take(&link, &frame, body, sizeof(body)) == ORIEL_OK);
 		FUZZ_CHECK(frame.type == ORI_FRAME_SPREAD && frame.length == length);
 		FUZZ_CHECK(memcmp(body, s->all, length) == 0);
 	}

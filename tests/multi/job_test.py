@@ -181,14 +181,14 @@ class Job(unittest.TestCase):
         port = free_port()
         names = ({"TORCHELASTIC_RUN_ID": "one"}, {"TORCHELASTIC_RUN_ID": "two"},
                  {"SLURM_JOB_ID": "1", "SLURM_STEP_ID": "0"}, {"PMIX_NAMESPACE": "one"},
-                 {"TORCHELASTIC_RUN_ID": "none"}, {"ORIEL_JOB_KEY": "abcd"})
+                 {"TORCHELASTIC_RUN_ID": "none"}, {"ORIEL_JOB_KEY": "abcd" * 8})
         root = self.start_by_hand(0, 2, port, **names[0])
         for other in names[1:]:
             start = time.monotonic()
             job = self.start_by_hand(1, 2, port, **other)
             code, out, _ = self.finish(job)
             self.assertEqual((code, len(out)), (1, 1))
-            why = ("has another ORIEL_JOB_KEY than this rank" if "ORIEL_JOB_KEY" in other else
+            why = ("has no ORIEL_JOB_KEY, but this process has one" if "ORIEL_JOB_KEY" in other else
                    f"process {root.pid}: it belongs to another job: it")
             self.assertRegex(out[0], f"open: ORIEL_ERR_AUTH: .*127.0.0.1:{port}.*{why}")
             # Long before the timeout of a job.

@@ -54,7 +54,7 @@ static struct ori_key key_of(const char *text)
 		setenv("ORIEL_JOB_KEY", text, 1);
 	else
 		unsetenv("ORIEL_JOB_KEY");
-	ori_auth_read_key(&key);
+	ori_key_read(&key);
 	return key;
 }
 

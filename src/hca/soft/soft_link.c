@@ -18,7 +18,7 @@
 #include "base/log.h"
 #include "hca/soft/soft_address.h"
 #include "hca/soft/soft_wire.h"
-#include "mem/fdsock.h"
+#include "net/fdsock.h"
 
 #define LINK_CONNECT_NS UINT64_C(2000000000) /* for one address */
 #define LINK_ANSWER_NS UINT64_C(5000000000)  /* for the acceptor's answer; it may be slow */
@@ -45,7 +45,7 @@ enum oriel_status ori_soft_link_listen(struct soft_engine *e)
 	enum oriel_status status;
 
 	static_assert(sizeof(e->address.socket) == ORI_FDSOCK_NAME, "a name fits");
-	ori_auth_read_key(&e->key);
+	ori_key_read(&e->key);
 	e->pending_ns = LINK_PENDING_NS;
 	status = ori_fdsock_listen(e->address.socket, &e->listeners[0]);
 	if (status == ORIEL_OK)

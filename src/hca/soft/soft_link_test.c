@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "hca/soft/soft_wire.h"
-#include "mem/fdsock.h"
+#include "net/fdsock.h"
 
 #define QPN 5u
 #define MEMORY 4096u

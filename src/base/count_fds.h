@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* For tests: counts the open descriptors of this process, to find leaks. */
-#ifndef ORI_MEM_COUNT_FDS_H
-#define ORI_MEM_COUNT_FDS_H
+#ifndef ORI_BASE_COUNT_FDS_H
+#define ORI_BASE_COUNT_FDS_H
 
 #include <dirent.h>
 

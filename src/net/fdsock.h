@@ -5,8 +5,8 @@
  * deadline (base/clock.h); sockets are non-blocking and closed on exec. A socket belongs to one
  * thread at a time.
  */
-#ifndef ORI_MEM_FDSOCK_H
-#define ORI_MEM_FDSOCK_H
+#ifndef ORI_NET_FDSOCK_H
+#define ORI_NET_FDSOCK_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Implements mem/fdsock.h: messages with descriptors (SCM_RIGHTS) over abstract unix sockets. */
-#include "mem/fdsock.h"
+/* Implements net/fdsock.h: messages with descriptors (SCM_RIGHTS) over abstract unix sockets. */
+#include "net/fdsock.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -18,8 +18,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "mem/count_fds.h"
-#include "mem/fdsock.h"
+#include "base/count_fds.h"
+#include "net/fdsock.h"
 
 #define LONG ori_deadline(UINT64_C(60000000000))
 #define SHORT ori_deadline(UINT64_C(20000000))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Unit tests of frame.c: encode and parse are inverse, and malformed bytes are rejected. */
-#include "bootstrap/frame.h"
+/* Unit tests of body.c: encode and parse are inverse, and malformed bytes are rejected. */
+#include "bootstrap/body.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,51 +8,12 @@
 
 #include <cmocka.h>
 
-static void test_a_header_is_what_was_encoded(void **state)
-{
-	const struct ori_frame frame = {ORI_FRAME_MESSAGE, 0x01020304, 0x1122334455667788};
-	static const unsigned char expected[ORI_FRAME_HEADER] = {'O',  'R',  'L',  'B',  3,
-								 0,    7,    0,    4,    3,
-								 2,    1,    0x88, 0x77, 0x66,
-								 0x55, 0x44, 0x33, 0x22, 0x11};
-	unsigned char bytes[ORI_FRAME_HEADER];
-	struct ori_frame got;
-
-	(void)state;
-	ori_frame_encode(&frame, bytes);
-	assert_memory_equal(bytes, expected, sizeof(bytes));
-	assert_int_equal(ori_frame_parse(bytes, &got), ORIEL_OK);
-	assert_int_equal(got.type, frame.type);
-	assert_int_equal(got.tag, frame.tag);
-	assert_int_equal(got.length, frame.length);
-}
-
-static void test_a_malformed_header_is_rejected(void **state)
-{
-	const struct ori_frame frame = {.type = ORI_FRAME_HELLO};
-	unsigned char bytes[ORI_FRAME_HEADER];
-	struct ori_frame got;
-
-	(void)state;
-	ori_frame_encode(&frame, bytes);
-	bytes[0] ^= 1;
-	assert_int_equal(ori_frame_parse(bytes, &got), ORIEL_ERR_PROTOCOL);
-	bytes[0] ^= 1;
-	bytes[4]++;
-	assert_int_equal(ori_frame_parse(bytes, &got), ORIEL_ERR_VERSION);
-	bytes[4]--;
-	bytes[6] = 0;
-	assert_int_equal(ori_frame_parse(bytes, &got), ORIEL_ERR_PROTOCOL);
-	bytes[6] = ORI_FRAME_ANSWER + 1;
-	assert_int_equal(ori_frame_parse(bytes, &got), ORIEL_ERR_PROTOCOL);
-}
-
 static void test_a_hello_is_what_was_encoded(void **state)
 {
 	const struct ori_hello hello = {
-		.mac = "0123456789abcdef0123456789abcde",
 		.purpose = ORI_PURPOSE_TREE,
 		.rank = 3,
+		.to = 2,
 		.size = 70000,
 		.timeout_ms = 5,
 		.left_ms = 4,
@@ -61,17 +22,23 @@ static void test_a_hello_is_what_was_encoded(void **state)
 		.pid = 4711,
 		.tag = {.kind = 3, .bytes = "a hash of the name of the job ."},
 	};
-	unsigned char bytes[ORI_HELLO_LENGTH + 1];
+	unsigned char bytes[ORI_HELLO_LENGTH + 1], again[ORI_HELLO_LENGTH];
 	struct ori_hello got;
 
 	(void)state;
 	memset(&got, 0, sizeof(got));
 	ori_hello_encode(&hello, bytes);
 	assert_true(ori_hello_parse(bytes, ORI_HELLO_LENGTH, &got));
-	assert_memory_equal(&got, &hello, sizeof(hello));
+	assert_int_equal(got.rank, 3);
+	assert_int_equal(got.to, 2);
+	assert_int_equal(got.size, 70000);
+	assert_int_equal(got.process, hello.process);
+	/* The struct has padding, so the bytes are compared. */
+	ori_hello_encode(&got, again);
+	assert_memory_equal(again, bytes, sizeof(again));
 	assert_false(ori_hello_parse(bytes, ORI_HELLO_LENGTH - 1, &got));
 	assert_false(ori_hello_parse(bytes, ORI_HELLO_LENGTH + 1, &got));
-	bytes[ORI_MAC_LENGTH] = ORI_PURPOSE_MESSAGE + 1;
+	bytes[0] = ORI_PURPOSE_MESSAGE + 1;
 	assert_false(ori_hello_parse(bytes, ORI_HELLO_LENGTH, &got));
 }
 
@@ -117,8 +84,6 @@ static void test_a_failure_is_a_known_status_and_plain_text(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_a_header_is_what_was_encoded),
-		cmocka_unit_test(test_a_malformed_header_is_rejected),
 		cmocka_unit_test(test_a_hello_is_what_was_encoded),
 		cmocka_unit_test(test_an_address_is_of_a_known_family),
 		cmocka_unit_test(test_a_failure_is_a_known_status_and_plain_text),

@@ -3,7 +3,7 @@
  * TCP sockets by address. The bootstrap calls it, and so do src/comm and src/p2p for
  * connections of their own. No function blocks but those with a deadline.
  */
-#include "bootstrap/endpoint.h"
+#include "net/endpoint.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

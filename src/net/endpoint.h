@@ -1,16 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TCP sockets by address: resolve names, open listeners, begin connections. The bootstrap,
- * src/comm and src/p2p call it.
+ * TCP sockets by address: resolve names, open listeners, begin connections. Connections and
+ * listeners of this module, the bootstrap, src/comm and src/p2p call it.
  */
-#ifndef ORI_BOOTSTRAP_ENDPOINT_H
-#define ORI_BOOTSTRAP_ENDPOINT_H
+#ifndef ORI_NET_ENDPOINT_H
+#define ORI_NET_ENDPOINT_H
 
-#include "bootstrap/frame.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <oriel/status.h>
+
 #include "sys/hosts.h"
 
 #define ORI_ENDPOINT_NAMES 8   /* addresses of one host name that are tried */
 #define ORI_ENDPOINT_LENGTH 64 /* "[::1]:29500" */
+
+struct ori_address {
+	uint16_t family; /* 4, 6, or 0 for none */
+	uint16_t port;
+	unsigned char ip[16];
+};
 
 const char *ori_endpoint_text(const struct ori_address *address, char text[ORI_ENDPOINT_LENGTH]);
 

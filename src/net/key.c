@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads the job key, and derives the pre-shared key of TLS from it. tls.c and openers call it. */
+#include "net/key.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <openssl/core_names.h>
+#include <openssl/kdf.h>
+#include <openssl/params.h>
+
+#include "base/config.h"
+#include "base/error.h"
+
+/* The key of no other use is derived with this label. */
+#define KEY_LABEL "oriel tls psk"
+
+static unsigned key_digit(char c)
+{
+	return c <= '9' ? (unsigned)(c - '0') : (unsigned)((c | 0x20) - 'a' + 10);
+}
+
+void ori_key_read(struct ori_key *key)
+{
+	const char *text = ori_setting_text(ORI_SETTING_JOB_KEY);
+
+	for (key->length = 0; *text && key->length < sizeof(key->bytes); text += 2)
+		key->bytes[key->length++] =
+			(unsigned char)(key_digit(text[0]) << 4 | key_digit(text[1]));
+}
+
+enum oriel_status ori_key_derive(const struct ori_key *key, unsigned char psk[ORI_PSK_LENGTH])
+{
+	EVP_KDF *kdf = EVP_KDF_fetch(NULL, "HKDF", NULL);
+	EVP_KDF_CTX *context = kdf ? EVP_KDF_CTX_new(kdf) : NULL;
+	unsigned char *bytes = (unsigned char *)(uintptr_t)key->bytes; /* only read */
+	char digest[] = "SHA256", label[] = KEY_LABEL;
+	const OSSL_PARAM params[] = {
+		OSSL_PARAM_construct_utf8_string(OSSL_KDF_PARAM_DIGEST, digest, 0),
+		OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_KEY, bytes, key->length),
+		OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_INFO, label, sizeof(label) - 1),
+		OSSL_PARAM_construct_end(),
+	};
+	bool is_derived = context && EVP_KDF_derive(context, psk, ORI_PSK_LENGTH, params) == 1;
+
+	EVP_KDF_CTX_free(context);
+	EVP_KDF_free(kdf);
+	return is_derived ? ORIEL_OK : ori_fail(ORIEL_ERR_SYSTEM, "libcrypto computes no HKDF");
+}

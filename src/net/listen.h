@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A listener and its pending connections: those that have not proved the job key or sent their
+ * first frame. A connection that stays silent, fails the proof or sends malformed bytes is
+ * dropped with a warning and delays no other. The owner fetches a connection with its first
+ * frame, and decides about it. The bootstrap's listener calls it; one thread at a time.
+ *
+ * Unproven connections never use the last descriptors of the process: the oldest of them are
+ * closed first, silent ones before all others. Its connector dials again.
+ */
+#ifndef ORI_NET_LISTEN_H
+#define ORI_NET_LISTEN_H
+
+#include "net/conn.h"
+
+/* A connection that the listener has accepted and its owner has not fetched yet. */
+struct ori_net_pending {
+	struct ori_net_pending *next;
+	struct ori_net_conn conn;       /* once fetched, ori_net_take() returns the first frame */
+	uint64_t deadline;              /* of its first frame */
+	char from[ORI_ENDPOINT_LENGTH]; /* its address, for texts */
+};
+
+#define ORI_NET_TEXT 320
+
+struct ori_net_listener {
+	int fd;                          /* listening socket; -1: no connection is expected */
+	int epoll;                       /* readable when ori_net_listener_serve() has work */
+	struct ori_tls_context *context; /* borrowed; NULL: plain */
+	struct ori_traffic *traffic;     /* borrowed */
+	struct ori_net_pending *waiting; /* newest first */
+	struct ori_net_pending *arrived; /* with their first frame */
+	unsigned capacity;               /* connections that the owner expects at once */
+	unsigned pending_count;          /* length of the list waiting */
+	unsigned most;         /* its limit; lower while descriptors are few, until it is empty */
+	uint64_t paused_until; /* no connection is accepted before; 0: not paused */
+	uint64_t warn_at;      /* when the limit of warnings begins anew */
+	unsigned warnings;     /* since then */
+	unsigned suppressed;   /* warnings over the limit since the last one */
+	/* The number of refused connections, and the status and text of the first of them. */
+	unsigned refused;
+	enum oriel_status refused_status;
+	char refused_text[ORI_NET_TEXT];
+};
+
+/* Set up a listener without a socket; ori_net_listener_close() accepts it, too. */
+void ori_net_listener_init(struct ori_net_listener *listener, struct ori_tls_context *context,
+			   unsigned capacity, struct ori_traffic *traffic);
+/* Takes over @fd, also on failure. */
+enum oriel_status ori_net_listener_open(struct ori_net_listener *listener, int fd);
+void ori_net_listener_close(struct ori_net_listener *listener);
+
+/* Advance all pending connections; never blocks, and accepts a few connections at most. */
+void ori_net_listener_serve(struct ori_net_listener *listener);
+/* Fetch a connection with its first frame, or NULL; the caller frees it. */
+struct ori_net_pending *ori_net_listener_next(struct ori_net_listener *listener);
+void ori_net_pending_free(struct ori_net_pending *pending);
+
+/* Warn that a connection from @from is dropped; at most eight warnings a second. */
+void ori_net_listener_warn(struct ori_net_listener *listener, const char *from, const char *why);
+/* Warn that @who is rejected with @status. The first such text becomes refused_text. */
+void ori_net_listener_refuse(struct ori_net_listener *listener, const char *who,
+			     enum oriel_status status, const char *why);
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * TLS 1.3 over a non-blocking socket, by OpenSSL, with the job key as external pre-shared key and
+ * ephemeral Diffie-Hellman (psk_dhe_ke): no certificates, tickets or early data. The connector
+ * proves the key first, in its first message. conn.c calls it.
+ *
+ * No function blocks or raises SIGPIPE: ORIEL_AGAIN means poll() first. ORIEL_ERR_PEER means that
+ * the connection is closed. No function but ori_tls_context_create() sets the last error.
+ */
+#ifndef ORI_NET_TLS_H
+#define ORI_NET_TLS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "net/key.h"
+
+#define ORI_TLS_RECORD 16384 /* bytes that one record carries at most */
+
+/* The key and the rules of all connections of one owner; one thread uses them at a time. */
+struct ori_tls_context;
+enum oriel_status ori_tls_context_create(const struct ori_key *key,
+					 struct ori_tls_context **context);
+/* NULL is allowed. The connections are closed before. */
+void ori_tls_context_destroy(struct ori_tls_context *context);
+
+/* The TLS of one connection, whose @fd is borrowed. @sent counts all bytes sent; NULL: no memory.
+ */
+struct ori_tls;
+struct ori_tls *ori_tls_create(struct ori_tls_context *context, int fd, bool is_connector,
+			       uint64_t *sent);
+void ori_tls_destroy(struct ori_tls *tls);
+
+/*
+ * ORIEL_ERR_AUTH: the peer has no or another key, as *@why says; it reads "has another
+ * ORIEL_JOB_KEY ...". ORIEL_ERR_PROTOCOL: the peer is no Oriel process.
+ */
+enum oriel_status ori_tls_handshake(struct ori_tls *tls, const char **why);
+/* Does the handshake wait for room in the socket, rather than for bytes? */
+bool ori_tls_wants_room(const struct ori_tls *tls);
+
+/* ORIEL_ERR_AUTH: bytes were altered, added or repeated on the way, here or at the peer. */
+enum oriel_status ori_tls_read(struct ori_tls *tls, void *data, size_t length, size_t *got);
+/* After ORIEL_AGAIN the next call has the same bytes: a part of their record may be on its way. */
+enum oriel_status ori_tls_write(struct ori_tls *tls, const void *data, size_t length, size_t *done);
+
+#endif
