@@ -267,7 +267,7 @@ struct oriel_nic {
  * Local. The strings live as long as @comm. ORIEL_ERR_NO_PATH: none is open,
  * since no peer is reached that way.
  */
-enum oriel_status oriel_comm_nic(const struct oriel_comm *comm, struct oriel_nic *adapter);
+enum oriel_status oriel_comm_nic(const struct oriel_comm *comm, struct oriel_nic *nic);
 
 #ifdef __cplusplus
 }

@@ -6,6 +6,9 @@
 #ifndef ORI_BASE_ERROR_H
 #define ORI_BASE_ERROR_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include <oriel/status.h>
 
 /*
@@ -27,6 +30,9 @@ void ori_misuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same with another status. */
 void ori_misuse_with(enum oriel_status status, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
+
+/* status.c: is @number, which may come from a peer, a status of a failure? */
+bool ori_status_is_failure(int64_t number);
 
 /* Clear the last error, so that a later oriel_last_error() cannot return a stale one. */
 void ori_error_clear(void);

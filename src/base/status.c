@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names and texts of all statuses, and the version. Programs and the tools print them. */
-#include <oriel/status.h>
+#include "base/error.h"
 
 #ifndef ORIEL_COMMIT
 #define ORIEL_COMMIT "unknown"
@@ -50,6 +50,12 @@ static const struct status_entry *status_find(enum oriel_status status)
 		if (status_entries[i].status == status)
 			return &status_entries[i];
 	return &unknown;
+}
+
+bool ori_status_is_failure(int64_t number)
+{
+	return number < 0 && number >= INT32_MIN &&
+	       status_find((enum oriel_status)number)->status == number;
 }
 
 const char *oriel_status_name(enum oriel_status status)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Unit tests of status.c: names and texts of statuses, and the version. */
-#include <oriel/status.h>
+#include "base/error.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -34,6 +34,19 @@ static void test_a_number_that_is_no_status_is_unknown(void **state)
 	assert_true(strlen(oriel_status_text(ORIEL_AGAIN + 1)) > 0);
 }
 
+static void test_a_failure_is_a_negative_status(void **state)
+{
+	int64_t number;
+
+	(void)state;
+	for (number = ORIEL_ERR_FORKED; number < ORIEL_OK; number++)
+		assert_true(ori_status_is_failure(number));
+	assert_false(ori_status_is_failure(ORIEL_OK));
+	assert_false(ori_status_is_failure(ORIEL_AGAIN));
+	assert_false(ori_status_is_failure(ORIEL_ERR_FORKED - 1));
+	assert_false(ori_status_is_failure(-((int64_t)1 << 32) + ORIEL_ERR_PEER));
+}
+
 static void test_the_version_is_that_of_the_header(void **state)
 {
 	char version[64];
@@ -49,6 +62,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_every_status_has_its_own_name_and_text),
 		cmocka_unit_test(test_a_number_that_is_no_status_is_unknown),
+		cmocka_unit_test(test_a_failure_is_a_negative_status),
 		cmocka_unit_test(test_the_version_is_that_of_the_header),
 	};
 

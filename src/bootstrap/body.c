@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include "base/error.h"
+
 void ori_address_encode(const struct ori_address *address, unsigned char bytes[ORI_ADDRESS_LENGTH])
 {
 	ori_store16(bytes, address->family);
@@ -89,7 +91,7 @@ bool ori_failure_parse(const unsigned char *bytes, size_t length, struct ori_fai
 	if (length < ORI_FAILURE_HEADER || length > ORI_FAILURE_LENGTH)
 		return false;
 	code = ori_load32(bytes);
-	if (code == 0 || code > (uint32_t)-ORIEL_ERR_ACCESS)
+	if (!ori_status_is_failure(-(int64_t)code))
 		return false;
 	failure->status = (enum oriel_status) - (int)code;
 	failure->rank = ori_load32(bytes + 4);

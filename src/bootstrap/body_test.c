@@ -73,7 +73,10 @@ static void test_a_failure_is_a_known_status_and_plain_text(void **state)
 	assert_false(ori_failure_parse(bytes, ORI_FAILURE_LENGTH + 1, &got));
 	bytes[0] = 0;
 	assert_false(ori_failure_parse(bytes, length, &got));
-	bytes[0] = 1 - ORIEL_ERR_ACCESS;
+	bytes[0] = -ORIEL_ERR_FORKED;
+	assert_true(ori_failure_parse(bytes, length, &got));
+	assert_int_equal(got.status, ORIEL_ERR_FORKED);
+	bytes[0] = 1 - ORIEL_ERR_FORKED;
 	assert_false(ori_failure_parse(bytes, length, &got));
 	memset(failure.text, 'x', sizeof(failure.text));
 	assert_int_equal(ori_failure_encode(&failure, bytes), ORI_FAILURE_LENGTH);

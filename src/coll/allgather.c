@@ -17,20 +17,30 @@ static const struct ori_gather_kind allgather_kind = {
 	.gpu_nodes = ALLGATHER_BY_PLAN,
 };
 
+struct oriel_allgather {
+	struct ori_gather gather;
+};
+
 enum oriel_status oriel_allgather_create(struct oriel_comm *comm, const struct oriel_view *view,
 					 const struct oriel_allgather_attr *attr,
 					 struct oriel_allgather **gather)
 {
-	return ori_gather_create(&allgather_kind, comm, view, attr, gather, __func__);
+	struct ori_gather *g = NULL;
+	enum oriel_status status =
+		ori_gather_create(&allgather_kind, comm, view, attr, gather ? &g : NULL, __func__);
+
+	if (status == ORIEL_OK)
+		*gather = (struct oriel_allgather *)g;
+	return status;
 }
 
-void oriel_allgather_destroy(struct oriel_allgather *g)
+void oriel_allgather_destroy(struct oriel_allgather *a)
 {
-	ori_gather_destroy(&allgather_kind, g, __func__);
+	ori_gather_destroy(&allgather_kind, a, __func__);
 }
 
-static enum oriel_status start_check(const struct oriel_allgather *g, const char *send,
-				     size_t bytes, const void *stream)
+static enum oriel_status start_check(const struct ori_gather *g, const char *send, size_t bytes,
+				     const void *stream)
 {
 	uintptr_t from = (uintptr_t)send, to = (uintptr_t)g->result;
 	enum oriel_status status = ori_gather_check(g, stream);
@@ -54,7 +64,7 @@ static enum oriel_status start_check(const struct oriel_allgather *g, const char
 	return ORIEL_OK;
 }
 
-static enum oriel_status start_any(struct oriel_allgather *g, const void *send, size_t bytes,
+static enum oriel_status start_any(struct ori_gather *g, const void *send, size_t bytes,
 				   void *stream)
 {
 	enum oriel_algorithm algorithm = ori_gather_choose(g, bytes);
@@ -74,13 +84,16 @@ static enum oriel_status start_any(struct oriel_allgather *g, const void *send, 
 	}
 }
 
-enum oriel_status oriel_allgather_start(struct oriel_allgather *g, const void *send, size_t bytes,
+enum oriel_status oriel_allgather_start(struct oriel_allgather *a, const void *send, size_t bytes,
 					void *stream)
 {
-	enum oriel_status status = ori_handle_check(g, ORI_HANDLE_ALLGATHER, __func__);
+	enum oriel_status status = ori_handle_check(a, ORI_HANDLE_ALLGATHER, __func__);
+	struct ori_gather *g;
 
-	if (status == ORIEL_OK)
-		status = start_check(g, send, bytes, stream);
+	if (status != ORIEL_OK)
+		return status;
+	g = &a->gather;
+	status = start_check(g, send, bytes, stream);
 	if (status == ORIEL_OK && bytes)
 		status = ori_gather_same(g, "bytes", bytes);
 	if (status != ORIEL_OK || !bytes)
@@ -92,13 +105,15 @@ enum oriel_status oriel_allgather_start(struct oriel_allgather *g, const void *s
  * LL and STORE wait in one place, which the thread of the communicator must not do, since it has
  * other jobs. The step of a plan returns where it would wait.
  */
-enum oriel_status oriel_allgather_begin(struct oriel_allgather *g, const void *send, size_t bytes)
+enum oriel_status oriel_allgather_begin(struct oriel_allgather *a, const void *send, size_t bytes)
 {
-	enum oriel_status status = ori_handle_check(g, ORI_HANDLE_ALLGATHER, __func__);
+	enum oriel_status status = ori_handle_check(a, ORI_HANDLE_ALLGATHER, __func__);
 	enum oriel_algorithm algorithm;
+	struct ori_gather *g;
 
 	if (status != ORIEL_OK)
 		return status;
+	g = &a->gather;
 	if (g->is_gpu)
 		return ori_fail(ORIEL_ERR_INVALID,
 				"%s of GPU memory: start it in a stream; begin is for host memory",
@@ -112,32 +127,28 @@ enum oriel_status oriel_allgather_begin(struct oriel_allgather *g, const void *s
 	return ori_gather_begin(g, &g->plans[algorithm], send, bytes, g->chunk);
 }
 
-enum oriel_status oriel_allgather_test(struct oriel_allgather *g)
+enum oriel_status oriel_allgather_test(struct oriel_allgather *a)
 {
-	enum oriel_status status = ori_handle_check(g, ORI_HANDLE_ALLGATHER, __func__);
+	enum oriel_status status = ori_handle_check(a, ORI_HANDLE_ALLGATHER, __func__);
 
 	if (status != ORIEL_OK)
 		return status;
-	status = (enum oriel_status)atomic_load_explicit(&g->begun, memory_order_acquire);
-	return status < 0 ? ori_gather_end(g, status) : status;
+	status = (enum oriel_status)atomic_load_explicit(&a->gather.begun, memory_order_acquire);
+	return status < 0 ? ori_gather_end(&a->gather, status) : status;
 }
 
-enum oriel_status oriel_allgather_wait(struct oriel_allgather *g)
+enum oriel_status oriel_allgather_wait(struct oriel_allgather *a)
 {
-	enum oriel_status status = ori_handle_check(g, ORI_HANDLE_ALLGATHER, __func__);
+	enum oriel_status status = ori_handle_check(a, ORI_HANDLE_ALLGATHER, __func__);
 
 	if (status != ORIEL_OK)
 		return status;
-	ori_gather_await(g);
-	return oriel_allgather_test(g);
+	ori_gather_await(&a->gather);
+	return oriel_allgather_test(a);
 }
 
-enum oriel_status oriel_allgather_query(const struct oriel_allgather *g, size_t bytes,
+enum oriel_status oriel_allgather_query(const struct oriel_allgather *a, size_t bytes,
 					struct oriel_allgather_info *info)
 {
-	enum oriel_status status = ori_handle_check(g, ORI_HANDLE_ALLGATHER, __func__);
-
-	if (status == ORIEL_OK)
-		*info = ori_gather_query(g, bytes);
-	return status;
+	return ori_gather_query(&allgather_kind, a, bytes, info, __func__);
 }

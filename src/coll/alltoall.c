@@ -21,32 +21,30 @@ static const struct ori_gather_kind alltoall_kind = {
 	.has_notes = true,
 };
 
-/* The handle of the user is a struct oriel_allgather of kind alltoall_kind. */
-static struct oriel_allgather *to_gather(struct oriel_alltoall *a)
-{
-	return (struct oriel_allgather *)(void *)a;
-}
+struct oriel_alltoall {
+	struct ori_gather gather;
+};
 
 enum oriel_status oriel_alltoall_create(struct oriel_comm *comm, const struct oriel_view *view,
 					const struct oriel_allgather_attr *attr,
 					struct oriel_alltoall **alltoall)
 {
-	struct oriel_allgather *g = NULL;
+	struct ori_gather *g = NULL;
 	enum oriel_status status =
-		ori_gather_create(&alltoall_kind, comm, view, attr, &g, __func__);
+		ori_gather_create(&alltoall_kind, comm, view, attr, alltoall ? &g : NULL, __func__);
 
 	if (status == ORIEL_OK)
-		*alltoall = (struct oriel_alltoall *)(void *)g;
+		*alltoall = (struct oriel_alltoall *)g;
 	return status;
 }
 
 void oriel_alltoall_destroy(struct oriel_alltoall *a)
 {
-	ori_gather_destroy(&alltoall_kind, to_gather(a), __func__);
+	ori_gather_destroy(&alltoall_kind, a, __func__);
 }
 
-static enum oriel_status alltoall_check(const struct oriel_allgather *g, const char *send,
-					size_t bytes, const void *stream)
+static enum oriel_status alltoall_check(const struct ori_gather *g, const char *send, size_t bytes,
+					const void *stream)
 {
 	uintptr_t from = (uintptr_t)send, to = (uintptr_t)g->result;
 	enum oriel_status status = ori_gather_check(g, stream);
@@ -67,12 +65,14 @@ static enum oriel_status alltoall_check(const struct oriel_allgather *g, const c
 enum oriel_status oriel_alltoall_start(struct oriel_alltoall *a, const void *send, size_t bytes,
 				       void *stream)
 {
-	struct oriel_allgather *g = to_gather(a);
 	enum oriel_status status = ori_handle_check(a, ORI_HANDLE_ALLTOALL, __func__);
 	enum oriel_algorithm algorithm;
+	struct ori_gather *g;
 
-	if (status == ORIEL_OK)
-		status = alltoall_check(g, send, bytes, stream);
+	if (status != ORIEL_OK)
+		return status;
+	g = &a->gather;
+	status = alltoall_check(g, send, bytes, stream);
 	if (status == ORIEL_OK && bytes)
 		status = ori_gather_same(g, "bytes", bytes);
 	if (status != ORIEL_OK || !bytes)
@@ -90,11 +90,13 @@ enum oriel_status oriel_alltoall_start(struct oriel_alltoall *a, const void *sen
 enum oriel_status oriel_alltoall_start_v(struct oriel_alltoall *a, const void *send,
 					 const struct oriel_dev_alltoallv *layout, void *stream)
 {
-	struct oriel_allgather *g = to_gather(a);
 	enum oriel_status status = ori_handle_check(a, ORI_HANDLE_ALLTOALL, __func__);
+	struct ori_gather *g;
 
-	if (status == ORIEL_OK)
-		status = ori_gather_check(g, stream);
+	if (status != ORIEL_OK)
+		return status;
+	g = &a->gather;
+	status = ori_gather_check(g, stream);
 	if (status != ORIEL_OK)
 		return status;
 	if (!layout)
@@ -113,9 +115,5 @@ enum oriel_status oriel_alltoall_start_v(struct oriel_alltoall *a, const void *s
 enum oriel_status oriel_alltoall_query(const struct oriel_alltoall *a, size_t bytes,
 				       struct oriel_allgather_info *info)
 {
-	enum oriel_status status = ori_handle_check(a, ORI_HANDLE_ALLTOALL, __func__);
-
-	if (status == ORIEL_OK)
-		*info = ori_gather_query((const struct oriel_allgather *)(const void *)a, bytes);
-	return status;
+	return ori_gather_query(&alltoall_kind, a, bytes, info, __func__);
 }

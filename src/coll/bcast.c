@@ -25,31 +25,30 @@ static const struct ori_gather_kind bcast_kind = {
 	.is_whole = true,
 };
 
-/* The handle of the user is a struct oriel_allgather of kind bcast_kind. */
-static struct oriel_allgather *to_gather(struct oriel_bcast *b)
-{
-	return (struct oriel_allgather *)(void *)b;
-}
+struct oriel_bcast {
+	struct ori_gather gather;
+};
 
 enum oriel_status oriel_bcast_create(struct oriel_comm *comm, const struct oriel_view *view,
 				     const struct oriel_allgather_attr *attr,
 				     struct oriel_bcast **bcast)
 {
-	struct oriel_allgather *g = NULL;
-	enum oriel_status status = ori_gather_create(&bcast_kind, comm, view, attr, &g, __func__);
+	struct ori_gather *g = NULL;
+	enum oriel_status status =
+		ori_gather_create(&bcast_kind, comm, view, attr, bcast ? &g : NULL, __func__);
 
 	if (status == ORIEL_OK)
-		*bcast = (struct oriel_bcast *)(void *)g;
+		*bcast = (struct oriel_bcast *)g;
 	return status;
 }
 
 void oriel_bcast_destroy(struct oriel_bcast *b)
 {
-	ori_gather_destroy(&bcast_kind, to_gather(b), __func__);
+	ori_gather_destroy(&bcast_kind, b, __func__);
 }
 
 struct bcast_run {
-	struct oriel_allgather *g;
+	struct ori_gather *g;
 	struct ori_tree tree;
 	const char *from; /* the root: its message; other ranks: their result */
 	uint64_t bytes;
@@ -111,7 +110,7 @@ static enum oriel_status bcast_host(const struct bcast_run *r)
 }
 
 /* By copy engines. The first barrier is the credit of all views, the second one ends it. */
-static enum oriel_status bcast_engines(struct oriel_allgather *g, unsigned root, const void *send,
+static enum oriel_status bcast_engines(struct ori_gather *g, unsigned root, const void *send,
 				       size_t bytes, void *stream)
 {
 	enum oriel_status status = oriel_window_barrier(g->window, 0, 0, stream);
@@ -122,8 +121,8 @@ static enum oriel_status bcast_engines(struct oriel_allgather *g, unsigned root,
 	return status == ORIEL_OK ? oriel_window_barrier(g->window, 0, 0, stream) : status;
 }
 
-static enum oriel_status bcast_check(const struct oriel_allgather *g, unsigned root,
-				     const void *send, size_t bytes, const void *stream)
+static enum oriel_status bcast_check(const struct ori_gather *g, unsigned root, const void *send,
+				     size_t bytes, const void *stream)
 {
 	uintptr_t from = (uintptr_t)send, to = (uintptr_t)g->result;
 	enum oriel_status status = ori_gather_check(g, stream);
@@ -143,7 +142,7 @@ static enum oriel_status bcast_check(const struct oriel_allgather *g, unsigned r
 	return ORIEL_OK;
 }
 
-static enum oriel_status bcast_any(struct oriel_allgather *g, unsigned root, const void *send,
+static enum oriel_status bcast_any(struct ori_gather *g, unsigned root, const void *send,
 				   size_t bytes, void *stream)
 {
 	enum oriel_algorithm algorithm = ori_gather_choose(g, bytes);
@@ -166,11 +165,13 @@ static enum oriel_status bcast_any(struct oriel_allgather *g, unsigned root, con
 enum oriel_status oriel_bcast_start(struct oriel_bcast *b, unsigned root, const void *send,
 				    size_t bytes, void *stream)
 {
-	struct oriel_allgather *g = to_gather(b);
 	enum oriel_status status = ori_handle_check(b, ORI_HANDLE_BCAST, __func__);
+	struct ori_gather *g;
 
-	if (status == ORIEL_OK)
-		status = bcast_check(g, root, send, bytes, stream);
+	if (status != ORIEL_OK)
+		return status;
+	g = &b->gather;
+	status = bcast_check(g, root, send, bytes, stream);
 	if (status == ORIEL_OK && bytes)
 		status = ori_gather_same(g, "bytes", bytes);
 	if (status == ORIEL_OK && bytes)
@@ -183,9 +184,5 @@ enum oriel_status oriel_bcast_start(struct oriel_bcast *b, unsigned root, const 
 enum oriel_status oriel_bcast_query(const struct oriel_bcast *b, size_t bytes,
 				    struct oriel_allgather_info *info)
 {
-	enum oriel_status status = ori_handle_check(b, ORI_HANDLE_BCAST, __func__);
-
-	if (status == ORIEL_OK)
-		*info = ori_gather_query((const struct oriel_allgather *)(const void *)b, bytes);
-	return status;
+	return ori_gather_query(&bcast_kind, b, bytes, info, __func__);
 }

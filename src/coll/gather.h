@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The object behind oriel/allgather.h, oriel/alltoall.h and oriel/bcast.h: one collective over a
- * view of all ranks. The three differ in their kind. Used by all files of this directory.
+ * The state of one collective over a view of all ranks: the only field of the handles of
+ * oriel/allgather.h, oriel/alltoall.h and oriel/bcast.h, which differ in their kind. Used by all
+ * files of this directory.
  */
 #ifndef ORI_COLL_GATHER_H
 #define ORI_COLL_GATHER_H
@@ -74,7 +75,7 @@ struct ori_gather_kind {
 
 struct ori_internode;
 
-struct oriel_allgather {
+struct ori_gather {
 	const struct ori_gather_kind *kind;
 	struct oriel_comm *comm;     /* borrowed */
 	struct oriel_window *window; /* its own: signals, staging */
@@ -113,23 +114,25 @@ struct oriel_allgather {
 };
 
 /*
- * gather_make.c creates an object of @kind; gather_start.c has what its executions share. All
- * functions leave a message for oriel_last_error() where they fail.
+ * gather_make.c creates the gather of a handle of @kind; gather_start.c has what its executions
+ * share. All functions leave a message for oriel_last_error() where they fail.
  */
 enum oriel_status ori_gather_create(const struct ori_gather_kind *kind, struct oriel_comm *comm,
 				    const struct oriel_view *view,
 				    const struct oriel_allgather_attr *attr,
-				    struct oriel_allgather **gather, const char *call);
-void ori_gather_destroy(const struct ori_gather_kind *kind, struct oriel_allgather *gather,
-			const char *call);
-/* The answer of the query functions for messages of @bytes. */
-struct oriel_allgather_info ori_gather_query(const struct oriel_allgather *gather, size_t bytes);
+				    struct ori_gather **gather, const char *call);
+/* @handle: of @kind; NULL is allowed. */
+void ori_gather_destroy(const struct ori_gather_kind *kind, void *handle, const char *call);
+/* The query functions, for messages of @bytes. */
+enum oriel_status ori_gather_query(const struct ori_gather_kind *kind, const void *handle,
+				   size_t bytes, struct oriel_allgather_info *info,
+				   const char *call);
 /* Is the communicator healthy, and is there a @stream if, and only if, the memory needs one? */
-enum oriel_status ori_gather_check(const struct oriel_allgather *gather, const void *stream);
+enum oriel_status ori_gather_check(const struct ori_gather *gather, const void *stream);
 /* Returns @status to the caller of an execution, and leaves the text of what broke it. */
-enum oriel_status ori_gather_end(const struct oriel_allgather *gather, enum oriel_status status);
+enum oriel_status ori_gather_end(const struct ori_gather *gather, enum oriel_status status);
 /* Waits for the execution that was begun; the timeout of the communicator bounds the wait. */
-void ori_gather_await(const struct oriel_allgather *gather);
+void ori_gather_await(const struct ori_gather *gather);
 /*
  * The most parts for each of @sharers ranks on one GPU of which each of @processors runs one
  * block. Two objects may execute at once, in streams that reach them in different orders on
@@ -137,25 +140,25 @@ void ori_gather_await(const struct oriel_allgather *gather);
  * all but one the second, and their blocks must leave room for a block of that one.
  */
 uint32_t ori_gather_shared_parts(uint32_t sharers, uint32_t processors);
-uint32_t ori_gather_exchange_parts(const struct oriel_allgather *gather);
+uint32_t ori_gather_exchange_parts(const struct ori_gather *gather);
 /* Parts for an execution of @bytes in turns: see oriel_dev_put_part(). */
-uint32_t ori_gather_turns(const struct oriel_allgather *gather, size_t bytes);
+uint32_t ori_gather_turns(const struct ori_gather *gather, size_t bytes);
 /* Bytes that one part sends by @lines, as long as that makes no more parts than allowed. */
-size_t ori_gather_lines_part(const struct oriel_allgather *gather, uint32_t lines);
+size_t ori_gather_lines_part(const struct ori_gather *gather, uint32_t lines);
 /* LL or STORE, by a kernel or by the calling thread; @stride as in oriel/dev/gather.h. */
-enum oriel_status ori_gather_mapped(struct oriel_allgather *gather, enum oriel_algorithm algorithm,
+enum oriel_status ori_gather_mapped(struct ori_gather *gather, enum oriel_algorithm algorithm,
 				    const void *send, size_t stride, size_t bytes, void *stream);
 
 /* CE; @stride as above. */
-enum oriel_status ori_gather_engines(struct oriel_allgather *gather, const void *send,
-				     size_t stride, size_t bytes, void *stream);
+enum oriel_status ori_gather_engines(struct ori_gather *gather, const void *send, size_t stride,
+				     size_t bytes, void *stream);
 
 /* gather_run.c: one execution of @plan in host memory, by the calling thread. */
-enum oriel_status ori_gather_run(struct oriel_allgather *g, const struct ori_plan *plan,
+enum oriel_status ori_gather_run(struct ori_gather *g, const struct ori_plan *plan,
 				 const void *send, size_t bytes, size_t chunk);
 
 /* The same by a job; g->begun holds its status. */
-enum oriel_status ori_gather_begin(struct oriel_allgather *g, const struct ori_plan *plan,
+enum oriel_status ori_gather_begin(struct ori_gather *g, const struct ori_plan *plan,
 				   const void *send, size_t bytes, size_t chunk);
 
 /*
@@ -165,16 +168,16 @@ enum oriel_status ori_gather_begin(struct oriel_allgather *g, const struct ori_p
  */
 #ifndef NDEBUG
 /* Collective. Creates what the comparison needs. */
-enum oriel_status ori_gather_same_open(struct oriel_allgather *gather);
-enum oriel_status ori_gather_same(struct oriel_allgather *gather, const char *what, uint64_t value);
+enum oriel_status ori_gather_same_open(struct ori_gather *gather);
+enum oriel_status ori_gather_same(struct ori_gather *gather, const char *what, uint64_t value);
 #else
-static inline enum oriel_status ori_gather_same_open(struct oriel_allgather *gather)
+static inline enum oriel_status ori_gather_same_open(struct ori_gather *gather)
 {
 	(void)gather;
 	return ORIEL_OK;
 }
 
-static inline enum oriel_status ori_gather_same(struct oriel_allgather *gather, const char *what,
+static inline enum oriel_status ori_gather_same(struct ori_gather *gather, const char *what,
 						uint64_t value)
 {
 	(void)gather;
@@ -185,11 +188,11 @@ static inline enum oriel_status ori_gather_same(struct oriel_allgather *gather, 
 #endif
 
 /* gather_choose.c: the algorithm for @bytes of each rank. */
-enum oriel_algorithm ori_gather_choose(const struct oriel_allgather *g, size_t bytes);
+enum oriel_algorithm ori_gather_choose(const struct ori_gather *g, size_t bytes);
 /* The algorithm that ORIEL_ALLGATHER names. */
 enum oriel_status ori_gather_setting(enum oriel_algorithm *algorithm);
 /* ORIEL_ERR_CONFIG: a row of the table, read from @path, names an algorithm that @g lacks. */
-enum oriel_status ori_gather_check_table(const struct oriel_allgather *g, const char *path);
+enum oriel_status ori_gather_check_table(const struct ori_gather *g, const char *path);
 /* The longest message, in bytes, that LL sends. */
 size_t ori_gather_lines_max(bool is_gpu);
 

@@ -68,15 +68,14 @@ size_t ori_gather_lines_max(bool is_gpu)
 	return is_gpu ? 1u << 20 : 1u << 14;
 }
 
-static bool choose_can(const struct oriel_allgather *g, enum oriel_algorithm algorithm,
-		       size_t bytes)
+static bool choose_can(const struct ori_gather *g, enum oriel_algorithm algorithm, size_t bytes)
 {
 	if (algorithm == ORIEL_ALGORITHM_LL && bytes > ori_gather_lines_max(g->is_gpu))
 		return false;
 	return g->supported >> algorithm & 1;
 }
 
-enum oriel_status ori_gather_check_table(const struct oriel_allgather *g, const char *path)
+enum oriel_status ori_gather_check_table(const struct ori_gather *g, const char *path)
 {
 	const struct ori_tune_row *row;
 	unsigned i;
@@ -93,14 +92,14 @@ enum oriel_status ori_gather_check_table(const struct oriel_allgather *g, const 
 	return ORIEL_OK;
 }
 
-static enum choose_topology choose_topology(const struct oriel_allgather *g)
+static enum choose_topology choose_topology(const struct ori_gather *g)
 {
 	if (g->shape.nodes == 1)
 		return g->is_gpu ? CHOOSE_GPUS : CHOOSE_HOST;
 	return g->shape.nodes == 2 && g->shape.ranks == 2 ? CHOOSE_PAIR : CHOOSE_NODES;
 }
 
-enum oriel_algorithm ori_gather_choose(const struct oriel_allgather *g, size_t bytes)
+enum oriel_algorithm ori_gather_choose(const struct ori_gather *g, size_t bytes)
 {
 	const struct ori_tune_row *tuned = ori_tune_row(&g->tune, g->kind->number, bytes);
 	const struct choose_row *row = choose_rows[g->kind->number][choose_topology(g)];

@@ -12,9 +12,9 @@
 struct ori_internode;
 
 /* Bytes of GPU staging that ori_internode_open() expects in the window of @g. */
-size_t ori_internode_staging(const struct oriel_allgather *g);
+size_t ori_internode_staging(const struct ori_gather *g);
 /* Collective; @g has its window, its view and its plans. @length: bytes of the view. */
-enum oriel_status ori_internode_open(struct oriel_allgather *g, size_t length);
+enum oriel_status ori_internode_open(struct ori_gather *g, size_t length);
 /* Collective. NULL is allowed. No execution is in progress, or the communicator is broken. */
 void ori_internode_close(struct ori_internode *internode);
 
@@ -22,15 +22,15 @@ void ori_internode_close(struct ori_internode *internode);
  * Post one execution to @stream. All-gathers and broadcasts follow a plan of gather_plan.h. Their
  * job first copies the message of this rank, or of the root, to its offset in the view.
  */
-enum oriel_status ori_internode_allgather(struct oriel_allgather *g, enum oriel_algorithm algorithm,
+enum oriel_status ori_internode_allgather(struct ori_gather *g, enum oriel_algorithm algorithm,
 					  const char *send, size_t bytes, void *stream);
-enum oriel_status ori_internode_bcast(struct oriel_allgather *g, enum oriel_algorithm algorithm,
+enum oriel_status ori_internode_bcast(struct ori_gather *g, enum oriel_algorithm algorithm,
 				      uint32_t root, const char *send, size_t bytes, void *stream);
 /*
  * Without @layout every message has @bytes bytes. With it @bytes is ignored, and the job reads
  * @layout in the order of the stream.
  */
-enum oriel_status ori_internode_alltoall(struct oriel_allgather *g, const void *send,
+enum oriel_status ori_internode_alltoall(struct ori_gather *g, const void *send,
 					 const struct oriel_dev_alltoallv *layout, size_t bytes,
 					 void *stream);
 

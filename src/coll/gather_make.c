@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Creates and destroys the object of a collective of any kind over a view of all ranks. Called by
+ * Creates and destroys the gather in the handle of a collective of any kind. Called by
  * allgather.c, alltoall.c and bcast.c.
  */
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "coll/gather_request.h"
 
 /* Combines the @joins of all ranks, so that all get the same parts and limits. */
-static void make_combine(struct oriel_allgather *g, const struct ori_gather_request *request,
+static void make_combine(struct ori_gather *g, const struct ori_gather_request *request,
 			 const struct ori_gather_join *joins)
 {
 	unsigned size = oriel_comm_size(g->comm), peer;
@@ -36,8 +36,7 @@ static void make_combine(struct oriel_allgather *g, const struct ori_gather_requ
 }
 
 /* @status: the local status, on which all ranks agree first. */
-static enum oriel_status make_join(struct oriel_allgather *g,
-				   const struct ori_gather_request *request,
+static enum oriel_status make_join(struct ori_gather *g, const struct ori_gather_request *request,
 				   enum oriel_status status)
 {
 	unsigned size = oriel_comm_size(g->comm);
@@ -81,7 +80,7 @@ static enum oriel_status make_query_gpus(const struct ori_gather_kind *kind,
 }
 
 /* The algorithms that these ranks and this memory support. */
-static enum oriel_status make_supported(struct oriel_allgather *g)
+static enum oriel_status make_supported(struct ori_gather *g)
 {
 	if (g->is_gpu)
 		g->supported = g->shape.nodes == 1 ? g->kind->gpus : g->kind->gpu_nodes;
@@ -103,12 +102,12 @@ static enum oriel_status make_supported(struct oriel_allgather *g)
  * A broadcast of GPU memory needs them as well: it executes the part of a plan that concerns the
  * block of its root, which is made at each start.
  */
-static bool make_has_plans(const struct oriel_allgather *g)
+static bool make_has_plans(const struct ori_gather *g)
 {
 	return g->kind->number == ORI_ALLGATHER || (g->kind->number == ORI_BCAST && g->is_gpu);
 }
 
-static enum oriel_status make_plans(struct oriel_allgather *g)
+static enum oriel_status make_plans(struct ori_gather *g)
 {
 	unsigned size = oriel_comm_size(g->comm), i;
 	enum oriel_status status = ORIEL_OK;
@@ -125,7 +124,7 @@ static enum oriel_status make_plans(struct oriel_allgather *g)
 	return status;
 }
 
-static enum oriel_status make_prepare(struct oriel_allgather *g)
+static enum oriel_status make_prepare(struct ori_gather *g)
 {
 	enum oriel_status status = ori_shape_open(&g->shape, g->leaders, oriel_comm_size(g->comm));
 
@@ -136,13 +135,13 @@ static enum oriel_status make_prepare(struct oriel_allgather *g)
 	return status == ORIEL_OK ? make_plans(g) : status;
 }
 
-static uint32_t make_id(const struct oriel_allgather *g, enum ori_gather_series kind)
+static uint32_t make_id(const struct ori_gather *g, enum ori_gather_series kind)
 {
 	return ORI_GATHER_SERIES + kind * 2 * g->parts;
 }
 
 /* Bytes of a slot of the staging. @bytes: the longest message that these lines send. */
-static size_t make_slot(const struct oriel_allgather *g, enum oriel_dev_lines lines, size_t bytes)
+static size_t make_slot(const struct ori_gather *g, enum oriel_dev_lines lines, size_t bytes)
 {
 	size_t part = (bytes + g->parts - 1) / g->parts;
 
@@ -152,7 +151,7 @@ static size_t make_slot(const struct oriel_allgather *g, enum oriel_dev_lines li
 }
 
 /* Lays out both kinds of lines in the staging. Returns their length. */
-static size_t make_lay_out_lines(struct oriel_allgather *g)
+static size_t make_lay_out_lines(struct ori_gather *g)
 {
 	uint32_t ranks = oriel_comm_size(g->comm);
 	size_t longest = ori_gather_lines_max(g->is_gpu), length;
@@ -178,7 +177,7 @@ static size_t make_lay_out_lines(struct oriel_allgather *g)
 }
 
 /* Lays out the staging: lines, then notes. Returns its length. */
-static size_t make_lay_out(struct oriel_allgather *g)
+static size_t make_lay_out(struct ori_gather *g)
 {
 	uint32_t ranks = oriel_comm_size(g->comm);
 	size_t length = make_lay_out_lines(g);
@@ -191,7 +190,7 @@ static size_t make_lay_out(struct oriel_allgather *g)
 	return length + oriel_exchange_staging(ranks, ori_gather_exchange_parts(g));
 }
 
-static enum oriel_status make_open_windows(struct oriel_allgather *g)
+static enum oriel_status make_open_windows(struct ori_gather *g)
 {
 	struct oriel_window_attr attr = {.size = sizeof(attr),
 					 .length = make_lay_out(g),
@@ -210,8 +209,7 @@ static enum oriel_status make_open_windows(struct oriel_allgather *g)
  * Shares the view in @window, where the library has to: a plain buffer, or a view that kernels
  * find by a table in GPU memory.
  */
-static enum oriel_status make_share(struct oriel_allgather *g,
-				    const struct ori_gather_request *request)
+static enum oriel_status make_share(struct ori_gather *g, const struct ori_gather_request *request)
 {
 	void *address = request->view.buffer;
 	enum oriel_status status = ORIEL_OK;
@@ -234,8 +232,7 @@ static enum oriel_status make_share(struct oriel_allgather *g,
 }
 
 /* Host memory: builds the table of g->device from the mapping that the view has already. */
-static enum oriel_status make_table(struct oriel_allgather *g,
-				    const struct ori_gather_request *request)
+static enum oriel_status make_table(struct ori_gather *g, const struct ori_gather_request *request)
 {
 	uint32_t ranks = oriel_comm_size(g->comm), number, rank;
 	const struct oriel_dev_buffer *entries = request->view.peers;
@@ -269,7 +266,7 @@ static enum oriel_status make_table(struct oriel_allgather *g,
 	return ORIEL_OK;
 }
 
-static void make_close(struct oriel_allgather *g)
+static void make_close(struct ori_gather *g)
 {
 	unsigned i;
 
@@ -291,7 +288,7 @@ static void make_close(struct oriel_allgather *g)
  * Every collective step follows an agreement on the local steps before it, so that a rank that
  * fails alone does not leave its peers waiting.
  */
-static enum oriel_status make_open(struct oriel_allgather *g, struct ori_gather_request *request)
+static enum oriel_status make_open(struct ori_gather *g, struct ori_gather_request *request)
 {
 	struct oriel_tune_info table;
 	enum oriel_status status;
@@ -327,10 +324,10 @@ static enum oriel_status make_open(struct oriel_allgather *g, struct ori_gather_
 enum oriel_status ori_gather_create(const struct ori_gather_kind *kind, struct oriel_comm *comm,
 				    const struct oriel_view *view,
 				    const struct oriel_allgather_attr *attr,
-				    struct oriel_allgather **gather, const char *call)
+				    struct ori_gather **gather, const char *call)
 {
 	struct ori_gather_request request = {.join = {0}};
-	struct oriel_allgather *g;
+	struct ori_gather *g;
 	enum oriel_status status;
 
 	if (!gather)
@@ -364,9 +361,8 @@ enum oriel_status ori_gather_create(const struct ori_gather_kind *kind, struct o
 	return ORIEL_OK;
 }
 
-void ori_gather_destroy(const struct ori_gather_kind *kind, struct oriel_allgather *g,
-			const char *call)
+void ori_gather_destroy(const struct ori_gather_kind *kind, void *handle, const char *call)
 {
-	if (ori_handle_shut(g, kind->handle, call))
-		make_close(g);
+	if (ori_handle_shut(handle, kind->handle, call))
+		make_close(handle);
 }

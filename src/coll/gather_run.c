@@ -19,7 +19,7 @@
 enum run_phase { RUN_CREDIT, RUN_MOVES, RUN_REST, RUN_DRAIN };
 
 struct ori_run {
-	struct oriel_allgather *g;
+	struct ori_gather *g;
 	const struct oriel_dev_window *w;
 	const struct ori_plan *plan;
 	const char *send;
@@ -192,8 +192,8 @@ static enum oriel_status run_go_on(struct ori_run *r)
 	return status;
 }
 
-static struct ori_run run_begin(struct oriel_allgather *g, const struct ori_plan *plan,
-				const void *send, size_t bytes, size_t chunk)
+static struct ori_run run_begin(struct ori_gather *g, const struct ori_plan *plan, const void *send,
+				size_t bytes, size_t chunk)
 {
 	struct ori_run r = {.g = g,
 			    .w = &g->device,
@@ -206,7 +206,7 @@ static struct ori_run run_begin(struct oriel_allgather *g, const struct ori_plan
 	return r;
 }
 
-enum oriel_status ori_gather_run(struct oriel_allgather *g, const struct ori_plan *plan,
+enum oriel_status ori_gather_run(struct ori_gather *g, const struct ori_plan *plan,
 				 const void *send, size_t bytes, size_t chunk)
 {
 	struct ori_run r = run_begin(g, plan, send, bytes, chunk);
@@ -238,7 +238,7 @@ static enum oriel_status run_step(void *context, bool *has_moved)
 	return status;
 }
 
-enum oriel_status ori_gather_begin(struct oriel_allgather *g, const struct ori_plan *plan,
+enum oriel_status ori_gather_begin(struct ori_gather *g, const struct ori_plan *plan,
 				   const void *send, size_t bytes, size_t chunk)
 {
 	struct oriel_job job = {sizeof(job), run_step, free, NULL};

@@ -24,7 +24,7 @@
 /* Low bits of such a word are the number; those above it are the count of comparisons. */
 #define SAME_BITS 48
 
-enum oriel_status ori_gather_same_open(struct oriel_allgather *g)
+enum oriel_status ori_gather_same_open(struct ori_gather *g)
 {
 	const struct oriel_window_attr attr = {.size = sizeof(attr),
 					       .signals = SAME_SLOTS,
@@ -36,15 +36,15 @@ enum oriel_status ori_gather_same_open(struct oriel_allgather *g)
 	return g->is_gpu ? oriel_window_create(g->comm, &attr, &g->numbers) : ORIEL_OK;
 }
 
-static void same_text(const struct oriel_allgather *g, const char *what, uint64_t value,
-		      uint32_t peer, uint64_t seen, char *text, size_t length)
+static void same_text(const struct ori_gather *g, const char *what, uint64_t value, uint32_t peer,
+		      uint64_t seen, char *text, size_t length)
 {
 	snprintf(text, length, "%s: ranks differ in %s: %llu on rank %u, %llu on rank %u",
 		 g->kind->name, what, (unsigned long long)value, g->device.rank,
 		 (unsigned long long)seen, peer);
 }
 
-static enum oriel_status same_send(struct oriel_allgather *g, uint32_t id, uint64_t value)
+static enum oriel_status same_send(struct ori_gather *g, uint32_t id, uint64_t value)
 {
 	const struct oriel_dev_window *w = &g->device;
 	int64_t posted = 0;
@@ -60,7 +60,7 @@ static enum oriel_status same_send(struct oriel_allgather *g, uint32_t id, uint6
 	return posted < 0 ? (enum oriel_status)posted : ORIEL_OK;
 }
 
-static enum oriel_status same_host(struct oriel_allgather *g, const char *what, uint64_t value)
+static enum oriel_status same_host(struct ori_gather *g, const char *what, uint64_t value)
 {
 	const struct oriel_dev_window *w = &g->device;
 	uint32_t id = ORI_GATHER_NUMBER + (uint32_t)(g->compared++ % 2), i, peer, other = w->rank;
@@ -89,7 +89,7 @@ static enum oriel_status same_host(struct oriel_allgather *g, const char *what, 
 }
 
 /* The execution of @peer is in its stream already, and would wait there until its deadline. */
-static enum oriel_status same_break(struct oriel_allgather *g, const char *what, uint64_t value,
+static enum oriel_status same_break(struct ori_gather *g, const char *what, uint64_t value,
 				    uint32_t peer, uint64_t seen)
 {
 	char text[160];
@@ -117,7 +117,7 @@ static enum oriel_status same_publish(const struct oriel_dev_window *w, uint32_t
 	return oriel_dev_flush(w, oriel_dev_thread(), 0);
 }
 
-static enum oriel_status same_gpu(struct oriel_allgather *g, const char *what, uint64_t value)
+static enum oriel_status same_gpu(struct ori_gather *g, const char *what, uint64_t value)
 {
 	const uint64_t mask = ((uint64_t)1 << SAME_BITS) - 1;
 	uint64_t number = ++g->compared, word = number << SAME_BITS | (value & mask), seen = 0;
@@ -140,7 +140,7 @@ static enum oriel_status same_gpu(struct oriel_allgather *g, const char *what, u
 	return ori_gather_end(g, status);
 }
 
-enum oriel_status ori_gather_same(struct oriel_allgather *g, const char *what, uint64_t value)
+enum oriel_status ori_gather_same(struct ori_gather *g, const char *what, uint64_t value)
 {
 	return g->is_gpu ? same_gpu(g, what, value) : same_host(g, what, value);
 }

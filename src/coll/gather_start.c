@@ -6,18 +6,23 @@
 #include "base/error.h"
 #include "coll/gather.h"
 
-struct oriel_allgather_info ori_gather_query(const struct oriel_allgather *g, size_t bytes)
+enum oriel_status ori_gather_query(const struct ori_gather_kind *kind, const void *handle,
+				   size_t bytes, struct oriel_allgather_info *info,
+				   const char *call)
 {
-	const struct oriel_allgather_info info = {.bytes_max = g->bytes_max,
-						  .nodes = g->shape.nodes,
-						  .supported = g->supported,
-						  .algorithm = ori_gather_choose(g, bytes)};
+	enum oriel_status status = ori_handle_check(handle, kind->handle, call);
+	const struct ori_gather *g = handle;
 
-	return info;
+	if (status == ORIEL_OK)
+		*info = (struct oriel_allgather_info){.bytes_max = g->bytes_max,
+						      .nodes = g->shape.nodes,
+						      .supported = g->supported,
+						      .algorithm = ori_gather_choose(g, bytes)};
+	return status;
 }
 
 /* The loop ends: the job fails by the timeout of the communicator, or when that is broken. */
-void ori_gather_await(const struct oriel_allgather *g)
+void ori_gather_await(const struct ori_gather *g)
 {
 	uint64_t begun = oriel_dev_clock_ns();
 
@@ -25,7 +30,7 @@ void ori_gather_await(const struct oriel_allgather *g)
 		oriel_dev_back_off(oriel_dev_clock_ns() - begun);
 }
 
-enum oriel_status ori_gather_end(const struct oriel_allgather *g, enum oriel_status status)
+enum oriel_status ori_gather_end(const struct ori_gather *g, enum oriel_status status)
 {
 	struct oriel_health health;
 	struct oriel_dev_fault fault;
@@ -44,7 +49,7 @@ enum oriel_status ori_gather_end(const struct oriel_allgather *g, enum oriel_sta
 	return ori_fail(status, "%s: %s", g->kind->name, oriel_status_text(status));
 }
 
-enum oriel_status ori_gather_check(const struct oriel_allgather *g, const void *stream)
+enum oriel_status ori_gather_check(const struct ori_gather *g, const void *stream)
 {
 	enum oriel_status status = oriel_dev_health(&g->device);
 
@@ -59,7 +64,7 @@ enum oriel_status ori_gather_check(const struct oriel_allgather *g, const void *
 }
 
 /* The first barrier is the credit of all views; the second one ends the execution. */
-enum oriel_status ori_gather_engines(struct oriel_allgather *g, const void *send, size_t stride,
+enum oriel_status ori_gather_engines(struct ori_gather *g, const void *send, size_t stride,
 				     size_t bytes, void *stream)
 {
 	uint64_t to = oriel_at(ORI_GATHER_RESULT, g->device.rank * bytes);
@@ -87,19 +92,19 @@ uint32_t ori_gather_shared_parts(uint32_t sharers, uint32_t processors)
 	return room > kernels ? room / kernels : 1;
 }
 
-uint32_t ori_gather_exchange_parts(const struct oriel_allgather *g)
+uint32_t ori_gather_exchange_parts(const struct ori_gather *g)
 {
 	return g->parts < ORI_GATHER_EXCHANGE_PARTS ? g->parts : ORI_GATHER_EXCHANGE_PARTS;
 }
 
-uint32_t ori_gather_turns(const struct oriel_allgather *g, size_t bytes)
+uint32_t ori_gather_turns(const struct ori_gather *g, size_t bytes)
 {
 	uint32_t most = g->parts < ORI_GATHER_BCAST_PARTS ? g->parts : ORI_GATHER_BCAST_PARTS;
 
 	return start_parts(bytes, ORIEL_DEV_TURN, most);
 }
 
-size_t ori_gather_lines_part(const struct oriel_allgather *g, uint32_t lines)
+size_t ori_gather_lines_part(const struct ori_gather *g, uint32_t lines)
 {
 	size_t warp = lines == ORIEL_DEV_LINES_LL ? ORI_GATHER_LL_WARP : ORI_GATHER_LL128_WARP;
 	uint32_t ranks = oriel_comm_size(g->comm), warps = ORI_GATHER_WARPS;
@@ -110,7 +115,7 @@ size_t ori_gather_lines_part(const struct oriel_allgather *g, uint32_t lines)
 	return warps * warp & ~(size_t)63;
 }
 
-static enum oriel_status mapped_gpu(struct oriel_allgather *g, enum oriel_algorithm algorithm,
+static enum oriel_status mapped_gpu(struct ori_gather *g, enum oriel_algorithm algorithm,
 				    const struct oriel_dev_gather *series, const void *send,
 				    size_t bytes, void *stream)
 {
@@ -124,7 +129,7 @@ static enum oriel_status mapped_gpu(struct oriel_allgather *g, enum oriel_algori
 	return oriel_window_gather_lines(g->window, series, parts, send, bytes, stream);
 }
 
-enum oriel_status ori_gather_mapped(struct oriel_allgather *g, enum oriel_algorithm algorithm,
+enum oriel_status ori_gather_mapped(struct ori_gather *g, enum oriel_algorithm algorithm,
 				    const void *send, size_t stride, size_t bytes, void *stream)
 {
 	struct oriel_dev_group self = oriel_dev_thread();

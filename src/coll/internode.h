@@ -84,7 +84,7 @@ struct ori_internode_ops;
 
 struct ori_internode_job {
 	const struct ori_internode_ops *ops;
-	struct oriel_allgather *g;
+	struct ori_gather *g;
 	size_t bytes;
 
 	/* internode_schedule.c */
@@ -121,7 +121,7 @@ struct ori_internode_run {
 };
 
 struct ori_internode {
-	struct oriel_allgather *g;   /* borrowed */
+	struct ori_gather *g;        /* borrowed */
 	struct oriel_window *window; /* its own: signals and notes, in host memory */
 	struct oriel_dev_window device;
 	struct oriel_copies *copies;

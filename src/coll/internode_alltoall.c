@@ -330,7 +330,7 @@ static uint32_t alltoall_awaited(const struct ori_internode *internode)
 static const struct ori_internode_ops alltoall_ops = {alltoall_begin, alltoall_move,
 						      alltoall_awaited};
 
-enum oriel_status ori_internode_alltoall(struct oriel_allgather *g, const void *send,
+enum oriel_status ori_internode_alltoall(struct ori_gather *g, const void *send,
 					 const struct oriel_dev_alltoallv *layout, size_t bytes,
 					 void *stream)
 {

@@ -10,7 +10,7 @@
 #include "coll/internode.h"
 
 /* Does any execution of this rank send to @rank of another node, or receive from it? */
-static bool internode_needs(const struct oriel_allgather *g, uint32_t rank)
+static bool internode_needs(const struct ori_gather *g, uint32_t rank)
 {
 	uint32_t own = oriel_comm_rank(g->comm), i, t;
 	const struct ori_plan *plan;
@@ -34,19 +34,19 @@ static bool internode_needs(const struct oriel_allgather *g, uint32_t rank)
 	return false;
 }
 
-static bool internode_is_same_node(const struct oriel_allgather *g, uint32_t rank)
+static bool internode_is_same_node(const struct ori_gather *g, uint32_t rank)
 {
 	uint32_t own = oriel_comm_rank(g->comm);
 
 	return rank != own && g->shape.node_of[rank] == g->shape.node_of[own];
 }
 
-static size_t stage_slot(const struct oriel_allgather *g)
+static size_t stage_slot(const struct ori_gather *g)
 {
 	return g->chunk < ORI_INTERNODE_SLOT ? g->chunk : ORI_INTERNODE_SLOT;
 }
 
-size_t ori_internode_staging(const struct oriel_allgather *g)
+size_t ori_internode_staging(const struct ori_gather *g)
 {
 	return g->kind->has_notes ? ORI_INTERNODE_SLOTS * stage_slot(g) : 0;
 }
@@ -54,7 +54,7 @@ size_t ori_internode_staging(const struct oriel_allgather *g)
 static enum oriel_status stage_open(struct ori_internode *internode,
 				    struct oriel_p2p_context *context)
 {
-	struct oriel_allgather *g = internode->g;
+	struct ori_gather *g = internode->g;
 	uint32_t ranks = oriel_comm_size(g->comm);
 	struct ori_internode_stage *stage = calloc(1, sizeof(*stage));
 	void *memory = NULL;
@@ -99,7 +99,7 @@ static enum oriel_status internode_prepare(struct ori_internode *internode, char
 					    .mode = ORIEL_P2P_ZERO_COPY,
 					    .depth = ORI_INTERNODE_REQUESTS,
 					    .paths = 1u << ORIEL_PATH_RDMA};
-	struct oriel_allgather *g = internode->g;
+	struct ori_gather *g = internode->g;
 	uint32_t ranks = oriel_comm_size(g->comm), rank;
 	struct oriel_p2p_context *context = NULL;
 	struct ori_internode_peer *peer;
@@ -244,7 +244,7 @@ static enum oriel_status internode_connect_all(struct ori_internode *internode, 
 	return status == ORIEL_OK ? internode_import(internode, words) : status;
 }
 
-enum oriel_status ori_internode_open(struct oriel_allgather *g, size_t length)
+enum oriel_status ori_internode_open(struct ori_gather *g, size_t length)
 {
 	uint32_t ranks = oriel_comm_size(g->comm);
 	size_t notes = g->kind->has_notes ? oriel_exchange_staging(ranks, 1) : 0;

@@ -172,8 +172,8 @@ static enum oriel_status schedule_set_source(struct ori_internode_job *job, cons
 	return ORIEL_OK;
 }
 
-static struct ori_internode_job schedule_job(struct oriel_allgather *g,
-					     enum oriel_algorithm algorithm, size_t bytes)
+static struct ori_internode_job schedule_job(struct ori_gather *g, enum oriel_algorithm algorithm,
+					     size_t bytes)
 {
 	const struct ori_internode_job job = {.ops = &schedule_ops,
 					      .g = g,
@@ -186,7 +186,7 @@ static struct ori_internode_job schedule_job(struct oriel_allgather *g,
 	return job;
 }
 
-enum oriel_status ori_internode_allgather(struct oriel_allgather *g, enum oriel_algorithm algorithm,
+enum oriel_status ori_internode_allgather(struct ori_gather *g, enum oriel_algorithm algorithm,
 					  const char *send, size_t bytes, void *stream)
 {
 	struct ori_internode_job job = schedule_job(g, algorithm, bytes);
@@ -197,7 +197,7 @@ enum oriel_status ori_internode_allgather(struct oriel_allgather *g, enum oriel_
 	return status == ORIEL_OK ? ori_internode_post(&job, stream) : status;
 }
 
-enum oriel_status ori_internode_bcast(struct oriel_allgather *g, enum oriel_algorithm algorithm,
+enum oriel_status ori_internode_bcast(struct ori_gather *g, enum oriel_algorithm algorithm,
 				      uint32_t root, const char *send, size_t bytes, void *stream)
 {
 	struct ori_internode_job job = schedule_job(g, algorithm, bytes);

@@ -175,7 +175,7 @@ void ori_nics_close(struct oriel_comm *comm)
 	ori_rdma_close(comm->rdma);
 }
 
-enum oriel_status oriel_comm_nic(const struct oriel_comm *comm, struct oriel_nic *adapter)
+enum oriel_status oriel_comm_nic(const struct oriel_comm *comm, struct oriel_nic *nic)
 {
 	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
 	struct ori_hca_caps caps;
@@ -186,7 +186,7 @@ enum oriel_status oriel_comm_nic(const struct oriel_comm *comm, struct oriel_nic
 		return ori_fail(ORIEL_ERR_NO_PATH,
 				"rank %u has no NIC open: no peer is reached by RDMA", comm->rank);
 	ori_rdma_caps(comm->rdma, 0, &caps);
-	*adapter = (struct oriel_nic){
+	*nic = (struct oriel_nic){
 		.kind = caps.kind,
 		.name = caps.name,
 		.mtu = caps.mtu,

@@ -184,7 +184,7 @@ static enum oriel_status connect_check(const struct connect_word *word, unsigned
 				ORI_COMM_WIRE);
 	if (word->status == ORIEL_OK)
 		return ORIEL_OK;
-	if (word->status > 0 || word->status < ORIEL_ERR_ACCESS)
+	if (!ori_status_is_failure(word->status))
 		return ori_fail(ORIEL_ERR_PROTOCOL, "it reports status %d, which is no failure",
 				(int)word->status);
 	return ori_fail((enum oriel_status)word->status, "rank %u failed: %s", peer,

@@ -290,7 +290,7 @@ static enum oriel_status verdict_fail(const struct ori_verdict *v, unsigned owne
 	char text[ORI_VERDICT_TEXT];
 	size_t i;
 
-	if (v->status > 0 || v->status < ORIEL_ERR_ACCESS)
+	if (!ori_status_is_failure(v->status))
 		return ori_fail(ORIEL_ERR_PROTOCOL,
 				"rank %u reports status %d, which is no failure", owner,
 				(int)v->status);

@@ -81,6 +81,20 @@ static void test_a_status_without_a_text_gets_the_general_one(void **state)
 	assert_string_equal(verdicts[1].text, oriel_status_text(ORIEL_ERR_SYSTEM));
 }
 
+static void test_a_rank_reports_any_failure_but_nothing_else(void **state)
+{
+	struct ori_verdict verdicts[RANKS];
+
+	(void)state;
+	fill(verdicts, ORI_CALL_COMM_CREATE);
+	verdicts[1].status = ORIEL_ERR_FORKED;
+	assert_int_equal(judge(verdicts, 0), ORIEL_ERR_FORKED);
+	verdicts[1].status = ORIEL_ERR_FORKED - 1;
+	assert_int_equal(judge(verdicts, 0), ORIEL_ERR_PROTOCOL);
+	verdicts[1].status = ORIEL_AGAIN;
+	assert_int_equal(judge(verdicts, 0), ORIEL_ERR_PROTOCOL);
+}
+
 static void test_ranks_in_different_calls_are_named(void **state)
 {
 	struct ori_verdict verdicts[RANKS];
@@ -196,6 +210,7 @@ int main(void)
 		cmocka_unit_test(test_all_ranks_get_the_failure_of_the_lowest_rank),
 		cmocka_unit_test(test_a_cause_wins_over_its_consequences),
 		cmocka_unit_test(test_a_status_without_a_text_gets_the_general_one),
+		cmocka_unit_test(test_a_rank_reports_any_failure_but_nothing_else),
 		cmocka_unit_test(test_ranks_in_different_calls_are_named),
 		cmocka_unit_test(test_another_wire_version_is_rejected),
 		cmocka_unit_test(test_a_text_without_end_is_cut),

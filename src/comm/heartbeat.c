@@ -173,7 +173,7 @@ static struct oriel_dev_fault heartbeat_read(const struct oriel_comm *comm, unsi
 	record.expected = oriel_dev_load_relaxed(&row->expected);
 	record.seen = oriel_dev_load_relaxed(&row->seen);
 	record.age_ns = oriel_dev_load_relaxed(&row->age_ns);
-	if (record.status >= 0 || record.status < ORIEL_ERR_ACCESS)
+	if (!ori_status_is_failure(record.status))
 		record.status = ORIEL_ERR_PROTOCOL;
 	if (record.peer >= comm->size)
 		record.peer = ORIEL_DEV_NO_RANK;

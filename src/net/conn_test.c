@@ -3,10 +3,11 @@
  * Unit tests of connections: the proof of the key, each kind of mistake on the way, and frames in
  * pieces. A relay of the test carries the bytes between the two sides, so that it can change them.
  */
-#include "net/conn.h"
+#include "net/listen.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -16,6 +17,8 @@
 #include <openssl/x509.h>
 
 #include <cmocka.h>
+
+#include "base/clock.h"
 
 #define RELAY_MAX 65536u
 #define STILL 4 /* turns without a byte, after which no side sends more */
@@ -493,6 +496,47 @@ static void test_a_certificate_replaces_no_key(void **state)
 	pair_close(&p);
 }
 
+#define HELLO_NS 10000000000u /* what a connection has for its first frame */
+
+static void keep_text(void *text, enum oriel_log_level level, const char *message)
+{
+	if (level == ORIEL_LOG_WARN)
+		snprintf(text, 300, "%s", message);
+}
+
+/* The test moves the deadline of the accepted connection into the past, and does not wait. */
+static void test_a_connection_without_a_hello_is_dropped(void **state)
+{
+	struct ori_address address = {.family = 4, .ip = {127, 0, 0, 1}};
+	struct ori_net_listener listener;
+	struct ori_traffic traffic = {0};
+	char text[300] = "", byte;
+	int fd, silent;
+
+	(void)state;
+	oriel_log_set_sink(keep_text, text);
+	ori_net_listener_init(&listener, NULL, 1, &traffic);
+	assert_int_equal(ori_endpoint_listen(&address, &fd), ORIEL_OK);
+	assert_int_equal(ori_net_listener_open(&listener, fd), ORIEL_OK);
+	silent = ori_endpoint_connect(&address, ori_deadline(HELLO_NS));
+	assert_true(silent >= 0);
+	while (!listener.waiting)
+		ori_net_listener_serve(&listener);
+	assert_true(listener.waiting->deadline > ori_deadline(HELLO_NS / 2));
+	assert_true(listener.waiting->deadline <= ori_deadline(HELLO_NS));
+	ori_net_listener_serve(&listener);
+	assert_non_null(listener.waiting);
+	listener.waiting->deadline = 1;
+	ori_net_listener_serve(&listener);
+	assert_null(listener.waiting);
+	assert_int_equal(listener.pending_count, 0);
+	assert_non_null(strstr(text, "it sent no hello within 10 s"));
+	assert_int_equal(recv(silent, &byte, 1, 0), 0);
+	close(silent);
+	ori_net_listener_close(&listener);
+	oriel_log_set_sink(NULL, NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -508,6 +552,7 @@ int main(void)
 		cmocka_unit_test(test_a_closed_connection_raises_no_signal),
 		cmocka_unit_test(test_the_last_frame_is_found_behind_others),
 		cmocka_unit_test(test_a_certificate_replaces_no_key),
+		cmocka_unit_test(test_a_connection_without_a_hello_is_dropped),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

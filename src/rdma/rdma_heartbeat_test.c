@@ -32,11 +32,12 @@ static enum oriel_status heartbeat_write(struct pair *p, const uint64_t *value, 
 static void test_pieces_arrive_in_their_order(void **state)
 {
 	struct pair *p = pair_open("delay=200us");
-	uint64_t value, deadline = ori_deadline(LONG_NS);
+	uint64_t value, deadline;
 	unsigned i;
 
 	(void)state;
 	for (value = 1; value <= 100; value++) {
+		deadline = ori_deadline(LONG_NS);
 		assert_int_equal(heartbeat_write(p, &value, PIECES), ORIEL_OK);
 		while (oriel_link_read_signal(word(&p->b, DATA - 8 * (PIECES - 1))) != value)
 			assert_false(ori_deadline_passed(deadline));

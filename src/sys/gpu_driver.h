@@ -29,7 +29,7 @@ struct ori_gpu_guard {
 	bool is_pushed; /* the context was not current before */
 };
 
-/* gpu_cuda.c */
+/* gpu_context.c */
 struct ori_gpu_guard ori_gpu_enter(const struct ori_gpu *gpu);
 void ori_gpu_leave(struct ori_gpu_guard *guard);
 

@@ -32,7 +32,6 @@
 #define ORI_MLX5DV_DEVX(X)                                  \
 	X(open_device, mlx5dv_open_device, "MLX5_1.7")      \
 	X(obj_create, mlx5dv_devx_obj_create, "MLX5_1.7")   \
-	X(obj_query, mlx5dv_devx_obj_query, "MLX5_1.7")     \
 	X(obj_modify, mlx5dv_devx_obj_modify, "MLX5_1.7")   \
 	X(obj_destroy, mlx5dv_devx_obj_destroy, "MLX5_1.7") \
 	X(general_cmd, mlx5dv_devx_general_cmd, "MLX5_1.7") \

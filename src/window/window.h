@@ -84,7 +84,26 @@ enum oriel_status ori_window_stream_put_each(struct oriel_window *window, uint64
 enum oriel_status ori_window_stream_gather(struct oriel_window *window, enum ori_kernel kernel,
 					   const struct ori_kernel_call *call, void *stream);
 
-/* The text of @fault, which device functions left. */
+/*
+ * One operation that the host starts: it has a handle of its own, so that rejected arguments are
+ * reported to the thread that passed them.
+ */
+struct ori_window_call {
+	struct oriel_dev_window device;
+	struct oriel_dev_fault fault;
+};
+
+static inline void ori_window_call_open(struct ori_window_call *call, const struct oriel_window *w)
+{
+	call->device = w->device;
+	call->device.fault = &call->fault;
+	call->fault.state = ORIEL_DEV_FAULT_EMPTY;
+}
+
+/* Records @fault, which device functions left, as the last error of this thread. */
+enum oriel_status ori_window_fault_fail(const struct oriel_dev_window *device,
+					const struct oriel_dev_fault *fault);
+/* Its text alone. */
 void ori_window_fault_text(const struct oriel_dev_window *device,
 			   const struct oriel_dev_fault *fault, char *text, size_t length);
 

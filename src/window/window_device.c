@@ -263,11 +263,19 @@ void ori_window_fault_text(const struct oriel_dev_window *d, const struct oriel_
 		snprintf(text, length, "%s: rank %u is the rank itself", what, fault->peer);
 }
 
+enum oriel_status ori_window_fault_fail(const struct oriel_dev_window *device,
+					const struct oriel_dev_fault *fault)
+{
+	char text[192];
+
+	ori_window_fault_text(device, fault, text, sizeof(text));
+	return ori_fail((enum oriel_status)fault->status, "%s", text);
+}
+
 enum oriel_status oriel_window_fault(struct oriel_window *window, struct oriel_dev_fault *fault)
 {
 	enum oriel_status status = ori_handle_check(window, ORI_HANDLE_WINDOW, __func__);
 	struct oriel_dev_fault *record;
-	char text[192];
 
 	if (status != ORIEL_OK)
 		return status;
@@ -280,7 +288,6 @@ enum oriel_status oriel_window_fault(struct oriel_window *window, struct oriel_d
 		return ORIEL_AGAIN;
 	*fault = oriel_dev_fault_copy(record);
 	oriel_dev_store_release32(&record->state, ORIEL_DEV_FAULT_EMPTY);
-	ori_window_fault_text(&window->device, fault, text, sizeof(text));
-	ori_fail((enum oriel_status)fault->status, "%s", text);
+	ori_window_fault_fail(&window->device, fault);
 	return ORIEL_OK;
 }

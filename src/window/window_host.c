@@ -9,26 +9,15 @@
 #include "kernels/act.h"
 #include "window/window.h"
 
-/*
- * One operation of a host thread: it has a handle of its own, so that rejected arguments are
- * reported to the thread that passed them.
- */
-struct host_call {
-	struct oriel_dev_window device;
-	struct oriel_dev_fault fault;
-};
-
 /* May the operation run now, on this thread? */
-static enum oriel_status host_begin(struct host_call *call, const struct oriel_window *w,
+static enum oriel_status host_begin(struct ori_window_call *call, const struct oriel_window *w,
 				    const void *stream)
 {
 	if (stream)
 		return ori_fail(ORIEL_ERR_INVALID,
 				"window %u lies in host memory and takes no stream",
 				w->device.number);
-	call->device = w->device;
-	call->device.fault = &call->fault;
-	call->fault.state = ORIEL_DEV_FAULT_EMPTY;
+	ori_window_call_open(call, w);
 	return ori_comm_check(w->comm);
 }
 
@@ -66,17 +55,14 @@ static enum oriel_status host_unreached(const struct oriel_window *w, enum ori_k
 }
 
 /* Gives the status that the device function returned its text. */
-static enum oriel_status host_failed(const struct host_call *call, const struct oriel_window *w,
-				     enum ori_kernel kernel, unsigned peer,
-				     enum oriel_status failure)
+static enum oriel_status host_failed(const struct ori_window_call *call,
+				     const struct oriel_window *w, enum ori_kernel kernel,
+				     unsigned peer, enum oriel_status failure)
 {
 	enum oriel_status status;
-	char text[192];
 
-	if (call->fault.state == ORIEL_DEV_FAULT_FULL) {
-		ori_window_fault_text(&call->device, &call->fault, text, sizeof(text));
-		return ori_fail((enum oriel_status)call->fault.status, "%s", text);
-	}
+	if (call->fault.state == ORIEL_DEV_FAULT_FULL)
+		return ori_window_fault_fail(&call->device, &call->fault);
 	status = ori_comm_check(w->comm);
 	if (status != ORIEL_OK)
 		return status;
@@ -142,7 +128,7 @@ static inline __attribute__((always_inline)) enum oriel_status
 host_run(const char *call_name, struct oriel_window *w, enum ori_kernel kernel, host_act *act,
 	 const struct ori_kernel_call *c, uint64_t timeout_ns, void *stream)
 {
-	struct host_call call;
+	struct ori_window_call call;
 	const struct ori_act local = {&call.device, oriel_dev_thread(), 0, timeout_ns};
 	enum oriel_status status = ori_handle_check(w, ORI_HANDLE_WINDOW, call_name);
 	int64_t result;

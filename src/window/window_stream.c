@@ -12,11 +12,18 @@
 #include "comm/links.h"
 #include "window/window.h"
 
-#define PLACE_OFFSET (((uint64_t)1 << ORIEL_AT_BITS) - 1)
 #define STREAM_FEW 262144u /* bytes that one block copies sooner than an engine and a kernel */
 
-static enum oriel_status stream_begin(const struct oriel_window *w, const void *stream)
+/*
+ * May the operation run, in @stream? In @call the tables are those in host memory, so that the
+ * host checks arguments with the functions of oriel/dev/check.h, as kernels do.
+ */
+static enum oriel_status stream_begin(struct ori_window_call *call, const struct oriel_window *w,
+				      const void *stream)
 {
+	ori_window_call_open(call, w);
+	call->device.peers = w->peers;
+	call->device.table = w->table;
 	if (!stream)
 		return ori_fail(ORIEL_ERR_INVALID,
 				"window %u lies in GPU memory: its operations need a stream "
@@ -28,112 +35,22 @@ static enum oriel_status stream_begin(const struct oriel_window *w, const void *
 	return ori_comm_check(w->comm);
 }
 
-/* Rejects an argument with the text that kernels would leave. */
-static enum oriel_status stream_reject(const struct oriel_window *w,
-				       const struct oriel_dev_fault *fault)
+/* A rejected argument has left a record, whose text is still missing. */
+static enum oriel_status stream_end(const struct ori_window_call *call, enum oriel_status status)
 {
-	char text[192];
-
-	ori_window_fault_text(&w->device, fault, text, sizeof(text));
-	return ori_fail((enum oriel_status)fault->status, "%s", text);
+	return call->fault.state == ORIEL_DEV_FAULT_FULL
+		       ? ori_window_fault_fail(&call->device, &call->fault)
+		       : status;
 }
 
-static enum oriel_status stream_check_peer(const struct oriel_window *w, enum oriel_dev_what what,
-					   unsigned peer)
+/* Where the @length bytes at @at of @peer are, which exist. */
+static char *stream_find(const struct ori_window_call *call, uint32_t peer, uint64_t at,
+			 size_t length)
 {
-	struct oriel_dev_fault fault = {.status = ORIEL_ERR_RANGE,
-					.what = what,
-					.peer = peer,
-					.expected = w->device.ranks,
-					.seen = peer};
+	struct oriel_dev_target target;
 
-	return peer < w->device.ranks ? ORIEL_OK : stream_reject(w, &fault);
-}
-
-/* A rank does not wait for itself. */
-static enum oriel_status stream_check_other(const struct oriel_window *w, enum oriel_dev_what what,
-					    unsigned peer)
-{
-	struct oriel_dev_fault fault = {.status = ORIEL_ERR_INVALID, .what = what, .peer = peer};
-	enum oriel_status status = stream_check_peer(w, what, peer);
-
-	if (status == ORIEL_OK && peer == w->device.rank)
-		return stream_reject(w, &fault);
-	return status;
-}
-
-static enum oriel_status stream_check_id(const struct oriel_window *w, enum oriel_dev_what what,
-					 uint32_t id, uint32_t limit)
-{
-	struct oriel_dev_fault fault = {.status = ORIEL_ERR_RANGE,
-					.what = what,
-					.peer = ORIEL_DEV_NO_RANK,
-					.id = id,
-					.expected = limit,
-					.seen = id};
-
-	return id < limit ? ORIEL_OK : stream_reject(w, &fault);
-}
-
-static enum oriel_status stream_check_choice(const struct oriel_window *w, enum oriel_dev_what what,
-					     uint32_t choice, uint32_t last)
-{
-	struct oriel_dev_fault fault = {.status = ORIEL_ERR_INVALID,
-					.what = what,
-					.peer = ORIEL_DEV_NO_RANK,
-					.seen = choice};
-
-	return choice <= last ? ORIEL_OK : stream_reject(w, &fault);
-}
-
-/* Finds the @length bytes at @at of @peer. */
-static enum oriel_status stream_check_range(const struct oriel_window *w, enum oriel_dev_what what,
-					    unsigned peer, uint64_t at, size_t length, char **base)
-{
-	uint64_t offset = at & PLACE_OFFSET, end;
-	struct oriel_dev_fault fault = {.status = ORIEL_ERR_RANGE,
-					.what = what,
-					.peer = peer,
-					.id = (uint32_t)(at >> ORIEL_AT_BITS)};
-	const struct oriel_dev_buffer *entry;
-	enum oriel_status status = stream_check_peer(w, what, peer);
-
-	if (status != ORIEL_OK)
-		return status;
-	fault.seen = fault.id;
-	fault.expected = w->device.buffers;
-	if (fault.id >= w->device.buffers)
-		return stream_reject(w, &fault);
-	entry = &w->table[(size_t)fault.id * w->device.ranks + peer];
-	fault.status = ORIEL_ERR_STATE;
-	if (fault.id && !entry->base)
-		return stream_reject(w, &fault);
-	if (__builtin_add_overflow(offset, length, &end))
-		end = UINT64_MAX;
-	fault.status = ORIEL_ERR_RANGE;
-	fault.expected = entry->length;
-	fault.seen = end;
-	if (end > entry->length)
-		return stream_reject(w, &fault);
-	*base = entry->base + offset;
-	return ORIEL_OK;
-}
-
-static enum oriel_status stream_check_word(const struct oriel_window *w, enum oriel_dev_what what,
-					   unsigned peer, uint64_t at)
-{
-	struct oriel_dev_fault fault = {.status = ORIEL_ERR_INVALID,
-					.what = what,
-					.peer = peer,
-					.id = (uint32_t)(at >> ORIEL_AT_BITS),
-					.seen = at};
-	enum oriel_status status;
-	char *base;
-
-	status = stream_check_range(w, what, peer, at, 8, &base);
-	if (status == ORIEL_OK && ((uintptr_t)base | at) & 7)
-		return stream_reject(w, &fault);
-	return status;
+	oriel_dev_locate(&call->device, true, peer, at, length, &target);
+	return target.base;
 }
 
 /* Kernels copy to and from @memory. */
@@ -165,85 +82,81 @@ static enum oriel_status stream_check_result(const struct oriel_window *w, const
 }
 
 static enum oriel_status stream_check_channel(const struct oriel_window *w,
+					      const struct oriel_dev_window *d,
 					      enum oriel_dev_what what,
 					      const struct ori_kernel_call *c)
 {
-	enum oriel_status status = stream_check_other(w, what, c->peer);
+	enum oriel_status status = oriel_dev_check_other(d, what, c->peer, c->id, d->channels);
 
-	if (status == ORIEL_OK)
-		status = stream_check_id(w, what, c->id, w->device.channels);
 	return status == ORIEL_OK ? stream_check_memory(w, c->memory, c->length) : status;
 }
 
-/* Checks a signal, which has no @peer if all are meant, and whose @op is at most @last. */
-static enum oriel_status stream_check_signal(const struct oriel_window *w, enum oriel_dev_what what,
-					     const struct ori_kernel_call *c, bool has_peer,
-					     uint32_t last)
+/* Checks a signal at or from all ranks, whose @op is at most @last. */
+static enum oriel_status stream_check_signal(const struct oriel_dev_window *d,
+					     enum oriel_dev_what what,
+					     const struct ori_kernel_call *c, uint32_t last)
 {
-	enum oriel_status status = has_peer ? stream_check_peer(w, what, c->peer) : ORIEL_OK;
+	enum oriel_status status = oriel_dev_check_any(d, what, c->id, d->signals);
 
-	if (status == ORIEL_OK)
-		status = stream_check_id(w, what, c->id, w->device.signals);
-	return status == ORIEL_OK ? stream_check_choice(w, what, c->op, last) : status;
+	return status == ORIEL_OK ? oriel_dev_check_choice(d, what, c->op, last) : status;
 }
 
-static enum oriel_status stream_check_counter(const struct oriel_window *w,
+static enum oriel_status stream_check_counter(const struct oriel_dev_window *d,
 					      enum oriel_dev_what what,
 					      const struct ori_kernel_call *c)
 {
-	enum oriel_status status = stream_check_peer(w, what, c->peer);
+	enum oriel_status status = oriel_dev_check_id(d, what, c->peer, c->counter, d->counters);
 
-	if (status == ORIEL_OK)
-		status = stream_check_id(w, what, c->counter, w->device.counters);
-	return status == ORIEL_OK ? stream_check_choice(w, what, c->op, ORIEL_LE) : status;
+	return status == ORIEL_OK ? oriel_dev_check_choice(d, what, c->op, ORIEL_LE) : status;
 }
 
-/* Checks all arguments of @kernel but memory. */
-static enum oriel_status stream_check(const struct oriel_window *w, enum ori_kernel kernel,
+/* Checks all arguments of @kernel but memory and what stream_move() checks. */
+static enum oriel_status stream_check(const struct oriel_window *w,
+				      const struct oriel_dev_window *d, enum ori_kernel kernel,
 				      const struct ori_kernel_call *c)
 {
+	struct oriel_dev_target target;
 	enum oriel_status status;
 
 	switch (kernel) {
 	case ORI_KERNEL_PUT_VALUE:
-		return stream_check_word(w, ORIEL_DEV_PUT_VALUE, c->peer, c->at);
+		return oriel_dev_check_word(d, ORIEL_DEV_PUT_VALUE, c->peer, c->at, &target);
 	case ORI_KERNEL_FETCH_ADD:
-		return stream_check_word(w, ORIEL_DEV_FETCH_ADD, c->peer, c->at);
+		return oriel_dev_check_word(d, ORIEL_DEV_FETCH_ADD, c->peer, c->at, &target);
 	case ORI_KERNEL_SIGNAL:
 	case ORI_KERNEL_PUT_SIGNAL:
-		return stream_check_signal(w, ORIEL_DEV_SIGNAL, c, true, ORIEL_SIGNAL_SET);
+		return oriel_dev_check_signal(d, c->peer, c->id, (enum oriel_signal_op)c->op);
 	case ORI_KERNEL_SIGNAL_ALL:
-		return stream_check_signal(w, ORIEL_DEV_SIGNAL, c, false, ORIEL_SIGNAL_SET);
+		return stream_check_signal(d, ORIEL_DEV_SIGNAL, c, ORIEL_SIGNAL_SET);
 	case ORI_KERNEL_SIGNAL_COUNTER:
 	case ORI_KERNEL_PUT_SIGNAL_COUNTER:
-		status = stream_check_counter(w, ORIEL_DEV_COUNTER, c);
+		status = stream_check_counter(d, ORIEL_DEV_COUNTER, c);
 		if (status != ORIEL_OK)
 			return status;
-		return stream_check_signal(w, ORIEL_DEV_SIGNAL, c, true, 0);
+		return oriel_dev_check_id(d, ORIEL_DEV_SIGNAL, c->peer, c->id, d->signals);
 	case ORI_KERNEL_PUT_COUNTER:
 	case ORI_KERNEL_READ_COUNTER:
 	case ORI_KERNEL_RESET_COUNTER:
-		return stream_check_counter(w, ORIEL_DEV_COUNTER, c);
+		return stream_check_counter(d, ORIEL_DEV_COUNTER, c);
 	case ORI_KERNEL_WAIT_COUNTER:
-		return stream_check_counter(w, ORIEL_DEV_WAIT_COUNTER, c);
+		return stream_check_counter(d, ORIEL_DEV_WAIT_COUNTER, c);
 	case ORI_KERNEL_WAIT_SIGNAL:
-		return stream_check_signal(w, ORIEL_DEV_WAIT_SIGNAL, c, false, ORIEL_LE);
 	case ORI_KERNEL_READ_SIGNAL:
-		return stream_check_signal(w, ORIEL_DEV_WAIT_SIGNAL, c, false, 0);
+		return stream_check_signal(d, ORIEL_DEV_WAIT_SIGNAL, c, ORIEL_LE);
 	case ORI_KERNEL_WAIT_FROM:
-		return stream_check_signal(w, ORIEL_DEV_WAIT_SIGNAL_FROM, c, true, ORIEL_LE);
 	case ORI_KERNEL_READ_FROM:
-		return stream_check_signal(w, ORIEL_DEV_WAIT_SIGNAL_FROM, c, true, 0);
+		return oriel_dev_check_wait_from(d, c->peer, c->id, (enum oriel_compare)c->op);
 	case ORI_KERNEL_WAIT_NEXT:
-		return stream_check_signal(w, ORIEL_DEV_WAIT_SIGNAL_NEXT, c, true, 0);
+		return oriel_dev_check_id(d, ORIEL_DEV_WAIT_SIGNAL_NEXT, c->peer, c->id,
+					  d->signals);
 	case ORI_KERNEL_BARRIER:
 	case ORI_KERNEL_BARRIER_ARRIVE:
 	case ORI_KERNEL_BARRIER_WAIT:
-		return stream_check_id(w, ORIEL_DEV_BARRIER, c->id, w->device.barriers);
+		return oriel_dev_check_any(d, ORIEL_DEV_BARRIER, c->id, d->barriers);
 	case ORI_KERNEL_SEND:
-		return stream_check_channel(w, ORIEL_DEV_SEND, c);
+		return stream_check_channel(w, d, ORIEL_DEV_SEND, c);
 	case ORI_KERNEL_RECV:
-		return stream_check_channel(w, ORIEL_DEV_RECV, c);
+		return stream_check_channel(w, d, ORIEL_DEV_RECV, c);
 	default:
 		return ORIEL_OK;
 	}
@@ -314,55 +227,59 @@ static enum oriel_status stream_copy(const struct oriel_window *w, enum ori_kern
 	return stream_launch(w, kernel, &rest, 0, stream);
 }
 
-static enum oriel_status stream_move(const struct oriel_window *w, enum ori_kernel kernel,
-				     const struct ori_kernel_call *call, void *stream)
+static enum oriel_status stream_move(const struct ori_window_call *call,
+				     const struct oriel_window *w, enum ori_kernel kernel,
+				     const struct ori_kernel_call *c, void *stream)
 {
 	enum oriel_dev_what what = kernel == ORI_KERNEL_GET ? ORIEL_DEV_GET : ORIEL_DEV_PUT;
 	bool is_plain = kernel == ORI_KERNEL_PUT || kernel == ORI_KERNEL_GET;
-	bool is_kernel = false;
+	struct oriel_dev_target remote;
 	enum oriel_status status;
-	char *remote = NULL;
+	bool is_kernel = false;
 
-	status = stream_check_range(w, what, call->peer, call->at, call->length, &remote);
+	status = oriel_dev_check_range(&call->device, what, c->peer, c->at, c->length, &remote);
 	if (status == ORIEL_OK)
-		status = stream_choose(w, kernel, call, &is_kernel);
-	if (status != ORIEL_OK || (is_plain && !call->length))
+		status = stream_choose(w, kernel, c, &is_kernel);
+	if (status != ORIEL_OK || (is_plain && !c->length))
 		return status;
-	return is_kernel ? stream_launch(w, kernel, call, 0, stream)
-			 : stream_copy(w, kernel, call, remote, stream);
+	return is_kernel ? stream_launch(w, kernel, c, 0, stream)
+			 : stream_copy(w, kernel, c, remote.base, stream);
 }
 
 enum oriel_status ori_window_stream_call(struct oriel_window *w, enum ori_kernel kernel,
-					 const struct ori_kernel_call *call, uint64_t timeout_ns,
+					 const struct ori_kernel_call *c, uint64_t timeout_ns,
 					 void *stream)
 {
-	enum oriel_status status = stream_begin(w, stream);
+	struct ori_window_call call;
+	enum oriel_status status = stream_begin(&call, w, stream);
 
 	if (status == ORIEL_OK)
-		status = stream_check(w, kernel, call);
+		status = stream_check(w, &call.device, kernel, c);
 	if (status == ORIEL_OK && stream_has_result(kernel))
-		status = stream_check_result(w, call->memory);
-	if (status != ORIEL_OK)
-		return status;
-	return stream_moves(kernel) ? stream_move(w, kernel, call, stream)
-				    : stream_launch(w, kernel, call, timeout_ns, stream);
+		status = stream_check_result(w, c->memory);
+	if (status == ORIEL_OK)
+		status = stream_moves(kernel) ? stream_move(&call, w, kernel, c, stream)
+					      : stream_launch(w, kernel, c, timeout_ns, stream);
+	return stream_end(&call, status);
 }
 
 /* Checks the range of each rank, which an engine must reach. */
-static enum oriel_status stream_check_each(const struct oriel_window *w, uint64_t to, size_t length)
+static enum oriel_status stream_check_each(const struct ori_window_call *call,
+					   const struct oriel_window *w, uint64_t to, size_t length)
 {
 	enum oriel_status status = ORIEL_OK;
-	char *remote;
+	struct oriel_dev_target remote;
 	uint32_t i;
 
 	for (i = 0; i < w->device.ranks && status == ORIEL_OK; i++)
-		status = stream_check_range(w, ORIEL_DEV_PUT, i, to, length, &remote);
+		status =
+			oriel_dev_check_range(&call->device, ORIEL_DEV_PUT, i, to, length, &remote);
 	for (i = 0; i < w->device.ranks && status == ORIEL_OK; i++)
 		if (w->peers[i].path == ORIEL_PATH_RDMA)
 			status = ori_fail(ORIEL_ERR_UNSUPPORTED,
 					  "window %u: copy engines do not reach rank %u",
 					  w->device.number, i);
-	return status;
+	return stream_end(call, status);
 }
 
 /* Copies in the lane run beside later operations in @stream, until the join. */
@@ -379,7 +296,8 @@ static enum oriel_status stream_fork(struct oriel_window *w, void *stream)
  * Few bytes each, in as few calls of the driver as possible, also this rank's own. ORIEL_AGAIN:
  * not in this stream.
  */
-static enum oriel_status stream_put_batches(const struct oriel_window *w, uint64_t to,
+static enum oriel_status stream_put_batches(const struct ori_window_call *call,
+					    const struct oriel_window *w, uint64_t to,
 					    const char *from, size_t stride, size_t length,
 					    void *stream)
 {
@@ -387,11 +305,11 @@ static enum oriel_status stream_put_batches(const struct oriel_window *w, uint64
 	enum oriel_status status = ORIEL_OK;
 	const void *sources[ORI_GPU_BATCH];
 	void *targets[ORI_GPU_BATCH];
-	char *remote = NULL;
+	char *remote;
 
 	for (i = 0; i < ranks && status == ORIEL_OK; i++) {
 		peer = (w->device.rank + i) % ranks;
-		stream_check_range(w, ORIEL_DEV_PUT, peer, to, length, &remote);
+		remote = stream_find(call, peer, to, length);
 		if (remote != from + peer * stride) {
 			sources[count] = from + peer * stride;
 			targets[count++] = remote;
@@ -414,28 +332,29 @@ enum oriel_status ori_window_stream_put_each(struct oriel_window *w, uint64_t to
 					     size_t stride, size_t length, void *stream)
 {
 	const struct ori_gpu_ops *ops = w->gpu->ops;
-	enum oriel_status status = stream_begin(w, stream), joined;
 	const char *mine = (const char *)from + w->device.rank * stride;
 	uint32_t ranks = w->device.ranks, i, peer;
-	char *own = NULL, *remote;
+	enum oriel_status status, joined;
+	struct ori_window_call call;
+	char *own;
 
+	status = stream_begin(&call, w, stream);
 	if (status == ORIEL_OK)
-		status = stream_check_each(w, to, length);
+		status = stream_check_each(&call, w, to, length);
 	if (status != ORIEL_OK || !length)
 		return status;
 	if (length <= w->batch) {
-		status = stream_put_batches(w, to, from, stride, length, stream);
+		status = stream_put_batches(&call, w, to, from, stride, length, stream);
 		if (status != ORIEL_AGAIN)
 			return status;
 		status = ORIEL_OK;
 	}
-	stream_check_range(w, ORIEL_DEV_PUT, w->device.rank, to, length, &own);
+	own = stream_find(&call, w->device.rank, to, length);
 	if (own != mine)
 		status = stream_fork(w, stream);
 	for (i = 1; i < ranks && status == ORIEL_OK; i++) {
 		peer = (w->device.rank + i) % ranks;
-		stream_check_range(w, ORIEL_DEV_PUT, peer, to, length, &remote);
-		status = ops->stream_copy(w->gpu, stream, remote,
+		status = ops->stream_copy(w->gpu, stream, stream_find(&call, peer, to, length),
 					  (const char *)from + peer * stride, length);
 	}
 	if (own == mine || !w->lane.fork_event)
@@ -468,13 +387,14 @@ static uint64_t stream_staging(const struct oriel_window *w, enum ori_kernel ker
 }
 
 /* Checks the bytes to send; a broadcast has some at its root alone. */
-static enum oriel_status stream_check_sent(const struct oriel_window *w, enum ori_kernel kernel,
+static enum oriel_status stream_check_sent(const struct oriel_window *w,
+					   const struct oriel_dev_window *d, enum ori_kernel kernel,
 					   const struct ori_kernel_call *c)
 {
 	enum oriel_status status;
 
 	if (kernel == ORI_KERNEL_BROADCAST && c->peer != w->device.rank)
-		return stream_check_peer(w, ORIEL_DEV_PUT, c->peer);
+		return oriel_dev_check_id(d, ORIEL_DEV_PUT, c->peer, 0, 1);
 	if (kernel != ORI_KERNEL_EXCHANGE)
 		return stream_check_memory(w, c->memory, c->length);
 	status = stream_check_result(w, c->layout);
@@ -482,16 +402,18 @@ static enum oriel_status stream_check_sent(const struct oriel_window *w, enum or
 }
 
 /* Checks the signals and the ranges that all parts use. */
-static enum oriel_status stream_check_gather(const struct oriel_window *w, enum ori_kernel kernel,
+static enum oriel_status stream_check_gather(const struct oriel_window *w,
+					     const struct oriel_dev_window *d,
+					     enum ori_kernel kernel,
 					     const struct ori_kernel_call *c)
 {
 	uint64_t result = stream_result(w, kernel, c), staging = stream_staging(w, kernel, c);
+	struct oriel_dev_target target;
 	enum oriel_status status;
 	uint32_t peer;
-	char *base;
 
-	status = stream_check_id(w, ORIEL_DEV_SIGNAL, c->gather.id + 2 * c->parts - 1,
-				 w->device.signals);
+	status = oriel_dev_check_any(d, ORIEL_DEV_SIGNAL, c->gather.id + 2 * c->parts - 1,
+				     d->signals);
 	if (status == ORIEL_OK && kernel == ORI_KERNEL_GATHER_LINES &&
 	    oriel_gather_slot(c->gather.lines, c->length, c->parts) > c->gather.slot)
 		status =
@@ -499,23 +421,25 @@ static enum oriel_status stream_check_gather(const struct oriel_window *w, enum 
 				 "window %u: gather of %llu bytes in %u parts: slots of %llu bytes",
 				 w->device.number, (unsigned long long)c->length, c->parts,
 				 (unsigned long long)c->gather.slot);
-	for (peer = 0; peer < w->device.ranks && status == ORIEL_OK; peer++) {
-		status = stream_check_range(w, ORIEL_DEV_PUT, peer, c->gather.to, result, &base);
+	for (peer = 0; peer < d->ranks && status == ORIEL_OK; peer++) {
+		status = oriel_dev_check_range(d, ORIEL_DEV_PUT, peer, c->gather.to, result,
+					       &target);
 		if (status == ORIEL_OK && staging)
-			status = stream_check_range(w, ORIEL_DEV_PUT_LL, peer, c->gather.staging,
-						    staging, &base);
+			status = oriel_dev_check_range(d, ORIEL_DEV_PUT_LL, peer, c->gather.staging,
+						       staging, &target);
 	}
-	return status == ORIEL_OK ? stream_check_sent(w, kernel, c) : status;
+	return status == ORIEL_OK ? stream_check_sent(w, d, kernel, c) : status;
 }
 
 enum oriel_status ori_window_stream_gather(struct oriel_window *w, enum ori_kernel kernel,
-					   const struct ori_kernel_call *call, void *stream)
+					   const struct ori_kernel_call *c, void *stream)
 {
-	enum oriel_status status = stream_begin(w, stream);
+	struct ori_window_call call;
+	enum oriel_status status = stream_begin(&call, w, stream);
 
 	if (status == ORIEL_OK)
-		status = stream_check_gather(w, kernel, call);
-	if (status != ORIEL_OK || (!call->length && kernel != ORI_KERNEL_EXCHANGE))
-		return status;
-	return stream_launch(w, kernel, call, 0, stream);
+		status = stream_check_gather(w, &call.device, kernel, c);
+	if (status == ORIEL_OK && (c->length || kernel == ORI_KERNEL_EXCHANGE))
+		status = stream_launch(w, kernel, c, 0, stream);
+	return stream_end(&call, status);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fuzz target of src/base/config.c: a text as a number, as the value of each setting and as a
- * variable of the environment. A second, different check decides here which texts are valid.
+ * Fuzz target of src/base/config.c and config_table.c: a text as a number, as the value of each
+ * setting and as a variable of the environment. A second, different check decides here which texts
+ * are valid.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -74,7 +74,7 @@ static void frame_failure(const uint8_t *bytes, size_t length)
 	if (!ori_failure_parse(bytes, length, &failure))
 		return;
 	FUZZ_CHECK(length >= ORI_FAILURE_HEADER && length <= ORI_FAILURE_LENGTH);
-	FUZZ_CHECK(failure.status < 0 && failure.status >= ORIEL_ERR_ACCESS);
+	FUZZ_CHECK(failure.status < 0 && failure.status >= ORIEL_ERR_FORKED);
 	FUZZ_CHECK(strnlen(failure.text, sizeof(failure.text)) == length - ORI_FAILURE_HEADER);
 	for (i = 0; i < length - ORI_FAILURE_HEADER; i++)
 		FUZZ_CHECK((unsigned char)failure.text[i] >= ' ');
@@ -97,7 +97,7 @@ static size_t frame_seed_failure(enum oriel_status status, uint8_t *bytes)
 {
 	struct ori_failure failure = {.status = status, .rank = 3};
 
-	memset(failure.text, 'x', status == ORIEL_ERR_ACCESS ? ORI_FAILURE_LENGTH - 9 : 20);
+	memset(failure.text, 'x', status == ORIEL_ERR_FORKED ? ORI_FAILURE_LENGTH - 9 : 20);
 	return ori_failure_encode(&failure, bytes);
 }
 
@@ -130,6 +130,6 @@ size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
 		return ORI_HELLO_LENGTH;
 	}
 	if (n <= ORI_FRAME_ANSWER + 5)
-		return frame_seed_failure(n % 2 ? ORIEL_ERR_ACCESS : ORIEL_ERR_PEER, bytes);
+		return frame_seed_failure(n % 2 ? ORIEL_ERR_FORKED : ORIEL_ERR_PEER, bytes);
 	return 0;
 }

@@ -105,7 +105,7 @@ size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
 	struct ori_verdict verdicts[4];
 	unsigned i;
 
-	if (n > -ORIEL_ERR_ACCESS)
+	if (n > -ORIEL_ERR_FORKED)
 		return 0;
 	for (i = 0; i < 4; i++)
 		ori_verdict_fill(&verdicts[i], ORI_CALL_WINDOW_CREATE, ORIEL_OK);
