@@ -83,6 +83,7 @@ static void pair_open(struct pair *p, const struct ori_key *connector,
 	p->connector.is_connector = true;
 	p->connector.context = p->context[0];
 	ori_net_accept(&p->acceptor, b[0], p->context[1], &p->traffic);
+	p->connector.is_local = p->acceptor.is_local = false; /* they stand for TCP */
 	p->ends[0] = a[1];
 	p->ends[1] = b[1];
 	p->there = (struct relay){a[1], b[1], RELAY_MAX, -1, false, 0};
