@@ -99,6 +99,18 @@ enum oriel_status ori_net_seek(struct ori_net_conn *conn, unsigned type);
 enum oriel_status ori_net_write(struct ori_net_conn *conn, const struct ori_frame *frame,
 				const void *body, size_t *done);
 /*
+ * Bytes without frames, over an open connection whose owner has bytes of another form behind its
+ * first frames. A call reads or writes a part of @length. After ORIEL_AGAIN the next write has
+ * the same bytes.
+ */
+enum oriel_status ori_net_stream_read(struct ori_net_conn *conn, void *data, size_t length,
+				      size_t *got);
+enum oriel_status ori_net_stream_write(struct ori_net_conn *conn, const void *data, size_t length,
+				       size_t *done);
+/* Does the connection hold bytes that no call has read yet? poll() does not know of them. */
+bool ori_net_stream_holds(const struct ori_net_conn *conn);
+
+/*
  * Send a small frame at once, or give it up (ORIEL_ERR_PEER): a full socket buffer means that the
  * peer does not read.
  */

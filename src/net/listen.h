@@ -56,6 +56,11 @@ void ori_net_listener_serve(struct ori_net_listener *listener);
 struct ori_net_pending *ori_net_listener_next(struct ori_net_listener *listener);
 void ori_net_pending_free(struct ori_net_pending *pending);
 
+/* The time when ori_net_listener_serve() has work that epoll does not report; UINT64_MAX: none. */
+uint64_t ori_net_listener_due(const struct ori_net_listener *listener);
+/* Close one unproven connection, so that its descriptor is free; false if there is none. */
+bool ori_net_listener_make_room(struct ori_net_listener *listener);
+
 /* Warn that a connection from @from is dropped; at most eight warnings a second. */
 void ori_net_listener_warn(struct ori_net_listener *listener, const char *from, const char *why);
 /* Warn that @who is rejected with @status. The first such text becomes refused_text. */
