@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connections between engines: listen, dial, accept, prove, time out, close.
+ * Connections between engines: listen, dial, accept, greet, time out, close.
  * The engine polls them and the wire sends over them.
  */
 #include "hca/soft/soft_link.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,20 +18,20 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/log.h"
-#include "hca/soft/soft_address.h"
 #include "hca/soft/soft_wire.h"
 #include "net/fdsock.h"
 
 #define LINK_CONNECT_NS UINT64_C(2000000000) /* for one address */
-#define LINK_ANSWER_NS UINT64_C(5000000000)  /* for the acceptor's answer; it may be slow */
+#define LINK_ANSWER_NS UINT64_C(10000000000) /* for TLS and the welcome; the acceptor may be slow \
+					      */
 #define LINK_DIAL_NS UINT64_C(30000000000)   /* while acceptors close the connection */
 #define LINK_PAUSE_NS UINT64_C(10000000)     /* between two rounds of addresses */
-#define LINK_PENDING 64u                     /* connections */
-#define LINK_PENDING_NS UINT64_C(5000000000)
-#define LINK_GRACE_NS UINT64_C(20000000) /* that a pending connection has in any case */
+#define LINK_PEERS 64u                       /* whose connections over TCP may arrive at once */
 #define LINK_LOG_NS UINT64_C(1000000000)
-#define LINK_ACCEPTS 16u /* of one listener in one turn */
+#define LINK_ACCEPTS 16u /* over unix sockets in one turn */
 #define LINK_EVENTS 32
+#define LINK_SOCKET_BYTES (1 << 20)
+#define LINK_SILENCE_MS 30000u /* until a host that acknowledges nothing counts as lost */
 
 static enum oriel_status link_watch(struct soft_engine *e, int fd, uint32_t events, void *what)
 {
@@ -46,39 +48,48 @@ enum oriel_status ori_soft_link_listen(struct soft_engine *e)
 
 	static_assert(sizeof(e->address.socket) == ORI_FDSOCK_NAME, "a name fits");
 	ori_key_read(&e->key);
-	e->pending_ns = LINK_PENDING_NS;
-	status = ori_fdsock_listen(e->address.socket, &e->listeners[0]);
+	status = ori_fdsock_listen(e->address.socket, &e->listener);
 	if (status == ORIEL_OK)
-		status = link_watch(e, e->listeners[0], EPOLLIN, &e->listeners[0]);
+		status = link_watch(e, e->listener, EPOLLIN, &e->listener);
 	return status;
+}
+
+/* Before the first connection over TCP. */
+static enum oriel_status link_prepare_tls(struct soft_engine *e)
+{
+	return e->key.length && !e->tls ? ori_tls_context_create(&e->key, &e->tls) : ORIEL_OK;
 }
 
 enum oriel_status ori_soft_link_listen_tcp(struct soft_engine *e)
 {
+	struct ori_hosts hosts;
 	enum oriel_status status;
 	uint16_t port;
 	int fd;
 
 	/* HCAs of a cluster connect without sockets. */
-	if (e->listeners[1] >= 0 || e->is_virtual)
+	if (e->tcp.fd >= 0 || e->is_virtual)
 		return ORIEL_OK;
-	status = ori_soft_tcp_listen(&fd, &port);
+	status = link_prepare_tls(e);
+	if (status == ORIEL_OK)
+		status = ori_endpoint_listen_all(&hosts, &port, &fd);
 	if (status != ORIEL_OK)
 		return status;
-	status = link_watch(e, fd, EPOLLIN, &e->listeners[1]);
+	ori_net_listener_init(&e->tcp, e->tls, LINK_PEERS, &e->traffic);
+	status = ori_net_listener_open(&e->tcp, fd);
+	if (status == ORIEL_OK)
+		status = link_watch(e, e->tcp.epoll, EPOLLIN, &e->tcp);
 	if (status != ORIEL_OK) {
-		close(fd);
+		ori_net_listener_close(&e->tcp);
 		return status;
 	}
-	e->listeners[1] = fd;
 	e->address.port = port;
 	return ORIEL_OK;
 }
 
 static void link_free(struct soft_link *link)
 {
-	if (link->fd >= 0)
-		close(link->fd);
+	ori_net_close(&link->net);
 	ori_soft_outbox_close(&link->out);
 	ori_soft_inbox_close(&link->in);
 	free(link);
@@ -92,9 +103,10 @@ void ori_soft_link_close_all(struct soft_engine *e)
 		e->links = link->next;
 		link_free(link);
 	}
-	for (unsigned i = 0; i < 2; i++)
-		if (e->listeners[i] >= 0)
-			close(e->listeners[i]);
+	if (e->listener >= 0)
+		close(e->listener);
+	ori_net_listener_close(&e->tcp);
+	ori_tls_context_destroy(e->tls);
 }
 
 /*
@@ -109,12 +121,10 @@ static void link_lose_out(struct soft_link *link, const char *why)
 	link->state = SOFT_LINK_LOST;
 	link->deadline = SOFT_NEVER;
 	snprintf(link->why, sizeof(link->why), "%s", why);
-	if (link->fd >= 0)
-		close(link->fd);
-	link->fd = -1;
+	ori_net_close(&link->net);
 	for (in = link->engine->links; in; in = in->next)
 		if (!in->is_out && in->in.cookie == link->address.cookie)
-			(void)shutdown(in->fd, SHUT_WR);
+			(void)shutdown(in->net.fd, SHUT_WR);
 }
 
 /*
@@ -124,11 +134,10 @@ static void link_lose_out(struct soft_link *link, const char *why)
 static void link_lose_in(struct soft_link *link, const char *why)
 {
 	uint64_t cookie = link->in.cookie;
-	/* A connection that was not proved, or never used, has no counterpart. */
+	/* A connection without a hello, or never used, has no counterpart. */
 	struct soft_link *out = cookie ? soft_link_find(link->engine, cookie) : NULL;
 
-	close(link->fd);
-	link->fd = -1;
+	ori_net_close(&link->net);
 	link->state = SOFT_LINK_LOST;
 	link->deadline = 0;
 	link->in.cookie = 0;
@@ -138,7 +147,10 @@ static void link_lose_in(struct soft_link *link, const char *why)
 
 static void link_lose(struct soft_link *link, const char *why)
 {
-	ori_log(ORIEL_LOG_INFO, "software HCA: a connection is lost: %s", why);
+	bool is_doubtful = link->net.doubt != NULL;
+
+	ori_log(is_doubtful ? ORIEL_LOG_WARN : ORIEL_LOG_INFO,
+		"software HCA: a connection is lost: %s", why);
 	if (link->is_out)
 		link_lose_out(link, why);
 	else
@@ -162,55 +174,24 @@ static void link_warn(struct soft_engine *e, const char *what, const char *whom,
 	e->log_after = e->now + LINK_LOG_NS;
 }
 
-static struct soft_link *link_make(struct soft_engine *e, bool is_out, int fd, bool is_tcp)
+static struct soft_link *link_make(struct soft_engine *e, bool is_out)
 {
 	struct soft_link *link = calloc(1, sizeof(*link));
 
 	if (!link)
 		return NULL;
+	ori_net_open(&link->net, -1, &e->traffic);
 	link->engine = e;
 	link->is_out = is_out;
 	link->deadline = SOFT_NEVER;
-	link->fd = -1;
 	if (is_out ? !ori_soft_outbox_open(&link->out)
-		   : !ori_soft_inbox_open(&link->in, e, fd, is_tcp)) {
+		   : !ori_soft_inbox_open(&link->in, e, &link->net)) {
 		link_free(link);
 		return NULL;
 	}
-	link->fd = fd;
 	link->next = e->links;
 	e->links = link;
 	return link;
-}
-
-static bool link_is_pending(const struct soft_link *link)
-{
-	return !link->is_out && link->state == SOFT_LINK_UP && link->in.is_tcp && !link->in.claimed;
-}
-
-/* The oldest pending connection, and their number. The list is newest first. */
-static struct soft_link *link_find_pending(struct soft_engine *e, unsigned *count)
-{
-	struct soft_link *oldest = NULL;
-
-	*count = 0;
-	for (struct soft_link *link = e->links; link; link = link->next) {
-		if (!link_is_pending(link))
-			continue;
-		oldest = link;
-		++*count;
-	}
-	return oldest;
-}
-
-/* Close the connection. A peer may dial again, unless it got a rejection. */
-static void link_turn_away(struct soft_link *link, const char *why)
-{
-	char whom[SOFT_TCP_TEXT];
-
-	link_warn(link->engine, "turned away the connection from",
-		  ori_soft_tcp_text(link->fd, whom), why);
-	link_lose_in(link, why);
 }
 
 static bool link_is_short(int error)
@@ -218,35 +199,34 @@ static bool link_is_short(int error)
 	return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
 }
 
-/*
- * Close a pending connection, so that this process can still connect. False:
- * none is pending.
- */
-static bool link_free_descriptor(struct soft_engine *e)
+/* Without these options a socket is slower, not wrong; only a host's loss is noticed later. */
+static void link_tune(int fd, bool is_tcp)
 {
-	unsigned count;
-	struct soft_link *oldest = link_find_pending(e, &count);
+	unsigned silence = LINK_SILENCE_MS;
+	int bytes = LINK_SOCKET_BYTES;
 
-	if (oldest)
-		link_turn_away(oldest, "no file descriptors are left");
-	return oldest != NULL;
+	(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+	if (is_tcp)
+		(void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &silence, sizeof(silence));
 }
 
 static enum oriel_status link_connect_unix(struct soft_link *link)
 {
+	struct soft_engine *e = link->engine;
 	struct soft_frame *hello = &link->out.frames[link->out.count++];
 	enum oriel_status status;
+	int fd;
 
-	*hello = (struct soft_frame){
-		.h = ori_soft_hello(link->engine->address.cookie, link->address.cookie)};
+	*hello = (struct soft_frame){.h = ori_soft_hello(e->address.cookie, link->address.cookie)};
 	do
-		status = ori_fdsock_connect(link->address.socket, geteuid(), 0, 0, &link->fd);
-	while (status == ORIEL_ERR_NOMEM && link_free_descriptor(link->engine));
+		status = ori_fdsock_connect(link->address.socket, geteuid(), 0, 0, &fd);
+	while (status == ORIEL_ERR_NOMEM && ori_net_listener_make_room(&e->tcp));
 	if (status != ORIEL_OK)
 		return status;
-	ori_soft_tcp_tune(link->fd, false);
+	ori_net_open(&link->net, fd, &e->traffic);
+	link_tune(fd, false);
 	link->state = SOFT_LINK_UP;
-	return link_watch(link->engine, link->fd, EPOLLOUT | EPOLLRDHUP | EPOLLET, link);
+	return link_watch(e, fd, EPOLLOUT | EPOLLRDHUP | EPOLLET, link);
 }
 
 /*
@@ -258,12 +238,12 @@ static void link_end_round(struct soft_link *link)
 	struct soft_engine *e = link->engine;
 
 	if (!link->was_silent && !(link->was_cut && e->now < link->dial_until)) {
-		link_lose(link, link->refusal ? link->refusal : "no address of the peer answers");
+		link_lose(link, *link->refusal ? link->refusal : "no address of the peer answers");
 		return;
 	}
 	link->attempt = 0;
 	link->was_silent = link->was_cut = false;
-	link->refusal = NULL;
+	link->refusal[0] = '\0';
 	link->deadline = e->now + LINK_PAUSE_NS;
 }
 
@@ -271,27 +251,32 @@ static void link_end_round(struct soft_link *link)
 static void link_connect_tcp(struct soft_link *link)
 {
 	struct soft_engine *e = link->engine;
-	bool has_address;
+	struct ori_address to =
+		ori_soft_address_on(link->road, &link->address, &e->address, link->attempt++);
+	bool is_begun;
 
-	if (link->fd >= 0)
-		close(link->fd);
+	ori_net_close(&link->net);
 	link->state = SOFT_LINK_CONNECTING;
-	do
-		has_address = ori_soft_tcp_connect(&link->address, &e->address, link->road,
-						   link->attempt, &link->fd);
-	while (has_address && link->fd < 0 && link_is_short(errno) && link_free_descriptor(e));
-	link->attempt++;
-	if (!has_address) {
+	link->has_greeted = false;
+	if (!to.family) {
 		link_end_round(link);
 		return;
 	}
-	if (link->fd < 0 && link_is_short(errno)) {
-		link->refusal = "no file descriptors are left";
-		link->was_cut = true;
+	do
+		is_begun = ori_net_dial(&link->net, &to, e->tls, &e->traffic);
+	while (!is_begun && link_is_short(errno) && ori_net_listener_make_room(&e->tcp));
+	if (!is_begun) {
+		if (link_is_short(errno)) {
+			snprintf(link->refusal, SOFT_WHY, "no file descriptors are left");
+			link->was_cut = true;
+		}
+		link->deadline = e->now;
+		return;
 	}
-	link->deadline = link->fd < 0 ? e->now : e->now + LINK_CONNECT_NS;
-	if (link->fd >= 0 &&
-	    link_watch(e, link->fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, link) != ORIEL_OK)
+	link_tune(link->net.fd, true);
+	link->deadline = e->now + LINK_CONNECT_NS;
+	if (link_watch(e, link->net.fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, link) !=
+	    ORIEL_OK)
 		link_lose(link, "cannot watch its socket");
 }
 
@@ -301,6 +286,7 @@ enum oriel_status ori_soft_link_to(struct soft_engine *e, const struct soft_addr
 	struct soft_link *link = soft_link_find(e, address->cookie);
 	bool is_unix =
 		road == SOFT_ROAD_BEST && ori_soft_address_is_intranode(address, &e->address);
+	enum oriel_status status;
 
 	if (link) {
 		*out = link;
@@ -311,7 +297,10 @@ enum oriel_status ori_soft_link_to(struct soft_engine *e, const struct soft_addr
 			ORIEL_ERR_NO_PATH,
 			"the peer's software HCA listens on no TCP port: it takes all "
 			"peers for processes of its own machine, or ORIEL_SOFT_HCA differs");
-	link = link_make(e, true, -1, !is_unix);
+	status = is_unix ? ORIEL_OK : link_prepare_tls(e);
+	if (status != ORIEL_OK)
+		return status;
+	link = link_make(e, true);
 	if (!link)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a connection of a software HCA");
 	link->address = *address;
@@ -340,7 +329,7 @@ static void link_miss(struct soft_link *link)
 
 static bool link_write(struct soft_link *link)
 {
-	switch (ori_soft_outbox_write(&link->out, link->fd)) {
+	switch (ori_soft_outbox_write(&link->out, &link->net)) {
 	case SOFT_WRITTEN_NONE:
 		return false;
 	case SOFT_WRITTEN_LOST:
@@ -355,23 +344,6 @@ static bool link_write(struct soft_link *link)
 	return true;
 }
 
-static void link_reject(struct soft_link *link, const char *why)
-{
-	if (link->in.is_tcp)
-		ori_soft_greet_reject(link->fd);
-	link_turn_away(link, why);
-}
-
-static void link_expire(struct soft_link *link)
-{
-	if (!link->is_out) {
-		link_turn_away(link, "it proved nothing in time");
-		return;
-	}
-	link->was_silent |= link->state == SOFT_LINK_GREETING;
-	link_connect_tcp(link);
-}
-
 /*
  * Runs after arrived frames were taken: a passed deadline alone says nothing if
  * this process did not run.
@@ -381,8 +353,10 @@ static void link_sweep(struct soft_engine *e)
 	struct soft_link **at = &e->links;
 
 	for (struct soft_link *link = e->links; link; link = link->next)
-		if (link->state != SOFT_LINK_LOST && link->deadline <= e->now)
-			link_expire(link);
+		if (link->state != SOFT_LINK_LOST && link->deadline <= e->now) {
+			link->was_silent |= link->state == SOFT_LINK_GREETING;
+			link_connect_tcp(link);
+		}
 	while (*at) {
 		struct soft_link *link = *at;
 
@@ -396,13 +370,13 @@ static void link_sweep(struct soft_engine *e)
 	e->is_overdue = false;
 }
 
-static void link_rest(struct soft_engine *e, unsigned which, uint64_t until)
+static void link_rest(struct soft_engine *e, uint64_t until)
 {
 	struct epoll_event event = {.events = until == SOFT_NEVER ? EPOLLIN : 0,
-				    .data.ptr = &e->listeners[which]};
+				    .data.ptr = &e->listener};
 
-	e->accept_at[which] = until;
-	(void)epoll_ctl(e->poll, EPOLL_CTL_MOD, e->listeners[which], &event);
+	e->accept_at = until;
+	(void)epoll_ctl(e->poll, EPOLL_CTL_MOD, e->listener, &event);
 }
 
 bool ori_soft_link_flush(struct soft_engine *e)
@@ -414,15 +388,17 @@ bool ori_soft_link_flush(struct soft_engine *e)
 		if (link->is_out && link->state == SOFT_LINK_UP)
 			is_any |= link_write(link);
 	}
-	for (unsigned i = 0; i < 2; i++)
-		if (e->accept_at[i] <= e->now)
-			link_rest(e, i, SOFT_NEVER);
+	if (e->accept_at <= e->now)
+		link_rest(e, SOFT_NEVER);
 	return is_any;
 }
 
 uint64_t ori_soft_link_due(const struct soft_engine *e)
 {
-	uint64_t due = e->accept_at[0] < e->accept_at[1] ? e->accept_at[0] : e->accept_at[1];
+	uint64_t due = ori_net_listener_due(&e->tcp);
+
+	if (e->accept_at < due)
+		due = e->accept_at;
 
 	for (struct soft_link *link = e->links; link; link = link->next)
 		if (link->deadline < due)
@@ -430,50 +406,61 @@ uint64_t ori_soft_link_due(const struct soft_engine *e)
 	return due;
 }
 
-/* Take the acceptor's answer; no frame leaves before the proof. */
+static void link_warn_refusal(struct soft_link *link)
+{
+	char whom[ORI_ENDPOINT_LENGTH] = "the peer";
+	struct ori_address at;
+
+	if (ori_endpoint_remote(link->net.fd, &at) == ORIEL_OK)
+		ori_endpoint_text(&at, whom);
+	link_warn(link->engine, "no connection to", whom, link->refusal);
+}
+
+/* Connect, prove the key, await the welcome: no frame leaves before. */
 static void link_greet(struct soft_link *link)
 {
 	struct soft_engine *e = link->engine;
-	char whom[SOFT_TCP_TEXT];
-	const char *why = NULL;
+	enum oriel_status status = ori_soft_greet_connect(&link->net, e, link->address.cookie,
+							  &link->has_greeted, link->refusal);
 
-	switch (ori_soft_greet_connect(&link->greet, e, link->address.cookie, link->fd, &why)) {
-	case SOFT_GREETING_AGAIN:
+	if (link->state == SOFT_LINK_CONNECTING && link->net.state != ORI_NET_CONNECTING) {
+		link->state = SOFT_LINK_GREETING;
+		link->deadline = e->now + LINK_ANSWER_NS;
+	}
+	if (status == ORIEL_AGAIN)
 		return;
-	case SOFT_GREETING_DONE:
+	if (status == ORIEL_OK) {
 		link->state = SOFT_LINK_UP;
 		link->deadline = SOFT_NEVER;
 		return;
-	case SOFT_GREETING_CUT:
-		link->was_cut = true;
-		break;
-	case SOFT_GREETING_REJECTED:
-		link->refusal = why;
-		link_warn(e, "no connection to", ori_soft_tcp_text(link->fd, whom), why);
-		break;
 	}
+	if (status != ORIEL_ERR_PEER)
+		link_warn_refusal(link);
+	else
+		link->was_cut |= link->state == SOFT_LINK_GREETING;
 	link_connect_tcp(link);
+}
+
+/* The peer sends nothing but an alert of TLS: it has received bytes that this side did not send. */
+static bool link_has_alert(struct soft_link *link)
+{
+	size_t got;
+	char byte;
+
+	return link->net.tls &&
+	       ori_net_stream_read(&link->net, &byte, sizeof(byte), &got) == ORIEL_ERR_AUTH;
 }
 
 static void link_out_event(struct soft_link *link, uint32_t events)
 {
-	int error = 0;
-	socklen_t length = sizeof(error);
-
 	link->out.is_full = false;
-	if (link->state == SOFT_LINK_CONNECTING) {
-		(void)getsockopt(link->fd, SOL_SOCKET, SO_ERROR, &error, &length);
-		if (error || (events & (EPOLLERR | EPOLLHUP))) {
-			link->deadline = link->engine->now;
-		} else if (events & EPOLLOUT) {
-			link->state = SOFT_LINK_GREETING;
-			link->deadline = link->engine->now + LINK_ANSWER_NS;
-			link->greet = (struct soft_greet){.length = 0};
-		}
-	}
-	if (link->state == SOFT_LINK_GREETING)
+	if (link->state == SOFT_LINK_CONNECTING || link->state == SOFT_LINK_GREETING)
 		link_greet(link);
-	if (link->state == SOFT_LINK_UP && (events & (EPOLLERR | EPOLLHUP | EPOLLRDHUP)))
+	if (link->state != SOFT_LINK_UP)
+		return;
+	if (link_has_alert(link))
+		link_lose(link, "the connection has bytes that were altered on the way");
+	else if (events & (EPOLLERR | EPOLLHUP | EPOLLRDHUP))
 		link_lose(link, "the peer closed the connection");
 }
 
@@ -484,103 +471,102 @@ static void link_in_event(struct soft_link *link)
 	if (link->state == SOFT_LINK_LOST)
 		return;
 	why = ori_soft_inbox_take(&link->in);
-	if (link->in.claimed)
-		link->deadline = SOFT_NEVER;
 	if (!why)
 		return;
-	if (!link->in.claimed && !link->in.is_closed)
-		link_reject(link, why);
-	else
+	if (!link->in.claimed && !link->in.is_closed) {
+		link_warn(link->engine, "turned away the connection from",
+			  "a process of this machine", why);
+		link_lose_in(link, why);
+	} else {
 		link_lose(link, why);
+	}
 }
 
-static void link_admit(struct soft_engine *e, int fd, bool is_tcp)
+static void link_admit(struct soft_link *link)
 {
-	struct soft_link *link = link_make(e, false, fd, is_tcp);
-
-	if (!link) {
-		close(fd);
-		return;
-	}
-	ori_fork_socket(fd);
 	link->state = SOFT_LINK_UP;
-	if (is_tcp)
-		link->deadline = e->now + e->pending_ns;
-	if (is_tcp && !ori_soft_greet_challenge(&link->in.auth, fd))
-		link_lose(link, "cannot send it a challenge");
-	else if (link_watch(e, fd, EPOLLIN, link) != ORIEL_OK)
+	if (link_watch(link->engine, link->net.fd, EPOLLIN, link) != ORIEL_OK)
 		link_lose(link, "cannot watch its socket");
 }
 
-/*
- * Close a pending connection, so that listener @which has room for another one.
- * False: the listener rests. Each connection has had LINK_GRACE_NS to prove
- * itself, however many arrive.
- */
-static bool link_make_room(struct soft_engine *e, unsigned which, const char *why)
-{
-	uint64_t until = e->now + LINK_PAUSE_NS, grace;
-	struct soft_link *oldest;
-	unsigned count;
-
-	oldest = link_find_pending(e, &count);
-	if (oldest) {
-		grace = e->pending_ns < LINK_GRACE_NS ? e->pending_ns : LINK_GRACE_NS;
-		until = oldest->deadline - e->pending_ns + grace;
-		if (until <= e->now) {
-			link_turn_away(oldest, why);
-			return true;
-		}
-	} else {
-		link_warn(e, "no connection is accepted", "for now", why);
-	}
-	link_rest(e, which, until);
-	return false;
-}
-
-static bool link_is_full(struct soft_engine *e)
-{
-	unsigned count;
-
-	(void)link_find_pending(e, &count);
-	return count >= LINK_PENDING;
-}
-
-static enum oriel_status link_accept_one(struct soft_engine *e, unsigned which, int *fd)
-{
-	struct ucred peer;
-
-	if (which == 0)
-		return ori_fdsock_accept_once(e->listeners[0], fd, &peer);
-	*fd = accept4(e->listeners[1], NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-	if (*fd >= 0)
-		return ORIEL_OK;
-	return link_is_short(errno) ? ORIEL_ERR_NOMEM : ORIEL_AGAIN;
-}
-
-static void link_accept(struct soft_engine *e, unsigned which)
+static void link_accept_unix(struct soft_engine *e)
 {
 	for (unsigned i = 0; i < LINK_ACCEPTS; i++) {
 		enum oriel_status status;
+		struct soft_link *link;
+		struct ucred peer;
 		int fd;
 
-		if (which == 1 && link_is_full(e) &&
-		    !link_make_room(e, which, "too many connections are pending"))
+		status = ori_fdsock_accept_once(e->listener, &fd, &peer);
+		if (status == ORIEL_ERR_NOMEM && ori_net_listener_make_room(&e->tcp))
+			continue;
+		if (status == ORIEL_ERR_NOMEM) {
+			link_warn(e, "no connection is accepted", "for now",
+				  "no file descriptors are left");
+			link_rest(e, e->now + LINK_PAUSE_NS);
+		}
+		if (status != ORIEL_OK)
 			return;
-		status = link_accept_one(e, which, &fd);
-		if (status == ORIEL_OK)
-			link_admit(e, fd, which == 1);
-		else if (status != ORIEL_ERR_NOMEM ||
-			 !link_make_room(e, which, "no file descriptors are left"))
-			return;
+		ori_fork_socket(fd);
+		link = link_make(e, false);
+		if (link) {
+			ori_net_open(&link->net, fd, &e->traffic);
+			link_admit(link);
+		} else {
+			close(fd);
+		}
 	}
+}
+
+/* The hello of a peer has arrived. Without a welcome it dials again, unless it is refused. */
+static void link_take(struct soft_engine *e, struct ori_net_pending *arrived)
+{
+	struct soft_link *link;
+	uint64_t from;
+	const char *flaw = ori_soft_greet_accept(&arrived->conn, e, &from);
+
+	if (flaw) {
+		ori_net_listener_refuse(&e->tcp, arrived->from, ORIEL_ERR_PROTOCOL, flaw);
+		return;
+	}
+	link = link_make(e, false);
+	if (!link)
+		return;
+	ori_net_move(&link->net, &arrived->conn);
+	link->in.claimed = from;
+	link_admit(link);
+	if (link->state == SOFT_LINK_UP && !ori_soft_greet_welcome(&link->net))
+		link_lose(link, "the peer closed the connection");
+}
+
+static void link_accept_tcp(struct soft_engine *e)
+{
+	struct ori_net_pending *arrived;
+
+	ori_net_listener_serve(&e->tcp);
+	while ((arrived = ori_net_listener_next(&e->tcp))) {
+		link_take(e, arrived);
+		ori_net_pending_free(arrived);
+	}
+}
+
+/* Links whose inbox has not taken all that it holds. */
+static void link_take_rest(struct soft_engine *e)
+{
+	e->is_unread = false;
+	for (struct soft_link *link = e->links; link; link = link->next)
+		if (!link->is_out && link->in.is_unread)
+			link_in_event(link);
 }
 
 bool ori_soft_link_poll(struct soft_engine *e)
 {
 	struct epoll_event events[LINK_EVENTS];
 	int count = epoll_wait(e->poll, events, LINK_EVENTS, 0);
+	bool is_unread = e->is_unread;
 
+	if (is_unread)
+		link_take_rest(e);
 	for (int i = 0; i < count; i++) {
 		void *what = events[i].data.ptr;
 
@@ -588,8 +574,10 @@ bool ori_soft_link_poll(struct soft_engine *e)
 			uint64_t times;
 
 			(void)!read(e->event, &times, sizeof(times));
-		} else if (what == &e->listeners[0] || what == &e->listeners[1]) {
-			link_accept(e, what == &e->listeners[1]);
+		} else if (what == &e->listener) {
+			link_accept_unix(e);
+		} else if (what == &e->tcp) {
+			link_accept_tcp(e);
 		} else {
 			struct soft_link *link = what;
 
@@ -599,9 +587,11 @@ bool ori_soft_link_poll(struct soft_engine *e)
 				link_in_event(link);
 		}
 	}
+	if (ori_net_listener_due(&e->tcp) <= e->now)
+		link_accept_tcp(e);
 	if (e->is_overdue)
 		link_sweep(e);
-	return count > 0;
+	return count > 0 || is_unread;
 }
 
 void ori_soft_link_forget(struct soft_engine *e, const struct soft_mr *mr)
