@@ -5,6 +5,7 @@
  */
 #include "net/conn.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -16,6 +17,8 @@
 #include <openssl/x509.h>
 
 #include <cmocka.h>
+
+#include "base/count_fds.h"
 
 #define RELAY_MAX 65536u
 #define STILL 4 /* turns without a byte, after which no side sends more */
@@ -456,6 +459,7 @@ static void test_bytes_that_came_with_a_frame_are_held(void **state)
 
 	(void)state;
 	pair_open(&p, NULL, NULL);
+	p.acceptor.is_local = false; /* over TCP it reads ahead */
 	/* The state of a connector whose hello waits in the relay. */
 	assert_int_equal(ori_net_step(&p.connector), ORIEL_OK);
 	assert_int_equal(ori_net_send(&p.connector, 1, "hello", 5), ORIEL_OK);
@@ -515,6 +519,66 @@ static void test_the_last_frame_is_found_behind_others(void **state)
 	}
 }
 
+/* Frames with 0, 2, 1 and 3 descriptors, the last one cut short. */
+static void test_descriptors_arrive_with_their_frame(void **state)
+{
+	static struct ori_net_conn from, to;
+	const int given[3] = {STDERR_FILENO, STDERR_FILENO, STDERR_FILENO};
+	unsigned before = count_fds(), counts[] = {0, 2, 1, 3}, i;
+	struct ori_frame frame = {.length = 4};
+	int ends[2];
+	char body[4];
+	size_t done;
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
+	ori_net_open(&from, ends[0], NULL);
+	ori_net_open(&to, ends[1], NULL);
+	for (i = 0; i < 4; i++) {
+		frame.type = i + 1;
+		done = 0;
+		assert_int_equal(ori_net_write_fds(&from, &frame, "body", given, counts[i], &done),
+				 ORIEL_OK);
+	}
+	for (i = 0; i < 3; i++) {
+		assert_int_equal(ori_net_take(&to, &frame, body, sizeof(body)), ORIEL_OK);
+		assert_int_equal(frame.type, i + 1);
+		assert_int_equal(to.fds.count, counts[i]);
+		assert_int_equal(count_fds(), before + 2 + counts[i]);
+		if (counts[i])
+			assert_int_equal(fcntl(to.fds.of[0], F_GETFD), FD_CLOEXEC);
+	}
+	assert_int_equal(ori_net_peek(&to, &frame), ORIEL_OK);
+	assert_int_equal(to.fds.count, 3 + counts[2]);
+	ori_net_close(&to);
+	ori_net_close(&from);
+	assert_int_equal(count_fds(), before);
+}
+
+/* An acceptor takes no descriptors before the first frame has arrived. */
+static void test_a_hello_brings_no_descriptors(void **state)
+{
+	static struct ori_net_conn from, to;
+	const struct ori_frame hello = {.type = 1, .length = 5};
+	int given = STDERR_FILENO, ends[2];
+	unsigned before = count_fds();
+	struct ori_frame frame;
+	char body[5];
+	size_t done = 0;
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
+	ori_net_open(&from, ends[0], NULL);
+	ori_net_accept(&to, ends[1], NULL, NULL);
+	assert_int_equal(ori_net_write_fds(&from, &hello, "hello", &given, 1, &done), ORIEL_OK);
+	assert_int_equal(ori_net_step(&to), ORIEL_OK);
+	assert_int_equal(ori_net_take(&to, &frame, body, sizeof(body)), ORIEL_OK);
+	assert_int_equal(to.fds.count, 0);
+	assert_int_equal(count_fds(), before + 2);
+	ori_net_close(&from);
+	ori_net_close(&to);
+}
+
 /* A TLS acceptor with a certificate of its own making, and no pre-shared key. */
 static SSL_CTX *impostor_context(void)
 {
@@ -571,6 +635,8 @@ int main(void)
 		cmocka_unit_test(test_a_closed_connection_raises_no_signal),
 		cmocka_unit_test(test_the_last_frame_is_found_behind_others),
 		cmocka_unit_test(test_a_certificate_replaces_no_key),
+		cmocka_unit_test(test_descriptors_arrive_with_their_frame),
+		cmocka_unit_test(test_a_hello_brings_no_descriptors),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A listener and its pending connections: those that have not proved the job key or sent their
- * first frame. A connection that stays silent, fails the proof or sends malformed bytes is
- * dropped with a warning and delays no other. The owner fetches a connection with its first
- * frame, and decides about it. The bootstrap's listener calls it; one thread at a time.
+ * A listener, of TCP or of a unix socket, and its pending connections: those that have not proved
+ * the job key or sent their first frame. A connection that stays silent, fails the proof or sends
+ * malformed bytes is dropped with a warning and delays no other. The owner fetches a connection
+ * with its first frame, and decides about it. The listener of the bootstrap, the mesh of src/comm,
+ * p2p contexts and the software HCA call it; one thread at a time.
  *
  * Unproven connections never use the last descriptors of the process: the oldest of them are
  * closed first, silent ones before all others. Its connector dials again.
@@ -18,6 +19,7 @@ struct ori_net_pending {
 	struct ori_net_pending *next;
 	struct ori_net_conn conn;       /* once fetched, ori_net_take() returns the first frame */
 	uint64_t deadline;              /* of its first frame */
+	int pid;                        /* its process; 0 over TCP */
 	char from[ORI_ENDPOINT_LENGTH]; /* its address, for texts */
 };
 
@@ -25,9 +27,10 @@ struct ori_net_pending {
 
 struct ori_net_listener {
 	int fd;                          /* listening socket; -1: no connection is expected */
+	bool is_local;                   /* a unix socket: processes of this user alone */
 	int epoll;                       /* readable when ori_net_listener_serve() has work */
 	struct ori_tls_context *context; /* borrowed; NULL: plain */
-	struct ori_traffic *traffic;     /* borrowed */
+	struct ori_traffic *traffic;     /* borrowed; NULL: not counted */
 	struct ori_net_pending *waiting; /* newest first */
 	struct ori_net_pending *arrived; /* with their first frame */
 	unsigned capacity;               /* connections that the owner expects at once */

@@ -46,7 +46,7 @@ static int tls_socket_write(BIO *bio, const char *data, int length)
 	BIO_clear_retry_flags(bio);
 	if (n < 0 && tls_is_temporary())
 		BIO_set_retry_write(bio);
-	if (n > 0)
+	if (n > 0 && tls->sent)
 		*tls->sent += (uint64_t)n;
 	return (int)n;
 }

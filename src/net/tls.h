@@ -17,14 +17,16 @@
 
 #define ORI_TLS_RECORD 16384 /* bytes that one record carries at most */
 
-/* The key and the rules of all connections of one owner; one thread uses them at a time. */
+/* The key and the rules of all connections of one owner; any thread uses them. */
 struct ori_tls_context;
 enum oriel_status ori_tls_context_create(const struct ori_key *key,
 					 struct ori_tls_context **context);
 /* NULL is allowed. The connections are closed before. */
 void ori_tls_context_destroy(struct ori_tls_context *context);
 
-/* The TLS of one connection, whose @fd is borrowed. @sent counts all bytes sent; NULL: no memory.
+/*
+ * The TLS of one connection, whose @fd is borrowed. *@sent counts all bytes
+ * sent, if it is not NULL. NULL: no memory.
  */
 struct ori_tls;
 struct ori_tls *ori_tls_create(struct ori_tls_context *context, int fd, bool is_connector,

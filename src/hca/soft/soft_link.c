@@ -22,11 +22,12 @@
 #include "net/fdsock.h"
 
 #define LINK_CONNECT_NS UINT64_C(2000000000) /* for one address */
-#define LINK_ANSWER_NS UINT64_C(10000000000) /* for TLS and the welcome; the acceptor may be slow \
-					      */
-#define LINK_DIAL_NS UINT64_C(30000000000)   /* while acceptors close the connection */
-#define LINK_PAUSE_NS UINT64_C(10000000)     /* between two rounds of addresses */
-#define LINK_PEERS 64u                       /* whose connections over TCP may arrive at once */
+#define LINK_ANSWER_NS                                                                          \
+	UINT64_C(10000000000)              /* for TLS and the welcome; the acceptor may be slow \
+					    */
+#define LINK_DIAL_NS UINT64_C(30000000000) /* while acceptors close the connection */
+#define LINK_PAUSE_NS UINT64_C(10000000)   /* between two rounds of addresses */
+#define LINK_PEERS 64u                     /* whose connections over TCP may arrive at once */
 #define LINK_LOG_NS UINT64_C(1000000000)
 #define LINK_ACCEPTS 16u /* over unix sockets in one turn */
 #define LINK_EVENTS 32
@@ -75,7 +76,7 @@ enum oriel_status ori_soft_link_listen_tcp(struct soft_engine *e)
 		status = ori_endpoint_listen_all(&hosts, &port, &fd);
 	if (status != ORIEL_OK)
 		return status;
-	ori_net_listener_init(&e->tcp, e->tls, LINK_PEERS, &e->traffic);
+	ori_net_listener_init(&e->tcp, e->tls, LINK_PEERS, NULL);
 	status = ori_net_listener_open(&e->tcp, fd);
 	if (status == ORIEL_OK)
 		status = link_watch(e, e->tcp.epoll, EPOLLIN, &e->tcp);
@@ -180,7 +181,7 @@ static struct soft_link *link_make(struct soft_engine *e, bool is_out)
 
 	if (!link)
 		return NULL;
-	ori_net_open(&link->net, -1, &e->traffic);
+	ori_net_open(&link->net, -1, NULL);
 	link->engine = e;
 	link->is_out = is_out;
 	link->deadline = SOFT_NEVER;
@@ -223,7 +224,7 @@ static enum oriel_status link_connect_unix(struct soft_link *link)
 	while (status == ORIEL_ERR_NOMEM && ori_net_listener_make_room(&e->tcp));
 	if (status != ORIEL_OK)
 		return status;
-	ori_net_open(&link->net, fd, &e->traffic);
+	ori_net_open(&link->net, fd, NULL);
 	link_tune(fd, false);
 	link->state = SOFT_LINK_UP;
 	return link_watch(e, fd, EPOLLOUT | EPOLLRDHUP | EPOLLET, link);
@@ -263,7 +264,7 @@ static void link_connect_tcp(struct soft_link *link)
 		return;
 	}
 	do
-		is_begun = ori_net_dial(&link->net, &to, e->tls, &e->traffic);
+		is_begun = ori_net_dial(&link->net, &to, e->tls, NULL);
 	while (!is_begun && link_is_short(errno) && ori_net_listener_make_room(&e->tcp));
 	if (!is_begun) {
 		if (link_is_short(errno)) {
@@ -510,7 +511,7 @@ static void link_accept_unix(struct soft_engine *e)
 		ori_fork_socket(fd);
 		link = link_make(e, false);
 		if (link) {
-			ori_net_open(&link->net, fd, &e->traffic);
+			ori_net_open(&link->net, fd, NULL);
 			link_admit(link);
 		} else {
 			close(fd);
