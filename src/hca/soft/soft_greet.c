@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The first frames between two engines. Links (both sides, over TCP) and inboxes call it. */
+/* The first frames between two engines. Links call it, on both sides. */
 #include "hca/soft/soft_greet.h"
 
 #include <stdio.h>

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The hello by which a connector names itself and the engine that it means. Over a unix socket it
- * begins the stream. Over TCP it is the first frame of a connection of src/net, which has proved
- * the job key, and the acceptor answers with a welcome or a rejection; the stream follows. Links
- * and inboxes call these functions.
+ * The hello by which a connector names itself and the engine that it means: the first frame of a
+ * connection of src/net, which over TCP has proved the job key. The acceptor answers with a welcome
+ * or a rejection; the stream follows. Links call these functions.
  */
 #ifndef ORI_HCA_SOFT_GREET_H
 #define ORI_HCA_SOFT_GREET_H
@@ -13,7 +12,7 @@
 
 #define SOFT_WHY 96u /* bytes of a reason */
 
-/* Types of the frames over TCP. */
+/* Types of these frames. */
 enum soft_greeting {
 	SOFT_GREETING_HELLO = 1, /* struct soft_header */
 	SOFT_GREETING_WELCOME,

@@ -109,7 +109,7 @@ static unsigned shorten_deadlines(const struct stage *s, uint64_t ns)
 	unsigned count = 0;
 
 	ori_soft_engine_lock(e);
-	for (struct ori_net_pending *p = e->tcp.waiting; p; p = p->next, count++)
+	for (struct ori_net_pending *p = e->listeners[1].waiting; p; p = p->next, count++)
 		p->deadline = ori_deadline(ns);
 	ori_soft_engine_unlock(e);
 	return count;

@@ -42,16 +42,6 @@ static void inbox_aim(struct soft_inbox *in)
 	in->target = in->scratch;
 }
 
-/* The first header over a unix socket, whose accept() has checked the user of the peer. */
-static const char *inbox_hello(struct soft_inbox *in)
-{
-	const char *flaw = ori_soft_hello_flaw(in->engine, &in->header);
-
-	if (!flaw)
-		in->claimed = in->cookie = in->header.operand;
-	return flaw;
-}
-
 /* A connection is useless if the one of the other direction has been lost. */
 static bool inbox_claim(struct soft_inbox *in)
 {
@@ -66,12 +56,8 @@ static const char *inbox_begin(struct soft_inbox *in)
 {
 	const char *flaw;
 
-	if (!in->claimed)
-		return inbox_hello(in);
 	in->has_header = true;
 	flaw = ori_soft_header_flaw(&in->header);
-	if (!flaw && in->header.type == SOFT_HELLO)
-		flaw = "a second hello";
 	if (flaw) {
 		ori_log(ORIEL_LOG_WARN, "software HCA: a peer sent %s", flaw);
 		return flaw;

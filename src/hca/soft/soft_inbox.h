@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Frames as they arrive over a connection: without TLS a large payload is
- * received straight into its target, if that memory allows it. The inbox
- * delivers nothing before the peer's engine has said hello. Links call it.
+ * received straight into its target, if that memory allows it. Links call it,
+ * once the peer's engine has said hello.
  */
 #ifndef ORI_HCA_SOFT_INBOX_H
 #define ORI_HCA_SOFT_INBOX_H
@@ -14,11 +14,10 @@ struct soft_inbox {
 	struct ori_net_conn *net; /* borrowed */
 	bool is_closed;           /* by the peer, or its bytes are not what it sent */
 	bool is_unread;           /* bytes have arrived that epoll does not report */
-	uint64_t claimed;         /* cookie of the peer's engine once it has said hello; else 0 */
+	uint64_t claimed;         /* cookie of the peer's engine, by its hello */
 	/*
-	 * The same once that engine uses the connection: over TCP not before a
-	 * frame follows, since a connector that waited too long for the welcome
-	 * has left.
+	 * The same once that engine uses the connection: a connector that waited
+	 * too long for the welcome has left.
 	 */
 	uint64_t cookie;
 	char *buffer;

@@ -29,7 +29,6 @@
 #define LINK_PAUSE_NS UINT64_C(10000000)   /* between two rounds of addresses */
 #define LINK_PEERS 64u                     /* whose connections over TCP may arrive at once */
 #define LINK_LOG_NS UINT64_C(1000000000)
-#define LINK_ACCEPTS 16u /* over unix sockets in one turn */
 #define LINK_EVENTS 32
 #define LINK_SOCKET_BYTES (1 << 20)
 #define LINK_SILENCE_MS 30000u /* until a host that acknowledges nothing counts as lost */
@@ -43,16 +42,30 @@ static enum oriel_status link_watch(struct soft_engine *e, int fd, uint32_t even
 	return ORIEL_OK;
 }
 
-enum oriel_status ori_soft_link_listen(struct soft_engine *e)
+/* Takes over @fd, also on failure. */
+static enum oriel_status link_serve(struct soft_engine *e, struct ori_net_listener *listener,
+				    struct ori_tls_context *tls, int fd)
 {
 	enum oriel_status status;
 
+	ori_net_listener_init(listener, tls, LINK_PEERS, NULL);
+	status = ori_net_listener_open(listener, fd);
+	if (status == ORIEL_OK)
+		status = link_watch(e, listener->epoll, EPOLLIN, listener);
+	if (status != ORIEL_OK)
+		ori_net_listener_close(listener);
+	return status;
+}
+
+enum oriel_status ori_soft_link_listen(struct soft_engine *e)
+{
+	enum oriel_status status;
+	int fd;
+
 	static_assert(sizeof(e->address.socket) == ORI_FDSOCK_NAME, "a name fits");
 	ori_key_read(&e->key);
-	status = ori_fdsock_listen(e->address.socket, &e->listener);
-	if (status == ORIEL_OK)
-		status = link_watch(e, e->listener, EPOLLIN, &e->listener);
-	return status;
+	status = ori_fdsock_listen(e->address.socket, &fd);
+	return status == ORIEL_OK ? link_serve(e, &e->listeners[0], NULL, fd) : status;
 }
 
 /* Before the first connection over TCP. */
@@ -69,23 +82,16 @@ enum oriel_status ori_soft_link_listen_tcp(struct soft_engine *e)
 	int fd;
 
 	/* HCAs of a cluster connect without sockets. */
-	if (e->tcp.fd >= 0 || e->is_virtual)
+	if (e->listeners[1].fd >= 0 || e->is_virtual)
 		return ORIEL_OK;
 	status = link_prepare_tls(e);
 	if (status == ORIEL_OK)
 		status = ori_endpoint_listen_all(&hosts, &port, &fd);
-	if (status != ORIEL_OK)
-		return status;
-	ori_net_listener_init(&e->tcp, e->tls, LINK_PEERS, NULL);
-	status = ori_net_listener_open(&e->tcp, fd);
 	if (status == ORIEL_OK)
-		status = link_watch(e, e->tcp.epoll, EPOLLIN, &e->tcp);
-	if (status != ORIEL_OK) {
-		ori_net_listener_close(&e->tcp);
-		return status;
-	}
-	e->address.port = port;
-	return ORIEL_OK;
+		status = link_serve(e, &e->listeners[1], e->tls, fd);
+	if (status == ORIEL_OK)
+		e->address.port = port;
+	return status;
 }
 
 static void link_free(struct soft_link *link)
@@ -104,9 +110,8 @@ void ori_soft_link_close_all(struct soft_engine *e)
 		e->links = link->next;
 		link_free(link);
 	}
-	if (e->listener >= 0)
-		close(e->listener);
-	ori_net_listener_close(&e->tcp);
+	for (unsigned i = 0; i < 2; i++)
+		ori_net_listener_close(&e->listeners[i]);
 	ori_tls_context_destroy(e->tls);
 }
 
@@ -124,7 +129,7 @@ static void link_lose_out(struct soft_link *link, const char *why)
 	snprintf(link->why, sizeof(link->why), "%s", why);
 	ori_net_close(&link->net);
 	for (in = link->engine->links; in; in = in->next)
-		if (!in->is_out && in->in.cookie == link->address.cookie)
+		if (!in->is_out && in->in.claimed == link->address.cookie)
 			(void)shutdown(in->net.fd, SHUT_WR);
 }
 
@@ -211,23 +216,11 @@ static void link_tune(int fd, bool is_tcp)
 		(void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &silence, sizeof(silence));
 }
 
-static enum oriel_status link_connect_unix(struct soft_link *link)
+/* Close an unproven connection, so that this process can still connect. False: there is none. */
+static bool link_make_room(struct soft_engine *e)
 {
-	struct soft_engine *e = link->engine;
-	struct soft_frame *hello = &link->out.frames[link->out.count++];
-	enum oriel_status status;
-	int fd;
-
-	*hello = (struct soft_frame){.h = ori_soft_hello(e->address.cookie, link->address.cookie)};
-	do
-		status = ori_fdsock_connect(link->address.socket, geteuid(), 0, 0, &fd);
-	while (status == ORIEL_ERR_NOMEM && ori_net_listener_make_room(&e->tcp));
-	if (status != ORIEL_OK)
-		return status;
-	ori_net_open(&link->net, fd, NULL);
-	link_tune(fd, false);
-	link->state = SOFT_LINK_UP;
-	return link_watch(e, fd, EPOLLOUT | EPOLLRDHUP | EPOLLET, link);
+	return ori_net_listener_make_room(&e->listeners[1]) ||
+	       ori_net_listener_make_room(&e->listeners[0]);
 }
 
 /*
@@ -248,34 +241,60 @@ static void link_end_round(struct soft_link *link)
 	link->deadline = e->now + LINK_PAUSE_NS;
 }
 
-/* Try the next address. */
-static void link_connect_tcp(struct soft_link *link)
+static bool link_dial_unix(struct soft_link *link)
+{
+	enum oriel_status status;
+	int fd;
+
+	do
+		status = ori_fdsock_connect(link->address.socket, geteuid(), 0, 0, &fd);
+	while (status == ORIEL_ERR_NOMEM && link_make_room(link->engine));
+	if (status == ORIEL_OK) {
+		ori_net_open(&link->net, fd, NULL);
+		return true;
+	}
+	link->was_cut |= status == ORIEL_ERR_NOMEM;
+	link->was_silent |= status == ORIEL_ERR_TIMEOUT;
+	snprintf(link->refusal, SOFT_WHY, "%s", oriel_last_error());
+	return false;
+}
+
+static bool link_dial_tcp(struct soft_link *link, const struct ori_address *to)
 {
 	struct soft_engine *e = link->engine;
+	bool is_begun;
+
+	do
+		is_begun = ori_net_dial(&link->net, to, e->tls, NULL);
+	while (!is_begun && link_is_short(errno) && link_make_room(e));
+	if (!is_begun && link_is_short(errno)) {
+		snprintf(link->refusal, SOFT_WHY, "no file descriptors are left");
+		link->was_cut = true;
+	}
+	return is_begun;
+}
+
+/* Try the next address; there is one unix socket. */
+static void link_connect(struct soft_link *link)
+{
+	struct soft_engine *e = link->engine;
+	unsigned attempt = link->attempt++;
 	struct ori_address to =
-		ori_soft_address_on(link->road, &link->address, &e->address, link->attempt++);
+		ori_soft_address_on(link->road, &link->address, &e->address, attempt);
 	bool is_begun;
 
 	ori_net_close(&link->net);
 	link->state = SOFT_LINK_CONNECTING;
 	link->has_greeted = false;
-	if (!to.family) {
+	if (link->is_unix ? attempt > 0 : !to.family) {
 		link_end_round(link);
 		return;
 	}
-	do
-		is_begun = ori_net_dial(&link->net, &to, e->tls, NULL);
-	while (!is_begun && link_is_short(errno) && ori_net_listener_make_room(&e->tcp));
-	if (!is_begun) {
-		if (link_is_short(errno)) {
-			snprintf(link->refusal, SOFT_WHY, "no file descriptors are left");
-			link->was_cut = true;
-		}
-		link->deadline = e->now;
+	is_begun = link->is_unix ? link_dial_unix(link) : link_dial_tcp(link, &to);
+	link->deadline = is_begun ? e->now + LINK_CONNECT_NS : e->now;
+	if (!is_begun)
 		return;
-	}
-	link_tune(link->net.fd, true);
-	link->deadline = e->now + LINK_CONNECT_NS;
+	link_tune(link->net.fd, !link->is_unix);
 	if (link_watch(e, link->net.fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, link) !=
 	    ORIEL_OK)
 		link_lose(link, "cannot watch its socket");
@@ -307,10 +326,8 @@ enum oriel_status ori_soft_link_to(struct soft_engine *e, const struct soft_addr
 	link->address = *address;
 	link->road = road;
 	link->dial_until = e->now + LINK_DIAL_NS;
-	if (!is_unix)
-		link_connect_tcp(link);
-	else if (link_connect_unix(link) != ORIEL_OK)
-		link_lose(link, oriel_last_error());
+	link->is_unix = is_unix;
+	link_connect(link);
 	*out = link;
 	return ORIEL_OK;
 }
@@ -356,7 +373,7 @@ static void link_sweep(struct soft_engine *e)
 	for (struct soft_link *link = e->links; link; link = link->next)
 		if (link->state != SOFT_LINK_LOST && link->deadline <= e->now) {
 			link->was_silent |= link->state == SOFT_LINK_GREETING;
-			link_connect_tcp(link);
+			link_connect(link);
 		}
 	while (*at) {
 		struct soft_link *link = *at;
@@ -371,15 +388,6 @@ static void link_sweep(struct soft_engine *e)
 	e->is_overdue = false;
 }
 
-static void link_rest(struct soft_engine *e, uint64_t until)
-{
-	struct epoll_event event = {.events = until == SOFT_NEVER ? EPOLLIN : 0,
-				    .data.ptr = &e->listener};
-
-	e->accept_at = until;
-	(void)epoll_ctl(e->poll, EPOLL_CTL_MOD, e->listener, &event);
-}
-
 bool ori_soft_link_flush(struct soft_engine *e)
 {
 	bool is_any = false;
@@ -389,18 +397,16 @@ bool ori_soft_link_flush(struct soft_engine *e)
 		if (link->is_out && link->state == SOFT_LINK_UP)
 			is_any |= link_write(link);
 	}
-	if (e->accept_at <= e->now)
-		link_rest(e, SOFT_NEVER);
 	return is_any;
 }
 
 uint64_t ori_soft_link_due(const struct soft_engine *e)
 {
-	uint64_t due = ori_net_listener_due(&e->tcp);
+	uint64_t due = ori_net_listener_due(&e->listeners[0]);
+	uint64_t other = ori_net_listener_due(&e->listeners[1]);
 
-	if (e->accept_at < due)
-		due = e->accept_at;
-
+	if (other < due)
+		due = other;
 	for (struct soft_link *link = e->links; link; link = link->next)
 		if (link->deadline < due)
 			due = link->deadline;
@@ -417,7 +423,7 @@ static void link_warn_refusal(struct soft_link *link)
 	link_warn(link->engine, "no connection to", whom, link->refusal);
 }
 
-/* Connect, prove the key, await the welcome: no frame leaves before. */
+/* Connect, prove the key over TCP, await the welcome: no frame leaves before. */
 static void link_greet(struct soft_link *link)
 {
 	struct soft_engine *e = link->engine;
@@ -439,7 +445,7 @@ static void link_greet(struct soft_link *link)
 		link_warn_refusal(link);
 	else
 		link->was_cut |= link->state == SOFT_LINK_GREETING;
-	link_connect_tcp(link);
+	link_connect(link);
 }
 
 /* The peer sends nothing but an alert of TLS: it has received bytes that this side did not send. */
@@ -472,62 +478,20 @@ static void link_in_event(struct soft_link *link)
 	if (link->state == SOFT_LINK_LOST)
 		return;
 	why = ori_soft_inbox_take(&link->in);
-	if (!why)
-		return;
-	if (!link->in.claimed && !link->in.is_closed) {
-		link_warn(link->engine, "turned away the connection from",
-			  "a process of this machine", why);
-		link_lose_in(link, why);
-	} else {
+	if (why)
 		link_lose(link, why);
-	}
-}
-
-static void link_admit(struct soft_link *link)
-{
-	link->state = SOFT_LINK_UP;
-	if (link_watch(link->engine, link->net.fd, EPOLLIN, link) != ORIEL_OK)
-		link_lose(link, "cannot watch its socket");
-}
-
-static void link_accept_unix(struct soft_engine *e)
-{
-	for (unsigned i = 0; i < LINK_ACCEPTS; i++) {
-		enum oriel_status status;
-		struct soft_link *link;
-		struct ucred peer;
-		int fd;
-
-		status = ori_fdsock_accept_once(e->listener, &fd, &peer);
-		if (status == ORIEL_ERR_NOMEM && ori_net_listener_make_room(&e->tcp))
-			continue;
-		if (status == ORIEL_ERR_NOMEM) {
-			link_warn(e, "no connection is accepted", "for now",
-				  "no file descriptors are left");
-			link_rest(e, e->now + LINK_PAUSE_NS);
-		}
-		if (status != ORIEL_OK)
-			return;
-		ori_fork_socket(fd);
-		link = link_make(e, false);
-		if (link) {
-			ori_net_open(&link->net, fd, NULL);
-			link_admit(link);
-		} else {
-			close(fd);
-		}
-	}
 }
 
 /* The hello of a peer has arrived. Without a welcome it dials again, unless it is refused. */
-static void link_take(struct soft_engine *e, struct ori_net_pending *arrived)
+static void link_admit(struct soft_engine *e, struct ori_net_listener *listener,
+		       struct ori_net_pending *arrived)
 {
 	struct soft_link *link;
 	uint64_t from;
 	const char *flaw = ori_soft_greet_accept(&arrived->conn, e, &from);
 
 	if (flaw) {
-		ori_net_listener_refuse(&e->tcp, arrived->from, ORIEL_ERR_PROTOCOL, flaw);
+		ori_net_listener_refuse(listener, arrived->from, ORIEL_ERR_PROTOCOL, flaw);
 		return;
 	}
 	link = link_make(e, false);
@@ -535,18 +499,20 @@ static void link_take(struct soft_engine *e, struct ori_net_pending *arrived)
 		return;
 	ori_net_move(&link->net, &arrived->conn);
 	link->in.claimed = from;
-	link_admit(link);
-	if (link->state == SOFT_LINK_UP && !ori_soft_greet_welcome(&link->net))
+	link->state = SOFT_LINK_UP;
+	if (link_watch(e, link->net.fd, EPOLLIN, link) != ORIEL_OK)
+		link_lose(link, "cannot watch its socket");
+	else if (!ori_soft_greet_welcome(&link->net))
 		link_lose(link, "the peer closed the connection");
 }
 
-static void link_accept_tcp(struct soft_engine *e)
+static void link_accept(struct soft_engine *e, struct ori_net_listener *listener)
 {
 	struct ori_net_pending *arrived;
 
-	ori_net_listener_serve(&e->tcp);
-	while ((arrived = ori_net_listener_next(&e->tcp))) {
-		link_take(e, arrived);
+	ori_net_listener_serve(listener);
+	while ((arrived = ori_net_listener_next(listener))) {
+		link_admit(e, listener, arrived);
 		ori_net_pending_free(arrived);
 	}
 }
@@ -575,10 +541,8 @@ bool ori_soft_link_poll(struct soft_engine *e)
 			uint64_t times;
 
 			(void)!read(e->event, &times, sizeof(times));
-		} else if (what == &e->listener) {
-			link_accept_unix(e);
-		} else if (what == &e->tcp) {
-			link_accept_tcp(e);
+		} else if (what == &e->listeners[0] || what == &e->listeners[1]) {
+			link_accept(e, what);
 		} else {
 			struct soft_link *link = what;
 
@@ -588,8 +552,9 @@ bool ori_soft_link_poll(struct soft_engine *e)
 				link_in_event(link);
 		}
 	}
-	if (ori_net_listener_due(&e->tcp) <= e->now)
-		link_accept_tcp(e);
+	for (unsigned i = 0; i < 2; i++)
+		if (ori_net_listener_due(&e->listeners[i]) <= e->now)
+			link_accept(e, &e->listeners[i]);
 	if (e->is_overdue)
 		link_sweep(e);
 	return count > 0 || is_unread;

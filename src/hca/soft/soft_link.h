@@ -5,9 +5,9 @@
  * stays lost, and takes the one of the other direction with it: frames sent to
  * it fall into a black hole. The engine and the wire call these functions.
  *
- * TCP is a listener of src/net, which limits connections that have not said
- * hello, and with a job key TLS; a connector whose connection had to make room
- * dials again. Over unix sockets the kernel names the connector's user.
+ * Both listeners are of src/net, which limits connections that have not said
+ * hello; a connector whose connection had to make room dials again. TCP is TLS
+ * with a job key; over unix sockets the kernel names the connector's user.
  */
 #ifndef ORI_HCA_SOFT_LINK_H
 #define ORI_HCA_SOFT_LINK_H
@@ -18,7 +18,7 @@
 
 enum soft_link_state {
 	SOFT_LINK_CONNECTING,
-	SOFT_LINK_GREETING, /* outgoing over TCP: connected, and not welcome yet */
+	SOFT_LINK_GREETING, /* outgoing: connected, and not welcome yet */
 	SOFT_LINK_UP,
 	SOFT_LINK_LOST,
 };
@@ -34,12 +34,13 @@ struct soft_link {
 	/* outgoing connections */
 	struct soft_address address; /* of the peer's engine */
 	enum soft_road road;
+	bool is_unix;
 	unsigned attempt;       /* addresses tried */
 	bool was_silent;        /* one of them took the connection, and sent nothing */
 	bool was_cut;           /* ... or closed it */
 	char refusal[SOFT_WHY]; /* ... or "", or why an acceptor is not the peer */
 	uint64_t dial_until;    /* as long as acceptors close connections */
-	bool has_greeted;       /* over TCP: the hello is sent */
+	bool has_greeted;       /* the hello is sent */
 	struct soft_outbox out;
 	char why[SOFT_WHY]; /* the link is lost */
 

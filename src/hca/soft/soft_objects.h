@@ -294,15 +294,13 @@ struct soft_engine {
 	bool is_virtual; /* a cluster: no thread, no socket, virtual time */
 	bool is_stopping;
 	bool is_asleep;
-	int poll;           /* epoll of everything below */
-	int event;          /* eventfd that wakes */
-	int listener;       /* of the unix socket; -1: none */
-	uint64_t accept_at; /* SOFT_NEVER, or the earliest time when it accepts again */
+	int poll;  /* epoll of everything below */
+	int event; /* eventfd that wakes */
 	struct soft_address address;
-	struct ori_key key;          /* that connections over TCP must prove */
-	struct ori_tls_context *tls; /* of the key; NULL: no key, or no TCP yet */
-	struct ori_net_listener tcp;
-	struct ori_traffic traffic;   /* over TLS */
+	struct ori_key key;                   /* that connections over TCP must prove */
+	struct ori_tls_context *tls;          /* of the key; NULL: no key, or no TCP yet */
+	struct ori_net_listener listeners[2]; /* unix, TCP */
+	struct ori_traffic traffic;           /* over TLS */
 	uint64_t log_after;           /* earliest time of the next log line about a rejection */
 	unsigned unlogged_rejections; /* rejections since the last such line */
 	struct soft_link *links;
