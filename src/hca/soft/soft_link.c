@@ -22,12 +22,10 @@
 #include "net/fdsock.h"
 
 #define LINK_CONNECT_NS UINT64_C(2000000000) /* for one address */
-#define LINK_ANSWER_NS                                                                          \
-	UINT64_C(10000000000)              /* for TLS and the welcome; the acceptor may be slow \
-					    */
-#define LINK_DIAL_NS UINT64_C(30000000000) /* while acceptors close the connection */
-#define LINK_PAUSE_NS UINT64_C(10000000)   /* between two rounds of addresses */
-#define LINK_PEERS 64u                     /* whose connections over TCP may arrive at once */
+#define LINK_ANSWER_NS UINT64_C(10000000000) /* for TLS and the welcome, of a slow peer */
+#define LINK_DIAL_NS UINT64_C(30000000000)   /* while acceptors close the connection */
+#define LINK_PAUSE_NS UINT64_C(10000000)     /* between two rounds of addresses */
+#define LINK_PEERS 64u                       /* whose connections may arrive at once */
 #define LINK_LOG_NS UINT64_C(1000000000)
 #define LINK_EVENTS 32
 #define LINK_SOCKET_BYTES (1 << 20)
@@ -253,8 +251,9 @@ static bool link_dial_unix(struct soft_link *link)
 		ori_net_open(&link->net, fd, NULL);
 		return true;
 	}
-	link->was_cut |= status == ORIEL_ERR_NOMEM;
-	link->was_silent |= status == ORIEL_ERR_TIMEOUT;
+	/* There is no other address: unless this one is busy, the peer is gone. */
+	link->was_cut = status == ORIEL_ERR_NOMEM;
+	link->was_silent = status == ORIEL_ERR_TIMEOUT;
 	snprintf(link->refusal, SOFT_WHY, "%s", oriel_last_error());
 	return false;
 }
