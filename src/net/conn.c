@@ -428,6 +428,38 @@ enum oriel_status ori_net_write(struct ori_net_conn *conn, const struct ori_fram
 	return ori_net_write_fds(conn, frame, body, NULL, 0, done);
 }
 
+enum oriel_status ori_net_stream_read(struct ori_net_conn *conn, void *data, size_t length,
+				      size_t *got)
+{
+	size_t have = conn->end - conn->start;
+
+	if (!have)
+		return conn_recv(conn, data, length, got);
+	*got = have < length ? have : length;
+	memcpy(data, conn->received + conn->start, *got);
+	conn->start += *got;
+	return ORIEL_OK;
+}
+
+enum oriel_status ori_net_stream_write(struct ori_net_conn *conn, const void *data, size_t length,
+				       size_t *done)
+{
+	struct iovec parts[2] = {
+		{.iov_len = 0},
+		{.iov_base = (void *)(uintptr_t)data, .iov_len = length},
+	};
+
+	if (conn->fd < 0)
+		return ORIEL_ERR_PEER;
+	return conn->tls ? conn_write_tls(conn, parts, done)
+			 : conn_write_plain(conn, parts, NULL, 0, done);
+}
+
+bool ori_net_stream_holds(const struct ori_net_conn *conn)
+{
+	return conn->start < conn->end || (conn->tls && ori_tls_holds(conn->tls));
+}
+
 enum oriel_status ori_net_send(struct ori_net_conn *conn, unsigned type, const void *body,
 			       size_t length)
 {

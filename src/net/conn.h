@@ -3,7 +3,7 @@
  * A connection that carries frames: over TCP with TLS where the job has a key, plain where it has
  * none; over a unix socket plain, with descriptors. A connector dials and an acceptor accepts; both
  * step the connection until it is open. The listener of this module, the bootstrap, the mesh of
- * src/comm and the endpoints of src/p2p call it.
+ * src/comm, the endpoints of src/p2p and the software HCA call it.
  *
  * No function blocks, and none sets the last error: only the caller knows who the peer is.
  * ORIEL_AGAIN means poll() first, and that no received byte is left in the connection.
@@ -106,6 +106,18 @@ enum oriel_status ori_net_write(struct ori_net_conn *conn, const struct ori_fram
 /* The same over a unix socket, with copies of @fds; after ORIEL_AGAIN at *@done 0, none is sent. */
 enum oriel_status ori_net_write_fds(struct ori_net_conn *conn, const struct ori_frame *frame,
 				    const void *body, const int *fds, unsigned nfds, size_t *done);
+/*
+ * Bytes without frames, over an open connection whose owner has bytes of another form behind its
+ * first frames. A call reads or writes a part of @length. After ORIEL_AGAIN the next write has
+ * the same bytes.
+ */
+enum oriel_status ori_net_stream_read(struct ori_net_conn *conn, void *data, size_t length,
+				      size_t *got);
+enum oriel_status ori_net_stream_write(struct ori_net_conn *conn, const void *data, size_t length,
+				       size_t *done);
+/* Does the connection hold bytes that no call has read yet? poll() does not know of them. */
+bool ori_net_stream_holds(const struct ori_net_conn *conn);
+
 /*
  * Send a small frame at once, or give it up (ORIEL_ERR_PEER): a full socket buffer means that the
  * peer does not read.

@@ -413,6 +413,68 @@ static void test_frames_arrive_in_pieces(void **state)
 }
 
 /* Without MSG_NOSIGNAL this test would end by SIGPIPE. */
+/* Bytes behind the last frame, whether or not they have arrived together with it. */
+static void test_a_stream_follows_the_frames(void **state)
+{
+	static const struct ori_key *const keys[] = {&right, NULL};
+	enum oriel_status connector, acceptor;
+	static struct pair p;
+	struct ori_frame frame;
+	char got[9];
+	size_t n;
+	unsigned i;
+
+	(void)state;
+	for (i = 0; i < 2; i++) {
+		pair_open(&p, keys[i], keys[i]);
+		pair_meet(&p, &connector, &acceptor);
+		assert_int_equal(ori_net_stream_write(&p.connector, "stream", 6, &n), ORIEL_OK);
+		assert_int_equal(n, 6);
+		relay_turn(&p);
+		assert_int_equal(ori_net_take(&p.acceptor, &frame, got, 5), ORIEL_OK);
+		assert_int_equal(ori_net_stream_read(&p.acceptor, got, 4, &n), ORIEL_OK);
+		assert_int_equal(n, 4);
+		assert_memory_equal(got, "stre", 4);
+		/* The kernel has the rest of a plain stream that did not come with the frame. */
+		assert_int_equal(ori_net_stream_holds(&p.acceptor), keys[i] != NULL);
+		assert_int_equal(ori_net_stream_read(&p.acceptor, got, 4, &n), ORIEL_OK);
+		assert_int_equal(n, 2);
+		assert_memory_equal(got, "am", 2);
+		assert_false(ori_net_stream_holds(&p.acceptor));
+		assert_int_equal(ori_net_stream_read(&p.acceptor, got, 4, &n), ORIEL_AGAIN);
+		ori_net_close(&p.connector);
+		relay_turn(&p);
+		assert_int_equal(ori_net_stream_read(&p.acceptor, got, 4, &n), ORIEL_ERR_PEER);
+		assert_int_equal(ori_net_stream_write(&p.connector, "x", 1, &n), ORIEL_ERR_PEER);
+		pair_close(&p);
+	}
+}
+
+static void test_bytes_that_came_with_a_frame_are_held(void **state)
+{
+	enum oriel_status connector, acceptor;
+	static struct pair p;
+	struct ori_frame frame;
+	char got[9];
+	size_t n;
+
+	(void)state;
+	pair_open(&p, NULL, NULL);
+	p.acceptor.is_local = false; /* over TCP it reads ahead */
+	/* The state of a connector whose hello waits in the relay. */
+	assert_int_equal(ori_net_step(&p.connector), ORIEL_OK);
+	assert_int_equal(ori_net_send(&p.connector, 1, "hello", 5), ORIEL_OK);
+	assert_int_equal(ori_net_stream_write(&p.connector, "stream", 6, &n), ORIEL_OK);
+	pair_meet(&p, &connector, &acceptor);
+	assert_int_equal(acceptor, ORIEL_OK);
+	assert_int_equal(ori_net_take(&p.acceptor, &frame, got, 5), ORIEL_OK);
+	assert_true(ori_net_stream_holds(&p.acceptor));
+	assert_int_equal(ori_net_stream_read(&p.acceptor, got, 6, &n), ORIEL_OK);
+	assert_int_equal(n, 6);
+	assert_memory_equal(got, "stream", 6);
+	pair_close(&p);
+}
+
 static void test_a_closed_connection_raises_no_signal(void **state)
 {
 	static const struct ori_key *const keys[] = {&right, NULL};
@@ -569,6 +631,8 @@ int main(void)
 		cmocka_unit_test(test_repeated_bytes_are_noticed),
 		cmocka_unit_test(test_a_recorded_connection_opens_nothing),
 		cmocka_unit_test(test_frames_arrive_in_pieces),
+		cmocka_unit_test(test_a_stream_follows_the_frames),
+		cmocka_unit_test(test_bytes_that_came_with_a_frame_are_held),
 		cmocka_unit_test(test_a_closed_connection_raises_no_signal),
 		cmocka_unit_test(test_the_last_frame_is_found_behind_others),
 		cmocka_unit_test(test_a_certificate_replaces_no_key),

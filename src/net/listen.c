@@ -378,6 +378,25 @@ void ori_net_listener_serve(struct ori_net_listener *listener)
 		listen_accept(listener);
 }
 
+uint64_t ori_net_listener_due(const struct ori_net_listener *listener)
+{
+	const struct ori_net_pending *pending;
+	uint64_t due = listener->paused_until ? listener->paused_until : UINT64_MAX;
+
+	for (pending = listener->waiting; pending; pending = pending->next)
+		if (pending->deadline < due)
+			due = pending->deadline;
+	return due;
+}
+
+bool ori_net_listener_make_room(struct ori_net_listener *listener)
+{
+	if (!listener->waiting)
+		return false;
+	listen_drop(listener, listen_oldest(listener), "its descriptor is needed");
+	return true;
+}
+
 struct ori_net_pending *ori_net_listener_next(struct ori_net_listener *listener)
 {
 	struct ori_net_pending *pending = listener->arrived;

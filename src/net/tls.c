@@ -294,6 +294,11 @@ enum oriel_status ori_tls_read(struct ori_tls *tls, void *data, size_t length, s
 	return status;
 }
 
+bool ori_tls_holds(const struct ori_tls *tls)
+{
+	return SSL_has_pending(tls->ssl);
+}
+
 enum oriel_status ori_tls_write(struct ori_tls *tls, const void *data, size_t length, size_t *done)
 {
 	enum oriel_status status = ORIEL_OK;

@@ -43,6 +43,8 @@ bool ori_tls_wants_room(const struct ori_tls *tls);
 
 /* ORIEL_ERR_AUTH: bytes were altered, added or repeated on the way, here or at the peer. */
 enum oriel_status ori_tls_read(struct ori_tls *tls, void *data, size_t length, size_t *got);
+/* Are there received bytes that no call has read yet? They may be a part of a record. */
+bool ori_tls_holds(const struct ori_tls *tls);
 /* After ORIEL_AGAIN the next call has the same bytes: a part of their record may be on its way. */
 enum oriel_status ori_tls_write(struct ori_tls *tls, const void *data, size_t length, size_t *done);
 
