@@ -5,10 +5,10 @@
  */
 #include "comm/mesh.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -16,63 +16,68 @@
 #include "comm/exchange.h"
 #include "comm/health.h"
 #include "comm/paths.h"
+#include "net/listen.h"
 
-#define MESH_WARN_NS 1000000000u /* between warnings about dropped connections */
-
-enum mesh_word {
-	MESH_FILES = 'F',  /* descriptors come with it */
-	MESH_FAILED = 'R', /* the peer failed and gives none */
-	MESH_BYE = 'B',    /* the peer leaves in good order; a byte alone */
+/* The types of frames. The tag of an exchange's is its number, from 1: an earlier one is stale. */
+enum mesh_frame {
+	MESH_HELLO = 1, /* the first one, from the rank that connected */
+	MESH_FILES,     /* descriptors come with it */
+	MESH_FAILED,    /* the peer failed and gives none */
+	MESH_BYE,       /* the peer leaves in good order */
 };
 
-/* The message of a peer in an exchange of descriptors. */
-struct mesh_message {
-	uint8_t word; /* enum mesh_word */
-	uint8_t reserved[3];
-	uint32_t exchange; /* its number, from 1: an earlier one is stale */
-};
-
-/* The first bytes on a connection, from the rank that connected. */
 struct mesh_hello {
 	uint32_t version; /* ORI_COMM_WIRE */
 	uint32_t rank;
 };
 
 struct ori_mesh {
-	int listener;
-	int *fd;          /* [size], -1 where there is none */
-	uint64_t warn_at; /* earliest time of the next warning about a dropped connection */
-	unsigned unsaid;  /* dropped connections since the last warning */
+	struct ori_net_listener listener;
+	struct ori_net_conn **conn; /* [size], NULL where there is none */
 };
 
 enum oriel_status ori_mesh_open(struct oriel_comm *comm, uint8_t name[ORI_FDSOCK_NAME])
 {
+	struct ori_mesh *mesh = calloc(1, sizeof(*mesh));
 	enum oriel_status status;
-	struct ori_mesh *mesh;
-	unsigned i;
+	int fd;
 
-	mesh = calloc(1, sizeof(*mesh));
 	if (!mesh)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for the mesh");
-	mesh->fd = calloc(comm->size, sizeof(*mesh->fd));
-	if (!mesh->fd) {
+	ori_net_listener_init(&mesh->listener, NULL, comm->size, NULL);
+	mesh->conn = calloc(comm->size, sizeof(struct ori_net_conn *));
+	if (!mesh->conn) {
 		status =
 			ori_fail(ORIEL_ERR_NOMEM, "no memory for the mesh of %u ranks", comm->size);
 		goto err_free_mesh;
 	}
-	for (i = 0; i < comm->size; i++)
-		mesh->fd[i] = -1;
-	status = ori_fdsock_listen(name, &mesh->listener);
+	status = ori_fdsock_listen(name, &fd);
+	if (status == ORIEL_OK)
+		status = ori_net_listener_open(&mesh->listener, fd);
 	if (status != ORIEL_OK)
-		goto err_free_fds;
+		goto err_close;
 	comm->mesh = mesh;
 	return ORIEL_OK;
 
-err_free_fds:
-	free(mesh->fd);
+err_close:
+	ori_net_listener_close(&mesh->listener);
+	free(mesh->conn);
 err_free_mesh:
 	free(mesh);
 	return status;
+}
+
+/* NULL: there is no memory. */
+static struct ori_net_conn *mesh_add(struct oriel_comm *comm, unsigned peer)
+{
+	struct ori_net_conn *conn = malloc(sizeof(*conn));
+
+	if (conn)
+		ori_net_open(conn, -1, NULL);
+	else
+		(void)ori_fail(ORIEL_ERR_NOMEM, "no memory for a connection to rank %u", peer);
+	comm->mesh->conn[peer] = conn;
+	return conn;
 }
 
 static enum oriel_status mesh_call(struct oriel_comm *comm, unsigned peer, const uint8_t *name,
@@ -80,94 +85,99 @@ static enum oriel_status mesh_call(struct oriel_comm *comm, unsigned peer, const
 {
 	const struct ori_host *host = &comm->hosts[peer];
 	struct mesh_hello hello = {ORI_COMM_WIRE, comm->rank};
+	struct ori_net_conn *conn = mesh_add(comm, peer);
 	enum oriel_status status;
 	int fd;
 
+	if (!conn)
+		return ORIEL_ERR_NOMEM;
 	status = ori_fdsock_connect(name, host->uid, (pid_t)host->pid, deadline, &fd);
 	if (status != ORIEL_OK)
 		return ori_fail(status, "rank %u: %s", peer, oriel_last_error());
-	status = ori_fdsock_send(fd, &hello, sizeof(hello), NULL, 0, deadline);
-	if (status != ORIEL_OK) {
-		close(fd);
-		return status;
-	}
-	comm->mesh->fd[peer] = fd;
-	return ORIEL_OK;
+	ori_net_open(conn, fd, NULL);
+	status = ori_net_send(conn, MESH_HELLO, &hello, sizeof(hello));
+	return status == ORIEL_OK ? status
+				  : ori_fail(status, "rank %u has closed its unix socket", peer);
 }
 
-/* Does this rank expect a connection from process @pid? */
-static bool mesh_awaits(const struct oriel_comm *comm, pid_t pid)
+/* The rank whose hello it is; comm->size: it is not from an awaited peer of this job. */
+static unsigned mesh_identify(const struct oriel_comm *comm, struct ori_net_pending *arrived)
 {
+	struct mesh_hello hello = {0};
+	struct ori_frame frame;
+
+	if (ori_net_take(&arrived->conn, &frame, &hello, sizeof(hello)) == ORIEL_OK &&
+	    frame.type == MESH_HELLO && frame.length == sizeof(hello) &&
+	    hello.version == ORI_COMM_WIRE && hello.rank > comm->rank && hello.rank < comm->size &&
+	    ori_comm_is_foreign(comm, hello.rank) && !comm->mesh->conn[hello.rank] &&
+	    (int)comm->hosts[hello.rank].pid == arrived->pid)
+		return hello.rank;
+	return comm->size;
+}
+
+/* Takes the peers that have arrived. */
+static enum oriel_status mesh_admit(struct oriel_comm *comm, unsigned *missing)
+{
+	struct ori_net_listener *listener = &comm->mesh->listener;
+	enum oriel_status status = ORIEL_OK;
+	struct ori_net_pending *arrived;
+	struct ori_net_conn *conn;
 	unsigned peer;
 
-	for (peer = comm->rank + 1; peer < comm->size; peer++)
-		if (comm->mesh->fd[peer] < 0 && ori_comm_is_foreign(comm, peer) &&
-		    (pid_t)comm->hosts[peer].pid == pid)
-			return true;
-	return false;
-}
-
-/* One warning a second, with the number of those it stands for: a flood must not fill the log. */
-static void mesh_warn(const struct oriel_comm *comm, pid_t pid)
-{
-	struct ori_mesh *mesh = comm->mesh;
-
-	if (!ori_deadline_passed(mesh->warn_at)) {
-		mesh->unsaid++;
-		return;
+	ori_net_listener_serve(listener);
+	while (status == ORIEL_OK && (arrived = ori_net_listener_next(listener))) {
+		peer = mesh_identify(comm, arrived);
+		conn = peer < comm->size ? mesh_add(comm, peer) : NULL;
+		if (peer == comm->size) {
+			ori_net_listener_warn(listener, arrived->from,
+					      "it is of no rank that this rank awaits");
+		} else if (conn) {
+			ori_net_move(conn, &arrived->conn);
+			(*missing)--;
+		} else {
+			status = ORIEL_ERR_NOMEM;
+		}
+		ori_net_pending_free(arrived);
 	}
-	if (mesh->unsaid)
-		ori_log(ORIEL_LOG_WARN,
-			"rank %u: dropped a connection of process %d, and %u before it", comm->rank,
-			(int)pid, mesh->unsaid);
-	else
-		ori_log(ORIEL_LOG_WARN, "rank %u: dropped a connection of process %d", comm->rank,
-			(int)pid);
-	mesh->unsaid = 0;
-	mesh->warn_at = ori_deadline(MESH_WARN_NS);
+	return status;
 }
 
-/*
- * Accepts the next connection. One that is not from an awaited peer of this job is closed
- * unread: its process might send nothing for ever.
- */
+static enum oriel_status mesh_wait(int fd, short events, uint64_t deadline, const char *what)
+{
+	struct pollfd polled = {.fd = fd, .events = events};
+
+	if (ori_deadline_passed(deadline))
+		return ori_fail(ORIEL_ERR_TIMEOUT, "timed out waiting for %s", what);
+	if (poll(&polled, 1, ori_deadline_poll_ms(deadline)) < 0 && errno != EINTR)
+		return ori_fail_errno(ORIEL_ERR_SYSTEM, "poll");
+	return ORIEL_OK;
+}
+
+/* Accepts connections until no peer is missing, or until the deadline. */
 static enum oriel_status mesh_answer(struct oriel_comm *comm, unsigned *missing, uint64_t deadline)
 {
-	struct mesh_hello hello;
-	enum oriel_status status;
-	struct ucred cred;
-	unsigned none;
-	int fd;
+	const struct ori_net_listener *listener = &comm->mesh->listener;
+	enum oriel_status status = mesh_admit(comm, missing);
+	uint64_t until;
 
-	status = ori_fdsock_accept(comm->mesh->listener, deadline, &fd, &cred);
-	if (status != ORIEL_OK)
-		return status;
-	status = ORIEL_ERR_AUTH;
-	if (mesh_awaits(comm, cred.pid))
-		status = ori_fdsock_recv(fd, &hello, sizeof(hello), NULL, 0, &none, deadline);
-	if (status != ORIEL_OK || hello.version != ORI_COMM_WIRE || hello.rank <= comm->rank ||
-	    hello.rank >= comm->size || !ori_comm_is_foreign(comm, hello.rank) ||
-	    (pid_t)comm->hosts[hello.rank].pid != cred.pid || comm->mesh->fd[hello.rank] >= 0) {
-		mesh_warn(comm, cred.pid);
-		close(fd);
-		/*
-		 * Other processes of this user may connect again and again, so that the
-		 * deadline is checked here, too.
-		 */
-		if (ori_deadline_passed(deadline))
-			return ori_fail(ORIEL_ERR_TIMEOUT, "not connected before the deadline");
-		return ORIEL_OK;
+	while (status == ORIEL_OK && *missing) {
+		/* A listener that pauses is not readable. */
+		until = listener->paused_until && listener->paused_until < deadline
+				? listener->paused_until
+				: deadline;
+		if (until == deadline || !ori_deadline_passed(until))
+			status = mesh_wait(listener->epoll, POLLIN, until, "a connection");
+		if (status == ORIEL_OK)
+			status = mesh_admit(comm, missing);
 	}
-	comm->mesh->fd[hello.rank] = fd;
-	(*missing)--;
-	return ORIEL_OK;
+	return status;
 }
 
 static unsigned mesh_first_missing(const struct oriel_comm *comm)
 {
 	unsigned peer = comm->rank + 1;
 
-	while (comm->mesh->fd[peer] >= 0 || !ori_comm_is_foreign(comm, peer))
+	while (comm->mesh->conn[peer] || !ori_comm_is_foreign(comm, peer))
 		peer++;
 	return peer;
 }
@@ -191,97 +201,110 @@ enum oriel_status ori_mesh_connect(struct oriel_comm *comm, const void *names, s
 	}
 	for (peer = comm->rank + 1; peer < comm->size; peer++)
 		missing += ori_comm_is_foreign(comm, peer);
-	while (missing) {
-		status = mesh_answer(comm, &missing, deadline);
-		if (status != ORIEL_OK)
-			return ori_fail(status, "%u ranks, among them rank %u: %s", missing,
-					mesh_first_missing(comm), oriel_last_error());
-	}
+	status = mesh_answer(comm, &missing, deadline);
+	if (status != ORIEL_OK)
+		return ori_fail(status, "%u ranks, among them rank %u: %s", missing,
+				mesh_first_missing(comm), oriel_last_error());
+	ori_net_listener_close(&comm->mesh->listener);
 	return ORIEL_OK;
 }
 
 /* Did the peer at the other end of @fd, which is closed, send its BYE? */
 static bool mesh_is_bye(int fd)
 {
-	char word = 0;
+	unsigned char bytes[ORI_FRAME_HEADER];
+	struct ori_frame frame;
 
-	return recv(fd, &word, 1, MSG_PEEK | MSG_DONTWAIT) == 1 && word == MESH_BYE;
+	return recv(fd, bytes, sizeof(bytes), MSG_PEEK | MSG_DONTWAIT) == sizeof(bytes) &&
+	       ori_frame_parse(bytes, &frame) == ORIEL_OK && frame.type == MESH_BYE;
 }
 
 int ori_mesh_fd(const struct oriel_comm *comm, unsigned peer)
 {
-	return comm->mesh->fd[peer];
+	return comm->mesh->conn[peer] ? comm->mesh->conn[peer]->fd : -1;
 }
 
 void ori_mesh_lost(struct oriel_comm *comm, unsigned peer)
 {
-	if (mesh_is_bye(comm->mesh->fd[peer]))
+	if (mesh_is_bye(ori_mesh_fd(comm, peer)))
 		return;
 	ori_log(ORIEL_LOG_INFO, "rank %u: rank %u (process %u) exited", comm->rank, peer,
 		comm->hosts[peer].pid);
 	ori_comm_break(comm, ORIEL_ERR_PEER, ORIEL_DEV_LOST, peer);
 }
 
+static enum oriel_status mesh_failed(unsigned peer, enum oriel_status status)
+{
+	if (status == ORIEL_ERR_PEER)
+		return ori_fail(status, "rank %u has closed its unix socket", peer);
+	if (status == ORIEL_ERR_NOMEM)
+		return ori_fail(status,
+				"descriptors of rank %u were lost: raise the limit of open files "
+				"(ulimit -n)",
+				peer);
+	return ori_fail(status, "rank %u sent no frame of an exchange", peer);
+}
+
 static enum oriel_status mesh_give(struct oriel_comm *comm, unsigned peer, const int *fds,
 				   unsigned count, enum oriel_status before, uint64_t deadline)
 {
-	struct mesh_message message = {before == ORIEL_OK ? MESH_FILES : MESH_FAILED,
-				       {0},
-				       comm->exchanges};
-
-	return ori_fdsock_send(comm->mesh->fd[peer], &message, sizeof(message), fds,
-			       before == ORIEL_OK ? count : 0, deadline);
-}
-
-static void mesh_close_fds(const int *fds, unsigned count)
-{
-	unsigned i;
-
-	for (i = 0; i < count; i++)
-		close(fds[i]);
-}
-
-/* Receives the message of @peer in this exchange, and drops messages of earlier ones. */
-static enum oriel_status mesh_receive(struct oriel_comm *comm, unsigned peer, int *fds,
-				      unsigned expected, uint64_t deadline)
-{
-	struct mesh_message message;
+	const struct ori_frame frame = {.type = before == ORIEL_OK ? MESH_FILES : MESH_FAILED,
+					.tag = comm->exchanges};
+	struct ori_net_conn *conn = comm->mesh->conn[peer];
 	enum oriel_status status;
-	unsigned received;
+	size_t done = 0;
 
-	for (;;) {
-		status = ori_fdsock_recv(comm->mesh->fd[peer], &message, sizeof(message), fds,
-					 ORI_MESH_FDS, &received, deadline);
+	if (before != ORIEL_OK)
+		count = 0;
+	while ((status = ori_net_write_fds(conn, &frame, NULL, fds, count, &done)) == ORIEL_AGAIN) {
+		status = mesh_wait(conn->fd, POLLOUT, deadline, "room to send");
+		if (status != ORIEL_OK)
+			return status;
+	}
+	return status == ORIEL_OK ? status : mesh_failed(peer, status);
+}
+
+/* Receives the frame of @peer in this exchange, and drops those of earlier ones. */
+static enum oriel_status mesh_receive(struct oriel_comm *comm, unsigned peer, unsigned expected,
+				      uint64_t deadline)
+{
+	struct ori_net_conn *conn = comm->mesh->conn[peer];
+	enum oriel_status status;
+	struct ori_frame frame;
+
+	do {
+		status = ori_net_take(conn, &frame, NULL, 0);
+		if (status == ORIEL_AGAIN) {
+			status = mesh_wait(conn->fd, POLLIN, deadline, "descriptors");
+			frame.tag = 0;
+		} else if (status != ORIEL_OK) {
+			(void)mesh_failed(peer, status);
+		}
 		if (status != ORIEL_OK)
 			return ori_fail(status, "descriptors of rank %u: %s", peer,
 					oriel_last_error());
-		if (message.exchange == comm->exchanges)
-			break;
-		mesh_close_fds(fds, received);
-		if (message.exchange > comm->exchanges)
-			return ori_fail(ORIEL_ERR_PROTOCOL, "rank %u is at exchange %u, not %u",
-					peer, message.exchange, comm->exchanges);
-	}
-	if (message.word == MESH_FILES && received == expected)
-		return ORIEL_OK;
-	mesh_close_fds(fds, received);
-	if (message.word == MESH_FAILED)
+	} while (frame.tag < comm->exchanges);
+	if (frame.tag > comm->exchanges)
+		return ori_fail(ORIEL_ERR_PROTOCOL, "rank %u is at exchange %u, not %u", peer,
+				frame.tag, comm->exchanges);
+	if (frame.type == MESH_FAILED)
 		return ori_fail(ORIEL_ERR_PROTOCOL, "rank %u failed and shares nothing", peer);
+	if (frame.type == MESH_FILES && conn->fds.count == expected)
+		return ORIEL_OK;
 	return ori_fail(ORIEL_ERR_PROTOCOL, "rank %u sent %u descriptors instead of %u", peer,
-			received, expected);
+			conn->fds.count, expected);
 }
 
 static enum oriel_status mesh_take_from(struct oriel_comm *comm, unsigned peer,
 					const struct ori_mesh_taker *taker, uint64_t deadline)
 {
-	unsigned expected = taker->count(taker->context, peer);
-	int fds[ORI_MESH_FDS];
-	enum oriel_status status = mesh_receive(comm, peer, fds, expected, deadline);
+	struct ori_fds *fds = &comm->mesh->conn[peer]->fds;
+	enum oriel_status status =
+		mesh_receive(comm, peer, taker->count(taker->context, peer), deadline);
 
-	if (status != ORIEL_OK)
-		return status;
-	status = taker->take(taker->context, peer, fds);
-	mesh_close_fds(fds, expected);
+	if (status == ORIEL_OK)
+		status = taker->take(taker->context, peer, fds->of);
+	ori_fds_close(fds);
 	return status;
 }
 
@@ -317,21 +340,22 @@ enum oriel_status ori_mesh_exchange(struct oriel_comm *comm, const int *fds, uns
 void ori_mesh_close(struct oriel_comm *comm, bool is_orderly)
 {
 	struct ori_mesh *mesh = comm->mesh;
-	char bye = MESH_BYE;
+	struct ori_net_conn *conn;
 	unsigned peer;
 
 	if (!mesh)
 		return;
 	for (peer = 0; peer < comm->size; peer++) {
-		if (mesh->fd[peer] < 0)
-			continue;
+		conn = mesh->conn[peer];
 		/* Best effort: a peer that has exited does not need it. */
-		if (is_orderly)
-			(void)!send(mesh->fd[peer], &bye, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-		close(mesh->fd[peer]);
+		if (conn && is_orderly)
+			(void)ori_net_send(conn, MESH_BYE, NULL, 0);
+		if (conn)
+			ori_net_close(conn);
+		free(conn);
 	}
-	close(mesh->listener);
-	free(mesh->fd);
+	ori_net_listener_close(&mesh->listener);
+	free(mesh->conn);
 	free(mesh);
 	comm->mesh = NULL;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Frames over a non-blocking TCP socket, with TLS if the job has a key. The listener of this
- * module and the bootstrap call it; they poll() when it returns ORIEL_AGAIN.
+ * Frames over a non-blocking socket: of TCP, with TLS if the job has a key, or of unix, with
+ * descriptors. The owners of connections call it; they poll() when it returns ORIEL_AGAIN.
  */
 #include "net/conn.h"
 
@@ -25,11 +25,13 @@ void ori_net_open(struct ori_net_conn *conn, int fd, struct ori_traffic *traffic
 	conn->state = fd < 0 ? ORI_NET_CLOSED : ORI_NET_OPEN;
 	conn->fd = fd;
 	conn->peer = 0;
+	conn->is_local = fd >= 0 && ori_fdsock_is(fd);
 	conn->is_connector = conn->lacks_key = conn->is_mid_frame = false;
 	conn->context = NULL;
 	conn->tls = NULL;
 	conn->traffic = traffic;
 	conn->doubt = NULL;
+	conn->fds.count = 0;
 	conn->start = conn->end = 0;
 }
 
@@ -57,6 +59,7 @@ void ori_net_close(struct ori_net_conn *conn)
 {
 	if (conn->fd >= 0) {
 		ori_tls_destroy(conn->tls);
+		ori_fds_close(&conn->fds);
 		close(conn->fd);
 	}
 	conn->tls = NULL;
@@ -84,8 +87,8 @@ static enum oriel_status conn_doubt(struct ori_net_conn *conn, const char *doubt
 static enum oriel_status conn_begin_tls(struct ori_net_conn *conn)
 {
 	conn->state = ORI_NET_TLS;
-	conn->tls =
-		ori_tls_create(conn->context, conn->fd, conn->is_connector, &conn->traffic->bytes);
+	conn->tls = ori_tls_create(conn->context, conn->fd, conn->is_connector,
+				   conn->traffic ? &conn->traffic->bytes : NULL);
 	return conn->tls ? ORIEL_OK : ORIEL_ERR_NOMEM;
 }
 
@@ -167,6 +170,9 @@ static enum oriel_status conn_recv(struct ori_net_conn *conn, void *data, size_t
 			       ? conn_doubt(conn, "has bytes that were altered on the way")
 			       : status;
 	}
+	/* Descriptors of an acceptor's first frame are not received: the kernel closes them. */
+	if (conn->is_local && conn->state == ORI_NET_OPEN)
+		return ori_fdsock_pull(conn->fd, data, length, &conn->fds, got);
 	do
 		n = recv(conn->fd, data, length, MSG_DONTWAIT);
 	while (n < 0 && errno == EINTR);
@@ -178,11 +184,14 @@ static enum oriel_status conn_recv(struct ori_net_conn *conn, void *data, size_t
 	return ORIEL_OK;
 }
 
-/* Receive until the buffer has @least bytes. ORIEL_AGAIN: they have not arrived yet. */
+/*
+ * Receive until the buffer has @least bytes. ORIEL_AGAIN: they have not arrived yet. Over a unix
+ * socket no byte behind them is read, so that descriptors arrive with the frame they belong to.
+ */
 static enum oriel_status conn_fill(struct ori_net_conn *conn, size_t least)
 {
 	enum oriel_status status;
-	size_t got;
+	size_t got, room;
 
 	if (conn->start == conn->end)
 		conn->start = conn->end = 0;
@@ -192,8 +201,9 @@ static enum oriel_status conn_fill(struct ori_net_conn *conn, size_t least)
 		conn->start = 0;
 	}
 	while (conn->end - conn->start < least) {
-		status = conn_recv(conn, conn->received + conn->end,
-				   sizeof(conn->received) - conn->end, &got);
+		room = conn->is_local ? conn->start + least - conn->end
+				      : sizeof(conn->received) - conn->end;
+		status = conn_recv(conn, conn->received + conn->end, room, &got);
 		if (status != ORIEL_OK)
 			return status;
 		conn->end += got;
@@ -288,9 +298,12 @@ enum oriel_status ori_net_read(struct ori_net_conn *conn, void *data, size_t len
 enum oriel_status ori_net_take(struct ori_net_conn *conn, struct ori_frame *frame, void *body,
 			       size_t most)
 {
-	enum oriel_status status = ori_net_peek(conn, frame);
+	enum oriel_status status;
 	size_t done = 0;
 
+	if (conn->start == conn->end)
+		ori_fds_close(&conn->fds);
+	status = ori_net_peek(conn, frame);
 	assert(most + ORI_FRAME_HEADER <= sizeof(conn->received));
 	if (status != ORIEL_OK)
 		return status;
@@ -334,19 +347,24 @@ enum oriel_status ori_net_seek(struct ori_net_conn *conn, unsigned type)
 }
 
 static enum oriel_status conn_write_plain(struct ori_net_conn *conn, struct iovec parts[2],
-					  size_t *sent)
+					  const int *fds, unsigned nfds, size_t *sent)
 {
-	const struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+	struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+	union ori_fds_room room;
 	ssize_t n;
 
+	if (nfds)
+		ori_fdsock_attach(&message, &room, fds, nfds);
 	do
 		n = sendmsg(conn->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 	while (n < 0 && errno == EINTR);
-	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+	/* ETOOMANYREFS: the peer has yet to receive descriptors that were sent (unix(7)). */
+	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == ETOOMANYREFS))
 		return ORIEL_AGAIN;
 	if (n <= 0)
 		return ORIEL_ERR_PEER;
-	conn->traffic->bytes += (uint64_t)n;
+	if (conn->traffic)
+		conn->traffic->bytes += (uint64_t)n;
 	*sent = (size_t)n;
 	return ORIEL_OK;
 }
@@ -375,8 +393,8 @@ static enum oriel_status conn_write_tls(struct ori_net_conn *conn, const struct 
 	return status == ORIEL_ERR_AUTH ? ORIEL_ERR_PEER : status;
 }
 
-enum oriel_status ori_net_write(struct ori_net_conn *conn, const struct ori_frame *frame,
-				const void *body, size_t *done)
+enum oriel_status ori_net_write_fds(struct ori_net_conn *conn, const struct ori_frame *frame,
+				    const void *body, const int *fds, unsigned nfds, size_t *done)
 {
 	size_t total = ORI_FRAME_HEADER + frame->length, into, sent = 0;
 	unsigned char header[ORI_FRAME_HEADER];
@@ -393,14 +411,53 @@ enum oriel_status ori_net_write(struct ori_net_conn *conn, const struct ori_fram
 		parts[1].iov_len = frame->length - into;
 		parts[1].iov_base = parts[1].iov_len ? (char *)(uintptr_t)body + into : NULL;
 		status = conn->tls ? conn_write_tls(conn, parts, &sent)
-				   : conn_write_plain(conn, parts, &sent);
+				   : conn_write_plain(conn, parts, fds, *done ? 0 : nfds, &sent);
 		if (status != ORIEL_OK)
 			return status;
 		*done += sent;
 		conn->is_mid_frame = *done < total;
 	}
-	conn->traffic->frames++;
+	if (conn->traffic)
+		conn->traffic->frames++;
 	return ORIEL_OK;
+}
+
+enum oriel_status ori_net_write(struct ori_net_conn *conn, const struct ori_frame *frame,
+				const void *body, size_t *done)
+{
+	return ori_net_write_fds(conn, frame, body, NULL, 0, done);
+}
+
+enum oriel_status ori_net_stream_read(struct ori_net_conn *conn, void *data, size_t length,
+				      size_t *got)
+{
+	size_t have = conn->end - conn->start;
+
+	if (!have)
+		return conn_recv(conn, data, length, got);
+	*got = have < length ? have : length;
+	memcpy(data, conn->received + conn->start, *got);
+	conn->start += *got;
+	return ORIEL_OK;
+}
+
+enum oriel_status ori_net_stream_write(struct ori_net_conn *conn, const void *data, size_t length,
+				       size_t *done)
+{
+	struct iovec parts[2] = {
+		{.iov_len = 0},
+		{.iov_base = (void *)(uintptr_t)data, .iov_len = length},
+	};
+
+	if (conn->fd < 0)
+		return ORIEL_ERR_PEER;
+	return conn->tls ? conn_write_tls(conn, parts, done)
+			 : conn_write_plain(conn, parts, NULL, 0, done);
+}
+
+bool ori_net_stream_holds(const struct ori_net_conn *conn)
+{
+	return conn->start < conn->end || (conn->tls && ori_tls_holds(conn->tls));
 }
 
 enum oriel_status ori_net_send(struct ori_net_conn *conn, unsigned type, const void *body,

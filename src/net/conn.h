@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A TCP connection that carries frames: over TLS where the job has a key, plain where it has
- * none. A connector dials and an acceptor accepts; both step the connection until it is open. The
- * listener of this module, and the handshake, the tree and the messages of the bootstrap call it.
+ * A connection that carries frames: over TCP with TLS where the job has a key, plain where it has
+ * none; over a unix socket plain, with descriptors. A connector dials and an acceptor accepts; both
+ * step the connection until it is open. The listener of this module, the bootstrap, the mesh of
+ * src/comm, the endpoints of src/p2p and the software HCA call it.
  *
  * No function blocks, and none sets the last error: only the caller knows who the peer is.
  * ORIEL_AGAIN means poll() first, and that no received byte is left in the connection.
@@ -13,6 +14,7 @@
 #define ORI_NET_CONN_H
 
 #include "net/endpoint.h"
+#include "net/fdsock.h"
 #include "net/frame.h"
 #include "net/tls.h"
 
@@ -37,13 +39,16 @@ struct ori_net_conn {
 	int fd;        /* -1: closed */
 	unsigned peer; /* the caller's number for the peer */
 	bool is_connector;
+	bool is_local;                   /* a unix socket */
 	bool lacks_key;                  /* the peer speaks plainly, although this side has a key */
 	bool is_mid_frame;               /* a part of a frame is written, the rest is not */
 	struct ori_tls_context *context; /* borrowed; NULL: plain */
 	struct ori_tls *tls;             /* owned; NULL: plain, or not begun */
-	struct ori_traffic *traffic;     /* borrowed */
+	struct ori_traffic *traffic;     /* borrowed; NULL: not counted */
 	const char *doubt;               /* NULL: none */
-	size_t start, end;               /* of the received bytes that no call has read yet */
+	struct ori_fds fds; /* they came with the last frame over a unix socket, in any state but
+			       ORI_NET_HELLO; the next ori_net_take() closes them */
+	size_t start, end;  /* of the received bytes that no call has read yet */
 	unsigned char received[4096];
 };
 
@@ -98,6 +103,21 @@ enum oriel_status ori_net_seek(struct ori_net_conn *conn, unsigned type);
 /* Continue to write a frame at *@done, which counts the header, too. ORIEL_OK once it is sent. */
 enum oriel_status ori_net_write(struct ori_net_conn *conn, const struct ori_frame *frame,
 				const void *body, size_t *done);
+/* The same over a unix socket, with copies of @fds; after ORIEL_AGAIN at *@done 0, none is sent. */
+enum oriel_status ori_net_write_fds(struct ori_net_conn *conn, const struct ori_frame *frame,
+				    const void *body, const int *fds, unsigned nfds, size_t *done);
+/*
+ * Bytes without frames, over an open connection whose owner has bytes of another form behind its
+ * first frames. A call reads or writes a part of @length. After ORIEL_AGAIN the next write has
+ * the same bytes.
+ */
+enum oriel_status ori_net_stream_read(struct ori_net_conn *conn, void *data, size_t length,
+				      size_t *got);
+enum oriel_status ori_net_stream_write(struct ori_net_conn *conn, const void *data, size_t length,
+				       size_t *done);
+/* Does the connection hold bytes that no call has read yet? poll() does not know of them. */
+bool ori_net_stream_holds(const struct ori_net_conn *conn);
+
 /*
  * Send a small frame at once, or give it up (ORIEL_ERR_PEER): a full socket buffer means that the
  * peer does not read.

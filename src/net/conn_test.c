@@ -5,6 +5,7 @@
  */
 #include "net/listen.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "base/count_fds.h"
 
 #define RELAY_MAX 65536u
 #define STILL 4 /* turns without a byte, after which no side sends more */
@@ -83,6 +85,7 @@ static void pair_open(struct pair *p, const struct ori_key *connector,
 	p->connector.is_connector = true;
 	p->connector.context = p->context[0];
 	ori_net_accept(&p->acceptor, b[0], p->context[1], &p->traffic);
+	p->connector.is_local = p->acceptor.is_local = false; /* they stand for TCP */
 	p->ends[0] = a[1];
 	p->ends[1] = b[1];
 	p->there = (struct relay){a[1], b[1], RELAY_MAX, -1, false, 0};
@@ -412,6 +415,68 @@ static void test_frames_arrive_in_pieces(void **state)
 }
 
 /* Without MSG_NOSIGNAL this test would end by SIGPIPE. */
+/* Bytes behind the last frame, whether or not they have arrived together with it. */
+static void test_a_stream_follows_the_frames(void **state)
+{
+	static const struct ori_key *const keys[] = {&right, NULL};
+	enum oriel_status connector, acceptor;
+	static struct pair p;
+	struct ori_frame frame;
+	char got[9];
+	size_t n;
+	unsigned i;
+
+	(void)state;
+	for (i = 0; i < 2; i++) {
+		pair_open(&p, keys[i], keys[i]);
+		pair_meet(&p, &connector, &acceptor);
+		assert_int_equal(ori_net_stream_write(&p.connector, "stream", 6, &n), ORIEL_OK);
+		assert_int_equal(n, 6);
+		relay_turn(&p);
+		assert_int_equal(ori_net_take(&p.acceptor, &frame, got, 5), ORIEL_OK);
+		assert_int_equal(ori_net_stream_read(&p.acceptor, got, 4, &n), ORIEL_OK);
+		assert_int_equal(n, 4);
+		assert_memory_equal(got, "stre", 4);
+		/* The kernel has the rest of a plain stream that did not come with the frame. */
+		assert_int_equal(ori_net_stream_holds(&p.acceptor), keys[i] != NULL);
+		assert_int_equal(ori_net_stream_read(&p.acceptor, got, 4, &n), ORIEL_OK);
+		assert_int_equal(n, 2);
+		assert_memory_equal(got, "am", 2);
+		assert_false(ori_net_stream_holds(&p.acceptor));
+		assert_int_equal(ori_net_stream_read(&p.acceptor, got, 4, &n), ORIEL_AGAIN);
+		ori_net_close(&p.connector);
+		relay_turn(&p);
+		assert_int_equal(ori_net_stream_read(&p.acceptor, got, 4, &n), ORIEL_ERR_PEER);
+		assert_int_equal(ori_net_stream_write(&p.connector, "x", 1, &n), ORIEL_ERR_PEER);
+		pair_close(&p);
+	}
+}
+
+static void test_bytes_that_came_with_a_frame_are_held(void **state)
+{
+	enum oriel_status connector, acceptor;
+	static struct pair p;
+	struct ori_frame frame;
+	char got[9];
+	size_t n;
+
+	(void)state;
+	pair_open(&p, NULL, NULL);
+	p.acceptor.is_local = false; /* over TCP it reads ahead */
+	/* The state of a connector whose hello waits in the relay. */
+	assert_int_equal(ori_net_step(&p.connector), ORIEL_OK);
+	assert_int_equal(ori_net_send(&p.connector, 1, "hello", 5), ORIEL_OK);
+	assert_int_equal(ori_net_stream_write(&p.connector, "stream", 6, &n), ORIEL_OK);
+	pair_meet(&p, &connector, &acceptor);
+	assert_int_equal(acceptor, ORIEL_OK);
+	assert_int_equal(ori_net_take(&p.acceptor, &frame, got, 5), ORIEL_OK);
+	assert_true(ori_net_stream_holds(&p.acceptor));
+	assert_int_equal(ori_net_stream_read(&p.acceptor, got, 6, &n), ORIEL_OK);
+	assert_int_equal(n, 6);
+	assert_memory_equal(got, "stream", 6);
+	pair_close(&p);
+}
+
 static void test_a_closed_connection_raises_no_signal(void **state)
 {
 	static const struct ori_key *const keys[] = {&right, NULL};
@@ -455,6 +520,66 @@ static void test_the_last_frame_is_found_behind_others(void **state)
 		assert_memory_equal(body, "last", 4);
 		pair_close(&p);
 	}
+}
+
+/* Frames with 0, 2, 1 and 3 descriptors, the last one cut short. */
+static void test_descriptors_arrive_with_their_frame(void **state)
+{
+	static struct ori_net_conn from, to;
+	const int given[3] = {STDERR_FILENO, STDERR_FILENO, STDERR_FILENO};
+	unsigned before = count_fds(), counts[] = {0, 2, 1, 3}, i;
+	struct ori_frame frame = {.length = 4};
+	int ends[2];
+	char body[4];
+	size_t done;
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
+	ori_net_open(&from, ends[0], NULL);
+	ori_net_open(&to, ends[1], NULL);
+	for (i = 0; i < 4; i++) {
+		frame.type = i + 1;
+		done = 0;
+		assert_int_equal(ori_net_write_fds(&from, &frame, "body", given, counts[i], &done),
+				 ORIEL_OK);
+	}
+	for (i = 0; i < 3; i++) {
+		assert_int_equal(ori_net_take(&to, &frame, body, sizeof(body)), ORIEL_OK);
+		assert_int_equal(frame.type, i + 1);
+		assert_int_equal(to.fds.count, counts[i]);
+		assert_int_equal(count_fds(), before + 2 + counts[i]);
+		if (counts[i])
+			assert_int_equal(fcntl(to.fds.of[0], F_GETFD), FD_CLOEXEC);
+	}
+	assert_int_equal(ori_net_peek(&to, &frame), ORIEL_OK);
+	assert_int_equal(to.fds.count, 3 + counts[2]);
+	ori_net_close(&to);
+	ori_net_close(&from);
+	assert_int_equal(count_fds(), before);
+}
+
+/* An acceptor takes no descriptors before the first frame has arrived. */
+static void test_a_hello_brings_no_descriptors(void **state)
+{
+	static struct ori_net_conn from, to;
+	const struct ori_frame hello = {.type = 1, .length = 5};
+	int given = STDERR_FILENO, ends[2];
+	unsigned before = count_fds();
+	struct ori_frame frame;
+	char body[5];
+	size_t done = 0;
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
+	ori_net_open(&from, ends[0], NULL);
+	ori_net_accept(&to, ends[1], NULL, NULL);
+	assert_int_equal(ori_net_write_fds(&from, &hello, "hello", &given, 1, &done), ORIEL_OK);
+	assert_int_equal(ori_net_step(&to), ORIEL_OK);
+	assert_int_equal(ori_net_take(&to, &frame, body, sizeof(body)), ORIEL_OK);
+	assert_int_equal(to.fds.count, 0);
+	assert_int_equal(count_fds(), before + 2);
+	ori_net_close(&from);
+	ori_net_close(&to);
 }
 
 /* A TLS acceptor with a certificate of its own making, and no pre-shared key. */
@@ -549,10 +674,14 @@ int main(void)
 		cmocka_unit_test(test_repeated_bytes_are_noticed),
 		cmocka_unit_test(test_a_recorded_connection_opens_nothing),
 		cmocka_unit_test(test_frames_arrive_in_pieces),
+		cmocka_unit_test(test_a_stream_follows_the_frames),
+		cmocka_unit_test(test_bytes_that_came_with_a_frame_are_held),
 		cmocka_unit_test(test_a_closed_connection_raises_no_signal),
 		cmocka_unit_test(test_the_last_frame_is_found_behind_others),
 		cmocka_unit_test(test_a_certificate_replaces_no_key),
 		cmocka_unit_test(test_a_connection_without_a_hello_is_dropped),
+		cmocka_unit_test(test_descriptors_arrive_with_their_frame),
+		cmocka_unit_test(test_a_hello_brings_no_descriptors),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,7 @@
 /* Implements net/fdsock.h: messages with descriptors (SCM_RIGHTS) over abstract unix sockets. */
 #include "net/fdsock.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdatomic.h>
@@ -21,11 +22,9 @@
 #define FDSOCK_RETRY_NS 10000000 /* pause while the process is out of descriptors or memory */
 #define FDSOCK_REJECTED_MAX 64u  /* connections rejected past the deadline, in one call */
 
-/* Room for the descriptors of one message, aligned for the kernel. */
-union fdsock_control {
-	struct cmsghdr align;
-	char bytes[CMSG_SPACE(ORI_FDSOCK_FDS * sizeof(int))];
-};
+static_assert(sizeof(union ori_fds_room) >= CMSG_SPACE(ORI_FDSOCK_FDS * sizeof(int)) &&
+		      _Alignof(union ori_fds_room) >= _Alignof(struct cmsghdr),
+	      "as many descriptors as the kernel passes");
 
 /* "\0oriel-" and the name in hex: seen as @oriel-... in /proc/net/unix. */
 static socklen_t fdsock_address(const uint8_t name[ORI_FDSOCK_NAME], struct sockaddr_un *address)
@@ -74,7 +73,15 @@ static enum oriel_status fdsock_wait(int fd, short events, uint64_t deadline, co
 	}
 }
 
-static enum oriel_status fdsock_peer(int fd, struct ucred *peer)
+bool ori_fdsock_is(int fd)
+{
+	int domain = 0;
+	socklen_t length = sizeof(domain);
+
+	return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &length) == 0 && domain == AF_UNIX;
+}
+
+enum oriel_status ori_fdsock_peer(int fd, struct ucred *peer)
 {
 	socklen_t length = sizeof(*peer);
 
@@ -136,7 +143,7 @@ static enum oriel_status fdsock_connect(int fd, const struct sockaddr_un *addres
 static enum oriel_status fdsock_check(int fd, uid_t uid, pid_t pid)
 {
 	struct ucred peer;
-	enum oriel_status status = fdsock_peer(fd, &peer);
+	enum oriel_status status = ori_fdsock_peer(fd, &peer);
 
 	if (status != ORIEL_OK)
 		return status;
@@ -203,7 +210,7 @@ enum oriel_status ori_fdsock_accept_once(int listener, int *fd, struct ucred *pe
 	if (sock < 0)
 		return ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot accept a unix connection");
 	ori_fork_socket(sock);
-	status = fdsock_peer(sock, &who);
+	status = ori_fdsock_peer(sock, &who);
 	if (status == ORIEL_OK && who.uid != geteuid()) {
 		fdsock_log_rejected(&who);
 		status = ORIEL_AGAIN;
@@ -240,15 +247,15 @@ enum oriel_status ori_fdsock_accept(int listener, uint64_t deadline, int *fd, st
 	}
 }
 
-static void fdsock_attach(struct msghdr *msg, union fdsock_control *control, const int *fds,
-			  unsigned nfds)
+void ori_fdsock_attach(struct msghdr *message, union ori_fds_room *room, const int *fds,
+		       unsigned nfds)
 {
 	struct cmsghdr *c;
 
-	memset(control, 0, sizeof(*control));
-	msg->msg_control = control->bytes;
-	msg->msg_controllen = CMSG_SPACE(nfds * sizeof(int));
-	c = CMSG_FIRSTHDR(msg);
+	memset(room, 0, sizeof(*room));
+	message->msg_control = room->bytes;
+	message->msg_controllen = CMSG_SPACE(nfds * sizeof(int));
+	c = CMSG_FIRSTHDR(message);
 	c->cmsg_level = SOL_SOCKET;
 	c->cmsg_type = SCM_RIGHTS;
 	c->cmsg_len = CMSG_LEN(nfds * sizeof(int));
@@ -270,7 +277,7 @@ enum oriel_status ori_fdsock_send(int fd, const void *data, size_t length, const
 				  unsigned nfds, uint64_t deadline)
 {
 	const char *at = data;
-	union fdsock_control control;
+	union ori_fds_room room;
 
 	if (length == 0 || nfds > ORI_FDSOCK_FDS)
 		return ori_fail(ORIEL_ERR_INVALID, "message of %zu bytes with %u descriptors",
@@ -282,7 +289,7 @@ enum oriel_status ori_fdsock_send(int fd, const void *data, size_t length, const
 		ssize_t n;
 
 		if (nfds > 0)
-			fdsock_attach(&msg, &control, fds, nfds);
+			ori_fdsock_attach(&msg, &room, fds, nfds);
 		n = sendmsg(fd, &msg, MSG_NOSIGNAL);
 		if (n > 0) {
 			at += n;
@@ -301,32 +308,17 @@ enum oriel_status ori_fdsock_send(int fd, const void *data, size_t length, const
 	return ORIEL_OK;
 }
 
-/* The descriptors that have arrived. */
-struct fdsock_received {
-	int fds[ORI_FDSOCK_FDS];
-	unsigned count, max;
-	bool is_too_many;
-};
-
-static void fdsock_close_all(const int *fds, unsigned count)
+void ori_fds_close(struct ori_fds *fds)
 {
-	for (unsigned i = 0; i < count; i++)
-		close(fds[i]);
+	while (fds->count)
+		close(fds->of[--fds->count]);
 }
 
 /* Excess descriptors are closed at once, since the kernel has already installed them. */
-static void fdsock_received_add(struct fdsock_received *c, int fd)
+static bool fdsock_collect(struct msghdr *msg, struct ori_fds *fds)
 {
-	if (c->count < c->max) {
-		c->fds[c->count++] = fd;
-	} else {
-		c->is_too_many = true;
-		close(fd);
-	}
-}
+	bool has_room = true;
 
-static void fdsock_collect(struct msghdr *msg, struct fdsock_received *c)
-{
 	for (struct cmsghdr *h = CMSG_FIRSTHDR(msg); h; h = CMSG_NXTHDR(msg, h)) {
 		size_t count;
 
@@ -337,57 +329,68 @@ static void fdsock_collect(struct msghdr *msg, struct fdsock_received *c)
 			int fd;
 
 			memcpy(&fd, CMSG_DATA(h) + i * sizeof(fd), sizeof(fd));
-			fdsock_received_add(c, fd);
+			has_room = has_room && fds->count < ORI_FDSOCK_FDS;
+			if (has_room)
+				fds->of[fds->count++] = fd;
+			else
+				close(fd);
 		}
 	}
+	return has_room;
 }
 
-/* Receive some of @length bytes; ORIEL_AGAIN if none have arrived. */
-static enum oriel_status fdsock_recv_some(int fd, char *at, size_t length,
-					  struct fdsock_received *c, size_t *got)
+enum oriel_status ori_fdsock_pull(int fd, void *data, size_t length, struct ori_fds *fds,
+				  size_t *got)
 {
-	struct iovec part = {.iov_base = at, .iov_len = length};
-	union fdsock_control control;
+	struct iovec part = {.iov_base = data, .iov_len = length};
+	union ori_fds_room room;
 	struct msghdr msg = {.msg_iov = &part,
 			     .msg_iovlen = 1,
-			     .msg_control = control.bytes,
-			     .msg_controllen = sizeof(control.bytes)};
-	ssize_t n = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC);
+			     .msg_control = room.bytes,
+			     .msg_controllen = sizeof(room.bytes)};
+	ssize_t n = recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return ORIEL_AGAIN;
 	if (n < 0 && errno != ECONNRESET)
-		return ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot receive over a unix socket");
+		return ORIEL_ERR_SYSTEM;
 	if (n <= 0)
-		return ori_fail(ORIEL_ERR_PEER, "a peer has closed its unix socket");
-	fdsock_collect(&msg, c);
-	/*
-	 * The buffer has room for the kernel's maximum, so truncation means that this process hit
-	 * a limit of its own.
-	 */
-	if (msg.msg_flags & MSG_CTRUNC)
-		return ori_fail(ORIEL_ERR_NOMEM, "descriptors of a peer were lost: raise the limit "
-						 "of open files (ulimit -n)");
-	if (c->is_too_many)
-		return ori_fail(ORIEL_ERR_PROTOCOL, "a peer sent more than %u descriptors", c->max);
+		return ORIEL_ERR_PEER;
+	if (!fdsock_collect(&msg, fds))
+		return ORIEL_ERR_PROTOCOL;
 	*got = (size_t)n;
-	return ORIEL_OK;
+	/* There is room for the kernel's maximum: this process has hit a limit of its own. */
+	return msg.msg_flags & MSG_CTRUNC ? ORIEL_ERR_NOMEM : ORIEL_OK;
 }
 
-static enum oriel_status fdsock_recv_all(int fd, char *at, size_t length, struct fdsock_received *c,
+static enum oriel_status fdsock_recv_failed(enum oriel_status status)
+{
+	if (status == ORIEL_ERR_PEER)
+		return ori_fail(status, "a peer has closed its unix socket");
+	if (status == ORIEL_ERR_NOMEM)
+		return ori_fail(status, "descriptors of a peer were lost: raise the limit of open "
+					"files (ulimit -n)");
+	if (status == ORIEL_ERR_PROTOCOL)
+		return ori_fail(status, "a peer sent more than %u descriptors", ORI_FDSOCK_FDS);
+	return ori_fail_errno(status, "cannot receive over a unix socket");
+}
+
+static enum oriel_status fdsock_recv_all(int fd, char *at, size_t length, struct ori_fds *fds,
 					 uint64_t deadline)
 {
-	while (length > 0) {
-		enum oriel_status status;
-		size_t got;
+	enum oriel_status status;
+	size_t got;
 
-		status = fdsock_recv_some(fd, at, length, c, &got);
+	while (length > 0) {
+		status = ori_fdsock_pull(fd, at, length, fds, &got);
 		if (status == ORIEL_AGAIN) {
 			status = fdsock_wait(fd, POLLIN, deadline, "a message");
-			got = 0;
+			if (status != ORIEL_OK)
+				return status;
+			continue;
 		}
 		if (status != ORIEL_OK)
-			return status;
+			return fdsock_recv_failed(status);
 		at += got;
 		length -= got;
 	}
@@ -397,19 +400,22 @@ static enum oriel_status fdsock_recv_all(int fd, char *at, size_t length, struct
 enum oriel_status ori_fdsock_recv(int fd, void *data, size_t length, int *fds, unsigned max_fds,
 				  unsigned *nfds, uint64_t deadline)
 {
-	struct fdsock_received c = {.max = max_fds};
+	struct ori_fds came = {.count = 0};
 	enum oriel_status status;
 
 	if (length == 0 || max_fds > ORI_FDSOCK_FDS)
 		return ori_fail(ORIEL_ERR_INVALID, "message of %zu bytes with %u descriptors",
 				length, max_fds);
-	status = fdsock_recv_all(fd, data, length, &c, deadline);
+	status = fdsock_recv_all(fd, data, length, &came, deadline);
+	if (status == ORIEL_OK && came.count > max_fds)
+		status = ori_fail(ORIEL_ERR_PROTOCOL, "a peer sent more than %u descriptors",
+				  max_fds);
 	if (status != ORIEL_OK) {
-		fdsock_close_all(c.fds, c.count);
+		ori_fds_close(&came);
 		return status;
 	}
-	for (unsigned i = 0; i < c.count; i++)
-		fds[i] = c.fds[i];
-	*nfds = c.count;
+	for (unsigned i = 0; i < came.count; i++)
+		fds[i] = came.of[i];
+	*nfds = came.count;
 	return ORIEL_OK;
 }

@@ -8,6 +8,7 @@
 #ifndef ORI_NET_FDSOCK_H
 #define ORI_NET_FDSOCK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -17,7 +18,26 @@
 #define ORI_FDSOCK_NAME 16
 #define ORI_FDSOCK_FDS 253u /* most descriptors in one message (SCM_MAX_FD) */
 
-struct ucred; /* <sys/socket.h> */
+struct msghdr; /* <sys/socket.h> */
+struct ucred;
+
+/* Descriptors that have arrived, and belong to this process. */
+struct ori_fds {
+	int of[ORI_FDSOCK_FDS];
+	unsigned count;
+};
+
+void ori_fds_close(struct ori_fds *fds);
+
+/* Room for the descriptors of one message, aligned for the kernel. */
+union ori_fds_room {
+	size_t align;
+	char bytes[1040]; /* CMSG_SPACE(sizeof(struct ori_fds.of)) */
+};
+
+/* Is @fd a unix socket? */
+bool ori_fdsock_is(int fd);
+enum oriel_status ori_fdsock_peer(int fd, struct ucred *peer);
 
 enum oriel_status ori_fdsock_listen(uint8_t name[ORI_FDSOCK_NAME], int *fd);
 
@@ -56,5 +76,17 @@ enum oriel_status ori_fdsock_send(int fd, const void *data, size_t length, const
  */
 enum oriel_status ori_fdsock_recv(int fd, void *data, size_t length, int *fds, unsigned max_fds,
 				  unsigned *nfds, uint64_t deadline);
+
+/* @nfds > 0 descriptors go with @message; @room lasts until it is sent. */
+void ori_fdsock_attach(struct msghdr *message, union ori_fds_room *room, const int *fds,
+		       unsigned nfds);
+
+/*
+ * Receive up to @length bytes without blocking, and add the descriptors that come along to @fds.
+ * No error text: ORIEL_AGAIN, ORIEL_ERR_PEER, ORIEL_ERR_SYSTEM with errno, ORIEL_ERR_PROTOCOL for
+ * more descriptors than there is room for, ORIEL_ERR_NOMEM if this process cannot hold them.
+ */
+enum oriel_status ori_fdsock_pull(int fd, void *data, size_t length, struct ori_fds *fds,
+				  size_t *got);
 
 #endif

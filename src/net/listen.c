@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Accepts connections, limits those that are unproven, and hands over those whose first frame has
- * arrived. The bootstrap's listener calls it.
+ * arrived. The owners of listeners call it: see listen.h.
  */
 #include "net/listen.h"
 
@@ -12,11 +12,13 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "net/fdsock.h"
 
 #define LISTEN_EVENTS 64
 #define LISTEN_SPARE 128             /* unproven connections beyond the capacity */
@@ -53,6 +55,7 @@ static enum oriel_status listen_watch(struct ori_net_listener *listener, int fd,
 enum oriel_status ori_net_listener_open(struct ori_net_listener *listener, int fd)
 {
 	listener->fd = fd;
+	listener->is_local = ori_fdsock_is(fd);
 	listener->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (listener->epoll < 0)
 		return ori_fail_errno(ORIEL_ERR_SYSTEM, "epoll_create1");
@@ -147,6 +150,21 @@ static void listen_drop(struct ori_net_listener *listener, struct ori_net_pendin
 	ori_net_pending_free(pending);
 }
 
+/* Has it sent no byte? */
+static bool listen_is_silent(const struct ori_net_pending *pending)
+{
+	return pending->conn.state == ORI_NET_TLS && !pending->conn.tls;
+}
+
+/* The peer gives up; one that sent nothing has asked only whether a process listens. */
+static void listen_leave(struct ori_net_listener *listener, struct ori_net_pending *pending)
+{
+	if (!listen_is_silent(pending))
+		ori_log(ORIEL_LOG_INFO, "%s closed its connection before it joined", pending->from);
+	listen_unlink(listener, pending);
+	ori_net_pending_free(pending);
+}
+
 static void listen_refuse(struct ori_net_listener *listener, struct ori_net_pending *pending)
 {
 	char why[ORI_NET_TEXT];
@@ -166,7 +184,7 @@ static struct ori_net_pending *listen_oldest(const struct ori_net_listener *list
 	struct ori_net_pending *pending, *silent = NULL, *last = NULL;
 
 	for (pending = listener->waiting; pending; pending = pending->next) {
-		if (pending->conn.state == ORI_NET_TLS && !pending->conn.tls)
+		if (listen_is_silent(pending))
 			silent = pending;
 		last = pending;
 	}
@@ -202,7 +220,7 @@ static void listen_advance(struct ori_net_listener *listener, struct ori_net_pen
 		listen_refuse(listener, pending);
 		break;
 	case ORIEL_ERR_PEER:
-		listen_drop(listener, pending, "it was closed before it joined");
+		listen_leave(listener, pending);
 		break;
 	case ORIEL_ERR_VERSION:
 		listen_drop(listener, pending, "it uses another version of Oriel");
@@ -239,17 +257,35 @@ static bool listen_is_scarce(int fd)
 	return (rlim_t)fd >= files.rlim_cur - reserve;
 }
 
-static void listen_add(struct ori_net_listener *listener, int fd, struct ori_net_pending *pending)
+/* Abstract names have no permissions, so that processes of other users can connect. */
+static bool listen_admits(struct ori_net_listener *listener, struct ori_net_pending *pending)
 {
 	struct ori_address from;
+	struct ucred peer;
 
+	if (!listener->is_local) {
+		if (ori_endpoint_remote(pending->conn.fd, &from) != ORIEL_OK)
+			return false; /* the peer has closed it already */
+		ori_endpoint_text(&from, pending->from);
+		return true;
+	}
+	if (ori_fdsock_peer(pending->conn.fd, &peer) != ORIEL_OK)
+		return false;
+	pending->pid = peer.pid;
+	snprintf(pending->from, sizeof(pending->from), "process %d of user %u", (int)peer.pid,
+		 (unsigned)peer.uid);
+	if (peer.uid != geteuid())
+		ori_net_listener_warn(listener, pending->from, "it is of another user");
+	return peer.uid == geteuid();
+}
+
+static void listen_add(struct ori_net_listener *listener, int fd, struct ori_net_pending *pending)
+{
 	ori_net_accept(&pending->conn, fd, listener->context, listener->traffic);
-	if (ori_endpoint_remote(fd, &from) != ORIEL_OK ||
-	    listen_watch(listener, fd, pending) != ORIEL_OK) {
-		ori_net_pending_free(pending); /* the peer has closed it already */
+	if (!listen_admits(listener, pending) || listen_watch(listener, fd, pending) != ORIEL_OK) {
+		ori_net_pending_free(pending);
 		return;
 	}
-	ori_endpoint_text(&from, pending->from);
 	pending->deadline = ori_deadline(LISTEN_HELLO_NS);
 	pending->next = listener->waiting;
 	listener->waiting = pending;
@@ -340,6 +376,25 @@ void ori_net_listener_serve(struct ori_net_listener *listener)
 	listen_expire(listener);
 	if (is_readable)
 		listen_accept(listener);
+}
+
+uint64_t ori_net_listener_due(const struct ori_net_listener *listener)
+{
+	const struct ori_net_pending *pending;
+	uint64_t due = listener->paused_until ? listener->paused_until : UINT64_MAX;
+
+	for (pending = listener->waiting; pending; pending = pending->next)
+		if (pending->deadline < due)
+			due = pending->deadline;
+	return due;
+}
+
+bool ori_net_listener_make_room(struct ori_net_listener *listener)
+{
+	if (!listener->waiting)
+		return false;
+	listen_drop(listener, listen_oldest(listener), "its descriptor is needed");
+	return true;
 }
 
 struct ori_net_pending *ori_net_listener_next(struct ori_net_listener *listener)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A listener and its pending connections: those that have not proved the job key or sent their
- * first frame. A connection that stays silent, fails the proof or sends malformed bytes is
- * dropped with a warning and delays no other. The owner fetches a connection with its first
- * frame, and decides about it. The bootstrap's listener calls it; one thread at a time.
+ * A listener, of TCP or of a unix socket, and its pending connections: those that have not proved
+ * the job key or sent their first frame. A connection that stays silent, fails the proof or sends
+ * malformed bytes is dropped with a warning and delays no other. The owner fetches a connection
+ * with its first frame, and decides about it. The listener of the bootstrap, the mesh of src/comm,
+ * p2p contexts and the software HCA call it; one thread at a time.
  *
  * Unproven connections never use the last descriptors of the process: the oldest of them are
  * closed first, silent ones before all others. Its connector dials again.
@@ -18,6 +19,7 @@ struct ori_net_pending {
 	struct ori_net_pending *next;
 	struct ori_net_conn conn;       /* once fetched, ori_net_take() returns the first frame */
 	uint64_t deadline;              /* of its first frame */
+	int pid;                        /* its process; 0 over TCP */
 	char from[ORI_ENDPOINT_LENGTH]; /* its address, for texts */
 };
 
@@ -25,9 +27,10 @@ struct ori_net_pending {
 
 struct ori_net_listener {
 	int fd;                          /* listening socket; -1: no connection is expected */
+	bool is_local;                   /* a unix socket: processes of this user alone */
 	int epoll;                       /* readable when ori_net_listener_serve() has work */
 	struct ori_tls_context *context; /* borrowed; NULL: plain */
-	struct ori_traffic *traffic;     /* borrowed */
+	struct ori_traffic *traffic;     /* borrowed; NULL: not counted */
 	struct ori_net_pending *waiting; /* newest first */
 	struct ori_net_pending *arrived; /* with their first frame */
 	unsigned capacity;               /* connections that the owner expects at once */
@@ -55,6 +58,11 @@ void ori_net_listener_serve(struct ori_net_listener *listener);
 /* Fetch a connection with its first frame, or NULL; the caller frees it. */
 struct ori_net_pending *ori_net_listener_next(struct ori_net_listener *listener);
 void ori_net_pending_free(struct ori_net_pending *pending);
+
+/* The time when ori_net_listener_serve() has work that epoll does not report; UINT64_MAX: none. */
+uint64_t ori_net_listener_due(const struct ori_net_listener *listener);
+/* Close one unproven connection, so that its descriptor is free; false if there is none. */
+bool ori_net_listener_make_room(struct ori_net_listener *listener);
 
 /* Warn that a connection from @from is dropped; at most eight warnings a second. */
 void ori_net_listener_warn(struct ori_net_listener *listener, const char *from, const char *why);

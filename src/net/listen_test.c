@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -277,6 +278,54 @@ static void test_a_peer_gets_in_during_a_flood(void **state)
 	scene_close(&s);
 }
 
+/* Connect to @name and send a hello; as another user if @uid is not 0. */
+static int call_local(const uint8_t *name, uid_t uid)
+{
+	static struct ori_net_conn conn;
+	int fd;
+
+	if ((uid && setuid(uid) != 0) ||
+	    ori_fdsock_connect(name, uid ? 0 : geteuid(), 0, ori_deadline(LONG), &fd) != ORIEL_OK)
+		return 1;
+	ori_net_open(&conn, fd, NULL);
+	return ori_net_send(&conn, 1, "hello", 5) == ORIEL_OK ? 0 : 1;
+}
+
+static void test_a_unix_listener_takes_processes_of_its_user(void **state)
+{
+	struct ori_net_pending *pending;
+	uint8_t name[ORI_FDSOCK_NAME];
+	pid_t pids[2] = {0};
+	struct scene s;
+	int fd, result, k;
+
+	(void)state;
+	scene_open(&s);
+	ori_net_listener_close(&s.listener);
+	ori_net_listener_init(&s.listener, NULL, 2, NULL);
+	assert_int_equal(ori_fdsock_listen(name, &fd), ORIEL_OK);
+	assert_int_equal(ori_net_listener_open(&s.listener, fd), ORIEL_OK);
+	/* Only root can try to connect as another user. */
+	for (k = 0; k < (geteuid() == 0 ? 2 : 1); k++) {
+		pids[k] = fork();
+		if (pids[k] == 0)
+			_exit(call_local(name, k ? 65534 : 0));
+		assert_int_equal(waitpid(pids[k], &result, 0), pids[k]);
+		assert_int_equal(result, 0);
+	}
+	serve_all(&s);
+	pending = ori_net_listener_next(&s.listener);
+	assert_non_null(pending);
+	assert_int_equal(pending->pid, pids[0]);
+	assert_null(ori_net_listener_next(&s.listener));
+	assert_int_equal(s.listener.pending_count, 0);
+	if (pids[1])
+		assert_non_null(
+			strstr(s.warning, "of user 65534 is dropped: it is of another user"));
+	ori_net_pending_free(pending);
+	scene_close(&s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -284,6 +333,7 @@ int main(void)
 		cmocka_unit_test(test_unproven_connections_leave_descriptors_to_the_process),
 		cmocka_unit_test(test_a_listener_without_descriptors_pauses),
 		cmocka_unit_test(test_a_peer_gets_in_during_a_flood),
+		cmocka_unit_test(test_a_unix_listener_takes_processes_of_its_user),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

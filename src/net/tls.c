@@ -46,7 +46,7 @@ static int tls_socket_write(BIO *bio, const char *data, int length)
 	BIO_clear_retry_flags(bio);
 	if (n < 0 && tls_is_temporary())
 		BIO_set_retry_write(bio);
-	if (n > 0)
+	if (n > 0 && tls->sent)
 		*tls->sent += (uint64_t)n;
 	return (int)n;
 }
@@ -292,6 +292,11 @@ enum oriel_status ori_tls_read(struct ori_tls *tls, void *data, size_t length, s
 		status = tls_outcome(tls, 0);
 	ERR_clear_error();
 	return status;
+}
+
+bool ori_tls_holds(const struct ori_tls *tls)
+{
+	return SSL_has_pending(tls->ssl);
 }
 
 enum oriel_status ori_tls_write(struct ori_tls *tls, const void *data, size_t length, size_t *done)

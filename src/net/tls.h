@@ -17,14 +17,16 @@
 
 #define ORI_TLS_RECORD 16384 /* bytes that one record carries at most */
 
-/* The key and the rules of all connections of one owner; one thread uses them at a time. */
+/* The key and the rules of all connections of one owner; any thread uses them. */
 struct ori_tls_context;
 enum oriel_status ori_tls_context_create(const struct ori_key *key,
 					 struct ori_tls_context **context);
 /* NULL is allowed. The connections are closed before. */
 void ori_tls_context_destroy(struct ori_tls_context *context);
 
-/* The TLS of one connection, whose @fd is borrowed. @sent counts all bytes sent; NULL: no memory.
+/*
+ * The TLS of one connection, whose @fd is borrowed. *@sent counts all bytes
+ * sent, if it is not NULL. NULL: no memory.
  */
 struct ori_tls;
 struct ori_tls *ori_tls_create(struct ori_tls_context *context, int fd, bool is_connector,
@@ -41,6 +43,8 @@ bool ori_tls_wants_room(const struct ori_tls *tls);
 
 /* ORIEL_ERR_AUTH: bytes were altered, added or repeated on the way, here or at the peer. */
 enum oriel_status ori_tls_read(struct ori_tls *tls, void *data, size_t length, size_t *got);
+/* Are there received bytes that no call has read yet? They may be a part of a record. */
+bool ori_tls_holds(const struct ori_tls *tls);
 /* After ORIEL_AGAIN the next call has the same bytes: a part of their record may be on its way. */
 enum oriel_status ori_tls_write(struct ori_tls *tls, const void *data, size_t length, size_t *done);
 

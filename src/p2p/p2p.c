@@ -102,7 +102,7 @@ enum oriel_status ori_p2p_open(struct oriel_p2p_context *ctx, const struct oriel
 	p2p->spare = -1;
 	for (uint32_t i = 0; i < P2P_PIECES; i++)
 		p2p->given[i].number = p2p->taken[i].next = i;
-	p2p->control_socket.fd = p2p->control_socket.dial.fd = -1;
+	ori_net_open(&p2p->control_socket.conn, -1, NULL);
 	p2p->address = ctx->address;
 	p2p->address.token.number = number;
 	if (attr.paths)

@@ -215,18 +215,15 @@ enum p2p_state {
 };
 
 struct p2p_control_socket {
-	int fd;
-	struct p2p_frame in, out;
-	size_t in_length, out_left; /* bytes of each */
-	int out_fd;                 /* goes with the first byte of @out; -1: none */
-	int fds[ORI_MEM_FDS];       /* received, and not taken yet */
-	unsigned nfds;
+	struct ori_net_conn conn;
+	struct p2p_frame out;
+	size_t out_done;   /* bytes of it, with its header */
+	bool has_out;      /* the rest of it is not sent */
 	uint64_t probe_at; /* when to probe a peer that has to connect */
 	uint64_t clash; /* of a communicator's: when to look for a peer of another mode; 0: never */
 	struct p2p_dial dial;
-	struct p2p_hello hello;
 	bool is_local;
-	bool is_hello_due, has_info, has_sent_info, has_sent_ready, is_ready;
+	bool has_info, has_sent_info, has_sent_ready, is_ready;
 };
 
 /* A piece of memory that the peer has mapped, or is to map. */
@@ -445,14 +442,13 @@ enum oriel_status ori_control_socket_flush(struct oriel_p2p *p2p);
 enum oriel_status ori_control_socket_send(struct oriel_p2p *p2p, const struct p2p_frame *frame,
 					  const int *fds, unsigned nfds);
 /*
- * The next frame. ORIEL_AGAIN: not all of it has arrived; ORIEL_ERR_PEER: the peer has
- * closed the socket.
+ * The next frame, whose descriptors are those of the connection. ORIEL_AGAIN: not all of it has
+ * arrived; ORIEL_ERR_PEER: the peer has closed the socket.
  */
 enum oriel_status ori_control_socket_recv(struct oriel_p2p *p2p, struct p2p_frame *frame);
-/* Close the descriptors that have arrived. */
-void ori_control_socket_drop_fds(struct oriel_p2p *p2p);
 void ori_control_socket_bye(struct oriel_p2p *p2p, enum oriel_status status, const char *text);
-void ori_control_socket_close(struct oriel_p2p *p2p);
+/* Close a connection, so that the peer receives the last frame that was sent. */
+void ori_p2p_hang_up(struct ori_net_conn *conn);
 
 /* p2p_piece.c */
 /* Memory of the peer, with descriptors as they arrived, if it is of another process. */

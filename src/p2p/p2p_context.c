@@ -7,7 +7,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/attr.h"
 #include "base/config.h"
@@ -54,7 +53,20 @@ static bool context_wants_tcp(const struct oriel_p2p_context *ctx)
 
 	if (!(ctx->paths & 1u << ORIEL_PATH_RDMA))
 		return false;
-	return strcmp(word, "on") == 0 || (strcmp(word, "auto") == 0 && ctx->key.length);
+	return strcmp(word, "on") == 0 || (strcmp(word, "auto") == 0 && ctx->tls);
+}
+
+static enum oriel_status context_read_key(struct oriel_p2p_context *ctx)
+{
+	enum oriel_status status = ORIEL_OK;
+	struct ori_key key;
+
+	ori_key_read(&key);
+	/* Endpoints of other paths use no TCP. */
+	if (key.length && ctx->paths & 1u << ORIEL_PATH_RDMA)
+		status = ori_tls_context_create(&key, &ctx->tls);
+	explicit_bzero(&key, sizeof(key));
+	return status;
 }
 
 static enum oriel_status context_listen(struct oriel_p2p_context *ctx)
@@ -64,10 +76,26 @@ static enum oriel_status context_listen(struct oriel_p2p_context *ctx)
 
 	if (status == ORIEL_OK)
 		status = ori_fdsock_listen(listeners->name, &listeners->local);
-
 	if (status == ORIEL_OK && context_wants_tcp(ctx))
 		status = ori_endpoint_listen_all(&listeners->hosts, &listeners->port,
 						 &listeners->tcp);
+	return status;
+}
+
+/* On failure, too, the listeners have the sockets. */
+static enum oriel_status context_open_listeners(struct oriel_p2p_context *ctx)
+{
+	enum oriel_status status = ORIEL_OK;
+
+	if (ctx->listeners.local < 0)
+		status = context_listen(ctx);
+	ctx->local.fd = ctx->listeners.local;
+	ctx->tcp.fd = ctx->listeners.tcp;
+	ctx->tcp.context = ctx->tls;
+	if (status == ORIEL_OK)
+		status = ori_net_listener_open(&ctx->local, ctx->local.fd);
+	if (status == ORIEL_OK && ctx->tcp.fd >= 0)
+		status = ori_net_listener_open(&ctx->tcp, ctx->tcp.fd);
 	return status;
 }
 
@@ -121,9 +149,10 @@ static enum oriel_status context_open(struct oriel_p2p_context *ctx,
 		status = oriel_settings_check();
 	if (status == ORIEL_OK)
 		status = context_paths(attr->paths, &ctx->paths);
-	ori_key_read(&ctx->key);
-	if (status == ORIEL_OK && ctx->listeners.local < 0)
-		status = context_listen(ctx);
+	if (status == ORIEL_OK)
+		status = context_read_key(ctx);
+	if (status == ORIEL_OK)
+		status = context_open_listeners(ctx);
 	if (status == ORIEL_OK)
 		status = context_describe(ctx);
 	if (status == ORIEL_OK)
@@ -140,7 +169,7 @@ void ori_p2p_context_close(struct oriel_p2p_context *ctx)
 	ori_mr_refs_close(ctx);
 	ori_memory_stop(ctx);
 	for (unsigned i = 0; i < ctx->pending_count; i++)
-		close(ctx->pending[i].fd);
+		ori_net_pending_free(ctx->pending[i].net);
 	/* All slots have been given back. */
 	assert(ori_pool_free(&ctx->pool.receives) == ctx->pool.receive);
 	assert(ori_pool_free(&ctx->pool.sends) == ctx->pool.slots - ctx->pool.receive);
@@ -152,11 +181,9 @@ void ori_p2p_context_close(struct oriel_p2p_context *ctx)
 	if (ctx->pool.area.mem)
 		ori_pool_close(&ctx->pool);
 	ori_gpu_close(&ctx->gpu);
-	if (ctx->listeners.local >= 0)
-		close(ctx->listeners.local);
-	if (ctx->listeners.tcp >= 0)
-		close(ctx->listeners.tcp);
-	explicit_bzero(&ctx->key, sizeof(ctx->key));
+	ori_net_listener_close(&ctx->local);
+	ori_net_listener_close(&ctx->tcp);
+	ori_tls_context_destroy(ctx->tls);
 	pthread_cond_destroy(&ctx->wake);
 	pthread_mutex_destroy(&ctx->lock);
 	ori_handle_free(ctx);
@@ -177,6 +204,8 @@ enum oriel_status ori_p2p_context_create_at(const struct oriel_p2p_context_attr 
 	pthread_mutex_init(&ctx->lock, NULL);
 	pthread_cond_init(&ctx->wake, NULL);
 	ctx->listeners = *listeners;
+	ori_net_listener_init(&ctx->local, NULL, P2P_PENDING_MAX, NULL);
+	ori_net_listener_init(&ctx->tcp, NULL, P2P_PENDING_MAX, NULL);
 	ctx->waiting_last = &ctx->waiting;
 	/* Lower numbers are those of endpoints that a communicator keeps. */
 	atomic_init(&ctx->number, P2P_UNCACHED);
@@ -184,7 +213,7 @@ enum oriel_status ori_p2p_context_create_at(const struct oriel_p2p_context_attr 
 	if (status != ORIEL_OK) {
 		/* After a failure the listeners are still the caller's. */
 		if (listeners->local >= 0)
-			ctx->listeners = context_no_listeners;
+			ctx->local.fd = ctx->tcp.fd = -1;
 		ori_p2p_context_close(ctx);
 		return status;
 	}

@@ -11,11 +11,11 @@
 
 #include "base/handle.h"
 #include "hca/hca.h"
-#include "net/auth.h"
+#include "net/listen.h"
 #include "p2p/p2p_wire.h"
 #include "rdma/rdma_choose.h"
 
-#define P2P_PENDING_MAX 64u
+#define P2P_PENDING_MAX 64u /* peers whose endpoint here has not taken them yet */
 #define P2P_ACCESS (ORI_HCA_LOCAL_WRITE | ORI_HCA_REMOTE_WRITE) /* of memory that peers put to */
 
 struct p2p_backend;
@@ -73,7 +73,7 @@ struct oriel_p2p_memory {
 	bool has_mr;        /* guarded by the context's lock until @status is final */
 };
 
-/* The listeners of a process for its endpoints. -1: that one does not listen. */
+/* The sockets that listen for endpoints of a process. -1: that one does not listen. */
 struct p2p_listeners {
 	int local; /* of unix sockets, by @name */
 	int tcp;   /* at @port of @hosts */
@@ -83,15 +83,10 @@ struct p2p_listeners {
 	struct ori_hosts hosts;
 };
 
-/* A connection that no endpoint has taken. */
+/* The connection of a peer, which no endpoint has taken. */
 struct p2p_pending_connection {
-	int fd;
-	bool is_remote;      /* over TCP */
-	bool was_challenged; /* ... and the context has proved that it knows the key */
-	struct ori_auth auth;
-	size_t length; /* of the frame so far; a whole one is a checked P2P_HELLO */
-	uint64_t deadline;
-	struct p2p_frame frame;
+	struct ori_net_pending *net;
+	struct p2p_hello hello;
 };
 
 struct oriel_p2p_context {
@@ -105,15 +100,16 @@ struct oriel_p2p_context {
 	struct p2p_pool pool;
 	_Atomic uint64_t number; /* of the next endpoint */
 	struct p2p_listeners listeners;
-	struct ori_key key; /* that a process which connects over TCP has to know */
-	struct ori_gpu gpu; /* gpu.ops NULL: none. A stream of its own */
+	struct ori_tls_context *tls; /* of connections over TCP; NULL: the job has no key */
+	struct ori_gpu gpu;          /* gpu.ops NULL: none. A stream of its own */
 
 	struct ori_cache *mr_refs; /* memory of transfers that the user has not registered */
 
 	pthread_mutex_t lock; /* guards the rest */
 	struct oriel_p2p *endpoints;
 	struct oriel_p2p_memory *memories;
-	unsigned spares; /* slots that endpoints keep for themselves */
+	unsigned spares;                    /* slots that endpoints keep for themselves */
+	struct ori_net_listener local, tcp; /* they own the sockets of @listeners */
 	struct p2p_pending_connection pending[P2P_PENDING_MAX];
 	unsigned pending_count;
 	struct ori_hca_choice choice; /* the HCA that the settings choose, once one is open */
@@ -156,10 +152,10 @@ enum oriel_status ori_p2p_context_take_spare(struct oriel_p2p_context *ctx, int 
 void ori_p2p_context_give_spare(struct oriel_p2p_context *ctx, int slot);
 
 /* p2p_accept.c */
-/* The socket of @from, if it has connected to @to. ORIEL_AGAIN: not yet. */
+/* @conn becomes the connection of @from, if it has connected to @to. ORIEL_AGAIN: not yet. */
 enum oriel_status ori_p2p_context_answer(struct oriel_p2p_context *ctx,
 					 const struct p2p_token *from, const struct p2p_token *to,
-					 int *fd);
+					 struct ori_net_conn *conn);
 
 /*
  * ORIEL_ERR_MISMATCH: the peer of @p2p, a communicator's, has not connected to it, but to

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TCP connections to contexts of other machines; the control socket calls it. */
+/* TCP connections to contexts of other machines; the meeting of endpoints calls it. */
 #include "p2p/p2p_dial.h"
 
 #include <errno.h>
@@ -8,25 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "net/endpoint.h"
 
 #define DIAL_PATIENCE_NS UINT64_C(3000000000) /* for an address */
 #define DIAL_PAUSE_NS UINT64_C(100000000)     /* between rounds */
-
-static_assert(2 * sizeof(struct p2p_token) <= ORI_AUTH_BODY_MAX, "a MAC covers them");
-
-void ori_p2p_dial_close(struct p2p_dial *dial)
-{
-	if (dial->fd >= 0)
-		close(dial->fd);
-	dial->fd = -1;
-	dial->is_challenged = false;
-	dial->in_length = 0;
-}
 
 static struct ori_address dial_v4(uint32_t host, uint16_t port)
 {
@@ -83,11 +70,9 @@ static enum oriel_status dial_end_round(struct p2p_dial *d, const struct p2p_add
 	char text[ORI_ENDPOINT_LENGTH];
 
 	if (d->strange)
-		return ori_fail(
-			ORIEL_ERR_AUTH,
-			"the context of process %u at %s has another ORIEL_JOB_KEY, or another "
-			"process answers there",
-			to->pid, ori_endpoint_text(&first, text));
+		return ori_fail(ORIEL_ERR_AUTH, "the context of process %u at %s %s", to->pid,
+				ori_endpoint_text(&first, text),
+				d->doubt ? d->doubt : "is not there: another process answers");
 	if (!d->attempt)
 		return ori_fail(ORIEL_ERR_PEER,
 				"process %u has no address that other machines reach", to->pid);
@@ -95,15 +80,15 @@ static enum oriel_status dial_end_round(struct p2p_dial *d, const struct p2p_add
 		return ori_fail(ORIEL_ERR_PEER, "process %u has exited: no process listens at %s",
 				to->pid, ori_endpoint_text(&first, text));
 	/* An address that stayed silent may answer later: the next round begins after a pause. */
-	d->attempt = d->refused = d->silent = 0;
-	d->deadline = ori_deadline(DIAL_PAUSE_NS);
+	*d = (struct p2p_dial){.deadline = ori_deadline(DIAL_PAUSE_NS)};
 	return ORIEL_AGAIN;
 }
 
 /* Give up this address. */
-static enum oriel_status dial_give_up(struct p2p_dial *d, unsigned *why)
+static enum oriel_status dial_give_up(struct p2p_dial *d, struct ori_net_conn *conn, unsigned *why)
 {
-	ori_p2p_dial_close(d);
+	ori_net_close(conn);
+	d->is_greeted = false;
 	++*why;
 	d->attempt++;
 	d->deadline = 0;
@@ -116,146 +101,80 @@ static unsigned *dial_reason(struct p2p_dial *d, int error)
 	return error == ECONNREFUSED ? &d->refused : &d->silent;
 }
 
-/* ORIEL_OK: connected. */
-static enum oriel_status dial_connect(struct p2p_dial *d, const struct p2p_address *from,
+/* The outcome of a step of @conn: ORIEL_OK and failures of this process stay as they are. */
+static enum oriel_status dial_judge(struct p2p_dial *d, struct ori_net_conn *conn,
+				    enum oriel_status status)
+{
+	switch (status) {
+	case ORIEL_OK:
+		return status;
+	case ORIEL_AGAIN:
+		return ori_deadline_passed(d->deadline) ? dial_give_up(d, conn, &d->silent)
+							: status;
+	case ORIEL_ERR_PEER:
+		return dial_give_up(d, conn,
+				    conn->state == ORI_NET_CONNECTING ? dial_reason(d, errno)
+								      : &d->silent);
+	case ORIEL_ERR_NOMEM:
+		return ori_fail(status, "no memory for a connection");
+	case ORIEL_ERR_AUTH:
+		d->doubt = ori_net_doubt(conn);
+		return dial_give_up(d, conn, &d->strange);
+	default:
+		return dial_give_up(d, conn, &d->strange);
+	}
+}
+
+/* ORIEL_OK: connected, and both sides have proved the key. */
+static enum oriel_status dial_connect(struct p2p_dial *d, struct ori_net_conn *conn,
+				      struct ori_tls_context *tls, const struct p2p_address *from,
 				      const struct p2p_address *to)
 {
 	struct ori_address address;
-	int error;
 
-	if (d->fd < 0) {
+	if (conn->fd < 0) {
 		if (d->deadline && !ori_deadline_passed(d->deadline))
 			return ORIEL_AGAIN;
 		address = dial_address(from, to, d->attempt);
 		if (!address.family)
 			return dial_end_round(d, from, to);
-		d->fd = ori_endpoint_begin(&address);
 		d->deadline = ori_deadline(DIAL_PATIENCE_NS);
-		if (d->fd < 0)
-			return dial_give_up(d, dial_reason(d, errno));
+		if (!ori_net_dial(conn, &address, tls, NULL))
+			return dial_give_up(d, conn, dial_reason(d, errno));
 	}
-	error = ori_endpoint_outcome(d->fd);
-	if (error == EINPROGRESS)
-		return ori_deadline_passed(d->deadline) ? dial_give_up(d, &d->silent) : ORIEL_AGAIN;
-	return error ? dial_give_up(d, dial_reason(d, error)) : ORIEL_OK;
+	return dial_judge(d, conn, ori_net_step(conn));
 }
 
-static enum oriel_status dial_challenge(struct p2p_dial *d)
+enum oriel_status ori_p2p_dial(struct p2p_dial *d, struct ori_net_conn *conn,
+			       struct ori_tls_context *tls, const struct p2p_address *from,
+			       const struct p2p_address *to)
 {
-	struct p2p_frame frame = {.magic = P2P_FRAME_MAGIC,
-				  .version = P2P_VERSION,
-				  .kind = P2P_CHALLENGE};
-	enum oriel_status status = ori_auth_nonce(d->auth.connector);
+	const struct p2p_hello hello = {.to = to->token, .from = from->token};
+	enum oriel_status status = dial_connect(d, conn, tls, from, to);
+	unsigned char body[P2P_BODY];
+	struct ori_frame answer;
 
-	if (status != ORIEL_OK)
-		return status;
-	memcpy(frame.challenge.nonce, d->auth.connector, ORI_NONCE_LENGTH);
-	/* Few bytes are sent whole on a new socket, or not at all. */
-	if (send(d->fd, &frame, sizeof(frame), MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof(frame))
-		return dial_give_up(d, &d->silent);
-	d->is_challenged = true;
-	return ORIEL_OK;
-}
-
-/* ORIEL_OK: a whole frame of the context there is in @d->in. */
-static enum oriel_status dial_recv(struct p2p_dial *d)
-{
-	ssize_t n = recv(d->fd, (char *)&d->in + d->in_length, sizeof(d->in) - d->in_length,
-			 MSG_DONTWAIT);
-
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return ori_deadline_passed(d->deadline) ? dial_give_up(d, &d->silent) : ORIEL_AGAIN;
-	if (n <= 0)
-		return dial_give_up(d, &d->silent);
-	d->in_length += (size_t)n;
-	return d->in_length == sizeof(d->in) ? ORIEL_OK : ORIEL_AGAIN;
-}
-
-static enum oriel_status dial_mac_hello(const struct ori_key *key, const struct ori_auth *auth,
-					const struct p2p_hello *hello, uint8_t mac[ORI_MAC_LENGTH])
-{
-	return ori_auth_mac(key, auth, ORI_ROLE_CONNECTOR, hello, offsetof(struct p2p_hello, mac),
-			    mac);
-}
-
-/* Is it the context at @to, and does it know the key? */
-static enum oriel_status dial_check_proof(struct p2p_dial *d, const struct ori_key *key,
-					  const struct p2p_address *to)
-{
-	uint8_t mac[ORI_MAC_LENGTH];
-	struct p2p_frame frame;
-	enum oriel_status status;
-
-	if (ori_p2p_frame_parse(&d->in, sizeof(d->in), &frame) != ORIEL_OK ||
-	    frame.kind != P2P_PROOF)
-		return dial_give_up(d, &d->strange);
-	memcpy(d->auth.acceptor, frame.proof.nonce, ORI_NONCE_LENGTH);
-	status = ori_auth_mac(key, &d->auth, ORI_ROLE_ACCEPTOR, to->token.context,
-			      sizeof(to->token.context), mac);
-	if (status != ORIEL_OK)
-		return status;
-	return ori_auth_equal(mac, frame.proof.mac) ? ORIEL_OK : dial_give_up(d, &d->strange);
-}
-
-enum oriel_status ori_p2p_dial(struct p2p_dial *d, const struct ori_key *key,
-			       const struct p2p_address *from, const struct p2p_address *to,
-			       int *fd, struct p2p_hello *hello)
-{
-	enum oriel_status status = d->is_challenged ? ORIEL_OK : dial_connect(d, from, to);
-
-	if (status == ORIEL_OK && !d->is_challenged)
-		status = dial_challenge(d);
+	if (status == ORIEL_OK && !d->is_greeted) {
+		status = dial_judge(d, conn, ori_net_send(conn, P2P_HELLO, &hello, sizeof(hello)));
+		d->is_greeted = status == ORIEL_OK;
+	}
 	if (status == ORIEL_OK)
-		status = dial_recv(d);
-	if (status == ORIEL_OK)
-		status = dial_check_proof(d, key, to);
-	if (status != ORIEL_OK)
-		return status;
-	*hello = (struct p2p_hello){.to = to->token, .from = from->token};
-	status = dial_mac_hello(key, &d->auth, hello, hello->mac);
-	if (status != ORIEL_OK)
-		return status;
-	*fd = d->fd;
-	d->fd = -1;
-	ori_p2p_dial_close(d);
-	return ORIEL_OK;
-}
-
-enum oriel_status ori_p2p_probe(struct p2p_dial *d, const struct p2p_address *from,
-				const struct p2p_address *to)
-{
-	enum oriel_status status = dial_connect(d, from, to);
-
-	if (status == ORIEL_OK)
-		ori_p2p_dial_close(d);
-	if (status == ORIEL_OK)
-		d->attempt = d->refused = d->silent = 0;
+		status = dial_judge(d, conn, ori_net_take(conn, &answer, body, sizeof(body)));
+	if (status == ORIEL_OK && answer.type != P2P_WELCOME)
+		status = dial_give_up(d, conn, &d->strange);
 	return status;
 }
 
-enum oriel_status ori_p2p_prove(const struct ori_key *key, const struct p2p_token *own,
-				struct ori_auth *auth, const struct p2p_challenge *challenge,
-				struct p2p_proof *proof)
+enum oriel_status ori_p2p_probe(struct p2p_dial *d, struct ori_net_conn *conn,
+				const struct p2p_address *from, const struct p2p_address *to)
 {
-	enum oriel_status status = ori_auth_nonce(auth->acceptor);
+	enum oriel_status status = dial_connect(d, conn, NULL, from, to);
 
-	if (status != ORIEL_OK)
-		return status;
-	memcpy(auth->connector, challenge->nonce, ORI_NONCE_LENGTH);
-	memcpy(proof->nonce, auth->acceptor, ORI_NONCE_LENGTH);
-	return ori_auth_mac(key, auth, ORI_ROLE_ACCEPTOR, own->context, sizeof(own->context),
-			    proof->mac);
-}
-
-enum oriel_status ori_p2p_check_hello(const struct ori_key *key, const struct ori_auth *auth,
-				      const struct p2p_hello *hello)
-{
-	uint8_t mac[ORI_MAC_LENGTH];
-	enum oriel_status status = dial_mac_hello(key, auth, hello, mac);
-
-	if (status != ORIEL_OK)
-		return status;
-	return ori_auth_equal(mac, hello->mac) ? ORIEL_OK : ORIEL_ERR_AUTH;
+	if (status == ORIEL_OK) {
+		ori_net_close(conn);
+		*d = (struct p2p_dial){0};
+	}
+	return status;
 }
 
 void ori_p2p_tune(int fd)

@@ -18,11 +18,12 @@
 
 static enum oriel_status meet_take_bye(const struct oriel_p2p *p2p, const struct p2p_frame *frame)
 {
-	if (frame->status == ORIEL_OK)
+	if (frame->bye.status == ORIEL_OK)
 		return ori_fail(ORIEL_ERR_PEER, "the peer, %s, has destroyed its endpoint",
 				p2p->peer_name);
-	return ori_fail((enum oriel_status)frame->status,
-			"the endpoint of the peer, %s, is broken: %s", p2p->peer_name, frame->text);
+	return ori_fail((enum oriel_status)frame->bye.status,
+			"the endpoint of the peer, %s, is broken: %s", p2p->peer_name,
+			frame->bye.text);
 }
 
 /*
@@ -32,8 +33,8 @@ static enum oriel_status meet_take_bye(const struct oriel_p2p *p2p, const struct
 static enum oriel_status meet_probe(struct oriel_p2p *p2p)
 {
 	struct p2p_control_socket *control_socket = &p2p->control_socket;
-	enum oriel_status status = ORIEL_ERR_TIMEOUT;
-	int fd;
+	enum oriel_status status;
+	int fd = -1;
 
 	if (!ori_deadline_passed(control_socket->probe_at) ||
 	    (!control_socket->is_local && !p2p->peer.port))
@@ -42,17 +43,35 @@ static enum oriel_status meet_probe(struct oriel_p2p *p2p)
 		status = ori_fdsock_connect(p2p->peer.listener, p2p->peer.uid, (pid_t)p2p->peer.pid,
 					    1, &fd);
 	else
-		status = ori_p2p_probe(&control_socket->dial, &p2p->address, &p2p->peer);
+		status = ori_p2p_probe(&control_socket->dial, &control_socket->conn, &p2p->address,
+				       &p2p->peer);
 	if (status == ORIEL_AGAIN)
 		return status;
 	control_socket->probe_at =
 		ori_deadline(control_socket->is_local ? MEET_PROBE_LOCAL_NS : MEET_PROBE_REMOTE_NS);
-	if (status == ORIEL_OK && control_socket->is_local)
+	if (fd >= 0)
 		close(fd);
 	return status == ORIEL_OK || status == ORIEL_ERR_TIMEOUT ? ORIEL_AGAIN : status;
 }
 
-/* ORIEL_AGAIN: there is no socket yet. */
+/* Few bytes are sent whole on a new socket, and no context answers them over a unix socket. */
+static enum oriel_status meet_connect_local(struct oriel_p2p *p2p)
+{
+	const struct p2p_frame hello = {.kind = P2P_HELLO,
+					.hello = {.to = p2p->peer.token,
+						  .from = p2p->address.token}};
+	enum oriel_status status;
+	int fd;
+
+	status =
+		ori_fdsock_connect(p2p->peer.listener, p2p->peer.uid, (pid_t)p2p->peer.pid, 1, &fd);
+	if (status != ORIEL_OK)
+		return status == ORIEL_ERR_TIMEOUT ? ORIEL_AGAIN : status;
+	ori_net_open(&p2p->control_socket.conn, fd, NULL);
+	return ori_control_socket_send(p2p, &hello, NULL, 0);
+}
+
+/* ORIEL_AGAIN: there is no connection yet. */
 static enum oriel_status meet_connect(struct oriel_p2p *p2p)
 {
 	struct p2p_control_socket *control_socket = &p2p->control_socket;
@@ -60,24 +79,16 @@ static enum oriel_status meet_connect(struct oriel_p2p *p2p)
 
 	if (!ori_p2p_address_calls(&p2p->address, &p2p->peer)) {
 		status = ori_p2p_context_answer(p2p->ctx, &p2p->peer.token, &p2p->address.token,
-						&control_socket->fd);
+						&control_socket->conn);
 		if (status == ORIEL_AGAIN && control_socket->clash &&
 		    ori_deadline_passed(control_socket->clash))
 			status = ori_p2p_context_find_clash(p2p->ctx, p2p);
 		return status == ORIEL_AGAIN ? meet_probe(p2p) : status;
 	}
-	control_socket->hello =
-		(struct p2p_hello){.to = p2p->peer.token, .from = p2p->address.token};
 	if (control_socket->is_local)
-		status = ori_fdsock_connect(p2p->peer.listener, p2p->peer.uid, (pid_t)p2p->peer.pid,
-					    1, &control_socket->fd);
-	else
-		status = ori_p2p_dial(&control_socket->dial, &p2p->ctx->key, &p2p->address,
-				      &p2p->peer, &control_socket->fd, &control_socket->hello);
-	if (status == ORIEL_ERR_TIMEOUT)
-		return ORIEL_AGAIN;
-	control_socket->is_hello_due = status == ORIEL_OK;
-	return status;
+		return meet_connect_local(p2p);
+	return ori_p2p_dial(&control_socket->dial, &control_socket->conn, p2p->ctx->tls,
+			    &p2p->address, &p2p->peer);
 }
 
 static enum oriel_status meet_check_info(const struct oriel_p2p *p2p,
@@ -123,6 +134,7 @@ static enum oriel_status meet_send_info(struct oriel_p2p *p2p)
 
 static enum oriel_status meet_take_info(struct oriel_p2p *p2p, const struct p2p_endpoint_info *info)
 {
+	struct ori_fds *fds = &p2p->control_socket.conn.fds;
 	enum oriel_status status;
 
 	if (p2p->control_socket.has_info)
@@ -137,10 +149,9 @@ static enum oriel_status meet_take_info(struct oriel_p2p *p2p, const struct p2p_
 	memcpy(p2p->peer_gpu, info->gpu, sizeof(p2p->peer_gpu));
 	p2p->chunk =
 		info->chunk < p2p->ctx->pool.chunk ? (size_t)info->chunk : p2p->ctx->pool.chunk;
-	status =
-		p2p->backend->connect(p2p, info, p2p->control_socket.fds, p2p->control_socket.nfds);
+	status = p2p->backend->connect(p2p, info, fds->of, fds->count);
 	/* Mappings outlive the descriptors. */
-	ori_control_socket_drop_fds(p2p);
+	ori_fds_close(fds);
 	p2p->control_socket.has_info = status == ORIEL_OK;
 	return status;
 }
@@ -161,8 +172,7 @@ static enum oriel_status meet_take(struct oriel_p2p *p2p, const struct p2p_frame
 	case P2P_BYE:
 		return meet_take_bye(p2p, frame);
 	case P2P_HELLO:
-	case P2P_CHALLENGE:
-	case P2P_PROOF:
+	case P2P_WELCOME:
 		break;
 	}
 	return ori_fail(ORIEL_ERR_PROTOCOL, "the peer sends frame %u at the wrong time",
@@ -173,20 +183,14 @@ static enum oriel_status meet_take(struct oriel_p2p *p2p, const struct p2p_frame
 static enum oriel_status meet_send_due(struct oriel_p2p *p2p)
 {
 	struct p2p_control_socket *control_socket = &p2p->control_socket;
-	struct p2p_frame frame = {.kind = P2P_HELLO};
+	struct p2p_frame frame = {.kind = P2P_READY};
 	enum oriel_status status = ORIEL_OK;
 
-	if (control_socket->is_hello_due) {
-		frame.hello = control_socket->hello;
-		status = ori_control_socket_send(p2p, &frame, NULL, 0);
-		control_socket->is_hello_due = status == ORIEL_AGAIN;
-	}
-	if (status == ORIEL_OK && !control_socket->has_sent_info) {
+	if (!control_socket->has_sent_info) {
 		status = meet_send_info(p2p);
 		control_socket->has_sent_info = status == ORIEL_OK;
 	}
 	if (status == ORIEL_OK && control_socket->has_info && !control_socket->has_sent_ready) {
-		frame = (struct p2p_frame){.kind = P2P_READY};
 		frame.ready.reaches_gpu = ori_p2p_context_reaches(p2p->ctx, p2p->peer_gpu);
 		status = ori_control_socket_send(p2p, &frame, NULL, 0);
 		control_socket->has_sent_ready = status == ORIEL_OK;
@@ -203,9 +207,8 @@ enum oriel_status ori_p2p_meet(struct oriel_p2p *p2p, bool *has_moved)
 		status = meet_connect(p2p);
 		if (status != ORIEL_OK)
 			return status;
-		ori_p2p_dial_close(&p2p->control_socket.dial);
 		if (!p2p->control_socket.is_local)
-			ori_p2p_tune(p2p->control_socket.fd);
+			ori_p2p_tune(p2p->control_socket.conn.fd);
 		p2p->state = P2P_MEETING;
 		*has_moved = true;
 	}
@@ -227,7 +230,7 @@ enum oriel_status ori_p2p_watch(struct oriel_p2p *p2p)
 	struct p2p_frame frame;
 	enum oriel_status status;
 
-	if (p2p->control_socket.fd < 0 || p2p->is_leaving)
+	if (p2p->control_socket.conn.fd < 0 || p2p->is_leaving)
 		return ORIEL_OK;
 	status = ori_control_socket_flush(p2p);
 	while (status == ORIEL_OK || status == ORIEL_AGAIN || status == ORIEL_ERR_PEER) {

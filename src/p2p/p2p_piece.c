@@ -86,17 +86,17 @@ enum oriel_status ori_piece_give(struct oriel_p2p *p2p, struct ori_mem *mem, uin
 enum oriel_status ori_piece_take(struct oriel_p2p *p2p, const struct p2p_piece *piece)
 {
 	struct p2p_taken *taken = &p2p->taken[p2p_piece_slot(piece->number)];
+	struct ori_fds *fds = &p2p->control_socket.conn.fds;
 	enum oriel_status status = ORIEL_ERR_PROTOCOL;
 
 	if (p2p->backend->path == ORIEL_PATH_MAPPED && piece->number == taken->next) {
 		ori_mapping_close(&taken->map);
-		status = ori_piece_import(p2p, &piece->blob, p2p->control_socket.fds,
-					  p2p->control_socket.nfds, &taken->map);
+		status = ori_piece_import(p2p, &piece->blob, fds->of, fds->count, &taken->map);
 		taken->next = p2p_piece_after(piece->number);
 	} else {
 		status = ori_fail(status, "the peer sends memory that is not due");
 	}
-	ori_control_socket_drop_fds(p2p);
+	ori_fds_close(fds);
 	return status;
 }
 

@@ -89,7 +89,7 @@ void ori_p2p_end(struct oriel_p2p *p2p, enum oriel_status status)
 	ori_copy_streams_drain(p2p);
 	if (p2p->backend)
 		p2p_sever(p2p);
-	ori_control_socket_close(p2p);
+	ori_p2p_hang_up(&p2p->control_socket.conn);
 	for (unsigned channel = 0; channel < p2p->channels; channel++) {
 		ori_send_cancel(p2p, channel, status);
 		ori_recv_cancel(p2p, channel, status);

@@ -115,14 +115,9 @@ static const char *wire_info_flaw(const struct p2p_endpoint_info *e)
 
 static const char *wire_flaw(const struct p2p_frame *f)
 {
-	if (f->reserved)
-		return "a frame with an unknown field";
-	if (f->kind != P2P_BYE && f->status)
-		return "a status where there is none";
 	switch ((enum p2p_frame_kind)f->kind) {
 	case P2P_HELLO:
-	case P2P_CHALLENGE:
-	case P2P_PROOF:
+	case P2P_WELCOME:
 		return NULL;
 	case P2P_READY:
 		return f->ready.reaches_gpu > 1 || f->ready.reserved
@@ -134,27 +129,43 @@ static const char *wire_flaw(const struct p2p_frame *f)
 		return f->piece.number > INT32_MAX || f->piece.reserved ? "impossible memory"
 									: NULL;
 	case P2P_BYE:
-		if (f->status > 0 || f->status < ORIEL_ERR_ACCESS)
+		if (f->bye.status > 0 || f->bye.status < ORIEL_ERR_ACCESS)
 			return "an unknown status";
-		return memchr(f->text, '\0', sizeof(f->text)) ? NULL : "a text without a NUL";
+		return memchr(f->bye.text, '\0', sizeof(f->bye.text)) ? NULL
+								      : "a text without a NUL";
 	}
 	return "a frame of unknown kind";
 }
 
-enum oriel_status ori_p2p_frame_parse(const void *bytes, size_t length, struct p2p_frame *frame)
+size_t ori_p2p_frame_length(enum p2p_frame_kind kind)
 {
-	struct p2p_frame f;
+	switch (kind) {
+	case P2P_HELLO:
+		return sizeof(struct p2p_hello);
+	case P2P_ENDPOINT:
+		return sizeof(struct p2p_endpoint_info);
+	case P2P_READY:
+		return sizeof(struct p2p_ready);
+	case P2P_PIECE:
+		return sizeof(struct p2p_piece);
+	case P2P_BYE:
+		return sizeof(struct p2p_bye);
+	case P2P_WELCOME:
+		break;
+	}
+	return 0;
+}
+
+enum oriel_status ori_p2p_frame_parse(unsigned kind, const void *body, size_t length,
+				      struct p2p_frame *frame)
+{
+	struct p2p_frame f = {.kind = kind};
 	const char *flaw;
 
-	if (length != sizeof(f))
-		return ori_fail(ORIEL_ERR_PROTOCOL, "frame of %zu bytes instead of %zu", length,
-				sizeof(f));
-	memcpy(&f, bytes, sizeof(f));
-	if (f.magic != P2P_FRAME_MAGIC)
-		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer's bytes are not a frame");
-	if (f.version != P2P_VERSION)
-		return ori_fail(ORIEL_ERR_VERSION, "the peer speaks version %u, not %u", f.version,
-				P2P_VERSION);
+	if (length != ori_p2p_frame_length((enum p2p_frame_kind)kind))
+		return ori_fail(ORIEL_ERR_PROTOCOL,
+				"the peer has sent %zu bytes as a frame of kind %u", length, kind);
+	memcpy(f.bytes, body, length);
 	flaw = wire_flaw(&f);
 	if (flaw)
 		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer has sent %s", flaw);

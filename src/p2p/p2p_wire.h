@@ -16,9 +16,8 @@
 #include "net/fdsock.h"
 #include "sys/hosts.h"
 
-#define P2P_VERSION 4u
+#define P2P_VERSION 5u
 #define P2P_ADDRESS_MAGIC 0x41325032u /* "2P2A", little-endian */
-#define P2P_FRAME_MAGIC 0x46325032u   /* "2P2F" */
 #define P2P_EXPORT_MAGIC 0x45325032u  /* "2P2E" */
 
 #define P2P_DEPTH 16u  /* units of a channel under way */
@@ -86,25 +85,11 @@ enum p2p_frame_kind {
 	P2P_READY,     /* this endpoint takes puts of the peer */
 	P2P_PIECE,     /* memory that the peer may put to; its descriptor comes along */
 	P2P_BYE,       /* the end of the connection, and why */
-	P2P_CHALLENGE, /* over TCP, before P2P_HELLO: of the connecting side */
-	P2P_PROOF,     /* ... and of the context */
+	P2P_WELCOME,   /* over TCP: the context's answer to P2P_HELLO, which means it */
 };
-
-#define P2P_NONCE 32u
-#define P2P_MAC 32u
 
 struct p2p_hello {
 	struct p2p_token to, from;
-	uint8_t mac[P2P_MAC]; /* over TCP: of the two tokens; see net/auth.h */
-};
-
-struct p2p_challenge {
-	uint8_t nonce[P2P_NONCE];
-};
-
-struct p2p_proof {
-	uint8_t nonce[P2P_NONCE];
-	uint8_t mac[P2P_MAC]; /* of the context's token, which is not sent */
 };
 
 enum p2p_endpoint_flags {
@@ -145,28 +130,35 @@ struct p2p_piece {
 	struct ori_mem_blob blob;
 };
 
+struct p2p_bye {
+	int32_t status; /* ORIEL_OK or a failure */
+	char text[492]; /* ended by a NUL */
+};
+
+#define P2P_BODY 496u
+
+/* A frame of src/net whose type is @kind; the rest is its body. */
 struct p2p_frame {
-	uint32_t magic;
-	uint16_t version;
-	uint16_t kind;  /* enum p2p_frame_kind */
-	int32_t status; /* of P2P_BYE: ORIEL_OK or a failure */
-	uint32_t reserved;
+	uint32_t kind; /* enum p2p_frame_kind */
 	union {
 		struct p2p_hello hello;
-		struct p2p_challenge challenge;
-		struct p2p_proof proof;
 		struct p2p_endpoint_info info;
 		struct p2p_ready ready;
 		struct p2p_piece piece;
-		char text[496]; /* of P2P_BYE, ended by a NUL */
+		struct p2p_bye bye;
+		uint8_t bytes[P2P_BODY];
 	};
 };
 
-static_assert(sizeof(struct p2p_endpoint_info) <= 496, "fits a frame");
-static_assert(sizeof(struct p2p_frame) == 512, "goes over the wire");
+static_assert(sizeof(struct p2p_hello) == 48 && sizeof(struct p2p_bye) == P2P_BODY &&
+		      sizeof(struct p2p_frame) == 8 + P2P_BODY,
+	      "bodies of frames go over the wire");
 
+/* Bytes of the body of a frame of @kind. */
+size_t ori_p2p_frame_length(enum p2p_frame_kind kind);
 /* A checked copy; the caller checks numbers of the peer that must fit its own. */
-enum oriel_status ori_p2p_frame_parse(const void *bytes, size_t length, struct p2p_frame *frame);
+enum oriel_status ori_p2p_frame_parse(unsigned kind, const void *body, size_t length,
+				      struct p2p_frame *frame);
 
 struct p2p_export {
 	uint32_t magic;

@@ -2,12 +2,14 @@
 /*
  * Fuzz target of src/net's connections: a byte of choices, a byte with the length of the pieces in
  * which the rest arrives, then the stream of a peer that has no key. With a key no such stream
- * opens a connection; without one a second parser reads here which frames are due.
+ * opens a connection; without one a second parser reads here which frames are due. Descriptors
+ * that come with the pieces of a unix socket are closed with the connection at the latest.
  */
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/count_fds.h"
 #include "fuzz.h"
 #include "net/conn.h"
 
@@ -16,6 +18,8 @@
 enum conn_choice {
 	CONN_CONNECTS = 1, /* the side under test is the connector */
 	CONN_HAS_KEY = 2,
+	CONN_IS_TCP = 4,
+	CONN_BRINGS = 8, /* each piece comes with a descriptor */
 };
 
 struct conn_scene {
@@ -26,6 +30,19 @@ struct conn_scene {
 	struct fuzz_input due; /* the part of the stream that no frame was read from yet */
 	enum oriel_status status;
 };
+
+static void send_piece(const struct conn_scene *s, const uint8_t *bytes, size_t length)
+{
+	struct iovec part = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = length};
+	struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+	const int brought = STDERR_FILENO;
+	union ori_fds_room room;
+
+	if (s->choices & CONN_BRINGS)
+		ori_fdsock_attach(&message, &room, &brought, 1);
+	/* A connection that has failed is closed already. */
+	(void)!sendmsg(s->peer, &message, MSG_NOSIGNAL);
+}
 
 static void scene_open(struct conn_scene *s)
 {
@@ -38,6 +55,7 @@ static void scene_open(struct conn_scene *s)
 	fuzz_connect(ends);
 	s->peer = ends[1];
 	ori_net_accept(&s->conn, ends[0], s->choices & CONN_HAS_KEY ? context : NULL, &s->traffic);
+	s->conn.is_local = !(s->choices & CONN_IS_TCP);
 	if (s->choices & CONN_CONNECTS) {
 		s->conn.state = ORI_NET_CONNECTING;
 		s->conn.is_connector = true;
@@ -97,13 +115,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct fuzz_input in = {data, size < FUZZ_INPUT_MAX ? size : FUZZ_INPUT_MAX};
 	static struct conn_scene s;
 	size_t piece;
+	unsigned before;
 
 	s.choices = fuzz_byte(&in);
 	piece = 1 + (size_t)fuzz_byte(&in) * 16;
+	before = s.choices & CONN_BRINGS ? count_fds() : 0;
 	scene_open(&s);
 	for (s.due = in; in.left && s.status == ORIEL_AGAIN; in.left -= piece) {
 		piece = piece < in.left ? piece : in.left;
-		fuzz_say(s.peer, in.at, piece);
+		send_piece(&s, in.at, piece);
 		in.at += piece;
 		scene_read(&s);
 	}
@@ -113,6 +133,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	scene_check_end(&s);
 	ori_net_close(&s.conn);
 	close(s.peer);
+	FUZZ_CHECK(!(s.choices & CONN_BRINGS) || count_fds() == before);
 	return 0;
 }
 
@@ -148,7 +169,7 @@ size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
 	uint8_t *at = bytes + 2;
 	unsigned i;
 
-	if (n > 31)
+	if (n > 63)
 		return 0;
 	bytes[0] = (uint8_t)n;
 	bytes[1] = (uint8_t)(n % 7);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The first byte selects what the rest is: an address, a frame, exported memory, or the
- * writes of a peer to the memory of an endpoint: words, offers, cells, staging slots and
- * immediates, for mapped endpoints in lines of a ring.
+ * The first byte selects what the rest is: an address, a frame (its kind, then its body), exported
+ * memory, or the writes of a peer to the memory of an endpoint: words, offers, cells, staging slots
+ * and immediates, for mapped endpoints in lines of a ring.
  */
 #include <string.h>
 
@@ -76,18 +76,21 @@ static void parse_address(const struct fuzz_input *input)
 
 static void parse_frame(const struct fuzz_input *input)
 {
+	const unsigned kind = input->left ? input->at[0] : 0;
+	const size_t length = input->left ? input->left - 1 : 0;
 	struct p2p_frame f;
-	enum oriel_status status = ori_p2p_frame_parse(input->at, input->left, &f);
+	enum oriel_status status = ori_p2p_frame_parse(kind, input->at + !!input->left, length, &f);
 
 	if (status != ORIEL_OK) {
 		FUZZ_CHECK(is_refusal(status));
 		return;
 	}
-	FUZZ_CHECK(input->left == sizeof(f) && memcmp(&f, input->at, sizeof(f)) == 0);
-	FUZZ_CHECK(f.kind >= P2P_HELLO && f.kind <= P2P_BYE);
+	FUZZ_CHECK(length == ori_p2p_frame_length((enum p2p_frame_kind)kind) &&
+		   memcmp(f.bytes, input->at + 1, length) == 0);
+	FUZZ_CHECK(f.kind == kind && kind >= P2P_HELLO && kind <= P2P_WELCOME);
 	if (f.kind == P2P_BYE)
-		FUZZ_CHECK(strlen(f.text) < sizeof(f.text) &&
-			   strcmp(oriel_status_name((enum oriel_status)f.status),
+		FUZZ_CHECK(strlen(f.bye.text) < sizeof(f.bye.text) &&
+			   strcmp(oriel_status_name((enum oriel_status)f.bye.status),
 				  "unknown status") != 0);
 	if (f.kind == P2P_ENDPOINT)
 		FUZZ_CHECK(
@@ -417,9 +420,8 @@ static size_t seed_of_lines(uint8_t bytes[FUZZ_SEED_MAX])
 
 size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
 {
-	struct p2p_frame frame = {.magic = P2P_FRAME_MAGIC,
-				  .version = P2P_VERSION,
-				  .kind = (uint16_t)n,
+	uint8_t frame_bytes[1 + P2P_BODY] = {(uint8_t)n};
+	struct p2p_frame frame = {.kind = n,
 				  .info = {.path = ORIEL_PATH_RDMA,
 					   .channels = 4,
 					   .depth = 8,
@@ -445,12 +447,15 @@ size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
 		return seed_of(bytes, FUZZ_ADDRESS, &address, sizeof(address));
 	if (n == P2P_PIECE)
 		frame.piece = (struct p2p_piece){.number = 1};
-	if (n == P2P_BYE) {
-		frame.status = ORIEL_ERR_MISMATCH;
-		strcpy(frame.text, "why");
+	if (n == P2P_READY)
+		frame.ready = (struct p2p_ready){.reaches_gpu = 1};
+	if (n == P2P_BYE)
+		frame.bye = (struct p2p_bye){.status = ORIEL_ERR_MISMATCH, .text = "why"};
+	if (n <= P2P_BYE) {
+		memcpy(frame_bytes + 1, frame.bytes, P2P_BODY);
+		return seed_of(bytes, FUZZ_FRAME, frame_bytes,
+			       1 + ori_p2p_frame_length((enum p2p_frame_kind)n));
 	}
-	if (n <= P2P_BYE)
-		return seed_of(bytes, FUZZ_FRAME, &frame, sizeof(frame));
 	if (n == P2P_BYE + 1)
 		return seed_of(bytes, FUZZ_EXPORT, &e, sizeof(e));
 	if (n == P2P_BYE + 2)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fuzz target of the software HCA's wire: frames of a proven engine change no byte outside of
- * registered memory, violate no access right, and do not end the engine. Before the proof no
- * frame is delivered, and a connector accepts no peer without the right MAC. An input is a byte
- * with the kind of connection, and frames, each behind a byte that selects its valid fields.
+ * Fuzz target of the software HCA's wire: frames of an engine that has said hello change no byte
+ * outside of registered memory, violate no access right, and do not end the engine. An acceptor
+ * takes no other hello than the right one, and a connector sends nothing without a welcome; the
+ * proof of the key is in the target conn. An input is a byte with the kind of connection, and
+ * frames, each behind a byte that selects its valid fields.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +28,7 @@
 #define STEPS 300u
 #define REQUESTS 9u /* frames of fuzz_seed() that are requests */
 #define RECEIVES 4u
-#define WIRE_KEY_LENGTH 16u
+#define GREETING_MAX (ORI_FRAME_HEADER + sizeof(struct soft_header))
 
 /* Bits of the byte before a frame. */
 enum wire_truth {
@@ -40,18 +41,16 @@ enum wire_truth {
 
 /* The kind of connection. */
 enum wire_begin {
-	WIRE_UNIX,      /* from a process whose credentials the kernel has checked */
-	WIRE_PROVED,    /* over TCP, with the right hello */
-	WIRE_ACCEPTOR,  /* over TCP: the input is the hello of the connector */
-	WIRE_CONNECTOR, /* the input is the challenge and welcome of the acceptor */
+	WIRE_STREAM,    /* behind the greeting */
+	WIRE_ACCEPTOR,  /* the input is the hello of the connector */
+	WIRE_CONNECTOR, /* the input is the answer of the acceptor */
 	WIRE_BEGINS,
 };
 
-/* Bits of the byte before a hello, or before the frames of an acceptor. */
+/* Bits of the byte before a greeting. */
 enum wire_honesty {
-	WIRE_HEADER = 1,  /* the header is valid */
-	WIRE_MAC = 2,     /* the MAC is valid */
-	WIRE_SWAPPED = 4, /* the MAC is that of the other role */
+	WIRE_HEADER = 1, /* the header of its frame is valid */
+	WIRE_BODY = 2,
 };
 
 struct wire_end {
@@ -213,123 +212,79 @@ static bool wire_next(struct fuzz_input *in, struct soft_header *h, const uint8_
 	return true;
 }
 
-static bool wire_hears(int fd, void *bytes, size_t length)
+/* Send @good, @length bytes, with the invalid parts replaced by input. Is it all as it was? */
+static bool wire_say_greeting(struct fuzz_input *in, int fd, const uint8_t *good, size_t length)
 {
-	return recv(fd, bytes, length, MSG_DONTWAIT) == (ssize_t)length;
-}
-
-struct wire_hello {
-	struct soft_header h;
-	struct soft_proof proof;
-};
-
-/* The right answer to @auth's challenge. */
-static struct wire_hello wire_hello(const struct soft_engine *e, struct ori_auth *auth,
-				    enum ori_role role)
-{
-	struct wire_hello hello = {.h = ori_soft_hello(e->address.cookie, e->address.cookie)};
-
-	hello.h.length = sizeof(hello.proof);
-	memset(auth->connector, 7, sizeof(auth->connector));
-	memcpy(hello.proof.nonce, auth->connector, sizeof(hello.proof.nonce));
-	FUZZ_CHECK(ori_auth_mac(&e->key, auth, role, &hello.h, sizeof(hello.h), hello.proof.mac) ==
-		   ORIEL_OK);
-	return hello;
-}
-
-static enum ori_role wire_role(uint8_t honesty, enum ori_role role)
-{
-	if (!(honesty & WIRE_SWAPPED))
-		return role;
-	return role == ORI_ROLE_CONNECTOR ? ORI_ROLE_ACCEPTOR : ORI_ROLE_CONNECTOR;
-}
-
-/* Send @good with the invalid parts replaced by input. Returns whether no byte differs. */
-static bool wire_say_greeting(struct fuzz_input *in, int fd, const uint8_t *good, size_t length,
-			      size_t mac_at, uint8_t honesty)
-{
-	uint8_t bytes[sizeof(struct wire_hello)];
+	uint8_t bytes[GREETING_MAX], honesty = fuzz_byte(in);
 
 	memcpy(bytes, good, length);
 	for (size_t i = 0; i < length; i++)
-		if (!(honesty & (i < mac_at ? WIRE_HEADER : WIRE_MAC)))
+		if (!(honesty & (i < ORI_FRAME_HEADER ? WIRE_HEADER : WIRE_BODY)))
 			bytes[i] = fuzz_byte(in);
 	fuzz_say(fd, bytes, length);
+	shutdown(fd, SHUT_WR);
 	return memcmp(bytes, good, length) == 0;
 }
 
-/* The acceptor admits the engine of @in if and only if its hello is right. */
-static void wire_accept(const struct soft_engine *e, struct fuzz_input *in, struct soft_inbox *box,
-			int fd)
+/* The acceptor takes the engine of @in if and only if its hello is right. */
+static void wire_accept(const struct soft_engine *e, struct fuzz_input *in)
 {
-	uint8_t honesty = fuzz_byte(in);
-	struct soft_challenge challenge;
-	struct soft_welcome welcome;
-	struct wire_hello hello;
-	struct ori_auth auth;
-	const char *why;
+	const struct soft_header hello = ori_soft_hello(e->address.cookie, e->address.cookie);
+	const struct ori_frame frame = {SOFT_GREETING_HELLO, 0, sizeof(hello)};
+	struct ori_traffic traffic = {0, 0};
+	uint8_t good[GREETING_MAX];
+	enum oriel_status status;
+	struct ori_net_conn net;
+	const char *flaw = "";
 	bool is_right;
+	uint64_t from;
+	int ends[2];
 
-	FUZZ_CHECK(ori_soft_greet_challenge(&box->auth, box->fd));
-	FUZZ_CHECK(wire_hears(fd, &challenge, sizeof(challenge)));
-	memcpy(auth.acceptor, challenge.nonce, sizeof(auth.acceptor));
-	hello = wire_hello(e, &auth, wire_role(honesty, ORI_ROLE_CONNECTOR));
-	is_right = wire_say_greeting(in, fd, (const uint8_t *)&hello, sizeof(hello),
-				     offsetof(struct wire_hello, proof.mac), honesty) &&
-		   !(honesty & WIRE_SWAPPED);
-	why = ori_soft_inbox_take(box);
-	FUZZ_CHECK(!box->cookie);
-	/* The acceptor sends no welcome to a connector without the right MAC. */
-	FUZZ_CHECK(is_right == (box->claimed != 0) && is_right == !why);
-	FUZZ_CHECK(is_right == wire_hears(fd, &welcome, sizeof(welcome)));
-	FUZZ_CHECK(!is_right || box->claimed == e->address.cookie);
+	fuzz_connect(ends);
+	ori_net_accept(&net, ends[1], NULL, &traffic);
+	ori_frame_encode(&frame, good);
+	memcpy(good + ORI_FRAME_HEADER, &hello, sizeof(hello));
+	is_right = wire_say_greeting(in, ends[0], good, sizeof(good));
+	status = ori_net_step(&net);
+	if (status == ORIEL_OK) {
+		flaw = ori_soft_greet_accept(&net, e, &from);
+		FUZZ_CHECK(flaw ? strlen(flaw) > 8 : from != 0);
+	}
+	/* Fields that the acceptor ignores may differ. */
+	FUZZ_CHECK(!is_right || (!flaw && from == e->address.cookie));
+	ori_net_close(&net);
+	close(ends[0]);
 }
 
-/* A connector accepts an acceptor as its peer only with the right MAC. */
+/* A connector sends nothing but its hello before the welcome. */
 static void wire_connect(const struct soft_engine *e, struct fuzz_input *in)
 {
-	uint8_t honesty = fuzz_byte(in);
-	struct soft_challenge challenge = {.h = {.magic = SOFT_WIRE_MAGIC,
-						 .type = SOFT_CHALLENGE,
-						 .packets = SOFT_WIRE_VERSION,
-						 .length = ORI_NONCE_LENGTH}};
-	struct soft_welcome welcome = {.h = challenge.h};
-	struct soft_greet greet = {.length = 0};
-	enum soft_greeting greeting;
-	const char *why = NULL;
-	struct wire_hello hello;
-	struct ori_auth auth;
+	const struct ori_frame frame = {SOFT_GREETING_WELCOME, 0, 0};
+	struct ori_traffic traffic = {0, 0};
+	uint8_t good[ORI_FRAME_HEADER];
+	char why[SOFT_WHY] = "";
+	enum oriel_status status;
+	struct ori_net_conn net;
+	bool has_sent = false;
 	bool is_right;
 	int ends[2];
 
 	fuzz_connect(ends);
-	wire_say_greeting(in, ends[0], (const uint8_t *)&challenge, sizeof(challenge),
-			  sizeof(challenge), honesty);
-	greeting = ori_soft_greet_connect(&greet, e, e->address.cookie, ends[1], &why);
-	if (greeting == SOFT_GREETING_AGAIN && wire_hears(ends[0], &hello, sizeof(hello))) {
-		memcpy(&auth, &greet.auth, sizeof(auth));
-		welcome.h.type = SOFT_WELCOME;
-		FUZZ_CHECK(ori_auth_mac(&e->key, &auth, wire_role(honesty, ORI_ROLE_ACCEPTOR),
-					&hello.h, sizeof(hello.h), welcome.mac) == ORIEL_OK);
-		is_right = wire_say_greeting(in, ends[0], (const uint8_t *)&welcome,
-					     sizeof(welcome), sizeof(welcome.h), honesty) &&
-			   !(honesty & WIRE_SWAPPED);
-		greeting = ori_soft_greet_connect(&greet, e, e->address.cookie, ends[1], &why);
-		/* Fields of a welcome that the connector ignores may differ. */
-		FUZZ_CHECK(!is_right || greeting == SOFT_GREETING_DONE);
-		FUZZ_CHECK(greeting != SOFT_GREETING_DONE ||
-			   memcmp(greet.in.welcome.mac, welcome.mac, sizeof(welcome.mac)) == 0);
-		FUZZ_CHECK(greeting != SOFT_GREETING_DONE || !(honesty & WIRE_SWAPPED));
-	} else {
-		FUZZ_CHECK(greeting != SOFT_GREETING_DONE);
-	}
-	FUZZ_CHECK((greeting == SOFT_GREETING_REJECTED) == (why != NULL));
+	ori_net_accept(&net, ends[1], NULL, &traffic);
+	net.state = ORI_NET_CONNECTING;
+	net.is_connector = true;
+	ori_frame_encode(&frame, good);
+	is_right = wire_say_greeting(in, ends[0], good, sizeof(good));
+	status = ori_soft_greet_connect(&net, e, e->address.cookie, &has_sent, why);
+	FUZZ_CHECK(has_sent && traffic.frames == 1);
+	FUZZ_CHECK(!is_right || status == ORIEL_OK);
+	FUZZ_CHECK(status != ORIEL_AGAIN);
+	FUZZ_CHECK((*why != '\0') == (status != ORIEL_OK && status != ORIEL_ERR_PEER));
+	ori_net_close(&net);
 	close(ends[0]);
-	close(ends[1]);
 }
 
-static void wire_frames(struct soft_engine *e, struct fuzz_input *in, struct soft_inbox *box,
-			int fd)
+static void wire_frames(struct fuzz_input *in, struct soft_inbox *box, int fd)
 {
 	const uint8_t *payload;
 	struct soft_header h;
@@ -342,7 +297,6 @@ static void wire_frames(struct soft_engine *e, struct fuzz_input *in, struct sof
 			ori_soft_cluster_step(wire_cluster);
 		if (why || !wire_next(in, &h, &payload, &length))
 			break;
-		FUZZ_CHECK(box->claimed == e->address.cookie);
 		fuzz_say(fd, (const uint8_t *)&h, sizeof(h));
 		fuzz_say(fd, payload, length);
 	} while (true);
@@ -351,28 +305,30 @@ static void wire_frames(struct soft_engine *e, struct fuzz_input *in, struct sof
 
 static void wire_stream(struct soft_engine *e, struct fuzz_input *in)
 {
-	enum wire_begin begin = fuzz_byte(in) % WIRE_BEGINS;
-	uint8_t honest = WIRE_HEADER | WIRE_MAC;
-	struct fuzz_input none = {&honest, 1};
+	struct ori_net_conn net;
 	struct soft_inbox box;
-	struct soft_header h;
 	int ends[2];
 
 	fuzz_connect(ends);
-	FUZZ_CHECK(ori_soft_inbox_open(&box, e, ends[1], begin != WIRE_UNIX));
-	if (begin == WIRE_UNIX) {
-		h = ori_soft_hello(e->address.cookie, e->address.cookie);
-		fuzz_say(ends[0], (const uint8_t *)&h, sizeof(h));
-	} else if (begin == WIRE_CONNECTOR) {
-		wire_connect(e, in);
-	} else {
-		wire_accept(e, begin == WIRE_PROVED ? &none : in, &box, ends[0]);
-	}
-	if (begin == WIRE_UNIX || begin == WIRE_PROVED)
-		wire_frames(e, in, &box, ends[0]);
+	ori_net_open(&net, ends[1], NULL);
+	FUZZ_CHECK(ori_soft_inbox_open(&box, e, &net));
+	box.claimed = e->address.cookie;
+	wire_frames(in, &box, ends[0]);
 	ori_soft_inbox_close(&box);
+	ori_net_close(&net);
 	close(ends[0]);
-	close(ends[1]);
+}
+
+static void wire_run(struct soft_engine *e, struct fuzz_input *in)
+{
+	enum wire_begin begin = fuzz_byte(in) % WIRE_BEGINS;
+
+	if (begin == WIRE_ACCEPTOR)
+		wire_accept(e, in);
+	else if (begin == WIRE_CONNECTOR)
+		wire_connect(e, in);
+	else
+		wire_stream(e, in);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -383,14 +339,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!wire_cluster)
 		wire_begin();
 	e = (struct soft_engine *)wire_cluster;
-	e->key.length = WIRE_KEY_LENGTH;
 	for (unsigned i = 0; i < 2; i++)
 		wire_open(&wire_ends[i]);
 	for (unsigned i = 0; i < 2; i++)
 		FUZZ_CHECK(ori_hca_soft_ops.connect_qp(wire_ends[i].qp, &wire_ends[!i].address) ==
 			   ORIEL_OK);
 	wire_post(&wire_ends[0], &wire_ends[1]);
-	wire_stream(e, &in);
+	wire_run(e, &in);
 	for (unsigned i = 0; i < STEPS && ori_soft_cluster_step(wire_cluster); i++)
 		;
 	for (unsigned i = 0; i < 2; i++)
@@ -409,23 +364,15 @@ static size_t wire_seed_frame(uint8_t *at, uint8_t truth, struct soft_header h)
 	return 1 + sizeof(h) + h.length;
 }
 
-/* Valid and invalid handshakes, each from either side. */
+/* Valid and invalid greetings, of either side. */
 static size_t wire_seed_greeting(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
 {
-	static const uint8_t honesties[] = {
-		WIRE_HEADER | WIRE_MAC,
-		WIRE_HEADER | WIRE_MAC | WIRE_SWAPPED,
-		WIRE_HEADER,
-		WIRE_MAC,
-		0,
-	};
-
-	if (n >= 2 * sizeof(honesties))
+	if (n >= 8)
 		return 0;
 	bytes[0] = n % 2 ? WIRE_ACCEPTOR : WIRE_CONNECTOR;
-	bytes[1] = honesties[n / 2];
-	memset(bytes + 2, 7, 2 * sizeof(struct wire_hello));
-	return 2 + 2 * sizeof(struct wire_hello);
+	bytes[1] = (uint8_t)(n / 2);
+	memset(bytes + 2, 7, GREETING_MAX);
+	return 2 + GREETING_MAX;
 }
 
 size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
@@ -458,7 +405,7 @@ size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
 
 	if (n >= 2 * count)
 		return wire_seed_greeting(n - 2 * (unsigned)count, bytes);
-	bytes[0] = n % 2 ? WIRE_PROVED : WIRE_UNIX;
+	bytes[0] = WIRE_STREAM;
 	length += wire_seed_frame(bytes + 1, n % count < REQUESTS ? request : answer,
 				  frames[n % count]);
 	/* The second half of the seeds has a request behind the frame. */

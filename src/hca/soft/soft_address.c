@@ -6,6 +6,7 @@
 #include "hca/soft/soft_address.h"
 
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -86,6 +87,41 @@ enum oriel_status ori_soft_address_parse(const uint8_t bytes[ORI_HCA_ADDRESS],
 				a.node, SOFT_NODES, a.is_ipv6);
 	*address = a;
 	return ORIEL_OK;
+}
+
+static struct ori_address address_v4(uint32_t host, uint16_t port)
+{
+	struct ori_address at = {.family = 4, .port = port};
+
+	memcpy(at.ip, &host, sizeof(host));
+	return at;
+}
+
+static struct ori_address address_v6(const void *host, uint16_t port)
+{
+	struct ori_address at = {.family = 6, .port = port};
+
+	memcpy(at.ip, host, sizeof(at.ip));
+	return at;
+}
+
+struct ori_address ori_soft_address_on(enum soft_road road, const struct soft_address *to,
+				       const struct soft_address *from, unsigned attempt)
+{
+	const struct ori_address none = {.family = 0};
+	bool is_intranode = ori_soft_address_is_intranode(to, from);
+
+	if (road == SOFT_ROAD_IPV6)
+		attempt++; /* continue as if IPv4 had been tried */
+	if (is_intranode && attempt == 0)
+		return address_v4(htonl(INADDR_LOOPBACK), to->port);
+	if (is_intranode)
+		return attempt == 1 ? address_v6(&in6addr_loopback, to->port) : none;
+	if (to->is_ipv6)
+		return attempt == (road == SOFT_ROAD_IPV6) ? address_v6(to->hosts, to->port) : none;
+	if (road == SOFT_ROAD_IPV6 || attempt >= 4 || !to->hosts[attempt])
+		return none;
+	return address_v4(to->hosts[attempt], to->port);
 }
 
 bool ori_soft_address_is_intranode(const struct soft_address *a, const struct soft_address *b)

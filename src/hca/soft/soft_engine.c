@@ -242,8 +242,9 @@ struct soft_engine *ori_soft_engine_make(void)
 	if (!e)
 		return NULL;
 	pthread_mutex_init(&e->lock, NULL);
-	e->poll = e->event = e->listeners[0] = e->listeners[1] = -1;
-	e->accept_at[0] = e->accept_at[1] = SOFT_NEVER;
+	e->poll = e->event = -1;
+	for (unsigned i = 0; i < 2; i++)
+		ori_net_listener_init(&e->listeners[i], NULL, 0, NULL);
 	e->trace = UINT64_C(0xcbf29ce484222325);
 	return e;
 }

@@ -90,7 +90,7 @@ const char *ori_soft_header_flaw(const struct soft_header *h)
 {
 	if (h->magic != SOFT_WIRE_MAGIC)
 		return "no header where one should be";
-	if (h->type < SOFT_HELLO || h->type >= SOFT_FRAME_TYPES)
+	if (h->type <= SOFT_HELLO || h->type >= SOFT_FRAME_TYPES)
 		return "an unknown type";
 	if (h->psn > SOFT_PSN_MASK)
 		return "a PSN beyond 24 bits";

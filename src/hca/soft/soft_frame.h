@@ -10,7 +10,7 @@
 #include "hca/soft/soft_objects.h"
 
 #define SOFT_WIRE_MAGIC 0x4843u
-#define SOFT_WIRE_VERSION 4u
+#define SOFT_WIRE_VERSION 5u
 
 enum soft_frame_type {
 	SOFT_HELLO =
@@ -29,9 +29,6 @@ enum soft_frame_type {
 	SOFT_ASK,    /* question number operand; never lost on purpose */
 	SOFT_ANSWER, /* to that question; never lost on purpose */
 	SOFT_FRAME_TYPES,
-	SOFT_CHALLENGE = 64, /* before all others, over TCP: see soft_greet.h */
-	SOFT_WELCOME,
-	SOFT_REFUSED,
 };
 
 struct soft_header {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Receives frames from one socket and delivers them to the engine. Links call
+ * Receives frames from one connection and delivers them to the engine. Links call
  * it when epoll reports bytes.
  */
 #include "hca/soft/soft_inbox.h"
@@ -11,17 +11,17 @@
 #include <sys/uio.h>
 
 #include "base/log.h"
+#include "base/memory_probe.h"
 #include "hca/soft/soft_link.h"
 #include "hca/soft/soft_wire.h"
 
 #define INBOX_TURN (1u << 21) /* bytes taken before others get their turn */
 
-bool ori_soft_inbox_open(struct soft_inbox *in, struct soft_engine *e, int fd, bool is_tcp)
+bool ori_soft_inbox_open(struct soft_inbox *in, struct soft_engine *e, struct ori_net_conn *net)
 {
 	*in = (struct soft_inbox){
 		.engine = e,
-		.fd = fd,
-		.is_tcp = is_tcp,
+		.net = net,
 		.buffer = malloc(SOFT_AHEAD),
 		.scratch = malloc((size_t)SOFT_RUN * SOFT_PAGE),
 	};
@@ -42,36 +42,6 @@ static void inbox_aim(struct soft_inbox *in)
 	in->target = in->scratch;
 }
 
-/* Check the first header: is it meant for this engine? */
-static const char *inbox_begin_hello(struct soft_inbox *in)
-{
-	const char *flaw = ori_soft_hello_flaw(in->engine, &in->header);
-
-	if (flaw)
-		return flaw;
-	if (in->header.length != (in->is_tcp ? sizeof(struct soft_proof) : 0))
-		return "its hello does not prove anything";
-	inbox_aim(in);
-	return NULL;
-}
-
-/* accept() has checked the user of the peer of a unix socket. */
-static const char *inbox_finish_hello(struct soft_inbox *in)
-{
-	const char *flaw = NULL;
-	struct soft_proof proof;
-
-	if (in->is_tcp) {
-		memcpy(&proof, in->scratch, sizeof(proof));
-		flaw = ori_soft_greet_accept(&in->auth, in->engine, &in->header, &proof, in->fd);
-	} else {
-		in->cookie = in->header.operand;
-	}
-	if (!flaw)
-		in->claimed = in->header.operand;
-	return flaw;
-}
-
 /* A connection is useless if the one of the other direction has been lost. */
 static bool inbox_claim(struct soft_inbox *in)
 {
@@ -87,11 +57,7 @@ static const char *inbox_begin(struct soft_inbox *in)
 	const char *flaw;
 
 	in->has_header = true;
-	if (!in->claimed)
-		return inbox_begin_hello(in);
 	flaw = ori_soft_header_flaw(&in->header);
-	if (!flaw && in->header.type == SOFT_HELLO)
-		flaw = "a second hello";
 	if (flaw) {
 		ori_log(ORIEL_LOG_WARN, "software HCA: a peer sent %s", flaw);
 		return flaw;
@@ -106,15 +72,38 @@ static const char *inbox_begin(struct soft_inbox *in)
 	return NULL;
 }
 
-static const char *inbox_finish(struct soft_inbox *in)
+static void inbox_finish(struct soft_inbox *in)
 {
 	in->has_header = false;
 	in->mr = NULL;
-	if (!in->claimed)
-		return inbox_finish_hello(in);
 	ori_soft_frame_deliver(in->engine, in->cookie, &in->header,
 			       in->is_missed ? NULL : in->target - in->header.length);
-	return NULL;
+}
+
+/* Discard the rest of a payload. */
+static void inbox_divert(struct soft_inbox *in)
+{
+	in->mr = NULL;
+	in->target = in->scratch + (in->header.length - in->left);
+}
+
+/*
+ * Store bytes of the buffer. Without TLS they are the first ones of a payload, whose target has
+ * been probed just now.
+ */
+static void inbox_store(struct soft_inbox *in, size_t length)
+{
+	const char *from = in->buffer + in->start;
+
+	if (in->mr && in->net->tls && !ori_probe_write(in->target, from, length)) {
+		inbox_divert(in);
+		in->is_missed = true;
+	}
+	if (!in->mr || !in->net->tls)
+		memcpy(in->target, from, length);
+	in->start += length;
+	in->target += length;
+	in->left -= length;
 }
 
 /* Consume the bytes of the buffer; NULL, or what is wrong with them. */
@@ -137,23 +126,28 @@ static const char *inbox_digest(struct soft_inbox *in)
 		}
 		if (have > in->left)
 			have = in->left;
-		memcpy(in->target, in->buffer + in->start, have);
-		in->start += have;
-		in->target += have;
-		in->left -= have;
+		inbox_store(in, have);
 		if (in->left)
 			return NULL;
-		flaw = inbox_finish(in);
-		if (flaw)
-			return flaw;
+		inbox_finish(in);
 	}
 }
 
-/* Discard the rest of a payload. */
-static void inbox_divert(struct soft_inbox *in)
+/* The bytes of TLS go into the buffer; as readv(). */
+static ssize_t inbox_read_tls(struct soft_inbox *in)
 {
-	in->mr = NULL;
-	in->target = in->scratch + (in->header.length - in->left);
+	size_t got = 0;
+
+	switch (ori_net_stream_read(in->net, in->buffer + in->end, SOFT_AHEAD - in->end, &got)) {
+	case ORIEL_OK:
+		in->end += got;
+		return (ssize_t)got;
+	case ORIEL_AGAIN:
+		errno = EAGAIN;
+		return -1;
+	default:
+		return 0;
+	}
 }
 
 /* The rest of a payload goes to its target, the bytes after it into the buffer. */
@@ -170,9 +164,11 @@ static ssize_t inbox_read(struct soft_inbox *in)
 	memmove(in->buffer, in->buffer + in->start, rest);
 	in->start = 0;
 	in->end = rest;
+	if (in->net->tls)
+		return inbox_read_tls(in);
 	parts[0] = (struct iovec){.iov_base = in->target, .iov_len = direct};
 	parts[1] = (struct iovec){.iov_base = in->buffer + rest, .iov_len = SOFT_AHEAD - rest};
-	n = readv(in->fd, direct ? parts : parts + 1, direct ? 2 : 1);
+	n = readv(in->net->fd, direct ? parts : parts + 1, direct ? 2 : 1);
 	if (n <= 0)
 		return n;
 	if ((size_t)n < direct)
@@ -188,9 +184,10 @@ static ssize_t inbox_read(struct soft_inbox *in)
 /* Take the bytes that have arrived, up to INBOX_TURN, so that other links get their turn. */
 const char *ori_soft_inbox_take(struct soft_inbox *in)
 {
-	const char *flaw = NULL;
+	const char *flaw;
 	size_t taken = 0;
 
+	in->is_unread = false;
 	while (taken < INBOX_TURN) {
 		ssize_t n = inbox_read(in);
 
@@ -205,18 +202,21 @@ const char *ori_soft_inbox_take(struct soft_inbox *in)
 		}
 		in->is_closed = n <= 0;
 		if (in->is_closed)
-			return "the peer closed the connection";
+			return in->net->doubt ? "the connection has bytes that were altered on "
+						"the way"
+					      : "the peer closed the connection";
 		taken += (size_t)n;
 		if (in->has_header && !in->left)
-			flaw = inbox_finish(in);
-		if (!flaw)
-			flaw = inbox_digest(in);
+			inbox_finish(in);
+		flaw = inbox_digest(in);
 		if (flaw)
 			return flaw;
 		/* The socket had no more: another read would cost as much as this one. */
-		if ((size_t)n < SOFT_AHEAD)
+		if (in->net->tls ? !ori_net_stream_holds(in->net) : (size_t)n < SOFT_AHEAD)
 			return NULL;
 	}
+	in->is_unread = in->net->tls != NULL;
+	in->engine->is_unread |= in->is_unread;
 	return NULL;
 }
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Frames as they arrive from a socket: a large payload is received straight
- * into its target, if that memory allows it. The inbox delivers nothing before
- * the peer's engine has said hello, and over TCP has proved itself. Links call
- * it.
+ * Frames as they arrive over a connection: without TLS a large payload is
+ * received straight into its target, if that memory allows it. Links call it,
+ * once the peer's engine has said hello.
  */
 #ifndef ORI_HCA_SOFT_INBOX_H
 #define ORI_HCA_SOFT_INBOX_H
@@ -12,15 +11,13 @@
 
 struct soft_inbox {
 	struct soft_engine *engine;
-	bool is_tcp;
-	bool is_closed; /* by the peer */
-	int fd;
-	struct ori_auth auth; /* over TCP */
-	uint64_t claimed;     /* cookie of the peer's engine once it is proved; else 0 */
+	struct ori_net_conn *net; /* borrowed */
+	bool is_closed;           /* by the peer, or its bytes are not what it sent */
+	bool is_unread;           /* bytes have arrived that epoll does not report */
+	uint64_t claimed;         /* cookie of the peer's engine, by its hello */
 	/*
-	 * The same once that engine uses the connection: over TCP not before a
-	 * frame follows, since a connector that waited too long for the welcome
-	 * has left.
+	 * The same once that engine uses the connection: a connector that waited
+	 * too long for the welcome has left.
 	 */
 	uint64_t cookie;
 	char *buffer;
@@ -34,8 +31,8 @@ struct soft_inbox {
 	char *scratch;
 };
 
-/* @fd is borrowed. False if there is no memory; the caller runs close() all the same. */
-bool ori_soft_inbox_open(struct soft_inbox *in, struct soft_engine *e, int fd, bool is_tcp);
+/* False if there is no memory; the caller runs close() all the same. */
+bool ori_soft_inbox_open(struct soft_inbox *in, struct soft_engine *e, struct ori_net_conn *net);
 void ori_soft_inbox_close(struct soft_inbox *in);
 
 /* Receive and deliver. NULL, or why the connection is no longer of use. */

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connections between engines: listen, dial, accept, prove, time out, close.
+ * Connections between engines: listen, dial, accept, greet, time out, close.
  * The engine polls them and the wire sends over them.
  */
 #include "hca/soft/soft_link.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,20 +18,18 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/log.h"
-#include "hca/soft/soft_address.h"
 #include "hca/soft/soft_wire.h"
 #include "net/fdsock.h"
 
 #define LINK_CONNECT_NS UINT64_C(2000000000) /* for one address */
-#define LINK_ANSWER_NS UINT64_C(5000000000)  /* for the acceptor's answer; it may be slow */
+#define LINK_ANSWER_NS UINT64_C(10000000000) /* for TLS and the welcome, of a slow peer */
 #define LINK_DIAL_NS UINT64_C(30000000000)   /* while acceptors close the connection */
 #define LINK_PAUSE_NS UINT64_C(10000000)     /* between two rounds of addresses */
-#define LINK_PENDING 64u                     /* connections */
-#define LINK_PENDING_NS UINT64_C(5000000000)
-#define LINK_GRACE_NS UINT64_C(20000000) /* that a pending connection has in any case */
+#define LINK_PEERS 64u                       /* whose connections may arrive at once */
 #define LINK_LOG_NS UINT64_C(1000000000)
-#define LINK_ACCEPTS 16u /* of one listener in one turn */
 #define LINK_EVENTS 32
+#define LINK_SOCKET_BYTES (1 << 20)
+#define LINK_SILENCE_MS 30000u /* until a host that acknowledges nothing counts as lost */
 
 static enum oriel_status link_watch(struct soft_engine *e, int fd, uint32_t events, void *what)
 {
@@ -40,45 +40,61 @@ static enum oriel_status link_watch(struct soft_engine *e, int fd, uint32_t even
 	return ORIEL_OK;
 }
 
-enum oriel_status ori_soft_link_listen(struct soft_engine *e)
+/* Takes over @fd, also on failure. */
+static enum oriel_status link_serve(struct soft_engine *e, struct ori_net_listener *listener,
+				    struct ori_tls_context *tls, int fd)
 {
 	enum oriel_status status;
 
+	ori_net_listener_init(listener, tls, LINK_PEERS, NULL);
+	status = ori_net_listener_open(listener, fd);
+	if (status == ORIEL_OK)
+		status = link_watch(e, listener->epoll, EPOLLIN, listener);
+	if (status != ORIEL_OK)
+		ori_net_listener_close(listener);
+	return status;
+}
+
+enum oriel_status ori_soft_link_listen(struct soft_engine *e)
+{
+	enum oriel_status status;
+	int fd;
+
 	static_assert(sizeof(e->address.socket) == ORI_FDSOCK_NAME, "a name fits");
 	ori_key_read(&e->key);
-	e->pending_ns = LINK_PENDING_NS;
-	status = ori_fdsock_listen(e->address.socket, &e->listeners[0]);
-	if (status == ORIEL_OK)
-		status = link_watch(e, e->listeners[0], EPOLLIN, &e->listeners[0]);
-	return status;
+	status = ori_fdsock_listen(e->address.socket, &fd);
+	return status == ORIEL_OK ? link_serve(e, &e->listeners[0], NULL, fd) : status;
+}
+
+/* Before the first connection over TCP. */
+static enum oriel_status link_prepare_tls(struct soft_engine *e)
+{
+	return e->key.length && !e->tls ? ori_tls_context_create(&e->key, &e->tls) : ORIEL_OK;
 }
 
 enum oriel_status ori_soft_link_listen_tcp(struct soft_engine *e)
 {
+	struct ori_hosts hosts;
 	enum oriel_status status;
 	uint16_t port;
 	int fd;
 
 	/* HCAs of a cluster connect without sockets. */
-	if (e->listeners[1] >= 0 || e->is_virtual)
+	if (e->listeners[1].fd >= 0 || e->is_virtual)
 		return ORIEL_OK;
-	status = ori_soft_tcp_listen(&fd, &port);
-	if (status != ORIEL_OK)
-		return status;
-	status = link_watch(e, fd, EPOLLIN, &e->listeners[1]);
-	if (status != ORIEL_OK) {
-		close(fd);
-		return status;
-	}
-	e->listeners[1] = fd;
-	e->address.port = port;
-	return ORIEL_OK;
+	status = link_prepare_tls(e);
+	if (status == ORIEL_OK)
+		status = ori_endpoint_listen_all(&hosts, &port, &fd);
+	if (status == ORIEL_OK)
+		status = link_serve(e, &e->listeners[1], e->tls, fd);
+	if (status == ORIEL_OK)
+		e->address.port = port;
+	return status;
 }
 
 static void link_free(struct soft_link *link)
 {
-	if (link->fd >= 0)
-		close(link->fd);
+	ori_net_close(&link->net);
 	ori_soft_outbox_close(&link->out);
 	ori_soft_inbox_close(&link->in);
 	free(link);
@@ -93,8 +109,8 @@ void ori_soft_link_close_all(struct soft_engine *e)
 		link_free(link);
 	}
 	for (unsigned i = 0; i < 2; i++)
-		if (e->listeners[i] >= 0)
-			close(e->listeners[i]);
+		ori_net_listener_close(&e->listeners[i]);
+	ori_tls_context_destroy(e->tls);
 }
 
 /*
@@ -109,12 +125,10 @@ static void link_lose_out(struct soft_link *link, const char *why)
 	link->state = SOFT_LINK_LOST;
 	link->deadline = SOFT_NEVER;
 	snprintf(link->why, sizeof(link->why), "%s", why);
-	if (link->fd >= 0)
-		close(link->fd);
-	link->fd = -1;
+	ori_net_close(&link->net);
 	for (in = link->engine->links; in; in = in->next)
-		if (!in->is_out && in->in.cookie == link->address.cookie)
-			(void)shutdown(in->fd, SHUT_WR);
+		if (!in->is_out && in->in.claimed == link->address.cookie)
+			(void)shutdown(in->net.fd, SHUT_WR);
 }
 
 /*
@@ -124,11 +138,10 @@ static void link_lose_out(struct soft_link *link, const char *why)
 static void link_lose_in(struct soft_link *link, const char *why)
 {
 	uint64_t cookie = link->in.cookie;
-	/* A connection that was not proved, or never used, has no counterpart. */
+	/* A connection without a hello, or never used, has no counterpart. */
 	struct soft_link *out = cookie ? soft_link_find(link->engine, cookie) : NULL;
 
-	close(link->fd);
-	link->fd = -1;
+	ori_net_close(&link->net);
 	link->state = SOFT_LINK_LOST;
 	link->deadline = 0;
 	link->in.cookie = 0;
@@ -138,7 +151,10 @@ static void link_lose_in(struct soft_link *link, const char *why)
 
 static void link_lose(struct soft_link *link, const char *why)
 {
-	ori_log(ORIEL_LOG_INFO, "software HCA: a connection is lost: %s", why);
+	bool is_doubtful = link->net.doubt != NULL;
+
+	ori_log(is_doubtful ? ORIEL_LOG_WARN : ORIEL_LOG_INFO,
+		"software HCA: a connection is lost: %s", why);
 	if (link->is_out)
 		link_lose_out(link, why);
 	else
@@ -162,55 +178,24 @@ static void link_warn(struct soft_engine *e, const char *what, const char *whom,
 	e->log_after = e->now + LINK_LOG_NS;
 }
 
-static struct soft_link *link_make(struct soft_engine *e, bool is_out, int fd, bool is_tcp)
+static struct soft_link *link_make(struct soft_engine *e, bool is_out)
 {
 	struct soft_link *link = calloc(1, sizeof(*link));
 
 	if (!link)
 		return NULL;
+	ori_net_open(&link->net, -1, NULL);
 	link->engine = e;
 	link->is_out = is_out;
 	link->deadline = SOFT_NEVER;
-	link->fd = -1;
 	if (is_out ? !ori_soft_outbox_open(&link->out)
-		   : !ori_soft_inbox_open(&link->in, e, fd, is_tcp)) {
+		   : !ori_soft_inbox_open(&link->in, e, &link->net)) {
 		link_free(link);
 		return NULL;
 	}
-	link->fd = fd;
 	link->next = e->links;
 	e->links = link;
 	return link;
-}
-
-static bool link_is_pending(const struct soft_link *link)
-{
-	return !link->is_out && link->state == SOFT_LINK_UP && link->in.is_tcp && !link->in.claimed;
-}
-
-/* The oldest pending connection, and their number. The list is newest first. */
-static struct soft_link *link_find_pending(struct soft_engine *e, unsigned *count)
-{
-	struct soft_link *oldest = NULL;
-
-	*count = 0;
-	for (struct soft_link *link = e->links; link; link = link->next) {
-		if (!link_is_pending(link))
-			continue;
-		oldest = link;
-		++*count;
-	}
-	return oldest;
-}
-
-/* Close the connection. A peer may dial again, unless it got a rejection. */
-static void link_turn_away(struct soft_link *link, const char *why)
-{
-	char whom[SOFT_TCP_TEXT];
-
-	link_warn(link->engine, "turned away the connection from",
-		  ori_soft_tcp_text(link->fd, whom), why);
-	link_lose_in(link, why);
 }
 
 static bool link_is_short(int error)
@@ -218,35 +203,22 @@ static bool link_is_short(int error)
 	return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
 }
 
-/*
- * Close a pending connection, so that this process can still connect. False:
- * none is pending.
- */
-static bool link_free_descriptor(struct soft_engine *e)
+/* Without these options a socket is slower, not wrong; only a host's loss is noticed later. */
+static void link_tune(int fd, bool is_tcp)
 {
-	unsigned count;
-	struct soft_link *oldest = link_find_pending(e, &count);
+	unsigned silence = LINK_SILENCE_MS;
+	int bytes = LINK_SOCKET_BYTES;
 
-	if (oldest)
-		link_turn_away(oldest, "no file descriptors are left");
-	return oldest != NULL;
+	(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+	if (is_tcp)
+		(void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &silence, sizeof(silence));
 }
 
-static enum oriel_status link_connect_unix(struct soft_link *link)
+/* Close an unproven connection, so that this process can still connect. False: there is none. */
+static bool link_make_room(struct soft_engine *e)
 {
-	struct soft_frame *hello = &link->out.frames[link->out.count++];
-	enum oriel_status status;
-
-	*hello = (struct soft_frame){
-		.h = ori_soft_hello(link->engine->address.cookie, link->address.cookie)};
-	do
-		status = ori_fdsock_connect(link->address.socket, geteuid(), 0, 0, &link->fd);
-	while (status == ORIEL_ERR_NOMEM && link_free_descriptor(link->engine));
-	if (status != ORIEL_OK)
-		return status;
-	ori_soft_tcp_tune(link->fd, false);
-	link->state = SOFT_LINK_UP;
-	return link_watch(link->engine, link->fd, EPOLLOUT | EPOLLRDHUP | EPOLLET, link);
+	return ori_net_listener_make_room(&e->listeners[1]) ||
+	       ori_net_listener_make_room(&e->listeners[0]);
 }
 
 /*
@@ -258,40 +230,72 @@ static void link_end_round(struct soft_link *link)
 	struct soft_engine *e = link->engine;
 
 	if (!link->was_silent && !(link->was_cut && e->now < link->dial_until)) {
-		link_lose(link, link->refusal ? link->refusal : "no address of the peer answers");
+		link_lose(link, *link->refusal ? link->refusal : "no address of the peer answers");
 		return;
 	}
 	link->attempt = 0;
 	link->was_silent = link->was_cut = false;
-	link->refusal = NULL;
+	link->refusal[0] = '\0';
 	link->deadline = e->now + LINK_PAUSE_NS;
 }
 
-/* Try the next address. */
-static void link_connect_tcp(struct soft_link *link)
+static bool link_dial_unix(struct soft_link *link)
+{
+	enum oriel_status status;
+	int fd;
+
+	do
+		status = ori_fdsock_connect(link->address.socket, geteuid(), 0, 0, &fd);
+	while (status == ORIEL_ERR_NOMEM && link_make_room(link->engine));
+	if (status == ORIEL_OK) {
+		ori_net_open(&link->net, fd, NULL);
+		return true;
+	}
+	/* There is no other address: unless this one is busy, the peer is gone. */
+	link->was_cut = status == ORIEL_ERR_NOMEM;
+	link->was_silent = status == ORIEL_ERR_TIMEOUT;
+	snprintf(link->refusal, SOFT_WHY, "%s", oriel_last_error());
+	return false;
+}
+
+static bool link_dial_tcp(struct soft_link *link, const struct ori_address *to)
 {
 	struct soft_engine *e = link->engine;
-	bool has_address;
+	bool is_begun;
 
-	if (link->fd >= 0)
-		close(link->fd);
-	link->state = SOFT_LINK_CONNECTING;
 	do
-		has_address = ori_soft_tcp_connect(&link->address, &e->address, link->road,
-						   link->attempt, &link->fd);
-	while (has_address && link->fd < 0 && link_is_short(errno) && link_free_descriptor(e));
-	link->attempt++;
-	if (!has_address) {
+		is_begun = ori_net_dial(&link->net, to, e->tls, NULL);
+	while (!is_begun && link_is_short(errno) && link_make_room(e));
+	if (!is_begun && link_is_short(errno)) {
+		snprintf(link->refusal, SOFT_WHY, "no file descriptors are left");
+		link->was_cut = true;
+	}
+	return is_begun;
+}
+
+/* Try the next address; there is one unix socket. */
+static void link_connect(struct soft_link *link)
+{
+	struct soft_engine *e = link->engine;
+	unsigned attempt = link->attempt++;
+	struct ori_address to =
+		ori_soft_address_on(link->road, &link->address, &e->address, attempt);
+	bool is_begun;
+
+	ori_net_close(&link->net);
+	link->state = SOFT_LINK_CONNECTING;
+	link->has_greeted = false;
+	if (link->is_unix ? attempt > 0 : !to.family) {
 		link_end_round(link);
 		return;
 	}
-	if (link->fd < 0 && link_is_short(errno)) {
-		link->refusal = "no file descriptors are left";
-		link->was_cut = true;
-	}
-	link->deadline = link->fd < 0 ? e->now : e->now + LINK_CONNECT_NS;
-	if (link->fd >= 0 &&
-	    link_watch(e, link->fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, link) != ORIEL_OK)
+	is_begun = link->is_unix ? link_dial_unix(link) : link_dial_tcp(link, &to);
+	link->deadline = is_begun ? e->now + LINK_CONNECT_NS : e->now;
+	if (!is_begun)
+		return;
+	link_tune(link->net.fd, !link->is_unix);
+	if (link_watch(e, link->net.fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, link) !=
+	    ORIEL_OK)
 		link_lose(link, "cannot watch its socket");
 }
 
@@ -301,6 +305,7 @@ enum oriel_status ori_soft_link_to(struct soft_engine *e, const struct soft_addr
 	struct soft_link *link = soft_link_find(e, address->cookie);
 	bool is_unix =
 		road == SOFT_ROAD_BEST && ori_soft_address_is_intranode(address, &e->address);
+	enum oriel_status status;
 
 	if (link) {
 		*out = link;
@@ -311,16 +316,17 @@ enum oriel_status ori_soft_link_to(struct soft_engine *e, const struct soft_addr
 			ORIEL_ERR_NO_PATH,
 			"the peer's software HCA listens on no TCP port: it takes all "
 			"peers for processes of its own machine, or ORIEL_SOFT_HCA differs");
-	link = link_make(e, true, -1, !is_unix);
+	status = is_unix ? ORIEL_OK : link_prepare_tls(e);
+	if (status != ORIEL_OK)
+		return status;
+	link = link_make(e, true);
 	if (!link)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a connection of a software HCA");
 	link->address = *address;
 	link->road = road;
 	link->dial_until = e->now + LINK_DIAL_NS;
-	if (!is_unix)
-		link_connect_tcp(link);
-	else if (link_connect_unix(link) != ORIEL_OK)
-		link_lose(link, oriel_last_error());
+	link->is_unix = is_unix;
+	link_connect(link);
 	*out = link;
 	return ORIEL_OK;
 }
@@ -340,7 +346,7 @@ static void link_miss(struct soft_link *link)
 
 static bool link_write(struct soft_link *link)
 {
-	switch (ori_soft_outbox_write(&link->out, link->fd)) {
+	switch (ori_soft_outbox_write(&link->out, &link->net)) {
 	case SOFT_WRITTEN_NONE:
 		return false;
 	case SOFT_WRITTEN_LOST:
@@ -355,23 +361,6 @@ static bool link_write(struct soft_link *link)
 	return true;
 }
 
-static void link_reject(struct soft_link *link, const char *why)
-{
-	if (link->in.is_tcp)
-		ori_soft_greet_reject(link->fd);
-	link_turn_away(link, why);
-}
-
-static void link_expire(struct soft_link *link)
-{
-	if (!link->is_out) {
-		link_turn_away(link, "it proved nothing in time");
-		return;
-	}
-	link->was_silent |= link->state == SOFT_LINK_GREETING;
-	link_connect_tcp(link);
-}
-
 /*
  * Runs after arrived frames were taken: a passed deadline alone says nothing if
  * this process did not run.
@@ -381,8 +370,10 @@ static void link_sweep(struct soft_engine *e)
 	struct soft_link **at = &e->links;
 
 	for (struct soft_link *link = e->links; link; link = link->next)
-		if (link->state != SOFT_LINK_LOST && link->deadline <= e->now)
-			link_expire(link);
+		if (link->state != SOFT_LINK_LOST && link->deadline <= e->now) {
+			link->was_silent |= link->state == SOFT_LINK_GREETING;
+			link_connect(link);
+		}
 	while (*at) {
 		struct soft_link *link = *at;
 
@@ -396,15 +387,6 @@ static void link_sweep(struct soft_engine *e)
 	e->is_overdue = false;
 }
 
-static void link_rest(struct soft_engine *e, unsigned which, uint64_t until)
-{
-	struct epoll_event event = {.events = until == SOFT_NEVER ? EPOLLIN : 0,
-				    .data.ptr = &e->listeners[which]};
-
-	e->accept_at[which] = until;
-	(void)epoll_ctl(e->poll, EPOLL_CTL_MOD, e->listeners[which], &event);
-}
-
 bool ori_soft_link_flush(struct soft_engine *e)
 {
 	bool is_any = false;
@@ -414,66 +396,77 @@ bool ori_soft_link_flush(struct soft_engine *e)
 		if (link->is_out && link->state == SOFT_LINK_UP)
 			is_any |= link_write(link);
 	}
-	for (unsigned i = 0; i < 2; i++)
-		if (e->accept_at[i] <= e->now)
-			link_rest(e, i, SOFT_NEVER);
 	return is_any;
 }
 
 uint64_t ori_soft_link_due(const struct soft_engine *e)
 {
-	uint64_t due = e->accept_at[0] < e->accept_at[1] ? e->accept_at[0] : e->accept_at[1];
+	uint64_t due = ori_net_listener_due(&e->listeners[0]);
+	uint64_t other = ori_net_listener_due(&e->listeners[1]);
 
+	if (other < due)
+		due = other;
 	for (struct soft_link *link = e->links; link; link = link->next)
 		if (link->deadline < due)
 			due = link->deadline;
 	return due;
 }
 
-/* Take the acceptor's answer; no frame leaves before the proof. */
+static void link_warn_refusal(struct soft_link *link)
+{
+	char whom[ORI_ENDPOINT_LENGTH] = "the peer";
+	struct ori_address at;
+
+	if (ori_endpoint_remote(link->net.fd, &at) == ORIEL_OK)
+		ori_endpoint_text(&at, whom);
+	link_warn(link->engine, "no connection to", whom, link->refusal);
+}
+
+/* Connect, prove the key over TCP, await the welcome: no frame leaves before. */
 static void link_greet(struct soft_link *link)
 {
 	struct soft_engine *e = link->engine;
-	char whom[SOFT_TCP_TEXT];
-	const char *why = NULL;
+	enum oriel_status status = ori_soft_greet_connect(&link->net, e, link->address.cookie,
+							  &link->has_greeted, link->refusal);
 
-	switch (ori_soft_greet_connect(&link->greet, e, link->address.cookie, link->fd, &why)) {
-	case SOFT_GREETING_AGAIN:
+	if (link->state == SOFT_LINK_CONNECTING && link->net.state != ORI_NET_CONNECTING) {
+		link->state = SOFT_LINK_GREETING;
+		link->deadline = e->now + LINK_ANSWER_NS;
+	}
+	if (status == ORIEL_AGAIN)
 		return;
-	case SOFT_GREETING_DONE:
+	if (status == ORIEL_OK) {
 		link->state = SOFT_LINK_UP;
 		link->deadline = SOFT_NEVER;
 		return;
-	case SOFT_GREETING_CUT:
-		link->was_cut = true;
-		break;
-	case SOFT_GREETING_REJECTED:
-		link->refusal = why;
-		link_warn(e, "no connection to", ori_soft_tcp_text(link->fd, whom), why);
-		break;
 	}
-	link_connect_tcp(link);
+	if (status != ORIEL_ERR_PEER)
+		link_warn_refusal(link);
+	else
+		link->was_cut |= link->state == SOFT_LINK_GREETING;
+	link_connect(link);
+}
+
+/* The peer sends nothing but an alert of TLS: it has received bytes that this side did not send. */
+static bool link_has_alert(struct soft_link *link)
+{
+	size_t got;
+	char byte;
+
+	return link->net.tls &&
+	       ori_net_stream_read(&link->net, &byte, sizeof(byte), &got) == ORIEL_ERR_AUTH;
 }
 
 static void link_out_event(struct soft_link *link, uint32_t events)
 {
-	int error = 0;
-	socklen_t length = sizeof(error);
-
 	link->out.is_full = false;
-	if (link->state == SOFT_LINK_CONNECTING) {
-		(void)getsockopt(link->fd, SOL_SOCKET, SO_ERROR, &error, &length);
-		if (error || (events & (EPOLLERR | EPOLLHUP))) {
-			link->deadline = link->engine->now;
-		} else if (events & EPOLLOUT) {
-			link->state = SOFT_LINK_GREETING;
-			link->deadline = link->engine->now + LINK_ANSWER_NS;
-			link->greet = (struct soft_greet){.length = 0};
-		}
-	}
-	if (link->state == SOFT_LINK_GREETING)
+	if (link->state == SOFT_LINK_CONNECTING || link->state == SOFT_LINK_GREETING)
 		link_greet(link);
-	if (link->state == SOFT_LINK_UP && (events & (EPOLLERR | EPOLLHUP | EPOLLRDHUP)))
+	if (link->state != SOFT_LINK_UP)
+		return;
+	if (link_has_alert(link))
+		link_lose(link, "the connection has bytes that were altered on the way");
+	else if (events & (EPOLLERR | EPOLLHUP | EPOLLRDHUP))
 		link_lose(link, "the peer closed the connection");
 }
 
@@ -484,103 +477,62 @@ static void link_in_event(struct soft_link *link)
 	if (link->state == SOFT_LINK_LOST)
 		return;
 	why = ori_soft_inbox_take(&link->in);
-	if (link->in.claimed)
-		link->deadline = SOFT_NEVER;
-	if (!why)
-		return;
-	if (!link->in.claimed && !link->in.is_closed)
-		link_reject(link, why);
-	else
+	if (why)
 		link_lose(link, why);
 }
 
-static void link_admit(struct soft_engine *e, int fd, bool is_tcp)
+/* The hello of a peer has arrived. Without a welcome it dials again, unless it is refused. */
+static void link_admit(struct soft_engine *e, struct ori_net_listener *listener,
+		       struct ori_net_pending *arrived)
 {
-	struct soft_link *link = link_make(e, false, fd, is_tcp);
+	struct soft_link *link;
+	uint64_t from;
+	const char *flaw = ori_soft_greet_accept(&arrived->conn, e, &from);
 
-	if (!link) {
-		close(fd);
+	if (flaw) {
+		ori_net_listener_refuse(listener, arrived->from, ORIEL_ERR_PROTOCOL, flaw);
 		return;
 	}
-	ori_fork_socket(fd);
+	link = link_make(e, false);
+	if (!link)
+		return;
+	ori_net_move(&link->net, &arrived->conn);
+	link->in.claimed = from;
 	link->state = SOFT_LINK_UP;
-	if (is_tcp)
-		link->deadline = e->now + e->pending_ns;
-	if (is_tcp && !ori_soft_greet_challenge(&link->in.auth, fd))
-		link_lose(link, "cannot send it a challenge");
-	else if (link_watch(e, fd, EPOLLIN, link) != ORIEL_OK)
+	if (link_watch(e, link->net.fd, EPOLLIN, link) != ORIEL_OK)
 		link_lose(link, "cannot watch its socket");
+	else if (!ori_soft_greet_welcome(&link->net))
+		link_lose(link, "the peer closed the connection");
 }
 
-/*
- * Close a pending connection, so that listener @which has room for another one.
- * False: the listener rests. Each connection has had LINK_GRACE_NS to prove
- * itself, however many arrive.
- */
-static bool link_make_room(struct soft_engine *e, unsigned which, const char *why)
+static void link_accept(struct soft_engine *e, struct ori_net_listener *listener)
 {
-	uint64_t until = e->now + LINK_PAUSE_NS, grace;
-	struct soft_link *oldest;
-	unsigned count;
+	struct ori_net_pending *arrived;
 
-	oldest = link_find_pending(e, &count);
-	if (oldest) {
-		grace = e->pending_ns < LINK_GRACE_NS ? e->pending_ns : LINK_GRACE_NS;
-		until = oldest->deadline - e->pending_ns + grace;
-		if (until <= e->now) {
-			link_turn_away(oldest, why);
-			return true;
-		}
-	} else {
-		link_warn(e, "no connection is accepted", "for now", why);
+	ori_net_listener_serve(listener);
+	while ((arrived = ori_net_listener_next(listener))) {
+		link_admit(e, listener, arrived);
+		ori_net_pending_free(arrived);
 	}
-	link_rest(e, which, until);
-	return false;
 }
 
-static bool link_is_full(struct soft_engine *e)
+/* Links whose inbox has not taken all that it holds. */
+static void link_take_rest(struct soft_engine *e)
 {
-	unsigned count;
-
-	(void)link_find_pending(e, &count);
-	return count >= LINK_PENDING;
-}
-
-static enum oriel_status link_accept_one(struct soft_engine *e, unsigned which, int *fd)
-{
-	struct ucred peer;
-
-	if (which == 0)
-		return ori_fdsock_accept_once(e->listeners[0], fd, &peer);
-	*fd = accept4(e->listeners[1], NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-	if (*fd >= 0)
-		return ORIEL_OK;
-	return link_is_short(errno) ? ORIEL_ERR_NOMEM : ORIEL_AGAIN;
-}
-
-static void link_accept(struct soft_engine *e, unsigned which)
-{
-	for (unsigned i = 0; i < LINK_ACCEPTS; i++) {
-		enum oriel_status status;
-		int fd;
-
-		if (which == 1 && link_is_full(e) &&
-		    !link_make_room(e, which, "too many connections are pending"))
-			return;
-		status = link_accept_one(e, which, &fd);
-		if (status == ORIEL_OK)
-			link_admit(e, fd, which == 1);
-		else if (status != ORIEL_ERR_NOMEM ||
-			 !link_make_room(e, which, "no file descriptors are left"))
-			return;
-	}
+	e->is_unread = false;
+	for (struct soft_link *link = e->links; link; link = link->next)
+		if (!link->is_out && link->in.is_unread)
+			link_in_event(link);
 }
 
 bool ori_soft_link_poll(struct soft_engine *e)
 {
 	struct epoll_event events[LINK_EVENTS];
 	int count = epoll_wait(e->poll, events, LINK_EVENTS, 0);
+	bool is_unread = e->is_unread;
 
+	if (is_unread)
+		link_take_rest(e);
 	for (int i = 0; i < count; i++) {
 		void *what = events[i].data.ptr;
 
@@ -589,7 +541,7 @@ bool ori_soft_link_poll(struct soft_engine *e)
 
 			(void)!read(e->event, &times, sizeof(times));
 		} else if (what == &e->listeners[0] || what == &e->listeners[1]) {
-			link_accept(e, what == &e->listeners[1]);
+			link_accept(e, what);
 		} else {
 			struct soft_link *link = what;
 
@@ -599,9 +551,12 @@ bool ori_soft_link_poll(struct soft_engine *e)
 				link_in_event(link);
 		}
 	}
+	for (unsigned i = 0; i < 2; i++)
+		if (ori_net_listener_due(&e->listeners[i]) <= e->now)
+			link_accept(e, &e->listeners[i]);
 	if (e->is_overdue)
 		link_sweep(e);
-	return count > 0;
+	return count > 0 || is_unread;
 }
 
 void ori_soft_link_forget(struct soft_engine *e, const struct soft_mr *mr)

@@ -5,21 +5,20 @@
  * stays lost, and takes the one of the other direction with it: frames sent to
  * it fall into a black hole. The engine and the wire call these functions.
  *
- * A connection accepted over TCP is pending until its connector has proved
- * itself (soft_greet.h). Few are pending at a time, each for a limited time;
- * beyond that the oldest makes room, and its connector dials again if it is a
- * peer. Over unix sockets the kernel names the connector's user.
+ * Both listeners are of src/net, which limits connections that have not said
+ * hello; a connector whose connection had to make room dials again. TCP is TLS
+ * with a job key; over unix sockets the kernel names the connector's user.
  */
 #ifndef ORI_HCA_SOFT_LINK_H
 #define ORI_HCA_SOFT_LINK_H
 
+#include "hca/soft/soft_address.h"
 #include "hca/soft/soft_inbox.h"
 #include "hca/soft/soft_outbox.h"
-#include "hca/soft/soft_tcp.h"
 
 enum soft_link_state {
 	SOFT_LINK_CONNECTING,
-	SOFT_LINK_GREETING, /* outgoing over TCP: connected, and not proved */
+	SOFT_LINK_GREETING, /* outgoing: connected, and not welcome yet */
 	SOFT_LINK_UP,
 	SOFT_LINK_LOST,
 };
@@ -28,21 +27,22 @@ struct soft_link {
 	struct soft_link *next;
 	struct soft_engine *engine;
 	enum soft_link_state state;
-	int fd;
+	struct ori_net_conn net;
 	bool is_out;
-	uint64_t deadline; /* of this attempt; incoming: to prove itself; SOFT_NEVER: none */
+	uint64_t deadline; /* outgoing: of this attempt; SOFT_NEVER: none */
 
 	/* outgoing connections */
 	struct soft_address address; /* of the peer's engine */
 	enum soft_road road;
-	unsigned attempt;        /* addresses tried */
-	bool was_silent;         /* one of them took the connection, and sent nothing */
-	bool was_cut;            /* ... or closed it */
-	const char *refusal;     /* ... or NULL, or why an acceptor is not the peer */
-	uint64_t dial_until;     /* as long as acceptors close connections */
-	struct soft_greet greet; /* over TCP */
+	bool is_unix;
+	unsigned attempt;       /* addresses tried */
+	bool was_silent;        /* one of them took the connection, and sent nothing */
+	bool was_cut;           /* ... or closed it */
+	char refusal[SOFT_WHY]; /* ... or "", or why an acceptor is not the peer */
+	uint64_t dial_until;    /* as long as acceptors close connections */
+	bool has_greeted;       /* the hello is sent */
 	struct soft_outbox out;
-	char why[80]; /* the link is lost */
+	char why[SOFT_WHY]; /* the link is lost */
 
 	struct soft_inbox in;
 };
@@ -99,7 +99,7 @@ bool ori_soft_link_flush(struct soft_engine *e);
 /* Take the bytes that have arrived, without waiting; true if there were any. */
 bool ori_soft_link_poll(struct soft_engine *e);
 
-/* Earliest deadline of a connection that is being made or proved, or of a listener that rests. */
+/* Earliest deadline of a connection that is being made, or of a listener. */
 uint64_t ori_soft_link_due(const struct soft_engine *e);
 
 /* No link sends from, or receives into, the memory of @mr any more. */

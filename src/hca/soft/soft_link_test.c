@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "hca/soft/soft_greet.h"
 #include "hca/soft/soft_wire.h"
 #include "net/fdsock.h"
 
@@ -71,13 +72,50 @@ static void expect_end(int fd)
 	}
 }
 
+/* A frame of the greeting, whose body is @hello or absent. */
+static void greet(int fd, unsigned type, const struct soft_header *hello)
+{
+	const struct ori_frame frame = {type, 0, hello ? sizeof(*hello) : 0};
+	unsigned char bytes[ORI_FRAME_HEADER + sizeof(*hello)];
+
+	ori_frame_encode(&frame, bytes);
+	if (hello)
+		memcpy(bytes + ORI_FRAME_HEADER, hello, sizeof(*hello));
+	assert_int_equal(ori_fdsock_send(fd, bytes, ORI_FRAME_HEADER + frame.length, NULL, 0,
+					 ori_deadline(PATIENCE_NS)),
+			 ORIEL_OK);
+}
+
+/* The type of the next frame of the greeting, whose body goes to @hello if it is not NULL. */
+static unsigned greeting(int fd, struct soft_header *hello)
+{
+	unsigned char bytes[ORI_FRAME_HEADER];
+	uint64_t deadline = ori_deadline(PATIENCE_NS);
+	struct ori_frame frame;
+	unsigned none = 0;
+
+	assert_int_equal(ori_fdsock_recv(fd, bytes, sizeof(bytes), NULL, 0, &none, deadline),
+			 ORIEL_OK);
+	assert_int_equal(ori_frame_parse(bytes, &frame), ORIEL_OK);
+	assert_int_equal(frame.length, hello ? sizeof(*hello) : 0);
+	if (hello)
+		assert_int_equal(ori_fdsock_recv(fd, hello, sizeof(*hello), NULL, 0, &none,
+						 deadline),
+				 ORIEL_OK);
+	return frame.type;
+}
+
 static void say_hello(const struct stage *s, uint64_t cookie)
 {
-	say(s, &(struct soft_header){.magic = SOFT_WIRE_MAGIC,
-				     .type = SOFT_HELLO,
-				     .packets = SOFT_WIRE_VERSION,
-				     .operand = s->mine.cookie,
-				     .compare = cookie});
+	const struct soft_header hello = ori_soft_hello(s->mine.cookie, cookie);
+
+	greet(s->to, SOFT_GREETING_HELLO, &hello);
+}
+
+static void enter(const struct stage *s)
+{
+	say_hello(s, s->hca_address.cookie);
+	assert_int_equal(greeting(s->to, NULL), SOFT_GREETING_WELCOME);
 }
 
 static void stage_meet(struct stage *s)
@@ -95,9 +133,10 @@ static void stage_meet(struct stage *s)
 	assert_int_equal(ori_fdsock_accept(s->listener, ori_deadline(PATIENCE_NS), &s->from,
 					   &credentials),
 			 ORIEL_OK);
-	hello = hear(s);
+	assert_int_equal(greeting(s->from, &hello), SOFT_GREETING_HELLO);
 	assert_int_equal(hello.type, SOFT_HELLO);
 	assert_true(hello.operand == s->hca_address.cookie && hello.compare == s->mine.cookie);
+	greet(s->from, SOFT_GREETING_WELCOME, NULL);
 	assert_int_equal(ori_fdsock_connect(s->hca_address.socket, geteuid(), 0,
 					    ori_deadline(PATIENCE_NS), &s->to),
 			 ORIEL_OK);
@@ -138,12 +177,13 @@ static struct soft_counters counters_of(const struct stage *s)
 	return c;
 }
 
-/* A connection that does not know the cookie of 64 bits is ignored. */
+/* A connection that does not know the cookie of 64 bits is refused. */
 static void test_an_unproven_connection_is_closed(void **state)
 {
 	struct stage *s = *state;
 
 	say_hello(s, s->hca_address.cookie ^ UINT64_C(1) << 63);
+	assert_int_equal(greeting(s->to, NULL), SOFT_GREETING_REFUSED);
 	expect_end(s->to);
 }
 
@@ -153,7 +193,7 @@ static void test_a_question_is_asked_until_it_is_answered(void **state)
 	struct soft_header h, answer;
 	uint64_t index;
 
-	say_hello(s, s->hca_address.cookie);
+	enter(s);
 	index = side_signal(&s->side, &s->side, 0);
 	assert_int_equal(hear(s).type, SOFT_ADD);
 	for (unsigned i = 0; i < 20; i++) {
@@ -220,7 +260,7 @@ static void test_a_failed_qp_takes_no_rest_of_a_payload(void **state)
 	assert_non_null(payload);
 	assert_true(h.length > SOFT_SMALL && h.length <= MEMORY);
 	memset(payload, 0x5a, half);
-	say_hello(s, s->hca_address.cookie);
+	enter(s);
 	say(s, &h);
 	assert_int_equal(ori_fdsock_send(s->to, payload, half, NULL, 0, deadline), ORIEL_OK);
 	do
@@ -248,7 +288,9 @@ static void cut(struct stage *s, int *fd, int other)
 {
 	uint64_t index;
 
-	say_hello(s, s->hca_address.cookie);
+	/* The connection is the peer's once it has sent a frame; this one is for no queue. */
+	enter(s);
+	say(s, &(struct soft_header){.magic = SOFT_WIRE_MAGIC, .type = SOFT_ACK, .packets = 1});
 	index = side_signal(&s->side, &s->side, 0);
 	hear_type(s, SOFT_ASK);
 	close(*fd);

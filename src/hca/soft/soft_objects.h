@@ -20,7 +20,7 @@
 #include "hca/soft/soft_rand.h"
 #include "hca/soft/soft_scenario.h"
 #include "hca/soft/soft_wqe.h"
-#include "net/auth.h"
+#include "net/listen.h"
 
 #define SOFT_NEVER UINT64_MAX
 #define SOFT_NODES 256u     /* of an engine */
@@ -294,17 +294,18 @@ struct soft_engine {
 	bool is_virtual; /* a cluster: no thread, no socket, virtual time */
 	bool is_stopping;
 	bool is_asleep;
-	int poll;              /* epoll of everything below */
-	int event;             /* eventfd that wakes */
-	int listeners[2];      /* unix, TCP; -1: none */
-	uint64_t accept_at[2]; /* SOFT_NEVER, or the earliest time of the next accept */
+	int poll;  /* epoll of everything below */
+	int event; /* eventfd that wakes */
 	struct soft_address address;
-	struct ori_key key;           /* that connections over TCP must prove */
-	uint64_t pending_ns;          /* time that they have for the proof */
+	struct ori_key key;                   /* that connections over TCP must prove */
+	struct ori_tls_context *tls;          /* of the key; NULL: no key, or no TCP yet */
+	struct ori_net_listener listeners[2]; /* unix, TCP */
+	struct ori_traffic traffic;           /* over TLS */
 	uint64_t log_after;           /* earliest time of the next log line about a rejection */
 	unsigned unlogged_rejections; /* rejections since the last such line */
 	struct soft_link *links;
 	bool is_overdue; /* the deadline of one of them has passed */
+	bool is_unread;  /* one of them has bytes that epoll does not report */
 	unsigned nodes_count;
 	struct soft_node *nodes[SOFT_NODES];
 	uint64_t now;

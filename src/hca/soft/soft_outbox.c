@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sends frames to one socket, and takes out those whose memory was unmapped. Links call it. */
+/* Sends frames over one connection, and takes out those whose memory was unmapped. Links call it.
+ */
 #include "hca/soft/soft_outbox.h"
 
 #include <errno.h>
@@ -22,12 +23,14 @@ void ori_soft_outbox_clear(struct soft_outbox *out)
 		free(out->frames[i].copy);
 	out->count = 0;
 	out->written = 0;
+	out->staged = 0;
 }
 
 void ori_soft_outbox_close(struct soft_outbox *out)
 {
 	ori_soft_outbox_clear(out);
 	free(out->frames);
+	free(out->stage);
 }
 
 /* Headers and payloads of all frames but the first @skip bytes. */
@@ -75,17 +78,84 @@ static void outbox_advance(struct soft_outbox *out, size_t n)
 	memmove(out->frames, out->frames + done, out->count * sizeof(*out->frames));
 }
 
-enum soft_written ori_soft_outbox_write(struct soft_outbox *out, int fd)
+/* Copy up to a record of bytes into the stage. False: the first of them may not be read. */
+static bool outbox_stage(struct soft_outbox *out)
+{
+	size_t skip = out->written;
+
+	for (unsigned i = 0; i < out->count && out->staged < ORI_TLS_RECORD; i++) {
+		const struct soft_frame *f = &out->frames[i];
+		size_t before = out->staged;
+		const char *bases[2] = {(const char *)&f->h, soft_frame_payload(f)};
+		size_t lengths[2] = {sizeof(f->h), f->h.length};
+
+		for (unsigned k = 0; k < 2; k++) {
+			size_t lead = skip < lengths[k] ? skip : lengths[k];
+			size_t length = lengths[k] - lead, room = ORI_TLS_RECORD - out->staged;
+			char *to = out->stage + out->staged;
+
+			skip -= lead;
+			if (length > room)
+				length = room;
+			if (length && k == 1 && f->mr) {
+				if (!ori_probe_read(to, bases[k] + lead, length)) {
+					out->staged = before; /* without its header, either */
+					goto done;
+				}
+			} else if (length) {
+				memcpy(to, bases[k] + lead, length);
+			}
+			out->staged += length;
+		}
+	}
+done:
+	if (out->staged)
+		outbox_advance(out, out->staged);
+	return out->staged > 0;
+}
+
+/* A record that TLS has begun to send keeps its bytes, and no others overtake it. */
+static enum soft_written outbox_write_tls(struct soft_outbox *out, struct ori_net_conn *net)
+{
+	enum soft_written written = SOFT_WRITTEN_NONE;
+
+	if (!out->stage)
+		out->stage = malloc(ORI_TLS_RECORD);
+	if (!out->stage)
+		return SOFT_WRITTEN_LOST;
+	while ((out->staged || out->count) && !out->is_full) {
+		enum oriel_status status;
+		size_t done;
+
+		if (!out->staged && !outbox_stage(out))
+			return SOFT_WRITTEN_MISSED;
+		status = ori_net_stream_write(net, out->stage, out->staged, &done);
+		if (status == ORIEL_OK) {
+			out->staged -= done;
+			memmove(out->stage, out->stage + done, out->staged);
+			written = SOFT_WRITTEN;
+		} else if (status == ORIEL_AGAIN) {
+			out->is_full = true;
+		} else {
+			return SOFT_WRITTEN_LOST;
+		}
+	}
+	return written;
+}
+
+enum soft_written ori_soft_outbox_write(struct soft_outbox *out, struct ori_net_conn *net)
 {
 	struct iovec parts[2 * SOFT_OUTBOX];
 	struct msghdr msg = {.msg_iov = parts};
 	enum soft_written written = SOFT_WRITTEN_NONE;
 
+	if (net->tls)
+		return outbox_write_tls(out, net);
 	while (out->count > 0 && !out->is_full) {
 		ssize_t n;
 
 		msg.msg_iovlen = (size_t)outbox_gather(out, parts);
-		n = sendmsg(fd, &msg, MSG_NOSIGNAL);
+		n = sendmsg(net->fd, &msg, MSG_NOSIGNAL);
 		if (n > 0) {
 			outbox_advance(out, (size_t)n);
 			written = SOFT_WRITTEN;

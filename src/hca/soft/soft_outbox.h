@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames that wait to be written to a socket. Each outgoing link has one. */
+/* Frames that wait to be written to a connection. Each outgoing link has one. */
 #ifndef ORI_HCA_SOFT_OUTBOX_H
 #define ORI_HCA_SOFT_OUTBOX_H
 
 #include "hca/soft/soft_frame.h"
+#include "net/conn.h"
 
 #define SOFT_OUTBOX 64u /* frames */
 
@@ -12,6 +13,10 @@ struct soft_outbox {
 	unsigned count;
 	size_t written; /* bytes of frames[0] */
 	bool is_full;   /* the socket takes no more at the moment */
+	/* Bytes that count as written and wait for TLS, which encrypts no memory that may vanish.
+	 */
+	char *stage;
+	size_t staged;
 };
 
 /* False if there is no memory. */
@@ -28,8 +33,8 @@ enum soft_written {
 	SOFT_WRITTEN_MISSED, /* a payload may not be read: see ori_soft_outbox_drop() */
 };
 
-/* Write to @fd until it takes no more. */
-enum soft_written ori_soft_outbox_write(struct soft_outbox *out, int fd);
+/* Write to @net until it takes no more. */
+enum soft_written ori_soft_outbox_write(struct soft_outbox *out, struct ori_net_conn *net);
 
 /*
  * Take out the first frame whose payload may not be read, and copy its header
