@@ -185,28 +185,31 @@ static void memory_cache_leave(void *context, void *registration)
 static enum oriel_status memory_open_rail(struct ori_memory *m, unsigned rail)
 {
 	struct memory_rail *r = &m->rails[rail];
-	struct ori_cache_attr cache = {r, memory_range, memory_cache_enter, memory_cache_leave,
-				       MEMORY_IDLE};
+	const struct ori_cache_attr cache = {r, memory_range, memory_cache_enter,
+					     memory_cache_leave, MEMORY_IDLE};
+
+	r->memory = m;
+	r->rail = rail;
+	return ori_cache_create(&cache, &r->cache);
+}
+
+static enum oriel_status memory_open_blocks(struct ori_memory *m, struct memory_rail *r)
+{
 	size_t length = (size_t)ORI_MEMORY_BLOCKS * ORI_MEMORY_BLOCK, whole = length;
 	struct ori_hca_keys keys;
 	enum oriel_status status;
 	unsigned i;
 
-	r->memory = m;
-	r->rail = rail;
 	status = ori_memfd_open(false, &whole, &r->file, &r->map);
 	if (status != ORIEL_OK)
 		return status;
 	r->blocks = r->map.base;
-	status = m->attr.ops->register_memory(m->attr.hcas[rail], r->blocks, length,
+	status = m->attr.ops->register_memory(m->attr.hcas[r->rail], r->blocks, length,
 					      (uintptr_t)r->blocks, ORI_HCA_LOCAL_WRITE,
 					      &r->blocks_mr, &keys);
-	if (status == ORIEL_OK) {
-		r->blocks_lkey = keys.lkey;
-		status = ori_cache_create(&cache, &r->cache);
-	}
 	if (status != ORIEL_OK)
 		return status;
+	r->blocks_lkey = keys.lkey;
 	pthread_mutex_init(&r->lock, NULL);
 	for (i = ORI_MEMORY_BLOCKS; i > 0; i--) {
 		r->refs[i - 1].block = r->blocks + (size_t)(i - 1) * ORI_MEMORY_BLOCK;
@@ -214,6 +217,17 @@ static enum oriel_status memory_open_rail(struct ori_memory *m, unsigned rail)
 		r->free = &r->refs[i - 1];
 	}
 	return ORIEL_OK;
+}
+
+enum oriel_status ori_memory_open_blocks(struct ori_memory *m)
+{
+	enum oriel_status status = ORIEL_OK;
+	unsigned rail;
+
+	assert(!m->attr.is_whole);
+	for (rail = 0; rail < m->attr.rails && status == ORIEL_OK; rail++)
+		status = memory_open_blocks(m, &m->rails[rail]);
+	return status;
 }
 
 static void memory_close_rail(struct ori_memory *m, unsigned rail)

@@ -36,6 +36,9 @@ enum oriel_status ori_memory_open(const struct ori_memory_attr *attr, struct ori
  */
 void ori_memory_close(struct ori_memory *memory);
 
+/* For find() of all rails, unless the NICs reach all memory. */
+enum oriel_status ori_memory_open_blocks(struct ori_memory *memory);
+
 /* See ori_rdma_register(). */
 enum oriel_status ori_memory_register(struct ori_memory *memory, void *address, size_t length,
 				      enum ori_rdma_use use, struct ori_rdma_mr **mr,

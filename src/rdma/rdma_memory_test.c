@@ -145,6 +145,7 @@ static struct ori_memory *memory_start(const struct ori_gpu *gpu)
 	used = 0;
 	has_peermem = has_dmabuf = true;
 	assert_int_equal(ori_memory_open(&attr, &m), ORIEL_OK);
+	assert_int_equal(ori_memory_open_blocks(m), ORIEL_OK);
 	return m;
 }
 

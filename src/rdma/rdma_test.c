@@ -486,9 +486,11 @@ static void test_an_event_is_of_a_link_of_its_rail(void **state)
 /* More links than the HCA has queues: the last one leaves none of its queues behind. */
 static void test_a_link_without_all_its_queues_has_none(void **state)
 {
-	struct ori_rdma_attr attr = {
-		&ori_hca_soft_ops, NULL, DEPTH, NULL, LONG_NS, 100, 1, NULL, NULL,
-		pair_post,         false};
+	const struct ori_rdma_attr attr = {.hca = &ori_hca_soft_ops};
+	const struct ori_rdma_links_attr shared = {.depth = DEPTH,
+						   .timeout_ns = LONG_NS,
+						   .spin = 100,
+						   .post = pair_post};
 	struct ori_rdma_link **links = calloc(LINKS_MOST, sizeof(struct ori_rdma_link *));
 	enum oriel_status status = ORIEL_OK;
 	struct ori_rdma_qps qps;
@@ -498,6 +500,7 @@ static void test_a_link_without_all_its_queues_has_none(void **state)
 	(void)state;
 	assert_non_null(links);
 	assert_int_equal(ori_rdma_open(&attr, &rdma), ORIEL_OK);
+	assert_int_equal(ori_rdma_open_links(rdma, &shared), ORIEL_OK);
 	for (count = 0; count < LINKS_MOST && status == ORIEL_OK; count++) {
 		assert_int_equal(ori_rdma_link_create(rdma, count, 0, &links[count]), ORIEL_OK);
 		status = ori_rdma_link_open(links[count], &qps);
