@@ -25,9 +25,9 @@ static enum oriel_status mr_ref_find_gpu(const struct oriel_p2p_context *ctx, ui
 	before = address - (uintptr_t)info.base;
 	/* Memory of another GPU, or over several, is registered for the transfer alone. */
 	if (!info.length || before > info.length || length > info.length - before)
-		*range = (struct ori_cache_range){address, length, 0};
+		*range = (struct ori_cache_range){address, length, 0, 0};
 	else
-		*range = (struct ori_cache_range){(uintptr_t)info.base, info.length, info.id};
+		*range = (struct ori_cache_range){(uintptr_t)info.base, info.length, info.id, 0};
 	return ORIEL_OK;
 }
 
@@ -54,10 +54,9 @@ static enum oriel_status mr_ref_find_host(uint64_t address, uint64_t length,
 	return ORIEL_OK;
 }
 
-static enum oriel_status mr_ref_find(void *context, uint64_t address, uint64_t length,
-				     struct ori_cache_range *range)
+static enum oriel_status mr_ref_find(const struct oriel_p2p_context *ctx, uint64_t address,
+				     uint64_t length, struct ori_cache_range *range)
 {
-	const struct oriel_p2p_context *ctx = context;
 	bool is_gpu;
 	enum oriel_status status = ori_p2p_context_query(ctx, (void *)(uintptr_t)address, &is_gpu);
 
@@ -89,8 +88,7 @@ static void mr_ref_leave(void *context, void *registration)
 
 enum oriel_status ori_mr_refs_open(struct oriel_p2p_context *ctx)
 {
-	const struct ori_cache_attr attr = {ctx, mr_ref_find, mr_ref_enter, mr_ref_leave,
-					    MR_REFS_IDLE};
+	const struct ori_cache_attr attr = {ctx, mr_ref_enter, mr_ref_leave, MR_REFS_IDLE};
 
 	return ori_cache_create(&attr, &ctx->mr_refs);
 }
@@ -108,10 +106,12 @@ void ori_mr_refs_drop_idle(struct oriel_p2p_context *ctx)
 
 enum oriel_status ori_mr_ref_take(struct oriel_p2p_context *ctx, struct oriel_p2p_request *r)
 {
+	struct ori_cache_range range;
 	struct ori_mr_ref mr_ref;
-	enum oriel_status status =
-		ori_cache_ref(ctx->mr_refs, (uintptr_t)r->buffer, r->length, &mr_ref);
+	enum oriel_status status = mr_ref_find(ctx, (uintptr_t)r->buffer, r->length, &range);
 
+	if (status == ORIEL_OK)
+		status = ori_cache_ref(ctx->mr_refs, &range, &mr_ref);
 	if (status != ORIEL_OK)
 		return status;
 	r->memory = mr_ref.registration;

@@ -132,6 +132,11 @@ void ori_rdma_unregister(struct ori_rdma *r, struct ori_rdma_mr *mr)
 	ori_memory_unregister(r->memory, mr);
 }
 
+bool ori_rdma_is_shared(struct ori_rdma *r, const void *address, size_t length)
+{
+	return ori_memory_is_shared(r->memory, address, length);
+}
+
 enum oriel_status ori_rdma_poll_event(struct ori_rdma *r, struct ori_rdma_event *event)
 {
 	enum oriel_status status = ORIEL_AGAIN;

@@ -75,19 +75,27 @@ enum oriel_status ori_rdma_open_links(struct ori_rdma *rdma,
 enum ori_rdma_use {
 	ORI_RDMA_OWN, /* only requests of this process name it; for results if it may be written */
 	ORI_RDMA_SHARED, /* requests of peers name it as well */
+	/*
+	 * ... while one request of this process lasts: memory of a GPU stays registered for a
+	 * while, and may be freed without being unregistered.
+	 */
+	ORI_RDMA_PASSING,
 };
 
 /*
- * Registers @address with every rail. Peers name its first byte by the offset of @address
- * in its page: a buffer that begins a page begins at 0.
+ * Registers @address with every rail, unless a registration that is held for all its memory
+ * covers it: then that one serves both. Peers name its first byte by the address that
+ * ori_rdma_mr_local() returns: 0 where a page begins that nothing else has registered.
  */
 enum oriel_status ori_rdma_register(struct ori_rdma *rdma, void *address, size_t length,
 				    enum ori_rdma_use use, struct ori_rdma_mr **mr,
 				    struct oriel_dev_keys *rkeys);
 void ori_rdma_unregister(struct ori_rdma *rdma, struct ori_rdma_mr *mr);
+/* May peers reach all of it, since memory that has been registered to be shared covers it? */
+bool ori_rdma_is_shared(struct ori_rdma *rdma, const void *address, size_t length);
 
 /*
- * Requests posted here name the first byte of @mr by *@address, and its key by *@lkeys.
+ * Requests name the first byte of @mr by *@address; those posted here its key by *@lkeys.
  * They must do so, instead of using the lkeys of all memory, if ori_rdma_finds_own() and
  * the memory is a GPU's.
  */
