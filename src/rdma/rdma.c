@@ -29,6 +29,36 @@ static enum oriel_status rdma_open_rail(struct ori_rdma *rdma, const struct ori_
 	return gpu ? ops->use_gpu(r->hca, gpu) : ORIEL_OK;
 }
 
+const struct ori_hca_ops *ori_rdma_ops(const struct ori_rdma *r)
+{
+	return r->rails[0].ops;
+}
+
+struct ori_hca *ori_rdma_hca(const struct ori_rdma *r, unsigned rail)
+{
+	return r->rails[rail].hca;
+}
+
+enum oriel_status ori_rdma_listen(struct ori_rdma *r)
+{
+	enum oriel_status status = ORIEL_OK;
+	unsigned rail;
+
+	for (rail = 0; rail < r->count && status == ORIEL_OK; rail++)
+		status = r->rails[rail].ops->listen(r->rails[rail].hca);
+	return status;
+}
+
+bool ori_rdma_needs_flush(const struct ori_rdma *r)
+{
+	unsigned rail;
+
+	for (rail = 0; rail < r->count; rail++)
+		if (r->rails[rail].needs_flush)
+			return true;
+	return false;
+}
+
 static enum oriel_status rdma_open_memory(struct ori_rdma *r)
 {
 	struct ori_memory_attr attr = {

@@ -46,6 +46,16 @@ void ori_rdma_close(struct ori_rdma *rdma);
 enum ori_hca_kind ori_rdma_kind(const struct ori_rdma *rdma);
 unsigned ori_rdma_rails(const struct ori_rdma *rdma);
 void ori_rdma_caps(const struct ori_rdma *rdma, unsigned rail, struct ori_hca_caps *caps);
+/* For links that the host drives (rdma_host.h); @rdma outlives them. */
+const struct ori_hca_ops *ori_rdma_ops(const struct ori_rdma *rdma);
+struct ori_hca *ori_rdma_hca(const struct ori_rdma *rdma, unsigned rail);
+/* See listen() of struct ori_hca_ops: that of all rails. */
+enum oriel_status ori_rdma_listen(struct ori_rdma *rdma);
+/*
+ * May writes of a NIC to the GPU be invisible to it when the NIC reports them? Then the GPU
+ * flushes them before it is told.
+ */
+bool ori_rdma_needs_flush(const struct ori_rdma *rdma);
 
 /* The thread that posts what callers of device functions ask of a link. */
 enum ori_rdma_post {

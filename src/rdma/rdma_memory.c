@@ -178,6 +178,14 @@ static enum oriel_status memory_cache_enter(void *context, const struct ori_cach
 	return status;
 }
 
+static bool memory_is_inside(const struct ori_gpu_memory_info *info, uint64_t address,
+			     uint64_t length)
+{
+	uint64_t offset = address - (uintptr_t)info->base;
+
+	return offset <= info->length && length <= info->length - offset;
+}
+
 /*
  * References what registers these bytes for a request: what their owner has registered, else
  * whole pages, or the allocation of the GPU.
@@ -200,8 +208,7 @@ static enum oriel_status memory_ref_passing(struct ori_memory *m, uint64_t addre
 	if (status != ORIEL_OK)
 		return status;
 	/* The driver does not know the range of an allocation of another GPU. */
-	if (is_gpu && (!info.length || address - (uintptr_t)info.base > info.length ||
-		       length > info.length - (address - (uintptr_t)info.base)))
+	if (is_gpu && !memory_is_inside(&info, address, length))
 		return ori_fail(ORIEL_ERR_ACCESS,
 				"%llu bytes at %p are not inside one allocation of this GPU",
 				(unsigned long long)length, at);
@@ -404,10 +411,12 @@ enum oriel_status ori_memory_register(struct ori_memory *m, void *address, size_
 	/* A NIC that reaches all memory knows by itself what it is. */
 	status = m->attr.is_whole ? ORIEL_OK : memory_query(m, address, &info, &is_gpu);
 	mr->is_host = !m->attr.is_whole && !is_gpu;
-	if (status == ORIEL_OK && use == ORI_RDMA_PASSING)
+	/* Memory of another GPU, or over several allocations, is registered for itself. */
+	if (status == ORIEL_OK && use == ORI_RDMA_PASSING &&
+	    (!is_gpu || memory_is_inside(&info, mr->address, length)))
 		status = memory_ref_passing(m, mr->address, length, MEMORY_ALL | MEMORY_RAILS,
 					    &mr->ref);
-	else if (status == ORIEL_OK && use == ORI_RDMA_SHARED)
+	else if (status == ORIEL_OK && use != ORI_RDMA_OWN)
 		status = memory_ref(m, mr, MEMORY_ALL);
 	else if (status == ORIEL_OK && !m->attr.is_whole)
 		status = memory_ref_own(m, mr);

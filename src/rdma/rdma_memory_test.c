@@ -207,7 +207,7 @@ static void test_registered_memory_is_found_by_its_address(void **state)
 				 ORI_HCA_LOCAL_WRITE | ORI_HCA_REMOTE_WRITE | ORI_HCA_REMOTE_READ |
 					 ORI_HCA_REMOTE_ATOMIC);
 	}
-	/* What lies inside shares its registration, by an address of its own. */
+	/* Parts share its registration, each by an address of its own. */
 	assert_int_equal(ori_memory_register(m, memory + 100, 3, ORI_RDMA_OWN, &odd, &again),
 			 ORIEL_OK);
 	assert_memory_equal(&again, &keys, sizeof(keys));
