@@ -81,13 +81,14 @@ bool ori_p2p_address_calls(const struct p2p_address *a, const struct p2p_address
 
 unsigned ori_p2p_address_rail(const struct p2p_address *a, const struct p2p_address *b)
 {
+	const struct p2p_token *caller = ori_p2p_address_calls(a, b) ? &a->token : &b->token;
 	uint32_t rails = a->rails < b->rails ? a->rails : b->rails;
 	uint64_t of_a = a->token.number, of_b = b->token.number;
 
 	/* Each has the rank of the other, so that the links of windows take the same rail. */
 	if (of_a < P2P_UNCACHED && of_b < P2P_UNCACHED)
-		return (of_a / P2P_MODES + of_b / P2P_MODES + of_a % P2P_MODES) % rails;
-	return (ori_p2p_address_calls(a, b) ? of_a : of_b) % rails;
+		return (of_a / P2P_MODES + of_b / P2P_MODES + caller->number % P2P_MODES) % rails;
+	return caller->number % rails;
 }
 
 enum oriel_path ori_p2p_address_path(const struct p2p_address *a, const struct p2p_address *b)
