@@ -43,9 +43,9 @@ MODULES = {
     "window": Rule("comm mem kernels dev public", "no backend name appears here"),
     "doctor": Rule("sys public", "it looks at the machine and judges a record; it moves nothing"),
     "progress": Rule("comm mem kernels dev public", "no backend name appears here"),
-    # Its ends may do without a communicator, so it has links of its own.
+    # Its ends may do without a communicator, so it has links of its own, and maybe NICs.
     "p2p": Rule("comm net mem hca topo sys"
-                " rdma/rdma_choose.h rdma/rdma_host.h dev public",
+                " rdma/rdma.h rdma/rdma_host.h dev public",
                 "it drives links by calls; ranks are known to its cache alone"),
     "p2p_mock": Rule("p2p public oriel/dev/order.h",
                      "it is a backend of p2p in a library of its own"),

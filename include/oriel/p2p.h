@@ -222,10 +222,10 @@ struct oriel_p2p_request {
 	struct oriel_p2p_memory *memory;
 	void *mr_ref;
 	uint64_t tag, number, at, unit, address;
-	uint32_t key, piece, step, chunks, begun, done;
+	uint32_t keys[4], piece, step, chunks, begun, done;
 	uint8_t kind, protocol, channel, has_own_memory;
 	uint8_t is_gpu, is_straight, reserved2[2];
-	uint32_t reserved3[2];
+	uint32_t reserved3;
 };
 
 /*
@@ -294,7 +294,8 @@ enum oriel_status oriel_p2p_recv(struct oriel_p2p *p2p, unsigned channel,
  */
 struct oriel_p2p_remote {
 	uint64_t address, length;
-	uint32_t key, piece;
+	uint32_t keys[4]; /* of each NIC */
+	uint32_t piece, reserved;
 };
 
 enum oriel_status oriel_p2p_export(struct oriel_p2p *p2p, const struct oriel_p2p_buffer *buffer,

@@ -257,7 +257,7 @@ const struct ori_config_entry ori_config_entries[ORI_SETTINGS] = {
 		{
 			.name = "ORIEL_RAILS",
 			.fallback = "1",
-			.help = "NICs that each rank drives; its links are spread over them",
+			.help = "NICs of each rank or p2p context; its links are spread over them",
 			.least = 1,
 			.most = 4,
 		},

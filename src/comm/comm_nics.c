@@ -69,15 +69,16 @@ static enum ori_rdma_post nics_post(void)
  * that serves only the CPU sleeps while ranks wait and do its work: they keep their
  * cores.
  */
-static unsigned nics_pollers(const struct oriel_comm *comm, enum ori_hca_kind kind)
+static unsigned nics_pollers(const struct oriel_comm *comm)
 {
-	return kind == ORI_HCA_KIND_SOFT || comm->gpu ? 2 : 1;
+	return ori_rdma_kind(comm->rdma) == ORI_HCA_KIND_SOFT || comm->gpu ? 2 : 1;
 }
 
 /* Local: the NICs, the heartbeat, and a link without queues for each rdma peer. */
-static enum oriel_status nics_create(struct oriel_comm *comm, struct ori_hca_choice *choice)
+static enum oriel_status nics_create(struct oriel_comm *comm)
 {
-	struct ori_rdma_attr attr = {0};
+	const struct ori_rdma_attr attr = {.rails = comm->rails, .gpu = comm->gpu};
+	struct ori_rdma_links_attr links = {0};
 	enum oriel_status status;
 	unsigned peer;
 
@@ -86,26 +87,22 @@ static enum oriel_status nics_create(struct oriel_comm *comm, struct ori_hca_cho
 	comm->ranks = calloc(comm->size, sizeof(*comm->ranks));
 	if (!comm->ranks)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for links to %u ranks", comm->size);
-	status = ori_choose(comm->gpu, comm->rails, choice);
-	if (status != ORIEL_OK)
-		return status;
-	ori_comm_count(comm, nics_pollers(comm, choice->kind));
-	attr.hca = choice->ops;
-	attr.config = choice->config;
-	attr.health = &comm->control->health;
-	attr.timeout_ns = comm->timeout_ns;
-	attr.spin = ori_comm_spin(comm);
-	attr.rails = comm->rails;
-	attr.gpu = comm->gpu;
-	attr.blame = &comm->control->blame;
-	attr.post = nics_post();
-	attr.is_remote = nics_are_remote(comm);
 	status = ori_rdma_open(&attr, &comm->rdma);
 	if (status != ORIEL_OK)
 		return status;
+	ori_comm_count(comm, nics_pollers(comm));
+	links.health = &comm->control->health;
+	links.timeout_ns = comm->timeout_ns;
+	links.spin = ori_comm_spin(comm);
+	links.blame = &comm->control->blame;
+	links.post = nics_post();
+	links.is_remote = nics_are_remote(comm);
+	status = ori_rdma_open_links(comm->rdma, &links);
+	if (status != ORIEL_OK)
+		return status;
 	ori_log(ORIEL_LOG_INFO, "rank %u: RDMA by %u rails, each %s; %s", comm->rank, comm->rails,
-		choice->kind == ORI_HCA_KIND_SOFT ? "a software HCA, for development"
-						  : "a NIC of libibverbs",
+		ori_rdma_kind(comm->rdma) == ORI_HCA_KIND_SOFT ? "a software HCA, for development"
+							       : "a NIC of libibverbs",
 		ori_rdma_is_proxied(comm->rdma) ? "a proxy posts" : "callers post");
 	if (ori_rdma_is_unordered(comm->rdma))
 		ori_log(ORIEL_LOG_INFO,
@@ -124,15 +121,15 @@ static enum oriel_status nics_create(struct oriel_comm *comm, struct ori_hca_cho
  * Collective: exchanges the addresses of the NICs; @status is the result of this rank's
  * step before.
  */
-static enum oriel_status nics_introduce(struct oriel_comm *comm, enum ori_hca_kind kind,
-					enum oriel_status status)
+static enum oriel_status nics_introduce(struct oriel_comm *comm, enum oriel_status status)
 {
 	struct nics_record *records = ori_comm_scratch(comm, sizeof(*records));
-	struct nics_record mine = {.rank.kind = kind};
+	struct nics_record mine = {.rank.kind = ORI_HCA_KIND_NONE};
 	unsigned peer, rail;
 
 	ori_verdict_fill(&mine.verdict, ORI_CALL_COMM_CREATE, status);
 	if (status == ORIEL_OK && comm->rdma) {
+		mine.rank.kind = ori_rdma_kind(comm->rdma);
 		for (rail = 0; rail < comm->rails; rail++)
 			ori_rdma_describe(comm->rdma, rail, &mine.rank.hcas[rail]);
 		mine.rank.table_rkeys = *ori_heartbeat_rkeys(comm);
@@ -152,14 +149,13 @@ static enum oriel_status nics_introduce(struct oriel_comm *comm, enum ori_hca_ki
 
 enum oriel_status ori_nics_open(struct oriel_comm *comm)
 {
-	struct ori_hca_choice choice = {.kind = ORI_HCA_KIND_NONE};
 	enum oriel_status status;
 
 	/* The same on all ranks: see ori_links_connect_all(). */
 	if (comm->host_paths.domain_size == comm->size)
 		return ORIEL_OK;
-	status = nics_create(comm, &choice);
-	status = nics_introduce(comm, choice.kind, status);
+	status = nics_create(comm);
+	status = nics_introduce(comm, status);
 	if (status == ORIEL_OK && !comm->is_lazy)
 		status = ori_links_connect_all(comm, ORI_CALL_COMM_CREATE);
 	return status;

@@ -25,21 +25,20 @@ bool ori_links_is_connected(const struct oriel_comm *comm, unsigned peer)
 }
 
 /*
- * The peer of the link that @event is of, and its record; ORIEL_DEV_NO_RANK if there is
- * no such link.
+ * The peer of the link that @event is of, and its record; ORIEL_DEV_NO_RANK if it is about
+ * a NIC. False: it is about a queue of p2p, whose endpoint reports it.
  */
-static unsigned links_explain(const struct oriel_comm *comm, const struct ori_rdma_event *event,
-			      struct oriel_dev_fault *record)
+static bool links_explain(const struct oriel_comm *comm, const struct ori_rdma_event *event,
+			  struct oriel_dev_fault *record, unsigned *peer)
 {
-	unsigned peer;
-
-	for (peer = 0; peer < comm->size; peer++)
-		if (comm->links[peer] && ori_rdma_link_explain(comm->links[peer], event, record))
-			return peer;
+	for (*peer = 0; *peer < comm->size; ++*peer)
+		if (comm->links[*peer] && ori_rdma_link_explain(comm->links[*peer], event, record))
+			return true;
+	*peer = ORIEL_DEV_NO_RANK;
 	*record = (struct oriel_dev_fault){.status = event->of.status,
 					   .what = ORIEL_DEV_LINK,
 					   .peer = ORIEL_DEV_NO_RANK};
-	return ORIEL_DEV_NO_RANK;
+	return event->of.qpn == 0;
 }
 
 static void links_poll_events(struct oriel_comm *comm)
@@ -50,7 +49,11 @@ static void links_poll_events(struct oriel_comm *comm)
 	unsigned peer;
 
 	while (ori_rdma_poll_event(comm->rdma, &event) == ORIEL_OK) {
-		peer = links_explain(comm, &event, &record);
+		if (!links_explain(comm, &event, &record, &peer)) {
+			ori_log(ORIEL_LOG_DEBUG, "rank %u: a queue that is no link's: %s",
+				comm->rank, event.of.text);
+			continue;
+		}
 		is_news = ori_comm_is_well(comm);
 		ori_log(is_news ? ORIEL_LOG_WARN : ORIEL_LOG_DEBUG, "rank %u: link to rank %d: %s",
 			comm->rank, (int)peer, event.of.text);

@@ -97,6 +97,7 @@ static enum oriel_status share_export(struct oriel_comm *comm, const struct ori_
 static enum oriel_status share_offer_piece(struct oriel_comm *comm, const struct ori_piece *piece,
 					   struct ori_offering *offering, unsigned i)
 {
+	struct oriel_dev_keys lkeys;
 	enum oriel_status status;
 
 	offering->use[i] = piece->use;
@@ -106,9 +107,12 @@ static enum oriel_status share_offer_piece(struct oriel_comm *comm, const struct
 		return ori_fail(ORIEL_ERR_INVALID, "%zu bytes at NULL cannot be shared",
 				piece->length);
 	status = share_export(comm, piece, &offering->mem[i], &offering->offer.blob[i]);
-	if (status == ORIEL_OK && comm->rdma)
-		status = ori_share_register(comm, piece->address, piece->length, &offering->mr[i],
-					    &offering->offer.rkeys[i]);
+	if (status != ORIEL_OK || !comm->rdma)
+		return status;
+	status = ori_share_register(comm, piece->address, piece->length, &offering->mr[i],
+				    &offering->offer.rkeys[i]);
+	if (status == ORIEL_OK)
+		ori_rdma_mr_local(offering->mr[i], &offering->offer.addresses[i], &lkeys);
 	return status;
 }
 
@@ -289,13 +293,9 @@ void ori_share_close(struct ori_mapping *maps, size_t count)
 		ori_mapping_close(&maps[i]);
 }
 
-/* NICs know it by the offset in a page of that host: see ori_rdma_register(). */
-struct ori_remote ori_share_remote(const struct oriel_comm *comm, unsigned peer,
-				   const struct ori_offer *offer, unsigned i)
+struct ori_remote ori_share_remote(const struct ori_offer *offer, unsigned i)
 {
-	uint64_t page_mask = (uint64_t)comm->hosts[peer].page_size - 1;
-
-	return (struct ori_remote){offer->blob[i].address & page_mask, offer->rkeys[i]};
+	return (struct ori_remote){offer->addresses[i], offer->rkeys[i]};
 }
 
 enum oriel_status ori_share_one(struct oriel_comm *comm, enum ori_call call,
@@ -312,7 +312,7 @@ enum oriel_status ori_share_one(struct oriel_comm *comm, enum ori_call call,
 	status = ori_verdict_gather(comm, call, &offering.offer, offers, sizeof(*offers));
 	if (status == ORIEL_OK) {
 		for (peer = 0; peer < comm->size; peer++)
-			remotes[peer] = ori_share_remote(comm, peer, &offers[peer], 0);
+			remotes[peer] = ori_share_remote(&offers[peer], 0);
 		status = ori_share_import(comm, &offering, offers, sizeof(*offers), maps);
 		status = ori_comm_agree(comm, call, status);
 		if (status != ORIEL_OK)

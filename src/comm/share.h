@@ -31,6 +31,7 @@ struct ori_offer {
 	struct ori_verdict verdict;
 	struct ori_mem_blob blob[ORI_SHARE_PIECES];    /* length 0: nothing */
 	struct oriel_dev_keys rkeys[ORI_SHARE_PIECES]; /* of the rdma path */
+	uint64_t addresses[ORI_SHARE_PIECES];          /* ... of the first byte */
 };
 
 /* Memory of a peer as NICs know it. */
@@ -80,9 +81,8 @@ enum oriel_status ori_share_one(struct oriel_comm *comm, enum ori_call call,
 				struct ori_mapping *maps, struct ori_remote *remotes,
 				struct ori_rdma_mr **mr);
 
-/* The remote memory of piece @i that @peer offers. */
-struct ori_remote ori_share_remote(const struct oriel_comm *comm, unsigned peer,
-				   const struct ori_offer *offer, unsigned i);
+/* The remote memory of piece @i that the peer of @offer offers. */
+struct ori_remote ori_share_remote(const struct ori_offer *offer, unsigned i);
 
 /* Registers memory with the NICs of @comm, which it has; see ori_rdma_register(). */
 enum oriel_status ori_share_register(struct oriel_comm *comm, void *address, size_t length,

@@ -86,9 +86,8 @@ enum oriel_status ori_cache_pages(uint64_t address, uint64_t length, struct ori_
 	if (length > UINT64_MAX - mask - address || address > UINT64_MAX - mask)
 		return ori_fail(ORIEL_ERR_RANGE, "%llu bytes at 0x%llx end beyond all addresses",
 				(unsigned long long)length, (unsigned long long)address);
-	range->base = address & ~mask;
+	*range = (struct ori_cache_range){.base = address & ~mask};
 	range->length = ((address + length + mask) & ~mask) - range->base;
-	range->id = 0;
 	return ORIEL_OK;
 }
 
@@ -136,7 +135,7 @@ static bool cache_join_whole(struct ori_cache_entry *entry)
 static bool cache_join(struct ori_cache_entry *entry, const struct ori_cache_range *range,
 		       bool *is_whole)
 {
-	if (entry->range.id != range->id)
+	if (entry->range.id != range->id || range->rights & ~entry->range.rights)
 		return false;
 	*is_whole = range->id == 0 && entry->range.length == range->length;
 	if (*is_whole && !cache_join_whole(entry))
@@ -204,7 +203,7 @@ static struct ori_cache_entry *cache_drop_others(struct ori_cache *cache,
 		    range->base - entry->range.base >= cache->longest)
 			break;
 		if (cache_overlap(&entry->range, range) &&
-		    (range->id == 0 || entry->range.id != range->id))
+		    (range->id == 0 || (entry->range.id && entry->range.id != range->id)))
 			cache_drop(cache, i - 1, &unused);
 	}
 	return unused;
@@ -327,20 +326,21 @@ static enum oriel_status cache_make(struct ori_cache *cache, const struct ori_ca
 	return cache_publish(cache, entry, ref);
 }
 
-enum oriel_status ori_cache_ref(struct ori_cache *cache, uint64_t address, uint64_t length,
-				struct ori_mr_ref *ref)
+bool ori_cache_find(struct ori_cache *cache, const struct ori_cache_range *range,
+		    struct ori_mr_ref *ref)
 {
-	struct ori_cache_range range;
-	enum oriel_status status;
 	bool is_found;
 
-	status = cache->attr.find(cache->attr.context, address, length, &range);
-	if (status != ORIEL_OK)
-		return status;
 	pthread_rwlock_rdlock(&cache->lock);
-	is_found = cache_find(cache, &range, ref);
+	is_found = cache_find(cache, range, ref);
 	pthread_rwlock_unlock(&cache->lock);
-	return is_found ? ORIEL_OK : cache_make(cache, &range, ref);
+	return is_found;
+}
+
+enum oriel_status ori_cache_ref(struct ori_cache *cache, const struct ori_cache_range *range,
+				struct ori_mr_ref *ref)
+{
+	return ori_cache_find(cache, range, ref) ? ORIEL_OK : cache_make(cache, range, ref);
 }
 
 /* Drop a reference unless it is the last one; false if it is. */
@@ -395,7 +395,7 @@ void ori_cache_unref(struct ori_cache *cache, const struct ori_mr_ref *ref)
 
 void ori_cache_invalidate(struct ori_cache *cache, uint64_t address, uint64_t length)
 {
-	struct ori_cache_range range = {address, length, 0};
+	struct ori_cache_range range = {address, length, 0, 0};
 	struct ori_cache_entry *unused;
 
 	if (!length)

@@ -6,14 +6,14 @@
  * any time, except create() and destroy().
  *
  * The cache never returns a registration of memory that has since been unmapped and mapped again:
- * - A GPU allocation has an id that no other allocation ever gets. find() returns it at each
- *   lookup, and an entry with another id is deregistered instead of used.
+ * - A GPU allocation has an id that no other allocation ever gets. The caller asks for it before
+ *   each lookup, and an entry with another id is deregistered instead of used.
  * - Host memory has no id, so its entries are not cached without references. While a reference
  *   that spans a whole entry exists, its owner needs all those pages and may not unmap them; only
  *   then may other callers share the entry. A reference to a part keeps the entry registered, but
  *   does not keep it open for sharing: the rest may have been unmapped.
  * Thus host memory stays registered only while referenced, by the code that knows its lifetime:
- * the owner of a region.
+ * the owner of a region. An owner of GPU memory may register it like that, too, with id 0.
  */
 #ifndef ORI_MEM_CACHE_H
 #define ORI_MEM_CACHE_H
@@ -31,14 +31,13 @@ struct ori_cache_entry;
 struct ori_cache_range {
 	uint64_t base;
 	uint64_t length;
-	uint64_t id; /* id of the allocation; 0: host memory, whole pages */
+	uint64_t id; /* of the allocation; 0: memory whose owner keeps it while it is referenced */
+	unsigned
+		rights; /* bits of the caller's: an entry serves ranges that need no more of them */
 };
 
 struct ori_cache_attr {
 	void *context;
-	/* Find the allocation that holds all of the bytes; for host memory, ori_cache_pages(). */
-	enum oriel_status (*find)(void *context, uint64_t address, uint64_t length,
-				  struct ori_cache_range *range);
 	/* Register and deregister. Called from any thread, concurrently, without a lock. */
 	enum oriel_status (*reg)(void *context, const struct ori_cache_range *range,
 				 void **registration);
@@ -58,16 +57,19 @@ enum oriel_status ori_cache_create(const struct ori_cache_attr *attr, struct ori
 void ori_cache_destroy(struct ori_cache *cache);
 
 /*
- * The host pages that hold the bytes. ORIEL_ERR_RANGE: the range passes the end of the address
- * space.
+ * The host pages that hold the bytes, without rights. ORIEL_ERR_RANGE: the range passes the end
+ * of the address space.
  */
 enum oriel_status ori_cache_pages(uint64_t address, uint64_t length, struct ori_cache_range *range);
 
+/* Reference a registration of @range that is cached; false if there is none. */
+bool ori_cache_find(struct ori_cache *cache, const struct ori_cache_range *range,
+		    struct ori_mr_ref *ref);
 /*
- * Reference a registration of the bytes, cached or new. If registration fails for lack of memory,
- * idle entries are deregistered and it is tried again.
+ * The same, or a new registration. If registration fails for lack of memory, idle entries are
+ * deregistered and it is tried again.
  */
-enum oriel_status ori_cache_ref(struct ori_cache *cache, uint64_t address, uint64_t length,
+enum oriel_status ori_cache_ref(struct ori_cache *cache, const struct ori_cache_range *range,
 				struct ori_mr_ref *ref);
 void ori_cache_unref(struct ori_cache *cache, const struct ori_mr_ref *ref);
 

@@ -36,10 +36,9 @@ struct fake {
 	unsigned refusals;
 };
 
-static enum oriel_status fake_find(void *context, uint64_t address, uint64_t length,
+static enum oriel_status fake_find(struct fake *f, uint64_t address, uint64_t length,
 				   struct ori_cache_range *range)
 {
-	struct fake *f = context;
 	uint64_t allocation = (address - GPU_AT) / GPU_ALLOCATION;
 
 	if (address < GPU_AT)
@@ -48,7 +47,7 @@ static enum oriel_status fake_find(void *context, uint64_t address, uint64_t len
 		return ori_fail(ORIEL_ERR_INVALID, "nothing is there");
 	pthread_mutex_lock(&f->lock);
 	*range = (struct ori_cache_range){GPU_AT + allocation * GPU_ALLOCATION, GPU_ALLOCATION,
-					  f->ids[allocation]};
+					  f->ids[allocation], 0};
 	pthread_mutex_unlock(&f->lock);
 	return ORIEL_OK;
 }
@@ -91,7 +90,7 @@ static void fake_dereg(void *context, void *registration)
 static struct fake *fake_open(void)
 {
 	struct fake *f = calloc(1, sizeof(*f));
-	struct ori_cache_attr attr = {f, fake_find, fake_reg, fake_dereg, IDLE};
+	struct ori_cache_attr attr = {f, fake_reg, fake_dereg, IDLE};
 
 	assert_non_null(f);
 	pthread_mutex_init(&f->lock, NULL);
@@ -122,12 +121,21 @@ static void fake_replace(struct fake *f, unsigned allocation)
 	pthread_mutex_unlock(&f->lock);
 }
 
+static enum oriel_status try_ref(struct fake *f, uint64_t address, uint64_t length,
+				 struct ori_mr_ref *hold)
+{
+	struct ori_cache_range range;
+	enum oriel_status status = fake_find(f, address, length, &range);
+
+	return status == ORIEL_OK ? ori_cache_ref(f->cache, &range, hold) : status;
+}
+
 static struct ori_mr_ref ref(struct fake *f, uint64_t address, uint64_t length)
 {
 	struct ori_mr_ref hold;
 	const struct made *made;
 
-	assert_int_equal(ori_cache_ref(f->cache, address, length, &hold), ORIEL_OK);
+	assert_int_equal(try_ref(f, address, length, &hold), ORIEL_OK);
 	made = hold.registration;
 	assert_true(made->range.base <= address &&
 		    made->range.base + made->range.length >= address + length);
@@ -201,6 +209,40 @@ static void test_an_allocation_at_an_old_address_is_a_new_one(void **state)
 	unref(f, a);
 	assert_int_equal(f->left, 2);
 	unref(f, b);
+	fake_close(f);
+}
+
+/* An entry serves those who need no more rights, and an owner's entry those of its memory. */
+static void test_an_entry_serves_fewer_rights(void **state)
+{
+	struct fake *f = fake_open();
+	struct ori_cache_range all = {16 * PAGE, 4 * PAGE, 0, 3}, few = {17 * PAGE, 8, 0, 1};
+	struct ori_cache_range owner = {gpu_at(1, 64), 128, 0, 3},
+			       inside = {gpu_at(1, 64), 8, 0, 2};
+	struct ori_mr_ref a, b, c, d;
+
+	(void)state;
+	assert_false(ori_cache_find(f->cache, &few, &b));
+	assert_int_equal(ori_cache_ref(f->cache, &few, &b), ORIEL_OK);
+	assert_int_equal(ori_cache_ref(f->cache, &all, &a), ORIEL_OK);
+	assert_ptr_not_equal(a.entry, b.entry);
+	unref(f, b);
+	assert_true(ori_cache_find(f->cache, &few, &b));
+	assert_ptr_equal(a.entry, b.entry);
+	unref(f, b);
+	few.rights = 4;
+	assert_false(ori_cache_find(f->cache, &few, &b));
+	unref(f, a);
+	assert_int_equal(ori_cache_ref(f->cache, &owner, &a), ORIEL_OK);
+	/* The whole allocation, registered beside it, does not hide it. */
+	d = ref(f, gpu_at(1, 0), 8);
+	assert_true(ori_cache_find(f->cache, &inside, &b));
+	assert_ptr_equal(a.entry, b.entry);
+	unref(f, a);
+	assert_false(ori_cache_find(f->cache, &inside, &c));
+	unref(f, b);
+	assert_int_equal(ori_cache_count(f->cache), 1);
+	unref(f, d);
 	fake_close(f);
 }
 
@@ -351,16 +393,15 @@ static void test_idle_entries_are_evicted_for_new_ones(void **state)
 	unref(f, ref(f, gpu_at(2, 0), 8));
 	assert_int_equal(f->left, 2);
 	f->failures = 2;
-	assert_int_equal(ori_cache_ref(f->cache, gpu_at(3, 0), 8, &hold), ORIEL_ERR_NOMEM);
+	assert_int_equal(try_ref(f, gpu_at(3, 0), 8, &hold), ORIEL_ERR_NOMEM);
 	assert_int_equal(ori_cache_count(f->cache), 0);
 
 	/* They stay if deregistering them would not help. */
 	unref(f, ref(f, gpu_at(0, 0), 8));
 	f->refusals = 1;
-	assert_int_equal(ori_cache_ref(f->cache, gpu_at(3, 0), 8, &hold), ORIEL_ERR_ACCESS);
+	assert_int_equal(try_ref(f, gpu_at(3, 0), 8, &hold), ORIEL_ERR_ACCESS);
 	assert_int_equal(ori_cache_count(f->cache), 1);
-	assert_int_equal(ori_cache_ref(f->cache, gpu_at(GPU_ALLOCATIONS, 0), 8, &hold),
-			 ORIEL_ERR_INVALID);
+	assert_int_equal(try_ref(f, gpu_at(GPU_ALLOCATIONS, 0), 8, &hold), ORIEL_ERR_INVALID);
 	fake_close(f);
 }
 
@@ -396,17 +437,16 @@ static void *worker_main(void *argument)
 
 		if (draw(&seed) % 4 == 0)
 			fake_replace(f, w->number);
-		if (ori_cache_ref(f->cache, mine, 8, &hold) != ORIEL_OK)
+		if (try_ref(f, mine, 8, &hold) != ORIEL_OK)
 			abort();
 		w->stale += ((struct made *)hold.registration)->range.id != f->ids[w->number];
-		if (ori_cache_ref(f->cache, gpu_at((unsigned)draw(&seed) % THREADS, 0), 8,
-				  &other) != ORIEL_OK)
+		if (try_ref(f, gpu_at((unsigned)draw(&seed) % THREADS, 0), 8, &other) != ORIEL_OK)
 			abort();
 		unref(f, hold);
 		unref(f, other);
 
-		if (ori_cache_ref(f->cache, own + offset, length, &hold) != ORIEL_OK ||
-		    ori_cache_ref(f->cache, own + offset, 8, &part) != ORIEL_OK)
+		if (try_ref(f, own + offset, length, &hold) != ORIEL_OK ||
+		    try_ref(f, own + offset, 8, &part) != ORIEL_OK)
 			abort();
 		w->stale += ((struct made *)hold.registration)->generation < mapped;
 		w->stale += ((struct made *)part.registration)->generation < mapped;
@@ -443,6 +483,7 @@ int main(void)
 		cmocka_unit_test(test_pages_are_whole),
 		cmocka_unit_test(test_one_allocation_is_registered_once),
 		cmocka_unit_test(test_an_allocation_at_an_old_address_is_a_new_one),
+		cmocka_unit_test(test_an_entry_serves_fewer_rights),
 		cmocka_unit_test(test_the_entry_idle_longest_is_evicted),
 		cmocka_unit_test(test_host_memory_stays_only_while_it_is_referenced),
 		cmocka_unit_test(test_a_part_does_not_keep_the_whole_open),

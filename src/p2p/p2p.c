@@ -194,6 +194,7 @@ enum oriel_status ori_p2p_join(struct oriel_p2p *p2p, const struct p2p_address *
 	if (status != ORIEL_OK)
 		return status;
 	p2p->peer = *peer;
+	p2p->rail = ori_p2p_address_rail(&p2p->address, peer);
 	ori_p2p_name(&p2p->address, peer, p2p->peer_name);
 	p2p->control_socket.is_local = ori_p2p_address_is_local(&p2p->address, peer);
 	p2p->deadline = ori_deadline(timeout_ns ? timeout_ns : p2p->ctx->timeout_ns);

@@ -270,6 +270,7 @@ struct oriel_p2p {
 
 	const struct p2p_backend *backend;
 	struct p2p_link link;
+	unsigned rail;                          /* of the link, if it is over NICs */
 	struct p2p_area area;                   /* the segment's */
 	struct p2p_segment *segment;            /* in it */
 	struct p2p_remote remote_control, pool; /* the peer's control words and slots */
@@ -324,7 +325,7 @@ static inline struct p2p_local p2p_local_control(const struct oriel_p2p *p2p, vo
 {
 	return (struct p2p_local){.at = at,
 				  .address = (uint64_t)((char *)at - p2p->area.base),
-				  .lkey = p2p->area.keys.lkey};
+				  .lkeys = p2p->area.lkeys};
 }
 
 static inline struct p2p_remote p2p_remote_control(const struct oriel_p2p *p2p, uint64_t offset)
@@ -332,7 +333,7 @@ static inline struct p2p_remote p2p_remote_control(const struct oriel_p2p *p2p, 
 	return (struct p2p_remote){.at = p2p->remote_control.at ? p2p->remote_control.at + offset
 								: NULL,
 				   .address = p2p->remote_control.address + offset,
-				   .key = p2p->remote_control.key};
+				   .keys = p2p->remote_control.keys};
 }
 
 static inline bool p2p_is_same_process(const struct oriel_p2p *p2p)

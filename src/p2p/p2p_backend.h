@@ -18,7 +18,7 @@ struct ori_host_link;
 struct p2p_local {
 	char *at;
 	uint64_t address;
-	uint32_t lkey;
+	struct oriel_dev_keys lkeys;
 	bool is_gpu;
 };
 
@@ -26,7 +26,7 @@ struct p2p_local {
 struct p2p_remote {
 	char *at;
 	uint64_t address;
-	uint32_t key;
+	struct oriel_dev_keys keys;
 	bool is_gpu; /* ... and @at is a GPU's */
 };
 

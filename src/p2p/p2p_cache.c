@@ -66,7 +66,7 @@ static enum oriel_status cache_open_locked(struct oriel_comm *comm, struct ori_p
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for endpoints of %u ranks", comm->size);
 	memcpy(listeners.name, mine->name, sizeof(listeners.name));
 	memcpy(listeners.token, mine->name, sizeof(listeners.token));
-	status = ori_p2p_context_create_at(&attr, &listeners, comm->gpu, &cache->ctx);
+	status = ori_p2p_context_create_at(&attr, &listeners, comm->gpu, comm->rdma, &cache->ctx);
 	if (status != ORIEL_OK) {
 		free(cache);
 		return status;

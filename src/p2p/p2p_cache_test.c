@@ -11,7 +11,13 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "comm/comm.h"
+#include "comm/links.h"
+#include "p2p/p2p.h"
 
 #define RANKS 4u
 #define LENGTH 50000u
@@ -316,6 +322,91 @@ static void test_memory_is_unregistered_before_the_communicator(void **state)
 	all_ranks(memory_is_forgotten);
 }
 
+/* A queue of the context's NIC that is no link's, and fails: its communicator lives on. */
+static bool queue_fails(struct rank *r, struct ori_rdma *rdma)
+{
+	const struct ori_hca_ops *ops = ori_rdma_ops(rdma);
+	struct ori_hca *hca = ori_rdma_hca(rdma, 0);
+	const struct ori_hca_cq_attr cq_attr = {.depth = 4};
+	const struct ori_hca_wr bad = {.rkey = 0xdead00,
+				       .length = 1,
+				       .data = r->words,
+				       .opcode = ORI_HCA_WRITE,
+				       .flags = ORI_HCA_SIGNALED};
+	struct ori_hca_qp_address addresses[2];
+	struct ori_hca_qp_attr attr = {.depth = 4};
+	struct ori_hca_qp *qps[2];
+	struct ori_hca_wc wc;
+	unsigned count = 0;
+	uint32_t cqn;
+
+	MUST(ops->create_cq(hca, &cq_attr, &attr.send_cq, &cqn) == ORIEL_OK);
+	attr.receive_cq = attr.send_cq;
+	for (unsigned i = 0; i < 2; i++)
+		MUST(ops->create_qp(hca, &attr, &qps[i], &addresses[i]) == ORIEL_OK);
+	for (unsigned i = 0; i < 2; i++)
+		MUST(ops->connect_qp(qps[i], &addresses[!i]) == ORIEL_OK);
+	MUST(ops->calls->post(qps[0], &bad, 1, &count) == ORIEL_OK && count == 1);
+	for (count = 0; !count;)
+		MUST(ops->calls->poll(attr.send_cq, &wc, 1, &count) == ORIEL_OK);
+	MUST(wc.status == ORIEL_ERR_ACCESS);
+	/* The watcher sees the event. */
+	usleep(300000);
+	for (unsigned i = 0; i < 2; i++)
+		ops->destroy_qp(qps[i]);
+	ops->destroy_cq(attr.send_cq);
+	return true;
+}
+
+/*
+ * A communicator and its endpoints have one rdma context, with all rails; what a window has
+ * registered serves p2p, and the rail of an endpoint is that of the link to the rank.
+ */
+static bool one_rdma_context(struct rank *r, struct oriel_comm *comm)
+{
+	char *memory = aligned_alloc(4096, 65536), word[2] = {(char)r->number, 0};
+	const struct oriel_window_attr attr = {.size = sizeof(attr),
+					       .buffer = memory,
+					       .length = 65536};
+	unsigned peer = (r->number + 2) % RANKS;
+	struct oriel_p2p_memory *inside, *beside;
+	struct oriel_p2p_context *ctx;
+	struct oriel_p2p_request q[2];
+	struct oriel_window *window;
+	struct oriel_p2p *p2p;
+
+	MUST(memory && oriel_window_create(comm, &attr, &window) == ORIEL_OK);
+	MUST(oriel_comm_p2p_context(comm, &ctx) == ORIEL_OK);
+	MUST(oriel_comm_p2p(comm, peer, NULL, &p2p) == ORIEL_OK);
+	MUST(oriel_p2p_register(ctx, memory + 5000, 100, 0, &inside) == ORIEL_OK);
+	MUST(oriel_p2p_send_control(p2p, 0, &word[0], 1, &q[0]) == ORIEL_OK);
+	MUST(oriel_p2p_recv_control(p2p, 0, &word[1], 1, &q[1]) == ORIEL_OK);
+	for (unsigned i = 0; i < 2; i++)
+		MUST(oriel_p2p_wait(p2p, &q[i], 0) == ORIEL_OK);
+	MUST(word[1] == (char)peer);
+	MUST(ctx->rdma == comm->rdma && ori_rdma_rails(ctx->rdma) == 2);
+	MUST(p2p->rail == ori_links_rail(comm, peer));
+	/* One registration has one key, and the window's is for all of its memory. */
+	MUST(ori_rdma_is_shared(ctx->rdma, memory, 65536));
+	MUST(inside->iova == 5000);
+	MUST(oriel_p2p_register(ctx, memory, 65536, 0, &beside) == ORIEL_OK);
+	MUST(memcmp(&inside->rkeys, &beside->rkeys, sizeof(inside->rkeys)) == 0);
+	oriel_p2p_unregister(beside);
+	oriel_p2p_unregister(inside);
+	oriel_window_destroy(window);
+	MUST(!ori_rdma_is_shared(ctx->rdma, memory, 65536));
+	free(memory);
+	return queue_fails(r, ctx->rdma) && oriel_comm_barrier(comm) == ORIEL_OK;
+}
+
+static void test_a_communicator_and_its_endpoints_share_nics(void **state)
+{
+	(void)state;
+	setenv("ORIEL_RAILS", "2", 1);
+	all_ranks(one_rdma_context);
+	unsetenv("ORIEL_RAILS");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -324,6 +415,7 @@ int main(void)
 		cmocka_unit_test(test_every_mode_has_an_endpoint),
 		cmocka_unit_test(test_endpoints_without_a_peer_end_with_the_communicator),
 		cmocka_unit_test(test_memory_is_unregistered_before_the_communicator),
+		cmocka_unit_test(test_a_communicator_and_its_endpoints_share_nics),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

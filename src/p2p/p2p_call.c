@@ -218,7 +218,7 @@ enum oriel_status oriel_p2p_put(struct oriel_p2p *p2p, unsigned channel,
 				from->length, (unsigned long long)offset,
 				(unsigned long long)to->length);
 	r->address = to->address + offset;
-	r->key = to->key;
+	memcpy(r->keys, to->keys, sizeof(r->keys));
 	r->piece = to->piece;
 	return p2p_transfer(p2p, channel, from, r, P2P_PUT);
 }
@@ -293,7 +293,7 @@ enum oriel_status oriel_p2p_export(struct oriel_p2p *p2p, const struct oriel_p2p
 	e.path = p2p->backend->path;
 	e.address = offer.address;
 	e.length = b->length;
-	e.key = offer.key;
+	e.keys = offer.keys;
 	e.piece = offer.piece;
 	/* No other endpoint than the peer can import it. */
 	e.to = ori_p2p_token_brief(&p2p->peer.token);
@@ -319,6 +319,9 @@ enum oriel_status oriel_p2p_import(struct oriel_p2p *p2p, const void *bytes, siz
 	if (e.path != p2p->backend->path || e.to != ori_p2p_token_brief(&p2p->address.token))
 		return ori_fail(ORIEL_ERR_INVALID,
 				"oriel_p2p_import: the memory was exported to another endpoint");
-	*remote = (struct oriel_p2p_remote){e.address, e.length, e.key, e.piece};
+	*remote = (struct oriel_p2p_remote){.address = e.address,
+					    .length = e.length,
+					    .piece = e.piece};
+	memcpy(remote->keys, &e.keys, sizeof(remote->keys));
 	return ORIEL_OK;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The p2p context: settings, listeners, the HCA. Users create it, the cache of a
+ * The p2p context: settings, listeners, the NICs. Users create it, the cache of a
  * communicator creates its own; endpoints call the rest.
  */
 #include "p2p/p2p_context.h"
@@ -103,9 +103,14 @@ static enum oriel_status context_describe(struct oriel_p2p_context *ctx)
 {
 	struct p2p_host host;
 	enum oriel_status status = ori_p2p_host(&host);
+	uint64_t rails;
 
+	if (status == ORIEL_OK)
+		status = ori_setting_unsigned(ORI_SETTING_RAILS, ORIEL_DEV_RAILS, &rails);
 	if (status != ORIEL_OK)
 		return status;
+	if (ctx->lent)
+		rails = ori_rdma_rails(ctx->lent);
 	ctx->address = (struct p2p_address){
 		.magic = P2P_ADDRESS_MAGIC,
 		.version = P2P_VERSION,
@@ -117,6 +122,7 @@ static enum oriel_status context_describe(struct oriel_p2p_context *ctx)
 		.port = ctx->listeners.port,
 		.node = host.node,
 		.hosts = ctx->listeners.hosts,
+		.rails = (uint32_t)rails,
 	};
 	memcpy(ctx->address.token.context, ctx->listeners.token, sizeof(ctx->listeners.token));
 	memcpy(ctx->address.listener, ctx->listeners.name, ORI_FDSOCK_NAME);
@@ -173,10 +179,9 @@ void ori_p2p_context_close(struct oriel_p2p_context *ctx)
 	/* All slots have been given back. */
 	assert(ori_pool_free(&ctx->pool.receives) == ctx->pool.receive);
 	assert(ori_pool_free(&ctx->pool.sends) == ctx->pool.slots - ctx->pool.receive);
-	if (ctx->pool.area.mr)
-		ctx->ops->unregister_memory(ctx->pool.area.mr);
-	if (ctx->hca)
-		ctx->ops->close(ctx->hca);
+	ori_p2p_context_unregister(ctx, &ctx->pool.area);
+	ori_rdma_close(ctx->rdma);
+	ori_rdma_close(ctx->lent);
 	ori_p2p_context_unpin(ctx, &ctx->pool.area);
 	if (ctx->pool.area.mem)
 		ori_pool_close(&ctx->pool);
@@ -193,7 +198,7 @@ static const struct p2p_listeners context_no_listeners = {.local = -1, .tcp = -1
 
 enum oriel_status ori_p2p_context_create_at(const struct oriel_p2p_context_attr *attr,
 					    const struct p2p_listeners *listeners,
-					    const struct ori_gpu *gpu,
+					    const struct ori_gpu *gpu, struct ori_rdma *rdma,
 					    struct oriel_p2p_context **out)
 {
 	struct oriel_p2p_context *ctx = ori_handle_alloc(ORI_HANDLE_P2P_CONTEXT, sizeof(*ctx));
@@ -206,6 +211,7 @@ enum oriel_status ori_p2p_context_create_at(const struct oriel_p2p_context_attr 
 	ctx->listeners = *listeners;
 	ori_net_listener_init(&ctx->local, NULL, P2P_PENDING_MAX, NULL);
 	ori_net_listener_init(&ctx->tcp, NULL, P2P_PENDING_MAX, NULL);
+	ctx->lent = rdma ? ori_rdma_ref(rdma) : NULL;
 	ctx->waiting_last = &ctx->waiting;
 	/* Lower numbers are those of endpoints that a communicator keeps. */
 	atomic_init(&ctx->number, P2P_UNCACHED);
@@ -232,7 +238,7 @@ enum oriel_status oriel_p2p_context_create(const struct oriel_p2p_context_attr *
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_context_create: context is NULL");
 	status = ori_attr_read("oriel_p2p_context_attr", caller, &attr, sizeof(attr));
 	if (status == ORIEL_OK)
-		status = ori_p2p_context_create_at(&attr, &context_no_listeners, NULL, out);
+		status = ori_p2p_context_create_at(&attr, &context_no_listeners, NULL, NULL, out);
 	return status;
 }
 
@@ -278,72 +284,60 @@ void oriel_p2p_context_destroy(struct oriel_p2p_context *ctx)
 		ori_p2p_context_close(ctx);
 }
 
-static enum oriel_status context_register_locked(struct oriel_p2p_context *ctx,
-						 struct p2p_area *area)
-{
-	return ctx->ops->register_memory(ctx->hca, area->base, area->length, 0, P2P_ACCESS,
-					 &area->mr, &area->keys);
-}
-
-static enum oriel_status context_register_pool_locked(struct oriel_p2p_context *ctx)
-{
-	struct p2p_area *area = &ctx->pool.area;
-
-	if (!ctx->pool.is_gpu || ctx->reaches_all)
-		return context_register_locked(ctx, area);
-	return ori_p2p_context_register_gpu(ctx, area->base, area->length, 0, &area->mr,
-					    &area->keys);
-}
-
-static enum oriel_status context_open_hca_locked(struct oriel_p2p_context *ctx)
-{
-	const struct ori_gpu *gpu = ctx->gpu.ops ? &ctx->gpu : NULL;
-	struct ori_hca_caps caps;
-	enum oriel_status status;
-
-	status = ori_choose(gpu, 1, &ctx->choice);
-	if (status != ORIEL_OK)
-		return status;
-	ctx->ops = ctx->choice.ops;
-	status = ctx->ops->open(ctx->choice.config, 0, &ctx->hca);
-	if (status != ORIEL_OK)
-		return status;
-	ctx->ops->caps(ctx->hca, &caps);
-	ctx->reaches_all = caps.reaches_gpu;
-	ctx->needs_flush = gpu && !caps.is_software && !(gpu->flags & ORI_GPU_ORDERED);
-	status = gpu ? ctx->ops->use_gpu(ctx->hca, gpu) : ORIEL_OK;
-	if (status == ORIEL_OK)
-		status = context_register_pool_locked(ctx);
-	if (status == ORIEL_OK) {
-		ori_memory_register_all_locked(ctx);
-		return ORIEL_OK;
-	}
-	ctx->ops->close(ctx->hca);
-	ctx->hca = NULL;
-	return status;
-}
-
-enum oriel_status ori_p2p_context_need_hca(struct oriel_p2p_context *ctx)
-{
-	enum oriel_status status = ORIEL_OK;
-
-	pthread_mutex_lock(&ctx->lock);
-	if (!ctx->hca)
-		status = context_open_hca_locked(ctx);
-	pthread_mutex_unlock(&ctx->lock);
-	return status;
-}
-
 enum oriel_status ori_p2p_context_register(struct oriel_p2p_context *ctx, struct p2p_area *area)
 {
-	return context_register_locked(ctx, area);
+	struct oriel_dev_keys rkeys;
+	enum oriel_status status = area->mem->gpu ? ori_p2p_context_check_flush(ctx) : ORIEL_OK;
+	uint64_t address;
+
+	if (status == ORIEL_OK)
+		status = ori_rdma_register(ctx->rdma, area->base, area->length, ORI_RDMA_SHARED,
+					   &area->mr, &rkeys);
+	if (status != ORIEL_OK)
+		return status;
+	area->rkeys = rkeys;
+	ori_rdma_mr_local(area->mr, &address, &area->lkeys);
+	assert(address == 0);
+	return ORIEL_OK;
 }
 
 void ori_p2p_context_unregister(struct oriel_p2p_context *ctx, struct p2p_area *area)
 {
 	if (area->mr)
-		ctx->ops->unregister_memory(area->mr);
+		ori_rdma_unregister(ctx->rdma, area->mr);
 	area->mr = NULL;
+}
+
+static enum oriel_status context_open_rdma_locked(struct oriel_p2p_context *ctx)
+{
+	const struct ori_rdma_attr attr = {.rails = ctx->address.rails,
+					   .gpu = ctx->gpu.ops ? &ctx->gpu : NULL};
+	enum oriel_status status = ORIEL_OK;
+
+	if (ctx->lent)
+		ctx->rdma = ori_rdma_ref(ctx->lent);
+	else
+		status = ori_rdma_open(&attr, &ctx->rdma);
+	if (status == ORIEL_OK)
+		status = ori_p2p_context_register(ctx, &ctx->pool.area);
+	if (status == ORIEL_OK) {
+		ori_memory_register_all_locked(ctx);
+		return ORIEL_OK;
+	}
+	ori_rdma_close(ctx->rdma);
+	ctx->rdma = NULL;
+	return status;
+}
+
+enum oriel_status ori_p2p_context_need_rdma(struct oriel_p2p_context *ctx)
+{
+	enum oriel_status status = ORIEL_OK;
+
+	pthread_mutex_lock(&ctx->lock);
+	if (!ctx->rdma)
+		status = context_open_rdma_locked(ctx);
+	pthread_mutex_unlock(&ctx->lock);
+	return status;
 }
 
 void ori_p2p_context_add(struct oriel_p2p_context *ctx, struct oriel_p2p *p2p)

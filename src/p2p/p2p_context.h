@@ -10,23 +10,24 @@
 #include <stdatomic.h>
 
 #include "base/handle.h"
-#include "hca/hca.h"
 #include "net/listen.h"
 #include "p2p/p2p_wire.h"
-#include "rdma/rdma_choose.h"
+#include "rdma/rdma.h"
 
 #define P2P_PENDING_MAX 64u /* peers whose endpoint here has not taken them yet */
-#define P2P_ACCESS (ORI_HCA_LOCAL_WRITE | ORI_HCA_REMOTE_WRITE) /* of memory that peers put to */
 
 struct p2p_backend;
 
-/* Memory of the library that peers write to; the HCA registers it once one is open. */
+/*
+ * Memory of the library that peers write to. NICs, once open, register it, and know its
+ * first byte as 0.
+ */
 struct p2p_area {
 	char *base;
 	size_t length;
 	struct ori_mem *mem;
-	struct ori_hca_mr *mr;
-	struct ori_hca_keys keys;
+	struct ori_rdma_mr *mr; /* NULL: not registered */
+	struct oriel_dev_keys lkeys, rkeys;
 	bool is_pinned;
 };
 
@@ -64,13 +65,13 @@ struct oriel_p2p_memory {
 	size_t length;
 	struct ori_mem *mem; /* referenced; NULL: no other process can map it */
 	uint64_t offset;     /* of @address in it */
-	uint64_t iova;       /* ... as HCAs know it: at the same offset in its page as @address */
 	bool is_gpu;
-	struct ori_hca_mr *mr;
-	struct ori_hca_keys keys;
+	struct ori_rdma_mr
+		*mr;   /* NULL: none; the context's lock guards it until @status is final */
+	uint64_t iova; /* of @address, as NICs know it */
+	struct oriel_dev_keys lkeys, rkeys;
 	_Atomic int status; /* enum oriel_status; ORIEL_AGAIN: not registered yet */
 	bool is_mr_ref;     /* of a reference by transfers, and not the user's */
-	bool has_mr;        /* guarded by the context's lock until @status is final */
 };
 
 /* The sockets that listen for endpoints of a process. -1: that one does not listen. */
@@ -104,6 +105,7 @@ struct oriel_p2p_context {
 	struct ori_gpu gpu;          /* gpu.ops NULL: none. A stream of its own */
 
 	struct ori_cache *mr_refs; /* memory of transfers that the user has not registered */
+	struct ori_rdma *lent;     /* referenced; NULL: the context opens one of its own */
 
 	pthread_mutex_t lock; /* guards the rest */
 	struct oriel_p2p *endpoints;
@@ -112,11 +114,7 @@ struct oriel_p2p_context {
 	struct ori_net_listener local, tcp; /* they own the sockets of @listeners */
 	struct p2p_pending_connection pending[P2P_PENDING_MAX];
 	unsigned pending_count;
-	struct ori_hca_choice choice; /* the HCA that the settings choose, once one is open */
-	const struct ori_hca_ops *ops;
-	struct ori_hca *hca; /* opened for the first endpoint that needs it, stays */
-	bool reaches_all;    /* it registers memory of GPUs as any other */
-	bool needs_flush;    /* its writes to the GPU may be invisible when it reports them */
+	struct ori_rdma *rdma; /* for the first endpoint that needs it, stays */
 
 	pthread_cond_t wake; /* of the thread that registers */
 	struct oriel_p2p_memory *waiting, **waiting_last;
@@ -127,18 +125,19 @@ struct oriel_p2p_context {
 
 /*
  * oriel_p2p_context_create() for sockets that listen already: takes the listeners on
- * success. A live handle. @gpu NULL: none.
+ * success. A live handle. @gpu NULL: none; @rdma NULL: one is opened for the first endpoint
+ * that needs it, else it references @rdma, which has the same GPU.
  */
 enum oriel_status ori_p2p_context_create_at(const struct oriel_p2p_context_attr *attr,
 					    const struct p2p_listeners *listeners,
-					    const struct ori_gpu *gpu,
+					    const struct ori_gpu *gpu, struct ori_rdma *rdma,
 					    struct oriel_p2p_context **ctx);
 void ori_p2p_context_close(struct oriel_p2p_context *ctx);
 /* Has the user registered memory, or is about to? */
 bool ori_p2p_context_has_memory(struct oriel_p2p_context *ctx);
 
-/* Open the HCA, which then registers the pool and all registered memory. */
-enum oriel_status ori_p2p_context_need_hca(struct oriel_p2p_context *ctx);
+/* Open the NICs, which then register the pool and all registered memory. */
+enum oriel_status ori_p2p_context_need_rdma(struct oriel_p2p_context *ctx);
 enum oriel_status ori_p2p_context_register(struct oriel_p2p_context *ctx, struct p2p_area *area);
 void ori_p2p_context_unregister(struct oriel_p2p_context *ctx, struct p2p_area *area);
 
@@ -172,10 +171,8 @@ enum oriel_status ori_p2p_context_find_clash(struct oriel_p2p_context *ctx,
  */
 enum oriel_status ori_p2p_context_open_gpu(struct oriel_p2p_context *ctx,
 					   const struct ori_gpu *like);
-/* Register whole pages of the GPU's memory, which the HCA addresses by @iova. */
-enum oriel_status ori_p2p_context_register_gpu(struct oriel_p2p_context *ctx, char *address,
-					       size_t length, uint64_t iova, struct ori_hca_mr **mr,
-					       struct ori_hca_keys *keys);
+/* May NICs write to memory of the GPU, since what they write can be flushed? */
+enum oriel_status ori_p2p_context_check_flush(const struct oriel_p2p_context *ctx);
 /* For copies by the GPU; nothing without one. */
 enum oriel_status ori_p2p_context_pin(struct oriel_p2p_context *ctx, struct p2p_area *area);
 void ori_p2p_context_unpin(struct oriel_p2p_context *ctx, struct p2p_area *area);
@@ -194,7 +191,9 @@ enum p2p_mr_ref { P2P_MR_REF_NONE, P2P_MR_REF_PART, P2P_MR_REF_WHOLE };
 
 enum oriel_status ori_mr_refs_open(struct oriel_p2p_context *ctx);
 void ori_mr_refs_close(struct oriel_p2p_context *ctx);
-enum oriel_status ori_mr_ref_take(struct oriel_p2p_context *ctx, struct oriel_p2p_request *request);
+/* @is_rdma: its endpoint uses NICs. */
+enum oriel_status ori_mr_ref_take(struct oriel_p2p_context *ctx, struct oriel_p2p_request *request,
+				  bool is_rdma);
 /* Drop registrations that no transfer uses now. */
 void ori_mr_refs_drop_idle(struct oriel_p2p_context *ctx);
 /* A request without a reference is left alone. */
@@ -203,6 +202,9 @@ void ori_mr_ref_drop(struct oriel_p2p_context *ctx, struct oriel_p2p_request *re
 /* p2p_memory.c */
 /* Is any of it registered by the user, or in use by a transfer? */
 bool ori_memory_is_registered(struct oriel_p2p_context *ctx, const struct ori_mem *mem);
+/* oriel_p2p_register(), or a registration that transfers refer to. */
+enum oriel_status ori_memory_make(struct oriel_p2p_context *ctx, void *address, size_t length,
+				  unsigned flags, bool is_mr_ref, struct oriel_p2p_memory **memory);
 /* A region that the new HCA rejects has the failure as its status from then on. */
 void ori_memory_register_all_locked(struct oriel_p2p_context *ctx);
 void ori_memory_stop(struct oriel_p2p_context *ctx);

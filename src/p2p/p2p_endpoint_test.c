@@ -2,6 +2,7 @@
 /* How endpoints begin and end: attributes that differ, destroyed peers, threads. */
 #include <unistd.h>
 
+#include "p2p/p2p.h"
 #include "p2p/pair_of_endpoints_test.h"
 
 static void endpoints_that_differ(const struct oriel_p2p_attr *a, const struct oriel_p2p_attr *b,
@@ -352,6 +353,69 @@ static void test_slots_bound_the_number_of_endpoints(void **state)
 	endpoints_destroy_context(ctx);
 }
 
+/* Two contexts, of 2 rails and of @rails: their endpoints take those of both in turn. */
+static void endpoints_take_rails_in_turn(const char *rails, unsigned most)
+{
+	struct endpoints e, pairs[6];
+	unsigned used[ORIEL_DEV_RAILS] = {0};
+	char word = 0;
+
+	memset(&e, 0, sizeof(e));
+	for (unsigned i = 0; i < 2; i++) {
+		struct oriel_p2p_context_attr attr = {.size = sizeof(attr),
+						      .paths = 1u << ORIEL_PATH_RDMA};
+
+		setenv("ORIEL_RAILS", i ? rails : "2", 1);
+		assert_int_equal(oriel_p2p_context_create(&attr, &e.contexts[i]), ORIEL_OK);
+	}
+	unsetenv("ORIEL_RAILS");
+	for (unsigned i = 0; i < 6; i++) {
+		struct oriel_p2p_request r[2];
+
+		assert_int_equal(oriel_p2p_create(e.contexts[0], NULL, &pairs[i].a), ORIEL_OK);
+		assert_int_equal(oriel_p2p_create(e.contexts[1], NULL, &pairs[i].b), ORIEL_OK);
+		endpoints_join(&pairs[i]);
+		assert_int_equal(pairs[i].a->rail, pairs[i].b->rail);
+		used[pairs[i].a->rail]++;
+		assert_int_equal(oriel_p2p_recv_control(pairs[i].a, 0, &word, 1, &r[0]), ORIEL_OK);
+		assert_int_equal(oriel_p2p_send_control(pairs[i].b, 0, "x", 1, &r[1]), ORIEL_OK);
+		assert_int_equal(endpoints_wait(&pairs[i], &r[0]), ORIEL_OK);
+		assert_int_equal(endpoints_wait(&pairs[i], &r[1]), ORIEL_OK);
+	}
+	for (unsigned rail = 0; rail < ORIEL_DEV_RAILS; rail++)
+		assert_int_equal(used[rail], rail < most ? 6 / most : 0);
+	for (unsigned i = 0; i < 6; i++) {
+		oriel_p2p_destroy(pairs[i].a);
+		oriel_p2p_destroy(pairs[i].b);
+	}
+	endpoints_close_contexts(&e);
+}
+
+static void test_endpoints_take_the_rails_in_turn(void **state)
+{
+	struct p2p_address a = {.rails = 4}, b = {.rails = 4};
+
+	(void)state;
+	endpoints_take_rails_in_turn("2", 2);
+	endpoints_take_rails_in_turn("1", 1);
+	/* Those that ranks 1 and 2 of a communicator keep for each other. */
+	for (unsigned mode = 0; mode < P2P_MODES; mode++) {
+		a.token.number = p2p_cached_number(2, (enum oriel_p2p_mode)mode);
+		b.token.number = p2p_cached_number(1, (enum oriel_p2p_mode)mode);
+		assert_int_equal(ori_p2p_address_rail(&a, &b), (3 + mode) % 4);
+		assert_int_equal(ori_p2p_address_rail(&b, &a), (3 + mode) % 4);
+	}
+	/* The caller, whose token is less, counts, and the fewer rails. */
+	b.token.context[0] = 1;
+	a.rails = 3;
+	for (unsigned i = 0; i < 9; i++) {
+		a.token.number = P2P_UNCACHED + i;
+		b.token.number = P2P_UNCACHED;
+		assert_int_equal(ori_p2p_address_rail(&a, &b), a.token.number % 3);
+		assert_int_equal(ori_p2p_address_rail(&b, &a), a.token.number % 3);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -362,6 +426,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_invalid_arguments_are_rejected),
 		cmocka_unit_test(test_threads_exchange_requests),
 		cmocka_unit_test(test_slots_bound_the_number_of_endpoints),
+		cmocka_unit_test(test_endpoints_take_the_rails_in_turn),
 	};
 
 	endpoints_choose(argc, argv);

@@ -50,17 +50,14 @@ void ori_p2p_context_unpin(struct oriel_p2p_context *ctx, struct p2p_area *area)
 	area->is_pinned = false;
 }
 
-enum oriel_status ori_p2p_context_register_gpu(struct oriel_p2p_context *ctx, char *address,
-					       size_t length, uint64_t iova, struct ori_hca_mr **mr,
-					       struct ori_hca_keys *keys)
+enum oriel_status ori_p2p_context_check_flush(const struct oriel_p2p_context *ctx)
 {
-	if (ctx->needs_flush && !(ctx->gpu.flags & ORI_GPU_FLUSHES))
-		return ori_fail(ORIEL_ERR_UNSUPPORTED,
-				"GPU %s (%s) needs a flush after the writes of a NIC, which its "
-				"driver does not have",
-				ctx->gpu.pci, ctx->gpu.name);
-	return ori_hca_register_gpu(ctx->ops, ctx->hca, &ctx->gpu, address, length, iova,
-				    P2P_ACCESS, mr, keys);
+	if (!ori_rdma_needs_flush(ctx->rdma) || ctx->gpu.flags & ORI_GPU_FLUSHES)
+		return ORIEL_OK;
+	return ori_fail(ORIEL_ERR_UNSUPPORTED,
+			"GPU %s (%s) needs a flush after the writes of a NIC, which its driver "
+			"does not have",
+			ctx->gpu.pci, ctx->gpu.name);
 }
 
 enum oriel_status ori_p2p_context_query(const struct oriel_p2p_context *ctx, const void *address,

@@ -314,7 +314,7 @@ static enum oriel_status mapped_export_gpu(struct oriel_p2p *p2p,
 	if (p2p_is_same_process(p2p) && mapped_is_same_gpu(p2p)) {
 		offer->address = (uintptr_t)at;
 		offer->piece = P2P_NO_PIECE;
-		offer->key = P2P_KEY_GPU;
+		offer->keys.rail[0] = P2P_KEY_GPU;
 		return ORIEL_OK;
 	}
 	if (!p2p->is_gpu_reached)
@@ -361,7 +361,7 @@ static enum oriel_status mapped_import(struct oriel_p2p *p2p, const struct p2p_o
 
 	if (offer->piece == P2P_NO_PIECE && p2p_is_same_process(p2p)) {
 		*remote = (struct p2p_remote){.at = (char *)(uintptr_t)offer->address,
-					      .is_gpu = offer->key & P2P_KEY_GPU};
+					      .is_gpu = offer->keys.rail[0] & P2P_KEY_GPU};
 		return ORIEL_OK;
 	}
 	status = ori_piece_find(p2p, offer->piece, &piece);

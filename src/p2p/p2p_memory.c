@@ -1,40 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of the user: the caller registers it with the HCA, or a thread of the context
+ * Memory of the user: the caller registers it with the NICs, or a thread of the context
  * does. oriel_p2p_register() and mr_refs use it.
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "base/thread.h"
 #include "mem/external.h"
 #include "p2p/p2p.h"
 
-/* Whole pages: the iova holds the offset of the memory in the first page. */
-static enum oriel_status memory_register_gpu(struct oriel_p2p_context *ctx,
-					     struct oriel_p2p_memory *m)
-{
-	uint64_t mask = (uint64_t)sysconf(_SC_PAGESIZE) - 1;
-
-	return ori_p2p_context_register_gpu(ctx, m->address - m->iova,
-					    (m->iova + m->length + mask) & ~mask, 0, &m->mr,
-					    &m->keys);
-}
-
 /* Without the lock: a registration may take long. */
 static enum oriel_status memory_register(struct oriel_p2p_context *ctx, struct oriel_p2p_memory *m)
 {
-	enum oriel_status status;
+	enum ori_rdma_use use = m->is_mr_ref ? ORI_RDMA_PASSING : ORI_RDMA_SHARED;
+	enum oriel_status status = m->is_gpu ? ori_p2p_context_check_flush(ctx) : ORIEL_OK;
 
-	if (m->is_gpu && !ctx->reaches_all)
-		status = memory_register_gpu(ctx, m);
-	else
-		status = ctx->ops->register_memory(ctx->hca, m->address, m->length, m->iova,
-						   P2P_ACCESS, &m->mr, &m->keys);
 	if (status == ORIEL_OK)
-		m->has_mr = true;
+		status =
+			ori_rdma_register(ctx->rdma, m->address, m->length, use, &m->mr, &m->rkeys);
+	if (status == ORIEL_OK)
+		ori_rdma_mr_local(m->mr, &m->iova, &m->lkeys);
 	return status;
 }
 
@@ -67,7 +54,7 @@ void ori_memory_register_all_locked(struct oriel_p2p_context *ctx)
 	for (struct oriel_p2p_memory *m = ctx->memories; m; m = m->next) {
 		enum oriel_status status;
 
-		if (m->has_mr || atomic_load(&m->status) != ORIEL_OK)
+		if (m->mr || atomic_load(&m->status) != ORIEL_OK)
 			continue;
 		status = memory_register(ctx, m);
 		if (status != ORIEL_OK)
@@ -94,7 +81,7 @@ static void *memory_work(void *argument)
 		if (!ctx->waiting)
 			ctx->waiting_last = &ctx->waiting;
 		ctx->working = m;
-		if (ctx->hca) {
+		if (ctx->rdma) {
 			pthread_mutex_unlock(&ctx->lock);
 			status = memory_register(ctx, m);
 			pthread_mutex_lock(&ctx->lock);
@@ -103,7 +90,7 @@ static void *memory_work(void *argument)
 		m->next = ctx->memories;
 		ctx->memories = m;
 		/* An HCA that was opened meanwhile has not registered it. */
-		if (status == ORIEL_OK && ctx->hca && !m->has_mr)
+		if (status == ORIEL_OK && ctx->rdma && !m->mr)
 			status = memory_register(ctx, m);
 		memory_set_status(m, status);
 		pthread_cond_broadcast(&ctx->wake);
@@ -155,7 +142,7 @@ static enum oriel_status memory_queue_locked(struct oriel_p2p_context *ctx,
 static enum oriel_status memory_add_locked(struct oriel_p2p_context *ctx,
 					   struct oriel_p2p_memory *m)
 {
-	enum oriel_status status = ctx->hca ? memory_register(ctx, m) : ORIEL_OK;
+	enum oriel_status status = ctx->rdma ? memory_register(ctx, m) : ORIEL_OK;
 
 	if (status != ORIEL_OK)
 		return status;
@@ -198,27 +185,18 @@ static enum oriel_status memory_describe(struct oriel_p2p_context *ctx, struct o
 	return ORIEL_OK;
 }
 
-enum oriel_status oriel_p2p_register(struct oriel_p2p_context *ctx, void *address, size_t length,
-				     unsigned flags, struct oriel_p2p_memory **memory)
+enum oriel_status ori_memory_make(struct oriel_p2p_context *ctx, void *address, size_t length,
+				  unsigned flags, bool is_mr_ref, struct oriel_p2p_memory **memory)
 {
-	struct oriel_p2p_memory *m;
-	enum oriel_status status = ori_handle_check(ctx, ORI_HANDLE_P2P_CONTEXT, __func__);
-	uintptr_t end;
+	struct oriel_p2p_memory *m = ori_handle_alloc(ORI_HANDLE_P2P_MEMORY, sizeof(*m));
+	enum oriel_status status;
 
-	if (status != ORIEL_OK)
-		return status;
-	if (!memory || !address || !length || flags & ~(unsigned)ORIEL_P2P_BACKGROUND ||
-	    __builtin_add_overflow((uintptr_t)address, length, &end))
-		return ori_fail(ORIEL_ERR_INVALID,
-				"oriel_p2p_register: %zu bytes at %p, flags 0x%x", length, address,
-				flags);
-	m = ori_handle_alloc(ORI_HANDLE_P2P_MEMORY, sizeof(*m));
 	if (!m)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a registration");
 	m->ctx = ctx;
 	m->address = address;
 	m->length = length;
-	m->iova = (uintptr_t)address & ((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
+	m->is_mr_ref = is_mr_ref;
 	atomic_init(&m->status, ORIEL_AGAIN);
 	status = memory_describe(ctx, m);
 	if (status != ORIEL_OK) {
@@ -237,6 +215,22 @@ enum oriel_status oriel_p2p_register(struct oriel_p2p_context *ctx, void *addres
 	ori_handle_open(m, NULL);
 	*memory = m;
 	return ORIEL_OK;
+}
+
+enum oriel_status oriel_p2p_register(struct oriel_p2p_context *ctx, void *address, size_t length,
+				     unsigned flags, struct oriel_p2p_memory **memory)
+{
+	enum oriel_status status = ori_handle_check(ctx, ORI_HANDLE_P2P_CONTEXT, __func__);
+	uintptr_t end;
+
+	if (status != ORIEL_OK)
+		return status;
+	if (!memory || !address || !length || flags & ~(unsigned)ORIEL_P2P_BACKGROUND ||
+	    __builtin_add_overflow((uintptr_t)address, length, &end))
+		return ori_fail(ORIEL_ERR_INVALID,
+				"oriel_p2p_register: %zu bytes at %p, flags 0x%x", length, address,
+				flags);
+	return ori_memory_make(ctx, address, length, flags, false, memory);
 }
 
 enum oriel_status oriel_p2p_memory_check(const struct oriel_p2p_memory *memory)
@@ -281,8 +275,8 @@ void oriel_p2p_unregister(struct oriel_p2p_memory *m)
 			ctx->waiting_last = &(*ctx->waiting_last)->next;
 	}
 	pthread_mutex_unlock(&ctx->lock);
-	if (m->has_mr)
-		ctx->ops->unregister_memory(m->mr);
+	if (m->mr)
+		ori_rdma_unregister(ctx->rdma, m->mr);
 	ori_mem_unref(m->mem);
 	ori_handle_free(m);
 }

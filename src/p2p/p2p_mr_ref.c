@@ -2,7 +2,8 @@
 /*
  * References to registrations of memory that the user has not registered, for as long as a
  * transfer takes: p2p_recv.c and p2p_send.c take them. Transfers from or to the same pages share
- * one registration (mem/cache.h).
+ * one (mem/cache.h), since it describes memory that the peer maps, too; the registration with
+ * NICs that it refers to is in the cache of the rdma context.
  */
 #include <stdlib.h>
 
@@ -25,9 +26,9 @@ static enum oriel_status mr_ref_find_gpu(const struct oriel_p2p_context *ctx, ui
 	before = address - (uintptr_t)info.base;
 	/* Memory of another GPU, or over several, is registered for the transfer alone. */
 	if (!info.length || before > info.length || length > info.length - before)
-		*range = (struct ori_cache_range){address, length, 0};
+		*range = (struct ori_cache_range){address, length, 0, 0};
 	else
-		*range = (struct ori_cache_range){(uintptr_t)info.base, info.length, info.id};
+		*range = (struct ori_cache_range){(uintptr_t)info.base, info.length, info.id, 0};
 	return ORIEL_OK;
 }
 
@@ -54,13 +55,18 @@ static enum oriel_status mr_ref_find_host(uint64_t address, uint64_t length,
 	return ORIEL_OK;
 }
 
-static enum oriel_status mr_ref_find(void *context, uint64_t address, uint64_t length,
-				     struct ori_cache_range *range)
+static enum oriel_status mr_ref_find(const struct oriel_p2p_context *ctx, uint64_t address,
+				     uint64_t length, bool is_rdma, struct ori_cache_range *range)
 {
-	const struct oriel_p2p_context *ctx = context;
+	const void *at = (const void *)(uintptr_t)address;
 	bool is_gpu;
-	enum oriel_status status = ori_p2p_context_query(ctx, (void *)(uintptr_t)address, &is_gpu);
+	enum oriel_status status = ori_p2p_context_query(ctx, at, &is_gpu);
 
+	/* It is in a window or a region, whose registration serves it. */
+	if (status == ORIEL_OK && is_rdma && ori_rdma_is_shared(ctx->rdma, at, length)) {
+		*range = (struct ori_cache_range){address, length, 0, 0};
+		return ORIEL_OK;
+	}
 	if (status != ORIEL_OK)
 		return status;
 	return is_gpu ? mr_ref_find_gpu(ctx, address, length, range)
@@ -71,14 +77,12 @@ static enum oriel_status mr_ref_enter(void *context, const struct ori_cache_rang
 				      void **registration)
 {
 	struct oriel_p2p_memory *m;
-	enum oriel_status status =
-		oriel_p2p_register(context, (void *)(uintptr_t)range->base, range->length, 0, &m);
+	enum oriel_status status = ori_memory_make(context, (void *)(uintptr_t)range->base,
+						   range->length, 0, true, &m);
 
-	if (status != ORIEL_OK)
-		return status;
-	m->is_mr_ref = true;
-	*registration = m;
-	return ORIEL_OK;
+	if (status == ORIEL_OK)
+		*registration = m;
+	return status;
 }
 
 static void mr_ref_leave(void *context, void *registration)
@@ -89,8 +93,7 @@ static void mr_ref_leave(void *context, void *registration)
 
 enum oriel_status ori_mr_refs_open(struct oriel_p2p_context *ctx)
 {
-	const struct ori_cache_attr attr = {ctx, mr_ref_find, mr_ref_enter, mr_ref_leave,
-					    MR_REFS_IDLE};
+	const struct ori_cache_attr attr = {ctx, mr_ref_enter, mr_ref_leave, MR_REFS_IDLE};
 
 	return ori_cache_create(&attr, &ctx->mr_refs);
 }
@@ -106,12 +109,16 @@ void ori_mr_refs_drop_idle(struct oriel_p2p_context *ctx)
 	ori_cache_invalidate(ctx->mr_refs, 0, UINT64_MAX);
 }
 
-enum oriel_status ori_mr_ref_take(struct oriel_p2p_context *ctx, struct oriel_p2p_request *r)
+enum oriel_status ori_mr_ref_take(struct oriel_p2p_context *ctx, struct oriel_p2p_request *r,
+				  bool is_rdma)
 {
+	struct ori_cache_range range;
 	struct ori_mr_ref mr_ref;
 	enum oriel_status status =
-		ori_cache_ref(ctx->mr_refs, (uintptr_t)r->buffer, r->length, &mr_ref);
+		mr_ref_find(ctx, (uintptr_t)r->buffer, r->length, is_rdma, &range);
 
+	if (status == ORIEL_OK)
+		status = ori_cache_ref(ctx->mr_refs, &range, &mr_ref);
 	if (status != ORIEL_OK)
 		return status;
 	r->memory = mr_ref.registration;

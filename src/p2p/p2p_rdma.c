@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Backend "rdma": through an HCA, by a link that the host drives (rdma/rdma_host.h). */
+/*
+ * Backend "rdma": through the NIC of one rail, by a link that the host drives
+ * (rdma/rdma_host.h).
+ */
 #include <string.h>
 
 #include "base/error.h"
@@ -13,16 +16,16 @@ static enum oriel_status rdma_open_link(struct oriel_p2p *p2p)
 	struct oriel_p2p_context *ctx = p2p->ctx;
 	struct ori_host_attr attr = {.immediates = P2P_IMMEDIATES, .queues = p2p->queues};
 	struct ori_host_qps end;
-	enum oriel_status status = ori_p2p_context_need_hca(ctx);
+	enum oriel_status status = ori_p2p_context_need_rdma(ctx);
 
 	if (status == ORIEL_OK && p2p->address.kernel != p2p->peer.kernel)
-		status = ctx->ops->listen(ctx->hca);
+		status = ori_rdma_listen(ctx->rdma);
 	if (status == ORIEL_OK && !p2p->area.mr)
 		status = ori_p2p_context_register(ctx, &p2p->area);
 	if (status != ORIEL_OK)
 		return status;
-	attr.ops = ctx->ops;
-	attr.hca = ctx->hca;
+	attr.ops = ori_rdma_ops(ctx->rdma);
+	attr.hca = ori_rdma_hca(ctx->rdma, p2p->rail);
 	status = ori_host_create(&attr, &p2p->link.host, &end);
 	if (status == ORIEL_OK)
 		memcpy(p2p->link.host_endpoint, &end, sizeof(end));
@@ -41,13 +44,13 @@ static enum oriel_status rdma_open(struct oriel_p2p *p2p, struct p2p_endpoint_in
 		status = rdma_open_link(p2p);
 	if (status != ORIEL_OK)
 		return status;
-	p2p->ctx->ops->describe(p2p->ctx->hca, &mine->rdma.qp);
-	mine->hca_kind = p2p->ctx->choice.kind;
+	ori_rdma_describe(p2p->ctx->rdma, p2p->rail, &mine->rdma.qp);
+	mine->hca_kind = ori_rdma_kind(p2p->ctx->rdma);
 	memcpy(mine->rdma.link, p2p->link.host_endpoint, sizeof(mine->rdma.link));
-	mine->rdma.segment_rkey = p2p->area.keys.rkey;
-	mine->rdma.pool_rkey = p2p->ctx->pool.area.keys.rkey;
+	mine->rdma.segment_rkeys = p2p->area.rkeys;
+	mine->rdma.pool_rkeys = p2p->ctx->pool.area.rkeys;
 	mine->flags = p2p->ctx->pool.is_gpu ? P2P_ENDPOINT_GPU_SLOTS : 0;
-	p2p->may_flush |= p2p->ctx->pool.is_gpu && p2p->ctx->needs_flush;
+	p2p->may_flush |= p2p->ctx->pool.is_gpu && ori_rdma_needs_flush(p2p->ctx->rdma);
 	return ORIEL_OK;
 }
 
@@ -60,14 +63,14 @@ static enum oriel_status rdma_connect(struct oriel_p2p *p2p, const struct p2p_en
 	if (nfds)
 		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer's endpoint came with %u descriptors",
 				nfds);
-	if (theirs->hca_kind != (uint32_t)p2p->ctx->choice.kind)
+	if (theirs->hca_kind != (uint32_t)ori_rdma_kind(p2p->ctx->rdma))
 		return ori_fail(
 			ORIEL_ERR_MISMATCH,
 			"this endpoint drives %s, the peer's does not: set ORIEL_HCA to the "
 			"same for both",
-			p2p->ctx->ops->kind);
-	p2p->remote_control = (struct p2p_remote){.key = theirs->rdma.segment_rkey};
-	p2p->pool = (struct p2p_remote){.key = theirs->rdma.pool_rkey,
+			ori_rdma_ops(p2p->ctx->rdma)->kind);
+	p2p->remote_control = (struct p2p_remote){.keys = theirs->rdma.segment_rkeys};
+	p2p->pool = (struct p2p_remote){.keys = theirs->rdma.pool_rkeys,
 					.is_gpu = theirs->flags & P2P_ENDPOINT_GPU_SLOTS};
 	memcpy(&link, theirs->rdma.link, sizeof(link));
 	if (link.queues != p2p->queues)
@@ -101,11 +104,11 @@ static void rdma_leave(struct oriel_p2p *p2p)
 	(void)p2p;
 }
 
-static struct ori_host_move rdma_move(const struct p2p_local *from, const struct p2p_remote *to,
-				      size_t length)
+static struct ori_host_move rdma_move(const struct oriel_p2p *p2p, const struct p2p_local *from,
+				      const struct p2p_remote *to, size_t length)
 {
-	struct ori_host_move move = {.local = {from->address, from->lkey},
-				     .remote = {to->address, to->key},
+	struct ori_host_move move = {.local = {from->address, from->lkeys.rail[p2p->rail]},
+				     .remote = {to->address, to->keys.rail[p2p->rail]},
 				     .length = length};
 
 	return move;
@@ -127,7 +130,7 @@ static enum oriel_status rdma_begun(struct oriel_p2p *p2p, enum oriel_status sta
 static enum oriel_status rdma_put(struct oriel_p2p *p2p, const struct p2p_local *from,
 				  const struct p2p_remote *to, size_t length, uint64_t *op)
 {
-	struct ori_host_move move = rdma_move(from, to, length);
+	struct ori_host_move move = rdma_move(p2p, from, to, length);
 
 	return rdma_begun(p2p, ori_host_put(p2p->link.host, &move, op), op);
 }
@@ -136,7 +139,7 @@ static enum oriel_status rdma_write_imm(struct oriel_p2p *p2p, const struct p2p_
 					const struct p2p_remote *to, size_t length,
 					uint32_t immediate, uint64_t *op)
 {
-	struct ori_host_move move = rdma_move(from, to, length);
+	struct ori_host_move move = rdma_move(p2p, from, to, length);
 
 	return rdma_begun(p2p, ori_host_put_immediate(p2p->link.host, &move, immediate, op), op);
 }
@@ -176,12 +179,12 @@ static enum oriel_status rdma_take(struct oriel_p2p *p2p, struct p2p_arrival *ar
 static enum oriel_status rdma_export(struct oriel_p2p *p2p, const struct oriel_p2p_memory *memory,
 				     const void *at, size_t length, struct p2p_offer *offer)
 {
-	if (!memory->has_mr)
+	if (!memory->mr)
 		return ori_fail(ORIEL_ERR_UNSUPPORTED, "%zu bytes at %p are not registered", length,
 				at);
-	p2p->may_flush |= memory->is_gpu && p2p->ctx->needs_flush;
+	p2p->may_flush |= memory->is_gpu && ori_rdma_needs_flush(p2p->ctx->rdma);
 	offer->address = memory->iova + (uint64_t)((const char *)at - memory->address);
-	offer->key = memory->keys.rkey;
+	offer->keys = memory->rkeys;
 	offer->piece = P2P_NO_PIECE;
 	return ORIEL_OK;
 }
@@ -190,7 +193,7 @@ static enum oriel_status rdma_import(struct oriel_p2p *p2p, const struct p2p_off
 				     struct p2p_remote *remote)
 {
 	(void)p2p;
-	*remote = (struct p2p_remote){.address = offer->address, .key = offer->key};
+	*remote = (struct p2p_remote){.address = offer->address, .keys = offer->keys};
 	return ORIEL_OK;
 }
 

@@ -67,7 +67,7 @@ static enum oriel_status recv_plan(struct oriel_p2p *p2p, struct oriel_p2p_reque
 		return ORIEL_OK;
 	}
 	if (!r->memory) {
-		status = ori_mr_ref_take(p2p->ctx, r);
+		status = ori_mr_ref_take(p2p->ctx, r, p2p->backend->needs_keys);
 		if (status != ORIEL_OK)
 			return status;
 	}

@@ -101,7 +101,7 @@ static enum oriel_status send_take_offer(struct oriel_p2p *p2p, struct oriel_p2p
 	if (status != ORIEL_OK)
 		return status;
 	r->address = offer.address;
-	r->key = offer.key;
+	memcpy(r->keys, &offer.keys, sizeof(r->keys));
 	r->piece = offer.piece;
 	r->protocol = P2P_DIRECT;
 	p2p->offered[index] = 0;
@@ -167,7 +167,7 @@ static bool send_has_keys(const struct oriel_p2p_request *r)
 {
 	return r->memory &&
 	       atomic_load_explicit(&r->memory->status, memory_order_acquire) == ORIEL_OK &&
-	       r->memory->has_mr;
+	       r->memory->mr;
 }
 
 /* Cut the transfer into chunks. ORIEL_AGAIN: the protocol is not known yet. */
@@ -182,7 +182,7 @@ static enum oriel_status send_plan(struct oriel_p2p *p2p, struct oriel_p2p_reque
 	r->step = (uint32_t)ori_p2p_step(p2p, r->length);
 	if (is_straight && p2p->backend->needs_keys && p2p->mode == ORIEL_P2P_ZERO_COPY &&
 	    !r->memory) {
-		status = ori_mr_ref_take(p2p->ctx, r);
+		status = ori_mr_ref_take(p2p->ctx, r, true);
 		if (status != ORIEL_OK)
 			return status;
 	}

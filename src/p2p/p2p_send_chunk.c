@@ -166,11 +166,11 @@ static struct p2p_local chunk_source(const struct oriel_p2p *p2p, const struct p
 	if (s->label) {
 		local.at = s->label + p2p_slot_begin(s->length);
 		local.address = (uint64_t)(local.at - p2p->ctx->pool.area.base);
-		local.lkey = p2p->ctx->pool.area.keys.lkey;
+		local.lkeys = p2p->ctx->pool.area.lkeys;
 		local.is_gpu = s->staging >= 0 && p2p->ctx->pool.is_gpu;
 	} else if (r->memory) {
 		local.address = r->memory->iova + (uint64_t)(local.at - r->memory->address);
-		local.lkey = r->memory->keys.lkey;
+		local.lkeys = r->memory->lkeys;
 	}
 	return local;
 }
@@ -255,11 +255,13 @@ static enum oriel_status chunk_post_staged(struct oriel_p2p *p2p, struct p2p_sen
 static enum oriel_status chunk_post_straight(struct oriel_p2p *p2p, struct p2p_send_slot *s)
 {
 	const struct oriel_p2p_request *r = s->request;
-	struct p2p_offer offer = {r->address, r->length, r->number, r->key, r->piece};
+	struct p2p_offer offer = {.address = r->address, .length = r->length, .piece = r->piece};
 	struct p2p_local from = chunk_source(p2p, s);
 	struct p2p_remote to;
-	enum oriel_status status = p2p->backend->import(p2p, &offer, &to);
+	enum oriel_status status;
 
+	memcpy(&offer.keys, r->keys, sizeof(offer.keys));
+	status = p2p->backend->import(p2p, &offer, &to);
 	if (status != ORIEL_OK)
 		return status;
 	to.address += s->offset;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "rdma/rdma_choose.h"
+#include "rdma/rdma.h"
 
 const char *oriel_p2p_mode_name(enum oriel_p2p_mode mode)
 {
@@ -49,7 +49,8 @@ enum oriel_status ori_p2p_address_parse(const void *bytes, size_t length, struct
 	/* Fields that are reserved are zero, so that a later version may use them. */
 	if (!a.paths || a.paths & ~known || !a.process || !a.pid ||
 	    wire_is_zero(&a.token.context, sizeof(a.token.context)) || a.hosts.is_ipv6 > 1 ||
-	    a.reserved1 || !wire_is_zero(a.reserved2, sizeof(a.reserved2)))
+	    a.reserved1 || !a.rails || a.rails > ORIEL_DEV_RAILS ||
+	    !wire_is_zero(a.reserved2, sizeof(a.reserved2)))
 		return ori_fail(ORIEL_ERR_PROTOCOL, "an address that no endpoint has");
 	*out = a;
 	return ORIEL_OK;
@@ -76,6 +77,18 @@ bool ori_p2p_address_calls(const struct p2p_address *a, const struct p2p_address
 	if (!ori_p2p_address_is_local(a, b) && !a->port != !b->port)
 		return !a->port;
 	return ori_p2p_token_compare(&a->token, &b->token) < 0;
+}
+
+unsigned ori_p2p_address_rail(const struct p2p_address *a, const struct p2p_address *b)
+{
+	const struct p2p_token *caller = ori_p2p_address_calls(a, b) ? &a->token : &b->token;
+	uint32_t rails = a->rails < b->rails ? a->rails : b->rails;
+	uint64_t of_a = a->token.number, of_b = b->token.number;
+
+	/* Each has the rank of the other, so that the links of windows take the same rail. */
+	if (of_a < P2P_UNCACHED && of_b < P2P_UNCACHED)
+		return (of_a / P2P_MODES + of_b / P2P_MODES + caller->number % P2P_MODES) % rails;
+	return caller->number % rails;
 }
 
 enum oriel_path ori_p2p_address_path(const struct p2p_address *a, const struct p2p_address *b)
@@ -129,7 +142,8 @@ static const char *wire_flaw(const struct p2p_frame *f)
 		return f->piece.number > INT32_MAX || f->piece.reserved ? "impossible memory"
 									: NULL;
 	case P2P_BYE:
-		if (f->bye.status > 0 || f->bye.status < ORIEL_ERR_ACCESS)
+		if (f->bye.status > 0 ||
+		    (f->bye.status < 0 && !ori_status_is_failure(f->bye.status)))
 			return "an unknown status";
 		return memchr(f->bye.text, '\0', sizeof(f->bye.text)) ? NULL
 								      : "a text without a NUL";

@@ -9,6 +9,7 @@
 
 #include <assert.h>
 
+#include <oriel/dev/types.h>
 #include <oriel/p2p.h>
 
 #include "hca/hca.h"
@@ -59,7 +60,8 @@ struct p2p_address {
 	uint16_t reserved1;
 	uint64_t node; /* the virtual node; endpoints treat other nodes as other machines */
 	struct ori_hosts hosts;
-	uint32_t reserved2[5];
+	uint32_t rails; /* that the context drives */
+	uint32_t reserved2[4];
 };
 
 static_assert(sizeof(struct p2p_address) == ORIEL_P2P_ADDRESS, "goes over the wire");
@@ -72,6 +74,12 @@ bool ori_p2p_address_is_local(const struct p2p_address *a, const struct p2p_addr
 
 /* The same at both endpoints. ORIEL_PATH_NONE: no path is common. */
 enum oriel_path ori_p2p_address_path(const struct p2p_address *a, const struct p2p_address *b);
+
+/*
+ * The rail that joins them, the same at both endpoints: those of one communicator, or of two
+ * contexts, use the rails in turn.
+ */
+unsigned ori_p2p_address_rail(const struct p2p_address *a, const struct p2p_address *b);
 
 /* Does @a connect to @b? Otherwise @b connects to @a; the same at both endpoints. */
 bool ori_p2p_address_calls(const struct p2p_address *a, const struct p2p_address *b);
@@ -111,7 +119,7 @@ struct p2p_endpoint_info {
 		struct {
 			struct ori_hca_qp_address qp;
 			uint8_t link[P2P_LINK_INFO];
-			uint32_t segment_rkey, pool_rkey;
+			struct oriel_dev_keys segment_rkeys, pool_rkeys;
 		} rdma;
 		struct {
 			struct ori_mem_blob segment, pool;
@@ -164,11 +172,11 @@ struct p2p_export {
 	uint32_t magic;
 	uint32_t version;
 	uint32_t path;
-	uint32_t key;
+	uint32_t piece;
 	uint64_t address, length;
 	uint64_t to; /* ori_p2p_token_brief() of the endpoint that may use it */
-	uint32_t piece;
-	uint32_t reserved[5];
+	struct oriel_dev_keys keys;
+	uint32_t reserved[2];
 };
 
 static_assert(sizeof(struct p2p_export) == ORIEL_P2P_EXPORT, "is given to users");
@@ -203,10 +211,16 @@ enum oriel_status ori_p2p_cell_parse(const void *bytes, struct p2p_cell *cell);
  */
 struct p2p_offer {
 	uint64_t address, length, number;
-	uint32_t key, piece;
+	struct oriel_dev_keys keys;
+	uint32_t piece, reserved;
 };
 
-static_assert(sizeof(struct p2p_offer) == 32, "goes over the wire");
+static_assert(sizeof(struct p2p_offer) == 48, "goes over the wire");
+
+static_assert(sizeof(((struct oriel_p2p_remote *)0)->keys) == sizeof(struct oriel_dev_keys) &&
+		      sizeof(((struct oriel_p2p_request *)0)->keys) ==
+			      sizeof(struct oriel_dev_keys),
+	      "a key for each rail");
 
 static inline unsigned p2p_piece_slot(uint32_t number)
 {
@@ -220,7 +234,7 @@ static inline uint32_t p2p_piece_after(uint32_t number)
 }
 
 #define P2P_NO_PIECE UINT32_MAX /* of a thread of this process: the address is usable as it is */
-#define P2P_KEY_GPU 1u          /* its key: of a GPU, else 0 */
+#define P2P_KEY_GPU 1u          /* its first key: of a GPU, else 0 */
 
 #define P2P_IMM_BYTES 56u /* bytes that come along with an immediate, at most */
 #define P2P_FEW 32u       /* bytes that go within the label */

@@ -47,14 +47,20 @@ struct pair {
 /* The link uses the last of @rails. */
 static inline void side_open(struct side *s, const char *config, unsigned peer, unsigned rails)
 {
-	struct ori_rdma_attr attr = {
-		&ori_hca_soft_ops, config, DEPTH, &s->health, LONG_NS, 100, rails, NULL, NULL,
-		pair_post,         false};
+	const struct ori_rdma_attr attr = {.rails = rails,
+					   .hca = &ori_hca_soft_ops,
+					   .config = config};
+	const struct ori_rdma_links_attr links = {.depth = DEPTH,
+						  .health = &s->health,
+						  .timeout_ns = LONG_NS,
+						  .spin = 100,
+						  .post = pair_post};
 
 	s->memory = aligned_alloc(4096, LENGTH);
 	assert_non_null(s->memory);
 	memset(s->memory, 0, LENGTH);
 	assert_int_equal(ori_rdma_open(&attr, &s->rdma), ORIEL_OK);
+	assert_int_equal(ori_rdma_open_links(s->rdma, &links), ORIEL_OK);
 	assert_int_equal(ori_rdma_register(s->rdma, s->memory, LENGTH, ORI_RDMA_SHARED, &s->mr,
 					   &s->rkeys),
 			 ORIEL_OK);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rdma transport: NICs, one for each rail, and links over them. A link joins two NICs
- * of one rail, one at each end. It exports an address and takes the address of the other
- * end; src/comm knows which rank has which address, this folder does not.
+ * The rdma context: NICs, one for each rail, and memory that they know; and links over them.
+ * A communicator opens it, and its p2p context shares it; a p2p context that stands alone
+ * opens one. A link joins two NICs of one rail, one at each end. It exports an address and
+ * takes the address of the other end; src/comm knows which rank has which address, this
+ * folder does not.
  */
 #ifndef ORI_RDMA_RDMA_H
 #define ORI_RDMA_RDMA_H
@@ -16,6 +18,45 @@ struct ori_rdma_mr; /* memory that all its NICs know */
 struct ori_rdma_link;
 struct ori_rdma_heartbeat;
 
+/* Both ends of a link have the same kind. Goes over the wire. */
+enum ori_hca_kind {
+	ORI_HCA_KIND_NONE, /* the rank needs none */
+	ORI_HCA_KIND_SOFT,
+	ORI_HCA_KIND_VERBS,
+};
+
+struct ori_rdma_attr {
+	unsigned rails; /* at most ORIEL_DEV_RAILS; 0 = 1 */
+	/* NULL, or the GPU whose memory NICs reach. It outlives the context. */
+	const struct ori_gpu *gpu;
+	const struct ori_hca_ops *hca; /* the backend; NULL: what the settings choose */
+	const char *config;            /* ... of it, a text; NULL = defaults */
+};
+
+/* One reference to it is the caller's. */
+enum oriel_status ori_rdma_open(const struct ori_rdma_attr *attr, struct ori_rdma **rdma);
+/* One more reference, which ori_rdma_close() drops. */
+struct ori_rdma *ori_rdma_ref(struct ori_rdma *rdma);
+/*
+ * Closes it with the last reference: all links are destroyed then, and all memory
+ * unregistered. NULL is allowed.
+ */
+void ori_rdma_close(struct ori_rdma *rdma);
+
+enum ori_hca_kind ori_rdma_kind(const struct ori_rdma *rdma);
+unsigned ori_rdma_rails(const struct ori_rdma *rdma);
+void ori_rdma_caps(const struct ori_rdma *rdma, unsigned rail, struct ori_hca_caps *caps);
+/* For links that the host drives (rdma_host.h); @rdma outlives them. */
+const struct ori_hca_ops *ori_rdma_ops(const struct ori_rdma *rdma);
+struct ori_hca *ori_rdma_hca(const struct ori_rdma *rdma, unsigned rail);
+/* See listen() of struct ori_hca_ops: that of all rails. */
+enum oriel_status ori_rdma_listen(struct ori_rdma *rdma);
+/*
+ * May writes of a NIC to the GPU be invisible to it when the NIC reports them? Then the GPU
+ * flushes them before it is told.
+ */
+bool ori_rdma_needs_flush(const struct ori_rdma *rdma);
+
 /* The thread that posts what callers of device functions ask of a link. */
 enum ori_rdma_post {
 	ORI_RDMA_POST_AUTO,  /* the caller, if the NIC reads rings; else a proxy */
@@ -23,45 +64,48 @@ enum ori_rdma_post {
 	ORI_RDMA_POST_PROXY, /* a thread of the host */
 };
 
-struct ori_rdma_attr {
-	const struct ori_hca_ops *hca;  /* the backend: verbs, mlx5 or the software HCA */
-	const char *config;             /* of the backend, a text; NULL = defaults */
+struct ori_rdma_links_attr {
 	uint32_t depth;                 /* WQEs of a main queue; 0 = 1024 */
 	struct oriel_dev_fault *health; /* the record that links write when they fail; or NULL */
 	uint64_t timeout_ns;            /* default of waits on links */
 	uint32_t spin;
-	unsigned rails; /* at most ORIEL_DEV_RAILS; 0 = 1 */
-	/* NULL, or the GPU whose kernels post to queues of their own. It outlives the NICs. */
-	const struct ori_gpu *gpu;
 	struct oriel_dev_fault
 		*blame; /* where kernels write their failures; they only read @health */
 	enum ori_rdma_post post;
 	bool is_remote; /* peers are on other hosts or in other network namespaces */
 };
 
-enum oriel_status ori_rdma_open(const struct ori_rdma_attr *attr, struct ori_rdma **rdma);
-/* The caller has destroyed all links and unregistered all memory. NULL is allowed. */
-void ori_rdma_close(struct ori_rdma *rdma);
-
-unsigned ori_rdma_rails(const struct ori_rdma *rdma);
-void ori_rdma_caps(const struct ori_rdma *rdma, unsigned rail, struct ori_hca_caps *caps);
+/*
+ * Opens what links share. Call it once, before anything is registered, if links follow;
+ * after a failure, close @rdma. Kernels of the GPU post to queues of their own.
+ */
+enum oriel_status ori_rdma_open_links(struct ori_rdma *rdma,
+				      const struct ori_rdma_links_attr *attr);
 
 enum ori_rdma_use {
 	ORI_RDMA_OWN, /* only requests of this process name it; for results if it may be written */
 	ORI_RDMA_SHARED, /* requests of peers name it as well */
+	/*
+	 * ... while one request of this process lasts: memory of a GPU stays registered for a
+	 * while, and may be freed without being unregistered.
+	 */
+	ORI_RDMA_PASSING,
 };
 
 /*
- * Registers @address with every rail. Peers name its first byte by the offset of @address
- * in its page: a buffer that begins a page begins at 0.
+ * Registers @address with every rail, unless a registration that is held for all its memory
+ * covers it: then that one serves both. Peers name its first byte by the address that
+ * ori_rdma_mr_local() returns: 0 where a page begins that nothing else has registered.
  */
 enum oriel_status ori_rdma_register(struct ori_rdma *rdma, void *address, size_t length,
 				    enum ori_rdma_use use, struct ori_rdma_mr **mr,
 				    struct oriel_dev_keys *rkeys);
 void ori_rdma_unregister(struct ori_rdma *rdma, struct ori_rdma_mr *mr);
+/* May peers reach all of it, since memory that has been registered to be shared covers it? */
+bool ori_rdma_is_shared(struct ori_rdma *rdma, const void *address, size_t length);
 
 /*
- * Requests posted here name the first byte of @mr by *@address, and its key by *@lkeys.
+ * Requests name the first byte of @mr by *@address; those posted here its key by *@lkeys.
  * They must do so, instead of using the lkeys of all memory, if ori_rdma_finds_own() and
  * the memory is a GPU's.
  */

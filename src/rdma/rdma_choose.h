@@ -7,13 +7,6 @@
 
 #include "rdma/rdma.h"
 
-/* Both ends of a link have the same kind. Goes over the wire. */
-enum ori_hca_kind {
-	ORI_HCA_KIND_NONE, /* the rank needs none */
-	ORI_HCA_KIND_SOFT,
-	ORI_HCA_KIND_VERBS,
-};
-
 struct ori_hca_choice {
 	enum ori_hca_kind kind;
 	const struct ori_hca_ops *ops;

@@ -33,11 +33,11 @@ struct ori_rdma_link {
 /* Resets the handle for kernels to one without queues. */
 static enum oriel_status rdma_reset_cell(const struct ori_rdma_link *link)
 {
-	const struct ori_gpu *gpu = link->rdma->attr.gpu;
+	const struct ori_gpu *gpu = link->rdma->gpu;
 	struct oriel_dev_link dev = link->dev;
 
 	dev.main = dev.companion = NULL;
-	dev.blame = link->rdma->attr.blame;
+	dev.blame = link->rdma->links.blame;
 	dev.answers = &link->cell->answers;
 	return gpu->ops->copy(gpu, &link->cell->link, &dev, sizeof(dev));
 }
@@ -46,7 +46,7 @@ static enum oriel_status rdma_reset_cell(const struct ori_rdma_link *link)
 static enum oriel_status rdma_fill_cell(const struct ori_rdma_link *link)
 {
 	struct oriel_mlx5_queue *companion = &link->cell->companion;
-	const struct ori_gpu *gpu = link->rdma->attr.gpu;
+	const struct ori_gpu *gpu = link->rdma->gpu;
 	struct oriel_link_answers answers = {0};
 	enum oriel_status status;
 
@@ -79,19 +79,19 @@ enum oriel_status ori_rdma_link_create(struct ori_rdma *r, unsigned peer, unsign
 
 	if (!link)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a link to rank %u", peer);
-	assert(rail < r->attr.rails);
+	assert(rail < r->count);
 	link->rdma = r;
 	link->rail = &r->rails[rail];
-	link->dev.health = r->attr.health;
-	link->dev.blame = r->attr.health;
-	link->dev.timeout_ns = r->attr.timeout_ns;
-	link->dev.spin = r->attr.spin;
+	link->dev.health = r->links.health;
+	link->dev.blame = r->links.health;
+	link->dev.timeout_ns = r->links.timeout_ns;
+	link->dev.spin = r->links.spin;
 	link->dev.peer = peer;
 	link->dev.rail = rail;
 	link->dev.post_kind = r->proxy ? ORIEL_LINK_PROXY : ORIEL_LINK_RINGS;
 	link->dev.unordered = r->is_unordered ? ORIEL_LINK_UNORDERED_LOCAL : 0;
-	if (r->attr.gpu) {
-		status = ori_rdma_cell_take(&r->cells, r->attr.gpu, &link->cell);
+	if (r->gpu) {
+		status = ori_rdma_cell_take(&r->cells, r->gpu, &link->cell);
 		if (status == ORIEL_OK)
 			status = rdma_reset_cell(link);
 		if (status != ORIEL_OK) {
@@ -127,7 +127,7 @@ static enum oriel_status rdma_open_proxied(struct ori_rdma_link *link, const str
 		.ops = r->ops,
 		.hca = r->hca,
 		.gpu = gpu,
-		.depth = link->rdma->attr.depth,
+		.depth = link->rdma->links.depth,
 		.sink_lkey = r->sink_lkey,
 		.memory = {r, rdma_find_whole, NULL},
 		.loopback = r->loopback,
@@ -143,7 +143,7 @@ static enum oriel_status rdma_open_proxied(struct ori_rdma_link *link, const str
 /* Opens the queues or the lane that callers post to; those of kernels if @gpu. */
 static enum oriel_status rdma_open_post(struct ori_rdma_link *link, const struct ori_gpu *gpu)
 {
-	uint32_t depth = link->rdma->attr.depth;
+	uint32_t depth = link->rdma->links.depth;
 
 	if (link->rdma->proxy)
 		return rdma_open_proxied(link, gpu, &link->proxied[!!gpu]);
@@ -232,7 +232,7 @@ enum oriel_status ori_rdma_link_connect(struct ori_rdma_link *link,
 
 void ori_rdma_link_begin(struct ori_rdma_link *link)
 {
-	const struct ori_gpu *gpu = link->rdma->attr.gpu;
+	const struct ori_gpu *gpu = link->rdma->gpu;
 	void *kernel;
 
 	if (link->has_kernel) {
@@ -267,7 +267,7 @@ enum oriel_status ori_rdma_link_read_kernel(const struct ori_rdma_link *link, un
 					    struct oriel_mlx5_queue *copy)
 {
 	const struct rdma_queue *q = which ? &link->kernel_companion : &link->kernel;
-	const struct ori_gpu *gpu = link->rdma->attr.gpu;
+	const struct ori_gpu *gpu = link->rdma->gpu;
 
 	if (!link->has_kernel || !q->dev)
 		return ORIEL_ERR_NO_PATH;
@@ -284,7 +284,7 @@ const struct ori_proxied *ori_rdma_link_proxied(const struct ori_rdma_link *link
 enum oriel_status ori_rdma_link_read_proxied(const struct ori_rdma_link *link,
 					     struct oriel_proxy_ring *copy)
 {
-	const struct ori_gpu *gpu = link->rdma->attr.gpu;
+	const struct ori_gpu *gpu = link->rdma->gpu;
 
 	if (!link->has_kernel || !link->proxied[1].ring)
 		return ORIEL_ERR_NO_PATH;

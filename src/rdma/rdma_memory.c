@@ -23,20 +23,29 @@
 	(ORI_HCA_LOCAL_WRITE | ORI_HCA_REMOTE_WRITE | ORI_HCA_REMOTE_READ | ORI_HCA_REMOTE_ATOMIC)
 #define MEMORY_IDLE 64u /* registrations of GPU allocations that no request uses now */
 
+/* Rights of a registration are accesses, and the rails that have it. */
+#define MEMORY_RAIL(rail) (0x100u << (rail))
+#define MEMORY_RAILS (MEMORY_RAIL(ORIEL_DEV_RAILS) - MEMORY_RAIL(0))
+
+/*
+ * A registration in the cache. NICs know its first byte by the offset in its page, as the
+ * kernel requires it of the offset.
+ */
+struct memory_entry {
+	uint64_t base, iova;
+	struct ori_hca_mr *of[ORIEL_DEV_RAILS];
+	struct ori_hca_keys keys[ORIEL_DEV_RAILS];
+};
+
 /* Memory that its owner registered. */
 struct ori_rdma_mr {
 	uint64_t address, length;
-	uint64_t iova; /* of the first byte; the offset in its page is that of @address */
-	struct ori_hca_mr *of[ORIEL_DEV_RAILS];
-	uint32_t lkeys[ORIEL_DEV_RAILS];
-	bool is_fixed; /* a source only */
-	bool is_host;  /* a CPU reads it */
-};
-
-/* A registration with one rail, made for requests. */
-struct memory_entry {
-	struct ori_hca_mr *mr;
-	uint32_t lkey;
+	uint64_t iova;         /* of the first byte */
+	struct ori_mr_ref ref; /* entry NULL: a NIC that reaches all memory needs none */
+	struct ori_hca_keys keys[ORIEL_DEV_RAILS];
+	bool is_fixed;  /* a source only */
+	bool is_host;   /* a CPU reads it */
+	bool is_listed; /* requests find it */
 };
 
 /* The reference of one request to memory that is not registered, until it is done. */
@@ -68,7 +77,6 @@ struct memory_rail {
 	struct memory_ref refs[ORI_MEMORY_BLOCKS];
 	pthread_mutex_t lock;
 	struct memory_ref *free; /* guarded by lock */
-	struct ori_cache *cache;
 };
 
 /*
@@ -77,6 +85,7 @@ struct memory_rail {
  */
 struct ori_memory {
 	struct ori_memory_attr attr;
+	struct ori_cache *cache;
 	uint64_t page_mask;
 	bool rejects_gpu;
 	pthread_rwlock_t lock;     /* guards all up to rails */
@@ -101,112 +110,131 @@ static enum oriel_status memory_query(const struct ori_memory *m, const void *ad
 	return status;
 }
 
-static enum oriel_status memory_enter(const struct ori_memory *m, unsigned rail, char *address,
-				      size_t length, uint64_t iova, unsigned access,
-				      struct ori_hca_mr **mr, struct ori_hca_keys *keys)
+static uint64_t memory_iova(const struct memory_entry *entry, uint64_t address)
 {
-	uint64_t before = (uintptr_t)address & m->page_mask;
-	struct ori_gpu_memory_info info;
-	enum oriel_status status = ORIEL_OK;
-	bool is_gpu = false;
-
-	/* A NIC that reaches all memory knows by itself what it is. */
-	if (!m->attr.is_whole)
-		status = memory_query(m, address, &info, &is_gpu);
-	if (status != ORIEL_OK)
-		return status;
-	if (!is_gpu)
-		return m->attr.ops->register_memory(m->attr.hcas[rail], address, length, iova,
-						    access, mr, keys);
-	if (m->rejects_gpu)
-		return ori_fail(ORIEL_ERR_ACCESS,
-				"%zu bytes of GPU memory at %p: no NIC reached memory of that GPU "
-				"when the communicator was created",
-				length, (void *)address);
-	length = (before + length + m->page_mask) & ~m->page_mask;
-	return ori_hca_register_gpu(m->attr.ops, m->attr.hcas[rail], m->attr.gpu, address - before,
-				    length, iova - before, access, mr, keys);
+	return entry->iova + (address - entry->base);
 }
 
-static enum oriel_status memory_range(void *context, uint64_t address, uint64_t length,
-				      struct ori_cache_range *range)
+/* Registers @range with @rail. */
+static enum oriel_status memory_enter(const struct ori_memory *m, unsigned rail,
+				      const struct ori_cache_range *range, bool is_gpu,
+				      struct memory_entry *entry)
 {
-	const struct memory_rail *r = context;
-	const void *at = (const void *)(uintptr_t)address;
-	struct ori_gpu_memory_info info;
-	enum oriel_status status;
-	bool is_gpu;
+	char *address = (char *)(uintptr_t)range->base;
+	uint64_t before = range->base & m->page_mask;
+	unsigned access = range->rights & ~MEMORY_RAILS;
+	size_t length = (before + range->length + m->page_mask) & ~m->page_mask;
 
-	status = memory_query(r->memory, at, &info, &is_gpu);
-	if (status != ORIEL_OK)
-		return status;
 	if (!is_gpu)
-		return ori_cache_pages(address, length, range);
-	/* The driver does not know the range of an allocation of another GPU. */
-	if (!info.length || address - (uintptr_t)info.base > info.length ||
-	    length > info.length - (address - (uintptr_t)info.base))
+		return m->attr.ops->register_memory(m->attr.hcas[rail], address, range->length,
+						    entry->iova, access, &entry->of[rail],
+						    &entry->keys[rail]);
+	if (m->rejects_gpu)
 		return ori_fail(ORIEL_ERR_ACCESS,
-				"%llu bytes at %p are not inside one allocation of this GPU",
-				(unsigned long long)length, at);
-	*range = (struct ori_cache_range){(uintptr_t)info.base, info.length, info.id};
-	return ORIEL_OK;
+				"%llu bytes of GPU memory at %p: no NIC reached memory of that GPU "
+				"when the communicator was created",
+				(unsigned long long)range->length, (void *)address);
+	return ori_hca_register_gpu(m->attr.ops, m->attr.hcas[rail], m->attr.gpu, address - before,
+				    length, entry->iova - before, access, &entry->of[rail],
+				    &entry->keys[rail]);
+}
+
+static void memory_cache_leave(void *context, void *registration)
+{
+	const struct ori_memory *m = context;
+	struct memory_entry *entry = registration;
+	unsigned rail;
+
+	for (rail = 0; rail < m->attr.rails; rail++)
+		if (entry->of[rail])
+			m->attr.ops->unregister_memory(entry->of[rail]);
+	free(entry);
 }
 
 static enum oriel_status memory_cache_enter(void *context, const struct ori_cache_range *range,
 					    void **registration)
 {
-	const struct memory_rail *r = context;
+	const struct ori_memory *m = context;
 	struct memory_entry *entry = calloc(1, sizeof(*entry));
-	struct ori_hca_keys keys;
-	enum oriel_status status;
+	struct ori_gpu_memory_info info;
+	enum oriel_status status = ORIEL_OK;
+	bool is_gpu = false;
+	unsigned rail;
 
 	if (!entry)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a registration");
-	status = memory_enter(r->memory, r->rail, (char *)(uintptr_t)range->base, range->length,
-			      range->base, ORI_HCA_LOCAL_WRITE, &entry->mr, &keys);
-	if (status != ORIEL_OK) {
-		free(entry);
+	entry->base = range->base;
+	entry->iova = range->base & m->page_mask;
+	/* A NIC that reaches all memory knows by itself what it is. */
+	if (!m->attr.is_whole)
+		status = memory_query(m, (void *)(uintptr_t)range->base, &info, &is_gpu);
+	for (rail = 0; rail < m->attr.rails && status == ORIEL_OK; rail++)
+		if (range->rights & MEMORY_RAIL(rail))
+			status = memory_enter(m, rail, range, is_gpu, entry);
+	if (status != ORIEL_OK)
+		memory_cache_leave(context, entry);
+	else
+		*registration = entry;
+	return status;
+}
+
+static bool memory_is_inside(const struct ori_gpu_memory_info *info, uint64_t address,
+			     uint64_t length)
+{
+	uint64_t offset = address - (uintptr_t)info->base;
+
+	return offset <= info->length && length <= info->length - offset;
+}
+
+/*
+ * References what registers these bytes for a request: what their owner has registered, else
+ * whole pages, or the allocation of the GPU.
+ */
+static enum oriel_status memory_ref_passing(struct ori_memory *m, uint64_t address, uint64_t length,
+					    unsigned rights, struct ori_mr_ref *ref)
+{
+	const void *at = (const void *)(uintptr_t)address;
+	struct ori_cache_range range = {address, length, 0, rights};
+	struct ori_gpu_memory_info info;
+	enum oriel_status status = ORIEL_OK;
+	bool is_gpu = false;
+
+	if (ori_cache_find(m->cache, &range, ref))
+		return ORIEL_OK;
+	if (!m->attr.is_whole)
+		status = memory_query(m, at, &info, &is_gpu);
+	if (status == ORIEL_OK && !is_gpu)
+		status = ori_cache_pages(address, length, &range);
+	if (status != ORIEL_OK)
 		return status;
-	}
-	entry->lkey = keys.lkey;
-	*registration = entry;
-	return ORIEL_OK;
+	/* The driver does not know the range of an allocation of another GPU. */
+	if (is_gpu && !memory_is_inside(&info, address, length))
+		return ori_fail(ORIEL_ERR_ACCESS,
+				"%llu bytes at %p are not inside one allocation of this GPU",
+				(unsigned long long)length, at);
+	if (is_gpu)
+		range = (struct ori_cache_range){(uintptr_t)info.base, info.length, info.id, 0};
+	range.rights = rights;
+	return ori_cache_ref(m->cache, &range, ref);
 }
 
-static void memory_cache_leave(void *context, void *registration)
+static enum oriel_status memory_open_blocks(struct ori_memory *m, struct memory_rail *r)
 {
-	const struct memory_rail *r = context;
-	struct memory_entry *entry = registration;
-
-	r->memory->attr.ops->unregister_memory(entry->mr);
-	free(entry);
-}
-
-static enum oriel_status memory_open_rail(struct ori_memory *m, unsigned rail)
-{
-	struct memory_rail *r = &m->rails[rail];
-	struct ori_cache_attr cache = {r, memory_range, memory_cache_enter, memory_cache_leave,
-				       MEMORY_IDLE};
 	size_t length = (size_t)ORI_MEMORY_BLOCKS * ORI_MEMORY_BLOCK, whole = length;
 	struct ori_hca_keys keys;
 	enum oriel_status status;
 	unsigned i;
 
-	r->memory = m;
-	r->rail = rail;
 	status = ori_memfd_open(false, &whole, &r->file, &r->map);
 	if (status != ORIEL_OK)
 		return status;
 	r->blocks = r->map.base;
-	status = m->attr.ops->register_memory(m->attr.hcas[rail], r->blocks, length,
+	status = m->attr.ops->register_memory(m->attr.hcas[r->rail], r->blocks, length,
 					      (uintptr_t)r->blocks, ORI_HCA_LOCAL_WRITE,
 					      &r->blocks_mr, &keys);
-	if (status == ORIEL_OK) {
-		r->blocks_lkey = keys.lkey;
-		status = ori_cache_create(&cache, &r->cache);
-	}
 	if (status != ORIEL_OK)
 		return status;
+	r->blocks_lkey = keys.lkey;
 	pthread_mutex_init(&r->lock, NULL);
 	for (i = ORI_MEMORY_BLOCKS; i > 0; i--) {
 		r->refs[i - 1].block = r->blocks + (size_t)(i - 1) * ORI_MEMORY_BLOCK;
@@ -216,11 +244,21 @@ static enum oriel_status memory_open_rail(struct ori_memory *m, unsigned rail)
 	return ORIEL_OK;
 }
 
+enum oriel_status ori_memory_open_blocks(struct ori_memory *m)
+{
+	enum oriel_status status = ORIEL_OK;
+	unsigned rail;
+
+	assert(!m->attr.is_whole);
+	for (rail = 0; rail < m->attr.rails && status == ORIEL_OK; rail++)
+		status = memory_open_blocks(m, &m->rails[rail]);
+	return status;
+}
+
 static void memory_close_rail(struct ori_memory *m, unsigned rail)
 {
 	struct memory_rail *r = &m->rails[rail];
 
-	ori_cache_destroy(r->cache);
 	if (r->blocks_mr)
 		m->attr.ops->unregister_memory(r->blocks_mr);
 	if (r->file < 0)
@@ -232,7 +270,9 @@ static void memory_close_rail(struct ori_memory *m, unsigned rail)
 enum oriel_status ori_memory_open(const struct ori_memory_attr *attr, struct ori_memory **out)
 {
 	struct ori_memory *m = calloc(1, sizeof(*m));
-	enum oriel_status status = ORIEL_OK;
+	const struct ori_cache_attr cache = {m, memory_cache_enter, memory_cache_leave,
+					     MEMORY_IDLE};
+	enum oriel_status status;
 	unsigned rail;
 
 	if (!m)
@@ -241,10 +281,12 @@ enum oriel_status ori_memory_open(const struct ori_memory_attr *attr, struct ori
 	m->changes = 1;
 	m->page_mask = (uint64_t)sysconf(_SC_PAGESIZE) - 1;
 	pthread_rwlock_init(&m->lock, NULL);
-	for (rail = 0; rail < ORIEL_DEV_RAILS; rail++)
+	for (rail = 0; rail < ORIEL_DEV_RAILS; rail++) {
+		m->rails[rail].memory = m;
+		m->rails[rail].rail = rail;
 		m->rails[rail].file = -1;
-	for (rail = 0; rail < attr->rails && status == ORIEL_OK && !attr->is_whole; rail++)
-		status = memory_open_rail(m, rail);
+	}
+	status = ori_cache_create(&cache, &m->cache);
 	if (status != ORIEL_OK) {
 		ori_memory_close(m);
 		return status;
@@ -262,6 +304,7 @@ void ori_memory_close(struct ori_memory *m)
 	assert(m->count == 0);
 	for (rail = 0; rail < m->attr.rails; rail++)
 		memory_close_rail(m, rail);
+	ori_cache_destroy(m->cache);
 	pthread_rwlock_destroy(&m->lock);
 	free(m->list);
 	free(m);
@@ -301,6 +344,7 @@ static enum oriel_status memory_list(struct ori_memory *m, struct ori_rdma_mr *m
 		i = memory_upto(m, mr->address);
 		memmove(&more[i + 1], &more[i], (m->count++ - i) * sizeof(struct ori_rdma_mr *));
 		more[i] = mr;
+		mr->is_listed = true;
 		if (mr->length > m->longest)
 			m->longest = mr->length;
 		atomic_fetch_add_explicit(&m->changes, 1, memory_order_release);
@@ -314,58 +358,40 @@ static void memory_unlist(struct ori_memory *m, const struct ori_rdma_mr *mr)
 	unsigned i;
 
 	pthread_rwlock_wrlock(&m->lock);
-	for (i = memory_upto(m, mr->address); i > 0 && m->list[i - 1] != mr; i--)
+	for (i = memory_upto(m, mr->address); m->list[i - 1] != mr; i--)
 		;
-	if (i > 0)
-		memmove(&m->list[i - 1], &m->list[i],
-			(m->count-- - i) * sizeof(struct ori_rdma_mr *));
+	memmove(&m->list[i - 1], &m->list[i], (m->count-- - i) * sizeof(struct ori_rdma_mr *));
 	atomic_fetch_add_explicit(&m->changes, 1, memory_order_release);
 	pthread_rwlock_unlock(&m->lock);
 }
 
-static enum oriel_status memory_enter_all(const struct ori_memory *m, struct ori_rdma_mr *mr,
-					  unsigned access, struct oriel_dev_keys *rkeys)
+static enum oriel_status memory_ref(struct ori_memory *m, struct ori_rdma_mr *mr, unsigned access)
 {
-	enum oriel_status status = ORIEL_OK;
-	struct ori_hca_keys keys;
-	unsigned rail;
+	const struct ori_cache_range range = {mr->address, mr->length, 0, access | MEMORY_RAILS};
 
-	for (rail = 0; rail < m->attr.rails && status == ORIEL_OK; rail++) {
-		status = memory_enter(m, rail, (char *)(uintptr_t)mr->address, mr->length, mr->iova,
-				      access, &mr->of[rail], &keys);
-		if (status != ORIEL_OK)
-			break;
-		mr->lkeys[rail] = keys.lkey;
-		rkeys->rail[rail] = keys.rkey;
-	}
-	return status;
-}
-
-static void memory_leave_all(const struct ori_memory *m, struct ori_rdma_mr *mr)
-{
-	unsigned rail;
-
-	for (rail = 0; rail < m->attr.rails; rail++) {
-		if (mr->of[rail])
-			m->attr.ops->unregister_memory(mr->of[rail]);
-		mr->of[rail] = NULL;
-	}
+	return ori_cache_ref(m->cache, &range, &mr->ref);
 }
 
 /*
  * NICs pin memory that they may write for writing, which the kernel rejects for read-only
  * memory.
  */
-static enum oriel_status memory_enter_own(const struct ori_memory *m, struct ori_rdma_mr *mr,
-					  struct oriel_dev_keys *rkeys)
+static enum oriel_status memory_ref_own(struct ori_memory *m, struct ori_rdma_mr *mr)
 {
-	enum oriel_status status = memory_enter_all(m, mr, ORI_HCA_LOCAL_WRITE, rkeys);
-
-	if (status == ORIEL_OK)
+	if (memory_ref(m, mr, ORI_HCA_LOCAL_WRITE) == ORIEL_OK)
 		return ORIEL_OK;
-	memory_leave_all(m, mr);
 	mr->is_fixed = true;
-	return memory_enter_all(m, mr, 0, rkeys);
+	return memory_ref(m, mr, 0);
+}
+
+static void memory_take_keys(const struct ori_memory *m, struct ori_rdma_mr *mr)
+{
+	const struct memory_entry *entry = mr->ref.registration;
+	unsigned rail;
+
+	mr->iova = entry ? memory_iova(entry, mr->address) : mr->address & m->page_mask;
+	for (rail = 0; rail < m->attr.rails && entry; rail++)
+		mr->keys[rail] = entry->keys[rail];
 }
 
 enum oriel_status ori_memory_register(struct ori_memory *m, void *address, size_t length,
@@ -373,32 +399,50 @@ enum oriel_status ori_memory_register(struct ori_memory *m, void *address, size_
 				      struct oriel_dev_keys *rkeys)
 {
 	struct ori_rdma_mr *mr = calloc(1, sizeof(*mr));
-	struct oriel_dev_keys found = {{0}};
 	struct ori_gpu_memory_info info;
 	enum oriel_status status;
 	bool is_gpu = false;
+	unsigned rail;
 
 	if (!mr)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a registration");
 	mr->address = (uintptr_t)address;
 	mr->length = length;
-	mr->iova = mr->address & m->page_mask;
 	/* A NIC that reaches all memory knows by itself what it is. */
 	status = m->attr.is_whole ? ORIEL_OK : memory_query(m, address, &info, &is_gpu);
 	mr->is_host = !m->attr.is_whole && !is_gpu;
-	if (status == ORIEL_OK && use == ORI_RDMA_SHARED)
-		status = memory_enter_all(m, mr, MEMORY_ALL, &found);
+	/* Memory of another GPU, or over several allocations, is registered for itself. */
+	if (status == ORIEL_OK && use == ORI_RDMA_PASSING &&
+	    (!is_gpu || memory_is_inside(&info, mr->address, length)))
+		status = memory_ref_passing(m, mr->address, length, MEMORY_ALL | MEMORY_RAILS,
+					    &mr->ref);
+	else if (status == ORIEL_OK && use != ORI_RDMA_OWN)
+		status = memory_ref(m, mr, MEMORY_ALL);
 	else if (status == ORIEL_OK && !m->attr.is_whole)
-		status = memory_enter_own(m, mr, &found);
-	if (status == ORIEL_OK)
+		status = memory_ref_own(m, mr);
+	memory_take_keys(m, mr);
+	if (status == ORIEL_OK && use != ORI_RDMA_PASSING)
 		status = memory_list(m, mr);
 	if (status != ORIEL_OK) {
 		ori_memory_unregister(m, mr);
 		return status;
 	}
-	*rkeys = found;
+	for (rail = 0; rail < ORIEL_DEV_RAILS; rail++)
+		rkeys->rail[rail] = mr->keys[rail].rkey;
 	*out = mr;
 	return ORIEL_OK;
+}
+
+bool ori_memory_is_shared(struct ori_memory *m, const void *address, size_t length)
+{
+	const struct ori_cache_range range = {(uintptr_t)address, length, 0,
+					      MEMORY_ALL | MEMORY_RAILS};
+	struct ori_mr_ref ref;
+	bool is_shared = ori_cache_find(m->cache, &range, &ref);
+
+	if (is_shared)
+		ori_cache_unref(m->cache, &ref);
+	return is_shared;
 }
 
 void ori_memory_reject_gpu(struct ori_memory *m)
@@ -408,16 +452,21 @@ void ori_memory_reject_gpu(struct ori_memory *m)
 
 void ori_memory_unregister(struct ori_memory *m, struct ori_rdma_mr *mr)
 {
-	memory_unlist(m, mr);
-	memory_leave_all(m, mr);
+	if (mr->is_listed)
+		memory_unlist(m, mr);
+	if (mr->ref.entry)
+		ori_cache_unref(m->cache, &mr->ref);
 	free(mr);
 }
 
 void ori_rdma_mr_local(const struct ori_rdma_mr *mr, uint64_t *address,
 		       struct oriel_dev_keys *lkeys)
 {
+	unsigned rail;
+
 	*address = mr->iova;
-	memcpy(lkeys->rail, mr->lkeys, sizeof(lkeys->rail));
+	for (rail = 0; rail < ORIEL_DEV_RAILS; rail++)
+		lkeys->rail[rail] = mr->keys[rail].lkey;
 }
 
 /* May a request for @length bytes at @address use this entry of the list? */
@@ -447,7 +496,7 @@ static bool memory_look_up(struct memory_rail *r, uint64_t address, uint64_t len
 			.address = mr->address,
 			.length = mr->length,
 			.iova = mr->iova,
-			.lkey = mr->lkeys[r->rail],
+			.lkey = mr->keys[r->rail].lkey,
 			.is_fixed = mr->is_fixed,
 			.is_host = mr->is_host,
 		};
@@ -550,13 +599,16 @@ static enum oriel_status memory_find_cached(struct memory_rail *r, uint64_t addr
 
 	if (!ref)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a registration");
-	status = ori_cache_ref(r->cache, address, length, &ref->cached);
+	status = memory_ref_passing(r->memory, address, length,
+				    ORI_HCA_LOCAL_WRITE | MEMORY_RAIL(r->rail), &ref->cached);
 	if (status != ORIEL_OK) {
 		free(ref);
 		return status;
 	}
 	entry = ref->cached.registration;
-	*sge = (struct ori_proxy_sge){.address = address, .key = entry->lkey, .ref = ref};
+	*sge = (struct ori_proxy_sge){.address = memory_iova(entry, address),
+				      .key = entry->keys[r->rail].lkey,
+				      .ref = ref};
 	return ORIEL_OK;
 }
 
@@ -592,7 +644,7 @@ static void memory_release(void *context, const struct ori_proxy_sge *sge, bool 
 	struct memory_rail *r = context;
 
 	if (!ref->block) {
-		ori_cache_unref(r->cache, &ref->cached);
+		ori_cache_unref(r->memory->cache, &ref->cached);
 		free(ref);
 		return;
 	}

@@ -2,13 +2,15 @@
 /*
  * Memory of this process as its NICs know it: registered memory, found by its own
  * addresses; and any other memory that a request names, for as long as the request takes.
- * A NIC that reaches all memory by one key needs only the former. Any thread.
+ * One cache (mem/cache.h) has the registrations of both, so that memory is not registered
+ * twice for one use. A NIC that reaches all memory by one key needs none for requests.
+ * Any thread.
  *
  * Memory that a request names and that is not registered
  * - goes through a block of the library's own if it is short: words of a stack, say.
  *   A source is copied when the request is made, a result when it is done.
- * - or is registered meanwhile (mem/cache.h), which costs microseconds for each page:
- *   memory that is used often belongs in a region.
+ * - or is registered meanwhile, which costs microseconds for each page: memory that is
+ *   used often belongs in a region.
  */
 #ifndef ORI_RDMA_RDMA_MEMORY_H
 #define ORI_RDMA_RDMA_MEMORY_H
@@ -36,11 +38,15 @@ enum oriel_status ori_memory_open(const struct ori_memory_attr *attr, struct ori
  */
 void ori_memory_close(struct ori_memory *memory);
 
+/* For find() of all rails, unless the NICs reach all memory. */
+enum oriel_status ori_memory_open_blocks(struct ori_memory *memory);
+
 /* See ori_rdma_register(). */
 enum oriel_status ori_memory_register(struct ori_memory *memory, void *address, size_t length,
 				      enum ori_rdma_use use, struct ori_rdma_mr **mr,
 				      struct oriel_dev_keys *rkeys);
 void ori_memory_unregister(struct ori_memory *memory, struct ori_rdma_mr *mr);
+bool ori_memory_is_shared(struct ori_memory *memory, const void *address, size_t length);
 
 /* From now on NICs register no memory of the GPU. Call it before anything is registered. */
 void ori_memory_reject_gpu(struct ori_memory *memory);

@@ -145,6 +145,7 @@ static struct ori_memory *memory_start(const struct ori_gpu *gpu)
 	used = 0;
 	has_peermem = has_dmabuf = true;
 	assert_int_equal(ori_memory_open(&attr, &m), ORIEL_OK);
+	assert_int_equal(ori_memory_open_blocks(m), ORIEL_OK);
 	return m;
 }
 
@@ -191,9 +192,10 @@ static void test_registered_memory_is_found_by_its_address(void **state)
 	struct ori_memory *m = memory_start(NULL);
 	char *memory = aligned_alloc(PAGE, 16 * PAGE);
 	struct ori_rdma_mr *outer, *inner, *odd;
-	struct oriel_dev_keys keys;
+	struct oriel_dev_keys keys, again, lkeys;
 	struct ori_proxy_sge sge;
-	unsigned rail;
+	uint64_t address;
+	unsigned rail, blocks = used;
 
 	(void)state;
 	assert_int_equal(ori_memory_register(m, memory, 16 * PAGE, ORI_RDMA_SHARED, &outer, &keys),
@@ -205,13 +207,19 @@ static void test_registered_memory_is_found_by_its_address(void **state)
 				 ORI_HCA_LOCAL_WRITE | ORI_HCA_REMOTE_WRITE | ORI_HCA_REMOTE_READ |
 					 ORI_HCA_REMOTE_ATOMIC);
 	}
-	assert_int_equal(ori_memory_register(m, memory + 100, 3, ORI_RDMA_OWN, &odd, &keys),
+	/* Parts share its registration, each by an address of its own. */
+	assert_int_equal(ori_memory_register(m, memory + 100, 3, ORI_RDMA_OWN, &odd, &again),
 			 ORIEL_OK);
-	assert_int_equal(books[keys.rail[0] - BOOKS - 1].iova, 100);
-	assert_int_equal(books[keys.rail[0] - BOOKS - 1].access, ORI_HCA_LOCAL_WRITE);
+	assert_memory_equal(&again, &keys, sizeof(keys));
+	ori_rdma_mr_local(odd, &address, &lkeys);
+	assert_int_equal(address, 100);
 	assert_int_equal(ori_memory_register(m, memory + PAGE, PAGE, ORI_RDMA_SHARED, &inner,
-					     &keys),
+					     &again),
 			 ORIEL_OK);
+	assert_memory_equal(&again, &keys, sizeof(keys));
+	ori_rdma_mr_local(inner, &address, &lkeys);
+	assert_int_equal(address, PAGE);
+	assert_int_equal(used, blocks + RAILS);
 	for (rail = 0; rail < RAILS; rail++) {
 		sge = find(m, rail, memory + 5, 16 * PAGE - 5, true);
 		expect_at(&sge, rail, memory + 5, 16 * PAGE - 5);
@@ -233,6 +241,92 @@ static void test_registered_memory_is_found_by_its_address(void **state)
 	ori_memory_unregister(m, inner);
 	memory_stop(m);
 	free(memory);
+}
+
+/*
+ * A registration serves others while its owner holds all of it, and stays until the last of
+ * them ends; memory registered anew at its addresses gets a new one.
+ */
+static void test_memory_is_registered_once_for_a_use(void **state)
+{
+	struct ori_memory *m = memory_start(NULL);
+	char *memory = aligned_alloc(PAGE, 8 * PAGE);
+	struct ori_rdma_mr *own, *shared, *part, *passing, *anew;
+	struct oriel_dev_keys keys, again, lkeys;
+	unsigned blocks = used;
+	uint64_t address;
+
+	(void)state;
+	/* Peers may not name what only this process may: that is registered for them. */
+	assert_int_equal(ori_memory_register(m, memory + 8, 6 * PAGE, ORI_RDMA_OWN, &own, &keys),
+			 ORIEL_OK);
+	assert_false(ori_memory_is_shared(m, memory + 8, 8));
+	assert_int_equal(ori_memory_register(m, memory + 8, 6 * PAGE, ORI_RDMA_SHARED, &shared,
+					     &keys),
+			 ORIEL_OK);
+	assert_int_equal(used, blocks + 2 * RAILS);
+	assert_true(ori_memory_is_shared(m, memory + 8, 6 * PAGE));
+	assert_false(ori_memory_is_shared(m, memory, 16));
+	assert_int_equal(ori_memory_register(m, memory + PAGE, PAGE, ORI_RDMA_SHARED, &part,
+					     &again),
+			 ORIEL_OK);
+	assert_memory_equal(&again, &keys, sizeof(keys));
+	ori_rdma_mr_local(part, &address, &lkeys);
+	assert_int_equal(address, PAGE);
+	assert_int_equal(ori_memory_register(m, memory + 5 * PAGE, PAGE, ORI_RDMA_PASSING, &passing,
+					     &again),
+			 ORIEL_OK);
+	assert_memory_equal(&again, &keys, sizeof(keys));
+	assert_int_equal(used, blocks + 2 * RAILS);
+	ori_memory_unregister(m, own);
+	ori_memory_unregister(m, shared);
+	assert_true(books[keys.rail[0] - BOOKS - 1].is_open);
+	assert_false(ori_memory_is_shared(m, memory + 8, 6 * PAGE));
+	assert_int_equal(ori_memory_register(m, memory + 8, 6 * PAGE, ORI_RDMA_SHARED, &anew,
+					     &again),
+			 ORIEL_OK);
+	assert_int_not_equal(again.rail[0], keys.rail[0]);
+	assert_int_equal(used, blocks + 3 * RAILS);
+	ori_memory_unregister(m, part);
+	assert_true(books[keys.rail[0] - BOOKS - 1].is_open);
+	ori_memory_unregister(m, passing);
+	assert_false(books[keys.rail[0] - BOOKS - 1].is_open);
+	ori_memory_unregister(m, anew);
+	memory_stop(m);
+	free(memory);
+}
+
+/*
+ * A request registers the allocation of a GPU for peers, as one for itself does; an owner's
+ * registration serves both while it lasts, and does not stay for a later allocation.
+ */
+static void test_requests_of_peers_register_allocations_of_a_gpu(void **state)
+{
+	struct ori_memory *m = memory_start(&book_gpu);
+	struct ori_rdma_mr *passing, *owner;
+	struct oriel_dev_keys keys, again, lkeys;
+	uint64_t address;
+
+	(void)state;
+	assert_int_equal(ori_memory_register(m, GPU_AT + 100, 8, ORI_RDMA_PASSING, &passing, &keys),
+			 ORIEL_OK);
+	ori_rdma_mr_local(passing, &address, &lkeys);
+	assert_int_equal(address, 100);
+	assert_int_equal(books[keys.rail[0] - BOOKS - 1].length, GPU_LENGTH);
+	ori_memory_unregister(m, passing);
+	assert_true(books[keys.rail[0] - BOOKS - 1].is_open);
+	gpu_id++;
+	assert_int_equal(ori_memory_register(m, GPU_AT, 2 * PAGE, ORI_RDMA_SHARED, &owner, &again),
+			 ORIEL_OK);
+	assert_int_not_equal(again.rail[0], keys.rail[0]);
+	assert_int_equal(ori_memory_register(m, GPU_AT + PAGE, 8, ORI_RDMA_PASSING, &passing,
+					     &keys),
+			 ORIEL_OK);
+	assert_memory_equal(&again, &keys, sizeof(keys));
+	ori_memory_unregister(m, owner);
+	ori_memory_unregister(m, passing);
+	assert_false(books[keys.rail[0] - BOOKS - 1].is_open);
+	memory_stop(m);
 }
 
 /* The block that a short request goes through. */
@@ -279,7 +373,8 @@ static void test_unregistered_memory_is_no_longer_found(void **state)
 	assert_int_equal(ori_memory_register(m, memory, 4 * PAGE, ORI_RDMA_OWN, &mr, &keys),
 			 ORIEL_OK);
 	sge = find(m, 0, memory + PAGE, 8, false);
-	assert_int_equal(ori_memory_register(m, memory + PAGE, PAGE, ORI_RDMA_OWN, &narrow, &keys),
+	assert_int_equal(ori_memory_register(m, memory + PAGE, PAGE, ORI_RDMA_SHARED, &narrow,
+					     &keys),
 			 ORIEL_OK);
 	assert_int_not_equal(find(m, 0, memory + PAGE, 8, false).key, sge.key);
 	ori_memory_unregister(m, narrow);
@@ -602,6 +697,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_registered_memory_is_found_by_its_address),
+		cmocka_unit_test(test_memory_is_registered_once_for_a_use),
+		cmocka_unit_test(test_requests_of_peers_register_allocations_of_a_gpu),
 		cmocka_unit_test(test_unregistered_memory_is_no_longer_found),
 		cmocka_unit_test(test_words_of_a_stack_go_through_blocks),
 		cmocka_unit_test(test_without_a_block_memory_is_registered),

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The NIC of one rail, and queues on it. rdma.c opens it, rdma_queue.c makes queues, and
- * rdma_link.c joins them to links.
+ * The context from inside: the NIC of each rail, and queues on it. rdma.c opens it,
+ * rdma_links.c what links share; rdma_queue.c makes queues, and rdma_link.c joins them.
  */
 #ifndef ORI_RDMA_RDMA_RAIL_H
 #define ORI_RDMA_RDMA_RAIL_H
+
+#include <stdatomic.h>
 
 #include "rdma/rdma.h"
 #include "rdma/rdma_kernel.h"
@@ -25,6 +27,8 @@ struct rdma_rail {
 	const struct ori_gpu *gpu; /* of the attributes */
 	struct ori_hca *hca;
 	struct ori_hca_caps caps;
+	bool needs_flush; /* its writes to the GPU may be invisible when it reports them */
+	/* The rest is for links. */
 	void *sink; /* results of atomics that no thread reads */
 	struct ori_hca_mr *sink_mr;
 	uint32_t sink_lkey;
@@ -38,14 +42,19 @@ struct rdma_rail {
 };
 
 struct ori_rdma {
-	struct ori_rdma_cells cells; /* memory of the GPU for links */
-	struct ori_rdma_attr attr;   /* without defaults */
-	struct oriel_dev_keys whole_lkeys;
+	_Atomic unsigned refs;
+	enum ori_hca_kind kind;
+	const struct ori_gpu *gpu;
+	unsigned count; /* of rails */
+	struct rdma_rail rails[ORIEL_DEV_RAILS];
 	struct ori_memory *memory;
-	struct ori_reach *reach;                 /* NULL unless ori_rdma_finds_own() */
-	struct ori_proxy_thread *proxy;          /* NULL: callers post to rings */
-	struct rdma_rail rails[ORIEL_DEV_RAILS]; /* the first attr.rails */
-	bool is_unordered;                       /* see ori_rdma_is_unordered() */
+	/* The rest is for links. */
+	struct ori_rdma_links_attr links; /* without defaults */
+	struct ori_rdma_cells cells;      /* memory of the GPU for links */
+	struct oriel_dev_keys whole_lkeys;
+	struct ori_reach *reach;        /* NULL unless ori_rdma_finds_own() */
+	struct ori_proxy_thread *proxy; /* NULL: callers post to rings */
+	bool is_unordered;              /* see ori_rdma_is_unordered() */
 	struct ori_mem *flush_mem; /* unordered memory that lanes of the proxy flush; or NULL */
 	struct ori_rdma_mr *flush_mr;
 	struct oriel_dev_keys flush_rkeys;
@@ -67,6 +76,9 @@ struct rdma_queue {
 
 /* Is there one key for all memory that can be named? */
 bool ori_rdma_is_whole(const struct ori_rdma *rdma);
+
+/* Undoes ori_rdma_open_links(), or as much of it as was done. */
+void ori_rdma_close_links(struct ori_rdma *rdma);
 
 /* Makes a main queue and, if the NIC has WAIT, a companion with the responder of its loop. */
 enum oriel_status ori_rdma_queues_open(struct rdma_rail *r, const struct ori_gpu *gpu,

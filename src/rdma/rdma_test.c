@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "rdma/pair_test.h"
+#include "rdma/rdma_rail.h"
 
 static void fill(struct side *s, size_t length, unsigned seed)
 {
@@ -486,9 +487,11 @@ static void test_an_event_is_of_a_link_of_its_rail(void **state)
 /* More links than the HCA has queues: the last one leaves none of its queues behind. */
 static void test_a_link_without_all_its_queues_has_none(void **state)
 {
-	struct ori_rdma_attr attr = {
-		&ori_hca_soft_ops, NULL, DEPTH, NULL, LONG_NS, 100, 1, NULL, NULL,
-		pair_post,         false};
+	const struct ori_rdma_attr attr = {.hca = &ori_hca_soft_ops};
+	const struct ori_rdma_links_attr shared = {.depth = DEPTH,
+						   .timeout_ns = LONG_NS,
+						   .spin = 100,
+						   .post = pair_post};
 	struct ori_rdma_link **links = calloc(LINKS_MOST, sizeof(struct ori_rdma_link *));
 	enum oriel_status status = ORIEL_OK;
 	struct ori_rdma_qps qps;
@@ -498,6 +501,7 @@ static void test_a_link_without_all_its_queues_has_none(void **state)
 	(void)state;
 	assert_non_null(links);
 	assert_int_equal(ori_rdma_open(&attr, &rdma), ORIEL_OK);
+	assert_int_equal(ori_rdma_open_links(rdma, &shared), ORIEL_OK);
 	for (count = 0; count < LINKS_MOST && status == ORIEL_OK; count++) {
 		assert_int_equal(ori_rdma_link_create(rdma, count, 0, &links[count]), ORIEL_OK);
 		status = ori_rdma_link_open(links[count], &qps);
@@ -516,6 +520,31 @@ static void test_a_link_without_all_its_queues_has_none(void **state)
 		ori_rdma_link_destroy(links[i]);
 	ori_rdma_close(rdma);
 	free(links);
+}
+
+/* Without links there is no thread and no key of all memory; the last reference closes it. */
+static void test_a_context_lives_with_its_references(void **state)
+{
+	const struct ori_rdma_attr attr = {.rails = 2, .hca = &ori_hca_soft_ops};
+	static char memory[4096] __attribute__((aligned(4096)));
+	struct oriel_dev_keys keys;
+	struct ori_rdma_mr *mr;
+	struct ori_rdma *rdma;
+
+	(void)state;
+	assert_int_equal(ori_rdma_open(&attr, &rdma), ORIEL_OK);
+	assert_ptr_equal(ori_rdma_ref(rdma), rdma);
+	ori_rdma_close(rdma);
+	assert_int_equal(ori_rdma_kind(rdma), ORI_HCA_KIND_SOFT);
+	assert_int_equal(ori_rdma_rails(rdma), 2);
+	assert_null(rdma->proxy);
+	assert_null(rdma->rails[1].whole_mr);
+	assert_int_equal(ori_rdma_register(rdma, memory, sizeof(memory), ORI_RDMA_SHARED, &mr,
+					   &keys),
+			 ORIEL_OK);
+	assert_true(keys.rail[0] && keys.rail[1] && !keys.rail[2]);
+	ori_rdma_unregister(rdma, mr);
+	ori_rdma_close(rdma);
 }
 
 int main(void)
@@ -538,6 +567,7 @@ int main(void)
 		cmocka_unit_test(test_a_key_of_another_rail_is_rejected),
 		cmocka_unit_test(test_an_event_is_of_a_link_of_its_rail),
 		cmocka_unit_test(test_a_link_without_all_its_queues_has_none),
+		cmocka_unit_test(test_a_context_lives_with_its_references),
 	};
 
 	int failed = cmocka_run_group_tests_name("rdma by rings", tests, NULL, NULL);

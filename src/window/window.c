@@ -33,7 +33,7 @@ struct window_join {
 	uint32_t reserved;
 };
 
-static_assert(sizeof(struct window_join) == 624, "struct window_join goes over the wire");
+static_assert(sizeof(struct window_join) == 640, "struct window_join goes over the wire");
 static_assert(sizeof(struct window_join) <= ORI_RECORD_BYTES, "fits the records");
 
 /* One field of the attributes: its default and limit. */
@@ -304,8 +304,8 @@ static enum oriel_status window_check_join(const struct oriel_window *w, unsigne
 static void window_fill_remote(struct oriel_window *w, unsigned peer,
 			       const struct window_join *join, uint64_t control_length)
 {
-	struct ori_remote control = ori_share_remote(w->comm, peer, &join->offer, 0);
-	struct ori_remote given = ori_share_remote(w->comm, peer, &join->offer, 1);
+	struct ori_remote control = ori_share_remote(&join->offer, 0);
+	struct ori_remote given = ori_share_remote(&join->offer, 1);
 	struct oriel_dev_buffer *buffer = &w->table[peer];
 
 	if (w->peers[peer].path != ORIEL_PATH_RDMA)

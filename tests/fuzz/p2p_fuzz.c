@@ -70,6 +70,8 @@ static void parse_address(const struct fuzz_input *input)
 	other.process++;
 	FUZZ_CHECK(ori_p2p_address_path(&a, &other) == ori_p2p_address_path(&other, &a));
 	FUZZ_CHECK(ori_p2p_address_path(&a, &other) != ORIEL_PATH_SELF);
+	FUZZ_CHECK(ori_p2p_address_rail(&a, &other) < a.rails);
+	FUZZ_CHECK(ori_p2p_address_rail(&a, &other) == ori_p2p_address_rail(&other, &a));
 	FUZZ_CHECK(ori_p2p_token_compare(&a.token, &a.token) == 0);
 	FUZZ_CHECK(ori_p2p_token_compare(&a.token, &other.token) < 0 || other.token.number == 0);
 }
@@ -433,6 +435,7 @@ size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
 				      .paths = 1u << ORIEL_PATH_MAPPED | 1u << ORIEL_PATH_RDMA,
 				      .process = 3,
 				      .pid = 4,
+				      .rails = 2,
 				      .token = {.context = {1, 2, 3}, .number = 5}};
 	struct p2p_export e = {.magic = P2P_EXPORT_MAGIC,
 			       .version = P2P_VERSION,
