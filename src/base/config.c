@@ -171,9 +171,17 @@ static const struct config_entry config_entries[ORI_SETTINGS] = {
 	[ORI_SETTING_TIMEOUT] =
 		{
 			.name = "ORIEL_TIMEOUT",
-			.fallback = "30",
+			.fallback = "600",
 			.may_be = "seconds such as 30 or 0.5, or 0 for none",
 			.help = "default of every wait, in seconds; 0 waits for ever",
+			.is_valid = config_is_timeout,
+		},
+	[ORI_SETTING_LATE] =
+		{
+			.name = "ORIEL_LATE",
+			.fallback = "30",
+			.may_be = "seconds such as 30 or 0.5, or 0 for never",
+			.help = "seconds after which the log names the ranks that a rank waits for",
 			.is_valid = config_is_timeout,
 		},
 	[ORI_SETTING_NODE] =
@@ -472,6 +480,15 @@ enum oriel_status ori_setting_timeout(uint64_t *timeout_ns)
 		return config_bad(&config_entries[ORI_SETTING_TIMEOUT], text);
 	*timeout_ns = ns ? ns : ORIEL_FOREVER;
 	return ORIEL_OK;
+}
+
+uint64_t ori_setting_late(void)
+{
+	uint64_t ns;
+
+	if (!config_seconds(ori_setting_text(ORI_SETTING_LATE), &ns))
+		config_seconds(config_entries[ORI_SETTING_LATE].fallback, &ns);
+	return ns;
 }
 
 enum oriel_status ori_setting_unsigned(enum ori_setting which, uint64_t max, uint64_t *value)
