@@ -5,6 +5,7 @@
  * operation on every pair, and prints a table of times.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
 #include <signal.h>
@@ -24,7 +25,8 @@
 	"\n"                                                                                 \
 	"Starts N ranks on this machine, prints their paths to each other, verifies every\n" \
 	"operation with random data on every pair of them, prints a table of times, and\n"   \
-	"runs the heat example, if that is beside it: heat.png in the current directory.\n"  \
+	"runs the heat example, if that is beside it: heat.png in the current directory,\n"  \
+	"or where temporary files go if that may not be written.\n"                          \
 	"\n"                                                                                 \
 	"  -n, --ranks N   number of ranks, 2 to 64 (default 4)\n"                           \
 	"      --seed S    seed of the random data (default: from the clock)\n"              \
@@ -223,13 +225,40 @@ static bool demo_find_programs(char self[PATH_MAX], char heat[PATH_MAX], bool *h
 	return true;
 }
 
+/*
+ * Where the picture goes: the current directory, which a user may have mounted read-only, or
+ * else a new file where temporary ones go. False: neither can be written.
+ */
+static bool demo_find_picture(char picture[PATH_MAX])
+{
+	const char *temporary = getenv("TMPDIR");
+	int fd;
+
+	snprintf(picture, PATH_MAX, "heat.png");
+	fd = open(picture, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+	if (fd < 0) {
+		fprintf(stderr, "oriel demo: cannot write heat.png here: %s\n", strerror(errno));
+		snprintf(picture, PATH_MAX, "%s/heat-XXXXXX.png",
+			 temporary && *temporary ? temporary : "/tmp");
+		fd = mkstemps(picture, (int)strlen(".png"));
+	}
+	if (fd < 0) {
+		fprintf(stderr, "oriel demo: nor %s: %s; so the heat example does not run\n",
+			picture, strerror(errno));
+		return false;
+	}
+	close(fd);
+	return true;
+}
+
 static int demo_whole(const struct demo_options *options)
 {
-	char self[PATH_MAX], heat[PATH_MAX], ranks[16], seed[32];
+	char self[PATH_MAX], heat[PATH_MAX], picture[PATH_MAX], ranks[16], seed[32];
 	/* Two virtual nodes, so that both paths are exercised. */
 	const char *show[] = {self, "run", "-n",   ranks,    "--nodes", "2",  "--no-prefix",
 			      "--", self,  "demo", "--rank", "--seed",  seed, NULL};
-	const char *warm[] = {self, "run", "-n", ranks, "--no-prefix", "--", heat, NULL};
+	const char *warm[] = {self, "run", "-n",       ranks,   "--no-prefix",
+			      "--", heat,  "--output", picture, NULL};
 	uint64_t start = oriel_dev_clock_ns();
 	bool has_heat;
 	int code;
@@ -245,7 +274,7 @@ static int demo_whole(const struct demo_options *options)
 			seed);
 		return code;
 	}
-	if (has_heat) {
+	if (has_heat && demo_find_picture(picture)) {
 		printf("\nHeat in a rose window\n");
 		code = demo_run(warm);
 	}

@@ -21,6 +21,8 @@ static const char run_usage[] =
 	"      --timeout S   end the job after S seconds, code 124; 0 = never (default)\n"
 	"      --grace S     seconds between SIGTERM and SIGKILL (default 3)\n"
 	"      --no-prefix   print the lines of the ranks without \"[rank] \"\n"
+	"      --no-pty      standard output of the ranks is a pipe: the C library then holds\n"
+	"                    lines back, and a rank that aborts loses them\n"
 	"  -h, --help        this text\n"
 	"\n"
 	"SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP and SIGCONT go to all ranks; a\n"
@@ -94,6 +96,9 @@ static int parse_option(struct run_options *options, int option, const char *val
 	case 'p':
 		options->has_prefix = false;
 		return TOOL_OK;
+	case 'y':
+		options->has_pty = false;
+		return TOOL_OK;
 	default: /* getopt_long() has printed the error */
 		fprintf(stderr, "Try `oriel help run`.\n");
 		return TOOL_USAGE;
@@ -104,20 +109,17 @@ static int parse_option(struct run_options *options, int option, const char *val
 static int parse_options(struct run_options *options, int argc, char **argv, bool *is_done)
 {
 	static const struct option names[] = {
-		{"ranks", required_argument, NULL, 'n'},
-		{"nodes", required_argument, NULL, 'm'},
-		{"timeout", required_argument, NULL, 't'},
-		{"grace", required_argument, NULL, 'g'},
-		{"no-prefix", no_argument, NULL, 'p'},
-		{"help", no_argument, NULL, 'h'},
-		{NULL, 0, NULL, 0},
+		{"ranks", required_argument, NULL, 'n'},   {"nodes", required_argument, NULL, 'm'},
+		{"timeout", required_argument, NULL, 't'}, {"grace", required_argument, NULL, 'g'},
+		{"no-prefix", no_argument, NULL, 'p'},     {"no-pty", no_argument, NULL, 'y'},
+		{"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
 	};
 	char name[] = "oriel run";
 	int option;
 	int code;
 
 	argv[0] = name; /* the prefix of getopt_long()'s messages */
-	*options = (struct run_options){.grace_s = 3, .has_prefix = true};
+	*options = (struct run_options){.grace_s = 3, .has_prefix = true, .has_pty = true};
 	while ((option = getopt_long(argc, argv, "+n:h", names, NULL)) != -1) {
 		if (option == 'h') {
 			fputs(run_usage, stdout);

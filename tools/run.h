@@ -21,6 +21,7 @@ struct run_options {
 	double timeout_s; /* for the whole job; 0: no limit */
 	double grace_s;   /* between SIGTERM and SIGKILL */
 	bool has_prefix;
+	bool has_pty;   /* standard output of a rank is a pseudo terminal, else a pipe */
 	char **program; /* with its arguments, for execvp() */
 };
 
@@ -55,7 +56,10 @@ void run_sink_write(struct run_sink *sink);
 void run_sink_say(struct run_sink *sink, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* The read end of one rank's standard output or standard error. */
+/*
+ * The read end of one rank's standard output or standard error: a pipe, or the master of a
+ * pseudo terminal.
+ */
 struct run_stream {
 	int fd; /* -1: at end of file */
 	unsigned rank;
@@ -73,7 +77,7 @@ void run_stream_open(struct run_stream *stream, int fd, unsigned rank, bool has_
 void run_stream_close(struct run_stream *stream);
 void run_stream_poll(const struct run_stream *stream, struct pollfd *entry);
 void run_stream_read(struct run_stream *stream);
-/* Reads all that the pipe contains now, even if the sink is full. */
+/* Reads all that the rank has written by now, even if the sink is full. */
 void run_stream_drain(struct run_stream *stream);
 
 /*

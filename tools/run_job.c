@@ -25,6 +25,7 @@ struct run_job {
 	struct run_options options;
 	pid_t *pids;
 	bool *has_ended;
+	bool *is_stopped;           /* by a signal; the user was told */
 	struct run_stream *streams; /* [2 * ranks] */
 	struct run_sink sinks[2];
 	struct run_input input;
@@ -39,9 +40,10 @@ struct run_job {
 	uint64_t kill_at;  /* when ranks still alive get SIGKILL */
 	uint64_t drain_at; /* when processes that still keep an output open get SIGKILL */
 	bool is_stopping;
-	bool is_late;     /* the deadline has passed */
-	bool is_given_up; /* the output cannot be written any more */
-	sigset_t sent;    /* signals sent to the ranks: a rank killed by one has not failed */
+	bool is_late;      /* the deadline has passed */
+	bool is_suspended; /* by SIGTSTP, with all ranks */
+	bool is_given_up;  /* the output cannot be written any more */
+	sigset_t sent;     /* signals sent to the ranks: a rank killed by one has not failed */
 };
 
 enum {
@@ -74,6 +76,15 @@ static void run_send(struct run_job *job, int number)
 		kill(-job->pids[i], number);
 }
 
+/* Is this rank stopped now, by the signal of @info? The report stays, for the next call. */
+static bool run_is_stopped(const struct run_job *job, unsigned rank, siginfo_t *info)
+{
+	info->si_pid = 0;
+	return !job->has_ended[rank] &&
+	       waitid(P_PID, (id_t)job->pids[rank], info, WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
+	       info->si_pid != 0;
+}
+
 /*
  * Continue the ranks that are stopped. Running ones get no SIGCONT: it would discard a pending
  * stop, and the debugger or LeakSanitizer that requested the stop would wait for ever.
@@ -83,12 +94,27 @@ static void run_continue(const struct run_job *job)
 	siginfo_t info;
 	unsigned i;
 
-	for (i = 0; i < job->options.ranks; i++) {
-		info.si_pid = 0;
-		if (!job->has_ended[i] &&
-		    waitid(P_PID, (id_t)job->pids[i], &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
-		    info.si_pid != 0)
+	for (i = 0; i < job->options.ranks; i++)
+		if (run_is_stopped(job, i, &info))
 			kill(-job->pids[i], SIGCONT);
+}
+
+/* A rank that another process stops makes the other ranks wait, so the log names it. */
+static void run_report_stops(struct run_job *job)
+{
+	siginfo_t info;
+	unsigned i;
+
+	for (i = 0; i < job->options.ranks && !job->is_stopping && !job->is_suspended; i++) {
+		bool is_stopped = run_is_stopped(job, i, &info);
+
+		if (is_stopped && !job->is_stopped[i])
+			run_sink_say(&job->sinks[1],
+				     "rank %u is stopped by SIG%s; `kill -CONT %d` lets it go on",
+				     i, sigabbrev_np(info.si_status), (int)job->pids[i]);
+		if (!is_stopped && job->is_stopped[i] && !job->has_ended[i])
+			run_sink_say(&job->sinks[1], "rank %u goes on", i);
+		job->is_stopped[i] = is_stopped;
 	}
 }
 
@@ -228,6 +254,7 @@ static void run_signal(struct run_job *job, const struct signalfd_siginfo *info)
 	switch (number) {
 	case SIGCHLD:
 		run_reap(job, (pid_t)info->ssi_pid);
+		run_report_stops(job);
 		return;
 	case SIGINT:
 	case SIGTERM:
@@ -235,8 +262,13 @@ static void run_signal(struct run_job *job, const struct signalfd_siginfo *info)
 		run_interrupt(job, number);
 		return;
 	case SIGTSTP: /* the launcher stops as well, until SIGCONT */
+		job->is_suspended = true;
 		run_send(job, number);
 		kill(getpid(), SIGSTOP);
+		return;
+	case SIGCONT:
+		job->is_suspended = false;
+		run_send(job, number);
 		return;
 	default:
 		run_send(job, number);
@@ -438,15 +470,17 @@ static bool run_alloc(struct run_job *job)
 
 	job->pids = calloc(ranks, sizeof(*job->pids));
 	job->has_ended = calloc(ranks, sizeof(*job->has_ended));
+	job->is_stopped = calloc(ranks, sizeof(*job->is_stopped));
 	job->streams = calloc(2 * (size_t)ranks, sizeof(*job->streams));
 	job->poll = calloc(RUN_POLL_STREAMS + 2 * (size_t)ranks, sizeof(*job->poll));
-	return job->pids && job->has_ended && job->streams && job->poll;
+	return job->pids && job->has_ended && job->is_stopped && job->streams && job->poll;
 }
 
 static void run_free(struct run_job *job)
 {
 	free(job->pids);
 	free(job->has_ended);
+	free(job->is_stopped);
 	free(job->streams);
 	free(job->poll);
 }

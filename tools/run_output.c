@@ -185,6 +185,7 @@ static size_t stream_fill(struct run_stream *stream)
 	got = read(stream->fd, stream->bytes + stream->length, stream->room - stream->length);
 	if (got < 0 && (errno == EINTR || errno == EAGAIN))
 		return 0;
+	/* The master of a terminal that no process has open any more says EIO. */
 	if (got <= 0) {
 		run_stream_close(stream);
 		return 0;

@@ -4,14 +4,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <pty.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "run.h"
@@ -30,7 +33,10 @@ struct spawn {
 	unsigned port;
 	pid_t launcher;
 	char key[2 * SPAWN_KEY + 1];
-	struct rlimit files; /* limits that the ranks get */
+	struct rlimit files;   /* limits that the ranks get */
+	struct winsize window; /* of the launcher's terminal */
+	bool has_terminal;     /* the launcher's standard output is one */
+	bool has_pty;          /* ranks get pseudo terminals; false once one could not be made */
 };
 
 /* Variables that describe another job, in case the launcher is part of one. */
@@ -104,6 +110,8 @@ static int spawn_open(struct spawn *spawn)
 	int code;
 
 	spawn->launcher = getpid();
+	spawn->has_pty = spawn->options->has_pty;
+	spawn->has_terminal = ioctl(STDOUT_FILENO, TIOCGWINSZ, &spawn->window) == 0;
 	spawn_raise_limit(spawn);
 	code = spawn_listen(spawn);
 	if (code == TOOL_OK)
@@ -156,6 +164,9 @@ static int spawn_set_environment(const struct spawn *spawn, unsigned rank)
 		return -1;
 	if ((!key || !*key) && setenv("ORIEL_JOB_KEY", spawn->key, 1) != 0)
 		return -1;
+	/* A rank sees a terminal, but its output goes to a file: that should get no colours. */
+	if (spawn->has_pty && !spawn->has_terminal && setenv("TERM", "dumb", 1) != 0)
+		return -1;
 	return setenv_unsigned("RANK", rank) ||
 	       setenv_unsigned("WORLD_SIZE", spawn->options->ranks) ||
 	       setenv("MASTER_ADDR", "127.0.0.1", 1) ||
@@ -197,12 +208,34 @@ failed:
 	_exit(TOOL_NOT_FOUND);
 }
 
-static int spawn_rank(const struct spawn *spawn, unsigned rank, pid_t *pid, int outputs[2])
+/*
+ * Standard output of a rank: @out[0] is read here. The C library writes each line at once to
+ * a terminal, but holds up to 4 KiB back from a pipe, which an abort loses. The terminal is raw, so
+ * that it changes no byte, and controls no process.
+ */
+static int spawn_open_output(struct spawn *spawn, int out[2])
+{
+	struct termios raw = {.c_cflag = B38400 | CREAD};
+
+	if (!spawn->has_pty)
+		return pipe2(out, O_CLOEXEC);
+	cfmakeraw(&raw);
+	if (openpty(&out[0], &out[1], NULL, &raw, &spawn->window) == 0)
+		return fcntl(out[0], F_SETFD, FD_CLOEXEC) || fcntl(out[1], F_SETFD, FD_CLOEXEC);
+	fprintf(stderr,
+		"oriel run: no pseudo terminal for a rank: %s; pipes are used, and a rank that "
+		"aborts loses what it has not flushed (--no-pty is silent)\n",
+		strerror(errno));
+	spawn->has_pty = false;
+	return pipe2(out, O_CLOEXEC);
+}
+
+static int spawn_rank(struct spawn *spawn, unsigned rank, pid_t *pid, int outputs[2])
 {
 	int out[2] = {-1, -1};
 	int err[2] = {-1, -1};
 
-	if (pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0 ||
+	if (spawn_open_output(spawn, out) != 0 || pipe2(err, O_CLOEXEC) != 0 ||
 	    fcntl(out[0], F_SETFL, O_NONBLOCK) != 0 || fcntl(err[0], F_SETFL, O_NONBLOCK) != 0)
 		goto failed;
 	*pid = fork();
@@ -216,7 +249,7 @@ static int spawn_rank(const struct spawn *spawn, unsigned rank, pid_t *pid, int 
 	outputs[1] = err[0];
 	return TOOL_OK;
 
-failed: /* the launcher exits, which closes the pipes */
+failed: /* the launcher exits, which closes the descriptors */
 	fprintf(stderr, "oriel run: cannot start rank %u: %s\n", rank, strerror(errno));
 	return TOOL_FAILED;
 }

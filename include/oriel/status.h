@@ -57,7 +57,7 @@ enum oriel_status {
 
 /*
  * Timeouts are in nanoseconds. 0 asks for the default of the communicator
- * (ORIEL_TIMEOUT, 30 s unless set); ORIEL_FOREVER never expires.
+ * (ORIEL_TIMEOUT, 600 s unless set); ORIEL_FOREVER never expires.
  */
 #define ORIEL_FOREVER UINT64_MAX
 

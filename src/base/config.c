@@ -64,6 +64,15 @@ enum oriel_status ori_setting_timeout(uint64_t *timeout_ns)
 	return ORIEL_OK;
 }
 
+uint64_t ori_setting_late(void)
+{
+	uint64_t ns;
+
+	if (!ori_config_seconds(ori_setting_text(ORI_SETTING_LATE), &ns))
+		ori_config_seconds(ori_config_entries[ORI_SETTING_LATE].fallback, &ns);
+	return ns;
+}
+
 enum oriel_status ori_setting_unsigned(enum ori_setting which, uint64_t max, uint64_t *value)
 {
 	const struct ori_config_entry *entry = &ori_config_entries[which];

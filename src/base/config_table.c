@@ -148,9 +148,17 @@ const struct ori_config_entry ori_config_entries[ORI_SETTINGS] = {
 	[ORI_SETTING_TIMEOUT] =
 		{
 			.name = "ORIEL_TIMEOUT",
-			.fallback = "30",
+			.fallback = "600",
 			.may_be = "seconds such as 30 or 0.5, or 0 for none",
 			.help = "default of every wait, in seconds; 0 waits for ever",
+			.is_valid = config_is_timeout,
+		},
+	[ORI_SETTING_LATE] =
+		{
+			.name = "ORIEL_LATE",
+			.fallback = "30",
+			.may_be = "seconds such as 30 or 0.5, or 0 for never",
+			.help = "seconds after which the log names the ranks that a rank waits for",
 			.is_valid = config_is_timeout,
 		},
 	[ORI_SETTING_NODE] =

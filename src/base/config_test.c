@@ -29,7 +29,7 @@ static void test_an_empty_environment_is_fine_and_yields_defaults(void **state)
 	(void)state;
 	assert_int_equal(oriel_settings_check(), ORIEL_OK);
 	assert_int_equal(ori_setting_timeout(&timeout_ns), ORIEL_OK);
-	assert_int_equal(timeout_ns, 30000000000u);
+	assert_int_equal(timeout_ns, 600000000000u);
 	assert_int_equal(ori_setting_paths(&mask), ORIEL_OK);
 	assert_int_equal(mask, 1u << 2 | 1u << 3);
 	assert_string_equal(ori_setting_text(ORI_SETTING_NODE), "");
@@ -42,7 +42,7 @@ static void test_good_values_parse(void **state)
 		uint64_t ns;
 	} timeouts[] = {
 		{"1", 1000000000u},     {"0.5", 500000000u},          {"0", ORIEL_FOREVER},
-		{"0.0", ORIEL_FOREVER}, {"2.000000001", 2000000001u}, {"", 30000000000u},
+		{"0.0", ORIEL_FOREVER}, {"2.000000001", 2000000001u}, {"", 600000000000u},
 	};
 	uint64_t value;
 	unsigned mask;
@@ -205,7 +205,7 @@ static void test_the_list_has_value_and_source(void **state)
 	(void)state;
 	assert_int_equal(oriel_setting_get(ORI_SETTING_TIMEOUT, &setting), ORIEL_OK);
 	assert_string_equal(setting.name, "ORIEL_TIMEOUT");
-	assert_string_equal(setting.value, "30");
+	assert_string_equal(setting.value, "600");
 	assert_string_equal(setting.source, "default");
 	setenv("ORIEL_TIMEOUT", "5", 1);
 	assert_int_equal(oriel_setting_get(ORI_SETTING_TIMEOUT, &setting), ORIEL_OK);

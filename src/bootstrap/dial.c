@@ -10,19 +10,24 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/late.h"
 
 #define DIAL_RETRY_MIN_NS 5000000u /* doubles with each attempt */
 #define DIAL_RETRY_MAX_NS 200000000u
 
 /* Wait for @events at @link, and serve the listener meanwhile. */
 static enum oriel_status dial_wait(const struct ori_net_conn *link, short events, const char *where,
-				   struct ori_listener *listener, uint64_t deadline)
+				   struct ori_listener *listener, struct ori_late *late,
+				   uint64_t deadline)
 {
 	struct pollfd polled = {.fd = link->fd, .events = events};
+	uint64_t limit = deadline == ORIEL_FOREVER ? deadline : deadline - late->begun;
 
 	if (ori_deadline_passed(deadline))
 		return ori_fail(ORIEL_ERR_TIMEOUT, "%s accepts connections but does not answer",
 				where);
+	if (ori_late_is_due(late))
+		ori_late_warn(late, limit, "%s accepted a connection but did not answer", where);
 	return ori_listener_poll(listener, &polled, 1, deadline);
 }
 
@@ -49,16 +54,18 @@ enum oriel_status ori_dial_connect(struct ori_net_conn *link, const struct ori_a
 {
 	char where[ORI_ENDPOINT_LENGTH];
 	enum oriel_status status;
+	struct ori_late late;
 
 	if (!ori_net_dial(link, address, listener->net.context, listener->net.traffic))
 		return ORIEL_AGAIN;
 	ori_endpoint_text(address, where);
+	ori_late_begin(&late);
 	while ((status = ori_net_step(link)) == ORIEL_AGAIN) {
 		if (link->state == ORI_NET_CONNECTING && ori_deadline_passed(deadline)) {
 			errno = ETIMEDOUT;
 			return ORIEL_AGAIN;
 		}
-		status = dial_wait(link, ori_net_events(link), where, listener, deadline);
+		status = dial_wait(link, ori_net_events(link), where, listener, &late, deadline);
 		if (status != ORIEL_OK)
 			return status;
 	}
@@ -89,6 +96,7 @@ enum oriel_status ori_dial_hello(struct ori_net_conn *link, const struct ori_add
 	char where[ORI_ENDPOINT_LENGTH];
 	enum oriel_status status;
 	struct ori_frame frame;
+	struct ori_late late;
 
 	ori_endpoint_text(address, where);
 	hello->process = listener->own->process;
@@ -98,8 +106,9 @@ enum oriel_status ori_dial_hello(struct ori_net_conn *link, const struct ori_add
 	status = ori_net_send(link, ORI_FRAME_HELLO, body, sizeof(body));
 	if (status != ORIEL_OK)
 		return status;
+	ori_late_begin(&late);
 	while ((status = ori_net_take(link, &frame, answer, sizeof(answer))) == ORIEL_AGAIN) {
-		status = dial_wait(link, POLLIN, where, listener, deadline);
+		status = dial_wait(link, POLLIN, where, listener, &late, deadline);
 		if (status != ORIEL_OK)
 			return status;
 	}

@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/late.h"
 #include "bootstrap/dial.h"
 #include "bootstrap/ranks.h"
 
@@ -209,21 +210,27 @@ static enum oriel_status root_check_closed(struct join_root *root)
 	return ORIEL_OK;
 }
 
-static enum oriel_status root_timed_out(struct join_root *root)
+static const char *root_missing(const struct join_root *root, char text[ORI_RANKS_LENGTH])
 {
-	const struct ori_listener *listener = root->join->listener;
 	unsigned size = root->join->job->size, i;
 	struct ori_ranks missing = {0};
-	char text[ORI_RANKS_LENGTH];
 
 	for (i = 1; i < size; i++)
 		if (!root->joined[i])
 			ori_ranks_add(&missing, i);
-	ori_ranks_text(&missing, size, text);
+	return ori_ranks_text(&missing, size, text);
+}
+
+static enum oriel_status root_timed_out(struct join_root *root)
+{
+	const struct ori_listener *listener = root->join->listener;
+	char text[ORI_RANKS_LENGTH];
+
+	root_missing(root, text);
 	if (listener->net.refused)
 		return ori_fail(listener->net.refused_status, "%s did not join within %g s; %s",
 				text, ori_seconds(root->timeout_ns), listener->net.refused_text);
-	return ori_fail(ORIEL_ERR_TIMEOUT, "%s did not join within %g s", text,
+	return ori_fail(ORIEL_ERR_TIMEOUT, "%s did not join within %g s " ORI_LATE_LIMIT, text,
 			ori_seconds(root->timeout_ns));
 }
 
@@ -234,9 +241,12 @@ static enum oriel_status root_timed_out(struct join_root *root)
 static enum oriel_status root_wait(struct join_root *root)
 {
 	uint64_t sweep = ori_deadline(JOIN_SWEEP_NS);
+	char text[ORI_RANKS_LENGTH];
 	enum oriel_status status;
 	struct ori_pending *pending;
+	struct ori_late late;
 
+	ori_late_begin(&late);
 	while (root->arrived < root->join->job->size && !ori_deadline_passed(root->deadline)) {
 		status = ori_listener_poll(root->join->listener, NULL, 0,
 					   join_min(root->deadline, sweep));
@@ -251,6 +261,9 @@ static enum oriel_status root_wait(struct join_root *root)
 		}
 		while ((pending = ori_listener_next(root->join->listener, ORI_PURPOSE_JOIN)))
 			root_admit(root, pending);
+		if (root->arrived < root->join->job->size && ori_late_is_due(&late))
+			ori_late_warn(&late, root->timeout_ns, "%s did not join",
+				      root_missing(root, text));
 	}
 	if (root->failure.status != ORIEL_OK)
 		return ori_fail(root->failure.status, "%s", root->failure.text);
@@ -390,8 +403,10 @@ static enum oriel_status join_connect_root(struct ori_join *join, struct ori_add
 	struct ori_address names[ORI_ENDPOINT_NAMES];
 	char text[ORI_ENDPOINT_LENGTH];
 	enum oriel_status status;
+	struct ori_late late;
 	unsigned count, i;
 
+	ori_late_begin(&late);
 	status = ori_endpoint_resolve(job->host, job->port, join->deadline, names, &count);
 	if (status != ORIEL_OK)
 		return status;
@@ -403,15 +418,20 @@ static enum oriel_status join_connect_root(struct ori_join *join, struct ori_add
 		if (ori_deadline_passed(join->deadline) && errno == EBUSY)
 			return ori_fail(ORIEL_ERR_TIMEOUT,
 					"rank 0 at %s has not closed the job before this one "
-					"within %g s",
+					"within %g s " ORI_LATE_LIMIT,
 					ori_endpoint_text(root, text),
 					ori_seconds(job->timeout_ns));
 		if (ori_deadline_passed(join->deadline))
-			return ori_fail_errno(
-				ORIEL_ERR_TIMEOUT,
-				"rank %u of %u cannot connect to rank 0 at %s (%s) within %g s",
-				job->rank, job->size, ori_endpoint_text(root, text), job->host,
-				ori_seconds(job->timeout_ns));
+			return ori_fail_errno(ORIEL_ERR_TIMEOUT,
+					      "rank %u of %u cannot connect to rank 0 at %s (%s) "
+					      "within %g s " ORI_LATE_LIMIT,
+					      job->rank, job->size, ori_endpoint_text(root, text),
+					      job->host, ori_seconds(job->timeout_ns));
+		if (ori_late_is_due(&late))
+			ori_late_warn(&late, job->timeout_ns,
+				      "rank %u of %u did not connect to rank 0 at %s (%s): %s",
+				      job->rank, job->size, ori_endpoint_text(root, text),
+				      job->host, strerror(errno));
 		if (i + 1 < count)
 			continue;
 		nanosleep(&pause, NULL);
@@ -450,12 +470,19 @@ static enum oriel_status join_wait(struct ori_join *join, struct ori_net_conn *l
 	struct pollfd polled = {.fd = link->fd, .events = POLLIN};
 	uint64_t deadline = join_grace(join);
 	enum oriel_status status;
+	struct ori_late late;
 
+	ori_late_begin(&late);
 	while ((status = join_receive_answer(link, parent)) == ORIEL_AGAIN) {
 		if (ori_deadline_passed(deadline))
-			return ori_fail(ORIEL_ERR_TIMEOUT,
-					"rank 0 did not complete the job within %g s",
-					ori_seconds(join->job->timeout_ns));
+			return ori_fail(
+				ORIEL_ERR_TIMEOUT,
+				"rank 0 did not complete the job within %g s " ORI_LATE_LIMIT,
+				ori_seconds(join->job->timeout_ns));
+		if (ori_late_is_due(&late))
+			ori_late_warn(&late, join->job->timeout_ns,
+				      "rank 0 did not complete the job of rank %u of %u",
+				      join->job->rank, join->job->size);
 		status = ori_listener_poll(join->listener, &polled, 1, deadline);
 		if (status != ORIEL_OK)
 			return status;

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/handle.h"
+#include "base/late.h"
 #include "bootstrap/ranks.h"
 
 #define LOCAL_TEXT 512
@@ -69,7 +70,7 @@ static void local_cond_open(pthread_cond_t *cond)
 }
 
 /* False once @deadline has passed. */
-static bool local_wait(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t deadline)
+static void local_wait(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t deadline)
 {
 	struct timespec until = {
 		.tv_sec = (time_t)(deadline / 1000000000u),
@@ -77,8 +78,9 @@ static bool local_wait(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t dea
 	};
 
 	if (deadline == ORIEL_FOREVER)
-		return pthread_cond_wait(cond, lock) == 0;
-	return pthread_cond_timedwait(cond, lock, &until) != ETIMEDOUT;
+		pthread_cond_wait(cond, lock);
+	else
+		pthread_cond_timedwait(cond, lock, &until);
 }
 
 /* Record the first failure of the job, and wake all ranks. The caller has the lock. */
@@ -158,31 +160,54 @@ static enum oriel_status local_round_enter(struct local_member *member, size_t l
 	return ORIEL_OK;
 }
 
-static enum oriel_status local_late(struct oriel_local_job *job, const struct local_round *round,
-				    uint64_t timeout_ns)
+static struct ori_ranks local_missing(const struct oriel_local_job *job,
+				      const struct local_round *round)
 {
 	struct ori_ranks missing = {0};
-	char text[ORI_RANKS_LENGTH];
 	unsigned i;
 
 	for (i = 0; i < job->size; i++)
 		if (!round->is_here[i])
 			ori_ranks_add(&missing, i);
+	return missing;
+}
+
+static enum oriel_status local_late(struct oriel_local_job *job, const struct local_round *round,
+				    uint64_t timeout_ns)
+{
+	struct ori_ranks missing = local_missing(job, round);
+	char text[ORI_RANKS_LENGTH];
+
 	return local_break(job, ORIEL_ERR_TIMEOUT, missing.first[0],
-			   "%s did not take part within %g s",
+			   "%s did not take part within %g s " ORI_LATE_LIMIT,
 			   ori_ranks_text(&missing, job->size, text), ori_seconds(timeout_ns));
+}
+
+static void local_warn(const struct oriel_local_job *job, const struct local_round *round,
+		       const struct ori_late *late, uint64_t timeout_ns)
+{
+	struct ori_ranks missing = local_missing(job, round);
+	char text[ORI_RANKS_LENGTH];
+
+	ori_late_warn(late, timeout_ns, "%s did not take part in a collective",
+		      ori_ranks_text(&missing, job->size, text));
 }
 
 static enum oriel_status local_round_wait(struct oriel_local_job *job, struct local_round *round,
 					  uint64_t timeout_ns)
 {
 	uint64_t deadline = ori_deadline(timeout_ns);
+	struct ori_late late;
 
+	ori_late_begin(&late);
 	while (!round->is_done) {
 		if (local_check_left(job) != ORIEL_OK)
 			return job->status;
-		if (!local_wait(&job->turn, &job->lock, deadline) && !round->is_done)
+		if (ori_deadline_passed(deadline))
 			return local_late(job, round, timeout_ns);
+		if (ori_late_is_due(&late))
+			local_warn(job, round, &late, timeout_ns);
+		local_wait(&job->turn, &job->lock, deadline < late.at ? deadline : late.at);
 	}
 	return ORIEL_OK;
 }
@@ -331,8 +356,9 @@ static enum oriel_status local_receive(struct local_member *member, unsigned pee
 {
 	struct oriel_local_job *job = member->job;
 	uint64_t deadline = ori_deadline(timeout_ns);
-	bool in_time = true;
+	struct ori_late late;
 
+	ori_late_begin(&late);
 	for (;;) {
 		if (job->status != ORIEL_OK)
 			return job->status;
@@ -341,12 +367,18 @@ static enum oriel_status local_receive(struct local_member *member, unsigned pee
 			return ORIEL_OK;
 		if (job->members[peer].has_left)
 			return local_peer_left(job, peer);
-		if (!in_time)
-			return local_break(
-				job, ORIEL_ERR_TIMEOUT, peer,
-				"rank %u of %u sent rank %u nothing with tag %u within %g s", peer,
-				job->size, member->rank, tag, ori_seconds(timeout_ns));
-		in_time = local_wait(&member->message_arrived, &job->lock, deadline);
+		if (ori_deadline_passed(deadline))
+			return local_break(job, ORIEL_ERR_TIMEOUT, peer,
+					   "rank %u of %u sent rank %u nothing with tag %u within "
+					   "%g s " ORI_LATE_LIMIT,
+					   peer, job->size, member->rank, tag,
+					   ori_seconds(timeout_ns));
+		if (ori_late_is_due(&late))
+			ori_late_warn(&late, timeout_ns,
+				      "rank %u of %u sent rank %u nothing with tag %u", peer,
+				      job->size, member->rank, tag);
+		local_wait(&member->message_arrived, &job->lock,
+			   deadline < late.at ? deadline : late.at);
 	}
 }
 

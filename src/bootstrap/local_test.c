@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Unit tests of local.c: the bootstrap for ranks that are threads of one process. */
+#include "base/late.h"
 #include "bootstrap/party_test.h"
 
 struct local_party {
@@ -168,7 +169,8 @@ static void test_a_receive_without_a_message_ends_at_the_deadline(void **state)
 	assert_int_equal(a.ops->at_fault(a.context), ORIEL_NO_RANK);
 	assert_int_equal(a.ops->barrier(a.context, 1000000), ORIEL_ERR_TIMEOUT);
 	assert_int_equal(a.ops->at_fault(a.context), 1);
-	assert_string_equal(oriel_last_error(), "ranks 1, 2 of 3 did not take part within 0.001 s");
+	assert_string_equal(oriel_last_error(),
+			    "ranks 1, 2 of 3 did not take part within 0.001 s " ORI_LATE_LIMIT);
 	assert_int_equal(a.ops->recv(a.context, 1, 0, got, 8, 1), ORIEL_ERR_TIMEOUT);
 	oriel_bootstrap_close(&a);
 	oriel_local_job_destroy(party.job);

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/late.h"
 #include "base/log.h"
 #include "bootstrap/dial.h"
 #include "bootstrap/ranks.h"
@@ -383,7 +384,9 @@ static enum oriel_status message_receive(struct ori_message_service *service, un
 {
 	uint64_t deadline = ori_deadline(timeout_ns);
 	enum oriel_status status = message_fetch_senders(service);
+	struct ori_late late;
 
+	ori_late_begin(&late);
 	for (; status == ORIEL_OK; status = message_wait(service, peer, NULL, deadline)) {
 		struct ori_message_inbox *inbox = service->in[peer];
 
@@ -395,11 +398,15 @@ static enum oriel_status message_receive(struct ori_message_service *service, un
 		if (status < 0)
 			return ori_tree_link_failed(service->tree, &inbox->link, status);
 		if (ori_deadline_passed(deadline))
-			return ori_tree_break(
-				service->tree, ORIEL_ERR_TIMEOUT, peer,
-				"rank %u of %u sent rank %u nothing with tag %u within %g s", peer,
-				service->tree->size, service->tree->rank, tag,
-				ori_seconds(timeout_ns));
+			return ori_tree_break(service->tree, ORIEL_ERR_TIMEOUT, peer,
+					      "rank %u of %u sent rank %u nothing with tag %u "
+					      "within %g s " ORI_LATE_LIMIT,
+					      peer, service->tree->size, service->tree->rank, tag,
+					      ori_seconds(timeout_ns));
+		if (ori_late_is_due(&late))
+			ori_late_warn(&late, timeout_ns,
+				      "rank %u of %u sent rank %u nothing with tag %u", peer,
+				      service->tree->size, service->tree->rank, tag);
 	}
 	return status;
 }

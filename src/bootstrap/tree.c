@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/late.h"
 #include "bootstrap/ranks.h"
 
 /*
@@ -238,6 +239,7 @@ struct tree_phase {
 	struct tree_move moves[ORI_TREE_LINKS];
 	unsigned count;
 	uint64_t deadline, timeout_ns;
+	struct ori_late late;
 };
 
 static void phase_add(struct tree_phase *phase, struct ori_net_conn *link, int action,
@@ -324,19 +326,39 @@ static enum oriel_status move_step(struct ori_tree *tree, struct tree_move *move
 	return move->action == TREE_SEND ? move_send(tree, move) : move_receive(tree, move);
 }
 
-static enum oriel_status phase_late(struct tree_phase *phase)
+static struct ori_ranks phase_missing(const struct tree_phase *phase)
 {
 	struct ori_ranks missing = {0};
-	char text[ORI_RANKS_LENGTH];
 	unsigned i;
 
 	for (i = 0; i < phase->count; i++)
 		if (!phase->moves[i].is_over)
 			ori_ranks_add(&missing, phase->moves[i].link->peer);
+	return missing;
+}
+
+static enum oriel_status phase_late(struct tree_phase *phase)
+{
+	struct ori_ranks missing = phase_missing(phase);
+	char text[ORI_RANKS_LENGTH];
+
 	return ori_tree_break(phase->tree, ORIEL_ERR_TIMEOUT, missing.first[0],
-			      "%s did not take part within %g s",
+			      "%s did not take part within %g s " ORI_LATE_LIMIT,
 			      ori_ranks_text(&missing, phase->tree->size, text),
 			      ori_seconds(phase->timeout_ns));
+}
+
+/* A neighbour in the tree may itself wait for another rank, which only that one knows. */
+static void phase_warn(const struct tree_phase *phase)
+{
+	struct ori_ranks missing = phase_missing(phase);
+	char text[ORI_RANKS_LENGTH];
+
+	if (missing.count)
+		ori_late_warn(&phase->late, phase->timeout_ns,
+			      "%s, or a rank behind it, did not take part in a collective with "
+			      "rank %u",
+			      ori_ranks_text(&missing, phase->tree->size, text), phase->tree->rank);
 }
 
 static enum oriel_status phase_wait(struct tree_phase *phase)
@@ -347,6 +369,8 @@ static enum oriel_status phase_wait(struct tree_phase *phase)
 
 	if (ori_deadline_passed(phase->deadline))
 		return phase_late(phase);
+	if (ori_late_is_due(&phase->late))
+		phase_warn(phase);
 	for (i = 0; i < phase->count; i++) {
 		struct tree_move *move = &phase->moves[i];
 
@@ -392,6 +416,7 @@ static void phase_begin(struct tree_phase *phase, struct ori_tree *tree, uint64_
 	phase->tree = tree;
 	phase->count = 0;
 	phase->timeout_ns = timeout_ns;
+	ori_late_begin(&phase->late);
 	phase->deadline = ORIEL_FOREVER;
 	if (timeout_ns < ORIEL_FOREVER - start - grace)
 		phase->deadline = start + timeout_ns + grace;

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/late.h"
 #include "comm/health.h"
 #include "comm/links.h"
 #include "comm/paths.h"
@@ -58,6 +59,7 @@ static enum oriel_status exchange_wait(struct oriel_comm *comm, enum ori_call ca
 	uint32_t polls = 0, spin = ori_comm_spin(comm);
 	uint64_t start = 0, now;
 	enum oriel_status status;
+	struct ori_late late = {.at = ORIEL_FOREVER};
 
 	while (oriel_dev_load_relaxed(word) < round) {
 		if (++polls < spin) {
@@ -68,16 +70,22 @@ static enum oriel_status exchange_wait(struct oriel_comm *comm, enum ori_call ca
 		if (status != ORIEL_OK)
 			return status;
 		now = ori_clock_ns();
-		if (!start)
+		if (!start) {
 			start = now;
+			ori_late_begin(&late);
+		}
 		if (now >= deadline) {
 			/* The late rank must not go on alone when it arrives. */
 			ori_comm_break_all(comm, ORIEL_ERR_TIMEOUT, ORIEL_DEV_EXCHANGE, peer);
-			return ori_fail(ORIEL_ERR_TIMEOUT,
-					"rank %u of %u did not enter %s within %g s", peer,
-					comm->size, ori_call_name(call),
-					(double)comm->timeout_ns / 1e9);
+			return ori_fail(
+				ORIEL_ERR_TIMEOUT,
+				"rank %u of %u did not enter %s within %g s " ORI_LATE_LIMIT, peer,
+				comm->size, ori_call_name(call), (double)comm->timeout_ns / 1e9);
 		}
+		if (ori_late_is_due(&late))
+			ori_late_warn(&late, comm->timeout_ns,
+				      "rank %u of %u did not enter %s, where rank %u waits", peer,
+				      comm->size, ori_call_name(call), comm->rank);
 		oriel_cpu_back_off(now - start);
 	}
 	/* Acquires the slot that the owner released in exchange_round(). */

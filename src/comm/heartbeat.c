@@ -24,6 +24,7 @@
 
 #define HEARTBEAT_INTERVAL_NS 500000000u
 #define HEARTBEAT_REPORT_NS 1000000000u
+#define HEARTBEAT_SILENT_NS 15000000000u /* a peer that sends none for so long is dead */
 #define HEARTBEAT_PAGE 4096u
 
 /* The report of one rank to another. Goes over the wire as it is; written by its NIC. */
@@ -83,8 +84,12 @@ static uint64_t heartbeat_timeout(const struct oriel_comm *comm)
 	ori_rdma_caps(comm->rdma, 0, &caps);
 	if (caps.is_software || comm->timeout_ns == ORIEL_FOREVER)
 		return ORIEL_FOREVER;
-	/* A thread that waits for the peer must get the cause before its own limit ends. */
-	return comm->timeout_ns / 2;
+	/*
+	 * A thread that waits for the peer must get the cause before its own limit ends, and no
+	 * user should wait for minutes for a machine that has lost its power.
+	 */
+	return comm->timeout_ns / 2 < HEARTBEAT_SILENT_NS ? comm->timeout_ns / 2
+							  : HEARTBEAT_SILENT_NS;
 }
 
 enum oriel_status ori_heartbeat_open(struct oriel_comm *comm)

@@ -25,6 +25,7 @@ static const struct {
 	const char *name;
 } config_names[ORI_SETTINGS] = {
 	{ORI_SETTING_TIMEOUT, "ORIEL_TIMEOUT"},
+	{ORI_SETTING_LATE, "ORIEL_LATE"},
 	{ORI_SETTING_NODE, "ORIEL_NODE"},
 	{ORI_SETTING_PATHS, "ORIEL_PATHS"},
 	{ORI_SETTING_LOG, "ORIEL_LOG"},
@@ -131,6 +132,7 @@ static bool config_is_good(enum ori_setting which, const char *text)
 
 	switch (which) {
 	case ORI_SETTING_TIMEOUT:
+	case ORI_SETTING_LATE:
 		return config_is_seconds(text, &number);
 	case ORI_SETTING_NODE:
 		return config_is_name(text);
@@ -258,6 +260,16 @@ static void config_node(const char *text)
 			   strcmp(host.node, text) == 0);
 }
 
+/* A text that does not parse is the default. */
+static void config_late(const char *text)
+{
+	uint64_t ns = 0;
+
+	if (!config_is_seconds(text, &ns))
+		ns = 30000000000u;
+	FUZZ_CHECK(ori_setting_late() == ns);
+}
+
 static void config_secret(const char *text)
 {
 	struct oriel_setting setting;
@@ -274,6 +286,9 @@ static void config_values(enum ori_setting which, const char *text)
 	switch (which) {
 	case ORI_SETTING_TIMEOUT:
 		config_timeout(text);
+		break;
+	case ORI_SETTING_LATE:
+		config_late(text);
 		break;
 	case ORI_SETTING_PATHS:
 		config_paths(text);

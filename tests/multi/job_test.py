@@ -137,6 +137,34 @@ class Job(unittest.TestCase):
             self.assertRegex(line, rf"\[{rank}\] second: ORIEL_ERR_STATE: this process has a "
                              rf"bootstrap open as rank {rank} of the job at port \d+: close that")
 
+    # Ranks that come late
+
+    def late(self, mode, *prefix, **env):
+        """The warnings of a job whose rank 2 begins 3 s after the others."""
+        script = 'if [ $RANK = 2 ]; then sleep 3; fi; exec "$0" ' + mode
+        job = self.start(ORIEL, "run", "-n", 4, "--timeout", DEADLINE, *prefix, "sh", "-c",
+                         script, HELPER, ORIEL_LOG="warn", **env)
+        code, _, err = self.finish(job)
+        self.assertEqual(code, 0, err)
+        return err
+
+    def test_a_late_rank_is_named_and_the_job_goes_on(self):
+        err = self.late("rounds", ORIEL_LATE="0.5")
+        self.assertRegex(err, r"rank 2 of 4 did not join within [0-9.]+ s; this rank goes on "
+                              r"waiting, until 600 s have passed \(ORIEL_TIMEOUT\)")
+        self.assertRegex(err, "rank 0 did not complete the job of rank [13] of 4 within")
+        self.assertEqual(self.late("rounds", ORIEL_LATE="0"), "")
+        self.assertEqual(self.late("rounds"), "")
+
+    def test_a_late_rank_0_is_named(self):
+        script = 'if [ $RANK = 0 ]; then sleep 3; fi; exec "$0" rounds'
+        job = self.start(ORIEL, "run", "-n", 2, "--timeout", DEADLINE, "sh", "-c", script, HELPER,
+                         ORIEL_LATE="0.5", ORIEL_LOG="warn")
+        code, _, err = self.finish(job)
+        self.assertEqual(code, 0, err)
+        # The launcher listens for rank 0 already, so the connection itself is made.
+        self.assertRegex(err, r"127.0.0.1:\d+ accepted a connection but did not answer within [0-9.]+ s")
+
     # Connections from outside the job
 
     def wait_until(self, job, claim):

@@ -149,8 +149,26 @@ class Launcher(unittest.TestCase):
         job = self.start("-n", 2, "sh", "-c", script, stdin=subprocess.PIPE)
         self.assertEqual(job.stdout.readline(), b"[1] ready\n")
         until(lambda: "T" in map(state, pids_with(self.mark)))
+        stopped = job.stderr.readline().decode()
+        self.assertRegex(stopped, r"^oriel run: rank 1 is stopped by SIGSTOP; `kill -CONT \d+`")
         self.assertEqual(self.finish(job, b"x\n"),
                          (3, b"", "oriel run: rank 0 exited with code 3\n"))
+
+    def test_a_stopped_rank_is_told_and_so_is_that_it_goes_on(self):
+        job = self.start("-n", 2, HELPER, "wait")
+        self.wait_ready(job, 2)
+        pid = self.ranks()[0]
+        os.kill(pid, signal.SIGSTOP)
+        text = job.stderr.readline().decode()
+        rank = re.fullmatch(r"oriel run: rank ([01]) is stopped by SIGSTOP; "
+                            rf"`kill -CONT {pid}` lets it go on\n", text)
+        self.assertTrue(rank, text)
+        os.kill(pid, signal.SIGCONT)
+        self.assertEqual(job.stderr.readline().decode(), f"oriel run: rank {rank[1]} goes on\n")
+        job.send_signal(signal.SIGTERM)
+        code, _, err = self.finish(job)
+        self.assertEqual(code, 128 + signal.SIGTERM)
+        self.assertNotIn("stopped", err)
 
     def test_a_running_rank_gets_no_sigcont(self):
         # SIGCONT would cancel the stop that a debugger has just requested.
@@ -247,6 +265,40 @@ class Launcher(unittest.TestCase):
         self.assertEqual(code, 4)
         self.assertEqual(err.splitlines()[-1], "oriel run: rank 0 exited with code 4")
         self.assertEqual(err.count("[0] word\n"), 50000)
+
+    def test_a_rank_that_aborts_keeps_its_last_words(self):
+        lines = {b"[%d] last words of %d" % (i, i) for i in range(2)}
+        code, out, _ = self.run_job("-n", 2, "--grace", "0", HELPER, "abort")
+        self.assertEqual(code, 128 + signal.SIGABRT)
+        # The second rank may have been killed before it said anything.
+        self.assertTrue(set(out.splitlines()) and set(out.splitlines()) <= lines, out)
+        code, out, _ = self.run_job("-n", 2, "--no-pty", HELPER, "abort")
+        self.assertEqual((code, out), (128 + signal.SIGABRT, b""))
+
+    def test_colours_do_not_go_to_files(self):
+        ours, theirs = pty.openpty()
+        self.addCleanup(os.close, ours)
+        env = {"TERM": "xterm"}
+        for options, term in (([], b"dumb"), (["--no-pty"], b"xterm")):
+            _, out, _ = self.run_job("-n", 1, *options, HELPER, "env", "TERM", env=env)
+            self.assertEqual(out, b"[0] TERM=" + term + b"\n")
+        job = self.start("-n", 1, HELPER, "env", "TERM", env=env, stdout=theirs)
+        os.close(theirs)
+        self.assertEqual(job.wait(timeout=DEADLINE), 0)
+        self.assertEqual(os.read(ours, 100), b"[0] TERM=xterm\r\n")
+
+    def test_without_terminals_there_are_pipes(self):
+        hide = "mount --bind /dev/null /dev/ptmx && exec \"$@\""
+        command = ["unshare", "--mount", "sh", "-c", hide, "sh"]
+        try:
+            subprocess.run([*command, "true"], check=True, capture_output=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            self.skipTest(f"no mounts of its own: {error}")
+        done = subprocess.run([*command, ORIEL, "run", "-n", "2", "echo", "x"],
+                              capture_output=True, env=environment(), timeout=DEADLINE)
+        self.assertEqual((done.returncode, sorted(done.stdout.splitlines())),
+                         (0, [b"[0] x", b"[1] x"]))
+        self.assertRegex(done.stderr, b"^oriel run: no pseudo terminal for a rank: [^\n]*\n$")
 
     def test_a_stalled_reader_delays_no_deadline(self):
         job = self.start("-n", 2, "--timeout", "1", "--grace", "0.1", "yes")

@@ -89,6 +89,14 @@ static int die(char **arguments)
 	return 0;
 }
 
+/* abort: a line that the program does not flush, and then abort() */
+static int print_and_abort(char **arguments)
+{
+	(void)arguments;
+	printf("last words of %d\n", rank());
+	abort();
+}
+
 /* wait: says "ready" and waits */
 static int wait_ready(char **arguments)
 {
@@ -257,11 +265,14 @@ static int meet(char **arguments)
 }
 
 static const struct mode modes[] = {
-	{"env", 1, print_env},     {"fail", 3, fail},           {"deaf", 1, deaf},
-	{"die", 2, die},           {"wait", 0, wait_ready},     {"catch", 1, catch_signals},
-	{"bytes", 2, print_bytes}, {"raw", 0, print_raw},       {"flood", 1, flood},
-	{"long", 1, print_long},   {"orphan", 0, leave_orphan}, {"parent", 0, wait_with_child},
-	{"cat", 0, copy_input},    {"meet", 0, meet},           {"words", 1, say_words},
+	{"env", 1, print_env},       {"fail", 3, fail},
+	{"deaf", 1, deaf},           {"die", 2, die},
+	{"wait", 0, wait_ready},     {"catch", 1, catch_signals},
+	{"bytes", 2, print_bytes},   {"raw", 0, print_raw},
+	{"flood", 1, flood},         {"long", 1, print_long},
+	{"orphan", 0, leave_orphan}, {"parent", 0, wait_with_child},
+	{"cat", 0, copy_input},      {"meet", 0, meet},
+	{"words", 1, say_words},     {"abort", 0, print_and_abort},
 };
 
 int main(int argc, char **argv)
