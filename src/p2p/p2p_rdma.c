@@ -22,7 +22,8 @@ static enum oriel_status rdma_open_link(struct oriel_p2p *p2p)
 	if (status != ORIEL_OK)
 		return status;
 	attr.ops = ctx->ops;
-	attr.hca = ctx->hca;
+	attr.hcas[0] = ctx->hca;
+	attr.rails = 1;
 	status = ori_host_create(&attr, &p2p->link.host, &end);
 	if (status == ORIEL_OK)
 		memcpy(p2p->link.host_endpoint, &end, sizeof(end));
@@ -70,9 +71,6 @@ static enum oriel_status rdma_connect(struct oriel_p2p *p2p, const struct p2p_en
 	p2p->pool = (struct p2p_remote){.key = theirs->rdma.pool_rkey,
 					.is_gpu = theirs->flags & P2P_ENDPOINT_GPU_SLOTS};
 	memcpy(&link, theirs->rdma.link, sizeof(link));
-	if (link.queues != p2p->queues)
-		return ori_fail(ORIEL_ERR_MISMATCH, "this endpoint has %u queues, the peer's %u",
-				p2p->queues, link.queues);
 	return ori_host_connect(p2p->link.host, &theirs->rdma.qp, &link);
 }
 
@@ -104,8 +102,8 @@ static void rdma_leave(struct oriel_p2p *p2p)
 static struct ori_host_move rdma_move(const struct p2p_local *from, const struct p2p_remote *to,
 				      size_t length)
 {
-	struct ori_host_move move = {.local = {from->address, from->lkey},
-				     .remote = {to->address, to->key},
+	struct ori_host_move move = {.local = {from->address, {{from->lkey}}},
+				     .remote = {to->address, {{to->key}}},
 				     .length = length};
 
 	return move;

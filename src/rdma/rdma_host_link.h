@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The state of a link that the host drives: rdma_host_link.c makes it, rdma_host.c drives it. */
+/*
+ * The state of a link that the host drives: rdma_host_link.c makes it, rdma_host_post.c
+ * posts its requests, and rdma_host.c has the calls of its users.
+ */
 #ifndef ORI_RDMA_RDMA_HOST_LINK_H
 #define ORI_RDMA_RDMA_HOST_LINK_H
 
@@ -15,11 +18,20 @@ struct host_operation {
 	uint8_t notify_opcode; /* of the notification, if has_notify */
 	bool has_notify;
 	uint32_t immediate;
+	uint32_t piece; /* bytes of each piece but the last */
 	uint64_t pieces, next, left, on_others;
 	struct ori_host_move move;
-	struct ori_host_address remote; /* of the notification */
+	uint64_t remote; /* of the notification, which goes by the first queue */
+	uint32_t rkey;
 	uint64_t add;
 	uint64_t *old;
+};
+
+struct host_queue {
+	struct ori_hca_qp *qp;
+	unsigned rail;
+	uint32_t qpn;
+	uint64_t load; /* requests without a completion yet */
 };
 
 /*
@@ -29,17 +41,16 @@ struct host_operation {
  *   clear <= held < posting
  */
 struct ori_host_link {
-	struct ori_host_attr attr; /* without defaults */
-	struct ori_hca_caps caps;
+	struct ori_host_attr attr;         /* without defaults */
+	struct ori_hca_caps caps;          /* of the first rail; length_max of all */
 	const struct ori_hca_calls *calls; /* of attr.ops */
-	struct ori_hca_cq *cq;
-	struct ori_hca_qp *qps[ORI_HOST_QUEUES];
-	uint64_t load[ORI_HOST_QUEUES]; /* requests without a completion yet */
-	unsigned made;                  /* of qps */
-	uint64_t *words;                /* [operations]: results of atomics and flushes */
+	struct ori_hca_cq *cqs[ORIEL_DEV_RAILS];
+	struct host_queue queues[ORI_HOST_QUEUES];
+	unsigned made;   /* of queues */
+	uint64_t *words; /* [operations]: results of atomics and flushes */
 	struct ori_hca_mr *words_mr;
 	uint32_t words_lkey;
-	enum oriel_status failure;
+	struct ori_host_failure failure;
 
 	uint64_t done, posting, begun;
 	uint64_t clear, held;
@@ -61,5 +72,27 @@ static inline struct host_operation *host_operation(const struct ori_host_link *
 {
 	return &link->operations[host_slot(link, op)];
 }
+
+/* A request: the operation, and the queue that it is on. */
+static inline uint64_t host_id(uint64_t op, unsigned queue)
+{
+	return op * ORI_HOST_QUEUES + queue;
+}
+
+/*
+ * Ends all operations in flight with @why, unless the link has failed before; returns its
+ * first failure.
+ */
+enum oriel_status ori_host_fail(struct ori_host_link *link, const struct ori_host_failure *why);
+
+/*
+ * Posts what can be posted, in the order of the operations: one that waits for room holds
+ * up those behind it.
+ */
+enum oriel_status ori_host_post(struct ori_host_link *link);
+
+/* The same after @o, which is the last operation, was begun. */
+enum oriel_status ori_host_post_last(struct ori_host_link *link, struct host_operation *o,
+				     uint64_t op);
 
 #endif

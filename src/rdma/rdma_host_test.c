@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <oriel/dev/mlx5_ring.h>
 #include <oriel/dev/order.h>
 #include <sched.h>
 #include <stdio.h>
@@ -28,6 +29,7 @@
 #define SIGNAL (LENGTH - 64) /* words at the end */
 #define PATIENCE_NS UINT64_C(30000000000)
 #define SEEDS 40u
+#define STRIPE 1000u /* bytes that are spread over rails */
 #define ALL \
 	(ORI_HCA_LOCAL_WRITE | ORI_HCA_REMOTE_WRITE | ORI_HCA_REMOTE_READ | ORI_HCA_REMOTE_ATOMIC)
 
@@ -35,12 +37,13 @@ static const char *hcas[2]; /* of libibverbs; NULL: a software HCA */
 static const char *cut_command;
 
 struct side {
-	struct ori_hca *hca;
+	unsigned rails;
+	struct ori_hca *hcas[ORIEL_DEV_RAILS];
+	struct ori_hca_qp_address hca_addresses[ORIEL_DEV_RAILS];
+	struct ori_hca_mr *mrs[ORIEL_DEV_RAILS];
+	struct oriel_dev_keys lkeys, rkeys;
 	struct ori_host_link *link;
 	struct ori_host_qps end;
-	struct ori_hca_qp_address hca_address;
-	struct ori_hca_mr *mr;
-	struct ori_hca_keys keys;
 	char *memory;
 };
 
@@ -52,29 +55,44 @@ struct pair {
 
 struct pair_attr {
 	const char *config; /* of software HCAs */
+	const char *last;   /* ... of the last rail of each side; NULL: config */
 	uint64_t seed;      /* step by step; 0: by their thread */
 	struct ori_host_attr host;
 };
+
+static void side_open_rail(struct pair *p, struct side *s, const struct pair_attr *attr,
+			   unsigned which, unsigned rail)
+{
+	const char *config = attr->last && rail + 1 == s->rails ? attr->last : attr->config;
+	struct ori_hca_keys keys;
+
+	if (p->cluster)
+		assert_int_equal(ori_soft_cluster_open(p->cluster, config, &s->hcas[rail]),
+				 ORIEL_OK);
+	else
+		assert_int_equal(p->ops->open(hcas[which] ? hcas[which] : config, rail,
+					      &s->hcas[rail]),
+				 ORIEL_OK);
+	assert_int_equal(p->ops->register_memory(s->hcas[rail], s->memory, LENGTH, 0, ALL,
+						 &s->mrs[rail], &keys),
+			 ORIEL_OK);
+	s->lkeys.rail[rail] = keys.lkey;
+	s->rkeys.rail[rail] = keys.rkey;
+	p->ops->describe(s->hcas[rail], &s->hca_addresses[rail]);
+}
 
 static void side_open(struct pair *p, struct side *s, const struct pair_attr *attr, unsigned which)
 {
 	struct ori_host_attr host = attr->host;
 
-	if (p->cluster)
-		assert_int_equal(ori_soft_cluster_open(p->cluster, attr->config, &s->hca),
-				 ORIEL_OK);
-	else
-		assert_int_equal(p->ops->open(hcas[which] ? hcas[which] : attr->config, 0, &s->hca),
-				 ORIEL_OK);
+	s->rails = host.rails ? host.rails : 1;
 	s->memory = aligned_alloc(4096, LENGTH);
 	assert_non_null(s->memory);
 	memset(s->memory, 0, LENGTH);
-	assert_int_equal(p->ops->register_memory(s->hca, s->memory, LENGTH, 0, ALL, &s->mr,
-						 &s->keys),
-			 ORIEL_OK);
-	p->ops->describe(s->hca, &s->hca_address);
+	for (unsigned rail = 0; rail < s->rails; rail++)
+		side_open_rail(p, s, attr, which, rail);
 	host.ops = p->ops;
-	host.hca = s->hca;
+	memcpy(host.hcas, s->hcas, sizeof(host.hcas));
 	if (!host.piece)
 		host.piece = PIECE;
 	assert_int_equal(ori_host_create(&host, &s->link, &s->end), ORIEL_OK);
@@ -83,8 +101,10 @@ static void side_open(struct pair *p, struct side *s, const struct pair_attr *at
 static void side_close(struct pair *p, struct side *s)
 {
 	ori_host_destroy(s->link);
-	p->ops->unregister_memory(s->mr);
-	p->ops->close(s->hca);
+	for (unsigned rail = 0; rail < s->rails; rail++) {
+		p->ops->unregister_memory(s->mrs[rail]);
+		p->ops->close(s->hcas[rail]);
+	}
 	free(s->memory);
 }
 
@@ -96,8 +116,8 @@ static void pair_open(struct pair *p, const struct pair_attr *attr)
 		assert_int_equal(ori_soft_cluster_create(attr->seed, &p->cluster), ORIEL_OK);
 	side_open(p, &p->a, attr, 0);
 	side_open(p, &p->b, attr, 1);
-	assert_int_equal(ori_host_connect(p->a.link, &p->b.hca_address, &p->b.end), ORIEL_OK);
-	assert_int_equal(ori_host_connect(p->b.link, &p->a.hca_address, &p->a.end), ORIEL_OK);
+	assert_int_equal(ori_host_connect(p->a.link, p->b.hca_addresses, &p->b.end), ORIEL_OK);
+	assert_int_equal(ori_host_connect(p->b.link, p->a.hca_addresses, &p->a.end), ORIEL_OK);
 }
 
 static void pair_close(struct pair *p)
@@ -130,14 +150,14 @@ static enum oriel_status pair_wait(struct pair *p, uint64_t op)
 static struct ori_host_move move_of(const struct pair *p, uint64_t here, uint64_t there,
 				    uint64_t length)
 {
-	return (struct ori_host_move){.local = {here, p->a.keys.lkey},
-				      .remote = {there, p->b.keys.rkey},
+	return (struct ori_host_move){.local = {here, p->a.lkeys},
+				      .remote = {there, p->b.rkeys},
 				      .length = length};
 }
 
 static struct ori_host_address remote(const struct pair *p, uint64_t at)
 {
-	return (struct ori_host_address){at, p->b.keys.rkey};
+	return (struct ori_host_address){at, p->b.rkeys};
 }
 
 static void fill(char *at, size_t length, unsigned seed)
@@ -199,11 +219,11 @@ static void test_short_puts_may_go_inside(void **state)
 		memset(p.b.memory, 0x77, 2000);
 		put.data = data;
 		if (length <= ORI_HCA_INLINE_MAX)
-			put.local = (struct ori_host_address){0, 0};
+			put.local = (struct ori_host_address){0};
 		else
 			memcpy(p.a.memory + 100, data, length);
 		assert_int_equal(ori_host_put_signal(p.a.link, &put,
-						     &(struct ori_host_address){0, put.remote.key},
+						     &(struct ori_host_address){0, put.remote.keys},
 						     1, &op),
 				 ORIEL_OK);
 		assert_int_equal(pair_wait(&p, op), ORIEL_OK);
@@ -226,6 +246,23 @@ static void test_puts_and_gets_of_any_size(void **state)
 	for (unsigned queues = 1; queues <= 3; queues++)
 		puts_and_gets_of_any_size(
 			&(struct pair_attr){.host = {.queues = queues, .depth = 4}});
+}
+
+/* Links over several rails, each with a first rail and a number of queues of its own. */
+static const struct ori_host_attr railed[] = {
+	{.rails = 2, .stripe = STRIPE, .depth = 4, .immediates = 4},
+	{.rails = 2, .first_rail = 1, .queues = 3, .stripe = STRIPE, .immediates = 4},
+	{.rails = 4, .first_rail = 2, .stripe = STRIPE, .depth = 2, .immediates = 4},
+	{.rails = 4, .queues = 8, .stripe = STRIPE, .immediates = 4},
+};
+
+#define RAILED (sizeof(railed) / sizeof(railed[0]))
+
+static void test_puts_and_gets_of_any_size_over_rails(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < RAILED && !hcas[0]; i++)
+		puts_and_gets_of_any_size(&(struct pair_attr){.host = railed[i]});
 }
 
 /*
@@ -271,6 +308,17 @@ static void test_a_signal_covers_all_before_it(void **state)
 		signal_covers_all(&(struct pair_attr){.host = {.queues = queues, .depth = 2}},
 				  9 * PIECE);
 		signal_covers_all(&(struct pair_attr){.host = {.queues = queues}}, 0);
+	}
+}
+
+static void test_a_signal_covers_all_before_it_on_any_rail(void **state)
+{
+	struct pair_attr attr = {.config = "delay=20us", .last = "delay=200us"};
+
+	(void)state;
+	for (attr.seed = 1; attr.seed <= SEEDS && !hcas[0]; attr.seed++) {
+		attr.host = railed[attr.seed % RAILED];
+		signal_covers_all(&attr, attr.seed % 3 ? 200 : 3 * PIECE);
 	}
 }
 
@@ -331,6 +379,29 @@ static void test_immediates_arrive_in_order_behind_their_data(void **state)
 	immediates_come_in_order(&attr);
 	for (attr.seed = 1; attr.seed <= 10 && !hcas[0]; attr.seed++) {
 		attr.config = "delay=20us,rnr=30us,drop=0.02,ack=1ms,retry=100";
+		immediates_come_in_order(&attr);
+	}
+}
+
+/* The last rail of each side is slow, or the others are. */
+static void test_an_immediate_does_not_pass_a_piece_on_another_rail(void **state)
+{
+	static const char *const configs[][2] = {
+		{"", "delay=300us"},
+		{"delay=300us", ""},
+		{"delay=20us", "delay=20us,drop=0.05,dup=0.05,ack=1ms,retry=100"},
+	};
+	struct pair_attr attr = {0};
+
+	(void)state;
+	for (unsigned i = 0; i < RAILED && !hcas[0]; i++) {
+		attr.host = railed[i];
+		immediates_come_in_order(&attr);
+	}
+	for (attr.seed = 1; attr.seed <= SEEDS && !hcas[0]; attr.seed++) {
+		attr.host = railed[attr.seed % RAILED];
+		attr.config = configs[attr.seed % 3][0];
+		attr.last = configs[attr.seed % 3][1];
 		immediates_come_in_order(&attr);
 	}
 }
@@ -492,6 +563,41 @@ static void test_a_failure_is_reported_and_stays(void **state)
 	pair_close(&p);
 }
 
+static void test_a_rail_that_dies_fails_the_link(void **state)
+{
+	struct pair_attr attr = {.last = "black_hole=40,ack=1ms,retry=2",
+				 .host = {.rails = 2, .stripe = STRIPE}};
+	uint64_t until = ori_clock_ns() + PATIENCE_NS, op = 0;
+	const struct ori_host_failure *failure;
+	enum oriel_status status = ORIEL_OK;
+	struct ori_host_move move;
+	struct pair p;
+
+	(void)state;
+	if (hcas[0])
+		skip();
+	pair_open(&p, &attr);
+	move = move_of(&p, 0, 0, 3 * PIECE);
+	failure = ori_host_failure(p.a.link);
+	assert_int_equal(failure->status, ORIEL_OK);
+	while (status >= 0) {
+		status = ori_host_put_immediate(p.a.link, &move, 1, &op);
+		if (status >= 0)
+			status = ori_host_progress(p.a.link);
+		pair_turn(&p, until);
+	}
+	assert_int_equal(status, ORIEL_ERR_PEER);
+	assert_non_null(strstr(oriel_last_error(), "rail 1"));
+	assert_true(op > 0);
+	assert_int_equal(failure->status, ORIEL_ERR_PEER);
+	assert_int_equal(failure->rail, 1);
+	assert_int_equal(failure->qpn, p.a.end.of[1].qpn);
+	assert_int_equal(oriel_queue_err_syndrome(failure->err), ORIEL_MLX5_RETRY_EXCEEDED);
+	assert_in_range(oriel_queue_err_index(failure->err), 1, op);
+	assert_int_equal(ori_host_put(p.a.link, &move, &op), ORIEL_ERR_PEER);
+	pair_close(&p);
+}
+
 static void test_mismatched_ends_are_rejected(void **state)
 {
 	struct ori_host_attr attr = {.queues = ORI_HOST_QUEUES + 1};
@@ -503,15 +609,27 @@ static void test_mismatched_ends_are_rejected(void **state)
 	pair_open(&p, &(struct pair_attr){.host = {.queues = 2}});
 	end = p.b.end;
 	end.version++;
-	assert_int_equal(ori_host_connect(p.a.link, &p.b.hca_address, &end), ORIEL_ERR_VERSION);
+	assert_int_equal(ori_host_connect(p.a.link, p.b.hca_addresses, &end), ORIEL_ERR_VERSION);
 	end = p.b.end;
 	end.queues = 1;
-	assert_int_equal(ori_host_connect(p.a.link, &p.b.hca_address, &end), ORIEL_ERR_MISMATCH);
+	assert_int_equal(ori_host_connect(p.a.link, p.b.hca_addresses, &end), ORIEL_ERR_MISMATCH);
+	end = p.b.end;
+	end.rails = 2;
+	assert_int_equal(ori_host_connect(p.a.link, p.b.hca_addresses, &end), ORIEL_ERR_MISMATCH);
+	assert_non_null(strstr(oriel_last_error(), "2 rails"));
+	end = p.b.end;
+	end.first_rail = 1;
+	assert_int_equal(ori_host_connect(p.a.link, p.b.hca_addresses, &end), ORIEL_ERR_MISMATCH);
 	attr.ops = p.ops;
-	attr.hca = p.a.hca;
+	attr.hcas[0] = p.a.hcas[0];
 	assert_int_equal(ori_host_create(&attr, &link, &end), ORIEL_ERR_RANGE);
 	attr.queues = 1;
 	attr.depth = 1;
+	assert_int_equal(ori_host_create(&attr, &link, &end), ORIEL_ERR_RANGE);
+	attr.depth = 0;
+	attr.rails = ORIEL_DEV_RAILS + 1;
+	assert_int_equal(ori_host_create(&attr, &link, &end), ORIEL_ERR_RANGE);
+	attr.rails = attr.first_rail = 1;
 	assert_int_equal(ori_host_create(&attr, &link, &end), ORIEL_ERR_RANGE);
 	pair_close(&p);
 }
@@ -529,8 +647,8 @@ struct stream {
 static void stream_go_on(struct stream *s)
 {
 	uint64_t at = s->area + s->begun * sizeof(uint64_t), op;
-	struct ori_host_move move = {.local = {at, s->from->keys.lkey},
-				     .remote = {at, s->to->keys.rkey},
+	struct ori_host_move move = {.local = {at, s->from->lkeys},
+				     .remote = {at, s->to->rkeys},
 				     .length = sizeof(uint64_t)};
 
 	if (s->status != ORIEL_OK)
@@ -596,15 +714,19 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_puts_and_gets_of_any_size),
+		cmocka_unit_test(test_puts_and_gets_of_any_size_over_rails),
 		cmocka_unit_test(test_short_puts_may_go_inside),
 		cmocka_unit_test(test_a_signal_covers_all_before_it),
+		cmocka_unit_test(test_a_signal_covers_all_before_it_on_any_rail),
 		cmocka_unit_test(test_a_signal_covers_all_before_it_step_by_step),
 		cmocka_unit_test(test_immediates_arrive_in_order_behind_their_data),
+		cmocka_unit_test(test_an_immediate_does_not_pass_a_piece_on_another_rail),
 		cmocka_unit_test(test_atomics_return_the_old_value),
 		cmocka_unit_test(test_a_full_link_completes_its_operations_in_order),
 		cmocka_unit_test(test_a_flush_makes_puts_visible),
 		cmocka_unit_test(test_a_notifying_request_follows_gets),
 		cmocka_unit_test(test_a_failure_is_reported_and_stays),
+		cmocka_unit_test(test_a_rail_that_dies_fails_the_link),
 		cmocka_unit_test(test_mismatched_ends_are_rejected),
 	};
 
