@@ -150,7 +150,7 @@ struct ori_hca_wr {
 	uint64_t id;
 	uint64_t local, remote;
 	/*
-	 * NULL, or for a WRITE the bytes of @local as a CPU reaches them. The
+	 * NULL, or for a WRITE or WRITE_IMM the bytes of @local as a CPU reaches them. The
 	 * HCA copies them into the request at post if they fit, so it has no
 	 * source to look up. ORI_HCA_INLINE_MAX bytes always fit, and need
 	 * neither @local nor @lkey.

@@ -40,19 +40,19 @@ static void host_retire(struct ori_host_link *link)
 
 static void host_complete_request(struct ori_host_link *link, uint64_t id)
 {
-	struct host_operation *o = host_operation(link, id / ORI_HOST_QUEUES);
-	unsigned queue = id % ORI_HOST_QUEUES;
+	struct host_operation *o = host_operation(link, host_id_operation(id));
+	unsigned queue = host_id_queue(id);
 
 	o->left--;
 	o->on_others -= queue > 0;
-	link->queues[queue].load--;
+	link->queues[queue].load -= id & 1;
 }
 
 /* For a local protection error the text names the local memory of the operation. */
 static enum oriel_status host_explain(struct ori_host_link *link, unsigned rail,
 				      const struct ori_hca_wc *wc)
 {
-	const struct host_operation *o = host_operation(link, wc->id / ORI_HOST_QUEUES);
+	const struct host_operation *o = host_operation(link, host_id_operation(wc->id));
 	char memory[80] = "";
 	struct ori_hca_caps caps;
 
@@ -69,7 +69,7 @@ static enum oriel_status host_explain(struct ori_host_link *link, unsigned rail,
 static enum oriel_status host_handle_failed(struct ori_host_link *link, unsigned rail,
 					    const struct ori_hca_wc *wc)
 {
-	uint64_t op = wc->is_receive ? link->done : wc->id / ORI_HOST_QUEUES;
+	uint64_t op = wc->is_receive ? link->done : host_id_operation(wc->id);
 
 	return ori_host_fail(link,
 			     &(struct ori_host_failure){
@@ -81,6 +81,21 @@ static enum oriel_status host_handle_failed(struct ori_host_link *link, unsigned
 			     });
 }
 
+/* An immediate on @rail, or a part of one. */
+static void host_receive(struct ori_host_link *link, unsigned rail, const struct ori_hca_wc *wc)
+{
+	unsigned queue = 0;
+
+	while (queue + 1 < link->attr.queues &&
+	       (link->queues[queue].qpn != wc->qpn || link->queues[queue].rail != rail))
+		queue++;
+	if (queue > 0)
+		link->queues[queue].parts++;
+	else
+		link->immediates[link->arrived++ % link->attr.immediates] =
+			(struct host_immediate){wc->immediate, wc->length > 0};
+}
+
 static enum oriel_status host_handle_completion(struct ori_host_link *link, unsigned rail,
 						const struct ori_hca_wc *wc)
 {
@@ -89,7 +104,7 @@ static enum oriel_status host_handle_completion(struct ori_host_link *link, unsi
 	if (wc->status != ORIEL_OK)
 		return host_handle_failed(link, rail, wc);
 	if (wc->is_receive)
-		link->immediates[link->arrived++ % link->attr.immediates] = wc->immediate;
+		host_receive(link, rail, wc);
 	else
 		host_complete_request(link, wc->id);
 	return ORIEL_OK;
@@ -169,7 +184,7 @@ static enum oriel_status host_begin(struct ori_host_link *link, const struct ori
 		return ORIEL_AGAIN;
 	*o = host_operation(link, link->begun);
 	(*o)->opcode = (uint8_t)opcode;
-	(*o)->has_notify = false;
+	(*o)->has_notify = (*o)->is_counted = false;
 	(*o)->immediate = 0;
 	(*o)->pieces = (*o)->next = (*o)->on_others = 0;
 	(*o)->old = NULL;
@@ -312,16 +327,33 @@ static void host_post_receive(struct ori_host_link *link, const struct host_queu
 				    });
 }
 
+/* Has all of the next immediate arrived? */
+static bool host_has_immediate(const struct ori_host_link *link)
+{
+	bool has = link->taken < link->arrived;
+
+	if (!has || !link->immediates[link->taken % link->attr.immediates].is_counted)
+		return has;
+	for (unsigned i = 1; i < link->attr.queues; i++)
+		has &= link->queues[i].parts > link->counted;
+	return has;
+}
+
 enum oriel_status ori_host_take(struct ori_host_link *link, uint32_t *immediate)
 {
 	enum oriel_status status = ORIEL_OK;
+	struct host_immediate next;
+	unsigned queues;
 
-	if (link->taken == link->arrived)
+	if (!host_has_immediate(link))
 		status = ori_host_progress(link);
-	if (link->taken == link->arrived)
+	if (!host_has_immediate(link))
 		return status == ORIEL_OK ? ORIEL_AGAIN : status;
-	*immediate = link->immediates[link->taken++ % link->attr.immediates];
-	if (link->failure.status == ORIEL_OK)
-		host_post_receive(link, &link->queues[0]);
+	next = link->immediates[link->taken++ % link->attr.immediates];
+	link->counted += next.is_counted;
+	queues = next.is_counted ? link->attr.queues : 1;
+	for (unsigned i = 0; i < queues && link->failure.status == ORIEL_OK; i++)
+		host_post_receive(link, &link->queues[i]);
+	*immediate = next.value;
 	return ORIEL_OK;
 }

@@ -9,10 +9,11 @@
  *   done <= begun <= done + operations
  * Puts and gets have no order among them, but that short puts of a link with one queue
  * arrive in theirs. A notification (a signal, an immediate, an atomic, a flush) follows all
- * operations begun before it. Where pieces of those are on other queues, it waits until they
- * are done: the last piece of an operation that is spread goes by the first queue as well,
- * and hides that. Puts and gets that are begun meanwhile do not wait, so that they may
- * arrive before it.
+ * operations begun before it. Where requests of those are on other queues, an immediate with
+ * data goes by all queues, and the peer counts its parts. Other notifications wait until
+ * those requests are done: the last piece of an operation that is spread goes by the first
+ * queue as well, and hides that. Puts and gets that are begun meanwhile do not wait, so that
+ * they may arrive before it.
  */
 #ifndef ORI_RDMA_RDMA_HOST_H
 #define ORI_RDMA_RDMA_HOST_H

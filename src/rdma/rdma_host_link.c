@@ -14,8 +14,15 @@
 #define HOST_OPERATIONS 256u
 #define HOST_IMMEDIATES 64u
 #define HOST_PIECE (512u << 10)
-#define HOST_STRIPE (64u << 10)
 #define HOST_PAGE 4096u
+
+/*
+ * A part on each rail pays from about the bytes on that a rail moves in a round trip: two
+ * software HCAs in virtual time, at 1.1 GB/s and a round trip of 10 us, took 13.9 us for
+ * 4 KiB instead of 11.3 by one of them, and 18.4 us for 16 KiB instead of 21.4. NICs of
+ * 400 Gbit/s move 64 KiB in 1.3 us, a short round trip.
+ */
+#define HOST_STRIPE (64u << 10)
 
 static void host_set_defaults(struct ori_host_link *link, const struct ori_host_attr *attr)
 {
@@ -103,12 +110,11 @@ static enum oriel_status host_open_queue(struct ori_host_link *link, struct ori_
 	const struct ori_hca_ops *ops = link->attr.ops;
 	struct host_queue *queue = &link->queues[link->made];
 	unsigned rail = host_rail_of(link, link->made);
-	bool is_first = link->made == 0;
 	struct ori_hca_qp_attr attr = {
 		.depth = link->attr.depth,
 		.send_cq = link->cqs[rail],
 		.receive_cq = link->cqs[rail],
-		.receives = is_first ? link->attr.immediates : 0,
+		.receives = link->attr.immediates,
 	};
 	struct ori_hca_qp_address address;
 	enum oriel_status status;
@@ -120,7 +126,7 @@ static enum oriel_status host_open_queue(struct ori_host_link *link, struct ori_
 	queue->qpn = end->of[link->made].qpn = address.qpn;
 	end->of[link->made].psn = address.psn;
 	link->made++;
-	return is_first ? link->calls->post_receives(queue->qp, link->attr.immediates) : ORIEL_OK;
+	return link->calls->post_receives(queue->qp, link->attr.immediates);
 }
 
 /* It has room for the completions of all queues of the rail. */
@@ -131,7 +137,7 @@ static enum oriel_status host_open_cq(struct ori_host_link *link, unsigned rail)
 
 	for (unsigned i = 0; i < link->attr.queues; i++)
 		if (host_rail_of(link, i) == rail)
-			attr.depth += link->attr.depth + (i ? 0 : link->attr.immediates);
+			attr.depth += link->attr.depth + link->attr.immediates;
 	return link->attr.ops->create_cq(link->attr.hcas[rail], &attr, &link->cqs[rail], &cqn);
 }
 

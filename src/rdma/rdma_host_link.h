@@ -9,14 +9,16 @@
 #include "rdma/rdma_host.h"
 
 /*
- * The requests of an operation are its @pieces, then its notification, if has_notify.
- * @next is the first not posted, @left the count without a completion, @on_others those
- * in flight on other queues than the first.
+ * The requests of an operation are its @pieces, then its notification, if has_notify. If
+ * the notification is_counted, they are the pieces but the last one, a WRITE_IMM without data
+ * by each other queue, and the last piece as a WRITE_IMM by the first queue. @next is the
+ * first not posted, @left the count without a completion, @on_others those in flight on
+ * other queues than the first.
  */
 struct host_operation {
 	uint8_t opcode;        /* of the pieces */
 	uint8_t notify_opcode; /* of the notification, if has_notify */
-	bool has_notify;
+	bool has_notify, is_counted;
 	uint32_t immediate;
 	uint32_t piece; /* bytes of each piece but the last */
 	uint64_t pieces, next, left, on_others;
@@ -31,7 +33,18 @@ struct host_queue {
 	struct ori_hca_qp *qp;
 	unsigned rail;
 	uint32_t qpn;
-	uint64_t load; /* requests without a completion yet */
+	uint64_t load;  /* pieces without a completion yet */
+	uint64_t parts; /* of counted immediates, that have arrived; not of the first queue */
+};
+
+/*
+ * By the first queue. A WRITE_IMM with data is_counted: it has arrived when each other
+ * queue has its part. All queues carry counted immediates in one order, so that counts
+ * suffice.
+ */
+struct host_immediate {
+	uint32_t value;
+	bool is_counted;
 };
 
 /*
@@ -59,8 +72,8 @@ struct ori_host_link {
 	struct host_operation *operations; /* [slot_mask + 1] */
 	uint64_t slot_mask;
 
-	uint64_t arrived, taken;
-	uint32_t *immediates; /* [immediates] */
+	uint64_t arrived, taken, counted;  /* immediates; counted ones that were taken */
+	struct host_immediate *immediates; /* [immediates] */
 };
 
 static inline uint64_t host_slot(const struct ori_host_link *link, uint64_t op)
@@ -73,10 +86,20 @@ static inline struct host_operation *host_operation(const struct ori_host_link *
 	return &link->operations[host_slot(link, op)];
 }
 
-/* A request: the operation, and the queue that it is on. */
-static inline uint64_t host_id(uint64_t op, unsigned queue)
+/* The id of a request: its operation, the queue that it is on, and whether it is a piece. */
+static inline uint64_t host_id(uint64_t op, unsigned queue, bool is_piece)
 {
-	return op * ORI_HOST_QUEUES + queue;
+	return (op * ORI_HOST_QUEUES + queue) << 1 | is_piece;
+}
+
+static inline uint64_t host_id_operation(uint64_t id)
+{
+	return id / (2 * ORI_HOST_QUEUES);
+}
+
+static inline unsigned host_id_queue(uint64_t id)
+{
+	return (unsigned)(id >> 1) % ORI_HOST_QUEUES;
 }
 
 /*

@@ -34,7 +34,8 @@ struct request {
 	uint64_t op;
 	uint64_t id;
 	uint8_t opcode, flags;
-	bool is_flag;
+	bool is_flag; /* a notification or a part of one */
+	bool has_data;
 };
 
 struct queue {
@@ -150,8 +151,9 @@ static struct request script_request(const struct ori_hca_wr *wr, unsigned rail)
 {
 	struct request r = {.id = wr->id, .opcode = wr->opcode, .flags = wr->flags};
 
-	r.is_flag = wr->rkey < KEY_DATA || wr->rkey >= KEY_SIGNAL;
-	if (!r.is_flag) {
+	r.has_data = wr->rkey >= KEY_DATA && wr->rkey < KEY_SIGNAL;
+	r.is_flag = !r.has_data || wr->opcode == ORI_HCA_WRITE_IMM;
+	if (r.has_data) {
 		assert_int_equal(wr->rkey, KEY_DATA + rail);
 		assert_int_equal(wr->lkey, KEY_DATA + rail);
 	}
@@ -170,11 +172,35 @@ static bool is_read(const struct request *r)
 }
 
 /*
+ * An immediate that has a part on each queue: the first one changes what is expected. All
+ * pieces that are not on the first queue come before the part on their queue.
+ */
+static void check_part(const struct queue *q, const struct request *r)
+{
+	unsigned which = (unsigned)(q - script.queues);
+	struct begun *b = &script.ops[r->op];
+
+	if (which == 1)
+		b->expected += script.made - 2;
+	assert_int_equal(b->expected - b->posted, which ? script.made + 1 - which : 1);
+	assert_int_equal(r->has_data, which == 0);
+	for (uint64_t op = 0; op < r->op; op++)
+		assert_int_equal(script.ops[op].posted, script.ops[op].expected);
+	for (unsigned i = q->ended; i < q->posted; i++)
+		if (is_read(&q->of[i]))
+			assert_true(r->flags & ORI_HCA_FENCE);
+}
+
+/*
  * All operations before @r are done, or in flight before it on its queue @q: READs behind
  * a fence.
  */
 static void check_notify(const struct queue *q, const struct request *r)
 {
+	if (r->has_data || q != script.queues) {
+		check_part(q, r);
+		return;
+	}
 	for (uint64_t op = 0; op < r->op; op++)
 		assert_int_equal(script.ops[op].posted, script.ops[op].expected);
 	assert_int_equal(script.ops[r->op].posted, script.ops[r->op].expected - 1);
@@ -475,7 +501,7 @@ static void test_puts_behind_a_waiting_signal_begin_at_once(void **state)
 		finish(i, 1);
 	assert_int_equal(ori_host_progress(link), ORIEL_OK);
 	assert_true(is_posted(0));
-	assert_int_equal(script.ops[3].posted, 1);
+	assert_true(is_posted(3));
 	assert_true(is_posted(4));
 	assert_int_equal(ori_host_test(link, 1), ORIEL_AGAIN);
 	finish_all(link);
@@ -502,6 +528,35 @@ static void test_a_signal_does_not_wait_for_later_operations(void **state)
 	assert_int_equal(ori_host_progress(link), ORIEL_OK);
 	assert_true(is_posted(4));
 	assert_int_equal(in_flight(1) + in_flight(2) + in_flight(3), 2);
+	finish_all(link);
+	stop(link);
+}
+
+/* Each queue has a part of it behind what it follows; the first one has the data. */
+static void test_an_immediate_with_data_does_not_wait(void **state)
+{
+	struct ori_host_link *link = start_on(2, QUEUES, 0);
+	const struct queue *q = script.queues;
+
+	(void)state;
+	assert_true(begin(link, PUT_IMMEDIATE, PIECE));
+	assert_int_equal(q[0].posted, 2);
+	assert_false(q[0].of[1].has_data);
+	finish_all(link);
+	assert_true(begin(link, PUT_IMMEDIATE, STRIPE));
+	assert_true(is_posted(1));
+	assert_int_equal(q[0].posted, 3);
+	assert_true(q[0].of[2].has_data && q[0].of[2].is_flag);
+	assert_int_equal(q[1].posted, 2);
+	assert_int_equal(q[2].posted, 1);
+	assert_int_equal(q[3].posted, 1);
+	/* Behind one that is in flight: a short one too. */
+	assert_true(begin(link, PUT_IMMEDIATE, 1));
+	assert_true(is_posted(2));
+	assert_int_equal(q[3].posted, 2);
+	/* Without data it could not be told from one that has no parts. */
+	assert_true(begin(link, PUT_IMMEDIATE, 0));
+	assert_false(is_posted(3));
 	finish_all(link);
 	stop(link);
 }
@@ -586,6 +641,7 @@ int main(void)
 		cmocka_unit_test(test_puts_behind_a_waiting_signal_begin_at_once),
 		cmocka_unit_test(test_a_signal_does_not_wait_for_later_operations),
 		cmocka_unit_test(test_a_long_put_has_a_piece_on_each_rail),
+		cmocka_unit_test(test_an_immediate_with_data_does_not_wait),
 		cmocka_unit_test(test_a_notifying_request_is_fenced_behind_gets),
 		cmocka_unit_test(test_a_notifying_request_follows_all_earlier_operations),
 	};

@@ -7,9 +7,9 @@
 
 #include "rdma/rdma_host_link.h"
 
-static uint64_t host_requests(const struct host_operation *o)
+static uint64_t host_requests(const struct ori_host_link *link, const struct host_operation *o)
 {
-	return o->pieces + o->has_notify;
+	return o->is_counted ? o->pieces + link->attr.queues - 1 : o->pieces + o->has_notify;
 }
 
 static struct ori_hca_wr host_piece(const struct ori_host_link *link,
@@ -69,12 +69,16 @@ static bool host_may_notify(struct ori_host_link *link, const struct host_operat
 /*
  * The last piece goes by the first queue, so that its notification may follow at once
  * when the other pieces are done; of two queues with an equal load the first one is
- * therefore the second choice. While a notification waits, nothing overtakes it there.
+ * therefore the second choice. Each rail gets one piece of an operation that is striped:
+ * by the load, which sinks later than the peer asks for more, two might go by one rail.
+ * While a notification waits, nothing overtakes it.
  */
 static unsigned host_choose_queue(const struct ori_host_link *link, const struct host_operation *o)
 {
-	unsigned best = link->attr.queues > 1;
+	unsigned best = 1;
 
+	if (!link->is_held && o->pieces <= link->attr.rails)
+		return (unsigned)((o->next + 1) % o->pieces);
 	if (link->attr.queues == 1 || (o->next + 1 == o->pieces && !link->is_held))
 		return 0;
 	for (unsigned i = 2; i < link->attr.queues; i++)
@@ -88,15 +92,16 @@ static enum oriel_status host_hand_over(struct ori_host_link *link, struct host_
 					uint64_t op, unsigned queue, struct ori_hca_wr *wrs,
 					unsigned count)
 {
+	bool is_piece = o->is_counted ? queue == 0 : o->next < o->pieces;
 	struct host_queue *q = &link->queues[queue];
 	unsigned posted, unsignaled;
 	enum oriel_status status;
 
-	wrs[0].id = wrs[count - 1].id = host_id(op, queue);
+	wrs[0].id = wrs[count - 1].id = host_id(op, queue, is_piece);
 	status = link->calls->post(q->qp, wrs, count, &posted);
 	unsignaled = count > 1 && posted > 0;
 	o->left -= unsignaled;
-	q->load += posted - unsignaled;
+	q->load += is_piece * (posted - unsignaled);
 	o->next += posted;
 	if (queue > 0)
 		o->on_others += posted;
@@ -110,15 +115,53 @@ static enum oriel_status host_hand_over(struct ori_host_link *link, struct host_
 				   });
 }
 
-/* Posts the next piece, and behind the last one the notification, if it may. */
+/*
+ * The notification need not wait: each queue carries a part of it behind what is in flight
+ * there. A wait takes a round trip more, in which no later notification is posted: over two
+ * software HCAs in virtual time with delay=20us, 4 KiB took 50 us with it and 38 without.
+ */
+static void host_begin_parts(const struct ori_host_link *link, struct host_operation *o)
+{
+	uint64_t before = host_requests(link, o);
+
+	o->is_counted = true;
+	o->left += host_requests(link, o) - before;
+}
+
+static enum oriel_status host_post_part(struct ori_host_link *link, struct host_operation *o,
+					uint64_t op)
+{
+	unsigned queue = (unsigned)(o->next - (o->pieces - 1) + 1) % link->attr.queues;
+	struct ori_hca_wr wr = host_notify_wr(link, o, op);
+
+	if (queue == 0) {
+		wr = host_piece(link, o, o->pieces - 1, 0);
+		wr.opcode = ORI_HCA_WRITE_IMM;
+		wr.flags |= host_fence(link);
+	}
+	return host_hand_over(link, o, op, queue, &wr, 1);
+}
+
+/*
+ * Posts the next piece, and behind the last one the notification, if it may. Posts nothing
+ * if the last one is to be a part of the notification.
+ */
 static enum oriel_status host_post_piece(struct ori_host_link *link, struct host_operation *o,
 					 uint64_t op)
 {
+	bool notifies = o->has_notify && o->next + 1 == o->pieces;
 	unsigned queue = host_choose_queue(link, o), count = 1;
 	struct ori_hca_wr wrs[2];
 
+	if (notifies && !host_may_notify(link, o, op)) {
+		notifies = false;
+		if (o->notify_opcode == ORI_HCA_WRITE_IMM) {
+			host_begin_parts(link, o);
+			return ORIEL_OK;
+		}
+	}
 	wrs[0] = host_piece(link, o, o->next, queue);
-	if (o->has_notify && o->next + 1 == o->pieces && host_may_notify(link, o, op)) {
+	if (notifies) {
 		wrs[count++] = host_notify_wr(link, o, op);
 		/*
 		 * Only the last request of a chain is signaled: where the queue cuts the
@@ -149,9 +192,11 @@ static enum oriel_status host_post_operation(struct ori_host_link *link, struct 
 {
 	enum oriel_status status = ORIEL_OK;
 
-	while (o->next < o->pieces && status == ORIEL_OK)
+	while (o->next < o->pieces && !o->is_counted && status == ORIEL_OK)
 		status = host_post_piece(link, o, op);
-	if (status == ORIEL_OK && o->next < host_requests(o))
+	while (o->is_counted && o->next < host_requests(link, o) && status == ORIEL_OK)
+		status = host_post_part(link, o, op);
+	if (status == ORIEL_OK && o->next < host_requests(link, o))
 		status = host_post_notify(link, o, op);
 	return status;
 }
@@ -189,7 +234,7 @@ enum oriel_status ori_host_post_last(struct ori_host_link *link, struct host_ope
 	struct ori_hca_wr wr;
 	enum oriel_status status;
 
-	o->left = host_requests(o);
+	o->left = host_requests(link, o);
 	if (!host_is_plain(link, o))
 		return ori_host_post(link);
 	wr = host_piece(link, o, 0, 0);
