@@ -53,7 +53,7 @@ static enum oriel_status host_explain(struct ori_host_link *link, unsigned rail,
 				      const struct ori_hca_wc *wc)
 {
 	const struct host_operation *o = host_operation(link, host_id_operation(wc->id));
-	char memory[80] = "";
+	char memory[80] = "", on[16] = "";
 	struct ori_hca_caps caps;
 
 	link->attr.ops->caps(link->attr.hcas[rail], &caps);
@@ -61,9 +61,11 @@ static enum oriel_status host_explain(struct ori_host_link *link, unsigned rail,
 		snprintf(memory, sizeof(memory), ": %llu bytes at local address 0x%llx",
 			 (unsigned long long)o->move.length,
 			 (unsigned long long)o->move.local.address);
-	return ori_fail(wc->status, "%s: rail %u: QP 0x%06x: %s (0x%02x, vendor 0x%x)%s", caps.name,
-			rail, wc->qpn, ori_mlx5_syndrome_text(wc->syndrome), wc->syndrome,
-			wc->vendor, memory);
+	if (link->attr.rails > 1)
+		snprintf(on, sizeof(on), " (rail %u)", rail);
+	return ori_fail(wc->status, "%s%s: QP 0x%06x: %s (0x%02x, vendor 0x%x)%s", caps.name, on,
+			wc->qpn, ori_mlx5_syndrome_text(wc->syndrome), wc->syndrome, wc->vendor,
+			memory);
 }
 
 static enum oriel_status host_handle_failed(struct ori_host_link *link, unsigned rail,
@@ -275,6 +277,7 @@ enum oriel_status ori_host_fetch_add(struct ori_host_link *link,
 	struct host_operation *o;
 	enum oriel_status status = host_begin(link, NULL, ORI_HCA_WRITE, &o);
 
+	assert(!old || !link->attr.sink_lkey);
 	if (status != ORIEL_OK)
 		return status;
 	host_set_notify(link, o, ORI_HCA_FETCH_ADD, remote, add);
@@ -310,6 +313,16 @@ enum oriel_status ori_host_test(struct ori_host_link *link, uint64_t op)
 const struct ori_host_failure *ori_host_failure(const struct ori_host_link *link)
 {
 	return &link->failure;
+}
+
+uint64_t ori_host_done(const struct ori_host_link *link)
+{
+	return link->done;
+}
+
+uint32_t ori_host_in_flight(const struct ori_host_link *link)
+{
+	return link->failure.status == ORIEL_OK ? (uint32_t)(link->begun - link->done) : 0;
 }
 
 /* One more receive on @queue, for the immediate that was taken. */

@@ -24,6 +24,7 @@
 
 #define ORI_HOST_QUEUES 8u
 #define ORI_HOST_VERSION 2u
+#define ORI_HOST_NONE UINT32_MAX
 
 static_assert(ORI_HOST_QUEUES >= ORIEL_DEV_RAILS, "a link has a queue on each rail");
 
@@ -42,9 +43,15 @@ struct ori_host_attr {
 	unsigned queues;
 	uint32_t depth;      /* requests of each, 2 or more; 0 = 128 */
 	uint32_t operations; /* in flight at once; 0 = 256 */
-	uint32_t immediates; /* of the peer that the caller has not taken yet; 0 = 64 */
-	uint32_t piece;      /* bytes of a request at most, else it is cut; 0 = 512 KiB */
-	uint32_t stripe;     /* from so many bytes on all rails get a piece; 0 = 64 KiB */
+	/* of the peer that the caller has not taken yet; 0 = 64, ORI_HOST_NONE: it sends none */
+	uint32_t immediates;
+	uint32_t piece;  /* bytes of a request at most, else it is cut; 0 = 512 KiB */
+	uint32_t stripe; /* from so many bytes on all rails get a piece; 0 = 64 KiB */
+	/*
+	 * Of 8 bytes at address 0, on the first rail, for results that no thread reads:
+	 * fetch_add() returns no old value, and the link registers no memory. 0: it does.
+	 */
+	uint32_t sink_lkey;
 };
 
 /* The queues of one end, for the other end. Goes over the wire as it is. */
@@ -90,7 +97,8 @@ void ori_host_destroy(struct ori_host_link *link);
 /*
  * All of these return ORIEL_AGAIN if as many operations are in flight as may be, the
  * failure of the link if it has failed. *@op is the number of the operation; until that
- * is done its local memory belongs to the NIC.
+ * is done its local memory belongs to the NIC. Data that goes inside a request is copied at
+ * once where a queue is as deep as the link has operations.
  */
 enum oriel_status ori_host_put(struct ori_host_link *link, const struct ori_host_move *move,
 			       uint64_t *op);
@@ -140,6 +148,18 @@ struct ori_host_failure {
 };
 
 const struct ori_host_failure *ori_host_failure(const struct ori_host_link *link);
+
+/*
+ * Ends all operations in flight with @why, unless the link has failed before; returns its
+ * first failure. On return the NICs touch no memory for it.
+ */
+enum oriel_status ori_host_fail(struct ori_host_link *link, const struct ori_host_failure *why);
+
+/* Operations before this one are done, as far as their completions have been taken. */
+uint64_t ori_host_done(const struct ori_host_link *link);
+
+/* Operations begun and not done; 0 if the link has failed. */
+uint32_t ori_host_in_flight(const struct ori_host_link *link);
 
 /* The next immediate of the peer, in its order; ORIEL_AGAIN if there is none yet. */
 enum oriel_status ori_host_take(struct ori_host_link *link, uint32_t *immediate);

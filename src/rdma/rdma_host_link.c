@@ -38,6 +38,8 @@ static void host_set_defaults(struct ori_host_link *link, const struct ori_host_
 		link->attr.operations = HOST_OPERATIONS;
 	if (!link->attr.immediates)
 		link->attr.immediates = HOST_IMMEDIATES;
+	if (link->attr.immediates == ORI_HOST_NONE)
+		link->attr.immediates = 0;
 	if (!link->attr.piece)
 		link->attr.piece = HOST_PIECE;
 	if (!link->attr.stripe)
@@ -76,20 +78,19 @@ static size_t host_words_length(const struct ori_host_link *link)
 	return (length + HOST_PAGE - 1) / HOST_PAGE * HOST_PAGE;
 }
 
-static enum oriel_status host_open_memory(struct ori_host_link *link)
+static enum oriel_status host_open_words(struct ori_host_link *link)
 {
+	size_t length = host_words_length(link);
 	struct ori_hca_keys keys;
 	enum oriel_status status;
-	size_t length;
 
-	link->slot_mask = host_slots(link) - 1;
-	length = host_words_length(link);
-	link->operations = calloc(link->slot_mask + 1, sizeof(*link->operations));
-	link->immediates = calloc(link->attr.immediates, sizeof(*link->immediates));
+	link->words_lkey = link->attr.sink_lkey;
+	if (link->attr.sink_lkey)
+		return ORIEL_OK;
 	link->words = aligned_alloc(HOST_PAGE, length);
-	if (!link->operations || !link->immediates || !link->words)
-		return ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for a link of %u operations",
-				link->caps.name, link->attr.operations);
+	if (!link->words)
+		return ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for the results of a link",
+				link->caps.name);
 	memset(link->words, 0, length);
 	status = link->attr.ops->register_memory(link->attr.hcas[link->attr.first_rail],
 						 link->words, length, 0, ORI_HCA_LOCAL_WRITE,
@@ -97,6 +98,18 @@ static enum oriel_status host_open_memory(struct ori_host_link *link)
 	if (status == ORIEL_OK)
 		link->words_lkey = keys.lkey;
 	return status;
+}
+
+static enum oriel_status host_open_memory(struct ori_host_link *link)
+{
+	link->slot_mask = host_slots(link) - 1;
+	link->operations = calloc(link->slot_mask + 1, sizeof(*link->operations));
+	/* One more than needed: of none, calloc() might return NULL. */
+	link->immediates = calloc(link->attr.immediates + 1, sizeof(*link->immediates));
+	if (!link->operations || !link->immediates)
+		return ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for a link of %u operations",
+				link->caps.name, link->attr.operations);
+	return host_open_words(link);
 }
 
 static unsigned host_rail_of(const struct ori_host_link *link, unsigned queue)
@@ -126,6 +139,8 @@ static enum oriel_status host_open_queue(struct ori_host_link *link, struct ori_
 	queue->qpn = end->of[link->made].qpn = address.qpn;
 	end->of[link->made].psn = address.psn;
 	link->made++;
+	if (!link->attr.immediates)
+		return ORIEL_OK;
 	return link->calls->post_receives(queue->qp, link->attr.immediates);
 }
 

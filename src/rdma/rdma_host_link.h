@@ -60,7 +60,7 @@ struct ori_host_link {
 	struct ori_hca_cq *cqs[ORIEL_DEV_RAILS];
 	struct host_queue queues[ORI_HOST_QUEUES];
 	unsigned made;   /* of queues */
-	uint64_t *words; /* [operations]: results of atomics and flushes */
+	uint64_t *words; /* [operations]: results of atomics and flushes; NULL: a sink takes them */
 	struct ori_hca_mr *words_mr;
 	uint32_t words_lkey;
 	struct ori_host_failure failure;
@@ -101,12 +101,6 @@ static inline unsigned host_id_queue(uint64_t id)
 {
 	return (unsigned)(id >> 1) % ORI_HOST_QUEUES;
 }
-
-/*
- * Ends all operations in flight with @why, unless the link has failed before; returns its
- * first failure.
- */
-enum oriel_status ori_host_fail(struct ori_host_link *link, const struct ori_host_failure *why);
 
 /*
  * Posts what can be posted, in the order of the operations: one that waits for room holds

@@ -44,7 +44,7 @@ static struct ori_hca_wr host_notify_wr(const struct ori_host_link *link,
 	return (struct ori_hca_wr){
 		.opcode = o->notify_opcode,
 		.flags = ORI_HCA_SIGNALED | host_fence(link),
-		.local = host_slot(link, op) * sizeof(uint64_t),
+		.local = link->words ? host_slot(link, op) * sizeof(uint64_t) : 0,
 		.lkey = link->words_lkey,
 		.remote = o->remote,
 		.rkey = o->rkey,

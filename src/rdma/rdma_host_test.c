@@ -587,7 +587,7 @@ static void test_a_rail_that_dies_fails_the_link(void **state)
 		pair_turn(&p, until);
 	}
 	assert_int_equal(status, ORIEL_ERR_PEER);
-	assert_non_null(strstr(oriel_last_error(), "rail 1"));
+	assert_non_null(strstr(oriel_last_error(), "(rail 1)"));
 	assert_true(op > 0);
 	assert_int_equal(failure->status, ORIEL_ERR_PEER);
 	assert_int_equal(failure->rail, 1);
