@@ -137,7 +137,7 @@ static void rdma_close_rail(struct ori_rdma *rdma, struct rdma_rail *r)
 {
 	if (r->loopback)
 		ori_proxy_thread_remove_loopback(rdma->proxy, r->loopback);
-	ori_loopback_close(r->loopback);
+	ori_host_destroy(r->loopback);
 	while (r->page_count)
 		r->gpu->ops->unpin(r->gpu, r->pages[--r->page_count]);
 	rdma_close_whole(r);
