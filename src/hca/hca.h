@@ -169,7 +169,7 @@ struct ori_hca_wr {
 struct ori_hca_wc {
 	uint64_t id; /* 0 for a receive */
 	enum oriel_status status;
-	uint8_t syndrome; /* enum oriel_mlx5_syndrome, or the nearest to the cause; 0 on success */
+	uint8_t syndrome; /* enum oriel_queue_syndrome; 0 on success */
 	uint8_t opcode;   /* enum ori_hca_opcode */
 	bool is_receive;
 	uint32_t vendor;

@@ -5,8 +5,8 @@
  */
 #include "rdma/rdma_host.h"
 
-#include <oriel/dev/mlx5_ring.h>
 #include <oriel/dev/order.h>
+#include <oriel/dev/queue.h>
 #include <stdio.h>
 
 #include "base/error.h"
@@ -64,8 +64,7 @@ static enum oriel_status host_explain(struct ori_host_link *link, unsigned rail,
 	if (link->attr.rails > 1)
 		snprintf(on, sizeof(on), " (rail %u)", rail);
 	return ori_fail(wc->status, "%s%s: QP 0x%06x: %s (0x%02x, vendor 0x%x)%s", caps.name, on,
-			wc->qpn, ori_mlx5_syndrome_text(wc->syndrome), wc->syndrome, wc->vendor,
-			memory);
+			wc->qpn, ori_syndrome_text(wc->syndrome), wc->syndrome, wc->vendor, memory);
 }
 
 static enum oriel_status host_handle_failed(struct ori_host_link *link, unsigned rail,
@@ -83,7 +82,7 @@ static enum oriel_status host_handle_failed(struct ori_host_link *link, unsigned
 			     });
 }
 
-/* An immediate on @rail, or a part of one. */
+/* @wc, of @rail, is an immediate or a part of one. */
 static void host_receive(struct ori_host_link *link, unsigned rail, const struct ori_hca_wc *wc)
 {
 	unsigned queue = 0;

@@ -37,8 +37,8 @@ struct ori_host_attr {
 	unsigned rails;                        /* 0 = 1 */
 	unsigned first_rail; /* of the first queue: it balances links over the rails */
 	/*
-	 * Of all rails together, up to ORI_HOST_QUEUES; at least one for each rail. Queue i
-	 * is on rail (first_rail + i) % rails.
+	 * All rails together have so many, up to ORI_HOST_QUEUES; each has at least one.
+	 * Queue i is on rail (first_rail + i) % rails.
 	 */
 	unsigned queues;
 	uint32_t depth;      /* requests of each, 2 or more; 0 = 128 */
@@ -48,8 +48,9 @@ struct ori_host_attr {
 	uint32_t piece;  /* bytes of a request at most, else it is cut; 0 = 512 KiB */
 	uint32_t stripe; /* from so many bytes on all rails get a piece; 0 = 64 KiB */
 	/*
-	 * Of 8 bytes at address 0, on the first rail, for results that no thread reads:
-	 * fetch_add() returns no old value, and the link registers no memory. 0: it does.
+	 * The key of 8 bytes at address 0, on the first rail, which take the results of
+	 * atomics and flushes: fetch_add() returns no old value, and the link registers no
+	 * memory. 0: it does.
 	 */
 	uint32_t sink_lkey;
 };

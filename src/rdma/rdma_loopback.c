@@ -5,7 +5,7 @@
  */
 #include "rdma/rdma_loopback.h"
 
-#include <oriel/dev/mlx5_ring.h>
+#include <oriel/dev/queue.h>
 
 #include "base/clock.h"
 

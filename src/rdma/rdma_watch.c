@@ -183,7 +183,7 @@ const char *ori_rdma_error_text(uint64_t err)
 	case ORIEL_QUEUE_OK:
 		return "";
 	case ORIEL_QUEUE_ERROR_CQE:
-		return ori_mlx5_syndrome_text((uint8_t)oriel_queue_err_syndrome(err));
+		return ori_syndrome_text((uint8_t)oriel_queue_err_syndrome(err));
 	case ORIEL_QUEUE_STRAY_CQE:
 		return "the completion of another request";
 	case ORIEL_QUEUE_ABANDONED:
