@@ -36,7 +36,9 @@ set(ORIEL_HEADERS
 	oriel/dev/message.h
 	oriel/dev/gather.h
 	oriel/dev/exchange.h
+	oriel/dev/queue.h
 	oriel/dev/mlx5.h
+	oriel/dev/mlx5_queue.h
 	oriel/dev/mlx5_ring.h
 	oriel/dev/proxy.h
 	oriel/dev/link.h

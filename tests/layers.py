@@ -33,7 +33,8 @@ MODULES = {
     "topo": Rule("sys public", "it describes and compares; talking is the work of comm"),
     "mem": Rule("sys net public", "it allocates, exports, imports; talking is the work of comm"),
     # The software HCA reads the WQEs that kernels write.
-    "hca": Rule("sys net mem oriel/dev/mlx5.h oriel/dev/mlx5_ring.h oriel/dev/order.h",
+    "hca": Rule("sys net mem oriel/dev/mlx5.h oriel/dev/mlx5_queue.h oriel/dev/mlx5_ring.h"
+                " oriel/dev/queue.h oriel/dev/order.h",
                 "no rank, no peer: addresses are bytes"),
     "rdma": Rule("hca mem topo dev", "a backend yields an address and takes addresses"),
     # Its health record is read by kernels, so it is written as they would.

@@ -97,7 +97,7 @@ static void peer_close(struct peer *p)
 
 static struct ori_host_link *join(const struct peer *p, unsigned queues)
 {
-	struct ori_host_attr attr = {.ops = p->ops, .hca = p->hca, .queues = queues};
+	struct ori_host_attr attr = {.ops = p->ops, .hcas = {p->hca}, .queues = queues};
 	struct ori_hca_qp_address mine, theirs;
 	struct ori_host_qps endpoint, peer_endpoint;
 	struct ori_host_link *link;
@@ -156,7 +156,10 @@ static double median(double *samples, unsigned count)
 
 static struct ori_host_move move_of(const struct peer *p, uint64_t at, uint64_t length)
 {
-	return (struct ori_host_move){{at, p->keys.lkey}, {at, p->rkey}, length, p->memory + at};
+	return (struct ori_host_move){{at, {{p->keys.lkey}}},
+				      {at, {{p->rkey}}},
+				      length,
+				      p->memory + at};
 }
 
 /* Waits until the last byte is @value. Between two reads of the clock it only polls. */
@@ -230,7 +233,7 @@ static double write_bw(const struct peer *p, uint64_t bytes, unsigned rounds)
 
 static double atomic_lat(const struct peer *p, unsigned rounds, double *samples)
 {
-	struct ori_host_address word = {WORDS, p->rkey};
+	struct ori_host_address word = {WORDS, {{p->rkey}}};
 	struct ori_host_link *link = join(p, 1);
 	uint64_t op, old;
 
@@ -250,7 +253,7 @@ static double atomic_lat(const struct peer *p, unsigned rounds, double *samples)
 static double spread_lat(const struct peer *p, uint64_t bytes, unsigned rounds, double *samples)
 {
 	struct ori_host_link *link = join(p, QUEUES);
-	struct ori_host_address word = {WORDS + 64 * (1 + p->is_first), p->rkey};
+	struct ori_host_address word = {WORDS + 64 * (1 + p->is_first), {{p->rkey}}};
 	uint64_t *seen = (uint64_t *)(void *)(p->memory + WORDS + 64 * (2 - p->is_first)), op;
 	struct ori_host_move all = move_of(p, 0, bytes), few = move_of(p, LENGTH / 2, 8);
 	uint64_t base = oriel_dev_load_acquire(seen);

@@ -149,8 +149,11 @@ struct oriel_p2p_attr {
 	unsigned depth;    /* chunks of a channel under way, 1 to 16; 0 = 8, or 256 / channels */
 	const struct oriel_p2p_hooks *hooks; /* copied; NULL = copies */
 	void *context;                       /* of the hooks */
-	unsigned queues; /* of a link by rdma, 1 to 8, that long transfers are spread over; 0 = 1 */
-	unsigned paths;  /* 1 << enum oriel_path that may be used; 0 = those of the context */
+	/* of a link by rdma over all rails, up to 8, that long transfers are spread over; each
+	 * rail has one at least
+	 */
+	unsigned queues;
+	unsigned paths; /* 1 << enum oriel_path that may be used; 0 = those of the context */
 };
 
 /*

@@ -150,7 +150,7 @@ struct ori_hca_wr {
 	uint64_t id;
 	uint64_t local, remote;
 	/*
-	 * NULL, or for a WRITE the bytes of @local as a CPU reaches them. The
+	 * NULL, or for a WRITE or WRITE_IMM the bytes of @local as a CPU reaches them. The
 	 * HCA copies them into the request at post if they fit, so it has no
 	 * source to look up. ORI_HCA_INLINE_MAX bytes always fit, and need
 	 * neither @local nor @lkey.
@@ -169,7 +169,7 @@ struct ori_hca_wr {
 struct ori_hca_wc {
 	uint64_t id; /* 0 for a receive */
 	enum oriel_status status;
-	uint8_t syndrome; /* enum oriel_mlx5_syndrome, or the nearest to the cause; 0 on success */
+	uint8_t syndrome; /* enum oriel_queue_syndrome; 0 on success */
 	uint8_t opcode;   /* enum ori_hca_opcode */
 	bool is_receive;
 	uint32_t vendor;

@@ -2,7 +2,7 @@
 /* Texts of the syndromes of failed CQEs. */
 #include "hca/syndrome.h"
 
-#include <oriel/dev/mlx5.h>
+#include <oriel/dev/queue.h>
 
 static const char *const syndrome_texts[] = {
 	[ORIEL_MLX5_LOCAL_LENGTH] = "local length error",
@@ -20,7 +20,7 @@ static const char *const syndrome_texts[] = {
 	[ORIEL_MLX5_REMOTE_ABORTED] = "the peer aborted",
 };
 
-const char *ori_mlx5_syndrome_text(uint8_t syndrome)
+const char *ori_syndrome_text(uint8_t syndrome)
 {
 	if (syndrome < sizeof(syndrome_texts) / sizeof(syndrome_texts[0]) &&
 	    syndrome_texts[syndrome])

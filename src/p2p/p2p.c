@@ -262,7 +262,7 @@ enum oriel_status oriel_p2p_describe(const struct oriel_p2p *p2p, struct oriel_p
 		.chunk = is_joined ? p2p->chunk : p2p->ctx->pool.chunk,
 		.control_max = ORIEL_P2P_CONTROL,
 		.is_same_process = p2p_is_same_process(p2p),
-		.queues = is_joined && p2p->backend->path == ORIEL_PATH_RDMA ? p2p->queues : 0,
+		.queues = is_joined && p2p->backend->path == ORIEL_PATH_RDMA ? p2p->link.queues : 0,
 	};
 	return ORIEL_OK;
 }

@@ -270,7 +270,7 @@ struct oriel_p2p {
 
 	const struct p2p_backend *backend;
 	struct p2p_link link;
-	unsigned rail;                          /* of the link, if it is over NICs */
+	unsigned rail;                          /* the first of the link, if it is over NICs */
 	struct p2p_area area;                   /* the segment's */
 	struct p2p_segment *segment;            /* in it */
 	struct p2p_remote remote_control, pool; /* the peer's control words and slots */

@@ -50,6 +50,7 @@ struct p2p_wait {
 struct p2p_link {
 	struct ori_host_link *host;
 	uint8_t host_endpoint[P2P_LINK_INFO];
+	unsigned queues;                  /* of @host */
 	struct ori_mapping segment, pool; /* the peer's */
 	struct p2p_segment *peer;         /* in it */
 	/*

@@ -353,12 +353,24 @@ static void test_slots_bound_the_number_of_endpoints(void **state)
 	endpoints_destroy_context(ctx);
 }
 
-/* Two contexts, of 2 rails and of @rails: their endpoints take those of both in turn. */
+#define LONG_BYTES ((1u << 20) + 13) /* spread over all rails */
+
+/*
+ * Two contexts, of 2 rails and of @rails: their endpoints take those of both in turn for what is
+ * short, and a queue on each for what is long.
+ */
 static void endpoints_take_rails_in_turn(const char *rails, unsigned most)
 {
+	char *sent = malloc(LONG_BYTES), *got = calloc(1, LONG_BYTES), word = 0;
+	const struct oriel_p2p_buffer from = {.address = sent, .length = LONG_BYTES};
+	const struct oriel_p2p_buffer to = {.address = got, .length = LONG_BYTES};
 	struct endpoints e, pairs[6];
 	unsigned used[ORIEL_DEV_RAILS] = {0};
-	char word = 0;
+	struct oriel_p2p_info info;
+
+	assert_true(sent && got);
+	for (size_t i = 0; i < LONG_BYTES; i++)
+		sent[i] = (char)(i * 7 + i / 251);
 
 	memset(&e, 0, sizeof(e));
 	for (unsigned i = 0; i < 2; i++) {
@@ -377,6 +389,14 @@ static void endpoints_take_rails_in_turn(const char *rails, unsigned most)
 		endpoints_join(&pairs[i]);
 		assert_int_equal(pairs[i].a->rail, pairs[i].b->rail);
 		used[pairs[i].a->rail]++;
+		assert_int_equal(oriel_p2p_describe(pairs[i].a, &info), ORIEL_OK);
+		assert_int_equal(info.queues, most);
+		assert_int_equal(oriel_p2p_recv(pairs[i].a, 0, &to, &r[0]), ORIEL_OK);
+		assert_int_equal(oriel_p2p_send(pairs[i].b, 0, &from, &r[1]), ORIEL_OK);
+		assert_int_equal(endpoints_wait(&pairs[i], &r[0]), ORIEL_OK);
+		assert_int_equal(endpoints_wait(&pairs[i], &r[1]), ORIEL_OK);
+		assert_memory_equal(got, sent, LONG_BYTES);
+		memset(got, 0, LONG_BYTES);
 		assert_int_equal(oriel_p2p_recv_control(pairs[i].a, 0, &word, 1, &r[0]), ORIEL_OK);
 		assert_int_equal(oriel_p2p_send_control(pairs[i].b, 0, "x", 1, &r[1]), ORIEL_OK);
 		assert_int_equal(endpoints_wait(&pairs[i], &r[0]), ORIEL_OK);
@@ -389,6 +409,8 @@ static void endpoints_take_rails_in_turn(const char *rails, unsigned most)
 		oriel_p2p_destroy(pairs[i].b);
 	}
 	endpoints_close_contexts(&e);
+	free(sent);
+	free(got);
 }
 
 static void test_endpoints_take_the_rails_in_turn(void **state)

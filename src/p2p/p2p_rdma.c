@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Backend "rdma": through the NIC of one rail, by a link that the host drives
+ * Backend "rdma": through the NICs of all rails, by a link that the host drives
  * (rdma/rdma_host.h).
  */
 #include <string.h>
@@ -11,12 +11,19 @@
 
 static_assert(sizeof(struct ori_host_qps) == P2P_LINK_INFO, "the endpoint of a link fits a frame");
 
+/* Rail i joins the i-th NICs of both; the context with more of them leaves some to others. */
+static unsigned rdma_rails(const struct oriel_p2p *p2p)
+{
+	return p2p->address.rails < p2p->peer.rails ? p2p->address.rails : p2p->peer.rails;
+}
+
 static enum oriel_status rdma_open_link(struct oriel_p2p *p2p)
 {
 	struct oriel_p2p_context *ctx = p2p->ctx;
 	struct ori_host_attr attr = {.immediates = P2P_IMMEDIATES, .queues = p2p->queues};
 	struct ori_host_qps end;
 	enum oriel_status status = ori_p2p_context_need_rdma(ctx);
+	unsigned rail;
 
 	if (status == ORIEL_OK && p2p->address.kernel != p2p->peer.kernel)
 		status = ori_rdma_listen(ctx->rdma);
@@ -25,17 +32,23 @@ static enum oriel_status rdma_open_link(struct oriel_p2p *p2p)
 	if (status != ORIEL_OK)
 		return status;
 	attr.ops = ori_rdma_ops(ctx->rdma);
-	attr.hca = ori_rdma_hca(ctx->rdma, p2p->rail);
+	attr.rails = rdma_rails(p2p);
+	for (rail = 0; rail < attr.rails; rail++)
+		attr.hcas[rail] = ori_rdma_hca(ctx->rdma, rail);
+	attr.first_rail = p2p->rail;
 	status = ori_host_create(&attr, &p2p->link.host, &end);
-	if (status == ORIEL_OK)
-		memcpy(p2p->link.host_endpoint, &end, sizeof(end));
-	return status;
+	if (status != ORIEL_OK)
+		return status;
+	memcpy(p2p->link.host_endpoint, &end, sizeof(end));
+	p2p->link.queues = end.queues;
+	return ORIEL_OK;
 }
 
 static enum oriel_status rdma_open(struct oriel_p2p *p2p, struct p2p_endpoint_info *mine, int *fds,
 				   unsigned *nfds)
 {
 	enum oriel_status status = ORIEL_OK;
+	unsigned rail;
 
 	(void)fds;
 	*nfds = 0;
@@ -44,7 +57,8 @@ static enum oriel_status rdma_open(struct oriel_p2p *p2p, struct p2p_endpoint_in
 		status = rdma_open_link(p2p);
 	if (status != ORIEL_OK)
 		return status;
-	ori_rdma_describe(p2p->ctx->rdma, p2p->rail, &mine->rdma.qp);
+	for (rail = 0; rail < rdma_rails(p2p); rail++)
+		ori_rdma_describe(p2p->ctx->rdma, rail, &mine->rdma.nics[rail]);
 	mine->hca_kind = ori_rdma_kind(p2p->ctx->rdma);
 	memcpy(mine->rdma.link, p2p->link.host_endpoint, sizeof(mine->rdma.link));
 	mine->rdma.segment_rkeys = p2p->area.rkeys;
@@ -73,10 +87,7 @@ static enum oriel_status rdma_connect(struct oriel_p2p *p2p, const struct p2p_en
 	p2p->pool = (struct p2p_remote){.keys = theirs->rdma.pool_rkeys,
 					.is_gpu = theirs->flags & P2P_ENDPOINT_GPU_SLOTS};
 	memcpy(&link, theirs->rdma.link, sizeof(link));
-	if (link.queues != p2p->queues)
-		return ori_fail(ORIEL_ERR_MISMATCH, "this endpoint has %u queues, the peer's %u",
-				p2p->queues, link.queues);
-	return ori_host_connect(p2p->link.host, &theirs->rdma.qp, &link);
+	return ori_host_connect(p2p->link.host, theirs->rdma.nics, &link);
 }
 
 /* Queues that are destroyed end the writes of the peer through the NIC. */
@@ -104,11 +115,11 @@ static void rdma_leave(struct oriel_p2p *p2p)
 	(void)p2p;
 }
 
-static struct ori_host_move rdma_move(const struct oriel_p2p *p2p, const struct p2p_local *from,
-				      const struct p2p_remote *to, size_t length)
+static struct ori_host_move rdma_move(const struct p2p_local *from, const struct p2p_remote *to,
+				      size_t length)
 {
-	struct ori_host_move move = {.local = {from->address, from->lkeys.rail[p2p->rail]},
-				     .remote = {to->address, to->keys.rail[p2p->rail]},
+	struct ori_host_move move = {.local = {from->address, from->lkeys},
+				     .remote = {to->address, to->keys},
 				     .length = length};
 
 	return move;
@@ -130,7 +141,7 @@ static enum oriel_status rdma_begun(struct oriel_p2p *p2p, enum oriel_status sta
 static enum oriel_status rdma_put(struct oriel_p2p *p2p, const struct p2p_local *from,
 				  const struct p2p_remote *to, size_t length, uint64_t *op)
 {
-	struct ori_host_move move = rdma_move(p2p, from, to, length);
+	struct ori_host_move move = rdma_move(from, to, length);
 
 	return rdma_begun(p2p, ori_host_put(p2p->link.host, &move, op), op);
 }
@@ -139,7 +150,7 @@ static enum oriel_status rdma_write_imm(struct oriel_p2p *p2p, const struct p2p_
 					const struct p2p_remote *to, size_t length,
 					uint32_t immediate, uint64_t *op)
 {
-	struct ori_host_move move = rdma_move(p2p, from, to, length);
+	struct ori_host_move move = rdma_move(from, to, length);
 
 	return rdma_begun(p2p, ori_host_put_immediate(p2p->link.host, &move, immediate, op), op);
 }

@@ -117,7 +117,8 @@ struct p2p_endpoint_info {
 	uint8_t gpu[ORI_GPU_UUID]; /* of the context; 0: none */
 	union {
 		struct {
-			struct ori_hca_qp_address qp;
+			struct ori_hca_qp_address
+				nics[ORIEL_DEV_RAILS]; /* of the rails that are there */
 			uint8_t link[P2P_LINK_INFO];
 			struct oriel_dev_keys segment_rkeys, pool_rkeys;
 		} rdma;
@@ -143,7 +144,7 @@ struct p2p_bye {
 	char text[492]; /* ended by a NUL */
 };
 
-#define P2P_BODY 496u
+#define P2P_BODY 672u
 
 /* A frame of src/net whose type is @kind; the rest is its body. */
 struct p2p_frame {
@@ -158,7 +159,8 @@ struct p2p_frame {
 	};
 };
 
-static_assert(sizeof(struct p2p_hello) == 48 && sizeof(struct p2p_bye) == P2P_BODY &&
+static_assert(sizeof(struct p2p_hello) == 48 && sizeof(struct p2p_bye) == 496 &&
+		      sizeof(struct p2p_endpoint_info) == P2P_BODY &&
 		      sizeof(struct p2p_frame) == 8 + P2P_BODY,
 	      "bodies of frames go over the wire");
 

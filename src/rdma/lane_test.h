@@ -21,7 +21,7 @@
 struct bench {
 	struct ori_hca_cq *cq;
 	struct ori_hca_qp *qp, *loop;
-	struct ori_loopback *loopback;
+	struct ori_host_link *loopback;
 	struct ori_proxy_lane *lane;
 	struct oriel_proxy_entry *entries;
 	struct oriel_proxy_words *words;
@@ -115,7 +115,7 @@ static inline void bench_close(struct bench *b)
 {
 	ori_proxy_fail(b->lane);
 	ori_proxy_lane_close(b->lane);
-	ori_loopback_close(b->loopback);
+	ori_host_destroy(b->loopback);
 	script_destroy_qp(b->qp);
 	script_destroy_cq(b->cq);
 	free(b->entries);

@@ -112,6 +112,20 @@ static inline enum oriel_status script_poll(struct ori_hca_cq *cq, struct ori_hc
 	return ORIEL_OK;
 }
 
+static inline void script_caps(const struct ori_hca *hca, struct ori_hca_caps *caps)
+{
+	(void)hca;
+	*caps = (struct ori_hca_caps){.name = "script",
+				      .depth_max = SCRIPT_LOG,
+				      .length_max = 1u << 30};
+}
+
+static inline void script_describe(const struct ori_hca *hca, struct ori_hca_qp_address *address)
+{
+	(void)hca;
+	*address = (struct ori_hca_qp_address){0};
+}
+
 static inline enum oriel_status script_create_cq(struct ori_hca *hca,
 						 const struct ori_hca_cq_attr *attr,
 						 struct ori_hca_cq **cq, uint32_t *cqn)
@@ -164,6 +178,8 @@ static const struct ori_hca_calls script_calls = {.post = script_post, .poll = s
 static const struct ori_hca_ops script_ops = {
 	.kind = "script",
 	.calls = &script_calls,
+	.caps = script_caps,
+	.describe = script_describe,
 	.create_cq = script_create_cq,
 	.destroy_cq = script_destroy_cq,
 	.create_qp = script_create_qp,

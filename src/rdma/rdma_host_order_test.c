@@ -20,8 +20,9 @@
 #define ROOM 4096u /* operations of a test */
 #define PIECE 100u
 #define STRIDE 100000u /* operation i moves from and to i * STRIDE on */
-#define KEY_DATA 1u
-#define KEY_SIGNAL 2u
+#define STRIPE 150u
+#define KEY_DATA 1u   /* and the number of the rail */
+#define KEY_SIGNAL 8u /* ... of the first queue, which alone has it */
 /* One thread, so that more seeds show sanitizers nothing more. */
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define SEEDS 40u
@@ -33,7 +34,8 @@ struct request {
 	uint64_t op;
 	uint64_t id;
 	uint8_t opcode, flags;
-	bool is_flag;
+	bool is_flag; /* a notification or a part of one */
+	bool has_data;
 };
 
 struct queue {
@@ -49,7 +51,7 @@ struct begun {
 
 static struct {
 	struct queue queues[QUEUES];
-	unsigned made;
+	unsigned made, rails, first_rail;
 	struct begun ops[ROOM];
 	unsigned begun;
 	struct ori_hca_wc completions[2 * ROOM];
@@ -145,11 +147,16 @@ static enum oriel_status script_post_receives(struct ori_hca_qp *qp, unsigned co
  * A notification has the number of its operation as its operand or immediate, or in its
  * address.
  */
-static struct request script_request(const struct ori_hca_wr *wr)
+static struct request script_request(const struct ori_hca_wr *wr, unsigned rail)
 {
 	struct request r = {.id = wr->id, .opcode = wr->opcode, .flags = wr->flags};
 
-	r.is_flag = wr->rkey != KEY_DATA;
+	r.has_data = wr->rkey >= KEY_DATA && wr->rkey < KEY_SIGNAL;
+	r.is_flag = !r.has_data || wr->opcode == ORI_HCA_WRITE_IMM;
+	if (r.has_data) {
+		assert_int_equal(wr->rkey, KEY_DATA + rail);
+		assert_int_equal(wr->lkey, KEY_DATA + rail);
+	}
 	if (wr->opcode == ORI_HCA_WRITE_IMM)
 		r.op = wr->immediate;
 	else if (wr->opcode == ORI_HCA_FETCH_ADD)
@@ -165,11 +172,35 @@ static bool is_read(const struct request *r)
 }
 
 /*
+ * An immediate that has a part on each queue: the first one changes what is expected. All
+ * pieces that are not on the first queue come before the part on their queue.
+ */
+static void check_part(const struct queue *q, const struct request *r)
+{
+	unsigned which = (unsigned)(q - script.queues);
+	struct begun *b = &script.ops[r->op];
+
+	if (which == 1)
+		b->expected += script.made - 2;
+	assert_int_equal(b->expected - b->posted, which ? script.made + 1 - which : 1);
+	assert_int_equal(r->has_data, which == 0);
+	for (uint64_t op = 0; op < r->op; op++)
+		assert_int_equal(script.ops[op].posted, script.ops[op].expected);
+	for (unsigned i = q->ended; i < q->posted; i++)
+		if (is_read(&q->of[i]))
+			assert_true(r->flags & ORI_HCA_FENCE);
+}
+
+/*
  * All operations before @r are done, or in flight before it on its queue @q: READs behind
  * a fence.
  */
 static void check_notify(const struct queue *q, const struct request *r)
 {
+	if (r->has_data || q != script.queues) {
+		check_part(q, r);
+		return;
+	}
 	for (uint64_t op = 0; op < r->op; op++)
 		assert_int_equal(script.ops[op].posted, script.ops[op].expected);
 	assert_int_equal(script.ops[r->op].posted, script.ops[r->op].expected - 1);
@@ -185,13 +216,18 @@ static void check_notify(const struct queue *q, const struct request *r)
 		}
 }
 
+static unsigned rail_of(const struct queue *q)
+{
+	return (script.first_rail + (unsigned)(q - script.queues)) % script.rails;
+}
+
 static enum oriel_status script_post(struct ori_hca_qp *qp, const struct ori_hca_wr *wrs,
 				     unsigned count, unsigned *posted)
 {
 	struct queue *q = (struct queue *)(void *)qp;
 
 	for (*posted = 0; *posted < count; ++*posted) {
-		struct request r = script_request(&wrs[*posted]);
+		struct request r = script_request(&wrs[*posted], rail_of(q));
 
 		if (q->posted - q->ended == DEPTH || *posted == script.most)
 			return ORIEL_AGAIN;
@@ -248,21 +284,31 @@ static const struct ori_hca_ops script_ops = {
 	.fail_qp = script_destroy_qp,
 };
 
-static struct ori_host_link *start(unsigned queues, uint32_t operations)
+static struct ori_host_link *start_on(unsigned rails, unsigned queues, uint32_t operations)
 {
 	struct ori_host_attr attr = {.ops = &script_ops,
+				     .rails = rails,
+				     .first_rail = rails - 1,
 				     .queues = queues,
 				     .depth = DEPTH,
 				     .operations = operations,
-				     .piece = PIECE};
+				     .piece = PIECE,
+				     .stripe = STRIPE};
 	struct ori_host_link *link;
 	struct ori_host_qps end;
 
 	memset(&script, 0, sizeof(script));
+	script.rails = rails;
+	script.first_rail = rails - 1;
 	script.most = 2 * DEPTH;
 	assert_int_equal(ori_host_create(&attr, &link, &end), ORIEL_OK);
 	script.counts_memory = true;
 	return link;
+}
+
+static struct ori_host_link *start(unsigned queues, uint32_t operations)
+{
+	return start_on(1, queues, operations);
 }
 
 static void stop(struct ori_host_link *link)
@@ -278,9 +324,11 @@ static enum oriel_status begin_one(struct ori_host_link *link, enum what what, u
 				   uint64_t *op)
 {
 	uint64_t i = script.begun - 1;
-	struct ori_host_move move = {{i * STRIDE, KEY_DATA}, {i * STRIDE, KEY_DATA}, length, NULL};
-	struct ori_host_address word = {i * STRIDE, KEY_SIGNAL};
+	const struct oriel_dev_keys keys = {{KEY_DATA, KEY_DATA + 1, KEY_DATA + 2, KEY_DATA + 3}};
+	struct ori_host_move move = {{i * STRIDE, keys}, {i * STRIDE, keys}, length, NULL};
+	struct ori_host_address word = {i * STRIDE, {{0}}};
 
+	word.keys.rail[script.first_rail] = KEY_SIGNAL;
 	switch (what) {
 	case PUT:
 		return ori_host_put(link, &move, op);
@@ -297,6 +345,15 @@ static enum oriel_status begin_one(struct ori_host_link *link, enum what what, u
 	}
 }
 
+static unsigned pieces(uint64_t length)
+{
+	uint64_t piece = PIECE, share = (length + script.rails - 1) / script.rails;
+
+	if (script.rails > 1 && length >= STRIPE && (share + 63) / 64 * 64 < piece)
+		piece = (share + 63) / 64 * 64;
+	return (unsigned)((length + piece - 1) / piece);
+}
+
 /* The operation is expected before the link may post it. */
 static bool begin(struct ori_host_link *link, enum what what, uint64_t length)
 {
@@ -307,7 +364,7 @@ static bool begin(struct ori_host_link *link, enum what what, uint64_t length)
 	b->notifies = what >= PUT_SIGNAL;
 	b->expected = b->notifies;
 	if (what < FETCH_ADD)
-		b->expected += (unsigned)((length + PIECE - 1) / PIECE);
+		b->expected += pieces(length);
 	status = begin_one(link, what, length, &op);
 	if (status == ORIEL_AGAIN) {
 		script.begun--;
@@ -444,7 +501,7 @@ static void test_puts_behind_a_waiting_signal_begin_at_once(void **state)
 		finish(i, 1);
 	assert_int_equal(ori_host_progress(link), ORIEL_OK);
 	assert_true(is_posted(0));
-	assert_int_equal(script.ops[3].posted, 1);
+	assert_true(is_posted(3));
 	assert_true(is_posted(4));
 	assert_int_equal(ori_host_test(link, 1), ORIEL_AGAIN);
 	finish_all(link);
@@ -467,12 +524,59 @@ static void test_a_signal_does_not_wait_for_later_operations(void **state)
 	assert_true(begin(link, PUT, PIECE));
 	finish(1, 1);
 	finish(2, 2);
-	finish(3, 1);
+	finish(3, 2);
 	assert_int_equal(ori_host_progress(link), ORIEL_OK);
 	assert_true(is_posted(4));
 	assert_int_equal(in_flight(1) + in_flight(2) + in_flight(3), 2);
 	finish_all(link);
 	stop(link);
+}
+
+/* Each queue has a part of it behind what it follows; the first one has the data. */
+static void test_an_immediate_with_data_does_not_wait(void **state)
+{
+	struct ori_host_link *link = start_on(2, QUEUES, 0);
+	const struct queue *q = script.queues;
+
+	(void)state;
+	assert_true(begin(link, PUT_IMMEDIATE, PIECE));
+	assert_int_equal(q[0].posted, 2);
+	assert_false(q[0].of[1].has_data);
+	finish_all(link);
+	assert_true(begin(link, PUT_IMMEDIATE, STRIPE));
+	assert_true(is_posted(1));
+	assert_int_equal(q[0].posted, 3);
+	assert_true(q[0].of[2].has_data && q[0].of[2].is_flag);
+	assert_int_equal(q[1].posted, 2);
+	assert_int_equal(q[2].posted, 1);
+	assert_int_equal(q[3].posted, 1);
+	/* Behind one that is in flight: a short one too. */
+	assert_true(begin(link, PUT_IMMEDIATE, 1));
+	assert_true(is_posted(2));
+	assert_int_equal(q[3].posted, 2);
+	/* Without data it could not be told from one that has no parts. */
+	assert_true(begin(link, PUT_IMMEDIATE, 0));
+	assert_false(is_posted(3));
+	finish_all(link);
+	stop(link);
+}
+
+/* Short ones go by the first queue; long ones by one request on each rail, if that suffices. */
+static void test_a_long_put_has_a_piece_on_each_rail(void **state)
+{
+	(void)state;
+	for (unsigned rails = 1; rails <= QUEUES; rails *= 2) {
+		struct ori_host_link *link = start_on(rails, 0, 0);
+
+		assert_true(begin(link, PUT, STRIPE / 2));
+		finish_all(link);
+		assert_int_equal(script.queues[0].posted, 1);
+		assert_true(begin(link, PUT, STRIPE));
+		for (unsigned i = 0; i < rails; i++)
+			assert_int_equal(in_flight(i), rails == 1 ? 2 : i < 3);
+		finish_all(link);
+		stop(link);
+	}
 }
 
 static void test_a_notifying_request_is_fenced_behind_gets(void **state)
@@ -497,7 +601,8 @@ static void test_a_notifying_request_is_fenced_behind_gets(void **state)
 /* Random operations, ended in random order, by posts that take only a part. */
 static void any_order(uint64_t seed)
 {
-	struct ori_host_link *link = start(1 + (unsigned)seed % QUEUES, 1 + (uint32_t)seed % 40);
+	struct ori_host_link *link =
+		start_on(1u << seed % 3, 1 + (unsigned)seed % QUEUES, 1 + (uint32_t)seed % 40);
 	unsigned kinds;
 
 	script.random = seed;
@@ -535,6 +640,8 @@ int main(void)
 		cmocka_unit_test(test_a_signal_waits_for_other_queues_only),
 		cmocka_unit_test(test_puts_behind_a_waiting_signal_begin_at_once),
 		cmocka_unit_test(test_a_signal_does_not_wait_for_later_operations),
+		cmocka_unit_test(test_a_long_put_has_a_piece_on_each_rail),
+		cmocka_unit_test(test_an_immediate_with_data_does_not_wait),
 		cmocka_unit_test(test_a_notifying_request_is_fenced_behind_gets),
 		cmocka_unit_test(test_a_notifying_request_follows_all_earlier_operations),
 	};

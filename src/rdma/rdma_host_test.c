@@ -5,182 +5,11 @@
  * packets between them are lost, NAKs too, so that the test does not distinguish
  * failures. cut: the test of a COMMAND that cuts the cable alone.
  */
-#include "rdma/rdma_host.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <oriel/dev/order.h>
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/clock.h"
-#include "hca/test_support/soft_cluster.h"
+#include "rdma/host_test.h"
 
-#define LENGTH (1u << 20)
-#define HALF (LENGTH / 2)
-#define PIECE 4096u
-#define SIGNAL (LENGTH - 64) /* words at the end */
-#define PATIENCE_NS UINT64_C(30000000000)
-#define SEEDS 40u
-#define ALL \
-	(ORI_HCA_LOCAL_WRITE | ORI_HCA_REMOTE_WRITE | ORI_HCA_REMOTE_READ | ORI_HCA_REMOTE_ATOMIC)
-
-static const char *hcas[2]; /* of libibverbs; NULL: a software HCA */
 static const char *cut_command;
-
-struct side {
-	struct ori_hca *hca;
-	struct ori_host_link *link;
-	struct ori_host_qps end;
-	struct ori_hca_qp_address hca_address;
-	struct ori_hca_mr *mr;
-	struct ori_hca_keys keys;
-	char *memory;
-};
-
-struct pair {
-	const struct ori_hca_ops *ops;
-	struct ori_soft_cluster *cluster; /* NULL: its thread steps it */
-	struct side a, b;
-};
-
-struct pair_attr {
-	const char *config; /* of software HCAs */
-	uint64_t seed;      /* step by step; 0: by their thread */
-	struct ori_host_attr host;
-};
-
-static void side_open(struct pair *p, struct side *s, const struct pair_attr *attr, unsigned which)
-{
-	struct ori_host_attr host = attr->host;
-
-	if (p->cluster)
-		assert_int_equal(ori_soft_cluster_open(p->cluster, attr->config, &s->hca),
-				 ORIEL_OK);
-	else
-		assert_int_equal(p->ops->open(hcas[which] ? hcas[which] : attr->config, 0, &s->hca),
-				 ORIEL_OK);
-	s->memory = aligned_alloc(4096, LENGTH);
-	assert_non_null(s->memory);
-	memset(s->memory, 0, LENGTH);
-	assert_int_equal(p->ops->register_memory(s->hca, s->memory, LENGTH, 0, ALL, &s->mr,
-						 &s->keys),
-			 ORIEL_OK);
-	p->ops->describe(s->hca, &s->hca_address);
-	host.ops = p->ops;
-	host.hca = s->hca;
-	if (!host.piece)
-		host.piece = PIECE;
-	assert_int_equal(ori_host_create(&host, &s->link, &s->end), ORIEL_OK);
-}
-
-static void side_close(struct pair *p, struct side *s)
-{
-	ori_host_destroy(s->link);
-	p->ops->unregister_memory(s->mr);
-	p->ops->close(s->hca);
-	free(s->memory);
-}
-
-static void pair_open(struct pair *p, const struct pair_attr *attr)
-{
-	memset(p, 0, sizeof(*p));
-	p->ops = hcas[0] ? ori_hca_verbs() : &ori_hca_soft_ops;
-	if (attr->seed)
-		assert_int_equal(ori_soft_cluster_create(attr->seed, &p->cluster), ORIEL_OK);
-	side_open(p, &p->a, attr, 0);
-	side_open(p, &p->b, attr, 1);
-	assert_int_equal(ori_host_connect(p->a.link, &p->b.hca_address, &p->b.end), ORIEL_OK);
-	assert_int_equal(ori_host_connect(p->b.link, &p->a.hca_address, &p->a.end), ORIEL_OK);
-}
-
-static void pair_close(struct pair *p)
-{
-	side_close(p, &p->a);
-	side_close(p, &p->b);
-	ori_soft_cluster_destroy(p->cluster);
-}
-
-/* Lets the HCA or other threads work, but not for ever. */
-static void pair_turn(struct pair *p, uint64_t until)
-{
-	assert_true(ori_clock_ns() < until);
-	if (p->cluster)
-		assert_true(ori_soft_cluster_step(p->cluster));
-	else
-		sched_yield();
-}
-
-static enum oriel_status pair_wait(struct pair *p, uint64_t op)
-{
-	uint64_t until = ori_clock_ns() + PATIENCE_NS;
-	enum oriel_status status;
-
-	while ((status = ori_host_test(p->a.link, op)) == ORIEL_AGAIN)
-		pair_turn(p, until);
-	return status;
-}
-
-static struct ori_host_move move_of(const struct pair *p, uint64_t here, uint64_t there,
-				    uint64_t length)
-{
-	return (struct ori_host_move){.local = {here, p->a.keys.lkey},
-				      .remote = {there, p->b.keys.rkey},
-				      .length = length};
-}
-
-static struct ori_host_address remote(const struct pair *p, uint64_t at)
-{
-	return (struct ori_host_address){at, p->b.keys.rkey};
-}
-
-static void fill(char *at, size_t length, unsigned seed)
-{
-	for (size_t i = 0; i < length; i++)
-		at[i] = (char)(i * 31 + i / 251 + seed);
-}
-
-static uint64_t *word_of(const struct side *s, uint64_t at)
-{
-	return (uint64_t *)(void *)(s->memory + at);
-}
-
-static const uint32_t sizes[] = {
-	0, 1, PIECE - 1, PIECE, PIECE + 1, 5 * PIECE + 3, 40 * PIECE,
-};
-
-#define SIZES (sizeof(sizes) / sizeof(sizes[0]))
-
-static void puts_and_gets_of_any_size(const struct pair_attr *attr)
-{
-	struct pair p;
-	uint64_t op;
-
-	pair_open(&p, attr);
-	for (unsigned i = 0; i < SIZES; i++) {
-		struct ori_host_move put = move_of(&p, 100, 1000, sizes[i]);
-		struct ori_host_move get = move_of(&p, HALF, 999, sizes[i] + 2);
-
-		fill(p.a.memory, HALF, i);
-		memset(p.b.memory, 0x77, LENGTH);
-		assert_int_equal(ori_host_put(p.a.link, &put, &op), ORIEL_OK);
-		assert_int_equal(op, 2 * i);
-		assert_int_equal(pair_wait(&p, op), ORIEL_OK);
-		assert_int_equal(ori_host_get(p.a.link, &get, &op), ORIEL_OK);
-		assert_int_equal(pair_wait(&p, op), ORIEL_OK);
-		assert_memory_equal(p.b.memory + 1000, p.a.memory + 100, sizes[i]);
-		assert_memory_equal(p.a.memory + HALF, p.b.memory + 999, sizes[i] + 2);
-		assert_int_equal(p.b.memory[999], 0x77);
-		assert_int_equal(p.b.memory[1000 + sizes[i]], 0x77);
-	}
-	pair_close(&p);
-}
 
 /* An inline request needs no key. */
 static void test_short_puts_may_go_inside(void **state)
@@ -199,11 +28,11 @@ static void test_short_puts_may_go_inside(void **state)
 		memset(p.b.memory, 0x77, 2000);
 		put.data = data;
 		if (length <= ORI_HCA_INLINE_MAX)
-			put.local = (struct ori_host_address){0, 0};
+			put.local = (struct ori_host_address){0};
 		else
 			memcpy(p.a.memory + 100, data, length);
 		assert_int_equal(ori_host_put_signal(p.a.link, &put,
-						     &(struct ori_host_address){0, put.remote.key},
+						     &(struct ori_host_address){0, put.remote.keys},
 						     1, &op),
 				 ORIEL_OK);
 		assert_int_equal(pair_wait(&p, op), ORIEL_OK);
@@ -228,41 +57,6 @@ static void test_puts_and_gets_of_any_size(void **state)
 			&(struct pair_attr){.host = {.queues = queues, .depth = 4}});
 }
 
-/*
- * A spread put, a short one and a put with a signal, whose data is spread as well if
- * @length is long.
- */
-static void signal_covers_all(const struct pair_attr *attr, uint32_t length)
-{
-	uint64_t until = ori_clock_ns() + PATIENCE_NS, op = 0;
-	struct ori_host_address word;
-	struct pair p;
-
-	pair_open(&p, attr);
-	word = remote(&p, SIGNAL);
-	for (unsigned i = 1; i <= 3; i++) {
-		struct ori_host_move moves[3] = {
-			move_of(&p, 0, 0, 7 * PIECE),
-			move_of(&p, 32 * PIECE, 32 * PIECE, 100),
-			move_of(&p, 64 * PIECE, 64 * PIECE, length),
-		};
-
-		fill(p.a.memory, HALF, i);
-		assert_int_equal(ori_host_put(p.a.link, &moves[0], &op), ORIEL_OK);
-		assert_int_equal(ori_host_put(p.a.link, &moves[1], &op), ORIEL_OK);
-		assert_int_equal(ori_host_put_signal(p.a.link, &moves[2], &word, 5, &op), ORIEL_OK);
-		while (oriel_dev_load_acquire(word_of(&p.b, SIGNAL)) != 5 * i) {
-			assert_int_equal(ori_host_progress(p.a.link), ORIEL_OK);
-			pair_turn(&p, until);
-		}
-		for (unsigned k = 0; k < 3; k++)
-			assert_memory_equal(p.b.memory + moves[k].remote.address,
-					    p.a.memory + moves[k].local.address, moves[k].length);
-		assert_int_equal(pair_wait(&p, op), ORIEL_OK);
-	}
-	pair_close(&p);
-}
-
 static void test_a_signal_covers_all_before_it(void **state)
 {
 	(void)state;
@@ -285,40 +79,6 @@ static void test_a_signal_covers_all_before_it_step_by_step(void **state)
 					    .seed = seed,
 					    .host = {.queues = 3, .depth = 4}},
 			seed % 3 ? 200 : 3 * PIECE);
-}
-
-/* The receiver takes all but a few late: the rest wait for receives. */
-static void immediates_come_in_order(const struct pair_attr *attr)
-{
-	uint64_t until = ori_clock_ns() + PATIENCE_NS, op = 0;
-	uint32_t immediate;
-	struct pair p;
-
-	pair_open(&p, attr);
-	fill(p.a.memory, 16 * PIECE, 1);
-	for (unsigned i = 0; i < 20; i++) {
-		uint64_t at = (uint64_t)(i % 4) * 4 * PIECE;
-		struct ori_host_move move =
-			move_of(&p, at, (uint64_t)i * 4 * PIECE, (uint64_t)(i % 4) * PIECE);
-
-		assert_int_equal(ori_host_put_immediate(p.a.link, &move, 1000 + i, &op), ORIEL_OK);
-	}
-	for (unsigned i = 0; i < 20; i++) {
-		enum oriel_status status;
-
-		while ((status = ori_host_take(p.b.link, &immediate)) == ORIEL_AGAIN) {
-			assert_int_equal(ori_host_progress(p.a.link), ORIEL_OK);
-			pair_turn(&p, until);
-		}
-		assert_int_equal(status, ORIEL_OK);
-		assert_int_equal(immediate, 1000 + i);
-		assert_memory_equal(p.b.memory + (size_t)i * 4 * PIECE,
-				    p.a.memory + (size_t)(i % 4) * 4 * PIECE,
-				    (size_t)(i % 4) * PIECE);
-	}
-	assert_int_equal(pair_wait(&p, op), ORIEL_OK);
-	assert_int_equal(ori_host_take(p.b.link, &immediate), ORIEL_AGAIN);
-	pair_close(&p);
 }
 
 static void test_immediates_arrive_in_order_behind_their_data(void **state)
@@ -503,15 +263,27 @@ static void test_mismatched_ends_are_rejected(void **state)
 	pair_open(&p, &(struct pair_attr){.host = {.queues = 2}});
 	end = p.b.end;
 	end.version++;
-	assert_int_equal(ori_host_connect(p.a.link, &p.b.hca_address, &end), ORIEL_ERR_VERSION);
+	assert_int_equal(ori_host_connect(p.a.link, p.b.hca_addresses, &end), ORIEL_ERR_VERSION);
 	end = p.b.end;
 	end.queues = 1;
-	assert_int_equal(ori_host_connect(p.a.link, &p.b.hca_address, &end), ORIEL_ERR_MISMATCH);
+	assert_int_equal(ori_host_connect(p.a.link, p.b.hca_addresses, &end), ORIEL_ERR_MISMATCH);
+	end = p.b.end;
+	end.rails = 2;
+	assert_int_equal(ori_host_connect(p.a.link, p.b.hca_addresses, &end), ORIEL_ERR_MISMATCH);
+	assert_non_null(strstr(oriel_last_error(), "2 rails"));
+	end = p.b.end;
+	end.first_rail = 1;
+	assert_int_equal(ori_host_connect(p.a.link, p.b.hca_addresses, &end), ORIEL_ERR_MISMATCH);
 	attr.ops = p.ops;
-	attr.hca = p.a.hca;
+	attr.hcas[0] = p.a.hcas[0];
 	assert_int_equal(ori_host_create(&attr, &link, &end), ORIEL_ERR_RANGE);
 	attr.queues = 1;
 	attr.depth = 1;
+	assert_int_equal(ori_host_create(&attr, &link, &end), ORIEL_ERR_RANGE);
+	attr.depth = 0;
+	attr.rails = ORIEL_DEV_RAILS + 1;
+	assert_int_equal(ori_host_create(&attr, &link, &end), ORIEL_ERR_RANGE);
+	attr.rails = attr.first_rail = 1;
 	assert_int_equal(ori_host_create(&attr, &link, &end), ORIEL_ERR_RANGE);
 	pair_close(&p);
 }
@@ -529,8 +301,8 @@ struct stream {
 static void stream_go_on(struct stream *s)
 {
 	uint64_t at = s->area + s->begun * sizeof(uint64_t), op;
-	struct ori_host_move move = {.local = {at, s->from->keys.lkey},
-				     .remote = {at, s->to->keys.rkey},
+	struct ori_host_move move = {.local = {at, s->from->lkeys},
+				     .remote = {at, s->to->rkeys},
 				     .length = sizeof(uint64_t)};
 
 	if (s->status != ORIEL_OK)

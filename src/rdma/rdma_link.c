@@ -174,17 +174,22 @@ enum oriel_status ori_rdma_link_open(struct ori_rdma_link *link, struct ori_rdma
 	assert(!rdma_address_of(link, 0)->qpn);
 	status = rdma_open_post(link, NULL);
 	if (status == ORIEL_OK)
-		status = ori_rdma_heartbeat_open(r->ops, r->hca, link->dev.rail, link->dev.peer,
-						 &link->heartbeat);
+		status = ori_rdma_heartbeat_open(r->ops, r->hca, r->sink_lkey, link->dev.rail,
+						 link->dev.peer, &link->heartbeat);
 	if (status == ORIEL_OK && link->cell)
 		status = rdma_open_post(link, r->gpu);
 	if (status != ORIEL_OK) {
 		ori_rdma_link_close(link);
 		return status;
 	}
-	*qps = (struct ori_rdma_qps){rdma_address_of(link, 0)->qpn, rdma_address_of(link, 0)->psn,
-				     link->heartbeat.address.qpn,   link->heartbeat.address.psn,
-				     rdma_address_of(link, 1)->qpn, rdma_address_of(link, 1)->psn};
+	*qps = (struct ori_rdma_qps){
+		.main_qpn = rdma_address_of(link, 0)->qpn,
+		.main_psn = rdma_address_of(link, 0)->psn,
+		.heartbeat_qpn = link->heartbeat.end.of[0].qpn,
+		.heartbeat_psn = link->heartbeat.end.of[0].psn,
+		.kernel_qpn = rdma_address_of(link, 1)->qpn,
+		.kernel_psn = rdma_address_of(link, 1)->psn,
+	};
 	return ORIEL_OK;
 }
 

@@ -127,7 +127,7 @@ static void links_close_rail(struct ori_rdma *rdma, struct rdma_rail *r)
 {
 	if (r->loopback)
 		ori_proxy_thread_remove_loopback(rdma->proxy, r->loopback);
-	ori_loopback_close(r->loopback);
+	ori_host_destroy(r->loopback);
 	while (r->page_count)
 		r->gpu->ops->unpin(r->gpu, r->pages[--r->page_count]);
 	if (r->whole_mr)

@@ -17,7 +17,7 @@ struct ori_proxied_attr {
 	uint32_t depth;            /* a power of two */
 	uint32_t sink_lkey;
 	struct ori_proxy_memory memory;
-	struct ori_loopback *loopback;
+	struct ori_host_link *loopback;
 	struct oriel_rdma_address flush_word; /* see struct ori_proxy_lane_attr */
 	struct ori_proxy_thread *thread;
 };

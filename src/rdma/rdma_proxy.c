@@ -18,13 +18,12 @@ struct proxy_copy {
 	struct oriel_proxy_entry of;
 	struct ori_proxy_sge sge; /* once it is found */
 	bool has_sge;
-	struct ori_loopback_mark
-		mark; /* of its request on the loopback queue, once it is posted there */
+	uint64_t loop_op; /* on the loopback link, once it is begun there */
 };
 
 /*
  * Entries are taken, posted, ended and completed in their order. A COUNT is not posted to
- * the queue pair: the loopback queue increments its counter when all entries before it
+ * the queue pair: the loopback link increments its counter when all entries before it
  * have ended. The read flush of a result goes the same way.
  *   completed <= looped <= ended <= posted <= tail <= completed + depth
  * An entry that is longer than a request becomes several; @offset bytes of the first entry
@@ -55,7 +54,7 @@ static bool proxy_is_count(const struct proxy_copy *c)
 	return oriel_proxy_opcode(&c->of) == ORIEL_PROXY_COUNT;
 }
 
-/* Does the loopback queue do a part of it? */
+/* Does the loopback link do a part of it? */
 static bool proxy_needs_loopback(const struct ori_proxy_lane *lane, const struct proxy_copy *c)
 {
 	uint32_t opcode = oriel_proxy_opcode(&c->of);
@@ -117,8 +116,8 @@ static bool proxy_take(struct ori_proxy_lane *lane)
 		if (lane->tail == lane->published)
 			break;
 		/*
-		 * The other members are valid once has_sge is, or once it was posted to
-		 * the loopback queue.
+		 * The other members are valid once has_sge is, or once it was begun on
+		 * the loopback link.
 		 */
 		c->of = lane->attr.entries[lane->tail & lane->mask];
 		c->has_sge = false;
@@ -307,11 +306,14 @@ static void proxy_release(struct ori_proxy_lane *lane, struct proxy_copy *c, boo
 
 static enum oriel_status proxy_loopback(struct ori_proxy_lane *lane, struct proxy_copy *c)
 {
-	struct oriel_rdma_address word = {c->of.remote, (uint32_t)(c->of.keys >> 32)};
+	struct ori_host_address counter = {c->of.remote, {{(uint32_t)(c->of.keys >> 32)}}},
+				flush = {lane->attr.flush_word.address,
+					 {{lane->attr.flush_word.key}}};
 
 	if (proxy_is_count(c))
-		return ori_loopback_increment(lane->attr.loopback, word, c->of.operand, &c->mark);
-	return ori_loopback_read_flush(lane->attr.loopback, lane->attr.flush_word, &c->mark);
+		return ori_host_fetch_add(lane->attr.loopback, &counter, c->of.operand, NULL,
+					  &c->loop_op);
+	return ori_host_flush(lane->attr.loopback, &flush, &c->loop_op);
 }
 
 static void proxy_post_loopback(struct ori_proxy_lane *lane)
@@ -324,15 +326,15 @@ static void proxy_post_loopback(struct ori_proxy_lane *lane)
 	}
 }
 
-/* Completes up to the first entry whose loopback request is not done, or failed. */
+/* Completes up to the first entry whose loopback operation is not done. */
 static bool proxy_complete(struct ori_proxy_lane *lane)
 {
-	uint64_t begin = lane->completed;
+	uint64_t begin = lane->completed, looped = ori_host_done(lane->attr.loopback);
 
 	for (; lane->completed < lane->looped; lane->completed++) {
 		struct proxy_copy *c = proxy_copy(lane, lane->completed);
 
-		if (proxy_needs_loopback(lane, c) && (!c->mark.has_ended || c->mark.err))
+		if (proxy_needs_loopback(lane, c) && c->loop_op >= looped)
 			break;
 		proxy_release(lane, c, true);
 	}
@@ -441,17 +443,26 @@ static bool proxy_poll(struct ori_proxy_lane *lane)
 	return budget < PROXY_BUDGET;
 }
 
+/* The error of entry @index, which the loopback link did not complete. */
+static uint64_t proxy_loopback_err(const struct ori_proxy_lane *lane, uint64_t index)
+{
+	uint64_t err = ori_host_failure(lane->attr.loopback)->err;
+
+	if (oriel_queue_err_state(err) != ORIEL_QUEUE_ERROR_CQE)
+		return proxy_err(ORIEL_MLX5_LOCAL_OPERATION, 0, index);
+	return proxy_err(oriel_queue_err_syndrome(err), oriel_queue_err_vendor(err), index);
+}
+
 /*
- * Ends the lane for an entry whose loopback request failed, or that could not be posted,
+ * Ends the lane for an entry whose loopback operation failed, or that could not be posted,
  * once all entries before it are done.
  */
 static void proxy_judge(struct ori_proxy_lane *lane)
 {
-	struct proxy_copy *c = proxy_copy(lane, lane->completed);
-
-	if (lane->completed < lane->looped && proxy_needs_loopback(lane, c) && c->mark.has_ended &&
-	    c->mark.err)
-		proxy_die(lane, c->mark.err | lane->completed, false);
+	if (lane->completed < lane->ended &&
+	    proxy_needs_loopback(lane, proxy_copy(lane, lane->completed)) &&
+	    ori_host_failure(lane->attr.loopback)->status != ORIEL_OK)
+		proxy_die(lane, proxy_loopback_err(lane, lane->completed), false);
 	else if (lane->flaw && lane->completed == lane->posted)
 		proxy_die(lane, lane->flaw, true);
 }

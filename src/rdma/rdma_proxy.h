@@ -2,7 +2,7 @@
 /*
  * The proxy's half of oriel/dev/proxy.h. A lane takes the entries of one ring, posts them
  * to one queue pair without a ring, and publishes which ones are done. Nothing here waits
- * for a peer: a step does what can be done now. All lanes of one loopback queue are
+ * for a peer: a step does what can be done now. All lanes of one loopback link are
  * called by one thread at a time.
  */
 #ifndef ORI_RDMA_RDMA_PROXY_H
@@ -49,7 +49,7 @@ struct ori_proxy_lane_attr {
 	struct oriel_proxy_words *words;
 	uint32_t log_depth; /* of the ring */
 	struct ori_proxy_memory memory;
-	struct ori_loopback *loopback; /* for counters, and for @flush_word */
+	struct ori_host_link *loopback; /* for counters, and for @flush_word */
 	/*
 	 * 8 bytes of the memory of this process if it is unordered
 	 * (ORIEL_LINK_UNORDERED_LOCAL); key 0: it is not. A result is done when they have

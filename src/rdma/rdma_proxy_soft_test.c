@@ -17,7 +17,7 @@ struct soft {
 	struct ori_hca_keys keys[2], sink;
 	struct ori_hca_cq *cq[2];
 	struct ori_hca_qp *qp[2];
-	struct ori_loopback *loopback;
+	struct ori_host_link *loopback;
 	char *memory[2], *page;
 	struct bench b; /* of which only the lane and the ring are used */
 };
@@ -101,7 +101,7 @@ static void soft_close(struct soft *s)
 	unsigned i;
 
 	ori_proxy_lane_close(s->b.lane);
-	ori_loopback_close(s->loopback);
+	ori_host_destroy(s->loopback);
 	soft_ops->unregister_memory(s->sink_mr);
 	for (i = 0; i < 2; i++) {
 		soft_ops->destroy_qp(s->qp[i]);

@@ -67,7 +67,7 @@ struct ori_proxy_thread {
 	bool is_loaded; /* there is work enough for it beside others */
 	struct thread_seat **seats;
 	size_t seat_count, seat_room, kernel_count;
-	struct ori_loopback *loopbacks[ORIEL_DEV_RAILS];
+	struct ori_host_link *loopbacks[ORIEL_DEV_RAILS];
 	size_t loopback_count;
 	uint32_t *asleep; /* in a line of its own, which posters read; not guarded */
 };
@@ -111,7 +111,7 @@ static bool thread_has_requests(const struct ori_proxy_thread *t)
 	return false;
 }
 
-/* The most entries in flight in one lane, or 1 if only a loopback queue has some. */
+/* The most entries in flight in one lane, or 1 if only a loopback link has some. */
 static uint64_t thread_most(const struct ori_proxy_thread *t)
 {
 	uint64_t most = 0, other;
@@ -123,7 +123,7 @@ static uint64_t thread_most(const struct ori_proxy_thread *t)
 			most = other;
 	}
 	for (i = 0; i < t->loopback_count && !most; i++)
-		most = ori_loopback_is_waiting(t->loopbacks[i]);
+		most = ori_host_in_flight(t->loopbacks[i]) > 0;
 	return most;
 }
 
@@ -459,7 +459,7 @@ void ori_proxy_thread_remove(struct ori_proxy_thread *t, struct ori_proxy_lane *
 }
 
 enum oriel_status ori_proxy_thread_add_loopback(struct ori_proxy_thread *t,
-						struct ori_loopback *loopback)
+						struct ori_host_link *loopback)
 {
 	thread_lock(t);
 	assert(t->loopback_count < ORIEL_DEV_RAILS);
@@ -468,7 +468,7 @@ enum oriel_status ori_proxy_thread_add_loopback(struct ori_proxy_thread *t,
 	return ORIEL_OK;
 }
 
-void ori_proxy_thread_remove_loopback(struct ori_proxy_thread *t, struct ori_loopback *loopback)
+void ori_proxy_thread_remove_loopback(struct ori_proxy_thread *t, struct ori_host_link *loopback)
 {
 	size_t i;
 

@@ -3,7 +3,7 @@
  * The thread that steps all lanes of a communicator's NICs. It sleeps while threads of
  * the program that post and wait do its work (oriel_cpu_ask_proxy()): on few cores the
  * two would take turns by scheduler ticks. Any thread may call these functions; a lane or
- * a loopback queue that has been added is only touched through them.
+ * a loopback link that has been added is only touched through them.
  */
 #ifndef ORI_RDMA_RDMA_PROXY_THREAD_H
 #define ORI_RDMA_RDMA_PROXY_THREAD_H
@@ -18,7 +18,7 @@ struct ori_proxy_thread;
  */
 enum oriel_status ori_proxy_thread_start(unsigned numa_node, const char *name,
 					 struct ori_proxy_thread **thread);
-/* All lanes and loopback queues have been removed. NULL is allowed. */
+/* All lanes and loopback links have been removed. NULL is allowed. */
 void ori_proxy_thread_stop(struct ori_proxy_thread *thread);
 
 /* A word for the rings of CPU threads: not 0 while it sleeps. */
@@ -38,9 +38,9 @@ void ori_proxy_thread_fail(struct ori_proxy_thread *thread, struct ori_proxy_lan
 void ori_proxy_thread_remove(struct ori_proxy_thread *thread, struct ori_proxy_lane *lane);
 
 enum oriel_status ori_proxy_thread_add_loopback(struct ori_proxy_thread *thread,
-						struct ori_loopback *loopback);
+						struct ori_host_link *loopback);
 /* The caller has removed its lanes. */
 void ori_proxy_thread_remove_loopback(struct ori_proxy_thread *thread,
-				      struct ori_loopback *loopback);
+				      struct ori_host_link *loopback);
 
 #endif

@@ -34,8 +34,8 @@ struct rdma_rail {
 	uint32_t sink_lkey;
 	struct ori_hca_mr *whole_mr;
 	uint32_t whole_lkey;
-	struct ori_loopback *loopback; /* if a proxy posts */
-	struct rdma_doorbell *free;    /* doorbells that no queue uses */
+	struct ori_host_link *loopback; /* if a proxy posts */
+	struct rdma_doorbell *free;     /* doorbells that no queue uses */
 	size_t free_count, free_room;
 	void **pages; /* [page_count] of doorbells, pinned for the GPU */
 	size_t page_count;

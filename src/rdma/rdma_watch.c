@@ -149,9 +149,9 @@ static void watch_explain_heartbeat(const struct ori_rdma_link *link,
 {
 	struct ori_rdma_heartbeat *p = ori_rdma_link_heartbeat(link);
 
-	ori_rdma_heartbeat_progress(p);
+	(void)ori_host_progress(p->link);
 	ori_rdma_heartbeat_fault(p, record);
-	watch_amend(record, hca_event, p->done);
+	watch_amend(record, hca_event, ori_host_done(p->link));
 	record->what = ori_rdma_heartbeat_what((enum oriel_status)record->status);
 }
 
@@ -164,7 +164,7 @@ bool ori_rdma_link_explain(const struct ori_rdma_link *link, const struct ori_rd
 
 	if (event->rail != ori_rdma_link_device(link)->rail || !ori_rdma_link_is_ready(link))
 		return false;
-	if (ori_rdma_link_heartbeat(link)->address.qpn == hca_event->qpn) {
+	if (ori_rdma_link_heartbeat(link)->end.of[0].qpn == hca_event->qpn) {
 		watch_explain_heartbeat(link, hca_event, record);
 		return true;
 	}
@@ -183,7 +183,7 @@ const char *ori_rdma_error_text(uint64_t err)
 	case ORIEL_QUEUE_OK:
 		return "";
 	case ORIEL_QUEUE_ERROR_CQE:
-		return ori_mlx5_syndrome_text((uint8_t)oriel_queue_err_syndrome(err));
+		return ori_syndrome_text((uint8_t)oriel_queue_err_syndrome(err));
 	case ORIEL_QUEUE_STRAY_CQE:
 		return "the completion of another request";
 	case ORIEL_QUEUE_ABANDONED:

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include <oriel/dev/order.h>
+#include <oriel/dev/queue.h>
 
 /* The byte swaps below are how a little-endian machine writes big-endian. */
 #ifndef __CUDACC__
@@ -67,22 +68,6 @@ enum oriel_mlx5_completion {
 	ORIEL_MLX5_FAILED = 0xd,
 	ORIEL_MLX5_RECEIVE_FAILED = 0xe,
 	ORIEL_MLX5_INVALID = 0xf, /* not written yet */
-};
-
-enum oriel_mlx5_syndrome {
-	ORIEL_MLX5_LOCAL_LENGTH = 0x01,
-	ORIEL_MLX5_LOCAL_OPERATION = 0x02,
-	ORIEL_MLX5_LOCAL_PROTECTION = 0x04,
-	ORIEL_MLX5_FLUSHED = 0x05,
-	ORIEL_MLX5_WINDOW_BIND = 0x06,
-	ORIEL_MLX5_BAD_RESPONSE = 0x10,
-	ORIEL_MLX5_LOCAL_ACCESS = 0x11,
-	ORIEL_MLX5_REMOTE_REQUEST = 0x12,
-	ORIEL_MLX5_REMOTE_ACCESS = 0x13,
-	ORIEL_MLX5_REMOTE_OPERATION = 0x14,
-	ORIEL_MLX5_RETRY_EXCEEDED = 0x15,
-	ORIEL_MLX5_NOT_READY_EXCEEDED = 0x16,
-	ORIEL_MLX5_REMOTE_ABORTED = 0x22,
 };
 
 /* The queue and index of a WQE, and the requests that it waits for. */
@@ -361,7 +346,7 @@ struct oriel_mlx5_cqe {
 	uint32_t length;    /* in bytes */
 	uint8_t completion; /* enum oriel_mlx5_completion */
 	uint8_t opcode;     /* of the WQE */
-	uint8_t syndrome;   /* enum oriel_mlx5_syndrome, if it failed */
+	uint8_t syndrome;   /* enum oriel_queue_syndrome, if it failed */
 	uint8_t vendor;
 	uint32_t immediate; /* of a received WRITE_IMM */
 };

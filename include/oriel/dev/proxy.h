@@ -16,8 +16,9 @@
 #ifndef ORIEL_DEV_PROXY_H
 #define ORIEL_DEV_PROXY_H
 
-#include <oriel/dev/mlx5_ring.h>
+#include <oriel/dev/mlx5.h>
 #include <oriel/dev/order_gpu.h>
+#include <oriel/dev/queue.h>
 
 /* Key of memory of this process for which the proxy looks up one, by its address. */
 #define ORIEL_PROXY_LOOKUP UINT32_MAX

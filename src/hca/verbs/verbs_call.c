@@ -2,7 +2,7 @@
 /* Requests of the host, posted in chains, and their completions. */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <oriel/dev/mlx5_ring.h>
+#include <oriel/dev/queue.h>
 #include <string.h>
 
 #include "base/error.h"
