@@ -4,7 +4,7 @@
  * measures every row once, so that rows to be compared are measured side by side, and a slow
  * minute of the machine affects all of them.
  *
- * perf.c: the tests, and the job from its options to its report.
+ * perf.c: the job from its options to its report. perf_tests.c: the tests.
  * perf_options.c: the command line. perf_job.c: this process as a rank.
  * perf_row.c: how a row is measured. perf_check.c: what --check compares.
  * perf_stats.c: median, p99, spread. perf_report.c: table and JSON. perf_pass.h: common steps.
@@ -194,7 +194,7 @@ int perf_options_read(struct perf_options *options, int argc, char **argv);
 void perf_options_close(struct perf_options *options);
 bool perf_sizes_parse(const char *text, uint64_t sizes[PERF_SIZES_MAX], unsigned *count);
 
-/* perf.c */
+/* perf_tests.c */
 extern const struct perf_test perf_tests[]; /* the last one has name NULL */
 
 /* perf_job.c */
