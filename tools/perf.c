@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `oriel perf`: the job from its options to its report. */
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "launch.h"
 #include "perf.h"
+#include "perf_report.h"
 #include "tool.h"
 
 struct perf_rows {
@@ -57,14 +59,20 @@ static int rows_add_test(struct perf_rows *rows, const struct perf_options *opti
 	return code;
 }
 
+/*
+ * Rows that show the machine's limits come first, so that the rows after them can be compared with
+ * them when they are reported.
+ */
 static int rows_open(struct perf_rows *rows, const struct perf_options *options)
 {
 	const struct perf_test **test;
-	int code = TOOL_OK;
+	int code = TOOL_OK, limits;
 
 	*rows = (struct perf_rows){.row = NULL};
-	for (test = options->tests; *test && code == TOOL_OK; test++)
-		code = rows_add_test(rows, options, *test);
+	for (limits = 1; limits >= 0; limits--)
+		for (test = options->tests; *test && code == TOOL_OK; test++)
+			if (perf_is_limit((*test)->name) == limits)
+				code = rows_add_test(rows, options, *test);
 	return code;
 }
 
@@ -126,17 +134,80 @@ static bool rows_stand_sink(const struct perf_rows *rows, const struct perf_job 
 	return !job->options->is_checked;
 }
 
-/* Collective: measure every row once per repetition. */
-static enum oriel_status job_measure(struct perf_job *job, struct perf_rows *rows)
+/*
+ * Collective: what all ranks know after a repetition of @row. Each counts the wrong messages that
+ * it received itself, and ^C may reach one rank before another.
+ */
+static enum oriel_status job_meet(struct perf_job *job, struct perf_row *row, bool *is_interrupted)
 {
-	enum oriel_status status = perf_job_reserve(job, rows->bytes);
-	unsigned rep;
-	size_t i;
+	uint64_t mine[2] = {perf_watch_is_interrupted(), job->mismatches}, *all;
+	enum oriel_status status;
+	unsigned rank;
 
-	for (rep = 0; rep < job->options->reps && status == ORIEL_OK; rep++)
-		for (i = 0; i < rows->count && status == ORIEL_OK; i++)
-			status = perf_row_measure(&rows->row[i], job);
-	if (status != ORIEL_OK && job->rank == 0)
+	job->mismatches = 0;
+	all = calloc(job->ranks, sizeof(mine));
+	status = oriel_comm_agree(job->comm, all ? ORIEL_OK : ORIEL_ERR_NOMEM);
+	if (status == ORIEL_OK)
+		status = oriel_comm_all_gather(job->comm, mine, all, sizeof(mine));
+	for (rank = 0; rank < job->ranks && status == ORIEL_OK; rank++) {
+		*is_interrupted |= all[2 * rank] != 0;
+		row->wrong += all[2 * rank + 1];
+	}
+	free(all);
+	return status;
+}
+
+static bool job_report(const struct perf_job *job, const struct perf_row *row,
+		       struct perf_report *report)
+{
+	struct perf_result result;
+
+	perf_watch_clear();
+	perf_result_of(&result, job, row, &report->results);
+	return perf_report_add(report, &result);
+}
+
+/* The @step-th repetition of all is which repetition of which row? */
+static void job_order(const struct perf_job *job, const struct perf_rows *rows, size_t step,
+		      size_t *row, unsigned *rep)
+{
+	unsigned reps = job->options->reps;
+
+	*row = job->options->is_interleaved ? step % rows->count : step / reps;
+	*rep = (unsigned)(job->options->is_interleaved ? step / rows->count : step % reps);
+}
+
+/*
+ * Collective: all repetitions of all rows. A row is reported behind its last one; when the run is
+ * interrupted, rows that have had fewer are reported at the end.
+ */
+static enum oriel_status job_measure(struct perf_job *job, struct perf_rows *rows,
+				     struct perf_report *report, bool *is_interrupted)
+{
+	size_t step, i, steps = rows->count * job->options->reps, reported = 0;
+	enum oriel_status status = perf_job_reserve(job, rows->bytes);
+	bool is_reporter = job->rank == 0;
+	unsigned rep;
+
+	for (step = 0; step < steps && status == ORIEL_OK && !*is_interrupted; step++) {
+		job_order(job, rows, step, &i, &rep);
+		if (is_reporter)
+			perf_watch_show(i + 1, rows->count, rep + 1, job->options->reps,
+					rows->row[i].plan->test);
+		status = perf_row_measure(&rows->row[i], job);
+		if (status == ORIEL_OK)
+			status = job_meet(job, &rows->row[i], is_interrupted);
+		if (status == ORIEL_OK && is_reporter && rep + 1 == job->options->reps) {
+			reported = i + 1;
+			if (!job_report(job, &rows->row[i], report))
+				status = ORIEL_ERR_NOMEM;
+		}
+	}
+	for (i = reported; i < rows->count && is_reporter && *is_interrupted; i++)
+		if (rows->row[i].series.reps)
+			job_report(job, &rows->row[i], report);
+	perf_watch_clear();
+	if (status != ORIEL_OK && is_reporter)
 		fprintf(stderr, "oriel perf: %s: %s\n", oriel_status_name(status),
 			oriel_last_error());
 	return status;
@@ -164,9 +235,11 @@ static bool job_choose(struct perf_job *job, struct perf_rows *rows)
 	return status == ORIEL_OK;
 }
 
-static int job_run(struct perf_job *job, struct perf_rows *rows)
+static int job_run(struct perf_job *job, struct perf_rows *rows, struct perf_report *report)
 {
+	bool is_interrupted = false, is_reporter = job->rank == 0;
 	enum oriel_status status;
+	int code = TOOL_OK;
 
 	if (job->ranks < 2) {
 		fprintf(stderr, "oriel perf: this job has one rank, two or more are needed\n");
@@ -174,19 +247,26 @@ static int job_run(struct perf_job *job, struct perf_rows *rows)
 	}
 	if (!job_choose(job, rows))
 		return TOOL_FAILED;
-	status = job_measure(job, rows);
-	if (status != ORIEL_OK)
+	/* Only rank 0 reads and draws files; the others leave with it. */
+	if (is_reporter &&
+	    !(perf_report_open(report, job->options) && (!job->options->plot || perf_plot_check())))
+		code = TOOL_FAILED;
+	if (oriel_comm_agree(job->comm, code == TOOL_OK ? ORIEL_OK : ORIEL_ERR_CONFIG) != ORIEL_OK)
 		return TOOL_FAILED;
-	status = oriel_comm_agree(job->comm, job->mismatches ? ORIEL_ERR_PROTOCOL : ORIEL_OK);
-	if (status != ORIEL_OK)
-		return TOOL_FAILED;
-	if (job->rank == 0)
-		perf_report(job, rows->row, rows->count);
-	return TOOL_OK;
+	if (is_reporter)
+		perf_report_head(report, job);
+	perf_watch_open(is_reporter && job->options->has_progress);
+	status = job_measure(job, rows, report, &is_interrupted);
+	if (is_reporter && report->results.count)
+		code = perf_report_end(report, job);
+	if (is_interrupted)
+		return TOOL_SIGNALLED + SIGINT;
+	return status == ORIEL_OK ? code : TOOL_FAILED;
 }
 
 static int perf_run(const struct perf_options *options, int argc, char **argv)
 {
+	struct perf_report report = {.options = options};
 	struct perf_rows rows;
 	struct perf_job job;
 	int code = rows_open(&rows, options);
@@ -194,7 +274,8 @@ static int perf_run(const struct perf_options *options, int argc, char **argv)
 	if (code != TOOL_OK)
 		goto out;
 	if (!tool_is_launched()) {
-		code = perf_job_launch(options, argc, argv);
+		code = options->plot && !perf_plot_check() ? TOOL_FAILED
+							   : perf_job_launch(options, argc, argv);
 		goto out;
 	}
 	if (perf_job_open(&job, options, argc, argv) != ORIEL_OK) {
@@ -202,10 +283,35 @@ static int perf_run(const struct perf_options *options, int argc, char **argv)
 		code = TOOL_FAILED;
 		goto out;
 	}
-	code = job_run(&job, &rows);
+	code = job_run(&job, &rows, &report);
 	perf_job_close(&job);
+	if (code == TOOL_SIGNALLED + SIGINT)
+		perf_watch_die();
 out:
+	perf_report_close(&report);
 	rows_close(&rows);
+	return code;
+}
+
+/* Report rows that were measured before. */
+static int perf_show(const struct perf_options *options)
+{
+	struct perf_report report = {.options = options};
+	struct perf_results rows = {.list = NULL};
+	bool is_shown;
+	int code = TOOL_FAILED;
+	size_t i;
+
+	is_shown = perf_results_read(&rows, options->from) && perf_report_open(&report, options) &&
+		   (!options->plot || perf_plot_check());
+	if (is_shown)
+		perf_report_head(&report, NULL);
+	for (i = 0; i < rows.count && is_shown; i++)
+		is_shown = perf_report_add(&report, &rows.list[i]);
+	if (is_shown)
+		code = perf_report_end(&report, NULL);
+	perf_report_close(&report);
+	perf_results_close(&rows);
 	return code;
 }
 
@@ -214,7 +320,9 @@ int oriel_tool_perf(int argc, char **argv)
 	struct perf_options options;
 	int code = perf_options_read(&options, argc, argv);
 
-	if (code == TOOL_OK && options.tests)
+	if (code == TOOL_OK && options.from)
+		code = perf_show(&options);
+	else if (code == TOOL_OK && options.tests)
 		code = perf_run(&options, argc, argv);
 	perf_options_close(&options);
 	return code;
