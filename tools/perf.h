@@ -11,8 +11,8 @@
  * perf_stats.c: median, quantiles, spread. perf_watch.c: progress and ^C. perf_result.c: a row as
  * it is reported, measured or read. perf_report.c: table, JSON, CSV. perf_ratio.c: --compare.
  * perf_plot.c: --plot. perf_pass.h: common steps.
- * perf_put.c, perf_signal.c, perf_counter.c, perf_sync.c, perf_gather.c, perf_stream.c,
- * perf_wqe.c, perf_p2p.c, perf_limit.c: cases.
+ * perf_put.c, perf_signal.c, perf_counter.c, perf_fan_out.c, perf_sync.c, perf_gather.c,
+ * perf_stream.c, perf_wqe.c, perf_p2p.c, perf_limit.c: cases.
  */
 #ifndef ORIEL_PERF_H
 #define ORIEL_PERF_H
@@ -275,7 +275,8 @@ perf_pass perf_put_signal_lat, perf_signal_add, perf_signal_set;
 perf_pass perf_fetch_add, perf_fetch_add_contended;
 perf_pass perf_barrier, perf_barrier_flat;
 perf_pass perf_allgather, perf_alltoall, perf_bcast;
-perf_pass perf_put_local, perf_put_counter;
+perf_pass perf_put_local, perf_put_counter, perf_put_signal_counter;
+perf_pass perf_fan_out_put, perf_fan_out_signal;
 perf_pass perf_wqe_1, perf_wqe_2, perf_wqe_4, perf_wqe_8, perf_wqe_16, perf_wqe_32;
 perf_pass perf_wqe_cooperative;
 perf_once perf_window_create, perf_launch;

@@ -28,7 +28,7 @@ static void options_help(FILE *to)
 		"ranks 0 and 1. TEST is `all` or any of:\n"
 		"\n");
 	for (test = perf_tests; test->name; test++)
-		fprintf(to, "  %-15s %s\n", test->name, test->help);
+		fprintf(to, "  %-18s %s\n", test->name, test->help);
 	fprintf(to,
 		"\n"
 		"  -n, --ranks N     ranks to start where there is no launcher (default 2)\n"

@@ -242,7 +242,7 @@ static void line_head(const struct perf_report *report, const struct perf_result
 {
 	const char *last = report->options->compare ? "old us, new/old, 95 %" : "times the limit";
 
-	printf("%s%-14s %-12s %-17s", report->columns ? "\n" : "", "test", "mode", "path");
+	printf("%s%-18s %-12s %-17s", report->columns ? "\n" : "", "test", "mode", "path");
 	if (r->is_collective)
 		printf(" %8s %10s %11s %8s %8s %6s", "size", "count", "time us", "algbw", "busbw",
 		       "#wrong");
@@ -272,7 +272,7 @@ static void report_line(struct perf_report *report, const struct perf_result *r,
 	if (report->columns != columns)
 		line_head(report, r);
 	report->columns = columns;
-	printf("%-14s %-12s %-17s %8" PRIu64, r->test, r->mode, r->path,
+	printf("%-18s %-12s %-17s %8" PRIu64, r->test, r->mode, r->path,
 	       r->is_collective ? r->size : r->bytes);
 	if (r->is_collective)
 		line_collective(r);

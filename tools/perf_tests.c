@@ -48,6 +48,16 @@ static const struct perf_case cases_counter[] = {
 	{"put_counter", "wait_counter", "put_local", PERF_ORIGIN, PERF_ONE, 1, 1, perf_put_counter,
 	 NULL, PERF_ANY_PATH},
 };
+static const struct perf_case cases_signal_counter[] = {
+	{"put_signal_counter", "wait_counter", "put_local", PERF_ORIGIN, PERF_ONE, 1, 1,
+	 perf_put_signal_counter, NULL, PERF_ANY_PATH},
+};
+static const struct perf_case cases_fan_out[] = {
+	{"fan_out", "put", "memcpy", PERF_ALL, PERF_REPORTED, 1, 1, perf_fan_out_put, NULL,
+	 PERF_ANY_PATH},
+	{"fan_out", "put_signal", "memcpy", PERF_ALL, PERF_REPORTED, 1, 1, perf_fan_out_signal,
+	 NULL, PERF_ANY_PATH},
+};
 static const struct perf_case cases_atomic[] = {
 	{"fetch_add", "uncontended", NULL, PERF_ORIGIN, PERF_ONE, 0, 1, perf_fetch_add, NULL,
 	 PERF_ANY_PATH},
@@ -143,6 +153,10 @@ const struct perf_test perf_tests[] = {
 	 "signal until the peer's wait returns"},
 	{"counter", "8,64,512,4K,64K", cases_counter, PERF_COUNT(cases_counter),
 	 "put until its source can be reused: wait_local, and a counter"},
+	{"put_signal_counter", "8,64,512,4K,64K", cases_signal_counter,
+	 PERF_COUNT(cases_signal_counter), "put_signal until the counter of its completion rises"},
+	{"fan_out", "8,4K,64K,1M", cases_fan_out, PERF_COUNT(cases_fan_out),
+	 "time per put of rank 0 to every other rank, and one flush"},
 	{"atomic_rate", NULL, cases_atomic, PERF_COUNT(cases_atomic),
 	 "fetch_add by one rank, and by two on one word"},
 	{"barrier", NULL, cases_barrier, PERF_COUNT(cases_barrier), "barrier of all ranks"},

@@ -98,6 +98,15 @@ class Perf(unittest.TestCase):
                              [(test, size) for test in ("put_local", "put_counter")
                               for size in (8, 64, 512, 4096, 65536)])
 
+    def test_a_fan_out_counts_each_peer(self):
+        rows = self.rows("fan_out", "put_signal_counter", "--sizes", "64", "-n", "4", "--nodes",
+                         "2", "--check")
+        self.assertEqual([(row["test"], row["mode"], row["path"]) for row in rows],
+                         [("fan_out", "put", "mapped+rdma[soft]"),
+                          ("fan_out", "put_signal", "mapped+rdma[soft]"),
+                          ("put_signal_counter", "wait_counter", "mapped")])
+        self.assertEqual({row["wrong"] for row in rows}, {0})
+
     def test_collectives_have_the_columns_of_nccl_tests(self):
         code, out, _ = oriel("perf", "allgather", "bcast", "--sizes", "64", "--check", "-n", "3",
                              *SHORT)
