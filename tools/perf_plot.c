@@ -32,7 +32,7 @@ struct plot {
 	struct plot_curve curves[PLOT_CURVES];
 	unsigned count;
 	uint64_t least, most; /* bytes */
-	bool has_impls, has_ranks;
+	bool has_impls, has_ranks, has_paths;
 };
 
 /* Okabe and Ito's colours, which differ for colour-blind readers too. */
@@ -49,7 +49,8 @@ static const char plot_style[] = "set encoding utf8\n"
 				 "set grid xtics ytics linecolor '#e4e4e4' linetype 1 linewidth 1\n"
 				 "set logscale x 2\n"
 				 "set lmargin at screen 0.10\n"
-				 "set rmargin at screen 0.73\n";
+				 "set rmargin at screen 0.73\n"
+				 "unset key\n";
 
 bool perf_plot_check(void)
 {
@@ -80,6 +81,7 @@ static bool curve_has(const struct plot_curve *curve, const struct perf_result *
 static void plot_find(struct plot *plot)
 {
 	unsigned k, colour = 0, limits = 0;
+	const char *path = NULL;
 	bool is_limit;
 	size_t i;
 
@@ -97,10 +99,15 @@ static void plot_find(struct plot *plot)
 		is_limit = perf_is_limit(r->test);
 		plot->curves[plot->count++] =
 			(struct plot_curve){.like = r,
-					    .colour = is_limit ? 0
-							       : 1 + colour++ % (PLOT_COLOURS - 1),
-					    .dash = is_limit ? 2 + limits++ % 4 : 1};
+					    .colour =
+						    is_limit ? 0 : 1 + colour % (PLOT_COLOURS - 1),
+					    .dash = is_limit ? 2 + limits % 4
+							     : 1 + colour / (PLOT_COLOURS - 1)};
+		limits += is_limit;
+		colour += !is_limit;
 		plot->has_impls |= strcmp(r->impl, plot->curves[0].like->impl) != 0;
+		plot->has_paths |= !is_limit && path && strcmp(r->path, path) != 0;
+		path = is_limit ? path : r->path;
 		plot->has_ranks |= r->ranks != plot->curves[0].like->ranks;
 	}
 }
@@ -124,20 +131,50 @@ static void plot_size(FILE *to, unsigned log)
 	fprintf(to, "'%u %s' %" PRIu64, 1u << log % 10, units[log / 10], (uint64_t)1 << log);
 }
 
-/* At most ten sizes as people say them, 1 KiB and 1 MiB among them. */
-static void plot_sizes(const struct plot *plot)
+/*
+ * The powers of two to label, as bits: those measured, if there are few and they lie apart; else
+ * 1 KiB, 32 KiB, 1 MiB and so on.
+ */
+static uint64_t plot_labels(const struct plot *plot)
 {
 	unsigned first = 0, last = 0, step, log;
-	const char *separator = "";
+	uint64_t measured = 0, labels = 0;
+	bool are_apart = true;
+	size_t i;
 
 	while ((uint64_t)1 << first < plot->least)
 		first++;
 	while ((uint64_t)2 << last <= plot->most)
 		last++;
+	for (i = 0; i < plot->results->count; i++)
+		measured |= plot->results->list[i].bytes;
+	for (i = 0; i < plot->results->count; i++)
+		are_apart &=
+			(plot->results->list[i].bytes & (plot->results->list[i].bytes - 1)) == 0;
+	for (log = first, step = 0; log <= last; log++, step++)
+		if (measured >> log & 1) {
+			are_apart &= log == first || 10 * step >= last - first;
+			step = 0;
+		}
+	if (are_apart && __builtin_popcountll(measured) <= 10)
+		return measured;
 	step = last < first + 9 ? 1 : last < first + 18 ? 2 : 5;
+	for (log = (first + step - 1) / step * step; log <= last; log += step)
+		labels |= (uint64_t)1 << log;
+	return labels;
+}
+
+static void plot_sizes(const struct plot *plot)
+{
+	uint64_t labels = plot_labels(plot);
+	const char *separator = "";
+	unsigned log;
+
 	fprintf(plot->to, "set xrange [%.9g:%.9g]\nset xtics (", (double)plot->least * 0.8,
 		(double)plot->most * 1.25);
-	for (log = (first + step - 1) / step * step; log <= last; log += step) {
+	for (log = 0; log < 64; log++) {
+		if (!(labels >> log & 1))
+			continue;
 		fputs(separator, plot->to);
 		plot_size(plot->to, log);
 		separator = ", ";
@@ -222,14 +259,22 @@ static unsigned plot_data(struct plot *plot, enum plot_value value)
 static void plot_title(const struct plot *plot, const struct plot_curve *curve)
 {
 	const struct perf_result *r = curve->like;
-	char text[256], impl[40] = "", ranks[32] = "";
+	char text[256], impl[40] = "", ranks[32] = "", path[72] = "";
 
 	if (plot->has_impls)
 		snprintf(impl, sizeof(impl), "%s ", r->impl);
 	if (plot->has_ranks)
 		snprintf(ranks, sizeof(ranks), ", %u ranks", r->ranks);
-	snprintf(text, sizeof(text), "%s%s %s%s", impl, r->test, r->mode, ranks);
+	if (plot->has_paths && !plot->has_impls && !perf_is_limit(r->test))
+		snprintf(path, sizeof(path), ", %s", r->path);
+	snprintf(text, sizeof(text), "%s%s %s%s%s", impl, r->test, r->mode, path, ranks);
 	plot_quote(plot->to, text);
+}
+
+static void plot_look(const struct plot *plot, const struct plot_curve *curve)
+{
+	fprintf(plot->to, "linewidth 2 dashtype %u pointtype 7 pointsize 0.5 linecolor '%s'",
+		curve->dash, plot_colours[curve->colour]);
 }
 
 static void plot_panel(const struct plot *plot, enum plot_value value)
@@ -238,23 +283,33 @@ static void plot_panel(const struct plot *plot, enum plot_value value)
 	unsigned k;
 
 	for (k = 0; k < plot->count; k++) {
-		const struct plot_curve *curve = &plot->curves[k];
-
-		if (!curve->is_drawn)
+		if (!plot->curves[k].is_drawn)
 			continue;
-		fprintf(plot->to,
-			"%s$panel%d_%u %s linewidth 2 dashtype %u pointtype 7 pointsize 0.5 "
-			"linecolor '%s' ",
-			separator, value, k,
-			value == PLOT_RATIO ? "using 1:2:3:4 with yerrorlines" : "with linespoints",
-			curve->dash, plot_colours[curve->colour]);
-		if (value == PLOT_TIME) {
-			fputs("title ", plot->to);
-			plot_title(plot, curve);
-		} else {
-			fputs("notitle", plot->to);
-		}
+		fprintf(plot->to, "%s$panel%d_%u %s ", separator, value, k,
+			value == PLOT_RATIO ? "using 1:2:3:4 with yerrorlines"
+					    : "with linespoints");
+		plot_look(plot, &plot->curves[k]);
 		separator = ", \\\n  ";
+	}
+	fprintf(plot->to, "\n");
+}
+
+/* A panel of its own, because the key of a panel has no more rows than fit beside it. */
+static void plot_key(const struct plot *plot)
+{
+	unsigned k;
+
+	fprintf(plot->to,
+		"unset arrow\nunset border\nunset tics\nunset xlabel\nunset ylabel\n"
+		"unset grid\nset yrange [0:1]\n"
+		"set lmargin at screen 0.74\nset rmargin at screen 0.99\n"
+		"set tmargin at screen 0.93\nset bmargin at screen 0.02\n"
+		"set key inside left top Left reverse samplen 2 spacing 1.1 font ',11'\n");
+	for (k = 0; k < plot->count; k++) {
+		fprintf(plot->to, "%sNaN with linespoints ", k ? ", \\\n  " : "plot ");
+		plot_look(plot, &plot->curves[k]);
+		fprintf(plot->to, " title ");
+		plot_title(plot, &plot->curves[k]);
 	}
 	fprintf(plot->to, "\n");
 }
@@ -275,10 +330,8 @@ static void plot_script(struct plot *plot, const char *file)
 	plot_sizes(plot);
 	plot_times(plot);
 	plot_data(plot, PLOT_TIME);
-	fprintf(plot->to,
-		"set tmargin at screen 0.92\nset bmargin at screen 0.47\n"
-		"set ylabel 'time (µs)' offset 1\n"
-		"set key at screen 0.745,0.92 left top Left reverse samplen 2 spacing 1.2\n");
+	fprintf(plot->to, "set tmargin at screen 0.92\nset bmargin at screen 0.47\n"
+			  "set ylabel 'time (µs)' offset 1\n");
 	plot_panel(plot, PLOT_TIME);
 	drawn = plot_data(plot, plot->old ? PLOT_RATIO : PLOT_BANDWIDTH);
 	fprintf(plot->to,
@@ -291,6 +344,7 @@ static void plot_script(struct plot *plot, const char *file)
 			  : "");
 	if (drawn)
 		plot_panel(plot, plot->old ? PLOT_RATIO : PLOT_BANDWIDTH);
+	plot_key(plot);
 	fprintf(plot->to, "unset multiplot\nset output\n");
 }
 

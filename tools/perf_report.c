@@ -224,18 +224,23 @@ static void line_collective(const struct perf_result *r)
 	       wrong);
 }
 
+static void line_number(int width, int digits, double value)
+{
+	if (value > 0)
+		printf(" %*.*f", width, digits, value);
+	else
+		printf(" %*s", width, "-");
+}
+
 /* As perftest. */
 static void line_operation(const struct perf_result *r)
 {
-	printf(" %11.5f %11.5f %11.4f %11.4f", r->min_us, r->median_us, r->p99_us, r->p99_9_us);
-	if (r->gbps > 0)
-		printf(" %8.3f", r->gbps);
-	else
-		printf(" %8s", "-");
-	if (r->mops > 0)
-		printf(" %8.4f", r->mops);
-	else
-		printf(" %8s", "-");
+	line_number(11, 5, r->min_us);
+	line_number(11, 5, r->median_us);
+	line_number(11, 4, r->p99_us);
+	line_number(11, 4, r->p99_9_us);
+	line_number(8, 3, r->gbps);
+	line_number(8, 4, r->mops);
 }
 
 static void line_head(const struct perf_report *report, const struct perf_result *r)
