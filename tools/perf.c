@@ -1,182 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `oriel perf`: the table of tests, and the job from its options to its report. */
+/* `oriel perf`: the job from its options to its report. */
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "launch.h"
 #include "perf.h"
-#include "perf_p2p.h"
+#include "perf_report.h"
 #include "tool.h"
-
-#define PERF_COUNT(list) (sizeof(list) / sizeof((list)[0]))
-
-static const struct perf_case cases_memcpy[] = {
-	{"memcpy", "hot", NULL, PERF_ORIGIN, PERF_ONE, 1, 1, perf_memcpy, NULL, PERF_ANY_PATH},
-};
-static const struct perf_case cases_store_flag[] = {
-	{"store_flag", "one way", NULL, PERF_PAIR, PERF_ROUND_TRIP, 1, 1, perf_store_flag, NULL,
-	 PERF_BY_MAPPED},
-};
-static const struct perf_case cases_put_lat[] = {
-	{"put_lat", "one way", "store_flag", PERF_PAIR, PERF_ROUND_TRIP, 1, 8, perf_put_lat, NULL,
-	 PERF_ANY_PATH},
-};
-static const struct perf_case cases_put_poll_lat[] = {
-	{"put_poll_lat", "one way", "store_flag", PERF_PAIR, PERF_ROUND_TRIP, 1, 8,
-	 perf_put_poll_lat, NULL, PERF_ANY_PATH},
-};
-static const struct perf_case cases_put_flush[] = {
-	{"put_flush", "origin", "memcpy", PERF_ORIGIN, PERF_ONE, 1, 1, perf_put_flush, NULL,
-	 PERF_ANY_PATH},
-};
-static const struct perf_case cases_put_bw[] = {
-	{"put_bw", "64 a flush", "memcpy", PERF_ORIGIN, PERF_MANY, 1, 1, perf_put_bw, NULL,
-	 PERF_ANY_PATH},
-};
-static const struct perf_case cases_get_lat[] = {
-	{"get_lat", "origin", "memcpy", PERF_ORIGIN, PERF_ONE, 1, 1, perf_get_lat, NULL,
-	 PERF_ANY_PATH},
-};
-static const struct perf_case cases_put_signal[] = {
-	{"put_signal_lat", "one way", "store_flag", PERF_PAIR, PERF_ROUND_TRIP, 1, 1,
-	 perf_put_signal_lat, NULL, PERF_ANY_PATH},
-};
-static const struct perf_case cases_signal[] = {
-	{"signal_lat", "add", NULL, PERF_PAIR, PERF_ROUND_TRIP, 0, 1, perf_signal_add, NULL,
-	 PERF_ANY_PATH},
-	{"signal_lat", "set", NULL, PERF_PAIR, PERF_ROUND_TRIP, 0, 1, perf_signal_set, NULL,
-	 PERF_ANY_PATH},
-};
-static const struct perf_case cases_counter[] = {
-	{"put_local", "wait_local", NULL, PERF_ORIGIN, PERF_ONE, 1, 1, perf_put_local, NULL,
-	 PERF_ANY_PATH},
-	{"put_counter", "wait_counter", "put_local", PERF_ORIGIN, PERF_ONE, 1, 1, perf_put_counter,
-	 NULL, PERF_ANY_PATH},
-};
-static const struct perf_case cases_atomic[] = {
-	{"fetch_add", "uncontended", NULL, PERF_ORIGIN, PERF_ONE, 0, 1, perf_fetch_add, NULL,
-	 PERF_ANY_PATH},
-	/* CPU atomics of rank 0 and atomics of a NIC must not act on the same word. */
-	{"fetch_add", "contended", NULL, PERF_PAIR, PERF_ONE, 0, 1, perf_fetch_add_contended, NULL,
-	 PERF_BY_MAPPED},
-};
-static const struct perf_case cases_barrier[] = {
-	{"barrier", "all", NULL, PERF_ALL, PERF_ONE, 0, 1, perf_barrier, NULL, PERF_ANY_PATH},
-	{"barrier", "flat", NULL, PERF_ALL, PERF_ONE, 0, 1, perf_barrier_flat, NULL, PERF_ANY_PATH},
-};
-static const struct perf_case cases_allgather[] = {
-	{"allgather", "all", NULL, PERF_ALL, PERF_ONE, 1, 1, perf_allgather, NULL, PERF_ANY_PATH},
-};
-static const struct perf_case cases_alltoall[] = {
-	{"alltoall", "all", NULL, PERF_ALL, PERF_ONE, 1, 1, perf_alltoall, NULL, PERF_ANY_PATH},
-};
-static const struct perf_case cases_bcast[] = {
-	{"bcast", "all", NULL, PERF_ALL, PERF_ONE, 1, 1, perf_bcast, NULL, PERF_ANY_PATH},
-};
-static const struct perf_case cases_send_recv_lat[] = {
-	{"send_recv_lat", "one way", "store_flag", PERF_PAIR, PERF_ROUND_TRIP, 1, 1,
-	 perf_send_recv_lat, NULL, PERF_ANY_PATH},
-};
-static const struct perf_case cases_send_recv_bw[] = {
-	{"send_recv_bw", "one way", "memcpy", PERF_PAIR, PERF_MANY, 1, 1, perf_send_recv_bw, NULL,
-	 PERF_ANY_PATH},
-	{"send_recv_bw", "both ways", "memcpy", PERF_PAIR, PERF_MANY, 2, 1, perf_send_recv_both,
-	 NULL, PERF_ANY_PATH},
-};
-static const struct perf_case cases_p2p_lat[] = {
-	{"p2p_lat", "zero_copy", "store_flag", PERF_PAIR, PERF_ROUND_TRIP, 1, 1, perf_p2p_lat_zero,
-	 NULL, PERF_ANY_PATH},
-	{"p2p_lat", "copy_based", "store_flag", PERF_PAIR, PERF_ROUND_TRIP, 1, 1, perf_p2p_lat_copy,
-	 NULL, PERF_ANY_PATH},
-};
-static const struct perf_case cases_p2p_put_lat[] = {
-	{"p2p_put_lat", "zero_copy", "store_flag", PERF_PAIR, PERF_ROUND_TRIP, 1, 1,
-	 perf_p2p_put_lat, NULL, PERF_ANY_PATH},
-};
-static const struct perf_case cases_p2p_bw[] = {
-	{"p2p_bw", "zero_copy", "memcpy", PERF_PAIR, PERF_MANY, 1, 1, perf_p2p_bw_zero, NULL,
-	 PERF_ANY_PATH},
-	{"p2p_bw", "zero_copy, both ways", "memcpy", PERF_PAIR, PERF_MANY, 2, 1, perf_p2p_both_zero,
-	 NULL, PERF_ANY_PATH},
-	{"p2p_bw", "copy_based", "memcpy", PERF_PAIR, PERF_MANY, 1, 1, perf_p2p_bw_copy, NULL,
-	 PERF_ANY_PATH},
-	{"p2p_bw", "copy_based, both ways", "memcpy", PERF_PAIR, PERF_MANY, 2, 1,
-	 perf_p2p_both_copy, NULL, PERF_ANY_PATH},
-};
-static const struct perf_case cases_wqe[] = {
-	{"wqe_rate", "1 a post", NULL, PERF_ORIGIN, PERF_REPORTED, 0, 1, perf_wqe_1, NULL,
-	 PERF_BY_RDMA},
-	{"wqe_rate", "2 a post", NULL, PERF_ORIGIN, PERF_REPORTED, 0, 1, perf_wqe_2, NULL,
-	 PERF_BY_RDMA},
-	{"wqe_rate", "4 a post", NULL, PERF_ORIGIN, PERF_REPORTED, 0, 1, perf_wqe_4, NULL,
-	 PERF_BY_RDMA},
-	{"wqe_rate", "8 a post", NULL, PERF_ORIGIN, PERF_REPORTED, 0, 1, perf_wqe_8, NULL,
-	 PERF_BY_RDMA},
-	{"wqe_rate", "16 a post", NULL, PERF_ORIGIN, PERF_REPORTED, 0, 1, perf_wqe_16, NULL,
-	 PERF_BY_RDMA},
-	{"wqe_rate", "32 a post", NULL, PERF_ORIGIN, PERF_REPORTED, 0, 1, perf_wqe_32, NULL,
-	 PERF_BY_RDMA},
-	{"wqe_rate", "cooperative", NULL, PERF_ORIGIN, PERF_REPORTED, 0, 1, perf_wqe_cooperative,
-	 NULL, PERF_BY_RDMA},
-};
-static const struct perf_case cases_window[] = {
-	{"window_create", "and destroy", NULL, PERF_ALL, PERF_ONE, 0, 1, NULL, perf_window_create,
-	 PERF_ANY_PATH},
-};
-static const struct perf_case cases_launch[] = {
-	{"launch", "join", NULL, PERF_ALL, PERF_ONE, 0, 1, NULL, perf_launch, PERF_ANY_PATH},
-};
-
-const struct perf_test perf_tests[] = {
-	{"memcpy", "8,4K,64K,1M,16M", cases_memcpy, PERF_COUNT(cases_memcpy),
-	 "limit: a plain copy into the own window"},
-	{"store_flag", "8,4K,64K,1M,16M", cases_store_flag, PERF_COUNT(cases_store_flag),
-	 "limit: stores and a polled flag, without the library"},
-	{"put_lat", "8,4K,64K,1M,16M", cases_put_lat, PERF_COUNT(cases_put_lat),
-	 "put until the peer sees its last word"},
-	{"put_poll_lat", "8,4K,64K,1M,16M", cases_put_poll_lat, PERF_COUNT(cases_put_poll_lat),
-	 "one put from the own window until the peer sees its last word"},
-	{"put_flush", "8,4K,64K,1M,16M", cases_put_flush, PERF_COUNT(cases_put_flush),
-	 "put and flush at the origin"},
-	{"put_bw", "8,4K,64K,1M,16M", cases_put_bw, PERF_COUNT(cases_put_bw),
-	 "time per put, with many puts before a flush"},
-	{"get_lat", "8,4K,64K,1M,16M", cases_get_lat, PERF_COUNT(cases_get_lat),
-	 "get until complete"},
-	{"put_signal_lat", "8,4K,64K,1M,16M", cases_put_signal, PERF_COUNT(cases_put_signal),
-	 "put_signal until the peer's wait returns"},
-	{"signal_lat", NULL, cases_signal, PERF_COUNT(cases_signal),
-	 "signal until the peer's wait returns"},
-	{"counter", "8,64,512,4K,64K", cases_counter, PERF_COUNT(cases_counter),
-	 "put until its source can be reused: wait_local, and a counter"},
-	{"atomic_rate", NULL, cases_atomic, PERF_COUNT(cases_atomic),
-	 "fetch_add by one rank, and by two on one word"},
-	{"barrier", NULL, cases_barrier, PERF_COUNT(cases_barrier), "barrier of all ranks"},
-	{"allgather", "8,1K,64K,1M", cases_allgather, PERF_COUNT(cases_allgather),
-	 "persistent all-gather of all ranks"},
-	{"alltoall", "8,64K,1M", cases_alltoall, PERF_COUNT(cases_alltoall),
-	 "persistent all-to-all of all ranks; bytes of each for each"},
-	{"bcast", "8,64K,1M", cases_bcast, PERF_COUNT(cases_bcast),
-	 "persistent broadcast, from each rank in turn"},
-	{"send_recv_lat", "8,4K,64K", cases_send_recv_lat, PERF_COUNT(cases_send_recv_lat),
-	 "send until recv returns"},
-	{"send_recv_bw", "64K,1M,16M", cases_send_recv_bw, PERF_COUNT(cases_send_recv_bw),
-	 "time per message of many, one way and both ways"},
-	{"p2p_lat", "8,4K,64K", cases_p2p_lat, PERF_COUNT(cases_p2p_lat),
-	 "a transfer between two p2p endpoints, in each mode"},
-	{"p2p_put_lat", "8,4K,64K", cases_p2p_put_lat, PERF_COUNT(cases_p2p_put_lat),
-	 "a put between two p2p endpoints into exported memory, until the peer sees it"},
-	{"p2p_bw", "64K,1M,16M", cases_p2p_bw, PERF_COUNT(cases_p2p_bw),
-	 "time per transfer of many, one way and both ways"},
-	{"wqe_rate", NULL, cases_wqe, PERF_COUNT(cases_wqe),
-	 "time of posting one work request to a link, alone and in batches"},
-	{"window_create", "1M,16M", cases_window, PERF_COUNT(cases_window),
-	 "create and destroy a window, memory untouched"},
-	{"launch", NULL, cases_launch, PERF_COUNT(cases_launch),
-	 "join the job and create the communicator"},
-	{.name = NULL},
-};
 
 struct perf_rows {
 	struct perf_row *row;
@@ -226,14 +59,20 @@ static int rows_add_test(struct perf_rows *rows, const struct perf_options *opti
 	return code;
 }
 
+/*
+ * Rows that show the machine's limits come first, so that the rows after them can be compared with
+ * them when they are reported.
+ */
 static int rows_open(struct perf_rows *rows, const struct perf_options *options)
 {
 	const struct perf_test **test;
-	int code = TOOL_OK;
+	int code = TOOL_OK, limits;
 
 	*rows = (struct perf_rows){.row = NULL};
-	for (test = options->tests; *test && code == TOOL_OK; test++)
-		code = rows_add_test(rows, options, *test);
+	for (limits = 1; limits >= 0; limits--)
+		for (test = options->tests; *test && code == TOOL_OK; test++)
+			if (perf_is_limit((*test)->name) == limits)
+				code = rows_add_test(rows, options, *test);
 	return code;
 }
 
@@ -295,17 +134,80 @@ static bool rows_stand_sink(const struct perf_rows *rows, const struct perf_job 
 	return !job->options->is_checked;
 }
 
-/* Collective: measure every row once per repetition. */
-static enum oriel_status job_measure(struct perf_job *job, struct perf_rows *rows)
+/*
+ * Collective: what all ranks know after a repetition of @row. Each counts the wrong messages that
+ * it received itself, and ^C may reach one rank before another.
+ */
+static enum oriel_status job_meet(struct perf_job *job, struct perf_row *row, bool *is_interrupted)
 {
-	enum oriel_status status = perf_job_reserve(job, rows->bytes);
-	unsigned rep;
-	size_t i;
+	uint64_t mine[2] = {perf_watch_is_interrupted(), job->mismatches}, *all;
+	enum oriel_status status;
+	unsigned rank;
 
-	for (rep = 0; rep < job->options->reps && status == ORIEL_OK; rep++)
-		for (i = 0; i < rows->count && status == ORIEL_OK; i++)
-			status = perf_row_measure(&rows->row[i], job);
-	if (status != ORIEL_OK && job->rank == 0)
+	job->mismatches = 0;
+	all = calloc(job->ranks, sizeof(mine));
+	status = oriel_comm_agree(job->comm, all ? ORIEL_OK : ORIEL_ERR_NOMEM);
+	if (status == ORIEL_OK)
+		status = oriel_comm_all_gather(job->comm, mine, all, sizeof(mine));
+	for (rank = 0; rank < job->ranks && status == ORIEL_OK; rank++) {
+		*is_interrupted |= all[2 * rank] != 0;
+		row->wrong += all[2 * rank + 1];
+	}
+	free(all);
+	return status;
+}
+
+static bool job_report(const struct perf_job *job, const struct perf_row *row,
+		       struct perf_report *report)
+{
+	struct perf_result result;
+
+	perf_watch_clear();
+	perf_result_of(&result, job, row, &report->results);
+	return perf_report_add(report, &result);
+}
+
+/* The @step-th repetition of all is which repetition of which row? */
+static void job_order(const struct perf_job *job, const struct perf_rows *rows, size_t step,
+		      size_t *row, unsigned *rep)
+{
+	unsigned reps = job->options->reps;
+
+	*row = job->options->is_interleaved ? step % rows->count : step / reps;
+	*rep = (unsigned)(job->options->is_interleaved ? step / rows->count : step % reps);
+}
+
+/*
+ * Collective: all repetitions of all rows. A row is reported behind its last one; when the run is
+ * interrupted, rows that have had fewer are reported at the end.
+ */
+static enum oriel_status job_measure(struct perf_job *job, struct perf_rows *rows,
+				     struct perf_report *report, bool *is_interrupted)
+{
+	size_t step, i, steps = rows->count * job->options->reps, reported = 0;
+	enum oriel_status status = perf_job_reserve(job, rows->bytes);
+	bool is_reporter = job->rank == 0;
+	unsigned rep;
+
+	for (step = 0; step < steps && status == ORIEL_OK && !*is_interrupted; step++) {
+		job_order(job, rows, step, &i, &rep);
+		if (is_reporter)
+			perf_watch_show(i + 1, rows->count, rep + 1, job->options->reps,
+					rows->row[i].plan->test);
+		status = perf_row_measure(&rows->row[i], job);
+		if (status == ORIEL_OK)
+			status = job_meet(job, &rows->row[i], is_interrupted);
+		if (status == ORIEL_OK && is_reporter && rep + 1 == job->options->reps) {
+			reported = i + 1;
+			if (!job_report(job, &rows->row[i], report))
+				status = ORIEL_ERR_NOMEM;
+		}
+	}
+	for (i = reported; i < rows->count && is_reporter && *is_interrupted; i++)
+		if (rows->row[i].series.reps)
+			job_report(job, &rows->row[i], report);
+	perf_watch_clear();
+	if (status != ORIEL_OK && is_reporter)
 		fprintf(stderr, "oriel perf: %s: %s\n", oriel_status_name(status),
 			oriel_last_error());
 	return status;
@@ -333,9 +235,11 @@ static bool job_choose(struct perf_job *job, struct perf_rows *rows)
 	return status == ORIEL_OK;
 }
 
-static int job_run(struct perf_job *job, struct perf_rows *rows)
+static int job_run(struct perf_job *job, struct perf_rows *rows, struct perf_report *report)
 {
+	bool is_interrupted = false, is_reporter = job->rank == 0;
 	enum oriel_status status;
+	int code = TOOL_OK;
 
 	if (job->ranks < 2) {
 		fprintf(stderr, "oriel perf: this job has one rank, two or more are needed\n");
@@ -343,19 +247,26 @@ static int job_run(struct perf_job *job, struct perf_rows *rows)
 	}
 	if (!job_choose(job, rows))
 		return TOOL_FAILED;
-	status = job_measure(job, rows);
-	if (status != ORIEL_OK)
+	/* Only rank 0 reads and draws files; the others leave with it. */
+	if (is_reporter &&
+	    !(perf_report_open(report, job->options) && (!job->options->plot || perf_plot_check())))
+		code = TOOL_FAILED;
+	if (oriel_comm_agree(job->comm, code == TOOL_OK ? ORIEL_OK : ORIEL_ERR_CONFIG) != ORIEL_OK)
 		return TOOL_FAILED;
-	status = oriel_comm_agree(job->comm, job->mismatches ? ORIEL_ERR_PROTOCOL : ORIEL_OK);
-	if (status != ORIEL_OK)
-		return TOOL_FAILED;
-	if (job->rank == 0)
-		perf_report(job, rows->row, rows->count);
-	return TOOL_OK;
+	if (is_reporter)
+		perf_report_head(report, job);
+	perf_watch_open(is_reporter && job->options->has_progress);
+	status = job_measure(job, rows, report, &is_interrupted);
+	if (is_reporter && report->results.count)
+		code = perf_report_end(report, job);
+	if (is_interrupted)
+		return TOOL_SIGNALLED + SIGINT;
+	return status == ORIEL_OK ? code : TOOL_FAILED;
 }
 
 static int perf_run(const struct perf_options *options, int argc, char **argv)
 {
+	struct perf_report report = {.options = options};
 	struct perf_rows rows;
 	struct perf_job job;
 	int code = rows_open(&rows, options);
@@ -363,7 +274,8 @@ static int perf_run(const struct perf_options *options, int argc, char **argv)
 	if (code != TOOL_OK)
 		goto out;
 	if (!tool_is_launched()) {
-		code = perf_job_launch(options, argc, argv);
+		code = options->plot && !perf_plot_check() ? TOOL_FAILED
+							   : perf_job_launch(options, argc, argv);
 		goto out;
 	}
 	if (perf_job_open(&job, options, argc, argv) != ORIEL_OK) {
@@ -371,10 +283,35 @@ static int perf_run(const struct perf_options *options, int argc, char **argv)
 		code = TOOL_FAILED;
 		goto out;
 	}
-	code = job_run(&job, &rows);
+	code = job_run(&job, &rows, &report);
 	perf_job_close(&job);
+	if (code == TOOL_SIGNALLED + SIGINT)
+		perf_watch_die();
 out:
+	perf_report_close(&report);
 	rows_close(&rows);
+	return code;
+}
+
+/* Report rows that were measured before. */
+static int perf_show(const struct perf_options *options)
+{
+	struct perf_report report = {.options = options};
+	struct perf_results rows = {.list = NULL};
+	bool is_shown;
+	int code = TOOL_FAILED;
+	size_t i;
+
+	is_shown = perf_results_read(&rows, options->from) && perf_report_open(&report, options) &&
+		   (!options->plot || perf_plot_check());
+	if (is_shown)
+		perf_report_head(&report, NULL);
+	for (i = 0; i < rows.count && is_shown; i++)
+		is_shown = perf_report_add(&report, &rows.list[i]);
+	if (is_shown)
+		code = perf_report_end(&report, NULL);
+	perf_report_close(&report);
+	perf_results_close(&rows);
 	return code;
 }
 
@@ -383,7 +320,9 @@ int oriel_tool_perf(int argc, char **argv)
 	struct perf_options options;
 	int code = perf_options_read(&options, argc, argv);
 
-	if (code == TOOL_OK && options.tests)
+	if (code == TOOL_OK && options.from)
+		code = perf_show(&options);
+	else if (code == TOOL_OK && options.tests)
 		code = perf_run(&options, argc, argv);
 	perf_options_close(&options);
 	return code;

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The parts of `oriel perf`. A test is a list of cases; a row is a case at one size. A repetition
- * measures every row once, so that rows to be compared are measured side by side, and a slow
- * minute of the machine affects all of them.
+ * takes samples of one row in a window of its own. A row is measured and reported before the next
+ * begins; with --interleave a repetition measures every row once, so that a slow minute of the
+ * machine affects all of them.
  *
- * perf.c: the tests, and the job from its options to its report.
+ * perf.c: the job from its options to its report. perf_tests.c: the tests.
  * perf_options.c: the command line. perf_job.c: this process as a rank.
  * perf_row.c: how a row is measured. perf_check.c: what --check compares.
- * perf_stats.c: median, p99, spread. perf_report.c: table and JSON. perf_pass.h: common steps.
- * perf_put.c, perf_signal.c, perf_counter.c, perf_sync.c, perf_gather.c, perf_stream.c,
- * perf_wqe.c, perf_p2p.c, perf_limit.c: cases.
+ * perf_stats.c: median, quantiles, spread. perf_watch.c: progress and ^C. perf_result.c: a row as
+ * it is reported, measured or read. perf_report.c: table, JSON, CSV. perf_ratio.c: --compare.
+ * perf_plot.c: --plot. perf_pass.h: common steps.
+ * perf_put.c, perf_signal.c, perf_counter.c, perf_fan_out.c, perf_sync.c, perf_gather.c,
+ * perf_stream.c, perf_wqe.c, perf_p2p.c, perf_limit.c: cases.
  */
 #ifndef ORIEL_PERF_H
 #define ORIEL_PERF_H
@@ -103,6 +106,13 @@ struct perf_options {
 	enum perf_pin pin;
 	bool is_checked;
 	bool is_json;
+	bool is_csv;
+	bool is_interleaved; /* a repetition measures every row once */
+	bool has_progress;
+	double tolerance;               /* of --compare */
+	const char *compare;            /* file with older rows, or NULL */
+	const char *from;               /* file with rows to report instead of measuring, or NULL */
+	const char *plot;               /* file to draw, or NULL */
 	const struct perf_test **tests; /* terminated by NULL; owned; NULL: no test */
 };
 
@@ -120,6 +130,7 @@ struct perf_row {
 	uint64_t bytes;
 	uint64_t batch;   /* rounds in a sample; 0 until calibrated */
 	uint64_t samples; /* in a repetition */
+	uint64_t wrong;   /* messages with wrong data, on all ranks */
 	struct perf_series series;
 };
 
@@ -194,7 +205,7 @@ int perf_options_read(struct perf_options *options, int argc, char **argv);
 void perf_options_close(struct perf_options *options);
 bool perf_sizes_parse(const char *text, uint64_t sizes[PERF_SIZES_MAX], unsigned *count);
 
-/* perf.c */
+/* perf_tests.c */
 extern const struct perf_test perf_tests[]; /* the last one has name NULL */
 
 /* perf_job.c */
@@ -204,6 +215,8 @@ enum oriel_status perf_job_open(struct perf_job *job, const struct perf_options 
 				char **argv);
 void perf_job_close(struct perf_job *job);
 void perf_job_pin(const struct perf_job *job, uint32_t thread); /* pins the calling thread */
+/* Has each thread of each rank a core of its own that it is pinned to, or shares by --pin? */
+bool perf_job_is_pinned(const struct perf_job *job);
 /* Are there fewer cores than threads of all ranks? Each rank's software HCA is one more thread. */
 bool perf_job_is_oversubscribed(const struct perf_job *job);
 /* Collective: allocate sources and sinks for @bytes. */
@@ -226,14 +239,23 @@ void perf_compare_word(struct perf_rep *rep, const char *what, uint64_t seen, ui
 /* perf_stats.c */
 double perf_now_ns(void);
 bool perf_series_add(struct perf_series *series, const double *ns, size_t count);
-double perf_series_median(const struct perf_series *series); /* of the medians */
-double perf_series_p99(const struct perf_series *series);    /* of all samples */
+double perf_series_median(const struct perf_series *series);             /* of the medians */
+double perf_series_quantile(const struct perf_series *series, double q); /* of all samples */
 /* Largest minus smallest median, as a part of the median. */
 double perf_series_spread(const struct perf_series *series);
 void perf_series_close(struct perf_series *series);
 
-/* perf_report.c: called by rank 0. */
-void perf_report(const struct perf_job *job, const struct perf_row *rows, size_t count);
+/* perf_watch.c */
+/*
+ * From now on SIGINT only sets what perf_watch_is_interrupted() returns. With @has_progress, show
+ * progress on the terminal that controls the process, if there is one.
+ */
+void perf_watch_open(bool has_progress);
+bool perf_watch_is_interrupted(void);
+void perf_watch_show(size_t row, size_t rows, unsigned rep, unsigned reps, const char *test);
+void perf_watch_clear(void); /* before a row is printed */
+/* End by the SIGINT that was caught, as the launcher expects of an interrupted rank. */
+void perf_watch_die(void);
 
 /* Operations of a PERF_MANY round: 64, or fewer for large messages. */
 static inline uint64_t perf_burst(uint64_t bytes)
@@ -253,7 +275,8 @@ perf_pass perf_put_signal_lat, perf_signal_add, perf_signal_set;
 perf_pass perf_fetch_add, perf_fetch_add_contended;
 perf_pass perf_barrier, perf_barrier_flat;
 perf_pass perf_allgather, perf_alltoall, perf_bcast;
-perf_pass perf_put_local, perf_put_counter;
+perf_pass perf_put_local, perf_put_counter, perf_put_signal_counter;
+perf_pass perf_fan_out_put, perf_fan_out_signal;
 perf_pass perf_wqe_1, perf_wqe_2, perf_wqe_4, perf_wqe_8, perf_wqe_16, perf_wqe_32;
 perf_pass perf_wqe_cooperative;
 perf_once perf_window_create, perf_launch;

@@ -6,10 +6,11 @@
 #include "perf.h"
 #include "perf_pass.h"
 
-static enum oriel_status local_once(struct perf_rep *s, struct oriel_dev_group g)
+static enum oriel_status local_once(struct perf_rep *s, struct oriel_dev_group g, uint64_t round)
 {
 	int64_t ticket = oriel_dev_put(&s->w, g, s->peer, 0, s->source, s->bytes);
 
+	(void)round;
 	return oriel_dev_wait_local(&s->w, g, s->peer, ticket, 0);
 }
 
@@ -23,8 +24,20 @@ static enum oriel_status counter_once(struct perf_rep *s, struct oriel_dev_group
 	return oriel_dev_wait_counter(&s->w, g, s->peer, PERF_COUNTER, ORIEL_EQ, round + 1, 0);
 }
 
-static inline enum oriel_status counter_rounds(struct perf_rep *s, struct oriel_dev_group g,
-					       uint64_t begin, uint64_t end, bool is_counted)
+static enum oriel_status signal_once(struct perf_rep *s, struct oriel_dev_group g, uint64_t round)
+{
+	enum oriel_status status =
+		perf_posted(oriel_dev_put_signal_counter(&s->w, g, s->peer, 0, s->source, s->bytes,
+							 PERF_SIGNAL, 1, PERF_COUNTER));
+
+	if (status != ORIEL_OK)
+		return status;
+	return oriel_dev_wait_counter(&s->w, g, s->peer, PERF_COUNTER, ORIEL_EQ, round + 1, 0);
+}
+
+static inline enum oriel_status counter_rounds(
+	struct perf_rep *s, struct oriel_dev_group g, uint64_t begin, uint64_t end,
+	enum oriel_status (*once)(struct perf_rep *s, struct oriel_dev_group g, uint64_t round))
 {
 	enum oriel_status status = ORIEL_OK;
 	uint64_t round;
@@ -33,7 +46,7 @@ static inline enum oriel_status counter_rounds(struct perf_rep *s, struct oriel_
 		if (s->is_origin) {
 			status = perf_prepare(s, g, round);
 			if (status == ORIEL_OK)
-				status = is_counted ? counter_once(s, g, round) : local_once(s, g);
+				status = once(s, g, round);
 		}
 		if (s->is_checked && status == ORIEL_OK)
 			status = perf_verify(s, g, s->bytes, round);
@@ -44,11 +57,17 @@ static inline enum oriel_status counter_rounds(struct perf_rep *s, struct oriel_
 enum oriel_status perf_put_local(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
 				 uint64_t end)
 {
-	return counter_rounds(s, g, begin, end, false);
+	return counter_rounds(s, g, begin, end, local_once);
 }
 
 enum oriel_status perf_put_counter(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
 				   uint64_t end)
 {
-	return counter_rounds(s, g, begin, end, true);
+	return counter_rounds(s, g, begin, end, counter_once);
+}
+
+enum oriel_status perf_put_signal_counter(struct perf_rep *s, struct oriel_dev_group g,
+					  uint64_t begin, uint64_t end)
+{
+	return counter_rounds(s, g, begin, end, signal_once);
 }

@@ -19,9 +19,24 @@
 
 #define JOB_PAGE 4096u
 
+/* The launcher reads the ranks' output through pipes, so it says that this one is a terminal. */
 int perf_job_launch(const struct perf_options *options, int argc, char **argv)
 {
-	return tool_launch("perf", options->ranks, options->nodes, argc, argv);
+	char progress[] = "--progress";
+	char **all = calloc((size_t)argc + 2, sizeof(*all));
+	int code;
+
+	if (!all)
+		return TOOL_FAILED;
+	memcpy(all, argv, (size_t)argc * sizeof(*all));
+	if (argc > 0 && isatty(STDERR_FILENO)) {
+		memmove(all + 2, all + 1, (size_t)(argc - 1) * sizeof(*all));
+		all[1] = progress;
+		argc++;
+	}
+	code = tool_launch("perf", options->ranks, options->nodes, argc, all);
+	free(all);
+	return code;
 }
 
 bool perf_job_is_oversubscribed(const struct perf_job *job)
@@ -46,15 +61,20 @@ static bool job_core(const cpu_set_t *allowed, unsigned index, cpu_set_t *one)
 	return false;
 }
 
+bool perf_job_is_pinned(const struct perf_job *job)
+{
+	bool fits = job->ranks * job->options->threads <= job->cores;
+
+	return job->cores &&
+	       (job->options->pin == PERF_PIN_ON || (job->options->pin == PERF_PIN_AUTO && fits));
+}
+
 void perf_job_pin(const struct perf_job *job, uint32_t thread)
 {
 	unsigned offset = job->rank * job->options->threads + thread;
-	bool fits = job->ranks * job->options->threads <= job->cores;
 	cpu_set_t one;
 
-	if (job->options->pin == PERF_PIN_OFF || (job->options->pin == PERF_PIN_AUTO && !fits))
-		return;
-	if (job->cores && job_core(&job->allowed, offset % job->cores, &one))
+	if (perf_job_is_pinned(job) && job_core(&job->allowed, offset % job->cores, &one))
 		pthread_setaffinity_np(pthread_self(), sizeof(one), &one);
 }
 
@@ -114,7 +134,8 @@ static void job_set_command(struct perf_job *job, int argc, char **argv)
 		job_append(job, " --nodes %u", nodes);
 	job_append(job, " oriel perf");
 	for (i = 1; i < argc; i++)
-		job_append(job, " %s", argv[i]);
+		if (strcmp(argv[i], "--progress") != 0)
+			job_append(job, " %s", argv[i]);
 }
 
 /* The path between ranks 0 and 1, on which all ranks agree. */

@@ -12,6 +12,8 @@
 
 #define OPTIONS_BYTES_MAX ((uint64_t)1 << 40)
 #define OPTIONS_RANKS_MAX 4096
+#define OPTIONS_FIRST 8u
+#define OPTIONS_LAST (16u << 20)
 
 static void options_help(FILE *to)
 {
@@ -26,22 +28,32 @@ static void options_help(FILE *to)
 		"ranks 0 and 1. TEST is `all` or any of:\n"
 		"\n");
 	for (test = perf_tests; test->name; test++)
-		fprintf(to, "  %-15s %s\n", test->name, test->help);
+		fprintf(to, "  %-18s %s\n", test->name, test->help);
 	fprintf(to,
 		"\n"
 		"  -n, --ranks N     ranks to start where there is no launcher (default 2)\n"
 		"      --nodes N     virtual nodes to put them on: rdma between them\n"
 		"      --sizes LIST  bytes: 8,4K,64K,1M or FIRST:LAST by powers of two\n"
+		"  -b, -e, -f        the same as a sweep: from bytes -b (default 8) to -e (16M), "
+		"times -f (2)\n"
 		"      --warmup N    rounds before timing (default: by size)\n"
 		"      --iters N     rounds in a repetition (default: about 30 ms of them)\n"
 		"      --reps N      repetitions, 1 to 100 (default 5); their medians give the "
 		"spread\n"
+		"      --interleave  a repetition measures every row once; rows come at the end\n"
 		"      --group G     thread (default) or team:N, N threads per rank\n"
 		"      --pin         rank r on core r, round robin (default where cores suffice)\n"
 		"      --no-pin      do not pin\n"
 		"      --check       compare data that depends on the round, in rounds of their "
 		"own\n"
-		"      --json        one JSON object a line\n"
+		"      --json, --csv one object or line of comma-separated values for each row\n"
+		"      --compare OLD rows beside those of OLD, a file of --json: exit code 1 if "
+		"one is\n"
+		"                    slower by more than the 95 %% interval and --tolerance\n"
+		"      --tolerance T part of the time (default 0.05)\n"
+		"      --plot FILE   draw the rows as SVG, with gnuplot\n"
+		"      --from FILE   no TEST: report the rows of FILE, of --json\n"
+		"      --progress    on the terminal (default where standard error is one)\n"
 		"  -h, --help        this text\n");
 }
 
@@ -142,6 +154,18 @@ enum {
 	OPTION_NO_PIN,
 	OPTION_CHECK,
 	OPTION_JSON,
+	OPTION_CSV,
+	OPTION_INTERLEAVE,
+	OPTION_PROGRESS,
+	OPTION_COMPARE,
+	OPTION_TOLERANCE,
+	OPTION_PLOT,
+	OPTION_FROM,
+};
+
+/* -b, -e and -f as they are read; 0: not given. */
+struct options_sweep {
+	uint64_t first, last, factor;
 };
 
 static const struct option options_long[] = {
@@ -156,9 +180,79 @@ static const struct option options_long[] = {
 	{"no-pin", no_argument, NULL, OPTION_NO_PIN},
 	{"check", no_argument, NULL, OPTION_CHECK},
 	{"json", no_argument, NULL, OPTION_JSON},
+	{"csv", no_argument, NULL, OPTION_CSV},
+	{"interleave", no_argument, NULL, OPTION_INTERLEAVE},
+	{"progress", no_argument, NULL, OPTION_PROGRESS},
+	{"compare", required_argument, NULL, OPTION_COMPARE},
+	{"tolerance", required_argument, NULL, OPTION_TOLERANCE},
+	{"plot", required_argument, NULL, OPTION_PLOT},
+	{"from", required_argument, NULL, OPTION_FROM},
 	{"help", no_argument, NULL, 'h'},
 	{NULL, 0, NULL, 0},
 };
+
+static int options_sweep(struct options_sweep *sweep, int option, const char *value)
+{
+	uint64_t *bytes = option == 'b' ? &sweep->first : &sweep->last;
+	const char *end = value;
+
+	if (option == 'f')
+		return options_count(value, 2, 1024, &sweep->factor)
+			       ? TOOL_OK
+			       : options_error("-f takes a factor from 2 to 1024, not '%s'", value);
+	if (!size_parse(&end, bytes) || *end)
+		return options_error("-b and -e take bytes as 8, 4K or 1M, not '%s'", value);
+	return TOOL_OK;
+}
+
+/* The sizes of -b, -e and -f. */
+static int options_set_sweep(struct perf_options *options, const struct options_sweep *sweep)
+{
+	uint64_t bytes = sweep->first ? sweep->first : OPTIONS_FIRST;
+	uint64_t last = sweep->last ? sweep->last : OPTIONS_LAST;
+
+	if (!sweep->first && !sweep->last && !sweep->factor)
+		return TOOL_OK;
+	if (options->size_count)
+		return options_error("%s", "--sizes and -b, -e, -f exclude each other");
+	if (bytes > last)
+		return options_error("%s", "-b is above -e (8 and 16M without them)");
+	for (; bytes <= last && options->size_count < PERF_SIZES_MAX;
+	     bytes *= sweep->factor ? sweep->factor : 2)
+		options->sizes[options->size_count++] = bytes;
+	return TOOL_OK;
+}
+
+static bool options_tolerance(struct perf_options *options, const char *value)
+{
+	char *end;
+
+	options->tolerance = strtod(value, &end);
+	return end != value && !*end && options->tolerance >= 0 && options->tolerance < 100;
+}
+
+/* An option that names a file, or how to report. */
+static int options_report(struct perf_options *options, int option, const char *value)
+{
+	switch (option) {
+	case OPTION_COMPARE:
+		options->compare = value;
+		return TOOL_OK;
+	case OPTION_PLOT:
+		options->plot = value;
+		return TOOL_OK;
+	case OPTION_FROM:
+		options->from = value;
+		return TOOL_OK;
+	case OPTION_TOLERANCE:
+		if (!options_tolerance(options, value))
+			return options_error("--tolerance takes a part of the time, as 0.05, not "
+					     "'%s'",
+					     value);
+		return TOOL_OK;
+	}
+	return TOOL_USAGE;
+}
 
 /* An option that takes a value. */
 static int options_value(struct perf_options *options, int option, const char *value)
@@ -202,7 +296,7 @@ static int options_value(struct perf_options *options, int option, const char *v
 				"--group takes thread or team:N with N up to 64, not '%s'", value);
 		return TOOL_OK;
 	}
-	return TOOL_USAGE;
+	return options_report(options, option, value);
 }
 
 static int options_flag(struct perf_options *options, int option)
@@ -219,6 +313,15 @@ static int options_flag(struct perf_options *options, int option)
 		return TOOL_OK;
 	case OPTION_JSON:
 		options->is_json = true;
+		return TOOL_OK;
+	case OPTION_CSV:
+		options->is_csv = true;
+		return TOOL_OK;
+	case OPTION_INTERLEAVE:
+		options->is_interleaved = true;
+		return TOOL_OK;
+	case OPTION_PROGRESS:
+		options->has_progress = true;
 		return TOOL_OK;
 	}
 	return options_error("%s", "unknown option");
@@ -261,25 +364,50 @@ static int options_tests(struct perf_options *options, int argc, char **argv)
 	return TOOL_OK;
 }
 
+/* Check and complete the options once all of them are known. */
+static int options_finish(struct perf_options *options, const struct options_sweep *sweep, int argc,
+			  char **argv)
+{
+	int code = options_set_sweep(options, sweep);
+
+	if (code != TOOL_OK)
+		return code;
+	if (options->is_json && options->is_csv)
+		return options_error("%s", "--json and --csv exclude each other");
+	/* An old file and a new one differ by slow minutes as well, which every row must share. */
+	if (options->compare)
+		options->is_interleaved = true;
+	if (!options->from)
+		return options_tests(options, argc, argv);
+	if (argc > 0)
+		return options_error("--from reports rows of a file, it does not measure '%s'",
+				     argv[0]);
+	return TOOL_OK;
+}
+
 int perf_options_read(struct perf_options *options, int argc, char **argv)
 {
+	struct options_sweep sweep = {.first = 0};
 	int option, code;
 
-	*options = (struct perf_options){.reps = 5, .ranks = 2, .threads = 1};
+	*options = (struct perf_options){.reps = 5, .ranks = 2, .threads = 1, .tolerance = 0.05};
 	optind = 1;
-	while ((option = getopt_long(argc, argv, "n:h", options_long, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, "n:b:e:f:h", options_long, NULL)) != -1) {
 		if (option == 'h') {
 			options_help(stdout);
 			return TOOL_OK;
 		}
 		if (option == '?') /* getopt_long() has printed the error */
 			return TOOL_USAGE;
-		code = optarg ? options_value(options, option, optarg)
-			      : options_flag(options, option);
+		if (option == 'b' || option == 'e' || option == 'f')
+			code = options_sweep(&sweep, option, optarg);
+		else
+			code = optarg ? options_value(options, option, optarg)
+				      : options_flag(options, option);
 		if (code != TOOL_OK)
 			return code;
 	}
-	return options_tests(options, argc - optind, argv + optind);
+	return options_finish(options, &sweep, argc - optind, argv + optind);
 }
 
 void perf_options_close(struct perf_options *options)

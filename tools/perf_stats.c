@@ -76,9 +76,9 @@ double perf_series_median(const struct perf_series *series)
 	return stats_quantile(series->medians, series->reps, 0.5);
 }
 
-double perf_series_p99(const struct perf_series *series)
+double perf_series_quantile(const struct perf_series *series, double q)
 {
-	return stats_quantile(series->ns, series->count, 0.99);
+	return stats_quantile(series->ns, series->count, q);
 }
 
 double perf_series_spread(const struct perf_series *series)

@@ -4,21 +4,21 @@
  * file that the library reads (oriel/tune.h).
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <oriel/oriel.h>
 
+#include "json.h"
 #include "launch.h"
 #include "tool.h"
+#include "tune.h"
 
 #define TUNE_LEAST 8u
 #define TUNE_STEP 4u /* factor from one size to the next */
@@ -26,20 +26,22 @@
 #define TUNE_SAMPLE_NS 2e6 /* approximate duration of a sample */
 #define TUNE_MARGIN \
 	0.97 /* relative time below which an algorithm replaces that of the smaller sizes */
-#define TUNE_SIZES 32u
 
 static const char tune_usage[] =
-	"usage: oriel tune [-n RANKS] [--nodes NODES] [--gpu] [--most BYTES] [-o FILE]\n"
+	"usage: oriel tune [-n RANKS] [--nodes NODES] [--gpu] [--most BYTES] [--json]\n"
+	"                  [-o FILE]\n"
 	"\n"
 	"Measures the algorithms of all-gathers, all-to-alls and broadcasts between the ranks of\n"
 	"a job, and writes the fastest for each size to a file: lines for this machine, these\n"
 	"ranks and nodes replace older ones. Under a launcher the job is the launcher's; else\n"
-	"the command starts one.\n"
+	"the command starts one. An algorithm replaces that of the smaller sizes, and at the\n"
+	"smallest that of the library, only where it is faster by more than the spread.\n"
 	"\n"
 	"  -n RANKS       ranks to start; default 2\n"
 	"      --nodes N  virtual nodes to distribute them over\n"
 	"      --gpu      on GPU memory: rank r uses GPU r, modulo the number of GPUs\n"
 	"      --most B   largest size per rank in bytes; default 4194304, on GPUs 67108864\n"
+	"      --json     one JSON object a line: each size, then the file\n"
 	"  -o FILE        default: ORIEL_TUNE, or the file that the library reads without it\n"
 	"  -h, --help     this text\n";
 
@@ -48,6 +50,12 @@ struct tune_options {
 	size_t most;
 	const char *file;
 	bool is_gpu;
+	bool is_json;
+};
+
+/* Quartiles of the time of one execution; 0: not measured. */
+struct tune_time {
+	double low_ns, high_ns;
 };
 
 /* One collective with its handle; the other two are NULL. */
@@ -57,23 +65,14 @@ struct tune_object {
 	struct oriel_bcast *bcast;
 };
 
-enum tune_collective { TUNE_ALLGATHER, TUNE_ALLTOALL, TUNE_BCAST, TUNE_COLLECTIVES };
+const char *tune_collective_name(enum tune_collective which)
+{
+	static const char *const names[] = {"all-gather", "all-to-all", "broadcast"};
 
-static const char *const tune_names[] = {"all-gather", "all-to-all", "broadcast"};
+	return names[which];
+}
 
-struct tune_job {
-	struct oriel_bootstrap bootstrap;
-	struct oriel_comm *comm;
-	struct oriel_tune_info info;
-	void *stream; /* NULL: host memory */
-	unsigned rank, ranks;
-	char *send, *result; /* bytes per rank of the largest size */
-	size_t most;
-	double *all; /* times of all ranks */
-	unsigned best[TUNE_COLLECTIVES][TUNE_SIZES];
-};
-
-static size_t tune_size(unsigned index)
+size_t tune_size(unsigned index)
 {
 	size_t bytes = TUNE_LEAST;
 
@@ -82,7 +81,7 @@ static size_t tune_size(unsigned index)
 	return bytes;
 }
 
-static unsigned tune_sizes(const struct tune_job *job)
+unsigned tune_sizes(const struct tune_job *job)
 {
 	unsigned count = 0;
 
@@ -173,11 +172,11 @@ static int tune_order(const void *left, const void *right)
 }
 
 /*
- * A low quantile of the samples, because other processes may run here too. All ranks know the
+ * The lower quartile is the time, because other processes may run here too. All ranks know the
  * times of all, so the result is equal on all of them.
  */
 static enum oriel_status tune_measure(struct tune_job *job, const struct tune_object *o,
-				      size_t bytes, double *ns)
+				      size_t bytes, struct tune_time *time)
 {
 	double samples[TUNE_SAMPLES], once = 0;
 	enum oriel_status status;
@@ -192,13 +191,14 @@ static enum oriel_status tune_measure(struct tune_job *job, const struct tune_ob
 	if (status != ORIEL_OK)
 		return status;
 	qsort(samples, TUNE_SAMPLES, sizeof(samples[0]), tune_order);
-	*ns = samples[TUNE_SAMPLES / 4];
+	time->low_ns = samples[TUNE_SAMPLES / 4];
+	time->high_ns = samples[TUNE_SAMPLES * 3 / 4];
 	return ORIEL_OK;
 }
 
 /* Times of @algorithm at all sizes that it supports; 0 for the others. */
 static enum oriel_status tune_algorithm(struct tune_job *job, enum tune_collective which,
-					unsigned algorithm, double times[TUNE_SIZES])
+					unsigned algorithm, struct tune_time times[TUNE_SIZES])
 {
 	struct oriel_allgather_info info;
 	struct tune_object object;
@@ -216,153 +216,134 @@ static enum oriel_status tune_algorithm(struct tune_job *job, enum tune_collecti
 	return status;
 }
 
-static void tune_print(const struct tune_job *job, enum tune_collective which,
-		       double times[ORIEL_ALGORITHMS][TUNE_SIZES])
+/* The algorithm with the least time, whatever the spread; 0: none was measured. */
+static unsigned tune_fastest(struct tune_time times[ORIEL_ALGORITHMS][TUNE_SIZES], unsigned size)
 {
-	unsigned i, algorithm;
+	unsigned algorithm, best = 0;
 
-	for (i = 0; i < tune_sizes(job); i++) {
-		printf("%-10s %9zu", tune_names[which], tune_size(i));
-		for (algorithm = 1; algorithm < ORIEL_ALGORITHMS; algorithm++)
-			if (times[algorithm][i] > 0)
-				printf("  %s %.2f",
-				       oriel_algorithm_name((enum oriel_algorithm)algorithm),
-				       times[algorithm][i] / 1e3);
-		printf(" us -> %s\n",
-		       oriel_algorithm_name((enum oriel_algorithm)job->best[which][i]));
+	for (algorithm = 1; algorithm < ORIEL_ALGORITHMS; algorithm++)
+		if (times[algorithm][size].low_ns > 0 &&
+		    (!best || times[algorithm][size].low_ns < times[best][size].low_ns))
+			best = algorithm;
+	return best;
+}
+
+static void tune_print(const struct tune_job *job, enum tune_collective which, unsigned size,
+		       struct tune_time times[ORIEL_ALGORITHMS][TUNE_SIZES])
+{
+	unsigned algorithm, best = job->best[which][size], fastest = tune_fastest(times, size);
+
+	printf("%-10s %9zu", tune_collective_name(which), tune_size(size));
+	for (algorithm = 1; algorithm < ORIEL_ALGORITHMS; algorithm++)
+		if (times[algorithm][size].low_ns > 0)
+			printf("  %s %.2f", oriel_algorithm_name((enum oriel_algorithm)algorithm),
+			       times[algorithm][size].low_ns / 1e3);
+	printf(" us -> %s\n", oriel_algorithm_name((enum oriel_algorithm)best));
+	if (fastest != best)
+		printf("%20s  # %s is faster by less than the spread\n", "",
+		       oriel_algorithm_name((enum oriel_algorithm)fastest));
+}
+
+static void tune_json(const struct tune_job *job, enum tune_collective which, unsigned size,
+		      struct tune_time times[ORIEL_ALGORITHMS][TUNE_SIZES])
+{
+	struct json json = {.to = stdout};
+	unsigned algorithm;
+
+	json_open_object(&json, NULL);
+	json_text(&json, "collective", tune_collective_name(which));
+	json_text(&json, "memory", job->stream ? "gpu" : "host");
+	json_unsigned(&json, "ranks", job->ranks);
+	json_unsigned(&json, "nodes", job->info.nodes);
+	json_unsigned(&json, "bytes", tune_size(size));
+	json_text(&json, "algorithm",
+		  oriel_algorithm_name((enum oriel_algorithm)job->best[which][size]));
+	json_text(&json, "fastest",
+		  oriel_algorithm_name((enum oriel_algorithm)tune_fastest(times, size)));
+	json_open_array(&json, "times");
+	for (algorithm = 1; algorithm < ORIEL_ALGORITHMS; algorithm++) {
+		if (times[algorithm][size].low_ns <= 0)
+			continue;
+		json_open_object(&json, NULL);
+		json_text(&json, "algorithm",
+			  oriel_algorithm_name((enum oriel_algorithm)algorithm));
+		json_number(&json, "low_us", times[algorithm][size].low_ns / 1e3);
+		json_number(&json, "high_us", times[algorithm][size].high_ns / 1e3);
+		json_close_object(&json);
 	}
+	json_close_array(&json);
+	json_text(&json, "machine", job->info.machine);
+	json_close_object(&json);
+	putchar('\n');
+}
+
+/* Is the difference larger than the spread of both, and worth a change? */
+static bool tune_is_faster(const struct tune_time *new, const struct tune_time *old)
+{
+	return new->high_ns < old->low_ns &&new->low_ns < old->low_ns *TUNE_MARGIN;
 }
 
 /*
- * Choose the fastest algorithm per size; that of the smaller sizes stays unless another is clearly
- * faster.
+ * Choose an algorithm per size. That of the smaller sizes stays, or the library's @own where there
+ * is none, unless another is clearly faster.
  */
 static void tune_pick(struct tune_job *job, enum tune_collective which,
-		      double times[ORIEL_ALGORITHMS][TUNE_SIZES])
+		      const unsigned own[TUNE_SIZES],
+		      struct tune_time times[ORIEL_ALGORITHMS][TUNE_SIZES])
 {
-	unsigned i, algorithm, last = 0;
+	unsigned i, algorithm, best, stays, last = 0;
 
 	for (i = 0; i < tune_sizes(job); i++) {
-		unsigned best = last && times[last][i] > 0 ? last : 0;
-		double limit = best ? times[best][i] * TUNE_MARGIN : 0;
-
+		stays = last && times[last][i].low_ns > 0 ? last : own[i];
+		if (times[stays][i].low_ns <= 0)
+			stays = tune_fastest(times, i);
+		best = stays;
 		for (algorithm = 1; algorithm < ORIEL_ALGORITHMS; algorithm++)
-			if (times[algorithm][i] > 0 && (!best || times[algorithm][i] < limit)) {
+			if (times[algorithm][i].low_ns > 0 &&
+			    tune_is_faster(&times[algorithm][i], &times[stays][i]) &&
+			    times[algorithm][i].low_ns < times[best][i].low_ns)
 				best = algorithm;
-				limit = times[algorithm][i];
-			}
 		job->best[which][i] = last = best;
 	}
 }
 
+static void tune_report(const struct tune_job *job, enum tune_collective which,
+			struct tune_time times[ORIEL_ALGORITHMS][TUNE_SIZES])
+{
+	unsigned i;
+
+	for (i = 0; i < tune_sizes(job); i++)
+		if (job->is_json)
+			tune_json(job, which, i, times);
+		else
+			tune_print(job, which, i, times);
+	fflush(stdout);
+}
+
 static enum oriel_status tune_collective(struct tune_job *job, enum tune_collective which)
 {
-	double times[ORIEL_ALGORITHMS][TUNE_SIZES] = {{0}};
+	struct tune_time times[ORIEL_ALGORITHMS][TUNE_SIZES] = {{{0}}};
+	unsigned i, algorithm, own[TUNE_SIZES] = {0};
 	struct oriel_allgather_info info;
 	struct tune_object object;
 	enum oriel_status status = object_open(job, which, 0, &object);
-	unsigned algorithm;
 
 	if (status != ORIEL_OK)
 		return status;
-	object_query(&object, 8, &info);
+	for (i = tune_sizes(job); i-- > 0;) {
+		object_query(&object, tune_size(i), &info);
+		own[i] = info.algorithm;
+	}
 	object_close(&object);
 	for (algorithm = 1; algorithm < ORIEL_ALGORITHMS && status == ORIEL_OK; algorithm++)
 		if (info.supported >> algorithm & 1)
 			status = tune_algorithm(job, which, algorithm, times[algorithm]);
 	if (status != ORIEL_OK)
 		return status;
-	tune_pick(job, which, times);
+	tune_pick(job, which, own, times);
 	if (job->rank == 0)
-		tune_print(job, which, times);
+		tune_report(job, which, times);
 	return ORIEL_OK;
-}
-
-/* Write the rows of this job; an algorithm changes halfway between two sizes. */
-static void tune_write_rows(const struct tune_job *job, FILE *to)
-{
-	unsigned which, i, sizes = tune_sizes(job);
-	char bytes[24];
-
-	for (which = 0; which < TUNE_COLLECTIVES; which++)
-		for (i = 0; i < sizes; i++) {
-			if (i + 1 < sizes && job->best[which][i + 1] == job->best[which][i])
-				continue;
-			snprintf(bytes, sizeof(bytes), "%zu", tune_size(i) * 2);
-			fprintf(to, "%s %s %u %u %s %s %s\n", tune_names[which],
-				job->stream ? "gpu" : "host", job->ranks, job->info.nodes,
-				i + 1 < sizes ? bytes : "any",
-				oriel_algorithm_name((enum oriel_algorithm)job->best[which][i]),
-				job->info.machine);
-		}
-}
-
-/* Is @line, with its newline, about the measured machine, ranks and memory? */
-static bool tune_is_ours(const struct tune_job *job, const char *line)
-{
-	char tail[128], head[48];
-	size_t i;
-
-	snprintf(tail, sizeof(tail), " %s\n", job->info.machine);
-	if (strlen(line) < strlen(tail) || strcmp(line + strlen(line) - strlen(tail), tail) != 0)
-		return false;
-	for (i = 0; i < TUNE_COLLECTIVES; i++) {
-		snprintf(head, sizeof(head), "%s %s %u %u ", tune_names[i],
-			 job->stream ? "gpu" : "host", job->ranks, job->info.nodes);
-		if (strncmp(line, head, strlen(head)) == 0)
-			return true;
-	}
-	return false;
-}
-
-/* Copy the lines of the file that are about other machines, jobs or memory. */
-static void tune_keep_others(const struct tune_job *job, const char *path, FILE *to)
-{
-	FILE *from = fopen(path, "re");
-	char line[512];
-
-	fprintf(to, ORIEL_TUNE_HEAD "\n");
-	while (from && fgets(line, sizeof(line), from))
-		if (strcmp(line, ORIEL_TUNE_HEAD "\n") != 0 && !tune_is_ours(job, line))
-			fputs(line, to);
-	if (from)
-		fclose(from);
-}
-
-static void tune_make_folders(char *path)
-{
-	char *slash;
-
-	for (slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-		*slash = '\0';
-		mkdir(path, 0755);
-		*slash = '/';
-	}
-}
-
-/* Write a new file and rename it, so that a reader finds either the old or the new one. */
-static bool tune_write(const struct tune_job *job, const char *file)
-{
-	char path[512], draft[544];
-	bool is_written;
-	FILE *to;
-
-	snprintf(path, sizeof(path), "%s", file);
-	snprintf(draft, sizeof(draft), "%s.%ld", path, (long)getpid());
-	tune_make_folders(draft);
-	to = fopen(draft, "we");
-	if (to) {
-		tune_keep_others(job, path, to);
-		tune_write_rows(job, to);
-		is_written = !ferror(to);
-		if (fclose(to) == 0 && is_written && rename(draft, path) == 0) {
-			printf("written to %s\n", path);
-			return true;
-		}
-	}
-	fprintf(stderr, "oriel tune: cannot write %s: %s\n", path, strerror(errno));
-	unlink(draft);
-	return false;
 }
 
 static enum oriel_status job_alloc(struct tune_job *job)
@@ -419,22 +400,49 @@ static void job_close(struct tune_job *job)
 	free(job->all);
 }
 
+static bool tune_save(const struct tune_job *job, const char *file)
+{
+	struct json json = {.to = stdout};
+
+	if (!tune_file_write(job, file))
+		return false;
+	if (!job->is_json) {
+		printf("written to %s\n", file);
+		return true;
+	}
+	json_open_object(&json, NULL);
+	json_text(&json, "written", file);
+	json_close_object(&json);
+	putchar('\n');
+	return true;
+}
+
 static int tune_run(const struct tune_options *options)
 {
-	struct tune_job job = {.comm = NULL};
+	struct tune_job job = {.comm = NULL, .is_json = options->is_json};
+	bool can_write, is_written;
 	enum oriel_status status;
 	unsigned which;
-	bool is_written;
 
 	/* The new table may replace one with errors. */
 	setenv("ORIEL_TUNE", "off", 1);
 	status = job_open(&job, options);
-	for (which = 0; which < TUNE_COLLECTIVES && status == ORIEL_OK; which++)
-		status = tune_collective(&job, (enum tune_collective)which);
 	if (status != ORIEL_OK)
 		fprintf(stderr, "oriel tune: %s: %s\n", oriel_status_name(status),
 			oriel_last_error());
-	is_written = status == ORIEL_OK && (job.rank || tune_write(&job, options->file));
+	can_write = status == ORIEL_OK && (job.rank || tune_file_check(options->file));
+	if (status == ORIEL_OK &&
+	    oriel_comm_agree(job.comm, can_write ? ORIEL_OK : ORIEL_ERR_CONFIG) != ORIEL_OK) {
+		job_close(&job);
+		return TOOL_FAILED;
+	}
+	for (which = 0; which < TUNE_COLLECTIVES && status == ORIEL_OK; which++) {
+		status = tune_collective(&job, (enum tune_collective)which);
+		if (status != ORIEL_OK)
+			fprintf(stderr, "oriel tune: %s: %s\n", oriel_status_name(status),
+				oriel_last_error());
+	}
+	is_written = status == ORIEL_OK && (job.rank || tune_save(&job, options->file));
 	job_close(&job);
 	return is_written ? TOOL_OK : TOOL_FAILED;
 }
@@ -477,11 +485,9 @@ static bool tune_find_file(struct tune_options *options, char *room, size_t leng
 static int tune_read(struct tune_options *options, int argc, char **argv, bool *is_help)
 {
 	static const struct option names[] = {
-		{"nodes", required_argument, NULL, 'N'},
-		{"gpu", no_argument, NULL, 'g'},
-		{"most", required_argument, NULL, 'm'},
-		{"help", no_argument, NULL, 'h'},
-		{NULL, 0, NULL, 0},
+		{"nodes", required_argument, NULL, 'N'}, {"gpu", no_argument, NULL, 'g'},
+		{"most", required_argument, NULL, 'm'},  {"json", no_argument, NULL, 'j'},
+		{"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0},
 	};
 	unsigned long long value;
 	char name[] = "oriel tune";
@@ -504,6 +510,8 @@ static int tune_read(struct tune_options *options, int argc, char **argv, bool *
 			options->file = optarg;
 		else if (option == 'g')
 			options->is_gpu = true;
+		else if (option == 'j')
+			options->is_json = true;
 		else
 			return TOOL_USAGE;
 	}
@@ -528,6 +536,8 @@ int oriel_tool_tune(int argc, char **argv)
 	if (code != TOOL_OK || is_help)
 		return code;
 	if (!tune_find_file(&options, file, sizeof(file)))
+		return TOOL_FAILED;
+	if (!tool_is_launched() && !tune_file_check(options.file))
 		return TOOL_FAILED;
 	if (!tool_is_launched())
 		return tool_launch("tune", options.ranks, options.nodes, argc, argv);

@@ -11,9 +11,10 @@
 #define SAMPLES 40
 #define ROUNDS 64u
 #define LOG_DEPTH 10u
+#define PEERS 8u
 
 struct post_plan {
-	const struct oriel_dev_link *link;
+	const struct oriel_dev_link *link; /* PEERS of them */
 	unsigned long long *ns;
 	uint32_t *wrong;
 };
@@ -50,6 +51,31 @@ struct signal_post {
 	{
 		return oriel_link_put_signal(l, g, place_of(k * 64, 7), place_of(4096, 8), 64,
 					     place_of(128, 9), 1);
+	}
+};
+
+/* Put, signal and the count of their completion: two WQEs here, two on the companion queue. */
+struct counter_post {
+	static __device__ __forceinline__ int64_t go(const struct oriel_dev_link *l,
+						     struct oriel_dev_group g, uint64_t k)
+	{
+		return oriel_link_put_signal_counter(l, g, place_of(k * 64, 7), place_of(4096, 8),
+						     64, place_of(128, 9), 1, place_of(192, 9), 1);
+	}
+};
+
+/* One WQE and one doorbell on the queue of each peer. */
+struct fan_out_post {
+	static __device__ __forceinline__ int64_t go(const struct oriel_dev_link *l,
+						     struct oriel_dev_group g, uint64_t k)
+	{
+		int64_t ticket = 0;
+		uint32_t peer;
+
+		for (peer = 0; peer < PEERS && ticket >= 0; peer++)
+			ticket = oriel_link_put(&l[peer], g, place_of(k * 64, 7), place_of(4096, 8),
+						64);
+		return ticket;
 	}
 };
 
@@ -110,13 +136,12 @@ static void *memory_of(bool is_pinned, size_t length)
 }
 
 /*
- * @is_pinned: the memory that a NIC accesses is pinned host memory. The words that posters share
- * are in device memory in any case.
+ * A queue in device memory, returned as kernels see it. @is_pinned: the memory that a NIC accesses
+ * is pinned host memory. The words that posters share are in device memory in any case.
  */
-static void open_queue(bool is_pinned, struct oriel_mlx5_queue *queue)
+static struct oriel_mlx5_queue *open_queue(bool is_pinned, struct oriel_mlx5_queue *queue)
 {
-	struct oriel_dev_link link;
-	void *there;
+	struct oriel_mlx5_queue *there;
 
 	memset(queue, 0, sizeof(*queue));
 	queue->sq = (char *)memory_of(is_pinned, (1ul << LOG_DEPTH) * ORIEL_MLX5_BLOCK);
@@ -128,19 +153,34 @@ static void open_queue(bool is_pinned, struct oriel_mlx5_queue *queue)
 	queue->log_depth = LOG_DEPTH;
 	oriel_mlx5_queue_begin(queue, 0);
 	queue->done = 1ul << 40;
-	there = memory_of(false, sizeof(*queue));
+	there = (struct oriel_mlx5_queue *)memory_of(false, sizeof(*queue));
 	CUDA_CHECK(cudaMemcpy(there, queue, sizeof(*queue), cudaMemcpyDefault));
-	memset(&link, 0, sizeof(link));
-	link.main = (struct oriel_mlx5_queue *)there;
-	link.timeout_ns = 1000000000;
-	link.spin = 1;
-	there = memory_of(false, sizeof(link));
-	CUDA_CHECK(cudaMemcpy(there, &link, sizeof(link), cudaMemcpyDefault));
+	return there;
+}
+
+/* Links to PEERS peers; @queue gets the main queue of the first. */
+static void open_links(bool is_pinned, struct oriel_mlx5_queue *queue)
+{
+	struct oriel_dev_link links[PEERS];
+	struct oriel_mlx5_queue other;
+	void *there;
+	unsigned i;
+
+	memset(links, 0, sizeof(links));
+	for (i = 0; i < PEERS; i++) {
+		links[i].main = open_queue(is_pinned, i == 0 ? queue : &other);
+		links[i].companion = open_queue(is_pinned, &other);
+		links[i].timeout_ns = 1000000000;
+		links[i].spin = 1;
+	}
+	there = memory_of(false, sizeof(links));
+	CUDA_CHECK(cudaMemcpy(there, links, sizeof(links), cudaMemcpyDefault));
 	plan.link = (const struct oriel_dev_link *)there;
 }
 
+/* Of the @wqes in a round, @rung go to the main queue of the first link. */
 template <class Post, int THREADS>
-static void run_posts(const char *test, bool is_pinned, uint32_t wqes)
+static void run_posts(const char *test, bool is_pinned, uint32_t wqes, uint32_t rung)
 {
 	struct row r = {test,    "oriel", is_pinned ? "pinned ring" : "device ring", "rdma", 1, 64,
 			THREADS, 1};
@@ -149,7 +189,7 @@ static void run_posts(const char *test, bool is_pinned, uint32_t wqes)
 	double us[SAMPLES];
 	unsigned i;
 
-	open_queue(is_pinned, &queue);
+	open_links(is_pinned, &queue);
 	posts<Post, THREADS><<<1, THREADS>>>(plan);
 	CUDA_CHECK(cudaGetLastError());
 	CUDA_CHECK(cudaDeviceSynchronize());
@@ -157,7 +197,7 @@ static void run_posts(const char *test, bool is_pinned, uint32_t wqes)
 		bare_die("%s: a post failed", test);
 	/* The last doorbell is of the last WQE: 16 bits of the index after it, big-endian. */
 	if (*queue.doorbell !=
-	    oriel_mlx5_doorbell_value(queue.qpn, (uint64_t)SAMPLES * ROUNDS * wqes))
+	    oriel_mlx5_doorbell_value(queue.qpn, (uint64_t)SAMPLES * ROUNDS * rung))
 		bare_die("%s: the doorbell says %llx", test, (unsigned long long)*queue.doorbell);
 	for (i = 0; i < SAMPLES; i++)
 		us[i] = (double)plan.ns[i] / ROUNDS / wqes / 1e3;
@@ -175,12 +215,14 @@ int main(void)
 	plan.ns = (unsigned long long *)bare_pinned(sizeof(*plan.ns) * SAMPLES);
 	plan.wrong = (uint32_t *)bare_pinned(sizeof(*plan.wrong));
 	for (pinned = 0; pinned < 2; pinned++) {
-		run_posts<put_post, 1>("post_put", pinned, 1);
-		run_posts<put_post, 32>("post_put", pinned, 1);
-		run_posts<value_post, 1>("post_value", pinned, 1);
-		run_posts<signal_post, 1>("post_put_signal", pinned, 2);
-		run_posts<batch_post, 1>("post_batch", pinned, 32);
-		run_posts<warp_post, 32>("post_batch", pinned, 32);
+		run_posts<put_post, 1>("post_put", pinned, 1, 1);
+		run_posts<put_post, 32>("post_put", pinned, 1, 1);
+		run_posts<value_post, 1>("post_value", pinned, 1, 1);
+		run_posts<signal_post, 1>("post_put_signal", pinned, 2, 2);
+		run_posts<counter_post, 1>("post_put_signal_counter", pinned, 4, 2);
+		run_posts<fan_out_post, 1>("post_fan_out", pinned, PEERS, 1);
+		run_posts<batch_post, 1>("post_batch", pinned, 32, 32);
+		run_posts<warp_post, 32>("post_batch", pinned, 32, 32);
 	}
 	return 0;
 }

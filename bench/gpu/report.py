@@ -27,7 +27,8 @@ SECTIONS = (
     ("Puts", "gbps", ("put_bw",)),
     ("Send and receive; GB/s of both directions together", "both", ("send_recv",)),
     ("Posting to a ring, nobody executing, time of one WQE", "us",
-     ("post_put", "post_value", "post_put_signal", "post_batch")),
+     ("post_put", "post_value", "post_put_signal", "post_put_signal_counter",
+      "post_fan_out", "post_batch")),
 )
 
 

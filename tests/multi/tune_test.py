@@ -156,6 +156,49 @@ class Tune(unittest.TestCase):
             # Every job reads the file; it has no lines for other kinds of memory.
             self.assertEqual(self.tuning(*job, ORIEL_TUNE=str(self.file))["source"], "library")
 
+    def test_what_lies_within_the_spread_changes_nothing(self):
+        out = self.tune("-n", "2", "--json", "-o", str(self.file))
+        *rows, written = [json.loads(line) for line in out.splitlines()]
+        self.assertEqual(written, {"written": str(self.file)})
+        self.assertEqual({row["collective"] for row in rows},
+                         {"all-gather", "all-to-all", "broadcast"})
+        before = {"collective": None}
+        for row in rows:
+            times = {time["algorithm"]: time for time in row["times"]}
+            self.assertTrue(all(0 < t["low_us"] <= t["high_us"] for t in times.values()))
+            chosen, fastest = times[row["algorithm"]], times[row["fastest"]]
+            self.assertEqual(fastest["low_us"], min(t["low_us"] for t in times.values()))
+            if row["algorithm"] != row["fastest"]:
+                self.assertTrue(fastest["high_us"] >= chosen["low_us"] or
+                                fastest["low_us"] >= 0.97 * chosen["low_us"] or
+                                row["algorithm"] != before.get("algorithm"))
+            if row["collective"] == before["collective"] and before["algorithm"] in times and \
+                    row["algorithm"] != before["algorithm"]:
+                self.assertLess(chosen["high_us"], times[before["algorithm"]]["low_us"])
+            before = row
+
+    def test_a_file_that_cannot_be_written_is_an_error_before_measuring(self):
+        self.file.parent.mkdir(parents=True)
+        self.file.write_text("", encoding="utf-8")
+        for path, why in ((self.file / "below", "Not a directory"),
+                          (self.file.parent, "not a regular file"), ("/dev/null", "not a regular")):
+            code, out, err = oriel("tune", "-o", str(path))
+            self.assertEqual((code, out), (1, ""))
+            self.assertRegex(err, f"oriel tune: cannot write {path}: {why}")
+        code, out, err = oriel("run", "-n", "2", ORIEL, "tune", "-o", str(self.file.parent))
+        self.assertEqual((code, out), (1, ""))
+        self.assertEqual(len(re.findall("not a regular file", err)), 1)
+
+    def test_only_the_file_remains_and_a_link_to_it_is_replaced(self):
+        victim = self.file.parent.parent / "victim"
+        self.file.parent.mkdir(parents=True)
+        victim.write_text("not a table", encoding="utf-8")
+        self.file.symlink_to(victim)
+        self.tune("-n", "2", "-o", str(self.file))
+        self.assertEqual(list(self.file.parent.iterdir()), [self.file])
+        self.assertFalse(self.file.is_symlink())
+        self.assertEqual(victim.read_text(encoding="utf-8"), "not a table")
+
     def test_wrong_arguments_are_rejected(self):
         for arguments in (("-n", "0"), ("--most", "x"), ("more",), ("--nodes", "1e3")):
             code, out, err = oriel("tune", *arguments)
