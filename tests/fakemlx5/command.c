@@ -92,7 +92,7 @@ static struct fake5_page *page_find(const struct fake5_device *d, uint32_t id)
 {
 	struct fake5_page *page = fake5_pages;
 
-	while (page && (page->base.page_id != id || page->device != d))
+	while (page && (page->id != id || page->device != d))
 		page = page->next;
 	return page;
 }

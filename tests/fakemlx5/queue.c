@@ -195,6 +195,8 @@ int fake5_qp_open(struct fake5_qp *qp, const struct ori_hca_qp_attr *attr)
 	qp->depth = attr->depth;
 	qp->next = fake5_qps;
 	fake5_qps = qp;
+	if (qp->page)
+		qp->page->users++;
 	fake5_left_add(1);
 	return 0;
 }
@@ -206,6 +208,8 @@ void fake5_qp_close(struct fake5_qp *qp)
 	for (at = &fake5_qps; *at != qp; at = &(*at)->next)
 		;
 	*at = qp->next;
+	if (qp->page)
+		fake5_page_leave(qp);
 	fake5_soft()->destroy_qp(qp->soft);
 	fake5_doorbell_close(qp);
 	fake5_left_add(-1);
@@ -297,7 +301,7 @@ static void qp_own_ring(struct fake5_qp *qp, uint32_t depth)
 	qp->ring = aligned_alloc(FAKE5_PAGE, length);
 	memset(qp->ring, 0xa5, length);
 	qp->record = record_take();
-	qp->page = fake5_page_open(qp->device, true);
+	qp->page = fake5_page_open(qp->device);
 }
 
 struct ibv_qp *mlx5dv_create_qp(struct ibv_context *context, struct ibv_qp_init_attr_ex *init,

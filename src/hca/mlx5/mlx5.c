@@ -51,7 +51,7 @@ static void mlx5_close_parts(struct mlx5_device *d)
 {
 	ori_mlx5_doorbells_stop(d);
 	ori_mlx5_arena_close(d);
-	ori_mlx5_uar_close(d);
+	ori_mlx5_uars_close(d);
 	if (d->events)
 		ori_mlx5dv.destroy_event_channel(d->events);
 	d->events = NULL;

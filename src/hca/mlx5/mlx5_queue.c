@@ -50,7 +50,7 @@ static enum oriel_status cq_command(struct mlx5_cq *cq)
 	const struct ori_prm_cq command = {
 		.depth = cq->depth,
 		.ignores_overrun = true,
-		.uar_page = d->uar.dv->page_id,
+		.uar_page = d->uars.of[0].dv->page_id,
 		.eqn = d->eqn,
 		.page_length = (uint32_t)cq->piece.chunk->granule,
 		.umem = cq->piece.chunk->umem->umem_id,
@@ -239,7 +239,7 @@ static enum oriel_status qp_make_devx(struct mlx5_qp *qp, uint32_t depth, bool i
 	struct ori_prm_qp command = {
 		.pd = d->pd,
 		.depth = depth,
-		.uar_page = d->uar.dv->page_id,
+		.uar_page = qp->uar->dv->page_id,
 		.page_length = (uint32_t)piece->chunk->granule,
 		.send_cqn = qp->cq->number,
 		.receive_cqn = qp->cq->number,
@@ -264,6 +264,7 @@ static enum oriel_status qp_open_devx(struct mlx5_qp *qp, const struct ori_hca_q
 		status = ori_mlx5_piece_fill(d, &qp->piece, attr->depth, 0);
 	if (status == ORIEL_OK)
 		status = ori_verbs_draw_psn(&qp->psn);
+	qp->uar = ori_mlx5_uar_take(d);
 	if (status == ORIEL_OK)
 		status = qp_make_devx(qp, attr->depth, attr->is_companion);
 	if (status == ORIEL_OK)
@@ -272,7 +273,7 @@ static enum oriel_status qp_open_devx(struct mlx5_qp *qp, const struct ori_hca_q
 		status = ori_mlx5_initialise(qp);
 	if (status != ORIEL_OK)
 		return status;
-	qp->reg = ori_mlx5_uar_take(d);
+	qp->reg = qp->uar->dv->reg_addr;
 	qp->place = (struct ori_hca_queue_memory){.sq = ori_mlx5_piece_ring(&qp->piece),
 						  .cq = qp->cq->ring,
 						  .record = ori_mlx5_piece_record(&qp->piece)};
@@ -363,7 +364,7 @@ static enum oriel_status qp_place_doorbell(struct mlx5_qp *qp)
 	 * Posters do a full fence where the HCA may sleep; the fence also
 	 * drains combined stores.
 	 */
-	if (!d->report.is_devx || d->uar.is_combining)
+	if (!d->report.is_devx || d->uars.is_combining)
 		qp->place.asleep = &d->zero;
 	if (!qp->is_for_gpu)
 		return ORIEL_OK;
@@ -390,8 +391,8 @@ static void qp_free(struct mlx5_qp *qp)
 		ori_mlx5_unmap(d, qp->mappings[i]);
 	if (qp->verbs)
 		ori_verbs_destroy_qp((struct ori_hca_qp *)qp->verbs);
-	if (qp->object && qp->reg)
-		ori_mlx5_uar_give(d, qp->reg);
+	if (qp->uar)
+		ori_mlx5_uar_give(d, qp->uar);
 	ori_mlx5_piece_close(d, &qp->piece);
 	free(qp);
 }

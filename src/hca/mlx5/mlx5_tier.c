@@ -82,13 +82,13 @@ static enum oriel_status tier_open_devx(struct mlx5_device *d)
 
 	if (d->avoids_devx)
 		return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s: ORIEL_DEVX is off", d->verbs.name);
-	if (d->uar.dv)
+	if (d->uars.count)
 		return ORIEL_OK;
 	status = tier_need(d, ori_mlx5dv_missing_devx());
 	if (status == ORIEL_OK)
 		status = ori_mlx5_ask(d);
 	if (status == ORIEL_OK)
-		status = ori_mlx5_uar_open(d);
+		status = ori_mlx5_uars_open(d);
 	return status;
 }
 
