@@ -75,6 +75,7 @@ struct fake5_umem {
 	struct ibv_context *context;
 	char *memory;
 	size_t length;
+	uint64_t unit; /* of offsets of rings */
 	bool is_mapped;
 };
 
