@@ -169,11 +169,62 @@ static void test_a_store_beside_a_register_rings_nothing(void **state)
 	nic_close(&n);
 }
 
+static void await_event(const struct nic *n, uint32_t qpn)
+{
+	uint64_t until = ori_clock_ns() + CALL_PATIENCE_NS;
+	struct ori_hca_event event;
+
+	while (ops()->poll_event(n->hca, &event) == ORIEL_AGAIN) {
+		assert_true(ori_clock_ns() < until);
+		sched_yield();
+	}
+	assert_int_equal(event.qpn, qpn);
+}
+
+/* The other types are still reported: that of fake5_break() is 5. */
+static void queues_work_without(const char *lacks, bool is_reported)
+{
+	struct ori_hca_event event;
+	struct queue k;
+	struct nic n;
+
+	fake5_without(lacks);
+	nic_open(&n);
+	assert_string_equal(n.caps.tier, "T1");
+	assert_true(n.caps.has_wait);
+	queue_open(&k, &n);
+	assert_moves(&k, &n, 1);
+	fake5_break("mlx5_0", k.address.qpn);
+	if (is_reported) {
+		await_event(&n, k.address.qpn);
+	} else {
+		usleep(2000);
+		assert_int_equal(ops()->poll_event(n.hca, &event), ORIEL_AGAIN);
+	}
+	queue_close(&k);
+	nic_close(&n);
+	fake5_without("");
+}
+
+static void test_queues_work_where_events_are_refused(void **state)
+{
+	(void)state;
+	queues_work_without("", true);
+	queues_work_without("event_05", false);
+	queues_work_without("event_07", true);
+	queues_work_without("event_10", true);
+	queues_work_without("event_11", true);
+	queues_work_without("event_07,event_10,event_11", true);
+	queues_work_without("event_05,event_07,event_10,event_11", false);
+	queues_work_without("events", false);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_queues_ring_at_the_beginning_of_registers),
 		cmocka_unit_test(test_a_store_beside_a_register_rings_nothing),
+		cmocka_unit_test(test_queues_work_where_events_are_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,9 +23,10 @@
 /*
  * From now on HCAs lack the features of @list: "devx" (permission for
  * commands), "wait" (cross-channel), "master" (rejects cd_master, though it
- * WAITs), "stamps" (choice of time stamps), "oi", "odp", "dmabuf" (of queues),
- * "dedicated" and "uncached" (doorbell pages), "sizes" (rings of verbs are
- * twice as big).
+ * WAITs), "events" (asynchronous errors of DEVX), "event_05" (that type of
+ * them, of "event_05", "event_07", "event_10", "event_11"), "stamps" (choice of time stamps), "oi",
+ * "odp", "dmabuf" (of queues), "dedicated" and "uncached" (doorbell pages), "sizes" (rings of verbs
+ * are twice as big).
  */
 void fake5_without(const char *list);
 

@@ -107,6 +107,7 @@ struct fake5_qp {
 	struct ori_prm_rtr rtr;
 	struct fake5_record peer;
 	struct mlx5dv_devx_event_channel *channel;
+	uint32_t events; /* a bit for each type of event that it subscribed to */
 	uint64_t cookie;
 	unsigned unacknowledged; /* events that a thread has taken */
 };

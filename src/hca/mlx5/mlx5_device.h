@@ -98,7 +98,9 @@ struct mlx5_device {
 	struct mlx5dv_devx_event_channel *events; /* NULL: the library has none */
 	struct mlx5_uars uars;
 
-	pthread_mutex_t lock; /* guards all below and uars, but for the bells */
+	pthread_mutex_t lock;    /* guards all below and uars, but for the bells */
+	uint32_t refused_events; /* a bit for each type that it does not report */
+	bool has_no_events;
 	struct mlx5_chunk *chunks;
 	struct mlx5_mapping *mappings;
 	uint32_t zero; /* says that no thread sleeps; see struct ori_hca_queue_memory */
@@ -157,9 +159,11 @@ enum oriel_status ori_mlx5_modify(struct mlx5_device *d, const char *what,
 				  struct mlx5dv_devx_obj *object, const void *in, size_t length);
 /* Read capabilities from the firmware, and the numbers of protection domain and event queue. */
 enum oriel_status ori_mlx5_ask(struct mlx5_device *d);
-/* From now on errors of @object are reported as those of queue pair @qpn. */
-enum oriel_status ori_mlx5_subscribe(struct mlx5_device *d, struct mlx5dv_devx_obj *object,
-				     uint32_t qpn);
+/*
+ * From now on errors of @object are reported as those of queue pair @qpn, as far
+ * as the device reports any: error CQEs carry most of the same information.
+ */
+void ori_mlx5_subscribe(struct mlx5_device *d, struct mlx5dv_devx_obj *object, uint32_t qpn);
 enum oriel_status ori_mlx5_poll_event(struct ori_hca *hca, struct ori_hca_event *event);
 
 /* mlx5_arena.c: @count blocks of 64 bytes with a record, of the GPU if @is_gpu. */

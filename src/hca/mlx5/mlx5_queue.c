@@ -267,10 +267,10 @@ static enum oriel_status qp_open_devx(struct mlx5_qp *qp, const struct ori_hca_q
 	qp->uar = ori_mlx5_uar_take(d);
 	if (status == ORIEL_OK)
 		status = qp_make_devx(qp, attr->depth, attr->is_companion);
-	if (status == ORIEL_OK)
-		status = ori_mlx5_subscribe(d, qp->object, qp->number);
-	if (status == ORIEL_OK)
-		status = ori_mlx5_initialise(qp);
+	if (status != ORIEL_OK)
+		return status;
+	ori_mlx5_subscribe(d, qp->object, qp->number);
+	status = ori_mlx5_initialise(qp);
 	if (status != ORIEL_OK)
 		return status;
 	qp->reg = qp->uar->dv->reg_addr;
