@@ -492,6 +492,7 @@ static const struct ori_prm_atomic_caps atomics = {
 
 static bool command_caps(const struct ori_prm_query_caps *query, void *out, size_t room)
 {
+	const struct ori_prm_paging_caps paging = {!fake5_lacks("faults")};
 	struct ori_prm_atomic_caps atomic = atomics;
 	struct ori_prm_caps caps = general;
 	const char *scenario = getenv("FAKEMLX5_SOFT");
@@ -501,6 +502,8 @@ static bool command_caps(const struct ori_prm_query_caps *query, void *out, size
 	atomic.endianness_mode = !scenario || !strstr(scenario, "big_endian=1");
 	if (query->type == ORI_PRM_CAPS_GENERAL)
 		return ori_prm_encode_caps(&caps, out, room) == ORIEL_OK;
+	if (query->type == ORI_PRM_CAPS_PAGING)
+		return ori_prm_encode_paging_caps(&paging, out, room) == ORIEL_OK;
 	return ori_prm_encode_atomic_caps(&atomic, out, room) == ORIEL_OK;
 }
 

@@ -219,12 +219,83 @@ static void test_queues_work_where_events_are_refused(void **state)
 	queues_work_without("events", false);
 }
 
+static void test_a_queue_of_devx_without_memory_faults_reaches_registered_memory(void **state)
+{
+	uint64_t stalled = fake5_counters().stalled;
+	struct ori_mlx5_report report;
+	struct queue k;
+	struct nic n;
+
+	(void)state;
+	nic_open(&n);
+	assert_true(n.caps.reaches_all);
+	nic_close(&n);
+	/* Of itself the library chooses calls, whose proxy registers what requests name. */
+	fake5_without("faults");
+	assert_int_equal(ori_mlx5_probe("mlx5_0", 0, NULL, &report), ORIEL_OK);
+	assert_int_equal(report.tier, ORI_MLX5_T3);
+	if (!strstr(report.why[ORI_MLX5_T1], "page faults"))
+		fail_msg("%s", report.why[ORI_MLX5_T1]);
+	setenv("ORIEL_TIER", "t1", 1);
+	nic_open(&n);
+	assert_false(n.caps.reaches_all);
+	queue_open(&k, &n);
+	assert_moves(&k, &n, 7);
+	assert_int_equal(fake5_counters().stalled, stalled);
+	queue_close(&k);
+	nic_close(&n);
+	/* Queues of verbs are the kernel's. */
+	setenv("ORIEL_DEVX", "off", 1);
+	nic_open(&n);
+	assert_true(n.caps.reaches_all);
+	nic_close(&n);
+	unsetenv("ORIEL_DEVX");
+	unsetenv("ORIEL_TIER");
+	fake5_without("");
+}
+
+/* What a request by the key of all memory would do there. */
+static void test_a_page_fault_of_a_devx_queue_stalls_it(void **state)
+{
+	uint64_t stalled = fake5_counters().stalled;
+	struct ori_hca_keys keys;
+	struct ori_hca_mr *mr;
+	struct queue k;
+	struct nic n;
+
+	(void)state;
+	setenv("ORIEL_TIER", "t1", 1);
+	for (unsigned i = 0; i < 2; i++) {
+		struct oriel_rdma_address source;
+
+		fake5_without(i ? "faults" : "");
+		nic_open(&n);
+		assert_int_equal(ops()->register_memory(n.hca, NULL, 0, 0,
+							ORI_HCA_LOCAL_WRITE | ORI_HCA_ANY_MEMORY,
+							&mr, &keys),
+				 ORIEL_OK);
+		source = (struct oriel_rdma_address){(uintptr_t)n.memory, keys.lkey};
+		queue_open(&k, &n);
+		assert_int_equal(queue_write(&k, &n, source, &hasty),
+				 i ? ORIEL_ERR_TIMEOUT : ORIEL_OK);
+		assert_int_equal(fake5_counters().stalled, stalled + i);
+		ops()->unregister_memory(mr);
+		queue_close(&k);
+		nic_close(&n);
+	}
+	unsetenv("ORIEL_TIER");
+	fake5_without("");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_queues_ring_at_the_beginning_of_registers),
 		cmocka_unit_test(test_a_store_beside_a_register_rings_nothing),
 		cmocka_unit_test(test_queues_work_where_events_are_refused),
+		cmocka_unit_test(
+			test_a_queue_of_devx_without_memory_faults_reaches_registered_memory),
+		cmocka_unit_test(test_a_page_fault_of_a_devx_queue_stalls_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -193,8 +193,8 @@ static bool demand_is_gpu(uint64_t address)
 	return is_gpu;
 }
 
-/* Does a WQE name local GPU memory by a key of on-demand paging, which does not cover it? */
-static bool demand_is_rejected(const char *wqe)
+/* The data segment of @wqe that names local memory by a key of on-demand paging; 0: none. */
+static uint32_t demand_find(const char *wqe)
 {
 	uint32_t opcode = oriel_mlx5_get32(wqe, 0) & 0xff, at;
 
@@ -204,11 +204,19 @@ static bool demand_is_rejected(const char *wqe)
 	else if (opcode == ORIEL_MLX5_FETCH_ADD || opcode == ORIEL_MLX5_COMPARE_SWAP)
 		at = 48;
 	else
-		return false;
+		return 0;
 	/* Inline data has no key. */
-	return !(oriel_mlx5_get32(wqe, at) >> 31) && demand_has(oriel_mlx5_get32(wqe, at + 4)) &&
-	       demand_is_gpu((uint64_t)oriel_mlx5_get32(wqe, at + 8) << 32 |
-			     oriel_mlx5_get32(wqe, at + 12));
+	return !(oriel_mlx5_get32(wqe, at) >> 31) && demand_has(oriel_mlx5_get32(wqe, at + 4)) ? at
+											       : 0;
+}
+
+/* Does a WQE name local GPU memory by a key of on-demand paging, which does not cover it? */
+static bool demand_is_rejected(const char *wqe)
+{
+	uint32_t at = demand_find(wqe);
+
+	return at && demand_is_gpu((uint64_t)oriel_mlx5_get32(wqe, at + 8) << 32 |
+				   oriel_mlx5_get32(wqe, at + 12));
 }
 
 /* The index of the first WQE after the last one that @value posts. */
@@ -230,9 +238,34 @@ static bool demand_is_well(const struct fake5_qp *qp, uint64_t value)
 	return true;
 }
 
+/*
+ * Linux resolves a fault of a request by the kernel's object of its queue; a queue
+ * of DEVX has none, and is not resumed (odp.c, mlx5_ib_mr_wqe_pfault_handler:
+ * "missing resource"). Only devices whose faults name the memory itself have no
+ * need of the queue (UCX ib_mlx5dv_md.c, uct_ib_mlx5_devx_check_odp: "version 1
+ * is not supported for DevX QP"). Here no WQE of that doorbell is executed: the
+ * software HCA reads the record, which names all of them.
+ */
+static bool demand_stalls(struct fake5_qp *qp, uint64_t value)
+{
+	const struct soft_qp *soft = (const struct soft_qp *)(const void *)qp->soft;
+	uint16_t next = doorbell_index(oriel_dev_load_relaxed(qp->doorbell)),
+		 end = doorbell_index(value);
+
+	if (qp->is_stalled || qp->base.context || !fake5_lacks("faults"))
+		return qp->is_stalled;
+	for (; next != end && !qp->is_stalled; next++)
+		qp->is_stalled = demand_find(soft->ring +
+					     (next & (soft->depth - 1)) * ORIEL_MLX5_BLOCK) != 0;
+	fake5_count.stalled += qp->is_stalled;
+	return qp->is_stalled;
+}
+
 /* Rings as a poster of the software HCA does. */
 static void doorbell_ring(struct fake5_qp *qp, uint64_t value)
 {
+	if (demand_stalls(qp, value))
+		return;
 	if (!demand_is_well(qp, value)) {
 		fputs("fakemlx5: a WQE names memory of a GPU by a key of on-demand paging\n",
 		      stderr);
@@ -331,7 +364,7 @@ static bool doorbell_recover(struct fake5_qp *qp)
 	uint32_t word = __atomic_load_n(&qp->record[1], __ATOMIC_ACQUIRE);
 	uint16_t posted = (uint16_t)oriel_dev_swap_bytes32(word);
 
-	if (qp->state != FAKE5_RTS || posted == rung)
+	if (qp->state != FAKE5_RTS || qp->is_stalled || posted == rung)
 		return false;
 	fake5_count.recovered++;
 	doorbell_ring(qp, oriel_mlx5_doorbell_value(qp->number, posted));

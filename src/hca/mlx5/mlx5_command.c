@@ -114,6 +114,19 @@ static enum oriel_status command_ask_numbers(struct mlx5_device *d)
 	return ORIEL_OK;
 }
 
+/* Firmware without on-demand paging may refuse the query. */
+static void command_ask_paging(struct mlx5_device *d)
+{
+	uint8_t out[ORI_PRM_QUERY_HCA_CAP_LENGTH];
+	struct ori_error before;
+
+	ori_error_save(&before);
+	if (command_ask_caps(d, ORI_PRM_CAPS_PAGING, out) != ORIEL_OK ||
+	    ori_prm_decode_paging_caps(out, sizeof(out), &d->paging_caps) != ORIEL_OK)
+		d->paging_caps = (struct ori_prm_paging_caps){0};
+	ori_error_restore(&before);
+}
+
 enum oriel_status ori_mlx5_ask(struct mlx5_device *d)
 {
 	uint8_t out[ORI_PRM_QUERY_HCA_CAP_LENGTH];
@@ -129,6 +142,8 @@ enum oriel_status ori_mlx5_ask(struct mlx5_device *d)
 		status = ori_prm_decode_atomic_caps(out, sizeof(out), &d->atomic_caps);
 	if (status == ORIEL_OK)
 		status = command_ask_numbers(d);
+	if (status == ORIEL_OK)
+		command_ask_paging(d);
 	return status;
 }
 

@@ -94,6 +94,7 @@ struct mlx5_device {
 	/* State of DEVX. */
 	struct ori_prm_caps caps;
 	struct ori_prm_atomic_caps atomic_caps;
+	struct ori_prm_paging_caps paging_caps;
 	uint32_t pd, eqn;
 	struct mlx5dv_devx_event_channel *events; /* NULL: the library has none */
 	struct mlx5_uars uars;
@@ -205,6 +206,12 @@ void ori_mlx5_doorbells_stop(struct mlx5_device *d);
 enum oriel_status ori_mlx5_initialise(struct mlx5_qp *qp);
 enum oriel_status ori_mlx5_join(struct mlx5_qp *qp, const struct ori_hca_qp_address *peer);
 enum oriel_status ori_mlx5_break(struct mlx5_qp *qp);
+
+/* Do queues with rings reach memory that is not registered, by on-demand paging? */
+static inline bool mlx5_reaches_all(const struct mlx5_device *d)
+{
+	return !d->report.is_devx || d->paging_caps.has_memory_faults;
+}
 
 /* mlx5_queue.c: queues of the table. */
 enum oriel_status ori_mlx5_create_cq(struct ori_hca *hca, const struct ori_hca_cq_attr *attr,

@@ -168,10 +168,15 @@ static bool tier_try(struct mlx5_device *d, enum ori_mlx5_tier tier)
 
 /*
  * The features that rings lack, beside a proxy that posts by calls: counters of
- * windows need WAIT.
+ * windows need WAIT, and any memory may be the source of a put. Linux resolves
+ * page faults by the kernel's object of a queue, which DEVX queues lack, so that
+ * these would stall (odp.c, mlx5_ib_mr_wqe_pfault_handler).
  */
 static const char *tier_lack(const struct mlx5_device *d)
 {
+	if (!mlx5_reaches_all(d))
+		return "nobody resolves page faults of its queues (no mem_page_fault), by which "
+		       "they reach memory that is not registered";
 	if (d->report.has_wait)
 		return NULL;
 	return d->report.is_devx ? "its queues cannot WAIT, which counters need"
