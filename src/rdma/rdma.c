@@ -114,7 +114,11 @@ static enum oriel_status rdma_open_rail(struct ori_rdma *rdma, unsigned rail)
 	status = r->caps.reaches_all ? rdma_open_whole(r) : ORIEL_OK;
 	if (status != ORIEL_OK)
 		goto err_close_sink;
-	rdma->whole_lkeys.rail[rail] = r->whole_lkey;
+	/*
+	 * Posters that find own keys skip memory whose key is 0; that of the sink is
+	 * rejected for all other addresses.
+	 */
+	rdma->whole_lkeys.rail[rail] = r->whole_mr ? r->whole_lkey : r->sink_lkey;
 	if (rdma->attr.post == ORI_RDMA_POST_RINGS)
 		return ORIEL_OK;
 	rdma->whole_lkeys.rail[rail] = ORIEL_PROXY_LOOKUP;

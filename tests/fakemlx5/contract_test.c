@@ -230,7 +230,7 @@ static void test_a_queue_of_devx_without_memory_faults_reaches_registered_memory
 	nic_open(&n);
 	assert_true(n.caps.reaches_all);
 	nic_close(&n);
-	/* Of itself the library chooses calls, whose proxy registers what requests name. */
+	/* The library chooses calls, whose proxy registers what requests name. */
 	fake5_without("faults");
 	assert_int_equal(ori_mlx5_probe("mlx5_0", 0, NULL, &report), ORIEL_OK);
 	assert_int_equal(report.tier, ORI_MLX5_T3);
@@ -254,7 +254,7 @@ static void test_a_queue_of_devx_without_memory_faults_reaches_registered_memory
 	fake5_without("");
 }
 
-/* What a request by the key of all memory would do there. */
+/* Here a request names the key of all memory, as the library does not. */
 static void test_a_page_fault_of_a_devx_queue_stalls_it(void **state)
 {
 	uint64_t stalled = fake5_counters().stalled;
