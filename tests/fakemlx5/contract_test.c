@@ -287,6 +287,19 @@ static void test_a_page_fault_of_a_devx_queue_stalls_it(void **state)
 	fake5_without("");
 }
 
+static void test_a_tier_whose_doorbells_ring_nothing_is_not_chosen(void **state)
+{
+	struct ori_mlx5_report report;
+
+	(void)state;
+	fake5_without("doorbells");
+	assert_int_equal(ori_mlx5_probe("mlx5_0", 0, NULL, &report), ORIEL_OK);
+	assert_int_equal(report.tier, ORI_MLX5_T3);
+	assert_false(report.is_devx);
+	assert_int_equal(fake5_left(), 0);
+	fake5_without("");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -296,6 +309,7 @@ int main(void)
 		cmocka_unit_test(
 			test_a_queue_of_devx_without_memory_faults_reaches_registered_memory),
 		cmocka_unit_test(test_a_page_fault_of_a_devx_queue_stalls_it),
+		cmocka_unit_test(test_a_tier_whose_doorbells_ring_nothing_is_not_chosen),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -314,6 +314,8 @@ static void doorbell_take(struct fake5_page *page, uint64_t value)
 		fake5_count.stray++;
 		return;
 	}
+	if (!qp->base.context && fake5_lacks("doorbells"))
+		return;
 	fake5_count.rung++;
 	/* The record, polled earlier, may have posted more WQEs. */
 	if (page_is_shared(page) &&

@@ -26,6 +26,7 @@
  * WAITs), "events" (asynchronous errors of DEVX), "event_05" (that type of
  * them, of "event_05", "event_07", "event_10", "event_11"), "stamps" (choice of time stamps), "oi",
  * "odp",
+ * "doorbells" (of DEVX queues: they ring nothing),
  * "faults" (page faults of DEVX queues), "dmabuf" (of queues), "dedicated" and "uncached" (doorbell
  * pages), "sizes" (rings of verbs are twice as big).
  */
