@@ -44,6 +44,10 @@ static bool queue_is_on_gpu(const struct mlx5_device *d, bool is_for_gpu)
 	return is_for_gpu && d->report.tier == ORI_MLX5_T0;
 }
 
+/*
+ * The page size of a ring is that of its umem. The field of the command is
+ * reserved then: DOCA GPUNetIO and UCX (gdaki) leave it 0, that is 4096 bytes.
+ */
 static enum oriel_status cq_command(struct mlx5_cq *cq)
 {
 	struct mlx5_device *d = cq->device;
@@ -52,7 +56,7 @@ static enum oriel_status cq_command(struct mlx5_cq *cq)
 		.ignores_overrun = true,
 		.uar_page = d->uars.of[0].dv->page_id,
 		.eqn = d->eqn,
-		.page_length = (uint32_t)cq->piece.chunk->granule,
+		.page_length = MLX5_PAGE,
 		.umem = cq->piece.chunk->umem->umem_id,
 		.umem_offset = ori_mlx5_piece_offset(&cq->piece, ori_mlx5_piece_ring(&cq->piece)),
 		.record_umem = cq->piece.chunk->umem->umem_id,
@@ -240,7 +244,7 @@ static enum oriel_status qp_make_devx(struct mlx5_qp *qp, uint32_t depth, bool i
 		.pd = d->pd,
 		.depth = depth,
 		.uar_page = qp->uar->dv->page_id,
-		.page_length = (uint32_t)piece->chunk->granule,
+		.page_length = MLX5_PAGE,
 		.send_cqn = qp->cq->number,
 		.receive_cqn = qp->cq->number,
 		.timestamps = ORI_PRM_TIMESTAMPS_DEFAULT,
