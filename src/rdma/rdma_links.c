@@ -116,7 +116,11 @@ static enum oriel_status links_open_rail(struct ori_rdma *rdma, unsigned rail)
 	status = links_open_sink(r);
 	if (status == ORIEL_OK && r->caps.reaches_all)
 		status = links_open_whole(r);
-	rdma->whole_lkeys.rail[rail] = r->whole_lkey;
+	/*
+	 * Posters that find own keys skip memory whose key is 0; that of the sink is
+	 * rejected for all other addresses.
+	 */
+	rdma->whole_lkeys.rail[rail] = r->whole_mr ? r->whole_lkey : r->sink_lkey;
 	if (status != ORIEL_OK || rdma->links.post == ORI_RDMA_POST_RINGS)
 		return status;
 	rdma->whole_lkeys.rail[rail] = ORIEL_PROXY_LOOKUP;

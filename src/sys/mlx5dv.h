@@ -29,21 +29,20 @@
 	X(create_qp, mlx5dv_create_qp, "MLX5_1.3")
 
 /* Commands to the firmware (DEVX). */
-#define ORI_MLX5DV_DEVX(X)                                  \
-	X(open_device, mlx5dv_open_device, "MLX5_1.7")      \
-	X(obj_create, mlx5dv_devx_obj_create, "MLX5_1.7")   \
-	X(obj_modify, mlx5dv_devx_obj_modify, "MLX5_1.7")   \
-	X(obj_destroy, mlx5dv_devx_obj_destroy, "MLX5_1.7") \
-	X(general_cmd, mlx5dv_devx_general_cmd, "MLX5_1.7") \
-	X(umem_reg, mlx5dv_devx_umem_reg, "MLX5_1.7")       \
-	X(umem_dereg, mlx5dv_devx_umem_dereg, "MLX5_1.7")   \
-	X(alloc_uar, mlx5dv_devx_alloc_uar, "MLX5_1.7")     \
-	X(free_uar, mlx5dv_devx_free_uar, "MLX5_1.7")       \
+#define ORI_MLX5DV_DEVX(X)                                   \
+	X(open_device, mlx5dv_open_device, "MLX5_1.7")       \
+	X(obj_create, mlx5dv_devx_obj_create, "MLX5_1.7")    \
+	X(obj_modify, mlx5dv_devx_obj_modify, "MLX5_1.7")    \
+	X(obj_destroy, mlx5dv_devx_obj_destroy, "MLX5_1.7")  \
+	X(general_cmd, mlx5dv_devx_general_cmd, "MLX5_1.7")  \
+	X(umem_reg_ex, mlx5dv_devx_umem_reg_ex, "MLX5_1.19") \
+	X(umem_dereg, mlx5dv_devx_umem_dereg, "MLX5_1.7")    \
+	X(alloc_uar, mlx5dv_devx_alloc_uar, "MLX5_1.7")      \
+	X(free_uar, mlx5dv_devx_free_uar, "MLX5_1.7")        \
 	X(query_eqn, mlx5dv_devx_query_eqn, "MLX5_1.7")
 
-/* Optional: queues in GPU memory, and asynchronous errors of DEVX queues. */
+/* Optional: asynchronous errors of DEVX queues. */
 #define ORI_MLX5DV_OPTIONAL(X)                                                   \
-	X(umem_reg_ex, mlx5dv_devx_umem_reg_ex, "MLX5_1.19")                     \
 	X(create_event_channel, mlx5dv_devx_create_event_channel, "MLX5_1.11")   \
 	X(destroy_event_channel, mlx5dv_devx_destroy_event_channel, "MLX5_1.11") \
 	X(subscribe_event, mlx5dv_devx_subscribe_devx_event, "MLX5_1.11")        \

@@ -15,6 +15,8 @@
 #include "objects.h"
 
 #define COMMANDS 16u
+#define UMEM_HUGE (2u << 20)
+#define UMEM_UNITS 64u /* of a page, in offsets */
 
 enum status { STATUS_OK = 0, STATUS_BAD_PARAMETER = 3, STATUS_BAD_STATE = 4, STATUS_SIZE = 0x40 };
 
@@ -78,21 +80,49 @@ unsigned fake5_command(enum ori_prm_opcode opcode, void *in, unsigned length)
 	return found;
 }
 
-static char *umem_at(const struct ibv_context *context, uint32_t id, uint64_t offset,
-		     uint64_t length, uint64_t align)
+static struct fake5_umem *umem_find(const struct ibv_context *context, uint32_t id)
 {
-	for (struct fake5_umem *u = umems; u; u = u->next)
-		if (u->base.umem_id == id && u->context == context && offset % align == 0 &&
-		    offset <= u->length && length <= u->length - offset)
-			return u->memory + offset;
-	return NULL;
+	struct fake5_umem *u = umems;
+
+	while (u && (u->base.umem_id != id || u->context != context))
+		u = u->next;
+	return u;
+}
+
+static char *umem_at(const struct fake5_umem *u, uint64_t offset, uint64_t length)
+{
+	return offset <= u->length && length <= u->length - offset ? u->memory + offset : NULL;
+}
+
+/* Records are named by their address, in units of 8 bytes. */
+static char *umem_record(const struct ibv_context *context, uint32_t id, uint64_t offset)
+{
+	const struct fake5_umem *u = umem_find(context, id);
+
+	return u && offset % 8 == 0 ? umem_at(u, offset, 8) : NULL;
+}
+
+/*
+ * A ring begins at a multiple of 1/64 of the page that the kernel chose
+ * (page_offset of the PRM has 6 bits; UCX #11103, and gdaki.c
+ * uct_rc_gdaki_calc_dev_ep_layout). The older mlx5dv_devx_umem_reg() names no
+ * pages, which promises to use no offset at all (Linux devx.c,
+ * devx_umem_reg_cmd_alloc); the fake
+ * does not have it.
+ */
+static char *umem_ring(const struct ibv_context *context, uint32_t id, uint64_t offset,
+		       uint64_t length)
+{
+	const struct fake5_umem *u = umem_find(context, id);
+
+	return u && offset % u->unit == 0 ? umem_at(u, offset, length) : NULL;
 }
 
 static struct fake5_page *page_find(const struct fake5_device *d, uint32_t id)
 {
 	struct fake5_page *page = fake5_pages;
 
-	while (page && (page->base.page_id != id || page->device != d))
+	while (page && (page->id != id || page->device != d))
 		page = page->next;
 	return page;
 }
@@ -123,9 +153,8 @@ static enum syndrome cq_make(struct ibv_context *context, const void *in, size_t
 		return BAD_EQN;
 	if (!page_find(d, cq.uar_page))
 		return BAD_UAR;
-	attr.ring =
-		umem_at(context, cq.umem, cq.umem_offset, (uint64_t)cq.depth * 64, cq.page_length);
-	record = umem_at(context, cq.record_umem, cq.record_offset, 8, 8);
+	attr.ring = umem_ring(context, cq.umem, cq.umem_offset, (uint64_t)cq.depth * 64);
+	record = umem_record(context, cq.record_umem, cq.record_offset);
 	if (!attr.ring || !record)
 		return BAD_UMEM;
 	if (!cqes_are_blank(attr.ring, cq.depth))
@@ -178,10 +207,9 @@ static enum syndrome qp_make(struct ibv_context *context, const void *in, size_t
 	syndrome = qp_check(context, &asked);
 	if (syndrome)
 		return syndrome;
-	attr.ring = umem_at(context, asked.umem, asked.umem_offset, (uint64_t)asked.depth * 64,
-			    asked.page_length);
+	attr.ring = umem_ring(context, asked.umem, asked.umem_offset, (uint64_t)asked.depth * 64);
 	attr.record =
-		(uint32_t *)(void *)umem_at(context, asked.record_umem, asked.record_offset, 8, 8);
+		(uint32_t *)(void *)umem_record(context, asked.record_umem, asked.record_offset);
 	if (!attr.ring || !attr.record)
 		return BAD_UMEM;
 	attr.depth = asked.depth;
@@ -464,6 +492,7 @@ static const struct ori_prm_atomic_caps atomics = {
 
 static bool command_caps(const struct ori_prm_query_caps *query, void *out, size_t room)
 {
+	const struct ori_prm_paging_caps paging = {!fake5_lacks("faults")};
 	struct ori_prm_atomic_caps atomic = atomics;
 	struct ori_prm_caps caps = general;
 	const char *scenario = getenv("FAKEMLX5_SOFT");
@@ -473,6 +502,8 @@ static bool command_caps(const struct ori_prm_query_caps *query, void *out, size
 	atomic.endianness_mode = !scenario || !strstr(scenario, "big_endian=1");
 	if (query->type == ORI_PRM_CAPS_GENERAL)
 		return ori_prm_encode_caps(&caps, out, room) == ORIEL_OK;
+	if (query->type == ORI_PRM_CAPS_PAGING)
+		return ori_prm_encode_paging_caps(&paging, out, room) == ORIEL_OK;
 	return ori_prm_encode_atomic_caps(&atomic, out, room) == ORIEL_OK;
 }
 
@@ -501,8 +532,25 @@ int mlx5dv_devx_query_eqn(struct ibv_context *context, uint32_t vector, uint32_t
 	return 0;
 }
 
+/*
+ * The page that the kernel chooses (Linux devx.c, devx_umem_find_best_pgsize):
+ * the largest of @bitmap by which physical addresses are contiguous, then halves
+ * of it until the length is a multiple. Memory of the fake is contiguous, as huge
+ * or merged pages are. 0: none fits.
+ */
+static uint64_t umem_page(size_t length, uint64_t bitmap)
+{
+	uint64_t page = UMEM_HUGE;
+
+	while (page >= FAKE5_PAGE && (!(bitmap & page) || page / 2 >= length))
+		page /= 2;
+	while (page > FAKE5_PAGE && length % page)
+		page /= 2;
+	return page >= FAKE5_PAGE ? page : 0;
+}
+
 static struct mlx5dv_devx_umem *umem_add(struct ibv_context *context, char *memory, size_t length,
-					 bool is_mapped)
+					 uint64_t unit, bool is_mapped)
 {
 	static uint32_t numbers;
 	struct fake5_umem *u = calloc(1, sizeof(*u));
@@ -512,6 +560,7 @@ static struct mlx5dv_devx_umem *umem_add(struct ibv_context *context, char *memo
 	u->context = context;
 	u->memory = memory;
 	u->length = length;
+	u->unit = unit;
 	u->is_mapped = is_mapped;
 	u->next = umems;
 	umems = u;
@@ -520,38 +569,35 @@ static struct mlx5dv_devx_umem *umem_add(struct ibv_context *context, char *memo
 	return &u->base;
 }
 
-struct mlx5dv_devx_umem *mlx5dv_devx_umem_reg(struct ibv_context *context, void *address,
-					      size_t length, uint32_t access)
+struct mlx5dv_devx_umem *mlx5dv_devx_umem_reg_ex(struct ibv_context *context,
+						 struct mlx5dv_devx_umem_in *in)
 {
+	uint64_t page = umem_page(in->size, in->pgsz_bitmap);
+	bool is_dmabuf = in->comp_mask == MLX5DV_UMEM_MASK_DMABUF;
+	void *memory = in->addr;
 	int error;
 
 	pthread_mutex_lock(&fake5_lock);
 	error = fake5_failure("umem_reg");
 	pthread_mutex_unlock(&fake5_lock);
-	if (!error && (!fake5_context_of(context)->has_devx || access != IBV_ACCESS_LOCAL_WRITE))
+	if (!error && (!fake5_context_of(context)->has_devx || (in->comp_mask && !is_dmabuf) ||
+		       in->access != IBV_ACCESS_LOCAL_WRITE))
 		error = EOPNOTSUPP;
+	if (!error && !page)
+		error = EINVAL;
+	if (!error && is_dmabuf && fake5_lacks("dmabuf"))
+		error = EFAULT;
 	if (error) {
 		errno = error;
 		return NULL;
 	}
-	return umem_add(context, address, length, false);
-}
-
-struct mlx5dv_devx_umem *mlx5dv_devx_umem_reg_ex(struct ibv_context *context,
-						 struct mlx5dv_devx_umem_in *in)
-{
-	void *memory;
-
-	if (fake5_lacks("dmabuf") || in->comp_mask != MLX5DV_UMEM_MASK_DMABUF ||
-	    !fake5_context_of(context)->has_devx) {
-		errno = EFAULT;
-		return NULL;
-	}
+	if (!is_dmabuf)
+		return umem_add(context, memory, in->size, page / UMEM_UNITS, false);
 	memory = mmap(NULL, in->size, PROT_READ | PROT_WRITE, MAP_SHARED, in->dmabuf_fd,
 		      (off_t)(uintptr_t)in->addr);
 	if (memory == MAP_FAILED)
 		return NULL;
-	return umem_add(context, memory, in->size, true);
+	return umem_add(context, memory, in->size, page / UMEM_UNITS, true);
 }
 
 int mlx5dv_devx_umem_dereg(struct mlx5dv_devx_umem *umem)

@@ -337,7 +337,7 @@ int ibv_close_device(struct ibv_context *context)
 	fake5_bells_stop();
 	pthread_mutex_lock(&fake5_lock);
 	if (c->singleton)
-		fake5_page_close(c->singleton);
+		fake5_uar_close(c->singleton);
 	if (--d->contexts == 0) {
 		fake5_doorbells_forget(d);
 		fake5_soft()->close(d->soft);
@@ -606,7 +606,8 @@ static int object_init_qp(struct ibv_qp *in, struct mlx5dv_qp *out)
 		return EINVAL;
 	*out = (struct mlx5dv_qp){.dbrec = qp->record,
 				  .sq = {.buf = qp->ring, .wqe_cnt = qp->depth, .stride = 64},
-				  .bf = {.reg = qp->page->base.reg_addr, .size = 256}};
+				  .bf = {.reg = qp->page->memory + FAKE5_DOORBELLS_AT,
+					 .size = 256}};
 	return 0;
 }
 

@@ -5,6 +5,12 @@
  * HCA has for that queue. If queues share a register one store may replace
  * another before the thread sees it, which registers of a device do not do; the
  * doorbell record recovers the lost one.
+ *
+ * A doorbell is a store to offset 0 of a register, and registers are 0x100
+ * apart from 0x800 on: of uncached pages rdma-core hands out four
+ * (providers/mlx5/verbs.c, mlx5_insert_dyn_uuars: nc_mode), and the open posters
+ * store to no other address (UCX src/uct/ib/mlx5/ib_mlx5.c, NVSHMEM ibgda.cpp
+ * and DOCA GPUNetIO: reg_addr). Any other store is stray.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -32,7 +38,7 @@ static unsigned doorbell_users; /* guarded by doorbell_lock */
 static pthread_mutex_t doorbell_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool doorbell_is_stopping; /* guarded by fake5_lock */
 
-struct fake5_page *fake5_page_open(struct fake5_device *d, bool is_shared)
+struct fake5_page *fake5_page_open(struct fake5_device *d)
 {
 	static uint32_t numbers;
 	struct fake5_page *page = calloc(1, sizeof(*page));
@@ -40,11 +46,9 @@ struct fake5_page *fake5_page_open(struct fake5_device *d, bool is_shared)
 	page->memory =
 		mmap(NULL, FAKE5_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	page->device = d;
-	page->is_shared = is_shared;
+	page->taken = 1;
 	page->refs = 1;
-	page->base.base_addr = page->memory;
-	page->base.reg_addr = page->memory + FAKE5_DOORBELLS_AT;
-	page->base.page_id = 0x4000 + ++numbers;
+	page->id = 0x4000 + ++numbers;
 	page->next = fake5_pages;
 	fake5_pages = page;
 	fake5_left_add(1);
@@ -107,7 +111,7 @@ static bool doorbell_add(struct fake5_device *d)
 	fake5_soft()->caps(d->soft, &caps);
 	if (caps.rings->doorbell_page(d->soft, &page) != ORIEL_OK)
 		return false;
-	for (size_t k = 0; k < FAKE5_REGISTERS; k++) {
+	for (size_t k = 0; k < FAKE5_WORDS; k++) {
 		char *at = (char *)page + FAKE5_DOORBELLS_AT + k * 8;
 
 		doorbell_give(d, (uint64_t *)(void *)at, page);
@@ -189,8 +193,8 @@ static bool demand_is_gpu(uint64_t address)
 	return is_gpu;
 }
 
-/* Does a WQE name local GPU memory by a key of on-demand paging, which does not cover it? */
-static bool demand_is_rejected(const char *wqe)
+/* The data segment of @wqe that names local memory by a key of on-demand paging; 0: none. */
+static uint32_t demand_find(const char *wqe)
 {
 	uint32_t opcode = oriel_mlx5_get32(wqe, 0) & 0xff, at;
 
@@ -200,11 +204,19 @@ static bool demand_is_rejected(const char *wqe)
 	else if (opcode == ORIEL_MLX5_FETCH_ADD || opcode == ORIEL_MLX5_COMPARE_SWAP)
 		at = 48;
 	else
-		return false;
+		return 0;
 	/* Inline data has no key. */
-	return !(oriel_mlx5_get32(wqe, at) >> 31) && demand_has(oriel_mlx5_get32(wqe, at + 4)) &&
-	       demand_is_gpu((uint64_t)oriel_mlx5_get32(wqe, at + 8) << 32 |
-			     oriel_mlx5_get32(wqe, at + 12));
+	return !(oriel_mlx5_get32(wqe, at) >> 31) && demand_has(oriel_mlx5_get32(wqe, at + 4)) ? at
+											       : 0;
+}
+
+/* Does a WQE name local GPU memory by a key of on-demand paging, which does not cover it? */
+static bool demand_is_rejected(const char *wqe)
+{
+	uint32_t at = demand_find(wqe);
+
+	return at && demand_is_gpu((uint64_t)oriel_mlx5_get32(wqe, at + 8) << 32 |
+				   oriel_mlx5_get32(wqe, at + 12));
 }
 
 /* The index of the first WQE after the last one that @value posts. */
@@ -226,9 +238,34 @@ static bool demand_is_well(const struct fake5_qp *qp, uint64_t value)
 	return true;
 }
 
+/*
+ * Linux resolves a fault of a request by the kernel's object of its queue; a queue
+ * of DEVX has none, and is not resumed (odp.c, mlx5_ib_mr_wqe_pfault_handler:
+ * "missing resource"). Only devices whose faults name the memory itself have no
+ * need of the queue (UCX ib_mlx5dv_md.c, uct_ib_mlx5_devx_check_odp: "version 1
+ * is not supported for DevX QP"). Here no WQE of that doorbell is executed: the
+ * software HCA reads the record, which names all of them.
+ */
+static bool demand_stalls(struct fake5_qp *qp, uint64_t value)
+{
+	const struct soft_qp *soft = (const struct soft_qp *)(const void *)qp->soft;
+	uint16_t next = doorbell_index(oriel_dev_load_relaxed(qp->doorbell)),
+		 end = doorbell_index(value);
+
+	if (qp->is_stalled || qp->base.context || !fake5_lacks("faults"))
+		return qp->is_stalled;
+	for (; next != end && !qp->is_stalled; next++)
+		qp->is_stalled = demand_find(soft->ring +
+					     (next & (soft->depth - 1)) * ORIEL_MLX5_BLOCK) != 0;
+	fake5_count.stalled += qp->is_stalled;
+	return qp->is_stalled;
+}
+
 /* Rings as a poster of the software HCA does. */
 static void doorbell_ring(struct fake5_qp *qp, uint64_t value)
 {
+	if (demand_stalls(qp, value))
+		return;
 	if (!demand_is_well(qp, value)) {
 		fputs("fakemlx5: a WQE names memory of a GPU by a key of on-demand paging\n",
 		      stderr);
@@ -240,19 +277,50 @@ static void doorbell_ring(struct fake5_qp *qp, uint64_t value)
 		oriel_cpu_wake(qp->asleep);
 }
 
+/* More queues than registers share some: a value may be overwritten unseen. */
+static bool page_is_shared(const struct fake5_page *page)
+{
+	return !page->dedicated || page->users > FAKE5_REGISTERS;
+}
+
+static uint32_t doorbell_queue(uint64_t value)
+{
+	return oriel_dev_swap_bytes32((uint32_t)(value >> 32)) >> 8;
+}
+
+/* A later queue may get the number, and ring the same value. */
+void fake5_page_leave(struct fake5_qp *qp)
+{
+	struct fake5_page *page = qp->page;
+	uint64_t *registers = (uint64_t *)(void *)(page->memory + FAKE5_DOORBELLS_AT);
+
+	page->users--;
+	for (unsigned k = 0; k < FAKE5_REGISTERS; k++) {
+		unsigned i = k * FAKE5_STRIDE / 8;
+		uint64_t value = page->seen[i];
+
+		if (doorbell_queue(value) == qp->number &&
+		    __atomic_compare_exchange_n(&registers[i], &value, 0, false, __ATOMIC_RELAXED,
+						__ATOMIC_RELAXED))
+			page->seen[i] = 0;
+	}
+}
+
 static void doorbell_take(struct fake5_page *page, uint64_t value)
 {
-	uint32_t number = oriel_dev_swap_bytes32((uint32_t)(value >> 32)) >> 8;
-	struct fake5_qp *qp = fake5_qp_find(page->device, number);
+	struct fake5_qp *qp = fake5_qp_find(page->device, doorbell_queue(value));
 
 	if (!qp || qp->page != page) {
 		fake5_count.stray++;
 		return;
 	}
+	if (!qp->base.context && fake5_lacks("doorbells"))
+		return;
 	fake5_count.rung++;
 	/* The record, polled earlier, may have posted more WQEs. */
-	if (page->is_shared && (int16_t)(doorbell_index(value) -
-					 doorbell_index(oriel_dev_load_relaxed(qp->doorbell))) < 0)
+	if (page_is_shared(page) &&
+	    (int16_t)(doorbell_index(value) -
+		      doorbell_index(oriel_dev_load_relaxed(qp->doorbell))) < 0)
 		return;
 	doorbell_ring(qp, value);
 }
@@ -262,10 +330,11 @@ static bool doorbell_look_at(struct fake5_page *page)
 	uint64_t *registers = (uint64_t *)(void *)(page->memory + FAKE5_DOORBELLS_AT);
 	bool has_news = false;
 
-	for (unsigned i = 0; i < FAKE5_REGISTERS; i++) {
+	for (unsigned k = 0; k < FAKE5_REGISTERS; k++) {
+		unsigned i = k * FAKE5_STRIDE / 8;
 		uint64_t value = oriel_dev_load_acquire(&registers[i]);
 
-		if (value == page->seen[i])
+		if (value == page->seen[i] || !(page->taken >> k & 1))
 			continue;
 		page->seen[i] = value;
 		doorbell_take(page, value);
@@ -274,13 +343,30 @@ static bool doorbell_look_at(struct fake5_page *page)
 	return has_news;
 }
 
+/* Stores beside the registers, and to registers that nobody got, ring nothing. */
+static void doorbell_find_strays(struct fake5_page *page)
+{
+	uint64_t *registers = (uint64_t *)(void *)(page->memory + FAKE5_DOORBELLS_AT);
+
+	for (unsigned i = 0; i < FAKE5_WORDS; i++) {
+		uint64_t value = oriel_dev_load_acquire(&registers[i]);
+		unsigned k = i * 8 / FAKE5_STRIDE;
+
+		if (value == page->seen[i] ||
+		    (i * 8 % FAKE5_STRIDE == 0 && k < FAKE5_REGISTERS && page->taken >> k & 1))
+			continue;
+		page->seen[i] = value;
+		fake5_count.stray++;
+	}
+}
+
 static bool doorbell_recover(struct fake5_qp *qp)
 {
 	uint16_t rung = doorbell_index(oriel_dev_load_relaxed(qp->doorbell));
 	uint32_t word = __atomic_load_n(&qp->record[1], __ATOMIC_ACQUIRE);
 	uint16_t posted = (uint16_t)oriel_dev_swap_bytes32(word);
 
-	if (qp->state != FAKE5_RTS || posted == rung)
+	if (qp->state != FAKE5_RTS || qp->is_stalled || posted == rung)
 		return false;
 	fake5_count.recovered++;
 	doorbell_ring(qp, oriel_mlx5_doorbell_value(qp->number, posted));
@@ -327,12 +413,15 @@ static void *doorbell_main(void *unused)
 		pthread_mutex_lock(&fake5_lock);
 		for (struct fake5_page *page = fake5_pages; page; page = page->next)
 			has_news |= doorbell_look_at(page);
-		if (++turn % DOORBELL_RECOVER == 0)
+		if (++turn % DOORBELL_RECOVER == 0) {
+			for (struct fake5_page *page = fake5_pages; page; page = page->next)
+				doorbell_find_strays(page);
 			for (struct fake5_qp *qp = fake5_qps; qp; qp = qp->next) {
-				if (qp->page && qp->page->is_shared)
+				if (qp->page && page_is_shared(qp->page))
 					has_news |= doorbell_recover(qp);
 				doorbell_events(qp->device);
 			}
+		}
 		is_stopping = doorbell_is_stopping;
 		pthread_mutex_unlock(&fake5_lock);
 		if (!has_news)
@@ -372,11 +461,51 @@ static bool uar_is_lacking(uint32_t flags)
 		flags != (uint32_t)MLX5DV_UAR_ALLOC_TYPE_BF);
 }
 
-/* Uncached doorbells are one page for all callers. */
+static struct fake5_uar *uar_open(struct fake5_page *page, unsigned slot)
+{
+	struct fake5_uar *uar = calloc(1, sizeof(*uar));
+
+	uar->page = page;
+	uar->slot = slot;
+	uar->base.base_addr = page->memory;
+	uar->base.reg_addr = page->memory + FAKE5_DOORBELLS_AT + slot * FAKE5_STRIDE;
+	uar->base.page_id = page->id;
+	return uar;
+}
+
+/* A page of the context that has a register left, else a new page. */
+static struct fake5_uar *uar_open_dedicated(struct fake5_context *c)
+{
+	struct fake5_page *page = fake5_pages;
+	unsigned slot = 0;
+
+	while (page && (page->dedicated != c || page->refs == FAKE5_REGISTERS))
+		page = page->next;
+	if (!page) {
+		page = fake5_page_open(c->device);
+		page->dedicated = c;
+		return uar_open(page, 0);
+	}
+	while (page->taken >> slot & 1)
+		slot++;
+	page->taken |= 1u << slot;
+	page->refs++;
+	return uar_open(page, slot);
+}
+
+void fake5_uar_close(struct fake5_uar *uar)
+{
+	if (uar->page->dedicated)
+		uar->page->taken &= ~(1u << uar->slot);
+	fake5_page_close(uar->page);
+	free(uar);
+}
+
+/* An uncached register is one for all callers. */
 struct mlx5dv_devx_uar *mlx5dv_devx_alloc_uar(struct ibv_context *context, uint32_t flags)
 {
 	struct fake5_context *c = fake5_context_of(context);
-	struct fake5_page *page;
+	struct fake5_uar *uar;
 
 	pthread_mutex_lock(&fake5_lock);
 	errno = fake5_failure("alloc_uar");
@@ -386,21 +515,27 @@ struct mlx5dv_devx_uar *mlx5dv_devx_alloc_uar(struct ibv_context *context, uint3
 		pthread_mutex_unlock(&fake5_lock);
 		return NULL;
 	}
-	if (flags != (uint32_t)MLX5DV_UAR_ALLOC_TYPE_NC) {
-		page = fake5_page_open(c->device, flags != 1u << 31);
-	} else {
+	if (flags == 1u << 31) {
+		uar = uar_open_dedicated(c);
+	} else if (flags == (uint32_t)MLX5DV_UAR_ALLOC_TYPE_NC) {
 		if (!c->singleton)
-			c->singleton = fake5_page_open(c->device, true);
-		page = c->singleton;
-		page->refs++;
+			c->singleton = uar_open(fake5_page_open(c->device), 0);
+		uar = c->singleton;
+		uar->is_singleton = true;
+	} else {
+		uar = uar_open(fake5_page_open(c->device), 0);
 	}
 	pthread_mutex_unlock(&fake5_lock);
-	return &page->base;
+	return &uar->base;
 }
 
 void mlx5dv_devx_free_uar(struct mlx5dv_devx_uar *uar)
 {
+	struct fake5_uar *u = (struct fake5_uar *)uar;
+
+	/* The one for all stays until the context closes. */
 	pthread_mutex_lock(&fake5_lock);
-	fake5_page_close((struct fake5_page *)uar);
+	if (!u->is_singleton)
+		fake5_uar_close(u);
 	pthread_mutex_unlock(&fake5_lock);
 }

@@ -23,9 +23,12 @@
 /*
  * From now on HCAs lack the features of @list: "devx" (permission for
  * commands), "wait" (cross-channel), "master" (rejects cd_master, though it
- * WAITs), "stamps" (choice of time stamps), "oi", "odp", "dmabuf" (of queues),
- * "dedicated" and "uncached" (doorbell pages), "sizes" (rings of verbs are
- * twice as big).
+ * WAITs), "events" (asynchronous errors of DEVX), "event_05" (that type of
+ * them, of "event_05", "event_07", "event_10", "event_11"), "stamps" (choice of time stamps), "oi",
+ * "odp",
+ * "doorbells" (of DEVX queues: they ring nothing),
+ * "faults" (page faults of DEVX queues), "dmabuf" (of queues), "dedicated" and "uncached" (doorbell
+ * pages), "sizes" (rings of verbs are twice as big).
  */
 void fake5_without(const char *list);
 
@@ -47,6 +50,7 @@ struct fake5_counters {
 	uint64_t rung;      /* doorbells that the thread saw */
 	uint64_t recovered; /* recovered from the record, since registers are shared */
 	uint64_t stray;     /* for queues that do not exist, or use another page */
+	uint64_t stalled;   /* queues that nobody resumes after a page fault */
 };
 
 struct fake5_counters fake5_counters(void);

@@ -12,7 +12,9 @@
 
 #define FAKE5_PAGE 4096u
 #define FAKE5_DOORBELLS_AT 0x800u
-#define FAKE5_REGISTERS ((FAKE5_PAGE - FAKE5_DOORBELLS_AT) / 8)
+#define FAKE5_WORDS ((FAKE5_PAGE - FAKE5_DOORBELLS_AT) / 8)
+#define FAKE5_STRIDE 0x100u /* from one register to the next */
+#define FAKE5_REGISTERS 4u  /* of a page: see doorbell.c */
 #define FAKE5_GIDS 3
 #define FAKE5_GRH_REQUIRED 1u /* IBV_QPF_GRH_REQUIRED */
 #define FAKE5_EQN 7u
@@ -43,19 +45,28 @@ struct fake5_context {
 	int event_fd; /* the write end of async_fd */
 	bool has_devx;
 	uint32_t pdn;
-	struct fake5_page *singleton; /* the page for all callers that ask for an uncached one */
-	struct verbs_context base;    /* last */
+	struct fake5_uar *singleton; /* for all callers that ask for an uncached register */
+	struct verbs_context base;   /* last */
 };
 
 /* Registers: of DEVX, or of the queues that verbs make. */
 struct fake5_page {
-	struct mlx5dv_devx_uar base;
 	struct fake5_page *next;
 	struct fake5_device *device;
+	struct fake5_context *dedicated; /* its owner, for registers of their own; else NULL */
 	char *memory;
-	bool is_shared; /* queues share registers, so that a value may be overwritten unseen */
-	unsigned refs;
-	uint64_t seen[FAKE5_REGISTERS];
+	uint32_t id;
+	unsigned taken; /* a bit for each register that was handed out */
+	unsigned refs;  /* of those who got one */
+	unsigned users; /* queue pairs of this page */
+	uint64_t seen[FAKE5_WORDS];
+};
+
+struct fake5_uar {
+	struct mlx5dv_devx_uar base;
+	struct fake5_page *page;
+	unsigned slot;
+	bool is_singleton;
 };
 
 struct fake5_umem {
@@ -64,6 +75,7 @@ struct fake5_umem {
 	struct ibv_context *context;
 	char *memory;
 	size_t length;
+	uint64_t unit; /* of offsets of rings */
 	bool is_mapped;
 };
 
@@ -89,12 +101,14 @@ struct fake5_qp {
 	uint32_t *record, *asleep;
 	char *ring; /* of the provider */
 	uint32_t number, depth, head;
+	bool is_stalled; /* by a page fault that nobody resolves */
 	uint64_t receive_id;
 	enum fake5_state state;
 	struct ori_prm_init init;
 	struct ori_prm_rtr rtr;
 	struct fake5_record peer;
 	struct mlx5dv_devx_event_channel *channel;
+	uint32_t events; /* a bit for each type of event that it subscribed to */
 	uint64_t cookie;
 	unsigned unacknowledged; /* events that a thread has taken */
 };
@@ -120,8 +134,11 @@ void fake5_gid(const struct fake5_device *d, unsigned index, uint8_t gid[16]);
 void fake5_demand_add(uint32_t key);
 void fake5_demand_remove(uint32_t key);
 
-struct fake5_page *fake5_page_open(struct fake5_device *d, bool is_shared);
+struct fake5_page *fake5_page_open(struct fake5_device *d);
 void fake5_page_close(struct fake5_page *page);
+/* @qp of that page is destroyed. */
+void fake5_page_leave(struct fake5_qp *qp);
+void fake5_uar_close(struct fake5_uar *uar);
 /* From now on the thread serves the doorbells of @qp: false if there is no memory. */
 bool fake5_doorbell_open(struct fake5_qp *qp);
 void fake5_doorbell_close(struct fake5_qp *qp);

@@ -2,6 +2,7 @@
 /* Queues that verbs create: posted to by calls, or with rings of the provider. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -195,6 +196,8 @@ int fake5_qp_open(struct fake5_qp *qp, const struct ori_hca_qp_attr *attr)
 	qp->depth = attr->depth;
 	qp->next = fake5_qps;
 	fake5_qps = qp;
+	if (qp->page)
+		qp->page->users++;
 	fake5_left_add(1);
 	return 0;
 }
@@ -206,6 +209,8 @@ void fake5_qp_close(struct fake5_qp *qp)
 	for (at = &fake5_qps; *at != qp; at = &(*at)->next)
 		;
 	*at = qp->next;
+	if (qp->page)
+		fake5_page_leave(qp);
 	fake5_soft()->destroy_qp(qp->soft);
 	fake5_doorbell_close(qp);
 	fake5_left_add(-1);
@@ -297,7 +302,7 @@ static void qp_own_ring(struct fake5_qp *qp, uint32_t depth)
 	qp->ring = aligned_alloc(FAKE5_PAGE, length);
 	memset(qp->ring, 0xa5, length);
 	qp->record = record_take();
-	qp->page = fake5_page_open(qp->device, true);
+	qp->page = fake5_page_open(qp->device);
 }
 
 struct ibv_qp *mlx5dv_create_qp(struct ibv_context *context, struct ibv_qp_init_attr_ex *init,
@@ -560,6 +565,8 @@ void fake5_report(struct fake5_qp *qp, enum ibv_event_type type, uint8_t devx_ty
 {
 	struct devx_event event = {.cookie = qp->cookie, .entry = {[1] = devx_type}};
 
+	if (qp->channel && !(qp->events >> devx_type & 1))
+		return;
 	if (qp->channel)
 		(void)!write((int)(intptr_t)qp->base.qp_context, &event, sizeof(event));
 	else if (qp->base.context)
@@ -589,10 +596,16 @@ struct mlx5dv_devx_event_channel *
 mlx5dv_devx_create_event_channel(struct ibv_context *context,
 				 enum mlx5dv_devx_create_event_channel_flags flags)
 {
-	struct channel *c = calloc(1, sizeof(*c));
+	struct channel *c;
 	int fds[2];
 
 	(void)context, (void)flags;
+	/* Kernels and containers without the object of DEVX events (UCX #7229). */
+	if (fake5_lacks("events")) {
+		errno = EPROTONOSUPPORT;
+		return NULL;
+	}
+	c = calloc(1, sizeof(*c));
 	if (pipe(fds) != 0)
 		abort();
 	c->base.fd = fds[0];
@@ -615,6 +628,18 @@ void mlx5dv_devx_destroy_event_channel(struct mlx5dv_devx_event_channel *channel
 	pthread_mutex_unlock(&fake5_lock);
 }
 
+/*
+ * One type that the device has not among its user_affiliated_events refuses all
+ * of the call (Linux devx.c, is_valid_events; "event_07" for type 7 of the PRM).
+ */
+static bool event_is_valid(uint16_t number)
+{
+	char word[16];
+
+	snprintf(word, sizeof(word), "event_%02x", number);
+	return number < 32 && !fake5_lacks(word);
+}
+
 /* Objects are queue pairs here: see command.c. */
 int mlx5dv_devx_subscribe_devx_event(struct mlx5dv_devx_event_channel *channel,
 				     struct mlx5dv_devx_obj *obj, uint16_t length,
@@ -622,11 +647,19 @@ int mlx5dv_devx_subscribe_devx_event(struct mlx5dv_devx_event_channel *channel,
 {
 	struct fake5_qp *qp = *(struct fake5_qp **)(void *)obj;
 
-	if (!qp || length % sizeof(numbers[0]) || length == 0) {
+	uint32_t events = 0;
+	bool is_valid = qp && length && length % sizeof(numbers[0]) == 0;
+
+	for (unsigned i = 0; is_valid && i < length / sizeof(numbers[0]); i++) {
+		is_valid = event_is_valid(numbers[i]);
+		events |= 1u << (numbers[i] & 31);
+	}
+	if (!is_valid) {
 		errno = EINVAL;
 		return -1;
 	}
 	pthread_mutex_lock(&fake5_lock);
+	qp->events |= events;
 	qp->channel = channel;
 	qp->base.qp_context = (void *)(intptr_t)((struct channel *)channel)->event_fd;
 	qp->cookie = cookie;

@@ -246,6 +246,35 @@ static void test_writes(struct queue *a, const struct side *remote)
 	row(is_well, "WRITE of 0 to 300000 bytes, inline and not");
 }
 
+/* A window puts from any memory of its process: by the key of all memory, if rings reach it. */
+static void test_any_memory(struct queue *a, const struct side *remote)
+{
+	const struct side *s = a->side;
+	struct ori_hca_keys keys = {0};
+	struct ori_hca_mr *mr;
+	struct oriel_rdma_address from;
+	char *fresh;
+	uint64_t base;
+
+	row(s->caps.reaches_all, "rings reach memory that is not registered, as windows promise");
+	if (!s->caps.reaches_all)
+		return;
+	must(s->ops->register_memory(s->hca, (void *)(uintptr_t)4096,
+				     ((size_t)1 << 47) - 2 * (size_t)4096, 4096,
+				     ORI_HCA_LOCAL_WRITE | ORI_HCA_ANY_MEMORY, &mr, &keys),
+	     "the key of all memory");
+	fresh = aligned_alloc(4096, LENGTH);
+	fill(fresh, 4096, 5);
+	from = (struct oriel_rdma_address){(uintptr_t)fresh, keys.lkey};
+	base = begin(a, 1);
+	oriel_mlx5_wqe_write(oriel_mlx5_slot(&a->q, base), head(a, base, 0), at(remote, TARGET),
+			     from, 4096);
+	row(finish(a, base, 1) == ORIEL_OK && memcmp(fresh, remote->memory + TARGET, 4096) == 0,
+	    "a WRITE from memory that no request named before");
+	s->ops->unregister_memory(mr);
+	free(fresh);
+}
+
 static void test_read(struct queue *a, const struct side *remote)
 {
 	struct side *local = a->side;
@@ -573,6 +602,7 @@ static int run(const char *first, const char *second)
 		ask_about_errors(&local, &remote);
 	}
 	measure(&a, &remote);
+	test_any_memory(&a, &remote);
 	queue_close(&a);
 	queue_close(&b);
 	side_close(&remote);

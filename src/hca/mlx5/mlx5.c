@@ -51,7 +51,7 @@ static void mlx5_close_parts(struct mlx5_device *d)
 {
 	ori_mlx5_doorbells_stop(d);
 	ori_mlx5_arena_close(d);
-	ori_mlx5_uar_close(d);
+	ori_mlx5_uars_close(d);
 	if (d->events)
 		ori_mlx5dv.destroy_event_channel(d->events);
 	d->events = NULL;
@@ -135,7 +135,7 @@ static void mlx5_caps(const struct ori_hca *hca, struct ori_hca_caps *caps)
 		.length_max = d->verbs.port_attr.max_msg_sz,
 		.max_rd_atomic = (uint32_t)d->verbs.attr.max_qp_rd_atom,
 		.rings = has_rings ? &mlx5_rings : NULL,
-		.reaches_all = has_rings,
+		.reaches_all = has_rings && mlx5_reaches_all(d),
 		.has_wait = d->report.has_wait,
 		/*
 		 * Results of calls are always in host order; those of rings as
@@ -152,7 +152,10 @@ static void mlx5_caps(const struct ori_hca *hca, struct ori_hca_caps *caps)
 		caps->length_max = ORIEL_MLX5_LENGTH_MAX;
 }
 
-/* One registration covers the whole address space: the kernel pages in what requests use. */
+/*
+ * One registration covers the whole address space: the kernel pages in what
+ * requests use, if mlx5_reaches_all().
+ */
 static enum oriel_status mlx5_register(struct ori_hca *hca, void *address, size_t length,
 				       uint64_t iova, unsigned access, struct ori_hca_mr **mr,
 				       struct ori_hca_keys *keys)

@@ -2,8 +2,8 @@
 /*
  * Memory of rings. A GPU allocates at least some MiB at once and every
  * registration costs, so queues share chunks. Rings begin at page boundaries of
- * the HCA, which are 64 KiB apart on a GPU; the first pages of a chunk hold
- * doorbell records, one per cache line.
+ * the HCA, which are 64 KiB apart on a GPU and a page apart on the host; the first pages of a chunk
+ * hold doorbell records, one per cache line.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -25,6 +25,12 @@ static size_t arena_round(size_t length, size_t to)
 	return (length + to - 1) / to * to;
 }
 
+/* Kernels choose no smaller page than that of the host. */
+static size_t arena_granule(bool is_gpu)
+{
+	return is_gpu ? ARENA_GPU_PAGE : mlx5_host_page();
+}
+
 /* With a GPU also rings in memory of the host are pinned, so that kernels can reach them. */
 static enum oriel_status chunk_alloc(const struct mlx5_device *d, struct mlx5_chunk *c)
 {
@@ -35,7 +41,7 @@ static enum oriel_status chunk_alloc(const struct mlx5_device *d, struct mlx5_ch
 	} else if (d->gpu) {
 		status = ori_mem_alloc_pinned(d->gpu, c->length, &c->mem);
 	} else {
-		c->address = aligned_alloc(MLX5_PAGE, c->length);
+		c->address = aligned_alloc(c->granule, c->length);
 		status = c->address ? ORIEL_OK : ORIEL_ERR_NOMEM;
 	}
 	if (c->mem)
@@ -58,33 +64,42 @@ static void chunk_free(const struct mlx5_device *d, struct mlx5_chunk *c)
 	free(c);
 }
 
+/*
+ * @fd: of a dma-buf, or -1 for an address. Rings lie at multiples of a granule,
+ * so that pages of the HCA may be that big: offsets into bigger ones count in
+ * 1/64 of a page, and a kernel that is not told expects none (Linux devx.c,
+ * devx_umem_reg_cmd_alloc; UCX #11103).
+ */
+static void chunk_register_by(struct mlx5_device *d, struct mlx5_chunk *c, int fd)
+{
+	struct mlx5dv_devx_umem_in in = {
+		.addr = fd < 0 ? c->address : NULL,
+		.size = c->length,
+		.access = IBV_ACCESS_LOCAL_WRITE,
+		.pgsz_bitmap = (2 * c->granule - 1) & ~(uint64_t)(MLX5_PAGE - 1),
+		.comp_mask = fd < 0 ? 0 : MLX5DV_UMEM_MASK_DMABUF,
+		.dmabuf_fd = fd,
+	};
+
+	c->umem = ori_mlx5dv.umem_reg_ex(d->verbs.context, &in);
+}
+
 /* By a dma-buf, else by nvidia_peermem. */
 static enum oriel_status chunk_register_gpu(struct mlx5_device *d, struct mlx5_chunk *c)
 {
-	const char *how = "peermem";
-	int fd = -1, error;
+	const char *how = "dma-buf";
+	int fd = -1;
 
-	if (ori_mlx5dv.umem_reg_ex &&
-	    d->gpu->ops->export_dmabuf(d->gpu, c->address, c->length, &fd) == ORIEL_OK) {
-		struct mlx5dv_devx_umem_in in = {.size = c->length,
-						 .access = IBV_ACCESS_LOCAL_WRITE,
-						 .pgsz_bitmap =
-							 UINT64_MAX & ~(uint64_t)(MLX5_PAGE - 1),
-						 .comp_mask = MLX5DV_UMEM_MASK_DMABUF,
-						 .dmabuf_fd = fd};
-
-		how = "dma-buf";
-		c->umem = ori_mlx5dv.umem_reg_ex(d->verbs.context, &in);
+	if (d->gpu->ops->export_dmabuf(d->gpu, c->address, c->length, &fd) == ORIEL_OK) {
+		chunk_register_by(d, c, fd);
 		close(fd);
 	}
 	if (!c->umem) {
 		how = "peermem";
-		c->umem = ori_mlx5dv.umem_reg(d->verbs.context, c->address, c->length,
-					      IBV_ACCESS_LOCAL_WRITE);
+		chunk_register_by(d, c, -1);
 	}
-	error = errno;
 	if (!c->umem)
-		return ori_verbs_fail(&d->verbs, error,
+		return ori_verbs_fail(&d->verbs, errno,
 				      "cannot register memory of GPU %s for queues, neither by "
 				      "dma-buf nor by nvidia_peermem",
 				      d->gpu->pci);
@@ -97,8 +112,7 @@ static enum oriel_status chunk_register(struct mlx5_device *d, struct mlx5_chunk
 	if (c->is_gpu)
 		return chunk_register_gpu(d, c);
 	memset(c->address, 0, c->length);
-	c->umem = ori_mlx5dv.umem_reg(d->verbs.context, c->address, c->length,
-				      IBV_ACCESS_LOCAL_WRITE);
+	chunk_register_by(d, c, -1);
 	if (c->umem)
 		return ORIEL_OK;
 	return ori_verbs_fail(&d->verbs, errno,
@@ -115,7 +129,7 @@ static enum oriel_status chunk_open(struct mlx5_device *d, size_t length, bool i
 	if (!c)
 		return ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for rings", d->verbs.name);
 	c->is_gpu = is_gpu;
-	c->granule = is_gpu ? ARENA_GPU_PAGE : MLX5_PAGE;
+	c->granule = arena_granule(is_gpu);
 	c->length = length + arena_round(ARENA_HEAD, c->granule);
 	c->length = arena_round(c->length, ARENA_CHUNK);
 	c->granules = (unsigned)(c->length / c->granule);
@@ -162,7 +176,7 @@ static bool chunk_take(struct mlx5_chunk *c, unsigned count, struct mlx5_piece *
 enum oriel_status ori_mlx5_piece_open(struct mlx5_device *d, uint32_t count, bool is_gpu,
 				      struct mlx5_piece *piece)
 {
-	size_t granule = is_gpu ? ARENA_GPU_PAGE : MLX5_PAGE;
+	size_t granule = arena_granule(is_gpu);
 	size_t length = arena_round((size_t)count * ARENA_BLOCK, granule);
 	unsigned granules = (unsigned)(length / granule);
 	enum oriel_status status = ORIEL_OK;

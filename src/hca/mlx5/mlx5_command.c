@@ -114,6 +114,19 @@ static enum oriel_status command_ask_numbers(struct mlx5_device *d)
 	return ORIEL_OK;
 }
 
+/* Firmware without on-demand paging may refuse the query. */
+static void command_ask_paging(struct mlx5_device *d)
+{
+	uint8_t out[ORI_PRM_QUERY_HCA_CAP_LENGTH];
+	struct ori_error before;
+
+	ori_error_save(&before);
+	if (command_ask_caps(d, ORI_PRM_CAPS_PAGING, out) != ORIEL_OK ||
+	    ori_prm_decode_paging_caps(out, sizeof(out), &d->paging_caps) != ORIEL_OK)
+		d->paging_caps = (struct ori_prm_paging_caps){0};
+	ori_error_restore(&before);
+}
+
 enum oriel_status ori_mlx5_ask(struct mlx5_device *d)
 {
 	uint8_t out[ORI_PRM_QUERY_HCA_CAP_LENGTH];
@@ -129,27 +142,28 @@ enum oriel_status ori_mlx5_ask(struct mlx5_device *d)
 		status = ori_prm_decode_atomic_caps(out, sizeof(out), &d->atomic_caps);
 	if (status == ORIEL_OK)
 		status = command_ask_numbers(d);
+	if (status == ORIEL_OK)
+		command_ask_paging(d);
 	return status;
 }
 
-static enum oriel_status event_open_channel(struct mlx5_device *d)
+/* False, with errno: the device reports no events. */
+static bool event_open_channel(struct mlx5_device *d)
 {
 	struct mlx5dv_devx_event_channel *channel;
 	int flags;
 
 	channel = ori_mlx5dv.create_event_channel(d->verbs.context, 0);
 	if (!channel)
-		return ori_verbs_fail(&d->verbs, errno,
-				      "cannot create a channel for errors of its queues");
+		return false;
 	flags = fcntl(channel->fd, F_GETFL);
 	if (flags < 0 || fcntl(channel->fd, F_SETFL, flags | O_NONBLOCK) < 0) {
 		ori_mlx5dv.destroy_event_channel(channel);
-		return ori_fail_errno(ORIEL_ERR_SYSTEM, "%s: cannot watch its queues",
-				      d->verbs.name);
+		return false;
 	}
 	/* A thread that polls for events does not take the lock of this device. */
 	__atomic_store_n(&d->events, channel, __ATOMIC_RELEASE);
-	return ORIEL_OK;
+	return true;
 }
 
 static bool event_is_supported(void)
@@ -158,27 +172,40 @@ static bool event_is_supported(void)
 	       ori_mlx5dv.subscribe_event && ori_mlx5dv.get_event;
 }
 
-enum oriel_status ori_mlx5_subscribe(struct mlx5_device *d, struct mlx5dv_devx_obj *object,
-				     uint32_t qpn)
+/*
+ * The kernel refuses all of a call for one type that the device does not report
+ * (Linux devx.c, is_valid_events), so that each type has a call of its own.
+ */
+static void event_subscribe(struct mlx5_device *d, struct mlx5dv_devx_obj *object, uint32_t qpn)
 {
-	uint16_t of_qp[] = {EVENT_WQ_CATASTROPHE, EVENT_PATH_FAILED, EVENT_WQ_BAD_REQUEST,
-			    EVENT_WQ_ACCESS};
-	enum oriel_status status = ORIEL_OK;
-	int error;
+	static const uint16_t of_qp[] = {EVENT_WQ_CATASTROPHE, EVENT_PATH_FAILED,
+					 EVENT_WQ_BAD_REQUEST, EVENT_WQ_ACCESS};
 
-	/* Error CQEs carry most of the same information. */
+	for (size_t i = 0; i < sizeof(of_qp) / sizeof(of_qp[0]); i++) {
+		uint16_t type = of_qp[i];
+
+		if (d->refused_events >> type & 1 ||
+		    !ori_mlx5dv.subscribe_event(d->events, object, sizeof(type), &type, qpn))
+			continue;
+		ori_log(ORIEL_LOG_INFO, "%s: it does not report events of type 0x%02x: %s",
+			d->verbs.name, type, strerror(errno));
+		d->refused_events |= UINT32_C(1) << type;
+	}
+}
+
+void ori_mlx5_subscribe(struct mlx5_device *d, struct mlx5dv_devx_obj *object, uint32_t qpn)
+{
 	if (!event_is_supported())
-		return ORIEL_OK;
+		return;
 	pthread_mutex_lock(&d->lock);
-	if (!d->events)
-		status = event_open_channel(d);
+	if (!d->events && !d->has_no_events && !event_open_channel(d)) {
+		ori_log(ORIEL_LOG_INFO, "%s: it does not report events of queues: %s",
+			d->verbs.name, strerror(errno));
+		d->has_no_events = true;
+	}
+	if (d->events)
+		event_subscribe(d, object, qpn);
 	pthread_mutex_unlock(&d->lock);
-	if (status != ORIEL_OK)
-		return status;
-	error = ori_mlx5dv.subscribe_event(d->events, object, sizeof(of_qp), of_qp, qpn);
-	return error ? ori_verbs_fail(&d->verbs, errno, "cannot subscribe to events of QP 0x%06x",
-				      qpn)
-		     : ORIEL_OK;
 }
 
 static const char *event_text(uint8_t type)

@@ -8,6 +8,8 @@
 #ifndef ORI_HCA_MLX5_DEVICE_H
 #define ORI_HCA_MLX5_DEVICE_H
 
+#include <unistd.h>
+
 #include "hca/mlx5/mlx5.h"
 #include "hca/mlx5/mlx5_prm.h"
 #include "hca/verbs/verbs.h"
@@ -16,8 +18,7 @@
 #include "sys/mlx5dv.h"
 
 #define MLX5_PAGE 4096u
-#define MLX5_DOORBELLS_AT 0x800u /* offset of the first register in a page */
-#define MLX5_REGISTERS ((MLX5_PAGE - MLX5_DOORBELLS_AT) / 8)
+#define MLX5_UARS_MAX 256u /* registers of a device; a HCA has some thousands for all processes */
 
 /* Memory that queues are carved from, known to the HCA as one umem. */
 struct mlx5_chunk {
@@ -40,12 +41,18 @@ struct mlx5_piece {
 	unsigned record;
 };
 
-/* A page of registers, or of words that stand for registers. */
+/* A doorbell register: its address, and the number of its page for commands. */
 struct mlx5_uar {
 	struct mlx5dv_devx_uar *dv;
-	bool has_slots;    /* each 8 bytes are a register; else the page has one */
+	unsigned users; /* queue pairs */
+};
+
+struct mlx5_uars {
+	struct mlx5_uar of[MLX5_UARS_MAX];
+	unsigned count;
+	uint32_t type;     /* of DEVX */
+	bool is_one;       /* the device gives all callers the same */
 	bool is_combining; /* stores linger until a fence */
-	unsigned users[MLX5_REGISTERS];
 };
 
 /* Whole pages that kernels reach: of the HCA, or of the host. */
@@ -87,11 +94,14 @@ struct mlx5_device {
 	/* State of DEVX. */
 	struct ori_prm_caps caps;
 	struct ori_prm_atomic_caps atomic_caps;
+	struct ori_prm_paging_caps paging_caps;
 	uint32_t pd, eqn;
 	struct mlx5dv_devx_event_channel *events; /* NULL: the library has none */
-	struct mlx5_uar uar;
+	struct mlx5_uars uars;
 
-	pthread_mutex_t lock; /* guards all below and uar, but for the bells */
+	pthread_mutex_t lock;    /* guards all below and uars, but for the bells */
+	uint32_t refused_events; /* a bit for each type that it does not report */
+	bool has_no_events;
 	struct mlx5_chunk *chunks;
 	struct mlx5_mapping *mappings;
 	uint32_t zero; /* says that no thread sleeps; see struct ori_hca_queue_memory */
@@ -121,12 +131,19 @@ struct mlx5_qp {
 	struct mlx5_piece piece;
 	bool is_for_gpu;
 	bool is_connected;
+	struct mlx5_uar *uar;          /* route (ii) */
 	uint64_t *reg;                 /* its register, as this process maps it */
 	struct mlx5_doorbell doorbell; /* .word is NULL if the poster writes the register itself */
 	struct mlx5_mapping *mappings[3];
 	struct ori_hca_queue_memory place;
 	uint32_t number, psn;
 };
+
+/* The unit of mappings, of memory as of registers: 64 KiB on some hosts. */
+static inline size_t mlx5_host_page(void)
+{
+	return (size_t)sysconf(_SC_PAGESIZE);
+}
 
 static inline struct mlx5_device *to_mlx5(const struct ori_hca *hca)
 {
@@ -143,9 +160,11 @@ enum oriel_status ori_mlx5_modify(struct mlx5_device *d, const char *what,
 				  struct mlx5dv_devx_obj *object, const void *in, size_t length);
 /* Read capabilities from the firmware, and the numbers of protection domain and event queue. */
 enum oriel_status ori_mlx5_ask(struct mlx5_device *d);
-/* From now on errors of @object are reported as those of queue pair @qpn. */
-enum oriel_status ori_mlx5_subscribe(struct mlx5_device *d, struct mlx5dv_devx_obj *object,
-				     uint32_t qpn);
+/*
+ * From now on errors of @object are reported as those of queue pair @qpn, as far
+ * as the device reports any: error CQEs carry most of the same information.
+ */
+void ori_mlx5_subscribe(struct mlx5_device *d, struct mlx5dv_devx_obj *object, uint32_t qpn);
 enum oriel_status ori_mlx5_poll_event(struct ori_hca *hca, struct ori_hca_event *event);
 
 /* mlx5_arena.c: @count blocks of 64 bytes with a record, of the GPU if @is_gpu. */
@@ -161,12 +180,12 @@ enum oriel_status ori_mlx5_piece_fill(struct mlx5_device *d, const struct mlx5_p
 				      uint32_t count, int value);
 void ori_mlx5_arena_close(struct mlx5_device *d);
 
-/* mlx5_uar.c: pages of doorbell registers. */
-enum oriel_status ori_mlx5_uar_open(struct mlx5_device *d);
-void ori_mlx5_uar_close(struct mlx5_device *d);
-/* The register that the fewest queues share. */
-uint64_t *ori_mlx5_uar_take(struct mlx5_device *d);
-void ori_mlx5_uar_give(struct mlx5_device *d, uint64_t *reg);
+/* mlx5_uar.c: doorbell registers, of the best kind that the device has. */
+enum oriel_status ori_mlx5_uars_open(struct mlx5_device *d);
+void ori_mlx5_uars_close(struct mlx5_device *d);
+/* A register of its own, or the one that the fewest queues share. */
+struct mlx5_uar *ori_mlx5_uar_take(struct mlx5_device *d);
+void ori_mlx5_uar_give(struct mlx5_device *d, struct mlx5_uar *uar);
 /*
  * Map @address for kernels, which use it at *@at, until the last user unmaps
  * it. Users share a mapping: a page can be registered with a GPU only once.
@@ -187,6 +206,12 @@ void ori_mlx5_doorbells_stop(struct mlx5_device *d);
 enum oriel_status ori_mlx5_initialise(struct mlx5_qp *qp);
 enum oriel_status ori_mlx5_join(struct mlx5_qp *qp, const struct ori_hca_qp_address *peer);
 enum oriel_status ori_mlx5_break(struct mlx5_qp *qp);
+
+/* Do queues with rings reach memory that is not registered, by on-demand paging? */
+static inline bool mlx5_reaches_all(const struct mlx5_device *d)
+{
+	return !d->report.is_devx || d->paging_caps.has_memory_faults;
+}
 
 /* mlx5_queue.c: queues of the table. */
 enum oriel_status ori_mlx5_create_cq(struct ori_hca *hca, const struct ori_hca_cq_attr *attr,

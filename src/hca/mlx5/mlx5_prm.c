@@ -289,7 +289,7 @@ static void query_caps_visit(struct ori_codec *c, void *parameters)
 	ori_codec_u32(c, ORI_PRM_COMMAND_OP_MOD, &op_mod);
 	query->type = (enum ori_prm_caps_type)(op_mod >> 1);
 	if (c->status == ORIEL_OK && query->type != ORI_PRM_CAPS_GENERAL &&
-	    query->type != ORI_PRM_CAPS_ATOMIC)
+	    query->type != ORI_PRM_CAPS_PAGING && query->type != ORI_PRM_CAPS_ATOMIC)
 		c->status = ori_fail(ORIEL_ERR_UNSUPPORTED,
 				     "PRM: the library does not query capabilities of type %u",
 				     (unsigned)query->type);

@@ -143,6 +143,7 @@ struct ori_prm_object {
 
 enum ori_prm_caps_type {
 	ORI_PRM_CAPS_GENERAL = 0,
+	ORI_PRM_CAPS_PAGING = 2,
 	ORI_PRM_CAPS_ATOMIC = 3,
 };
 
@@ -166,6 +167,11 @@ struct ori_prm_caps {
 	bool has_uar_4k;    /* UAR pages of 4096 bytes */
 	uint32_t bf_length; /* of a BlueFlame register */
 	uint32_t uar_page_length;
+};
+
+/* On-demand paging. */
+struct ori_prm_paging_caps {
+	bool has_memory_faults; /* faults name memory, not a queue that must be the kernel's */
 };
 
 /* Masks have bit 0 = compare-swap, 1 = fetch-add, 2 and 3 = the same masked. */
@@ -198,6 +204,8 @@ enum oriel_status ori_prm_encode_query_caps(const struct ori_prm_query_caps *que
 					    size_t length);
 enum oriel_status ori_prm_decode_reply(const void *out, size_t length, struct ori_prm_reply *reply);
 enum oriel_status ori_prm_decode_caps(const void *out, size_t length, struct ori_prm_caps *caps);
+enum oriel_status ori_prm_decode_paging_caps(const void *out, size_t length,
+					     struct ori_prm_paging_caps *caps);
 enum oriel_status ori_prm_decode_atomic_caps(const void *out, size_t length,
 					     struct ori_prm_atomic_caps *caps);
 

@@ -33,6 +33,17 @@ static void caps_visit(struct ori_codec *c, void *parameters)
 	c->at = outer;
 }
 
+static void paging_caps_visit(struct ori_codec *c, void *parameters)
+{
+	struct ori_prm_paging_caps *caps = parameters;
+	struct ori_prm_view outer;
+
+	ori_codec_answer(c, ORI_PRM_QUERY_PAGING_OUT_REPLY);
+	outer = ori_codec_enter(c, ORI_PRM_QUERY_PAGING_OUT_CAPS);
+	ori_codec_flag(c, ORI_PRM_PAGING_CAPS_MEM_PAGE_FAULT, &caps->has_memory_faults);
+	c->at = outer;
+}
+
 static void atomic_caps_visit(struct ori_codec *c, void *parameters)
 {
 	struct ori_prm_atomic_caps *caps = parameters;
@@ -72,6 +83,19 @@ const struct ori_prm_message ori_prm_caps_message = {
 enum oriel_status ori_prm_decode_caps(const void *out, size_t length, struct ori_prm_caps *caps)
 {
 	return ori_prm_message_decode(&ori_prm_caps_message, out, length, caps);
+}
+
+const struct ori_prm_message ori_prm_paging_caps_message = {
+	.name = "paging_caps",
+	.layout = ORI_PRM_QUERY_PAGING_OUT,
+	.size = sizeof(struct ori_prm_paging_caps),
+	.visit = paging_caps_visit,
+};
+
+enum oriel_status ori_prm_decode_paging_caps(const void *out, size_t length,
+					     struct ori_prm_paging_caps *caps)
+{
+	return ori_prm_message_decode(&ori_prm_paging_caps_message, out, length, caps);
 }
 
 const struct ori_prm_message ori_prm_atomic_caps_message = {

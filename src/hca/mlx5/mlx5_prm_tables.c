@@ -35,6 +35,7 @@ static const struct {
 	[ORI_PRM_ADS] = {"ads", LENGTH_ADS},
 	[ORI_PRM_QPC] = {"qpc", LENGTH_QPC},
 	[ORI_PRM_GENERAL_CAPS] = {"cmd_hca_cap", LENGTH_CAPS},
+	[ORI_PRM_PAGING_CAPS] = {"odp_cap", LENGTH_CAPS},
 	[ORI_PRM_ATOMIC_CAPS] = {"atomic_caps", LENGTH_CAPS},
 	[ORI_PRM_CREATE_CQ_IN] = {"create_cq_in", 0x110},
 	[ORI_PRM_CREATE_QP_IN] = {"create_qp_in", 0x110},
@@ -42,6 +43,7 @@ static const struct {
 	[ORI_PRM_QUERY_CQ_OUT] = {"query_cq_out", 0x110},
 	[ORI_PRM_QUERY_QP_OUT] = {"query_qp_out", 0x110},
 	[ORI_PRM_QUERY_GENERAL_OUT] = {"query_hca_cap_out", LENGTH_HEAD + LENGTH_CAPS},
+	[ORI_PRM_QUERY_PAGING_OUT] = {"query_hca_cap_out", LENGTH_HEAD + LENGTH_CAPS},
 	[ORI_PRM_QUERY_ATOMIC_OUT] = {"query_hca_cap_out", LENGTH_HEAD + LENGTH_CAPS},
 };
 
@@ -161,6 +163,10 @@ static const struct ori_prm_row rows[ORI_PRM_FIELDS] = {
 	[ORI_PRM_GENERAL_CAPS_LOG_UAR_PAGE_SZ] = {"log_uar_page_sz", ORI_PRM_GENERAL_CAPS,
 						  BITS(0x90, 15, 0)},
 
+	/* odp_cap_bits; mem_page_fault by UCX ib_mlx5_ifc.h */
+	[ORI_PRM_PAGING_CAPS_MEM_PAGE_FAULT] = {"mem_page_fault", ORI_PRM_PAGING_CAPS,
+						BITS(0xc0, 31, 31)},
+
 	/* atomic_caps_bits */
 	[ORI_PRM_ATOMIC_CAPS_REQ_8B_ENDIANNESS_MODE] = {"atomic_req_8B_endianness_mode",
 							ORI_PRM_ATOMIC_CAPS, BITS(0x08, 31, 30)},
@@ -226,6 +232,12 @@ static const struct ori_prm_row rows[ORI_PRM_FIELDS] = {
 					     PART(0x00, ORI_PRM_REPLY, LENGTH_HEAD)},
 	[ORI_PRM_QUERY_GENERAL_OUT_CAPS] = {"capability", ORI_PRM_QUERY_GENERAL_OUT,
 					    PART(0x10, ORI_PRM_GENERAL_CAPS, LENGTH_CAPS)},
+
+	/* query_hca_cap_out_bits, capability type 2 */
+	[ORI_PRM_QUERY_PAGING_OUT_REPLY] = {"reply", ORI_PRM_QUERY_PAGING_OUT,
+					    PART(0x00, ORI_PRM_REPLY, LENGTH_HEAD)},
+	[ORI_PRM_QUERY_PAGING_OUT_CAPS] = {"capability", ORI_PRM_QUERY_PAGING_OUT,
+					   PART(0x10, ORI_PRM_PAGING_CAPS, LENGTH_CAPS)},
 
 	/* query_hca_cap_out_bits, capability type 3 */
 	[ORI_PRM_QUERY_ATOMIC_OUT_REPLY] = {"reply", ORI_PRM_QUERY_ATOMIC_OUT,

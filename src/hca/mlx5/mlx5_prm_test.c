@@ -390,6 +390,7 @@ static void test_capabilities_are_read_where_the_prm_has_them(void **state)
 	};
 	static const struct ori_prm_atomic_caps atomic = {1, 0xf, 12, 8, 3, 2, 1};
 	struct ori_prm_atomic_caps got_atomic;
+	struct ori_prm_paging_caps paging;
 	struct ori_prm_caps got;
 	uint8_t out[LONGEST] = {0};
 
@@ -404,6 +405,13 @@ static void test_capabilities_are_read_where_the_prm_has_them(void **state)
 	assert_int_equal(ori_prm_decode_caps(out, sizeof(out), &got), ORIEL_OK);
 	assert_int_equal(got.cqe_version, 1);
 	assert_memory_equal(&got, &general, sizeof(got));
+
+	memset(out, 0, sizeof(out));
+	assert_int_equal(ori_prm_decode_paging_caps(out, sizeof(out), &paging), ORIEL_OK);
+	assert_false(paging.has_memory_faults);
+	out[0x10 + 0xc0] = 0x80;
+	assert_int_equal(ori_prm_decode_paging_caps(out, sizeof(out), &paging), ORIEL_OK);
+	assert_true(paging.has_memory_faults);
 
 	memset(out, 0, sizeof(out));
 	out[0x10 + 0x08] = 0x40;
@@ -451,6 +459,7 @@ PAIR(reply, ori_prm_reply)
 PAIR(qp_state, ori_prm_qp_state)
 PAIR(cq_state, ori_prm_cq_state)
 PAIR(caps, ori_prm_caps)
+PAIR(paging_caps, ori_prm_paging_caps)
 PAIR(atomic_caps, ori_prm_atomic_caps)
 
 static const struct ori_prm_object object = {ORI_PRM_2ERR_QP, 0x123456};
@@ -459,6 +468,7 @@ static const struct ori_prm_reply reply = {3, 0xdeadbeef, 0x123456};
 static const struct ori_prm_qp_state qp_state = {ORI_PRM_QP_RTS, 0xffff, 0x8001};
 static const struct ori_prm_cq_state cq_state = {10, 0xffffff, 0x800001};
 static const struct ori_prm_caps caps = {1, 1u << 31, 15, true, false, true, 1u << 31, 1u << 31};
+static const struct ori_prm_paging_caps paging_caps = {true};
 static const struct ori_prm_atomic_caps atomic_caps = {3, 1, 0xffff, 4, 0x8000, 5, 0xffff};
 
 #define ENTRY(name, what, length, is_strict)                                                \
@@ -480,6 +490,7 @@ static const struct pair pairs[] = {
 	ENTRY(qp_state, qp_state, ORI_PRM_QUERY_LENGTH, false),
 	ENTRY(cq_state, cq_state, ORI_PRM_QUERY_LENGTH, false),
 	ENTRY(caps, caps, ORI_PRM_QUERY_HCA_CAP_LENGTH, false),
+	ENTRY(paging_caps, paging_caps, ORI_PRM_QUERY_HCA_CAP_LENGTH, false),
 	ENTRY(atomic_caps, atomic_caps, ORI_PRM_QUERY_HCA_CAP_LENGTH, false),
 };
 

@@ -44,15 +44,19 @@ static bool queue_is_on_gpu(const struct mlx5_device *d, bool is_for_gpu)
 	return is_for_gpu && d->report.tier == ORI_MLX5_T0;
 }
 
+/*
+ * The page size of a ring is that of its umem. The field of the command is
+ * reserved then: DOCA GPUNetIO and UCX (gdaki) leave it 0, that is 4096 bytes.
+ */
 static enum oriel_status cq_command(struct mlx5_cq *cq)
 {
 	struct mlx5_device *d = cq->device;
 	const struct ori_prm_cq command = {
 		.depth = cq->depth,
 		.ignores_overrun = true,
-		.uar_page = d->uar.dv->page_id,
+		.uar_page = d->uars.of[0].dv->page_id,
 		.eqn = d->eqn,
-		.page_length = (uint32_t)cq->piece.chunk->granule,
+		.page_length = MLX5_PAGE,
 		.umem = cq->piece.chunk->umem->umem_id,
 		.umem_offset = ori_mlx5_piece_offset(&cq->piece, ori_mlx5_piece_ring(&cq->piece)),
 		.record_umem = cq->piece.chunk->umem->umem_id,
@@ -239,8 +243,8 @@ static enum oriel_status qp_make_devx(struct mlx5_qp *qp, uint32_t depth, bool i
 	struct ori_prm_qp command = {
 		.pd = d->pd,
 		.depth = depth,
-		.uar_page = d->uar.dv->page_id,
-		.page_length = (uint32_t)piece->chunk->granule,
+		.uar_page = qp->uar->dv->page_id,
+		.page_length = MLX5_PAGE,
 		.send_cqn = qp->cq->number,
 		.receive_cqn = qp->cq->number,
 		.timestamps = ORI_PRM_TIMESTAMPS_DEFAULT,
@@ -264,15 +268,16 @@ static enum oriel_status qp_open_devx(struct mlx5_qp *qp, const struct ori_hca_q
 		status = ori_mlx5_piece_fill(d, &qp->piece, attr->depth, 0);
 	if (status == ORIEL_OK)
 		status = ori_verbs_draw_psn(&qp->psn);
+	qp->uar = ori_mlx5_uar_take(d);
 	if (status == ORIEL_OK)
 		status = qp_make_devx(qp, attr->depth, attr->is_companion);
-	if (status == ORIEL_OK)
-		status = ori_mlx5_subscribe(d, qp->object, qp->number);
-	if (status == ORIEL_OK)
-		status = ori_mlx5_initialise(qp);
 	if (status != ORIEL_OK)
 		return status;
-	qp->reg = ori_mlx5_uar_take(d);
+	ori_mlx5_subscribe(d, qp->object, qp->number);
+	status = ori_mlx5_initialise(qp);
+	if (status != ORIEL_OK)
+		return status;
+	qp->reg = qp->uar->dv->reg_addr;
 	qp->place = (struct ori_hca_queue_memory){.sq = ori_mlx5_piece_ring(&qp->piece),
 						  .cq = qp->cq->ring,
 						  .record = ori_mlx5_piece_record(&qp->piece)};
@@ -363,7 +368,7 @@ static enum oriel_status qp_place_doorbell(struct mlx5_qp *qp)
 	 * Posters do a full fence where the HCA may sleep; the fence also
 	 * drains combined stores.
 	 */
-	if (!d->report.is_devx || d->uar.is_combining)
+	if (!d->report.is_devx || d->uars.is_combining)
 		qp->place.asleep = &d->zero;
 	if (!qp->is_for_gpu)
 		return ORIEL_OK;
@@ -390,8 +395,8 @@ static void qp_free(struct mlx5_qp *qp)
 		ori_mlx5_unmap(d, qp->mappings[i]);
 	if (qp->verbs)
 		ori_verbs_destroy_qp((struct ori_hca_qp *)qp->verbs);
-	if (qp->object && qp->reg)
-		ori_mlx5_uar_give(d, qp->reg);
+	if (qp->uar)
+		ori_mlx5_uar_give(d, qp->uar);
 	ori_mlx5_piece_close(d, &qp->piece);
 	free(qp);
 }

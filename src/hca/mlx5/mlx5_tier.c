@@ -4,7 +4,10 @@
  * of a kernel and the options of a driver often keep.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include <oriel/dev/mlx5_ring.h>
 
 #include "base/config.h"
 #include "base/error.h"
@@ -12,6 +15,8 @@
 #include "hca/mlx5/mlx5_device.h"
 
 #define TIER_TRIAL_DEPTH 64u
+#define TIER_TRIAL_NS UINT64_C(1000000000)
+#define TIER_TRIAL_BYTES 64u
 
 const char *ori_mlx5_tier_text(enum ori_mlx5_tier tier)
 {
@@ -41,7 +46,93 @@ static void tier_note_all(struct mlx5_device *d, enum ori_mlx5_tier first, enum 
 		tier_note(d, (enum ori_mlx5_tier)t, why);
 }
 
-/* Create a queue pair with all that belongs to it, and post nothing to it. */
+static const struct oriel_link_wait_limits tier_limits = {NULL, TIER_TRIAL_NS, 100, 0};
+
+/* A NOP, then a WRITE of the first half of @memory to the second, and their CQEs. */
+static enum oriel_status tier_post(struct oriel_mlx5_queue *q, const char *memory, uint32_t key)
+{
+	const struct oriel_rdma_address from = {0, key}, to = {TIER_TRIAL_BYTES, key};
+	enum oriel_status status;
+	uint64_t base = 0;
+
+	status = oriel_mlx5_reserve(q, 2, &tier_limits, &base);
+	if (status != ORIEL_OK)
+		return status;
+	oriel_mlx5_wqe_nop(oriel_mlx5_slot(q, base), oriel_mlx5_head_of(q, base, 0));
+	oriel_mlx5_wqe_write(oriel_mlx5_slot(q, base + 1), oriel_mlx5_head_of(q, base + 1, 0), to,
+			     from, TIER_TRIAL_BYTES);
+	status = oriel_mlx5_post(q, base, 2, &tier_limits);
+	if (status == ORIEL_OK)
+		status = oriel_mlx5_wait(q, base, &tier_limits);
+	if (status == ORIEL_OK)
+		status = oriel_mlx5_wait(q, base + 1, &tier_limits);
+	if (status == ORIEL_OK && memcmp(memory, memory + TIER_TRIAL_BYTES, TIER_TRIAL_BYTES) != 0)
+		status = ORIEL_ERR_PROTOCOL;
+	return status;
+}
+
+/*
+ * Connect @qp to itself and post to it. Commands that succeed promise little: a doorbell
+ * may ring nothing, a ring may be elsewhere, a page fault may stall the queue.
+ */
+static enum oriel_status tier_try_post(struct mlx5_device *d, struct mlx5_qp *qp,
+				       const struct ori_hca_qp_address *self, char *memory,
+				       uint32_t key)
+{
+	struct oriel_mlx5_queue q = {
+		.sq = qp->place.sq,
+		.cq = qp->place.cq,
+		.record = qp->place.record,
+		.doorbell = qp->place.doorbell,
+		.asleep = qp->place.asleep,
+		.qpn = self->qpn,
+		.cqn = qp->cq->number,
+		.log_depth = (uint32_t)__builtin_ctz(TIER_TRIAL_DEPTH),
+	};
+	enum oriel_status status =
+		qp->object ? ori_mlx5_join(qp, self)
+			   : ori_verbs_connect_qp((struct ori_hca_qp *)qp->verbs, self);
+
+	if (status != ORIEL_OK)
+		return status;
+	memset(memory, 0x5a, TIER_TRIAL_BYTES);
+	oriel_mlx5_queue_begin(&q, 0);
+	status = tier_post(&q, memory, key);
+	if (status == ORIEL_OK)
+		return ORIEL_OK;
+	return ori_fail(ORIEL_ERR_UNSUPPORTED,
+			"%s: a NOP and a WRITE that a queue posts to itself do not complete: %s",
+			d->verbs.name, oriel_status_text(status));
+}
+
+/* The library has no kernel to post from: rings of a GPU are created and not posted to. */
+static enum oriel_status tier_try_posts(struct mlx5_device *d, struct mlx5_qp *qp,
+					const struct ori_hca_qp_address *self)
+{
+	char *memory = d->gpu ? NULL : aligned_alloc(MLX5_PAGE, MLX5_PAGE);
+	struct ori_hca_keys keys;
+	enum oriel_status status;
+	struct ori_hca_mr *mr;
+
+	if (d->gpu)
+		return ORIEL_OK;
+	if (!memory)
+		return ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for a trial", d->verbs.name);
+	memset(memory, 0, MLX5_PAGE);
+	status = ori_verbs_register((struct ori_hca *)d, memory, MLX5_PAGE, 0,
+				    ORI_HCA_LOCAL_WRITE | ORI_HCA_REMOTE_WRITE, &mr, &keys);
+	if (status == ORIEL_OK) {
+		status = tier_try_post(d, qp, self, memory, keys.lkey);
+		/* Nothing of a queue that stalled may write later. */
+		if (status != ORIEL_OK && qp->object)
+			(void)ori_mlx5_break(qp);
+		ori_verbs_unregister(mr);
+	}
+	free(memory);
+	return status;
+}
+
+/* Create a queue pair with all that belongs to it, and post to it from a thread. */
 static enum oriel_status tier_try_queue(struct mlx5_device *d, enum ori_mlx5_tier tier)
 {
 	struct ori_hca_cq_attr cq = {.depth = TIER_TRIAL_DEPTH,
@@ -61,8 +152,10 @@ static enum oriel_status tier_try_queue(struct mlx5_device *d, enum ori_mlx5_tie
 	if (status != ORIEL_OK)
 		return status;
 	status = ori_mlx5_create_qp(hca, &qp, &made, &address);
-	if (status == ORIEL_OK)
+	if (status == ORIEL_OK) {
+		status = tier_try_posts(d, (struct mlx5_qp *)made, &address);
 		ori_mlx5_destroy_qp(made);
+	}
 	ori_mlx5_destroy_cq(qp.send_cq);
 	return status;
 }
@@ -82,13 +175,13 @@ static enum oriel_status tier_open_devx(struct mlx5_device *d)
 
 	if (d->avoids_devx)
 		return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s: ORIEL_DEVX is off", d->verbs.name);
-	if (d->uar.dv)
+	if (d->uars.count)
 		return ORIEL_OK;
 	status = tier_need(d, ori_mlx5dv_missing_devx());
 	if (status == ORIEL_OK)
 		status = ori_mlx5_ask(d);
 	if (status == ORIEL_OK)
-		status = ori_mlx5_uar_open(d);
+		status = ori_mlx5_uars_open(d);
 	return status;
 }
 
@@ -123,6 +216,7 @@ static bool tier_find_route(struct mlx5_device *d)
 	}
 	snprintf(devx, sizeof(devx), "%s", oriel_last_error());
 	tier_note(d, ORI_MLX5_T0, devx);
+	ori_log(ORIEL_LOG_INFO, "%s: no queues by commands: %s", d->verbs.name, devx);
 	d->report.is_devx = d->report.has_wait = false;
 	snprintf(d->report.doorbells, sizeof(d->report.doorbells), "of verbs");
 	status = tier_need(d, ori_mlx5dv_missing_objects());
@@ -168,10 +262,15 @@ static bool tier_try(struct mlx5_device *d, enum ori_mlx5_tier tier)
 
 /*
  * The features that rings lack, beside a proxy that posts by calls: counters of
- * windows need WAIT.
+ * windows need WAIT, and any memory may be the source of a put. Linux resolves
+ * page faults by the kernel's object of a queue, which DEVX queues lack, so that
+ * these would stall (odp.c, mlx5_ib_mr_wqe_pfault_handler).
  */
 static const char *tier_lack(const struct mlx5_device *d)
 {
+	if (!mlx5_reaches_all(d))
+		return "nobody resolves page faults of its queues (no mem_page_fault), by which "
+		       "they reach memory that is not registered";
 	if (d->report.has_wait)
 		return NULL;
 	return d->report.is_devx ? "its queues cannot WAIT, which counters need"

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pages of doorbell registers. One page can serve all queues of a device, since
- * the doorbell's value names its queue; while registers last each queue has its
- * own, so that posters do not contend for one.
+ * Doorbell registers, and pages that kernels reach. One register can serve all
+ * queues of a device, since the doorbell's value names its queue; while
+ * registers last each queue has its own, so that posters do not contend for
+ * one. Posters store to the address that DEVX names (reg_addr), as the open
+ * drivers do: no manual says that other words of the page are doorbells.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -16,78 +18,84 @@
 static const struct {
 	const char *name;
 	uint32_t type;
-	bool has_slots, is_combining;
+	bool is_one, is_combining;
 } uar_kinds[] = {
-	{"dedicated", ORI_MLX5DV_UAR_NC_DEDICATED, true, false},
+	{"dedicated", ORI_MLX5DV_UAR_NC_DEDICATED, false, false},
 	/* All callers that ask a context for it get the same page. */
-	{"uncached", MLX5DV_UAR_ALLOC_TYPE_NC, false, false},
-	{"combining", MLX5DV_UAR_ALLOC_TYPE_BF, false, true},
+	{"uncached", MLX5DV_UAR_ALLOC_TYPE_NC, true, false},
+	{"combining", MLX5DV_UAR_ALLOC_TYPE_BF, true, true},
 };
 
-static void *uar_page(const struct mlx5_device *d)
+static void *uar_page(const struct mlx5_uar *uar)
 {
-	char *at = d->uar.dv->reg_addr;
+	char *at = uar->dv->reg_addr;
 
-	return at - (uintptr_t)at % MLX5_PAGE;
+	return at - (uintptr_t)at % mlx5_host_page();
 }
 
-enum oriel_status ori_mlx5_uar_open(struct mlx5_device *d)
+/* One more register; false, with errno, if the device gives none. */
+static bool uar_add(struct mlx5_device *d)
 {
-	int error = 0;
+	struct mlx5_uar *uar = &d->uars.of[d->uars.count];
 
-	for (size_t i = 0; i < sizeof(uar_kinds) / sizeof(uar_kinds[0]) && !d->uar.dv; i++) {
-		d->uar.dv = ori_mlx5dv.alloc_uar(d->verbs.context, uar_kinds[i].type);
-		error = errno;
-		d->uar.has_slots = uar_kinds[i].has_slots;
-		d->uar.is_combining = uar_kinds[i].is_combining;
-		snprintf(d->report.doorbells, sizeof(d->report.doorbells), "%s", uar_kinds[i].name);
-	}
-	if (!d->uar.dv)
-		return ori_verbs_fail(&d->verbs, error,
-				      "cannot allocate a doorbell page of any kind");
+	uar->users = 0;
+	uar->dv = ori_mlx5dv.alloc_uar(d->verbs.context, d->uars.type);
+	if (!uar->dv)
+		return false;
 	/* A forked child that rings would post the parent's unposted WQEs. */
-	if (!ori_fork_share(uar_page(d), MLX5_PAGE, -1))
-		return ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for doorbells", d->verbs.name);
-	return ORIEL_OK;
-}
-
-void ori_mlx5_uar_close(struct mlx5_device *d)
-{
-	if (d->uar.dv) {
-		ori_fork_unshare(uar_page(d));
-		ori_mlx5dv.free_uar(d->uar.dv);
+	if (!ori_fork_share(uar_page(uar), mlx5_host_page(), -1)) {
+		ori_mlx5dv.free_uar(uar->dv);
+		errno = ENOMEM;
+		return false;
 	}
-	d->uar.dv = NULL;
+	d->uars.count++;
+	return true;
 }
 
-static uint64_t *uar_register(const struct mlx5_device *d, unsigned slot)
+enum oriel_status ori_mlx5_uars_open(struct mlx5_device *d)
 {
-	char *base = d->uar.dv->base_addr;
-
-	return (uint64_t *)(void *)(base + MLX5_DOORBELLS_AT) + slot;
+	for (size_t i = 0; i < sizeof(uar_kinds) / sizeof(uar_kinds[0]); i++) {
+		d->uars.type = uar_kinds[i].type;
+		d->uars.is_one = uar_kinds[i].is_one;
+		d->uars.is_combining = uar_kinds[i].is_combining;
+		snprintf(d->report.doorbells, sizeof(d->report.doorbells), "%s", uar_kinds[i].name);
+		if (uar_add(d))
+			return ORIEL_OK;
+	}
+	return ori_verbs_fail(&d->verbs, errno, "cannot allocate a doorbell page of any kind");
 }
 
-uint64_t *ori_mlx5_uar_take(struct mlx5_device *d)
+void ori_mlx5_uars_close(struct mlx5_device *d)
 {
-	unsigned best = 0;
+	while (d->uars.count) {
+		struct mlx5_uar *uar = &d->uars.of[--d->uars.count];
 
-	if (!d->uar.has_slots)
-		return d->uar.dv->reg_addr;
+		ori_fork_unshare(uar_page(uar));
+		ori_mlx5dv.free_uar(uar->dv);
+	}
+}
+
+struct mlx5_uar *ori_mlx5_uar_take(struct mlx5_device *d)
+{
+	struct mlx5_uars *uars = &d->uars;
+	struct mlx5_uar *best;
+
 	pthread_mutex_lock(&d->lock);
-	for (unsigned i = 1; i < MLX5_REGISTERS; i++)
-		if (d->uar.users[i] < d->uar.users[best])
-			best = i;
-	d->uar.users[best]++;
+	best = &uars->of[0];
+	for (unsigned i = 1; i < uars->count; i++)
+		if (uars->of[i].users < best->users)
+			best = &uars->of[i];
+	if (best->users && !uars->is_one && uars->count < MLX5_UARS_MAX && uar_add(d))
+		best = &uars->of[uars->count - 1];
+	best->users++;
 	pthread_mutex_unlock(&d->lock);
-	return uar_register(d, best);
+	return best;
 }
 
-void ori_mlx5_uar_give(struct mlx5_device *d, uint64_t *reg)
+void ori_mlx5_uar_give(struct mlx5_device *d, struct mlx5_uar *uar)
 {
-	if (!d->uar.has_slots)
-		return;
 	pthread_mutex_lock(&d->lock);
-	d->uar.users[reg - uar_register(d, 0)]--;
+	uar->users--;
 	pthread_mutex_unlock(&d->lock);
 }
 
@@ -130,12 +138,12 @@ static enum oriel_status mapping_add(struct mlx5_device *d, char *page, size_t l
 enum oriel_status ori_mlx5_map(struct mlx5_device *d, void *address, size_t length, bool is_io,
 			       struct mlx5_mapping **mapping, void **at)
 {
-	size_t offset = (uintptr_t)address % MLX5_PAGE;
+	size_t host_page = mlx5_host_page(), offset = (uintptr_t)address % host_page;
 	char *page = (char *)address - offset;
 	enum oriel_status status = ORIEL_OK;
 	struct mlx5_mapping *m;
 
-	length = (offset + length + MLX5_PAGE - 1) / MLX5_PAGE * MLX5_PAGE;
+	length = (offset + length + host_page - 1) / host_page * host_page;
 	pthread_mutex_lock(&d->lock);
 	for (m = d->mappings; m && m->page != page; m = m->next)
 		;

@@ -123,6 +123,12 @@ enum oriel_status ori_prm_encode_caps(const struct ori_prm_caps *caps, void *out
 	return ori_prm_message_encode(&ori_prm_caps_message, caps, out, length);
 }
 
+enum oriel_status ori_prm_encode_paging_caps(const struct ori_prm_paging_caps *caps, void *out,
+					     size_t length)
+{
+	return ori_prm_message_encode(&ori_prm_paging_caps_message, caps, out, length);
+}
+
 enum oriel_status ori_prm_encode_atomic_caps(const struct ori_prm_atomic_caps *caps, void *out,
 					     size_t length)
 {

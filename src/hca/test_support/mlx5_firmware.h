@@ -48,6 +48,8 @@ enum oriel_status ori_prm_decode_query_caps(const void *in, size_t length,
 /* As the encoders and decoders of mlx5_prm.h. */
 enum oriel_status ori_prm_encode_reply(const struct ori_prm_reply *reply, void *out, size_t length);
 enum oriel_status ori_prm_encode_caps(const struct ori_prm_caps *caps, void *out, size_t length);
+enum oriel_status ori_prm_encode_paging_caps(const struct ori_prm_paging_caps *caps, void *out,
+					     size_t length);
 enum oriel_status ori_prm_encode_atomic_caps(const struct ori_prm_atomic_caps *caps, void *out,
 					     size_t length);
 enum oriel_status ori_prm_encode_qp_state(const struct ori_prm_qp_state *state, void *out,
