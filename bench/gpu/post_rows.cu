@@ -64,7 +64,7 @@ struct counter_post {
 	}
 };
 
-/* One WQE and one doorbell on the queue of each peer. */
+/* The queue of each peer gets one WQE and one doorbell. */
 struct fan_out_post {
 	static __device__ __forceinline__ int64_t go(const struct oriel_dev_link *l,
 						     struct oriel_dev_group g, uint64_t k)
@@ -178,7 +178,7 @@ static void open_links(bool is_pinned, struct oriel_mlx5_queue *queue)
 	plan.link = (const struct oriel_dev_link *)there;
 }
 
-/* Of the @wqes in a round, @rung go to the main queue of the first link. */
+/* The main queue of the first link gets @rung of the @wqes in a round. */
 template <class Post, int THREADS>
 static void run_posts(const char *test, bool is_pinned, uint32_t wqes, uint32_t rung)
 {

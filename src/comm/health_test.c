@@ -273,7 +273,7 @@ static struct oriel_dev_fault rejected_put(void)
 					 .peer = 3,
 					 .id = 0x41,
 					 .seen = oriel_queue_err(ORIEL_QUEUE_ERROR_CQE,
-								 ORIEL_MLX5_REMOTE_ACCESS, 0x88,
+								 ORIEL_SYNDROME_REMOTE_ACCESS, 0x88,
 								 17)};
 
 	return record;

@@ -351,18 +351,18 @@ static inline void call_a_wrong_key_is_rejected_and_the_rest_flushed(struct duo 
 	end_next(&d->a, &wc);
 	assert_int_equal(wc.id, 71);
 	assert_int_equal(wc.status, ORIEL_ERR_ACCESS);
-	assert_int_equal(wc.syndrome, ORIEL_MLX5_REMOTE_ACCESS);
+	assert_int_equal(wc.syndrome, ORIEL_SYNDROME_REMOTE_ACCESS);
 	end_next(&d->a, &wc);
 	assert_int_equal(wc.id, 72);
 	assert_int_equal(wc.status, ORIEL_ERR_STATE);
-	assert_int_equal(wc.syndrome, ORIEL_MLX5_FLUSHED);
+	assert_int_equal(wc.syndrome, ORIEL_SYNDROME_FLUSHED);
 	d->b.ops->fail_qp(d->b.qp);
 	d->b.ops->fail_qp(d->b.qp);
 	for (unsigned i = 0; i < 2; i++) {
 		end_next(&d->b, &wc);
 		assert_true(wc.is_receive);
 		assert_int_equal(wc.status, ORIEL_ERR_STATE);
-		assert_int_equal(wc.syndrome, ORIEL_MLX5_FLUSHED);
+		assert_int_equal(wc.syndrome, ORIEL_SYNDROME_FLUSHED);
 	}
 }
 

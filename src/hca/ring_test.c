@@ -81,7 +81,8 @@ static void hca_execute(struct hca *a, uint64_t index)
 		a->complaint = "the slot does not hold the WQE that was rung";
 	if (a->complaint || index >= a->fail_at) {
 		hca_complete(a, index,
-			     index == a->fail_at ? ORIEL_MLX5_REMOTE_ACCESS : ORIEL_MLX5_FLUSHED);
+			     index == a->fail_at ? ORIEL_SYNDROME_REMOTE_ACCESS
+						 : ORIEL_SYNDROME_FLUSHED);
 		return;
 	}
 	memcpy((void *)(uintptr_t)oriel_mlx5_get64(wqe, 16),
@@ -371,7 +372,7 @@ static void check_error(unsigned threads, uint64_t first)
 	for (i = 0; i < threads; i++)
 		check_poster(&posters[i], fail_at);
 	assert_int_equal(oriel_queue_err_state(a.queue.err), ORIEL_QUEUE_ERROR_CQE);
-	assert_int_equal(oriel_queue_err_syndrome(a.queue.err), ORIEL_MLX5_REMOTE_ACCESS);
+	assert_int_equal(oriel_queue_err_syndrome(a.queue.err), ORIEL_SYNDROME_REMOTE_ACCESS);
 	assert_int_equal(oriel_queue_err_vendor(a.queue.err), 0x53);
 	assert_true(oriel_queue_err_index(a.queue.err) == fail_at);
 	assert_true(a.queue.done == fail_at);

@@ -392,7 +392,7 @@ static void test_the_golden_error_cqe_is_understood(void **state)
 	assert_int_equal(oriel_mlx5_tail_completion(last), ORIEL_MLX5_FAILED);
 	assert_int_equal(oriel_mlx5_tail_owner(last), 0);
 	assert_int_equal(oriel_mlx5_tail_counter(last), 0x19);
-	assert_int_equal(oriel_mlx5_error_syndrome(error), ORIEL_MLX5_LOCAL_PROTECTION);
+	assert_int_equal(oriel_mlx5_error_syndrome(error), ORIEL_SYNDROME_LOCAL_PROTECTION);
 	assert_int_equal(oriel_mlx5_error_vendor(error), 0x53);
 	assert_int_equal(oriel_mlx5_get32(slot.bytes, 0x38), 0x0a001542);
 }

@@ -68,7 +68,7 @@ static inline void script_flush(struct ori_hca_qp *qp)
 {
 	qp->is_failed = true;
 	while (qp->ended < qp->posted)
-		script_complete(qp, ORIEL_ERR_STATE, ORIEL_MLX5_FLUSHED);
+		script_complete(qp, ORIEL_ERR_STATE, ORIEL_SYNDROME_FLUSHED);
 }
 
 /* The next request fails, and those behind it are flushed. */

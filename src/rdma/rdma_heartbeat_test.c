@@ -112,7 +112,7 @@ static void test_a_bad_address_ends_the_heartbeat_queue_alone(void **state)
 	assert_int_equal(record.what, ORIEL_DEV_LINK);
 	assert_int_equal(record.peer, 1);
 	assert_int_equal(record.id, p->a.qps.heartbeat_qpn);
-	assert_int_equal(oriel_queue_err_syndrome(record.seen), ORIEL_MLX5_REMOTE_ACCESS);
+	assert_int_equal(oriel_queue_err_syndrome(record.seen), ORIEL_SYNDROME_REMOTE_ACCESS);
 	assert_int_equal(oriel_queue_err_index(record.seen), 3);
 
 	assert_true(oriel_link_signal(p->a.dev, oriel_dev_thread(), remote(&p->b, SIGNAL), 1) >= 0);
@@ -170,7 +170,7 @@ static void test_an_event_of_a_heartbeat_queue_is_explained(void **state)
 	event = (struct ori_rdma_event){
 		.of = {.status = ORIEL_ERR_PEER,
 		       .qpn = p->b.qps.heartbeat_qpn,
-		       .syndrome = ORIEL_MLX5_RETRY_EXCEEDED},
+		       .syndrome = ORIEL_SYNDROME_RETRY_EXCEEDED},
 	};
 	assert_true(ori_rdma_link_explain(p->b.link, &event, &record));
 	assert_int_equal(record.status, ORIEL_ERR_PEER);

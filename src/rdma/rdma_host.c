@@ -57,7 +57,7 @@ static enum oriel_status host_explain(struct ori_host_link *link, unsigned rail,
 	struct ori_hca_caps caps;
 
 	link->attr.ops->caps(link->attr.hcas[rail], &caps);
-	if (wc->syndrome == ORIEL_MLX5_LOCAL_PROTECTION && !wc->is_receive && o->pieces)
+	if (wc->syndrome == ORIEL_SYNDROME_LOCAL_PROTECTION && !wc->is_receive && o->pieces)
 		snprintf(memory, sizeof(memory), ": %llu bytes at local address 0x%llx",
 			 (unsigned long long)o->move.length,
 			 (unsigned long long)o->move.local.address);

@@ -243,9 +243,10 @@ static unsigned proxy_chain(struct ori_proxy_lane *lane, struct ori_hca_wr *wrs)
 	if (made)
 		wrs[made - 1].flags |= ORI_HCA_SIGNALED;
 	else if (status != ORIEL_OK && status != ORIEL_AGAIN)
-		lane->flaw = proxy_err(status == ORIEL_ERR_INVALID ? ORIEL_MLX5_LOCAL_OPERATION
-								   : ORIEL_MLX5_LOCAL_PROTECTION,
-				       0, index);
+		lane->flaw =
+			proxy_err(status == ORIEL_ERR_INVALID ? ORIEL_SYNDROME_LOCAL_OPERATION
+							      : ORIEL_SYNDROME_LOCAL_PROTECTION,
+				  0, index);
 	return made;
 }
 
@@ -288,7 +289,7 @@ static bool proxy_post(struct ori_proxy_lane *lane)
 		if (status == ORIEL_OK)
 			continue;
 		if (status != ORIEL_AGAIN)
-			lane->flaw = proxy_err(ORIEL_MLX5_LOCAL_OPERATION, 0, lane->posted);
+			lane->flaw = proxy_err(ORIEL_SYNDROME_LOCAL_OPERATION, 0, lane->posted);
 		return posted > 0;
 	}
 	return budget < PROXY_BUDGET;
@@ -359,7 +360,7 @@ static uint64_t proxy_collect(struct ori_proxy_lane *lane, uint64_t err)
 			lane->ended = wcs[i].id >> 1;
 			if (wcs[i].status == ORIEL_OK)
 				lane->ended += wcs[i].id & 1;
-			else if (wcs[i].syndrome == ORIEL_MLX5_FLUSHED)
+			else if (wcs[i].syndrome == ORIEL_SYNDROME_FLUSHED)
 				return err;
 			else
 				return proxy_err(wcs[i].syndrome, wcs[i].vendor, lane->ended);
@@ -433,7 +434,7 @@ static bool proxy_poll(struct ori_proxy_lane *lane)
 		if (!proxy_has_posted(lane))
 			break;
 		if (lane->calls->poll(lane->attr.cq, wcs, PROXY_COMPLETIONS, &count) != ORIEL_OK)
-			proxy_die(lane, proxy_err(ORIEL_MLX5_LOCAL_OPERATION, 0, lane->ended),
+			proxy_die(lane, proxy_err(ORIEL_SYNDROME_LOCAL_OPERATION, 0, lane->ended),
 				  true);
 		if (lane->is_dead || !count)
 			break;
@@ -449,7 +450,7 @@ static uint64_t proxy_loopback_err(const struct ori_proxy_lane *lane, uint64_t i
 	uint64_t err = ori_host_failure(lane->attr.loopback)->err;
 
 	if (oriel_queue_err_state(err) != ORIEL_QUEUE_ERROR_CQE)
-		return proxy_err(ORIEL_MLX5_LOCAL_OPERATION, 0, index);
+		return proxy_err(ORIEL_SYNDROME_LOCAL_OPERATION, 0, index);
 	return proxy_err(oriel_queue_err_syndrome(err), oriel_queue_err_vendor(err), index);
 }
 
@@ -504,5 +505,5 @@ bool ori_proxy_has_requests(const struct ori_proxy_lane *lane)
 
 void ori_proxy_fail(struct ori_proxy_lane *lane)
 {
-	proxy_die(lane, proxy_err(ORIEL_MLX5_FLUSHED, 0, lane->ended), false);
+	proxy_die(lane, proxy_err(ORIEL_SYNDROME_FLUSHED, 0, lane->ended), false);
 }

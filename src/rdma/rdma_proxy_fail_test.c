@@ -46,14 +46,14 @@ static void test_a_failure_ends_all_requests_that_are_not_done(void **state)
 	assert_int_equal(b.qp->posted, 4);
 	b.loop->is_eager = true;
 	script_end(b.qp, 1);
-	script_fail(b.qp, ORIEL_ERR_ACCESS, ORIEL_MLX5_REMOTE_ACCESS);
+	script_fail(b.qp, ORIEL_ERR_ACCESS, ORIEL_SYNDROME_REMOTE_ACCESS);
 	bench_put(&b, 3);
 	bench_run(&b);
 	/* The counter behind the first put was due. */
 	assert_int_equal(b.loop->posted, 1);
 	assert_int_equal(b.released, 1);
 	assert_int_equal(b.released_well, 0);
-	check_dead(&b, 2, err_of(ORIEL_MLX5_REMOTE_ACCESS, 2), ORIEL_DEV_PUT);
+	check_dead(&b, 2, err_of(ORIEL_SYNDROME_REMOTE_ACCESS, 2), ORIEL_DEV_PUT);
 	bench_close(&b);
 	assert_int_equal(b.released, 1);
 }
@@ -73,24 +73,24 @@ static void test_the_host_may_abandon_all_requests(void **state)
 	script_end(b.qp, 1);
 	ori_proxy_fail(b.lane);
 	assert_true(b.qp->is_failed);
-	check_dead(&b, 1, err_of(ORIEL_MLX5_FLUSHED, 0), ORIEL_DEV_PUT);
+	check_dead(&b, 1, err_of(ORIEL_SYNDROME_FLUSHED, 0), ORIEL_DEV_PUT);
 	bench_close(&b);
 
 	/* The failure of the HCA says more than "flushed". */
 	bench_open(&b, DEPTH, 1u << 30);
 	bench_put(&b, 0);
 	bench_run(&b);
-	script_fail(b.qp, ORIEL_ERR_PEER, ORIEL_MLX5_RETRY_EXCEEDED);
+	script_fail(b.qp, ORIEL_ERR_PEER, ORIEL_SYNDROME_RETRY_EXCEEDED);
 	ori_proxy_fail(b.lane);
-	check_dead(&b, 0, err_of(ORIEL_MLX5_RETRY_EXCEEDED, 0), ORIEL_DEV_PUT);
+	check_dead(&b, 0, err_of(ORIEL_SYNDROME_RETRY_EXCEEDED, 0), ORIEL_DEV_PUT);
 	bench_close(&b);
 }
 
 static void test_a_request_that_cannot_be_posted_fails_in_its_turn(void **state)
 {
-	static const uint32_t syndromes[] = {ORIEL_MLX5_LOCAL_PROTECTION,
-					     ORIEL_MLX5_LOCAL_PROTECTION,
-					     ORIEL_MLX5_LOCAL_OPERATION};
+	static const uint32_t syndromes[] = {ORIEL_SYNDROME_LOCAL_PROTECTION,
+					     ORIEL_SYNDROME_LOCAL_PROTECTION,
+					     ORIEL_SYNDROME_LOCAL_OPERATION};
 	uint64_t base;
 	struct bench b;
 	size_t i;
@@ -128,9 +128,9 @@ static void test_a_counter_that_fails_ends_the_lane(void **state)
 	bench_run(&b);
 	script_end(b.qp, 2);
 	bench_run(&b);
-	script_fail(b.loop, ORIEL_ERR_ACCESS, ORIEL_MLX5_REMOTE_ACCESS);
+	script_fail(b.loop, ORIEL_ERR_ACCESS, ORIEL_SYNDROME_REMOTE_ACCESS);
 	bench_run(&b);
-	check_dead(&b, 1, err_of(ORIEL_MLX5_REMOTE_ACCESS, 1), ORIEL_DEV_COUNTER);
+	check_dead(&b, 1, err_of(ORIEL_SYNDROME_REMOTE_ACCESS, 1), ORIEL_DEV_COUNTER);
 	bench_close(&b);
 }
 

@@ -217,7 +217,7 @@ static void test_the_software_hca_rejects_a_bad_key(void **state)
 	}
 	assert_int_equal(oriel_proxy_poll(&s.b.ring, base - 1), ORIEL_OK);
 	assert_int_equal(oriel_proxy_poll(&s.b.ring, base), ORIEL_ERR_ACCESS);
-	assert_int_equal(oriel_queue_err_syndrome(s.b.ring.err), ORIEL_MLX5_REMOTE_ACCESS);
+	assert_int_equal(oriel_queue_err_syndrome(s.b.ring.err), ORIEL_SYNDROME_REMOTE_ACCESS);
 	assert_int_equal(oriel_queue_err_index(s.b.ring.err), base);
 	assert_true(oriel_proxy_is_over(&s.b.ring, base + 1));
 	soft_close(&s);

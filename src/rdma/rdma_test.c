@@ -186,7 +186,7 @@ static void test_a_bad_key_breaks_the_link_and_is_reported(void **state)
 	assert_true(oriel_link_wait_local(p->a.dev, g, ticket, 0) < 0);
 	assert_int_equal(p->a.health.state, ORIEL_DEV_FAULT_FULL);
 	assert_int_equal(p->a.health.peer, 1);
-	assert_int_equal(oriel_queue_err_syndrome(p->a.health.seen), ORIEL_MLX5_REMOTE_ACCESS);
+	assert_int_equal(oriel_queue_err_syndrome(p->a.health.seen), ORIEL_SYNDROME_REMOTE_ACCESS);
 	/* Every other call ends at once, whatever it waits for. */
 	assert_true(oriel_link_put(p->a.dev, g, remote(&p->b, DATA), local(&p->a, DATA), 8) < 0);
 	assert_true(oriel_link_wait_signal(p->a.dev, g, word(&p->a, SIGNAL), 1, 0) < 0);

@@ -616,7 +616,7 @@ static void errors_are_reported(void)
 	assert_int_equal(event.qpn, a.address.qpn);
 	b.keys.lkey ^= 0x5500;
 	assert_int_equal(side_write(&a, &b, 0, 0, 8), ORIEL_ERR_ACCESS);
-	assert_int_equal(oriel_queue_err_syndrome(a.queue.err), ORIEL_MLX5_REMOTE_ACCESS);
+	assert_int_equal(oriel_queue_err_syndrome(a.queue.err), ORIEL_SYNDROME_REMOTE_ACCESS);
 	await_event(b.hca, &event);
 	assert_int_equal(event.qpn, b.address.qpn);
 	side_close(&a);
@@ -652,7 +652,7 @@ static void queue_fails(void)
 	ops()->fail_qp(a.qp);
 	ops()->fail_qp(a.qp);
 	assert_true(oriel_mlx5_wait(&a.queue, base, &patient) < 0);
-	assert_int_equal(oriel_queue_err_syndrome(a.queue.err), ORIEL_MLX5_FLUSHED);
+	assert_int_equal(oriel_queue_err_syndrome(a.queue.err), ORIEL_SYNDROME_FLUSHED);
 	side_close(&a);
 	side_close(&b);
 }

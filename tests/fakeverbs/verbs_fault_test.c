@@ -286,7 +286,7 @@ static void test_data_is_inline_up_to_the_limit_of_the_hca(void **state)
 	wr.length = 93;
 	end_post(&d.a, &wr, 1);
 	end_next(&d.a, &wc);
-	assert_int_equal(wc.syndrome, ORIEL_MLX5_LOCAL_PROTECTION);
+	assert_int_equal(wc.syndrome, ORIEL_SYNDROME_LOCAL_PROTECTION);
 	duo_stop(&d);
 }
 
@@ -403,9 +403,9 @@ static void test_a_port_that_is_down_is_no_fault_of_a_request(void **state)
 
 	(void)state;
 	assert_int_equal(end_when_cut(true, &syndrome), ORIEL_ERR_PEER);
-	assert_int_equal(syndrome, ORIEL_MLX5_RETRY_EXCEEDED);
+	assert_int_equal(syndrome, ORIEL_SYNDROME_RETRY_EXCEEDED);
 	assert_int_equal(end_when_cut(false, &syndrome), ORIEL_ERR_ACCESS);
-	assert_int_equal(syndrome, ORIEL_MLX5_LOCAL_OPERATION);
+	assert_int_equal(syndrome, ORIEL_SYNDROME_LOCAL_OPERATION);
 }
 
 static void await_event(struct ori_hca *hca, struct ori_hca_event *event)

@@ -533,7 +533,7 @@ static void test_error(struct side *local, struct side *remote)
 		memcpy(&error, cqe + ORIEL_MLX5_ERROR, 4);
 		failed += oriel_mlx5_tail_completion(tail) == ORIEL_MLX5_FAILED;
 		flushed += oriel_mlx5_tail_completion(tail) == ORIEL_MLX5_FAILED &&
-			   oriel_mlx5_error_syndrome(error) == ORIEL_MLX5_FLUSHED;
+			   oriel_mlx5_error_syndrome(error) == ORIEL_SYNDROME_FLUSHED;
 	}
 	row(failed == 8 && flushed == 7 && remote->memory[TARGET] == 0x55,
 	    "answer f: of 8 WQEs %u have error CQEs, %u of them flushed", failed, flushed);

@@ -149,7 +149,7 @@ static void check_cqe_fields(struct trace *t, struct queue *q, uint64_t index, c
 	if (completion == ORIEL_MLX5_FAILED && oriel_mlx5_error_syndrome(error) == 0)
 		complain(t, "a failure without a syndrome");
 	if (completion == ORIEL_MLX5_FAILED && q->has_failed &&
-	    oriel_mlx5_error_syndrome(error) != ORIEL_MLX5_FLUSHED)
+	    oriel_mlx5_error_syndrome(error) != ORIEL_SYNDROME_FLUSHED)
 		complain(t, "a WQE after a failure is not flushed");
 	q->has_failed |= completion == ORIEL_MLX5_FAILED;
 }

@@ -202,7 +202,8 @@ ORIEL_DEV bool oriel_link_is_own_access(uint64_t err)
 	uint32_t syndrome = oriel_queue_err_syndrome(err);
 
 	return oriel_queue_err_state(err) == ORIEL_QUEUE_ERROR_CQE &&
-	       (syndrome == ORIEL_MLX5_LOCAL_PROTECTION || syndrome == ORIEL_MLX5_LOCAL_ACCESS);
+	       (syndrome == ORIEL_SYNDROME_LOCAL_PROTECTION ||
+		syndrome == ORIEL_SYNDROME_LOCAL_ACCESS);
 }
 
 /* If that is so, the memory that the failed request on @q named goes into @record. */

@@ -518,7 +518,7 @@ static void soft_fail_qp(struct ori_hca_qp *handle)
 	ori_soft_doorbell_poll(qp);
 	qp->replies_count = 0;
 	qp->has_ack = qp->has_nak = false;
-	ori_soft_qp_flush(qp, ORIEL_MLX5_FLUSHED);
+	ori_soft_qp_flush(qp, ORIEL_SYNDROME_FLUSHED);
 	ori_soft_engine_unlock(e);
 }
 

@@ -136,7 +136,7 @@ static void test_retries_to_a_peer_without_receives_end(void **state)
 	end_next(&d.a, &wc);
 	assert_int_equal(wc.id, 5);
 	assert_int_equal(wc.status, ORIEL_ERR_PEER);
-	assert_int_equal(wc.syndrome, ORIEL_MLX5_NOT_READY_EXCEEDED);
+	assert_int_equal(wc.syndrome, ORIEL_SYNDROME_NOT_READY_EXCEEDED);
 	ori_soft_counters(d.b.hca, &counters);
 	assert_int_equal(counters.not_ready, 4);
 	assert_int_equal(d.b.memory[0], 0);

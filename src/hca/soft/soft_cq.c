@@ -13,17 +13,17 @@
 uint8_t ori_soft_vendor(uint8_t syndrome)
 {
 	switch (syndrome) {
-	case ORIEL_MLX5_LOCAL_OPERATION:
+	case ORIEL_SYNDROME_LOCAL_OPERATION:
 		return 0x68;
-	case ORIEL_MLX5_LOCAL_PROTECTION:
+	case ORIEL_SYNDROME_LOCAL_PROTECTION:
 		return 0x53;
-	case ORIEL_MLX5_FLUSHED:
+	case ORIEL_SYNDROME_FLUSHED:
 		return 0xf9;
-	case ORIEL_MLX5_REMOTE_REQUEST:
+	case ORIEL_SYNDROME_REMOTE_REQUEST:
 		return 0x8a;
-	case ORIEL_MLX5_REMOTE_ACCESS:
+	case ORIEL_SYNDROME_REMOTE_ACCESS:
 		return 0x88;
-	case ORIEL_MLX5_RETRY_EXCEEDED:
+	case ORIEL_SYNDROME_RETRY_EXCEEDED:
 		return 0x83;
 	}
 	return 0;

@@ -78,9 +78,9 @@ static void test_a_collapsed_queue_hides_the_cause_of_an_error(void **state)
 	assert_int_equal(*side_word(&peer, 0), 1);
 	assert_true(is_retired(&s, s.queue.resv));
 	assert_int_equal(oriel_mlx5_tail_completion(tail_of(s.cq_ring)), ORIEL_MLX5_FAILED);
-	assert_int_equal((uint8_t)s.cq_ring[0x37], ORIEL_MLX5_FLUSHED);
+	assert_int_equal((uint8_t)s.cq_ring[0x37], ORIEL_SYNDROME_FLUSHED);
 	assert_int_equal(HCA.poll_event(r.hca[0], &event), ORIEL_OK);
-	assert_int_equal(event.syndrome, ORIEL_MLX5_REMOTE_ACCESS);
+	assert_int_equal(event.syndrome, ORIEL_SYNDROME_REMOTE_ACCESS);
 	close_collapsed(&r, &s, &peer);
 }
 
@@ -98,7 +98,7 @@ static void test_a_ring_keeps_the_cause(void **state)
 		side_signal(&r.a, &r.b, 0);
 	step_all(&r);
 	assert_int_not_equal(oriel_mlx5_poll(&r.a.queue, r.a.queue.resv - 1), ORIEL_OK);
-	assert_int_equal(side_syndrome(&r.a), ORIEL_MLX5_REMOTE_ACCESS);
+	assert_int_equal(side_syndrome(&r.a), ORIEL_SYNDROME_REMOTE_ACCESS);
 	assert_int_equal(oriel_queue_err_index(r.a.queue.err), bad);
 	arena_close(&r);
 }

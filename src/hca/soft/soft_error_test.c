@@ -80,12 +80,12 @@ static void expect_failure(struct arena *r, uint64_t index, uint32_t syndrome)
 	assert_int_equal(oriel_queue_err_index(r->a.queue.err), index);
 	assert_int_equal(side_syndrome(&r->a), syndrome);
 	expect_cqe(&r->a, index, syndrome);
-	expect_cqe(&r->a, next, ORIEL_MLX5_FLUSHED);
+	expect_cqe(&r->a, next, ORIEL_SYNDROME_FLUSHED);
 	r->a.queue.err = 0;
 	later = side_nop(&r->a);
 	for (unsigned i = 0; i < 100; i++)
 		ori_soft_cluster_step(r->cluster);
-	expect_cqe(&r->a, later, ORIEL_MLX5_FLUSHED);
+	expect_cqe(&r->a, later, ORIEL_SYNDROME_FLUSHED);
 }
 
 static void test_a_local_key_that_does_not_fit_is_0x04(void **state)
@@ -93,8 +93,8 @@ static void test_a_local_key_that_does_not_fit_is_0x04(void **state)
 	struct arena *r = *state;
 	uint64_t index = side_write(&r->a, &r->b, 0, LENGTH - 8, 9, 0);
 
-	expect_failure(r, index, ORIEL_MLX5_LOCAL_PROTECTION);
-	expect_event(r->hca[0], ORIEL_MLX5_LOCAL_PROTECTION, "WQE 0");
+	expect_failure(r, index, ORIEL_SYNDROME_LOCAL_PROTECTION);
+	expect_event(r->hca[0], ORIEL_SYNDROME_LOCAL_PROTECTION, "WQE 0");
 }
 
 static void test_remote_bounds_are_0x13_at_both_sides(void **state)
@@ -104,8 +104,8 @@ static void test_remote_bounds_are_0x13_at_both_sides(void **state)
 
 	assert_int_equal(side_wait(&r->a, side_write(&r->a, &r->b, LENGTH - 8, 0, 8, 0)), ORIEL_OK);
 	index = side_write(&r->a, &r->b, LENGTH - 8, 0, 9, 0);
-	expect_failure(r, index, ORIEL_MLX5_REMOTE_ACCESS);
-	expect_event(r->hca[1], ORIEL_MLX5_REMOTE_ACCESS, "outside");
+	expect_failure(r, index, ORIEL_SYNDROME_REMOTE_ACCESS);
+	expect_event(r->hca[1], ORIEL_SYNDROME_REMOTE_ACCESS, "outside");
 	assert_int_not_equal(side_wait(&r->b, side_nop(&r->b)), ORIEL_OK);
 }
 
@@ -114,14 +114,14 @@ static void test_a_key_that_wraps_around_is_0x13(void **state)
 	struct arena *r = *state;
 
 	expect_failure(r, side_write(&r->a, &r->b, UINT64_MAX - 3, 0, 8, 0),
-		       ORIEL_MLX5_REMOTE_ACCESS);
+		       ORIEL_SYNDROME_REMOTE_ACCESS);
 }
 
 static void test_a_read_out_of_bounds_is_0x13(void **state)
 {
 	struct arena *r = *state;
 
-	expect_failure(r, side_read(&r->a, &r->b, 1, 0, LENGTH, 0), ORIEL_MLX5_REMOTE_ACCESS);
+	expect_failure(r, side_read(&r->a, &r->b, 1, 0, LENGTH, 0), ORIEL_SYNDROME_REMOTE_ACCESS);
 }
 
 static void test_a_key_of_unregistered_memory_is_0x13_with_its_cause(void **state)
@@ -138,8 +138,8 @@ static void test_a_key_of_unregistered_memory_is_0x13_with_its_cause(void **stat
 		assert_int_not_equal(r->b.keys.rkey, old);
 	}
 	r->b.keys.rkey = old;
-	expect_failure(r, side_write(&r->a, &r->b, 0, 0, 8, 0), ORIEL_MLX5_REMOTE_ACCESS);
-	expect_event(r->hca[1], ORIEL_MLX5_REMOTE_ACCESS, "unregistered");
+	expect_failure(r, side_write(&r->a, &r->b, 0, 0, 8, 0), ORIEL_SYNDROME_REMOTE_ACCESS);
+	expect_event(r->hca[1], ORIEL_SYNDROME_REMOTE_ACCESS, "unregistered");
 }
 
 /* Another registration in the same slot has another key: the old key stays invalid. */
@@ -161,8 +161,8 @@ static void test_a_key_is_not_used_again(void **state)
 	assert_int_equal(side_wait(&r->a, side_write(&r->a, &r->b, 0, 0, 8, 0)), ORIEL_OK);
 	r->b.keys.rkey = old;
 	index = side_write(&r->a, &r->b, 0, 0, 8, 0);
-	expect_failure(r, index, ORIEL_MLX5_REMOTE_ACCESS);
-	expect_event(r->hca[1], ORIEL_MLX5_REMOTE_ACCESS, "unregistered");
+	expect_failure(r, index, ORIEL_SYNDROME_REMOTE_ACCESS);
+	expect_event(r->hca[1], ORIEL_SYNDROME_REMOTE_ACCESS, "unregistered");
 }
 
 static void test_access_that_is_not_allowed_is_0x13(void **state)
@@ -174,14 +174,14 @@ static void test_access_that_is_not_allowed_is_0x13(void **state)
 					     ORI_HCA_REMOTE_WRITE, &r->b.mr, &r->b.keys),
 			 ORIEL_OK);
 	assert_int_equal(side_wait(&r->a, side_write(&r->a, &r->b, 0, 0, 8, 0)), ORIEL_OK);
-	expect_failure(r, side_signal(&r->a, &r->b, 0), ORIEL_MLX5_REMOTE_ACCESS);
+	expect_failure(r, side_signal(&r->a, &r->b, 0), ORIEL_SYNDROME_REMOTE_ACCESS);
 }
 
 static void test_an_atomic_that_is_not_aligned_is_0x12(void **state)
 {
 	struct arena *r = *state;
 
-	expect_failure(r, side_signal(&r->a, &r->b, 4), ORIEL_MLX5_REMOTE_REQUEST);
+	expect_failure(r, side_signal(&r->a, &r->b, 4), ORIEL_SYNDROME_REMOTE_REQUEST);
 }
 
 static void test_a_destroyed_peer_is_0x15(void **state)
@@ -196,8 +196,8 @@ static void test_a_destroyed_peer_is_0x15(void **state)
 
 	HCA.destroy_qp(r->b.qp);
 	index = side_write(&r->a, &r->b, 0, 0, 8, 0);
-	expect_failure(r, index, ORIEL_MLX5_RETRY_EXCEEDED);
-	expect_event(r->hca[0], ORIEL_MLX5_RETRY_EXCEEDED, "no answer");
+	expect_failure(r, index, ORIEL_SYNDROME_RETRY_EXCEEDED);
+	expect_event(r->hca[0], ORIEL_SYNDROME_RETRY_EXCEEDED, "no answer");
 	/* Another QP in its slot is not mistaken for it. */
 	assert_int_equal(HCA.create_qp(r->hca[1], &attr, &r->b.qp, &r->b.address), ORIEL_OK);
 	assert_int_not_equal(r->b.address.qpn, r->b.queue.qpn);
@@ -211,7 +211,7 @@ static void test_a_black_hole_is_0x15(void **state)
 	arena_open(&r, "ack=1ms,black_hole=3");
 	for (unsigned i = 0; i < 3; i++)
 		assert_int_equal(side_wait(&r.a, side_signal(&r.a, &r.b, 0)), ORIEL_OK);
-	expect_failure(&r, side_signal(&r.a, &r.b, 0), ORIEL_MLX5_RETRY_EXCEEDED);
+	expect_failure(&r, side_signal(&r.a, &r.b, 0), ORIEL_SYNDROME_RETRY_EXCEEDED);
 	assert_int_equal(*side_word(&r.b, 0), 3);
 	arena_close(&r);
 }
@@ -225,7 +225,7 @@ static void test_a_qp_forced_into_error_flushes_the_rest(void **state)
 	side_signal(&r.a, &r.b, 0);
 	side_signal(&r.a, &r.b, 0);
 	assert_int_equal(side_wait(&r.a, 1), ORIEL_OK);
-	expect_failure(&r, side_signal(&r.a, &r.b, 0), ORIEL_MLX5_FLUSHED);
+	expect_failure(&r, side_signal(&r.a, &r.b, 0), ORIEL_SYNDROME_FLUSHED);
 	assert_int_equal(*side_word(&r.b, 0), 2);
 	arena_close(&r);
 }
@@ -239,7 +239,7 @@ static void test_fail_qp_flushes_all_that_is_posted(void **state)
 		last = side_nop(&r->a);
 	HCA.fail_qp(r->a.qp);
 	for (uint64_t i = first; i <= last; i++)
-		expect_cqe(&r->a, i, ORIEL_MLX5_FLUSHED);
+		expect_cqe(&r->a, i, ORIEL_SYNDROME_FLUSHED);
 }
 
 static void test_a_waiter_on_a_queue_that_failed_is_flushed(void **state)
@@ -263,8 +263,8 @@ static void test_a_waiter_on_a_queue_that_failed_is_flushed(void **state)
 	side_write(&r->a, &r->b, 0, 0, 8, 0);
 	side_write(&r->a, &r->b, LENGTH, 0, 8, 0);
 	assert_int_not_equal(side_wait(&companion, index), ORIEL_OK);
-	expect_cqe(&companion, 0, ORIEL_MLX5_FLUSHED);
-	expect_cqe(&companion, index, ORIEL_MLX5_FLUSHED);
+	expect_cqe(&companion, 0, ORIEL_SYNDROME_FLUSHED);
+	expect_cqe(&companion, index, ORIEL_SYNDROME_FLUSHED);
 	assert_int_equal(*side_word(&loop, 0), 0);
 	side_close(&companion);
 	side_close(&loop);
@@ -286,8 +286,8 @@ static void spoil(const char *text, unsigned at, uint8_t flip)
 				 oriel_mlx5_sink(&r.a.queue), 1);
 	slot[at] ^= flip;
 	side_publish(&r.a, index);
-	expect_failure(&r, index, ORIEL_MLX5_LOCAL_OPERATION);
-	expect_event(r.hca[0], ORIEL_MLX5_LOCAL_OPERATION, text);
+	expect_failure(&r, index, ORIEL_SYNDROME_LOCAL_OPERATION);
+	expect_event(r.hca[0], ORIEL_SYNDROME_LOCAL_OPERATION, text);
 	ori_soft_counters(r.hca[0], &counters);
 	assert_int_equal(counters.violations, 1);
 	assert_int_equal(*side_word(&r.b, 0), 0);
@@ -343,7 +343,7 @@ static void misring(const char *text, const char *config, uint64_t doorbell, uin
 	for (unsigned i = 0; i < 100; i++)
 		ori_soft_cluster_step(r.cluster);
 	if (text)
-		expect_event(r.hca[0], ORIEL_MLX5_LOCAL_OPERATION, text);
+		expect_event(r.hca[0], ORIEL_SYNDROME_LOCAL_OPERATION, text);
 	arena_close(&r);
 }
 

@@ -233,7 +233,7 @@ static void test_a_question_is_asked_until_it_is_answered(void **state)
 			;
 	}
 	assert_int_not_equal(side_wait(&s->side, index), ORIEL_OK);
-	assert_int_equal(side_syndrome(&s->side), ORIEL_MLX5_RETRY_EXCEEDED);
+	assert_int_equal(side_syndrome(&s->side), ORIEL_SYNDROME_RETRY_EXCEEDED);
 }
 
 /* A WRITE of one packet arrives; the QP fails between its halves. */
@@ -296,7 +296,7 @@ static void cut(struct stage *s, int *fd, int other)
 	close(*fd);
 	*fd = -1;
 	assert_int_not_equal(side_wait(&s->side, index), ORIEL_OK);
-	assert_int_equal(side_syndrome(&s->side), ORIEL_MLX5_RETRY_EXCEEDED);
+	assert_int_equal(side_syndrome(&s->side), ORIEL_SYNDROME_RETRY_EXCEEDED);
 	expect_end(other);
 }
 

@@ -209,7 +209,7 @@ static void test_4_bytes_are_aligned_to_4(void **state)
 	uint64_t index = side_add32(&r->a, &r->b, AT + 2, OLD, 1, 0);
 
 	assert_int_not_equal(side_wait(&r->a, index), ORIEL_OK);
-	assert_int_equal(side_syndrome(&r->a), ORIEL_MLX5_REMOTE_REQUEST);
+	assert_int_equal(side_syndrome(&r->a), ORIEL_SYNDROME_REMOTE_REQUEST);
 	assert_int_equal(*side_word(&r->b, AT), 0);
 }
 

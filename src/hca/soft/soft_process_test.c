@@ -253,7 +253,7 @@ static void test_a_killed_peer_is_0x15(void **state)
 		while (side_wait(&d.side, side_write(&d.side, &d.peer, 0, 0, 1 << 20, 0)) ==
 		       ORIEL_OK)
 			;
-		assert_int_equal(side_syndrome(&d.side), ORIEL_MLX5_RETRY_EXCEEDED);
+		assert_int_equal(side_syndrome(&d.side), ORIEL_SYNDROME_RETRY_EXCEEDED);
 		duo_close(&d, true);
 	}
 }
@@ -284,7 +284,7 @@ static void expect_rejection_over_tcp(const char *ours, const char *theirs)
 	duo_side(&d, "tcp=1,ack=2ms,retry=3");
 	unsetenv("ORIEL_JOB_KEY");
 	assert_int_not_equal(side_wait(&d.side, side_signal(&d.side, &d.peer, PING)), ORIEL_OK);
-	assert_int_equal(side_syndrome(&d.side), ORIEL_MLX5_RETRY_EXCEEDED);
+	assert_int_equal(side_syndrome(&d.side), ORIEL_SYNDROME_RETRY_EXCEEDED);
 	assert_int_equal(HCA.poll_event(d.hca, &event), ORIEL_OK);
 	assert_non_null(strstr(event.text, "ORIEL_JOB_KEY"));
 	/* As connector or as acceptor: a second warning within a second is only counted. */
@@ -448,7 +448,7 @@ static void test_a_qp_destroyed_in_a_live_process_is_0x15(void **state)
 	assert_int_equal(side_wait(&d.side, side_signal(&d.side, &d.peer, LEAVE)), ORIEL_OK);
 	while (side_wait(&d.side, side_write(&d.side, &d.peer, 0, 0, 5000, 0)) == ORIEL_OK)
 		;
-	assert_int_equal(side_syndrome(&d.side), ORIEL_MLX5_RETRY_EXCEEDED);
+	assert_int_equal(side_syndrome(&d.side), ORIEL_SYNDROME_RETRY_EXCEEDED);
 	duo_close(&d, false);
 }
 

@@ -13,11 +13,11 @@
 
 static enum oriel_status qp_status(uint8_t syndrome)
 {
-	if (syndrome == ORIEL_MLX5_RETRY_EXCEEDED)
+	if (syndrome == ORIEL_SYNDROME_RETRY_EXCEEDED)
 		return ORIEL_ERR_PEER;
-	if (syndrome == ORIEL_MLX5_LOCAL_PROTECTION)
+	if (syndrome == ORIEL_SYNDROME_LOCAL_PROTECTION)
 		return ORIEL_ERR_ACCESS;
-	return syndrome == ORIEL_MLX5_FLUSHED ? ORIEL_ERR_STATE : ORIEL_ERR_PROTOCOL;
+	return syndrome == ORIEL_SYNDROME_FLUSHED ? ORIEL_ERR_STATE : ORIEL_ERR_PROTOCOL;
 }
 
 /*
@@ -54,7 +54,7 @@ bool ori_soft_qp_flush_rest(struct soft_qp *qp, uint8_t syndrome)
 
 		ori_soft_cq_complete(qp->cq, qp, qp->fetch, &wqe, syndrome);
 		qp->fetch += ori_soft_wqe_blocks(first);
-		syndrome = ORIEL_MLX5_FLUSHED;
+		syndrome = ORIEL_SYNDROME_FLUSHED;
 	}
 	if (qp->fetch > qp->end)
 		qp->fetch = qp->end;
@@ -66,7 +66,7 @@ void ori_soft_receive_flush(struct soft_qp *qp)
 {
 	while (qp->receives_taken < qp->receives_posted)
 		ori_soft_cq_receive(qp->receive_cq, qp, qp->receives_taken++, 0, 0,
-				    ORIEL_MLX5_FLUSHED);
+				    ORIEL_SYNDROME_FLUSHED);
 }
 
 /*
@@ -86,7 +86,7 @@ void ori_soft_qp_flush(struct soft_qp *qp, uint8_t syndrome)
 		if (f->is_rest)
 			continue;
 		ori_soft_cq_complete(qp->cq, qp, qp->retired, &f->wqe, syndrome);
-		syndrome = ORIEL_MLX5_FLUSHED;
+		syndrome = ORIEL_SYNDROME_FLUSHED;
 	}
 	qp->sending = qp->fetch;
 	qp->reads = 0;

@@ -92,7 +92,7 @@ static void test_a_byte_altered_on_the_way_out_fails_the_queue(void **state)
 	await_log(s, "a connection is lost: the connection has bytes that were altered on the way");
 	end_close(&end);
 	assert_int_not_equal(side_wait(&s->side, index), ORIEL_OK);
-	assert_int_equal(side_syndrome(&s->side), ORIEL_MLX5_RETRY_EXCEEDED);
+	assert_int_equal(side_syndrome(&s->side), ORIEL_SYNDROME_RETRY_EXCEEDED);
 	assert_int_equal(HCA.poll_event(s->hca, &event), ORIEL_OK);
 	assert_non_null(strstr(event.text, "altered"));
 	relay_close(&relay);

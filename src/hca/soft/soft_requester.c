@@ -33,7 +33,7 @@ static void requester_fail(struct soft_qp *qp, const struct soft_flight *f)
 {
 	const struct soft_wqe *wqe = &f->wqe;
 
-	if (f->syndrome == ORIEL_MLX5_LOCAL_PROTECTION)
+	if (f->syndrome == ORIEL_SYNDROME_LOCAL_PROTECTION)
 		ori_soft_qp_fail(qp, f->syndrome, "WQE %llu (opcode 0x%02x): %u bytes at 0x%llx %s",
 				 (unsigned long long)f->index, wqe->opcode, wqe->length,
 				 (unsigned long long)wqe->local,
@@ -68,7 +68,7 @@ void ori_soft_flight_forget(struct soft_qp *qp, const struct soft_mr *mr)
 			continue;
 		f->mr = NULL;
 		f->local = NULL;
-		f->syndrome = ORIEL_MLX5_LOCAL_PROTECTION;
+		f->syndrome = ORIEL_SYNDROME_LOCAL_PROTECTION;
 		qp->is_stopped = true;
 	}
 	ori_soft_flight_retire(qp);
@@ -125,12 +125,12 @@ static void requester_arm(struct soft_qp *qp)
 static void requester_miss(struct soft_qp *qp, struct soft_flight *f)
 {
 	if (f->mr && f->mr->side == SOFT_REMOTE) {
-		ori_soft_qp_fail(qp, ORIEL_MLX5_LOCAL_OPERATION,
+		ori_soft_qp_fail(qp, ORIEL_SYNDROME_LOCAL_OPERATION,
 				 "WQE %llu (opcode 0x%02x): %p of the GPU cannot be copied",
 				 (unsigned long long)f->index, f->wqe.opcode, (void *)f->local);
 		return;
 	}
-	f->syndrome = ORIEL_MLX5_LOCAL_PROTECTION;
+	f->syndrome = ORIEL_SYNDROME_LOCAL_PROTECTION;
 	qp->is_stopped = true;
 	ori_soft_flight_retire(qp);
 }
@@ -273,7 +273,7 @@ static void requester_lost(struct soft_qp *qp)
 
 	node->counters.lost++;
 	if (qp->tries++ == node->scenario.retry) {
-		ori_soft_qp_fail(qp, ORIEL_MLX5_RETRY_EXCEEDED,
+		ori_soft_qp_fail(qp, ORIEL_SYNDROME_RETRY_EXCEEDED,
 				 "no answer from QP 0x%06x in %llu tries of %llu us%s%s",
 				 qp->peer_qpn, (unsigned long long)qp->tries,
 				 (unsigned long long)(node->scenario.ack / 1000), *why ? ": " : "",
@@ -391,7 +391,7 @@ static void requester_put_off(struct soft_qp *qp)
 	const struct soft_scenario *s = &qp->node->scenario;
 
 	if (s->rnr_retry != SOFT_FOR_EVER && qp->not_ready++ == s->rnr_retry) {
-		ori_soft_qp_fail(qp, ORIEL_MLX5_NOT_READY_EXCEEDED,
+		ori_soft_qp_fail(qp, ORIEL_SYNDROME_NOT_READY_EXCEEDED,
 				 "QP 0x%06x had no receive %llu times", qp->peer_qpn,
 				 (unsigned long long)qp->not_ready);
 		return;
@@ -412,7 +412,7 @@ static void requester_nak(struct soft_qp *qp, const struct soft_header *h)
 		return;
 	if (!h->code)
 		requester_rewind(qp);
-	else if (h->code == ORIEL_MLX5_NOT_READY_EXCEEDED)
+	else if (h->code == ORIEL_SYNDROME_NOT_READY_EXCEEDED)
 		requester_put_off(qp);
 	else if ((uint32_t)soft_psn_diff(h->psn, oldest->psn) < oldest->packets)
 		ori_soft_qp_fail(qp, h->code, "the peer rejected WQE %llu (opcode 0x%02x)",

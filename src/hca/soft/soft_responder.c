@@ -36,13 +36,13 @@ static void responder_reject(struct soft_qp *qp, const struct soft_header *h, ui
 	snprintf(text, sizeof(text), "rejected a %s of %u bytes at 0x%llx, key 0x%08x: %s",
 		 responder_names[h->type], h->total, (unsigned long long)h->address, h->rkey, why);
 	ori_soft_event_push(qp->node, ORIEL_ERR_PROTOCOL, qp, syndrome, text);
-	ori_soft_qp_flush(qp, ORIEL_MLX5_FLUSHED);
+	ori_soft_qp_flush(qp, ORIEL_SYNDROME_FLUSHED);
 }
 
 /* The registered memory cannot be copied: its GPU refuses, or it is unmapped. */
 static void responder_miss(struct soft_qp *qp, const struct soft_header *h, uint32_t psn)
 {
-	responder_reject(qp, h, psn, ORIEL_MLX5_REMOTE_OPERATION,
+	responder_reject(qp, h, psn, ORIEL_SYNDROME_REMOTE_OPERATION,
 			 "registered memory cannot be copied");
 }
 
@@ -122,7 +122,7 @@ static void responder_write(struct soft_qp *qp, const struct soft_header *h, uin
 	if (h->total) {
 		mr = responder_find(qp, h, &why);
 		if (!mr) {
-			responder_reject(qp, h, qp->expected, ORIEL_MLX5_REMOTE_ACCESS, why);
+			responder_reject(qp, h, qp->expected, ORIEL_SYNDROME_REMOTE_ACCESS, why);
 			return;
 		}
 		if (!payload || !ori_soft_write(mr, soft_mr_at(mr, h->address) + h->operand + lead,
@@ -179,7 +179,7 @@ static void responder_read(struct soft_qp *qp, const struct soft_header *h, bool
 	if (is_again && responder_reread(qp, h))
 		return;
 	if (h->total && !responder_find(qp, h, &why)) {
-		responder_reject(qp, h, h->psn, ORIEL_MLX5_REMOTE_ACCESS, why);
+		responder_reject(qp, h, h->psn, ORIEL_SYNDROME_REMOTE_ACCESS, why);
 		return;
 	}
 	ori_soft_held_drain(qp->node);
@@ -245,11 +245,11 @@ static void responder_atomic(struct soft_qp *qp, const struct soft_header *h, co
 	char *at = mr ? soft_mr_at(mr, h->address) : NULL;
 
 	if (h->address % h->total || (uintptr_t)at % h->total) {
-		responder_reject(qp, h, h->psn, ORIEL_MLX5_REMOTE_REQUEST, "not aligned");
+		responder_reject(qp, h, h->psn, ORIEL_SYNDROME_REMOTE_REQUEST, "not aligned");
 		return;
 	}
 	if (!mr) {
-		responder_reject(qp, h, h->psn, ORIEL_MLX5_REMOTE_ACCESS, why);
+		responder_reject(qp, h, h->psn, ORIEL_SYNDROME_REMOTE_ACCESS, why);
 		return;
 	}
 	ori_soft_held_settle(qp->node, at, h->total);
@@ -382,7 +382,7 @@ static bool responder_fill_data(struct soft_qp *qp, struct soft_reply *r, struct
 		if (!mr) {
 			qp->replies_count = 0;
 			responder_reject(qp, &h, soft_psn_add(r->psn, r->sent),
-					 ORIEL_MLX5_REMOTE_ACCESS, why);
+					 ORIEL_SYNDROME_REMOTE_ACCESS, why);
 			return false;
 		}
 	}
@@ -420,7 +420,7 @@ bool ori_soft_responder_fill(struct soft_qp *qp, struct soft_frame *frame)
 				     qp->refusal ? qp->refusal_psn : qp->expected);
 		frame->h.code = qp->refusal;
 		if (!qp->refusal && qp->is_not_ready)
-			frame->h.code = ORIEL_MLX5_NOT_READY_EXCEEDED;
+			frame->h.code = ORIEL_SYNDROME_NOT_READY_EXCEEDED;
 		qp->has_nak = qp->is_not_ready = false;
 		return true;
 	}

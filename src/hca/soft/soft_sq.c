@@ -23,8 +23,8 @@ static bool sq_reject_doorbell(struct soft_qp *qp, uint64_t end, const char *why
 		qp->end = end;
 	ori_log(ORIEL_LOG_ERROR, "%s: QP 0x%06x: %s: doorbell 0x%04x, record 0x%04x, %llu done",
 		qp->node->name, qp->qpn, why, index, record, (unsigned long long)qp->retired);
-	ori_soft_qp_fail(qp, ORIEL_MLX5_LOCAL_OPERATION, "%s: doorbell 0x%04x, record 0x%04x", why,
-			 index, record);
+	ori_soft_qp_fail(qp, ORIEL_SYNDROME_LOCAL_OPERATION, "%s: doorbell 0x%04x, record 0x%04x",
+			 why, index, record);
 	return true;
 }
 
@@ -139,8 +139,8 @@ static struct soft_flight *sq_launch(struct soft_qp *qp, const struct soft_wqe *
 static bool sq_violate(struct soft_qp *qp, const struct soft_wqe *wqe, const char *flaw)
 {
 	sq_report(qp, soft_sq_slot(qp, qp->fetch), flaw);
-	ori_soft_event_push(qp->node, ORIEL_ERR_PROTOCOL, qp, ORIEL_MLX5_LOCAL_OPERATION, flaw);
-	sq_launch(qp, wqe, ORIEL_MLX5_LOCAL_OPERATION);
+	ori_soft_event_push(qp->node, ORIEL_ERR_PROTOCOL, qp, ORIEL_SYNDROME_LOCAL_OPERATION, flaw);
+	sq_launch(qp, wqe, ORIEL_SYNDROME_LOCAL_OPERATION);
 	ori_soft_flight_retire(qp);
 	return true;
 }
@@ -207,7 +207,7 @@ static bool sq_wait(struct soft_qp *qp)
 	case SOFT_WAIT_PENDING:
 		return false;
 	case SOFT_WAIT_FAILED:
-		ori_soft_qp_fail(qp, ORIEL_MLX5_FLUSHED,
+		ori_soft_qp_fail(qp, ORIEL_SYNDROME_FLUSHED,
 				 "WAIT on CQ 0x%06x, which got an error CQE", wqe->wait_cqn);
 		return true;
 	case SOFT_WAIT_OVER:
@@ -234,7 +234,7 @@ static uint8_t sq_find_local(struct soft_qp *qp, struct soft_flight *f)
 	ori_log(ORIEL_LOG_INFO, "%s: QP 0x%06x: WQE %llu: local key 0x%08x: %s", qp->node->name,
 		qp->qpn, (unsigned long long)f->index, wqe->lkey, why);
 	qp->is_stopped = true;
-	return ORIEL_MLX5_LOCAL_PROTECTION;
+	return ORIEL_SYNDROME_LOCAL_PROTECTION;
 }
 
 /*
@@ -285,18 +285,18 @@ bool ori_soft_sq_step(struct soft_qp *qp)
 	const struct soft_scenario *s = &qp->node->scenario;
 
 	if (qp->state == SOFT_READY && sq_overrun(qp)) {
-		ori_soft_qp_fail(qp, ORIEL_MLX5_LOCAL_OPERATION, "CQ 0x%06x was overrun",
+		ori_soft_qp_fail(qp, ORIEL_SYNDROME_LOCAL_OPERATION, "CQ 0x%06x was overrun",
 				 sq_overrun(qp)->cqn);
 		return true;
 	}
 	if (qp->state == SOFT_ERROR)
-		return ori_soft_qp_flush_rest(qp, ORIEL_MLX5_FLUSHED);
+		return ori_soft_qp_flush_rest(qp, ORIEL_SYNDROME_FLUSHED);
 	if (qp->state != SOFT_READY || qp->is_stopped || qp->fetch == qp->end ||
 	    qp->fetch - qp->retired > SOFT_FLIGHTS - SOFT_WQE_BLOCKS ||
 	    qp->node->engine->now < qp->stall_until)
 		return false;
 	if (qp->fetch - qp->first >= s->fail_wqe && soft_is_meant(qp)) {
-		ori_soft_qp_fail(qp, ORIEL_MLX5_FLUSHED, "forced into error at WQE %llu",
+		ori_soft_qp_fail(qp, ORIEL_SYNDROME_FLUSHED, "forced into error at WQE %llu",
 				 (unsigned long long)qp->fetch);
 		return true;
 	}

@@ -179,32 +179,32 @@ static uint8_t call_syndrome(enum ibv_wc_status status)
 	case IBV_WC_SUCCESS:
 		return 0;
 	case IBV_WC_LOC_LEN_ERR:
-		return ORIEL_MLX5_LOCAL_LENGTH;
+		return ORIEL_SYNDROME_LOCAL_LENGTH;
 	case IBV_WC_LOC_PROT_ERR:
-		return ORIEL_MLX5_LOCAL_PROTECTION;
+		return ORIEL_SYNDROME_LOCAL_PROTECTION;
 	case IBV_WC_WR_FLUSH_ERR:
-		return ORIEL_MLX5_FLUSHED;
+		return ORIEL_SYNDROME_FLUSHED;
 	case IBV_WC_MW_BIND_ERR:
-		return ORIEL_MLX5_WINDOW_BIND;
+		return ORIEL_SYNDROME_WINDOW_BIND;
 	case IBV_WC_BAD_RESP_ERR:
-		return ORIEL_MLX5_BAD_RESPONSE;
+		return ORIEL_SYNDROME_BAD_RESPONSE;
 	case IBV_WC_LOC_ACCESS_ERR:
-		return ORIEL_MLX5_LOCAL_ACCESS;
+		return ORIEL_SYNDROME_LOCAL_ACCESS;
 	case IBV_WC_REM_INV_REQ_ERR:
-		return ORIEL_MLX5_REMOTE_REQUEST;
+		return ORIEL_SYNDROME_REMOTE_REQUEST;
 	case IBV_WC_REM_ACCESS_ERR:
-		return ORIEL_MLX5_REMOTE_ACCESS;
+		return ORIEL_SYNDROME_REMOTE_ACCESS;
 	case IBV_WC_REM_OP_ERR:
-		return ORIEL_MLX5_REMOTE_OPERATION;
+		return ORIEL_SYNDROME_REMOTE_OPERATION;
 	case IBV_WC_RETRY_EXC_ERR:
 	case IBV_WC_RESP_TIMEOUT_ERR:
-		return ORIEL_MLX5_RETRY_EXCEEDED;
+		return ORIEL_SYNDROME_RETRY_EXCEEDED;
 	case IBV_WC_RNR_RETRY_EXC_ERR:
-		return ORIEL_MLX5_NOT_READY_EXCEEDED;
+		return ORIEL_SYNDROME_NOT_READY_EXCEEDED;
 	case IBV_WC_REM_ABORT_ERR:
-		return ORIEL_MLX5_REMOTE_ABORTED;
+		return ORIEL_SYNDROME_REMOTE_ABORTED;
 	default:
-		return ORIEL_MLX5_LOCAL_OPERATION;
+		return ORIEL_SYNDROME_LOCAL_OPERATION;
 	}
 }
 
@@ -225,7 +225,7 @@ static bool call_is_port_up(const struct verbs_device *d)
 static uint8_t call_cause(const struct verbs_device *d, enum ibv_wc_status status)
 {
 	if (status == IBV_WC_LOC_QP_OP_ERR && !call_is_port_up(d))
-		return ORIEL_MLX5_RETRY_EXCEEDED;
+		return ORIEL_SYNDROME_RETRY_EXCEEDED;
 	return call_syndrome(status);
 }
 

@@ -91,7 +91,7 @@ static void test_a_request_to_a_destroyed_peer_fails(void **state)
 	end_next(&d.a, &wc);
 	assert_int_equal(wc.id, 3);
 	assert_int_equal(wc.status, ORIEL_ERR_PEER);
-	assert_int_equal(wc.syndrome, ORIEL_MLX5_RETRY_EXCEEDED);
+	assert_int_equal(wc.syndrome, ORIEL_SYNDROME_RETRY_EXCEEDED);
 	end_open_qp(&d.b, CALL_DEPTH, CALL_DEPTH);
 	end_stop(&d.a);
 	end_stop(&d.b);
