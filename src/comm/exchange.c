@@ -57,9 +57,9 @@ static enum oriel_status exchange_wait(struct oriel_comm *comm, enum ori_call ca
 {
 	const uint64_t *word = &exchange_control(comm, peer)->round;
 	uint32_t polls = 0, spin = ori_comm_spin(comm);
-	uint64_t start = 0, now;
 	enum oriel_status status;
-	struct ori_late late = {.at = ORIEL_FOREVER};
+	struct ori_late late = {0};
+	uint64_t now;
 
 	while (oriel_dev_load_relaxed(word) < round) {
 		if (++polls < spin) {
@@ -69,11 +69,9 @@ static enum oriel_status exchange_wait(struct oriel_comm *comm, enum ori_call ca
 		status = ori_comm_check(comm);
 		if (status != ORIEL_OK)
 			return status;
-		now = ori_clock_ns();
-		if (!start) {
-			start = now;
+		if (!late.begun)
 			ori_late_begin(&late);
-		}
+		now = ori_clock_ns();
 		if (now >= deadline) {
 			/* The late rank must not go on alone when it arrives. */
 			ori_comm_break_all(comm, ORIEL_ERR_TIMEOUT, ORIEL_DEV_EXCHANGE, peer);
@@ -86,7 +84,7 @@ static enum oriel_status exchange_wait(struct oriel_comm *comm, enum ori_call ca
 			ori_late_warn(&late, comm->timeout_ns,
 				      "rank %u of %u did not enter %s, where rank %u waits", peer,
 				      comm->size, ori_call_name(call), comm->rank);
-		oriel_cpu_back_off(now - start);
+		oriel_cpu_back_off(now - late.begun);
 	}
 	/* Acquires the slot that the owner released in exchange_round(). */
 	(void)oriel_dev_load_acquire(word);
