@@ -19,7 +19,8 @@ static const struct oriel_dev_link *wqe_link(const struct perf_rep *s)
 static inline enum oriel_status wqe_post(const struct perf_rep *s, uint32_t count)
 {
 	struct oriel_rdma_address to = oriel_rdma_remote(&s->w, s->peer, 0);
-	struct oriel_rdma_address from = oriel_rdma_local(&s->w, s->peer, s->source);
+	struct oriel_rdma_address from =
+		oriel_rdma_local(&s->w, s->peer, s->source, WQE_BYTES, false);
 	const struct oriel_dev_link *l = wqe_link(s);
 	struct oriel_link_post post = oriel_link_begin(l, oriel_link_main(l), ORIEL_DEV_PUT, count);
 	uint32_t i;
@@ -34,10 +35,11 @@ static inline enum oriel_status wqe_post(const struct perf_rep *s, uint32_t coun
 /* Whole group: one work request per thread, one doorbell. */
 static enum oriel_status wqe_post_together(const struct perf_rep *s, struct oriel_dev_group g)
 {
-	return perf_posted(oriel_link_put_cooperative(wqe_link(s), g,
-						      oriel_rdma_remote(&s->w, s->peer, 0),
-						      oriel_rdma_local(&s->w, s->peer, s->source),
-						      (uint64_t)WQE_BYTES * g.size));
+	uint64_t length = (uint64_t)WQE_BYTES * g.size;
+
+	return perf_posted(oriel_link_put_cooperative(
+		wqe_link(s), g, oriel_rdma_remote(&s->w, s->peer, 0),
+		oriel_rdma_local(&s->w, s->peer, s->source, length, false), length));
 }
 
 /* Empties the queue and excludes the time it takes. */

@@ -375,6 +375,13 @@ static struct ori_cache_entry *cache_unref_last(struct ori_cache *cache,
 	return entry;
 }
 
+void ori_cache_unshare(struct ori_mr_ref *ref)
+{
+	if (ref->is_whole)
+		atomic_fetch_sub(&ref->entry->wholes, 1);
+	ref->is_whole = false;
+}
+
 void ori_cache_unref(struct ori_cache *cache, const struct ori_mr_ref *ref)
 {
 	struct ori_cache_entry *entry = ref->entry, *unused;

@@ -72,6 +72,11 @@ bool ori_cache_find(struct ori_cache *cache, const struct ori_cache_range *range
 enum oriel_status ori_cache_ref(struct ori_cache *cache, const struct ori_cache_range *range,
 				struct ori_mr_ref *ref);
 void ori_cache_unref(struct ori_cache *cache, const struct ori_mr_ref *ref);
+/*
+ * The owner of the memory may unmap it before @ref is dropped: from now on @ref does not keep
+ * the entry open for sharing.
+ */
+void ori_cache_unshare(struct ori_mr_ref *ref);
 
 /*
  * The memory is about to be unmapped: deregister its idle entries now, the others with their last

@@ -23,10 +23,13 @@ static enum oriel_status rdma_open_rail(struct ori_rdma *rdma, const struct ori_
 		return status;
 	r->ops = ops;
 	r->gpu = gpu;
+	/* Its capabilities may depend on the posters, and so on the GPU. */
+	if (gpu)
+		status = ops->use_gpu(r->hca, gpu);
 	ops->caps(r->hca, &r->caps);
 	/* The software HCA writes to a GPU by copies, each done before the next. */
 	r->needs_flush = gpu && !r->caps.is_software && !(gpu->flags & ORI_GPU_ORDERED);
-	return gpu ? ops->use_gpu(r->hca, gpu) : ORIEL_OK;
+	return status;
 }
 
 const struct ori_hca_ops *ori_rdma_ops(const struct ori_rdma *r)

@@ -90,6 +90,7 @@ enum oriel_status ori_rdma_link_create(struct ori_rdma *r, unsigned peer, unsign
 	link->dev.rail = rail;
 	link->dev.post_kind = r->proxy ? ORIEL_LINK_PROXY : ORIEL_LINK_RINGS;
 	link->dev.unordered = r->is_unordered ? ORIEL_LINK_UNORDERED_LOCAL : 0;
+	link->dev.answers = r->posted ? ori_posted_answers(r->posted, rail) : NULL;
 	if (r->gpu) {
 		status = ori_rdma_cell_take(&r->cells, r->gpu, &link->cell);
 		if (status == ORIEL_OK)
@@ -305,10 +306,14 @@ struct ori_rdma_heartbeat *ori_rdma_link_heartbeat(const struct ori_rdma_link *l
 
 void ori_rdma_link_close(struct ori_rdma_link *link)
 {
+	struct ori_posted *posted = link->rdma->posted;
+	struct ori_posted_ref *refs = ori_posted_take(posted, link->main.dev);
+
 	/* The companion first: it waits for completions of the main queue. */
 	ori_rdma_queue_close(link->rail, &link->companion);
 	ori_rdma_queue_close(link->rail, &link->responder);
 	ori_rdma_queue_close(link->rail, &link->main);
+	ori_posted_drop(posted, refs);
 	ori_proxied_close(&link->proxied[0]);
 	ori_rdma_heartbeat_close(&link->heartbeat);
 	if (!link->cell)

@@ -197,7 +197,10 @@ enum oriel_status ori_rdma_open_links(struct ori_rdma *r, const struct ori_rdma_
 		status = ori_memory_open_blocks(r->memory);
 	if (status == ORIEL_OK && r->is_unordered)
 		status = links_open_flush(r);
-	if (status != ORIEL_OK || !ori_rdma_finds_own(r) || !r->gpu)
+	if (status != ORIEL_OK || !ori_rdma_finds_own(r))
+		return status;
+	status = ori_posted_open(r->memory, &r->posted);
+	if (status != ORIEL_OK || !r->gpu)
 		return status;
 	r->cells.memory = r->memory;
 	return ori_reach_open(r->memory, r->gpu, &r->reach);
@@ -209,6 +212,7 @@ void ori_rdma_close_links(struct ori_rdma *r)
 
 	ori_rdma_cells_close(&r->cells);
 	ori_reach_close(r->reach);
+	ori_posted_close(r->posted);
 	if (r->flush_mr) {
 		ori_memory_unregister(r->memory, r->flush_mr);
 		ori_mem_unref(r->flush_mem);

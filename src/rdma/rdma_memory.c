@@ -15,7 +15,6 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "mem/cache.h"
 #include "mem/memfd.h"
 #include "mem/memory.h"
 
@@ -479,9 +478,9 @@ static bool memory_covers(const struct memory_last *of, uint64_t address, uint64
 	       !(is_target && of->is_fixed);
 }
 
-static bool memory_look_up(struct memory_rail *r, uint64_t address, uint64_t length, bool is_target)
+static bool memory_look_up(struct ori_memory *m, unsigned rail, uint64_t address, uint64_t length,
+			   bool is_target, struct memory_last *last)
 {
-	struct ori_memory *m = r->memory;
 	bool is_found = false;
 	unsigned i;
 
@@ -491,16 +490,16 @@ static bool memory_look_up(struct memory_rail *r, uint64_t address, uint64_t len
 
 		if (address - mr->address >= m->longest)
 			break;
-		r->last = (struct memory_last){
+		*last = (struct memory_last){
 			.changes = atomic_load_explicit(&m->changes, memory_order_relaxed),
 			.address = mr->address,
 			.length = mr->length,
 			.iova = mr->iova,
-			.lkey = mr->keys[r->rail].lkey,
+			.lkey = mr->keys[rail].lkey,
 			.is_fixed = mr->is_fixed,
 			.is_host = mr->is_host,
 		};
-		is_found = memory_covers(&r->last, address, length, is_target);
+		is_found = memory_covers(last, address, length, is_target);
 	}
 	pthread_rwlock_unlock(&m->lock);
 	return is_found;
@@ -514,11 +513,11 @@ static bool memory_look_up(struct memory_rail *r, uint64_t address, uint64_t len
 static bool memory_find_listed(struct memory_rail *r, uint64_t address, uint64_t length,
 			       bool is_target, struct ori_proxy_sge *sge)
 {
-	const struct memory_last *last = &r->last;
+	struct memory_last *last = &r->last;
 
 	if ((last->changes != atomic_load_explicit(&r->memory->changes, memory_order_acquire) ||
 	     !memory_covers(last, address, length, is_target)) &&
-	    !memory_look_up(r, address, length, is_target))
+	    !memory_look_up(r->memory, r->rail, address, length, is_target, last))
 		return false;
 	*sge = (struct ori_proxy_sge){
 		.address = last->iova + (address - last->address),
@@ -526,6 +525,43 @@ static bool memory_find_listed(struct memory_rail *r, uint64_t address, uint64_t
 		.data = last->is_host ? (void *)(uintptr_t)address : NULL,
 	};
 	return true;
+}
+
+bool ori_memory_find(struct ori_memory *m, unsigned rail, const void *address, uint64_t length,
+		     bool is_target, struct oriel_rdma_address *found)
+{
+	uint64_t at = (uintptr_t)address;
+	struct memory_last last;
+
+	if (!memory_look_up(m, rail, at, length, is_target, &last))
+		return false;
+	*found = (struct oriel_rdma_address){last.iova + (at - last.address), last.lkey};
+	return true;
+}
+
+/* Memory that may not be written is registered as a source alone. */
+enum oriel_status ori_memory_ref(struct ori_memory *m, unsigned rail, const void *address,
+				 uint64_t length, bool is_target, struct oriel_rdma_address *found,
+				 struct ori_mr_ref *ref)
+{
+	uint64_t at = (uintptr_t)address;
+	const struct memory_entry *entry;
+	enum oriel_status status;
+
+	status = memory_ref_passing(m, at, length, ORI_HCA_LOCAL_WRITE | MEMORY_RAIL(rail), ref);
+	if (status != ORIEL_OK && !is_target)
+		status = memory_ref_passing(m, at, length, MEMORY_RAIL(rail), ref);
+	if (status != ORIEL_OK)
+		return status;
+	ori_cache_unshare(ref);
+	entry = ref->registration;
+	*found = (struct oriel_rdma_address){memory_iova(entry, at), entry->keys[rail].lkey};
+	return ORIEL_OK;
+}
+
+void ori_memory_unref(struct ori_memory *m, const struct ori_mr_ref *ref)
+{
+	ori_cache_unref(m->cache, ref);
 }
 
 static struct memory_ref *memory_take_block(struct memory_rail *r)

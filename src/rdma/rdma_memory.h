@@ -15,6 +15,7 @@
 #ifndef ORI_RDMA_RDMA_MEMORY_H
 #define ORI_RDMA_RDMA_MEMORY_H
 
+#include "mem/cache.h"
 #include "rdma/rdma.h"
 #include "rdma/rdma_proxy.h"
 
@@ -50,6 +51,18 @@ bool ori_memory_is_shared(struct ori_memory *memory, const void *address, size_t
 
 /* From now on NICs register no memory of the GPU. Call it before anything is registered. */
 void ori_memory_reject_gpu(struct ori_memory *memory);
+
+/* Any thread: does registered memory have all the bytes? Then *@found is what a request names. */
+bool ori_memory_find(struct ori_memory *memory, unsigned rail, const void *address, uint64_t length,
+		     bool is_target, struct oriel_rdma_address *found);
+/*
+ * Any thread: registers them with @rail, for a request whose end the caller may learn late.
+ * ori_memory_unref() drops *@ref.
+ */
+enum oriel_status ori_memory_ref(struct ori_memory *memory, unsigned rail, const void *address,
+				 uint64_t length, bool is_target, struct oriel_rdma_address *found,
+				 struct ori_mr_ref *ref);
+void ori_memory_unref(struct ori_memory *memory, const struct ori_mr_ref *ref);
 
 /*
  * find() and release() for the proxy, for requests of @rail. One thread at a time calls

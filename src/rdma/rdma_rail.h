@@ -10,6 +10,7 @@
 
 #include "rdma/rdma.h"
 #include "rdma/rdma_kernel.h"
+#include "rdma/rdma_posted.h"
 #include "rdma/rdma_proxied.h"
 #include "rdma/rdma_reach.h"
 
@@ -53,6 +54,7 @@ struct ori_rdma {
 	struct ori_rdma_cells cells;      /* memory of the GPU for links */
 	struct oriel_dev_keys whole_lkeys;
 	struct ori_reach *reach;        /* NULL unless ori_rdma_finds_own() */
+	struct ori_posted *posted;      /* the same */
 	struct ori_proxy_thread *proxy; /* NULL: callers post to rings */
 	bool is_unordered;              /* see ori_rdma_is_unordered() */
 	struct ori_mem *flush_mem; /* unordered memory that lanes of the proxy flush; or NULL */

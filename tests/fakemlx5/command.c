@@ -186,6 +186,7 @@ static enum syndrome qp_check(struct ibv_context *context, const struct ori_prm_
 		return BAD_UAR;
 	if (!fake5_cq_find(c->device, qp->send_cqn) || !fake5_cq_find(c->device, qp->receive_cqn))
 		return BAD_CQ;
+	/* Linux include/linux/mlx5/qp.h, mlx5_get_qp_default_ts(): 0 is all that it has then. */
 	if (fake5_lacks("stamps") && qp->timestamps != ORI_PRM_TIMESTAMPS_FREE_RUNNING)
 		return BAD_STAMPS;
 	if (fake5_lacks("master") && qp->is_companion)

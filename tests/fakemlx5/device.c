@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/memory_probe.h"
 #include "objects.h"
 
 #undef ibv_query_port
@@ -482,17 +483,31 @@ static struct ibv_mr *memory_register(struct ibv_pd *pd, void *address, size_t l
 	return &mr->base;
 }
 
+/*
+ * Linux pins every page, for writing if the NIC may write it (drivers/infiniband/core/umem.c,
+ * ib_umem_get()): a page without that permission is EFAULT.
+ */
+static bool memory_can_be_pinned(void *address, size_t length, unsigned access)
+{
+	if (access & IBV_ACCESS_LOCAL_WRITE && !ori_probe_looks_writable(address, length))
+		return false;
+	return ori_probe_may_read(address, length);
+}
+
 struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *address, size_t length, uint64_t iova,
 				unsigned access)
 {
 	bool is_remote = access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
+	int error = device_failure("reg_mr");
 
-	errno = device_failure("reg_mr");
 	/* The kernel has the same checks. */
-	if (!errno && (((uintptr_t)address ^ iova) % FAKE5_PAGE ||
+	if (!error && (((uintptr_t)address ^ iova) % FAKE5_PAGE ||
 		       (is_remote && !(access & IBV_ACCESS_LOCAL_WRITE))))
-		errno = EINVAL;
-	return errno ? NULL : memory_register(pd, address, length, iova, access, NULL);
+		error = EINVAL;
+	if (!error && !memory_can_be_pinned(address, length, access))
+		error = EFAULT;
+	errno = error;
+	return error ? NULL : memory_register(pd, address, length, iova, access, NULL);
 }
 
 /* All memory, on demand: x86 and others can have that, except for page 0. */

@@ -256,7 +256,7 @@ static void test_any_memory(struct queue *a, const struct side *remote)
 	char *fresh;
 	uint64_t base;
 
-	row(s->caps.reaches_all, "rings reach memory that is not registered, as windows promise");
+	/* Else threads register what they name. */
 	if (!s->caps.reaches_all)
 		return;
 	must(s->ops->register_memory(s->hca, (void *)(uintptr_t)4096,

@@ -171,6 +171,8 @@ ORIEL_DEV int64_t oriel_rdma_send_piece(const struct oriel_dev_window *w, uint32
 	const struct oriel_dev_link *l = w->peers[peer].link;
 	struct oriel_rdma_address ready = oriel_rdma_control(w, peer, oriel_channel_at(w, channel));
 	struct oriel_link_queue q = oriel_link_main(l);
+	/* Before the post begins, since memory may have to be registered. */
+	struct oriel_rdma_address source = oriel_rdma_local(w, peer, from, piece, false);
 	struct oriel_link_post post =
 		oriel_link_begin(l, q, ORIEL_DEV_SEND, 2 + oriel_link_read_flushes(l));
 	uint64_t staging = w->staging_at +
@@ -180,8 +182,7 @@ ORIEL_DEV int64_t oriel_rdma_send_piece(const struct oriel_dev_window *w, uint32
 
 	if (post.status != ORIEL_OK)
 		return post.status;
-	oriel_link_add_write(&post, oriel_rdma_control(w, peer, staging),
-			     oriel_rdma_local(w, peer, from), piece);
+	oriel_link_add_write(&post, oriel_rdma_control(w, peer, staging), source, piece);
 	oriel_link_add_value(&post, ready, end, oriel_link_add_read_flush(l, &post, ready));
 	return oriel_link_end(l, ORIEL_DEV_SEND, &post);
 }

@@ -40,10 +40,11 @@ ORIEL_DEV int64_t oriel_dev_put_counter(const struct oriel_dev_window *w, struct
 		if (status != ORIEL_OK)
 			return status;
 		return oriel_rdma_ticket(
-			peer, oriel_link_put_counter(w->peers[peer].link, g,
-						     oriel_rdma_remote(w, peer, to),
-						     oriel_rdma_local(w, peer, from), length,
-						     oriel_rdma_counter(w, peer, counter), 1));
+			peer,
+			oriel_link_put_counter(w->peers[peer].link, g,
+					       oriel_rdma_remote(w, peer, to),
+					       oriel_rdma_source(w, g, peer, from, length), length,
+					       oriel_rdma_counter(w, peer, counter), 1));
 	}
 	ticket = oriel_dev_put(w, g, peer, to, from, length);
 	if (ticket < 0)
@@ -74,12 +75,13 @@ ORIEL_DEV int64_t oriel_dev_put_signal_counter(const struct oriel_dev_window *w,
 			status = oriel_dev_check_range(w, ORIEL_DEV_PUT, peer, to, length, &remote);
 		if (status != ORIEL_OK)
 			return status;
-		return oriel_rdma_ticket(peer, oriel_link_put_signal_counter(
-						       w->peers[peer].link, g,
-						       oriel_rdma_remote(w, peer, to),
-						       oriel_rdma_local(w, peer, from), length,
-						       oriel_rdma_signal(w, peer, id), value,
-						       oriel_rdma_counter(w, peer, counter), 1));
+		return oriel_rdma_ticket(
+			peer,
+			oriel_link_put_signal_counter(w->peers[peer].link, g,
+						      oriel_rdma_remote(w, peer, to),
+						      oriel_rdma_source(w, g, peer, from, length),
+						      length, oriel_rdma_signal(w, peer, id), value,
+						      oriel_rdma_counter(w, peer, counter), 1));
 	}
 	ticket = oriel_dev_put_signal(w, g, peer, to, from, length, id, value);
 	if (ticket < 0)

@@ -36,10 +36,9 @@ ORIEL_DEV int64_t oriel_dev_put(const struct oriel_dev_window *w, struct oriel_d
 	case ORIEL_PATH_RDMA:
 		if (!ORIEL_DEV_HAS(ORIEL_PATH_RDMA))
 			break;
-		return oriel_rdma_ticket(peer,
-					 oriel_link_put(remote.peer.link, g,
-							oriel_rdma_remote(w, peer, to),
-							oriel_rdma_local(w, peer, from), length));
+		return oriel_rdma_ticket(
+			peer, oriel_link_put(remote.peer.link, g, oriel_rdma_remote(w, peer, to),
+					     oriel_rdma_source(w, g, peer, from, length), length));
 	}
 	return ORIEL_ERR_NO_PATH;
 }
@@ -97,7 +96,8 @@ ORIEL_DEV int64_t oriel_dev_put_part(const struct oriel_dev_window *w, struct or
 		return oriel_rdma_ticket(
 			peer,
 			oriel_link_put(remote.peer.link, g, oriel_rdma_remote(w, peer, to + begin),
-				       oriel_rdma_local(w, peer, (const char *)from + begin),
+				       oriel_rdma_source(w, g, peer, (const char *)from + begin,
+							 length),
 				       length));
 	}
 	return ORIEL_ERR_NO_PATH;

@@ -41,17 +41,25 @@ struct oriel_link_reach {
 	struct oriel_dev_buffer of[ORIEL_LINK_REACH]; /* rkeys are lkeys */
 };
 
+struct oriel_dev_link;
+
 /*
- * Words for the results of atomics of kernels, whose stacks no NIC reaches: bit i of @taken is
- * set as long as a thread holds word i. The NIC knows word 0 as @address of @key, or as its own
- * address if @key is 0.
+ * Words for the results of atomics where no NIC reaches stacks, as those of kernels: bit i of
+ * @taken is set as long as a thread holds word i. The NIC knows word 0 as @address of @key, or
+ * as its own address if @key is 0.
  */
 struct oriel_link_answers {
 	uint64_t taken;
 	uint64_t address;
 	uint64_t key;
 	const struct oriel_link_reach *reach; /* NULL: own buffers need not be looked up */
-	uint64_t reserved[12];
+	/*
+	 * For CPU threads, NULL for kernels: how the NIC knows @length bytes at @memory, which the
+	 * next request of this thread to @l names, and writes if @is_target; false if it cannot.
+	 */
+	bool (*find)(const struct oriel_dev_link *l, const void *memory, uint64_t length,
+		     bool is_target, struct oriel_rdma_address *found);
+	uint64_t reserved[11];
 	uint64_t words[ORIEL_LINK_ANSWERS];
 };
 

@@ -72,12 +72,13 @@ ORIEL_DEV bool oriel_rdma_is_of(const struct oriel_dev_window *w, uint32_t peer,
 }
 
 /*
- * Memory by a key of its own, if the key of all memory does not reach memory of a GPU: of an
- * own buffer, or of memory that the host has registered. Other memory is found by the key of
- * all memory, or rejected.
+ * Memory by a key of its own, if the key of all memory does not reach memory of a GPU or there
+ * is none: of an own buffer, or of memory that the host has registered, which CPU threads do
+ * now if need be. Other memory is found by the key of all memory, or rejected.
  */
 ORIEL_DEV_RARE struct oriel_rdma_address oriel_rdma_own(const struct oriel_dev_window *w,
-							uint32_t peer, const void *memory)
+							uint32_t peer, const void *memory,
+							uint64_t length, bool is_target)
 {
 	const struct oriel_link_answers *answers = w->peers[peer].link->answers;
 	const struct oriel_link_reach *reach = answers ? answers->reach : NULL;
@@ -91,21 +92,39 @@ ORIEL_DEV_RARE struct oriel_rdma_address oriel_rdma_own(const struct oriel_dev_w
 	for (i = 0; reach && i < reach->count; i++)
 		if (oriel_rdma_is_of(w, peer, &reach->of[i], memory, &result))
 			return result;
+#ifdef __CUDA_ARCH__
+	(void)length, (void)is_target;
+#else
+	if (length && answers && answers->find)
+		(void)answers->find(w->peers[peer].link, memory, length, is_target, &result);
+#endif
 	return result;
 }
 
 /*
- * Memory of this process, for posts to @peer. Memory that NICs do not reach has a key that they
+ * @length bytes of this process, which the next post of this thread to @peer names, and to which
+ * the NIC writes if @is_target; 0: it posts none. Memory that NICs do not reach has a key that they
  * reject.
  */
 ORIEL_DEV struct oriel_rdma_address oriel_rdma_local(const struct oriel_dev_window *w,
-						     uint32_t peer, const void *memory)
+						     uint32_t peer, const void *memory,
+						     uint64_t length, bool is_target)
 {
 	uint32_t key = oriel_rdma_key(w, peer, &w->whole_lkeys);
 	struct oriel_rdma_address result = {(uint64_t)(uintptr_t)memory,
 					    oriel_rdma_reaches(memory) ? key : 0};
 
-	return w->peers[peer].has_own_keys && result.key ? oriel_rdma_own(w, peer, memory) : result;
+	return w->peers[peer].has_own_keys && result.key
+		       ? oriel_rdma_own(w, peer, memory, length, is_target)
+		       : result;
+}
+
+/* Whole group: the same for a source of which its leader posts @length bytes. */
+ORIEL_DEV struct oriel_rdma_address oriel_rdma_source(const struct oriel_dev_window *w,
+						      struct oriel_dev_group g, uint32_t peer,
+						      const void *memory, uint64_t length)
+{
+	return oriel_rdma_local(w, peer, memory, oriel_dev_is_leader(g) ? length : 0, false);
 }
 
 /* This rank's word for signal @id in the inbox of @peer. */
@@ -190,7 +209,8 @@ ORIEL_DEV int64_t oriel_rdma_get(const struct oriel_dev_window *w, struct oriel_
 				 uint32_t peer, uint64_t from, void *to, uint64_t length)
 {
 	struct oriel_rdma_address remote = oriel_rdma_remote(w, peer, from);
-	struct oriel_rdma_address local = oriel_rdma_local(w, peer, to);
+	struct oriel_rdma_address local =
+		oriel_rdma_local(w, peer, to, oriel_dev_is_leader(g) ? length : 0, true);
 	uint64_t part;
 	int64_t ticket = -1, before;
 
@@ -247,7 +267,7 @@ ORIEL_DEV struct oriel_rdma_address oriel_rdma_word(const struct oriel_dev_windo
 	struct oriel_rdma_address result;
 
 	if (!answers || !answers->key)
-		return oriel_rdma_local(w, peer, word);
+		return oriel_rdma_local(w, peer, word, sizeof(*word), true);
 	result.address = answers->address + (uint64_t)(word - answers->words) * sizeof(*word);
 	result.key = (uint32_t)answers->key;
 	return result;

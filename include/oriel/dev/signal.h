@@ -232,8 +232,8 @@ ORIEL_DEV int64_t oriel_dev_put_signal(const struct oriel_dev_window *w, struct 
 		return oriel_rdma_ticket(
 			peer, oriel_link_put_signal(oriel_dev_peer_of(w, peer).link, g,
 						    oriel_rdma_remote(w, peer, to),
-						    oriel_rdma_local(w, peer, from), length,
-						    oriel_rdma_signal(w, peer, id), value));
+						    oriel_rdma_source(w, g, peer, from, length),
+						    length, oriel_rdma_signal(w, peer, id), value));
 	}
 	if (oriel_dev_is_leader(g))
 		oriel_mapped_apply_signal(oriel_mapped_signal(w, remote.peer.control, id),

@@ -117,6 +117,17 @@ static uint32_t connect_least(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
+/*
+ * Two fields stay 0:
+ * - ece, the options of enhanced connections that both ends would agree on. libmlx5 passes on
+ *   what ibv_set_ece() set, which nobody calls for queues of verbs either, so that queues of
+ *   all tiers connect to each other alike.
+ * - lag_tx_port_affinity, the port of a bond. Linux deals ports out to its own queues while a
+ *   bond is active, unless firmware hashes flows (qp.c, get_tx_affinity()); UCX sets a port
+ *   of DEVX queues if init2_lag_tx_port_affinity is there and a path is asked for
+ *   (uct_ib_mlx5_devx_set_qpc_port_affinity()). Without it firmware chooses: requests arrive all
+ *   the same, and a bond that does not hash may send all queues by one port.
+ */
 static enum oriel_status connect_receive(struct mlx5_qp *qp, const struct ori_hca_qp_address *peer,
 					 const struct verbs_address *at)
 {

@@ -203,8 +203,11 @@ static enum oriel_status qp_command(struct mlx5_qp *qp, struct ori_prm_qp *comma
 }
 
 /*
- * Older firmware without a choice of time stamps wants the field to be 0, and
- * some firmware rejects cd_master although WAITs work on the QP.
+ * Older firmware without a choice of time stamps wants the field to be 0. Linux asks first, for
+ * qp_ts_format of the RoCE capabilities or sq_ts_format of the general ones
+ * (mlx5_get_qp_default_ts()); UCX does not ask and sets 1. The answer to the command is that
+ * choice without the queries; no thread reads the time stamp of a CQE. Some firmware rejects
+ * cd_master although WAITs work on the QP.
  */
 static enum oriel_status qp_try_all(struct mlx5_qp *qp, struct ori_prm_qp *command)
 {

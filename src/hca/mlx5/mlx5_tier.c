@@ -264,11 +264,12 @@ static bool tier_try(struct mlx5_device *d, enum ori_mlx5_tier tier)
  * The features that rings lack, beside a proxy that posts by calls: counters of
  * windows need WAIT, and any memory may be the source of a put. Linux resolves
  * page faults by the kernel's object of a queue, which DEVX queues lack, so that
- * these would stall (odp.c, mlx5_ib_mr_wqe_pfault_handler).
+ * these would stall (odp.c, mlx5_ib_mr_wqe_pfault_handler). CPU threads register
+ * such memory when they name it; kernels cannot.
  */
 static const char *tier_lack(const struct mlx5_device *d)
 {
-	if (!mlx5_reaches_all(d))
+	if (d->gpu && !mlx5_reaches_all(d))
 		return "nobody resolves page faults of its queues (no mem_page_fault), by which "
 		       "they reach memory that is not registered";
 	if (d->report.has_wait)
