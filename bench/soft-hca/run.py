@@ -77,8 +77,8 @@ class Oriel:
     def perf(self, *arguments, scenario=""):
         command = [self.tool, "run", "-n", "2", "--nodes", "2", "--no-prefix", "--timeout",
                    str(SECONDS), "--", self.tool, "perf", *arguments, "--json", "--reps", "1"]
-        return rows_of(output(command, env=os.environ | {"ORIEL_SOFT_HCA": scenario,
-                                                           "ORIEL_POST": self.post}))
+        return rows_of(output(command, env=os.environ | {"ORIEL_HCA": "soft", "ORIEL_SOFT_HCA": scenario,
+                                                         "ORIEL_POST": self.post}))
 
     def lap(self):
         sizes = ",".join(map(str, SIZES))

@@ -52,7 +52,7 @@ enum oriel_status ori_setting_paths(unsigned *mask);
 
 /* The parsed form of ORIEL_HCA. */
 enum ori_hca_request {
-	ORI_HCA_REQUEST_AUTO,  /* NICs if the machine has any, else the software HCA */
+	ORI_HCA_REQUEST_AUTO,  /* NICs if the machine has any, else the software HCA on one host */
 	ORI_HCA_REQUEST_NONE,  /* there is no rdma path */
 	ORI_HCA_REQUEST_SOFT,  /* the software HCA */
 	ORI_HCA_REQUEST_VERBS, /* the NICs that *@filter selects: see hca/verbs/verbs_pick.h */

@@ -218,7 +218,7 @@ const struct ori_config_entry ori_config_entries[ORI_SETTINGS] = {
 			.may_be = "auto, soft, none, verbs, or names as mlx5_0:1,mlx5_1 or ^mlx5_2 "
 				  "or =rxe0",
 			.help = "NICs for the rdma path; soft, the software HCA, is for "
-				"development; auto takes it where there are no NICs",
+				"development; without NICs auto takes it on one host only",
 			.is_valid = config_is_hca,
 		},
 	[ORI_SETTING_SOFT_HCA] =

@@ -5,6 +5,7 @@
  */
 #include "comm/comm_nics.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,8 +38,11 @@ static bool nics_are_needed(const struct oriel_comm *comm)
 	return false;
 }
 
-/* Is there an rdma peer that no socket of this machine reaches? */
-static bool nics_are_remote(const struct oriel_comm *comm)
+/*
+ * Is there an rdma peer that no socket of this machine reaches? @counts_nodes: or one on
+ * another virtual node, which stands for a machine.
+ */
+static bool nics_are_remote(const struct oriel_comm *comm, bool counts_nodes)
 {
 	const struct ori_host *mine = &comm->hosts[comm->rank];
 	unsigned peer;
@@ -48,7 +52,8 @@ static bool nics_are_remote(const struct oriel_comm *comm)
 
 		if (comm->host_paths.of[peer].path == ORIEL_PATH_RDMA &&
 		    (memcmp(host->boot_id, mine->boot_id, sizeof(host->boot_id)) != 0 ||
-		     host->net_ns != mine->net_ns))
+		     host->net_ns != mine->net_ns ||
+		     (counts_nodes && strcmp(host->node, mine->node) != 0)))
 			return true;
 	}
 	return false;
@@ -88,6 +93,8 @@ static enum oriel_status nics_create(struct oriel_comm *comm)
 	if (!comm->ranks)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for links to %u ranks", comm->size);
 	status = ori_rdma_open(&attr, &comm->rdma);
+	if (status == ORIEL_OK && nics_are_remote(comm, true))
+		status = ori_rdma_check_remote(comm->rdma);
 	if (status != ORIEL_OK)
 		return status;
 	ori_comm_count(comm, nics_pollers(comm));
@@ -96,7 +103,7 @@ static enum oriel_status nics_create(struct oriel_comm *comm)
 	links.spin = ori_comm_spin(comm);
 	links.blame = &comm->control->blame;
 	links.post = nics_post();
-	links.is_remote = nics_are_remote(comm);
+	links.is_remote = nics_are_remote(comm, false);
 	status = ori_rdma_open_links(comm->rdma, &links);
 	if (status != ORIEL_OK)
 		return status;
@@ -115,6 +122,23 @@ static enum oriel_status nics_create(struct oriel_comm *comm)
 			status = ori_rdma_link_create(comm->rdma, peer, ori_links_rail(comm, peer),
 						      &comm->links[peer]);
 	return status;
+}
+
+/*
+ * Warns, once in a process, that ranks of one machine have the software HCA without having
+ * asked for it. Rank 0 does for all: they have the NICs of one machine.
+ */
+static void nics_warn(const struct oriel_comm *comm)
+{
+	static atomic_flag is_warned = ATOMIC_FLAG_INIT;
+
+	if (comm->rank != 0 || !comm->rdma || !*ori_rdma_lack(comm->rdma) ||
+	    atomic_flag_test_and_set_explicit(&is_warned, memory_order_relaxed))
+		return;
+	ori_log(ORIEL_LOG_WARN,
+		"no NIC of host %s is usable: %s; ranks that do not map each other's memory have "
+		"the software HCA, for development (ORIEL_HCA=soft asks for it)",
+		comm->hosts[0].hostname, ori_rdma_lack(comm->rdma));
 }
 
 /*
@@ -139,6 +163,8 @@ static enum oriel_status nics_introduce(struct oriel_comm *comm, enum oriel_stat
 	/* All ranks come to the same answer. */
 	if (status == ORIEL_OK)
 		status = ori_choices_agree(&records->rank.kind, sizeof(*records), comm->size);
+	if (status == ORIEL_OK)
+		nics_warn(comm);
 	for (peer = 0; peer < comm->size && status == ORIEL_OK && comm->ranks; peer++) {
 		comm->ranks[peer] = records[peer].rank;
 		if (comm->links[peer] && records[peer].rank.is_unordered)

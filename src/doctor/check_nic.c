@@ -599,7 +599,8 @@ static void check_numa(const struct ori_facts *f, struct ori_answer *a)
 
 static const struct ori_check checks[] = {
 	{"RDMA NIC", ORI_DATA_PATHS_NIC, 0,
-	 "ranks of other machines are reached by the software HCA only", check_device},
+	 "ranks of other machines are reached only by the software HCA (ORIEL_HCA=soft)",
+	 check_device},
 	{"libibverbs", ORI_DATA_PATHS_NIC, 0, "NICs cannot be used", check_verbs},
 	{"NIC opens", ORI_DATA_PATHS_NIC, 0, "this process cannot use NICs", check_opens},
 	{"port", ORI_DATA_PATHS_NIC, 0, "no packet can be sent", check_port},

@@ -332,6 +332,8 @@ const struct ori_hca_ops *ori_hca_verbs(void);
  * library, or @config is invalid.
  */
 unsigned ori_hca_verbs_ports(const char *config);
+/* Writes why fewer than @rails ports may be used, in the words of `oriel doctor`. */
+void ori_hca_verbs_lack(unsigned rails, char *why, size_t length);
 
 /* The ConnectX HCAs among them; NULL without infiniband/mlx5dv.h. See hca/mlx5/mlx5.h. */
 const struct ori_hca_ops *ori_hca_mlx5(void);

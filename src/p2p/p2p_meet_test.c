@@ -122,6 +122,42 @@ static void test_without_a_listener_there_is_no_path(void **state)
 	endpoints_close(&e);
 }
 
+/* Neither has asked for the software HCA: it joins no hosts, and both say why. */
+static void test_without_a_nic_auto_joins_no_hosts(void **state)
+{
+	static const char *tcp[] = {"on", "on"}, *keys[] = {"", ""};
+	uint64_t deadline = ori_deadline(ENDPOINTS_PATIENCE_NS);
+	char *before = getenv("ORIEL_HCA"), hca[64];
+	struct p2p_address a, b;
+	struct endpoints e;
+
+	(void)state;
+	if (ori_hca_verbs_ports("") >= ORIEL_DEV_RAILS)
+		skip();
+	snprintf(hca, sizeof(hca), "%s", before ? before : "");
+	setenv("ORIEL_HCA", "auto", 1);
+	setenv("ORIEL_RAILS", "4", 1);
+	endpoints_create_internode(&e, tcp, keys);
+	a = address_of(e.a);
+	b = address_of(e.b);
+	assert_int_equal(connect_to(e.a, &b, 0), ORIEL_OK);
+	assert_int_equal(connect_to(e.b, &a, 0), ORIEL_OK);
+	while (oriel_p2p_check(e.a) == ORIEL_AGAIN || oriel_p2p_check(e.b) == ORIEL_AGAIN) {
+		assert_false(ori_deadline_passed(deadline));
+		endpoints_turn(&e);
+	}
+	assert_int_equal(oriel_p2p_check(e.a), ORIEL_ERR_NO_PATH);
+	assert_non_null(strstr(oriel_last_error(), "ORIEL_HCA=soft"));
+	assert_int_equal(oriel_p2p_check(e.b), ORIEL_ERR_NO_PATH);
+	assert_non_null(strstr(oriel_last_error(), "ORIEL_HCA=soft"));
+	endpoints_close(&e);
+	unsetenv("ORIEL_RAILS");
+	if (before)
+		setenv("ORIEL_HCA", hca, 1);
+	else
+		unsetenv("ORIEL_HCA");
+}
+
 /*
  * The connecting endpoint reports that the keys differ; the other one goes on waiting for
  * its peer.
@@ -460,6 +496,7 @@ int main(void)
 		cmocka_unit_test(test_a_context_listens_with_a_key_or_on_request),
 		cmocka_unit_test(test_one_listener_is_enough),
 		cmocka_unit_test(test_without_a_listener_there_is_no_path),
+		cmocka_unit_test(test_without_a_nic_auto_joins_no_hosts),
 		cmocka_unit_test(test_another_key_is_rejected),
 		cmocka_unit_test(test_another_context_on_the_port_is_rejected),
 		cmocka_unit_test(test_silent_connections_do_not_block_the_peer),

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "rdma/rdma_choose.h"
@@ -94,6 +95,7 @@ enum oriel_status ori_rdma_open(const struct ori_rdma_attr *attr, struct ori_rdm
 	if (!choice.ops) {
 		status = ori_choose(r->gpu, r->count, &choice);
 		config = choice.config;
+		memcpy(r->lack, choice.lack, sizeof(r->lack));
 	}
 	r->kind = choice.ops == &ori_hca_soft_ops ? ORI_HCA_KIND_SOFT : ORI_HCA_KIND_VERBS;
 	for (rail = 0; rail < r->count && status == ORIEL_OK; rail++)
@@ -131,6 +133,24 @@ void ori_rdma_close(struct ori_rdma *r)
 enum ori_hca_kind ori_rdma_kind(const struct ori_rdma *r)
 {
 	return r->kind;
+}
+
+const char *ori_rdma_lack(const struct ori_rdma *r)
+{
+	return r->lack;
+}
+
+enum oriel_status ori_rdma_check_remote(const struct ori_rdma *r)
+{
+	char host[32] = "";
+
+	if (!r->lack[0])
+		return ORIEL_OK;
+	(void)gethostname(host, sizeof(host) - 1);
+	return ori_fail(ORIEL_ERR_NO_PATH,
+			"no NIC of host %s is usable: %s (see oriel doctor); ORIEL_HCA=soft on "
+			"all ranks takes the software HCA, for development",
+			host, r->lack);
 }
 
 unsigned ori_rdma_rails(const struct ori_rdma *r)

@@ -33,6 +33,8 @@ struct ori_rdma_attr {
 	const char *config;            /* ... of it, a text; NULL = defaults */
 };
 
+#define ORI_RDMA_LACK 88 /* bytes of ori_rdma_lack(): its error fits a verdict of comm/ */
+
 /* One reference to it is the caller's. */
 enum oriel_status ori_rdma_open(const struct ori_rdma_attr *attr, struct ori_rdma **rdma);
 /* One more reference, which ori_rdma_close() drops. */
@@ -44,6 +46,13 @@ struct ori_rdma *ori_rdma_ref(struct ori_rdma *rdma);
 void ori_rdma_close(struct ori_rdma *rdma);
 
 enum ori_hca_kind ori_rdma_kind(const struct ori_rdma *rdma);
+/* Why no NIC was usable, if `auto` took the software HCA for that reason; else "". */
+const char *ori_rdma_lack(const struct ori_rdma *rdma);
+/*
+ * Before links to other hosts: ORIEL_ERR_NO_PATH after `auto` took the software HCA. A job
+ * that lost its NICs would be slower by orders of magnitude, and nobody would know.
+ */
+enum oriel_status ori_rdma_check_remote(const struct ori_rdma *rdma);
 unsigned ori_rdma_rails(const struct ori_rdma *rdma);
 void ori_rdma_caps(const struct ori_rdma *rdma, unsigned rail, struct ori_hca_caps *caps);
 /* For links that the host drives (rdma_host.h); @rdma outlives them. */

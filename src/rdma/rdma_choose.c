@@ -43,9 +43,12 @@ enum oriel_status ori_choose(const struct ori_gpu *gpu, unsigned rails,
 	const char *filter;
 	enum ori_hca_request wish = ori_setting_hca(&filter);
 
+	choice->lack[0] = '\0';
 	if (wish == ORI_HCA_REQUEST_SOFT ||
 	    (wish == ORI_HCA_REQUEST_AUTO && !choose_has_verbs(rails))) {
 		choose_soft(choice);
+		if (wish == ORI_HCA_REQUEST_AUTO && !*choice->config)
+			ori_hca_verbs_lack(rails, choice->lack, sizeof(choice->lack));
 		return ORIEL_OK;
 	}
 	choose_verbs(gpu, filter, choice);

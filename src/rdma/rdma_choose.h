@@ -10,7 +10,8 @@
 struct ori_hca_choice {
 	enum ori_hca_kind kind;
 	const struct ori_hca_ops *ops;
-	char config[320]; /* of ops->open() */
+	char config[320];         /* of ops->open() */
+	char lack[ORI_RDMA_LACK]; /* see ori_rdma_lack() */
 };
 
 /*

@@ -39,11 +39,14 @@ static void test_the_setting_chooses_the_hca(void **state)
 	assert_int_equal(choice.kind, ORI_HCA_KIND_SOFT);
 	assert_ptr_equal(choice.ops, &ori_hca_soft_ops);
 	assert_string_equal(choice.config, "seed=7");
+	assert_string_equal(choice.lack, "");
 	choice = chosen("", "", NULL);
 	assert_int_equal(choice.kind, has_verbs() ? ORI_HCA_KIND_VERBS : ORI_HCA_KIND_SOFT);
+	assert_int_equal(choice.lack[0] != '\0', !has_verbs());
 	choice = chosen("auto", "seed=7", NULL);
 	assert_int_equal(choice.kind, ORI_HCA_KIND_SOFT);
 	assert_string_equal(choice.config, "seed=7");
+	assert_string_equal(choice.lack, "");
 }
 
 static void test_names_choose_the_hcas(void **state)

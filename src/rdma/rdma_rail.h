@@ -45,6 +45,7 @@ struct rdma_rail {
 struct ori_rdma {
 	_Atomic unsigned refs;
 	enum ori_hca_kind kind;
+	char lack[ORI_RDMA_LACK];
 	const struct ori_gpu *gpu;
 	unsigned count; /* of rails */
 	struct rdma_rail rails[ORIEL_DEV_RAILS];

@@ -324,7 +324,9 @@ static bool probe_soft(char *detail)
 	bool is_allowed = wish == ORI_HCA_REQUEST_AUTO || wish == ORI_HCA_REQUEST_SOFT;
 
 	if (is_allowed)
-		snprintf(detail, DETAIL_LENGTH, "built in: executes mlx5 queues in software");
+		snprintf(detail, DETAIL_LENGTH, "built in: executes mlx5 queues in software%s",
+			 wish == ORI_HCA_REQUEST_SOFT ? ""
+						      : "; across hosts by ORIEL_HCA=soft only");
 	else
 		snprintf(detail, DETAIL_LENGTH, "ORIEL_HCA is %s",
 			 ori_setting_text(ORI_SETTING_HCA));

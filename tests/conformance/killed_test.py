@@ -53,7 +53,7 @@ class Job:
                 continue
             env = ours | {"RANK": str(rank), "WORLD_SIZE": str(size),
                           "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(self.port),
-                          "ORIEL_TIMEOUT": LONG, "ORIEL_LOG": "error"} | common
+                          "ORIEL_TIMEOUT": LONG, "ORIEL_LOG": "error", "ORIEL_HCA": "soft"} | common
             if nodes:
                 env["ORIEL_NODE"] = f"node{rank * nodes // size}"
             env |= (own or {}).get(rank, {})

@@ -491,6 +491,35 @@ static void test_usable_ports_are_counted(void **state)
 	assert_int_equal(fake_left(), 0);
 }
 
+static void assert_lack(unsigned rails, const char *text)
+{
+	char why[88];
+
+	ori_hca_verbs_lack(rails, why, sizeof(why));
+	assert_string_equal(why, text);
+	assert_int_equal(fake_left(), 0);
+}
+
+static void test_a_lack_of_ports_is_explained(void **state)
+{
+	char little[12];
+
+	(void)state;
+	assert_lack(3, "2 ports are active, ORIEL_RAILS is 3");
+	fake_cut("fake0", false, true);
+	assert_lack(2, "1 port is active, ORIEL_RAILS is 2");
+	fake_cut("fake1", false, true);
+	assert_lack(1, "fake0:1 is down, fake1:1 is down, fake1:2 is down");
+	ori_hca_verbs_lack(1, little, sizeof(little));
+	assert_string_equal(little, "fake0:1 is ");
+	/* The first two calls count ports. */
+	fake_fail("open_device", 2, EACCES);
+	assert_lack(1,
+		    "fake0 cannot be opened by this process (Permission denied), fake1:1 is down");
+	fake_cut("fake0", false, false);
+	fake_cut("fake1", false, false);
+}
+
 static void test_a_cq_that_fails_says_so(void **state)
 {
 	struct ori_hca_event event;
@@ -560,6 +589,7 @@ int main(void)
 		cmocka_unit_test(test_events_are_reported),
 		cmocka_unit_test(test_events_of_unused_objects_are_ignored),
 		cmocka_unit_test(test_usable_ports_are_counted),
+		cmocka_unit_test(test_a_lack_of_ports_is_explained),
 		cmocka_unit_test(test_a_cq_that_fails_says_so),
 		cmocka_unit_test(test_a_dma_buf_is_registered),
 	};

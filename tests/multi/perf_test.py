@@ -23,7 +23,7 @@ SHORT = ("--iters", "5", "--reps", "1")
 def oriel(*arguments, **env):
     ours = {name: value for name, value in os.environ.items() if not FOREIGN.match(name)}
     done = subprocess.run([ORIEL, *arguments], capture_output=True, text=True, timeout=DEADLINE,
-                          stdin=subprocess.DEVNULL, env=ours | env)
+                          stdin=subprocess.DEVNULL, env=ours | {"ORIEL_HCA": "soft"} | env)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -63,7 +63,7 @@ class Perf(unittest.TestCase):
 
     def test_the_command_of_a_row_reproduces_it(self):
         row, = self.rows("put_flush", "--sizes", "8", "--nodes", "2", ORIEL_SOFT_HCA="mtu=512")
-        self.assertRegex(row["command"], r"^ORIEL_SOFT_HCA=mtu=512 oriel run -n 2 --nodes 2 "
+        self.assertRegex(row["command"], r"^ORIEL_HCA=soft ORIEL_SOFT_HCA=mtu=512 oriel run -n 2 --nodes 2 "
                                          r"oriel perf .*put_flush")
         self.assertNotIn("KEY", row["command"])
 

@@ -97,6 +97,7 @@ int main(int argc, char **argv)
 		       plan.hca);
 		return 0;
 	}
+	setenv("ORIEL_HCA", "soft", 1);
 	setenv("ORIEL_SOFT_HCA", plan.hca, 1);
 	if (plan.fate != SOAK_SURVIVES) {
 		/*

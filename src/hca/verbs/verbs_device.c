@@ -375,6 +375,100 @@ unsigned ori_hca_verbs_ports(const char *config)
 	return count;
 }
 
+/* Appends a clause to @why. Only the first one may be cut short; another must fit. */
+static void __attribute__((format(printf, 3, 4)))
+lack_add(char *why, size_t length, const char *format, ...)
+{
+	size_t used = strlen(why), room = length - used;
+	char clause[160];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(clause, sizeof(clause), format, args);
+	va_end(args);
+	if (!used || strlen(", ") + strlen(clause) < room)
+		snprintf(why + used, room, "%s%s", used ? ", " : "", clause);
+}
+
+static const char *lack_state(enum ibv_port_state state)
+{
+	static const char *const states[] = {
+		[IBV_PORT_NOP] = "in no state", [IBV_PORT_DOWN] = "down",
+		[IBV_PORT_INIT] = "init",       [IBV_PORT_ARMED] = "armed",
+		[IBV_PORT_ACTIVE] = "active",   [IBV_PORT_ACTIVE_DEFER] = "active_defer",
+	};
+
+	return (size_t)state < sizeof(states) / sizeof(states[0]) ? states[state] : "unknown";
+}
+
+/* Why no port of @device may be used. */
+static void lack_add_device(struct ibv_device *device, char *why, size_t length)
+{
+	const char *name = ori_ibverbs.get_device_name(device);
+	struct ibv_context *context = ori_ibverbs.open_device(device);
+	struct ibv_device_attr attr;
+
+	if (!context) {
+		lack_add(why, length, "%s cannot be opened by this process (%s)", name,
+			 strerror(errno));
+		return;
+	}
+	if (ori_ibverbs.query_device(context, &attr) != 0)
+		attr.phys_port_cnt = 0;
+	if (attr.phys_port_cnt == 0)
+		lack_add(why, length, "%s has no port", name);
+	for (unsigned port = 1; port <= attr.phys_port_cnt; port++) {
+		struct ibv_port_attr p;
+
+		memset(&p, 0, sizeof(p));
+		(void)ori_ibverbs.query_port(context, (uint8_t)port,
+					     (struct _compat_ibv_port_attr *)(void *)&p);
+		lack_add(why, length, "%s:%u is %s", name, port, lack_state(p.state));
+	}
+	ori_ibverbs.close_device(context);
+}
+
+/* Does the kernel have a NIC with a driver? Its library may be missing all the same. */
+static bool lack_has_device(void)
+{
+	DIR *directory = opendir("/sys/class/infiniband");
+	struct dirent *entry = directory ? readdir(directory) : NULL;
+
+	while (entry && entry->d_name[0] == '.')
+		entry = readdir(directory);
+	if (directory)
+		closedir(directory);
+	return entry != NULL;
+}
+
+void ori_hca_verbs_lack(unsigned rails, char *why, size_t length)
+{
+	enum oriel_status status;
+	struct ibv_device **list = NULL;
+	unsigned ports = ori_hca_verbs_ports("");
+	struct ori_error before;
+
+	ori_error_save(&before);
+	why[0] = '\0';
+	status = ori_ibverbs_open();
+	if (status == ORIEL_OK)
+		list = ori_ibverbs.get_device_list(NULL);
+	if (ports > 0)
+		lack_add(why, length, "%u port%s active, ORIEL_RAILS is %u", ports,
+			 ports == 1 ? " is" : "s are", rails);
+	for (unsigned i = 0; list && list[i] && ports == 0; i++)
+		lack_add_device(list[i], why, length);
+	if (!why[0] && !lack_has_device())
+		lack_add(why, length, "no RDMA NIC with a driver");
+	else if (!why[0])
+		lack_add(why, length, "%s",
+			 status == ORIEL_OK ? "libibverbs has no provider for any NIC"
+					    : oriel_last_error());
+	if (list)
+		ori_ibverbs.free_device_list(list);
+	ori_error_restore(&before);
+}
+
 enum oriel_status ori_verbs_device_open(struct verbs_device *d, const char *config, unsigned rail,
 					const struct verbs_kind *kind)
 {

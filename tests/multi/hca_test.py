@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Where ranks take the software HCA without being asked: hca_test.py ORIEL FIRST_PUT [FAKEVERBS-FOLDER]
+
+The fake libibverbs has two ports that are up, so that three rails find too few, as on a machine
+without a NIC. Without it the library was built without libibverbs.
+"""
+
+import os
+import re
+import socket
+import subprocess
+import sys
+import unittest
+
+DEADLINE = 200
+FOREIGN = re.compile("ORIEL_|TORCHELASTIC_|(LOCAL_)?(RANK|WORLD_SIZE)$|MASTER_")
+HOST = re.escape(socket.gethostname()[:31])
+
+
+def job(ranks, *options, **env):
+    """(exit codes of the ranks, standard output, lines of standard error) of a job of first_put."""
+    ours = {name: value for name, value in os.environ.items() if not FOREIGN.match(name)}
+    # The launcher ends the ranks that remain when one fails, which may be before they report it.
+    rank = ("sh", "-c", f'"{FIRST_PUT}"; echo code $?')
+    done = subprocess.run([ORIEL, "run", "-n", str(ranks), *options, "--no-pty", "--timeout", "120", "--", *rank],
+                          capture_output=True, text=True, timeout=DEADLINE, stdin=subprocess.DEVNULL,
+                          env=ours | {"ORIEL_RAILS": "3"} | FAKE | env)
+    codes = [int(code) for code in re.findall(r"\] code (\d+)", done.stdout)]
+    return codes, done.stdout, done.stderr.splitlines()
+
+
+class Hca(unittest.TestCase):
+    def works(self, ranks, *options, **env):
+        codes, out, err = job(ranks, *options, **env)
+        self.assertEqual(codes, [0] * ranks, err)
+        self.assertEqual(len(re.findall("got: greetings", out)), ranks)
+        return err
+
+    def test_auto_does_not_join_hosts_without_a_nic(self):
+        for nodes, env in ((2, {}), (4, {}), (4, {"ORIEL_HCA": "auto", "ORIEL_CONNECT": "lazy"})):
+            codes, _, err = job(4, "--nodes", str(nodes), **env)
+            self.assertEqual(codes, [1] * 4, err)
+            texts = [re.sub(r"^\[\d\] first_put: (rank 0: )?", "", line) for line in err]
+            self.assertEqual(len(texts), 4, err)
+            self.assertEqual(len(set(texts)), 1, err)
+            self.assertRegex(texts[0], rf"^no NIC of host {HOST} is usable: {LACK} \(see oriel doctor\); "
+                                       "ORIEL_HCA=soft on all ranks takes the software HCA, for development$")
+
+    def test_who_asks_for_the_software_hca_has_it(self):
+        self.assertEqual(self.works(4, "--nodes", "2", ORIEL_HCA="soft"), [])
+        self.assertEqual(self.works(2, "--nodes", "2", ORIEL_SOFT_HCA="seed=7"), [])
+
+    def test_on_one_host_rank_0_tells(self):
+        for ranks in (2, 4):
+            err = self.works(ranks, ORIEL_PATHS="rdma")
+            self.assertEqual(len(err), 1, err)
+            self.assertRegex(err[0], rf"^\[0\] oriel: warn: no NIC of host {HOST} is usable: {LACK}; ranks .*"
+                                     r"the software HCA, for development \(ORIEL_HCA=soft asks for it\)$")
+        self.assertEqual(self.works(2, ORIEL_PATHS="rdma", ORIEL_HCA="soft"), [])
+        self.assertEqual(self.works(2), [])
+
+
+if __name__ == "__main__":
+    ORIEL, FIRST_PUT = map(os.path.abspath, sys.argv[1:3])
+    FAKE = {"LD_LIBRARY_PATH": sys.argv[3]} if sys.argv[3:] else {}
+    LACK = "2 ports are active, ORIEL_RAILS is 3" if FAKE else "this library was built without infiniband/verbs.h"
+    unittest.main(argv=sys.argv[:1])
