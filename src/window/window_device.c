@@ -21,6 +21,10 @@ static uint64_t round_up(uint64_t value, uint64_t unit)
 	return (value + unit - 1) / unit * unit;
 }
 
+/*
+ * All ranks compute the layout from equal counts, so an offset in this rank's control segment
+ * is valid in that of every peer, and none travels with the records.
+ */
 uint64_t ori_window_layout(struct oriel_dev_window *d)
 {
 	uint64_t ranks = d->ranks;
@@ -82,6 +86,7 @@ void ori_window_fill_inline(struct oriel_dev_window *device, uint32_t first,
 	uint32_t rank;
 
 	for (rank = first; rank < device->ranks && rank - first < ORIEL_DEV_INLINE_PEERS; rank++)
+		/* The remainder is the place, so that device code finds a rank without a search. */
 		device->inline_peers[rank % ORIEL_DEV_INLINE_PEERS] =
 			(struct oriel_dev_inline_peer){
 				.control = peers[rank].control,
@@ -286,6 +291,7 @@ enum oriel_status oriel_window_fault(struct oriel_window *window, struct oriel_d
 	if (!oriel_dev_swap_acq_rel32_gpu(&record->state, ORIEL_DEV_FAULT_FULL,
 					  ORIEL_DEV_FAULT_WRITING))
 		return ORIEL_AGAIN;
+	/* From EMPTY on any user of the window may overwrite the record, so the copy is first. */
 	*fault = oriel_dev_fault_copy(record);
 	oriel_dev_store_release32(&record->state, ORIEL_DEV_FAULT_EMPTY);
 	ori_window_fault_fail(&window->device, fault);

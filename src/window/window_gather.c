@@ -23,10 +23,12 @@ static enum oriel_status gather_put_each(struct oriel_window *w, uint64_t to, co
 	ranks = w->device.ranks;
 	if (w->gpu)
 		return ori_window_stream_put_each(w, to, from, stride, length, stream);
+	/* The own part of a call in place already lies at its target. */
 	if (oriel_window_peer_address(w, w->device.rank, to, &own) != ORIEL_OK ||
 	    own != text + w->device.rank * stride)
 		status = oriel_window_put(w, w->device.rank, to, text + w->device.rank * stride,
 					  length, stream);
+	/* Each rank begins with its successor, so that no rank is the first target of all. */
 	for (i = 1; i < ranks && status == ORIEL_OK; i++) {
 		peer = (w->device.rank + i) % ranks;
 		status = oriel_window_put(w, peer, to, text + peer * stride, length, stream);
@@ -69,6 +71,7 @@ static enum oriel_status gather_end(struct oriel_window *w, enum oriel_status st
 
 	if (status == ORIEL_OK)
 		return status;
+	/* Each of the two records a text of its own if it finds the cause. */
 	if (ori_comm_check(w->comm) != ORIEL_OK || oriel_window_fault(w, &fault) == ORIEL_OK)
 		return status;
 	return ori_fail(status, "window %u: gather: %s", w->device.number,

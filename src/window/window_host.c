@@ -61,6 +61,10 @@ static enum oriel_status host_failed(const struct ori_window_call *call,
 {
 	enum oriel_status status;
 
+	/*
+	 * The record of this call comes first: it describes the argument that was rejected,
+	 * which a communicator that broke meanwhile does not explain.
+	 */
 	if (call->fault.state == ORIEL_DEV_FAULT_FULL)
 		return ori_window_fault_fail(&call->device, &call->fault);
 	status = ori_comm_check(w->comm);
@@ -87,6 +91,7 @@ static bool host_is_of_window(const struct oriel_window *w, const struct ori_ker
 	uint32_t i;
 
 	for (i = 0; i < w->shared; i++, own += w->device.ranks) {
+		/* An address below the base wraps round and is beyond every length. */
 		uint64_t offset = (uint64_t)((uintptr_t)c->memory - (uintptr_t)own->base);
 
 		if (offset < own->length && c->length <= own->length - offset)
@@ -426,6 +431,7 @@ static enum oriel_status host_check(const struct oriel_window *w, unsigned peer,
 {
 	if (peer >= w->device.ranks)
 		return ori_fail(ORIEL_ERR_RANGE, "rank %u of %u", peer, w->device.ranks);
+	/* The handle counts the room for buffers; only the first @shared are in use. */
 	if (buffer >= w->shared)
 		return ori_fail(ORIEL_ERR_RANGE, "buffer %u of %u", buffer, w->shared);
 	return ORIEL_OK;
