@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# ctest reads it before it starts tests. Virtual nodes count as machines, between which ranks
-# have the software HCA only where it is asked for, so that all tests ask for it that name no HCA.
+# ctest reads it before it starts tests. All that name no HCA ask for the software HCA, so that they
+# run alike on machines with NICs and without, where rank 0 would warn that it is used.
 if(NOT DEFINED ENV{ORIEL_HCA})
 	set(ENV{ORIEL_HCA} soft)
 endif()

@@ -266,7 +266,7 @@ static int demo_whole(const struct demo_options *options)
 
 	if (!demo_find_programs(self, heat, &has_heat))
 		return TOOL_FAILED;
-	/* Most machines have no NIC. Between nodes the software HCA is used on request only. */
+	/* Most machines have no NIC, and a demonstration needs no warning of it. */
 	if (!hca || !*hca)
 		(void)setenv("ORIEL_HCA", "soft", 1);
 	snprintf(ranks, sizeof(ranks), "%u", options->ranks);

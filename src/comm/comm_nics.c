@@ -38,11 +38,8 @@ static bool nics_are_needed(const struct oriel_comm *comm)
 	return false;
 }
 
-/*
- * Is there an rdma peer that no socket of this machine reaches? @counts_nodes: or one on
- * another virtual node, which stands for a machine.
- */
-static bool nics_are_remote(const struct oriel_comm *comm, bool counts_nodes)
+/* Is there an rdma peer that no socket of this machine reaches? */
+static bool nics_are_remote(const struct oriel_comm *comm)
 {
 	const struct ori_host *mine = &comm->hosts[comm->rank];
 	unsigned peer;
@@ -52,8 +49,7 @@ static bool nics_are_remote(const struct oriel_comm *comm, bool counts_nodes)
 
 		if (comm->host_paths.of[peer].path == ORIEL_PATH_RDMA &&
 		    (memcmp(host->boot_id, mine->boot_id, sizeof(host->boot_id)) != 0 ||
-		     host->net_ns != mine->net_ns ||
-		     (counts_nodes && strcmp(host->node, mine->node) != 0)))
+		     host->net_ns != mine->net_ns))
 			return true;
 	}
 	return false;
@@ -93,7 +89,7 @@ static enum oriel_status nics_create(struct oriel_comm *comm)
 	if (!comm->ranks)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for links to %u ranks", comm->size);
 	status = ori_rdma_open(&attr, &comm->rdma);
-	if (status == ORIEL_OK && nics_are_remote(comm, true))
+	if (status == ORIEL_OK && nics_are_remote(comm))
 		status = ori_rdma_check_remote(comm->rdma);
 	if (status != ORIEL_OK)
 		return status;
@@ -103,7 +99,7 @@ static enum oriel_status nics_create(struct oriel_comm *comm)
 	links.spin = ori_comm_spin(comm);
 	links.blame = &comm->control->blame;
 	links.post = nics_post();
-	links.is_remote = nics_are_remote(comm, false);
+	links.is_remote = nics_are_remote(comm);
 	status = ori_rdma_open_links(comm->rdma, &links);
 	if (status != ORIEL_OK)
 		return status;

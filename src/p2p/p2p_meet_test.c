@@ -138,6 +138,7 @@ static void test_without_a_nic_auto_joins_no_hosts(void **state)
 	setenv("ORIEL_HCA", "auto", 1);
 	setenv("ORIEL_RAILS", "4", 1);
 	endpoints_create_internode(&e, tcp, keys);
+	e.b->address.kernel++;
 	a = address_of(e.a);
 	b = address_of(e.b);
 	assert_int_equal(connect_to(e.a, &b, 0), ORIEL_OK);

@@ -17,12 +17,6 @@ static unsigned rdma_rails(const struct oriel_p2p *p2p)
 	return p2p->address.rails < p2p->peer.rails ? p2p->address.rails : p2p->peer.rails;
 }
 
-/* Another machine, or what is to be one: another network namespace or virtual node. */
-static bool rdma_is_remote(const struct oriel_p2p *p2p)
-{
-	return p2p->address.kernel != p2p->peer.kernel || p2p->address.node != p2p->peer.node;
-}
-
 static enum oriel_status rdma_open_link(struct oriel_p2p *p2p)
 {
 	struct oriel_p2p_context *ctx = p2p->ctx;
@@ -31,7 +25,8 @@ static enum oriel_status rdma_open_link(struct oriel_p2p *p2p)
 	enum oriel_status status = ori_p2p_context_need_rdma(ctx);
 	unsigned rail;
 
-	if (status == ORIEL_OK && rdma_is_remote(p2p))
+	/* Another kernel is another machine, or a network namespace. */
+	if (status == ORIEL_OK && p2p->address.kernel != p2p->peer.kernel)
 		status = ori_rdma_check_remote(ctx->rdma);
 	if (status == ORIEL_OK && p2p->address.kernel != p2p->peer.kernel)
 		status = ori_rdma_listen(ctx->rdma);
