@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Operations of windows in streams. gpu_window calls its tests. */
+#include "window_tests.h"
+
+/* Invalid arguments are rejected before an operation is posted. */
+static void test_stream_mistakes(struct rank *r, CUstream s)
+{
+	struct oriel_window *w = r->window;
+	unsigned other = (r->rank + 1) % r->size;
+	char pageable[64] = "";
+
+	CHECK_FAILS(r, oriel_window_put(w, r->size, 0, pageable, 8, s), ORIEL_ERR_RANGE,
+		    "put: rank ");
+	CHECK_FAILS(r, oriel_window_put(w, 0, LENGTH - 7, pageable, 8, s), ORIEL_ERR_RANGE,
+		    "put: the end, byte 65537, is beyond the 65536 bytes of buffer 0 of rank 0");
+	CHECK_FAILS(r, oriel_window_get(w, 0, LENGTH, pageable, UINT64_MAX, s), ORIEL_ERR_RANGE,
+		    "get: the end");
+	CHECK_FAILS(r, oriel_window_put(w, 0, oriel_at(8, 0), pageable, 8, s), ORIEL_ERR_RANGE,
+		    "put: buffer 8 of 8");
+	CHECK_FAILS(r, oriel_window_put(w, 0, oriel_at(7, 0), pageable, 0, s), ORIEL_ERR_STATE,
+		    "put: buffer 7 of rank 0 is not shared");
+	CHECK_FAILS(r, oriel_window_put_value(w, 0, 12, 1, s), ORIEL_ERR_INVALID,
+		    "put_value: the word at offset 12 of buffer 0 is not aligned");
+	CHECK_FAILS(r, oriel_window_put_signal(w, 0, 0, pageable, 8, 64, 1, s), ORIEL_ERR_RANGE,
+		    "signal: signal 64 of 64");
+	CHECK_FAILS(r, oriel_window_signal(w, 0, 0, (enum oriel_signal_op)2, 1, s),
+		    ORIEL_ERR_INVALID, "no comparison or operation 2");
+	CHECK_FAILS(r, oriel_window_wait_signal(w, 0, (enum oriel_compare)6, 1, 0, s),
+		    ORIEL_ERR_INVALID, "no comparison or operation 6");
+	CHECK_FAILS(r, oriel_window_wait_signal_next(w, r->size, 0, 1, 0, s), ORIEL_ERR_RANGE,
+		    "wait_signal_next: rank ");
+	CHECK_FAILS(r, oriel_window_barrier(w, 16, 0, s), ORIEL_ERR_RANGE,
+		    "barrier: barrier slot 16 of 16");
+	CHECK_FAILS(r, oriel_window_barrier_arrive(w, 16, s), ORIEL_ERR_RANGE,
+		    "barrier: barrier slot 16 of 16");
+	CHECK_FAILS(r, oriel_window_barrier_wait(w, 16, 0, s), ORIEL_ERR_RANGE,
+		    "barrier: barrier slot 16 of 16");
+	CHECK_FAILS(r, oriel_window_send(w, r->rank, 0, pageable, 8, 0, s), ORIEL_ERR_INVALID,
+		    "is the rank itself");
+	CHECK_FAILS(r, oriel_window_fetch_add(w, 0, 0, 1, (uint64_t *)(void *)pageable, s),
+		    ORIEL_ERR_INVALID, "not pinned");
+	CHECK_FAILS(r, oriel_window_fetch_add(w, 0, LENGTH, 1, NULL, s), ORIEL_ERR_RANGE,
+		    "fetch_add: the end");
+	CHECK_FAILS(r, oriel_window_read_signal(w, 0, NULL, s), ORIEL_ERR_INVALID,
+		    "no aligned word");
+	CHECK_FAILS(r, oriel_window_read_signal(w, 64, NULL, s), ORIEL_ERR_RANGE,
+		    "wait_signal: signal 64 of 64");
+	CHECK_FAILS(r, oriel_window_read_signal_from(w, r->size, 0, NULL, s), ORIEL_ERR_RANGE,
+		    "rank ");
+	CHECK_FAILS(r, oriel_window_put_counter(w, 0, 0, pageable, 8, 16, s), ORIEL_ERR_RANGE,
+		    "counter: counter 16 of 16");
+	CHECK_FAILS(r, oriel_window_put_counter(w, 0, LENGTH, pageable, 8, 0, s), ORIEL_ERR_RANGE,
+		    "put: the end");
+	CHECK_FAILS(r, oriel_window_put_signal_counter(w, 0, 0, pageable, 8, 64, 1, 0, s),
+		    ORIEL_ERR_RANGE, "signal: signal 64 of 64");
+	CHECK_FAILS(r, oriel_window_signal_counter(w, r->size, 0, 1, 0, s), ORIEL_ERR_RANGE,
+		    "counter: rank ");
+	CHECK_FAILS(r, oriel_window_wait_counter(w, 0, 0, (enum oriel_compare)6, 1, 0, s),
+		    ORIEL_ERR_INVALID, "no comparison or operation 6");
+	CHECK_FAILS(r, oriel_window_read_counter(w, 0, 99, NULL, s), ORIEL_ERR_RANGE,
+		    "counter: counter 99 of 16");
+	CHECK_FAILS(r, oriel_window_reset_counter(w, 0, 99, s), ORIEL_ERR_RANGE,
+		    "counter: counter 99 of 16");
+	CHECK_FAILS(r, oriel_window_drain(w, 0, NULL), ORIEL_ERR_INVALID, "need a stream");
+	if (r->size == 1)
+		return;
+	CHECK_FAILS(r, oriel_window_send(w, other, 64, pageable, 8, 0, s), ORIEL_ERR_RANGE,
+		    "send: channel 64 of 64");
+	CHECK_FAILS(r, oriel_window_recv(w, other, 0, pageable, 8, 0, s), ORIEL_ERR_INVALID,
+		    "not pinned");
+}
+
+static void stream_round(struct rank *r, CUstream s, uint64_t *memory, unsigned round)
+{
+	unsigned next = (r->rank + 1) % r->size, before = (r->rank + r->size - 1) % r->size;
+	const uint64_t *mine = oriel_dev_address(&r->dev, r->rank, 0);
+	struct oriel_window *w = r->window;
+
+	memory[0] = r->rank * 1000u + round;
+	memory[1] = round;
+	CHECK_OK(r, oriel_window_put(w, next, 1000 * 8, memory, 8, s));
+	CHECK_OK(r, oriel_window_put_signal(w, next, 1001 * 8, memory + 1, 8, 4, 1, s));
+	CHECK_OK(r, oriel_window_wait_signal_next(w, before, 4, 1, 0, s));
+	CHECK(r, mine[1000] == before * 1000u + round && mine[1001] == round);
+	CHECK_OK(r, oriel_window_barrier(w, 3, 0, s));
+	CHECK(r, r->dev.slots[3].epoch == 2 * round);
+	CHECK_OK(r, oriel_window_get(w, next, 1000 * 8, memory + 2, 8, s));
+	CHECK(r, memory[2] == memory[0]);
+	CHECK_OK(r, oriel_window_put_value(w, next, 1002 * 8, round, s));
+	CHECK_OK(r, oriel_window_signal(w, next, 5, ORIEL_SIGNAL_SET, round, s));
+	CHECK_OK(r, oriel_window_wait_signal_from(w, before, 5, ORIEL_GE, round, 0, s));
+	CHECK(r, mine[1002] == round);
+	CHECK_OK(r, oriel_window_signal_all(w, 6, ORIEL_SIGNAL_ADD, 1, s));
+	CHECK_OK(r,
+		 oriel_window_wait_signal(w, 6, ORIEL_GE, (uint64_t)round * (r->size - 1), 0, s));
+	CHECK_OK(r, oriel_window_barrier_arrive(w, 3, s));
+	CHECK_OK(r, oriel_window_barrier_wait(w, 3, 0, s));
+	if (r->size == 1)
+		return;
+	CHECK_OK(r, oriel_window_send(w, next, 2, memory, 8, 0, s));
+	CHECK_OK(r, oriel_window_recv(w, before, 2, memory + 3, 8, 0, s));
+	CHECK(r, memory[3] == before * 1000u + round);
+}
+
+static void expect_posted(struct rank *r, unsigned peer, unsigned copies, unsigned kernels)
+{
+	struct fakecuda_posted posted = fakecuda_posted();
+
+	/* Copy engines do not copy to a peer that is not mapped. */
+	if (is_remote(r, peer)) {
+		kernels += copies && !kernels ? copies : 0;
+		copies = 0;
+	}
+
+	CHECK(r, posted.copies == copies && posted.kernels == kernels);
+}
+
+/* An operation that returns a number writes it to memory that the host reads. */
+static void test_stream_results(struct rank *r, CUstream s, uint64_t *memory)
+{
+	unsigned next = (r->rank + 1) % r->size, before = (r->rank + r->size - 1) % r->size;
+	struct oriel_window *w = r->window;
+	unsigned i;
+
+	CHECK_OK(r, oriel_window_put_value(w, r->rank, 2000 * 8, 100, s));
+	CHECK_OK(r, oriel_window_barrier(w, 3, 0, s));
+	CHECK_OK(r, oriel_window_fetch_add(w, next, 2000 * 8, 7, memory, s));
+	CHECK(r, memory[0] == 100);
+	CHECK_OK(r, oriel_window_barrier(w, 3, 0, s));
+	CHECK_OK(r, oriel_window_get(w, r->rank, 2000 * 8, memory, 8, s));
+	CHECK(r, memory[0] == 107);
+	for (i = 0; i < r->size; i++)
+		CHECK_OK(r, oriel_window_signal(w, i, 7, ORIEL_SIGNAL_ADD, 5 + r->rank, s));
+	CHECK_OK(r, oriel_window_barrier(w, 3, 0, s));
+	CHECK_OK(r, oriel_window_read_signal(w, 7, memory + 1, s));
+	CHECK(r, memory[1] == 5 * r->size + r->size * (r->size - 1) / 2);
+	CHECK_OK(r, oriel_window_read_signal_from(w, before, 7, memory + 2, s));
+	CHECK(r, memory[2] == 5 + before);
+	CHECK_OK(r, oriel_window_drain(w, 0, s));
+	CHECK_OK(r, oriel_window_flush(w, LONG_NS, s));
+}
+
+static void test_stream_counters(struct rank *r, CUstream s, uint64_t *memory)
+{
+	unsigned next = (r->rank + 1) % r->size, before = (r->rank + r->size - 1) % r->size;
+	const uint64_t *mine = oriel_dev_address(&r->dev, r->rank, 0);
+	struct oriel_window *w = r->window;
+	unsigned i;
+
+	memory[0] = r->rank + 50;
+	CHECK_OK(r, oriel_window_put_counter(w, next, 2001 * 8, memory, 8, 5, s));
+	CHECK_OK(r, oriel_window_wait_counter(w, next, 5, ORIEL_EQ, 1, 0, s));
+	CHECK_OK(r, oriel_window_put_signal_counter(w, next, 2002 * 8, memory, 8, 8, 3, 5, s));
+	CHECK_OK(r, oriel_window_signal_counter(w, next, 8, 4, 5, s));
+	CHECK_OK(r, oriel_window_wait_counter(w, next, 5, ORIEL_GE, 3, 0, s));
+	CHECK_OK(r, oriel_window_wait_signal_from(w, before, 8, ORIEL_EQ, 7, 0, s));
+	CHECK(r, mine[2001] == before + 50 && mine[2002] == before + 50);
+	CHECK_OK(r, oriel_window_read_counter(w, next, 5, memory + 1, s));
+	CHECK(r, memory[1] == 3);
+	CHECK_OK(r, oriel_window_reset_counter(w, next, 5, s));
+	CHECK_OK(r, oriel_window_read_counter(w, next, 5, memory + 1, s));
+	CHECK(r, memory[1] == 0);
+	for (i = 0; i < 8; i++) {
+		CHECK_OK(r, oriel_window_put_counter(w, next, 2003 * 8, memory, 8, 5, s));
+		CHECK_OK(r, oriel_window_signal_counter(w, next, 40, 1, 5, s));
+		CHECK_OK(r, i % 2 ? oriel_window_drain(w, 0, s) : oriel_window_flush(w, 0, s));
+		CHECK_OK(r, oriel_window_read_counter(w, next, 5, memory + 1, s));
+		CHECK(r, memory[1] == 2);
+		CHECK_OK(r, oriel_window_reset_counter(w, next, 5, s));
+	}
+	CHECK_OK(r, oriel_window_barrier(w, 3, 0, s));
+}
+
+/* Some operations are one kernel, others a copy by an engine and a kernel behind it. */
+static void test_stream_choice(struct rank *r, CUstream s, char *memory)
+{
+	unsigned next = (r->rank + 1) % r->size, before = (r->rank + r->size - 1) % r->size;
+	const char *mine = oriel_dev_address(&r->dev, r->rank, 20000);
+	struct oriel_window *w = r->window;
+	static const uint32_t lengths[] = {1, 4096, 40000};
+	char pageable[64];
+	size_t i;
+
+	memset(pageable, (int)r->rank + 1, sizeof(pageable));
+	/* A NIC registers this memory at its first use. */
+	CHECK_OK(r, oriel_window_put(w, next, 20000, memory, 64, s));
+	CHECK_OK(r, oriel_window_barrier(w, 3, 0, s));
+	for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		memset(memory, (int)(r->rank + 10 + i), lengths[i]);
+		fakecuda_posted();
+		CHECK_OK(r, oriel_window_put_signal(w, next, 20000, memory, lengths[i], 9, 1, s));
+		expect_posted(r, next, 0, 1);
+		CHECK_OK(r, oriel_window_wait_signal_next(w, before, 9, 1, 0, s));
+		CHECK(r, mine[0] == (char)(before + 10 + i) &&
+				 mine[lengths[i] - 1] == (char)(before + 10 + i));
+		CHECK_OK(r, oriel_window_barrier(w, 3, 0, s));
+	}
+	fakecuda_posted();
+	CHECK_OK(r, oriel_window_put_signal(w, next, 20000, pageable, 64, 9, 1, s));
+	expect_posted(r, next, 1, 1);
+	CHECK_OK(r, oriel_window_wait_signal_next(w, before, 9, 1, 0, s));
+	CHECK(r, mine[63] == (char)(before + 1));
+	CHECK_OK(r, oriel_window_barrier(w, 3, 0, s));
+	fakecuda_posted();
+	CHECK_OK(r, oriel_window_put_signal(w, next, LENGTH, NULL, 0, 9, 1, s));
+	expect_posted(r, next, 0, 1);
+	CHECK_OK(r, oriel_window_put_counter(w, next, 20000, pageable, 64, 6, s));
+	expect_posted(r, next, 1, 1);
+	CHECK_OK(r, oriel_window_wait_counter(w, next, 6, ORIEL_EQ, 1, 0, s));
+	CHECK_OK(r, oriel_window_wait_signal_next(w, before, 9, 1, 0, s));
+	CHECK_OK(r, oriel_window_reset_counter(w, next, 6, s));
+	fakecuda_posted();
+	CHECK_OK(r, oriel_window_put(w, next, 20000, memory, 64, s));
+	CHECK_OK(r, oriel_window_get(w, next, 20000, memory, 64, s));
+	CHECK_OK(r, oriel_window_get(w, next, 20000, memory, 0, s));
+	expect_posted(r, next, 2, 0);
+	CHECK_OK(r, oriel_window_barrier(w, 3, 0, s));
+}
+
+/* A copy too large for a kernel; a window of its own has room for it. */
+static void test_stream_large(struct rank *r, CUstream s)
+{
+	const struct oriel_window_attr attr = {.size = sizeof(attr),
+					       .length = 600000,
+					       .flags = ORIEL_WINDOW_DEVICE};
+	struct oriel_region *region = NULL;
+	struct oriel_window *w = NULL;
+	struct oriel_dev_window dev;
+	CUdeviceptr memory = 0;
+	const char *mine;
+
+	CHECK_OK(r, oriel_window_create(r->comm, &attr, &w));
+	CHECK_OK(r, oriel_window_device(w, &dev));
+	CHECK(r, cuMemAlloc(&memory, 600000) == CUDA_SUCCESS);
+	memset((void *)memory, (int)r->rank + 1, 600000);
+	/* From here on NICs have it registered, too. */
+	CHECK_OK(r, oriel_region_register(r->comm, (void *)memory, 600000, &region));
+	mine = oriel_dev_address(&dev, r->rank, 0);
+	fakecuda_posted();
+	CHECK_OK(r, oriel_window_put_signal_counter(w, (r->rank + 1) % r->size, 0, (void *)memory,
+						    600000, 0, 1, 0, s));
+	expect_posted(r, (r->rank + 1) % r->size, 1, 1);
+	CHECK_OK(r, oriel_window_wait_signal(w, 0, ORIEL_EQ, 1, 0, s));
+	CHECK(r,
+	      mine[0] == (char)((r->rank + r->size - 1) % r->size + 1) && mine[599999] == mine[0]);
+	CHECK_OK(r, oriel_window_barrier(w, 0, 0, s));
+	oriel_region_unregister(region);
+	CHECK(r, cuMemFree(memory) == CUDA_SUCCESS);
+	oriel_window_destroy(w);
+}
+
+void test_streams(struct rank *r)
+{
+	CUdeviceptr memory = 0;
+	uint64_t value = 1;
+	CUstream stream;
+	unsigned round;
+
+	CHECK(r, cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+	CHECK(r, cuMemAlloc(&memory, 65536) == CUDA_SUCCESS);
+	if (oriel_window_barrier(r->window, 3, 0, stream) != ORIEL_ERR_UNSUPPORTED) {
+		test_stream_mistakes(r, stream);
+		for (round = 1; round <= 20; round++)
+			stream_round(r, stream, (uint64_t *)memory, round);
+		test_stream_results(r, stream, (uint64_t *)memory);
+		test_stream_counters(r, stream, (uint64_t *)memory);
+		test_stream_choice(r, stream, (char *)memory);
+		test_stream_large(r, stream);
+		CHECK_OK(r, oriel_window_reset_signals(r->window, stream));
+		CHECK_OK(r, oriel_dev_read_signal(&r->dev, 4, &value));
+		CHECK(r, value == 0 && r->dev.signal_bases[4] == 0);
+		CHECK_OK(r, oriel_window_barrier(r->window, 3, 0, stream));
+	}
+	CHECK(r, cuMemFree(memory) == CUDA_SUCCESS && cuStreamDestroy(stream) == CUDA_SUCCESS);
+}
+
+/* The caller's own timeout passes in a stream: only the next call can report it. */
+void test_stream_timeout(struct rank *r)
+{
+	CUstream stream;
+
+	rank_open(r, LONG_NS);
+	CHECK(r, cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+	if (oriel_window_barrier(r->window, 3, 0, stream) != ORIEL_ERR_UNSUPPORTED) {
+		CHECK_OK(r, oriel_window_wait_signal_from(r->window, r->rank, 9, ORIEL_GE, 1,
+							  50000000, stream));
+		CHECK_FAILS(r, oriel_window_signal(r->window, 0, 0, ORIEL_SIGNAL_ADD, 1, stream),
+			    ORIEL_ERR_TIMEOUT, "wait_signal_from");
+	}
+	CHECK(r, cuStreamDestroy(stream) == CUDA_SUCCESS);
+	rank_close(r);
+}
+
+/*
+ * Rank 0 enters after the others have signalled, which they do while their arrival is in flight,
+ * so that no rank needs the timeout that breaks the communicator. Then each rank times out at a
+ * slot of its own.
+ */
+void test_stream_barrier_limit(struct rank *r)
+{
+	CUstream stream;
+
+	rank_open(r, LONG_NS);
+	CHECK(r, cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+	if (oriel_window_barrier(r->window, 3, 0, stream) != ORIEL_ERR_UNSUPPORTED) {
+		if (r->rank == 0) {
+			CHECK_OK(r, oriel_window_wait_signal(r->window, 9, ORIEL_GE, r->size - 1, 0,
+							     stream));
+			CHECK_OK(r, oriel_window_barrier(r->window, 4, 0, stream));
+		} else {
+			CHECK_OK(r, oriel_window_barrier_arrive(r->window, 4, stream));
+			CHECK_OK(r,
+				 oriel_window_signal(r->window, 0, 9, ORIEL_SIGNAL_ADD, 1, stream));
+			CHECK_OK(r, oriel_window_barrier_wait(r->window, 4, 0, stream));
+		}
+		CHECK_OK(r, oriel_comm_barrier(r->comm));
+		if (r->size > 1) {
+			CHECK_OK(r, oriel_window_barrier(r->window, 5 + r->rank, 50000000, stream));
+			CHECK_FAILS(r,
+				    oriel_window_barrier(r->window, 5 + r->rank, 50000000, stream),
+				    ORIEL_ERR_TIMEOUT, "barrier timed out");
+			CHECK_FAILS(r, oriel_window_barrier_wait(r->window, 5 + r->rank, 0, stream),
+				    ORIEL_ERR_TIMEOUT, "barrier timed out");
+		}
+	}
+	CHECK(r, cuStreamDestroy(stream) == CUDA_SUCCESS);
+	rank_close(r);
+}
