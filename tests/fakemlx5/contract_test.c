@@ -7,11 +7,10 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include <oriel/dev/mlx5_ring.h>
-
 #include "fakemlx5.h"
 #include "hca/call_bench_test.h"
 #include "hca/mlx5/mlx5.h"
+#include "hca/mlx5/ring_place_test.h"
 
 #define DEPTH 16u
 #define LENGTH 65536u
@@ -66,7 +65,6 @@ static void queue_open(struct queue *k, const struct nic *n)
 {
 	struct ori_hca_cq_attr cq = {.depth = DEPTH, .has_own_ring = true};
 	struct ori_hca_qp_attr qp = {.depth = DEPTH, .has_own_ring = true};
-	struct ori_hca_queue_memory place;
 	uint32_t cqn;
 
 	memset(k, 0, sizeof(*k));
@@ -76,16 +74,7 @@ static void queue_open(struct queue *k, const struct nic *n)
 	if (ops()->create_qp(n->hca, &qp, &k->qp, &k->address) != ORIEL_OK ||
 	    ops()->connect_qp(k->qp, &k->address) != ORIEL_OK)
 		fail_msg("%s", oriel_last_error());
-	n->caps.rings->place(k->qp, &place);
-	k->q.sq = place.sq;
-	k->q.cq = place.cq;
-	k->q.record = place.record;
-	k->q.doorbell = place.doorbell;
-	k->q.asleep = place.asleep;
-	k->q.qpn = k->address.qpn;
-	k->q.cqn = cqn;
-	k->q.log_depth = 31 - (unsigned)__builtin_clz(DEPTH);
-	oriel_mlx5_queue_begin(&k->q, 0);
+	ring_place(&k->q, &n->caps, k->qp, k->address.qpn, cqn, DEPTH);
 }
 
 static void queue_close(struct queue *k)

@@ -12,10 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <oriel/dev/mlx5_ring.h>
-
 #include "base/clock.h"
 #include "hca/mlx5/mlx5.h"
+#include "hca/mlx5/ring_place_test.h"
 #include "trace.h"
 
 #define DEPTH 16u
@@ -113,7 +112,6 @@ static enum oriel_status queue_open(struct queue *k, const char *name, struct si
 	struct ori_hca_qp_attr qp = {.depth = DEPTH,
 				     .has_own_ring = true,
 				     .is_companion = is_companion};
-	struct ori_hca_queue_memory place;
 	enum oriel_status status;
 
 	memset(k, 0, sizeof(*k));
@@ -128,17 +126,7 @@ static enum oriel_status queue_open(struct queue *k, const char *name, struct si
 		s->ops->destroy_cq(k->cq);
 		return status;
 	}
-	s->caps.rings->place(k->qp, &place);
-	k->q.sq = place.sq;
-	k->q.cq = place.cq;
-	k->q.record = place.record;
-	k->q.doorbell = place.doorbell;
-	k->q.asleep = place.asleep;
-	k->q.qpn = k->address.qpn;
-	k->q.cqn = k->cqn;
-	k->q.log_depth = 31 - (unsigned)__builtin_clz(DEPTH);
-	k->q.flags = s->caps.is_atomic_host_endian ? 0 : ORIEL_MLX5_ATOMICS_SWAPPED;
-	oriel_mlx5_queue_begin(&k->q, 0);
+	ring_place(&k->q, &s->caps, k->qp, k->address.qpn, k->cqn, DEPTH);
 	if (trace)
 		fprintf(trace, "queue %s %06x %06x %u\n", name, k->address.qpn, k->cqn, DEPTH);
 	return ORIEL_OK;
