@@ -12,10 +12,11 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <oriel/bootstrap.h>
+
+#include "../bench.h"
 
 #define RANKS_MAX 16
 #define ROUNDS 200
@@ -32,22 +33,6 @@ static const char *const names[RESULTS] = {"open, ms", "all_gather of 64 B, us",
 struct shared {
 	double start, took[RANKS_MAX][RESULTS];
 };
-
-static double now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (double)time.tv_sec * 1e6 + (double)time.tv_nsec / 1e3;
-}
-
-static void check(enum oriel_status status)
-{
-	if (status == ORIEL_OK)
-		return;
-	fprintf(stderr, "%s\n", oriel_last_error());
-	_exit(1);
-}
 
 static double gather(struct oriel_bootstrap *b)
 {

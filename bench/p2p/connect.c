@@ -12,31 +12,16 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <oriel/p2p.h>
+
+#include "../bench.h"
 
 #define PASSES_MAX 1000
 #define KEY "00112233445566778899aabbccddeeff"
 
 enum { CONTEXT, CONNECT, RESULTS };
-
-static double now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (double)time.tv_sec * 1e6 + (double)time.tv_nsec / 1e3;
-}
-
-static void check(enum oriel_status status)
-{
-	if (status == ORIEL_OK)
-		return;
-	fprintf(stderr, "%s\n", oriel_last_error());
-	_exit(1);
-}
 
 /* One endpoint, connected to that of the process at the other end of @fd. */
 static double connect_once(struct oriel_p2p_context *context, int fd)
