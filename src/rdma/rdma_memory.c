@@ -15,8 +15,8 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "mem/memfd.h"
 #include "mem/memory.h"
+#include "rdma/rdma_blocks.h"
 
 #define MEMORY_ALL \
 	(ORI_HCA_LOCAL_WRITE | ORI_HCA_REMOTE_WRITE | ORI_HCA_REMOTE_READ | ORI_HCA_REMOTE_ATOMIC)
@@ -47,12 +47,9 @@ struct ori_rdma_mr {
 	bool is_listed; /* requests find it */
 };
 
-/* The reference of one request to memory that is not registered, until it is done. */
+/* A registration for one request, until it is done. Its block has no bytes. */
 struct memory_ref {
-	struct memory_ref *next; /* of the free ones */
-	char *block;             /* NULL: registered meanwhile */
-	void *result;            /* where the block is copied to; NULL: nowhere */
-	size_t length;
+	struct ori_block block; /* comes first */
 	struct ori_mr_ref cached;
 };
 
@@ -68,14 +65,7 @@ struct memory_rail {
 	struct ori_memory *memory;
 	unsigned rail;
 	struct memory_last last; /* of the thread that calls find() */
-	char *blocks;            /* [ORI_MEMORY_BLOCKS][ORI_MEMORY_BLOCK] */
-	int file;                /* ... of which they are a mapping; -1: there is none yet */
-	struct ori_memfd_map map;
-	struct ori_hca_mr *blocks_mr;
-	uint32_t blocks_lkey;
-	struct memory_ref refs[ORI_MEMORY_BLOCKS];
-	pthread_mutex_t lock;
-	struct memory_ref *free; /* guarded by lock */
+	struct ori_blocks blocks;
 };
 
 /*
@@ -217,32 +207,6 @@ static enum oriel_status memory_ref_passing(struct ori_memory *m, uint64_t addre
 	return ori_cache_ref(m->cache, &range, ref);
 }
 
-static enum oriel_status memory_open_blocks(struct ori_memory *m, struct memory_rail *r)
-{
-	size_t length = (size_t)ORI_MEMORY_BLOCKS * ORI_MEMORY_BLOCK, whole = length;
-	struct ori_hca_keys keys;
-	enum oriel_status status;
-	unsigned i;
-
-	status = ori_memfd_open(false, &whole, &r->file, &r->map);
-	if (status != ORIEL_OK)
-		return status;
-	r->blocks = r->map.base;
-	status = m->attr.ops->register_memory(m->attr.hcas[r->rail], r->blocks, length,
-					      (uintptr_t)r->blocks, ORI_HCA_LOCAL_WRITE,
-					      &r->blocks_mr, &keys);
-	if (status != ORIEL_OK)
-		return status;
-	r->blocks_lkey = keys.lkey;
-	pthread_mutex_init(&r->lock, NULL);
-	for (i = ORI_MEMORY_BLOCKS; i > 0; i--) {
-		r->refs[i - 1].block = r->blocks + (size_t)(i - 1) * ORI_MEMORY_BLOCK;
-		r->refs[i - 1].next = r->free;
-		r->free = &r->refs[i - 1];
-	}
-	return ORIEL_OK;
-}
-
 enum oriel_status ori_memory_open_blocks(struct ori_memory *m)
 {
 	enum oriel_status status = ORIEL_OK;
@@ -250,20 +214,8 @@ enum oriel_status ori_memory_open_blocks(struct ori_memory *m)
 
 	assert(!m->attr.is_whole);
 	for (rail = 0; rail < m->attr.rails && status == ORIEL_OK; rail++)
-		status = memory_open_blocks(m, &m->rails[rail]);
+		status = ori_blocks_open(&m->rails[rail].blocks, m->attr.ops, m->attr.hcas[rail]);
 	return status;
-}
-
-static void memory_close_rail(struct ori_memory *m, unsigned rail)
-{
-	struct memory_rail *r = &m->rails[rail];
-
-	if (r->blocks_mr)
-		m->attr.ops->unregister_memory(r->blocks_mr);
-	if (r->file < 0)
-		return;
-	ori_memfd_unmap(&r->map);
-	close(r->file);
 }
 
 enum oriel_status ori_memory_open(const struct ori_memory_attr *attr, struct ori_memory **out)
@@ -283,7 +235,6 @@ enum oriel_status ori_memory_open(const struct ori_memory_attr *attr, struct ori
 	for (rail = 0; rail < ORIEL_DEV_RAILS; rail++) {
 		m->rails[rail].memory = m;
 		m->rails[rail].rail = rail;
-		m->rails[rail].file = -1;
 	}
 	status = ori_cache_create(&cache, &m->cache);
 	if (status != ORIEL_OK) {
@@ -302,7 +253,7 @@ void ori_memory_close(struct ori_memory *m)
 		return;
 	assert(m->count == 0);
 	for (rail = 0; rail < m->attr.rails; rail++)
-		memory_close_rail(m, rail);
+		ori_blocks_close(&m->rails[rail].blocks, m->attr.ops);
 	ori_cache_destroy(m->cache);
 	pthread_rwlock_destroy(&m->lock);
 	free(m->list);
@@ -564,65 +515,18 @@ void ori_memory_unref(struct ori_memory *m, const struct ori_mr_ref *ref)
 	ori_cache_unref(m->cache, ref);
 }
 
-static struct memory_ref *memory_take_block(struct memory_rail *r)
-{
-	struct memory_ref *ref;
-
-	pthread_mutex_lock(&r->lock);
-	ref = r->free;
-	if (ref)
-		r->free = ref->next;
-	pthread_mutex_unlock(&r->lock);
-	return ref;
-}
-
-static void memory_give_block(struct memory_rail *r, struct memory_ref *ref)
-{
-	pthread_mutex_lock(&r->lock);
-	ref->next = r->free;
-	r->free = ref;
-	pthread_mutex_unlock(&r->lock);
-}
-
-/*
- * The kernel copies, which fails where memory may not be read or written, in one call and
- * in half the time of process_vm_readv(): 0.36 us for 64 bytes, not 0.82.
- */
-static bool memory_to_block(const struct memory_rail *r, const struct memory_ref *ref,
-			    const void *from)
-{
-	return pwrite(r->file, from, ref->length, ref->block - r->blocks) == (ssize_t)ref->length;
-}
-
-static bool memory_from_block(const struct memory_rail *r, const struct memory_ref *ref, void *to)
-{
-	return pread(r->file, to, ref->length, ref->block - r->blocks) == (ssize_t)ref->length;
-}
-
-/*
- * A result belongs to the request alone until it is done: writing the bytes back that
- * were read shows whether it may be written.
- */
-static bool memory_fill_block(const struct memory_rail *r, struct memory_ref *ref, void *at,
-			      size_t length, bool is_target)
-{
-	ref->result = is_target ? at : NULL;
-	ref->length = length;
-	return memory_to_block(r, ref, at) && (!is_target || memory_from_block(r, ref, at));
-}
-
-static enum oriel_status memory_find_block(struct memory_rail *r, struct memory_ref *ref,
+static enum oriel_status memory_find_block(struct memory_rail *r, struct ori_block *block,
 					   uint64_t address, uint64_t length, bool is_target,
 					   struct ori_proxy_sge *sge)
 {
 	void *at = (void *)(uintptr_t)address;
 
-	if (!memory_fill_block(r, ref, at, length, is_target)) {
-		memory_give_block(r, ref);
+	if (!ori_block_fill(&r->blocks, block, at, length, is_target)) {
+		ori_block_give(&r->blocks, block);
 		return ori_fail(ORIEL_ERR_ACCESS, "%llu bytes at %p may not be %s",
 				(unsigned long long)length, at, is_target ? "written" : "read");
 	}
-	*sge = (struct ori_proxy_sge){(uintptr_t)ref->block, r->blocks_lkey, ref, ref->block};
+	*sge = (struct ori_proxy_sge){(uintptr_t)block->data, r->blocks.lkey, block, block->data};
 	return ORIEL_OK;
 }
 
@@ -653,7 +557,7 @@ static enum oriel_status memory_find(void *context, uint64_t address, uint64_t l
 {
 	struct memory_rail *r = context;
 	struct ori_gpu_memory_info of_gpu;
-	struct memory_ref *ref;
+	struct ori_block *block;
 	enum oriel_status status;
 	bool is_gpu;
 
@@ -664,31 +568,33 @@ static enum oriel_status memory_find(void *context, uint64_t address, uint64_t l
 	status = memory_query(r->memory, (void *)(uintptr_t)address, &of_gpu, &is_gpu);
 	if (status != ORIEL_OK)
 		return status;
-	ref = is_gpu ? NULL : memory_take_block(r);
+	block = is_gpu ? NULL : ori_block_take(&r->blocks);
 	/*
 	 * Without a free block it is registered: no request waits for others to peers
 	 * that may have exited.
 	 */
-	if (!ref)
+	if (!block)
 		return memory_find_cached(r, address, length, sge);
-	return memory_find_block(r, ref, address, length, is_target, sge);
+	return memory_find_block(r, block, address, length, is_target, sge);
 }
 
 static void memory_release(void *context, const struct ori_proxy_sge *sge, bool is_done)
 {
-	struct memory_ref *ref = sge->ref;
+	struct ori_block *block = sge->ref;
 	struct memory_rail *r = context;
 
-	if (!ref->block) {
+	if (!block->data) {
+		struct memory_ref *ref = sge->ref;
+
 		ori_cache_unref(r->memory->cache, &ref->cached);
 		free(ref);
 		return;
 	}
-	if (is_done && ref->result && !memory_from_block(r, ref, ref->result))
+	if (is_done && !ori_block_copy_result(&r->blocks, block))
 		ori_log(ORIEL_LOG_ERROR,
-			"%zu bytes at %p were unmapped before a request wrote them", ref->length,
-			ref->result);
-	memory_give_block(r, ref);
+			"%zu bytes at %p were unmapped before a request wrote them", block->length,
+			block->result);
+	ori_block_give(&r->blocks, block);
 }
 
 struct ori_proxy_memory ori_memory_of_rail(struct ori_memory *m, unsigned rail)

@@ -21,9 +21,6 @@
 
 struct ori_memory;
 
-#define ORI_MEMORY_BLOCK 4096u /* bytes that are short */
-#define ORI_MEMORY_BLOCKS 64u  /* of each rail; beyond them memory is registered */
-
 struct ori_memory_attr {
 	const struct ori_hca_ops *ops;
 	struct ori_hca *hcas[ORIEL_DEV_RAILS];
