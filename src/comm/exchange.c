@@ -21,26 +21,6 @@
 
 #define EXCHANGE_BLAME_NS 5000000000u /* a watcher may stand still for seconds */
 
-static const char *const call_names[] = {
-	[ORI_CALL_COMM_CREATE] = "oriel_comm_create",
-	[ORI_CALL_COMM_DESTROY] = "oriel_comm_destroy",
-	[ORI_CALL_COMM_BARRIER] = "oriel_comm_barrier",
-	[ORI_CALL_COMM_ALL_GATHER] = "oriel_comm_all_gather",
-	[ORI_CALL_COMM_AGREE] = "oriel_comm_agree",
-	[ORI_CALL_REGION_SHARE] = "oriel_region_share",
-	[ORI_CALL_REGION_UNREGISTER] = "oriel_region_unregister",
-	[ORI_CALL_WINDOW_CREATE] = "oriel_window_create",
-	[ORI_CALL_WINDOW_SHARE] = "oriel_window_share",
-	[ORI_CALL_WINDOW_DESTROY] = "oriel_window_destroy",
-};
-
-const char *ori_call_name(unsigned call)
-{
-	if (call < sizeof(call_names) / sizeof(call_names[0]) && call_names[call])
-		return call_names[call];
-	return "an unknown call";
-}
-
 uint64_t ori_comm_half_timeout(const struct oriel_comm *comm)
 {
 	return comm->timeout_ns == ORIEL_FOREVER ? ORIEL_FOREVER : comm->timeout_ns / 2;

@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "comm/health_text.h"
+#include "base/wait_text.h"
 #include "rdma/rdma.h"
 #include "topo/classify.h"
 

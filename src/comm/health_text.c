@@ -3,48 +3,35 @@
  * The first failure of a communicator in words, for errors and logs, and as JSON. health.c
  * calls it, and users do.
  */
-#include "comm/health_text.h"
+#include <oriel/comm.h>
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/wait_text.h"
+#include "comm/exchange.h"
+#include "comm/health.h"
 #include "rdma/rdma.h"
 
-static const char *const what_names[] = {
-	[ORIEL_DEV_NOTHING] = "nothing",
-	[ORIEL_DEV_PUT] = "put",
-	[ORIEL_DEV_PUT_VALUE] = "put_value",
-	[ORIEL_DEV_GET] = "get",
-	[ORIEL_DEV_FETCH_ADD] = "fetch_add",
-	[ORIEL_DEV_SIGNAL] = "signal",
-	[ORIEL_DEV_WAIT_SIGNAL] = "wait_signal",
-	[ORIEL_DEV_WAIT_SIGNAL_FROM] = "wait_signal_from",
-	[ORIEL_DEV_WAIT_SIGNAL_NEXT] = "wait_signal_next",
-	[ORIEL_DEV_BARRIER] = "barrier",
-	[ORIEL_DEV_BARRIER_FLAT] = "barrier_flat",
-	[ORIEL_DEV_BARRIER_PEER] = "barrier_peer",
-	[ORIEL_DEV_COUNTER] = "counter",
-	[ORIEL_DEV_WAIT_COUNTER] = "wait_counter",
-	[ORIEL_DEV_SEND] = "send",
-	[ORIEL_DEV_RECV] = "recv",
-	[ORIEL_DEV_WAIT_LOCAL] = "wait_local",
-	[ORIEL_DEV_FLUSH] = "flush",
-	[ORIEL_DEV_EXCHANGE] = "exchange",
-	[ORIEL_DEV_LINK] = "link",
-	[ORIEL_DEV_ABORT] = "abort",
-	[ORIEL_DEV_LOST] = "lost",
-	[ORIEL_DEV_PUT_LL] = "put_ll",
-	[ORIEL_DEV_WAIT_LL] = "wait_ll",
-	[ORIEL_DEV_ALLTOALLV] = "exchange",
-	[ORIEL_DEV_JOB] = "job",
+static const char *const call_names[] = {
+	[ORI_CALL_COMM_CREATE] = "oriel_comm_create",
+	[ORI_CALL_COMM_DESTROY] = "oriel_comm_destroy",
+	[ORI_CALL_COMM_BARRIER] = "oriel_comm_barrier",
+	[ORI_CALL_COMM_ALL_GATHER] = "oriel_comm_all_gather",
+	[ORI_CALL_COMM_AGREE] = "oriel_comm_agree",
+	[ORI_CALL_REGION_SHARE] = "oriel_region_share",
+	[ORI_CALL_REGION_UNREGISTER] = "oriel_region_unregister",
+	[ORI_CALL_WINDOW_CREATE] = "oriel_window_create",
+	[ORI_CALL_WINDOW_SHARE] = "oriel_window_share",
+	[ORI_CALL_WINDOW_DESTROY] = "oriel_window_destroy",
 };
 
-const char *ori_what_name(uint32_t what)
+const char *ori_call_name(unsigned call)
 {
-	if (what < sizeof(what_names) / sizeof(what_names[0]) && what_names[what])
-		return what_names[what];
-	return "unknown";
+	if (call < sizeof(call_names) / sizeof(call_names[0]) && call_names[call])
+		return call_names[call];
+	return "an unknown call";
 }
 
 const char *oriel_path_name(enum oriel_path path)

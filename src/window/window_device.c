@@ -13,7 +13,7 @@
 #include <oriel/dev/wait.h>
 
 #include "base/error.h"
-#include "comm/health_text.h"
+#include "base/wait_text.h"
 #include "window/window.h"
 
 static uint64_t round_up(uint64_t value, uint64_t unit)
@@ -160,21 +160,6 @@ static const char *fault_form(uint64_t form)
 	return "an unknown form";
 }
 
-static const char *fault_noun(const struct oriel_dev_fault *fault)
-{
-	if (fault_is_about_barrier(fault))
-		return "barrier slot";
-	switch (fault->what) {
-	case ORIEL_DEV_COUNTER:
-	case ORIEL_DEV_WAIT_COUNTER:
-		return "counter";
-	case ORIEL_DEV_SEND:
-	case ORIEL_DEV_RECV:
-		return "channel";
-	}
-	return "signal";
-}
-
 static void fault_range_text(const struct oriel_dev_window *d, const struct oriel_dev_fault *fault,
 			     char *text, size_t length)
 {
@@ -189,8 +174,8 @@ static void fault_range_text(const struct oriel_dev_window *d, const struct orie
 			 " bytes, channel %u with rank %u takes %" PRIu64 " at most",
 			 what, fault->seen, fault->id, fault->peer, fault->expected);
 	else if (!fault_is_about_bytes(fault))
-		snprintf(text, length, "%s: %s %" PRIu64 " of %" PRIu64, what, fault_noun(fault),
-			 fault->seen, fault->expected);
+		snprintf(text, length, "%s: %s %" PRIu64 " of %" PRIu64, what,
+			 ori_what_noun(fault->what), fault->seen, fault->expected);
 	else if (fault->id >= d->buffers)
 		snprintf(text, length, "%s: buffer %" PRIu64 " of %" PRIu64, what, fault->seen,
 			 fault->expected);

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Implements base/wait_text.h. */
+#include "base/wait_text.h"
+
+static const char *const what_names[] = {
+	[ORIEL_DEV_NOTHING] = "nothing",
+	[ORIEL_DEV_PUT] = "put",
+	[ORIEL_DEV_PUT_VALUE] = "put_value",
+	[ORIEL_DEV_GET] = "get",
+	[ORIEL_DEV_FETCH_ADD] = "fetch_add",
+	[ORIEL_DEV_SIGNAL] = "signal",
+	[ORIEL_DEV_WAIT_SIGNAL] = "wait_signal",
+	[ORIEL_DEV_WAIT_SIGNAL_FROM] = "wait_signal_from",
+	[ORIEL_DEV_WAIT_SIGNAL_NEXT] = "wait_signal_next",
+	[ORIEL_DEV_BARRIER] = "barrier",
+	[ORIEL_DEV_BARRIER_FLAT] = "barrier_flat",
+	[ORIEL_DEV_BARRIER_PEER] = "barrier_peer",
+	[ORIEL_DEV_COUNTER] = "counter",
+	[ORIEL_DEV_WAIT_COUNTER] = "wait_counter",
+	[ORIEL_DEV_SEND] = "send",
+	[ORIEL_DEV_RECV] = "recv",
+	[ORIEL_DEV_WAIT_LOCAL] = "wait_local",
+	[ORIEL_DEV_FLUSH] = "flush",
+	[ORIEL_DEV_EXCHANGE] = "exchange",
+	[ORIEL_DEV_LINK] = "link",
+	[ORIEL_DEV_ABORT] = "abort",
+	[ORIEL_DEV_LOST] = "lost",
+	[ORIEL_DEV_PUT_LL] = "put_ll",
+	[ORIEL_DEV_WAIT_LL] = "wait_ll",
+	[ORIEL_DEV_ALLTOALLV] = "exchange",
+	[ORIEL_DEV_JOB] = "job",
+};
+
+const char *ori_what_name(uint32_t what)
+{
+	if (what < sizeof(what_names) / sizeof(what_names[0]) && what_names[what])
+		return what_names[what];
+	return "unknown";
+}
+
+const char *ori_what_noun(uint32_t what)
+{
+	switch (what) {
+	case ORIEL_DEV_BARRIER:
+	case ORIEL_DEV_BARRIER_FLAT:
+	case ORIEL_DEV_BARRIER_PEER:
+		return "barrier slot";
+	case ORIEL_DEV_COUNTER:
+	case ORIEL_DEV_WAIT_COUNTER:
+		return "counter";
+	case ORIEL_DEV_SEND:
+	case ORIEL_DEV_RECV:
+		return "channel";
+	case ORIEL_DEV_SIGNAL:
+	case ORIEL_DEV_WAIT_SIGNAL:
+	case ORIEL_DEV_WAIT_SIGNAL_FROM:
+	case ORIEL_DEV_WAIT_SIGNAL_NEXT:
+		return "signal";
+	}
+	return "id";
+}
