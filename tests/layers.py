@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""layers.py [--self-test]: whether every #include keeps to the layers.
+"""layers.py [--self-test]: whether every #include keeps to the layers, and no file is long.
 
 The table is the one of docs/architecture.md. A module may include itself and
 what its line names; names come from the lines above, so order is depth.
@@ -192,6 +192,7 @@ def check(root):
     complaints = list(twins(paths))
     for path in paths:
         name = file_module(path)[0]
+        number = 0
         with open(os.path.join(root, path), encoding="utf-8") as file:
             for number, line in enumerate(file, 1):
                 match = INCLUDE.match(line)
@@ -199,8 +200,13 @@ def check(root):
                 if why:
                     complaints.append(
                         f"{path}:{number}: module {name} may not include {match[2]}: {why}")
+            if number > LINES_MOST:
+                complaints.append(f"{path}: {number} lines, of at most {LINES_MOST}")
     return complaints
 
+
+# A file that is longer has more than one noun.
+LINES_MOST = 700
 
 # What --self-test plants: (path, its one line, whether that is a violation).
 PLANTED = [
@@ -214,6 +220,8 @@ PLANTED = [
     ("include/oriel/dev/window.h", "", True),
     ("src/base/error.h", "#include <oriel/status.h>", False),
     ("src/base/error.c", '#include "error.h"', True),
+    ("src/base/long.c", "\n" * 700, True),
+    ("src/base/not_long.c", "\n" * 699, False),
     ("src/base/log.c", "#include <oriel/comm.h>", True),
     ("src/base/cpu.c", "#include <oriel/dev/order.h>", False),
     ("src/base/clock.c", "#include <oriel/dev/order.h>", True),
