@@ -369,25 +369,12 @@ static enum oriel_status conn_write_plain(struct ori_net_conn *conn, struct iove
 	return ORIEL_OK;
 }
 
-/* The header goes into one record with what fits of the body: each record is a system call. */
 static enum oriel_status conn_write_tls(struct ori_net_conn *conn, const struct iovec parts[2],
 					size_t *sent)
 {
-	unsigned char record[ORI_TLS_RECORD];
-	size_t header = parts[0].iov_len, body = parts[1].iov_len;
-	enum oriel_status status;
+	enum oriel_status status = ori_tls_write(conn->tls, parts, sent);
 
-	if (header == 0) {
-		status = ori_tls_write(conn->tls, parts[1].iov_base, body, sent);
-	} else {
-		if (body > sizeof(record) - header)
-			body = sizeof(record) - header;
-		memcpy(record, parts[0].iov_base, header);
-		if (body)
-			memcpy(record + header, parts[1].iov_base, body);
-		status = ori_tls_write(conn->tls, record, header + body, sent);
-	}
-	/* OpenSSL has sealed these bytes and expects them again: no other frame may follow. */
+	/* These bytes are sealed: no other frame may follow before them. */
 	if (status == ORIEL_AGAIN)
 		conn->is_mid_frame = true;
 	return status == ORIEL_ERR_AUTH ? ORIEL_ERR_PEER : status;

@@ -12,15 +12,21 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 #include "net/key.h"
 
-#define ORI_TLS_RECORD 16384 /* bytes that one record carries at most */
+#define ORI_TLS_BATCH 65536u /* bytes that one write seals and sends together */
 
 /* The key and the rules of all connections of one owner; any thread uses them. */
 struct ori_tls_context;
 enum oriel_status ori_tls_context_create(const struct ori_key *key,
 					 struct ori_tls_context **context);
+/*
+ * One key of a connection seals at most @records records of data, 2^22 by default; the unit tests
+ * of this module lower it before they open connections.
+ */
+void ori_tls_context_limit(struct ori_tls_context *context, uint64_t records);
 /* NULL is allowed. The connections are closed before. */
 void ori_tls_context_destroy(struct ori_tls_context *context);
 
@@ -45,7 +51,10 @@ bool ori_tls_wants_room(const struct ori_tls *tls);
 enum oriel_status ori_tls_read(struct ori_tls *tls, void *data, size_t length, size_t *got);
 /* Are there received bytes that no call has read yet? They may be a part of a record. */
 bool ori_tls_holds(const struct ori_tls *tls);
-/* After ORIEL_AGAIN the next call has the same bytes: a part of their record may be on its way. */
-enum oriel_status ori_tls_write(struct ori_tls *tls, const void *data, size_t length, size_t *done);
+/*
+ * Send the bytes of both parts, or the first ORI_TLS_BATCH of them; *@done counts them. After
+ * ORIEL_AGAIN the next call has the same bytes: they are sealed, and a part may be on its way.
+ */
+enum oriel_status ori_tls_write(struct ori_tls *tls, const struct iovec parts[2], size_t *done);
 
 #endif

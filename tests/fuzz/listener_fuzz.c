@@ -100,7 +100,7 @@ static void scene_say(struct listener_scene *s, unsigned char hello[ORI_HELLO_LE
 			memcpy(hello, s->input.at, length);
 		ori_net_send(&s->connector, ORI_FRAME_HELLO, hello, ORI_HELLO_LENGTH);
 	} else if (s->connector.tls && length) {
-		(void)ori_tls_write(s->connector.tls, s->input.at, length, &done);
+		(void)ori_net_stream_write(&s->connector, s->input.at, length, &done);
 	} else if (!s->connector.tls) {
 		fuzz_say(s->connector.fd, s->input.at, length);
 	}

@@ -78,12 +78,12 @@ static void outbox_advance(struct soft_outbox *out, size_t n)
 	memmove(out->frames, out->frames + done, out->count * sizeof(*out->frames));
 }
 
-/* Copy up to a record of bytes into the stage. False: the first of them may not be read. */
+/* Copy what one write of TLS takes into the stage. False: the first of them may not be read. */
 static bool outbox_stage(struct soft_outbox *out)
 {
 	size_t skip = out->written;
 
-	for (unsigned i = 0; i < out->count && out->staged < ORI_TLS_RECORD; i++) {
+	for (unsigned i = 0; i < out->count && out->staged < ORI_TLS_BATCH; i++) {
 		const struct soft_frame *f = &out->frames[i];
 		size_t before = out->staged;
 		const char *bases[2] = {(const char *)&f->h, soft_frame_payload(f)};
@@ -91,7 +91,7 @@ static bool outbox_stage(struct soft_outbox *out)
 
 		for (unsigned k = 0; k < 2; k++) {
 			size_t lead = skip < lengths[k] ? skip : lengths[k];
-			size_t length = lengths[k] - lead, room = ORI_TLS_RECORD - out->staged;
+			size_t length = lengths[k] - lead, room = ORI_TLS_BATCH - out->staged;
 			char *to = out->stage + out->staged;
 
 			skip -= lead;
@@ -120,7 +120,7 @@ static enum soft_written outbox_write_tls(struct soft_outbox *out, struct ori_ne
 	enum soft_written written = SOFT_WRITTEN_NONE;
 
 	if (!out->stage)
-		out->stage = malloc(ORI_TLS_RECORD);
+		out->stage = malloc(ORI_TLS_BATCH);
 	if (!out->stage)
 		return SOFT_WRITTEN_LOST;
 	while ((out->staged || out->count) && !out->is_full) {
