@@ -26,8 +26,8 @@
 #define LISTEN_RESERVE 64            /* descriptors left to the process, at most a quarter */
 #define LISTEN_PAUSE_NS 10000000u    /* without descriptors */
 #define LISTEN_HELLO_NS 10000000000u /* from accept to first frame; a text has it, too */
-#define LISTEN_WARN_NS 1000000000u   /* in which there are LISTEN_WARNINGS at most */
-#define LISTEN_WARNINGS 8
+#define LISTEN_LINES_NS 1000000000u  /* in which there are LISTEN_LINES of a level at most */
+#define LISTEN_LINES 8               /* one would hide a rank with another key behind a probe */
 
 void ori_net_listener_init(struct ori_net_listener *listener, struct ori_tls_context *context,
 			   unsigned capacity, struct ori_traffic *traffic)
@@ -62,6 +62,38 @@ enum oriel_status ori_net_listener_open(struct ori_net_listener *listener, int f
 	return listen_watch(listener, fd, NULL);
 }
 
+/* A flood must not fill the log: a line has the number of those that it stands for. */
+static void listen_log(struct ori_net_lines *lines, enum oriel_log_level level, const char *text)
+{
+	if (ori_deadline_passed(lines->end)) {
+		lines->written = 0;
+		lines->end = ori_deadline(LISTEN_LINES_NS);
+	}
+	if (lines->written++ >= LISTEN_LINES) {
+		lines->suppressed++;
+		return;
+	}
+	if (lines->suppressed)
+		ori_log(level, "%s; so were %u before it", text, lines->suppressed);
+	else
+		ori_log(level, "%s", text);
+	lines->suppressed = 0;
+}
+
+static void listen_warn(struct ori_net_listener *listener, const char *text)
+{
+	listen_log(&listener->warnings, ORIEL_LOG_WARN, text);
+}
+
+/* The count of the last lines of a flood, which no later line would have. */
+static void listen_log_rest(struct ori_net_lines *lines, enum oriel_log_level level, bool is_last)
+{
+	if (!lines->suppressed || !(is_last || ori_deadline_passed(lines->end)))
+		return;
+	ori_log(level, "%u more connections ended as those of the lines before", lines->suppressed);
+	lines->suppressed = 0;
+}
+
 void ori_net_pending_free(struct ori_net_pending *pending)
 {
 	if (pending)
@@ -81,6 +113,8 @@ static void listen_free_all(struct ori_net_pending *pending)
 
 void ori_net_listener_close(struct ori_net_listener *listener)
 {
+	listen_log_rest(&listener->warnings, ORIEL_LOG_WARN, true);
+	listen_log_rest(&listener->notes, ORIEL_LOG_DEBUG, true);
 	listen_free_all(listener->waiting);
 	listen_free_all(listener->arrived);
 	if (listener->epoll >= 0)
@@ -101,24 +135,6 @@ static void listen_unlink(struct ori_net_listener *listener, struct ori_net_pend
 	listener->pending_count--;
 	if (!listener->waiting)
 		listener->most = listener->capacity + LISTEN_SPARE;
-}
-
-/* A flood must not fill the log: a warning has the number of those that it stands for. */
-static void listen_warn(struct ori_net_listener *listener, const char *text)
-{
-	if (ori_deadline_passed(listener->warn_at)) {
-		listener->warnings = 0;
-		listener->warn_at = ori_deadline(LISTEN_WARN_NS);
-	}
-	if (listener->warnings++ >= LISTEN_WARNINGS) {
-		listener->suppressed++;
-		return;
-	}
-	if (listener->suppressed)
-		ori_log(ORIEL_LOG_WARN, "%s; so were %u before it", text, listener->suppressed);
-	else
-		ori_log(ORIEL_LOG_WARN, "%s", text);
-	listener->suppressed = 0;
 }
 
 void ori_net_listener_warn(struct ori_net_listener *listener, const char *from, const char *why)
@@ -159,8 +175,11 @@ static bool listen_is_silent(const struct ori_net_pending *pending)
 /* The peer gives up; one that sent nothing has asked only whether a process listens. */
 static void listen_leave(struct ori_net_listener *listener, struct ori_net_pending *pending)
 {
+	char text[ORI_NET_TEXT];
+
+	snprintf(text, sizeof(text), "%s closed its connection before it joined", pending->from);
 	if (!listen_is_silent(pending))
-		ori_log(ORIEL_LOG_INFO, "%s closed its connection before it joined", pending->from);
+		listen_log(&listener->notes, ORIEL_LOG_DEBUG, text);
 	listen_unlink(listener, pending);
 	ori_net_pending_free(pending);
 }
@@ -374,6 +393,8 @@ void ori_net_listener_serve(struct ori_net_listener *listener)
 			is_readable = true;
 	}
 	listen_expire(listener);
+	listen_log_rest(&listener->warnings, ORIEL_LOG_WARN, false);
+	listen_log_rest(&listener->notes, ORIEL_LOG_DEBUG, false);
 	if (is_readable)
 		listen_accept(listener);
 }
@@ -386,6 +407,10 @@ uint64_t ori_net_listener_due(const struct ori_net_listener *listener)
 	for (pending = listener->waiting; pending; pending = pending->next)
 		if (pending->deadline < due)
 			due = pending->deadline;
+	if (listener->warnings.suppressed && listener->warnings.end < due)
+		due = listener->warnings.end;
+	if (listener->notes.suppressed && listener->notes.end < due)
+		due = listener->notes.end;
 	return due;
 }
 

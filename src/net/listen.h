@@ -25,6 +25,13 @@ struct ori_net_pending {
 
 #define ORI_NET_TEXT 320
 
+/* Lines of the log, of one level: at most eight a second. */
+struct ori_net_lines {
+	uint64_t end;        /* when the second ends */
+	unsigned written;    /* in that second, or suppressed */
+	unsigned suppressed; /* since the last line */
+};
+
 struct ori_net_listener {
 	int fd;                          /* listening socket; -1: no connection is expected */
 	bool is_local;                   /* a unix socket: processes of this user alone */
@@ -37,9 +44,8 @@ struct ori_net_listener {
 	unsigned pending_count;          /* length of the list waiting */
 	unsigned most;         /* its limit; lower while descriptors are few, until it is empty */
 	uint64_t paused_until; /* no connection is accepted before; 0: not paused */
-	uint64_t warn_at;      /* when the limit of warnings begins anew */
-	unsigned warnings;     /* since then */
-	unsigned suppressed;   /* warnings over the limit since the last one */
+	struct ori_net_lines warnings;
+	struct ori_net_lines notes; /* at level info */
 	/* The number of refused connections, and the status and text of the first of them. */
 	unsigned refused;
 	enum oriel_status refused_status;

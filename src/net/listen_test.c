@@ -37,15 +37,32 @@ struct scene {
 	int unproven[UNPROVEN];
 	struct rlimit files; /* the limit before the test */
 	atomic_uint warnings;
-	char warning[300]; /* the first one */
+	atomic_uint counts;     /* those that only count connections */
+	atomic_uint suppressed; /* connections that they stand for */
+	char warning[300];      /* the first one */
 };
+
+/* The connections that a line stands for beside its own. */
+static unsigned suppressed_in(const char *line)
+{
+	const char *so = strstr(line, "; so were ");
+	unsigned count = 0;
+
+	if (so)
+		return sscanf(so, "; so were %u before it", &count) == 1 ? count : 0;
+	return sscanf(line, "%u more connections ended as those", &count) == 1 ? count : 0;
+}
 
 static void keep_warning(void *context, enum oriel_log_level level, const char *message)
 {
 	struct scene *s = context;
 
-	if (level == ORIEL_LOG_WARN && atomic_fetch_add(&s->warnings, 1) == 0)
+	if (level != ORIEL_LOG_WARN)
+		return;
+	if (atomic_fetch_add(&s->warnings, 1) == 0)
 		snprintf(s->warning, sizeof(s->warning), "%s", message);
+	atomic_fetch_add(&s->suppressed, suppressed_in(message));
+	atomic_fetch_add(&s->counts, message[0] >= '0' && message[0] <= '9');
 }
 
 static void scene_open(struct scene *s)
@@ -128,8 +145,32 @@ static void test_one_call_accepts_a_few_connections(void **state)
 	serve_all(&s);
 	assert_in_range(s.listener.pending_count, 1, 2 + 128);
 	assert_non_null(strstr(s.warning, "too many silent connections"));
-	/* The warnings are limited in rate, not one for each connection. */
-	assert_in_range(atomic_load(&s.warnings), 1, 50);
+	scene_close(&s);
+}
+
+/* Each connection has a line, or is counted in one, whatever the reason. */
+static void test_a_flood_is_counted_in_few_lines(void **state)
+{
+	unsigned long refused = 0, logged;
+	uint64_t start, end;
+	struct scene s;
+
+	(void)state;
+	scene_open(&s);
+	start = ori_clock_ns();
+	for (end = start; end - start < 1200000000u; end = ori_clock_ns()) {
+		if (refused++ % 2)
+			ori_net_listener_warn(&s.listener, "a process", "it is a test");
+		else
+			ori_net_listener_refuse(&s.listener, "a process", ORIEL_ERR_AUTH, "test");
+		ori_net_listener_serve(&s.listener);
+	}
+	assert_true(refused > 100);
+	assert_in_range(atomic_load(&s.warnings), 8, 9 * ((end - start) / 1000000000u + 1));
+	assert_true(ori_net_listener_due(&s.listener) <= end + 1000000000u);
+	ori_net_listener_close(&s.listener);
+	logged = atomic_load(&s.warnings) - atomic_load(&s.counts) + atomic_load(&s.suppressed);
+	assert_int_equal(logged, refused);
 	scene_close(&s);
 }
 
@@ -330,6 +371,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_one_call_accepts_a_few_connections),
+		cmocka_unit_test(test_a_flood_is_counted_in_few_lines),
 		cmocka_unit_test(test_unproven_connections_leave_descriptors_to_the_process),
 		cmocka_unit_test(test_a_listener_without_descriptors_pauses),
 		cmocka_unit_test(test_a_peer_gets_in_during_a_flood),
