@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/count_fds.h"
@@ -81,6 +82,27 @@ static void test_impossible_lengths_are_rejected(void **state)
 		assert_int_equal(length, table[i]);
 	}
 	assert_int_equal(count_fds(), before);
+}
+
+/* By default the kernel ends a process that exceeds the limit. */
+static void test_a_limit_of_file_sizes_is_an_error(void **state)
+{
+	struct rlimit before, few;
+	struct ori_memfd_map map;
+	size_t length = 2 * PAGE;
+	int fd;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	few = (struct rlimit){.rlim_cur = PAGE, .rlim_max = before.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &few), 0);
+	assert_int_equal(ori_memfd_open(false, &length, &fd, &map), ORIEL_ERR_NOMEM);
+	assert_non_null(strstr(oriel_last_error(), "raise ulimit -f: File too large"));
+	length = PAGE;
+	assert_int_equal(ori_memfd_open(false, &length, &fd, &map), ORIEL_OK);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+	ori_memfd_unmap(&map);
+	close(fd);
 }
 
 static void test_huge_pages_are_used_or_their_lack_is_explained(void **state)
@@ -219,6 +241,7 @@ int main(void)
 		cmocka_unit_test(test_memory_is_zeroed_and_rounded_to_pages),
 		cmocka_unit_test(test_the_file_cannot_be_resized_or_unsealed),
 		cmocka_unit_test(test_impossible_lengths_are_rejected),
+		cmocka_unit_test(test_a_limit_of_file_sizes_is_an_error),
 		cmocka_unit_test(test_huge_pages_are_used_or_their_lack_is_explained),
 		cmocka_unit_test(test_any_offset_can_be_mapped),
 		cmocka_unit_test(test_offsets_that_overflow_are_rejected),

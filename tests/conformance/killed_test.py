@@ -4,6 +4,7 @@
 
 import os
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -42,7 +43,7 @@ class Job:
     """Ranks of one job; each may be missing, and each may have an environment of its own."""
 
     def __init__(self, test, size, *arguments, nodes=0, port=None, missing=(), own=None,
-                 **common):
+                 limit=None, **common):
         self.size = size
         self.holder = hold_port()
         self.port = port or self.holder.getsockname()[1]
@@ -59,7 +60,8 @@ class Job:
             env |= (own or {}).get(rank, {})
             self.ranks[rank] = subprocess.Popen(
                 [KILLED, *map(str, arguments)], stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env,
+                preexec_fn=limit and (lambda: resource.setrlimit(*limit)))
         test.addCleanup(self.forget)
 
     def forget(self):
@@ -355,6 +357,10 @@ class BadEnvironment(unittest.TestCase):
 
     def test_unknown_settings_are_rejected(self):
         self.check_alone(r"^ORIEL_ERR_CONFIG .*ORIEL_TIMOUT", ORIEL_TIMOUT="3")
+
+    def test_a_limit_of_file_sizes_kills_no_rank(self):
+        job = Job(self, 1, "nothing", "-", limit=(resource.RLIMIT_FSIZE, (4096, 4096)))
+        self.assertRegex(job.answers()[0][0], "^ORIEL_ERR_NOMEM .*4096 bytes; raise ulimit -f: ")
 
     def test_a_root_without_an_address_is_named(self):
         self.check_alone(r"^ORIEL_ERR_\w+ .*nowhere\.invalid", MASTER_ADDR="nowhere.invalid")
