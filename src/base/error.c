@@ -14,13 +14,18 @@
 
 static _Thread_local struct ori_error error_last;
 
+static void error_log(enum oriel_log_level level)
+{
+	ori_log(level, "%s: %s", oriel_status_name(error_last.status), error_last.text);
+}
+
 /* @text may be formatted from the last error, so the last error changes only here. */
 static enum oriel_status error_record(enum oriel_status status, const char *text,
 				      enum oriel_log_level level)
 {
 	error_last.status = status;
 	snprintf(error_last.text, sizeof(error_last.text), "%s", text);
-	ori_log(level, "%s: %s", oriel_status_name(status), text);
+	error_log(level == ORIEL_LOG_INFO && error_last.is_quiet ? ORIEL_LOG_DEBUG : level);
 	return status;
 }
 
@@ -84,11 +89,24 @@ void ori_error_clear(void)
 void ori_error_save(struct ori_error *error)
 {
 	*error = error_last;
+	error_last.is_quiet = true;
 }
 
 void ori_error_restore(const struct ori_error *error)
 {
 	error_last = *error;
+}
+
+enum oriel_status ori_error_end(const struct ori_error *error, enum oriel_status status)
+{
+	if (status == ORIEL_OK) {
+		ori_error_restore(error);
+		return status;
+	}
+	error_last.is_quiet = error->is_quiet;
+	if (!error_last.is_quiet)
+		error_log(ORIEL_LOG_INFO);
+	return status;
 }
 
 const char *oriel_last_error(void)

@@ -13,7 +13,7 @@
 
 /*
  * Record the text for oriel_last_error() of this thread, log it at level info (a caller may
- * expect the failure), and return @status.
+ * expect the failure) or, after ori_error_save(), debug, and return @status.
  */
 enum oriel_status ori_fail(enum oriel_status status, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
@@ -39,13 +39,20 @@ void ori_error_clear(void);
 
 #define ORI_ERROR_LENGTH 1024
 
-/* A saved last error of this thread, for cleanup code that may fail and replace it. */
+/* A saved last error of this thread, for code that may fail without a consequence. */
 struct ori_error {
 	enum oriel_status status;
+	bool is_quiet; /* the state to return to: failures are logged at level debug */
 	char text[ORI_ERROR_LENGTH];
 };
 
+/* Each save is followed by a restore or an end. */
 void ori_error_save(struct ori_error *error);
 void ori_error_restore(const struct ori_error *error);
+/*
+ * Ends attempts since the save, of which @status is the outcome: after a success the last error
+ * is restored, after a failure that one stays, and is logged at level info. Returns @status.
+ */
+enum oriel_status ori_error_end(const struct ori_error *error, enum oriel_status status);
 
 #endif

@@ -7,6 +7,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -75,6 +76,50 @@ static void test_a_misuse_is_logged_at_level_warn(void **state)
 	assert_string_equal(logged, "ORIEL_ERR_STATE: a window of rank 2 still lives");
 }
 
+static void test_attempts_are_logged_at_level_debug(void **state)
+{
+	struct ori_error before, inner;
+
+	(void)state;
+	oriel_log_set_sink(keep_logged, NULL);
+	setenv("ORIEL_LOG", "debug", 1);
+	ori_error_clear();
+	ori_error_save(&before);
+	ori_fail(ORIEL_ERR_PEER, "no answer");
+	assert_int_equal(logged_at, ORIEL_LOG_DEBUG);
+	ori_error_save(&inner);
+	assert_int_equal(ori_error_end(&inner, ORIEL_OK), ORIEL_OK);
+	ori_fail(ORIEL_ERR_PEER, "still no answer");
+	assert_int_equal(logged_at, ORIEL_LOG_DEBUG);
+	assert_int_equal(ori_error_end(&before, ORIEL_OK), ORIEL_OK);
+	assert_string_equal(oriel_last_error(), "");
+	ori_fail(ORIEL_ERR_PEER, "a failure");
+	assert_int_equal(logged_at, ORIEL_LOG_INFO);
+	oriel_log_set_sink(NULL, NULL);
+	unsetenv("ORIEL_LOG");
+}
+
+static void test_the_failure_of_the_last_attempt_stays(void **state)
+{
+	struct ori_error before;
+
+	(void)state;
+	oriel_log_set_sink(keep_logged, NULL);
+	setenv("ORIEL_LOG", "info", 1);
+	ori_error_save(&before);
+	logged[0] = '\0';
+	ori_fail(ORIEL_ERR_PEER, "no answer");
+	assert_string_equal(logged, "");
+	assert_int_equal(ori_error_end(&before, ORIEL_ERR_PEER), ORIEL_ERR_PEER);
+	assert_string_equal(logged, "ORIEL_ERR_PEER: no answer");
+	assert_int_equal(logged_at, ORIEL_LOG_INFO);
+	assert_string_equal(oriel_last_error(), "no answer");
+	ori_fail(ORIEL_ERR_PEER, "a failure");
+	assert_string_equal(logged, "ORIEL_ERR_PEER: a failure");
+	oriel_log_set_sink(NULL, NULL);
+	unsetenv("ORIEL_LOG");
+}
+
 static void test_an_endless_text_is_cut(void **state)
 {
 	char long_text[4000];
@@ -114,6 +159,8 @@ int main(void)
 		cmocka_unit_test(test_a_text_may_be_built_from_the_last_one),
 		cmocka_unit_test(test_a_saved_error_is_restored),
 		cmocka_unit_test(test_a_misuse_is_logged_at_level_warn),
+		cmocka_unit_test(test_attempts_are_logged_at_level_debug),
+		cmocka_unit_test(test_the_failure_of_the_last_attempt_stays),
 		cmocka_unit_test(test_an_endless_text_is_cut),
 		cmocka_unit_test(test_threads_do_not_share_the_text),
 	};

@@ -294,7 +294,7 @@ static enum oriel_status message_connect(struct ori_message_service *service, un
 	ori_error_save(&before);
 	ori_error_clear();
 	status = ori_dial(&service->addresses[peer], service->listener, &hello, deadline, link);
-	if (status != ORIEL_OK) {
+	if (ori_error_end(&before, status) != ORIEL_OK) {
 		free(link);
 		return ori_tree_break(service->tree, status,
 				      status == ORIEL_ERR_ABORTED ? ORIEL_NO_RANK : peer,
@@ -302,7 +302,6 @@ static enum oriel_status message_connect(struct ori_message_service *service, un
 				      service->tree->size, peer,
 				      oriel_last_status() ? oriel_last_error() : "it has left");
 	}
-	ori_error_restore(&before);
 	link->peer = peer;
 	service->out[peer] = link;
 	return ORIEL_OK;

@@ -274,13 +274,12 @@ enum oriel_status ori_tcp_open(const struct ori_tcp_job *job, struct oriel_boots
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a job of %u ranks", job->size);
 	}
 	ori_error_save(&before);
-	status = tcp_start(tcp, job);
+	/* Attempts that failed before one succeeded must not stay the last error. */
+	status = ori_error_end(&before, tcp_start(tcp, job));
 	if (status != ORIEL_OK) {
 		tcp_close(tcp);
 		return status;
 	}
-	/* Attempts that failed before one succeeded must not stay the last error. */
-	ori_error_restore(&before);
 	*bootstrap = (struct oriel_bootstrap){
 		.ops = &tcp_ops,
 		.context = tcp,

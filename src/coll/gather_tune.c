@@ -354,7 +354,7 @@ enum oriel_status ori_tune_read(const char *path, bool is_requested, const struc
 	ori_error_save(&before);
 	status = tune_read(path, is_requested, key, tune);
 	if (status != ORIEL_ERR_CONFIG || is_requested)
-		return status;
+		return ori_error_end(&before, status);
 	/* No setting names this file: it may be that of another user, or half written. */
 	*tune = (struct ori_tune){.count = 0};
 	if (!atomic_flag_test_and_set(&has_warned))

@@ -26,14 +26,14 @@ enum oriel_status ori_hca_register_gpu(const struct ori_hca_ops *ops, struct ori
 		status = ops->register_dmabuf(hca, fd, 0, length, iova, access, mr, keys);
 		close(fd);
 	}
-	if (status == ORIEL_OK)
-		return ORIEL_OK;
 	snprintf(why, sizeof(why), "%s", oriel_last_error());
 	/* With nvidia-peermem addresses of a GPU register like any others. */
-	if (ops->register_memory(hca, address, length, iova, access, mr, keys) == ORIEL_OK) {
-		ori_error_restore(&before);
+	if (status != ORIEL_OK &&
+	    ops->register_memory(hca, address, length, iova, access, mr, keys) == ORIEL_OK)
+		status = ORIEL_OK;
+	ori_error_restore(&before);
+	if (status == ORIEL_OK)
 		return ORIEL_OK;
-	}
 	return ori_fail(status,
 			"cannot register %zu bytes of GPU memory at %p by dma-buf (%s), nor by "
 			"nvidia-peermem, if that is loaded; `oriel doctor` says what is missing",

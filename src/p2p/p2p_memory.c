@@ -161,9 +161,8 @@ static void memory_adopt(const struct oriel_p2p_context *ctx, struct oriel_p2p_m
 	struct ori_error before;
 
 	ori_error_save(&before);
-	if (ori_mem_open_external(&ctx->gpu, m->address, m->length, &m->mem, &m->offset) !=
-	    ORIEL_OK)
-		ori_error_restore(&before);
+	(void)ori_mem_open_external(&ctx->gpu, m->address, m->length, &m->mem, &m->offset);
+	ori_error_restore(&before);
 }
 
 /* Find out what @m is, and how it can be exported. */

@@ -165,14 +165,14 @@ static enum oriel_status links_open_flush(struct ori_rdma *r)
 	status = gpu ? ori_mem_alloc_gpu(gpu, LINKS_FLUSH_LENGTH, &r->flush_mem)
 		     : ori_mem_alloc(LINKS_FLUSH_LENGTH, 0, &r->flush_mem);
 	if (status != ORIEL_OK)
-		return status;
+		return ori_error_end(&before, status);
 	status = ori_memory_register(r->memory, r->flush_mem->address, LINKS_FLUSH_LENGTH,
 				     ORI_RDMA_SHARED, &r->flush_mr, &r->flush_rkeys);
 	if (status == ORIEL_OK)
-		return ORIEL_OK;
+		return ori_error_end(&before, status);
 	ori_mem_unref(r->flush_mem);
 	if (!gpu)
-		return status;
+		return ori_error_end(&before, status);
 	ori_log(ORIEL_LOG_INFO, "NICs cannot reach memory of GPU %s: %s", gpu->pci,
 		oriel_last_error());
 	ori_error_restore(&before);

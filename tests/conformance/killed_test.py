@@ -328,8 +328,10 @@ class Missing(unittest.TestCase):
         job = Job(self, 2, "nothing", "-", ORIEL_TIMEOUT="4", ORIEL_JOB_KEY="a" * 32,
                   own={1: {"ORIEL_JOB_KEY": "b" * 32}})
         said = job.answers()
-        self.assertRegex(said[1][0], r"^ORIEL_ERR_(AUTH|TIMEOUT|PEER) .+")
-        self.assertRegex(said[0][0], r"^ORIEL_ERR_(AUTH|TIMEOUT|PEER) .*\brank 1\b")
+        another = r"has another ORIEL_JOB_KEY than this process$"
+        self.assertRegex(said[1][0], rf"^ORIEL_ERR_AUTH 127.0.0.1:\d+ {another}")
+        self.assertRegex(said[0][0], r"^ORIEL_ERR_AUTH rank 1 of 2 did not join within 4 s; "
+                                     rf"127.0.0.1:\d+ is rejected: it {another}")
 
 
 class BadEnvironment(unittest.TestCase):

@@ -229,13 +229,9 @@ static enum oriel_status qp_try_all(struct mlx5_qp *qp, struct ori_prm_qp *comma
 static enum oriel_status qp_try(struct mlx5_qp *qp, struct ori_prm_qp *command)
 {
 	struct ori_error before;
-	enum oriel_status status;
 
 	ori_error_save(&before);
-	status = qp_try_all(qp, command);
-	if (status == ORIEL_OK)
-		ori_error_restore(&before);
-	return status;
+	return ori_error_end(&before, qp_try_all(qp, command));
 }
 
 /* A QP needs a receive CQ though it has no receives: its send CQ serves as both. */
