@@ -167,11 +167,16 @@ static unsigned config_distance(const char *a, size_t length, const char *b)
 	return row[width];
 }
 
+/* The setting that may be meant; NULL if half of the name differs from every one. */
 static const char *config_nearest(const char *name, size_t length)
 {
-	unsigned i, distance, least = UINT32_MAX;
+	unsigned i, distance, least = (unsigned)(length - strlen(CONFIG_PREFIX)) / 2 + 1;
 	const char *nearest = NULL;
 
+	/* The names that other libraries have for it. */
+	if (strncmp(name, "ORIEL_DEBUG=", length + 1) == 0 ||
+	    strncmp(name, "ORIEL_LOG_LEVEL=", length + 1) == 0)
+		return "ORIEL_LOG=info";
 	for (i = 0; i < ORI_SETTINGS; i++) {
 		distance = config_distance(name, length, ori_config_entries[i].name);
 		if (distance < least) {
@@ -189,6 +194,7 @@ static const char *config_nearest(const char *name, size_t length)
 static enum oriel_status config_check_name(const char *variable)
 {
 	size_t length = strcspn(variable, "=");
+	const char *nearest;
 	unsigned i;
 
 	if (strncmp(variable, CONFIG_PREFIX, strlen(CONFIG_PREFIX)) != 0)
@@ -197,8 +203,13 @@ static enum oriel_status config_check_name(const char *variable)
 		if (strlen(ori_config_entries[i].name) == length &&
 		    memcmp(variable, ori_config_entries[i].name, length) == 0)
 			return ORIEL_OK;
+	nearest = config_nearest(variable, length);
+	if (!nearest)
+		return ori_fail(ORIEL_ERR_CONFIG,
+				"%.*s is no setting of Oriel: oriel info --config lists all",
+				(int)length, variable);
 	return ori_fail(ORIEL_ERR_CONFIG, "%.*s is no setting of Oriel; is %s meant?", (int)length,
-			variable, config_nearest(variable, length));
+			variable, nearest);
 }
 
 enum oriel_status oriel_settings_check(void)

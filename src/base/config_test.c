@@ -183,7 +183,11 @@ static void test_an_unknown_name_is_an_error_that_names_the_nearest(void **state
 		{"ORIEL_TIMOUT", "ORIEL_TIMEOUT"},
 		{"ORIEL_PRT", "ORIEL_PORT"},
 		{"ORIEL_JOBKEY", "ORIEL_JOB_KEY"},
-		{"ORIEL_", "ORIEL_LOG"},
+		{"ORIEL_", "oriel info --config"},
+		{"ORIEL_DEBUG", "is ORIEL_LOG=info meant?"},
+		{"ORIEL_LOG_LEVEL", "is ORIEL_LOG=info meant?"},
+		{"ORIEL_COLOUR", "oriel info --config"},
+		{"ORIEL_DEBUGS", "oriel info --config"},
 		{"ORIEL_PATH", "ORIEL_PATHS"},
 	};
 	size_t i;

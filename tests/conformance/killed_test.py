@@ -360,6 +360,10 @@ class BadEnvironment(unittest.TestCase):
     def test_unknown_settings_are_rejected(self):
         self.check_alone(r"^ORIEL_ERR_CONFIG .*ORIEL_TIMOUT", ORIEL_TIMOUT="3")
 
+    def test_an_unknown_setting_is_corrected(self):
+        self.check_alone(r"^ORIEL_ERR_CONFIG ORIEL_DEBUG is .*; is ORIEL_LOG=info meant\?$",
+                         ORIEL_DEBUG="INFO")
+
     def test_a_limit_of_file_sizes_kills_no_rank(self):
         job = Job(self, 1, "nothing", "-", limit=(resource.RLIMIT_FSIZE, (4096, 4096)))
         self.assertRegex(job.answers()[0][0], "^ORIEL_ERR_NOMEM .*4096 bytes; raise ulimit -f: ")
