@@ -99,7 +99,10 @@ void oriel_local_job_destroy(struct oriel_local_job *job);
 enum oriel_status oriel_bootstrap_open_local(struct oriel_local_job *job, unsigned rank,
 					     struct oriel_bootstrap *bootstrap);
 
-/* Calls ops->close and clears @bootstrap. A cleared or NULL one is fine. */
+/*
+ * Calls ops->close and clears @bootstrap. A cleared or NULL one is fine. Does nothing but warn
+ * (ORIEL_ERR_STATE) while a communicator on it lives.
+ */
 void oriel_bootstrap_close(struct oriel_bootstrap *bootstrap);
 
 #ifdef __cplusplus

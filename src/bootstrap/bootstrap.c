@@ -8,12 +8,24 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/error.h"
+#include "base/handle.h"
 #include "bootstrap/ranks.h"
 
 void oriel_bootstrap_close(struct oriel_bootstrap *bootstrap)
 {
+	const char *child;
+
 	if (!bootstrap || !bootstrap->ops)
 		return;
+	/* A communicator would go on with a context that is freed. */
+	child = bootstrap->context ? ori_handle_child(bootstrap->context) : NULL;
+	if (child) {
+		ori_misuse("oriel_bootstrap_close: rank %u still has its %s: destroy that first; "
+			   "the bootstrap stays open",
+			   bootstrap->rank, child);
+		return;
+	}
 	bootstrap->ops->close(bootstrap->context);
 	memset(bootstrap, 0, sizeof(*bootstrap));
 }

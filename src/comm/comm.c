@@ -420,7 +420,7 @@ enum oriel_status oriel_comm_create(const struct oriel_bootstrap *bootstrap,
 		return status;
 	}
 	ori_fork_add(ORI_FORK_COMM, &hook);
-	ori_handle_open(comm, NULL);
+	ori_handle_open(comm, bootstrap->context);
 	ori_log(ORIEL_LOG_INFO, "rank %u of %u: domain of %u, %s", comm->rank, comm->size,
 		comm->host_paths.domain_size,
 		comm->is_oversubscribed ? "ranks share CPUs" : "a CPU for each rank");

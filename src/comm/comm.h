@@ -113,6 +113,7 @@ struct oriel_comm {
 	struct ori_paths gpu_paths;       /* with @gpu; wider where a fabric joins nodes */
 	bool has_interrupt, has_at_fault; /* the bootstrap has that op */
 	atomic_bool is_in_bootstrap;
+	atomic_uint in_call;    /* the enum ori_call of the gather that a thread is in, or 0 */
 	bool is_oversubscribed; /* more threads that poll on this machine than CPUs: see
 				   ori_comm_count() */
 

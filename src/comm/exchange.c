@@ -204,21 +204,38 @@ void *ori_comm_scratch(struct oriel_comm *comm, size_t bytes)
 	return memset(comm->scratch, 0, comm->size * bytes);
 }
 
-enum oriel_status ori_comm_gather(struct oriel_comm *comm, enum ori_call call, const void *mine,
-				  void *all, size_t length)
+static enum oriel_status exchange_bootstrap(struct oriel_comm *comm, enum ori_call call,
+					    const void *mine, void *all, size_t length)
 {
 	const struct oriel_bootstrap *b = &comm->bootstrap;
-	enum oriel_status status = ori_comm_check(comm);
+	enum oriel_status status;
 
-	if (status != ORIEL_OK)
-		return status;
-	if (comm->is_mapped_whole)
-		return exchange_mapped(comm, call, mine, all, length);
 	atomic_store(&comm->is_in_bootstrap, true);
 	status = length ? b->ops->all_gather(b->context, mine, all, length, comm->timeout_ns)
 			: b->ops->barrier(b->context, comm->timeout_ns);
 	atomic_store(&comm->is_in_bootstrap, false);
 	return status == ORIEL_OK ? status : exchange_failed(comm, call, status);
+}
+
+enum oriel_status ori_comm_gather(struct oriel_comm *comm, enum ori_call call, const void *mine,
+				  void *all, size_t length)
+{
+	enum oriel_status status = ori_comm_check(comm);
+	unsigned other = 0;
+
+	if (status != ORIEL_OK)
+		return status;
+	if (!atomic_compare_exchange_strong(&comm->in_call, &other, call))
+		return ori_fail(ORIEL_ERR_STATE,
+				"%s: another thread of rank %u is in %s: one thread at a time "
+				"calls the collectives of a communicator",
+				ori_call_name(call), comm->rank, ori_call_name(other));
+	if (comm->is_mapped_whole)
+		status = exchange_mapped(comm, call, mine, all, length);
+	else
+		status = exchange_bootstrap(comm, call, mine, all, length);
+	atomic_store(&comm->in_call, 0);
+	return status;
 }
 
 void ori_comm_meet(struct oriel_comm *comm, enum ori_call call, uint32_t object)
@@ -232,7 +249,7 @@ void ori_comm_meet(struct oriel_comm *comm, enum ori_call call, uint32_t object)
 	objects = ori_comm_scratch(comm, sizeof(*objects));
 	status = ori_comm_gather(comm, call, &object, objects, sizeof(object));
 	/* A program error, for which the caller gets no status. */
-	if (status == ORIEL_ERR_MISMATCH)
+	if (status == ORIEL_ERR_MISMATCH || (status == ORIEL_ERR_STATE && ori_comm_is_well(comm)))
 		ori_misuse("%s", oriel_last_error());
 	for (peer = 0; status == ORIEL_OK && peer < comm->size; peer++)
 		if (objects[peer] != object)

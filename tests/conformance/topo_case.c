@@ -310,6 +310,53 @@ static void agree_returns_the_lowest_failure(struct rank *r)
 	CHECK_OK(r, oriel_comm_agree(r->comm, ORIEL_OK));
 }
 
+/* A communicator would go on with a bootstrap that is freed. */
+static void bootstraps_are_closed_last(struct rank *r)
+{
+	struct oriel_bootstrap copy;
+
+	if (!CHECK_OK(r, rank_join(r, NULL)))
+		return;
+	copy = r->bootstrap;
+	oriel_bootstrap_close(&copy);
+	CHECK_EQ(r, oriel_last_status(), ORIEL_ERR_STATE);
+	CHECK_LAST(r, "still has its communicator: destroy that first; the bootstrap stays open");
+	CHECK(r, copy.ops == r->bootstrap.ops);
+	CHECK_OK(r, oriel_comm_barrier(r->comm));
+	oriel_comm_destroy(r->comm);
+	r->comm = NULL;
+}
+
+static void enter_with_another_thread(struct rank *r, unsigned index, void *context)
+{
+	enum oriel_status status = oriel_comm_barrier(r->comm);
+
+	(void)index;
+	if (status == ORIEL_OK)
+		return;
+	CHECK_EQ(r, status, ORIEL_ERR_STATE);
+	CHECK_LAST(r, "oriel_comm_barrier: another thread of rank 0 is in oriel_comm_barrier: one "
+		      "thread at a time calls the collectives of a communicator");
+	__atomic_fetch_add((unsigned *)context, 1, __ATOMIC_RELAXED);
+	/* The first thread waits for the other ranks, and they for this signal. */
+	CHECK_OK(r, oriel_window_signal_all(r->window, 0, ORIEL_SIGNAL_ADD, 1, NULL));
+}
+
+static void collectives_have_one_thread_at_a_time(struct rank *r)
+{
+	unsigned rejected = 0;
+
+	if (r->rank == 0) {
+		rank_fork(r, 2, enter_with_another_thread, &rejected);
+		CHECK_EQ(r, rejected, 1);
+	} else {
+		CHECK_OK(r, oriel_window_wait_signal_from(r->window, 0, 0, ORIEL_GE, 1, LONG_NS,
+							  NULL));
+		CHECK_OK(r, oriel_comm_barrier(r->comm));
+	}
+	CHECK_OK(r, oriel_comm_barrier(r->comm));
+}
+
 static const struct test_case topo_cases[] = {
 	{"self_is_self", self_is_self, NULL, 1, NO_WINDOW},
 	{"paths_are_symmetric", paths_are_symmetric, NULL, 1, NO_WINDOW},
@@ -328,6 +375,9 @@ static const struct test_case topo_cases[] = {
 	 NULL, 1, OWN_COMM},
 	{"older_bootstraps_work", older_bootstraps_work, NULL, 2, OWN_COMM},
 	{"one_bad_attribute_fails_all", one_bad_attribute_fails_all, NULL, 2, OWN_COMM},
+	{"bootstraps_are_closed_last", bootstraps_are_closed_last, NULL, 1, OWN_COMM},
+	{"collectives_have_one_thread_at_a_time", collectives_have_one_thread_at_a_time, NULL, 2,
+	 0},
 	{"all_gather_keeps_the_order", all_gather_keeps_the_order, NULL, 1, NO_WINDOW},
 	{"agree_returns_the_lowest_failure", agree_returns_the_lowest_failure, NULL, 2, NO_WINDOW},
 };
