@@ -152,6 +152,8 @@ static enum oriel_status window_open_tables(struct oriel_window *w, uint32_t buf
 {
 	size_t size = w->comm->size;
 
+	/* window_free() frees so many rows, of which only some may exist. */
+	w->device.buffers = buffers;
 	w->control = calloc(ORI_SHARE_PIECES * size, sizeof(*w->control));
 	w->buffers = calloc(buffers, sizeof(*w->buffers));
 	w->buffer_mrs = calloc(buffers, sizeof(struct ori_rdma_mr *));

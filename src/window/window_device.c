@@ -269,6 +269,8 @@ enum oriel_status oriel_window_fault(struct oriel_window *window, struct oriel_d
 
 	if (status != ORIEL_OK)
 		return status;
+	if (!fault)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_window_fault: fault is NULL");
 	record = window->device.fault;
 	if (oriel_dev_load_acquire32(&record->state) != ORIEL_DEV_FAULT_FULL)
 		return ORIEL_AGAIN;

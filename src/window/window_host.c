@@ -445,6 +445,8 @@ enum oriel_status oriel_window_buffer(const struct oriel_window *w, uint32_t buf
 
 	if (status == ORIEL_OK)
 		status = host_check(w, w->device.rank, buffer);
+	if (status == ORIEL_OK && !address)
+		status = ori_fail(ORIEL_ERR_INVALID, "oriel_window_buffer: address is NULL");
 	if (status != ORIEL_OK)
 		return status;
 	entry = &w->table[(size_t)buffer * w->device.ranks + w->device.rank];
@@ -461,6 +463,8 @@ enum oriel_status oriel_window_peer_length(const struct oriel_window *w, unsigne
 
 	if (status == ORIEL_OK)
 		status = host_check(w, peer, buffer);
+	if (status == ORIEL_OK && !length)
+		status = ori_fail(ORIEL_ERR_INVALID, "oriel_window_peer_length: length is NULL");
 	if (status == ORIEL_OK)
 		*length = w->table[(size_t)buffer * w->device.ranks + peer].length;
 	return status;
@@ -476,6 +480,8 @@ enum oriel_status oriel_window_peer_address(const struct oriel_window *w, unsign
 
 	if (status == ORIEL_OK)
 		status = host_check(w, peer, buffer);
+	if (status == ORIEL_OK && !address)
+		status = ori_fail(ORIEL_ERR_INVALID, "oriel_window_peer_address: address is NULL");
 	if (status != ORIEL_OK)
 		return status;
 	entry = &w->table[(size_t)buffer * w->device.ranks + peer];

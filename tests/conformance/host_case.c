@@ -256,6 +256,7 @@ static void host_rejects_invalid_arguments(struct rank *r)
 	struct oriel_window *w = r->window;
 	struct oriel_dev_window device;
 	uint64_t value;
+	size_t length;
 
 	CHECK_STATUS(r, oriel_window_put(NULL, 0, 0, "", 1, NULL), ORIEL_ERR_INVALID);
 	CHECK_TEXT(r, oriel_last_error(), "put: the window is NULL");
@@ -275,6 +276,14 @@ static void host_rejects_invalid_arguments(struct rank *r)
 	CHECK_STATUS(r, oriel_window_read_counter(w, 0, 0, NULL, NULL), ORIEL_ERR_INVALID);
 	CHECK_STATUS(r, oriel_window_device(NULL, &device), ORIEL_ERR_INVALID);
 	CHECK_STATUS(r, oriel_window_device(w, NULL), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_window_fault(w, NULL), ORIEL_ERR_INVALID);
+	CHECK_TEXT(r, oriel_last_error(), "oriel_window_fault: fault is NULL");
+	CHECK_STATUS(r, oriel_window_buffer(w, 0, NULL, &length), ORIEL_ERR_INVALID);
+	CHECK_TEXT(r, oriel_last_error(), "oriel_window_buffer: address is NULL");
+	CHECK_STATUS(r, oriel_window_peer_length(w, 0, 0, NULL), ORIEL_ERR_INVALID);
+	CHECK_TEXT(r, oriel_last_error(), "oriel_window_peer_length: length is NULL");
+	CHECK_STATUS(r, oriel_window_peer_address(w, r->rank, 0, NULL), ORIEL_ERR_INVALID);
+	CHECK_TEXT(r, oriel_last_error(), "oriel_window_peer_address: address is NULL");
 	CHECK_STATUS(r, oriel_comm_barrier(NULL), ORIEL_ERR_INVALID);
 	CHECK_TEXT(r, oriel_last_error(), "oriel_comm_barrier: the communicator is NULL");
 	CHECK_STATUS(r, oriel_comm_agree(NULL, ORIEL_OK), ORIEL_ERR_INVALID);
