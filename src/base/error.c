@@ -51,8 +51,9 @@ enum oriel_status ori_fail_errno(enum oriel_status status, const char *format, .
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
 	used = strlen(text);
-	snprintf(text + used, sizeof(text) - used, ": %s",
-		 strerror_r(number, reason, sizeof(reason)));
+	snprintf(text + used, sizeof(text) - used, ": %s%s",
+		 strerror_r(number, reason, sizeof(reason)),
+		 number == EMFILE ? " (raise ulimit -n)" : "");
 	error_record(status, text, ORIEL_LOG_INFO);
 	errno = number;
 	return status;

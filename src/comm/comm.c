@@ -129,11 +129,16 @@ static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct orie
 		return status;
 	if (attr.flags & ~(unsigned)ORIEL_COMM_GPU)
 		return ori_fail(ORIEL_ERR_INVALID, "communicator flags 0x%x", attr.flags);
-	if (attr.flags & ORIEL_COMM_GPU) {
+	if (attr.flags & ORIEL_COMM_GPU)
 		status = ori_comm_gpu_open(comm);
-		if (status != ORIEL_OK)
-			return status;
-	}
+	else if (strcmp(ori_setting_text(ORI_SETTING_FABRIC), "require") == 0)
+		status = ori_fail(ORIEL_ERR_CONFIG,
+				  "ORIEL_FABRIC is 'require', but the communicator of rank %u has "
+				  "no GPU: create it with ORIEL_COMM_GPU, or set ORIEL_FABRIC to "
+				  "auto",
+				  comm->rank);
+	if (status != ORIEL_OK)
+		return status;
 	if (attr.timeout_ns)
 		comm->timeout_ns = attr.timeout_ns;
 	status = comm_read_connect(attr.connect, &join->connect);

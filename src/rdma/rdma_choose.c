@@ -13,12 +13,21 @@
 #include "base/log.h"
 #include "mem/memory.h"
 
-static void choose_soft(struct ori_hca_choice *choice)
+static enum oriel_status choose_soft(struct ori_hca_choice *choice)
 {
+	const char *tier = ori_setting_text(ORI_SETTING_TIER);
+
+	if (strcmp(tier, "auto") != 0)
+		return ori_fail(ORIEL_ERR_CONFIG,
+				"ORIEL_TIER is '%s', but this rank has the software HCA (ORIEL_HCA "
+				"is '%s'), which has no tiers: unset ORIEL_TIER, or let ORIEL_HCA "
+				"select a ConnectX NIC",
+				tier, ori_setting_text(ORI_SETTING_HCA));
 	choice->kind = ORI_HCA_KIND_SOFT;
 	choice->ops = &ori_hca_soft_ops;
 	snprintf(choice->config, sizeof(choice->config), "%s",
 		 ori_setting_text(ORI_SETTING_SOFT_HCA));
+	return ORIEL_OK;
 }
 
 /* The NICs NUMA-local to the GPU if there is one, else to this process. */
@@ -46,10 +55,9 @@ enum oriel_status ori_choose(const struct ori_gpu *gpu, unsigned rails,
 	choice->lack[0] = '\0';
 	if (wish == ORI_HCA_REQUEST_SOFT ||
 	    (wish == ORI_HCA_REQUEST_AUTO && !choose_has_verbs(rails))) {
-		choose_soft(choice);
-		if (wish == ORI_HCA_REQUEST_AUTO && !*choice->config)
+		if (wish == ORI_HCA_REQUEST_AUTO && !*ori_setting_text(ORI_SETTING_SOFT_HCA))
 			ori_hca_verbs_lack(rails, choice->lack, sizeof(choice->lack));
-		return ORIEL_OK;
+		return choose_soft(choice);
 	}
 	choose_verbs(gpu, filter, choice);
 	if (choice->ops)

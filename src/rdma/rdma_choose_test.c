@@ -72,6 +72,22 @@ static void test_names_choose_the_hcas(void **state)
 	assert_string_equal(choice.config, "=rxe0;near=0000:3b:00.0");
 }
 
+static void test_the_software_hca_has_no_tier(void **state)
+{
+	struct ori_hca_choice choice;
+
+	(void)state;
+	setenv("ORIEL_HCA", "soft", 1);
+	setenv("ORIEL_TIER", "t0", 1);
+	assert_int_equal(ori_choose(NULL, 1, &choice), ORIEL_ERR_CONFIG);
+	assert_non_null(strstr(oriel_last_error(), "ORIEL_TIER is 't0', but this rank has the "
+						   "software HCA (ORIEL_HCA is 'soft')"));
+	setenv("ORIEL_TIER", "auto", 1);
+	assert_int_equal(ori_choose(NULL, 1, &choice), ORIEL_OK);
+	unsetenv("ORIEL_TIER");
+	unsetenv("ORIEL_HCA");
+}
+
 struct entry {
 	uint64_t before;
 	uint32_t kind;
@@ -101,6 +117,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_the_setting_chooses_the_hca),
 		cmocka_unit_test(test_names_choose_the_hcas),
+		cmocka_unit_test(test_the_software_hca_has_no_tier),
 		cmocka_unit_test(test_all_ranks_drive_one_kind),
 	};
 

@@ -475,12 +475,14 @@ static int wait_at(const struct oriel_bootstrap *bootstrap, const char *where, s
 	for (i = 0; i < WAITS; i++)
 		if (status == ORIEL_OK && strcmp(waits[i].name, where) == 0 && waits[i].prepare)
 			status = waits[i].prepare(p);
-	if (status == ORIEL_OK && bootstrap->rank == p->victim) {
+	if (status != ORIEL_OK) {
+		code = print_status(NULL, status);
+	} else if (bootstrap->rank == p->victim) {
 		code = print_status(p->comm, act_as_victim(p));
 	} else {
 		say("ready");
 		for (i = 0; i < WAITS; i++)
-			if (status == ORIEL_OK && strcmp(waits[i].name, where) == 0)
+			if (strcmp(waits[i].name, where) == 0)
 				code = print_status(p->comm, waits[i].wait(p));
 	}
 	oriel_allgather_destroy(p->gather);

@@ -364,9 +364,32 @@ class BadEnvironment(unittest.TestCase):
         self.check_alone(r"^ORIEL_ERR_CONFIG ORIEL_DEBUG is .*; is ORIEL_LOG=info meant\?$",
                          ORIEL_DEBUG="INFO")
 
+    def check_all(self, pattern, **env):
+        """Only rank 1 of 2 has @env; both ranks report what it says."""
+        job = Job(self, 2, "nothing", "-", nodes=2, own={1: env})
+        for rank, (line, code) in job.answers().items():
+            self.assertRegex(line, "^ORIEL_ERR_CONFIG " + ("" if rank else "rank 1: ") + pattern)
+            self.assertEqual(code, 1)
+
+    def test_a_tier_of_the_software_hca_is_rejected(self):
+        self.check_all("ORIEL_TIER is 't0', but .*software HCA.*ConnectX NIC$", ORIEL_TIER="t0")
+
+    def test_a_required_fabric_without_a_gpu_is_rejected(self):
+        self.check_all("ORIEL_FABRIC is 'require', but the communicator of rank 1 has no GPU: .*"
+                       "ORIEL_FABRIC to auto$", ORIEL_FABRIC="require")
+
     def test_a_limit_of_file_sizes_kills_no_rank(self):
         job = Job(self, 1, "nothing", "-", limit=(resource.RLIMIT_FSIZE, (4096, 4096)))
         self.assertRegex(job.answers()[0][0], "^ORIEL_ERR_NOMEM .*4096 bytes; raise ulimit -f: ")
+
+    def test_a_lack_of_descriptors_is_named(self):
+        """One rank says which descriptor; the other one as well, or that this one is missing."""
+        for count in range(6, 16):
+            job = Job(self, 2, "nothing", "-", nodes=2, ORIEL_TIMEOUT="2",
+                      limit=(resource.RLIMIT_NOFILE, (count, count)))
+            lines = [line for line, _ in job.answers().values()]
+            self.assertIn("Too many open files (raise ulimit -n)", " ".join(lines), count)
+            self.assertNotIn("used up", " ".join(lines))
 
     def test_a_root_without_an_address_is_named(self):
         self.check_alone(r"^ORIEL_ERR_\w+ .*nowhere\.invalid", MASTER_ADDR="nowhere.invalid")

@@ -105,10 +105,23 @@ void fake_cut(const char *device, bool is_cut, bool is_down)
 	}
 }
 
+static atomic_bool is_kernel_lost;
+
+void fake_lose_kernel(bool is_lost)
+{
+	atomic_store(&is_kernel_lost, is_lost);
+}
+
+/* ibv_get_device_list(3): NULL and ENOSYS without kernel support for RDMA. */
 struct ibv_device **ibv_get_device_list(int *count)
 {
-	struct ibv_device **list = calloc(FAKE_DEVICES + 1, sizeof(*list));
+	struct ibv_device **list;
 
+	if (atomic_load(&is_kernel_lost)) {
+		errno = ENOSYS;
+		return NULL;
+	}
+	list = calloc(FAKE_DEVICES + 1, sizeof(*list));
 	for (unsigned i = 0; i < FAKE_DEVICES && list; i++)
 		list[i] = &devices[i].base;
 	if (count)

@@ -15,6 +15,9 @@
 /* Call number @after (0: the next) of @call, "create_qp", fails with @error. */
 FAKE_EXPORT void fake_fail(const char *call, unsigned after, int error);
 
+/* From now on the kernel does not support RDMA, as before ib_uverbs is loaded, or does again. */
+FAKE_EXPORT void fake_lose_kernel(bool is_lost);
+
 /* Objects that were created and not destroyed. */
 FAKE_EXPORT int fake_left(void);
 

@@ -520,6 +520,24 @@ static void test_a_lack_of_ports_is_explained(void **state)
 	fake_cut("fake1", false, false);
 }
 
+/* The reason depends on whether this machine has NICs that the fake does not show. */
+static void test_a_lack_of_a_kernel_is_explained(void **state)
+{
+	char host[32] = "", why[88], text[300];
+
+	(void)state;
+	fake_lose_kernel(true);
+	ori_hca_verbs_lack(1, why, sizeof(why));
+	assert_true(why[0]);
+	(void)gethostname(host, sizeof(host) - 1);
+	snprintf(text, sizeof(text),
+		 "ORIEL_HCA is 'verbs', but no NIC of host %s is usable: %s (see oriel doctor)",
+		 host, why);
+	assert_refused("", 0, ORIEL_ERR_NO_PATH, text);
+	assert_refused("fake0", 0, ORIEL_ERR_NO_PATH, "ORIEL_HCA is 'fake0'");
+	fake_lose_kernel(false);
+}
+
 static void test_a_cq_that_fails_says_so(void **state)
 {
 	struct ori_hca_event event;
@@ -590,6 +608,7 @@ int main(void)
 		cmocka_unit_test(test_events_of_unused_objects_are_ignored),
 		cmocka_unit_test(test_usable_ports_are_counted),
 		cmocka_unit_test(test_a_lack_of_ports_is_explained),
+		cmocka_unit_test(test_a_lack_of_a_kernel_is_explained),
 		cmocka_unit_test(test_a_cq_that_fails_says_so),
 		cmocka_unit_test(test_a_dma_buf_is_registered),
 	};

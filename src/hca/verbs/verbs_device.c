@@ -23,6 +23,7 @@
 #define VERBS_FILTER_MAX 256u
 #define VERBS_PATH PATH_MAX
 #define VERBS_CANDIDATES 64u
+#define VERBS_WHY 88 /* its error fits a verdict of comm/ */
 
 /* The parsed text of open(). */
 struct verbs_request {
@@ -337,13 +338,20 @@ static enum oriel_status verbs_open_one(struct verbs_device *d, const struct ver
 {
 	struct ibv_device **list = ori_ibverbs.get_device_list(NULL);
 	struct verbs_candidate found[VERBS_CANDIDATES];
+	char why[VERBS_WHY], host[32] = "";
 	enum oriel_status status;
 	unsigned count;
 
-	if (!list)
-		return ori_fail_errno(ORIEL_ERR_SYSTEM,
-				      "ORIEL_HCA is '%s', but libibverbs lists no NICs",
-				      request->filter);
+	if (!list || !*list) {
+		if (list)
+			ori_ibverbs.free_device_list(list);
+		ori_hca_verbs_lack(rail + 1, why, sizeof(why));
+		(void)gethostname(host, sizeof(host) - 1);
+		return ori_fail(ORIEL_ERR_NO_PATH,
+				"ORIEL_HCA is '%s', but no NIC of host %s is usable: %s (see "
+				"oriel doctor)",
+				*request->filter ? request->filter : "verbs", host, why);
+	}
 	count = verbs_find(list, request, found);
 	if (rail < count)
 		status = verbs_start(d, request->kind, &found[rail]);
@@ -351,7 +359,7 @@ static enum oriel_status verbs_open_one(struct verbs_device *d, const struct ver
 		status = ori_fail(ORIEL_ERR_NO_PATH,
 				  "rail %u needs a NIC: %u ports are up and selected by ORIEL_HCA "
 				  "('%s'); see ibv_devinfo",
-				  rail, count, request->filter);
+				  rail, count, *request->filter ? request->filter : "verbs");
 	ori_ibverbs.free_device_list(list);
 	return status;
 }
