@@ -3,8 +3,10 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -50,7 +52,46 @@ static void test_a_sink_gets_records_of_the_level(void **state)
 		assert_int_equal(heard.records, i + 1);
 		assert_int_equal(heard.level, i);
 	}
-	assert_string_equal(heard.message, "record 3");
+	assert_string_equal(heard.message, "rank -: record 3");
+}
+
+static void *log_of_rank_2(void *heard)
+{
+	ori_log(ORIEL_LOG_DEBUG, "of the process");
+	assert_string_equal(((struct heard *)heard)->message, "rank 1: of the process");
+	ori_log_set_rank(2);
+	ori_log(ORIEL_LOG_DEBUG, "of the thread");
+	assert_string_equal(((struct heard *)heard)->message, "rank 2: of the thread");
+	return NULL;
+}
+
+static void *log_of_no_rank(void *heard)
+{
+	ori_log(ORIEL_LOG_DEBUG, "of either");
+	assert_string_equal(((struct heard *)heard)->message, "rank -: of either");
+	return NULL;
+}
+
+static void test_records_of_level_debug_have_the_rank(void **state)
+{
+	struct heard heard = {0};
+	pthread_t thread;
+
+	(void)state;
+	oriel_log_set_sink(hear, &heard);
+	setenv("ORIEL_LOG", "debug", 1);
+	ori_log_set_rank(1);
+	pthread_create(&thread, NULL, log_of_rank_2, &heard);
+	pthread_join(thread, NULL);
+	pthread_create(&thread, NULL, log_of_no_rank, &heard);
+	pthread_join(thread, NULL);
+	ori_log_rank(ORIEL_LOG_INFO, 3, "about another");
+	assert_string_equal(heard.message, "rank 3: about another");
+	setenv("ORIEL_LOG", "info", 1);
+	ori_log(ORIEL_LOG_INFO, "short");
+	assert_string_equal(heard.message, "short");
+	ori_log_rank(ORIEL_LOG_INFO, 3, "about another");
+	assert_string_equal(heard.message, "rank 3: about another");
 }
 
 static void test_the_level_is_warn_unless_set(void **state)
@@ -101,6 +142,21 @@ static void test_a_record_is_one_line(void **state)
 	assert_true(strchr(line, '\n') == line + strlen(line) - 1);
 }
 
+static void test_lines_have_the_time_at_level_debug(void **state)
+{
+	char line[200];
+	int end = 0;
+
+	(void)state;
+	setenv("ORIEL_LOG", "debug", 1);
+	written("text", line, sizeof(line));
+	assert_int_equal(sscanf(line, "oriel: warn: %*4d-%*2d-%*2dT%*2d:%*2d:%*2d.%*6dZ rank %n",
+				&end),
+			 0);
+	assert_true(end > 0);
+	assert_non_null(strstr(line + end, ": text\n"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -109,6 +165,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_the_level_is_warn_unless_set, restore,
 						restore),
 		cmocka_unit_test_setup_teardown(test_a_record_is_one_line, restore, restore),
+		cmocka_unit_test_setup_teardown(test_records_of_level_debug_have_the_rank, restore,
+						restore),
+		cmocka_unit_test_setup_teardown(test_lines_have_the_time_at_level_debug, restore,
+						restore),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/thread.h"
 #include "comm/health.h"
 #include "comm/heartbeat.h"
@@ -37,6 +38,7 @@ static void *watcher_main(void *argument)
 	eventfd_t times;
 	unsigned peer;
 
+	ori_log_set_rank(comm->rank);
 	for (;;) {
 		if (poll(w->fds, comm->size + 1, pause) < 0 && errno != EINTR)
 			break;

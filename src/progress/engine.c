@@ -285,6 +285,7 @@ static void *engine_main(void *argument)
 	uint64_t moved = ori_clock_ns(), deadline = 0;
 	struct engine_lists l;
 
+	ori_log_set_rank(engine->comm->rank);
 	list_open(&l.waiting);
 	list_open(&l.running);
 	for (;;) {
