@@ -183,7 +183,7 @@ struct oriel_health {
 	int rank;                 /* the rank concerned, -1: none; @finder itself: see @address */
 	unsigned finder;          /* the rank that found it */
 	enum oriel_path path;     /* from @finder to @rank */
-	unsigned object;          /* number of the window, from 1; 0 = the communicator */
+	unsigned object;          /* ORIEL_DEV_WINDOW_NUMBER() of it; 0 = the communicator */
 	unsigned id;              /* signal, barrier slot, counter or channel */
 	uint64_t expected;
 	uint64_t seen;

@@ -28,6 +28,13 @@ enum oriel_window_flags {
 	 * needs ORIEL_COMM_GPU, and the handle is for kernels. Equal on all ranks.
 	 */
 	ORIEL_WINDOW_DEVICE = 4,
+	/*
+	 * The library's collectives set one of these, equal on all ranks: a timeout then names the
+	 * collective that a rank has not started, on all ranks.
+	 */
+	ORIEL_WINDOW_ALLGATHER = 1 << 8,
+	ORIEL_WINDOW_ALLTOALL = 2 << 8,
+	ORIEL_WINDOW_BCAST = 3 << 8,
 };
 
 /*

@@ -59,3 +59,11 @@ const char *ori_what_noun(uint32_t what)
 	}
 	return "id";
 }
+
+const char *ori_collective_noun(uint32_t window)
+{
+	static const char *const nouns[] = {NULL, "all-gather", "all-to-all", "broadcast"};
+	uint32_t which = window >> ORIEL_DEV_COLLECTIVE_BIT;
+
+	return which < sizeof(nouns) / sizeof(nouns[0]) ? nouns[which] : "collective";
+}

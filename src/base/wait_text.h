@@ -13,4 +13,7 @@ const char *ori_what_name(uint32_t what);
 /* The thing that the field id of a fault numbers: "signal", "barrier slot"; "id" if none. */
 const char *ori_what_noun(uint32_t what);
 
+/* "all-gather", of the number of its window; NULL: a window of the user's. */
+const char *ori_collective_noun(uint32_t window);
+
 #endif

@@ -190,11 +190,18 @@ static size_t make_lay_out(struct ori_gather *g)
 	return length + oriel_exchange_staging(ranks, ori_gather_exchange_parts(g));
 }
 
+static const unsigned make_flags[ORI_COLLECTIVES] = {
+	[ORI_ALLGATHER] = ORIEL_WINDOW_ALLGATHER,
+	[ORI_ALLTOALL] = ORIEL_WINDOW_ALLTOALL,
+	[ORI_BCAST] = ORIEL_WINDOW_BCAST,
+};
+
 static enum oriel_status make_open_windows(struct ori_gather *g)
 {
 	struct oriel_window_attr attr = {.size = sizeof(attr),
 					 .length = make_lay_out(g),
-					 .flags = g->is_gpu ? ORIEL_WINDOW_DEVICE : 0,
+					 .flags = make_flags[g->kind->number] |
+						  (g->is_gpu ? ORIEL_WINDOW_DEVICE : 0),
 					 .signals = make_id(g, ORI_GATHER_KINDS),
 					 .barriers = 1,
 					 .counters = ORIEL_NONE,

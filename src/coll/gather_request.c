@@ -44,7 +44,8 @@ static enum oriel_status request_check_window(const struct ori_gather_request *r
 	if (is_gpu != (device.blame != device.health))
 		return ori_fail(ORIEL_ERR_INVALID,
 				"ORIEL_VIEW_GPU is %s, but window %u lies in %s memory",
-				is_gpu ? "set" : "not set", device.number, is_gpu ? "host" : "GPU");
+				is_gpu ? "set" : "not set", ORIEL_DEV_WINDOW_NUMBER(device.number),
+				is_gpu ? "host" : "GPU");
 	status = oriel_window_buffer(view->window, (uint32_t)(view->at >> ORIEL_AT_BITS), &address,
 				     &length);
 	if (status != ORIEL_OK)

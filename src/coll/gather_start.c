@@ -3,6 +3,8 @@
  * The parts of a start that the kinds share: checks, health, and executions by lines, by stores
  * and by copy engines. Called by allgather.c, alltoall.c and bcast.c.
  */
+#include <string.h>
+
 #include "base/error.h"
 #include "coll/gather.h"
 
@@ -41,6 +43,8 @@ enum oriel_status ori_gather_end(const struct ori_gather *g, enum oriel_status s
 	oriel_comm_health(g->comm, &health);
 	if (health.status != ORIEL_OK) {
 		oriel_health_text(&health, text, sizeof(text));
+		if (strncmp(text, g->kind->name, strlen(g->kind->name)) == 0)
+			return ori_fail(health.status, "%s", text);
 		return ori_fail(health.status, "%s: %s", g->kind->name, text);
 	}
 	/* Operations in streams have left a text already. */

@@ -538,7 +538,7 @@ void oriel_comm_abort(struct oriel_comm *comm, const char *why)
 		return;
 	ori_log(ORIEL_LOG_WARN, "rank %u aborts the communicator: %s", comm->rank,
 		why ? why : "no reason given");
-	ori_comm_break_all(comm, ORIEL_ERR_ABORTED, ORIEL_DEV_ABORT, comm->rank);
+	ori_comm_break_all(comm, ORIEL_ERR_ABORTED, ORIEL_DEV_ABORT, comm->rank, 0);
 	/* The caller may exit at once, so that the peers must have the report by now. */
 	ori_heartbeat_await_reports(comm);
 }

@@ -137,7 +137,7 @@ static void connect_fail(struct connect_call *c, unsigned peer, enum oriel_statu
 	c->status = status;
 	c->failed = peer;
 	snprintf(c->text, sizeof(c->text), "%s", oriel_last_error());
-	ori_comm_break_all(c->comm, status, ORIEL_DEV_LINK, peer);
+	ori_comm_break_all(c->comm, status, ORIEL_DEV_LINK, peer, 0);
 }
 
 /*

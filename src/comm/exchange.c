@@ -54,7 +54,7 @@ static enum oriel_status exchange_wait(struct oriel_comm *comm, enum ori_call ca
 		now = ori_clock_ns();
 		if (now >= deadline) {
 			/* The late rank must not go on alone when it arrives. */
-			ori_comm_break_all(comm, ORIEL_ERR_TIMEOUT, ORIEL_DEV_EXCHANGE, peer);
+			ori_comm_break_all(comm, ORIEL_ERR_TIMEOUT, ORIEL_DEV_EXCHANGE, peer, call);
 			return ori_fail(
 				ORIEL_ERR_TIMEOUT,
 				"rank %u of %u did not enter %s within %g s " ORI_LATE_LIMIT, peer,
@@ -259,7 +259,8 @@ void ori_comm_meet(struct oriel_comm *comm, enum ori_call call, uint32_t object)
 	comm->is_destroyed_out_of_order = true;
 	ori_misuse("%s: rank %u destroys window %u, rank %u destroys window %u: all ranks "
 		   "destroy their windows in one order",
-		   ori_call_name(call), comm->rank, object, peer, objects[peer]);
+		   ori_call_name(call), comm->rank, ORIEL_DEV_WINDOW_NUMBER(object), peer,
+		   ORIEL_DEV_WINDOW_NUMBER(objects[peer]));
 }
 
 void ori_verdict_fill(struct ori_verdict *verdict, enum ori_call call, enum oriel_status status)

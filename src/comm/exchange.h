@@ -36,6 +36,10 @@ enum ori_call {
 	ORI_CALL_WINDOW_CREATE,
 	ORI_CALL_WINDOW_SHARE,
 	ORI_CALL_WINDOW_DESTROY,
+	/* The same where the window is of a collective: in the order of the flags of windows. */
+	ORI_CALL_ALLGATHER_DESTROY,
+	ORI_CALL_ALLTOALL_DESTROY,
+	ORI_CALL_BCAST_DESTROY,
 };
 
 const char *ori_call_name(unsigned call);

@@ -167,8 +167,7 @@ bool ori_comm_is_well(const struct oriel_comm *comm)
 /* Did another rank find it, which the text alone does not say? */
 static bool health_is_others(const struct oriel_comm *comm, const struct oriel_health *h)
 {
-	return h->finder != comm->rank && h->finder != (unsigned)h->rank &&
-	       strcmp(h->what, ori_what_name(ORIEL_DEV_LOST)) != 0;
+	return h->finder != comm->rank && h->finder != (unsigned)h->rank && !ori_health_is_exit(h);
 }
 
 enum oriel_status ori_comm_check(const struct oriel_comm *comm)
@@ -244,11 +243,12 @@ static void health_spread(struct oriel_comm *comm, const struct oriel_dev_fault 
 }
 
 void ori_comm_break_all(struct oriel_comm *comm, enum oriel_status status, enum oriel_dev_what what,
-			unsigned peer)
+			unsigned peer, uint64_t expected)
 {
 	struct oriel_dev_fault record = health_record(status, what, peer);
 
 	record.finder = comm->rank + 1;
+	record.expected = expected;
 	health_spread(comm, &record);
 }
 

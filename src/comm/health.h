@@ -20,9 +20,12 @@ void ori_comm_break_for(struct oriel_comm *comm, const struct oriel_dev_fault *r
 /* The failure of @comm, which is broken, as a record for other ranks. */
 struct oriel_dev_fault ori_comm_record(const struct oriel_comm *comm);
 
-/* As ori_comm_break(), in the health of every rank of the domain, this one included. */
+/*
+ * As ori_comm_break(), in the health of every rank of the domain, this one included. @expected:
+ * of the record; of ORIEL_DEV_EXCHANGE the enum ori_call.
+ */
 void ori_comm_break_all(struct oriel_comm *comm, enum oriel_status status, enum oriel_dev_what what,
-			unsigned peer);
+			unsigned peer, uint64_t expected);
 
 /*
  * Passes the failure of this rank on to its domain: without it the peers would only see
@@ -38,6 +41,9 @@ bool ori_health_collect(struct ori_control *control);
 
 /* Any thread: makes the watcher, which finds what broke, poll now. False if there is none. */
 bool ori_comm_wake(struct oriel_comm *comm);
+
+/* Does @h say that a rank is gone? Its heartbeat found it, or a queue to it that got no answer. */
+bool ori_health_is_exit(const struct oriel_health *h);
 
 /* The same as oriel_comm_health(), without a check of the handle. */
 void ori_health_read(const struct oriel_comm *comm, struct oriel_health *health);

@@ -20,6 +20,7 @@
 #include <oriel/dev/wait.h>
 
 #include "base/handle.h"
+#include "comm/exchange.h"
 #include "comm/health.h"
 #include "rdma/rdma.h"
 
@@ -116,7 +117,7 @@ static void test_what_kernels_found_comes_before_a_later_abort(void **state)
 	peers[0].address = (char *)comm->control;
 	peers[2].address = (char *)there;
 	oriel_dev_leave(&there->blame, &record);
-	ori_comm_break_all(comm, ORIEL_ERR_ABORTED, ORIEL_DEV_ABORT, 0);
+	ori_comm_break_all(comm, ORIEL_ERR_ABORTED, ORIEL_DEV_ABORT, 0, 0);
 	assert_int_equal(comm->control->health.status, ORIEL_ERR_ABORTED);
 	assert_int_equal(there->health.status, ORIEL_ERR_TIMEOUT);
 	assert_int_equal(there->health.what, ORIEL_DEV_WAIT_SIGNAL);
@@ -179,7 +180,7 @@ static void report_and_exit(struct oriel_comm *comm, struct ori_mapping *peers, 
 	comm->rank = 2;
 	comm->peers = peers;
 	if (mprotect(behind, length, PROT_READ) == 0)
-		ori_comm_break_all(comm, ORIEL_ERR_ABORTED, ORIEL_DEV_ABORT, 2);
+		ori_comm_break_all(comm, ORIEL_ERR_ABORTED, ORIEL_DEV_ABORT, 2, 0);
 	_exit(0);
 }
 
@@ -257,12 +258,50 @@ static void test_a_timeout_names_the_waiter_and_the_awaited(void **state)
 	oriel_health_text(&health, text, sizeof(text));
 	assert_string_equal(text,
 			    "wait_signal_from timed out after 30.0 s, waiting for rank 3 (mapped): "
-			    "window 1, id 7, expected 5, seen 4");
+			    "window 1, signal 7, expected 5, seen 4");
 	oriel_health_json(&health, text, sizeof(text));
 	assert_string_equal(text,
 			    "{\"status\":\"ORIEL_ERR_TIMEOUT\",\"what\":\"wait_signal_from\","
 			    "\"finder\":0,\"rank\":3,\"path\":\"mapped\",\"object\":1,\"id\":7,"
 			    "\"expected\":5,\"seen\":4,\"age_ns\":30000000000}");
+	free_comm(comm);
+}
+
+/* Its number and call are the same on all ranks, also on those that have destroyed theirs. */
+static void test_a_timeout_names_the_collective_and_the_call(void **state)
+{
+	struct oriel_comm *comm = make_comm();
+	struct oriel_dev_fault record = {.status = ORIEL_ERR_TIMEOUT,
+					 .what = ORIEL_DEV_EXCHANGE,
+					 .peer = 3,
+					 .finder = 1,
+					 .expected = ORI_CALL_ALLGATHER_DESTROY};
+	struct oriel_health health;
+	char text[256];
+
+	(void)state;
+	oriel_dev_leave(&comm->control->health, &record);
+	oriel_comm_health(comm, &health);
+	oriel_health_text(&health, text, sizeof(text));
+	assert_string_equal(text, "rank 3 did not enter oriel_allgather_destroy, where rank 0 "
+				  "waited until its limit");
+	health = (struct oriel_health){.status = ORIEL_ERR_TIMEOUT,
+				       .what = "wait_signal_next",
+				       .rank = 3,
+				       .path = ORIEL_PATH_RDMA,
+				       .age_ns = 30000000000u,
+				       .object = 3u << ORIEL_DEV_COLLECTIVE_BIT | 7};
+	oriel_health_text(&health, text, sizeof(text));
+	assert_string_equal(text,
+			    "broadcast timed out after 30.0 s: rank 3 (rdma) has not started "
+			    "an execution that its peers wait in, or is slow: all ranks start "
+			    "the same ones in one order; raise ORIEL_TIMEOUT if it is only "
+			    "slow");
+	oriel_health_json(&health, text, sizeof(text));
+	assert_non_null(strstr(text, "\"object\":7,"));
+	health.status = ORIEL_ERR_STATE;
+	oriel_health_text(&health, text, sizeof(text));
+	assert_non_null(strstr(text, ": window 7, slot 0: "));
 	free_comm(comm);
 }
 
@@ -318,6 +357,11 @@ static void test_a_queue_without_a_syndrome_names_its_status(void **state)
 		 "put to rank 3 (mapped) failed: a thread gave up in the middle of a post, WQE 5 "
 		 "of "
 		 "queue 0x41"},
+		{ORIEL_DEV_PUT, ORIEL_ERR_PEER,
+		 (uint64_t)ORIEL_QUEUE_ERROR_CQE << 56 | (uint64_t)0x15 << 48 |
+			 (uint64_t)0x83 << 40 | 7,
+		 "rank 3 exited without the others: put failed: the peer does not answer "
+		 "(transport retries used up) (syndrome 0x15, vendor 0x83), WQE 7 of queue 0x41"},
 		{ORIEL_DEV_LOST, ORIEL_ERR_PEER,
 		 (uint64_t)ORIEL_QUEUE_ERROR_CQE << 56 | (uint64_t)0x15 << 48 |
 			 (uint64_t)0x81 << 40,
@@ -409,6 +453,7 @@ int main(void)
 		cmocka_unit_test(test_a_writer_that_dies_is_not_awaited_for_ever),
 		cmocka_unit_test(test_a_rank_that_dies_while_it_reports_to_a_peer_is_named),
 		cmocka_unit_test(test_a_wrong_writer_names_no_rank),
+		cmocka_unit_test(test_a_timeout_names_the_collective_and_the_call),
 		cmocka_unit_test(test_a_timeout_names_the_waiter_and_the_awaited),
 		cmocka_unit_test(test_a_failed_request_names_its_queue_and_cause),
 		cmocka_unit_test(test_a_queue_without_a_syndrome_names_its_status),

@@ -25,6 +25,9 @@ static const char *const call_names[] = {
 	[ORI_CALL_WINDOW_CREATE] = "oriel_window_create",
 	[ORI_CALL_WINDOW_SHARE] = "oriel_window_share",
 	[ORI_CALL_WINDOW_DESTROY] = "oriel_window_destroy",
+	[ORI_CALL_ALLGATHER_DESTROY] = "oriel_allgather_destroy",
+	[ORI_CALL_ALLTOALL_DESTROY] = "oriel_alltoall_destroy",
+	[ORI_CALL_BCAST_DESTROY] = "oriel_bcast_destroy",
 };
 
 const char *ori_call_name(unsigned call)
@@ -86,6 +89,26 @@ static size_t health_own_access_text(const struct oriel_health *h, const char *q
 				h->rank, h->what, memory, queue);
 }
 
+bool ori_health_is_exit(const struct oriel_health *h)
+{
+	return strcmp(h->what, ori_what_name(ORIEL_DEV_LOST)) == 0 ||
+	       (h->queue && h->status == ORIEL_ERR_PEER);
+}
+
+/* The exit of a rank, and what failed on it: an operation, or else nothing but a heartbeat. */
+static size_t health_exit_text(const struct oriel_health *h, const char *queue, char *buffer,
+			       size_t length)
+{
+	bool is_lost = strcmp(h->what, ori_what_name(ORIEL_DEV_LOST)) == 0;
+
+	if (h->rank < 0)
+		return (size_t)snprintf(buffer, length,
+					"a rank exited while it reported a failure");
+	return (size_t)snprintf(buffer, length, "rank %d exited without the others%s%s%s%s",
+				h->rank, h->queue ? ": " : "", is_lost ? "" : h->what,
+				is_lost ? "" : " failed: ", h->queue ? queue : "");
+}
+
 /* The text of a failure that is not about a window. */
 static size_t health_comm_text(const struct oriel_health *h, const char *peer, char *buffer,
 			       size_t length)
@@ -97,22 +120,33 @@ static size_t health_comm_text(const struct oriel_health *h, const char *peer, c
 		return health_own_access_text(h, queue, buffer, length);
 	if (strcmp(h->what, ori_what_name(ORIEL_DEV_ABORT)) == 0)
 		return (size_t)snprintf(buffer, length, "aborted by%s", peer);
-	if (strcmp(h->what, ori_what_name(ORIEL_DEV_LOST)) == 0 && h->rank < 0)
+	if (ori_health_is_exit(h))
+		return health_exit_text(h, queue, buffer, length);
+	if (h->status == ORIEL_ERR_TIMEOUT && h->rank >= 0 && h->expected &&
+	    strcmp(h->what, ori_what_name(ORIEL_DEV_EXCHANGE)) == 0)
 		return (size_t)snprintf(buffer, length,
-					"a rank exited while it reported a failure");
-	if (strcmp(h->what, ori_what_name(ORIEL_DEV_LOST)) == 0 && !h->queue)
-		return (size_t)snprintf(buffer, length, "rank %d exited without the others",
-					h->rank);
-	if (strcmp(h->what, ori_what_name(ORIEL_DEV_LOST)) == 0)
-		return (size_t)snprintf(buffer, length, "rank %d exited without the others: %s",
-					h->rank, queue);
+					"rank %d did not enter %s, where rank %u waited until its "
+					"limit",
+					h->rank, ori_call_name((unsigned)h->expected), h->finder);
 	return (size_t)snprintf(buffer, length, "%s %s%s failed: %s", h->what,
 				h->queue ? "to" : "with", h->rank < 0 ? " the ranks" : peer, queue);
+}
+
+/* The number of the operation that @h names. */
+static uint32_t health_what(const struct oriel_health *h)
+{
+	uint32_t what = ORIEL_DEV_JOB;
+
+	while (what && strcmp(h->what, ori_what_name(what)) != 0)
+		what--;
+	return what;
 }
 
 static size_t health_window_text(const struct oriel_health *h, const char *peer, char *buffer,
 				 size_t length)
 {
+	const char *noun = ori_collective_noun(h->object), *why = "";
+
 	/* A barrier reports it: oriel_dev_blame_arrival(). */
 	if (h->status == ORIEL_ERR_STATE)
 		return (size_t)snprintf(
@@ -120,13 +154,35 @@ static size_t health_window_text(const struct oriel_health *h, const char *peer,
 			"%s%s: window %u, slot %u: this rank arrived again before it waited "
 			"for its last arrival, which a limit ended: continue such a call with a "
 			"limit of its own, or with the call that only waits",
-			h->what, peer, h->object, h->id);
-	return (size_t)snprintf(
-		buffer, length,
-		"%s timed out after %.1f s, waiting for%s: window %u, id %u, expected %" PRIu64
-		", seen %" PRIu64,
-		h->what, (double)h->age_ns / 1e9, h->rank < 0 ? " all ranks" : peer, h->object,
-		h->id, h->expected, h->seen);
+			h->what, peer, ORIEL_DEV_WINDOW_NUMBER(h->object), h->id);
+	/* Lengths that a kernel finds: ori_act_blame() of kernels/act.h. */
+	if (h->status == ORIEL_ERR_MISMATCH)
+		return (size_t)snprintf(buffer, length,
+					"%s: a message of %" PRIu64 " bytes to or from%s, of which "
+					"the receiver expects %" PRIu64,
+					noun ? noun : h->what, h->seen, peer, h->expected);
+	if (h->status == ORIEL_ERR_RANGE)
+		return (size_t)snprintf(buffer, length,
+					"%s with%s: the end, byte %" PRIu64
+					", is beyond the %" PRIu64 " bytes of the buffer",
+					noun ? noun : h->what, peer, h->seen, h->expected);
+	if (noun)
+		return (size_t)snprintf(
+			buffer, length,
+			"%s timed out after %.1f s: %s%s has not started an "
+			"execution that its peers wait in, or is slow: all ranks start "
+			"the same ones in one order; raise ORIEL_TIMEOUT if it is "
+			"only slow",
+			ori_collective_noun(h->object), (double)h->age_ns / 1e9,
+			h->rank < 0 ? "a rank" : "", h->rank < 0 ? "" : peer + strlen(" "));
+	if (strcmp(h->what, ori_what_name(ORIEL_DEV_RECV)) == 0)
+		why = "; the lengths of the sends and the receives of a channel must add up";
+	return (size_t)snprintf(buffer, length,
+				"%s timed out after %.1f s, waiting for%s: window %u, %s %u, "
+				"expected %" PRIu64 ", seen %" PRIu64 "%s",
+				h->what, (double)h->age_ns / 1e9, h->rank < 0 ? " all ranks" : peer,
+				h->object, ori_what_noun(health_what(h)), h->id, h->expected,
+				h->seen, why);
 }
 
 size_t oriel_health_text(const struct oriel_health *h, char *buffer, size_t length)
@@ -168,6 +224,6 @@ size_t oriel_health_json(const struct oriel_health *h, char *buffer, size_t leng
 				"\"object\":%u,\"id\":%u,\"expected\":%" PRIu64 ",\"seen\":%" PRIu64
 				",\"age_ns\":%" PRIu64 "%s}",
 				oriel_status_name(h->status), h->what, h->finder, h->rank,
-				oriel_path_name(h->path), h->object, h->id, h->expected, h->seen,
-				h->age_ns, queue);
+				oriel_path_name(h->path), ORIEL_DEV_WINDOW_NUMBER(h->object), h->id,
+				h->expected, h->seen, h->age_ns, queue);
 }

@@ -176,7 +176,7 @@ static bool engine_step(struct ori_engine *engine, struct engine_lists *l, struc
 	if (status < 0 && is_well) {
 		ori_log(ORIEL_LOG_WARN, "rank %u: a job failed: %s: %s", engine->comm->rank,
 			oriel_status_name(status), oriel_last_error());
-		ori_comm_break_all(engine->comm, status, ORIEL_DEV_JOB, ORIEL_DEV_NO_RANK);
+		ori_comm_break_all(engine->comm, status, ORIEL_DEV_JOB, ORIEL_DEV_NO_RANK, 0);
 	}
 	engine_end(engine, l, list_take(&l->running, at));
 	return true;
@@ -422,7 +422,7 @@ static enum oriel_status engine_post_in(struct ori_engine *engine, struct ori_jo
 	engine_add(engine, job);
 	status = ori_line_post(engine, job->line, stream, &has_begun);
 	if (status != ORIEL_OK && has_begun) {
-		ori_comm_break_all(engine->comm, status, ORIEL_DEV_JOB, ORIEL_DEV_NO_RANK);
+		ori_comm_break_all(engine->comm, status, ORIEL_DEV_JOB, ORIEL_DEV_NO_RANK, 0);
 		atomic_store(&job->is_torn, true);
 		status = ORIEL_OK;
 	} else if (status != ORIEL_OK) {

@@ -23,6 +23,7 @@
 #define WINDOW_BUFFERS_MAX 65535u
 #define WINDOW_COUNT_MAX (1u << 20)
 #define WINDOW_CHANNEL_MAX (1u << 30)
+#define WINDOW_COLLECTIVES (3u << 8) /* of enum oriel_window_flags */
 
 /* The record that ranks exchange for a new window. Goes over the wire as it is. */
 struct window_join {
@@ -100,8 +101,8 @@ static enum oriel_status window_read_attr(const struct oriel_window_attr *caller
 		if (status != ORIEL_OK)
 			return status;
 	}
-	if (attr->flags &
-	    ~(unsigned)(ORIEL_WINDOW_HUGE | ORIEL_WINDOW_SPARSE | ORIEL_WINDOW_DEVICE))
+	if (attr->flags & ~(unsigned)(ORIEL_WINDOW_HUGE | ORIEL_WINDOW_SPARSE |
+				      ORIEL_WINDOW_DEVICE | WINDOW_COLLECTIVES))
 		return ori_fail(ORIEL_ERR_INVALID, "window flags 0x%x", attr->flags);
 	if (attr->flags & ORIEL_WINDOW_HUGE && attr->flags & ORIEL_WINDOW_DEVICE)
 		return ori_fail(ORIEL_ERR_INVALID, "huge pages are of host memory, not of a GPU's");
@@ -235,6 +236,8 @@ static enum oriel_status window_prepare(struct oriel_window *w,
 	status = window_open_tables(w, join->counts.buffers);
 	if (status != ORIEL_OK)
 		return status;
+	/* Faults carry this number, so that the text of a timeout names the collective. */
+	number |= (attr.flags & WINDOW_COLLECTIVES) << (ORIEL_DEV_COLLECTIVE_BIT - 8);
 	window_fill_device(w, &join->counts, number);
 	length = ori_window_layout(&w->device) + (attr.buffer ? 0 : attr.length);
 	status = join->counts.is_device ? ori_window_gpu_open(w) : ori_window_open_state(w);
@@ -475,6 +478,7 @@ enum oriel_status oriel_window_create(struct oriel_comm *comm, const struct orie
 
 void oriel_window_destroy(struct oriel_window *w)
 {
+	unsigned call = ORI_CALL_WINDOW_DESTROY;
 	struct oriel_comm *comm;
 	uint32_t number;
 	bool is_gpu;
@@ -491,7 +495,8 @@ void oriel_window_destroy(struct oriel_window *w)
 		ori_links_drain_kernels(comm);
 	else
 		oriel_dev_flush(&w->device, oriel_dev_thread(), 0);
-	ori_comm_meet(comm, ORI_CALL_WINDOW_DESTROY, number);
+	call += number >> ORIEL_DEV_COLLECTIVE_BIT;
+	ori_comm_meet(comm, (enum ori_call)call, number);
 	is_gpu = w->gpu != NULL;
 	window_free(w);
 	/*
@@ -500,7 +505,7 @@ void oriel_window_destroy(struct oriel_window *w)
 	 * this call.
 	 */
 	if (is_gpu)
-		ori_comm_meet(comm, ORI_CALL_WINDOW_DESTROY, number);
+		ori_comm_meet(comm, (enum ori_call)call, number);
 }
 
 static void window_fill_row(struct oriel_window *w, uint32_t number, const struct ori_mapping *maps,

@@ -58,7 +58,7 @@ static enum oriel_status gather_check(const struct oriel_window *w, uint32_t par
 	if (!w->gpu && stream)
 		return ori_fail(ORIEL_ERR_INVALID,
 				"window %u lies in host memory and takes no stream",
-				w->device.number);
+				ORIEL_DEV_WINDOW_NUMBER(w->device.number));
 	if (parts < 1 || parts > w->device.signals)
 		return ori_fail(ORIEL_ERR_RANGE, "a gather in %u parts", parts);
 	return w->gpu ? ORIEL_OK : ori_comm_check(w->comm);
@@ -74,7 +74,7 @@ static enum oriel_status gather_end(struct oriel_window *w, enum oriel_status st
 	/* Each of the two records a text of its own if it finds the cause. */
 	if (ori_comm_check(w->comm) != ORIEL_OK || oriel_window_fault(w, &fault) == ORIEL_OK)
 		return status;
-	return ori_fail(status, "window %u: gather: %s", w->device.number,
+	return ori_fail(status, "window %u: gather: %s", ORIEL_DEV_WINDOW_NUMBER(w->device.number),
 			oriel_status_text(status));
 }
 

@@ -16,7 +16,7 @@ static enum oriel_status host_begin(struct ori_window_call *call, const struct o
 	if (stream)
 		return ori_fail(ORIEL_ERR_INVALID,
 				"window %u lies in host memory and takes no stream",
-				w->device.number);
+				ORIEL_DEV_WINDOW_NUMBER(w->device.number));
 	ori_window_call_open(call, w);
 	return ori_comm_check(w->comm);
 }
@@ -35,7 +35,7 @@ static __attribute__((cold, noinline)) enum oriel_status host_null(const struct 
 								   enum ori_kernel kernel)
 {
 	return ori_fail(ORIEL_ERR_INVALID, "%s: window %u: the caller's memory is NULL",
-			host_names[kernel], w->device.number);
+			host_names[kernel], ORIEL_DEV_WINDOW_NUMBER(w->device.number));
 }
 
 /*
@@ -49,9 +49,9 @@ static enum oriel_status host_unreached(const struct oriel_window *w, enum ori_k
 		return ori_fail(ORIEL_ERR_NO_PATH,
 				"window %u is sparse, and a rank is not connected that this must "
 				"reach: call oriel_comm_connect() before",
-				w->device.number);
+				ORIEL_DEV_WINDOW_NUMBER(w->device.number));
 	return ori_fail(ORIEL_ERR_NO_PATH, "window %u: rank %u is not connected to rank %u",
-			w->device.number, peer, w->device.rank);
+			ORIEL_DEV_WINDOW_NUMBER(w->device.number), peer, w->device.rank);
 }
 
 /* Gives the status that the device function returned its text. */
@@ -119,8 +119,9 @@ host_check_memory(const struct oriel_window *w, enum ori_kernel kernel,
 	return ori_fail(ORIEL_ERR_ACCESS,
 			"%s: window %u: %llu bytes at %p of this rank may not be %s; nothing was "
 			"posted to rank %u",
-			host_names[kernel], w->device.number, (unsigned long long)c->length,
-			c->memory, is_target ? "written" : "read", c->peer);
+			host_names[kernel], ORIEL_DEV_WINDOW_NUMBER(w->device.number),
+			(unsigned long long)c->length, c->memory, is_target ? "written" : "read",
+			c->peer);
 }
 
 typedef int64_t host_act(const struct ori_act *act, const struct ori_kernel_call *c);

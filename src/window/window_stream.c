@@ -28,7 +28,7 @@ static enum oriel_status stream_begin(struct ori_window_call *call, const struct
 		return ori_fail(ORIEL_ERR_INVALID,
 				"window %u lies in GPU memory: its operations need a stream "
 				"(cudaStreamLegacy, not NULL, is the default one)",
-				w->device.number);
+				ORIEL_DEV_WINDOW_NUMBER(w->device.number));
 	if (!w->comm->program.module)
 		return ori_fail(ORIEL_ERR_UNSUPPORTED,
 				"operations in streams: the library was built without nvcc");
@@ -419,7 +419,8 @@ static enum oriel_status stream_check_gather(const struct oriel_window *w,
 		status =
 			ori_fail(ORIEL_ERR_RANGE,
 				 "window %u: gather of %llu bytes in %u parts: slots of %llu bytes",
-				 w->device.number, (unsigned long long)c->length, c->parts,
+				 ORIEL_DEV_WINDOW_NUMBER(w->device.number),
+				 (unsigned long long)c->length, c->parts,
 				 (unsigned long long)c->gather.slot);
 	for (peer = 0; peer < d->ranks && status == ORIEL_OK; peer++) {
 		status = oriel_dev_check_range(d, ORIEL_DEV_PUT, peer, c->gather.to, result,

@@ -2,6 +2,7 @@
 /* The operations of a host thread: they have the same results, and each failure has a text. */
 #include "harness.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -302,6 +303,28 @@ static void host_rejects_invalid_arguments(struct rank *r)
 	CHECK_OK(r, oriel_window_put(r->window, 0, 0, NULL, 0, NULL));
 }
 
+/* The number of a window that a collective uses has bits of the collective, too. */
+static void host_failures_name_the_window(struct rank *r)
+{
+	struct oriel_window_attr attr = {.size = sizeof(attr),
+					 .length = 8,
+					 .flags = ORIEL_WINDOW_BCAST};
+	struct oriel_dev_window device = {0};
+	struct oriel_window *w = NULL;
+	char text[64];
+
+	CHECK_OK(r, oriel_window_create(r->comm, &attr, &w));
+	CHECK_OK(r, oriel_window_device(w, &device));
+	CHECK(r, device.number != ORIEL_DEV_WINDOW_NUMBER(device.number));
+	snprintf(text, sizeof(text), "put: window %u: ", ORIEL_DEV_WINDOW_NUMBER(device.number));
+	CHECK_STATUS(r, oriel_window_put(w, 0, 0, NULL, 1, NULL), ORIEL_ERR_INVALID);
+	CHECK_TEXT(r, oriel_last_error(), text);
+	snprintf(text, sizeof(text), "window %u lies", ORIEL_DEV_WINDOW_NUMBER(device.number));
+	CHECK_STATUS(r, oriel_window_put(w, 0, 0, text, 1, text), ORIEL_ERR_INVALID);
+	CHECK_TEXT(r, oriel_last_error(), text);
+	oriel_window_destroy(w);
+}
+
 /* The record of device functions is not taken by host calls, nor the other way round. */
 static void host_failures_leave_device_records_alone(struct rank *r)
 {
@@ -326,6 +349,7 @@ static const struct test_case host_cases[] = {
 	{"host_sends_and_receives", host_sends_and_receives, NULL, 2, 0},
 	{"host_failures_have_texts", host_failures_have_texts, NULL, 2, 0},
 	{"host_rejects_invalid_arguments", host_rejects_invalid_arguments, NULL, 2, 0},
+	{"host_failures_name_the_window", host_failures_name_the_window, NULL, 2, 0},
 	{"host_failures_leave_device_records_alone", host_failures_leave_device_records_alone, NULL,
 	 1, 0},
 };

@@ -47,6 +47,16 @@ static enum oriel_status at_barrier(struct rank_state *p)
 	return oriel_window_barrier(p->window, 0, 0, NULL);
 }
 
+/* The put fails by itself, too, while the barrier waits. */
+static enum oriel_status at_put_barrier(struct rank_state *p)
+{
+	static const char bytes[64];
+	int64_t ticket =
+		oriel_dev_put(&p->dev, oriel_dev_thread(), p->victim, 0, bytes, sizeof(bytes));
+
+	return ticket < 0 ? (enum oriel_status)ticket : at_barrier(p);
+}
+
 static enum oriel_status at_barrier_flat(struct rank_state *p)
 {
 	return oriel_dev_barrier_flat(&p->dev, oriel_dev_thread(), 0, 0);
@@ -345,6 +355,7 @@ static const struct {
 	{"wait_signal_from", at_wait_signal_from, NULL},
 	{"wait_signal_next", at_wait_signal_next, NULL},
 	{"barrier", at_barrier, NULL},
+	{"put_barrier", at_put_barrier, NULL},
 	{"barrier_flat", at_barrier_flat, NULL},
 	{"barrier_peer", at_barrier_peer, NULL},
 	{"wait_counter", at_wait_counter, NULL},

@@ -172,7 +172,9 @@ class Nodes(Crossing):
                     self.check_all(jobs, victim, number, pattern)
 
     def test_the_death_of_a_rank_ends_every_wait(self):
-        self.check_waits(WAITS + ["idle"], 1, signal.SIGKILL, r"^ORIEL_ERR_PEER .*\brank 1\b")
+        # The exit of the rank, not the operation that failed on it.
+        self.check_waits(WAITS + ["idle", "put_barrier"], 1, signal.SIGKILL,
+                          r"^ORIEL_ERR_PEER .*\brank 1 (exited without the others|of \d left)")
 
     def test_a_death_ends_every_phase_of_an_all_gather(self):
         for algorithm in ["direct", "ring", "bruck"]:
@@ -209,7 +211,7 @@ class Nodes(Crossing):
     def test_the_default_timeout_of_one_rank_breaks_all(self):
         self.check_waits(["wait_signal_from", "barrier_flat", "send", "idle"], 1, signal.SIGUSR2,
                           r"^ORIEL_ERR_TIMEOUT (rank 1: )?wait_signal timed out after .*"
-                          r"window 1, id 1, expected 0, seen 0$")
+                          r"window 1, signal 1, expected 0, seen 0$")
 
     def test_the_cause_is_the_rejected_request_not_a_flushed_one(self):
         for _ in range(3):
@@ -291,6 +293,17 @@ class Missing(unittest.TestCase):
         self.assertRegex(said[1][0], r"^ORIEL_ERR_CONFIG .*ORIEL_TIMEOUT.*soon")
         for rank in (0, 2):
             self.assertRegex(said[rank][0], r"^ORIEL_ERR_(TIMEOUT|PEER) .*\brank 1\b")
+
+
+    def test_an_all_gather_that_a_rank_does_not_start_is_named(self):
+        for algorithm, who in (("direct", r"rank 1 \(mapped\)"), ("store", r"rank 1 \(mapped\)"),
+                               ("ll", "a rank")):
+            job = Job(self, 2, "allgather", 1, ORIEL_TIMEOUT="4", ORIEL_ALLGATHER=algorithm)
+            line, _ = job.answers_of([0])[0]
+            self.assertRegex(line, rf"^ORIEL_ERR_TIMEOUT all-gather timed out after [0-9.]+ s: {who} "
+                                   r"has not started an execution that its peers wait in, or is slow: "
+                                   r"all ranks start the same ones in one order; raise ORIEL_TIMEOUT "
+                                   r"if it is only slow$")
 
     def test_a_missing_root_is_named(self):
         job = Job(self, 3, "nothing", "-", missing=[0], ORIEL_TIMEOUT="2")

@@ -404,7 +404,7 @@ static void test_mismatch(struct rank *r, struct site *s, CUstream stream)
 	/* The first call may succeed, and a third rank runs until it waits for one of the two. */
 	for (i = 0; i < 3 && status == ORIEL_OK; i++)
 		status = oriel_alltoall_start_v(alltoall, s->send, layout, stream);
-	CHECK_FAILS(r, status, ORIEL_ERR_MISMATCH, "all-to-all: ");
+	CHECK_FAILS(r, status, ORIEL_ERR_MISMATCH, "all-to-all: a message of ");
 	oriel_alltoall_destroy(alltoall);
 	CHECK(r, cuMemFree(memory) == CUDA_SUCCESS);
 }

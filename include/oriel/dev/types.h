@@ -61,6 +61,13 @@
 /* NICs that a rank drives at most. A link joins two of one number, its rail. */
 #define ORIEL_DEV_RAILS 4u
 
+/*
+ * Windows are numbered from 1. The bits from here on name the collective whose window it is:
+ * enum oriel_window_flags has them from bit 8 on; 0: none.
+ */
+#define ORIEL_DEV_COLLECTIVE_BIT 28
+#define ORIEL_DEV_WINDOW_NUMBER(number) ((number) & ((1u << ORIEL_DEV_COLLECTIVE_BIT) - 1))
+
 #define ORIEL_DEV_NO_INDEX UINT32_MAX
 #define ORIEL_DEV_NO_RANK UINT32_MAX
 
@@ -286,7 +293,7 @@ struct oriel_dev_window {
 	uint32_t magic;
 	uint32_t version;
 	uint32_t size;   /* of this struct */
-	uint32_t number; /* of this window in its communicator, from 1 */
+	uint32_t number; /* of this window in its communicator, and ORIEL_DEV_COLLECTIVE_BIT */
 
 	uint32_t rank;
 	uint32_t ranks;
