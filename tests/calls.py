@@ -16,7 +16,7 @@ from collections import defaultdict
 from layers import MODULES
 
 # Device headers declare these; a module above base defines them: a proxy posts for its caller.
-UPWARD = {"oriel_cpu_ask_proxy", "oriel_cpu_help_proxy"}
+UPWARD = {"oriel_cpu_ask_proxy", "oriel_cpu_help_proxy", "oriel_cpu_reject"}
 
 ORDER = list(MODULES)
 

@@ -75,6 +75,8 @@ OUTSIDE = {
 # Sources (and their tests) that define what a header above their layer declares.
 DEFINES = {
     ("src/base/cpu.c", "oriel/dev/order.h"),
+    ("src/base/error.c", "oriel/dev/order.h"),
+    ("src/base/late.c", "oriel/dev/order.h"),
     ("src/sys/probe.c", "oriel/comm.h"),
 }
 

@@ -68,10 +68,11 @@ const char *oriel_status_name(enum oriel_status status);
 const char *oriel_status_text(enum oriel_status status);
 
 /*
- * The particulars of the last failure of a host call on the calling thread: the operation,
- * object and rank, and the limit. Empty if none has failed yet. Valid until the next call on
- * this thread that fails, or oriel_window_fault(). oriel_last_status() is the status it belongs
- * to; both also serve functions that return nothing (destroy).
+ * The particulars of the last failure on the calling thread, of a host call, or of a device
+ * function on the CPU that rejected its arguments or waited up to its limit: the operation,
+ * object and rank, and the limit. Empty if none has failed yet. Valid until the next call on this
+ * thread that fails, or oriel_window_fault(). oriel_last_status() is the status it belongs to; both
+ * also serve functions that return nothing (destroy).
  */
 const char *oriel_last_error(void);
 enum oriel_status oriel_last_status(void);

@@ -10,7 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <oriel/dev/order.h>
+
 #include "base/log.h"
+#include "base/wait_text.h"
 
 static _Thread_local struct ori_error error_last;
 
@@ -19,10 +22,45 @@ static void error_log(enum oriel_log_level level)
 	ori_log(level, "%s: %s", oriel_status_name(error_last.status), error_last.text);
 }
 
+/*
+ * The wait of a device function that has passed its limit. A program may poll by such waits, so
+ * that the text is written only when it is asked for. Newer than error_last while FULL.
+ */
+static _Thread_local struct {
+	struct oriel_dev_fault record;
+	uint32_t compare;
+	bool is_own; /* the limit is the caller's, not ORIEL_TIMEOUT */
+} error_wait;
+
+void oriel_cpu_expire(const struct oriel_dev_fault *record, uint32_t compare, bool is_own)
+{
+	error_wait.record = *record;
+	error_wait.record.state = ORIEL_DEV_FAULT_FULL;
+	error_wait.compare = compare;
+	error_wait.is_own = is_own;
+}
+
+/* Makes error_last the last error of all. */
+static void error_settle(void)
+{
+	char text[ORI_WAIT_TEXT];
+
+	if (error_wait.record.state != ORIEL_DEV_FAULT_FULL)
+		return;
+	error_wait.record.state = ORIEL_DEV_FAULT_EMPTY;
+	ori_wait_text(&error_wait.record, error_wait.compare, text, sizeof(text));
+	error_last.status = ORIEL_ERR_TIMEOUT;
+	snprintf(error_last.text, sizeof(error_last.text), "%s within %.3g s%s", text,
+		 (double)error_wait.record.age_ns / 1e9,
+		 error_wait.is_own ? ", the limit of the call"
+				   : " (ORIEL_TIMEOUT), and the communicator is broken");
+}
+
 /* @text may be formatted from the last error, so the last error changes only here. */
 static enum oriel_status error_record(enum oriel_status status, const char *text,
 				      enum oriel_log_level level)
 {
+	error_wait.record.state = ORIEL_DEV_FAULT_EMPTY;
 	error_last.status = status;
 	snprintf(error_last.text, sizeof(error_last.text), "%s", text);
 	error_log(level == ORIEL_LOG_INFO && error_last.is_quiet ? ORIEL_LOG_DEBUG : level);
@@ -83,18 +121,21 @@ void ori_misuse_with(enum oriel_status status, const char *format, ...)
 
 void ori_error_clear(void)
 {
+	error_wait.record.state = ORIEL_DEV_FAULT_EMPTY;
 	error_last.status = ORIEL_OK;
 	error_last.text[0] = '\0';
 }
 
 void ori_error_save(struct ori_error *error)
 {
+	error_settle();
 	*error = error_last;
 	error_last.is_quiet = true;
 }
 
 void ori_error_restore(const struct ori_error *error)
 {
+	error_wait.record.state = ORIEL_DEV_FAULT_EMPTY;
 	error_last = *error;
 }
 
@@ -112,10 +153,12 @@ enum oriel_status ori_error_end(const struct ori_error *error, enum oriel_status
 
 const char *oriel_last_error(void)
 {
+	error_settle();
 	return error_last.text;
 }
 
 enum oriel_status oriel_last_status(void)
 {
+	error_settle();
 	return error_last.status;
 }

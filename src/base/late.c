@@ -3,17 +3,29 @@
 #include "base/late.h"
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
+#include <oriel/dev/order.h>
 #include <oriel/status.h>
 
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/log.h"
+#include "base/wait_text.h"
+
+#define LATE_DEFAULT_NS 30000000000u
+
+static _Atomic uint64_t late_after = LATE_DEFAULT_NS; /* 0: never */
+
+void ori_late_read(void)
+{
+	atomic_store_explicit(&late_after, ori_setting_late(), memory_order_relaxed);
+}
 
 void ori_late_begin(struct ori_late *late)
 {
-	uint64_t after = ori_setting_late();
+	uint64_t after = atomic_load_explicit(&late_after, memory_order_relaxed);
 
 	late->begun = ori_clock_ns();
 	late->at = after ? late->begun + after : ORIEL_FOREVER;
@@ -39,4 +51,19 @@ void ori_late_warn(const struct ori_late *late, uint64_t timeout_ns, const char 
 		snprintf(limit, sizeof(limit), "until %g s have passed", (double)timeout_ns / 1e9);
 	ori_log(ORIEL_LOG_WARN, "%s within %.3g s; this rank goes on waiting, %s (ORIEL_TIMEOUT)",
 		text, (double)(ori_clock_ns() - late->begun) / 1e9, limit);
+}
+
+uint64_t oriel_cpu_late(const struct oriel_dev_fault *record, uint32_t compare, uint64_t timeout_ns)
+{
+	uint64_t after = atomic_load_explicit(&late_after, memory_order_relaxed);
+	const struct ori_late late = {.begun = ori_clock_ns() - record->age_ns};
+	char text[ORI_WAIT_TEXT];
+
+	if (!after)
+		return ORIEL_FOREVER;
+	if (record->age_ns < after)
+		return after;
+	ori_wait_text(record, compare, text, sizeof(text));
+	ori_late_warn(&late, timeout_ns, "rank %u: %s", record->finder - 1, text);
+	return ORIEL_FOREVER;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reports once that a wait for other ranks takes long, well before its limit: a user then knows who
- * is missing while the job can still be saved. The bootstraps and src/comm call it in their waits.
+ * is missing while the job can still be saved. The bootstraps and src/comm call it in their waits,
+ * and device functions that wait on the CPU by oriel_cpu_late().
  */
 #ifndef ORI_BASE_LATE_H
 #define ORI_BASE_LATE_H
@@ -16,6 +17,9 @@ struct ori_late {
 	uint64_t begun;
 	uint64_t at; /* ORIEL_FOREVER: reported already, or never to be */
 };
+
+/* Reads ORIEL_LATE for all waits from now on. Called where a bootstrap or communicator opens. */
+void ori_late_read(void);
 
 void ori_late_begin(struct ori_late *late);
 /* Has the wait taken as long as ORIEL_LATE says? True once. */

@@ -49,6 +49,7 @@ static void test_a_wait_is_due_once(void **state)
 
 	(void)state;
 	setenv("ORIEL_LATE", "0.02", 1);
+	ori_late_read();
 	ori_late_begin(&late);
 	assert_false(ori_late_is_due(&late));
 	assert_true(is_due_within(&late, 10000));
@@ -61,6 +62,7 @@ static void test_0_is_never(void **state)
 
 	(void)state;
 	setenv("ORIEL_LATE", "0", 1);
+	ori_late_read();
 	ori_late_begin(&late);
 	assert_false(is_due_within(&late, 50));
 	assert_int_equal(late.at, ORIEL_FOREVER);
@@ -71,6 +73,7 @@ static void test_the_default_is_30_s(void **state)
 	struct ori_late late;
 
 	(void)state;
+	ori_late_read();
 	ori_late_begin(&late);
 	assert_int_equal(late.at - late.begun, 30000000000u);
 }
@@ -81,6 +84,7 @@ static void test_the_warning_has_the_limit(void **state)
 
 	(void)state;
 	oriel_log_set_sink(hear, NULL);
+	ori_late_read();
 	ori_late_begin(&late);
 	late.begun -= 31000000000u;
 	ori_late_warn(&late, 600000000000u, "rank %u of %u did not join", 2u, 4u);

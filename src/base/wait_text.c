@@ -2,6 +2,9 @@
 /* Implements base/wait_text.h. */
 #include "base/wait_text.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
 static const char *const what_names[] = {
 	[ORIEL_DEV_NOTHING] = "nothing",
 	[ORIEL_DEV_PUT] = "put",
@@ -66,4 +69,54 @@ const char *ori_collective_noun(uint32_t window)
 	uint32_t which = window >> ORIEL_DEV_COLLECTIVE_BIT;
 
 	return which < sizeof(nouns) / sizeof(nouns[0]) ? nouns[which] : "collective";
+}
+
+static const char *wait_sign(uint32_t compare)
+{
+	static const char *const signs[] = {
+		[ORIEL_EQ] = "==", [ORIEL_NE] = "!=", [ORIEL_GT] = ">",
+		[ORIEL_GE] = ">=", [ORIEL_LT] = "<",  [ORIEL_LE] = "<=",
+	};
+
+	/* The comparison of sequence numbers is the one behind those. */
+	return compare < sizeof(signs) / sizeof(signs[0]) ? signs[compare] : ">=";
+}
+
+void ori_wait_text(const struct oriel_dev_fault *f, uint32_t compare, char *text, size_t length)
+{
+	char rank[24] = " of all ranks", clause[160];
+
+	if (f->peer != ORIEL_DEV_NO_RANK)
+		snprintf(rank, sizeof(rank), " of rank %u", f->peer);
+	if (ori_collective_noun(f->window)) {
+		snprintf(text, length, "%s: messages%s did not arrive",
+			 ori_collective_noun(f->window), rank);
+		return;
+	}
+	switch (f->what) {
+	case ORIEL_DEV_BARRIER:
+	case ORIEL_DEV_BARRIER_PEER:
+		snprintf(clause, sizeof(clause), "rank %u did not arrive at barrier slot %u",
+			 f->peer, f->id);
+		break;
+	case ORIEL_DEV_SEND:
+		snprintf(clause, sizeof(clause), "rank %u made no room in channel %u", f->peer,
+			 f->id);
+		break;
+	case ORIEL_DEV_RECV:
+		snprintf(clause, sizeof(clause), "rank %u did not send to channel %u what is due",
+			 f->peer, f->id);
+		break;
+	case ORIEL_DEV_WAIT_LL:
+		snprintf(clause, sizeof(clause), "line %" PRIu64 "%s did not arrive", f->seen,
+			 rank);
+		break;
+	default:
+		snprintf(clause, sizeof(clause),
+			 "%s %u%s, which is %" PRIu64 ", did not become %s %" PRIu64,
+			 ori_what_noun(f->what), f->id, rank, f->seen, wait_sign(compare),
+			 f->expected);
+	}
+	snprintf(text, length, "%s: window %u: %s", ori_what_name(f->what),
+		 ORIEL_DEV_WINDOW_NUMBER(f->window), clause);
 }

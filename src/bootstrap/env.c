@@ -14,6 +14,7 @@
 #include "base/config.h"
 #include "base/error.h"
 #include "base/fork.h"
+#include "base/late.h"
 #include "base/log.h"
 #include "bootstrap/tcp.h"
 #include "net/endpoint.h"
@@ -224,6 +225,7 @@ enum oriel_status oriel_bootstrap_open_env(uint64_t timeout_ns, struct oriel_boo
 	if (!bootstrap)
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_bootstrap_open_env: bootstrap is NULL");
 	status = oriel_settings_check();
+	ori_late_read();
 	if (status == ORIEL_OK && timeout_ns == 0)
 		status = ori_setting_timeout(&job.timeout_ns);
 	if (status == ORIEL_OK && env_is_alone())

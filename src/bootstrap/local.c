@@ -516,6 +516,7 @@ enum oriel_status oriel_local_job_create(unsigned size, struct oriel_local_job *
 		j->members[i].inbox_end = &j->members[i].inbox;
 		local_cond_open(&j->members[i].message_arrived);
 	}
+	ori_late_read();
 	ori_handle_open(j, NULL);
 	*job = j;
 	return ORIEL_OK;

@@ -14,6 +14,7 @@
 #include "base/config.h"
 #include "base/error.h"
 #include "base/fork.h"
+#include "base/late.h"
 #include "base/log.h"
 #include "comm/comm_gpu.h"
 #include "comm/comm_nics.h"
@@ -410,6 +411,7 @@ enum oriel_status oriel_comm_create(const struct oriel_bootstrap *bootstrap,
 	if (!comm)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a communicator of %u ranks",
 				bootstrap->size);
+	ori_late_read();
 	/*
 	 * A bad setting is reported to all ranks, after a first gather, which needs some
 	 * limit.

@@ -176,9 +176,15 @@ static void fault_range_text(const struct oriel_dev_window *d, const struct orie
 	else if (!fault_is_about_bytes(fault))
 		snprintf(text, length, "%s: %s %" PRIu64 " of %" PRIu64, what,
 			 ori_what_noun(fault->what), fault->seen, fault->expected);
+	else if (fault->id >= d->buffers && (int64_t)fault->seen < 0)
+		snprintf(text, length, "%s: offset %" PRId64 " of rank %u is negative%s", what,
+			 (int64_t)fault->seen, fault->peer,
+			 fault->seen == UINT64_MAX ? ", or oriel_at() got too large a number" : "");
 	else if (fault->id >= d->buffers)
-		snprintf(text, length, "%s: buffer %" PRIu64 " of %" PRIu64, what, fault->seen,
-			 fault->expected);
+		snprintf(text, length,
+			 "%s: offset 0x%" PRIx64 " of rank %u is in buffer %u (oriel_at()), the "
+			 "window has %" PRIu64,
+			 what, fault->seen, fault->peer, fault->id, fault->expected);
 	else
 		snprintf(text, length,
 			 "%s: the end, byte %" PRIu64 ", is beyond the %" PRIu64
@@ -260,6 +266,12 @@ enum oriel_status ori_window_fault_fail(const struct oriel_dev_window *device,
 
 	ori_window_fault_text(device, fault, text, sizeof(text));
 	return ori_fail((enum oriel_status)fault->status, "%s", text);
+}
+
+/* Threads that call device functions get the text at once, and need not ask for the record. */
+void oriel_cpu_reject(const struct oriel_dev_window *w, const struct oriel_dev_fault *record)
+{
+	(void)ori_window_fault_fail(w, record);
 }
 
 enum oriel_status oriel_window_fault(struct oriel_window *window, struct oriel_dev_fault *fault)

@@ -129,8 +129,15 @@ static void test_a_text_names_the_operation_and_the_rank(void **state)
 		    "put: the end, byte 5000, is beyond the 4096 bytes of buffer 0 of rank 2");
 	fault.id = 7;
 	fault.expected = 1;
+	fault.seen = oriel_at(7, 8);
+	expect_text(fault, "put: offset 0x7000000000008 of rank 2 is in buffer 7 (oriel_at()), the "
+			   "window has 1");
+	fault.seen = (uint64_t)-8;
+	expect_text(fault, "put: offset -8 of rank 2 is negative");
+	fault.seen = oriel_at(70000, 0);
+	expect_text(fault, "put: offset -1 of rank 2 is negative, or oriel_at() got too large a "
+			   "number");
 	fault.seen = 7;
-	expect_text(fault, "put: buffer 7 of 1");
 	fault.what = ORIEL_DEV_SIGNAL;
 	fault.expected = 64;
 	fault.seen = 70;

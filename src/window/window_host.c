@@ -54,26 +54,51 @@ static enum oriel_status host_unreached(const struct oriel_window *w, enum ori_k
 			ORIEL_DEV_WINDOW_NUMBER(w->device.number), peer, w->device.rank);
 }
 
+/* Has the device function left the text of a limit that has passed? */
+static bool host_has_text(enum ori_kernel kernel)
+{
+	return kernel == ORI_KERNEL_WAIT_SIGNAL || kernel == ORI_KERNEL_WAIT_FROM ||
+	       kernel == ORI_KERNEL_WAIT_NEXT || kernel == ORI_KERNEL_WAIT_COUNTER ||
+	       kernel == ORI_KERNEL_BARRIER || kernel == ORI_KERNEL_BARRIER_WAIT ||
+	       kernel == ORI_KERNEL_SEND || kernel == ORI_KERNEL_RECV;
+}
+
 /* Gives the status that the device function returned its text. */
 static enum oriel_status host_failed(const struct ori_window_call *call,
 				     const struct oriel_window *w, enum ori_kernel kernel,
-				     unsigned peer, enum oriel_status failure)
+				     const struct ori_kernel_call *c, uint64_t timeout_ns,
+				     enum oriel_status failure)
 {
 	enum oriel_status status;
 
 	/*
-	 * The record of this call comes first: it describes the argument that was rejected,
-	 * which a communicator that broke meanwhile does not explain.
+	 * An argument that was rejected has left its text, and a communicator that broke meanwhile
+	 * does not explain it.
 	 */
 	if (call->fault.state == ORIEL_DEV_FAULT_FULL)
-		return ori_window_fault_fail(&call->device, &call->fault);
+		return failure;
+	/*
+	 * The default limit breaks the communicator when it passes, and so does a queue that fails:
+	 * its text says more than the status of the operation.
+	 */
 	status = ori_comm_check(w->comm);
+	if (status == ORIEL_ERR_TIMEOUT && kernel == ORI_KERNEL_RECV)
+		return ori_fail(status, "%s; this call receives %llu bytes", oriel_last_error(),
+				(unsigned long long)c->length);
 	if (status != ORIEL_OK)
 		return status;
 	if (failure == ORIEL_ERR_NO_PATH)
-		return host_unreached(w, kernel, peer);
-	return ori_fail(failure, "%s: window %u: %s", host_names[kernel], w->device.number,
-			oriel_status_text(failure));
+		return host_unreached(w, kernel, c->peer);
+	if (failure == ORIEL_ERR_TIMEOUT && host_has_text(kernel))
+		return ori_fail(failure, "%s", oriel_last_error());
+	if (failure == ORIEL_ERR_TIMEOUT)
+		return ori_fail(failure,
+				"%s: window %u: not all operations have ended within %.3g s, the "
+				"limit of the call",
+				host_names[kernel], ORIEL_DEV_WINDOW_NUMBER(w->device.number),
+				(double)timeout_ns / 1e9);
+	return ori_fail(failure, "%s: window %u: %s", host_names[kernel],
+			ORIEL_DEV_WINDOW_NUMBER(w->device.number), oriel_status_text(failure));
 }
 
 /* Does a NIC read or write the caller's memory, if the peer is reached by one? */
@@ -142,7 +167,7 @@ host_run(const char *call_name, struct oriel_window *w, enum ori_kernel kernel, 
 	if (status != ORIEL_OK)
 		return status;
 	if (w->gpu) {
-		/* A copy, so that the code below does not need @c in memory. */
+		/* A copy, here and below, so that the code between does not need @c in memory. */
 		const struct ori_kernel_call copy = *c;
 
 		return ori_window_stream_call(w, kernel, &copy, timeout_ns, stream);
@@ -155,8 +180,12 @@ host_run(const char *call_name, struct oriel_window *w, enum ori_kernel kernel, 
 	if (status != ORIEL_OK)
 		return status;
 	result = act(&local, c);
-	return result >= 0 ? ORIEL_OK
-			   : host_failed(&call, w, kernel, c->peer, (enum oriel_status)result);
+	if (result < 0) {
+		const struct ori_kernel_call copy = *c;
+
+		return host_failed(&call, w, kernel, &copy, timeout_ns, (enum oriel_status)result);
+	}
+	return ORIEL_OK;
 }
 
 /* In a stream these are done in its order; on this thread they are done on return. */

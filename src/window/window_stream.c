@@ -35,14 +35,6 @@ static enum oriel_status stream_begin(struct ori_window_call *call, const struct
 	return ori_comm_check(w->comm);
 }
 
-/* A rejected argument has left a record, whose text is still missing. */
-static enum oriel_status stream_end(const struct ori_window_call *call, enum oriel_status status)
-{
-	return call->fault.state == ORIEL_DEV_FAULT_FULL
-		       ? ori_window_fault_fail(&call->device, &call->fault)
-		       : status;
-}
-
 /* Where the @length bytes at @at of @peer are, which exist. */
 static char *stream_find(const struct ori_window_call *call, uint32_t peer, uint64_t at,
 			 size_t length)
@@ -260,7 +252,7 @@ enum oriel_status ori_window_stream_call(struct oriel_window *w, enum ori_kernel
 	if (status == ORIEL_OK)
 		status = stream_moves(kernel) ? stream_move(&call, w, kernel, c, stream)
 					      : stream_launch(w, kernel, c, timeout_ns, stream);
-	return stream_end(&call, status);
+	return status;
 }
 
 /* Checks the range of each rank, which an engine must reach. */
@@ -279,7 +271,7 @@ static enum oriel_status stream_check_each(const struct ori_window_call *call,
 			status = ori_fail(ORIEL_ERR_UNSUPPORTED,
 					  "window %u: copy engines do not reach rank %u",
 					  w->device.number, i);
-	return stream_end(call, status);
+	return status;
 }
 
 /* Copies in the lane run beside later operations in @stream, until the join. */
@@ -442,5 +434,5 @@ enum oriel_status ori_window_stream_gather(struct oriel_window *w, enum ori_kern
 		status = stream_check_gather(w, &call.device, kernel, c);
 	if (status == ORIEL_OK && (c->length || kernel == ORI_KERNEL_EXCHANGE))
 		status = stream_launch(w, kernel, c, 0, stream);
-	return stream_end(&call, status);
+	return status;
 }

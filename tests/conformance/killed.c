@@ -87,6 +87,30 @@ static enum oriel_status at_recv(struct rank_state *p)
 	return oriel_window_recv(p->window, p->victim, 0, &byte, 1, 0, NULL);
 }
 
+/* The victim has sent fewer bytes than its peers receive. */
+static enum oriel_status prepare_recv_more(struct rank_state *p)
+{
+	enum oriel_status status = ORIEL_OK;
+	static const char part[100];
+	unsigned peer;
+
+	for (peer = 0; peer < p->dev.ranks && status == ORIEL_OK; peer++)
+		if (p->dev.rank == p->victim && peer != p->victim)
+			status = oriel_window_send(p->window, peer, 0, part, sizeof(part), 0, NULL);
+	return status;
+}
+
+static enum oriel_status at_recv_more(struct rank_state *p)
+{
+	char whole[200];
+	enum oriel_status status =
+		oriel_window_recv(p->window, p->victim, 0, whole, sizeof(whole), 0, NULL);
+
+	/* The text of the call itself; that of the next call is printed behind it. */
+	printf("%s\n", oriel_last_error());
+	return status;
+}
+
 static enum oriel_status at_comm_barrier(struct rank_state *p)
 {
 	return oriel_comm_barrier(p->comm);
@@ -361,6 +385,7 @@ static const struct {
 	{"wait_counter", at_wait_counter, NULL},
 	{"send", at_send, NULL},
 	{"recv", at_recv, NULL},
+	{"recv_more", at_recv_more, prepare_recv_more},
 	{"comm_barrier", at_comm_barrier, NULL},
 	{"window_create", at_window_create, NULL},
 	{"region_share", at_region_share, NULL},

@@ -294,6 +294,16 @@ class Missing(unittest.TestCase):
         for rank in (0, 2):
             self.assertRegex(said[rank][0], r"^ORIEL_ERR_(TIMEOUT|PEER) .*\brank 1\b")
 
+    def test_a_receive_of_more_than_was_sent_has_both_numbers(self):
+        jobs = [Job(self, 2, "recv_more", 1, nodes=nodes, ORIEL_TIMEOUT=SHORT)
+                for nodes in (0, 2)]
+        for job in jobs:
+            out, _ = job.ranks[0].communicate(timeout=DEADLINE)
+            text = (r"recv timed out after .*, waiting for rank 1 \(\w+\): window 1, channel 0, "
+                    r"expected 101, seen 100; the lengths of the sends and the receives of a channel "
+                    r"must add up")
+            self.assertRegex(out, rf"^ready\n{text}; this call receives 200 bytes\n"
+                                  rf"ORIEL_ERR_TIMEOUT {text}\n$")
 
     def test_an_all_gather_that_a_rank_does_not_start_is_named(self):
         for algorithm, who in (("direct", r"rank 1 \(mapped\)"), ("store", r"rank 1 \(mapped\)"),

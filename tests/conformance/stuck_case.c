@@ -5,6 +5,7 @@
  */
 #include "harness.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define NEVER 60u /* a signal that no rank sends */
@@ -385,6 +386,76 @@ static void destroy_works_on_a_broken_communicator(struct rank *r)
 	r->comm = NULL;
 }
 
+#ifndef __CUDACC__
+#define NOT_BECOME(noun, of) noun " %u of " of ", which is 0, did not become "
+
+/* The text has the object, the rank, the value and the limit, for device functions as well. */
+static void own_limits_have_texts(struct rank *r)
+{
+	static const char *const clauses[WAITS] = {
+		[WAIT_SIGNAL] = NOT_BECOME("signal", "all ranks") ">= 11",
+		[WAIT_FROM] = NOT_BECOME("signal", "rank %u") ">= 12",
+		[WAIT_NEXT] = NOT_BECOME("signal", "rank %u") ">= 13",
+		[WAIT_BARRIER] = "did not arrive at barrier slot %u",
+		[WAIT_FLAT] = NOT_BECOME("barrier slot", "all ranks") ">= ",
+		[WAIT_PAIR] = "did not arrive at barrier slot %u",
+		[WAIT_COUNTER] = NOT_BECOME("counter", "rank %u") ">= 14",
+		[WAIT_SEND] = "made no room in channel %u",
+		[WAIT_RECV] = "did not send to channel %u what is due",
+	};
+	char text[160];
+	uint32_t id;
+	int kind;
+
+	for (kind = 0; kind < WAITS; kind++) {
+		CHECK_STATUS(r, wait_until_timeout(r, &r->dev, kind, rank_next(r), MOMENT_NS),
+			     ORIEL_ERR_TIMEOUT);
+		CHECK_EQ(r, oriel_last_status(), ORIEL_ERR_TIMEOUT);
+		snprintf(text, sizeof(text), "%s: window %u: ", records[kind].what, r->dev.number);
+		CHECK_LAST(r, text);
+		id = records[kind].id + (is_slot(kind) ? r->rank : 0);
+		snprintf(text, sizeof(text), clauses[kind], id, rank_next(r));
+		CHECK_LAST(r, text);
+		snprintf(text, sizeof(text), "rank %u", rank_next(r));
+		if (records[kind].has_peer)
+			CHECK_LAST(r, text);
+		CHECK_LAST(r, "s, the limit of the call");
+	}
+	CHECK_STATUS(r,
+		     oriel_window_wait_signal_from(r->window, rank_next(r), NEVER, ORIEL_NE, 0,
+						   MOMENT_NS, NULL),
+		     ORIEL_ERR_TIMEOUT);
+	snprintf(text, sizeof(text),
+		 "wait_signal_from: window %u: signal %u of rank %u, which is 0, did not become "
+		 "!= 0 within ",
+		 r->dev.number, NEVER, rank_next(r));
+	CHECK_LAST(r, text);
+	rank_check_healthy(r);
+	CHECK_OK(r, rank_barrier(r));
+}
+
+/* A thread of the CPU reads the text at once; the record stays for oriel_window_fault(). */
+static void rejected_arguments_have_texts(struct rank *r)
+{
+	struct oriel_dev_fault fault;
+	char text[80];
+
+	CHECK_STATUS(r, oriel_dev_put(&r->dev, r->group, r->size, 0, text, 8), ORIEL_ERR_RANGE);
+	snprintf(text, sizeof(text), "put: rank %u of %u", r->size, r->size);
+	CHECK_LAST(r, text);
+	CHECK_STATUS(r, oriel_window_get(r->window, 0, (uint64_t)-8, text, 8, NULL),
+		     ORIEL_ERR_RANGE);
+	CHECK_LAST(r, "get: offset -8 of rank 0 is negative");
+	CHECK_STATUS(r, oriel_dev_get(&r->dev, r->group, 0, oriel_at(9, 16), text, 8),
+		     ORIEL_ERR_RANGE);
+	CHECK_LAST(r, "get: offset 0x9000000000010 of rank 0 is in buffer 9 (oriel_at()), the "
+		      "window has 8");
+	CHECK_EQ(r, rank_fault(r, &fault), ORIEL_OK);
+	CHECK_LAST(r, "put: rank ");
+	CHECK_EQ(r, rank_fault(r, &fault), (uint64_t)ORIEL_AGAIN);
+}
+#endif
+
 static const struct oriel_window_attr stuck_window = {.size = sizeof(stuck_window),
 						      .length = 4096,
 						      .barriers = 64,
@@ -411,8 +482,14 @@ static const struct oriel_window_attr stuck_window = {.size = sizeof(stuck_windo
 DEVICE_SUITE(stuck, STUCK_CASES, STUCK_FORKS, stuck_host);
 
 static const struct test_case stuck_host_cases[] = {
+#ifndef __CUDACC__ /* texts are of a thread of the CPU */
+	{"own_limits_have_texts", own_limits_have_texts, &stuck_window, 2, 0},
+	{"rejected_arguments_have_texts", rejected_arguments_have_texts, &stuck_window, 1, 0},
+#endif
 	{"destroy_works_on_a_broken_communicator", destroy_works_on_a_broken_communicator,
 	 &stuck_window, 1, BREAKS_COMM},
 };
 
-const struct suite stuck_host_suite = {"stuck", stuck_host_cases, 1, NULL, NULL};
+const struct suite stuck_host_suite = {"stuck", stuck_host_cases,
+				       sizeof(stuck_host_cases) / sizeof(stuck_host_cases[0]), NULL,
+				       NULL};

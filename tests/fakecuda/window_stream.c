@@ -16,7 +16,8 @@ static void test_stream_mistakes(struct rank *r, CUstream s)
 	CHECK_FAILS(r, oriel_window_get(w, 0, LENGTH, pageable, UINT64_MAX, s), ORIEL_ERR_RANGE,
 		    "get: the end");
 	CHECK_FAILS(r, oriel_window_put(w, 0, oriel_at(8, 0), pageable, 8, s), ORIEL_ERR_RANGE,
-		    "put: buffer 8 of 8");
+		    "put: offset 0x8000000000000 of rank 0 is in buffer 8 (oriel_at()), the "
+		    "window has 8");
 	CHECK_FAILS(r, oriel_window_put(w, 0, oriel_at(7, 0), pageable, 0, s), ORIEL_ERR_STATE,
 		    "put: buffer 7 of rank 0 is not shared");
 	CHECK_FAILS(r, oriel_window_put_value(w, 0, 12, 1, s), ORIEL_ERR_INVALID,

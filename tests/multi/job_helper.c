@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <oriel/dev.h>
 #include <oriel/oriel.h>
 
 #define JOB_ROUNDS 20
@@ -106,6 +107,35 @@ static int run_both(void)
 	if (status != ORIEL_OK)
 		return failed("third", status);
 	oriel_bootstrap_close(&second);
+	return 0;
+}
+
+/* waits: the last rank arrives late at a barrier of device functions. */
+static int run_waits(void)
+{
+	struct oriel_dev_window device;
+	struct oriel_window *window;
+	struct oriel_bootstrap b;
+	struct oriel_comm *comm;
+	enum oriel_status status = oriel_bootstrap_open_env(0, &b);
+
+	if (status != ORIEL_OK)
+		return failed("open", status);
+	status = oriel_comm_create(&b, NULL, &comm);
+	if (status != ORIEL_OK)
+		return failed("create", status);
+	status = oriel_window_create(comm, NULL, &window);
+	if (status == ORIEL_OK)
+		status = oriel_window_device(window, &device);
+	if (b.rank == b.size - 1)
+		sleep(2);
+	if (status == ORIEL_OK)
+		status = oriel_dev_barrier(&device, oriel_dev_thread(), 3, 0);
+	if (status != ORIEL_OK)
+		return failed("barrier", status);
+	oriel_window_destroy(window);
+	oriel_comm_destroy(comm);
+	oriel_bootstrap_close(&b);
 	return 0;
 }
 
@@ -208,10 +238,8 @@ static int run_hold(void)
 }
 
 static const struct mode modes[] = {
-	{"whole", run_whole},
-	{"hold", run_hold},
-	{"rounds", run_rounds},
-	{"both", run_both},
+	{"whole", run_whole}, {"hold", run_hold},   {"rounds", run_rounds},
+	{"both", run_both},   {"waits", run_waits},
 };
 
 int main(int argc, char **argv)

@@ -156,6 +156,18 @@ class Job(unittest.TestCase):
         self.assertEqual(self.late("rounds", ORIEL_LATE="0"), "")
         self.assertEqual(self.late("rounds"), "")
 
+    def test_a_late_rank_in_a_device_function_is_named(self):
+        for nodes in (1, 3):
+            job = self.start(ORIEL, "run", "-n", 3, "--nodes", nodes, "--timeout", DEADLINE, HELPER,
+                             "waits", ORIEL_LATE="0.4", ORIEL_LOG="warn", ORIEL_HCA="soft")
+            code, _, err = self.finish(job)
+            self.assertEqual(code, 0, err)
+            for rank in (0, 1):
+                self.assertRegex(err, rf"warn: rank {rank}: barrier: window 1: rank 2 did not arrive "
+                                      r"at barrier slot 3 within [0-9.]+ s; this rank goes on waiting, "
+                                      r"until 600 s have passed \(ORIEL_TIMEOUT\)")
+            self.assertNotIn("rank 2: barrier", err)
+
     def test_a_late_rank_0_is_named(self):
         script = 'if [ $RANK = 0 ]; then sleep 3; fi; exec "$0" rounds'
         job = self.start(ORIEL, "run", "-n", 2, "--timeout", DEADLINE, "sh", "-c", script, HELPER,

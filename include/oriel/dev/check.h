@@ -191,6 +191,9 @@ struct oriel_dev_reporter {
 	struct oriel_dev_fault *fault;
 	uint32_t number;
 	uint32_t ranks;
+#ifndef __CUDA_ARCH__
+	const struct oriel_dev_window *window;
+#endif
 };
 
 /*
@@ -219,6 +222,9 @@ ORIEL_DEV struct oriel_dev_reporter oriel_dev_reporter_of(const struct oriel_dev
 		(struct oriel_dev_fault *)((uintptr_t)w->fault + zero),
 		w->number + zero,
 		w->ranks + zero,
+#ifndef __CUDA_ARCH__
+		w,
+#endif
 	};
 
 	return reporter;
@@ -232,6 +238,12 @@ ORIEL_DEV enum oriel_status oriel_dev_reject(struct oriel_dev_reporter reporter,
 					     enum oriel_status status, struct oriel_dev_aim aim,
 					     uint64_t seen)
 {
+#ifndef __CUDA_ARCH__
+	struct oriel_dev_fault record =
+		oriel_dev_fault_make(reporter.number, status, &aim, seen, 0);
+
+	oriel_cpu_reject(reporter.window, &record);
+#endif
 	oriel_dev_report(reporter.fault, reporter.number, status, aim, seen, 0);
 	return status;
 }
@@ -329,7 +341,7 @@ ORIEL_DEV_COLD enum oriel_status oriel_dev_reject_range(struct oriel_dev_reporte
 		return oriel_dev_reject(reporter, ORIEL_ERR_RANGE, aim, peer);
 	if (buffer >= buffers) {
 		aim.operand = buffers;
-		return oriel_dev_reject(reporter, ORIEL_ERR_RANGE, aim, buffer);
+		return oriel_dev_reject(reporter, ORIEL_ERR_RANGE, aim, at);
 	}
 	table += buffer * reporter.ranks + peer;
 	aim.operand = table->length;

@@ -61,6 +61,23 @@ void oriel_cpu_help_proxy(void *seat);
 /* The library defines it: do a part of the work of its threads, while the caller waits. */
 void oriel_cpu_help(void);
 
+/*
+ * The library defines it: a wait that has taken @record->age_ns goes on, at most until
+ * @timeout_ns. Logs a warning if that is longer than ORIEL_LATE. Returns the age at which the
+ * wait calls it again.
+ */
+uint64_t oriel_cpu_late(const struct oriel_dev_fault *record, uint32_t compare,
+			uint64_t timeout_ns);
+
+/*
+ * The library defines it: a wait of this thread has passed its limit, which @is_own if its
+ * caller set it. oriel_last_error() has the text from now on.
+ */
+void oriel_cpu_expire(const struct oriel_dev_fault *record, uint32_t compare, bool is_own);
+
+/* The library defines it: the same for arguments that were rejected. */
+void oriel_cpu_reject(const struct oriel_dev_window *w, const struct oriel_dev_fault *record);
+
 #ifdef __cplusplus
 }
 #endif

@@ -25,6 +25,7 @@ struct oriel_dev_waiter {
 	uint64_t start;
 	uint32_t polls;
 	uint32_t spin; /* polls before the core is yielded */
+	uint64_t late; /* on a CPU: the age at which oriel_cpu_late() is called */
 };
 
 /* Beyond enum oriel_compare: at or past the operand, modulo 2^64. */
@@ -145,7 +146,7 @@ ORIEL_DEV struct oriel_dev_waiter oriel_dev_wait_begin(const struct oriel_dev_wi
 						       struct oriel_dev_group g,
 						       uint64_t timeout_ns)
 {
-	struct oriel_dev_waiter waiter = {w, timeout_ns, 0, 0, w->spin};
+	struct oriel_dev_waiter waiter = {w, timeout_ns, 0, 0, w->spin, 0};
 
 	if (g.team && g.team->spin < waiter.spin)
 		waiter.spin = g.team->spin;
@@ -175,6 +176,9 @@ ORIEL_DEV_RARE enum oriel_status oriel_dev_wait_slowly(struct oriel_dev_waiter *
 	uint64_t now = oriel_dev_clock_ns();
 	enum oriel_status status;
 	bool is_over;
+#ifndef __CUDA_ARCH__
+	struct oriel_dev_fault record;
+#endif
 
 	if (!waiter->start)
 		waiter->start = now;
@@ -194,8 +198,21 @@ ORIEL_DEV_RARE enum oriel_status oriel_dev_wait_slowly(struct oriel_dev_waiter *
 		if (!waiter->timeout_ns)
 			oriel_dev_report(w->blame, w->number, ORIEL_ERR_TIMEOUT, *aim, seen,
 					 now - waiter->start);
+#ifndef __CUDA_ARCH__
+		record = oriel_dev_fault_make(w->number, ORIEL_ERR_TIMEOUT, aim, seen,
+					      now - waiter->start);
+		oriel_cpu_expire(&record, aim->compare, waiter->timeout_ns != 0);
+#endif
 		return ORIEL_ERR_TIMEOUT;
 	}
+#ifndef __CUDA_ARCH__
+	if (!ORIEL_DEV_OFTEN(now - waiter->start < waiter->late)) {
+		record = oriel_dev_fault_make(w->number, ORIEL_ERR_TIMEOUT, aim, seen,
+					      now - waiter->start);
+		record.finder = w->rank + 1;
+		waiter->late = oriel_cpu_late(&record, aim->compare, limit);
+	}
+#endif
 	oriel_dev_back_off(now - waiter->start);
 	return ORIEL_AGAIN;
 }
