@@ -71,8 +71,9 @@ struct oriel_p2p_context_attr {
 /*
  * A context with N slots to receive in serves at most N - 8 endpoints that may receive in
  * staging slots: each keeps one slot for itself, so that no endpoint waits for the peer of
- * another. @attr may be NULL. Any thread may call the functions that take a context, at
- * any time.
+ * another. ORIEL_ERR_NOMEM from oriel_p2p_create(): there are as many, or transfers hold all
+ * slots now. @attr may be NULL. Any thread may call the functions that take a context, at any
+ * time.
  */
 enum oriel_status oriel_p2p_context_create(const struct oriel_p2p_context_attr *attr,
 					   struct oriel_p2p_context **ctx);

@@ -188,16 +188,19 @@ enum oriel_status ori_p2p_join(struct oriel_p2p *p2p, const struct p2p_address *
 	const struct p2p_backend *backend = p2p->ctx->backend;
 	enum oriel_status status = ORIEL_OK;
 
-	/* If an HCA moves all bytes by itself no stream is needed, and hardware queues are few. */
-	if (!backend && (path != ORIEL_PATH_RDMA || p2p->mode != ORIEL_P2P_ZERO_COPY))
-		status = ori_copy_streams_open(p2p);
-	if (status != ORIEL_OK)
-		return status;
 	p2p->peer = *peer;
 	p2p->rail = ori_p2p_address_rail(&p2p->address, peer);
 	ori_p2p_name(&p2p->address, peer, p2p->peer_name);
 	p2p->control_socket.is_local = ori_p2p_address_is_local(&p2p->address, peer);
 	p2p->deadline = ori_deadline(timeout_ns ? timeout_ns : p2p->ctx->timeout_ns);
+	/* A connect that fails here leaves the endpoint idle, and may be called again. */
+	if (!backend && path == ORIEL_PATH_NONE)
+		return p2p_no_path(p2p);
+	/* If an HCA moves all bytes by itself no stream is needed, and hardware queues are few. */
+	if (!backend && (path != ORIEL_PATH_RDMA || p2p->mode != ORIEL_P2P_ZERO_COPY))
+		status = ori_copy_streams_open(p2p);
+	if (status != ORIEL_OK)
+		return status;
 	if (path == ORIEL_PATH_SELF && !backend)
 		backend = &ori_p2p_self;
 	if (backend) {
@@ -206,8 +209,10 @@ enum oriel_status ori_p2p_join(struct oriel_p2p *p2p, const struct p2p_address *
 		p2p->state = P2P_JOINED;
 		return backend->connect(p2p, NULL, NULL, 0);
 	}
-	if (path == ORIEL_PATH_NONE)
-		return p2p_no_path(p2p);
+	/*
+	 * The rest is work of passes: a call that waited here would block a thread that drives
+	 * both.
+	 */
 	p2p->backend = path == ORIEL_PATH_RDMA ? &ori_p2p_rdma : &ori_p2p_mapped;
 	p2p->state = P2P_CALLING;
 	return ORIEL_OK;

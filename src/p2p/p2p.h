@@ -404,7 +404,7 @@ static inline bool p2p_takes_eager(const struct oriel_p2p *p2p)
 /* Functions by file, in the order of the calls: a file calls only those before it. */
 
 /* p2p_gpu.c */
-/* Do nothing without a GPU. */
+/* Do nothing without a GPU. After a failure of open() none is open. */
 enum oriel_status ori_copy_streams_open(struct oriel_p2p *p2p);
 void ori_copy_streams_close(struct oriel_p2p *p2p);
 /* On return the GPU touches no memory for this endpoint. */

@@ -263,7 +263,7 @@ bool ori_p2p_context_has_memory(struct oriel_p2p_context *ctx)
 
 void oriel_p2p_context_destroy(struct oriel_p2p_context *ctx)
 {
-	bool is_used;
+	const char *child = NULL;
 
 	if (!ori_handle_may_end(ctx, ORI_HANDLE_P2P_CONTEXT, __func__))
 		return;
@@ -273,11 +273,13 @@ void oriel_p2p_context_destroy(struct oriel_p2p_context *ctx)
 		return;
 	}
 	pthread_mutex_lock(&ctx->lock);
-	is_used = ctx->endpoints || context_has_memory_locked(ctx);
+	if (ctx->endpoints)
+		child = "endpoints";
+	else if (context_has_memory_locked(ctx))
+		child = "registered memory";
 	pthread_mutex_unlock(&ctx->lock);
-	if (is_used) {
-		ori_misuse("oriel_p2p_context_destroy: the context still has %s",
-			   ctx->endpoints ? "endpoints" : "registered memory");
+	if (child) {
+		ori_misuse("oriel_p2p_context_destroy: the context still has %s", child);
 		return;
 	}
 	if (ori_handle_shut(ctx, ORI_HANDLE_P2P_CONTEXT, __func__))
@@ -361,19 +363,33 @@ void ori_p2p_context_remove(struct oriel_p2p_context *ctx, struct oriel_p2p *p2p
 
 enum oriel_status ori_p2p_context_take_spare(struct oriel_p2p_context *ctx, int *slot)
 {
+	unsigned spares;
+	bool has_room;
 	int taken = -1;
 
 	pthread_mutex_lock(&ctx->lock);
-	if (ctx->spares + CONTEXT_SHARED < ctx->pool.receive)
+	/*
+	 * The invariant is spares <= receive - CONTEXT_SHARED: transfers of all endpoints always
+	 * have slots to share, however many endpoints keep one.
+	 */
+	spares = ctx->spares;
+	has_room = spares + CONTEXT_SHARED < ctx->pool.receive;
+	if (has_room)
 		taken = ori_pool_take(&ctx->pool, &ctx->pool.receives, 0);
 	ctx->spares += taken >= 0;
 	pthread_mutex_unlock(&ctx->lock);
-	if (taken < 0)
+	if (!has_room)
 		return ori_fail(
 			ORIEL_ERR_NOMEM,
 			"%u staging slots to receive in are too few for endpoint %u of this "
 			"context: raise oriel_p2p_context_attr.slots",
-			ctx->pool.receive, ctx->spares + 1);
+			ctx->pool.receive, spares + 1);
+	if (taken < 0)
+		return ori_fail(
+			ORIEL_ERR_NOMEM,
+			"transfers hold all %u staging slots to receive in: create the "
+			"endpoint when some are done, or raise oriel_p2p_context_attr.slots",
+			ctx->pool.receive);
 	*slot = taken;
 	return ORIEL_OK;
 }

@@ -353,6 +353,45 @@ static void test_slots_bound_the_number_of_endpoints(void **state)
 	endpoints_destroy_context(ctx);
 }
 
+/* The slots are not too few, but in use: the endpoint can be created once transfers are done. */
+static void test_transfers_may_hold_all_slots(void **state)
+{
+	const struct oriel_p2p_context_attr few = {.size = sizeof(few),
+						   .chunk = CHUNK,
+						   .slots = 12};
+	const struct oriel_p2p_attr attr = {.size = sizeof(attr),
+					    .mode = ORIEL_P2P_COPY_BASED,
+					    .channels = 2};
+	static char from[LONG], to[2][LONG];
+	struct oriel_p2p_request out[2], in[2];
+	struct oriel_p2p *late = NULL;
+	struct endpoints e;
+
+	(void)state;
+	endpoints_open(&e, ENDPOINTS_MAPPED, &few, &attr);
+	endpoints_fill(from, LONG, 1);
+	for (unsigned c = 0; c < 2; c++) {
+		struct oriel_p2p_buffer f = buffer(from, LONG, NULL);
+
+		assert_int_equal(oriel_p2p_send(e.a, c, &f, &out[c]), ORIEL_OK);
+	}
+	for (unsigned c = 0; c < 2; c++) {
+		struct oriel_p2p_buffer t = buffer(to[c], LONG, NULL);
+
+		assert_int_equal(oriel_p2p_recv(e.b, c, &t, &in[c]), ORIEL_OK);
+	}
+	assert_int_equal(oriel_p2p_create(e.contexts[1], NULL, &late), ORIEL_ERR_NOMEM);
+	assert_non_null(strstr(oriel_last_error(), "transfers hold all 12 staging slots"));
+	for (unsigned c = 0; c < 2; c++) {
+		assert_int_equal(endpoints_wait(&e, &in[c]), ORIEL_OK);
+		assert_int_equal(endpoints_wait(&e, &out[c]), ORIEL_OK);
+		assert_memory_equal(from, to[c], LONG);
+	}
+	assert_int_equal(oriel_p2p_create(e.contexts[1], NULL, &late), ORIEL_OK);
+	oriel_p2p_destroy(late);
+	endpoints_close(&e);
+}
+
 #define LONG_BYTES ((1u << 20) + 13) /* spread over all rails */
 
 /*
@@ -448,6 +487,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_invalid_arguments_are_rejected),
 		cmocka_unit_test(test_threads_exchange_requests),
 		cmocka_unit_test(test_slots_bound_the_number_of_endpoints),
+		cmocka_unit_test(test_transfers_may_hold_all_slots),
 		cmocka_unit_test(test_endpoints_take_the_rails_in_turn),
 	};
 

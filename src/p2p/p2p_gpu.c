@@ -104,15 +104,19 @@ enum oriel_status ori_copy_streams_open(struct oriel_p2p *p2p)
 		p2p->copy_streams[i].word = &p2p->segment->flown[i].count;
 		status = gpu->ops->open_stream(gpu, &p2p->copy_streams[i].stream);
 	}
+	if (status != ORIEL_OK)
+		ori_copy_streams_close(p2p);
 	return status;
 }
 
 void ori_copy_streams_close(struct oriel_p2p *p2p)
 {
-	for (unsigned i = 0; i < P2P_COPY_STREAMS; i++)
+	for (unsigned i = 0; i < P2P_COPY_STREAMS; i++) {
 		if (p2p->copy_streams[i].stream)
 			p2p->ctx->gpu.ops->close_stream(&p2p->ctx->gpu,
 							p2p->copy_streams[i].stream);
+		p2p->copy_streams[i].stream = NULL;
+	}
 	ori_p2p_context_unpin(p2p->ctx, &p2p->area);
 }
 

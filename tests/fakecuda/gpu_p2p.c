@@ -127,10 +127,43 @@ static void test_one_without(struct rank *r, enum oriel_path path, enum oriel_p2
 	endpoints_close(&e);
 }
 
+/* A connect that fails leaves no streams and no pinned memory behind, and may be called again. */
+static void test_connect_again(struct rank *r)
+{
+	const struct oriel_p2p_attr mapped = {.size = sizeof(mapped),
+					      .paths = 1u << ORIEL_PATH_MAPPED};
+	const struct oriel_p2p_attr rdma = {.size = sizeof(rdma), .paths = 1u << ORIEL_PATH_RDMA};
+	const struct oriel_p2p_context_attr attr = {.size = sizeof(attr), .flags = ORIEL_P2P_GPU};
+	const struct oriel_p2p_attr *attrs[3] = {&mapped, &rdma, &mapped};
+	char address[3][ORIEL_P2P_ADDRESS];
+	struct oriel_p2p_context *context;
+	unsigned left = fakecuda_left();
+	struct oriel_p2p *p2p[3];
+
+	rank_use_gpu(r);
+	CHECK_OK(r, oriel_p2p_context_create(&attr, &context));
+	for (unsigned i = 0; i < 3; i++) {
+		CHECK_OK(r, oriel_p2p_create(context, attrs[i], &p2p[i]));
+		CHECK_OK(r, oriel_p2p_address(p2p[i], address[i]));
+	}
+	for (unsigned i = 0; i < 2; i++)
+		CHECK_FAILS(r, oriel_p2p_connect(p2p[0], address[1], ORIEL_P2P_ADDRESS, 0),
+			    ORIEL_ERR_NO_PATH, "no path");
+	fakecuda_fail("cuStreamCreate", 1);
+	CHECK(r, oriel_p2p_connect(p2p[0], address[2], ORIEL_P2P_ADDRESS, 0) < 0);
+	fakecuda_fail(NULL, 0);
+	CHECK_OK(r, oriel_p2p_connect(p2p[0], address[2], ORIEL_P2P_ADDRESS, 0));
+	for (unsigned i = 0; i < 3; i++)
+		oriel_p2p_destroy(p2p[i]);
+	oriel_p2p_context_destroy(context);
+	CHECK(r, fakecuda_left() == left);
+}
+
 static unsigned run_here(void)
 {
 	struct rank r = {.size = 2};
 
+	test_connect_again(&r);
 	for (unsigned p = 0; p < 3; p++)
 		for (unsigned m = 0; m < 3; m++)
 			for (unsigned channels = 1; channels <= 8; channels *= 2) {
