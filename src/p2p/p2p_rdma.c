@@ -185,6 +185,9 @@ static enum oriel_status rdma_progress(struct oriel_p2p *p2p)
 
 static enum oriel_status rdma_take(struct oriel_p2p *p2p, struct p2p_arrival *arrival)
 {
+	/* This pass has polled in progress(), and a second poll is a third of the pass. */
+	if (!p2p->is_leaving && !ori_host_has_immediate(p2p->link.host))
+		return ORIEL_AGAIN;
 	arrival->length = 0;
 	return ori_host_take(p2p->link.host, &arrival->immediate) == ORIEL_OK ? ORIEL_OK
 									      : ORIEL_AGAIN;

@@ -339,8 +339,7 @@ static void host_post_receive(struct ori_host_link *link, const struct host_queu
 				    });
 }
 
-/* Has all of the next immediate arrived? */
-static bool host_has_immediate(const struct ori_host_link *link)
+bool ori_host_has_immediate(const struct ori_host_link *link)
 {
 	bool has = link->taken < link->arrived;
 
@@ -357,9 +356,9 @@ enum oriel_status ori_host_take(struct ori_host_link *link, uint32_t *immediate)
 	struct host_immediate next;
 	unsigned queues;
 
-	if (!host_has_immediate(link))
+	if (!ori_host_has_immediate(link))
 		status = ori_host_progress(link);
-	if (!host_has_immediate(link))
+	if (!ori_host_has_immediate(link))
 		return status == ORIEL_OK ? ORIEL_AGAIN : status;
 	next = link->immediates[link->taken++ % link->attr.immediates];
 	link->counted += next.is_counted;

@@ -162,6 +162,8 @@ uint64_t ori_host_done(const struct ori_host_link *link);
 /* Operations begun and not done; 0 if the link has failed. */
 uint32_t ori_host_in_flight(const struct ori_host_link *link);
 
+/* Has all of the next immediate arrived, as far as completions have been taken? */
+bool ori_host_has_immediate(const struct ori_host_link *link);
 /* The next immediate of the peer, in its order; ORIEL_AGAIN if there is none yet. */
 enum oriel_status ori_host_take(struct ori_host_link *link, uint32_t *immediate);
 
