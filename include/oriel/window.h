@@ -43,7 +43,7 @@ enum oriel_window_flags {
  */
 struct oriel_window_attr {
 	size_t size;   /* of this struct, as the caller knew it */
-	void *buffer;  /* memory to expose as buffer 0; NULL: the window allocates it */
+	void *buffer;  /* memory to expose as buffer 0; NULL: the window allocates it, zeroed */
 	size_t length; /* of buffer 0 in bytes; may be 0 with buffer NULL */
 	unsigned flags;
 	uint32_t signals;       /* words that each rank may change at each other; default 64 */

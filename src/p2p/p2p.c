@@ -42,6 +42,10 @@ static enum oriel_status p2p_set_attr(struct oriel_p2p *p2p, const struct oriel_
 	return status;
 }
 
+/*
+ * This frees an endpoint that p2p_fill() has left half-made as well. NICs and engines forget the
+ * segment before it is freed: peers write to it, and copy streams count their copies in it.
+ */
 static void p2p_free(struct oriel_p2p *p2p)
 {
 	if (p2p->spare >= 0)
@@ -99,6 +103,7 @@ enum oriel_status ori_p2p_open(struct oriel_p2p_context *ctx, const struct oriel
 	if (!p2p)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for an endpoint");
 	p2p->ctx = ctx;
+	/* 0 is a slot of the pool, which p2p_free() would give back. */
 	p2p->spare = -1;
 	for (uint32_t i = 0; i < P2P_PIECES; i++)
 		p2p->given[i].number = p2p->taken[i].next = i;
@@ -129,6 +134,10 @@ enum oriel_status oriel_p2p_create(struct oriel_p2p_context *ctx, const struct o
 		return status;
 	if (!p2p)
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_create: p2p is NULL");
+	/*
+	 * No number is used twice, so a connection that is late meets no endpoint but the one it
+	 * means.
+	 */
 	return ori_p2p_open(ctx, attr, atomic_fetch_add(&ctx->number, 1), p2p);
 }
 
@@ -147,6 +156,10 @@ void ori_p2p_close(struct oriel_p2p *p2p)
 {
 	ori_p2p_enter(p2p);
 	if (p2p->state != P2P_BROKEN) {
+		/*
+		 * Before the segment is closed: a peer that finds it closed reads the reason from
+		 * the socket.
+		 */
 		ori_control_socket_bye(p2p, ORIEL_OK, "");
 		ori_p2p_end(p2p, ORIEL_ERR_ABORTED);
 	}
@@ -181,6 +194,10 @@ static enum oriel_status p2p_no_path(const struct oriel_p2p *p2p)
 			has_listener ? "" : ", where neither listens on TCP: see ORIEL_P2P_TCP");
 }
 
+/*
+ * Both endpoints compute path, rail and the connecting side from the two addresses alone, so that
+ * no message is needed before they meet.
+ */
 enum oriel_status ori_p2p_join(struct oriel_p2p *p2p, const struct p2p_address *peer,
 			       uint64_t timeout_ns)
 {
@@ -264,6 +281,7 @@ enum oriel_status oriel_p2p_describe(const struct oriel_p2p *p2p, struct oriel_p
 		.backend = is_joined ? p2p->backend->name : "none",
 		.channels = p2p->channels,
 		.depth = p2p->depth,
+		/* The meeting takes the smaller chunk of the two contexts. */
 		.chunk = is_joined ? p2p->chunk : p2p->ctx->pool.chunk,
 		.control_max = ORIEL_P2P_CONTROL,
 		.is_same_process = p2p_is_same_process(p2p),

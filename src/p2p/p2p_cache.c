@@ -33,6 +33,7 @@ static void cache_close(struct oriel_comm *comm, void *object)
 	for (unsigned i = 0; i < comm->size * P2P_MODES; i++)
 		if (cache->of[i])
 			ori_p2p_close(cache->of[i]);
+	/* Endpoints use the slots and NICs of the context until they are closed. */
 	(void)ori_handle_shut(cache->ctx, ORI_HANDLE_P2P_CONTEXT, __func__);
 	ori_p2p_context_close(cache->ctx);
 	free(cache);
@@ -45,6 +46,7 @@ static const char *cache_find_child(void *object)
 	return ori_p2p_context_has_memory(cache->ctx) ? "registered memory" : NULL;
 }
 
+/* The lock lets threads that ask for endpoints at once create one context. */
 static enum oriel_status cache_open_locked(struct oriel_comm *comm, struct ori_p2p_cache **out)
 {
 	struct ori_attached *attached = &comm->attached[ORI_ATTACHED_P2P];
@@ -71,6 +73,7 @@ static enum oriel_status cache_open_locked(struct oriel_comm *comm, struct ori_p
 		free(cache);
 		return status;
 	}
+	/* The context closes the sockets from now on. */
 	comm->listener = comm->listener_tcp = -1;
 	cache->ctx->has_owner = true;
 	attached->object = cache;

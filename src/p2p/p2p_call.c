@@ -30,9 +30,14 @@ static enum oriel_status p2p_control(struct oriel_p2p *p2p, uint64_t tag, void *
 	r->tag = tag;
 	r->buffer = data;
 	r->at = 0;
+	/* This is the room of a receive: length becomes that of the message that arrives. */
 	r->address = length;
 	r->length = length;
 	r->memory = NULL;
+	/*
+	 * The caller sets no field, and the end of the request drops the reference that this
+	 * names.
+	 */
 	r->has_own_memory = P2P_MR_REF_NONE;
 	return ori_p2p_start(p2p, r);
 }
@@ -86,8 +91,10 @@ static enum oriel_status p2p_check_buffer(const struct oriel_p2p *p2p,
 	status = ori_handle_check(m, ORI_HANDLE_P2P_MEMORY, call);
 	if (status != ORIEL_OK)
 		return status;
+	/* Its keys are those of the NICs of its own context. */
 	if (m->ctx != p2p->ctx)
 		return ori_fail(ORIEL_ERR_INVALID, "%s: memory of another context", call);
+	/* No sum of an address and a length of the caller is computed, for it could wrap. */
 	if ((uintptr_t)b->address < (uintptr_t)m->address || b->length > m->length ||
 	    (uintptr_t)b->address - (uintptr_t)m->address > m->length - b->length)
 		return ori_fail(ORIEL_ERR_RANGE,
@@ -99,7 +106,8 @@ static enum oriel_status p2p_check_buffer(const struct oriel_p2p *p2p,
 /*
  * Memory that is not registered: an access that the HCA may not make ends the link, so it
  * is found before anything is begun. On the other paths the calling thread copies, as by
- * memcpy().
+ * memcpy(). Before the connect the path may still become that of an HCA. Hooks give the buffer a
+ * meaning of their own.
  */
 static enum oriel_status p2p_check_memory(const struct oriel_p2p *p2p,
 					  const struct oriel_p2p_buffer *b, bool is_out)
@@ -116,7 +124,7 @@ static enum oriel_status p2p_check_memory(const struct oriel_p2p *p2p,
 			is_out ? "read" : "written");
 }
 
-/* The next transfer of its channel. */
+/* The next transfer of its channel. The public calls have checked all but the memory. */
 static enum oriel_status p2p_transfer(struct oriel_p2p *p2p, unsigned channel,
 				      const struct oriel_p2p_buffer *b, struct oriel_p2p_request *r,
 				      enum p2p_kind kind)
@@ -125,6 +133,10 @@ static enum oriel_status p2p_transfer(struct oriel_p2p *p2p, unsigned channel,
 	enum oriel_status status = ORIEL_OK;
 	bool is_gpu = b->memory && b->memory->is_gpu;
 
+	/*
+	 * These checks come first: a call that they reject takes no number of the channel, so that
+	 * the next transfer still meets that of the peer.
+	 */
 	if (!b->memory && b->length && p2p->ctx->gpu.ops)
 		status = ori_p2p_context_query(p2p->ctx, b->address, &is_gpu);
 	if (status == ORIEL_OK && !is_gpu)
@@ -217,6 +229,10 @@ enum oriel_status oriel_p2p_put(struct oriel_p2p *p2p, unsigned channel,
 				"oriel_p2p_put: %zu bytes at %llu of exported memory of %llu bytes",
 				from->length, (unsigned long long)offset,
 				(unsigned long long)to->length);
+	/*
+	 * The expect of the peer names no memory, so the request keeps the target until it is
+	 * posted.
+	 */
 	r->address = to->address + offset;
 	memcpy(r->keys, to->keys, sizeof(r->keys));
 	r->piece = to->piece;
@@ -225,6 +241,7 @@ enum oriel_status oriel_p2p_put(struct oriel_p2p *p2p, unsigned channel,
 
 static bool p2p_take_back(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
 {
+	/* The request may be of another endpoint, which has more channels. */
 	switch ((enum p2p_kind)r->kind) {
 	case P2P_SEND:
 	case P2P_PUT:
@@ -264,6 +281,9 @@ static enum oriel_status p2p_may_export(const struct oriel_p2p *p2p, const char 
 		return ori_p2p_failed(p2p);
 	if (p2p->mode == ORIEL_P2P_COPY_BASED)
 		return ori_fail(ORIEL_ERR_STATE, "%s: the endpoints are of mode copy_based", call);
+	/*
+	 * The form of an export depends on the path, and a piece of memory goes over the socket.
+	 */
 	if (p2p->state != P2P_JOINED)
 		return ori_fail(ORIEL_ERR_STATE, "%s: the endpoints are not joined yet", call);
 	return ORIEL_OK;
@@ -319,6 +339,10 @@ enum oriel_status oriel_p2p_import(struct oriel_p2p *p2p, const void *bytes, siz
 	if (e.path != p2p->backend->path || e.to != ori_p2p_token_brief(&p2p->address.token))
 		return ori_fail(ORIEL_ERR_INVALID,
 				"oriel_p2p_import: the memory was exported to another endpoint");
+	/*
+	 * A put checks the memory when it is posted, since its piece may still be on its way here:
+	 * the NIC checks the key, the mapped backend the range within the piece.
+	 */
 	*remote = (struct oriel_p2p_remote){.address = e.address,
 					    .length = e.length,
 					    .piece = e.piece};

@@ -31,10 +31,15 @@ static enum oriel_status context_paths(unsigned asked, uint32_t *paths)
 
 	if (status != ORIEL_OK)
 		return status;
+	/*
+	 * Both endpoints choose from the paths in their addresses, so a path that this process
+	 * has no NIC for must not be among them.
+	 */
 	if (strcmp(ori_setting_text(ORI_SETTING_HCA), "none") == 0)
 		allowed &= ~(1u << ORIEL_PATH_RDMA);
 	if (asked & ~(CONTEXT_PATHS | 1u << ORIEL_PATH_SELF))
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_context_attr.paths is 0x%x", asked);
+	/* An endpoint that is its own peer needs neither shared memory nor a NIC. */
 	allowed |= 1u << ORIEL_PATH_SELF;
 	*paths = asked ? allowed & asked : allowed;
 	if (!*paths)
@@ -65,6 +70,7 @@ static enum oriel_status context_read_key(struct oriel_p2p_context *ctx)
 	/* Endpoints of other paths use no TCP. */
 	if (key.length && ctx->paths & 1u << ORIEL_PATH_RDMA)
 		status = ori_tls_context_create(&key, &ctx->tls);
+	/* TLS has derived its own key from it, and no copy of the secret stays here. */
 	explicit_bzero(&key, sizeof(key));
 	return status;
 }
@@ -82,11 +88,14 @@ static enum oriel_status context_listen(struct oriel_p2p_context *ctx)
 	return status;
 }
 
-/* On failure, too, the listeners have the sockets. */
+/* On failure, too, the listeners have the sockets, so that the context closes them. */
 static enum oriel_status context_open_listeners(struct oriel_p2p_context *ctx)
 {
 	enum oriel_status status = ORIEL_OK;
 
+	/*
+	 * A communicator's sockets listen since it was created: peers may wait in their backlog.
+	 */
 	if (ctx->listeners.local < 0)
 		status = context_listen(ctx);
 	ctx->local.fd = ctx->listeners.local;
@@ -149,6 +158,10 @@ static enum oriel_status context_open(struct oriel_p2p_context *ctx,
 				attr->flags);
 	if (has_gpu_slots && !(attr->flags & ORIEL_P2P_GPU))
 		return ori_fail(ORIEL_ERR_INVALID, "ORIEL_P2P_GPU_SLOTS needs ORIEL_P2P_GPU");
+	/*
+	 * The order below matters: listeners hand TLS to their connections, the address has the
+	 * port of a listener, and slots may lie on the GPU.
+	 */
 	ctx->timeout_ns = attr->timeout_ns;
 	status = attr->timeout_ns ? ORIEL_OK : ori_setting_timeout(&ctx->timeout_ns);
 	if (status == ORIEL_OK)
@@ -172,6 +185,11 @@ static enum oriel_status context_open(struct oriel_p2p_context *ctx,
 
 void ori_p2p_context_close(struct oriel_p2p_context *ctx)
 {
+	/*
+	 * A creation that failed half-way ends here as well, so each step accepts a part that was
+	 * never opened. No lock is needed: the owner has destroyed all endpoints. Memory is freed
+	 * only when neither the NICs nor the GPU know it any more, and TLS after its connections.
+	 */
 	ori_mr_refs_close(ctx);
 	ori_memory_stop(ctx);
 	for (unsigned i = 0; i < ctx->pending_count; i++)
@@ -272,6 +290,7 @@ void oriel_p2p_context_destroy(struct oriel_p2p_context *ctx)
 			   "destroy that one");
 		return;
 	}
+	/* Another thread may destroy the last endpoint as soon as the lock is released. */
 	pthread_mutex_lock(&ctx->lock);
 	if (ctx->endpoints)
 		child = "endpoints";
@@ -299,6 +318,10 @@ enum oriel_status ori_p2p_context_register(struct oriel_p2p_context *ctx, struct
 		return status;
 	area->rkeys = rkeys;
 	ori_rdma_mr_local(area->mr, &address, &area->lkeys);
+	/*
+	 * Areas are whole pages that nothing else registers, so that endpoints name a byte of
+	 * them by its offset alone.
+	 */
 	assert(address == 0);
 	return ORIEL_OK;
 }
@@ -321,8 +344,16 @@ static enum oriel_status context_open_rdma_locked(struct oriel_p2p_context *ctx)
 	else
 		status = ori_rdma_open(&attr, &ctx->rdma);
 	if (status == ORIEL_OK)
+		/*
+		 * All endpoints share the pool, so it is registered with the NICs and not with a
+		 * link.
+		 */
 		status = ori_p2p_context_register(ctx, &ctx->pool.area);
 	if (status == ORIEL_OK) {
+		/*
+		 * No endpoint has needed the keys of these regions: its link is opened after
+		 * this.
+		 */
 		ori_memory_register_all_locked(ctx);
 		return ORIEL_OK;
 	}
@@ -337,6 +368,10 @@ enum oriel_status ori_p2p_context_need_rdma(struct oriel_p2p_context *ctx)
 
 	pthread_mutex_lock(&ctx->lock);
 	if (!ctx->rdma)
+		/*
+		 * The lock is held although NICs take long to open: other endpoints must not open
+		 * them twice, and a region that is registered meanwhile must not miss them.
+		 */
 		status = context_open_rdma_locked(ctx);
 	pthread_mutex_unlock(&ctx->lock);
 	return status;
@@ -345,6 +380,10 @@ enum oriel_status ori_p2p_context_need_rdma(struct oriel_p2p_context *ctx)
 void ori_p2p_context_add(struct oriel_p2p_context *ctx, struct oriel_p2p *p2p)
 {
 	pthread_mutex_lock(&ctx->lock);
+	/*
+	 * Threads of other endpoints walk this list, when they look for a clash of a
+	 * communicator's modes.
+	 */
 	p2p->next = ctx->endpoints;
 	ctx->endpoints = p2p;
 	pthread_mutex_unlock(&ctx->lock);

@@ -66,8 +66,11 @@ struct oriel_p2p_memory {
 	struct ori_mem *mem; /* referenced; NULL: no other process can map it */
 	uint64_t offset;     /* of @address in it */
 	bool is_gpu;
-	struct ori_rdma_mr
-		*mr;   /* NULL: none; the context's lock guards it until @status is final */
+	/*
+	 * NULL: none. Final with @status, unless there were no NICs then: those that are opened
+	 * later register it under the context's lock, before any endpoint uses them.
+	 */
+	struct ori_rdma_mr *mr;
 	uint64_t iova; /* of @address, as NICs know it */
 	struct oriel_dev_keys lkeys, rkeys;
 	_Atomic int status; /* enum oriel_status; ORIEL_AGAIN: not registered yet */

@@ -35,7 +35,10 @@ void ori_control_close(struct oriel_p2p *p2p)
 	free(p2p->control.blocks);
 }
 
-/* Put one more cell of the first message. */
+/*
+ * Put one more cell of the first message; one without bytes has a cell, too. The cell is a copy,
+ * so that the caller gets its data back before the put is done.
+ */
 static enum oriel_status control_put(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
 {
 	struct p2p_control *c = &p2p->control;
@@ -111,6 +114,7 @@ enum oriel_status ori_control_arrived(struct oriel_p2p *p2p, uint32_t immediate)
 		return ori_fail(ORIEL_ERR_PROTOCOL,
 				"the peer wrote cell %u in lap %u, which is not due", which,
 				immediate & 0xffff);
+	/* It is only marked: those before it may still wait for room. */
 	c->arrived[which] = (uint16_t)immediate;
 	p2p->is_due = true;
 	return ORIEL_OK;
@@ -230,6 +234,11 @@ static bool control_begin(struct p2p_control *c, const struct p2p_cell *cell)
 	c->request = control_match(c, cell->tag);
 	c->message = P2P_NO_BLOCK;
 	if (!c->request) {
+		/*
+		 * All blocks of a message are taken at once. While its first cell waits for them,
+		 * a receive of its tag takes it without any; in the middle of it only receives of
+		 * other messages would help.
+		 */
 		if (blocks > c->free_blocks)
 			return false;
 		c->message = control_take_block(c);
@@ -313,6 +322,7 @@ static enum oriel_status control_run_receives(struct oriel_p2p *p2p, bool *has_m
 		struct p2p_cell cell;
 		enum oriel_status status;
 
+		/* The mark of an earlier lap stays until this one arrives. */
 		if (c->arrived[which] != (uint16_t)(c->next / P2P_CELLS + 1))
 			break;
 		status = ori_p2p_cell_parse(at, &cell);
@@ -327,12 +337,17 @@ static enum oriel_status control_run_receives(struct oriel_p2p *p2p, bool *has_m
 	}
 	if (c->next - c->reported < CONTROL_REPORT)
 		return ORIEL_OK;
+	/*
+	 * A sender that finds the ring full is never stuck: what is not reported is less than the
+	 * ring.
+	 */
 	c->reported = c->next;
 	return ori_p2p_set_word(p2p, P2P_WORD_CELLS, c->next);
 }
 
 enum oriel_status ori_control_run(struct oriel_p2p *p2p, bool *has_moved)
 {
+	/* Messages that arrived before the peer left are still received. */
 	enum oriel_status status = control_run_receives(p2p, has_moved);
 
 	return status == ORIEL_OK && !p2p->is_leaving ? control_run_sends(p2p, has_moved) : status;
@@ -349,6 +364,7 @@ bool ori_control_take_back(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
 
 	if (r->kind == P2P_SEND_CONTROL)
 		return r->at == 0 && ori_p2p_take_out(&c->sends, r);
+	/* A receive that has got a part of its message is in no list: it goes on. */
 	if (ori_p2p_take_out(&c->receives, r))
 		return true;
 	/* A message that is still arriving has its blocks, and keeps them. */
@@ -372,6 +388,7 @@ void ori_control_cancel(struct oriel_p2p *p2p, enum oriel_status status)
 {
 	struct p2p_control *c = &p2p->control;
 
+	/* The request of the message that is arriving is in no list. */
 	if (c->request)
 		ori_p2p_finish(p2p, c->request, status);
 	c->request = NULL;

@@ -160,11 +160,16 @@ enum oriel_status ori_p2p_dial(struct p2p_dial *d, struct ori_net_conn *conn,
 	}
 	if (status == ORIEL_OK)
 		status = dial_judge(d, conn, ori_net_take(conn, &answer, body, sizeof(body)));
+	/*
+	 * The port may have passed to another context: the next address may still be the right
+	 * one.
+	 */
 	if (status == ORIEL_OK && answer.type != P2P_WELCOME)
 		status = dial_give_up(d, conn, &d->strange);
 	return status;
 }
 
+/* Plain, and closed at once: that a process accepts is all there is to find out. */
 enum oriel_status ori_p2p_probe(struct p2p_dial *d, struct ori_net_conn *conn,
 				const struct p2p_address *from, const struct p2p_address *to)
 {

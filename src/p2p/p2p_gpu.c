@@ -146,6 +146,10 @@ enum oriel_status ori_copy_stream_test(struct oriel_p2p *p2p, enum p2p_copy_use 
 	/* Acquire: with the word that the stream stores after the copy. */
 	if (oriel_dev_load_acquire(copy_stream->word) >= copy)
 		return ORIEL_OK;
+	/*
+	 * The word shows every copy that succeeds; the driver is asked only for failures, since
+	 * that call costs far more than a load.
+	 */
 	if (++copy_stream->tests % GPU_QUERY)
 		return ORIEL_AGAIN;
 	status = p2p->ctx->gpu.ops->stream_query(&p2p->ctx->gpu, copy_stream->stream);

@@ -7,7 +7,7 @@
 #include "base/config.h"
 #include "topo/host.h"
 
-/* FNV-1a. */
+/* FNV-1a: processes compare numbers and not texts, so all of them hash alike. */
 static uint64_t host_hash(const void *bytes, size_t length)
 {
 	uint64_t hash = UINT64_C(0xcbf29ce484222325);
@@ -18,7 +18,10 @@ static uint64_t host_hash(const void *bytes, size_t length)
 	return hash;
 }
 
-/* A unix socket reaches processes of the same kernel and network namespace. */
+/*
+ * An abstract unix socket reaches processes of the same kernel and network namespace: containers
+ * of one machine may have the same boot id, and yet not reach each other.
+ */
 static uint64_t host_kernel(const struct ori_host *host)
 {
 	uint8_t bytes[sizeof(host->boot_id) + sizeof(host->net_ns)];

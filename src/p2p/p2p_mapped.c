@@ -68,6 +68,10 @@ static enum oriel_status mapped_connect(struct oriel_p2p *p2p,
 	if (ori_mapping_is_gpu(&p2p->link.segment) || ori_mapping_is_gpu(&p2p->link.pool) != is_gpu)
 		return ori_fail(ORIEL_ERR_PROTOCOL,
 				"the peer's endpoint is not in the memory that it describes");
+	/*
+	 * A store beyond the end of a mapping kills this process, so the mapped lengths count
+	 * here, and not those that the peer reports.
+	 */
 	if (p2p->link.segment.length <
 		    (p2p->eager_max ? p2p_segment_length(p2p) : sizeof(struct p2p_segment)) ||
 	    p2p->link.pool.length < theirs->stride * theirs->slots)
@@ -184,7 +188,10 @@ static enum oriel_status mapped_put(struct oriel_p2p *p2p, const struct p2p_loca
 	return ORIEL_OK;
 }
 
-/* The reader loads one line: it is full with this number, or with that of an earlier lap. */
+/*
+ * The reader loads one line: it is full with this number, or with that of an earlier lap. 24 bits
+ * of the number tell the two apart, since a ring is far shorter.
+ */
 static void mapped_publish(struct oriel_p2p *p2p, uint32_t immediate, const void *bytes,
 			   size_t length)
 {
@@ -198,7 +205,10 @@ static void mapped_publish(struct oriel_p2p *p2p, uint32_t immediate, const void
 				link->written << 40 | (uint64_t)length << 32 | immediate);
 }
 
-/* The peer's count is read once a lap. */
+/*
+ * The peer's count is read once a lap; a false one spoils no ring but the peer's own. Immediates
+ * that wait for copies count as written: mapped_progress() does not check for room again.
+ */
 static bool mapped_may_write_imm(struct oriel_p2p *p2p)
 {
 	struct p2p_link *link = &p2p->link;
@@ -219,6 +229,7 @@ static enum oriel_status mapped_write_imm_later(struct oriel_p2p *p2p, const str
 
 	if (!mapped_has_room(p2p))
 		return ORIEL_AGAIN;
+	/* Without a copy of its own it waits for the last one before it. */
 	if (link->wait_count)
 		wait.copy = link->waits[(link->first_wait + link->wait_count - 1) % P2P_WAITS].copy;
 	status = mapped_copy(p2p, from, to, length, &wait.copy);
@@ -408,6 +419,7 @@ static enum oriel_status self_connect(struct oriel_p2p *p2p, const struct p2p_en
 				      const int *fds, unsigned nfds)
 {
 	(void)theirs, (void)fds, (void)nfds;
+	/* No frame of a peer brings these numbers. */
 	p2p->pool_stride = p2p->ctx->pool.stride;
 	p2p->pool_slots = p2p->ctx->pool.receive;
 	p2p->chunk = p2p->ctx->pool.chunk;

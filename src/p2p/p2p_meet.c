@@ -51,6 +51,7 @@ static enum oriel_status meet_probe(struct oriel_p2p *p2p)
 		ori_deadline(control_socket->is_local ? MEET_PROBE_LOCAL_NS : MEET_PROBE_REMOTE_NS);
 	if (fd >= 0)
 		close(fd);
+	/* A full backlog is no sign that the process exited. */
 	return status == ORIEL_OK || status == ORIEL_ERR_TIMEOUT ? ORIEL_AGAIN : status;
 }
 
@@ -144,6 +145,10 @@ static enum oriel_status meet_take_info(struct oriel_p2p *p2p, const struct p2p_
 		return status;
 	p2p->pool_stride = info->stride;
 	p2p->pool_slots = info->slots;
+	/*
+	 * Both take eager sends, or none does. connect() needs the answer: it says how long the
+	 * segment of the peer has to be.
+	 */
 	if ((info->flags & P2P_ENDPOINT_EAGER) && p2p->backend->has_eager && p2p_takes_eager(p2p))
 		p2p->eager_max = p2p_eager_limit(p2p);
 	memcpy(p2p->peer_gpu, info->gpu, sizeof(p2p->peer_gpu));
@@ -162,6 +167,7 @@ static enum oriel_status meet_take(struct oriel_p2p *p2p, const struct p2p_frame
 	case P2P_ENDPOINT:
 		return meet_take_info(p2p, &frame->info);
 	case P2P_READY:
+		/* No put has a target before the peer has described its endpoint. */
 		if (!p2p->control_socket.has_info)
 			break;
 		p2p->control_socket.is_ready = true;
@@ -212,6 +218,7 @@ enum oriel_status ori_p2p_meet(struct oriel_p2p *p2p, bool *has_moved)
 		p2p->state = P2P_MEETING;
 		*has_moved = true;
 	}
+	/* The peer waits for the frame of this endpoint, too, so both have to be on their way. */
 	while (status == ORIEL_OK &&
 	       !(p2p->control_socket.is_ready && p2p->control_socket.has_sent_ready)) {
 		status = meet_send_due(p2p);
@@ -232,6 +239,7 @@ enum oriel_status ori_p2p_watch(struct oriel_p2p *p2p)
 
 	if (p2p->control_socket.conn.fd < 0 || p2p->is_leaving)
 		return ORIEL_OK;
+	/* A peer that takes no more bytes may have sent its reason before. */
 	status = ori_control_socket_flush(p2p);
 	while (status == ORIEL_OK || status == ORIEL_AGAIN || status == ORIEL_ERR_PEER) {
 		status = ori_control_socket_recv(p2p, &frame);

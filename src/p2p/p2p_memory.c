@@ -11,7 +11,10 @@
 #include "mem/external.h"
 #include "p2p/p2p.h"
 
-/* Without the lock: a registration may take long. */
+/*
+ * It may take long, so the thread of the context calls it without the lock: the region that is
+ * @working is in no list, and no other thread writes its keys. All other callers hold the lock.
+ */
 static enum oriel_status memory_register(struct oriel_p2p_context *ctx, struct oriel_p2p_memory *m)
 {
 	enum ori_rdma_use use = m->is_mr_ref ? ORI_RDMA_PASSING : ORI_RDMA_SHARED;
@@ -54,6 +57,7 @@ void ori_memory_register_all_locked(struct oriel_p2p_context *ctx)
 	for (struct oriel_p2p_memory *m = ctx->memories; m; m = m->next) {
 		enum oriel_status status;
 
+		/* A region that has failed keeps its failure. */
 		if (m->mr || atomic_load(&m->status) != ORIEL_OK)
 			continue;
 		status = memory_register(ctx, m);
@@ -80,6 +84,10 @@ static void *memory_work(void *argument)
 		ctx->waiting = m->next;
 		if (!ctx->waiting)
 			ctx->waiting_last = &ctx->waiting;
+		/*
+		 * It is in no list while the lock is released: oriel_p2p_unregister() waits until
+		 * it is in one again.
+		 */
 		ctx->working = m;
 		if (ctx->rdma) {
 			pthread_mutex_unlock(&ctx->lock);
@@ -139,6 +147,10 @@ static enum oriel_status memory_queue_locked(struct oriel_p2p_context *ctx,
 	return ORIEL_OK;
 }
 
+/*
+ * The lock is held for as long as that takes: NICs that another thread opens meanwhile then find
+ * the region in the list.
+ */
 static enum oriel_status memory_add_locked(struct oriel_p2p_context *ctx,
 					   struct oriel_p2p_memory *m)
 {
@@ -197,6 +209,7 @@ enum oriel_status ori_memory_make(struct oriel_p2p_context *ctx, void *address, 
 	m->length = length;
 	m->is_mr_ref = is_mr_ref;
 	atomic_init(&m->status, ORIEL_AGAIN);
+	/* Without the lock: it asks the driver of the GPU. */
 	status = memory_describe(ctx, m);
 	if (status != ORIEL_OK) {
 		ori_handle_free(m);
@@ -274,6 +287,7 @@ void oriel_p2p_unregister(struct oriel_p2p_memory *m)
 			ctx->waiting_last = &(*ctx->waiting_last)->next;
 	}
 	pthread_mutex_unlock(&ctx->lock);
+	/* It is in no list any more, so that no other thread finds it. */
 	if (m->mr)
 		ori_rdma_unregister(ctx->rdma, m->mr);
 	ori_mem_unref(m->mem);

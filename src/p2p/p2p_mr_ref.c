@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * References to registrations of memory that the user has not registered, for as long as a
- * transfer takes: p2p_recv.c and p2p_send.c take them. Transfers from or to the same pages share
- * one (mem/cache.h), since it describes memory that the peer maps, too; the registration with
- * NICs that it refers to is in the cache of the rdma context.
+ * References to memory that the user has not registered, for as long as a transfer takes:
+ * p2p_recv.c and p2p_send.c take them. Transfers from or to the same pages share one.
+ *
+ * This cache (mem/cache.h) describes memory: the piece that a peer maps, and the offset in it. It
+ * is needed without NICs as well, and ends where the piece ends. The cache of the rdma context
+ * has the keys of NICs, for whole pages, and the communicator uses it, too; an entry here
+ * refers to one there. One cache for both would map and register in the same entry, which most
+ * paths need only half of.
  */
 #include <stdlib.h>
 
@@ -73,6 +77,7 @@ static enum oriel_status mr_ref_find(const struct oriel_p2p_context *ctx, uint64
 		      : mr_ref_find_host(address, length, range);
 }
 
+/* The transfer needs the keys now, so that this is not left to the thread of the context. */
 static enum oriel_status mr_ref_enter(void *context, const struct ori_cache_range *range,
 				      void **registration)
 {
@@ -85,6 +90,7 @@ static enum oriel_status mr_ref_enter(void *context, const struct ori_cache_rang
 	return status;
 }
 
+/* The cache calls it when a reference is not used any more: no transfer names the keys. */
 static void mr_ref_leave(void *context, void *registration)
 {
 	(void)context;

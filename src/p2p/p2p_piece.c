@@ -66,6 +66,7 @@ enum oriel_status ori_piece_give(struct oriel_p2p *p2p, struct ori_mem *mem, uin
 	if (given->mem != mem) {
 		if (given->mem)
 			given->number = p2p_piece_after(given->number);
+		/* The reference keeps the memory until another piece takes its slot. */
 		ori_mem_unref(given->mem);
 		ori_mem_ref(mem);
 		given->mem = mem;
@@ -90,6 +91,10 @@ enum oriel_status ori_piece_take(struct oriel_p2p *p2p, const struct p2p_piece *
 	enum oriel_status status = ORIEL_ERR_PROTOCOL;
 
 	if (p2p->backend->path == ORIEL_PATH_MAPPED && piece->number == taken->next) {
+		/*
+		 * The owner reuses a slot only for memory that it has unregistered, so no put
+		 * needs the old one.
+		 */
 		ori_mapping_close(&taken->map);
 		status = ori_piece_import(p2p, &piece->blob, fds->of, fds->count, &taken->map);
 		taken->next = p2p_piece_after(piece->number);

@@ -86,6 +86,10 @@ static enum oriel_status rdma_connect(struct oriel_p2p *p2p, const struct p2p_en
 			"this endpoint drives %s, the peer's does not: set ORIEL_HCA to the "
 			"same for both",
 			ori_rdma_ops(p2p->ctx->rdma)->kind);
+	/*
+	 * Addresses within both are offsets. A false key fails at the NIC of the peer, and reaches
+	 * no memory here.
+	 */
 	p2p->remote_control = (struct p2p_remote){.keys = theirs->rdma.segment_rkeys};
 	p2p->pool = (struct p2p_remote){.keys = theirs->rdma.pool_rkeys,
 					.is_gpu = theirs->flags & P2P_ENDPOINT_GPU_SLOTS};
@@ -100,6 +104,7 @@ static enum oriel_status rdma_close(struct oriel_p2p *p2p)
 	return ORIEL_OK;
 }
 
+/* The segment stays registered until the endpoint is freed: without queues no peer reaches it. */
 static void rdma_sever(struct oriel_p2p *p2p)
 {
 	ori_host_destroy(p2p->link.host);
@@ -178,11 +183,13 @@ static enum oriel_status rdma_progress(struct oriel_p2p *p2p)
 			break;
 		if (status != ORIEL_OK)
 			return status;
+		/* Operations end in their order, so that one count stands for all of them. */
 		p2p->done++;
 	}
 	return ORIEL_OK;
 }
 
+/* progress() reports a link that failed: here it has just no immediate any more. */
 static enum oriel_status rdma_take(struct oriel_p2p *p2p, struct p2p_arrival *arrival)
 {
 	/* This pass has polled in progress(), and a second poll is a third of the pass. */
@@ -199,6 +206,7 @@ static enum oriel_status rdma_export(struct oriel_p2p *p2p, const struct oriel_p
 	if (!memory->mr)
 		return ori_fail(ORIEL_ERR_UNSUPPORTED, "%zu bytes at %p are not registered", length,
 				at);
+	/* From now on the peer may write to the GPU: units that arrive may need a flush first. */
 	p2p->may_flush |= memory->is_gpu && ori_rdma_needs_flush(p2p->ctx->rdma);
 	offer->address = memory->iova + (uint64_t)((const char *)at - memory->address);
 	offer->keys = memory->rkeys;

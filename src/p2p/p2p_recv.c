@@ -58,6 +58,7 @@ static enum oriel_status recv_plan(struct oriel_p2p *p2p, struct oriel_p2p_reque
 	r->chunks = 1;
 	if (r->kind == P2P_EXPECT)
 		return ORIEL_OK;
+	/* The sender decides this by the length as well, and waits for no word from here. */
 	if (p2p_is_eager(p2p, r)) {
 		r->protocol = P2P_EAGER;
 		return ORIEL_OK;
@@ -71,6 +72,10 @@ static enum oriel_status recv_plan(struct oriel_p2p *p2p, struct oriel_p2p_reque
 		if (status != ORIEL_OK)
 			return status;
 	}
+	/*
+	 * This only shows whether an offer is possible: the grant, which may have to wait, makes
+	 * it.
+	 */
 	status = recv_offer(p2p, r, &offer);
 	if (p2p->mode == ORIEL_P2P_AUTO &&
 	    (status == ORIEL_AGAIN || status == ORIEL_ERR_UNSUPPORTED)) {
@@ -93,6 +98,7 @@ static enum oriel_status recv_post_offer(struct oriel_p2p *p2p, struct oriel_p2p
 	struct p2p_remote to = p2p_remote_control(p2p, offset);
 	enum oriel_status status;
 
+	/* The NIC may still be reading the last offer of this slot. */
 	if (s->op > p2p->done)
 		return ORIEL_AGAIN;
 	status = recv_offer(p2p, r, &offer);
@@ -123,6 +129,10 @@ static enum oriel_status recv_grant(struct oriel_p2p *p2p, struct p2p_recv_chann
 	} else if (r->protocol != P2P_EAGER) {
 		if (r->protocol == P2P_STAGED && (s->staging = ori_recv_take_slot(p2p, r)) < 0)
 			return ORIEL_AGAIN;
+		/*
+		 * One word arrives whole, so it needs no immediate: the sender reads it in its
+		 * passes.
+		 */
 		status = ori_p2p_set_word(p2p, P2P_WORD_CREDIT + index,
 					  p2p_credit(p2p_lap(p2p, in->unit),
 						     (enum p2p_protocol)r->protocol,
@@ -173,6 +183,10 @@ static enum oriel_status recv_fill(struct oriel_p2p *p2p, unsigned channel, bool
 	return ORIEL_OK;
 }
 
+/*
+ * The peer may repeat an immediate, or send one too early: it must not complete a unit twice, nor
+ * one that has no slot.
+ */
 static bool recv_is_due(const struct oriel_p2p *p2p, unsigned channel, unsigned slot,
 			uint32_t immediate)
 {
@@ -219,6 +233,10 @@ enum oriel_status ori_recv_arrived(struct oriel_p2p *p2p, const struct p2p_arriv
 	if (arrival->length && arrival->length <= P2P_IMM_BYTES &&
 	    (to = recv_address(p2p, s, arrival->length)))
 		memcpy(to, arrival->bytes, arrival->length);
+	/*
+	 * It is unpacked in the pass, after all immediates have been taken, so that one flush
+	 * serves all units.
+	 */
 	s->state = P2P_RECV_ARRIVED;
 	p2p->is_due = true;
 	/* An answer needs the credit that the peer has given before. */
@@ -279,6 +297,10 @@ static enum oriel_status recv_run_slots(struct oriel_p2p *p2p, struct p2p_recv_c
 		struct p2p_recv_slot *s = &in->slots[slot];
 		enum oriel_status status = ORIEL_OK;
 
+		/*
+		 * A unit whose hook or copy takes long holds up none behind it; only
+		 * p2p_recv_retire() keeps the order of the calls.
+		 */
 		if (s->state != P2P_RECV_ARRIVED)
 			continue;
 		if (recv_is_in_gpu(p2p, s->request))
@@ -355,6 +377,10 @@ void ori_recv_cancel(struct oriel_p2p *p2p, unsigned channel, enum oriel_status 
 	for (; in->oldest < in->unit; in->oldest++) {
 		struct p2p_recv_slot *s = &in->slots[p2p_slot(p2p, in->oldest)];
 
+		/*
+		 * A slot that was granted is given back, too: the peer writes nothing any more
+		 * (ori_p2p_end()).
+		 */
 		if (s->state == P2P_RECV_GRANTED || s->state == P2P_RECV_ARRIVED)
 			ori_recv_give_slot(p2p, s->staging);
 		s->state = P2P_RECV_NONE;

@@ -8,7 +8,10 @@
 #include "base/error.h"
 #include "p2p/p2p_recv.h"
 
-/* An eager send arrived for the unit of this slot. */
+/*
+ * An eager send arrived for the unit of this slot. Numbers are low halves: the difference says by
+ * how many transfers the two endpoints disagree.
+ */
 static enum oriel_status eager_take(struct p2p_recv_slot *s, uint32_t number, const char *bytes,
 				    size_t length)
 {
@@ -146,6 +149,7 @@ bool ori_recv_eager(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
 				    .staging = -1,
 				    .op = s->op};
 	ori_p2p_append(&in->requests, r);
+	/* It cannot fail: number and length have been compared above. */
 	(void)ori_recv_take_unexpected(p2p, r, slot);
 	p2p_recv_retire(p2p, in, r->channel);
 	if (in->requests.first)
@@ -158,6 +162,7 @@ bool ori_recv_is_left(const struct oriel_p2p *p2p, unsigned channel, size_t leng
 	const struct p2p_unexpected *unexpected;
 	const struct p2p_recv_channel *in;
 
+	/* After any other failure nothing that the peer wrote is trusted. */
 	if (p2p->failure != ORIEL_ERR_PEER || channel >= p2p->channels)
 		return false;
 	in = &p2p->in[channel];

@@ -35,6 +35,10 @@ enum oriel_status ori_p2p_start(struct oriel_p2p *p2p, struct oriel_p2p_request 
 		p2p->backend->leave(p2p);
 		return ORIEL_OK;
 	}
+	/*
+	 * Without enter() the request only joins its list: a pass advances it, or finds out why the
+	 * peer closes.
+	 */
 	switch ((enum p2p_kind)r->kind) {
 	case P2P_SEND:
 	case P2P_PUT:
@@ -90,6 +94,7 @@ void ori_p2p_end(struct oriel_p2p *p2p, enum oriel_status status)
 	if (p2p->backend)
 		p2p_sever(p2p);
 	ori_p2p_hang_up(&p2p->control_socket.conn);
+	/* Requests end last: with its status the caller owns the memory of a request again. */
 	for (unsigned channel = 0; channel < p2p->channels; channel++) {
 		ori_send_cancel(p2p, channel, status);
 		ori_recv_cancel(p2p, channel, status);
@@ -106,6 +111,9 @@ enum oriel_status ori_p2p_break(struct oriel_p2p *p2p, enum oriel_status status)
 		return p2p->failure;
 	/* A copy: the calls below may fail, and would replace the reason. */
 	snprintf(text, sizeof(text), "%s", oriel_last_error());
+	/*
+	 * From here on every call of the user fails with the reason, also one that a hook makes.
+	 */
 	p2p->state = P2P_BROKEN;
 	p2p->failure = status;
 	memcpy(p2p->failure_text, text, sizeof(text));
@@ -164,6 +172,7 @@ static enum oriel_status p2p_run(struct oriel_p2p *p2p, bool *has_moved)
 	for (uint64_t left = p2p->active_out; left && status == ORIEL_OK && !p2p->is_leaving;
 	     left &= left - 1)
 		status = ori_send_run(p2p, (unsigned)__builtin_ctzll(left), has_moved);
+	/* Last: an eager send of this pass has taken the count along, and saves the word. */
 	for (uint64_t left = p2p->unreported; left && status == ORIEL_OK; left &= left - 1)
 		status = ori_recv_report(p2p, (unsigned)__builtin_ctzll(left));
 	return status;
@@ -219,6 +228,9 @@ static enum oriel_status p2p_watch(struct oriel_p2p *p2p)
 	if (status != ORIEL_OK || !p2p->is_leaving)
 		return status;
 	for (uint64_t left = p2p->active_in; left; left &= left - 1)
+		/*
+		 * Its bytes are here, and the hook or the copy that takes them needs more passes.
+		 */
 		if (ori_recv_is_busy(p2p, (unsigned)__builtin_ctzll(left)))
 			return ORIEL_OK;
 	return ori_fail(p2p->leaving, "%s", p2p->failure_text);
@@ -261,6 +273,7 @@ static enum oriel_status p2p_pass_joined(struct oriel_p2p *p2p, bool *has_moved)
 	enum oriel_status status = ORIEL_OK;
 	bool is_inside;
 
+	/* Not every pass polls the socket, where the piece arrives. */
 	if (p2p->is_piece_due) {
 		p2p->is_piece_due = false;
 		status = ori_p2p_watch(p2p);

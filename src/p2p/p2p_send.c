@@ -53,6 +53,10 @@ enum oriel_status ori_send_offered(struct oriel_p2p *p2p, const struct p2p_arriv
 			ORIEL_ERR_PROTOCOL,
 			"the peer offers memory for slot %u of channel %u, which does not exist",
 			slot, channel);
+	/*
+	 * A NIC wrote the offer there before the immediate; a mapped peer sends it along. It is
+	 * checked when a transfer takes it, which may not have begun.
+	 */
 	if (arrival->length == sizeof(struct p2p_offer))
 		memcpy(&p2p->segment->remote_control.offers[index], arrival->bytes,
 		       sizeof(struct p2p_offer));
@@ -68,6 +72,9 @@ static enum oriel_status send_take_credit(struct oriel_p2p *p2p, struct oriel_p2
 	if (protocol == P2P_NOTICE)
 		return r->kind == P2P_PUT ? (r->protocol = P2P_NOTICE, ORIEL_OK)
 					  : ori_send_mismatch(r, ori_send_other(protocol));
+	/*
+	 * It only reports that a receive of few bytes waits; a send that is eager reads no credit.
+	 */
 	if (protocol == P2P_EAGER && p2p->eager_max)
 		return ori_send_mismatch(r, ori_send_other(protocol));
 	if (protocol != P2P_STAGED || p2p->mode == ORIEL_P2P_ZERO_COPY)
@@ -97,6 +104,9 @@ static enum oriel_status send_take_offer(struct oriel_p2p *p2p, struct oriel_p2p
 				"receive of transfer %llu of %llu",
 				r->channel, (unsigned long long)r->number, r->length,
 				(unsigned long long)offer.number, (unsigned long long)offer.length);
+	/*
+	 * Only to see whether the memory exists and has arrived: each chunk imports it once more.
+	 */
 	status = p2p->backend->import(p2p, &offer, &remote);
 	if (status != ORIEL_OK)
 		return status;
@@ -133,6 +143,10 @@ static enum oriel_status send_resolve_one(struct oriel_p2p *p2p, struct p2p_send
 
 	if (p2p_is_eager(p2p, r))
 		return send_resolve_eager(p2p, out, r);
+	/*
+	 * Nothing clears a credit: the lap distinguishes it from that of the last unit in its
+	 * slot.
+	 */
 	if (p2p_credit_lap(credit) == lap)
 		status = send_take_credit(p2p, r, credit);
 	else if (p2p->offered[index] == (SEND_OFFERED | (lap & 0xffff)))
@@ -141,6 +155,7 @@ static enum oriel_status send_resolve_one(struct oriel_p2p *p2p, struct p2p_send
 		return ORIEL_AGAIN;
 	if (status != ORIEL_OK)
 		return status;
+	/* Both endpoints cut a transfer into the same chunks, and so count the same units. */
 	r->unit = out->unit;
 	out->unit +=
 		r->protocol == P2P_STAGED ? send_count(r->length, ori_p2p_step(p2p, r->length)) : 1;
@@ -163,6 +178,10 @@ static enum oriel_status send_resolve(struct oriel_p2p *p2p, struct p2p_send_cha
 	return ORIEL_OK;
 }
 
+/*
+ * Acquire: with memory_set_status(). Keys that a region gets later, when the NICs are opened, are
+ * ordered by the lock of the context, which this endpoint held before its link was opened.
+ */
 static bool send_has_keys(const struct oriel_p2p_request *r)
 {
 	return r->memory &&
@@ -170,7 +189,10 @@ static bool send_has_keys(const struct oriel_p2p_request *r)
 	       r->memory->mr;
 }
 
-/* Cut the transfer into chunks. ORIEL_AGAIN: the protocol is not known yet. */
+/*
+ * Cut the transfer into chunks. ORIEL_AGAIN: the protocol is not known yet. In mode copy_based a
+ * transfer that is not eager can only be staged, so it does not wait for the peer to say so.
+ */
 static enum oriel_status send_plan(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
 {
 	bool is_straight = r->protocol == P2P_DIRECT || r->protocol == P2P_NOTICE;
@@ -191,6 +213,10 @@ static enum oriel_status send_plan(struct oriel_p2p *p2p, struct oriel_p2p_reque
 		if (status != ORIEL_OK)
 			return status;
 	}
+	/*
+	 * A source without keys is packed into a slot of the pool, and put from there to its
+	 * target.
+	 */
 	r->is_straight = is_straight && (!p2p->backend->needs_keys || send_has_keys(r));
 	if (r->is_straight)
 		r->step = r->is_gpu && !p2p->backend->needs_keys ? SEND_GPU_PIECE : SEND_PIECE;
@@ -239,6 +265,10 @@ static enum oriel_status send_run_slots(struct oriel_p2p *p2p, struct p2p_send_c
 			*has_moved = true;
 		if (status != ORIEL_AGAIN)
 			return status;
+		/*
+		 * The immediate of a transfer without staging is on its last chunk, and follows
+		 * only what is posted before it: so its chunks are posted in their order.
+		 */
 		if (s->state < P2P_SEND_POSTED)
 			held = s->request;
 	}
@@ -331,6 +361,10 @@ void ori_send_cancel(struct oriel_p2p *p2p, unsigned channel, enum oriel_status 
 	struct p2p_send_channel *out = &p2p->out[channel];
 
 	for (uint32_t i = 0; i < out->count; i++) {
+		/*
+		 * No hook, engine or NIC reads the slot any more (ori_p2p_end()): another
+		 * endpoint may fill it at once.
+		 */
 		int staging = send_slot(p2p, out, i)->staging;
 
 		if (staging >= 0)

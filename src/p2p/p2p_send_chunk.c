@@ -211,6 +211,7 @@ static enum oriel_status chunk_post_split(struct oriel_p2p *p2p, struct p2p_send
 		status = p2p->backend->put(p2p, &from, &to, s->length, &s->op);
 		s->is_put = status == ORIEL_OK;
 	}
+	/* The NIC may still be reading the last label from there. */
 	if (status == ORIEL_OK && p2p->labels_op[index] > p2p->done)
 		status = ORIEL_AGAIN;
 	if (status != ORIEL_OK)
@@ -307,6 +308,7 @@ enum oriel_status ori_send_step(struct oriel_p2p *p2p, struct p2p_send_slot *s, 
 			s->state = P2P_SEND_POSTED;
 		return status;
 	case P2P_SEND_POSTED:
+		/* Until then the NIC, or an engine, reads the slot of the pool or the buffer. */
 		if (s->op >= p2p->done)
 			return ORIEL_AGAIN;
 		if (s->staging >= 0)

@@ -38,6 +38,7 @@ static enum oriel_status wait_result(const struct oriel_p2p *p2p,
 		return status;
 	if (p2p->state == P2P_BROKEN)
 		return ori_p2p_failed(p2p);
+	/* A request of an endpoint that lives fails for two reasons alone. */
 	if (status == ORIEL_ERR_ABORTED)
 		return ori_fail(status, "the request was cancelled");
 	return ori_fail(status, "a control message of %zu bytes arrived for a receive of %zu",
@@ -55,6 +56,7 @@ enum oriel_status oriel_p2p_test(struct oriel_p2p *p2p, const struct oriel_p2p_r
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_test: request is NULL");
 	if (request->status == ORIEL_AGAIN) {
 		ori_p2p_enter(p2p);
+		/* A pass that fails ends all requests, this one as well. */
 		(void)ori_p2p_pass(p2p, &has_moved);
 		ori_p2p_leave(p2p);
 	}
@@ -67,7 +69,10 @@ struct wait_patience {
 	unsigned turns, passes;
 };
 
-/* False if the deadline has passed. */
+/*
+ * False if the deadline has passed. The peer may be a thread that needs this core, so a wait does
+ * not spin for long.
+ */
 static bool wait_turn(struct wait_patience *patience, bool has_moved)
 {
 	const struct timespec pause = {.tv_nsec = WAIT_SLEEP_NS};
@@ -80,6 +85,7 @@ static bool wait_turn(struct wait_patience *patience, bool has_moved)
 	if (++patience->passes % WAIT_ASK && ++patience->turns < WAIT_SPIN)
 		return true;
 	now = ori_clock_ns();
+	/* The limit counts from the first look at the clock, after few passes. */
 	if (!patience->deadline)
 		patience->deadline = ori_deadline(patience->timeout_ns);
 	if (patience->deadline != ORIEL_FOREVER && now >= patience->deadline)
@@ -135,9 +141,14 @@ static bool wait_is_drained(const struct oriel_p2p *p2p)
 		unsigned channel = (unsigned)__builtin_ctzll(left);
 		const struct oriel_p2p_request *first = p2p->in[channel].requests.first;
 
+		/*
+		 * The peer may never send what a receive waits for, unless a part of it has
+		 * arrived.
+		 */
 		if ((first && first->done) || ori_recv_is_busy(p2p, channel))
 			return false;
 	}
+	/* The peer waits for credits and counts as much as for bytes: they have left, too. */
 	return p2p->done == p2p->begun && !p2p->is_dirty;
 }
 

@@ -36,6 +36,7 @@ enum oriel_status ori_p2p_address_parse(const void *bytes, size_t length, struct
 		1u << ORIEL_PATH_SELF | 1u << ORIEL_PATH_MAPPED | 1u << ORIEL_PATH_RDMA;
 	struct p2p_address a;
 
+	/* The caller carried the bytes, and may have truncated them. */
 	if (length != sizeof(a))
 		return ori_fail(ORIEL_ERR_PROTOCOL, "address of %zu bytes instead of %zu", length,
 				sizeof(a));
@@ -43,6 +44,7 @@ enum oriel_status ori_p2p_address_parse(const void *bytes, size_t length, struct
 	if (a.magic != P2P_ADDRESS_MAGIC)
 		return ori_fail(ORIEL_ERR_PROTOCOL,
 				"these bytes are not the address of an endpoint");
+	/* Before the other fields: another version may lay them out in another way. */
 	if (a.version != P2P_VERSION)
 		return ori_fail(ORIEL_ERR_VERSION, "address of version %u, not %u", a.version,
 				P2P_VERSION);
@@ -68,6 +70,7 @@ int ori_p2p_token_compare(const struct p2p_token *a, const struct p2p_token *b)
 
 bool ori_p2p_address_is_local(const struct p2p_address *a, const struct p2p_address *b)
 {
+	/* A unix socket of the library refuses processes of other users. */
 	return a->kernel == b->kernel && a->node == b->node && a->uid == b->uid;
 }
 
@@ -88,6 +91,7 @@ unsigned ori_p2p_address_rail(const struct p2p_address *a, const struct p2p_addr
 	/* Each has the rank of the other, so that the links of windows take the same rail. */
 	if (of_a < P2P_UNCACHED && of_b < P2P_UNCACHED)
 		return (of_a / P2P_MODES + of_b / P2P_MODES + caller->number % P2P_MODES) % rails;
+	/* A context counts its endpoints, so that they take the rails in turn. */
 	return caller->number % rails;
 }
 
@@ -96,11 +100,13 @@ enum oriel_path ori_p2p_address_path(const struct p2p_address *a, const struct p
 	uint32_t both = a->paths & b->paths;
 	bool is_local = ori_p2p_address_is_local(a, b);
 
+	/* Only the endpoint itself: another one of this process is reached as mapped. */
 	if (ori_p2p_token_compare(&a->token, &b->token) == 0)
 		return both & 1u << ORIEL_PATH_SELF ? ORIEL_PATH_SELF : ORIEL_PATH_NONE;
 	/* Endpoints of the rdma path, too, exchange their frames over sockets. */
 	if (!is_local && !a->port && !b->port)
 		return ORIEL_PATH_NONE;
+	/* Where both are possible, a copy needs no NIC. */
 	if (is_local && both & 1u << ORIEL_PATH_MAPPED)
 		return ORIEL_PATH_MAPPED;
 	return both & 1u << ORIEL_PATH_RDMA ? ORIEL_PATH_RDMA : ORIEL_PATH_NONE;
@@ -114,11 +120,15 @@ static const char *wire_info_flaw(const struct p2p_endpoint_info *e)
 	if (!e->channels || e->channels > ORIEL_P2P_CHANNELS || !e->depth || e->depth > P2P_DEPTH ||
 	    e->channels * e->depth > P2P_SLOTS)
 		return "impossible channels";
-	/* The sender computes addresses from these numbers, so they are bounded here. */
+	/*
+	 * The sender computes addresses from these numbers, so they are bounded here: no product of
+	 * them wraps.
+	 */
 	if (e->chunk < P2P_CHUNK_MIN || e->chunk > P2P_CHUNK_MAX ||
 	    e->stride < e->chunk + sizeof(struct p2p_label) || e->stride > 2ull * P2P_CHUNK_MAX ||
 	    e->stride % 64)
 		return "impossible staging slots";
+	/* The numbers of all slots fit into a credit. */
 	if (!e->slots || e->slots > UINT16_MAX)
 		return "impossible number of staging slots";
 	if (e->path != ORIEL_PATH_MAPPED && e->path != ORIEL_PATH_RDMA)
@@ -142,6 +152,7 @@ static const char *wire_flaw(const struct p2p_frame *f)
 		return f->piece.number > INT32_MAX || f->piece.reserved ? "impossible memory"
 									: NULL;
 	case P2P_BYE:
+		/* The receiver breaks with this status, and prints the text. */
 		if (f->bye.status > 0 ||
 		    (f->bye.status < 0 && !ori_status_is_failure(f->bye.status)))
 			return "an unknown status";
@@ -176,10 +187,12 @@ enum oriel_status ori_p2p_frame_parse(unsigned kind, const void *body, size_t le
 	struct p2p_frame f = {.kind = kind};
 	const char *flaw;
 
+	/* A kind that is not known has no bytes here, and wire_flaw() rejects it. */
 	if (length != ori_p2p_frame_length((enum p2p_frame_kind)kind))
 		return ori_fail(ORIEL_ERR_PROTOCOL,
 				"the peer has sent %zu bytes as a frame of kind %u", length, kind);
 	memcpy(f.bytes, body, length);
+	/* Fields are checked in the copy, which is all that the caller sees. */
 	flaw = wire_flaw(&f);
 	if (flaw)
 		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer has sent %s", flaw);
@@ -192,6 +205,7 @@ uint64_t ori_p2p_token_brief(const struct p2p_token *token)
 	uint64_t context;
 
 	memcpy(&context, token->context, sizeof(context));
+	/* It is no secret: it finds memory that is imported at the wrong endpoint by mistake. */
 	return context ^ token->number * UINT64_C(0x9e3779b97f4a7c15);
 }
 
@@ -209,6 +223,7 @@ enum oriel_status ori_p2p_export_parse(const void *bytes, size_t length, struct 
 	if (e.version != P2P_VERSION)
 		return ori_fail(ORIEL_ERR_VERSION, "exported memory of version %u, not %u",
 				e.version, P2P_VERSION);
+	/* Puts add offsets to the address, and check them against the length alone. */
 	if (!e.length || __builtin_add_overflow(e.address, e.length, &end) ||
 	    (e.path != ORIEL_PATH_SELF && e.path != ORIEL_PATH_MAPPED &&
 	     e.path != ORIEL_PATH_RDMA) ||
@@ -223,6 +238,7 @@ enum oriel_status ori_p2p_cell_parse(const void *bytes, struct p2p_cell *cell)
 {
 	struct p2p_cell c;
 
+	/* A copy: the peer can still write to the cell after the checks. */
 	memcpy(&c, bytes, sizeof(c));
 	/* A cell without bytes would not advance a message that has some. */
 	if (c.reserved || c.total > ORIEL_P2P_CONTROL || c.length > P2P_CELL_DATA ||

@@ -2,9 +2,9 @@
 /*
  * The memory of a GPU that links for kernels need. This file and rdma_queue.c decide
  * where the parts of a queue lie: the words that posters share in memory of the GPU,
- * since its atomics are fast only there; rings and doorbell records in pinned memory,
- * which the software HCA reads as a CPU does. A hardware NIC would read memory of the
- * GPU.
+ * since its atomics are fast only there; rings and doorbell records of the software HCA in
+ * pinned memory, which it reads as a CPU does. A ConnectX places its own (ori_hca_rings),
+ * in memory of the GPU or of the host.
  */
 #ifndef ORI_RDMA_RDMA_KERNEL_H
 #define ORI_RDMA_RDMA_KERNEL_H

@@ -98,8 +98,8 @@ void ori_rdma_queue_close(struct rdma_rail *r, struct rdma_queue *q)
 }
 
 /*
- * The software HCA reads and writes rings as the CPU does, so that rings of kernels are
- * pinned host memory.
+ * The software HCA reads and writes rings as the CPU does, so that its rings of kernels are
+ * pinned host memory. HCAs that place their rings do not come here.
  */
 static enum oriel_status rdma_alloc_rings(const struct ori_gpu *gpu, struct rdma_queue *q,
 					  size_t length)

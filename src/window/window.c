@@ -119,6 +119,10 @@ static enum oriel_status window_read_attr(const struct oriel_window_attr *caller
 	return ORIEL_OK;
 }
 
+/*
+ * This frees a window that was never complete as well, on this rank alone: all ranks have agreed.
+ * NICs forget memory before it is freed: the counters in the state, and the control segment.
+ */
 static void window_free(struct oriel_window *w)
 {
 	uint32_t i;
@@ -292,7 +296,10 @@ static enum oriel_status window_compare(struct oriel_window *w, const struct win
 	return ORIEL_OK;
 }
 
-/* Is the offer of @peer as long as its own numbers say? */
+/*
+ * Is the offer of @peer as long as its own numbers say? Operations check their offsets against
+ * these numbers alone.
+ */
 static enum oriel_status window_check_join(const struct oriel_window *w, unsigned peer,
 					   const struct window_join *join, uint64_t control_length)
 {
@@ -319,6 +326,10 @@ static void window_fill_remote(struct oriel_window *w, unsigned peer,
 	w->peers[peer].link =
 		w->gpu ? ori_links_kernel(w->comm, peer) : ori_links_device(w->comm, peer);
 	w->peers[peer].control_rkeys = control.rkeys;
+	/*
+	 * Device functions take NULL for a buffer that is not shared; no thread reads this
+	 * address.
+	 */
 	buffer->base = w->device.control;
 	buffer->rkeys = given.rkeys;
 	buffer->address = given.address;
@@ -393,6 +404,7 @@ static enum oriel_status window_join(struct oriel_window *w, const struct oriel_
 	struct window_join mine = {0}, *joins;
 	enum oriel_status status;
 
+	/* A rank that fails here sends its failure with the record: the others wait for one. */
 	status = window_prepare(w, attr, number, &mine, &offering);
 	mine.offer = offering.offer;
 	ori_verdict_fill(&mine.offer.verdict, ORI_CALL_WINDOW_CREATE, status);
@@ -409,12 +421,16 @@ static enum oriel_status window_join(struct oriel_window *w, const struct oriel_
 		offering.mr[0] = offering.mr[1] = NULL;
 	}
 	ori_share_withdraw(&offering);
+	/* It is a collective of its own, so all ranks come here, or none. */
 	if (status == ORIEL_OK && !mine.is_sparse)
 		status = ori_links_connect_all(comm, ORI_CALL_WINDOW_CREATE);
 	return status;
 }
 
-/* There is no memory even for the object: the other ranks still wait for this rank's record. */
+/*
+ * There is no memory even for the object: the other ranks still wait for this rank's record. It
+ * takes a number, too, so that the next window has the same on all ranks.
+ */
 static enum oriel_status window_decline(struct oriel_comm *comm)
 {
 	struct window_join mine = {0};
@@ -576,6 +592,7 @@ enum oriel_status oriel_window_share(struct oriel_window *w, void *address, size
 	remotes = calloc(size, sizeof(*remotes));
 	if (!maps || !remotes)
 		status = ori_fail(ORIEL_ERR_NOMEM, "no memory for %u buffers", size);
+	/* A rank without memory takes part all the same, with its failure. */
 	status = ori_share_one(w->comm, ORI_CALL_WINDOW_SHARE, status, &piece, maps, remotes, &mr);
 	if (status != ORIEL_OK) {
 		free(remotes);

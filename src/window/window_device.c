@@ -53,6 +53,7 @@ static size_t state_words(size_t count)
 	return round_up(count * 8, ORIEL_DEV_LINE);
 }
 
+/* The parts that ori_window_place_state() lays out. Only this rank, and its NICs, write them. */
 size_t ori_window_state_length(const struct oriel_dev_window *d)
 {
 	size_t ranks = d->ranks;
@@ -66,6 +67,7 @@ void ori_window_place_state(struct oriel_dev_window *d, char *at)
 {
 	size_t ranks = d->ranks;
 
+	/* Counters come first: they alone are registered, from the beginning of a page on. */
 	d->counter_words = (void *)at;
 	at += state_words(ranks * d->counters);
 	d->signal_bases = (void *)at;
@@ -165,6 +167,10 @@ static void fault_range_text(const struct oriel_dev_window *d, const struct orie
 {
 	const char *what = ori_what_name(fault->what);
 
+	/*
+	 * A rejected id may come with a rank that does not exist: the limit says which one was
+	 * found.
+	 */
 	if (fault->peer >= d->ranks && fault->seen == fault->peer && fault->expected == d->ranks)
 		snprintf(text, length, "%s: rank %" PRIu64 " of %" PRIu64, what, fault->seen,
 			 fault->expected);
@@ -197,6 +203,7 @@ static void fault_ticket_text(const struct oriel_dev_fault *fault, char *text, s
 	const char *what = ori_what_name(fault->what);
 	uint64_t tag = fault->seen >> ORIEL_RDMA_TICKET_BITS;
 
+	/* The limit of a peer without a link is 0, and its only ticket as well. */
 	if (!fault->expected)
 		snprintf(text, length,
 			 "%s: ticket 0x%" PRIx64 " is not of rank %u, which is not reached by rdma "
@@ -218,6 +225,10 @@ static void fault_ticket_text(const struct oriel_dev_fault *fault, char *text, s
 			 what, fault->seen, fault->peer);
 }
 
+/*
+ * A record has numbers alone, since kernels leave it: their meaning follows from the status and the
+ * operation, as oriel/dev/check.h fills it in.
+ */
 void ori_window_fault_text(const struct oriel_dev_window *d, const struct oriel_dev_fault *fault,
 			   char *text, size_t length)
 {

@@ -59,6 +59,7 @@ static enum oriel_status gather_check(const struct oriel_window *w, uint32_t par
 		return ori_fail(ORIEL_ERR_INVALID,
 				"window %u lies in host memory and takes no stream",
 				ORIEL_DEV_WINDOW_NUMBER(w->device.number));
+	/* Each part has signals of its own. */
 	if (parts < 1 || parts > w->device.signals)
 		return ori_fail(ORIEL_ERR_RANGE, "a gather in %u parts", parts);
 	return w->gpu ? ORIEL_OK : ori_comm_check(w->comm);
@@ -92,6 +93,10 @@ gather_parts(struct oriel_window *w, enum ori_kernel kernel,
 	a.w = &w->device;
 	if (w->gpu)
 		return ori_window_stream_gather(w, kernel, call, stream);
+	/*
+	 * All ranks take the parts in this order, so that no part waits for a later one of a
+	 * peer.
+	 */
 	for (; a.part < call->parts && status == ORIEL_OK; a.part++)
 		status = (enum oriel_status)act(&a, call);
 	return gather_end(w, status);

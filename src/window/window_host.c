@@ -9,7 +9,10 @@
 #include "kernels/act.h"
 #include "window/window.h"
 
-/* May the operation run now, on this thread? */
+/*
+ * May the operation run now, on this thread? A communicator that is broken fails each call here,
+ * with the text of its failure, before anything is posted.
+ */
 static enum oriel_status host_begin(struct ori_window_call *call, const struct oriel_window *w,
 				    const void *stream)
 {
@@ -31,6 +34,7 @@ static inline bool host_wants_word(enum ori_kernel kernel)
 	       kernel == ORI_KERNEL_READ_FROM || kernel == ORI_KERNEL_READ_COUNTER;
 }
 
+/* Out of line, as all that fails: host_run() is inlined into each of the calls below. */
 static __attribute__((cold, noinline)) enum oriel_status host_null(const struct oriel_window *w,
 								   enum ori_kernel kernel)
 {
@@ -101,7 +105,10 @@ static enum oriel_status host_failed(const struct ori_window_call *call,
 			ORIEL_DEV_WINDOW_NUMBER(w->device.number), oriel_status_text(failure));
 }
 
-/* Does a NIC read or write the caller's memory, if the peer is reached by one? */
+/*
+ * Does a NIC read or write the caller's memory, if the peer is reached by one? Received bytes and
+ * results of atomics are stored by the calling thread itself.
+ */
 static inline bool host_names_memory(enum ori_kernel kernel)
 {
 	return kernel == ORI_KERNEL_PUT || kernel == ORI_KERNEL_GET ||
@@ -172,6 +179,7 @@ host_run(const char *call_name, struct oriel_window *w, enum ori_kernel kernel, 
 
 		return ori_window_stream_call(w, kernel, &copy, timeout_ns, stream);
 	}
+	/* @kernel is a constant here, so that most of these conditions cost nothing. */
 	if (!c->memory && (c->length || host_wants_word(kernel)))
 		return host_null(w, kernel);
 	status = host_begin(&call, w, stream);
@@ -378,6 +386,11 @@ enum oriel_status oriel_window_flush(struct oriel_window *w, uint64_t timeout_ns
 	return host_run(__func__, w, ORI_KERNEL_FLUSH, ori_act_flush, &c, timeout_ns, stream);
 }
 
+/*
+ * With a window in host memory, a call that takes a counter may return before its put is done: the
+ * counter says when the source may be reused. All other calls return when the caller's memory is
+ * its own again.
+ */
 enum oriel_status oriel_window_put_counter(struct oriel_window *w, unsigned peer, uint64_t to,
 					   const void *from, size_t length, uint32_t counter,
 					   void *stream)
@@ -515,6 +528,7 @@ enum oriel_status oriel_window_peer_address(const struct oriel_window *w, unsign
 	if (status != ORIEL_OK)
 		return status;
 	entry = &w->table[(size_t)buffer * w->device.ranks + peer];
+	/* A rank that shares no bytes has no address either. */
 	if (offset >= entry->length)
 		return ori_fail(ORIEL_ERR_RANGE, "byte %llu of %llu in buffer %u of rank %u",
 				(unsigned long long)offset, (unsigned long long)entry->length,
