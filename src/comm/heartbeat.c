@@ -111,7 +111,7 @@ enum oriel_status ori_heartbeat_open(struct oriel_comm *comm)
 		goto err_free_heartbeat;
 	}
 	memset(heartbeat->table, 0, length);
-	status = ori_rdma_register(comm->rdma, heartbeat->table, length, ORI_RDMA_SHARED,
+	status = ori_rdma_register(comm->rdma, heartbeat->table, length, ORI_RDMA_TARGET,
 				   &heartbeat->mr, &heartbeat->rkeys);
 	if (status != ORIEL_OK)
 		goto err_free_table;

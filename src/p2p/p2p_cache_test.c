@@ -387,14 +387,14 @@ static bool one_rdma_context(struct rank *r, struct oriel_comm *comm)
 	MUST(ctx->rdma == comm->rdma && ori_rdma_rails(ctx->rdma) == 2);
 	MUST(p2p->rail == ori_links_rail(comm, peer));
 	/* One registration has one key, and the window's is for all of its memory. */
-	MUST(ori_rdma_is_shared(ctx->rdma, memory, 65536));
+	MUST(ori_rdma_serves(ctx->rdma, memory, 65536, ORI_RDMA_SHARED));
 	MUST(inside->iova == 5000);
 	MUST(oriel_p2p_register(ctx, memory, 65536, 0, &beside) == ORIEL_OK);
 	MUST(memcmp(&inside->rkeys, &beside->rkeys, sizeof(inside->rkeys)) == 0);
 	oriel_p2p_unregister(beside);
 	oriel_p2p_unregister(inside);
 	oriel_window_destroy(window);
-	MUST(!ori_rdma_is_shared(ctx->rdma, memory, 65536));
+	MUST(!ori_rdma_serves(ctx->rdma, memory, 65536, ORI_RDMA_SHARED));
 	free(memory);
 	return queue_fails(r, ctx->rdma) && oriel_comm_barrier(comm) == ORIEL_OK;
 }

@@ -264,7 +264,11 @@ static bool context_has_memory_locked(const struct oriel_p2p_context *ctx)
 {
 	const struct oriel_p2p_memory *m = ctx->memories;
 
-	while (m && m->is_mr_ref)
+	/*
+	 * References of transfers do not count: the context's cache keeps some of them while it
+	 * lives.
+	 */
+	while (m && m->use != ORI_RDMA_TARGET)
 		m = m->next;
 	return m || ctx->waiting || ctx->working;
 }
@@ -312,7 +316,7 @@ enum oriel_status ori_p2p_context_register(struct oriel_p2p_context *ctx, struct
 	uint64_t address;
 
 	if (status == ORIEL_OK)
-		status = ori_rdma_register(ctx->rdma, area->base, area->length, ORI_RDMA_SHARED,
+		status = ori_rdma_register(ctx->rdma, area->base, area->length, ORI_RDMA_TARGET,
 					   &area->mr, &rkeys);
 	if (status != ORIEL_OK)
 		return status;

@@ -73,8 +73,8 @@ struct oriel_p2p_memory {
 	struct ori_rdma_mr *mr;
 	uint64_t iova; /* of @address, as NICs know it */
 	struct oriel_dev_keys lkeys, rkeys;
-	_Atomic int status; /* enum oriel_status; ORIEL_AGAIN: not registered yet */
-	bool is_mr_ref;     /* of a reference by transfers, and not the user's */
+	_Atomic int status;    /* enum oriel_status; ORIEL_AGAIN: not registered yet */
+	enum ori_rdma_use use; /* ORI_RDMA_TARGET: the user's; else of a reference by transfers */
 };
 
 /* The sockets that listen for endpoints of a process. -1: that one does not listen. */
@@ -207,7 +207,8 @@ void ori_mr_ref_drop(struct oriel_p2p_context *ctx, struct oriel_p2p_request *re
 bool ori_memory_is_registered(struct oriel_p2p_context *ctx, const struct ori_mem *mem);
 /* oriel_p2p_register(), or a registration that transfers refer to. */
 enum oriel_status ori_memory_make(struct oriel_p2p_context *ctx, void *address, size_t length,
-				  unsigned flags, bool is_mr_ref, struct oriel_p2p_memory **memory);
+				  unsigned flags, enum ori_rdma_use use,
+				  struct oriel_p2p_memory **memory);
 /* A region that the new HCA rejects has the failure as its status from then on. */
 void ori_memory_register_all_locked(struct oriel_p2p_context *ctx);
 void ori_memory_stop(struct oriel_p2p_context *ctx);

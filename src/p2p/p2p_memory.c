@@ -17,12 +17,11 @@
  */
 static enum oriel_status memory_register(struct oriel_p2p_context *ctx, struct oriel_p2p_memory *m)
 {
-	enum ori_rdma_use use = m->is_mr_ref ? ORI_RDMA_PASSING : ORI_RDMA_SHARED;
 	enum oriel_status status = m->is_gpu ? ori_p2p_context_check_flush(ctx) : ORIEL_OK;
 
 	if (status == ORIEL_OK)
-		status =
-			ori_rdma_register(ctx->rdma, m->address, m->length, use, &m->mr, &m->rkeys);
+		status = ori_rdma_register(ctx->rdma, m->address, m->length, m->use, &m->mr,
+					   &m->rkeys);
 	if (status == ORIEL_OK)
 		ori_rdma_mr_local(m->mr, &m->iova, &m->lkeys);
 	return status;
@@ -197,7 +196,8 @@ static enum oriel_status memory_describe(struct oriel_p2p_context *ctx, struct o
 }
 
 enum oriel_status ori_memory_make(struct oriel_p2p_context *ctx, void *address, size_t length,
-				  unsigned flags, bool is_mr_ref, struct oriel_p2p_memory **memory)
+				  unsigned flags, enum ori_rdma_use use,
+				  struct oriel_p2p_memory **memory)
 {
 	struct oriel_p2p_memory *m = ori_handle_alloc(ORI_HANDLE_P2P_MEMORY, sizeof(*m));
 	enum oriel_status status;
@@ -207,7 +207,7 @@ enum oriel_status ori_memory_make(struct oriel_p2p_context *ctx, void *address, 
 	m->ctx = ctx;
 	m->address = address;
 	m->length = length;
-	m->is_mr_ref = is_mr_ref;
+	m->use = use;
 	atomic_init(&m->status, ORIEL_AGAIN);
 	/* Without the lock: it asks the driver of the GPU. */
 	status = memory_describe(ctx, m);
@@ -242,7 +242,7 @@ enum oriel_status oriel_p2p_register(struct oriel_p2p_context *ctx, void *addres
 		return ori_fail(ORIEL_ERR_INVALID,
 				"oriel_p2p_register: %zu bytes at %p, flags 0x%x", length, address,
 				flags);
-	return ori_memory_make(ctx, address, length, flags, false, memory);
+	return ori_memory_make(ctx, address, length, flags, ORI_RDMA_TARGET, memory);
 }
 
 enum oriel_status oriel_p2p_memory_check(const struct oriel_p2p_memory *memory)

@@ -15,6 +15,7 @@
 #include "p2p/p2p.h"
 
 #define MR_REFS_IDLE 64u /* registrations of GPU allocations that no transfer uses now */
+#define MR_REF_TARGET 1u /* peers may write it */
 
 /* The whole allocation, which has a number that no other one gets. */
 static enum oriel_status mr_ref_find_gpu(const struct oriel_p2p_context *ctx, uint64_t address,
@@ -60,14 +61,15 @@ static enum oriel_status mr_ref_find_host(uint64_t address, uint64_t length,
 }
 
 static enum oriel_status mr_ref_find(const struct oriel_p2p_context *ctx, uint64_t address,
-				     uint64_t length, bool is_rdma, struct ori_cache_range *range)
+				     uint64_t length, bool is_rdma, enum ori_rdma_use use,
+				     struct ori_cache_range *range)
 {
 	const void *at = (const void *)(uintptr_t)address;
 	bool is_gpu;
 	enum oriel_status status = ori_p2p_context_query(ctx, at, &is_gpu);
 
-	/* It is in a window or a region, whose registration serves it. */
-	if (status == ORIEL_OK && is_rdma && ori_rdma_is_shared(ctx->rdma, at, length)) {
+	/* It is in a window or a region, which need not end at a page. */
+	if (status == ORIEL_OK && is_rdma && ori_rdma_serves(ctx->rdma, at, length, use)) {
 		*range = (struct ori_cache_range){address, length, 0, 0};
 		return ORIEL_OK;
 	}
@@ -81,9 +83,11 @@ static enum oriel_status mr_ref_find(const struct oriel_p2p_context *ctx, uint64
 static enum oriel_status mr_ref_enter(void *context, const struct ori_cache_range *range,
 				      void **registration)
 {
+	enum ori_rdma_use use =
+		range->rights & MR_REF_TARGET ? ORI_RDMA_PASSING_TARGET : ORI_RDMA_PASSING_SOURCE;
 	struct oriel_p2p_memory *m;
-	enum oriel_status status = ori_memory_make(context, (void *)(uintptr_t)range->base,
-						   range->length, 0, true, &m);
+	enum oriel_status status =
+		ori_memory_make(context, (void *)(uintptr_t)range->base, range->length, 0, use, &m);
 
 	if (status == ORIEL_OK)
 		*registration = m;
@@ -118,11 +122,14 @@ void ori_mr_refs_drop_idle(struct oriel_p2p_context *ctx)
 enum oriel_status ori_mr_ref_take(struct oriel_p2p_context *ctx, struct oriel_p2p_request *r,
 				  bool is_rdma)
 {
+	bool is_target = r->kind == P2P_RECV;
+	enum ori_rdma_use use = is_target ? ORI_RDMA_PASSING_TARGET : ORI_RDMA_PASSING_SOURCE;
 	struct ori_cache_range range;
 	struct ori_mr_ref mr_ref;
 	enum oriel_status status =
-		mr_ref_find(ctx, (uintptr_t)r->buffer, r->length, is_rdma, &range);
+		mr_ref_find(ctx, (uintptr_t)r->buffer, r->length, is_rdma, use, &range);
 
+	range.rights = is_target ? MR_REF_TARGET : 0;
 	if (status == ORIEL_OK)
 		status = ori_cache_ref(ctx->mr_refs, &range, &mr_ref);
 	if (status != ORIEL_OK)

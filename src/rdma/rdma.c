@@ -185,9 +185,9 @@ void ori_rdma_unregister(struct ori_rdma *r, struct ori_rdma_mr *mr)
 	ori_memory_unregister(r->memory, mr);
 }
 
-bool ori_rdma_is_shared(struct ori_rdma *r, const void *address, size_t length)
+bool ori_rdma_serves(struct ori_rdma *r, const void *address, size_t length, enum ori_rdma_use use)
 {
-	return ori_memory_is_shared(r->memory, address, length);
+	return ori_memory_serves(r->memory, address, length, use);
 }
 
 enum oriel_status ori_rdma_poll_event(struct ori_rdma *r, struct ori_rdma_event *event)

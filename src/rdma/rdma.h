@@ -93,25 +93,29 @@ enum oriel_status ori_rdma_open_links(struct ori_rdma *rdma,
 
 enum ori_rdma_use {
 	ORI_RDMA_OWN, /* only requests of this process name it; for results if it may be written */
-	ORI_RDMA_SHARED, /* requests of peers name it as well */
+	ORI_RDMA_SHARED, /* requests of peers write it, read it, and do atomics there as well */
+	ORI_RDMA_TARGET, /* requests of peers only write it */
 	/*
-	 * ... while one request of this process lasts: memory of a GPU stays registered for a
-	 * while, and may be freed without being unregistered.
+	 * The same, and the source of requests of this process, while one transfer lasts: memory
+	 * of a GPU stays registered for a while, and may be freed without being unregistered.
 	 */
-	ORI_RDMA_PASSING,
+	ORI_RDMA_PASSING_TARGET,
+	ORI_RDMA_PASSING_SOURCE,
 };
 
 /*
- * Registers @address with every rail, unless a registration that is held for all its memory
- * covers it: then that one serves both. Peers name its first byte by the address that
+ * Registers @address with every rail for @use, unless a registration that is held for all its
+ * memory covers it and allows as much: then that one serves both. One that allows less stays
+ * beside the new one, since its keys are in use. Peers name its first byte by the address that
  * ori_rdma_mr_local() returns: 0 where a page begins that nothing else has registered.
  */
 enum oriel_status ori_rdma_register(struct ori_rdma *rdma, void *address, size_t length,
 				    enum ori_rdma_use use, struct ori_rdma_mr **mr,
 				    struct oriel_dev_keys *rkeys);
 void ori_rdma_unregister(struct ori_rdma *rdma, struct ori_rdma_mr *mr);
-/* May peers reach all of it, since memory that has been registered to be shared covers it? */
-bool ori_rdma_is_shared(struct ori_rdma *rdma, const void *address, size_t length);
+/* Would ori_rdma_register() find all of it registered for @use? */
+bool ori_rdma_serves(struct ori_rdma *rdma, const void *address, size_t length,
+		     enum ori_rdma_use use);
 
 /*
  * Requests name the first byte of @mr by *@address; those posted here its key by *@lkeys.

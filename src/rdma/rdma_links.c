@@ -121,6 +121,8 @@ static enum oriel_status links_open_rail(struct ori_rdma *rdma, unsigned rail)
 	 * rejected for all other addresses.
 	 */
 	rdma->whole_lkeys.rail[rail] = r->whole_mr ? r->whole_lkey : r->sink_lkey;
+	if (ori_rdma_is_whole(rdma))
+		ori_memory_set_whole_lkey(rdma->memory, rail, r->whole_lkey);
 	if (status != ORIEL_OK || rdma->links.post == ORI_RDMA_POST_RINGS)
 		return status;
 	rdma->whole_lkeys.rail[rail] = ORIEL_PROXY_LOOKUP;

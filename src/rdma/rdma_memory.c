@@ -18,13 +18,21 @@
 #include "mem/memory.h"
 #include "rdma/rdma_blocks.h"
 
-#define MEMORY_ALL \
-	(ORI_HCA_LOCAL_WRITE | ORI_HCA_REMOTE_WRITE | ORI_HCA_REMOTE_READ | ORI_HCA_REMOTE_ATOMIC)
 #define MEMORY_IDLE 64u /* registrations of GPU allocations that no request uses now */
 
 /* Rights of a registration are accesses, and the rails that have it. */
 #define MEMORY_RAIL(rail) (0x100u << (rail))
 #define MEMORY_RAILS (MEMORY_RAIL(ORIEL_DEV_RAILS) - MEMORY_RAIL(0))
+
+/* A key in the hands of a peer allows what the protocol does with it, and no more. */
+static const unsigned memory_rights[] = {
+	[ORI_RDMA_OWN] = ORI_HCA_LOCAL_WRITE | MEMORY_RAILS,
+	[ORI_RDMA_SHARED] = ORI_HCA_LOCAL_WRITE | ORI_HCA_REMOTE_WRITE | ORI_HCA_REMOTE_READ |
+			    ORI_HCA_REMOTE_ATOMIC | MEMORY_RAILS,
+	[ORI_RDMA_TARGET] = ORI_HCA_LOCAL_WRITE | ORI_HCA_REMOTE_WRITE | MEMORY_RAILS,
+	[ORI_RDMA_PASSING_TARGET] = ORI_HCA_LOCAL_WRITE | ORI_HCA_REMOTE_WRITE | MEMORY_RAILS,
+	[ORI_RDMA_PASSING_SOURCE] = MEMORY_RAILS,
+};
 
 /*
  * A registration in the cache. NICs know its first byte by the offset in its page, as the
@@ -77,6 +85,8 @@ struct ori_memory {
 	struct ori_cache *cache;
 	uint64_t page_mask;
 	bool rejects_gpu;
+	bool has_whole_lkeys;
+	uint32_t whole_lkeys[ORIEL_DEV_RAILS];
 	pthread_rwlock_t lock;     /* guards all up to rails */
 	struct ori_rdma_mr **list; /* [count] */
 	unsigned count, room;
@@ -315,9 +325,9 @@ static void memory_unlist(struct ori_memory *m, const struct ori_rdma_mr *mr)
 	pthread_rwlock_unlock(&m->lock);
 }
 
-static enum oriel_status memory_ref(struct ori_memory *m, struct ori_rdma_mr *mr, unsigned access)
+static enum oriel_status memory_ref(struct ori_memory *m, struct ori_rdma_mr *mr, unsigned rights)
 {
-	const struct ori_cache_range range = {mr->address, mr->length, 0, access | MEMORY_RAILS};
+	const struct ori_cache_range range = {mr->address, mr->length, 0, rights};
 
 	return ori_cache_ref(m->cache, &range, &mr->ref);
 }
@@ -328,95 +338,19 @@ static enum oriel_status memory_ref(struct ori_memory *m, struct ori_rdma_mr *mr
  */
 static enum oriel_status memory_ref_own(struct ori_memory *m, struct ori_rdma_mr *mr)
 {
-	if (memory_ref(m, mr, ORI_HCA_LOCAL_WRITE) == ORIEL_OK)
+	if (memory_ref(m, mr, memory_rights[ORI_RDMA_OWN]) == ORIEL_OK)
 		return ORIEL_OK;
 	mr->is_fixed = true;
-	return memory_ref(m, mr, 0);
+	return memory_ref(m, mr, MEMORY_RAILS);
 }
 
-static void memory_take_keys(const struct ori_memory *m, struct ori_rdma_mr *mr)
+/* @is_part: of pages, or of an allocation, that are registered as a whole. */
+static enum oriel_status memory_ref_for(struct ori_memory *m, struct ori_rdma_mr *mr,
+					enum ori_rdma_use use, bool is_part)
 {
-	const struct memory_entry *entry = mr->ref.registration;
-	unsigned rail;
-
-	mr->iova = entry ? memory_iova(entry, mr->address) : mr->address & m->page_mask;
-	for (rail = 0; rail < m->attr.rails && entry; rail++)
-		mr->keys[rail] = entry->keys[rail];
-}
-
-enum oriel_status ori_memory_register(struct ori_memory *m, void *address, size_t length,
-				      enum ori_rdma_use use, struct ori_rdma_mr **out,
-				      struct oriel_dev_keys *rkeys)
-{
-	struct ori_rdma_mr *mr = calloc(1, sizeof(*mr));
-	struct ori_gpu_memory_info info;
-	enum oriel_status status;
-	bool is_gpu = false;
-	unsigned rail;
-
-	if (!mr)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a registration");
-	mr->address = (uintptr_t)address;
-	mr->length = length;
-	/* A NIC that reaches all memory knows by itself what it is. */
-	status = m->attr.is_whole ? ORIEL_OK : memory_query(m, address, &info, &is_gpu);
-	mr->is_host = !m->attr.is_whole && !is_gpu;
-	/* Memory of another GPU, or over several allocations, is registered for itself. */
-	if (status == ORIEL_OK && use == ORI_RDMA_PASSING &&
-	    (!is_gpu || memory_is_inside(&info, mr->address, length)))
-		status = memory_ref_passing(m, mr->address, length, MEMORY_ALL | MEMORY_RAILS,
-					    &mr->ref);
-	else if (status == ORIEL_OK && use != ORI_RDMA_OWN)
-		status = memory_ref(m, mr, MEMORY_ALL);
-	else if (status == ORIEL_OK && !m->attr.is_whole)
-		status = memory_ref_own(m, mr);
-	memory_take_keys(m, mr);
-	if (status == ORIEL_OK && use != ORI_RDMA_PASSING)
-		status = memory_list(m, mr);
-	if (status != ORIEL_OK) {
-		ori_memory_unregister(m, mr);
-		return status;
-	}
-	for (rail = 0; rail < ORIEL_DEV_RAILS; rail++)
-		rkeys->rail[rail] = mr->keys[rail].rkey;
-	*out = mr;
-	return ORIEL_OK;
-}
-
-bool ori_memory_is_shared(struct ori_memory *m, const void *address, size_t length)
-{
-	const struct ori_cache_range range = {(uintptr_t)address, length, 0,
-					      MEMORY_ALL | MEMORY_RAILS};
-	struct ori_mr_ref ref;
-	bool is_shared = ori_cache_find(m->cache, &range, &ref);
-
-	if (is_shared)
-		ori_cache_unref(m->cache, &ref);
-	return is_shared;
-}
-
-void ori_memory_reject_gpu(struct ori_memory *m)
-{
-	m->rejects_gpu = true;
-}
-
-void ori_memory_unregister(struct ori_memory *m, struct ori_rdma_mr *mr)
-{
-	if (mr->is_listed)
-		memory_unlist(m, mr);
-	if (mr->ref.entry)
-		ori_cache_unref(m->cache, &mr->ref);
-	free(mr);
-}
-
-void ori_rdma_mr_local(const struct ori_rdma_mr *mr, uint64_t *address,
-		       struct oriel_dev_keys *lkeys)
-{
-	unsigned rail;
-
-	*address = mr->iova;
-	for (rail = 0; rail < ORIEL_DEV_RAILS; rail++)
-		lkeys->rail[rail] = mr->keys[rail].lkey;
+	if (is_part)
+		return memory_ref_passing(m, mr->address, mr->length, memory_rights[use], &mr->ref);
+	return use == ORI_RDMA_OWN ? memory_ref_own(m, mr) : memory_ref(m, mr, memory_rights[use]);
 }
 
 /* May a request for @length bytes at @address use this entry of the list? */
@@ -454,6 +388,109 @@ static bool memory_look_up(struct ori_memory *m, unsigned rail, uint64_t address
 	}
 	pthread_rwlock_unlock(&m->lock);
 	return is_found;
+}
+
+static void memory_take_keys(const struct ori_memory *m, struct ori_rdma_mr *mr)
+{
+	const struct memory_entry *entry = mr->ref.registration;
+	unsigned rail;
+
+	mr->iova = entry ? memory_iova(entry, mr->address) : mr->address;
+	for (rail = 0; rail < m->attr.rails; rail++)
+		mr->keys[rail] = entry ? entry->keys[rail]
+				       : (struct ori_hca_keys){.lkey = m->whole_lkeys[rail]};
+}
+
+/*
+ * May requests name it by the key of all memory? For the source of a transfer only if its owner
+ * has registered it: other memory is pinned meanwhile, so that the NIC takes no page faults.
+ */
+static bool memory_needs_no_key(struct ori_memory *m, const struct ori_rdma_mr *mr,
+				enum ori_rdma_use use)
+{
+	struct memory_last last;
+
+	return (use == ORI_RDMA_OWN && m->attr.is_whole) ||
+	       (use == ORI_RDMA_PASSING_SOURCE && m->has_whole_lkeys &&
+		memory_look_up(m, 0, mr->address, mr->length, false, &last));
+}
+
+enum oriel_status ori_memory_register(struct ori_memory *m, void *address, size_t length,
+				      enum ori_rdma_use use, struct ori_rdma_mr **out,
+				      struct oriel_dev_keys *rkeys)
+{
+	struct ori_rdma_mr *mr = calloc(1, sizeof(*mr));
+	struct ori_gpu_memory_info info;
+	bool is_passing = use == ORI_RDMA_PASSING_TARGET || use == ORI_RDMA_PASSING_SOURCE;
+	bool is_gpu = false, is_part;
+	enum oriel_status status;
+	unsigned rail;
+
+	if (!mr)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a registration");
+	mr->address = (uintptr_t)address;
+	mr->length = length;
+	/* A NIC that reaches all memory knows by itself what it is. */
+	status = m->attr.is_whole ? ORIEL_OK : memory_query(m, address, &info, &is_gpu);
+	mr->is_host = !m->attr.is_whole && !is_gpu;
+	/* Memory of another GPU, or over several allocations, is registered for itself. */
+	is_part = is_passing && (!is_gpu || memory_is_inside(&info, mr->address, length));
+	if (status == ORIEL_OK && !memory_needs_no_key(m, mr, use))
+		status = memory_ref_for(m, mr, use, is_part);
+	memory_take_keys(m, mr);
+	if (status == ORIEL_OK && !is_passing)
+		status = memory_list(m, mr);
+	if (status != ORIEL_OK) {
+		ori_memory_unregister(m, mr);
+		return status;
+	}
+	for (rail = 0; rail < ORIEL_DEV_RAILS; rail++)
+		rkeys->rail[rail] = mr->keys[rail].rkey;
+	*out = mr;
+	return ORIEL_OK;
+}
+
+bool ori_memory_serves(struct ori_memory *m, const void *address, size_t length,
+		       enum ori_rdma_use use)
+{
+	const struct ori_rdma_mr mr = {.address = (uintptr_t)address, .length = length};
+	const struct ori_cache_range range = {mr.address, length, 0, memory_rights[use]};
+	struct ori_mr_ref ref;
+
+	if (!ori_cache_find(m->cache, &range, &ref))
+		return memory_needs_no_key(m, &mr, use);
+	ori_cache_unref(m->cache, &ref);
+	return true;
+}
+
+void ori_memory_set_whole_lkey(struct ori_memory *m, unsigned rail, uint32_t lkey)
+{
+	m->has_whole_lkeys = true;
+	m->whole_lkeys[rail] = lkey;
+}
+
+void ori_memory_reject_gpu(struct ori_memory *m)
+{
+	m->rejects_gpu = true;
+}
+
+void ori_memory_unregister(struct ori_memory *m, struct ori_rdma_mr *mr)
+{
+	if (mr->is_listed)
+		memory_unlist(m, mr);
+	if (mr->ref.entry)
+		ori_cache_unref(m->cache, &mr->ref);
+	free(mr);
+}
+
+void ori_rdma_mr_local(const struct ori_rdma_mr *mr, uint64_t *address,
+		       struct oriel_dev_keys *lkeys)
+{
+	unsigned rail;
+
+	*address = mr->iova;
+	for (rail = 0; rail < ORIEL_DEV_RAILS; rail++)
+		lkeys->rail[rail] = mr->keys[rail].lkey;
 }
 
 /*

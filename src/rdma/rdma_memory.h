@@ -44,7 +44,11 @@ enum oriel_status ori_memory_register(struct ori_memory *memory, void *address, 
 				      enum ori_rdma_use use, struct ori_rdma_mr **mr,
 				      struct oriel_dev_keys *rkeys);
 void ori_memory_unregister(struct ori_memory *memory, struct ori_rdma_mr *mr);
-bool ori_memory_is_shared(struct ori_memory *memory, const void *address, size_t length);
+/* See ori_rdma_serves(). */
+bool ori_memory_serves(struct ori_memory *memory, const void *address, size_t length,
+		       enum ori_rdma_use use);
+/* The key of all memory, where NICs reach that. Call it before anything is registered. */
+void ori_memory_set_whole_lkey(struct ori_memory *memory, unsigned rail, uint32_t lkey);
 
 /* From now on NICs register no memory of the GPU. Call it before anything is registered. */
 void ori_memory_reject_gpu(struct ori_memory *memory);

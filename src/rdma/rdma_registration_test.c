@@ -75,28 +75,28 @@ static void test_memory_is_registered_once_for_a_use(void **state)
 	/* Peers may not name what only this process may: that is registered for them. */
 	assert_int_equal(ori_memory_register(m, memory + 8, 6 * PAGE, ORI_RDMA_OWN, &own, &keys),
 			 ORIEL_OK);
-	assert_false(ori_memory_is_shared(m, memory + 8, 8));
+	assert_false(ori_memory_serves(m, memory + 8, 8, ORI_RDMA_SHARED));
 	assert_int_equal(ori_memory_register(m, memory + 8, 6 * PAGE, ORI_RDMA_SHARED, &shared,
 					     &keys),
 			 ORIEL_OK);
 	assert_int_equal(used, blocks + 2 * RAILS);
-	assert_true(ori_memory_is_shared(m, memory + 8, 6 * PAGE));
-	assert_false(ori_memory_is_shared(m, memory, 16));
+	assert_true(ori_memory_serves(m, memory + 8, 6 * PAGE, ORI_RDMA_SHARED));
+	assert_false(ori_memory_serves(m, memory, 16, ORI_RDMA_SHARED));
 	assert_int_equal(ori_memory_register(m, memory + PAGE, PAGE, ORI_RDMA_SHARED, &part,
 					     &again),
 			 ORIEL_OK);
 	assert_memory_equal(&again, &keys, sizeof(keys));
 	ori_rdma_mr_local(part, &address, &lkeys);
 	assert_int_equal(address, PAGE);
-	assert_int_equal(ori_memory_register(m, memory + 5 * PAGE, PAGE, ORI_RDMA_PASSING, &passing,
-					     &again),
+	assert_int_equal(ori_memory_register(m, memory + 5 * PAGE, PAGE, ORI_RDMA_PASSING_TARGET,
+					     &passing, &again),
 			 ORIEL_OK);
 	assert_memory_equal(&again, &keys, sizeof(keys));
 	assert_int_equal(used, blocks + 2 * RAILS);
 	ori_memory_unregister(m, own);
 	ori_memory_unregister(m, shared);
 	assert_true(books[keys.rail[0] - BOOKS - 1].is_open);
-	assert_false(ori_memory_is_shared(m, memory + 8, 6 * PAGE));
+	assert_false(ori_memory_serves(m, memory + 8, 6 * PAGE, ORI_RDMA_SHARED));
 	assert_int_equal(ori_memory_register(m, memory + 8, 6 * PAGE, ORI_RDMA_SHARED, &anew,
 					     &again),
 			 ORIEL_OK);
@@ -123,7 +123,8 @@ static void test_requests_of_peers_register_allocations_of_a_gpu(void **state)
 	uint64_t address;
 
 	(void)state;
-	assert_int_equal(ori_memory_register(m, GPU_AT + 100, 8, ORI_RDMA_PASSING, &passing, &keys),
+	assert_int_equal(ori_memory_register(m, GPU_AT + 100, 8, ORI_RDMA_PASSING_TARGET, &passing,
+					     &keys),
 			 ORIEL_OK);
 	ori_rdma_mr_local(passing, &address, &lkeys);
 	assert_int_equal(address, 100);
@@ -134,7 +135,7 @@ static void test_requests_of_peers_register_allocations_of_a_gpu(void **state)
 	assert_int_equal(ori_memory_register(m, GPU_AT, 2 * PAGE, ORI_RDMA_SHARED, &owner, &again),
 			 ORIEL_OK);
 	assert_int_not_equal(again.rail[0], keys.rail[0]);
-	assert_int_equal(ori_memory_register(m, GPU_AT + PAGE, 8, ORI_RDMA_PASSING, &passing,
+	assert_int_equal(ori_memory_register(m, GPU_AT + PAGE, 8, ORI_RDMA_PASSING_TARGET, &passing,
 					     &keys),
 			 ORIEL_OK);
 	assert_memory_equal(&again, &keys, sizeof(keys));
@@ -142,6 +143,65 @@ static void test_requests_of_peers_register_allocations_of_a_gpu(void **state)
 	ori_memory_unregister(m, passing);
 	assert_false(books[keys.rail[0] - BOOKS - 1].is_open);
 	memory_stop(m);
+}
+
+/*
+ * A key allows what its use needs; what allows less stays beside what allows more, and serves
+ * what needs no more.
+ */
+static void test_registrations_allow_what_their_use_needs(void **state)
+{
+	const unsigned written = ORI_HCA_LOCAL_WRITE | ORI_HCA_REMOTE_WRITE;
+	struct ori_memory *m = memory_start(NULL);
+	char *memory = aligned_alloc(PAGE, 8 * PAGE);
+	struct ori_rdma_mr *target, *shared, *own, *passing[5];
+	struct oriel_dev_keys keys, of_target, of_shared;
+	unsigned first = used;
+
+	(void)state;
+	assert_int_equal(ori_memory_register(m, memory, 4 * PAGE, ORI_RDMA_TARGET, &target,
+					     &of_target),
+			 ORIEL_OK);
+	assert_int_equal(books[first].access, written);
+	assert_int_equal(ori_memory_register(m, memory + PAGE, PAGE, ORI_RDMA_PASSING_TARGET,
+					     &passing[0], &keys),
+			 ORIEL_OK);
+	assert_memory_equal(&keys, &of_target, sizeof(keys));
+	assert_false(ori_memory_serves(m, memory, PAGE, ORI_RDMA_SHARED));
+	assert_int_equal(ori_memory_register(m, memory, 4 * PAGE, ORI_RDMA_SHARED, &shared,
+					     &of_shared),
+			 ORIEL_OK);
+	assert_int_equal(used, first + 2 * RAILS);
+	assert_true(books[of_target.rail[0] - BOOKS - 1].is_open);
+	/* For a process alone: it serves sources, and no peers. */
+	assert_int_equal(ori_memory_register(m, memory + 4 * PAGE + 8, PAGE, ORI_RDMA_OWN, &own,
+					     &keys),
+			 ORIEL_OK);
+	assert_int_equal(ori_memory_register(m, memory + 4 * PAGE + 8, PAGE,
+					     ORI_RDMA_PASSING_SOURCE, &passing[1], &keys),
+			 ORIEL_OK);
+	assert_int_equal(used, first + 3 * RAILS);
+	assert_int_equal(ori_memory_register(m, memory + 4 * PAGE + 8, PAGE,
+					     ORI_RDMA_PASSING_TARGET, &passing[2], &keys),
+			 ORIEL_OK);
+	assert_int_equal(used, first + 4 * RAILS);
+	assert_int_equal(books[used - 1].access, written);
+	/* A source alone may be only read; the next one on its page needs no more. */
+	assert_int_equal(ori_memory_register(m, memory + 7 * PAGE, PAGE, ORI_RDMA_PASSING_SOURCE,
+					     &passing[3], &keys),
+			 ORIEL_OK);
+	assert_int_equal(books[used - 1].access, 0);
+	assert_int_equal(ori_memory_register(m, memory + 7 * PAGE + 8, 8, ORI_RDMA_PASSING_SOURCE,
+					     &passing[4], &keys),
+			 ORIEL_OK);
+	assert_int_equal(used, first + 5 * RAILS);
+	for (unsigned i = 0; i < 5; i++)
+		ori_memory_unregister(m, passing[i]);
+	ori_memory_unregister(m, own);
+	ori_memory_unregister(m, shared);
+	ori_memory_unregister(m, target);
+	memory_stop(m);
+	free(memory);
 }
 
 /* A request is looked up anew after any registration was added or removed. */
@@ -229,6 +289,11 @@ static void test_memory_that_is_only_read_is_a_source(void **state)
 	is_only_read = true;
 	assert_int_equal(ori_memory_register(m, memory, PAGE, ORI_RDMA_SHARED, &mr, &keys),
 			 ORIEL_ERR_SYSTEM);
+	assert_int_equal(ori_memory_register(m, memory, PAGE, ORI_RDMA_PASSING_TARGET, &mr, &keys),
+			 ORIEL_ERR_SYSTEM);
+	assert_int_equal(ori_memory_register(m, memory, PAGE, ORI_RDMA_PASSING_SOURCE, &mr, &keys),
+			 ORIEL_OK);
+	ori_memory_unregister(m, mr);
 	assert_int_equal(ori_memory_register(m, memory, PAGE, ORI_RDMA_OWN, &mr, &keys), ORIEL_OK);
 	is_only_read = false;
 	sge = find(m, 1, memory + 8, 8, false);
@@ -248,6 +313,7 @@ int main(void)
 		cmocka_unit_test(test_registered_memory_is_found_by_its_address),
 		cmocka_unit_test(test_memory_is_registered_once_for_a_use),
 		cmocka_unit_test(test_requests_of_peers_register_allocations_of_a_gpu),
+		cmocka_unit_test(test_registrations_allow_what_their_use_needs),
 		cmocka_unit_test(test_unregistered_memory_is_no_longer_found),
 		cmocka_unit_test(test_a_registration_that_fails_leaves_nothing),
 		cmocka_unit_test(test_memory_that_is_only_read_is_a_source),
