@@ -31,6 +31,14 @@ enum ori_hca_access {
 
 struct ori_hca_rings;
 
+/* Do requests of one QP reach the peer in the order of posting? */
+enum ori_hca_order {
+	ORI_HCA_ORDER_UNKNOWN,   /* as any RC network was built to do */
+	ORI_HCA_ORDERED,         /* the NIC says so */
+	ORI_HCA_REORDERED,       /* the NIC says that they may not */
+	ORI_HCA_ORDER_MULTIPATH, /* unknown, and there are several paths */
+};
+
 struct ori_hca_caps {
 	const char *kind;   /* "soft", "verbs", "mlx5" */
 	const char *name;   /* of the device, "soft0", "mlx5_0" */
@@ -49,6 +57,7 @@ struct ori_hca_caps {
 	bool is_software;           /* for development and tests */
 	bool is_sink;               /* completes work requests and moves nothing */
 	bool writes_late;           /* its writes may be seen after the atomics that follow them */
+	enum ori_hca_order order;   /* of what it sends */
 };
 
 struct ori_gpu;

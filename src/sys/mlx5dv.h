@@ -41,8 +41,9 @@
 	X(free_uar, mlx5dv_devx_free_uar, "MLX5_1.7")        \
 	X(query_eqn, mlx5dv_devx_query_eqn, "MLX5_1.7")
 
-/* Optional: asynchronous errors of DEVX queues. */
+/* Optional: the context of a DEVX queue, and asynchronous errors. */
 #define ORI_MLX5DV_OPTIONAL(X)                                                   \
+	X(obj_query, mlx5dv_devx_obj_query, "MLX5_1.7")                          \
 	X(create_event_channel, mlx5dv_devx_create_event_channel, "MLX5_1.11")   \
 	X(destroy_event_channel, mlx5dv_devx_destroy_event_channel, "MLX5_1.11") \
 	X(subscribe_event, mlx5dv_devx_subscribe_devx_event, "MLX5_1.11")        \

@@ -427,7 +427,9 @@ static void query_qp(struct fake5_qp *qp, void *out, size_t room)
 		[FAKE5_ERROR] = ORI_PRM_QP_ERROR,
 	};
 	struct soft_qp *soft = (struct soft_qp *)(void *)qp->soft;
-	struct ori_prm_qp_state state = {.status = states[qp->state]};
+	struct ori_prm_qp_state state = {.status = states[qp->state],
+					 .ordering = fake5_lacks("order"),
+					 .is_order_forced = fake5_lacks("default_order")};
 
 	ori_soft_engine_lock(soft->node->engine);
 	if (soft->state == SOFT_ERROR)
@@ -460,7 +462,7 @@ int mlx5dv_devx_obj_query(struct mlx5dv_devx_obj *obj, const void *in, size_t le
 	pthread_mutex_lock(&fake5_lock);
 	memset(out, 0, room);
 	if (ori_prm_decode_object(in, length, &object) == ORIEL_OK) {
-		if (obj->qp && object.opcode == ORI_PRM_QUERY_QP &&
+		if (obj->qp && object.opcode == ORI_PRM_QUERY_QP && !fake5_lacks("contexts") &&
 		    object.number == obj->qp->number) {
 			query_qp(obj->qp, out, room);
 			error = 0;
@@ -508,6 +510,17 @@ static bool command_caps(const struct ori_prm_query_caps *query, void *out, size
 	return ori_prm_encode_atomic_caps(&atomic, out, room) == ORIEL_OK;
 }
 
+/* The state of joined ports lies where other answers have a number (UCX ib_mlx5_ifc.h). */
+static bool command_lag(const void *in, size_t length, void *out, size_t room)
+{
+	const struct ori_prm_reply reply = {.number = fake5_lacks("one_path")};
+	struct ori_prm_object object;
+
+	return ori_prm_decode_object(in, length, &object) == ORIEL_OK &&
+	       object.opcode == ORI_PRM_QUERY_LAG &&
+	       ori_prm_encode_reply(&reply, out, room) == ORIEL_OK;
+}
+
 int mlx5dv_devx_general_cmd(struct ibv_context *context, const void *in, size_t length, void *out,
 			    size_t room)
 {
@@ -518,8 +531,9 @@ int mlx5dv_devx_general_cmd(struct ibv_context *context, const void *in, size_t 
 	error = fake5_failure("general_cmd");
 	if (!error && !fake5_context_of(context)->has_devx)
 		error = EOPNOTSUPP;
-	if (!error && (ori_prm_decode_query_caps(in, length, &query) != ORIEL_OK ||
-		       !command_caps(&query, out, room)))
+	if (!error && !command_lag(in, length, out, room) &&
+	    (ori_prm_decode_query_caps(in, length, &query) != ORIEL_OK ||
+	     !command_caps(&query, out, room)))
 		error = EREMOTEIO;
 	pthread_mutex_unlock(&fake5_lock);
 	return error;

@@ -308,6 +308,39 @@ static void test_a_tier_whose_doorbells_ring_nothing_is_not_chosen(void **state)
 	fake5_without("");
 }
 
+/*
+ * dp_ordering of the context (Linux mlx5_ifc.h; UCX, uct_ib_mlx5_devx_set_qpc_dp_ordering()) says
+ * what a queue does; without it joined ports are several paths (UCX,
+ * uct_ib_mlx5_devx_query_lag()).
+ */
+static void test_the_order_of_the_network_is_what_the_firmware_says(void **state)
+{
+	static const struct {
+		const char *without;
+		enum ori_hca_order order;
+	} cases[] = {
+		{"", ORI_HCA_ORDER_UNKNOWN},
+		{"order", ORI_HCA_REORDERED},
+		{"order,one_path", ORI_HCA_REORDERED},
+		{"default_order", ORI_HCA_ORDERED},
+		{"default_order,one_path", ORI_HCA_ORDERED},
+		{"one_path", ORI_HCA_ORDER_MULTIPATH},
+		{"contexts", ORI_HCA_ORDER_UNKNOWN},
+		{"contexts,order,one_path", ORI_HCA_ORDER_MULTIPATH},
+		{"devx,order,one_path", ORI_HCA_ORDER_UNKNOWN},
+	};
+	struct nic n;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		fake5_without(cases[i].without);
+		nic_open(&n);
+		assert_int_equal(n.caps.order, cases[i].order);
+		nic_close(&n);
+	}
+	fake5_without("");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -318,6 +351,7 @@ int main(void)
 			test_a_queue_of_devx_without_memory_faults_reaches_registered_memory),
 		cmocka_unit_test(test_a_page_fault_of_a_devx_queue_stalls_it),
 		cmocka_unit_test(test_a_tier_whose_doorbells_ring_nothing_is_not_chosen),
+		cmocka_unit_test(test_the_order_of_the_network_is_what_the_firmware_says),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -28,7 +28,9 @@
  * "odp",
  * "doorbells" (of DEVX queues: they ring nothing),
  * "faults" (page faults of DEVX queues), "dmabuf" (of queues), "dedicated" and "uncached" (doorbell
- * pages), "sizes" (rings of verbs are twice as big).
+ * pages), "sizes" (rings of verbs are twice as big), "order" (contexts of queues say that WRITEs
+ * and READs are placed in any order), "default_order" (they force that of IBTA), "contexts"
+ * (they cannot be read), "one_path" (ports are joined).
  */
 void fake5_without(const char *list);
 

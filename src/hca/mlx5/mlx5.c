@@ -137,6 +137,7 @@ static void mlx5_caps(const struct ori_hca *hca, struct ori_hca_caps *caps)
 		.rings = has_rings ? &mlx5_rings : NULL,
 		.reaches_all = has_rings && mlx5_reaches_all(d),
 		.has_wait = d->report.has_wait,
+		.order = d->order,
 		/*
 		 * Results of calls are always in host order; those of rings as
 		 * the HCA writes them.

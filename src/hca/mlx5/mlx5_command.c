@@ -23,6 +23,10 @@ enum {
 #define EVENT_TYPE_AT 1u
 #define EVENT_ENTRY 64u
 
+/* Both address paths in the answer of QUERY_QP (Linux mlx5_ifc.h, mlx5_ifc_query_qp_out_bits). */
+#define QUERY_QP_PATHS 0x30u
+#define QUERY_QP_PATHS_END 0x88u
+
 static enum oriel_status command_fail(const struct mlx5_device *d, const char *what, int error,
 				      const void *out, size_t length)
 {
@@ -69,12 +73,35 @@ enum oriel_status ori_mlx5_modify(struct mlx5_device *d, const char *what,
 	return error ? command_fail(d, what, error, out, sizeof(out)) : ORIEL_OK;
 }
 
+/*
+ * Log what the firmware answered, rows of zeros apart, for field reports. Addresses of this
+ * host and its peer lie between @hide and @show.
+ */
+static void command_log(const struct mlx5_device *d, const char *what, const uint8_t *out,
+			unsigned length, unsigned hide, unsigned show)
+{
+	static const uint8_t zeros[16];
+	uint32_t word[4];
+
+	for (unsigned at = 0; at + sizeof(word) <= length; at += sizeof(word)) {
+		memcpy(word, out + at, sizeof(word));
+		for (unsigned i = 0; i < 4; i++)
+			if (at + 4 * i >= hide && at + 4 * i < show)
+				word[i] = 0;
+		if (memcmp(word, zeros, sizeof(zeros)) != 0)
+			ori_log(ORIEL_LOG_DEBUG, "%s: %s at 0x%03x: %08x %08x %08x %08x",
+				d->verbs.name, what, at, ntohl(word[0]), ntohl(word[1]),
+				ntohl(word[2]), ntohl(word[3]));
+	}
+}
+
 static enum oriel_status command_ask_caps(struct mlx5_device *d, enum ori_prm_caps_type type,
 					  void *out)
 {
 	const struct ori_prm_query_caps query = {type};
 	uint8_t in[ORI_PRM_COMMAND_LENGTH];
 	enum oriel_status status = ori_prm_encode_query_caps(&query, in, sizeof(in));
+	char what[32];
 	int error;
 
 	if (status != ORIEL_OK)
@@ -82,8 +109,11 @@ static enum oriel_status command_ask_caps(struct mlx5_device *d, enum ori_prm_ca
 	memset(out, 0, ORI_PRM_QUERY_HCA_CAP_LENGTH);
 	error = ori_mlx5dv.general_cmd(d->verbs.context, in, sizeof(in), out,
 				       ORI_PRM_QUERY_HCA_CAP_LENGTH);
-	return error ? command_fail(d, "QUERY_HCA_CAP", error, out, ORI_PRM_REPLY_LENGTH)
-		     : ORIEL_OK;
+	if (error)
+		return command_fail(d, "QUERY_HCA_CAP", error, out, ORI_PRM_REPLY_LENGTH);
+	snprintf(what, sizeof(what), "capabilities %u", (unsigned)type);
+	command_log(d, what, out, ORI_PRM_QUERY_HCA_CAP_LENGTH, 0, 0);
+	return ORIEL_OK;
 }
 
 /* The rings read CQEs of version 1 only, and posters never update a consumer index. */
@@ -145,6 +175,52 @@ enum oriel_status ori_mlx5_ask(struct mlx5_device *d)
 	if (status == ORIEL_OK)
 		command_ask_paging(d);
 	return status;
+}
+
+/* False: the firmware does not say. */
+static bool command_ask_qp(const struct mlx5_qp *qp, struct ori_prm_qp_state *state)
+{
+	const struct ori_prm_object query = {ORI_PRM_QUERY_QP, qp->number};
+	uint8_t in[ORI_PRM_COMMAND_LENGTH], out[ORI_PRM_QUERY_LENGTH] = {0};
+
+	if (!ori_mlx5dv.obj_query || ori_prm_encode_object(&query, in, sizeof(in)) != ORIEL_OK ||
+	    ori_mlx5dv.obj_query(qp->object, in, sizeof(in), out, sizeof(out)))
+		return false;
+	command_log(qp->device, "context of a QP", out, sizeof(out), QUERY_QP_PATHS,
+		    QUERY_QP_PATHS_END);
+	return ori_prm_decode_qp_state(out, sizeof(out), state) == ORIEL_OK;
+}
+
+/* Are ports joined, so that packets of one queue may leave by either? */
+static bool command_has_lag(struct mlx5_device *d)
+{
+	const struct ori_prm_object query = {ORI_PRM_QUERY_LAG, 0};
+	uint8_t in[ORI_PRM_COMMAND_LENGTH], out[ORI_PRM_REPLY_LENGTH] = {0};
+	struct ori_prm_reply reply;
+
+	return ori_prm_encode_object(&query, in, sizeof(in)) == ORIEL_OK &&
+	       !ori_mlx5dv.general_cmd(d->verbs.context, in, sizeof(in), out, sizeof(out)) &&
+	       ori_prm_decode_reply(out, sizeof(out), &reply) == ORIEL_OK && !reply.status &&
+	       reply.number & ORI_PRM_LAG_STATE;
+}
+
+/*
+ * Ordering 0 that is not forced leaves it to what the port does by default (UCX
+ * dc_mlx5.c: by service level), which says nothing.
+ */
+enum ori_hca_order ori_mlx5_ask_order(struct mlx5_device *d, const struct mlx5_qp *qp)
+{
+	enum ori_hca_order order = ORI_HCA_ORDER_UNKNOWN;
+	struct ori_prm_qp_state state = {0};
+	struct ori_error before;
+
+	ori_error_save(&before);
+	if (command_ask_qp(qp, &state) && (state.ordering || state.is_order_forced))
+		order = state.ordering ? ORI_HCA_REORDERED : ORI_HCA_ORDERED;
+	else if (command_has_lag(d))
+		order = ORI_HCA_ORDER_MULTIPATH;
+	ori_error_restore(&before);
+	return order;
 }
 
 /* False, with errno: the device reports no events. */

@@ -96,6 +96,7 @@ struct mlx5_device {
 	struct ori_prm_atomic_caps atomic_caps;
 	struct ori_prm_paging_caps paging_caps;
 	uint32_t pd, eqn;
+	enum ori_hca_order order;
 	struct mlx5dv_devx_event_channel *events; /* NULL: the library has none */
 	struct mlx5_uars uars;
 
@@ -160,6 +161,11 @@ enum oriel_status ori_mlx5_modify(struct mlx5_device *d, const char *what,
 				  struct mlx5dv_devx_obj *object, const void *in, size_t length);
 /* Read capabilities from the firmware, and the numbers of protection domain and event queue. */
 enum oriel_status ori_mlx5_ask(struct mlx5_device *d);
+/*
+ * Does the context of @qp, which is connected, say that it keeps the order of requests? Else
+ * whether the port has several paths.
+ */
+enum ori_hca_order ori_mlx5_ask_order(struct mlx5_device *d, const struct mlx5_qp *qp);
 /*
  * From now on errors of @object are reported as those of queue pair @qpn, as far
  * as the device reports any: error CQEs carry most of the same information.

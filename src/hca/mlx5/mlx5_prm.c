@@ -260,6 +260,7 @@ static bool opcode_names_object(uint32_t opcode)
 	case ORI_PRM_2ERR_QP:
 	case ORI_PRM_2RST_QP:
 	case ORI_PRM_QUERY_QP:
+	case ORI_PRM_QUERY_LAG:
 		return true;
 	default:
 		return false;

@@ -26,6 +26,7 @@ enum ori_prm_opcode {
 	ORI_PRM_2ERR_QP = 0x507,
 	ORI_PRM_2RST_QP = 0x50a,
 	ORI_PRM_QUERY_QP = 0x50b,
+	ORI_PRM_QUERY_LAG = 0x842,
 };
 
 /* Bytes of a command or of its answer; callers pass exactly these. */
@@ -33,6 +34,7 @@ enum ori_prm_opcode {
 #define ORI_PRM_CREATE_LENGTH 0x110u         /* create_cq, create_qp */
 #define ORI_PRM_MODIFY_LENGTH 0x110u         /* rst2init, init2rtr, rtr2rts */
 #define ORI_PRM_REPLY_LENGTH 0x10u           /* of all but the queries */
+#define ORI_PRM_QUERY_LENGTH 0x110u          /* answers of query_cq, query_qp */
 #define ORI_PRM_QUERY_HCA_CAP_LENGTH 0x1010u /* answer of query_hca_cap */
 
 /* A ring of CQEs of 64 bytes, without compression. */
@@ -138,7 +140,7 @@ struct ori_prm_rts {
 /* A command whose only parameter is an object: query, destroy, 2ERR, 2RST. */
 struct ori_prm_object {
 	enum ori_prm_opcode opcode;
-	uint32_t number; /* QPN or CQN */
+	uint32_t number; /* QPN or CQN; 0 for query_lag, which concerns the device */
 };
 
 enum ori_prm_caps_type {
@@ -156,6 +158,29 @@ struct ori_prm_reply {
 	uint32_t status; /* 0 is success */
 	uint32_t syndrome;
 	uint32_t number; /* of the created object */
+};
+
+/* Bits of the number in the answer to query_lag; 0: no ports are joined. */
+#define ORI_PRM_LAG_STATE 0x7u
+
+enum ori_prm_qp_status {
+	ORI_PRM_QP_RST,
+	ORI_PRM_QP_INIT,
+	ORI_PRM_QP_RTR,
+	ORI_PRM_QP_RTS,
+	ORI_PRM_QP_SQ_ERROR,
+	ORI_PRM_QP_SQ_DRAINED,
+	ORI_PRM_QP_ERROR,
+};
+
+/* The answer to QUERY_QP. */
+struct ori_prm_qp_state {
+	enum ori_prm_qp_status status;
+	uint32_t executed; /* blocks the device has taken, modulo 2^16 */
+	uint32_t posted;   /* blocks up to the last doorbell, modulo 2^16 */
+	/* Data is placed 0: as IBTA says, 1: READs and WRITEs in any order, 2: all of it. */
+	uint32_t ordering;
+	bool is_order_forced; /* ... whatever the device does by default */
 };
 
 struct ori_prm_caps {
@@ -203,6 +228,8 @@ enum oriel_status ori_prm_encode_object(const struct ori_prm_object *object, voi
 enum oriel_status ori_prm_encode_query_caps(const struct ori_prm_query_caps *query, void *in,
 					    size_t length);
 enum oriel_status ori_prm_decode_reply(const void *out, size_t length, struct ori_prm_reply *reply);
+enum oriel_status ori_prm_decode_qp_state(const void *out, size_t length,
+					  struct ori_prm_qp_state *state);
 enum oriel_status ori_prm_decode_caps(const void *out, size_t length, struct ori_prm_caps *caps);
 enum oriel_status ori_prm_decode_paging_caps(const void *out, size_t length,
 					     struct ori_prm_paging_caps *caps);

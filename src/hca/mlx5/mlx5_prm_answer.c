@@ -14,6 +14,25 @@ static void reply_visit(struct ori_codec *c, void *parameters)
 	ori_codec_u32(c, ORI_PRM_REPLY_NUMBER, &reply->number);
 }
 
+static void qp_state_visit(struct ori_codec *c, void *parameters)
+{
+	struct ori_prm_qp_state *state = parameters;
+	uint32_t status = state->status, low = state->ordering & 1, high = state->ordering >> 1;
+	struct ori_prm_view outer;
+
+	ori_codec_answer(c, ORI_PRM_QUERY_QP_OUT_REPLY);
+	outer = ori_codec_enter(c, ORI_PRM_QUERY_QP_OUT_QPC);
+	ori_codec_u32(c, ORI_PRM_QPC_STATE, &status);
+	ori_codec_u32(c, ORI_PRM_QPC_HW_SQ_WQEBB_COUNTER, &state->executed);
+	ori_codec_u32(c, ORI_PRM_QPC_SW_SQ_WQEBB_COUNTER, &state->posted);
+	ori_codec_u32(c, ORI_PRM_QPC_DP_ORDERING_0, &low);
+	ori_codec_u32(c, ORI_PRM_QPC_DP_ORDERING_1, &high);
+	ori_codec_flag(c, ORI_PRM_QPC_DP_ORDERING_FORCE, &state->is_order_forced);
+	state->status = (enum ori_prm_qp_status)status;
+	state->ordering = high << 1 | low;
+	c->at = outer;
+}
+
 static void caps_visit(struct ori_codec *c, void *parameters)
 {
 	struct ori_prm_caps *caps = parameters;
@@ -71,6 +90,19 @@ const struct ori_prm_message ori_prm_reply_message = {
 enum oriel_status ori_prm_decode_reply(const void *out, size_t length, struct ori_prm_reply *reply)
 {
 	return ori_prm_message_decode(&ori_prm_reply_message, out, length, reply);
+}
+
+const struct ori_prm_message ori_prm_qp_state_message = {
+	.name = "qp_state",
+	.layout = ORI_PRM_QUERY_QP_OUT,
+	.size = sizeof(struct ori_prm_qp_state),
+	.visit = qp_state_visit,
+};
+
+enum oriel_status ori_prm_decode_qp_state(const void *out, size_t length,
+					  struct ori_prm_qp_state *state)
+{
+	return ori_prm_message_decode(&ori_prm_qp_state_message, out, length, state);
 }
 
 const struct ori_prm_message ori_prm_caps_message = {

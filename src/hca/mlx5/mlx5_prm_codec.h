@@ -63,6 +63,7 @@ extern const struct ori_prm_message ori_prm_rtr2rts_message;
 extern const struct ori_prm_message ori_prm_object_message;
 extern const struct ori_prm_message ori_prm_query_caps_message;
 extern const struct ori_prm_message ori_prm_reply_message;
+extern const struct ori_prm_message ori_prm_qp_state_message;
 extern const struct ori_prm_message ori_prm_caps_message;
 extern const struct ori_prm_message ori_prm_paging_caps_message;
 extern const struct ori_prm_message ori_prm_atomic_caps_message;

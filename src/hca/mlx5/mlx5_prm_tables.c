@@ -98,10 +98,15 @@ static const struct ori_prm_row rows[ORI_PRM_FIELDS] = {
 	[ORI_PRM_ADS_RMAC_47_32] = {"rmac_47_32", ORI_PRM_ADS, BITS(0x24, 15, 0)},
 	[ORI_PRM_ADS_RMAC_31_0] = {"rmac_31_0", ORI_PRM_ADS, WORD(0x28)},
 
-	/* qpc_bits; send_dbr_mode is in the newer headers only (DOCA mlx5_ifc.h). */
+	/*
+	 * qpc_bits; send_dbr_mode is in the newer headers only (DOCA mlx5_ifc.h), and so is
+	 * dp_ordering (UCX ib_mlx5_ifc.h, and Linux mlx5_ifc.h but for its low bit).
+	 */
 	[ORI_PRM_QPC_STATE] = {"state", ORI_PRM_QPC, BITS(0x00, 31, 28)},
 	[ORI_PRM_QPC_ST] = {"st", ORI_PRM_QPC, BITS(0x00, 23, 16)},
 	[ORI_PRM_QPC_PM_STATE] = {"pm_state", ORI_PRM_QPC, BITS(0x00, 12, 11)},
+	[ORI_PRM_QPC_DP_ORDERING_0] = {"dp_ordering_0", ORI_PRM_QPC, BITS(0x04, 25, 25)},
+	[ORI_PRM_QPC_DP_ORDERING_FORCE] = {"dp_ordering_force", ORI_PRM_QPC, BITS(0x04, 24, 24)},
 	[ORI_PRM_QPC_PD] = {"pd", ORI_PRM_QPC, BITS(0x04, 23, 0)},
 	[ORI_PRM_QPC_MTU] = {"mtu", ORI_PRM_QPC, BITS(0x08, 31, 29)},
 	[ORI_PRM_QPC_LOG_MSG_MAX] = {"log_msg_max", ORI_PRM_QPC, BITS(0x08, 28, 24)},
@@ -131,6 +136,7 @@ static const struct ori_prm_row rows[ORI_PRM_FIELDS] = {
 	[ORI_PRM_QPC_RWE] = {"rwe", ORI_PRM_QPC, BITS(0x90, 14, 14)},
 	[ORI_PRM_QPC_RAE] = {"rae", ORI_PRM_QPC, BITS(0x90, 13, 13)},
 	[ORI_PRM_QPC_PAGE_OFFSET] = {"page_offset", ORI_PRM_QPC, BITS(0x90, 11, 6)},
+	[ORI_PRM_QPC_DP_ORDERING_1] = {"dp_ordering_1", ORI_PRM_QPC, BITS(0x90, 3, 3)},
 	[ORI_PRM_QPC_CD_SLAVE_RECEIVE] = {"cd_slave_receive", ORI_PRM_QPC, BITS(0x90, 2, 2)},
 	[ORI_PRM_QPC_CD_SLAVE_SEND] = {"cd_slave_send", ORI_PRM_QPC, BITS(0x90, 1, 1)},
 	[ORI_PRM_QPC_CD_MASTER] = {"cd_master", ORI_PRM_QPC, BITS(0x90, 0, 0)},

@@ -354,6 +354,11 @@ static void test_answers_are_read_where_the_prm_has_them(void **state)
 	assert_int_equal(qp.status, ORI_PRM_QP_ERROR);
 	assert_int_equal(qp.executed, 0x1234);
 	assert_int_equal(qp.posted, 0x5678);
+	assert_true(qp.ordering == 3 && qp.is_order_forced);
+	memcpy(out + 0x18 + 0x04, "\xfe", 1);
+	memcpy(out + 0x18 + 0x93, "\xf7", 1);
+	assert_int_equal(ori_prm_decode_qp_state(out, sizeof(out), &qp), ORIEL_OK);
+	assert_true(qp.ordering == 1 && !qp.is_order_forced);
 
 	memcpy(out + 0x10, "\x9f", 1);
 	memcpy(out + 0x10 + 0x28, "\xff\x00\x00\x07\xff\x12\x34\x56", 8);
@@ -465,7 +470,7 @@ PAIR(atomic_caps, ori_prm_atomic_caps)
 static const struct ori_prm_object object = {ORI_PRM_2ERR_QP, 0x123456};
 static const struct ori_prm_query_caps query_caps = {ORI_PRM_CAPS_ATOMIC};
 static const struct ori_prm_reply reply = {3, 0xdeadbeef, 0x123456};
-static const struct ori_prm_qp_state qp_state = {ORI_PRM_QP_RTS, 0xffff, 0x8001};
+static const struct ori_prm_qp_state qp_state = {ORI_PRM_QP_RTS, 0xffff, 0x8001, 2, true};
 static const struct ori_prm_cq_state cq_state = {10, 0xffffff, 0x800001};
 static const struct ori_prm_caps caps = {1, 1u << 31, 15, true, false, true, 1u << 31, 1u << 31};
 static const struct ori_prm_paging_caps paging_caps = {true};

@@ -95,6 +95,8 @@ static enum oriel_status tier_try_post(struct mlx5_device *d, struct mlx5_qp *qp
 
 	if (status != ORIEL_OK)
 		return status;
+	if (qp->object)
+		d->order = ori_mlx5_ask_order(d, qp);
 	memset(memory, 0x5a, TIER_TRIAL_BYTES);
 	oriel_mlx5_queue_begin(&q, 0);
 	status = tier_post(&q, memory, key);

@@ -71,21 +71,6 @@ enum oriel_status ori_prm_decode_query_caps(const void *in, size_t length,
 	return command_decode(&ori_prm_query_caps_message, in, length, query);
 }
 
-static void qp_state_visit(struct ori_codec *c, void *parameters)
-{
-	struct ori_prm_qp_state *state = parameters;
-	uint32_t status = state->status;
-	struct ori_prm_view outer;
-
-	ori_codec_answer(c, ORI_PRM_QUERY_QP_OUT_REPLY);
-	outer = ori_codec_enter(c, ORI_PRM_QUERY_QP_OUT_QPC);
-	ori_codec_u32(c, ORI_PRM_QPC_STATE, &status);
-	ori_codec_u32(c, ORI_PRM_QPC_HW_SQ_WQEBB_COUNTER, &state->executed);
-	ori_codec_u32(c, ORI_PRM_QPC_SW_SQ_WQEBB_COUNTER, &state->posted);
-	state->status = (enum ori_prm_qp_status)status;
-	c->at = outer;
-}
-
 static void cq_state_visit(struct ori_codec *c, void *parameters)
 {
 	struct ori_prm_cq_state *state = parameters;
@@ -98,13 +83,6 @@ static void cq_state_visit(struct ori_codec *c, void *parameters)
 	ori_codec_u32(c, ORI_PRM_CQC_PRODUCER_COUNTER, &state->producer);
 	c->at = outer;
 }
-
-static const struct ori_prm_message qp_state_message = {
-	.name = "qp_state",
-	.layout = ORI_PRM_QUERY_QP_OUT,
-	.size = sizeof(struct ori_prm_qp_state),
-	.visit = qp_state_visit,
-};
 
 static const struct ori_prm_message cq_state_message = {
 	.name = "cq_state",
@@ -138,13 +116,7 @@ enum oriel_status ori_prm_encode_atomic_caps(const struct ori_prm_atomic_caps *c
 enum oriel_status ori_prm_encode_qp_state(const struct ori_prm_qp_state *state, void *out,
 					  size_t length)
 {
-	return ori_prm_message_encode(&qp_state_message, state, out, length);
-}
-
-enum oriel_status ori_prm_decode_qp_state(const void *out, size_t length,
-					  struct ori_prm_qp_state *state)
-{
-	return ori_prm_message_decode(&qp_state_message, out, length, state);
+	return ori_prm_message_encode(&ori_prm_qp_state_message, state, out, length);
 }
 
 enum oriel_status ori_prm_encode_cq_state(const struct ori_prm_cq_state *state, void *out,

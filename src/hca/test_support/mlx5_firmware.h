@@ -8,25 +8,6 @@
 
 #include "hca/mlx5/mlx5_prm.h"
 
-#define ORI_PRM_QUERY_LENGTH 0x110u /* answers of query_cq, query_qp */
-
-enum ori_prm_qp_status {
-	ORI_PRM_QP_RST,
-	ORI_PRM_QP_INIT,
-	ORI_PRM_QP_RTR,
-	ORI_PRM_QP_RTS,
-	ORI_PRM_QP_SQ_ERROR,
-	ORI_PRM_QP_SQ_DRAINED,
-	ORI_PRM_QP_ERROR,
-};
-
-/* The answer to QUERY_QP. */
-struct ori_prm_qp_state {
-	enum ori_prm_qp_status status;
-	uint32_t executed; /* blocks the device has taken, modulo 2^16 */
-	uint32_t posted;   /* blocks up to the last doorbell, modulo 2^16 */
-};
-
 /* The answer to QUERY_CQ. */
 struct ori_prm_cq_state {
 	uint32_t status;   /* 0, 9 overrun, 10 write failed */
@@ -54,8 +35,6 @@ enum oriel_status ori_prm_encode_atomic_caps(const struct ori_prm_atomic_caps *c
 					     size_t length);
 enum oriel_status ori_prm_encode_qp_state(const struct ori_prm_qp_state *state, void *out,
 					  size_t length);
-enum oriel_status ori_prm_decode_qp_state(const void *out, size_t length,
-					  struct ori_prm_qp_state *state);
 enum oriel_status ori_prm_encode_cq_state(const struct ori_prm_cq_state *state, void *out,
 					  size_t length);
 enum oriel_status ori_prm_decode_cq_state(const void *out, size_t length,
