@@ -17,6 +17,7 @@
 #include "hca/soft/soft_memory.h"
 #include "hca/soft/soft_node.h"
 #include "hca/soft/soft_qp.h"
+#include "hca/soft/soft_stray.h"
 #include "hca/soft/soft_wire.h"
 
 static struct soft_node *to_node(const struct ori_hca *hca)
@@ -138,6 +139,7 @@ static void soft_caps(const struct ori_hca *hca, struct ori_hca_caps *caps)
 		.is_software = true,
 		.is_sink = node->scenario.sink,
 		.writes_late = node->scenario.below_owner != 0,
+		.order = node->scenario.reorder ? ORI_HCA_REORDERED : ORI_HCA_ORDERED,
 	};
 }
 
@@ -211,6 +213,7 @@ static void soft_unregister(struct ori_hca_mr *handle)
 	struct soft_node *node = mr->node;
 
 	ori_soft_engine_lock(node->engine);
+	ori_soft_stray_place(node, NULL);
 	ori_soft_held_drain(node);
 	for (struct soft_qp *qp = node->qp_list; qp; qp = qp->next)
 		ori_soft_flight_forget(qp, mr);
@@ -540,6 +543,7 @@ static void soft_destroy_qp(struct ori_hca_qp *handle)
 	struct soft_node *node = qp->node;
 
 	ori_soft_engine_lock(node->engine);
+	ori_soft_stray_place(node, qp);
 	soft_say_goodbye(qp);
 	ori_soft_cq_flush_of(qp, SOFT_NEVER);
 	node->qps[qp->qpn & (SOFT_TABLE - 1)] = NULL;

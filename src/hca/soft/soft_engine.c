@@ -25,6 +25,7 @@
 #include "hca/soft/soft_link.h"
 #include "hca/soft/soft_memory.h"
 #include "hca/soft/soft_qp.h"
+#include "hca/soft/soft_stray.h"
 #include "hca/soft/soft_wire.h"
 
 #define ENGINE_SPIN_NS 50000u      /* without work before it sleeps */
@@ -69,10 +70,12 @@ static uint64_t engine_due_qp(struct soft_qp *qp)
 /* Work of a halted HCA waits for the end of the halt. */
 static uint64_t engine_due_node(const struct soft_node *node)
 {
-	uint64_t due = ori_soft_held_due(node), other;
+	uint64_t due = ori_soft_held_due(node), other = ori_soft_stray_due(node);
 
 	if (node->halt_until > node->engine->now)
 		return node->halt_until;
+	if (other < due)
+		due = other;
 	for (struct soft_qp *qp = node->qp_list; qp; qp = qp->next) {
 		other = engine_due_qp(qp);
 		if (other < due)
@@ -125,6 +128,7 @@ static bool engine_turn_node(struct soft_node *node)
 	if (ori_soft_engine_is_halted(node))
 		return false;
 	is_busy = ori_soft_held_leak(node);
+	is_busy |= ori_soft_stray_step(node);
 	for (struct soft_qp *qp = node->qp_list; qp; qp = qp->next)
 		if (node->scenario.shuffle && soft_rand_chance(&node->rand, SOFT_CERTAIN / 2))
 			is_busy |= oriel_dev_load_relaxed(qp->doorbell) != qp->seen ||

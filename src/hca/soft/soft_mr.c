@@ -126,7 +126,8 @@ bool ori_soft_is_held(const struct soft_mr *mr, const char *at)
 {
 	const struct soft_scenario *s = &mr->node->scenario;
 
-	if (!s->below_owner && !(s->relaxed && (mr->access & ORI_HCA_RELAXED_ORDERING)))
+	if (!s->below_owner && !s->invisible &&
+	    !(s->relaxed && (mr->access & ORI_HCA_RELAXED_ORDERING)))
 		return false;
 	return mr->side != SOFT_EITHER && !ori_soft_is_remote(mr, at);
 }
@@ -134,7 +135,7 @@ bool ori_soft_is_held(const struct soft_mr *mr, const char *at)
 /* The oldest write if their order stays, else any. */
 static void mr_leak(struct soft_node *node)
 {
-	bool in_order = node->scenario.below_owner != 0;
+	bool in_order = node->scenario.below_owner || node->scenario.invisible;
 	uint64_t which = in_order ? 0 : soft_rand_below(&node->rand, node->held_count);
 	struct soft_posted *p = &node->held[which];
 
@@ -184,12 +185,14 @@ void ori_soft_held_settle(struct soft_node *node, const char *at, size_t length)
 
 static void mr_hold_back(struct soft_node *node, char *to, const char *from, size_t length)
 {
+	const struct soft_scenario *s = &node->scenario;
 	struct soft_posted *p;
 
 	if (node->held_count == node->held_room)
 		mr_leak(node);
 	p = &node->held[node->held_count++];
-	p->due = node->engine->now + soft_rand_below(&node->rand, node->scenario.below_owner);
+	p->due = node->engine->now +
+		 soft_rand_below(&node->rand, s->below_owner ? s->below_owner : s->invisible);
 	p->target = to;
 	p->length = length;
 	ori_soft_copy(p->data, from, length);

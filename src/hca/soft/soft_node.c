@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "hca/soft/soft_engine.h"
 #include "hca/soft/soft_memory.h"
+#include "hca/soft/soft_stray.h"
 
 #define NODE_LAPS (SOFT_TABLE - 1)
 #define NODE_HELD 64u /* writes held back if the scenario does not say */
@@ -22,6 +23,7 @@ static void node_free(struct soft_node *node)
 	ori_soft_keys_close(&node->keys);
 	ori_soft_remote_close(node->remote);
 	free(node->held);
+	ori_soft_stray_close(node);
 	while (node->page_count)
 		free(node->pages[--node->page_count]);
 	free(node->pages);
@@ -71,6 +73,11 @@ enum oriel_status ori_soft_node_open(struct soft_engine *e, const char *config,
 	if (!node->held) {
 		node_free(node);
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a software HCA");
+	}
+	status = ori_soft_stray_open(node);
+	if (status != ORIEL_OK) {
+		node_free(node);
+		return status;
 	}
 	status = node_attach(e, node);
 	if (status != ORIEL_OK) {

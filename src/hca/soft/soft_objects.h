@@ -217,6 +217,7 @@ struct soft_qp {
 	struct soft_reply replies[SOFT_REPLIES];
 	uint32_t replay_next;
 	struct soft_replay replays[SOFT_REPLAYS];
+	uint32_t strays; /* parts that were set aside: nothing is acknowledged */
 
 	/* posted to by calls: ids is NULL if the QP is not */
 	uint64_t *ids;         /* [depth] of the WQEs */
@@ -254,7 +255,8 @@ struct soft_counters {
 	uint64_t refused;   /* requests answered with an error */
 	uint64_t not_ready; /* ... put off, since no receive was posted */
 	uint64_t stalled;
-	uint64_t relaxed; /* writes held back, for any reason */
+	uint64_t relaxed;   /* writes held back, for any reason */
+	uint64_t reordered; /* parts of WRITEs set aside */
 	uint64_t late_cqes;
 	uint64_t dup_cqes;
 	uint64_t overruns; /* of CQs */
@@ -280,6 +282,8 @@ struct soft_node {
 	uint64_t qps_made;
 	uint32_t held_count, held_room;
 	struct soft_posted *held; /* [held_room] */
+	uint32_t stray_count;
+	struct soft_stray *strays; /* NULL: the network keeps the order */
 	bool has_halted;
 	uint64_t halt_until;
 	uint32_t event_first, event_count;

@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "hca/soft/soft_cq.h"
+#include "hca/soft/soft_stray.h"
 
 static enum oriel_status qp_status(uint8_t syndrome)
 {
@@ -77,6 +78,7 @@ void ori_soft_qp_flush(struct soft_qp *qp, uint8_t syndrome)
 {
 	soft_trace(qp->node->engine, 'X', qp->qpn, syndrome);
 	qp->state = SOFT_ERROR;
+	ori_soft_stray_place(qp->node, qp);
 	qp->has_wqe = false;
 	qp->timer = SOFT_NEVER;
 	qp->recover_at = SOFT_NEVER;

@@ -11,6 +11,7 @@
 #include "hca/soft/soft_cq.h"
 #include "hca/soft/soft_memory.h"
 #include "hca/soft/soft_qp.h"
+#include "hca/soft/soft_stray.h"
 
 static const char *const responder_names[SOFT_FRAME_TYPES] = {
 	[SOFT_WRITE] = "WRITE",
@@ -114,6 +115,7 @@ static void responder_write(struct soft_qp *qp, const struct soft_header *h, uin
 	uint64_t lead = skip * qp->node->scenario.mtu;
 	struct soft_mr *mr;
 	const char *why;
+	char *to;
 
 	if (responder_is_taking(h) && !responder_has_receive(qp)) {
 		responder_put_off(qp);
@@ -125,8 +127,10 @@ static void responder_write(struct soft_qp *qp, const struct soft_header *h, uin
 			responder_reject(qp, h, qp->expected, ORIEL_SYNDROME_REMOTE_ACCESS, why);
 			return;
 		}
-		if (!payload || !ori_soft_write(mr, soft_mr_at(mr, h->address) + h->operand + lead,
-						payload + lead, h->length - lead)) {
+		to = soft_mr_at(mr, h->address) + h->operand + lead;
+		if (payload && h->type == SOFT_WRITE && ori_soft_stray_takes(mr, to))
+			ori_soft_stray_keep(qp, mr, to, payload + lead, h->length - lead);
+		else if (!payload || !ori_soft_write(mr, to, payload + lead, h->length - lead)) {
 			responder_miss(qp, h, qp->expected);
 			return;
 		}
@@ -341,7 +345,8 @@ char *ori_soft_responder_target(struct soft_qp *qp, const struct soft_header *h,
 	if (!*mr)
 		return NULL;
 	to = soft_mr_at(*mr, h->address) + h->operand;
-	if (ori_soft_is_remote(*mr, to) || ori_soft_is_held(*mr, to))
+	if (ori_soft_is_remote(*mr, to) || ori_soft_is_held(*mr, to) ||
+	    ori_soft_stray_takes(*mr, to))
 		return NULL;
 	ori_soft_held_drain(qp->node);
 	return to;
@@ -349,7 +354,7 @@ char *ori_soft_responder_target(struct soft_qp *qp, const struct soft_header *h,
 
 bool ori_soft_responder_has_output(const struct soft_qp *qp)
 {
-	return qp->state != SOFT_INIT &&
+	return qp->state != SOFT_INIT && !qp->strays &&
 	       (qp->replies_count > 0 || qp->has_ack || qp->has_nak || qp->answer);
 }
 

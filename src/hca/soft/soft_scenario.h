@@ -21,6 +21,7 @@ struct soft_scenario {
 	uint64_t drop;       /* chance that a packet is lost */
 	uint64_t dup;        /* chance that it arrives twice */
 	uint64_t delay;      /* each packet waits up to this long; order within a QP stays */
+	uint64_t reorder;    /* WRITEs are executed up to this long later, in any order */
 	uint64_t black_hole; /* packets after which a QP is cut off */
 
 	/* a QP rests up to this long before a WQE ... */
@@ -45,6 +46,11 @@ struct soft_scenario {
 	 * (writes-ordering below OWNER).
 	 */
 	uint64_t below_owner;
+	/*
+	 * The same, but all writes keep their order and atomics push, too: what a NIC has
+	 * acknowledged is not visible yet.
+	 */
+	uint64_t invisible;
 
 	/* doorbells */
 	uint64_t db_loss;     /* chance that a doorbell is lost ... */

@@ -12,6 +12,7 @@
 #include "hca/soft/soft_memory.h"
 #include "hca/soft/soft_node.h"
 #include "hca/soft/soft_qp.h"
+#include "hca/soft/soft_stray.h"
 #include "hca/soft/soft_wire.h"
 
 #define CLUSTER_TICK_NS 1000u /* of virtual time per step */
@@ -84,7 +85,7 @@ static bool cluster_act(struct soft_qp *qp, enum cluster_action action)
 	case CLUSTER_CQE:
 		return ori_soft_cq_flush_of(qp, qp->node->engine->now);
 	default:
-		return ori_soft_held_leak(qp->node);
+		return ori_soft_held_leak(qp->node) || ori_soft_stray_step(qp->node);
 	}
 }
 
