@@ -210,10 +210,10 @@ static const char *adapter_note(const struct oriel_nic *adapter)
 
 static bool adapter_print(const struct oriel_nic *adapter)
 {
-	static const char *const head[] = {"NIC",         "kind",          "tier", "mtu",
-					   "queue depth", "max_rd_atomic", "WAIT", "rails",
-					   "posts",       "description"};
-	struct table table = {.columns = 10};
+	static const char *const head[] = {"NIC",         "kind",          "tier",       "mtu",
+					   "queue depth", "max_rd_atomic", "WAIT",       "rails",
+					   "posts",       "order",         "description"};
+	struct table table = {.columns = 11};
 	char mtu[16], depth[16], gets[16], rails[16];
 	const char *cells[] = {adapter->name,
 			       adapter->kind,
@@ -224,6 +224,7 @@ static bool adapter_print(const struct oriel_nic *adapter)
 			       adapter->has_wait ? "yes" : "no",
 			       rails,
 			       adapter->is_proxied ? "proxy" : "rings",
+			       adapter->is_reordered ? "relaxed" : "ordered",
 			       adapter_note(adapter)};
 	bool is_added;
 
@@ -338,6 +339,7 @@ static void adapter_write(const struct info_job *job, struct json *json)
 	json_bool(json, "is_sink", adapter.is_sink);
 	json_unsigned(json, "rails", adapter.rails);
 	json_text(json, "post", adapter.is_proxied ? "proxy" : "rings");
+	json_text(json, "order", adapter.is_reordered ? "relaxed" : "ordered");
 	json_text(json, "note", adapter_note(&adapter));
 	json_close_object(json);
 }

@@ -156,10 +156,10 @@ static double median(double *samples, unsigned count)
 
 static struct ori_host_move move_of(const struct peer *p, uint64_t at, uint64_t length)
 {
-	return (struct ori_host_move){{at, {{p->keys.lkey}}},
-				      {at, {{p->rkey}}},
-				      length,
-				      p->memory + at};
+	return (struct ori_host_move){.local = {at, {{p->keys.lkey}}},
+				      .remote = {at, {{p->rkey}}},
+				      .length = length,
+				      .data = p->memory + at};
 }
 
 /* Waits until the last byte is @value. Between two reads of the clock it only polls. */

@@ -28,6 +28,18 @@ enum oriel_connect {
 	ORIEL_CONNECT_LAZY,    /* by oriel_comm_connect() or the first window */
 };
 
+/*
+ * Does the network of the rdma path keep the order in which requests are posted to a NIC? If it
+ * may not, signals, barriers, values, messages and flushes wait for an acknowledgement of what
+ * was posted before, one round trip: see docs/rdma.md.
+ */
+enum oriel_net_order {
+	ORIEL_NET_ORDER_DEFAULT, /* as ORIEL_NET_ORDER says */
+	ORIEL_NET_ORDER_AUTO,    /* as the NICs report it */
+	ORIEL_NET_ORDER_ORDERED, /* the caller knows that it does */
+	ORIEL_NET_ORDER_RELAXED, /* it may not */
+};
+
 enum oriel_comm_flags {
 	/*
 	 * Windows and regions of this rank may lie on the GPU whose CUDA context is
@@ -43,6 +55,7 @@ struct oriel_comm_attr {
 	const char *node;    /* name of this rank's (virtual) node; NULL = ORIEL_NODE */
 	unsigned connect;    /* enum oriel_connect, equal on all ranks */
 	unsigned flags;      /* enum oriel_comm_flags; ranks may differ */
+	unsigned net_order;  /* enum oriel_net_order; relaxed at one end of a link: it is */
 };
 
 /*
@@ -53,7 +66,8 @@ struct oriel_comm_attr {
  * ORIEL_ERR_NO_PATH: two ranks cannot reach each other; the text names both,
  * their hosts and what was tried. ORIEL_ERR_MISMATCH: version, timeout or
  * connect differ. ORIEL_ERR_CONFIG: a setting of some rank is wrong.
- * ORIEL_ERR_STATE: ORIEL_COMM_GPU without a current context.
+ * ORIEL_ERR_STATE: ORIEL_COMM_GPU without a current context. ORIEL_ERR_INVALID:
+ * an attribute of some rank is wrong.
  */
 enum oriel_status oriel_comm_create(const struct oriel_bootstrap *bootstrap,
 				    const struct oriel_comm_attr *attr, struct oriel_comm **comm);
@@ -261,6 +275,7 @@ struct oriel_nic {
 	unsigned rails;           /* how many there are (ORIEL_RAILS) */
 	bool is_proxied;          /* a thread of the host posts to it for all (ORIEL_POST) */
 	const char *tier;         /* its tier: "T0" to "T3" (docs/rdma.md); "" in software */
+	bool is_reordered;        /* its network may keep no order (ORIEL_NET_ORDER) */
 };
 
 /*

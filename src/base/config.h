@@ -28,6 +28,7 @@ enum ori_setting {
 	ORI_SETTING_CE_BATCH,     /* ORIEL_CE_BATCH, bytes: largest copy that is batched */
 	ORI_SETTING_TUNE,         /* ORIEL_TUNE, off, a path, or "": ~/.cache/oriel/tune */
 	ORI_SETTING_POST,         /* ORIEL_POST, auto | rings | proxy: initiator or proxy posts */
+	ORI_SETTING_NET_ORDER,    /* ORIEL_NET_ORDER, auto | ordered | relaxed: of the network */
 	ORI_SETTING_PROXY_NEAR,   /* ORIEL_PROXY_NEAR, auto | off: NUMA node of the proxy */
 	ORI_SETTING_P2P_TCP,      /* ORIEL_P2P_TCP, auto | on | off: p2p contexts listen */
 	ORI_SETTING_IB_GID_INDEX, /* ORIEL_IB_GID_INDEX, 0 to 255, or "": RoCE v2 */

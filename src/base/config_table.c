@@ -301,6 +301,16 @@ const struct ori_config_entry ori_config_entries[ORI_SETTINGS] = {
 				"by a proxy thread; auto: rings where the NIC has them",
 			.words = "auto,rings,proxy",
 		},
+	[ORI_SETTING_NET_ORDER] =
+		{
+			.name = "ORIEL_NET_ORDER",
+			.fallback = "auto",
+			.help = "whether the network keeps the order of requests to a NIC; "
+				"relaxed: "
+				"signals wait until the data before them is acknowledged; auto: as "
+				"the NIC reports it",
+			.words = "auto,ordered,relaxed",
+		},
 	[ORI_SETTING_PROXY_NEAR] =
 		{
 			.name = "ORIEL_PROXY_NEAR",

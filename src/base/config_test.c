@@ -111,6 +111,7 @@ static void test_an_error_about_a_value_lists_what_it_may_be(void **state)
 		{"ORIEL_RAILS", "a number from 1 to 4"},
 		{"ORIEL_ALLGATHER", "auto, ll, store, ce, direct, ring or bruck"},
 		{"ORIEL_POST", "auto, rings or proxy"},
+		{"ORIEL_NET_ORDER", "auto, ordered or relaxed"},
 		{"ORIEL_PROXY_NEAR", "auto or off"},
 		{"ORIEL_P2P_TCP", "auto, on or off"},
 		{"ORIEL_PORT", "a port from 1 to 65535"},

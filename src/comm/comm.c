@@ -145,6 +145,10 @@ static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct orie
 	status = comm_read_connect(attr.connect, &join->connect);
 	if (status != ORIEL_OK)
 		return status;
+	if (attr.net_order > ORIEL_NET_ORDER_RELAXED)
+		return ori_fail(ORIEL_ERR_INVALID, "net_order is %u, at most %u", attr.net_order,
+				ORIEL_NET_ORDER_RELAXED);
+	comm->net_order = (enum oriel_net_order)attr.net_order;
 	status = comm_read_rails(&join->rails);
 	if (status != ORIEL_OK)
 		return status;

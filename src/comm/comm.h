@@ -124,6 +124,7 @@ struct oriel_comm {
 	struct ori_mesh *mesh;       /* sockets to mapped peers in other processes */
 	struct ori_watcher watcher;
 	unsigned rails;                  /* NICs of each rank; the same on all ranks */
+	enum oriel_net_order net_order;  /* of the attributes */
 	struct ori_rdma *rdma;           /* NULL: no peer is reached by it */
 	struct ori_rdma_link **links;    /* [size], NULL where the path is another */
 	struct ori_links_rank *ranks;    /* [size], addresses of their NICs; NULL without rdma */

@@ -28,6 +28,11 @@ struct nics_record {
 static_assert(sizeof(struct nics_record) == 792, "struct nics_record goes over the wire");
 static_assert(sizeof(struct nics_record) <= ORI_RECORD_BYTES, "fits the records");
 
+static_assert((int)ORIEL_NET_ORDER_AUTO == (int)ORI_RDMA_ORDER_AUTO &&
+		      (int)ORIEL_NET_ORDER_ORDERED == (int)ORI_RDMA_ORDERED &&
+		      (int)ORIEL_NET_ORDER_RELAXED == (int)ORI_RDMA_RELAXED,
+	      "both have the same values");
+
 static bool nics_are_needed(const struct oriel_comm *comm)
 {
 	unsigned peer;
@@ -78,7 +83,9 @@ static unsigned nics_pollers(const struct oriel_comm *comm)
 /* Local: the NICs, the heartbeat, and a link without queues for each rdma peer. */
 static enum oriel_status nics_create(struct oriel_comm *comm)
 {
-	const struct ori_rdma_attr attr = {.rails = comm->rails, .gpu = comm->gpu};
+	const struct ori_rdma_attr attr = {.rails = comm->rails,
+					   .gpu = comm->gpu,
+					   .order = (enum ori_rdma_order)comm->net_order};
 	struct ori_rdma_links_attr links = {0};
 	enum oriel_status status;
 	unsigned peer;
@@ -153,7 +160,9 @@ static enum oriel_status nics_introduce(struct oriel_comm *comm, enum oriel_stat
 		for (rail = 0; rail < comm->rails; rail++)
 			ori_rdma_describe(comm->rdma, rail, &mine.rank.hcas[rail]);
 		mine.rank.table_rkeys = *ori_heartbeat_rkeys(comm);
-		mine.rank.is_unordered = ori_rdma_is_unordered(comm->rdma);
+		mine.rank.unordered =
+			(ori_rdma_is_unordered(comm->rdma) ? ORI_LINKS_UNORDERED : 0) |
+			(ori_rdma_is_reordered(comm->rdma) ? ORI_LINKS_REORDERED : 0);
 	}
 	status = ori_verdict_gather(comm, ORI_CALL_COMM_CREATE, &mine, records, sizeof(mine));
 	/* All ranks come to the same answer. */
@@ -163,8 +172,12 @@ static enum oriel_status nics_introduce(struct oriel_comm *comm, enum oriel_stat
 		nics_warn(comm);
 	for (peer = 0; peer < comm->size && status == ORIEL_OK && comm->ranks; peer++) {
 		comm->ranks[peer] = records[peer].rank;
-		if (comm->links[peer] && records[peer].rank.is_unordered)
-			ori_rdma_link_set_unordered(comm->links[peer]);
+		if (comm->links[peer])
+			ori_rdma_link_set_unordered(comm->links[peer],
+						    records[peer].rank.unordered &
+							    ORI_LINKS_UNORDERED,
+						    records[peer].rank.unordered &
+							    ORI_LINKS_REORDERED);
 	}
 	return status;
 }
@@ -216,6 +229,7 @@ enum oriel_status oriel_comm_nic(const struct oriel_comm *comm, struct oriel_nic
 		.rails = ori_rdma_rails(comm->rdma),
 		.is_proxied = ori_rdma_is_proxied(comm->rdma),
 		.tier = caps.tier,
+		.is_reordered = ori_rdma_is_reordered(comm->rdma),
 	};
 	return ORIEL_OK;
 }

@@ -6,12 +6,15 @@
 #include "comm/comm.h"
 #include "rdma/rdma.h"
 
+#define ORI_LINKS_UNORDERED 1u /* see ori_rdma_is_unordered() */
+#define ORI_LINKS_REORDERED 2u /* see ori_rdma_is_reordered() */
+
 /* The addresses that links to a rank connect to. Goes over the wire as it is. */
 struct ori_links_rank {
 	struct ori_hca_qp_address hcas[ORIEL_DEV_RAILS]; /* without the number of any queue */
 	struct oriel_dev_keys table_rkeys; /* of the rows where peers report failures */
 	uint32_t kind;                     /* enum ori_hca_kind */
-	uint32_t is_unordered;             /* 1: see ori_rdma_is_unordered() */
+	uint32_t unordered;                /* ORI_LINKS_... */
 };
 
 /*

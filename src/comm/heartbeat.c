@@ -220,7 +220,7 @@ static void heartbeat_report(struct oriel_comm *comm, unsigned peer)
 				    .age_ns = record.age_ns,
 				    .complete = 1};
 	const char *bytes = (const char *)&row;
-	/* The word comes last: the queue keeps the order. */
+	/* The word comes last, whatever order the network keeps. */
 	struct ori_rdma_piece pieces[3] = {
 		{heartbeat_remote(comm, 0), bytes, ORI_RDMA_PIECE},
 		{heartbeat_remote(comm, ORI_RDMA_PIECE), bytes + ORI_RDMA_PIECE, ORI_RDMA_PIECE},

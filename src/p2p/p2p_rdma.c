@@ -39,6 +39,7 @@ static enum oriel_status rdma_open_link(struct oriel_p2p *p2p)
 	for (rail = 0; rail < attr.rails; rail++)
 		attr.hcas[rail] = ori_rdma_hca(ctx->rdma, rail);
 	attr.first_rail = p2p->rail;
+	attr.is_reordered = ori_rdma_is_reordered(ctx->rdma);
 	status = ori_host_create(&attr, &p2p->link.host, &end);
 	if (status != ORIEL_OK)
 		return status;

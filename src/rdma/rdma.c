@@ -9,7 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/config.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "rdma/rdma_choose.h"
 #include "rdma/rdma_rail.h"
 
@@ -78,6 +80,51 @@ static enum oriel_status rdma_open_memory(struct ori_rdma *r)
 	return ori_memory_open(&attr, &r->memory);
 }
 
+/* oriel_settings_check() has checked the text. */
+static enum ori_rdma_order rdma_order(enum ori_rdma_order order)
+{
+	const char *text = ori_setting_text(ORI_SETTING_NET_ORDER);
+
+	if (order != ORI_RDMA_ORDER_DEFAULT)
+		return order;
+	if (strcmp(text, "ordered") == 0)
+		return ORI_RDMA_ORDERED;
+	return strcmp(text, "relaxed") == 0 ? ORI_RDMA_RELAXED : ORI_RDMA_ORDER_AUTO;
+}
+
+/*
+ * A flag that passes its data is a wrong answer, which no program notices: several paths without
+ * a word from the NIC count as a network that keeps no order.
+ */
+static void rdma_choose_order(struct ori_rdma *r, enum ori_rdma_order order)
+{
+	const char *why = "as the settings say";
+	unsigned rail;
+
+	r->is_reordered = order == ORI_RDMA_RELAXED;
+	for (rail = 0; rail < r->count && order == ORI_RDMA_ORDER_AUTO; rail++)
+		switch (r->rails[rail].caps.order) {
+		case ORI_HCA_REORDERED:
+			why = "as the NIC reports";
+			r->is_reordered = true;
+			break;
+		case ORI_HCA_ORDER_MULTIPATH:
+			why = "its port has several paths and the NIC does not report their order";
+			r->is_reordered = true;
+			break;
+		case ORI_HCA_ORDERED:
+		case ORI_HCA_ORDER_UNKNOWN:
+			break;
+		}
+	if (r->is_reordered)
+		ori_log(ORIEL_LOG_INFO,
+			"%s: the network may bring requests in another order, %s: signals, "
+			"barriers, "
+			"values and messages wait until all before them is acknowledged, one round "
+			"trip each (ORIEL_NET_ORDER)",
+			r->rails[0].caps.name, why);
+}
+
 enum oriel_status ori_rdma_open(const struct ori_rdma_attr *attr, struct ori_rdma **rdma)
 {
 	struct ori_hca_choice choice = {.ops = attr->hca};
@@ -100,6 +147,8 @@ enum oriel_status ori_rdma_open(const struct ori_rdma_attr *attr, struct ori_rdm
 	r->kind = choice.ops == &ori_hca_soft_ops ? ORI_HCA_KIND_SOFT : ORI_HCA_KIND_VERBS;
 	for (rail = 0; rail < r->count && status == ORIEL_OK; rail++)
 		status = rdma_open_rail(r, choice.ops, config, rail);
+	if (status == ORIEL_OK)
+		rdma_choose_order(r, rdma_order(attr->order));
 	if (status == ORIEL_OK)
 		status = rdma_open_memory(r);
 	if (status != ORIEL_OK) {

@@ -25,12 +25,21 @@ enum ori_hca_kind {
 	ORI_HCA_KIND_VERBS,
 };
 
+/* Does the network between NICs keep the order of requests? docs/rdma.md has the consequences. */
+enum ori_rdma_order {
+	ORI_RDMA_ORDER_DEFAULT, /* as ORIEL_NET_ORDER says */
+	ORI_RDMA_ORDER_AUTO,    /* as the NICs say */
+	ORI_RDMA_ORDERED,
+	ORI_RDMA_RELAXED,
+};
+
 struct ori_rdma_attr {
 	unsigned rails; /* at most ORIEL_DEV_RAILS; 0 = 1 */
 	/* NULL, or the GPU whose memory NICs reach. It outlives the context. */
 	const struct ori_gpu *gpu;
 	const struct ori_hca_ops *hca; /* the backend; NULL: what the settings choose */
 	const char *config;            /* ... of it, a text; NULL = defaults */
+	enum ori_rdma_order order;
 };
 
 #define ORI_RDMA_LACK 88 /* bytes of ori_rdma_lack(): its error fits a verdict of comm/ */
@@ -142,6 +151,13 @@ bool ori_rdma_is_proxied(const struct ori_rdma *rdma);
  */
 bool ori_rdma_is_unordered(const struct ori_rdma *rdma);
 
+/*
+ * May the network bring requests of one queue in another order? All that announces data then
+ * waits for it to be acknowledged: links of one end for which this holds do so, and others after
+ * ori_rdma_link_set_unordered().
+ */
+bool ori_rdma_is_reordered(const struct ori_rdma *rdma);
+
 /* lkeys of all memory of this process, at its own addresses: sources and results. */
 const struct oriel_dev_keys *ori_rdma_whole_lkeys(const struct ori_rdma *rdma);
 
@@ -170,10 +186,10 @@ enum oriel_status ori_rdma_link_create(struct ori_rdma *rdma, unsigned peer, uns
 				       struct ori_rdma_link **link);
 
 /*
- * Memory of the peer is unordered, see ori_rdma_is_unordered(). Call it before
+ * The answers of ori_rdma_is_unordered() and ori_rdma_is_reordered() at the peer. Call it before
  * ori_rdma_link_open().
  */
-void ori_rdma_link_set_unordered(struct ori_rdma_link *link);
+void ori_rdma_link_set_unordered(struct ori_rdma_link *link, bool is_unordered, bool is_reordered);
 
 /* Makes the queues of @link; @qps is for the other end. On failure there are none. */
 enum oriel_status ori_rdma_link_open(struct ori_rdma_link *link, struct ori_rdma_qps *qps);

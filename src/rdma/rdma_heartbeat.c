@@ -14,7 +14,7 @@ static_assert(2 * HEARTBEAT_PIECES <= ORI_RDMA_HEARTBEAT_DEPTH,
 	      "what broke a rank fits behind a beat");
 
 enum oriel_status ori_rdma_heartbeat_open(const struct ori_hca_ops *ops, struct ori_hca *hca,
-					  uint32_t sink_lkey, unsigned rail, unsigned peer,
+					  uint32_t sink_lkey, const struct oriel_dev_link *link,
 					  struct ori_rdma_heartbeat *p)
 {
 	struct ori_host_attr attr = {
@@ -24,9 +24,10 @@ enum oriel_status ori_rdma_heartbeat_open(const struct ori_hca_ops *ops, struct 
 		.operations = ORI_RDMA_HEARTBEAT_DEPTH,
 		.immediates = ORI_HOST_NONE,
 		.sink_lkey = sink_lkey,
+		.is_reordered = link->unordered & ORIEL_LINK_UNORDERED_NETWORK,
 	};
 
-	*p = (struct ori_rdma_heartbeat){.rail = rail, .peer = peer};
+	*p = (struct ori_rdma_heartbeat){.rail = link->rail, .peer = link->peer};
 	return ori_host_create(&attr, &p->link, &p->end);
 }
 
@@ -57,11 +58,16 @@ enum oriel_status ori_rdma_heartbeat_post(struct ori_rdma_heartbeat *p,
 	/* All or none: a row whose last word is never written would never be read. */
 	if (status == ORIEL_OK && ori_host_in_flight(p->link) + count > ORI_RDMA_HEARTBEAT_DEPTH)
 		status = ORIEL_AGAIN;
+	/* Behind a flag that waits, pieces would be posted when the caller's bytes are gone. */
+	if (status == ORIEL_OK && p->end.is_reordered && ori_host_in_flight(p->link))
+		status = ORIEL_AGAIN;
 	for (unsigned i = 0; i < count && status == ORIEL_OK; i++) {
 		struct ori_host_move put = {
 			.remote = {pieces[i].at, {{rkeys->rail[p->rail]}}},
 			.length = pieces[i].length,
 			.data = pieces[i].data,
+			/* The last of several pieces says that all of them are there. */
+			.is_flag = count > 1 && i + 1 == count,
 		};
 
 		status = ori_host_put(p->link, &put, &op);

@@ -20,11 +20,10 @@ struct ori_rdma_heartbeat {
 };
 
 /*
- * Makes the queue of the link to @peer on @rail; @sink_lkey as in rdma_host.h. On failure
- * the caller closes it.
+ * Makes the queue of @link; @sink_lkey as in rdma_host.h. On failure the caller closes it.
  */
 enum oriel_status ori_rdma_heartbeat_open(const struct ori_hca_ops *ops, struct ori_hca *hca,
-					  uint32_t sink_lkey, unsigned rail, unsigned peer,
+					  uint32_t sink_lkey, const struct oriel_dev_link *link,
 					  struct ori_rdma_heartbeat *heartbeat);
 /* @peer: the address of its queue. */
 enum oriel_status ori_rdma_heartbeat_connect(const struct ori_rdma_heartbeat *heartbeat,

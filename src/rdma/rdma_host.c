@@ -8,6 +8,7 @@
 #include <oriel/dev/order.h>
 #include <oriel/dev/queue.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "hca/syndrome.h"
@@ -230,7 +231,14 @@ enum oriel_status ori_host_put(struct ori_host_link *link, const struct ori_host
 	struct host_operation *o;
 	enum oriel_status status = host_begin(link, move, ORI_HCA_WRITE, &o);
 
-	return status == ORIEL_OK ? host_commit(link, o, op) : status;
+	if (status != ORIEL_OK)
+		return status;
+	if (move->is_flag) {
+		assert(move->length == sizeof(o->add) && link->attr.queues == 1);
+		memcpy(&o->add, move->data, sizeof(o->add));
+		o->move.data = &o->add;
+	}
+	return host_commit(link, o, op);
 }
 
 enum oriel_status ori_host_get(struct ori_host_link *link, const struct ori_host_move *move,

@@ -13,7 +13,8 @@
  * data goes by all queues, and the peer counts its parts. Other notifications wait until
  * those requests are done: the last piece of an operation that is spread goes by the first
  * queue as well, and hides that. Puts and gets that are begun meanwhile do not wait, so that
- * they may arrive before it.
+ * they may arrive before it. Where the network keeps no order, all of them wait, and requests
+ * of the first queue count as those of others.
  */
 #ifndef ORI_RDMA_RDMA_HOST_H
 #define ORI_RDMA_RDMA_HOST_H
@@ -23,7 +24,7 @@
 #include "hca/hca.h"
 
 #define ORI_HOST_QUEUES 8u
-#define ORI_HOST_VERSION 2u
+#define ORI_HOST_QPS_VERSION 2u
 #define ORI_HOST_NONE UINT32_MAX
 
 static_assert(ORI_HOST_QUEUES >= ORIEL_DEV_RAILS, "a link has a queue on each rail");
@@ -53,15 +54,16 @@ struct ori_host_attr {
 	 * memory. 0: it does.
 	 */
 	uint32_t sink_lkey;
+	bool is_reordered; /* the network keeps no order: at one end suffices */
 };
 
 /* The queues of one end, for the other end. Goes over the wire as it is. */
 struct ori_host_qps {
-	uint32_t version; /* ORI_HOST_VERSION */
+	uint32_t version; /* ORI_HOST_QPS_VERSION */
 	uint8_t queues;
 	uint8_t rails;
 	uint8_t first_rail;
-	uint8_t reserved;
+	uint8_t is_reordered;
 	struct {
 		uint32_t qpn, psn;
 	} of[ORI_HOST_QUEUES];
@@ -79,6 +81,12 @@ struct ori_host_move {
 	struct ori_host_address local, remote;
 	uint64_t length;
 	const void *data; /* of a put; see struct ori_hca_wr */
+	/*
+	 * A put of the 8 bytes at @data, which are copied, on a link with one queue: behind all
+	 * before it. Where the network keeps no order it waits for them, and those behind it wait
+	 * until it is posted.
+	 */
+	bool is_flag;
 };
 
 enum oriel_status ori_host_create(const struct ori_host_attr *attr, struct ori_host_link **link,

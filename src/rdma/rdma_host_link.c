@@ -190,7 +190,7 @@ enum oriel_status ori_host_create(const struct ori_host_attr *attr, struct ori_h
 				  struct ori_host_qps *end)
 {
 	struct ori_host_link *link = calloc(1, sizeof(*link));
-	struct ori_host_qps made = {.version = ORI_HOST_VERSION};
+	struct ori_host_qps made = {.version = ORI_HOST_QPS_VERSION};
 	enum oriel_status status;
 
 	if (!link)
@@ -204,6 +204,7 @@ enum oriel_status ori_host_create(const struct ori_host_attr *attr, struct ori_h
 	made.queues = (uint8_t)link->attr.queues;
 	made.rails = (uint8_t)link->attr.rails;
 	made.first_rail = (uint8_t)link->attr.first_rail;
+	made.is_reordered = link->attr.is_reordered;
 	*end = made;
 	*out = link;
 	return ORIEL_OK;
@@ -212,10 +213,10 @@ enum oriel_status ori_host_create(const struct ori_host_attr *attr, struct ori_h
 static enum oriel_status host_check_end(const struct ori_host_link *link,
 					const struct ori_host_qps *end)
 {
-	if (end->version != ORI_HOST_VERSION)
+	if (end->version != ORI_HOST_QPS_VERSION)
 		return ori_fail(ORIEL_ERR_VERSION,
 				"%s: the link of the peer has version %u, not %u", link->caps.name,
-				end->version, ORI_HOST_VERSION);
+				end->version, ORI_HOST_QPS_VERSION);
 	if (end->rails != link->attr.rails)
 		return ori_fail(ORIEL_ERR_MISMATCH,
 				"%s: the link of the peer has %u rails, this end has %u: set "
@@ -238,6 +239,7 @@ enum oriel_status ori_host_connect(struct ori_host_link *link,
 {
 	enum oriel_status status = host_check_end(link, end);
 
+	link->attr.is_reordered |= end->is_reordered != 0;
 	for (unsigned i = 0; i < link->made && status == ORIEL_OK; i++) {
 		struct ori_hca_qp_address address = hca_addresses[link->queues[i].rail];
 

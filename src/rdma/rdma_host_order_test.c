@@ -325,7 +325,7 @@ static enum oriel_status begin_one(struct ori_host_link *link, enum what what, u
 {
 	uint64_t i = script.begun - 1;
 	const struct oriel_dev_keys keys = {{KEY_DATA, KEY_DATA + 1, KEY_DATA + 2, KEY_DATA + 3}};
-	struct ori_host_move move = {{i * STRIDE, keys}, {i * STRIDE, keys}, length, NULL};
+	struct ori_host_move move = {{i * STRIDE, keys}, {i * STRIDE, keys}, length, NULL, false};
 	struct ori_host_address word = {i * STRIDE, {{0}}};
 
 	word.keys.rail[script.first_rail] = KEY_SIGNAL;

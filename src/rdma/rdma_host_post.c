@@ -54,9 +54,14 @@ static struct ori_hca_wr host_notify_wr(const struct ori_host_link *link,
 	};
 }
 
-/* Are all requests of @op and of earlier operations that are in flight on the first queue? */
+/*
+ * Are all requests of @op and of earlier operations that are in flight on the first queue? Where
+ * the network keeps no order none may be, but for the notification itself.
+ */
 static bool host_may_notify(struct ori_host_link *link, const struct host_operation *o, uint64_t op)
 {
+	if (link->attr.is_reordered)
+		return link->done == op && o->left == 1;
 	if (link->attr.queues == 1)
 		return true;
 	if (link->clear < link->done)
@@ -155,7 +160,7 @@ static enum oriel_status host_post_piece(struct ori_host_link *link, struct host
 
 	if (notifies && !host_may_notify(link, o, op)) {
 		notifies = false;
-		if (o->notify_opcode == ORI_HCA_WRITE_IMM) {
+		if (o->notify_opcode == ORI_HCA_WRITE_IMM && !link->attr.is_reordered) {
 			host_begin_parts(link, o);
 			return ORIEL_OK;
 		}
@@ -187,11 +192,18 @@ static enum oriel_status host_post_notify(struct ori_host_link *link, struct hos
 	return status;
 }
 
+static bool host_waits_for_all(const struct ori_host_link *link, const struct host_operation *o)
+{
+	return link->attr.is_reordered && o->move.is_flag && o->pieces;
+}
+
 static enum oriel_status host_post_operation(struct ori_host_link *link, struct host_operation *o,
 					     uint64_t op)
 {
 	enum oriel_status status = ORIEL_OK;
 
+	if (host_waits_for_all(link, o) && link->done < op)
+		return ORIEL_AGAIN;
 	while (o->next < o->pieces && !o->is_counted && status == ORIEL_OK)
 		status = host_post_piece(link, o, op);
 	while (o->is_counted && o->next < host_requests(link, o) && status == ORIEL_OK)
@@ -225,7 +237,7 @@ enum oriel_status ori_host_post(struct ori_host_link *link)
 static bool host_is_plain(const struct ori_host_link *link, const struct host_operation *o)
 {
 	return o->pieces == 1 && !o->has_notify && !link->is_held &&
-	       link->posting + 1 == link->begun;
+	       link->posting + 1 == link->begun && !host_waits_for_all(link, o);
 }
 
 enum oriel_status ori_host_post_last(struct ori_host_link *link, struct host_operation *o,

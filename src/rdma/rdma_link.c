@@ -90,6 +90,8 @@ enum oriel_status ori_rdma_link_create(struct ori_rdma *r, unsigned peer, unsign
 	link->dev.rail = rail;
 	link->dev.post_kind = r->proxy ? ORIEL_LINK_PROXY : ORIEL_LINK_RINGS;
 	link->dev.unordered = r->is_unordered ? ORIEL_LINK_UNORDERED_LOCAL : 0;
+	if (r->is_reordered)
+		link->dev.unordered |= ORIEL_LINK_UNORDERED_NETWORK;
 	link->dev.answers = r->posted ? ori_posted_answers(r->posted, rail) : NULL;
 	if (r->gpu) {
 		status = ori_rdma_cell_take(&r->cells, r->gpu, &link->cell);
@@ -104,9 +106,12 @@ enum oriel_status ori_rdma_link_create(struct ori_rdma *r, unsigned peer, unsign
 	return ORIEL_OK;
 }
 
-void ori_rdma_link_set_unordered(struct ori_rdma_link *link)
+void ori_rdma_link_set_unordered(struct ori_rdma_link *link, bool is_unordered, bool is_reordered)
 {
-	link->dev.unordered |= ORIEL_LINK_UNORDERED_REMOTE;
+	if (is_unordered)
+		link->dev.unordered |= ORIEL_LINK_UNORDERED_REMOTE;
+	if (is_reordered)
+		link->dev.unordered |= ORIEL_LINK_UNORDERED_NETWORK;
 }
 
 /* The sge of any memory of this process, for a NIC that reaches all of it by one key. */
@@ -175,8 +180,8 @@ enum oriel_status ori_rdma_link_open(struct ori_rdma_link *link, struct ori_rdma
 	assert(!rdma_address_of(link, 0)->qpn);
 	status = rdma_open_post(link, NULL);
 	if (status == ORIEL_OK)
-		status = ori_rdma_heartbeat_open(r->ops, r->hca, r->sink_lkey, link->dev.rail,
-						 link->dev.peer, &link->heartbeat);
+		status = ori_rdma_heartbeat_open(r->ops, r->hca, r->sink_lkey, &link->dev,
+						 &link->heartbeat);
 	if (status == ORIEL_OK && link->cell)
 		status = rdma_open_post(link, r->gpu);
 	if (status != ORIEL_OK) {

@@ -36,6 +36,11 @@ bool ori_rdma_is_unordered(const struct ori_rdma *r)
 	return r->is_unordered;
 }
 
+bool ori_rdma_is_reordered(const struct ori_rdma *r)
+{
+	return r->is_reordered;
+}
+
 const struct oriel_dev_keys *ori_rdma_whole_lkeys(const struct ori_rdma *r)
 {
 	return &r->whole_lkeys;

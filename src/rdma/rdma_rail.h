@@ -58,6 +58,7 @@ struct ori_rdma {
 	struct ori_posted *posted;      /* the same */
 	struct ori_proxy_thread *proxy; /* NULL: callers post to rings */
 	bool is_unordered;              /* see ori_rdma_is_unordered() */
+	bool is_reordered;              /* see ori_rdma_is_reordered() */
 	struct ori_mem *flush_mem; /* unordered memory that lanes of the proxy flush; or NULL */
 	struct ori_rdma_mr *flush_mr;
 	struct oriel_dev_keys flush_rkeys;

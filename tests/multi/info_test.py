@@ -78,8 +78,8 @@ class Info(unittest.TestCase):
     def test_the_software_hca_is_marked_as_one(self):
         out = self.output("run", "-n", "2", "--nodes", "2", "--no-prefix", ORIEL, "info")
         self.assertRegex(out, r"(?m)^  NIC +kind +tier +mtu +queue depth +max_rd_atomic +WAIT +rails +posts "
-                              r"+description$")
-        self.assertRegex(out, r"(?m)^  soft\d+ +soft +- +4096 +<= \d+ +<= 16 +yes +1 +rings +software HCA, for "
+                              r"+order +description$")
+        self.assertRegex(out, r"(?m)^  soft\d+ +soft +- +4096 +<= \d+ +<= 16 +yes +1 +rings +ordered +software HCA, for "
                               r"development and tests: no NIC is used$")
         self.assertRegex(out, r"(?m)^ +0 +S +R$")
         self.assertNotIn("kind", self.output("run", "-n", "2", "--no-prefix", ORIEL, "info"))
@@ -106,6 +106,13 @@ class Info(unittest.TestCase):
         code, _, err = oriel("run", "-n", "2", "--nodes", "2", ORIEL, "info", ORIEL_POST="nobody")
         self.assertNotEqual(code, 0)
         self.assertIn("ORIEL_POST is 'nobody', but it may be auto, rings or proxy", err)
+
+    def test_the_order_of_the_network_is_reported(self):
+        for settings, order in (({}, "ordered"),
+                                ({"ORIEL_NET_ORDER": "relaxed"}, "relaxed"),
+                                ({"ORIEL_SOFT_HCA": "reorder=1us"}, "relaxed"),
+                                ({"ORIEL_SOFT_HCA": "reorder=1us", "ORIEL_NET_ORDER": "ordered"}, "ordered")):
+            self.assertEqual(self.of_job(2, "--nodes", "2", **settings)["adapter"]["order"], order)
 
     def test_the_number_of_rails_is_reported(self):
         adapter = self.of_job(3, "--nodes", "3", ORIEL_RAILS="4")["adapter"]

@@ -9,10 +9,10 @@
  * status, 0 is the link's own limit, which breaks the communicator when it passes. The leader
  * posts for its group.
  *
- * The peer's memory is changed in the order of posting: a signal comes after the puts before
- * it. Puts of one link need no fence, but the target of a get may be the source of a put only
- * once its ticket is waited for. On a link to unordered memory the words of signals must be
- * readable, for read flushes.
+ * A signal, a flag and a value come after all that was posted before them. Puts come in the
+ * order of posting unless the network keeps none (ORIEL_LINK_UNORDERED_NETWORK). The target of a
+ * get may be the source of a put only once its ticket is waited for. On a link to unordered
+ * memory the words of signals must be readable, for read flushes.
  *
  * A link that is not connected yet rejects posts to it, and waits for it, with
  * ORIEL_ERR_NO_PATH; that breaks nothing. It may be connected while other threads use it.
@@ -133,6 +133,7 @@ ORIEL_DEV int64_t oriel_link_post_value(const struct oriel_dev_link *l, struct o
 	struct oriel_link_queue q;
 	struct oriel_link_post post;
 	int64_t ticket = 0;
+	bool is_fenced;
 
 	oriel_dev_sync(g);
 	if (oriel_dev_is_leader(g)) {
@@ -141,8 +142,10 @@ ORIEL_DEV int64_t oriel_link_post_value(const struct oriel_dev_link *l, struct o
 					is_flag ? 1 + oriel_link_read_flushes(l) : 1);
 		ticket = post.status;
 		if (post.status == ORIEL_OK) {
-			oriel_link_add_value(&post, to, value,
-					     is_flag && oriel_link_add_read_flush(l, &post, to));
+			/* A value that is written twice ends as the newer one. */
+			is_fenced = is_flag ? oriel_link_add_read_flush(l, &post, to)
+					    : oriel_link_is_reordered(l);
+			oriel_link_add_value(&post, to, value, is_fenced);
 			ticket = oriel_link_end(l, ORIEL_DEV_PUT_VALUE, &post);
 		}
 	}
@@ -470,7 +473,10 @@ ORIEL_DEV enum oriel_status oriel_link_fence(const struct oriel_dev_link *l,
 	return oriel_dev_vote(g, status);
 }
 
-/* One thread: read 8 bytes of the peer at @word, if puts become visible there only by that. */
+/*
+ * One thread: read 8 bytes of the peer at @word, if puts become visible there only by that, or
+ * if an acknowledgement proves nothing more than itself.
+ */
 ORIEL_DEV enum oriel_status oriel_link_post_read_flush(const struct oriel_dev_link *l,
 						       struct oriel_rdma_address word)
 {
@@ -478,12 +484,13 @@ ORIEL_DEV enum oriel_status oriel_link_post_read_flush(const struct oriel_dev_li
 	struct oriel_link_post post;
 	int64_t ticket;
 
-	if (!oriel_link_read_flushes(l) || !oriel_link_has(q))
+	if (!(l->unordered & (ORIEL_LINK_UNORDERED_REMOTE | ORIEL_LINK_UNORDERED_NETWORK)) ||
+	    !oriel_link_posted(q))
 		return ORIEL_OK;
 	post = oriel_link_begin(l, q, ORIEL_DEV_FLUSH, 1);
 	if (post.status != ORIEL_OK)
 		return post.status;
-	(void)oriel_link_add_read_flush(l, &post, word);
+	oriel_link_add_flush(l, &post, word);
 	ticket = oriel_link_end(l, ORIEL_DEV_FLUSH, &post);
 	return ticket < 0 ? (enum oriel_status)ticket : ORIEL_OK;
 }

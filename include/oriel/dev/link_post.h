@@ -166,28 +166,48 @@ ORIEL_DEV uint32_t oriel_link_read_flushes(const struct oriel_dev_link *l)
 	return l->unordered & ORIEL_LINK_UNORDERED_REMOTE ? 1 : 0;
 }
 
+/* Must a request that replaces a word start behind those before it? */
+ORIEL_DEV bool oriel_link_is_reordered(const struct oriel_dev_link *l)
+{
+	return l->unordered & ORIEL_LINK_UNORDERED_NETWORK;
+}
+
 /*
- * If memory of the peer is unordered: read 8 bytes of it at @word. The READ pushes in
- * everything written there before, so that any request that starts behind the response may
- * announce it. No wait of the peer needs to know. Returns whether the next request has to be
- * fenced.
+ * Read 8 bytes of the peer at @word, which pushes in everything written there before. Where the
+ * network keeps no order the READ starts behind those writes.
+ */
+ORIEL_DEV void oriel_link_add_flush(const struct oriel_dev_link *l, struct oriel_link_post *post,
+				    struct oriel_rdma_address word)
+{
+	struct oriel_rdma_address none = {0, 0}, sink = {0, post->constants.sink_lkey};
+	bool is_fenced = oriel_link_is_reordered(l);
+
+	if (oriel_link_is_proxied(post->queue))
+		oriel_proxy_fill(post->queue.proxy, post->next, ORIEL_PROXY_READ_FLUSH,
+				 is_fenced ? ORIEL_PROXY_FENCE_ALL : ORIEL_PROXY_FENCE_NONE, word,
+				 none, 0, sizeof(uint64_t));
+	else
+		oriel_mlx5_wqe_read(oriel_link_slot(post),
+				    oriel_link_head(post, is_fenced ? ORIEL_MLX5_FENCE_ALL
+								    : ORIEL_MLX5_FENCE_NONE),
+				    word, sink, sizeof(uint64_t));
+	post->next++;
+}
+
+/*
+ * Before a request that announces earlier ones: if memory of the peer is unordered, a read
+ * flush, behind whose response any request may announce what was written. No wait of the peer
+ * needs to know. Returns whether the next request has to be fenced.
  */
 ORIEL_DEV bool oriel_link_add_read_flush(const struct oriel_dev_link *l,
 					 struct oriel_link_post *post,
 					 struct oriel_rdma_address word)
 {
-	struct oriel_rdma_address none = {0, 0}, sink = {0, post->constants.sink_lkey};
-
-	if (!oriel_link_read_flushes(l))
+	if (ORIEL_DEV_OFTEN(!l->unordered))
 		return false;
-	if (oriel_link_is_proxied(post->queue))
-		oriel_proxy_fill(post->queue.proxy, post->next, ORIEL_PROXY_READ_FLUSH,
-				 ORIEL_PROXY_FENCE_NONE, word, none, 0, sizeof(uint64_t));
-	else
-		oriel_mlx5_wqe_read(oriel_link_slot(post),
-				    oriel_link_head(post, ORIEL_MLX5_FENCE_NONE), word, sink,
-				    sizeof(uint64_t));
-	post->next++;
+	if (!oriel_link_read_flushes(l))
+		return oriel_link_is_reordered(l);
+	oriel_link_add_flush(l, post, word);
 	return true;
 }
 

@@ -72,6 +72,11 @@ ORIEL_DEV_ASSERT(sizeof(struct oriel_link_answers) == 5 * ORIEL_DEV_LINE);
  */
 #define ORIEL_LINK_UNORDERED_LOCAL 1u
 #define ORIEL_LINK_UNORDERED_REMOTE 2u
+/*
+ * The network between them may bring requests of one queue in another order. A request that
+ * announces data, or replaces a word, starts when all before it has been acknowledged.
+ */
+#define ORIEL_LINK_UNORDERED_NETWORK 4u
 
 struct oriel_dev_link {
 	void *main; /* NULL until connected; its type depends on @post_kind: see oriel_link_main()
