@@ -192,6 +192,19 @@ enum oriel_status oriel_window_barrier_arrive(struct oriel_window *window, uint3
 					      void *stream);
 enum oriel_status oriel_window_barrier_wait(struct oriel_window *window, uint32_t slot,
 					    uint64_t timeout_ns, void *stream);
+/*
+ * Meet @peer alone at @slot, which has words of its own for each peer: the full barrier and
+ * those with other peers may use the same slot. Not with the rank itself (ORIEL_ERR_INVALID).
+ * Afterwards everything that @peer put to this rank before its arrival is visible. The other
+ * two are its halves; what is said above of a pending arrival holds for them, and a passed limit
+ * names @peer. ORIEL_ERR_NO_PATH if @peer is not connected: that is no arrival.
+ */
+enum oriel_status oriel_window_barrier_peer(struct oriel_window *window, unsigned peer,
+					    uint32_t slot, uint64_t timeout_ns, void *stream);
+enum oriel_status oriel_window_barrier_peer_arrive(struct oriel_window *window, unsigned peer,
+						   uint32_t slot, void *stream);
+enum oriel_status oriel_window_barrier_peer_wait(struct oriel_window *window, unsigned peer,
+						 uint32_t slot, uint64_t timeout_ns, void *stream);
 enum oriel_status oriel_window_send(struct oriel_window *window, unsigned peer, uint32_t channel,
 				    const void *from, size_t length, uint64_t timeout_ns,
 				    void *stream);

@@ -157,6 +157,21 @@ ORI_ACT(barrier_wait)
 	return oriel_dev_barrier_wait(a->w, a->group, c->id, a->limit);
 }
 
+ORI_ACT(barrier_peer)
+{
+	return oriel_dev_barrier_peer(a->w, a->group, c->peer, c->id, a->limit);
+}
+
+ORI_ACT(barrier_peer_arrive)
+{
+	return oriel_dev_barrier_peer_arrive(a->w, a->group, c->peer, c->id);
+}
+
+ORI_ACT(barrier_peer_wait)
+{
+	return oriel_dev_barrier_peer_wait(a->w, a->group, c->peer, c->id, a->limit);
+}
+
 ORI_ACT(send)
 {
 	return oriel_dev_send(a->w, a->group, c->peer, c->id, c->memory, c->length, a->limit);

@@ -33,6 +33,9 @@
 	X(BARRIER, barrier, 32)                        \
 	X(BARRIER_ARRIVE, barrier_arrive, 32)          \
 	X(BARRIER_WAIT, barrier_wait, 32)              \
+	X(BARRIER_PEER, barrier_peer, 1)               \
+	X(BARRIER_PEER_ARRIVE, barrier_peer_arrive, 1) \
+	X(BARRIER_PEER_WAIT, barrier_peer_wait, 1)     \
 	X(SEND, send, 512)                             \
 	X(RECV, recv, 512)                             \
 	X(DRAIN, drain, 1)                             \

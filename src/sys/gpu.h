@@ -86,7 +86,7 @@ struct ori_gpu_handles {
 	uint8_t fabric[ORI_GPU_HANDLE]; /* for GPUs of the same fabric, on every node */
 };
 
-#define ORI_GPU_KERNELS 32u
+#define ORI_GPU_KERNELS 40u
 #define ORI_GPU_BATCH 8u /* copies in one call of the driver, at most */
 
 /*

@@ -64,6 +64,7 @@ static bool host_has_text(enum ori_kernel kernel)
 	return kernel == ORI_KERNEL_WAIT_SIGNAL || kernel == ORI_KERNEL_WAIT_FROM ||
 	       kernel == ORI_KERNEL_WAIT_NEXT || kernel == ORI_KERNEL_WAIT_COUNTER ||
 	       kernel == ORI_KERNEL_BARRIER || kernel == ORI_KERNEL_BARRIER_WAIT ||
+	       kernel == ORI_KERNEL_BARRIER_PEER || kernel == ORI_KERNEL_BARRIER_PEER_WAIT ||
 	       kernel == ORI_KERNEL_SEND || kernel == ORI_KERNEL_RECV;
 }
 
@@ -347,6 +348,33 @@ enum oriel_status oriel_window_barrier_wait(struct oriel_window *w, uint32_t slo
 
 	return host_run(__func__, w, ORI_KERNEL_BARRIER_WAIT, ori_act_barrier_wait, &c, timeout_ns,
 			stream);
+}
+
+enum oriel_status oriel_window_barrier_peer(struct oriel_window *w, unsigned peer, uint32_t slot,
+					    uint64_t timeout_ns, void *stream)
+{
+	const struct ori_kernel_call c = {.peer = peer, .id = slot};
+
+	return host_run(__func__, w, ORI_KERNEL_BARRIER_PEER, ori_act_barrier_peer, &c, timeout_ns,
+			stream);
+}
+
+enum oriel_status oriel_window_barrier_peer_arrive(struct oriel_window *w, unsigned peer,
+						   uint32_t slot, void *stream)
+{
+	const struct ori_kernel_call c = {.peer = peer, .id = slot};
+
+	return host_run(__func__, w, ORI_KERNEL_BARRIER_PEER_ARRIVE, ori_act_barrier_peer_arrive,
+			&c, 0, stream);
+}
+
+enum oriel_status oriel_window_barrier_peer_wait(struct oriel_window *w, unsigned peer,
+						 uint32_t slot, uint64_t timeout_ns, void *stream)
+{
+	const struct ori_kernel_call c = {.peer = peer, .id = slot};
+
+	return host_run(__func__, w, ORI_KERNEL_BARRIER_PEER_WAIT, ori_act_barrier_peer_wait, &c,
+			timeout_ns, stream);
 }
 
 enum oriel_status oriel_window_send(struct oriel_window *w, unsigned peer, uint32_t channel,

@@ -145,6 +145,11 @@ static enum oriel_status stream_check(const struct oriel_window *w,
 	case ORI_KERNEL_BARRIER_ARRIVE:
 	case ORI_KERNEL_BARRIER_WAIT:
 		return oriel_dev_check_any(d, ORIEL_DEV_BARRIER, c->id, d->barriers);
+	case ORI_KERNEL_BARRIER_PEER:
+	case ORI_KERNEL_BARRIER_PEER_ARRIVE:
+	case ORI_KERNEL_BARRIER_PEER_WAIT:
+		return oriel_dev_check_other(d, ORIEL_DEV_BARRIER_PEER, c->peer, c->id,
+					     d->barriers);
 	case ORI_KERNEL_SEND:
 		return stream_check_channel(w, d, ORIEL_DEV_SEND, c);
 	case ORI_KERNEL_RECV:

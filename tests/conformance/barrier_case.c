@@ -165,6 +165,39 @@ CASE void pairwise_barriers_ignore_a_third_rank(struct rank *r)
 	rank_flush_barrier(r);
 }
 
+#define SPLIT_SLOT 7u
+
+/*
+ * Each rank arrives at all others on one slot, each arrival behind one put, and waits for them in
+ * the opposite order. An arrival of another pair completes no wait.
+ */
+CASE void pairwise_barriers_split(struct rank *r)
+{
+	const struct oriel_dev_window *w = &r->dev;
+	uint64_t round, seen;
+	unsigned i, peer;
+
+	for (round = 1; round <= 200; round++) {
+		for (i = 1; i < r->size; i++) {
+			peer = (r->rank + i) % r->size;
+			CHECK_POSTED(r, ALONE(r, oriel_dev_put_value(w, peer, 128 * (size_t)r->rank,
+								     round)));
+			CHECK_OK(r, oriel_dev_barrier_peer_arrive(w, r->group, peer, SPLIT_SLOT));
+		}
+		if (round % 7 == 0)
+			CHECK_OK(r, oriel_dev_barrier(w, r->group, SPLIT_SLOT, LONG_NS));
+		for (i = r->size - 1; i > 0; i--) {
+			peer = (r->rank + i) % r->size;
+			CHECK_OK(r, oriel_dev_barrier_peer_wait(w, r->group, peer, SPLIT_SLOT,
+								LONG_NS));
+			seen = oriel_dev_load_relaxed(
+				(uint64_t *)(void *)(r->base + 128 * (size_t)peer));
+			CHECK(r, seen == round || seen == round + 1);
+		}
+	}
+	rank_flush_barrier(r);
+}
+
 CASE void barrier_of_one_slot(struct rank *r, unsigned index, void *context)
 {
 	struct oriel_dev_group g = r->group;
@@ -420,6 +453,7 @@ CASE void a_call_continues_after_its_timeout_pair(struct rank *r)
 	ROW(all_ranks_wait_for_a_late_rank, NULL, 2, 0)          \
 	ROW(pairwise_and_full_barriers_share_a_slot, NULL, 1, 0) \
 	ROW(pairwise_barriers_ignore_a_third_rank, NULL, 3, 0)   \
+	ROW(pairwise_barriers_split, NULL, 1, 0)                 \
 	ROW(groups_have_barriers_of_their_own, NULL, 1, 0)       \
 	ROW(flat_bounds_the_lead_of_a_rank, NULL, 1, 0)          \
 	ROW(flat_splits_into_arrive_and_wait, NULL, 1, 0)        \

@@ -139,8 +139,80 @@ static void host_meets_at_barriers(struct rank *r)
 	}
 }
 
+#define PEER_SLOT 5u
+
+/* Host and device halves share the epochs of a pair. */
+static void host_meets_peers_by_halves(struct rank *r)
+{
+	unsigned peers[2] = {rank_next(r), rank_prev(r)};
+	/* Two ranks are one pair. */
+	unsigned count = r->size > 2 ? 2 : r->size - 1, i;
+	uint64_t round, seen;
+
+	for (round = 1; round <= 100; round++) {
+		for (i = 0; i < count; i++) {
+			CHECK_OK(r, oriel_window_put_value(r->window, peers[i], 8 * (size_t)r->rank,
+							   round, NULL));
+			CHECK_OK(r, round % 3
+					    ? oriel_window_barrier_peer_arrive(r->window, peers[i],
+									       PEER_SLOT, NULL)
+					    : oriel_dev_barrier_peer_arrive(&r->dev, r->group,
+									    peers[i], PEER_SLOT));
+		}
+		for (i = count; i-- > 0;) {
+			CHECK_OK(r, round % 2 ? oriel_window_barrier_peer_wait(r->window, peers[i],
+									       PEER_SLOT, 0, NULL)
+					      : oriel_dev_barrier_peer_wait(&r->dev, r->group,
+									    peers[i], PEER_SLOT,
+									    LONG_NS));
+			seen = oriel_dev_load_relaxed((void *)(r->base + 8 * (size_t)peers[i]));
+			CHECK(r, seen == round || seen == round + 1);
+		}
+	}
+}
+
 #define LATE_SLOT 2u
 #define LATE_TRIES 30000u
+
+static enum oriel_status host_continue_pair(struct rank *r, bool waits)
+{
+	return waits ? oriel_window_barrier_peer_wait(r->window, 0, LATE_SLOT, MOMENT_NS, NULL)
+		     : oriel_window_barrier_peer(r->window, 0, LATE_SLOT, MOMENT_NS, NULL);
+}
+
+/* Rank 0 arrives for rank 1 after that has timed out, by a call or by its second half. */
+static void host_meets_a_late_peer(struct rank *r)
+{
+	enum oriel_status status;
+	unsigned round, tries;
+
+	for (round = 1; round <= 4 && r->rank < 2 && !r->failures; round++) {
+		if (r->rank == 0) {
+			CHECK_OK(r, oriel_window_wait_signal_from(r->window, 1, 0, ORIEL_GE, round,
+								  0, NULL));
+			CHECK_OK(r, oriel_window_put_value(r->window, 1, 0, round, NULL));
+			CHECK_OK(r, oriel_window_barrier_peer(r->window, 1, LATE_SLOT, 0, NULL));
+			continue;
+		}
+		if (round <= 2)
+			CHECK_OK(r,
+				 oriel_window_barrier_peer_arrive(r->window, 0, LATE_SLOT, NULL));
+		CHECK_STATUS(r, host_continue_pair(r, round <= 2), ORIEL_ERR_TIMEOUT);
+		CHECK_TEXT(r, oriel_last_error(), "barrier_peer: window");
+		CHECK_TEXT(r, oriel_last_error(), "rank 0 did not arrive at barrier slot 2");
+		CHECK_STATUS(r, oriel_window_barrier_peer_arrive(r->window, 0, LATE_SLOT, NULL),
+			     ORIEL_ERR_STATE);
+		CHECK_TEXT(r, oriel_last_error(), "slot 2: the last arrival is still pending");
+		CHECK_OK(r, oriel_window_signal(r->window, 0, 0, ORIEL_SIGNAL_ADD, 1, NULL));
+		tries = 0;
+		do
+			status = host_continue_pair(r, round % 2);
+		while (status == ORIEL_ERR_TIMEOUT && ++tries < LATE_TRIES);
+		CHECK_OK(r, status);
+		CHECK_EQ(r, oriel_dev_load_relaxed((void *)r->base), round);
+	}
+	CHECK_OK(r, oriel_comm_barrier(r->comm));
+}
 
 static enum oriel_status host_continue(struct rank *r, bool waits)
 {
@@ -238,6 +310,17 @@ static void host_failures_have_texts(struct rank *r)
 	CHECK_STATUS(r, oriel_window_barrier_arrive(w, 16, NULL), ORIEL_ERR_RANGE);
 	CHECK_TEXT(r, oriel_last_error(), "barrier: barrier slot 16 of 16");
 	CHECK_STATUS(r, oriel_window_barrier_wait(w, 16, 0, NULL), ORIEL_ERR_RANGE);
+	CHECK_STATUS(r, oriel_window_barrier_peer(w, r->rank, 0, 0, NULL), ORIEL_ERR_INVALID);
+	CHECK_TEXT(r, oriel_last_error(), "barrier_peer: rank");
+	CHECK_TEXT(r, oriel_last_error(), "itself");
+	CHECK_STATUS(r, oriel_window_barrier_peer_arrive(w, r->size, 0, NULL), ORIEL_ERR_RANGE);
+	CHECK_TEXT(r, oriel_last_error(), "barrier_peer: rank");
+	CHECK_STATUS(r, oriel_window_barrier_peer_wait(w, rank_next(r), 16, 0, NULL),
+		     ORIEL_ERR_RANGE);
+	CHECK_TEXT(r, oriel_last_error(), "barrier_peer: barrier slot 16 of 16");
+	CHECK_STATUS(r, oriel_window_barrier_peer_arrive(w, rank_next(r), 0, &value),
+		     ORIEL_ERR_INVALID);
+	CHECK_TEXT(r, oriel_last_error(), "stream");
 	CHECK_STATUS(r, oriel_window_send(w, r->rank, 0, "", 1, 0, NULL), ORIEL_ERR_INVALID);
 	CHECK_TEXT(r, oriel_last_error(), "itself");
 	CHECK_STATUS(r, oriel_window_recv(w, rank_next(r), 4, &value, 1, 0, NULL), ORIEL_ERR_RANGE);
@@ -346,6 +429,8 @@ static const struct test_case host_cases[] = {
 	{"host_resets_all_signals_and_bases", host_resets_all_signals_and_bases, NULL, 1, 0},
 	{"host_meets_at_barriers", host_meets_at_barriers, NULL, 1, 0},
 	{"host_continues_after_its_timeout", host_continues_after_its_timeout, NULL, 2, 0},
+	{"host_meets_peers_by_halves", host_meets_peers_by_halves, NULL, 1, 0},
+	{"host_meets_a_late_peer", host_meets_a_late_peer, NULL, 2, 0},
 	{"host_sends_and_receives", host_sends_and_receives, NULL, 2, 0},
 	{"host_failures_have_texts", host_failures_have_texts, NULL, 2, 0},
 	{"host_rejects_invalid_arguments", host_rejects_invalid_arguments, NULL, 2, 0},

@@ -26,6 +26,7 @@ static void test_all(struct rank *r)
 	test_blame(r);
 	test_stream_timeout(r);
 	test_stream_barrier_limit(r);
+	test_stream_peer_limit(r);
 	test_cpu_rank(r);
 	test_cpu_comm(r);
 	test_no_context(r);

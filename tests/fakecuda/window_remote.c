@@ -218,6 +218,7 @@ void test_remote(struct rank *r)
 	test_blame(r);
 	test_stream_timeout(r);
 	test_stream_barrier_limit(r);
+	test_stream_peer_limit(r);
 	test_remote_failure(r);
 	test_remote_bad_source(r);
 }

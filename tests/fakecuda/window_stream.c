@@ -36,6 +36,10 @@ static void test_stream_mistakes(struct rank *r, CUstream s)
 		    "barrier: barrier slot 16 of 16");
 	CHECK_FAILS(r, oriel_window_barrier_wait(w, 16, 0, s), ORIEL_ERR_RANGE,
 		    "barrier: barrier slot 16 of 16");
+	CHECK_FAILS(r, oriel_window_barrier_peer(w, r->rank, 0, 0, s), ORIEL_ERR_INVALID,
+		    "is the rank itself");
+	CHECK_FAILS(r, oriel_window_barrier_peer_arrive(w, r->size, 0, s), ORIEL_ERR_RANGE,
+		    "barrier_peer: rank ");
 	CHECK_FAILS(r, oriel_window_send(w, r->rank, 0, pageable, 8, 0, s), ORIEL_ERR_INVALID,
 		    "is the rank itself");
 	CHECK_FAILS(r, oriel_window_fetch_add(w, 0, 0, 1, (uint64_t *)(void *)pageable, s),
@@ -65,6 +69,8 @@ static void test_stream_mistakes(struct rank *r, CUstream s)
 	CHECK_FAILS(r, oriel_window_drain(w, 0, NULL), ORIEL_ERR_INVALID, "need a stream");
 	if (r->size == 1)
 		return;
+	CHECK_FAILS(r, oriel_window_barrier_peer_wait(w, other, 16, 0, s), ORIEL_ERR_RANGE,
+		    "barrier_peer: barrier slot 16 of 16");
 	CHECK_FAILS(r, oriel_window_send(w, other, 64, pageable, 8, 0, s), ORIEL_ERR_RANGE,
 		    "send: channel 64 of 64");
 	CHECK_FAILS(r, oriel_window_recv(w, other, 0, pageable, 8, 0, s), ORIEL_ERR_INVALID,
@@ -101,6 +107,14 @@ static void stream_round(struct rank *r, CUstream s, uint64_t *memory, unsigned 
 	CHECK_OK(r, oriel_window_send(w, next, 2, memory, 8, 0, s));
 	CHECK_OK(r, oriel_window_recv(w, before, 2, memory + 3, 8, 0, s));
 	CHECK(r, memory[3] == before * 1000u + round);
+	CHECK_OK(r, oriel_window_put_value(w, next, 1003 * 8, round, s));
+	CHECK_OK(r, oriel_window_barrier_peer_arrive(w, next, 3, s));
+	if (before != next)
+		CHECK_OK(r, oriel_window_barrier_peer_arrive(w, before, 3, s));
+	CHECK_OK(r, oriel_window_barrier_peer_wait(w, before, 3, 0, s));
+	CHECK(r, mine[1003] == round || mine[1003] == round + 1);
+	CHECK_OK(r, before != next ? oriel_window_barrier_peer_wait(w, next, 3, 0, s)
+				   : oriel_window_barrier_peer(w, next, 4, 0, s));
 }
 
 static void expect_posted(struct rank *r, unsigned peer, unsigned copies, unsigned kernels)
@@ -323,6 +337,29 @@ void test_stream_barrier_limit(struct rank *r)
 			CHECK_FAILS(r, oriel_window_barrier_wait(r->window, 5 + r->rank, 0, stream),
 				    ORIEL_ERR_TIMEOUT, "barrier timed out");
 		}
+	}
+	CHECK(r, cuStreamDestroy(stream) == CUDA_SUCCESS);
+	rank_close(r);
+}
+
+/* Each rank waits for its successor at a slot of its own, where that never arrives. */
+void test_stream_peer_limit(struct rank *r)
+{
+	unsigned next = (r->rank + 1) % r->size, slot = 5 + r->rank;
+	CUstream stream;
+
+	rank_open(r, LONG_NS);
+	CHECK(r, cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+	if (oriel_window_barrier(r->window, 3, 0, stream) != ORIEL_ERR_UNSUPPORTED && r->size > 1) {
+		CHECK_OK(r, oriel_window_barrier_peer_arrive(r->window, next, slot, stream));
+		CHECK_OK(r, oriel_comm_barrier(r->comm));
+		/* The limit of another rank may have passed before. */
+		(void)oriel_window_barrier_peer_wait(r->window, next, slot, 50000000, stream);
+		CHECK_FAILS(r, oriel_window_barrier_peer_wait(r->window, next, slot, 0, stream),
+			    ORIEL_ERR_TIMEOUT, "barrier_peer timed out");
+		/* The rank that the first of them waited for. */
+		CHECK_FAILS(r, oriel_window_barrier_peer(r->window, next, 4, 0, stream),
+			    ORIEL_ERR_TIMEOUT, "waiting for rank ");
 	}
 	CHECK(r, cuStreamDestroy(stream) == CUDA_SUCCESS);
 	rank_close(r);

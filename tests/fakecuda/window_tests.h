@@ -24,6 +24,7 @@ void test_buffers(struct rank *r);
 void test_blame(struct rank *r);
 void test_stream_timeout(struct rank *r);
 void test_stream_barrier_limit(struct rank *r);
+void test_stream_peer_limit(struct rank *r);
 void test_cpu_rank(struct rank *r);
 void test_cpu_comm(struct rank *r);
 void test_no_context(struct rank *r);

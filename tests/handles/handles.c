@@ -149,6 +149,9 @@ enum answer {
 	X(WINDOW, STATUS, oriel_window_barrier, (h, 0, 0, NULL), 0)                               \
 	X(WINDOW, STATUS, oriel_window_barrier_arrive, (h, 0, NULL), 0)                           \
 	X(WINDOW, STATUS, oriel_window_barrier_wait, (h, 0, 0, NULL), 0)                          \
+	X(WINDOW, STATUS, oriel_window_barrier_peer, (h, 0, 0, 0, NULL), 0)                       \
+	X(WINDOW, STATUS, oriel_window_barrier_peer_arrive, (h, 0, 0, NULL), 0)                   \
+	X(WINDOW, STATUS, oriel_window_barrier_peer_wait, (h, 0, 0, 0, NULL), 0)                  \
 	X(WINDOW, STATUS, oriel_window_send, (h, 0, 0, bytes, 8, 1, NULL), 0)                     \
 	X(WINDOW, STATUS, oriel_window_recv, (h, 0, 0, bytes, 8, 1, NULL), 0)                     \
 	X(WINDOW, STATUS, oriel_window_drain, (h, 0, NULL), 0)                                    \
