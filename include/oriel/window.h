@@ -235,8 +235,8 @@ enum oriel_status oriel_window_reset_counter(struct oriel_window *window, unsign
 /*
  * Put the same bytes to offset @to of every rank, this one among them unless that is @from
  * itself; put by put, or on a GPU by copy engines beside each other and beside no kernel. On a
- * GPU all ranks must be mapped (ORIEL_ERR_UNSUPPORTED), and one thread at a time calls it for a
- * window.
+ * GPU all ranks must be mapped (ORIEL_ERR_UNSUPPORTED), and one thread at a time calls it, or one
+ * of the next four, for a window.
  */
 enum oriel_status oriel_window_put_all(struct oriel_window *window, uint64_t to, const void *from,
 				       size_t length, void *stream);
@@ -247,6 +247,26 @@ enum oriel_status oriel_window_put_all(struct oriel_window *window, uint64_t to,
  */
 enum oriel_status oriel_window_put_each(struct oriel_window *window, uint64_t to, const void *from,
 					size_t stride, size_t length, void *stream);
+
+/*
+ * The same to the ranks of the domain alone: the ranks that are not mapped get nothing, and a job
+ * may have such ranks on GPUs, too. A put to each of the other ranks completes the broadcast.
+ */
+enum oriel_status oriel_window_put_all_domain(struct oriel_window *window, uint64_t to,
+					      const void *from, size_t length, void *stream);
+enum oriel_status oriel_window_put_each_domain(struct oriel_window *window, uint64_t to,
+					       const void *from, size_t stride, size_t length,
+					       void *stream);
+
+/*
+ * The same to explicit addresses: @to has one for each rank, where this process has mapped
+ * @length bytes (oriel_window_peer_address(), oriel_region_peer_address(), or mapped by the
+ * caller); NULL: that rank gets nothing. @to is read before the call returns. Nothing checks
+ * the addresses. Signals and barriers of @window cover the bytes as they do puts to mapped peers.
+ */
+enum oriel_status oriel_window_put_table(struct oriel_window *window, void *const *to,
+					 const void *from, size_t stride, size_t length,
+					 void *stream);
 
 /*
  * One execution of the device function of that name, with all of its @parts: see

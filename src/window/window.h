@@ -76,10 +76,19 @@ enum oriel_status ori_window_stream_call(struct oriel_window *window, enum ori_k
 					 const struct ori_kernel_call *call, uint64_t timeout_ns,
 					 void *stream);
 
+/* Bytes to several ranks: rank r gets the @length bytes that lie r * @stride behind @from. */
+struct ori_window_put {
+	uint64_t to;        /* offset in a window, if there is no @table */
+	void *const *table; /* [ranks]: local addresses; NULL: the rank gets nothing */
+	bool is_domain;     /* the ranks that are not mapped get nothing */
+	const char *from;
+	size_t stride;
+	size_t length;
+};
+
 /* window_gather.c has the other callers: bytes to all ranks by copy engines. */
-enum oriel_status ori_window_stream_put_each(struct oriel_window *window, uint64_t to,
-					     const void *from, size_t stride, size_t length,
-					     void *stream);
+enum oriel_status ori_window_stream_put_each(struct oriel_window *window,
+					     const struct ori_window_put *put, void *stream);
 /* An execution of a collective, by @kernel, with the arguments of @call. */
 enum oriel_status ori_window_stream_gather(struct oriel_window *window, enum ori_kernel kernel,
 					   const struct ori_kernel_call *call, void *stream);

@@ -3,49 +3,114 @@
  * Operations that all ranks do together with a window, beside barriers. Programs call them, and
  * so do the collectives of src/coll.
  */
+#include <string.h>
+
 #include "base/error.h"
 #include "comm/health.h"
 #include "kernels/act.h"
 #include "window/window.h"
 
-/* Each rank gets its own bytes, @stride apart. */
-static enum oriel_status gather_put_each(struct oriel_window *w, uint64_t to, const void *from,
-					 size_t stride, size_t length, void *stream,
-					 const char *call)
+/* One rank's bytes, by this thread. A put of bytes that lie at their target already is none. */
+static enum oriel_status gather_put_one(struct oriel_window *w, const struct ori_window_put *put,
+					uint32_t peer)
+{
+	const char *from = put->from + peer * put->stride;
+	void *own = NULL;
+
+	if (put->table) {
+		if (put->table[peer] && put->table[peer] != from && put->length)
+			memcpy(put->table[peer], from, put->length);
+		return ORIEL_OK;
+	}
+	if (put->is_domain && w->peers[peer].path == ORIEL_PATH_RDMA)
+		return ORIEL_OK;
+	if (peer == w->device.rank &&
+	    oriel_window_peer_address(w, peer, put->to, &own) == ORIEL_OK && own == from)
+		return ORIEL_OK;
+	return oriel_window_put(w, peer, put->to, from, put->length, NULL);
+}
+
+/*
+ * Each rank gets its own bytes, @put->stride apart. The caller's memory is its own again on return,
+ * or once the stream is done.
+ */
+static enum oriel_status gather_put_each(struct oriel_window *w, const struct ori_window_put *put,
+					 void *stream, const char *call)
 {
 	enum oriel_status status = ori_handle_check(w, ORI_HANDLE_WINDOW, call);
-	const char *text = from;
-	uint32_t ranks, i, peer;
-	void *own = NULL;
+	uint32_t ranks, i;
 
 	if (status != ORIEL_OK)
 		return status;
-	ranks = w->device.ranks;
+	if (put->length && !put->from)
+		return ori_fail(ORIEL_ERR_INVALID, "%s: window %u: the caller's memory is NULL",
+				call, ORIEL_DEV_WINDOW_NUMBER(w->device.number));
 	if (w->gpu)
-		return ori_window_stream_put_each(w, to, from, stride, length, stream);
-	/* The own part of a call in place already lies at its target. */
-	if (oriel_window_peer_address(w, w->device.rank, to, &own) != ORIEL_OK ||
-	    own != text + w->device.rank * stride)
-		status = oriel_window_put(w, w->device.rank, to, text + w->device.rank * stride,
-					  length, stream);
-	/* Each rank begins with its successor, so that no rank is the first target of all. */
-	for (i = 1; i < ranks && status == ORIEL_OK; i++) {
-		peer = (w->device.rank + i) % ranks;
-		status = oriel_window_put(w, peer, to, text + peer * stride, length, stream);
-	}
+		return ori_window_stream_put_each(w, put, stream);
+	if (stream)
+		return ori_fail(ORIEL_ERR_INVALID,
+				"window %u lies in host memory and takes no stream",
+				ORIEL_DEV_WINDOW_NUMBER(w->device.number));
+	ranks = w->device.ranks;
+	status = ori_comm_check(w->comm);
+	/* Each rank ends with its successors, so that no rank is the first target of all. */
+	for (i = 0; i < ranks && status == ORIEL_OK; i++)
+		status = gather_put_one(w, put, (w->device.rank + i) % ranks);
 	return status;
 }
 
 enum oriel_status oriel_window_put_each(struct oriel_window *w, uint64_t to, const void *from,
 					size_t stride, size_t length, void *stream)
 {
-	return gather_put_each(w, to, from, stride, length, stream, __func__);
+	const struct ori_window_put put = {.to = to,
+					   .from = from,
+					   .stride = stride,
+					   .length = length};
+
+	return gather_put_each(w, &put, stream, __func__);
 }
 
 enum oriel_status oriel_window_put_all(struct oriel_window *w, uint64_t to, const void *from,
 				       size_t length, void *stream)
 {
-	return gather_put_each(w, to, from, 0, length, stream, __func__);
+	const struct ori_window_put put = {.to = to, .from = from, .length = length};
+
+	return gather_put_each(w, &put, stream, __func__);
+}
+
+enum oriel_status oriel_window_put_each_domain(struct oriel_window *w, uint64_t to,
+					       const void *from, size_t stride, size_t length,
+					       void *stream)
+{
+	const struct ori_window_put put = {
+		.to = to, .is_domain = true, .from = from, .stride = stride, .length = length};
+
+	return gather_put_each(w, &put, stream, __func__);
+}
+
+enum oriel_status oriel_window_put_all_domain(struct oriel_window *w, uint64_t to, const void *from,
+					      size_t length, void *stream)
+{
+	const struct ori_window_put put = {.to = to,
+					   .is_domain = true,
+					   .from = from,
+					   .length = length};
+
+	return gather_put_each(w, &put, stream, __func__);
+}
+
+enum oriel_status oriel_window_put_table(struct oriel_window *w, void *const *to, const void *from,
+					 size_t stride, size_t length, void *stream)
+{
+	const struct ori_window_put put = {.table = to,
+					   .from = from,
+					   .stride = stride,
+					   .length = length};
+	enum oriel_status status = ori_handle_check(w, ORI_HANDLE_WINDOW, __func__);
+
+	if (status == ORIEL_OK && !to)
+		return ori_fail(ORIEL_ERR_INVALID, "%s: the table of addresses is NULL", __func__);
+	return status == ORIEL_OK ? gather_put_each(w, &put, stream, __func__) : status;
 }
 
 static enum oriel_status gather_check(const struct oriel_window *w, uint32_t parts,

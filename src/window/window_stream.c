@@ -260,23 +260,40 @@ enum oriel_status ori_window_stream_call(struct oriel_window *w, enum ori_kernel
 	return status;
 }
 
-/* Checks the range of each rank, which an engine must reach. */
+/*
+ * Checks the range of each rank that gets bytes, which an engine must reach, before the first copy
+ * is posted: what is in a stream cannot be taken back.
+ */
 static enum oriel_status stream_check_each(const struct ori_window_call *call,
-					   const struct oriel_window *w, uint64_t to, size_t length)
+					   const struct oriel_window *w,
+					   const struct ori_window_put *put)
 {
 	enum oriel_status status = ORIEL_OK;
 	struct oriel_dev_target remote;
 	uint32_t i;
 
+	for (i = 0; i < w->device.ranks && !put->table && status == ORIEL_OK; i++)
+		if (!put->is_domain || w->peers[i].path != ORIEL_PATH_RDMA)
+			status = oriel_dev_check_range(&call->device, ORIEL_DEV_PUT, i, put->to,
+						       put->length, &remote);
 	for (i = 0; i < w->device.ranks && status == ORIEL_OK; i++)
-		status =
-			oriel_dev_check_range(&call->device, ORIEL_DEV_PUT, i, to, length, &remote);
-	for (i = 0; i < w->device.ranks && status == ORIEL_OK; i++)
-		if (w->peers[i].path == ORIEL_PATH_RDMA)
+		if (!put->table && !put->is_domain && w->peers[i].path == ORIEL_PATH_RDMA)
 			status = ori_fail(ORIEL_ERR_UNSUPPORTED,
-					  "window %u: copy engines do not reach rank %u",
-					  w->device.number, i);
+					  "window %u: copy engines do not reach rank %u: the forms "
+					  "for the domain leave it out",
+					  ORIEL_DEV_WINDOW_NUMBER(w->device.number), i);
 	return status;
+}
+
+/* Where the bytes of @peer go; NULL: it gets none. The arguments are checked. */
+static char *stream_target(const struct ori_window_call *call, const struct oriel_window *w,
+			   const struct ori_window_put *put, uint32_t peer)
+{
+	if (put->table)
+		return put->table[peer];
+	if (w->peers[peer].path == ORIEL_PATH_RDMA)
+		return NULL;
+	return stream_find(call, peer, put->to, put->length);
 }
 
 /* Copies in the lane run beside later operations in @stream, until the join. */
@@ -294,27 +311,28 @@ static enum oriel_status stream_fork(struct oriel_window *w, void *stream)
  * not in this stream.
  */
 static enum oriel_status stream_put_batches(const struct ori_window_call *call,
-					    const struct oriel_window *w, uint64_t to,
-					    const char *from, size_t stride, size_t length,
-					    void *stream)
+					    const struct oriel_window *w,
+					    const struct ori_window_put *put, void *stream)
 {
 	uint32_t ranks = w->device.ranks, count = 0, i, peer;
 	enum oriel_status status = ORIEL_OK;
 	const void *sources[ORI_GPU_BATCH];
 	void *targets[ORI_GPU_BATCH];
+	const char *source;
 	char *remote;
 
 	for (i = 0; i < ranks && status == ORIEL_OK; i++) {
 		peer = (w->device.rank + i) % ranks;
-		remote = stream_find(call, peer, to, length);
-		if (remote != from + peer * stride) {
-			sources[count] = from + peer * stride;
+		source = put->from + peer * put->stride;
+		remote = stream_target(call, w, put, peer);
+		if (remote && remote != source) {
+			sources[count] = source;
 			targets[count++] = remote;
 		}
 		if (!count || (count < ORI_GPU_BATCH && i + 1 < ranks))
 			continue;
-		status = w->gpu->ops->stream_copy_batch(w->gpu, stream, targets, sources, length,
-							count);
+		status = w->gpu->ops->stream_copy_batch(w->gpu, stream, targets, sources,
+							put->length, count);
 		count = 0;
 	}
 	return status;
@@ -325,39 +343,43 @@ static enum oriel_status stream_put_batches(const struct ori_window_call *call,
  * writes to at once get 235 GB/s of it together, one after the other 383. The copy to this rank
  * itself runs beside that.
  */
-enum oriel_status ori_window_stream_put_each(struct oriel_window *w, uint64_t to, const void *from,
-					     size_t stride, size_t length, void *stream)
+enum oriel_status ori_window_stream_put_each(struct oriel_window *w,
+					     const struct ori_window_put *put, void *stream)
 {
 	const struct ori_gpu_ops *ops = w->gpu->ops;
-	const char *mine = (const char *)from + w->device.rank * stride;
+	const char *mine = put->from + w->device.rank * put->stride;
 	uint32_t ranks = w->device.ranks, i, peer;
 	enum oriel_status status, joined;
 	struct ori_window_call call;
-	char *own;
+	char *own, *remote;
 
 	status = stream_begin(&call, w, stream);
 	if (status == ORIEL_OK)
-		status = stream_check_each(&call, w, to, length);
-	if (status != ORIEL_OK || !length)
+		status = stream_check_each(&call, w, put);
+	if (status != ORIEL_OK || !put->length)
 		return status;
-	if (length <= w->batch) {
-		status = stream_put_batches(&call, w, to, from, stride, length, stream);
+	if (put->length <= w->batch) {
+		status = stream_put_batches(&call, w, put, stream);
 		if (status != ORIEL_AGAIN)
 			return status;
 		status = ORIEL_OK;
 	}
-	own = stream_find(&call, w->device.rank, to, length);
+	own = stream_target(&call, w, put, w->device.rank);
+	if (!own)
+		own = (char *)(uintptr_t)mine;
 	if (own != mine)
 		status = stream_fork(w, stream);
 	for (i = 1; i < ranks && status == ORIEL_OK; i++) {
 		peer = (w->device.rank + i) % ranks;
-		status = ops->stream_copy(w->gpu, stream, stream_find(&call, peer, to, length),
-					  (const char *)from + peer * stride, length);
+		remote = stream_target(&call, w, put, peer);
+		if (remote)
+			status = ops->stream_copy(w->gpu, stream, remote,
+						  put->from + peer * put->stride, put->length);
 	}
 	if (own == mine || !w->lane.fork_event)
 		return status;
 	if (status == ORIEL_OK)
-		status = ops->stream_copy(w->gpu, w->lane.stream, own, mine, length);
+		status = ops->stream_copy(w->gpu, w->lane.stream, own, mine, put->length);
 	/*
 	 * Also after a failure: a capture must not end with a stream that has not been joined.
 	 */

@@ -286,6 +286,55 @@ static void host_sends_and_receives(struct rank *r)
 	}
 }
 
+/* Each rank writes to 64 bytes of its own at every rank of its domain, and to no other. */
+static void host_puts_to_the_domain(struct rank *r)
+{
+	size_t row = 1000 + 64 * (size_t)r->rank;
+	unsigned form, peer;
+	void *table[64];
+	char *send;
+
+	CHECK(r, r->size <= 64);
+	send = malloc(64 * (size_t)r->size);
+	for (form = 0; form < 3; form++) {
+		memset(r->base + 1000, 0, 64 * (size_t)r->size);
+		CHECK_OK(r, oriel_comm_barrier(r->comm));
+		for (peer = 0; peer < r->size; peer++) {
+			fill(send + 64 * (size_t)peer, 64, 100 * form + r->rank + peer);
+			table[peer] = NULL;
+			if (rank_is_mapped(r, r->rank, peer))
+				CHECK_OK(r, oriel_window_peer_address(r->window, peer, row,
+								      &table[peer]));
+		}
+		if (form == 0)
+			CHECK_OK(r, oriel_window_put_all_domain(r->window, row, send, 64, NULL));
+		else if (form == 1)
+			CHECK_OK(r,
+				 oriel_window_put_each_domain(r->window, row, send, 64, 64, NULL));
+		else
+			CHECK_OK(r, oriel_window_put_table(r->window, table, send, 64, 64, NULL));
+		CHECK_OK(r, oriel_window_barrier(r->window, 1, 0, NULL));
+		for (peer = 0; peer < r->size; peer++) {
+			const char *got = r->base + 1000 + 64 * (size_t)peer;
+
+			if (rank_is_mapped(r, peer, r->rank))
+				CHECK_EQ(r,
+					 wrong(got, 64, 100 * form + peer + (form ? r->rank : 0)),
+					 0);
+			else
+				CHECK(r, got[0] == 0 && memcmp(got, got + 1, 63) == 0);
+		}
+		CHECK_OK(r, oriel_comm_barrier(r->comm));
+	}
+	CHECK_STATUS(r, oriel_window_put_table(r->window, NULL, send, 64, 64, NULL),
+		     ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_window_put_all_domain(r->window, r->length, send, 64, NULL),
+		     ORIEL_ERR_RANGE);
+	CHECK_STATUS(r, oriel_window_put_table(r->window, table, send, 64, 64, send),
+		     ORIEL_ERR_INVALID);
+	free(send);
+}
+
 static void host_failures_have_texts(struct rank *r)
 {
 	struct oriel_window *w = r->window;
@@ -432,6 +481,7 @@ static const struct test_case host_cases[] = {
 	{"host_meets_peers_by_halves", host_meets_peers_by_halves, NULL, 1, 0},
 	{"host_meets_a_late_peer", host_meets_a_late_peer, NULL, 2, 0},
 	{"host_sends_and_receives", host_sends_and_receives, NULL, 2, 0},
+	{"host_puts_to_the_domain", host_puts_to_the_domain, NULL, 1, 0},
 	{"host_failures_have_texts", host_failures_have_texts, NULL, 2, 0},
 	{"host_rejects_invalid_arguments", host_rejects_invalid_arguments, NULL, 2, 0},
 	{"host_failures_name_the_window", host_failures_name_the_window, NULL, 2, 0},

@@ -264,6 +264,55 @@ static void test_stream_large(struct rank *r, CUstream s)
 	oriel_window_destroy(w);
 }
 
+/* Each rank writes to its own part of every rank of its domain, of short and of long messages. */
+static void test_stream_domain(struct rank *r, CUstream s, char *memory)
+{
+	static const size_t lengths[] = {64, 9000};
+	const char *mine = oriel_dev_address(&r->dev, r->rank, 0);
+	struct oriel_window *w = r->window;
+	void *table[4] = {NULL};
+	unsigned form, peer, others = 0;
+	size_t length;
+
+	for (peer = 0; peer < r->size; peer++)
+		others += is_remote(r, peer);
+	for (form = 0; form < 6; form++) {
+		length = lengths[form / 3];
+		memset(oriel_dev_address(&r->dev, r->rank, 0), 0, r->size * length);
+		CHECK_OK(r, oriel_window_barrier(w, 3, 0, s));
+		for (peer = 0; peer < r->size; peer++) {
+			memset(memory + peer * length, (int)(1 + 10 * form + r->rank + peer),
+			       length);
+			if (!is_remote(r, peer))
+				CHECK_OK(r, oriel_window_peer_address(w, peer, r->rank * length,
+								      &table[peer]));
+		}
+		if (form % 3 == 0)
+			CHECK_OK(r, oriel_window_put_all_domain(w, r->rank * length, memory, length,
+								s));
+		else if (form % 3 == 1)
+			CHECK_OK(r, oriel_window_put_each_domain(w, r->rank * length, memory,
+								 length, length, s));
+		else
+			CHECK_OK(r, oriel_window_put_table(w, table, memory, length, length, s));
+		CHECK_OK(r, oriel_window_barrier(w, 3, 0, s));
+		for (peer = 0; peer < r->size; peer++) {
+			unsigned expected = 1 + 10 * form + peer + (form % 3 ? r->rank : 0);
+
+			if (is_remote(r, peer))
+				expected = 0;
+			CHECK(r, mine[peer * length] == (char)expected &&
+					 mine[(peer + 1) * length - 1] == (char)expected);
+		}
+		CHECK_OK(r, oriel_window_barrier(w, 3, 0, s));
+	}
+	if (others)
+		CHECK_FAILS(r, oriel_window_put_all(w, 0, memory, 64, s), ORIEL_ERR_UNSUPPORTED,
+			    "the forms for the domain leave it out");
+	CHECK_FAILS(r, oriel_window_put_all_domain(w, LENGTH, memory, 64, s), ORIEL_ERR_RANGE,
+		    "put: the end");
+}
+
 void test_streams(struct rank *r)
 {
 	CUdeviceptr memory = 0;
@@ -281,6 +330,7 @@ void test_streams(struct rank *r)
 		test_stream_counters(r, stream, (uint64_t *)memory);
 		test_stream_choice(r, stream, (char *)memory);
 		test_stream_large(r, stream);
+		test_stream_domain(r, stream, (char *)memory);
 		CHECK_OK(r, oriel_window_reset_signals(r->window, stream));
 		CHECK_OK(r, oriel_dev_read_signal(&r->dev, 4, &value));
 		CHECK(r, value == 0 && r->dev.signal_bases[4] == 0);

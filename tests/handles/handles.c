@@ -164,6 +164,9 @@ enum answer {
 	X(WINDOW, STATUS, oriel_window_reset_counter, (h, 0, 0, NULL), 0)                         \
 	X(WINDOW, STATUS, oriel_window_put_all, (h, 0, bytes, 8, NULL), 0)                        \
 	X(WINDOW, STATUS, oriel_window_put_each, (h, 0, bytes, 8, 8, NULL), 0)                    \
+	X(WINDOW, STATUS, oriel_window_put_all_domain, (h, 0, bytes, 8, NULL), 0)                 \
+	X(WINDOW, STATUS, oriel_window_put_each_domain, (h, 0, bytes, 8, 8, NULL), 0)             \
+	X(WINDOW, STATUS, oriel_window_put_table, (h, &address, bytes, 8, 8, NULL), 0)            \
 	X(WINDOW, STATUS, oriel_window_broadcast, (h, &series, 1, 0, bytes, 8, NULL), 0)          \
 	X(WINDOW, STATUS, oriel_window_exchange, (h, &series, 1, bytes, &alltoallv, NULL), 0)     \
 	X(WINDOW, STATUS, oriel_window_gather_lines, (h, &series, 1, bytes, 8, NULL), 0)          \
