@@ -170,6 +170,23 @@ struct oriel_allgather_info {
 enum oriel_status oriel_allgather_query(const struct oriel_allgather *gather, size_t bytes,
 					struct oriel_allgather_info *info);
 
+/*
+ * Before a creation: can these ranks gather @bytes of each into this memory, by this algorithm?
+ * Takes the arguments of oriel_allgather_create(). ORIEL_OK: yes, and @info is what
+ * oriel_allgather_query() of the object would give. Otherwise the status says no and
+ * oriel_last_error() why. ORIEL_ERR_UNSUPPORTED: @attr or ORIEL_ALLGATHER names an algorithm that
+ * does not support these ranks, this memory or @bytes (an object executes such @bytes by another
+ * one); GPUs without a path; or a buffer cannot be shared. ORIEL_ERR_RANGE: the view of some rank
+ * is too short. Other arguments fail as they do in a creation.
+ *
+ * Collective, since the shortest view counts and a rank only knows which GPUs it has mapped
+ * itself: all ranks call it with equal @bytes and get the same status. No object, window or link
+ * is left. The buffer of a view without a table is shared while the call lasts.
+ */
+enum oriel_status oriel_allgather_check(struct oriel_comm *comm, const struct oriel_view *view,
+					const struct oriel_allgather_attr *attr, size_t bytes,
+					struct oriel_allgather_info *info);
+
 #ifdef __cplusplus
 }
 #endif

@@ -152,3 +152,10 @@ enum oriel_status oriel_allgather_query(const struct oriel_allgather *a, size_t 
 {
 	return ori_gather_query(&allgather_kind, a, bytes, info, __func__);
 }
+
+enum oriel_status oriel_allgather_check(struct oriel_comm *comm, const struct oriel_view *view,
+					const struct oriel_allgather_attr *attr, size_t bytes,
+					struct oriel_allgather_info *info)
+{
+	return ori_gather_try(&allgather_kind, comm, view, attr, bytes, info, __func__);
+}

@@ -123,6 +123,12 @@ enum oriel_status ori_gather_create(const struct ori_gather_kind *kind, struct o
 				    struct ori_gather **gather, const char *call);
 /* @handle: of @kind; NULL is allowed. */
 void ori_gather_destroy(const struct ori_gather_kind *kind, void *handle, const char *call);
+/* Would ori_gather_create() succeed, with an object that executes @bytes? Collective. */
+enum oriel_status ori_gather_try(const struct ori_gather_kind *kind, struct oriel_comm *comm,
+				 const struct oriel_view *view,
+				 const struct oriel_allgather_attr *attr, size_t bytes,
+				 struct oriel_allgather_info *info, const char *call);
+struct oriel_allgather_info ori_gather_info(const struct ori_gather *gather, size_t bytes);
 /* The query functions, for messages of @bytes. */
 enum oriel_status ori_gather_query(const struct ori_gather_kind *kind, const void *handle,
 				   size_t bytes, struct oriel_allgather_info *info,

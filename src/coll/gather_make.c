@@ -5,6 +5,8 @@
  */
 #include <stdlib.h>
 
+#include <oriel/region.h>
+
 #include "base/error.h"
 #include "coll/gather_internode.h"
 #include "coll/gather_leaders.h"
@@ -292,12 +294,13 @@ static void make_close(struct ori_gather *g)
 }
 
 /*
- * Every collective step follows an agreement on the local steps before it, so that a rank that
- * fails alone does not leave its peers waiting.
+ * Finds what an object can execute; creates nothing that peers see. Every collective step, here and
+ * below, follows an agreement on the local steps before it, so that a rank that fails alone does
+ * not leave its peers waiting.
  */
-static enum oriel_status make_open(struct ori_gather *g, struct ori_gather_request *request)
+static enum oriel_status make_decide(struct ori_gather *g, struct ori_gather_request *request,
+				     struct oriel_tune_info *table)
 {
-	struct oriel_tune_info table;
 	enum oriel_status status;
 
 	g->is_gpu = request->view.flags & ORIEL_VIEW_GPU;
@@ -305,15 +308,22 @@ static enum oriel_status make_open(struct ori_gather *g, struct ori_gather_reque
 	if (status == ORIEL_OK)
 		status = ori_tune_load(g->comm, g->is_gpu,
 				       ori_leaders_count(g->leaders, oriel_comm_size(g->comm)),
-				       &g->tune, &table);
+				       &g->tune, table);
 	request->join.table = g->tune.digest;
 	status = make_join(g, request, status);
 	if (status != ORIEL_OK)
 		return status;
 	status = make_prepare(g);
 	if (status == ORIEL_OK)
-		status = ori_gather_check_table(g, table.path);
-	status = oriel_comm_agree(g->comm, status);
+		status = ori_gather_check_table(g, table->path);
+	return oriel_comm_agree(g->comm, status);
+}
+
+static enum oriel_status make_open(struct ori_gather *g, struct ori_gather_request *request)
+{
+	struct oriel_tune_info table;
+	enum oriel_status status = make_decide(g, request, &table);
+
 	if (status == ORIEL_OK)
 		status = make_open_windows(g);
 	if (status == ORIEL_OK)
@@ -328,24 +338,21 @@ static enum oriel_status make_open(struct ori_gather *g, struct ori_gather_reque
 	return status;
 }
 
-enum oriel_status ori_gather_create(const struct ori_gather_kind *kind, struct oriel_comm *comm,
+/* Reads the arguments. @gather is a gather without contents, on all ranks or on none. */
+static enum oriel_status make_begin(const struct ori_gather_kind *kind, struct oriel_comm *comm,
 				    const struct oriel_view *view,
-				    const struct oriel_allgather_attr *attr,
-				    struct ori_gather **gather, const char *call)
+				    const struct oriel_allgather_attr *attr, const char *call,
+				    struct ori_gather_request *request, struct ori_gather **gather)
 {
-	struct ori_gather_request request = {.join = {0}};
+	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, call);
 	struct ori_gather *g;
-	enum oriel_status status;
 
-	if (!gather)
-		return ori_fail(ORIEL_ERR_INVALID, "%s: the output pointer is NULL", kind->name);
-	status = ori_handle_check(comm, ORI_HANDLE_COMM, call);
 	if (status != ORIEL_OK)
 		return status;
 	g = ori_handle_alloc(kind->handle, sizeof(*g));
-	status = ori_gather_request_read(&request, kind, view, attr);
-	if (status == ORIEL_OK && request.view.flags & ORIEL_VIEW_GPU)
-		status = make_query_gpus(kind, comm, &request.join);
+	status = ori_gather_request_read(request, kind, view, attr);
+	if (status == ORIEL_OK && request->view.flags & ORIEL_VIEW_GPU)
+		status = make_query_gpus(kind, comm, &request->join);
 	if (!g)
 		status = ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for the object", kind->name);
 	/* A rank that fails alone must not leave the others waiting. */
@@ -356,6 +363,24 @@ enum oriel_status ori_gather_create(const struct ori_gather_kind *kind, struct o
 	}
 	g->kind = kind;
 	g->comm = comm;
+	*gather = g;
+	return ORIEL_OK;
+}
+
+enum oriel_status ori_gather_create(const struct ori_gather_kind *kind, struct oriel_comm *comm,
+				    const struct oriel_view *view,
+				    const struct oriel_allgather_attr *attr,
+				    struct ori_gather **gather, const char *call)
+{
+	struct ori_gather_request request = {.join = {0}};
+	struct ori_gather *g = NULL;
+	enum oriel_status status;
+
+	if (!gather)
+		return ori_fail(ORIEL_ERR_INVALID, "%s: the output pointer is NULL", kind->name);
+	status = make_begin(kind, comm, view, attr, call, &request, &g);
+	if (status != ORIEL_OK)
+		return status;
 	status = make_open(g, &request);
 	/* A rank must not start an execution before all ranks know that the creation succeeded. */
 	status = oriel_comm_agree(comm, status);
@@ -366,6 +391,67 @@ enum oriel_status ori_gather_create(const struct ori_gather_kind *kind, struct o
 	ori_handle_open(g, comm);
 	*gather = g;
 	return ORIEL_OK;
+}
+
+/* Can all ranks reach the buffers? Shares them for a moment. */
+static enum oriel_status make_try_share(struct ori_gather *g,
+					const struct ori_gather_request *request)
+{
+	struct oriel_region *region = NULL;
+	enum oriel_status status;
+
+	/* A region has bytes; a view without any is not shared by NICs or mapped either. */
+	if (request->join.kind != ORI_GATHER_VIEW_BUFFER || !g->bytes_max)
+		return ORIEL_OK;
+	status =
+		oriel_region_register(g->comm, request->view.buffer, request->view.length, &region);
+	status = oriel_comm_agree(g->comm, status);
+	if (status == ORIEL_OK)
+		status = oriel_region_share(region);
+	oriel_region_unregister(region);
+	return status;
+}
+
+/* Does an object of these agreed values execute @bytes, by the algorithm that was requested? */
+static enum oriel_status make_check_bytes(const struct ori_gather *g, size_t bytes)
+{
+	if (bytes > g->bytes_max)
+		return ori_fail(ORIEL_ERR_RANGE,
+				"%s: %zu bytes of each of %u ranks do not fit the shortest view, "
+				"which has room for %zu",
+				g->kind->name, bytes, g->shape.ranks, g->bytes_max);
+	if (g->requested == ORIEL_ALGORITHM_LL && bytes > ori_gather_lines_max(g->is_gpu))
+		return ori_fail(ORIEL_ERR_UNSUPPORTED,
+				"%s: algorithm ll sends at most %zu bytes in %s memory, not %zu",
+				g->kind->name, ori_gather_lines_max(g->is_gpu),
+				g->is_gpu ? "GPU" : "host", bytes);
+	return ORIEL_OK;
+}
+
+enum oriel_status ori_gather_try(const struct ori_gather_kind *kind, struct oriel_comm *comm,
+				 const struct oriel_view *view,
+				 const struct oriel_allgather_attr *attr, size_t bytes,
+				 struct oriel_allgather_info *info, const char *call)
+{
+	struct ori_gather_request request = {.join = {0}};
+	struct oriel_tune_info table;
+	struct ori_gather *g = NULL;
+	enum oriel_status status;
+
+	if (!info)
+		return ori_fail(ORIEL_ERR_INVALID, "%s: info is NULL", kind->name);
+	status = make_begin(kind, comm, view, attr, call, &request, &g);
+	if (status != ORIEL_OK)
+		return status;
+	status = make_decide(g, &request, &table);
+	if (status == ORIEL_OK)
+		status = oriel_comm_agree(comm, make_check_bytes(g, bytes));
+	if (status == ORIEL_OK)
+		status = make_try_share(g, &request);
+	if (status == ORIEL_OK)
+		*info = ori_gather_info(g, bytes);
+	make_close(g);
+	return status;
 }
 
 void ori_gather_destroy(const struct ori_gather_kind *kind, void *handle, const char *call)

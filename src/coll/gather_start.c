@@ -8,18 +8,24 @@
 #include "base/error.h"
 #include "coll/gather.h"
 
+struct oriel_allgather_info ori_gather_info(const struct ori_gather *g, size_t bytes)
+{
+	const struct oriel_allgather_info info = {.bytes_max = g->bytes_max,
+						  .nodes = g->shape.nodes,
+						  .supported = g->supported,
+						  .algorithm = ori_gather_choose(g, bytes)};
+
+	return info;
+}
+
 enum oriel_status ori_gather_query(const struct ori_gather_kind *kind, const void *handle,
 				   size_t bytes, struct oriel_allgather_info *info,
 				   const char *call)
 {
 	enum oriel_status status = ori_handle_check(handle, kind->handle, call);
-	const struct ori_gather *g = handle;
 
 	if (status == ORIEL_OK)
-		*info = (struct oriel_allgather_info){.bytes_max = g->bytes_max,
-						      .nodes = g->shape.nodes,
-						      .supported = g->supported,
-						      .algorithm = ori_gather_choose(g, bytes)};
+		*info = ori_gather_info(handle, bytes);
 	return status;
 }
 

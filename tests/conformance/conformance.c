@@ -118,11 +118,11 @@ static void run(struct rank *r, const struct suite *s, const struct test_case *c
 int main(int argc, char **argv)
 {
 	static const struct suite *const suites[] = {
-		&topo_suite,    &region_suite,   &window_suite,     &data_suite,    &signal_suite,
-		&host_suite,    &order_suite,    &barrier_suite,    &team_suite,    &counter_suite,
-		&channel_suite, &ll_suite,       &ll128_suite,      &replay_suite,  &fault_suite,
-		&access_suite,  &stuck_suite,    &stuck_host_suite, &connect_suite, &lie_suite,
-		&gather_suite,  &exchange_suite,
+		&topo_suite,      &region_suite, &window_suite,     &data_suite,    &signal_suite,
+		&host_suite,      &order_suite,  &barrier_suite,    &team_suite,    &counter_suite,
+		&channel_suite,   &ll_suite,     &ll128_suite,      &replay_suite,  &fault_suite,
+		&access_suite,    &stuck_suite,  &stuck_host_suite, &connect_suite, &lie_suite,
+		&allgather_suite, &gather_suite, &exchange_suite,
 	};
 	static const struct backend backend = {.suites = suites,
 					       .count = sizeof(suites) / sizeof(suites[0]),

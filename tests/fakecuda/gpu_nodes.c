@@ -44,10 +44,30 @@ static enum oriel_status object_try(struct site *s, struct object *o, unsigned a
 	return oriel_allgather_create(s->r.comm, &view, &attr, &o->gather);
 }
 
+/* The check before a creation, of the same view. */
+static enum oriel_status object_check(struct site *s, const struct object *o, unsigned algorithm,
+				      size_t bytes, struct oriel_allgather_info *info)
+{
+	struct oriel_allgather_attr attr = {.size = sizeof(attr),
+					    .algorithm = algorithm,
+					    .chunk = CHUNK};
+	struct oriel_view view = {.size = sizeof(view),
+				  .flags = ORIEL_VIEW_GPU,
+				  .length = (size_t)s->r.size * SHARE,
+				  .buffer = o->result};
+
+	return oriel_allgather_check(s->r.comm, &view, &attr, bytes, info);
+}
+
 static void object_create(struct site *s, struct object *o, unsigned algorithm)
 {
+	struct oriel_allgather_info said, info;
+
+	CHECK_OK(&s->r, object_check(s, o, algorithm, SHARE, &said));
 	if (!CHECK_OK(&s->r, object_try(s, o, algorithm)))
 		_Exit(1);
+	CHECK_OK(&s->r, oriel_allgather_query(o->gather, SHARE, &info));
+	CHECK(&s->r, memcmp(&said, &info, sizeof(info)) == 0);
 }
 
 static void object_destroy(struct object *o)
@@ -120,6 +140,10 @@ static void test_sizes(struct site *s)
 			    ORIEL_ERR_INVALID, "needs a stream");
 		object_destroy(o);
 	}
+	CHECK_FAILS(&s->r, object_check(s, o, ORIEL_ALGORITHM_CE, 8, &info), ORIEL_ERR_UNSUPPORTED,
+		    "algorithm ce does not support GPU memory of");
+	CHECK_FAILS(&s->r, object_check(s, o, 0, SHARE + 1, &info), ORIEL_ERR_RANGE,
+		    "do not fit the shortest view");
 	gather_region(s, o);
 }
 

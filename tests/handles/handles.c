@@ -121,6 +121,7 @@ enum answer {
 	X(COMM, STATUS, oriel_window_create, (h, NULL, OUT(made)), 0)           \
 	X(COMM, STATUS, oriel_stream_barrier_create, (h, 0, OUT(made)), 0)      \
 	X(COMM, STATUS, oriel_allgather_create, (h, &view, NULL, OUT(made)), 0) \
+	X(COMM, STATUS, oriel_allgather_check, (h, &view, NULL, 8, &info), 0)   \
 	X(COMM, STATUS, oriel_alltoall_create, (h, &view, NULL, OUT(made)), 0)  \
 	X(COMM, STATUS, oriel_bcast_create, (h, &view, NULL, OUT(made)), 0)     \
 	X(COMM, STATUS, oriel_tune_find, (h, false, &tune), 0)
