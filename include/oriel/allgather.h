@@ -127,13 +127,17 @@ void oriel_allgather_destroy(struct oriel_allgather *gather);
  * objects may execute at once, in streams of their own. Where ranks share a GPU these are two
  * objects, or more if all ranks reach them in one order.
  *
- * Debug builds of the library compare @bytes of all ranks, in the order of their calls, for the
- * other collectives as well. Host memory: all ranks get ORIEL_ERR_MISMATCH, and nothing was done;
- * the comparison is one more barrier. GPU memory: no rank waits. A captured call counts when it is
- * captured, so ranks capture and start in one order. The later rank of a pair gets
- * ORIEL_ERR_MISMATCH, with both ranks and their values in the text, and aborts the communicator,
- * which ends the execution of the earlier one. A rank that is more than 1024 calls ahead of
- * another is not compared with it.
+ * Host memory: different @bytes break the communicator. The rank that finds them, at the end of
+ * the execution, gets ORIEL_ERR_MISMATCH, with both ranks and their values in the text, and aborts
+ * the communicator, which ends the executions of the others.
+ *
+ * Debug builds of the library compare the arguments of the other collectives, and @bytes in GPU
+ * memory, in the order of the calls of all ranks. Host memory: all ranks get ORIEL_ERR_MISMATCH,
+ * and nothing was done; the comparison is one more barrier. GPU memory: no rank waits. A captured
+ * call counts when it is captured, so ranks capture and start in one order. The later rank of a
+ * pair gets ORIEL_ERR_MISMATCH, with both ranks and their values in the text, and aborts the
+ * communicator, which ends the execution of the earlier one. A rank that is more than 1024 calls
+ * ahead of another is not compared with it.
  *
  * ORIEL_ERR_RANGE: the view of some rank is too short. ORIEL_ERR_INVALID: @send overlaps the view
  * in another way. With these two nothing was done and the communicator is not broken. A peer that

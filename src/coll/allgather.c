@@ -64,11 +64,9 @@ static enum oriel_status start_check(const struct ori_gather *g, const char *sen
 	return ORIEL_OK;
 }
 
-static enum oriel_status start_any(struct ori_gather *g, const void *send, size_t bytes,
-				   void *stream)
+static enum oriel_status start_any(struct ori_gather *g, enum oriel_algorithm algorithm,
+				   const void *send, size_t bytes, void *stream)
 {
-	enum oriel_algorithm algorithm = ori_gather_choose(g, bytes);
-
 	if (g->internode)
 		return ori_internode_allgather(g, algorithm, send, bytes, stream);
 	switch (algorithm) {
@@ -88,6 +86,7 @@ enum oriel_status oriel_allgather_start(struct oriel_allgather *a, const void *s
 					void *stream)
 {
 	enum oriel_status status = ori_handle_check(a, ORI_HANDLE_ALLGATHER, __func__);
+	enum oriel_algorithm algorithm;
 	struct ori_gather *g;
 
 	if (status != ORIEL_OK)
@@ -95,10 +94,18 @@ enum oriel_status oriel_allgather_start(struct oriel_allgather *a, const void *s
 	g = &a->gather;
 	status = start_check(g, send, bytes, stream);
 	if (status == ORIEL_OK && bytes)
-		status = ori_gather_same(g, "bytes", bytes);
+		status = g->is_gpu ? ori_gather_same(g, "bytes", bytes)
+				   : ori_gather_publish(g, bytes);
 	if (status != ORIEL_OK || !bytes)
 		return status;
-	return ori_gather_end(g, start_any(g, send, bytes, stream));
+	algorithm = ori_gather_choose(g, bytes);
+	status = ori_gather_end(g, start_any(g, algorithm, send, bytes, stream));
+	if (status != ORIEL_OK || g->is_gpu)
+		return status;
+	return ori_gather_compare(g, algorithm == ORIEL_ALGORITHM_LL ||
+						     algorithm == ORIEL_ALGORITHM_STORE
+					     ? NULL
+					     : &g->plans[algorithm]);
 }
 
 /*
@@ -119,6 +126,8 @@ enum oriel_status oriel_allgather_begin(struct oriel_allgather *a, const void *s
 				"%s of GPU memory: start it in a stream; begin is for host memory",
 				g->kind->name);
 	status = start_check(g, send, bytes, NULL);
+	if (status == ORIEL_OK && bytes)
+		status = ori_gather_publish(g, bytes);
 	if (status != ORIEL_OK || !bytes)
 		return status;
 	algorithm = ori_gather_choose(g, bytes);

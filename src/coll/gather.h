@@ -103,6 +103,8 @@ struct ori_gather {
 	bool *has_credit;             /* [ranks]: the credit of this execution has arrived */
 	uint64_t *taken;              /* [ranks]: chunks of this execution that arrived */
 	uint64_t compared;            /* counts the comparisons of gather_same.c */
+	uint64_t published[2];        /* bytes of the last executions, as peers have them */
+	uint64_t published_count;     /* executions that have published theirs */
 	struct oriel_window *numbers; /* GPU memory: where gather_same.c keeps them; else NULL */
 
 	_Atomic int begun; /* enum oriel_status of the execution begun last; ORIEL_AGAIN: it runs */
@@ -166,6 +168,17 @@ enum oriel_status ori_gather_run(struct ori_gather *g, const struct ori_plan *pl
 /* The same by a job; g->begun holds its status. */
 enum oriel_status ori_gather_begin(struct ori_gather *g, const struct ori_plan *plan,
 				   const void *send, size_t bytes, size_t chunk);
+
+/*
+ * gather_same.c, for all-gathers of host memory: lets the peers know the bytes of the execution
+ * that begins. They cost nothing while they do not change.
+ */
+enum oriel_status ori_gather_publish(struct ori_gather *g, uint64_t bytes);
+/*
+ * After that execution: ORIEL_ERR_MISMATCH, and the communicator is aborted, if a peer has sent
+ * this rank another number of bytes. @plan: of the execution; NULL: all have sent to all.
+ */
+enum oriel_status ori_gather_compare(struct ori_gather *g, const struct ori_plan *plan);
 
 /*
  * gather_same.c: ORIEL_ERR_MISMATCH if @value, named @what in the text, differs between ranks. In

@@ -232,6 +232,8 @@ static enum oriel_status run_step(void *context, bool *has_moved)
 				  "all-gather timed out: no progress for %g s; raise ORIEL_TIMEOUT "
 				  "if a rank is only slow",
 				  (double)timeout_ns / 1e9);
+	if (status == ORIEL_OK)
+		status = ori_gather_compare(r->g, r->plan);
 	/* Release: a thread that acquires it sees the result, and may start the object again. */
 	if (status != ORIEL_AGAIN)
 		atomic_store_explicit(&r->g->begun, status, memory_order_release);

@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares the arguments of an execution between ranks. The start functions call it before each
- * execution, in debug builds.
+ * Compares the arguments of executions between ranks. The start functions call it.
+ *
+ * All-gathers of host memory, after each execution: the number of bytes is stored at all peers if
+ * it differs from that of the execution before the last one, whose word it takes. A rank is at
+ * most one execution ahead of a peer that it has messages of, so that the word of an execution
+ * stays until it is compared. A rank compares those whose own messages it has received, which
+ * came behind their numbers.
+ *
+ * The others compare before each execution, in debug builds.
  *
  * Host memory: a barrier that carries a number. Two words alternate. A rank writes the word of
  * execution n + 2 after it has the numbers of n + 1 from all ranks, so all ranks have read the
@@ -16,6 +23,62 @@
 
 #include "base/error.h"
 #include "coll/gather.h"
+
+static void same_text(const struct ori_gather *g, const char *what, uint64_t value, uint32_t peer,
+		      uint64_t seen, char *text, size_t length)
+{
+	snprintf(text, length, "%s: ranks differ in %s: %llu on rank %u, %llu on rank %u",
+		 g->kind->name, what, (unsigned long long)value, g->device.rank,
+		 (unsigned long long)seen, peer);
+}
+
+/* The execution of @peer would wait until its deadline. */
+static enum oriel_status same_break(struct ori_gather *g, const char *what, uint64_t value,
+				    uint32_t peer, uint64_t seen)
+{
+	char text[160];
+
+	same_text(g, what, value, peer, seen, text, sizeof(text));
+	oriel_comm_abort(g->comm, text);
+	return ori_fail(ORIEL_ERR_MISMATCH, "%s", text);
+}
+
+enum oriel_status ori_gather_publish(struct ori_gather *g, uint64_t bytes)
+{
+	const struct oriel_dev_window *w = &g->device;
+	uint32_t which = (uint32_t)(g->published_count++ % 2), i;
+	int64_t posted = 0;
+
+	if (g->published[which] == bytes)
+		return ORIEL_OK;
+	g->published[which] = bytes;
+	for (i = 1; i < w->ranks && posted >= 0; i++)
+		posted = oriel_dev_signal(w, oriel_dev_thread(), oriel_dev_rank_after(w, i),
+					  ORI_GATHER_NUMBER + which, ORIEL_SIGNAL_SET, bytes);
+	/* The stores of messages come after those of the numbers. */
+	oriel_dev_release_begin();
+	return posted < 0 ? ori_gather_end(g, (enum oriel_status)posted) : ORIEL_OK;
+}
+
+enum oriel_status ori_gather_compare(struct ori_gather *g, const struct ori_plan *plan)
+{
+	const struct oriel_dev_window *w = &g->device;
+	uint32_t which = (uint32_t)((g->published_count - 1) % 2), i, peer;
+	enum oriel_status status;
+	uint64_t seen = 0;
+
+	for (i = 1; i < w->ranks; i++) {
+		peer = oriel_dev_rank_after(w, i);
+		if (plan && !plan->expected[peer])
+			continue;
+		status = oriel_dev_read_signal_from(w, peer, ORI_GATHER_NUMBER + which, &seen);
+		if (status != ORIEL_OK)
+			return ori_gather_end(g, status);
+		if (seen != g->published[which])
+			return same_break(g, "bytes", g->published[which], peer, seen);
+	}
+	return ORIEL_OK;
+}
 
 #ifndef NDEBUG
 
@@ -34,14 +97,6 @@ enum oriel_status ori_gather_same_open(struct ori_gather *g)
 					       .buffers = 1};
 
 	return g->is_gpu ? oriel_window_create(g->comm, &attr, &g->numbers) : ORIEL_OK;
-}
-
-static void same_text(const struct ori_gather *g, const char *what, uint64_t value, uint32_t peer,
-		      uint64_t seen, char *text, size_t length)
-{
-	snprintf(text, length, "%s: ranks differ in %s: %llu on rank %u, %llu on rank %u",
-		 g->kind->name, what, (unsigned long long)value, g->device.rank,
-		 (unsigned long long)seen, peer);
 }
 
 static enum oriel_status same_send(struct ori_gather *g, uint32_t id, uint64_t value)
@@ -85,17 +140,6 @@ static enum oriel_status same_host(struct ori_gather *g, const char *what, uint6
 	if (other == w->rank)
 		return ORIEL_OK;
 	same_text(g, what, value, other, differs, text, sizeof(text));
-	return ori_fail(ORIEL_ERR_MISMATCH, "%s", text);
-}
-
-/* The execution of @peer is in its stream already, and would wait there until its deadline. */
-static enum oriel_status same_break(struct ori_gather *g, const char *what, uint64_t value,
-				    uint32_t peer, uint64_t seen)
-{
-	char text[160];
-
-	same_text(g, what, value, peer, seen, text, sizeof(text));
-	oriel_comm_abort(g->comm, text);
 	return ori_fail(ORIEL_ERR_MISMATCH, "%s", text);
 }
 

@@ -5,6 +5,7 @@
  */
 #include "harness.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -561,25 +562,67 @@ static void a_failed_creation_changes_nothing(struct rank *r)
 	site_close(r, &s);
 }
 
-#ifndef NDEBUG
-/* Debug builds compare the lengths; the next execution succeeds. */
-static void different_lengths_are_reported(struct rank *r)
+/* By every algorithm, after executions of equal lengths that change. */
+static void different_lengths_are_reported(struct rank *r, enum oriel_algorithm algorithm,
+					   bool is_begun)
 {
+	enum oriel_status status = ORIEL_ERR_UNSUPPORTED;
+	char text[120];
 	struct site s;
+	unsigned i;
 
 	site_open(r, &s);
-	if (!site_create(r, &s, 0, 0))
+	if (!site_create(r, &s, algorithm, 0))
 		return;
-	gather_once(r, &s, 100, false);
-	CHECK_STATUS(r, oriel_allgather_start(s.gather, s.send, 200 + (r->rank == 1), NULL),
-		     ORIEL_ERR_MISMATCH);
-	CHECK_LAST(r, r->rank == 1 ? "all-gather: ranks differ in bytes: 201 on rank 1, 200 on rank"
-				   : ", 201 on rank 1");
-	gather_once(r, &s, 100, false);
+	for (i = 0; i < 5; i++)
+		gather_once(r, &s, 100 + i / 2, false);
+	if (!is_begun)
+		status = oriel_allgather_start(s.gather, s.send, 200 + (r->rank == 1), NULL);
+	else if (CHECK_OK(r, oriel_allgather_begin(s.gather, s.send, 200 + (r->rank == 1))))
+		status = oriel_allgather_wait(s.gather);
+	/* The first rank that sees it ends the execution of those that still wait. */
+	CHECK(r, status == ORIEL_ERR_MISMATCH || status == ORIEL_ERR_ABORTED ||
+			 (status == ORIEL_OK && r->size > 2));
+	snprintf(text, sizeof(text),
+		 "all-gather: ranks differ in bytes: %u on rank %u, %u on rank ",
+		 200 + (r->rank == 1), r->rank, 200 + (r->rank != 1));
+	if (status == ORIEL_ERR_MISMATCH)
+		CHECK_LAST(r, text);
+	host_meet(r);
+	CHECK_STATUS(r, oriel_comm_barrier(r->comm), ORIEL_ERR_ABORTED);
 	oriel_allgather_destroy(s.gather);
 	site_close(r, &s);
 }
-#endif
+
+static void different_lengths_are_reported_by_direct(struct rank *r)
+{
+	different_lengths_are_reported(r, ORIEL_ALGORITHM_DIRECT, false);
+}
+
+static void different_lengths_are_reported_by_ring(struct rank *r)
+{
+	different_lengths_are_reported(r, ORIEL_ALGORITHM_RING, false);
+}
+
+static void different_lengths_are_reported_by_bruck(struct rank *r)
+{
+	different_lengths_are_reported(r, ORIEL_ALGORITHM_BRUCK, false);
+}
+
+static void different_lengths_are_reported_by_ll(struct rank *r)
+{
+	different_lengths_are_reported(r, ORIEL_ALGORITHM_LL, false);
+}
+
+static void different_lengths_are_reported_by_store(struct rank *r)
+{
+	different_lengths_are_reported(r, ORIEL_ALGORITHM_STORE, false);
+}
+
+static void different_lengths_are_reported_in_the_background(struct rank *r)
+{
+	different_lengths_are_reported(r, 0, true);
+}
 
 static const struct test_case gather_cases[] = {
 	{"every_algorithm_gathers_every_size", every_algorithm_gathers_every_size, NULL, 1,
@@ -606,9 +649,18 @@ static const struct test_case gather_cases[] = {
 	 NO_WINDOW},
 	{"a_failed_creation_changes_nothing", a_failed_creation_changes_nothing, NULL, 1,
 	 NO_WINDOW},
-#ifndef NDEBUG
-	{"different_lengths_are_reported", different_lengths_are_reported, NULL, 2, NO_WINDOW},
-#endif
+	{"different_lengths_are_reported_by_direct", different_lengths_are_reported_by_direct, NULL,
+	 2, NO_WINDOW | BREAKS_COMM},
+	{"different_lengths_are_reported_by_ring", different_lengths_are_reported_by_ring, NULL, 2,
+	 NO_WINDOW | BREAKS_COMM},
+	{"different_lengths_are_reported_by_bruck", different_lengths_are_reported_by_bruck, NULL,
+	 2, NO_WINDOW | BREAKS_COMM},
+	{"different_lengths_are_reported_by_ll", different_lengths_are_reported_by_ll, NULL, 2,
+	 NO_WINDOW | BREAKS_COMM | NEEDS_MAPPED},
+	{"different_lengths_are_reported_by_store", different_lengths_are_reported_by_store, NULL,
+	 2, NO_WINDOW | BREAKS_COMM | NEEDS_MAPPED},
+	{"different_lengths_are_reported_in_the_background",
+	 different_lengths_are_reported_in_the_background, NULL, 2, NO_WINDOW | BREAKS_COMM},
 	{"an_abort_ends_an_execution", an_abort_ends_an_execution, NULL, 2,
 	 NO_WINDOW | BREAKS_COMM},
 };
