@@ -47,7 +47,7 @@ struct comm_join {
 	uint32_t rails;   /* NICs it drives, where it needs any */
 };
 
-static_assert(sizeof(struct comm_join) == 1208, "struct comm_join goes over the wire");
+static_assert(sizeof(struct comm_join) == 1216, "struct comm_join goes over the wire");
 
 /* When links are made: as the caller, or else the setting, says. */
 static enum oriel_status comm_read_connect(unsigned connect, uint32_t *read)

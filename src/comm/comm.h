@@ -109,8 +109,10 @@ struct oriel_comm {
 	uint64_t timeout_ns;
 
 	struct ori_host *hosts;           /* [size] */
-	struct ori_paths host_paths;      /* control segments and links use them as well */
-	struct ori_paths gpu_paths;       /* with @gpu; wider where a fabric joins nodes */
+	struct ori_paths host_paths;      /* control segments and sockets use them as well */
+	struct ori_paths gpu_paths;       /* with @gpu; wider where a fabric joins nodes, narrower
+					     where GPUs of a node do not reach each other */
+	bool has_links;                   /* some rank needs a link; the same on all ranks */
 	bool has_interrupt, has_at_fault; /* the bootstrap has that op */
 	atomic_bool is_in_bootstrap;
 	atomic_uint in_call;    /* the enum ori_call of the gather that a thread is in, or 0 */
@@ -126,7 +128,7 @@ struct oriel_comm {
 	unsigned rails;                  /* NICs of each rank; the same on all ranks */
 	enum oriel_net_order net_order;  /* of the attributes */
 	struct ori_rdma *rdma;           /* NULL: no peer is reached by it */
-	struct ori_rdma_link **links;    /* [size], NULL where the path is another */
+	struct ori_rdma_link **links;    /* [size], NULL where ori_comm_needs_link() is false */
 	struct ori_links_rank *ranks;    /* [size], addresses of their NICs; NULL without rdma */
 	bool is_lazy;                    /* a link is made at its first use */
 	bool is_destroyed_out_of_order;  /* windows were destroyed in different orders */

@@ -38,7 +38,7 @@ static bool nics_are_needed(const struct oriel_comm *comm)
 	unsigned peer;
 
 	for (peer = 0; peer < comm->size; peer++)
-		if (comm->host_paths.of[peer].path == ORIEL_PATH_RDMA)
+		if (ori_comm_needs_link(comm, peer))
 			return true;
 	return false;
 }
@@ -121,7 +121,7 @@ static enum oriel_status nics_create(struct oriel_comm *comm)
 			comm->rank, comm->gpu ? "its GPU" : "its memory");
 	status = ori_heartbeat_open(comm);
 	for (peer = 0; peer < comm->size && status == ORIEL_OK; peer++)
-		if (comm->host_paths.of[peer].path == ORIEL_PATH_RDMA)
+		if (ori_comm_needs_link(comm, peer))
 			status = ori_rdma_link_create(comm->rdma, peer, ori_links_rail(comm, peer),
 						      &comm->links[peer]);
 	return status;
@@ -186,8 +186,7 @@ enum oriel_status ori_nics_open(struct oriel_comm *comm)
 {
 	enum oriel_status status;
 
-	/* The same on all ranks: see ori_links_connect_all(). */
-	if (comm->host_paths.domain_size == comm->size)
+	if (!comm->has_links)
 		return ORIEL_OK;
 	status = nics_create(comm);
 	status = nics_introduce(comm, status);

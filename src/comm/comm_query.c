@@ -58,7 +58,7 @@ enum oriel_status oriel_comm_peer(const struct oriel_comm *comm, unsigned rank,
 	peer->pid = comm->hosts[rank].pid;
 	peer->is_same_process = comm->hosts[rank].token == comm->hosts[comm->rank].token;
 	peer->is_connected = ori_links_is_connected(comm, rank);
-	peer->rail = peer->path == ORIEL_PATH_RDMA ? ori_links_rail(comm, rank) : 0;
+	peer->rail = comm->links[rank] ? ori_links_rail(comm, rank) : 0;
 	peer->gpu_path = peer->path;
 	peer->gpu_reason = peer->reason;
 	peer->is_same_gpu = false;

@@ -100,8 +100,8 @@ enum oriel_status ori_links_connect_all(struct oriel_comm *comm, enum ori_call c
 	enum oriel_status status;
 	unsigned peer;
 
-	/* Both are the same on all ranks: if the domain of one is the job, that of each is. */
-	if (comm->is_linked_whole || comm->host_paths.domain_size == comm->size)
+	/* Both are the same on all ranks. */
+	if (comm->is_linked_whole || !comm->has_links)
 		return ORIEL_OK;
 	mine = calloc(comm->size, sizeof(*mine));
 	all = calloc((size_t)comm->size * comm->size, sizeof(*all));

@@ -20,8 +20,7 @@ unsigned ori_links_rail(const struct oriel_comm *comm, unsigned peer)
 
 bool ori_links_is_connected(const struct oriel_comm *comm, unsigned peer)
 {
-	return comm->host_paths.of[peer].path != ORIEL_PATH_RDMA ||
-	       ori_rdma_link_is_ready(comm->links[peer]);
+	return !comm->links[peer] || ori_rdma_link_is_ready(comm->links[peer]);
 }
 
 /*

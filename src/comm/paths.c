@@ -76,6 +76,32 @@ static enum oriel_status select_gpu_paths(struct oriel_comm *comm)
 	return select_paths(comm, &comm->gpu_paths, ori_classify_gpus, ori_gpus_are_mapped);
 }
 
+/*
+ * Does any rank need a link? Both relations are transitive, so that one rank decides it for all:
+ * all ranks come to the same answer.
+ */
+static bool select_has_links(const struct oriel_comm *comm)
+{
+	const struct ori_host *first = NULL, *host;
+	unsigned rank;
+
+	for (rank = 0; rank < comm->size; rank++) {
+		host = &comm->hosts[rank];
+		if (host->gpu.pci[0] && !first)
+			first = host;
+		if ((rank && !ori_hosts_are_mapped(comm->hosts, 0, rank)) ||
+		    (host->gpu.pci[0] && host->gpu.domain != first->gpu.domain))
+			return true;
+	}
+	return false;
+}
+
+bool ori_comm_needs_link(const struct oriel_comm *comm, unsigned peer)
+{
+	return comm->host_paths.of[peer].path == ORIEL_PATH_RDMA ||
+	       (comm->gpu && comm->gpu_paths.of[peer].path == ORIEL_PATH_RDMA);
+}
+
 bool ori_paths_open(struct ori_paths *paths, unsigned size)
 {
 	paths->of = calloc(size, sizeof(*paths->of));
@@ -99,13 +125,15 @@ enum oriel_status ori_comm_select(struct oriel_comm *comm)
 {
 	enum oriel_status status;
 
-	ori_hosts_join_fabrics(comm->hosts, comm->size);
+	ori_hosts_join(comm->hosts, comm->size);
 	status = select_paths(comm, &comm->host_paths, ori_classify, ori_hosts_are_mapped);
 	if (status == ORIEL_OK && comm->gpu)
 		status = select_gpu_paths(comm);
-	if (status == ORIEL_OK)
-		ori_comm_count(comm, 1);
-	return status;
+	if (status != ORIEL_OK)
+		return status;
+	comm->has_links = select_has_links(comm);
+	ori_comm_count(comm, 1);
+	return ORIEL_OK;
 }
 
 void ori_comm_count(struct oriel_comm *comm, unsigned threads)

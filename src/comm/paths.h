@@ -18,6 +18,12 @@ void ori_paths_close(struct ori_paths *paths, unsigned size);
 /* For @path[peer] == ORIEL_PATH_MAPPED: does @peer live in another process? */
 bool ori_comm_is_foreign(const struct oriel_comm *comm, unsigned peer);
 
+/*
+ * Is host memory of @peer, or memory of its GPU, reached by rdma? Both ends come to the same
+ * answer.
+ */
+bool ori_comm_needs_link(const struct oriel_comm *comm, unsigned peer);
+
 /* Is @peer's memory mapped by an NVLink fabric alone, so that no descriptor can reach it? */
 bool ori_comm_is_fabric_peer(const struct oriel_comm *comm, unsigned peer);
 

@@ -183,6 +183,14 @@ static enum oriel_status share_take_piece(const struct share_import *s, unsigned
 	return ori_mem_import(blob, fds ? fds[0] : -1, map);
 }
 
+/* Is a piece for a GPU, or of one, that GPUs here and there do not reach? Links do. */
+static bool share_is_out_of_reach(const struct share_import *s, unsigned peer, unsigned piece,
+				  const struct ori_mem_blob *blob)
+{
+	return s->comm->gpu && s->comm->gpu_paths.of[peer].path == ORIEL_PATH_RDMA &&
+	       (s->use[piece] == ORI_USE_GPU || ori_mem_blob_is_gpu(blob));
+}
+
 /*
  * Maps the pieces that @peer offered; @fds NULL: it is a thread of this process. There
  * are as many descriptors as share_count() has counted; a blob that misstates its own is
@@ -198,8 +206,9 @@ static enum oriel_status share_take(void *context, unsigned peer, const int *fds
 	for (i = 0; i < s->count && status == ORIEL_OK; i++) {
 		if (!offer->blob[i].length)
 			continue;
-		status = share_take_piece(s, i, &offer->blob[i], fds ? fds + at : NULL,
-					  &s->maps[(size_t)i * s->comm->size + peer]);
+		if (!share_is_out_of_reach(s, peer, i, &offer->blob[i]))
+			status = share_take_piece(s, i, &offer->blob[i], fds ? fds + at : NULL,
+						  &s->maps[(size_t)i * s->comm->size + peer]);
 		at += ori_mem_blob_fds(&offer->blob[i]);
 	}
 	return status;

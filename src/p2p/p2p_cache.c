@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "comm/health.h"
+#include "comm/paths.h"
 #include "p2p/p2p.h"
 #include "p2p/p2p_host.h"
 
@@ -83,6 +84,21 @@ static enum oriel_status cache_open_locked(struct oriel_comm *comm, struct ori_p
 	return ORIEL_OK;
 }
 
+/*
+ * Both ranks take the path that the communicator chose, so they agree on it. Memory of GPUs that do
+ * not reach each other goes through staging slots of the host, but for zero_copy, which has none.
+ */
+static enum oriel_path cache_path(const struct oriel_comm *comm, unsigned peer,
+				  enum oriel_p2p_mode mode)
+{
+	const struct ori_paths *paths =
+		comm->gpu && mode == ORIEL_P2P_ZERO_COPY ? &comm->gpu_paths : &comm->host_paths;
+
+	/* An NVLink fabric carries no descriptors. */
+	return ori_comm_is_fabric_peer(comm, peer) ? ORIEL_PATH_RDMA
+						   : (enum oriel_path)paths->of[peer].path;
+}
+
 /* The address of the endpoint of @mode that rank @at keeps for rank @of. */
 static struct p2p_address cache_address(const struct oriel_comm *comm,
 					const struct p2p_address *mine, unsigned at, unsigned of,
@@ -92,8 +108,7 @@ static struct p2p_address cache_address(const struct oriel_comm *comm,
 	struct p2p_host host = ori_p2p_host_of(&comm->hosts[at]);
 	struct p2p_address a = *mine;
 
-	/* Both ranks take the path that the communicator chose, so they agree on it. */
-	a.paths = 1u << comm->host_paths.of[at == comm->rank ? of : at].path;
+	a.paths = 1u << cache_path(comm, at == comm->rank ? of : at, mode);
 	a.token.number = p2p_cached_number(of, mode);
 	memcpy(a.token.context, listener->name, sizeof(a.token.context));
 	memcpy(a.listener, listener->name, sizeof(a.listener));

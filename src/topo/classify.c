@@ -23,6 +23,7 @@ enum classify_obstacle {
 	OBSTACLE_USER,
 	OBSTACLE_GPU_ACCESS,
 	OBSTACLE_GPU_ATOMICS,
+	OBSTACLE_GPU_DOMAIN,
 	OBSTACLE_NIC,
 };
 
@@ -91,6 +92,10 @@ static enum classify_gpus classify_gpus(const struct ori_host_gpu *a, const stru
 	return flags & ORI_GPU_NVLINK ? GPUS_NVLINK : GPUS_OTHER_BUS;
 }
 
+/*
+ * Windows on GPUs: the obstacle between two ranks of one node. A rank without a GPU has only
+ * memory of the host, which the processor of the other reaches.
+ */
 static enum classify_obstacle classify_gpu_obstacle(const struct ori_host *a,
 						    const struct ori_host *b)
 {
@@ -104,6 +109,12 @@ static enum classify_obstacle classify_gpu_obstacle(const struct ori_host *a,
 	}
 }
 
+/* Has ori_hosts_join() put two ranks with GPUs in different domains? */
+static bool gpus_are_parted(const struct ori_host *a, const struct ori_host *b)
+{
+	return a->gpu.pci[0] && b->gpu.pci[0] && a->gpu.domain != b->gpu.domain;
+}
+
 /*
  * Descriptors pass over an abstract unix socket. Its name is valid in one network namespace, and
  * each side checks the user and the pid of the other.
@@ -115,7 +126,7 @@ static enum classify_obstacle classify_mapped(const struct ori_host *a, const st
 	if (!host_may_use(a, ORIEL_PATH_MAPPED) || !host_may_use(b, ORIEL_PATH_MAPPED))
 		return OBSTACLE_PATHS;
 	if (a->token == b->token)
-		return classify_gpu_obstacle(a, b);
+		return OBSTACLE_NONE;
 	if (!hosts_are_one_machine(a, b))
 		return OBSTACLE_MACHINE;
 	if (a->pid_ns != b->pid_ns)
@@ -126,7 +137,20 @@ static enum classify_obstacle classify_mapped(const struct ori_host *a, const st
 		return OBSTACLE_NET_NS;
 	if (a->user_ns != b->user_ns)
 		return OBSTACLE_USER_NS;
-	return a->uid != b->uid ? OBSTACLE_USER : classify_gpu_obstacle(a, b);
+	return a->uid != b->uid ? OBSTACLE_USER : OBSTACLE_NONE;
+}
+
+static bool fabrics_are_one(const struct ori_gpu_fabric *a, const struct ori_gpu_fabric *b)
+{
+	return a->state == ORI_FABRIC_READY && b->state == ORI_FABRIC_READY &&
+	       a->clique == b->clique && memcmp(a->cluster, b->cluster, sizeof(a->cluster)) == 0;
+}
+
+/* Does a fabric map the memory of GPUs of two nodes? */
+static bool gpus_are_joined(const struct ori_host *a, const struct ori_host *b)
+{
+	return host_may_use(a, ORIEL_PATH_MAPPED) && host_may_use(b, ORIEL_PATH_MAPPED) &&
+	       fabrics_are_one(&a->gpu.fabric, &b->gpu.fabric);
 }
 
 /*
@@ -155,9 +179,9 @@ static void classify_write_ranks(const struct classify_pair *p, bool is_a, bool 
 			 is_a ? p->a->hostname : p->b->hostname);
 }
 
-/* The reason for which @path exists. */
-static void classify_write_match(const struct classify_pair *p, enum oriel_path path, char *text,
-				 size_t length)
+/* The reason for which @path exists, for windows on @gpus. */
+static void classify_write_match(const struct classify_pair *p, enum oriel_path path,
+				 enum classify_gpus connection, char *text, size_t length)
 {
 	static const char *const gpus[] = {
 		[GPUS_NONE] = "",
@@ -171,19 +195,19 @@ static void classify_write_match(const struct classify_pair *p, enum oriel_path 
 		snprintf(text, length, "RDMA NICs on both");
 	else
 		snprintf(text, length, "same %s%s",
-			 p->a->token == p->b->token ? "process" : "machine",
-			 gpus[classify_gpus(&p->a->gpu, &p->b->gpu)]);
+			 p->a->token == p->b->token ? "process" : "machine", gpus[connection]);
 }
 
 static void classify_write_obstacle(const struct classify_pair *p, enum oriel_path path,
-				    enum classify_obstacle obstacle, char *text, size_t length)
+				    enum classify_obstacle obstacle, enum classify_gpus connection,
+				    char *text, size_t length)
 {
 	const struct ori_host *a = p->a, *b = p->b;
 	char ranks[192];
 
 	switch (obstacle) {
 	case OBSTACLE_NONE:
-		classify_write_match(p, path, text, length);
+		classify_write_match(p, path, connection, text, length);
 		break;
 	case OBSTACLE_NODE:
 		snprintf(text, length, "different virtual nodes (ORIEL_NODE \"%s\", \"%s\")",
@@ -219,6 +243,12 @@ static void classify_write_obstacle(const struct classify_pair *p, enum oriel_pa
 	case OBSTACLE_GPU_ATOMICS:
 		snprintf(text, length, "GPUs %s and %s reach each other without atomics (PCIe)",
 			 a->gpu.pci, b->gpu.pci);
+	case OBSTACLE_GPU_DOMAIN:
+		snprintf(
+			text, length,
+			"GPUs %s and %s reach each other, but not all of the GPUs that are grouped "
+			"with one of them",
+			a->gpu.pci, b->gpu.pci);
 		break;
 	case OBSTACLE_NIC:
 		classify_write_ranks(p, a->hca_count == 0, b->hca_count == 0, ranks, sizeof(ranks));
@@ -227,40 +257,58 @@ static void classify_write_obstacle(const struct classify_pair *p, enum oriel_pa
 	}
 }
 
+/* @connection: of windows on GPUs; GPUS_NONE for memory of the host. */
 static void classify_write_reason(const struct classify_pair *p, enum classify_obstacle mapped,
-				  enum classify_obstacle rdma, char *reason, size_t length)
+				  enum classify_obstacle rdma, enum classify_gpus connection,
+				  char *reason, size_t length)
 {
 	char why_mapped[224], why_rdma[224];
 
-	classify_write_obstacle(p, ORIEL_PATH_MAPPED, mapped, why_mapped, sizeof(why_mapped));
-	classify_write_obstacle(p, ORIEL_PATH_RDMA, rdma, why_rdma, sizeof(why_rdma));
+	classify_write_obstacle(p, ORIEL_PATH_MAPPED, mapped, connection, why_mapped,
+				sizeof(why_mapped));
+	classify_write_obstacle(p, ORIEL_PATH_RDMA, rdma, connection, why_rdma, sizeof(why_rdma));
 	if (mapped == OBSTACLE_NONE)
 		snprintf(reason, length, "mapped: %s", why_mapped);
 	else
 		snprintf(reason, length, "mapped: %s; rdma: %s", why_mapped, why_rdma);
 }
 
-enum oriel_path ori_classify(const struct ori_host *a, unsigned rank_a, const struct ori_host *b,
-			     unsigned rank_b, char *reason, size_t length)
+/* The path of two different ranks; see classify_write_reason(). */
+static enum oriel_path classify_pair(const struct classify_pair *p, enum classify_obstacle mapped,
+				     enum classify_gpus connection, char *reason, size_t length)
 {
-	struct classify_pair p = {a, b, rank_a, rank_b};
-	enum classify_obstacle mapped, rdma;
+	enum classify_obstacle rdma = classify_rdma(p->a, p->b);
 
-	if (rank_a == rank_b) {
-		if (length > 0)
-			snprintf(reason, length, "self: the rank itself");
-		return ORIEL_PATH_SELF;
-	}
-	if (rank_a > rank_b)
-		p = (struct classify_pair){b, a, rank_b, rank_a};
-
-	mapped = classify_mapped(p.a, p.b);
-	rdma = classify_rdma(p.a, p.b);
 	if (length > 0)
-		classify_write_reason(&p, mapped, rdma, reason, length);
+		classify_write_reason(p, mapped, rdma, connection, reason, length);
 	if (mapped == OBSTACLE_NONE)
 		return ORIEL_PATH_MAPPED;
 	return rdma == OBSTACLE_NONE ? ORIEL_PATH_RDMA : ORIEL_PATH_NONE;
+}
+
+static enum oriel_path classify_self(char *reason, size_t length)
+{
+	if (length > 0)
+		snprintf(reason, length, "self: the rank itself");
+	return ORIEL_PATH_SELF;
+}
+
+static struct classify_pair classify_order(const struct ori_host *a, unsigned rank_a,
+					   const struct ori_host *b, unsigned rank_b)
+{
+	if (rank_a > rank_b)
+		return (struct classify_pair){b, a, rank_b, rank_a};
+	return (struct classify_pair){a, b, rank_a, rank_b};
+}
+
+enum oriel_path ori_classify(const struct ori_host *a, unsigned rank_a, const struct ori_host *b,
+			     unsigned rank_b, char *reason, size_t length)
+{
+	struct classify_pair p = classify_order(a, rank_a, b, rank_b);
+
+	if (rank_a == rank_b)
+		return classify_self(reason, length);
+	return classify_pair(&p, classify_mapped(p.a, p.b), GPUS_NONE, reason, length);
 }
 
 /* The text after "NVLink fabric: ", indexed by enum ori_fabric_state. */
@@ -274,12 +322,6 @@ static const char *const fabric_texts[ORI_FABRIC_STATES] = {
 	[ORI_FABRIC_NO_HANDLES] = "the driver rejects its handles",
 	[ORI_FABRIC_UNEVEN] = "not the same for all ranks of the node",
 };
-
-static bool fabrics_are_one(const struct ori_gpu_fabric *a, const struct ori_gpu_fabric *b)
-{
-	return a->state == ORI_FABRIC_READY && b->state == ORI_FABRIC_READY &&
-	       a->clique == b->clique && memcmp(a->cluster, b->cluster, sizeof(a->cluster)) == 0;
-}
 
 static bool hosts_allow_mapped(const struct ori_host *a, const struct ori_host *b)
 {
@@ -313,27 +355,46 @@ enum oriel_path ori_classify_gpus(const struct ori_host *a, unsigned rank_a,
 				  const struct ori_host *b, unsigned rank_b, char *reason,
 				  size_t length)
 {
-	enum oriel_path path = ori_classify(a, rank_a, b, rank_b, reason, length);
-	struct classify_pair p = {a, b, rank_a, rank_b};
+	struct classify_pair p = classify_order(a, rank_a, b, rank_b);
+	enum classify_gpus gpus = classify_gpus(&a->gpu, &b->gpu);
+	enum classify_obstacle mapped;
+	enum oriel_path path;
 	size_t used;
 
-	if (path == ORIEL_PATH_SELF || path == ORIEL_PATH_MAPPED)
-		return path;
-	if (rank_a > rank_b)
-		p = (struct classify_pair){b, a, rank_b, rank_a};
-	if (hosts_allow_mapped(a, b) && fabrics_are_one(&a->gpu.fabric, &b->gpu.fabric)) {
+	if (rank_a == rank_b)
+		return classify_self(reason, length);
+	mapped = classify_mapped(p.a, p.b);
+	if (mapped == OBSTACLE_NONE) {
+		mapped = classify_gpu_obstacle(p.a, p.b);
+		if (mapped == OBSTACLE_NONE && gpus_are_parted(a, b))
+			mapped = OBSTACLE_GPU_DOMAIN;
+		return classify_pair(&p, mapped, gpus, reason, length);
+	}
+	if (gpus_are_joined(a, b) && !gpus_are_parted(a, b)) {
 		if (length > 0)
 			snprintf(reason, length, "mapped: one NVLink fabric (clique %u)",
 				 a->gpu.fabric.clique);
 		return ORIEL_PATH_MAPPED;
 	}
+	path = classify_pair(&p, mapped, gpus, reason, length);
 	used = length > 0 ? strlen(reason) : 0;
 	if (used < length)
 		fabric_write_obstacle(&p, reason + used, length - used);
 	return path;
 }
 
-void ori_hosts_join_fabrics(struct ori_host *hosts, unsigned count)
+/* Do ranks of one node map each other's memory, that of GPUs too, whatever a fabric does? */
+static bool hosts_are_one_node(const struct ori_host *a, const struct ori_host *b)
+{
+	return classify_mapped(a, b) == OBSTACLE_NONE &&
+	       classify_gpu_obstacle(a, b) == OBSTACLE_NONE;
+}
+
+/*
+ * Remove from its fabric each rank that is mapped by a rank of another fabric, or of none: the
+ * relation would not be transitive.
+ */
+static void hosts_join_fabrics(struct ori_host *hosts, unsigned count)
 {
 	bool is_uneven;
 	unsigned a, b;
@@ -342,11 +403,52 @@ void ori_hosts_join_fabrics(struct ori_host *hosts, unsigned count)
 	for (a = 0; a < count; a++) {
 		is_uneven = false;
 		for (b = 0; b < count && !is_uneven; b++)
-			is_uneven = ori_hosts_are_mapped(hosts, a, b) &&
+			is_uneven = hosts_are_one_node(&hosts[a], &hosts[b]) &&
 				    !fabrics_are_one(&hosts[a].gpu.fabric, &hosts[b].gpu.fabric);
 		if (is_uneven && hosts[a].gpu.fabric.state == ORI_FABRIC_READY)
 			hosts[a].gpu.fabric = (struct ori_gpu_fabric){ORI_FABRIC_UNEVEN, 0, {0}};
 	}
+}
+
+/* Within a node a fabric is no detour around GPUs that do not reach each other. */
+static bool gpus_may_share_domain(const struct ori_host *a, const struct ori_host *b)
+{
+	return classify_mapped(a, b) == OBSTACLE_NONE ? hosts_are_one_node(a, b)
+						      : gpus_are_joined(a, b);
+}
+
+/*
+ * The lowest rank of the first domain whose members all map the GPU of @rank; @rank itself if
+ * there is none. A member that does not marks the domain in its lowest rank.
+ */
+static uint32_t hosts_find_domain(struct ori_host *hosts, uint32_t rank)
+{
+	uint32_t r;
+
+	for (r = 0; r < rank; r++) {
+		struct ori_host_gpu *first = &hosts[hosts[r].gpu.domain].gpu;
+
+		if (hosts[r].gpu.pci[0] && first->reserved != rank &&
+		    !gpus_may_share_domain(&hosts[r], &hosts[rank]))
+			first->reserved = rank;
+	}
+	for (r = 0; r < rank; r++)
+		if (hosts[r].gpu.pci[0] && hosts[r].gpu.domain == r &&
+		    hosts[r].gpu.reserved != rank)
+			return r;
+	return rank;
+}
+
+void ori_hosts_join(struct ori_host *hosts, unsigned count)
+{
+	uint32_t r;
+
+	hosts_join_fabrics(hosts, count);
+	for (r = 0; r < count; r++)
+		if (hosts[r].gpu.pci[0])
+			hosts[r].gpu.domain = hosts_find_domain(hosts, r);
+	for (r = 0; r < count; r++)
+		hosts[r].gpu.reserved = 0;
 }
 
 bool ori_gpus_are_mapped(const void *hosts, unsigned a, unsigned b)

@@ -20,18 +20,21 @@ enum oriel_path ori_classify(const struct ori_host *a, unsigned rank_a, const st
 			     unsigned rank_b, char *reason, size_t length);
 
 /*
- * The same for memory of their GPUs, which an NVLink fabric maps across nodes as well.
- * ori_hosts_join_fabrics() has processed the hosts.
+ * The same for memory of their GPUs: ranks that map each other's host memory do so only if the
+ * GPUs reach each other, and an NVLink fabric maps GPUs across nodes as well. ori_hosts_join() has
+ * processed the hosts. A rank without a GPU has host memory only.
  */
 enum oriel_path ori_classify_gpus(const struct ori_host *a, unsigned rank_a,
 				  const struct ori_host *b, unsigned rank_b, char *reason,
 				  size_t length);
 
 /*
- * Remove from its fabric each rank whose memory is mapped by a rank of another fabric, or of none:
- * otherwise the mapped relation would not be transitive.
+ * Make "maps the memory of that GPU" transitive, since some GPUs of a machine may reach only some
+ * others. Each rank with a GPU joins, in rank order, the first domain whose members it all reaches,
+ * or begins one: its domain then has the number of its lowest rank. A node whose GPUs are mapped
+ * takes part in a fabric with all of them or with none.
  */
-void ori_hosts_join_fabrics(struct ori_host *hosts, unsigned count);
+void ori_hosts_join(struct ori_host *hosts, unsigned count);
 
 /* Do ranks @a and @b map each other's memory? Never called with @a == @b. */
 typedef bool ori_is_mapped(const void *context, unsigned a, unsigned b);

@@ -89,6 +89,19 @@ static void expect(struct fake a, struct fake b, enum oriel_path path, const cha
 	assert_string_equal(forth, reason);
 }
 
+/* As expect(), for windows on GPUs. */
+static void expect_gpus(struct fake a, struct fake b, enum oriel_path path, const char *reason)
+{
+	char forth[ORI_REASON_LENGTH], back[ORI_REASON_LENGTH];
+	struct ori_host first = host_of(&a), second = host_of(&b);
+
+	assert_int_equal(ori_classify_gpus(&first, 4, &second, 7, forth, sizeof(forth)), path);
+	assert_int_equal(ori_classify_gpus(&second, 7, &first, 4, back, sizeof(back)), path);
+	assert_int_equal(ori_classify_gpus(&first, 4, &second, 7, NULL, 0), path);
+	assert_string_equal(forth, back);
+	assert_string_equal(forth, reason);
+}
+
 static void test_each_obstacle_is_named(void **state)
 {
 	static const char no_hca[] = "; rdma: no RDMA NIC on ranks 4 (host0) and 7 (host0)";
@@ -175,13 +188,14 @@ static struct fake on_gpu(unsigned gpu, unsigned process)
 static void test_gpus_that_nvlink_joins_are_mapped(void **state)
 {
 	(void)state;
-	expect(on_gpu(1, 0), on_gpu(8, 1), ORIEL_PATH_MAPPED,
-	       "mapped: same machine, GPUs connected by NVLink");
-	expect(on_gpu(1, 0), on_gpu(8, 0), ORIEL_PATH_MAPPED,
-	       "mapped: same process, GPUs connected by NVLink");
-	expect(on_gpu(3, 0), on_gpu(3, 1), ORIEL_PATH_MAPPED, "mapped: same machine, same GPU");
-	expect(on_gpu(3, 0), (struct fake){.process = 1}, ORIEL_PATH_MAPPED,
-	       "mapped: same machine");
+	expect_gpus(on_gpu(1, 0), on_gpu(8, 1), ORIEL_PATH_MAPPED,
+		    "mapped: same machine, GPUs connected by NVLink");
+	expect_gpus(on_gpu(1, 0), on_gpu(8, 0), ORIEL_PATH_MAPPED,
+		    "mapped: same process, GPUs connected by NVLink");
+	expect_gpus(on_gpu(3, 0), on_gpu(3, 1), ORIEL_PATH_MAPPED,
+		    "mapped: same machine, same GPU");
+	expect_gpus(on_gpu(3, 0), (struct fake){.process = 1}, ORIEL_PATH_MAPPED,
+		    "mapped: same machine");
 }
 
 static void test_gpus_out_of_reach_are_not_mapped(void **state)
@@ -190,18 +204,18 @@ static void test_gpus_out_of_reach_are_not_mapped(void **state)
 
 	(void)state;
 	a.reached = a.atomics = 0;
-	expect(a, b, ORIEL_PATH_NONE,
-	       "mapped: GPUs 0000:01:00.0 and 0000:02:00.0 of one machine do not reach each "
-	       "other; rdma: no RDMA NIC on ranks 4 (host0) and 7 (host0)");
+	expect_gpus(a, b, ORIEL_PATH_NONE,
+		    "mapped: GPUs 0000:01:00.0 and 0000:02:00.0 of one machine do not reach each "
+		    "other; rdma: no RDMA NIC on ranks 4 (host0) and 7 (host0)");
 	b.process = 0;
 	a.hcas = b.hcas = 1;
-	expect(a, b, ORIEL_PATH_RDMA,
-	       "mapped: GPUs 0000:01:00.0 and 0000:02:00.0 of one machine do not reach each "
-	       "other; rdma: RDMA NICs on both");
+	expect_gpus(a, b, ORIEL_PATH_RDMA,
+		    "mapped: GPUs 0000:01:00.0 and 0000:02:00.0 of one machine do not reach each "
+		    "other; rdma: RDMA NICs on both");
 	a.reached = a.seen;
-	expect(a, b, ORIEL_PATH_RDMA,
-	       "mapped: GPUs 0000:01:00.0 and 0000:02:00.0 reach each other without atomics "
-	       "(PCIe); rdma: RDMA NICs on both");
+	expect_gpus(a, b, ORIEL_PATH_RDMA,
+		    "mapped: GPUs 0000:01:00.0 and 0000:02:00.0 reach each other without atomics "
+		    "(PCIe); rdma: RDMA NICs on both");
 }
 
 static void test_another_bus_with_atomics_is_distinguished(void **state)
@@ -210,8 +224,8 @@ static void test_another_bus_with_atomics_is_distinguished(void **state)
 
 	(void)state;
 	b.bus = 1u << 1;
-	expect(a, b, ORIEL_PATH_MAPPED,
-	       "mapped: same machine, GPUs connected by another bus than NVLink");
+	expect_gpus(a, b, ORIEL_PATH_MAPPED,
+		    "mapped: same machine, GPUs connected by another bus than NVLink");
 }
 
 /* A rank on GPU @gpu of machine @machine, in a fabric that is ready. */
@@ -225,19 +239,6 @@ static struct fake in_fabric(unsigned machine, unsigned gpu)
 	f.clique = 3;
 	f.hcas = 1;
 	return f;
-}
-
-/* As expect(), for windows on GPUs. */
-static void expect_gpus(struct fake a, struct fake b, enum oriel_path path, const char *reason)
-{
-	char forth[ORI_REASON_LENGTH], back[ORI_REASON_LENGTH];
-	struct ori_host first = host_of(&a), second = host_of(&b);
-
-	assert_int_equal(ori_classify_gpus(&first, 4, &second, 7, forth, sizeof(forth)), path);
-	assert_int_equal(ori_classify_gpus(&second, 7, &first, 4, back, sizeof(back)), path);
-	assert_int_equal(ori_classify_gpus(&first, 4, &second, 7, NULL, 0), path);
-	assert_string_equal(forth, back);
-	assert_string_equal(forth, reason);
 }
 
 static void test_a_fabric_joins_gpus_of_two_machines(void **state)
@@ -314,14 +315,12 @@ static void test_a_node_is_in_a_fabric_with_all_its_ranks(void **state)
 		hosts[r] = host_of(&f);
 		members[r] = r < 2 ? r : r + 2;
 	}
-	ori_hosts_join_fabrics(hosts, 8);
+	ori_hosts_join(hosts, 8);
 	for (unsigned r = 0; r < 8; r++)
 		assert_int_equal(hosts[r].gpu.fabric.state, r == 3 ? ORI_FABRIC_NO_HANDLES
 							    : r == 2 || r == 6 || r == 7
 								    ? ORI_FABRIC_UNEVEN
 								    : ORI_FABRIC_READY);
-	for (unsigned r = 0; r < 8; r++)
-		assert_int_equal(ori_host_parse(&hosts[r], sizeof(hosts[r]), &hosts[r]), ORIEL_OK);
 	assert_true(ori_gpus_are_mapped(hosts, 0, 5) && !ori_gpus_are_mapped(hosts, 0, 2));
 	assert_true(ori_gpus_are_mapped(hosts, 2, 3) && ori_gpus_are_mapped(hosts, 6, 7));
 	assert_int_equal(ori_domain_check(0, members, 4, ori_gpus_are_mapped, hosts), ORIEL_OK);
@@ -333,15 +332,15 @@ static void test_a_gpu_that_one_process_sees_is_judged_by_that_one(void **state)
 
 	(void)state;
 	a.seen = 0;
-	expect(a, b, ORIEL_PATH_MAPPED, "mapped: same machine, GPUs connected by NVLink");
+	expect_gpus(a, b, ORIEL_PATH_MAPPED, "mapped: same machine, GPUs connected by NVLink");
 	b.reached = b.atomics = 0;
 	b.hcas = a.hcas = 1;
-	expect(a, b, ORIEL_PATH_RDMA,
-	       "mapped: GPUs 0000:01:00.0 and 0000:02:00.0 of one machine do not reach each "
-	       "other; rdma: RDMA NICs on both");
+	expect_gpus(a, b, ORIEL_PATH_RDMA,
+		    "mapped: GPUs 0000:01:00.0 and 0000:02:00.0 of one machine do not reach each "
+		    "other; rdma: RDMA NICs on both");
 	b.seen = 0;
-	expect(a, b, ORIEL_PATH_MAPPED,
-	       "mapped: same machine, GPUs that are not visible to each other's process");
+	expect_gpus(a, b, ORIEL_PATH_MAPPED,
+		    "mapped: same machine, GPUs that are not visible to each other's process");
 }
 
 /* Two groups of four GPUs, connected within each group, as on a machine with two switches. */
@@ -358,13 +357,92 @@ static void test_islands_of_gpus_are_domains_of_their_own(void **state)
 		hosts[r] = host_of(&f);
 		members[r] = r;
 	}
+	ori_hosts_join(hosts, 8);
 	for (unsigned a = 0; a < 8; a++)
 		for (unsigned b = 0; b < 8; b++)
 			if (a != b)
-				assert_int_equal(ori_hosts_are_mapped(hosts, a, b), a / 4 == b / 4);
-	assert_int_equal(ori_domain_check(0, members, 4, ori_hosts_are_mapped, hosts), ORIEL_OK);
-	assert_int_equal(ori_domain_check(0, members, 5, ori_hosts_are_mapped, hosts),
+				assert_int_equal(ori_gpus_are_mapped(hosts, a, b), a / 4 == b / 4);
+	assert_int_equal(ori_domain_check(0, members, 4, ori_gpus_are_mapped, hosts), ORIEL_OK);
+	assert_int_equal(ori_domain_check(0, members, 5, ori_gpus_are_mapped, hosts),
 			 ORIEL_ERR_NO_PATH);
+	/* Memory of the host is shared by all, whatever the GPUs reach. */
+	assert_int_equal(ori_domain_check(0, members, 8, ori_hosts_are_mapped, hosts), ORIEL_OK);
+}
+
+/* @reached[r]: mask of the ranks whose GPUs that of rank r reaches; ranks are on one machine. */
+struct reaches {
+	unsigned ranks;
+	unsigned reached[8];
+	unsigned domain[8]; /* the lowest rank of each rank's domain */
+	unsigned cpus;      /* mask of the ranks without a GPU */
+};
+
+static void test_gpus_are_parted_into_groups_that_all_reach_each_other(void **state)
+{
+	static const struct reaches table[] = {
+		/* All, and none. */
+		{4, {0xf, 0xf, 0xf, 0xf}, {0, 0, 0, 0}, 0},
+		{4, {1, 2, 4, 8}, {0, 1, 2, 3}, 0},
+		/* A chain: 1 reaches 0 and 2, which do not reach each other. */
+		{3, {3, 7, 6}, {0, 0, 2}, 0},
+		/* A ring of four: pairs. */
+		{4, {0xb, 0x7, 0xe, 0xd}, {0, 0, 2, 2}, 0},
+		/* Access that one side alone reports is none. */
+		{3, {7, 7, 4}, {0, 0, 2}, 0},
+		/* Two root complexes, of which one GPU reaches all. */
+		{8, {0xf, 0xf, 0xf, 0xff, 0xf8, 0xf8, 0xf8, 0xf8}, {0, 0, 0, 0, 4, 4, 4, 4}, 0},
+		/* The first domain that takes a rank takes it; 3 reaches 1 and 2, but not 0. */
+		{4, {0x3, 0xb, 0xc, 0xe}, {0, 0, 2, 2}, 0},
+		/* Ranks without a GPU take no part, and join no domains together. */
+		{5, {0x3, 0, 0x14, 0, 0x14}, {0, 0, 2, 0, 2}, 0xa},
+		{5, {0x11, 0, 0x14, 0, 0x11}, {0, 0, 2, 0, 0}, 0xa},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		const struct reaches *t = &table[i];
+		struct ori_host hosts[8];
+
+		for (unsigned r = 0; r < t->ranks; r++) {
+			struct fake f = on_gpu(t->cpus >> r & 1 ? 0 : r + 1, r);
+
+			f.reached = f.atomics = t->reached[r] << 1;
+			hosts[r] = host_of(&f);
+		}
+		ori_hosts_join(hosts, t->ranks);
+		for (unsigned r = 0; r < t->ranks; r++) {
+			assert_int_equal(hosts[r].gpu.domain, t->domain[r]);
+			hosts[r].gpu.domain = 0;
+			assert_int_equal(ori_host_parse(&hosts[r], sizeof(hosts[r]), &hosts[r]),
+					 ORIEL_OK);
+		}
+	}
+}
+
+static void test_a_pair_of_two_domains_is_explained(void **state)
+{
+	struct ori_host hosts[3];
+	char reason[ORI_REASON_LENGTH];
+
+	(void)state;
+	for (unsigned r = 0; r < 3; r++) {
+		struct fake f = on_gpu(r + 1, r);
+
+		f.hcas = 1;
+		f.reached = f.atomics = r == 1 ? 0xe : r == 0 ? 0x6 : 0xc;
+		hosts[r] = host_of(&f);
+	}
+	assert_true(ori_gpus_are_mapped(hosts, 1, 2));
+	ori_hosts_join(hosts, 3);
+	assert_int_equal(ori_classify_gpus(&hosts[1], 1, &hosts[2], 2, reason, sizeof(reason)),
+			 ORIEL_PATH_RDMA);
+	assert_string_equal(reason,
+			    "mapped: GPUs 0000:02:00.0 and 0000:03:00.0 reach each other, but not "
+			    "all of the GPUs that are grouped with one of them; rdma: RDMA NICs on "
+			    "both");
+	assert_int_equal(ori_classify(&hosts[0], 0, &hosts[2], 2, reason, sizeof(reason)),
+			 ORIEL_PATH_MAPPED);
+	assert_string_equal(reason, "mapped: same machine");
 }
 
 static void test_the_longest_reason_fits(void **state)
@@ -521,6 +599,8 @@ int main(void)
 		cmocka_unit_test(test_a_node_is_in_a_fabric_with_all_its_ranks),
 		cmocka_unit_test(test_a_gpu_that_one_process_sees_is_judged_by_that_one),
 		cmocka_unit_test(test_islands_of_gpus_are_domains_of_their_own),
+		cmocka_unit_test(test_gpus_are_parted_into_groups_that_all_reach_each_other),
+		cmocka_unit_test(test_a_pair_of_two_domains_is_explained),
 		cmocka_unit_test(test_the_longest_reason_fits),
 		cmocka_unit_test(test_every_combination_is_classified_in_both_orders),
 		cmocka_unit_test(test_a_domain_of_512_is_checked),

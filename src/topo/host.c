@@ -229,7 +229,7 @@ static const char *host_gpu_flaw(const struct ori_host_gpu *g)
 		return "name of its GPU is no text";
 	if (g->count > ORI_HOST_REACH)
 		return "impossible number of GPUs";
-	if (g->reserved ||
+	if (g->domain || g->reserved ||
 	    !bytes_are_zero(&g->reach[g->count], (ORI_HOST_REACH - g->count) * sizeof(g->reach[0])))
 		return "data behind its GPUs";
 	for (uint32_t i = 0; i < g->count; i++) {

@@ -16,7 +16,7 @@
 #include "sys/gpu.h"
 
 #define ORI_HOST_MAGIC 0x5453484fu /* "OHST", little-endian */
-#define ORI_HOST_VERSION 3u
+#define ORI_HOST_VERSION 4u
 #define ORI_HOST_NAME 64   /* bytes of a name, its NUL included */
 #define ORI_HOST_CPUS 1024 /* CPUs beyond are not recorded */
 #define ORI_HOST_REACH 16u /* other GPUs; those beyond are not recorded */
@@ -29,6 +29,8 @@ struct ori_host_gpu {
 	uint8_t uuid[ORI_GPU_UUID];
 	char pci[ORI_GPU_PCI]; /* for messages; "" without a GPU */
 	uint32_t count;        /* entries of @reach; the process does not see any other GPU */
+	uint32_t domain;       /* 0 over the wire; of ori_hosts_join() */
+	uint32_t zero;         /* 0 */
 	uint32_t reserved;     /* 0 */
 	struct ori_gpu_fabric fabric;
 	struct ori_gpu_reach reach[ORI_HOST_REACH];
@@ -59,7 +61,7 @@ struct ori_host {
 	struct ori_host_gpu gpu;
 };
 
-static_assert(sizeof(struct ori_host) == 728, "struct ori_host goes over the wire");
+static_assert(sizeof(struct ori_host) == 736, "struct ori_host goes over the wire");
 
 /*
  * Describe this process, of which one thread is a rank on @node (NULL: no virtual node) that may

@@ -187,7 +187,7 @@ static void test_bad_gpus_are_rejected(void **state)
 	struct ori_host good = describe_gpu(), bad, out;
 
 	(void)state;
-	for (unsigned i = 0; i < 10; i++) {
+	for (unsigned i = 0; i < 11; i++) {
 		bad = good;
 		switch (i) {
 		case 0:
@@ -216,6 +216,9 @@ static void test_bad_gpus_are_rejected(void **state)
 			break;
 		case 8:
 			bad.gpu.fabric.state = ORI_FABRIC_LOCAL;
+			break;
+		case 9:
+			bad.gpu.domain = 1;
 			break;
 		default:
 			bad.gpu.reserved = 1;

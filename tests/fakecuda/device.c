@@ -14,6 +14,7 @@ static struct {
 	int count;               /* visible */
 	int order[FAKE_DEVICES]; /* their physical numbers */
 	int island[FAKE_DEVICES];
+	unsigned apart[FAKE_DEVICES]; /* masks of GPUs that each does not reach */
 	struct CUctx_st primary[FAKE_DEVICES];
 } machine; /* written once, in cuInit() */
 
@@ -126,21 +127,44 @@ int fake_number(const char *name, int fallback)
 	return text ? atoi(text) : fallback;
 }
 
+/* Number the groups whose first members are listed. */
+static void read_groups(const char *name, int groups[FAKE_DEVICES])
+{
+	int starts[FAKE_DEVICES], count = read_list(name, starts), i, k;
+
+	for (i = 0; i < FAKE_DEVICES; i++)
+		for (k = 0; k < count; k++)
+			if (i >= starts[k])
+				groups[i] = k;
+}
+
+static void read_apart(void)
+{
+	const char *text = getenv("FAKECUDA_APART");
+	unsigned a, b;
+	int used;
+
+	for (; text && sscanf(text, "%u-%u%n", &a, &b, &used) == 2; text++) {
+		machine.apart[a % FAKE_DEVICES] |= 1u << b;
+		machine.apart[b % FAKE_DEVICES] |= 1u << a;
+		text += used;
+		if (!*text)
+			return;
+	}
+}
+
 static void machine_open(void)
 {
-	int all = fake_number("FAKECUDA_DEVICES", 2), starts[FAKE_DEVICES], islands, i, k;
+	int all = fake_number("FAKECUDA_DEVICES", 2), i;
 
 	machine.count = read_list("FAKECUDA_ORDER", machine.order);
 	if (!machine.count)
 		for (machine.count = 0; machine.count < all; machine.count++)
 			machine.order[machine.count] = machine.count;
-	islands = read_list("FAKECUDA_ISLANDS", starts);
-	for (i = 0; i < FAKE_DEVICES; i++) {
+	read_groups("FAKECUDA_ISLANDS", machine.island);
+	read_apart();
+	for (i = 0; i < FAKE_DEVICES; i++)
 		machine.primary[i].device = i;
-		for (k = 0; k < islands; k++)
-			if (i >= starts[k])
-				machine.island[i] = k;
-	}
 }
 
 int fake_physical(int device)
@@ -160,7 +184,7 @@ int fake_visible(int physical)
 
 bool fake_reaches(int a, int b)
 {
-	return machine.island[a] == machine.island[b];
+	return machine.island[a] == machine.island[b] && !(machine.apart[a] >> b & 1);
 }
 
 static CUcontext context_now(void)

@@ -8,6 +8,7 @@
  * FAKECUDA_DEVICES: number of GPUs (2). FAKECUDA_ORDER: the numbers of the GPUs that this
  * process sees, in its order ("1,0").
  * FAKECUDA_ISLANDS: the first of each group of GPUs that reach each other ("0,2").
+ * FAKECUDA_APART: pairs of GPUs that do not reach each other ("0-2,1-3"), in an island.
  * FAKECUDA_MAJOR: their compute capability (9). FAKECUDA_PROCESSORS: multiprocessors (132).
  * FAKECUDA_PTX: the capability that the kernels were compiled for (90): from 90 on a kernel may
  * be launched before the operations ahead of it end.

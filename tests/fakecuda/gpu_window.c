@@ -43,6 +43,34 @@ static void test_apart(struct rank *r)
 		    "of one machine do not reach each other");
 }
 
+/*
+ * GPUs of even ranks do not reach those of odd ranks: windows on them go through an HCA, while host
+ * memory is mapped as ever.
+ */
+static void test_islands(struct rank *r)
+{
+	struct oriel_window_attr attr = {.size = sizeof(attr), .length = LENGTH};
+	struct oriel_dev_window host;
+	struct oriel_peer peer;
+	unsigned i;
+
+	rank_join(r, LONG_NS);
+	CHECK(r, oriel_comm_domain_size(r->comm) == r->size);
+	CHECK_OK(r, oriel_window_create(r->comm, &attr, &r->window));
+	CHECK_OK(r, oriel_window_device(r->window, &host));
+	for (i = 0; i < r->size; i++) {
+		if (i == r->rank)
+			continue;
+		CHECK_OK(r, oriel_comm_peer(r->comm, i, &peer));
+		CHECK(r, peer.path == ORIEL_PATH_MAPPED && host.peers[i].path == peer.path);
+		CHECK(r, peer.gpu_path ==
+				 (i % 2 == r->rank % 2 ? ORIEL_PATH_MAPPED : ORIEL_PATH_RDMA));
+	}
+	CHECK_OK(r, oriel_window_barrier(r->window, 0, 0, NULL));
+	rank_close(r);
+	test_all(r);
+}
+
 /* The GPUs are too old. */
 static void test_old(struct rank *r)
 {
@@ -80,6 +108,7 @@ static const struct mode {
 	{"turned", {"0,1", "1,0"}, test_all, "same GPU"},
 	{"alone", {"0", "1"}, test_all, "GPUs that are not visible to each other's process"},
 	{"apart", {"0,1", "0,1"}, test_apart, NULL},
+	{"islands", {"0,1", "0,1"}, test_islands, "of one machine do not reach each other"},
 	{"old", {"0,1", "0,1"}, test_old, NULL},
 	{"early", {"0,1", "0,1"}, test_early, NULL},
 	{"late", {"0,1", "0,1"}, test_early, NULL},
@@ -93,7 +122,7 @@ static void check_reason(struct rank *r, const char *reason)
 
 	rank_join(r, LONG_NS);
 	CHECK_OK(r, oriel_comm_peer(r->comm, r->rank ^ 1u, &peer));
-	CHECK(r, strstr(peer.reason, reason));
+	CHECK(r, strstr(peer.gpu_reason, reason));
 	oriel_comm_destroy(r->comm);
 }
 

@@ -44,7 +44,10 @@ static bool host_parse(const uint8_t *bytes, size_t length, struct ori_host *hos
 	return true;
 }
 
-/* Windows on GPUs use the path of windows in host memory, or a fabric. */
+/*
+ * Windows on GPUs use the path of windows in host memory, or a fabric, or a NIC if GPUs of one node
+ * do not reach each other.
+ */
 static void host_compare_gpus(const struct ori_host *a, const struct ori_host *b,
 			      enum oriel_path path)
 {
@@ -56,6 +59,10 @@ static void host_compare_gpus(const struct ori_host *a, const struct ori_host *b
 	FUZZ_CHECK(ori_classify_gpus(a, 0, b, 1, NULL, 0) == gpus);
 	if (gpus == path)
 		return;
+	if (path == ORIEL_PATH_MAPPED) {
+		FUZZ_CHECK(a->gpu.pci[0] && b->gpu.pci[0]);
+		return;
+	}
 	FUZZ_CHECK(gpus == ORIEL_PATH_MAPPED && a->paths & b->paths & 1u << gpus);
 	FUZZ_CHECK(memcmp(&a->gpu.fabric, &b->gpu.fabric, sizeof(a->gpu.fabric)) == 0);
 }
@@ -84,6 +91,12 @@ static void host_compare(const struct ori_host *a, const struct ori_host *b)
 		FUZZ_CHECK(a->hca_count > 0 && b->hca_count > 0);
 }
 
+static bool host_shares_domain(const struct ori_host *joined, unsigned a, unsigned b)
+{
+	return joined[a].gpu.pci[0] && joined[b].gpu.pci[0] &&
+	       (a == b || ori_gpus_are_mapped(joined, a, b));
+}
+
 static void host_gather(const struct ori_host *hosts, unsigned count)
 {
 	static const unsigned members[HOSTS] = {0, 1, 2};
@@ -91,7 +104,7 @@ static void host_gather(const struct ori_host *hosts, unsigned count)
 	struct ori_host joined[HOSTS];
 	bool is_domain = true;
 	enum oriel_status status;
-	unsigned a, b;
+	unsigned a, b, c;
 
 	for (a = 0; a < count; a++) {
 		for (b = a + 1; b < count; b++) {
@@ -100,9 +113,19 @@ static void host_gather(const struct ori_host *hosts, unsigned count)
 		}
 	}
 	memcpy(joined, hosts, count * sizeof(*hosts));
-	ori_hosts_join_fabrics(joined, count);
-	for (a = 0; a < count; a++)
+	ori_hosts_join(joined, count);
+	for (a = 0; a < count; a++) {
+		FUZZ_CHECK(joined[a].gpu.domain <= a);
+		for (b = 0; b < count; b++)
+			for (c = 0; c < count; c++)
+				FUZZ_CHECK(!host_shares_domain(joined, a, b) ||
+					   !host_shares_domain(joined, b, c) ||
+					   host_shares_domain(joined, a, c));
+	}
+	for (a = 0; a < count; a++) {
+		joined[a].gpu.domain = 0;
 		FUZZ_CHECK(ori_host_parse(&joined[a], sizeof(joined[a]), &joined[a]) == ORIEL_OK);
+	}
 	status = ori_domain_check(0, members, count, ori_hosts_are_mapped, hosts);
 	FUZZ_CHECK(status == (is_domain ? ORIEL_OK : ORIEL_ERR_NO_PATH));
 	FUZZ_CHECK(load.ranks >= 1 && load.ranks <= count && load.cpus <= ORI_HOST_CPUS);
