@@ -136,7 +136,8 @@ struct ori_gpu_memory_info {
  */
 struct ori_gpu_ops {
 	/*
-	 * List the other GPUs that this process sees, at most @room, in @reach; returns how many.
+	 * List the other GPUs that this process sees, then those that NVML sees, at most @room, in
+	 * @reach; returns how many.
 	 */
 	unsigned (*list_peers)(const struct ori_gpu *gpu, struct ori_gpu_reach *reach,
 			       unsigned room);

@@ -51,6 +51,45 @@ static uint32_t gpu_reach_flags(CUdevice from, CUdevice to)
 	return flags;
 }
 
+static bool gpu_is_listed(const struct ori_gpu *gpu, const struct ori_gpu_reach *reach,
+			  unsigned count, const uint8_t uuid[ORI_GPU_UUID])
+{
+	unsigned i;
+
+	for (i = 0; i < count; i++)
+		if (memcmp(reach[i].uuid, uuid, ORI_GPU_UUID) == 0)
+			return true;
+	return memcmp(gpu->uuid, uuid, ORI_GPU_UUID) == 0;
+}
+
+/*
+ * GPUs that CUDA_VISIBLE_DEVICES hides from this process, behind the @count in @reach. Other
+ * processes use them, and the driver maps their memory here.
+ */
+static unsigned gpu_list_hidden(const struct ori_gpu *gpu, struct ori_gpu_reach *reach,
+				unsigned count, unsigned room)
+{
+	unsigned index, all = ori_nvml_count();
+	struct ori_nvml_reach found;
+	uint8_t uuid[ORI_GPU_UUID];
+
+	for (index = 0; index < all && count < room; index++) {
+		if (!ori_nvml_uuid(index, uuid) || gpu_is_listed(gpu, reach, count, uuid) ||
+		    !ori_nvml_reach(gpu->pci, index, &found))
+			continue;
+		memcpy(reach[count].uuid, uuid, sizeof(uuid));
+		reach[count].flags = 0;
+		if (found.has_access)
+			reach[count].flags = ORI_GPU_ACCESS |
+					     (found.has_atomics ? ORI_GPU_ATOMICS : 0) |
+					     (found.is_nvlink ? ORI_GPU_NVLINK : 0);
+		count++;
+	}
+	return count;
+}
+
+static_assert(ORI_NVML_UUID == ORI_GPU_UUID, "both are the UUID of a GPU");
+
 static unsigned gpu_list_peers(const struct ori_gpu *gpu, struct ori_gpu_reach *reach,
 			       unsigned room)
 {
@@ -67,7 +106,7 @@ static unsigned gpu_list_peers(const struct ori_gpu *gpu, struct ori_gpu_reach *
 		memcpy(reach[count].uuid, uuid.bytes, sizeof(reach[count].uuid));
 		reach[count++].flags = gpu_reach_flags(gpu->device, device);
 	}
-	return count;
+	return gpu_list_hidden(gpu, reach, count, room);
 }
 
 static const struct ori_gpu_ops gpu_cuda_ops = {

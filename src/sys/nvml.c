@@ -14,7 +14,11 @@
 #define NVML_LIBRARY "libnvidia-ml.so.1"
 
 /* Constants of nvml.h, which comes with the toolkit and not with the driver. */
+#define NVML_P2P_READ 0
+#define NVML_P2P_WRITE 1
 #define NVML_P2P_NVLINK 2
+#define NVML_P2P_ATOMICS 3
+#define NVML_UUID_TEXT 96
 #define NVML_FABRIC_VERSION 0x02000024u /* version 2 of the struct, and its size */
 
 struct nvml_device;
@@ -45,6 +49,7 @@ static struct {
 	int (*by_pci)(const char *pci, struct nvml_device **device);
 	int (*pci)(struct nvml_device *device, struct nvml_pci_info *info);
 	int (*p2p)(struct nvml_device *a, struct nvml_device *b, int what, int *status);
+	int (*uuid)(struct nvml_device *device, char *text, unsigned length);
 	int (*fabric)(struct nvml_device *device, struct nvml_fabric_info *info);
 	char why_not[ORI_NVML_WHY]; /* empty if the library is usable */
 } nvml;                             /* written once, in nvml_load() */
@@ -74,6 +79,7 @@ static void nvml_load(void)
 	    !nvml_find(library, "nvmlDeviceGetHandleByIndex_v2", &nvml.by_index) ||
 	    !nvml_find(library, "nvmlDeviceGetHandleByPciBusId_v2", &nvml.by_pci) ||
 	    !nvml_find(library, "nvmlDeviceGetPciInfo_v3", &nvml.pci) ||
+	    !nvml_find(library, "nvmlDeviceGetUUID", &nvml.uuid) ||
 	    !nvml_find(library, "nvmlDeviceGetP2PStatus", &nvml.p2p)) {
 		snprintf(nvml.why_not, sizeof(nvml.why_not), NVML_LIBRARY " is too old");
 		return;
@@ -132,6 +138,52 @@ bool ori_nvml_is_nvlink(const char *a, const char *b, bool *is_nvlink)
 		return false;
 	*is_nvlink = status == 0;
 	return true;
+}
+
+static bool nvml_passes(struct nvml_device *from, struct nvml_device *to, int what)
+{
+	int status;
+
+	return nvml.p2p(from, to, what, &status) == 0 && status == 0;
+}
+
+bool ori_nvml_reach(const char *from, unsigned index, struct ori_nvml_reach *reach)
+{
+	struct nvml_device *one, *other;
+	char why[ORI_NVML_WHY];
+
+	if (!ori_nvml_open(why) || nvml.by_pci(from, &one) || nvml.by_index(index, &other))
+		return false;
+	reach->has_access =
+		nvml_passes(one, other, NVML_P2P_READ) && nvml_passes(one, other, NVML_P2P_WRITE);
+	reach->is_nvlink = nvml_passes(one, other, NVML_P2P_NVLINK);
+	reach->has_atomics = reach->is_nvlink || nvml_passes(one, other, NVML_P2P_ATOMICS);
+	return true;
+}
+
+/* "GPU-8c4e9e3a-7f6b-...": 32 hex digits behind the prefix, with hyphens. */
+static bool nvml_read_uuid(const char *text, uint8_t uuid[ORI_NVML_UUID])
+{
+	unsigned i, byte;
+
+	if (strncmp(text, "GPU-", 4) != 0)
+		return false;
+	for (text += 4, i = 0; i < ORI_NVML_UUID; i++, text += 2) {
+		text += *text == '-';
+		if (sscanf(text, "%2x", &byte) != 1 || !text[0] || !text[1])
+			return false;
+		uuid[i] = (uint8_t)byte;
+	}
+	return !*text;
+}
+
+bool ori_nvml_uuid(unsigned index, uint8_t uuid[ORI_NVML_UUID])
+{
+	char text[NVML_UUID_TEXT] = "", why[ORI_NVML_WHY];
+	struct nvml_device *device;
+
+	return ori_nvml_open(why) && nvml.by_index(index, &device) == 0 &&
+	       nvml.uuid(device, text, sizeof(text)) == 0 && nvml_read_uuid(text, uuid);
 }
 
 unsigned ori_nvml_count(void)

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #define ORI_NVML_WHY 200 /* enough for every text of a reason */
+#define ORI_NVML_UUID 16
 
 /* State of a GPU's NVLink fabric, as NVML reports it. */
 enum ori_nvml_fabric_state {
@@ -35,8 +36,19 @@ bool ori_nvml_fabric(const char *pci, struct ori_nvml_fabric *fabric, char *why)
 /* Does NVLink connect two GPUs of this node? Returns false if NVML does not report it. */
 bool ori_nvml_is_nvlink(const char *a, const char *b, bool *is_nvlink);
 
-/* GPUs that NVML lists; 0 without NVML. */
+/* The access of the GPU at @from to GPU @index; false if NVML does not report it. */
+struct ori_nvml_reach {
+	bool has_access; /* loads and stores */
+	bool has_atomics;
+	bool is_nvlink;
+};
+
+bool ori_nvml_reach(const char *from, unsigned index, struct ori_nvml_reach *reach);
+
+/* GPUs that NVML lists, whatever CUDA_VISIBLE_DEVICES hides from this process; 0 without NVML. */
 unsigned ori_nvml_count(void);
+/* UUID of GPU @index; false if NVML does not report it. */
+bool ori_nvml_uuid(unsigned index, uint8_t uuid[ORI_NVML_UUID]);
 /* PCI address of GPU @index; false if NVML does not report it. */
 bool ori_nvml_pci(unsigned index, char *pci, size_t length);
 

@@ -33,7 +33,7 @@ enum classify_gpus {
 	GPUS_SAME,
 	GPUS_NVLINK,
 	GPUS_OTHER_BUS, /* another bus than NVLink, with atomics */
-	GPUS_UNSEEN,    /* neither process sees the other's GPU */
+	GPUS_UNSEEN,    /* neither process sees the other's GPU, by NVML either */
 	GPUS_NO_ACCESS,
 	GPUS_NO_ATOMICS,
 };

@@ -106,7 +106,7 @@ static const struct mode {
 } modes[] = {
 	{"all", {"0,1", "0,1"}, test_all, "GPUs connected by NVLink"},
 	{"turned", {"0,1", "1,0"}, test_all, "same GPU"},
-	{"alone", {"0", "1"}, test_all, "GPUs that are not visible to each other's process"},
+	{"alone", {"0", "1"}, test_all, "GPUs connected by NVLink"},
 	{"apart", {"0,1", "0,1"}, test_apart, NULL},
 	{"islands", {"0,1", "0,1"}, test_islands, "of one machine do not reach each other"},
 	{"old", {"0,1", "0,1"}, test_old, NULL},

@@ -9,7 +9,11 @@
 
 #define FIRST_BUS 0x10
 #define DEVICES 16
+/* enum nvmlGpuP2PCapsIndex_t of nvml.h */
+#define READ 0
+#define WRITE 1
 #define NVLINK 2
+#define ATOMICS 3
 #define FABRIC_VERSION 0x02000024u
 
 struct device {
@@ -39,6 +43,7 @@ int nvmlDeviceGetCount_v2(unsigned *count);
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, struct device **device);
 int nvmlDeviceGetHandleByPciBusId_v2(const char *pci, struct device **device);
 int nvmlDeviceGetPciInfo_v3(struct device *device, struct place *place);
+int nvmlDeviceGetUUID(struct device *device, char *text, unsigned length);
 int nvmlDeviceGetP2PStatus(struct device *a, struct device *b, int what, int *status);
 int nvmlDeviceGetGpuFabricInfoV(struct device *device, struct fabric *fabric);
 
@@ -49,6 +54,20 @@ static int is_mode(const char *mode)
 	const char *text = getenv("FAKECUDA_NVML");
 
 	return text && strcmp(text, mode) == 0;
+}
+
+/* The number of the group that @device is in, of those whose first members @name lists. */
+static int group(const char *name, const struct device *device)
+{
+	const char *text = getenv(name);
+	int number = 0, first, used;
+
+	for (; text && sscanf(text, "%d%n", &first, &used) == 1; text += used + 1) {
+		number += device - devices >= first;
+		if (!text[used])
+			break;
+	}
+	return number;
 }
 
 int nvmlInit_v2(void)
@@ -104,11 +123,47 @@ int nvmlDeviceGetPciInfo_v3(struct device *device, struct place *place)
 	return 0;
 }
 
+/* As cuDeviceGetUuid() of device.c, in the form that nvidia-smi prints. */
+int nvmlDeviceGetUUID(struct device *device, char *text, unsigned length)
+{
+	snprintf(text, length, "GPU-fafafafa-fafa-fafa-fafa-fafafafafa%02x",
+		 (unsigned)(device - devices));
+	return 0;
+}
+
+/* As fake_reaches() of device.c. */
+static int is_apart(const struct device *a, const struct device *b)
+{
+	const char *text = getenv("FAKECUDA_APART");
+	int one, other, used;
+
+	for (; text && sscanf(text, "%d-%d%n", &one, &other, &used) == 2; text += used + 1) {
+		if ((a - devices == one && b - devices == other) ||
+		    (a - devices == other && b - devices == one))
+			return 1;
+		if (!text[used])
+			break;
+	}
+	return group("FAKECUDA_ISLANDS", a) != group("FAKECUDA_ISLANDS", b);
+}
+
 int nvmlDeviceGetP2PStatus(struct device *a, struct device *b, int what, int *status)
 {
-	if (a == b || what != NVLINK)
+	if (a == b || what > ATOMICS)
 		return 2;
-	*status = is_mode("pcie") ? 2 : 0;
+	if (what == READ || what == WRITE) {
+		*status = is_apart(a, b) ? 2 : 0;
+		return 0;
+	}
+	if (what == ATOMICS) {
+		*status = is_apart(a, b) ||
+			  group("FAKECUDA_NVLINKS", a) != group("FAKECUDA_NVLINKS", b);
+		return 0;
+	}
+	*status = is_mode("pcie") || group("FAKECUDA_NVLINKS", a) != group("FAKECUDA_NVLINKS", b) ||
+				  is_apart(a, b)
+			  ? 2
+			  : 0;
 	return 0;
 }
 
