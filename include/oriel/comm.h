@@ -113,6 +113,13 @@ struct oriel_peer {
 	enum oriel_path gpu_path; /* of windows on GPUs; @path without ORIEL_COMM_GPU */
 	const char *gpu_reason;
 	bool is_same_gpu; /* its GPU is this rank's; false without ORIEL_COMM_GPU */
+	/*
+	 * False only if @gpu_path is mapped: PCIe passes no atomics between the two GPUs, so that
+	 * signals and oriel_dev_fetch_add() cost round trips; a bus other than NVLink splits LL128
+	 * lines.
+	 */
+	bool has_gpu_atomics;
+	bool has_gpu_lines;
 };
 
 enum oriel_status oriel_comm_peer(const struct oriel_comm *comm, unsigned rank,

@@ -36,7 +36,7 @@
 #define ORI_GATHER_LL_WARP 256u
 #define ORI_GATHER_LL128_WARP 448u
 
-/* Longer messages use LL128 lines on a GPU. */
+/* Longer messages use LL128 lines on GPUs that NVLink joins. */
 #define ORI_GATHER_LL_MOST 65536u
 
 /* Buffers of the window: the staging that lines are written to, and the view. */
@@ -91,6 +91,7 @@ struct ori_gather {
 	uint32_t parts; /* the most of an execution; equal on all ranks */
 	bool is_gpu;
 	bool is_sharing; /* some GPU has several ranks */
+	bool is_narrow;  /* LL128 lines do not reach all GPUs: not on NVLink */
 
 	struct oriel_dev_gather ll;
 	struct oriel_dev_gather ll128; /* GPUs only */

@@ -27,6 +27,7 @@ static void make_combine(struct ori_gather *g, const struct ori_gather_request *
 			sharers = joins[peer].sharers;
 		if (joins[peer].parts < parts)
 			parts = joins[peer].parts;
+		g->is_narrow |= joins[peer].is_narrow != 0;
 	}
 	g->parts = g->is_gpu ? parts : 1;
 	g->is_sharing = sharers > 1;
@@ -76,6 +77,7 @@ static enum oriel_status make_query_gpus(const struct ori_gather_kind *kind,
 					"%s on GPUs: there is no path to the GPU of rank %u",
 					kind->name, rank);
 		join->sharers += peer.is_same_gpu;
+		join->is_narrow |= !peer.has_gpu_lines;
 	}
 	join->parts = ori_gather_shared_parts(join->sharers, oriel_comm_gpu_processors(comm));
 	return ORIEL_OK;
@@ -155,6 +157,7 @@ static size_t make_slot(const struct ori_gather *g, enum oriel_dev_lines lines, 
 /* Lays out both kinds of lines in the staging. Returns their length. */
 static size_t make_lay_out_lines(struct ori_gather *g)
 {
+	enum oriel_dev_lines longer = g->is_narrow ? ORIEL_DEV_LINES_LL : ORIEL_DEV_LINES_LL128;
 	uint32_t ranks = oriel_comm_size(g->comm);
 	size_t longest = ori_gather_lines_max(g->is_gpu), length;
 
@@ -171,9 +174,9 @@ static size_t make_lay_out_lines(struct ori_gather *g)
 	g->ll.slot = make_slot(g, ORIEL_DEV_LINES_LL,
 			       longest < ORI_GATHER_LL_MOST ? longest : ORI_GATHER_LL_MOST);
 	length = oriel_gather_staging(ranks, g->parts, g->ll.slot);
-	g->ll128 = (struct oriel_dev_gather){.lines = ORIEL_DEV_LINES_LL128,
+	g->ll128 = (struct oriel_dev_gather){.lines = longer,
 					     .id = make_id(g, ORI_GATHER_LL128),
-					     .slot = make_slot(g, ORIEL_DEV_LINES_LL128, longest),
+					     .slot = make_slot(g, longer, longest),
 					     .staging = length};
 	return length + oriel_gather_staging(ranks, g->parts, g->ll128.slot);
 }

@@ -27,7 +27,7 @@ struct ori_gather_join {
 	uint32_t collective; /* enum ori_collective */
 	uint32_t sharers;    /* view on a GPU: ranks on this rank's GPU, itself included */
 	uint32_t parts;      /* view on a GPU: parts that each of them may have */
-	uint32_t reserved;
+	uint32_t is_narrow;  /* view on a GPU: LL128 lines do not reach the GPU of some rank */
 };
 
 /* The caller's view and attributes, copied and checked. */

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "comm/links.h"
+#include "comm/paths.h"
 #include "topo/classify.h"
 
 unsigned oriel_comm_rank(const struct oriel_comm *comm)
@@ -62,6 +63,8 @@ enum oriel_status oriel_comm_peer(const struct oriel_comm *comm, unsigned rank,
 	peer->gpu_path = peer->path;
 	peer->gpu_reason = peer->reason;
 	peer->is_same_gpu = false;
+	peer->has_gpu_atomics = ori_comm_bus(comm, rank) != ORI_BUS_STORES;
+	peer->has_gpu_lines = ori_comm_bus(comm, rank) == ORI_BUS_WHOLE;
 	if (comm->gpu) {
 		peer->is_same_gpu =
 			memcmp(comm->hosts[rank].gpu.uuid, comm->hosts[comm->rank].gpu.uuid,

@@ -155,6 +155,27 @@ bool ori_comm_is_foreign(const struct oriel_comm *comm, unsigned peer)
 	       comm->hosts[peer].token != comm->hosts[comm->rank].token;
 }
 
+enum ori_bus ori_comm_bus(const struct oriel_comm *comm, unsigned peer)
+{
+	if (!comm->gpu || comm->gpu_paths.of[peer].path != ORIEL_PATH_MAPPED)
+		return ORI_BUS_WHOLE;
+	return ori_classify_bus(&comm->hosts[comm->rank], &comm->hosts[peer]);
+}
+
+bool ori_comm_has_slow_bus(const struct oriel_comm *comm, unsigned peer)
+{
+	const struct ori_paths *paths = &comm->gpu_paths;
+	unsigned i;
+
+	if (!comm->gpu || paths->of[peer].domain_index == ORIEL_DEV_NO_INDEX)
+		return false;
+	for (i = 0; i < paths->domain_size; i++)
+		if (ori_classify_bus(&comm->hosts[peer], &comm->hosts[paths->domain[i]]) ==
+		    ORI_BUS_STORES)
+			return true;
+	return false;
+}
+
 bool ori_comm_is_fabric_peer(const struct oriel_comm *comm, unsigned peer)
 {
 	return comm->gpu && comm->host_paths.of[peer].path != ORIEL_PATH_MAPPED &&

@@ -7,6 +7,7 @@
 #define ORI_COMM_PATHS_H
 
 #include "comm/comm.h"
+#include "topo/classify.h"
 
 /* Paths, reasons and domains from the hosts. Local. */
 enum oriel_status ori_comm_select(struct oriel_comm *comm);
@@ -26,6 +27,11 @@ bool ori_comm_needs_link(const struct oriel_comm *comm, unsigned peer);
 
 /* Is @peer's memory mapped by an NVLink fabric alone, so that no descriptor can reach it? */
 bool ori_comm_is_fabric_peer(const struct oriel_comm *comm, unsigned peer);
+
+/* The bus between the GPUs of this rank and of @peer; ORI_BUS_WHOLE unless they are mapped. */
+enum ori_bus ori_comm_bus(const struct oriel_comm *comm, unsigned peer);
+/* Is @peer in this rank's domain of GPUs, and ORI_BUS_STORES between it and some rank there? */
+bool ori_comm_has_slow_bus(const struct oriel_comm *comm, unsigned peer);
 
 /* Does each of @threads polling threads of every rank have a CPU of its own? */
 void ori_comm_count(struct oriel_comm *comm, unsigned threads);

@@ -131,12 +131,12 @@ static void check_model(const struct ori_facts *f, struct ori_answer *a)
 		ori_answer(a, a->verdict, "%s does not export memory as descriptors", g->name);
 }
 
-/* Does @reach, a letter per GPU, show access with atomics to all of them? */
-static int64_t reach_is_full(const char *reach, unsigned count)
+/* Does @reach, a letter per GPU, have only @letters? */
+static int64_t reach_has_only(const char *reach, unsigned count, const char *letters)
 {
 	if (strlen(reach) != count)
 		return ORI_FACT_UNKNOWN;
-	return strspn(reach, "SA") == count;
+	return strspn(reach, letters) == count;
 }
 
 /* Find the first pair of GPUs with @letter; false if there is none. */
@@ -163,37 +163,66 @@ static void check_access_fail(const struct ori_facts *f, struct ori_answer *a)
 		ori_answer_fix(a, "nvidia-smi topo -p2p r; if it says DR or CNS: remove "
 				  "NVreg_RegistryDwords=\"ForceP2P=0\" and the like from "
 				  "/etc/modprobe.d, boot with iommu=pt");
-	} else if (reach_find_letter(f, 'N', &from, &to)) {
-		ori_answer(a, ORI_DOCTOR_FAIL, "GPU %u reaches GPU %u without atomics: over PCIe",
-			   from, to);
 	} else {
 		ori_answer(a, ORI_DOCTOR_FAIL, "not every GPU reaches every other");
 	}
 }
 
-/*
- * The mapped path needs native atomics, because signals are atomics: access over PCIe does not
- * qualify.
- */
-static void check_access(const struct ori_facts *f, struct ori_answer *a)
+static bool skip_without_pairs(const struct ori_facts *f, struct ori_answer *a)
+{
+	if (skip_without_gpus(f, a))
+		return true;
+	if (f->gpu_count == 1)
+		ori_answer(a, ORI_DOCTOR_SKIP, "one GPU");
+	return f->gpu_count == 1;
+}
+
+/* The verdict on pairs of GPUs, which pass if the reach of each GPU has only @letters. */
+static struct ori_summary summarise_pairs(const struct ori_facts *f, const char *letters,
+					  struct ori_answer *a)
 {
 	struct ori_summary sum = {0};
 
-	if (skip_without_gpus(f, a))
-		return;
-	if (f->gpu_count == 1) {
-		ori_answer(a, ORI_DOCTOR_SKIP, "one GPU");
-		return;
-	}
 	for (unsigned i = 0; i < f->gpu_count; i++)
-		ori_summary_add(&sum, i, reach_is_full(f->gpu[i].reach, f->gpu_count));
+		ori_summary_add(&sum, i, reach_has_only(f->gpu[i].reach, f->gpu_count, letters));
 	a->verdict = ori_summary_verdict(&sum);
+	return sum;
+}
+
+/* Loads and stores suffice for the mapped path, over PCIe too. */
+static void check_access(const struct ori_facts *f, struct ori_answer *a)
+{
+	struct ori_summary sum;
+
+	if (skip_without_pairs(f, a))
+		return;
+	sum = summarise_pairs(f, "SAN", a);
 	if (a->verdict == ORI_DOCTOR_PASS)
-		ori_answer(a, a->verdict, "all %u reach each other, with atomics", f->gpu_count);
+		ori_answer(a, a->verdict, "all %u reach each other", f->gpu_count);
 	else if (a->verdict == ORI_DOCTOR_UNKNOWN)
 		ori_answer(a, a->verdict, "unknown for GPU %u", sum.first_unknown);
 	else
 		check_access_fail(f, a);
+}
+
+/* PCIe passes none. Pairs without access are the business of check_access(). */
+static void check_atomics(const struct ori_facts *f, struct ori_answer *a)
+{
+	struct ori_summary sum;
+	unsigned from = 0, to = 0;
+
+	if (skip_without_pairs(f, a))
+		return;
+	sum = summarise_pairs(f, "SA-", a);
+	if (a->verdict == ORI_DOCTOR_PASS)
+		ori_answer(a, a->verdict, "all that reach each other");
+	else if (a->verdict == ORI_DOCTOR_UNKNOWN)
+		ori_answer(a, a->verdict, "unknown for GPU %u", sum.first_unknown);
+	else if (reach_find_letter(f, 'N', &from, &to))
+		ori_answer(a, a->verdict, "GPU %u reaches GPU %u without atomics: over PCIe", from,
+			   to);
+	else
+		ori_answer(a, a->verdict, "GPU %u reaches others in an unknown way", sum.first_bad);
 }
 
 /*
@@ -310,8 +339,10 @@ static const struct ori_check checks[] = {
 	 "the library's kernels do not run on this GPU, or it cannot share its memory",
 	 check_model},
 	{"GPU to GPU", ORI_DATA_PATH(GPU), 0,
-	 "ranks whose GPUs lack peer access with atomics reach each other by rdma only",
-	 check_access},
+	 "windows on GPUs without peer access use rdma; host memory stays mapped", check_access},
+	{"GPU atomics", 0, ORI_DATA_PATH(GPU),
+	 "signals of kernels cost a round trip over the bus there, and fetch_add several",
+	 check_atomics},
 	{"GPU fabric", ORI_DATA_PATH(GPU) | ORI_DATA_PATH(FABRIC), 0,
 	 "GPUs that are not registered with their NVSwitches reach no other GPU", check_fabric},
 	{"IMEX channels", ORI_DATA_PATH(FABRIC), 0,

@@ -22,7 +22,6 @@ enum classify_obstacle {
 	OBSTACLE_USER_NS,
 	OBSTACLE_USER,
 	OBSTACLE_GPU_ACCESS,
-	OBSTACLE_GPU_ATOMICS,
 	OBSTACLE_GPU_DOMAIN,
 	OBSTACLE_NIC,
 };
@@ -35,7 +34,7 @@ enum classify_gpus {
 	GPUS_OTHER_BUS, /* another bus than NVLink, with atomics */
 	GPUS_UNSEEN,    /* neither process sees the other's GPU, by NVML either */
 	GPUS_NO_ACCESS,
-	GPUS_NO_ATOMICS,
+	GPUS_STORES, /* another bus than NVLink, without atomics */
 };
 
 /* Two ranks, the lower one first, so that every result is symmetric. */
@@ -67,8 +66,8 @@ static const struct ori_gpu_reach *gpu_find_reach(const struct ori_host_gpu *a,
 
 /*
  * One process may see the GPU of the other while the other does not. If neither does
- * (CUDA_VISIBLE_DEVICES), only the driver knows, and reports it when memory is imported: on
- * machines with NVLink every GPU reaches every other.
+ * (CUDA_VISIBLE_DEVICES, and no NVML), only the driver knows whether they reach each other, and
+ * reports it when memory is imported; nobody knows whether atomics pass, so none are used.
  */
 static enum classify_gpus classify_gpus(const struct ori_host_gpu *a, const struct ori_host_gpu *b)
 {
@@ -88,7 +87,7 @@ static enum classify_gpus classify_gpus(const struct ori_host_gpu *a, const stru
 	if (!(flags & ORI_GPU_ACCESS))
 		return GPUS_NO_ACCESS;
 	if (!(flags & ORI_GPU_ATOMICS))
-		return GPUS_NO_ATOMICS;
+		return GPUS_STORES;
 	return flags & ORI_GPU_NVLINK ? GPUS_NVLINK : GPUS_OTHER_BUS;
 }
 
@@ -102,8 +101,6 @@ static enum classify_obstacle classify_gpu_obstacle(const struct ori_host *a,
 	switch (classify_gpus(&a->gpu, &b->gpu)) {
 	case GPUS_NO_ACCESS:
 		return OBSTACLE_GPU_ACCESS;
-	case GPUS_NO_ATOMICS:
-		return OBSTACLE_GPU_ATOMICS;
 	default:
 		return OBSTACLE_NONE;
 	}
@@ -188,6 +185,7 @@ static void classify_write_match(const struct classify_pair *p, enum oriel_path 
 		[GPUS_SAME] = ", same GPU",
 		[GPUS_NVLINK] = ", GPUs connected by NVLink",
 		[GPUS_OTHER_BUS] = ", GPUs connected by another bus than NVLink",
+		[GPUS_STORES] = ", GPUs connected by PCIe, without atomics",
 		[GPUS_UNSEEN] = ", GPUs that are not visible to each other's process",
 	};
 
@@ -240,9 +238,6 @@ static void classify_write_obstacle(const struct classify_pair *p, enum oriel_pa
 		snprintf(text, length, "GPUs %s and %s of one machine do not reach each other",
 			 a->gpu.pci, b->gpu.pci);
 		break;
-	case OBSTACLE_GPU_ATOMICS:
-		snprintf(text, length, "GPUs %s and %s reach each other without atomics (PCIe)",
-			 a->gpu.pci, b->gpu.pci);
 	case OBSTACLE_GPU_DOMAIN:
 		snprintf(
 			text, length,
@@ -322,6 +317,22 @@ static const char *const fabric_texts[ORI_FABRIC_STATES] = {
 	[ORI_FABRIC_NO_HANDLES] = "the driver rejects its handles",
 	[ORI_FABRIC_UNEVEN] = "not the same for all ranks of the node",
 };
+
+enum ori_bus ori_classify_bus(const struct ori_host *a, const struct ori_host *b)
+{
+	/* GPUs of two nodes are joined by a fabric, whatever else is between them. */
+	if (classify_mapped(a, b) != OBSTACLE_NONE)
+		return ORI_BUS_WHOLE;
+	switch (classify_gpus(&a->gpu, &b->gpu)) {
+	case GPUS_STORES:
+	case GPUS_UNSEEN:
+		return ORI_BUS_STORES;
+	case GPUS_OTHER_BUS:
+		return ORI_BUS_ATOMICS;
+	default:
+		return ORI_BUS_WHOLE;
+	}
+}
 
 static bool hosts_allow_mapped(const struct ori_host *a, const struct ori_host *b)
 {

@@ -28,6 +28,15 @@ enum oriel_path ori_classify_gpus(const struct ori_host *a, unsigned rank_a,
 				  const struct ori_host *b, unsigned rank_b, char *reason,
 				  size_t length);
 
+/* The bus between two GPUs that map each other's memory, by what passes. */
+enum ori_bus {
+	ORI_BUS_WHOLE,   /* all: NVLink, or one GPU */
+	ORI_BUS_ATOMICS, /* loads, stores and atomics, but lines may be split */
+	ORI_BUS_STORES,  /* loads and stores: PCIe */
+};
+
+enum ori_bus ori_classify_bus(const struct ori_host *a, const struct ori_host *b);
+
 /*
  * Make "maps the memory of that GPU" transitive, since some GPUs of a machine may reach only some
  * others. Each rank with a GPU joins, in rank order, the first domain whose members it all reaches,

@@ -212,10 +212,39 @@ static void test_gpus_out_of_reach_are_not_mapped(void **state)
 	expect_gpus(a, b, ORIEL_PATH_RDMA,
 		    "mapped: GPUs 0000:01:00.0 and 0000:02:00.0 of one machine do not reach each "
 		    "other; rdma: RDMA NICs on both");
-	a.reached = a.seen;
-	expect_gpus(a, b, ORIEL_PATH_RDMA,
-		    "mapped: GPUs 0000:01:00.0 and 0000:02:00.0 reach each other without atomics "
-		    "(PCIe); rdma: RDMA NICs on both");
+}
+
+/* PCIe: loads and stores pass, atomics do not. */
+static void test_gpus_on_pcie_are_mapped_without_atomics(void **state)
+{
+	struct fake a = on_gpu(1, 0), b = on_gpu(2, 1), unseen = a, none = {.process = 2};
+	struct ori_host one = host_of(&a), two;
+
+	(void)state;
+	two = host_of(&b);
+	assert_int_equal(ori_classify_bus(&one, &two), ORI_BUS_WHOLE);
+	b.bus = 1u << 1;
+	two = host_of(&b);
+	assert_int_equal(ori_classify_bus(&one, &two), ORI_BUS_ATOMICS);
+	/* Atomics must pass in both directions. */
+	b.atomics = 0;
+	two = host_of(&b);
+	assert_int_equal(ori_classify_bus(&one, &two), ORI_BUS_STORES);
+	assert_int_equal(ori_classify_bus(&two, &one), ORI_BUS_STORES);
+	expect_gpus(a, b, ORIEL_PATH_MAPPED,
+		    "mapped: same machine, GPUs connected by PCIe, without atomics");
+	two = host_of(&none);
+	assert_int_equal(ori_classify_bus(&one, &two), ORI_BUS_WHOLE);
+	b.seen = unseen.seen = 0;
+	two = host_of(&b);
+	assert_int_equal(ori_classify_bus(&one, &two), ORI_BUS_WHOLE);
+	one = host_of(&unseen);
+	assert_int_equal(ori_classify_bus(&one, &two), ORI_BUS_STORES);
+	one = two = host_of(&a);
+	assert_int_equal(ori_classify_bus(&one, &two), ORI_BUS_WHOLE);
+	two.boot_id[0]++;
+	two.gpu.uuid[0]++;
+	assert_int_equal(ori_classify_bus(&one, &two), ORI_BUS_WHOLE);
 }
 
 static void test_another_bus_with_atomics_is_distinguished(void **state)
@@ -593,6 +622,7 @@ int main(void)
 		cmocka_unit_test(test_rdma_needs_a_nic_and_permission_on_both),
 		cmocka_unit_test(test_gpus_that_nvlink_joins_are_mapped),
 		cmocka_unit_test(test_gpus_out_of_reach_are_not_mapped),
+		cmocka_unit_test(test_gpus_on_pcie_are_mapped_without_atomics),
 		cmocka_unit_test(test_another_bus_with_atomics_is_distinguished),
 		cmocka_unit_test(test_a_fabric_joins_gpus_of_two_machines),
 		cmocka_unit_test(test_a_missing_fabric_is_explained),

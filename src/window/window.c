@@ -322,7 +322,7 @@ static void window_fill_remote(struct oriel_window *w, unsigned peer,
 
 	if (w->peers[peer].path != ORIEL_PATH_RDMA)
 		return;
-	w->peers[peer].has_own_keys = ori_links_find_own(w->comm);
+	w->peers[peer].flags = ori_links_find_own(w->comm) ? ORIEL_DEV_PEER_OWN_KEYS : 0;
 	w->peers[peer].link =
 		w->gpu ? ori_links_kernel(w->comm, peer) : ori_links_device(w->comm, peer);
 	w->peers[peer].control_rkeys = control.rkeys;
@@ -340,6 +340,24 @@ static void window_fill_remote(struct oriel_window *w, unsigned peer,
 	buffer->address = control_length;
 }
 
+/* Flags of @peer for what the bus to its GPU does not do; 0 if it is not mapped. */
+static uint32_t window_bus_flags(const struct oriel_window *w, const struct ori_paths *paths,
+				 unsigned peer)
+{
+	uint32_t flat = paths->domain_index < ORIEL_DEV_SERIAL_FLATS ? paths->domain_index
+								     : ORIEL_DEV_SERIAL_FLATS;
+
+	switch (ori_comm_bus(w->comm, peer)) {
+	case ORI_BUS_WHOLE:
+		return 0;
+	case ORI_BUS_ATOMICS:
+		return ORIEL_DEV_PEER_NARROW;
+	case ORI_BUS_STORES:
+		break;
+	}
+	return ORIEL_DEV_PEER_NARROW | ORIEL_DEV_PEER_SERIAL | flat << ORIEL_DEV_PEER_FLAT_SHIFT;
+}
+
 static void window_fill_peer(struct oriel_window *w, const struct ori_paths *paths, unsigned peer,
 			     uint64_t length, uint64_t control_length)
 {
@@ -347,6 +365,11 @@ static void window_fill_peer(struct oriel_window *w, const struct ori_paths *pat
 	char *control = w->control[peer].address;
 
 	w->peers[peer].path = paths->of[peer].path;
+	w->peers[peer].flags = w->gpu ? window_bus_flags(w, paths, peer) : 0;
+	if (w->gpu && ori_comm_has_slow_bus(w->comm, peer))
+		w->peers[peer].flags |= ORIEL_DEV_PEER_TURNS;
+	if (w->peers[peer].flags & ORIEL_DEV_PEER_TURNS)
+		w->device.inline_wide |= ORIEL_DEV_HAS_SERIAL;
 	w->peers[peer].control = control;
 	buffer->length = length;
 	if (w->buffers[0][peer].address)

@@ -39,6 +39,8 @@ uint64_t ori_window_layout(struct oriel_dev_window *d)
 	at += ranks * d->barrier_stride;
 	d->flat_at = at;
 	at += (uint64_t)d->barriers * ORIEL_DEV_LINE;
+	/* The tickets. */
+	at += round_up(ranks * 8, ORIEL_DEV_LINE);
 	d->channels_at = at;
 	at += ranks * d->channels * sizeof(struct oriel_dev_channel);
 	/* A page at least: a segment always exists, and a buffer behind it is aligned. */
@@ -60,7 +62,8 @@ size_t ori_window_state_length(const struct oriel_dev_window *d)
 
 	return state_words(ranks * d->counters) + state_words(ranks * d->signals) +
 	       state_words(ranks * d->barriers) + d->barriers * sizeof(*d->slots) +
-	       ranks * d->channels * (sizeof(*d->senders) + sizeof(*d->receivers));
+	       ranks * d->channels * (sizeof(*d->senders) + sizeof(*d->receivers)) +
+	       state_words(2 * ranks);
 }
 
 void ori_window_place_state(struct oriel_dev_window *d, char *at)
@@ -98,7 +101,10 @@ void ori_window_fill_inline(struct oriel_dev_window *device, uint32_t first,
 						   : NULL,
 				.base = table[rank].base,
 				.length = table[rank].length,
-				.mark = ORIEL_DEV_MARK + peers[rank].path,
+				/* The fast path has atomics. */
+				.mark = peers[rank].flags & ORIEL_DEV_PEER_SERIAL
+						? 0
+						: ORIEL_DEV_MARK + peers[rank].path,
 				.rank = rank,
 			};
 }

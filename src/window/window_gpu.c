@@ -70,8 +70,8 @@ enum oriel_status ori_window_gpu_publish(struct oriel_window *w, uint32_t buffer
 }
 
 /*
- * Kernels reach memory of GPUs by NVLink or as their own, else the path is not mapped; they
- * reach memory of the host by PCIe, which splits lines.
+ * Kernels reach memory of GPUs by NVLink or as their own, unless the peer is narrow; they reach
+ * memory of the host by PCIe, which splits lines.
  */
 void ori_window_gpu_mark(struct oriel_window *w)
 {
@@ -82,7 +82,7 @@ void ori_window_gpu_mark(struct oriel_window *w)
 		uint32_t rank = d->inline_peers[i].rank;
 		const struct ori_mapping *map = &w->buffers[0][rank];
 
-		if (!d->inline_peers[i].mark)
+		if (!d->inline_peers[i].mark || w->peers[rank].flags & ORIEL_DEV_PEER_NARROW)
 			continue;
 		/* A buffer allocated by its window lies behind the control segment. */
 		if (!map->address)

@@ -14,6 +14,7 @@ static struct {
 	int count;               /* visible */
 	int order[FAKE_DEVICES]; /* their physical numbers */
 	int island[FAKE_DEVICES];
+	int nvlinks[FAKE_DEVICES];    /* number of the group that NVLink joins */
 	unsigned apart[FAKE_DEVICES]; /* masks of GPUs that each does not reach */
 	struct CUctx_st primary[FAKE_DEVICES];
 } machine; /* written once, in cuInit() */
@@ -162,6 +163,7 @@ static void machine_open(void)
 		for (machine.count = 0; machine.count < all; machine.count++)
 			machine.order[machine.count] = machine.count;
 	read_groups("FAKECUDA_ISLANDS", machine.island);
+	read_groups("FAKECUDA_NVLINKS", machine.nvlinks);
 	read_apart();
 	for (i = 0; i < FAKE_DEVICES; i++)
 		machine.primary[i].device = i;
@@ -325,8 +327,12 @@ CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
 CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute, CUdevice device,
 				 CUdevice peer)
 {
-	(void)attribute;
-	return cuDeviceCanAccessPeer(value, device, peer);
+	CUresult result = cuDeviceCanAccessPeer(value, device, peer);
+
+	if (attribute == CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED &&
+	    machine.nvlinks[fake_physical(device)] != machine.nvlinks[fake_physical(peer)])
+		*value = 0;
+	return result;
 }
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)

@@ -9,6 +9,9 @@
  * process sees, in its order ("1,0").
  * FAKECUDA_ISLANDS: the first of each group of GPUs that reach each other ("0,2").
  * FAKECUDA_APART: pairs of GPUs that do not reach each other ("0-2,1-3"), in an island.
+ * FAKECUDA_NVLINKS: the first of each group of GPUs that NVLink joins (all); GPUs of two groups
+ * have PCIe between them, which passes no atomics: cuDeviceGetP2PAttribute() says 0 for
+ * NATIVE_ATOMIC_SUPPORTED (CUDA driver API, "Peer Context Memory Access").
  * FAKECUDA_MAJOR: their compute capability (9). FAKECUDA_PROCESSORS: multiprocessors (132).
  * FAKECUDA_PTX: the capability that the kernels were compiled for (90): from 90 on a kernel may
  * be launched before the operations ahead of it end.

@@ -71,6 +71,13 @@ static void test_islands(struct rank *r)
 	test_all(r);
 }
 
+/* All that holds over NVLink holds over PCIe, but for atomics on the data of a peer. */
+static void test_bus(struct rank *r)
+{
+	test_pcie(r);
+	test_all(r);
+}
+
 /* The GPUs are too old. */
 static void test_old(struct rank *r)
 {
@@ -107,8 +114,11 @@ static const struct mode {
 	{"all", {"0,1", "0,1"}, test_all, "GPUs connected by NVLink"},
 	{"turned", {"0,1", "1,0"}, test_all, "same GPU"},
 	{"alone", {"0", "1"}, test_all, "GPUs connected by NVLink"},
+	{"unseen", {"0", "1"}, test_bus, "GPUs that are not visible to each other's process"},
+	{"hidden", {"0", "1"}, test_bus, "GPUs connected by PCIe, without atomics"},
 	{"apart", {"0,1", "0,1"}, test_apart, NULL},
 	{"islands", {"0,1", "0,1"}, test_islands, "of one machine do not reach each other"},
+	{"pcie", {"0,1", "0,1"}, test_bus, "GPUs connected by PCIe, without atomics"},
 	{"old", {"0,1", "0,1"}, test_old, NULL},
 	{"early", {"0,1", "0,1"}, test_early, NULL},
 	{"late", {"0,1", "0,1"}, test_early, NULL},

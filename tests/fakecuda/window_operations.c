@@ -140,14 +140,19 @@ static void check_wide(struct rank *r, void *buffer, bool is_wide)
 					 .flags = ORIEL_WINDOW_DEVICE};
 	struct oriel_window *window = NULL;
 	struct oriel_dev_window dev;
+	struct oriel_peer peer;
 	uint32_t i;
 
 	if (!CHECK_OK(r, oriel_window_create(r->comm, &attr, &window)) ||
 	    !CHECK_OK(r, oriel_window_device(window, &dev)))
 		_Exit(1);
-	for (i = 0; i < r->size; i++)
+	for (i = 0; i < r->size; i++) {
+		CHECK_OK(r, oriel_comm_peer(r->comm, i, &peer));
 		if (!is_remote(r, i))
-			CHECK(r, (dev.inline_wide >> i % ORIEL_DEV_INLINE_PEERS & 1) == is_wide);
+			CHECK(r, (dev.inline_wide >> i % ORIEL_DEV_INLINE_PEERS & 1) ==
+					 (is_wide && peer.has_gpu_lines));
+		CHECK(r, !peer.has_gpu_atomics == is_serial(r, i));
+	}
 	oriel_window_destroy(window);
 }
 

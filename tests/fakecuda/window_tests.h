@@ -10,6 +10,12 @@ static inline bool is_remote(const struct rank *r, unsigned peer)
 	return oriel_dev_is_rdma(&r->dev, peer);
 }
 
+/* Is @peer mapped over a bus that passes no atomics? */
+static inline bool is_serial(const struct rank *r, unsigned peer)
+{
+	return oriel_dev_is_serial(&r->dev, peer);
+}
+
 /* The caller has opened a window of LENGTH bytes; test_buffers() destroys it. */
 void test_operations(struct rank *r);
 void test_mistakes(struct rank *r);
@@ -28,6 +34,8 @@ void test_stream_peer_limit(struct rank *r);
 void test_cpu_rank(struct rank *r);
 void test_cpu_comm(struct rank *r);
 void test_no_context(struct rank *r);
+/* Some GPUs have PCIe between them. */
+void test_pcie(struct rank *r);
 /* The ranks are on virtual nodes. */
 void test_remote(struct rank *r);
 

@@ -117,6 +117,9 @@ ORIEL_DEV enum oriel_status oriel_dev_arrive_at(const struct oriel_dev_window *w
 	switch (oriel_dev_usable(remote.path)) {
 	case ORIEL_PATH_MAPPED:
 		word = oriel_mapped_arrival(w, remote.control, at, w->rank, slot);
+		if (remote.flags & ORIEL_DEV_PEER_SERIAL &&
+		    !ORIEL_DEV_OFTEN(!(*count & ORIEL_DEV_PENDING)))
+			return ORIEL_ERR_STATE;
 		oriel_dev_release_begin_at(word);
 		/*
 		 * Acquired by the peer's wait. The word has one writer, so store and add mean
@@ -124,7 +127,10 @@ ORIEL_DEV enum oriel_status oriel_dev_arrive_at(const struct oriel_dev_window *w
 		 */
 #ifdef __CUDA_ARCH__
 		/* The add leaves without the count, for which a store would wait. */
-		oriel_dev_release_add(word, 1);
+		if (!(remote.flags & ORIEL_DEV_PEER_SERIAL))
+			oriel_dev_release_add(word, 1);
+		else
+			oriel_dev_release_store(word, *count + 1);
 #else
 		oriel_dev_release_store(word, *count + 1);
 #endif
@@ -313,6 +319,22 @@ ORIEL_DEV enum oriel_status oriel_dev_barrier(const struct oriel_dev_window *w,
 	return oriel_dev_leave_at(w, g, slot, epoch, was_pending, status, timeout_ns);
 }
 
+/*
+ * One thread: count this rank in its own word of the flat barrier @flat of @peer, @flags: there are
+ * only so many such words.
+ */
+ORIEL_DEV enum oriel_status oriel_dev_arrive_serially(const struct oriel_dev_window *w,
+						      uint32_t peer, uint64_t *flat, uint32_t flags)
+{
+	uint32_t index = flags >> ORIEL_DEV_PEER_FLAT_SHIFT;
+
+	if (index >= ORIEL_DEV_SERIAL_FLATS)
+		return ORIEL_ERR_NO_PATH;
+	oriel_mapped_serial_add(w, peer, oriel_mapped_serial_flat(flat, index), ORIEL_SIGNAL_ADD,
+				1);
+	return ORIEL_OK;
+}
+
 /* One thread, arguments checked: count this rank at @peer. */
 ORIEL_DEV enum oriel_status oriel_dev_arrive_flat(const struct oriel_dev_window *w, uint32_t peer,
 						  uint32_t slot)
@@ -324,6 +346,8 @@ ORIEL_DEV enum oriel_status oriel_dev_arrive_flat(const struct oriel_dev_window 
 	switch (oriel_dev_usable(remote.path)) {
 	case ORIEL_PATH_MAPPED:
 		word = oriel_mapped_flat(w, remote.control, slot);
+		if (remote.flags & ORIEL_DEV_PEER_SERIAL)
+			return oriel_dev_arrive_serially(w, peer, word, remote.flags);
 		oriel_dev_release_begin_at(word);
 		oriel_dev_release_add(word, 1);
 		return ORIEL_OK;
@@ -383,14 +407,25 @@ ORIEL_DEV enum oriel_status oriel_dev_barrier_flat_arrive(const struct oriel_dev
 	return oriel_dev_enter_flat(w, g, slot, 0, epoch);
 }
 
-/* Sum of the words of a flat barrier: the one of mapped peers, and one of each rail. */
-ORIEL_DEV uint64_t oriel_dev_sum_flat(const struct oriel_dev_window *w, const uint64_t *word)
+/* Words of a flat barrier that serial peers may count in. */
+ORIEL_DEV uint32_t oriel_dev_serial_flats(const struct oriel_dev_window *w)
+{
+	return w->inline_wide & ORIEL_DEV_HAS_SERIAL ? ORIEL_DEV_SERIAL_FLATS : 0;
+}
+
+/*
+ * Sum of the words of a flat barrier: the one of mapped peers, one of each rail, and one of each
+ * serial peer.
+ */
+ORIEL_DEV uint64_t oriel_dev_sum_flat(const struct oriel_dev_window *w, uint64_t *word)
 {
 	uint64_t sum = oriel_dev_load_relaxed(word);
-	uint32_t rail;
+	uint32_t rail, i;
 
 	for (rail = 0; rail < w->rails; rail++)
 		sum += oriel_dev_load_relaxed(word + ORIEL_MAPPED_FLAT_NIC + rail);
+	for (i = 0; i < oriel_dev_serial_flats(w); i++)
+		sum += oriel_dev_load_relaxed(oriel_mapped_serial_flat(word, i));
 	return sum;
 }
 
@@ -401,12 +436,13 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_flat(const struct oriel_dev_window *w
 						uint64_t timeout_ns)
 {
 	struct oriel_dev_waiter waiter = oriel_dev_wait_begin(w, g, timeout_ns);
+	uint64_t *flat = oriel_mapped_flat(w, w->control, aim->id);
 	enum oriel_status status;
 	uint64_t sum;
-	uint32_t rail;
+	uint32_t rail, i;
 
 	for (;;) {
-		sum = oriel_dev_sum_flat(w, aim->word);
+		sum = oriel_dev_sum_flat(w, flat);
 		if (oriel_dev_compare(sum, aim->compare, aim->operand))
 			break;
 		status = oriel_dev_wait_step(&waiter, aim, sum);
@@ -416,6 +452,8 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_flat(const struct oriel_dev_window *w
 	(void)oriel_dev_acquire(aim->word, sum);
 	for (rail = 0; rail < w->rails; rail++)
 		(void)oriel_dev_acquire(aim->word + ORIEL_MAPPED_FLAT_NIC + rail, sum);
+	for (i = 0; i < oriel_dev_serial_flats(w); i++)
+		(void)oriel_dev_acquire(oriel_mapped_serial_flat(flat, i), sum);
 	return ORIEL_OK;
 }
 

@@ -121,9 +121,9 @@ ORIEL_DEV struct oriel_dev_peer oriel_dev_table_peer(const struct oriel_dev_wind
 	struct oriel_dev_peer copy = {NULL, ORIEL_PATH_NONE, 0, NULL, {{0}}};
 	uint64_t control;
 
-	asm volatile("ld.global.nc.u64 %0, [%2];\n\t"
-		     "ld.global.nc.u32 %1, [%2 + 8];"
-		     : "=l"(control), "=r"(copy.path)
+	asm volatile("ld.global.nc.u64 %0, [%3];\n\t"
+		     "ld.global.nc.v2.u32 {%1, %2}, [%3 + 8];"
+		     : "=l"(control), "=r"(copy.path), "=r"(copy.flags)
 		     : "l"(&w->peers[peer]));
 	copy.control = (char *)control;
 	if (ORIEL_DEV_HAS(ORIEL_PATH_RDMA) && copy.path == ORIEL_PATH_RDMA)
@@ -169,6 +169,16 @@ ORIEL_DEV struct oriel_dev_peer oriel_dev_peer_of(const struct oriel_dev_window 
 {
 	return oriel_dev_is_inline(w, peer) ? oriel_dev_inline_copy(w, peer)
 					    : oriel_dev_table_peer(w, peer);
+}
+
+/*
+ * Is @peer mapped over a bus without atomics (PCIe)? Then signals cost a round trip there, and
+ * oriel_dev_fetch_add() several for each rank of the domain.
+ */
+ORIEL_DEV bool oriel_dev_is_serial(const struct oriel_dev_window *w, uint32_t peer)
+{
+	return w->inline_wide & ORIEL_DEV_HAS_SERIAL && peer < w->ranks &&
+	       oriel_dev_peer_of(w, peer).flags & ORIEL_DEV_PEER_SERIAL;
 }
 
 /* The path to @peer. */
@@ -364,6 +374,7 @@ ORIEL_DEV void oriel_dev_aim_at(const struct oriel_dev_inline_peer *entry, uint6
 {
 	target->peer.control = entry->control;
 	target->peer.path = entry->mark - ORIEL_DEV_MARK;
+	target->peer.flags = 0;
 	target->peer.link = NULL;
 	target->base = entry->base + at;
 }
@@ -427,6 +438,7 @@ ORIEL_DEV bool oriel_dev_locate(const struct oriel_dev_window *w, bool is_compat
 		/* No range exists at such a rank or buffer, not even an empty one. */
 		target->peer.control = NULL;
 		target->peer.path = ORIEL_PATH_NONE;
+		target->peer.flags = 0;
 		target->peer.link = NULL;
 		offset = 1;
 	}

@@ -40,7 +40,9 @@ ORIEL_DEV bool oriel_dev_has_ll128(const struct oriel_dev_window *w, uint32_t pe
 #else
 	uint32_t path = peer < w->ranks ? oriel_dev_path(w, peer) : (uint32_t)ORIEL_PATH_NONE;
 
-	return path == ORIEL_PATH_SELF || path == ORIEL_PATH_MAPPED;
+	return path == ORIEL_PATH_SELF ||
+	       (path == ORIEL_PATH_MAPPED &&
+		!(oriel_dev_peer_of(w, peer).flags & ORIEL_DEV_PEER_NARROW));
 #endif
 }
 

@@ -88,6 +88,15 @@ ORIEL_DEV uint64_t *oriel_mapped_flat(const struct oriel_dev_window *w, char *co
 	return (uint64_t *)(void *)(control + w->flat_at + (size_t)slot * ORIEL_DEV_LINE);
 }
 
+/*
+ * The word of a flat barrier that one serial peer changes; @index counts the peers of that kind:
+ * the words between those of mapped peers and of NICs, and behind them.
+ */
+ORIEL_DEV uint64_t *oriel_mapped_serial_flat(uint64_t *flat, uint32_t index)
+{
+	return flat + 1 + index + (index < ORIEL_MAPPED_FLAT_NIC - 1 ? 0 : ORIEL_DEV_RAILS);
+}
+
 /* The words of @channel that rank @row writes, in a control segment. */
 ORIEL_DEV struct oriel_dev_channel *oriel_mapped_channel(const struct oriel_dev_window *w,
 							 char *control, uint32_t row,
@@ -117,6 +126,39 @@ ORIEL_DEV void oriel_mapped_apply_signal(uint64_t *word, enum oriel_signal_op op
 		oriel_dev_release_store(word, value);
 	else
 		oriel_dev_release_add(word, value);
+}
+
+/* [2][ranks]: see @receivers of struct oriel_dev_window. */
+ORIEL_DEV uint64_t *oriel_mapped_turns(const struct oriel_dev_window *w)
+{
+	return (uint64_t *)(void *)(w->receivers + (size_t)w->ranks * w->channels);
+}
+
+/* The tickets of all ranks in a control segment. */
+ORIEL_DEV uint64_t *oriel_mapped_tickets(const struct oriel_dev_window *w, char *control)
+{
+	return oriel_mapped_flat(w, control, w->barriers);
+}
+
+/*
+ * One thread: add @value to *@word of @peer, or to 0 if @op is SET, without an atomic. No other
+ * rank writes there, and the threads of this rank take turns by a word of their own memory. The
+ * owner may have reset the word, so it is read, over the bus. Always ordered.
+ */
+ORIEL_DEV void oriel_mapped_serial_add(const struct oriel_dev_window *w, uint32_t peer,
+				       uint64_t *word, enum oriel_signal_op op, uint64_t value)
+{
+	uint64_t *turn = oriel_mapped_turns(w) + peer;
+
+	/* Acquires what the thread before wrote to the word, by its release of the turn. */
+	while (!oriel_dev_swap_acq_rel(turn, 0, 1))
+		oriel_dev_back_off(0);
+	if (op == ORIEL_SIGNAL_ADD)
+		value += oriel_dev_load_relaxed(word);
+	oriel_dev_release_begin_at(word);
+	/* Acquired by the waiter in oriel_dev_wait_value(). */
+	oriel_dev_release_store(word, value);
+	oriel_dev_store_release(turn, 0);
 }
 
 #endif

@@ -114,7 +114,7 @@ ORIEL_DEV struct oriel_rdma_address oriel_rdma_local(const struct oriel_dev_wind
 	struct oriel_rdma_address result = {(uint64_t)(uintptr_t)memory,
 					    oriel_rdma_reaches(memory) ? key : 0};
 
-	return w->peers[peer].has_own_keys && result.key
+	return w->peers[peer].flags & ORIEL_DEV_PEER_OWN_KEYS && result.key
 		       ? oriel_rdma_own(w, peer, memory, length, is_target)
 		       : result;
 }

@@ -33,7 +33,12 @@ ORIEL_DEV int64_t oriel_dev_apply_signal(const struct oriel_dev_window *w, struc
 							   oriel_rdma_signal(w, peer, id), value));
 	case ORIEL_PATH_SELF:
 	case ORIEL_PATH_MAPPED:
-		if (oriel_dev_is_leader(g))
+		if (!oriel_dev_is_leader(g))
+			return 0;
+		if (remote.flags & ORIEL_DEV_PEER_SERIAL)
+			oriel_mapped_serial_add(w, peer, oriel_mapped_signal(w, remote.control, id),
+						op, value);
+		else
 			oriel_mapped_apply_signal(oriel_mapped_signal(w, remote.control, id), op,
 						  value, is_ordered);
 		return 0;
@@ -176,7 +181,10 @@ ORIEL_DEV uint32_t oriel_dev_copiers(struct oriel_dev_group g, uint32_t length)
 	return some < g.size ? some : g.size;
 }
 
-/* Check and locate the targets of a put and of a signal. ORIEL_AGAIN: the peer needs a NIC. */
+/*
+ * Check and locate the targets of a put and of a signal. ORIEL_AGAIN: the peer needs a NIC, or its
+ * signal turns.
+ */
 ORIEL_DEV enum oriel_status oriel_dev_check_put_signal(const struct oriel_dev_window *w,
 						       uint32_t peer, uint64_t to, uint64_t length,
 						       uint32_t id, struct oriel_dev_target *remote)
@@ -193,11 +201,29 @@ ORIEL_DEV enum oriel_status oriel_dev_check_put_signal(const struct oriel_dev_wi
 	switch (oriel_dev_usable(remote->peer.path)) {
 	case ORIEL_PATH_SELF:
 	case ORIEL_PATH_MAPPED:
-		return ORIEL_OK;
+		return remote->peer.flags & ORIEL_DEV_PEER_SERIAL ? ORIEL_AGAIN : ORIEL_OK;
 	case ORIEL_PATH_RDMA:
 		return ORIEL_AGAIN;
 	}
 	return ORIEL_ERR_NO_PATH;
+}
+
+/* Whole group, arguments checked: oriel_dev_put_signal() to a serial peer. */
+ORIEL_DEV int64_t oriel_dev_put_signal_serially(const struct oriel_dev_window *w,
+						struct oriel_dev_group g, uint32_t peer,
+						uint64_t to, const void *from, uint64_t length,
+						uint32_t id, uint64_t value)
+{
+	struct oriel_dev_target remote;
+
+	/* Only the threads that copy short messages have located it. */
+	(void)oriel_dev_locate(w, true, peer, to, length, &remote);
+	oriel_mapped_copy(g, remote.base, from, length);
+	oriel_dev_sync(g);
+	if (oriel_dev_is_leader(g))
+		oriel_mapped_serial_add(w, peer, oriel_mapped_signal(w, remote.peer.control, id),
+					ORIEL_SIGNAL_ADD, value);
+	return 0;
 }
 
 /*
@@ -227,6 +253,9 @@ ORIEL_DEV int64_t oriel_dev_put_signal(const struct oriel_dev_window *w, struct 
 	else
 		oriel_dev_sync(g);
 	if (!ORIEL_DEV_OFTEN(status == ORIEL_OK)) {
+		if (status == ORIEL_AGAIN && oriel_dev_is_serial(w, peer))
+			return oriel_dev_put_signal_serially(w, g, peer, to, from, length, id,
+							     value);
 		if (!ORIEL_DEV_HAS(ORIEL_PATH_RDMA) || status != ORIEL_AGAIN)
 			return status;
 		return oriel_rdma_ticket(

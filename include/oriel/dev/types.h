@@ -42,7 +42,7 @@
 #define ORIEL_DEV_OFTEN(claim) __builtin_expect(!!(claim), 1)
 
 #define ORIEL_DEV_MAGIC 0x4c45524fu /* "OREL", little-endian */
-#define ORIEL_DEV_VERSION 9u
+#define ORIEL_DEV_VERSION 10u
 /* Magic and version are packed in one word, with room for a path. */
 #define ORIEL_DEV_MARK ((ORIEL_DEV_MAGIC & 0xffff0000u) + ORIEL_DEV_VERSION * 256u)
 
@@ -195,12 +195,32 @@ struct oriel_dev_keys {
 
 struct oriel_dev_link;
 
+/* Properties of a rank of a window, beside its path. */
+enum oriel_dev_peer_flags {
+	/* Its link reaches own buffers by their keys, see oriel_rdma_own(). */
+	ORIEL_DEV_PEER_OWN_KEYS = 1,
+	/*
+	 * Mapped over a bus that passes no atomics to its memory: the words of this rank there
+	 * change by stores alone, see oriel_mapped_serial_add().
+	 */
+	ORIEL_DEV_PEER_SERIAL = 2,
+	/* Mapped over a bus that splits lines, which LL128 needs whole. */
+	ORIEL_DEV_PEER_NARROW = 4,
+	/* Some rank is serial to it: fetch_add() there excludes others, see
+	 * oriel_dev_add_in_turn().
+	 */
+	ORIEL_DEV_PEER_TURNS = 8,
+};
+
+/* With ORIEL_DEV_PEER_SERIAL: number of this rank's word in its flat barriers. */
+#define ORIEL_DEV_PEER_FLAT_SHIFT 8
+#define ORIEL_DEV_SERIAL_FLATS 11u
+
 /* One rank of a window. */
 struct oriel_dev_peer {
 	char *control;                     /* its control segment, mapped here; NULL if not */
 	uint32_t path;                     /* enum oriel_path */
-	uint32_t has_own_keys;             /* not 0: its link reaches own buffers by their keys, see
-					   oriel_rdma_own() */
+	uint32_t flags;                    /* enum oriel_dev_peer_flags, and a number behind them */
 	const struct oriel_dev_link *link; /* of the rdma path */
 	struct oriel_dev_keys control_rkeys; /* of its control segment, from address 0 on */
 };
@@ -212,6 +232,8 @@ struct oriel_dev_buffer {
 	uint64_t address; /* of the first byte, as NICs know it */
 	struct oriel_dev_keys rkeys; /* of the own rank: lkeys */
 };
+
+#define ORIEL_DEV_HAS_SERIAL (1u << 31)
 
 /* Ranks that the handle itself describes. */
 #define ORIEL_DEV_INLINE_PEERS 8u
@@ -285,7 +307,9 @@ struct oriel_dev_channel {
  *   arrivals  [R][B]  u64, rows of barrier_stride, epoch of the source rank
  *   pairs     [R][B]  the same for the pairwise barrier
  *   flat      [B]     one line each: a u64 that counts the arrivals of mapped
- *                     peers, and 64 bytes behind it one for each rail
+ *                     peers, and 64 bytes behind it one for each rail; the
+ *                     other words count those of one serial peer each
+ *   tickets   [R]     u64, of ranks that take turns to add to data here
  *   channels  [R][C]  struct oriel_dev_channel, row = peer
  *   staging   [R][C]  channel_bytes each, row = sending rank
  */
@@ -324,14 +348,16 @@ struct oriel_dev_window {
 	struct oriel_dev_slot *slots;         /* [barriers] */
 	uint64_t *pair_epochs;                /* [ranks][barriers], as in a slot */
 	struct oriel_dev_sender *senders;     /* [ranks][channels] */
-	struct oriel_dev_receiver *receivers; /* [ranks][channels] */
+	struct oriel_dev_receiver *receivers; /* [ranks][channels]; then [2][ranks] u64, not 0 while
+						 a thread has its turn at a rank: of words that
+						 only this rank changes, and of others */
 
 	struct oriel_dev_keys whole_lkeys;   /* of all memory of this process: sources, results */
 	struct oriel_dev_keys counter_rkeys; /* of counter_words, from address 0 on */
 
 	/*
 	 * A bit for each of inline_peers[]: buffer 0 lies on a GPU, where whole lines arrive at
-	 * once.
+	 * once. ORIEL_DEV_HAS_SERIAL: some rank has ORIEL_DEV_PEER_SERIAL or _TURNS.
 	 */
 	uint32_t inline_wide;
 	uint32_t rails; /* NICs of each rank; 0: no peer is reached by rdma */
