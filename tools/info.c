@@ -20,13 +20,16 @@
 #include "tool.h"
 
 static const char info_usage[] =
-	"usage: oriel info [--config] [--json]\n"
+	"usage: oriel info [--config] [--gpu] [--json]\n"
 	"\n"
 	"Prints which features this machine has for Oriel. Under a launcher, such as\n"
 	"`oriel run -n 4 oriel info`, rank 0 also prints the path between each two ranks,\n"
 	"why it is no better one, and the RDMA NIC that it uses.\n"
 	"\n"
 	"      --config   also every setting, its value, and the source of the value\n"
+	"      --gpu      with a job: also the GPUs of the ranks, what each rank says of its\n"
+	"                 own (ORIEL_TOPOLOGY), and the domains and reasons of GPU memory;\n"
+	"                 rank r uses GPU r, modulo the number of GPUs\n"
 	"      --json     the same as one JSON object\n"
 	"  -h, --help     this text\n";
 
@@ -149,12 +152,12 @@ static bool info_is_in_job(void)
 	return size && strcmp(size, "1") != 0;
 }
 
-static int info_report(bool has_settings, bool is_json)
+static int info_report(bool has_settings, bool is_gpu, bool is_json)
 {
 	struct info_job job = {.comm = NULL};
 	int code = TOOL_OK;
 
-	if (info_is_in_job() && info_job_open(&job) != ORIEL_OK) {
+	if (info_is_in_job() && info_job_open(&job, is_gpu) != ORIEL_OK) {
 		code = info_fail();
 	} else if (job.rank == 0 && is_json) {
 		info_write(&job);
@@ -169,12 +172,14 @@ int oriel_tool_info(int argc, char **argv)
 {
 	static const struct option names[] = {
 		{"config", no_argument, NULL, 'c'},
+		{"gpu", no_argument, NULL, 'g'},
 		{"json", no_argument, NULL, 'j'},
 		{"help", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0},
 	};
 	char name[] = "oriel info";
 	bool has_settings = false;
+	bool is_gpu = false;
 	bool is_json = false;
 	int option;
 
@@ -187,13 +192,14 @@ int oriel_tool_info(int argc, char **argv)
 		if (option == '?')
 			goto usage;
 		has_settings |= option == 'c';
+		is_gpu |= option == 'g';
 		is_json |= option == 'j';
 	}
 	if (optind < argc) {
 		fprintf(stderr, "oriel info: unknown argument '%s'\n", argv[optind]);
 		goto usage;
 	}
-	return info_report(has_settings, is_json);
+	return info_report(has_settings, is_gpu, is_json);
 
 usage:
 	fprintf(stderr, "Try `oriel help info`.\n");

@@ -24,6 +24,7 @@ struct info_reason {
 struct info_job {
 	struct oriel_bootstrap bootstrap;
 	struct oriel_comm *comm; /* NULL without a job */
+	void *stream;            /* of this rank's GPU; NULL without --gpu */
 	unsigned rank;
 	unsigned size;
 	struct info_reason *reasons; /* of all pairs, on rank 0 */
@@ -34,11 +35,15 @@ struct info_job {
  * Collective. After a failure oriel_last_error() has the cause, and the job must be closed
  * nevertheless.
  */
-enum oriel_status info_job_open(struct info_job *job);
+enum oriel_status info_job_open(struct info_job *job, bool is_gpu);
 void info_job_close(struct info_job *job);
 
 /* False without memory. */
 bool info_job_print(const struct info_job *job);
 void info_job_write(const struct info_job *job, struct json *json);
+
+/* The GPUs of the ranks of a job that was opened with them. */
+bool info_gpus_print(const struct info_job *job);
+void info_gpus_write(const struct info_job *job, struct json *json);
 
 #endif

@@ -69,8 +69,9 @@ static enum oriel_status view_of(const struct info_job *job, unsigned rank, stru
 	status = oriel_comm_peer(job->comm, rank, &peer);
 	if (status != ORIEL_OK)
 		return status;
-	view->path = (uint32_t)peer.path;
-	snprintf(view->reason, sizeof(view->reason), "%s", peer.reason);
+	view->path = (uint32_t)(job->stream ? peer.gpu_path : peer.path);
+	snprintf(view->reason, sizeof(view->reason), "%s",
+		 job->stream ? peer.gpu_reason : peer.reason);
 	return ORIEL_OK;
 }
 
@@ -90,14 +91,18 @@ static enum oriel_status reasons_gather(struct info_job *job, struct info_view *
 	return status;
 }
 
-enum oriel_status info_job_open(struct info_job *job)
+enum oriel_status info_job_open(struct info_job *job, bool is_gpu)
 {
+	const struct oriel_comm_attr attr = {.size = sizeof(attr),
+					     .flags = is_gpu ? ORIEL_COMM_GPU : 0};
 	struct info_view *views;
 	enum oriel_status status;
 
 	status = oriel_bootstrap_open_env(0, &job->bootstrap);
+	if (status == ORIEL_OK && is_gpu)
+		status = oriel_tune_gpu_open(job->bootstrap.rank, &job->stream);
 	if (status == ORIEL_OK)
-		status = oriel_comm_create(&job->bootstrap, NULL, &job->comm);
+		status = oriel_comm_create(&job->bootstrap, &attr, &job->comm);
 	if (status != ORIEL_OK)
 		return status;
 	job->rank = oriel_comm_rank(job->comm);
@@ -114,6 +119,7 @@ enum oriel_status info_job_open(struct info_job *job)
 void info_job_close(struct info_job *job)
 {
 	oriel_comm_destroy(job->comm);
+	oriel_tune_gpu_close(job->stream);
 	oriel_bootstrap_close(&job->bootstrap);
 	free(job->reasons);
 }
@@ -263,6 +269,8 @@ bool info_job_print(const struct info_job *job)
 	if (!peers_print(job))
 		return false;
 	matrix_print(job);
+	if (job->stream && !info_gpus_print(job))
+		return false;
 	tuning_print(job);
 	/* Rank 0 has one if any rank does; without any, all ranks are in one domain. */
 	if (oriel_comm_nic(job->comm, &adapter) == ORIEL_OK && !adapter_print(&adapter))
@@ -366,6 +374,8 @@ void info_job_write(const struct info_job *job, struct json *json)
 	json_unsigned(json, "ranks", job->size);
 	peers_write(job, json);
 	matrix_write(job, json);
+	if (job->stream)
+		info_gpus_write(job, json);
 	tuning_write(job, json);
 	adapter_write(job, json);
 	reasons_write(job, json);

@@ -56,6 +56,12 @@ struct oriel_comm_attr {
 	unsigned connect;    /* enum oriel_connect, equal on all ranks */
 	unsigned flags;      /* enum oriel_comm_flags; ranks may differ */
 	unsigned net_order;  /* enum oriel_net_order; relaxed at one end of a link: it is */
+	/*
+	 * Replaces what the machine reports of this rank's GPU, in the grammar of
+	 * docs/topology.md: "clique=3,peer_access=off"; "" nothing; NULL = ORIEL_TOPOLOGY. Ranks
+	 * may differ.
+	 */
+	const char *topology;
 };
 
 /*
@@ -124,6 +130,28 @@ struct oriel_peer {
 
 enum oriel_status oriel_comm_peer(const struct oriel_comm *comm, unsigned rank,
 				  struct oriel_peer *peer);
+
+/*
+ * Facts about the GPU of a rank, and the source of each: "machine", "environment" (ORIEL_TOPOLOGY)
+ * or "attribute" (topology of struct oriel_comm_attr). The strings live as long as @comm.
+ */
+struct oriel_peer_gpu {
+	const char *pci;    /* its PCI address, "" if that rank has no ORIEL_COMM_GPU */
+	unsigned domain;    /* lowest rank of those that map each other's GPU memory */
+	const char *fabric; /* of NVLink, over nodes: "ready", or why it is not used */
+	unsigned clique;    /* of the fabric, 0 unless ready */
+	unsigned char cluster[16];
+	bool is_peer_access_off;
+	bool is_gpudirect_off;
+	const char *cluster_source;
+	const char *clique_source;
+	const char *peer_access_source;
+	const char *gpudirect_source;
+};
+
+/* Local query, as oriel_comm_peer(). */
+enum oriel_status oriel_comm_peer_gpu(const struct oriel_comm *comm, unsigned rank,
+				      struct oriel_peer_gpu *gpu);
 
 /*
  * The path between any two ranks as this one classifies them: the entry

@@ -125,7 +125,8 @@ static bool config_is_hca(const char *text)
 	return i <= ORI_CONFIG_TEXT_MAX;
 }
 
-/* The software HCA parses the scenario in full when it is opened, and names the error. */
+/* The software HCA parses its scenario in full, a communicator the topology; each names the error.
+ */
 static bool config_is_scenario(const char *text)
 {
 	return strlen(text) <= ORI_CONFIG_TEXT_MAX;
@@ -244,6 +245,15 @@ const struct ori_config_entry ori_config_entries[ORI_SETTINGS] = {
 			.help = "NVLink between GPUs of different nodes: used if present, never, "
 				"or required",
 			.words = "auto,off,require",
+		},
+	[ORI_SETTING_TOPOLOGY] =
+		{
+			.name = "ORIEL_TOPOLOGY",
+			.fallback = "",
+			.may_be = "a list such as clique=3,peer_access=off",
+			.help = "what this rank says of its GPU instead of the machine: "
+				"cluster=UUID, clique=NUMBER, peer_access=off, gpudirect=off",
+			.is_valid = config_is_scenario,
 		},
 	[ORI_SETTING_TIER] =
 		{

@@ -120,6 +120,7 @@ static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct orie
 	struct oriel_comm_attr attr;
 	enum oriel_status status;
 	const char *filter;
+	uint32_t topology;
 	unsigned paths;
 
 	status = ori_attr_read("oriel_comm_attr", caller, &attr, sizeof(attr));
@@ -138,6 +139,8 @@ static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct orie
 				  "no GPU: create it with ORIEL_COMM_GPU, or set ORIEL_FABRIC to "
 				  "auto",
 				  comm->rank);
+	if (status == ORIEL_OK)
+		status = ori_topology_apply(attr.topology, comm->gpu, &topology);
 	if (status != ORIEL_OK)
 		return status;
 	if (attr.timeout_ns)
@@ -164,7 +167,7 @@ static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct orie
 	if (ori_setting_hca(&filter) != ORI_HCA_REQUEST_NONE)
 		join->host.hca_count = join->rails;
 	if (comm->gpu)
-		ori_host_set_gpu(&join->host, comm->gpu);
+		ori_host_set_gpu(&join->host, comm->gpu, topology);
 	status = ori_mem_alloc(sizeof(struct ori_control), 0, &comm->control_mem);
 	if (status != ORIEL_OK)
 		return status;

@@ -75,6 +75,38 @@ enum oriel_status oriel_comm_peer(const struct oriel_comm *comm, unsigned rank,
 	return ORIEL_OK;
 }
 
+static const char *comm_source(const struct ori_host_gpu *gpu, uint32_t flag)
+{
+	if (!(gpu->given & flag))
+		return "machine";
+	return gpu->given & ORI_GIVEN_BY_CALLER ? "attribute" : "environment";
+}
+
+enum oriel_status oriel_comm_peer_gpu(const struct oriel_comm *comm, unsigned rank,
+				      struct oriel_peer_gpu *gpu)
+{
+	enum oriel_status status = comm_check_rank(comm, rank, __func__);
+	const struct ori_host_gpu *g;
+
+	if (status != ORIEL_OK)
+		return status;
+	g = &comm->hosts[rank].gpu;
+	*gpu = (struct oriel_peer_gpu){
+		.pci = g->pci,
+		.domain = g->domain,
+		.fabric = ori_fabric_text(g->fabric.state),
+		.clique = g->fabric.clique,
+		.is_peer_access_off = g->given & ORI_GIVEN_NO_PEERS,
+		.is_gpudirect_off = g->given & ORI_GIVEN_NO_RDMA,
+		.cluster_source = comm_source(g, ORI_GIVEN_CLUSTER),
+		.clique_source = comm_source(g, ORI_GIVEN_CLIQUE),
+		.peer_access_source = comm_source(g, ORI_GIVEN_NO_PEERS),
+		.gpudirect_source = comm_source(g, ORI_GIVEN_NO_RDMA),
+	};
+	memcpy(gpu->cluster, g->fabric.cluster, sizeof(gpu->cluster));
+	return ORIEL_OK;
+}
+
 enum oriel_status oriel_comm_path_between(const struct oriel_comm *comm, unsigned from, unsigned to,
 					  enum oriel_path *path)
 {

@@ -20,6 +20,8 @@ enum oriel_status ori_hca_register_gpu(const struct ori_hca_ops *ops, struct ori
 	char why[192];
 	int fd;
 
+	if (gpu->flags & ORI_GPU_NO_RDMA)
+		return gpu->ops->export_dmabuf(gpu, address, length, &fd);
 	ori_error_save(&before);
 	status = gpu->ops->export_dmabuf(gpu, address, length, &fd);
 	if (status == ORIEL_OK) {

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "p2p/p2p.h"
+#include "topo/overrides.h"
 
 #define GPU_QUERY 256u /* tests between two queries whether the GPU has failed */
 
@@ -20,7 +21,10 @@ enum oriel_status ori_p2p_context_open_gpu(struct oriel_p2p_context *ctx,
 {
 	enum oriel_status status =
 		like ? ori_gpu_open_again(like, &ctx->gpu) : ori_gpu_open(&ctx->gpu);
+	uint32_t given;
 
+	if (status == ORIEL_OK && !like)
+		status = ori_topology_apply(NULL, &ctx->gpu, &given);
 	if (status != ORIEL_OK)
 		return status;
 	if (!(ctx->gpu.flags & ORI_GPU_STREAM_FLAGS))
@@ -83,7 +87,8 @@ bool ori_p2p_context_reaches(const struct oriel_p2p_context *ctx, const uint8_t 
 	struct ori_gpu_reach reach[P2P_REACH];
 	unsigned count;
 
-	if (!ctx->gpu.ops || memcmp(uuid, none, sizeof(none)) == 0)
+	if (!ctx->gpu.ops || ctx->gpu.flags & ORI_GPU_NO_PEERS ||
+	    memcmp(uuid, none, sizeof(none)) == 0)
 		return false;
 	count = ctx->gpu.ops->list_peers(&ctx->gpu, reach, P2P_REACH);
 	for (unsigned i = 0; i < count; i++)

@@ -30,6 +30,11 @@ static enum oriel_status rdma_open_rail(struct ori_rdma *rdma, const struct ori_
 	if (gpu)
 		status = ops->use_gpu(r->hca, gpu);
 	ops->caps(r->hca, &r->caps);
+	/* Links that kernels post to themselves lie in memory of the GPU, and HCAs read it. */
+	if (gpu && gpu->flags & ORI_GPU_NO_RDMA) {
+		r->caps.reaches_gpu = false;
+		r->caps.rings = NULL;
+	}
 	/* The software HCA writes to a GPU by copies, each done before the next. */
 	r->needs_flush = gpu && !r->caps.is_software && !(gpu->flags & ORI_GPU_ORDERED);
 	return status;

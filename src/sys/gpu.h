@@ -29,6 +29,9 @@ enum ori_gpu_flags {
 	ORI_GPU_ORDERED = 32,
 	ORI_GPU_FLUSHES = 64,  /* GPUs without that flag: flush() exists */
 	ORI_GPU_BATCHES = 128, /* its driver takes several copies in one call */
+	/* These two are of the rank, not of the driver: topo/overrides.h. */
+	ORI_GPU_NO_PEERS = 256, /* it and other GPUs do not map each other's memory */
+	ORI_GPU_NO_RDMA = 512,  /* HCAs do not access its memory */
 };
 
 /* State of the NVLink fabric that joins the GPUs of several nodes. */
@@ -41,6 +44,7 @@ enum ori_fabric_state {
 	ORI_FABRIC_LOCAL,      /* the fabric is confined to this node */
 	ORI_FABRIC_NO_HANDLES, /* the driver exports or imports no handle */
 	ORI_FABRIC_UNEVEN,     /* another rank of the node has no fabric, or a different one */
+	ORI_FABRIC_NO_PEERS,   /* ORI_GPU_NO_PEERS */
 	ORI_FABRIC_STATES
 };
 

@@ -79,7 +79,7 @@ static unsigned gpu_list_hidden(const struct ori_gpu *gpu, struct ori_gpu_reach 
 			continue;
 		memcpy(reach[count].uuid, uuid, sizeof(uuid));
 		reach[count].flags = 0;
-		if (found.has_access)
+		if (found.has_access && !(gpu->flags & ORI_GPU_NO_PEERS))
 			reach[count].flags = ORI_GPU_ACCESS |
 					     (found.has_atomics ? ORI_GPU_ATOMICS : 0) |
 					     (found.is_nvlink ? ORI_GPU_NVLINK : 0);
@@ -104,7 +104,8 @@ static unsigned gpu_list_peers(const struct ori_gpu *gpu, struct ori_gpu_reach *
 		    ori_cuda.cuDeviceGetUuid(&uuid, device) != CUDA_SUCCESS)
 			continue;
 		memcpy(reach[count].uuid, uuid.bytes, sizeof(reach[count].uuid));
-		reach[count++].flags = gpu_reach_flags(gpu->device, device);
+		reach[count++].flags =
+			gpu->flags & ORI_GPU_NO_PEERS ? 0 : gpu_reach_flags(gpu->device, device);
 	}
 	return gpu_list_hidden(gpu, reach, count, room);
 }

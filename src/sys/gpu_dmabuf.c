@@ -28,6 +28,11 @@ enum oriel_status ori_gpu_export_dmabuf(const struct ori_gpu *gpu, void *address
 	CUresult result;
 	int made = -1;
 
+	if (gpu->flags & ORI_GPU_NO_RDMA)
+		return ori_fail(ORIEL_ERR_ACCESS,
+				"GPUDirect RDMA of GPU %s is switched off (gpudirect=off, "
+				"ORIEL_TOPOLOGY)",
+				gpu->pci);
 	if (!ori_cuda.cuMemGetHandleForAddressRange)
 		return ori_fail(ORIEL_ERR_UNSUPPORTED,
 				"the CUDA driver has no cuMemGetHandleForAddressRange(): it is "

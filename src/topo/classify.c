@@ -21,6 +21,7 @@ enum classify_obstacle {
 	OBSTACLE_NET_NS,
 	OBSTACLE_USER_NS,
 	OBSTACLE_USER,
+	OBSTACLE_GPU_GIVEN,
 	OBSTACLE_GPU_ACCESS,
 	OBSTACLE_GPU_DOMAIN,
 	OBSTACLE_NIC,
@@ -33,6 +34,7 @@ enum classify_gpus {
 	GPUS_NVLINK,
 	GPUS_OTHER_BUS, /* another bus than NVLink, with atomics */
 	GPUS_UNSEEN,    /* neither process sees the other's GPU, by NVML either */
+	GPUS_NO_PEERS,  /* at least one rank has peer_access=off */
 	GPUS_NO_ACCESS,
 	GPUS_STORES, /* another bus than NVLink, without atomics */
 };
@@ -76,6 +78,8 @@ static enum classify_gpus classify_gpus(const struct ori_host_gpu *a, const stru
 
 	if (!a->pci[0] || !b->pci[0])
 		return GPUS_NONE;
+	if ((a->given | b->given) & ORI_GIVEN_NO_PEERS)
+		return GPUS_NO_PEERS;
 	if (memcmp(a->uuid, b->uuid, sizeof(a->uuid)) == 0)
 		return GPUS_SAME;
 	if (!forth && !back)
@@ -99,6 +103,8 @@ static enum classify_obstacle classify_gpu_obstacle(const struct ori_host *a,
 						    const struct ori_host *b)
 {
 	switch (classify_gpus(&a->gpu, &b->gpu)) {
+	case GPUS_NO_PEERS:
+		return OBSTACLE_GPU_GIVEN;
 	case GPUS_NO_ACCESS:
 		return OBSTACLE_GPU_ACCESS;
 	default:
@@ -234,6 +240,11 @@ static void classify_write_obstacle(const struct classify_pair *p, enum oriel_pa
 	case OBSTACLE_USER:
 		snprintf(text, length, "different users (%u, %u)", a->uid, b->uid);
 		break;
+	case OBSTACLE_GPU_GIVEN:
+		classify_write_ranks(p, a->gpu.given & ORI_GIVEN_NO_PEERS,
+				     b->gpu.given & ORI_GIVEN_NO_PEERS, ranks, sizeof(ranks));
+		snprintf(text, length, "no peer access (ORIEL_TOPOLOGY) %s", ranks);
+		break;
 	case OBSTACLE_GPU_ACCESS:
 		snprintf(text, length, "GPUs %s and %s of one machine do not reach each other",
 			 a->gpu.pci, b->gpu.pci);
@@ -316,6 +327,7 @@ static const char *const fabric_texts[ORI_FABRIC_STATES] = {
 	[ORI_FABRIC_LOCAL] = "confined to its node",
 	[ORI_FABRIC_NO_HANDLES] = "the driver rejects its handles",
 	[ORI_FABRIC_UNEVEN] = "not the same for all ranks of the node",
+	[ORI_FABRIC_NO_PEERS] = "no peer access (ORIEL_TOPOLOGY)",
 };
 
 enum ori_bus ori_classify_bus(const struct ori_host *a, const struct ori_host *b)
@@ -332,6 +344,11 @@ enum ori_bus ori_classify_bus(const struct ori_host *a, const struct ori_host *b
 	default:
 		return ORI_BUS_WHOLE;
 	}
+}
+
+const char *ori_fabric_text(uint32_t state)
+{
+	return fabric_texts[state];
 }
 
 static bool hosts_allow_mapped(const struct ori_host *a, const struct ori_host *b)

@@ -37,6 +37,9 @@ enum ori_bus {
 
 enum ori_bus ori_classify_bus(const struct ori_host *a, const struct ori_host *b);
 
+/* The state of a fabric, enum ori_fabric_state, as text. */
+const char *ori_fabric_text(uint32_t state);
+
 /*
  * Make "maps the memory of that GPU" transitive, since some GPUs of a machine may reach only some
  * others. Each rank with a GPU joins, in rank order, the first domain whose members it all reaches,

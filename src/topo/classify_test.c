@@ -27,6 +27,7 @@ struct fake {
 	unsigned bus;     /* those of these that NVLink does not connect */
 	unsigned fabric;  /* enum ori_fabric_state */
 	unsigned cluster, clique;
+	unsigned given; /* mask of enum ori_given_flags */
 };
 
 static struct ori_host_gpu gpu_of(const struct fake *f)
@@ -36,6 +37,7 @@ static struct ori_host_gpu gpu_of(const struct fake *f)
 	if (!f->gpu)
 		return (struct ori_host_gpu){.count = 0};
 	snprintf(g.pci, sizeof(g.pci), "0000:%02x:00.0", (uint8_t)f->gpu);
+	g.given = f->given;
 	g.fabric = (struct ori_gpu_fabric){f->fabric, f->clique, {(uint8_t)f->cluster}};
 	for (unsigned other = 1; other < 32; other++) {
 		struct ori_gpu_reach reach = {.uuid = {(uint8_t)other}};
@@ -247,6 +249,26 @@ static void test_gpus_on_pcie_are_mapped_without_atomics(void **state)
 	assert_int_equal(ori_classify_bus(&one, &two), ORI_BUS_WHOLE);
 }
 
+static void test_peer_access_that_is_off_keeps_all_gpus_apart(void **state)
+{
+	struct fake a = on_gpu(1, 0), b = on_gpu(2, 1), c = on_gpu(1, 2);
+
+	(void)state;
+	b.given = ORI_GIVEN_NO_PEERS;
+	a.hcas = b.hcas = c.hcas = 1;
+	expect(a, b, ORIEL_PATH_MAPPED, "mapped: same machine");
+	expect_gpus(a, b, ORIEL_PATH_RDMA,
+		    "mapped: no peer access (ORIEL_TOPOLOGY) on rank 7 (host0); rdma: RDMA "
+		    "NICs on both");
+	c.given = ORI_GIVEN_NO_PEERS;
+	expect_gpus(a, c, ORIEL_PATH_RDMA,
+		    "mapped: no peer access (ORIEL_TOPOLOGY) on rank 7 (host0); rdma: RDMA "
+		    "NICs on both");
+	expect_gpus(b, c, ORIEL_PATH_RDMA,
+		    "mapped: no peer access (ORIEL_TOPOLOGY) on ranks 4 (host0) and 7 (host0); "
+		    "rdma: RDMA NICs on both");
+}
+
 static void test_another_bus_with_atomics_is_distinguished(void **state)
 {
 	struct fake a = on_gpu(1, 0), b = on_gpu(2, 1);
@@ -303,6 +325,8 @@ static void test_a_missing_fabric_is_explained(void **state)
 		{{.fabric = ORI_FABRIC_LOCAL}, "confined to its node on rank 7 (host1)"},
 		{{.fabric = ORI_FABRIC_NO_HANDLES},
 		 "the driver rejects its handles on rank 7 (host1)"},
+		{{.fabric = ORI_FABRIC_NO_PEERS},
+		 "no peer access (ORIEL_TOPOLOGY) on rank 7 (host1)"},
 		{{.fabric = ORI_FABRIC_UNEVEN},
 		 "not the same for all ranks of the node on rank 7 (host1)"},
 	};
@@ -623,6 +647,7 @@ int main(void)
 		cmocka_unit_test(test_gpus_that_nvlink_joins_are_mapped),
 		cmocka_unit_test(test_gpus_out_of_reach_are_not_mapped),
 		cmocka_unit_test(test_gpus_on_pcie_are_mapped_without_atomics),
+		cmocka_unit_test(test_peer_access_that_is_off_keeps_all_gpus_apart),
 		cmocka_unit_test(test_another_bus_with_atomics_is_distinguished),
 		cmocka_unit_test(test_a_fabric_joins_gpus_of_two_machines),
 		cmocka_unit_test(test_a_missing_fabric_is_explained),

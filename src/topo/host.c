@@ -185,9 +185,9 @@ enum oriel_status ori_host_describe(const char *node, unsigned paths, struct ori
 	return status;
 }
 
-void ori_host_set_gpu(struct ori_host *host, const struct ori_gpu *gpu)
+void ori_host_set_gpu(struct ori_host *host, const struct ori_gpu *gpu, uint32_t given)
 {
-	struct ori_host_gpu g = {.count = 0};
+	struct ori_host_gpu g = {.given = given};
 
 	memcpy(g.uuid, gpu->uuid, sizeof(g.uuid));
 	memcpy(g.pci, gpu->pci, sizeof(g.pci));
@@ -229,6 +229,8 @@ static const char *host_gpu_flaw(const struct ori_host_gpu *g)
 		return "name of its GPU is no text";
 	if (g->count > ORI_HOST_REACH)
 		return "impossible number of GPUs";
+	if (g->given & ~ORI_GIVEN_ALL)
+		return "unknown values of its GPU that were given";
 	if (g->domain || g->reserved ||
 	    !bytes_are_zero(&g->reach[g->count], (ORI_HOST_REACH - g->count) * sizeof(g->reach[0])))
 		return "data behind its GPUs";

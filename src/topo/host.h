@@ -14,6 +14,7 @@
 #include <oriel/status.h>
 
 #include "sys/gpu.h"
+#include "topo/overrides.h"
 
 #define ORI_HOST_MAGIC 0x5453484fu /* "OHST", little-endian */
 #define ORI_HOST_VERSION 4u
@@ -30,7 +31,7 @@ struct ori_host_gpu {
 	char pci[ORI_GPU_PCI]; /* for messages; "" without a GPU */
 	uint32_t count;        /* entries of @reach; the process does not see any other GPU */
 	uint32_t domain;       /* 0 over the wire; of ori_hosts_join() */
-	uint32_t zero;         /* 0 */
+	uint32_t given;        /* mask of enum ori_given_flags */
 	uint32_t reserved;     /* 0 */
 	struct ori_gpu_fabric fabric;
 	struct ori_gpu_reach reach[ORI_HOST_REACH];
@@ -69,8 +70,8 @@ static_assert(sizeof(struct ori_host) == 736, "struct ori_host goes over the wir
  */
 enum oriel_status ori_host_describe(const char *node, unsigned paths, struct ori_host *host);
 
-/* Record that the windows of this rank are on @gpu. */
-void ori_host_set_gpu(struct ori_host *host, const struct ori_gpu *gpu);
+/* Record that the windows of this rank are on @gpu, of which the caller has given @given. */
+void ori_host_set_gpu(struct ori_host *host, const struct ori_gpu *gpu, uint32_t given);
 
 /* Pure. ORIEL_ERR_VERSION or ORIEL_ERR_PROTOCOL if @bytes is not a valid description. */
 enum oriel_status ori_host_parse(const void *bytes, size_t length, struct ori_host *host);

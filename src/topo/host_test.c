@@ -163,7 +163,7 @@ static struct ori_host describe_gpu(void)
 				    .fabric = {ORI_FABRIC_READY, 5, {6}}};
 	struct ori_host h = describe(NULL);
 
-	ori_host_set_gpu(&h, &gpu);
+	ori_host_set_gpu(&h, &gpu, ORI_GIVEN_CLIQUE | ORI_GIVEN_BY_CALLER);
 	return h;
 }
 
@@ -176,6 +176,7 @@ static void test_a_gpu_survives_the_wire(void **state)
 	assert_memory_equal(&sent, &received, sizeof(sent));
 	assert_int_equal(received.gpu.uuid[0], 9);
 	assert_int_equal(received.gpu.count, 2);
+	assert_int_equal(received.gpu.given, ORI_GIVEN_CLIQUE | ORI_GIVEN_BY_CALLER);
 	assert_int_equal(received.gpu.reach[1].uuid[0], 8);
 	assert_string_equal(received.gpu.pci, "0000:1b:00.0");
 	assert_int_equal(received.gpu.fabric.clique, 5);
@@ -187,7 +188,7 @@ static void test_bad_gpus_are_rejected(void **state)
 	struct ori_host good = describe_gpu(), bad, out;
 
 	(void)state;
-	for (unsigned i = 0; i < 11; i++) {
+	for (unsigned i = 0; i < 12; i++) {
 		bad = good;
 		switch (i) {
 		case 0:
@@ -219,6 +220,9 @@ static void test_bad_gpus_are_rejected(void **state)
 			break;
 		case 9:
 			bad.gpu.domain = 1;
+			break;
+		case 10:
+			bad.gpu.given = ORI_GIVEN_ALL + 1;
 			break;
 		default:
 			bad.gpu.reserved = 1;

@@ -71,6 +71,54 @@ static void test_islands(struct rank *r)
 	test_all(r);
 }
 
+/* Rank 1 alone gives values of its GPU, and they count for all. */
+static enum oriel_status join_given(struct rank *r, const char *topology)
+{
+	struct oriel_comm_attr attr = {.size = sizeof(attr),
+				       .timeout_ns = LONG_NS,
+				       .flags = ORIEL_COMM_GPU,
+				       .topology = r->rank == 1 ? topology : NULL};
+
+	return oriel_comm_create(r->bootstrap, &attr, &r->comm);
+}
+
+static void test_given(struct rank *r)
+{
+	struct oriel_window_attr attr = {.size = sizeof(attr), .length = LENGTH};
+	struct oriel_peer_gpu gpu;
+	struct oriel_peer peer;
+	unsigned i;
+
+	CHECK_FAILS(r, join_given(r, "clique=1"), ORIEL_ERR_INVALID,
+		    "'clique' names an NVLink fabric, but GPU 0000:11:00.0 is in none");
+	CHECK_FAILS(r, join_given(r, "peer_access"), ORIEL_ERR_INVALID, "'peer_access' is none of");
+	CHECK_OK(r, join_given(r, "peer_access=off,gpudirect=off"));
+	for (i = 0; i < r->size; i++) {
+		CHECK_OK(r, oriel_comm_peer_gpu(r->comm, i, &gpu));
+		CHECK(r, gpu.is_peer_access_off == (i == 1) && gpu.is_gpudirect_off == (i == 1));
+		CHECK(r, gpu.domain == (i == 1 ? 1 : 0));
+		CHECK(r, strcmp(gpu.gpudirect_source, i == 1 ? "attribute" : "machine") == 0);
+		CHECK(r, strcmp(gpu.clique_source, "machine") == 0);
+		CHECK_OK(r, oriel_comm_peer(r->comm, i, &peer));
+		CHECK(r, i == r->rank || peer.path == ORIEL_PATH_MAPPED);
+		CHECK(r, i == r->rank ||
+				 (peer.gpu_path == ORIEL_PATH_RDMA) == (i == 1 || r->rank == 1));
+	}
+	CHECK(r, oriel_comm_peer_gpu(r->comm, r->size, &gpu) == ORIEL_ERR_RANGE);
+	CHECK_OK(r, oriel_window_create(r->comm, &attr, &r->window));
+	CHECK_OK(r, oriel_window_barrier(r->window, 0, 0, NULL));
+	oriel_window_destroy(r->window);
+	attr.flags = ORIEL_WINDOW_DEVICE;
+	CHECK_FAILS(r, oriel_window_create(r->comm, &attr, &r->window), ORIEL_ERR_ACCESS,
+		    "GPUDirect RDMA of GPU 0000:11:00.0 is switched off");
+	oriel_comm_destroy(r->comm);
+	CHECK_OK(r, join_given(r, "peer_access=off"));
+	CHECK_OK(r, oriel_window_create(r->comm, &attr, &r->window));
+	CHECK_OK(r, oriel_window_device(r->window, &r->dev));
+	test_operations(r);
+	rank_close(r);
+}
+
 /* All that holds over NVLink holds over PCIe, but for atomics on the data of a peer. */
 static void test_bus(struct rank *r)
 {
@@ -119,6 +167,7 @@ static const struct mode {
 	{"apart", {"0,1", "0,1"}, test_apart, NULL},
 	{"islands", {"0,1", "0,1"}, test_islands, "of one machine do not reach each other"},
 	{"pcie", {"0,1", "0,1"}, test_bus, "GPUs connected by PCIe, without atomics"},
+	{"given", {"0,1", "0,1"}, test_given, NULL},
 	{"old", {"0,1", "0,1"}, test_old, NULL},
 	{"early", {"0,1", "0,1"}, test_early, NULL},
 	{"late", {"0,1", "0,1"}, test_early, NULL},

@@ -36,6 +36,7 @@ static const struct {
 	{ORI_SETTING_SOFT_HCA, "ORIEL_SOFT_HCA"},
 	{ORI_SETTING_CONNECT, "ORIEL_CONNECT"},
 	{ORI_SETTING_FABRIC, "ORIEL_FABRIC"},
+	{ORI_SETTING_TOPOLOGY, "ORIEL_TOPOLOGY"},
 	{ORI_SETTING_TIER, "ORIEL_TIER"},
 	{ORI_SETTING_DEVX, "ORIEL_DEVX"},
 	{ORI_SETTING_RAILS, "ORIEL_RAILS"},
@@ -154,6 +155,7 @@ static bool config_is_good(enum ori_setting which, const char *text)
 			if (text[i] <= ' ' || text[i] >= 127 || text[i] == ';')
 				return false;
 		return i <= 255;
+	case ORI_SETTING_TOPOLOGY:
 	case ORI_SETTING_SOFT_HCA:
 		return strlen(text) <= 255;
 	case ORI_SETTING_TUNE:

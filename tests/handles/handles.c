@@ -49,6 +49,7 @@ static size_t length;
 static void *address;
 static enum oriel_path path;
 static struct oriel_peer peer;
+static struct oriel_peer_gpu gpu;
 static struct oriel_health health;
 static struct oriel_nic adapter;
 static struct oriel_dev_comm dev_comm;
@@ -95,6 +96,7 @@ enum answer {
 	X(COMM, VALUE, oriel_comm_timeout, (h), 0)                              \
 	X(COMM, STATUS, oriel_comm_path, (h, 0, &path), 0)                      \
 	X(COMM, STATUS, oriel_comm_peer, (h, 0, &peer), 0)                      \
+	X(COMM, STATUS, oriel_comm_peer_gpu, (h, 0, &gpu), 0)                   \
 	X(COMM, STATUS, oriel_comm_path_between, (h, 0, 0, &path), 0)           \
 	X(COMM, VALUE, oriel_comm_domain_size, (h), 0)                          \
 	X(COMM, VALUE, oriel_comm_domain_index, (h), UINT32_MAX)                \

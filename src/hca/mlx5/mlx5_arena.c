@@ -94,7 +94,7 @@ static enum oriel_status chunk_register_gpu(struct mlx5_device *d, struct mlx5_c
 		chunk_register_by(d, c, fd);
 		close(fd);
 	}
-	if (!c->umem) {
+	if (!c->umem && !(d->gpu->flags & ORI_GPU_NO_RDMA)) {
 		how = "peermem";
 		chunk_register_by(d, c, -1);
 	}
