@@ -81,10 +81,11 @@ enum oriel_status oriel_last_status(void);
 const char *oriel_version(void);
 
 /*
- * The log. Records go to standard error, one line each, from ORIEL_LOG
- * (error, warn, info, debug) up; a sink set here gets them instead.
- * @message is borrowed for the call. The sink may be called from any thread,
- * from several at once, and must not call the library.
+ * The log. Records go to standard error, or to the file that ORIEL_LOG_FILE
+ * names, one line each, from ORIEL_LOG (error, warn, info, debug) up; a sink
+ * set here gets them instead, without level and time. docs/logging.md has the
+ * lines. @message is borrowed for the call. The sink may be called from any
+ * thread, from several at once, and must not call the library.
  */
 enum oriel_log_level {
 	ORIEL_LOG_ERROR,
@@ -95,7 +96,7 @@ enum oriel_log_level {
 
 typedef void oriel_log_sink(void *context, enum oriel_log_level level, const char *message);
 
-/* NULL gives the log back to standard error. */
+/* NULL gives the log back to standard error or the file. */
 void oriel_log_set_sink(oriel_log_sink *sink, void *context);
 
 /*

@@ -13,6 +13,7 @@
 
 #include "base/config_table.h"
 #include "base/error.h"
+#include "base/log_file.h"
 
 #define CONFIG_PREFIX "ORIEL_"
 
@@ -90,6 +91,18 @@ enum oriel_status ori_setting_paths(unsigned *mask)
 	if (!ori_config_paths(text, mask))
 		return config_bad(&ori_config_entries[ORI_SETTING_PATHS], text);
 	return ORIEL_OK;
+}
+
+enum oriel_status ori_setting_open_log(void)
+{
+	const char *pattern = ori_setting_text(ORI_SETTING_LOG_FILE);
+	char name[ORI_LOG_FILE_NAME], why[ORI_LOG_FILE_WHY];
+
+	if (!*pattern || ori_log_file_write(pattern, NULL, 0, why))
+		return ORIEL_OK;
+	if (!ori_log_file_name(pattern, name))
+		return config_bad(&ori_config_entries[ORI_SETTING_LOG_FILE], pattern);
+	return ori_fail(ORIEL_ERR_CONFIG, "ORIEL_LOG_FILE: cannot open '%s': %s", name, why);
 }
 
 enum ori_hca_request ori_setting_hca(const char **filter)

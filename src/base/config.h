@@ -14,6 +14,7 @@ enum ori_setting {
 	ORI_SETTING_NODE,         /* ORIEL_NODE, text: name of the virtual node */
 	ORI_SETTING_PATHS,        /* ORIEL_PATHS, list of mapped,rdma: paths this rank may use */
 	ORI_SETTING_LOG,          /* ORIEL_LOG, error | warn | info | debug */
+	ORI_SETTING_LOG_FILE,     /* ORIEL_LOG_FILE, see log_file.h, or "": standard error */
 	ORI_SETTING_PORT,         /* ORIEL_PORT, where rank 0 listens instead of MASTER_PORT */
 	ORI_SETTING_LISTEN_FD,    /* ORIEL_LISTEN_FD, a listening socket rank 0 inherits */
 	ORI_SETTING_JOB_KEY,      /* ORIEL_JOB_KEY, hex: secret shared by the ranks of a job */
@@ -51,6 +52,12 @@ uint64_t ori_setting_late(void); /* ns; 0: never; the default for a text that do
 enum oriel_status ori_setting_unsigned(enum ori_setting which, uint64_t max, uint64_t *value);
 /* Bits 1 << enum oriel_path value: 1 << 2 mapped, 1 << 3 rdma. */
 enum oriel_status ori_setting_paths(unsigned *mask);
+
+/*
+ * Open the file of ORIEL_LOG_FILE, if it is set, so that a job that could write no log fails as
+ * it begins. ORIEL_ERR_CONFIG names the file and the reason.
+ */
+enum oriel_status ori_setting_open_log(void);
 
 /* The parsed form of ORIEL_HCA. */
 enum ori_hca_request {

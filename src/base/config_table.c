@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log_file.h"
+
 #define CONFIG_SECONDS_MAX 1000000000u
 
 bool ori_config_digits(const char *text, uint64_t max, uint64_t *value)
@@ -138,6 +140,14 @@ static bool config_is_path(const char *text)
 	return strlen(text) <= ORI_CONFIG_TEXT_MAX;
 }
 
+/* oriel_settings_check() opens no file: a bootstrap or communicator does, and names the error. */
+static bool config_is_log_file(const char *text)
+{
+	char name[ORI_LOG_FILE_NAME];
+
+	return strlen(text) <= ORI_CONFIG_TEXT_MAX && ori_log_file_name(text, name);
+}
+
 static bool config_is_mtu(const char *text)
 {
 	uint64_t value;
@@ -185,6 +195,15 @@ const struct ori_config_entry ori_config_entries[ORI_SETTINGS] = {
 			.fallback = "warn",
 			.help = "least level of the records that are written",
 			.words = "error,warn,info,debug",
+		},
+	[ORI_SETTING_LOG_FILE] =
+		{
+			.name = "ORIEL_LOG_FILE",
+			.fallback = "",
+			.may_be = "the path of a file, with %h for the host, %p for the process, "
+				  "%% for a percent sign",
+			.help = "file that records are appended to; unset: standard error",
+			.is_valid = config_is_log_file,
 		},
 	[ORI_SETTING_PORT] =
 		{

@@ -81,6 +81,7 @@ static void test_a_bad_value_is_an_error_that_names_setting_and_value(void **sta
 		{"ORIEL_PATHS", "mapped,"},
 		{"ORIEL_PATHS", "map"},
 		{"ORIEL_LOG", "loud"},
+		{"ORIEL_LOG_FILE", "/tmp/log.%r"},
 		{"ORIEL_PORT", "0"},
 		{"ORIEL_PORT", "65536"},
 		{"ORIEL_PORT", "0x50"},

@@ -40,6 +40,7 @@ enum ori_fork_order {
 	ORI_FORK_MEMORY,
 	ORI_FORK_HANDLE,
 	ORI_FORK_LOG,
+	ORI_FORK_LOG_FILE,
 	ORI_FORK_ORDERS
 };
 

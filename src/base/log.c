@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The log: level, rank, sink and the line on standard error. error.c and every module that has a
- * record to write call ori_log().
+ * The log: level, rank, sink, and the line in a file or on standard error. error.c and every
+ * module that has a record to write call ori_log().
  */
 #include "base/log.h"
 
@@ -16,6 +16,7 @@
 
 #include "base/config.h"
 #include "base/fork.h"
+#include "base/log_file.h"
 
 #define LOG_LENGTH 1200
 
@@ -99,10 +100,25 @@ static void log_write_stderr(const char *line, size_t length)
 		;
 }
 
-/* One write(), so that lines of many processes on one terminal stay whole. */
+/* Says once that ORIEL_LOG_FILE cannot be written, and goes on with standard error. */
+static void log_miss_file(const char *why)
+{
+	static atomic_flag is_reported = ATOMIC_FLAG_INIT;
+	char line[ORI_LOG_FILE_WHY + 80];
+	int length;
+
+	if (atomic_flag_test_and_set(&is_reported))
+		return;
+	length = snprintf(line, sizeof(line),
+			  "oriel: error: ORIEL_LOG_FILE cannot be written: %s\n", why);
+	log_write_stderr(line, (size_t)length);
+}
+
+/* One write(), so that lines of many processes in one file or on one terminal stay whole. */
 static void log_write(enum oriel_log_level level, const char *message)
 {
-	char line[LOG_LENGTH + LOG_TIME + 32], at[LOG_TIME] = "", *c;
+	const char *pattern = ori_setting_text(ORI_SETTING_LOG_FILE);
+	char line[LOG_LENGTH + LOG_TIME + 32], at[LOG_TIME] = "", why[ORI_LOG_FILE_WHY], *c;
 	int length;
 
 	if (ori_log_has(ORIEL_LOG_DEBUG))
@@ -111,6 +127,10 @@ static void log_write(enum oriel_log_level level, const char *message)
 	for (c = line; c < line + length - 1; c++)
 		if ((unsigned char)*c < ' ')
 			*c = ' ';
+	if (*pattern && ori_log_file_write(pattern, line, (size_t)length, why))
+		return;
+	if (*pattern)
+		log_miss_file(why);
 	log_write_stderr(line, (size_t)length);
 }
 

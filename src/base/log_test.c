@@ -33,6 +33,7 @@ static int restore(void **state)
 	(void)state;
 	oriel_log_set_sink(NULL, NULL);
 	unsetenv("ORIEL_LOG");
+	unsetenv("ORIEL_LOG_FILE");
 	return 0;
 }
 
@@ -157,6 +158,20 @@ static void test_lines_have_the_time_at_level_debug(void **state)
 	assert_non_null(strstr(line + end, ": text\n"));
 }
 
+static void test_a_file_that_cannot_be_written_is_reported_once(void **state)
+{
+	char line[200];
+
+	(void)state;
+	setenv("ORIEL_LOG_FILE", "/dev/null/log", 1);
+	written("text", line, sizeof(line));
+	assert_string_equal(line,
+			    "oriel: error: ORIEL_LOG_FILE cannot be written: Not a directory\n"
+			    "oriel: warn: text\n");
+	written("text", line, sizeof(line));
+	assert_string_equal(line, "oriel: warn: text\n");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -169,6 +184,8 @@ int main(void)
 						restore),
 		cmocka_unit_test_setup_teardown(test_lines_have_the_time_at_level_debug, restore,
 						restore),
+		cmocka_unit_test_setup_teardown(test_a_file_that_cannot_be_written_is_reported_once,
+						restore, restore),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

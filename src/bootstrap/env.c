@@ -225,6 +225,8 @@ enum oriel_status oriel_bootstrap_open_env(uint64_t timeout_ns, struct oriel_boo
 	if (!bootstrap)
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_bootstrap_open_env: bootstrap is NULL");
 	status = oriel_settings_check();
+	if (status == ORIEL_OK)
+		status = ori_setting_open_log();
 	ori_late_read();
 	if (status == ORIEL_OK && timeout_ns == 0)
 		status = ori_setting_timeout(&job.timeout_ns);

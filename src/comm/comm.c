@@ -127,6 +127,8 @@ static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct orie
 	if (status != ORIEL_OK)
 		return status;
 	status = oriel_settings_check();
+	if (status == ORIEL_OK)
+		status = ori_setting_open_log();
 	if (status != ORIEL_OK)
 		return status;
 	if (attr.flags & ~(unsigned)ORIEL_COMM_GPU)

@@ -5,6 +5,7 @@
  * are valid.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -29,6 +30,7 @@ static const struct {
 	{ORI_SETTING_NODE, "ORIEL_NODE"},
 	{ORI_SETTING_PATHS, "ORIEL_PATHS"},
 	{ORI_SETTING_LOG, "ORIEL_LOG"},
+	{ORI_SETTING_LOG_FILE, "ORIEL_LOG_FILE"},
 	{ORI_SETTING_PORT, "ORIEL_PORT"},
 	{ORI_SETTING_LISTEN_FD, "ORIEL_LISTEN_FD"},
 	{ORI_SETTING_JOB_KEY, "ORIEL_JOB_KEY"},
@@ -126,6 +128,31 @@ static bool config_is_word(const char *text, const char *words)
 	return false;
 }
 
+/* The name must fit once each letter is replaced. */
+static bool config_is_pattern(const char *text)
+{
+	char host[256] = "";
+	size_t length = 0;
+
+	gethostname(host, sizeof(host) - 1);
+	for (; *text; text++) {
+		if (*text != '%') {
+			length++;
+			continue;
+		}
+		text++;
+		if (*text == 'h')
+			length += strlen(host);
+		else if (*text == 'p')
+			length += (size_t)snprintf(NULL, 0, "%d", (int)getpid());
+		else if (*text == '%')
+			length++;
+		else
+			return false;
+	}
+	return length < 1024;
+}
+
 static bool config_is_good(enum ori_setting which, const char *text)
 {
 	uint64_t number;
@@ -143,6 +170,8 @@ static bool config_is_good(enum ori_setting which, const char *text)
 	case ORI_SETTING_LOG:
 		return strcmp(text, "error") == 0 || strcmp(text, "warn") == 0 ||
 		       strcmp(text, "info") == 0 || strcmp(text, "debug") == 0;
+	case ORI_SETTING_LOG_FILE:
+		return strlen(text) <= 255 && config_is_pattern(text);
 	case ORI_SETTING_PORT:
 		return config_is_number(text, 65535, &number) && number > 0;
 	case ORI_SETTING_LISTEN_FD:
