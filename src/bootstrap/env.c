@@ -214,6 +214,30 @@ static enum oriel_status env_job(struct ori_tcp_job *job)
 	return status == ORIEL_OK ? env_listener(job) : status;
 }
 
+/* Before the ranks meet, which is when a job most often fails. */
+static void env_log(const struct ori_tcp_job *job)
+{
+	const char *port = *ori_setting_text(ORI_SETTING_PORT) ? "ORIEL_PORT" : "MASTER_PORT";
+
+	ori_log_begin(job->rank);
+	if (job->rank != 0)
+		return;
+	if (env_is_alone())
+		ori_log_rank(ORIEL_LOG_INFO, 0,
+			     "bootstrap: this process alone, since RANK, WORLD_SIZE, MASTER_ADDR "
+			     "and MASTER_PORT are not set");
+	else if (job->size == 1)
+		ori_log_rank(ORIEL_LOG_INFO, 0,
+			     "bootstrap: this process alone, since WORLD_SIZE is 1");
+	else
+		ori_log_rank(ORIEL_LOG_INFO, 0,
+			     "bootstrap: TCP, since WORLD_SIZE is %u: rank 0 listens at %s "
+			     "(MASTER_ADDR), port %u (%s), by a socket %s, %s",
+			     job->size, job->host, job->port, port,
+			     job->listen_fd < 0 ? "of its own" : "that it inherits",
+			     job->own.key.length ? "with a job key" : "without a job key");
+}
+
 enum oriel_status oriel_bootstrap_open_env(uint64_t timeout_ns, struct oriel_bootstrap *bootstrap)
 {
 	struct ori_tcp_job job = {.size = 1,
@@ -234,8 +258,10 @@ enum oriel_status oriel_bootstrap_open_env(uint64_t timeout_ns, struct oriel_boo
 		env_warn_of_others();
 	else if (status == ORIEL_OK)
 		status = env_job(&job);
-	if (status == ORIEL_OK)
+	if (status == ORIEL_OK) {
+		env_log(&job);
 		status = ori_tcp_open(&job, bootstrap);
+	}
 	explicit_bzero(&job.own, sizeof(job.own));
 	return status;
 }

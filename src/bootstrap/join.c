@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/late.h"
+#include "base/log.h"
 #include "bootstrap/dial.h"
 #include "bootstrap/ranks.h"
 
@@ -404,17 +405,25 @@ static enum oriel_status join_connect_root(struct ori_join *join, struct ori_add
 	char text[ORI_ENDPOINT_LENGTH];
 	enum oriel_status status;
 	struct ori_late late;
-	unsigned count, i;
+	unsigned count, i, attempts = 1;
 
 	ori_late_begin(&late);
 	status = ori_endpoint_resolve(job->host, job->port, join->deadline, names, &count);
 	if (status != ORIEL_OK)
 		return status;
-	for (i = 0;; i = (i + 1) % count) {
+	for (i = 0;; i = (i + 1) % count, attempts++) {
 		*root = names[i];
 		status = join_attempt(join, root, link);
+		if (status == ORIEL_OK)
+			ori_log_rank(ORIEL_LOG_DEBUG, job->rank,
+				     "connected to rank 0 at %s, attempt %u",
+				     ori_endpoint_text(root, text), attempts);
 		if (status != ORIEL_AGAIN)
 			return status;
+		if (attempts == 1)
+			ori_log_rank(ORIEL_LOG_DEBUG, job->rank,
+				     "connecting to rank 0 at %s: %s; this rank tries again",
+				     ori_endpoint_text(root, text), strerror(errno));
 		if (ori_deadline_passed(join->deadline) && errno == EBUSY)
 			return ori_fail(ORIEL_ERR_TIMEOUT,
 					"rank 0 at %s has not closed the job before this one "
@@ -509,6 +518,8 @@ static enum oriel_status join_parent(struct ori_join *join, const struct ori_add
 		return ori_fail(status, "rank %u of %u cannot reach rank %u: %s", tree->rank,
 				tree->size, tree->place.parent,
 				oriel_last_status() ? oriel_last_error() : "it has left");
+	ori_log_rank(ORIEL_LOG_DEBUG, tree->rank, "connected to rank %u, its parent in the tree",
+		     tree->place.parent);
 	link->peer = tree->place.parent;
 	return ORIEL_OK;
 }

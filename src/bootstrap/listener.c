@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/log.h"
 
 #define LISTENER_POLLED 17
 
@@ -158,8 +159,12 @@ static bool listener_answer(struct ori_listener *listener, struct ori_pending *p
 		listener_reject(listener, pending, status, why);
 		return false;
 	}
-	if (ori_net_send(&pending->link, ORI_FRAME_ANSWER, &answer, 1) == ORIEL_OK)
+	if (ori_net_send(&pending->link, ORI_FRAME_ANSWER, &answer, 1) == ORIEL_OK) {
+		ori_log_rank(ORIEL_LOG_DEBUG, listener->rank, "rank %u at %s connects%s",
+			     pending->hello.rank, pending->from,
+			     status == ORIEL_OK ? "" : ", and is asked to try again later");
 		return status == ORIEL_OK;
+	}
 	ori_net_listener_warn(&listener->net, pending->from, "it was closed before it joined");
 	return false;
 }

@@ -16,6 +16,8 @@
 #include "base/error.h"
 #include "base/handle.h"
 #include "base/late.h"
+#include "base/log.h"
+#include "bootstrap/local.h"
 #include "bootstrap/ranks.h"
 
 #define LOCAL_TEXT 512
@@ -528,6 +530,11 @@ void oriel_local_job_destroy(struct oriel_local_job *job)
 		local_unref(job);
 }
 
+bool ori_local_is_own(const struct oriel_bootstrap *bootstrap)
+{
+	return bootstrap->ops == &local_ops;
+}
+
 enum oriel_status oriel_bootstrap_open_local(struct oriel_local_job *job, unsigned rank,
 					     struct oriel_bootstrap *bootstrap)
 {
@@ -550,6 +557,10 @@ enum oriel_status oriel_bootstrap_open_local(struct oriel_local_job *job, unsign
 	if (was_open)
 		return ori_fail(ORIEL_ERR_STATE, "rank %u of %u was opened before", rank,
 				job->size);
+	ori_log_begin(rank);
+	if (rank == 0)
+		ori_log_rank(ORIEL_LOG_INFO, rank, "bootstrap: %u threads of this process",
+			     job->size);
 	*bootstrap = (struct oriel_bootstrap){
 		.ops = &local_ops,
 		.context = &job->members[rank],

@@ -289,6 +289,11 @@ enum oriel_status ori_tcp_open(const struct ori_tcp_job *job, struct oriel_boots
 	return ORIEL_OK;
 }
 
+bool ori_tcp_is_own(const struct oriel_bootstrap *bootstrap)
+{
+	return bootstrap->ops == &tcp_ops;
+}
+
 const struct ori_traffic *ori_tcp_traffic(const struct oriel_bootstrap *bootstrap)
 {
 	const struct tcp *tcp = bootstrap->context;

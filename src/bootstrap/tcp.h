@@ -25,6 +25,9 @@ struct ori_tcp_job {
 
 enum oriel_status ori_tcp_open(const struct ori_tcp_job *job, struct oriel_bootstrap *bootstrap);
 
+/* Has ori_tcp_open() opened it? */
+bool ori_tcp_is_own(const struct oriel_bootstrap *bootstrap);
+
 /* The traffic that the rank of @bootstrap, opened by ori_tcp_open(), has sent so far. */
 const struct ori_traffic *ori_tcp_traffic(const struct oriel_bootstrap *bootstrap);
 

@@ -209,6 +209,8 @@ static inline enum oriel_status ori_gather_same(struct ori_gather *gather, const
 
 /* gather_choose.c: the algorithm for @bytes of each rank. */
 enum oriel_algorithm ori_gather_choose(const struct ori_gather *g, size_t bytes);
+/* Rank 0 logs the algorithms for all sizes, and @why these. */
+void ori_gather_log_choice(const struct ori_gather *g, const char *why);
 /* The algorithm that ORIEL_ALLGATHER names. */
 enum oriel_status ori_gather_setting(enum oriel_algorithm *algorithm);
 /* ORIEL_ERR_CONFIG: a row of the table, read from @path, names an algorithm that @g lacks. */

@@ -4,10 +4,12 @@
  * oriel tune, or the table below. The latter was measured: docs/allgather.md says on which
  * machines. Called as objects are created and at each start.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/config.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "coll/gather.h"
 
 #define CHOOSE_ANY SIZE_MAX
@@ -115,6 +117,42 @@ enum oriel_algorithm ori_gather_choose(const struct ori_gather *g, size_t bytes)
 	if (row->algorithm == ORIEL_ALGORITHM_CE && g->is_sharing)
 		return ORIEL_ALGORITHM_STORE;
 	return row->algorithm;
+}
+
+/* The most bytes, from @bytes on, for which the choice is certain to be the same. */
+static size_t choose_end(const struct ori_gather *g, size_t bytes)
+{
+	const struct ori_tune_row *tuned = ori_tune_row(&g->tune, g->kind->number, bytes);
+	const struct choose_row *row = choose_rows[g->kind->number][choose_topology(g)];
+	size_t end = g->bytes_max, lines = ori_gather_lines_max(g->is_gpu);
+
+	while (bytes > row->bytes)
+		row++;
+	if (row->bytes < end)
+		end = row->bytes;
+	if (tuned && tuned->bytes < end)
+		end = (size_t)tuned->bytes;
+	return bytes <= lines && lines < end ? lines : end;
+}
+
+void ori_gather_log_choice(const struct ori_gather *g, const char *why)
+{
+	enum oriel_algorithm algorithm;
+	size_t end = 0, used = 0;
+	char text[400];
+
+	if (oriel_comm_rank(g->comm) != 0 || !ori_log_has(ORIEL_LOG_INFO) || !g->bytes_max)
+		return;
+	while (end < g->bytes_max && used < sizeof(text)) {
+		algorithm = ori_gather_choose(g, end + 1);
+		do {
+			end = choose_end(g, end + 1);
+		} while (end < g->bytes_max && ori_gather_choose(g, end + 1) == algorithm);
+		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s to %zu bytes",
+					 used ? ", " : "", oriel_algorithm_name(algorithm), end);
+	}
+	ori_log_rank(ORIEL_LOG_INFO, 0, "algorithm of %s in %s memory: %s (%s)", g->kind->name,
+		     g->is_gpu ? "GPU" : "host", text, why);
 }
 
 enum oriel_status ori_gather_setting(enum oriel_algorithm *algorithm)

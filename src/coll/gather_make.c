@@ -3,6 +3,7 @@
  * Creates and destroys the gather in the handle of a collective of any kind. Called by
  * allgather.c, alltoall.c and bcast.c.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <oriel/region.h>
@@ -296,6 +297,27 @@ static void make_close(struct ori_gather *g)
 	ori_handle_free(g);
 }
 
+static void make_log(const struct ori_gather *g, const struct ori_gather_request *request,
+		     const struct oriel_tune_info *table)
+{
+	char why[400];
+
+	if (request->join.algorithm != ORIEL_ALGORITHM_DEFAULT)
+		snprintf(why, sizeof(why), "by its attr");
+	else if (g->requested != ORIEL_ALGORITHM_DEFAULT)
+		snprintf(why, sizeof(why), "by ORIEL_ALLGATHER");
+	else if (ori_tune_row(&g->tune, g->kind->number, 1))
+		snprintf(why, sizeof(why), "by the lines of %s for '%s'", table->path,
+			 table->machine);
+	else if (!table->path[0])
+		snprintf(why, sizeof(why), "by the library's table: there is no table of the user");
+	else
+		snprintf(why, sizeof(why),
+			 "by the library's table: %s has no line for ranks %u, nodes %u, '%s'",
+			 table->path, oriel_comm_size(g->comm), g->shape.nodes, table->machine);
+	ori_gather_log_choice(g, why);
+}
+
 /*
  * Finds what an object can execute; creates nothing that peers see. Every collective step, here and
  * below, follows an agreement on the local steps before it, so that a rank that fails alone does
@@ -338,6 +360,8 @@ static enum oriel_status make_open(struct ori_gather *g, struct ori_gather_reque
 	g->puts.id = make_id(g, ORI_GATHER_PUTS);
 	g->ll.to = g->ll128.to = g->puts.to = g->notes.to = oriel_at(ORI_GATHER_RESULT, 0);
 	g->ll.result = g->ll128.result = g->puts.result = g->notes.result = g->result;
+	if (status == ORIEL_OK)
+		make_log(g, request, &table);
 	return status;
 }
 

@@ -23,6 +23,7 @@
 #include "comm/heartbeat.h"
 #include "comm/mesh.h"
 #include "comm/paths.h"
+#include "comm/report.h"
 #include "comm/watcher.h"
 #include "topo/classify.h"
 
@@ -45,9 +46,10 @@ struct comm_join {
 	uint64_t timeout_ns;
 	uint32_t connect; /* enum oriel_connect, EAGER or LAZY */
 	uint32_t rails;   /* NICs it drives, where it needs any */
+	struct ori_report report;
 };
 
-static_assert(sizeof(struct comm_join) == 1216, "struct comm_join goes over the wire");
+static_assert(sizeof(struct comm_join) == 1472, "struct comm_join goes over the wire");
 
 /* When links are made: as the caller, or else the setting, says. */
 static enum oriel_status comm_read_connect(unsigned connect, uint32_t *read)
@@ -113,9 +115,9 @@ static void comm_close_listener(struct oriel_comm *comm)
 	comm->listener_tcp = -1;
 }
 
-/* This rank's settings, description and control segment. */
+/* This rank's settings, description and control segment. @given holds strings of the two others. */
 static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct oriel_comm_attr *caller,
-				      struct comm_join *join)
+				      struct comm_join *join, struct ori_report_given *given)
 {
 	struct oriel_comm_attr attr;
 	enum oriel_status status;
@@ -183,6 +185,10 @@ static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct orie
 	status = comm_open_listeners(comm, paths, &join->listen);
 	if (status != ORIEL_OK)
 		return status;
+	*given = (struct ori_report_given){.node = join->host.node,
+					   .topology = attr.topology,
+					   .is_lazy = join->connect == ORIEL_CONNECT_LAZY};
+	ori_report_make(comm, given, &join->report);
 	return ori_mesh_open(comm, join->mesh);
 }
 
@@ -287,12 +293,13 @@ static enum oriel_status comm_meet(struct oriel_comm *comm, const struct comm_jo
 static enum oriel_status comm_join(struct oriel_comm *comm, const struct oriel_comm_attr *attr)
 {
 	struct comm_join mine = {0}, *joins;
+	struct ori_report_given given = {0};
 	enum oriel_status status;
 
 	joins = calloc(comm->size, sizeof(*joins));
 	if (!joins)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for %u ranks", comm->size);
-	status = comm_prepare(comm, attr, &mine);
+	status = comm_prepare(comm, attr, &mine, &given);
 	mine.device_version = ORIEL_DEV_VERSION;
 	mine.control_length = sizeof(struct ori_control);
 	mine.timeout_ns = comm->timeout_ns;
@@ -308,6 +315,7 @@ static enum oriel_status comm_join(struct oriel_comm *comm, const struct oriel_c
 	status = ori_comm_agree(comm, ORI_CALL_COMM_CREATE, comm_read_joins(comm, joins));
 	if (status != ORIEL_OK)
 		goto out_free_joins;
+	ori_report_join(comm, &given, &mine.report, &joins[0].report);
 	status = ori_comm_agree(comm, ORI_CALL_COMM_CREATE, comm_meet(comm, joins));
 	if (status != ORIEL_OK)
 		goto out_free_joins;
@@ -416,6 +424,7 @@ enum oriel_status oriel_comm_create(const struct oriel_bootstrap *bootstrap,
 	status = comm_check_bootstrap(bootstrap);
 	if (status != ORIEL_OK)
 		return status;
+	ori_log_begin(bootstrap->rank);
 	comm = comm_alloc(bootstrap);
 	if (!comm)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a communicator of %u ranks",
@@ -437,9 +446,7 @@ enum oriel_status oriel_comm_create(const struct oriel_bootstrap *bootstrap,
 	}
 	ori_fork_add(ORI_FORK_COMM, &hook);
 	ori_handle_open(comm, bootstrap->context);
-	ori_log(ORIEL_LOG_INFO, "rank %u of %u: domain of %u, %s", comm->rank, comm->size,
-		comm->host_paths.domain_size,
-		comm->is_oversubscribed ? "ranks share CPUs" : "a CPU for each rank");
+	ori_report_end(comm);
 	*out = comm;
 	return ORIEL_OK;
 }
@@ -540,6 +547,8 @@ void oriel_comm_destroy(struct oriel_comm *comm)
 	}
 	ori_watcher_stop(comm);
 	ori_mesh_close(comm, is_orderly);
+	ori_log_rank(ORIEL_LOG_DEBUG, comm->rank, "the communicator of %u ranks is destroyed",
+		     comm->size);
 	comm_free(comm);
 }
 

@@ -104,7 +104,7 @@ enum oriel_status ori_comm_gpu_open(struct oriel_comm *comm)
 		return status;
 	}
 	comm->gpu = gpu;
-	ori_log(ORIEL_LOG_INFO, "rank %u: GPU %s (%s)", comm->rank, gpu->pci, gpu->name);
+	ori_log_rank(ORIEL_LOG_DEBUG, comm->rank, "opens GPU %s (%s)", gpu->pci, gpu->name);
 	status = program_open(comm);
 	return status == ORIEL_OK ? notes_open(comm) : status;
 }

@@ -16,6 +16,7 @@
 #include "comm/heartbeat.h"
 #include "comm/links.h"
 #include "comm/paths.h"
+#include "comm/report.h"
 #include "rdma/rdma.h"
 #include "rdma/rdma_choose.h"
 
@@ -25,7 +26,7 @@ struct nics_record {
 	struct ori_links_rank rank;
 };
 
-static_assert(sizeof(struct nics_record) == 792, "struct nics_record goes over the wire");
+static_assert(sizeof(struct nics_record) == 796, "struct nics_record goes over the wire");
 static_assert(sizeof(struct nics_record) <= ORI_RECORD_BYTES, "fits the records");
 
 static_assert((int)ORIEL_NET_ORDER_AUTO == (int)ORI_RDMA_ORDER_AUTO &&
@@ -110,15 +111,6 @@ static enum oriel_status nics_create(struct oriel_comm *comm)
 	status = ori_rdma_open_links(comm->rdma, &links);
 	if (status != ORIEL_OK)
 		return status;
-	ori_log(ORIEL_LOG_INFO, "rank %u: RDMA by %u rails, each %s; %s", comm->rank, comm->rails,
-		ori_rdma_kind(comm->rdma) == ORI_HCA_KIND_SOFT ? "a software HCA, for development"
-							       : "a NIC of libibverbs",
-		ori_rdma_is_proxied(comm->rdma) ? "a proxy posts" : "callers post");
-	if (ori_rdma_is_unordered(comm->rdma))
-		ori_log(ORIEL_LOG_INFO,
-			"rank %u: DMA writes to %s are not visible in order; peers read "
-			"them back before they signal",
-			comm->rank, comm->gpu ? "its GPU" : "its memory");
 	status = ori_heartbeat_open(comm);
 	for (peer = 0; peer < comm->size && status == ORIEL_OK; peer++)
 		if (ori_comm_needs_link(comm, peer))
@@ -144,6 +136,27 @@ static void nics_warn(const struct oriel_comm *comm)
 		comm->hosts[0].hostname, ori_rdma_lack(comm->rdma));
 }
 
+static void nics_query(const struct oriel_comm *comm, struct oriel_nic *nic)
+{
+	struct ori_hca_caps caps;
+
+	ori_rdma_caps(comm->rdma, 0, &caps);
+	*nic = (struct oriel_nic){
+		.kind = caps.kind,
+		.name = caps.name,
+		.mtu = caps.mtu,
+		.depth_max = caps.depth_max,
+		.outstanding_max = caps.max_rd_atomic,
+		.has_wait = caps.has_wait,
+		.is_software = caps.is_software,
+		.is_sink = caps.is_sink,
+		.rails = ori_rdma_rails(comm->rdma),
+		.is_proxied = ori_rdma_is_proxied(comm->rdma),
+		.tier = caps.tier,
+		.is_reordered = ori_rdma_is_reordered(comm->rdma),
+	};
+}
+
 /*
  * Collective: exchanges the addresses of the NICs; @status is the result of this rank's
  * step before.
@@ -152,6 +165,7 @@ static enum oriel_status nics_introduce(struct oriel_comm *comm, enum oriel_stat
 {
 	struct nics_record *records = ori_comm_scratch(comm, sizeof(*records));
 	struct nics_record mine = {.rank.kind = ORI_HCA_KIND_NONE};
+	struct oriel_nic nic;
 	unsigned peer, rail;
 
 	ori_verdict_fill(&mine.verdict, ORI_CALL_COMM_CREATE, status);
@@ -163,6 +177,8 @@ static enum oriel_status nics_introduce(struct oriel_comm *comm, enum oriel_stat
 		mine.rank.unordered =
 			(ori_rdma_is_unordered(comm->rdma) ? ORI_LINKS_UNORDERED : 0) |
 			(ori_rdma_is_reordered(comm->rdma) ? ORI_LINKS_REORDERED : 0);
+		nics_query(comm, &nic);
+		mine.rank.report = ori_report_nics_digest(comm, &nic);
 	}
 	status = ori_verdict_gather(comm, ORI_CALL_COMM_CREATE, &mine, records, sizeof(mine));
 	/* All ranks come to the same answer. */
@@ -170,6 +186,8 @@ static enum oriel_status nics_introduce(struct oriel_comm *comm, enum oriel_stat
 		status = ori_choices_agree(&records->rank.kind, sizeof(*records), comm->size);
 	if (status == ORIEL_OK)
 		nics_warn(comm);
+	if (status == ORIEL_OK && comm->rdma)
+		ori_report_nics(comm, &nic, records->rank.report);
 	for (peer = 0; peer < comm->size && status == ORIEL_OK && comm->ranks; peer++) {
 		comm->ranks[peer] = records[peer].rank;
 		if (comm->links[peer])
@@ -208,27 +226,12 @@ void ori_nics_close(struct oriel_comm *comm)
 enum oriel_status oriel_comm_nic(const struct oriel_comm *comm, struct oriel_nic *nic)
 {
 	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
-	struct ori_hca_caps caps;
 
 	if (status != ORIEL_OK)
 		return status;
 	if (!comm->rdma)
 		return ori_fail(ORIEL_ERR_NO_PATH,
 				"rank %u has no NIC open: no peer is reached by RDMA", comm->rank);
-	ori_rdma_caps(comm->rdma, 0, &caps);
-	*nic = (struct oriel_nic){
-		.kind = caps.kind,
-		.name = caps.name,
-		.mtu = caps.mtu,
-		.depth_max = caps.depth_max,
-		.outstanding_max = caps.max_rd_atomic,
-		.has_wait = caps.has_wait,
-		.is_software = caps.is_software,
-		.is_sink = caps.is_sink,
-		.rails = ori_rdma_rails(comm->rdma),
-		.is_proxied = ori_rdma_is_proxied(comm->rdma),
-		.tier = caps.tier,
-		.is_reordered = ori_rdma_is_reordered(comm->rdma),
-	};
+	nics_query(comm, nic);
 	return ORIEL_OK;
 }

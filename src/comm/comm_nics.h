@@ -15,6 +15,7 @@ struct ori_links_rank {
 	struct oriel_dev_keys table_rkeys; /* of the rows where peers report failures */
 	uint32_t kind;                     /* enum ori_hca_kind */
 	uint32_t unordered;                /* ORI_LINKS_... */
+	uint32_t report;                   /* see ori_report_nics_digest(); 0 without NICs */
 };
 
 /*

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "comm/comm_nics.h"
 #include "comm/health.h"
 #include "comm/heartbeat.h"
@@ -33,6 +34,8 @@ static_assert(sizeof(struct connect_word) == 32, "struct connect_word goes over 
 /* The link to @peer is connected at both ends. Local. */
 static void connect_ready(struct oriel_comm *comm, unsigned peer)
 {
+	ori_log_rank(ORIEL_LOG_DEBUG, comm->rank, "link to rank %u, of rail %u, is connected", peer,
+		     ori_links_rail(comm, peer));
 	ori_rdma_link_begin(comm->links[peer]);
 	ori_heartbeat_join(comm, peer, &comm->ranks[peer].table_rkeys);
 }

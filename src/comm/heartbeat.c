@@ -198,8 +198,8 @@ static void heartbeat_receive(struct oriel_comm *comm, unsigned peer)
 		return;
 	p->has_reported = true;
 	record = heartbeat_read(comm, peer);
-	ori_log(ORIEL_LOG_INFO, "rank %u: rank %u reports what broke it: %s", comm->rank, peer,
-		oriel_status_name((enum oriel_status)record.status));
+	ori_log_rank(ORIEL_LOG_INFO, comm->rank, "rank %u reports what broke it: %s", peer,
+		     oriel_status_name((enum oriel_status)record.status));
 	ori_comm_break_for(comm, &record);
 }
 

@@ -49,13 +49,13 @@ static void links_poll_events(struct oriel_comm *comm)
 
 	while (ori_rdma_poll_event(comm->rdma, &event) == ORIEL_OK) {
 		if (!links_explain(comm, &event, &record, &peer)) {
-			ori_log(ORIEL_LOG_DEBUG, "rank %u: a queue that is no link's: %s",
-				comm->rank, event.of.text);
+			ori_log_rank(ORIEL_LOG_DEBUG, comm->rank, "a queue that is no link's: %s",
+				     event.of.text);
 			continue;
 		}
 		is_news = ori_comm_is_well(comm);
-		ori_log(is_news ? ORIEL_LOG_WARN : ORIEL_LOG_DEBUG, "rank %u: link to rank %d: %s",
-			comm->rank, (int)peer, event.of.text);
+		ori_log_rank(is_news ? ORIEL_LOG_WARN : ORIEL_LOG_DEBUG, comm->rank,
+			     "link to rank %d: %s", (int)peer, event.of.text);
 		ori_comm_break_for(comm, &record);
 	}
 }

@@ -95,6 +95,7 @@ static enum oriel_status mesh_call(struct oriel_comm *comm, unsigned peer, const
 	if (status != ORIEL_OK)
 		return ori_fail(status, "rank %u: %s", peer, oriel_last_error());
 	ori_net_open(conn, fd, NULL);
+	ori_log_rank(ORIEL_LOG_DEBUG, comm->rank, "connected to the unix socket of rank %u", peer);
 	status = ori_net_send(conn, MESH_HELLO, &hello, sizeof(hello));
 	return status == ORIEL_OK ? status
 				  : ori_fail(status, "rank %u has closed its unix socket", peer);
@@ -133,6 +134,8 @@ static enum oriel_status mesh_admit(struct oriel_comm *comm, unsigned *missing)
 					      "it is of no rank that this rank awaits");
 		} else if (conn) {
 			ori_net_move(conn, &arrived->conn);
+			ori_log_rank(ORIEL_LOG_DEBUG, comm->rank,
+				     "rank %u connects to its unix socket", peer);
 			(*missing)--;
 		} else {
 			status = ORIEL_ERR_NOMEM;
@@ -228,8 +231,8 @@ void ori_mesh_lost(struct oriel_comm *comm, unsigned peer)
 {
 	if (mesh_is_bye(ori_mesh_fd(comm, peer)))
 		return;
-	ori_log(ORIEL_LOG_INFO, "rank %u: rank %u (process %u) exited", comm->rank, peer,
-		comm->hosts[peer].pid);
+	ori_log_rank(ORIEL_LOG_INFO, comm->rank, "rank %u (process %u) exited", peer,
+		     comm->hosts[peer].pid);
 	ori_comm_break(comm, ORIEL_ERR_PEER, ORIEL_DEV_LOST, peer);
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/handle.h"
+#include "base/log.h"
 #include "comm/health.h"
 #include "comm/share.h"
 #include "rdma/rdma.h"
@@ -66,6 +67,8 @@ enum oriel_status oriel_region_register(struct oriel_comm *comm, void *address, 
 	region->piece.length = length;
 	region->piece.use = ORI_USE_ANY;
 	ori_handle_open(region, comm);
+	ori_log_rank(ORIEL_LOG_DEBUG, comm->rank, "region of %zu bytes at %p is registered", length,
+		     address);
 	*out = region;
 	return ORIEL_OK;
 }

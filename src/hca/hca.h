@@ -43,6 +43,7 @@ struct ori_hca_caps {
 	const char *kind;   /* "soft", "verbs", "mlx5" */
 	const char *name;   /* of the device, "soft0", "mlx5_0" */
 	const char *tier;   /* "T0" to "T3" of docs/hardware.md; "" for the software HCA */
+	const char *port;   /* "RoCE, GID 3", for the log; NULL for the software HCA */
 	unsigned numa_node; /* its NUMA node plus 1; 0: unknown */
 	uint32_t depth_max;
 	uint32_t mtu;                      /* in bytes */
@@ -351,8 +352,9 @@ const struct ori_hca_ops *ori_hca_mlx5(void);
  * The table of the two that @config, text for their open(), selects with @gpu
  * (or NULL): mlx5 if its rings can be posted to, so a setting that demands more
  * than the machine has fails at open(). NULL: the library was built with
- * neither.
+ * neither. @why gets the reasons against each tier that is better, "" if there is none.
  */
-const struct ori_hca_ops *ori_hca_choose(const char *config, const struct ori_gpu *gpu);
+const struct ori_hca_ops *ori_hca_choose(const char *config, const struct ori_gpu *gpu, char *why,
+					 size_t length);
 
 #endif

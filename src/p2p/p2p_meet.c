@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "p2p/p2p.h"
 
 #define MEET_PROBE_LOCAL_NS UINT64_C(50000000)
@@ -229,6 +230,10 @@ enum oriel_status ori_p2p_meet(struct oriel_p2p *p2p, bool *has_moved)
 			status = meet_take(p2p, &frame);
 		*has_moved |= status == ORIEL_OK;
 	}
+	if (status == ORIEL_OK)
+		ori_log(ORIEL_LOG_DEBUG, "p2p endpoint with %s is connected: path %s, mode %s",
+			p2p->peer_name, oriel_path_name(p2p->backend->path),
+			oriel_p2p_mode_name(p2p->mode));
 	return status;
 }
 

@@ -174,8 +174,8 @@ static bool engine_step(struct ori_engine *engine, struct engine_lists *l, struc
 	if (status == ORIEL_AGAIN && is_well)
 		return false;
 	if (status < 0 && is_well) {
-		ori_log(ORIEL_LOG_WARN, "rank %u: a job failed: %s: %s", engine->comm->rank,
-			oriel_status_name(status), oriel_last_error());
+		ori_log_rank(ORIEL_LOG_WARN, engine->comm->rank, "a job failed: %s: %s",
+			     oriel_status_name(status), oriel_last_error());
 		ori_comm_break_all(engine->comm, status, ORIEL_DEV_JOB, ORIEL_DEV_NO_RANK, 0);
 	}
 	engine_end(engine, l, list_take(&l->running, at));
@@ -250,10 +250,8 @@ static void engine_leave(struct ori_engine *engine, struct engine_lists *l)
 	struct ori_job *job;
 
 	if (!is_over)
-		ori_log(ORIEL_LOG_WARN,
-			"rank %u: the communicator is destroyed while streams still wait for its "
-			"jobs",
-			engine->comm->rank);
+		ori_log_rank(ORIEL_LOG_WARN, engine->comm->rank,
+			     "the communicator is destroyed while streams still wait for its jobs");
 	while (l->waiting.first) {
 		job = list_take(&l->waiting, &l->waiting.first);
 		job_release(job);

@@ -148,6 +148,7 @@ enum oriel_status ori_rdma_open(const struct ori_rdma_attr *attr, struct ori_rdm
 		status = ori_choose(r->gpu, r->count, &choice);
 		config = choice.config;
 		memcpy(r->lack, choice.lack, sizeof(r->lack));
+		memcpy(r->why, choice.why, sizeof(r->why));
 	}
 	r->kind = choice.ops == &ori_hca_soft_ops ? ORI_HCA_KIND_SOFT : ORI_HCA_KIND_VERBS;
 	for (rail = 0; rail < r->count && status == ORIEL_OK; rail++)
@@ -194,6 +195,11 @@ const char *ori_rdma_lack(const struct ori_rdma *r)
 	return r->lack;
 }
 
+const char *ori_rdma_why(const struct ori_rdma *r)
+{
+	return r->why;
+}
+
 enum oriel_status ori_rdma_check_remote(const struct ori_rdma *r)
 {
 	char host[32] = "";
@@ -221,12 +227,22 @@ enum oriel_status ori_rdma_register(struct ori_rdma *r, void *address, size_t le
 				    enum ori_rdma_use use, struct ori_rdma_mr **mr,
 				    struct oriel_dev_keys *rkeys)
 {
+	static const char *const uses[] = {
+		[ORI_RDMA_OWN] = "for this rank",
+		[ORI_RDMA_SHARED] = "for peers too",
+		[ORI_RDMA_TARGET] = "for peers to write",
+		[ORI_RDMA_PASSING_TARGET] = "for one transfer to it",
+		[ORI_RDMA_PASSING_SOURCE] = "for one transfer from it",
+	};
 	/* Kernels of this process may name it, too. */
 	enum oriel_status status = use == ORI_RDMA_OWN ? ori_rdma_reach(r, address) : ORIEL_OK;
 
-	if (status != ORIEL_OK)
-		return status;
-	return ori_memory_register(r->memory, address, length, use, mr, rkeys);
+	if (status == ORIEL_OK)
+		status = ori_memory_register(r->memory, address, length, use, mr, rkeys);
+	if (status == ORIEL_OK)
+		ori_log(ORIEL_LOG_DEBUG, "registered %zu bytes at %p with %u NIC%s, %s", length,
+			address, r->count, r->count == 1 ? "" : "s", uses[use]);
+	return status;
 }
 
 enum oriel_status ori_rdma_reach(struct ori_rdma *r, const void *address)

@@ -42,6 +42,7 @@ struct ori_rdma_attr {
 	enum ori_rdma_order order;
 };
 
+#define ORI_RDMA_WHY 640
 #define ORI_RDMA_LACK 88 /* bytes of ori_rdma_lack(): its error fits a verdict of comm/ */
 
 /* One reference to it is the caller's. */
@@ -57,6 +58,8 @@ void ori_rdma_close(struct ori_rdma *rdma);
 enum ori_hca_kind ori_rdma_kind(const struct ori_rdma *rdma);
 /* Why no NIC was usable, if `auto` took the software HCA for that reason; else "". */
 const char *ori_rdma_lack(const struct ori_rdma *rdma);
+/* Why these NICs, of that tier, and not better ones; "" if there are no better ones. */
+const char *ori_rdma_why(const struct ori_rdma *rdma);
 /*
  * Before links to other hosts: ORIEL_ERR_NO_PATH after `auto` took the software HCA. A job
  * that lost its NICs would be slower by orders of magnitude, and nobody would know.

@@ -13,7 +13,17 @@
 #include "base/log.h"
 #include "mem/memory.h"
 
-static enum oriel_status choose_soft(struct ori_hca_choice *choice)
+static void choose_explain_soft(struct ori_hca_choice *choice, enum ori_hca_request wish)
+{
+	if (wish == ORI_HCA_REQUEST_SOFT)
+		snprintf(choice->why, sizeof(choice->why), "ORIEL_HCA is soft");
+	else if (*choice->config)
+		snprintf(choice->why, sizeof(choice->why), "ORIEL_SOFT_HCA is set");
+	else
+		snprintf(choice->why, sizeof(choice->why), "no NIC is usable: %s", choice->lack);
+}
+
+static enum oriel_status choose_soft(struct ori_hca_choice *choice, enum ori_hca_request wish)
 {
 	const char *tier = ori_setting_text(ORI_SETTING_TIER);
 
@@ -27,6 +37,7 @@ static enum oriel_status choose_soft(struct ori_hca_choice *choice)
 	choice->ops = &ori_hca_soft_ops;
 	snprintf(choice->config, sizeof(choice->config), "%s",
 		 ori_setting_text(ORI_SETTING_SOFT_HCA));
+	choose_explain_soft(choice, wish);
 	return ORIEL_OK;
 }
 
@@ -37,7 +48,7 @@ static void choose_verbs(const struct ori_gpu *gpu, const char *filter,
 	choice->kind = ORI_HCA_KIND_VERBS;
 	snprintf(choice->config, sizeof(choice->config), "%s%s%s", filter,
 		 gpu && gpu->pci[0] ? ";near=" : "", gpu ? gpu->pci : "");
-	choice->ops = ori_hca_choose(choice->config, gpu);
+	choice->ops = ori_hca_choose(choice->config, gpu, choice->why, sizeof(choice->why));
 }
 
 /* A scenario requests the software HCA, which alone can play it. */
@@ -57,7 +68,7 @@ enum oriel_status ori_choose(const struct ori_gpu *gpu, unsigned rails,
 	    (wish == ORI_HCA_REQUEST_AUTO && !choose_has_verbs(rails))) {
 		if (wish == ORI_HCA_REQUEST_AUTO && !*ori_setting_text(ORI_SETTING_SOFT_HCA))
 			ori_hca_verbs_lack(rails, choice->lack, sizeof(choice->lack));
-		return choose_soft(choice);
+		return choose_soft(choice, wish);
 	}
 	choose_verbs(gpu, filter, choice);
 	if (choice->ops)

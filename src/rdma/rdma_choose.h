@@ -12,6 +12,7 @@ struct ori_hca_choice {
 	const struct ori_hca_ops *ops;
 	char config[320];         /* of ops->open() */
 	char lack[ORI_RDMA_LACK]; /* see ori_rdma_lack() */
+	char why[ORI_RDMA_WHY];   /* see ori_rdma_why() */
 };
 
 /*

@@ -219,7 +219,7 @@ static void *thread_main(void *context)
 	unsigned run = 0;
 
 	if (t->numa_node && ori_affinity_bind((int)t->numa_node - 1))
-		ori_log(ORIEL_LOG_INFO, "%s: its proxy stays on NUMA node %u", t->name,
+		ori_log(ORIEL_LOG_DEBUG, "%s: its proxy stays on NUMA node %u", t->name,
 			t->numa_node - 1);
 	pthread_mutex_lock(&t->lock);
 	while (!t->is_stopping) {

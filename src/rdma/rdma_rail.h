@@ -46,6 +46,7 @@ struct ori_rdma {
 	_Atomic unsigned refs;
 	enum ori_hca_kind kind;
 	char lack[ORI_RDMA_LACK];
+	char why[ORI_RDMA_WHY];
 	const struct ori_gpu *gpu;
 	unsigned count; /* of rails */
 	struct rdma_rail rails[ORIEL_DEV_RAILS];

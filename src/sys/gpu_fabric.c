@@ -104,7 +104,7 @@ static struct fabric_answer fabric_answer_of(const struct ori_gpu *gpu)
 		fabric_answers.of[gpu->device] = answer;
 		/* A missing fabric is not an error of the calling thread. */
 		ori_error_restore(&before);
-		ori_log(ORIEL_LOG_INFO, "GPU %s: NVLink fabric: %s", gpu->pci,
+		ori_log(ORIEL_LOG_DEBUG, "GPU %s: NVLink fabric: %s", gpu->pci,
 			answer.why[0] ? answer.why : "ready");
 	}
 	pthread_mutex_unlock(&fabric_answers.lock);

@@ -411,6 +411,24 @@ enum oriel_path ori_classify_gpus(const struct ori_host *a, unsigned rank_a,
 	return path;
 }
 
+uint64_t ori_classify_kind(const struct ori_host *a, const struct ori_host *b)
+{
+	uint64_t low = a->gpu.fabric.state, high = b->gpu.fabric.state;
+
+	if (low > high) {
+		low = b->gpu.fabric.state;
+		high = a->gpu.fabric.state;
+	}
+	return (uint64_t)(a->token == b->token) | (uint64_t)classify_mapped(a, b) << 8 |
+	       (uint64_t)classify_rdma(a, b) << 16 |
+	       (uint64_t)classify_gpus(&a->gpu, &b->gpu) << 24 | low << 32 | high << 40 |
+	       (uint64_t)gpus_are_joined(a, b) << 48 |
+	       (uint64_t)(memcmp(a->gpu.fabric.cluster, b->gpu.fabric.cluster,
+				 sizeof(a->gpu.fabric.cluster)) == 0)
+		       << 49 |
+	       (uint64_t)gpus_are_parted(a, b) << 50;
+}
+
 /* Do ranks of one node map each other's memory, that of GPUs too, whatever a fabric does? */
 static bool hosts_are_one_node(const struct ori_host *a, const struct ori_host *b)
 {

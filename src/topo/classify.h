@@ -41,6 +41,12 @@ enum ori_bus ori_classify_bus(const struct ori_host *a, const struct ori_host *b
 const char *ori_fabric_text(uint32_t state);
 
 /*
+ * A number for the reasons of the paths between two ranks: reasons with equal numbers differ in
+ * names of ranks and hosts only. The same if the two are exchanged.
+ */
+uint64_t ori_classify_kind(const struct ori_host *a, const struct ori_host *b);
+
+/*
  * Make "maps the memory of that GPU" transitive, since some GPUs of a machine may reach only some
  * others. Each rank with a GPU joins, in rank order, the first domain whose members it all reaches,
  * or begins one: its domain then has the number of its lowest rank. A node whose GPUs are mapped

@@ -496,6 +496,8 @@ static void test_a_pair_of_two_domains_is_explained(void **state)
 	assert_int_equal(ori_classify(&hosts[0], 0, &hosts[2], 2, reason, sizeof(reason)),
 			 ORIEL_PATH_MAPPED);
 	assert_string_equal(reason, "mapped: same machine");
+	assert_false(ori_classify_kind(&hosts[0], &hosts[1]) ==
+		     ori_classify_kind(&hosts[1], &hosts[2]));
 }
 
 static void test_the_longest_reason_fits(void **state)
@@ -636,9 +638,34 @@ static void test_ranks_are_counted_against_the_cpus_of_their_machine(void **stat
 	assert_false(load.is_oversubscribed);
 }
 
+static uint64_t kind_of(const struct fake *a, const struct fake *b)
+{
+	struct ori_host one = host_of(a), two = host_of(b);
+
+	assert_true(ori_classify_kind(&one, &two) == ori_classify_kind(&two, &one));
+	return ori_classify_kind(&one, &two);
+}
+
+static void test_reasons_of_one_kind_differ_in_names_alone(void **state)
+{
+	const struct fake first = {.process = 1, .machine = 1, .hcas = 1};
+	const struct fake sibling = {.process = 2, .machine = 1, .hcas = 1};
+	const struct fake second = {.process = 3, .machine = 2, .hcas = 1};
+	const struct fake third = {.process = 4, .machine = 3, .hcas = 1};
+	const struct fake no_nic = {.process = 5, .machine = 4};
+	const struct fake thread = {.process = 1, .machine = 1, .hcas = 1};
+
+	(void)state;
+	assert_true(kind_of(&first, &second) == kind_of(&second, &third));
+	assert_false(kind_of(&first, &sibling) == kind_of(&first, &second));
+	assert_false(kind_of(&first, &second) == kind_of(&first, &no_nic));
+	assert_false(kind_of(&first, &sibling) == kind_of(&first, &thread));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_reasons_of_one_kind_differ_in_names_alone),
 		cmocka_unit_test(test_each_obstacle_is_named),
 		cmocka_unit_test(test_one_machine_is_mapped),
 		cmocka_unit_test(test_one_process_is_mapped_whatever_its_namespaces),

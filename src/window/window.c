@@ -15,6 +15,7 @@
 #include "base/attr.h"
 #include "base/error.h"
 #include "base/fork.h"
+#include "base/log.h"
 #include "comm/connect.h"
 #include "comm/health.h"
 #include "comm/links.h"
@@ -511,6 +512,12 @@ enum oriel_status oriel_window_create(struct oriel_comm *comm, const struct orie
 	}
 	ori_fork_add(ORI_FORK_WINDOW, &hook);
 	ori_handle_open(w, comm);
+	ori_log_rank(ORIEL_LOG_DEBUG, comm->rank,
+		     "window %u is created: %s memory, %u buffers, %u signals, %u barriers, "
+		     "%u counters, %u channels",
+		     ORIEL_DEV_WINDOW_NUMBER(w->device.number), w->gpu ? "GPU" : "host",
+		     w->device.buffers, w->device.signals, w->device.barriers, w->device.counters,
+		     w->device.channels);
 	*out = w;
 	return ORIEL_OK;
 }
@@ -538,6 +545,8 @@ void oriel_window_destroy(struct oriel_window *w)
 	ori_comm_meet(comm, (enum ori_call)call, number);
 	is_gpu = w->gpu != NULL;
 	window_free(w);
+	ori_log_rank(ORIEL_LOG_DEBUG, comm->rank, "window %u is destroyed",
+		     ORIEL_DEV_WINDOW_NUMBER(number));
 	/*
 	 * Freeing memory of a GPU may wait for all of its work, also for that of other threads
 	 * of this process: no rank begins anything that would wait for a rank that is still in

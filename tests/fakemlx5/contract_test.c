@@ -192,7 +192,7 @@ static void queues_work_without(const char *lacks, bool is_reported, unsigned ti
 	struct nic n;
 
 	fake5_without(lacks);
-	setenv("ORIEL_LOG", "info", 1);
+	setenv("ORIEL_LOG", "debug", 1);
 	oriel_log_set_sink(count_missing_events, &reported);
 	nic_open(&n);
 	queue_open(&another, &n);

@@ -129,6 +129,7 @@ static void mlx5_caps(const struct ori_hca *hca, struct ori_hca_caps *caps)
 		.kind = "mlx5",
 		.name = d->verbs.name,
 		.tier = tiers[d->report.tier],
+		.port = d->verbs.port_text,
 		.numa_node = d->verbs.numa_node,
 		.depth_max = (uint32_t)d->verbs.attr.max_qp_wr,
 		.mtu = d->verbs.mtu,

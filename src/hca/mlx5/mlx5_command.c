@@ -263,7 +263,7 @@ static void event_subscribe(struct mlx5_device *d, struct mlx5dv_devx_obj *objec
 		if (d->refused_events >> type & 1 ||
 		    !ori_mlx5dv.subscribe_event(d->events, object, sizeof(type), &type, qpn))
 			continue;
-		ori_log(ORIEL_LOG_INFO, "%s: it does not report events of type 0x%02x: %s",
+		ori_log(ORIEL_LOG_DEBUG, "%s: it does not report events of type 0x%02x: %s",
 			d->verbs.name, type, strerror(errno));
 		d->refused_events |= UINT32_C(1) << type;
 	}
@@ -275,7 +275,7 @@ void ori_mlx5_subscribe(struct mlx5_device *d, struct mlx5dv_devx_obj *object, u
 		return;
 	pthread_mutex_lock(&d->lock);
 	if (!d->events && !d->has_no_events && !event_open_channel(d)) {
-		ori_log(ORIEL_LOG_INFO, "%s: it does not report events of queues: %s",
+		ori_log(ORIEL_LOG_DEBUG, "%s: it does not report events of queues: %s",
 			d->verbs.name, strerror(errno));
 		d->has_no_events = true;
 	}
@@ -324,6 +324,6 @@ enum oriel_status ori_mlx5_poll_event(struct ori_hca *hca, struct ori_hca_event 
 					.qpn = (uint32_t)report.head.cookie};
 	snprintf(event->text, sizeof(event->text), "QP 0x%06x: %s (event 0x%02x)", event->qpn,
 		 event_text(type), type);
-	ori_log(ORIEL_LOG_INFO, "%s: %s", d->verbs.name, event->text);
+	ori_log(ORIEL_LOG_DEBUG, "%s: %s", d->verbs.name, event->text);
 	return ORIEL_OK;
 }

@@ -219,7 +219,7 @@ static enum oriel_status qp_try_all(struct mlx5_qp *qp, struct ori_prm_qp *comma
 	status = qp_command(qp, command);
 	if (status == ORIEL_OK || !command->is_companion)
 		return status;
-	ori_log(ORIEL_LOG_INFO, "%s: the firmware rejects cd_master: a QP without it will WAIT",
+	ori_log(ORIEL_LOG_DEBUG, "%s: the firmware rejects cd_master: a QP without it will WAIT",
 		qp->device->verbs.name);
 	command->is_companion = false;
 	return qp_command(qp, command);

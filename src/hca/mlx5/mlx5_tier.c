@@ -218,7 +218,7 @@ static bool tier_find_route(struct mlx5_device *d)
 	}
 	snprintf(devx, sizeof(devx), "%s", oriel_last_error());
 	tier_note(d, ORI_MLX5_T0, devx);
-	ori_log(ORIEL_LOG_INFO, "%s: no queues by commands: %s", d->verbs.name, devx);
+	ori_log(ORIEL_LOG_DEBUG, "%s: no queues by commands: %s", d->verbs.name, devx);
 	d->report.is_devx = d->report.has_wait = false;
 	snprintf(d->report.doorbells, sizeof(d->report.doorbells), "of verbs");
 	status = tier_need(d, ori_mlx5dv_missing_objects());
@@ -323,8 +323,9 @@ enum oriel_status ori_mlx5_find_tier(struct mlx5_device *d)
 	if (d->report.tier > tier_worst(d))
 		return ori_fail(ORIEL_ERR_UNSUPPORTED, "ORIEL_TIER demands t%u: %s",
 				(unsigned)tier_worst(d), d->report.why[tier_worst(d)]);
-	ori_log(ORIEL_LOG_INFO, "%s reaches %s", d->verbs.name, ori_mlx5_tier_text(d->report.tier));
+	ori_log(ORIEL_LOG_DEBUG, "%s reaches %s", d->verbs.name,
+		ori_mlx5_tier_text(d->report.tier));
 	for (unsigned t = 0; t < d->report.tier; t++)
-		ori_log(ORIEL_LOG_INFO, "%s: not T%u: %s", d->verbs.name, t, d->report.why[t]);
+		ori_log(ORIEL_LOG_DEBUG, "%s: not T%u: %s", d->verbs.name, t, d->report.why[t]);
 	return ORIEL_OK;
 }

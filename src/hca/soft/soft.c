@@ -69,7 +69,7 @@ static enum oriel_status soft_open(const char *config, unsigned rail, struct ori
 		ori_soft_engine_unref(e);
 		return status;
 	}
-	ori_log(ORIEL_LOG_INFO, "%s, rail %u, is a software HCA, for development: no NIC is used",
+	ori_log(ORIEL_LOG_DEBUG, "%s, rail %u, is a software HCA, for development: no NIC is used",
 		node->name, rail);
 	*hca = (struct ori_hca *)node;
 	return ORIEL_OK;

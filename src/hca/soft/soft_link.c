@@ -153,7 +153,7 @@ static void link_lose(struct soft_link *link, const char *why)
 {
 	bool is_doubtful = link->net.doubt != NULL;
 
-	ori_log(is_doubtful ? ORIEL_LOG_WARN : ORIEL_LOG_INFO,
+	ori_log(is_doubtful ? ORIEL_LOG_WARN : ORIEL_LOG_DEBUG,
 		"software HCA: a connection is lost: %s", why);
 	if (link->is_out)
 		link_lose_out(link, why);

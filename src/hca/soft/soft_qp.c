@@ -30,7 +30,7 @@ void ori_soft_event_push(struct soft_node *node, enum oriel_status status, const
 {
 	struct ori_hca_event *event;
 
-	ori_log(ORIEL_LOG_INFO, "%s: QP 0x%06x: %s", node->name, qp->qpn, text);
+	ori_log(ORIEL_LOG_DEBUG, "%s: QP 0x%06x: %s", node->name, qp->qpn, text);
 	if (node->event_count == SOFT_EVENTS) {
 		node->counters.events_lost++;
 		return;

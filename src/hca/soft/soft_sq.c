@@ -231,7 +231,7 @@ static uint8_t sq_find_local(struct soft_qp *qp, struct soft_flight *f)
 		f->local = soft_mr_at(f->mr, wqe->local);
 		return 0;
 	}
-	ori_log(ORIEL_LOG_INFO, "%s: QP 0x%06x: WQE %llu: local key 0x%08x: %s", qp->node->name,
+	ori_log(ORIEL_LOG_DEBUG, "%s: QP 0x%06x: WQE %llu: local key 0x%08x: %s", qp->node->name,
 		qp->qpn, (unsigned long long)f->index, wqe->lkey, why);
 	qp->is_stopped = true;
 	return ORIEL_SYNDROME_LOCAL_PROTECTION;

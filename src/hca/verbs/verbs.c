@@ -38,6 +38,7 @@ static void verbs_caps(const struct ori_hca *hca, struct ori_hca_caps *caps)
 		.kind = "verbs",
 		.name = d->name,
 		.tier = "T3",
+		.port = d->port_text,
 		.numa_node = d->numa_node,
 		.depth_max = (uint32_t)d->attr.max_qp_wr,
 		.mtu = d->mtu,

@@ -42,6 +42,7 @@ struct verbs_settings {
 
 struct verbs_device {
 	char name[IBV_SYSFS_NAME_MAX + 16]; /* "mlx5_0:1" */
+	char port_text[24];                 /* of the caps */
 	struct ibv_context *context;
 	struct ibv_pd *pd;
 	struct verbs_settings settings;

@@ -496,8 +496,10 @@ enum oriel_status ori_verbs_device_open(struct verbs_device *d, const char *conf
 		pthread_mutex_destroy(&d->lock);
 		return status;
 	}
-	ori_log(ORIEL_LOG_INFO, "rail %u is %s, %s, GID %u, MTU %u", rail, d->name,
-		d->address.is_ethernet ? "RoCE" : "InfiniBand", d->gid_index, d->mtu);
+	snprintf(d->port_text, sizeof(d->port_text), "%s, GID %u",
+		 d->address.is_ethernet ? "RoCE" : "InfiniBand", d->gid_index);
+	ori_log(ORIEL_LOG_DEBUG, "rail %u opens %s, %s, MTU %u", rail, d->name, d->port_text,
+		d->mtu);
 	return ORIEL_OK;
 }
 
