@@ -17,6 +17,8 @@ static const struct tool tools[] = {
 	{"demo", oriel_tool_demo, "verify and time every operation between the ranks of a job"},
 	{"doctor", oriel_tool_doctor,
 	 "check what the paths need of this machine, and how to fix it"},
+	{"field-report", oriel_tool_field_report,
+	 "write what this machine and its NIC do to an archive, without names"},
 	{"info", oriel_tool_info, "print features of this machine, settings, and paths of a job"},
 	{"perf", oriel_tool_perf, "measure one operation: latency, bandwidth, rate"},
 	{"run", oriel_tool_run, "start the ranks of a job on this machine"},
@@ -39,7 +41,7 @@ static void tool_list(FILE *to)
 
 	fprintf(to, "usage: oriel COMMAND [ARGUMENTS...]\n\n");
 	for (i = 0; i < sizeof(tools) / sizeof(tools[0]); i++)
-		fprintf(to, "  %-8s %s\n", tools[i].name, tools[i].help);
+		fprintf(to, "  %-12s %s\n", tools[i].name, tools[i].help);
 	fprintf(to, "\n`oriel help COMMAND` prints its options; `oriel --version` prints the "
 		    "version.\n");
 }

@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""field_replay.py TOOL FAKE DIR ARCHIVE...: a field report becomes a personality of the fake.
+
+Each ARCHIVE of `oriel field-report` says what a ConnectX NIC lacks, in the words of
+FAKEMLX5_WITHOUT; the fake with these words must give the same report. Instead of a file,
+"=devx,odp" makes an archive from the fake with those words first. CMake runs it.
+"""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tarfile
+
+ORDERS = {"reordered": "order", "ordered": "default_order", "multipath": "one_path"}
+PARTS = ("contracts/auto", "contracts/t1-commands", "contracts/t1-verbs", "contracts/t3")
+
+
+def text(archive, member):
+    """All that a part printed, its log too."""
+    with tarfile.open(archive) as tar:
+        return tar.extractfile(member).read().decode()
+
+
+def lines(archive, member):
+    """The objects of JSON that a part printed, without the log around them."""
+    return [json.loads(line) for line in text(archive, member).splitlines() if line.startswith("{")]
+
+
+def find(objects, part, name=None):
+    """The object of that part, of a trial by name; {} if the NIC did not get so far."""
+    for found in objects:
+        if found["part"] == part and name in (None, found.get("name")):
+            return found
+    return {}
+
+
+def words(archive):
+    """What the NIC of the archive lacks."""
+    commands = lines(archive, "contracts/t1-commands")
+    nic, mlx5 = find(commands, "nic"), find(commands, "mlx5")
+    verbs = lines(archive, "contracts/t1-verbs")
+    if "no on-demand paging" in nic["why"]:
+        return {"odp"}
+    if not mlx5.get("is_devx"):
+        log = text(archive, "contracts/t1-commands")
+        return {"doorbells" if "do not complete" in log else "devx"}
+    lacks = set()
+    if nic["order"] in ORDERS:
+        lacks.add(ORDERS[nic["order"]])
+    if not nic["has_wait"]:
+        lacks.add("wait")
+    if not nic["reaches_all"] and find(verbs, "nic").get("reaches_all"):
+        lacks.add("faults")
+    if mlx5["doorbells"] in ("uncached", "combining"):
+        lacks.add("dedicated")
+    if mlx5["doorbells"] == "combining":
+        lacks.add("uncached")
+    return lacks
+
+
+def report(tool, fake, folder, lacks, archive):
+    """A report of the fake."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    environment = dict(os.environ, LD_LIBRARY_PATH=str(fake), FAKEMLX5_DIR=str(folder),
+                       FAKEMLX5_WITHOUT=",".join(sorted(lacks)), ORIEL_HCA="=mlx5_0")
+    subprocess.run([tool, "field-report", "--quick", "-o", archive], env=environment,
+                   check=True, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+
+
+def main():
+    tool, fake, folder = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
+    wrong = 0
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in sys.argv[4:]:
+        archive = name
+        if name.startswith("="):
+            archive = folder / "made.tar"
+            report(tool, fake, folder / "nics", name[1:].split(","), archive)
+        lacks = words(archive)
+        replayed = folder / "replayed.tar"
+        report(tool, fake, folder / "nics", lacks, replayed)
+        same = all(lines(archive, p) == lines(replayed, p) for p in PARTS)
+        if name.startswith("="):
+            same = same and lacks == set(filter(None, name[1:].split(",")))
+        print("ok  " if same else "FAIL", name, "is the fake without", sorted(lacks) or "nothing")
+        if not same:
+            for p in PARTS:
+                for old, new in zip(lines(archive, p), lines(replayed, p)):
+                    if old != new:
+                        print(f"  {p}\n    {old}\n    {new}")
+        wrong += not same
+    return wrong != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
