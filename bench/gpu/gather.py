@@ -87,7 +87,8 @@ def measure(options):
             rows += got
             is_complete &= is_well
     rows = run.merge(rows)
-    stamp = {"commit": options.commit, "machine": run.machine()}
+    stamp = {"commit": options.commit, "machine": run.machine(),
+             "versions": run.versions(options.what)}
     for row in rows:
         row |= stamp
     if options.json:
@@ -111,7 +112,8 @@ def page(rows, prefix):
     status = report.draw(numbers, prefix)
     target.write_text(f"""# AllGather on GPUs, beside NCCL
 
-Commit {commits}; {machines}, NVLink multicast off. Made by `scripts/gpu-check bench DIR` and
+Commit {commits}; {machines}; NVLink multicast off (`NCCL_NVLS_ENABLE=0`).
+Versions of driver, CUDA and NCCL: {run.versions_text(rows)}. Made by `scripts/gpu-check bench DIR` and
 `bench/gpu/gather.py DIR/bench/gather.jsonl --page {prefix.name}`; all rows, each algorithm and each
 mode of NCCL, are in [{prefix.name}.jsonl]({prefix.name}.jsonl). Bytes are those of each rank, times
 those of one call; the best of NCCL is that of default, symmetric window, and symmetric window

@@ -105,7 +105,9 @@ def document(rows, prefix, kept):
     turns = " or ".join(map(str, sorted({row["runs"] for row in rows})))
     head = f"""# Device code on GPUs, beside NVSHMEM and NCCL
 
-Commit {', '.join(commits)}; {', '.join(machines)}. Made by `scripts/gpu-check bench DIR` and
+Commit {', '.join(commits)}; {', '.join(machines)}; NVLink multicast off
+(`NCCL_NVLS_ENABLE=0`, `NVSHMEM_DISABLE_NVLS=1`). Versions of driver, CUDA, NCCL and NVSHMEM:
+{run.versions_text(rows)}. Made by `scripts/gpu-check bench DIR` and
 `bench/gpu/report.py DIR/bench/rows.jsonl {prefix.name}`; all rows, also of what each fence,
 poll and copy costs bare, are in [{prefix.name}.jsonl]({prefix.name}.jsonl). Windows are made by
 hand over `cudaMalloc()` memory (`bench/gpu/bare.h`). Programs take turns, {turns} times; numbers

@@ -205,6 +205,23 @@ def machine():
     return f"{len(names)} x {names[0]}" if names else "unknown"
 
 
+def versions(directory):
+    """Of the driver and of what bench/gpu/build found, CUDA and the peers."""
+    drivers = output_of("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
+    built = directory / "versions"
+    names = [f"driver {d}" for d in sorted(set(drivers.splitlines()))]
+    return ", ".join(names + (built.read_text().splitlines() if built.exists() else []))
+
+
+def versions_text(rows):
+    """For a page: the versions of its rows, by commit where rows of several are mixed."""
+    by_commit = {}
+    for row in rows:
+        by_commit.setdefault(row.get("versions") or "not recorded", set()).add(row["commit"])
+    return "; ".join(f"{names} ({', '.join(sorted(commits))})" for names, commits
+                     in sorted(by_commit.items()))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("directory", type=pathlib.Path, help="of bench/gpu/build")
@@ -219,9 +236,10 @@ def main():
     arguments = parser.parse_args()
     runs, is_complete = measure(arguments)
     rows = merge(runs)
-    where, commit = machine(), arguments.commit
+    stamp = {"commit": arguments.commit, "machine": machine(),
+             "versions": versions(arguments.directory)}
     for row in rows:
-        row |= {"commit": commit, "machine": where}
+        row |= stamp
     if arguments.json:
         with open(arguments.json, "a", encoding="utf-8") as file:
             file.writelines(json.dumps(row) + "\n" for row in rows)
