@@ -1,59 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each rank writes a greeting into the next rank's window, and reads the one that it receives. */
+/*
+ * Each rank puts a greeting into the window of the next one. README.md shows main().
+ * usage: oriel run -n 2 first_put
+ */
 #include <stdio.h>
+#include <stdlib.h>
 
-#include <oriel/dev.h>
 #include <oriel/oriel.h>
 
-enum { ROOM = 64, ARRIVED = 0 /* a signal id */ };
+enum { ARRIVED }; /* a signal */
 
-/* Every rank runs this. @w is the window's handle for device functions. */
-static enum oriel_status greet(const struct oriel_dev_window *w)
+static void must(enum oriel_status status)
 {
-	struct oriel_dev_group me = oriel_dev_thread();
-	uint32_t next = (w->rank + 1) % w->ranks;
-	uint32_t before = (w->rank + w->ranks - 1) % w->ranks;
-	char text[ROOM] = "";
-	enum oriel_status status;
-	int64_t ticket;
-
-	snprintf(text, sizeof(text), "greetings from rank %u", w->rank);
-	ticket = oriel_dev_put_signal(w, me, next, 0, text, sizeof(text), ARRIVED, 1);
-	if (ticket < 0)
-		return (enum oriel_status)ticket;
-
-	status = oriel_dev_wait_signal_next(w, me, before, ARRIVED, 1, 0);
 	if (status == ORIEL_OK)
-		status = oriel_dev_wait_local(w, me, next, ticket, 0); /* @text may be reused */
-	if (status == ORIEL_OK)
-		printf("rank %u of %u got: %s\n", w->rank, w->ranks,
-		       (char *)oriel_dev_address(w, w->rank, 0));
-	return status;
+		return;
+	fprintf(stderr, "first_put: %s\n", oriel_last_error());
+	exit(1);
 }
 
+/* [main] */
 int main(void)
 {
-	struct oriel_window_attr attr = {.size = sizeof(attr), .length = ROOM};
-	struct oriel_bootstrap bootstrap = {0};
-	struct oriel_window *window = NULL;
-	struct oriel_dev_window device;
-	struct oriel_comm *comm = NULL;
-	enum oriel_status status;
+	struct oriel_window_attr attr = {.size = sizeof(attr), .length = 64};
+	struct oriel_bootstrap bootstrap;
+	struct oriel_window *window;
+	struct oriel_comm *comm;
+	char text[64];
+	void *inbox;
 
-	status = oriel_bootstrap_open_env(0, &bootstrap);
-	if (status == ORIEL_OK)
-		status = oriel_comm_create(&bootstrap, NULL, &comm);
-	if (status == ORIEL_OK)
-		status = oriel_window_create(comm, &attr, &window);
-	if (status == ORIEL_OK)
-		status = oriel_window_device(window, &device);
-	if (status != ORIEL_OK)
-		fprintf(stderr, "first_put: %s\n", oriel_last_error());
-	else if ((status = greet(&device)) != ORIEL_OK)
-		fprintf(stderr, "first_put: %s\n", oriel_status_text(status));
+	must(oriel_bootstrap_open_env(0, &bootstrap)); /* as the launcher says */
+	must(oriel_comm_create(&bootstrap, NULL, &comm));
+	must(oriel_window_create(comm, &attr, &window)); /* 64 bytes that peers may write */
+	must(oriel_window_buffer(window, 0, &inbox, NULL));
+	unsigned rank = oriel_comm_rank(comm), ranks = oriel_comm_size(comm);
+	unsigned next = (rank + 1) % ranks, before = (rank + ranks - 1) % ranks;
 
-	oriel_window_destroy(window);
+	snprintf(text, sizeof(text), "greetings from rank %u", rank);
+	must(oriel_window_put_signal(window, next, 0, text, sizeof(text), ARRIVED, 1, NULL));
+	must(oriel_window_wait_signal_next(window, before, ARRIVED, 1, 0, NULL));
+	printf("rank %u of %u got: %s\n", rank, ranks, (char *)inbox);
+	oriel_window_destroy(window); /* waits for the other ranks */
 	oriel_comm_destroy(comm);
 	oriel_bootstrap_close(&bootstrap);
-	return status == ORIEL_OK ? 0 : 1;
+	return 0;
 }
+/* [/main] */

@@ -84,9 +84,22 @@ inline cudaError_t fakecuda_post(CUstream stream, std::function<void()> work)
 	return fake_post(stream, &op);
 }
 
-template <typename... P>
-auto fakecuda_launch(void (*kernel)(P...), unsigned grid, unsigned, unsigned, CUstream stream)
+/* The stream of launches that name none, made at the first. */
+inline CUstream &fakecuda_default()
 {
+	static thread_local CUstream stream;
+
+	return stream;
+}
+
+template <typename... P>
+auto fakecuda_launch(void (*kernel)(P...), unsigned grid, unsigned, unsigned = 0,
+		     CUstream stream = nullptr)
+{
+	if (!stream && !fakecuda_default())
+		cuStreamCreate(&fakecuda_default(), CU_STREAM_NON_BLOCKING);
+	if (!stream)
+		stream = fakecuda_default();
 	return [=](std::common_type_t<P>... arguments) {
 		fakecuda_post(stream, [=] {
 			gridDim = {grid, 1, 1};
@@ -133,10 +146,10 @@ inline cudaError_t cudaSetDevice(int device)
 	return error == cudaSuccess ? cuCtxSetCurrent(context) : error;
 }
 
-/* It does nothing, since a program synchronizes its streams itself. */
+/* Other streams are for the program itself to synchronize. */
 inline cudaError_t cudaDeviceSynchronize()
 {
-	return cudaSuccess;
+	return fakecuda_default() ? cuStreamSynchronize(fakecuda_default()) : cudaSuccess;
 }
 
 template <typename T> cudaError_t cudaMalloc(T **at, size_t length)
