@@ -11,7 +11,8 @@ import os
 import re
 import sys
 
-TREES = ["include", "src", "tools", "examples", "tests", "bench", "docs", "README.md"]
+TREES = ["include", "src", "tools", "examples", "tests", "bench", "docs", "README.md",
+         "CONTRIBUTING.md", "SECURITY.md"]
 
 # Pages and sources that name the retired words themselves.
 EXEMPT = {"docs/glossary.md", "tests/words.py"}
@@ -21,7 +22,6 @@ PAGES = (".md",)
 # Words that a tree uses in the field's own sense, or because another tree declares the name.
 ALLOWED = {
     "bench/results/soft-roce.md": {"guest"},  # of a hypervisor
-    "README.md": {"guest"},
     "tests/rxe": {"guest"},
     "src/base/config_table.c": {"near"},  # ORIEL_PROXY_NEAR
     "src/base/config.h": {"near"},
