@@ -135,19 +135,22 @@ static void bustle_begin(struct oriel_p2p *p2p, struct bustle *b)
 	}
 }
 
-/* Each request has ended, well or with @expected or @other; data that was received is right. */
-static void bustle_check(struct endpoints *e, const struct bustle *b, enum oriel_status expected,
-			 enum oriel_status other)
+/*
+ * Each request has ended, well, with @expected, or because of the limit of 0.1 s, which an endpoint
+ * on a slow machine may pass before anything else and report to its peer. Data that was received is
+ * right.
+ */
+static void bustle_check(struct endpoints *e, const struct bustle *b, enum oriel_status expected)
 {
 	const struct oriel_p2p_request *all[] = {b->out, b->in, b->said, b->heard};
+	const LargestIntegralType ends[] = {(LargestIntegralType)ORIEL_OK,
+					    (LargestIntegralType)expected,
+					    (LargestIntegralType)ORIEL_ERR_TIMEOUT,
+					    (LargestIntegralType)ORIEL_ERR_PEER};
 
-	for (unsigned k = 0; k < 4; k++) {
-		for (unsigned i = 0; i < (k < 2 ? 2 : WORDS); i++) {
-			enum oriel_status status = endpoints_wait(e, &all[k][i]);
-
-			assert_true(status == ORIEL_OK || status == expected || status == other);
-		}
-	}
+	for (unsigned k = 0; k < 4; k++)
+		for (unsigned i = 0; i < (k < 2 ? 2 : WORDS); i++)
+			assert_in_set((LargestIntegralType)endpoints_wait(e, &all[k][i]), ends, 4);
 	for (unsigned c = 0; c < 2; c++)
 		if (b->in[c].status == ORIEL_OK)
 			assert_memory_equal(b->to[c], b->from[c], LONG);
@@ -181,8 +184,8 @@ static void destroyed_after(enum endpoints_route route, enum oriel_p2p_mode mode
 		endpoints_turn(&e);
 	oriel_p2p_destroy(e.a);
 	e.a = e.b;
-	bustle_check(&e, &bustle[0], ORIEL_ERR_ABORTED, ORIEL_ERR_TIMEOUT);
-	bustle_check(&e, &bustle[1], ORIEL_ERR_PEER, ORIEL_ERR_TIMEOUT);
+	bustle_check(&e, &bustle[0], ORIEL_ERR_ABORTED);
+	bustle_check(&e, &bustle[1], ORIEL_ERR_PEER);
 	endpoints_close(&e);
 	free(bustle);
 }
