@@ -562,30 +562,52 @@ static void a_failed_creation_changes_nothing(struct rank *r)
 	site_close(r, &s);
 }
 
-/* By every algorithm, after executions of equal lengths that change. */
+/*
+ * A rank forwards blocks of others where it has them: of another length, beside their writers.
+ * The program is wrong, which is what the case is about; ThreadSanitizer is right to say so.
+ */
+static bool different_lengths_race(const struct rank *r, enum oriel_algorithm algorithm)
+{
+#ifdef __SANITIZE_THREAD__
+	return r->size > 2 && algorithm != ORIEL_ALGORITHM_DIRECT &&
+	       algorithm != ORIEL_ALGORITHM_LL && algorithm != ORIEL_ALGORITHM_STORE;
+#else
+	(void)r;
+	(void)algorithm;
+	return false;
+#endif
+}
+
+/*
+ * By every algorithm, after executions of equal lengths that change. The last rank has more, so
+ * that the blocks that ranks send as their own do not overlap.
+ */
 static void different_lengths_are_reported(struct rank *r, enum oriel_algorithm algorithm,
 					   bool is_begun)
 {
+	unsigned is_last = r->rank == r->size - 1;
 	enum oriel_status status = ORIEL_ERR_UNSUPPORTED;
 	char text[120];
 	struct site s;
 	unsigned i;
 
+	if (different_lengths_race(r, algorithm))
+		return;
 	site_open(r, &s);
 	if (!site_create(r, &s, algorithm, 0))
 		return;
 	for (i = 0; i < 5; i++)
 		gather_once(r, &s, 100 + i / 2, false);
 	if (!is_begun)
-		status = oriel_allgather_start(s.gather, s.send, 200 + (r->rank == 1), NULL);
-	else if (CHECK_OK(r, oriel_allgather_begin(s.gather, s.send, 200 + (r->rank == 1))))
+		status = oriel_allgather_start(s.gather, s.send, 200 + is_last, NULL);
+	else if (CHECK_OK(r, oriel_allgather_begin(s.gather, s.send, 200 + is_last)))
 		status = oriel_allgather_wait(s.gather);
 	/* The first rank that sees it ends the execution of those that still wait. */
 	CHECK(r, status == ORIEL_ERR_MISMATCH || status == ORIEL_ERR_ABORTED ||
 			 (status == ORIEL_OK && r->size > 2));
 	snprintf(text, sizeof(text),
-		 "all-gather: ranks differ in bytes: %u on rank %u, %u on rank ",
-		 200 + (r->rank == 1), r->rank, 200 + (r->rank != 1));
+		 "all-gather: ranks differ in bytes: %u on rank %u, %u on rank ", 200 + is_last,
+		 r->rank, 200 + !is_last);
 	if (status == ORIEL_ERR_MISMATCH)
 		CHECK_LAST(r, text);
 	host_meet(r);
