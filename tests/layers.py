@@ -44,7 +44,7 @@ MODULES = {
     "window": Rule("comm mem kernels dev public", "no backend name appears here"),
     "doctor": Rule("sys public", "it looks at the machine and judges a record; it moves nothing"),
     "progress": Rule("comm mem kernels dev public", "no backend name appears here"),
-    # Its ends may do without a communicator, so it has links of its own, and maybe NICs.
+    # Endpoints may do without a communicator; p2p then opens an rdma context.
     "p2p": Rule("comm net mem hca topo sys"
                 " rdma/rdma.h rdma/rdma_host.h dev public",
                 "it drives links by calls; ranks are known to its cache alone"),

@@ -226,7 +226,7 @@ static bool demo_find_programs(char self[PATH_MAX], char heat[PATH_MAX], bool *h
 }
 
 /*
- * Where the picture goes: the current directory, which a user may have mounted read-only, or
+ * The picture's folder: the current directory, which a user may have mounted read-only, or
  * else a new file where temporary ones go. False: neither can be written.
  */
 static bool demo_find_picture(char picture[PATH_MAX])

@@ -14,7 +14,7 @@
 #include "info.h"
 #include "table.h"
 
-/* How one rank reaches one peer, as exchanged between ranks. */
+/* One rank's path to one peer, as exchanged between ranks. */
 struct info_view {
 	uint32_t path; /* enum oriel_path */
 	char reason[INFO_REASON];

@@ -93,7 +93,7 @@ bool json_is_object(const char *object)
 	return at && *skip_space(at) == '\0';
 }
 
-/* Where the value of @key begins; NULL without that member. */
+/* The position at which the value of @key begins; NULL without that member. */
 static const char *object_find(const char *object, const char *key)
 {
 	const char *at = skip_space(skip_space(object) + 1), *value;

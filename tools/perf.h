@@ -155,7 +155,7 @@ struct perf_job {
 	unsigned ranks;
 	enum oriel_path path;      /* to the peer of a pair */
 	bool is_software;          /* the rdma path uses the software HCA */
-	bool is_sink;              /* which discards all data */
+	bool is_sink;              /* the software HCA discards all data */
 	double open_ns;            /* time to join the job and create the communicator */
 	cpu_set_t allowed;         /* cores that the process was started with */
 	unsigned cores;            /* their number, 0 if unknown */
@@ -192,7 +192,7 @@ struct perf_rep {
 
 /* Signal ids of a repetition. */
 enum {
-	PERF_SIGNAL, /* what the case measures */
+	PERF_SIGNAL, /* measured */
 	PERF_READY,  /* this and the next are for --check */
 	PERF_DONE,
 	PERF_SIGNALS,

@@ -21,7 +21,7 @@ extern "C" {
  */
 struct oriel_comm;
 
-/* When the links to peers of the rdma path are made. */
+/* The time at which links to peers of the rdma path are made. */
 enum oriel_connect {
 	ORIEL_CONNECT_DEFAULT, /* as ORIEL_CONNECT says */
 	ORIEL_CONNECT_EAGER,   /* all of them, with the communicator */

@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-struct oriel_p2p_context; /* what the endpoints of one process share: NIC, staging */
+struct oriel_p2p_context; /* shared by the endpoints of one process: NIC, staging */
 struct oriel_p2p;         /* one endpoint, to one peer */
 struct oriel_p2p_memory;  /* memory that a context has registered */
 struct oriel_comm;
@@ -96,10 +96,10 @@ struct oriel_p2p_chunk {
 };
 
 /*
- * How bytes move into staging slots and out of them, where that is not a copy by the CPU,
+ * Hooks that move bytes into staging slots and out of them, where that is not a copy by the CPU,
  * or by an engine of the context's GPU. The calls that make progress call the hooks, in
  * any order of the chunks; ORIEL_AGAIN: begun, ask again with the same chunk. A failure
- * ends the transport at both endpoints. A NULL member is the copy, or nothing.
+ * ends the connection at both endpoints. A NULL member is the copy, or nothing.
  *
  * cancel: the endpoint has ended, for the reason @status. Called once; on return no
  * operation that was begun touches a slot or a buffer.
@@ -237,8 +237,8 @@ struct oriel_p2p_request {
  * received in the order in which they were sent. A send is done when @data may be used
  * again. The receiver keeps 64 unexpected messages, or 126 KiB of them; beyond that the
  * messages behind them wait, whatever their tag, until some are received. A message longer
- * than @room ends its receive with ORIEL_ERR_MISMATCH and is dropped; the transport lives
- * on.
+ * than @room ends its receive with ORIEL_ERR_MISMATCH and is dropped; the connection
+ * stays.
  */
 enum oriel_status oriel_p2p_send_control(struct oriel_p2p *p2p, uint64_t tag, const void *data,
 					 size_t length, struct oriel_p2p_request *request);

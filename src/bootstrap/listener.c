@@ -37,7 +37,7 @@ enum oriel_status ori_listener_enable_interrupt(struct ori_listener *listener)
 
 void ori_listener_interrupt(struct ori_listener *listener)
 {
-	/* It fails only after 2^64 calls. */
+	/* That fails only after 2^64 calls. */
 	(void)eventfd_write(listener->interrupt_fd, 1);
 }
 

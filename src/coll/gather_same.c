@@ -123,7 +123,7 @@ static enum oriel_status same_host(struct ori_gather *g, const char *what, uint6
 	enum oriel_status status = same_send(g, id, value);
 	char text[160];
 
-	/* It waits for all ranks even after a difference, so the next call begins in step. */
+	/* The wait is for all ranks even after a difference, so the next call begins in step. */
 	for (i = 1; i < w->ranks && status == ORIEL_OK; i++) {
 		peer = oriel_dev_rank_after(w, i);
 		status = oriel_dev_wait_signal_next(w, oriel_dev_thread(), peer, ORI_GATHER_SAME, 1,

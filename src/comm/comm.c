@@ -51,7 +51,7 @@ struct comm_join {
 
 static_assert(sizeof(struct comm_join) == 1472, "struct comm_join goes over the wire");
 
-/* When links are made: as the caller, or else the setting, says. */
+/* The time at which links are made: as the caller, or else the setting, says. */
 static enum oriel_status comm_read_connect(unsigned connect, uint32_t *read)
 {
 	if (connect > ORIEL_CONNECT_LAZY)

@@ -21,7 +21,7 @@ enum oriel_status ori_mesh_connect(struct oriel_comm *comm, const void *names, s
 
 /* The socket of @peer; -1: there is none. It becomes readable when the peer closes its end. */
 int ori_mesh_fd(const struct oriel_comm *comm, unsigned peer);
-/* That has happened: @comm breaks unless the peer sent a BYE. */
+/* The socket of @peer became readable: @comm breaks unless the peer sent a BYE. */
 void ori_mesh_lost(struct oriel_comm *comm, unsigned peer);
 
 /* Gets what the peers give in an exchange. */

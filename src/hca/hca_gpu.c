@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Registers GPU memory with any HCA, by dma-buf or by nvidia-peermem. The
- * rdma transport and p2p call it.
+ * Registers GPU memory with any HCA, by dma-buf or by nvidia-peermem. src/rdma
+ * calls it.
  */
 #include <stdio.h>
 #include <unistd.h>

@@ -23,7 +23,7 @@ enum ori_mem_kind {
 			     table */
 };
 
-/* Whether the user owns a reference. */
+/* Does the user own a reference? */
 enum ori_mem_owner {
 	ORI_MEM_LIBRARY,  /* never: the library allocated it for itself */
 	ORI_MEM_USER,     /* yes, until oriel_memory_free() or _release() */

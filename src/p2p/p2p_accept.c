@@ -63,7 +63,7 @@ static void accept_all(struct oriel_p2p_context *ctx, struct ori_net_listener *l
 {
 	struct ori_net_pending *net;
 
-	/* Those that have come before stay in the backlog until there is room. */
+	/* Further connections stay in the backlog until there is room. */
 	if (ctx->pending_count < P2P_PENDING_MAX)
 		ori_net_listener_serve(listener);
 	while (ctx->pending_count < P2P_PENDING_MAX && (net = ori_net_listener_next(listener)))

@@ -80,7 +80,7 @@ struct p2p_backend {
 	/* The peer's endpoint, which has been checked; sets @p2p's remote control and pool. */
 	enum oriel_status (*connect)(struct oriel_p2p *p2p, const struct p2p_endpoint_info *theirs,
 				     const int *fds, unsigned nfds);
-	/* Tell the peer to write nothing here any more. ORIEL_AGAIN: it may still be writing. */
+	/* End the peer's writes to memory here. ORIEL_AGAIN: it may still be writing. */
 	enum oriel_status (*close)(struct oriel_p2p *p2p);
 	/* The end of open(), connect() and close(): neither side reaches the other any more. */
 	void (*sever)(struct oriel_p2p *p2p);

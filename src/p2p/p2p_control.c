@@ -114,7 +114,7 @@ enum oriel_status ori_control_arrived(struct oriel_p2p *p2p, uint32_t immediate)
 		return ori_fail(ORIEL_ERR_PROTOCOL,
 				"the peer wrote cell %u in lap %u, which is not due", which,
 				immediate & 0xffff);
-	/* It is only marked: those before it may still wait for room. */
+	/* The cell is only marked: those before it may still wait for room. */
 	c->arrived[which] = (uint16_t)immediate;
 	p2p->is_due = true;
 	return ORIEL_OK;

@@ -16,7 +16,7 @@ struct p2p_dial {
 	unsigned attempt;                  /* number of the address */
 	unsigned refused, silent, strange; /* addresses of this round, by how they failed */
 	uint64_t deadline;                 /* of this address; of a pause between rounds */
-	const char *doubt; /* what the last strange one "has"; NULL: it is no context of ours */
+	const char *doubt; /* why the last context that answered was not the peer's; NULL: none */
 };
 
 /*
@@ -35,7 +35,7 @@ enum oriel_status ori_p2p_dial(struct p2p_dial *dial, struct ori_net_conn *conn,
 enum oriel_status ori_p2p_probe(struct p2p_dial *dial, struct ori_net_conn *conn,
 				const struct p2p_address *from, const struct p2p_address *to);
 
-/* How texts name the process at @to: by its number, and on another machine by its address. */
+/* The name of the process at @to in texts: its number, and on another machine its address. */
 #define P2P_NAME 88u
 void ori_p2p_name(const struct p2p_address *from, const struct p2p_address *to,
 		  char text[P2P_NAME]);

@@ -12,8 +12,8 @@
 #include "p2p/p2p.h"
 
 /*
- * It may take long, so the thread of the context calls it without the lock: the region that is
- * @working is in no list, and no other thread writes its keys. All other callers hold the lock.
+ * Registering may take long, so the thread of the context does it without the lock: the region
+ * that is @working is in no list, and no other thread writes its keys. Other callers hold the lock.
  */
 static enum oriel_status memory_register(struct oriel_p2p_context *ctx, struct oriel_p2p_memory *m)
 {
@@ -84,8 +84,8 @@ static void *memory_work(void *argument)
 		if (!ctx->waiting)
 			ctx->waiting_last = &ctx->waiting;
 		/*
-		 * It is in no list while the lock is released: oriel_p2p_unregister() waits until
-		 * it is in one again.
+		 * The region is in no list while the lock is released: oriel_p2p_unregister() waits
+		 * until it is in one again.
 		 */
 		ctx->working = m;
 		if (ctx->rdma) {
@@ -282,12 +282,12 @@ void oriel_p2p_unregister(struct oriel_p2p_memory *m)
 		pthread_cond_wait(&ctx->wake, &ctx->lock);
 	if (!memory_take_out(&ctx->memories, m)) {
 		(void)memory_take_out(&ctx->waiting, m);
-		/* It may have been the last one of the queue. */
+		/* The region may have been the last one of the queue. */
 		for (ctx->waiting_last = &ctx->waiting; *ctx->waiting_last;)
 			ctx->waiting_last = &(*ctx->waiting_last)->next;
 	}
 	pthread_mutex_unlock(&ctx->lock);
-	/* It is in no list any more, so that no other thread finds it. */
+	/* The region is in no list any more, so that no other thread finds it. */
 	if (m->mr)
 		ori_rdma_unregister(ctx->rdma, m->mr);
 	ori_mem_unref(m->mem);

@@ -68,7 +68,7 @@ static enum oriel_status mr_ref_find(const struct oriel_p2p_context *ctx, uint64
 	bool is_gpu;
 	enum oriel_status status = ori_p2p_context_query(ctx, at, &is_gpu);
 
-	/* It is in a window or a region, which need not end at a page. */
+	/* These bytes are in a window or a region, which need not end at a page. */
 	if (status == ORIEL_OK && is_rdma && ori_rdma_serves(ctx->rdma, at, length, use)) {
 		*range = (struct ori_cache_range){address, length, 0, 0};
 		return ORIEL_OK;

@@ -169,7 +169,7 @@ static enum oriel_status recv_fill(struct oriel_p2p *p2p, unsigned channel, bool
 		if (status == ORIEL_OK)
 			status = recv_grant(p2p, in, r);
 		if (status != ORIEL_OK) {
-			/* It is planned anew: by then another protocol may be possible. */
+			/* The next pass plans anew: by then another protocol may be possible. */
 			if (r->begun == 0 && r->protocol != P2P_DIRECT)
 				r->chunks = 0;
 			p2p->is_pending |= status == ORIEL_AGAIN;
@@ -196,7 +196,7 @@ static bool recv_is_due(const struct oriel_p2p *p2p, unsigned channel, unsigned 
 	       (p2p_lap(p2p, p2p_recv_unit(p2p, in, slot)) & 0xffff) == (immediate & 0xffff);
 }
 
-/* Where bytes go that come along with the unit of @s. NULL: it may not bring any. */
+/* The address of bytes that come along with the unit of @s. NULL: it may not bring any. */
 static char *recv_address(const struct oriel_p2p *p2p, const struct p2p_recv_slot *s, size_t length)
 {
 	const struct oriel_p2p_request *r = s->request;
@@ -234,8 +234,8 @@ enum oriel_status ori_recv_arrived(struct oriel_p2p *p2p, const struct p2p_arriv
 	    (to = recv_address(p2p, s, arrival->length)))
 		memcpy(to, arrival->bytes, arrival->length);
 	/*
-	 * It is unpacked in the pass, after all immediates have been taken, so that one flush
-	 * serves all units.
+	 * The pass unpacks the unit after it has taken all immediates, so that one flush serves
+	 * all units.
 	 */
 	s->state = P2P_RECV_ARRIVED;
 	p2p->is_due = true;

@@ -149,7 +149,7 @@ bool ori_recv_eager(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
 				    .staging = -1,
 				    .op = s->op};
 	ori_p2p_append(&in->requests, r);
-	/* It cannot fail: number and length have been compared above. */
+	/* That cannot fail: number and length have been compared above. */
 	(void)ori_recv_take_unexpected(p2p, r, slot);
 	p2p_recv_retire(p2p, in, r->channel);
 	if (in->requests.first)

@@ -24,8 +24,8 @@ enum oriel_status ori_p2p_start(struct oriel_p2p *p2p, struct oriel_p2p_request 
 
 	r->status = ORIEL_AGAIN;
 	/*
-	 * It writes nothing to the peer, so it needs no enter() and works after the peer has
-	 * left.
+	 * An eager receive writes nothing to the peer, so it needs no enter() and works after the
+	 * peer has left.
 	 */
 	if (ori_recv_eager(p2p, r))
 		return ORIEL_OK;
@@ -229,7 +229,8 @@ static enum oriel_status p2p_watch(struct oriel_p2p *p2p)
 		return status;
 	for (uint64_t left = p2p->active_in; left; left &= left - 1)
 		/*
-		 * Its bytes are here, and the hook or the copy that takes them needs more passes.
+		 * The channel's bytes are here, and the hook or the copy that takes them needs more
+		 * passes.
 		 */
 		if (ori_recv_is_busy(p2p, (unsigned)__builtin_ctzll(left)))
 			return ORIEL_OK;
@@ -292,7 +293,7 @@ static enum oriel_status p2p_pass_joined(struct oriel_p2p *p2p, bool *has_moved)
 		status = p2p_advance(p2p);
 	else if (!p2p->is_leaving)
 		status = p2p_leave_severed(p2p);
-	/* It reads only local memory, so it goes on while the peer leaves. */
+	/* Arrivals are in local memory, so taking them goes on while the peer leaves. */
 	if (status == ORIEL_OK)
 		status = p2p_take_all(p2p, has_moved);
 	if (status == ORIEL_OK)

@@ -73,7 +73,7 @@ static enum oriel_status send_take_credit(struct oriel_p2p *p2p, struct oriel_p2
 		return r->kind == P2P_PUT ? (r->protocol = P2P_NOTICE, ORIEL_OK)
 					  : ori_send_mismatch(r, ori_send_other(protocol));
 	/*
-	 * It only reports that a receive of few bytes waits; a send that is eager reads no credit.
+	 * The credit only reports that a receive of few bytes waits; an eager send reads no credit.
 	 */
 	if (protocol == P2P_EAGER && p2p->eager_max)
 		return ori_send_mismatch(r, ori_send_other(protocol));

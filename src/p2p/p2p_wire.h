@@ -283,7 +283,7 @@ static_assert(sizeof(struct p2p_eager) == P2P_IMM_BYTES, "comes along with an im
 
 static_assert(P2P_LABEL_HEAD + P2P_FEW <= P2P_IMM_BYTES, "a label comes along with an immediate");
 
-/* Where @length bytes begin in a slot, and where they end. */
+/* The offsets at which @length bytes begin and end in a slot. */
 static inline size_t p2p_slot_begin(size_t length)
 {
 	return length <= P2P_FEW ? P2P_LABEL_HEAD : sizeof(struct p2p_label);

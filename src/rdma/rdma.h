@@ -56,13 +56,13 @@ struct ori_rdma *ori_rdma_ref(struct ori_rdma *rdma);
 void ori_rdma_close(struct ori_rdma *rdma);
 
 enum ori_hca_kind ori_rdma_kind(const struct ori_rdma *rdma);
-/* Why no NIC was usable, if `auto` took the software HCA for that reason; else "". */
+/* The reason why no NIC was usable, if `auto` took the software HCA for it; else "". */
 const char *ori_rdma_lack(const struct ori_rdma *rdma);
-/* Why these NICs, of that tier, and not better ones; "" if there are no better ones. */
+/* The reason for these NICs, of that tier, and not better ones; "" if there are none. */
 const char *ori_rdma_why(const struct ori_rdma *rdma);
 /*
  * Before links to other hosts: ORIEL_ERR_NO_PATH after `auto` took the software HCA. A job
- * that lost its NICs would be slower by orders of magnitude, and nobody would know.
+ * that lost its NICs would be slower by orders of magnitude, without a message.
  */
 enum oriel_status ori_rdma_check_remote(const struct ori_rdma *rdma);
 unsigned ori_rdma_rails(const struct ori_rdma *rdma);
@@ -74,7 +74,7 @@ struct ori_hca *ori_rdma_hca(const struct ori_rdma *rdma, unsigned rail);
 enum oriel_status ori_rdma_listen(struct ori_rdma *rdma);
 /*
  * May writes of a NIC to the GPU be invisible to it when the NIC reports them? Then the GPU
- * flushes them before it is told.
+ * flushes them before the arrival is reported to it.
  */
 bool ori_rdma_needs_flush(const struct ori_rdma *rdma);
 
@@ -291,7 +291,7 @@ bool ori_rdma_link_explain(const struct ori_rdma_link *link, const struct ori_rd
 /* No thread posts or waits any more; requests in flight are flushed. NULL is allowed. */
 void ori_rdma_link_destroy(struct ori_rdma_link *link);
 
-/* Why a queue is dead whose oriel_queue_err() is @err; "" if it is not. Never NULL. */
+/* The failure of a queue whose oriel_queue_err() is @err; "" if there is none. Never NULL. */
 const char *ori_rdma_error_text(uint64_t err);
 
 /* Polls once for failures of the NICs; ORIEL_AGAIN if there is none. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Registered blocks of a rail, through which short requests go whose memory nobody has
- * registered: rdma_memory.c takes one for a request. Any thread, unless said otherwise.
+ * Registered blocks of a rail, through which short requests of unregistered memory
+ * go: rdma_memory.c takes one for a request. Any thread, unless said otherwise.
  */
 #ifndef ORI_RDMA_RDMA_BLOCKS_H
 #define ORI_RDMA_RDMA_BLOCKS_H

@@ -148,7 +148,7 @@ enum oriel_status ori_host_progress(struct ori_host_link *link);
  */
 enum oriel_status ori_host_test(struct ori_host_link *link, uint64_t op);
 
-/* Why a link failed. */
+/* The failure of a link. */
 struct ori_host_failure {
 	enum oriel_status status; /* ORIEL_OK: it has not */
 	unsigned rail;

@@ -144,7 +144,7 @@ static enum oriel_status host_open_queue(struct ori_host_link *link, struct ori_
 	return link->calls->post_receives(queue->qp, link->attr.immediates);
 }
 
-/* It has room for the completions of all queues of the rail. */
+/* The CQ has room for the completions of all queues of the rail. */
 static enum oriel_status host_open_cq(struct ori_host_link *link, unsigned rail)
 {
 	struct ori_hca_cq_attr attr = {0};

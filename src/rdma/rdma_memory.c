@@ -24,7 +24,7 @@
 #define MEMORY_RAIL(rail) (0x100u << (rail))
 #define MEMORY_RAILS (MEMORY_RAIL(ORIEL_DEV_RAILS) - MEMORY_RAIL(0))
 
-/* A key in the hands of a peer allows what the protocol does with it, and no more. */
+/* A key that a peer holds allows what the protocol does with it, and no more. */
 static const unsigned memory_rights[] = {
 	[ORI_RDMA_OWN] = ORI_HCA_LOCAL_WRITE | MEMORY_RAILS,
 	[ORI_RDMA_SHARED] = ORI_HCA_LOCAL_WRITE | ORI_HCA_REMOTE_WRITE | ORI_HCA_REMOTE_READ |

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory that CPU threads name in requests which they post to rings themselves, on NICs that do
- * not reach all memory by one key: what nobody has registered is registered for the request.
+ * not reach all memory by one key: unregistered memory is registered for the request.
  * rdma_links.c opens it, links lead their posters to it, which call it by oriel/dev/rdma.h.
  *
  * No call reports that such a request has completed. Its registration ends when a thread names

@@ -61,7 +61,7 @@ struct ori_proxy_lane_attr {
 /* Begins with entry 0, of a ring that is zero. */
 enum oriel_status ori_proxy_lane_open(const struct ori_proxy_lane_attr *attr,
 				      struct ori_proxy_lane **lane);
-/* It has failed, or every entry that a poster published is done. NULL is allowed. */
+/* The lane has failed, or every entry that a poster published is done. NULL is allowed. */
 void ori_proxy_lane_close(struct ori_proxy_lane *lane);
 
 /* Does what can be done now; true if something was. */

@@ -13,7 +13,7 @@
 struct ori_proxy_thread;
 
 /*
- * It stays on @numa_node - 1, the node of the NIC @name, unless @numa_node is 0 or
+ * The thread stays on @numa_node - 1, the node of the NIC @name, unless @numa_node is 0 or
  * ORIEL_PROXY_NEAR=off.
  */
 enum oriel_status ori_proxy_thread_start(unsigned numa_node, const char *name,

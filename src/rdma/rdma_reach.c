@@ -172,7 +172,7 @@ enum oriel_status ori_reach_add(struct ori_reach *r, const void *address)
 		if (!r->entries[i].mr || r->copy.of[i].base != info.base)
 			continue;
 		is_known = info.id && r->entries[i].id == info.id;
-		/* It was freed, and another allocation has its address. */
+		/* The allocation was freed, and another allocation has its address. */
 		if (!is_known)
 			status = reach_drop(r, i);
 	}

@@ -445,7 +445,7 @@ static enum oriel_status window_join(struct oriel_window *w, const struct oriel_
 		offering.mr[0] = offering.mr[1] = NULL;
 	}
 	ori_share_withdraw(&offering);
-	/* It is a collective of its own, so all ranks come here, or none. */
+	/* Connecting is a collective of its own, so all ranks come here, or none. */
 	if (status == ORIEL_OK && !mine.is_sparse)
 		status = ori_links_connect_all(comm, ORI_CALL_WINDOW_CREATE);
 	return status;

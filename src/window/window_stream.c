@@ -35,7 +35,7 @@ static enum oriel_status stream_begin(struct ori_window_call *call, const struct
 	return ori_comm_check(w->comm);
 }
 
-/* Where the @length bytes at @at of @peer are, which exist. */
+/* The address of the @length bytes at @at of @peer, which exist. */
 static char *stream_find(const struct ori_window_call *call, uint32_t peer, uint64_t at,
 			 size_t length)
 {
@@ -207,7 +207,7 @@ static enum oriel_status stream_choose(const struct oriel_window *w, enum ori_ke
 	return w->gpu->ops->can_access(w->gpu, c->memory, is_kernel);
 }
 
-/* An engine copies; then the kernel does the rest, without a byte. */
+/* A copy engine moves the bytes; the kernel does the rest, with length 0. */
 static enum oriel_status stream_copy(const struct oriel_window *w, enum ori_kernel kernel,
 				     const struct ori_kernel_call *c, char *remote, void *stream)
 {
@@ -285,7 +285,7 @@ static enum oriel_status stream_check_each(const struct ori_window_call *call,
 	return status;
 }
 
-/* Where the bytes of @peer go; NULL: it gets none. The arguments are checked. */
+/* The address to which the bytes of @peer go; NULL: it gets none. The arguments are checked. */
 static char *stream_target(const struct ori_window_call *call, const struct oriel_window *w,
 			   const struct ori_window_put *put, uint32_t peer)
 {

@@ -88,7 +88,7 @@ struct oriel_dev_link {
 	uint64_t timeout_ns;
 	uint32_t spin;      /* polls before a CPU thread yields */
 	uint32_t peer;      /* rank, for the health record */
-	uint32_t rail;      /* which NIC, at both ends: which key of a table */
+	uint32_t rail;      /* the NIC at both ends, and the key of a table */
 	uint16_t post_kind; /* enum oriel_link_post_kind, from the beginning */
 	uint16_t unordered; /* ORIEL_LINK_UNORDERED_..., as long as it has been connected */
 };

@@ -8,7 +8,7 @@
 
 #include <oriel/dev/order.h>
 
-/* Why a queue is dead. */
+/* States of a queue: the first failure ends it. */
 enum oriel_queue_state {
 	ORIEL_QUEUE_OK,
 	ORIEL_QUEUE_ERROR_CQE, /* the HCA reported it in the CQE of the WQE */
@@ -17,7 +17,7 @@ enum oriel_queue_state {
 	ORIEL_QUEUE_CONDEMNED, /* the host declared it dead */
 };
 
-/* Why a NIC failed a request: its CQE says so if it is an mlx5, else the nearest to the cause. */
+/* Reasons why a NIC failed a request: those of an mlx5 CQE; other NICs report the nearest one. */
 enum oriel_queue_syndrome {
 	ORIEL_SYNDROME_LOCAL_LENGTH = 0x01,
 	ORIEL_SYNDROME_LOCAL_OPERATION = 0x02,

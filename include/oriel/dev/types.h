@@ -366,7 +366,7 @@ struct oriel_dev_window {
 						       */
 
 	struct oriel_dev_fault *fault;  /* rejected arguments, of this window */
-	struct oriel_dev_fault *health; /* what broke the communicator */
+	struct oriel_dev_fault *health; /* the fault that broke the communicator */
 	/*
 	 * Device functions leave here the fault that breaks the communicator: @health itself in
 	 * host memory. A GPU only reads that, for its atomics and those of the CPU are not

@@ -54,7 +54,7 @@ enum oriel_status ori_prm_message_encode(const struct ori_prm_message *m, const 
 enum oriel_status ori_prm_message_decode(const struct ori_prm_message *m, const void *bytes,
 					 size_t length, void *parameters);
 
-/* Those of mlx5_prm.c and mlx5_prm_answer.c, for who needs the other direction. */
+/* The messages of mlx5_prm.c and mlx5_prm_answer.c, for the firmware's side. */
 extern const struct ori_prm_message ori_prm_create_cq_message;
 extern const struct ori_prm_message ori_prm_create_qp_message;
 extern const struct ori_prm_message ori_prm_rst2init_message;

@@ -23,7 +23,7 @@ void ori_soft_engine_unlock(struct soft_engine *e);
 /* Is the HCA halted now? Its work waits then. */
 bool ori_soft_engine_is_halted(struct soft_node *node);
 
-/* When the next action without a doorbell is due; SOFT_NEVER if none is. */
+/* The time at which the next action without a doorbell is due; SOFT_NEVER if none is. */
 uint64_t ori_soft_engine_due(const struct soft_engine *e);
 
 #endif

@@ -49,7 +49,7 @@ struct soft_header {
 static_assert(sizeof(struct soft_header) == 64, "goes over the wire");
 
 struct soft_masks {
-	uint64_t mask; /* what is compared, or where carries stop */
+	uint64_t mask; /* bits to compare, or at which carries stop */
 	uint64_t swap_mask;
 };
 

@@ -251,7 +251,7 @@ static bool link_dial_unix(struct soft_link *link)
 		ori_net_open(&link->net, fd, NULL);
 		return true;
 	}
-	/* There is no other address: unless this one is busy, the peer is gone. */
+	/* There is no other address: unless this one is busy, the peer has exited. */
 	link->was_cut = status == ORIEL_ERR_NOMEM;
 	link->was_silent = status == ORIEL_ERR_TIMEOUT;
 	snprintf(link->refusal, SOFT_WHY, "%s", oriel_last_error());

@@ -43,13 +43,13 @@
 struct soft_link;
 struct soft_remote;
 
-/* Address of an HCA; the bytes of ori_hca_qp_address.adapter. */
+/* Address of an HCA; the bytes of ori_hca_qp_address.hca_address. */
 struct soft_address {
 	uint32_t magic;
 	uint16_t version;
 	uint16_t port;    /* of TCP, 0: it does not listen over TCP */
 	uint32_t node;    /* of its engine */
-	uint32_t is_ipv6; /* what @hosts holds: up to four of IPv4 (0: none), or one of IPv6 */
+	uint32_t is_ipv6; /* @hosts is one address of IPv6; else up to four of IPv4 (0: none) */
 	uint64_t cookie;  /* random: names the engine; a sender that knows it got it by bootstrap */
 	uint64_t scope;   /* hash of boot id and network namespace */
 	uint8_t socket[16]; /* name of the unix socket */
@@ -58,7 +58,7 @@ struct soft_address {
 
 static_assert(sizeof(struct soft_address) == ORI_HCA_ADDRESS, "goes over the wire");
 
-/* Where memory lies. GPU memory is remote: no CPU loads or stores reach it. */
+/* Kinds of memory. GPU memory is remote: no CPU loads or stores reach it. */
 enum soft_side {
 	SOFT_LOCAL,
 	SOFT_REMOTE,

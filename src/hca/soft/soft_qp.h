@@ -19,7 +19,7 @@ bool ori_soft_doorbell_poll(struct soft_qp *qp);
 /* Start one WQE, or flush those of a QP in error; false if none may start. */
 bool ori_soft_sq_step(struct soft_qp *qp);
 
-/* When the next action without a doorbell is due; SOFT_NEVER if none is. */
+/* The time at which the next action without a doorbell is due; SOFT_NEVER if none is. */
 uint64_t ori_soft_sq_due(const struct soft_qp *qp);
 
 /*

@@ -195,7 +195,7 @@ bool ori_soft_timer(struct soft_qp *qp)
 	return true;
 }
 
-/* How often a packet arrives: 1, unless a fault says 0 or 2. */
+/* The number of times that a packet arrives: 1, unless a fault says 0 or 2. */
 static unsigned wire_copies(struct soft_qp *qp, const struct soft_header *h)
 {
 	struct soft_node *node = qp->node;

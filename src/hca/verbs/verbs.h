@@ -20,7 +20,7 @@
 #define VERBS_MAGIC 0x53425256u
 #define VERBS_VERSION 1u
 
-/* Address of an HCA; the bytes of ori_hca_qp_address.adapter, little-endian. */
+/* Address of an HCA; the bytes of ori_hca_qp_address.hca_address, little-endian. */
 struct verbs_address {
 	uint32_t magic;
 	uint16_t version;

@@ -409,7 +409,7 @@ static const char *lack_state(enum ibv_port_state state)
 	return (size_t)state < sizeof(states) / sizeof(states[0]) ? states[state] : "unknown";
 }
 
-/* Why no port of @device may be used. */
+/* Adds the reason why no port of @device may be used. */
 static void lack_add_device(struct ibv_device *device, char *why, size_t length)
 {
 	const char *name = ori_ibverbs.get_device_name(device);
