@@ -18,6 +18,7 @@
 #include "bootstrap/party_test.h"
 #include "bootstrap/tree.h"
 #include "net/endpoint.h"
+#include "net/socket_test.h"
 
 #define SHORT 4000000000ull /* ns; a timeout that must pass after all other ranks are done */
 #define MOMENT 175000000ull /* ns; a timeout in a test that waits for nothing else */
@@ -301,7 +302,7 @@ static void *relay_run(void *arg)
 	unsigned i;
 
 	ends[0].fd = accept(relay->listener, NULL, NULL);
-	ends[1].fd = ori_endpoint_connect(&relay->root, ori_deadline(PARTY_PATIENCE));
+	ends[1].fd = socket_connect(&relay->root);
 	while (is_open && poll(ends, 2, -1) > 0)
 		for (i = 0; i < 2; i++)
 			if (ends[i].revents)
@@ -365,9 +366,9 @@ static void test_silent_and_malformed_connections_do_no_harm(void **state)
 
 	(void)state;
 	at.port = party.job.port;
-	silent = ori_endpoint_connect(&at, ORIEL_FOREVER);
-	senseless = ori_endpoint_connect(&at, ORIEL_FOREVER);
-	gone = ori_endpoint_connect(&at, ORIEL_FOREVER);
+	silent = socket_connect(&at);
+	senseless = socket_connect(&at);
+	gone = socket_connect(&at);
 	assert_true(silent >= 0 && senseless >= 0 && gone >= 0);
 	assert_int_equal(send(senseless, "GET / HTTP/1.1\r\nHost: nobody\r\n", 30, 0), 30);
 	close(gone);

@@ -109,7 +109,7 @@ static bool health_has_record(const struct oriel_comm *comm)
  * The control segment is written by peers, so that nothing in it is trusted beyond its
  * type: numbers out of range become "unknown", not a crash.
  */
-void ori_health_read(const struct oriel_comm *comm, struct oriel_health *health)
+static void health_read(const struct oriel_comm *comm, struct oriel_health *health)
 {
 	const struct oriel_dev_fault *fault = &comm->control->health;
 
@@ -152,7 +152,7 @@ enum oriel_status oriel_comm_health(const struct oriel_comm *comm, struct oriel_
 	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
 
 	if (status == ORIEL_OK)
-		ori_health_read(comm, health);
+		health_read(comm, health);
 	return status;
 }
 
@@ -177,7 +177,7 @@ enum oriel_status ori_comm_check(const struct oriel_comm *comm)
 
 	if (ori_comm_is_well(comm))
 		return ORIEL_OK;
-	ori_health_read(comm, &health);
+	health_read(comm, &health);
 	oriel_health_text(&health, text, sizeof(text));
 	if (health_is_others(comm, &health))
 		return ori_fail(health.status, "rank %u: %s", health.finder, text);

@@ -48,7 +48,4 @@ bool ori_comm_wake(struct oriel_comm *comm);
  */
 bool ori_health_is_exit(const struct oriel_health *h);
 
-/* The same as oriel_comm_health(), without a check of the handle. */
-void ori_health_read(const struct oriel_comm *comm, struct oriel_health *health);
-
 #endif

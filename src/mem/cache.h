@@ -84,7 +84,7 @@ void ori_cache_unshare(struct ori_mr_ref *ref);
  */
 void ori_cache_invalidate(struct ori_cache *cache, uint64_t address, uint64_t length);
 
-/* Number of entries, those without references included. */
+/* Number of entries, those without references included; the unit tests ask for it. */
 unsigned ori_cache_count(struct ori_cache *cache);
 
 #endif

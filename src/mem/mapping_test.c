@@ -14,13 +14,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/count_fds.h"
 #include "mem/gpu_mapping.h"
-#include "net/fdsock.h"
+#include "net/socket_test.h"
 
 #define PAGE ((size_t)sysconf(_SC_PAGESIZE))
-#define LONG ori_deadline(UINT64_C(60000000000))
 
 static struct ori_mem *alloc(size_t length)
 {
@@ -107,20 +105,19 @@ static int import_and_answer(int sock)
 {
 	struct ori_mem_blob blob;
 	struct ori_mapping m;
-	unsigned nfds;
-	int fd;
+	struct ori_fds fds = {.count = 0};
 
-	if (ori_fdsock_recv(sock, &blob, sizeof(blob), &fd, 1, &nfds, LONG) != ORIEL_OK)
+	if (socket_recv(sock, &blob, sizeof(blob), &fds) != ORIEL_OK)
 		return 1;
-	if (nfds != 1 || ori_mem_blob_is_local(&blob))
+	if (fds.count != 1 || ori_mem_blob_is_local(&blob))
 		return 2;
 	if (ori_mem_import(&blob, -1, &m) != ORIEL_ERR_PROTOCOL)
 		return 3;
-	if (ori_mem_import(&blob, fd, &m) != ORIEL_OK)
+	if (ori_mem_import(&blob, fds.of[0], &m) != ORIEL_OK)
 		return 4;
-	if (ftruncate(fd, 0) == 0)
+	if (ftruncate(fds.of[0], 0) == 0)
 		return 5;
-	close(fd);
+	ori_fds_close(&fds);
 	if (strcmp(m.address, "question") != 0)
 		return 6;
 	strcpy(m.address, "answer");
@@ -139,8 +136,7 @@ static void check_in_another_process(const struct ori_mem *mem, uint64_t offset)
 	pid = fork();
 	if (pid == 0)
 		_exit(import_and_answer(pair[1]));
-	assert_int_equal(ori_fdsock_send(pair[0], &blob, sizeof(blob), &mem->fd, 1, LONG),
-			 ORIEL_OK);
+	assert_true(socket_send(pair[0], &blob, sizeof(blob), &mem->fd, 1));
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
 	assert_string_equal(mem->address + offset, "answer");

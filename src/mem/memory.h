@@ -93,7 +93,10 @@ enum oriel_status ori_mem_alloc_pinned(const struct ori_gpu *gpu, size_t length,
 /* @mem may be NULL. */
 void ori_mem_unref_pinned(const struct ori_gpu *gpu, struct ori_mem *mem);
 
-/* Live allocations of this process, including those that only the library references. */
+/*
+ * Live allocations of this process, including those that only the library references; the unit
+ * tests ask for their number.
+ */
 unsigned ori_mem_count(void);
 
 #endif

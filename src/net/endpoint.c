@@ -284,27 +284,6 @@ int ori_endpoint_outcome(int fd)
 	return !error && endpoint_is_own(fd) ? ECONNREFUSED : error;
 }
 
-int ori_endpoint_connect(const struct ori_address *address, uint64_t deadline)
-{
-	struct pollfd pollfd = {.fd = ori_endpoint_begin(address), .events = POLLOUT};
-	int error;
-
-	if (pollfd.fd < 0)
-		return -1;
-	while ((error = ori_endpoint_outcome(pollfd.fd)) == EINPROGRESS) {
-		if (ori_deadline_passed(deadline)) {
-			error = ETIMEDOUT;
-			break;
-		}
-		(void)poll(&pollfd, 1, ori_deadline_poll_ms(deadline));
-	}
-	if (!error)
-		return pollfd.fd;
-	close(pollfd.fd);
-	errno = error;
-	return -1;
-}
-
 int ori_endpoint_accept(int listener)
 {
 	int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);

@@ -49,8 +49,6 @@ enum oriel_status ori_endpoint_adopt(int fd, uint16_t port);
 int ori_endpoint_begin(const struct ori_address *address);
 /* 0: connected; EINPROGRESS: not yet; else the errno of the failure. Never waits. */
 int ori_endpoint_outcome(int fd);
-/* Returns a connected socket, or -1 and errno (ETIMEDOUT past @deadline); sets no last error. */
-int ori_endpoint_connect(const struct ori_address *address, uint64_t deadline);
 /* Accept the next connection, which becomes non-blocking; -1 and errno if there is none. */
 int ori_endpoint_accept(int listener);
 

@@ -48,35 +48,6 @@ enum oriel_status ori_fdsock_listen(uint8_t name[ORI_FDSOCK_NAME], int *fd);
 enum oriel_status ori_fdsock_connect(const uint8_t name[ORI_FDSOCK_NAME], uid_t uid, pid_t pid,
 				     uint64_t deadline, int *fd);
 
-/*
- * Accept the next connection from a process of this user; connections of other users are closed.
- * @peer gets the credentials of the process. Without a free descriptor the call waits for one;
- * ORIEL_ERR_NOMEM if none is free at the deadline.
- */
-enum oriel_status ori_fdsock_accept(int listener, uint64_t deadline, int *fd, struct ucred *peer);
-
-/*
- * The same without blocking. ORIEL_AGAIN: no connection is pending, or one of another user was
- * closed. ORIEL_ERR_NOMEM, without an error text but with errno: no descriptor or memory is left,
- * and the connection stays in the backlog.
- */
-enum oriel_status ori_fdsock_accept_once(int listener, int *fd, struct ucred *peer);
-
-/*
- * Send all of @data, @length > 0; @fds stay open in this process. ORIEL_ERR_PEER: the peer closed
- * the connection.
- */
-enum oriel_status ori_fdsock_send(int fd, const void *data, size_t length, const int *fds,
-				  unsigned nfds, uint64_t deadline);
-
-/*
- * Receive exactly @length > 0 bytes and the descriptors sent with them, which become the caller's.
- * ORIEL_ERR_PROTOCOL if more than @max_fds arrive. After a failure no received descriptor stays
- * open; @data may have been written.
- */
-enum oriel_status ori_fdsock_recv(int fd, void *data, size_t length, int *fds, unsigned max_fds,
-				  unsigned *nfds, uint64_t deadline);
-
 /* @nfds > 0 descriptors go with @message; @room lasts until it is sent. */
 void ori_fdsock_attach(struct msghdr *message, union ori_fds_room *room, const int *fds,
 		       unsigned nfds);

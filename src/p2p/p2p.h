@@ -541,11 +541,6 @@ enum oriel_status ori_p2p_pass(struct oriel_p2p *p2p, bool *has_moved);
  * all requests end with @status. It waits for writes of the peer.
  */
 void ori_p2p_end(struct oriel_p2p *p2p, enum oriel_status status);
-/*
- * Break @p2p with this thread's last error: the peer cannot reach memory here any more,
- * and all requests end.
- */
-enum oriel_status ori_p2p_break(struct oriel_p2p *p2p, enum oriel_status status);
 
 /*
  * p2p.c, for the cache and the mock: an endpoint of this number; and its way to @peer, by

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "net/socket_test.h"
 #include "p2p/p2p.h"
 
 #define CROWD 80u /* more than a context serves at once */
@@ -387,7 +388,7 @@ static void relay_turn(struct relay *r)
 		r->fd[0] = ori_endpoint_accept(r->listener);
 		if (r->fd[0] < 0)
 			return;
-		r->fd[1] = ori_endpoint_connect(&r->context, ori_deadline(ENDPOINTS_PATIENCE_NS));
+		r->fd[1] = socket_connect(&r->context);
 		assert_true(r->fd[1] >= 0);
 	}
 	for (unsigned i = 0; i < 2; i++) {

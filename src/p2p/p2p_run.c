@@ -17,6 +17,69 @@
 #define P2P_WATCH_NS 20000u /* ... and then a poll of the socket, at most this often */
 #define P2P_QUIET 64u       /* passes that only poll the ring, until a whole one */
 
+/* Wait until the peer writes nothing here any more, and forget it. */
+static void p2p_sever(struct oriel_p2p *p2p)
+{
+	uint64_t deadline = ori_deadline(p2p->ctx->timeout_ns);
+
+	while (p2p->backend->close(p2p) == ORIEL_AGAIN) {
+		bool has_left =
+			p2p->is_leaving || ori_p2p_watch(p2p) != ORIEL_OK || p2p->is_leaving;
+
+		/* A process that has left writes no more; a thread of this one may. */
+		if (has_left && !p2p_is_same_process(p2p))
+			break;
+		if (ori_deadline_passed(deadline)) {
+			ori_log(ORIEL_LOG_WARN, "a peer has not stopped writing in time");
+			break;
+		}
+		sched_yield();
+	}
+	p2p->backend->sever(p2p);
+}
+
+void ori_p2p_end(struct oriel_p2p *p2p, enum oriel_status status)
+{
+	/* No copy runs while mappings are closed. */
+	if (p2p->hooks.cancel)
+		p2p->hooks.cancel(p2p->context, status);
+	ori_copy_streams_drain(p2p);
+	if (p2p->backend)
+		p2p_sever(p2p);
+	ori_p2p_hang_up(&p2p->control_socket.conn);
+	/* Requests end last: with its status the caller owns the memory of a request again. */
+	for (unsigned channel = 0; channel < p2p->channels; channel++) {
+		ori_send_cancel(p2p, channel, status);
+		ori_recv_cancel(p2p, channel, status);
+	}
+	p2p->active_out = p2p->active_in = 0;
+	ori_control_cancel(p2p, status);
+}
+
+/*
+ * Breaks @p2p with this thread's last error: the peer cannot reach memory here any more,
+ * and all requests end.
+ */
+static enum oriel_status p2p_break(struct oriel_p2p *p2p, enum oriel_status status)
+{
+	char text[P2P_TEXT];
+
+	if (p2p->state == P2P_BROKEN)
+		return p2p->failure;
+	/* A copy: the calls below may fail, and would replace the reason. */
+	snprintf(text, sizeof(text), "%s", oriel_last_error());
+	/*
+	 * From here on every call of the user fails with the reason, also one that a hook makes.
+	 */
+	p2p->state = P2P_BROKEN;
+	p2p->failure = status;
+	memcpy(p2p->failure_text, text, sizeof(text));
+	if (!p2p->is_leaving)
+		ori_control_socket_bye(p2p, status, text);
+	ori_p2p_end(p2p, status);
+	return ori_p2p_failed(p2p);
+}
+
 enum oriel_status ori_p2p_start(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
 {
 	enum oriel_status status = ORIEL_OK;
@@ -61,66 +124,7 @@ enum oriel_status ori_p2p_start(struct oriel_p2p *p2p, struct oriel_p2p_request 
 	}
 	if (is_inside)
 		p2p->backend->leave(p2p);
-	return status == ORIEL_OK ? ORIEL_OK : ori_p2p_break(p2p, status);
-}
-
-/* Wait until the peer writes nothing here any more, and forget it. */
-static void p2p_sever(struct oriel_p2p *p2p)
-{
-	uint64_t deadline = ori_deadline(p2p->ctx->timeout_ns);
-
-	while (p2p->backend->close(p2p) == ORIEL_AGAIN) {
-		bool has_left =
-			p2p->is_leaving || ori_p2p_watch(p2p) != ORIEL_OK || p2p->is_leaving;
-
-		/* A process that has left writes no more; a thread of this one may. */
-		if (has_left && !p2p_is_same_process(p2p))
-			break;
-		if (ori_deadline_passed(deadline)) {
-			ori_log(ORIEL_LOG_WARN, "a peer has not stopped writing in time");
-			break;
-		}
-		sched_yield();
-	}
-	p2p->backend->sever(p2p);
-}
-
-void ori_p2p_end(struct oriel_p2p *p2p, enum oriel_status status)
-{
-	/* No copy runs while mappings are closed. */
-	if (p2p->hooks.cancel)
-		p2p->hooks.cancel(p2p->context, status);
-	ori_copy_streams_drain(p2p);
-	if (p2p->backend)
-		p2p_sever(p2p);
-	ori_p2p_hang_up(&p2p->control_socket.conn);
-	/* Requests end last: with its status the caller owns the memory of a request again. */
-	for (unsigned channel = 0; channel < p2p->channels; channel++) {
-		ori_send_cancel(p2p, channel, status);
-		ori_recv_cancel(p2p, channel, status);
-	}
-	p2p->active_out = p2p->active_in = 0;
-	ori_control_cancel(p2p, status);
-}
-
-enum oriel_status ori_p2p_break(struct oriel_p2p *p2p, enum oriel_status status)
-{
-	char text[P2P_TEXT];
-
-	if (p2p->state == P2P_BROKEN)
-		return p2p->failure;
-	/* A copy: the calls below may fail, and would replace the reason. */
-	snprintf(text, sizeof(text), "%s", oriel_last_error());
-	/*
-	 * From here on every call of the user fails with the reason, also one that a hook makes.
-	 */
-	p2p->state = P2P_BROKEN;
-	p2p->failure = status;
-	memcpy(p2p->failure_text, text, sizeof(text));
-	if (!p2p->is_leaving)
-		ori_control_socket_bye(p2p, status, text);
-	ori_p2p_end(p2p, status);
-	return ori_p2p_failed(p2p);
+	return status == ORIEL_OK ? ORIEL_OK : p2p_break(p2p, status);
 }
 
 static enum oriel_status p2p_deliver(struct oriel_p2p *p2p, const struct p2p_arrival *arrival)
@@ -338,5 +342,5 @@ enum oriel_status ori_p2p_pass(struct oriel_p2p *p2p, bool *has_moved)
 	case P2P_BROKEN:
 		return ori_p2p_failed(p2p);
 	}
-	return status == ORIEL_OK ? ORIEL_OK : ori_p2p_break(p2p, status);
+	return status == ORIEL_OK ? ORIEL_OK : p2p_break(p2p, status);
 }

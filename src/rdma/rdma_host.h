@@ -111,10 +111,14 @@ void ori_host_destroy(struct ori_host_link *link);
  */
 enum oriel_status ori_host_put(struct ori_host_link *link, const struct ori_host_move *move,
 			       uint64_t *op);
+/* No module reads by calls yet: the unit tests call it. */
 enum oriel_status ori_host_get(struct ori_host_link *link, const struct ori_host_move *move,
 			       uint64_t *op);
 
-/* Then adds @add to the 8 bytes at @signal: one chain where the signal need not wait. */
+/*
+ * Then adds @add to the 8 bytes at @signal: one chain where the signal need not wait. The unit
+ * tests and bench/verbs call it.
+ */
 enum oriel_status ori_host_put_signal(struct ori_host_link *link, const struct ori_host_move *move,
 				      const struct ori_host_address *signal, uint64_t add,
 				      uint64_t *op);

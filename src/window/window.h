@@ -109,10 +109,7 @@ static inline void ori_window_call_open(struct ori_window_call *call, const stru
 	call->fault.state = ORIEL_DEV_FAULT_EMPTY;
 }
 
-/* Records @fault, which device functions left, as the last error of this thread. */
-enum oriel_status ori_window_fault_fail(const struct oriel_dev_window *device,
-					const struct oriel_dev_fault *fault);
-/* Its text alone. */
+/* The text of @fault, which device functions left. */
 void ori_window_fault_text(const struct oriel_dev_window *device,
 			   const struct oriel_dev_fault *fault, char *text, size_t length);
 

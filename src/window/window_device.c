@@ -276,19 +276,19 @@ void ori_window_fault_text(const struct oriel_dev_window *d, const struct oriel_
 		snprintf(text, length, "%s: rank %u is the rank itself", what, fault->peer);
 }
 
-enum oriel_status ori_window_fault_fail(const struct oriel_dev_window *device,
-					const struct oriel_dev_fault *fault)
+/* Records @fault as the last error of this thread. */
+static void fault_fail(const struct oriel_dev_window *device, const struct oriel_dev_fault *fault)
 {
 	char text[192];
 
 	ori_window_fault_text(device, fault, text, sizeof(text));
-	return ori_fail((enum oriel_status)fault->status, "%s", text);
+	(void)ori_fail((enum oriel_status)fault->status, "%s", text);
 }
 
 /* Threads that call device functions get the text at once, and need not ask for the record. */
 void oriel_cpu_reject(const struct oriel_dev_window *w, const struct oriel_dev_fault *record)
 {
-	(void)ori_window_fault_fail(w, record);
+	fault_fail(w, record);
 }
 
 enum oriel_status oriel_window_fault(struct oriel_window *window, struct oriel_dev_fault *fault)
@@ -310,6 +310,6 @@ enum oriel_status oriel_window_fault(struct oriel_window *window, struct oriel_d
 	/* From EMPTY on any user of the window may overwrite the record, so the copy is first. */
 	*fault = oriel_dev_fault_copy(record);
 	oriel_dev_store_release32(&record->state, ORIEL_DEV_FAULT_EMPTY);
-	ori_window_fault_fail(&window->device, fault);
+	fault_fail(&window->device, fault);
 	return ORIEL_OK;
 }

@@ -44,7 +44,7 @@ void ori_soft_cq_clear(struct soft_cq *cq)
 		oriel_mlx5_cqe_clear(ori_soft_cq_slot(cq, i));
 }
 
-bool ori_soft_cq_flush(struct soft_cq *cq, uint64_t now)
+static bool soft_cq_flush(struct soft_cq *cq, uint64_t now)
 {
 	uint32_t count = 0;
 
@@ -60,9 +60,9 @@ bool ori_soft_cq_flush(struct soft_cq *cq, uint64_t now)
 
 bool ori_soft_cq_flush_of(const struct soft_qp *qp, uint64_t now)
 {
-	bool is_any = ori_soft_cq_flush(qp->cq, now);
+	bool is_any = soft_cq_flush(qp->cq, now);
 
-	return (qp->receive_cq && ori_soft_cq_flush(qp->receive_cq, now)) || is_any;
+	return (qp->receive_cq && soft_cq_flush(qp->receive_cq, now)) || is_any;
 }
 
 /*
@@ -72,7 +72,7 @@ bool ori_soft_cq_flush_of(const struct soft_qp *qp, uint64_t now)
 static void cq_delay(struct soft_cq *cq, const struct oriel_mlx5_cqe *cqe, uint64_t due)
 {
 	if (cq->late_count == SOFT_LATE)
-		ori_soft_cq_flush(cq, SOFT_NEVER);
+		soft_cq_flush(cq, SOFT_NEVER);
 	memset(ori_soft_cq_slot(cq, cqe->index), CQ_GARBAGE, ORIEL_MLX5_TAIL);
 	if (cq->late_count && due < cq->late[cq->late_count - 1].due)
 		due = cq->late[cq->late_count - 1].due;

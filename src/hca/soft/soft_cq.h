@@ -22,11 +22,7 @@ void ori_soft_cq_receive(struct soft_cq *cq, const struct soft_qp *qp, uint64_t 
 /* Slot of CQE @index. */
 char *ori_soft_cq_slot(const struct soft_cq *cq, uint64_t index);
 
-/*
- * Write late CQEs that are due; SOFT_NEVER as @now writes all. of(): those of
- * both CQs of a QP.
- */
-bool ori_soft_cq_flush(struct soft_cq *cq, uint64_t now);
+/* Write late CQEs of both CQs of @qp that are due; SOFT_NEVER as @now writes all. */
 bool ori_soft_cq_flush_of(const struct soft_qp *qp, uint64_t now);
 
 enum soft_wait {

@@ -13,7 +13,8 @@ struct soft_header ori_soft_hello(uint64_t from, uint64_t to)
 				    .compare = to};
 }
 
-const char *ori_soft_hello_flaw(const struct soft_engine *e, const struct soft_header *hello)
+/* NULL, or what is wrong with @hello. */
+static const char *greet_flaw(const struct soft_engine *e, const struct soft_header *hello)
 {
 	if (hello->magic != SOFT_WIRE_MAGIC || hello->type != SOFT_HELLO)
 		return "it is no software HCA";
@@ -93,7 +94,7 @@ const char *ori_soft_greet_accept(struct ori_net_conn *net, const struct soft_en
 	    frame.type != SOFT_GREETING_HELLO || frame.length != sizeof(hello))
 		flaw = "it is no software HCA";
 	else
-		flaw = ori_soft_hello_flaw(e, &hello);
+		flaw = greet_flaw(e, &hello);
 	/* The inbox reads from the socket: no byte may have come along. */
 	if (!flaw && ori_net_stream_holds(net))
 		flaw = "it did not wait for the welcome";

@@ -21,8 +21,6 @@ enum soft_greeting {
 
 /* The hello of engine @from to engine @to. */
 struct soft_header ori_soft_hello(uint64_t from, uint64_t to);
-/* NULL, or what is wrong with @hello. */
-const char *ori_soft_hello_flaw(const struct soft_engine *e, const struct soft_header *hello);
 
 /*
  * Connector: continue the greeting of the engine at the other end of @net; *@has_sent, false at

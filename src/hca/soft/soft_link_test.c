@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "hca/soft/soft_greet.h"
 #include "hca/soft/soft_wire.h"
-#include "net/fdsock.h"
+#include "net/socket_test.h"
 
 #define QPN 5u
 #define MEMORY 4096u
@@ -26,8 +26,7 @@ struct stage {
 
 static void say(const struct stage *s, const struct soft_header *h)
 {
-	assert_int_equal(ori_fdsock_send(s->to, h, sizeof(*h), NULL, 0, ori_deadline(PATIENCE_NS)),
-			 ORIEL_OK);
+	assert_true(socket_send(s->to, h, sizeof(*h), NULL, 0));
 }
 
 /* The next header from the HCA; the payload is skipped. */
@@ -35,16 +34,12 @@ static struct soft_header hear(const struct stage *s)
 {
 	struct soft_header h;
 	char payload[256];
-	unsigned none = 0;
+	struct ori_fds none = {.count = 0};
 
-	assert_int_equal(ori_fdsock_recv(s->from, &h, sizeof(h), NULL, 0, &none,
-					 ori_deadline(PATIENCE_NS)),
-			 ORIEL_OK);
+	assert_int_equal(socket_recv(s->from, &h, sizeof(h), &none), ORIEL_OK);
 	assert_true(h.length <= sizeof(payload));
-	if (h.length)
-		assert_int_equal(ori_fdsock_recv(s->from, payload, h.length, NULL, 0, &none,
-						 ori_deadline(PATIENCE_NS)),
-				 ORIEL_OK);
+	assert_int_equal(socket_recv(s->from, payload, h.length, &none), ORIEL_OK);
+	assert_int_equal(none.count, 0);
 	return h;
 }
 
@@ -81,27 +76,22 @@ static void greet(int fd, unsigned type, const struct soft_header *hello)
 	ori_frame_encode(&frame, bytes);
 	if (hello)
 		memcpy(bytes + ORI_FRAME_HEADER, hello, sizeof(*hello));
-	assert_int_equal(ori_fdsock_send(fd, bytes, ORI_FRAME_HEADER + frame.length, NULL, 0,
-					 ori_deadline(PATIENCE_NS)),
-			 ORIEL_OK);
+	assert_true(socket_send(fd, bytes, ORI_FRAME_HEADER + frame.length, NULL, 0));
 }
 
 /* The type of the next frame of the greeting, whose body goes to @hello if it is not NULL. */
 static unsigned greeting(int fd, struct soft_header *hello)
 {
 	unsigned char bytes[ORI_FRAME_HEADER];
-	uint64_t deadline = ori_deadline(PATIENCE_NS);
+	struct ori_fds none = {.count = 0};
 	struct ori_frame frame;
-	unsigned none = 0;
 
-	assert_int_equal(ori_fdsock_recv(fd, bytes, sizeof(bytes), NULL, 0, &none, deadline),
-			 ORIEL_OK);
+	assert_int_equal(socket_recv(fd, bytes, sizeof(bytes), &none), ORIEL_OK);
 	assert_int_equal(ori_frame_parse(bytes, &frame), ORIEL_OK);
 	assert_int_equal(frame.length, hello ? sizeof(*hello) : 0);
 	if (hello)
-		assert_int_equal(ori_fdsock_recv(fd, hello, sizeof(*hello), NULL, 0, &none,
-						 deadline),
-				 ORIEL_OK);
+		assert_int_equal(socket_recv(fd, hello, sizeof(*hello), &none), ORIEL_OK);
+	assert_int_equal(none.count, 0);
 	return frame.type;
 }
 
@@ -122,7 +112,6 @@ static void stage_meet(struct stage *s)
 {
 	struct ori_hca_qp_address peer = s->side.address;
 	struct soft_header hello;
-	struct ucred credentials;
 
 	s->mine = s->hca_address;
 	s->mine.cookie++;
@@ -130,9 +119,8 @@ static void stage_meet(struct stage *s)
 	memcpy(peer.hca_address, &s->mine, sizeof(s->mine));
 	peer.qpn = QPN;
 	assert_int_equal(HCA.connect_qp(s->side.qp, &peer), ORIEL_OK);
-	assert_int_equal(ori_fdsock_accept(s->listener, ori_deadline(PATIENCE_NS), &s->from,
-					   &credentials),
-			 ORIEL_OK);
+	s->from = socket_accept(s->listener);
+	assert_true(s->from >= 0);
 	assert_int_equal(greeting(s->from, &hello), SOFT_GREETING_HELLO);
 	assert_int_equal(hello.type, SOFT_HELLO);
 	assert_true(hello.operand == s->hca_address.cookie && hello.compare == s->mine.cookie);
@@ -262,13 +250,13 @@ static void test_a_failed_qp_takes_no_rest_of_a_payload(void **state)
 	memset(payload, 0x5a, half);
 	enter(s);
 	say(s, &h);
-	assert_int_equal(ori_fdsock_send(s->to, payload, half, NULL, 0, deadline), ORIEL_OK);
+	assert_true(socket_send(s->to, payload, half, NULL, 0));
 	do
 		assert_int_equal(ioctl(s->to, SIOCOUTQ, &left), 0);
 	while (left > 0 && !ori_deadline_passed(deadline));
 	HCA.fail_qp(s->side.qp);
 	assert_int_equal(memory[half - 1], 0x5a);
-	assert_int_equal(ori_fdsock_send(s->to, payload, half, NULL, 0, deadline), ORIEL_OK);
+	assert_true(socket_send(s->to, payload, half, NULL, 0));
 	/* The engine answers for a QP that does not exist, after all that came before. */
 	h = (struct soft_header){.magic = SOFT_WIRE_MAGIC,
 				 .type = SOFT_ASK,
