@@ -55,8 +55,9 @@ static_assert(sizeof(struct comm_join) == 1472, "struct comm_join goes over the 
 static enum oriel_status comm_read_connect(unsigned connect, uint32_t *read)
 {
 	if (connect > ORIEL_CONNECT_LAZY)
-		return ori_fail(ORIEL_ERR_INVALID, "connect is %u, at most %u", connect,
-				ORIEL_CONNECT_LAZY);
+		return ori_fail(ORIEL_ERR_INVALID,
+				"oriel_comm_create: connect is %u, at most %u (ORIEL_CONNECT_LAZY)",
+				connect, ORIEL_CONNECT_LAZY);
 	if (connect == ORIEL_CONNECT_DEFAULT)
 		connect = strcmp(ori_setting_text(ORI_SETTING_CONNECT), "lazy") == 0
 				  ? ORIEL_CONNECT_LAZY
@@ -134,7 +135,9 @@ static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct orie
 	if (status != ORIEL_OK)
 		return status;
 	if (attr.flags & ~(unsigned)ORIEL_COMM_GPU)
-		return ori_fail(ORIEL_ERR_INVALID, "communicator flags 0x%x", attr.flags);
+		return ori_fail(ORIEL_ERR_INVALID,
+				"oriel_comm_create: unknown flags 0x%x, known is ORIEL_COMM_GPU",
+				attr.flags & ~(unsigned)ORIEL_COMM_GPU);
 	if (attr.flags & ORIEL_COMM_GPU)
 		status = ori_comm_gpu_open(comm);
 	else if (strcmp(ori_setting_text(ORI_SETTING_FABRIC), "require") == 0)
@@ -153,8 +156,10 @@ static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct orie
 	if (status != ORIEL_OK)
 		return status;
 	if (attr.net_order > ORIEL_NET_ORDER_RELAXED)
-		return ori_fail(ORIEL_ERR_INVALID, "net_order is %u, at most %u", attr.net_order,
-				ORIEL_NET_ORDER_RELAXED);
+		return ori_fail(
+			ORIEL_ERR_INVALID,
+			"oriel_comm_create: net_order is %u, at most %u (ORIEL_NET_ORDER_RELAXED)",
+			attr.net_order, ORIEL_NET_ORDER_RELAXED);
 	comm->net_order = (enum oriel_net_order)attr.net_order;
 	status = comm_read_rails(&join->rails);
 	if (status != ORIEL_OK)

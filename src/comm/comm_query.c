@@ -31,7 +31,8 @@ static enum oriel_status comm_check_rank(const struct oriel_comm *comm, unsigned
 		return status;
 	if (rank < comm->size)
 		return ORIEL_OK;
-	return ori_fail(ORIEL_ERR_RANGE, "rank %u of %u", rank, comm->size);
+	return ori_fail(ORIEL_ERR_RANGE, "%s: rank %u is out of range, the job has %u", call, rank,
+			comm->size);
 }
 
 enum oriel_status oriel_comm_path(const struct oriel_comm *comm, unsigned peer,
@@ -138,8 +139,10 @@ enum oriel_status oriel_comm_domain_rank(const struct oriel_comm *comm, unsigned
 	if (status != ORIEL_OK)
 		return status;
 	if (index >= comm->host_paths.domain_size)
-		return ori_fail(ORIEL_ERR_RANGE, "index %u in a domain of %u", index,
-				comm->host_paths.domain_size);
+		return ori_fail(ORIEL_ERR_RANGE,
+				"oriel_comm_domain_rank: index %u is out of range, the domain of "
+				"rank %u has %u",
+				index, comm->rank, comm->host_paths.domain_size);
 	*rank = comm->host_paths.domain[index];
 	return ORIEL_OK;
 }
@@ -166,7 +169,10 @@ enum oriel_status oriel_comm_peer_rank(const struct oriel_comm *comm, unsigned i
 	if (status != ORIEL_OK)
 		return status;
 	if (index + 1 >= comm->size || index + 1 == 0)
-		return ori_fail(ORIEL_ERR_RANGE, "peer %u of %u", index, comm->size - 1);
+		return ori_fail(
+			ORIEL_ERR_RANGE,
+			"oriel_comm_peer_rank: index %u is out of range, rank %u has %u peers",
+			index, comm->rank, comm->size - 1);
 	*rank = index < comm->rank ? index : index + 1;
 	return ORIEL_OK;
 }

@@ -192,7 +192,7 @@ static void test_the_rank_that_exited_is_named_in_every_later_failure(void **sta
 
 	(void)state;
 	bootstrap_fails((struct words){ORIEL_ERR_PEER, 2, "the cable of the third is cut"}, 2,
-			"rank 2 exited without the others");
+			"rank 2 exited before the communicator was destroyed");
 	bootstrap_fails((struct words){ORIEL_ERR_TIMEOUT, 2, "the third is late"}, 2,
 			"exchange with rank 2 (none) failed: A deadline passed.");
 	bootstrap_fails((struct words){ORIEL_ERR_PEER, ORIEL_NO_RANK, "rank 2 of 3 left"}, -1,

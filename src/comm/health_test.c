@@ -78,7 +78,8 @@ static void test_the_first_cause_stays(void **state)
 	assert_int_equal(health.rank, 2);
 	assert_int_equal(health.path, ORIEL_PATH_MAPPED);
 	assert_int_equal(ori_comm_check(comm), ORIEL_ERR_PEER);
-	assert_string_equal(oriel_last_error(), "rank 2 exited without the others");
+	assert_string_equal(oriel_last_error(),
+			    "rank 2 exited before the communicator was destroyed");
 	free_comm(comm);
 }
 
@@ -209,7 +210,8 @@ static void test_a_rank_that_dies_while_it_reports_to_a_peer_is_named(void **sta
 
 	comm->control = (void *)peers[0].address;
 	assert_int_equal(ori_comm_check(comm), ORIEL_ERR_PEER);
-	assert_string_equal(oriel_last_error(), "rank 2 exited without the others");
+	assert_string_equal(oriel_last_error(),
+			    "rank 2 exited before the communicator was destroyed");
 	oriel_comm_health(comm, &health);
 	assert_int_equal(health.rank, 2);
 	munmap(memory, length);
@@ -360,12 +362,14 @@ static void test_a_queue_without_a_syndrome_names_its_status(void **state)
 		{ORIEL_DEV_PUT, ORIEL_ERR_PEER,
 		 (uint64_t)ORIEL_QUEUE_ERROR_CQE << 56 | (uint64_t)0x15 << 48 |
 			 (uint64_t)0x83 << 40 | 7,
-		 "rank 3 exited without the others: put failed: the peer does not answer "
+		 "rank 3 exited before the communicator was destroyed: put failed: the peer does "
+		 "not answer "
 		 "(transport retries used up) (syndrome 0x15, vendor 0x83), WQE 7 of queue 0x41"},
 		{ORIEL_DEV_LOST, ORIEL_ERR_PEER,
 		 (uint64_t)ORIEL_QUEUE_ERROR_CQE << 56 | (uint64_t)0x15 << 48 |
 			 (uint64_t)0x81 << 40,
-		 "rank 3 exited without the others: the peer does not answer (transport retries "
+		 "rank 3 exited before the communicator was destroyed: the peer does not answer "
+		 "(transport retries "
 		 "used up) (syndrome 0x15, vendor 0x81), WQE 0 of queue 0x41"},
 	};
 	size_t i;

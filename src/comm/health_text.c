@@ -104,7 +104,8 @@ static size_t health_exit_text(const struct oriel_health *h, const char *queue, 
 	if (h->rank < 0)
 		return (size_t)snprintf(buffer, length,
 					"a rank exited while it reported a failure");
-	return (size_t)snprintf(buffer, length, "rank %d exited without the others%s%s%s%s",
+	return (size_t)snprintf(buffer, length,
+				"rank %d exited before the communicator was destroyed%s%s%s%s",
 				h->rank, h->queue ? ": " : "", is_lost ? "" : h->what,
 				is_lost ? "" : " failed: ", h->queue ? queue : "");
 }

@@ -92,6 +92,11 @@ static enum oriel_status mesh_call(struct oriel_comm *comm, unsigned peer, const
 	if (!conn)
 		return ORIEL_ERR_NOMEM;
 	status = ori_fdsock_connect(name, host->uid, (pid_t)host->pid, deadline, &fd);
+	if (status == ORIEL_ERR_TIMEOUT)
+		return ori_fail(status,
+				"rank %u accepts no unix connection within %g s, half of the "
+				"timeout (ORIEL_TIMEOUT)",
+				peer, ori_comm_half_timeout(comm) / 1e9);
 	if (status != ORIEL_OK)
 		return ori_fail(status, "rank %u: %s", peer, oriel_last_error());
 	ori_net_open(conn, fd, NULL);
@@ -145,12 +150,15 @@ static enum oriel_status mesh_admit(struct oriel_comm *comm, unsigned *missing)
 	return status;
 }
 
-static enum oriel_status mesh_wait(int fd, short events, uint64_t deadline, const char *what)
+static enum oriel_status mesh_wait(const struct oriel_comm *comm, int fd, short events,
+				   uint64_t deadline, const char *what)
 {
 	struct pollfd polled = {.fd = fd, .events = events};
 
 	if (ori_deadline_passed(deadline))
-		return ori_fail(ORIEL_ERR_TIMEOUT, "timed out waiting for %s", what);
+		return ori_fail(ORIEL_ERR_TIMEOUT,
+				"no %s within %g s, half of the timeout (ORIEL_TIMEOUT)", what,
+				ori_comm_half_timeout(comm) / 1e9);
 	if (poll(&polled, 1, ori_deadline_poll_ms(deadline)) < 0 && errno != EINTR)
 		return ori_fail_errno(ORIEL_ERR_SYSTEM, "poll");
 	return ORIEL_OK;
@@ -169,7 +177,7 @@ static enum oriel_status mesh_answer(struct oriel_comm *comm, unsigned *missing,
 				? listener->paused_until
 				: deadline;
 		if (until == deadline || !ori_deadline_passed(until))
-			status = mesh_wait(listener->epoll, POLLIN, until, "a connection");
+			status = mesh_wait(comm, listener->epoll, POLLIN, until, "a connection");
 		if (status == ORIEL_OK)
 			status = mesh_admit(comm, missing);
 	}
@@ -260,7 +268,7 @@ static enum oriel_status mesh_give(struct oriel_comm *comm, unsigned peer, const
 	if (before != ORIEL_OK)
 		count = 0;
 	while ((status = ori_net_write_fds(conn, &frame, NULL, fds, count, &done)) == ORIEL_AGAIN) {
-		status = mesh_wait(conn->fd, POLLOUT, deadline, "room to send");
+		status = mesh_wait(comm, conn->fd, POLLOUT, deadline, "room to send");
 		if (status != ORIEL_OK)
 			return status;
 	}
@@ -278,7 +286,7 @@ static enum oriel_status mesh_receive(struct oriel_comm *comm, unsigned peer, un
 	do {
 		status = ori_net_take(conn, &frame, NULL, 0);
 		if (status == ORIEL_AGAIN) {
-			status = mesh_wait(conn->fd, POLLIN, deadline, "descriptors");
+			status = mesh_wait(comm, conn->fd, POLLIN, deadline, "descriptors");
 			frame.tag = 0;
 		} else if (status != ORIEL_OK) {
 			(void)mesh_failed(peer, status);

@@ -5,6 +5,7 @@
  */
 #include "p2p/p2p.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +19,9 @@ static enum oriel_status p2p_set_attr(struct oriel_p2p *p2p, const struct oriel_
 	enum oriel_status status;
 
 	if (attr->mode > ORIEL_P2P_COPY_BASED)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_attr.mode is %u", attr->mode);
+		return ori_fail(ORIEL_ERR_INVALID,
+				"oriel_p2p_create: mode is %u, at most %u (ORIEL_P2P_COPY_BASED)",
+				attr->mode, ORIEL_P2P_COPY_BASED);
 	p2p->mode = (enum oriel_p2p_mode)attr->mode;
 	p2p->channels = attr->channels ? attr->channels : 1;
 	if (p2p->channels > ORIEL_P2P_CHANNELS)
@@ -181,14 +184,31 @@ enum oriel_status oriel_p2p_address(const struct oriel_p2p *p2p, void *bytes)
 	return ORIEL_OK;
 }
 
+/* The names of @paths, "self, mapped". */
+static const char *p2p_paths_text(uint32_t paths, char *text, size_t length)
+{
+	size_t used = 0;
+
+	text[0] = 0;
+	for (unsigned path = 0; path < 32 && used < length; path++)
+		if (paths & 1u << path)
+			used += (size_t)snprintf(text + used, length - used, "%s%s",
+						 used ? ", " : "",
+						 oriel_path_name((enum oriel_path)path));
+	return text;
+}
+
 static enum oriel_status p2p_no_path(const struct oriel_p2p *p2p)
 {
+	char mine[64], theirs[64];
 	bool has_listener = p2p->control_socket.is_local || p2p->address.port || p2p->peer.port;
 
 	return ori_fail(ORIEL_ERR_NO_PATH,
-			"no path from process %u to process %u: this endpoint may use 0x%x, the "
-			"peer's 0x%x, and they are on %s%s",
-			p2p->address.pid, p2p->peer.pid, p2p->address.paths, p2p->peer.paths,
+			"no path from process %u to process %u: this endpoint may use %s, the "
+			"peer's %s, and they are on %s%s",
+			p2p->address.pid, p2p->peer.pid,
+			p2p_paths_text(p2p->address.paths, mine, sizeof(mine)),
+			p2p_paths_text(p2p->peer.paths, theirs, sizeof(theirs)),
 			p2p->control_socket.is_local ? "one machine"
 						     : "two machines, nodes or namespaces",
 			has_listener ? "" : ", where neither listens on TCP: see ORIEL_P2P_TCP");
@@ -209,7 +229,8 @@ enum oriel_status ori_p2p_join(struct oriel_p2p *p2p, const struct p2p_address *
 	p2p->rail = ori_p2p_address_rail(&p2p->address, peer);
 	ori_p2p_name(&p2p->address, peer, p2p->peer_name);
 	p2p->control_socket.is_local = ori_p2p_address_is_local(&p2p->address, peer);
-	p2p->deadline = ori_deadline(timeout_ns ? timeout_ns : p2p->ctx->timeout_ns);
+	p2p->timeout_ns = timeout_ns ? timeout_ns : p2p->ctx->timeout_ns;
+	p2p->deadline = ori_deadline(p2p->timeout_ns);
 	/* A connect that fails here leaves the endpoint idle, and may be called again. */
 	if (!backend && path == ORIEL_PATH_NONE)
 		return p2p_no_path(p2p);

@@ -255,7 +255,7 @@ struct oriel_p2p {
 	char failure_text[P2P_TEXT];
 	bool is_leaving; /* the peer exited or left: what arrived before is still taken */
 	enum oriel_status leaving;
-	uint64_t deadline; /* to be joined */
+	uint64_t timeout_ns, deadline; /* to be joined */
 	struct p2p_address address, peer;
 	char peer_name[24 + P2P_NAME]; /* the peer in texts, with its rank where it has one */
 	struct p2p_control_socket control_socket;

@@ -285,7 +285,7 @@ static enum oriel_status p2p_may_export(const struct oriel_p2p *p2p, const char 
 	 * The form of an export depends on the path, and a piece of memory goes over the socket.
 	 */
 	if (p2p->state != P2P_JOINED)
-		return ori_fail(ORIEL_ERR_STATE, "%s: the endpoints are not joined yet", call);
+		return ori_fail(ORIEL_ERR_STATE, "%s: the endpoints are not connected yet", call);
 	return ORIEL_OK;
 }
 

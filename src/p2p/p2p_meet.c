@@ -107,8 +107,9 @@ static enum oriel_status meet_check_info(const struct oriel_p2p *p2p,
 			"this endpoint has %u channels of depth %u, the peer's %u of depth %u",
 			p2p->channels, p2p->depth, e->channels, e->depth);
 	if (e->path != p2p->backend->path)
-		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer's endpoint has path %u, not %u",
-				e->path, p2p->backend->path);
+		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer's endpoint has path %s, this one %s",
+				oriel_path_name((enum oriel_path)e->path),
+				oriel_path_name(p2p->backend->path));
 	return ORIEL_OK;
 }
 

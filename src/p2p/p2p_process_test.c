@@ -340,7 +340,8 @@ static void listen_for_waits(void *context, enum oriel_log_level level, const ch
 {
 	(void)context;
 	(void)level;
-	if (strstr(message, "in time") || strstr(message, "timed out"))
+	if (strstr(message, "in time") || strstr(message, "within") ||
+	    strstr(message, "not done after"))
 		atomic_fetch_add(&waits_timed_out, 1);
 }
 

@@ -30,7 +30,9 @@ static void p2p_sever(struct oriel_p2p *p2p)
 		if (has_left && !p2p_is_same_process(p2p))
 			break;
 		if (ori_deadline_passed(deadline)) {
-			ori_log(ORIEL_LOG_WARN, "a peer has not stopped writing in time");
+			ori_log(ORIEL_LOG_WARN,
+				"%s has not stopped writing within %g s (ORIEL_TIMEOUT)",
+				p2p->peer_name, p2p->ctx->timeout_ns / 1e9);
 			break;
 		}
 		sched_yield();
@@ -319,8 +321,10 @@ static enum oriel_status p2p_pass_meeting(struct oriel_p2p *p2p, bool *has_moved
 	if (status == ORIEL_AGAIN)
 		status = ORIEL_OK;
 	if (status == ORIEL_OK && ori_deadline_passed(p2p->deadline))
-		status = ori_fail(ORIEL_ERR_TIMEOUT, "%s has not connected its endpoint in time",
-				  p2p->peer_name);
+		status = ori_fail(ORIEL_ERR_TIMEOUT,
+				  "%s has not connected its endpoint within %g s (ORIEL_TIMEOUT, "
+				  "unless the call has a limit)",
+				  p2p->peer_name, p2p->timeout_ns / 1e9);
 	return status;
 }
 

@@ -109,6 +109,12 @@ static struct wait_patience wait_patience(const struct oriel_p2p *p2p, uint64_t 
 	return patience;
 }
 
+/* Texts name the limit's setting, unless the call brought the limit. */
+static const char *wait_limit(uint64_t timeout_ns)
+{
+	return timeout_ns ? "" : " (the context's timeout, by default ORIEL_TIMEOUT)";
+}
+
 enum oriel_status oriel_p2p_wait(struct oriel_p2p *p2p, const struct oriel_p2p_request *request,
 				 uint64_t timeout_ns)
 {
@@ -129,7 +135,8 @@ enum oriel_status oriel_p2p_wait(struct oriel_p2p *p2p, const struct oriel_p2p_r
 	}
 	ori_p2p_leave(p2p);
 	if (request->status == ORIEL_AGAIN)
-		return ori_fail(ORIEL_ERR_TIMEOUT, "a request to %s timed out", p2p->peer_name);
+		return ori_fail(ORIEL_ERR_TIMEOUT, "a request to %s is not done after %g s%s",
+				p2p->peer_name, patience.timeout_ns / 1e9, wait_limit(timeout_ns));
 	return wait_result(p2p, request);
 }
 
@@ -170,7 +177,7 @@ enum oriel_status oriel_p2p_drain(struct oriel_p2p *p2p, uint64_t timeout_ns)
 	ori_p2p_leave(p2p);
 	if (status == ORIEL_OK && !wait_is_drained(p2p))
 		return ori_fail(ORIEL_ERR_TIMEOUT,
-				"drain to %s timed out: some requests are not done",
-				p2p->peer_name);
+				"drain to %s: some requests are not done after %g s%s",
+				p2p->peer_name, patience.timeout_ns / 1e9, wait_limit(timeout_ns));
 	return status;
 }

@@ -25,6 +25,8 @@
 #define WINDOW_COUNT_MAX (1u << 20)
 #define WINDOW_CHANNEL_MAX (1u << 30)
 #define WINDOW_COLLECTIVES (3u << 8) /* of enum oriel_window_flags */
+#define WINDOW_FLAGS \
+	(ORIEL_WINDOW_HUGE | ORIEL_WINDOW_SPARSE | ORIEL_WINDOW_DEVICE | WINDOW_COLLECTIVES)
 
 /* The record that ranks exchange for a new window. Goes over the wire as it is. */
 struct window_join {
@@ -81,8 +83,8 @@ static enum oriel_status window_read_field(const struct oriel_window_attr *attr,
 	else if (given == ORIEL_NONE)
 		given = 0;
 	if (given > field->limit)
-		return ori_fail(ORIEL_ERR_RANGE, "a window with %s %u, at most %u", field->name,
-				given, field->limit);
+		return ori_fail(ORIEL_ERR_RANGE, "oriel_window_create: %s is %u, at most %u",
+				field->name, given, field->limit);
 	*window_count(counts, field) = given;
 	return ORIEL_OK;
 }
@@ -102,21 +104,25 @@ static enum oriel_status window_read_attr(const struct oriel_window_attr *caller
 		if (status != ORIEL_OK)
 			return status;
 	}
-	if (attr->flags & ~(unsigned)(ORIEL_WINDOW_HUGE | ORIEL_WINDOW_SPARSE |
-				      ORIEL_WINDOW_DEVICE | WINDOW_COLLECTIVES))
-		return ori_fail(ORIEL_ERR_INVALID, "window flags 0x%x", attr->flags);
+	if (attr->flags & ~(unsigned)WINDOW_FLAGS)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_window_create: unknown flags 0x%x",
+				attr->flags & ~(unsigned)WINDOW_FLAGS);
 	if (attr->flags & ORIEL_WINDOW_HUGE && attr->flags & ORIEL_WINDOW_DEVICE)
-		return ori_fail(ORIEL_ERR_INVALID, "huge pages are of host memory, not of a GPU's");
+		return ori_fail(
+			ORIEL_ERR_INVALID,
+			"oriel_window_create: huge pages are of host memory, not of a GPU's");
 	counts->is_device = attr->flags & ORIEL_WINDOW_DEVICE ? 1 : 0;
 	if (counts->channels &&
 	    (counts->channel_bytes < 4096 || counts->channel_bytes & (counts->channel_bytes - 1)))
-		return ori_fail(ORIEL_ERR_INVALID,
-				"channel_bytes is %u, not a power of two from 4096 on",
-				counts->channel_bytes);
+		return ori_fail(
+			ORIEL_ERR_INVALID,
+			"oriel_window_create: channel_bytes is %u, not a power of two from 4096 on",
+			counts->channel_bytes);
 	if (!counts->buffers)
-		return ori_fail(ORIEL_ERR_INVALID, "a window needs at least one buffer");
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_window_create: buffers is 0, at least 1");
 	if (attr->length >> ORIEL_AT_BITS)
-		return ori_fail(ORIEL_ERR_RANGE, "a window of %zu bytes", attr->length);
+		return ori_fail(ORIEL_ERR_RANGE, "oriel_window_create: length is %zu, at most %llu",
+				attr->length, (1ull << ORIEL_AT_BITS) - 1);
 	return ORIEL_OK;
 }
 
@@ -576,12 +582,14 @@ static void window_fill_row(struct oriel_window *w, uint32_t number, const struc
 }
 
 /* All ranks have shared the same number, so all get the same answer. */
-static enum oriel_status window_check_room(const struct oriel_window *w)
+static enum oriel_status window_check_room(const struct oriel_window *w, const char *call)
 {
 	if (w->shared < w->device.buffers)
 		return ORIEL_OK;
-	return ori_fail(ORIEL_ERR_RANGE, "buffer %u of a window for %u", w->shared,
-			w->device.buffers);
+	return ori_fail(
+		ORIEL_ERR_RANGE,
+		"%s: all %u buffers of the window are shared; create it with more (buffers)", call,
+		w->device.buffers);
 }
 
 /*
@@ -613,7 +621,7 @@ enum oriel_status oriel_window_share(struct oriel_window *w, void *address, size
 	unsigned size;
 
 	if (status == ORIEL_OK)
-		status = window_check_room(w);
+		status = window_check_room(w, __func__);
 	if (status != ORIEL_OK)
 		return status;
 	if (w->gpu)
@@ -648,17 +656,20 @@ static enum oriel_status window_check_table(const struct oriel_window *w,
 	bool is_seen = true;
 
 	if (!table)
-		return ori_fail(ORIEL_ERR_INVALID, "a table that is NULL");
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_window_share_table: table is NULL");
 	for (peer = 0; peer < w->comm->size; peer++)
 		if (!table[peer].base)
-			return ori_fail(ORIEL_ERR_INVALID, "a table with nothing of rank %u", peer);
+			return ori_fail(ORIEL_ERR_INVALID,
+					"oriel_window_share_table: the table has nothing of rank "
+					"%u (base is NULL)",
+					peer);
 	if (w->gpu)
 		status = w->gpu->ops->can_access(w->gpu, table[own].base, &is_seen);
 	if (status == ORIEL_OK && !is_seen)
-		return ori_fail(
-			ORIEL_ERR_INVALID,
-			"%p of a table, of rank %u itself, is no memory of its GPU, nor pinned",
-			(void *)table[own].base, own);
+		return ori_fail(ORIEL_ERR_INVALID,
+				"oriel_window_share_table: %p, of rank %u itself, is no memory of "
+				"its GPU, nor pinned",
+				(void *)table[own].base, own);
 	return status;
 }
 
@@ -669,7 +680,7 @@ enum oriel_status oriel_window_share_table(struct oriel_window *w,
 	unsigned size;
 
 	if (status == ORIEL_OK)
-		status = window_check_room(w);
+		status = window_check_room(w, __func__);
 	if (status == ORIEL_OK)
 		status = ori_comm_agree(w->comm, ORI_CALL_WINDOW_SHARE,
 					window_check_table(w, table));

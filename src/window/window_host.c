@@ -498,13 +498,16 @@ enum oriel_status oriel_window_reset_signals(struct oriel_window *w, void *strea
 	return host_run(__func__, w, ORI_KERNEL_RESET, ori_act_reset_signals, &c, 0, stream);
 }
 
-static enum oriel_status host_check(const struct oriel_window *w, unsigned peer, uint32_t buffer)
+static enum oriel_status host_check(const struct oriel_window *w, unsigned peer, uint32_t buffer,
+				    const char *call)
 {
 	if (peer >= w->device.ranks)
-		return ori_fail(ORIEL_ERR_RANGE, "rank %u of %u", peer, w->device.ranks);
+		return ori_fail(ORIEL_ERR_RANGE, "%s: rank %u is out of range, the job has %u",
+				call, peer, w->device.ranks);
 	/* The handle counts the room for buffers; only the first @shared are in use. */
 	if (buffer >= w->shared)
-		return ori_fail(ORIEL_ERR_RANGE, "buffer %u of %u", buffer, w->shared);
+		return ori_fail(ORIEL_ERR_RANGE, "%s: buffer %u is out of range, the window has %u",
+				call, buffer, w->shared);
 	return ORIEL_OK;
 }
 
@@ -515,7 +518,7 @@ enum oriel_status oriel_window_buffer(const struct oriel_window *w, uint32_t buf
 	const struct oriel_dev_buffer *entry;
 
 	if (status == ORIEL_OK)
-		status = host_check(w, w->device.rank, buffer);
+		status = host_check(w, w->device.rank, buffer, __func__);
 	if (status == ORIEL_OK && !address)
 		status = ori_fail(ORIEL_ERR_INVALID, "oriel_window_buffer: address is NULL");
 	if (status != ORIEL_OK)
@@ -533,7 +536,7 @@ enum oriel_status oriel_window_peer_length(const struct oriel_window *w, unsigne
 	enum oriel_status status = ori_handle_check(w, ORI_HANDLE_WINDOW, __func__);
 
 	if (status == ORIEL_OK)
-		status = host_check(w, peer, buffer);
+		status = host_check(w, peer, buffer, __func__);
 	if (status == ORIEL_OK && !length)
 		status = ori_fail(ORIEL_ERR_INVALID, "oriel_window_peer_length: length is NULL");
 	if (status == ORIEL_OK)
@@ -550,7 +553,7 @@ enum oriel_status oriel_window_peer_address(const struct oriel_window *w, unsign
 	const struct oriel_dev_buffer *entry;
 
 	if (status == ORIEL_OK)
-		status = host_check(w, peer, buffer);
+		status = host_check(w, peer, buffer, __func__);
 	if (status == ORIEL_OK && !address)
 		status = ori_fail(ORIEL_ERR_INVALID, "oriel_window_peer_address: address is NULL");
 	if (status != ORIEL_OK)
@@ -558,9 +561,11 @@ enum oriel_status oriel_window_peer_address(const struct oriel_window *w, unsign
 	entry = &w->table[(size_t)buffer * w->device.ranks + peer];
 	/* A rank that shares no bytes has no address either. */
 	if (offset >= entry->length)
-		return ori_fail(ORIEL_ERR_RANGE, "byte %llu of %llu in buffer %u of rank %u",
-				(unsigned long long)offset, (unsigned long long)entry->length,
-				buffer, peer);
+		return ori_fail(ORIEL_ERR_RANGE,
+				"oriel_window_peer_address: byte %llu is out of range, buffer %u "
+				"of rank %u has %llu",
+				(unsigned long long)offset, buffer, peer,
+				(unsigned long long)entry->length);
 	/* By the host's table: those of the handle may lie on a GPU. */
 	if (w->peers[peer].path == ORIEL_PATH_RDMA)
 		return ori_fail(ORIEL_ERR_NO_PATH, "rank %u is not mapped by rank %u", peer,

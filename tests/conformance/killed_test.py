@@ -174,7 +174,7 @@ class Nodes(Crossing):
     def test_the_death_of_a_rank_ends_every_wait(self):
         # The exit of the rank, not the operation that failed on it.
         self.check_waits(WAITS + ["idle", "put_barrier"], 1, signal.SIGKILL,
-                          r"^ORIEL_ERR_PEER .*\brank 1 (exited without the others|of \d left)")
+                          r"^ORIEL_ERR_PEER .*\brank 1 (exited before the communicator was destroyed|of \d left)")
 
     def test_a_death_ends_every_phase_of_an_all_gather(self):
         for algorithm in ["direct", "ring", "bruck"]:
@@ -197,7 +197,7 @@ class Nodes(Crossing):
         # The text has the failure that the HCA reports.
         job = Job(self, 2, "idle", 1, nodes=2)
         self.check_all({"idle": job}, 1, signal.SIGKILL,
-                       r"rank 1 exited without the others: .*does not answer.*"
+                       r"rank 1 exited before the communicator was destroyed: .*does not answer.*"
                        r"syndrome 0x15, .*WQE \d+ of queue 0x[0-9a-f]+$")
 
     def test_an_abort_ends_waits_on_all_nodes(self):

@@ -262,7 +262,7 @@ static void test_rejected_tables(struct rank *r)
 	if (r->rank + 1 == r->size)
 		table[0].base = NULL;
 	CHECK_FAILS(r, oriel_allgather_create(r->comm, &view, NULL, &gather), ORIEL_ERR_INVALID,
-		    "with nothing of rank 0");
+		    "has nothing of rank 0");
 	free(table);
 }
 

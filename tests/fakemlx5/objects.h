@@ -101,7 +101,7 @@ struct fake5_qp {
 	uint32_t *record, *asleep;
 	char *ring; /* of the provider */
 	uint32_t number, depth, head;
-	bool is_stalled; /* by a page fault that nobody resolves */
+	bool is_stalled; /* by a page fault that the device does not resolve */
 	uint64_t receive_id;
 	enum fake5_state state;
 	struct ori_prm_init init;

@@ -272,7 +272,8 @@ static bool tier_try(struct mlx5_device *d, enum ori_mlx5_tier tier)
 static const char *tier_lack(const struct mlx5_device *d)
 {
 	if (d->gpu && !mlx5_reaches_all(d))
-		return "nobody resolves page faults of its queues (no mem_page_fault), by which "
+		return "the device resolves no page faults of its queues (no mem_page_fault), by "
+		       "which "
 		       "they reach memory that is not registered";
 	if (d->report.has_wait)
 		return NULL;
