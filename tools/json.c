@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Implements tools/json.h. */
+/* Writes JSON: names, numbers, escapes and commas. The tools' --json output calls it. */
 #include "json.h"
 
 #include <inttypes.h>

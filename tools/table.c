@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Implements tools/table.h. */
+/* Prints columns, each as wide as its widest cell. The tools call it. */
 #include "table.h"
 
 #include <stdlib.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Implements base/late.h. */
+/*
+ * The one warning of a wait that takes long, with the time that is left. base/late.h names the
+ * callers.
+ */
 #include "base/late.h"
 
 #include <stdarg.h>

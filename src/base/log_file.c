@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Implements base/log_file.h. */
+/*
+ * The file of ORIEL_LOG_FILE: its name with host and process, opening and lines. base/log.c
+ * writes to it.
+ */
 #include "base/log_file.h"
 
 #include <errno.h>

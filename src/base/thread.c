@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starts a thread of the library, with all signals blocked: proxies, watchers, listeners. */
+/*
+ * Starts a thread of the library, with all signals blocked: proxies, watchers, listeners. The
+ * modules that own such threads call it.
+ */
 #include "base/thread.h"
 
 #include <signal.h>

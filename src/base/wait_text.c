@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Implements base/wait_text.h. */
+/*
+ * Texts of device waits, for errors and warnings. base/error.c, base/late.c, comm and window
+ * call them.
+ */
 #include "base/wait_text.h"
 
 #include <inttypes.h>

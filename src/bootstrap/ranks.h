@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists of ranks and seconds for error texts of the bootstraps. */
+/*
+ * Lists of ranks and seconds for error texts of the bootstraps. The files of the module call
+ * it.
+ */
 #ifndef ORI_BOOTSTRAP_RANKS_H
 #define ORI_BOOTSTRAP_RANKS_H
 

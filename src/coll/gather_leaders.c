@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The lowest rank of each node, from paths between ranks, on the host and on GPUs.
+ * gather_make.c and gather_tune.c call it.
+ */
 #include "coll/gather_leaders.h"
 
 #include <stdlib.h>

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Shapes of jobs (ranks by node) and the plans of all-gathers and broadcasts over them.
+ * gather_plan.h names the callers.
+ */
 #include "coll/gather_plan.h"
 
 #include <stdlib.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks the arguments of a create function, locally and between ranks. */
+/*
+ * Checks the arguments of a create function, locally and between ranks. gather_make.c calls it.
+ */
 #include "coll/gather_request.h"
 
 #include "base/attr.h"

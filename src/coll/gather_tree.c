@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sources and targets of a broadcast, from positions in the order of gather_tree.h. */
+/*
+ * Sources and targets of a broadcast, from positions in the order of gather_tree.h. bcast.c
+ * calls it.
+ */
 #include "coll/gather_tree.h"
 
 static uint32_t tree_size(const struct ori_shape *s, uint32_t node)

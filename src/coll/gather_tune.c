@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parser of tables of `oriel tune`. The format: docs/allgather.md. */
+/*
+ * The parser of tables of `oriel tune`. The format: docs/allgather.md. gather_make.c and
+ * gather_choose.c call it.
+ */
 #include "coll/gather_tune.h"
 
 #include <errno.h>

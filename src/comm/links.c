@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A link to each peer that is not mapped: what device functions get of it, and its failures,
- * which the watcher polls for.
+ * which the watcher polls for. connect.c, heartbeat.c and window call it.
  */
 #include "comm/links.h"
 

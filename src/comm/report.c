@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Implements comm/report.h. */
+/*
+ * The lines of a job's start: settings, limits, hosts, paths, NICs. comm.c and comm_nics.c call
+ * it, and exchange the records made here to find what differs between ranks.
+ */
 #include "comm/report.h"
 
 #include <inttypes.h>

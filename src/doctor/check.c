@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions that all checks share: they set a result, and summarise several devices. */
+/*
+ * Functions that all checks share: they set a result, and summarise several devices. The files
+ * check_*.c call them.
+ */
 #include "doctor/check.h"
 
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The checks of GPUs and of the CUDA driver. */
+/* The checks of GPUs and of the CUDA driver. machine.c calls them for `oriel doctor`. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The checks of the operating system: files in memory, sockets, limits. */
+/*
+ * The checks of the operating system: files in memory, sockets, limits. machine.c calls them
+ * for `oriel doctor`.
+ */
 #include <inttypes.h>
 #include <stdio.h>
 

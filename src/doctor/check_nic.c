@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The checks of RDMA NICs: ports, addresses, memory registration, GPUDirect, and PCIe topology. */
+/*
+ * The checks of RDMA NICs: ports, addresses, memory registration, GPUDirect, and PCIe topology.
+ * machine.c calls them for `oriel doctor`.
+ */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The facts of a machine, and their text: a line "oriel-doctor 1", then one line "name value" per
- * fact. A fact without a line is unknown. Blank lines and lines that begin with # are ignored.
+ * The facts of a machine, and their text: a line "oriel-doctor 1", then one line "name value"
+ * per fact. A fact without a line is unknown. Blank lines and lines that begin with # are
+ * ignored. The files inspect_*.c add facts, the checks look them up, and `oriel doctor` prints
+ * and reads the text.
  */
 #ifndef ORI_DOCTOR_FACTS_H
 #define ORI_DOCTOR_FACTS_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads small files of /proc and /sys. */
+/* Reads small files of /proc and /sys. The files inspect_*.c call it. */
 #ifndef ORI_DOCTOR_FILES_H
 #define ORI_DOCTOR_FILES_H
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The facts of GPUs: from the driver's files, from libcuda, and from the PCI bus. */
+/*
+ * The facts of GPUs: from the driver's files, from libcuda, and from the PCI bus. machine.c
+ * reads them for `oriel doctor`.
+ */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>

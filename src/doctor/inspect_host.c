@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The facts of the operating system: limits, files in memory, sockets, and the settings of Oriel
- * and mlx5.
+ * The facts of the operating system: limits, files in memory, sockets, and the settings of
+ * Oriel and mlx5. machine.c reads them for `oriel doctor`.
  */
 #include <fcntl.h>
 #include <stdio.h>

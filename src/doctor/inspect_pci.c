@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The facts of PCI devices: NUMA node, ACS of the bridges above, IOMMU type. */
+/*
+ * The facts of PCI devices: NUMA node, ACS of the bridges above, IOMMU type. The other files
+ * inspect_*.c call it.
+ */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Texts of the syndromes of failed CQEs. */
+/* Texts of the syndromes of failed CQEs. src/rdma puts them into error texts. */
 #include "hca/syndrome.h"
 
 #include <oriel/dev/queue.h>

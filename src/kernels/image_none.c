@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The same without nvcc: there are no kernels, so windows on GPUs reject operations in streams. */
+/*
+ * image.c of a build without nvcc: there are no kernels, so windows on GPUs reject operations
+ * in streams.
+ */
 #include "kernels/kernels.h"
 
 const void *ori_kernels_image(void)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Anonymous files for shared memory: create, seal, map, check. */
+/*
+ * Anonymous files for shared memory: create, seal, map, check. Allocations, mappings and the
+ * blocks of src/rdma are made of them.
+ */
 #ifndef ORI_MEM_MEMFD_H
 #define ORI_MEM_MEMFD_H
 

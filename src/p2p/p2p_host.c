@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reduces the description of a host to the numbers that endpoints compare. */
+/*
+ * Reduces the description of a host to the numbers that endpoints compare. Contexts and the
+ * cache call it.
+ */
 #include "p2p/p2p_host.h"
 
 #include <string.h>

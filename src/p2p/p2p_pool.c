@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Areas of the library's memory, and the pool of staging slots that endpoints of a context
- * share.
+ * share. Contexts open it; sends and receives take slots.
  */
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Backend "rdma": through the NICs of all rails, by a link that the host drives
- * (rdma/rdma_host.h).
+ * (rdma/rdma_host.h). p2p.c chooses it by the path to the peer.
  */
 #include <string.h>
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parsers of the bytes between two endpoints, and the rules that both compute alike. */
+/*
+ * Parsers of the bytes between two endpoints, and the rules that both compute alike. Contexts
+ * and the meeting of endpoints call them.
+ */
 #include "p2p/p2p_wire.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Addresses: the allocation that one lies in, IPC handles of cudaMalloc() memory, and host memory
- * that is pinned for GPUs.
+ * Addresses: the allocation that one lies in, IPC handles of cudaMalloc() memory, and host
+ * memory that is pinned for GPUs. The table of sys/gpu.h has them for mem, rdma and p2p.
  */
 #include "sys/gpu_driver.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Address ranges, and the physical allocations that are mapped into them (CUDA VMM): alloc,
- * import, export, unmap.
+ * import, export, unmap. The table of sys/gpu.h has them for mem.
  */
 #include "sys/gpu_driver.h"
 

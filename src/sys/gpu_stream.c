@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies and kernels, in the library's stream or in the caller's; loads the library's device code.
+ * Copies and kernels, in the library's stream or in the caller's; loads the library's device
+ * code. The table of sys/gpu.h has them for window, coll and p2p.
  */
 #include "sys/gpu_driver.h"
 

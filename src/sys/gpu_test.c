@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Opening a GPU without a CUDA context: each failure names what is missing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The IP addresses by which other machines can reach this one. */
+/*
+ * The IP addresses by which other machines can reach this one, for addresses of listeners: net
+ * and the software HCA ask.
+ */
 #ifndef ORI_SYS_HOSTS_H
 #define ORI_SYS_HOSTS_H
 

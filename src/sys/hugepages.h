@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The huge pages that the kernel reports now. Any thread. */
+/* The huge pages that the kernel reports now: mem/memfd.c and probe.c ask. Any thread. */
 #ifndef ORI_SYS_HUGEPAGES_H
 #define ORI_SYS_HUGEPAGES_H
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Huge pages as the kernel reports them, on any machine. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

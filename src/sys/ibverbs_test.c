@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The table of libibverbs calls: complete, or an error that names the library. */
 #include "sys/ibverbs.h"
 
 #include <setjmp.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The table of libmlx5 calls: complete, or an error that names the library or the call. */
 #include "sys/mlx5dv.h"
 
 #include <setjmp.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The features that oriel_probe() finds: one result for all threads, each feature named. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The identity of this process among all others, and random bytes. Any thread. */
+/*
+ * The identity of this process among all others, and random bytes: all modules that talk to
+ * other processes call it. Any thread.
+ */
 #ifndef ORI_SYS_PROCESS_H
 #define ORI_SYS_PROCESS_H
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Tokens of processes and random bytes: the same in all threads, another in each child. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares the descriptions (struct ori_host) of two ranks. Every function is pure, and every rank
- * has the same descriptions, so all ranks reach the same result for any two ranks.
+ * Compares the descriptions (struct ori_host) of two ranks. Every function is pure, and every
+ * rank has the same descriptions, so all ranks reach the same result for any two ranks. comm
+ * calls them to choose paths.
  */
 #ifndef ORI_TOPO_CLASSIFY_H
 #define ORI_TOPO_CLASSIFY_H

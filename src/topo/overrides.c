@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Implements topo/overrides.h. */
+/* Parses a description of GPU values and applies it to an open GPU. comm and p2p call it. */
 #include "topo/overrides.h"
 
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of rings. A GPU allocates at least some MiB at once and every
- * registration costs, so queues share chunks. Rings begin at page boundaries of
- * the HCA, which are 64 KiB apart on a GPU and a page apart on the host; the first pages of a chunk
- * hold doorbell records, one per cache line.
+ * Memory of rings. A GPU allocates at least some MiB at once and every registration costs, so
+ * queues share chunks. Rings begin at page boundaries of the HCA, which are 64 KiB apart on a
+ * GPU and a page apart on the host; the first pages of a chunk hold doorbell records, one per
+ * cache line. mlx5_queue.c takes pieces of it.
  */
 #include <errno.h>
 #include <stdio.h>

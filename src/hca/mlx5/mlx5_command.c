@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Commands to the firmware (DEVX), and the events that firmware reports. */
+/*
+ * Commands to the firmware (DEVX), and the events that firmware reports. The other files of
+ * mlx5/ send them.
+ */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>

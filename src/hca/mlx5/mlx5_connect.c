@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* State changes of DEVX queue pairs: for QPs of verbs the kernel does this work. */
+/*
+ * State changes of DEVX queue pairs: for QPs of verbs the kernel does this work. mlx5.c and
+ * mlx5_queue.c call them.
+ */
 #include <errno.h>
 #include <string.h>
 
@@ -120,7 +123,7 @@ static uint32_t connect_least(uint32_t a, uint32_t b)
 /*
  * Two fields stay 0:
  * - ece, the options of enhanced connections that both ends would agree on. libmlx5 passes on
- *   what ibv_set_ece() set, which nobody calls for queues of verbs either, so that queues of
+ *   what ibv_set_ece() set, which no caller uses for queues of verbs either, so that queues of
  *   all tiers connect to each other alike.
  * - lag_tx_port_affinity, the port of a bond. Linux deals ports out to its own queues while a
  *   bond is active, unless firmware hashes flows (qp.c, get_tx_affinity()); UCX sets a port

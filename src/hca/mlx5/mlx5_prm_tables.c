@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Offsets as the PRM prints them: byte of the 32-bit big-endian word, then its
- * bits, 31 the most significant. Each table names the structure of the Linux
- * header mlx5_ifc.h that has the same fields.
+ * Offsets as the PRM prints them: byte of the 32-bit big-endian word, then its bits, 31 the
+ * most significant. Each table names the structure of the Linux header mlx5_ifc.h that has the
+ * same fields. mlx5_prm_codec.c reads and writes fields by them.
  */
 #include "hca/mlx5/mlx5_prm_tables.h"
 

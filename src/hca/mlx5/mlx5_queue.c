@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Queues: with rings by one of two routes, or without, by verbs alone. A poster
- * gets the addresses of the parts from place().
+ * Queues: with rings by one of two routes, or without, by verbs alone. A poster gets the
+ * addresses of the parts from place(). The table of mlx5.c has them.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Completion queues of the software HCA: CQEs in the bytes of the PRM, late or
- * repeated if the scenario says so.
+ * Completion queues of the software HCA: CQEs in the bytes of the PRM, late or repeated if the
+ * scenario says so. soft_cq.h names the callers.
  */
 #include "hca/soft/soft_cq.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keys are index << 8 | variant. A freed slot gets another variant and waits
- * behind all other free ones, so that the error names a key used after its
- * memory was unregistered, and not only a key that never was.
+ * Registrations of the software HCA: soft.c's table has them; the responder and the send queue
+ * look up keys. Keys are index << 8 | variant. A freed slot gets another variant and waits
+ * behind all other free ones, so that the error names a key used after its memory was
+ * unregistered, and not only a key that never was.
  */
 #include "hca/soft/soft_memory.h"
 

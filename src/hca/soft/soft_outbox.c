@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sends frames over one connection, and takes out those whose memory was unmapped. Links call it.
+/*
+ * Sends frames over one connection, and takes out those whose memory was unmapped. Outgoing
+ * links call it.
  */
 #include "hca/soft/soft_outbox.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The random numbers of the software HCA: small, seeded, the same on every machine. */
+/*
+ * The random numbers of the software HCA: small, seeded, the same on every machine. Nodes seed
+ * them; the wire, queues and memory draw.
+ */
 #ifndef ORI_HCA_SOFT_RAND_H
 #define ORI_HCA_SOFT_RAND_H
 

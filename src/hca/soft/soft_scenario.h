@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The faults and limits of one software HCA: parsed from text such as
- * "seed=7,drop=0.01,delay=50us". Times are in nanoseconds, chances of
- * SOFT_CERTAIN. Every fault is off by default.
+ * The faults and limits of one software HCA, parsed by nodes at open from text such as
+ * "seed=7,drop=0.01,delay=50us". Times are in nanoseconds, chances of SOFT_CERTAIN. Every fault
+ * is off by default.
  */
 #ifndef ORI_HCA_SOFT_SCENARIO_H
 #define ORI_HCA_SOFT_SCENARIO_H

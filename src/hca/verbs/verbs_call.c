@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests of the host, posted in chains, and their completions. */
+/*
+ * Requests of the host, posted in chains, and their completions. They are entries of the calls
+ * table: src/rdma calls them.
+ */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <oriel/dev/queue.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asynchronous events of an HCA, taken by a thread of its own. */
+/*
+ * Asynchronous events of an HCA, taken by a thread of its own. verbs_device.c starts and stops
+ * the thread.
+ */
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>

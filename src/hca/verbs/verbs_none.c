@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stands in for the verbs table in a build without infiniband/verbs.h. */
+/*
+ * The verbs tables of a build without infiniband/verbs.h: hca_choose.c finds no device by them.
+ */
 #include <stdio.h>
 
 #include "hca/hca.h"

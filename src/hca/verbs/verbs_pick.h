@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ports of HCAs that a filter selects, and the distance of an HCA from a GPU. Pure. */
+/*
+ * The ports of HCAs that a filter selects, and the distance of an HCA from a GPU. Pure;
+ * verbs_device.c calls it.
+ */
 #ifndef ORI_HCA_VERBS_PICK_H
 #define ORI_HCA_VERBS_PICK_H
 

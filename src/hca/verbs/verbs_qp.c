@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Queues by libibverbs: reliable connections, through their states. */
+/*
+ * Queues by libibverbs: reliable connections, through their states. verbs.c has them in its
+ * tables; mlx5 calls those that it shares.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
