@@ -67,7 +67,7 @@ def decade_tics(least, most):
 
 
 class Curve:
-    """Rows of a library at a number of ranks; @name tells it from its others."""
+    """Rows of a library at a number of ranks; @name distinguishes it from its others."""
 
     def __init__(self, impl, ranks, name="", **wanted):
         self.impl, self.ranks = impl, ranks

@@ -16,7 +16,7 @@ from side_by_side import machine, measure, output, parse, print_columns
 
 
 class Build:
-    """The tool of one build; @name tells it from the other."""
+    """The tool of one build; @name distinguishes it from the other."""
 
     def __init__(self, tool, name, perf):
         self.name = name

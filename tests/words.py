@@ -3,26 +3,34 @@
 """words.py [--self-test | TREE...]: whether names, comments and texts use the field's words.
 
 docs/glossary.md has the words. The check finds retired words in identifiers, comments,
-strings and pages, comment sentences that open with a headless clause ("What came ..."), and
-long comment sentences without a verb.
+strings and pages, of C, Python, shell and CMake; in comments of C also sentences that open
+with a headless clause ("What came ..."), and long ones without a verb; and sources and modules
+that do not begin with what they are.
 """
 import collections
+import io
 import os
 import re
 import sys
+import tokenize
 
-TREES = ["include", "src", "tools", "examples", "tests", "bench", "docs", "README.md",
-         "CONTRIBUTING.md", "SECURITY.md"]
+TREES = ["include", "src", "tools", "examples", "tests", "bench", "docs", "scripts", ".ci",
+         "cmake", "CMakeLists.txt", "Makefile", "README.md", "CONTRIBUTING.md", "SECURITY.md"]
 
 # Pages and sources that name the retired words themselves.
 EXEMPT = {"docs/glossary.md", "tests/words.py"}
 SOURCES = (".c", ".h", ".cu", ".cuh")
 PAGES = (".md",)
+SCRIPTS = (".sh", ".cmake", "CMakeLists.txt", "Makefile")  # and files without a suffix: "#!"
+
+# Bytes of peers, and texts of programs that are not ours.
+NOT_OURS = "tests/fuzz/corpus"
 
 # Words that a tree uses in the field's own sense, or because another tree declares the name.
 ALLOWED = {
     "bench/results/soft-roce.md": {"guest"},  # of a hypervisor
-    "tests/rxe": {"guest"},
+    "tests/rxe": {"guest", "tell"},  # of a hypervisor, and of files of Python
+    ".ci/run": {"guest"},
     "src/base/config_table.c": {"near"},  # ORIEL_PROXY_NEAR
     "src/base/config.h": {"near"},
     "src/rdma/rdma_proxy_thread.c": {"near"},
@@ -40,7 +48,8 @@ RETIRED_NAMES = {
     "far": "remote or internode", "tally": "loopback counter", "tallies": "loopback counters",
     "pulse": "heartbeat", "crew": "copy group", "crews": "copy groups",
     "doubling": "bruck", "portion": "length and displacement",
-    "portions": "lengths and displacements",
+    "portions": "lengths and displacements", "adapter": "nic or hca", "adapters": "nics or hcas",
+    "gone": "exited, closed, ended or expired", "nobody": "the actor, or a passive",
 }
 
 # The same in sentences, where some of these words are also plain English.
@@ -49,9 +58,9 @@ RETIRED_PROSE = [
     (r"strangers?", "unproven connection"), (r"guests?", "pending connection"),
     (r"crews?", "copy group"), (r"tall(?:y|ies)", "loopback counter"),
     (r"pulses?", "heartbeat"), (r"in vain", "without success, or what failed"),
-    (r"ha(?:s|ve) gone", "exited, was closed or was destroyed"), (r"at hand", "fast path"),
-    (r"tells", "reports, notifies or writes"), (r"software adapters?", "software HCA"),
-    (r"adapters? in software", "software HCA"),
+    (r"gone", "exited, was closed or was destroyed"), (r"at hand", "fast path"),
+    (r"tells", "reports, notifies or writes"), (r"adapters?", "NIC, HCA or software HCA"),
+    (r"nobody", "the actor, or a passive"),
     (r"who (?:posts|comes|asks|waits|sends|calls)", "the initiator, sender or caller"),
     (r"somebody", "a thread, process or rank"), (r"he|him|his", "it, or the actor's name"),
 ]
@@ -140,6 +149,36 @@ def source_complaints(path, text, public=frozenset()):
                             f"{match[0]}: '{part}' is retired: {RETIRED_NAMES[part]}")
 
 
+def head_complaints(path, text):
+    """A source begins with a comment: what it is and, where that is not plain, who calls it."""
+    head = COMMENT.match(re.sub(r"^(?:/\*|//) SPDX[^\n]*\n\s*", "", text))
+    words = comment_text(head) if head else ""
+    if len(words.split()) < 3 or re.fullmatch(r"Implements \S+", words):
+        yield Complaint(path, 1, "", "no head: two or three lines say what it is and who calls it")
+
+
+def python_complaints(path, text):
+    """Retired words in names, comments and strings of the Python source @text."""
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        line = token.start[0]
+        if token.type in (tokenize.COMMENT, tokenize.STRING):
+            yield from prose_complaints(path, line, token.string)
+        elif token.type == tokenize.NAME:
+            for part in retired_names(token.string):
+                yield Complaint(path, line, part, f"{token.string}: '{part}' is retired: "
+                                                  + RETIRED_NAMES[part])
+
+
+def script_complaints(path, text):
+    """Retired words in the shell, CMake or make source @text, where prose and names look alike."""
+    for number, line in enumerate(text.split("\n"), 1):
+        yield from prose_complaints(path, number, line)
+        for match in NAME.finditer(line.partition("#")[0]):
+            for part in retired_names(match[0]):
+                yield Complaint(path, number, part,
+                                f"{match[0]}: '{part}' is retired: {RETIRED_NAMES[part]}")
+
+
 def page_complaints(path, text):
     """Complaints about the page @text of @path; fenced code and `code` are left out."""
     text = re.sub(r"^```.*?^```", lambda m: "\n" * m[0].count("\n"), text,
@@ -155,8 +194,10 @@ def files(root, trees):
             yield tree
         for folder, _, names in sorted(os.walk(top)):
             for name in sorted(names):
-                if name.endswith(SOURCES + PAGES):
-                    yield os.path.relpath(os.path.join(folder, name), root)
+                path = os.path.relpath(os.path.join(folder, name), root)
+                if not path.startswith(NOT_OURS) and (
+                        name.endswith(SOURCES + PAGES + SCRIPTS + (".py",)) or "." not in name):
+                    yield path
 
 
 def read(root, path):
@@ -184,9 +225,14 @@ def check(root, trees):
         text = read(root, path)
         if path.endswith(PAGES):
             complaints = page_complaints(path, text)
+        elif path.endswith(".py"):
+            complaints = python_complaints(path, text)
+        elif not path.endswith(SOURCES):
+            complaints = script_complaints(path, text)
         else:
             complaints = source_complaints(
                 path, text, () if path.startswith("include/") else public)
+            yield from head_complaints(path, text)
         yield from (c for c in complaints if not is_allowed(c))
 
 
@@ -209,6 +255,23 @@ PLANTED = [
 ]
 
 
+PLANTED_OTHERS = {
+    python_complaints: [
+        ("adapter = nic  # of a hub\n", 2), ("nic = 'the rank that nobody awaits'\n", 1),
+        ("nic = 'NIC'  # of a host\n", 0),
+    ],
+    script_complaints: [
+        ("tell() {", 1), ("run x # the adapter is a thread", 1), ("add_test(NAME words)", 0),
+    ],
+    head_complaints: [
+        ("/* SPDX-License-Identifier: Apache-2.0 */\n#include <a.h>\n", 1),
+        ("/* SPDX-License-Identifier: Apache-2.0 */\n/* Implements a/b.h. */\n", 1),
+        ("/* SPDX-License-Identifier: Apache-2.0 */\n/* Queues of a NIC. a.c calls it. */\n", 0),
+        ("// SPDX-License-Identifier: Apache-2.0\n// Queues of a NIC. a.c calls it.\n", 0),
+    ],
+}
+
+
 def self_test():
     """Complaints about this program: what it misses, what it makes up."""
     wrong = []
@@ -221,6 +284,11 @@ def self_test():
         found = list(source_complaints("planted.c", name, public))
         if len(found) != expected:
             wrong.append(f"{name} where {public} are public: {found}")
+    for check_one, planted in PLANTED_OTHERS.items():
+        for text, expected in planted:
+            found = list(check_one("planted", text))
+            if len(found) != expected:
+                wrong.append(f"{text}: {len(found)} complaints, not {expected}: {found}")
     for path, allowed in ("tests/rxe/guest.c", True), ("tests/rxe.c", False), ("src/a.c", False):
         if is_allowed(Complaint(path, 1, "guest", "")) != allowed:
             wrong.append(f"ALLOWED: guest in {path}")

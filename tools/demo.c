@@ -51,7 +51,7 @@ uint64_t demo_words_at(const struct demo *d)
 static void demo_print_topology(const struct oriel_comm *comm)
 {
 	unsigned i, k, ranks = oriel_comm_size(comm);
-	struct oriel_nic adapter;
+	struct oriel_nic nic;
 	struct oriel_peer peer;
 	enum oriel_path path;
 
@@ -66,10 +66,9 @@ static void demo_print_topology(const struct oriel_comm *comm)
 				printf(" %-6s", oriel_path_name(path));
 		printf("\n");
 	}
-	if (oriel_comm_nic(comm, &adapter) == ORIEL_OK)
-		printf("  rdma uses %s%s\n", adapter.name,
-		       adapter.is_software ? ", a software HCA for development: no NIC is used"
-					   : "");
+	if (oriel_comm_nic(comm, &nic) == ORIEL_OK)
+		printf("  rdma uses %s%s\n", nic.name,
+		       nic.is_software ? ", a software HCA for development: no NIC is used" : "");
 }
 
 /* The second buffer begins inside an allocation: any part of one can be shared. */

@@ -217,12 +217,12 @@ static enum oriel_status bench_row(const struct bench_pair *pair, const struct b
 
 static void bench_head(const struct bench_pair *pair, enum oriel_path path)
 {
-	struct oriel_nic adapter;
+	struct oriel_nic nic;
 	const char *note = "";
 	unsigned i;
 
-	if (path == ORIEL_PATH_RDMA && oriel_comm_nic(pair->d->comm, &adapter) == ORIEL_OK)
-		note = adapter.is_software ? " by the software HCA, no NIC" : " by a NIC";
+	if (path == ORIEL_PATH_RDMA && oriel_comm_nic(pair->d->comm, &nic) == ORIEL_OK)
+		note = nic.is_software ? " by the software HCA, no NIC" : " by a NIC";
 	printf("\nTimes in us between rank 0 and rank %u, path %s%s,\n"
 	       "data in caches, medians of %d\n  %-18s",
 	       pair->partner, oriel_path_name(path), note, BENCH_SAMPLES, "");

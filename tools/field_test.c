@@ -99,7 +99,7 @@ static void test_no_byte_of_the_archive_holds_one(void **state)
 		if (*cases[i].secret)
 			assert_null(
 				memmem(bytes, length, cases[i].secret, strlen(cases[i].secret)));
-	/* Beside the text there are blocks of fixed form, which name nobody. */
+	/* Beside the text there are blocks of fixed form, which name no host and no user. */
 	assert_memory_equal(bytes + 257, "ustar\00000", 8);
 	assert_int_equal(bytes[265], 0);
 	free(bytes);

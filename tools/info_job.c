@@ -205,39 +205,39 @@ static bool reasons_print(const struct info_job *job)
 	return is_added;
 }
 
-static const char *adapter_note(const struct oriel_nic *adapter)
+static const char *nic_note(const struct oriel_nic *nic)
 {
-	if (adapter->is_sink)
+	if (nic->is_sink)
 		return "software HCA, set to discard all data: for measuring posts only";
-	if (adapter->is_software)
+	if (nic->is_software)
 		return "software HCA, for development and tests: no NIC is used";
 	return "a NIC";
 }
 
-static bool adapter_print(const struct oriel_nic *adapter)
+static bool nic_print(const struct oriel_nic *nic)
 {
 	static const char *const head[] = {"NIC",         "kind",          "tier",       "mtu",
 					   "queue depth", "max_rd_atomic", "WAIT",       "rails",
 					   "posts",       "order",         "description"};
 	struct table table = {.columns = 11};
 	char mtu[16], depth[16], gets[16], rails[16];
-	const char *cells[] = {adapter->name,
-			       adapter->kind,
-			       *adapter->tier ? adapter->tier : "-",
+	const char *cells[] = {nic->name,
+			       nic->kind,
+			       *nic->tier ? nic->tier : "-",
 			       mtu,
 			       depth,
 			       gets,
-			       adapter->has_wait ? "yes" : "no",
+			       nic->has_wait ? "yes" : "no",
 			       rails,
-			       adapter->is_proxied ? "proxy" : "rings",
-			       adapter->is_reordered ? "relaxed" : "ordered",
-			       adapter_note(adapter)};
+			       nic->is_proxied ? "proxy" : "rings",
+			       nic->is_reordered ? "relaxed" : "ordered",
+			       nic_note(nic)};
 	bool is_added;
 
-	snprintf(mtu, sizeof(mtu), "%u", adapter->mtu);
-	snprintf(depth, sizeof(depth), "<= %u", adapter->depth_max);
-	snprintf(gets, sizeof(gets), "<= %u", adapter->outstanding_max);
-	snprintf(rails, sizeof(rails), "%u", adapter->rails);
+	snprintf(mtu, sizeof(mtu), "%u", nic->mtu);
+	snprintf(depth, sizeof(depth), "<= %u", nic->depth_max);
+	snprintf(gets, sizeof(gets), "<= %u", nic->outstanding_max);
+	snprintf(rails, sizeof(rails), "%u", nic->rails);
 	is_added = table_add(&table, head) && table_add(&table, cells);
 	printf("\n");
 	table_print(&table, stdout);
@@ -263,7 +263,7 @@ static void tuning_print(const struct info_job *job)
 
 bool info_job_print(const struct info_job *job)
 {
-	struct oriel_nic adapter;
+	struct oriel_nic nic;
 
 	printf("\njob of %u ranks\n\n", job->size);
 	if (!peers_print(job))
@@ -273,7 +273,7 @@ bool info_job_print(const struct info_job *job)
 		return false;
 	tuning_print(job);
 	/* Rank 0 has one if any rank does; without any, all ranks are in one domain. */
-	if (oriel_comm_nic(job->comm, &adapter) == ORIEL_OK && !adapter_print(&adapter))
+	if (oriel_comm_nic(job->comm, &nic) == ORIEL_OK && !nic_print(&nic))
 		return false;
 	return reasons_print(job);
 }
@@ -329,26 +329,26 @@ static void reasons_write(const struct info_job *job, struct json *json)
 	json_close_array(json);
 }
 
-static void adapter_write(const struct info_job *job, struct json *json)
+static void nic_write(const struct info_job *job, struct json *json)
 {
-	struct oriel_nic adapter;
+	struct oriel_nic nic;
 
-	if (oriel_comm_nic(job->comm, &adapter) != ORIEL_OK)
+	if (oriel_comm_nic(job->comm, &nic) != ORIEL_OK)
 		return;
-	json_open_object(json, "adapter");
-	json_text(json, "kind", adapter.kind);
-	json_text(json, "name", adapter.name);
-	json_text(json, "tier", adapter.tier);
-	json_unsigned(json, "mtu", adapter.mtu);
-	json_unsigned(json, "depth_max", adapter.depth_max);
-	json_unsigned(json, "outstanding_max", adapter.outstanding_max);
-	json_bool(json, "has_wait", adapter.has_wait);
-	json_bool(json, "is_software", adapter.is_software);
-	json_bool(json, "is_sink", adapter.is_sink);
-	json_unsigned(json, "rails", adapter.rails);
-	json_text(json, "post", adapter.is_proxied ? "proxy" : "rings");
-	json_text(json, "order", adapter.is_reordered ? "relaxed" : "ordered");
-	json_text(json, "note", adapter_note(&adapter));
+	json_open_object(json, "nic");
+	json_text(json, "kind", nic.kind);
+	json_text(json, "name", nic.name);
+	json_text(json, "tier", nic.tier);
+	json_unsigned(json, "mtu", nic.mtu);
+	json_unsigned(json, "depth_max", nic.depth_max);
+	json_unsigned(json, "outstanding_max", nic.outstanding_max);
+	json_bool(json, "has_wait", nic.has_wait);
+	json_bool(json, "is_software", nic.is_software);
+	json_bool(json, "is_sink", nic.is_sink);
+	json_unsigned(json, "rails", nic.rails);
+	json_text(json, "post", nic.is_proxied ? "proxy" : "rings");
+	json_text(json, "order", nic.is_reordered ? "relaxed" : "ordered");
+	json_text(json, "note", nic_note(&nic));
 	json_close_object(json);
 }
 
@@ -377,7 +377,7 @@ void info_job_write(const struct info_job *job, struct json *json)
 	if (job->stream)
 		info_gpus_write(job, json);
 	tuning_write(job, json);
-	adapter_write(job, json);
+	nic_write(job, json);
 	reasons_write(job, json);
 	json_close_object(json);
 }

@@ -141,14 +141,14 @@ static void job_set_command(struct perf_job *job, int argc, char **argv)
 /* The path between ranks 0 and 1, on which all ranks agree. */
 static void job_read_paths(struct perf_job *job)
 {
-	struct oriel_nic adapter;
+	struct oriel_nic nic;
 
 	if (job->ranks > 1)
 		oriel_comm_path_between(job->comm, 0, 1, &job->path);
-	if (oriel_comm_nic(job->comm, &adapter) != ORIEL_OK)
+	if (oriel_comm_nic(job->comm, &nic) != ORIEL_OK)
 		return;
-	job->is_software = adapter.is_software;
-	job->is_sink = adapter.is_sink;
+	job->is_software = nic.is_software;
+	job->is_sink = nic.is_sink;
 }
 
 enum oriel_status perf_job_open(struct perf_job *job, const struct perf_options *options, int argc,

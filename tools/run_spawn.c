@@ -305,7 +305,7 @@ int run_spawn_all(const struct run_options *options, const sigset_t *mask, int i
 		code = spawn_rank(&spawn, started, &pids[started], outputs[started]);
 		if (code == TOOL_OK)
 			started++;
-		/* Rank 0 has it: nobody else shall hold its port when it is done with it. */
+		/* Rank 0 has it: no other process shall hold its port when it is done with it. */
 		if (spawn.listener >= 0)
 			close(spawn.listener);
 		spawn.listener = -1;

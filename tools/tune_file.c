@@ -85,7 +85,7 @@ static int file_failed(const char *file, const char *reason)
 
 /*
  * Open a new file beside @file, which later takes its name; -1: an error was printed. The folder
- * may be one where others write, so nobody can know the name before, and a link there is refused.
+ * may be one where others write, so the name must not be known before, and a link there is refused.
  */
 static int file_open_draft(const char *file, char *draft, size_t room)
 {

@@ -103,7 +103,7 @@ def page(rows, prefix):
         table(rows)
         print()
         disturbance(rows)
-    target, kept = prefix.with_suffix(".md"), report.notes(prefix.with_suffix(".md"))
+    target, notes = prefix.with_suffix(".md"), report.notes(prefix.with_suffix(".md"))
     commits = ", ".join(sorted({row["commit"] for row in rows}))
     machines = ", ".join(sorted({row["machine"] for row in rows}))
     numbers = prefix.with_suffix(".jsonl")
@@ -123,7 +123,7 @@ with zero-CTA policy. "MISSED" is against the goal of the project, not against N
 {text.getvalue()}```
 
 {report.pictures(prefix)}
-{kept}""", encoding="utf-8")
+{notes}""", encoding="utf-8")
     print(target)
     return status == 0
 

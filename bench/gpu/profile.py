@@ -73,8 +73,8 @@ def sample(ncu, programs, row, report, metrics):
                str(programs / row.command[0]), *row.command[1:]]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
-    except subprocess.TimeoutExpired as gone:
-        return f"no end after {SECONDS} s: {(gone.stdout or b'')[-600:]!r}"
+    except subprocess.TimeoutExpired as expired:
+        return f"no end after {SECONDS} s: {(expired.stdout or b'')[-600:]!r}"
     if done.returncode or not report.exists():
         return f"exit code {done.returncode}: {done.stdout[-900:]}{done.stderr[-300:]}"
     return None

@@ -26,7 +26,7 @@ SECTIONS = (
     ("Atomics", "us", ("fetch_add",)),
     ("Puts", "gbps", ("put_bw",)),
     ("Send and receive; GB/s of both directions together", "both", ("send_recv",)),
-    ("Posting to a ring, nobody executing, time of one WQE", "us",
+    ("Posting to a ring that no HCA executes, time of one WQE", "us",
      ("post_put", "post_value", "post_put_signal", "post_put_signal_counter",
       "post_fan_out", "post_batch")),
 )
@@ -99,7 +99,7 @@ def pictures(prefix):
     return "".join(f"![{p.stem}]({p.name})\n" for p in plots)
 
 
-def document(rows, prefix, kept):
+def document(rows, prefix, remarks):
     commits = sorted({row["commit"] for row in rows})
     machines = sorted({row["machine"] for row in rows})
     turns = " or ".join(map(str, sorted({row["runs"] for row in rows})))
@@ -116,7 +116,7 @@ are compared. "MISSED" is against the goal of the project, not against the peer.
 
 """
     tables = "\n".join(filter(None, (section(rows, *s) for s in SECTIONS)))
-    return f"{head}```\n{goals(rows)}```\n\n{pictures(prefix)}\n{tables}\n{kept}"
+    return f"{head}```\n{goals(rows)}```\n\n{pictures(prefix)}\n{tables}\n{remarks}"
 
 
 def main():

@@ -58,9 +58,9 @@ def run(program, arguments, env):
     command = [str(program), *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, env=env)
-    except subprocess.TimeoutExpired as gone:
+    except subprocess.TimeoutExpired as expired:
         print(f"{program.name}: timed out after {SECONDS} s", file=sys.stderr)
-        done = subprocess.CompletedProcess(command, 124, gone.stdout or "", "")
+        done = subprocess.CompletedProcess(command, 124, expired.stdout or "", "")
         if isinstance(done.stdout, bytes):
             done.stdout = done.stdout.decode()
     rows = []

@@ -53,7 +53,7 @@ static void check_rejected(const void *handle, enum oriel_status status, const c
 
 static void test_only_the_address_of_a_live_object_passes(void **state)
 {
-	struct object *o = object_make(NULL), *gone = object_make(NULL);
+	struct object *o = object_make(NULL), *ended = object_make(NULL);
 	void *other = ori_handle_alloc(OTHER, 200);
 	char *at = (char *)o;
 	uint64_t local[16] = {ori_handle_stamp, ori_handle_stamp};
@@ -62,23 +62,23 @@ static void test_only_the_address_of_a_live_object_passes(void **state)
 	(void)state;
 	assert_non_null(other);
 	ori_handle_open(other, NULL);
-	object_end(gone);
+	object_end(ended);
 
 	assert_int_equal(ori_handle_check(o, KIND, "oriel_call"), ORIEL_OK);
 	check_rejected(NULL, ORIEL_ERR_INVALID, "is NULL");
-	check_rejected(gone, ORIEL_ERR_STATE, "it was destroyed");
+	check_rejected(ended, ORIEL_ERR_STATE, "it was destroyed");
 	check_rejected(other, ORIEL_ERR_STATE, "it is, or was, a copies object");
 	check_rejected((char *)other + 8, ORIEL_ERR_STATE, "it lies inside a copies object");
 	check_rejected(&local[8], ORIEL_ERR_STATE, "no handle of this library");
 	check_rejected((void *)8, ORIEL_ERR_STATE, "no handle of this library");
 	check_rejected((void *)-64, ORIEL_ERR_STATE, "no handle of this library");
 	for (i = 1; i < 200; i++) {
-		assert_false(ori_handle_is_live(at + i, KIND) && at + i != (char *)gone);
+		assert_false(ori_handle_is_live(at + i, KIND) && at + i != (char *)ended);
 		assert_false(ori_handle_is_live(at - i, KIND));
 	}
 	check_rejected(at + 64, ORIEL_ERR_STATE, "it lies inside a region");
 	/* An inaccessible address inside the reserved range: the check does not read there. */
-	check_rejected(at + 10000 * ((char *)gone - at), ORIEL_ERR_STATE, "no handle");
+	check_rejected(at + 10000 * ((char *)ended - at), ORIEL_ERR_STATE, "no handle");
 
 	assert_true(ori_handle_shut(other, OTHER, "end"));
 	ori_handle_free(other);

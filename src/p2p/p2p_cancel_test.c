@@ -49,7 +49,7 @@ static void keep(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
 
 /* Any of five sends and receives, the first and the last included, on both sides. */
 static void cancel_before_the_join(enum endpoints_route route, enum oriel_p2p_mode mode,
-				   unsigned gone)
+				   unsigned cancelled)
 {
 	const struct oriel_p2p_attr attr = {.size = sizeof(attr), .mode = mode};
 	struct oriel_p2p_request said[2], heard[2];
@@ -63,21 +63,22 @@ static void cancel_before_the_join(enum endpoints_route route, enum oriel_p2p_mo
 		begin(e.b, i, false);
 	}
 	for (unsigned i = 0; i < 2; i++) {
-		assert_int_equal(oriel_p2p_send_control(e.a, i, i ? "kept" : "gone", 5, &said[i]),
+		assert_int_equal(oriel_p2p_send_control(e.a, i, i ? "kept" : "cancelled", 5,
+							&said[i]),
 				 ORIEL_OK);
 		assert_int_equal(oriel_p2p_recv_control(e.b, i, word[i], 8, &heard[i]), ORIEL_OK);
 	}
 	cancel_one(e.a, &said[0]);
 	cancel_one(e.b, &heard[0]);
 	for (unsigned i = 0; i < SOME; i++) {
-		if (!(gone >> i & 1))
+		if (!(cancelled >> i & 1))
 			continue;
 		cancel_one(e.a, &out[i]);
 		cancel_one(e.b, &in[i]);
 	}
 	endpoints_join(&e);
 	for (unsigned i = 0; i < SOME; i++) {
-		if (gone >> i & 1) {
+		if (cancelled >> i & 1) {
 			assert_int_equal(in[i].status, ORIEL_ERR_ABORTED);
 			assert_int_equal(to[i][0], 0);
 			continue;
@@ -103,10 +104,11 @@ static void test_any_request_can_be_cancelled_before_the_join(void **state)
 	(void)state;
 	for (unsigned i = peers_first; i < ROUTES; i++)
 		for (unsigned k = 0; k < MODES; k++)
-			for (unsigned gone = 1; gone < 1u << SOME; gone = gone * 2 + 1) {
-				cancel_before_the_join(routes[i], modes[k], gone);
+			for (unsigned cancelled = 1; cancelled < 1u << SOME;
+			     cancelled = cancelled * 2 + 1) {
+				cancel_before_the_join(routes[i], modes[k], cancelled);
 				cancel_before_the_join(routes[i], modes[k],
-						       gone ^ ((1u << SOME) - 1));
+						       cancelled ^ ((1u << SOME) - 1));
 			}
 }
 

@@ -266,7 +266,7 @@ static void test_silent_connections_are_closed_when_descriptors_run_out(void **s
 {
 	static const char *tcp[] = {"off", "on"}, *keys[] = {"c0ffee00c0ffee00c0ffee00c0ffee00",
 							     "c0ffee00c0ffee00c0ffee00c0ffee00"};
-	const struct p2p_token nobody = {.number = 1};
+	const struct p2p_token unknown = {.number = 1};
 	struct ori_net_conn conn = {.fd = -1};
 	struct rlimit normal, tight;
 	int fds[CROWD / 8], fd;
@@ -285,7 +285,7 @@ static void test_silent_connections_are_closed_when_descriptors_run_out(void **s
 	tight.rlim_cur = (rlim_t)fd + 2;
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &tight), 0);
 	for (unsigned i = 0; i < CROWD; i++)
-		assert_int_equal(ori_p2p_context_answer(e.contexts[1], &nobody, &nobody, &conn),
+		assert_int_equal(ori_p2p_context_answer(e.contexts[1], &unknown, &unknown, &conn),
 				 ORIEL_AGAIN);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &normal), 0);
 	/* All were accepted, one in place of another. */

@@ -106,7 +106,7 @@ static bool posted_find(const struct oriel_dev_link *l, const void *memory, uint
 		return false;
 	ref->queue = q.ring;
 	ref->poster = pthread_self();
-	/* Registrations for requests that nobody waits for end, too. */
+	/* Registrations for requests without a waiter end, too. */
 	oriel_link_progress(q);
 	if (posted_register(p, ref, l->rail, memory, length, is_target, found))
 		return true;

@@ -191,7 +191,7 @@ static void *find_from_elsewhere(void *context)
 	return NULL;
 }
 
-/* Nobody knows whether a thread has posted that has not come back. */
+/* Whether a thread has posted that has not come back is unknown. */
 static void test_a_registration_outlives_what_others_post(void **state)
 {
 	pthread_t other;

@@ -69,7 +69,7 @@ static const struct ori_gpu_reach *gpu_find_reach(const struct ori_host_gpu *a,
 /*
  * One process may see the GPU of the other while the other does not. If neither does
  * (CUDA_VISIBLE_DEVICES, and no NVML), only the driver knows whether they reach each other, and
- * reports it when memory is imported; nobody knows whether atomics pass, so none are used.
+ * reports it when memory is imported; no source says whether atomics pass, so none are used.
  */
 static enum classify_gpus classify_gpus(const struct ori_host_gpu *a, const struct ori_host_gpu *b)
 {

@@ -74,9 +74,9 @@ static bool has_own_process(const struct rank *r)
 /* The HCA has sockets of its own, and a scenario can make it unlike others. */
 static bool has_soft_hca(const struct rank *r)
 {
-	struct oriel_nic adapter;
+	struct oriel_nic nic;
 
-	return oriel_comm_nic(r->comm, &adapter) == ORIEL_OK && adapter.is_software;
+	return oriel_comm_nic(r->comm, &nic) == ORIEL_OK && nic.is_software;
 }
 
 static bool is_neighbour(const struct rank *r, unsigned peer)

@@ -329,20 +329,20 @@ class Missing(unittest.TestCase):
         self.assertRegex(said[0][0], r"^ORIEL_ERR_\w+ .*\b%d\b" % port)
         self.assertRegex(said[1][0], r"^ORIEL_ERR_\w+ .+")
 
-    def test_a_flood_of_strangers_is_a_few_lines(self):
+    def test_a_flood_of_connections_is_a_few_lines(self):
         job = Job(self, 2, "nothing", "-", missing=[1], ORIEL_TIMEOUT="4", ORIEL_LOG="debug")
-        begin, strangers = time.monotonic(), 0
+        begin, connections = time.monotonic(), 0
         while job.ranks[0].poll() is None:
             try:
-                with socket.create_connection(("127.0.0.1", job.port), timeout=1) as stranger:
+                with socket.create_connection(("127.0.0.1", job.port), timeout=1) as connection:
                     # What ends it differs: a malformed frame, or the end of a part of one.
-                    stranger.sendall(b"GET / HTTP/1.1\r\n\r\n" if strangers % 2 else b"\1")
-                    strangers += 1
+                    connection.sendall(b"GET / HTTP/1.1\r\n\r\n" if connections % 2 else b"\1")
+                    connections += 1
             except OSError:
                 pass
         out, _ = job.ranks[0].communicate(timeout=DEADLINE)
         lines = out.count("oriel: warn:") + out.count("oriel: debug:")
-        self.assertGreater(strangers, 100)
+        self.assertGreater(connections, 100)
         # Of both levels, and those of the rank itself.
         self.assertLess(lines, 18 * (time.monotonic() - begin + 1) + 20, out)
         self.assertRegex(out, r"so were \d+ before it|\d+ more connections ended as those")

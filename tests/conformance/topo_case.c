@@ -52,23 +52,23 @@ static void paths_are_symmetric(struct rank *r)
 static void rails_are_symmetric(struct rank *r)
 {
 	unsigned *mine = calloc(r->size * (r->size + 1), sizeof(*mine)), *all = mine + r->size;
-	struct oriel_nic adapter = {.rails = 1};
-	enum oriel_status status = oriel_comm_nic(r->comm, &adapter);
+	struct oriel_nic nic = {.rails = 1};
+	enum oriel_status status = oriel_comm_nic(r->comm, &nic);
 	unsigned i, k, before = 0;
 	bool has_before = false;
 
 	CHECK(r, status == ORIEL_OK || status == ORIEL_ERR_NO_PATH);
-	CHECK_EQ(r, r->dev.rails, status == ORIEL_OK ? adapter.rails : 0);
+	CHECK_EQ(r, r->dev.rails, status == ORIEL_OK ? nic.rails : 0);
 	for (i = 0; i < r->size; i++) {
 		mine[i] = rank_rail(r, i);
-		CHECK(r, mine[i] < adapter.rails);
+		CHECK(r, mine[i] < nic.rails);
 		if (rank_is_mapped(r, r->rank, i)) {
 			CHECK_EQ(r, mine[i], 0);
 			has_before = false;
 			continue;
 		}
 		CHECK_EQ(r, r->dev.peers[i].link->rail, mine[i]);
-		CHECK(r, !has_before || adapter.rails == 1 || mine[i] != before);
+		CHECK(r, !has_before || nic.rails == 1 || mine[i] != before);
 		has_before = true;
 		before = mine[i];
 	}

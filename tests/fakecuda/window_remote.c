@@ -7,10 +7,10 @@
 /* The software HCA reaches GPU memory through the driver, others by themselves. */
 static bool has_soft_hca(struct rank *r)
 {
-	struct oriel_nic adapter = {.is_software = true};
+	struct oriel_nic nic = {.is_software = true};
 
-	(void)oriel_comm_nic(r->comm, &adapter);
-	return adapter.is_software;
+	(void)oriel_comm_nic(r->comm, &nic);
+	return nic.is_software;
 }
 
 /* The driver copies the GPU memory that the software HCA moves, out and in. */

@@ -343,7 +343,7 @@ static bool doorbell_look_at(struct fake5_page *page)
 	return has_news;
 }
 
-/* Stores beside the registers, and to registers that nobody got, ring nothing. */
+/* Stores beside the registers, and to registers that no process got, ring nothing. */
 static void doorbell_find_strays(struct fake5_page *page)
 {
 	uint64_t *registers = (uint64_t *)(void *)(page->memory + FAKE5_DOORBELLS_AT);

@@ -52,7 +52,7 @@ struct fake5_counters {
 	uint64_t rung;      /* doorbells that the thread saw */
 	uint64_t recovered; /* recovered from the record, since registers are shared */
 	uint64_t stray;     /* for queues that do not exist, or use another page */
-	uint64_t stalled;   /* queues that nobody resumes after a page fault */
+	uint64_t stalled;   /* queues that are not resumed after a page fault */
 };
 
 struct fake5_counters fake5_counters(void);

@@ -381,12 +381,12 @@ static bool fake_may_pin(const char *address, size_t length, bool is_written)
 {
 	const int add = FUTEX_OP(FUTEX_OP_ADD, 0, FUTEX_OP_CMP_LT, 0);
 	const char *at = address - (uintptr_t)address % 4096;
-	uint32_t nobody = 0;
+	uint32_t unused = 0;
 
 	for (; at < address + length; at += 4096) {
 		if (syscall(SYS_rt_sigprocmask, -1, at, NULL, 8) < 0 && errno == EFAULT)
 			return false;
-		if (is_written && syscall(SYS_futex, &nobody, FUTEX_WAKE_OP, 0, 0, at, add) < 0 &&
+		if (is_written && syscall(SYS_futex, &unused, FUTEX_WAKE_OP, 0, 0, at, add) < 0 &&
 		    errno == EFAULT)
 			return false;
 	}

@@ -17,7 +17,7 @@
 #define JOIN_TIMEOUT_NS 5000000u
 #define JOIN_MAPPED_NS 4000000u /* no peer connects */
 #define JOIN_MESSAGE_MAX 4096u
-#define JOIN_ADAPTER_MAGIC 0x4148534fu
+#define JOIN_HCA_MAGIC 0x4148534fu
 
 enum join_flags {
 	JOIN_RANK = 3,
@@ -123,8 +123,7 @@ static void join_change(struct fuzz_input *in, uint8_t *bytes, size_t length)
 static void join_lie(struct join_job *job, unsigned peer, uint8_t *bytes, size_t length)
 {
 	uint8_t *host = join_find(bytes, length, ORI_HOST_MAGIC, sizeof(struct ori_host));
-	uint8_t *adapter =
-		join_find(bytes, length, JOIN_ADAPTER_MAGIC, sizeof(struct soft_address));
+	uint8_t *hca = join_find(bytes, length, JOIN_HCA_MAGIC, sizeof(struct soft_address));
 	unsigned changes = fuzz_byte(&job->in) & 7;
 	struct ori_host mine;
 
@@ -136,8 +135,8 @@ static void join_lie(struct join_job *job, unsigned peer, uint8_t *bytes, size_t
 		join_change(&job->in, bytes, length);
 	if (host)
 		join_keep_apart(host, mine.token);
-	if (adapter)
-		join_keep_home(adapter);
+	if (hca)
+		join_keep_home(hca);
 }
 
 static enum oriel_status join_all_gather(void *context, const void *mine, void *all, size_t length,

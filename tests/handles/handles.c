@@ -51,7 +51,7 @@ static enum oriel_path path;
 static struct oriel_peer peer;
 static struct oriel_peer_gpu gpu;
 static struct oriel_health health;
-static struct oriel_nic adapter;
+static struct oriel_nic nic;
 static struct oriel_dev_comm dev_comm;
 static struct oriel_dev_window dev_window;
 static struct oriel_dev_fault fault;
@@ -113,7 +113,7 @@ enum answer {
 	X(COMM, NOTHING, oriel_comm_abort, (h, "test"), 0)                      \
 	X(COMM, VALUE, oriel_comm_gpu_name, (h), NULL)                          \
 	X(COMM, VALUE, oriel_comm_gpu_processors, (h), 0)                       \
-	X(COMM, STATUS, oriel_comm_nic, (h, &adapter), 0)                       \
+	X(COMM, STATUS, oriel_comm_nic, (h, &nic), 0)                           \
 	X(COMM, STATUS, oriel_comm_p2p, (h, 0, NULL, OUT(made)), 0)             \
 	X(COMM, STATUS, oriel_comm_p2p_context, (h, OUT(made)), 0)              \
 	X(COMM, STATUS, oriel_comm_prepare, (h), 0)                             \

@@ -58,7 +58,7 @@ class Hca(unittest.TestCase):
             self.assertEqual(self.hosts(**env), (0, ["rank 0: joined", "rank 1: joined"], ""))
             self.assertEqual(self.works(2, "--nodes", "2", **env), [])
 
-    def test_on_one_host_rank_0_tells(self):
+    def test_on_one_host_rank_0_logs(self):
         for ranks, options, env in ((2, (), {"ORIEL_PATHS": "rdma"}), (4, (), {"ORIEL_PATHS": "rdma"}),
                                     (2, ("--nodes", "2"), {}), (4, ("--nodes", "4"), {"ORIEL_CONNECT": "lazy"})):
             err = self.works(ranks, *options, **env)

@@ -88,35 +88,35 @@ class Info(unittest.TestCase):
         job = self.of_job(3, "--nodes", "2", ORIEL_SOFT_HCA="mtu=1024,reads=4")
         self.assertEqual(job["paths"], [["self", "rdma", "rdma"], ["rdma", "self", "mapped"],
                                         ["rdma", "mapped", "self"]])
-        adapter = job["adapter"]
-        self.assertEqual((adapter["kind"], adapter["mtu"], adapter["outstanding_max"]),
+        nic = job["nic"]
+        self.assertEqual((nic["kind"], nic["mtu"], nic["outstanding_max"]),
                          ("soft", 1024, 4))
-        self.assertRegex(adapter["name"], r"^soft\d+$")
-        self.assertGreaterEqual(adapter["depth_max"], 1024)
-        self.assertEqual((adapter["has_wait"], adapter["is_software"], adapter["is_sink"]),
+        self.assertRegex(nic["name"], r"^soft\d+$")
+        self.assertGreaterEqual(nic["depth_max"], 1024)
+        self.assertEqual((nic["has_wait"], nic["is_software"], nic["is_sink"]),
                          (True, True, False))
-        self.assertIn("development", adapter["note"])
-        self.assertEqual((adapter["rails"], adapter["tier"]), (1, ""))
-        self.assertNotIn("adapter", self.of_job(2))
+        self.assertIn("development", nic["note"])
+        self.assertEqual((nic["rails"], nic["tier"]), (1, ""))
+        self.assertNotIn("nic", self.of_job(2))
 
     def test_the_posting_thread_is_reported(self):
         for post in ("rings", "proxy"):
-            self.assertEqual(self.of_job(2, "--nodes", "2", ORIEL_POST=post)["adapter"]["post"],
+            self.assertEqual(self.of_job(2, "--nodes", "2", ORIEL_POST=post)["nic"]["post"],
                              post)
-        code, _, err = oriel("run", "-n", "2", "--nodes", "2", ORIEL, "info", ORIEL_POST="nobody")
+        code, _, err = oriel("run", "-n", "2", "--nodes", "2", ORIEL, "info", ORIEL_POST="unknown")
         self.assertNotEqual(code, 0)
-        self.assertIn("ORIEL_POST is 'nobody', but it may be auto, rings or proxy", err)
+        self.assertIn("ORIEL_POST is 'unknown', but it may be auto, rings or proxy", err)
 
     def test_the_order_of_the_network_is_reported(self):
         for settings, order in (({}, "ordered"),
                                 ({"ORIEL_NET_ORDER": "relaxed"}, "relaxed"),
                                 ({"ORIEL_SOFT_HCA": "reorder=1us"}, "relaxed"),
                                 ({"ORIEL_SOFT_HCA": "reorder=1us", "ORIEL_NET_ORDER": "ordered"}, "ordered")):
-            self.assertEqual(self.of_job(2, "--nodes", "2", **settings)["adapter"]["order"], order)
+            self.assertEqual(self.of_job(2, "--nodes", "2", **settings)["nic"]["order"], order)
 
     def test_the_number_of_rails_is_reported(self):
-        adapter = self.of_job(3, "--nodes", "3", ORIEL_RAILS="4")["adapter"]
-        self.assertEqual(adapter["rails"], 4)
+        nic = self.of_job(3, "--nodes", "3", ORIEL_RAILS="4")["nic"]
+        self.assertEqual(nic["rails"], 4)
 
     def test_an_invalid_number_of_rails_is_rejected(self):
         for rails in ("0", "5", "two"):
@@ -126,9 +126,9 @@ class Info(unittest.TestCase):
             self.assertIn(f"ORIEL_RAILS is '{rails}', but it may be a number from 1 to 4", err)
 
     def test_a_sink_is_marked_as_one(self):
-        adapter = self.of_job(2, "--nodes", "2", ORIEL_SOFT_HCA="sink=1")["adapter"]
-        self.assertTrue(adapter["is_sink"])
-        self.assertIn("discard all data", adapter["note"])
+        nic = self.of_job(2, "--nodes", "2", ORIEL_SOFT_HCA="sink=1")["nic"]
+        self.assertTrue(nic["is_sink"])
+        self.assertIn("discard all data", nic["note"])
 
     def test_the_software_hca_is_a_feature_that_a_setting_disables(self):
         out = self.output("info")

@@ -56,7 +56,7 @@ class Flood(threading.Thread):
     def __init__(self, pids):
         super().__init__()
         self.pids, self.sockets, self.opened = pids, collections.deque(), collections.Counter()
-        self.kept = []
+        self.held = []
         self.is_over = threading.Event()
 
     def open(self, family, address):
@@ -66,7 +66,7 @@ class Flood(threading.Thread):
             sock.connect(address)
         except OSError:
             pass  # in progress, refused, or the backlog is full
-        (self.sockets if family == socket.AF_INET else self.kept).append(sock)
+        (self.sockets if family == socket.AF_INET else self.held).append(sock)
         self.opened[address] += 1
 
     def count(self, kind):
@@ -82,7 +82,7 @@ class Flood(threading.Thread):
                         self.open(family, address)
             while len(self.sockets) > FLOOD:
                 self.sockets.popleft().close()
-        for sock in (*self.sockets, *self.kept):
+        for sock in (*self.sockets, *self.held):
             sock.close()
 
 

@@ -154,7 +154,7 @@ class Launcher(unittest.TestCase):
         self.assertEqual(self.finish(job, b"x\n"),
                          (3, b"", "oriel run: rank 0 exited with code 3\n"))
 
-    def test_a_stopped_rank_is_told_and_so_is_that_it_goes_on(self):
+    def test_a_stopped_rank_is_reported_and_so_is_that_it_goes_on(self):
         job = self.start("-n", 2, HELPER, "wait")
         self.wait_ready(job, 2)
         pid = self.ranks()[0]

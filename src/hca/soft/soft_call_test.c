@@ -203,7 +203,7 @@ static void test_receives_may_have_a_cq_of_their_own(void **state)
 }
 
 /* Two QPs of 16 share a CQ of 16 that no thread polls. */
-static void test_a_cq_that_nobody_polls_is_overrun(void **state)
+static void test_a_cq_that_is_not_polled_is_overrun(void **state)
 {
 	struct ori_hca_qp_attr attr = {.depth = 16};
 	struct ori_hca_cq_attr cq = {.depth = 16};
@@ -338,7 +338,7 @@ int main(void)
 		cmocka_unit_test(test_retries_to_a_peer_without_receives_end),
 		cmocka_unit_test(test_a_qp_takes_receives_up_to_its_limit),
 		cmocka_unit_test(test_receives_may_have_a_cq_of_their_own),
-		cmocka_unit_test(test_a_cq_that_nobody_polls_is_overrun),
+		cmocka_unit_test(test_a_cq_that_is_not_polled_is_overrun),
 		cmocka_unit_test(test_completions_of_a_destroyed_qp_are_dropped),
 		cmocka_unit_test(test_invalid_arguments_are_rejected),
 	};
