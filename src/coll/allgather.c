@@ -25,12 +25,12 @@ enum oriel_status oriel_allgather_create(struct oriel_comm *comm, const struct o
 					 const struct oriel_allgather_attr *attr,
 					 struct oriel_allgather **gather)
 {
-	struct ori_gather *g = NULL;
-	enum oriel_status status =
-		ori_gather_create(&allgather_kind, comm, view, attr, gather ? &g : NULL, __func__);
+	void *made = NULL;
+	enum oriel_status status = ori_gather_create(&allgather_kind, comm, view, attr,
+						     gather ? &made : NULL, __func__);
 
 	if (status == ORIEL_OK)
-		*gather = (struct oriel_allgather *)g;
+		*gather = made;
 	return status;
 }
 

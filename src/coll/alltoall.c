@@ -29,12 +29,12 @@ enum oriel_status oriel_alltoall_create(struct oriel_comm *comm, const struct or
 					const struct oriel_allgather_attr *attr,
 					struct oriel_alltoall **alltoall)
 {
-	struct ori_gather *g = NULL;
-	enum oriel_status status =
-		ori_gather_create(&alltoall_kind, comm, view, attr, alltoall ? &g : NULL, __func__);
+	void *made = NULL;
+	enum oriel_status status = ori_gather_create(&alltoall_kind, comm, view, attr,
+						     alltoall ? &made : NULL, __func__);
 
 	if (status == ORIEL_OK)
-		*alltoall = (struct oriel_alltoall *)g;
+		*alltoall = made;
 	return status;
 }
 

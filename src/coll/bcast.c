@@ -33,12 +33,12 @@ enum oriel_status oriel_bcast_create(struct oriel_comm *comm, const struct oriel
 				     const struct oriel_allgather_attr *attr,
 				     struct oriel_bcast **bcast)
 {
-	struct ori_gather *g = NULL;
+	void *made = NULL;
 	enum oriel_status status =
-		ori_gather_create(&bcast_kind, comm, view, attr, bcast ? &g : NULL, __func__);
+		ori_gather_create(&bcast_kind, comm, view, attr, bcast ? &made : NULL, __func__);
 
 	if (status == ORIEL_OK)
-		*bcast = (struct oriel_bcast *)g;
+		*bcast = made;
 	return status;
 }
 

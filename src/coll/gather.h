@@ -117,13 +117,13 @@ struct ori_gather {
 };
 
 /*
- * gather_make.c creates the gather of a handle of @kind; gather_start.c has what its executions
- * share. All functions leave a message for oriel_last_error() where they fail.
+ * gather_make.c creates a handle of @kind, whose only field is the gather; gather_start.c has what
+ * its executions share. All functions leave a message for oriel_last_error() where they fail.
  */
 enum oriel_status ori_gather_create(const struct ori_gather_kind *kind, struct oriel_comm *comm,
 				    const struct oriel_view *view,
-				    const struct oriel_allgather_attr *attr,
-				    struct ori_gather **gather, const char *call);
+				    const struct oriel_allgather_attr *attr, void **handle,
+				    const char *call);
 /* @handle: of @kind; NULL is allowed. */
 void ori_gather_destroy(const struct ori_gather_kind *kind, void *handle, const char *call);
 /* Would ori_gather_create() succeed, with an object that executes @bytes? Collective. */

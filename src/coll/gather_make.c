@@ -396,14 +396,14 @@ static enum oriel_status make_begin(const struct ori_gather_kind *kind, struct o
 
 enum oriel_status ori_gather_create(const struct ori_gather_kind *kind, struct oriel_comm *comm,
 				    const struct oriel_view *view,
-				    const struct oriel_allgather_attr *attr,
-				    struct ori_gather **gather, const char *call)
+				    const struct oriel_allgather_attr *attr, void **handle,
+				    const char *call)
 {
 	struct ori_gather_request request = {.join = {0}};
 	struct ori_gather *g = NULL;
 	enum oriel_status status;
 
-	if (!gather)
+	if (!handle)
 		return ori_fail(ORIEL_ERR_INVALID, "%s: the output pointer is NULL", kind->name);
 	status = make_begin(kind, comm, view, attr, call, &request, &g);
 	if (status != ORIEL_OK)
@@ -416,7 +416,7 @@ enum oriel_status ori_gather_create(const struct ori_gather_kind *kind, struct o
 		return status;
 	}
 	ori_handle_open(g, comm);
-	*gather = g;
+	*handle = g;
 	return ORIEL_OK;
 }
 
