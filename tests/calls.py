@@ -3,8 +3,9 @@
 """calls.py [--self-test | [--nm NM] LIST]: whether calls between files keep to the layers.
 
 layers.py reads #include lines; a declaration in a header of a low layer can still be defined by a
-high one. This program reads the symbols of the library's objects: a module may use symbols of the
-modules that its line in layers.py names, and no files call each other in a circle.
+high one. This program reads the symbols of the objects of the libraries and of the tool: a module
+or tree may use symbols of the modules that its line in layers.py names, and no files call each
+other in a circle.
 """
 import argparse
 import os
@@ -13,7 +14,7 @@ import subprocess
 import sys
 from collections import defaultdict
 
-from layers import MODULES
+from layers import MODULES, OUTSIDE
 
 # Device headers declare these; a module above base defines them: a proxy posts for its caller.
 UPWARD = {"oriel_cpu_ask_proxy", "oriel_cpu_help_proxy", "oriel_cpu_reject"}
@@ -22,9 +23,19 @@ ORDER = list(MODULES)
 
 
 def source_of(path):
-    """"hca/hca.c" of the object .../src/hca/hca.c.o or .../oriel_objects.dir/hca/hca.c.o."""
-    match = re.search(r"(?:.*/oriel_objects\.dir|.*/src)/(?:\./)?(.+)\.o(?:bj)?$", path)
+    """"hca/hca.c" of the object .../src/hca/hca.c.o, or of .../x.dir/... in a build folder."""
+    path = re.sub(r"CMakeFiles/[^/]+\.dir/", "", path)
+    match = re.search(r"(?:^|.*/)(?:src/|(?=tools/))(?:\./)?(.+)\.o(?:bj)?$", path)
     return match[1] if match else None
+
+
+def rule_of(source):
+    """(name, rule) of the module or outer tree of @source; (name, None) without a line."""
+    module = source.split("/")[0]
+    for tree, rule in OUTSIDE.items():
+        if source.startswith(tree + "/"):
+            return tree, rule
+    return module, MODULES.get(module)
 
 
 def symbols(nm, path):
@@ -36,15 +47,21 @@ def symbols(nm, path):
             {f[0] for f in fields if f[1] == "U"})
 
 
-def may_call(caller, owner, symbol):
-    """May module @caller use @symbol, which module @owner defines?"""
-    named = {part.split("/")[0] for part in MODULES[caller].may.split()}
-    if owner in {caller, "base"} | named or symbol in UPWARD:
+def may_call(source, target, symbol):
+    """May @source use @symbol, which @target defines?"""
+    (caller, rule), (owner, _) = rule_of(source), rule_of(target)
+    named = {part.split("/")[0] for part in rule.may.split()}
+    if caller in MODULES:
+        named.add("base")
+    # The trees of one program call each other.
+    if owner in named or source.split("/")[0] == target.split("/")[0] or symbol in UPWARD:
         return True
     # A public function of a lower layer, or one that device headers call.
     is_public = "public" in named and symbol.startswith("oriel_")
     is_device = named & {"dev", "oriel"} and symbol.startswith("oriel_cpu_")
-    return bool(is_public or is_device) and ORDER.index(owner) < ORDER.index(caller)
+    is_below = owner in MODULES and (caller not in MODULES
+                                     or ORDER.index(owner) < ORDER.index(caller))
+    return bool(is_public or is_device) and is_below
 
 
 def circles(graph):
@@ -77,18 +94,18 @@ def check(objects):
     owner = {name: source for source, (defined, _) in objects.items() for name in defined}
     graph, complaints = defaultdict(set), []
     for source, (_, undefined) in sorted(objects.items()):
-        caller = source.split("/")[0]
-        if caller not in MODULES:
-            complaints.append(f"src/{source}: tests/layers.py has no line for {caller}")
+        caller, rule = rule_of(source)
+        if not rule:
+            complaints.append(f"{source}: tests/layers.py has no line for {caller}")
             continue
         for name in sorted(undefined):
             target = owner.get(name)
             if target is None or target == source:
                 continue
             graph[source].add(target)
-            if not may_call(caller, target.split("/")[0], name):
-                complaints.append(f"src/{source}: {caller} may not call {name}() of src/{target}: "
-                                  + MODULES[caller].why)
+            if not may_call(source, target, name):
+                complaints.append(f"{source}: {caller} may not call {name}() of {target}: "
+                                  + rule.why)
     for group in circles(graph):
         complaints.append("these files call each other in a circle: " + ", ".join(sorted(group)))
     return complaints
@@ -106,6 +123,13 @@ PLANTED = [
     ({"topo/a.c": ({"ori_a"}, {"ori_b"}), "topo/b.c": ({"ori_b"}, {"ori_a"})}, 1),
     ({"topo/a.c": ({"ori_a"}, {"ori_b"}), "topo/b.c": ({"ori_b"}, {"ori_c"}),
       "topo/c.c": ({"ori_c"}, set())}, 0),
+    ({"doctor/a.c": ({"ori_a"}, set()), "tools/b.c": ({"b"}, {"ori_a"})}, 0),
+    ({"doctor/a.c": (set(), {"ori_b"}), "topo/b.c": ({"ori_b"}, set())}, 1),
+    ({"hca/a.c": ({"ori_a"}, set()), "tools/b.c": (set(), {"ori_a"})}, 1),
+    ({"hca/a.c": ({"ori_a"}, set()), "tools/field/b.c": (set(), {"ori_a"})}, 0),
+    ({"comm/a.c": ({"oriel_a"}, set()), "tools/b.c": (set(), {"oriel_a"})}, 0),
+    ({"p2p_mock/a.c": ({"ori_a"}, set()), "p2p/b.c": (set(), {"ori_a"})}, 1),
+    ({"tools/a.c": ({"a"}, {"b"}), "tools/b.c": ({"b"}, {"a"})}, 1),
     ({"rdma/a.c": ({"oriel_cpu_ask_proxy"}, set()), "hca/b.c": (set(), {"oriel_cpu_ask_proxy"})},
      0),
 ]
@@ -118,9 +142,13 @@ def self_test():
         found = check(objects)
         if len(found) != expected:
             wrong.append(f"{objects}: {len(found)} complaints, not {expected}: {found}")
-    for path in ("/src/x/src/hca/soft/soft.c.o", "src/x/oriel_objects.dir/./hca/soft/soft.c.o"):
-        if source_of(path) != "hca/soft/soft.c":
-            wrong.append(f"source_of({path})")
+    for path, source in (
+            ("/src/x/src/hca/soft/soft.c.o", "hca/soft/soft.c"),
+            ("/src/x/src/CMakeFiles/a.dir/./hca/soft/soft.c.o", "hca/soft/soft.c"),
+            ("/src/x/src/doctor/CMakeFiles/b.dir/check.c.o", "doctor/check.c"),
+            ("/src/x/tools/CMakeFiles/c.dir/field/a.c.o", "tools/field/a.c")):
+        if source_of(path) != source:
+            wrong.append(f"source_of({path}): {source_of(path)}")
     return wrong
 
 

@@ -38,16 +38,6 @@ struct demo_options {
 	bool is_rank;
 };
 
-uint64_t demo_outbox_at(const struct demo *d, unsigned target)
-{
-	return ((uint64_t)d->w.ranks + target) * DEMO_BLOCK;
-}
-
-uint64_t demo_words_at(const struct demo *d)
-{
-	return 2ull * d->w.ranks * DEMO_BLOCK;
-}
-
 static void demo_print_topology(const struct oriel_comm *comm)
 {
 	unsigned i, k, ranks = oriel_comm_size(comm);

@@ -57,8 +57,15 @@ static inline char *demo_block(char *blocks, unsigned rank)
 }
 
 /* Offsets in the window, the same on all ranks. */
-uint64_t demo_outbox_at(const struct demo *d, unsigned target);
-uint64_t demo_words_at(const struct demo *d);
+static inline uint64_t demo_outbox_at(const struct demo *d, unsigned target)
+{
+	return ((uint64_t)d->w.ranks + target) * DEMO_BLOCK;
+}
+
+static inline uint64_t demo_words_at(const struct demo *d)
+{
+	return 2ull * d->w.ranks * DEMO_BLOCK;
+}
 
 /* A transfer from this rank to @peer. @from may be overwritten once the operation permits it. */
 struct demo_transfer {

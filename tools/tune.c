@@ -20,8 +20,6 @@
 #include "tool.h"
 #include "tune.h"
 
-#define TUNE_LEAST 8u
-#define TUNE_STEP 4u /* factor from one size to the next */
 #define TUNE_SAMPLES 7u
 #define TUNE_SAMPLE_NS 2e6 /* approximate duration of a sample */
 #define TUNE_MARGIN \
@@ -64,31 +62,6 @@ struct tune_object {
 	struct oriel_alltoall *alltoall;
 	struct oriel_bcast *bcast;
 };
-
-const char *tune_collective_name(enum tune_collective which)
-{
-	static const char *const names[] = {"all-gather", "all-to-all", "broadcast"};
-
-	return names[which];
-}
-
-size_t tune_size(unsigned index)
-{
-	size_t bytes = TUNE_LEAST;
-
-	while (index--)
-		bytes *= TUNE_STEP;
-	return bytes;
-}
-
-unsigned tune_sizes(const struct tune_job *job)
-{
-	unsigned count = 0;
-
-	while (count < TUNE_SIZES && tune_size(count) <= job->most)
-		count++;
-	return count;
-}
 
 static double tune_now_ns(void)
 {

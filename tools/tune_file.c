@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The file of `oriel tune` (oriel/tune.h): what is there of other jobs, and the lines of this. */
+/*
+ * The file of `oriel tune` (oriel/tune.h): the sizes and names of its lines, what is there of other
+ * jobs, and the lines of this. tune.c calls it.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -12,6 +15,33 @@
 #include "tune.h"
 
 #define FILE_PATH 544 /* of a draft */
+#define TUNE_LEAST 8u
+#define TUNE_STEP 4u /* factor from one size to the next */
+
+const char *tune_collective_name(enum tune_collective which)
+{
+	static const char *const names[] = {"all-gather", "all-to-all", "broadcast"};
+
+	return names[which];
+}
+
+size_t tune_size(unsigned index)
+{
+	size_t bytes = TUNE_LEAST;
+
+	while (index--)
+		bytes *= TUNE_STEP;
+	return bytes;
+}
+
+unsigned tune_sizes(const struct tune_job *job)
+{
+	unsigned count = 0;
+
+	while (count < TUNE_SIZES && tune_size(count) <= job->most)
+		count++;
+	return count;
+}
 
 /* Write the rows of this job; an algorithm changes halfway between two sizes. */
 static void file_write_rows(const struct tune_job *job, FILE *to)

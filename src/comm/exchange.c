@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/late.h"
 #include "comm/health.h"
+#include "comm/health_text.h"
 #include "comm/links.h"
 #include "comm/paths.h"
 

@@ -42,8 +42,6 @@ enum ori_call {
 	ORI_CALL_BCAST_DESTROY,
 };
 
-const char *ori_call_name(unsigned call);
-
 /* The limit of a step before an agreement: it leaves as much for the agreement. */
 uint64_t ori_comm_half_timeout(const struct oriel_comm *comm);
 

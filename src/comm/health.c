@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/wait_text.h"
+#include "comm/health_text.h"
 #include "rdma/rdma.h"
 #include "topo/classify.h"
 

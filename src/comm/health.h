@@ -42,10 +42,4 @@ bool ori_health_collect(struct ori_control *control);
 /* Any thread: makes the watcher, which finds what broke, poll now. False if there is none. */
 bool ori_comm_wake(struct oriel_comm *comm);
 
-/*
- * Does @h say that a rank exited, or does not answer? Its heartbeat found that, or a queue to it
- * that got no answer.
- */
-bool ori_health_is_exit(const struct oriel_health *h);
-
 #endif

@@ -3,7 +3,7 @@
  * The first failure of a communicator in words, for errors and logs, and as JSON. health.c
  * calls it, and users do.
  */
-#include <oriel/comm.h>
+#include "comm/health_text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,7 +11,6 @@
 
 #include "base/wait_text.h"
 #include "comm/exchange.h"
-#include "comm/health.h"
 #include "rdma/rdma.h"
 
 static const char *const call_names[] = {
