@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <oriel/bootstrap.h>
@@ -85,7 +84,6 @@ static void run_rank(struct shared *shared, unsigned rank)
 /* Rank 0's results; for the start those of the last rank. */
 static void run_job(struct shared *shared, unsigned size, double took[RESULTS])
 {
-	int status, failed = 0;
 	unsigned i;
 
 	shared->start = now();
@@ -95,21 +93,11 @@ static void run_job(struct shared *shared, unsigned size, double took[RESULTS])
 			_exit(0);
 		}
 	}
-	while (wait(&status) > 0)
-		failed |= status;
-	if (failed)
-		exit(1);
+	join_all();
 	memcpy(took, shared->took[0], sizeof(shared->took[0]));
 	for (i = 1; i < size; i++)
 		if (shared->took[i][OPEN] > took[OPEN])
 			took[OPEN] = shared->took[i][OPEN];
-}
-
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
 }
 
 int main(int argc, char **argv)
@@ -139,10 +127,9 @@ int main(int argc, char **argv)
 			}
 		}
 		for (r = 0; r < RESULTS; r++) {
-			for (with_key = 0; with_key < 2; with_key++)
-				qsort(took[with_key][r], (size_t)passes, sizeof(double), by_value);
 			printf("%2u ranks: %-30s %10.1f without, %10.1f with a key\n", sizes[i],
-			       names[r], took[0][r][passes / 2], took[1][r][passes / 2]);
+			       names[r], median(took[0][r], (size_t)passes),
+			       median(took[1][r], (size_t)passes));
 		}
 	}
 	return 0;

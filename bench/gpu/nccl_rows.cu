@@ -4,6 +4,7 @@
  * calls it. usage: nccl_rows [GPUS]
  */
 #include "samples.h"
+#include "start.h"
 
 #include <cuda_runtime.h>
 #include <nccl.h>
@@ -13,8 +14,6 @@
 #endif
 
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 static int rank_of, ranks;
@@ -176,38 +175,17 @@ int main(int argc, char **argv)
 {
 	static const size_t sizes[] = {8,          1024,        65536,    1ul << 20,
 				       16ul << 20, 256ul << 20, 1ul << 30};
-	struct meeting_place {
-		ncclUniqueId id;
-		int is_there;
-	} * place;
-	int status, failed = 0, i, both;
-	pid_t children[8];
+	struct meeting_place<ncclUniqueId> *place = start_place<ncclUniqueId>();
+	int i, both;
 
 	ranks = argc > 1 ? atoi(argv[1]) : 2;
-	if (ranks < 2 || ranks > 8)
-		return 2;
-	place = (struct meeting_place *)mmap(NULL, sizeof(*place), PROT_READ | PROT_WRITE,
-					     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	for (rank_of = 0; rank_of < ranks; rank_of++) {
-		children[rank_of] = fork();
-		if (children[rank_of] == 0)
-			break;
-	}
-	if (rank_of == ranks) {
-		for (i = 0; i < ranks; i++) {
-			waitpid(children[i], &status, 0);
-			failed |= status != 0;
-		}
-		return failed;
-	}
-	alarm(60);
+	rank_of = start_ranks(ranks);
 	CHECK(cudaSetDevice(rank_of));
 	if (rank_of == 0) {
 		NCCL_CHECK(ncclGetUniqueId(&place->id));
-		__atomic_store_n(&place->is_there, 1, __ATOMIC_RELEASE);
+		start_publish(place);
 	}
-	while (!__atomic_load_n(&place->is_there, __ATOMIC_ACQUIRE))
-		usleep(1000);
+	start_await(place);
 	NCCL_CHECK(ncclCommInitRank(&comm, ranks, place->id, rank_of));
 	CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
 	CHECK(cudaMalloc(&source, 1ul << 30));

@@ -4,14 +4,13 @@
  * it. usage: nvshmem_rows [GPUS]
  */
 #include "samples.h"
+#include "start.h"
 
 #include <cuda_runtime.h>
 #include <nvshmem.h>
 #include <nvshmemx.h>
 
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define ROOM (1ul << 30)
@@ -370,40 +369,18 @@ static void pair_rows(void)
 
 int main(int argc, char **argv)
 {
-	struct meeting_place {
-		nvshmemx_uniqueid_t id;
-		int is_there;
-	} * place;
+	struct meeting_place<nvshmemx_uniqueid_t> *place = start_place<nvshmemx_uniqueid_t>();
 	nvshmemx_init_attr_t attr = NVSHMEMX_INIT_ATTR_INITIALIZER;
-	int status, failed = 0, i;
-	pid_t children[8];
 
 	ranks = argc > 1 ? atoi(argv[1]) : 2;
-	if (ranks < 2 || ranks > 8)
-		return 2;
-	place = (struct meeting_place *)mmap(NULL, sizeof(*place), PROT_READ | PROT_WRITE,
-					     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	for (rank_of = 0; rank_of < ranks; rank_of++) {
-		children[rank_of] = fork();
-		if (children[rank_of] == 0)
-			break;
-	}
-	if (rank_of == ranks) {
-		for (i = 0; i < ranks; i++) {
-			waitpid(children[i], &status, 0);
-			failed |= status != 0;
-		}
-		return failed;
-	}
-	alarm(60);
+	rank_of = start_ranks(ranks);
 	CHECK(cudaSetDevice(rank_of));
 	if (rank_of == 0) {
 		place->id = NVSHMEMX_UNIQUEID_INITIALIZER;
 		nvshmemx_get_uniqueid(&place->id);
-		__atomic_store_n(&place->is_there, 1, __ATOMIC_RELEASE);
+		start_publish(place);
 	}
-	while (!__atomic_load_n(&place->is_there, __ATOMIC_ACQUIRE))
-		usleep(1000);
+	start_await(place);
 	nvshmemx_set_attr_uniqueid_args(rank_of, ranks, &place->id, &attr);
 	if (nvshmemx_init_attr(NVSHMEMX_INIT_WITH_UNIQUEID, &attr)) {
 		fprintf(stderr, "nvshmemx_init_attr failed\n");

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <oriel/p2p.h>
@@ -68,18 +67,11 @@ static void run_process(int fd, const char *node, unsigned passes, double *took[
 	}
 }
 
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 static void run_pair(const char *what, const char *node, const char *key, unsigned passes)
 {
 	static double values[RESULTS][PASSES_MAX];
 	double *took[RESULTS] = {values[0], values[1]};
-	int fds[2], status;
+	int fds[2];
 
 	setenv("ORIEL_JOB_KEY", key, 1);
 	setenv("ORIEL_P2P_TCP", "on", 1);
@@ -93,17 +85,13 @@ static void run_pair(const char *what, const char *node, const char *key, unsign
 	close(fds[1]);
 	if (fork() == 0) {
 		run_process(fds[0], "here", passes, took);
-		for (int r = 0; r < RESULTS; r++)
-			qsort(values[r], passes, sizeof(double), by_value);
 		printf("%-20s context %8.1f us, connect %8.1f us\n", what,
-		       values[CONTEXT][passes / 2], values[CONNECT][passes / 2]);
+		       median(values[CONTEXT], passes), median(values[CONNECT], passes));
 		fflush(stdout);
 		_exit(0);
 	}
 	close(fds[0]);
-	while (wait(&status) > 0)
-		if (status)
-			exit(1);
+	join_all();
 }
 
 int main(int argc, char **argv)
