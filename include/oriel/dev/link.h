@@ -96,7 +96,7 @@ ORIEL_DEV int64_t oriel_link_put_cooperative(const struct oriel_dev_link *l,
 	struct oriel_link_queue q;
 	int64_t ticket = 0;
 
-	if (part > ORIEL_MLX5_LENGTH_MAX)
+	if (part > ORIEL_LINK_LENGTH_MAX)
 		return ORIEL_ERR_RANGE;
 	q = oriel_link_main(l);
 	if (oriel_dev_is_leader(g))
@@ -175,7 +175,7 @@ ORIEL_DEV int64_t oriel_link_get(const struct oriel_dev_link *l, struct oriel_de
 	struct oriel_link_post post;
 	int64_t ticket = 0;
 
-	if (length > ORIEL_MLX5_LENGTH_MAX)
+	if (length > ORIEL_LINK_LENGTH_MAX)
 		return ORIEL_ERR_RANGE;
 	oriel_dev_sync(g);
 	if (oriel_dev_is_leader(g)) {

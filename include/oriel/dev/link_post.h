@@ -9,6 +9,9 @@
 
 #include <oriel/dev/link_queue.h>
 
+/* Bytes that one request moves, by a ring or by the proxy. */
+#define ORIEL_LINK_LENGTH_MAX ORIEL_MLX5_LENGTH_MAX
+
 /* One post: reserved slots [next, end) of which next is the one to fill in. */
 struct oriel_link_post {
 	struct oriel_link_queue queue;
@@ -103,7 +106,7 @@ ORIEL_DEV void oriel_link_add_write(struct oriel_link_post *post, struct oriel_r
 	uint64_t part;
 
 	do {
-		part = length < ORIEL_MLX5_LENGTH_MAX ? length : ORIEL_MLX5_LENGTH_MAX;
+		part = length < ORIEL_LINK_LENGTH_MAX ? length : ORIEL_LINK_LENGTH_MAX;
 		oriel_link_add_part(post, to, from, (uint32_t)part);
 		to = oriel_link_at(to, part);
 		from = oriel_link_at(from, part);
@@ -142,22 +145,34 @@ ORIEL_DEV void oriel_link_add_value(struct oriel_link_post *post, struct oriel_r
 	post->next++;
 }
 
-/* @is_fenced: starts when everything before it has completed. */
-ORIEL_DEV void oriel_link_add_signal(struct oriel_link_post *post, struct oriel_rdma_address word,
-				     uint64_t value, bool is_fenced)
+/*
+ * Adds @value to *@word; the old value goes to @result. @is_fenced: starts when everything before
+ * it has completed. @opcode: of a proxy.
+ */
+ORIEL_DEV void oriel_link_add_fetch_add(struct oriel_link_post *post, uint32_t opcode,
+					struct oriel_rdma_address word,
+					struct oriel_rdma_address result, uint64_t value,
+					bool is_fenced)
 {
-	struct oriel_rdma_address none = {0, 0}, sink = {0, post->constants.sink_lkey};
-
 	if (oriel_link_is_proxied(post->queue))
-		oriel_proxy_fill(post->queue.proxy, post->next, ORIEL_PROXY_ADD,
+		oriel_proxy_fill(post->queue.proxy, post->next, opcode,
 				 is_fenced ? ORIEL_PROXY_FENCE_ALL : ORIEL_PROXY_FENCE_NONE, word,
-				 none, value, sizeof(value));
+				 result, value, sizeof(value));
 	else
 		oriel_mlx5_wqe_fetch_add(oriel_link_slot(post),
 					 oriel_link_head(post, is_fenced ? ORIEL_MLX5_FENCE_ALL
 									 : ORIEL_MLX5_FENCE_NONE),
-					 word, sink, value);
+					 word, result, value);
 	post->next++;
+}
+
+/* The same without a result. The constants of a proxied queue are zero, and so is its sink. */
+ORIEL_DEV void oriel_link_add_signal(struct oriel_link_post *post, struct oriel_rdma_address word,
+				     uint64_t value, bool is_fenced)
+{
+	struct oriel_rdma_address sink = {0, post->constants.sink_lkey};
+
+	oriel_link_add_fetch_add(post, ORIEL_PROXY_ADD, word, sink, value, is_fenced);
 }
 
 /* Requests of oriel_link_add_read_flush(). The caller has loaded the main queue before. */
@@ -231,28 +246,10 @@ ORIEL_DEV void oriel_link_add_dma_flush(const struct oriel_dev_link *l,
 	post->next++;
 }
 
-/* The old value goes to @result. */
-ORIEL_DEV void oriel_link_add_fetch_add(struct oriel_link_post *post,
-					struct oriel_rdma_address word,
-					struct oriel_rdma_address result, uint64_t value,
-					bool is_fenced)
-{
-	if (oriel_link_is_proxied(post->queue))
-		oriel_proxy_fill(post->queue.proxy, post->next, ORIEL_PROXY_FETCH_ADD,
-				 is_fenced ? ORIEL_PROXY_FENCE_ALL : ORIEL_PROXY_FENCE_NONE, word,
-				 result, value, sizeof(value));
-	else
-		oriel_mlx5_wqe_fetch_add(oriel_link_slot(post),
-					 oriel_link_head(post, is_fenced ? ORIEL_MLX5_FENCE_ALL
-									 : ORIEL_MLX5_FENCE_NONE),
-					 word, result, value);
-	post->next++;
-}
-
 /* Requests of a put; a put of nothing is one too, so that it has a ticket. */
 ORIEL_DEV uint32_t oriel_link_writes(uint64_t length)
 {
-	return length ? (uint32_t)((length + ORIEL_MLX5_LENGTH_MAX - 1) / ORIEL_MLX5_LENGTH_MAX)
+	return length ? (uint32_t)((length + ORIEL_LINK_LENGTH_MAX - 1) / ORIEL_LINK_LENGTH_MAX)
 		      : 1;
 }
 

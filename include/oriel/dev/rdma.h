@@ -216,7 +216,7 @@ ORIEL_DEV int64_t oriel_rdma_get(const struct oriel_dev_window *w, struct oriel_
 
 	do {
 		before = ticket;
-		part = length < ORIEL_MLX5_LENGTH_MAX ? length : ORIEL_MLX5_LENGTH_MAX;
+		part = length < ORIEL_LINK_LENGTH_MAX ? length : ORIEL_LINK_LENGTH_MAX;
 		ticket = oriel_link_get(w->peers[peer].link, g, remote, local, (uint32_t)part);
 		remote = oriel_link_at(remote, part);
 		local = oriel_link_at(local, part);
@@ -297,7 +297,7 @@ ORIEL_DEV enum oriel_status oriel_rdma_add_and_wait(const struct oriel_dev_windo
 
 	if (post.status != ORIEL_OK)
 		return post.status;
-	oriel_link_add_fetch_add(&post, remote, local, value,
+	oriel_link_add_fetch_add(&post, ORIEL_PROXY_FETCH_ADD, remote, local, value,
 				 oriel_link_add_read_flush(l, &post, remote));
 	oriel_link_add_dma_flush(l, &post, local);
 	/* The NIC has released the word afterwards, with any status. */
