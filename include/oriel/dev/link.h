@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Operations on one RDMA link. A post goes to a ring of mlx5 that the NIC reads, beside which a
- * companion queue loops back to the same NIC and may wait for completions; or to the ring of a
+ * companion QP loops back to the same NIC and may wait for completions; or to the ring of a
  * proxy, which posts on behalf of others. All memory is the caller's and named as the NIC knows
  * it: an address and a key. Windows are built on this; it also serves without one.
  *
