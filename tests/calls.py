@@ -24,8 +24,8 @@ ORDER = list(MODULES)
 
 def source_of(path):
     """"hca/hca.c" of the object .../src/hca/hca.c.o, or of .../x.dir/... in a build folder."""
-    path = re.sub(r"CMakeFiles/[^/]+\.dir/", "", path)
-    match = re.search(r"(?:^|.*/)(?:src/|(?=tools/))(?:\./)?(.+)\.o(?:bj)?$", path)
+    path = re.sub(r"CMakeFiles/[^/]+\.dir/", "", path).replace("/./", "/")
+    match = re.search(r"(?:^|.*/)(?:src/|(?=tools/))(.+)\.o(?:bj)?$", path)
     return match[1] if match else None
 
 
@@ -146,7 +146,7 @@ def self_test():
             ("/src/x/src/hca/soft/soft.c.o", "hca/soft/soft.c"),
             ("/src/x/src/CMakeFiles/a.dir/./hca/soft/soft.c.o", "hca/soft/soft.c"),
             ("/src/x/src/doctor/CMakeFiles/b.dir/check.c.o", "doctor/check.c"),
-            ("/src/x/tools/CMakeFiles/c.dir/field/a.c.o", "tools/field/a.c")):
+            ("/src/x/tools/CMakeFiles/c.dir/./field/a.c.o", "tools/field/a.c")):
         if source_of(path) != source:
             wrong.append(f"source_of({path}): {source_of(path)}")
     return wrong
