@@ -219,7 +219,8 @@ static void test_a_missing_peer_is_a_timeout(void **state)
 					 ORIEL_ERR_STATE);
 			assert_int_equal(oriel_p2p_recv_control(mine, 0, data, 8, &r), ORIEL_OK);
 			assert_int_equal(oriel_p2p_wait(mine, &r, 0), ORIEL_ERR_TIMEOUT);
-			assert_non_null(strstr(oriel_last_error(), "has not connected its endpoint within 0.1 s"));
+			assert_non_null(strstr(oriel_last_error(),
+					       "has not connected its endpoint within 0.001 s"));
 			assert_int_equal(r.status, ORIEL_ERR_TIMEOUT);
 			endpoints_close(&e);
 		}
