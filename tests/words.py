@@ -4,8 +4,8 @@
 
 docs/glossary.md has the words. The check finds retired words in identifiers, comments,
 strings and pages, of C, Python, shell and CMake; in comments of C also sentences that open
-with a headless clause ("What came ..."), and long ones without a verb; and sources and modules
-that do not begin with what they are.
+with a headless clause ("What came ..."), and long ones without a verb; and sources that do not
+begin with what they are.
 """
 import collections
 import io

@@ -63,8 +63,7 @@ static void cancel_before_the_join(enum endpoints_route route, enum oriel_p2p_mo
 		begin(e.b, i, false);
 	}
 	for (unsigned i = 0; i < 2; i++) {
-		assert_int_equal(oriel_p2p_send_control(e.a, i, i ? "kept" : "cancelled", 5,
-							&said[i]),
+		assert_int_equal(oriel_p2p_send_control(e.a, i, i ? "kept" : "lost", 5, &said[i]),
 				 ORIEL_OK);
 		assert_int_equal(oriel_p2p_recv_control(e.b, i, word[i], 8, &heard[i]), ORIEL_OK);
 	}

@@ -208,8 +208,7 @@ uint64_t ori_p2p_token_brief(const struct p2p_token *token)
 	uint64_t context;
 
 	memcpy(&context, token->context, sizeof(context));
-	/* The number is no secret: it finds memory that is imported at the wrong endpoint by
-	 * mistake. */
+	/* Not secret: the number finds memory imported at the wrong endpoint by mistake. */
 	return context ^ token->number * UINT64_C(0x9e3779b97f4a7c15);
 }
 

@@ -58,8 +58,7 @@ enum oriel_status ori_rdma_heartbeat_post(struct ori_rdma_heartbeat *p,
 	/* All or none: a row whose last word is never written would never be read. */
 	if (status == ORIEL_OK && ori_host_in_flight(p->link) + count > ORI_RDMA_HEARTBEAT_DEPTH)
 		status = ORIEL_AGAIN;
-	/* Behind a flag that waits, pieces would be posted after the caller has reused its bytes.
-	 */
+	/* Behind a flag that waits, pieces would be posted after the caller reused its bytes. */
 	if (status == ORIEL_OK && p->end.is_reordered && ori_host_in_flight(p->link))
 		status = ORIEL_AGAIN;
 	for (unsigned i = 0; i < count && status == ORIEL_OK; i++) {
