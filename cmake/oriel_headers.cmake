@@ -8,6 +8,7 @@ set(ORIEL_HEADERS
 	oriel/comm.h
 	oriel/p2p.h
 	oriel/p2p_mock.h
+	oriel/p2p_transport.h
 	oriel/region.h
 	oriel/window.h
 	oriel/progress.h

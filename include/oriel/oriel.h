@@ -9,6 +9,7 @@
 #include <oriel/bootstrap.h>
 #include <oriel/comm.h>
 #include <oriel/p2p.h>
+#include <oriel/p2p_transport.h>
 #include <oriel/progress.h>
 #include <oriel/region.h>
 #include <oriel/status.h>

@@ -19,6 +19,7 @@ struct oriel_p2p_context; /* shared by the endpoints of one process: NIC, stagin
 struct oriel_p2p;         /* one endpoint, to one peer */
 struct oriel_p2p_memory;  /* memory that a context has registered */
 struct oriel_comm;
+struct oriel_p2p_transport; /* oriel/p2p_transport.h */
 
 #define ORIEL_P2P_ADDRESS 128u   /* bytes of the address of an endpoint */
 #define ORIEL_P2P_EXPORT 64u     /* bytes that describe exported memory */
@@ -66,6 +67,13 @@ struct oriel_p2p_context_attr {
 	unsigned paths; /* 1 << enum oriel_path that may be used; 0 = as ORIEL_PATHS says */
 	uint64_t timeout_ns; /* of connect and wait; 0 = ORIEL_TIMEOUT, ORIEL_FOREVER = none */
 	unsigned flags;      /* enum oriel_p2p_context_flags */
+	/*
+	 * NULL: the library's paths. Else a table of the caller (oriel/p2p_transport.h), copied,
+	 * carries all endpoints: @paths and @flags are 0, an endpoint is not its own peer, and both
+	 * endpoints have the same transport (ORIEL_ERR_NO_PATH, ORIEL_ERR_MISMATCH).
+	 */
+	const struct oriel_p2p_transport *transport;
+	void *transport_context; /* of its functions; outlives the context */
 };
 
 /*
@@ -154,7 +162,8 @@ struct oriel_p2p_attr {
 	 * rail has one at least
 	 */
 	unsigned queues;
-	unsigned paths; /* 1 << enum oriel_path that may be used; 0 = those of the context */
+	unsigned paths;       /* 1 << enum oriel_path that may be used; 0 = those of the context */
+	void *transport_data; /* for open() of the context's transport, by oriel_p2p_connect() */
 };
 
 /*
@@ -196,9 +205,10 @@ enum oriel_status oriel_p2p_check(const struct oriel_p2p *p2p);
  * ORIEL_PATH_NONE.
  */
 struct oriel_p2p_info {
-	enum oriel_path path;
+	enum oriel_path path; /* ORIEL_PATH_NONE if a transport of the caller joins them */
 	enum oriel_p2p_mode mode;
-	const char *backend; /* "mapped", "rdma", ...; lives as long as the library */
+	/* "mapped", "rdma", ..., which live as long as the library, or the transport's name */
+	const char *backend;
 	unsigned channels;
 	unsigned depth;
 	size_t chunk; /* bytes of a chunk at most */

@@ -40,6 +40,7 @@ static enum oriel_status p2p_set_attr(struct oriel_p2p *p2p, const struct oriel_
 	if (p2p->queues > ORI_HOST_QUEUES)
 		return ori_fail(ORIEL_ERR_RANGE, "%u queues, not 1 to %u", p2p->queues,
 				ORI_HOST_QUEUES);
+	p2p->transport_data = attr->transport_data;
 	status = ori_attr_read("oriel_p2p_hooks", attr->hooks, &p2p->hooks, sizeof(p2p->hooks));
 	p2p->context = attr->context;
 	return status;
@@ -113,9 +114,14 @@ enum oriel_status ori_p2p_open(struct oriel_p2p_context *ctx, const struct oriel
 	ori_net_open(&p2p->control_socket.conn, -1, NULL);
 	p2p->address = ctx->address;
 	p2p->address.token.number = number;
-	if (attr.paths)
+	if (attr.paths && p2p_has_transport(ctx))
+		status = ori_fail(ORIEL_ERR_INVALID,
+				  "oriel_p2p_attr.paths is 0x%x, but the context has transport %s",
+				  attr.paths, ctx->transport.name);
+	else if (attr.paths)
 		p2p->address.paths &= attr.paths;
-	status = p2p_set_attr(p2p, &attr);
+	if (status == ORIEL_OK)
+		status = p2p_set_attr(p2p, &attr);
 	if (status == ORIEL_OK)
 		status = p2p_fill(p2p);
 	if (status != ORIEL_OK) {
@@ -232,6 +238,12 @@ enum oriel_status ori_p2p_join(struct oriel_p2p *p2p, const struct p2p_address *
 	p2p->timeout_ns = timeout_ns ? timeout_ns : p2p->ctx->timeout_ns;
 	p2p->deadline = ori_deadline(p2p->timeout_ns);
 	/* A connect that fails here leaves the endpoint idle, and may be called again. */
+	if (p2p_has_transport(p2p->ctx)) {
+		status = ori_transport_join(p2p);
+		p2p->backend = status == ORIEL_OK ? &ori_p2p_transport : NULL;
+		p2p->state = status == ORIEL_OK ? P2P_CALLING : P2P_IDLE;
+		return status;
+	}
 	if (!backend && path == ORIEL_PATH_NONE)
 		return p2p_no_path(p2p);
 	/* If an HCA moves all bytes by itself no stream is needed, and hardware queues are few. */
@@ -286,6 +298,11 @@ enum oriel_status oriel_p2p_check(const struct oriel_p2p *p2p)
 	return p2p->state == P2P_JOINED ? ORIEL_OK : ORIEL_AGAIN;
 }
 
+static const char *p2p_backend_name(const struct oriel_p2p *p2p)
+{
+	return p2p_has_transport(p2p->ctx) ? p2p->ctx->transport.name : p2p->backend->name;
+}
+
 enum oriel_status oriel_p2p_describe(const struct oriel_p2p *p2p, struct oriel_p2p_info *info)
 {
 	enum oriel_status status = ori_handle_check(p2p, ORI_HANDLE_P2P_ENDPOINT, __func__);
@@ -299,7 +316,7 @@ enum oriel_status oriel_p2p_describe(const struct oriel_p2p *p2p, struct oriel_p
 	*info = (struct oriel_p2p_info){
 		.path = is_joined ? p2p->backend->path : ORIEL_PATH_NONE,
 		.mode = p2p->mode,
-		.backend = is_joined ? p2p->backend->name : "none",
+		.backend = is_joined ? p2p_backend_name(p2p) : "none",
 		.channels = p2p->channels,
 		.depth = p2p->depth,
 		/* The meeting takes the smaller chunk of the two contexts. */

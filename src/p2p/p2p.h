@@ -244,6 +244,7 @@ struct oriel_p2p {
 	struct oriel_p2p *next; /* in the context, guarded by its lock */
 	struct oriel_p2p_hooks hooks;
 	void *context;
+	void *transport_data; /* the caller's, for its transport */
 	enum oriel_p2p_mode mode;
 	unsigned channels, depth, queues;
 	unsigned depth_shift; /* depth is 1 << this; P2P_NO_SHIFT: it is no power of two */
@@ -436,7 +437,16 @@ enum oriel_status ori_p2p_set_word(struct oriel_p2p *p2p, unsigned which, uint64
 /* Put the words that had to wait, as far as they may now. */
 enum oriel_status ori_p2p_put_dirty(struct oriel_p2p *p2p);
 
-/* p2p_control_socket.c. No call waits. */
+/* p2p_transport.c */
+/* Begin to join @p2p to its peer by the context's transport; frames go over it from then on. */
+enum oriel_status ori_transport_join(struct oriel_p2p *p2p);
+/* As the two of the control socket. */
+enum oriel_status ori_transport_send(struct oriel_p2p *p2p, const struct p2p_frame *frame);
+enum oriel_status ori_transport_recv(struct oriel_p2p *p2p, struct p2p_frame *frame);
+
+/* p2p_control_socket.c, or the transport of the caller in its place. No call waits. */
+/* Is there a connection to the peer? */
+bool ori_control_socket_is_open(const struct oriel_p2p *p2p);
 /* Send the rest of the last frame. */
 enum oriel_status ori_control_socket_flush(struct oriel_p2p *p2p);
 /* ORIEL_AGAIN: the socket takes nothing now. Copies of @fds are sent. */

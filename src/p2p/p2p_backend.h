@@ -65,6 +65,10 @@ struct p2p_link {
 	 */
 	struct p2p_wait waits[P2P_WAITS];
 	uint32_t first_wait, wait_count, imm_count;
+
+	void *transport; /* link of the context's transport; NULL: none */
+	struct oriel_p2p_target segment_target;
+	bool has_segment; /* registered with it */
 };
 
 struct p2p_backend {
@@ -138,6 +142,6 @@ struct p2p_backend {
 enum oriel_status ori_p2p_no_eager(struct oriel_p2p *p2p, const void *bytes, size_t length,
 				   uint32_t immediate, uint64_t *op);
 
-extern const struct p2p_backend ori_p2p_mapped, ori_p2p_self, ori_p2p_rdma;
+extern const struct p2p_backend ori_p2p_mapped, ori_p2p_self, ori_p2p_rdma, ori_p2p_transport;
 
 #endif

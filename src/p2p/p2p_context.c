@@ -80,6 +80,9 @@ static enum oriel_status context_listen(struct oriel_p2p_context *ctx)
 	struct p2p_listeners *listeners = &ctx->listeners;
 	enum oriel_status status = ori_random(listeners->token, sizeof(listeners->token));
 
+	/* No context dials endpoints whose transport is the caller's. */
+	if (status == ORIEL_OK && p2p_has_transport(ctx))
+		return ORIEL_OK;
 	if (status == ORIEL_OK)
 		status = ori_fdsock_listen(listeners->name, &listeners->local);
 	if (status == ORIEL_OK && context_wants_tcp(ctx))
@@ -101,7 +104,7 @@ static enum oriel_status context_open_listeners(struct oriel_p2p_context *ctx)
 	ctx->local.fd = ctx->listeners.local;
 	ctx->tcp.fd = ctx->listeners.tcp;
 	ctx->tcp.context = ctx->tls;
-	if (status == ORIEL_OK)
+	if (status == ORIEL_OK && ctx->local.fd >= 0)
 		status = ori_net_listener_open(&ctx->local, ctx->local.fd);
 	if (status == ORIEL_OK && ctx->tcp.fd >= 0)
 		status = ori_net_listener_open(&ctx->tcp, ctx->tcp.fd);
@@ -167,7 +170,12 @@ static enum oriel_status context_open(struct oriel_p2p_context *ctx,
 	if (status == ORIEL_OK)
 		status = oriel_settings_check();
 	if (status == ORIEL_OK)
+		status = ori_transport_read(attr, &ctx->transport);
+	ctx->transport_context = attr->transport_context;
+	if (status == ORIEL_OK)
 		status = context_paths(attr->paths, &ctx->paths);
+	if (p2p_has_transport(ctx))
+		ctx->paths = P2P_PATHS_TRANSPORT;
 	if (status == ORIEL_OK)
 		status = context_read_key(ctx);
 	if (status == ORIEL_OK)
@@ -180,6 +188,11 @@ static enum oriel_status context_open(struct oriel_p2p_context *ctx,
 		status = ori_p2p_context_open_gpu(ctx, gpu);
 	if (status == ORIEL_OK)
 		status = ori_pool_open(&ctx->pool, chunk, slots, has_gpu_slots ? &ctx->gpu : NULL);
+	if (status == ORIEL_OK && p2p_has_transport(ctx)) {
+		status = ori_transport_register(ctx, ctx->pool.area.base, ctx->pool.area.length,
+						&ctx->pool_target);
+		ctx->has_pool_target = status == ORIEL_OK;
+	}
 	return status == ORIEL_OK ? ori_p2p_context_pin(ctx, &ctx->pool.area) : status;
 }
 
@@ -198,6 +211,8 @@ void ori_p2p_context_close(struct oriel_p2p_context *ctx)
 	assert(ori_pool_free(&ctx->pool.receives) == ctx->pool.receive);
 	assert(ori_pool_free(&ctx->pool.sends) == ctx->pool.slots - ctx->pool.receive);
 	ori_p2p_context_unregister(ctx, &ctx->pool.area);
+	if (ctx->has_pool_target)
+		ori_transport_unregister(ctx, &ctx->pool_target);
 	ori_rdma_close(ctx->rdma);
 	ori_rdma_close(ctx->lent);
 	ori_p2p_context_unpin(ctx, &ctx->pool.area);

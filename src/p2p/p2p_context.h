@@ -71,7 +71,8 @@ struct oriel_p2p_memory {
 	 * later register it under the context's lock, before any endpoint uses them.
 	 */
 	struct ori_rdma_mr *mr;
-	uint64_t iova; /* of @address, as NICs know it */
+	bool is_exposed; /* to the context's transport, which knows it by @iova and @rkeys */
+	uint64_t iova;   /* of @address, as NICs know it */
 	struct oriel_dev_keys lkeys, rkeys;
 	_Atomic int status;    /* enum oriel_status; ORIEL_AGAIN: not registered yet */
 	enum ori_rdma_use use; /* ORI_RDMA_TARGET: the user's; else of a reference by transfers */
@@ -97,7 +98,11 @@ struct oriel_p2p_context {
 	bool has_owner; /* a communicator, which alone destroys it */
 	/* All its endpoints use it, in tests; NULL: the path of each decides. */
 	const struct p2p_backend *backend;
-	void *backend_state; /* of it */
+	void *backend_state;                  /* of it */
+	struct oriel_p2p_transport transport; /* of the caller; without a name: none */
+	void *transport_context;
+	struct oriel_p2p_target pool_target; /* the pool, registered with the transport */
+	bool has_pool_target;
 	uint64_t timeout_ns;
 	uint32_t paths;
 	struct p2p_address address; /* of its endpoints, without their numbers */
@@ -152,6 +157,20 @@ void ori_p2p_context_remove(struct oriel_p2p_context *ctx, struct oriel_p2p *p2p
 /* One more endpoint keeps a slot for itself: *@slot is its number. */
 enum oriel_status ori_p2p_context_take_spare(struct oriel_p2p_context *ctx, int *slot);
 void ori_p2p_context_give_spare(struct oriel_p2p_context *ctx, int slot);
+
+static inline bool p2p_has_transport(const struct oriel_p2p_context *ctx)
+{
+	return ctx->transport.name;
+}
+
+/* p2p_transport.c: the transport of a context, which has one. */
+/* Without one @transport is all zero. */
+enum oriel_status ori_transport_read(const struct oriel_p2p_context_attr *attr,
+				     struct oriel_p2p_transport *transport);
+enum oriel_status ori_transport_register(const struct oriel_p2p_context *ctx, void *address,
+					 size_t length, struct oriel_p2p_target *target);
+void ori_transport_unregister(const struct oriel_p2p_context *ctx,
+			      const struct oriel_p2p_target *target);
 
 /* p2p_accept.c */
 /* @conn becomes the connection of @from, if it has connected to @to. ORIEL_AGAIN: not yet. */

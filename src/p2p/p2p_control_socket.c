@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The control socket of an endpoint: frames over a connection of src/net. The meeting sends and
+ * The control socket of an endpoint: frames over a connection of src/net, or over the transport
+ * of the caller, which needs no socket. The meeting sends and
  * receives them, pieces of memory travel over it, and an endpoint that ends says why.
  */
 #include <stdio.h>
@@ -61,6 +62,11 @@ static enum oriel_status socket_push(struct oriel_p2p *p2p, const int *fds, unsi
 	return socket_failed(p2p, status);
 }
 
+bool ori_control_socket_is_open(const struct oriel_p2p *p2p)
+{
+	return p2p->control_socket.conn.fd >= 0 || p2p->link.transport;
+}
+
 enum oriel_status ori_control_socket_flush(struct oriel_p2p *p2p)
 {
 	return p2p->control_socket.has_out ? socket_push(p2p, NULL, 0) : ORIEL_OK;
@@ -70,8 +76,11 @@ enum oriel_status ori_control_socket_send(struct oriel_p2p *p2p, const struct p2
 					  const int *fds, unsigned nfds)
 {
 	struct p2p_control_socket *control_socket = &p2p->control_socket;
-	enum oriel_status status = ori_control_socket_flush(p2p);
+	enum oriel_status status;
 
+	if (p2p->link.transport)
+		return ori_transport_send(p2p, frame);
+	status = ori_control_socket_flush(p2p);
 	if (status != ORIEL_OK)
 		return status;
 	control_socket->out = *frame;
@@ -85,7 +94,7 @@ void ori_control_socket_bye(struct oriel_p2p *p2p, enum oriel_status status, con
 {
 	struct p2p_frame frame = {.kind = P2P_BYE, .bye.status = status};
 
-	if (p2p->control_socket.conn.fd < 0)
+	if (!ori_control_socket_is_open(p2p))
 		return;
 	snprintf(frame.bye.text, sizeof(frame.bye.text), "%s", text);
 	/* Best effort: the closed socket says the same, without the reason. */
@@ -96,9 +105,11 @@ enum oriel_status ori_control_socket_recv(struct oriel_p2p *p2p, struct p2p_fram
 {
 	unsigned char body[P2P_BODY];
 	struct ori_frame head;
-	enum oriel_status status =
-		ori_net_take(&p2p->control_socket.conn, &head, body, sizeof(body));
+	enum oriel_status status;
 
+	if (p2p->link.transport)
+		return ori_transport_recv(p2p, frame);
+	status = ori_net_take(&p2p->control_socket.conn, &head, body, sizeof(body));
 	if (status != ORIEL_OK)
 		return socket_failed(p2p, status);
 	return ori_p2p_frame_parse(head.type, body, head.length, frame);

@@ -212,10 +212,10 @@ enum oriel_status ori_p2p_meet(struct oriel_p2p *p2p, bool *has_moved)
 	enum oriel_status status = ORIEL_OK;
 
 	if (p2p->state == P2P_CALLING) {
-		status = meet_connect(p2p);
+		status = p2p->link.transport ? ORIEL_OK : meet_connect(p2p);
 		if (status != ORIEL_OK)
 			return status;
-		if (!p2p->control_socket.is_local)
+		if (!p2p->control_socket.is_local && !p2p->link.transport)
 			ori_p2p_tune(p2p->control_socket.conn.fd);
 		p2p->state = P2P_MEETING;
 		*has_moved = true;
@@ -243,7 +243,7 @@ enum oriel_status ori_p2p_watch(struct oriel_p2p *p2p)
 	struct p2p_frame frame;
 	enum oriel_status status;
 
-	if (p2p->control_socket.conn.fd < 0 || p2p->is_leaving)
+	if (!ori_control_socket_is_open(p2p) || p2p->is_leaving)
 		return ORIEL_OK;
 	/* A peer that takes no more bytes may have sent its reason before. */
 	status = ori_control_socket_flush(p2p);

@@ -5,11 +5,39 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/thread.h"
 #include "mem/external.h"
 #include "p2p/p2p.h"
+
+/* A transport of the caller takes the place of NICs. */
+static enum oriel_status memory_expose(struct oriel_p2p_context *ctx, struct oriel_p2p_memory *m)
+{
+	struct oriel_p2p_target target;
+	enum oriel_status status = ori_transport_register(ctx, m->address, m->length, &target);
+
+	if (status != ORIEL_OK)
+		return status;
+	m->iova = target.address;
+	memcpy(&m->rkeys, target.keys, sizeof(m->rkeys));
+	m->is_exposed = true;
+	return ORIEL_OK;
+}
+
+static void memory_hide(struct oriel_p2p_context *ctx, const struct oriel_p2p_memory *m)
+{
+	struct oriel_p2p_target target = {.address = m->iova};
+
+	memcpy(target.keys, &m->rkeys, sizeof(target.keys));
+	ori_transport_unregister(ctx, &target);
+}
+
+static bool memory_has_registrar(const struct oriel_p2p_context *ctx)
+{
+	return ctx->rdma || p2p_has_transport(ctx);
+}
 
 /*
  * Registering may take long, so the thread of the context does it without the lock: the region
@@ -19,6 +47,8 @@ static enum oriel_status memory_register(struct oriel_p2p_context *ctx, struct o
 {
 	enum oriel_status status = m->is_gpu ? ori_p2p_context_check_flush(ctx) : ORIEL_OK;
 
+	if (p2p_has_transport(ctx))
+		return memory_expose(ctx, m);
 	if (status == ORIEL_OK)
 		status = ori_rdma_register(ctx->rdma, m->address, m->length, m->use, &m->mr,
 					   &m->rkeys);
@@ -88,7 +118,7 @@ static void *memory_work(void *argument)
 		 * until it is in one again.
 		 */
 		ctx->working = m;
-		if (ctx->rdma) {
+		if (memory_has_registrar(ctx)) {
 			pthread_mutex_unlock(&ctx->lock);
 			status = memory_register(ctx, m);
 			pthread_mutex_lock(&ctx->lock);
@@ -153,7 +183,7 @@ static enum oriel_status memory_queue_locked(struct oriel_p2p_context *ctx,
 static enum oriel_status memory_add_locked(struct oriel_p2p_context *ctx,
 					   struct oriel_p2p_memory *m)
 {
-	enum oriel_status status = ctx->rdma ? memory_register(ctx, m) : ORIEL_OK;
+	enum oriel_status status = memory_has_registrar(ctx) ? memory_register(ctx, m) : ORIEL_OK;
 
 	if (status != ORIEL_OK)
 		return status;
@@ -290,6 +320,8 @@ void oriel_p2p_unregister(struct oriel_p2p_memory *m)
 	/* The region is in no list any more, so that no other thread finds it. */
 	if (m->mr)
 		ori_rdma_unregister(ctx->rdma, m->mr);
+	if (m->is_exposed)
+		memory_hide(ctx, m);
 	ori_mem_unref(m->mem);
 	ori_handle_free(m);
 }

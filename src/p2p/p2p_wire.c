@@ -35,8 +35,8 @@ static bool wire_is_zero(const void *bytes, size_t length)
 
 enum oriel_status ori_p2p_address_parse(const void *bytes, size_t length, struct p2p_address *out)
 {
-	const uint32_t known =
-		1u << ORIEL_PATH_SELF | 1u << ORIEL_PATH_MAPPED | 1u << ORIEL_PATH_RDMA;
+	const uint32_t known = 1u << ORIEL_PATH_SELF | 1u << ORIEL_PATH_MAPPED |
+			       1u << ORIEL_PATH_RDMA | P2P_PATHS_TRANSPORT;
 	struct p2p_address a;
 
 	/* The caller carried the bytes, and may have truncated them. */
@@ -134,9 +134,13 @@ static const char *wire_info_flaw(const struct p2p_endpoint_info *e)
 	/* The numbers of all slots fit into a credit. */
 	if (!e->slots || e->slots > UINT16_MAX)
 		return "impossible number of staging slots";
-	if (e->path != ORIEL_PATH_MAPPED && e->path != ORIEL_PATH_RDMA)
-		return "an endpoint of unknown path";
-	return NULL;
+	if (e->path == ORIEL_PATH_NONE)
+		return memchr(e->transport.name, '\0', sizeof(e->transport.name))
+			       ? NULL
+			       : "a transport without a name";
+	return e->path == ORIEL_PATH_MAPPED || e->path == ORIEL_PATH_RDMA
+		       ? NULL
+		       : "an endpoint of unknown path";
 }
 
 static const char *wire_flaw(const struct p2p_frame *f)
@@ -228,9 +232,7 @@ enum oriel_status ori_p2p_export_parse(const void *bytes, size_t length, struct 
 				e.version, P2P_VERSION);
 	/* Puts add offsets to the address, and check them against the length alone. */
 	if (!e.length || __builtin_add_overflow(e.address, e.length, &end) ||
-	    (e.path != ORIEL_PATH_SELF && e.path != ORIEL_PATH_MAPPED &&
-	     e.path != ORIEL_PATH_RDMA) ||
-	    (e.piece > INT32_MAX && e.piece != P2P_NO_PIECE) ||
+	    e.path > ORIEL_PATH_RDMA || (e.piece > INT32_MAX && e.piece != P2P_NO_PIECE) ||
 	    !wire_is_zero(e.reserved, sizeof(e.reserved)))
 		return ori_fail(ORIEL_ERR_PROTOCOL, "exported memory that no endpoint exports");
 	*out = e;

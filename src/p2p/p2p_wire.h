@@ -11,6 +11,7 @@
 
 #include <oriel/dev/types.h>
 #include <oriel/p2p.h>
+#include <oriel/p2p_transport.h>
 
 #include "hca/hca.h"
 #include "mem/mapping.h"
@@ -46,10 +47,12 @@ static inline uint64_t p2p_cached_number(unsigned of, enum oriel_p2p_mode mode)
 	return (uint64_t)of * P2P_MODES + mode;
 }
 
+#define P2P_PATHS_TRANSPORT (1u << 31) /* a transport of the caller, and no path */
+
 struct p2p_address {
 	uint32_t magic;
 	uint32_t version;
-	uint32_t paths; /* 1 << enum oriel_path */
+	uint32_t paths; /* 1 << enum oriel_path, or P2P_PATHS_TRANSPORT */
 	uint32_t uid;
 	uint64_t kernel; /* equal: one kernel, and unix sockets lead from one to the other */
 	uint64_t process;
@@ -106,7 +109,7 @@ enum p2p_endpoint_flags {
 };
 
 struct p2p_endpoint_info {
-	uint32_t path;  /* enum oriel_path */
+	uint32_t path;  /* enum oriel_path; ORIEL_PATH_NONE: a transport of the caller */
 	uint16_t mode;  /* enum oriel_p2p_mode */
 	uint16_t flags; /* enum p2p_endpoint_flags */
 	uint32_t channels, depth;
@@ -125,6 +128,10 @@ struct p2p_endpoint_info {
 		struct {
 			struct ori_mem_blob segment, pool;
 		} mapped;
+		struct {
+			struct oriel_p2p_target segment, pool;
+			char name[ORIEL_P2P_TRANSPORT_NAME]; /* ended by a NUL */
+		} transport;
 	};
 };
 

@@ -20,6 +20,10 @@
 #include "base/clock.h"
 #include "base/error.h"
 
+#ifdef ENDPOINTS_OVER_PIPE
+#include <p2p_pipe.h> /* of examples */
+#endif
+
 #define ENDPOINTS_PATIENCE_NS UINT64_C(60000000000)
 
 #define CHUNK 4096u
@@ -31,10 +35,11 @@ enum endpoints_route {
 	ENDPOINTS_MAPPED,
 	ENDPOINTS_RDMA,
 	ENDPOINTS_INTERNODE, /* by rdma as well, on two virtual nodes: they meet over TCP */
+	ENDPOINTS_PIPE,      /* by the transport of examples/p2p_pipe.c */
 };
 
 static const enum oriel_path endpoints_path[] = {ORIEL_PATH_SELF, ORIEL_PATH_MAPPED,
-						 ORIEL_PATH_RDMA, ORIEL_PATH_RDMA};
+						 ORIEL_PATH_RDMA, ORIEL_PATH_RDMA, ORIEL_PATH_NONE};
 static const enum oriel_p2p_mode modes[] = {ORIEL_P2P_AUTO, ORIEL_P2P_ZERO_COPY,
 					    ORIEL_P2P_COPY_BASED};
 static const struct oriel_p2p_context_attr small = {.size = sizeof(small),
@@ -44,9 +49,14 @@ static const struct oriel_p2p_context_attr small = {.size = sizeof(small),
 #define MODES (sizeof(modes) / sizeof(modes[0]))
 
 /* The routes of this run, and those whose endpoints have another peer than themselves. */
+#ifdef ENDPOINTS_OVER_PIPE
+static const enum endpoints_route routes[] = {ENDPOINTS_PIPE};
+static unsigned routes_first, peers_first;
+#else
 static const enum endpoints_route routes[] = {ENDPOINTS_SELF, ENDPOINTS_MAPPED, ENDPOINTS_RDMA,
 					      ENDPOINTS_INTERNODE};
 static unsigned routes_first, peers_first = 1;
+#endif
 
 #define ROUTES (sizeof(routes) / sizeof(routes[0]))
 
@@ -64,6 +74,45 @@ static inline struct oriel_p2p_buffer buffer(void *at, size_t length,
 
 	return b;
 }
+
+#ifdef ENDPOINTS_OVER_PIPE
+/*
+ * Endpoints connect in pairs, one after the other: the first makes two ends, and the second one
+ * takes the other end.
+ */
+static inline enum oriel_status endpoints_pipe_open(void *context, void *data, void **link)
+{
+	static struct p2p_pipe_end ends[2];
+	static unsigned next;
+
+	(void)data;
+	if (!next)
+		assert_true(p2p_pipe_pair(ends));
+	next = !next;
+	return p2p_pipe_transport.open(context, &ends[next], link);
+}
+
+/* All contexts of a test have one transport context. */
+static inline void endpoints_use_pipe(struct oriel_p2p_context_attr *attr)
+{
+	static struct oriel_p2p_transport transport;
+	static struct p2p_pipe *pipe;
+
+	if (!pipe)
+		pipe = p2p_pipe_create();
+	assert_non_null(pipe);
+	transport = p2p_pipe_transport;
+	transport.open = endpoints_pipe_open;
+	attr->transport = &transport;
+	attr->transport_context = pipe;
+	attr->paths = 0;
+}
+#else
+static inline void endpoints_use_pipe(struct oriel_p2p_context_attr *attr)
+{
+	(void)attr;
+}
+#endif
 
 /* @a and @b are the same where an endpoint is its own peer. */
 struct endpoints {
@@ -110,6 +159,8 @@ static inline void endpoints_create(struct endpoints *e, enum endpoints_route ro
 	if (context)
 		h = *context;
 	h.paths = 1u << endpoints_path[route];
+	if (route == ENDPOINTS_PIPE)
+		endpoints_use_pipe(&h);
 	for (unsigned i = 0; i < (route == ENDPOINTS_SELF ? 1 : 2); i++) {
 		if (route == ENDPOINTS_INTERNODE) {
 			setenv("ORIEL_NODE", i ? "there" : "here", 1);
