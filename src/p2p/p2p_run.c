@@ -224,6 +224,7 @@ static enum oriel_status p2p_report_granted(struct oriel_p2p *p2p)
 /* A pass without progress: is the peer still there? */
 static enum oriel_status p2p_watch(struct oriel_p2p *p2p)
 {
+	bool was_leaving = p2p->is_leaving;
 	enum oriel_status status = ORIEL_OK;
 
 	if (p2p_may_watch(p2p)) {
@@ -231,7 +232,11 @@ static enum oriel_status p2p_watch(struct oriel_p2p *p2p)
 		if (status == ORIEL_OK)
 			status = p2p_report_granted(p2p);
 	}
-	if (status != ORIEL_OK || !p2p->is_leaving)
+	/*
+	 * Data may have arrived since this pass took all that there was: what the peer put before
+	 * it left is taken by the next pass, and only then the endpoint ends.
+	 */
+	if (status != ORIEL_OK || !was_leaving)
 		return status;
 	for (uint64_t left = p2p->active_in; left; left &= left - 1)
 		/*

@@ -9,7 +9,9 @@
 /* The functions that fail now, and how; the pipe serves the others. */
 static struct faults {
 	enum oriel_status put, progress, take, open, register_memory;
-	uint64_t more_done; /* than there are */
+	uint64_t more_done;         /* than there are */
+	struct oriel_p2p *to_leave; /* sends and ends before a message is received */
+	struct oriel_p2p_buffer last;
 } faults;
 
 static enum oriel_status fault_put(void *link, const struct oriel_p2p_transport_put *put)
@@ -43,6 +45,21 @@ static enum oriel_status fault_register(void *context, void *address, size_t len
 		       : p2p_pipe_transport.register_memory(context, address, length, target);
 }
 
+/* The peer puts its last bytes and leaves after all puts have been taken, and before this. */
+static enum oriel_status fault_recv(void *link, void *bytes, size_t room, size_t *length)
+{
+	struct oriel_p2p *p2p = faults.to_leave;
+	struct oriel_p2p_request r;
+
+	faults.to_leave = NULL;
+	if (p2p) {
+		assert_int_equal(oriel_p2p_send(p2p, 0, &faults.last, &r), ORIEL_OK);
+		assert_int_equal(oriel_p2p_wait(p2p, &r, ENDPOINTS_PATIENCE_NS), ORIEL_OK);
+		oriel_p2p_destroy(p2p);
+	}
+	return p2p_pipe_transport.recv(link, bytes, room, length);
+}
+
 static struct oriel_p2p_transport fault_transport(void)
 {
 	struct oriel_p2p_transport t = p2p_pipe_transport;
@@ -52,6 +69,7 @@ static struct oriel_p2p_transport fault_transport(void)
 	t.put = fault_put;
 	t.progress = fault_progress;
 	t.take = fault_take;
+	t.recv = fault_recv;
 	return t;
 }
 
@@ -293,6 +311,42 @@ static void test_failures_of_a_transport_break_both_endpoints(void **state)
 		       ORIEL_ERR_PROTOCOL);
 }
 
+/* Puts that a peer makes, and its end, between the last look at puts and one at messages. */
+static void test_data_of_a_peer_that_leaves_is_taken(void **state)
+{
+	static char from[LONG], to[LONG];
+	const size_t lengths[] = {1, 3 * CHUNK};
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		const struct oriel_p2p_attr attr = {.size = sizeof(attr),
+						    .mode = ORIEL_P2P_COPY_BASED};
+		struct oriel_p2p_buffer t = buffer(to, lengths[i], NULL);
+		uint64_t deadline = ori_deadline(ENDPOINTS_PATIENCE_NS);
+		struct oriel_p2p_request in;
+		struct endpoints e;
+
+		faulty_open(&e, &attr);
+		endpoints_fill(from, LONG, i);
+		assert_int_equal(oriel_p2p_recv(e.b, 0, &t, &in), ORIEL_OK);
+		assert_int_equal(oriel_p2p_drain(e.b, 0), ORIEL_OK);
+		/* All credits are here, so that the peer's send needs this endpoint no more. */
+		for (unsigned k = 0; k < 10; k++)
+			(void)oriel_p2p_progress(e.a);
+		faults.last = buffer(from, lengths[i], NULL);
+		faults.to_leave = e.a;
+		while (in.status == ORIEL_AGAIN) {
+			assert_false(ori_deadline_passed(deadline));
+			(void)oriel_p2p_progress(e.b);
+		}
+		assert_null(faults.to_leave);
+		assert_int_equal(in.status, ORIEL_OK);
+		assert_memory_equal(to, from, lengths[i]);
+		oriel_p2p_destroy(e.b);
+		endpoints_close_contexts(&e);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -303,6 +357,7 @@ int main(void)
 		cmocka_unit_test(test_an_open_that_fails_may_be_repeated),
 		cmocka_unit_test(test_joined_endpoints_say_which_transport_they_have),
 		cmocka_unit_test(test_failures_of_a_transport_break_both_endpoints),
+		cmocka_unit_test(test_data_of_a_peer_that_leaves_is_taken),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
