@@ -99,7 +99,7 @@ struct oriel_p2p_chunk {
 	uint64_t offset;
 	size_t length;
 	unsigned channel;
-	uint32_t index; /* in the transfer, from 0 */
+	uint32_t index; /* in the transfer, from 0; of a chunk call: round * chunk_slots + slot */
 	void *user;     /* of the request */
 };
 
@@ -148,8 +148,8 @@ enum oriel_status oriel_p2p_copy_group_device(const struct oriel_p2p_copy_group 
 void oriel_p2p_copy_group_destroy(struct oriel_p2p_copy_group *group);
 
 /*
- * Zero means default for every field. Mode, channels, depth and queues are equal at both
- * endpoints.
+ * Zero means default for every field. Mode, channels, chunk_slots, depth and queues are equal at
+ * both endpoints.
  */
 struct oriel_p2p_attr {
 	size_t size;       /* of this struct, as the caller knew it */
@@ -164,6 +164,11 @@ struct oriel_p2p_attr {
 	unsigned queues;
 	unsigned paths;       /* 1 << enum oriel_path that may be used; 0 = those of the context */
 	void *transport_data; /* for open() of the context's transport, by oriel_p2p_connect() */
+	/*
+	 * Slots of each channel for oriel_p2p_send_chunk() and its receive. channels * (1 +
+	 * chunk_slots) is ORIEL_P2P_CHANNELS at most, and counts where @depth has channels.
+	 */
+	unsigned chunk_slots;
 };
 
 /*
@@ -188,8 +193,8 @@ enum oriel_status oriel_p2p_address(const struct oriel_p2p *p2p, void *bytes);
 /*
  * Join this endpoint to the one at @address, while that one joins itself to this; its own
  * address makes an endpoint its own peer. Returns at once: operations that begin before
- * both are joined wait. ORIEL_ERR_MISMATCH at both endpoints: mode, channels, depth or
- * queues differ. ORIEL_ERR_NO_PATH: no path leads there. @timeout_ns 0 is the context's.
+ * both are joined wait. ORIEL_ERR_MISMATCH at both endpoints: mode, channels, chunk_slots, depth
+ * or queues differ. ORIEL_ERR_NO_PATH: no path leads there. @timeout_ns 0 is the context's.
  */
 enum oriel_status oriel_p2p_connect(struct oriel_p2p *p2p, const void *address, size_t length,
 				    uint64_t timeout_ns);
@@ -214,7 +219,8 @@ struct oriel_p2p_info {
 	size_t chunk; /* bytes of a chunk at most */
 	size_t control_max;
 	bool is_same_process;
-	unsigned queues; /* of a link by rdma, else 0 */
+	unsigned queues;      /* of a link by rdma, else 0 */
+	unsigned chunk_slots; /* of each channel */
 };
 
 enum oriel_status oriel_p2p_describe(const struct oriel_p2p *p2p, struct oriel_p2p_info *info);
@@ -238,7 +244,7 @@ struct oriel_p2p_request {
 	uint64_t tag, number, at, unit, address;
 	uint32_t keys[4], piece, step, chunks, begun, done;
 	uint8_t kind, protocol, channel, has_own_memory;
-	uint8_t is_gpu, is_straight, reserved2[2];
+	uint8_t is_gpu, is_straight, slot, of_channel;
 	uint32_t reserved3;
 };
 
@@ -299,6 +305,26 @@ enum oriel_status oriel_p2p_send(struct oriel_p2p *p2p, unsigned channel,
 enum oriel_status oriel_p2p_recv(struct oriel_p2p *p2p, unsigned channel,
 				 const struct oriel_p2p_buffer *to,
 				 struct oriel_p2p_request *request);
+
+/*
+ * Chunks: a transfer whose parts a producer hands on, and a consumer takes, one by one, in any
+ * order. They travel beside the whole transfers of a channel, in slots of their own
+ * (oriel_p2p_attr): a slot moves one chunk at a time, and counts its chunks in rounds from 0 on.
+ * The chunk of a slot and round that is sent meets the one that is received with the same numbers,
+ * whatever the other slots do; both have the same length, as transfers have. A chunk is of up to
+ * oriel_p2p_info.chunk bytes, and moves at once, uncut.
+ *
+ * ORIEL_AGAIN: the chunk of the round before is under way: nothing was begun. ORIEL_ERR_STATE: the
+ * endpoints are not joined yet, or @round is not the next of the slot, which the text names.
+ * ORIEL_ERR_RANGE: no such slot, or too many bytes. All else is as for transfers; a chunk that
+ * is cancelled has its round once more.
+ */
+enum oriel_status oriel_p2p_send_chunk(struct oriel_p2p *p2p, unsigned channel, unsigned slot,
+				       uint64_t round, const struct oriel_p2p_buffer *from,
+				       struct oriel_p2p_request *request);
+enum oriel_status oriel_p2p_recv_chunk(struct oriel_p2p *p2p, unsigned channel, unsigned slot,
+				       uint64_t round, const struct oriel_p2p_buffer *to,
+				       struct oriel_p2p_request *request);
 
 /*
  * Memory of one endpoint as bytes, ORIEL_P2P_EXPORT of them, and those bytes as memory

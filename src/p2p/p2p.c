@@ -23,10 +23,17 @@ static enum oriel_status p2p_set_attr(struct oriel_p2p *p2p, const struct oriel_
 				"oriel_p2p_create: mode is %u, at most %u (ORIEL_P2P_COPY_BASED)",
 				attr->mode, ORIEL_P2P_COPY_BASED);
 	p2p->mode = (enum oriel_p2p_mode)attr->mode;
-	p2p->channels = attr->channels ? attr->channels : 1;
-	if (p2p->channels > ORIEL_P2P_CHANNELS)
-		return ori_fail(ORIEL_ERR_RANGE, "%u channels, not 1 to %u", p2p->channels,
+	p2p->whole = attr->channels ? attr->channels : 1;
+	if (p2p->whole > ORIEL_P2P_CHANNELS)
+		return ori_fail(ORIEL_ERR_RANGE, "%u channels, not 1 to %u", p2p->whole,
 				ORIEL_P2P_CHANNELS);
+	p2p->chunk_slots = attr->chunk_slots;
+	if (p2p->chunk_slots > ORIEL_P2P_CHANNELS / p2p->whole - 1)
+		return ori_fail(
+			ORIEL_ERR_RANGE,
+			"%u channels of %u slots for chunks: channels * (1 + slots) is up to %u",
+			p2p->whole, p2p->chunk_slots, ORIEL_P2P_CHANNELS);
+	p2p->channels = p2p->whole * (1 + p2p->chunk_slots);
 	p2p->depth = attr->depth ? attr->depth : 8;
 	/* A default gives way: the control words have P2P_SLOTS slots for all channels. */
 	if (!attr->depth && p2p->depth * p2p->channels > P2P_SLOTS)
@@ -317,7 +324,8 @@ enum oriel_status oriel_p2p_describe(const struct oriel_p2p *p2p, struct oriel_p
 		.path = is_joined ? p2p->backend->path : ORIEL_PATH_NONE,
 		.mode = p2p->mode,
 		.backend = is_joined ? p2p_backend_name(p2p) : "none",
-		.channels = p2p->channels,
+		.channels = p2p->whole,
+		.chunk_slots = p2p->chunk_slots,
 		.depth = p2p->depth,
 		/* The meeting takes the smaller chunk of the two contexts. */
 		.chunk = is_joined ? p2p->chunk : p2p->ctx->pool.chunk,

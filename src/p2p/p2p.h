@@ -246,7 +246,13 @@ struct oriel_p2p {
 	void *context;
 	void *transport_data; /* the caller's, for its transport */
 	enum oriel_p2p_mode mode;
-	unsigned channels, depth, queues;
+	/*
+	 * Channels of the protocol: first the user's, @whole of them, then one for each of
+	 * @chunk_slots slots of each.
+	 */
+	unsigned channels;
+	unsigned whole, chunk_slots;
+	unsigned depth, queues;
 	unsigned depth_shift; /* depth is 1 << this; P2P_NO_SHIFT: it is no power of two */
 	bool has_owner;       /* a communicator or a mock, which alone destroys it */
 	atomic_bool is_inside;
@@ -335,6 +341,13 @@ static inline struct p2p_remote p2p_remote_control(const struct oriel_p2p *p2p, 
 								: NULL,
 				   .address = p2p->remote_control.address + offset,
 				   .keys = p2p->remote_control.keys};
+}
+
+/* The number by which hooks know chunk @chunk of @r. */
+static inline uint32_t p2p_chunk_index(const struct oriel_p2p *p2p,
+				       const struct oriel_p2p_request *r, uint32_t chunk)
+{
+	return r->slot ? (uint32_t)(r->number * p2p->chunk_slots + r->slot - 1) : chunk;
 }
 
 static inline bool p2p_is_same_process(const struct oriel_p2p *p2p)
@@ -427,8 +440,11 @@ void ori_p2p_finish(struct oriel_p2p *p2p, struct oriel_p2p_request *request,
 		    enum oriel_status status);
 /* Takes the first out, and completes it. */
 void ori_p2p_finish_first(struct oriel_p2p *p2p, struct p2p_list *list, enum oriel_status status);
-/* Bytes of the chunks of a transfer of @length bytes; the same at both endpoints. */
-size_t ori_p2p_step(const struct oriel_p2p *p2p, uint64_t length);
+/* Bytes of the chunks of @request, of its length; the same at both endpoints. */
+size_t ori_p2p_step(const struct oriel_p2p *p2p, const struct oriel_p2p_request *request);
+#define P2P_PLACE 40u
+/* The channel of @request, and its slot if it is a chunk, as texts name them: @text. */
+const char *ori_p2p_place(const struct oriel_p2p_request *request, char text[P2P_PLACE]);
 
 /* p2p_word.c */
 uint64_t ori_p2p_word(const struct oriel_p2p *p2p, unsigned which);

@@ -161,14 +161,16 @@ static enum oriel_status cache_compare(const struct oriel_p2p *p2p,
 	unsigned channels = attr->channels ? attr->channels : 1;
 	unsigned queues = attr->queues ? attr->queues : 1;
 
-	if (channels == p2p->channels && (!attr->depth || attr->depth == p2p->depth) &&
-	    queues == p2p->queues)
+	if (channels == p2p->whole && attr->chunk_slots == p2p->chunk_slots &&
+	    (!attr->depth || attr->depth == p2p->depth) && queues == p2p->queues)
 		return ORIEL_OK;
 	return ori_fail(ORIEL_ERR_MISMATCH,
 			"oriel_comm_p2p: the endpoint of mode %s for rank %u has %u channels of "
-			"depth %u and %u queues, not %u of depth %u and %u queues",
-			oriel_p2p_mode_name(p2p->mode), peer, p2p->channels, p2p->depth,
-			p2p->queues, channels, attr->depth ? attr->depth : p2p->depth, queues);
+			"%u slots, depth %u and %u queues, not %u of %u slots, depth %u and %u "
+			"queues",
+			oriel_p2p_mode_name(p2p->mode), peer, p2p->whole, p2p->chunk_slots,
+			p2p->depth, p2p->queues, channels, attr->chunk_slots,
+			attr->depth ? attr->depth : p2p->depth, queues);
 }
 
 static enum oriel_status cache_take_locked(struct oriel_comm *comm, unsigned peer,

@@ -146,6 +146,12 @@ static enum oriel_status p2p_transfer(struct oriel_p2p *p2p, unsigned channel,
 	r->kind = (uint8_t)kind;
 	r->is_gpu = is_gpu;
 	r->channel = (uint8_t)channel;
+	r->slot = 0;
+	r->of_channel = (uint8_t)channel;
+	if (channel >= p2p->whole) {
+		r->slot = (uint8_t)((channel - p2p->whole) % p2p->chunk_slots + 1);
+		r->of_channel = (uint8_t)((channel - p2p->whole) / p2p->chunk_slots);
+	}
 	r->buffer = b->address;
 	r->length = b->length;
 	r->memory = b->memory;
@@ -165,9 +171,9 @@ static enum oriel_status p2p_transfer(struct oriel_p2p *p2p, unsigned channel,
 static enum oriel_status p2p_check_channel(const struct oriel_p2p *p2p, unsigned channel,
 					   const char *call)
 {
-	if (channel < p2p->channels)
+	if (channel < p2p->whole)
 		return ORIEL_OK;
-	return ori_fail(ORIEL_ERR_RANGE, "%s: channel %u of %u", call, channel, p2p->channels);
+	return ori_fail(ORIEL_ERR_RANGE, "%s: channel %u of %u", call, channel, p2p->whole);
 }
 
 enum oriel_status oriel_p2p_send(struct oriel_p2p *p2p, unsigned channel,
@@ -237,6 +243,78 @@ enum oriel_status oriel_p2p_put(struct oriel_p2p *p2p, unsigned channel,
 	memcpy(r->keys, to->keys, sizeof(r->keys));
 	r->piece = to->piece;
 	return p2p_transfer(p2p, channel, from, r, P2P_PUT);
+}
+
+static enum oriel_status p2p_check_chunk(const struct oriel_p2p *p2p, unsigned channel,
+					 unsigned slot, const struct oriel_p2p_buffer *b,
+					 const char *call)
+{
+	enum oriel_status status = p2p_check_channel(p2p, channel, call);
+
+	if (status == ORIEL_OK)
+		status = p2p_check_buffer(p2p, b, call);
+	if (status != ORIEL_OK)
+		return status;
+	if (slot >= p2p->chunk_slots)
+		return ori_fail(
+			ORIEL_ERR_RANGE,
+			"%s: slot %u of %u: oriel_p2p_attr.chunk_slots says how many there are",
+			call, slot, p2p->chunk_slots);
+	/* The smaller staging slots of the two contexts decide how long a chunk may be. */
+	if (p2p->state != P2P_JOINED && p2p->state != P2P_BROKEN)
+		return ori_fail(ORIEL_ERR_STATE, "%s: the endpoints are not joined yet", call);
+	if (b->length > p2p->chunk)
+		return ori_fail(ORIEL_ERR_RANGE, "%s: a chunk of %zu bytes, not %zu at most", call,
+				b->length, p2p->chunk);
+	return ORIEL_OK;
+}
+
+/* A slot is a channel of the protocol, which has one transfer at a time, and rounds number them. */
+static enum oriel_status p2p_chunk(struct oriel_p2p *p2p, unsigned slot, uint64_t round,
+				   const struct oriel_p2p_buffer *b, struct oriel_p2p_request *r,
+				   enum p2p_kind kind, unsigned channel)
+{
+	unsigned of_slot = p2p->whole + channel * p2p->chunk_slots + slot;
+	uint64_t next = kind == P2P_SEND ? p2p->out[of_slot].number : p2p->in[of_slot].number;
+
+	if (round != next)
+		return ori_fail(
+			ORIEL_ERR_STATE,
+			"a chunk of round %llu in slot %u of channel %u: round %llu is next",
+			(unsigned long long)round, slot, channel, (unsigned long long)next);
+	if (kind == P2P_SEND ? p2p->out[of_slot].requests.first : p2p->in[of_slot].requests.first)
+		return ORIEL_AGAIN;
+	return p2p_transfer(p2p, of_slot, b, r, kind);
+}
+
+enum oriel_status oriel_p2p_send_chunk(struct oriel_p2p *p2p, unsigned channel, unsigned slot,
+				       uint64_t round, const struct oriel_p2p_buffer *from,
+				       struct oriel_p2p_request *r)
+{
+	enum oriel_status status = p2p_begin(p2p, r, __func__);
+
+	if (status == ORIEL_OK)
+		status = p2p_check_chunk(p2p, channel, slot, from, __func__);
+	return status == ORIEL_OK ? p2p_chunk(p2p, slot, round, from, r, P2P_SEND, channel)
+				  : status;
+}
+
+enum oriel_status oriel_p2p_recv_chunk(struct oriel_p2p *p2p, unsigned channel, unsigned slot,
+				       uint64_t round, const struct oriel_p2p_buffer *to,
+				       struct oriel_p2p_request *r)
+{
+	enum oriel_status status = ori_handle_check(p2p, ORI_HANDLE_P2P_ENDPOINT, __func__);
+	bool is_left = false;
+
+	if (status == ORIEL_OK && to && channel < p2p->whole && slot < p2p->chunk_slots)
+		is_left = ori_recv_is_left(p2p, p2p->whole + channel * p2p->chunk_slots + slot,
+					   to->length);
+	/* A broken endpoint still delivers data that arrived before the peer left. */
+	if (status == ORIEL_OK && (!r || !is_left))
+		status = p2p_begin(p2p, r, __func__);
+	if (status == ORIEL_OK)
+		status = p2p_check_chunk(p2p, channel, slot, to, __func__);
+	return status == ORIEL_OK ? p2p_chunk(p2p, slot, round, to, r, P2P_RECV, channel) : status;
 }
 
 static bool p2p_take_back(struct oriel_p2p *p2p, struct oriel_p2p_request *r)

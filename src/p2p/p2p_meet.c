@@ -101,11 +101,14 @@ static enum oriel_status meet_check_info(const struct oriel_p2p *p2p,
 				"this endpoint is of mode %s, the peer's of mode %s",
 				oriel_p2p_mode_name(p2p->mode),
 				oriel_p2p_mode_name((enum oriel_p2p_mode)e->mode));
-	if (e->channels != p2p->channels || e->depth != p2p->depth)
+	if (e->channels != p2p->channels || e->chunk_slots != p2p->chunk_slots ||
+	    e->depth != p2p->depth)
 		return ori_fail(
 			ORIEL_ERR_MISMATCH,
-			"this endpoint has %u channels of depth %u, the peer's %u of depth %u",
-			p2p->channels, p2p->depth, e->channels, e->depth);
+			"this endpoint has %u channels of %u slots and depth %u, the peer's %u of "
+			"%u slots and depth %u",
+			p2p->whole, p2p->chunk_slots, p2p->depth,
+			e->channels / (1u + e->chunk_slots), e->chunk_slots, e->depth);
 	if (e->path != p2p->backend->path)
 		return ori_fail(ORIEL_ERR_PROTOCOL, "the peer's endpoint has path %s, this one %s",
 				oriel_path_name((enum oriel_path)e->path),
@@ -123,7 +126,8 @@ static enum oriel_status meet_send_info(struct oriel_p2p *p2p)
 
 	frame.info.path = p2p->backend->path;
 	frame.info.mode = p2p->mode;
-	frame.info.channels = p2p->channels;
+	frame.info.channels = (uint16_t)p2p->channels;
+	frame.info.chunk_slots = (uint16_t)p2p->chunk_slots;
 	frame.info.depth = p2p->depth;
 	frame.info.chunk = pool->chunk;
 	frame.info.stride = pool->stride;

@@ -25,7 +25,7 @@ void ori_recv_begin(struct oriel_p2p *p2p, struct oriel_p2p_request *r)
 static void recv_plan_staged(const struct oriel_p2p *p2p, struct oriel_p2p_request *r)
 {
 	r->protocol = P2P_STAGED;
-	r->step = (uint32_t)ori_p2p_step(p2p, r->length);
+	r->step = (uint32_t)ori_p2p_step(p2p, r);
 	r->chunks = (uint32_t)((r->length + r->step - 1) / r->step);
 }
 

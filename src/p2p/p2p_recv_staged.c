@@ -38,10 +38,12 @@ void ori_recv_give_slot(struct oriel_p2p *p2p, int slot)
 enum oriel_status ori_recv_mismatch(const struct oriel_p2p_request *r, uint64_t number,
 				    uint64_t length)
 {
+	char place[P2P_PLACE];
+
 	return ori_fail(ORIEL_ERR_MISMATCH,
-			"channel %u: the receive of transfer %llu is of %zu bytes, the send of "
+			"%s: the receive of transfer %llu is of %zu bytes, the send of "
 			"transfer %llu of %llu",
-			r->channel, (unsigned long long)r->number, r->length,
+			ori_p2p_place(r, place), (unsigned long long)r->number, r->length,
 			(unsigned long long)number, (unsigned long long)length);
 }
 
@@ -89,8 +91,8 @@ enum oriel_status ori_recv_unpack(struct oriel_p2p *p2p, struct p2p_recv_slot *s
 		.buffer = (char *)r->buffer + offset,
 		.offset = offset,
 		.length = rest < r->step ? (size_t)rest : r->step,
-		.channel = r->channel,
-		.index = s->chunk,
+		.channel = r->of_channel,
+		.index = p2p_chunk_index(p2p, r, s->chunk),
 		.user = r->user,
 	};
 	struct p2p_label label;

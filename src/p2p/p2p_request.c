@@ -3,6 +3,8 @@
  * Requests of an endpoint: their lists, their end, and the length of their chunks. Control
  * messages, receives and sends use them.
  */
+#include <stdio.h>
+
 #include "base/error.h"
 #include "p2p/p2p.h"
 
@@ -52,11 +54,23 @@ void ori_p2p_finish_first(struct oriel_p2p *p2p, struct p2p_list *list, enum ori
 	ori_p2p_finish(p2p, r, status);
 }
 
-size_t ori_p2p_step(const struct oriel_p2p *p2p, uint64_t length)
+const char *ori_p2p_place(const struct oriel_p2p_request *r, char text[P2P_PLACE])
+{
+	if (r->slot)
+		snprintf(text, P2P_PLACE, "slot %u of channel %u", r->slot - 1u, r->of_channel);
+	else
+		snprintf(text, P2P_PLACE, "channel %u", r->channel);
+	return text;
+}
+
+size_t ori_p2p_step(const struct oriel_p2p *p2p, const struct oriel_p2p_request *r)
 {
 	/* Four chunks if the transfer is short: the copies at both endpoints overlap. */
-	uint64_t step = (length / 4 + REQUEST_PAGE - 1) / REQUEST_PAGE * REQUEST_PAGE;
+	uint64_t step = (r->length / 4 + REQUEST_PAGE - 1) / REQUEST_PAGE * REQUEST_PAGE;
 
+	/* The user has cut what moves by a slot. */
+	if (r->slot)
+		return p2p->chunk;
 	if (step < REQUEST_STEP_MIN)
 		step = REQUEST_STEP_MIN;
 	return step < p2p->chunk ? (size_t)step : p2p->chunk;

@@ -92,6 +92,7 @@ static enum oriel_status send_take_offer(struct oriel_p2p *p2p, struct oriel_p2p
 	/* A copy: the peer can still write to the offer after the checks. */
 	struct p2p_offer offer = p2p->segment->remote_control.offers[index];
 	struct p2p_remote remote;
+	char place[P2P_PLACE];
 	enum oriel_status status;
 
 	if (p2p->mode == ORIEL_P2P_COPY_BASED)
@@ -100,9 +101,9 @@ static enum oriel_status send_take_offer(struct oriel_p2p *p2p, struct oriel_p2p
 		return ori_send_mismatch(r, "a receive");
 	if (offer.number != r->number || offer.length != r->length)
 		return ori_fail(ORIEL_ERR_MISMATCH,
-				"channel %u: the send of transfer %llu is of %zu bytes, the "
+				"%s: the send of transfer %llu is of %zu bytes, the "
 				"receive of transfer %llu of %llu",
-				r->channel, (unsigned long long)r->number, r->length,
+				ori_p2p_place(r, place), (unsigned long long)r->number, r->length,
 				(unsigned long long)offer.number, (unsigned long long)offer.length);
 	/*
 	 * Only to see whether the memory exists and has arrived: each chunk imports it once more.
@@ -157,8 +158,7 @@ static enum oriel_status send_resolve_one(struct oriel_p2p *p2p, struct p2p_send
 		return status;
 	/* Both endpoints cut a transfer into the same chunks, and so count the same units. */
 	r->unit = out->unit;
-	out->unit +=
-		r->protocol == P2P_STAGED ? send_count(r->length, ori_p2p_step(p2p, r->length)) : 1;
+	out->unit += r->protocol == P2P_STAGED ? send_count(r->length, ori_p2p_step(p2p, r)) : 1;
 	out->resolve = r->next;
 	return ORIEL_OK;
 }
@@ -201,7 +201,7 @@ static enum oriel_status send_plan(struct oriel_p2p *p2p, struct oriel_p2p_reque
 	if (r->protocol == P2P_UNKNOWN &&
 	    (p2p->mode != ORIEL_P2P_COPY_BASED || p2p_is_eager(p2p, r)))
 		return ORIEL_AGAIN;
-	r->step = (uint32_t)ori_p2p_step(p2p, r->length);
+	r->step = (uint32_t)ori_p2p_step(p2p, r);
 	if (is_straight && p2p->backend->needs_keys && p2p->mode == ORIEL_P2P_ZERO_COPY &&
 	    !r->memory) {
 		status = ori_mr_ref_take(p2p->ctx, r, true);

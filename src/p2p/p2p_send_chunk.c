@@ -11,9 +11,11 @@
 
 enum oriel_status ori_send_mismatch(const struct oriel_p2p_request *r, const char *remote)
 {
+	char place[P2P_PLACE];
+
 	return ori_fail(ORIEL_ERR_MISMATCH,
-			"transfer %llu of channel %u: %s of %zu bytes meets %s of the peer",
-			(unsigned long long)r->number, r->channel,
+			"transfer %llu of %s: %s of %zu bytes meets %s of the peer",
+			(unsigned long long)r->number, ori_p2p_place(r, place),
 			r->kind == P2P_PUT ? "a put" : "a send", r->length, remote);
 }
 
@@ -142,8 +144,8 @@ static enum oriel_status chunk_pack(struct oriel_p2p *p2p, struct p2p_send_slot 
 		.buffer = (char *)r->buffer + s->offset,
 		.offset = s->offset,
 		.length = s->length,
-		.channel = r->channel,
-		.index = s->chunk,
+		.channel = r->of_channel,
+		.index = p2p_chunk_index(p2p, r, s->chunk),
 		.user = r->user,
 	};
 	struct p2p_label label = {r->number, r->length, s->chunk, s->length, "", 0};

@@ -121,7 +121,8 @@ static const char *wire_info_flaw(const struct p2p_endpoint_info *e)
 	    e->flags & ~(P2P_ENDPOINT_GPU_SLOTS | P2P_ENDPOINT_EAGER))
 		return "an endpoint of unknown form";
 	if (!e->channels || e->channels > ORIEL_P2P_CHANNELS || !e->depth || e->depth > P2P_DEPTH ||
-	    e->channels * e->depth > P2P_SLOTS)
+	    e->channels * e->depth > P2P_SLOTS || e->chunk_slots >= ORIEL_P2P_CHANNELS ||
+	    e->channels % (1u + e->chunk_slots))
 		return "impossible channels";
 	/*
 	 * The sender computes addresses from these numbers, so they are bounded here: no product of

@@ -109,10 +109,12 @@ enum p2p_endpoint_flags {
 };
 
 struct p2p_endpoint_info {
-	uint32_t path;  /* enum oriel_path; ORIEL_PATH_NONE: a transport of the caller */
-	uint16_t mode;  /* enum oriel_p2p_mode */
-	uint16_t flags; /* enum p2p_endpoint_flags */
-	uint32_t channels, depth;
+	uint32_t path;        /* enum oriel_path; ORIEL_PATH_NONE: a transport of the caller */
+	uint16_t mode;        /* enum oriel_p2p_mode */
+	uint16_t flags;       /* enum p2p_endpoint_flags */
+	uint16_t channels;    /* of the protocol: of whole transfers, and of slots for chunks */
+	uint16_t chunk_slots; /* of each channel of whole transfers */
+	uint32_t depth;
 	uint64_t chunk;            /* bytes of a staging slot without its label */
 	uint64_t stride;           /* ... from one to the next */
 	uint32_t slots;            /* of the pool */
