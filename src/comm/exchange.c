@@ -181,7 +181,10 @@ static enum oriel_status exchange_failed(struct oriel_comm *comm, enum ori_call 
 			oriel_cpu_back_off(ori_clock_ns() - start);
 	if (!ori_comm_is_well(comm))
 		return ori_comm_check(comm);
-	ori_comm_break(comm, status, is_lost ? ORIEL_DEV_LOST : ORIEL_DEV_EXCHANGE, rank);
+	if (is_lost)
+		ori_comm_break(comm, status, ORIEL_DEV_LOST, rank, 0);
+	else
+		ori_comm_break(comm, status, ORIEL_DEV_EXCHANGE, rank, call);
 	/*
 	 * The bootstrap does not know the purpose of its bytes, so that the text names
 	 * the call.

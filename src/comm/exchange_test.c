@@ -193,11 +193,16 @@ static void test_the_rank_that_exited_is_named_in_every_later_failure(void **sta
 	(void)state;
 	bootstrap_fails((struct words){ORIEL_ERR_PEER, 2, "the cable of the third is cut"}, 2,
 			"rank 2 exited before the communicator was destroyed");
-	bootstrap_fails((struct words){ORIEL_ERR_TIMEOUT, 2, "the third is late"}, 2,
-			"exchange with rank 2 (none) failed: A deadline passed.");
+	bootstrap_fails(
+		(struct words){ORIEL_ERR_TIMEOUT, 2, "the third is late"}, 2,
+		"rank 2 did not enter oriel_comm_barrier, where rank 1 waited until its limit; "
+		"raise ORIEL_TIMEOUT if it is only slow");
 	bootstrap_fails((struct words){ORIEL_ERR_PEER, ORIEL_NO_RANK, "rank 2 of 3 left"}, -1,
 			some);
 	bootstrap_fails((struct words){ORIEL_ERR_PEER, UNASKED, "rank 2 of 3 left"}, -1, some);
+	bootstrap_fails((struct words){ORIEL_ERR_TIMEOUT, ORIEL_NO_RANK, "some are late"}, -1,
+			"exchange with the ranks timed out; raise ORIEL_TIMEOUT if they are only "
+			"slow");
 	/* There is no such rank, and rank 1 itself is not at fault. */
 	bootstrap_fails((struct words){ORIEL_ERR_PEER, RANKS, "some rank left"}, -1, some);
 	bootstrap_fails((struct words){ORIEL_ERR_PEER, 1, "the second left"}, -1, some);

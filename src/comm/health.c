@@ -197,10 +197,11 @@ static struct oriel_dev_fault health_record(enum oriel_status status, enum oriel
 }
 
 void ori_comm_break(struct oriel_comm *comm, enum oriel_status status, enum oriel_dev_what what,
-		    unsigned peer)
+		    unsigned peer, uint64_t expected)
 {
 	struct oriel_dev_fault record = health_record(status, what, peer);
 
+	record.expected = expected;
 	ori_comm_break_for(comm, &record);
 }
 

@@ -12,18 +12,18 @@
 enum oriel_status ori_comm_check(const struct oriel_comm *comm);
 bool ori_comm_is_well(const struct oriel_comm *comm);
 
-/* Records a failure of @comm unless there is one already; @peer is ORIEL_DEV_NO_RANK if none. */
+/*
+ * Records a failure of @comm unless there is one already; @peer is ORIEL_DEV_NO_RANK if none.
+ * @expected: of the record; of ORIEL_DEV_EXCHANGE the enum ori_call.
+ */
 void ori_comm_break(struct oriel_comm *comm, enum oriel_status status, enum oriel_dev_what what,
-		    unsigned peer);
+		    unsigned peer, uint64_t expected);
 void ori_comm_break_for(struct oriel_comm *comm, const struct oriel_dev_fault *record);
 
 /* The failure of @comm, which is broken, as a record for other ranks. */
 struct oriel_dev_fault ori_comm_record(const struct oriel_comm *comm);
 
-/*
- * As ori_comm_break(), in the health of every rank of the domain, this one included. @expected:
- * of the record; of ORIEL_DEV_EXCHANGE the enum ori_call.
- */
+/* As ori_comm_break(), in the health of every rank of the domain, this one included. */
 void ori_comm_break_all(struct oriel_comm *comm, enum oriel_status status, enum oriel_dev_what what,
 			unsigned peer, uint64_t expected);
 

@@ -71,8 +71,8 @@ static void test_the_first_cause_stays(void **state)
 	struct oriel_health health;
 
 	(void)state;
-	ori_comm_break(comm, ORIEL_ERR_PEER, ORIEL_DEV_LOST, 2);
-	ori_comm_break(comm, ORIEL_ERR_TIMEOUT, ORIEL_DEV_EXCHANGE, 1);
+	ori_comm_break(comm, ORIEL_ERR_PEER, ORIEL_DEV_LOST, 2, 0);
+	ori_comm_break(comm, ORIEL_ERR_TIMEOUT, ORIEL_DEV_EXCHANGE, 1, 0);
 	oriel_comm_health(comm, &health);
 	assert_int_equal(health.status, ORIEL_ERR_PEER);
 	assert_int_equal(health.rank, 2);
@@ -258,9 +258,10 @@ static void test_a_timeout_names_the_waiter_and_the_awaited(void **state)
 	oriel_dev_leave(&comm->control->health, &record);
 	oriel_comm_health(comm, &health);
 	oriel_health_text(&health, text, sizeof(text));
-	assert_string_equal(text,
-			    "wait_signal_from timed out after 30.0 s, waiting for rank 3 (mapped): "
-			    "window 1, signal 7, expected 5, seen 4");
+	assert_string_equal(
+		text, "wait_signal_from timed out after 30.0 s, waiting for rank 3 (mapped): "
+		      "window 1, signal 7, expected 5, seen 4; raise ORIEL_TIMEOUT if it is only "
+		      "slow");
 	oriel_health_json(&health, text, sizeof(text));
 	assert_string_equal(text,
 			    "{\"status\":\"ORIEL_ERR_TIMEOUT\",\"what\":\"wait_signal_from\","
@@ -286,7 +287,7 @@ static void test_a_timeout_names_the_collective_and_the_call(void **state)
 	oriel_comm_health(comm, &health);
 	oriel_health_text(&health, text, sizeof(text));
 	assert_string_equal(text, "rank 3 did not enter oriel_allgather_destroy, where rank 0 "
-				  "waited until its limit");
+				  "waited until its limit; raise ORIEL_TIMEOUT if it is only slow");
 	health = (struct oriel_health){.status = ORIEL_ERR_TIMEOUT,
 				       .what = "wait_signal_next",
 				       .rank = 3,
@@ -354,7 +355,9 @@ static void test_a_queue_without_a_syndrome_names_its_status(void **state)
 		const char *text;
 	} cases[] = {
 		{ORIEL_DEV_WAIT_LOCAL, ORIEL_ERR_TIMEOUT, 0,
-		 "wait_local to rank 3 (mapped) failed: A deadline passed. Queue 0x41"},
+		 "wait_local to rank 3 (mapped) failed: A deadline passed. Queue 0x41; raise "
+		 "ORIEL_TIMEOUT if it is "
+		 "only slow"},
 		{ORIEL_DEV_PUT, ORIEL_ERR_TIMEOUT, (uint64_t)ORIEL_QUEUE_ABANDONED << 56 | 5,
 		 "put to rank 3 (mapped) failed: a thread gave up in the middle of a post, WQE 5 "
 		 "of "

@@ -109,6 +109,18 @@ static size_t health_exit_text(const struct oriel_health *h, const char *queue, 
 				is_lost ? "" : " failed: ", h->queue ? queue : "");
 }
 
+/*
+ * Ends the text of a limit that passed: what a user may do if no rank is stuck. A failed queue
+ * has a reason of its own.
+ */
+static const char *health_slow_text(const struct oriel_health *h)
+{
+	if (h->status != ORIEL_ERR_TIMEOUT || (h->queue && h->reason[0]))
+		return "";
+	return h->rank < 0 ? "; raise ORIEL_TIMEOUT if they are only slow"
+			   : "; raise ORIEL_TIMEOUT if it is only slow";
+}
+
 /* The text of a failure that is not about a window. */
 static size_t health_comm_text(const struct oriel_health *h, const char *peer, char *buffer,
 			       size_t length)
@@ -126,10 +138,15 @@ static size_t health_comm_text(const struct oriel_health *h, const char *peer, c
 	    strcmp(h->what, ori_what_name(ORIEL_DEV_EXCHANGE)) == 0)
 		return (size_t)snprintf(buffer, length,
 					"rank %d did not enter %s, where rank %u waited until its "
-					"limit",
-					h->rank, ori_call_name((unsigned)h->expected), h->finder);
-	return (size_t)snprintf(buffer, length, "%s %s%s failed: %s", h->what,
-				h->queue ? "to" : "with", h->rank < 0 ? " the ranks" : peer, queue);
+					"limit%s",
+					h->rank, ori_call_name((unsigned)h->expected), h->finder,
+					health_slow_text(h));
+	if (h->status == ORIEL_ERR_TIMEOUT && !h->queue)
+		return (size_t)snprintf(buffer, length, "%s with%s timed out%s", h->what,
+					h->rank < 0 ? " the ranks" : peer, health_slow_text(h));
+	return (size_t)snprintf(buffer, length, "%s %s%s failed: %s%s", h->what,
+				h->queue ? "to" : "with", h->rank < 0 ? " the ranks" : peer, queue,
+				health_slow_text(h));
 }
 
 /* The number of the operation that @h names. */
@@ -145,7 +162,7 @@ static uint32_t health_what(const struct oriel_health *h)
 static size_t health_window_text(const struct oriel_health *h, const char *peer, char *buffer,
 				 size_t length)
 {
-	const char *noun = ori_collective_noun(h->object), *why = "";
+	const char *noun = ori_collective_noun(h->object);
 
 	/* A barrier reports it: oriel_dev_blame_arrival(). */
 	if (h->status == ORIEL_ERR_STATE)
@@ -176,13 +193,20 @@ static size_t health_window_text(const struct oriel_health *h, const char *peer,
 			ori_collective_noun(h->object), (double)h->age_ns / 1e9,
 			h->rank < 0 ? "a rank" : "", h->rank < 0 ? "" : peer + strlen(" "));
 	if (strcmp(h->what, ori_what_name(ORIEL_DEV_RECV)) == 0)
-		why = "; the lengths of the sends and the receives of a channel must add up";
+		return (size_t)snprintf(buffer, length,
+					"recv timed out after %.1f s, waiting for%s: window %u, "
+					"channel %u: %" PRIu64
+					" bytes arrived in all, byte %" PRIu64
+					" did not; the lengths of the sends "
+					"and the receives of a channel must add up%s",
+					(double)h->age_ns / 1e9, peer, h->object, h->id, h->seen,
+					h->expected, health_slow_text(h));
 	return (size_t)snprintf(buffer, length,
 				"%s timed out after %.1f s, waiting for%s: window %u, %s %u, "
 				"expected %" PRIu64 ", seen %" PRIu64 "%s",
 				h->what, (double)h->age_ns / 1e9, h->rank < 0 ? " all ranks" : peer,
 				h->object, ori_what_noun(health_what(h)), h->id, h->expected,
-				h->seen, why);
+				h->seen, health_slow_text(h));
 }
 
 size_t oriel_health_text(const struct oriel_health *h, char *buffer, size_t length)

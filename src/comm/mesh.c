@@ -241,7 +241,7 @@ void ori_mesh_lost(struct oriel_comm *comm, unsigned peer)
 		return;
 	ori_log_rank(ORIEL_LOG_INFO, comm->rank, "rank %u (process %u) exited", peer,
 		     comm->hosts[peer].pid);
-	ori_comm_break(comm, ORIEL_ERR_PEER, ORIEL_DEV_LOST, peer);
+	ori_comm_break(comm, ORIEL_ERR_PEER, ORIEL_DEV_LOST, peer, 0);
 }
 
 static enum oriel_status mesh_failed(unsigned peer, enum oriel_status status)

@@ -211,7 +211,8 @@ class Nodes(Crossing):
     def test_the_default_timeout_of_one_rank_breaks_all(self):
         self.check_waits(["wait_signal_from", "barrier_flat", "send", "idle"], 1, signal.SIGUSR2,
                           r"^ORIEL_ERR_TIMEOUT (rank 1: )?wait_signal timed out after .*"
-                          r"window 1, signal 1, expected 0, seen 0$")
+                          r"window 1, signal 1, expected 0, seen 0; "
+                          r"raise ORIEL_TIMEOUT if they are only slow$")
 
     def test_the_cause_is_the_rejected_request_not_a_flushed_one(self):
         for _ in range(3):
@@ -299,9 +300,9 @@ class Missing(unittest.TestCase):
                 for nodes in (0, 2)]
         for job in jobs:
             out, _ = job.ranks[0].communicate(timeout=DEADLINE)
-            text = (r"recv timed out after .*, waiting for rank 1 \(\w+\): window 1, channel 0, "
-                    r"expected 101, seen 100; the lengths of the sends and the receives of a channel "
-                    r"must add up")
+            text = (r"recv timed out after .*, waiting for rank 1 \(\w+\): window 1, channel 0: "
+                    r"100 bytes arrived in all, byte 101 did not; the lengths of the sends and the "
+                    r"receives of a channel must add up; raise ORIEL_TIMEOUT if it is only slow")
             self.assertRegex(out, rf"^ready\n{text}; this call receives 200 bytes\n"
                                   rf"ORIEL_ERR_TIMEOUT {text}\n$")
 
