@@ -358,6 +358,7 @@ static void comm_free(struct oriel_comm *comm)
 	free(comm->listen_addresses);
 	free(comm->ranks);
 	free(comm->links);
+	free(comm->firsts);
 	free(comm->scratch);
 	free(comm->peers);
 	free(comm->hosts);
@@ -384,9 +385,10 @@ static struct oriel_comm *comm_alloc(const struct oriel_bootstrap *bootstrap)
 	comm->peers = calloc(size, sizeof(*comm->peers));
 	comm->links = calloc(size, sizeof(struct ori_rdma_link *));
 	comm->scratch = calloc(size, ORI_RECORD_BYTES);
+	comm->firsts = calloc(size, sizeof(*comm->firsts));
 	comm->listen_addresses = calloc(size, sizeof(*comm->listen_addresses));
-	if (comm->hosts && comm->peers && comm->links && comm->scratch && comm->listen_addresses &&
-	    ori_paths_open(&comm->host_paths, size))
+	if (comm->hosts && comm->peers && comm->links && comm->scratch && comm->firsts &&
+	    comm->listen_addresses && ori_paths_open(&comm->host_paths, size))
 		return comm;
 	comm_free(comm);
 	return NULL;

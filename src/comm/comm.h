@@ -23,13 +23,31 @@
 #include "topo/host.h"
 
 #define ORI_GATHER_BYTES 2048u /* of one rank in one round of the mapped gather */
+#define ORI_GATHER_FIRST 256u  /* of one rank in the first message of a gather by the bootstrap */
+
+/* The head of a gather is equal on all ranks. It goes over the wire as it is. */
+struct ori_gather_head {
+	uint32_t version; /* ORI_COMM_WIRE */
+	uint32_t call;    /* enum ori_call */
+	uint64_t total;   /* bytes of the whole gather */
+};
+
+static_assert(sizeof(struct ori_gather_head) == 16, "struct ori_gather_head goes over the wire");
 
 /* One round of the mapped gather. Written by its owner, read by all. */
 struct ori_gather_slot {
-	uint32_t call; /* enum ori_call */
-	uint32_t reserved;
-	uint64_t total; /* bytes of the whole gather, equal on all ranks */
+	struct ori_gather_head head;
 	char bytes[ORI_GATHER_BYTES];
+};
+
+/*
+ * A gather by the bootstrap begins with this message. Its length is one for all gathers, since
+ * bootstraps only know lengths: one of another length would fail with a text of the bootstrap,
+ * or, in a table of the user's, in any way. A verdict fits into it.
+ */
+struct ori_gather_first {
+	struct ori_gather_head head;
+	char bytes[ORI_GATHER_FIRST]; /* the whole gather where that fits, else nothing */
 };
 
 /*
@@ -131,10 +149,11 @@ struct oriel_comm {
 	struct ori_rdma_link **links;    /* [size], NULL where ori_comm_needs_link() is false */
 	struct ori_links_rank *ranks;    /* [size], addresses of their NICs; NULL without rdma */
 	bool is_lazy;                    /* a link is made at its first use */
-	bool is_destroyed_out_of_order;  /* windows were destroyed in different orders */
+	bool is_destroyed_out_of_order;  /* a peer may have destroyed a window that this rank has */
 	bool is_linked_whole;            /* all links are made; the same on all ranks */
 	struct ori_heartbeat *heartbeat; /* NULL: no peer is reached by rdma */
 	void *scratch;                   /* see ori_comm_scratch() */
+	struct ori_gather_first *firsts; /* [size], of the gather by the bootstrap under way */
 
 	struct ori_gpu *gpu;            /* NULL: windows lie in host memory */
 	struct ori_gpu_program program; /* kernels/kernels.h; empty: built without */

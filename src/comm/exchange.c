@@ -72,13 +72,25 @@ static enum oriel_status exchange_wait(struct oriel_comm *comm, enum ori_call ca
 	return ORIEL_OK;
 }
 
-static enum oriel_status exchange_check(struct oriel_comm *comm, const struct ori_gather_slot *mine,
-					const struct ori_gather_slot *theirs, unsigned peer)
+static void exchange_fill(struct ori_gather_head *head, enum ori_call call, size_t total)
 {
-	if (theirs->call != mine->call)
+	*head = (struct ori_gather_head){ORI_COMM_WIRE, call, total};
+}
+
+/* Is @peer, which published @theirs, in the gather of this rank? */
+static enum oriel_status exchange_check(struct oriel_comm *comm, const struct ori_gather_head *mine,
+					const struct ori_gather_head *theirs, unsigned peer)
+{
+	if (theirs->version != mine->version)
+		return ori_fail(ORIEL_ERR_VERSION, "rank %u speaks version %u, rank %u version %u",
+				peer, theirs->version, comm->rank, mine->version);
+	if (theirs->call != mine->call) {
+		/* One of them may be a destroy, which frees its memory after this failure. */
+		comm->is_destroyed_out_of_order = true;
 		return ori_fail(ORIEL_ERR_MISMATCH, "rank %u calls %s, rank %u calls %s",
 				comm->rank, ori_call_name(mine->call), peer,
 				ori_call_name(theirs->call));
+	}
 	if (theirs->total != mine->total)
 		return ori_fail(ORIEL_ERR_MISMATCH,
 				"%s: rank %u passes %llu bytes, rank %u passes %llu",
@@ -99,8 +111,7 @@ static enum oriel_status exchange_round(struct oriel_comm *comm, enum ori_call c
 	enum oriel_status status, found = ORIEL_OK;
 	unsigned peer;
 
-	slot->call = call;
-	slot->total = stride;
+	exchange_fill(&slot->head, call, stride);
 	if (length)
 		memcpy(slot->bytes, mine, length);
 	/* Acquired in exchange_wait(). */
@@ -115,7 +126,7 @@ static enum oriel_status exchange_round(struct oriel_comm *comm, enum ori_call c
 			return status;
 		/* All ranks see the same slots: no rank goes on alone. */
 		if (found == ORIEL_OK)
-			found = exchange_check(comm, slot, theirs, peer);
+			found = exchange_check(comm, &slot->head, &theirs->head, peer);
 		if (found == ORIEL_OK && length)
 			memcpy(all + peer * stride, theirs->bytes, length);
 	}
@@ -208,17 +219,41 @@ void *ori_comm_scratch(struct oriel_comm *comm, size_t bytes)
 	return memset(comm->scratch, 0, comm->size * bytes);
 }
 
-static enum oriel_status exchange_bootstrap(struct oriel_comm *comm, enum ori_call call,
-					    const void *mine, void *all, size_t length)
+static enum oriel_status exchange_all_gather(struct oriel_comm *comm, enum ori_call call,
+					     const void *mine, void *all, size_t length)
 {
 	const struct oriel_bootstrap *b = &comm->bootstrap;
 	enum oriel_status status;
 
 	atomic_store(&comm->is_in_bootstrap, true);
-	status = length ? b->ops->all_gather(b->context, mine, all, length, comm->timeout_ns)
-			: b->ops->barrier(b->context, comm->timeout_ns);
+	status = b->ops->all_gather(b->context, mine, all, length, comm->timeout_ns);
 	atomic_store(&comm->is_in_bootstrap, false);
 	return status == ORIEL_OK ? status : exchange_failed(comm, call, status);
+}
+
+/* Most gathers fit into the first message; the second one has none of it. */
+static enum oriel_status exchange_bootstrap(struct oriel_comm *comm, enum ori_call call,
+					    const void *mine, void *all, size_t length)
+{
+	struct ori_gather_first first = {0};
+	bool is_short = length <= sizeof(first.bytes);
+	enum oriel_status status;
+	unsigned peer;
+
+	exchange_fill(&first.head, call, length);
+	if (is_short && length)
+		memcpy(first.bytes, mine, length);
+	status = exchange_all_gather(comm, call, &first, comm->firsts, sizeof(first));
+	/* All ranks see the same heads: no rank goes on alone. */
+	for (peer = 0; status == ORIEL_OK && peer < comm->size; peer++)
+		status = exchange_check(comm, &first.head, &comm->firsts[peer].head, peer);
+	if (status != ORIEL_OK)
+		return status;
+	if (!is_short)
+		return exchange_all_gather(comm, call, mine, all, length);
+	for (peer = 0; length && peer < comm->size; peer++)
+		memcpy((char *)all + peer * length, comm->firsts[peer].bytes, length);
+	return ORIEL_OK;
 }
 
 enum oriel_status ori_comm_gather(struct oriel_comm *comm, enum ori_call call, const void *mine,

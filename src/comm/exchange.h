@@ -22,7 +22,7 @@ struct ori_verdict {
 
 static_assert(sizeof(struct ori_verdict) == 256, "struct ori_verdict goes over the wire");
 
-#define ORI_COMM_WIRE 3u
+#define ORI_COMM_WIRE 4u
 
 /* The collective that a rank is in, so that an error names ranks that are out of step. */
 enum ori_call {
@@ -45,7 +45,10 @@ enum ori_call {
 /* The limit of a step before an agreement: it leaves as much for the agreement. */
 uint64_t ori_comm_half_timeout(const struct oriel_comm *comm);
 
-/* Collective: @length bytes of every rank into @all, in rank order. */
+/*
+ * Collective: @length bytes of every rank into @all, in rank order. Where ranks differ in
+ * @call or @length, all get ORIEL_ERR_MISMATCH, no bytes, and @comm still works.
+ */
 enum oriel_status ori_comm_gather(struct oriel_comm *comm, enum ori_call call, const void *mine,
 				  void *all, size_t length);
 
@@ -65,9 +68,9 @@ void ori_comm_interrupt(struct oriel_comm *comm);
  * Collective, where @object of @call is destroyed; its number is the same on all ranks.
  * No rank returns before all have called. A failure is this thread's last error; a
  * communicator that was broken before is not reported again, and no rank waits. Ranks in
- * different calls, or with different numbers, are misuse: see ori_misuse(). After
- * different numbers @comm is out of order: memory that this rank still uses may be
- * destroyed at a peer, so that it can no longer be read.
+ * different calls, or with different numbers, are misuse: see ori_misuse(). After that
+ * @comm is out of order: memory that this rank still uses may be destroyed at a peer, so
+ * that it can no longer be read.
  */
 void ori_comm_meet(struct oriel_comm *comm, enum ori_call call, uint32_t object);
 

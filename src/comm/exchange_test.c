@@ -130,18 +130,19 @@ static void test_a_text_without_end_is_cut(void **state)
 			 strlen("rank 0: ") + sizeof(verdicts[0].text) - 1);
 }
 
-/* A bootstrap whose collectives fail with these values. */
+/* A bootstrap whose all_gather fails with these values. */
 struct words {
 	enum oriel_status status;
 	unsigned at_fault;
 	const char *text;
 };
 
-static enum oriel_status words_barrier(void *context, uint64_t timeout_ns)
+static enum oriel_status words_all_gather(void *context, const void *mine, void *all, size_t length,
+					  uint64_t timeout_ns)
 {
 	const struct words *w = context;
 
-	(void)timeout_ns;
+	(void)mine, (void)all, (void)length, (void)timeout_ns;
 	return ori_fail(w->status, "%s", w->text);
 }
 
@@ -152,27 +153,43 @@ static unsigned words_at_fault(void *context)
 	return w->at_fault;
 }
 
+/* Rank 1 of a job that has no path but the bootstrap. */
+static struct oriel_comm *open_comm(const struct oriel_bootstrap_ops *ops, void *context)
+{
+	static struct oriel_dev_rank of[RANKS];
+	static struct ori_gather_first firsts[RANKS];
+	static struct ori_control control;
+	struct oriel_comm *comm = ori_handle_alloc(ORI_HANDLE_COMM, sizeof(*comm));
+
+	assert_non_null(comm);
+	memset(&control, 0, sizeof(control));
+	*comm = (struct oriel_comm){.bootstrap = {.ops = ops, .context = context},
+				    .rank = 1,
+				    .size = RANKS,
+				    .host_paths.of = of,
+				    .firsts = firsts,
+				    .control = &control};
+	ori_handle_open(comm, NULL);
+	return comm;
+}
+
+static void close_comm(struct oriel_comm *comm)
+{
+	assert_true(ori_handle_shut(comm, ORI_HANDLE_COMM, "close_comm"));
+	ori_handle_free(comm);
+}
+
 /* Checks the errors and the health of rank 1, in the call that failed and after it. */
 static void bootstrap_fails(struct words words, int rank, const char *later)
 {
 	static const struct oriel_bootstrap_ops ops = {.size = sizeof(ops),
-						       .barrier = words_barrier,
+						       .all_gather = words_all_gather,
 						       .at_fault = words_at_fault};
-	static struct oriel_dev_rank of[RANKS];
-	struct ori_control *control = calloc(1, sizeof(*control));
-	struct oriel_comm *comm = ori_handle_alloc(ORI_HANDLE_COMM, sizeof(*comm));
+	struct oriel_comm *comm = open_comm(&ops, &words);
 	struct oriel_health health;
 	char text[100];
 
-	assert_non_null(control);
-	assert_non_null(comm);
-	*comm = (struct oriel_comm){.bootstrap = {.ops = &ops, .context = &words},
-				    .has_at_fault = words.at_fault != UNASKED,
-				    .rank = 1,
-				    .size = RANKS,
-				    .host_paths.of = of,
-				    .control = control};
-	ori_handle_open(comm, NULL);
+	comm->has_at_fault = words.at_fault != UNASKED;
 	assert_int_equal(oriel_comm_barrier(comm), words.status);
 	snprintf(text, sizeof(text), "oriel_comm_barrier: %s", words.text);
 	assert_string_equal(oriel_last_error(), text);
@@ -180,9 +197,7 @@ static void bootstrap_fails(struct words words, int rank, const char *later)
 	assert_int_equal(health.rank, rank);
 	assert_int_equal(oriel_comm_barrier(comm), words.status);
 	assert_string_equal(oriel_last_error(), later);
-	assert_true(ori_handle_shut(comm, ORI_HANDLE_COMM, "bootstrap_fails"));
-	ori_handle_free(comm);
-	free(control);
+	close_comm(comm);
 }
 
 /* The watcher has no peer to poll, so that only the bootstrap can name the rank. */
@@ -208,6 +223,58 @@ static void test_the_rank_that_exited_is_named_in_every_later_failure(void **sta
 	bootstrap_fails((struct words){ORIEL_ERR_PEER, 1, "the second left"}, -1, some);
 }
 
+/* A bootstrap whose ranks all do the same, but for the head of rank 2. */
+static enum oriel_status heads_all_gather(void *context, const void *mine, void *all, size_t length,
+					  uint64_t timeout_ns)
+{
+	const struct ori_gather_head *head = context;
+	unsigned i;
+
+	(void)timeout_ns;
+	assert_int_equal(length, sizeof(struct ori_gather_first));
+	for (i = 0; i < RANKS; i++)
+		memcpy((char *)all + i * length, mine, length);
+	if (head)
+		memcpy((char *)all + 2 * length, head, sizeof(*head));
+	return ORIEL_OK;
+}
+
+static enum oriel_status gather_with(struct ori_gather_head *head)
+{
+	static const struct oriel_bootstrap_ops ops = {.size = sizeof(ops),
+						       .all_gather = heads_all_gather};
+	struct oriel_comm *comm = open_comm(&ops, head);
+	char mine[4] = "abc", all[RANKS * 4] = "";
+	enum oriel_status status = oriel_comm_all_gather(comm, mine, all, sizeof(mine));
+
+	/* The bytes of another call are no result. */
+	assert_string_equal(all, status == ORIEL_OK ? "abc" : "");
+	assert_string_equal(all + 8, status == ORIEL_OK ? "abc" : "");
+	close_comm(comm);
+	return status;
+}
+
+static void test_a_gather_of_the_bootstrap_names_ranks_out_of_step(void **state)
+{
+	struct ori_gather_head newer = {ORI_COMM_WIRE + 1, ORI_CALL_COMM_ALL_GATHER, 4};
+	struct ori_gather_head other = {ORI_COMM_WIRE, ORI_CALL_WINDOW_DESTROY, 4};
+	struct ori_gather_head longer = {ORI_COMM_WIRE, ORI_CALL_COMM_ALL_GATHER, 5};
+	char text[80];
+
+	(void)state;
+	assert_int_equal(gather_with(NULL), ORIEL_OK);
+	assert_int_equal(gather_with(&newer), ORIEL_ERR_VERSION);
+	snprintf(text, sizeof(text), "rank 2 speaks version %u, rank 1 version %u",
+		 ORI_COMM_WIRE + 1, ORI_COMM_WIRE);
+	assert_string_equal(oriel_last_error(), text);
+	assert_int_equal(gather_with(&other), ORIEL_ERR_MISMATCH);
+	assert_string_equal(oriel_last_error(), "rank 1 calls oriel_comm_all_gather, rank 2 calls "
+						"oriel_window_destroy");
+	assert_int_equal(gather_with(&longer), ORIEL_ERR_MISMATCH);
+	assert_string_equal(oriel_last_error(),
+			    "oriel_comm_all_gather: rank 1 passes 4 bytes, rank 2 passes 5");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -220,6 +287,7 @@ int main(void)
 		cmocka_unit_test(test_another_wire_version_is_rejected),
 		cmocka_unit_test(test_a_text_without_end_is_cut),
 		cmocka_unit_test(test_the_rank_that_exited_is_named_in_every_later_failure),
+		cmocka_unit_test(test_a_gather_of_the_bootstrap_names_ranks_out_of_step),
 	};
 
 	return cmocka_run_group_tests_name("exchange", tests, NULL, NULL);

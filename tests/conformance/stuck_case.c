@@ -6,6 +6,7 @@
 #include "harness.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define NEVER 60u /* a signal that no rank sends */
@@ -456,6 +457,65 @@ static void rejected_arguments_have_texts(struct rank *r)
 }
 #endif
 
+#ifndef __CUDACC__ /* windows of a GPU are destroyed in two steps */
+/* Rank 0 and its peers are in different gathers: each gets a text with both. */
+static void check_out_of_step(struct rank *r, const char *format, const char *mine,
+			      const char *theirs)
+{
+	char text[160];
+
+	snprintf(text, sizeof(text), format, r->rank, r->rank ? theirs : mine, r->rank ? 0 : 1,
+		 r->rank ? mine : theirs);
+	CHECK_LAST(r, text);
+}
+
+/*
+ * Rank 0 is in another collective than its peers, or passes another length. All ranks get the
+ * failure, no rank gets bytes that were meant for another call, and the communicator still works.
+ */
+static void collectives_out_of_step_are_named(struct rank *r)
+{
+	static const char calls[] = "rank %u calls oriel_%s, rank %u calls oriel_%s";
+	static const char lengths[] = "oriel_comm_all_gather: rank %u passes %s bytes, rank %u "
+				      "passes %s";
+	static const struct {
+		size_t mine, theirs;
+		const char *mine_text, *theirs_text;
+	} unequal[] = {{8, 4, "8", "4"}, {0, 8, "0", "8"}, {1000, 4, "1000", "4"}};
+	struct oriel_window *window = NULL;
+	char *all = calloc(r->size, 1000), bytes[1000] = {0};
+	unsigned i;
+
+	CHECK_OK(r, oriel_window_create(r->comm, NULL, &window));
+	if (r->rank == 0)
+		CHECK_STATUS(r, oriel_comm_all_gather(r->comm, bytes, all, 4), ORIEL_ERR_MISMATCH);
+	else
+		oriel_window_destroy(window);
+	check_out_of_step(r, calls, "comm_all_gather", "window_destroy");
+	if (r->rank == 0)
+		oriel_window_destroy(window);
+	else
+		CHECK_STATUS(r, oriel_comm_barrier(r->comm), ORIEL_ERR_MISMATCH);
+	check_out_of_step(r, calls, "window_destroy", "comm_barrier");
+	if (r->rank == 0)
+		CHECK_STATUS(r, oriel_comm_barrier(r->comm), ORIEL_ERR_MISMATCH);
+	else
+		CHECK_STATUS(r, oriel_comm_all_gather(r->comm, bytes, all, 4), ORIEL_ERR_MISMATCH);
+	check_out_of_step(r, calls, "comm_barrier", "comm_all_gather");
+	for (i = 0; i < sizeof(unequal) / sizeof(unequal[0]); i++) {
+		CHECK_STATUS(r,
+			     oriel_comm_all_gather(r->comm, bytes, all,
+						   r->rank ? unequal[i].theirs : unequal[i].mine),
+			     ORIEL_ERR_MISMATCH);
+		check_out_of_step(r, lengths, unequal[i].mine_text, unequal[i].theirs_text);
+	}
+	rank_check_healthy(r);
+	CHECK_OK(r, oriel_window_barrier(r->window, 0, 0, NULL));
+	CHECK_OK(r, oriel_comm_barrier(r->comm));
+	free(all);
+}
+#endif
+
 static const struct oriel_window_attr stuck_window = {.size = sizeof(stuck_window),
 						      .length = 4096,
 						      .barriers = 64,
@@ -485,6 +545,8 @@ static const struct test_case stuck_host_cases[] = {
 #ifndef __CUDACC__ /* texts are of a thread of the CPU */
 	{"own_limits_have_texts", own_limits_have_texts, &stuck_window, 2, 0},
 	{"rejected_arguments_have_texts", rejected_arguments_have_texts, &stuck_window, 1, 0},
+	{"collectives_out_of_step_are_named", collectives_out_of_step_are_named, &stuck_window, 2,
+	 0},
 #endif
 	{"destroy_works_on_a_broken_communicator", destroy_works_on_a_broken_communicator,
 	 &stuck_window, 1, BREAKS_COMM},

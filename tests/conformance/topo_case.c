@@ -256,9 +256,6 @@ static void older_bootstraps_work(struct rank *r)
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
 	CHECK_STATUS(r, oriel_comm_all_gather(r->comm, mine, all, r->rank ? 8 : 16),
 		     ORIEL_ERR_MISMATCH);
-	/* A rank that has not failed yet would get the status of the abort. */
-	rank_meet_anyway(r);
-	oriel_comm_abort(r->comm, "the bootstrap may be broken");
 	oriel_comm_destroy(r->comm);
 	r->comm = NULL;
 	free(all);
