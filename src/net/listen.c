@@ -26,8 +26,7 @@
 #define LISTEN_RESERVE 64            /* descriptors left to the process, at most a quarter */
 #define LISTEN_PAUSE_NS 10000000u    /* without descriptors */
 #define LISTEN_HELLO_NS 10000000000u /* from accept to first frame; a text has it, too */
-#define LISTEN_LINES_NS 1000000000u  /* in which there are LISTEN_LINES of a level at most */
-#define LISTEN_LINES 8               /* one would hide a rank with another key behind a probe */
+#define LISTEN_LINES_NS 1000000000u  /* between two lines of a kind */
 
 void ori_net_listener_init(struct ori_net_listener *listener, struct ori_tls_context *context,
 			   unsigned capacity, struct ori_traffic *traffic)
@@ -65,11 +64,7 @@ enum oriel_status ori_net_listener_open(struct ori_net_listener *listener, int f
 /* A flood must not fill the log: a line has the number of those that it stands for. */
 static void listen_log(struct ori_net_lines *lines, enum oriel_log_level level, const char *text)
 {
-	if (ori_deadline_passed(lines->end)) {
-		lines->written = 0;
-		lines->end = ori_deadline(LISTEN_LINES_NS);
-	}
-	if (lines->written++ >= LISTEN_LINES) {
+	if (!ori_deadline_passed(lines->next)) {
 		lines->suppressed++;
 		return;
 	}
@@ -78,6 +73,7 @@ static void listen_log(struct ori_net_lines *lines, enum oriel_log_level level, 
 	else
 		ori_log(level, "%s", text);
 	lines->suppressed = 0;
+	lines->next = ori_deadline(LISTEN_LINES_NS);
 }
 
 static void listen_warn(struct ori_net_listener *listener, const char *text)
@@ -88,10 +84,18 @@ static void listen_warn(struct ori_net_listener *listener, const char *text)
 /* The count of the last lines of a flood, which no later line would have. */
 static void listen_log_rest(struct ori_net_lines *lines, enum oriel_log_level level, bool is_last)
 {
-	if (!lines->suppressed || !(is_last || ori_deadline_passed(lines->end)))
+	if (!lines->suppressed || !(is_last || ori_deadline_passed(lines->next)))
 		return;
 	ori_log(level, "%u more connections ended as those of the lines before", lines->suppressed);
 	lines->suppressed = 0;
+	lines->next = ori_deadline(LISTEN_LINES_NS);
+}
+
+static void listen_log_rests(struct ori_net_listener *listener, bool is_last)
+{
+	listen_log_rest(&listener->warnings, ORIEL_LOG_WARN, is_last);
+	listen_log_rest(&listener->refusals, ORIEL_LOG_WARN, is_last);
+	listen_log_rest(&listener->notes, ORIEL_LOG_DEBUG, is_last);
 }
 
 void ori_net_pending_free(struct ori_net_pending *pending)
@@ -113,8 +117,7 @@ static void listen_free_all(struct ori_net_pending *pending)
 
 void ori_net_listener_close(struct ori_net_listener *listener)
 {
-	listen_log_rest(&listener->warnings, ORIEL_LOG_WARN, true);
-	listen_log_rest(&listener->notes, ORIEL_LOG_DEBUG, true);
+	listen_log_rests(listener, true);
 	listen_free_all(listener->waiting);
 	listen_free_all(listener->arrived);
 	if (listener->epoll >= 0)
@@ -151,7 +154,7 @@ void ori_net_listener_refuse(struct ori_net_listener *listener, const char *who,
 	char text[ORI_NET_TEXT];
 
 	snprintf(text, sizeof(text), "%s is rejected: %s", who, why);
-	listen_warn(listener, text);
+	listen_log(&listener->refusals, ORIEL_LOG_WARN, text);
 	if (listener->refused++)
 		return;
 	listener->refused_status = status;
@@ -393,10 +396,14 @@ void ori_net_listener_serve(struct ori_net_listener *listener)
 			is_readable = true;
 	}
 	listen_expire(listener);
-	listen_log_rest(&listener->warnings, ORIEL_LOG_WARN, false);
-	listen_log_rest(&listener->notes, ORIEL_LOG_DEBUG, false);
+	listen_log_rests(listener, false);
 	if (is_readable)
 		listen_accept(listener);
+}
+
+static uint64_t listen_lines_due(const struct ori_net_lines *lines, uint64_t due)
+{
+	return lines->suppressed && lines->next < due ? lines->next : due;
 }
 
 uint64_t ori_net_listener_due(const struct ori_net_listener *listener)
@@ -407,11 +414,9 @@ uint64_t ori_net_listener_due(const struct ori_net_listener *listener)
 	for (pending = listener->waiting; pending; pending = pending->next)
 		if (pending->deadline < due)
 			due = pending->deadline;
-	if (listener->warnings.suppressed && listener->warnings.end < due)
-		due = listener->warnings.end;
-	if (listener->notes.suppressed && listener->notes.end < due)
-		due = listener->notes.end;
-	return due;
+	due = listen_lines_due(&listener->warnings, due);
+	due = listen_lines_due(&listener->refusals, due);
+	return listen_lines_due(&listener->notes, due);
 }
 
 bool ori_net_listener_make_room(struct ori_net_listener *listener)

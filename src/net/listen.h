@@ -25,10 +25,9 @@ struct ori_net_pending {
 
 #define ORI_NET_TEXT 320
 
-/* Lines of the log, of one level: at most eight a second. */
+/* Lines of the log, of one kind: at most one a second. */
 struct ori_net_lines {
-	uint64_t end;        /* when the second ends */
-	unsigned written;    /* in that second, or suppressed */
+	uint64_t next;       /* no line before */
 	unsigned suppressed; /* since the last line */
 };
 
@@ -45,7 +44,8 @@ struct ori_net_listener {
 	unsigned most;         /* its limit; lower while descriptors are few, until it is empty */
 	uint64_t paused_until; /* no connection is accepted before; 0: not paused */
 	struct ori_net_lines warnings;
-	struct ori_net_lines notes; /* at level info */
+	struct ori_net_lines refusals; /* apart, so that no probe hides a rank with another key */
+	struct ori_net_lines notes;    /* at level debug */
 	/* The number of refused connections, and the status and text of the first of them. */
 	unsigned refused;
 	enum oriel_status refused_status;
@@ -70,9 +70,12 @@ uint64_t ori_net_listener_due(const struct ori_net_listener *listener);
 /* Close one unproven connection, so that its descriptor is free; false if there is none. */
 bool ori_net_listener_make_room(struct ori_net_listener *listener);
 
-/* Warn that a connection from @from is dropped; at most eight warnings a second. */
+/* Warn that a connection from @from is dropped; at most one warning a second. */
 void ori_net_listener_warn(struct ori_net_listener *listener, const char *from, const char *why);
-/* Warn that @who is rejected with @status. The first such text becomes refused_text. */
+/*
+ * Warn that @who is rejected with @status; at most one such warning a second. The first such text
+ * becomes refused_text.
+ */
 void ori_net_listener_refuse(struct ori_net_listener *listener, const char *who,
 			     enum oriel_status status, const char *why);
 
