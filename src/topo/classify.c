@@ -196,7 +196,7 @@ static void classify_write_match(const struct classify_pair *p, enum oriel_path 
 	};
 
 	if (path == ORIEL_PATH_RDMA)
-		snprintf(text, length, "RDMA NICs on both");
+		snprintf(text, length, "RDMA NICs or software HCAs on both");
 	else
 		snprintf(text, length, "same %s%s",
 			 p->a->token == p->b->token ? "process" : "machine", gpus[connection]);

@@ -166,7 +166,8 @@ static void test_rdma_needs_a_nic_and_permission_on_both(void **state)
 
 	(void)state;
 	expect((struct fake){.hcas = 1}, remote, ORIEL_PATH_RDMA,
-	       "mapped: different machines (host0, host1); rdma: RDMA NICs on both");
+	       "mapped: different machines (host0, host1); rdma: RDMA NICs or software HCAs on "
+	       "both");
 	expect((struct fake){0}, remote, ORIEL_PATH_NONE,
 	       "mapped: different machines (host0, host1); "
 	       "rdma: no RDMA NIC on rank 4 (host0)");
@@ -177,7 +178,7 @@ static void test_rdma_needs_a_nic_and_permission_on_both(void **state)
 	expect((struct fake){.hcas = 1, .node = "a"},
 	       (struct fake){.hcas = 1, .node = "b", .process = 1}, ORIEL_PATH_RDMA,
 	       "mapped: different virtual nodes (ORIEL_NODE \"a\", \"b\"); "
-	       "rdma: RDMA NICs on both");
+	       "rdma: RDMA NICs or software HCAs on both");
 }
 
 /* A rank on one of eight GPUs of one switch, as its process describes it. */
@@ -213,7 +214,7 @@ static void test_gpus_out_of_reach_are_not_mapped(void **state)
 	a.hcas = b.hcas = 1;
 	expect_gpus(a, b, ORIEL_PATH_RDMA,
 		    "mapped: GPUs 0000:01:00.0 and 0000:02:00.0 of one machine do not reach each "
-		    "other; rdma: RDMA NICs on both");
+		    "other; rdma: RDMA NICs or software HCAs on both");
 }
 
 /* PCIe: loads and stores pass, atomics do not. */
@@ -259,14 +260,14 @@ static void test_peer_access_that_is_off_keeps_all_gpus_apart(void **state)
 	expect(a, b, ORIEL_PATH_MAPPED, "mapped: same machine");
 	expect_gpus(a, b, ORIEL_PATH_RDMA,
 		    "mapped: no peer access (ORIEL_TOPOLOGY) on rank 7 (host0); rdma: RDMA "
-		    "NICs on both");
+		    "NICs or software HCAs on both");
 	c.given = ORI_GIVEN_NO_PEERS;
 	expect_gpus(a, c, ORIEL_PATH_RDMA,
 		    "mapped: no peer access (ORIEL_TOPOLOGY) on rank 7 (host0); rdma: RDMA "
-		    "NICs on both");
+		    "NICs or software HCAs on both");
 	expect_gpus(b, c, ORIEL_PATH_RDMA,
 		    "mapped: no peer access (ORIEL_TOPOLOGY) on ranks 4 (host0) and 7 (host0); "
-		    "rdma: RDMA NICs on both");
+		    "rdma: RDMA NICs or software HCAs on both");
 }
 
 static void test_another_bus_with_atomics_is_distinguished(void **state)
@@ -295,7 +296,7 @@ static struct fake in_fabric(unsigned machine, unsigned gpu)
 static void test_a_fabric_joins_gpus_of_two_machines(void **state)
 {
 	static const char hosts[] = "mapped: different machines (host0, host1); rdma: RDMA "
-				    "NICs on both";
+				    "NICs or software HCAs on both";
 	struct fake a = in_fabric(0, 1), b = in_fabric(1, 1);
 
 	(void)state;
@@ -341,7 +342,7 @@ static void test_a_missing_fabric_is_explained(void **state)
 		b.clique = table[i].b.clique;
 		b.forbidden = table[i].b.forbidden;
 		snprintf(reason, sizeof(reason),
-			 "mapped: %s; rdma: RDMA NICs on both; NVLink fabric: %s",
+			 "mapped: %s; rdma: RDMA NICs or software HCAs on both; NVLink fabric: %s",
 			 b.forbidden ? "not allowed by ORIEL_PATHS on rank 7 (host1)"
 				     : "different machines (host0, host1)",
 			 table[i].lacks);
@@ -390,7 +391,7 @@ static void test_a_gpu_that_one_process_sees_is_judged_by_that_one(void **state)
 	b.hcas = a.hcas = 1;
 	expect_gpus(a, b, ORIEL_PATH_RDMA,
 		    "mapped: GPUs 0000:01:00.0 and 0000:02:00.0 of one machine do not reach each "
-		    "other; rdma: RDMA NICs on both");
+		    "other; rdma: RDMA NICs or software HCAs on both");
 	b.seen = 0;
 	expect_gpus(a, b, ORIEL_PATH_MAPPED,
 		    "mapped: same machine, GPUs that are not visible to each other's process");
@@ -491,8 +492,8 @@ static void test_a_pair_of_two_domains_is_explained(void **state)
 			 ORIEL_PATH_RDMA);
 	assert_string_equal(reason,
 			    "mapped: GPUs 0000:02:00.0 and 0000:03:00.0 reach each other, but not "
-			    "all of the GPUs that are grouped with one of them; rdma: RDMA NICs on "
-			    "both");
+			    "all of the GPUs that are grouped with one of them; rdma: RDMA NICs or "
+			    "software HCAs on both");
 	assert_int_equal(ori_classify(&hosts[0], 0, &hosts[2], 2, reason, sizeof(reason)),
 			 ORIEL_PATH_MAPPED);
 	assert_string_equal(reason, "mapped: same machine");

@@ -105,7 +105,7 @@ class Log(unittest.TestCase):
         self.assertEqual(paths, [
             "path mapped to 1 peer, such as rank 1: mapped: same machine",
             "path rdma to 2 peers, such as rank 2: mapped: different virtual nodes (ORIEL_NODE "
-            '"node0", "node1"); rdma: RDMA NICs on both'])
+            '"node0", "node1"); rdma: RDMA NICs or software HCAs on both'])
         self.assertRegex(self.text(lines, "NIC"), r"^NIC soft0: software HCA, for development and tests: no NIC is "
                                                   r"used \(ORIEL_HCA is soft\), MTU 4096, queue depth <= \d+, .*, "
                                                   "posted to by callers$")
