@@ -514,11 +514,10 @@ static bool command_caps(const struct ori_prm_query_caps *query, void *out, size
 static bool command_lag(const void *in, size_t length, void *out, size_t room)
 {
 	const struct ori_prm_reply reply = {.number = fake5_lacks("one_path")};
-	struct ori_prm_object object;
+	enum ori_prm_opcode opcode = 0;
 
-	return ori_prm_decode_object(in, length, &object) == ORIEL_OK &&
-	       object.opcode == ORI_PRM_QUERY_LAG &&
-	       ori_prm_encode_reply(&reply, out, room) == ORIEL_OK;
+	return ori_prm_command_opcode(in, length, &opcode) == ORIEL_OK &&
+	       opcode == ORI_PRM_QUERY_LAG && ori_prm_encode_reply(&reply, out, room) == ORIEL_OK;
 }
 
 int mlx5dv_devx_general_cmd(struct ibv_context *context, const void *in, size_t length, void *out,
