@@ -40,7 +40,9 @@ build/%/build.ninja:
 help:
 	@echo "make                 build the library, the tools and the tests into build/release"
 	@echo "make demo            install what is missing, build, show what Oriel does with 4 ranks"
-	@echo "make check           install what is missing, build, run all tests for a machine without GPU and NIC"
+	@echo "make check           install what is missing, build, run all tests for a machine without GPU and NIC,"
+	@echo "                     but for the long ones: ctest --preset release -C adversary -L adversary,"
+	@echo "                     ctest --preset release -C shapes -R gather_shapes"
 	@echo "make asan            the same tests under AddressSanitizer and UBSan"
 	@echo "make tsan            the same tests under ThreadSanitizer"
 	@echo "make debug           the same tests without optimisation"
