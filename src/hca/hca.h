@@ -43,7 +43,7 @@ struct ori_hca_caps {
 	const char *kind;   /* "soft", "verbs", "mlx5" */
 	const char *name;   /* of the device, "soft0", "mlx5_0" */
 	const char *tier;   /* "T0" to "T3" of docs/hardware.md; "" for the software HCA */
-	const char *port;   /* "RoCE, GID 3", for the log; NULL for the software HCA */
+	const char *port;   /* "RoCE, GID 3"; NULL for the software HCA */
 	unsigned numa_node; /* its NUMA node plus 1; 0: unknown */
 	uint32_t depth_max;
 	uint32_t mtu;                      /* in bytes */

@@ -30,6 +30,7 @@
 	X(query_device, ibv_query_device, "IBVERBS_1.1")         \
 	X(query_port, ibv_query_port, "IBVERBS_1.1")             \
 	X(query_gid, ibv_query_gid, "IBVERBS_1.1")               \
+	X(query_pkey, ibv_query_pkey, "IBVERBS_1.1")             \
 	X(alloc_pd, ibv_alloc_pd, "IBVERBS_1.1")                 \
 	X(dealloc_pd, ibv_dealloc_pd, "IBVERBS_1.1")             \
 	X(reg_mr, ibv_reg_mr, "IBVERBS_1.1")                     \

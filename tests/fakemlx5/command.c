@@ -330,18 +330,22 @@ static enum syndrome path_check_ethernet(struct fake5_qp *qp, const struct ori_p
 
 static enum syndrome path_check_ib(struct fake5_qp *qp, const struct ori_prm_path *path)
 {
-	struct fake5_record peer;
-	bool is_intranode;
+	unsigned lid = path->lid;
 
-	if (path->is_ethernet || !fake5_find_lid((uint16_t)path->lid, &qp->peer) ||
-	    qp->peer.is_ethernet)
+	if (path->is_ethernet)
 		return BAD_PATH;
-	is_intranode = memcmp(qp->peer.gid, qp->device->record.gid, 8) == 0;
+	/* A router takes it on, which looks at the GID alone. */
+	if (lid >> 8 == FAKE5_FLID >> 8) {
+		if (!path->has_grh || !fake5_find_gid(path->gid, &qp->peer) || path->hop_limit < 2)
+			return BAD_GRH;
+		return (lid & 0xff) == qp->peer.gid[5] ? 0 : BAD_PATH;
+	}
+	if (!fake5_find_lid((uint16_t)lid, &qp->peer) || qp->peer.is_ethernet ||
+	    qp->peer.gid[7] != qp->device->subnet)
+		return BAD_PATH;
 	if (!path->has_grh)
-		return is_intranode && !qp->device->demands_grh ? 0 : BAD_GRH;
-	if (!fake5_find_gid(path->gid, &peer) || peer.lid != path->lid || path->hop_limit == 0)
-		return BAD_GRH;
-	return 0;
+		return qp->device->demands_grh ? BAD_GRH : 0;
+	return memcmp(path->gid, qp->peer.gid, 16) == 0 && path->hop_limit ? 0 : BAD_GRH;
 }
 
 static enum syndrome modify_rtr(struct fake5_qp *qp, const void *in, size_t length)

@@ -137,12 +137,17 @@ static struct fake5_device *device_of(const struct ibv_context *context)
 	return fake5_context_of(context)->device;
 }
 
-/* Index 0: RoCE v1. 1: link-local. 2: the one to use. On InfiniBand all are the same. */
+/*
+ * Index 0: RoCE v1. 1: link-local. 2: the one to use. On InfiniBand 0 is that of the port, and 1
+ * names the router to its subnet (NCCL, ncclIbExtractFlid()).
+ */
 void fake5_gid(const struct fake5_device *d, unsigned index, uint8_t gid[16])
 {
 	memset(gid, 0, 16);
 	if (!d->is_ethernet) {
-		gid[0] = 0xfe, gid[1] = 0x80;
+		gid[0] = 0xfe, gid[1] = index == 1 ? 0xc0 : 0x80;
+		gid[4] = index == 1 ? FAKE5_FLID >> 8 : 0;
+		gid[5] = index == 1 ? d->subnet : 0;
 		gid[7] = d->subnet;
 	} else if (index == 1) {
 		gid[0] = 0xfe, gid[1] = 0x80;
@@ -189,7 +194,7 @@ static void record_publish(struct fake5_device *d)
 					  .mtu = d->mtu,
 					  .is_ethernet = d->is_ethernet};
 	fake5_soft()->describe(d->soft, &d->record.soft);
-	fake5_gid(d, d->is_ethernet ? 2 : 0, d->record.gid);
+	fake5_gid(d, d->is_ethernet ? 2 : 1, d->record.gid);
 	memcpy(d->record.mac, (uint8_t[6]){0x02, 0xfa, 0x4e, 0x55, d->id >> 8, d->id}, 6);
 	if (!getenv("FAKEMLX5_DIR"))
 		return;
@@ -395,6 +400,17 @@ int ibv_query_gid(struct ibv_context *context, uint8_t port, int index, union ib
 		return -1;
 	}
 	fake5_gid(device_of(context), (unsigned)index, gid->raw);
+	return 0;
+}
+
+int ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *pkey)
+{
+	(void)context;
+	if (port != 1 || index != 0) {
+		errno = EINVAL;
+		return -1;
+	}
+	*pkey = 0xffff;
 	return 0;
 }
 

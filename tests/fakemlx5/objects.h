@@ -16,6 +16,7 @@
 #define FAKE5_STRIDE 0x100u /* from one register to the next */
 #define FAKE5_REGISTERS 4u  /* of a page: see doorbell.c */
 #define FAKE5_GIDS 3
+#define FAKE5_FLID 0x2000u    /* and the number of a subnet: the LID of the router to it */
 #define FAKE5_GRH_REQUIRED 1u /* IBV_QPF_GRH_REQUIRED */
 #define FAKE5_EQN 7u
 

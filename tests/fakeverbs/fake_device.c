@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* HCAs, their memory and events. */
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -26,6 +27,38 @@ static struct fake_device devices[FAKE_DEVICES] = {
 	{.base = {.name = "fake0"}, .ports = 1, .mtu = IBV_MTU_4096},
 	{.base = {.name = "fake1"}, .ports = 2, .mtu = IBV_MTU_4096},
 };
+
+/* One subnet, whose manager runs at LID 1. The second port has two LIDs. */
+struct fake_ib fake_ib_default(unsigned device)
+{
+	return (struct fake_ib){.lid = device ? 8 : 5,
+				.sm_lid = 1,
+				.lmc = (uint8_t)device,
+				.guid = (uint8_t)(0x11 + device),
+				.prefix = UINT64_C(0xfe80000000000000),
+				.pkeys = {0xffff, 0x8001},
+				.state = IBV_PORT_ACTIVE};
+}
+
+void fake_set_ib(unsigned device, const struct fake_ib *ib)
+{
+	pthread_mutex_lock(&fake_lock);
+	devices[device].is_ib = ib != NULL;
+	if (ib)
+		devices[device].ib = *ib;
+	pthread_mutex_unlock(&fake_lock);
+}
+
+static void __attribute__((constructor)) fake_begin(void)
+{
+	const char *link = getenv("FAKEVERBS_LINK");
+
+	for (unsigned i = 0; link && strcmp(link, "infiniband") == 0 && i < FAKE_DEVICES; i++) {
+		struct fake_ib ib = fake_ib_default(i);
+
+		fake_set_ib(i, &ib);
+	}
+}
 
 static atomic_int left;
 static atomic_bool are_gids_lost;
@@ -176,6 +209,10 @@ int ibv_close_device(struct ibv_context *context)
 static bool fake_is_of_port(const struct ibv_async_event *event)
 {
 	return event->event_type == IBV_EVENT_PORT_ERR ||
+	       event->event_type == IBV_EVENT_PORT_ACTIVE ||
+	       event->event_type == IBV_EVENT_SM_CHANGE ||
+	       event->event_type == IBV_EVENT_CLIENT_REREGISTER ||
+	       event->event_type == IBV_EVENT_PKEY_CHANGE ||
 	       event->event_type == IBV_EVENT_LID_CHANGE ||
 	       event->event_type == IBV_EVENT_GID_CHANGE;
 }
@@ -293,12 +330,33 @@ int ibv_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv
 	attr->gid_tbl_len = FAKE_GIDS;
 	attr->max_msg_sz = FAKE_MESSAGE;
 	attr->link_layer = IBV_LINK_LAYER_ETHERNET;
+	pthread_mutex_lock(&fake_lock);
+	if (fake_device_of(context)->is_ib && port == 1)
+		fake_ib_query(&fake_device_of(context)->ib, attr);
+	pthread_mutex_unlock(&fake_lock);
+	return 0;
+}
+
+int ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *pkey)
+{
+	const struct fake_device *d = fake_device_of(context);
+
+	errno = fake_failure("query_pkey");
+	if (errno || port == 0 || index < 0 || index >= FAKE_PKEYS)
+		return -1;
+	pthread_mutex_lock(&fake_lock);
+	*pkey = htobe16(d->is_ib ? d->ib.pkeys[index] : 0xffff);
+	pthread_mutex_unlock(&fake_lock);
 	return 0;
 }
 
 /* 0: RoCE v1 over IPv4. 1: v2, link-local. 2: v2 over IPv4. */
 void fake_gid(const struct ibv_context *context, unsigned index, union ibv_gid *gid)
 {
+	if (fake_device_of(context)->is_ib) {
+		fake_ib_gid(&fake_device_of(context)->ib, index, gid);
+		return;
+	}
 	memset(gid, 0, sizeof(*gid));
 	if (index == 1)
 		gid->raw[0] = 0xfe, gid->raw[1] = 0x80;
@@ -313,7 +371,9 @@ int ibv_query_gid(struct ibv_context *context, uint8_t port, int index, union ib
 	errno = fake_failure("query_gid");
 	if (errno || atomic_load(&are_gids_lost) || port == 0 || index < 0 || index >= FAKE_GIDS)
 		return -1;
+	pthread_mutex_lock(&fake_lock);
 	fake_gid(context, (unsigned)index, gid);
+	pthread_mutex_unlock(&fake_lock);
 	return 0;
 }
 
@@ -324,9 +384,13 @@ int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index
 	if (index >= FAKE_GIDS || size != sizeof(*entry))
 		return EINVAL;
 	memset(entry, 0, sizeof(*entry));
+	pthread_mutex_lock(&fake_lock);
 	fake_gid(context, index, &entry->gid);
 	entry->gid_index = index;
-	entry->gid_type = index ? IBV_GID_TYPE_ROCE_V2 : IBV_GID_TYPE_ROCE_V1;
+	entry->gid_type = fake_device_of(context)->is_ib ? IBV_GID_TYPE_IB
+			  : index                        ? IBV_GID_TYPE_ROCE_V2
+							 : IBV_GID_TYPE_ROCE_V1;
+	pthread_mutex_unlock(&fake_lock);
 	return 0;
 }
 

@@ -20,6 +20,8 @@ struct fake_device {
 	uint8_t ports;
 	enum ibv_mtu mtu;
 	atomic_bool is_cut, is_down;
+	bool is_ib; /* guarded by fake_lock, as ib */
+	struct fake_ib ib;
 };
 
 #define FAKE_EVENTS 64u
@@ -57,6 +59,15 @@ void fake_forget_events(struct ibv_context *context, void *object);
 /* Memory of @pd under @key, NULL if there is none. fake_lock is held. */
 char *fake_find(const struct ibv_pd *pd, uint32_t key, uint64_t address, uint64_t length,
 		unsigned access);
+
+/* fake_ib.c. The checks return an error number, or 0. */
+void fake_ib_gid(const struct fake_ib *ib, unsigned index, union ibv_gid *gid);
+void fake_ib_query(const struct fake_ib *ib, struct ibv_port_attr *attr);
+int fake_ib_check_init(const struct ibv_qp_attr *attr);
+int fake_ib_check_rtr(const struct fake_ib *ib, const struct ibv_qp_attr *attr);
+/* Do packets of a queue with @a arrive at one with @b? */
+bool fake_ib_arrives(const struct fake_ib *from, const struct ibv_qp_attr *a,
+		     const struct fake_ib *to, const struct ibv_qp_attr *b);
 
 /* fake_hold.c, with fake_lock held. False: writes to this memory are not held. */
 bool fake_hold_write(char *to, const void *from, size_t length);

@@ -182,17 +182,28 @@ static void queue_flush(struct fake_qp *qp)
 		queue_receive(qp, NULL, 0, IBV_WC_WR_FLUSH_ERR);
 }
 
+/* Do packets of @a arrive at @b? Those of RoCE go by their GID alone. */
+static bool queue_arrives(const struct fake_qp *a, const struct fake_qp *b)
+{
+	const struct fake_device *from = fake_device_of(a->base.context);
+	const struct fake_device *to = fake_device_of(b->base.context);
+	union ibv_gid gid;
+
+	if (from->is_ib || to->is_ib)
+		return from->is_ib && to->is_ib &&
+		       fake_ib_arrives(&from->ib, &a->attr, &to->ib, &b->attr);
+	fake_gid(b->base.context, a->attr.ah_attr.grh.dgid.raw[14], &gid);
+	return memcmp(&gid, &a->attr.ah_attr.grh.dgid, sizeof(gid)) == 0;
+}
+
 /* Do these two form one connection, with the same packets and numbers? */
 static bool queue_is_joined(const struct fake_qp *a, const struct fake_qp *b)
 {
-	union ibv_gid gid;
-
-	fake_gid(b->base.context, a->attr.ah_attr.grh.dgid.raw[14], &gid);
-	return b->attr.dest_qp_num == a->base.qp_num && a->attr.path_mtu == b->attr.path_mtu &&
+	return queue_arrives(a, b) && b->attr.dest_qp_num == a->base.qp_num &&
+	       a->attr.path_mtu == b->attr.path_mtu &&
 	       a->attr.path_mtu <= fake_device_of(b->base.context)->mtu &&
 	       b->attr.rq_psn == a->attr.sq_psn &&
-	       a->attr.max_rd_atomic <= b->attr.max_dest_rd_atomic &&
-	       memcmp(&gid, &a->attr.ah_attr.grh.dgid, sizeof(gid)) == 0;
+	       a->attr.max_rd_atomic <= b->attr.max_dest_rd_atomic;
 }
 
 static uint64_t queue_atomic(const struct ibv_send_wr *wr, uint64_t *at)
@@ -277,6 +288,13 @@ static void queue_break(struct fake_qp *qp, struct fake_qp *peer, enum ibv_wc_st
 	queue_flush(peer);
 }
 
+static bool queue_port_waits(const struct fake_qp *qp)
+{
+	const struct fake_device *d = fake_device_of(qp->base.context);
+
+	return d->is_ib && d->ib.state != IBV_PORT_ACTIVE;
+}
+
 /* The first request of @qp; false if it has to wait. */
 static bool queue_step(struct fake_qp *qp)
 {
@@ -290,6 +308,9 @@ static bool queue_step(struct fake_qp *qp)
 		return true;
 	}
 	if (peer && (peer->base.state == IBV_QPS_RESET || peer->base.state == IBV_QPS_INIT))
+		return false;
+	/* The HCA tries again for a while; here, as long as the port is not active. */
+	if (queue_port_waits(qp) || (peer && queue_port_waits(peer)))
 		return false;
 	if (!peer || peer->base.state == IBV_QPS_ERR || !queue_is_joined(qp, peer)) {
 		queue_break(qp, peer, IBV_WC_RETRY_EXC_ERR);
@@ -315,6 +336,21 @@ static void queue_run(void)
 			;
 }
 
+/* The rules of the link layer of @qp for its next state. */
+static int queue_check(const struct fake_qp *qp, const struct ibv_qp_attr *attr)
+{
+	const struct fake_device *d = fake_device_of(qp->base.context);
+
+	if (attr->qp_state == IBV_QPS_INIT && d->is_ib)
+		return fake_ib_check_init(attr);
+	if (attr->qp_state != IBV_QPS_RTR)
+		return 0;
+	if (d->is_ib)
+		return fake_ib_check_rtr(&d->ib, attr);
+	/* Linux, drivers/infiniband/core/verbs.c, rdma_check_ah_attr(): RoCE has a GRH always. */
+	return attr->ah_attr.is_global ? 0 : EINVAL;
+}
+
 int ibv_modify_qp(struct ibv_qp *handle, struct ibv_qp_attr *attr, int mask)
 {
 	static const int needs[] = {
@@ -337,6 +373,11 @@ int ibv_modify_qp(struct ibv_qp *handle, struct ibv_qp_attr *attr, int mask)
 	    (attr->qp_state != IBV_QPS_ERR && attr->qp_state != qp->base.state + 1))
 		return EINVAL;
 	pthread_mutex_lock(&fake_lock);
+	error = queue_check(qp, attr);
+	if (error) {
+		pthread_mutex_unlock(&fake_lock);
+		return error;
+	}
 	if (attr->qp_state == IBV_QPS_RTS) {
 		qp->attr.sq_psn = attr->sq_psn;
 		qp->attr.max_rd_atomic = attr->max_rd_atomic;
@@ -344,7 +385,11 @@ int ibv_modify_qp(struct ibv_qp *handle, struct ibv_qp_attr *attr, int mask)
 		qp->attr.retry_cnt = attr->retry_cnt;
 		qp->attr.rnr_retry = attr->rnr_retry;
 	} else if (attr->qp_state != IBV_QPS_ERR) {
+		uint16_t pkey_index = qp->attr.pkey_index;
+
 		qp->attr = *attr;
+		if (attr->qp_state != IBV_QPS_INIT)
+			qp->attr.pkey_index = pkey_index;
 	}
 	qp->base.state = attr->qp_state;
 	if (attr->qp_state == IBV_QPS_ERR)

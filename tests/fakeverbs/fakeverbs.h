@@ -3,6 +3,8 @@
  * A libibverbs of one process: two RoCE HCAs in memory, fake0 with one port,
  * fake1 with two, the second of which is down. The thread that posts or polls
  * executes requests at once. Tests make calls fail.
+ * FAKEVERBS_LINK=infiniband in the environment, or fake_set_ib(), makes them
+ * HCAs of InfiniBand; fake_ib.c has its rules.
  */
 #ifndef FAKEVERBS_H
 #define FAKEVERBS_H
@@ -11,6 +13,26 @@
 #include <stdbool.h>
 
 #define FAKE_EXPORT __attribute__((visibility("default")))
+
+#define FAKE_PKEYS 2
+
+/* Attributes of port 1 of an HCA, by its subnet manager and its firmware. */
+struct fake_ib {
+	uint16_t lid, sm_lid;
+	uint8_t lmc;
+	uint8_t guid;
+	uint16_t flid; /* the LID by which other subnets route to this one; 0: none */
+	uint64_t prefix;
+	uint16_t pkeys[FAKE_PKEYS];
+	bool demands_grh;
+	enum ibv_port_state state; /* requests wait until it is active */
+};
+
+/* The port of fake0 (@device 0) or fake1 (1) as FAKEVERBS_LINK makes it: one subnet. */
+FAKE_EXPORT struct fake_ib fake_ib_default(unsigned device);
+
+/* From now on @device is of InfiniBand, or of RoCE again with NULL. */
+FAKE_EXPORT void fake_set_ib(unsigned device, const struct fake_ib *ib);
 
 /* Call number @after (0: the next) of @call, "create_qp", fails with @error. */
 FAKE_EXPORT void fake_fail(const char *call, unsigned after, int error);

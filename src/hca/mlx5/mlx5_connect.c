@@ -88,8 +88,11 @@ static enum oriel_status connect_path(struct mlx5_qp *qp, const struct ori_hca_q
 				      const struct verbs_address *at, struct ori_prm_path *path)
 {
 	struct mlx5_device *d = qp->device;
-	struct ibv_ah_attr ah = ori_verbs_ah_attr(&d->verbs, at);
+	struct ibv_ah_attr ah;
+	enum oriel_status status = ori_verbs_ah_attr(&d->verbs, at, &ah);
 
+	if (status != ORIEL_OK)
+		return status;
 	*path = (struct ori_prm_path){.port = ah.port_num, .service_level = ah.sl};
 	if (ah.is_global) {
 		memcpy(path->gid, ah.grh.dgid.raw, sizeof(path->gid));
@@ -100,10 +103,6 @@ static enum oriel_status connect_path(struct mlx5_qp *qp, const struct ori_hca_q
 	}
 	if (d->verbs.address.is_ethernet)
 		return connect_ethernet(qp, &ah, peer, path);
-	if (!ah.dlid)
-		return ori_fail(ORIEL_ERR_NO_PATH,
-				"%s: the port of the peer has no LID: does a subnet manager run?",
-				d->verbs.name);
 	path->lid = ah.dlid;
 	path->has_grh = ah.is_global;
 	return ORIEL_OK;

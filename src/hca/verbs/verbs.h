@@ -18,17 +18,20 @@
 #define VERBS_TABLE (1u << VERBS_TABLE_BITS)
 #define VERBS_CHAIN 16u /* requests that one ibv_post_send() takes */
 #define VERBS_MAGIC 0x53425256u
-#define VERBS_VERSION 1u
+#define VERBS_VERSION 2u
 
 /* Address of an HCA; the bytes of ori_hca_qp_address.hca_address, little-endian. */
 struct verbs_address {
 	uint32_t magic;
 	uint16_t version;
-	uint16_t lid; /* 0 on Ethernet */
+	uint16_t lid; /* the base LID; 0 on Ethernet */
 	uint8_t gid[16];
 	uint8_t is_ethernet; /* RoCE; else InfiniBand */
 	uint8_t port;
-	uint8_t reserved[38];
+	uint8_t needs_grh; /* InfiniBand: both ends of its paths have a GRH */
+	uint8_t reserved;
+	uint16_t pkey; /* of its queues; 0 on Ethernet */
+	uint8_t reserved_end[34];
 };
 
 static_assert(sizeof(struct verbs_address) == ORI_HCA_ADDRESS, "goes over the wire");
@@ -42,7 +45,7 @@ struct verbs_settings {
 
 struct verbs_device {
 	char name[IBV_SYSFS_NAME_MAX + 16]; /* "mlx5_0:1" */
-	char port_text[24];                 /* of the caps */
+	char port_text[40];                 /* of the caps */
 	struct ibv_context *context;
 	struct ibv_pd *pd;
 	struct verbs_settings settings;
@@ -113,6 +116,10 @@ void ori_verbs_device_close(struct verbs_device *d);
 enum oriel_status ori_verbs_fail(const struct verbs_device *d, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* They ask the port of @d, and return 0 or an error number. */
+int ori_verbs_query_port(const struct verbs_device *d, struct ibv_port_attr *attr);
+int ori_verbs_query_pkey(const struct verbs_device *d, uint16_t *pkey);
+
 enum oriel_status ori_verbs_events_start(struct verbs_device *d);
 void ori_verbs_events_stop(struct verbs_device *d);
 enum oriel_status ori_verbs_poll_event(struct ori_hca *hca, struct ori_hca_event *event);
@@ -148,7 +155,11 @@ enum oriel_status ori_verbs_draw_psn(uint32_t *psn);
 enum oriel_status ori_verbs_check_peer(const struct verbs_device *d,
 				       const struct ori_hca_qp_address *peer,
 				       struct verbs_address *at);
-struct ibv_ah_attr ori_verbs_ah_attr(const struct verbs_device *d, const struct verbs_address *at);
+/* verbs_path.c: the address vector of a path from @d to @at; ORIEL_ERR_NO_PATH: there is none. */
+enum oriel_status ori_verbs_ah_attr(const struct verbs_device *d, const struct verbs_address *at,
+				    struct ibv_ah_attr *ah);
+/* The LID by which other subnets route to the port of @gid, of InfiniBand; 0: none. */
+uint16_t ori_verbs_flid(const uint8_t gid[16]);
 
 #define VERBS_MIN_RNR_TIMER 12u /* 0.64 ms until the request is sent again */
 

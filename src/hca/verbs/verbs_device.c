@@ -225,6 +225,16 @@ static unsigned verbs_gid_worth(const struct ibv_gid_entry *entry)
 	return entry->gid.raw[0] == 0xfe && (entry->gid.raw[1] & 0xc0) == 0x80 ? 1 : 2;
 }
 
+/* GID 0 is that of the port; where subnets are joined by routers, GID 1 names one. */
+static uint8_t verbs_ib_gid(const struct verbs_device *d)
+{
+	union ibv_gid gid;
+
+	return d->port_attr.gid_tbl_len > 1 &&
+	       ori_ibverbs.query_gid(d->context, d->port, 1, &gid) == 0 &&
+	       ori_verbs_flid(gid.raw) != 0;
+}
+
 static enum oriel_status verbs_choose_gid(struct verbs_device *d)
 {
 	unsigned best = 0;
@@ -233,8 +243,10 @@ static enum oriel_status verbs_choose_gid(struct verbs_device *d)
 		d->gid_index = (uint8_t)d->settings.gid_index;
 		return ORIEL_OK;
 	}
-	if (d->port_attr.link_layer != IBV_LINK_LAYER_ETHERNET)
+	if (d->port_attr.link_layer != IBV_LINK_LAYER_ETHERNET) {
+		d->gid_index = verbs_ib_gid(d);
 		return ORIEL_OK;
+	}
 	if (!ori_ibverbs.query_gid_ex)
 		return ori_fail(
 			ORIEL_ERR_UNSUPPORTED,
@@ -275,8 +287,7 @@ static enum oriel_status verbs_query(struct verbs_device *d)
 
 	error = ori_ibverbs.query_device(d->context, &d->attr);
 	if (!error)
-		error = ori_ibverbs.query_port(
-			d->context, d->port, (struct _compat_ibv_port_attr *)(void *)&d->port_attr);
+		error = ori_verbs_query_port(d, &d->port_attr);
 	if (error)
 		return ori_verbs_fail(d, error, "cannot query its capabilities");
 	if (d->attr.max_qp_rd_atom < 1 || d->attr.max_qp_init_rd_atom < 1)
@@ -298,7 +309,12 @@ static enum oriel_status verbs_query(struct verbs_device *d)
 		.port = d->port,
 	};
 	memcpy(d->address.gid, gid.raw, sizeof(d->address.gid));
-	return ORIEL_OK;
+	if (d->address.is_ethernet)
+		return ORIEL_OK;
+	d->address.needs_grh =
+		d->settings.gid_index >= 0 || (d->port_attr.flags & IBV_QPF_GRH_REQUIRED);
+	error = ori_verbs_query_pkey(d, &d->address.pkey);
+	return error ? ori_verbs_fail(d, error, "cannot read its partition key") : ORIEL_OK;
 }
 
 static enum oriel_status verbs_start(struct verbs_device *d, const struct verbs_kind *kind,
@@ -398,7 +414,7 @@ lack_add(char *why, size_t length, const char *format, ...)
 		snprintf(why + used, room, "%s%s", used ? ", " : "", clause);
 }
 
-static const char *lack_state(enum ibv_port_state state)
+static const char *lack_state(const struct ibv_port_attr *port)
 {
 	static const char *const states[] = {
 		[IBV_PORT_NOP] = "in no state", [IBV_PORT_DOWN] = "down",
@@ -406,7 +422,11 @@ static const char *lack_state(enum ibv_port_state state)
 		[IBV_PORT_ACTIVE] = "active",   [IBV_PORT_ACTIVE_DEFER] = "active_defer",
 	};
 
-	return (size_t)state < sizeof(states) / sizeof(states[0]) ? states[state] : "unknown";
+	/* Both ends of the cable are there. */
+	if (port->state == IBV_PORT_INIT && port->link_layer == IBV_LINK_LAYER_INFINIBAND)
+		return "waiting for a subnet manager";
+	return (size_t)port->state < sizeof(states) / sizeof(states[0]) ? states[port->state]
+									: "unknown";
 }
 
 /* Adds the reason why no port of @device may be used. */
@@ -431,7 +451,7 @@ static void lack_add_device(struct ibv_device *device, char *why, size_t length)
 		memset(&p, 0, sizeof(p));
 		(void)ori_ibverbs.query_port(context, (uint8_t)port,
 					     (struct _compat_ibv_port_attr *)(void *)&p);
-		lack_add(why, length, "%s:%u is %s", name, port, lack_state(p.state));
+		lack_add(why, length, "%s:%u is %s", name, port, lack_state(&p));
 	}
 	ori_ibverbs.close_device(context);
 }
@@ -496,8 +516,11 @@ enum oriel_status ori_verbs_device_open(struct verbs_device *d, const char *conf
 		pthread_mutex_destroy(&d->lock);
 		return status;
 	}
-	snprintf(d->port_text, sizeof(d->port_text), "%s, GID %u",
-		 d->address.is_ethernet ? "RoCE" : "InfiniBand", d->gid_index);
+	if (d->address.is_ethernet)
+		snprintf(d->port_text, sizeof(d->port_text), "RoCE, GID %u", d->gid_index);
+	else
+		snprintf(d->port_text, sizeof(d->port_text), "InfiniBand, LID %u, GID %u",
+			 d->address.lid, d->gid_index);
 	ori_log(ORIEL_LOG_DEBUG, "rail %u opens %s, %s, MTU %u", rail, d->name, d->port_text,
 		d->mtu);
 	return ORIEL_OK;

@@ -30,6 +30,7 @@ static enum oriel_status events_status(enum ibv_event_type type)
 	case IBV_EVENT_PORT_ERR:
 	case IBV_EVENT_LID_CHANGE:
 	case IBV_EVENT_GID_CHANGE:
+	case IBV_EVENT_PKEY_CHANGE:
 		return ORIEL_ERR_NO_PATH;
 	default:
 		return ORIEL_OK;
@@ -59,13 +60,32 @@ static bool events_has_gid(const struct verbs_device *d)
 	       memcmp(gid.raw, d->address.gid, sizeof(d->address.gid)) == 0;
 }
 
+/* A subnet manager that starts anew says so of each LID, and mostly finds the old ones good. */
+static bool events_has_lid(const struct verbs_device *d)
+{
+	struct ibv_port_attr attr;
+
+	return ori_verbs_query_port(d, &attr) == 0 && attr.lid == d->address.lid;
+}
+
+static bool events_has_pkey(const struct verbs_device *d)
+{
+	uint16_t pkey;
+
+	return d->address.is_ethernet ||
+	       (ori_verbs_query_pkey(d, &pkey) == 0 && pkey == d->address.pkey);
+}
+
 /* Does the event concern another port, or no object in use? */
 static bool events_is_foreign(const struct verbs_device *d, const struct ibv_async_event *async)
 {
 	switch (async->event_type) {
 	case IBV_EVENT_PORT_ERR:
-	case IBV_EVENT_LID_CHANGE:
 		return async->element.port_num != d->port;
+	case IBV_EVENT_LID_CHANGE:
+		return async->element.port_num != d->port || events_has_lid(d);
+	case IBV_EVENT_PKEY_CHANGE:
+		return async->element.port_num != d->port || events_has_pkey(d);
 	case IBV_EVENT_GID_CHANGE:
 		return async->element.port_num != d->port || events_has_gid(d);
 	default:

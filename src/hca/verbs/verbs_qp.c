@@ -11,7 +11,6 @@
 #include "base/error.h"
 #include "hca/verbs/verbs.h"
 
-#define QP_HOP_LIMIT 255u
 #define QP_PSN_MASK 0x00ffffffu
 
 enum oriel_status ori_verbs_create_cq(struct ori_hca *hca, const struct ori_hca_cq_attr *attr,
@@ -261,33 +260,6 @@ enum oriel_status ori_verbs_adopt_qp(struct verbs_device *d, struct ibv_qp *made
 	return ORIEL_OK;
 }
 
-enum oriel_status ori_verbs_check_peer(const struct verbs_device *d,
-				       const struct ori_hca_qp_address *peer,
-				       struct verbs_address *at)
-{
-	memcpy(at, peer->hca_address, sizeof(*at));
-	if (peer->version != ORI_HCA_ADDRESS_VERSION)
-		return ori_fail(ORIEL_ERR_VERSION, "the address of a QP has version %u, not %u",
-				peer->version, ORI_HCA_ADDRESS_VERSION);
-	if (at->magic != VERBS_MAGIC)
-		return ori_fail(ORIEL_ERR_MISMATCH,
-				"%s: the NIC of the peer is not one of libibverbs", d->name);
-	if (at->version != VERBS_VERSION)
-		return ori_fail(ORIEL_ERR_VERSION,
-				"%s: the NIC of the peer has version %u of addresses, not %u",
-				d->name, at->version, VERBS_VERSION);
-	if (at->is_ethernet != d->address.is_ethernet)
-		return ori_fail(
-			ORIEL_ERR_MISMATCH,
-			"%s is on %s, the NIC of the peer is not: choose others (ORIEL_HCA)",
-			d->name, d->address.is_ethernet ? "Ethernet" : "InfiniBand");
-	if (peer->mtu < 256 || peer->mtu > 4096 || (peer->mtu & (peer->mtu - 1)) ||
-	    peer->qpn > QP_PSN_MASK || peer->psn > QP_PSN_MASK || peer->max_rd_atomic == 0)
-		return ori_fail(ORIEL_ERR_PROTOCOL, "%s: the address of QP 0x%x is invalid",
-				d->name, peer->qpn);
-	return ORIEL_OK;
-}
-
 static uint32_t qp_least(uint32_t a, uint32_t b)
 {
 	return a < b ? a : b;
@@ -296,32 +268,6 @@ static uint32_t qp_least(uint32_t a, uint32_t b)
 static enum ibv_mtu qp_mtu(uint32_t bytes)
 {
 	return (enum ibv_mtu)(__builtin_ctz(bytes) - 7);
-}
-
-/* Through routers, and wherever the fabric asks for it. */
-static bool qp_needs_grh(const struct verbs_device *d, const struct verbs_address *at)
-{
-	return d->address.is_ethernet || d->settings.gid_index >= 0 ||
-	       (d->port_attr.flags & IBV_QPF_GRH_REQUIRED) ||
-	       memcmp(at->gid, d->address.gid, 8) != 0;
-}
-
-struct ibv_ah_attr ori_verbs_ah_attr(const struct verbs_device *d, const struct verbs_address *at)
-{
-	struct ibv_ah_attr ah = {
-		.dlid = at->lid,
-		.sl = d->settings.service_level,
-		.port_num = d->port,
-	};
-
-	if (!qp_needs_grh(d, at))
-		return ah;
-	ah.is_global = 1;
-	memcpy(ah.grh.dgid.raw, at->gid, sizeof(at->gid));
-	ah.grh.sgid_index = d->gid_index;
-	ah.grh.hop_limit = QP_HOP_LIMIT;
-	ah.grh.traffic_class = d->settings.traffic_class;
-	return ah;
 }
 
 static enum oriel_status qp_receive_from(struct verbs_qp *qp, const struct ori_hca_qp_address *peer,
@@ -335,9 +281,11 @@ static enum oriel_status qp_receive_from(struct verbs_qp *qp, const struct ori_h
 		.rq_psn = peer->psn,
 		.max_dest_rd_atomic = (uint8_t)d->attr.max_qp_rd_atom,
 		.min_rnr_timer = VERBS_MIN_RNR_TIMER,
-		.ah_attr = ori_verbs_ah_attr(d, at),
 	};
+	enum oriel_status status = ori_verbs_ah_attr(d, at, &attr.ah_attr);
 
+	if (status != ORIEL_OK)
+		return status;
 	return qp_move(qp, &attr,
 		       IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
 			       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
