@@ -216,10 +216,10 @@ static const char *nic_note(const struct oriel_nic *nic)
 
 static bool nic_print(const struct oriel_nic *nic)
 {
-	static const char *const head[] = {"NIC",         "kind",          "tier",       "mtu",
-					   "queue depth", "max_rd_atomic", "WAIT",       "rails",
-					   "posts",       "order",         "description"};
-	struct table table = {.columns = 11};
+	static const char *const head[] = {"NIC",         "kind",          "tier", "mtu",
+					   "queue depth", "max_rd_atomic", "WAIT", "rails",
+					   "posts",       "order",         "port", "description"};
+	struct table table = {.columns = 12};
 	char mtu[16], depth[16], gets[16], rails[16];
 	const char *cells[] = {nic->name,
 			       nic->kind,
@@ -231,6 +231,7 @@ static bool nic_print(const struct oriel_nic *nic)
 			       rails,
 			       nic->is_proxied ? "proxy" : "rings",
 			       nic->is_reordered ? "relaxed" : "ordered",
+			       *nic->port ? nic->port : "-",
 			       nic_note(nic)};
 	bool is_added;
 
@@ -348,6 +349,7 @@ static void nic_write(const struct info_job *job, struct json *json)
 	json_unsigned(json, "rails", nic.rails);
 	json_text(json, "post", nic.is_proxied ? "proxy" : "rings");
 	json_text(json, "order", nic.is_reordered ? "relaxed" : "ordered");
+	json_text(json, "port", nic.port);
 	json_text(json, "note", nic_note(&nic));
 	json_close_object(json);
 }

@@ -313,6 +313,7 @@ struct oriel_nic {
 	bool is_proxied;          /* a thread of the host posts to it for all (ORIEL_POST) */
 	const char *tier;         /* its tier: "T0" to "T3" (docs/rdma.md); "" in software */
 	bool is_reordered;        /* its network may keep no order (ORIEL_NET_ORDER) */
+	const char *port;         /* "RoCE, GID 3", "InfiniBand, LID 5, GID 0"; "" in software */
 };
 
 /*

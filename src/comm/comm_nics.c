@@ -154,6 +154,7 @@ static void nics_query(const struct oriel_comm *comm, struct oriel_nic *nic)
 		.is_proxied = ori_rdma_is_proxied(comm->rdma),
 		.tier = caps.tier,
 		.is_reordered = ori_rdma_is_reordered(comm->rdma),
+		.port = caps.port ? caps.port : "",
 	};
 }
 
