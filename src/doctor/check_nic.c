@@ -143,6 +143,13 @@ static void check_opens(const struct ori_facts *f, struct ori_answer *a)
 				 "apt-get install ibverbs-providers");
 }
 
+/* The cable is there, and no subnet manager has given the port a LID. */
+static bool nic_waits_for_manager(const struct ori_facts_nic *n)
+{
+	return strcmp(n->link, "infiniband") == 0 && strcmp(n->port, "init") == 0 &&
+	       n->sm != ORI_FACT_YES;
+}
+
 /* A port that is down is no fault as long as another one is active. */
 static void check_port(const struct ori_facts *f, struct ori_answer *a)
 {
@@ -160,8 +167,12 @@ static void check_port(const struct ori_facts *f, struct ori_answer *a)
 	} else if (unknown > 0) {
 		ori_answer(a, ORI_DOCTOR_UNKNOWN, "unknown for %u", unknown);
 	} else {
-		ori_answer(a, ORI_DOCTOR_FAIL, "none active; %s is %s", nic_name(n), n->port);
-		if (strcmp(n->link, "infiniband") == 0)
+		ori_answer(a, ORI_DOCTOR_FAIL, "none active; %s is %s%s", nic_name(n), n->port,
+			   nic_waits_for_manager(n) ? ": no subnet manager" : "");
+		if (nic_waits_for_manager(n))
+			ori_answer_fix(a, "systemctl start opensm on one machine of the subnet, or "
+					  "the manager of its switch");
+		else if (strcmp(n->link, "infiniband") == 0)
 			ori_answer_fix(a, "plug the cable in, then systemctl start opensm on one "
 					  "machine of the subnet");
 		else

@@ -104,7 +104,8 @@ static const struct fact_field nic_fields[] = {
 	FLAG("atomics", ori_facts_nic, atomics),   FLAG("dmabuf", ori_facts_nic, dmabuf),
 	FLAG("devx", ori_facts_nic, devx),         FLAG("doorbell", ori_facts_nic, doorbell),
 	FLAG("umem", ori_facts_nic, umem),         FLAG("acs", ori_facts_nic, acs),
-	TEXT("iommu", ori_facts_nic, iommu),
+	TEXT("iommu", ori_facts_nic, iommu),       TEXT("subnet", ori_facts_nic, subnet),
+	FLAG("lid", ori_facts_nic, lid),           FLAG("sm", ori_facts_nic, sm),
 };
 
 /* The fields of one struct of a record. */

@@ -53,6 +53,7 @@ struct ori_facts_nic {
 	ori_fact_text pci;    /* PCI address, "none" for a NIC in software */
 	ori_fact_text port;   /* active, down, init, armed */
 	ori_fact_text link;   /* infiniband, ethernet */
+	ori_fact_text subnet; /* InfiniBand: the prefix that its subnet manager set */
 	ori_fact_text net;    /* its network interface */
 	ori_fact_text iommu;
 	int64_t numa;
@@ -62,6 +63,8 @@ struct ori_facts_nic {
 	int64_t pfc;      /* mask of lossless priorities */
 	int64_t gid_v1;   /* number of RoCE v1 addresses */
 	int64_t gid_v2;   /* number of RoCE v2 addresses */
+	int64_t lid;      /* InfiniBand: has a LID */
+	int64_t sm;       /* InfiniBand: knows a subnet manager */
 	int64_t opens;    /* this user can open it through libibverbs */
 	int64_t pins;     /* registers a page of memory */
 	int64_t atomics;  /* has 64-bit atomics */

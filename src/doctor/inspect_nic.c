@@ -53,6 +53,31 @@ static void nic_inspect_layer(const char *root, struct ori_facts_nic *nic)
 	ori_fact_set(&nic->link, line);
 }
 
+/* Whether, and not which: a LID is an address. */
+static int64_t nic_has_lid(struct ori_file_path path)
+{
+	int64_t lid = ori_file_number(path);
+
+	return lid < 0 ? ORI_FACT_UNKNOWN : lid > 0;
+}
+
+/* The subnet manager gives these to a port of InfiniBand. */
+static void nic_inspect_subnet(const char *root, struct ori_facts_nic *nic)
+{
+	char gid[64];
+
+	if (strcmp(nic->link, "infiniband") != 0)
+		return;
+	nic->lid = nic_has_lid(ori_file_path(root, NICS "/%s/ports/1/lid", nic->name));
+	nic->sm = nic_has_lid(ori_file_path(root, NICS "/%s/ports/1/sm_lid", nic->name));
+	if (!ori_file_line(ori_file_path(root, NICS "/%s/ports/1/gids/0", nic->name), gid,
+			   sizeof(gid)) ||
+	    strlen(gid) < strlen("fe80:0000:0000:0000"))
+		return;
+	gid[strlen("fe80:0000:0000:0000")] = '\0';
+	ori_fact_set(&nic->subnet, gid);
+}
+
 static bool gid_is_empty(const char *root, const char *nic, const char *index)
 {
 	char line[64];
@@ -113,6 +138,7 @@ static void nic_inspect_files(const char *root, struct ori_facts_nic *nic)
 	ori_inspect_pci(root, nic->pci, &nic->numa, &nic->acs, &nic->iommu);
 	nic_inspect_state(root, nic);
 	nic_inspect_layer(root, nic);
+	nic_inspect_subnet(root, nic);
 	nic_inspect_gids(root, nic);
 	nic_inspect_net(root, nic);
 }

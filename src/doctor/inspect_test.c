@@ -210,6 +210,31 @@ static void test_a_nic_is_inspected(void **state)
 	assert_int_equal(n->acs, ORI_FACT_NO);
 }
 
+static void test_a_nic_of_infiniband_has_what_its_subnet_manager_gave(void **state)
+{
+	const struct ori_facts_nic *n = &facts.nic[0];
+
+	(void)state;
+	make_nic();
+	put(NIC "/ports/1/link_layer", "InfiniBand\n");
+	put(NIC "/ports/1/lid", "0x5\n");
+	put(NIC "/ports/1/sm_lid", "0x1\n");
+	put(NIC "/ports/1/gids/0", "fec0:0000:0000:0007:0000:00ff:fe00:0001\n");
+	ori_inspect_nics(root, &facts);
+	assert_string_equal(n->link, "infiniband");
+	assert_int_equal(n->lid, ORI_FACT_YES);
+	assert_int_equal(n->sm, ORI_FACT_YES);
+	assert_string_equal(n->subnet, "fec0:0000:0000:0007");
+	put(NIC "/ports/1/sm_lid", "0x0\n");
+	ori_facts_clear(&facts);
+	ori_inspect_nics(root, &facts);
+	assert_int_equal(n->sm, ORI_FACT_NO);
+	put(NIC "/ports/1/link_layer", "Ethernet\n");
+	ori_facts_clear(&facts);
+	ori_inspect_nics(root, &facts);
+	assert_int_equal(n->sm, ORI_FACT_UNKNOWN);
+}
+
 /* A reply as kernel 6.1 sends it: the interface, then IEEE with ETS and PFC inside. */
 static size_t make_pfc_reply(unsigned char *bytes, unsigned enabled)
 {
@@ -377,6 +402,7 @@ int main(void)
 		INSPECT_TEST(test_devices_on_the_bus_are_counted),
 		INSPECT_TEST(test_a_bridge_that_hides_its_configuration_is_unknown),
 		INSPECT_TEST(test_a_nic_is_inspected),
+		INSPECT_TEST(test_a_nic_of_infiniband_has_what_its_subnet_manager_gave),
 		cmocka_unit_test(test_flow_control_is_found_in_the_reply),
 		cmocka_unit_test(test_an_interface_without_flow_control_is_unknown),
 		INSPECT_TEST(test_a_nic_in_software_is_on_no_bus),
