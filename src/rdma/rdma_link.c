@@ -11,19 +11,17 @@
 #include "rdma/rdma_rail.h"
 
 /*
- * The companion loops back to the responder, a queue pair that never posts: the counters
- * that the companion increments are memory of this process.
+ * A companion is connected to itself, as NCCL's queues for flushes are (ncclIbGdrFlush of
+ * net_ib): the counters that it increments are memory of this process.
  */
 struct ori_rdma_link {
 	struct ori_rdma *rdma;
 	struct rdma_rail *rail;
 	struct rdma_queue main;
 	struct rdma_queue companion;
-	struct rdma_queue responder;
 	struct ori_rdma_heartbeat heartbeat;
 	struct rdma_queue kernel;
 	struct rdma_queue kernel_companion;
-	struct rdma_queue kernel_responder;
 	struct ori_proxied proxied[2]; /* of the CPU and of kernels; instead of the queues */
 	bool has_kernel;               /* at both ends */
 	struct oriel_dev_link dev;
@@ -155,9 +153,8 @@ static enum oriel_status rdma_open_post(struct ori_rdma_link *link, const struct
 		return rdma_open_proxied(link, gpu, &link->proxied[!!gpu]);
 	if (gpu)
 		return ori_rdma_queues_open(link->rail, gpu, depth, &link->kernel,
-					    &link->kernel_companion, &link->kernel_responder);
-	return ori_rdma_queues_open(link->rail, NULL, depth, &link->main, &link->companion,
-				    &link->responder);
+					    &link->kernel_companion);
+	return ori_rdma_queues_open(link->rail, NULL, depth, &link->main, &link->companion);
 }
 
 /*
@@ -316,7 +313,6 @@ void ori_rdma_link_close(struct ori_rdma_link *link)
 
 	/* The companion first: it waits for completions of the main queue. */
 	ori_rdma_queue_close(link->rail, &link->companion);
-	ori_rdma_queue_close(link->rail, &link->responder);
 	ori_rdma_queue_close(link->rail, &link->main);
 	ori_posted_drop(posted, refs);
 	ori_proxied_close(&link->proxied[0]);
@@ -327,7 +323,6 @@ void ori_rdma_link_close(struct ori_rdma_link *link)
 		(void)rdma_reset_cell(link);
 	link->has_kernel = false;
 	ori_rdma_queue_close(link->rail, &link->kernel_companion);
-	ori_rdma_queue_close(link->rail, &link->kernel_responder);
 	ori_rdma_queue_close(link->rail, &link->kernel);
 	ori_proxied_close(&link->proxied[1]);
 }
@@ -343,16 +338,13 @@ void ori_rdma_link_fail(const struct ori_rdma_link *link)
 	if (!ori_rdma_link_is_ready(link))
 		return;
 	/*
-	 * The queues that increment counters fail first: a companion that has failed
-	 * touches them no more, while an atomic that it sent before may still arrive at
-	 * its responder.
+	 * The companions fail first: one that has failed sends nothing and receives nothing,
+	 * while the flushed requests of a main queue may end its waits.
 	 */
-	rdma_fail_queue(link->rail, &link->responder);
-	rdma_fail_queue(link->rail, &link->kernel_responder);
-	rdma_fail_queue(link->rail, &link->main);
 	rdma_fail_queue(link->rail, &link->companion);
-	rdma_fail_queue(link->rail, &link->kernel);
 	rdma_fail_queue(link->rail, &link->kernel_companion);
+	rdma_fail_queue(link->rail, &link->main);
+	rdma_fail_queue(link->rail, &link->kernel);
 	ori_proxied_fail(&link->proxied[0]);
 	ori_proxied_fail(&link->proxied[1]);
 }

@@ -209,7 +209,7 @@ static enum oriel_status rdma_open_queue(struct rdma_rail *r, const struct ori_g
 
 enum oriel_status ori_rdma_queues_open(struct rdma_rail *r, const struct ori_gpu *gpu,
 				       uint32_t depth, struct rdma_queue *q,
-				       struct rdma_queue *companion, struct rdma_queue *responder)
+				       struct rdma_queue *companion)
 {
 	enum oriel_status status;
 
@@ -221,10 +221,6 @@ enum oriel_status ori_rdma_queues_open(struct rdma_rail *r, const struct ori_gpu
 		depth *= 2;
 	status = rdma_open_queue(r, gpu, companion, depth, true);
 	if (status == ORIEL_OK)
-		status = rdma_open_queue(r, NULL, responder, 4, false);
-	if (status == ORIEL_OK)
-		status = r->ops->connect_qp(companion->qp, &responder->address);
-	if (status == ORIEL_OK)
-		status = r->ops->connect_qp(responder->qp, &companion->address);
+		status = r->ops->connect_qp(companion->qp, &companion->address);
 	return status;
 }

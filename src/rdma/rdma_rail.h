@@ -85,10 +85,10 @@ bool ori_rdma_is_whole(const struct ori_rdma *rdma);
 /* Undoes ori_rdma_open_links(), or as much of it as was done. */
 void ori_rdma_close_links(struct ori_rdma *rdma);
 
-/* Makes a main queue and, if the NIC has WAIT, a companion with the responder of its loop. */
+/* Makes a main queue and, if the NIC has WAIT, a companion that is connected to itself. */
 enum oriel_status ori_rdma_queues_open(struct rdma_rail *r, const struct ori_gpu *gpu,
 				       uint32_t depth, struct rdma_queue *q,
-				       struct rdma_queue *companion, struct rdma_queue *responder);
+				       struct rdma_queue *companion);
 /* Zeroed storage is closed. */
 void ori_rdma_queue_close(struct rdma_rail *r, struct rdma_queue *q);
 

@@ -522,6 +522,40 @@ static void test_a_link_without_all_its_queues_has_none(void **state)
 	free(links);
 }
 
+static unsigned made; /* queue pairs of counting_ops */
+
+static enum oriel_status count_qp(struct ori_hca *hca, const struct ori_hca_qp_attr *attr,
+				  struct ori_hca_qp **qp, struct ori_hca_qp_address *address)
+{
+	made++;
+	return ori_hca_soft_ops.create_qp(hca, attr, qp, address);
+}
+
+/* The main queue, its companion and the heartbeat; a proxy has no companion. */
+static void test_a_peer_takes_three_queue_pairs(void **state)
+{
+	struct ori_hca_ops counting_ops = ori_hca_soft_ops;
+	const struct ori_rdma_attr attr = {.hca = &counting_ops};
+	const struct ori_rdma_links_attr of_links = {.timeout_ns = LONG_NS, .post = pair_post};
+	struct ori_rdma_link *links[2];
+	struct ori_rdma_qps qps;
+	struct ori_rdma *rdma;
+
+	(void)state;
+	counting_ops.create_qp = count_qp;
+	assert_int_equal(ori_rdma_open(&attr, &rdma), ORIEL_OK);
+	assert_int_equal(ori_rdma_open_links(rdma, &of_links), ORIEL_OK);
+	made = 0; /* a proxy has one for all peers */
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(ori_rdma_link_create(rdma, i, 0, &links[i]), ORIEL_OK);
+		assert_int_equal(ori_rdma_link_open(links[i], &qps), ORIEL_OK);
+	}
+	assert_int_equal(made, 2 * (pair_post == ORI_RDMA_POST_PROXY ? 2 : 3));
+	for (unsigned i = 0; i < 2; i++)
+		ori_rdma_link_destroy(links[i]);
+	ori_rdma_close(rdma);
+}
+
 /* Without links there is no thread and no key of all memory; the last reference closes it. */
 static void test_a_context_lives_with_its_references(void **state)
 {
@@ -567,6 +601,7 @@ int main(void)
 		cmocka_unit_test(test_a_key_of_another_rail_is_rejected),
 		cmocka_unit_test(test_an_event_is_of_a_link_of_its_rail),
 		cmocka_unit_test(test_a_link_without_all_its_queues_has_none),
+		cmocka_unit_test(test_a_peer_takes_three_queue_pairs),
 		cmocka_unit_test(test_a_context_lives_with_its_references),
 	};
 
