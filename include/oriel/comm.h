@@ -62,7 +62,18 @@ struct oriel_comm_attr {
 	 * may differ.
 	 */
 	const char *topology;
+	/*
+	 * Requests that a queue to a peer of the rdma path holds: a power of two from
+	 * ORIEL_QUEUE_DEPTH_MIN to ORIEL_QUEUE_DEPTH_MAX, 0 = 1024. ORIEL_ERR_RANGE: the NIC
+	 * has shorter ones. A put_signal is two requests, so that blocks wait for each other if
+	 * there are fewer than two for each block that posts at once. Each takes 384 bytes of
+	 * memory for each peer, 64 where a proxy posts. Ranks may differ.
+	 */
+	unsigned queue_depth;
 };
+
+#define ORIEL_QUEUE_DEPTH_MIN 64u
+#define ORIEL_QUEUE_DEPTH_MAX 32768u
 
 /*
  * Find a path to every peer. Collective: all ranks call it, and all get the

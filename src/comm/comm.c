@@ -66,6 +66,18 @@ static enum oriel_status comm_read_connect(unsigned connect, uint32_t *read)
 	return ORIEL_OK;
 }
 
+static enum oriel_status comm_read_depth(unsigned given, uint32_t *depth)
+{
+	bool is_power = given && !(given & (given - 1));
+
+	if (given && (!is_power || given < ORIEL_QUEUE_DEPTH_MIN || given > ORIEL_QUEUE_DEPTH_MAX))
+		return ori_fail(ORIEL_ERR_INVALID,
+				"queue_depth is %u, not a power of two from %u to %u", given,
+				ORIEL_QUEUE_DEPTH_MIN, ORIEL_QUEUE_DEPTH_MAX);
+	*depth = given;
+	return ORIEL_OK;
+}
+
 static enum oriel_status comm_read_rails(uint32_t *rails)
 {
 	uint64_t given;
@@ -161,6 +173,9 @@ static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct orie
 			"oriel_comm_create: net_order is %u, at most %u (ORIEL_NET_ORDER_RELAXED)",
 			attr.net_order, ORIEL_NET_ORDER_RELAXED);
 	comm->net_order = (enum oriel_net_order)attr.net_order;
+	status = comm_read_depth(attr.queue_depth, &comm->queue_depth);
+	if (status != ORIEL_OK)
+		return status;
 	status = comm_read_rails(&join->rails);
 	if (status != ORIEL_OK)
 		return status;

@@ -87,7 +87,7 @@ static enum oriel_status nics_create(struct oriel_comm *comm)
 	const struct ori_rdma_attr attr = {.rails = comm->rails,
 					   .gpu = comm->gpu,
 					   .order = (enum ori_rdma_order)comm->net_order};
-	struct ori_rdma_links_attr links = {0};
+	struct ori_rdma_links_attr links = {.depth = comm->queue_depth};
 	enum oriel_status status;
 	unsigned peer;
 

@@ -116,8 +116,10 @@ static enum oriel_status links_open_rail(struct ori_rdma *rdma, unsigned rail)
 	if (status != ORIEL_OK)
 		return status;
 	if (rdma->links.depth > r->caps.depth_max)
-		return ori_fail(ORIEL_ERR_RANGE, "%s: queues of %u WQEs, at most %u", r->caps.name,
-				rdma->links.depth, r->caps.depth_max);
+		return ori_fail(ORIEL_ERR_RANGE,
+				"%s: its queues hold %u requests at most, not %u (queue_depth of "
+				"the communicator)",
+				r->caps.name, r->caps.depth_max, rdma->links.depth);
 	status = links_open_sink(r);
 	if (status == ORIEL_OK && r->caps.reaches_all)
 		status = links_open_whole(r);

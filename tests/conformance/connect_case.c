@@ -412,6 +412,51 @@ static void a_rank_that_connects_otherwise_is_named(struct rank *r)
 	CHECK_TEXT(r, oriel_last_error(), "connect is 3");
 }
 
+static bool join_with_depth(struct rank *r, unsigned depth, enum oriel_status expected)
+{
+	struct oriel_comm_attr attr = {.size = sizeof(attr),
+				       .timeout_ns = LONG_NS,
+				       .node = r->node,
+				       .queue_depth = depth};
+
+	CHECK_STATUS(r, oriel_comm_create(&r->bootstrap, &attr, &r->comm), expected);
+	return r->comm != NULL;
+}
+
+/* More requests than the queue holds, and then those of all kinds. */
+static void short_queues_carry_everything(struct rank *r)
+{
+	struct oriel_dev_window dev;
+
+	if (!join_with_depth(r, ORIEL_QUEUE_DEPTH_MIN, ORIEL_OK))
+		return;
+	r->window = open_window(r, 0, &dev);
+	for (unsigned i = 0; i < 5 * ORIEL_QUEUE_DEPTH_MIN; i++)
+		CHECK_POSTED(r, oriel_dev_put_value(&dev, rank_next(r), PART * r->rank, i));
+	exchange(r, &dev, rank_next(r), rank_prev(r), 1);
+	CHECK_OK(r, oriel_comm_barrier(r->comm));
+	leave(r);
+}
+
+static void the_depth_of_queues_is_checked(struct rank *r)
+{
+	struct oriel_nic nic;
+	unsigned most;
+
+	join_with_depth(r, ORIEL_QUEUE_DEPTH_MIN / 2, ORIEL_ERR_INVALID);
+	CHECK_TEXT(r, oriel_last_error(), "queue_depth is 32");
+	join_with_depth(r, 100, ORIEL_ERR_INVALID);
+	join_with_depth(r, 2 * ORIEL_QUEUE_DEPTH_MAX, ORIEL_ERR_INVALID);
+	if (!join_with_depth(r, 0, ORIEL_OK))
+		return;
+	most = oriel_comm_nic(r->comm, &nic) == ORIEL_OK ? nic.depth_max : ORIEL_QUEUE_DEPTH_MAX;
+	leave(r);
+	if (most >= ORIEL_QUEUE_DEPTH_MAX)
+		return;
+	join_with_depth(r, ORIEL_QUEUE_DEPTH_MAX, ORIEL_ERR_RANGE);
+	CHECK_TEXT(r, oriel_last_error(), "queue_depth");
+}
+
 static void sparse_windows_are_sparse_on_all_ranks(struct rank *r)
 {
 	struct oriel_window_attr attr = small_window;
@@ -554,6 +599,9 @@ static const struct test_case connect_cases[] = {
 	 NULL, 1, OWN_COMM | NEEDS_HCA},
 	{"a_rank_that_connects_otherwise_is_named", a_rank_that_connects_otherwise_is_named, NULL,
 	 2, OWN_COMM},
+	{"short_queues_carry_everything", short_queues_carry_everything, NULL, 2,
+	 OWN_COMM | NEEDS_HCA},
+	{"the_depth_of_queues_is_checked", the_depth_of_queues_is_checked, NULL, 1, OWN_COMM},
 	{"sparse_windows_are_sparse_on_all_ranks", sparse_windows_are_sparse_on_all_ranks, NULL, 2,
 	 OWN_COMM | NEEDS_HCA},
 	{"a_peer_that_cannot_be_connected_is_named", a_peer_that_cannot_be_connected_is_named, NULL,
