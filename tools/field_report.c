@@ -47,11 +47,11 @@ struct report_part {
 	bool is_job;
 };
 
-#define TIERS(part)                                                           \
-	part("auto", NULL, NULL), part("t1-commands", "ORIEL_TIER=t1", NULL), \
-		part("t2-commands", "ORIEL_TIER=t2", NULL),                   \
-		part("t1-verbs", "ORIEL_TIER=t1", "ORIEL_DEVX=off"),          \
-		part("t2-verbs", "ORIEL_TIER=t2", "ORIEL_DEVX=off"),          \
+#define TIERS(part)                                                                      \
+	part("auto", NULL, NULL), part("t1-commands", "ORIEL_TIER=t1", "ORIEL_DEVX=on"), \
+		part("t2-commands", "ORIEL_TIER=t2", "ORIEL_DEVX=on"),                   \
+		part("t1-verbs", "ORIEL_TIER=t1", "ORIEL_DEVX=off"),                     \
+		part("t2-verbs", "ORIEL_TIER=t2", "ORIEL_DEVX=off"),                     \
 		part("t3", "ORIEL_TIER=t3", NULL)
 
 #define PROBE(tier, one, two)                                                                 \

@@ -24,7 +24,7 @@ enum ori_setting {
 	ORI_SETTING_FABRIC,       /* ORIEL_FABRIC, auto | off | require: NVLink between nodes */
 	ORI_SETTING_TOPOLOGY,     /* ORIEL_TOPOLOGY, see topo/overrides.h */
 	ORI_SETTING_TIER,         /* ORIEL_TIER, auto | t0 to t3: ConnectX NICs */
-	ORI_SETTING_DEVX,         /* ORIEL_DEVX, auto | off: commands to their firmware */
+	ORI_SETTING_DEVX,         /* ORIEL_DEVX, auto | on | off: commands to their firmware */
 	ORI_SETTING_RAILS,        /* ORIEL_RAILS, 1 to 4: NICs that each rank drives */
 	ORI_SETTING_ALLGATHER,    /* ORIEL_ALLGATHER, auto or a name: algorithm of all-gathers */
 	ORI_SETTING_CE_BATCH,     /* ORIEL_CE_BATCH, bytes: largest copy that is batched */

@@ -286,9 +286,10 @@ const struct ori_config_entry ori_config_entries[ORI_SETTINGS] = {
 		{
 			.name = "ORIEL_DEVX",
 			.fallback = "auto",
-			.help = "queues of a ConnectX NIC are created by commands to its firmware, "
-				"or by verbs alone",
-			.words = "auto,off",
+			.help = "queues of a ConnectX NIC are created by commands to its firmware "
+				"if "
+				"that works (auto), always (on), or by verbs alone (off)",
+			.words = "auto,on,off",
 		},
 	[ORI_SETTING_RAILS] =
 		{

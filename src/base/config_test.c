@@ -108,7 +108,7 @@ static void test_an_error_about_a_value_lists_what_it_may_be(void **state)
 		{"ORIEL_CONNECT", "eager or lazy"},
 		{"ORIEL_FABRIC", "auto, off or require"},
 		{"ORIEL_TIER", "auto, t0, t1, t2 or t3"},
-		{"ORIEL_DEVX", "auto or off"},
+		{"ORIEL_DEVX", "auto, on or off"},
 		{"ORIEL_RAILS", "a number from 1 to 4"},
 		{"ORIEL_ALLGATHER", "auto, ll, store, ce, direct, ring or bruck"},
 		{"ORIEL_POST", "auto, rings or proxy"},

@@ -51,6 +51,21 @@ static void choose_verbs(const struct ori_gpu *gpu, const char *filter,
 	choice->ops = ori_hca_choose(choice->config, gpu, choice->why, sizeof(choice->why));
 }
 
+/* Requests by calls are what these settings demand not to have. */
+static enum oriel_status choose_check_rings(const struct ori_hca_choice *choice)
+{
+	const char *tier = ori_setting_text(ORI_SETTING_TIER);
+	const char *devx = ori_setting_text(ORI_SETTING_DEVX);
+	bool demands_tier = tier[0] == 't' && tier[1] < '3', demands_devx = !strcmp(devx, "on");
+
+	if (choice->ops != ori_hca_verbs() || !(demands_tier || demands_devx))
+		return ORIEL_OK;
+	return ori_fail(ORIEL_ERR_UNSUPPORTED,
+			"ORIEL_HCA '%s' has no rings as ORIEL_TIER '%s' or ORIEL_DEVX '%s' demands "
+			"(unset both to post by calls): %s",
+			ori_setting_text(ORI_SETTING_HCA), tier, devx, choice->why);
+}
+
 /* A scenario requests the software HCA, which alone can play it. */
 static bool choose_has_verbs(unsigned rails)
 {
@@ -72,7 +87,7 @@ enum oriel_status ori_choose(const struct ori_gpu *gpu, unsigned rails,
 	}
 	choose_verbs(gpu, filter, choice);
 	if (choice->ops)
-		return ORIEL_OK;
+		return choose_check_rings(choice);
 	return ori_fail(ORIEL_ERR_UNSUPPORTED,
 			"ORIEL_HCA is '%s', but this library was built without "
 			"infiniband/verbs.h",

@@ -88,6 +88,27 @@ static void test_the_software_hca_has_no_tier(void **state)
 	unsetenv("ORIEL_HCA");
 }
 
+/* Calls in place of the rings that a setting demands would be a silent fallback. */
+static void test_settings_that_demand_rings_do_not_get_calls(void **state)
+{
+	static const char *const demands[][2] = {{"ORIEL_TIER", "t1"}, {"ORIEL_DEVX", "on"}};
+	struct ori_hca_choice choice;
+
+	(void)state;
+	if (!ori_hca_verbs())
+		return;
+	setenv("ORIEL_HCA", "=no_such_nic", 1);
+	for (size_t i = 0; i < sizeof(demands) / sizeof(demands[0]); i++) {
+		setenv(demands[i][0], demands[i][1], 1);
+		assert_int_equal(ori_choose(NULL, 1, &choice), ORIEL_ERR_UNSUPPORTED);
+		assert_non_null(strstr(oriel_last_error(), "'=no_such_nic' has no rings"));
+		unsetenv(demands[i][0]);
+	}
+	assert_int_equal(ori_choose(NULL, 1, &choice), ORIEL_OK);
+	assert_ptr_equal(choice.ops, ori_hca_verbs());
+	unsetenv("ORIEL_HCA");
+}
+
 struct entry {
 	uint64_t before;
 	uint32_t kind;
@@ -118,6 +139,7 @@ int main(void)
 		cmocka_unit_test(test_the_setting_chooses_the_hca),
 		cmocka_unit_test(test_names_choose_the_hcas),
 		cmocka_unit_test(test_the_software_hca_has_no_tier),
+		cmocka_unit_test(test_settings_that_demand_rings_do_not_get_calls),
 		cmocka_unit_test(test_all_ranks_drive_one_kind),
 	};
 

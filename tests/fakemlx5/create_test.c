@@ -139,6 +139,56 @@ static void test_tiers_are_found_by_trial(void **state)
 	assert_tier("odp", ORI_MLX5_T3, false, "", ORI_MLX5_T1, "on-demand paging");
 }
 
+/* The reason against queues by commands comes before what queues of verbs lack. */
+static void test_the_reason_against_commands_is_told(void **state)
+{
+	struct ori_mlx5_report report;
+
+	(void)state;
+	fake5_without("doorbells");
+	assert_int_equal(ori_mlx5_probe("mlx5_0", 0, NULL, &report), ORIEL_OK);
+	for (unsigned t = ORI_MLX5_T1; t <= ORI_MLX5_T2; t++)
+		if (!strstr(report.why[t], "do not complete: ") ||
+		    !strstr(report.why[t], "; queues of verbs cannot WAIT"))
+			fail_msg("%s", report.why[t]);
+	fake5_without("");
+}
+
+static void test_queues_by_commands_can_be_demanded(void **state)
+{
+	static const char *const lacks[][2] = {
+		{"devx", "on): mlx5_0:1: "},
+		{"doorbells", "do not complete"},
+		{"wait", "its queues cannot WAIT"},
+		{"odp", "on-demand paging"},
+	};
+	struct ori_mlx5_report report;
+	struct ori_hca *hca;
+
+	(void)state;
+	setenv("ORIEL_DEVX", "on", 1);
+	assert_int_equal(ori_mlx5_probe("mlx5_0", 0, NULL, &report), ORIEL_OK);
+	assert_true(report.is_devx);
+	for (size_t i = 0; i < sizeof(lacks) / sizeof(lacks[0]); i++) {
+		fake5_without(lacks[i][0]);
+		assert_int_equal(ops()->open("mlx5_0", 0, &hca), ORIEL_ERR_UNSUPPORTED);
+		if (!strstr(oriel_last_error(), "ORIEL_DEVX demands queues by commands") ||
+		    !strstr(oriel_last_error(), lacks[i][1]))
+			fail_msg("%s", oriel_last_error());
+	}
+	/* A demanded tier does without WAIT, but not without commands. */
+	setenv("ORIEL_TIER", "t1", 1);
+	fake5_without("wait");
+	assert_int_equal(ori_mlx5_probe("mlx5_0", 0, NULL, &report), ORIEL_OK);
+	assert_true(report.is_devx && report.tier == ORI_MLX5_T1);
+	fake5_without("doorbells");
+	assert_int_equal(ops()->open("mlx5_0", 0, &hca), ORIEL_ERR_UNSUPPORTED);
+	fake5_without("");
+	unsetenv("ORIEL_TIER");
+	unsetenv("ORIEL_DEVX");
+	assert_int_equal(fake5_left(), 0);
+}
+
 #define REGISTERS_AT 0x800u /* offset in a page; registers follow it */
 
 /*
@@ -327,6 +377,8 @@ int main(void)
 		cmocka_unit_test(test_commands_carry_the_attributes_and_settings),
 		cmocka_unit_test(test_cd_master_is_set_if_the_device_accepts_it),
 		cmocka_unit_test(test_tiers_are_found_by_trial),
+		cmocka_unit_test(test_the_reason_against_commands_is_told),
+		cmocka_unit_test(test_queues_by_commands_can_be_demanded),
 		cmocka_unit_test(test_a_requested_tier_is_used_or_rejected),
 		cmocka_unit_test(test_devices_that_are_not_mlx5_are_skipped),
 		cmocka_unit_test(test_a_failure_leaks_nothing),

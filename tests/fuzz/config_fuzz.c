@@ -197,9 +197,9 @@ static bool config_is_good(enum ori_setting which, const char *text)
 	case ORI_SETTING_TIER:
 		return strcmp(text, "auto") == 0 ||
 		       (strlen(text) == 2 && text[0] == 't' && strchr("0123", text[1]));
-	case ORI_SETTING_DEVX:
 	case ORI_SETTING_PROXY_NEAR:
 		return strcmp(text, "auto") == 0 || strcmp(text, "off") == 0;
+	case ORI_SETTING_DEVX:
 	case ORI_SETTING_P2P_TCP:
 		return strcmp(text, "auto") == 0 || strcmp(text, "on") == 0 ||
 		       strcmp(text, "off") == 0;

@@ -177,6 +177,18 @@ static void probe_try(struct probe *p, const struct probe_trial *trial)
 	fflush(stdout);
 }
 
+/* The settings of this part demand what the NIC does not have. */
+static void probe_refuse(const char *why)
+{
+	struct json json = {.to = stdout};
+
+	json_open_object(&json, NULL);
+	json_text(&json, "part", "refused");
+	json_text(&json, "why", why);
+	json_close_object(&json);
+	printf("\n");
+}
+
 int field_probe(void)
 {
 	struct probe p = {.hca = NULL};
@@ -186,8 +198,7 @@ int field_probe(void)
 	if (status == ORIEL_OK)
 		status = p.choice.ops->open(p.choice.config, 0, &p.hca);
 	if (status != ORIEL_OK || !p.memory) {
-		fprintf(stderr, "oriel field-report: %s\n",
-			p.memory ? oriel_last_error() : "out of memory");
+		probe_refuse(p.memory ? oriel_last_error() : "out of memory");
 		free(p.memory);
 		return TOOL_FAILED;
 	}

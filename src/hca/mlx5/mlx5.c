@@ -45,6 +45,7 @@ static void mlx5_read_settings(struct mlx5_device *d)
 	if (tier[0] == 't')
 		d->best = d->worst = (enum ori_mlx5_tier)(tier[1] - '0');
 	d->avoids_devx = strcmp(ori_setting_text(ORI_SETTING_DEVX), "off") == 0;
+	d->demands_devx = strcmp(ori_setting_text(ORI_SETTING_DEVX), "on") == 0;
 }
 
 static void mlx5_close_parts(struct mlx5_device *d)

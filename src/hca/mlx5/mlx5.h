@@ -26,7 +26,7 @@ struct ori_mlx5_report {
 	bool has_wait;
 	char doorbells[16];            /* "dedicated", "uncached", "combining", "of verbs" */
 	char rings[16];                /* "dma-buf", "peermem", "host" */
-	char why[ORI_MLX5_TIERS][200]; /* why each better tier does not work; "" for others */
+	char why[ORI_MLX5_TIERS][320]; /* why each better tier does not work; "" for others */
 };
 
 const char *ori_mlx5_tier_text(enum ori_mlx5_tier tier);

@@ -88,7 +88,8 @@ struct mlx5_device {
 	struct verbs_device verbs; /* first: calls of verbs cast to this one */
 	struct ori_mlx5_report report;
 	enum ori_mlx5_tier best, worst; /* that ORIEL_TIER allows */
-	bool avoids_devx;               /* ORIEL_DEVX */
+	bool avoids_devx, demands_devx; /* ORIEL_DEVX */
+	char no_devx[200];              /* why commands create no queues; "": they do */
 	const struct ori_gpu *gpu;      /* NULL: without a GPU */
 
 	/* State of DEVX. */

@@ -208,18 +208,21 @@ static enum oriel_status tier_try_whole(struct mlx5_device *d)
  */
 static bool tier_find_route(struct mlx5_device *d)
 {
-	char devx[sizeof(d->report.why[0])] = "";
 	enum oriel_status status = tier_open_devx(d);
 
+	d->no_devx[0] = '\0';
 	d->report.is_devx = status == ORIEL_OK;
 	if (status == ORIEL_OK && tier_try_queue(d, ORI_MLX5_T2) == ORIEL_OK) {
 		d->report.has_wait = d->caps.can_wait;
 		return true;
 	}
-	snprintf(devx, sizeof(devx), "%s", oriel_last_error());
-	tier_note(d, ORI_MLX5_T0, devx);
-	ori_log(ORIEL_LOG_DEBUG, "%s: no queues by commands: %s", d->verbs.name, devx);
+	snprintf(d->no_devx, sizeof(d->no_devx), "%s", oriel_last_error());
+	tier_note(d, ORI_MLX5_T0, d->no_devx);
 	d->report.is_devx = d->report.has_wait = false;
+	if (d->demands_devx) {
+		tier_note_all(d, ORI_MLX5_T1, ORI_MLX5_T2, d->no_devx);
+		return false;
+	}
 	snprintf(d->report.doorbells, sizeof(d->report.doorbells), "of verbs");
 	status = tier_need(d, ori_mlx5dv_missing_objects());
 	if (status == ORIEL_OK)
@@ -230,7 +233,8 @@ static bool tier_find_route(struct mlx5_device *d)
 	 * Neither failure is more telling than the other; the report gives that
 	 * of the usual route.
 	 */
-	tier_note_all(d, ORI_MLX5_T0, ORI_MLX5_T2, d->avoids_devx ? oriel_last_error() : devx);
+	tier_note_all(d, ORI_MLX5_T0, ORI_MLX5_T2,
+		      d->avoids_devx ? oriel_last_error() : d->no_devx);
 	return false;
 }
 
@@ -281,14 +285,20 @@ static const char *tier_lack(const struct mlx5_device *d)
 				 : "queues of verbs cannot WAIT, which counters need";
 }
 
-/* Rings that lack a feature are used only if the setting demands them. */
+/*
+ * Rings that lack a feature are used only if the setting demands them. Queues of verbs are the
+ * second choice: the reason against the first comes before what they lack.
+ */
 static bool tier_is_whole(struct mlx5_device *d)
 {
 	const char *lack = d->best == d->worst ? NULL : tier_lack(d);
+	char why[sizeof(d->report.why[0])];
 
-	if (lack)
-		tier_note_all(d, ORI_MLX5_T0, ORI_MLX5_T2, lack);
-	return !lack;
+	if (!lack)
+		return true;
+	snprintf(why, sizeof(why), "%s%s%s", d->no_devx, *d->no_devx ? "; " : "", lack);
+	tier_note_all(d, ORI_MLX5_T0, ORI_MLX5_T2, why);
+	return false;
 }
 
 static void tier_search(struct mlx5_device *d)
@@ -324,6 +334,10 @@ enum oriel_status ori_mlx5_find_tier(struct mlx5_device *d)
 	if (d->report.tier > tier_worst(d))
 		return ori_fail(ORIEL_ERR_UNSUPPORTED, "ORIEL_TIER demands t%u: %s",
 				(unsigned)tier_worst(d), d->report.why[tier_worst(d)]);
+	if (d->demands_devx && (d->report.tier == ORI_MLX5_T3 || !d->report.is_devx))
+		return ori_fail(ORIEL_ERR_UNSUPPORTED,
+				"ORIEL_DEVX demands queues by commands (on): %s",
+				d->report.why[ORI_MLX5_T2]);
 	ori_log(ORIEL_LOG_DEBUG, "%s reaches %s", d->verbs.name,
 		ori_mlx5_tier_text(d->report.tier));
 	for (unsigned t = 0; t < d->report.tier; t++)
