@@ -32,8 +32,8 @@ MODULES = {
     "bootstrap": Rule("sys net public", "it moves opaque bytes, so that a caller can supply its own"),
     "topo": Rule("sys public", "it describes and compares; talking is the work of comm"),
     "mem": Rule("sys net public", "it allocates, exports, imports; talking is the work of comm"),
-    # The software HCA reads the WQEs that kernels write.
-    "hca": Rule("sys net mem oriel/dev/mlx5.h oriel/dev/mlx5_queue.h oriel/dev/mlx5_ring.h"
+    # The software HCA reads the WQEs that kernels write; a kernel tries the rings of a NIC.
+    "hca": Rule("sys net mem kernels oriel/dev/mlx5.h oriel/dev/mlx5_queue.h oriel/dev/mlx5_ring.h"
                 " oriel/dev/queue.h oriel/dev/order.h",
                 "no rank, no peer: addresses are bytes"),
     "rdma": Rule("hca mem topo dev", "a backend yields an address and takes addresses"),

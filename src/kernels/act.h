@@ -11,6 +11,7 @@
 #include <oriel/dev.h>
 
 #include "kernels/kernels.h"
+#include "kernels/trial.h"
 
 /* The window and the group of an operation; @limit 0 is that of the handle. */
 struct ori_act {
@@ -255,6 +256,13 @@ ORI_ACT(job_end)
 		oriel_dev_relax();
 	oriel_dev_store_release32(word, 0);
 	return ORIEL_OK;
+}
+
+/* For queues that belong to no window: memory is a struct ori_trial, NULL in the warm-up. */
+ORI_ACT(trial)
+{
+	(void)a;
+	return c->memory ? ori_trial_run((struct ori_trial *)c->memory) : ORIEL_OK;
 }
 
 #endif

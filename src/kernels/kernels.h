@@ -47,7 +47,8 @@
 	X(BROADCAST, broadcast, 512)                   \
 	X(EXCHANGE, exchange, 512)                     \
 	X(JOB_BEGIN, job_begin, 1)                     \
-	X(JOB_END, job_end, 1)
+	X(JOB_END, job_end, 1)                         \
+	X(TRIAL, trial, 1)
 
 #define ORI_KERNEL_NUMBER(number, name, threads) ORI_KERNEL_##number,
 #define ORI_KERNEL_NAME(number, name, threads) "stream_" #name,

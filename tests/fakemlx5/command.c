@@ -216,7 +216,8 @@ static enum syndrome qp_make(struct ibv_context *context, const void *in, size_t
 	attr.depth = asked.depth;
 	attr.send_cq = fake5_cq_find(d, asked.send_cqn)->soft;
 	/* A device that rejects cd_master lets every QP WAIT, as some firmware does. */
-	attr.is_companion = asked.is_companion || fake5_lacks("master");
+	attr.is_companion =
+		asked.is_companion || (fake5_lacks("master") && !fake5_lacks("plain_wait"));
 	qp = calloc(1, sizeof(*qp));
 	qp->device = d;
 	qp->page = page_find(d, asked.uar_page);

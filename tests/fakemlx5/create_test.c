@@ -136,11 +136,14 @@ static void test_tiers_are_found_by_trial(void **state)
 		    "queues of verbs cannot WAIT");
 	assert_tier("wait", ORI_MLX5_T3, true, "dedicated", ORI_MLX5_T1, "its queues cannot WAIT");
 	assert_tier("devx,sizes", ORI_MLX5_T3, false, "of verbs", ORI_MLX5_T1, "QUERY_HCA_CAP");
+	assert_tier("master", ORI_MLX5_T1, true, "dedicated", 0, NULL);
+	assert_tier("master,plain_wait", ORI_MLX5_T3, true, "dedicated", ORI_MLX5_T1,
+		    "a WAIT and a FETCH_ADD of a companion do not complete");
 	assert_tier("odp", ORI_MLX5_T3, false, "", ORI_MLX5_T1, "on-demand paging");
 }
 
 /* The reason against queues by commands comes before what queues of verbs lack. */
-static void test_the_reason_against_commands_is_told(void **state)
+static void test_the_report_says_why_commands_fail(void **state)
 {
 	struct ori_mlx5_report report;
 
@@ -377,7 +380,7 @@ int main(void)
 		cmocka_unit_test(test_commands_carry_the_attributes_and_settings),
 		cmocka_unit_test(test_cd_master_is_set_if_the_device_accepts_it),
 		cmocka_unit_test(test_tiers_are_found_by_trial),
-		cmocka_unit_test(test_the_reason_against_commands_is_told),
+		cmocka_unit_test(test_the_report_says_why_commands_fail),
 		cmocka_unit_test(test_queues_by_commands_can_be_demanded),
 		cmocka_unit_test(test_a_requested_tier_is_used_or_rejected),
 		cmocka_unit_test(test_devices_that_are_not_mlx5_are_skipped),

@@ -23,14 +23,13 @@
 /*
  * From now on HCAs lack the features of @list: "devx" (permission for
  * commands), "wait" (cross-channel), "master" (rejects cd_master, though it
- * WAITs), "events" (asynchronous errors of DEVX), "event_05" (that type of
- * them, of "event_05", "event_07", "event_10", "event_11"), "stamps" (choice of time stamps), "oi",
- * "odp",
- * "doorbells" (of DEVX queues: they ring nothing),
- * "faults" (page faults of DEVX queues), "dmabuf" (of queues), "dedicated" and "uncached" (doorbell
- * pages), "sizes" (rings of verbs are twice as big), "order" (contexts of queues say that WRITEs
- * and READs are placed in any order), "default_order" (they force that of IBTA), "contexts"
- * (they cannot be read), "one_path" (ports are joined).
+ * WAITs), "plain_wait" (in addition to "master": such a queue fails at a WAIT), "events"
+ * (asynchronous errors of DEVX), "event_05" (that type of them, of "event_05", "event_07",
+ * "event_10", "event_11"), "stamps" (choice of time stamps), "oi", "odp", "doorbells" (of DEVX
+ * queues: they ring nothing), "faults" (page faults of DEVX queues), "dmabuf" (of queues),
+ * "dedicated" and "uncached" (doorbell pages), "sizes" (rings of verbs are twice as big), "order"
+ * (contexts of queues say that WRITEs and READs are placed in any order), "default_order" (they
+ * force that of IBTA), "contexts" (they cannot be read), "one_path" (ports are joined).
  */
 void fake5_without(const char *list);
 

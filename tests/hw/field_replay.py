@@ -35,6 +35,18 @@ def find(objects, part, name=None):
     return {}
 
 
+def is_same(old, new):
+    """Does @new say all that @old says? An older tool says less."""
+    said = [frozen(found) for found in new]
+    return all(any(frozen(wanted).items() <= found.items() for found in said) for wanted in old)
+
+
+def frozen(found):
+    """An object of JSON whose values can be compared as items of a set."""
+    return {key: tuple(value) if isinstance(value, list) else value
+            for key, value in found.items()}
+
+
 def words(archive):
     """What the NIC of the archive lacks."""
     commands = lines(archive, "contracts/t1-commands")
@@ -81,7 +93,7 @@ def main():
         lacks = words(archive)
         replayed = folder / "replayed.tar"
         report(tool, fake, folder / "nics", lacks, replayed)
-        same = all(lines(archive, p) == lines(replayed, p) for p in PARTS)
+        same = all(is_same(lines(archive, p), lines(replayed, p)) for p in PARTS)
         if name.startswith("="):
             same = same and lacks == set(filter(None, name[1:].split(",")))
         print("ok  " if same else "FAIL", name, "is the fake without", sorted(lacks) or "nothing")

@@ -561,6 +561,7 @@ static int report(const char *device)
 	printf("%s reaches %s\n", r.name, ori_mlx5_tier_text(r.tier));
 	printf("  queues by %s, doorbells %s, %s\n", r.is_devx ? "commands" : "verbs",
 	       r.doorbells[0] ? r.doorbells : "none", r.has_wait ? "WAITs" : "no WAIT");
+	printf("  tried %s\n", r.trial);
 	for (unsigned t = 0; t < r.tier; t++)
 		printf("  not T%u: %s\n", t, r.why[t]);
 	return 0;

@@ -72,6 +72,7 @@ static void probe_write_mlx5(const struct probe *p)
 	json_bool(&json, "is_devx", report.is_devx);
 	json_text(&json, "doorbells", report.doorbells);
 	json_text(&json, "rings", report.rings);
+	json_text(&json, "tried", report.trial);
 	json_open_array(&json, "why");
 	for (unsigned t = 0; t < ORI_MLX5_TIERS; t++)
 		json_text(&json, NULL, report.why[t]);

@@ -24,8 +24,9 @@ struct ori_mlx5_report {
 	bool is_devx; /* firmware commands create queues, not verbs */
 	bool has_gpu; /* the tier is for kernels, else for threads */
 	bool has_wait;
-	char doorbells[16];            /* "dedicated", "uncached", "combining", "of verbs" */
-	char rings[16];                /* "dma-buf", "peermem", "host" */
+	char doorbells[16]; /* "dedicated", "uncached", "combining", "of verbs" */
+	char trial[48];     /* who posted in it: "by a thread", "by a kernel", or why none did */
+	char rings[16];     /* "dma-buf", "peermem", "host" */
 	char why[ORI_MLX5_TIERS][320]; /* why each better tier does not work; "" for others */
 };
 

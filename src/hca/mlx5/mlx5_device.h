@@ -90,6 +90,7 @@ struct mlx5_device {
 	enum ori_mlx5_tier best, worst; /* that ORIEL_TIER allows */
 	bool avoids_devx, demands_devx; /* ORIEL_DEVX */
 	char no_devx[200];              /* why commands create no queues; "": they do */
+	char no_wait[200];              /* why companions do not WAIT, by the last trial */
 	const struct ori_gpu *gpu;      /* NULL: without a GPU */
 
 	/* State of DEVX. */
@@ -227,6 +228,13 @@ void ori_mlx5_destroy_cq(struct ori_hca_cq *cq);
 enum oriel_status ori_mlx5_create_qp(struct ori_hca *hca, const struct ori_hca_qp_attr *attr,
 				     struct ori_hca_qp **qp, struct ori_hca_qp_address *address);
 void ori_mlx5_destroy_qp(struct ori_hca_qp *qp);
+
+/*
+ * mlx5_trial.c: create the queues of @tier and post to them from where the tier posts. If
+ * report.has_wait, a companion too: no_wait says why it does not work. The report says if
+ * nothing could post.
+ */
+enum oriel_status ori_mlx5_try_queues(struct mlx5_device *d, enum ori_mlx5_tier tier);
 
 /* mlx5_tier.c: find the best tier that is allowed and works. */
 enum oriel_status ori_mlx5_find_tier(struct mlx5_device *d);

@@ -4,19 +4,12 @@
  * the options of a driver often keep. mlx5.c looks for it at open.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-#include <oriel/dev/mlx5_ring.h>
 
 #include "base/config.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "hca/mlx5/mlx5_device.h"
-
-#define TIER_TRIAL_DEPTH 64u
-#define TIER_TRIAL_NS UINT64_C(1000000000)
-#define TIER_TRIAL_BYTES 64u
 
 const char *ori_mlx5_tier_text(enum ori_mlx5_tier tier)
 {
@@ -44,122 +37,6 @@ static void tier_note_all(struct mlx5_device *d, enum ori_mlx5_tier first, enum 
 {
 	for (unsigned t = first; t <= last; t++)
 		tier_note(d, (enum ori_mlx5_tier)t, why);
-}
-
-static const struct oriel_link_wait_limits tier_limits = {NULL, TIER_TRIAL_NS, 100, 0};
-
-/* A NOP, then a WRITE of the first half of @memory to the second, and their CQEs. */
-static enum oriel_status tier_post(struct oriel_mlx5_queue *q, const char *memory, uint32_t key)
-{
-	const struct oriel_rdma_address from = {0, key}, to = {TIER_TRIAL_BYTES, key};
-	enum oriel_status status;
-	uint64_t base = 0;
-
-	status = oriel_mlx5_reserve(q, 2, &tier_limits, &base);
-	if (status != ORIEL_OK)
-		return status;
-	oriel_mlx5_wqe_nop(oriel_mlx5_slot(q, base), oriel_mlx5_head_of(q, base, 0));
-	oriel_mlx5_wqe_write(oriel_mlx5_slot(q, base + 1), oriel_mlx5_head_of(q, base + 1, 0), to,
-			     from, TIER_TRIAL_BYTES);
-	status = oriel_mlx5_post(q, base, 2, &tier_limits);
-	if (status == ORIEL_OK)
-		status = oriel_mlx5_wait(q, base, &tier_limits);
-	if (status == ORIEL_OK)
-		status = oriel_mlx5_wait(q, base + 1, &tier_limits);
-	if (status == ORIEL_OK && memcmp(memory, memory + TIER_TRIAL_BYTES, TIER_TRIAL_BYTES) != 0)
-		status = ORIEL_ERR_PROTOCOL;
-	return status;
-}
-
-/*
- * Connect @qp to itself and post to it. Commands that succeed promise little: a doorbell
- * may ring nothing, a ring may be elsewhere, a page fault may stall the queue.
- */
-static enum oriel_status tier_try_post(struct mlx5_device *d, struct mlx5_qp *qp,
-				       const struct ori_hca_qp_address *self, char *memory,
-				       uint32_t key)
-{
-	struct oriel_mlx5_queue q = {
-		.sq = qp->place.sq,
-		.cq = qp->place.cq,
-		.record = qp->place.record,
-		.doorbell = qp->place.doorbell,
-		.asleep = qp->place.asleep,
-		.qpn = self->qpn,
-		.cqn = qp->cq->number,
-		.log_depth = (uint32_t)__builtin_ctz(TIER_TRIAL_DEPTH),
-	};
-	enum oriel_status status =
-		qp->object ? ori_mlx5_join(qp, self)
-			   : ori_verbs_connect_qp((struct ori_hca_qp *)qp->verbs, self);
-
-	if (status != ORIEL_OK)
-		return status;
-	if (qp->object)
-		d->order = ori_mlx5_ask_order(d, qp);
-	memset(memory, 0x5a, TIER_TRIAL_BYTES);
-	oriel_mlx5_queue_begin(&q, 0);
-	status = tier_post(&q, memory, key);
-	if (status == ORIEL_OK)
-		return ORIEL_OK;
-	return ori_fail(ORIEL_ERR_UNSUPPORTED,
-			"%s: a NOP and a WRITE that a queue posts to itself do not complete: %s",
-			d->verbs.name, oriel_status_text(status));
-}
-
-/* The library has no kernel to post from: rings of a GPU are created and not posted to. */
-static enum oriel_status tier_try_posts(struct mlx5_device *d, struct mlx5_qp *qp,
-					const struct ori_hca_qp_address *self)
-{
-	char *memory = d->gpu ? NULL : aligned_alloc(MLX5_PAGE, MLX5_PAGE);
-	struct ori_hca_keys keys;
-	enum oriel_status status;
-	struct ori_hca_mr *mr;
-
-	if (d->gpu)
-		return ORIEL_OK;
-	if (!memory)
-		return ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for a trial", d->verbs.name);
-	memset(memory, 0, MLX5_PAGE);
-	status = ori_verbs_register((struct ori_hca *)d, memory, MLX5_PAGE, 0,
-				    ORI_HCA_LOCAL_WRITE | ORI_HCA_REMOTE_WRITE, &mr, &keys);
-	if (status == ORIEL_OK) {
-		status = tier_try_post(d, qp, self, memory, keys.lkey);
-		/* Nothing of a queue that stalled may write later. */
-		if (status != ORIEL_OK && qp->object)
-			(void)ori_mlx5_break(qp);
-		ori_verbs_unregister(mr);
-	}
-	free(memory);
-	return status;
-}
-
-/* Create a queue pair with all that belongs to it, and post to it from a thread. */
-static enum oriel_status tier_try_queue(struct mlx5_device *d, enum ori_mlx5_tier tier)
-{
-	struct ori_hca_cq_attr cq = {.depth = TIER_TRIAL_DEPTH,
-				     .has_own_ring = true,
-				     .is_for_gpu = d->gpu != NULL};
-	struct ori_hca_qp_attr qp = {.depth = TIER_TRIAL_DEPTH,
-				     .has_own_ring = true,
-				     .is_for_gpu = d->gpu != NULL};
-	struct ori_hca *hca = (struct ori_hca *)d;
-	struct ori_hca_qp_address address;
-	enum oriel_status status;
-	struct ori_hca_qp *made;
-	uint32_t cqn;
-
-	d->report.tier = tier;
-	status = ori_mlx5_create_cq(hca, &cq, &qp.send_cq, &cqn);
-	if (status != ORIEL_OK)
-		return status;
-	status = ori_mlx5_create_qp(hca, &qp, &made, &address);
-	if (status == ORIEL_OK) {
-		status = tier_try_posts(d, (struct mlx5_qp *)made, &address);
-		ori_mlx5_destroy_qp(made);
-	}
-	ori_mlx5_destroy_cq(qp.send_cq);
-	return status;
 }
 
 static enum oriel_status tier_need(const struct mlx5_device *d, const char *missing)
@@ -210,10 +87,11 @@ static bool tier_find_route(struct mlx5_device *d)
 {
 	enum oriel_status status = tier_open_devx(d);
 
-	d->no_devx[0] = '\0';
+	d->no_devx[0] = d->no_wait[0] = '\0';
 	d->report.is_devx = status == ORIEL_OK;
-	if (status == ORIEL_OK && tier_try_queue(d, ORI_MLX5_T2) == ORIEL_OK) {
-		d->report.has_wait = d->caps.can_wait;
+	d->report.has_wait = status == ORIEL_OK && d->caps.can_wait;
+	if (status == ORIEL_OK && ori_mlx5_try_queues(d, ORI_MLX5_T2) == ORIEL_OK) {
+		d->report.has_wait = d->caps.can_wait && !*d->no_wait;
 		return true;
 	}
 	snprintf(d->no_devx, sizeof(d->no_devx), "%s", oriel_last_error());
@@ -226,7 +104,7 @@ static bool tier_find_route(struct mlx5_device *d)
 	snprintf(d->report.doorbells, sizeof(d->report.doorbells), "of verbs");
 	status = tier_need(d, ori_mlx5dv_missing_objects());
 	if (status == ORIEL_OK)
-		status = tier_try_queue(d, ORI_MLX5_T2);
+		status = ori_mlx5_try_queues(d, ORI_MLX5_T2);
 	if (status == ORIEL_OK)
 		return true;
 	/*
@@ -260,10 +138,12 @@ static bool tier_try(struct mlx5_device *d, enum ori_mlx5_tier tier)
 	}
 	if (*d->report.why[tier])
 		return false;
-	status = tier_try_queue(d, tier);
+	status = ori_mlx5_try_queues(d, tier);
 	if (status != ORIEL_OK)
 		tier_note(d, tier, oriel_last_error());
-	return status == ORIEL_OK;
+	else if (d->report.has_wait && *d->no_wait)
+		tier_note(d, tier, d->no_wait);
+	return !*d->report.why[tier];
 }
 
 /*
@@ -286,17 +166,18 @@ static const char *tier_lack(const struct mlx5_device *d)
 }
 
 /*
- * Rings that lack a feature are used only if the setting demands them. Queues of verbs are the
- * second choice: the reason against the first comes before what they lack.
+ * Rings that lack a feature are used only if the setting demands them. The finding of a trial
+ * comes first: why commands make no queues, or that a companion does not WAIT.
  */
 static bool tier_is_whole(struct mlx5_device *d)
 {
 	const char *lack = d->best == d->worst ? NULL : tier_lack(d);
+	const char *first = d->report.is_devx ? d->no_wait : d->no_devx;
 	char why[sizeof(d->report.why[0])];
 
 	if (!lack)
 		return true;
-	snprintf(why, sizeof(why), "%s%s%s", d->no_devx, *d->no_devx ? "; " : "", lack);
+	snprintf(why, sizeof(why), "%s%s%s", first, *first ? "; " : "", lack);
 	tier_note_all(d, ORI_MLX5_T0, ORI_MLX5_T2, why);
 	return false;
 }
@@ -306,6 +187,7 @@ static void tier_search(struct mlx5_device *d)
 	memset(d->report.why, 0, sizeof(d->report.why));
 	snprintf(d->report.name, sizeof(d->report.name), "%s", d->verbs.name);
 	snprintf(d->report.rings, sizeof(d->report.rings), "host");
+	snprintf(d->report.trial, sizeof(d->report.trial), "not at all: there was nothing to try");
 	d->report.has_gpu = d->gpu != NULL;
 	if (!d->gpu)
 		tier_note(d, ORI_MLX5_T0, "there is no GPU");
@@ -338,8 +220,8 @@ enum oriel_status ori_mlx5_find_tier(struct mlx5_device *d)
 		return ori_fail(ORIEL_ERR_UNSUPPORTED,
 				"ORIEL_DEVX demands queues by commands (on): %s",
 				d->report.why[ORI_MLX5_T2]);
-	ori_log(ORIEL_LOG_DEBUG, "%s reaches %s", d->verbs.name,
-		ori_mlx5_tier_text(d->report.tier));
+	ori_log(ORIEL_LOG_DEBUG, "%s reaches %s; requests posted %s", d->verbs.name,
+		ori_mlx5_tier_text(d->report.tier), d->report.trial);
 	for (unsigned t = 0; t < d->report.tier; t++)
 		ori_log(ORIEL_LOG_DEBUG, "%s: not T%u: %s", d->verbs.name, t, d->report.why[t]);
 	return ORIEL_OK;

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Posts to the queues of a NIC before the library relies on them: one text for a kernel
+ * (stream_trial()) and for a thread. src/hca makes the queues and reads the results.
+ */
+#ifndef ORI_KERNELS_TRIAL_H
+#define ORI_KERNELS_TRIAL_H
+
+#include <oriel/dev/mlx5_ring.h>
+
+#define ORI_TRIAL_DEPTH 64u
+#define ORI_TRIAL_NS UINT64_C(1000000000)
+#define ORI_TRIAL_WORDS 8u
+#define ORI_TRIAL_UNSET UINT64_C(0x5a5a5a5a5a5a5a5a)
+
+/* Memory that the NIC reads and writes: both keys cover it, at its offset in it. */
+struct ori_trial_memory {
+	uint64_t source[ORI_TRIAL_WORDS];
+	uint64_t target[ORI_TRIAL_WORDS];
+	uint64_t counter; /* begins at 0 */
+	uint64_t old;     /* of the counter, as the main queue found it; UNSET before */
+	uint64_t counted; /* the same of the companion */
+	uint64_t reserved[13];
+};
+
+ORIEL_DEV_ASSERT(sizeof(struct ori_trial_memory) == 2 * ORIEL_DEV_LINE);
+
+/* At the start of a page, which the poster and the host reach. The host fills in all but the
+ * results. */
+struct ori_trial {
+	struct ori_trial_memory memory;    /* first: keys from offset 0 need the start of a page */
+	struct oriel_mlx5_queue main;      /* connected to itself, empty */
+	struct oriel_mlx5_queue companion; /* the same; not used without @has_companion */
+	uint32_t lkey, rkey;
+	uint32_t has_companion;
+
+	/* The host withdraws a kernel that does not begin: each of both stores, then reads. */
+	uint32_t is_begun, is_withdrawn;
+
+	/* enum oriel_status, of a NOP and a WRITE, and of what the companion posts. */
+	int32_t main_status, companion_status;
+	uint32_t is_done;
+};
+
+ORIEL_DEV struct oriel_rdma_address ori_trial_local(const struct ori_trial *t, size_t offset)
+{
+	struct oriel_rdma_address address = {offset, t->lkey};
+
+	return address;
+}
+
+ORIEL_DEV struct oriel_rdma_address ori_trial_remote(const struct ori_trial *t, size_t offset)
+{
+	struct oriel_rdma_address address = {offset, t->rkey};
+
+	return address;
+}
+
+/* A CQE in other memory may be visible before the data: a READ or a DUMP would order them. */
+ORIEL_DEV enum oriel_status ori_trial_await(const uint64_t *word, uint64_t value, bool is_equal)
+{
+	uint64_t begin = oriel_dev_clock_ns();
+
+	while ((oriel_dev_load_acquire(word) == value) != is_equal) {
+		if (oriel_dev_clock_ns() - begin > ORI_TRIAL_NS)
+			return ORIEL_ERR_PROTOCOL;
+		oriel_dev_back_off(oriel_dev_clock_ns() - begin);
+	}
+	return ORIEL_OK;
+}
+
+/* A NOP, then a WRITE, and their CQEs. */
+ORIEL_DEV enum oriel_status ori_trial_post(struct ori_trial *t,
+					   const struct oriel_link_wait_limits *limits)
+{
+	struct oriel_mlx5_queue *q = &t->main;
+	enum oriel_status status;
+	uint64_t base = 0;
+	uint32_t i;
+
+	status = oriel_mlx5_reserve(q, 2, limits, &base);
+	if (status != ORIEL_OK)
+		return status;
+	oriel_mlx5_wqe_nop(oriel_mlx5_slot(q, base), oriel_mlx5_head_of(q, base, 0));
+	oriel_mlx5_wqe_write(oriel_mlx5_slot(q, base + 1), oriel_mlx5_head_of(q, base + 1, 0),
+			     ori_trial_remote(t, offsetof(struct ori_trial_memory, target)),
+			     ori_trial_local(t, offsetof(struct ori_trial_memory, source)),
+			     sizeof(t->memory.source));
+	status = oriel_mlx5_post(q, base, 2, limits);
+	if (status == ORIEL_OK)
+		status = oriel_mlx5_wait(q, base, limits);
+	if (status == ORIEL_OK)
+		status = oriel_mlx5_wait(q, base + 1, limits);
+	for (i = 0; i < ORI_TRIAL_WORDS && status == ORIEL_OK; i++)
+		status = ori_trial_await(&t->memory.target[i], t->memory.source[i], true);
+	return status;
+}
+
+ORIEL_DEV void ori_trial_add(struct ori_trial *t, struct oriel_mlx5_queue *q, uint64_t index,
+			     size_t result)
+{
+	oriel_mlx5_wqe_fetch_add(oriel_mlx5_slot(q, index), oriel_mlx5_head_of(q, index, 0),
+				 ori_trial_remote(t, offsetof(struct ori_trial_memory, counter)),
+				 ori_trial_local(t, result), 1);
+}
+
+/*
+ * The companion WAITs for a request that is not posted yet and then adds to a word to which that
+ * request adds as well. It finds the addition there: else it did not wait.
+ */
+ORIEL_DEV enum oriel_status ori_trial_count(struct ori_trial *t,
+					    const struct oriel_link_wait_limits *limits)
+{
+	struct oriel_mlx5_queue *q = &t->main, *c = &t->companion;
+	uint64_t index = 0, base = 0;
+	enum oriel_status status;
+
+	status = oriel_mlx5_reserve(q, 1, limits, &index);
+	if (status == ORIEL_OK)
+		status = oriel_mlx5_reserve(c, 2, limits, &base);
+	if (status != ORIEL_OK)
+		return status;
+	oriel_mlx5_wqe_wait(oriel_mlx5_slot(c, base), oriel_mlx5_head_of(c, base, 0), q->cqn,
+			    index);
+	ori_trial_add(t, c, base + 1, offsetof(struct ori_trial_memory, counted));
+	ori_trial_add(t, q, index, offsetof(struct ori_trial_memory, old));
+	status = oriel_mlx5_post(c, base, 2, limits);
+	if (status == ORIEL_OK)
+		status = oriel_mlx5_post(q, index, 1, limits);
+	if (status == ORIEL_OK)
+		status = oriel_mlx5_wait(q, index, limits);
+	if (status == ORIEL_OK)
+		status = oriel_mlx5_wait(c, base + 1, limits);
+	if (status == ORIEL_OK)
+		status = ori_trial_await(&t->memory.counted, ORI_TRIAL_UNSET, false);
+	if (status == ORIEL_OK)
+		status = ori_trial_await(&t->memory.counter, 2, true);
+	if (status == ORIEL_OK && t->memory.counted == 0)
+		status = ORIEL_ERR_STATE;
+	return status;
+}
+
+/* One thread. */
+ORIEL_DEV enum oriel_status ori_trial_run(struct ori_trial *t)
+{
+	const struct oriel_link_wait_limits limits = {NULL, ORI_TRIAL_NS, 100, 0};
+
+	oriel_dev_store_release32(&t->is_begun, 1);
+	oriel_dev_fence_full();
+	if (oriel_dev_load_acquire32(&t->is_withdrawn))
+		return ORIEL_ERR_ABORTED;
+	t->main_status = ori_trial_post(t, &limits);
+	if (t->main_status == ORIEL_OK && t->has_companion)
+		t->companion_status = ori_trial_count(t, &limits);
+	oriel_dev_store_release32(&t->is_done, 1);
+	return ORIEL_OK;
+}
+
+#endif
