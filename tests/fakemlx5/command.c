@@ -215,7 +215,12 @@ static enum syndrome qp_make(struct ibv_context *context, const void *in, size_t
 		return BAD_UMEM;
 	attr.depth = asked.depth;
 	attr.send_cq = fake5_cq_find(d, asked.send_cqn)->soft;
-	/* A device that rejects cd_master lets every QP WAIT, as some firmware does. */
+	/*
+	 * Linux qp.c sets cd_master for a QP that WAITs, and asks for the capability cd first
+	 * (IB_QP_CREATE_CROSS_CHANNEL). DOCA GPUNetIO of NCCL sets it with a setter of 64 bits
+	 * that misses the bit, and its companions WAIT: "master". Whether firmware lets a QP
+	 * without the bit WAIT is not documented: "plain_wait".
+	 */
 	attr.is_companion =
 		asked.is_companion || (fake5_lacks("master") && !fake5_lacks("plain_wait"));
 	qp = calloc(1, sizeof(*qp));
@@ -322,7 +327,10 @@ static enum syndrome path_check_ethernet(struct fake5_qp *qp, const struct ori_p
 		return BAD_PATH;
 	if (memcmp(path->mac, qp->peer.mac, sizeof(path->mac)) != 0)
 		return BAD_MAC;
-	/* RoCE v1 has index 0; ports below are those of services. */
+	/*
+	 * RoCE v1 has index 0. Source ports are of the dynamic range of IANA (Linux ib_verbs.h,
+	 * IB_ROCE_UDP_ENCAP_VALID_PORT_MIN, which rdma_flow_label_to_udp_sport() keeps to).
+	 */
 	if (path->gid_index == 0 || path->gid_index >= FAKE5_GIDS || path->hop_limit == 0 ||
 	    path->udp_source_port < 0xc000)
 		return BAD_PATH;
@@ -424,6 +432,12 @@ int mlx5dv_devx_obj_modify(struct mlx5dv_devx_obj *obj, const void *in, size_t l
 	return error;
 }
 
+/*
+ * dp_ordering_0 says that WRITEs and READs are placed in any order, dp_ordering_force that the
+ * context decides and not the default of the port (UCX ib_mlx5_dv.c,
+ * uct_ib_mlx5_devx_set_qpc_dp_ordering(); capability dp_ordering_force of Linux mlx5_ifc.h). A
+ * device without these fields leaves them 0.
+ */
 static void query_qp(struct fake5_qp *qp, void *out, size_t room)
 {
 	static const enum ori_prm_qp_status states[] = {
@@ -505,6 +519,10 @@ static bool command_caps(const struct ori_prm_query_caps *query, void *out, size
 	struct ori_prm_caps caps = general;
 	const char *scenario = getenv("FAKEMLX5_SOFT");
 
+	/*
+	 * Linux (qp.c, cq.c) rejects what needs a capability that is not there: cd for queues that
+	 * WAIT, cq_oi for CQs that ignore overruns.
+	 */
 	caps.can_wait = !fake5_lacks("wait");
 	caps.can_ignore_overrun = !fake5_lacks("oi");
 	atomic.endianness_mode = !scenario || !strstr(scenario, "big_endian=1");
@@ -604,6 +622,7 @@ struct mlx5dv_devx_umem *mlx5dv_devx_umem_reg_ex(struct ibv_context *context,
 		error = EOPNOTSUPP;
 	if (!error && !page)
 		error = EINVAL;
+	/* Kernel 4.18 of el8 (NVSHMEM #67): EFAULT, while memory registrations by dma-buf work. */
 	if (!error && is_dmabuf && fake5_lacks("dmabuf"))
 		error = EFAULT;
 	if (error) {

@@ -314,6 +314,7 @@ static void doorbell_take(struct fake5_page *page, uint64_t value)
 		fake5_count.stray++;
 		return;
 	}
+	/* No driver reports it: what a register that is mapped wrongly would look like. */
 	if (!qp->base.context && fake5_lacks("doorbells"))
 		return;
 	fake5_count.rung++;
@@ -453,6 +454,11 @@ void fake5_bells_stop(void)
 	pthread_mutex_unlock(&doorbell_lock);
 }
 
+/*
+ * rdma-core has NC_DEDICATED since version 45; an older one, and a device or kernel without
+ * registers of a kind, fails with EOPNOTSUPP (rocm-systems #4642; UCX #9986, ib_mlx5.c: from
+ * combining to dedicated ones; NVSHMEM ibgda.cpp: from dedicated to combining ones).
+ */
 static bool uar_is_lacking(uint32_t flags)
 {
 	return (flags == (uint32_t)MLX5DV_UAR_ALLOC_TYPE_NC && fake5_lacks("uncached")) ||
