@@ -66,7 +66,7 @@ OUTSIDE = {
     "bench/verbs": Rule("status types dev public base hca rdma",
                         "it measures links that the host drives, and what carries them"),
     "tests": Rule("status types dev public", OUTSIDE_WHY),
-    "tools/field": Rule("status types dev public tools base hca rdma",
+    "tools/field": Rule("status types dev public tools base hca rdma sys/gpu.h",
                         "it asks a NIC what no program may: a report for developers"),
     "tools": Rule("status types dev public doctor/doctor.h", OUTSIDE_WHY),
     "examples": Rule("status types dev public", OUTSIDE_WHY),

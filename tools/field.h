@@ -50,7 +50,10 @@ struct field_run {
 bool field_run(char *const *arguments, const char *const *settings, unsigned limit_s,
 	       struct field_run *run);
 
-/* Print what the NIC that ORIEL_HCA names is and does as JSON lines; returns the exit code. */
-int field_probe(void);
+/*
+ * Print what the NIC that ORIEL_HCA names is and does, for threads or for kernels of the first GPU,
+ * as JSON lines; returns the exit code.
+ */
+int field_probe(bool is_for_gpu);
 
 #endif

@@ -20,6 +20,7 @@
 #define REPORT_WORDS 20u
 #define REPORT_SETTINGS 8u
 #define REPORT_RECORD_MAX 65536u
+#define REPORT_LIMIT_S 25u /* of a part: all 22 end within ten minutes */
 
 static const char report_usage[] =
 	"usage: oriel field-report [--quick] [-o FILE]\n"
@@ -54,9 +55,10 @@ struct report_part {
 		part("t2-verbs", "ORIEL_TIER=t2", "ORIEL_DEVX=off"),                     \
 		part("t3", "ORIEL_TIER=t3", NULL)
 
-#define PROBE(tier, one, two)                                                                 \
-	{                                                                                     \
-		"contracts/" tier, {"field-report", "--part", "probe"}, {one, two}, 60, false \
+#define PROBE(tier, one, two)                                                       \
+	{                                                                           \
+		"contracts/" tier, {"field-report", "--part", "probe"}, {one, two}, \
+			REPORT_LIMIT_S, false                                       \
 	}
 #define VERIFY(tier, one, two)                                                                 \
 	{                                                                                      \
@@ -65,21 +67,22 @@ struct report_part {
 				     "--nodes",    "2",           "--iters", "20",             \
 				     "--reps",     "1",           "--sizes", "8,4K",           \
 				     "--json"},                                                \
-			{one, two}, 60, true                                                   \
+			{one, two}, REPORT_LIMIT_S, true                                       \
 	}
 #define MEASURE(tier, one, two)                                                                \
 	{                                                                                      \
 		"times/" tier,                                                                 \
 			{"perf", "put_lat", "get_lat", "put_signal_lat", "put_bw",  "--nodes", \
 			 "2",    "--reps",  "1",       "--sizes",        "8,4K,1M", "--json"}, \
-			{one, two}, 60, true                                                   \
+			{one, two}, REPORT_LIMIT_S, true                                       \
 	}
 
 static const struct report_part parts[] = {
-	{"doctor.record", {"field-report", "--part", "record"}, {NULL}, 60, false},
-	{"doctor.txt", {"doctor"}, {NULL}, 60, false},
-	{"info.json", {"info", "--config", "--json"}, {NULL}, 60, false},
+	{"doctor.record", {"field-report", "--part", "record"}, {NULL}, REPORT_LIMIT_S, false},
+	{"doctor.txt", {"doctor"}, {NULL}, REPORT_LIMIT_S, false},
+	{"info.json", {"info", "--config", "--json"}, {NULL}, REPORT_LIMIT_S, false},
 	TIERS(PROBE),
+	{"contracts/gpu", {"field-report", "--part", "probe-gpu"}, {NULL}, REPORT_LIMIT_S, false},
 	TIERS(VERIFY),
 	TIERS(MEASURE),
 };
@@ -231,7 +234,9 @@ int oriel_tool_field_report(int argc, char **argv)
 	if (!part)
 		return report_create(path, is_quick);
 	if (strcmp(part, "probe") == 0)
-		return field_probe();
+		return field_probe(false);
+	if (strcmp(part, "probe-gpu") == 0)
+		return field_probe(true);
 	if (strcmp(part, "record") == 0)
 		return report_record();
 	fprintf(stderr, "oriel field-report: there is no part '%s'\n", part);
