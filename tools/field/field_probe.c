@@ -73,6 +73,15 @@ static void probe_write_mlx5(const struct probe *p)
 	json_text(&json, "doorbells", report.doorbells);
 	json_text(&json, "rings", report.rings);
 	json_text(&json, "tried", report.trial);
+	json_bool(&json, "events", !report.has_no_events);
+	json_open_array(&json, "refused_events");
+	for (unsigned type = 0; type < 32; type++)
+		if (report.refused_events >> type & 1)
+			json_unsigned(&json, NULL, type);
+	json_close_array(&json);
+	json_bool(&json, "stamps", !report.has_no_stamps);
+	json_bool(&json, "master", !report.has_no_master);
+	json_bool(&json, "contexts", !report.has_no_contexts);
 	json_open_array(&json, "why");
 	for (unsigned t = 0; t < ORI_MLX5_TIERS; t++)
 		json_text(&json, NULL, report.why[t]);

@@ -15,7 +15,7 @@
 #define TRIAL_ALL \
 	(ORI_HCA_LOCAL_WRITE | ORI_HCA_REMOTE_WRITE | ORI_HCA_REMOTE_READ | ORI_HCA_REMOTE_ATOMIC)
 
-/* What requests of a trial read and write; keys name it by offsets. */
+/* Requests of a trial read and write it; keys name it by offsets. */
 static struct trial_memory {
 	_Alignas(4096) char source[TRIAL_WRITE];
 	char target[TRIAL_WRITE];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the library needs of a NIC, one trial after another: commands, and requests that must
+ * Trials of a NIC, one for each thing that the library needs: commands, and requests that must
  * complete with the right bytes. field_probe.c prints the results.
  */
 #ifndef ORIEL_FIELD_TRIAL_H

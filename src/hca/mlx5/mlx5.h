@@ -27,6 +27,9 @@ struct ori_mlx5_report {
 	char doorbells[16]; /* "dedicated", "uncached", "combining", "of verbs" */
 	char trial[48];     /* who posted in it: "by a thread", "by a kernel", or why none did */
 	char rings[16];     /* "dma-buf", "peermem", "host" */
+	/* For field reports: what else the NIC or its driver refused. */
+	bool has_no_events, has_no_stamps, has_no_master, has_no_contexts;
+	uint32_t refused_events;       /* a bit for each type that it does not report */
 	char why[ORI_MLX5_TIERS][320]; /* why each better tier does not work; "" for others */
 };
 

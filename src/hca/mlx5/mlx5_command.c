@@ -218,7 +218,8 @@ enum ori_hca_order ori_mlx5_ask_order(struct mlx5_device *d, const struct mlx5_q
 	struct ori_error before;
 
 	ori_error_save(&before);
-	if (command_ask_qp(qp, &state) && (state.ordering || state.is_order_forced))
+	d->report.has_no_contexts = !command_ask_qp(qp, &state);
+	if (!d->report.has_no_contexts && (state.ordering || state.is_order_forced))
 		order = state.ordering ? ORI_HCA_REORDERED : ORI_HCA_ORDERED;
 	else if (command_has_lag(d))
 		order = ORI_HCA_ORDER_MULTIPATH;

@@ -217,12 +217,16 @@ static enum oriel_status qp_try_all(struct mlx5_qp *qp, struct ori_prm_qp *comma
 		return status;
 	command->timestamps = ORI_PRM_TIMESTAMPS_FREE_RUNNING;
 	status = qp_command(qp, command);
+	if (status == ORIEL_OK)
+		qp->device->report.has_no_stamps = true;
 	if (status == ORIEL_OK || !command->is_companion)
 		return status;
 	ori_log(ORIEL_LOG_DEBUG, "%s: the firmware rejects cd_master: a QP without it will WAIT",
 		qp->device->verbs.name);
 	command->is_companion = false;
-	return qp_command(qp, command);
+	status = qp_command(qp, command);
+	qp->device->report.has_no_master |= status == ORIEL_OK;
+	return status;
 }
 
 /* Errors of earlier attempts are dropped if a later one succeeds. */

@@ -189,6 +189,7 @@ static void tier_search(struct mlx5_device *d)
 	snprintf(d->report.rings, sizeof(d->report.rings), "host");
 	snprintf(d->report.trial, sizeof(d->report.trial), "not at all: there was nothing to try");
 	d->report.has_gpu = d->gpu != NULL;
+	d->report.has_no_stamps = d->report.has_no_master = d->report.has_no_contexts = false;
 	if (!d->gpu)
 		tier_note(d, ORI_MLX5_T0, "there is no GPU");
 	if (tier_try_whole(d) != ORIEL_OK)
@@ -209,6 +210,8 @@ enum oriel_status ori_mlx5_find_tier(struct mlx5_device *d)
 
 	ori_error_save(&before);
 	tier_search(d);
+	d->report.has_no_events = d->has_no_events;
+	d->report.refused_events = d->refused_events;
 	/* The report says what a tier lacks. */
 	ori_error_restore(&before);
 	if (d->report.tier != ORI_MLX5_T0)
