@@ -320,71 +320,6 @@ static enum oriel_status window_check_join(const struct oriel_window *w, unsigne
 			w->comm->rank, peer);
 }
 
-static void window_fill_remote(struct oriel_window *w, unsigned peer,
-			       const struct window_join *join, uint64_t control_length)
-{
-	struct ori_remote control = ori_share_remote(&join->offer, 0);
-	struct ori_remote given = ori_share_remote(&join->offer, 1);
-	struct oriel_dev_buffer *buffer = &w->table[peer];
-
-	if (w->peers[peer].path != ORIEL_PATH_RDMA)
-		return;
-	w->peers[peer].flags = ori_links_find_own(w->comm) ? ORIEL_DEV_PEER_OWN_KEYS : 0;
-	w->peers[peer].link =
-		w->gpu ? ori_links_kernel(w->comm, peer) : ori_links_device(w->comm, peer);
-	w->peers[peer].control_rkeys = control.rkeys;
-	/*
-	 * Device functions take NULL for a buffer that is not shared; no thread reads this
-	 * address.
-	 */
-	buffer->base = w->device.control;
-	buffer->rkeys = given.rkeys;
-	buffer->address = given.address;
-	if (join->offer.blob[1].length)
-		return;
-	/* A buffer allocated by its window lies behind the control segment. */
-	buffer->rkeys = control.rkeys;
-	buffer->address = control_length;
-}
-
-/* Flags of @peer for what the bus to its GPU does not do; 0 if it is not mapped. */
-static uint32_t window_bus_flags(const struct oriel_window *w, const struct ori_paths *paths,
-				 unsigned peer)
-{
-	uint32_t flat = paths->domain_index < ORIEL_DEV_SERIAL_FLATS ? paths->domain_index
-								     : ORIEL_DEV_SERIAL_FLATS;
-
-	switch (ori_comm_bus(w->comm, peer)) {
-	case ORI_BUS_WHOLE:
-		return 0;
-	case ORI_BUS_ATOMICS:
-		return ORIEL_DEV_PEER_NARROW;
-	case ORI_BUS_STORES:
-		break;
-	}
-	return ORIEL_DEV_PEER_NARROW | ORIEL_DEV_PEER_SERIAL | flat << ORIEL_DEV_PEER_FLAT_SHIFT;
-}
-
-static void window_fill_peer(struct oriel_window *w, const struct ori_paths *paths, unsigned peer,
-			     uint64_t length, uint64_t control_length)
-{
-	struct oriel_dev_buffer *buffer = &w->table[peer];
-	char *control = w->control[peer].address;
-
-	w->peers[peer].path = paths->of[peer].path;
-	w->peers[peer].flags = w->gpu ? window_bus_flags(w, paths, peer) : 0;
-	if (w->gpu && ori_comm_has_slow_bus(w->comm, peer))
-		w->peers[peer].flags |= ORIEL_DEV_PEER_TURNS;
-	if (w->peers[peer].flags & ORIEL_DEV_PEER_TURNS)
-		w->device.inline_wide |= ORIEL_DEV_HAS_SERIAL;
-	w->peers[peer].control = control;
-	buffer->length = length;
-	if (w->buffers[0][peer].address)
-		buffer->base = w->buffers[0][peer].address;
-	else if (control)
-		buffer->base = control + control_length;
-}
-
 /* Posts of this rank name its own memory by other keys than peers do. */
 static void window_fill_own(struct oriel_dev_buffer *own, const struct ori_rdma_mr *mr,
 			    uint64_t offset)
@@ -399,7 +334,6 @@ static void window_fill_own(struct oriel_dev_buffer *own, const struct ori_rdma_
 static enum oriel_status window_fill(struct oriel_window *w, const struct ori_offering *offering,
 				     const struct window_join *joins)
 {
-	const struct ori_paths *paths = w->gpu ? &w->comm->gpu_paths : &w->comm->host_paths;
 	uint64_t control_length = ori_window_layout(&w->device);
 	unsigned peer, size = w->comm->size;
 	enum oriel_status status = ORIEL_OK;
@@ -412,15 +346,13 @@ static enum oriel_status window_fill(struct oriel_window *w, const struct ori_of
 		return status;
 	memcpy(w->buffers[0], w->control + size, size * sizeof(*w->control));
 	w->device.control = w->control[w->comm->rank].address;
-	for (peer = 0; peer < size; peer++) {
-		window_fill_peer(w, paths, peer, joins[peer].length, control_length);
-		window_fill_remote(w, peer, &joins[peer], control_length);
-	}
+	for (peer = 0; peer < size; peer++)
+		ori_window_fill_peer(w, peer, &joins[peer].offer, joins[peer].length);
 	if (offering->mr[1])
 		window_fill_own(&w->table[w->comm->rank], offering->mr[1], 0);
 	else
 		window_fill_own(&w->table[w->comm->rank], offering->mr[0], control_length);
-	ori_window_fill_inline(&w->device, paths->domain[0], w->peers, w->table);
+	ori_window_fill_inline(&w->device, ori_window_paths(w)->domain[0], w->peers, w->table);
 	ori_window_gpu_mark(w);
 	w->shared = 1;
 	return ori_window_gpu_publish(w, 0, w->device.buffers);

@@ -47,6 +47,15 @@ struct oriel_window {
 /* Offsets and strides of @device for its counts; the bytes of a control segment. */
 uint64_t ori_window_layout(struct oriel_dev_window *device);
 
+/* window_peers.c: the paths of the memory that the window lies in. */
+const struct ori_paths *ori_window_paths(const struct oriel_window *window);
+/*
+ * Fills the entries of @peer and of its buffer 0, which has @length bytes, from the memory that it
+ * offers; what is mapped of it is mapped.
+ */
+void ori_window_fill_peer(struct oriel_window *window, unsigned peer, const struct ori_offer *offer,
+			  uint64_t length);
+
 /* Fills the inline peers of @device, which is complete, with the ranks from @first on. */
 void ori_window_fill_inline(struct oriel_dev_window *device, uint32_t first,
 			    const struct oriel_dev_peer *peers,

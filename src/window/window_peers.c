@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ranks of a window: the path to each, and where its memory is on that path. window.c calls
+ * it.
+ */
+#include "window/window.h"
+
+#include "comm/links.h"
+#include "comm/paths.h"
+
+const struct ori_paths *ori_window_paths(const struct oriel_window *w)
+{
+	return w->gpu ? &w->comm->gpu_paths : &w->comm->host_paths;
+}
+
+static void window_fill_remote(struct oriel_window *w, unsigned peer, const struct ori_offer *offer,
+			       uint64_t control_length)
+{
+	struct ori_remote control = ori_share_remote(offer, 0);
+	struct ori_remote given = ori_share_remote(offer, 1);
+	struct oriel_dev_buffer *buffer = &w->table[peer];
+
+	if (w->peers[peer].path != ORIEL_PATH_RDMA)
+		return;
+	w->peers[peer].flags = ori_links_find_own(w->comm) ? ORIEL_DEV_PEER_OWN_KEYS : 0;
+	w->peers[peer].link =
+		w->gpu ? ori_links_kernel(w->comm, peer) : ori_links_device(w->comm, peer);
+	w->peers[peer].control_rkeys = control.rkeys;
+	/*
+	 * Device functions take NULL for a buffer that is not shared; no thread reads this
+	 * address.
+	 */
+	buffer->base = w->device.control;
+	buffer->rkeys = given.rkeys;
+	buffer->address = given.address;
+	if (offer->blob[1].length)
+		return;
+	/* A buffer allocated by its window lies behind the control segment. */
+	buffer->rkeys = control.rkeys;
+	buffer->address = control_length;
+}
+
+/* Flags of @peer for what the bus to its GPU does not do; 0 if it is not mapped. */
+static uint32_t window_bus_flags(const struct oriel_window *w, unsigned peer)
+{
+	const struct ori_paths *paths = ori_window_paths(w);
+	uint32_t flat = paths->domain_index < ORIEL_DEV_SERIAL_FLATS ? paths->domain_index
+								     : ORIEL_DEV_SERIAL_FLATS;
+
+	switch (ori_comm_bus(w->comm, peer)) {
+	case ORI_BUS_WHOLE:
+		return 0;
+	case ORI_BUS_ATOMICS:
+		return ORIEL_DEV_PEER_NARROW;
+	case ORI_BUS_STORES:
+		break;
+	}
+	return ORIEL_DEV_PEER_NARROW | ORIEL_DEV_PEER_SERIAL | flat << ORIEL_DEV_PEER_FLAT_SHIFT;
+}
+
+void ori_window_fill_peer(struct oriel_window *w, unsigned peer, const struct ori_offer *offer,
+			  uint64_t length)
+{
+	uint64_t control_length = ori_window_layout(&w->device);
+	struct oriel_dev_buffer *buffer = &w->table[peer];
+	char *control = w->control[peer].address;
+
+	w->peers[peer].path = ori_window_paths(w)->of[peer].path;
+	w->peers[peer].flags = w->gpu ? window_bus_flags(w, peer) : 0;
+	if (w->gpu && ori_comm_has_slow_bus(w->comm, peer))
+		w->peers[peer].flags |= ORIEL_DEV_PEER_TURNS;
+	if (w->peers[peer].flags & ORIEL_DEV_PEER_TURNS)
+		w->device.inline_wide |= ORIEL_DEV_HAS_SERIAL;
+	w->peers[peer].control = control;
+	buffer->length = length;
+	if (w->buffers[0][peer].address)
+		buffer->base = w->buffers[0][peer].address;
+	else if (control)
+		buffer->base = control + control_length;
+	window_fill_remote(w, peer, offer, control_length);
+}
