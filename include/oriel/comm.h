@@ -46,6 +46,13 @@ enum oriel_comm_flags {
 	 * current in the calling thread. The context must outlive the communicator.
 	 */
 	ORIEL_COMM_GPU = 1,
+	/*
+	 * Mapped peers have the rdma path as well: NICs are opened and links made to them too, for
+	 * windows with ORIEL_WINDOW_RDMA. Equal on all ranks (ORIEL_ERR_MISMATCH). Each pair of
+	 * ranks needs a NIC at both ends, else ORIEL_ERR_NO_PATH with the reason. @path of struct
+	 * oriel_peer stays what it is without, as do other windows.
+	 */
+	ORIEL_COMM_BOTH_PATHS = 2,
 };
 
 /* Zero means default for every field. */
@@ -54,7 +61,7 @@ struct oriel_comm_attr {
 	uint64_t timeout_ns; /* of every wait; 0 = ORIEL_TIMEOUT, ORIEL_FOREVER = none */
 	const char *node;    /* name of this rank's (virtual) node; NULL = ORIEL_NODE */
 	unsigned connect;    /* enum oriel_connect, equal on all ranks */
-	unsigned flags;      /* enum oriel_comm_flags; ranks may differ */
+	unsigned flags;      /* enum oriel_comm_flags; ORIEL_COMM_GPU may differ between ranks */
 	unsigned net_order;  /* enum oriel_net_order; relaxed at one end of a link: it is */
 	/*
 	 * Replaces what the machine reports of this rank's GPU, in the grammar of
@@ -125,8 +132,8 @@ struct oriel_peer {
 	const char *node;   /* its virtual node, "" if none */
 	uint64_t pid;
 	bool is_same_process;
-	bool is_connected;        /* may be reached now; of the rdma path: its link is made */
-	unsigned rail;            /* of the rdma path: number of the NIC of either end, from 0 */
+	bool is_connected; /* may be reached now by each of its paths; of rdma: its link is made */
+	unsigned rail;     /* of the rdma path: number of the NIC of either end, from 0 */
 	enum oriel_path gpu_path; /* of windows on GPUs; @path without ORIEL_COMM_GPU */
 	const char *gpu_reason;
 	bool is_same_gpu; /* its GPU is this rank's; false without ORIEL_COMM_GPU */

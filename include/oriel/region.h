@@ -86,7 +86,8 @@ enum oriel_status oriel_region_peer_address(const struct oriel_region *region, u
 					    size_t offset, void **address);
 /*
  * Addresses and lengths of every rank's region, in @table of the caller's, [ranks]: for a view
- * of it (oriel/allgather.h) or a buffer of a window. Valid until the region is unregistered.
+ * of it (oriel/allgather.h) or a buffer of a window. It has the keys of the ranks that are reached
+ * by rdma, which with ORIEL_COMM_BOTH_PATHS all are. Valid until the region is unregistered.
  */
 enum oriel_status oriel_region_table(const struct oriel_region *region,
 				     struct oriel_dev_buffer *table);

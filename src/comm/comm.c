@@ -44,15 +44,16 @@ struct comm_join {
 	uint32_t device_version; /* ORIEL_DEV_VERSION */
 	uint32_t control_length;
 	uint64_t timeout_ns;
-	uint32_t connect; /* enum oriel_connect, EAGER or LAZY */
-	uint32_t rails;   /* NICs it drives, where it needs any */
+	uint16_t connect;        /* enum oriel_connect, EAGER or LAZY */
+	uint16_t has_both_paths; /* ORIEL_COMM_BOTH_PATHS */
+	uint32_t rails;          /* NICs it drives, where it needs any */
 	struct ori_report report;
 };
 
 static_assert(sizeof(struct comm_join) == 1472, "struct comm_join goes over the wire");
 
 /* The time at which links are made: as the caller, or else the setting, says. */
-static enum oriel_status comm_read_connect(unsigned connect, uint32_t *read)
+static enum oriel_status comm_read_connect(unsigned connect, uint16_t *read)
 {
 	if (connect > ORIEL_CONNECT_LAZY)
 		return ori_fail(ORIEL_ERR_INVALID,
@@ -62,7 +63,7 @@ static enum oriel_status comm_read_connect(unsigned connect, uint32_t *read)
 		connect = strcmp(ori_setting_text(ORI_SETTING_CONNECT), "lazy") == 0
 				  ? ORIEL_CONNECT_LAZY
 				  : ORIEL_CONNECT_EAGER;
-	*read = connect;
+	*read = (uint16_t)connect;
 	return ORIEL_OK;
 }
 
@@ -146,10 +147,11 @@ static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct orie
 		status = ori_setting_open_log();
 	if (status != ORIEL_OK)
 		return status;
-	if (attr.flags & ~(unsigned)ORIEL_COMM_GPU)
+	if (attr.flags & ~(unsigned)(ORIEL_COMM_GPU | ORIEL_COMM_BOTH_PATHS))
 		return ori_fail(ORIEL_ERR_INVALID,
-				"oriel_comm_create: unknown flags 0x%x, known is ORIEL_COMM_GPU",
-				attr.flags & ~(unsigned)ORIEL_COMM_GPU);
+				"oriel_comm_create: unknown flags 0x%x, known are ORIEL_COMM_GPU "
+				"and ORIEL_COMM_BOTH_PATHS",
+				attr.flags & ~(unsigned)(ORIEL_COMM_GPU | ORIEL_COMM_BOTH_PATHS));
 	if (attr.flags & ORIEL_COMM_GPU)
 		status = ori_comm_gpu_open(comm);
 	else if (strcmp(ori_setting_text(ORI_SETTING_FABRIC), "require") == 0)
@@ -162,6 +164,7 @@ static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct orie
 		status = ori_topology_apply(attr.topology, comm->gpu, &topology);
 	if (status != ORIEL_OK)
 		return status;
+	join->has_both_paths = attr.flags & ORIEL_COMM_BOTH_PATHS ? 1 : 0;
 	if (attr.timeout_ns)
 		comm->timeout_ns = attr.timeout_ns;
 	status = comm_read_connect(attr.connect, &join->connect);
@@ -238,6 +241,12 @@ static enum oriel_status comm_compare(const struct comm_join *joins, unsigned si
 					"links are made %s on rank 0 and %s on rank %u",
 					comm_connect_name(joins[0].connect),
 					comm_connect_name(joins[peer].connect), peer);
+		if (joins[peer].has_both_paths != joins[0].has_both_paths)
+			return ori_fail(
+				ORIEL_ERR_MISMATCH,
+				"ORIEL_COMM_BOTH_PATHS is set on rank %u and not on rank %u",
+				joins[0].has_both_paths ? 0 : peer,
+				joins[0].has_both_paths ? peer : 0);
 		if (joins[peer].rails != joins[0].rails)
 			return ori_fail(ORIEL_ERR_MISMATCH,
 					"ORIEL_RAILS is %u on rank 0 and %u on rank %u",
@@ -260,6 +269,7 @@ static enum oriel_status comm_read_joins(struct oriel_comm *comm, const struct c
 			return status;
 		comm->listen_addresses[peer] = joins[peer].listen;
 	}
+	comm->has_both_paths = joins[comm->rank].has_both_paths;
 	for (peer = 0; peer < comm->size && !is_needed; peer++)
 		is_needed = comm_is_remote(&comm->hosts[peer], &comm->hosts[comm->rank]);
 	if (!is_needed)

@@ -130,6 +130,7 @@ struct oriel_comm {
 	struct ori_paths host_paths;      /* control segments and sockets use them as well */
 	struct ori_paths gpu_paths;       /* with @gpu; wider where a fabric joins nodes, narrower
 					     where GPUs of a node do not reach each other */
+	bool has_both_paths;              /* ORIEL_COMM_BOTH_PATHS; the same on all ranks */
 	bool has_links;                   /* some rank needs a link; the same on all ranks */
 	bool has_interrupt, has_at_fault; /* the bootstrap has that op */
 	atomic_bool is_in_bootstrap;

@@ -191,12 +191,13 @@ static enum oriel_status nics_introduce(struct oriel_comm *comm, enum oriel_stat
 		ori_report_nics(comm, &nic, records->rank.report);
 	for (peer = 0; peer < comm->size && status == ORIEL_OK && comm->ranks; peer++) {
 		comm->ranks[peer] = records[peer].rank;
-		if (comm->links[peer])
-			ori_rdma_link_set_unordered(comm->links[peer],
-						    records[peer].rank.unordered &
-							    ORI_LINKS_UNORDERED,
-						    records[peer].rank.unordered &
-							    ORI_LINKS_REORDERED);
+		if (!comm->links[peer])
+			continue;
+		ori_rdma_link_set_unordered(comm->links[peer],
+					    records[peer].rank.unordered & ORI_LINKS_UNORDERED,
+					    records[peer].rank.unordered & ORI_LINKS_REORDERED);
+		if (ori_comm_has_both(comm, peer))
+			ori_rdma_link_set_mapped(comm->links[peer]);
 	}
 	return status;
 }

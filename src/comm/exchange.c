@@ -167,7 +167,8 @@ static bool exchange_has_witness(const struct oriel_comm *comm)
 	unsigned peer;
 
 	for (peer = 0; peer < comm->size; peer++)
-		if (peer != comm->rank && ori_links_is_connected(comm, peer))
+		if (peer != comm->rank && (ori_links_is_connected(comm, peer) ||
+					   comm->host_paths.of[peer].path == ORIEL_PATH_MAPPED))
 			return true;
 	return false;
 }

@@ -77,6 +77,27 @@ static enum oriel_status select_gpu_paths(struct oriel_comm *comm)
 }
 
 /*
+ * With ORIEL_COMM_BOTH_PATHS each pair of ranks has a link. All ranks compare all pairs, so that
+ * they find the same one.
+ */
+static enum oriel_status select_both(const struct oriel_comm *comm)
+{
+	char reason[ORI_REASON_LENGTH];
+	unsigned a, b;
+
+	for (a = 0; a < comm->size; a++)
+		for (b = a + 1; b < comm->size; b++)
+			if (!ori_classify_has_rdma(&comm->hosts[a], a, &comm->hosts[b], b, reason,
+						   sizeof(reason)))
+				return ori_fail(ORIEL_ERR_NO_PATH,
+						"ORIEL_COMM_BOTH_PATHS: no rdma path between rank "
+						"%u on %s and rank %u on %s: %s",
+						a, comm->hosts[a].hostname, b,
+						comm->hosts[b].hostname, reason);
+	return ORIEL_OK;
+}
+
+/*
  * Does any rank need a link? Both relations are transitive, so that one rank decides it for all:
  * all ranks come to the same answer.
  */
@@ -98,7 +119,8 @@ static bool select_has_links(const struct oriel_comm *comm)
 
 bool ori_comm_needs_link(const struct oriel_comm *comm, unsigned peer)
 {
-	return comm->host_paths.of[peer].path == ORIEL_PATH_RDMA ||
+	return (comm->has_both_paths && peer != comm->rank) ||
+	       comm->host_paths.of[peer].path == ORIEL_PATH_RDMA ||
 	       (comm->gpu && comm->gpu_paths.of[peer].path == ORIEL_PATH_RDMA);
 }
 
@@ -129,9 +151,11 @@ enum oriel_status ori_comm_select(struct oriel_comm *comm)
 	status = select_paths(comm, &comm->host_paths, ori_classify, ori_hosts_are_mapped);
 	if (status == ORIEL_OK && comm->gpu)
 		status = select_gpu_paths(comm);
+	if (status == ORIEL_OK && comm->has_both_paths)
+		status = select_both(comm);
 	if (status != ORIEL_OK)
 		return status;
-	comm->has_links = select_has_links(comm);
+	comm->has_links = comm->has_both_paths ? comm->size > 1 : select_has_links(comm);
 	ori_comm_count(comm, 1);
 	return ORIEL_OK;
 }
@@ -147,6 +171,13 @@ uint32_t ori_comm_spin(const struct oriel_comm *comm)
 {
 	/* A poll with its pause takes some 10 ns: a few tens of us, or none. */
 	return comm->is_oversubscribed ? 1 : 4000;
+}
+
+bool ori_comm_has_both(const struct oriel_comm *comm, unsigned peer)
+{
+	return comm->has_both_paths &&
+	       (comm->host_paths.of[peer].path == ORIEL_PATH_MAPPED ||
+		(comm->gpu && comm->gpu_paths.of[peer].path == ORIEL_PATH_MAPPED));
 }
 
 bool ori_comm_is_foreign(const struct oriel_comm *comm, unsigned peer)

@@ -19,9 +19,12 @@ void ori_paths_close(struct ori_paths *paths, unsigned size);
 /* For @path[peer] == ORIEL_PATH_MAPPED: does @peer live in another process? */
 bool ori_comm_is_foreign(const struct oriel_comm *comm, unsigned peer);
 
+/* Is @peer mapped, and reached by rdma as well? */
+bool ori_comm_has_both(const struct oriel_comm *comm, unsigned peer);
+
 /*
- * Is host memory of @peer, or memory of its GPU, reached by rdma? Both ends come to the same
- * answer.
+ * Is host memory of @peer, or memory of its GPU, reached by rdma, maybe beside another path? Both
+ * ends come to the same answer.
  */
 bool ori_comm_needs_link(const struct oriel_comm *comm, unsigned peer);
 

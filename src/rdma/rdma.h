@@ -194,6 +194,9 @@ enum oriel_status ori_rdma_link_create(struct ori_rdma *rdma, unsigned peer, uns
  */
 void ori_rdma_link_set_unordered(struct ori_rdma_link *link, bool is_unordered, bool is_reordered);
 
+/* The peer is mapped as well: see ORIEL_LINK_MAPPED_TOO. Call it before ori_rdma_link_open(). */
+void ori_rdma_link_set_mapped(struct ori_rdma_link *link);
+
 /* Makes the queues of @link; @qps is for the other end. On failure there are none. */
 enum oriel_status ori_rdma_link_open(struct ori_rdma_link *link, struct ori_rdma_qps *qps);
 

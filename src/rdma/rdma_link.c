@@ -112,6 +112,11 @@ void ori_rdma_link_set_unordered(struct ori_rdma_link *link, bool is_unordered, 
 		link->dev.unordered |= ORIEL_LINK_UNORDERED_NETWORK;
 }
 
+void ori_rdma_link_set_mapped(struct ori_rdma_link *link)
+{
+	link->dev.unordered |= ORIEL_LINK_MAPPED_TOO;
+}
+
 /* The sge of any memory of this process, for a NIC that reaches all of it by one key. */
 static enum oriel_status rdma_find_whole(void *context, uint64_t address, uint64_t length,
 					 bool is_target, struct ori_proxy_sge *sge)

@@ -317,6 +317,17 @@ enum oriel_path ori_classify(const struct ori_host *a, unsigned rank_a, const st
 	return classify_pair(&p, classify_mapped(p.a, p.b), GPUS_NONE, reason, length);
 }
 
+bool ori_classify_has_rdma(const struct ori_host *a, unsigned rank_a, const struct ori_host *b,
+			   unsigned rank_b, char *reason, size_t length)
+{
+	struct classify_pair p = classify_order(a, rank_a, b, rank_b);
+	enum classify_obstacle obstacle = classify_rdma(p.a, p.b);
+
+	if (obstacle != OBSTACLE_NONE && length)
+		classify_write_obstacle(&p, ORIEL_PATH_RDMA, obstacle, GPUS_NONE, reason, length);
+	return obstacle == OBSTACLE_NONE;
+}
+
 /* The text after "NVLink fabric: ", indexed by enum ori_fabric_state. */
 static const char *const fabric_texts[ORI_FABRIC_STATES] = {
 	[ORI_FABRIC_NONE] = "none",

@@ -21,6 +21,13 @@ enum oriel_path ori_classify(const struct ori_host *a, unsigned rank_a, const st
 			     unsigned rank_b, char *reason, size_t length);
 
 /*
+ * Is there an rdma path between the two, whatever other path there is? If not, @reason (NULL if
+ * @length is 0) gets why.
+ */
+bool ori_classify_has_rdma(const struct ori_host *a, unsigned rank_a, const struct ori_host *b,
+			   unsigned rank_b, char *reason, size_t length);
+
+/*
  * The same for memory of their GPUs: ranks that map each other's host memory do so only if the
  * GPUs reach each other, and an NVLink fabric maps GPUs across nodes as well. ori_hosts_join() has
  * processed the hosts. A rank without a GPU has host memory only.

@@ -475,7 +475,7 @@ ORIEL_DEV enum oriel_status oriel_link_fence(const struct oriel_dev_link *l,
 
 /*
  * One thread: read 8 bytes of the peer at @word, if puts become visible there only by that, or
- * if an acknowledgement proves nothing more than itself.
+ * if an acknowledgement proves nothing more than itself, or nothing to a reader by memory.
  */
 ORIEL_DEV enum oriel_status oriel_link_post_read_flush(const struct oriel_dev_link *l,
 						       struct oriel_rdma_address word)
@@ -484,7 +484,8 @@ ORIEL_DEV enum oriel_status oriel_link_post_read_flush(const struct oriel_dev_li
 	struct oriel_link_post post;
 	int64_t ticket;
 
-	if (!(l->unordered & (ORIEL_LINK_UNORDERED_REMOTE | ORIEL_LINK_UNORDERED_NETWORK)) ||
+	if (!(l->unordered & (ORIEL_LINK_UNORDERED_REMOTE | ORIEL_LINK_UNORDERED_NETWORK |
+			      ORIEL_LINK_MAPPED_TOO)) ||
 	    !oriel_link_posted(q))
 		return ORIEL_OK;
 	post = oriel_link_begin(l, q, ORIEL_DEV_FLUSH, 1);

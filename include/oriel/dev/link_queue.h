@@ -77,6 +77,11 @@ ORIEL_DEV_ASSERT(sizeof(struct oriel_link_answers) == 5 * ORIEL_DEV_LINE);
  * announces data, or replaces a word, starts when all before it has been acknowledged.
  */
 #define ORIEL_LINK_UNORDERED_NETWORK 4u
+/*
+ * The peer is mapped as well: a word in its memory may announce a put that was flushed, before
+ * any request of the NIC, so that a flush has to read the peer's memory.
+ */
+#define ORIEL_LINK_MAPPED_TOO 8u
 
 struct oriel_dev_link {
 	void *main; /* NULL until connected; its type depends on @post_kind: see oriel_link_main()
@@ -90,7 +95,8 @@ struct oriel_dev_link {
 	uint32_t peer;      /* rank, for the health record */
 	uint32_t rail;      /* the NIC at both ends, and the key of a table */
 	uint16_t post_kind; /* enum oriel_link_post_kind, from the beginning */
-	uint16_t unordered; /* ORIEL_LINK_UNORDERED_..., as long as it has been connected */
+	uint16_t unordered; /* ORIEL_LINK_UNORDERED_... and _MAPPED_TOO, as long as it has been
+			       connected */
 };
 
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_link) == 64);
