@@ -22,7 +22,8 @@
  * a function that only waits for such a peer waits.
  *
  * Order: a group's put to a peer comes before its later signal, barrier or send to that peer: a
- * thread that has waited for the latter sees the former. Only flush orders anything else.
+ * thread that has waited for the latter sees the former. Only flush orders anything else, also
+ * operations to one peer of two windows that reach it by different paths (ORIEL_WINDOW_RDMA).
  *
  * Waits take a timeout in ns: 0 is the window's default and breaks the communicator when it
  * passes, since the job is stuck; any other only returns ORIEL_ERR_TIMEOUT, and the call may be

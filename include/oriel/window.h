@@ -29,6 +29,11 @@ enum oriel_window_flags {
 	 */
 	ORIEL_WINDOW_DEVICE = 4,
 	/*
+	 * Every peer is reached by the rdma path, mapped ones too, for which the communicator needs
+	 * ORIEL_COMM_BOTH_PATHS. Equal on all ranks; see oriel_window_create().
+	 */
+	ORIEL_WINDOW_RDMA = 8,
+	/*
 	 * The library's collectives set one of these, equal on all ranks: a timeout then names the
 	 * collective that a rank has not started, on all ranks.
 	 */
@@ -65,6 +70,16 @@ struct oriel_window_attr {
  * returns ORIEL_ERR_NO_PATH and breaks nothing. So does a barrier of all on ranks that lack a
  * link, after the other peers have been notified of their arrival.
  *
+ * Both paths to a peer: two windows over the same memory, one of them with ORIEL_WINDOW_RDMA.
+ * Every operation takes the path of the handle that it is given: a kernel leaves a copy to the NIC
+ * by a put of the one and stores with its own threads by a put of the other. Each window has
+ * signals, barriers, counters, channels, drain and flush of its own, which order and cover its own
+ * operations. Between the two there is no order but by a flush of the first: what it flushed is
+ * visible to the peer that sees any later signal, arrival or message of the other
+ * (docs/memory-model.md). Buffers of a window with ORIEL_WINDOW_RDMA may be any memory that the
+ * NIC reaches, of malloc() as well; no peer has an address of them, and collectives of host memory
+ * take no view of it (ORIEL_ERR_UNSUPPORTED).
+ *
  * A buffer of a window on GPUs is memory of this rank's GPU or host memory: of
  * oriel_memory_alloc(), which is pinned here, or pinned by the caller, if all ranks are threads
  * of one process. Its kind may differ between ranks. Over the nodes of an NVLink fabric it
@@ -97,9 +112,9 @@ enum oriel_status oriel_window_share(struct oriel_window *window, void *address,
 
 /*
  * The same for memory of which this rank knows the addresses already: @table has an entry for
- * each rank, as oriel_region_table() fills it, and is copied. For a mapped peer only @base and
- * @length count. Collective, like share; all stays mapped and registered until the window is
- * destroyed.
+ * each rank, as oriel_region_table() fills it, and is copied. For a peer that the window reaches
+ * by mapped memory only @base and @length count. Collective, like share; all stays mapped and
+ * registered until the window is destroyed.
  */
 enum oriel_status oriel_window_share_table(struct oriel_window *window,
 					   const struct oriel_dev_buffer *table, uint32_t *buffer);

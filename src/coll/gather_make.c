@@ -365,6 +365,29 @@ static enum oriel_status make_open(struct ori_gather *g, struct ori_gather_reque
 	return status;
 }
 
+/* Threads of the CPU reach mapped ranks by the addresses of the window in which the view lies. */
+static enum oriel_status make_check_view(const struct ori_gather_kind *kind,
+					 const struct oriel_comm *comm,
+					 const struct oriel_view *view)
+{
+	unsigned index, rank, size = oriel_comm_domain_size(comm);
+	enum oriel_status status = ORIEL_OK;
+	void *address;
+
+	for (index = 0; view->window && index < size && status == ORIEL_OK; index++) {
+		status = oriel_comm_domain_rank(comm, index, &rank);
+		if (status == ORIEL_OK && oriel_window_peer_address(view->window, rank, view->at,
+								    &address) == ORIEL_ERR_NO_PATH)
+			status =
+				ori_fail(ORIEL_ERR_UNSUPPORTED,
+					 "%s: the window of the view reaches mapped ranks by rdma "
+					 "(ORIEL_WINDOW_RDMA): pass the memory itself, or a window "
+					 "without",
+					 kind->name);
+	}
+	return status;
+}
+
 /* Reads the arguments. @gather is a gather without contents, on all ranks or on none. */
 static enum oriel_status make_begin(const struct ori_gather_kind *kind, struct oriel_comm *comm,
 				    const struct oriel_view *view,
@@ -380,6 +403,8 @@ static enum oriel_status make_begin(const struct ori_gather_kind *kind, struct o
 	status = ori_gather_request_read(request, kind, view, attr);
 	if (status == ORIEL_OK && request->view.flags & ORIEL_VIEW_GPU)
 		status = make_query_gpus(kind, comm, &request->join);
+	else if (status == ORIEL_OK)
+		status = make_check_view(kind, comm, &request->view);
 	if (!g)
 		status = ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for the object", kind->name);
 	/* A rank that fails alone must not leave the others waiting. */

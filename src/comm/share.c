@@ -82,10 +82,10 @@ static enum oriel_status share_export(struct oriel_comm *comm, const struct ori_
 	if (!*mem)
 		status = share_adopt(comm, piece, mem, &offset);
 	/*
-	 * Threads of this process reach it without an export; for other processes
-	 * ori_mem_find() fails and says why.
+	 * Threads of this process reach it without an export, NICs by its key; for other
+	 * processes ori_mem_find() fails and says why.
 	 */
-	if (status == ORIEL_AGAIN && !share_has_foreign(comm))
+	if (status == ORIEL_AGAIN && (piece->is_unmapped || !share_has_foreign(comm)))
 		return ori_mem_export_private(piece->address, piece->length, blob);
 	if (status == ORIEL_AGAIN)
 		status = ori_mem_find(piece->address, piece->length, mem, &offset);
@@ -101,6 +101,7 @@ static enum oriel_status share_offer_piece(struct oriel_comm *comm, const struct
 	enum oriel_status status;
 
 	offering->use[i] = piece->use;
+	offering->is_unmapped[i] = piece->is_unmapped;
 	if (!piece->length)
 		return ORIEL_OK;
 	if (!piece->address)
@@ -162,6 +163,7 @@ struct share_import {
 	struct oriel_comm *comm;
 	unsigned count;          /* pieces of each rank */
 	const enum ori_use *use; /* of each piece */
+	const bool *is_unmapped; /* the same */
 	const void *offers;
 	size_t stride;
 	struct ori_mapping *maps;
@@ -183,12 +185,24 @@ static enum oriel_status share_take_piece(const struct share_import *s, unsigned
 	return ori_mem_import(blob, fds ? fds[0] : -1, map);
 }
 
-/* Is a piece for a GPU, or of one, that GPUs here and there do not reach? Links do. */
+/*
+ * Is a piece not to be mapped, or for a GPU, or of one, that GPUs here and there do not reach?
+ * Links do.
+ */
 static bool share_is_out_of_reach(const struct share_import *s, unsigned peer, unsigned piece,
 				  const struct ori_mem_blob *blob)
 {
+	if (s->is_unmapped[piece])
+		return peer != s->comm->rank;
 	return s->comm->gpu && s->comm->gpu_paths.of[peer].path == ORIEL_PATH_RDMA &&
 	       (s->use[piece] == ORI_USE_GPU || ori_mem_blob_is_gpu(blob));
+}
+
+/* The descriptors that travel with a piece. */
+static unsigned share_piece_fds(const struct share_import *s, const struct ori_offer *offer,
+				unsigned piece)
+{
+	return s->is_unmapped[piece] ? 0 : ori_mem_blob_fds(&offer->blob[piece]);
 }
 
 /*
@@ -209,7 +223,7 @@ static enum oriel_status share_take(void *context, unsigned peer, const int *fds
 		if (!share_is_out_of_reach(s, peer, i, &offer->blob[i]))
 			status = share_take_piece(s, i, &offer->blob[i], fds ? fds + at : NULL,
 						  &s->maps[(size_t)i * s->comm->size + peer]);
-		at += ori_mem_blob_fds(&offer->blob[i]);
+		at += share_piece_fds(s, offer, i);
 	}
 	return status;
 }
@@ -225,7 +239,7 @@ static enum oriel_status share_take_fabric(const struct share_import *s, unsigne
 	unsigned i;
 
 	for (i = 0; i < s->count && status == ORIEL_OK; i++) {
-		if (!offer->blob[i].length ||
+		if (!offer->blob[i].length || s->is_unmapped[i] ||
 		    (s->use[i] != ORI_USE_GPU && !ori_mem_blob_is_gpu(&offer->blob[i])))
 			continue;
 		status = ori_mem_import_fabric(s->comm->gpu, &offer->blob[i],
@@ -244,7 +258,7 @@ static unsigned share_count(const void *context, unsigned peer)
 
 	for (i = 0; i < s->count; i++)
 		if (offer->blob[i].length)
-			count += ori_mem_blob_fds(&offer->blob[i]);
+			count += share_piece_fds(s, offer, i);
 	return count;
 }
 
@@ -280,13 +294,14 @@ static enum oriel_status share_take_all(struct share_import *s, const int *fds, 
 enum oriel_status ori_share_import(struct oriel_comm *comm, const struct ori_offering *offering,
 				   const void *offers, size_t stride, struct ori_mapping *maps)
 {
-	struct share_import s = {comm, offering->count, offering->use, offers, stride, maps};
+	struct share_import s = {comm,   offering->count, offering->use, offering->is_unmapped,
+				 offers, stride,          maps};
 	int fds[ORI_SHARE_PIECES * ORI_MEM_FDS];
 	enum oriel_status status;
 	unsigned i, files = 0;
 
 	for (i = 0; i < offering->count; i++)
-		if (offering->mem[i])
+		if (offering->mem[i] && !offering->is_unmapped[i])
 			files += ori_mem_fds(offering->mem[i], fds + files);
 	status = share_take_all(&s, fds, files);
 	if (status != ORIEL_OK)

@@ -22,6 +22,7 @@ struct ori_piece {
 	void *address;
 	size_t length;
 	enum ori_use use;
+	bool is_unmapped; /* no peer maps it: NICs reach it alone. The same on all ranks */
 };
 
 /* The first gather of a share: a verdict and the blobs of the pieces. */
@@ -46,6 +47,7 @@ struct ori_offering {
 	struct ori_mem *mem[ORI_SHARE_PIECES];
 	struct ori_rdma_mr *mr[ORI_SHARE_PIECES]; /* the caller takes those that stay */
 	enum ori_use use[ORI_SHARE_PIECES];
+	bool is_unmapped[ORI_SHARE_PIECES];
 	struct oriel_comm *comm;
 	unsigned count;
 };

@@ -25,8 +25,9 @@
 #define WINDOW_COUNT_MAX (1u << 20)
 #define WINDOW_CHANNEL_MAX (1u << 30)
 #define WINDOW_COLLECTIVES (3u << 8) /* of enum oriel_window_flags */
-#define WINDOW_FLAGS \
-	(ORIEL_WINDOW_HUGE | ORIEL_WINDOW_SPARSE | ORIEL_WINDOW_DEVICE | WINDOW_COLLECTIVES)
+#define WINDOW_FLAGS                                                                         \
+	(ORIEL_WINDOW_HUGE | ORIEL_WINDOW_SPARSE | ORIEL_WINDOW_DEVICE | ORIEL_WINDOW_RDMA | \
+	 WINDOW_COLLECTIVES)
 
 /* The record that ranks exchange for a new window. Goes over the wire as it is. */
 struct window_join {
@@ -34,7 +35,7 @@ struct window_join {
 	struct ori_window_counts counts;
 	uint64_t length; /* of buffer 0 */
 	uint32_t is_sparse;
-	uint32_t reserved;
+	uint32_t is_rdma;
 };
 
 static_assert(sizeof(struct window_join) == 640, "struct window_join goes over the wire");
@@ -251,7 +252,10 @@ static enum oriel_status window_prepare(struct oriel_window *w,
 	number |= (attr.flags & WINDOW_COLLECTIVES) << (ORIEL_DEV_COLLECTIVE_BIT - 8);
 	window_fill_device(w, &join->counts, number);
 	length = ori_window_layout(&w->device) + (attr.buffer ? 0 : attr.length);
+	w->is_rdma = (attr.flags & ORIEL_WINDOW_RDMA) != 0;
 	status = join->counts.is_device ? ori_window_gpu_open(w) : ori_window_open_state(w);
+	if (status == ORIEL_OK)
+		status = ori_window_check_links(w);
 	if (status == ORIEL_OK)
 		status = window_register(w);
 	if (status == ORIEL_OK)
@@ -260,11 +264,13 @@ static enum oriel_status window_prepare(struct oriel_window *w,
 		return status;
 	join->length = attr.length;
 	join->is_sparse = (attr.flags & ORIEL_WINDOW_SPARSE) != 0;
+	join->is_rdma = w->is_rdma;
 	pieces[0].address = w->mem->address;
 	pieces[0].length = length;
 	pieces[1].address = attr.buffer;
 	pieces[1].length = attr.buffer ? attr.length : 0;
 	pieces[0].use = pieces[1].use = w->gpu ? ORI_USE_GPU : ORI_USE_CPU;
+	pieces[0].is_unmapped = pieces[1].is_unmapped = w->is_rdma;
 	return ori_share_offer(w->comm, ORI_CALL_WINDOW_CREATE, ORIEL_OK, pieces, ORI_SHARE_PIECES,
 			       offering);
 }
@@ -282,6 +288,11 @@ static enum oriel_status window_compare(struct oriel_window *w, const struct win
 					"a window is sparse on rank %u and not on rank %u",
 					joins[0].is_sparse ? 0 : peer,
 					joins[0].is_sparse ? peer : 0);
+		if (joins[peer].is_rdma != joins[0].is_rdma)
+			return ori_fail(ORIEL_ERR_MISMATCH,
+					"a window has ORIEL_WINDOW_RDMA on rank %u and not on "
+					"rank %u",
+					joins[0].is_rdma ? 0 : peer, joins[0].is_rdma ? peer : 0);
 		other = joins[peer].counts;
 		if (first.is_device != other.is_device)
 			return ori_fail(ORIEL_ERR_MISMATCH,
@@ -451,11 +462,11 @@ enum oriel_status oriel_window_create(struct oriel_comm *comm, const struct orie
 	ori_fork_add(ORI_FORK_WINDOW, &hook);
 	ori_handle_open(w, comm);
 	ori_log_rank(ORIEL_LOG_DEBUG, comm->rank,
-		     "window %u is created: %s memory, %u buffers, %u signals, %u barriers, "
+		     "window %u is created: %s memory%s, %u buffers, %u signals, %u barriers, "
 		     "%u counters, %u channels",
 		     ORIEL_DEV_WINDOW_NUMBER(w->device.number), w->gpu ? "GPU" : "host",
-		     w->device.buffers, w->device.signals, w->device.barriers, w->device.counters,
-		     w->device.channels);
+		     w->is_rdma ? " by rdma" : "", w->device.buffers, w->device.signals,
+		     w->device.barriers, w->device.counters, w->device.channels);
 	*out = w;
 	return ORIEL_OK;
 }
@@ -545,7 +556,7 @@ enum oriel_status oriel_window_share(struct oriel_window *w, void *address, size
 				     uint32_t *buffer)
 {
 	enum oriel_status status = ori_handle_check(w, ORI_HANDLE_WINDOW, __func__);
-	struct ori_piece piece = {address, length, ORI_USE_CPU};
+	struct ori_piece piece = {.address = address, .length = length, .use = ORI_USE_CPU};
 	struct ori_rdma_mr *mr = NULL;
 	struct ori_mapping *maps;
 	struct ori_remote *remotes;
@@ -558,6 +569,7 @@ enum oriel_status oriel_window_share(struct oriel_window *w, void *address, size
 		return status;
 	if (w->gpu)
 		piece.use = ORI_USE_GPU;
+	piece.is_unmapped = w->is_rdma;
 	number = w->shared;
 	size = w->comm->size;
 	maps = calloc(size, sizeof(*maps));

@@ -31,6 +31,7 @@ struct oriel_window {
 	struct ori_mapping *control;  /* [size] */
 	struct ori_mapping **buffers; /* [buffers][size]; NULL: not shared, or in control */
 	uint32_t shared;              /* buffers in use */
+	bool is_rdma;                 /* ORIEL_WINDOW_RDMA: no peer is mapped */
 
 	struct oriel_dev_peer
 		*peers; /* [size]; those of the handle, or the originals of its copy */
@@ -49,6 +50,8 @@ uint64_t ori_window_layout(struct oriel_dev_window *device);
 
 /* window_peers.c: the paths of the memory that the window lies in. */
 const struct ori_paths *ori_window_paths(const struct oriel_window *window);
+/* Is there a link to each peer that the window reaches by rdma? */
+enum oriel_status ori_window_check_links(const struct oriel_window *window);
 /*
  * Fills the entries of @peer and of its buffer 0, which has @length bytes, from the memory that it
  * offers; what is mapped of it is mapped.

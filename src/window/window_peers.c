@@ -5,12 +5,34 @@
  */
 #include "window/window.h"
 
+#include "base/error.h"
 #include "comm/links.h"
 #include "comm/paths.h"
 
 const struct ori_paths *ori_window_paths(const struct oriel_window *w)
 {
 	return w->gpu ? &w->comm->gpu_paths : &w->comm->host_paths;
+}
+
+static uint32_t window_path(const struct oriel_window *w, unsigned peer)
+{
+	if (w->is_rdma && peer != w->comm->rank)
+		return ORIEL_PATH_RDMA;
+	return ori_window_paths(w)->of[peer].path;
+}
+
+enum oriel_status ori_window_check_links(const struct oriel_window *w)
+{
+	unsigned peer;
+
+	for (peer = 0; peer < w->comm->size; peer++)
+		if (window_path(w, peer) == ORIEL_PATH_RDMA && !ori_comm_needs_link(w->comm, peer))
+			return ori_fail(ORIEL_ERR_INVALID,
+					"a window with ORIEL_WINDOW_RDMA: rank %u is mapped by "
+					"rank %u, and there is no link to it: create the "
+					"communicator with ORIEL_COMM_BOTH_PATHS",
+					peer, w->comm->rank);
+	return ORIEL_OK;
 }
 
 static void window_fill_remote(struct oriel_window *w, unsigned peer, const struct ori_offer *offer,
@@ -62,12 +84,13 @@ void ori_window_fill_peer(struct oriel_window *w, unsigned peer, const struct or
 			  uint64_t length)
 {
 	uint64_t control_length = ori_window_layout(&w->device);
+	bool is_by_bus = w->gpu && !w->is_rdma;
 	struct oriel_dev_buffer *buffer = &w->table[peer];
 	char *control = w->control[peer].address;
 
-	w->peers[peer].path = ori_window_paths(w)->of[peer].path;
-	w->peers[peer].flags = w->gpu ? window_bus_flags(w, peer) : 0;
-	if (w->gpu && ori_comm_has_slow_bus(w->comm, peer))
+	w->peers[peer].path = window_path(w, peer);
+	w->peers[peer].flags = is_by_bus ? window_bus_flags(w, peer) : 0;
+	if (is_by_bus && ori_comm_has_slow_bus(w->comm, peer))
 		w->peers[peer].flags |= ORIEL_DEV_PEER_TURNS;
 	if (w->peers[peer].flags & ORIEL_DEV_PEER_TURNS)
 		w->device.inline_wide |= ORIEL_DEV_HAS_SERIAL;

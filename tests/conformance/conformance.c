@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * conformance [--threads N [--nodes M]] [PART OF A NAME...]: runs the cases on CPU threads.
- * Without --threads the process is one rank of a job.
+ * conformance [--threads N [--nodes M]] [--rdma] [PART OF A NAME...]: runs the cases on CPU
+ * threads. Without --threads the process is one rank of a job.
  */
 #include "harness.h"
 
@@ -122,7 +122,7 @@ int main(int argc, char **argv)
 		&host_suite,      &order_suite,  &barrier_suite,    &team_suite,    &counter_suite,
 		&channel_suite,   &ll_suite,     &ll128_suite,      &replay_suite,  &fault_suite,
 		&access_suite,    &stuck_suite,  &stuck_host_suite, &connect_suite, &lie_suite,
-		&allgather_suite, &gather_suite, &exchange_suite,
+		&allgather_suite, &gather_suite, &exchange_suite,   &both_suite,    &both_lie_suite,
 	};
 	static const struct backend backend = {.suites = suites,
 					       .count = sizeof(suites) / sizeof(suites[0]),

@@ -23,16 +23,22 @@ struct plan {
 	const struct backend *backend;
 	unsigned threads; /* 0: this process is one rank */
 	unsigned nodes;   /* that threads are split into; 0: not at all */
+	bool is_by_rdma;  /* also to mapped peers */
 	char **filters;
 	int filter_count;
 };
 
-bool rank_is_mapped(const struct rank *r, unsigned from, unsigned to)
+static bool comm_is_mapped(const struct rank *r, unsigned from, unsigned to)
 {
 	enum oriel_path path = ORIEL_PATH_NONE;
 
 	oriel_comm_path_between(r->comm, from, to, &path);
 	return path == ORIEL_PATH_SELF || path == ORIEL_PATH_MAPPED;
+}
+
+bool rank_is_mapped(const struct rank *r, unsigned from, unsigned to)
+{
+	return r->is_by_rdma ? from == to : comm_is_mapped(r, from, to);
 }
 
 unsigned rank_rail(const struct rank *r, unsigned peer)
@@ -47,7 +53,7 @@ bool rank_is_foreign(const struct rank *r, unsigned from, unsigned to)
 {
 	struct oriel_peer a, b;
 
-	return rank_is_mapped(r, from, to) && oriel_comm_peer(r->comm, from, &a) == ORIEL_OK &&
+	return comm_is_mapped(r, from, to) && oriel_comm_peer(r->comm, from, &a) == ORIEL_OK &&
 	       oriel_comm_peer(r->comm, to, &b) == ORIEL_OK && a.pid != b.pid;
 }
 
@@ -96,16 +102,24 @@ void rank_free(struct rank *r, void *memory)
 	free(memory);
 }
 
-enum oriel_status rank_join(struct rank *r, const char *node)
+static enum oriel_status join(struct rank *r, const char *node, unsigned flags)
 {
 	struct oriel_comm_attr attr = {.size = sizeof(attr),
-				       .flags = r->backend->comm_flags,
+				       .flags = r->backend->comm_flags | flags,
 				       .timeout_ns = LONG_NS,
-				       .node = node};
+				       .node = node ? node : r->node};
 
-	if (!node)
-		attr.node = r->node;
 	return oriel_comm_create(&r->bootstrap, &attr, &r->comm);
+}
+
+enum oriel_status rank_join(struct rank *r, const char *node)
+{
+	return join(r, node, r->is_by_rdma ? ORIEL_COMM_BOTH_PATHS : 0);
+}
+
+enum oriel_status rank_join_with(struct rank *r, unsigned flags)
+{
+	return join(r, NULL, flags);
 }
 
 void give_up(const struct rank *r, const char *what)
@@ -133,7 +147,7 @@ static void rank_open_window(struct rank *r, const struct test_case *c)
 {
 	struct oriel_window_attr attr = c->window ? *c->window : small_window;
 
-	attr.flags |= r->backend->window_flags;
+	attr.flags |= r->backend->window_flags | (r->is_by_rdma ? ORIEL_WINDOW_RDMA : 0);
 	if (oriel_window_create(r->comm, &attr, &r->window) ||
 	    oriel_window_device(r->window, &r->dev) ||
 	    oriel_window_buffer(r->window, 0, (void **)&r->base, &r->length))
@@ -177,7 +191,7 @@ static const char *case_why_not(const struct rank *r, const struct test_case *c)
 		return "too few ranks";
 	if (c->flags & NEEDS_ONE_MACHINE && !rank_has_one_machine(r))
 		return "ranks of different machines have no memory in common";
-	if (c->flags & NEEDS_MAPPED && oriel_comm_domain_size(r->comm) < r->size)
+	if (c->flags & NEEDS_MAPPED && (r->is_by_rdma || oriel_comm_domain_size(r->comm) < r->size))
 		return "messages that carry their flags go through mapped memory alone";
 	if (c->flags & NEEDS_HCA && !job_has_hca())
 		return "different nodes have no path without a NIC";
@@ -289,6 +303,7 @@ static bool rank_main(const struct plan *plan, const struct oriel_bootstrap *mas
 			 .master = master,
 			 .backend = plan->backend,
 			 .is_thread = plan->threads,
+			 .is_by_rdma = plan->is_by_rdma,
 			 .group = oriel_dev_thread()};
 	struct totals totals = {0};
 	char node[16];
@@ -409,6 +424,9 @@ int conformance_main(int argc, char **argv, const struct backend *backend)
 	if (!plan_take(&plan, "--threads", &plan.threads) ||
 	    (plan.threads && !plan_take(&plan, "--nodes", &plan.nodes)))
 		return 2;
+	plan.is_by_rdma = plan.filter_count && strcmp(plan.filters[0], "--rdma") == 0;
+	plan.filters += plan.is_by_rdma;
+	plan.filter_count -= plan.is_by_rdma;
 	if (!getenv("ORIEL_LOG"))
 		harness_drop_log();
 	return (plan.threads ? run_threads(&plan) : run_process(&plan)) ? 0 : 1;

@@ -30,6 +30,7 @@ struct rank {
 	const struct oriel_bootstrap *master; /* used by the harness alone */
 	struct oriel_bootstrap bootstrap;     /* used by communicators */
 	bool is_thread;
+	bool is_by_rdma;  /* windows of the harness have ORIEL_WINDOW_RDMA */
 	const char *node; /* of a thread among virtual nodes; NULL = ORIEL_NODE */
 	const struct backend *backend;
 	struct oriel_comm *comm;
@@ -112,10 +113,11 @@ int conformance_main(int argc, char **argv, const struct backend *backend);
 #noun, noun##_cases, sizeof(noun##_cases) / sizeof(noun##_cases[0]), NULL, NULL \
 	}
 
-extern const struct suite access_suite, barrier_suite, channel_suite, connect_suite, counter_suite,
-	allgather_suite, data_suite, exchange_suite, fault_suite, gather_suite, host_suite,
-	ll_suite, ll128_suite, lie_suite, order_suite, region_suite, replay_suite, signal_suite,
-	stuck_host_suite, stuck_suite, team_suite, topo_suite, window_suite;
+extern const struct suite access_suite, barrier_suite, both_suite, both_lie_suite, channel_suite,
+	connect_suite, counter_suite, allgather_suite, data_suite, exchange_suite, fault_suite,
+	gather_suite, host_suite, ll_suite, ll128_suite, lie_suite, order_suite, region_suite,
+	replay_suite, signal_suite, stuck_host_suite, stuck_suite, team_suite, topo_suite,
+	window_suite;
 
 /* 64 KiB, 4 channels of 4 KiB, defaults. */
 extern const struct oriel_window_attr small_window;
@@ -143,6 +145,8 @@ void host_meet(struct rank *r);
 
 /* Collective: a new communicator on the bootstrap; @node NULL: the rank's own. */
 enum oriel_status rank_join(struct rank *r, const char *node);
+/* The same on the rank's own node, with these enum oriel_comm_flags as well. */
+enum oriel_status rank_join_with(struct rank *r, unsigned flags);
 
 /* Drop the log, unless ORIEL_LOG is set: no test reads it. */
 void harness_drop_log(void);
@@ -202,7 +206,8 @@ void rank_free(struct rank *r, void *memory);
 /* All threads of the group of @r get the leader's value. */
 #define SHARED(r, value) (value)
 
-/* Whether @from maps the memory of @to. In kernels one of the two is @r. */
+/* Whether the window of the harness maps the memory of @to at @from. In kernels one of the two is
+ * @r. */
 bool rank_is_mapped(const struct rank *r, unsigned from, unsigned to);
 /* The rail through which @r reaches @peer, which is not mapped. */
 unsigned rank_rail(const struct rank *r, unsigned peer);
