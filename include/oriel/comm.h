@@ -243,6 +243,17 @@ enum oriel_status oriel_comm_all_gather(struct oriel_comm *comm, const void *min
 enum oriel_status oriel_comm_agree(struct oriel_comm *comm, enum oriel_status status);
 
 /*
+ * An object that code above keeps for @comm: @key is any address of its own, of which there is one
+ * object at a time (ORIEL_ERR_STATE). oriel_comm_destroy() first calls @close of each, the last
+ * attached first, also where it then reports that something else is left. @close may destroy what
+ * was created on @comm and make other collective calls, if all ranks have attached the same in one
+ * order. Local, any thread. attached() gives NULL where there is none.
+ */
+enum oriel_status oriel_comm_attach(struct oriel_comm *comm, const void *key, void *object,
+				    void (*close)(struct oriel_comm *comm, void *object));
+enum oriel_status oriel_comm_attached(struct oriel_comm *comm, const void *key, void **object);
+
+/*
  * The failure that broke the communicator. The first cause stays; from then on every wait and
  * every host call on @comm returns @status.
  */

@@ -43,6 +43,16 @@ void oriel_memory_free(void *address);
 enum oriel_status oriel_memory_take_fd(void *address, size_t length, int fd, uint64_t offset);
 void oriel_memory_release(void *address);
 
+/*
+ * The identity of the memory at [@address, @address + @length): no other memory of this process
+ * has had it or will have it. Code that keeps something for an address learns from it whether that
+ * memory was freed meanwhile and the address is now that of other memory. 0: memory without one,
+ * which is host memory but for that of oriel_memory_alloc(), oriel_memory_take_fd() and windows,
+ * until it is freed; @comm needs ORIEL_COMM_GPU to know memory of its GPU. Local, any thread.
+ */
+enum oriel_status oriel_memory_identity(struct oriel_comm *comm, const void *address, size_t length,
+					uint64_t *identity);
+
 struct oriel_region;
 
 /*

@@ -16,6 +16,7 @@
 #include "base/fork.h"
 #include "base/late.h"
 #include "base/log.h"
+#include "comm/attach.h"
 #include "comm/comm_gpu.h"
 #include "comm/comm_nics.h"
 #include "comm/exchange.h"
@@ -380,6 +381,7 @@ static void comm_free(struct oriel_comm *comm)
 	comm_close_listener(comm);
 	for (kind = 0; kind < ORI_ATTACHED_KINDS; kind++)
 		pthread_mutex_destroy(&comm->attached[kind].lock);
+	pthread_mutex_destroy(&comm->attachments_lock);
 	free(comm->listen_addresses);
 	free(comm->ranks);
 	free(comm->links);
@@ -400,6 +402,7 @@ static struct oriel_comm *comm_alloc(const struct oriel_bootstrap *bootstrap)
 	comm->listener = comm->listener_tcp = -1;
 	for (kind = 0; kind < ORI_ATTACHED_KINDS; kind++)
 		pthread_mutex_init(&comm->attached[kind].lock, NULL);
+	pthread_mutex_init(&comm->attachments_lock, NULL);
 	comm->bootstrap = *bootstrap;
 	comm->has_interrupt =
 		bootstrap->ops->size >= OPS_SIZE(interrupt) && bootstrap->ops->interrupt;
@@ -548,7 +551,11 @@ void oriel_comm_destroy(struct oriel_comm *comm)
 {
 	bool is_orderly, must_meet_again = false;
 
-	if (!ori_handle_may_end(comm, ORI_HANDLE_COMM, __func__) || comm_has_children(comm))
+	if (!ori_handle_may_end(comm, ORI_HANDLE_COMM, __func__))
+		return;
+	/* They may have children of @comm. */
+	ori_comm_close_attachments(comm);
+	if (comm_has_children(comm))
 		return;
 	/* A peer that closes its end while a beat is in flight would look dead. */
 	ori_heartbeat_stop(comm);

@@ -73,6 +73,7 @@ struct ori_paths {
 	unsigned domain_index;
 };
 
+struct ori_attachment;
 struct ori_gpu_notes;
 struct ori_mesh;
 struct pollfd;
@@ -166,6 +167,8 @@ struct oriel_comm {
 	int listener;     /* listener of this rank, -1 once the p2p context has it */
 	int listener_tcp; /* of TCP; -1: none, or as above */
 	struct ori_attached attached[ORI_ATTACHED_KINDS];
+	pthread_mutex_t attachments_lock;
+	struct ori_attachment *attachments; /* of oriel_comm_attach(); guarded by its lock */
 
 	uint32_t exchanges;  /* exchanges of descriptors up to now; the same on all ranks */
 	atomic_uint windows; /* numbers given out */

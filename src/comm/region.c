@@ -24,6 +24,49 @@ struct oriel_region {
 	struct ori_mapping *maps;   /* [size], open once shared */
 };
 
+/* A range of GPU memory may be mapped from several allocations: a digest of all their ids. */
+static enum oriel_status region_gpu_identity(const struct ori_gpu *gpu, const char *at,
+					     size_t length, uint64_t *identity)
+{
+	const char *end = at + length;
+	struct ori_gpu_memory_info info;
+	enum oriel_status status;
+	uint64_t digest = 0;
+
+	while (at < end) {
+		status = gpu->ops->query(gpu, at, &info);
+		if (status != ORIEL_OK)
+			return status;
+		if (!info.id || !info.length) {
+			digest = 0;
+			break;
+		}
+		digest = (digest ^ info.id) * UINT64_C(0x9e3779b97f4a7c15);
+		digest ^= digest >> 32;
+		at = info.base + info.length;
+	}
+	*identity = digest;
+	return ORIEL_OK;
+}
+
+enum oriel_status oriel_memory_identity(struct oriel_comm *comm, const void *address, size_t length,
+					uint64_t *identity)
+{
+	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
+	uint64_t id;
+
+	if (status != ORIEL_OK)
+		return status;
+	if (!address || !length || (uintptr_t)address + length < length)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_memory_identity: %zu bytes at %p", length,
+				address);
+	id = ori_mem_id(address, length);
+	if (!id && comm->gpu)
+		return region_gpu_identity(comm->gpu, address, length, identity);
+	*identity = id;
+	return ORIEL_OK;
+}
+
 static void region_free(struct oriel_region *region)
 {
 	free(region->maps);

@@ -406,6 +406,17 @@ enum oriel_status ori_mem_find(const void *address, size_t length, struct ori_me
 	return ORIEL_OK;
 }
 
+uint64_t ori_mem_id(const void *address, size_t length)
+{
+	uint64_t offset, id = 0;
+	struct ori_mem *m = ori_mem_try_find(address, length, &offset);
+
+	if (m)
+		id = m->id;
+	ori_mem_unref(m);
+	return id;
+}
+
 struct ori_mem *ori_mem_try_find(const void *address, size_t length, uint64_t *offset)
 {
 	uintptr_t at = (uintptr_t)address, end;

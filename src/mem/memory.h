@@ -73,6 +73,9 @@ enum oriel_status ori_mem_find(const void *address, size_t length, struct ori_me
  */
 struct ori_mem *ori_mem_try_find(const void *address, size_t length, uint64_t *offset);
 
+/* The id of the live allocation that holds the range; 0 if there is none. */
+uint64_t ori_mem_id(const void *address, size_t length);
+
 /* Reference the allocation at @address with this @id; NULL if there is none. */
 struct ori_mem *ori_mem_find_id(uint64_t address, uint64_t id);
 

@@ -285,6 +285,76 @@ static void a_file_that_cannot_be_sealed_is_rejected(struct rank *r)
 	fclose(file);
 }
 
+/* Ranks that share a process may allocate meanwhile: only identities at one address are compared.
+ */
+static void memory_has_an_identity_until_it_is_freed(struct rank *r)
+{
+	uint64_t first = 0, again = 0, part = 0;
+	struct oriel_region *region = NULL;
+	char *memory = NULL, private[64];
+
+	CHECK_OK(r, oriel_memory_alloc(LENGTH, 0, (void **)&memory));
+	CHECK_OK(r, oriel_memory_identity(r->comm, memory, LENGTH, &first));
+	CHECK_OK(r, oriel_memory_identity(r->comm, memory + 100, 1, &part));
+	CHECK(r, first != 0 && part == first);
+	CHECK_OK(r, oriel_region_register(r->comm, memory, LENGTH, &region));
+	CHECK_OK(r, oriel_region_share(region));
+	/* The region keeps the memory, so that its address goes to no other memory. */
+	oriel_memory_free(memory);
+	CHECK_OK(r, oriel_memory_identity(r->comm, memory, LENGTH, &again));
+	CHECK_EQ(r, again, 0);
+	oriel_region_unregister(region);
+	CHECK_OK(r, oriel_memory_identity(r->comm, private, sizeof(private), &again));
+	CHECK_EQ(r, again, 0);
+	CHECK_STATUS(r, oriel_memory_identity(r->comm, NULL, 1, &again), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_memory_identity(r->comm, private, 0, &again), ORIEL_ERR_INVALID);
+}
+
+struct attached {
+	struct oriel_window *window;
+	struct attached *other; /* closed before this one */
+	bool is_closed, is_in_order;
+};
+
+static void attached_close(struct oriel_comm *comm, void *object)
+{
+	struct attached *a = object;
+
+	a->is_closed = true;
+	a->is_in_order = !a->other || a->other->is_closed;
+	oriel_window_destroy(a->window);
+	(void)oriel_comm_barrier(comm);
+}
+
+/* They are closed before children are counted, the last one first, and may be collective. */
+static void attached_objects_are_closed_with_the_communicator(struct rank *r)
+{
+	static const char keys[2];
+	struct oriel_window_attr attr = {.size = sizeof(attr)};
+	struct attached objects[2] = {{0}, {0}};
+	void *found = r;
+	unsigned i;
+
+	objects[0].other = &objects[1];
+	if (!CHECK_OK(r, rank_join(r, NULL)))
+		return;
+	for (i = 0; i < 2; i++) {
+		CHECK_OK(r, oriel_comm_attached(r->comm, &keys[i], &found));
+		CHECK(r, !found);
+		CHECK_OK(r, oriel_window_create(r->comm, &attr, &objects[i].window));
+		CHECK_OK(r, oriel_comm_attach(r->comm, &keys[i], &objects[i], attached_close));
+		CHECK_OK(r, oriel_comm_attached(r->comm, &keys[i], &found));
+		CHECK(r, found == &objects[i]);
+	}
+	CHECK_STATUS(r, oriel_comm_attach(r->comm, keys, r, attached_close), ORIEL_ERR_STATE);
+	CHECK_STATUS(r, oriel_comm_attach(r->comm, NULL, r, attached_close), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_comm_attach(r->comm, r, r, NULL), ORIEL_ERR_INVALID);
+	CHECK_QUIET(r, oriel_comm_destroy(r->comm));
+	r->comm = NULL;
+	for (i = 0; i < 2; i++)
+		CHECK(r, objects[i].is_closed && objects[i].is_in_order);
+}
+
 static const struct test_case region_cases[] = {
 	{"allocated_memory_is_zeroed", allocated_memory_is_zeroed, NULL, 1, NO_WINDOW},
 	{"memory_is_freed_once", memory_is_freed_once, NULL, 1, NO_WINDOW},
@@ -299,6 +369,10 @@ static const struct test_case region_cases[] = {
 	{"freed_memory_stays_until_it_is_not_shared", freed_memory_stays_until_it_is_not_shared,
 	 NULL, 1, NO_WINDOW},
 	{"a_file_of_the_user_can_be_shared", a_file_of_the_user_can_be_shared, NULL, 1, NO_WINDOW},
+	{"memory_has_an_identity_until_it_is_freed", memory_has_an_identity_until_it_is_freed, NULL,
+	 1, NO_WINDOW},
+	{"attached_objects_are_closed_with_the_communicator",
+	 attached_objects_are_closed_with_the_communicator, NULL, 1, OWN_COMM},
 	{"a_file_that_cannot_be_sealed_is_rejected", a_file_that_cannot_be_sealed_is_rejected, NULL,
 	 1, NO_WINDOW},
 };

@@ -24,6 +24,7 @@ enum kind {
 	BCAST,
 	STREAM_BARRIER,
 	COPIES,
+	MARK,
 	P2P_CONTEXT,
 	P2P_ENDPOINT,
 	P2P_MEMORY,
@@ -33,11 +34,11 @@ enum kind {
 	KINDS
 };
 
-static const char *const nouns[KINDS] = {"communicator", "window",        "region",
-					 "all-gather",   "all-to-all",    "broadcast",
-					 "barrier",      "copies object", "p2p context",
-					 "p2p endpoint", "p2p memory",    "p2p copy group",
-					 "p2p mock",     "local job"};
+static const char *const nouns[KINDS] = {"communicator",   "window",        "region",
+					 "all-gather",     "all-to-all",    "broadcast",
+					 "barrier",        "copies object", "mark",
+					 "p2p context",    "p2p endpoint",  "p2p memory",
+					 "p2p copy group", "p2p mock",      "local job"};
 
 static void *live[KINDS];
 
@@ -45,6 +46,7 @@ static void *live[KINDS];
 static char bytes[256];
 static uint64_t word, table[64];
 static unsigned number;
+static bool flag;
 static size_t length;
 static void *address;
 static enum oriel_path path;
@@ -61,6 +63,7 @@ static struct oriel_dev_buffer places[4];
 static struct oriel_dev_copy_group dev_copy_group;
 static struct oriel_allgather_info info;
 static struct oriel_tune_info tune;
+static struct oriel_object_cache_info cache_info;
 static struct oriel_p2p_info p2p_info;
 static struct oriel_p2p_request request;
 static struct oriel_p2p_remote remote;
@@ -74,6 +77,11 @@ static enum oriel_status step(void *context, bool *has_moved)
 {
 	(void)context, (void)has_moved;
 	return ORIEL_OK;
+}
+
+static void close_nothing(struct oriel_comm *comm, void *object)
+{
+	(void)comm, (void)object;
 }
 
 static const struct oriel_job job = {.size = sizeof(job), .step = step};
@@ -109,6 +117,9 @@ enum answer {
 	X(COMM, STATUS, oriel_comm_barrier, (h), 0)                             \
 	X(COMM, STATUS, oriel_comm_all_gather, (h, bytes, bytes, 1), 0)         \
 	X(COMM, STATUS, oriel_comm_agree, (h, ORIEL_OK), 0)                     \
+	X(COMM, STATUS, oriel_comm_attach, (h, bytes, bytes, close_nothing), 0) \
+	X(COMM, STATUS, oriel_comm_attached, (h, bytes, &address), 0)           \
+	X(COMM, STATUS, oriel_memory_identity, (h, bytes, 8, &word), 0)         \
 	X(COMM, STATUS, oriel_comm_health, (h, &health), 0)                     \
 	X(COMM, NOTHING, oriel_comm_abort, (h, "test"), 0)                      \
 	X(COMM, VALUE, oriel_comm_gpu_name, (h), NULL)                          \
@@ -119,10 +130,15 @@ enum answer {
 	X(COMM, STATUS, oriel_comm_prepare, (h), 0)                             \
 	X(COMM, STATUS, oriel_comm_post, (h, &job, NULL), 0)                    \
 	X(COMM, STATUS, oriel_copies_create, (h, OUT(made)), 0)                 \
+	X(COMM, STATUS, oriel_mark_create, (h, OUT(made)), 0)                   \
+	X(COMM, STATUS, oriel_comm_is_capturing, (h, bytes, &flag), 0)          \
 	X(COMM, STATUS, oriel_region_register, (h, bytes, 8, OUT(made)), 0)     \
 	X(COMM, STATUS, oriel_window_create, (h, NULL, OUT(made)), 0)           \
 	X(COMM, STATUS, oriel_stream_barrier_create, (h, 0, OUT(made)), 0)      \
 	X(COMM, STATUS, oriel_allgather_create, (h, &view, NULL, OUT(made)), 0) \
+	X(COMM, STATUS, oriel_allgather, (h, bytes, bytes, 8, NULL), 0)         \
+	X(COMM, STATUS, oriel_object_cache_release, (h, NULL, 0), 0)            \
+	X(COMM, STATUS, oriel_object_cache_query, (h, &cache_info), 0)          \
 	X(COMM, STATUS, oriel_allgather_check, (h, &view, NULL, 8, &info), 0)   \
 	X(COMM, STATUS, oriel_alltoall_create, (h, &view, NULL, OUT(made)), 0)  \
 	X(COMM, STATUS, oriel_bcast_create, (h, &view, NULL, OUT(made)), 0)     \
@@ -201,6 +217,9 @@ enum answer {
 	X(COPIES, STATUS, oriel_copies_memory, (h, 8, &address), 0)                  \
 	X(COPIES, STATUS, oriel_copies_add, (h, 0, bytes, bytes + 8, 8), 0)          \
 	X(COPIES, STATUS, oriel_copies_test, (h), 0)                                 \
+	X(MARK, DESTROY, oriel_mark_destroy, (h), 0)                                 \
+	X(MARK, STATUS, oriel_mark_set, (h, bytes), 0)                               \
+	X(MARK, STATUS, oriel_mark_test, (h), 0)                                     \
 	X(LOCAL_JOB, DESTROY, oriel_local_job_destroy, (h), 0)                       \
 	X(LOCAL_JOB, STATUS, oriel_bootstrap_open_local, (h, 0, &end), 0)
 
@@ -338,6 +357,7 @@ static void make_all(void *of[KINDS], const struct oriel_bootstrap *bootstrap,
 	MUST(oriel_bcast_create(of[COMM], &part, NULL, OUT(of[BCAST])));
 	MUST(oriel_stream_barrier_create(of[COMM], 0, OUT(of[STREAM_BARRIER])));
 	MUST(oriel_copies_create(of[COMM], OUT(of[COPIES])));
+	MUST(oriel_mark_create(of[COMM], OUT(of[MARK])));
 	MUST(oriel_p2p_context_create(NULL, OUT(of[P2P_CONTEXT])));
 	MUST(oriel_p2p_create(of[P2P_CONTEXT], NULL, OUT(of[P2P_ENDPOINT])));
 	MUST(oriel_p2p_register(of[P2P_CONTEXT], table, sizeof(table), 0, OUT(of[P2P_MEMORY])));
@@ -354,6 +374,7 @@ static void destroy_all(void *const of[KINDS])
 	oriel_p2p_unregister(of[P2P_MEMORY]);
 	oriel_p2p_destroy(of[P2P_ENDPOINT]);
 	oriel_p2p_context_destroy(of[P2P_CONTEXT]);
+	oriel_mark_destroy(of[MARK]);
 	oriel_copies_destroy(of[COPIES]);
 	oriel_stream_barrier_destroy(of[STREAM_BARRIER]);
 	oriel_bcast_destroy(of[BCAST]);
