@@ -73,6 +73,24 @@ enum oriel_status oriel_comm_post(struct oriel_comm *comm, const struct oriel_jo
 				  void *stream);
 
 /*
+ * A mark in a stream is for the question whether the GPU of @comm has passed it, also after the
+ * stream was destroyed. @comm must outlive the mark; one thread at a time uses one. set moves the
+ * mark behind all that @stream holds now. test polls once: ORIEL_OK if the GPU has passed it, or it
+ * was never set; ORIEL_AGAIN: not yet. set returns ORIEL_ERR_STATE while the stream is being
+ * captured, since a graph has no such place, and ORIEL_ERR_INVALID without a stream or a GPU.
+ */
+struct oriel_mark;
+
+enum oriel_status oriel_mark_create(struct oriel_comm *comm, struct oriel_mark **mark);
+void oriel_mark_destroy(struct oriel_mark *mark); /* NULL is allowed */
+enum oriel_status oriel_mark_set(struct oriel_mark *mark, void *stream);
+enum oriel_status oriel_mark_test(struct oriel_mark *mark);
+
+/* Local: is @stream, of the GPU of @comm, being captured? */
+enum oriel_status oriel_comm_is_capturing(struct oriel_comm *comm, void *stream,
+					  bool *is_capturing);
+
+/*
  * Asynchronous copies by the copy engines of the GPU of @comm, in streams that all copies of @comm
  * share. Without a GPU each copy is done in its call. One thread at a time uses an object. Objects
  * do not wait for each other's copies if streams can write words (CUDA drivers from 11.7 on).

@@ -63,6 +63,7 @@ static struct {
 		  [ORI_HANDLE_BCAST].noun = "broadcast",
 		  [ORI_HANDLE_STREAM_BARRIER].noun = "stream barrier",
 		  [ORI_HANDLE_COPIES].noun = "copies object",
+		  [ORI_HANDLE_MARK].noun = "mark",
 		  [ORI_HANDLE_P2P_CONTEXT].noun = "p2p context",
 		  [ORI_HANDLE_P2P_ENDPOINT].noun = "p2p endpoint",
 		  [ORI_HANDLE_P2P_MEMORY].noun = "p2p memory",

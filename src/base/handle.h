@@ -28,6 +28,7 @@ enum ori_handle_kind {
 	ORI_HANDLE_BCAST,
 	ORI_HANDLE_STREAM_BARRIER,
 	ORI_HANDLE_COPIES,
+	ORI_HANDLE_MARK,
 	ORI_HANDLE_P2P_CONTEXT,  /* struct oriel_p2p_context */
 	ORI_HANDLE_P2P_ENDPOINT, /* struct oriel_p2p */
 	ORI_HANDLE_P2P_MEMORY,

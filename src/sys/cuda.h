@@ -60,6 +60,7 @@
 	X(cuEventCreate)                          \
 	X(cuEventDestroy)                         \
 	X(cuEventRecord)                          \
+	X(cuEventQuery)                           \
 	X(cuMemcpyAsync)                          \
 	X(cuMemsetD8Async)                        \
 	X(cuModuleLoadData)                       \

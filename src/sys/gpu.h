@@ -272,6 +272,16 @@ struct ori_gpu_ops {
 	 */
 	enum oriel_status (*graph_retain)(const struct ori_gpu *gpu, void *stream, void *object,
 					  void (*drop)(void *object), bool *is_captured);
+	enum oriel_status (*stream_is_capturing)(const struct ori_gpu *gpu, void *stream,
+						 bool *is_capturing);
+	/*
+	 * Marks the end of what @stream holds now; it is not being captured. *@mark, NULL before
+	 * the first call, is moved there. mark_query() polls once: has the GPU passed the mark?
+	 * ORIEL_AGAIN: not yet. mark_close() may be called before, and for NULL.
+	 */
+	enum oriel_status (*mark_set)(const struct ori_gpu *gpu, void *stream, void **mark);
+	enum oriel_status (*mark_query)(const struct ori_gpu *gpu, void *mark);
+	void (*mark_close)(const struct ori_gpu *gpu, void *mark);
 	/* Streams of the library's own, for copies that run beside each other. */
 	enum oriel_status (*open_stream)(const struct ori_gpu *gpu, void **stream);
 	void (*close_stream)(const struct ori_gpu *gpu, void *stream);

@@ -110,6 +110,11 @@ enum oriel_status ori_gpu_stream_wait(const struct ori_gpu *gpu, void *stream, u
 enum oriel_status ori_gpu_stream_query(const struct ori_gpu *gpu, void *stream);
 enum oriel_status ori_gpu_graph_retain(const struct ori_gpu *gpu, void *stream, void *object,
 				       void (*drop)(void *object), bool *is_captured);
+enum oriel_status ori_gpu_stream_is_capturing(const struct ori_gpu *gpu, void *stream,
+					      bool *is_capturing);
+enum oriel_status ori_gpu_mark_set(const struct ori_gpu *gpu, void *stream, void **mark);
+enum oriel_status ori_gpu_mark_query(const struct ori_gpu *gpu, void *mark);
+void ori_gpu_mark_close(const struct ori_gpu *gpu, void *mark);
 
 /* gpu_side_stream.c */
 enum oriel_status ori_gpu_open_side_stream(const struct ori_gpu *gpu,

@@ -115,3 +115,77 @@ enum oriel_status ori_gpu_graph_retain(const struct ori_gpu *gpu, void *stream, 
 	*is_captured = capture != CU_STREAM_CAPTURE_STATUS_NONE;
 	return ORIEL_OK;
 }
+
+enum oriel_status ori_gpu_stream_is_capturing(const struct ori_gpu *gpu, void *stream,
+					      bool *is_capturing)
+{
+	CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+	struct ori_gpu_guard guard = ori_gpu_enter(gpu);
+	CUresult result;
+
+	if (guard.status != ORIEL_OK)
+		return guard.status;
+	result = ori_cuda.cuStreamIsCapturing(stream, &capture);
+	ori_gpu_leave(&guard);
+	if (result != CUDA_SUCCESS)
+		return ori_cuda_fail(result, "asking whether a stream of GPU %s is captured",
+				     gpu->pci);
+	*is_capturing = capture != CU_STREAM_CAPTURE_STATUS_NONE;
+	return ORIEL_OK;
+}
+
+static CUresult memops_mark(CUstream stream, void **mark)
+{
+	CUevent event = *mark;
+	CUresult result = CUDA_SUCCESS;
+
+	if (!event)
+		result = ori_cuda.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
+	if (result != CUDA_SUCCESS)
+		return result;
+	*mark = event;
+	return ori_cuda.cuEventRecord(event, stream);
+}
+
+enum oriel_status ori_gpu_mark_set(const struct ori_gpu *gpu, void *stream, void **mark)
+{
+	struct ori_gpu_guard guard = ori_gpu_enter(gpu);
+	CUresult result;
+
+	if (guard.status != ORIEL_OK)
+		return guard.status;
+	result = memops_mark(stream, mark);
+	ori_gpu_leave(&guard);
+	if (result != CUDA_SUCCESS)
+		return ori_cuda_fail(result, "marking a stream of GPU %s", gpu->pci);
+	return ORIEL_OK;
+}
+
+enum oriel_status ori_gpu_mark_query(const struct ori_gpu *gpu, void *mark)
+{
+	struct ori_gpu_guard guard = ori_gpu_enter(gpu);
+	CUresult result;
+
+	if (guard.status != ORIEL_OK)
+		return guard.status;
+	result = ori_cuda.cuEventQuery(mark);
+	ori_gpu_leave(&guard);
+	if (result == CUDA_ERROR_NOT_READY)
+		return ORIEL_AGAIN;
+	if (result != CUDA_SUCCESS)
+		return ori_cuda_fail(result, "querying a mark in a stream of GPU %s", gpu->pci);
+	return ORIEL_OK;
+}
+
+void ori_gpu_mark_close(const struct ori_gpu *gpu, void *mark)
+{
+	struct ori_gpu_guard guard;
+
+	if (!mark)
+		return;
+	guard = ori_gpu_enter(gpu);
+	/* A destroyed context has destroyed its events. */
+	if (guard.status == ORIEL_OK)
+		ori_cuda.cuEventDestroy(mark);
+	ori_gpu_leave(&guard);
+}

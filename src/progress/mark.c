@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Marks in streams, of oriel/progress.h. The collectives without an object use them. */
+#include <oriel/progress.h>
+
+#include "base/error.h"
+#include "comm/comm.h"
+
+struct oriel_mark {
+	struct oriel_comm *comm; /* borrowed */
+	void *place;             /* of the driver; NULL: not set yet */
+};
+
+static enum oriel_status mark_check_stream(const struct oriel_comm *comm, const void *stream,
+					   const char *call)
+{
+	if (!comm->gpu)
+		return ori_fail(ORIEL_ERR_INVALID, "%s: the communicator has no GPU", call);
+	if (!stream)
+		return ori_fail(ORIEL_ERR_INVALID, "%s: there is no stream", call);
+	return ORIEL_OK;
+}
+
+enum oriel_status oriel_mark_create(struct oriel_comm *comm, struct oriel_mark **out)
+{
+	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
+	struct oriel_mark *mark;
+
+	if (status != ORIEL_OK)
+		return status;
+	mark = ori_handle_alloc(ORI_HANDLE_MARK, sizeof(*mark));
+	if (!mark)
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a mark");
+	mark->comm = comm;
+	ori_handle_open(mark, comm);
+	*out = mark;
+	return ORIEL_OK;
+}
+
+void oriel_mark_destroy(struct oriel_mark *mark)
+{
+	if (!ori_handle_shut(mark, ORI_HANDLE_MARK, __func__))
+		return;
+	if (mark->place)
+		mark->comm->gpu->ops->mark_close(mark->comm->gpu, mark->place);
+	ori_handle_free(mark);
+}
+
+enum oriel_status oriel_mark_set(struct oriel_mark *mark, void *stream)
+{
+	enum oriel_status status = ori_handle_check(mark, ORI_HANDLE_MARK, __func__);
+	bool is_capturing = false;
+	const struct ori_gpu *gpu;
+
+	if (status == ORIEL_OK)
+		status = mark_check_stream(mark->comm, stream, __func__);
+	if (status != ORIEL_OK)
+		return status;
+	gpu = mark->comm->gpu;
+	status = gpu->ops->stream_is_capturing(gpu, stream, &is_capturing);
+	if (status == ORIEL_OK && is_capturing)
+		return ori_fail(ORIEL_ERR_STATE, "oriel_mark_set: the stream is being captured");
+	return status == ORIEL_OK ? gpu->ops->mark_set(gpu, stream, &mark->place) : status;
+}
+
+enum oriel_status oriel_mark_test(struct oriel_mark *mark)
+{
+	enum oriel_status status = ori_handle_check(mark, ORI_HANDLE_MARK, __func__);
+
+	if (status != ORIEL_OK || !mark->place)
+		return status;
+	return mark->comm->gpu->ops->mark_query(mark->comm->gpu, mark->place);
+}
+
+enum oriel_status oriel_comm_is_capturing(struct oriel_comm *comm, void *stream, bool *is_capturing)
+{
+	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
+
+	if (status == ORIEL_OK)
+		status = mark_check_stream(comm, stream, __func__);
+	if (status != ORIEL_OK)
+		return status;
+	return comm->gpu->ops->stream_is_capturing(comm->gpu, stream, is_capturing);
+}
