@@ -15,6 +15,7 @@ set(ORIEL_HEADERS
 	oriel/allgather.h
 	oriel/alltoall.h
 	oriel/bcast.h
+	oriel/object_cache.h
 	oriel/stream_barrier.h
 	oriel/tune.h
 	oriel/dev.h

@@ -161,6 +161,38 @@ enum oriel_status oriel_allgather_begin(struct oriel_allgather *gather, const vo
 enum oriel_status oriel_allgather_test(struct oriel_allgather *gather);
 enum oriel_status oriel_allgather_wait(struct oriel_allgather *gather);
 
+/*
+ * The call without an object: one execution, of a cached object (oriel/object_cache.h). @recv has
+ * room for the result, the number of ranks times @bytes; @send is as in oriel_allgather_start(),
+ * with @recv for the view. Collective, in one order with all collective calls of @comm; one thread
+ * of a rank at a time. Ranks meet in each call, on the host, which returns after all have called
+ * it. So a rank that waits for its stream before the call may not have work of a peer there that
+ * the peer posts after the call.
+ *
+ * @stream NULL: host memory, which may be any. That of oriel_memory_alloc(),
+ * oriel_memory_take_fd() or a window is written in place; if @recv of any rank is other memory, the
+ * result passes through memory of the library and is copied. Complete on return.
+ *
+ * Else @recv is memory as in a view with ORIEL_VIEW_GPU: of the GPU, or of oriel_memory_alloc().
+ * The execution is posted to @stream. If that is being captured, the graph executes it at each
+ * launch: the object is then kept until oriel_object_cache_release() or oriel_comm_destroy(), and
+ * @recv stays as long as the graph. All ranks capture the call, or start it where others launch it.
+ *
+ * A call creates an object if some rank has none for @recv and as many bytes, or the memory there
+ * is no longer the one that it was made for (oriel_memory_identity()): as oriel_allgather_create(),
+ * it may then wait for the GPU. So the memory may be freed between calls. oriel_allgather_create()
+ * is for collectives that are frequent: a cached object costs a meeting of the ranks in each call.
+ *
+ * All ranks get the same status if nothing was done: ORIEL_ERR_MISMATCH: ranks differ in @bytes, in
+ * the kind of call, or some have a stream. ORIEL_ERR_INVALID: @send overlaps @recv in another way,
+ * a pointer is NULL, or a stream without a GPU. ORIEL_ERR_UNSUPPORTED: ranks cannot reach this
+ * memory; with a stream also memory without an identity. ORIEL_ERR_NOMEM: too many captured calls.
+ * The communicator is not broken by these. Otherwise the errors are those of
+ * oriel_allgather_start().
+ */
+enum oriel_status oriel_allgather(struct oriel_comm *comm, const void *send, void *recv,
+				  size_t bytes, void *stream);
+
 /* The limits and choices of an object. */
 struct oriel_allgather_info {
 	size_t bytes_max;   /* the most of an execution, of each rank */

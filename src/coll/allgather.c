@@ -2,6 +2,7 @@
 /* The all-gather of oriel/allgather.h: chooses what executes a call. Called by the user. */
 #include "base/error.h"
 #include "coll/gather_internode.h"
+#include "coll/object_cache.h"
 
 #define ALLGATHER_BIT(name) (1u << ORIEL_ALGORITHM_##name)
 #define ALLGATHER_BY_PLAN (ALLGATHER_BIT(DIRECT) | ALLGATHER_BIT(RING) | ALLGATHER_BIT(BRUCK))
@@ -167,4 +168,62 @@ enum oriel_status oriel_allgather_check(struct oriel_comm *comm, const struct or
 					struct oriel_allgather_info *info)
 {
 	return ori_gather_try(&allgather_kind, comm, view, attr, bytes, info, __func__);
+}
+
+static enum oriel_status once_create(struct oriel_comm *comm, const struct oriel_view *view,
+				     void **object)
+{
+	struct oriel_allgather *a = NULL;
+	enum oriel_status status = oriel_allgather_create(comm, view, NULL, &a);
+
+	*object = a;
+	return status;
+}
+
+static void once_destroy(void *object)
+{
+	oriel_allgather_destroy(object);
+}
+
+static const struct ori_cached_kind once_kind = {
+	.name = "all-gather",
+	.number = ORI_ALLGATHER,
+	.create = once_create,
+	.destroy = once_destroy,
+};
+
+static enum oriel_status once_check(const struct oriel_comm *comm, const char *send,
+				    const char *recv, size_t bytes, size_t *length)
+{
+	uintptr_t from = (uintptr_t)send, to = (uintptr_t)recv;
+
+	if (__builtin_mul_overflow(bytes, (size_t)oriel_comm_size(comm), length) ||
+	    *length > SIZE_MAX / 4)
+		return ori_fail(
+			ORIEL_ERR_INVALID,
+			"all-gather: %zu bytes of each of %u ranks exceed the address space", bytes,
+			oriel_comm_size(comm));
+	if (bytes && (!send || !recv))
+		return ori_fail(ORIEL_ERR_INVALID, "all-gather: %s is NULL",
+				send ? "recv" : "send");
+	if (from != to + oriel_comm_rank(comm) * bytes && from < to + *length && to < from + bytes)
+		return ori_fail(ORIEL_ERR_INVALID,
+				"all-gather: the send buffer overlaps the result, and is not this "
+				"rank's part of it");
+	return ORIEL_OK;
+}
+
+enum oriel_status oriel_allgather(struct oriel_comm *comm, const void *send, void *recv,
+				  size_t bytes, void *stream)
+{
+	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
+	struct ori_cached_call call = {
+		.kind = &once_kind, .comm = comm, .recv = recv, .bytes = bytes, .stream = stream};
+
+	if (status != ORIEL_OK)
+		return status;
+	status = ori_cached_begin(&call, once_check(comm, send, recv, bytes, &call.length));
+	if (status != ORIEL_OK || !call.object)
+		return status;
+	return ori_cached_end(&call, oriel_allgather_start(call.object, send, bytes, stream));
 }

@@ -123,6 +123,7 @@ int main(int argc, char **argv)
 		&channel_suite,   &ll_suite,     &ll128_suite,      &replay_suite,  &fault_suite,
 		&access_suite,    &stuck_suite,  &stuck_host_suite, &connect_suite, &lie_suite,
 		&allgather_suite, &gather_suite, &exchange_suite,   &both_suite,    &both_lie_suite,
+		&cached_suite,
 	};
 	static const struct backend backend = {.suites = suites,
 					       .count = sizeof(suites) / sizeof(suites[0]),

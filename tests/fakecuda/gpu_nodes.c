@@ -422,6 +422,129 @@ static void test_calls_differ(struct site *s)
 }
 #endif
 
+static struct oriel_object_cache_info cache_info(struct site *s)
+{
+	struct oriel_object_cache_info info = {0};
+
+	CHECK_OK(&s->r, oriel_object_cache_query(s->r.comm, &info));
+	return info;
+}
+
+/* Without an object. */
+static void call_once(struct site *s, struct object *o, size_t bytes)
+{
+	char *send = source(s, o, bytes, s->round % 2);
+
+	fill(s, send, bytes);
+	if (!CHECK_OK(&s->r, oriel_allgather(s->r.comm, send, o->result, bytes, o->stream)))
+		return;
+	fakecuda_finish(o->stream);
+	CHECK(&s->r, is_gathered(s, o, bytes));
+	s->round++;
+}
+
+static CUgraphExec call_captured(struct site *s, struct object *o, size_t bytes, CUgraph *graph)
+{
+	nodes_capture_begin(s, o);
+	CHECK_OK(&s->r, oriel_allgather(s->r.comm, o->send, o->result, bytes, o->stream));
+	return nodes_capture_end(s, o, graph);
+}
+
+/*
+ * Calls find their objects again, inside a capture and outside; one of the captures creates its
+ * object. Those stay, whatever calls follow, until they are released.
+ */
+static void test_cached(struct site *s)
+{
+	struct object *o = &s->objects[0];
+	size_t few = 1000, many = 3 * CHUNK + 5;
+	CUgraphExec execs[2];
+	CUgraph graphs[2];
+	unsigned i;
+
+	call_once(s, o, few);
+	call_once(s, o, few - 1);
+	CHECK(&s->r, cache_info(s).objects == 1 && cache_info(s).hits == 1);
+	execs[0] = call_captured(s, o, few, &graphs[0]);
+	CHECK(&s->r,
+	      cache_info(s).objects == 1 && cache_info(s).captured == 1 && cache_info(s).hits == 2);
+	execs[1] = call_captured(s, o, many, &graphs[1]);
+	CHECK(&s->r, cache_info(s).objects == 2 && cache_info(s).captured == 2);
+	for (i = 0; i < 20; i++) {
+		replay(s, o, execs[0], o->send, few);
+		if (i % 3 == 0)
+			call_once(s, o, many);
+		replay(s, o, execs[1], o->send, many);
+	}
+	CHECK(&s->r, cache_info(s).objects == 2);
+	/* More objects than may be kept: those of graphs are not destroyed. */
+	for (i = 0; i < ORIEL_OBJECT_CACHE_MOST + 2; i++)
+		CHECK_OK(&s->r, oriel_allgather(s->r.comm, o->send, s->objects[1].result + 8 * i, 8,
+						s->objects[1].stream));
+	fakecuda_finish(s->objects[1].stream);
+	CHECK(&s->r, cache_info(s).objects == ORIEL_OBJECT_CACHE_MOST + 2);
+	replay(s, o, execs[0], o->send, few);
+	replay(s, o, execs[1], o->send, many);
+	for (i = 0; i < 2; i++) {
+		cuGraphExecDestroy(execs[i]);
+		cuGraphDestroy(graphs[i]);
+	}
+	nodes_meet(s);
+	CHECK_OK(&s->r, oriel_object_cache_release(s->r.comm, o->result, 1));
+	CHECK(&s->r,
+	      cache_info(s).objects == ORIEL_OBJECT_CACHE_MOST && cache_info(s).captured == 0);
+}
+
+/* A rank may have its result before its peers; it frees the memory, and they lose the object. */
+static void test_freed(struct site *s)
+{
+	size_t bytes = 3 * CHUNK + 5, room = (size_t)s->r.size * SHARE;
+	struct object *o = &s->objects[0];
+	CUdeviceptr at = 0, managed = 0;
+	char host[64] = {0}, *whole;
+	unsigned i;
+
+	for (i = 0; i < 2 * s->r.size; i++) {
+		call_once(s, o, bytes);
+		CHECK(&s->r, cache_info(s).hits == i && cache_info(s).objects == 1);
+		call_once(s, o, bytes);
+		CHECK(&s->r, cache_info(s).hits == i + 1);
+		if (i % s->r.size != s->r.rank)
+			continue;
+		CHECK(&s->r, cuMemFree((CUdeviceptr)o->result) == CUDA_SUCCESS);
+		CHECK(&s->r, cuMemAlloc(&at, room) == CUDA_SUCCESS);
+		o->result = (char *)at;
+	}
+	/* Posted, and released before it has ended. */
+	fill(s, o->send, bytes);
+	CHECK_OK(&s->r, oriel_allgather(s->r.comm, o->send, o->result, bytes, o->stream));
+	CHECK_OK(&s->r, oriel_object_cache_release(s->r.comm, NULL, 0));
+	CHECK(&s->r, cache_info(s).objects == 0);
+	fakecuda_finish(o->stream);
+	CHECK(&s->r, is_gathered(s, o, bytes));
+	s->round++;
+	/* Memory of one rank that cannot be shared, or recognised. */
+	CHECK(&s->r, cuMemAllocManaged(&managed, room, CU_MEM_ATTACH_GLOBAL) == CUDA_SUCCESS);
+	whole = s->r.rank ? o->result : (char *)managed;
+	CHECK_FAILS(&s->r, oriel_allgather(s->r.comm, o->send, whole, 8, o->stream),
+		    ORIEL_ERR_UNSUPPORTED, "managed memory");
+	cuMemFree(managed);
+	whole = malloc(s->r.size * sizeof(host));
+	CHECK_FAILS(&s->r,
+		    oriel_allgather(s->r.comm, o->send, s->r.rank ? o->result : whole, 8,
+				    o->stream),
+		    ORIEL_ERR_UNSUPPORTED, "a later call cannot recognise");
+	host[3] = (char)s->r.rank;
+	CHECK_OK(&s->r, oriel_allgather(s->r.comm, host, whole, sizeof(host), NULL));
+	for (i = 0; i < s->r.size; i++)
+		CHECK(&s->r, whole[i * sizeof(host) + 3] == (char)i);
+	CHECK_FAILS(&s->r,
+		    oriel_allgather(s->r.comm, o->send, s->r.rank ? o->result : whole, 8,
+				    s->r.rank ? o->stream : NULL),
+		    ORIEL_ERR_MISMATCH, "whether there is a stream");
+	free(whole);
+}
+
 const struct nodes_test nodes_tests[] = {
 #ifndef NDEBUG
 	{"calls_differ", test_calls_differ, LONG_NS},
@@ -435,5 +558,7 @@ const struct nodes_test nodes_tests[] = {
 	{"aborted", test_aborted, LONG_NS},
 	{"driver", test_driver, LONG_NS},
 	{"rejected", test_rejected, LONG_NS},
+	{"cached", test_cached, LONG_NS},
+	{"freed", test_freed, LONG_NS},
 	{NULL, NULL, 0},
 };

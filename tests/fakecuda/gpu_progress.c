@@ -407,6 +407,42 @@ static void test_many(struct test *t)
 	}
 }
 
+/* A mark says when the stream has passed it, also after the stream was destroyed. */
+static void test_marks(struct test *t)
+{
+	unsigned left = fakecuda_left();
+	struct oriel_mark *mark = NULL;
+	bool is_capturing = false;
+	CUgraph graph;
+
+	CHECK_OK(&t->r, oriel_mark_create(t->r.comm, &mark));
+	CHECK_OK(&t->r, oriel_mark_test(mark));
+	stream_block(t, t->other);
+	CHECK_OK(&t->r, oriel_mark_set(mark, t->other));
+	CHECK(&t->r, oriel_mark_test(mark) == ORIEL_AGAIN);
+	CHECK_OK(&t->r, oriel_comm_is_capturing(t->r.comm, t->stream, &is_capturing));
+	CHECK(&t->r, !is_capturing);
+	CHECK(&t->r,
+	      cuStreamBeginCapture(t->stream, CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_SUCCESS);
+	CHECK_OK(&t->r, oriel_comm_is_capturing(t->r.comm, t->stream, &is_capturing));
+	CHECK(&t->r, is_capturing);
+	CHECK_FAILS(&t->r, oriel_mark_set(mark, t->stream), ORIEL_ERR_STATE, "being captured");
+	/* Other streams go on meanwhile. */
+	CHECK(&t->r, oriel_mark_test(mark) == ORIEL_AGAIN);
+	__atomic_store_n(&t->page->gate, 1, __ATOMIC_RELEASE);
+	fakecuda_finish(t->other);
+	CHECK_OK(&t->r, oriel_mark_test(mark));
+	CHECK(&t->r, cuStreamEndCapture(t->stream, &graph) == CUDA_SUCCESS);
+	cuGraphDestroy(graph);
+	CHECK_FAILS(&t->r, oriel_mark_set(mark, NULL), ORIEL_ERR_INVALID, "no stream");
+	CHECK_OK(&t->r, oriel_mark_set(mark, t->other));
+	cuStreamDestroy(t->other);
+	t->other = NULL;
+	CHECK_OK(&t->r, oriel_mark_test(mark));
+	oriel_mark_destroy(mark);
+	CHECK(&t->r, fakecuda_left() == left - 1);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(struct test *t);
@@ -414,6 +450,7 @@ static const struct {
 	{"order", test_order},     {"blocked", test_blocked}, {"streams", test_streams},
 	{"replays", test_replays}, {"two", test_two_graphs},  {"rejected", test_rejected},
 	{"failure", test_failure}, {"torn", test_torn},       {"many", test_many},
+	{"marks", test_marks},
 };
 
 static unsigned run_test(void (*run)(struct test *t))

@@ -179,6 +179,13 @@ CUresult cuEventRecord(CUevent event, CUstream stream)
 	return fake_post(stream, &op);
 }
 
+CUresult cuEventQuery(CUevent event)
+{
+	if (fake_current() < 0 || event->capture || fake_fails("cuEventQuery"))
+		return CUDA_ERROR_INVALID_VALUE;
+	return atomic_load(&event->done) < event->turn ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+}
+
 /*
  * A wait for an event that was never recorded ends at once; a graph cannot wait for an event
  * outside it.

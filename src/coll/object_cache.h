@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Cached objects of oriel/object_cache.h: object_agree.c lets ranks agree on the object of a call,
+ * object_cache.c has the table of them. The collectives without an object call begin and end.
+ */
+#ifndef ORI_COLL_OBJECT_CACHE_H
+#define ORI_COLL_OBJECT_CACHE_H
+
+#include <oriel/allgather.h>
+#include <oriel/object_cache.h>
+#include <oriel/progress.h>
+
+#include "coll/gather_tune.h"
+
+#define ORI_CACHED_SLOTS ORIEL_OBJECT_CACHE_CAPTURED_MOST
+#define ORI_CACHED_WORDS (ORI_CACHED_SLOTS / 64)
+
+/* A collective that objects are kept of. */
+struct ori_cached_kind {
+	const char *name; /* in texts */
+	enum ori_collective number;
+	/* Collective; writes @object on success, or NULL. */
+	enum oriel_status (*create)(struct oriel_comm *comm, const struct oriel_view *view,
+				    void **object);
+	void (*destroy)(void *object);
+};
+
+/* A call, the same on all ranks but for addresses. */
+struct ori_cached_call {
+	const struct ori_cached_kind *kind;
+	struct oriel_comm *comm;
+	void *recv;
+	size_t length; /* of the result at @recv */
+	size_t bytes;  /* what ranks compare: of a message */
+	void *stream;  /* NULL: host memory */
+
+	/* Set by begin(). */
+	void *object; /* NULL: there is nothing to do */
+	struct ori_cached *slot;
+	bool is_capturing;
+};
+
+/*
+ * Collective: finds or creates the object of @call. @status: what this rank found wrong with its
+ * arguments; all ranks get the failure of the lowest rank.
+ */
+enum oriel_status ori_cached_begin(struct ori_cached_call *call, enum oriel_status status);
+/* The execution was started with @status: copies a result that was staged. Returns the status. */
+enum oriel_status ori_cached_end(struct ori_cached_call *call, enum oriel_status status);
+
+/* One cached object. All fields but the addresses and the identity are equal on all ranks. */
+struct ori_cached {
+	const struct ori_cached_kind *kind; /* NULL: no object */
+	void *object;
+	char *memory; /* of the result; of the library if it is staging */
+	uint64_t identity;
+	size_t length;
+	bool is_gpu;
+	bool is_staging;
+	bool is_captured;
+	uint64_t used;           /* number of the last call */
+	struct oriel_mark *mark; /* GPU: behind the last execution in a stream */
+};
+
+/* The slots of which each bit is set. */
+struct ori_cached_set {
+	uint64_t words[ORI_CACHED_WORDS];
+};
+
+static inline bool ori_cached_has(const struct ori_cached_set *set, unsigned slot)
+{
+	return set->words[slot / 64] >> slot % 64 & 1;
+}
+
+static inline void ori_cached_add(struct ori_cached_set *set, unsigned slot)
+{
+	set->words[slot / 64] |= (uint64_t)1 << slot % 64;
+}
+
+struct ori_cached_note;
+
+/* The cached objects of a communicator. */
+struct ori_object_cache {
+	struct oriel_comm *comm;
+	struct ori_cached_note *notes; /* [ranks], of the last call */
+	bool is_agreed;                /* all ranks have theirs */
+	uint64_t calls, hits;
+	struct ori_cached slots[ORI_CACHED_SLOTS];
+};
+
+/* Does the object have room for a result of @call? */
+bool ori_cached_fits(const struct ori_cached *slot, const struct ori_cached_call *call);
+/* Local: is the memory at the object's address no longer the one that it was made for? */
+bool ori_cached_is_stale(const struct ori_object_cache *cache, const struct ori_cached *slot);
+/*
+ * Collective, of equal slots: all ranks get the same status, and the new slot, whose memory is
+ * that of @call with @identity, or staging. Destroys the oldest object if there are too many.
+ */
+enum oriel_status ori_cached_create(struct ori_object_cache *cache,
+				    const struct ori_cached_call *call, uint64_t identity,
+				    bool is_staged, struct ori_cached **slot);
+/* Collective, of equal slots. Waits for what this rank has posted to streams. */
+void ori_cached_destroy(struct ori_object_cache *cache, struct ori_cached *slot);
+void ori_cached_destroy_set(struct ori_object_cache *cache, const struct ori_cached_set *set);
+struct oriel_object_cache_info ori_cached_info(const struct ori_object_cache *cache);
+
+#endif
