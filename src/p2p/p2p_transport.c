@@ -83,8 +83,6 @@ enum oriel_status ori_transport_send(struct oriel_p2p *p2p, const struct p2p_fra
 	size_t length = offsetof(struct p2p_frame, bytes) +
 			ori_p2p_frame_length((enum p2p_frame_kind)frame->kind);
 
-	if (!p2p->link.transport)
-		return ORIEL_ERR_PEER;
 	return transport_result(transport_of(p2p), "send",
 				transport_of(p2p)->send(p2p->link.transport, frame, length));
 }
