@@ -411,7 +411,9 @@ static int orphan_rank(unsigned rank, const char *nodes, int end)
 			_exit(read(end, text, 1) != 0);
 		raise(SIGKILL);
 	}
-	MUST(oriel_window_signal(r.window, 0, SIGNAL_ROUND, ORIEL_SIGNAL_ADD, 1, NULL));
+	/* Rank 0 may be killed between the signal and its acknowledgement. */
+	status = oriel_window_signal(r.window, 0, SIGNAL_ROUND, ORIEL_SIGNAL_ADD, 1, NULL);
+	CHECK(status == ORIEL_OK || status == ORIEL_ERR_PEER);
 	status = oriel_window_wait_signal(r.window, SIGNAL_WORKER, ORIEL_GE, 1, 0, NULL);
 	CHECK(status == ORIEL_ERR_PEER);
 	return 0;
