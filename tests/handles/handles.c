@@ -239,6 +239,8 @@ enum answer {
 	X(P2P_ENDPOINT, STATUS, oriel_p2p_recv_control, (h, 1, bytes, 8, &request), 0)      \
 	X(P2P_ENDPOINT, STATUS, oriel_p2p_send, (h, 0, &buffer, &request), 0)               \
 	X(P2P_ENDPOINT, STATUS, oriel_p2p_recv, (h, 0, &buffer, &request), 0)               \
+	X(P2P_ENDPOINT, STATUS, oriel_p2p_send_chunk, (h, 0, 0, 0, &buffer, &request), 0)   \
+	X(P2P_ENDPOINT, STATUS, oriel_p2p_recv_chunk, (h, 0, 0, 0, &buffer, &request), 0)   \
 	X(P2P_ENDPOINT, STATUS, oriel_p2p_export, (h, &buffer, bytes), 0)                   \
 	X(P2P_ENDPOINT, STATUS, oriel_p2p_import, (h, bytes, ORIEL_P2P_EXPORT, &remote), 0) \
 	X(P2P_ENDPOINT, STATUS, oriel_p2p_put, (h, 0, &buffer, &remote, 0, &request), 0)    \
