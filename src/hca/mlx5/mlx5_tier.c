@@ -157,8 +157,7 @@ static const char *tier_lack(const struct mlx5_device *d)
 {
 	if (d->gpu && !mlx5_reaches_all(d))
 		return "the device resolves no page faults of its queues (no mem_page_fault), by "
-		       "which "
-		       "they reach memory that is not registered";
+		       "which they reach unregistered memory";
 	if (d->report.has_wait)
 		return NULL;
 	return d->report.is_devx ? "its queues cannot WAIT, which counters need"
