@@ -2,6 +2,35 @@
 /* Programs that assume an order, and their twins that enforce it. */
 #include "hca/soft/soft_arena_test.h"
 
+/* Promises that many NICs keep, and that the twin of a program may rely on. */
+enum relies {
+	RELIES_ON_NEITHER,
+	RELIES_ON_ORDER, /* requests of a QP arrive in order: soft_order_test.c has fenced twins */
+	RELIES_ON_CQE,   /* a thread of the target sees an acknowledged WRITE */
+};
+
+/* Does @right hold with one more liberty, unless it relies on what that takes away? */
+static void expect_with(const char *name, litmus right, const char *config, const char *liberty,
+			bool holds)
+{
+	char more[128];
+	unsigned found;
+
+	snprintf(more, sizeof(more), "%s%s%s", config, *config ? "," : "", liberty);
+	found = broken_by(right, more);
+	print_message("%s: its twin with %s: %u break it\n", name, liberty, found);
+	assert_int_equal(found == 0, holds);
+}
+
+/* As expect_litmus(), and under both adversaries. */
+static void expect_everywhere(const char *name, litmus wrong, litmus right, const char *config,
+			      enum relies relies)
+{
+	expect_litmus(name, wrong, right, config);
+	expect_with(name, right, config, "reorder=50us", relies != RELIES_ON_ORDER);
+	expect_with(name, right, config, "invisible=50us", relies != RELIES_ON_CQE);
+}
+
 static bool signal_on_same_qp(uint64_t seed, const char *config)
 {
 	struct arena r;
@@ -39,7 +68,8 @@ static bool signal_on_other_qp(uint64_t seed, const char *config)
 static void test_a_signal_follows_its_data_on_the_same_qp_only(void **state)
 {
 	(void)state;
-	expect_litmus("signal on another QP", signal_on_other_qp, signal_on_same_qp, "delay=20us");
+	expect_everywhere("signal on another QP", signal_on_other_qp, signal_on_same_qp,
+			  "delay=20us", RELIES_ON_ORDER);
 	assert_int_equal(broken_by(signal_on_same_qp, "drop=0.2,ack=1ms,retry=100"), 0);
 }
 
@@ -80,8 +110,8 @@ static bool signal_in_relaxed_memory(uint64_t seed, const char *config)
 static void test_a_signal_needs_strict_memory(void **state)
 {
 	(void)state;
-	expect_litmus("signal in relaxed memory", signal_in_relaxed_memory, signal_in_strict_memory,
-		      "relaxed=64");
+	expect_everywhere("signal in relaxed memory", signal_in_relaxed_memory,
+			  signal_in_strict_memory, "relaxed=64", RELIES_ON_ORDER);
 }
 
 /* A WRITE with @fence writes the bytes that a READ brings from b back elsewhere. */
@@ -119,10 +149,10 @@ static bool read_then_write_all(uint64_t seed, const char *config)
 static void test_a_write_of_read_data_needs_a_fence(void **state)
 {
 	(void)state;
-	expect_litmus("WRITE after READ without a fence", read_then_write_unfenced,
-		      read_then_write_fenced, "delay=5us");
-	expect_litmus("the same, below OWNER", read_then_write_unfenced, read_then_write_fenced,
-		      "late_read=1,below_owner=50us");
+	expect_everywhere("WRITE after READ without a fence", read_then_write_unfenced,
+			  read_then_write_fenced, "delay=5us", RELIES_ON_NEITHER);
+	expect_everywhere("the same, below OWNER", read_then_write_unfenced, read_then_write_fenced,
+			  "late_read=1,below_owner=50us", RELIES_ON_NEITHER);
 	assert_int_equal(broken_by(read_then_write_all, "delay=5us"), 0);
 }
 
@@ -161,10 +191,10 @@ static bool source_reused_after(uint64_t seed, const char *config)
 static void test_a_source_is_free_after_its_cqe_only(void **state)
 {
 	(void)state;
-	expect_litmus("source changed before its CQE", source_reused_early, source_reused_after,
-		      "gather=20us");
-	expect_litmus("the same with losses", source_reused_early, source_reused_after,
-		      "gather=20us,drop=0.1,retry=50");
+	expect_everywhere("source changed before its CQE", source_reused_early, source_reused_after,
+			  "gather=20us", RELIES_ON_CQE);
+	expect_everywhere("the same with losses", source_reused_early, source_reused_after,
+			  "gather=20us,drop=0.1,retry=50", RELIES_ON_CQE);
 }
 
 /*
@@ -205,10 +235,10 @@ static bool read_seen_after_dump(uint64_t seed, const char *config)
 static void test_a_dump_makes_reads_visible(void **state)
 {
 	(void)state;
-	expect_litmus("READ without DUMP, relaxed", read_seen_at_once, read_seen_after_dump,
-		      "relaxed=64,late_read=1");
-	expect_litmus("READ without DUMP, below OWNER", read_seen_at_once, read_seen_after_dump,
-		      "below_owner=50us,late_read=1");
+	expect_everywhere("READ without DUMP, relaxed", read_seen_at_once, read_seen_after_dump,
+			  "relaxed=64,late_read=1", RELIES_ON_NEITHER);
+	expect_everywhere("READ without DUMP, below OWNER", read_seen_at_once, read_seen_after_dump,
+			  "below_owner=50us,late_read=1", RELIES_ON_NEITHER);
 }
 
 /* A poller sees the signal and reads the data: at once, or after a DUMP by its own NIC. */
@@ -243,8 +273,8 @@ static bool data_seen_after_dump(uint64_t seed, const char *config)
 static void test_below_owner_a_signal_needs_a_dump(void **state)
 {
 	(void)state;
-	expect_litmus("signal without DUMP, below OWNER", data_seen_at_once, data_seen_after_dump,
-		      "below_owner=50us");
+	expect_everywhere("signal without DUMP, below OWNER", data_seen_at_once,
+			  data_seen_after_dump, "below_owner=50us", RELIES_ON_ORDER);
 }
 
 /* Held writes arrive by themselves in the end, in their order. */
@@ -320,9 +350,10 @@ static void test_the_record_comes_before_the_doorbell(void **state)
 {
 	(void)state;
 	oriel_log_set_sink(no_log, NULL);
-	expect_litmus("doorbell before its record", doorbell_first, record_first, "");
-	expect_litmus("the same, record only", doorbell_first, record_first,
-		      "db_loss=1,db_delay=20us");
+	expect_everywhere("doorbell before its record", doorbell_first, record_first, "",
+			  RELIES_ON_NEITHER);
+	expect_everywhere("the same, record only", doorbell_first, record_first,
+			  "db_loss=1,db_delay=20us", RELIES_ON_NEITHER);
 	oriel_log_set_sink(NULL, NULL);
 }
 
@@ -362,7 +393,8 @@ static void test_a_wqe_is_written_before_its_doorbell_rings(void **state)
 {
 	(void)state;
 	oriel_log_set_sink(no_log, NULL);
-	expect_litmus("doorbell before its WQE", filled_late, filled_before, "");
+	expect_everywhere("doorbell before its WQE", filled_late, filled_before, "",
+			  RELIES_ON_NEITHER);
 	oriel_log_set_sink(NULL, NULL);
 }
 
@@ -401,8 +433,8 @@ static bool word_read_by_the_cpu(uint64_t seed, const char *config)
 static void test_only_hcas_may_write_a_word_that_they_add_to(void **state)
 {
 	(void)state;
-	expect_litmus("a word to which CPU and HCA add", word_written_by_the_cpu,
-		      word_read_by_the_cpu, "");
+	expect_everywhere("a word to which CPU and HCA add", word_written_by_the_cpu,
+			  word_read_by_the_cpu, "", RELIES_ON_NEITHER);
 }
 
 int main(void)
