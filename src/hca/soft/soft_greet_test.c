@@ -131,7 +131,11 @@ static void test_a_silent_connection_is_closed_in_time(void **state)
 		usleep(1000);
 	expect_end(fd);
 	assert_int_equal(end_hear(&half, 0), ORIEL_ERR_PEER);
-	assert_true(bench_log_count(&s->log, "it sent no hello within 10 s") == 2);
+	/* One line a second, and the number of the others behind it. */
+	while (bench_log_count(&s->log, "it sent no hello within 10 s") +
+		       bench_log_count(&s->log, "1 more connections ended as those") <
+	       2)
+		usleep(1000);
 	say_write(s, &end, 5);
 	await_value(s, 5);
 	end_close(&half);
