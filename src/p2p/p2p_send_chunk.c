@@ -170,7 +170,8 @@ static struct p2p_local chunk_source(const struct oriel_p2p *p2p, const struct p
 		local.address = (uint64_t)(local.at - p2p->ctx->pool.area.base);
 		local.lkeys = p2p->ctx->pool.area.lkeys;
 		local.is_gpu = s->staging >= 0 && p2p->ctx->pool.is_gpu;
-	} else if (r->memory) {
+	} else if (r->memory && !p2p_has_transport(p2p->ctx)) {
+		/* A transport takes sources by where they are, also before they are registered. */
 		local.address = r->memory->iova + (uint64_t)(local.at - r->memory->address);
 		local.lkeys = r->memory->lkeys;
 	}
