@@ -190,8 +190,8 @@ enum oriel_status oriel_allgather_wait(struct oriel_allgather *gather);
  * The communicator is not broken by these. Otherwise the errors are those of
  * oriel_allgather_start().
  */
-enum oriel_status oriel_allgather(struct oriel_comm *comm, const void *send, void *recv,
-				  size_t bytes, void *stream);
+enum oriel_status oriel_allgather_once(struct oriel_comm *comm, const void *send, void *recv,
+				       size_t bytes, void *stream);
 
 /* The limits and choices of an object. */
 struct oriel_allgather_info {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cached objects: a collective without an object, such as oriel_allgather(), executes a persistent
- * object that the communicator keeps for the next such call with the same memory. Here a program
- * sees how many are kept, and lets them go before it frees the memory. docs/allgather.md says how
- * ranks agree on an object.
+ * Cached objects: a collective without an object, such as oriel_allgather_once(), executes a
+ * persistent object that the communicator keeps for the next such call with the same memory. Here a
+ * program sees how many are kept, and lets them go before it frees the memory. docs/allgather.md
+ * says how ranks agree on an object.
  */
 #ifndef ORIEL_OBJECT_CACHE_H
 #define ORIEL_OBJECT_CACHE_H

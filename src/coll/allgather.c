@@ -94,9 +94,12 @@ enum oriel_status oriel_allgather_start(struct oriel_allgather *a, const void *s
 		return status;
 	g = &a->gather;
 	status = start_check(g, send, bytes, stream);
-	if (status == ORIEL_OK && bytes)
-		status = g->is_gpu ? ori_gather_same(g, "bytes", bytes)
-				   : ori_gather_publish(g, bytes);
+	/* Of 0 bytes as well: nobody waits for anybody, so only this finds a peer that sends some.
+	 */
+	if (status == ORIEL_OK && g->is_gpu)
+		status = ori_gather_same(g, "bytes", bytes);
+	else if (status == ORIEL_OK && bytes)
+		status = ori_gather_publish(g, bytes);
 	if (status != ORIEL_OK || !bytes)
 		return status;
 	algorithm = ori_gather_choose(g, bytes);
@@ -213,8 +216,8 @@ static enum oriel_status once_check(const struct oriel_comm *comm, const char *s
 	return ORIEL_OK;
 }
 
-enum oriel_status oriel_allgather(struct oriel_comm *comm, const void *send, void *recv,
-				  size_t bytes, void *stream)
+enum oriel_status oriel_allgather_once(struct oriel_comm *comm, const void *send, void *recv,
+				       size_t bytes, void *stream)
 {
 	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
 	struct ori_cached_call call = {

@@ -43,7 +43,7 @@ static void gather_to(struct rank *r, char *recv, size_t bytes, bool in_place)
 	r->round++;
 	memset(recv, GUARD, r->size * bytes);
 	fill(send, bytes, message_seed(r->round, r->rank));
-	if (CHECK_OK(r, oriel_allgather(r->comm, send, recv, bytes, NULL)))
+	if (CHECK_OK(r, oriel_allgather_once(r->comm, send, recv, bytes, NULL)))
 		for (rank = 0; rank < r->size; rank++)
 			if (!CHECK_EQ(r,
 				      wrong(recv + rank * bytes, bytes,
@@ -67,7 +67,7 @@ static void an_object_is_found_again(struct rank *r)
 		gather_to(r, recv, sizes[i], true);
 	}
 	CHECK_EQ(r, not_all(recv + length, 64, GUARD), 0);
-	CHECK_OK(r, oriel_allgather(r->comm, NULL, NULL, 0, NULL));
+	CHECK_OK(r, oriel_allgather_once(r->comm, NULL, NULL, 0, NULL));
 	after = info_of(r);
 	CHECK_EQ(r, after.calls - before.calls, 12);
 	CHECK_EQ(r, after.hits - before.hits, 11);
@@ -196,32 +196,33 @@ static void all_ranks_learn_what_one_does_wrong(struct rank *r)
 	bool is_last = r->rank + 1 == r->size;
 	enum oriel_status status;
 
-	CHECK_STATUS(r, oriel_allgather(r->comm, is_last ? NULL : send, recv, 8, NULL),
+	CHECK_STATUS(r, oriel_allgather_once(r->comm, is_last ? NULL : send, recv, 8, NULL),
 		     ORIEL_ERR_INVALID);
 	CHECK_LAST(r, "send is NULL");
-	CHECK_STATUS(r, oriel_allgather(r->comm, send, is_last ? NULL : recv, 8, NULL),
+	CHECK_STATUS(r, oriel_allgather_once(r->comm, send, is_last ? NULL : recv, 8, NULL),
 		     ORIEL_ERR_INVALID);
 	CHECK_LAST(r, "recv is NULL");
 	CHECK_STATUS(r,
-		     oriel_allgather(r->comm, is_last ? recv + 8 * r->rank + 1 : send, recv, 8,
-				     NULL),
+		     oriel_allgather_once(r->comm, is_last ? recv + 8 * r->rank + 1 : send, recv, 8,
+					  NULL),
 		     ORIEL_ERR_INVALID);
 	CHECK_LAST(r, "overlaps the result");
-	CHECK_STATUS(r, oriel_allgather(r->comm, send, recv, SIZE_MAX, NULL), ORIEL_ERR_INVALID);
-	CHECK_STATUS(r, oriel_allgather(r->comm, send, recv, 8, is_last ? send : NULL),
+	CHECK_STATUS(r, oriel_allgather_once(r->comm, send, recv, SIZE_MAX, NULL),
+		     ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_allgather_once(r->comm, send, recv, 8, is_last ? send : NULL),
 		     ORIEL_ERR_INVALID);
 	CHECK_LAST(r, "has no GPU");
-	status = oriel_allgather(r->comm, send, recv, is_last ? 16 : 8, NULL);
+	status = oriel_allgather_once(r->comm, send, recv, is_last ? 16 : 8, NULL);
 	CHECK_EQ(r, status, r->size > 1 ? ORIEL_ERR_MISMATCH : ORIEL_OK);
 	if (r->size > 1)
 		CHECK_LAST(r, "ranks differ in bytes: 8 on rank 0, 16 on rank");
 	/* One gathers nothing, or is in another call. */
-	status = oriel_allgather(r->comm, send, recv, is_last ? 0 : 8, NULL);
+	status = oriel_allgather_once(r->comm, send, recv, is_last ? 0 : 8, NULL);
 	CHECK_EQ(r, status, r->size > 1 ? ORIEL_ERR_MISMATCH : ORIEL_OK);
 	if (is_last)
 		status = oriel_object_cache_release(r->comm, NULL, 0);
 	else
-		status = oriel_allgather(r->comm, send, recv, 8, NULL);
+		status = oriel_allgather_once(r->comm, send, recv, 8, NULL);
 	CHECK_EQ(r, status, r->size > 1 ? ORIEL_ERR_MISMATCH : ORIEL_OK);
 	rank_check_healthy(r);
 	gather_to(r, recv, 100, true);
@@ -275,7 +276,7 @@ static void an_abort_ends_a_call(struct rank *r)
 	if (r->rank + 1 == r->size)
 		oriel_comm_abort(r->comm, "test");
 	do
-		status = oriel_allgather(r->comm, send, recv, 8, NULL);
+		status = oriel_allgather_once(r->comm, send, recv, 8, NULL);
 	while (status == ORIEL_OK);
 	CHECK_EQ(r, status, ORIEL_ERR_ABORTED);
 	CHECK_STATUS(r, oriel_object_cache_release(r->comm, NULL, 0), ORIEL_ERR_ABORTED);

@@ -436,7 +436,7 @@ static void call_once(struct site *s, struct object *o, size_t bytes)
 	char *send = source(s, o, bytes, s->round % 2);
 
 	fill(s, send, bytes);
-	if (!CHECK_OK(&s->r, oriel_allgather(s->r.comm, send, o->result, bytes, o->stream)))
+	if (!CHECK_OK(&s->r, oriel_allgather_once(s->r.comm, send, o->result, bytes, o->stream)))
 		return;
 	fakecuda_finish(o->stream);
 	CHECK(&s->r, is_gathered(s, o, bytes));
@@ -446,7 +446,7 @@ static void call_once(struct site *s, struct object *o, size_t bytes)
 static CUgraphExec call_captured(struct site *s, struct object *o, size_t bytes, CUgraph *graph)
 {
 	nodes_capture_begin(s, o);
-	CHECK_OK(&s->r, oriel_allgather(s->r.comm, o->send, o->result, bytes, o->stream));
+	CHECK_OK(&s->r, oriel_allgather_once(s->r.comm, o->send, o->result, bytes, o->stream));
 	return nodes_capture_end(s, o, graph);
 }
 
@@ -479,8 +479,9 @@ static void test_cached(struct site *s)
 	CHECK(&s->r, cache_info(s).objects == 2);
 	/* More objects than may be kept: those of graphs are not destroyed. */
 	for (i = 0; i < ORIEL_OBJECT_CACHE_MOST + 2; i++)
-		CHECK_OK(&s->r, oriel_allgather(s->r.comm, o->send, s->objects[1].result + 8 * i, 8,
-						s->objects[1].stream));
+		CHECK_OK(&s->r,
+			 oriel_allgather_once(s->r.comm, o->send, s->objects[1].result + 8 * i, 8,
+					      s->objects[1].stream));
 	fakecuda_finish(s->objects[1].stream);
 	CHECK(&s->r, cache_info(s).objects == ORIEL_OBJECT_CACHE_MOST + 2);
 	replay(s, o, execs[0], o->send, few);
@@ -517,7 +518,7 @@ static void test_freed(struct site *s)
 	}
 	/* Posted, and released before it has ended. */
 	fill(s, o->send, bytes);
-	CHECK_OK(&s->r, oriel_allgather(s->r.comm, o->send, o->result, bytes, o->stream));
+	CHECK_OK(&s->r, oriel_allgather_once(s->r.comm, o->send, o->result, bytes, o->stream));
 	CHECK_OK(&s->r, oriel_object_cache_release(s->r.comm, NULL, 0));
 	CHECK(&s->r, cache_info(s).objects == 0);
 	fakecuda_finish(o->stream);
@@ -526,21 +527,21 @@ static void test_freed(struct site *s)
 	/* Memory of one rank that cannot be shared, or recognised. */
 	CHECK(&s->r, cuMemAllocManaged(&managed, room, CU_MEM_ATTACH_GLOBAL) == CUDA_SUCCESS);
 	whole = s->r.rank ? o->result : (char *)managed;
-	CHECK_FAILS(&s->r, oriel_allgather(s->r.comm, o->send, whole, 8, o->stream),
+	CHECK_FAILS(&s->r, oriel_allgather_once(s->r.comm, o->send, whole, 8, o->stream),
 		    ORIEL_ERR_UNSUPPORTED, "managed memory");
 	cuMemFree(managed);
 	whole = malloc(s->r.size * sizeof(host));
 	CHECK_FAILS(&s->r,
-		    oriel_allgather(s->r.comm, o->send, s->r.rank ? o->result : whole, 8,
-				    o->stream),
+		    oriel_allgather_once(s->r.comm, o->send, s->r.rank ? o->result : whole, 8,
+					 o->stream),
 		    ORIEL_ERR_UNSUPPORTED, "a later call cannot recognise");
 	host[3] = (char)s->r.rank;
-	CHECK_OK(&s->r, oriel_allgather(s->r.comm, host, whole, sizeof(host), NULL));
+	CHECK_OK(&s->r, oriel_allgather_once(s->r.comm, host, whole, sizeof(host), NULL));
 	for (i = 0; i < s->r.size; i++)
 		CHECK(&s->r, whole[i * sizeof(host) + 3] == (char)i);
 	CHECK_FAILS(&s->r,
-		    oriel_allgather(s->r.comm, o->send, s->r.rank ? o->result : whole, 8,
-				    s->r.rank ? o->stream : NULL),
+		    oriel_allgather_once(s->r.comm, o->send, s->r.rank ? o->result : whole, 8,
+					 s->r.rank ? o->stream : NULL),
 		    ORIEL_ERR_MISMATCH, "whether there is a stream");
 	free(whole);
 }

@@ -136,7 +136,7 @@ enum answer {
 	X(COMM, STATUS, oriel_window_create, (h, NULL, OUT(made)), 0)           \
 	X(COMM, STATUS, oriel_stream_barrier_create, (h, 0, OUT(made)), 0)      \
 	X(COMM, STATUS, oriel_allgather_create, (h, &view, NULL, OUT(made)), 0) \
-	X(COMM, STATUS, oriel_allgather, (h, bytes, bytes, 8, NULL), 0)         \
+	X(COMM, STATUS, oriel_allgather_once, (h, bytes, bytes, 8, NULL), 0)    \
 	X(COMM, STATUS, oriel_object_cache_release, (h, NULL, 0), 0)            \
 	X(COMM, STATUS, oriel_object_cache_query, (h, &cache_info), 0)          \
 	X(COMM, STATUS, oriel_allgather_check, (h, &view, NULL, 8, &info), 0)   \
