@@ -94,8 +94,7 @@ enum oriel_status oriel_allgather_start(struct oriel_allgather *a, const void *s
 		return status;
 	g = &a->gather;
 	status = start_check(g, send, bytes, stream);
-	/* Of 0 bytes as well: nobody waits for anybody, so only this finds a peer that sends some.
-	 */
+	/* A rank of 0 bytes waits for no other: only this finds a peer that sends some. */
 	if (status == ORIEL_OK && g->is_gpu)
 		status = ori_gather_same(g, "bytes", bytes);
 	else if (status == ORIEL_OK && bytes)

@@ -500,6 +500,12 @@ static enum oriel_status start_gather(const struct beside *b, unsigned more)
 	return oriel_allgather_start(b->s.gather, b->s.send, 1000 + more, b->stream);
 }
 
+/* A rank of 0 bytes waits for no peer, and its peers would wait for it. */
+static enum oriel_status start_empty(const struct beside *b, unsigned more)
+{
+	return oriel_allgather_start(b->s.gather, b->s.send, more ? 1000 : 0, b->stream);
+}
+
 static enum oriel_status start_alltoall(const struct beside *b, unsigned more)
 {
 	return oriel_alltoall_start(b->alltoall, b->s.send, 1000 + more, b->stream);
@@ -549,6 +555,8 @@ static void test_all_mismatches(struct rank *r, const struct site *s)
 			  "all-gather: ranks differ in bytes: 1001 on rank %u, 1000");
 	test_calls_differ(r, s, start_gather, true,
 			  "all-gather: ranks differ in bytes: 1001 on rank %u, 1000");
+	test_calls_differ(r, s, start_empty, false,
+			  "all-gather: ranks differ in bytes: 1000 on rank %u, 0 on rank");
 	test_calls_differ(r, s, start_alltoall, false,
 			  "all-to-all: ranks differ in bytes: 1001 on rank %u, 1000");
 	test_calls_differ(r, s, start_bcast, true,
