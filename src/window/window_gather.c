@@ -14,7 +14,7 @@
 static enum oriel_status gather_put_one(struct oriel_window *w, const struct ori_window_put *put,
 					uint32_t peer)
 {
-	const char *from = put->from + peer * put->stride;
+	const char *from = put->length ? put->from + peer * put->stride : NULL;
 	void *own = NULL;
 
 	if (put->table) {
