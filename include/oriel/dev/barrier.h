@@ -330,8 +330,8 @@ ORIEL_DEV enum oriel_status oriel_dev_arrive_serially(const struct oriel_dev_win
 
 	if (index >= ORIEL_DEV_SERIAL_FLATS)
 		return ORIEL_ERR_NO_PATH;
-	oriel_mapped_serial_add(w, peer, oriel_mapped_serial_flat(flat, index), ORIEL_SIGNAL_ADD,
-				1);
+	oriel_mapped_serial_add(w, peer, oriel_mapped_serial_flat(flat, index), ORIEL_SIGNAL_ADD, 1,
+				false);
 	return ORIEL_OK;
 }
 

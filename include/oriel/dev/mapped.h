@@ -141,24 +141,31 @@ ORIEL_DEV uint64_t *oriel_mapped_tickets(const struct oriel_dev_window *w, char 
 }
 
 /*
- * One thread: add @value to *@word of @peer, or to 0 if @op is SET, without an atomic. No other
- * rank writes there, and the threads of this rank take turns by a word of their own memory. The
- * owner may have reset the word, so it is read, over the bus. Always ordered.
+ * Threads of a group, of which one is not @is_done: add @value to *@word of @peer, or to 0 if @op
+ * is SET, without an atomic. No other rank writes there, and the threads of this rank take turns
+ * by a word of their own memory; a turn is one load and one store. The owner may have reset the
+ * word, so it is read, over the bus. Always ordered.
  */
 ORIEL_DEV void oriel_mapped_serial_add(const struct oriel_dev_window *w, uint32_t peer,
-				       uint64_t *word, enum oriel_signal_op op, uint64_t value)
+				       uint64_t *word, enum oriel_signal_op op, uint64_t value,
+				       bool is_done)
 {
-	uint64_t *turn = oriel_mapped_turns(w) + peer;
+	uint64_t *turn = oriel_mapped_turns(w) + peer, sum = value;
 
-	/* Acquires what the thread before wrote to the word, by its release of the turn. */
-	while (!oriel_dev_swap_acq_rel(turn, 0, 1))
-		oriel_dev_back_off(0);
-	if (op == ORIEL_SIGNAL_ADD)
-		value += oriel_dev_load_relaxed(word);
-	oriel_dev_release_begin_at(word);
-	/* Acquired by the waiter in oriel_dev_wait_value(). */
-	oriel_dev_release_store(word, value);
-	oriel_dev_store_release(turn, 0);
+	do {
+		/* Acquires what the thread before wrote to the word, by its release of the turn. */
+		if (!is_done && oriel_dev_swap_acq_rel(turn, 0, 1)) {
+			if (op == ORIEL_SIGNAL_ADD)
+				sum += oriel_dev_load_relaxed(word);
+			oriel_dev_release_begin_at(word);
+			/* Acquired by the waiter in oriel_dev_wait_value(). */
+			oriel_dev_release_store(word, sum);
+			oriel_dev_store_release(turn, 0);
+			is_done = true;
+		} else if (!is_done) {
+			oriel_dev_back_off(0);
+		}
+	} while (!oriel_dev_all_done(is_done));
 }
 
 #endif

@@ -33,12 +33,10 @@ ORIEL_DEV int64_t oriel_dev_apply_signal(const struct oriel_dev_window *w, struc
 							   oriel_rdma_signal(w, peer, id), value));
 	case ORIEL_PATH_SELF:
 	case ORIEL_PATH_MAPPED:
-		if (!oriel_dev_is_leader(g))
-			return 0;
 		if (remote.flags & ORIEL_DEV_PEER_SERIAL)
 			oriel_mapped_serial_add(w, peer, oriel_mapped_signal(w, remote.control, id),
-						op, value);
-		else
+						op, value, !oriel_dev_is_leader(g));
+		else if (oriel_dev_is_leader(g))
 			oriel_mapped_apply_signal(oriel_mapped_signal(w, remote.control, id), op,
 						  value, is_ordered);
 		return 0;
@@ -220,9 +218,8 @@ ORIEL_DEV int64_t oriel_dev_put_signal_serially(const struct oriel_dev_window *w
 	(void)oriel_dev_locate(w, true, peer, to, length, &remote);
 	oriel_mapped_copy(g, remote.base, from, length);
 	oriel_dev_sync(g);
-	if (oriel_dev_is_leader(g))
-		oriel_mapped_serial_add(w, peer, oriel_mapped_signal(w, remote.peer.control, id),
-					ORIEL_SIGNAL_ADD, value);
+	oriel_mapped_serial_add(w, peer, oriel_mapped_signal(w, remote.peer.control, id),
+				ORIEL_SIGNAL_ADD, value, !oriel_dev_is_leader(g));
 	return 0;
 }
 
