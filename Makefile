@@ -20,7 +20,7 @@ asan tsan debug clang: setup
 	@ctest --preset $@
 
 install: build/release/build.ninja
-	@cmake --build --preset release --target oriel oriel_static oriel_p2p_mock oriel_tool
+	@cmake --build --preset release --target oriel oriel_static oriel_p2p_mock oriel_p2p_calls oriel_tool
 	@cmake --install build/release --prefix $(PREFIX)
 
 format:

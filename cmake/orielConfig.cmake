@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# oriel::oriel; oriel::oriel_static, and oriel::p2p_mock over it, where its dependencies can be
-# found.
+# oriel::oriel, and oriel::p2p_calls over it; oriel::oriel_static, and oriel::p2p_mock over it, where
+# its dependencies can be found.
 include(${CMAKE_CURRENT_LIST_DIR}/orielTargets.cmake)
 
 find_package(Threads QUIET)

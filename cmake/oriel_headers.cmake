@@ -7,6 +7,7 @@ set(ORIEL_HEADERS
 	oriel/bootstrap.h
 	oriel/comm.h
 	oriel/p2p.h
+	oriel/p2p_calls.h
 	oriel/p2p_mock.h
 	oriel/p2p_transport.h
 	oriel/region.h

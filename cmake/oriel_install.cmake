@@ -9,8 +9,8 @@ foreach(header ${ORIEL_HEADERS})
 	install(FILES include/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/${dir})
 endforeach()
 
-# Two exports: only who links the static library needs its dependencies.
-install(TARGETS oriel EXPORT orielTargets)
+# Two exports: only programs that link the static library need its dependencies.
+install(TARGETS oriel oriel_p2p_calls EXPORT orielTargets)
 install(TARGETS oriel_static oriel_p2p_mock EXPORT orielStaticTargets)
 install(EXPORT orielTargets NAMESPACE oriel:: DESTINATION ${package_dir})
 install(EXPORT orielStaticTargets NAMESPACE oriel:: DESTINATION ${package_dir})

@@ -50,6 +50,8 @@ MODULES = {
                 "it drives links by calls; ranks are known to its cache alone"),
     "p2p_mock": Rule("p2p public oriel/dev/order.h",
                      "it is a backend of p2p in a library of its own"),
+    "p2p_calls": Rule("public dev",
+                      "it stands in for p2p: of the library it has public functions alone"),
     "coll": Rule("public dev", "it is a user of the public API"),
 }
 
