@@ -7,71 +7,20 @@
  * in a network namespace of its own. lossy: no process is killed. cut: only what happens
  * when COMMAND cuts the cable between the HCAs.
  */
-#include <oriel/oriel.h>
+#include "p2p/pair_of_processes_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <fcntl.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "base/error.h"
-
-#define LENGTH (1u << 20)
-#define CHUNK 16384u
 #define ROUNDS 20u
 #define WORDS 40u
-#define TIMEOUT_NS UINT64_C(60000000000)
+
+static const char *cut_command;
 
 /*
- * The route between them: internode is rdma between two virtual nodes, which meet over
- * TCP.
+ * Steps that the child makes before it stops; -1: it echoes; INSIDE and below: it exits within its
+ * hook, after so many more calls.
  */
-enum route { ROUTE_MAPPED, ROUTE_RDMA, ROUTE_INTERNODE, ROUTES };
-
-static const enum oriel_path paths[] = {ORIEL_PATH_MAPPED, ORIEL_PATH_RDMA, ORIEL_PATH_RDMA};
-static unsigned first_route; /* of this run */
-
-/* Namespaces and HCAs of the parent and the child; NULL: two virtual nodes. */
-static char **nodes;
-static const char *cut_command;
-static int home; /* the namespace of the cable */
-
-/* Enter network namespace @name, with @hca alone. */
-static void enter_namespace(const char *name, const char *hca)
-{
-	char text[128];
-	int fd;
-
-	snprintf(text, sizeof(text), "/run/netns/%s", name);
-	fd = open(text, O_RDONLY | O_CLOEXEC);
-	assert_true(fd >= 0);
-	assert_int_equal(setns(fd, CLONE_NEWNET), 0);
-	close(fd);
-	snprintf(text, sizeof(text), "=%s", hca);
-	setenv("ORIEL_HCA", text, 1);
-}
-
-/* Attributes that both processes share. */
-struct job {
-	enum route route;
-	unsigned mode;
-	int steps; /* that the child makes before it stops; -1: it echoes; below: see INSIDE */
-};
-
-#define INSIDE (-2) /* and below: the child exits within its hook, after so many more calls */
+#define INSIDE (-2)
 
 static unsigned calls_left; /* of hooks of the child */
 
@@ -96,103 +45,6 @@ static enum oriel_status dying_unpack(void *context, const struct oriel_p2p_chun
 
 static const struct oriel_p2p_hooks dying_hooks = {sizeof(dying_hooks), dying_pack, dying_unpack,
 						   NULL};
-
-struct party {
-	struct job job;
-	pid_t child;
-	int fd;
-	struct oriel_p2p_context *ctx;
-	struct oriel_p2p *p2p;
-	char *memory; /* received bytes, then bytes to send */
-};
-
-static struct oriel_p2p_buffer part(const struct party *t, unsigned which, size_t length)
-{
-	struct oriel_p2p_buffer b = {t->memory + (size_t)which * LENGTH, length, NULL};
-
-	return b;
-}
-
-static void party_open(struct party *t)
-{
-	const struct oriel_p2p_context_attr context = {.size = sizeof(context),
-						       .chunk = CHUNK,
-						       .paths = 1u << paths[t->job.route],
-						       .timeout_ns = TIMEOUT_NS};
-	const struct oriel_p2p_attr attr = {.size = sizeof(attr),
-					    .mode = t->job.mode,
-					    .channels = 2,
-					    .hooks = t->job.steps <= INSIDE && !t->child
-							     ? &dying_hooks
-							     : NULL};
-	char mine[ORIEL_P2P_ADDRESS], theirs[ORIEL_P2P_ADDRESS];
-	void *memory;
-
-	if (t->job.route == ROUTE_INTERNODE) {
-		if (!getenv("ORIEL_HCA") || getenv("ORIEL_HCA")[0] != '=')
-			setenv("ORIEL_NODE", t->child ? "parent" : "child", 1);
-		setenv("ORIEL_P2P_TCP", "on", 1);
-	}
-	assert_int_equal(oriel_memory_alloc(2 * (size_t)LENGTH, 0, &memory), ORIEL_OK);
-	t->memory = memory;
-	assert_int_equal(oriel_p2p_context_create(&context, &t->ctx), ORIEL_OK);
-	unsetenv("ORIEL_NODE");
-	unsetenv("ORIEL_P2P_TCP");
-	assert_int_equal(oriel_p2p_create(t->ctx, &attr, &t->p2p), ORIEL_OK);
-	assert_int_equal(oriel_p2p_address(t->p2p, mine), ORIEL_OK);
-	assert_int_equal(send(t->fd, mine, sizeof(mine), MSG_NOSIGNAL), sizeof(mine));
-	assert_int_equal(recv(t->fd, theirs, sizeof(theirs), MSG_WAITALL), sizeof(theirs));
-	assert_int_equal(oriel_p2p_connect(t->p2p, theirs, sizeof(theirs), 0), ORIEL_OK);
-}
-
-static void party_close(struct party *t)
-{
-	struct ori_error before;
-
-	ori_error_save(&before);
-	oriel_p2p_destroy(t->p2p);
-	oriel_p2p_context_destroy(t->ctx);
-	assert_string_equal(oriel_last_error(), before.text);
-	oriel_memory_free(t->memory);
-	close(t->fd);
-}
-
-static void party_start(struct party *t, enum route route, unsigned mode, int steps)
-{
-	char words[4][16];
-	int endpoints[2];
-
-	*t = (struct party){.job = {route, mode, steps}};
-	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, endpoints), 0);
-	snprintf(words[0], sizeof(words[0]), "%d", endpoints[1]);
-	snprintf(words[1], sizeof(words[1]), "%d", (int)route);
-	snprintf(words[2], sizeof(words[2]), "%u", mode);
-	snprintf(words[3], sizeof(words[3]), "%d", steps);
-	t->child = fork();
-	assert_true(t->child >= 0);
-	if (t->child == 0) {
-		/* A parent whose check has failed leaves no child behind. */
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		close(endpoints[0]);
-		if (nodes)
-			enter_namespace(nodes[2], nodes[3]);
-		execl("/proc/self/exe", "p2p_process_test", words[0], words[1], words[2], words[3],
-		      (char *)NULL);
-		_exit(127);
-	}
-	close(endpoints[1]);
-	t->fd = endpoints[0];
-	party_open(t);
-}
-
-static void party_join(struct party *t, bool is_killed)
-{
-	int status;
-
-	assert_int_equal(waitpid(t->child, &status, 0), t->child);
-	assert_true(is_killed ? WIFSIGNALED(status)
-			      : WIFEXITED(status) && WEXITSTATUS(status) == 0);
-}
 
 /* Send back what arrives, inverted, until the parent has left. */
 static void child_echo(struct party *t)
@@ -280,10 +132,11 @@ static void child_exit_inside(struct party *t)
 
 static int child_main(char **argv)
 {
-	struct party t = {.fd = atoi(argv[1]),
-			  .job = {(enum route)atoi(argv[2]), (unsigned)atoi(argv[3]),
-				  atoi(argv[4])}};
+	struct party t;
 
+	party_of_child(&t, argv);
+	if (t.job.steps <= INSIDE)
+		t.hooks = &dying_hooks;
 	party_open(&t);
 	if (t.job.steps >= 0)
 		child_stop(&t);
@@ -301,7 +154,7 @@ static void echoes_come_back(enum route route, unsigned mode)
 	struct oriel_p2p_request in, out, word;
 	struct party t;
 
-	party_start(&t, route, mode, -1);
+	party_start(&t, &(struct job){route, mode, -1, 2, 0});
 	for (unsigned i = 0; i < ROUNDS + 3 * fews; i++) {
 		uint64_t n =
 			i < ROUNDS ? 1 + (uint64_t)(LENGTH - 1) / ROUNDS * (i + 1) : few[i % fews];
@@ -365,7 +218,7 @@ static void killed_peers_are_noticed(enum route route, unsigned mode, int steps)
 	unsigned lost = 0;
 	char byte;
 
-	party_start(&t, route, mode, steps);
+	party_start(&t, &(struct job){route, mode, steps, 2, 0});
 	bustle_begin(&t, &bustle);
 	/* The child needs progress of this endpoint for its steps to advance. */
 	while (recv(t.fd, &byte, 1, MSG_DONTWAIT) != 1) {
@@ -422,7 +275,7 @@ static void peer_exits_inside(enum route route, int calls)
 	struct bustle bustle;
 	struct party t;
 
-	party_start(&t, route, ORIEL_P2P_COPY_BASED, INSIDE - calls);
+	party_start(&t, &(struct job){route, ORIEL_P2P_COPY_BASED, INSIDE - calls, 2, 0});
 	listen_begin();
 	bustle_begin(&t, &bustle);
 	while (oriel_p2p_progress(t.p2p) == ORIEL_OK)
@@ -460,7 +313,8 @@ static void test_a_peer_that_exits_before_it_joins_is_noticed(void **state)
 		struct party t;
 		char byte;
 
-		party_start(&t, first_route + i % (ROUTES - first_route), ORIEL_P2P_AUTO, 0);
+		party_start(&t, &(struct job){first_route + i % (ROUTES - first_route),
+					      ORIEL_P2P_AUTO, 0, 2, 0});
 		assert_int_equal(recv(t.fd, &byte, 1, 0), 1);
 		assert_int_equal(oriel_p2p_recv_control(t.p2p, 0, &byte, 1, &r), ORIEL_OK);
 		for (unsigned k = 0; k < i; k++)
@@ -489,7 +343,7 @@ static void test_memory_that_cannot_be_mapped_is_named(void **state)
 		struct oriel_p2p_request out;
 		struct oriel_p2p_memory *memory;
 
-		party_start(&t, ROUTE_MAPPED, mode, -1);
+		party_start(&t, &(struct job){ROUTE_MAPPED, mode, -1, 2, 0});
 		assert_int_equal(oriel_p2p_register(t.ctx, data, LENGTH, 0, &memory), ORIEL_OK);
 		b.memory = memory;
 		from = part(&t, 1, LENGTH);
@@ -547,7 +401,7 @@ static void test_pieces_make_room_for_others(void **state)
 	if (first_route != ROUTE_MAPPED)
 		skip();
 	for (unsigned mode = ORIEL_P2P_AUTO; mode <= ORIEL_P2P_ZERO_COPY; mode++) {
-		party_start(&t, ROUTE_MAPPED, mode, -1);
+		party_start(&t, &(struct job){ROUTE_MAPPED, mode, -1, 2, 0});
 		for (unsigned i = 0; i < 3 * PIECES; i++) {
 			/* Every third is registered for its transfer alone, or staged. */
 			assert_int_equal(oriel_memory_alloc(65536, 0, &pieces[0]), ORIEL_OK);
@@ -582,7 +436,7 @@ static void links_that_are_cut(unsigned mode)
 	struct oriel_p2p_request in, out;
 	struct party t;
 
-	party_start(&t, ROUTE_INTERNODE, mode, -1);
+	party_start(&t, &(struct job){ROUTE_INTERNODE, mode, -1, 2, 0});
 	for (unsigned i = 0; i < 4; i++) {
 		struct oriel_p2p_buffer to = part(&t, 0, LENGTH), from = part(&t, 1, LENGTH);
 		uint64_t n = LENGTH;
@@ -624,16 +478,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_pieces_make_room_for_others),
 	};
 
-	if (argc == 5)
+	if (is_child(argc, argv))
 		return child_main(argv);
-	if (argc == 2 && strcmp(argv[1], "rdma") == 0)
-		first_route = ROUTE_RDMA;
-	if (argc >= 6 && strcmp(argv[1], "nodes") == 0) {
-		first_route = ROUTE_INTERNODE;
-		nodes = argv + 2;
-		home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
-		enter_namespace(nodes[0], nodes[1]);
-	}
+	routes_choose(argc, argv);
 	if (argc == 7)
 		cmocka_set_test_filter("test_echoes_*");
 	if (argc == 8) {
