@@ -270,13 +270,15 @@ static inline enum oriel_status perf_posted(int64_t ticket)
 	return ticket < 0 ? (enum oriel_status)ticket : ORIEL_OK;
 }
 
-perf_pass perf_put_flush, perf_put_lat, perf_put_poll_lat, perf_put_bw, perf_get_lat;
+perf_pass perf_put_flush, perf_put_flush_each, perf_put_lat, perf_put_poll_lat, perf_put_bw;
+perf_pass perf_get_lat;
 perf_pass perf_put_signal_lat, perf_signal_add, perf_signal_set;
+perf_pass perf_signal_all_flush, perf_signal_all_answered;
 perf_pass perf_fetch_add, perf_fetch_add_contended;
 perf_pass perf_barrier, perf_barrier_flat;
 perf_pass perf_allgather, perf_alltoall, perf_bcast;
 perf_pass perf_put_local, perf_put_counter, perf_put_signal_counter;
-perf_pass perf_fan_out_put, perf_fan_out_signal;
+perf_pass perf_fan_out_put, perf_fan_out_signal, perf_fan_out_drain, perf_fan_out_counter;
 perf_pass perf_wqe_1, perf_wqe_2, perf_wqe_4, perf_wqe_8, perf_wqe_16, perf_wqe_32;
 perf_pass perf_wqe_cooperative;
 perf_once perf_window_create, perf_launch;

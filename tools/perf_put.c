@@ -117,6 +117,38 @@ enum oriel_status perf_put_flush(struct perf_rep *s, struct oriel_dev_group g, u
 	return status;
 }
 
+/* Each thread by itself: the same bytes to the same offset, and a wait for its own. */
+static enum oriel_status flush_each(struct perf_rep *s, struct oriel_dev_group g)
+{
+	struct oriel_dev_group own = oriel_dev_thread();
+	enum oriel_status status =
+		perf_posted(oriel_dev_put(&s->w, own, s->peer, 0, s->source, s->bytes));
+
+	if (status == ORIEL_OK)
+		status = oriel_dev_flush(&s->w, own, 0);
+	if (oriel_dev_is_leader(g))
+		s->parts = g.size;
+	return oriel_dev_vote(g, status);
+}
+
+enum oriel_status perf_put_flush_each(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
+				      uint64_t end)
+{
+	enum oriel_status status = ORIEL_OK;
+	uint64_t round;
+
+	for (round = begin; round < end && status == ORIEL_OK; round++) {
+		if (s->is_origin) {
+			status = perf_prepare(s, g, round);
+			if (status == ORIEL_OK)
+				status = flush_each(s, g);
+		}
+		if (s->is_checked && status == ORIEL_OK)
+			status = perf_verify(s, g, s->bytes, round);
+	}
+	return status;
+}
+
 /* All puts of a burst go to the same offset, so its pages and cache lines are warm. */
 static enum oriel_status put_burst(struct perf_rep *s, struct oriel_dev_group g)
 {

@@ -24,6 +24,10 @@ static const struct perf_case cases_put_flush[] = {
 	{"put_flush", "origin", "memcpy", PERF_ORIGIN, PERF_ONE, 1, 1, perf_put_flush, NULL,
 	 PERF_ANY_PATH},
 };
+static const struct perf_case cases_put_flush_each[] = {
+	{"put_flush_each", "each thread", "memcpy", PERF_ORIGIN, PERF_REPORTED, 1, 1,
+	 perf_put_flush_each, NULL, PERF_ANY_PATH},
+};
 static const struct perf_case cases_put_bw[] = {
 	{"put_bw", "64 a flush", "memcpy", PERF_ORIGIN, PERF_MANY, 1, 1, perf_put_bw, NULL,
 	 PERF_ANY_PATH},
@@ -56,6 +60,16 @@ static const struct perf_case cases_fan_out[] = {
 	{"fan_out", "put", "memcpy", PERF_ALL, PERF_REPORTED, 1, 1, perf_fan_out_put, NULL,
 	 PERF_ANY_PATH},
 	{"fan_out", "put_signal", "memcpy", PERF_ALL, PERF_REPORTED, 1, 1, perf_fan_out_signal,
+	 NULL, PERF_ANY_PATH},
+	{"fan_out", "drain", "memcpy", PERF_ALL, PERF_REPORTED, 1, 1, perf_fan_out_drain, NULL,
+	 PERF_ANY_PATH},
+	{"fan_out", "wait_counter", "memcpy", PERF_ALL, PERF_REPORTED, 1, 1, perf_fan_out_counter,
+	 NULL, PERF_ANY_PATH},
+};
+static const struct perf_case cases_signal_all[] = {
+	{"signal_all", "flush", NULL, PERF_ALL, PERF_ONE, 0, 1, perf_signal_all_flush, NULL,
+	 PERF_ANY_PATH},
+	{"signal_all", "one way", NULL, PERF_ALL, PERF_ROUND_TRIP, 0, 1, perf_signal_all_answered,
 	 NULL, PERF_ANY_PATH},
 };
 static const struct perf_case cases_atomic[] = {
@@ -143,6 +157,8 @@ const struct perf_test perf_tests[] = {
 	 "one put from the own window until the peer sees its last word"},
 	{"put_flush", "8,4K,64K,1M,16M", cases_put_flush, PERF_COUNT(cases_put_flush),
 	 "put and flush at the origin"},
+	{"put_flush_each", "8,4K,64K,1M", cases_put_flush_each, PERF_COUNT(cases_put_flush_each),
+	 "time per put, with a flush by each thread of a team"},
 	{"put_bw", "8,4K,64K,1M,16M", cases_put_bw, PERF_COUNT(cases_put_bw),
 	 "time per put, with many puts before a flush"},
 	{"get_lat", "8,4K,64K,1M,16M", cases_get_lat, PERF_COUNT(cases_get_lat),
@@ -156,7 +172,9 @@ const struct perf_test perf_tests[] = {
 	{"put_signal_counter", "8,64,512,4K,64K", cases_signal_counter,
 	 PERF_COUNT(cases_signal_counter), "put_signal until the counter of its completion rises"},
 	{"fan_out", "8,4K,64K,1M", cases_fan_out, PERF_COUNT(cases_fan_out),
-	 "time per put of rank 0 to every other rank, and one flush"},
+	 "time per put of rank 0 to every other rank: one flush, or a wait for each"},
+	{"signal_all", NULL, cases_signal_all, PERF_COUNT(cases_signal_all),
+	 "signal of rank 0 to every other rank: a flush, or an answer of each"},
 	{"atomic_rate", NULL, cases_atomic, PERF_COUNT(cases_atomic),
 	 "fetch_add by one rank, and by two on one word"},
 	{"barrier", NULL, cases_barrier, PERF_COUNT(cases_barrier), "barrier of all ranks"},

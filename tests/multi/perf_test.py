@@ -104,8 +104,24 @@ class Perf(unittest.TestCase):
         self.assertEqual([(row["test"], row["mode"], row["path"]) for row in rows],
                          [("fan_out", "put", "mapped+rdma[soft]"),
                           ("fan_out", "put_signal", "mapped+rdma[soft]"),
+                          ("fan_out", "drain", "mapped+rdma[soft]"),
+                          ("fan_out", "wait_counter", "mapped+rdma[soft]"),
                           ("put_signal_counter", "wait_counter", "mapped")])
         self.assertEqual({row["wrong"] for row in rows}, {0})
+
+    def test_a_signal_to_all_is_measured_with_and_without_answers(self):
+        for ranks in ("2", "5"):
+            rows = self.rows("signal_all", "-n", ranks, "--nodes", ranks, "--check")
+            self.assertEqual([(row["test"], row["mode"], row["path"]) for row in rows],
+                             [("signal_all", "flush", "rdma[soft]"),
+                              ("signal_all", "one way", "rdma[soft]")])
+
+    def test_threads_put_and_flush_together_and_each_by_itself(self):
+        for nodes in ((), ("--nodes", "2")):
+            rows = self.rows("put_flush", "put_flush_each", "--sizes", "64", "--group", "team:3",
+                             "--check", *nodes)
+            self.assertEqual([(row["mode"], row["threads"], row["wrong"]) for row in rows],
+                             [("origin", 3, 0), ("each thread", 3, 0)])
 
     def test_collectives_have_the_columns_of_nccl_tests(self):
         code, out, _ = oriel("perf", "allgather", "bcast", "--sizes", "64", "--check", "-n", "3",
