@@ -29,6 +29,9 @@ SECTIONS = (
     ("Posting to a ring that no HCA executes, time of one WQE", "us",
      ("post_put", "post_value", "post_put_signal", "post_put_signal_counter",
       "post_fan_out", "post_batch")),
+    ("Ranks that share one GPU: an operation and the wait for it, by path", "us",
+     ("put_flush", "put_local", "put_counter", "put_signal_counter", "signal_flush", "signal_all",
+      "fan_out", "signal_lat", "put_signal_lat")),
 )
 
 

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Oriel's device code beside NVSHMEM and NCCL on the GPUs of this machine, in one run."""
+"""Oriel's device code beside NVSHMEM and NCCL on the GPUs of this machine, in one run.
+
+With one GPU: posting, and operations between ranks that share it (--gpus 1)."""
 
 import argparse
 import dataclasses
@@ -12,6 +14,7 @@ import subprocess
 import sys
 
 SECONDS = 100  # no single program takes longer
+ON_ONE = ("post_rows", "peer_rows")  # programs that need one GPU
 K, M, G = 1 << 10, 1 << 20, 1 << 30
 
 
@@ -76,7 +79,9 @@ def run(program, arguments, env):
 def turns(arguments):
     """The runs of each pass: program, arguments. First pairs of GPUs, then all GPUs."""
     for name in arguments.only.split(","):
-        if name in ("limits", "post_rows"):
+        if arguments.gpus < 2 and name not in ON_ONE:
+            continue
+        if name in ("limits", *ON_ONE):
             yield name, []
             continue
         yield name, ["2"]
@@ -154,10 +159,10 @@ def show(row, goal):
     return f"{row['gbps']:.1f} GB/s" if goal.gbps else f"{row['median_us'] * 1e3:.0f} ns"
 
 
-def judge(rows):
+def judge(rows, goals=GOALS):
     """Prints the goals and their results beside the best peer, missing rows included."""
     print(f"{'row':44} {'goal':>12} {'oriel':>12} {'spread':>7} {'best peer':>22}  verdict")
-    for goal in GOALS:
+    for goal in goals:
         ours = best(rows, goal, "oriel")
         if ours is None:
             if goal.ranks == 2 or any(r["ranks"] == goal.ranks for r in rows):
@@ -227,7 +232,8 @@ def main():
     parser.add_argument("directory", type=pathlib.Path, help="of bench/gpu/build")
     parser.add_argument("--gpus", type=int, default=2)
     parser.add_argument("--passes", type=int, default=2)
-    parser.add_argument("--only", default="limits,oriel_rows,nvshmem_rows,nccl_rows,post_rows")
+    parser.add_argument("--only", default="limits,oriel_rows,nvshmem_rows,nccl_rows,"
+                        + ",".join(ON_ONE))
     parser.add_argument("--json", type=pathlib.Path, help="append the rows to this file")
     parser.add_argument("--commit", default=output_of(
         "git", "-C", str(pathlib.Path(__file__).parent), "rev-parse", "--short", "HEAD"),
@@ -245,7 +251,7 @@ def main():
             file.writelines(json.dumps(row) + "\n" for row in rows)
     if arguments.all:
         table(rows)
-    judge(rows)
+    judge(rows, GOALS if arguments.gpus > 1 else [g for g in GOALS if g.ranks == 1])
     sys.exit(0 if is_complete else 1)
 
 
