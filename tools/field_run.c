@@ -4,6 +4,7 @@
  * hangs or crashes ends the report.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdint.h>
@@ -77,7 +78,7 @@ bool field_run(char *const *arguments, const char *const *settings, unsigned lim
 	pid_t pid;
 
 	*run = (struct field_run){.text = NULL};
-	if (pipe(ends) != 0)
+	if (pipe2(ends, O_CLOEXEC) != 0)
 		return false;
 	to = open_memstream(&run->text, &length);
 	fflush(stdout);

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The archive of `oriel field-report` holds no name and no address: each kind goes in, beside
- * words that must stay, and none is in the bytes that come out.
+ * words that must stay, and none is in the bytes that come out. A command gets both outputs and no
+ * descriptor beside them; it is this program with an argument.
  */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -106,12 +109,44 @@ static void test_no_byte_of_the_archive_holds_one(void **state)
 	field_redactor_destroy(r);
 }
 
-int main(void)
+/* The kernel assigns the lowest numbers that are free, to this pipe and to the next. */
+static void test_a_command_gets_no_end_of_its_pipe(void **state)
+{
+	char first[16], second[16], self[] = "field_test";
+	char *arguments[] = {self, first, second, NULL};
+	const char *const settings[] = {NULL};
+	struct field_run run;
+	int ends[2];
+
+	(void)state;
+	assert_int_equal(pipe(ends), 0);
+	snprintf(first, sizeof(first), "%d", ends[0]);
+	snprintf(second, sizeof(second), "%d", ends[1]);
+	close(ends[0]);
+	close(ends[1]);
+	assert_true(field_run(arguments, settings, 600, &run));
+	assert_string_equal(run.text, "closed closed ");
+	assert_int_equal(run.code, 3);
+	assert_false(run.is_late);
+	free(run.text);
+}
+
+static int say_which_are_open(char **numbers)
+{
+	for (; *numbers; numbers++)
+		printf("%s ", fcntl(atoi(*numbers), F_GETFD) < 0 ? "closed" : "open");
+	return 3;
+}
+
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_each_kind_gets_a_placeholder),
 		cmocka_unit_test(test_no_byte_of_the_archive_holds_one),
+		cmocka_unit_test(test_a_command_gets_no_end_of_its_pipe),
 	};
 
+	if (argc > 1)
+		return say_which_are_open(argv + 1);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
