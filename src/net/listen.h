@@ -41,7 +41,7 @@ struct ori_net_listener {
 	struct ori_net_pending *arrived; /* with their first frame */
 	unsigned capacity;               /* connections that the owner expects at once */
 	unsigned pending_count;          /* length of the list waiting */
-	unsigned most;         /* its limit; lower while descriptors are few, until it is empty */
+	unsigned most;         /* its limit; lowered when descriptors are few until it is empty */
 	uint64_t paused_until; /* no connection is accepted before; 0: not paused */
 	struct ori_net_lines warnings;
 	struct ori_net_lines refusals; /* apart, so that no probe hides a rank with another key */
