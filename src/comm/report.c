@@ -41,6 +41,14 @@ static void report_override(struct oriel_setting *setting, const char *value)
 	setting->source = "oriel_comm_attr";
 }
 
+/* The words of ORIEL_NET_ORDER; the first one never replaces it. */
+static const char *const report_orders[] = {
+	[ORIEL_NET_ORDER_DEFAULT] = "",
+	[ORIEL_NET_ORDER_AUTO] = "auto",
+	[ORIEL_NET_ORDER_ORDERED] = "ordered",
+	[ORIEL_NET_ORDER_RELAXED] = "relaxed",
+};
+
 /* Setting @index as it counts for @comm; @seconds has room for its value. */
 static void report_setting(const struct oriel_comm *comm, const struct ori_report_given *given,
 			   unsigned index, struct oriel_setting *setting, char seconds[32])
@@ -54,6 +62,8 @@ static void report_setting(const struct oriel_comm *comm, const struct ori_repor
 		report_override(setting, given->topology);
 	if (index == ORI_SETTING_CONNECT)
 		report_override(setting, given->is_lazy ? "lazy" : "eager");
+	if (index == ORI_SETTING_NET_ORDER && comm->net_order != ORIEL_NET_ORDER_DEFAULT)
+		report_override(setting, report_orders[comm->net_order]);
 	if (index == ORI_SETTING_TIMEOUT && ori_setting_timeout(&timeout_ns) == ORIEL_OK &&
 	    timeout_ns != comm->timeout_ns) {
 		snprintf(seconds, 32, "%.9g",

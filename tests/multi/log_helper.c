@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rank for log_test.py: log_helper, in a job of the environment; log_helper THREADS, with threads
- * as ranks; log_helper THREADS table, the same with a bootstrap table of its own. A rank makes
- * a communicator, a region, a window and an all-gather. Prints failures.
+ * A rank for log_test.py: log_helper, in a job of the environment; log_helper relaxed, with that
+ * net_order in its attributes; log_helper THREADS, with threads as ranks; log_helper THREADS table,
+ * the same with a bootstrap table of its own. A rank makes a communicator, a region, a window and
+ * an all-gather. Prints failures.
  */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <oriel/oriel.h>
 
@@ -40,15 +42,18 @@ static enum oriel_status use_all(struct oriel_comm *comm, void *memory)
 	return status;
 }
 
+static unsigned net_order; /* of the attributes */
+
 static enum oriel_status run_rank(const struct oriel_bootstrap *bootstrap)
 {
+	const struct oriel_comm_attr attr = {.size = sizeof(attr), .net_order = net_order};
 	struct oriel_comm *comm = NULL;
 	enum oriel_status status;
 	void *memory = NULL;
 
 	status = oriel_memory_alloc(LOG_BYTES, 0, &memory);
 	if (status == ORIEL_OK)
-		status = oriel_comm_create(bootstrap, NULL, &comm);
+		status = oriel_comm_create(bootstrap, &attr, &comm);
 	if (status == ORIEL_OK)
 		status = use_all(comm, memory);
 	oriel_comm_destroy(comm);
@@ -108,7 +113,9 @@ int main(int argc, char **argv)
 	struct oriel_bootstrap bootstrap = {0};
 	enum oriel_status status;
 
-	if (argc > 1)
+	if (argc > 1 && strcmp(argv[1], "relaxed") == 0)
+		net_order = ORIEL_NET_ORDER_RELAXED;
+	else if (argc > 1)
 		return run_threads((unsigned)atoi(argv[1]), argc > 2);
 	status = oriel_bootstrap_open_env(0, &bootstrap);
 	return finish(status, &bootstrap);

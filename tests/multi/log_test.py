@@ -135,6 +135,11 @@ class Log(unittest.TestCase):
         self.assertIn("max_rd_atomic <= 4,", self.text(lines, "NIC", 0))
         self.assertEqual(words(lines, 3), ["host"])
 
+    def test_an_attribute_replaces_what_the_environment_says_of_the_order(self):
+        lines = self.of_job(2, "--nodes", "2", program=[HELPER, "relaxed"], ORIEL_NET_ORDER="ordered")
+        self.assertIn("setting ORIEL_NET_ORDER=relaxed (oriel_comm_attr)", self.settings(lines, 0))
+        self.assertNotIn("ORIEL_NET_ORDER=ordered", "\n".join(line.text for line in lines))
+
     def test_every_line_is_documented(self):
         page = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/logging.md")
         with open(page, encoding="utf-8") as file:
