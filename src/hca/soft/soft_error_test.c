@@ -380,6 +380,31 @@ static void test_the_first_doorbell_of_two_may_come_before_the_record(void **sta
 	arena_close(&r);
 }
 
+/* The thread of mlx5_doorbell.c does this if it is held up between its load and its store. */
+static void test_a_doorbell_that_a_thread_carries_may_be_older_than_the_ring(void **state)
+{
+	struct arena *r = *state;
+	uint64_t *reg = r->a.queue.doorbell, word = 0, held;
+
+	r->a.queue.doorbell = &word;
+	side_nop(&r->a);
+	oriel_dev_store_release(reg, word);
+	side_nop(&r->a);
+	held = word;
+	while (r->a.queue.resv < DEPTH)
+		side_nop(&r->a);
+	/* The first doorbell shows the HCA the record, which has all of the ring. */
+	assert_int_equal(side_wait(&r->a, DEPTH - 1), ORIEL_OK);
+	while (r->a.queue.resv < 2 * DEPTH)
+		side_nop(&r->a);
+	oriel_dev_store_release(reg, held);
+	assert_int_equal(side_wait(&r->a, 2 * DEPTH - 1), ORIEL_OK);
+	oriel_dev_store_release(reg, word);
+	for (unsigned i = 0; i < 100; i++)
+		ori_soft_cluster_step(r->cluster);
+	assert_int_equal(r->a.queue.err, 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_arena, close_arena)
 
 int main(void)
@@ -401,6 +426,7 @@ int main(void)
 		cmocka_unit_test(test_a_wqe_that_breaks_the_rules_is_0x02_with_a_dump),
 		cmocka_unit_test(test_doorbells_that_break_the_rules_are_reported),
 		cmocka_unit_test(test_the_first_doorbell_of_two_may_come_before_the_record),
+		TEST(test_a_doorbell_that_a_thread_carries_may_be_older_than_the_ring),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
