@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * conformance [--threads N [--nodes M]] [--rdma] [PART OF A NAME...]: runs the cases on CPU
- * threads. Without --threads the process is one rank of a job.
- */
+/* Runs the cases on CPU threads, for the program conformance and for field reports. */
 #include "harness.h"
 
 #include <pthread.h>
@@ -115,19 +112,17 @@ static void run(struct rank *r, const struct suite *s, const struct test_case *c
 		c->run(r);
 }
 
-int main(int argc, char **argv)
-{
-	static const struct suite *const suites[] = {
-		&topo_suite,      &region_suite, &window_suite,     &data_suite,    &signal_suite,
-		&host_suite,      &order_suite,  &barrier_suite,    &team_suite,    &counter_suite,
-		&channel_suite,   &ll_suite,     &ll128_suite,      &replay_suite,  &fault_suite,
-		&access_suite,    &stuck_suite,  &stuck_host_suite, &connect_suite, &lie_suite,
-		&allgather_suite, &gather_suite, &exchange_suite,   &both_suite,    &both_lie_suite,
-		&cached_suite,
-	};
-	static const struct backend backend = {.suites = suites,
-					       .count = sizeof(suites) / sizeof(suites[0]),
-					       .run = run};
+static const struct suite *const suites[] = {
+	&topo_suite,      &region_suite, &window_suite,     &data_suite,    &signal_suite,
+	&host_suite,      &order_suite,  &barrier_suite,    &team_suite,    &counter_suite,
+	&channel_suite,   &ll_suite,     &ll128_suite,      &replay_suite,  &fault_suite,
+	&access_suite,    &stuck_suite,  &stuck_host_suite, &connect_suite, &lie_suite,
+	&allgather_suite, &gather_suite, &exchange_suite,   &both_suite,    &both_lie_suite,
+	&cached_suite,
+};
 
-	return conformance_main(argc, argv, &backend);
-}
+const struct backend conformance_cpus = {
+	.suites = suites,
+	.count = sizeof(suites) / sizeof(suites[0]),
+	.run = run,
+};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The harness: it joins the ranks, runs the cases that the command line selects, and agrees on
- * their results. conformance.c and conformance_gpu.cu call conformance_main().
+ * their results. conformance.h has conformance_main(), harness.h what backends and cases call.
  */
 #include "harness.h"
 
@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 const struct oriel_window_attr small_window = {
@@ -23,6 +24,7 @@ struct plan {
 	const struct backend *backend;
 	unsigned threads; /* 0: this process is one rank */
 	unsigned nodes;   /* that threads are split into; 0: not at all */
+	unsigned seconds; /* after which no case begins; 0: no limit, and no report of suites */
 	bool is_by_rdma;  /* also to mapped peers */
 	char **filters;
 	int filter_count;
@@ -260,10 +262,11 @@ struct totals {
 	unsigned passed;
 	unsigned failed;
 	unsigned skipped;
+	unsigned late; /* not begun: the time of their suite was over */
 };
 
 static void case_account(struct rank *r, const struct suite *s, const struct test_case *c,
-			 struct totals *totals)
+			 uint64_t end, struct totals *totals)
 {
 	const char *why_not = case_why_not(r, c);
 	bool passed;
@@ -273,6 +276,11 @@ static void case_account(struct rank *r, const struct suite *s, const struct tes
 	if (why_not) {
 		totals->skipped++;
 		return;
+	}
+	/* The last line of a report that its limit ended names the case that hung. */
+	if (end && r->rank == 0) {
+		printf("run  %s/%s\n", s->name, c->name);
+		fflush(stdout);
 	}
 	passed = case_run(r, s, c);
 	if (passed)
@@ -285,14 +293,101 @@ static void case_account(struct rank *r, const struct suite *s, const struct tes
 	}
 }
 
-static void run_suite(const struct plan *plan, struct rank *r, const struct suite *s,
+static uint64_t clock_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Collective: the first rank whose clock is at @end ends the suite for all. @end 0: never. */
+static bool suite_is_over(const struct rank *r, uint64_t end)
+{
+	enum oriel_status status;
+
+	if (!end)
+		return false;
+	status = oriel_comm_agree(r->comm, clock_ns() < end ? ORIEL_OK : ORIEL_ERR_TIMEOUT);
+	if (status != ORIEL_OK && status != ORIEL_ERR_TIMEOUT)
+		give_up(r, "cannot agree on the time");
+	return status != ORIEL_OK;
+}
+
+static void suite_run(const struct plan *plan, struct rank *r, const struct suite *s, uint64_t end,
 		      struct totals *totals)
+{
+	bool is_over = false, is_first = true;
+	size_t i;
+
+	for (i = 0; i < s->count; i++) {
+		if (!case_is_wanted(plan, s, &s->cases[i]))
+			continue;
+		is_over = is_over || (!is_first && suite_is_over(r, end));
+		is_first = false;
+		if (is_over)
+			totals->late++;
+		else
+			case_account(r, s, &s->cases[i], end, totals);
+	}
+}
+
+static bool suite_is_wanted(const struct plan *plan, const struct suite *s)
 {
 	size_t i;
 
 	for (i = 0; i < s->count; i++)
 		if (case_is_wanted(plan, s, &s->cases[i]))
-			case_account(r, s, &s->cases[i], totals);
+			return true;
+	return false;
+}
+
+static void report_nic(const struct rank *r)
+{
+	struct oriel_nic nic;
+
+	if (oriel_comm_nic(r->comm, &nic) != ORIEL_OK)
+		printf("nic none\n");
+	else
+		printf("nic %s %s: tier %s, posted to by %s, network %s, %s\n", nic.kind, nic.name,
+		       *nic.tier ? nic.tier : "-", nic.is_proxied ? "a proxy" : "callers",
+		       nic.is_reordered ? "relaxed" : "ordered",
+		       nic.has_wait ? "queues WAIT" : "no queue WAITs");
+}
+
+static void report_suite(const struct suite *s, const struct totals *t, uint64_t ns)
+{
+	printf("suite %s: %u passed, %u failed, %u do not apply, %u had no time, %.1f s\n", s->name,
+	       t->passed, t->failed, t->skipped, t->late, (double)ns / 1e9);
+	fflush(stdout);
+}
+
+static void run_suites(const struct plan *plan, struct rank *r, struct totals *totals)
+{
+	uint64_t begin, end = clock_ns() + plan->seconds * UINT64_C(1000000000);
+	const struct backend *b = plan->backend;
+	unsigned left = 0;
+	size_t i;
+
+	for (i = 0; i < b->count; i++)
+		left += suite_is_wanted(plan, b->suites[i]);
+	for (i = 0; i < b->count; i++) {
+		struct totals t = {0};
+		uint64_t share;
+
+		if (!suite_is_wanted(plan, b->suites[i]))
+			continue;
+		begin = clock_ns();
+		share = begin < end ? (end - begin) / left : 0;
+		left--;
+		suite_run(plan, r, b->suites[i], plan->seconds ? begin + share : 0, &t);
+		if (plan->seconds && r->rank == 0)
+			report_suite(b->suites[i], &t, clock_ns() - begin);
+		totals->passed += t.passed;
+		totals->failed += t.failed;
+		totals->skipped += t.skipped;
+		totals->late += t.late;
+	}
 }
 
 /* Run one rank from its bootstrap to its end. */
@@ -307,7 +402,6 @@ static bool rank_main(const struct plan *plan, const struct oriel_bootstrap *mas
 			 .group = oriel_dev_thread()};
 	struct totals totals = {0};
 	char node[16];
-	size_t i;
 
 	/* Nodes hold blocks of ranks, as in oriel run. */
 	snprintf(node, sizeof(node), "node%u", (unsigned)((uint64_t)r.rank * plan->nodes / r.size));
@@ -316,15 +410,16 @@ static bool rank_main(const struct plan *plan, const struct oriel_bootstrap *mas
 		r.backend->open(&r);
 	if (rank_renew_bootstrap(&r) != ORIEL_OK || rank_join(&r, NULL) != ORIEL_OK)
 		give_up(&r, "cannot join");
-	for (i = 0; i < plan->backend->count; i++)
-		run_suite(plan, &r, plan->backend->suites[i], &totals);
+	if (plan->seconds && r.rank == 0)
+		report_nic(&r);
+	run_suites(plan, &r, &totals);
 	oriel_comm_destroy(r.comm);
 	oriel_bootstrap_close(&r.bootstrap);
 	if (r.backend->close)
 		r.backend->close(&r);
 	if (r.rank == 0)
-		printf("%u ranks: %u cases passed, %u failed, %u do not apply\n", r.size,
-		       totals.passed, totals.failed, totals.skipped);
+		printf("%u ranks: %u cases passed, %u failed, %u do not apply, %u had no time\n",
+		       r.size, totals.passed, totals.failed, totals.skipped, totals.late);
 	return totals.failed == 0 && totals.passed > 0;
 }
 
@@ -422,7 +517,8 @@ int conformance_main(int argc, char **argv, const struct backend *backend)
 	struct plan plan = {.backend = backend, .filters = argv + 1, .filter_count = argc - 1};
 
 	if (!plan_take(&plan, "--threads", &plan.threads) ||
-	    (plan.threads && !plan_take(&plan, "--nodes", &plan.nodes)))
+	    (plan.threads && !plan_take(&plan, "--nodes", &plan.nodes)) ||
+	    !plan_take(&plan, "--seconds", &plan.seconds))
 		return 2;
 	plan.is_by_rdma = plan.filter_count && strcmp(plan.filters[0], "--rdma") == 0;
 	plan.filters += plan.is_by_rdma;

@@ -14,6 +14,8 @@
 #include <oriel/dev.h>
 #include <oriel/oriel.h>
 
+#include "conformance.h"
+
 #define LONG_NS 60000000000u /* timeout of every wait that must succeed */
 #define MOMENT_NS 1000000u   /* timeout of every wait that cannot succeed */
 
@@ -21,7 +23,6 @@
 extern "C" {
 #endif
 
-struct backend;
 struct gpu;
 
 struct rank {
@@ -104,9 +105,6 @@ struct backend {
 	void (*run)(struct rank *r, const struct suite *s, const struct test_case *c);
 	void (*close)(struct rank *r);
 };
-
-/* main() of both programs. */
-int conformance_main(int argc, char **argv, const struct backend *backend);
 
 #define SUITE(noun)                                                                             \
 	{                                                                                       \
