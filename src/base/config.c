@@ -143,8 +143,8 @@ enum oriel_status oriel_setting_get(unsigned index, struct oriel_setting *settin
 	if (!setting)
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_setting_get: setting is NULL");
 	if (index >= ORI_SETTINGS)
-		return ori_fail(ORIEL_ERR_RANGE, "there is no setting %u, only %u", index,
-				(unsigned)ORI_SETTINGS);
+		return ori_fail_at_end("there is no setting %u, only %u", index,
+				       (unsigned)ORI_SETTINGS);
 	entry = &ori_config_entries[index];
 	text = ori_config_environment(entry);
 	setting->name = entry->name;

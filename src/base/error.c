@@ -97,6 +97,17 @@ enum oriel_status ori_fail_errno(enum oriel_status status, const char *format, .
 	return status;
 }
 
+enum oriel_status ori_fail_at_end(const char *format, ...)
+{
+	char text[ORI_ERROR_LENGTH];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	return error_record(ORIEL_ERR_RANGE, text, ORIEL_LOG_DEBUG);
+}
+
 void ori_misuse(const char *format, ...)
 {
 	char text[ORI_ERROR_LENGTH];

@@ -23,6 +23,12 @@ enum oriel_status ori_fail_errno(enum oriel_status status, const char *format, .
 	__attribute__((format(printf, 2, 3)));
 
 /*
+ * Record ORIEL_ERR_RANGE for an index past the last of a list, at which each loop over the list
+ * ends, so it is logged at level debug.
+ */
+enum oriel_status ori_fail_at_end(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/*
  * Record ORIEL_ERR_STATE for a function that returns no status. The level is warn, since its
  * caller may never look at the last error.
  */

@@ -375,7 +375,7 @@ enum oriel_status oriel_feature_get(unsigned index, struct oriel_feature *featur
 	if (!feature)
 		return ori_fail(ORIEL_ERR_INVALID, "feature is NULL");
 	if (index >= PROBES)
-		return ori_fail(ORIEL_ERR_RANGE, "feature %u of %zu", index, PROBES);
+		return ori_fail_at_end("there is no feature %u, only %zu", index, PROBES);
 	pthread_once(&once, probe_all);
 	*feature = (struct oriel_feature){
 		.name = probes[index].name,

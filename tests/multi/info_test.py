@@ -39,6 +39,11 @@ class Info(unittest.TestCase):
         self.assertRegex(out, r"(?m)^  memfd +(yes|no) +\S")
         self.assertNotIn("ORIEL_TIMEOUT", out)
 
+    def test_the_end_of_a_list_is_no_failure_in_the_log(self):
+        code, _, err = oriel("info", "--config", ORIEL_LOG="info")
+        self.assertEqual(code, 0)
+        self.assertNotIn("ORIEL_ERR", err)
+
     def test_settings_are_printed_with_their_source(self):
         out = self.output("info", "--config", ORIEL_TIMEOUT="7.5")
         self.assertRegex(out, r"(?m)^  ORIEL_TIMEOUT +7\.5 +environment +\S")
