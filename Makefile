@@ -19,6 +19,9 @@ asan tsan debug clang: setup
 	@cmake --build --preset $@
 	@ctest --preset $@
 
+field-report: build/release/build.ninja
+	@cmake --build --preset release --target field-report
+
 install: build/release/build.ninja
 	@cmake --build --preset release --target oriel oriel_static oriel_p2p_mock oriel_p2p_calls oriel_tool
 	@cmake --install build/release --prefix $(PREFIX)
@@ -47,10 +50,11 @@ help:
 	@echo "make tsan            the same tests under ThreadSanitizer"
 	@echo "make debug           the same tests without optimisation"
 	@echo "make clang           the same tests, compiled by clang"
+	@echo "make field-report    the tool with the conformance suite in one file that needs libc alone"
 	@echo "make install         into PREFIX ($(PREFIX)); DESTDIR is heeded"
 	@echo "make format          clang-format all sources"
 	@echo "make clean           remove build/"
 
 .NOTPARALLEL:
-.PHONY: all demo check asan tsan debug clang install format clean setup help
+.PHONY: all demo check asan tsan debug clang field-report install format clean setup help
 .PRECIOUS: build/%/build.ninja

@@ -58,6 +58,7 @@ MODULES = {
 # Trees outside src/, longest path first.
 OUTSIDE_WHY = "it is a user: if it needs an internal header, the API lacks something"
 OUTSIDE = {
+    "tests/conformance": Rule("status types dev public", OUTSIDE_WHY),
     "tests/fuzz": Rule("status types dev public base " + " ".join(MODULES), ""),
     "tests/model": Rule("status types dev public base " + " ".join(MODULES), ""),
     "tests/fakecuda": Rule("status types dev public kernels", OUTSIDE_WHY),
@@ -68,7 +69,8 @@ OUTSIDE = {
     "bench/verbs": Rule("status types dev public base hca rdma",
                         "it measures links that the host drives, and what carries them"),
     "tests": Rule("status types dev public", OUTSIDE_WHY),
-    "tools/field": Rule("status types dev public tools base hca rdma sys/gpu.h",
+    "tools/field": Rule("status types dev public tools base hca rdma sys/gpu.h"
+                        " tests/conformance/conformance.h",
                         "it asks a NIC what no program may: a report for developers"),
     "tools": Rule("status types dev public doctor/doctor.h", OUTSIDE_WHY),
     "examples": Rule("status types dev public", OUTSIDE_WHY),
@@ -140,6 +142,10 @@ def quoted_target(root, path, header):
         return None, "public headers include public headers only"
     if path.startswith("src/"):
         return None, "src/ is the include root: name the module as well"
+    if header.startswith("tests/"):
+        if not os.path.isfile(os.path.join(root, header)):
+            return None, "there is no such file"
+        return file_module(header)[0], None
     beside = os.path.normpath(os.path.join(os.path.dirname(path), header))
     name = file_module(path)[0]
     if not beside.startswith(name + "/"):
@@ -256,6 +262,10 @@ PLANTED = [
     ("bench/verbs/window.c", '#include "comm/comm_state.h"', True),
     ("tests/fuzz/blob.c", '#include "comm/comm_state.h"', False),
     ("tests/conformance/put.c", '#include "comm/comm_state.h"', True),
+    ("tests/conformance/conformance.h", "", False),
+    ("tools/field/field_cases.c", '#include "tests/conformance/conformance.h"', False),
+    ("tools/field/field_other.c", '#include "tests/conformance/other.h"', True),
+    ("tools/demo.c", '#include "tests/conformance/conformance.h"', True),
 ]
 
 

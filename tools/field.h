@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The parts of `oriel field-report`: an archive, text without names and addresses, commands with a
- * limit of time, and the NIC's own report. tools/field_report.c puts them together.
+ * limit of time, the NIC's own report, and cases. tools/field_report.c puts them together.
  */
 #ifndef ORIEL_FIELD_H
 #define ORIEL_FIELD_H
@@ -55,5 +55,14 @@ bool field_run(char *const *arguments, const char *const *settings, unsigned lim
  * as JSON lines; returns the exit code.
  */
 int field_probe(bool is_for_gpu);
+
+/* Does this program carry the conformance suite? The one that `make field-report` builds does. */
+bool field_has_cases(void);
+/*
+ * Run its cases as a rank of a job, those without counters if not @has_wait, for about @seconds,
+ * decimal digits; @names, which it cuts at commas, selects cases by parts of their names, NULL: no
+ * selection. Prints as conformance_main() does, and returns the exit code.
+ */
+int field_cases(bool has_wait, const char *seconds, char *names);
 
 #endif
