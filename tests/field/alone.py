@@ -26,7 +26,7 @@ START = {"_init", "_fini", "_start", "_edata", "_end", "__bss_start", "_IO_stdin
 QUICK = ["doctor.record", "doctor.txt", "info.json", "contracts/auto", "contracts/t1-commands",
          "contracts/t2-commands", "contracts/t1-verbs", "contracts/t2-verbs", "contracts/t3",
          "contracts/gpu", "summary"]
-DEADLINE = 250
+DEADLINE = 500
 
 
 def read(readelf, option, program):
@@ -78,7 +78,7 @@ def carried(program):
             yield "does not know its version"
         run(folder, "perf", "put_lat", "-n", "2", "--nodes", "2", "--check", "--iters", "20",
             "--reps", "1", "--sizes", "8")
-        run(folder, "field-report", "--quick")
+        run(folder, "field-report", "--quick", "--minutes", "60")
         with tarfile.open(pathlib.Path(folder, "field-report.tar")) as tar:
             if tar.getnames() != QUICK:
                 yield f"its report has {tar.getnames()}"
