@@ -471,6 +471,14 @@ enum oriel_status oriel_window_create(struct oriel_comm *comm, const struct orie
 	return ORIEL_OK;
 }
 
+void ori_window_quiet(struct oriel_window *w)
+{
+	if (w->gpu || w->comm->is_destroyed_out_of_order)
+		ori_links_drain_kernels(w->comm);
+	else
+		oriel_dev_flush(&w->device, oriel_dev_thread(), 0);
+}
+
 void oriel_window_destroy(struct oriel_window *w)
 {
 	unsigned call = ORI_CALL_WINDOW_DESTROY;
@@ -486,10 +494,7 @@ void oriel_window_destroy(struct oriel_window *w)
 	 * Operations under way through a NIC would find their key invalid at the peer.
 	 */
 	number = w->device.number;
-	if (w->gpu || comm->is_destroyed_out_of_order)
-		ori_links_drain_kernels(comm);
-	else
-		oriel_dev_flush(&w->device, oriel_dev_thread(), 0);
+	ori_window_quiet(w);
 	call += number >> ORIEL_DEV_COLLECTIVE_BIT;
 	ori_comm_meet(comm, (enum ori_call)call, number);
 	is_gpu = w->gpu != NULL;
@@ -535,46 +540,41 @@ static enum oriel_status window_check_room(const struct oriel_window *w, const c
 		w->device.buffers);
 }
 
-/*
- * The row of the next buffer is filled. On GPUs one more call can fail, which takes the number.
- */
-static enum oriel_status window_add_row(struct oriel_window *w, uint32_t *buffer)
+/* Row @number is filled. Collective: on GPUs one more call can fail. */
+static enum oriel_status window_publish(struct oriel_window *w, uint32_t number)
 {
-	uint32_t number = w->shared;
-	enum oriel_status status = ORIEL_OK;
-
-	if (w->gpu)
-		status = ori_comm_agree(w->comm, ORI_CALL_WINDOW_SHARE,
-					ori_window_gpu_publish(w, number, 1));
-	w->shared++;
-	if (status == ORIEL_OK)
-		*buffer = number;
-	return status;
+	if (!w->gpu)
+		return ORIEL_OK;
+	return ori_comm_agree(w->comm, ORI_CALL_WINDOW_SHARE, ori_window_gpu_publish(w, number, 1));
 }
 
-enum oriel_status oriel_window_share(struct oriel_window *w, void *address, size_t length,
-				     uint32_t *buffer)
+void ori_window_clear(struct oriel_window *w, uint32_t number)
 {
-	enum oriel_status status = ori_handle_check(w, ORI_HANDLE_WINDOW, __func__);
-	struct ori_piece piece = {.address = address, .length = length, .use = ORI_USE_CPU};
-	struct ori_rdma_mr *mr = NULL;
-	struct ori_mapping *maps;
-	struct ori_remote *remotes;
-	uint32_t number;
-	unsigned size;
+	unsigned size = w->comm->size;
 
-	if (status == ORIEL_OK)
-		status = window_check_room(w, __func__);
-	if (status != ORIEL_OK)
-		return status;
-	if (w->gpu)
-		piece.use = ORI_USE_GPU;
-	piece.is_unmapped = w->is_rdma;
-	number = w->shared;
-	size = w->comm->size;
-	maps = calloc(size, sizeof(*maps));
-	remotes = calloc(size, sizeof(*remotes));
-	if (!maps || !remotes)
+	memset(&w->table[(size_t)number * size], 0, size * sizeof(*w->table));
+	/* Fails only if the GPU has failed; then nothing more runs there. */
+	(void)ori_window_gpu_publish(w, number, 1);
+	ori_share_close(w->buffers[number], size);
+	free(w->buffers[number]);
+	w->buffers[number] = NULL;
+	ori_share_unregister(w->comm, w->buffer_mrs[number]);
+	w->buffer_mrs[number] = NULL;
+}
+
+enum oriel_status ori_window_fill(struct oriel_window *w, uint32_t number, enum oriel_status status,
+				  void *address, size_t length)
+{
+	struct ori_piece piece = {.address = address,
+				  .length = length,
+				  .use = w->gpu ? ORI_USE_GPU : ORI_USE_CPU,
+				  .is_unmapped = w->is_rdma};
+	unsigned size = w->comm->size;
+	struct ori_mapping *maps = calloc(size, sizeof(*maps));
+	struct ori_remote *remotes = calloc(size, sizeof(*remotes));
+	struct ori_rdma_mr *mr = NULL;
+
+	if (status == ORIEL_OK && (!maps || !remotes))
 		status = ori_fail(ORIEL_ERR_NOMEM, "no memory for %u buffers", size);
 	/* A rank without memory takes part all the same, with its failure. */
 	status = ori_share_one(w->comm, ORI_CALL_WINDOW_SHARE, status, &piece, maps, remotes, &mr);
@@ -588,7 +588,24 @@ enum oriel_status oriel_window_share(struct oriel_window *w, void *address, size
 	free(remotes);
 	w->buffers[number] = maps;
 	w->buffer_mrs[number] = mr;
-	return window_add_row(w, buffer);
+	status = window_publish(w, number);
+	if (status != ORIEL_OK)
+		ori_window_clear(w, number);
+	return status;
+}
+
+enum oriel_status oriel_window_share(struct oriel_window *w, void *address, size_t length,
+				     uint32_t *buffer)
+{
+	enum oriel_status status = ori_handle_check(w, ORI_HANDLE_WINDOW, __func__);
+
+	if (status == ORIEL_OK)
+		status = window_check_room(w, __func__);
+	if (status == ORIEL_OK)
+		status = ori_window_fill(w, w->shared, ORIEL_OK, address, length);
+	if (status == ORIEL_OK)
+		*buffer = w->shared++;
+	return status;
 }
 
 /* For memory on a GPU the check covers what this rank can see: its own memory. */
@@ -632,5 +649,8 @@ enum oriel_status oriel_window_share_table(struct oriel_window *w,
 		return status;
 	size = w->comm->size;
 	memcpy(&w->table[(size_t)w->shared * size], table, size * sizeof(*table));
-	return window_add_row(w, buffer);
+	status = window_publish(w, w->shared);
+	if (status == ORIEL_OK)
+		*buffer = w->shared++;
+	return status;
 }

@@ -45,6 +45,18 @@ struct oriel_window {
 	struct ori_gpu_side_stream lane; /* of oriel_window_put_all(), from its first call on */
 };
 
+/*
+ * window.c, collective: the memory that each rank passes becomes row @number of the table, which is
+ * free, if @status, the result of the caller's step before, is ORIEL_OK. All ranks get the same
+ * status; the row is free again after a failure.
+ */
+enum oriel_status ori_window_fill(struct oriel_window *window, uint32_t number,
+				  enum oriel_status status, void *address, size_t length);
+/* Local: row @number is free again; peers use this rank's memory of it no more. */
+void ori_window_clear(struct oriel_window *window, uint32_t number);
+/* Waits for what this rank has posted by the window, by all groups. */
+void ori_window_quiet(struct oriel_window *window);
+
 /* Offsets and strides of @device for its counts; the bytes of a control segment. */
 uint64_t ori_window_layout(struct oriel_dev_window *device);
 
