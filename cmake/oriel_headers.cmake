@@ -6,6 +6,7 @@ set(ORIEL_HEADERS
 	oriel/status.h
 	oriel/bootstrap.h
 	oriel/comm.h
+	oriel/comm_device.h
 	oriel/p2p.h
 	oriel/p2p_calls.h
 	oriel/p2p_mock.h
@@ -30,6 +31,7 @@ set(ORIEL_HEADERS
 	oriel/dev/mapped.h
 	oriel/dev/copy_group.h
 	oriel/dev/data.h
+	oriel/dev/domain.h
 	oriel/dev/signal.h
 	oriel/dev/counter.h
 	oriel/dev/barrier.h

@@ -117,7 +117,7 @@ uint64_t oriel_comm_timeout(const struct oriel_comm *comm); /* ns or ORIEL_FOREV
 /*
  * The path by which bytes reach @peer; ORIEL_ERR_RANGE if there is no such rank. This and the
  * domain are those of host memory. GPUs that an NVLink fabric joins over nodes are mapped as
- * well: struct oriel_peer and oriel_comm_device() say so.
+ * well: struct oriel_peer says so, and handles of memory on GPUs have that domain.
  */
 enum oriel_status oriel_comm_path(const struct oriel_comm *comm, unsigned peer,
 				  enum oriel_path *path);
@@ -200,12 +200,6 @@ enum oriel_status oriel_comm_peer_rank(const struct oriel_comm *comm, unsigned i
 				       unsigned *rank);
 enum oriel_status oriel_comm_peer_index(const struct oriel_comm *comm, unsigned rank,
 					unsigned *index);
-
-/*
- * The same maps as a POD for kernels; if @comm has a GPU, those of windows on it, and in its
- * memory. Borrows memory of @comm.
- */
-enum oriel_status oriel_comm_device(const struct oriel_comm *comm, struct oriel_dev_comm *device);
 
 /*
  * Make the links to @peers that are not made. Both ends of a link call it, each naming the

@@ -39,6 +39,7 @@
 #include <oriel/dev/copy.h>
 #include <oriel/dev/counter.h>
 #include <oriel/dev/data.h>
+#include <oriel/dev/domain.h>
 #include <oriel/dev/exchange.h>
 #include <oriel/dev/gather.h>
 #include <oriel/dev/group.h>

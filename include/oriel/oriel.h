@@ -8,6 +8,7 @@
 #include <oriel/bcast.h>
 #include <oriel/bootstrap.h>
 #include <oriel/comm.h>
+#include <oriel/comm_device.h>
 #include <oriel/object_cache.h>
 #include <oriel/p2p.h>
 #include <oriel/p2p_transport.h>

@@ -80,7 +80,8 @@ enum oriel_status oriel_region_register(struct oriel_comm *comm, void *address, 
 enum oriel_status oriel_region_share(struct oriel_region *region);
 
 /*
- * Local for a region that was never shared, else collective. NULL is allowed.
+ * Local for a region that was never shared, nor published (oriel/comm_device.h), else collective.
+ * NULL is allowed.
  * Never waits longer than the timeout of the communicator.
  */
 void oriel_region_unregister(struct oriel_region *region);

@@ -35,6 +35,10 @@ static const char *const what_names[] = {
 	[ORIEL_DEV_WAIT_LL] = "wait_ll",
 	[ORIEL_DEV_ALLTOALLV] = "exchange",
 	[ORIEL_DEV_JOB] = "job",
+	[ORIEL_DEV_DOMAIN_RANK] = "domain_rank",
+	[ORIEL_DEV_DOMAIN_FIND] = "domain_find",
+	[ORIEL_DEV_PEER_RANK] = "peer_rank",
+	[ORIEL_DEV_PEER_INDEX] = "peer_index",
 };
 
 const char *ori_what_name(uint32_t what)
@@ -62,6 +66,9 @@ const char *ori_what_noun(uint32_t what)
 	case ORIEL_DEV_WAIT_SIGNAL_FROM:
 	case ORIEL_DEV_WAIT_SIGNAL_NEXT:
 		return "signal";
+	case ORIEL_DEV_DOMAIN_RANK:
+	case ORIEL_DEV_PEER_RANK:
+		return "index";
 	}
 	return "id";
 }

@@ -555,6 +555,8 @@ void oriel_comm_destroy(struct oriel_comm *comm)
 		return;
 	/* They may have children of @comm. */
 	ori_comm_close_attachments(comm);
+	if (comm->close_window)
+		comm->close_window(comm);
 	if (comm_has_children(comm))
 		return;
 	/* A peer that closes its end while a beat is in flight would look dead. */

@@ -76,6 +76,7 @@ struct ori_paths {
 struct ori_attachment;
 struct ori_gpu_notes;
 struct ori_mesh;
+struct oriel_window;
 struct pollfd;
 struct ori_rdma;
 struct ori_rdma_link;
@@ -169,6 +170,9 @@ struct oriel_comm {
 	struct ori_attached attached[ORI_ATTACHED_KINDS];
 	pthread_mutex_t attachments_lock;
 	struct ori_attachment *attachments; /* of oriel_comm_attach(); guarded by its lock */
+
+	struct oriel_window *window;                   /* oriel/comm_device.h; NULL: none */
+	void (*close_window)(struct oriel_comm *comm); /* NULL: none was made */
 
 	uint32_t exchanges;  /* exchanges of descriptors up to now; the same on all ranks */
 	atomic_uint windows; /* numbers given out */

@@ -114,6 +114,16 @@ enum oriel_status ori_comm_gpu_pin(struct oriel_comm *comm)
 	return comm->gpu ? ori_mem_pin(comm->gpu, comm->control_mem) : ORIEL_OK;
 }
 
+const struct oriel_dev_rank *ori_comm_gpu_topology(const struct oriel_comm *comm)
+{
+	return (const void *)comm->gpu_ranks->address;
+}
+
+const uint32_t *ori_comm_gpu_domain(const struct oriel_comm *comm)
+{
+	return (const void *)(ori_comm_gpu_topology(comm) + comm->size);
+}
+
 enum oriel_status ori_comm_gpu_publish(struct oriel_comm *comm)
 {
 	size_t of = comm->size * sizeof(*comm->host_paths.of);

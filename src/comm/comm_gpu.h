@@ -14,6 +14,9 @@ enum oriel_status ori_comm_gpu_open(struct oriel_comm *comm);
 enum oriel_status ori_comm_gpu_pin(struct oriel_comm *comm);
 /* Copies the paths, which are known by now, to the GPU. */
 enum oriel_status ori_comm_gpu_publish(struct oriel_comm *comm);
+/* Where they lie there: [size] ranks, and the ranks of the domain. */
+const struct oriel_dev_rank *ori_comm_gpu_topology(const struct oriel_comm *comm);
+const uint32_t *ori_comm_gpu_domain(const struct oriel_comm *comm);
 /* Gives a record for arguments that kernels of one window reject. */
 enum oriel_status ori_comm_gpu_note(struct oriel_comm *comm, struct oriel_dev_fault **note);
 void ori_comm_gpu_forget(struct oriel_comm *comm, struct oriel_dev_fault *note);

@@ -189,28 +189,3 @@ enum oriel_status oriel_comm_peer_index(const struct oriel_comm *comm, unsigned 
 	*index = comm->host_paths.of[rank].peer_index;
 	return ORIEL_OK;
 }
-
-enum oriel_status oriel_comm_device(const struct oriel_comm *comm, struct oriel_dev_comm *device)
-{
-	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
-	const struct ori_paths *paths;
-
-	if (status != ORIEL_OK)
-		return status;
-	paths = comm->gpu_ranks ? &comm->gpu_paths : &comm->host_paths;
-	memset(device, 0, sizeof(*device));
-	device->magic = ORIEL_DEV_MAGIC;
-	device->version = ORIEL_DEV_VERSION;
-	device->size = sizeof(*device);
-	device->rank = comm->rank;
-	device->ranks = comm->size;
-	device->domain_size = paths->domain_size;
-	device->domain_index = paths->domain_index;
-	device->of = paths->of;
-	device->domain = paths->domain;
-	if (comm->gpu_ranks) {
-		device->of = (const void *)comm->gpu_ranks->address;
-		device->domain = (const void *)(device->of + comm->size);
-	}
-	return ORIEL_OK;
-}

@@ -3,26 +3,15 @@
  * Regions: memory that an application registers, and may share with all ranks. Public
  * functions of oriel/region.h.
  */
-#include <stdlib.h>
+#include "comm/region.h"
 
-#include <oriel/region.h>
+#include <stdlib.h>
 
 #include "base/error.h"
 #include "base/handle.h"
 #include "base/log.h"
 #include "comm/health.h"
-#include "comm/share.h"
 #include "rdma/rdma.h"
-
-struct oriel_region {
-	struct oriel_comm *comm; /* borrowed */
-	struct ori_piece piece;
-	bool is_shared;
-	struct ori_rdma_mr *own_mr; /* as a source and for results, where there is an rdma peer */
-	struct ori_rdma_mr *mr;     /* once shared, where there is an rdma peer */
-	struct ori_remote *remotes; /* [size] */
-	struct ori_mapping *maps;   /* [size], open once shared */
-};
 
 /* A range of GPU memory may be mapped from several allocations: a digest of all their ids. */
 static enum oriel_status region_gpu_identity(const struct ori_gpu *gpu, const char *at,
@@ -136,6 +125,8 @@ void oriel_region_unregister(struct oriel_region *region)
 {
 	if (!ori_handle_shut(region, ORI_HANDLE_REGION, __func__))
 		return;
+	if (region->unpublish)
+		region->unpublish(region);
 	/*
 	 * No peer may still write to memory that is unregistered; broken communicators do
 	 * not wait.

@@ -257,6 +257,8 @@ static enum oriel_status window_prepare(struct oriel_window *w,
 	if (status == ORIEL_OK)
 		status = ori_window_check_links(w);
 	if (status == ORIEL_OK)
+		ori_window_fill_domain(w);
+	if (status == ORIEL_OK)
 		status = window_register(w);
 	if (status == ORIEL_OK)
 		status = window_alloc(w, length, attr.flags);

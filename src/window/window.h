@@ -62,6 +62,8 @@ uint64_t ori_window_layout(struct oriel_dev_window *device);
 
 /* window_peers.c: the paths of the memory that the window lies in. */
 const struct ori_paths *ori_window_paths(const struct oriel_window *window);
+/* The topology of its handle, which is that of the communicator. */
+void ori_window_fill_domain(struct oriel_window *window);
 /* Is there a link to each peer that the window reaches by rdma? */
 enum oriel_status ori_window_check_links(const struct oriel_window *window);
 /*

@@ -113,6 +113,31 @@ static void expect_text(struct oriel_dev_fault fault, const char *expected)
 	assert_string_equal(text, expected);
 }
 
+static void test_a_text_of_a_query_names_the_number(void **state)
+{
+	struct oriel_dev_fault fault = {.status = ORIEL_ERR_RANGE,
+					.what = ORIEL_DEV_DOMAIN_RANK,
+					.peer = ORIEL_DEV_NO_RANK,
+					.id = 2,
+					.expected = 2,
+					.seen = 2};
+
+	(void)state;
+	expect_text(fault, "domain_rank: index 2 of 2");
+	fault.what = ORIEL_DEV_PEER_RANK;
+	expect_text(fault, "peer_rank: index 2 of 2");
+	fault.what = ORIEL_DEV_DOMAIN_FIND;
+	fault.peer = 4;
+	fault.expected = 4;
+	fault.seen = 4;
+	expect_text(fault, "domain_find: rank 4 of 4");
+	fault.what = ORIEL_DEV_PEER_INDEX;
+	expect_text(fault, "peer_index: rank 4 of 4");
+	fault.status = ORIEL_ERR_INVALID;
+	fault.peer = 1;
+	expect_text(fault, "peer_index: rank 1 is the rank itself");
+}
+
 static void test_a_text_names_the_operation_and_the_rank(void **state)
 {
 	struct oriel_dev_fault fault = {.status = ORIEL_ERR_RANGE, .what = ORIEL_DEV_PUT};
@@ -220,6 +245,7 @@ int main(void)
 		cmocka_unit_test(test_the_parts_of_a_control_segment_do_not_overlap),
 		cmocka_unit_test(test_the_rows_of_two_ranks_share_no_line),
 		cmocka_unit_test(test_a_window_may_have_zero_of_each_object),
+		cmocka_unit_test(test_a_text_of_a_query_names_the_number),
 		cmocka_unit_test(test_a_text_names_the_operation_and_the_rank),
 		cmocka_unit_test(test_inline_peers_are_as_in_the_tables),
 	};

@@ -6,12 +6,24 @@
 #include "window/window.h"
 
 #include "base/error.h"
+#include "comm/comm_gpu.h"
 #include "comm/links.h"
 #include "comm/paths.h"
 
 const struct ori_paths *ori_window_paths(const struct oriel_window *w)
 {
 	return w->gpu ? &w->comm->gpu_paths : &w->comm->host_paths;
+}
+
+void ori_window_fill_domain(struct oriel_window *w)
+{
+	const struct ori_paths *paths = ori_window_paths(w);
+	struct oriel_dev_window *d = &w->device;
+
+	d->topology = w->gpu ? ori_comm_gpu_topology(w->comm) : paths->of;
+	d->domain = w->gpu ? ori_comm_gpu_domain(w->comm) : paths->domain;
+	d->domain_size = paths->domain_size;
+	d->domain_index = paths->domain_index;
 }
 
 static uint32_t window_path(const struct oriel_window *w, unsigned peer)

@@ -232,7 +232,7 @@ static uint64_t serve_one(struct rank *r, const struct suite *s, struct request 
 	case REQUEST_DEVICE:
 		return (uint64_t)oriel_window_device(r->window, &m->device);
 	case REQUEST_FAULT:
-		return (uint64_t)oriel_window_fault(r->window, &m->fault);
+		return (uint64_t)host_fault(r, &m->fault);
 	case REQUEST_ABORT:
 		oriel_comm_abort(r->comm, "the test aborts");
 		break;
@@ -391,7 +391,7 @@ int main(int argc, char **argv)
 	static const struct suite *const suites[] = {
 		&data_suite,    &signal_suite,  &order_suite,      &barrier_suite, &team_suite,
 		&counter_suite, &channel_suite, &ll_suite,         &ll128_suite,   &replay_suite,
-		&fault_suite,   &stuck_suite,   &stuck_host_suite, &lie_suite,
+		&fault_suite,   &stuck_suite,   &stuck_host_suite, &lie_suite,     &handle_suite,
 	};
 	static const struct backend backend = {suites,         sizeof(suites) / sizeof(suites[0]),
 					       ORIEL_COMM_GPU, ORIEL_WINDOW_DEVICE,

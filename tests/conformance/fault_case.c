@@ -59,7 +59,11 @@ enum takes {
 	ROW(READ_COUNTER, "read_counter", TAKES_PEER | TAKES_ID)                            \
 	ROW(RESET_COUNTER, "reset_counter", TAKES_PEER | TAKES_ID)                          \
 	ROW(SEND, "send", TAKES_PEER | TAKES_ID | NOT_SELF)                                 \
-	ROW(RECV, "recv", TAKES_PEER | TAKES_ID | NOT_SELF)
+	ROW(RECV, "recv", TAKES_PEER | TAKES_ID | NOT_SELF)                                 \
+	ROW(PEER_RANK, "peer_rank", 0)                                                      \
+	ROW(PEER_INDEX, "peer_index", TAKES_PEER | NOT_SELF)                                \
+	ROW(DOMAIN_RANK, "domain_rank", 0)                                                  \
+	ROW(DOMAIN_FIND, "domain_find", TAKES_PEER)
 
 #define CALL_ID(id, name, takes) CALL_##id,
 #define CALL_ROW(id, name, takes) {name, takes},
@@ -76,6 +80,7 @@ CASE int64_t call_function(enum function function, const struct call *c)
 {
 	struct oriel_dev_group g = c->group;
 	uint64_t word = 0;
+	uint32_t number;
 
 	switch (function) {
 	case CALL_PUT:
@@ -148,6 +153,14 @@ CASE int64_t call_function(enum function function, const struct call *c)
 		return oriel_dev_send(c->w, g, c->peer, c->id, &word, 0, 1);
 	case CALL_RECV:
 		return oriel_dev_recv(c->w, g, c->peer, c->id, &word, 0, 1);
+	case CALL_PEER_RANK:
+		return oriel_dev_peer_rank(c->w, c->id, &number);
+	case CALL_PEER_INDEX:
+		return oriel_dev_peer_index(c->w, c->peer, &number);
+	case CALL_DOMAIN_RANK:
+		return oriel_dev_domain_rank(c->w, c->id, &number);
+	case CALL_DOMAIN_FIND:
+		return oriel_dev_domain_find(c->w, c->peer, &number);
 	case FUNCTIONS:
 		break;
 	}

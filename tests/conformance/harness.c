@@ -43,6 +43,11 @@ bool rank_is_mapped(const struct rank *r, unsigned from, unsigned to)
 	return r->is_by_rdma ? from == to : comm_is_mapped(r, from, to);
 }
 
+bool rank_is_in_domain(const struct rank *r, unsigned peer)
+{
+	return comm_is_mapped(r, r->rank, peer);
+}
+
 unsigned rank_rail(const struct rank *r, unsigned peer)
 {
 	struct oriel_peer found = {.rail = 0};
@@ -75,9 +80,15 @@ enum oriel_status rank_device(struct rank *r, struct oriel_dev_window *w)
 	return oriel_window_device(r->window, w);
 }
 
+enum oriel_status host_fault(struct rank *r, struct oriel_dev_fault *fault)
+{
+	return r->region ? oriel_comm_device_fault(r->comm, fault)
+			 : oriel_window_fault(r->window, fault);
+}
+
 enum oriel_status rank_fault(struct rank *r, struct oriel_dev_fault *fault)
 {
-	enum oriel_status status = oriel_window_fault(r->window, fault);
+	enum oriel_status status = host_fault(r, fault);
 
 	/* This call puts its own text where those of failed claims are. */
 	check_begin();
@@ -111,6 +122,7 @@ static enum oriel_status join(struct rank *r, const char *node, unsigned flags)
 				       .timeout_ns = LONG_NS,
 				       .node = node ? node : r->node};
 
+	r->has_handle = false;
 	return oriel_comm_create(&r->bootstrap, &attr, &r->comm);
 }
 
@@ -154,6 +166,35 @@ static void rank_open_window(struct rank *r, const struct test_case *c)
 	    oriel_window_device(r->window, &r->dev) ||
 	    oriel_window_buffer(r->window, 0, (void **)&r->base, &r->length))
 		give_up(r, "cannot make a window");
+}
+
+/* A communicator has one handle, from the first of these cases on. */
+static void rank_open_region(struct rank *r)
+{
+	struct oriel_window_attr attr = {.size = sizeof(attr),
+					 .channels = ORIEL_NONE,
+					 .flags = r->backend->window_flags |
+						  (r->is_by_rdma ? ORIEL_WINDOW_RDMA : 0)};
+	unsigned flags = attr.flags & ORIEL_WINDOW_DEVICE ? ORIEL_MEMORY_DEVICE : 0;
+	uint32_t number = 0;
+
+	r->length = small_window.length;
+	if ((!r->has_handle && oriel_comm_device_create(r->comm, &attr)) ||
+	    oriel_comm_device(r->comm, &r->dev) ||
+	    oriel_memory_alloc(r->length, flags, (void **)&r->base) ||
+	    oriel_region_register(r->comm, r->base, r->length, &r->region) ||
+	    oriel_region_publish(r->region, &number) || number != REGION)
+		give_up(r, "cannot publish a region");
+	r->has_handle = true;
+}
+
+static void rank_close_region(struct rank *r)
+{
+	if (!r->region)
+		return;
+	oriel_region_unregister(r->region);
+	oriel_memory_free(r->base);
+	r->region = NULL;
 }
 
 /* Set a last error that a successful call must leave alone. */
@@ -225,6 +266,8 @@ static bool case_run(struct rank *r, const struct suite *s, const struct test_ca
 	if (c->flags & OWN_COMM) {
 		CHECK_QUIET(r, oriel_comm_destroy(r->comm));
 		r->comm = NULL;
+	} else if (c->flags & ON_REGION) {
+		CHECK_QUIET(r, rank_open_region(r));
 	} else if (!(c->flags & NO_WINDOW)) {
 		CHECK_QUIET(r, rank_open_window(r, c));
 	}
@@ -237,6 +280,7 @@ static bool case_run(struct rank *r, const struct suite *s, const struct test_ca
 		rank_leave(r);
 		CHECK_QUIET(r, rank_join_again(r));
 	}
+	CHECK_QUIET(r, rank_close_region(r));
 	CHECK_QUIET(r, oriel_window_destroy(r->window));
 	r->window = NULL;
 	status = oriel_comm_agree(r->comm, r->failures ? ORIEL_ERR_STATE : ORIEL_OK);

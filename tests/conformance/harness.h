@@ -36,9 +36,11 @@ struct rank {
 	const struct backend *backend;
 	struct oriel_comm *comm;
 	struct oriel_window *window;
-	struct oriel_dev_window dev; /* of @window */
+	struct oriel_region *region;
+	bool has_handle;             /* @comm: of its own */
+	struct oriel_dev_window dev; /* of @window, or of a case ON_REGION that handle */
 	struct oriel_dev_group group;
-	char *base; /* buffer 0 of @window */
+	char *base; /* buffer 0 of @window, or of a case ON_REGION the region */
 	size_t length;
 	unsigned stream; /* of a case IN_STREAMS: 0 .. STREAMS - 1 */
 	uint64_t round;  /* of a case IN_ROUNDS: 1 .. its last */
@@ -66,6 +68,7 @@ enum case_flags {
 	NEEDS_MAPPED = 64,     /* all ranks see each other's memory */
 	IN_ROUNDS = 128,       /* one launch for each round; on a GPU launches of one graph */
 	IN_STREAMS = 256,      /* STREAMS launches at once */
+	ON_REGION = 512,       /* by the communicator's own handle, which has a region REGION */
 };
 
 /*
@@ -76,6 +79,7 @@ enum case_flags {
 #define REPORTS(count) ((count) << REPORTS_BITS)
 
 #define STREAMS 4u
+#define REGION 1u
 
 struct test_case {
 	const char *name;                       /* the claim */
@@ -113,9 +117,9 @@ struct backend {
 
 extern const struct suite access_suite, barrier_suite, both_suite, both_lie_suite, cached_suite,
 	channel_suite, connect_suite, counter_suite, allgather_suite, data_suite, exchange_suite,
-	fault_suite, gather_suite, host_suite, ll_suite, ll128_suite, lie_suite, order_suite,
-	region_suite, replay_suite, signal_suite, stuck_host_suite, stuck_suite, team_suite,
-	topo_suite, window_suite;
+	fault_suite, gather_suite, handle_suite, host_suite, ll_suite, ll128_suite, lie_suite,
+	order_suite, region_suite, replay_suite, signal_suite, stuck_host_suite, stuck_suite,
+	team_suite, topo_suite, window_suite;
 
 /* 64 KiB, 4 channels of 4 KiB, defaults. */
 extern const struct oriel_window_attr small_window;
@@ -137,6 +141,9 @@ bool rank_is_foreign(const struct rank *r, unsigned from, unsigned to);
 
 /* Collective: replace a bootstrap that an aborted communicator may have broken. */
 enum oriel_status rank_renew_bootstrap(struct rank *r);
+
+/* oriel_window_fault(), or of a case ON_REGION oriel_comm_device_fault(). */
+enum oriel_status host_fault(struct rank *r, struct oriel_dev_fault *fault);
 
 /* Collective, for hosts: rank_meet_anyway(). */
 void host_meet(struct rank *r);
@@ -207,6 +214,8 @@ void rank_free(struct rank *r, void *memory);
 /* Whether the window of the harness maps the memory of @to at @from. In kernels one of the two is
  * @r. */
 bool rank_is_mapped(const struct rank *r, unsigned from, unsigned to);
+/* Whether @peer is in the domain of @r for the memory of its handle. */
+bool rank_is_in_domain(const struct rank *r, unsigned peer);
 /* The rail through which @r reaches @peer, which is not mapped. */
 unsigned rank_rail(const struct rank *r, unsigned peer);
 
@@ -216,7 +225,7 @@ void rank_flush_barrier(struct rank *r);
 /* Collective on a broken communicator, too: no rank returns before all have called. */
 #define rank_meet_anyway(r) host_meet(r)
 
-/* oriel_comm_barrier(), oriel_window_device(), oriel_window_fault(). */
+/* oriel_comm_barrier(), oriel_window_device(), the next rejected arguments of the handle. */
 enum oriel_status rank_barrier(struct rank *r);
 enum oriel_status rank_device(struct rank *r, struct oriel_dev_window *w);
 enum oriel_status rank_fault(struct rank *r, struct oriel_dev_fault *fault);

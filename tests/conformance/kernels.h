@@ -261,6 +261,13 @@ static __device__ __forceinline__ bool rank_is_mapped(const struct rank *r, unsi
 	return path == ORIEL_PATH_SELF || path == ORIEL_PATH_MAPPED;
 }
 
+static __device__ __forceinline__ bool rank_is_in_domain(const struct rank *r, unsigned peer)
+{
+	uint32_t path = r->dev.topology[peer].path;
+
+	return path == ORIEL_PATH_SELF || path == ORIEL_PATH_MAPPED;
+}
+
 static __device__ __forceinline__ unsigned rank_rail(const struct rank *r, unsigned peer)
 {
 	return r->dev.peers[peer].link->rail;

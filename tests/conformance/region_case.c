@@ -355,6 +355,187 @@ static void attached_objects_are_closed_with_the_communicator(struct rank *r)
 		CHECK(r, objects[i].is_closed && objects[i].is_in_order);
 }
 
+/* A communicator with a handle that has room for @regions of them. */
+static void join_with_handle(struct rank *r, unsigned regions)
+{
+	struct oriel_window_attr attr = {.size = sizeof(attr),
+					 .channels = ORIEL_NONE,
+					 .buffers = regions + 1};
+
+	if (rank_join(r, NULL) != ORIEL_OK || oriel_comm_device_create(r->comm, &attr) != ORIEL_OK)
+		give_up(r, "no handle");
+}
+
+static void leave(struct rank *r)
+{
+	CHECK_OK(r, oriel_comm_barrier(r->comm));
+	CHECK_QUIET(r, oriel_comm_destroy(r->comm));
+	r->comm = NULL;
+}
+
+/* Check the rejected arguments that the handle has a record of, and that it is the only one. */
+static void check_fault(struct rank *r, enum oriel_status expected, const char *text)
+{
+	struct oriel_dev_fault fault = {0};
+
+	/* The call puts its text where those of failures are. */
+	CHECK(r, oriel_comm_device_fault(r->comm, &fault) == ORIEL_OK);
+	CHECK_LAST(r, text);
+	CHECK_EQ(r, fault.status, (uint64_t)expected);
+	CHECK_STATUS(r, oriel_comm_device_fault(r->comm, &fault), ORIEL_AGAIN);
+}
+
+/* Put to the next rank's region @number, and check what came from the previous rank. */
+static void check_published(struct rank *r, uint32_t number, const char *mine, size_t length,
+			    uint64_t seed)
+{
+	size_t next = 100 * (rank_next(r) + 1);
+	char *block = rank_alloc(r, next);
+	struct oriel_dev_window dev;
+
+	CHECK_OK(r, oriel_comm_device(r->comm, &dev));
+	fill(block, next, r->rank + seed);
+	CHECK_POSTED(r, oriel_dev_put_signal(&dev, oriel_dev_thread(), rank_next(r),
+					     oriel_at(number, 0), block, next, 0, 1));
+	CHECK_OK(r,
+		 oriel_dev_wait_signal_next(&dev, oriel_dev_thread(), rank_prev(r), 0, 1, LONG_NS));
+	CHECK_EQ(r, wrong(mine, length, rank_prev(r) + seed), 0);
+	CHECK_STATUS(r,
+		     oriel_dev_put(&dev, oriel_dev_thread(), rank_next(r), oriel_at(number, 1),
+				   block, next),
+		     ORIEL_ERR_RANGE);
+	check_fault(r, ORIEL_ERR_RANGE, "put: the end, byte");
+	CHECK_OK(r, oriel_dev_drain(&dev, oriel_dev_thread(), LONG_NS));
+	rank_free(r, block);
+}
+
+/* Ranks publish other lengths, and regions that are shared as well or not. */
+static void published_regions_come_and_go(struct rank *r)
+{
+	size_t length = 100 * (r->rank + 1);
+	struct oriel_region *regions[3];
+	struct oriel_dev_window dev;
+	uint32_t number, i;
+	char *memory;
+
+	join_with_handle(r, 2);
+	CHECK_OK(r, oriel_memory_alloc(LENGTH, 0, (void **)&memory));
+	for (i = 0; i < 3; i++)
+		CHECK_OK(r,
+			 oriel_region_register(r->comm, memory + 10000 * i, length, &regions[i]));
+	CHECK_OK(r, oriel_region_share(regions[1]));
+	for (i = 0; i < 2; i++) {
+		CHECK_OK(r, oriel_region_publish(regions[i], &number));
+		CHECK_EQ(r, number, i + 1);
+		check_published(r, number, memory + 10000 * i, length, 10 * i);
+	}
+	CHECK_STATUS(r, oriel_region_publish(regions[2], &number), ORIEL_ERR_RANGE);
+	CHECK_LAST(r, "all 2 regions of the handle are in use; create it with more (buffers)");
+	CHECK_OK(r, oriel_comm_device(r->comm, &dev));
+	CHECK_QUIET(r, oriel_region_unregister(regions[0]));
+	CHECK_STATUS(r,
+		     oriel_dev_put(&dev, oriel_dev_thread(), rank_next(r), oriel_at(1, 0), memory,
+				   1),
+		     ORIEL_ERR_STATE);
+	check_fault(r, ORIEL_ERR_STATE, "put: buffer 1 of rank");
+	CHECK_OK(r, oriel_comm_barrier(r->comm));
+	CHECK_OK(r, oriel_region_publish(regions[2], &number));
+	CHECK_EQ(r, number, 1);
+	check_published(r, 1, memory + 20000, length, 30);
+	check_published(r, 2, memory + 10000, length, 31);
+	for (i = 1; i < 3; i++)
+		CHECK_QUIET(r, oriel_region_unregister(regions[i]));
+	oriel_memory_free(memory);
+	leave(r);
+}
+
+static void a_communicator_has_one_handle(struct rank *r)
+{
+	struct oriel_region *region = NULL;
+	struct oriel_dev_window dev;
+	struct oriel_dev_fault fault;
+	uint32_t number = 77;
+	void *memory;
+
+	CHECK_OK(r, rank_join(r, NULL));
+	CHECK_OK(r, oriel_memory_alloc(LENGTH, 0, &memory));
+	CHECK_OK(r, oriel_region_register(r->comm, memory, LENGTH, &region));
+	CHECK_STATUS(r, oriel_comm_device(r->comm, &dev), ORIEL_ERR_STATE);
+	CHECK_LAST(r, "oriel_comm_device: the communicator has no handle");
+	CHECK_STATUS(r, oriel_comm_device_fault(r->comm, &fault), ORIEL_ERR_STATE);
+	CHECK_STATUS(r, oriel_region_publish(region, &number), ORIEL_ERR_STATE);
+	CHECK_OK(r, oriel_comm_device_create(r->comm, NULL));
+	CHECK_STATUS(r, oriel_comm_device_create(r->comm, NULL), ORIEL_ERR_STATE);
+	CHECK_LAST(r, "has its handle");
+	CHECK_STATUS(r, oriel_comm_device(r->comm, NULL), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_comm_device_fault(r->comm, NULL), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_region_publish(region, NULL), ORIEL_ERR_INVALID);
+	CHECK_OK(r, oriel_region_publish(region, &number));
+	CHECK_STATUS(r, oriel_region_publish(region, &number), ORIEL_ERR_STATE);
+	CHECK_LAST(r, "is published as number 1");
+	CHECK_EQ(r, number, 1);
+	CHECK_OK(r, oriel_comm_device(r->comm, &dev));
+	CHECK_OK(r, oriel_dev_barrier(&dev, oriel_dev_thread(), 0, LONG_NS));
+	CHECK_QUIET(r, oriel_region_unregister(region));
+	oriel_memory_free(memory);
+	leave(r);
+}
+
+/* One rank alone passes a region that it has published before: no rank waits for it. */
+static void one_rank_that_fails_to_publish_fails_all(struct rank *r)
+{
+	struct oriel_region *regions[2];
+	uint32_t number = 0, i;
+	char *memory;
+
+	join_with_handle(r, 2);
+	CHECK_OK(r, oriel_memory_alloc(LENGTH, 0, (void **)&memory));
+	for (i = 0; i < 2; i++)
+		CHECK_OK(r, oriel_region_register(r->comm, memory + 10000 * i, 100 * (r->rank + 1),
+						  &regions[i]));
+	CHECK_OK(r, oriel_region_publish(regions[0], &number));
+	CHECK_STATUS(r, oriel_region_publish(regions[r->rank != 1], &number), ORIEL_ERR_STATE);
+	CHECK_LAST(r, "is published as number 1");
+	if (r->rank != 1)
+		CHECK_LAST(r, "rank 1");
+	CHECK_OK(r, oriel_region_publish(regions[1], &number));
+	CHECK_EQ(r, number, 2);
+	check_published(r, 2, memory + 10000, 100 * (r->rank + 1), 5);
+	for (i = 0; i < 2; i++)
+		CHECK_QUIET(r, oriel_region_unregister(regions[i]));
+	oriel_memory_free(memory);
+	leave(r);
+}
+
+/*
+ * The handle ends in the call and the region does not: its number was of that handle, and is
+ * another region's by the next.
+ */
+static void regions_may_outlive_the_handle(struct rank *r)
+{
+	struct oriel_region *first, *second;
+	struct oriel_dev_window dev;
+	uint32_t number;
+	char *memory;
+
+	join_with_handle(r, 1);
+	CHECK_OK(r, oriel_memory_alloc(LENGTH, 0, (void **)&memory));
+	CHECK_OK(r, oriel_region_register(r->comm, memory, LENGTH, &first));
+	CHECK_OK(r, oriel_region_publish(first, &number));
+	oriel_comm_destroy(r->comm);
+	CHECK_LAST(r, "still has its region");
+	CHECK_STATUS(r, oriel_comm_device(r->comm, &dev), ORIEL_ERR_STATE);
+	CHECK_OK(r, oriel_comm_device_create(r->comm, NULL));
+	CHECK_OK(r, oriel_region_register(r->comm, memory + 10000, 100 * (r->rank + 1), &second));
+	CHECK_OK(r, oriel_region_publish(second, &number));
+	CHECK_EQ(r, number, 1);
+	CHECK_QUIET(r, oriel_region_unregister(first));
+	check_published(r, 1, memory + 10000, 100 * (r->rank + 1), 3);
+	CHECK_QUIET(r, oriel_region_unregister(second));
+	oriel_memory_free(memory);
+	leave(r);
+}
+
 static const struct test_case region_cases[] = {
 	{"allocated_memory_is_zeroed", allocated_memory_is_zeroed, NULL, 1, NO_WINDOW},
 	{"memory_is_freed_once", memory_is_freed_once, NULL, 1, NO_WINDOW},
@@ -373,6 +554,11 @@ static const struct test_case region_cases[] = {
 	 1, NO_WINDOW},
 	{"attached_objects_are_closed_with_the_communicator",
 	 attached_objects_are_closed_with_the_communicator, NULL, 1, OWN_COMM},
+	{"published_regions_come_and_go", published_regions_come_and_go, NULL, 1, OWN_COMM},
+	{"a_communicator_has_one_handle", a_communicator_has_one_handle, NULL, 1, OWN_COMM},
+	{"one_rank_that_fails_to_publish_fails_all", one_rank_that_fails_to_publish_fails_all, NULL,
+	 2, OWN_COMM},
+	{"regions_may_outlive_the_handle", regions_may_outlive_the_handle, NULL, 1, OWN_COMM},
 	{"a_file_that_cannot_be_sealed_is_rejected", a_file_that_cannot_be_sealed_is_rejected, NULL,
 	 1, NO_WINDOW},
 };

@@ -10,6 +10,7 @@ static __device__ int64_t use_data(const struct oriel_dev_window *w, struct orie
 {
 	int64_t result = 0;
 	uint64_t old = 0;
+	uint32_t number = 0;
 
 	result |= oriel_dev_put(w, g, peer, 0, memory, 4096);
 	result |= oriel_dev_put_part(w, g, 1, 3, peer, 0, memory, 4096);
@@ -25,7 +26,11 @@ static __device__ int64_t use_data(const struct oriel_dev_window *w, struct orie
 	result |= oriel_dev_flush(w, g, 0);
 	result |= oriel_dev_put_ll(w, g, peer, 0, memory, 100, 1);
 	result |= oriel_dev_put_ll128(w, g, peer, 0, memory, 100, 1);
-	return oriel_dev_address(w, peer, old) ? result : -1;
+	result |= oriel_dev_domain_rank(w, oriel_dev_domain_index(w), &number);
+	result |= oriel_dev_domain_find(w, peer, &number);
+	result |= oriel_dev_peer_rank(w, oriel_dev_domain_size(w), &number);
+	result |= oriel_dev_peer_index(w, peer, &number);
+	return oriel_dev_address(w, peer, old + number) ? result : -1;
 }
 
 static __device__ int64_t use_waits(const struct oriel_dev_window *w, struct oriel_dev_group g,

@@ -22,6 +22,7 @@ static void test_all(struct rank *r)
 	test_streams(r);
 	test_records(r);
 	test_buffers(r);
+	test_published(r);
 	rank_close(r);
 	test_blame(r);
 	test_stream_timeout(r);

@@ -48,6 +48,8 @@ static void check_reach(struct rank *r, uint32_t buffer)
 			 fakecuda_reaches(mine, d->fault));
 	CHECK(r, fakecuda_reaches(mine, d->peers) && fakecuda_reaches(mine, d->table) &&
 			 fakecuda_reaches(mine, d->slots));
+	CHECK(r, fakecuda_reaches(mine, &d->topology[r->size - 1]) &&
+			 fakecuda_reaches(mine, &d->domain[d->domain_size - 1]));
 	for (peer = 0; peer < r->size; peer++) {
 		const char *at = oriel_dev_address(d, peer, oriel_at(buffer, 0));
 
@@ -82,7 +84,7 @@ void test_operations(struct rank *r)
 	uint32_t next = (r->rank + 1) % r->size, before = (r->rank + r->size - 1) % r->size;
 	struct oriel_dev_group me = oriel_dev_thread();
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
-	struct oriel_dev_comm comm;
+	uint32_t member = 0;
 	char text[300] = "", got[300] = "";
 	uint64_t old;
 	unsigned i;
@@ -112,9 +114,8 @@ void test_operations(struct rank *r)
 		snprintf(text, sizeof(text), "from %u", before);
 		CHECK(r, strcmp(text, got) == 0);
 	}
-	CHECK_OK(r, oriel_comm_device(r->comm, &comm));
-	CHECK(r, comm.of[r->rank].path == ORIEL_PATH_SELF &&
-			 comm.domain[comm.domain_index] == r->rank);
+	CHECK_OK(r, oriel_dev_domain_rank(&r->dev, oriel_dev_domain_index(&r->dev), &member));
+	CHECK(r, member == r->rank);
 }
 
 /* Share @at and use the buffer. */
@@ -180,6 +181,57 @@ void test_buffers(struct rank *r)
 	oriel_memory_free(host);
 	CHECK(r, cuMemFree(legacy) == CUDA_SUCCESS);
 	unmap(r, two, 65536, 2);
+}
+
+/* Publish @at, use it by the communicator's handle, and free its number. */
+static void publish_and_use(struct rank *r, void *at, unsigned round)
+{
+	struct oriel_region *region = NULL;
+	uint64_t word = 0;
+	uint32_t number = 0;
+
+	CHECK_OK(r, oriel_region_register(r->comm, at, 4096, &region));
+	CHECK_OK(r, oriel_region_publish(region, &number));
+	CHECK(r, number == 1);
+	CHECK(r, oriel_dev_address(&r->dev, r->rank, oriel_at(number, 0)) == at);
+	pass_round(r, number, round);
+	oriel_region_unregister(region);
+	CHECK_FAILS(r,
+		    (enum oriel_status)oriel_dev_put(&r->dev, oriel_dev_thread(), 0, oriel_at(1, 0),
+						     &word, 8),
+		    ORIEL_ERR_STATE, "put: buffer 1 of rank 0 is not shared");
+}
+
+/* r->window is closed. */
+void test_published(struct rank *r)
+{
+	struct oriel_window_attr attr = {.size = sizeof(attr),
+					 .flags = ORIEL_WINDOW_DEVICE,
+					 .channels = ORIEL_NONE};
+	struct oriel_region *region = NULL;
+	struct oriel_dev_fault fault;
+	void *own = NULL, *host = NULL;
+	CUdeviceptr legacy = 0;
+	char pageable[64] = "";
+	uint32_t number = 0;
+
+	CHECK(r, cuMemAlloc(&legacy, 20000) == CUDA_SUCCESS);
+	CHECK_OK(r, oriel_memory_alloc(4096, ORIEL_MEMORY_DEVICE, &own));
+	CHECK_OK(r, oriel_memory_alloc(4096, 0, &host));
+	CHECK_OK(r, oriel_comm_device_create(r->comm, &attr));
+	CHECK_OK(r, oriel_comm_device(r->comm, &r->dev));
+	publish_and_use(r, (char *)legacy + 5000, 1);
+	publish_and_use(r, own, 2);
+	publish_and_use(r, host, 3);
+	publish_and_use(r, r->rank % 2 ? own : host, 4);
+	CHECK_OK(r, oriel_comm_device_fault(r->comm, &fault));
+	CHECK(r, fault.status == ORIEL_ERR_STATE && fault.window == r->dev.number);
+	CHECK_OK(r, oriel_region_register(r->comm, pageable, sizeof(pageable), &region));
+	CHECK_FAILS(r, oriel_region_publish(region, &number), ORIEL_ERR_INVALID, "is host memory");
+	oriel_region_unregister(region);
+	oriel_memory_free(own);
+	oriel_memory_free(host);
+	CHECK(r, cuMemFree(legacy) == CUDA_SUCCESS);
 }
 
 void test_mistakes(struct rank *r)

@@ -214,6 +214,7 @@ void test_remote(struct rank *r)
 	test_remote_destroy(r);
 	test_records(r);
 	test_buffers(r);
+	test_published(r);
 	rank_close(r);
 	test_blame(r);
 	test_stream_timeout(r);

@@ -16,7 +16,8 @@ static inline bool is_serial(const struct rank *r, unsigned peer)
 	return oriel_dev_is_serial(&r->dev, peer);
 }
 
-/* The caller has opened a window of LENGTH bytes; test_buffers() destroys it. */
+/* The caller has opened a window of LENGTH bytes; test_buffers() destroys it. The last needs none.
+ */
 void test_operations(struct rank *r);
 void test_mistakes(struct rank *r);
 void test_other_gpu(struct rank *r);
@@ -25,6 +26,7 @@ void test_streams(struct rank *r);
 void test_region(struct rank *r);
 void test_records(struct rank *r);
 void test_buffers(struct rank *r);
+void test_published(struct rank *r);
 
 /* These open communicators of their own. */
 void test_blame(struct rank *r);

@@ -54,7 +54,6 @@ static struct oriel_peer peer;
 static struct oriel_peer_gpu gpu;
 static struct oriel_health health;
 static struct oriel_nic nic;
-static struct oriel_dev_comm dev_comm;
 static struct oriel_dev_window dev_window;
 static struct oriel_dev_fault fault;
 static struct oriel_dev_gather series;
@@ -112,7 +111,9 @@ enum answer {
 	X(COMM, STATUS, oriel_comm_domain_find, (h, 0, &number), 0)             \
 	X(COMM, STATUS, oriel_comm_peer_rank, (h, 0, &number), 0)               \
 	X(COMM, STATUS, oriel_comm_peer_index, (h, 0, &number), 0)              \
-	X(COMM, STATUS, oriel_comm_device, (h, &dev_comm), 0)                   \
+	X(COMM, STATUS, oriel_comm_device, (h, &dev_window), 0)                 \
+	X(COMM, STATUS, oriel_comm_device_create, (h, NULL), 0)                 \
+	X(COMM, STATUS, oriel_comm_device_fault, (h, &fault), 0)                \
 	X(COMM, STATUS, oriel_comm_connect, (h, NULL, 0), 0)                    \
 	X(COMM, STATUS, oriel_comm_barrier, (h), 0)                             \
 	X(COMM, STATUS, oriel_comm_all_gather, (h, bytes, bytes, 1), 0)         \
@@ -198,6 +199,7 @@ enum answer {
 	X(REGION, STATUS, oriel_region_peer_length, (h, 0, &length), 0)              \
 	X(REGION, STATUS, oriel_region_peer_address, (h, 0, 0, &address), 0)         \
 	X(REGION, STATUS, oriel_region_table, (h, places), 0)                        \
+	X(REGION, STATUS, oriel_region_publish, (h, &number), 0)                     \
 	X(ALLGATHER, DESTROY, oriel_allgather_destroy, (h), 0)                       \
 	X(ALLGATHER, STATUS, oriel_allgather_start, (h, bytes, 8, NULL), 0)          \
 	X(ALLGATHER, STATUS, oriel_allgather_begin, (h, bytes, 8), 0)                \

@@ -42,7 +42,7 @@
 #define ORIEL_DEV_OFTEN(claim) __builtin_expect(!!(claim), 1)
 
 #define ORIEL_DEV_MAGIC 0x4c45524fu /* "OREL", little-endian */
-#define ORIEL_DEV_VERSION 10u
+#define ORIEL_DEV_VERSION 11u
 /* Magic and version are packed in one word, with room for a path. */
 #define ORIEL_DEV_MARK ((ORIEL_DEV_MAGIC & 0xffff0000u) + ORIEL_DEV_VERSION * 256u)
 
@@ -121,6 +121,10 @@ enum oriel_dev_what {
 	ORIEL_DEV_WAIT_LL,
 	ORIEL_DEV_ALLTOALLV, /* lengths and displacements of an all-to-all */
 	ORIEL_DEV_JOB,       /* oriel/progress.h */
+	ORIEL_DEV_DOMAIN_RANK,
+	ORIEL_DEV_DOMAIN_FIND,
+	ORIEL_DEV_PEER_RANK,
+	ORIEL_DEV_PEER_INDEX,
 };
 
 /* Set by the thread that moves @state from EMPTY to WRITING; readable once FULL. */
@@ -166,26 +170,12 @@ struct oriel_dev_alltoallv {
 	uint64_t recv_length;
 };
 
-/* The properties of a rank that a kernel may query. */
+/* A rank as the communicator knows it. */
 struct oriel_dev_rank {
-	uint32_t path;         /* enum oriel_path */
+	uint32_t path;         /* enum oriel_path; a window with ORIEL_WINDOW_RDMA has its own */
 	uint32_t peer_index;   /* ORIEL_DEV_NO_INDEX for the rank itself */
 	uint32_t domain_index; /* ORIEL_DEV_NO_INDEX outside the domain */
 	uint32_t reserved;
-};
-
-/* The communicator for kernels. */
-struct oriel_dev_comm {
-	uint32_t magic;
-	uint32_t version;
-	uint32_t size; /* of this struct */
-	uint32_t rank;
-	uint32_t ranks;
-	uint32_t domain_size;
-	uint32_t domain_index;
-	uint32_t reserved;
-	const struct oriel_dev_rank *of; /* [ranks] */
-	const uint32_t *domain;          /* [domain_size], ranks in order */
 };
 
 /* The keys of one piece of memory for the NIC of each rail; 0 if there is none. */
@@ -299,8 +289,9 @@ struct oriel_dev_channel {
 };
 
 /*
- * A window, by value. Made by oriel_window_device(), never changed by a
- * kernel; everything that must survive a launch lies behind its pointers.
+ * A window, by value. Made by oriel_window_device(), or by oriel_comm_device() for
+ * the communicator itself, whose buffers are regions. Never changed by a kernel;
+ * everything that must survive a launch lies behind its pointers.
  *
  * Control segment of a rank (R ranks, S signals, B barrier slots, C channels):
  *   signals   [R][S]  u64, rows of signal_stride bytes, row = source rank
@@ -373,6 +364,12 @@ struct oriel_dev_window {
 	 * atomic with each other; the host moves there the record that a GPU leaves here.
 	 */
 	struct oriel_dev_fault *blame;
+
+	/* Ranks as the communicator knows them, for the memory of the window; dev/domain.h. */
+	const struct oriel_dev_rank *topology; /* [ranks] */
+	const uint32_t *domain;                /* [domain_size], ranks in order */
+	uint32_t domain_size;
+	uint32_t domain_index; /* of this rank */
 };
 
 #ifdef __cplusplus
@@ -383,7 +380,6 @@ struct oriel_dev_window {
 
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_fault) == 64);
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_rank) == 16);
-ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_comm) == 48);
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_keys) == 16);
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_peer) == 40);
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_buffer) == 40);
@@ -392,7 +388,7 @@ ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_sender) == 64);
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_receiver) == 64);
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_channel) == 2 * ORIEL_DEV_LINE);
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_inline_peer) == 40);
-ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_window) == 568);
+ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_window) == 592);
 
 /*
  * An offset names byte @offset of buffer @buffer of a window. Buffer 0 is the one given or
