@@ -67,15 +67,26 @@ static enum oriel_status error_record(enum oriel_status status, const char *text
 	return status;
 }
 
-enum oriel_status ori_fail(enum oriel_status status, const char *format, ...)
+static void error_format(enum oriel_status status, enum oriel_log_level level, const char *format,
+			 va_list args) __attribute__((format(printf, 3, 0)));
+
+static void error_format(enum oriel_status status, enum oriel_log_level level, const char *format,
+			 va_list args)
 {
 	char text[ORI_ERROR_LENGTH];
+
+	vsnprintf(text, sizeof(text), format, args);
+	error_record(status, text, level);
+}
+
+enum oriel_status ori_fail(enum oriel_status status, const char *format, ...)
+{
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
+	error_format(status, ORIEL_LOG_INFO, format, args);
 	va_end(args);
-	return error_record(status, text, ORIEL_LOG_INFO);
+	return status;
 }
 
 enum oriel_status ori_fail_errno(enum oriel_status status, const char *format, ...)
@@ -99,35 +110,30 @@ enum oriel_status ori_fail_errno(enum oriel_status status, const char *format, .
 
 enum oriel_status ori_fail_at_end(const char *format, ...)
 {
-	char text[ORI_ERROR_LENGTH];
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
+	error_format(ORIEL_ERR_RANGE, ORIEL_LOG_DEBUG, format, args);
 	va_end(args);
-	return error_record(ORIEL_ERR_RANGE, text, ORIEL_LOG_DEBUG);
+	return ORIEL_ERR_RANGE;
 }
 
 void ori_misuse(const char *format, ...)
 {
-	char text[ORI_ERROR_LENGTH];
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
+	error_format(ORIEL_ERR_STATE, ORIEL_LOG_WARN, format, args);
 	va_end(args);
-	error_record(ORIEL_ERR_STATE, text, ORIEL_LOG_WARN);
 }
 
 void ori_misuse_with(enum oriel_status status, const char *format, ...)
 {
-	char text[ORI_ERROR_LENGTH];
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
+	error_format(status, ORIEL_LOG_WARN, format, args);
 	va_end(args);
-	error_record(status, text, ORIEL_LOG_WARN);
 }
 
 void ori_error_clear(void)
