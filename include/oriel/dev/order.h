@@ -376,8 +376,8 @@ ORIEL_DEV bool oriel_dev_swap_acq_rel(uint64_t *word, uint64_t expected, uint64_
  * Are all threads of this warp that are here done? It ends a loop that threads leave at different
  * times: where a loop ends by what one thread alone sees, ptxas 13.0 expects the threads of a warp
  * to part, and lets them meet again around each loop of the kernel, which makes a signal 20 to 70
- * ns slower on an H200 also where that loop is not executed (oriel_rows). Those
- * that are done wait in the loop, so they must have let go by then of what others wait for.
+ * ns slower on an H200 also where that loop is not executed (oriel_rows). Those that are done wait
+ * in the loop, so they must have let go by then of what others wait for.
  */
 ORIEL_DEV bool oriel_dev_all_done(bool is_done)
 {
