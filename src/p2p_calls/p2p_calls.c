@@ -239,15 +239,20 @@ enum oriel_status oriel_p2p_recv(struct oriel_p2p *p2p, unsigned channel,
 	return take(&call);
 }
 
+static enum oriel_status take_chunk(struct call *call, unsigned slot, uint64_t round)
+{
+	call->values[CALL_SLOT] = slot;
+	call->values[CALL_ROUND] = round;
+	return take(call);
+}
+
 enum oriel_status oriel_p2p_send_chunk(struct oriel_p2p *p2p, unsigned channel, unsigned slot,
 				       uint64_t round, const struct oriel_p2p_buffer *from,
 				       struct oriel_p2p_request *request)
 {
 	struct call call = call_transfer(ORIEL_P2P_CALL_SEND_CHUNK, p2p, channel, from, request);
 
-	call.values[CALL_SLOT] = slot;
-	call.values[CALL_ROUND] = round;
-	return take(&call);
+	return take_chunk(&call, slot, round);
 }
 
 enum oriel_status oriel_p2p_recv_chunk(struct oriel_p2p *p2p, unsigned channel, unsigned slot,
@@ -256,9 +261,7 @@ enum oriel_status oriel_p2p_recv_chunk(struct oriel_p2p *p2p, unsigned channel, 
 {
 	struct call call = call_transfer(ORIEL_P2P_CALL_RECV_CHUNK, p2p, channel, to, request);
 
-	call.values[CALL_SLOT] = slot;
-	call.values[CALL_ROUND] = round;
-	return take(&call);
+	return take_chunk(&call, slot, round);
 }
 
 enum oriel_status oriel_p2p_export(struct oriel_p2p *p2p, const struct oriel_p2p_buffer *buffer,
