@@ -265,6 +265,12 @@ static inline uint64_t perf_burst(uint64_t bytes)
 	return fit > PERF_BURST ? PERF_BURST : fit < 4 ? 4 : fit;
 }
 
+/* From one copy of a payload in the target to the next. */
+static inline uint64_t perf_copy_stride(uint64_t bytes)
+{
+	return (bytes + ORIEL_DEV_LINE - 1) / ORIEL_DEV_LINE * ORIEL_DEV_LINE;
+}
+
 static inline enum oriel_status perf_posted(int64_t ticket)
 {
 	return ticket < 0 ? (enum oriel_status)ticket : ORIEL_OK;

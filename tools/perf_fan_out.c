@@ -71,7 +71,7 @@ static inline enum oriel_status fan_out_rounds(struct perf_rep *s, struct oriel_
 
 	for (round = begin; round < end && status == ORIEL_OK; round++) {
 		if (!s->is_origin) {
-			status = s->is_checked ? perf_verify(s, g, s->bytes, round) : ORIEL_OK;
+			status = s->is_checked ? perf_verify(s, g, 1, round) : ORIEL_OK;
 			continue;
 		}
 		status = perf_prepare(s, g, round);

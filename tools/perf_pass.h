@@ -44,13 +44,14 @@ static inline void perf_received(struct perf_rep *s, struct oriel_dev_group g, c
 }
 
 /*
- * --check of an operation that only the initiator knows of: the peer compares the received data,
- * and the next round waits for that.
+ * --check of an operation that only the initiator knows of: the peer compares each of the @copies
+ * of the data that it received, and the next round waits for that.
  */
 static inline enum oriel_status perf_verify(struct perf_rep *s, struct oriel_dev_group g,
-					    uint64_t bytes, uint64_t round)
+					    uint32_t copies, uint64_t round)
 {
 	enum oriel_status status;
+	uint32_t i;
 
 	if (s->is_origin) {
 		status = perf_notify(s, g, PERF_READY);
@@ -59,7 +60,8 @@ static inline enum oriel_status perf_verify(struct perf_rep *s, struct oriel_dev
 	status = perf_wait_notify(s, g, PERF_READY);
 	if (status != ORIEL_OK)
 		return status;
-	perf_received(s, g, s->target, bytes, round);
+	for (i = 0; i < copies; i++)
+		perf_received(s, g, s->target + i * perf_copy_stride(s->bytes), s->bytes, round);
 	return perf_notify(s, g, PERF_DONE);
 }
 

@@ -112,17 +112,18 @@ enum oriel_status perf_put_flush(struct perf_rep *s, struct oriel_dev_group g, u
 				status = oriel_dev_flush(&s->w, g, 0);
 		}
 		if (s->is_checked && status == ORIEL_OK)
-			status = perf_verify(s, g, s->bytes, round);
+			status = perf_verify(s, g, 1, round);
 	}
 	return status;
 }
 
-/* Each thread by itself: the same bytes to the same offset, and a wait for its own. */
+/* Each thread by itself: the same bytes to a place of its own, and a wait for them. */
 static enum oriel_status flush_each(struct perf_rep *s, struct oriel_dev_group g)
 {
 	struct oriel_dev_group own = oriel_dev_thread();
 	enum oriel_status status =
-		perf_posted(oriel_dev_put(&s->w, own, s->peer, 0, s->source, s->bytes));
+		perf_posted(oriel_dev_put(&s->w, own, s->peer, g.rank * perf_copy_stride(s->bytes),
+					  s->source, s->bytes));
 
 	if (status == ORIEL_OK)
 		status = oriel_dev_flush(&s->w, own, 0);
@@ -144,7 +145,7 @@ enum oriel_status perf_put_flush_each(struct perf_rep *s, struct oriel_dev_group
 				status = flush_each(s, g);
 		}
 		if (s->is_checked && status == ORIEL_OK)
-			status = perf_verify(s, g, s->bytes, round);
+			status = perf_verify(s, g, g.size, round);
 	}
 	return status;
 }
@@ -173,7 +174,7 @@ enum oriel_status perf_put_bw(struct perf_rep *s, struct oriel_dev_group g, uint
 				status = put_burst(s, g);
 		}
 		if (s->is_checked && status == ORIEL_OK)
-			status = perf_verify(s, g, s->bytes, round);
+			status = perf_verify(s, g, 1, round);
 	}
 	return status;
 }

@@ -268,6 +268,12 @@ static bool plan_sends_window(const struct perf_case *plan)
 	return plan->pass == perf_put_poll_lat;
 }
 
+/* Copies of the payload that a target has room for. */
+static uint64_t plan_copies(const struct perf_case *plan, uint32_t threads)
+{
+	return plan->pass == perf_put_flush_each ? threads : 1;
+}
+
 /* Window offset of the source, behind the payload and the words of the case. */
 static uint64_t rep_source_offset(const struct perf_rep *rep)
 {
@@ -300,8 +306,10 @@ static enum oriel_status rep_address(struct perf_rep *rep)
 static enum oriel_status rep_open(struct perf_rep *rep, struct perf_job *job,
 				  const struct perf_row *row)
 {
-	uint64_t words = (job->ranks > ORIEL_TEAM_MAX ? job->ranks : ORIEL_TEAM_MAX) * 8ull;
-	uint64_t payload = row->bytes > words ? row->bytes : words;
+	uint32_t most = job->ranks > ORIEL_TEAM_MAX ? job->ranks : ORIEL_TEAM_MAX;
+	uint64_t words = perf_copy_stride(most * 8ull);
+	uint64_t copies = plan_copies(row->plan, job->options->threads);
+	uint64_t data = copies * perf_copy_stride(row->bytes);
 	struct oriel_window_attr attr = {
 		.size = sizeof(attr),
 		.signals = PERF_SIGNALS,
@@ -315,7 +323,7 @@ static enum oriel_status rep_open(struct perf_rep *rep, struct perf_job *job,
 		.job = job,
 		.plan = row->plan,
 		.bytes = row->bytes,
-		.words_offset = (payload + ORIEL_DEV_LINE - 1) / ORIEL_DEV_LINE * ORIEL_DEV_LINE,
+		.words_offset = data > words ? data : words,
 		.peer = job->rank == 0 ? 1 : 0,
 		.is_origin = job->rank == 0,
 		.source = job->source,
