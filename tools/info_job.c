@@ -236,7 +236,7 @@ static bool nic_print(const struct oriel_nic *nic)
 	bool is_added;
 
 	snprintf(mtu, sizeof(mtu), "%u", nic->mtu);
-	snprintf(depth, sizeof(depth), "<= %u", nic->depth_max);
+	snprintf(depth, sizeof(depth), "%u (<= %u)", nic->depth, nic->depth_max);
 	snprintf(gets, sizeof(gets), "<= %u", nic->outstanding_max);
 	snprintf(rails, sizeof(rails), "%u", nic->rails);
 	is_added = table_add(&table, head) && table_add(&table, cells);
@@ -342,6 +342,7 @@ static void nic_write(const struct info_job *job, struct json *json)
 	json_text(json, "tier", nic.tier);
 	json_unsigned(json, "mtu", nic.mtu);
 	json_unsigned(json, "depth_max", nic.depth_max);
+	json_unsigned(json, "depth", nic.depth);
 	json_unsigned(json, "outstanding_max", nic.outstanding_max);
 	json_bool(json, "has_wait", nic.has_wait);
 	json_bool(json, "is_software", nic.is_software);

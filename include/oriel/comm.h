@@ -71,12 +71,18 @@ struct oriel_comm_attr {
 	const char *topology;
 	/*
 	 * Requests that a queue to a peer of the rdma path holds: a power of two from
-	 * ORIEL_QUEUE_DEPTH_MIN to ORIEL_QUEUE_DEPTH_MAX, 0 = 1024. ORIEL_ERR_RANGE: the NIC
-	 * has shorter ones. A put_signal is two requests, so that blocks wait for each other if
-	 * there are fewer than two for each block that posts at once. Each takes 384 bytes of
-	 * memory for each peer, 64 where a proxy posts. Ranks may differ.
+	 * ORIEL_QUEUE_DEPTH_MIN to ORIEL_QUEUE_DEPTH_MAX, 0 = by post_blocks. ORIEL_ERR_RANGE:
+	 * the NIC has shorter ones. Each takes 384 bytes of memory for each peer, 64 where a
+	 * proxy posts. Ranks may differ.
 	 */
 	unsigned queue_depth;
+	/*
+	 * Blocks of kernels, or threads, that post to one peer at once; with queue_depth 0 a
+	 * queue holds four requests for each, within the limits above and of the NIC. A
+	 * put_signal is two requests, so no block waits for the room of another that is at
+	 * its next one. 0 = unknown: 1024 requests. Ranks may differ.
+	 */
+	unsigned post_blocks;
 };
 
 #define ORIEL_QUEUE_DEPTH_MIN 64u
@@ -328,6 +334,7 @@ struct oriel_nic {
 	const char *name;         /* of the device: "soft0", "mlx5_0" */
 	uint32_t mtu;             /* in bytes */
 	uint32_t depth_max;       /* work requests that one queue may hold */
+	uint32_t depth;           /* work requests that a queue to a peer does hold */
 	uint32_t outstanding_max; /* gets and atomics of one queue under way at once */
 	bool has_wait;            /* it increments counters by itself, without a CPU */
 	bool is_software;         /* no NIC: for development and tests */

@@ -177,6 +177,7 @@ static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct orie
 			"oriel_comm_create: net_order is %u, at most %u (ORIEL_NET_ORDER_RELAXED)",
 			attr.net_order, ORIEL_NET_ORDER_RELAXED);
 	comm->net_order = (enum oriel_net_order)attr.net_order;
+	comm->post_blocks = attr.post_blocks;
 	status = comm_read_depth(attr.queue_depth, &comm->queue_depth);
 	if (status != ORIEL_OK)
 		return status;

@@ -148,7 +148,8 @@ struct oriel_comm {
 	struct ori_watcher watcher;
 	unsigned rails;                  /* NICs of each rank; the same on all ranks */
 	enum oriel_net_order net_order;  /* of the attributes */
-	uint32_t queue_depth;            /* of the attributes; 0: the default of links */
+	uint32_t queue_depth;            /* of the attributes; 0: by post_blocks */
+	uint32_t post_blocks;            /* of the attributes; 0: unknown */
 	struct ori_rdma *rdma;           /* NULL: no peer is reached by it */
 	struct ori_rdma_link **links;    /* [size], NULL where ori_comm_needs_link() is false */
 	struct ori_links_rank *ranks;    /* [size], addresses of their NICs; NULL without rdma */

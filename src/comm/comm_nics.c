@@ -87,7 +87,8 @@ static enum oriel_status nics_create(struct oriel_comm *comm)
 	const struct ori_rdma_attr attr = {.rails = comm->rails,
 					   .gpu = comm->gpu,
 					   .order = (enum ori_rdma_order)comm->net_order};
-	struct ori_rdma_links_attr links = {.depth = comm->queue_depth};
+	struct ori_rdma_links_attr links = {.depth = comm->queue_depth,
+					   .blocks = comm->post_blocks};
 	enum oriel_status status;
 	unsigned peer;
 
@@ -146,6 +147,7 @@ static void nics_query(const struct oriel_comm *comm, struct oriel_nic *nic)
 		.name = caps.name,
 		.mtu = caps.mtu,
 		.depth_max = caps.depth_max,
+		.depth = ori_rdma_depth(comm->rdma),
 		.outstanding_max = caps.max_rd_atomic,
 		.has_wait = caps.has_wait,
 		.is_software = caps.is_software,

@@ -258,6 +258,23 @@ void ori_report_join(const struct oriel_comm *comm, const struct ori_report_give
 		report_line(comm, line);
 }
 
+/* The part of the line about NICs that says in which order their requests arrive. */
+static void report_write_order(const struct oriel_comm *comm, char *text, size_t length)
+{
+	bool is_unordered = ori_rdma_is_unordered(comm->rdma);
+	bool is_reordered = ori_rdma_is_reordered(comm->rdma);
+
+	snprintf(text, length, "%s%s%s%s%s%s", is_unordered ? "; writes to its " : "",
+		 is_unordered ? (comm->gpu ? "GPU" : "memory") : "",
+		 is_unordered ? " are not visible in order: peers read them back before they signal"
+			      : "",
+		 is_reordered ? "; the network may bring requests in another order, " : "",
+		 is_reordered ? ori_rdma_why_reordered(comm->rdma) : "",
+		 is_reordered ? ": signals, barriers, values and messages wait until all before "
+				"them is acknowledged, one round trip each (ORIEL_NET_ORDER)"
+			      : "");
+}
+
 /* "mlx5_0:1 (RoCE, GID 3), mlx5_1:1 (RoCE, GID 3)" */
 static void report_write_names(const struct oriel_comm *comm, char *names, size_t length)
 {
@@ -286,21 +303,18 @@ static const char *report_nic_kind(const struct oriel_nic *nic)
 static void report_write_nics(const struct oriel_comm *comm, const struct oriel_nic *nic,
 			      char *line, size_t length)
 {
-	bool is_unordered = ori_rdma_is_unordered(comm->rdma);
 	const char *why = ori_rdma_why(comm->rdma);
-	char names[256];
+	char names[256], order[384];
 
 	report_write_names(comm, names, sizeof(names));
+	report_write_order(comm, order, sizeof(order));
 	snprintf(line, length,
-		 "NIC %s: %s%s%s%s%s%s, MTU %u, queue depth <= %u, max_rd_atomic <= %u, "
-		 "counters %s WAIT, posted to by %s%s%s%s",
+		 "NIC %s: %s%s%s%s%s%s, MTU %u, queue depth %u (<= %u), max_rd_atomic <= %u, "
+		 "counters %s WAIT, posted to by %s%s",
 		 names, report_nic_kind(nic), *nic->tier ? ", tier " : "", nic->tier,
-		 *why ? " (" : "", why, *why ? ")" : "", nic->mtu, nic->depth_max,
+		 *why ? " (" : "", why, *why ? ")" : "", nic->mtu, nic->depth, nic->depth_max,
 		 nic->outstanding_max, nic->has_wait ? "by" : "without",
-		 nic->is_proxied ? "a proxy" : "callers", is_unordered ? "; writes to its " : "",
-		 is_unordered ? (comm->gpu ? "GPU" : "memory") : "",
-		 is_unordered ? " are not visible in order: peers read them back before they signal"
-			      : "");
+		 nic->is_proxied ? "a proxy" : "callers", order);
 }
 
 uint32_t ori_report_nics_digest(const struct oriel_comm *comm, const struct oriel_nic *nic)

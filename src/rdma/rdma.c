@@ -103,31 +103,25 @@ static enum ori_rdma_order rdma_order(enum ori_rdma_order order)
  */
 static void rdma_choose_order(struct ori_rdma *r, enum ori_rdma_order order)
 {
-	const char *why = "as the settings say";
 	unsigned rail;
 
 	r->is_reordered = order == ORI_RDMA_RELAXED;
+	r->why_reordered = "as the settings say";
 	for (rail = 0; rail < r->count && order == ORI_RDMA_ORDER_AUTO; rail++)
 		switch (r->rails[rail].caps.order) {
 		case ORI_HCA_REORDERED:
-			why = "as the NIC reports";
+			r->why_reordered = "as the NIC reports";
 			r->is_reordered = true;
 			break;
 		case ORI_HCA_ORDER_MULTIPATH:
-			why = "its port has several paths and the NIC does not report their order";
+			r->why_reordered = "its port has several paths and the NIC does not report "
+					   "their order";
 			r->is_reordered = true;
 			break;
 		case ORI_HCA_ORDERED:
 		case ORI_HCA_ORDER_UNKNOWN:
 			break;
 		}
-	if (r->is_reordered)
-		ori_log(ORIEL_LOG_INFO,
-			"%s: the network may bring requests in another order, %s: signals, "
-			"barriers, "
-			"values and messages wait until all before them is acknowledged, one round "
-			"trip each (ORIEL_NET_ORDER)",
-			r->rails[0].caps.name, why);
 }
 
 enum oriel_status ori_rdma_open(const struct ori_rdma_attr *attr, struct ori_rdma **rdma)

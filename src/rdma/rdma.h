@@ -86,7 +86,8 @@ enum ori_rdma_post {
 };
 
 struct ori_rdma_links_attr {
-	uint32_t depth;                 /* WQEs of a main queue; 0 = 1024 */
+	uint32_t depth;                 /* WQEs of a main queue; 0: by blocks */
+	uint32_t blocks;                /* that post to one peer at once; 0: unknown */
 	struct oriel_dev_fault *health; /* the record that links write when they fail; or NULL */
 	uint64_t timeout_ns;            /* default of waits on links */
 	uint32_t spin;
@@ -160,6 +161,10 @@ bool ori_rdma_is_unordered(const struct ori_rdma *rdma);
  * ori_rdma_link_set_unordered().
  */
 bool ori_rdma_is_reordered(const struct ori_rdma *rdma);
+const char *ori_rdma_why_reordered(const struct ori_rdma *rdma); /* if it is; static */
+
+/* Requests that a main queue of a link holds, after ori_rdma_open_links(). */
+uint32_t ori_rdma_depth(const struct ori_rdma *rdma);
 
 /* lkeys of all memory of this process, at its own addresses: sources and results. */
 const struct oriel_dev_keys *ori_rdma_whole_lkeys(const struct ori_rdma *rdma);

@@ -11,6 +11,7 @@
 #include "rdma/rdma_rail.h"
 
 #define LINKS_DEPTH 1024u
+#define LINKS_DEPTH_OF_BLOCK 4u   /* two put_signals of two requests */
 #define LINKS_FLUSH_LENGTH 65536u /* bytes that a read flush may read: a page of a GPU */
 
 bool ori_rdma_is_whole(const struct ori_rdma *r)
@@ -39,6 +40,11 @@ bool ori_rdma_is_unordered(const struct ori_rdma *r)
 bool ori_rdma_is_reordered(const struct ori_rdma *r)
 {
 	return r->is_reordered;
+}
+
+const char *ori_rdma_why_reordered(const struct ori_rdma *r)
+{
+	return r->why_reordered;
 }
 
 const struct oriel_dev_keys *ori_rdma_whole_lkeys(const struct ori_rdma *r)
@@ -190,6 +196,26 @@ static enum oriel_status links_open_flush(struct ori_rdma *r)
 	return ORIEL_OK;
 }
 
+/* Requests for all blocks that post, rounded up to a power of two, as far as each NIC goes. */
+static uint32_t links_choose_depth(const struct ori_rdma *r)
+{
+	uint32_t rail, depth = ORIEL_QUEUE_DEPTH_MIN, most = ORIEL_QUEUE_DEPTH_MAX;
+
+	if (!r->links.blocks)
+		return LINKS_DEPTH;
+	for (rail = 0; rail < r->count; rail++)
+		if (r->rails[rail].caps.depth_max < most)
+			most = r->rails[rail].caps.depth_max;
+	while (depth / LINKS_DEPTH_OF_BLOCK < r->links.blocks && 2 * depth <= most)
+		depth *= 2;
+	return depth;
+}
+
+uint32_t ori_rdma_depth(const struct ori_rdma *r)
+{
+	return r->links.depth;
+}
+
 enum oriel_status ori_rdma_open_links(struct ori_rdma *r, const struct ori_rdma_links_attr *attr)
 {
 	enum oriel_status status = ORIEL_OK;
@@ -197,7 +223,7 @@ enum oriel_status ori_rdma_open_links(struct ori_rdma *r, const struct ori_rdma_
 
 	r->links = *attr;
 	if (!r->links.depth)
-		r->links.depth = LINKS_DEPTH;
+		r->links.depth = links_choose_depth(r);
 	for (rail = 0; rail < r->count && status == ORIEL_OK; rail++) {
 		status = links_open_rail(r, rail);
 		r->is_unordered |= links_is_late(&r->rails[rail]);

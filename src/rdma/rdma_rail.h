@@ -60,6 +60,7 @@ struct ori_rdma {
 	struct ori_proxy_thread *proxy; /* NULL: callers post to rings */
 	bool is_unordered;              /* see ori_rdma_is_unordered() */
 	bool is_reordered;              /* see ori_rdma_is_reordered() */
+	const char *why_reordered;      /* if it is */
 	struct ori_mem *flush_mem; /* unordered memory that lanes of the proxy flush; or NULL */
 	struct ori_rdma_mr *flush_mr;
 	struct oriel_dev_keys flush_rkeys;

@@ -412,15 +412,47 @@ static void a_rank_that_connects_otherwise_is_named(struct rank *r)
 	CHECK_TEXT(r, oriel_last_error(), "connect is 3");
 }
 
-static bool join_with_depth(struct rank *r, unsigned depth, enum oriel_status expected)
+static bool join_with_blocks(struct rank *r, unsigned depth, unsigned blocks,
+			     enum oriel_status expected)
 {
 	struct oriel_comm_attr attr = {.size = sizeof(attr),
 				       .timeout_ns = LONG_NS,
 				       .node = r->node,
-				       .queue_depth = depth};
+				       .queue_depth = depth,
+				       .post_blocks = blocks};
 
 	CHECK_STATUS(r, oriel_comm_create(&r->bootstrap, &attr, &r->comm), expected);
 	return r->comm != NULL;
+}
+
+static bool join_with_depth(struct rank *r, unsigned depth, enum oriel_status expected)
+{
+	return join_with_blocks(r, depth, 0, expected);
+}
+
+/* The depth that @blocks get: @wanted, or as much of it as the NIC holds. */
+static void blocks_get_depth(struct rank *r, unsigned depth, unsigned blocks, unsigned wanted)
+{
+	struct oriel_nic nic;
+
+	if (!join_with_blocks(r, depth, blocks, ORIEL_OK))
+		return;
+	if (oriel_comm_nic(r->comm, &nic) == ORIEL_OK) {
+		while (wanted > nic.depth_max)
+			wanted /= 2;
+		CHECK_EQ(r, nic.depth, wanted);
+	}
+	leave(r);
+}
+
+static void the_depth_is_chosen_by_blocks(struct rank *r)
+{
+	blocks_get_depth(r, 0, 0, 1024);
+	blocks_get_depth(r, 0, 1, ORIEL_QUEUE_DEPTH_MIN);
+	blocks_get_depth(r, 0, 132, 1024);
+	blocks_get_depth(r, 0, 33, 256);
+	blocks_get_depth(r, 0, UINT32_MAX, ORIEL_QUEUE_DEPTH_MAX);
+	blocks_get_depth(r, 128, 132, 128);
 }
 
 /* More requests than the queue holds, and then those of all kinds. */
@@ -602,6 +634,7 @@ static const struct test_case connect_cases[] = {
 	{"short_queues_carry_everything", short_queues_carry_everything, NULL, 2,
 	 OWN_COMM | NEEDS_HCA},
 	{"the_depth_of_queues_is_checked", the_depth_of_queues_is_checked, NULL, 1, OWN_COMM},
+	{"the_depth_is_chosen_by_blocks", the_depth_is_chosen_by_blocks, NULL, 1, OWN_COMM},
 	{"sparse_windows_are_sparse_on_all_ranks", sparse_windows_are_sparse_on_all_ranks, NULL, 2,
 	 OWN_COMM | NEEDS_HCA},
 	{"a_peer_that_cannot_be_connected_is_named", a_peer_that_cannot_be_connected_is_named, NULL,

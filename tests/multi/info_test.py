@@ -98,6 +98,7 @@ class Info(unittest.TestCase):
                          ("soft", 1024, 4))
         self.assertRegex(nic["name"], r"^soft\d+$")
         self.assertGreaterEqual(nic["depth_max"], 1024)
+        self.assertEqual(nic["depth"], 1024)
         self.assertEqual((nic["has_wait"], nic["is_software"], nic["is_sink"]),
                          (True, True, False))
         self.assertIn("development", nic["note"])

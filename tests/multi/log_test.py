@@ -107,7 +107,7 @@ class Log(unittest.TestCase):
             "path rdma to 2 peers, such as rank 2: mapped: different virtual nodes (ORIEL_NODE "
             '"node0", "node1"); rdma: RDMA NICs or software HCAs on both'])
         self.assertRegex(self.text(lines, "NIC"), r"^NIC soft0: software HCA, for development and tests: no NIC is "
-                                                  r"used \(ORIEL_HCA is soft\), MTU 4096, queue depth <= \d+, .*, "
+                                                  r"used \(ORIEL_HCA is soft\), MTU 4096, queue depth 1024 \(<= \d+\), .*, "
                                                   "posted to by callers$")
         self.assertEqual(self.settings(lines, 1), [])
         for rank in 2, 3:
