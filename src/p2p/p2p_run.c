@@ -76,7 +76,7 @@ static enum oriel_status p2p_break(struct oriel_p2p *p2p, enum oriel_status stat
 	p2p->state = P2P_BROKEN;
 	p2p->failure = status;
 	memcpy(p2p->failure_text, text, sizeof(text));
-	if (!p2p->is_leaving)
+	if (!p2p->is_leaving || p2p->has_lost_link)
 		ori_control_socket_bye(p2p, status, text);
 	ori_p2p_end(p2p, status);
 	return ori_p2p_failed(p2p);
@@ -268,6 +268,7 @@ static enum oriel_status p2p_advance(struct oriel_p2p *p2p)
 
 	if (status == ORIEL_OK)
 		return ori_p2p_put_dirty(p2p);
+	p2p->has_lost_link = true;
 	p2p_start_leaving(p2p, status);
 	return ORIEL_OK;
 }
