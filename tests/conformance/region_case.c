@@ -87,7 +87,7 @@ static void check_region(struct rank *r, const struct oriel_region *region, char
 	for (peer = 0; peer < r->size; peer++) {
 		CHECK_OK(r, oriel_region_peer_length(region, peer, &length));
 		CHECK_EQ(r, length, unit * (peer + 1));
-		if (rank_is_mapped(r, r->rank, peer))
+		if (rank_is_in_domain(r, peer))
 			check_mapped(r, region, peer, length);
 		else
 			CHECK_STATUS(r, oriel_region_peer_address(region, peer, 0, &at),
