@@ -5,16 +5,27 @@
  *
  * [check_ah]  Linux, drivers/infiniband/core/verbs.c, rdma_check_ah_attr()
  * [rvt]       Linux, drivers/infiniband/sw/rdmavt/qp.c and ah.c, rvt_modify_qp(), rvt_check_ah()
- * [qib_ruc]   Linux, drivers/infiniband/hw/qib/qib_ruc.c, qib_ruc_check_hdr(); hfi1/ruc.c alike
+ * [qib_ruc]   Linux, drivers/infiniband/hw/qib/qib_ruc.c, qib_make_ruc_header(),
+ *             qib_ruc_check_hdr(); hw/hfi1/ruc.c, hfi1_ruc_check_hdr(), alike
+ * [qib_rcv]   Linux, drivers/infiniband/hw/qib/qib_verbs.c, qib_ib_rcv(): the low LMC bits of the
+ *             DLID of a packet are free
  * [qib_pkey]  Linux, drivers/infiniband/hw/qib/qib_verbs.h, qib_pkey_ok()
- * [query]     rdma-core, ibv_query_port(3): lid is the base LID, lmc the number of its free bits
- * [nccl]      NCCL, src/transport/net_ib: ncclIbExtractFlid(), ncclIbGetGidIndex(), ncclIbRtrQp()
- * [ucx]       UCX, src/uct/ib/base/ib_iface.c, uct_ib_iface_resolve_remote_flid()
- * [path]      Linux, drivers/infiniband/core/sa_query.c, init_ah_attr_grh_fields(): a path of more
- *             than one hop has a GRH
+ * [query]     rdma-core, ibv_query_port(3) of libibverbs: the attributes, lid is the base LID;
+ *             libibverbs/verbs.c, ibv_query_gid(): an empty entry of the table reads as zero
+ * [nccl]      NCCL, src/transport/net_ib/connect.cc: ncclIbExtractFlid(), ncclIbGetGidIndex(),
+ *             ncclIbQpRtr(), which earlier releases call ncclIbRtrQp()
+ * [ucx]       UCX, src/uct/ib/base/ib_iface.c: uct_ib_iface_gid_extract_flid(),
+ *             uct_ib_iface_resolve_remote_flid(), uct_ib_iface_init_lmc()
+ * [path]      rdma-core, librdmacm/rsocket.c, udp_svc_create_ah(): a path with a hop limit above 1
+ *             has a GRH. ib_init_ah_attr_from_path() of Linux,
+ *             drivers/infiniband/core/sa_query.c, adds one from a hop limit of 1 on
+ * [router]    NVIDIA MLNX-OS user manual, "IB Router": a router removes the local route header,
+ *             looks the GID of the GRH up, and builds another local route header
  *
  * What real NICs check beyond that, and service levels and rates, which a wrong value makes
- * slow or unroutable in one fabric and not in another, are not played.
+ * slow or unroutable in one fabric and not in another, are not played. Nor are refusals that
+ * come earlier in Linux than here: qib_check_ah() of qib_verbs.c refuses DLID 0, and
+ * rdma_fill_sgid_attr() of core/verbs.c an empty entry of the GID table.
  */
 #include <errno.h>
 #include <string.h>
@@ -24,7 +35,7 @@
 #define IB_MULTICAST 0xc000u /* the first multicast LID */
 #define IB_FULL 0x8000u      /* the bit of a P_Key: a full member of its partition */
 
-/* GID 0: the prefix that the subnet manager set, and the GUID of the port. */
+/* [qib_ruc] GID 0: the prefix that the subnet manager set, and the GUID of the port. */
 static void ib_gid_of_port(const struct fake_ib *ib, union ibv_gid *gid)
 {
 	for (unsigned i = 0; i < 8; i++)
@@ -34,8 +45,8 @@ static void ib_gid_of_port(const struct fake_ib *ib, union ibv_gid *gid)
 }
 
 /*
- * [nccl] GID 1 of a subnet with routers: site-local, then the LID by which other subnets route to
- * this one (FLID), then the subnet.
+ * [nccl, ucx] GID 1 of a subnet with routers: site-local, then the LID by which other subnets
+ * route to this one (FLID), then the subnet.
  */
 static void ib_gid_of_router(const struct fake_ib *ib, union ibv_gid *gid)
 {
@@ -44,7 +55,7 @@ static void ib_gid_of_router(const struct fake_ib *ib, union ibv_gid *gid)
 	gid->raw[4] = (uint8_t)(ib->flid >> 8), gid->raw[5] = (uint8_t)ib->flid;
 }
 
-/* Entries that were never set are zero. */
+/* [query] Entries that were never set are zero. */
 void fake_ib_gid(const struct fake_ib *ib, unsigned index, union ibv_gid *gid)
 {
 	memset(gid, 0, sizeof(*gid));
@@ -85,15 +96,17 @@ int fake_ib_check_rtr(const struct fake_ib *ib, const struct ibv_qp_attr *attr)
 	return 0;
 }
 
+/* [qib_rcv] */
 static bool ib_has_lid(const struct fake_ib *ib, unsigned lid)
 {
 	return lid >= ib->lid && lid - ib->lid < 1u << ib->lmc;
 }
 
 /*
- * Does the local route header of @ah lead from @from to @to? In one subnet the LID is one of the
- * port's. To another one it is that of a router [nccl, ucx], which forwards by the global route
- * header alone [path].
+ * Does the local route header of @ah lead from @from to @to? Path bits are less than 2^LMC [ucx].
+ * In one subnet the LID is one of the port's [qib_rcv]. To another subnet it is that of a router
+ * [nccl, ucx], which forwards by the global route header alone [router]; packets for it have a
+ * hop limit above 1 [path].
  */
 static bool ib_is_routed(const struct fake_ib *from, const struct ibv_ah_attr *ah,
 			 const struct fake_ib *to)
@@ -107,7 +120,8 @@ static bool ib_is_routed(const struct fake_ib *from, const struct ibv_ah_attr *a
 
 /*
  * [qib_ruc] A packet has a GRH if and only if the queue that receives it has one in its own
- * address vector, and its GIDs are those of that vector.
+ * address vector, and its GIDs are those of that vector. The drivers also accept the default
+ * prefix, fe80::/64, in either GID; here it must be the same.
  */
 static bool ib_is_expected(const struct fake_ib *from, const struct ibv_ah_attr *ah,
 			   const struct fake_ib *to, const struct ibv_ah_attr *expected)
@@ -130,7 +144,10 @@ static bool ib_shares_partition(uint16_t a, uint16_t b)
 	return (a & ~IB_FULL) && (a & ~IB_FULL) == (b & ~IB_FULL) && ((a | b) & IB_FULL);
 }
 
-/* [qib_ruc] A packet of this subnet comes from the LID that the receiver's vector leads to. */
+/*
+ * [qib_ruc] A packet comes from the LID that the receiver's vector leads to. For packets of another
+ * subnet the local route header is a router's, whose LID is not played, so they pass.
+ */
 static bool ib_comes_from(const struct fake_ib *from, const struct ibv_ah_attr *ah,
 			  const struct fake_ib *to, const struct ibv_ah_attr *expected)
 {
