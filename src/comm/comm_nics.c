@@ -88,7 +88,7 @@ static enum oriel_status nics_create(struct oriel_comm *comm)
 					   .gpu = comm->gpu,
 					   .order = (enum ori_rdma_order)comm->net_order};
 	struct ori_rdma_links_attr links = {.depth = comm->queue_depth,
-					   .blocks = comm->post_blocks};
+					    .blocks = comm->post_blocks};
 	enum oriel_status status;
 	unsigned peer;
 

@@ -260,7 +260,7 @@ struct oriel_p2p {
 	enum p2p_state state;
 	enum oriel_status failure;
 	char failure_text[P2P_TEXT];
-	bool is_leaving; /* the peer or the link is gone: what arrived before is still taken */
+	bool is_leaving;    /* the peer left or the link failed: what arrived is still taken */
 	bool has_lost_link; /* it is the link that failed here; the peer may not know */
 	enum oriel_status leaving;
 	uint64_t timeout_ns, deadline; /* to be joined */
