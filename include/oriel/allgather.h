@@ -94,13 +94,12 @@ enum oriel_status oriel_allgather_create(struct oriel_comm *comm, const struct o
 /*
  * Collective; waits until all ranks have called it, but no longer than the timeout, so that no
  * memory is freed while a peer may write to it. Executions in streams have completed, and no
- * captured graph is launched again. NULL is allowed. A handle that is not in use is reported
- * (oriel_last_error) and otherwise ignored.
+ * captured graph is launched again.
  *
  * With a broken communicator it waits only for the copies of this rank. Where ranks are threads
  * of one process, a view on a GPU must stay until all of them have called this.
  */
-void oriel_allgather_destroy(struct oriel_allgather *gather);
+enum oriel_status oriel_allgather_destroy(struct oriel_allgather *gather);
 
 /*
  * One execution: @bytes bytes at @send of every rank are written to the beginning of the view of

@@ -29,7 +29,7 @@ enum oriel_status oriel_alltoall_create(struct oriel_comm *comm, const struct or
 					struct oriel_alltoall **alltoall);
 
 /* The contract of oriel_allgather_destroy() applies. */
-void oriel_alltoall_destroy(struct oriel_alltoall *alltoall);
+enum oriel_status oriel_alltoall_destroy(struct oriel_alltoall *alltoall);
 
 /*
  * One execution of messages of @bytes bytes each: the message for rank p lies at @send + p *

@@ -27,7 +27,7 @@ enum oriel_status oriel_bcast_create(struct oriel_comm *comm, const struct oriel
 				     struct oriel_bcast **bcast);
 
 /* The contract of oriel_allgather_destroy() applies. */
-void oriel_bcast_destroy(struct oriel_bcast *bcast);
+enum oriel_status oriel_bcast_destroy(struct oriel_bcast *bcast);
 
 /*
  * One execution: @bytes bytes at @send of rank @root are written to the beginning of the view of

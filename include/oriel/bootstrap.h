@@ -95,15 +95,15 @@ enum oriel_status oriel_bootstrap_open_env(uint64_t timeout_ns, struct oriel_boo
 struct oriel_local_job;
 
 enum oriel_status oriel_local_job_create(unsigned size, struct oriel_local_job **job);
-void oriel_local_job_destroy(struct oriel_local_job *job);
+enum oriel_status oriel_local_job_destroy(struct oriel_local_job *job);
 enum oriel_status oriel_bootstrap_open_local(struct oriel_local_job *job, unsigned rank,
 					     struct oriel_bootstrap *bootstrap);
 
 /*
- * Calls ops->close and clears @bootstrap. A cleared or NULL one is fine. Does nothing but warn
- * (ORIEL_ERR_STATE) while a communicator on it lives.
+ * Calls ops->close and clears @bootstrap. A cleared or NULL one is fine. ORIEL_ERR_STATE: a
+ * communicator on it lives.
  */
-void oriel_bootstrap_close(struct oriel_bootstrap *bootstrap);
+enum oriel_status oriel_bootstrap_close(struct oriel_bootstrap *bootstrap);
 
 #ifdef __cplusplus
 }

@@ -106,11 +106,10 @@ enum oriel_status oriel_comm_create(const struct oriel_bootstrap *bootstrap,
  * Collective; waits for the peers, but no longer than the timeout. Once the communicator is
  * broken it waits only until the peers that are reached by rdma have been notified, two seconds
  * at most. Everything that was created on it and memory that was registered with its p2p
- * context are destroyed before; while any is left the call only reports that
- * (oriel_last_error), and the peers wait for this rank until they time out. NULL is allowed. A
- * handle that is not alive is reported and otherwise ignored.
+ * context are destroyed before; while any is left the call returns ORIEL_ERR_STATE, and the
+ * peers wait for this rank until they time out.
  */
-void oriel_comm_destroy(struct oriel_comm *comm);
+enum oriel_status oriel_comm_destroy(struct oriel_comm *comm);
 
 /*
  * Local queries; any thread, at any time in the life of @comm. A handle that is no live

@@ -88,9 +88,9 @@ enum oriel_status oriel_p2p_context_create(const struct oriel_p2p_context_attr *
 
 /*
  * The caller has destroyed all endpoints and unregistered all memory; while there are any,
- * the call only reports that (oriel_last_error). NULL is allowed.
+ * the call returns ORIEL_ERR_STATE.
  */
-void oriel_p2p_context_destroy(struct oriel_p2p_context *ctx);
+enum oriel_status oriel_p2p_context_destroy(struct oriel_p2p_context *ctx);
 
 /* A part of a transfer in a staging slot. */
 struct oriel_p2p_chunk {
@@ -145,7 +145,7 @@ const struct oriel_p2p_hooks *oriel_p2p_copy_group_hooks(void);
 enum oriel_status oriel_p2p_copy_group_device(const struct oriel_p2p_copy_group *group,
 					      struct oriel_dev_copy_group *device);
 /* Its endpoint is destroyed, and no worker enters any more. NULL is allowed. */
-void oriel_p2p_copy_group_destroy(struct oriel_p2p_copy_group *group);
+enum oriel_status oriel_p2p_copy_group_destroy(struct oriel_p2p_copy_group *group);
 
 /*
  * Zero means default for every field. Mode, channels, chunk_slots, depth and queues are equal at
@@ -185,7 +185,7 @@ enum oriel_status oriel_p2p_create(struct oriel_p2p_context *ctx, const struct o
  * wants its operations to arrive drains first. Blocks no longer than the peer takes for
  * its current copy. NULL is allowed.
  */
-void oriel_p2p_destroy(struct oriel_p2p *p2p);
+enum oriel_status oriel_p2p_destroy(struct oriel_p2p *p2p);
 
 /* ORIEL_P2P_ADDRESS bytes that the peer needs; the caller carries them to it. */
 enum oriel_status oriel_p2p_address(const struct oriel_p2p *p2p, void *bytes);
@@ -278,7 +278,7 @@ enum oriel_status oriel_p2p_register(struct oriel_p2p_context *ctx, void *addres
 				     unsigned flags, struct oriel_p2p_memory **memory);
 enum oriel_status oriel_p2p_memory_check(const struct oriel_p2p_memory *memory);
 /* No request uses it any more. NULL is allowed. */
-void oriel_p2p_unregister(struct oriel_p2p_memory *memory);
+enum oriel_status oriel_p2p_unregister(struct oriel_p2p_memory *memory);
 
 struct oriel_p2p_buffer {
 	void *address;

@@ -35,7 +35,7 @@ struct oriel_p2p_mock_attr {
 enum oriel_status oriel_p2p_mock_create(const struct oriel_p2p_mock_attr *attr,
 					struct oriel_p2p_mock **mock);
 /* Destroys endpoints and context; the caller has unregistered memory. NULL is allowed. */
-void oriel_p2p_mock_destroy(struct oriel_p2p_mock *mock);
+enum oriel_status oriel_p2p_mock_destroy(struct oriel_p2p_mock *mock);
 
 /*
  * @endpoint 0 or 1. The mock owns them: only oriel_p2p_mock_destroy() destroys them. NULL

@@ -82,7 +82,7 @@ enum oriel_status oriel_comm_post(struct oriel_comm *comm, const struct oriel_jo
 struct oriel_mark;
 
 enum oriel_status oriel_mark_create(struct oriel_comm *comm, struct oriel_mark **mark);
-void oriel_mark_destroy(struct oriel_mark *mark); /* NULL is allowed */
+enum oriel_status oriel_mark_destroy(struct oriel_mark *mark); /* NULL is allowed */
 enum oriel_status oriel_mark_set(struct oriel_mark *mark, void *stream);
 enum oriel_status oriel_mark_test(struct oriel_mark *mark);
 
@@ -100,7 +100,7 @@ struct oriel_copies;
 
 enum oriel_status oriel_copies_create(struct oriel_comm *comm, struct oriel_copies **copies);
 /* Waits for its copies, at most for the timeout of @comm. NULL is allowed. */
-void oriel_copies_destroy(struct oriel_copies *copies);
+enum oriel_status oriel_copies_destroy(struct oriel_copies *copies);
 
 /*
  * Allocates host memory that belongs to the object and that copies read and write asynchronously:

@@ -27,11 +27,11 @@ enum oriel_memory_flags {
 enum oriel_status oriel_memory_alloc(size_t length, unsigned flags, void **address);
 
 /*
- * Frees the memory that oriel_memory_alloc() returned. NULL is allowed. Regions and windows
- * over it hold the memory until they are destroyed themselves. An address that is not the start
- * of a live allocation is reported (oriel_last_error) and otherwise ignored.
+ * Frees the memory that oriel_memory_alloc() returned. Regions and windows over it hold the
+ * memory until they are destroyed themselves. ORIEL_ERR_INVALID: @address is not the start of a
+ * live allocation.
  */
-void oriel_memory_free(void *address);
+enum oriel_status oriel_memory_free(void *address);
 
 /*
  * Make memory of the caller's shareable: [@address, @address + @length) is a
@@ -41,7 +41,7 @@ void oriel_memory_free(void *address);
  * oriel_memory_release(), which leaves the mapping to the caller.
  */
 enum oriel_status oriel_memory_take_fd(void *address, size_t length, int fd, uint64_t offset);
-void oriel_memory_release(void *address);
+enum oriel_status oriel_memory_release(void *address);
 
 /*
  * The identity of the memory at [@address, @address + @length): no other memory of this process
@@ -84,7 +84,7 @@ enum oriel_status oriel_region_share(struct oriel_region *region);
  * NULL is allowed.
  * Never waits longer than the timeout of the communicator.
  */
-void oriel_region_unregister(struct oriel_region *region);
+enum oriel_status oriel_region_unregister(struct oriel_region *region);
 
 /* Local queries of a shared region; ORIEL_ERR_STATE before it is shared. */
 enum oriel_status oriel_region_peer_length(const struct oriel_region *region, unsigned peer,

@@ -53,6 +53,12 @@ enum oriel_status {
  * returns the value named at it, and the status is behind oriel_last_status(). The address of a
  * destroyed handle serves a new object only after 1024 others of its kind were destroyed. The
  * caller ensures that no other thread still uses a handle while it is destroyed.
+ *
+ * Functions that end an object (destroy, close, unregister, free, release) return ORIEL_OK once it
+ * is gone, also where peers or the communicator have failed, and for NULL. With any other status
+ * they have done nothing: ORIEL_ERR_STATE: it still has children, belongs to another object, or
+ * is no live handle; ORIEL_ERR_INVALID: memory that is no live allocation; ORIEL_ERR_FORKED: it
+ * is the parent process's. The log says so at level warn, since callers may not look.
  */
 
 /*
@@ -71,8 +77,7 @@ const char *oriel_status_text(enum oriel_status status);
  * The particulars of the last failure on the calling thread, of a host call, or of a device
  * function on the CPU that rejected its arguments or waited up to its limit: the operation,
  * object and rank, and the limit. Empty if none has failed yet. Valid until the next call on this
- * thread that fails, or oriel_window_fault(). oriel_last_status() is the status it belongs to; both
- * also serve functions that return nothing (destroy).
+ * thread that fails, or oriel_window_fault(). oriel_last_status() is the status it belongs to.
  */
 const char *oriel_last_error(void);
 enum oriel_status oriel_last_status(void);

@@ -27,7 +27,7 @@ enum oriel_status oriel_stream_barrier_create(struct oriel_comm *comm, unsigned 
 					      struct oriel_stream_barrier **barrier);
 
 /* Collective, as oriel_window_destroy(). NULL is allowed. */
-void oriel_stream_barrier_destroy(struct oriel_stream_barrier *barrier);
+enum oriel_status oriel_stream_barrier_destroy(struct oriel_stream_barrier *barrier);
 
 /*
  * Operations behind the barrier, in the stream or after the call, happen after all operations of

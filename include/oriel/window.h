@@ -95,12 +95,11 @@ enum oriel_status oriel_window_create(struct oriel_comm *comm, const struct orie
  * broken. Before that it waits for the operations that this rank has posted and for the
  * counters that they increment, of all groups; once the communicator is broken, until the NIC
  * has released them. Device handles are dead afterwards: no kernel uses one any more, and no
- * captured graph is launched again. NULL is allowed. A handle that is not alive is reported
- * (oriel_last_error) and otherwise ignored. Ranks that destroy different windows, or are in
- * different calls, are reported, too: at level warn, and behind oriel_last_error() with
- * ORIEL_ERR_STATE. Each rank's window is destroyed all the same.
+ * captured graph is launched again. Ranks that destroy different windows, or are in different
+ * calls, are reported at level warn, and behind oriel_last_error() with ORIEL_ERR_STATE; each
+ * rank's window is destroyed all the same, with ORIEL_OK.
  */
-void oriel_window_destroy(struct oriel_window *window);
+enum oriel_status oriel_window_destroy(struct oriel_window *window);
 
 /*
  * Share one more buffer. Collective, like create; ranks may share different

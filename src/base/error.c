@@ -118,13 +118,14 @@ enum oriel_status ori_fail_at_end(const char *format, ...)
 	return ORIEL_ERR_RANGE;
 }
 
-void ori_misuse(const char *format, ...)
+enum oriel_status ori_misuse(const char *format, ...)
 {
 	va_list args;
 
 	va_start(args, format);
 	error_format(ORIEL_ERR_STATE, ORIEL_LOG_WARN, format, args);
 	va_end(args);
+	return ORIEL_ERR_STATE;
 }
 
 void ori_misuse_with(enum oriel_status status, const char *format, ...)

@@ -29,10 +29,10 @@ enum oriel_status ori_fail_errno(enum oriel_status status, const char *format, .
 enum oriel_status ori_fail_at_end(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /*
- * Record ORIEL_ERR_STATE for a function that returns no status. The level is warn, since its
- * caller may never look at the last error.
+ * Record ORIEL_ERR_STATE for a destroy function that refuses. The level is warn, since its
+ * caller may never look at the status.
  */
-void ori_misuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
+enum oriel_status ori_misuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same with another status. */
 void ori_misuse_with(enum oriel_status status, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));

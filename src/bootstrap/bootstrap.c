@@ -12,22 +12,21 @@
 #include "base/handle.h"
 #include "bootstrap/ranks.h"
 
-void oriel_bootstrap_close(struct oriel_bootstrap *bootstrap)
+enum oriel_status oriel_bootstrap_close(struct oriel_bootstrap *bootstrap)
 {
 	const char *child;
 
 	if (!bootstrap || !bootstrap->ops)
-		return;
+		return ORIEL_OK;
 	/* A communicator would go on with a context that is freed. */
 	child = bootstrap->context ? ori_handle_child(bootstrap->context) : NULL;
-	if (child) {
-		ori_misuse("oriel_bootstrap_close: rank %u still has its %s: destroy that first; "
-			   "the bootstrap stays open",
-			   bootstrap->rank, child);
-		return;
-	}
+	if (child)
+		return ori_misuse("oriel_bootstrap_close: rank %u still has its %s: destroy that "
+				  "first; the bootstrap stays open",
+				  bootstrap->rank, child);
 	bootstrap->ops->close(bootstrap->context);
 	memset(bootstrap, 0, sizeof(*bootstrap));
+	return ORIEL_OK;
 }
 
 void ori_ranks_add(struct ori_ranks *ranks, unsigned rank)

@@ -524,10 +524,12 @@ enum oriel_status oriel_local_job_create(unsigned size, struct oriel_local_job *
 	return ORIEL_OK;
 }
 
-void oriel_local_job_destroy(struct oriel_local_job *job)
+enum oriel_status oriel_local_job_destroy(struct oriel_local_job *job)
 {
-	if (ori_handle_shut(job, ORI_HANDLE_LOCAL_JOB, __func__))
-		local_unref(job);
+	if (!ori_handle_shut(job, ORI_HANDLE_LOCAL_JOB, __func__))
+		return ori_handle_refused(job);
+	local_unref(job);
+	return ORIEL_OK;
 }
 
 bool ori_local_is_own(const struct oriel_bootstrap *bootstrap)

@@ -35,9 +35,9 @@ enum oriel_status oriel_allgather_create(struct oriel_comm *comm, const struct o
 	return status;
 }
 
-void oriel_allgather_destroy(struct oriel_allgather *a)
+enum oriel_status oriel_allgather_destroy(struct oriel_allgather *a)
 {
-	ori_gather_destroy(&allgather_kind, a, __func__);
+	return ori_gather_destroy(&allgather_kind, a, __func__);
 }
 
 static enum oriel_status start_check(const struct ori_gather *g, const char *send, size_t bytes,

@@ -38,9 +38,9 @@ enum oriel_status oriel_alltoall_create(struct oriel_comm *comm, const struct or
 	return status;
 }
 
-void oriel_alltoall_destroy(struct oriel_alltoall *a)
+enum oriel_status oriel_alltoall_destroy(struct oriel_alltoall *a)
 {
-	ori_gather_destroy(&alltoall_kind, a, __func__);
+	return ori_gather_destroy(&alltoall_kind, a, __func__);
 }
 
 static enum oriel_status alltoall_check(const struct ori_gather *g, const char *send, size_t bytes,

@@ -42,9 +42,9 @@ enum oriel_status oriel_bcast_create(struct oriel_comm *comm, const struct oriel
 	return status;
 }
 
-void oriel_bcast_destroy(struct oriel_bcast *b)
+enum oriel_status oriel_bcast_destroy(struct oriel_bcast *b)
 {
-	ori_gather_destroy(&bcast_kind, b, __func__);
+	return ori_gather_destroy(&bcast_kind, b, __func__);
 }
 
 struct bcast_run {

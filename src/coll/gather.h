@@ -125,7 +125,8 @@ enum oriel_status ori_gather_create(const struct ori_gather_kind *kind, struct o
 				    const struct oriel_allgather_attr *attr, void **handle,
 				    const char *call);
 /* @handle: of @kind; NULL is allowed. */
-void ori_gather_destroy(const struct ori_gather_kind *kind, void *handle, const char *call);
+enum oriel_status ori_gather_destroy(const struct ori_gather_kind *kind, void *handle,
+				     const char *call);
 /* Would ori_gather_create() succeed, with an object that executes @bytes? Collective. */
 enum oriel_status ori_gather_try(const struct ori_gather_kind *kind, struct oriel_comm *comm,
 				 const struct oriel_view *view,

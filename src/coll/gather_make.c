@@ -506,8 +506,11 @@ enum oriel_status ori_gather_try(const struct ori_gather_kind *kind, struct orie
 	return status;
 }
 
-void ori_gather_destroy(const struct ori_gather_kind *kind, void *handle, const char *call)
+enum oriel_status ori_gather_destroy(const struct ori_gather_kind *kind, void *handle,
+				     const char *call)
 {
-	if (ori_handle_shut(handle, kind->handle, call))
-		make_close(handle);
+	if (!ori_handle_shut(handle, kind->handle, call))
+		return ori_handle_refused(handle);
+	make_close(handle);
+	return ORIEL_OK;
 }

@@ -47,12 +47,13 @@ enum oriel_status oriel_stream_barrier_create(struct oriel_comm *comm, unsigned 
 	return ORIEL_OK;
 }
 
-void oriel_stream_barrier_destroy(struct oriel_stream_barrier *b)
+enum oriel_status oriel_stream_barrier_destroy(struct oriel_stream_barrier *b)
 {
 	if (!ori_handle_shut(b, ORI_HANDLE_STREAM_BARRIER, __func__))
-		return;
+		return ori_handle_refused(b);
 	oriel_window_destroy(b->window);
 	ori_handle_free(b);
+	return ORIEL_OK;
 }
 
 enum oriel_status oriel_stream_barrier_start(struct oriel_stream_barrier *b, void *stream)

@@ -518,7 +518,7 @@ static bool comm_all_destroy(struct oriel_comm *comm, bool *must_meet_again)
 }
 
 /* The children of @comm would use freed memory when they are destroyed in their turn. */
-static bool comm_has_children(struct oriel_comm *comm)
+static enum oriel_status comm_check_children(struct oriel_comm *comm)
 {
 	const char *noun = ori_handle_child(comm);
 	const struct ori_attached *a;
@@ -527,9 +527,8 @@ static bool comm_has_children(struct oriel_comm *comm)
 		if (a->object && a->find_child)
 			noun = a->find_child(a->object);
 	if (!noun)
-		return false;
-	ori_misuse("oriel_comm_destroy: rank %u still has its %s", comm->rank, noun);
-	return true;
+		return ORIEL_OK;
+	return ori_misuse("oriel_comm_destroy: rank %u still has its %s", comm->rank, noun);
 }
 
 /*
@@ -548,18 +547,20 @@ static void comm_close_attached(struct oriel_comm *comm)
 	ori_error_restore(&before);
 }
 
-void oriel_comm_destroy(struct oriel_comm *comm)
+enum oriel_status oriel_comm_destroy(struct oriel_comm *comm)
 {
 	bool is_orderly, must_meet_again = false;
+	enum oriel_status status;
 
 	if (!ori_handle_may_end(comm, ORI_HANDLE_COMM, __func__))
-		return;
+		return ori_handle_refused(comm);
 	/* They may have children of @comm. */
 	ori_comm_close_attachments(comm);
 	if (comm->close_window)
 		comm->close_window(comm);
-	if (comm_has_children(comm))
-		return;
+	status = comm_check_children(comm);
+	if (status != ORIEL_OK)
+		return status;
 	/* A peer that closes its end while a beat is in flight would look dead. */
 	ori_heartbeat_stop(comm);
 	/*
@@ -592,6 +593,7 @@ void oriel_comm_destroy(struct oriel_comm *comm)
 	ori_log_rank(ORIEL_LOG_DEBUG, comm->rank, "the communicator of %u ranks is destroyed",
 		     comm->size);
 	comm_free(comm);
+	return ORIEL_OK;
 }
 
 void oriel_comm_abort(struct oriel_comm *comm, const char *why)

@@ -121,10 +121,10 @@ enum oriel_status oriel_region_share(struct oriel_region *region)
 	return status;
 }
 
-void oriel_region_unregister(struct oriel_region *region)
+enum oriel_status oriel_region_unregister(struct oriel_region *region)
 {
 	if (!ori_handle_shut(region, ORI_HANDLE_REGION, __func__))
-		return;
+		return ori_handle_refused(region);
 	if (region->unpublish)
 		region->unpublish(region);
 	/*
@@ -140,6 +140,7 @@ void oriel_region_unregister(struct oriel_region *region)
 	if (region->own_mr)
 		ori_rdma_unregister(region->comm->rdma, region->own_mr);
 	region_free(region);
+	return ORIEL_OK;
 }
 
 static enum oriel_status region_check(const struct oriel_region *region, unsigned peer,

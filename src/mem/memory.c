@@ -301,13 +301,14 @@ static bool memory_drop_locked(struct ori_mem *m)
 }
 
 /* Drop the user's reference to the allocation of @kind that begins at @address. */
-static void memory_release_user(const char *call, void *address, enum ori_mem_kind kind)
+static enum oriel_status memory_release_user(const char *call, void *address,
+					     enum ori_mem_kind kind)
 {
 	struct ori_mem *m;
 	bool is_live, is_last, is_forked;
 
 	if (!address)
-		return;
+		return ORIEL_OK;
 	pthread_mutex_lock(&table.lock);
 	m = memory_overlapping((uintptr_t)address, 1);
 	is_live = m && m->address == address && m->kind == kind && m->owner == ORI_MEM_USER;
@@ -322,22 +323,23 @@ static void memory_release_user(const char *call, void *address, enum ori_mem_ki
 	if (is_last)
 		memory_close(m);
 	if (is_forked)
-		ori_fail(ORIEL_ERR_FORKED,
-			 "%s(%p): this process was forked after the memory was allocated", call,
-			 address);
-	else if (!is_live)
-		ori_fail(ORIEL_ERR_INVALID, "%s(%p): not the start of a live allocation", call,
-			 address);
+		return ori_fail(ORIEL_ERR_FORKED,
+				"%s(%p): this process was forked after the memory was allocated",
+				call, address);
+	if (!is_live)
+		return ori_fail(ORIEL_ERR_INVALID, "%s(%p): not the start of a live allocation",
+				call, address);
+	return ORIEL_OK;
 }
 
-void oriel_memory_free(void *address)
+enum oriel_status oriel_memory_free(void *address)
 {
-	memory_release_user("oriel_memory_free", address, ORI_MEM_OWN);
+	return memory_release_user("oriel_memory_free", address, ORI_MEM_OWN);
 }
 
-void oriel_memory_release(void *address)
+enum oriel_status oriel_memory_release(void *address)
 {
-	memory_release_user("oriel_memory_release", address, ORI_MEM_TAKEN);
+	return memory_release_user("oriel_memory_release", address, ORI_MEM_TAKEN);
 }
 
 /*

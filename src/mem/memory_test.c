@@ -158,10 +158,10 @@ static void test_references_keep_freed_memory(void **state)
 	ori_mem_unref(NULL);
 }
 
-static void expect_free_reported(void (*end)(void *), void *address)
+static void expect_free_reported(enum oriel_status (*end)(void *), void *address)
 {
 	ori_error_clear();
-	end(address);
+	assert_int_equal(end(address), ORIEL_ERR_INVALID);
 	assert_non_null(strstr(oriel_last_error(), "not the start of a live allocation"));
 }
 

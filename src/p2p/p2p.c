@@ -157,15 +157,15 @@ enum oriel_status oriel_p2p_create(struct oriel_p2p_context *ctx, const struct o
 	return ori_p2p_open(ctx, attr, atomic_fetch_add(&ctx->number, 1), p2p);
 }
 
-void oriel_p2p_destroy(struct oriel_p2p *p2p)
+enum oriel_status oriel_p2p_destroy(struct oriel_p2p *p2p)
 {
 	if (!ori_handle_may_end(p2p, ORI_HANDLE_P2P_ENDPOINT, __func__))
-		return;
+		return ori_handle_refused(p2p);
 	if (p2p->has_owner)
-		ori_misuse("oriel_p2p_destroy: the endpoint belongs to its communicator or mock; "
-			   "destroy that one");
-	else
-		ori_p2p_close(p2p);
+		return ori_misuse("oriel_p2p_destroy: the endpoint belongs to its communicator or "
+				  "mock; destroy that one");
+	ori_p2p_close(p2p);
+	return ORIEL_OK;
 }
 
 void ori_p2p_close(struct oriel_p2p *p2p)

@@ -308,8 +308,7 @@ static bool memory_is_forgotten(struct rank *r, struct oriel_comm *comm)
 
 	MUST(oriel_comm_p2p_context(comm, &ctx) == ORIEL_OK);
 	MUST(oriel_p2p_register(ctx, r->data, sizeof(r->data), 0, &memory) == ORIEL_OK);
-	oriel_comm_destroy(comm);
-	MUST(oriel_last_status() == ORIEL_ERR_STATE);
+	MUST(oriel_comm_destroy(comm) == ORIEL_ERR_STATE);
 	MUST(strstr(oriel_last_error(), "still has its registered memory"));
 	MUST(oriel_comm_barrier(comm) == ORIEL_OK);
 	oriel_p2p_unregister(memory);

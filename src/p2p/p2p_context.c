@@ -298,17 +298,15 @@ bool ori_p2p_context_has_memory(struct oriel_p2p_context *ctx)
 	return has_memory;
 }
 
-void oriel_p2p_context_destroy(struct oriel_p2p_context *ctx)
+enum oriel_status oriel_p2p_context_destroy(struct oriel_p2p_context *ctx)
 {
 	const char *child = NULL;
 
 	if (!ori_handle_may_end(ctx, ORI_HANDLE_P2P_CONTEXT, __func__))
-		return;
-	if (ctx->has_owner) {
-		ori_misuse("oriel_p2p_context_destroy: the context belongs to its communicator; "
-			   "destroy that one");
-		return;
-	}
+		return ori_handle_refused(ctx);
+	if (ctx->has_owner)
+		return ori_misuse("oriel_p2p_context_destroy: the context belongs to its "
+				  "communicator; destroy that one");
 	/* Another thread may destroy the last endpoint as soon as the lock is released. */
 	pthread_mutex_lock(&ctx->lock);
 	if (ctx->endpoints)
@@ -316,12 +314,12 @@ void oriel_p2p_context_destroy(struct oriel_p2p_context *ctx)
 	else if (context_has_memory_locked(ctx))
 		child = "registered memory";
 	pthread_mutex_unlock(&ctx->lock);
-	if (child) {
-		ori_misuse("oriel_p2p_context_destroy: the context still has %s", child);
-		return;
-	}
-	if (ori_handle_shut(ctx, ORI_HANDLE_P2P_CONTEXT, __func__))
-		ori_p2p_context_close(ctx);
+	if (child)
+		return ori_misuse("oriel_p2p_context_destroy: the context still has %s", child);
+	if (!ori_handle_shut(ctx, ORI_HANDLE_P2P_CONTEXT, __func__))
+		return ori_handle_refused(ctx);
+	ori_p2p_context_close(ctx);
+	return ORIEL_OK;
 }
 
 enum oriel_status ori_p2p_context_register(struct oriel_p2p_context *ctx, struct p2p_area *area)

@@ -237,10 +237,12 @@ enum oriel_status oriel_p2p_copy_group_create(struct oriel_p2p_context *ctx,
 	return ORIEL_OK;
 }
 
-void oriel_p2p_copy_group_destroy(struct oriel_p2p_copy_group *group)
+enum oriel_status oriel_p2p_copy_group_destroy(struct oriel_p2p_copy_group *group)
 {
-	if (ori_handle_shut(group, ORI_HANDLE_P2P_COPY_GROUP, __func__))
-		group_close(group);
+	if (!ori_handle_shut(group, ORI_HANDLE_P2P_COPY_GROUP, __func__))
+		return ori_handle_refused(group);
+	group_close(group);
+	return ORIEL_OK;
 }
 
 enum oriel_status oriel_p2p_copy_group_device(const struct oriel_p2p_copy_group *group,

@@ -299,12 +299,12 @@ static bool memory_take_out(struct oriel_p2p_memory **list, const struct oriel_p
 	return false;
 }
 
-void oriel_p2p_unregister(struct oriel_p2p_memory *m)
+enum oriel_status oriel_p2p_unregister(struct oriel_p2p_memory *m)
 {
 	struct oriel_p2p_context *ctx;
 
 	if (!ori_handle_shut(m, ORI_HANDLE_P2P_MEMORY, __func__))
-		return;
+		return ori_handle_refused(m);
 	ctx = m->ctx;
 	pthread_mutex_lock(&ctx->lock);
 	/* The thread registers it without the lock. */
@@ -324,4 +324,5 @@ void oriel_p2p_unregister(struct oriel_p2p_memory *m)
 		memory_hide(ctx, m);
 	ori_mem_unref(m->mem);
 	ori_handle_free(m);
+	return ORIEL_OK;
 }

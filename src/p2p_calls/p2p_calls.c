@@ -73,12 +73,11 @@ enum oriel_status oriel_p2p_context_create(const struct oriel_p2p_context_attr *
 	return answer_of(step);
 }
 
-void oriel_p2p_context_destroy(struct oriel_p2p_context *ctx)
+enum oriel_status oriel_p2p_context_destroy(struct oriel_p2p_context *ctx)
 {
 	const struct call call = call_of(ORIEL_P2P_CALL_CONTEXT_DESTROY, CALL_CTX, ctx);
 
-	if (ctx)
-		(void)take(&call);
+	return ctx ? take(&call) : ORIEL_OK;
 }
 
 enum oriel_status oriel_p2p_copy_group_create(struct oriel_p2p_context *ctx,
@@ -104,12 +103,11 @@ enum oriel_status oriel_p2p_copy_group_device(const struct oriel_p2p_copy_group 
 	return hand_back(step, step ? step->device : NULL, device, sizeof(*device));
 }
 
-void oriel_p2p_copy_group_destroy(struct oriel_p2p_copy_group *group)
+enum oriel_status oriel_p2p_copy_group_destroy(struct oriel_p2p_copy_group *group)
 {
 	const struct call call = call_of(ORIEL_P2P_CALL_COPY_GROUP_DESTROY, CALL_GROUP, group);
 
-	if (group)
-		(void)take(&call);
+	return group ? take(&call) : ORIEL_OK;
 }
 
 enum oriel_status oriel_p2p_create(struct oriel_p2p_context *ctx, const struct oriel_p2p_attr *attr,
@@ -125,12 +123,11 @@ enum oriel_status oriel_p2p_create(struct oriel_p2p_context *ctx, const struct o
 	return answer_of(step);
 }
 
-void oriel_p2p_destroy(struct oriel_p2p *p2p)
+enum oriel_status oriel_p2p_destroy(struct oriel_p2p *p2p)
 {
 	const struct call call = call_of(ORIEL_P2P_CALL_DESTROY, CALL_P2P, p2p);
 
-	if (p2p)
-		(void)take(&call);
+	return p2p ? take(&call) : ORIEL_OK;
 }
 
 enum oriel_status oriel_p2p_address(const struct oriel_p2p *p2p, void *bytes)
@@ -213,12 +210,11 @@ enum oriel_status oriel_p2p_memory_check(const struct oriel_p2p_memory *memory)
 	return take(&call);
 }
 
-void oriel_p2p_unregister(struct oriel_p2p_memory *memory)
+enum oriel_status oriel_p2p_unregister(struct oriel_p2p_memory *memory)
 {
 	const struct call call = call_of(ORIEL_P2P_CALL_UNREGISTER, CALL_MEMORY, memory);
 
-	if (memory)
-		(void)take(&call);
+	return memory ? take(&call) : ORIEL_OK;
 }
 
 enum oriel_status oriel_p2p_send(struct oriel_p2p *p2p, unsigned channel,

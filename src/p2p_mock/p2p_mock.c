@@ -358,10 +358,12 @@ enum oriel_status oriel_p2p_mock_create(const struct oriel_p2p_mock_attr *caller
 	return ORIEL_OK;
 }
 
-void oriel_p2p_mock_destroy(struct oriel_p2p_mock *m)
+enum oriel_status oriel_p2p_mock_destroy(struct oriel_p2p_mock *m)
 {
-	if (ori_handle_shut(m, ORI_HANDLE_P2P_MOCK, __func__))
-		mock_close(m);
+	if (!ori_handle_shut(m, ORI_HANDLE_P2P_MOCK, __func__))
+		return ori_handle_refused(m);
+	mock_close(m);
+	return ORIEL_OK;
 }
 
 struct oriel_p2p *oriel_p2p_mock_endpoint(const struct oriel_p2p_mock *mock, unsigned endpoint)

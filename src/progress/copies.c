@@ -159,16 +159,17 @@ static enum oriel_status copies_test(struct oriel_copies *c)
 	return status;
 }
 
-void oriel_copies_destroy(struct oriel_copies *c)
+enum oriel_status oriel_copies_destroy(struct oriel_copies *c)
 {
 	uint64_t begun = ori_clock_ns();
 
 	if (!ori_handle_shut(c, ORI_HANDLE_COPIES, __func__))
-		return;
+		return ori_handle_refused(c);
 	while (copies_test(c) == ORIEL_AGAIN && ori_clock_ns() - begun < c->comm->timeout_ns)
 		oriel_cpu_back_off(ori_clock_ns() - begun);
 	ori_mem_unref_pinned(c->comm->gpu, c->memory);
 	ori_handle_free(c);
+	return ORIEL_OK;
 }
 
 enum oriel_status oriel_copies_memory(struct oriel_copies *c, size_t length, void **memory)

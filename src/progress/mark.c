@@ -36,13 +36,14 @@ enum oriel_status oriel_mark_create(struct oriel_comm *comm, struct oriel_mark *
 	return ORIEL_OK;
 }
 
-void oriel_mark_destroy(struct oriel_mark *mark)
+enum oriel_status oriel_mark_destroy(struct oriel_mark *mark)
 {
 	if (!ori_handle_shut(mark, ORI_HANDLE_MARK, __func__))
-		return;
+		return ori_handle_refused(mark);
 	if (mark->place)
 		mark->comm->gpu->ops->mark_close(mark->comm->gpu, mark->place);
 	ori_handle_free(mark);
+	return ORIEL_OK;
 }
 
 enum oriel_status oriel_mark_set(struct oriel_mark *mark, void *stream)

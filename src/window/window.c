@@ -481,7 +481,7 @@ void ori_window_quiet(struct oriel_window *w)
 		oriel_dev_flush(&w->device, oriel_dev_thread(), 0);
 }
 
-void oriel_window_destroy(struct oriel_window *w)
+enum oriel_status oriel_window_destroy(struct oriel_window *w)
 {
 	unsigned call = ORI_CALL_WINDOW_DESTROY;
 	struct oriel_comm *comm;
@@ -489,7 +489,7 @@ void oriel_window_destroy(struct oriel_window *w)
 	bool is_gpu;
 
 	if (!ori_handle_shut(w, ORI_HANDLE_WINDOW, __func__))
-		return;
+		return ori_handle_refused(w);
 	comm = w->comm;
 	/*
 	 * A broken communicator does not wait: memory that peers still map stays theirs.
@@ -510,6 +510,7 @@ void oriel_window_destroy(struct oriel_window *w)
 	 */
 	if (is_gpu)
 		ori_comm_meet(comm, (enum ori_call)call, number);
+	return ORIEL_OK;
 }
 
 static void window_fill_row(struct oriel_window *w, uint32_t number, const struct ori_mapping *maps,

@@ -11,9 +11,10 @@
 
 #define LENGTH 50000u
 
-static void check_dead(struct rank *r, const char *part)
+static void check_dead(struct rank *r, enum oriel_status got, enum oriel_status expected,
+		       const char *part)
 {
-	CHECK(r, oriel_last_status() != ORIEL_OK);
+	CHECK_STATUS(r, got, expected);
 	CHECK_TEXT(r, oriel_last_error(), part);
 }
 
@@ -47,15 +48,13 @@ static void memory_is_freed_once(struct rank *r)
 	char *memory = NULL;
 
 	CHECK_OK(r, oriel_memory_alloc(LENGTH, 0, (void **)&memory));
-	oriel_memory_free(memory + 64);
-	check_dead(r, "not the start");
+	check_dead(r, oriel_memory_free(memory + 64), ORIEL_ERR_INVALID, "not the start");
 	memory[64] = 1;
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
 	oriel_memory_free(memory);
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
 	CHECK_STATUS(r, oriel_memory_alloc(0, 0, (void **)&memory), ORIEL_ERR_INVALID);
-	oriel_memory_free(memory);
-	check_dead(r, "oriel_memory_free");
+	check_dead(r, oriel_memory_free(memory), ORIEL_ERR_INVALID, "oriel_memory_free");
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
 }
 
@@ -154,9 +153,8 @@ static void regions_are_shared_once(struct rank *r)
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
 	oriel_region_unregister(region);
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
-	oriel_region_unregister(region);
-	check_dead(r, "region");
-	oriel_region_unregister(NULL);
+	check_dead(r, oriel_region_unregister(region), ORIEL_ERR_STATE, "region");
+	CHECK_OK(r, oriel_region_unregister(NULL));
 	oriel_memory_free(at);
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
 }
@@ -263,8 +261,7 @@ static void a_file_of_the_user_can_be_shared(struct rank *r)
 		oriel_memory_release(map);
 		CHECK(r, map[0] == 0);
 		CHECK_OK(r, oriel_comm_barrier(r->comm));
-		oriel_memory_release(map);
-		check_dead(r, "oriel_memory_release");
+		check_dead(r, oriel_memory_release(map), ORIEL_ERR_INVALID, "oriel_memory_release");
 		CHECK_OK(r, oriel_comm_barrier(r->comm));
 	}
 	munmap(map, 65536 - 4096);
@@ -522,7 +519,7 @@ static void regions_may_outlive_the_handle(struct rank *r)
 	CHECK_OK(r, oriel_memory_alloc(LENGTH, 0, (void **)&memory));
 	CHECK_OK(r, oriel_region_register(r->comm, memory, LENGTH, &first));
 	CHECK_OK(r, oriel_region_publish(first, &number));
-	oriel_comm_destroy(r->comm);
+	CHECK_STATUS(r, oriel_comm_destroy(r->comm), ORIEL_ERR_STATE);
 	CHECK_LAST(r, "still has its region");
 	CHECK_STATUS(r, oriel_comm_device(r->comm, &dev), ORIEL_ERR_STATE);
 	CHECK_OK(r, oriel_comm_device_create(r->comm, NULL));

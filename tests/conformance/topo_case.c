@@ -309,8 +309,7 @@ static void bootstraps_are_closed_last(struct rank *r)
 	if (!CHECK_OK(r, rank_join(r, NULL)))
 		return;
 	copy = r->bootstrap;
-	oriel_bootstrap_close(&copy);
-	CHECK_EQ(r, oriel_last_status(), ORIEL_ERR_STATE);
+	CHECK_STATUS(r, oriel_bootstrap_close(&copy), ORIEL_ERR_STATE);
 	CHECK_LAST(r, "still has its communicator: destroy that first; the bootstrap stays open");
 	CHECK(r, copy.ops == r->bootstrap.ops);
 	CHECK_OK(r, oriel_comm_barrier(r->comm));

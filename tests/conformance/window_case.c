@@ -505,10 +505,9 @@ static void windows_are_destroyed_once(struct rank *r)
 	CHECK_STATUS(r, oriel_window_device(window, &device), ORIEL_ERR_STATE);
 	CHECK_LAST(r, "oriel_window_device: ");
 	CHECK_LAST(r, "is not a live window");
-	oriel_window_destroy(window);
-	CHECK(r, oriel_last_status() != ORIEL_OK);
+	CHECK_STATUS(r, oriel_window_destroy(window), ORIEL_ERR_STATE);
 	CHECK_TEXT(r, oriel_last_error(), "window");
-	oriel_window_destroy(NULL);
+	CHECK_OK(r, oriel_window_destroy(NULL));
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
 }
 
@@ -543,7 +542,7 @@ static void windows_are_destroyed_in_one_order(struct rank *r)
 		oriel_log_set_sink(note_order, NULL);
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
 	for (i = 0; i < 2; i++) {
-		oriel_window_destroy(windows[r->rank ? 1 - i : i]);
+		CHECK_OK(r, oriel_window_destroy(windows[r->rank ? 1 - i : i]));
 		CHECK_EQ(r, oriel_last_status(), ORIEL_ERR_STATE);
 		snprintf(text, sizeof(text),
 			 "oriel_window_destroy: rank %u destroys window %u, rank %u destroys "
@@ -570,13 +569,13 @@ static void communicators_are_destroyed_last(struct rank *r)
 	struct oriel_region *region = NULL;
 	char memory[64];
 
-	oriel_comm_destroy(r->comm);
+	CHECK_STATUS(r, oriel_comm_destroy(r->comm), ORIEL_ERR_STATE);
 	CHECK_LAST(r, "still has its window");
 	CHECK_OK(r, oriel_region_register(r->comm, memory, sizeof(memory), &region));
-	oriel_comm_destroy(r->comm);
+	CHECK_STATUS(r, oriel_comm_destroy(r->comm), ORIEL_ERR_STATE);
 	CHECK_LAST(r, "still has its region");
 	CHECK_OK(r, oriel_stream_barrier_create(r->comm, 0, &barrier));
-	oriel_comm_destroy(r->comm);
+	CHECK_STATUS(r, oriel_comm_destroy(r->comm), ORIEL_ERR_STATE);
 	CHECK_LAST(r, "still has its stream barrier");
 	oriel_stream_barrier_destroy(barrier);
 	oriel_region_unregister(region);
@@ -595,9 +594,8 @@ static void communicators_are_destroyed_once(struct rank *r)
 		return;
 	comm = r->comm;
 	r->comm = NULL;
-	oriel_comm_destroy(comm);
-	oriel_comm_destroy(comm);
-	CHECK(r, oriel_last_status() != ORIEL_OK);
+	CHECK_OK(r, oriel_comm_destroy(comm));
+	CHECK_STATUS(r, oriel_comm_destroy(comm), ORIEL_ERR_STATE);
 	CHECK_TEXT(r, oriel_last_error(), "communicator");
 	CHECK_STATUS(r, oriel_window_create(comm, NULL, &window), ORIEL_ERR_STATE);
 	CHECK_LAST(r, "oriel_window_create: ");
