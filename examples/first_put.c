@@ -22,14 +22,12 @@ static void must(enum oriel_status status)
 int main(void)
 {
 	struct oriel_window_attr attr = {.size = sizeof(attr), .length = 64};
-	struct oriel_bootstrap bootstrap;
 	struct oriel_window *window;
 	struct oriel_comm *comm;
 	char text[64];
 	void *inbox;
 
-	must(oriel_bootstrap_open_env(0, &bootstrap)); /* as the launcher says */
-	must(oriel_comm_create(&bootstrap, NULL, &comm));
+	must(oriel_comm_create(NULL, NULL, &comm)); /* as the launcher says */
 	must(oriel_window_create(comm, &attr, &window)); /* 64 bytes that peers may write */
 	must(oriel_window_buffer(window, 0, &inbox, NULL));
 	unsigned rank = oriel_comm_rank(comm), ranks = oriel_comm_size(comm);
@@ -41,7 +39,6 @@ int main(void)
 	printf("rank %u of %u got: %s\n", rank, ranks, (char *)inbox);
 	oriel_window_destroy(window); /* waits for the other ranks */
 	oriel_comm_destroy(comm);
-	oriel_bootstrap_close(&bootstrap);
 	return 0;
 }
 /* [/main] */

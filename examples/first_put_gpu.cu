@@ -51,7 +51,6 @@ __global__ void greet(struct oriel_dev_window w)
 
 int main(void)
 {
-	struct oriel_bootstrap bootstrap;
 	struct oriel_window *window;
 	struct oriel_comm *comm;
 	unsigned got = 0;
@@ -66,10 +65,9 @@ int main(void)
 
 	cuda(cudaSetDevice(local ? atoi(local) % gpus : 0));
 	cuda(cudaFree(NULL)); /* makes the context, which the communicator takes */
-	must(oriel_bootstrap_open_env(0, &bootstrap));
 	with_gpu.size = sizeof(with_gpu);
 	with_gpu.flags = ORIEL_COMM_GPU;
-	must(oriel_comm_create(&bootstrap, &with_gpu, &comm));
+	must(oriel_comm_create(NULL, &with_gpu, &comm));
 	on_gpu.size = sizeof(on_gpu);
 	on_gpu.length = 2 * BYTES;
 	on_gpu.flags = ORIEL_WINDOW_DEVICE;
@@ -86,6 +84,5 @@ int main(void)
 	printf("rank %u of %u got: %u\n", rank, ranks, got);
 	oriel_window_destroy(window);
 	oriel_comm_destroy(comm);
-	oriel_bootstrap_close(&bootstrap);
 	return got == expected ? 0 : 1;
 }

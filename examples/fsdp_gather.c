@@ -199,7 +199,6 @@ int main(int argc, char **argv)
 {
 	static struct model m = {.lock = PTHREAD_MUTEX_INITIALIZER,
 				 .changed = PTHREAD_COND_INITIALIZER};
-	struct oriel_bootstrap bootstrap = {0};
 	enum oriel_status status;
 
 	m.count = argc > 1 ? (unsigned)atoi(argv[1]) : 16;
@@ -207,9 +206,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: fsdp_gather [LAYERS], at most %u\n", LAYERS_MAX);
 		return 2;
 	}
-	status = oriel_bootstrap_open_env(0, &bootstrap);
-	if (status == ORIEL_OK)
-		status = oriel_comm_create(&bootstrap, NULL, &m.comm);
+	status = oriel_comm_create(NULL, NULL, &m.comm);
 	if (status == ORIEL_OK) {
 		m.rank = oriel_comm_rank(m.comm);
 		m.ranks = oriel_comm_size(m.comm);
@@ -221,6 +218,5 @@ int main(int argc, char **argv)
 		fprintf(stderr, "%s\n", oriel_last_error());
 	model_close(&m);
 	oriel_comm_destroy(m.comm);
-	oriel_bootstrap_close(&bootstrap);
 	return status == ORIEL_OK ? 0 : 1;
 }

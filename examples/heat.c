@@ -313,23 +313,22 @@ static enum oriel_status run(struct oriel_comm *comm, const struct plate *p, dou
 
 static bool heat(const struct plate *p)
 {
-	struct oriel_bootstrap bootstrap = {0};
 	struct oriel_comm *comm = NULL;
 	double *together = NULL, seconds = 0;
 	enum oriel_status status;
-	unsigned rank, ranks;
+	unsigned rank = 0, ranks = 1;
 	bool is_good;
 
-	status = oriel_bootstrap_open_env(0, &bootstrap);
-	rank = bootstrap.rank;
-	ranks = bootstrap.size;
-	if (status == ORIEL_OK && ranks > p->height) {
+	status = oriel_comm_create(NULL, NULL, &comm);
+	if (status == ORIEL_OK) {
+		rank = oriel_comm_rank(comm);
+		ranks = oriel_comm_size(comm);
+	}
+	if (ranks > p->height) {
 		fprintf(stderr, "heat: %u rows are too few for %u ranks\n", p->height, ranks);
-		oriel_bootstrap_close(&bootstrap);
+		oriel_comm_destroy(comm);
 		return false;
 	}
-	if (status == ORIEL_OK)
-		status = oriel_comm_create(&bootstrap, NULL, &comm);
 	if (status == ORIEL_OK && rank == 0)
 		together = calloc((size_t)p->width * p->height, sizeof(double));
 	if (status == ORIEL_OK)
@@ -338,7 +337,6 @@ static bool heat(const struct plate *p)
 		fprintf(stderr, "heat: rank %u: %s: %s\n", rank, oriel_status_name(status),
 			oriel_last_error());
 	oriel_comm_destroy(comm);
-	oriel_bootstrap_close(&bootstrap);
 
 	is_good = status == ORIEL_OK && (rank > 0 || judge(p, ranks, together, seconds));
 	free(together);

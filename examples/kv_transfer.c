@@ -320,15 +320,12 @@ static void read_options(struct cache *c, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	struct oriel_bootstrap bootstrap = {0};
 	struct cache c = {.pages = 256, .page = 64 << 10, .rounds = 20};
 	enum oriel_status status;
 	int code = 1;
 
 	read_options(&c, argc, argv);
-	status = oriel_bootstrap_open_env(0, &bootstrap);
-	if (status == ORIEL_OK)
-		status = oriel_comm_create(&bootstrap, NULL, &c.comm);
+	status = oriel_comm_create(NULL, NULL, &c.comm);
 	if (status == ORIEL_OK) {
 		c.rank = oriel_comm_rank(c.comm);
 		code = run(&c);
@@ -336,6 +333,5 @@ int main(int argc, char **argv)
 		fprintf(stderr, "kv_transfer: %s\n", oriel_last_error());
 	}
 	oriel_comm_destroy(c.comm);
-	oriel_bootstrap_close(&bootstrap);
 	return code;
 }

@@ -281,7 +281,6 @@ static enum oriel_status layer_run(struct layer *l)
 int main(int argc, char **argv)
 {
 	static struct layer l;
-	struct oriel_bootstrap bootstrap = {0};
 	enum oriel_status status;
 
 	l.steps = argc > 1 ? (unsigned)atoi(argv[1]) : 20;
@@ -291,9 +290,7 @@ int main(int argc, char **argv)
 			STEPS_MAX, TOKENS_MAX);
 		return 2;
 	}
-	status = oriel_bootstrap_open_env(0, &bootstrap);
-	if (status == ORIEL_OK)
-		status = oriel_comm_create(&bootstrap, NULL, &l.comm);
+	status = oriel_comm_create(NULL, NULL, &l.comm);
 	if (status == ORIEL_OK) {
 		l.rank = oriel_comm_rank(l.comm);
 		l.ranks = oriel_comm_size(l.comm);
@@ -305,6 +302,5 @@ int main(int argc, char **argv)
 		fprintf(stderr, "rank %u: %s\n", l.rank, oriel_last_error());
 	layer_close(&l);
 	oriel_comm_destroy(l.comm);
-	oriel_bootstrap_close(&bootstrap);
 	return status == ORIEL_OK ? 0 : 1;
 }

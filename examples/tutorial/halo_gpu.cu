@@ -31,7 +31,6 @@ __global__ void run(struct oriel_dev_window w, enum oriel_status *status)
 int main(void)
 {
 	const char *local = getenv("LOCAL_RANK");
-	struct oriel_bootstrap bootstrap;
 	struct oriel_dev_window device;
 	double cells[ROOM], heat;
 	enum oriel_status *status;
@@ -52,8 +51,7 @@ int main(void)
 	on_gpu.size = sizeof(on_gpu);
 	on_gpu.length = 2 * ROOM * sizeof(double);
 	on_gpu.flags = ORIEL_WINDOW_DEVICE;
-	must(oriel_bootstrap_open_env(0, &bootstrap));
-	must(oriel_comm_create(&bootstrap, &with_gpu, &comm));
+	must(oriel_comm_create(NULL, &with_gpu, &comm));
 	must(oriel_window_create(comm, &on_gpu, &window));
 	must(oriel_window_device(window, &device));
 	must(oriel_window_buffer(window, 0, &memory, NULL));
@@ -72,6 +70,5 @@ int main(void)
 	cuda(cudaFreeHost(status));
 	oriel_window_destroy(window);
 	oriel_comm_destroy(comm);
-	oriel_bootstrap_close(&bootstrap);
 	return 0;
 }

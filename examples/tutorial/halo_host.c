@@ -31,13 +31,11 @@ static void step(struct oriel_window *w, char *memory, unsigned rank, unsigned r
 int main(void)
 {
 	struct oriel_window_attr attr = {.size = sizeof(attr), .length = 2 * ROOM * sizeof(double)};
-	struct oriel_bootstrap bootstrap;
 	struct oriel_window *window;
 	struct oriel_comm *comm;
 	void *memory;
 
-	must(oriel_bootstrap_open_env(0, &bootstrap));
-	must(oriel_comm_create(&bootstrap, NULL, &comm));
+	must(oriel_comm_create(NULL, NULL, &comm));
 	must(oriel_window_create(comm, &attr, &window));
 	must(oriel_window_buffer(window, 0, &memory, NULL));
 	unsigned rank = oriel_comm_rank(comm), ranks = oriel_comm_size(comm);
@@ -49,7 +47,6 @@ int main(void)
 
 	oriel_window_destroy(window);
 	oriel_comm_destroy(comm);
-	oriel_bootstrap_close(&bootstrap);
 	return 0;
 }
 /* [/main] */

@@ -90,7 +90,9 @@ struct oriel_comm_attr {
 
 /*
  * Find a path to every peer. Collective: all ranks call it, and all get the
- * same status. @bootstrap is borrowed and must outlive the communicator, which
+ * same status. @bootstrap NULL: the job that the environment describes, with the errors of
+ * oriel_bootstrap_open_env(); the communicator leaves that job when it is destroyed. Else
+ * @bootstrap is borrowed and must outlive the communicator, which
  * is the only one to use it meanwhile. @attr may be NULL.
  *
  * ORIEL_ERR_NO_PATH: two ranks cannot reach each other; the text names both,

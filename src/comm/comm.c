@@ -448,15 +448,13 @@ static void comm_fork_child(void)
 	ori_handle_each(ORI_HANDLE_COMM, comm_fork_one);
 }
 
-enum oriel_status oriel_comm_create(const struct oriel_bootstrap *bootstrap,
-				    const struct oriel_comm_attr *attr, struct oriel_comm **out)
+static enum oriel_status comm_create(const struct oriel_bootstrap *bootstrap,
+				     const struct oriel_comm_attr *attr, struct oriel_comm **out)
 {
 	static const struct ori_fork_hook hook = {.child = comm_fork_child};
 	struct oriel_comm *comm;
 	enum oriel_status status;
 
-	if (!out)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_comm_create: comm is NULL");
 	status = comm_check_bootstrap(bootstrap);
 	if (status != ORIEL_OK)
 		return status;
@@ -485,6 +483,41 @@ enum oriel_status oriel_comm_create(const struct oriel_bootstrap *bootstrap,
 	ori_report_end(comm);
 	*out = comm;
 	return ORIEL_OK;
+}
+
+/* Attributes that are wrong are reported to all ranks, once they have met. */
+static enum oriel_status comm_create_of_environment(const struct oriel_comm_attr *given,
+						    struct oriel_comm **out)
+{
+	struct oriel_comm_attr attr = {0};
+	struct oriel_bootstrap own;
+	struct ori_error error;
+	enum oriel_status status;
+
+	if (ori_attr_read("oriel_comm_attr", given, &attr, sizeof(attr)) != ORIEL_OK)
+		attr.timeout_ns = 0;
+	status = oriel_bootstrap_open_env(attr.timeout_ns, &own);
+	if (status != ORIEL_OK)
+		return status;
+	status = comm_create(&own, given, out);
+	if (status == ORIEL_OK) {
+		(*out)->has_own_bootstrap = true;
+		return status;
+	}
+	ori_error_save(&error);
+	(void)oriel_bootstrap_close(&own);
+	ori_error_restore(&error);
+	return status;
+}
+
+enum oriel_status oriel_comm_create(const struct oriel_bootstrap *bootstrap,
+				    const struct oriel_comm_attr *attr, struct oriel_comm **comm)
+{
+	if (!comm)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_comm_create: comm is NULL");
+	if (!bootstrap)
+		return comm_create_of_environment(attr, comm);
+	return comm_create(bootstrap, attr, comm);
 }
 
 /* Does another rank of this process use a GPU too? */
@@ -549,6 +582,7 @@ static void comm_close_attached(struct oriel_comm *comm)
 
 enum oriel_status oriel_comm_destroy(struct oriel_comm *comm)
 {
+	struct oriel_bootstrap own = {0};
 	bool is_orderly, must_meet_again = false;
 	enum oriel_status status;
 
@@ -592,8 +626,10 @@ enum oriel_status oriel_comm_destroy(struct oriel_comm *comm)
 	ori_mesh_close(comm, is_orderly);
 	ori_log_rank(ORIEL_LOG_DEBUG, comm->rank, "the communicator of %u ranks is destroyed",
 		     comm->size);
+	if (comm->has_own_bootstrap)
+		own = comm->bootstrap;
 	comm_free(comm);
-	return ORIEL_OK;
+	return oriel_bootstrap_close(&own);
 }
 
 void oriel_comm_abort(struct oriel_comm *comm, const char *why)

@@ -123,7 +123,7 @@ struct ori_watcher {
 };
 
 struct oriel_comm {
-	struct oriel_bootstrap bootstrap; /* borrowed */
+	struct oriel_bootstrap bootstrap; /* borrowed, unless has_own_bootstrap */
 	unsigned rank;
 	unsigned size;
 	uint64_t timeout_ns;
@@ -135,6 +135,7 @@ struct oriel_comm {
 	bool has_both_paths;              /* ORIEL_COMM_BOTH_PATHS; the same on all ranks */
 	bool has_links;                   /* some rank needs a link; the same on all ranks */
 	bool has_interrupt, has_at_fault; /* the bootstrap has that op */
+	bool has_own_bootstrap;           /* opened by oriel_comm_create(), closed by the destroy */
 	atomic_bool is_in_bootstrap;
 	atomic_uint in_call;    /* the enum ori_call of the gather that a thread is in, or 0 */
 	bool is_oversubscribed; /* more threads that poll on this machine than CPUs: see

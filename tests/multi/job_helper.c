@@ -110,6 +110,35 @@ static int run_both(void)
 	return 0;
 }
 
+/* environment: communicators of the environment, one after the other, with one that fails between.
+ */
+static int run_environment(void)
+{
+	struct oriel_comm_attr attr = {.size = sizeof(attr)};
+	struct oriel_comm *comm;
+	enum oriel_status status;
+	int round;
+
+	for (round = 0; round < 3; round++) {
+		status = oriel_comm_create(NULL, &attr, &comm);
+		if (status != ORIEL_OK)
+			return failed("create", status);
+		status = oriel_comm_barrier(comm);
+		if (status != ORIEL_OK)
+			return failed("barrier", status);
+		/* 3 is no depth, which all ranks learn. */
+		attr.queue_depth = oriel_comm_rank(comm) == 1 ? 3 : 0;
+		status = oriel_comm_destroy(comm);
+		if (status != ORIEL_OK)
+			return failed("destroy", status);
+		status = oriel_comm_create(NULL, &attr, &comm);
+		if (status != ORIEL_ERR_INVALID || !strstr(oriel_last_error(), "queue_depth is 3"))
+			return failed("a wrong depth", status);
+		attr.queue_depth = 0;
+	}
+	return said("all rounds");
+}
+
 /* waits: the last rank arrives late at a barrier of device functions. */
 static int run_waits(void)
 {
@@ -239,7 +268,7 @@ static int run_hold(void)
 
 static const struct mode modes[] = {
 	{"whole", run_whole}, {"hold", run_hold},   {"rounds", run_rounds},
-	{"both", run_both},   {"waits", run_waits},
+	{"both", run_both},   {"waits", run_waits}, {"environment", run_environment},
 };
 
 int main(int argc, char **argv)

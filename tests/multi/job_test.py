@@ -122,6 +122,12 @@ class Job(unittest.TestCase):
         self.assertEqual(self.run_job(4, "rounds"),
                          (0, [f"[{rank}] all rounds" for rank in range(4)], ""))
 
+    def test_communicators_find_their_job_in_the_environment(self):
+        for options in ([], ["--nodes", "2"]):
+            job = self.start(ORIEL, "run", "-n", 3, *options, "--timeout", DEADLINE, HELPER,
+                             "environment")
+            self.assertEqual(self.finish(job), (0, [f"[{rank}] all rounds" for rank in range(3)], ""))
+
     def test_a_shell_around_the_ranks_may_hold_their_listener(self):
         job = self.start(ORIEL, "run", "-n", 3, "--timeout", DEADLINE, "sh", "-c",
                          '"$0" both >&2; true', HELPER)
