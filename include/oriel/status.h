@@ -55,7 +55,7 @@ enum oriel_status {
  * caller ensures that no other thread still uses a handle while it is destroyed.
  *
  * Functions that end an object (destroy, close, unregister, free, release) return ORIEL_OK once it
- * is gone, also where peers or the communicator have failed, and for NULL. With any other status
+ * is no more, also where peers or the communicator have failed, and for NULL. With any other status
  * they have done nothing: ORIEL_ERR_STATE: it still has children, belongs to another object, or
  * is no live handle; ORIEL_ERR_INVALID: memory that is no live allocation; ORIEL_ERR_FORKED: it
  * is the parent process's. The log says so at level warn, since callers may not look.

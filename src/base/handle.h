@@ -143,7 +143,7 @@ bool ori_handle_may_end(const void *handle, enum ori_handle_kind kind, const cha
  */
 bool ori_handle_shut(void *handle, enum ori_handle_kind kind, const char *call);
 
-/* What the destroy function returns after one of the two was false for @handle. */
+/* The destroy function returns this after one of the two was false for @handle. */
 static inline enum oriel_status ori_handle_refused(const void *handle)
 {
 	return handle ? oriel_last_status() : ORIEL_OK;
