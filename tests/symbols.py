@@ -1,19 +1,22 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""symbols.py [--nm NM] LIBRARY.so LIBRARY.a CALLS.a P2P.h: whether the names they define are ours.
+"""symbols.py [--nm NM] LIBRARY.so LIBRARY.a CALLS.a MAP INCLUDE: are the names they define right?
 
-The shared library exports oriel_ only. The archive cannot hide what its modules
-share, so there ori_ is allowed too. CALLS.a stands in for the functions that P2P.h declares: it
-defines them all, but for those that answer without an object.
+The shared library exports what the headers of INCLUDE/oriel declare, and MAP lists that. The
+archive cannot hide what its modules share, so there ori_ is allowed too. CALLS.a stands in for
+the functions that oriel/p2p.h declares: it defines them all, but for those that answer without
+an object.
 """
 import argparse
+import pathlib
 import re
 import subprocess
 import sys
 
 # Of these the library's own serve scripts of calls.
 ANSWERED = {"oriel_p2p_mode_name", "oriel_p2p_copy_group_hooks"}
-MUST_EXPORT = {"oriel_version", "oriel_status_name", "oriel_last_error"}
+# Of these headers the functions are in libraries of their own.
+OF_OTHERS = {"p2p_calls.h", "p2p_mock.h"}
 
 
 def defined(nm, library, *options):
@@ -31,7 +34,13 @@ def declared(header):
     """The functions that @header declares."""
     with open(header, encoding="utf-8") as file:
         text = re.sub(r"/\*.*?\*/", "", file.read(), flags=re.DOTALL)
-    return set(re.findall(r"^(?:enum|const|void)[^;{}()]*?\b(oriel_\w+)\(", text, re.MULTILINE))
+    function = r"^(?!ORIEL_DEV|static|typedef)\w[^;{}()#=]*?\b(oriel_\w+)\([^{}]*?\);"
+    return set(re.findall(function, text, re.MULTILINE))
+
+
+def listed(version_map):
+    """The functions that @version_map names."""
+    return set(re.findall(r"^\t(\w+);", pathlib.Path(version_map).read_text("utf-8"), re.MULTILINE))
 
 
 def main():
@@ -40,26 +49,35 @@ def main():
     parser.add_argument("shared")
     parser.add_argument("static")
     parser.add_argument("calls")
-    parser.add_argument("header")
+    parser.add_argument("map")
+    parser.add_argument("include", type=pathlib.Path)
     args = parser.parse_args()
 
     exported = defined(args.nm, args.shared, "--dynamic")
     shared = defined(args.nm, args.static, "--extern-only")
-    complaints = [f"{args.shared}: exports {name}, which is not oriel_"
-                  for name in sorted(exported) if not name.startswith("oriel_")]
-    complaints += [f"{args.shared}: does not export {name}"
-                   for name in sorted(MUST_EXPORT - exported)]
+    promised = set()
+    for path in sorted((args.include / "oriel").glob("**/*.h")):
+        if path.name not in OF_OTHERS:
+            promised |= declared(path)
+    named = listed(args.map)
+    complaints = [f"{args.shared}: exports {name}, which no header declares"
+                  for name in sorted(exported - promised)]
+    complaints += [f"{args.shared}: does not export {name}, which a header declares"
+                   for name in sorted(promised - exported)]
+    complaints += [f"{args.map}: lists {name}, which is not exported"
+                   for name in sorted(named - exported)]
     complaints += [f"{args.static}: {name} is global, but neither oriel_ nor ori_"
                    for name in sorted(shared) if not name.startswith(("oriel_", "ori_"))]
     complaints += [f"{args.shared}: {name} is in the archive, but not exported"
                    for name in sorted(shared - exported) if name.startswith("oriel_")]
-    functions = declared(args.header)
+    header = args.include / "oriel/p2p.h"
+    functions = declared(header)
     calls = defined(args.nm, args.calls, "--extern-only")
     if not ANSWERED < functions:
-        complaints.append(f"{args.header}: declares {len(functions)} functions, not all")
+        complaints.append(f"{header}: declares {len(functions)} functions, not all")
     complaints += [f"{args.calls}: does not define {name}"
                    for name in sorted(functions - ANSWERED - calls)]
-    complaints += [f"{args.calls}: {name} is global, but no function of {args.header}"
+    complaints += [f"{args.calls}: {name} is global, but no function of {header}"
                    for name in sorted(calls - functions)
                    if not name.startswith(("oriel_p2p_calls_", "ori_p2p_call"))]
     print("\n".join(complaints) or f"{len(exported)} names exported, {len(shared)} global")
