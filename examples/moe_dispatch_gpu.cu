@@ -351,9 +351,10 @@ static unsigned long long layer_report(const struct layer *l, unsigned steps, fl
 /* Did all waits in kernels end without an error? */
 static bool is_well(const struct oriel_comm *comm)
 {
-	struct oriel_health health;
+	struct oriel_health health = {};
 	char text[256];
 
+	health.size = sizeof(health);
 	oriel_comm_health(comm, &health);
 	if (health.status == ORIEL_OK)
 		return true;

@@ -41,8 +41,8 @@ struct demo_options {
 static void demo_print_topology(const struct oriel_comm *comm)
 {
 	unsigned i, k, ranks = oriel_comm_size(comm);
-	struct oriel_nic nic;
-	struct oriel_peer peer;
+	struct oriel_nic nic = {.size = sizeof(nic)};
+	struct oriel_peer peer = {.size = sizeof(peer)};
 	enum oriel_path path;
 
 	printf("  %4s %-16s %-8s %-8s path to rank 0, 1, ..\n", "rank", "host", "node", "pid");

@@ -217,7 +217,7 @@ static enum oriel_status bench_row(const struct bench_pair *pair, const struct b
 
 static void bench_head(const struct bench_pair *pair, enum oriel_path path)
 {
-	struct oriel_nic nic;
+	struct oriel_nic nic = {.size = sizeof(nic)};
 	const char *note = "";
 	unsigned i;
 

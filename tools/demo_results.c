@@ -168,7 +168,7 @@ static const char *results_bytes(uint64_t bytes, char *text, size_t length)
 
 void demo_abort(const struct demo_results *r, enum oriel_status status)
 {
-	struct oriel_health health;
+	struct oriel_health health = {.size = sizeof(health)};
 	struct oriel_dev_fault fault;
 	char text[512];
 

@@ -50,7 +50,7 @@ static int features_print(void)
 	static const char *const head[] = {"feature", "here", "good for", "found"};
 	struct table table = {.columns = 4};
 	bool is_added = table_add(&table, head);
-	struct oriel_feature feature;
+	struct oriel_feature feature = {.size = sizeof(feature)};
 	unsigned i;
 
 	for (i = 0; is_added && oriel_feature_get(i, &feature) == ORIEL_OK; i++) {
@@ -69,7 +69,7 @@ static int settings_print(void)
 	static const char *const head[] = {"setting", "value", "source", "meaning"};
 	struct table table = {.columns = 4};
 	bool is_added = table_add(&table, head);
-	struct oriel_setting setting;
+	struct oriel_setting setting = {.size = sizeof(setting)};
 	unsigned i;
 
 	for (i = 0; is_added && oriel_setting_get(i, &setting) == ORIEL_OK; i++) {
@@ -98,7 +98,7 @@ static int info_print(const struct info_job *job, bool has_settings)
 
 static void features_write(struct json *json)
 {
-	struct oriel_feature feature;
+	struct oriel_feature feature = {.size = sizeof(feature)};
 	unsigned i;
 
 	json_open_array(json, "features");
@@ -115,7 +115,7 @@ static void features_write(struct json *json)
 
 static void settings_write(struct json *json)
 {
-	struct oriel_setting setting;
+	struct oriel_setting setting = {.size = sizeof(setting)};
 	unsigned i;
 
 	json_open_array(json, "settings");

@@ -56,7 +56,7 @@ bool info_gpus_print(const struct info_job *job)
 					   "cluster", "clique", "peer access", "GPUDirect RDMA"};
 	struct table table = {.columns = 8};
 	bool is_added = table_add(&table, head);
-	struct oriel_peer_gpu gpu;
+	struct oriel_peer_gpu gpu = {.size = sizeof(gpu)};
 	unsigned i;
 
 	for (i = 0; is_added && oriel_comm_peer_gpu(job->comm, i, &gpu) == ORIEL_OK; i++)
@@ -92,7 +92,7 @@ static void gpu_write(struct json *json, unsigned rank, const struct oriel_peer_
 
 void info_gpus_write(const struct info_job *job, struct json *json)
 {
-	struct oriel_peer_gpu gpu;
+	struct oriel_peer_gpu gpu = {.size = sizeof(gpu)};
 	unsigned i;
 
 	json_open_array(json, "gpus");

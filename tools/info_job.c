@@ -62,7 +62,7 @@ static enum oriel_status reasons_count(struct info_job *job, unsigned peer,
 
 static enum oriel_status view_of(const struct info_job *job, unsigned rank, struct info_view *view)
 {
-	struct oriel_peer peer;
+	struct oriel_peer peer = {.size = sizeof(peer)};
 	enum oriel_status status;
 
 	memset(view, 0, sizeof(*view));
@@ -137,7 +137,7 @@ static bool peers_print(const struct info_job *job)
 	static const char *const head[] = {"rank", "host", "node", "pid"};
 	struct table table = {.columns = 4};
 	bool is_added = table_add(&table, head);
-	struct oriel_peer peer;
+	struct oriel_peer peer = {.size = sizeof(peer)};
 	unsigned i;
 
 	for (i = 0; is_added && oriel_comm_peer(job->comm, i, &peer) == ORIEL_OK; i++) {
@@ -248,7 +248,7 @@ static bool nic_print(const struct oriel_nic *nic)
 
 static void tuning_print(const struct info_job *job)
 {
-	struct oriel_tune_info tune;
+	struct oriel_tune_info tune = {.size = sizeof(tune)};
 
 	if (oriel_tune_find(job->comm, false, &tune) != ORIEL_OK)
 		printf("\ncollectives: the tuning table cannot be read: %s\n", oriel_last_error());
@@ -264,7 +264,7 @@ static void tuning_print(const struct info_job *job)
 
 bool info_job_print(const struct info_job *job)
 {
-	struct oriel_nic nic;
+	struct oriel_nic nic = {.size = sizeof(nic)};
 
 	printf("\njob of %u ranks\n\n", job->size);
 	if (!peers_print(job))
@@ -281,7 +281,7 @@ bool info_job_print(const struct info_job *job)
 
 static void peers_write(const struct info_job *job, struct json *json)
 {
-	struct oriel_peer peer;
+	struct oriel_peer peer = {.size = sizeof(peer)};
 	unsigned i;
 
 	json_open_array(json, "peers");
@@ -332,7 +332,7 @@ static void reasons_write(const struct info_job *job, struct json *json)
 
 static void nic_write(const struct info_job *job, struct json *json)
 {
-	struct oriel_nic nic;
+	struct oriel_nic nic = {.size = sizeof(nic)};
 
 	if (oriel_comm_nic(job->comm, &nic) != ORIEL_OK)
 		return;
@@ -357,7 +357,7 @@ static void nic_write(const struct info_job *job, struct json *json)
 
 static void tuning_write(const struct info_job *job, struct json *json)
 {
-	struct oriel_tune_info tune;
+	struct oriel_tune_info tune = {.size = sizeof(tune)};
 
 	json_open_object(json, "tuning");
 	if (oriel_tune_find(job->comm, false, &tune) != ORIEL_OK) {

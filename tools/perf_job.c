@@ -96,7 +96,7 @@ static void job_append(struct perf_job *job, const char *format, ...)
 static void job_append_settings(struct perf_job *job)
 {
 	static const char *const names[] = {"ORIEL_PATHS", "ORIEL_HCA", "ORIEL_SOFT_HCA"};
-	struct oriel_setting setting;
+	struct oriel_setting setting = {.size = sizeof(setting)};
 	unsigned i, k;
 
 	for (i = 0; oriel_setting_get(i, &setting) == ORIEL_OK; i++)
@@ -109,7 +109,7 @@ static void job_append_settings(struct perf_job *job)
 /* Number of virtual nodes; 0 if there are none. */
 static unsigned job_nodes(const struct perf_job *job)
 {
-	struct oriel_peer peer, other;
+	struct oriel_peer peer = {.size = sizeof(peer)}, other = {.size = sizeof(other)};
 	unsigned rank, i, count = 0;
 
 	for (rank = 0; oriel_comm_peer(job->comm, rank, &peer) == ORIEL_OK && *peer.node; rank++) {
@@ -141,7 +141,7 @@ static void job_set_command(struct perf_job *job, int argc, char **argv)
 /* The path between ranks 0 and 1, on which all ranks agree. */
 static void job_read_paths(struct perf_job *job)
 {
-	struct oriel_nic nic;
+	struct oriel_nic nic = {.size = sizeof(nic)};
 
 	if (job->ranks > 1)
 		oriel_comm_path_between(job->comm, 0, 1, &job->path);

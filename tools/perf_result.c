@@ -41,7 +41,7 @@ static void result_set_machine(struct perf_result *result, unsigned cores)
 /* "mapped", "rdma[verbs]", "rdma[soft]"; "rdma[sink]" is a software HCA that discards all data. */
 static void path_text(const struct perf_job *job, enum oriel_path path, char *text, size_t room)
 {
-	struct oriel_nic nic;
+	struct oriel_nic nic = {.size = sizeof(nic)};
 
 	if (path == ORIEL_PATH_RDMA && oriel_comm_nic(job->comm, &nic) == ORIEL_OK)
 		snprintf(text, room, "rdma[%s]", nic.is_sink ? "sink" : nic.kind);

@@ -173,7 +173,7 @@ static enum oriel_status tune_measure(struct tune_job *job, const struct tune_ob
 static enum oriel_status tune_algorithm(struct tune_job *job, enum tune_collective which,
 					unsigned algorithm, struct tune_time times[TUNE_SIZES])
 {
-	struct oriel_allgather_info info;
+	struct oriel_allgather_info info = {.size = sizeof(info)};
 	struct tune_object object;
 	enum oriel_status status = object_open(job, which, algorithm, &object);
 	unsigned i;
@@ -297,7 +297,7 @@ static enum oriel_status tune_collective(struct tune_job *job, enum tune_collect
 {
 	struct tune_time times[ORIEL_ALGORITHMS][TUNE_SIZES] = {{{0}}};
 	unsigned i, algorithm, own[TUNE_SIZES] = {0};
-	struct oriel_allgather_info info;
+	struct oriel_allgather_info info = {.size = sizeof(info)};
 	struct tune_object object;
 	enum oriel_status status = object_open(job, which, 0, &object);
 
@@ -350,6 +350,7 @@ static enum oriel_status job_open(struct tune_job *job, const struct tune_option
 	job->rank = job->bootstrap.rank;
 	job->ranks = job->bootstrap.size;
 	job->most = options->most;
+	job->info.size = sizeof(job->info);
 	if (options->is_gpu) {
 		status = oriel_tune_gpu_open(job->rank, &job->stream);
 		if (status != ORIEL_OK)

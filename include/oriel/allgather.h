@@ -194,6 +194,7 @@ enum oriel_status oriel_allgather_once(struct oriel_comm *comm, const void *send
 
 /* The limits and choices of an object. */
 struct oriel_allgather_info {
+	size_t size;        /* of this struct, as the caller knew it */
 	size_t bytes_max;   /* the most of an execution, of each rank */
 	unsigned nodes;     /* domains */
 	unsigned supported; /* mask of 1 << enum oriel_algorithm */

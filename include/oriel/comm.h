@@ -132,6 +132,7 @@ const char *oriel_path_name(enum oriel_path path); /* "self", "mapped", "rdma", 
 
 /* The properties of a rank. The strings live as long as @comm. */
 struct oriel_peer {
+	size_t size; /* of this struct, as the caller knew it */
 	unsigned rank;
 	enum oriel_path path;
 	const char *reason; /* why this path, and why no better one */
@@ -161,6 +162,7 @@ enum oriel_status oriel_comm_peer(const struct oriel_comm *comm, unsigned rank,
  * or "attribute" (topology of struct oriel_comm_attr). The strings live as long as @comm.
  */
 struct oriel_peer_gpu {
+	size_t size;        /* of this struct, as the caller knew it */
 	const char *pci;    /* its PCI address, "" if that rank has no ORIEL_COMM_GPU */
 	unsigned domain;    /* lowest rank of those that map each other's GPU memory */
 	const char *fabric; /* of NVLink, over nodes: "ready", or why it is not used */
@@ -259,6 +261,7 @@ enum oriel_status oriel_comm_attached(struct oriel_comm *comm, const void *key, 
  * every host call on @comm returns @status.
  */
 struct oriel_health {
+	size_t size;              /* of this struct, as the caller knew it */
 	enum oriel_status status; /* ORIEL_OK while it is not broken */
 	const char *what;         /* the operation that failed: "wait_signal_from" */
 	int rank;                 /* the rank concerned, -1: none; @finder itself: see @address */
@@ -318,6 +321,7 @@ unsigned oriel_comm_gpu_processors(const struct oriel_comm *comm);
  * ORIEL_ERR_RANGE past the last.
  */
 struct oriel_feature {
+	size_t size;      /* of this struct, as the caller knew it */
 	const char *name; /* "memfd", "huge pages", "libcuda" */
 	bool is_present;
 	const char *detail; /* the version or path found; why it is missing */
@@ -331,6 +335,7 @@ enum oriel_status oriel_feature_get(unsigned index, struct oriel_feature *featur
  * describes the first, the others are of its kind.
  */
 struct oriel_nic {
+	size_t size;              /* of this struct, as the caller knew it */
 	const char *kind;         /* "soft", "verbs", "mlx5" */
 	const char *name;         /* of the device: "soft0", "mlx5_0" */
 	uint32_t mtu;             /* in bytes */

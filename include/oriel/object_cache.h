@@ -36,6 +36,7 @@ extern "C" {
 enum oriel_status oriel_object_cache_release(struct oriel_comm *comm, void *memory, size_t length);
 
 struct oriel_object_cache_info {
+	size_t size;       /* of this struct, as the caller knew it */
 	unsigned objects;  /* kept now; equal on all ranks, as the others are */
 	unsigned captured; /* of these, by calls in graphs */
 	uint64_t calls;    /* with at least 1 byte, that executed an object */

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Everything a host program needs. Kernels include oriel/dev.h. */
+/*
+ * Everything a host program needs. Kernels include oriel/dev.h.
+ *
+ * Structs of attributes and of answers begin with their size, which the caller sets to sizeof the
+ * struct, so that the library knows which fields a program compiled with older or newer headers
+ * has. Attributes that are 0 mean the default. A query writes the fields that the caller has;
+ * those that the library does not know are 0.
+ */
 #ifndef ORIEL_ORIEL_H
 #define ORIEL_ORIEL_H
 

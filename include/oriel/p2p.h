@@ -210,6 +210,7 @@ enum oriel_status oriel_p2p_check(const struct oriel_p2p *p2p);
  * ORIEL_PATH_NONE.
  */
 struct oriel_p2p_info {
+	size_t size;          /* of this struct, as the caller knew it */
 	enum oriel_path path; /* ORIEL_PATH_NONE if a transport of the caller joins them */
 	enum oriel_p2p_mode mode;
 	/* "mapped", "rdma", ..., which live as long as the library, or the transport's name */

@@ -110,6 +110,7 @@ void oriel_log_set_sink(oriel_log_sink *sink, void *context);
  * that does not parse makes that call fail with ORIEL_ERR_CONFIG.
  */
 struct oriel_setting {
+	size_t size;        /* of this struct, as the caller knew it */
 	const char *name;   /* "ORIEL_TIMEOUT" */
 	const char *value;  /* as text, the default if unset */
 	const char *source; /* "environment" or "default" */

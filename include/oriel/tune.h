@@ -22,6 +22,7 @@ extern "C" {
 
 /* The table by which the collectives of a communicator choose. */
 struct oriel_tune_info {
+	size_t size;      /* of this struct, as the caller knew it */
 	char machine[64]; /* the model of this rank's GPU or CPU */
 	char path[256];   /* the file that ORIEL_TUNE names, else the user's; "": none */
 	unsigned nodes;   /* domains, of GPUs or of the host */

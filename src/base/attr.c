@@ -28,3 +28,29 @@ enum oriel_status ori_attr_read(const char *noun, const void *caller, void *attr
 	memcpy(attr, caller, size < length ? size : length);
 	return ORIEL_OK;
 }
+
+enum oriel_status ori_info_check(const char *noun, const void *caller)
+{
+	size_t size;
+
+	if (!caller)
+		return ori_fail(ORIEL_ERR_INVALID, "the struct %s to write to is NULL", noun);
+	memcpy(&size, caller, sizeof(size));
+	if (size <= sizeof(size))
+		return ori_fail(ORIEL_ERR_INVALID,
+				"%s.size is %zu: set it to sizeof(struct %s) before the call", noun,
+				size, noun);
+	return ORIEL_OK;
+}
+
+void ori_info_write(void *caller, const void *info, size_t length)
+{
+	size_t size, known;
+
+	memcpy(&size, caller, sizeof(size));
+	known = size < length ? size : length;
+	memcpy((char *)caller + sizeof(size), (const char *)info + sizeof(size),
+	       known - sizeof(size));
+	/* The library is older than its caller. */
+	memset((char *)caller + known, 0, size - known);
+}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Attribute structs of callers that may know more or fewer fields than this library. Every
- * public create function that has an attr calls ori_attr_read().
+ * public create function that has an attr calls ori_attr_read(), every query the other two.
  */
 #ifndef ORI_BASE_ATTR_H
 #define ORI_BASE_ATTR_H
@@ -16,5 +16,13 @@
  * @caller sets a field beyond @length.
  */
 enum oriel_status ori_attr_read(const char *noun, const void *caller, void *attr, size_t length);
+
+/*
+ * May a query write to @caller, whose first field is its size_t size? ORIEL_ERR_INVALID, with
+ * @noun in the text, for NULL and for a size that nobody set.
+ */
+enum oriel_status ori_info_check(const char *noun, const void *caller);
+/* After that check: copies all but the size of @info, of @length bytes, as far as @caller goes. */
+void ori_info_write(void *caller, const void *info, size_t length);
 
 #endif

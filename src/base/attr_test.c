@@ -64,6 +64,43 @@ static void test_a_size_below_the_first_field_is_rejected(void **state)
 	assert_string_equal(oriel_last_error(), "attr.size is 0");
 }
 
+static void test_an_older_caller_gets_the_fields_that_it_knows(void **state)
+{
+	const struct large info = {77, 3, 4};
+	struct large caller = {sizeof(struct small), 0, 5};
+
+	(void)state;
+	assert_int_equal(ori_info_check("info", &caller), ORIEL_OK);
+	ori_info_write(&caller, &info, sizeof(info));
+	assert_int_equal(caller.size, sizeof(struct small));
+	assert_int_equal(caller.first, 3);
+	assert_int_equal(caller.second, 5);
+}
+
+static void test_a_newer_caller_gets_zeros_beyond(void **state)
+{
+	const struct small info = {77, 3};
+	struct large caller = {sizeof(caller), 0, 5};
+
+	(void)state;
+	ori_info_write(&caller, &info, sizeof(info));
+	assert_int_equal(caller.size, sizeof(caller));
+	assert_int_equal(caller.first, 3);
+	assert_int_equal(caller.second, 0);
+}
+
+static void test_a_size_that_was_not_set_is_rejected(void **state)
+{
+	struct small caller = {0, 3};
+
+	(void)state;
+	assert_int_equal(ori_info_check("info", &caller), ORIEL_ERR_INVALID);
+	assert_non_null(
+		strstr(oriel_last_error(), "info.size is 0: set it to sizeof(struct info)"));
+	assert_int_equal(ori_info_check("info", NULL), ORIEL_ERR_INVALID);
+	assert_int_equal(caller.first, 3);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -71,6 +108,9 @@ int main(void)
 		cmocka_unit_test(test_an_older_caller_gets_defaults_for_the_rest),
 		cmocka_unit_test(test_a_newer_caller_may_only_pass_zeros_beyond),
 		cmocka_unit_test(test_a_size_below_the_first_field_is_rejected),
+		cmocka_unit_test(test_an_older_caller_gets_the_fields_that_it_knows),
+		cmocka_unit_test(test_a_newer_caller_gets_zeros_beyond),
+		cmocka_unit_test(test_a_size_that_was_not_set_is_rejected),
 	};
 
 	return cmocka_run_group_tests_name("attr", tests, NULL, NULL);

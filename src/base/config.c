@@ -4,6 +4,7 @@
  * config.h; oriel_settings_check() checks all of them when a job opens.
  */
 #include "base/config.h"
+#include "base/attr.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -137,22 +138,25 @@ enum oriel_status ori_parse_unsigned(const char *name, const char *text, uint64_
 
 enum oriel_status oriel_setting_get(unsigned index, struct oriel_setting *setting)
 {
+	enum oriel_status status = ori_info_check("oriel_setting", setting);
 	const struct ori_config_entry *entry;
+	struct oriel_setting found = {0};
 	const char *text;
 
-	if (!setting)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_setting_get: setting is NULL");
+	if (status != ORIEL_OK)
+		return status;
 	if (index >= ORI_SETTINGS)
 		return ori_fail_at_end("there is no setting %u, only %u", index,
 				       (unsigned)ORI_SETTINGS);
 	entry = &ori_config_entries[index];
 	text = ori_config_environment(entry);
-	setting->name = entry->name;
-	setting->value = text ? text : entry->fallback;
+	found.name = entry->name;
+	found.value = text ? text : entry->fallback;
 	if (text && entry->is_secret)
-		setting->value = "(hidden)";
-	setting->source = text ? "environment" : "default";
-	setting->help = entry->help;
+		found.value = "(hidden)";
+	found.source = text ? "environment" : "default";
+	found.help = entry->help;
+	ori_info_write(setting, &found, sizeof(found));
 	return ORIEL_OK;
 }
 

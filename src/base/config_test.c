@@ -12,7 +12,7 @@
 
 static int forget_all(void **state)
 {
-	struct oriel_setting setting;
+	struct oriel_setting setting = {.size = sizeof(setting)};
 	unsigned i;
 
 	(void)state;
@@ -159,7 +159,7 @@ static void test_a_typed_reader_rejects_a_bad_value(void **state)
 
 static void test_the_job_key_is_never_shown(void **state)
 {
-	struct oriel_setting setting;
+	struct oriel_setting setting = {.size = sizeof(setting)};
 	unsigned i;
 
 	(void)state;
@@ -206,7 +206,7 @@ static void test_an_unknown_name_is_an_error_that_names_the_nearest(void **state
 
 static void test_the_list_has_value_and_source(void **state)
 {
-	struct oriel_setting setting;
+	struct oriel_setting setting = {.size = sizeof(setting)};
 
 	(void)state;
 	assert_int_equal(oriel_setting_get(ORI_SETTING_TIMEOUT, &setting), ORIEL_OK);

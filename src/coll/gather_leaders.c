@@ -33,7 +33,7 @@ static enum oriel_status leaders_own_gpu(const struct oriel_comm *comm, uint32_t
 {
 	uint32_t own = oriel_comm_rank(comm), rank;
 	enum oriel_status status;
-	struct oriel_peer peer;
+	struct oriel_peer peer = {.size = sizeof(peer)};
 
 	for (rank = 0; rank < own; rank++) {
 		status = oriel_comm_peer(comm, rank, &peer);

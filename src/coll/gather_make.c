@@ -8,6 +8,7 @@
 
 #include <oriel/region.h>
 
+#include "base/attr.h"
 #include "base/error.h"
 #include "coll/gather_internode.h"
 #include "coll/gather_leaders.h"
@@ -486,12 +487,13 @@ enum oriel_status ori_gather_try(const struct ori_gather_kind *kind, struct orie
 				 struct oriel_allgather_info *info, const char *call)
 {
 	struct ori_gather_request request = {.join = {0}};
+	enum oriel_status status = ori_info_check("oriel_allgather_info", info);
+	struct oriel_allgather_info found;
 	struct oriel_tune_info table;
 	struct ori_gather *g = NULL;
-	enum oriel_status status;
 
-	if (!info)
-		return ori_fail(ORIEL_ERR_INVALID, "%s: info is NULL", kind->name);
+	if (status != ORIEL_OK)
+		return status;
 	status = make_begin(kind, comm, view, attr, call, &request, &g);
 	if (status != ORIEL_OK)
 		return status;
@@ -500,8 +502,10 @@ enum oriel_status ori_gather_try(const struct ori_gather_kind *kind, struct orie
 		status = oriel_comm_agree(comm, make_check_bytes(g, bytes));
 	if (status == ORIEL_OK)
 		status = make_try_share(g, &request);
-	if (status == ORIEL_OK)
-		*info = ori_gather_info(g, bytes);
+	if (status == ORIEL_OK) {
+		found = ori_gather_info(g, bytes);
+		ori_info_write(info, &found, sizeof(found));
+	}
 	make_close(g);
 	return status;
 }

@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "base/attr.h"
 #include "base/error.h"
 #include "coll/gather.h"
 
@@ -24,9 +25,15 @@ enum oriel_status ori_gather_query(const struct ori_gather_kind *kind, const voi
 {
 	enum oriel_status status = ori_handle_check(handle, kind->handle, call);
 
+	struct oriel_allgather_info found;
+
 	if (status == ORIEL_OK)
-		*info = ori_gather_info(handle, bytes);
-	return status;
+		status = ori_info_check("oriel_allgather_info", info);
+	if (status != ORIEL_OK)
+		return status;
+	found = ori_gather_info(handle, bytes);
+	ori_info_write(info, &found, sizeof(found));
+	return ORIEL_OK;
 }
 
 /* The loop ends: the job fails by the timeout of the communicator, or when that is broken. */

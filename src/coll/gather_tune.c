@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/attr.h"
 #include "base/config.h"
 #include "base/error.h"
 #include "base/handle.h"
@@ -423,10 +424,13 @@ enum oriel_status oriel_tune_find(struct oriel_comm *comm, bool is_gpu,
 				  struct oriel_tune_info *info)
 {
 	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
+	struct oriel_tune_info found;
 	struct ori_tune tune;
 	uint32_t *leaders;
 	unsigned nodes;
 
+	if (status == ORIEL_OK)
+		status = ori_info_check("oriel_tune_info", info);
 	if (status != ORIEL_OK)
 		return status;
 	if (is_gpu && !oriel_comm_gpu_name(comm))
@@ -437,5 +441,8 @@ enum oriel_status oriel_tune_find(struct oriel_comm *comm, bool is_gpu,
 		return status;
 	nodes = ori_leaders_count(leaders, oriel_comm_size(comm));
 	free(leaders);
-	return ori_tune_load(comm, is_gpu, nodes, &tune, info);
+	status = ori_tune_load(comm, is_gpu, nodes, &tune, &found);
+	if (status == ORIEL_OK)
+		ori_info_write(info, &found, sizeof(found));
+	return status;
 }

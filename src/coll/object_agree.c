@@ -14,6 +14,7 @@
 
 #include <oriel/region.h>
 
+#include "base/attr.h"
 #include "base/error.h"
 #include "base/handle.h"
 #include "coll/object_cache.h"
@@ -294,11 +295,17 @@ enum oriel_status oriel_object_cache_query(struct oriel_comm *comm,
 					   struct oriel_object_cache_info *info)
 {
 	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
+	struct oriel_object_cache_info found = {0};
 	void *cache = NULL;
 
 	if (status == ORIEL_OK)
-		status = oriel_comm_attached(comm, &cache_key, &cache);
+		status = ori_info_check("oriel_object_cache_info", info);
 	if (status == ORIEL_OK)
-		*info = cache ? ori_cached_info(cache) : (struct oriel_object_cache_info){0};
-	return status;
+		status = oriel_comm_attached(comm, &cache_key, &cache);
+	if (status != ORIEL_OK)
+		return status;
+	if (cache)
+		found = ori_cached_info(cache);
+	ori_info_write(info, &found, sizeof(found));
+	return ORIEL_OK;
 }

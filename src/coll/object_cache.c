@@ -36,7 +36,7 @@ bool ori_cached_is_stale(const struct ori_object_cache *cache, const struct ori_
 /* May the GPU still come to an execution that was posted @waited_ns ago or earlier? */
 static bool cached_may_come(const struct ori_object_cache *cache, uint64_t waited_ns)
 {
-	struct oriel_health health;
+	struct oriel_health health = {.size = sizeof(health)};
 
 	oriel_comm_health(cache->comm, &health);
 	return waited_ns <

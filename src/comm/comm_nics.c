@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/attr.h"
 #include "base/config.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -230,12 +231,16 @@ void ori_nics_close(struct oriel_comm *comm)
 enum oriel_status oriel_comm_nic(const struct oriel_comm *comm, struct oriel_nic *nic)
 {
 	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
+	struct oriel_nic found;
 
+	if (status == ORIEL_OK)
+		status = ori_info_check("oriel_nic", nic);
 	if (status != ORIEL_OK)
 		return status;
 	if (!comm->rdma)
 		return ori_fail(ORIEL_ERR_NO_PATH,
 				"rank %u has no NIC open: no peer is reached by RDMA", comm->rank);
-	nics_query(comm, nic);
+	nics_query(comm, &found);
+	ori_info_write(nic, &found, sizeof(found));
 	return ORIEL_OK;
 }

@@ -2,6 +2,7 @@
 /* Shows users the ranks, paths and domain of a communicator. Public functions of oriel/comm.h. */
 #include <string.h>
 
+#include "base/attr.h"
 #include "base/error.h"
 #include "comm/links.h"
 #include "comm/paths.h"
@@ -45,13 +46,8 @@ enum oriel_status oriel_comm_path(const struct oriel_comm *comm, unsigned peer,
 	return status;
 }
 
-enum oriel_status oriel_comm_peer(const struct oriel_comm *comm, unsigned rank,
-				  struct oriel_peer *peer)
+static void peer_query(const struct oriel_comm *comm, unsigned rank, struct oriel_peer *peer)
 {
-	enum oriel_status status = comm_check_rank(comm, rank, __func__);
-
-	if (status != ORIEL_OK)
-		return status;
 	peer->rank = rank;
 	peer->path = (enum oriel_path)comm->host_paths.of[rank].path;
 	peer->reason = comm->host_paths.reasons[rank];
@@ -73,6 +69,20 @@ enum oriel_status oriel_comm_peer(const struct oriel_comm *comm, unsigned rank,
 		peer->gpu_path = (enum oriel_path)comm->gpu_paths.of[rank].path;
 		peer->gpu_reason = comm->gpu_paths.reasons[rank];
 	}
+}
+
+enum oriel_status oriel_comm_peer(const struct oriel_comm *comm, unsigned rank,
+				  struct oriel_peer *peer)
+{
+	enum oriel_status status = comm_check_rank(comm, rank, __func__);
+	struct oriel_peer found = {0};
+
+	if (status == ORIEL_OK)
+		status = ori_info_check("oriel_peer", peer);
+	if (status != ORIEL_OK)
+		return status;
+	peer_query(comm, rank, &found);
+	ori_info_write(peer, &found, sizeof(found));
 	return ORIEL_OK;
 }
 
@@ -88,11 +98,14 @@ enum oriel_status oriel_comm_peer_gpu(const struct oriel_comm *comm, unsigned ra
 {
 	enum oriel_status status = comm_check_rank(comm, rank, __func__);
 	const struct ori_host_gpu *g;
+	struct oriel_peer_gpu found;
 
+	if (status == ORIEL_OK)
+		status = ori_info_check("oriel_peer_gpu", gpu);
 	if (status != ORIEL_OK)
 		return status;
 	g = &comm->hosts[rank].gpu;
-	*gpu = (struct oriel_peer_gpu){
+	found = (struct oriel_peer_gpu){
 		.pci = g->pci,
 		.domain = g->domain,
 		.fabric = ori_fabric_text(g->fabric.state),
@@ -104,7 +117,8 @@ enum oriel_status oriel_comm_peer_gpu(const struct oriel_comm *comm, unsigned ra
 		.peer_access_source = comm_source(g, ORI_GIVEN_NO_PEERS),
 		.gpudirect_source = comm_source(g, ORI_GIVEN_NO_RDMA),
 	};
-	memcpy(gpu->cluster, g->fabric.cluster, sizeof(gpu->cluster));
+	memcpy(found.cluster, g->fabric.cluster, sizeof(found.cluster));
+	ori_info_write(gpu, &found, sizeof(found));
 	return ORIEL_OK;
 }
 

@@ -186,7 +186,7 @@ static void bootstrap_fails(struct words words, int rank, const char *later)
 						       .all_gather = words_all_gather,
 						       .at_fault = words_at_fault};
 	struct oriel_comm *comm = open_comm(&ops, &words);
-	struct oriel_health health;
+	struct oriel_health health = {.size = sizeof(health)};
 	char text[100];
 
 	comm->has_at_fault = words.at_fault != UNASKED;

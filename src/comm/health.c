@@ -12,6 +12,7 @@
 
 #include <oriel/dev/wait.h>
 
+#include "base/attr.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/wait_text.h"
@@ -151,10 +152,15 @@ static void health_read(const struct oriel_comm *comm, struct oriel_health *heal
 enum oriel_status oriel_comm_health(const struct oriel_comm *comm, struct oriel_health *health)
 {
 	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
+	struct oriel_health found = {0};
 
 	if (status == ORIEL_OK)
-		health_read(comm, health);
-	return status;
+		status = ori_info_check("oriel_health", health);
+	if (status != ORIEL_OK)
+		return status;
+	health_read(comm, &found);
+	ori_info_write(health, &found, sizeof(found));
+	return ORIEL_OK;
 }
 
 bool ori_comm_is_well(const struct oriel_comm *comm)

@@ -52,7 +52,7 @@ static void free_comm(struct oriel_comm *comm)
 static void test_a_new_communicator_is_well(void **state)
 {
 	struct oriel_comm *comm = make_comm();
-	struct oriel_health health;
+	struct oriel_health health = {.size = sizeof(health)};
 	char text[64];
 
 	(void)state;
@@ -68,7 +68,7 @@ static void test_a_new_communicator_is_well(void **state)
 static void test_the_first_cause_stays(void **state)
 {
 	struct oriel_comm *comm = make_comm();
-	struct oriel_health health;
+	struct oriel_health health = {.size = sizeof(health)};
 
 	(void)state;
 	ori_comm_break(comm, ORIEL_ERR_PEER, ORIEL_DEV_LOST, 2, 0);
@@ -158,7 +158,7 @@ static void test_a_record_that_is_being_written_is_awaited(void **state)
 static void test_a_writer_that_dies_is_not_awaited_for_ever(void **state)
 {
 	struct oriel_comm *comm = make_comm();
-	struct oriel_health health;
+	struct oriel_health health = {.size = sizeof(health)};
 
 	(void)state;
 	comm->control->health.state = ORIEL_DEV_FAULT_WRITING;
@@ -192,7 +192,7 @@ static void test_a_rank_that_dies_while_it_reports_to_a_peer_is_named(void **sta
 	struct oriel_comm *comm = make_comm();
 	struct ori_control *own = comm->control;
 	struct ori_mapping peers[4] = {{0}};
-	struct oriel_health health;
+	struct oriel_health health = {.size = sizeof(health)};
 	char *memory;
 	pid_t child;
 	int how;
@@ -251,7 +251,7 @@ static void test_a_timeout_names_the_waiter_and_the_awaited(void **state)
 					 .expected = 5,
 					 .seen = 4,
 					 .age_ns = 30000000000u};
-	struct oriel_health health;
+	struct oriel_health health = {.size = sizeof(health)};
 	char text[256];
 
 	(void)state;
@@ -279,7 +279,7 @@ static void test_a_timeout_names_the_collective_and_the_call(void **state)
 					 .peer = 3,
 					 .finder = 1,
 					 .expected = ORI_CALL_ALLGATHER_DESTROY};
-	struct oriel_health health;
+	struct oriel_health health = {.size = sizeof(health)};
 	char text[256];
 
 	(void)state;
@@ -325,7 +325,7 @@ static void test_a_failed_request_names_its_queue_and_cause(void **state)
 {
 	struct oriel_comm *comm = make_comm();
 	struct oriel_dev_fault record = rejected_put();
-	struct oriel_health health;
+	struct oriel_health health = {.size = sizeof(health)};
 	char text[400];
 
 	(void)state;
@@ -397,7 +397,7 @@ static void test_a_failure_that_another_rank_found_names_it(void **state)
 {
 	struct oriel_comm *comm = make_comm(), *other = make_comm();
 	struct oriel_dev_fault record = rejected_put();
-	struct oriel_health health;
+	struct oriel_health health = {.size = sizeof(health)};
 
 	(void)state;
 	comm->hosts = calloc(comm->size, sizeof(*comm->hosts));
@@ -426,7 +426,7 @@ static void test_nonsense_written_by_a_peer_is_no_crash(void **state)
 					 .id = UINT32_MAX,
 					 .seen = UINT64_MAX,
 					 .finder = 77};
-	struct oriel_health health;
+	struct oriel_health health = {.size = sizeof(health)};
 
 	(void)state;
 	oriel_dev_leave(&comm->control->health, &record);

@@ -119,7 +119,7 @@ void ori_report_make(const struct oriel_comm *comm, const struct ori_report_give
 		     struct ori_report *report)
 {
 	char line[REPORT_LINE], seconds[32];
-	struct oriel_setting setting;
+	struct oriel_setting setting = {.size = sizeof(setting)};
 	unsigned i;
 
 	memset(report, 0, sizeof(*report));
@@ -141,7 +141,7 @@ static void report_line(const struct oriel_comm *comm, const char *line)
 static void report_settings(const struct oriel_comm *comm, const struct ori_report_given *given,
 			    const struct ori_report *mine, const struct ori_report *of_rank_0)
 {
-	struct oriel_setting setting;
+	struct oriel_setting setting = {.size = sizeof(setting)};
 	char seconds[32];
 	unsigned i;
 

@@ -313,14 +313,15 @@ static const char *p2p_backend_name(const struct oriel_p2p *p2p)
 enum oriel_status oriel_p2p_describe(const struct oriel_p2p *p2p, struct oriel_p2p_info *info)
 {
 	enum oriel_status status = ori_handle_check(p2p, ORI_HANDLE_P2P_ENDPOINT, __func__);
+	struct oriel_p2p_info found;
 	bool is_joined;
 
+	if (status == ORIEL_OK)
+		status = ori_info_check("oriel_p2p_info", info);
 	if (status != ORIEL_OK)
 		return status;
-	if (!info)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_describe: info is NULL");
 	is_joined = p2p->state == P2P_JOINED;
-	*info = (struct oriel_p2p_info){
+	found = (struct oriel_p2p_info){
 		.path = is_joined ? p2p->backend->path : ORIEL_PATH_NONE,
 		.mode = p2p->mode,
 		.backend = is_joined ? p2p_backend_name(p2p) : "none",
@@ -333,5 +334,6 @@ enum oriel_status oriel_p2p_describe(const struct oriel_p2p *p2p, struct oriel_p
 		.is_same_process = p2p_is_same_process(p2p),
 		.queues = is_joined && p2p->backend->path == ORIEL_PATH_RDMA ? p2p->link.queues : 0,
 	};
+	ori_info_write(info, &found, sizeof(found));
 	return ORIEL_OK;
 }

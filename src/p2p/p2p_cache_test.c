@@ -110,7 +110,7 @@ static bool each_rank_with_each(struct rank *r, struct oriel_comm *comm)
 	const struct oriel_p2p_attr attr = {.size = sizeof(attr), .channels = 3};
 	struct oriel_p2p *endpoints[RANKS], *again;
 	enum oriel_path path;
-	struct oriel_p2p_info info;
+	struct oriel_p2p_info info = {.size = sizeof(info)};
 
 	for (unsigned i = 0; i < RANKS; i++) {
 		unsigned peer = r->number % 2 ? (RANKS - i) % RANKS : (r->number + i) % RANKS;

@@ -84,7 +84,7 @@ static void chunks_arrive(enum endpoints_route route, enum oriel_p2p_mode mode, 
 	uint64_t deadline = ori_deadline(ENDPOINTS_PATIENCE_NS);
 	struct oriel_p2p_attr attr = two;
 	struct oriel_p2p_request out, in;
-	struct oriel_p2p_info info;
+	struct oriel_p2p_info info = {.size = sizeof(info)};
 	struct endpoints e;
 
 	attr.mode = mode;

@@ -409,7 +409,7 @@ static void endpoints_take_rails_in_turn(const char *rails, unsigned most)
 	const struct oriel_p2p_buffer to = {.address = got, .length = LONG_BYTES};
 	struct endpoints e, pairs[6];
 	unsigned used[ORIEL_DEV_RAILS] = {0};
-	struct oriel_p2p_info info;
+	struct oriel_p2p_info info = {.size = sizeof(info)};
 
 	assert_true(sent && got);
 	for (size_t i = 0; i < LONG_BYTES; i++)

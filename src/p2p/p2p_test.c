@@ -148,7 +148,7 @@ static void queues_are_shared(enum endpoints_route route, enum oriel_p2p_mode mo
 	static struct oriel_p2p_request out[TRANSFERS][STREAMS], in[TRANSFERS][STREAMS];
 	static struct oriel_p2p_request said[TRANSFERS * 20], heard[TRANSFERS * 20];
 	struct oriel_p2p_memory *memory[2];
-	struct oriel_p2p_info info;
+	struct oriel_p2p_info info = {.size = sizeof(info)};
 	struct endpoints e;
 	char word[8];
 
@@ -362,7 +362,7 @@ static void test_chunks_fit_the_transfer(void **state)
 						    .mode = ORIEL_P2P_COPY_BASED,
 						    .hooks = &staged_hooks,
 						    .context = &staged};
-		struct oriel_p2p_info info;
+		struct oriel_p2p_info info = {.size = sizeof(info)};
 		struct endpoints e;
 
 		endpoints_open(&e, routes[i], NULL, &attr);
@@ -555,7 +555,7 @@ static void test_an_endpoint_uses_only_its_paths(void **state)
 	static const enum oriel_path expected[] = {ORIEL_PATH_MAPPED, ORIEL_PATH_RDMA,
 						   ORIEL_PATH_MAPPED};
 	struct oriel_p2p_attr attr = {.size = sizeof(attr)};
-	struct oriel_p2p_info info;
+	struct oriel_p2p_info info = {.size = sizeof(info)};
 	struct endpoints e = {0};
 
 	(void)state;

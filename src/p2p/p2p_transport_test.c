@@ -231,7 +231,7 @@ static void test_an_open_that_fails_may_be_repeated(void **state)
 
 static void test_joined_endpoints_say_which_transport_they_have(void **state)
 {
-	struct oriel_p2p_info info;
+	struct oriel_p2p_info info = {.size = sizeof(info)};
 	struct endpoints e;
 
 	(void)state;

@@ -161,7 +161,9 @@ enum oriel_status oriel_p2p_describe(const struct oriel_p2p *p2p, struct oriel_p
 	const struct call call = call_of(ORIEL_P2P_CALL_DESCRIBE, CALL_P2P, p2p);
 	const struct oriel_p2p_call *step = ori_p2p_calls_take(&call);
 
-	return hand_back(step, step ? step->info : NULL, info, sizeof(*info));
+	/* The size is the caller's. */
+	return hand_back(step, step && step->info ? &step->info->path : NULL, &info->path,
+			 sizeof(*info) - offsetof(struct oriel_p2p_info, path));
 }
 
 enum oriel_status oriel_p2p_send_control(struct oriel_p2p *p2p, uint64_t tag, const void *data,

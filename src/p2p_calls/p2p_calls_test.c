@@ -152,7 +152,7 @@ static void calls_of_a_context(struct oriel_p2p_context **ctx, struct oriel_p2p 
 	const struct oriel_p2p_context_attr context = {.size = sizeof(context), .chunk = 8192};
 	const struct oriel_p2p_attr attr = {.size = sizeof(attr), .channels = 4, .chunk_slots = 2};
 	char bytes[ORIEL_P2P_ADDRESS];
-	struct oriel_p2p_info info;
+	struct oriel_p2p_info info = {.size = sizeof(info)};
 
 	assert_int_equal(oriel_p2p_context_create(&context, ctx), ORIEL_OK);
 	assert_int_equal(oriel_p2p_create(*ctx, &attr, p2p), ORIEL_OK);

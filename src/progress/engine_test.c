@@ -199,7 +199,7 @@ static void test_a_failed_job_ends_every_other_job(void **state)
 	struct work stuck = {.steps = 1, .gate = &gate};
 	struct work bad = {.steps = 2, .end = ORIEL_ERR_PEER};
 	struct work late = {.steps = 1};
-	struct oriel_health health;
+	struct oriel_health health = {.size = sizeof(health)};
 	struct fixture f;
 
 	(void)state;

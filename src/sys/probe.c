@@ -22,6 +22,7 @@
 
 #include <oriel/comm.h>
 
+#include "base/attr.h"
 #include "base/config.h"
 #include "base/error.h"
 #include "sys/hugepages.h"
@@ -371,17 +372,20 @@ static void probe_all(void)
 enum oriel_status oriel_feature_get(unsigned index, struct oriel_feature *feature)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	enum oriel_status status = ori_info_check("oriel_feature", feature);
+	struct oriel_feature found;
 
-	if (!feature)
-		return ori_fail(ORIEL_ERR_INVALID, "feature is NULL");
+	if (status != ORIEL_OK)
+		return status;
 	if (index >= PROBES)
 		return ori_fail_at_end("there is no feature %u, only %zu", index, PROBES);
 	pthread_once(&once, probe_all);
-	*feature = (struct oriel_feature){
+	found = (struct oriel_feature){
 		.name = probes[index].name,
 		.is_present = results[index].is_present,
 		.detail = results[index].detail,
 		.serves = probes[index].serves,
 	};
+	ori_info_write(feature, &found, sizeof(found));
 	return ORIEL_OK;
 }

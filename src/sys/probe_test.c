@@ -18,13 +18,17 @@ static unsigned read_features(struct oriel_feature features[MOST])
 {
 	unsigned count = 0;
 
-	while (count < MOST && oriel_feature_get(count, &features[count]) == ORIEL_OK)
-		count++;
+	for (; count < MOST; count++) {
+		features[count].size = sizeof(*features);
+		if (oriel_feature_get(count, &features[count]) != ORIEL_OK)
+			break;
+	}
 	return count;
 }
 
 static void *read_first(void *feature)
 {
+	((struct oriel_feature *)feature)->size = sizeof(struct oriel_feature);
 	return oriel_feature_get(0, feature) == ORIEL_OK ? feature : NULL;
 }
 
@@ -64,7 +68,7 @@ static void test_every_feature_is_complete_and_named_once(void **state)
 
 static void test_an_index_past_the_last_feature_is_an_error(void **state)
 {
-	struct oriel_feature features[MOST], none = {.name = "untouched"};
+	struct oriel_feature features[MOST], none = {.size = sizeof(none), .name = "untouched"};
 	unsigned count = read_features(features);
 
 	(void)state;

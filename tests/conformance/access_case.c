@@ -209,7 +209,7 @@ static void host_calls_reject_bad_memory(struct rank *r)
 
 static void check_culprit(struct rank *r, const char *what, const struct bad *bad, size_t length)
 {
-	struct oriel_health health;
+	struct oriel_health health = {.size = sizeof(health)};
 	char text[512], memory[64];
 
 	CHECK_OK(r, oriel_comm_health(r->comm, &health));

@@ -22,7 +22,8 @@ static void check_and_create(struct rank *r, const struct oriel_view *view, unsi
 			     size_t bytes)
 {
 	const struct oriel_allgather_attr attr = {.size = sizeof(attr), .algorithm = algorithm};
-	struct oriel_allgather_info expected = {0}, info = {.bytes_max = 1};
+	struct oriel_allgather_info expected = {.size = sizeof(expected)};
+	struct oriel_allgather_info info = {.size = sizeof(info), .bytes_max = 1};
 	enum oriel_status status = check(r, view, algorithm, bytes, &info);
 	struct oriel_allgather *gather = NULL;
 
@@ -66,7 +67,7 @@ static void a_check_says_why_not(struct rank *r)
 	struct oriel_view view = {.size = sizeof(view),
 				  .window = r->window,
 				  .length = BYTES * (size_t)r->size - (r->rank == 1)};
-	struct oriel_allgather_info info;
+	struct oriel_allgather_info info = {.size = sizeof(info)};
 
 	CHECK_STATUS(r, check(r, &view, ORIEL_ALGORITHM_CE, 8, &info), ORIEL_ERR_UNSUPPORTED);
 	CHECK_TEXT(r, oriel_last_error(), "algorithm ce does not support host memory of");
@@ -88,7 +89,7 @@ static void a_check_says_why_not(struct rank *r)
 		view.flags = 1u << 31;
 	CHECK_STATUS(r, check(r, &view, ORIEL_ALGORITHM_DEFAULT, 0, &info), ORIEL_ERR_INVALID);
 	CHECK_STATUS(r, oriel_allgather_check(r->comm, &view, NULL, 0, NULL), ORIEL_ERR_INVALID);
-	CHECK_TEXT(r, oriel_last_error(), "all-gather: info is NULL");
+	CHECK_TEXT(r, oriel_last_error(), "oriel_allgather_info to write to is NULL");
 }
 
 static const struct oriel_window_attr wide = {

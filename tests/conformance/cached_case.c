@@ -14,7 +14,7 @@
 
 static struct oriel_object_cache_info info_of(struct rank *r)
 {
-	struct oriel_object_cache_info info = {0};
+	struct oriel_object_cache_info info = {.size = sizeof(info)};
 
 	CHECK_OK(r, oriel_object_cache_query(r->comm, &info));
 	return info;

@@ -93,7 +93,7 @@ void check_no_team(struct rank *r, uint32_t size)
 
 void rank_check_healthy(struct rank *r)
 {
-	struct oriel_health health;
+	struct oriel_health health = {.size = sizeof(health)};
 
 	CHECK_OK(r, oriel_comm_health(r->comm, &health));
 	CHECK_EQ(r, health.status, ORIEL_OK);

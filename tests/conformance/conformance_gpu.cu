@@ -237,8 +237,9 @@ static uint64_t serve_one(struct rank *r, const struct suite *s, struct request 
 		oriel_comm_abort(r->comm, "the test aborts");
 		break;
 	case REQUEST_HEALTHY: {
-		struct oriel_health health;
+		struct oriel_health health = {};
 
+		health.size = sizeof(health);
 		check_begin();
 		check_status(r, oriel_comm_health(r->comm, &health), ORIEL_OK, __FILE__, __LINE__,
 			     "health");

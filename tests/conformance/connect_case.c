@@ -40,7 +40,7 @@ static struct oriel_window *open_window(struct rank *r, unsigned flags,
 
 static bool is_connected(struct rank *r, unsigned peer)
 {
-	struct oriel_peer found = {0};
+	struct oriel_peer found = {.size = sizeof(found)};
 
 	CHECK_OK(r, oriel_comm_peer(r->comm, peer, &found));
 	return found.is_connected;
@@ -48,7 +48,7 @@ static bool is_connected(struct rank *r, unsigned peer)
 
 static bool is_well(struct rank *r)
 {
-	struct oriel_health health;
+	struct oriel_health health = {.size = sizeof(health)};
 
 	CHECK_OK(r, oriel_comm_health(r->comm, &health));
 	return CHECK(r, health.status == ORIEL_OK);
@@ -66,7 +66,7 @@ static void leave(struct rank *r)
 
 static bool has_own_process(const struct rank *r)
 {
-	struct oriel_peer peer;
+	struct oriel_peer peer = {.size = sizeof(peer)};
 
 	return oriel_comm_peer(r->comm, rank_next(r), &peer) == ORIEL_OK && !peer.is_same_process;
 }
@@ -74,7 +74,7 @@ static bool has_own_process(const struct rank *r)
 /* The HCA has sockets of its own, and a scenario can make it unlike others. */
 static bool has_soft_hca(const struct rank *r)
 {
-	struct oriel_nic nic;
+	struct oriel_nic nic = {.size = sizeof(nic)};
 
 	return oriel_comm_nic(r->comm, &nic) == ORIEL_OK && nic.is_software;
 }
@@ -433,7 +433,7 @@ static bool join_with_depth(struct rank *r, unsigned depth, enum oriel_status ex
 /* The depth that @blocks get: @wanted, or as much of it as the NIC holds. */
 static void blocks_get_depth(struct rank *r, unsigned depth, unsigned blocks, unsigned wanted)
 {
-	struct oriel_nic nic;
+	struct oriel_nic nic = {.size = sizeof(nic)};
 
 	if (!join_with_blocks(r, depth, blocks, ORIEL_OK))
 		return;
@@ -472,7 +472,7 @@ static void short_queues_carry_everything(struct rank *r)
 
 static void the_depth_of_queues_is_checked(struct rank *r)
 {
-	struct oriel_nic nic;
+	struct oriel_nic nic = {.size = sizeof(nic)};
 	unsigned most;
 
 	join_with_depth(r, ORIEL_QUEUE_DEPTH_MIN / 2, ORIEL_ERR_INVALID);

@@ -56,7 +56,7 @@ static void *late_abort(void *argument)
 /* Abort from a thread while rank 0 waits. */
 static void late_give_up(struct oriel_comm *comm, unsigned rank)
 {
-	struct oriel_health health;
+	struct oriel_health health = {.size = sizeof(health)};
 	pthread_t aborter;
 	unsigned late = 1;
 
@@ -69,7 +69,7 @@ static void late_give_up(struct oriel_comm *comm, unsigned rank)
 
 static void late_wait(struct oriel_comm *comm, unsigned rank)
 {
-	struct oriel_health health;
+	struct oriel_health health = {.size = sizeof(health)};
 	unsigned late = 1;
 
 	CHECK(rank, oriel_comm_connect(comm, &late, 1) == ORIEL_ERR_TIMEOUT);
@@ -83,7 +83,7 @@ static void late_wait(struct oriel_comm *comm, unsigned rank)
 
 static void late_pair(struct oriel_comm *comm, unsigned rank, unsigned other)
 {
-	struct oriel_peer peer;
+	struct oriel_peer peer = {.size = sizeof(peer)};
 
 	CHECK(rank, oriel_comm_connect(comm, &other, 1) == ORIEL_OK);
 	CHECK(rank, oriel_comm_peer(comm, other, &peer) == ORIEL_OK && peer.is_connected);
@@ -106,7 +106,7 @@ static void late_unlinked(const struct oriel_bootstrap *bootstrap, struct oriel_
 {
 	enum oriel_status heard = late_is("left") ? ORIEL_ERR_PEER : ORIEL_ERR_TIMEOUT;
 	unsigned rank = bootstrap->rank;
-	struct oriel_health health;
+	struct oriel_health health = {.size = sizeof(health)};
 	uint64_t began;
 	char never;
 

@@ -95,7 +95,7 @@ static void alltoall_once(struct rank *r, struct site *s, size_t bytes)
 
 static void every_algorithm_exchanges_every_size(struct rank *r)
 {
-	struct oriel_allgather_info info;
+	struct oriel_allgather_info info = {.size = sizeof(info)};
 	unsigned algorithm, mask = ~0u;
 	struct site s;
 	size_t i;
@@ -255,7 +255,7 @@ static void bcast_once(struct rank *r, struct site *s, size_t bytes)
 static void each_bcast(struct rank *r, void (*run)(struct rank *r, struct site *s))
 {
 	unsigned algorithm, mask = 1u << ORIEL_ALGORITHM_DEFAULT;
-	struct oriel_allgather_info info;
+	struct oriel_allgather_info info = {.size = sizeof(info)};
 	struct site s;
 
 	site_open(r, &s);

@@ -115,7 +115,7 @@ static void gather_sizes(struct rank *r, struct site *s)
 
 static unsigned supported(const struct site *s)
 {
-	struct oriel_allgather_info info;
+	struct oriel_allgather_info info = {.size = sizeof(info)};
 
 	oriel_allgather_query(s->gather, 8, &info);
 	return info.supported;
@@ -288,7 +288,7 @@ static void two_objects_work_at_once(struct rank *r)
 
 static void invalid_arguments_are_rejected(struct rank *r)
 {
-	struct oriel_allgather_info info;
+	struct oriel_allgather_info info = {.size = sizeof(info)};
 	struct site s;
 
 	site_open(r, &s);
@@ -478,7 +478,7 @@ static void all_ranks_reject_what_one_rejects(struct rank *r)
 /* The shortest view limits the bytes. */
 static void views_may_differ_in_length(struct rank *r)
 {
-	struct oriel_allgather_info info;
+	struct oriel_allgather_info info = {.size = sizeof(info)};
 	struct site s;
 	size_t length;
 

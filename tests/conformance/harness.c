@@ -50,7 +50,7 @@ bool rank_is_in_domain(const struct rank *r, unsigned peer)
 
 unsigned rank_rail(const struct rank *r, unsigned peer)
 {
-	struct oriel_peer found = {.rail = 0};
+	struct oriel_peer found = {.size = sizeof(found)};
 
 	oriel_comm_peer(r->comm, peer, &found);
 	return found.rail;
@@ -58,7 +58,7 @@ unsigned rank_rail(const struct rank *r, unsigned peer)
 
 bool rank_is_foreign(const struct rank *r, unsigned from, unsigned to)
 {
-	struct oriel_peer a, b;
+	struct oriel_peer a = {.size = sizeof(a)}, b = {.size = sizeof(b)};
 
 	return comm_is_mapped(r, from, to) && oriel_comm_peer(r->comm, from, &a) == ORIEL_OK &&
 	       oriel_comm_peer(r->comm, to, &b) == ORIEL_OK && a.pid != b.pid;
@@ -200,7 +200,7 @@ static void rank_close_region(struct rank *r)
 /* Set a last error that a successful call must leave alone. */
 static void rank_fail_once(const struct rank *r)
 {
-	struct oriel_setting setting;
+	struct oriel_setting setting = {.size = sizeof(setting)};
 
 	if (oriel_setting_get(UINT32_MAX, &setting) != ORIEL_ERR_RANGE)
 		give_up(r, "there are more settings than can be");
@@ -208,7 +208,7 @@ static void rank_fail_once(const struct rank *r)
 
 static bool rank_has_one_machine(const struct rank *r)
 {
-	struct oriel_peer own, peer;
+	struct oriel_peer own = {.size = sizeof(own)}, peer = {.size = sizeof(peer)};
 	unsigned i;
 
 	if (oriel_comm_peer(r->comm, r->rank, &own) != ORIEL_OK)
@@ -388,7 +388,7 @@ static bool suite_is_wanted(const struct plan *plan, const struct suite *s)
 
 static void report_nic(const struct rank *r)
 {
-	struct oriel_nic nic;
+	struct oriel_nic nic = {.size = sizeof(nic)};
 
 	if (oriel_comm_nic(r->comm, &nic) != ORIEL_OK)
 		printf("nic none\n");

@@ -332,7 +332,7 @@ static enum oriel_status prepare_exchange_running(struct rank_state *p)
 /* A rank that does not wait gets the status from its next call. */
 static enum oriel_status at_idle(struct rank_state *p)
 {
-	struct oriel_health health;
+	struct oriel_health health = {.size = sizeof(health)};
 
 	do {
 		oriel_comm_health(p->comm, &health);

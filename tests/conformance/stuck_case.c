@@ -109,7 +109,7 @@ CASE void own_timeouts_break_nothing(struct rank *r)
 /* All ranks time out at once; the first one breaks the communicator for all. Check its record. */
 static void check_record(struct rank *r, int kind)
 {
-	struct oriel_health health;
+	struct oriel_health health = {.size = sizeof(health)};
 	enum oriel_path path;
 	unsigned finder;
 	char text[256];
@@ -172,7 +172,7 @@ static void check_calls_fail(struct rank *r, enum oriel_status cause, const char
 
 static void check_aborted(struct rank *r)
 {
-	struct oriel_health health;
+	struct oriel_health health = {.size = sizeof(health)};
 
 	CHECK_OK(r, oriel_comm_health(r->comm, &health));
 	CHECK_EQ(r, health.status, (uint64_t)ORIEL_ERR_ABORTED);
@@ -183,7 +183,7 @@ static void check_aborted(struct rank *r)
 
 static void check_first_cause(struct rank *r)
 {
-	struct oriel_health health;
+	struct oriel_health health = {.size = sizeof(health)};
 
 	CHECK_OK(r, oriel_comm_health(r->comm, &health));
 	CHECK_EQ(r, health.status, (uint64_t)ORIEL_ERR_TIMEOUT);

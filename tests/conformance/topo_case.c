@@ -10,7 +10,7 @@
 
 static void self_is_self(struct rank *r)
 {
-	struct oriel_peer peer;
+	struct oriel_peer peer = {.size = sizeof(peer)};
 	enum oriel_path path;
 
 	CHECK_EQ(r, oriel_comm_rank(r->comm), r->rank);
@@ -52,7 +52,7 @@ static void paths_are_symmetric(struct rank *r)
 static void rails_are_symmetric(struct rank *r)
 {
 	unsigned *mine = calloc(r->size * (r->size + 1), sizeof(*mine)), *all = mine + r->size;
-	struct oriel_nic nic = {.rails = 1};
+	struct oriel_nic nic = {.size = sizeof(nic), .rails = 1};
 	enum oriel_status status = oriel_comm_nic(r->comm, &nic);
 	unsigned i, k, before = 0;
 	bool has_before = false;
@@ -150,7 +150,7 @@ static void device_handle_has_the_same_maps(struct rank *r)
 
 static void queries_reject_invalid_ranks(struct rank *r)
 {
-	struct oriel_peer peer;
+	struct oriel_peer peer = {.size = sizeof(peer)};
 	enum oriel_path path;
 
 	CHECK_STATUS(r, oriel_comm_path(r->comm, r->size, &path), ORIEL_ERR_RANGE);
@@ -183,7 +183,7 @@ static void split_nodes_are_joined_by_rdma(struct rank *r)
 {
 	unsigned first_right = r->size / 2, peer;
 	bool is_left = r->rank < first_right;
-	struct oriel_peer info;
+	struct oriel_peer info = {.size = sizeof(info)};
 
 	if (!CHECK_OK(r, rank_join(r, is_left ? "left" : "right")))
 		return;
@@ -203,7 +203,7 @@ static void split_nodes_are_joined_by_rdma(struct rank *r)
 /* T1: names are compared after all ranks have sent theirs, so one node works under any name. */
 static void one_node_may_have_any_name(struct rank *r)
 {
-	struct oriel_peer peer;
+	struct oriel_peer peer = {.size = sizeof(peer)};
 
 	if (!CHECK_OK(r, rank_join(r, "somewhere")))
 		return;

@@ -40,7 +40,7 @@ void warm_up_break(struct rank *r, const struct oriel_dev_window *closed)
 /* No rank ends this wait: a kernel breaks the communicator, and its peers are notified. */
 void test_blame(struct rank *r)
 {
-	struct oriel_health health;
+	struct oriel_health health = {};
 	char text[256];
 
 	open_window(r, BRIEF_NS);
@@ -54,6 +54,7 @@ void test_blame(struct rank *r)
 	verdict(r, "a wait that no signal ends ends in time, on all ranks",
 		r->report->status == ORIEL_ERR_TIMEOUT,
 		oriel_status_name((enum oriel_status)r->report->status));
+	health.size = sizeof(health);
 	must(r, "oriel_comm_health", oriel_comm_health(r->comm, &health));
 	oriel_health_text(&health, text, sizeof(text));
 	verdict(r, "the health names the wait that timed out",

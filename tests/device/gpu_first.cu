@@ -30,8 +30,9 @@ static void warm_up(struct rank *r)
 static void print_peers(struct rank *r)
 {
 	for (unsigned i = 0; i < r->size && r->rank == 0; i++) {
-		struct oriel_peer peer;
+		struct oriel_peer peer = {};
 
+		peer.size = sizeof(peer);
 		must(r, "oriel_comm_peer", oriel_comm_peer(r->comm, i, &peer));
 		printf("     rank 0 to rank %u: %s\n", i, peer.reason);
 	}

@@ -227,9 +227,10 @@ static void measure(struct rank *r, struct oriel_p2p *p2p, enum oriel_p2p_mode m
 		    enum site to)
 {
 	const size_t sizes[] = {8, 65536, 1u << 20, r->longest};
-	struct oriel_p2p_info info;
+	struct oriel_p2p_info info = {};
 	struct job j;
 
+	info.size = sizeof(info);
 	MUST(oriel_p2p_describe(p2p, &info));
 	job_open(r, &j, from, to, r->longest);
 	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {

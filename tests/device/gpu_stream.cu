@@ -364,8 +364,9 @@ static void time_all(struct rank *r)
 
 static void print_path(struct rank *r)
 {
-	struct oriel_peer peer;
+	struct oriel_peer peer = {};
 
+	peer.size = sizeof(peer);
 	MUST(oriel_comm_peer(r->comm, r->next, &peer));
 	if (r->rank == 0)
 		printf("ranks 0 and %u: %s\n", r->next, peer.gpu_reason);

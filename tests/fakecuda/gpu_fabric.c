@@ -14,7 +14,7 @@ struct place {
 /* Returns how many ranks map each other's GPU memory with this one. */
 static unsigned check_ways(struct rank *r, bool is_joined, const char *reason)
 {
-	struct oriel_peer peer;
+	struct oriel_peer peer = {.size = sizeof(peer)};
 	unsigned i, mapped = 1;
 
 	for (i = 0; i < r->size; i++) {
@@ -280,7 +280,7 @@ static void test_refused(struct rank *r, const char *reason)
 
 static void test_forbidden(struct rank *r, const char *reason)
 {
-	struct oriel_peer peer;
+	struct oriel_peer peer = {.size = sizeof(peer)};
 
 	rank_join(r, LONG_NS);
 	CHECK_OK(r, oriel_comm_peer(r->comm, (r->rank + 2) % r->size, &peer));
@@ -291,7 +291,7 @@ static void test_forbidden(struct rank *r, const char *reason)
 /* Ranks of one node: GPUs with atomics and without NVLink. */
 static void test_bus(struct rank *r, const char *reason)
 {
-	struct oriel_peer peer;
+	struct oriel_peer peer = {.size = sizeof(peer)};
 
 	rank_join(r, LONG_NS);
 	CHECK_OK(r, oriel_comm_peer(r->comm, r->rank ^ 1u, &peer));

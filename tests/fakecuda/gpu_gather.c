@@ -101,7 +101,7 @@ static void site_destroy(struct site *s)
 /* The most ranks on one GPU. */
 static unsigned sharers_of(struct rank *r)
 {
-	struct oriel_peer peer;
+	struct oriel_peer peer = {.size = sizeof(peer)};
 	unsigned i, own = 0;
 	int count = 0;
 
@@ -169,7 +169,7 @@ static void test_algorithm(struct rank *r, struct site *s, CUstream stream, unsi
 /* Large messages use copy engines, unless ranks share a GPU. */
 static void test_choice(struct rank *r, struct site *s)
 {
-	struct oriel_allgather_info info;
+	struct oriel_allgather_info info = {.size = sizeof(info)};
 
 	site_create(r, s, ORIEL_ALGORITHM_DEFAULT, AS_BUFFER);
 	CHECK_OK(r, oriel_allgather_query(s->gather, 17u << 20, &info));
@@ -452,7 +452,7 @@ static struct beside beside_open(struct rank *r, const struct site *s, unsigned 
 /* Streams go on after the failure, and later calls fail. */
 static void beside_close(struct rank *r, struct beside *b)
 {
-	struct oriel_health health;
+	struct oriel_health health = {.size = sizeof(health)};
 
 	fakecuda_finish(b->stream);
 	while (oriel_comm_health(b->r.comm, &health) == ORIEL_OK && health.status == ORIEL_OK)

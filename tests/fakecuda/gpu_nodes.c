@@ -61,7 +61,7 @@ static enum oriel_status object_check(struct site *s, const struct object *o, un
 
 static void object_create(struct site *s, struct object *o, unsigned algorithm)
 {
-	struct oriel_allgather_info said, info;
+	struct oriel_allgather_info said = {.size = sizeof(said)}, info = {.size = sizeof(info)};
 
 	CHECK_OK(&s->r, object_check(s, o, algorithm, SHARE, &said));
 	if (!CHECK_OK(&s->r, object_try(s, o, algorithm)))
@@ -121,7 +121,7 @@ static void test_sizes(struct site *s)
 {
 	static const size_t sizes[] = {1, 8, 1001, CHUNK, CHUNK + 1, 65536, SHARE};
 	struct object *o = &s->objects[0];
-	struct oriel_allgather_info info;
+	struct oriel_allgather_info info = {.size = sizeof(info)};
 	unsigned algorithm, i;
 
 	for (algorithm = 0; algorithm < ORIEL_ALGORITHMS; algorithm++) {
@@ -392,7 +392,7 @@ static void start_apart(struct site *s, struct object *o, bool at_once, bool is_
 /* Each call runs in a communicator of its own, since it breaks that. */
 static void test_calls_differ(struct site *s)
 {
-	struct oriel_health health;
+	struct oriel_health health = {.size = sizeof(health)};
 	struct site other;
 	struct object *o;
 	unsigned i, before;
@@ -424,7 +424,7 @@ static void test_calls_differ(struct site *s)
 
 static struct oriel_object_cache_info cache_info(struct site *s)
 {
-	struct oriel_object_cache_info info = {0};
+	struct oriel_object_cache_info info = {.size = sizeof(info)};
 
 	CHECK_OK(&s->r, oriel_object_cache_query(s->r.comm, &info));
 	return info;

@@ -111,7 +111,7 @@ static void exchange_once(struct site *s, struct object *o, size_t bytes)
 static void test_sizes(struct site *s)
 {
 	struct object *o = &s->objects[0];
-	struct oriel_allgather_info info;
+	struct oriel_allgather_info info = {.size = sizeof(info)};
 	unsigned i;
 
 	alltoall_create(s, o);
@@ -248,7 +248,7 @@ static void bcast_once(struct site *s, struct object *o, unsigned root, size_t b
 static void test_bcast(struct site *s)
 {
 	struct object *o = &s->objects[0];
-	struct oriel_allgather_info info;
+	struct oriel_allgather_info info = {.size = sizeof(info)};
 	unsigned algorithm, i;
 
 	for (algorithm = 0; algorithm < ORIEL_ALGORITHMS; algorithm++) {

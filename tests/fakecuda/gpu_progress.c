@@ -318,7 +318,7 @@ static void test_failure(struct test *t)
 	struct work stuck = {.index = 12, .gate = &gate},
 		    bad = {.index = 13, .end = ORIEL_ERR_PEER};
 	struct work captured = {.index = 14, .gate = &gate}, pending = {.index = 15};
-	struct oriel_health health;
+	struct oriel_health health = {.size = sizeof(health)};
 	CUgraphExec exec;
 	CUgraph graph;
 
@@ -355,7 +355,7 @@ static void test_failure(struct test *t)
 static void test_torn(struct test *t)
 {
 	struct work w = {.index = 16}, captured = {.index = 17};
-	struct oriel_health health;
+	struct oriel_health health = {.size = sizeof(health)};
 	CUgraph graph;
 
 	CHECK(&t->r, cuStreamBeginCapture(t->other, CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_SUCCESS);

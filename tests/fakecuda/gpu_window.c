@@ -52,7 +52,7 @@ static void test_islands(struct rank *r)
 {
 	struct oriel_window_attr attr = {.size = sizeof(attr), .length = LENGTH};
 	struct oriel_dev_window host;
-	struct oriel_peer peer;
+	struct oriel_peer peer = {.size = sizeof(peer)};
 	unsigned i;
 
 	rank_join(r, LONG_NS);
@@ -86,8 +86,8 @@ static enum oriel_status join_given(struct rank *r, const char *topology)
 static void test_given(struct rank *r)
 {
 	struct oriel_window_attr attr = {.size = sizeof(attr), .length = LENGTH};
-	struct oriel_peer_gpu gpu;
-	struct oriel_peer peer;
+	struct oriel_peer_gpu gpu = {.size = sizeof(gpu)};
+	struct oriel_peer peer = {.size = sizeof(peer)};
 	unsigned i;
 
 	CHECK_FAILS(r, join_given(r, "clique=1"), ORIEL_ERR_INVALID,
@@ -178,7 +178,7 @@ static const struct mode {
 
 static void check_reason(struct rank *r, const char *reason)
 {
-	struct oriel_peer peer;
+	struct oriel_peer peer = {.size = sizeof(peer)};
 
 	rank_join(r, LONG_NS);
 	CHECK_OK(r, oriel_comm_peer(r->comm, r->rank ^ 1u, &peer));

@@ -86,7 +86,7 @@ static void await_others(struct rank *r)
 
 void test_blame(struct rank *r)
 {
-	struct oriel_health health;
+	struct oriel_health health = {.size = sizeof(health)};
 
 	rank_open(r, 6000000000);
 	CHECK(r, oriel_dev_wait_signal_from(&r->dev, oriel_dev_thread(), r->rank, 9, ORIEL_GE, 1,

@@ -141,7 +141,7 @@ static void check_wide(struct rank *r, void *buffer, bool is_wide)
 					 .flags = ORIEL_WINDOW_DEVICE};
 	struct oriel_window *window = NULL;
 	struct oriel_dev_window dev;
-	struct oriel_peer peer;
+	struct oriel_peer peer = {.size = sizeof(peer)};
 	uint32_t i;
 
 	if (!CHECK_OK(r, oriel_window_create(r->comm, &attr, &window)) ||

@@ -165,7 +165,7 @@ static void test_turns(struct rank *r)
 static void test_stuck_turn(struct rank *r)
 {
 	uint64_t *tickets, old = 77;
-	struct oriel_health health;
+	struct oriel_health health = {.size = sizeof(health)};
 	unsigned peer;
 
 	rank_open(r, 2000000000);

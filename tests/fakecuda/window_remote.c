@@ -7,7 +7,7 @@
 /* The software HCA reaches GPU memory through the driver, others by themselves. */
 static bool has_soft_hca(struct rank *r)
 {
-	struct oriel_nic nic = {.is_software = true};
+	struct oriel_nic nic = {.size = sizeof(nic), .is_software = true};
 
 	(void)oriel_comm_nic(r->comm, &nic);
 	return nic.is_software;
@@ -145,7 +145,7 @@ static void test_remote_destroy(struct rank *r)
 /* The copies of a GPU fail: the initiator gets the status, and so do all other ranks. */
 static void test_remote_failure(struct rank *r)
 {
-	struct oriel_health health;
+	struct oriel_health health = {.size = sizeof(health)};
 
 	rank_open(r, LONG_NS);
 	if (!has_soft_hca(r)) {
@@ -175,7 +175,7 @@ static void test_remote_bad_source(struct rank *r)
 {
 	uint32_t peer = (r->rank + r->size / 2) % r->size;
 	struct oriel_dev_group me = oriel_dev_thread();
-	struct oriel_health health;
+	struct oriel_health health = {.size = sizeof(health)};
 	enum oriel_status status;
 
 	rank_open(r, LONG_NS);

@@ -91,7 +91,7 @@ static void fail(const char *what, int line, const char *detail)
 static void worker_host(struct rank *r)
 {
 	struct oriel_p2p_request request;
-	struct oriel_health health;
+	struct oriel_health health = {.size = sizeof(health)};
 	char bytes[8] = "worker";
 	void *made;
 

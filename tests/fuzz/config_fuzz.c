@@ -304,7 +304,7 @@ static void config_late(const char *text)
 
 static void config_secret(const char *text)
 {
-	struct oriel_setting setting;
+	struct oriel_setting setting = {.size = sizeof(setting)};
 
 	FUZZ_CHECK(oriel_setting_get(ORI_SETTING_JOB_KEY, &setting) == ORIEL_OK);
 	FUZZ_CHECK(strcmp(setting.value, "(hidden)") == 0);

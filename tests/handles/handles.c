@@ -50,20 +50,20 @@ static bool flag;
 static size_t length;
 static void *address;
 static enum oriel_path path;
-static struct oriel_peer peer;
-static struct oriel_peer_gpu gpu;
-static struct oriel_health health;
-static struct oriel_nic nic;
+static struct oriel_peer peer = {.size = sizeof(peer)};
+static struct oriel_peer_gpu gpu = {.size = sizeof(gpu)};
+static struct oriel_health health = {.size = sizeof(health)};
+static struct oriel_nic nic = {.size = sizeof(nic)};
 static struct oriel_dev_window dev_window;
 static struct oriel_dev_fault fault;
 static struct oriel_dev_gather series;
 static struct oriel_dev_alltoallv alltoallv;
 static struct oriel_dev_buffer places[4];
 static struct oriel_dev_copy_group dev_copy_group;
-static struct oriel_allgather_info info;
-static struct oriel_tune_info tune;
-static struct oriel_object_cache_info cache_info;
-static struct oriel_p2p_info p2p_info;
+static struct oriel_allgather_info info = {.size = sizeof(info)};
+static struct oriel_tune_info tune = {.size = sizeof(tune)};
+static struct oriel_object_cache_info cache_info = {.size = sizeof(cache_info)};
+static struct oriel_p2p_info p2p_info = {.size = sizeof(p2p_info)};
 static struct oriel_p2p_request request;
 static struct oriel_p2p_remote remote;
 static struct oriel_p2p_mock_event event;
@@ -308,7 +308,7 @@ static void complain(const struct call *call, const char *what, const void *hand
 /* Replace the last error by that of an unrelated call. */
 static void replace_last_error(void)
 {
-	struct oriel_setting none;
+	struct oriel_setting none = {.size = sizeof(none)};
 
 	(void)oriel_setting_get(UINT32_MAX, &none);
 }

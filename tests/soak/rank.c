@@ -119,7 +119,7 @@ static enum oriel_status rank_epoch(struct soak_rank *r)
 static void rank_wait_until_broken(struct soak_rank *r)
 {
 	uint64_t deadline = oriel_cpu_clock_ns() + RANK_DEADLINE_NS;
-	struct oriel_health health = {0};
+	struct oriel_health health = {.size = sizeof(health)};
 
 	while (oriel_comm_health(r->comm, &health) == ORIEL_OK && health.status == ORIEL_OK) {
 		if (oriel_cpu_clock_ns() > deadline)
@@ -132,7 +132,7 @@ static void rank_wait_until_broken(struct soak_rank *r)
 static void rank_check_broken(struct soak_rank *r, enum oriel_status status)
 {
 	const struct soak_plan *plan = r->world.plan;
-	struct oriel_health health;
+	struct oriel_health health = {.size = sizeof(health)};
 	char text[512];
 
 	if (plan->fate == SOAK_SURVIVES)
