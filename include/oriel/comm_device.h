@@ -28,9 +28,16 @@ enum oriel_status oriel_comm_device_create(struct oriel_comm *comm,
 
 /*
  * The handle, to be passed by value; all of oriel/dev.h takes it. Local, any thread that is
- * ordered after the creation; ORIEL_ERR_STATE without one.
+ * ordered after the creation; ORIEL_ERR_STATE without one. Version and size as in
+ * oriel_window_device_as().
  */
-enum oriel_status oriel_comm_device(const struct oriel_comm *comm, struct oriel_dev_window *device);
+enum oriel_status oriel_comm_device_as(const struct oriel_comm *comm, uint32_t version, size_t size,
+				       struct oriel_dev_window *device);
+static inline enum oriel_status oriel_comm_device(const struct oriel_comm *comm,
+						  struct oriel_dev_window *device)
+{
+	return oriel_comm_device_as(comm, ORIEL_DEV_VERSION, sizeof(*device), device);
+}
 
 /* oriel_window_fault() of the handle; ORIEL_ERR_STATE without one. */
 enum oriel_status oriel_comm_device_fault(struct oriel_comm *comm, struct oriel_dev_fault *fault);

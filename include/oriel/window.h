@@ -118,9 +118,18 @@ enum oriel_status oriel_window_share(struct oriel_window *window, void *address,
 enum oriel_status oriel_window_share_table(struct oriel_window *window,
 					   const struct oriel_dev_buffer *table, uint32_t *buffer);
 
-/* The handle for device functions, to be passed by value. Local. */
-enum oriel_status oriel_window_device(const struct oriel_window *window,
-				      struct oriel_dev_window *device);
+/*
+ * The handle for device functions, to be passed by value. Local. The program says for which version
+ * and size of handles it was compiled, since its kernels have the code of that version inside;
+ * ORIEL_ERR_MISMATCH: this library makes no such handles.
+ */
+enum oriel_status oriel_window_device_as(const struct oriel_window *window, uint32_t version,
+					 size_t size, struct oriel_dev_window *device);
+static inline enum oriel_status oriel_window_device(const struct oriel_window *window,
+						    struct oriel_dev_window *device)
+{
+	return oriel_window_device_as(window, ORIEL_DEV_VERSION, sizeof(*device), device);
+}
 
 /*
  * Local queries. ORIEL_ERR_RANGE for a rank or buffer that does not exist.

@@ -19,7 +19,7 @@ enum oriel_status ori_attr_read(const char *noun, const void *caller, void *attr
 
 /*
  * May a query write to @caller, whose first field is its size_t size? ORIEL_ERR_INVALID, with
- * @noun in the text, for NULL and for a size that nobody set.
+ * @noun in the text, for NULL and for a size that was not set.
  */
 enum oriel_status ori_info_check(const char *noun, const void *caller);
 /* After that check: copies all but the size of @info, of @length bytes, as far as @caller goes. */

@@ -59,6 +59,10 @@ void ori_window_quiet(struct oriel_window *window);
 
 /* Offsets and strides of @device for its counts; the bytes of a control segment. */
 uint64_t ori_window_layout(struct oriel_dev_window *device);
+/* Copies the handle of @window if @version and @size are those of this library. */
+enum oriel_status ori_window_copy_device(const struct oriel_window *window, uint32_t version,
+					 size_t size, struct oriel_dev_window *device,
+					 const char *call);
 
 /* window_peers.c: the paths of the memory that the window lies in. */
 const struct ori_paths *ori_window_paths(const struct oriel_window *window);

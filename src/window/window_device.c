@@ -123,17 +123,32 @@ enum oriel_status ori_window_open_state(struct oriel_window *window)
 	return ORIEL_OK;
 }
 
-enum oriel_status oriel_window_device(const struct oriel_window *window,
-				      struct oriel_dev_window *device)
+enum oriel_status ori_window_copy_device(const struct oriel_window *window, uint32_t version,
+					 size_t size, struct oriel_dev_window *device,
+					 const char *call)
 {
-	enum oriel_status status = ori_handle_check(window, ORI_HANDLE_WINDOW, __func__);
+	if (!device)
+		return ori_fail(ORIEL_ERR_INVALID, "%s: device is NULL", call);
+	if (version != ORIEL_DEV_VERSION || size != sizeof(*device))
+		return ori_fail(
+			ORIEL_ERR_MISMATCH,
+			"%s: the program was compiled for handles of version %u (%zu "
+			"bytes), this library makes those of version %u (%zu bytes): compile "
+			"it again with the headers of this library",
+			call, version, size, ORIEL_DEV_VERSION, sizeof(*device));
+	*device = window->device;
+	return ORIEL_OK;
+}
+
+enum oriel_status oriel_window_device_as(const struct oriel_window *window, uint32_t version,
+					 size_t size, struct oriel_dev_window *device)
+{
+	enum oriel_status status =
+		ori_handle_check(window, ORI_HANDLE_WINDOW, "oriel_window_device");
 
 	if (status != ORIEL_OK)
 		return status;
-	if (!device)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_window_device: device is NULL");
-	*device = window->device;
-	return ORIEL_OK;
+	return ori_window_copy_device(window, version, size, device, "oriel_window_device");
 }
 
 static bool fault_is_about_bytes(const struct oriel_dev_fault *fault)
