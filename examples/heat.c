@@ -285,14 +285,11 @@ static enum oriel_status run(struct oriel_comm *comm, const struct plate *p, dou
 			     double *seconds)
 {
 	struct slab mine = slab_of(p, oriel_comm_rank(comm), oriel_comm_size(comm));
-	struct oriel_window_attr attr = {
-		.size = sizeof(attr),
-		.length = 2 * (mine.rows + 2ull) * slab_row_bytes(&mine),
-		.signals = 1,
-		.barriers = 1,
-		.counters = ORIEL_NONE,
-		.channels = ORIEL_NONE,
-	};
+	struct oriel_window_attr attr = {.size = sizeof(attr),
+					 .length = 2 * (mine.rows + 2ull) * slab_row_bytes(&mine),
+					 .signals = 1,
+					 .barriers = 1,
+					 .counters = ORIEL_NONE};
 	struct oriel_window *window = NULL;
 	enum oriel_status status = ORIEL_OK;
 

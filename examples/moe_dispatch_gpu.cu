@@ -284,7 +284,6 @@ static struct oriel_window *layer_open(struct layer *l, struct oriel_comm *comm,
 	attr.length = l->at.end;
 	attr.flags = ORIEL_WINDOW_DEVICE;
 	attr.signals = SIGNALS;
-	attr.channels = ORIEL_NONE;
 	MUST(oriel_window_create(comm, &attr, &window));
 	MUST(oriel_window_device(window, &l->window));
 	MUST(oriel_window_buffer(window, 0, &memory, NULL));

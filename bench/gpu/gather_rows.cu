@@ -317,7 +317,6 @@ static void run_engine(struct rank *r)
 	attr.size = sizeof(attr);
 	attr.length = ENGINE_BYTES;
 	attr.flags = ORIEL_WINDOW_DEVICE;
-	attr.channels = ORIEL_NONE;
 	CHECK(cudaMalloc((void **)&from, ENGINE_BYTES));
 	ORIEL_CHECK(oriel_window_create(r->oriel, &attr, &window));
 	ORIEL_CHECK(oriel_window_buffer(window, 0, &mine, NULL));

@@ -54,7 +54,7 @@ struct oriel_window_attr {
 	uint32_t signals;       /* words that each rank may change at each other; default 64 */
 	uint32_t barriers;      /* slots; default 16 */
 	uint32_t counters;      /* per peer; default 16 */
-	uint32_t channels;      /* per pair of ranks and direction; default 64 */
+	uint32_t channels;      /* per pair of ranks and direction; default 0: no send, no recv */
 	uint32_t channel_bytes; /* staging of one; a power of two >= 4096; default 64 KiB; GPUs
 				 * want more: oriel/dev/channel.h */
 	uint32_t buffers;       /* how many may be shared in all; default 8, at most 65535 */

@@ -9,6 +9,8 @@
 
 #include "base/error.h"
 
+#define ATTR_MOST 65536u /* bytes of a struct; a size beyond is one that was not set */
+
 enum oriel_status ori_attr_read(const char *noun, const void *caller, void *attr, size_t length)
 {
 	const char *bytes = caller;
@@ -36,7 +38,7 @@ enum oriel_status ori_info_check(const char *noun, const void *caller)
 	if (!caller)
 		return ori_fail(ORIEL_ERR_INVALID, "the struct %s to write to is NULL", noun);
 	memcpy(&size, caller, sizeof(size));
-	if (size <= sizeof(size))
+	if (size <= sizeof(size) || size > ATTR_MOST)
 		return ori_fail(ORIEL_ERR_INVALID,
 				"%s.size is %zu: set it to sizeof(struct %s) before the call", noun,
 				size, noun);

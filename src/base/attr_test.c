@@ -98,6 +98,8 @@ static void test_a_size_that_was_not_set_is_rejected(void **state)
 	assert_non_null(
 		strstr(oriel_last_error(), "info.size is 0: set it to sizeof(struct info)"));
 	assert_int_equal(ori_info_check("info", NULL), ORIEL_ERR_INVALID);
+	caller.size = (size_t)&caller;
+	assert_int_equal(ori_info_check("info", &caller), ORIEL_ERR_INVALID);
 	assert_int_equal(caller.first, 3);
 }
 

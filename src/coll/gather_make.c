@@ -68,7 +68,7 @@ static enum oriel_status make_query_gpus(const struct ori_gather_kind *kind,
 {
 	unsigned size = oriel_comm_size(comm), rank;
 	enum oriel_status status;
-	struct oriel_peer peer;
+	struct oriel_peer peer = {.size = sizeof(peer)};
 
 	for (rank = 0; rank < size; rank++) {
 		status = oriel_comm_peer(comm, rank, &peer);
@@ -212,7 +212,6 @@ static enum oriel_status make_open_windows(struct ori_gather *g)
 					 .signals = make_id(g, ORI_GATHER_KINDS),
 					 .barriers = 1,
 					 .counters = ORIEL_NONE,
-					 .channels = ORIEL_NONE,
 					 .buffers = 2};
 	enum oriel_status status = oriel_window_create(g->comm, &attr, &g->window);
 

@@ -93,7 +93,6 @@ enum oriel_status ori_gather_same_open(struct ori_gather *g)
 					       .signals = SAME_SLOTS,
 					       .barriers = ORIEL_NONE,
 					       .counters = ORIEL_NONE,
-					       .channels = ORIEL_NONE,
 					       .buffers = 1};
 
 	return g->is_gpu ? oriel_window_create(g->comm, &attr, &g->numbers) : ORIEL_OK;

@@ -47,7 +47,7 @@ void ori_gather_await(const struct ori_gather *g)
 
 enum oriel_status ori_gather_end(const struct ori_gather *g, enum oriel_status status)
 {
-	struct oriel_health health;
+	struct oriel_health health = {.size = sizeof(health)};
 	struct oriel_dev_fault fault;
 	char text[256];
 

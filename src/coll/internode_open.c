@@ -253,7 +253,6 @@ enum oriel_status ori_internode_open(struct ori_gather *g, size_t length)
 					       .signals = ORI_INTERNODE_SIGNALS,
 					       .barriers = ORIEL_NONE,
 					       .counters = ORIEL_NONE,
-					       .channels = ORIEL_NONE,
 					       .buffers = 1};
 	struct ori_internode *internode =
 		calloc(1, sizeof(*internode) + ranks * sizeof(internode->peers[0]));

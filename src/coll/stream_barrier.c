@@ -19,8 +19,7 @@ enum oriel_status oriel_stream_barrier_create(struct oriel_comm *comm, unsigned 
 							  : 0,
 					 .signals = ORIEL_NONE,
 					 .barriers = 1,
-					 .counters = ORIEL_NONE,
-					 .channels = ORIEL_NONE};
+					 .counters = ORIEL_NONE};
 	struct oriel_stream_barrier *b;
 	enum oriel_status status;
 

@@ -52,14 +52,13 @@ static struct oriel_window *comm_device_find(const struct oriel_comm *comm, cons
 enum oriel_status oriel_comm_device_as(const struct oriel_comm *comm, uint32_t version, size_t size,
 				       struct oriel_dev_window *device)
 {
-	static const char call[] = "oriel_comm_device";
-	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, call);
+	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
 	const struct oriel_window *w;
 
 	if (status != ORIEL_OK)
 		return status;
-	w = comm_device_find(comm, call);
-	return w ? ori_window_copy_device(w, version, size, device, call) : ORIEL_ERR_STATE;
+	w = comm_device_find(comm, __func__);
+	return w ? ori_window_copy_device(w, version, size, device, __func__) : ORIEL_ERR_STATE;
 }
 
 enum oriel_status oriel_comm_device_fault(struct oriel_comm *comm, struct oriel_dev_fault *fault)

@@ -60,7 +60,7 @@ static const struct window_field window_fields[] = {
 	FIELD(signals, 64, WINDOW_COUNT_MAX),
 	FIELD(barriers, 16, WINDOW_COUNT_MAX),
 	FIELD(counters, 16, WINDOW_COUNT_MAX),
-	FIELD(channels, 64, 4096),
+	FIELD(channels, 0, 4096),
 	FIELD(channel_bytes, 65536, WINDOW_CHANNEL_MAX),
 	FIELD(buffers, 8, WINDOW_BUFFERS_MAX),
 };

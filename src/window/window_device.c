@@ -143,12 +143,11 @@ enum oriel_status ori_window_copy_device(const struct oriel_window *window, uint
 enum oriel_status oriel_window_device_as(const struct oriel_window *window, uint32_t version,
 					 size_t size, struct oriel_dev_window *device)
 {
-	enum oriel_status status =
-		ori_handle_check(window, ORI_HANDLE_WINDOW, "oriel_window_device");
+	enum oriel_status status = ori_handle_check(window, ORI_HANDLE_WINDOW, __func__);
 
 	if (status != ORIEL_OK)
 		return status;
-	return ori_window_copy_device(window, version, size, device, "oriel_window_device");
+	return ori_window_copy_device(window, version, size, device, __func__);
 }
 
 static bool fault_is_about_bytes(const struct oriel_dev_fault *fault)
@@ -200,6 +199,8 @@ static void fault_range_text(const struct oriel_dev_window *d, const struct orie
 			 "%s: a message of %" PRIu64
 			 " bytes, channel %u with rank %u takes %" PRIu64 " at most",
 			 what, fault->seen, fault->id, fault->peer, fault->expected);
+	else if (fault_is_about_channel(fault) && !d->channels)
+		snprintf(text, length, "%s: the window has no channels (oriel_window_attr)", what);
 	else if (!fault_is_about_bytes(fault))
 		snprintf(text, length, "%s: %s %" PRIu64 " of %" PRIu64, what,
 			 ori_what_noun(fault->what), fault->seen, fault->expected);

@@ -397,14 +397,11 @@ CASE void large_blocks_arrive_whole(struct rank *r)
 }
 
 static const struct oriel_window_attr wide_window = {.size = sizeof(wide_window),
-						     .length = 25 * (16384 + 256),
-						     .channels = ORIEL_NONE};
+						     .length = 25 * (16384 + 256)};
 static const struct oriel_window_attr tile_window = {.size = sizeof(tile_window),
-						     .length = 16 * GROUPS * TILE,
-						     .channels = ORIEL_NONE};
+						     .length = 16 * GROUPS * TILE};
 static const struct oriel_window_attr large_window = {.size = sizeof(large_window),
-						      .length = LARGE,
-						      .channels = ORIEL_NONE};
+						      .length = LARGE};
 
 #define DATA_CASES(ROW)                                            \
 	ROW(put_reaches_every_pair, NULL, 1, 0)                    \

@@ -47,7 +47,7 @@ static bool site_create(struct rank *r, struct site *s, unsigned algorithm, size
 /* A window with guards on both sides of the view, and a send buffer. */
 static void site_open(struct rank *r, struct site *s)
 {
-	struct oriel_window_attr attr = {.size = sizeof(attr), .channels = ORIEL_NONE};
+	struct oriel_window_attr attr = {.size = sizeof(attr)};
 	void *base = NULL;
 
 	memset(s, 0, sizeof(*s));

@@ -172,7 +172,6 @@ static void rank_open_window(struct rank *r, const struct test_case *c)
 static void rank_open_region(struct rank *r)
 {
 	struct oriel_window_attr attr = {.size = sizeof(attr),
-					 .channels = ORIEL_NONE,
 					 .flags = r->backend->window_flags |
 						  (r->is_by_rdma ? ORIEL_WINDOW_RDMA : 0)};
 	unsigned flags = attr.flags & ORIEL_WINDOW_DEVICE ? ORIEL_MEMORY_DEVICE : 0;

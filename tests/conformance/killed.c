@@ -494,7 +494,9 @@ static int print_status(struct oriel_comm *comm, enum oriel_status status)
 
 static int wait_at(const struct oriel_bootstrap *bootstrap, const char *where, struct rank_state *p)
 {
-	const struct oriel_window_attr attr = {.size = sizeof(attr), .length = 4096};
+	const struct oriel_window_attr attr = {.size = sizeof(attr),
+					       .length = 4096,
+					       .channels = 16};
 	enum oriel_status status;
 	int code = 1;
 	size_t i;

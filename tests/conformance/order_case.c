@@ -280,8 +280,7 @@ CASE void flat_lets_a_fast_rank_stand_in(struct rank *r)
 }
 
 static const struct oriel_window_attr store_window = {.size = sizeof(store_window),
-						      .length = 9 * STORES,
-						      .channels = ORIEL_NONE};
+						      .length = 9 * STORES};
 
 #define ORDER_CASES(ROW)                                         \
 	ROW(signal_publishes_the_put, NULL, 1, 0)                \

@@ -355,9 +355,7 @@ static void attached_objects_are_closed_with_the_communicator(struct rank *r)
 /* A communicator with a handle that has room for @regions of them. */
 static void join_with_handle(struct rank *r, unsigned regions)
 {
-	struct oriel_window_attr attr = {.size = sizeof(attr),
-					 .channels = ORIEL_NONE,
-					 .buffers = regions + 1};
+	struct oriel_window_attr attr = {.size = sizeof(attr), .buffers = regions + 1};
 
 	if (rank_join(r, NULL) != ORIEL_OK || oriel_comm_device_create(r->comm, &attr) != ORIEL_OK)
 		give_up(r, "no handle");
@@ -458,7 +456,7 @@ static void a_communicator_has_one_handle(struct rank *r)
 	CHECK_OK(r, oriel_memory_alloc(LENGTH, 0, &memory));
 	CHECK_OK(r, oriel_region_register(r->comm, memory, LENGTH, &region));
 	CHECK_STATUS(r, oriel_comm_device(r->comm, &dev), ORIEL_ERR_STATE);
-	CHECK_LAST(r, "oriel_comm_device: the communicator has no handle");
+	CHECK_LAST(r, "oriel_comm_device_as: the communicator has no handle");
 	CHECK_STATUS(r, oriel_comm_device_fault(r->comm, &fault), ORIEL_ERR_STATE);
 	CHECK_STATUS(r, oriel_region_publish(region, &number), ORIEL_ERR_STATE);
 	CHECK_OK(r, oriel_comm_device_create(r->comm, NULL));

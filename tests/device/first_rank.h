@@ -172,6 +172,7 @@ static inline void open_window(struct rank *r, uint64_t timeout_ns)
 	must(r, "oriel_comm_create", oriel_comm_create(r->bootstrap, &comm, &r->comm));
 	window.size = sizeof(window);
 	window.length = LENGTH;
+	window.channels = 16;
 	window.flags = ORIEL_WINDOW_DEVICE;
 	must(r, "oriel_window_create", oriel_window_create(r->comm, &window, &r->window));
 	must(r, "oriel_window_device", oriel_window_device(r->window, &r->dev));

@@ -183,7 +183,6 @@ static void rank_open(struct rank *r, const struct oriel_bootstrap *bootstrap, c
 	attr.size = sizeof(attr);
 	attr.length = (size_t)r->size * SHARE;
 	attr.flags = ORIEL_WINDOW_DEVICE;
-	attr.channels = ORIEL_NONE;
 	CUDA(cudaGetDeviceCount(&gpus));
 	CUDA(cudaSetDevice((int)r->rank % gpus));
 	CUDA(cudaFree(NULL));

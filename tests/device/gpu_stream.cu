@@ -69,6 +69,7 @@ static void rank_open(struct rank *r)
 	comm.node = r->node;
 	attr.size = sizeof(attr);
 	attr.length = LENGTH;
+	attr.channels = 16;
 	attr.flags = ORIEL_WINDOW_DEVICE;
 	r->next = (r->rank + 1) % r->size;
 	r->before = (r->rank + r->size - 1) % r->size;

@@ -235,9 +235,7 @@ static void test_joined(struct rank *r, const char *reason)
 
 static void test_not_joined(struct rank *r, const char *reason)
 {
-	struct oriel_window_attr attr = {.size = sizeof(attr),
-					 .flags = ORIEL_WINDOW_DEVICE,
-					 .channels = ORIEL_NONE};
+	struct oriel_window_attr attr = {.size = sizeof(attr), .flags = ORIEL_WINDOW_DEVICE};
 	struct oriel_dev_window dev = {0};
 
 	rank_join(r, LONG_NS);

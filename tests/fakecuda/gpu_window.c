@@ -50,7 +50,7 @@ static void test_apart(struct rank *r)
  */
 static void test_islands(struct rank *r)
 {
-	struct oriel_window_attr attr = {.size = sizeof(attr), .length = LENGTH};
+	struct oriel_window_attr attr = {.size = sizeof(attr), .length = LENGTH, .channels = 16};
 	struct oriel_dev_window host;
 	struct oriel_peer peer = {.size = sizeof(peer)};
 	unsigned i;
@@ -85,7 +85,7 @@ static enum oriel_status join_given(struct rank *r, const char *topology)
 
 static void test_given(struct rank *r)
 {
-	struct oriel_window_attr attr = {.size = sizeof(attr), .length = LENGTH};
+	struct oriel_window_attr attr = {.size = sizeof(attr), .length = LENGTH, .channels = 16};
 	struct oriel_peer_gpu gpu = {.size = sizeof(gpu)};
 	struct oriel_peer peer = {.size = sizeof(peer)};
 	unsigned i;

@@ -82,7 +82,8 @@ static inline void rank_open(struct rank *r, uint64_t timeout_ns)
 {
 	struct oriel_window_attr attr = {.size = sizeof(attr),
 					 .length = LENGTH,
-					 .flags = ORIEL_WINDOW_DEVICE};
+					 .flags = ORIEL_WINDOW_DEVICE,
+					 .channels = 16};
 
 	rank_join(r, timeout_ns);
 	if (!CHECK_OK(r, oriel_window_create(r->comm, &attr, &r->window)) ||

@@ -13,8 +13,7 @@ static struct oriel_window *open_small(struct rank *r)
 {
 	const struct oriel_window_attr attr = {.size = sizeof(attr),
 					       .length = 64,
-					       .flags = ORIEL_WINDOW_DEVICE,
-					       .channels = ORIEL_NONE};
+					       .flags = ORIEL_WINDOW_DEVICE};
 	struct oriel_window *window = NULL;
 
 	if (!CHECK_OK(r, oriel_window_create(r->comm, &attr, &window)))

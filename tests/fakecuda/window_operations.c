@@ -138,7 +138,8 @@ static void check_wide(struct rank *r, void *buffer, bool is_wide)
 	struct oriel_window_attr attr = {.size = sizeof(attr),
 					 .buffer = buffer,
 					 .length = 4096,
-					 .flags = ORIEL_WINDOW_DEVICE};
+					 .flags = ORIEL_WINDOW_DEVICE,
+					 .channels = 16};
 	struct oriel_window *window = NULL;
 	struct oriel_dev_window dev;
 	struct oriel_peer peer = {.size = sizeof(peer)};
@@ -205,9 +206,7 @@ static void publish_and_use(struct rank *r, void *at, unsigned round)
 /* r->window is closed. */
 void test_published(struct rank *r)
 {
-	struct oriel_window_attr attr = {.size = sizeof(attr),
-					 .flags = ORIEL_WINDOW_DEVICE,
-					 .channels = ORIEL_NONE};
+	struct oriel_window_attr attr = {.size = sizeof(attr), .flags = ORIEL_WINDOW_DEVICE};
 	struct oriel_region *region = NULL;
 	struct oriel_dev_fault fault;
 	void *own = NULL, *host = NULL;
@@ -320,7 +319,8 @@ void test_failures(struct rank *r)
 					    "cuCtxGetCurrent"};
 	struct oriel_window_attr attr = {.size = sizeof(attr),
 					 .length = LENGTH,
-					 .flags = ORIEL_WINDOW_DEVICE};
+					 .flags = ORIEL_WINDOW_DEVICE,
+					 .channels = 16};
 	struct oriel_window *window;
 	unsigned i, after;
 

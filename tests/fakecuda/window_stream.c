@@ -71,8 +71,8 @@ static void test_stream_mistakes(struct rank *r, CUstream s)
 		return;
 	CHECK_FAILS(r, oriel_window_barrier_peer_wait(w, other, 16, 0, s), ORIEL_ERR_RANGE,
 		    "barrier_peer: barrier slot 16 of 16");
-	CHECK_FAILS(r, oriel_window_send(w, other, 64, pageable, 8, 0, s), ORIEL_ERR_RANGE,
-		    "send: channel 64 of 64");
+	CHECK_FAILS(r, oriel_window_send(w, other, 16, pageable, 8, 0, s), ORIEL_ERR_RANGE,
+		    "send: channel 16 of 16");
 	CHECK_FAILS(r, oriel_window_recv(w, other, 0, pageable, 8, 0, s), ORIEL_ERR_INVALID,
 		    "not pinned");
 }
@@ -237,7 +237,8 @@ static void test_stream_large(struct rank *r, CUstream s)
 {
 	const struct oriel_window_attr attr = {.size = sizeof(attr),
 					       .length = 600000,
-					       .flags = ORIEL_WINDOW_DEVICE};
+					       .flags = ORIEL_WINDOW_DEVICE,
+					       .channels = 16};
 	struct oriel_region *region = NULL;
 	struct oriel_window *w = NULL;
 	struct oriel_dev_window dev;

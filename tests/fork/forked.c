@@ -184,7 +184,7 @@ static void worker_destroy_all(struct rank *r)
 
 static void worker_own(void)
 {
-	struct oriel_window_attr attr = {.size = sizeof(attr), .length = 4096};
+	struct oriel_window_attr attr = {.size = sizeof(attr), .length = 4096, .channels = 16};
 	struct oriel_local_job *job;
 	struct oriel_bootstrap bootstrap;
 	struct oriel_comm *comm;
@@ -285,7 +285,9 @@ static void *communicate(void *context)
 
 static void rank_open(struct rank *r)
 {
-	struct oriel_window_attr window = {.size = sizeof(window), .length = LENGTH};
+	struct oriel_window_attr window = {.size = sizeof(window),
+					   .length = LENGTH,
+					   .channels = 16};
 	struct oriel_comm_attr comm = {.size = sizeof(comm), .node = r->node};
 	struct oriel_p2p_copy_group_attr copy_group = {.size = sizeof(copy_group),
 						       .timeout_ns = ORIEL_FOREVER};

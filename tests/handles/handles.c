@@ -111,7 +111,8 @@ enum answer {
 	X(COMM, STATUS, oriel_comm_domain_find, (h, 0, &number), 0)             \
 	X(COMM, STATUS, oriel_comm_peer_rank, (h, 0, &number), 0)               \
 	X(COMM, STATUS, oriel_comm_peer_index, (h, 0, &number), 0)              \
-	X(COMM, STATUS, oriel_comm_device, (h, &dev_window), 0)                 \
+	X(COMM, STATUS, oriel_comm_device_as,                                   \
+	  (h, ORIEL_DEV_VERSION, sizeof(dev_window), &dev_window), 0)           \
 	X(COMM, STATUS, oriel_comm_device_create, (h, NULL), 0)                 \
 	X(COMM, STATUS, oriel_comm_device_fault, (h, &fault), 0)                \
 	X(COMM, STATUS, oriel_comm_connect, (h, NULL, 0), 0)                    \
@@ -149,7 +150,8 @@ enum answer {
 	X(WINDOW, DESTROY, oriel_window_destroy, (h), 0)                                          \
 	X(WINDOW, STATUS, oriel_window_share, (h, bytes, 8, &number), 0)                          \
 	X(WINDOW, STATUS, oriel_window_share_table, (h, places, &number), 0)                      \
-	X(WINDOW, STATUS, oriel_window_device, (h, &dev_window), 0)                               \
+	X(WINDOW, STATUS, oriel_window_device_as,                                                 \
+	  (h, ORIEL_DEV_VERSION, sizeof(dev_window), &dev_window), 0)                             \
 	X(WINDOW, STATUS, oriel_window_buffer, (h, 0, &address, &length), 0)                      \
 	X(WINDOW, STATUS, oriel_window_peer_length, (h, 0, 0, &length), 0)                        \
 	X(WINDOW, STATUS, oriel_window_peer_address, (h, 0, 0, &address), 0)                      \
@@ -348,7 +350,7 @@ static void make_all(void *of[KINDS], const struct oriel_bootstrap *bootstrap,
 {
 	struct oriel_p2p_copy_group_attr copy_group = {.size = sizeof(copy_group), .timeout_ns = 1};
 	struct oriel_view part = {.size = sizeof(part), .length = 64};
-	struct oriel_window_attr window = {.size = sizeof(window), .length = 4096};
+	struct oriel_window_attr window = {.size = sizeof(window), .length = 4096, .channels = 16};
 
 	of[LOCAL_JOB] = made_job;
 	if (bootstrap)

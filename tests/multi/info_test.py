@@ -84,7 +84,7 @@ class Info(unittest.TestCase):
         out = self.output("run", "-n", "2", "--nodes", "2", "--no-prefix", ORIEL, "info")
         self.assertRegex(out, r"(?m)^  NIC +kind +tier +mtu +queue depth +max_rd_atomic +WAIT +rails +posts "
                               r"+order +port +description$")
-        self.assertRegex(out, r"(?m)^  soft\d+ +soft +- +4096 +<= \d+ +<= 16 +yes +1 +rings +ordered +- +software HCA, for "
+        self.assertRegex(out, r"(?m)^  soft\d+ +soft +- +4096 +1024 \(<= \d+\) +<= 16 +yes +1 +rings +ordered +- +software HCA, for "
                               r"development and tests: no NIC is used$")
         self.assertRegex(out, r"(?m)^ +0 +S +R$")
         self.assertNotIn("kind", self.output("run", "-n", "2", "--no-prefix", ORIEL, "info"))

@@ -125,7 +125,7 @@ class Job(unittest.TestCase):
     def test_communicators_find_their_job_in_the_environment(self):
         for options in ([], ["--nodes", "2"]):
             job = self.start(ORIEL, "run", "-n", 3, *options, "--timeout", DEADLINE, HELPER,
-                             "environment")
+                             "environment", ORIEL_HCA="soft")
             self.assertEqual(self.finish(job), (0, [f"[{rank}] all rounds" for rank in range(3)], ""))
 
     def test_a_shell_around_the_ranks_may_hold_their_listener(self):
