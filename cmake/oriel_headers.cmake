@@ -22,13 +22,9 @@ set(ORIEL_HEADERS
 	oriel/tune.h
 	oriel/dev.h
 	oriel/dev/types.h
-	oriel/dev/order.h
-	oriel/dev/order_gpu.h
+	oriel/dev/word.h
 	oriel/dev/group.h
 	oriel/dev/wait.h
-	oriel/dev/check.h
-	oriel/dev/copy.h
-	oriel/dev/mapped.h
 	oriel/dev/copy_group.h
 	oriel/dev/data.h
 	oriel/dev/domain.h
@@ -41,12 +37,32 @@ set(ORIEL_HEADERS
 	oriel/dev/message.h
 	oriel/dev/gather.h
 	oriel/dev/exchange.h
-	oriel/dev/queue.h
-	oriel/dev/mlx5.h
-	oriel/dev/mlx5_queue.h
-	oriel/dev/mlx5_ring.h
-	oriel/dev/proxy.h
-	oriel/dev/link.h
-	oriel/dev/link_post.h
-	oriel/dev/link_queue.h
-	oriel/dev/rdma.h)
+	oriel/dev/detail/cpu.h
+	oriel/dev/detail/types.h
+	oriel/dev/detail/order.h
+	oriel/dev/detail/order_gpu.h
+	oriel/dev/detail/group.h
+	oriel/dev/detail/wait.h
+	oriel/dev/detail/check.h
+	oriel/dev/detail/copy.h
+	oriel/dev/detail/mapped.h
+	oriel/dev/detail/copy_group.h
+	oriel/dev/detail/queue.h
+	oriel/dev/detail/mlx5.h
+	oriel/dev/detail/mlx5_queue.h
+	oriel/dev/detail/mlx5_ring.h
+	oriel/dev/detail/proxy.h
+	oriel/dev/detail/link.h
+	oriel/dev/detail/link_post.h
+	oriel/dev/detail/link_queue.h
+	oriel/dev/detail/rdma.h
+	oriel/dev/detail/data.h
+	oriel/dev/detail/signal.h
+	oriel/dev/detail/counter.h
+	oriel/dev/detail/barrier.h
+	oriel/dev/detail/channel.h
+	oriel/dev/detail/ll.h
+	oriel/dev/detail/ll128.h
+	oriel/dev/detail/message.h
+	oriel/dev/detail/gather.h
+	oriel/dev/detail/exchange.h)

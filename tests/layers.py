@@ -33,13 +33,13 @@ MODULES = {
     "topo": Rule("sys public", "it describes and compares; talking is the work of comm"),
     "mem": Rule("sys net public", "it allocates, exports, imports; talking is the work of comm"),
     # The software HCA reads the WQEs that kernels write; a kernel tries the rings of a NIC.
-    "hca": Rule("sys net mem kernels oriel/dev/mlx5.h oriel/dev/mlx5_queue.h oriel/dev/mlx5_ring.h"
-                " oriel/dev/queue.h oriel/dev/order.h",
+    "hca": Rule("sys net mem kernels oriel/dev/detail/mlx5.h oriel/dev/detail/mlx5_queue.h"
+                " oriel/dev/detail/mlx5_ring.h oriel/dev/detail/queue.h oriel/dev/detail/order.h",
                 "no rank, no peer: addresses are bytes"),
     "rdma": Rule("hca mem topo dev", "a backend yields an address and takes addresses"),
     # Its health record is read by kernels, so it is written as they would.
     "comm": Rule("rdma/rdma.h rdma/rdma_choose.h sys topo mem net bootstrap kernels public"
-                 " oriel/dev/order.h oriel/dev/wait.h",
+                 " oriel/dev/detail/order.h oriel/dev/detail/wait.h",
                  "it owns the links, but names no backend"),
     "window": Rule("comm mem kernels dev public", "no backend name appears here"),
     "doctor": Rule("sys public", "it looks at the machine and judges a record; it moves nothing"),
@@ -48,7 +48,7 @@ MODULES = {
     "p2p": Rule("comm net mem hca topo sys"
                 " rdma/rdma.h rdma/rdma_host.h dev public",
                 "it drives links by calls; ranks are known to its cache alone"),
-    "p2p_mock": Rule("p2p public oriel/dev/order.h",
+    "p2p_mock": Rule("p2p public oriel/dev/detail/order.h",
                      "it is a backend of p2p in a library of its own"),
     "p2p_calls": Rule("public dev",
                       "it stands in for p2p: of the library it has public functions alone"),
@@ -79,11 +79,14 @@ OUTSIDE = {
 
 # Sources (and their tests) that define what a header above their layer declares.
 DEFINES = {
-    ("src/base/cpu.c", "oriel/dev/order.h"),
-    ("src/base/error.c", "oriel/dev/order.h"),
-    ("src/base/late.c", "oriel/dev/order.h"),
+    ("src/base/cpu.c", "oriel/dev/detail/order.h"),
+    ("src/base/error.c", "oriel/dev/detail/cpu.h"),
+    ("src/base/late.c", "oriel/dev/detail/cpu.h"),
     ("src/sys/probe.c", "oriel/comm.h"),
 }
+
+# Helpers of the device headers: no API.
+DETAIL = "include/oriel/dev/detail/"
 
 PLAIN = {"stdbool.h", "stddef.h", "stdint.h", "string.h"}
 SOURCES = (".c", ".h", ".cu", ".cuh", ".cpp")
@@ -94,7 +97,7 @@ def header_module(path):
     """The module of public header @path, "oriel/x.h"."""
     if path == "oriel/dev.h":
         return "dev"
-    if path in ("oriel/status.h", "oriel/dev/types.h"):
+    if path in ("oriel/status.h", "oriel/dev/types.h", "oriel/dev/detail/types.h"):
         return os.path.basename(path)[:-2]
     return "dev" if path.startswith("oriel/dev/") else "public"
 
@@ -193,6 +196,9 @@ def twins(paths):
         if tree not in ("include", "src"):
             continue
         first = seen.setdefault((tree, os.path.basename(path)), path)
+        # The helpers of a device header have its name.
+        if path.startswith(DETAIL) and first == path.replace("/detail/", "/"):
+            continue
         if first != path:
             yield f"{path}:1: has the basename of {first}: names are unique in {tree}/"
 
@@ -227,15 +233,18 @@ PLANTED = [
     ("include/oriel/region.h", "#include <pthread.h>", True),
     ("include/oriel/dev.h", "#include <oriel/comm.h>", True),
     ("include/oriel/dev/types.h", "#include <oriel/status.h>", False),
-    ("include/oriel/dev/order.h", "#include <oriel/dev/types.h>", False),
+    ("include/oriel/dev/detail/order.h", "#include <oriel/dev/types.h>", False),
     ("include/oriel/dev/window.h", "", True),
+    ("include/oriel/dev/detail/types.h", "#include <oriel/dev/types.h>", False),
+    ("include/oriel/dev/detail/window.h", "", True),
+    ("include/oriel/dev/detail/cpu.h", "", False),
     ("src/base/error.h", "#include <oriel/status.h>", False),
     ("src/base/error.c", '#include "error.h"', True),
     ("src/base/long.c", "\n" * 700, True),
     ("src/base/not_long.c", "\n" * 699, False),
     ("src/base/log.c", "#include <oriel/comm.h>", True),
-    ("src/base/cpu.c", "#include <oriel/dev/order.h>", False),
-    ("src/base/clock.c", "#include <oriel/dev/order.h>", True),
+    ("src/base/cpu.c", "#include <oriel/dev/detail/order.h>", False),
+    ("src/base/clock.c", "#include <oriel/dev/detail/order.h>", True),
     ("src/base/ring_test.c", "#include <cmocka.h>", False),
     ("src/base/ring.c", "#include <cmocka.h>", True),
     ("src/base/list.c", '#include "base/other.h"', True),
@@ -249,7 +258,7 @@ PLANTED = [
     ("src/window/window_test.c", '#include "bootstrap/tcp.h"', True),
     ("src/comm/comm_state.h", '#  include "rdma/rdma.h"', False),
     ("src/comm/paths.c", '#include "rdma/mapped.h"', True),
-    ("src/rdma/rdma.h", "#include <oriel/dev/order.h>", False),
+    ("src/rdma/rdma.h", "#include <oriel/dev/detail/order.h>", False),
     ("src/rdma/mapped.h", '#include "comm/comm_state.h"', True),
     ("src/bootstrap/tcp.h", '#include "base/error.h"', False),
     ("src/rumour/rumour.c", "#include <oriel/status.h>", True),

@@ -10,7 +10,7 @@
  *   spread_lat  a put over four queues, a short one and a signal; us until the signal arrives
  */
 #include <fcntl.h>
-#include <oriel/dev/order.h>
+#include <oriel/dev/detail/order.h>
 #include <oriel/p2p.h>
 #include <oriel/status.h>
 #include <sched.h>

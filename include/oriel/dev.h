@@ -35,26 +35,18 @@
 
 #include <oriel/dev/barrier.h>
 #include <oriel/dev/channel.h>
-#include <oriel/dev/check.h>
-#include <oriel/dev/copy.h>
 #include <oriel/dev/counter.h>
 #include <oriel/dev/data.h>
 #include <oriel/dev/domain.h>
 #include <oriel/dev/exchange.h>
 #include <oriel/dev/gather.h>
 #include <oriel/dev/group.h>
-#include <oriel/dev/link.h>
-#include <oriel/dev/link_post.h>
-#include <oriel/dev/link_queue.h>
 #include <oriel/dev/ll.h>
 #include <oriel/dev/ll128.h>
-#include <oriel/dev/mapped.h>
 #include <oriel/dev/message.h>
-#include <oriel/dev/order.h>
-#include <oriel/dev/order_gpu.h>
-#include <oriel/dev/rdma.h>
 #include <oriel/dev/signal.h>
 #include <oriel/dev/types.h>
 #include <oriel/dev/wait.h>
+#include <oriel/dev/word.h>
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The operating system's part of oriel/dev/order.h: clock, back-off and wake-up of device
+ * The operating system's part of oriel/dev/detail/cpu.h: clock, back-off and wake-up of device
  * functions that run on CPU threads. ori_sleep_until_woken() is for the threads of the library.
  */
-#include <oriel/dev/order.h>
+#include <oriel/dev/detail/order.h>
 
 #include <linux/futex.h>
 #include <sched.h>

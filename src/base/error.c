@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <oriel/dev/order.h>
+#include <oriel/dev/detail/cpu.h>
 
 #include "base/log.h"
 #include "base/wait_text.h"

@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-#include <oriel/dev/order.h>
+#include <oriel/dev/detail/cpu.h>
 #include <oriel/status.h>
 
 #include "base/clock.h"

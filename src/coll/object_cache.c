@@ -2,8 +2,8 @@
 /* The table of cached objects: creates, recognises and destroys them. Called by object_agree.c. */
 #include <string.h>
 
-#include <oriel/dev/order.h>
-#include <oriel/dev/wait.h>
+#include <oriel/dev/detail/order.h>
+#include <oriel/dev/detail/wait.h>
 #include <oriel/region.h>
 
 #include "base/error.h"

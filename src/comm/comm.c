@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <oriel/dev/wait.h>
+#include <oriel/dev/detail/wait.h>
 
 #include "base/attr.h"
 #include "base/clock.h"

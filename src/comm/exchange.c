@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <oriel/dev/order.h>
+#include <oriel/dev/detail/order.h>
 
 #include "base/clock.h"
 #include "base/error.h"

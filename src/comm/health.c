@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-#include <oriel/dev/wait.h>
+#include <oriel/dev/detail/wait.h>
 
 #include "base/attr.h"
 #include "base/clock.h"

@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <oriel/dev/wait.h>
+#include <oriel/dev/detail/wait.h>
 
 #include "base/handle.h"
 #include "comm/exchange.h"

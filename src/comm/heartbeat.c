@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <oriel/dev/wait.h>
+#include <oriel/dev/detail/wait.h>
 
 #include "base/clock.h"
 #include "base/error.h"

@@ -5,7 +5,7 @@
  */
 #include "comm/links.h"
 
-#include <oriel/dev/order.h>
+#include <oriel/dev/detail/order.h>
 
 #include "base/clock.h"
 #include "base/log.h"

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <oriel/dev/mlx5.h>
+#include <oriel/dev/detail/mlx5.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * An RDMA HCA behind tables: real (verbs, mlx5) or in software (soft). Its
  * caller is src/rdma; p2p uses only the address type and a kind. It knows neither ranks nor peers;
  * addresses are bytes. Queues either are mlx5 rings, in memory of the caller or
- * of the HCA, to which oriel/dev/mlx5.h posts, or they have no visible ring and
+ * of the HCA, to which oriel/dev/detail/mlx5.h posts, or they have no visible ring and
  * the caller posts by calls. Each of the two kinds has a table for what it alone
  * needs: ori_hca_rings, ori_hca_calls.
  */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests of the mlx5 rings of oriel/dev/mlx5_ring.h: threads post to a ring, and
+ * Tests of the mlx5 rings of oriel/dev/detail/mlx5_ring.h: threads post to a ring, and
  * a thread plays the HCA.
  */
-#include <oriel/dev/mlx5_ring.h>
+#include <oriel/dev/detail/mlx5_ring.h>
 
 #include <pthread.h>
 #include <sched.h>

@@ -2,7 +2,7 @@
 /* Texts of the syndromes of failed CQEs. src/rdma puts them into error texts. */
 #include "hca/syndrome.h"
 
-#include <oriel/dev/queue.h>
+#include <oriel/dev/detail/queue.h>
 
 static const char *const syndrome_texts[] = {
 	[ORIEL_SYNDROME_LOCAL_LENGTH] = "local length error",

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include <oriel/dev/mlx5.h>
+#include <oriel/dev/detail/mlx5.h>
 
 #define GARBAGE 0xa5
 

@@ -6,7 +6,7 @@
 #ifndef ORI_KERNELS_TRIAL_H
 #define ORI_KERNELS_TRIAL_H
 
-#include <oriel/dev/mlx5_ring.h>
+#include <oriel/dev/detail/mlx5_ring.h>
 
 #define ORI_TRIAL_DEPTH 64u
 #define ORI_TRIAL_NS UINT64_C(1000000000)

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include <oriel/dev/order.h>
+#include <oriel/dev/detail/order.h>
 #include <sched.h>
 
 #include "base/clock.h"

@@ -7,7 +7,7 @@
  */
 #include <string.h>
 
-#include <oriel/dev/order.h>
+#include <oriel/dev/detail/order.h>
 
 #include "base/error.h"
 #include "p2p/p2p.h"

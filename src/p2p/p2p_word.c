@@ -3,7 +3,7 @@
  * Words of the control: counts and credits that one endpoint writes and the other reads.
  * Control messages, receives and sends call these; a pass puts the words that had to wait.
  */
-#include <oriel/dev/order.h>
+#include <oriel/dev/detail/order.h>
 
 #include "p2p/p2p.h"
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <oriel/dev/order.h>
+#include <oriel/dev/detail/order.h>
 
 #include "base/attr.h"
 #include "base/error.h"

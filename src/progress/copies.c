@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <oriel/dev/order.h>
+#include <oriel/dev/detail/order.h>
 #include <oriel/progress.h>
 
 #include "base/clock.h"

@@ -11,7 +11,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#include <oriel/dev/order.h>
+#include <oriel/dev/detail/order.h>
 
 #include "base/attr.h"
 #include "base/clock.h"

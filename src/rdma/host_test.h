@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <oriel/dev/order.h>
+#include <oriel/dev/detail/order.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>

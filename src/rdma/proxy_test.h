@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <oriel/dev/mlx5_ring.h>
+#include <oriel/dev/detail/mlx5_ring.h>
 
 #include "hca/hca.h"
 

@@ -9,7 +9,7 @@
 #ifndef ORI_RDMA_RDMA_H
 #define ORI_RDMA_RDMA_H
 
-#include <oriel/dev/link.h>
+#include <oriel/dev/detail/link.h>
 
 #include "hca/hca.h"
 

@@ -5,8 +5,8 @@
  */
 #include "rdma/rdma_host.h"
 
-#include <oriel/dev/order.h>
-#include <oriel/dev/queue.h>
+#include <oriel/dev/detail/order.h>
+#include <oriel/dev/detail/queue.h>
 #include <stdio.h>
 #include <string.h>
 

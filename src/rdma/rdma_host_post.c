@@ -3,7 +3,7 @@
  * Cuts the operations of a link that the host drives into requests, and posts them over its
  * queues in the order that rdma_host.h promises. rdma_host.c calls it.
  */
-#include <oriel/dev/queue.h>
+#include <oriel/dev/detail/queue.h>
 
 #include "rdma/rdma_host_link.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Links that the host drives over several rails, each a software HCA. */
-#include <oriel/dev/queue.h>
+#include <oriel/dev/detail/queue.h>
 
 #include "rdma/host_test.h"
 

@@ -11,7 +11,7 @@
 
 #include <assert.h>
 
-#include <oriel/dev/link.h>
+#include <oriel/dev/detail/link.h>
 
 #include "mem/mapping.h"
 #include "mem/memory.h"

@@ -5,7 +5,7 @@
  */
 #include "rdma/rdma_loopback.h"
 
-#include <oriel/dev/queue.h>
+#include <oriel/dev/detail/queue.h>
 
 #include "base/clock.h"
 

@@ -2,7 +2,7 @@
 /*
  * Memory that CPU threads name in requests which they post to rings themselves, on NICs that do
  * not reach all memory by one key: unregistered memory is registered for the request.
- * rdma_links.c opens it, links lead their posters to it, which call it by oriel/dev/rdma.h.
+ * rdma_links.c opens it, links lead their posters to it, which call it by oriel/dev/detail/rdma.h.
  *
  * No call reports that such a request has completed. Its registration ends when a thread names
  * other unregistered memory and both are known: the posting thread has come back, and the queue
@@ -12,7 +12,7 @@
 #ifndef ORI_RDMA_RDMA_POSTED_H
 #define ORI_RDMA_RDMA_POSTED_H
 
-#include <oriel/dev/link.h>
+#include <oriel/dev/detail/link.h>
 
 #include "rdma/rdma_memory.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The proxy's half of oriel/dev/proxy.h. A lane takes the entries of one ring, posts them
+ * The proxy's half of oriel/dev/detail/proxy.h. A lane takes the entries of one ring, posts them
  * to one queue pair without a ring, and publishes which ones are done. Nothing here waits
  * for a peer: a step does what can be done now. All lanes of one loopback link are
  * called by one thread at a time.
@@ -8,7 +8,7 @@
 #ifndef ORI_RDMA_RDMA_PROXY_H
 #define ORI_RDMA_RDMA_PROXY_H
 
-#include <oriel/dev/proxy.h>
+#include <oriel/dev/detail/proxy.h>
 
 #include "hca/hca.h"
 #include "rdma/rdma_loopback.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The thread of the proxy: when it steps the lanes, when it sleeps, and when posters and
- * waiters step them instead. rdma.c starts it; oriel/dev/proxy.h calls it.
+ * waiters step them instead. rdma.c starts it; oriel/dev/detail/proxy.h calls it.
  */
 #include "rdma/rdma_proxy_thread.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The table of GPU allocations that kernels may name outside windows. ori_rdma_reach()
- * fills it; kernels search it in oriel/dev/link.h.
+ * fills it; kernels search it in oriel/dev/detail/link.h.
  */
 #include "rdma/rdma_reach.h"
 

@@ -7,7 +7,7 @@
 #ifndef ORI_RDMA_RDMA_REACH_H
 #define ORI_RDMA_RDMA_REACH_H
 
-#include <oriel/dev/link.h>
+#include <oriel/dev/detail/link.h>
 
 #include "rdma/rdma_memory.h"
 

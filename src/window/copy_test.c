@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests of the copy that GPU groups make (oriel/dev/copy.h), on the CPU: each thread of a group in
- * turn, at all offsets.
+ * Tests of the copy that GPU groups make (oriel/dev/detail/copy.h), on the CPU: each thread of a
+ * group in turn, at all offsets.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <oriel/dev/rdma.h>
-#include <oriel/dev/wait.h>
+#include <oriel/dev/detail/rdma.h>
+#include <oriel/dev/detail/wait.h>
 
 #include "base/error.h"
 #include "base/wait_text.h"
@@ -249,7 +249,7 @@ static void fault_ticket_text(const struct oriel_dev_fault *fault, char *text, s
 
 /*
  * A record has numbers alone, since kernels leave it: their meaning follows from the status and the
- * operation, as oriel/dev/check.h fills it in.
+ * operation, as oriel/dev/detail/check.h fills it in.
  */
 void ori_window_fault_text(const struct oriel_dev_window *d, const struct oriel_dev_fault *fault,
 			   char *text, size_t length)

@@ -16,7 +16,7 @@
 
 /*
  * May the operation run, in @stream? In @call the tables are those in host memory, so that the
- * host checks arguments with the functions of oriel/dev/check.h, as kernels do.
+ * host checks arguments with the functions of oriel/dev/detail/check.h, as kernels do.
  */
 static enum oriel_status stream_begin(struct ori_window_call *call, const struct oriel_window *w,
 				      const void *stream)

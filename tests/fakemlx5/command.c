@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include <oriel/dev/mlx5.h>
+#include <oriel/dev/detail/mlx5.h>
 
 #include "hca/soft/soft_engine.h"
 #include "objects.h"

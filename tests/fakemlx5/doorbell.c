@@ -21,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <oriel/dev/mlx5.h>
+#include <oriel/dev/detail/mlx5.h>
 
 #include "hca/soft/soft_engine.h"
 #include "hca/soft/soft_qp.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <oriel/dev/mlx5_ring.h>
+#include <oriel/dev/detail/mlx5_ring.h>
 
 #include "hca/soft/soft_engine.h"
 #include "objects.h"

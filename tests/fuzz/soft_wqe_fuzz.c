@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <oriel/dev/mlx5.h>
+#include <oriel/dev/detail/mlx5.h>
 
 #include "fuzz.h"
 #include "hca/soft/soft_wqe.h"

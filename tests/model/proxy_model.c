@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ring of oriel/dev/proxy.h: two or three posters request posts of --entries entries on a ring
- * of four, the second of which is a counter. A proxy copies, posts and completes them; an HCA ends
- * them. Stores of a poster go through its store buffer, first in first out, as after a release;
- * with --releases 0 in any order. The mutants: --room 0 does not wait for the tail; --laps 0 leaves
- * the index out of the stamp; --early 1 moves the tail before the copy; --ends 0 completes an entry
- * as soon as it is posted; --counts 0 increments a counter as soon as it is copied.
+ * The ring of oriel/dev/detail/proxy.h: two or three posters request posts of --entries entries on
+ * a ring of four, the second of which is a counter. A proxy copies, posts and completes them; an
+ * HCA ends them. Stores of a poster go through its store buffer, first in first out, as after a
+ * release; with --releases 0 in any order. The mutants: --room 0 does not wait for the tail; --laps
+ * 0 leaves the index out of the stamp; --early 1 moves the tail before the copy; --ends 0 completes
+ * an entry as soon as it is posted; --counts 0 increments a counter as soon as it is copied.
  */
 #include <stdbool.h>
 #include <stdint.h>

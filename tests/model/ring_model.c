@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The posting of oriel/dev/mlx5_ring.h: reserve, fill, post, by two or three posters on a ring of
- * four, and an HCA that executes the WQEs below its doorbell. One poster at a time, the ringer,
- * rings the doorbell. Each store goes through its poster's store buffer, first in first out; an
- * atomic passes the buffer, unless it is a release: bit 1 of --releases is the release of a poster
- * whose turn it is, bit 2 that of a ringer that lets go. With --buffers 0 a poster whose buffer is
- * not empty takes no other step, which is sequential consistency. --halves 1: posters publish
- * first, then ring. --forgets 1: a ringer lets go without a check for WQEs that were published
- * meanwhile.
+ * The posting of oriel/dev/detail/mlx5_ring.h: reserve, fill, post, by two or three posters on a
+ * ring of four, and an HCA that executes the WQEs below its doorbell. One poster at a time, the
+ * ringer, rings the doorbell. Each store goes through its poster's store buffer, first in first
+ * out; an atomic passes the buffer, unless it is a release: bit 1 of --releases is the release of a
+ * poster whose turn it is, bit 2 that of a ringer that lets go. With --buffers 0 a poster whose
+ * buffer is not empty takes no other step, which is sequential consistency. --halves 1: posters
+ * publish first, then ring. --forgets 1: a ringer lets go without a check for WQEs that were
+ * published meanwhile.
  */
 #include <stdbool.h>
 #include <stdint.h>

@@ -2,7 +2,7 @@
 /* Tries what the library needs of a NIC, for `oriel field-report`. */
 #include <string.h>
 
-#include <oriel/dev/mlx5_ring.h>
+#include <oriel/dev/detail/mlx5_ring.h>
 
 #include "base/clock.h"
 #include "base/error.h"

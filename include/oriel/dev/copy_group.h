@@ -14,57 +14,8 @@
 #ifndef ORIEL_DEV_COPY_GROUP_H
 #define ORIEL_DEV_COPY_GROUP_H
 
-#include <oriel/dev/mapped.h>
-
-#define ORIEL_DEV_COPY_GROUP 64u /* workers at most */
-
-enum oriel_dev_side {
-	ORIEL_DEV_PACK,   /* from the buffer to the slot */
-	ORIEL_DEV_UNPACK, /* from the slot to the buffer */
-};
-
-/* A part of a transfer. */
-struct oriel_dev_chunk {
-	char *slot;
-	char *buffer;    /* of the user, from @offset on */
-	uint64_t offset; /* in the transfer */
-	uint64_t length; /* bytes of both */
-	uint64_t user;   /* of the request */
-	uint64_t number; /* of this side, from 0 on */
-	uint32_t channel;
-	uint32_t index; /* in the transfer */
-};
-
-/* @posted is @chunk.number + 1, stored last. */
-struct oriel_dev_job {
-	struct oriel_dev_chunk chunk;
-	uint64_t posted;
-	uint64_t reserved[8];
-};
-
-/* The words that a worker writes; each worker has a line of its own. */
-struct oriel_dev_worker {
-	uint64_t done;   /* chunks */
-	uint64_t inside; /* 1: it has entered, and not left */
-	uint64_t reserved[14];
-};
-
-/* Passed by value, made by oriel_p2p_copy_group_device(), never changed. */
-struct oriel_dev_copy_group {
-	uint32_t magic;   /* ORIEL_DEV_MAGIC */
-	uint32_t version; /* ORIEL_DEV_VERSION */
-	uint32_t workers;
-	uint32_t depth;                      /* of each ring */
-	struct oriel_dev_job *jobs[2];       /* [enum oriel_dev_side], [depth] */
-	struct oriel_dev_worker *records[2]; /* [enum oriel_dev_side], [workers] */
-	const uint64_t *ended;               /* not 0: the status with which the endpoint ended */
-	uint64_t timeout_ns;
-};
-
-ORIEL_DEV enum oriel_status oriel_copy_group_status(const struct oriel_dev_copy_group *group)
-{
-	return (enum oriel_status)(int64_t)oriel_dev_load_acquire(group->ended);
-}
+#include <oriel/dev/detail/copy_group.h>
+#include <oriel/dev/detail/mapped.h>
 
 /*
  * Whole group, as worker @worker of @side, which no other group is meanwhile. ORIEL_OK, and
@@ -107,15 +58,6 @@ ORIEL_DEV void oriel_dev_copy_group_leave(const struct oriel_dev_copy_group *gro
 		oriel_dev_store_release(&group->records[side][worker].inside, 0);
 }
 
-/* The next job of @worker. */
-ORIEL_DEV const struct oriel_dev_job *oriel_copy_group_job(const struct oriel_dev_copy_group *group,
-							   enum oriel_dev_side side,
-							   uint32_t worker, uint64_t *number)
-{
-	*number = oriel_dev_load_relaxed(&group->records[side][worker].done);
-	return &group->jobs[side][*number % group->depth];
-}
-
 /*
  * Whole group, inside. Has the next chunk of @worker been posted? ORIEL_AGAIN: not yet; the
  * status of the endpoint if it has ended: nothing but leave() may follow then.
@@ -136,36 +78,6 @@ ORIEL_DEV enum oriel_status oriel_dev_copy_group_test(const struct oriel_dev_cop
 		}
 	}
 	return (enum oriel_status)(int64_t)oriel_dev_share(g, (uint64_t)(int64_t)status);
-}
-
-#define ORIEL_COPY_GROUP_POLLS 64u /* between two reads of the clock, and of the endpoint's end */
-
-/* One thread: wait until job @number is posted, and acquire it. */
-ORIEL_DEV enum oriel_status oriel_copy_group_wait(const struct oriel_dev_copy_group *group,
-						  const struct oriel_dev_job *job, uint64_t number,
-						  uint64_t timeout_ns)
-{
-	uint64_t limit = timeout_ns ? timeout_ns : group->timeout_ns, start = 0, now, seen;
-	enum oriel_status status;
-	uint32_t polls = 0;
-
-	while ((seen = oriel_dev_load_relaxed(&job->posted)) != number + 1) {
-		if (++polls % ORIEL_COPY_GROUP_POLLS) {
-			oriel_dev_relax();
-			continue;
-		}
-		status = oriel_copy_group_status(group);
-		if (status != ORIEL_OK)
-			return status;
-		now = oriel_dev_clock_ns();
-		if (!start)
-			start = now;
-		if (limit != ORIEL_FOREVER && now - start >= limit)
-			return ORIEL_ERR_TIMEOUT;
-		oriel_dev_back_off(now - start);
-	}
-	(void)oriel_dev_acquire(&job->posted, seen);
-	return ORIEL_OK;
 }
 
 /*
@@ -218,8 +130,8 @@ ORIEL_DEV void oriel_dev_copy_group_done(const struct oriel_dev_copy_group *grou
 }
 
 /*
- * The part of @length bytes that @worker handles: [*begin, *begin + result). It begins with a
- * line.
+ * One thread: the part of @length bytes that @worker handles: [*begin, *begin + result). It begins
+ * with a line.
  */
 ORIEL_DEV uint64_t oriel_dev_copy_group_part(const struct oriel_dev_copy_group *group,
 					     uint32_t worker, uint64_t length, uint64_t *begin)

@@ -12,13 +12,9 @@
 #ifndef ORIEL_DEV_COUNTER_H
 #define ORIEL_DEV_COUNTER_H
 
+#include <oriel/dev/data.h>
+#include <oriel/dev/detail/counter.h>
 #include <oriel/dev/signal.h>
-
-ORIEL_DEV uint64_t *oriel_dev_counter(const struct oriel_dev_window *w, uint32_t peer,
-				      uint32_t counter)
-{
-	return &w->counter_words[(size_t)peer * w->counters + counter];
-}
 
 /*
  * Whole group: put, then increment this rank's own @counter for @peer by one once @from may be

@@ -11,7 +11,7 @@
 #ifndef ORIEL_DEV_DOMAIN_H
 #define ORIEL_DEV_DOMAIN_H
 
-#include <oriel/dev/check.h>
+#include <oriel/dev/detail/check.h>
 
 /* How many ranks the domain has, this one among them. 0: the handle is of another version. */
 ORIEL_DEV uint32_t oriel_dev_domain_size(const struct oriel_dev_window *w)
@@ -79,6 +79,12 @@ ORIEL_DEV enum oriel_status oriel_dev_peer_index(const struct oriel_dev_window *
 	if (status == ORIEL_OK)
 		*index = rank < w->rank ? rank : rank - 1;
 	return status;
+}
+
+/* The path to @peer, a rank, as far as this translation unit has the code: ORIEL_DEV_PATHS. */
+ORIEL_DEV uint32_t oriel_dev_path(const struct oriel_dev_window *w, uint32_t peer)
+{
+	return oriel_dev_usable(oriel_dev_peer_of(w, peer).path);
 }
 
 #endif

@@ -7,45 +7,9 @@
 #ifndef ORIEL_DEV_GROUP_H
 #define ORIEL_DEV_GROUP_H
 
-#include <oriel/dev/order.h>
+#include <oriel/dev/detail/group.h>
 
-#define ORIEL_TEAM_MAX 64
-
-enum oriel_dev_kind {
-	ORIEL_DEV_THREAD,  /* one thread alone */
-	ORIEL_DEV_WARP,    /* CUDA */
-	ORIEL_DEV_BLOCK,   /* CUDA, 1-D */
-	ORIEL_DEV_TEAM,    /* CPU threads around a struct oriel_team */
-	ORIEL_DEV_CLUSTER, /* CUDA, 1-D, from sm_90 on */
-};
-
-/*
- * The meeting point of the CPU threads of a team. Storage belongs to the caller; shared by the
- * threads, which all live in one process. @generation counts meetings.
- *
- * share[g & 1] and vote[g & 1] belong to meeting g: written before it, read after it. The last
- * thread to arrive clears the vote of the next meeting; no thread can still read that, because
- * all have arrived.
- */
-struct oriel_team {
-	uint64_t arrived;
-	uint64_t reserved0[15];
-	uint64_t generation;
-	uint64_t reserved1[15];
-	uint64_t share[2];
-	uint64_t vote[2];
-	uint32_t size;
-	uint32_t spin;
-};
-
-struct oriel_dev_group {
-	uint32_t rank;
-	uint32_t size;
-	uint32_t kind; /* enum oriel_dev_kind */
-	uint32_t reserved;
-	struct oriel_team *team; /* NULL unless a team */
-};
-
+/* One thread calls it, of a kernel or of the CPU: the group that is this thread alone. */
 ORIEL_DEV struct oriel_dev_group oriel_dev_thread(void)
 {
 	struct oriel_dev_group g = {0, 1, ORIEL_DEV_THREAD, 0, NULL};
@@ -65,7 +29,7 @@ static __device__ __forceinline__ struct oriel_dev_group oriel_dev_warp(void)
 	return g;
 }
 
-/* All threads of a 1-D block. */
+/* All threads of a 1-D block; each calls. */
 static __device__ __forceinline__ struct oriel_dev_group oriel_dev_block(void)
 {
 	struct oriel_dev_group g = {threadIdx.x, blockDim.x, ORIEL_DEV_BLOCK, 0, NULL};
@@ -75,7 +39,10 @@ static __device__ __forceinline__ struct oriel_dev_group oriel_dev_block(void)
 #endif
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-/* All threads of a cluster of 1-D blocks; only where the kernel is built for sm_90 or later. */
+/*
+ * All threads of a cluster of 1-D blocks, each of which calls; only where the kernel is built for
+ * sm_90 or later.
+ */
 static __device__ __forceinline__ struct oriel_dev_group oriel_dev_cluster(void)
 {
 	struct oriel_dev_group g = {0, 0, ORIEL_DEV_CLUSTER, 0, NULL};
@@ -87,75 +54,12 @@ static __device__ __forceinline__ struct oriel_dev_group oriel_dev_cluster(void)
 	g.size = blocks * blockDim.x;
 	return g;
 }
-
-/*
- * Also a fence for the writes of the threads, to memory of any kind (PTX ISA 8.8,
- * barrier.cluster).
- */
-static __device__ __forceinline__ void oriel_cluster_sync(void)
-{
-	asm volatile("barrier.cluster.arrive.release;\n\t"
-		     "barrier.cluster.wait.acquire;"
-		     :
-		     :
-		     : "memory");
-}
-
-/*
- * The shared address at which block @block of the cluster has its copy of the variable @mine.
- */
-static __device__ __forceinline__ uint32_t oriel_cluster_address(const void *mine, uint32_t block)
-{
-	uint32_t address;
-
-	asm("mapa.shared::cluster.u32 %0, %1, %2;"
-	    : "=r"(address)
-	    : "r"((uint32_t)__cvta_generic_to_shared(mine)), "r"(block));
-	return address;
-}
-
-static __device__ __forceinline__ uint64_t oriel_cluster_share(struct oriel_dev_group g,
-							       uint64_t value)
-{
-	__shared__ uint64_t word;
-	uint32_t block;
-
-	/* All threads have read the value shared before. */
-	oriel_cluster_sync();
-	for (block = 0; g.rank == 0 && block < g.size / blockDim.x; block++)
-		asm volatile("st.shared::cluster.u64 [%0], %1;"
-			     :
-			     : "r"(oriel_cluster_address(&word, block)), "l"(value)
-			     : "memory");
-	oriel_cluster_sync();
-	return word;
-}
-
-static __device__ __forceinline__ enum oriel_status oriel_cluster_vote(struct oriel_dev_group g,
-								       enum oriel_status status)
-{
-	__shared__ int vote;
-	uint32_t block;
-
-	/* All threads of the block have read the vote before. */
-	__syncthreads();
-	if (threadIdx.x == 0)
-		vote = ORIEL_OK;
-	oriel_cluster_sync();
-	for (block = 0; status != ORIEL_OK && block < g.size / blockDim.x; block++)
-		asm volatile("red.shared::cluster.min.s32 [%0], %1;"
-			     :
-			     : "r"(oriel_cluster_address(&vote, block)), "r"((int)status)
-			     : "memory");
-	oriel_cluster_sync();
-	return (enum oriel_status)vote;
-}
 #endif
 
 #ifndef __CUDA_ARCH__
 /*
- * Prepare @team for @size threads, 1 to ORIEL_TEAM_MAX. @is_oversubscribed: there may
- * be more threads than cores, so that polling costs the others time.
+ * One thread, before the others use it: prepare @team for @size threads, 1 to ORIEL_TEAM_MAX.
+ * @is_oversubscribed: there may be more threads than cores, so that polling costs the others time.
  */
 ORIEL_DEV enum oriel_status oriel_team_open(struct oriel_team *team, uint32_t size,
 					    bool is_oversubscribed)
@@ -171,48 +75,16 @@ ORIEL_DEV enum oriel_status oriel_team_open(struct oriel_team *team, uint32_t si
 	return ORIEL_OK;
 }
 
-/* The team as seen by its thread @rank. */
+/* The team as seen by its thread @rank, which calls. */
 ORIEL_DEV struct oriel_dev_group oriel_dev_team(struct oriel_team *team, uint32_t rank)
 {
 	struct oriel_dev_group g = {rank, team->size, ORIEL_DEV_TEAM, 0, team};
 
 	return g;
 }
-
-ORIEL_DEV_COLD void oriel_team_wait(struct oriel_team *team, uint64_t generation)
-{
-	uint64_t start = 0, now;
-	uint32_t polls = 0;
-
-	while (oriel_dev_load_relaxed(&team->generation) == generation) {
-		if (++polls < team->spin) {
-			oriel_dev_relax();
-			continue;
-		}
-		now = oriel_dev_clock_ns();
-		if (!start)
-			start = now;
-		oriel_dev_back_off(now - start);
-	}
-	/* Acquires the writes that the last thread to arrive released in oriel_team_sync(). */
-	(void)oriel_dev_load_acquire(&team->generation);
-}
-
-ORIEL_DEV void oriel_team_sync(struct oriel_team *team)
-{
-	uint64_t generation = oriel_dev_load_relaxed(&team->generation);
-
-	/* Acquire and release: the last to arrive passes on the writes that all released. */
-	if (oriel_dev_fetch_add_acq_rel(&team->arrived, 1) + 1 < team->size) {
-		oriel_team_wait(team, generation);
-		return;
-	}
-	oriel_dev_store_relaxed(&team->arrived, 0);
-	oriel_dev_store_relaxed(&team->vote[(generation + 1) & 1], 0);
-	oriel_dev_store_release(&team->generation, generation + 1);
-}
 #endif
 
+/* Any thread of @g: is it the one that acts for the group? */
 ORIEL_DEV bool oriel_dev_is_leader(struct oriel_dev_group g)
 {
 	return g.rank == 0;
@@ -313,42 +185,7 @@ ORIEL_DEV enum oriel_status oriel_dev_vote(struct oriel_dev_group g, enum oriel_
 }
 
 /*
- * Whole group; syncs. The leader's result: it returns the leader's @status to all, and *@value
- * becomes the leader's for all.
- */
-ORIEL_DEV enum oriel_status oriel_dev_share_result(struct oriel_dev_group g,
-						   enum oriel_status status, uint64_t *value)
-{
-#ifdef __CUDA_ARCH__
-	if (g.kind == ORIEL_DEV_BLOCK) {
-		__shared__ uint64_t word;
-
-		status = oriel_dev_vote(g, g.rank == 0 ? status : ORIEL_OK);
-		if (g.rank == 0)
-			word = *value;
-		__syncthreads();
-		*value = word;
-		return status;
-	}
-#else
-	if (g.kind == ORIEL_DEV_TEAM) {
-		uint64_t turn = oriel_dev_load_relaxed(&g.team->generation) & 1;
-
-		if (g.rank == 0) {
-			oriel_dev_store_relaxed(&g.team->share[turn], *value);
-			oriel_dev_store_relaxed(&g.team->vote[turn], (uint64_t)(int64_t)status);
-		}
-		oriel_team_sync(g.team);
-		*value = oriel_dev_load_relaxed(&g.team->share[turn]);
-		return (enum oriel_status)(int64_t)oriel_dev_load_relaxed(&g.team->vote[turn]);
-	}
-#endif
-	*value = oriel_dev_share(g, *value);
-	return (enum oriel_status)(int64_t)oriel_dev_share(g, (uint64_t)(int64_t)status);
-}
-
-/*
- * The part of @length bytes that this thread handles: [*begin, *begin + result).
+ * Any thread of @g: the part of @length bytes that it handles: [*begin, *begin + result).
  * Parts are multiples of 64 bytes but for the last.
  */
 ORIEL_DEV uint64_t oriel_dev_part(struct oriel_dev_group g, uint64_t length, uint64_t *begin)

@@ -29,23 +29,6 @@
 #define ORIEL_DEV_RARE ORIEL_DEV_COLD
 #endif
 
-/*
- * Before a loop whose arrays must become registers; and before one around such
- * loops, which nvcc would else unroll to four times the registers.
- */
-#ifdef __CUDA_ARCH__
-#define ORIEL_DEV_UNROLL _Pragma("unroll")
-#define ORIEL_DEV_UNROLL_FEW _Pragma("unroll 4")
-#define ORIEL_DEV_ROLL _Pragma("unroll 1")
-#else
-#define ORIEL_DEV_UNROLL
-#define ORIEL_DEV_UNROLL_FEW
-#define ORIEL_DEV_ROLL
-#endif
-
-/* The likely branch: its code follows at once, the other branch's lies elsewhere. */
-#define ORIEL_DEV_OFTEN(claim) __builtin_expect(!!(claim), 1)
-
 #define ORIEL_DEV_MAGIC 0x4c45524fu /* "OREL", little-endian */
 #define ORIEL_DEV_VERSION 11u
 /* Magic and version are packed in one word, with room for a path. */
@@ -152,8 +135,8 @@ struct oriel_dev_fault {
 	uint32_t window; /* number of the window, 0 for the communicator */
 	uint32_t id;     /* signal, slot, counter, channel or buffer; of window 0: the queue */
 	/*
-	 * For a queue that memory of its own rank has ended, see oriel_link_is_own_access():
-	 * the address and length of that memory are @expected and @age_ns, 0 if unknown, and
+	 * For a queue that memory of its own rank has ended: the address and length of that memory
+	 * are @expected and @age_ns, 0 if unknown, and
 	 * @peer is the peer of the queue.
 	 */
 	uint64_t expected; /* operand of the wait; the limit that was exceeded */
@@ -164,6 +147,56 @@ struct oriel_dev_fault {
 	uint64_t reserved1;
 };
 
+#define ORIEL_TEAM_MAX 64
+
+enum oriel_dev_kind {
+	ORIEL_DEV_THREAD,  /* one thread alone */
+	ORIEL_DEV_WARP,    /* CUDA */
+	ORIEL_DEV_BLOCK,   /* CUDA, 1-D */
+	ORIEL_DEV_TEAM,    /* CPU threads around a struct oriel_team */
+	ORIEL_DEV_CLUSTER, /* CUDA, 1-D, from sm_90 on */
+};
+
+/*
+ * The meeting point of the CPU threads of a team. Storage belongs to the caller; shared by the
+ * threads, which all live in one process. @generation counts meetings.
+ *
+ * share[g & 1] and vote[g & 1] belong to meeting g: written before it, read after it. The last
+ * thread to arrive clears the vote of the next meeting; no thread can still read that, because
+ * all have arrived.
+ */
+struct oriel_team {
+	uint64_t arrived;
+	uint64_t reserved0[15];
+	uint64_t generation;
+	uint64_t reserved1[15];
+	uint64_t share[2];
+	uint64_t vote[2];
+	uint32_t size;
+	uint32_t spin;
+};
+
+struct oriel_dev_group {
+	uint32_t rank;
+	uint32_t size;
+	uint32_t kind; /* enum oriel_dev_kind */
+	uint32_t reserved;
+	struct oriel_team *team; /* NULL unless a team */
+};
+
+/* The condition of a wait; it becomes the record if the wait fails. */
+struct oriel_dev_aim {
+	const uint64_t *word;
+	uint64_t operand;
+	uint32_t compare; /* enum oriel_compare, or ORIEL_DEV_PASSED */
+	uint32_t what;    /* enum oriel_dev_what */
+	uint32_t peer;
+	uint32_t id;
+};
+
+/* Beyond enum oriel_compare: at or past the operand, modulo 2^64. */
+#define ORIEL_DEV_PASSED 6u
+
 /*
  * One entry of an all-to-all with lengths and displacements (oriel_alltoall_start_v()): what a
  * rank sends to one peer, and what it receives from that peer. In bytes.
@@ -173,6 +206,66 @@ struct oriel_dev_alltoallv {
 	uint64_t send_length;
 	uint64_t recv_displacement; /* from the beginning of the result */
 	uint64_t recv_length;
+};
+
+/* The format of the lines of oriel_dev_gather_lines(). */
+enum oriel_dev_lines {
+	ORIEL_DEV_LINES_LL,    /* dev/ll.h */
+	ORIEL_DEV_LINES_LL128, /* dev/ll128.h */
+};
+
+/*
+ * A series of executions, with signals and a staging of its own. Equal on all ranks, except for
+ * addresses.
+ */
+struct oriel_dev_gather {
+	uint64_t to;      /* oriel_at() of the result, in the window of every rank */
+	char *result;     /* local address of the result */
+	uint64_t staging; /* offset in buffer 0; a multiple of 128; zeroed at first */
+	uint64_t slot;    /* staging bytes for one part and one rank; whole lines */
+	uint64_t stride;  /* 0: one message for all; else rank r's lies r * stride behind */
+	uint32_t lines;   /* enum oriel_dev_lines */
+	uint32_t id;      /* the first of its signals, two for each part */
+};
+
+/* Tables behind the handles, which device functions alone read: oriel/dev/detail. */
+struct oriel_dev_job;
+struct oriel_dev_worker;
+struct oriel_dev_peer;
+struct oriel_dev_buffer;
+struct oriel_dev_slot;
+struct oriel_dev_sender;
+struct oriel_dev_receiver;
+
+#define ORIEL_DEV_COPY_GROUP 64u /* workers at most */
+
+enum oriel_dev_side {
+	ORIEL_DEV_PACK,   /* from the buffer to the slot */
+	ORIEL_DEV_UNPACK, /* from the slot to the buffer */
+};
+
+/* A part of a transfer. */
+struct oriel_dev_chunk {
+	char *slot;
+	char *buffer;    /* of the user, from @offset on */
+	uint64_t offset; /* in the transfer */
+	uint64_t length; /* bytes of both */
+	uint64_t user;   /* of the request */
+	uint64_t number; /* of this side, from 0 on */
+	uint32_t channel;
+	uint32_t index; /* in the transfer */
+};
+
+/* Passed by value, made by oriel_p2p_copy_group_device(), never changed. */
+struct oriel_dev_copy_group {
+	uint32_t magic;   /* ORIEL_DEV_MAGIC */
+	uint32_t version; /* ORIEL_DEV_VERSION */
+	uint32_t workers;
+	uint32_t depth;                      /* of each ring */
+	struct oriel_dev_job *jobs[2];       /* [enum oriel_dev_side], [depth] */
+	struct oriel_dev_worker *records[2]; /* [enum oriel_dev_side], [workers] */
+	const uint64_t *ended;               /* not 0: the status with which the endpoint ended */
+	uint64_t timeout_ns;
 };
 
 /* A rank as the communicator knows it. */
@@ -187,48 +280,6 @@ struct oriel_dev_rank {
 struct oriel_dev_keys {
 	uint32_t rail[ORIEL_DEV_RAILS];
 };
-
-struct oriel_dev_link;
-
-/* Properties of a rank of a window, beside its path. */
-enum oriel_dev_peer_flags {
-	/* Its link reaches own buffers by their keys, see oriel_rdma_own(). */
-	ORIEL_DEV_PEER_OWN_KEYS = 1,
-	/*
-	 * Mapped over a bus that passes no atomics to its memory: the words of this rank there
-	 * change by stores alone, see oriel_mapped_serial_add().
-	 */
-	ORIEL_DEV_PEER_SERIAL = 2,
-	/* Mapped over a bus that splits lines, which LL128 needs whole. */
-	ORIEL_DEV_PEER_NARROW = 4,
-	/* Some rank is serial to it: fetch_add() there excludes others, see
-	 * oriel_dev_add_in_turn().
-	 */
-	ORIEL_DEV_PEER_TURNS = 8,
-};
-
-/* With ORIEL_DEV_PEER_SERIAL: number of this rank's word in its flat barriers. */
-#define ORIEL_DEV_PEER_FLAT_SHIFT 8
-#define ORIEL_DEV_SERIAL_FLATS 11u
-
-/* One rank of a window. */
-struct oriel_dev_peer {
-	char *control;                     /* its control segment, mapped here; NULL if not */
-	uint32_t path;                     /* enum oriel_path */
-	uint32_t flags;                    /* enum oriel_dev_peer_flags, and a number behind them */
-	const struct oriel_dev_link *link; /* of the rdma path */
-	struct oriel_dev_keys control_rkeys; /* of its control segment, from address 0 on */
-};
-
-/* One buffer of one rank. */
-struct oriel_dev_buffer {
-	char *base;       /* mapped here; some other address where it is not; NULL if not shared */
-	uint64_t length;  /* in bytes */
-	uint64_t address; /* of the first byte, as NICs know it */
-	struct oriel_dev_keys rkeys; /* of the own rank: lkeys */
-};
-
-#define ORIEL_DEV_HAS_SERIAL (1u << 31)
 
 /* Ranks that the handle itself describes. */
 #define ORIEL_DEV_INLINE_PEERS 8u
@@ -245,52 +296,6 @@ struct oriel_dev_inline_peer {
 	uint64_t length;
 	uint32_t mark; /* ORIEL_DEV_MARK + path; 0: of no rank */
 	uint32_t rank;
-};
-
-/*
- * Set in the epoch of a barrier, full, flat or pairwise, while this rank has arrived
- * for that epoch and a limit of the caller's own ended its wait. The next call waits
- * for the same epoch and does not arrive again; a wait that succeeds clears the bit.
- */
-#define ORIEL_DEV_PENDING ((uint64_t)1 << 63)
-
-/* Barrier epochs of one slot: how often this rank has arrived there. */
-struct oriel_dev_slot {
-	uint64_t epoch;
-	uint64_t flat;
-	uint64_t reserved[6];
-};
-
-/* The use of a channel: its first message or stream decides. */
-enum oriel_dev_form {
-	ORIEL_DEV_FORM_STREAM, /* dev/channel.h */
-	ORIEL_DEV_FORM_LL,     /* messages in lines of dev/ll.h */
-	ORIEL_DEV_FORM_LL128,  /* ... of dev/ll128.h */
-};
-
-/* This rank's ends of one channel. Each end belongs to one group at a time. */
-struct oriel_dev_sender {
-	uint64_t sent;  /* bytes, since the window was made */
-	uint64_t freed; /* last seen of the peer's credit word */
-	uint64_t form;  /* enum oriel_dev_form */
-	uint64_t reserved[5];
-};
-struct oriel_dev_receiver {
-	uint64_t received;
-	uint64_t credited; /* last written to the sender */
-	uint64_t form;
-	uint64_t reserved[5];
-};
-
-/*
- * The words of one channel that a peer writes into this rank's control
- * segment. One writer each.
- */
-struct oriel_dev_channel {
-	uint64_t ready; /* bytes the peer has put into my staging */
-	uint64_t reserved0[15];
-	uint64_t freed; /* bytes the peer has taken out of its staging for me */
-	uint64_t reserved1[15];
 };
 
 /*
@@ -386,19 +391,14 @@ struct oriel_dev_window {
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_fault) == 64);
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_rank) == 16);
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_keys) == 16);
-ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_peer) == 40);
-ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_buffer) == 40);
-ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_slot) == 64);
-ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_sender) == 64);
-ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_receiver) == 64);
-ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_channel) == 2 * ORIEL_DEV_LINE);
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_inline_peer) == 40);
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_window) == 592);
 
 /*
  * An offset names byte @offset of buffer @buffer of a window. Buffer 0 is the one given or
  * allocated at creation, so that a plain offset below 2^48 means that one. Arguments that do not
- * fit become an offset that no window has, which is rejected where it is used.
+ * fit become an offset that no window has, which is rejected where it is used. Any thread, and the
+ * host.
  */
 #define ORIEL_AT_BITS 48
 
@@ -407,6 +407,19 @@ ORIEL_DEV uint64_t oriel_at(uint32_t buffer, uint64_t offset)
 	if (offset >> ORIEL_AT_BITS || buffer >> (64 - ORIEL_AT_BITS))
 		return UINT64_MAX;
 	return (uint64_t)buffer << ORIEL_AT_BITS | offset;
+}
+
+/* Any thread: does the handle come from a library that this text understands? */
+ORIEL_DEV bool oriel_dev_is_compatible(const struct oriel_dev_window *w)
+{
+#ifdef __CUDA_ARCH__
+	/* A GPU waits for each branch, which a CPU predicts. */
+	return !((w->magic ^ ORIEL_DEV_MAGIC) | (w->version ^ ORIEL_DEV_VERSION) |
+		 (w->size ^ (uint32_t)sizeof(*w)));
+#else
+	return w->magic == ORIEL_DEV_MAGIC && w->version == ORIEL_DEV_VERSION &&
+	       w->size == sizeof(*w);
+#endif
 }
 
 #endif

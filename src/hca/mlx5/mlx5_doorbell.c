@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include <oriel/dev/order.h>
+#include <oriel/dev/detail/order.h>
 
 #include "base/clock.h"
 #include "base/error.h"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <oriel/dev/mlx5.h>
+#include <oriel/dev/detail/mlx5.h>
 
 #include "base/error.h"
 #include "base/log.h"

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include <oriel/dev/mlx5_ring.h>
+#include <oriel/dev/detail/mlx5_ring.h>
 
 #include "hca/hca.h"
 

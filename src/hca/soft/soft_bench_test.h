@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <oriel/dev/mlx5_ring.h>
+#include <oriel/dev/detail/mlx5_ring.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
  */
 #include "hca/soft/soft_call.h"
 
-#include <oriel/dev/mlx5_ring.h>
+#include <oriel/dev/detail/mlx5_ring.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -3,7 +3,7 @@
  * The objects of the software HCA. An engine drives the nodes (HCAs) of a
  * process, a node has keys, completion queues and QPs. The lock of the engine
  * guards everything here; rings, records, doorbells and registered memory are
- * shared with posters and only accessed through oriel/dev/order.h.
+ * shared with posters and only accessed through oriel/dev/detail/order.h.
  *
  * Indices of WQEs and CQEs are 64-bit and never wrap:
  *   retired <= fetch <= end <= retired + depth
@@ -12,7 +12,7 @@
 #ifndef ORI_HCA_SOFT_OBJECTS_H
 #define ORI_HCA_SOFT_OBJECTS_H
 
-#include <oriel/dev/mlx5.h>
+#include <oriel/dev/detail/mlx5.h>
 #include <pthread.h>
 #include <stdatomic.h>
 

@@ -5,7 +5,7 @@
  */
 #include "hca/soft/soft_wqe.h"
 
-#include <oriel/dev/mlx5.h>
+#include <oriel/dev/detail/mlx5.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -5,7 +5,7 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <oriel/dev/queue.h>
+#include <oriel/dev/detail/queue.h>
 #include <string.h>
 
 #include "base/error.h"

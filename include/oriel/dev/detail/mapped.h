@@ -2,13 +2,16 @@
 /*
  * The mapped path: this rank can load and store a peer's memory, so a put is a copy and a
  * signal an atomic. It also serves the rank itself. The operations of oriel/dev.h call it.
+ *
+ * No API: this may change in any release.
  */
-#ifndef ORIEL_DEV_MAPPED_H
-#define ORIEL_DEV_MAPPED_H
+#ifndef ORIEL_DEV_DETAIL_MAPPED_H
+#define ORIEL_DEV_DETAIL_MAPPED_H
 
 #include <string.h>
 
-#include <oriel/dev/copy.h>
+#include <oriel/dev/detail/copy.h>
+#include <oriel/dev/group.h>
 
 /*
  * From some size on memcpy() of the C library bypasses the cache, which the

@@ -4,14 +4,15 @@
  * oriel/dev.h call it. NICs know segments and shared buffers from address 0 on, so that a
  * remote address is an offset; each NIC has keys of its own, so that every address and key
  * depends on the rail of the link.
+ *
+ * No API: this may change in any release.
  */
-#ifndef ORIEL_DEV_RDMA_H
-#define ORIEL_DEV_RDMA_H
+#ifndef ORIEL_DEV_DETAIL_RDMA_H
+#define ORIEL_DEV_DETAIL_RDMA_H
 
-#include <oriel/dev/check.h>
-#include <oriel/dev/link.h>
-#include <oriel/dev/mapped.h>
-#include <oriel/dev/order_gpu.h>
+#include <oriel/dev/detail/check.h>
+#include <oriel/dev/detail/link.h>
+#include <oriel/dev/detail/mapped.h>
 
 /* The one of @keys for the link to @peer. */
 ORIEL_DEV uint32_t oriel_rdma_key(const struct oriel_dev_window *w, uint32_t peer,

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * WQEs and CQEs of mlx5 as bytes: pure functions, the same on the CPU and in a kernel.
- * dev/mlx5_ring.h, the links and the software HCA call them. Every WQE made here asks for a
+ * dev/detail/mlx5_ring.h, the links and the software HCA call them. Every WQE made here asks for a
  * CQE, and is one basic block of 64 bytes but for the masked compare-and-swap of 8 bytes, which
  * is two.
  *
  * Fields are big-endian on the wire; keys, numbers and addresses are passed in the order of the
  * machine.
+ *
+ * No API: this may change in any release.
  */
-#ifndef ORIEL_DEV_MLX5_H
-#define ORIEL_DEV_MLX5_H
+#ifndef ORIEL_DEV_DETAIL_MLX5_H
+#define ORIEL_DEV_DETAIL_MLX5_H
 
 #include <string.h>
 
-#include <oriel/dev/order.h>
-#include <oriel/dev/queue.h>
+#include <oriel/dev/detail/order.h>
+#include <oriel/dev/detail/queue.h>
 
 /* The byte swaps below are how a little-endian machine writes big-endian. */
 #ifndef __CUDACC__

@@ -2,11 +2,13 @@
 /*
  * The word that says why a queue of any NIC is dead, and the wait of a thread for a queue. Rings,
  * the proxy and the links of the host use both.
+ *
+ * No API: this may change in any release.
  */
-#ifndef ORIEL_DEV_QUEUE_H
-#define ORIEL_DEV_QUEUE_H
+#ifndef ORIEL_DEV_DETAIL_QUEUE_H
+#define ORIEL_DEV_DETAIL_QUEUE_H
 
-#include <oriel/dev/order.h>
+#include <oriel/dev/detail/order.h>
 
 /* States of a queue: the first failure ends it. */
 enum oriel_queue_state {

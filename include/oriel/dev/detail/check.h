@@ -2,24 +2,13 @@
 /*
  * Arguments of device functions: every function of oriel/dev.h checks them here before it does
  * anything. A rejected argument leaves a record in the window's fault.
+ *
+ * No API: this may change in any release.
  */
-#ifndef ORIEL_DEV_CHECK_H
-#define ORIEL_DEV_CHECK_H
+#ifndef ORIEL_DEV_DETAIL_CHECK_H
+#define ORIEL_DEV_DETAIL_CHECK_H
 
-#include <oriel/dev/wait.h>
-
-/* Does the handle come from a library that this text understands? */
-ORIEL_DEV bool oriel_dev_is_compatible(const struct oriel_dev_window *w)
-{
-#ifdef __CUDA_ARCH__
-	/* A GPU waits for each branch, which a CPU predicts. */
-	return !((w->magic ^ ORIEL_DEV_MAGIC) | (w->version ^ ORIEL_DEV_VERSION) |
-		 (w->size ^ (uint32_t)sizeof(*w)));
-#else
-	return w->magic == ORIEL_DEV_MAGIC && w->version == ORIEL_DEV_VERSION &&
-	       w->size == sizeof(*w);
-#endif
-}
+#include <oriel/dev/detail/wait.h>
 
 /*
  * Has this translation unit the code for @path? A constant: it leaves out code of which
@@ -179,12 +168,6 @@ ORIEL_DEV bool oriel_dev_is_serial(const struct oriel_dev_window *w, uint32_t pe
 {
 	return w->inline_wide & ORIEL_DEV_HAS_SERIAL && peer < w->ranks &&
 	       oriel_dev_peer_of(w, peer).flags & ORIEL_DEV_PEER_SERIAL;
-}
-
-/* The path to @peer. */
-ORIEL_DEV uint32_t oriel_dev_path(const struct oriel_dev_window *w, uint32_t peer)
-{
-	return oriel_dev_usable(oriel_dev_peer_of(w, peer).path);
 }
 
 /* Is @peer behind a NIC, and is there code for that? */

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A send queue of mlx5 and its completion queue, as memory: their state, and the completions, which
- * any number of threads poll for. oriel/dev/mlx5_ring.h posts to it.
+ * any number of threads poll for. oriel/dev/detail/mlx5_ring.h posts to it.
  *
  * Indices count WQEs from the first ever and never wrap:
  *   done <= ready <= resv, and for all threads that may fill their slots resv <= done + depth
  * where ready is the index in the word turn. Every WQE is one block and makes one CQE, so CQE i is
  * that of WQE i.
+ *
+ * No API: this may change in any release.
  */
-#ifndef ORIEL_DEV_MLX5_QUEUE_H
-#define ORIEL_DEV_MLX5_QUEUE_H
+#ifndef ORIEL_DEV_DETAIL_MLX5_QUEUE_H
+#define ORIEL_DEV_DETAIL_MLX5_QUEUE_H
 
-#include <oriel/dev/mlx5.h>
-#include <oriel/dev/order_gpu.h>
+#include <oriel/dev/detail/mlx5.h>
+#include <oriel/dev/detail/order_gpu.h>
 
 /* Results of 8-byte atomics are big-endian. */
 #define ORIEL_MLX5_ATOMICS_SWAPPED 1u

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Posts of any number of threads to a send queue of mlx5 (oriel/dev/mlx5_queue.h). Needs no window:
- * the limits of a wait are arguments. Links post to it.
+ * Posts of any number of threads to a send queue of mlx5 (oriel/dev/detail/mlx5_queue.h). Needs no
+ * window: the limits of a wait are arguments. Links post to it.
  *
  * A post is reserve, fill the slots, post. Between the first and the last the poster does not wait
  * for anything: publication is in order of the indices, so one thread that is held up holds up all
  * behind it. In particular it holds no reservations on two queues. Post in two halves, publish and
  * ring, for more than one: ring all published WQEs before you reserve again, since reserve waits
  * for completions of WQEs for which perhaps no thread has rung.
+ *
+ * No API: this may change in any release.
  */
-#ifndef ORIEL_DEV_MLX5_RING_H
-#define ORIEL_DEV_MLX5_RING_H
+#ifndef ORIEL_DEV_DETAIL_MLX5_RING_H
+#define ORIEL_DEV_DETAIL_MLX5_RING_H
 
-#include <oriel/dev/mlx5_queue.h>
+#include <oriel/dev/detail/mlx5_queue.h>
 
 /* A reservation cannot be returned, so that no later one can ever be published. */
 ORIEL_DEV_COLD enum oriel_status oriel_mlx5_abandon(struct oriel_mlx5_queue *q, uint64_t index,

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Posts to a link, request by request: begin, add, end. Between begin and end the poster does
- * not wait for anything: posters behind it are held up. The operations of oriel/dev/link.h are
- * made of these.
+ * not wait for anything: posters behind it are held up. The operations of oriel/dev/detail/link.h
+ * are made of these.
+ *
+ * No API: this may change in any release.
  */
-#ifndef ORIEL_DEV_LINK_POST_H
-#define ORIEL_DEV_LINK_POST_H
+#ifndef ORIEL_DEV_DETAIL_LINK_POST_H
+#define ORIEL_DEV_DETAIL_LINK_POST_H
 
-#include <oriel/dev/link_queue.h>
+#include <oriel/dev/detail/link_queue.h>
+#include <oriel/dev/detail/mlx5_ring.h>
 
 /* Bytes that one request moves, by a ring or by the proxy. */
 #define ORIEL_LINK_LENGTH_MAX ORIEL_MLX5_LENGTH_MAX

@@ -8,11 +8,13 @@
  * after the load (PTX ISA 8.8, "Release and acquire patterns"), on a CPU by loading the word
  * again, which reads the awaited value or a later one of the same release sequence (C11
  * 5.1.2.4).
+ *
+ * No API: this may change in any release.
  */
-#ifndef ORIEL_DEV_ORDER_H
-#define ORIEL_DEV_ORDER_H
+#ifndef ORIEL_DEV_DETAIL_ORDER_H
+#define ORIEL_DEV_DETAIL_ORDER_H
 
-#include <oriel/dev/types.h>
+#include <oriel/dev/word.h>
 
 #if defined(__SANITIZE_THREAD__)
 #define ORIEL_DEV_TSAN
@@ -20,75 +22,6 @@
 #if __has_feature(thread_sanitizer)
 #define ORIEL_DEV_TSAN
 #endif
-#endif
-
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-/* The library defines it, for waits on the CPU: CLOCK_MONOTONIC in ns. */
-uint64_t oriel_cpu_clock_ns(void);
-
-/*
- * The library defines it: yield the core, for the longer the longer the wait has been, since
- * ranks often outnumber cores. A sleeper costs its peer up to 1/32 of the time already waited
- * and never more than 2 ms.
- */
-void oriel_cpu_back_off(uint64_t waited_ns);
-
-/*
- * The library defines it: set *@asleep to 0 and wake the HCA whose word it is. The sleeper sets
- * the word, does a full fence, polls once more for work and only then sleeps; a thread that
- * makes work does a full fence before it reads the word.
- */
-void oriel_cpu_wake(uint32_t *asleep);
-
-/* The same for a thread that sleeps on the word itself. */
-void oriel_cpu_wake_thread(uint32_t *asleep);
-
-/*
- * The library defines it: the thread of a proxy sleeps, and a request was published in the ring
- * whose @seat it is, after which came a full fence. The caller posts the request, or the thread
- * is woken.
- */
-void oriel_cpu_ask_proxy(void *seat);
-
-/*
- * The library defines it: the same for a thread that waits for its request; no thread is woken.
- */
-void oriel_cpu_help_proxy(void *seat);
-
-/* The library defines it: do a part of the work of its threads, while the caller waits. */
-void oriel_cpu_help(void);
-
-/*
- * The library defines it: a wait that has taken @record->age_ns goes on, at most until
- * @timeout_ns. Logs a warning if that is longer than ORIEL_LATE. Returns the age at which the
- * wait calls it again.
- */
-uint64_t oriel_cpu_late(const struct oriel_dev_fault *record, uint32_t compare,
-			uint64_t timeout_ns);
-
-/*
- * The library defines it: a wait of this thread has passed its limit, which @is_own if its
- * caller set it. oriel_last_error() has the text from now on.
- */
-void oriel_cpu_expire(const struct oriel_dev_fault *record, uint32_t compare, bool is_own);
-
-/* The library defines it: the same for arguments that were rejected. */
-void oriel_cpu_reject(const struct oriel_dev_window *w, const struct oriel_dev_fault *record);
-
-#ifdef __cplusplus
-}
-#endif
-
-/*
- * Always 0. If all threads of a warp add the same, nvcc adds once for all of them, at the cost
- * of a dozen instructions, which a thread that adds alone spends for nothing; nvcc does not
- * know that they add the same if each adds this too.
- */
-#ifdef __CUDA_ARCH__
-#define ORIEL_DEV_OWN ((uint64_t)(threadIdx.x >> 31))
 #endif
 
 #ifdef __CUDA_ARCH__
@@ -102,35 +35,6 @@ ORIEL_DEV uint64_t *oriel_dev_now(uint64_t *word)
 	return word;
 }
 #endif
-
-/*
- * All of these declare to a GPU that words lie in global memory. A load that might be from a
- * thread's own memory may give each thread of a warp another value, so that the warp diverges
- * in all that depends on it.
- */
-ORIEL_DEV uint64_t oriel_dev_load_relaxed(const uint64_t *word)
-{
-#ifdef __CUDA_ARCH__
-	uint64_t value;
-
-	asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
-	return value;
-#else
-	return __atomic_load_n(word, __ATOMIC_RELAXED);
-#endif
-}
-
-ORIEL_DEV uint64_t oriel_dev_load_acquire(const uint64_t *word)
-{
-#ifdef __CUDA_ARCH__
-	uint64_t value;
-
-	asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
-	return value;
-#else
-	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
-#endif
-}
 
 /* The pointer at @pointer, of any type. */
 ORIEL_DEV void *oriel_dev_load_acquire_pointer(const void *pointer)
@@ -151,48 +55,6 @@ ORIEL_DEV void oriel_dev_store_release_pointer(void *pointer, void *value)
 	asm volatile("st.release.sys.global.u64 [%0], %1;" : : "l"(pointer), "l"(value) : "memory");
 #else
 	__atomic_store_n((void **)pointer, value, __ATOMIC_RELEASE);
-#endif
-}
-
-ORIEL_DEV void oriel_dev_store_relaxed(uint64_t *word, uint64_t value)
-{
-#ifdef __CUDA_ARCH__
-	asm volatile("st.relaxed.sys.global.u64 [%0], %1;" : : "l"(word), "l"(value) : "memory");
-#else
-	__atomic_store_n(word, value, __ATOMIC_RELAXED);
-#endif
-}
-
-ORIEL_DEV void oriel_dev_store_release(uint64_t *word, uint64_t value)
-{
-#ifdef __CUDA_ARCH__
-	asm volatile("st.release.sys.global.u64 [%0], %1;" : : "l"(word), "l"(value) : "memory");
-#else
-	__atomic_store_n(word, value, __ATOMIC_RELEASE);
-#endif
-}
-
-ORIEL_DEV void oriel_dev_add_relaxed(uint64_t *word, uint64_t value)
-{
-#ifdef __CUDA_ARCH__
-	asm volatile("red.relaxed.sys.global.add.u64 [%0], %1;"
-		     :
-		     : "l"(word), "l"(value + ORIEL_DEV_OWN)
-		     : "memory");
-#else
-	__atomic_fetch_add(word, value, __ATOMIC_RELAXED);
-#endif
-}
-
-ORIEL_DEV void oriel_dev_add_release(uint64_t *word, uint64_t value)
-{
-#ifdef __CUDA_ARCH__
-	asm volatile("red.release.sys.global.add.u64 [%0], %1;"
-		     :
-		     : "l"(word), "l"(value + ORIEL_DEV_OWN)
-		     : "memory");
-#else
-	__atomic_fetch_add(word, value, __ATOMIC_RELEASE);
 #endif
 }
 
@@ -579,31 +441,6 @@ ORIEL_DEV uint64_t oriel_dev_swap_bytes(uint64_t value)
 {
 	return (uint64_t)oriel_dev_swap_bytes32((uint32_t)value) << 32 |
 	       oriel_dev_swap_bytes32((uint32_t)(value >> 32));
-}
-
-/* Monotonic, in ns. Comparable only within one device or one machine. */
-ORIEL_DEV uint64_t oriel_dev_clock_ns(void)
-{
-#ifdef __CUDA_ARCH__
-	uint64_t now;
-
-	asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now) : : "memory");
-	return now;
-#else
-	return oriel_cpu_clock_ns();
-#endif
-}
-
-/* A short pause between two polls. */
-ORIEL_DEV void oriel_dev_relax(void)
-{
-#if defined(__CUDA_ARCH__)
-	/* The load of the poll is the pause: a sleep would add to every wake-up. */
-#elif defined(__x86_64__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ volatile("isb" : : : "memory");
-#endif
 }
 
 /* Between two polls of a wait that has lasted @waited_ns. */

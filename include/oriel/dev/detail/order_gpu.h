@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The operations of oriel/dev/order.h for words that only the threads of one GPU share, or only
- * those of the CPU: the host reads copies of the former. Rings call them. They end at the L2 of
- * the GPU, where those of system scope may wait for the bus.
+ * The operations of oriel/dev/detail/order.h for words that only the threads of one GPU share, or
+ * only those of the CPU: the host reads copies of the former. Rings call them. They end at the L2
+ * of the GPU, where those of system scope may wait for the bus.
+ *
+ * No API: this may change in any release.
  */
-#ifndef ORIEL_DEV_ORDER_GPU_H
-#define ORIEL_DEV_ORDER_GPU_H
+#ifndef ORIEL_DEV_DETAIL_ORDER_GPU_H
+#define ORIEL_DEV_DETAIL_ORDER_GPU_H
 
-#include <oriel/dev/order.h>
+#include <oriel/dev/detail/order.h>
 
 ORIEL_DEV uint64_t oriel_dev_load_relaxed_gpu(const uint64_t *word)
 {

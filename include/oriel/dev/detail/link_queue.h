@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state of a link and the queues that posts to it use: see oriel/dev/link.h. It also has
+ * The state of a link and the queues that posts to it use: see oriel/dev/detail/link.h. It also has
  * the progress of the queues, and the record that a failure leaves for the host.
+ *
+ * No API: this may change in any release.
  */
-#ifndef ORIEL_DEV_LINK_QUEUE_H
-#define ORIEL_DEV_LINK_QUEUE_H
+#ifndef ORIEL_DEV_DETAIL_LINK_QUEUE_H
+#define ORIEL_DEV_DETAIL_LINK_QUEUE_H
 
-#include <oriel/dev/mlx5_ring.h>
-#include <oriel/dev/proxy.h>
-#include <oriel/dev/wait.h>
+#include <oriel/dev/detail/mlx5_queue.h>
+#include <oriel/dev/detail/proxy.h>
+#include <oriel/dev/detail/wait.h>
 
 /*
  * Kinds of posting that this translation unit can use, as a mask of 1 << enum

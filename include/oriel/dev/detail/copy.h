@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The threads of a GPU group copy bytes together: 16 bytes at a time, several loads under way
- * in each thread, whatever the alignment. oriel/dev/mapped.h calls it. Plain C, so that it is
- * tested on a CPU, where memcpy() does this work better.
+ * in each thread, whatever the alignment. oriel/dev/detail/mapped.h calls it. Plain C, so that it
+ * is tested on a CPU, where memcpy() does this work better.
  *
  * No byte outside of the source is read and none outside of the target is written.
+ *
+ * No API: this may change in any release.
  */
-#ifndef ORIEL_DEV_COPY_H
-#define ORIEL_DEV_COPY_H
+#ifndef ORIEL_DEV_DETAIL_COPY_H
+#define ORIEL_DEV_DETAIL_COPY_H
 
 #include <string.h>
 
-#include <oriel/dev/group.h>
+#include <oriel/dev/detail/types.h>
 
 /* 16 bytes. Only aligned ones are loaded and stored. */
 struct oriel_dev_vector {

@@ -12,13 +12,14 @@
  * A post is reserve, fill in, publish: its entries follow each other, and the stamp of the
  * first one, stored last, says that all are filled in. Between reserve and publish the poster
  * does not wait for anything: it would hold up all entries behind.
+ *
+ * No API: this may change in any release.
  */
-#ifndef ORIEL_DEV_PROXY_H
-#define ORIEL_DEV_PROXY_H
+#ifndef ORIEL_DEV_DETAIL_PROXY_H
+#define ORIEL_DEV_DETAIL_PROXY_H
 
-#include <oriel/dev/mlx5.h>
-#include <oriel/dev/order_gpu.h>
-#include <oriel/dev/queue.h>
+#include <oriel/dev/detail/mlx5.h>
+#include <oriel/dev/detail/order_gpu.h>
 
 /* Key of memory of this process for which the proxy looks up one, by its address. */
 #define ORIEL_PROXY_LOOKUP UINT32_MAX

@@ -16,11 +16,13 @@
  *
  * A link that is not connected yet rejects posts to it, and waits for it, with
  * ORIEL_ERR_NO_PATH; that breaks nothing. It may be connected while other threads use it.
+ *
+ * No API: this may change in any release.
  */
-#ifndef ORIEL_DEV_LINK_H
-#define ORIEL_DEV_LINK_H
+#ifndef ORIEL_DEV_DETAIL_LINK_H
+#define ORIEL_DEV_DETAIL_LINK_H
 
-#include <oriel/dev/link_post.h>
+#include <oriel/dev/detail/link_post.h>
 
 /* The leader's ticket for the whole group; syncs. */
 ORIEL_DEV int64_t oriel_link_ticket(struct oriel_dev_group g, int64_t ticket)
