@@ -18,18 +18,19 @@ static const struct oriel_dev_link *wqe_link(const struct perf_rep *s)
 /* One thread: post @count work requests and ring once. */
 static inline enum oriel_status wqe_post(const struct perf_rep *s, uint32_t count)
 {
-	struct oriel_rdma_address to = oriel_rdma_remote(&s->w, s->peer, 0);
+	struct oriel_rdma_address to = ori_dev_rdma_remote(&s->w, s->peer, 0);
 	struct oriel_rdma_address from =
-		oriel_rdma_local(&s->w, s->peer, s->source, WQE_BYTES, false);
+		ori_dev_rdma_local(&s->w, s->peer, s->source, WQE_BYTES, false);
 	const struct oriel_dev_link *l = wqe_link(s);
-	struct oriel_link_post post = oriel_link_begin(l, oriel_link_main(l), ORIEL_DEV_PUT, count);
+	struct oriel_link_post post =
+		ori_dev_link_begin(l, ori_dev_link_main(l), ORIEL_DEV_PUT, count);
 	uint32_t i;
 
 	if (post.status != ORIEL_OK)
 		return post.status;
 	for (i = 0; i < count; i++)
-		oriel_link_add_write(&post, to, from, WQE_BYTES);
-	return perf_posted(oriel_link_end(l, ORIEL_DEV_PUT, &post));
+		ori_dev_link_add_write(&post, to, from, WQE_BYTES);
+	return perf_posted(ori_dev_link_end(l, ORIEL_DEV_PUT, &post));
 }
 
 /* Whole group: one work request per thread, one doorbell. */
@@ -37,16 +38,16 @@ static enum oriel_status wqe_post_together(const struct perf_rep *s, struct orie
 {
 	uint64_t length = (uint64_t)WQE_BYTES * g.size;
 
-	return perf_posted(oriel_link_put_cooperative(
-		wqe_link(s), g, oriel_rdma_remote(&s->w, s->peer, 0),
-		oriel_rdma_local(&s->w, s->peer, s->source, length, false), length));
+	return perf_posted(ori_dev_link_put_cooperative(
+		wqe_link(s), g, ori_dev_rdma_remote(&s->w, s->peer, 0),
+		ori_dev_rdma_local(&s->w, s->peer, s->source, length, false), length));
 }
 
 /* Empties the queue and excludes the time it takes. */
 static enum oriel_status wqe_empty(struct perf_rep *s, struct oriel_dev_group g, uint64_t parts)
 {
 	double start = perf_now_ns();
-	enum oriel_status status = oriel_link_fence(wqe_link(s), g, 0);
+	enum oriel_status status = ori_dev_link_fence(wqe_link(s), g, 0);
 
 	if (oriel_dev_is_leader(g)) {
 		s->parts = parts;

@@ -166,7 +166,7 @@ static inline void bare_fill(struct bare *b, uint32_t rank, char **controls)
 	w->table = (const struct oriel_dev_buffer *)memory;
 	for (i = 0; i < a->ranks; i++) {
 		w->inline_peers[i].control = peers[i].control;
-		w->inline_peers[i].signals = oriel_mapped_signal(w, peers[i].control, 0);
+		w->inline_peers[i].signals = ori_dev_mapped_signal(w, peers[i].control, 0);
 		w->inline_peers[i].mark = ORIEL_DEV_MARK + peers[i].path;
 		w->inline_peers[i].rank = i;
 		w->inline_peers[i].base = table[0][i].base;

@@ -31,7 +31,7 @@ struct put_post {
 	static __device__ __forceinline__ int64_t go(const struct oriel_dev_link *l,
 						     struct oriel_dev_group g, uint64_t k)
 	{
-		return oriel_link_put(l, g, place_of(k * 64, 7), place_of(4096, 8), 64);
+		return ori_dev_link_put(l, g, place_of(k * 64, 7), place_of(4096, 8), 64);
 	}
 };
 
@@ -40,7 +40,7 @@ struct value_post {
 	static __device__ __forceinline__ int64_t go(const struct oriel_dev_link *l,
 						     struct oriel_dev_group g, uint64_t k)
 	{
-		return oriel_link_put_value(l, g, place_of(k * 64, 7), k);
+		return ori_dev_link_put_value(l, g, place_of(k * 64, 7), k);
 	}
 };
 
@@ -49,8 +49,8 @@ struct signal_post {
 	static __device__ __forceinline__ int64_t go(const struct oriel_dev_link *l,
 						     struct oriel_dev_group g, uint64_t k)
 	{
-		return oriel_link_put_signal(l, g, place_of(k * 64, 7), place_of(4096, 8), 64,
-					     place_of(128, 9), 1);
+		return ori_dev_link_put_signal(l, g, place_of(k * 64, 7), place_of(4096, 8), 64,
+					       place_of(128, 9), 1);
 	}
 };
 
@@ -59,8 +59,9 @@ struct counter_post {
 	static __device__ __forceinline__ int64_t go(const struct oriel_dev_link *l,
 						     struct oriel_dev_group g, uint64_t k)
 	{
-		return oriel_link_put_signal_counter(l, g, place_of(k * 64, 7), place_of(4096, 8),
-						     64, place_of(128, 9), 1, place_of(192, 9), 1);
+		return ori_dev_link_put_signal_counter(l, g, place_of(k * 64, 7), place_of(4096, 8),
+						       64, place_of(128, 9), 1, place_of(192, 9),
+						       1);
 	}
 };
 
@@ -73,8 +74,8 @@ struct fan_out_post {
 		uint32_t peer;
 
 		for (peer = 0; peer < PEERS && ticket >= 0; peer++)
-			ticket = oriel_link_put(&l[peer], g, place_of(k * 64, 7), place_of(4096, 8),
-						64);
+			ticket = ori_dev_link_put(&l[peer], g, place_of(k * 64, 7),
+						  place_of(4096, 8), 64);
 		return ticket;
 	}
 };
@@ -85,14 +86,15 @@ struct batch_post {
 						     struct oriel_dev_group, uint64_t k)
 	{
 		struct oriel_link_post post =
-			oriel_link_begin(l, oriel_link_main(l), ORIEL_DEV_PUT, 32);
+			ori_dev_link_begin(l, ori_dev_link_main(l), ORIEL_DEV_PUT, 32);
 		uint32_t i;
 
 		if (post.status != ORIEL_OK)
 			return post.status;
 		for (i = 0; i < 32; i++)
-			oriel_link_add_write(&post, place_of(k * 64 + i, 7), place_of(4096, 8), 64);
-		return oriel_link_end(l, ORIEL_DEV_PUT, &post);
+			ori_dev_link_add_write(&post, place_of(k * 64 + i, 7), place_of(4096, 8),
+					       64);
+		return ori_dev_link_end(l, ORIEL_DEV_PUT, &post);
 	}
 };
 
@@ -101,8 +103,8 @@ struct warp_post {
 	static __device__ __forceinline__ int64_t go(const struct oriel_dev_link *l,
 						     struct oriel_dev_group g, uint64_t k)
 	{
-		return oriel_link_put_cooperative(l, g, place_of(k * 64, 7), place_of(4096, 8),
-						  32 * 64);
+		return ori_dev_link_put_cooperative(l, g, place_of(k * 64, 7), place_of(4096, 8),
+						    32 * 64);
 	}
 };
 
@@ -151,7 +153,7 @@ static struct oriel_mlx5_queue *open_queue(bool is_pinned, struct oriel_mlx5_que
 	queue->qpn = 0x1234;
 	queue->cqn = 0x56;
 	queue->log_depth = LOG_DEPTH;
-	oriel_mlx5_queue_begin(queue, 0);
+	ori_dev_mlx5_queue_begin(queue, 0);
 	queue->done = 1ul << 40;
 	there = (struct oriel_mlx5_queue *)memory_of(false, sizeof(*queue));
 	CUDA_CHECK(cudaMemcpy(there, queue, sizeof(*queue), cudaMemcpyDefault));
@@ -197,7 +199,7 @@ static void run_posts(const char *test, bool is_pinned, uint32_t wqes, uint32_t 
 		bare_die("%s: a post failed", test);
 	/* The last doorbell is of the last WQE: 16 bits of the index after it, big-endian. */
 	if (*queue.doorbell !=
-	    oriel_mlx5_doorbell_value(queue.qpn, (uint64_t)SAMPLES * ROUNDS * rung))
+	    ori_dev_mlx5_doorbell_value(queue.qpn, (uint64_t)SAMPLES * ROUNDS * rung))
 		bare_die("%s: the doorbell says %llx", test, (unsigned long long)*queue.doorbell);
 	for (i = 0; i < SAMPLES; i++)
 		us[i] = (double)plan.ns[i] / ROUNDS / wqes / 1e3;

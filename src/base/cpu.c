@@ -64,13 +64,13 @@ void oriel_cpu_wake(uint32_t *asleep)
 {
 	const uint64_t once = 1;
 
-	if (oriel_dev_exchange_acquire32(asleep, 0))
+	if (ori_dev_exchange_acquire32(asleep, 0))
 		(void)!write(atomic_load_explicit(&cpu_event, memory_order_relaxed), &once,
 			     sizeof(once));
 }
 
 void oriel_cpu_wake_thread(uint32_t *asleep)
 {
-	if (oriel_dev_exchange_acquire32(asleep, 0))
+	if (ori_dev_exchange_acquire32(asleep, 0))
 		(void)syscall(SYS_futex, asleep, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }

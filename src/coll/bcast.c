@@ -102,7 +102,7 @@ static enum oriel_status bcast_host(const struct bcast_run *r)
 	}
 	/* Last, so that the targets of the root do not wait for this copy. */
 	if (status == ORIEL_OK && r->tree.is_root && r->from != r->g->result)
-		oriel_mapped_copy(oriel_dev_thread(), r->g->result, r->from, r->bytes);
+		ori_dev_mapped_copy(oriel_dev_thread(), r->g->result, r->from, r->bytes);
 	/* NICs may still read the send buffer. */
 	if (status == ORIEL_OK && w->rails)
 		status = oriel_dev_drain(w, oriel_dev_thread(), 0);

@@ -220,7 +220,7 @@ static void internode_drain_copies(struct ori_internode *internode)
 
 	while (!internode_copies_are_done(internode) &&
 	       oriel_dev_clock_ns() - begun < INTERNODE_DRAIN_NS)
-		oriel_dev_back_off(oriel_dev_clock_ns() - begun);
+		ori_dev_back_off(oriel_dev_clock_ns() - begun);
 }
 
 static enum oriel_status internode_advance(struct ori_internode *internode,
@@ -254,7 +254,7 @@ static enum oriel_status internode_advance(struct ori_internode *internode,
  */
 static enum oriel_status internode_peer_lost(struct ori_internode *internode)
 {
-	enum oriel_status health = oriel_dev_health(&internode->device);
+	enum oriel_status health = ori_dev_health(&internode->device);
 	uint64_t now = oriel_dev_clock_ns();
 
 	if (!internode->run.lost_ns)
@@ -269,7 +269,7 @@ static enum oriel_status internode_step(void *context, bool *has_moved)
 {
 	const struct ori_internode_job *job = context;
 	struct ori_internode *internode = job->g->internode;
-	enum oriel_status status = oriel_dev_health(&internode->device);
+	enum oriel_status status = ori_dev_health(&internode->device);
 
 	if (status == ORIEL_OK)
 		status = internode_advance(internode, job, has_moved);

@@ -60,7 +60,7 @@ static enum oriel_status run_give_credit(struct ori_run *r)
 	int64_t posted;
 
 	for (i = 1; i < r->w->ranks; i++) {
-		peer = oriel_dev_rank_after(r->w, i);
+		peer = ori_dev_rank_after(r->w, i);
 		r->g->has_credit[peer] = false;
 		r->g->taken[peer] = 0;
 		if (!r->plan->expected[peer])
@@ -138,7 +138,7 @@ static enum oriel_status run_rest(struct ori_run *r)
 	uint32_t peer;
 
 	for (; r->rest + 1 < r->w->ranks && status == ORIEL_OK; r->rest += status == ORIEL_OK) {
-		peer = oriel_dev_rank_after(r->w, r->w->ranks - 1 - r->rest);
+		peer = ori_dev_rank_after(r->w, r->w->ranks - 1 - r->rest);
 		missing = r->plan->expected[peer] * r->chunks - r->g->taken[peer];
 		if (missing)
 			status = run_wait(r, peer, ORI_GATHER_DATA, missing);
@@ -171,7 +171,7 @@ static enum oriel_status run_go_on(struct ori_run *r)
 		if (status != ORIEL_OK)
 			return status;
 		if (own != r->send)
-			oriel_mapped_copy(oriel_dev_thread(), own, r->send, r->bytes);
+			ori_dev_mapped_copy(oriel_dev_thread(), own, r->send, r->bytes);
 		r->phase = RUN_MOVES;
 		/* fallthrough */
 	case RUN_MOVES:
@@ -217,7 +217,7 @@ enum oriel_status ori_gather_run(struct ori_gather *g, const struct ori_plan *pl
 static enum oriel_status run_step(void *context, bool *has_moved)
 {
 	struct ori_run *r = context;
-	enum oriel_status status = oriel_dev_health(r->w);
+	enum oriel_status status = ori_dev_health(r->w);
 	uint64_t timeout_ns = oriel_comm_timeout(r->g->comm);
 	enum run_phase before = r->phase;
 

@@ -53,10 +53,10 @@ enum oriel_status ori_gather_publish(struct ori_gather *g, uint64_t bytes)
 		return ORIEL_OK;
 	g->published[which] = bytes;
 	for (i = 1; i < w->ranks && posted >= 0; i++)
-		posted = oriel_dev_signal(w, oriel_dev_thread(), oriel_dev_rank_after(w, i),
+		posted = oriel_dev_signal(w, oriel_dev_thread(), ori_dev_rank_after(w, i),
 					  ORI_GATHER_NUMBER + which, ORIEL_SIGNAL_SET, bytes);
 	/* The stores of messages come after those of the numbers. */
-	oriel_dev_release_begin();
+	ori_dev_release_begin();
 	return posted < 0 ? ori_gather_end(g, (enum oriel_status)posted) : ORIEL_OK;
 }
 
@@ -68,7 +68,7 @@ enum oriel_status ori_gather_compare(struct ori_gather *g, const struct ori_plan
 	uint64_t seen = 0;
 
 	for (i = 1; i < w->ranks; i++) {
-		peer = oriel_dev_rank_after(w, i);
+		peer = ori_dev_rank_after(w, i);
 		if (plan && !plan->expected[peer])
 			continue;
 		status = oriel_dev_read_signal_from(w, peer, ORI_GATHER_NUMBER + which, &seen);
@@ -105,7 +105,7 @@ static enum oriel_status same_send(struct ori_gather *g, uint32_t id, uint64_t v
 	uint32_t i, peer;
 
 	for (i = 1; i < w->ranks && posted >= 0; i++) {
-		peer = oriel_dev_rank_after(w, i);
+		peer = ori_dev_rank_after(w, i);
 		posted = oriel_dev_signal(w, oriel_dev_thread(), peer, id, ORIEL_SIGNAL_SET, value);
 		if (posted >= 0)
 			posted = oriel_dev_signal(w, oriel_dev_thread(), peer, ORI_GATHER_SAME,
@@ -124,7 +124,7 @@ static enum oriel_status same_host(struct ori_gather *g, const char *what, uint6
 
 	/* The wait is for all ranks even after a difference, so the next call begins in step. */
 	for (i = 1; i < w->ranks && status == ORIEL_OK; i++) {
-		peer = oriel_dev_rank_after(w, i);
+		peer = ori_dev_rank_after(w, i);
 		status = oriel_dev_wait_signal_next(w, oriel_dev_thread(), peer, ORI_GATHER_SAME, 1,
 						    0);
 		if (status == ORIEL_OK)
@@ -148,7 +148,7 @@ static enum oriel_status same_publish(const struct oriel_dev_window *w, uint32_t
 	uint32_t i;
 
 	for (i = 1; i < w->ranks && posted >= 0; i++)
-		posted = oriel_dev_signal(w, oriel_dev_thread(), oriel_dev_rank_after(w, i), id,
+		posted = oriel_dev_signal(w, oriel_dev_thread(), ori_dev_rank_after(w, i), id,
 					  ORIEL_SIGNAL_SET, word);
 	if (posted < 0)
 		return (enum oriel_status)posted;
@@ -171,7 +171,7 @@ static enum oriel_status same_gpu(struct ori_gather *g, const char *what, uint64
 	if (status == ORIEL_OK)
 		status = same_publish(&w, id, word);
 	for (i = 1; i < g->device.ranks && status == ORIEL_OK; i++) {
-		peer = oriel_dev_rank_after(&w, i);
+		peer = ori_dev_rank_after(&w, i);
 		status = oriel_dev_read_signal_from(&w, peer, id, &seen);
 		/*
 		 * Otherwise the peer has not called yet, and will compare; or it is ahead by too

@@ -42,7 +42,7 @@ void ori_gather_await(const struct ori_gather *g)
 	uint64_t begun = oriel_dev_clock_ns();
 
 	while (atomic_load_explicit(&g->begun, memory_order_acquire) == ORIEL_AGAIN)
-		oriel_dev_back_off(oriel_dev_clock_ns() - begun);
+		ori_dev_back_off(oriel_dev_clock_ns() - begun);
 }
 
 enum oriel_status ori_gather_end(const struct ori_gather *g, enum oriel_status status)
@@ -68,7 +68,7 @@ enum oriel_status ori_gather_end(const struct ori_gather *g, enum oriel_status s
 
 enum oriel_status ori_gather_check(const struct ori_gather *g, const void *stream)
 {
-	enum oriel_status status = oriel_dev_health(&g->device);
+	enum oriel_status status = ori_dev_health(&g->device);
 
 	if (status != ORIEL_OK)
 		return ori_gather_end(g, status);

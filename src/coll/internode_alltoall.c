@@ -53,8 +53,8 @@ static enum oriel_status alltoall_announce(struct ori_internode *internode, uint
 	int64_t posted;
 
 	if (internode->run.job->layout) {
-		posted = oriel_exchange_send_note(&internode->device, &stage->series, 0,
-						  stage->epoch, rank, &stage->layout[rank]);
+		posted = ori_dev_exchange_send_note(&internode->device, &stage->series, 0,
+						    stage->epoch, rank, &stage->layout[rank]);
 		return posted < 0 ? (enum oriel_status)posted : ORIEL_OK;
 	}
 	return internode->peers[rank].view
@@ -75,7 +75,7 @@ static enum oriel_status alltoall_start(struct ori_internode *internode)
 	if (internode->run.job->layout)
 		internode->stage->epoch++;
 	for (i = 1; i < internode->device.ranks && status == ORIEL_OK; i++) {
-		rank = oriel_dev_rank_after(&internode->device, i);
+		rank = ori_dev_rank_after(&internode->device, i);
 		peer = &internode->peers[rank];
 		if (peer->p2p)
 			peer->due = alltoall_parts(internode, layout[rank].recv_length);
@@ -113,7 +113,7 @@ static enum oriel_status alltoall_compare(const struct ori_internode *internode,
 	const struct oriel_dev_note *note = &internode->stage->notes[rank];
 	bool is_sent = note->recv_length != entry->send_length;
 
-	if (oriel_exchange_lengths_match(note, entry))
+	if (ori_dev_exchange_lengths_match(note, entry))
 		return ORIEL_OK;
 	return ori_fail(
 		ORIEL_ERR_MISMATCH,
@@ -139,8 +139,8 @@ static enum oriel_status alltoall_match(struct ori_internode *internode, uint32_
 	*note = (struct oriel_dev_note){internode->device.rank * job->bytes, job->bytes, job->bytes,
 					0};
 	if (job->layout)
-		*note = oriel_exchange_note(&internode->device, &internode->stage->series, 0,
-					    internode->stage->epoch, rank);
+		*note = ori_dev_exchange_note(&internode->device, &internode->stage->series, 0,
+					      internode->stage->epoch, rank);
 	peer->has_credit = true;
 	return alltoall_compare(internode, rank);
 }
@@ -167,7 +167,7 @@ static enum oriel_status alltoall_match_all(struct ori_internode *internode, boo
 	uint32_t i, rank;
 
 	for (i = 1; i < internode->device.ranks; i++) {
-		rank = oriel_dev_rank_after(&internode->device, i);
+		rank = ori_dev_rank_after(&internode->device, i);
 		if (internode->peers[rank].has_credit)
 			continue;
 		status = alltoall_match(internode, rank);

@@ -53,7 +53,7 @@ static void cached_await(const struct ori_object_cache *cache, const struct ori_
 
 	while (slot->mark && oriel_mark_test(slot->mark) == ORIEL_AGAIN &&
 	       cached_may_come(cache, oriel_dev_clock_ns() - begun))
-		oriel_dev_back_off(oriel_dev_clock_ns() - begun);
+		ori_dev_back_off(oriel_dev_clock_ns() - begun);
 }
 
 void ori_cached_destroy(struct ori_object_cache *cache, struct ori_cached *slot)

@@ -440,7 +440,7 @@ static void comm_fork_one(void *object)
 	const struct oriel_dev_fault record = {.status = ORIEL_ERR_FORKED,
 					       .peer = ORIEL_DEV_NO_RANK};
 
-	oriel_dev_fault_write(health, &record);
+	ori_dev_fault_write(health, &record);
 }
 
 static void comm_fork_child(void)

@@ -35,9 +35,9 @@ static void health_read_queue(const struct oriel_dev_fault *fault, struct oriel_
 {
 	health->queue = fault->id;
 	health->reason = ori_rdma_error_text(fault->seen);
-	health->syndrome = oriel_queue_err_syndrome(fault->seen);
-	health->vendor = oriel_queue_err_vendor(fault->seen);
-	health->request = oriel_queue_err_index(fault->seen);
+	health->syndrome = ori_dev_queue_err_syndrome(fault->seen);
+	health->vendor = ori_dev_queue_err_vendor(fault->seen);
+	health->request = ori_dev_queue_err_index(fault->seen);
 }
 
 /* The rank that found it caused it: no peer is to blame. */
@@ -69,17 +69,17 @@ static void health_finish(struct oriel_dev_fault *health, unsigned writer)
 					       .what = ORIEL_DEV_LOST,
 					       .peer = writer};
 
-	oriel_dev_fault_write(health, &record);
+	ori_dev_fault_write(health, &record);
 }
 
 bool ori_health_collect(struct ori_control *control)
 {
 	struct oriel_dev_fault record;
 
-	if (oriel_dev_load_acquire32(&control->blame.state) != ORIEL_DEV_FAULT_FULL)
+	if (ori_dev_load_acquire32(&control->blame.state) != ORIEL_DEV_FAULT_FULL)
 		return false;
-	record = oriel_dev_fault_copy(&control->blame);
-	oriel_dev_leave(&control->health, &record);
+	record = ori_dev_fault_copy(&control->blame);
+	ori_dev_leave(&control->health, &record);
 	return true;
 }
 
@@ -96,7 +96,7 @@ static bool health_has_record(const struct oriel_comm *comm)
 
 	(void)ori_health_collect(comm->control);
 	for (;;) {
-		state = oriel_dev_load_acquire32(&health->state);
+		state = ori_dev_load_acquire32(&health->state);
 		if ((state & HEALTH_STATE) != ORIEL_DEV_FAULT_WRITING)
 			return state == ORIEL_DEV_FAULT_FULL;
 		if (!deadline)
@@ -135,7 +135,7 @@ static void health_read(const struct oriel_comm *comm, struct oriel_health *heal
 				    fault->peer);
 	}
 	health->object = fault->window;
-	if (health->object == 0 && fault->id != 0 && oriel_link_is_own_access(fault->seen)) {
+	if (health->object == 0 && fault->id != 0 && ori_dev_link_is_own_access(fault->seen)) {
 		health_read_own_access(comm, fault, health);
 		return;
 	}
@@ -215,11 +215,11 @@ void ori_comm_break_for(struct oriel_comm *comm, const struct oriel_dev_fault *r
 {
 	/* Before the control segment exists only create() can fail, which returns its status. */
 	if (comm->control)
-		oriel_dev_leave(&comm->control->health, record);
+		ori_dev_leave(&comm->control->health, record);
 }
 
 /*
- * oriel_dev_leave() at any rank. The first word names the writer, in case it dies while
+ * ori_dev_leave() at any rank. The first word names the writer, in case it dies while
  * it writes.
  */
 static void health_leave(struct oriel_dev_fault *health, const struct oriel_dev_fault *record,
@@ -228,11 +228,11 @@ static void health_leave(struct oriel_dev_fault *health, const struct oriel_dev_
 	const size_t body = offsetof(struct oriel_dev_fault, status);
 	uint32_t writing = ORIEL_DEV_FAULT_WRITING | (writer + 1) << HEALTH_WRITER_AT;
 
-	if (!oriel_dev_swap_acq_rel32_gpu(&health->state, ORIEL_DEV_FAULT_EMPTY, writing))
+	if (!ori_dev_swap_acq_rel32_gpu(&health->state, ORIEL_DEV_FAULT_EMPTY, writing))
 		return;
 	memcpy((char *)health + body, (const char *)record + body, sizeof(*record) - body);
 	/* Acquired by a reader that finds the record FULL. */
-	oriel_dev_store_release32(&health->state, ORIEL_DEV_FAULT_FULL);
+	ori_dev_store_release32(&health->state, ORIEL_DEV_FAULT_FULL);
 }
 
 static void health_spread(struct oriel_comm *comm, const struct oriel_dev_fault *record)
@@ -262,7 +262,7 @@ void ori_comm_break_all(struct oriel_comm *comm, enum oriel_status status, enum 
 
 struct oriel_dev_fault ori_comm_record(const struct oriel_comm *comm)
 {
-	struct oriel_dev_fault record = oriel_dev_fault_copy(&comm->control->health);
+	struct oriel_dev_fault record = ori_dev_fault_copy(&comm->control->health);
 
 	if (!record.finder)
 		record.finder = comm->rank + 1;

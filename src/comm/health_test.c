@@ -117,7 +117,7 @@ static void test_what_kernels_found_comes_before_a_later_abort(void **state)
 	comm->peers = peers;
 	peers[0].address = (char *)comm->control;
 	peers[2].address = (char *)there;
-	oriel_dev_leave(&there->blame, &record);
+	ori_dev_leave(&there->blame, &record);
 	ori_comm_break_all(comm, ORIEL_ERR_ABORTED, ORIEL_DEV_ABORT, 0, 0);
 	assert_int_equal(comm->control->health.status, ORIEL_ERR_ABORTED);
 	assert_int_equal(there->health.status, ORIEL_ERR_TIMEOUT);
@@ -134,7 +134,7 @@ static void *write_slowly(void *argument)
 	health->status = ORIEL_ERR_ABORTED;
 	health->what = ORIEL_DEV_ABORT;
 	health->peer = 2;
-	oriel_dev_store_release32(&health->state, ORIEL_DEV_FAULT_FULL);
+	ori_dev_store_release32(&health->state, ORIEL_DEV_FAULT_FULL);
 	return NULL;
 }
 
@@ -147,7 +147,7 @@ static void test_a_record_that_is_being_written_is_awaited(void **state)
 
 	(void)state;
 	comm->control->health.state = ORIEL_DEV_FAULT_WRITING;
-	oriel_dev_leave(&comm->control->blame, &record);
+	ori_dev_leave(&comm->control->blame, &record);
 	assert_int_equal(pthread_create(&thread, NULL, write_slowly, &comm->control->health), 0);
 	assert_int_equal(ori_comm_check(comm), ORIEL_ERR_ABORTED);
 	assert_string_equal(oriel_last_error(), "aborted by rank 2 (mapped)");
@@ -255,7 +255,7 @@ static void test_a_timeout_names_the_waiter_and_the_awaited(void **state)
 	char text[256];
 
 	(void)state;
-	oriel_dev_leave(&comm->control->health, &record);
+	ori_dev_leave(&comm->control->health, &record);
 	oriel_comm_health(comm, &health);
 	oriel_health_text(&health, text, sizeof(text));
 	assert_string_equal(
@@ -283,7 +283,7 @@ static void test_a_timeout_names_the_collective_and_the_call(void **state)
 	char text[256];
 
 	(void)state;
-	oriel_dev_leave(&comm->control->health, &record);
+	ori_dev_leave(&comm->control->health, &record);
 	oriel_comm_health(comm, &health);
 	oriel_health_text(&health, text, sizeof(text));
 	assert_string_equal(text, "rank 3 did not enter oriel_allgather_destroy, where rank 0 "
@@ -314,9 +314,9 @@ static struct oriel_dev_fault rejected_put(void)
 					 .what = ORIEL_DEV_PUT,
 					 .peer = 3,
 					 .id = 0x41,
-					 .seen = oriel_queue_err(ORIEL_QUEUE_ERROR_CQE,
-								 ORIEL_SYNDROME_REMOTE_ACCESS, 0x88,
-								 17)};
+					 .seen = ori_dev_queue_err(ORIEL_QUEUE_ERROR_CQE,
+								   ORIEL_SYNDROME_REMOTE_ACCESS,
+								   0x88, 17)};
 
 	return record;
 }
@@ -429,7 +429,7 @@ static void test_nonsense_written_by_a_peer_is_no_crash(void **state)
 	struct oriel_health health = {.size = sizeof(health)};
 
 	(void)state;
-	oriel_dev_leave(&comm->control->health, &record);
+	ori_dev_leave(&comm->control->health, &record);
 	oriel_comm_health(comm, &health);
 	assert_int_equal(health.status, ORIEL_ERR_PROTOCOL);
 	assert_string_equal(health.what, "unknown");

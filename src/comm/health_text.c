@@ -70,8 +70,8 @@ static void health_queue_text(const struct oriel_health *h, char *buffer, size_t
 
 static bool health_is_own_access(const struct oriel_health *h)
 {
-	return h->queue &&
-	       oriel_link_is_own_access(oriel_queue_err(ORIEL_QUEUE_ERROR_CQE, h->syndrome, 0, 0));
+	return h->queue && ori_dev_link_is_own_access(
+				   ori_dev_queue_err(ORIEL_QUEUE_ERROR_CQE, h->syndrome, 0, 0));
 }
 
 static size_t health_own_access_text(const struct oriel_health *h, const char *queue, char *buffer,
@@ -164,7 +164,7 @@ static size_t health_window_text(const struct oriel_health *h, const char *peer,
 {
 	const char *noun = ori_collective_noun(h->object);
 
-	/* A barrier reports it: oriel_dev_blame_arrival(). */
+	/* A barrier reports it: ori_dev_blame_arrival(). */
 	if (h->status == ORIEL_ERR_STATE)
 		return (size_t)snprintf(
 			buffer, length,

@@ -169,12 +169,12 @@ static struct oriel_dev_fault heartbeat_read(const struct oriel_comm *comm, unsi
 	const struct heartbeat_row *row = &comm->heartbeat->table[writer];
 	struct oriel_dev_fault record = {0};
 
-	record.status = (int32_t)oriel_dev_load_relaxed32((const uint32_t *)&row->status);
-	record.what = oriel_dev_load_relaxed32(&row->what);
-	record.peer = oriel_dev_load_relaxed32(&row->peer);
-	record.window = oriel_dev_load_relaxed32(&row->window);
-	record.id = oriel_dev_load_relaxed32(&row->id);
-	record.finder = oriel_dev_load_relaxed32(&row->finder);
+	record.status = (int32_t)ori_dev_load_relaxed32((const uint32_t *)&row->status);
+	record.what = ori_dev_load_relaxed32(&row->what);
+	record.peer = ori_dev_load_relaxed32(&row->peer);
+	record.window = ori_dev_load_relaxed32(&row->window);
+	record.id = ori_dev_load_relaxed32(&row->id);
+	record.finder = ori_dev_load_relaxed32(&row->finder);
 	record.expected = oriel_dev_load_relaxed(&row->expected);
 	record.seen = oriel_dev_load_relaxed(&row->seen);
 	record.age_ns = oriel_dev_load_relaxed(&row->age_ns);

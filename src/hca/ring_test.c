@@ -49,7 +49,7 @@ static void hca_open(struct hca *a, uint64_t first)
 
 	memset(a, 0, sizeof(*a));
 	for (i = 0; i < DEPTH; i++)
-		oriel_mlx5_cqe_clear(a->cq[i]);
+		ori_dev_mlx5_cqe_clear(a->cq[i]);
 	a->queue.sq = a->sq[0];
 	a->queue.cq = a->cq[0];
 	a->queue.record = a->record;
@@ -57,9 +57,9 @@ static void hca_open(struct hca *a, uint64_t first)
 	a->queue.asleep = &a->asleep;
 	a->queue.qpn = QPN;
 	a->queue.log_depth = LOG_DEPTH;
-	oriel_mlx5_queue_begin(&a->queue, first);
-	a->doorbell = oriel_mlx5_doorbell_value(QPN, first);
-	a->record[1] = oriel_mlx5_record_value(first);
+	ori_dev_mlx5_queue_begin(&a->queue, first);
+	a->doorbell = ori_dev_mlx5_doorbell_value(QPN, first);
+	a->record[1] = ori_dev_mlx5_record_value(first);
 	a->next = first;
 	a->fail_at = NEVER;
 }
@@ -69,13 +69,13 @@ static void hca_complete(struct hca *a, uint64_t index, uint8_t syndrome)
 	struct oriel_mlx5_cqe cqe = {index, index, QPN, 8, 0, ORIEL_MLX5_WRITE, syndrome, 0x53, 0};
 
 	cqe.completion = syndrome ? ORIEL_MLX5_FAILED : ORIEL_MLX5_DONE;
-	oriel_mlx5_cqe_write(a->cq[index % DEPTH], &cqe, LOG_DEPTH);
+	ori_dev_mlx5_cqe_write(a->cq[index % DEPTH], &cqe, LOG_DEPTH);
 }
 
 static void hca_execute(struct hca *a, uint64_t index)
 {
 	char *wqe = a->sq[index % DEPTH];
-	uint32_t control = oriel_mlx5_get32(wqe, 0);
+	uint32_t control = ori_dev_mlx5_get32(wqe, 0);
 
 	if (control != ((uint32_t)(index & 0xffff) << 8 | ORIEL_MLX5_WRITE))
 		a->complaint = "the slot does not hold the WQE that was rung";
@@ -85,8 +85,8 @@ static void hca_execute(struct hca *a, uint64_t index)
 						 : ORIEL_SYNDROME_FLUSHED);
 		return;
 	}
-	memcpy((void *)(uintptr_t)oriel_mlx5_get64(wqe, 16),
-	       (const void *)(uintptr_t)oriel_mlx5_get64(wqe, 40), oriel_mlx5_get32(wqe, 32));
+	memcpy((void *)(uintptr_t)ori_dev_mlx5_get64(wqe, 16),
+	       (const void *)(uintptr_t)ori_dev_mlx5_get64(wqe, 40), ori_dev_mlx5_get32(wqe, 32));
 	memset(wqe, 0xdb, ORIEL_MLX5_BLOCK);
 	hca_complete(a, index, 0);
 }
@@ -95,14 +95,14 @@ static void hca_execute(struct hca *a, uint64_t index)
 static uint64_t hca_posted(struct hca *a)
 {
 	uint64_t doorbell = oriel_dev_load_acquire(&a->doorbell);
-	uint32_t record = oriel_dev_load_acquire32(&a->record[1]);
-	uint16_t posted = (uint16_t)((oriel_mlx5_get32(&doorbell, 0) >> 8) - a->next);
+	uint32_t record = ori_dev_load_acquire32(&a->record[1]);
+	uint16_t posted = (uint16_t)((ori_dev_mlx5_get32(&doorbell, 0) >> 8) - a->next);
 
-	if (oriel_mlx5_get32(&doorbell, 4) != QPN << 8)
+	if (ori_dev_mlx5_get32(&doorbell, 4) != QPN << 8)
 		a->complaint = "the doorbell is of another queue";
 	if (posted > DEPTH)
 		a->complaint = "the doorbell went back, or posts more WQEs than fit";
-	else if ((uint16_t)(oriel_dev_swap_bytes32(record) - a->next) < posted)
+	else if ((uint16_t)(ori_dev_swap_bytes32(record) - a->next) < posted)
 		a->complaint = "the doorbell is ahead of its record";
 	return a->complaint ? 0 : posted;
 }
@@ -111,9 +111,9 @@ static uint64_t hca_posted(struct hca *a)
 static void hca_sleep(struct hca *a)
 {
 	__atomic_store_n(&a->asleep, 1, __ATOMIC_RELAXED);
-	oriel_dev_fence_full();
+	ori_dev_fence_full();
 	if (!hca_posted(a) && !a->is_stopped)
-		while (oriel_dev_load_relaxed32(&a->asleep))
+		while (ori_dev_load_relaxed32(&a->asleep))
 			nanosleep(&(struct timespec){0, 20000}, NULL);
 	__atomic_store_n(&a->asleep, 0, __ATOMIC_RELAXED);
 }
@@ -135,8 +135,8 @@ static void *hca_run(void *argument)
 	}
 	/* No poster may wait for completions that will not arrive. */
 	if (a->complaint)
-		oriel_mlx5_condemn(&a->queue,
-				   oriel_queue_err(ORIEL_QUEUE_CONDEMNED, 0, 0, a->next));
+		ori_dev_mlx5_condemn(&a->queue,
+				     ori_dev_queue_err(ORIEL_QUEUE_CONDEMNED, 0, 0, a->next));
 	return NULL;
 }
 
@@ -180,20 +180,20 @@ static enum oriel_status post_at(struct oriel_mlx5_queue *q, const uint64_t *sou
 		const struct oriel_rdma_address remote = {(uintptr_t)&target[i], 0};
 		const struct oriel_rdma_address local = {(uintptr_t)&source[i], 0};
 
-		oriel_mlx5_wqe_write(oriel_mlx5_slot(q, base + i),
-				     oriel_mlx5_head_of(q, base + i, ORIEL_MLX5_FENCE_NONE), remote,
-				     local, 8);
+		ori_dev_mlx5_wqe_write(ori_dev_mlx5_slot(q, base + i),
+				       ori_dev_mlx5_head_of(q, base + i, ORIEL_MLX5_FENCE_NONE),
+				       remote, local, 8);
 	}
-	status = oriel_mlx5_publish(q, base, count, limits);
+	status = ori_dev_mlx5_publish(q, base, count, limits);
 	if (status == ORIEL_OK)
-		oriel_mlx5_ring(q);
+		ori_dev_mlx5_ring(q);
 	return status;
 }
 
 static enum oriel_status post(struct oriel_mlx5_queue *q, const uint64_t *source, uint64_t *target,
 			      uint32_t count, uint64_t *base)
 {
-	enum oriel_status status = oriel_mlx5_reserve(q, count, &patient, base);
+	enum oriel_status status = ori_dev_mlx5_reserve(q, count, &patient, base);
 
 	return status == ORIEL_OK ? post_at(q, source, target, count, *base, &patient) : status;
 }
@@ -203,7 +203,7 @@ static enum oriel_status try_post(struct oriel_mlx5_queue *q, const uint64_t *so
 				  uint64_t *target, uint32_t count, uint64_t *base)
 {
 	const struct oriel_link_wait_limits now = {NULL, 0, 0, 0};
-	enum oriel_status status = oriel_mlx5_try_reserve(q, count, base);
+	enum oriel_status status = ori_dev_mlx5_try_reserve(q, count, base);
 
 	return status == ORIEL_OK ? post_at(q, source, target, count, *base, &now) : status;
 }
@@ -226,7 +226,7 @@ static void *poster_run(void *argument)
 		if (p->status != ORIEL_OK)
 			break;
 		last = base + count - 1;
-		p->status = oriel_mlx5_wait(q, last, &patient);
+		p->status = ori_dev_mlx5_wait(q, last, &patient);
 		if (p->status == ORIEL_OK && p->target[count - 1] != i + 1)
 			p->is_wrong = true;
 		if (p->status == ORIEL_OK)
@@ -271,7 +271,7 @@ static void check_complete(unsigned threads, uint32_t posts, uint64_t first, uns
 	}
 	assert_true(a.next == first + (uint64_t)threads * (posts + posts / 2));
 	assert_true(a.queue.done == a.next);
-	assert_true(a.queue.turn == oriel_mlx5_turn(a.next, ORIEL_MLX5_RUNG));
+	assert_true(a.queue.turn == ori_dev_mlx5_turn(a.next, ORIEL_MLX5_RUNG));
 	assert_true(a.queue.err == 0);
 }
 
@@ -327,27 +327,27 @@ static void test_a_reservation_that_would_wait_returns_again(void **state)
 
 	(void)state;
 	hca_open(&a, 0);
-	assert_int_equal(oriel_mlx5_try_reserve(&a.queue, 0, &base), ORIEL_ERR_RANGE);
-	assert_int_equal(oriel_mlx5_try_reserve(&a.queue, DEPTH / 2 + 1, &base), ORIEL_ERR_RANGE);
+	assert_int_equal(ori_dev_mlx5_try_reserve(&a.queue, 0, &base), ORIEL_ERR_RANGE);
+	assert_int_equal(ori_dev_mlx5_try_reserve(&a.queue, DEPTH / 2 + 1, &base), ORIEL_ERR_RANGE);
 	/* Another thread is in the middle of a post. */
-	assert_int_equal(oriel_mlx5_reserve(&a.queue, 1, &hasty, &first), ORIEL_OK);
-	assert_int_equal(oriel_mlx5_try_reserve(&a.queue, 1, &base), ORIEL_AGAIN);
+	assert_int_equal(ori_dev_mlx5_reserve(&a.queue, 1, &hasty, &first), ORIEL_OK);
+	assert_int_equal(ori_dev_mlx5_try_reserve(&a.queue, 1, &base), ORIEL_AGAIN);
 	assert_true(base == 7 && a.queue.resv == 1);
-	assert_int_equal(oriel_mlx5_publish(&a.queue, first, 1, &hasty), ORIEL_OK);
-	assert_int_equal(oriel_mlx5_try_reserve(&a.queue, 1, &base), ORIEL_OK);
+	assert_int_equal(ori_dev_mlx5_publish(&a.queue, first, 1, &hasty), ORIEL_OK);
+	assert_int_equal(ori_dev_mlx5_try_reserve(&a.queue, 1, &base), ORIEL_OK);
 	assert_true(base == 1 && a.queue.resv == 2);
-	assert_int_equal(oriel_mlx5_publish(&a.queue, base, 1, &hasty), ORIEL_OK);
+	assert_int_equal(ori_dev_mlx5_publish(&a.queue, base, 1, &hasty), ORIEL_OK);
 	/* Two slots are left. */
-	assert_int_equal(oriel_mlx5_try_reserve(&a.queue, 2, &base), ORIEL_OK);
-	assert_int_equal(oriel_mlx5_publish(&a.queue, base, 2, &hasty), ORIEL_OK);
-	assert_int_equal(oriel_mlx5_try_reserve(&a.queue, 1, &base), ORIEL_AGAIN);
+	assert_int_equal(ori_dev_mlx5_try_reserve(&a.queue, 2, &base), ORIEL_OK);
+	assert_int_equal(ori_dev_mlx5_publish(&a.queue, base, 2, &hasty), ORIEL_OK);
+	assert_int_equal(ori_dev_mlx5_try_reserve(&a.queue, 1, &base), ORIEL_AGAIN);
 	assert_true(base == 2 && a.queue.resv == 4 && a.queue.err == 0);
 	hca_complete(&a, 0, 0);
-	assert_int_equal(oriel_mlx5_try_reserve(&a.queue, 2, &base), ORIEL_AGAIN);
-	assert_int_equal(oriel_mlx5_try_reserve(&a.queue, 1, &base), ORIEL_OK);
+	assert_int_equal(ori_dev_mlx5_try_reserve(&a.queue, 2, &base), ORIEL_AGAIN);
+	assert_int_equal(ori_dev_mlx5_try_reserve(&a.queue, 1, &base), ORIEL_OK);
 	assert_true(base == 4);
-	oriel_mlx5_condemn(&a.queue, oriel_queue_err(ORIEL_QUEUE_ERROR_CQE, 0x15, 0, 1));
-	assert_int_equal(oriel_mlx5_try_reserve(&a.queue, 1, &base), ORIEL_ERR_PEER);
+	ori_dev_mlx5_condemn(&a.queue, ori_dev_queue_err(ORIEL_QUEUE_ERROR_CQE, 0x15, 0, 1));
+	assert_int_equal(ori_dev_mlx5_try_reserve(&a.queue, 1, &base), ORIEL_ERR_PEER);
 }
 
 /* The status of @p fits its indices if WQE @fail_at failed. */
@@ -371,10 +371,10 @@ static void check_error(unsigned threads, uint64_t first)
 	run_posters(posters, &a, threads, UINT32_MAX, 0);
 	for (i = 0; i < threads; i++)
 		check_poster(&posters[i], fail_at);
-	assert_int_equal(oriel_queue_err_state(a.queue.err), ORIEL_QUEUE_ERROR_CQE);
-	assert_int_equal(oriel_queue_err_syndrome(a.queue.err), ORIEL_SYNDROME_REMOTE_ACCESS);
-	assert_int_equal(oriel_queue_err_vendor(a.queue.err), 0x53);
-	assert_true(oriel_queue_err_index(a.queue.err) == fail_at);
+	assert_int_equal(ori_dev_queue_err_state(a.queue.err), ORIEL_QUEUE_ERROR_CQE);
+	assert_int_equal(ori_dev_queue_err_syndrome(a.queue.err), ORIEL_SYNDROME_REMOTE_ACCESS);
+	assert_int_equal(ori_dev_queue_err_vendor(a.queue.err), 0x53);
+	assert_true(ori_dev_queue_err_index(a.queue.err) == fail_at);
 	assert_true(a.queue.done == fail_at);
 }
 
@@ -393,12 +393,12 @@ static void test_a_reservation_fits_half_the_ring(void **state)
 
 	(void)state;
 	hca_open(&a, 0);
-	assert_int_equal(oriel_mlx5_reserve(&a.queue, 0, &hasty, &base), ORIEL_ERR_RANGE);
-	assert_int_equal(oriel_mlx5_reserve(&a.queue, DEPTH / 2 + 1, &hasty, &base),
+	assert_int_equal(ori_dev_mlx5_reserve(&a.queue, 0, &hasty, &base), ORIEL_ERR_RANGE);
+	assert_int_equal(ori_dev_mlx5_reserve(&a.queue, DEPTH / 2 + 1, &hasty, &base),
 			 ORIEL_ERR_RANGE);
 	assert_true(base == 7);
 	assert_true(a.queue.resv == 0);
-	assert_int_equal(oriel_mlx5_reserve(&a.queue, DEPTH / 2, &hasty, &base), ORIEL_OK);
+	assert_int_equal(ori_dev_mlx5_reserve(&a.queue, DEPTH / 2, &hasty, &base), ORIEL_OK);
 	assert_true(base == 0);
 }
 
@@ -409,14 +409,14 @@ static void test_a_full_ring_is_waited_for_until_the_deadline(void **state)
 
 	(void)state;
 	hca_open(&a, 0);
-	assert_int_equal(oriel_mlx5_reserve(&a.queue, 2, &hasty, &base), ORIEL_OK);
-	assert_int_equal(oriel_mlx5_reserve(&a.queue, 2, &hasty, &base), ORIEL_OK);
-	assert_int_equal(oriel_mlx5_reserve(&a.queue, 1, &hasty, &base), ORIEL_ERR_TIMEOUT);
+	assert_int_equal(ori_dev_mlx5_reserve(&a.queue, 2, &hasty, &base), ORIEL_OK);
+	assert_int_equal(ori_dev_mlx5_reserve(&a.queue, 2, &hasty, &base), ORIEL_OK);
+	assert_int_equal(ori_dev_mlx5_reserve(&a.queue, 1, &hasty, &base), ORIEL_ERR_TIMEOUT);
 	/* No thread ever publishes index 4: no later poster may wait for it. */
-	assert_int_equal(oriel_queue_err_state(a.queue.err), ORIEL_QUEUE_ABANDONED);
-	assert_true(oriel_queue_err_index(a.queue.err) == 4);
-	assert_int_equal(oriel_mlx5_reserve(&a.queue, 1, &patient, &base), ORIEL_ERR_TIMEOUT);
-	assert_int_equal(oriel_mlx5_wait(&a.queue, 0, &patient), ORIEL_ERR_TIMEOUT);
+	assert_int_equal(ori_dev_queue_err_state(a.queue.err), ORIEL_QUEUE_ABANDONED);
+	assert_true(ori_dev_queue_err_index(a.queue.err) == 4);
+	assert_int_equal(ori_dev_mlx5_reserve(&a.queue, 1, &patient, &base), ORIEL_ERR_TIMEOUT);
+	assert_int_equal(ori_dev_mlx5_wait(&a.queue, 0, &patient), ORIEL_ERR_TIMEOUT);
 }
 
 static void test_publication_waits_for_its_turn(void **state)
@@ -426,10 +426,10 @@ static void test_publication_waits_for_its_turn(void **state)
 
 	(void)state;
 	hca_open(&a, 0);
-	assert_int_equal(oriel_mlx5_reserve(&a.queue, 1, &hasty, &first), ORIEL_OK);
-	assert_int_equal(oriel_mlx5_reserve(&a.queue, 1, &hasty, &second), ORIEL_OK);
-	assert_int_equal(oriel_mlx5_publish(&a.queue, second, 1, &hasty), ORIEL_ERR_TIMEOUT);
-	assert_true(oriel_mlx5_ready(&a.queue) == 0);
+	assert_int_equal(ori_dev_mlx5_reserve(&a.queue, 1, &hasty, &first), ORIEL_OK);
+	assert_int_equal(ori_dev_mlx5_reserve(&a.queue, 1, &hasty, &second), ORIEL_OK);
+	assert_int_equal(ori_dev_mlx5_publish(&a.queue, second, 1, &hasty), ORIEL_ERR_TIMEOUT);
+	assert_true(ori_dev_mlx5_ready(&a.queue) == 0);
 }
 
 static void test_broken_health_ends_a_wait(void **state)
@@ -442,10 +442,10 @@ static void test_broken_health_ends_a_wait(void **state)
 
 	(void)state;
 	hca_open(&a, 0);
-	assert_int_equal(oriel_mlx5_wait(&a.queue, 0, &limits), ORIEL_ERR_ABORTED);
-	assert_int_equal(oriel_mlx5_reserve(&a.queue, 2, &limits, &base), ORIEL_OK);
-	assert_int_equal(oriel_mlx5_reserve(&a.queue, 2, &limits, &base), ORIEL_OK);
-	assert_int_equal(oriel_mlx5_reserve(&a.queue, 2, &limits, &base), ORIEL_ERR_ABORTED);
+	assert_int_equal(ori_dev_mlx5_wait(&a.queue, 0, &limits), ORIEL_ERR_ABORTED);
+	assert_int_equal(ori_dev_mlx5_reserve(&a.queue, 2, &limits, &base), ORIEL_OK);
+	assert_int_equal(ori_dev_mlx5_reserve(&a.queue, 2, &limits, &base), ORIEL_OK);
+	assert_int_equal(ori_dev_mlx5_reserve(&a.queue, 2, &limits, &base), ORIEL_ERR_ABORTED);
 }
 
 static void test_one_doorbell_posts_all_published_wqes(void **state)
@@ -456,18 +456,18 @@ static void test_one_doorbell_posts_all_published_wqes(void **state)
 
 	(void)state;
 	hca_open(&a, 0);
-	assert_int_equal(oriel_mlx5_reserve(&a.queue, 1, &hasty, &base), ORIEL_OK);
-	assert_int_equal(oriel_mlx5_publish(&a.queue, 0, 1, &hasty), ORIEL_OK);
-	assert_int_equal(oriel_mlx5_reserve(&a.queue, 1, &hasty, &base), ORIEL_OK);
-	assert_int_equal(oriel_mlx5_publish(&a.queue, 1, 1, &hasty), ORIEL_OK);
-	oriel_mlx5_ring(&a.queue);
+	assert_int_equal(ori_dev_mlx5_reserve(&a.queue, 1, &hasty, &base), ORIEL_OK);
+	assert_int_equal(ori_dev_mlx5_publish(&a.queue, 0, 1, &hasty), ORIEL_OK);
+	assert_int_equal(ori_dev_mlx5_reserve(&a.queue, 1, &hasty, &base), ORIEL_OK);
+	assert_int_equal(ori_dev_mlx5_publish(&a.queue, 1, 1, &hasty), ORIEL_OK);
+	ori_dev_mlx5_ring(&a.queue);
 	assert_memory_equal(&a.doorbell, rung, sizeof(rung));
-	assert_int_equal(a.record[1], oriel_mlx5_record_value(2));
+	assert_int_equal(a.record[1], ori_dev_mlx5_record_value(2));
 	assert_int_equal(a.record[0], 0);
-	assert_true(a.queue.turn == oriel_mlx5_turn(2, ORIEL_MLX5_RUNG));
+	assert_true(a.queue.turn == ori_dev_mlx5_turn(2, ORIEL_MLX5_RUNG));
 
 	a.doorbell = 0;
-	oriel_mlx5_ring(&a.queue);
+	ori_dev_mlx5_ring(&a.queue);
 	assert_true(a.doorbell == 0);
 }
 
@@ -481,10 +481,10 @@ static void test_the_cqe_of_an_earlier_lap_is_not_taken(void **state)
 	hca_open(&a, 0);
 	for (i = 0; i < 5 * DEPTH; i++) {
 		assert_int_equal(post(&a.queue, &source, &target, 1, &base), ORIEL_OK);
-		assert_int_equal(oriel_mlx5_poll(&a.queue, i), ORIEL_AGAIN);
+		assert_int_equal(ori_dev_mlx5_poll(&a.queue, i), ORIEL_AGAIN);
 		hca_complete(&a, i, 0);
-		assert_false(oriel_mlx5_is_done(&a.queue, i));
-		assert_int_equal(oriel_mlx5_poll(&a.queue, i), ORIEL_OK);
+		assert_false(ori_dev_mlx5_is_done(&a.queue, i));
+		assert_int_equal(ori_dev_mlx5_poll(&a.queue, i), ORIEL_OK);
 	}
 	assert_true(a.queue.err == 0);
 }
@@ -499,9 +499,9 @@ static void test_a_cqe_of_another_wqe_is_an_error(void **state)
 	(void)state;
 	hca_open(&a, 0);
 	assert_int_equal(post(&a.queue, source, target, 2, &base), ORIEL_OK);
-	oriel_mlx5_cqe_write(a.cq[0], &stray, LOG_DEPTH);
-	assert_int_equal(oriel_mlx5_wait(&a.queue, 0, &patient), ORIEL_ERR_PROTOCOL);
-	assert_int_equal(oriel_queue_err_state(a.queue.err), ORIEL_QUEUE_STRAY_CQE);
+	ori_dev_mlx5_cqe_write(a.cq[0], &stray, LOG_DEPTH);
+	assert_int_equal(ori_dev_mlx5_wait(&a.queue, 0, &patient), ORIEL_ERR_PROTOCOL);
+	assert_int_equal(ori_dev_queue_err_state(a.queue.err), ORIEL_QUEUE_STRAY_CQE);
 }
 
 static void test_the_first_cause_stays(void **state)
@@ -511,11 +511,11 @@ static void test_the_first_cause_stays(void **state)
 
 	(void)state;
 	hca_open(&a, 0);
-	oriel_mlx5_condemn(&a.queue, oriel_queue_err(ORIEL_QUEUE_ERROR_CQE, 0x15, 0x83, 5));
-	oriel_mlx5_condemn(&a.queue, oriel_queue_err(ORIEL_QUEUE_CONDEMNED, 0, 0, 6));
-	assert_int_equal(oriel_mlx5_reserve(&a.queue, 1, &patient, &base), ORIEL_ERR_PEER);
-	assert_int_equal(oriel_queue_err_syndrome(a.queue.err), 0x15);
-	assert_true(oriel_queue_err_index(a.queue.err) == 5);
+	ori_dev_mlx5_condemn(&a.queue, ori_dev_queue_err(ORIEL_QUEUE_ERROR_CQE, 0x15, 0x83, 5));
+	ori_dev_mlx5_condemn(&a.queue, ori_dev_queue_err(ORIEL_QUEUE_CONDEMNED, 0, 0, 6));
+	assert_int_equal(ori_dev_mlx5_reserve(&a.queue, 1, &patient, &base), ORIEL_ERR_PEER);
+	assert_int_equal(ori_dev_queue_err_syndrome(a.queue.err), 0x15);
+	assert_true(ori_dev_queue_err_index(a.queue.err) == 5);
 }
 
 int main(void)

@@ -51,7 +51,7 @@ static void test_write_is_the_golden_vector(void **state)
 	struct slot slot = used_slot();
 
 	(void)state;
-	oriel_mlx5_wqe_write(slot.bytes, head, remote, local, 0x1000);
+	ori_dev_mlx5_wqe_write(slot.bytes, head, remote, local, 0x1000);
 	check(&slot, expected, sizeof(expected));
 }
 
@@ -66,7 +66,7 @@ static void test_wait_is_the_golden_vector(void **state)
 	struct slot slot = used_slot();
 
 	(void)state;
-	oriel_mlx5_wqe_wait(slot.bytes, head, 0x405, 0x010203);
+	ori_dev_mlx5_wqe_wait(slot.bytes, head, 0x405, 0x010203);
 	check(&slot, expected, sizeof(expected));
 }
 
@@ -76,9 +76,9 @@ static void test_wait_keeps_24_bits_of_its_index(void **state)
 	struct slot slot = used_slot();
 
 	(void)state;
-	oriel_mlx5_wqe_wait(slot.bytes, head, 0x405, 0x3fedcba98);
-	assert_int_equal(oriel_mlx5_get32(slot.bytes, 0x18), 0xdcba98);
-	assert_int_equal(oriel_mlx5_get32(slot.bytes, 0), 0x70f);
+	ori_dev_mlx5_wqe_wait(slot.bytes, head, 0x405, 0x3fedcba98);
+	assert_int_equal(ori_dev_mlx5_get32(slot.bytes, 0x18), 0xdcba98);
+	assert_int_equal(ori_dev_mlx5_get32(slot.bytes, 0), 0x70f);
 }
 
 static void test_nothing_to_move_has_no_data_segment(void **state)
@@ -95,11 +95,11 @@ static void test_nothing_to_move_has_no_data_segment(void **state)
 	struct slot slot = used_slot();
 
 	(void)state;
-	oriel_mlx5_wqe_write(slot.bytes, head, remote, local, 0);
+	ori_dev_mlx5_wqe_write(slot.bytes, head, remote, local, 0);
 	check(&slot, written, sizeof(written));
-	oriel_mlx5_wqe_write_inline(slot.bytes, head, remote, NULL, 0);
+	ori_dev_mlx5_wqe_write_inline(slot.bytes, head, remote, NULL, 0);
 	check(&slot, written, sizeof(written));
-	oriel_mlx5_wqe_read(slot.bytes, head, remote, local, 0);
+	ori_dev_mlx5_wqe_read(slot.bytes, head, remote, local, 0);
 	check(&slot, fetched, sizeof(fetched));
 }
 
@@ -114,7 +114,7 @@ static void test_twelve_inline_bytes_fit_one_segment(void **state)
 	struct slot slot = used_slot();
 
 	(void)state;
-	oriel_mlx5_wqe_write_inline(slot.bytes, head, remote, "abcdefghijkl", 12);
+	ori_dev_mlx5_wqe_write_inline(slot.bytes, head, remote, "abcdefghijkl", 12);
 	check(&slot, expected, sizeof(expected));
 }
 
@@ -175,7 +175,7 @@ static void test_thirteen_inline_bytes_take_two_segments(void **state)
 	struct slot slot = used_slot();
 
 	(void)state;
-	oriel_mlx5_wqe_write_inline(slot.bytes, head, remote, "abcdefghijklm", 13);
+	ori_dev_mlx5_wqe_write_inline(slot.bytes, head, remote, "abcdefghijklm", 13);
 	check(&slot, expected, sizeof(expected));
 }
 
@@ -189,10 +189,10 @@ static void test_every_inline_length_is_whole_and_padded(void **state)
 	(void)state;
 	for (length = 1; length <= ORIEL_MLX5_INLINE_MAX; length++) {
 		slot = used_slot();
-		oriel_mlx5_wqe_write_inline(slot.bytes, head, remote, data, length);
+		ori_dev_mlx5_wqe_write_inline(slot.bytes, head, remote, data, length);
 		used = 32 + (4 + length + 15) / 16 * 16;
 		assert_int_equal(slot.bytes[7], used / 16);
-		assert_int_equal(oriel_mlx5_get32(slot.bytes, 32), 0x80000000u + length);
+		assert_int_equal(ori_dev_mlx5_get32(slot.bytes, 32), 0x80000000u + length);
 		assert_memory_equal(slot.bytes + 36, data, length);
 		for (i = 36 + length; i < sizeof(slot.bytes); i++)
 			assert_int_equal(slot.bytes[i], i < used ? 0 : GARBAGE);
@@ -210,7 +210,7 @@ static void test_read_names_what_to_fetch_and_where_to_put_it(void **state)
 	struct slot slot = used_slot();
 
 	(void)state;
-	oriel_mlx5_wqe_read(slot.bytes, head, remote, local, ORIEL_MLX5_LENGTH_MAX);
+	ori_dev_mlx5_wqe_read(slot.bytes, head, remote, local, ORIEL_MLX5_LENGTH_MAX);
 	check(&slot, expected, sizeof(expected));
 }
 
@@ -272,7 +272,7 @@ static void test_fetch_add_carries_its_addend_first(void **state)
 	struct slot slot = used_slot();
 
 	(void)state;
-	oriel_mlx5_wqe_fetch_add(slot.bytes, head, remote, sink, 0x0123456789abcdef);
+	ori_dev_mlx5_wqe_fetch_add(slot.bytes, head, remote, sink, 0x0123456789abcdef);
 	check(&slot, expected, sizeof(expected));
 }
 
@@ -334,7 +334,7 @@ static void test_compare_swap_carries_the_new_value_before_the_old(void **state)
 	struct slot slot = used_slot();
 
 	(void)state;
-	oriel_mlx5_wqe_compare_swap(slot.bytes, head, remote, result, 0x0304, 0x0102);
+	ori_dev_mlx5_wqe_compare_swap(slot.bytes, head, remote, result, 0x0304, 0x0102);
 	check(&slot, expected, sizeof(expected));
 }
 
@@ -349,7 +349,7 @@ static void test_dump_reads_local_bytes_only(void **state)
 	struct slot slot = used_slot();
 
 	(void)state;
-	oriel_mlx5_wqe_dump(slot.bytes, head, local, 1);
+	ori_dev_mlx5_wqe_dump(slot.bytes, head, local, 1);
 	check(&slot, expected, sizeof(expected));
 }
 
@@ -361,7 +361,7 @@ static void test_nop_is_a_control_segment(void **state)
 	struct slot slot = used_slot();
 
 	(void)state;
-	oriel_mlx5_wqe_nop(slot.bytes, head);
+	ori_dev_mlx5_wqe_nop(slot.bytes, head);
 	check(&slot, expected, sizeof(expected));
 }
 
@@ -369,8 +369,8 @@ static void test_a_doorbell_has_16_bits_of_the_index(void **state)
 {
 	static const unsigned char doorbell[] = {0x00, 0x00, 0x01, 0x00, 0x00, 0xab, 0xcd, 0x00};
 	static const unsigned char record[] = {0x00, 0x00, 0xff, 0xfe};
-	uint64_t rung = oriel_mlx5_doorbell_value(0xabcd, 0x10001);
-	uint32_t recorded = oriel_mlx5_record_value(0x2fffe);
+	uint64_t rung = ori_dev_mlx5_doorbell_value(0xabcd, 0x10001);
+	uint32_t recorded = ori_dev_mlx5_record_value(0x2fffe);
 
 	(void)state;
 	assert_memory_equal(&rung, doorbell, sizeof(doorbell));
@@ -387,14 +387,14 @@ static void test_the_golden_error_cqe_is_understood(void **state)
 
 	(void)state;
 	memcpy(slot.bytes + 0x34, tail, sizeof(tail));
-	last = *oriel_mlx5_cqe_word(slot.bytes, ORIEL_MLX5_TAIL);
-	error = *oriel_mlx5_cqe_word(slot.bytes, ORIEL_MLX5_ERROR);
-	assert_int_equal(oriel_mlx5_tail_completion(last), ORIEL_MLX5_FAILED);
-	assert_int_equal(oriel_mlx5_tail_owner(last), 0);
-	assert_int_equal(oriel_mlx5_tail_counter(last), 0x19);
-	assert_int_equal(oriel_mlx5_error_syndrome(error), ORIEL_SYNDROME_LOCAL_PROTECTION);
-	assert_int_equal(oriel_mlx5_error_vendor(error), 0x53);
-	assert_int_equal(oriel_mlx5_get32(slot.bytes, 0x38), 0x0a001542);
+	last = *ori_dev_mlx5_cqe_word(slot.bytes, ORIEL_MLX5_TAIL);
+	error = *ori_dev_mlx5_cqe_word(slot.bytes, ORIEL_MLX5_ERROR);
+	assert_int_equal(ori_dev_mlx5_tail_completion(last), ORIEL_MLX5_FAILED);
+	assert_int_equal(ori_dev_mlx5_tail_owner(last), 0);
+	assert_int_equal(ori_dev_mlx5_tail_counter(last), 0x19);
+	assert_int_equal(ori_dev_mlx5_error_syndrome(error), ORIEL_SYNDROME_LOCAL_PROTECTION);
+	assert_int_equal(ori_dev_mlx5_error_vendor(error), 0x53);
+	assert_int_equal(ori_dev_mlx5_get32(slot.bytes, 0x38), 0x0a001542);
 }
 
 static void test_a_cqe_is_its_bytes(void **state)
@@ -410,11 +410,11 @@ static void test_a_cqe_is_its_bytes(void **state)
 	struct slot slot = used_slot();
 
 	(void)state;
-	oriel_mlx5_cqe_write(slot.bytes, &failed, 2);
+	ori_dev_mlx5_cqe_write(slot.bytes, &failed, 2);
 	assert_memory_equal(slot.bytes + 0x34, failed_tail, sizeof(failed_tail));
-	oriel_mlx5_cqe_write(slot.bytes, &done, 3);
+	ori_dev_mlx5_cqe_write(slot.bytes, &done, 3);
 	assert_memory_equal(slot.bytes + 0x34, done_tail, sizeof(done_tail));
-	assert_int_equal(oriel_mlx5_get32(slot.bytes, 0x2c), 0x1020);
+	assert_int_equal(ori_dev_mlx5_get32(slot.bytes, 0x2c), 0x1020);
 }
 
 static void test_a_cleared_cqe_is_invalid_with_the_owner_of_no_first_lap(void **state)
@@ -423,10 +423,10 @@ static void test_a_cleared_cqe_is_invalid_with_the_owner_of_no_first_lap(void **
 	uint32_t tail;
 
 	(void)state;
-	oriel_mlx5_cqe_clear(slot.bytes);
-	tail = *oriel_mlx5_cqe_word(slot.bytes, ORIEL_MLX5_TAIL);
-	assert_int_equal(oriel_mlx5_tail_completion(tail), ORIEL_MLX5_INVALID);
-	assert_int_equal(oriel_mlx5_tail_owner(tail), 1);
+	ori_dev_mlx5_cqe_clear(slot.bytes);
+	tail = *ori_dev_mlx5_cqe_word(slot.bytes, ORIEL_MLX5_TAIL);
+	assert_int_equal(ori_dev_mlx5_tail_completion(tail), ORIEL_MLX5_INVALID);
+	assert_int_equal(ori_dev_mlx5_tail_owner(tail), 1);
 }
 
 static void test_every_syndrome_has_words_of_its_own(void **state)

@@ -217,9 +217,9 @@ ORI_ACT(broadcast)
 ORIEL_DEV_COLD void ori_act_blame(struct oriel_dev_fault *blame,
 				  const struct oriel_dev_fault *found)
 {
-	struct oriel_dev_fault fault = oriel_dev_fault_copy(found);
+	struct oriel_dev_fault fault = ori_dev_fault_copy(found);
 
-	oriel_dev_leave(blame, &fault);
+	ori_dev_leave(blame, &fault);
 }
 
 ORI_ACT(exchange)
@@ -241,7 +241,7 @@ ORI_ACT(job_begin)
 {
 	(void)a;
 	if (c->memory)
-		oriel_dev_store_release32((uint32_t *)c->memory, 1);
+		ori_dev_store_release32((uint32_t *)c->memory, 1);
 	return ORIEL_OK;
 }
 
@@ -252,9 +252,9 @@ ORI_ACT(job_end)
 	(void)a;
 	if (!word)
 		return ORIEL_OK;
-	while (oriel_dev_load_acquire32(word) != 1)
+	while (ori_dev_load_acquire32(word) != 1)
 		oriel_dev_relax();
-	oriel_dev_store_release32(word, 0);
+	ori_dev_store_release32(word, 0);
 	return ORIEL_OK;
 }
 

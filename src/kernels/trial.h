@@ -64,7 +64,7 @@ ORIEL_DEV enum oriel_status ori_trial_await(const uint64_t *word, uint64_t value
 	while ((oriel_dev_load_acquire(word) == value) != is_equal) {
 		if (oriel_dev_clock_ns() - begin > ORI_TRIAL_NS)
 			return ORIEL_ERR_PROTOCOL;
-		oriel_dev_back_off(oriel_dev_clock_ns() - begin);
+		ori_dev_back_off(oriel_dev_clock_ns() - begin);
 	}
 	return ORIEL_OK;
 }
@@ -78,19 +78,19 @@ ORIEL_DEV enum oriel_status ori_trial_post(struct ori_trial *t,
 	uint64_t base = 0;
 	uint32_t i;
 
-	status = oriel_mlx5_reserve(q, 2, limits, &base);
+	status = ori_dev_mlx5_reserve(q, 2, limits, &base);
 	if (status != ORIEL_OK)
 		return status;
-	oriel_mlx5_wqe_nop(oriel_mlx5_slot(q, base), oriel_mlx5_head_of(q, base, 0));
-	oriel_mlx5_wqe_write(oriel_mlx5_slot(q, base + 1), oriel_mlx5_head_of(q, base + 1, 0),
-			     ori_trial_remote(t, offsetof(struct ori_trial_memory, target)),
-			     ori_trial_local(t, offsetof(struct ori_trial_memory, source)),
-			     sizeof(t->memory.source));
-	status = oriel_mlx5_post(q, base, 2, limits);
+	ori_dev_mlx5_wqe_nop(ori_dev_mlx5_slot(q, base), ori_dev_mlx5_head_of(q, base, 0));
+	ori_dev_mlx5_wqe_write(ori_dev_mlx5_slot(q, base + 1), ori_dev_mlx5_head_of(q, base + 1, 0),
+			       ori_trial_remote(t, offsetof(struct ori_trial_memory, target)),
+			       ori_trial_local(t, offsetof(struct ori_trial_memory, source)),
+			       sizeof(t->memory.source));
+	status = ori_dev_mlx5_post(q, base, 2, limits);
 	if (status == ORIEL_OK)
-		status = oriel_mlx5_wait(q, base, limits);
+		status = ori_dev_mlx5_wait(q, base, limits);
 	if (status == ORIEL_OK)
-		status = oriel_mlx5_wait(q, base + 1, limits);
+		status = ori_dev_mlx5_wait(q, base + 1, limits);
 	for (i = 0; i < ORI_TRIAL_WORDS && status == ORIEL_OK; i++)
 		status = ori_trial_await(&t->memory.target[i], t->memory.source[i], true);
 	return status;
@@ -99,9 +99,9 @@ ORIEL_DEV enum oriel_status ori_trial_post(struct ori_trial *t,
 ORIEL_DEV void ori_trial_add(struct ori_trial *t, struct oriel_mlx5_queue *q, uint64_t index,
 			     size_t result)
 {
-	oriel_mlx5_wqe_fetch_add(oriel_mlx5_slot(q, index), oriel_mlx5_head_of(q, index, 0),
-				 ori_trial_remote(t, offsetof(struct ori_trial_memory, counter)),
-				 ori_trial_local(t, result), 1);
+	ori_dev_mlx5_wqe_fetch_add(ori_dev_mlx5_slot(q, index), ori_dev_mlx5_head_of(q, index, 0),
+				   ori_trial_remote(t, offsetof(struct ori_trial_memory, counter)),
+				   ori_trial_local(t, result), 1);
 }
 
 /*
@@ -115,22 +115,22 @@ ORIEL_DEV enum oriel_status ori_trial_count(struct ori_trial *t,
 	uint64_t index = 0, base = 0;
 	enum oriel_status status;
 
-	status = oriel_mlx5_reserve(q, 1, limits, &index);
+	status = ori_dev_mlx5_reserve(q, 1, limits, &index);
 	if (status == ORIEL_OK)
-		status = oriel_mlx5_reserve(c, 2, limits, &base);
+		status = ori_dev_mlx5_reserve(c, 2, limits, &base);
 	if (status != ORIEL_OK)
 		return status;
-	oriel_mlx5_wqe_wait(oriel_mlx5_slot(c, base), oriel_mlx5_head_of(c, base, 0), q->cqn,
-			    index);
+	ori_dev_mlx5_wqe_wait(ori_dev_mlx5_slot(c, base), ori_dev_mlx5_head_of(c, base, 0), q->cqn,
+			      index);
 	ori_trial_add(t, c, base + 1, offsetof(struct ori_trial_memory, counted));
 	ori_trial_add(t, q, index, offsetof(struct ori_trial_memory, old));
-	status = oriel_mlx5_post(c, base, 2, limits);
+	status = ori_dev_mlx5_post(c, base, 2, limits);
 	if (status == ORIEL_OK)
-		status = oriel_mlx5_post(q, index, 1, limits);
+		status = ori_dev_mlx5_post(q, index, 1, limits);
 	if (status == ORIEL_OK)
-		status = oriel_mlx5_wait(q, index, limits);
+		status = ori_dev_mlx5_wait(q, index, limits);
 	if (status == ORIEL_OK)
-		status = oriel_mlx5_wait(c, base + 1, limits);
+		status = ori_dev_mlx5_wait(c, base + 1, limits);
 	if (status == ORIEL_OK)
 		status = ori_trial_await(&t->memory.counted, ORI_TRIAL_UNSET, false);
 	if (status == ORIEL_OK)
@@ -145,14 +145,14 @@ ORIEL_DEV enum oriel_status ori_trial_run(struct ori_trial *t)
 {
 	const struct oriel_link_wait_limits limits = {NULL, ORI_TRIAL_NS, 100, 0};
 
-	oriel_dev_store_release32(&t->is_begun, 1);
-	oriel_dev_fence_full();
-	if (oriel_dev_load_acquire32(&t->is_withdrawn))
+	ori_dev_store_release32(&t->is_begun, 1);
+	ori_dev_fence_full();
+	if (ori_dev_load_acquire32(&t->is_withdrawn))
 		return ORIEL_ERR_ABORTED;
 	t->main_status = ori_trial_post(t, &limits);
 	if (t->main_status == ORIEL_OK && t->has_companion)
 		t->companion_status = ori_trial_count(t, &limits);
-	oriel_dev_store_release32(&t->is_done, 1);
+	ori_dev_store_release32(&t->is_done, 1);
 	return ORIEL_OK;
 }
 

@@ -74,7 +74,7 @@ static void group_post(struct oriel_p2p_copy_group *group, enum oriel_dev_side s
 					      .channel = chunk->channel,
 					      .index = chunk->index};
 	s->posted++;
-	/* Release: with oriel_copy_group_wait(). */
+	/* Release: with ori_dev_copy_group_wait(). */
 	oriel_dev_store_release(&job->posted, s->posted);
 }
 
@@ -129,7 +129,7 @@ static void group_cancel(void *context, enum oriel_status status)
 
 	oriel_dev_store_release(group->ended, (uint64_t)(int64_t)status);
 	/* A worker publishes that it enters, fences as well, and then checks whether it may. */
-	oriel_dev_fence_full();
+	ori_dev_fence_full();
 	while (group_is_inside(group)) {
 		if (ori_deadline_passed(deadline)) {
 			ori_log(ORIEL_LOG_WARN, "workers of a copy group have not left in time");

@@ -117,7 +117,7 @@ static bool job_is_finished(struct ori_job *job)
 	    atomic_load_explicit(&job->is_lost, memory_order_acquire))
 		return true;
 	return job->state == JOB_LEAVING &&
-	       (atomic_load(&job->is_torn) || !oriel_dev_load_acquire32(&job->line->done));
+	       (atomic_load(&job->is_torn) || !ori_dev_load_acquire32(&job->line->done));
 }
 
 /* Polls a job that waits for its stream; true if the job left the list. */
@@ -130,13 +130,13 @@ static bool engine_poll_stream(struct ori_engine *engine, struct engine_lists *l
 		job_close(engine, list_take(&l->waiting, at));
 		return true;
 	}
-	if (job->state == JOB_LEAVING || !oriel_dev_load_acquire32(&job->line->begun))
+	if (job->state == JOB_LEAVING || !ori_dev_load_acquire32(&job->line->begun))
 		return false;
 	/*
 	 * After the load of 1 and before done is set: the stream sets begun again only after it has
 	 * seen done.
 	 */
-	oriel_dev_store_release32(&job->line->begun, 0);
+	ori_dev_store_release32(&job->line->begun, 0);
 	job->state = JOB_RUNNING;
 	list_add(&l->running, list_take(&l->waiting, at));
 	l->has_moved = true;
@@ -154,7 +154,7 @@ static void engine_end(struct ori_engine *engine, struct engine_lists *l, struct
 	job->state = job->is_captured ? JOB_WAITING : JOB_LEAVING;
 	if (!job->is_captured)
 		job_release(job);
-	oriel_dev_store_release32(&job->line->done, 1);
+	ori_dev_store_release32(&job->line->done, 1);
 	list_add(&l->waiting, job);
 }
 
@@ -205,13 +205,13 @@ static void engine_sleep(struct ori_engine *engine, uint64_t ns)
 {
 	bool has_work;
 
-	(void)oriel_dev_exchange_acquire32(&engine->asleep, 1);
+	(void)ori_dev_exchange_acquire32(&engine->asleep, 1);
 	pthread_mutex_lock(&engine->lock);
 	has_work = engine->posted.first || engine->is_closing;
 	pthread_mutex_unlock(&engine->lock);
 	if (!has_work)
 		ori_sleep_until_woken(&engine->asleep, ns);
-	(void)oriel_dev_exchange_acquire32(&engine->asleep, 0);
+	(void)ori_dev_exchange_acquire32(&engine->asleep, 0);
 }
 
 /* Backs off in stages: the longer there was no progress, the longer the thread sleeps. */
@@ -260,7 +260,7 @@ static void engine_leave(struct ori_engine *engine, struct engine_lists *l)
 	while (l->running.first) {
 		job = list_take(&l->running, &l->running.first);
 		if (job->line)
-			oriel_dev_store_release32(&job->line->done, 1);
+			ori_dev_store_release32(&job->line->done, 1);
 		job_release(job);
 		job_unref(job);
 	}

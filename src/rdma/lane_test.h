@@ -134,7 +134,7 @@ static inline uint64_t bench_reserve(struct bench *b, uint32_t count)
 	struct oriel_link_wait_limits limits = {NULL, UINT64_C(30000000000), 1, 0};
 	uint64_t base = 0;
 
-	assert_int_equal(oriel_proxy_reserve(&b->ring, count, &limits, &base), ORIEL_OK);
+	assert_int_equal(ori_dev_proxy_reserve(&b->ring, count, &limits, &base), ORIEL_OK);
 	return base;
 }
 
@@ -144,7 +144,7 @@ static inline void bench_write(struct bench *b, uint64_t index, uint64_t at, uin
 {
 	struct oriel_rdma_address to = {at, RKEY}, from = {at, key};
 
-	oriel_proxy_fill(&b->ring, index, ORIEL_PROXY_WRITE, 0, to, from, 0, length);
+	ori_dev_proxy_fill(&b->ring, index, ORIEL_PROXY_WRITE, 0, to, from, 0, length);
 }
 
 static inline void bench_other(struct bench *b, uint64_t index, uint32_t opcode, uint32_t fence,
@@ -152,7 +152,7 @@ static inline void bench_other(struct bench *b, uint64_t index, uint32_t opcode,
 {
 	struct oriel_rdma_address to = {at, RKEY}, from = {at + 1, LKEY};
 
-	oriel_proxy_fill(&b->ring, index, opcode, fence, to, from, operand, 8);
+	ori_dev_proxy_fill(&b->ring, index, opcode, fence, to, from, operand, 8);
 }
 
 static inline void bench_put(struct bench *b, uint64_t at)
@@ -160,7 +160,7 @@ static inline void bench_put(struct bench *b, uint64_t at)
 	uint64_t base = bench_reserve(b, 1);
 
 	bench_write(b, base, at, LKEY, 8);
-	oriel_proxy_publish(&b->ring, base, 1);
+	ori_dev_proxy_publish(&b->ring, base, 1);
 }
 
 static inline void bench_count(struct bench *b, uint64_t at, uint64_t amount)
@@ -168,13 +168,13 @@ static inline void bench_count(struct bench *b, uint64_t at, uint64_t amount)
 	uint64_t base = bench_reserve(b, 1);
 
 	bench_other(b, base, ORIEL_PROXY_COUNT, 0, at, amount);
-	oriel_proxy_publish(&b->ring, base, 1);
+	ori_dev_proxy_publish(&b->ring, base, 1);
 }
 
 static inline uint64_t bench_done(struct bench *b)
 {
 	bench_run(b);
-	oriel_proxy_progress(&b->ring);
+	ori_dev_proxy_progress(&b->ring);
 	return b->ring.done;
 }
 

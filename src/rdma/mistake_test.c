@@ -8,7 +8,8 @@
 
 static void wait_for(const struct side *s, uint64_t at, uint64_t least)
 {
-	assert_int_equal(oriel_link_wait_signal(s->dev, oriel_dev_thread(), word(s, at), least, 0),
+	assert_int_equal(ori_dev_link_wait_signal(s->dev, oriel_dev_thread(), word(s, at), least,
+						  0),
 			 ORIEL_OK);
 }
 
@@ -30,10 +31,11 @@ static void test_links_go_on_where_indices_wrap(void **state)
 
 		for (uint64_t i = 1; i <= 2 * DEPTH; i++) {
 			memset(p->a.memory + DATA, (int)i, 100);
-			assert_true(oriel_link_put_signal_counter(p->a.dev, g, remote(&p->b, DATA),
-								  local(&p->a, DATA), 100,
-								  remote(&p->b, SIGNAL), 1,
-								  remote(&p->a, COUNTER), 1) >= 0);
+			assert_true(
+				ori_dev_link_put_signal_counter(p->a.dev, g, remote(&p->b, DATA),
+								local(&p->a, DATA), 100,
+								remote(&p->b, SIGNAL), 1,
+								remote(&p->a, COUNTER), 1) >= 0);
 			wait_for(&p->a, COUNTER, i);
 			wait_for(&p->b, SIGNAL, i);
 			assert_int_equal(p->b.memory[DATA + 99], (char)i);
@@ -57,16 +59,16 @@ static void test_a_failed_put_is_never_taken_for_done(void **state)
 	for (unsigned k = 0; k < 2; k++) {
 		p = pair_open(k ? "late_cqe=100us" : NULL);
 		nowhere = remote(&p->b, LENGTH);
-		assert_true(oriel_link_put_counter(p->a.dev, g, remote(&p->b, DATA),
-						   local(&p->a, DATA), 8, remote(&p->a, COUNTER),
-						   1) >= 0);
+		assert_true(ori_dev_link_put_counter(p->a.dev, g, remote(&p->b, DATA),
+						     local(&p->a, DATA), 8, remote(&p->a, COUNTER),
+						     1) >= 0);
 		wait_for(&p->a, COUNTER, 1);
-		(void)oriel_link_put_counter(p->a.dev, g, nowhere, local(&p->a, DATA), 8,
-					     remote(&p->a, COUNTER), 1);
-		assert_true(oriel_link_wait_signal(p->a.dev, g, word(&p->a, COUNTER), 2, 0) < 0);
-		assert_true(oriel_link_fence(p->a.dev, g, 0) < 0);
-		assert_true(oriel_link_put(p->a.dev, g, remote(&p->b, DATA), local(&p->a, DATA),
-					   8) < 0);
+		(void)ori_dev_link_put_counter(p->a.dev, g, nowhere, local(&p->a, DATA), 8,
+					       remote(&p->a, COUNTER), 1);
+		assert_true(ori_dev_link_wait_signal(p->a.dev, g, word(&p->a, COUNTER), 2, 0) < 0);
+		assert_true(ori_dev_link_fence(p->a.dev, g, 0) < 0);
+		assert_true(ori_dev_link_put(p->a.dev, g, remote(&p->b, DATA), local(&p->a, DATA),
+					     8) < 0);
 		assert_int_equal(*word(&p->a, COUNTER), 1);
 		pair_close(p);
 	}

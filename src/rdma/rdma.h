@@ -299,7 +299,7 @@ bool ori_rdma_link_explain(const struct ori_rdma_link *link, const struct ori_rd
 /* No thread posts or waits any more; requests in flight are flushed. NULL is allowed. */
 void ori_rdma_link_destroy(struct ori_rdma_link *link);
 
-/* The failure of a queue whose oriel_queue_err() is @err; "" if there is none. Never NULL. */
+/* The failure of a queue whose ori_dev_queue_err() is @err; "" if there is none. Never NULL. */
 const char *ori_rdma_error_text(uint64_t err);
 
 /* Polls once for failures of the NICs; ORIEL_AGAIN if there is none. */

@@ -92,8 +92,8 @@ void ori_rdma_heartbeat_fault(const struct ori_rdma_heartbeat *p, struct oriel_d
 	const struct ori_host_failure *failure = ori_host_failure(p->link);
 
 	*record = (struct oriel_dev_fault){
-		.status = oriel_queue_err_status(failure->err),
-		.what = ori_rdma_heartbeat_what(oriel_queue_err_status(failure->err)),
+		.status = ori_dev_queue_err_status(failure->err),
+		.what = ori_rdma_heartbeat_what(ori_dev_queue_err_status(failure->err)),
 		.peer = p->peer,
 		.id = p->end.of[0].qpn,
 		.seen = failure->err,

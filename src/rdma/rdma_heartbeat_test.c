@@ -39,12 +39,13 @@ static void pieces_arrive_in_their_order(const char *config)
 	for (value = 1; value <= 100; value++) {
 		deadline = ori_deadline(LONG_NS);
 		assert_int_equal(heartbeat_write(p, &value, PIECES), ORIEL_OK);
-		while (oriel_link_read_signal(word(&p->b, DATA - 8 * (PIECES - 1))) != value) {
+		while (ori_dev_link_read_signal(word(&p->b, DATA - 8 * (PIECES - 1))) != value) {
 			(void)ori_rdma_heartbeat_poll(ori_rdma_link_heartbeat(p->a.link));
 			assert_false(ori_deadline_passed(deadline));
 		}
 		for (i = 0; i < PIECES; i++)
-			assert_int_equal(oriel_link_read_signal(word(&p->b, DATA - 8 * i)), value);
+			assert_int_equal(ori_dev_link_read_signal(word(&p->b, DATA - 8 * i)),
+					 value);
 		assert_int_equal(heartbeat_await(&p->a), ORIEL_OK);
 	}
 	pair_close(p);
@@ -91,11 +92,11 @@ static void test_a_full_queue_takes_all_of_a_post_or_nothing(void **state)
 	assert_int_equal(value, ORI_RDMA_HEARTBEAT_DEPTH / 3 + 1);
 	assert_int_equal(ori_rdma_heartbeat_poll(ori_rdma_link_heartbeat(p->a.link)), ORIEL_AGAIN);
 	assert_int_equal(heartbeat_await(&p->a), ORIEL_OK);
-	assert_int_equal(oriel_link_read_signal(word(&p->b, DATA)), value - 1);
-	assert_int_equal(oriel_link_read_signal(word(&p->b, DATA - 16)), value - 1);
+	assert_int_equal(ori_dev_link_read_signal(word(&p->b, DATA)), value - 1);
+	assert_int_equal(ori_dev_link_read_signal(word(&p->b, DATA - 16)), value - 1);
 	assert_int_equal(heartbeat_write(p, &value, 3), ORIEL_OK);
 	assert_int_equal(heartbeat_await(&p->a), ORIEL_OK);
-	assert_int_equal(oriel_link_read_signal(word(&p->b, DATA - 16)), value);
+	assert_int_equal(ori_dev_link_read_signal(word(&p->b, DATA - 16)), value);
 	pair_close(p);
 }
 
@@ -121,11 +122,12 @@ static void test_a_bad_address_ends_the_heartbeat_queue_alone(void **state)
 	assert_int_equal(record.what, ORIEL_DEV_LINK);
 	assert_int_equal(record.peer, 1);
 	assert_int_equal(record.id, p->a.qps.heartbeat_qpn);
-	assert_int_equal(oriel_queue_err_syndrome(record.seen), ORIEL_SYNDROME_REMOTE_ACCESS);
-	assert_int_equal(oriel_queue_err_index(record.seen), 3);
+	assert_int_equal(ori_dev_queue_err_syndrome(record.seen), ORIEL_SYNDROME_REMOTE_ACCESS);
+	assert_int_equal(ori_dev_queue_err_index(record.seen), 3);
 
-	assert_true(oriel_link_signal(p->a.dev, oriel_dev_thread(), remote(&p->b, SIGNAL), 1) >= 0);
-	assert_int_equal(oriel_link_fence(p->a.dev, oriel_dev_thread(), 0), ORIEL_OK);
+	assert_true(ori_dev_link_signal(p->a.dev, oriel_dev_thread(), remote(&p->b, SIGNAL), 1) >=
+		    0);
+	assert_int_equal(ori_dev_link_fence(p->a.dev, oriel_dev_thread(), 0), ORIEL_OK);
 	pair_close(p);
 }
 

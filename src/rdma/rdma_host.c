@@ -24,7 +24,7 @@ static void host_finish(struct ori_host_link *link, struct host_operation *o, ui
 	if (!o->old)
 		return;
 	word = oriel_dev_load_acquire(&link->words[host_slot(link, op)]);
-	*o->old = link->caps.is_atomic_host_endian ? word : oriel_dev_swap_bytes(word);
+	*o->old = link->caps.is_atomic_host_endian ? word : ori_dev_swap_bytes(word);
 }
 
 static void host_retire(struct ori_host_link *link)
@@ -78,8 +78,8 @@ static enum oriel_status host_handle_failed(struct ori_host_link *link, unsigned
 				     .status = host_explain(link, rail, wc),
 				     .rail = rail,
 				     .qpn = wc->qpn,
-				     .err = oriel_queue_err(ORIEL_QUEUE_ERROR_CQE, wc->syndrome,
-							    wc->vendor & 0xff, op),
+				     .err = ori_dev_queue_err(ORIEL_QUEUE_ERROR_CQE, wc->syndrome,
+							      wc->vendor & 0xff, op),
 			     });
 }
 
@@ -126,8 +126,8 @@ static enum oriel_status host_poll_rail(struct ori_host_link *link, unsigned rai
 						     .status = status,
 						     .rail = rail,
 						     .qpn = link->queues[0].qpn,
-						     .err = oriel_queue_err(ORIEL_QUEUE_STRAY_CQE,
-									    0, 0, link->done),
+						     .err = ori_dev_queue_err(ORIEL_QUEUE_STRAY_CQE,
+									      0, 0, link->done),
 					     });
 		for (unsigned i = 0; i < count; i++)
 			status = host_handle_completion(link, rail, &wcs[i]);
@@ -342,8 +342,8 @@ static void host_post_receive(struct ori_host_link *link, const struct host_queu
 					    .status = status,
 					    .rail = queue->rail,
 					    .qpn = queue->qpn,
-					    .err = oriel_queue_err(ORIEL_QUEUE_ABANDONED, 0, 0,
-								   link->done),
+					    .err = ori_dev_queue_err(ORIEL_QUEUE_ABANDONED, 0, 0,
+								     link->done),
 				    });
 }
 

@@ -157,7 +157,7 @@ struct ori_host_failure {
 	enum oriel_status status; /* ORIEL_OK: it has not */
 	unsigned rail;
 	uint32_t qpn; /* of the first queue, if it is of none */
-	uint64_t err; /* oriel_queue_err(); its index is the number of the operation */
+	uint64_t err; /* ori_dev_queue_err(); its index is the number of the operation */
 };
 
 const struct ori_host_failure *ori_host_failure(const struct ori_host_link *link);

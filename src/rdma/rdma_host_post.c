@@ -112,12 +112,13 @@ static enum oriel_status host_hand_over(struct ori_host_link *link, struct host_
 		o->on_others += posted;
 	if (status == ORIEL_OK || status == ORIEL_AGAIN)
 		return status;
-	return ori_host_fail(link, &(struct ori_host_failure){
-					   .status = status,
-					   .rail = q->rail,
-					   .qpn = q->qpn,
-					   .err = oriel_queue_err(ORIEL_QUEUE_ABANDONED, 0, 0, op),
-				   });
+	return ori_host_fail(link,
+			     &(struct ori_host_failure){
+				     .status = status,
+				     .rail = q->rail,
+				     .qpn = q->qpn,
+				     .err = ori_dev_queue_err(ORIEL_QUEUE_ABANDONED, 0, 0, op),
+			     });
 }
 
 /*

@@ -84,8 +84,8 @@ static void test_a_rail_that_dies_fails_the_link(void **state)
 	assert_int_equal(failure->status, ORIEL_ERR_PEER);
 	assert_int_equal(failure->rail, 1);
 	assert_int_equal(failure->qpn, p.a.end.of[1].qpn);
-	assert_int_equal(oriel_queue_err_syndrome(failure->err), ORIEL_SYNDROME_RETRY_EXCEEDED);
-	assert_in_range(oriel_queue_err_index(failure->err), 1, op);
+	assert_int_equal(ori_dev_queue_err_syndrome(failure->err), ORIEL_SYNDROME_RETRY_EXCEEDED);
+	assert_in_range(ori_dev_queue_err_index(failure->err), 1, op);
 	assert_int_equal(ori_host_put(p.a.link, &move, &op), ORIEL_ERR_PEER);
 	pair_close(&p);
 }

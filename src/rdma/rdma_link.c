@@ -256,14 +256,14 @@ void ori_rdma_link_begin(struct ori_rdma_link *link)
 		 */
 		(void)gpu->ops->copy(gpu, &link->cell->link.main, &kernel, sizeof(kernel));
 	}
-	oriel_link_connected(&link->dev,
-			     link->rdma->proxy ? (void *)link->proxied[0].ring : link->main.dev,
-			     link->companion.dev);
+	ori_dev_link_connected(&link->dev,
+			       link->rdma->proxy ? (void *)link->proxied[0].ring : link->main.dev,
+			       link->companion.dev);
 }
 
 bool ori_rdma_link_is_ready(const struct ori_rdma_link *link)
 {
-	return oriel_link_is_connected(&link->dev);
+	return ori_dev_link_is_connected(&link->dev);
 }
 
 const struct oriel_dev_link *ori_rdma_link_device(const struct ori_rdma_link *link)

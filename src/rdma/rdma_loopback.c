@@ -59,8 +59,8 @@ void ori_loopback_drain(struct ori_host_link *link)
 	while (ori_host_in_flight(link)) {
 		if (ori_loopback_step(link))
 			continue;
-		late.err = oriel_queue_err(ORIEL_QUEUE_ERROR_CQE, ORIEL_SYNDROME_FLUSHED, 0,
-					   ori_host_done(link));
+		late.err = ori_dev_queue_err(ORIEL_QUEUE_ERROR_CQE, ORIEL_SYNDROME_FLUSHED, 0,
+					     ori_host_done(link));
 		if (ori_deadline_passed(deadline))
 			ori_host_fail(link, &late);
 		oriel_cpu_back_off(ori_clock_ns() - start);

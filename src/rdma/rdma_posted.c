@@ -55,7 +55,7 @@ static void posted_mark(struct ori_posted_ref *ref)
 	if (ref->is_posted || !pthread_equal(ref->poster, pthread_self()))
 		return;
 	ref->is_posted = true;
-	ref->until = oriel_dev_load_relaxed_gpu(&ref->queue->resv);
+	ref->until = ori_dev_load_relaxed_gpu(&ref->queue->resv);
 }
 
 /* The caller holds the lock. */
@@ -65,7 +65,7 @@ static void posted_sweep(struct ori_posted *p)
 
 	while ((ref = *at)) {
 		posted_mark(ref);
-		if (!ref->is_posted || oriel_dev_load_relaxed_gpu(&ref->queue->done) < ref->until) {
+		if (!ref->is_posted || ori_dev_load_relaxed_gpu(&ref->queue->done) < ref->until) {
 			at = &ref->next;
 			continue;
 		}
@@ -96,7 +96,7 @@ static bool posted_find(const struct oriel_dev_link *l, const void *memory, uint
 			bool is_target, struct oriel_rdma_address *found)
 {
 	struct ori_posted *p = ((const struct posted_rail *)(const void *)l->answers)->posted;
-	struct oriel_link_queue q = oriel_link_main(l);
+	struct oriel_link_queue q = ori_dev_link_main(l);
 	struct ori_posted_ref *ref;
 
 	if (ori_memory_find(p->memory, l->rail, memory, length, is_target, found))
@@ -107,7 +107,7 @@ static bool posted_find(const struct oriel_dev_link *l, const void *memory, uint
 	ref->queue = q.ring;
 	ref->poster = pthread_self();
 	/* Registrations for requests without a waiter end, too. */
-	oriel_link_progress(q);
+	ori_dev_link_progress(q);
 	if (posted_register(p, ref, l->rail, memory, length, is_target, found))
 		return true;
 	free(ref);

@@ -77,9 +77,9 @@ static void side_start(struct side *s)
 	memset(s->cqes, 0xff, sizeof(s->cqes));
 	s->queue.cq = s->cqes;
 	s->queue.log_depth = 4;
-	oriel_mlx5_queue_begin(&s->queue, 0);
+	ori_dev_mlx5_queue_begin(&s->queue, 0);
 	s->link.answers = ori_posted_answers(s->posted, 0);
-	oriel_link_connected(&s->link, &s->queue, NULL);
+	ori_dev_link_connected(&s->link, &s->queue, NULL);
 	s->pages = mmap(NULL, 4 * (size_t)PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 			-1, 0);
 	assert_ptr_not_equal(s->pages, MAP_FAILED);
@@ -112,7 +112,7 @@ static const struct book *find(struct side *s, const void *memory, uint64_t leng
 static void post(struct side *s, bool is_done)
 {
 	s->queue.resv++;
-	s->queue.turn = oriel_mlx5_turn(s->queue.resv, ORIEL_MLX5_RUNG);
+	s->queue.turn = ori_dev_mlx5_turn(s->queue.resv, ORIEL_MLX5_RUNG);
 	if (is_done)
 		s->queue.done = s->queue.resv;
 }

@@ -150,6 +150,6 @@ bool ori_proxied_poll(const struct ori_proxied *p)
 	if (!p->is_stepped)
 		return false;
 	ori_proxy_thread_poll(p->attr.thread, p->lane);
-	oriel_proxy_progress(p->ring);
+	ori_dev_proxy_progress(p->ring);
 	return true;
 }

@@ -51,13 +51,13 @@ static struct proxy_copy *proxy_copy(struct ori_proxy_lane *lane, uint64_t index
 
 static bool proxy_is_count(const struct proxy_copy *c)
 {
-	return oriel_proxy_opcode(&c->of) == ORIEL_PROXY_COUNT;
+	return ori_dev_proxy_opcode(&c->of) == ORIEL_PROXY_COUNT;
 }
 
 /* Does the loopback link do a part of it? */
 static bool proxy_needs_loopback(const struct ori_proxy_lane *lane, const struct proxy_copy *c)
 {
-	uint32_t opcode = oriel_proxy_opcode(&c->of);
+	uint32_t opcode = ori_dev_proxy_opcode(&c->of);
 
 	return opcode == ORIEL_PROXY_COUNT ||
 	       (lane->attr.flush_word.key &&
@@ -91,7 +91,7 @@ void ori_proxy_lane_close(struct ori_proxy_lane *lane)
 
 static uint64_t proxy_err(uint32_t syndrome, uint32_t vendor, uint64_t index)
 {
-	return oriel_queue_err(ORIEL_QUEUE_ERROR_CQE, syndrome, vendor & 0xff, index);
+	return ori_dev_queue_err(ORIEL_QUEUE_ERROR_CQE, syndrome, vendor & 0xff, index);
 }
 
 /* The entries behind an acquired stamp are as they were when it was released. */
@@ -99,7 +99,7 @@ static uint32_t proxy_peek(const struct ori_proxy_lane *lane)
 {
 	const struct oriel_proxy_entry *slot = &lane->attr.entries[lane->tail & lane->mask];
 
-	return oriel_proxy_stamp_count(oriel_dev_load_acquire(&slot->stamp), lane->tail);
+	return ori_dev_proxy_stamp_count(oriel_dev_load_acquire(&slot->stamp), lane->tail);
 }
 
 static bool proxy_take(struct ori_proxy_lane *lane)
@@ -122,7 +122,7 @@ static bool proxy_take(struct ori_proxy_lane *lane)
 		c->of = lane->attr.entries[lane->tail & lane->mask];
 		c->has_sge = false;
 	}
-	/* Acquired in oriel_proxy_make_room(): the slots have been read. */
+	/* Acquired in ori_dev_proxy_make_room(): the slots have been read. */
 	if (lane->tail != begin)
 		oriel_dev_store_release(&lane->attr.words->tail, lane->tail);
 	return lane->tail != begin;
@@ -132,7 +132,7 @@ static bool proxy_take(struct ori_proxy_lane *lane)
 static enum oriel_status proxy_find(struct ori_proxy_lane *lane, struct proxy_copy *c)
 {
 	const struct ori_proxy_memory *memory = &lane->attr.memory;
-	uint32_t opcode = oriel_proxy_opcode(&c->of), key = (uint32_t)c->of.keys;
+	uint32_t opcode = ori_dev_proxy_opcode(&c->of), key = (uint32_t)c->of.keys;
 	enum oriel_status status;
 
 	if (c->has_sge)
@@ -142,7 +142,7 @@ static enum oriel_status proxy_find(struct ori_proxy_lane *lane, struct proxy_co
 		/* The key of memory that NICs do not reach. */
 		status = key ? ORIEL_OK : ORIEL_ERR_ACCESS;
 	} else {
-		status = memory->find(memory->context, c->of.local, oriel_proxy_length(&c->of),
+		status = memory->find(memory->context, c->of.local, ori_dev_proxy_length(&c->of),
 				      opcode != ORIEL_PROXY_WRITE, &c->sge);
 	}
 	c->has_sge = status == ORIEL_OK;
@@ -161,7 +161,7 @@ static enum oriel_status proxy_translate(struct ori_proxy_lane *lane, struct pro
 		[ORIEL_PROXY_FETCH_ADD] = ORI_HCA_FETCH_ADD,
 		[ORIEL_PROXY_READ_FLUSH] = ORI_HCA_READ,
 	};
-	uint32_t opcode = oriel_proxy_opcode(&c->of), length = oriel_proxy_length(&c->of);
+	uint32_t opcode = ori_dev_proxy_opcode(&c->of), length = ori_dev_proxy_length(&c->of);
 
 	if (opcode == ORIEL_PROXY_NOTHING || opcode >= ORIEL_PROXY_COUNT)
 		return ORIEL_ERR_INVALID;
@@ -209,7 +209,7 @@ static enum oriel_status proxy_make(struct ori_proxy_lane *lane, uint64_t index,
 /* Must entry @index wait for those before it, @made of which are still to be posted? */
 static bool proxy_is_held(struct ori_proxy_lane *lane, uint64_t index, unsigned made)
 {
-	return oriel_proxy_fence(&proxy_copy(lane, index)->of) == ORIEL_PROXY_FENCE_ALL &&
+	return ori_dev_proxy_fence(&proxy_copy(lane, index)->of) == ORIEL_PROXY_FENCE_ALL &&
 	       (made || lane->ended < index);
 }
 
@@ -339,7 +339,7 @@ static bool proxy_complete(struct ori_proxy_lane *lane)
 			break;
 		proxy_release(lane, c, true);
 	}
-	/* Acquired in oriel_proxy_progress(). */
+	/* Acquired in ori_dev_proxy_progress(). */
 	if (lane->completed != begin)
 		oriel_dev_store_release(&lane->attr.words->completed, lane->completed);
 	return lane->completed != begin;
@@ -371,9 +371,9 @@ static uint64_t proxy_collect(struct ori_proxy_lane *lane, uint64_t err)
 /* The store to err releases them. */
 static void proxy_report_failed(struct oriel_proxy_words *words, const struct oriel_proxy_entry *e)
 {
-	oriel_dev_store_relaxed(&words->failed, oriel_proxy_opcode(e));
+	oriel_dev_store_relaxed(&words->failed, ori_dev_proxy_opcode(e));
 	oriel_dev_store_relaxed(&words->failed_at, e->local);
-	oriel_dev_store_relaxed(&words->failed_length, oriel_proxy_length(e));
+	oriel_dev_store_relaxed(&words->failed_length, ori_dev_proxy_length(e));
 }
 
 /*
@@ -395,14 +395,14 @@ static void proxy_die(struct ori_proxy_lane *lane, uint64_t err, bool is_drained
 	proxy_post_loopback(lane);
 	ori_loopback_drain(lane->attr.loopback);
 	(void)proxy_complete(lane);
-	index = oriel_queue_err_index(err);
+	index = ori_dev_queue_err_index(err);
 	if (index < lane->tail)
 		proxy_report_failed(words, &proxy_copy(lane, index)->of);
-	/* Acquired in oriel_proxy_progress(), with completed and failed. */
+	/* Acquired in ori_dev_proxy_progress(), with completed and failed. */
 	oriel_dev_store_release(&words->err, err);
 	for (index = lane->completed; index < lane->tail; index++)
 		proxy_release(lane, proxy_copy(lane, index), false);
-	/* Acquired in oriel_proxy_is_over(): the NIC's writes came before. */
+	/* Acquired in ori_dev_proxy_is_over(): the NIC's writes came before. */
 	oriel_dev_store_release(&words->is_over, 1);
 }
 
@@ -449,9 +449,9 @@ static uint64_t proxy_loopback_err(const struct ori_proxy_lane *lane, uint64_t i
 {
 	uint64_t err = ori_host_failure(lane->attr.loopback)->err;
 
-	if (oriel_queue_err_state(err) != ORIEL_QUEUE_ERROR_CQE)
+	if (ori_dev_queue_err_state(err) != ORIEL_QUEUE_ERROR_CQE)
 		return proxy_err(ORIEL_SYNDROME_LOCAL_OPERATION, 0, index);
-	return proxy_err(oriel_queue_err_syndrome(err), oriel_queue_err_vendor(err), index);
+	return proxy_err(ori_dev_queue_err_syndrome(err), ori_dev_queue_err_vendor(err), index);
 }
 
 /*

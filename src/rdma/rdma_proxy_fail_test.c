@@ -10,22 +10,23 @@ static void check_dead(struct bench *b, uint64_t done, uint64_t err, uint32_t wh
 	struct oriel_link_wait_limits limits = {NULL, 1000000000, 1, 0};
 	uint64_t posted = b->qp->posted, base;
 
-	assert_int_equal(oriel_proxy_wait(&b->ring, done, &limits), oriel_queue_err_status(err));
+	assert_int_equal(ori_dev_proxy_wait(&b->ring, done, &limits),
+			 ori_dev_queue_err_status(err));
 	assert_int_equal(b->ring.done, done);
 	assert_int_equal(b->ring.err, err);
 	assert_int_equal(b->words->err, err);
-	assert_int_equal(oriel_proxy_what(b->words->failed, ORIEL_DEV_FLUSH), what);
-	assert_true(oriel_proxy_is_over(&b->ring, b->ring.resv - 1));
+	assert_int_equal(ori_dev_proxy_what(b->words->failed, ORIEL_DEV_FLUSH), what);
+	assert_true(ori_dev_proxy_is_over(&b->ring, b->ring.resv - 1));
 	assert_false(ori_proxy_in_flight(b->lane) || ori_proxy_has_requests(b->lane));
-	assert_int_equal(oriel_proxy_reserve(&b->ring, 1, &limits, &base),
-			 oriel_queue_err_status(err));
+	assert_int_equal(ori_dev_proxy_reserve(&b->ring, 1, &limits, &base),
+			 ori_dev_queue_err_status(err));
 	bench_run(b);
 	assert_int_equal(b->qp->posted, posted);
 }
 
 static uint64_t err_of(uint32_t syndrome, uint64_t index)
 {
-	return oriel_queue_err(ORIEL_QUEUE_ERROR_CQE, syndrome, 0, index);
+	return ori_dev_queue_err(ORIEL_QUEUE_ERROR_CQE, syndrome, 0, index);
 }
 
 static void test_a_failure_ends_all_requests_that_are_not_done(void **state)
@@ -40,7 +41,7 @@ static void test_a_failure_ends_all_requests_that_are_not_done(void **state)
 	bench_put(&b, 1);
 	base = bench_reserve(&b, 1);
 	bench_write(&b, base, 4000, ORIEL_PROXY_LOOKUP, 10);
-	oriel_proxy_publish(&b.ring, base, 1);
+	ori_dev_proxy_publish(&b.ring, base, 1);
 	bench_put(&b, 2);
 	bench_run(&b);
 	assert_int_equal(b.qp->posted, 4);
@@ -104,7 +105,7 @@ static void test_a_request_that_cannot_be_posted_fails_in_its_turn(void **state)
 		bench_write(&b, base, 0, i ? 0 : ORIEL_PROXY_LOOKUP, 8);
 		if (i == 2)
 			bench_other(&b, base, ORIEL_PROXY_OPCODES, 0, 0, 0);
-		oriel_proxy_publish(&b.ring, base, 1);
+		ori_dev_proxy_publish(&b.ring, base, 1);
 		bench_put(&b, 2);
 		assert_int_equal(bench_done(&b), 0);
 		assert_int_equal(b.words->err, 0);
@@ -143,18 +144,18 @@ static void test_a_thread_that_gives_up_a_post_ends_the_ring(void **state)
 
 	(void)state;
 	bench_open(&b, DEPTH, 1u << 30);
-	assert_int_equal(oriel_proxy_reserve(&b.ring, DEPTH / 2 + 1, &limits, &base),
+	assert_int_equal(ori_dev_proxy_reserve(&b.ring, DEPTH / 2 + 1, &limits, &base),
 			 ORIEL_ERR_RANGE);
 	for (i = 0; i < DEPTH; i++)
 		bench_put(&b, i);
-	assert_int_equal(oriel_proxy_reserve(&b.ring, 1, &limits, &base), ORIEL_ERR_TIMEOUT);
-	assert_int_equal(oriel_queue_err_state(b.ring.err), ORIEL_QUEUE_ABANDONED);
-	assert_int_equal(oriel_queue_err_index(b.ring.err), DEPTH);
+	assert_int_equal(ori_dev_proxy_reserve(&b.ring, 1, &limits, &base), ORIEL_ERR_TIMEOUT);
+	assert_int_equal(ori_dev_queue_err_state(b.ring.err), ORIEL_QUEUE_ABANDONED);
+	assert_int_equal(ori_dev_queue_err_index(b.ring.err), DEPTH);
 	/* Entries that are done before it count as done. */
 	b.qp->is_eager = true;
 	bench_run(&b);
-	assert_int_equal(oriel_proxy_wait(&b.ring, DEPTH - 1, &limits), ORIEL_OK);
-	assert_int_equal(oriel_proxy_wait(&b.ring, DEPTH, &limits), ORIEL_ERR_TIMEOUT);
+	assert_int_equal(ori_dev_proxy_wait(&b.ring, DEPTH - 1, &limits), ORIEL_OK);
+	assert_int_equal(ori_dev_proxy_wait(&b.ring, DEPTH, &limits), ORIEL_ERR_TIMEOUT);
 	bench_close(&b);
 }
 

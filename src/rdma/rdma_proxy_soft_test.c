@@ -146,15 +146,15 @@ static void soft_post(struct soft *s, uint64_t round)
 	uint64_t base = bench_reserve(&s->b, 5);
 
 	memset(s->memory[0] + SOURCE, (int)round, PART);
-	oriel_proxy_fill(&s->b.ring, base, ORIEL_PROXY_WRITE, 0, there, soft_local(s, SOURCE), 0,
-			 PART);
-	oriel_proxy_fill(&s->b.ring, base + 1, ORIEL_PROXY_ADD, 0, signal, none, 3, 8);
-	oriel_proxy_fill(&s->b.ring, base + 2, ORIEL_PROXY_READ, 0, there, soft_local(s, BACK), 0,
-			 PART);
-	oriel_proxy_fill(&s->b.ring, base + 3, ORIEL_PROXY_FETCH_ADD, 0, signal, soft_local(s, OLD),
-			 1, 8);
-	oriel_proxy_fill(&s->b.ring, base + 4, ORIEL_PROXY_COUNT, 0, counter, none, round, 8);
-	oriel_proxy_publish(&s->b.ring, base, 5);
+	ori_dev_proxy_fill(&s->b.ring, base, ORIEL_PROXY_WRITE, 0, there, soft_local(s, SOURCE), 0,
+			   PART);
+	ori_dev_proxy_fill(&s->b.ring, base + 1, ORIEL_PROXY_ADD, 0, signal, none, 3, 8);
+	ori_dev_proxy_fill(&s->b.ring, base + 2, ORIEL_PROXY_READ, 0, there, soft_local(s, BACK), 0,
+			   PART);
+	ori_dev_proxy_fill(&s->b.ring, base + 3, ORIEL_PROXY_FETCH_ADD, 0, signal,
+			   soft_local(s, OLD), 1, 8);
+	ori_dev_proxy_fill(&s->b.ring, base + 4, ORIEL_PROXY_COUNT, 0, counter, none, round, 8);
+	ori_dev_proxy_publish(&s->b.ring, base, 5);
 }
 
 static void soft_round(struct soft *s, uint64_t round)
@@ -162,7 +162,7 @@ static void soft_round(struct soft *s, uint64_t round)
 	uint64_t counted = soft_word(s, 0, COUNTER), steps = 0;
 
 	soft_post(s, round);
-	while (oriel_proxy_poll(&s->b.ring, 5 * round - 1) == ORIEL_AGAIN) {
+	while (ori_dev_proxy_poll(&s->b.ring, 5 * round - 1) == ORIEL_AGAIN) {
 		assert_true(steps++ < 1000000);
 		soft_step(s);
 		/* A signal or counter changes after the data that it announces. */
@@ -171,7 +171,7 @@ static void soft_round(struct soft *s, uint64_t round)
 		if (soft_word(s, 0, COUNTER) != counted)
 			assert_memory_equal(s->memory[0] + BACK, s->memory[0] + SOURCE, PART);
 	}
-	assert_int_equal(oriel_proxy_poll(&s->b.ring, 5 * round - 1), ORIEL_OK);
+	assert_int_equal(ori_dev_proxy_poll(&s->b.ring, 5 * round - 1), ORIEL_OK);
 	assert_memory_equal(s->memory[0] + BACK, s->memory[0] + SOURCE, PART);
 	assert_int_equal(soft_word(s, 1, SIGNAL), 4 * round);
 	assert_int_equal(soft_word(s, 0, OLD), 4 * round - 1);
@@ -206,20 +206,20 @@ static void test_the_software_hca_rejects_a_bad_key(void **state)
 	soft_round(&s, 1);
 	base = bench_reserve(&s.b, 2);
 	from = soft_local(&s, SOURCE);
-	oriel_proxy_fill(&s.b.ring, base, ORIEL_PROXY_WRITE, 0,
-			 (struct oriel_rdma_address){LENGTH - 4, s.keys[1].rkey}, from, 0, 8);
-	oriel_proxy_fill(&s.b.ring, base + 1, ORIEL_PROXY_WRITE, 0,
-			 (struct oriel_rdma_address){TARGET, s.keys[1].rkey}, from, 0, 8);
-	oriel_proxy_publish(&s.b.ring, base, 2);
-	while (oriel_proxy_poll(&s.b.ring, base + 1) == ORIEL_AGAIN) {
+	ori_dev_proxy_fill(&s.b.ring, base, ORIEL_PROXY_WRITE, 0,
+			   (struct oriel_rdma_address){LENGTH - 4, s.keys[1].rkey}, from, 0, 8);
+	ori_dev_proxy_fill(&s.b.ring, base + 1, ORIEL_PROXY_WRITE, 0,
+			   (struct oriel_rdma_address){TARGET, s.keys[1].rkey}, from, 0, 8);
+	ori_dev_proxy_publish(&s.b.ring, base, 2);
+	while (ori_dev_proxy_poll(&s.b.ring, base + 1) == ORIEL_AGAIN) {
 		assert_true(steps++ < 1000000);
 		soft_step(&s);
 	}
-	assert_int_equal(oriel_proxy_poll(&s.b.ring, base - 1), ORIEL_OK);
-	assert_int_equal(oriel_proxy_poll(&s.b.ring, base), ORIEL_ERR_ACCESS);
-	assert_int_equal(oriel_queue_err_syndrome(s.b.ring.err), ORIEL_SYNDROME_REMOTE_ACCESS);
-	assert_int_equal(oriel_queue_err_index(s.b.ring.err), base);
-	assert_true(oriel_proxy_is_over(&s.b.ring, base + 1));
+	assert_int_equal(ori_dev_proxy_poll(&s.b.ring, base - 1), ORIEL_OK);
+	assert_int_equal(ori_dev_proxy_poll(&s.b.ring, base), ORIEL_ERR_ACCESS);
+	assert_int_equal(ori_dev_queue_err_syndrome(s.b.ring.err), ORIEL_SYNDROME_REMOTE_ACCESS);
+	assert_int_equal(ori_dev_queue_err_index(s.b.ring.err), base);
+	assert_true(ori_dev_proxy_is_over(&s.b.ring, base + 1));
 	soft_close(&s);
 }
 

@@ -25,7 +25,7 @@ static void test_an_unpublished_entry_is_not_taken(void **state)
 		assert_false(ori_proxy_has_requests(b.lane));
 		assert_int_equal(bench_done(&b), base);
 		assert_int_equal(b.words->tail, base);
-		oriel_proxy_publish(&b.ring, base, 3);
+		ori_dev_proxy_publish(&b.ring, base, 3);
 		assert_true(ori_proxy_has_requests(b.lane));
 		assert_int_equal(bench_done(&b), base + 3);
 		while (b.ring.resv % DEPTH) {
@@ -36,10 +36,10 @@ static void test_an_unpublished_entry_is_not_taken(void **state)
 	/* A poster that publishes first does not go first. */
 	base = bench_reserve(&b, 2);
 	bench_write(&b, base + 1, 7, LKEY, 8);
-	oriel_proxy_publish(&b.ring, base + 1, 1);
+	ori_dev_proxy_publish(&b.ring, base + 1, 1);
 	assert_int_equal(bench_done(&b), base);
 	bench_write(&b, base, 6, LKEY, 8);
-	oriel_proxy_publish(&b.ring, base, 1);
+	ori_dev_proxy_publish(&b.ring, base, 1);
 	assert_int_equal(bench_done(&b), base + 2);
 	assert_int_equal(b.qp->log[base].local, 6);
 	assert_int_equal(b.qp->log[base + 1].local, 7);
@@ -59,13 +59,13 @@ static void test_a_stamp_covers_one_entry(void **state)
 
 	(void)state;
 	for (i = 0; i < sizeof(indices) / sizeof(indices[0]); i++) {
-		uint64_t stamp = oriel_proxy_stamp(indices[i], ORIEL_MLX5_DEPTH_MAX / 2);
+		uint64_t stamp = ori_dev_proxy_stamp(indices[i], ORIEL_MLX5_DEPTH_MAX / 2);
 
-		assert_int_equal(oriel_proxy_stamp_count(stamp, indices[i]),
+		assert_int_equal(ori_dev_proxy_stamp_count(stamp, indices[i]),
 				 ORIEL_MLX5_DEPTH_MAX / 2);
-		assert_int_equal(oriel_proxy_stamp_count(0, indices[i]), 0);
+		assert_int_equal(ori_dev_proxy_stamp_count(0, indices[i]), 0);
 		for (k = 0; k < i && indices[i] - indices[k] != (uint64_t)1 << 48; k++)
-			assert_int_equal(oriel_proxy_stamp_count(stamp, indices[k]), 0);
+			assert_int_equal(ori_dev_proxy_stamp_count(stamp, indices[k]), 0);
 	}
 }
 
@@ -97,7 +97,7 @@ static void test_a_request_is_what_its_entry_says(void **state)
 	bench_other(&b, base + 3, ORIEL_PROXY_FETCH_ADD, 0, 1000, 4);
 	bench_other(&b, base + 4, ORIEL_PROXY_WRITE_VALUE, 0, 1000, 5);
 	bench_write(&b, base + 5, 77, 0, 0);
-	oriel_proxy_publish(&b.ring, base, 6);
+	ori_dev_proxy_publish(&b.ring, base, 6);
 	bench_run(&b);
 	assert_int_equal(b.qp->posted, 6);
 	check_request(&b.qp->log[0], ORI_HCA_WRITE, 1001, LKEY, 1);
@@ -125,7 +125,7 @@ static void test_a_read_flush_is_a_read_into_the_sink(void **state)
 	base = bench_reserve(&b, 2);
 	bench_other(&b, base, ORIEL_PROXY_READ_FLUSH, 0, 1000, 0);
 	bench_other(&b, base + 1, ORIEL_PROXY_ADD, ORIEL_PROXY_FENCE_ALL, 1000, 3);
-	oriel_proxy_publish(&b.ring, base, 2);
+	ori_dev_proxy_publish(&b.ring, base, 2);
 	bench_run(&b);
 	assert_int_equal(b.qp->posted, 1);
 	check_request(&b.qp->log[0], ORI_HCA_READ, 0, SINK, 0);
@@ -155,7 +155,7 @@ static void test_a_result_in_unordered_memory_is_done_after_a_read_flush(void **
 	for (i = 0; i < 2; i++) {
 		base = bench_reserve(&b, 1);
 		bench_other(&b, base, opcodes[i], 0, 1000, 0);
-		oriel_proxy_publish(&b.ring, base, 1);
+		ori_dev_proxy_publish(&b.ring, base, 1);
 		bench_run(&b);
 		assert_int_equal(b.loop->posted, i);
 		script_end(b.qp, 1);
@@ -172,7 +172,7 @@ static void test_a_result_in_unordered_memory_is_done_after_a_read_flush(void **
 	bench_open(&b, DEPTH, 1u << 30);
 	base = bench_reserve(&b, 1);
 	bench_other(&b, base, ORIEL_PROXY_READ, 0, 1000, 0);
-	oriel_proxy_publish(&b.ring, base, 1);
+	ori_dev_proxy_publish(&b.ring, base, 1);
 	bench_run(&b);
 	script_end(b.qp, 1);
 	assert_int_equal(bench_done(&b), 1);
@@ -240,7 +240,7 @@ static void test_a_slot_is_free_when_it_has_been_copied_and_no_sooner(void **sta
 	bench_run(&b);
 	assert_int_equal(b.words->tail, DEPTH);
 	assert_false(ori_proxy_has_requests(b.lane));
-	assert_int_equal(oriel_proxy_reserve(&b.ring, 1, &limits, &base), ORIEL_ERR_TIMEOUT);
+	assert_int_equal(ori_dev_proxy_reserve(&b.ring, 1, &limits, &base), ORIEL_ERR_TIMEOUT);
 	script_grant = UINT32_MAX;
 	b.qp->is_eager = true;
 	assert_int_equal(bench_done(&b), 2 * DEPTH);
@@ -264,7 +264,7 @@ static void test_a_post_is_freed_in_parts(void **state)
 	base = bench_reserve(&b, 5);
 	for (i = base; i < base + 5; i++)
 		bench_write(&b, i, i, LKEY, 8);
-	oriel_proxy_publish(&b.ring, base, 5);
+	ori_dev_proxy_publish(&b.ring, base, 5);
 	bench_run(&b);
 	assert_int_equal(b.words->tail, DEPTH);
 	script_grant = UINT32_MAX;
@@ -399,7 +399,7 @@ static void test_a_fence_waits_for_all_before_it(void **state)
 	base = bench_reserve(&b, 2);
 	bench_other(&b, base, ORIEL_PROXY_ADD, ORIEL_PROXY_FENCE_ALL, 1000, 1);
 	bench_other(&b, base + 1, ORIEL_PROXY_ADD, ORIEL_PROXY_FENCE_NONE, 1000, 1);
-	oriel_proxy_publish(&b.ring, base, 2);
+	ori_dev_proxy_publish(&b.ring, base, 2);
 	bench_run(&b);
 	assert_int_equal(b.qp->posted, 2);
 	script_end(b.qp, 1);
@@ -414,7 +414,7 @@ static void test_a_fence_waits_for_all_before_it(void **state)
 	assert_int_equal(bench_done(&b), 5);
 	base = bench_reserve(&b, 1);
 	bench_other(&b, base, ORIEL_PROXY_ADD, ORIEL_PROXY_FENCE_ALL, 1000, 1);
-	oriel_proxy_publish(&b.ring, base, 1);
+	ori_dev_proxy_publish(&b.ring, base, 1);
 	bench_run(&b);
 	assert_int_equal(b.qp->posted, 5);
 	bench_close(&b);
@@ -430,7 +430,7 @@ static void test_a_long_entry_is_cut(void **state)
 	base = bench_reserve(&b, 2);
 	bench_write(&b, base, 4000, LKEY, 450);
 	bench_write(&b, base + 1, 5000, LKEY, 100);
-	oriel_proxy_publish(&b.ring, base, 2);
+	ori_dev_proxy_publish(&b.ring, base, 2);
 	for (i = 0; i < 6; i++) {
 		bench_run(&b);
 		assert_int_equal(bench_done(&b), i == 5);
@@ -454,10 +454,10 @@ static void test_memory_is_found_by_its_address(void **state)
 	b.found = ORIEL_AGAIN;
 	base = bench_reserve(&b, 2);
 	bench_write(&b, base, 4000, ORIEL_PROXY_LOOKUP, 10);
-	oriel_proxy_fill(&b.ring, base + 1, ORIEL_PROXY_READ, 0,
-			 (struct oriel_rdma_address){0, RKEY},
-			 (struct oriel_rdma_address){4000, ORIEL_PROXY_LOOKUP}, 0, 10);
-	oriel_proxy_publish(&b.ring, base, 2);
+	ori_dev_proxy_fill(&b.ring, base + 1, ORIEL_PROXY_READ, 0,
+			   (struct oriel_rdma_address){0, RKEY},
+			   (struct oriel_rdma_address){4000, ORIEL_PROXY_LOOKUP}, 0, 10);
+	ori_dev_proxy_publish(&b.ring, base, 2);
 	bench_run(&b);
 	bench_run(&b);
 	assert_int_equal(b.qp->posted, 0);
@@ -496,7 +496,7 @@ static double rate_of(uint32_t each)
 
 		for (uint32_t i = 0; i < each; i++)
 			bench_write(&b, base + i, base + i, LKEY, 8);
-		oriel_proxy_publish(&b.ring, base, each);
+		ori_dev_proxy_publish(&b.ring, base, each);
 		entries += each;
 		ori_proxy_step(b.lane);
 		script_grant = UINT32_MAX;
@@ -534,8 +534,8 @@ static void test_writes_of_a_cpu_may_go_inside(void **state)
 	bench_write(&b, base, 4000, ORIEL_PROXY_LOOKUP, 20);
 	bench_write(&b, base + 1, 4000, ORIEL_PROXY_LOOKUP, 28);
 	bench_write(&b, base + 2, 4000, LKEY, 8);
-	oriel_proxy_fill(&b.ring, base + 3, ORIEL_PROXY_READ, 0, to, from, 0, 8);
-	oriel_proxy_publish(&b.ring, base, 4);
+	ori_dev_proxy_fill(&b.ring, base + 3, ORIEL_PROXY_READ, 0, to, from, 0, 8);
+	ori_dev_proxy_publish(&b.ring, base, 4);
 	bench_run(&b);
 	assert_int_equal(b.qp->posted, 5);
 	/* The first entry, and both parts of the second one, which is cut. */

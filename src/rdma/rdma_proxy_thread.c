@@ -134,7 +134,7 @@ static uint64_t thread_most(const struct ori_proxy_thread *t)
  */
 static bool thread_has_missed(const struct ori_proxy_thread *t)
 {
-	oriel_dev_fence_full();
+	ori_dev_fence_full();
 	return atomic_load_explicit(&t->is_missed, memory_order_relaxed);
 }
 
@@ -188,8 +188,8 @@ static uint64_t thread_sleep(struct ori_proxy_thread *t, uint64_t idle, uint64_t
 
 	helps = t->helps;
 	atomic_store_explicit(&t->is_beside, sleep_ns < THREAD_SLEEP_NS, memory_order_relaxed);
-	oriel_dev_store_release32(t->asleep, 1);
-	oriel_dev_fence_full();
+	ori_dev_store_release32(t->asleep, 1);
+	ori_dev_fence_full();
 	if (!thread_has_requests(t)) {
 		pthread_mutex_unlock(&t->lock);
 		if (!thread_has_missed(t))
@@ -197,7 +197,7 @@ static uint64_t thread_sleep(struct ori_proxy_thread *t, uint64_t idle, uint64_t
 		pthread_mutex_lock(&t->lock);
 		t->is_alone = t->helps == helps;
 	}
-	oriel_dev_store_release32(t->asleep, 0);
+	ori_dev_store_release32(t->asleep, 0);
 	return helps;
 }
 
@@ -292,7 +292,7 @@ void oriel_cpu_ask_proxy(void *at)
 	if (pthread_mutex_trylock(&t->lock) != 0) {
 		/* thread_turn() of the thread that does the missed work acquires it. */
 		atomic_store_explicit(&t->is_missed, true, memory_order_release);
-		oriel_dev_fence_full();
+		ori_dev_fence_full();
 		if (pthread_mutex_trylock(&t->lock) != 0)
 			return;
 	}
@@ -320,7 +320,7 @@ static void thread_help_all(struct ori_helper *helper)
 {
 	struct ori_proxy_thread *t = (struct ori_proxy_thread *)(void *)helper;
 
-	if (!oriel_dev_load_relaxed32(t->asleep) ||
+	if (!ori_dev_load_relaxed32(t->asleep) ||
 	    !atomic_load_explicit(&t->is_beside, memory_order_relaxed) ||
 	    pthread_mutex_trylock(&t->lock) != 0)
 		return;
@@ -333,7 +333,7 @@ static void thread_help_all(struct ori_helper *helper)
 /* The child of a fork has no thread: posters there must not find it asleep and do its work. */
 static void thread_forked(struct ori_helper *helper)
 {
-	oriel_dev_store_release32(((struct ori_proxy_thread *)(void *)helper)->asleep, 0);
+	ori_dev_store_release32(((struct ori_proxy_thread *)(void *)helper)->asleep, 0);
 }
 
 static void thread_free(struct ori_proxy_thread *t)

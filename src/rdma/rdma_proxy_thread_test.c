@@ -118,7 +118,7 @@ static void posters_await_sleep(const struct posters *c)
 {
 	uint64_t until = ori_clock_ns() + PATIENCE_NS;
 
-	while (!oriel_proxy_is_asleep(&c->b.ring))
+	while (!ori_dev_proxy_is_asleep(&c->b.ring))
 		assert_true(ori_clock_ns() < until);
 }
 
@@ -163,7 +163,7 @@ static void test_a_waiter_learns_what_has_completed(void **state)
 	for (i = 0; i < 100; i++) {
 		bench_put(&c.b, i);
 		bench_count(&c.b, i, 1);
-		assert_int_equal(oriel_proxy_wait(&c.b.ring, 2 * i + 1, &limits), ORIEL_OK);
+		assert_int_equal(ori_dev_proxy_wait(&c.b.ring, 2 * i + 1, &limits), ORIEL_OK);
 	}
 	assert_int_equal(c.b.loop->posted, 100);
 	posters_close(&c);
@@ -201,7 +201,7 @@ static void test_a_waiter_that_took_a_completion_does_not_back_off_first(void **
 		bench_put(&c.b, i);
 		is_begun = posters_has_posted(&c, i + 1) &&
 			   oriel_dev_load_acquire(&c.b.words->completed) == i;
-		assert_int_equal(oriel_proxy_wait(&c.b.ring, i, &limits), ORIEL_OK);
+		assert_int_equal(ori_dev_proxy_wait(&c.b.ring, i, &limits), ORIEL_OK);
 		mine += is_begun && atomic_load(&helper_calls) == before;
 	}
 	assert_int_equal(mine, 10);
@@ -220,7 +220,7 @@ static void test_the_thread_does_what_no_poster_waits_for(void **state)
 	bench_put(&c.b, 0);
 	base = bench_reserve(&c.b, 1);
 	bench_other(&c.b, base, ORIEL_PROXY_ADD, ORIEL_PROXY_FENCE_ALL, 8, 1);
-	oriel_proxy_publish(&c.b.ring, base, 1);
+	ori_dev_proxy_publish(&c.b.ring, base, 1);
 	bench_count(&c.b, 16, 1);
 	posters_end(&c, c.b.qp, 1);
 	posters_await(&c, 1);
@@ -283,13 +283,13 @@ static void *poster_main(void *context)
 	unsigned i;
 
 	for (i = 0; i < POSTS; i++) {
-		status = oriel_proxy_reserve(&b->ring, 1, &limits, &base);
+		status = ori_dev_proxy_reserve(&b->ring, 1, &limits, &base);
 		if (status != ORIEL_OK)
 			return p;
 		bench_write(b, base, base, LKEY, 8);
-		oriel_proxy_publish(&b->ring, base, 1);
+		ori_dev_proxy_publish(&b->ring, base, 1);
 		if (p->waits)
-			status = oriel_proxy_wait(&b->ring, base, &limits);
+			status = ori_dev_proxy_wait(&b->ring, base, &limits);
 		else
 			oriel_cpu_help();
 		if (status != ORIEL_OK)

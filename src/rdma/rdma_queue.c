@@ -194,7 +194,7 @@ static enum oriel_status rdma_open_queue(struct rdma_rail *r, const struct ori_g
 		qp.ring = q->rings;
 		qp.record = q->dev->record;
 		qp.doorbell = q->dev->doorbell;
-		q->dev->record[1] = oriel_mlx5_record_value(qp.first);
+		q->dev->record[1] = ori_dev_mlx5_record_value(qp.first);
 	}
 	status = rdma_make_queue(r, q, &cq, &qp);
 	if (status != ORIEL_OK)
@@ -203,7 +203,7 @@ static enum oriel_status rdma_open_queue(struct rdma_rail *r, const struct ori_g
 	q->dev->sink_lkey = r->sink_lkey;
 	if (!r->caps.is_atomic_host_endian)
 		q->dev->flags |= ORIEL_MLX5_ATOMICS_SWAPPED;
-	oriel_mlx5_queue_begin(q->dev, qp.first);
+	ori_dev_mlx5_queue_begin(q->dev, qp.first);
 	return ORIEL_OK;
 }
 

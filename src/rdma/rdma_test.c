@@ -25,17 +25,17 @@ static void test_a_signal_comes_after_its_put(void **state)
 	(void)state;
 	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		fill(&p->a, sizes[i], (unsigned)i + 1);
-		assert_true(oriel_link_put_signal(p->a.dev, g, remote(&p->b, DATA),
-						  local(&p->a, DATA), sizes[i],
-						  remote(&p->b, SIGNAL), 3) >= 0);
+		assert_true(ori_dev_link_put_signal(p->a.dev, g, remote(&p->b, DATA),
+						    local(&p->a, DATA), sizes[i],
+						    remote(&p->b, SIGNAL), 3) >= 0);
 		looped += 3;
-		assert_int_equal(oriel_link_wait_signal(p->b.dev, g, word(&p->b, SIGNAL), looped,
-							0),
+		assert_int_equal(ori_dev_link_wait_signal(p->b.dev, g, word(&p->b, SIGNAL), looped,
+							  0),
 				 ORIEL_OK);
 		assert_memory_equal(p->b.memory + DATA, p->a.memory + DATA, sizes[i]);
-		assert_int_equal(oriel_link_fence(p->a.dev, g, 0), ORIEL_OK);
+		assert_int_equal(ori_dev_link_fence(p->a.dev, g, 0), ORIEL_OK);
 	}
-	assert_int_equal(oriel_link_read_signal(word(&p->b, SIGNAL)), looped);
+	assert_int_equal(ori_dev_link_read_signal(word(&p->b, SIGNAL)), looped);
 	pair_close(p);
 }
 
@@ -47,8 +47,8 @@ static void test_a_get_reads_the_memory_of_the_peer(void **state)
 
 	(void)state;
 	fill(&p->b, 20000, 5);
-	ticket = oriel_link_get(p->a.dev, g, remote(&p->b, DATA), local(&p->a, DATA), 20000);
-	assert_int_equal(oriel_link_wait_local(p->a.dev, g, ticket, 0), ORIEL_OK);
+	ticket = ori_dev_link_get(p->a.dev, g, remote(&p->b, DATA), local(&p->a, DATA), 20000);
+	assert_int_equal(ori_dev_link_wait_local(p->a.dev, g, ticket, 0), ORIEL_OK);
 	assert_memory_equal(p->a.memory + DATA, p->b.memory + DATA, 20000);
 	pair_close(p);
 }
@@ -62,21 +62,21 @@ static void test_a_counter_says_that_the_source_is_free(void **state)
 	(void)state;
 	for (i = 1; i <= 3 * DEPTH; i++) {
 		memset(p->a.memory + DATA, (int)i, 5000);
-		assert_true(oriel_link_put_signal_counter(p->a.dev, g, remote(&p->b, DATA),
-							  local(&p->a, DATA), 5000,
-							  remote(&p->b, SIGNAL), 1,
-							  remote(&p->a, COUNTER), 2) >= 0);
-		assert_int_equal(oriel_link_wait_signal(p->a.dev, g, word(&p->a, COUNTER), 2 * i,
-							0),
+		assert_true(ori_dev_link_put_signal_counter(p->a.dev, g, remote(&p->b, DATA),
+							    local(&p->a, DATA), 5000,
+							    remote(&p->b, SIGNAL), 1,
+							    remote(&p->a, COUNTER), 2) >= 0);
+		assert_int_equal(ori_dev_link_wait_signal(p->a.dev, g, word(&p->a, COUNTER), 2 * i,
+							  0),
 				 ORIEL_OK);
-		assert_int_equal(oriel_link_wait_signal(p->b.dev, g, word(&p->b, SIGNAL), i, 0),
+		assert_int_equal(ori_dev_link_wait_signal(p->b.dev, g, word(&p->b, SIGNAL), i, 0),
 				 ORIEL_OK);
 		assert_int_equal(p->b.memory[DATA + 4999], (char)i);
 	}
-	assert_true(oriel_link_signal_counter(p->a.dev, g, remote(&p->b, SIGNAL), 1,
-					      remote(&p->a, COUNTER), 1) >= 0);
-	assert_int_equal(oriel_link_wait_signal(p->a.dev, g, word(&p->a, COUNTER), 6 * DEPTH + 1,
-						0),
+	assert_true(ori_dev_link_signal_counter(p->a.dev, g, remote(&p->b, SIGNAL), 1,
+						remote(&p->a, COUNTER), 1) >= 0);
+	assert_int_equal(ori_dev_link_wait_signal(p->a.dev, g, word(&p->a, COUNTER), 6 * DEPTH + 1,
+						  0),
 			 ORIEL_OK);
 	pair_close(p);
 }
@@ -89,12 +89,14 @@ static void test_a_reset_comes_after_all_signals(void **state)
 
 	(void)state;
 	for (i = 0; i < 100; i++)
-		assert_true(oriel_link_signal(p->a.dev, g, remote(&p->b, SIGNAL), 1) >= 0);
-	assert_true(oriel_link_signal_with_fence(p->a.dev, g, remote(&p->b, SIGNAL), 1) >= 0);
-	assert_int_equal(oriel_link_reset_signal(p->a.dev, g, remote(&p->b, SIGNAL), 0), ORIEL_OK);
-	assert_int_equal(oriel_link_read_signal(word(&p->b, SIGNAL)), 0);
-	assert_true(oriel_link_put_value(p->a.dev, g, remote(&p->b, SIGNAL), 77) >= 0);
-	assert_int_equal(oriel_link_wait_signal(p->b.dev, g, word(&p->b, SIGNAL), 77, 0), ORIEL_OK);
+		assert_true(ori_dev_link_signal(p->a.dev, g, remote(&p->b, SIGNAL), 1) >= 0);
+	assert_true(ori_dev_link_signal_with_fence(p->a.dev, g, remote(&p->b, SIGNAL), 1) >= 0);
+	assert_int_equal(ori_dev_link_reset_signal(p->a.dev, g, remote(&p->b, SIGNAL), 0),
+			 ORIEL_OK);
+	assert_int_equal(ori_dev_link_read_signal(word(&p->b, SIGNAL)), 0);
+	assert_true(ori_dev_link_put_value(p->a.dev, g, remote(&p->b, SIGNAL), 77) >= 0);
+	assert_int_equal(ori_dev_link_wait_signal(p->b.dev, g, word(&p->b, SIGNAL), 77, 0),
+			 ORIEL_OK);
 	pair_close(p);
 }
 
@@ -123,12 +125,12 @@ static void *posters_work(void *argument)
 		if (oriel_dev_is_leader(g))
 			fill(&c->p->a, length, (unsigned)i);
 		oriel_dev_sync(g);
-		ticket = oriel_link_put_cooperative(c->p->a.dev, g, remote(&c->p->b, DATA),
-						    local(&c->p->a, DATA), length);
+		ticket = ori_dev_link_put_cooperative(c->p->a.dev, g, remote(&c->p->b, DATA),
+						      local(&c->p->a, DATA), length);
 		if (ticket < 0 ||
-		    oriel_link_signal(c->p->a.dev, g, remote(&c->p->b, SIGNAL), 1) < 0 ||
-		    oriel_link_wait_signal(c->p->b.dev, g, word(&c->p->b, SIGNAL), i, 0) ||
-		    oriel_link_fence(c->p->a.dev, g, 0))
+		    ori_dev_link_signal(c->p->a.dev, g, remote(&c->p->b, SIGNAL), 1) < 0 ||
+		    ori_dev_link_wait_signal(c->p->b.dev, g, word(&c->p->b, SIGNAL), i, 0) ||
+		    ori_dev_link_fence(c->p->a.dev, g, 0))
 			__atomic_fetch_add(&c->failures, 1, __ATOMIC_RELAXED);
 		if (oriel_dev_is_leader(g) &&
 		    memcmp(c->p->a.memory + DATA, c->p->b.memory + DATA, length))
@@ -164,12 +166,14 @@ static void test_more_threads_than_half_the_ring_are_rejected(void **state)
 	(void)state;
 	assert_int_equal(oriel_team_open(&team, DEPTH, true), ORIEL_OK);
 	leader = oriel_dev_team(&team, 0);
-	post = oriel_link_begin(p->a.dev, oriel_link_main(p->a.dev), ORIEL_DEV_PUT, leader.size);
+	post = ori_dev_link_begin(p->a.dev, ori_dev_link_main(p->a.dev), ORIEL_DEV_PUT,
+				  leader.size);
 	assert_int_equal(post.status, ORIEL_ERR_RANGE);
 	/* The rejected post breaks nothing. */
 	assert_int_equal(p->a.health.state, ORIEL_DEV_FAULT_EMPTY);
-	assert_true(oriel_link_signal(p->a.dev, oriel_dev_thread(), remote(&p->b, SIGNAL), 1) >= 0);
-	assert_int_equal(oriel_link_fence(p->a.dev, oriel_dev_thread(), 0), ORIEL_OK);
+	assert_true(ori_dev_link_signal(p->a.dev, oriel_dev_thread(), remote(&p->b, SIGNAL), 1) >=
+		    0);
+	assert_int_equal(ori_dev_link_fence(p->a.dev, oriel_dev_thread(), 0), ORIEL_OK);
 	pair_close(p);
 }
 
@@ -181,15 +185,16 @@ static void test_a_bad_key_breaks_the_link_and_is_reported(void **state)
 	int64_t ticket;
 
 	(void)state;
-	ticket = oriel_link_put(p->a.dev, g, nowhere, local(&p->a, DATA), 100);
+	ticket = ori_dev_link_put(p->a.dev, g, nowhere, local(&p->a, DATA), 100);
 	assert_true(ticket >= 0);
-	assert_true(oriel_link_wait_local(p->a.dev, g, ticket, 0) < 0);
+	assert_true(ori_dev_link_wait_local(p->a.dev, g, ticket, 0) < 0);
 	assert_int_equal(p->a.health.state, ORIEL_DEV_FAULT_FULL);
 	assert_int_equal(p->a.health.peer, 1);
-	assert_int_equal(oriel_queue_err_syndrome(p->a.health.seen), ORIEL_SYNDROME_REMOTE_ACCESS);
+	assert_int_equal(ori_dev_queue_err_syndrome(p->a.health.seen),
+			 ORIEL_SYNDROME_REMOTE_ACCESS);
 	/* Every other call ends at once, whatever it waits for. */
-	assert_true(oriel_link_put(p->a.dev, g, remote(&p->b, DATA), local(&p->a, DATA), 8) < 0);
-	assert_true(oriel_link_wait_signal(p->a.dev, g, word(&p->a, SIGNAL), 1, 0) < 0);
+	assert_true(ori_dev_link_put(p->a.dev, g, remote(&p->b, DATA), local(&p->a, DATA), 8) < 0);
+	assert_true(ori_dev_link_wait_signal(p->a.dev, g, word(&p->a, SIGNAL), 1, 0) < 0);
 	pair_close(p);
 }
 
@@ -199,11 +204,12 @@ static void test_an_own_limit_harms_nothing(void **state)
 	struct oriel_dev_group g = oriel_dev_thread();
 
 	(void)state;
-	assert_int_equal(oriel_link_wait_signal(p->b.dev, g, word(&p->b, SIGNAL), 1, 1000000),
+	assert_int_equal(ori_dev_link_wait_signal(p->b.dev, g, word(&p->b, SIGNAL), 1, 1000000),
 			 ORIEL_ERR_TIMEOUT);
 	assert_int_equal(p->b.health.state, ORIEL_DEV_FAULT_EMPTY);
-	assert_true(oriel_link_signal(p->a.dev, g, remote(&p->b, SIGNAL), 1) >= 0);
-	assert_int_equal(oriel_link_wait_signal(p->b.dev, g, word(&p->b, SIGNAL), 1, 0), ORIEL_OK);
+	assert_true(ori_dev_link_signal(p->a.dev, g, remote(&p->b, SIGNAL), 1) >= 0);
+	assert_int_equal(ori_dev_link_wait_signal(p->b.dev, g, word(&p->b, SIGNAL), 1, 0),
+			 ORIEL_OK);
 	pair_close(p);
 }
 
@@ -216,15 +222,15 @@ static void test_loss_changes_nothing(void **state)
 	(void)state;
 	for (i = 1; i <= 200; i++) {
 		fill(&p->a, 5000, (unsigned)i);
-		assert_true(oriel_link_put_signal(p->a.dev, g, remote(&p->b, DATA),
-						  local(&p->a, DATA), 5000, remote(&p->b, SIGNAL),
-						  1) >= 0);
-		assert_int_equal(oriel_link_wait_signal(p->b.dev, g, word(&p->b, SIGNAL), i, 0),
+		assert_true(ori_dev_link_put_signal(p->a.dev, g, remote(&p->b, DATA),
+						    local(&p->a, DATA), 5000, remote(&p->b, SIGNAL),
+						    1) >= 0);
+		assert_int_equal(ori_dev_link_wait_signal(p->b.dev, g, word(&p->b, SIGNAL), i, 0),
 				 ORIEL_OK);
 		assert_memory_equal(p->b.memory + DATA, p->a.memory + DATA, 5000);
-		assert_int_equal(oriel_link_fence(p->a.dev, g, 0), ORIEL_OK);
+		assert_int_equal(ori_dev_link_fence(p->a.dev, g, 0), ORIEL_OK);
 	}
-	assert_int_equal(oriel_link_read_signal(word(&p->b, SIGNAL)), 200);
+	assert_int_equal(ori_dev_link_read_signal(word(&p->b, SIGNAL)), 200);
 	pair_close(p);
 }
 
@@ -232,14 +238,14 @@ static void test_a_ticket_that_was_not_issued_is_rejected(void **state)
 {
 	struct pair *p = pair_open(NULL);
 	struct oriel_dev_group g = oriel_dev_thread();
-	int64_t ticket = oriel_link_put_value(p->a.dev, g, remote(&p->b, DATA), 1);
+	int64_t ticket = ori_dev_link_put_value(p->a.dev, g, remote(&p->b, DATA), 1);
 
 	(void)state;
 	assert_true(ticket >= 0);
-	assert_int_equal(oriel_link_wait_local(p->a.dev, g, ticket + 1, 0), ORIEL_ERR_INVALID);
-	assert_int_equal(oriel_link_wait_local(p->a.dev, g, INT64_MAX, 0), ORIEL_ERR_INVALID);
+	assert_int_equal(ori_dev_link_wait_local(p->a.dev, g, ticket + 1, 0), ORIEL_ERR_INVALID);
+	assert_int_equal(ori_dev_link_wait_local(p->a.dev, g, INT64_MAX, 0), ORIEL_ERR_INVALID);
 	assert_int_equal(p->a.health.state, ORIEL_DEV_FAULT_EMPTY);
-	assert_int_equal(oriel_link_wait_local(p->a.dev, g, ticket, 0), ORIEL_OK);
+	assert_int_equal(ori_dev_link_wait_local(p->a.dev, g, ticket, 0), ORIEL_OK);
 	pair_close(p);
 }
 
@@ -253,27 +259,30 @@ static void test_a_link_that_is_not_connected_rejects_posts(void **state)
 
 	(void)state;
 	assert_false(ori_rdma_link_is_ready(p->a.link));
-	assert_int_equal(oriel_link_put(l, g, to, from, 8), ORIEL_ERR_NO_PATH);
-	assert_int_equal(oriel_link_put(l, g, to, from, 0), ORIEL_ERR_NO_PATH);
-	assert_int_equal(oriel_link_put_cooperative(l, g, to, from, 8), ORIEL_ERR_NO_PATH);
-	assert_int_equal(oriel_link_put_value(l, g, to, 1), ORIEL_ERR_NO_PATH);
-	assert_int_equal(oriel_link_get(l, g, to, from, 8), ORIEL_ERR_NO_PATH);
-	assert_int_equal(oriel_link_signal(l, g, signal, 1), ORIEL_ERR_NO_PATH);
-	assert_int_equal(oriel_link_put_signal(l, g, to, from, 8, signal, 1), ORIEL_ERR_NO_PATH);
-	assert_int_equal(oriel_link_put_counter(l, g, to, from, 8, counter, 1), ORIEL_ERR_NO_PATH);
-	assert_int_equal(oriel_link_signal_counter(l, g, signal, 1, counter, 1), ORIEL_ERR_NO_PATH);
-	assert_int_equal(oriel_link_reset_signal(l, g, signal, 0), ORIEL_ERR_NO_PATH);
-	assert_int_equal(oriel_link_wait_local(l, g, 0, 0), ORIEL_ERR_NO_PATH);
-	assert_int_equal(oriel_link_wait_signal(l, g, word(&p->a, SIGNAL), 1, 0),
+	assert_int_equal(ori_dev_link_put(l, g, to, from, 8), ORIEL_ERR_NO_PATH);
+	assert_int_equal(ori_dev_link_put(l, g, to, from, 0), ORIEL_ERR_NO_PATH);
+	assert_int_equal(ori_dev_link_put_cooperative(l, g, to, from, 8), ORIEL_ERR_NO_PATH);
+	assert_int_equal(ori_dev_link_put_value(l, g, to, 1), ORIEL_ERR_NO_PATH);
+	assert_int_equal(ori_dev_link_get(l, g, to, from, 8), ORIEL_ERR_NO_PATH);
+	assert_int_equal(ori_dev_link_signal(l, g, signal, 1), ORIEL_ERR_NO_PATH);
+	assert_int_equal(ori_dev_link_put_signal(l, g, to, from, 8, signal, 1), ORIEL_ERR_NO_PATH);
+	assert_int_equal(ori_dev_link_put_counter(l, g, to, from, 8, counter, 1),
 			 ORIEL_ERR_NO_PATH);
-	assert_int_equal(oriel_link_fence(l, g, 0), ORIEL_OK);
+	assert_int_equal(ori_dev_link_signal_counter(l, g, signal, 1, counter, 1),
+			 ORIEL_ERR_NO_PATH);
+	assert_int_equal(ori_dev_link_reset_signal(l, g, signal, 0), ORIEL_ERR_NO_PATH);
+	assert_int_equal(ori_dev_link_wait_local(l, g, 0, 0), ORIEL_ERR_NO_PATH);
+	assert_int_equal(ori_dev_link_wait_signal(l, g, word(&p->a, SIGNAL), 1, 0),
+			 ORIEL_ERR_NO_PATH);
+	assert_int_equal(ori_dev_link_fence(l, g, 0), ORIEL_OK);
 	assert_int_equal(p->a.health.state, ORIEL_DEV_FAULT_EMPTY);
 
 	/* It is the same link afterwards. */
 	pair_connect(p);
 	assert_ptr_equal(ori_rdma_link_device(p->a.link), l);
-	assert_true(oriel_link_signal(l, g, signal, 1) >= 0);
-	assert_int_equal(oriel_link_wait_signal(p->b.dev, g, word(&p->b, SIGNAL), 1, 0), ORIEL_OK);
+	assert_true(ori_dev_link_signal(l, g, signal, 1) >= 0);
+	assert_int_equal(ori_dev_link_wait_signal(p->b.dev, g, word(&p->b, SIGNAL), 1, 0),
+			 ORIEL_OK);
 	pair_close(p);
 }
 
@@ -296,12 +305,12 @@ static void *eager_work(void *argument)
 	uint64_t i;
 
 	while (ticket == ORIEL_ERR_NO_PATH)
-		ticket = oriel_link_put_counter(e->p->a.dev, g, remote(&e->p->b, DATA),
-						local(&e->p->a, DATA), 8, remote(&e->p->a, COUNTER),
-						1);
+		ticket = ori_dev_link_put_counter(e->p->a.dev, g, remote(&e->p->b, DATA),
+						  local(&e->p->a, DATA), 8,
+						  remote(&e->p->a, COUNTER), 1);
 	for (i = 1; i < EAGER_PUTS && ticket >= 0; i++)
-		ticket = oriel_link_put_value(e->p->a.dev, g, remote(&e->p->b, SIGNAL), i);
-	e->status = oriel_link_wait_local(e->p->a.dev, g, ticket, 0);
+		ticket = ori_dev_link_put_value(e->p->a.dev, g, remote(&e->p->b, SIGNAL), i);
+	e->status = ori_dev_link_wait_local(e->p->a.dev, g, ticket, 0);
 	return NULL;
 }
 
@@ -322,8 +331,8 @@ static void test_a_link_is_connected_while_threads_try_to_post(void **state)
 		pthread_join(threads[i], NULL);
 	for (i = 0; i < POSTERS; i++)
 		assert_int_equal(posters[i].status, ORIEL_OK);
-	assert_int_equal(oriel_link_wait_signal(p->a.dev, oriel_dev_thread(), word(&p->a, COUNTER),
-						POSTERS, 0),
+	assert_int_equal(ori_dev_link_wait_signal(p->a.dev, oriel_dev_thread(),
+						  word(&p->a, COUNTER), POSTERS, 0),
 			 ORIEL_OK);
 	pair_close(p);
 }
@@ -351,12 +360,12 @@ static void test_many_links_do_not_disturb_each_other(void **state)
 	}
 	for (round = 1; round <= 3; round++) {
 		for (i = 0; i < LINKS_MANY; i++)
-			assert_true(oriel_link_signal(ori_rdma_link_device(from[i]), g,
-						      remote(&p->b, SIGNAL), 1) >= 0);
+			assert_true(ori_dev_link_signal(ori_rdma_link_device(from[i]), g,
+							remote(&p->b, SIGNAL), 1) >= 0);
 		for (i = 0; i < LINKS_MANY; i++)
-			assert_int_equal(oriel_link_fence(ori_rdma_link_device(from[i]), g, 0),
+			assert_int_equal(ori_dev_link_fence(ori_rdma_link_device(from[i]), g, 0),
 					 ORIEL_OK);
-		assert_int_equal(oriel_link_read_signal(word(&p->b, SIGNAL)), round * LINKS_MANY);
+		assert_int_equal(ori_dev_link_read_signal(word(&p->b, SIGNAL)), round * LINKS_MANY);
 	}
 	for (i = 0; i < LINKS_MANY; i++) {
 		ori_rdma_link_destroy(from[i]);
@@ -378,13 +387,13 @@ static void test_every_rail_has_links(void **state)
 		assert_int_equal(ori_rdma_rails(p->a.rdma), rails);
 		assert_int_equal(p->a.dev->rail, rails - 1);
 		fill(&p->a, 5000, rails);
-		assert_true(oriel_link_put_signal_counter(p->a.dev, g, remote(&p->b, DATA),
-							  local(&p->a, DATA), 5000,
-							  remote(&p->b, SIGNAL), 1,
-							  remote(&p->a, COUNTER), 1) >= 0);
-		assert_int_equal(oriel_link_wait_signal(p->b.dev, g, word(&p->b, SIGNAL), 1, 0),
+		assert_true(ori_dev_link_put_signal_counter(p->a.dev, g, remote(&p->b, DATA),
+							    local(&p->a, DATA), 5000,
+							    remote(&p->b, SIGNAL), 1,
+							    remote(&p->a, COUNTER), 1) >= 0);
+		assert_int_equal(ori_dev_link_wait_signal(p->b.dev, g, word(&p->b, SIGNAL), 1, 0),
 				 ORIEL_OK);
-		assert_int_equal(oriel_link_wait_signal(p->a.dev, g, word(&p->a, COUNTER), 1, 0),
+		assert_int_equal(ori_dev_link_wait_signal(p->a.dev, g, word(&p->a, COUNTER), 1, 0),
 				 ORIEL_OK);
 		assert_memory_equal(p->b.memory + DATA, p->a.memory + DATA, 5000);
 		pair_close(p);
@@ -399,11 +408,11 @@ static enum oriel_status put_by_rail_1(struct oriel_dev_keys *used, struct pair 
 	int64_t ticket;
 
 	pair_connect(p);
-	ticket = oriel_link_put(p->a.dev, g, (struct oriel_rdma_address){DATA, used[0].rail[1]},
-				(struct oriel_rdma_address){(uint64_t)(uintptr_t)p->a.memory,
-							    used[1].rail[1]},
-				8);
-	status = oriel_link_wait_local(p->a.dev, g, ticket, 0);
+	ticket = ori_dev_link_put(p->a.dev, g, (struct oriel_rdma_address){DATA, used[0].rail[1]},
+				  (struct oriel_rdma_address){(uint64_t)(uintptr_t)p->a.memory,
+							      used[1].rail[1]},
+				  8);
+	status = ori_dev_link_wait_local(p->a.dev, g, ticket, 0);
 	assert_int_equal(p->a.health.state, status ? ORIEL_DEV_FAULT_FULL : ORIEL_DEV_FAULT_EMPTY);
 	pair_close(p);
 	return status;
@@ -434,7 +443,7 @@ static void test_a_key_of_another_rail_is_rejected(void **state)
 
 static uint32_t number_of(const struct oriel_dev_link *l)
 {
-	struct oriel_link_queue q = oriel_link_main(l);
+	struct oriel_link_queue q = ori_dev_link_main(l);
 
 	return q.proxy ? q.proxy->number : q.ring->qpn;
 }
@@ -466,7 +475,7 @@ static void test_an_event_is_of_a_link_of_its_rail(void **state)
 	pair_connect(p);
 	assert_int_equal(number_of(ori_rdma_link_device(beside[0])), number_of(p->a.dev));
 
-	assert_true(oriel_link_put_value(p->a.dev, g, remote(&p->b, LENGTH), 1) >= 0);
+	assert_true(ori_dev_link_put_value(p->a.dev, g, remote(&p->b, LENGTH), 1) >= 0);
 	deadline = ori_deadline(LONG_NS);
 	do
 		status = ori_rdma_poll_event(p->a.rdma, &event);

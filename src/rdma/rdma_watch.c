@@ -11,8 +11,8 @@
 static struct oriel_dev_fault watch_fault(const struct ori_rdma_link *link,
 					  struct oriel_link_queue q)
 {
-	return oriel_link_fault(ori_rdma_link_device(link), q, ORIEL_DEV_LINK,
-				oriel_queue_err_status(oriel_link_err(q)));
+	return ori_dev_link_fault(ori_rdma_link_device(link), q, ORIEL_DEV_LINK,
+				  ori_dev_queue_err_status(ori_dev_link_err(q)));
 }
 
 /*
@@ -29,19 +29,19 @@ static struct oriel_link_queue watch_proxied(const struct ori_rdma_link *link, u
 bool ori_rdma_link_poll(const struct ori_rdma_link *link, struct oriel_dev_fault *record)
 {
 	const struct oriel_dev_link *dev = ori_rdma_link_device(link);
-	struct oriel_link_queue queues[3] = {oriel_link_main(dev)};
+	struct oriel_link_queue queues[3] = {ori_dev_link_main(dev)};
 	unsigned i;
 
-	if (!oriel_link_has(queues[0]))
+	if (!ori_dev_link_has(queues[0]))
 		return false;
 	/* Both were set before the main queue, whose pointer was acquired above. */
 	queues[1].ring = dev->companion;
 	queues[2] = watch_proxied(link, 1);
 	for (i = 0; i < sizeof(queues) / sizeof(queues[0]); i++) {
-		if (!oriel_link_has(queues[i]))
+		if (!ori_dev_link_has(queues[i]))
 			continue;
-		oriel_link_progress(queues[i]);
-		if (!oriel_link_err(queues[i]))
+		ori_dev_link_progress(queues[i]);
+		if (!ori_dev_link_err(queues[i]))
 			continue;
 		*record = watch_fault(link, queues[i]);
 		return true;
@@ -54,8 +54,8 @@ static enum oriel_status watch_poll_proxied(const struct ori_rdma_link *link)
 	struct oriel_proxy_ring r;
 	enum oriel_status status = ori_rdma_link_read_proxied(link, &r);
 
-	if (status == ORIEL_OK && oriel_proxy_reserved(&r))
-		status = oriel_proxy_poll(&r, oriel_proxy_reserved(&r) - 1);
+	if (status == ORIEL_OK && ori_dev_proxy_reserved(&r))
+		status = ori_dev_proxy_poll(&r, ori_dev_proxy_reserved(&r) - 1);
 	return status;
 }
 
@@ -71,8 +71,8 @@ enum oriel_status ori_rdma_link_poll_kernels(const struct ori_rdma_link *link)
 		status = ori_rdma_link_read_kernel(link, which, &q);
 		if (status == ORIEL_ERR_NO_PATH)
 			continue;
-		if (status == ORIEL_OK && oriel_mlx5_ready(&q) != q.done)
-			status = oriel_mlx5_poll(&q, oriel_mlx5_ready(&q) - 1);
+		if (status == ORIEL_OK && ori_dev_mlx5_ready(&q) != q.done)
+			status = ori_dev_mlx5_poll(&q, ori_dev_mlx5_ready(&q) - 1);
 		if (status != ORIEL_OK)
 			return status;
 	}
@@ -96,7 +96,7 @@ static struct oriel_mlx5_queue *watch_find_ring(const struct ori_rdma_link *link
 						struct oriel_mlx5_queue *copy)
 {
 	const struct oriel_dev_link *dev = ori_rdma_link_device(link);
-	struct oriel_mlx5_queue *main = oriel_link_main(dev).ring;
+	struct oriel_mlx5_queue *main = ori_dev_link_main(dev).ring;
 
 	if (main && main->qpn == qpn)
 		return main;
@@ -120,24 +120,25 @@ static struct oriel_link_queue watch_find(const struct ori_rdma_link *link, uint
 	}
 	q = (struct oriel_link_queue){watch_find_ring(link, qpn, copy), NULL};
 	if (q.ring)
-		oriel_mlx5_progress(q.ring);
+		ori_dev_mlx5_progress(q.ring);
 	return q;
 }
 
 static uint64_t watch_done(struct oriel_link_queue q)
 {
-	return oriel_dev_load_relaxed(oriel_link_is_proxied(q) ? &q.proxy->done : &q.ring->done);
+	return oriel_dev_load_relaxed(ori_dev_link_is_proxied(q) ? &q.proxy->done : &q.ring->done);
 }
 
 /* Requests of this end were flushed, or there are none: the event has the cause. */
 static void watch_amend(struct oriel_dev_fault *record, const struct ori_hca_event *hca_event,
 			uint64_t done)
 {
-	if (hca_event->syndrome && oriel_queue_err_syndrome(record->seen) != hca_event->syndrome) {
+	if (hca_event->syndrome &&
+	    ori_dev_queue_err_syndrome(record->seen) != hca_event->syndrome) {
 		record->what = ORIEL_DEV_LINK;
-		record->seen = oriel_queue_err(ORIEL_QUEUE_ERROR_CQE, hca_event->syndrome,
-					       hca_event->vendor, done);
-		record->status = oriel_queue_err_status(record->seen);
+		record->seen = ori_dev_queue_err(ORIEL_QUEUE_ERROR_CQE, hca_event->syndrome,
+						 hca_event->vendor, done);
+		record->status = ori_dev_queue_err_status(record->seen);
 	}
 	if (record->status == ORIEL_OK)
 		record->status = hca_event->status;
@@ -169,21 +170,21 @@ bool ori_rdma_link_explain(const struct ori_rdma_link *link, const struct ori_rd
 		return true;
 	}
 	q = watch_find(link, hca_event->qpn, &copy);
-	if (!oriel_link_has(q))
+	if (!ori_dev_link_has(q))
 		return false;
 	*record = watch_fault(link, q);
 	watch_amend(record, hca_event, watch_done(q));
-	oriel_link_own_access(q, record);
+	ori_dev_link_own_access(q, record);
 	return true;
 }
 
 const char *ori_rdma_error_text(uint64_t err)
 {
-	switch (oriel_queue_err_state(err)) {
+	switch (ori_dev_queue_err_state(err)) {
 	case ORIEL_QUEUE_OK:
 		return "";
 	case ORIEL_QUEUE_ERROR_CQE:
-		return ori_syndrome_text((uint8_t)oriel_queue_err_syndrome(err));
+		return ori_syndrome_text((uint8_t)ori_dev_queue_err_syndrome(err));
 	case ORIEL_QUEUE_STRAY_CQE:
 		return "the completion of another request";
 	case ORIEL_QUEUE_ABANDONED:

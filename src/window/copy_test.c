@@ -37,7 +37,7 @@ static void check_copy(uint32_t size, size_t to, size_t from, size_t length)
 		source[from + i] = byte_of(i);
 	memset(target, GUARD, to + length + EDGE);
 	for (g.rank = 0; g.rank < size; g.rank++)
-		oriel_copy_wide(g, target + to, source + from, length);
+		ori_dev_copy_wide(g, target + to, source + from, length);
 	for (i = 0; i < to; i++)
 		assert_int_equal(target[i], GUARD);
 	assert_memory_equal(target + to, source + from, length);
@@ -94,10 +94,10 @@ static void test_all_threads_agree_on_the_copiers_of_a_message(void **state)
 	for (length = 0; length <= ORIEL_DEV_MESSAGE; length += length < 40 ? 1 : 127) {
 		for (size = 1; size <= 1024; size += size < 32 ? 31 : 32) {
 			g.size = size;
-			copiers = oriel_dev_copiers(g, length);
+			copiers = ori_dev_copiers(g, length);
 			assert_in_range(copiers, size < 32 ? size : 32, size);
 			for (g.rank = 0; g.rank < size; g.rank++)
-				assert_int_equal(oriel_dev_is_copier(g.rank, length),
+				assert_int_equal(ori_dev_is_copier(g.rank, length),
 						 g.rank < copiers);
 		}
 	}

@@ -96,8 +96,8 @@ void ori_window_fill_inline(struct oriel_dev_window *device, uint32_t first,
 			(struct oriel_dev_inline_peer){
 				.control = peers[rank].control,
 				.signals = peers[rank].control
-						   ? oriel_mapped_signal(device,
-									 peers[rank].control, 0)
+						   ? ori_dev_mapped_signal(device,
+									   peers[rank].control, 0)
 						   : NULL,
 				.base = table[rank].base,
 				.length = table[rank].length,
@@ -317,15 +317,15 @@ enum oriel_status oriel_window_fault(struct oriel_window *window, struct oriel_d
 	if (!fault)
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_window_fault: fault is NULL");
 	record = window->device.fault;
-	if (oriel_dev_load_acquire32(&record->state) != ORIEL_DEV_FAULT_FULL)
+	if (ori_dev_load_acquire32(&record->state) != ORIEL_DEV_FAULT_FULL)
 		return ORIEL_AGAIN;
 	/* The thread that moves it back to WRITING owns the record. */
-	if (!oriel_dev_swap_acq_rel32_gpu(&record->state, ORIEL_DEV_FAULT_FULL,
-					  ORIEL_DEV_FAULT_WRITING))
+	if (!ori_dev_swap_acq_rel32_gpu(&record->state, ORIEL_DEV_FAULT_FULL,
+					ORIEL_DEV_FAULT_WRITING))
 		return ORIEL_AGAIN;
 	/* From EMPTY on any user of the window may overwrite the record, so the copy is first. */
-	*fault = oriel_dev_fault_copy(record);
-	oriel_dev_store_release32(&record->state, ORIEL_DEV_FAULT_EMPTY);
+	*fault = ori_dev_fault_copy(record);
+	ori_dev_store_release32(&record->state, ORIEL_DEV_FAULT_EMPTY);
 	fault_fail(&window->device, fault);
 	return ORIEL_OK;
 }

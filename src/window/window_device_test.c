@@ -57,22 +57,24 @@ static void check_layout(uint32_t ranks, uint32_t count)
 	d.control = segment;
 	for (rank = 0; rank < ranks; rank++) {
 		for (id = 0; id < count; id++) {
-			void *arrival = oriel_mapped_arrival(&d, segment, d.arrivals_at, rank, id);
-			void *pair = oriel_mapped_arrival(&d, segment, d.pairs_at, rank, id);
+			void *arrival =
+				ori_dev_mapped_arrival(&d, segment, d.arrivals_at, rank, id);
+			void *pair = ori_dev_mapped_arrival(&d, segment, d.pairs_at, rank, id);
 
-			mark(segment, total, offset_of(segment, oriel_mapped_inbox(&d, rank, id)),
+			mark(segment, total, offset_of(segment, ori_dev_mapped_inbox(&d, rank, id)),
 			     8);
 			mark(segment, total, offset_of(segment, arrival), 8);
 			mark(segment, total, offset_of(segment, pair), 8);
 			mark(segment, total,
-			     offset_of(segment, oriel_mapped_channel(&d, segment, rank, id)),
+			     offset_of(segment, ori_dev_mapped_channel(&d, segment, rank, id)),
 			     sizeof(struct oriel_dev_channel));
 			mark(segment, total,
-			     offset_of(segment, oriel_mapped_staging(&d, segment, rank, id)), 4096);
+			     offset_of(segment, ori_dev_mapped_staging(&d, segment, rank, id)),
+			     4096);
 		}
 	}
 	for (id = 0; id < count; id++)
-		mark(segment, total, offset_of(segment, oriel_mapped_flat(&d, segment, id)), 128);
+		mark(segment, total, offset_of(segment, ori_dev_mapped_flat(&d, segment, id)), 128);
 	free(segment);
 }
 

@@ -41,7 +41,7 @@ static char *stream_find(const struct ori_window_call *call, uint32_t peer, uint
 {
 	struct oriel_dev_target target;
 
-	oriel_dev_locate(&call->device, true, peer, at, length, &target);
+	ori_dev_locate(&call->device, true, peer, at, length, &target);
 	return target.base;
 }
 
@@ -78,7 +78,7 @@ static enum oriel_status stream_check_channel(const struct oriel_window *w,
 					      enum oriel_dev_what what,
 					      const struct ori_kernel_call *c)
 {
-	enum oriel_status status = oriel_dev_check_other(d, what, c->peer, c->id, d->channels);
+	enum oriel_status status = ori_dev_check_other(d, what, c->peer, c->id, d->channels);
 
 	return status == ORIEL_OK ? stream_check_memory(w, c->memory, c->length) : status;
 }
@@ -88,18 +88,18 @@ static enum oriel_status stream_check_signal(const struct oriel_dev_window *d,
 					     enum oriel_dev_what what,
 					     const struct ori_kernel_call *c, uint32_t last)
 {
-	enum oriel_status status = oriel_dev_check_any(d, what, c->id, d->signals);
+	enum oriel_status status = ori_dev_check_any(d, what, c->id, d->signals);
 
-	return status == ORIEL_OK ? oriel_dev_check_choice(d, what, c->op, last) : status;
+	return status == ORIEL_OK ? ori_dev_check_choice(d, what, c->op, last) : status;
 }
 
 static enum oriel_status stream_check_counter(const struct oriel_dev_window *d,
 					      enum oriel_dev_what what,
 					      const struct ori_kernel_call *c)
 {
-	enum oriel_status status = oriel_dev_check_id(d, what, c->peer, c->counter, d->counters);
+	enum oriel_status status = ori_dev_check_id(d, what, c->peer, c->counter, d->counters);
 
-	return status == ORIEL_OK ? oriel_dev_check_choice(d, what, c->op, ORIEL_LE) : status;
+	return status == ORIEL_OK ? ori_dev_check_choice(d, what, c->op, ORIEL_LE) : status;
 }
 
 /* Checks all arguments of @kernel but memory and what stream_move() checks. */
@@ -112,12 +112,12 @@ static enum oriel_status stream_check(const struct oriel_window *w,
 
 	switch (kernel) {
 	case ORI_KERNEL_PUT_VALUE:
-		return oriel_dev_check_word(d, ORIEL_DEV_PUT_VALUE, c->peer, c->at, &target);
+		return ori_dev_check_word(d, ORIEL_DEV_PUT_VALUE, c->peer, c->at, &target);
 	case ORI_KERNEL_FETCH_ADD:
-		return oriel_dev_check_word(d, ORIEL_DEV_FETCH_ADD, c->peer, c->at, &target);
+		return ori_dev_check_word(d, ORIEL_DEV_FETCH_ADD, c->peer, c->at, &target);
 	case ORI_KERNEL_SIGNAL:
 	case ORI_KERNEL_PUT_SIGNAL:
-		return oriel_dev_check_signal(d, c->peer, c->id, (enum oriel_signal_op)c->op);
+		return ori_dev_check_signal(d, c->peer, c->id, (enum oriel_signal_op)c->op);
 	case ORI_KERNEL_SIGNAL_ALL:
 		return stream_check_signal(d, ORIEL_DEV_SIGNAL, c, ORIEL_SIGNAL_SET);
 	case ORI_KERNEL_SIGNAL_COUNTER:
@@ -125,7 +125,7 @@ static enum oriel_status stream_check(const struct oriel_window *w,
 		status = stream_check_counter(d, ORIEL_DEV_COUNTER, c);
 		if (status != ORIEL_OK)
 			return status;
-		return oriel_dev_check_id(d, ORIEL_DEV_SIGNAL, c->peer, c->id, d->signals);
+		return ori_dev_check_id(d, ORIEL_DEV_SIGNAL, c->peer, c->id, d->signals);
 	case ORI_KERNEL_PUT_COUNTER:
 	case ORI_KERNEL_READ_COUNTER:
 	case ORI_KERNEL_RESET_COUNTER:
@@ -137,19 +137,17 @@ static enum oriel_status stream_check(const struct oriel_window *w,
 		return stream_check_signal(d, ORIEL_DEV_WAIT_SIGNAL, c, ORIEL_LE);
 	case ORI_KERNEL_WAIT_FROM:
 	case ORI_KERNEL_READ_FROM:
-		return oriel_dev_check_wait_from(d, c->peer, c->id, (enum oriel_compare)c->op);
+		return ori_dev_check_wait_from(d, c->peer, c->id, (enum oriel_compare)c->op);
 	case ORI_KERNEL_WAIT_NEXT:
-		return oriel_dev_check_id(d, ORIEL_DEV_WAIT_SIGNAL_NEXT, c->peer, c->id,
-					  d->signals);
+		return ori_dev_check_id(d, ORIEL_DEV_WAIT_SIGNAL_NEXT, c->peer, c->id, d->signals);
 	case ORI_KERNEL_BARRIER:
 	case ORI_KERNEL_BARRIER_ARRIVE:
 	case ORI_KERNEL_BARRIER_WAIT:
-		return oriel_dev_check_any(d, ORIEL_DEV_BARRIER, c->id, d->barriers);
+		return ori_dev_check_any(d, ORIEL_DEV_BARRIER, c->id, d->barriers);
 	case ORI_KERNEL_BARRIER_PEER:
 	case ORI_KERNEL_BARRIER_PEER_ARRIVE:
 	case ORI_KERNEL_BARRIER_PEER_WAIT:
-		return oriel_dev_check_other(d, ORIEL_DEV_BARRIER_PEER, c->peer, c->id,
-					     d->barriers);
+		return ori_dev_check_other(d, ORIEL_DEV_BARRIER_PEER, c->peer, c->id, d->barriers);
 	case ORI_KERNEL_SEND:
 		return stream_check_channel(w, d, ORIEL_DEV_SEND, c);
 	case ORI_KERNEL_RECV:
@@ -234,7 +232,7 @@ static enum oriel_status stream_move(const struct ori_window_call *call,
 	enum oriel_status status;
 	bool is_kernel = false;
 
-	status = oriel_dev_check_range(&call->device, what, c->peer, c->at, c->length, &remote);
+	status = ori_dev_check_range(&call->device, what, c->peer, c->at, c->length, &remote);
 	if (status == ORIEL_OK)
 		status = stream_choose(w, kernel, c, &is_kernel);
 	if (status != ORIEL_OK || (is_plain && !c->length))
@@ -274,8 +272,8 @@ static enum oriel_status stream_check_each(const struct ori_window_call *call,
 
 	for (i = 0; i < w->device.ranks && !put->table && status == ORIEL_OK; i++)
 		if (!put->is_domain || w->peers[i].path != ORIEL_PATH_RDMA)
-			status = oriel_dev_check_range(&call->device, ORIEL_DEV_PUT, i, put->to,
-						       put->length, &remote);
+			status = ori_dev_check_range(&call->device, ORIEL_DEV_PUT, i, put->to,
+						     put->length, &remote);
 	for (i = 0; i < w->device.ranks && status == ORIEL_OK; i++)
 		if (!put->table && !put->is_domain && w->peers[i].path == ORIEL_PATH_RDMA)
 			status = ori_fail(ORIEL_ERR_UNSUPPORTED,
@@ -400,8 +398,8 @@ static uint64_t stream_staging(const struct oriel_window *w, enum ori_kernel ker
 			       const struct ori_kernel_call *c)
 {
 	if (kernel == ORI_KERNEL_GATHER_LINES)
-		return oriel_gather_staging(w->device.ranks, c->parts, c->gather.slot);
-	return kernel == ORI_KERNEL_EXCHANGE ? oriel_exchange_staging(w->device.ranks, c->parts)
+		return ori_dev_gather_staging(w->device.ranks, c->parts, c->gather.slot);
+	return kernel == ORI_KERNEL_EXCHANGE ? ori_dev_exchange_staging(w->device.ranks, c->parts)
 					     : 0;
 }
 
@@ -413,7 +411,7 @@ static enum oriel_status stream_check_sent(const struct oriel_window *w,
 	enum oriel_status status;
 
 	if (kernel == ORI_KERNEL_BROADCAST && c->peer != w->device.rank)
-		return oriel_dev_check_id(d, ORIEL_DEV_PUT, c->peer, 0, 1);
+		return ori_dev_check_id(d, ORIEL_DEV_PUT, c->peer, 0, 1);
 	if (kernel != ORI_KERNEL_EXCHANGE)
 		return stream_check_memory(w, c->memory, c->length);
 	status = stream_check_result(w, c->layout);
@@ -431,10 +429,10 @@ static enum oriel_status stream_check_gather(const struct oriel_window *w,
 	enum oriel_status status;
 	uint32_t peer;
 
-	status = oriel_dev_check_any(d, ORIEL_DEV_SIGNAL, c->gather.id + 2 * c->parts - 1,
-				     d->signals);
+	status =
+		ori_dev_check_any(d, ORIEL_DEV_SIGNAL, c->gather.id + 2 * c->parts - 1, d->signals);
 	if (status == ORIEL_OK && kernel == ORI_KERNEL_GATHER_LINES &&
-	    oriel_gather_slot(c->gather.lines, c->length, c->parts) > c->gather.slot)
+	    ori_dev_gather_slot(c->gather.lines, c->length, c->parts) > c->gather.slot)
 		status =
 			ori_fail(ORIEL_ERR_RANGE,
 				 "window %u: gather of %llu bytes in %u parts: slots of %llu bytes",
@@ -442,11 +440,10 @@ static enum oriel_status stream_check_gather(const struct oriel_window *w,
 				 (unsigned long long)c->length, c->parts,
 				 (unsigned long long)c->gather.slot);
 	for (peer = 0; peer < d->ranks && status == ORIEL_OK; peer++) {
-		status = oriel_dev_check_range(d, ORIEL_DEV_PUT, peer, c->gather.to, result,
-					       &target);
+		status = ori_dev_check_range(d, ORIEL_DEV_PUT, peer, c->gather.to, result, &target);
 		if (status == ORIEL_OK && staging)
-			status = oriel_dev_check_range(d, ORIEL_DEV_PUT_LL, peer, c->gather.staging,
-						       staging, &target);
+			status = ori_dev_check_range(d, ORIEL_DEV_PUT_LL, peer, c->gather.staging,
+						     staging, &target);
 	}
 	return status == ORIEL_OK ? stream_check_sent(w, d, kernel, c) : status;
 }

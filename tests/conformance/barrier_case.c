@@ -137,7 +137,7 @@ CASE void pairwise_and_full_barriers_share_a_slot(struct rank *r)
 CASE void meet_with_one_too_early(struct rank *r)
 {
 	const struct oriel_dev_window *w = &r->dev;
-	const uint64_t *early = oriel_mapped_arrival(w, w->control, w->pairs_at, 2, 5);
+	const uint64_t *early = ori_dev_mapped_arrival(w, w->control, w->pairs_at, 2, 5);
 	struct oriel_dev_aim aim = {early, 1, ORIEL_EQ, ORIEL_DEV_BARRIER_PEER, 2, 5};
 
 	if (r->rank == 2) {
@@ -147,7 +147,7 @@ CASE void meet_with_one_too_early(struct rank *r)
 		CHECK_OK(r, oriel_dev_barrier_peer(w, r->group, 0, 5, LONG_NS));
 		CHECK_OK(r, oriel_dev_barrier_peer(w, r->group, 0, 5, LONG_NS));
 	} else if (r->rank == 0) {
-		CHECK_OK(r, oriel_dev_wait_led(w, r->group, &aim, LONG_NS));
+		CHECK_OK(r, ori_dev_wait_led(w, r->group, &aim, LONG_NS));
 		CHECK_STATUS(r, oriel_dev_barrier_peer(w, r->group, 1, 5, MOMENT_NS),
 			     ORIEL_ERR_TIMEOUT);
 		CHECK_POSTED(r, oriel_dev_signal(w, r->group, 1, 0, ORIEL_SIGNAL_ADD, 1));
@@ -268,7 +268,7 @@ CASE void flat_splits_into_arrive_and_wait(struct rank *r)
 /* A NIC's atomics are not atomic with those of another NIC or of a CPU. */
 CASE void flat_words_have_one_adder_each(struct rank *r)
 {
-	const uint64_t *words = oriel_mapped_flat(&r->dev, r->dev.control, FLAT_SLOT);
+	const uint64_t *words = ori_dev_mapped_flat(&r->dev, r->dev.control, FLAT_SLOT);
 	uint64_t expected[ORIEL_DEV_LINE / 8] = {0};
 	unsigned i, peer;
 

@@ -300,7 +300,7 @@ CASE void cursors_survive_the_launch(struct rank *r)
 CASE void a_cursor_written_in_part_is_no_message(struct rank *r)
 {
 	struct oriel_dev_channel *here =
-		oriel_mapped_channel(&r->dev, r->dev.control, rank_prev(r), 1);
+		ori_dev_mapped_channel(&r->dev, r->dev.control, rank_prev(r), 1);
 	RANK_ARRAY(r, unsigned char, block, 300);
 	struct stream out = {stream_seed(r->rank, rank_next(r), 1), 0};
 	struct stream in = {stream_seed(rank_prev(r), r->rank, 1), 0};

@@ -133,7 +133,7 @@ CASE void put_value_can_be_polled(struct rank *r)
 		struct oriel_dev_aim aim = {&words[peer],        0,    ORIEL_NE,
 					    ORIEL_DEV_PUT_VALUE, peer, 0};
 
-		CHECK_OK(r, oriel_dev_wait_led(&r->dev, r->group, &aim, LONG_NS));
+		CHECK_OK(r, ori_dev_wait_led(&r->dev, r->group, &aim, LONG_NS));
 		CHECK_EQ(r, oriel_dev_load_relaxed(&words[peer]), ~pair_seed(peer, r->rank));
 	}
 	rank_flush_barrier(r);

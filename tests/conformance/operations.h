@@ -55,9 +55,9 @@
 	ROW(oriel_dev_recv_ll)              \
 	ROW(oriel_dev_send_ll128)           \
 	ROW(oriel_dev_recv_ll128)           \
-	ROW(oriel_dev_wait_led)             \
-	ROW(oriel_dev_arrive_at)            \
-	ROW(oriel_link_signal)
+	ROW(ori_dev_wait_led)               \
+	ROW(ori_dev_arrive_at)              \
+	ROW(ori_dev_link_signal)
 
 /* @type is that of the operation called @tag. */
 template <class tag, class type> struct apart;
@@ -115,9 +115,9 @@ OPERATIONS(OPERATION)
 #define oriel_dev_recv_ll apart_oriel_dev_recv_ll::on
 #define oriel_dev_send_ll128 apart_oriel_dev_send_ll128::on
 #define oriel_dev_recv_ll128 apart_oriel_dev_recv_ll128::on
-#define oriel_dev_wait_led apart_oriel_dev_wait_led::on
-#define oriel_dev_arrive_at apart_oriel_dev_arrive_at::on
-#define oriel_link_signal apart_oriel_link_signal::on
+#define ori_dev_wait_led apart_oriel_dev_wait_led::on
+#define ori_dev_arrive_at apart_oriel_dev_arrive_at::on
+#define ori_dev_link_signal apart_oriel_link_signal::on
 #endif
 
 #endif

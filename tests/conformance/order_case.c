@@ -125,7 +125,7 @@ CASE void store_and_look(struct rank *r, unsigned partner, unsigned char *seen, 
 					    ORIEL_DEV_PUT_VALUE,   partner, 0};
 
 		if (i)
-			CHECK_OK(r, oriel_dev_wait_led(&r->dev, r->group, &aim, LONG_NS));
+			CHECK_OK(r, ori_dev_wait_led(&r->dev, r->group, &aim, LONG_NS));
 		for (k = 0; k < (r->rank & 1 ? i : i / 8) % 8; k++)
 			oriel_dev_relax();
 		CHECK_POSTED(r, ALONE(r, oriel_dev_put_value(&r->dev, partner, 8 * i, 1)));
@@ -183,11 +183,11 @@ CASE void deliver_flat(struct rank *r, unsigned peer)
 
 	if (rank_is_mapped(r, r->rank, peer)) {
 		if (oriel_dev_is_leader(r->group))
-			oriel_dev_add_release(oriel_mapped_flat(w, w->peers[peer].control, SLOT),
+			oriel_dev_add_release(ori_dev_mapped_flat(w, w->peers[peer].control, SLOT),
 					      1);
 	} else {
-		CHECK_POSTED(r, oriel_link_signal(w->peers[peer].link, r->group,
-						  oriel_rdma_flat(w, peer, SLOT), 1));
+		CHECK_POSTED(r, ori_dev_link_signal(w->peers[peer].link, r->group,
+						    ori_dev_rdma_flat(w, peer, SLOT), 1));
 	}
 }
 
@@ -197,7 +197,7 @@ CASE void deliver(struct rank *r, enum scheme scheme, unsigned peer, uint64_t ep
 	uint64_t before = epoch - 1;
 
 	if (scheme == FULL)
-		CHECK_OK(r, ALONE(r, oriel_dev_arrive_at(w, peer, w->arrivals_at, SLOT, &before)));
+		CHECK_OK(r, ALONE(r, ori_dev_arrive_at(w, peer, w->arrivals_at, SLOT, &before)));
 	else
 		deliver_flat(r, peer);
 }

@@ -57,10 +57,10 @@ static __device__ uint32_t warp_of(void)
 static __device__ void write_torn(uint64_t *word, uint64_t epoch)
 {
 	if (threadIdx.x & 4)
-		oriel_dev_store_pair_relaxed(word, epoch, epoch);
+		ori_dev_store_pair_relaxed(word, epoch, epoch);
 	__syncwarp();
 	if (!(threadIdx.x & 4))
-		oriel_dev_store_pair_relaxed(word, epoch, epoch);
+		ori_dev_store_pair_relaxed(word, epoch, epoch);
 }
 
 __global__ void __launch_bounds__(THREADS) write_lines(const __grid_constant__ struct job j)
@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(THREADS) write_lines(const __grid_constant__ s
 		if (j.is_torn)
 			write_torn(word, epoch);
 		else
-			oriel_dev_store_pair_relaxed(word, epoch, epoch);
+			ori_dev_store_pair_relaxed(word, epoch, epoch);
 	}
 }
 
@@ -92,7 +92,7 @@ static __device__ uint32_t poll_line(const uint64_t *word, uint64_t epoch, uint6
 
 	do {
 		__syncwarp(255u << eight);
-		oriel_dev_load_pair_relaxed(word, &first, &second);
+		ori_dev_load_pair_relaxed(word, &first, &second);
 		old = __ballot_sync(255u << eight, first != epoch || second != epoch);
 		old = old >> eight & 255u;
 		polls++;

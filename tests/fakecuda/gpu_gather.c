@@ -456,7 +456,7 @@ static void beside_close(struct rank *r, struct beside *b)
 
 	fakecuda_finish(b->stream);
 	while (oriel_comm_health(b->r.comm, &health) == ORIEL_OK && health.status == ORIEL_OK)
-		oriel_dev_back_off(10000000);
+		ori_dev_back_off(10000000);
 	CHECK(&b->r, health.status == ORIEL_ERR_ABORTED);
 	CHECK_FAILS(&b->r, oriel_allgather_start(b->s.gather, b->s.send, 8, b->stream),
 		    ORIEL_ERR_ABORTED, "all-gather: ");

@@ -409,7 +409,7 @@ static void test_calls_differ(struct site *s)
 		start_apart(&other, o, i > 1, i % 2);
 		while (oriel_comm_health(other.r.comm, &health) == ORIEL_OK &&
 		       health.status == ORIEL_OK)
-			oriel_dev_back_off(10000000);
+			ori_dev_back_off(10000000);
 		CHECK(&other.r, health.status == ORIEL_ERR_ABORTED);
 		fakecuda_finish(o->stream);
 		nodes_meet(s);

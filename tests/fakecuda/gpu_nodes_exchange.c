@@ -418,7 +418,7 @@ static void wrong_layout(struct site *s, enum oriel_status status,
 	/* The failure of a peer may be known already. */
 	CHECK(&s->r, started == ORIEL_OK || (s->r.rank && started == status));
 	nodes_expect_broken(s, o);
-	CHECK(&s->r, oriel_dev_health(&s->r.dev) == status);
+	CHECK(&s->r, ori_dev_health(&s->r.dev) == status);
 	CHECK_FAILS(&s->r, oriel_alltoall_start(o->alltoall, o->send, 8, o->stream), status,
 		    "all-to-all: ");
 	oriel_alltoall_destroy(o->alltoall);
@@ -474,7 +474,7 @@ static void test_absent(struct site *s)
 	}
 	nodes_expect_broken(s, exchange);
 	nodes_expect_broken(s, bcast);
-	CHECK(&s->r, oriel_dev_health(&s->r.dev) == ORIEL_ERR_TIMEOUT);
+	CHECK(&s->r, ori_dev_health(&s->r.dev) == ORIEL_ERR_TIMEOUT);
 	oriel_bcast_destroy(bcast->bcast);
 	oriel_alltoall_destroy(exchange->alltoall);
 }

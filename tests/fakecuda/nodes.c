@@ -7,8 +7,8 @@
 
 void nodes_expect_broken(struct site *s, struct object *o)
 {
-	while (oriel_dev_health(&s->r.dev) == ORIEL_OK)
-		oriel_dev_back_off(10000000);
+	while (ori_dev_health(&s->r.dev) == ORIEL_OK)
+		ori_dev_back_off(10000000);
 	fakecuda_finish(o->stream);
 }
 
@@ -36,7 +36,7 @@ CUgraphExec nodes_capture_end(struct site *s, struct object *o, CUgraph *graph)
 void nodes_expect_rejected(struct site *s, struct object *o, nodes_start *start)
 {
 	nodes_expect_broken(s, o);
-	CHECK(&s->r, start(s, o) == oriel_dev_health(&s->r.dev));
+	CHECK(&s->r, start(s, o) == ori_dev_health(&s->r.dev));
 }
 
 CUgraph nodes_abort_replays(struct site *s, struct object *o, nodes_start *start, unsigned launches)
@@ -56,7 +56,7 @@ CUgraph nodes_abort_replays(struct site *s, struct object *o, nodes_start *start
 	if (s->r.rank == 0)
 		oriel_comm_abort(s->r.comm, "a test");
 	nodes_expect_rejected(s, o, start);
-	CHECK(&s->r, oriel_dev_health(&s->r.dev) == ORIEL_ERR_ABORTED);
+	CHECK(&s->r, ori_dev_health(&s->r.dev) == ORIEL_ERR_ABORTED);
 	cuGraphExecDestroy(exec);
 	return graph;
 }
@@ -67,7 +67,7 @@ void nodes_fail_copies(struct site *s, struct object *o, nodes_start *start, uns
 	if (s->r.rank == 0)
 		fakecuda_fail("cuMemcpyAsync", after);
 	CHECK_OK(&s->r, oriel_comm_barrier(s->r.comm));
-	while (oriel_dev_health(&s->r.dev) == ORIEL_OK) {
+	while (ori_dev_health(&s->r.dev) == ORIEL_OK) {
 		if (start(s, o) != ORIEL_OK)
 			oriel_comm_abort(s->r.comm, "the driver fails");
 		fakecuda_finish(o->stream);

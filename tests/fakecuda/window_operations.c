@@ -17,7 +17,7 @@ static void check_reach_queue(struct rank *r, CUdevice mine, const struct oriel_
 
 static void check_reach_ring(struct rank *r, CUdevice mine, const struct oriel_proxy_ring *ring)
 {
-	const struct oriel_proxy_entry *last = ring->entries + oriel_proxy_depth(ring) - 1;
+	const struct oriel_proxy_entry *last = ring->entries + ori_dev_proxy_depth(ring) - 1;
 
 	CHECK(r, fakecuda_reaches(mine, ring) && fakecuda_reaches(mine, &ring->err));
 	CHECK(r, fakecuda_reaches(mine, ring->entries) && fakecuda_reaches(mine, &last->stamp));
@@ -29,10 +29,10 @@ static void check_reach_link(struct rank *r, CUdevice mine, const struct oriel_d
 	CHECK(r, fakecuda_reaches(mine, l) && fakecuda_reaches(mine, l->answers) &&
 			 l->blame == r->dev.blame && l->health == r->dev.health);
 	if (l->post_kind == ORIEL_LINK_PROXY) {
-		check_reach_ring(r, mine, oriel_link_main(l).proxy);
+		check_reach_ring(r, mine, ori_dev_link_main(l).proxy);
 		return;
 	}
-	check_reach_queue(r, mine, oriel_link_main(l).ring);
+	check_reach_queue(r, mine, ori_dev_link_main(l).ring);
 	check_reach_queue(r, mine, l->companion);
 }
 

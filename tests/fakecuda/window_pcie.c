@@ -169,7 +169,7 @@ static void test_stuck_turn(struct rank *r)
 	unsigned peer;
 
 	rank_open(r, 2000000000);
-	tickets = oriel_mapped_tickets(&r->dev, oriel_dev_peer_of(&r->dev, 0).control);
+	tickets = ori_dev_mapped_tickets(&r->dev, ori_dev_peer_of(&r->dev, 0).control);
 	if (r->rank == 0)
 		oriel_dev_store_release(&tickets[1], 1);
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
@@ -181,8 +181,8 @@ static void test_stuck_turn(struct rank *r)
 		for (peer = 0; peer < r->size; peer++)
 			CHECK(r, tickets[peer] == (peer == 1));
 	}
-	while (oriel_dev_health(&r->dev) == ORIEL_OK)
-		oriel_dev_back_off(10000000);
+	while (ori_dev_health(&r->dev) == ORIEL_OK)
+		ori_dev_back_off(10000000);
 	rank_close(r);
 }
 
@@ -201,7 +201,7 @@ static void test_flags(struct rank *r)
 	CHECK(r, is_serial(r, r->rank ? 0 : 1));
 	/* Rank 0 has PCIe to each, so that words of all are added to in turns. */
 	for (peer = 0; peer < r->size; peer++)
-		CHECK(r, oriel_dev_peer_of(&r->dev, peer).flags & ORIEL_DEV_PEER_TURNS);
+		CHECK(r, ori_dev_peer_of(&r->dev, peer).flags & ORIEL_DEV_PEER_TURNS);
 }
 
 void test_pcie(struct rank *r)

@@ -7,7 +7,7 @@
 
 static inline bool is_remote(const struct rank *r, unsigned peer)
 {
-	return oriel_dev_is_rdma(&r->dev, peer);
+	return ori_dev_is_rdma(&r->dev, peer);
 }
 
 /* Is @peer mapped over a bus that passes no atomics? */

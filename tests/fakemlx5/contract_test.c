@@ -91,12 +91,12 @@ static enum oriel_status queue_write(struct queue *k, const struct nic *n,
 	enum oriel_status status;
 	uint64_t base = 0;
 
-	assert_int_equal(oriel_mlx5_reserve(&k->q, 1, limits, &base), ORIEL_OK);
-	oriel_mlx5_wqe_write(oriel_mlx5_slot(&k->q, base),
-			     oriel_mlx5_head_of(&k->q, base, ORIEL_MLX5_FENCE_NONE),
-			     (struct oriel_rdma_address){TARGET, n->keys.rkey}, source, 100);
-	status = oriel_mlx5_post(&k->q, base, 1, limits);
-	return status == ORIEL_OK ? oriel_mlx5_wait(&k->q, base, limits) : status;
+	assert_int_equal(ori_dev_mlx5_reserve(&k->q, 1, limits, &base), ORIEL_OK);
+	ori_dev_mlx5_wqe_write(ori_dev_mlx5_slot(&k->q, base),
+			       ori_dev_mlx5_head_of(&k->q, base, ORIEL_MLX5_FENCE_NONE),
+			       (struct oriel_rdma_address){TARGET, n->keys.rkey}, source, 100);
+	status = ori_dev_mlx5_post(&k->q, base, 1, limits);
+	return status == ORIEL_OK ? ori_dev_mlx5_wait(&k->q, base, limits) : status;
 }
 
 static void assert_moves(struct queue *k, const struct nic *n, unsigned seed)

@@ -196,7 +196,7 @@ static bool demand_is_gpu(uint64_t address)
 /* The data segment of @wqe that names local memory by a key of on-demand paging; 0: none. */
 static uint32_t demand_find(const char *wqe)
 {
-	uint32_t opcode = oriel_mlx5_get32(wqe, 0) & 0xff, at;
+	uint32_t opcode = ori_dev_mlx5_get32(wqe, 0) & 0xff, at;
 
 	if (opcode == ORIEL_MLX5_WRITE || opcode == ORIEL_MLX5_WRITE_IMM ||
 	    opcode == ORIEL_MLX5_READ)
@@ -206,8 +206,9 @@ static uint32_t demand_find(const char *wqe)
 	else
 		return 0;
 	/* Inline data has no key. */
-	return !(oriel_mlx5_get32(wqe, at) >> 31) && demand_has(oriel_mlx5_get32(wqe, at + 4)) ? at
-											       : 0;
+	return !(ori_dev_mlx5_get32(wqe, at) >> 31) && demand_has(ori_dev_mlx5_get32(wqe, at + 4))
+		       ? at
+		       : 0;
 }
 
 /* Does a WQE name local GPU memory by a key of on-demand paging, which does not cover it? */
@@ -215,14 +216,14 @@ static bool demand_is_rejected(const char *wqe)
 {
 	uint32_t at = demand_find(wqe);
 
-	return at && demand_is_gpu((uint64_t)oriel_mlx5_get32(wqe, at + 8) << 32 |
-				   oriel_mlx5_get32(wqe, at + 12));
+	return at && demand_is_gpu((uint64_t)ori_dev_mlx5_get32(wqe, at + 8) << 32 |
+				   ori_dev_mlx5_get32(wqe, at + 12));
 }
 
 /* The index of the first WQE after the last one that @value posts. */
 static uint16_t doorbell_index(uint64_t value)
 {
-	return (uint16_t)(oriel_dev_swap_bytes32((uint32_t)value) >> 8);
+	return (uint16_t)(ori_dev_swap_bytes32((uint32_t)value) >> 8);
 }
 
 /* Checks the WQEs that a doorbell of @value posts and the one before did not. */
@@ -271,9 +272,9 @@ static void doorbell_ring(struct fake5_qp *qp, uint64_t value)
 		      stderr);
 		fake5_soft()->fail_qp(qp->soft);
 	}
-	oriel_dev_doorbell(qp->doorbell, value);
-	oriel_dev_fence_full();
-	if (oriel_dev_load_relaxed32(qp->asleep))
+	ori_dev_doorbell(qp->doorbell, value);
+	ori_dev_fence_full();
+	if (ori_dev_load_relaxed32(qp->asleep))
 		oriel_cpu_wake(qp->asleep);
 }
 
@@ -285,7 +286,7 @@ static bool page_is_shared(const struct fake5_page *page)
 
 static uint32_t doorbell_queue(uint64_t value)
 {
-	return oriel_dev_swap_bytes32((uint32_t)(value >> 32)) >> 8;
+	return ori_dev_swap_bytes32((uint32_t)(value >> 32)) >> 8;
 }
 
 /* A later queue may get the number, and ring the same value. */
@@ -365,12 +366,12 @@ static bool doorbell_recover(struct fake5_qp *qp)
 {
 	uint16_t rung = doorbell_index(oriel_dev_load_relaxed(qp->doorbell));
 	uint32_t word = __atomic_load_n(&qp->record[1], __ATOMIC_ACQUIRE);
-	uint16_t posted = (uint16_t)oriel_dev_swap_bytes32(word);
+	uint16_t posted = (uint16_t)ori_dev_swap_bytes32(word);
 
 	if (qp->state != FAKE5_RTS || qp->is_stalled || posted == rung)
 		return false;
 	fake5_count.recovered++;
-	doorbell_ring(qp, oriel_mlx5_doorbell_value(qp->number, posted));
+	doorbell_ring(qp, ori_dev_mlx5_doorbell_value(qp->number, posted));
 	return true;
 }
 

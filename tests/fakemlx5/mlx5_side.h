@@ -92,14 +92,14 @@ static inline enum oriel_status side_write(struct side *from, const struct side 
 	enum oriel_status status;
 	uint64_t base = 0;
 
-	status = oriel_mlx5_reserve(&from->queue, 1, &patient, &base);
+	status = ori_dev_mlx5_reserve(&from->queue, 1, &patient, &base);
 	if (status != ORIEL_OK)
 		return status;
-	oriel_mlx5_wqe_write(oriel_mlx5_slot(&from->queue, base),
-			     oriel_mlx5_head_of(&from->queue, base, ORIEL_MLX5_FENCE_NONE),
-			     side_address(to, peer), side_address(from, at), length);
-	status = oriel_mlx5_post(&from->queue, base, 1, &patient);
-	return status == ORIEL_OK ? oriel_mlx5_wait(&from->queue, base, &patient) : status;
+	ori_dev_mlx5_wqe_write(ori_dev_mlx5_slot(&from->queue, base),
+			       ori_dev_mlx5_head_of(&from->queue, base, ORIEL_MLX5_FENCE_NONE),
+			       side_address(to, peer), side_address(from, at), length);
+	status = ori_dev_mlx5_post(&from->queue, base, 1, &patient);
+	return status == ORIEL_OK ? ori_dev_mlx5_wait(&from->queue, base, &patient) : status;
 }
 
 static inline uint64_t side_add(struct side *from, const struct side *to, uint64_t at,
@@ -107,13 +107,13 @@ static inline uint64_t side_add(struct side *from, const struct side *to, uint64
 {
 	uint64_t base = 0, *result = (uint64_t *)(void *)(from->memory + 4096);
 
-	assert_int_equal(oriel_mlx5_reserve(&from->queue, 1, &patient, &base), ORIEL_OK);
-	oriel_mlx5_wqe_fetch_add(oriel_mlx5_slot(&from->queue, base),
-				 oriel_mlx5_head_of(&from->queue, base, ORIEL_MLX5_FENCE_NONE),
-				 side_address(to, at), side_address(from, 4096), value);
-	assert_int_equal(oriel_mlx5_post(&from->queue, base, 1, &patient), ORIEL_OK);
-	assert_int_equal(oriel_mlx5_wait(&from->queue, base, &patient), ORIEL_OK);
-	return oriel_mlx5_atomic_result(&from->queue, *result);
+	assert_int_equal(ori_dev_mlx5_reserve(&from->queue, 1, &patient, &base), ORIEL_OK);
+	ori_dev_mlx5_wqe_fetch_add(ori_dev_mlx5_slot(&from->queue, base),
+				   ori_dev_mlx5_head_of(&from->queue, base, ORIEL_MLX5_FENCE_NONE),
+				   side_address(to, at), side_address(from, 4096), value);
+	assert_int_equal(ori_dev_mlx5_post(&from->queue, base, 1, &patient), ORIEL_OK);
+	assert_int_equal(ori_dev_mlx5_wait(&from->queue, base, &patient), ORIEL_OK);
+	return ori_dev_mlx5_atomic_result(&from->queue, *result);
 }
 
 /* Bytes move both ways, in more WQEs than the ring holds, and the atomic counts. */

@@ -67,25 +67,25 @@ static void companion_counts(struct side *a, struct side *b)
 	assert_int_equal(side_join(&companion, &responder), ORIEL_OK);
 	*count = 0;
 	for (unsigned i = 0; i < 4; i++) {
-		assert_int_equal(oriel_mlx5_reserve(&companion.queue, 2, &patient, &base),
+		assert_int_equal(ori_dev_mlx5_reserve(&companion.queue, 2, &patient, &base),
 				 ORIEL_OK);
-		oriel_mlx5_wqe_wait(oriel_mlx5_slot(&companion.queue, base),
-				    oriel_mlx5_head_of(&companion.queue, base, 0), a->cqn,
-				    a->queue.resv);
-		oriel_mlx5_wqe_fetch_add(oriel_mlx5_slot(&companion.queue, base + 1),
-					 oriel_mlx5_head_of(&companion.queue, base + 1, 0),
-					 side_address(a, 512), side_address(a, 4096), 1);
-		assert_int_equal(oriel_mlx5_post(&companion.queue, base, 2, &patient), ORIEL_OK);
+		ori_dev_mlx5_wqe_wait(ori_dev_mlx5_slot(&companion.queue, base),
+				      ori_dev_mlx5_head_of(&companion.queue, base, 0), a->cqn,
+				      a->queue.resv);
+		ori_dev_mlx5_wqe_fetch_add(ori_dev_mlx5_slot(&companion.queue, base + 1),
+					   ori_dev_mlx5_head_of(&companion.queue, base + 1, 0),
+					   side_address(a, 512), side_address(a, 4096), 1);
+		assert_int_equal(ori_dev_mlx5_post(&companion.queue, base, 2, &patient), ORIEL_OK);
 		usleep(2000);
 		assert_int_equal(oriel_dev_load_acquire(count), i);
 		assert_int_equal(side_write(a, b, 8192, 65536, 100), ORIEL_OK);
 		while (oriel_dev_load_acquire(count) != i + 1) {
-			assert_int_equal(oriel_mlx5_health(&companion.queue), ORIEL_OK);
+			assert_int_equal(ori_dev_mlx5_health(&companion.queue), ORIEL_OK);
 			assert_true(ori_clock_ns() < until);
 			sched_yield();
 		}
 	}
-	assert_int_equal(oriel_mlx5_wait(&companion.queue, base + 1, &patient), ORIEL_OK);
+	assert_int_equal(ori_dev_mlx5_wait(&companion.queue, base + 1, &patient), ORIEL_OK);
 	side_close_queue(&companion);
 	side_close_queue(&responder);
 }
@@ -137,7 +137,7 @@ static void errors_are_reported(void)
 	assert_int_equal(event.qpn, a.address.qpn);
 	b.keys.lkey ^= 0x5500;
 	assert_int_equal(side_write(&a, &b, 0, 0, 8), ORIEL_ERR_ACCESS);
-	assert_int_equal(oriel_queue_err_syndrome(a.queue.err), ORIEL_SYNDROME_REMOTE_ACCESS);
+	assert_int_equal(ori_dev_queue_err_syndrome(a.queue.err), ORIEL_SYNDROME_REMOTE_ACCESS);
 	await_event(b.hca, &event);
 	assert_int_equal(event.qpn, b.address.qpn);
 	side_close(&a);
@@ -165,15 +165,16 @@ static void queue_fails(void)
 	side_open(&b, "=mlx5_1");
 	/* The peer never answers: posted WQEs stay until the retries end. */
 	assert_int_equal(ops()->connect_qp(a.qp, &b.address), ORIEL_OK);
-	assert_int_equal(oriel_mlx5_reserve(&a.queue, 1, &patient, &base), ORIEL_OK);
-	oriel_mlx5_wqe_write(oriel_mlx5_slot(&a.queue, base), oriel_mlx5_head_of(&a.queue, base, 0),
-			     side_address(&b, 0), side_address(&a, 0), 64);
-	assert_int_equal(oriel_mlx5_post(&a.queue, base, 1, &patient), ORIEL_OK);
+	assert_int_equal(ori_dev_mlx5_reserve(&a.queue, 1, &patient, &base), ORIEL_OK);
+	ori_dev_mlx5_wqe_write(ori_dev_mlx5_slot(&a.queue, base),
+			       ori_dev_mlx5_head_of(&a.queue, base, 0), side_address(&b, 0),
+			       side_address(&a, 0), 64);
+	assert_int_equal(ori_dev_mlx5_post(&a.queue, base, 1, &patient), ORIEL_OK);
 	usleep(5000);
 	ops()->fail_qp(a.qp);
 	ops()->fail_qp(a.qp);
-	assert_true(oriel_mlx5_wait(&a.queue, base, &patient) < 0);
-	assert_int_equal(oriel_queue_err_syndrome(a.queue.err), ORIEL_SYNDROME_FLUSHED);
+	assert_true(ori_dev_mlx5_wait(&a.queue, base, &patient) < 0);
+	assert_int_equal(ori_dev_queue_err_syndrome(a.queue.err), ORIEL_SYNDROME_FLUSHED);
 	side_close(&a);
 	side_close(&b);
 }

@@ -145,13 +145,13 @@ static void wire_post(struct wire_end *w, const struct wire_end *peer)
 					local = {MEMORY - READ, w->keys.lkey};
 	struct oriel_mlx5_head head = {0, w->address.qpn, 0};
 
-	oriel_mlx5_wqe_write(w->sq, head, remote, local, 4000);
+	ori_dev_mlx5_wqe_write(w->sq, head, remote, local, 4000);
 	head.index = 1;
-	oriel_mlx5_wqe_read(w->sq + 64, head, remote, local, READ);
+	ori_dev_mlx5_wqe_read(w->sq + 64, head, remote, local, READ);
 	head.index = 2;
-	oriel_mlx5_wqe_fetch_add(w->sq + 128, head, remote, local, 1);
-	oriel_dev_store_release32(&w->record[1], oriel_mlx5_record_value(3));
-	oriel_dev_store_release(w->doorbell, oriel_mlx5_doorbell_value(w->address.qpn, 3));
+	ori_dev_mlx5_wqe_fetch_add(w->sq + 128, head, remote, local, 1);
+	ori_dev_store_release32(&w->record[1], ori_dev_mlx5_record_value(3));
+	oriel_dev_store_release(w->doorbell, ori_dev_mlx5_doorbell_value(w->address.qpn, 3));
 }
 
 static void wire_amend(struct soft_header *h, uint8_t truth)

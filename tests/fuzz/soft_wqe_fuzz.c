@@ -26,19 +26,20 @@ static void wqe_encode_atomic(struct wqe_blocks *b, struct oriel_mlx5_head head,
 	bool is_short = w->length == 4;
 
 	if (w->opcode == ORIEL_MLX5_FETCH_ADD)
-		oriel_mlx5_wqe_fetch_add(b->bytes, head, remote, local, w->operand);
+		ori_dev_mlx5_wqe_fetch_add(b->bytes, head, remote, local, w->operand);
 	else if (w->opcode == ORIEL_MLX5_COMPARE_SWAP)
-		oriel_mlx5_wqe_compare_swap(b->bytes, head, remote, local, w->compare, w->operand);
+		ori_dev_mlx5_wqe_compare_swap(b->bytes, head, remote, local, w->compare,
+					      w->operand);
 	else if (w->opcode == ORIEL_MLX5_MASKED_FETCH_ADD && is_short)
-		oriel_mlx5_wqe_masked_add32(b->bytes, head, remote, local, (uint32_t)w->operand,
-					    (uint32_t)w->mask);
+		ori_dev_mlx5_wqe_masked_add32(b->bytes, head, remote, local, (uint32_t)w->operand,
+					      (uint32_t)w->mask);
 	else if (w->opcode == ORIEL_MLX5_MASKED_FETCH_ADD)
-		oriel_mlx5_wqe_masked_add64(b->bytes, head, remote, local, w->operand, w->mask);
+		ori_dev_mlx5_wqe_masked_add64(b->bytes, head, remote, local, w->operand, w->mask);
 	else if (is_short)
-		oriel_mlx5_wqe_masked_swap32(b->bytes, head, remote, local, &swap);
+		ori_dev_mlx5_wqe_masked_swap32(b->bytes, head, remote, local, &swap);
 	else
-		oriel_mlx5_wqe_masked_swap64(b->bytes, b->bytes + BLOCK, head, remote, local,
-					     &swap);
+		ori_dev_mlx5_wqe_masked_swap64(b->bytes, b->bytes + BLOCK, head, remote, local,
+					       &swap);
 }
 
 static void wqe_encode(struct wqe_blocks *b, struct oriel_mlx5_head head, const struct soft_wqe *w)
@@ -47,29 +48,29 @@ static void wqe_encode(struct wqe_blocks *b, struct oriel_mlx5_head head, const 
 
 	switch (w->opcode) {
 	case ORIEL_MLX5_NOP:
-		oriel_mlx5_wqe_nop(b->bytes, head);
+		ori_dev_mlx5_wqe_nop(b->bytes, head);
 		break;
 	case ORIEL_MLX5_WRITE:
 		if (w->is_inline)
-			oriel_mlx5_wqe_write_inline(b->bytes, head, remote, w->data, w->length);
+			ori_dev_mlx5_wqe_write_inline(b->bytes, head, remote, w->data, w->length);
 		else
-			oriel_mlx5_wqe_write(b->bytes, head, remote, local, w->length);
+			ori_dev_mlx5_wqe_write(b->bytes, head, remote, local, w->length);
 		break;
 	case ORIEL_MLX5_WRITE_IMM:
 		if (w->is_inline)
-			oriel_mlx5_wqe_write_inline(b->bytes, head, remote, w->data, w->length);
+			ori_dev_mlx5_wqe_write_inline(b->bytes, head, remote, w->data, w->length);
 		else
-			oriel_mlx5_wqe_write(b->bytes, head, remote, local, w->length);
-		oriel_mlx5_wqe_immediate(b->bytes, w->immediate);
+			ori_dev_mlx5_wqe_write(b->bytes, head, remote, local, w->length);
+		ori_dev_mlx5_wqe_immediate(b->bytes, w->immediate);
 		break;
 	case ORIEL_MLX5_READ:
-		oriel_mlx5_wqe_read(b->bytes, head, remote, local, w->length);
+		ori_dev_mlx5_wqe_read(b->bytes, head, remote, local, w->length);
 		break;
 	case ORIEL_MLX5_WAIT:
-		oriel_mlx5_wqe_wait(b->bytes, head, w->wait_cqn, w->wait_index);
+		ori_dev_mlx5_wqe_wait(b->bytes, head, w->wait_cqn, w->wait_index);
 		break;
 	case ORIEL_MLX5_DUMP:
-		oriel_mlx5_wqe_dump(b->bytes, head, local, w->length);
+		ori_dev_mlx5_wqe_dump(b->bytes, head, local, w->length);
 		break;
 	default:
 		FUZZ_CHECK(ori_soft_wqe_is_fetching(w));

@@ -153,14 +153,14 @@ static void put_hex(const void *bytes, unsigned count)
 /* Write the WQEs that were posted to @k since the last call; they are complete. */
 static void trace_queue(struct queue *k)
 {
-	uint64_t end = k->q.resv, i, doorbell = oriel_mlx5_doorbell_value(k->q.qpn, end);
+	uint64_t end = k->q.resv, i, doorbell = ori_dev_mlx5_doorbell_value(k->q.qpn, end);
 	uint32_t record = k->q.record[1];
 
 	if (!trace)
 		return;
 	for (i = k->written; i < end; i++) {
 		fprintf(trace, "wqe %s %llu ", k->name, (unsigned long long)i);
-		put_hex(oriel_mlx5_slot(&k->q, i), ORIEL_MLX5_BLOCK);
+		put_hex(ori_dev_mlx5_slot(&k->q, i), ORIEL_MLX5_BLOCK);
 		fprintf(trace, "\n");
 	}
 	fprintf(trace, "bell %s %llu ", k->name, (unsigned long long)end);
@@ -180,21 +180,21 @@ static uint64_t begin(struct queue *k, unsigned count)
 {
 	uint64_t base = 0;
 
-	must(oriel_mlx5_reserve(&k->q, count, &patient, &base), "room in a ring");
+	must(ori_dev_mlx5_reserve(&k->q, count, &patient, &base), "room in a ring");
 	return base;
 }
 
 static struct oriel_mlx5_head head(struct queue *k, uint64_t index, uint32_t fence)
 {
-	return oriel_mlx5_head_of(&k->q, index, fence);
+	return ori_dev_mlx5_head_of(&k->q, index, fence);
 }
 
 static enum oriel_status finish(struct queue *k, uint64_t base, unsigned count)
 {
-	enum oriel_status status = oriel_mlx5_post(&k->q, base, count, &patient);
+	enum oriel_status status = ori_dev_mlx5_post(&k->q, base, count, &patient);
 
 	if (status == ORIEL_OK)
-		status = oriel_mlx5_wait(&k->q, base + count - 1, &patient);
+		status = ori_dev_mlx5_wait(&k->q, base + count - 1, &patient);
 	return status;
 }
 
@@ -221,12 +221,12 @@ static void test_writes(struct queue *a, const struct side *remote)
 
 		fill(local->memory + SOURCE, length, i);
 		if (length <= ORIEL_MLX5_INLINE_MAX)
-			oriel_mlx5_wqe_write_inline(oriel_mlx5_slot(&a->q, base), head(a, base, 0),
-						    at(remote, TARGET), local->memory + SOURCE,
-						    length);
+			ori_dev_mlx5_wqe_write_inline(ori_dev_mlx5_slot(&a->q, base),
+						      head(a, base, 0), at(remote, TARGET),
+						      local->memory + SOURCE, length);
 		else
-			oriel_mlx5_wqe_write(oriel_mlx5_slot(&a->q, base), head(a, base, 0),
-					     at(remote, TARGET), at(local, SOURCE), length);
+			ori_dev_mlx5_wqe_write(ori_dev_mlx5_slot(&a->q, base), head(a, base, 0),
+					       at(remote, TARGET), at(local, SOURCE), length);
 		is_well &= finish(a, base, 1) == ORIEL_OK &&
 			   memcmp(local->memory + SOURCE, remote->memory + TARGET, length) == 0;
 		trace_queue(a);
@@ -255,8 +255,8 @@ static void test_any_memory(struct queue *a, const struct side *remote)
 	fill(fresh, 4096, 5);
 	from = (struct oriel_rdma_address){(uintptr_t)fresh, keys.lkey};
 	base = begin(a, 1);
-	oriel_mlx5_wqe_write(oriel_mlx5_slot(&a->q, base), head(a, base, 0), at(remote, TARGET),
-			     from, 4096);
+	ori_dev_mlx5_wqe_write(ori_dev_mlx5_slot(&a->q, base), head(a, base, 0), at(remote, TARGET),
+			       from, 4096);
 	row(finish(a, base, 1) == ORIEL_OK && memcmp(fresh, remote->memory + TARGET, 4096) == 0,
 	    "a WRITE from memory that no request named before");
 	s->ops->unregister_memory(mr);
@@ -269,10 +269,10 @@ static void test_read(struct queue *a, const struct side *remote)
 	uint64_t base = begin(a, 2);
 
 	fill(remote->memory + TARGET, 5000, 77);
-	oriel_mlx5_wqe_read(oriel_mlx5_slot(&a->q, base), head(a, base, 0), at(remote, TARGET),
-			    at(local, SOURCE), 5000);
-	oriel_mlx5_wqe_dump(oriel_mlx5_slot(&a->q, base + 1),
-			    head(a, base + 1, ORIEL_MLX5_FENCE_READS), at(local, SOURCE), 8);
+	ori_dev_mlx5_wqe_read(ori_dev_mlx5_slot(&a->q, base), head(a, base, 0), at(remote, TARGET),
+			      at(local, SOURCE), 5000);
+	ori_dev_mlx5_wqe_dump(ori_dev_mlx5_slot(&a->q, base + 1),
+			      head(a, base + 1, ORIEL_MLX5_FENCE_READS), at(local, SOURCE), 8);
 	row(finish(a, base, 2) == ORIEL_OK &&
 		    memcmp(local->memory + SOURCE, remote->memory + TARGET, 5000) == 0,
 	    "READ, then DUMP behind a fence");
@@ -283,12 +283,12 @@ static uint64_t add(struct queue *a, const struct side *remote, uint64_t value)
 {
 	uint64_t base = begin(a, 1);
 
-	oriel_mlx5_wqe_fetch_add(oriel_mlx5_slot(&a->q, base), head(a, base, 0), at(remote, 0),
-				 at(a->side, RESULT), value);
+	ori_dev_mlx5_wqe_fetch_add(ori_dev_mlx5_slot(&a->q, base), head(a, base, 0), at(remote, 0),
+				   at(a->side, RESULT), value);
 	if (finish(a, base, 1) != ORIEL_OK)
 		return UINT64_MAX;
 	trace_queue(a);
-	return oriel_mlx5_atomic_result(&a->q, *(uint64_t *)(void *)(a->side->memory + RESULT));
+	return ori_dev_mlx5_atomic_result(&a->q, *(uint64_t *)(void *)(a->side->memory + RESULT));
 }
 
 static void test_atomics(struct queue *a, const struct side *remote)
@@ -301,12 +301,13 @@ static void test_atomics(struct queue *a, const struct side *remote)
 	    "FETCH_ADD returns the old value in the byte order of caps (%s-endian)",
 	    a->q.flags & ORIEL_MLX5_ATOMICS_SWAPPED ? "big" : "host");
 	base = begin(a, 1);
-	oriel_mlx5_wqe_compare_swap(oriel_mlx5_slot(&a->q, base), head(a, base, 0), at(remote, 0),
-				    at(a->side, RESULT), UINT64_C(0x123456789abcdef3), 9);
+	ori_dev_mlx5_wqe_compare_swap(ori_dev_mlx5_slot(&a->q, base), head(a, base, 0),
+				      at(remote, 0), at(a->side, RESULT),
+				      UINT64_C(0x123456789abcdef3), 9);
 	row(finish(a, base, 1) == ORIEL_OK && *word == 9, "COMPARE_SWAP");
 	trace_queue(a);
 	base = begin(a, 1);
-	oriel_mlx5_wqe_nop(oriel_mlx5_slot(&a->q, base), head(a, base, 0));
+	ori_dev_mlx5_wqe_nop(ori_dev_mlx5_slot(&a->q, base), head(a, base, 0));
 	row(finish(a, base, 1) == ORIEL_OK, "NOP");
 	trace_queue(a);
 }
@@ -325,10 +326,10 @@ static void test_laps(struct queue *a, const struct side *remote)
 		for (unsigned k = 0; k < 4; k++) {
 			uint64_t value = i * 4 + k;
 
-			oriel_mlx5_wqe_write_inline(oriel_mlx5_slot(&a->q, base + k),
-						    head(a, base + k, 0),
-						    at(remote, TARGET + 8 * (uint64_t)k), &value,
-						    8);
+			ori_dev_mlx5_wqe_write_inline(ori_dev_mlx5_slot(&a->q, base + k),
+						      head(a, base + k, 0),
+						      at(remote, TARGET + 8 * (uint64_t)k), &value,
+						      8);
 		}
 		is_well = finish(a, base, 4) == ORIEL_OK;
 		trace_queue(a);
@@ -348,27 +349,27 @@ static bool companion_counts(struct queue *a, const struct side *remote, struct 
 	begun = oriel_dev_clock_ns();
 	for (unsigned i = 0; i < rounds; i++) {
 		first = begin(a, 1);
-		oriel_mlx5_wqe_write(oriel_mlx5_slot(&a->q, first), head(a, first, 0),
-				     at(remote, TARGET), at(a->side, SOURCE), 8);
-		if (oriel_mlx5_post(&a->q, first, 1, &patient) != ORIEL_OK)
+		ori_dev_mlx5_wqe_write(ori_dev_mlx5_slot(&a->q, first), head(a, first, 0),
+				       at(remote, TARGET), at(a->side, SOURCE), 8);
+		if (ori_dev_mlx5_post(&a->q, first, 1, &patient) != ORIEL_OK)
 			return false;
 		base = begin(companion, 2);
-		oriel_mlx5_wqe_wait(oriel_mlx5_slot(&companion->q, base), head(companion, base, 0),
-				    a->cqn, first);
-		oriel_mlx5_wqe_fetch_add(oriel_mlx5_slot(&companion->q, base + 1),
-					 head(companion, base + 1, 0), at(a->side, COUNT),
-					 at(a->side, RESULT), 1);
-		if (oriel_mlx5_post(&companion->q, base, 2, &patient) != ORIEL_OK)
+		ori_dev_mlx5_wqe_wait(ori_dev_mlx5_slot(&companion->q, base),
+				      head(companion, base, 0), a->cqn, first);
+		ori_dev_mlx5_wqe_fetch_add(ori_dev_mlx5_slot(&companion->q, base + 1),
+					   head(companion, base + 1, 0), at(a->side, COUNT),
+					   at(a->side, RESULT), 1);
+		if (ori_dev_mlx5_post(&companion->q, base, 2, &patient) != ORIEL_OK)
 			return false;
 		deadline = oriel_dev_clock_ns() + PATIENCE_NS;
 		while (oriel_dev_load_acquire(count) != i + 1) {
-			if (oriel_mlx5_poll(&companion->q, base + 1) < 0 ||
+			if (ori_dev_mlx5_poll(&companion->q, base + 1) < 0 ||
 			    oriel_dev_clock_ns() > deadline)
 				return false;
 			sched_yield();
 		}
-		if (oriel_mlx5_wait(&a->q, first, &patient) != ORIEL_OK ||
-		    oriel_mlx5_wait(&companion->q, base + 1, &patient) != ORIEL_OK)
+		if (ori_dev_mlx5_wait(&a->q, first, &patient) != ORIEL_OK ||
+		    ori_dev_mlx5_wait(&companion->q, base + 1, &patient) != ORIEL_OK)
 			return false;
 		if (rounds == 1) {
 			trace_queue(a);
@@ -466,18 +467,18 @@ static void ask_about_errors(struct side *local, struct side *remote)
 	pair_open(&companion, &responder, local, local, true);
 	*count = 0;
 	base = begin(&a, 1);
-	oriel_mlx5_wqe_write(oriel_mlx5_slot(&a.q, base), head(&a, base, 0),
-			     (struct oriel_rdma_address){0, remote->keys.rkey ^ 0x5500},
-			     at(local, SOURCE), 8);
+	ori_dev_mlx5_wqe_write(ori_dev_mlx5_slot(&a.q, base), head(&a, base, 0),
+			       (struct oriel_rdma_address){0, remote->keys.rkey ^ 0x5500},
+			       at(local, SOURCE), 8);
 	(void)finish(&a, base, 1);
 	base = begin(&companion, 2);
-	oriel_mlx5_wqe_wait(oriel_mlx5_slot(&companion.q, base), head(&companion, base, 0), a.cqn,
-			    0);
-	oriel_mlx5_wqe_fetch_add(oriel_mlx5_slot(&companion.q, base + 1),
-				 head(&companion, base + 1, 0), at(local, COUNT), at(local, RESULT),
-				 1);
-	(void)oriel_mlx5_post(&companion.q, base, 2, &patient);
-	(void)oriel_mlx5_wait(&companion.q, base + 1, &hasty);
+	ori_dev_mlx5_wqe_wait(ori_dev_mlx5_slot(&companion.q, base), head(&companion, base, 0),
+			      a.cqn, 0);
+	ori_dev_mlx5_wqe_fetch_add(ori_dev_mlx5_slot(&companion.q, base + 1),
+				   head(&companion, base + 1, 0), at(local, COUNT),
+				   at(local, RESULT), 1);
+	(void)ori_dev_mlx5_post(&companion.q, base, 2, &patient);
+	(void)ori_dev_mlx5_wait(&companion.q, base + 1, &hasty);
 	row(true, "answer b: an error CQE %s a WAIT",
 	    oriel_dev_load_acquire(count) ? "satisfies" : "does not satisfy");
 	pair_close(&companion, &responder);
@@ -502,26 +503,26 @@ static void test_error(struct side *local, struct side *remote)
 	base = begin(&a, 8);
 	memset(remote->memory + TARGET, 0x55, 64);
 	for (unsigned i = 0; i < 8; i++)
-		oriel_mlx5_wqe_write(oriel_mlx5_slot(&a.q, base + i), head(&a, base + i, 0),
-				     i ? at(remote, TARGET)
-				       : (struct oriel_rdma_address){TARGET,
-								     remote->keys.rkey ^ 0x5500},
-				     at(local, SOURCE), 64);
-	(void)oriel_mlx5_post(&a.q, base, 8, &patient);
-	is_refused = oriel_mlx5_wait(&a.q, base, &patient) == ORIEL_ERR_ACCESS;
+		ori_dev_mlx5_wqe_write(ori_dev_mlx5_slot(&a.q, base + i), head(&a, base + i, 0),
+				       i ? at(remote, TARGET)
+					 : (struct oriel_rdma_address){TARGET,
+								       remote->keys.rkey ^ 0x5500},
+				       at(local, SOURCE), 64);
+	(void)ori_dev_mlx5_post(&a.q, base, 8, &patient);
+	is_refused = ori_dev_mlx5_wait(&a.q, base, &patient) == ORIEL_ERR_ACCESS;
 	row(is_refused, "a wrong key is an error CQE (syndrome 0x%02x, vendor 0x%02x)",
-	    oriel_queue_err_syndrome(a.q.err), oriel_queue_err_vendor(a.q.err));
+	    ori_dev_queue_err_syndrome(a.q.err), ori_dev_queue_err_vendor(a.q.err));
 	for (unsigned i = 0; i < 8; i++) {
 		const char *cqe = a.q.cq + (size_t)i * ORIEL_MLX5_BLOCK;
 
 		do {
-			tail = oriel_dev_load_acquire32(oriel_mlx5_cqe_word(cqe, ORIEL_MLX5_TAIL));
-		} while (oriel_mlx5_tail_completion(tail) == ORIEL_MLX5_INVALID &&
+			tail = ori_dev_load_acquire32(ori_dev_mlx5_cqe_word(cqe, ORIEL_MLX5_TAIL));
+		} while (ori_dev_mlx5_tail_completion(tail) == ORIEL_MLX5_INVALID &&
 			 oriel_dev_clock_ns() < deadline && sched_yield() == 0);
 		memcpy(&error, cqe + ORIEL_MLX5_ERROR, 4);
-		failed += oriel_mlx5_tail_completion(tail) == ORIEL_MLX5_FAILED;
-		flushed += oriel_mlx5_tail_completion(tail) == ORIEL_MLX5_FAILED &&
-			   oriel_mlx5_error_syndrome(error) == ORIEL_SYNDROME_FLUSHED;
+		failed += ori_dev_mlx5_tail_completion(tail) == ORIEL_MLX5_FAILED;
+		flushed += ori_dev_mlx5_tail_completion(tail) == ORIEL_MLX5_FAILED &&
+			   ori_dev_mlx5_error_syndrome(error) == ORIEL_SYNDROME_FLUSHED;
 	}
 	row(failed == 8 && flushed == 7 && remote->memory[TARGET] == 0x55,
 	    "answer f: of 8 WQEs %u have error CQEs, %u of them flushed", failed, flushed);
@@ -539,8 +540,8 @@ static void measure(struct queue *a, const struct side *remote)
 	trace = NULL;
 	for (unsigned i = 0; i < ROUNDS && is_well; i++) {
 		base = begin(a, 1);
-		oriel_mlx5_wqe_write(oriel_mlx5_slot(&a->q, base), head(a, base, 0),
-				     at(remote, TARGET), at(a->side, SOURCE), 8);
+		ori_dev_mlx5_wqe_write(ori_dev_mlx5_slot(&a->q, base), head(a, base, 0),
+				       at(remote, TARGET), at(a->side, SOURCE), 8);
 		is_well = finish(a, base, 1) == ORIEL_OK;
 	}
 	ns = (oriel_dev_clock_ns() - begun) / ROUNDS;

@@ -117,10 +117,10 @@ static void check_bell(struct trace *t, const char *rest)
 		return;
 	if (end != q->wqes || end < q->posted)
 		complain(t, "a doorbell of other WQEs than were written");
-	if (oriel_mlx5_get32(record, 0) != (end & 0xffff))
+	if (ori_dev_mlx5_get32(record, 0) != (end & 0xffff))
 		complain(t, "a record that is not what the doorbell says");
-	if (oriel_mlx5_get32(doorbell, 0) >> 8 != (end & 0xffff) ||
-	    oriel_mlx5_get32(doorbell, 4) >> 8 != q->qpn)
+	if (ori_dev_mlx5_get32(doorbell, 0) >> 8 != (end & 0xffff) ||
+	    ori_dev_mlx5_get32(doorbell, 4) >> 8 != q->qpn)
 		complain(t, "a doorbell of another queue or index");
 	q->posted = end;
 }
@@ -128,17 +128,17 @@ static void check_bell(struct trace *t, const char *rest)
 /* Bytes that hardware alone decides (time stamps, checksums) are not compared. */
 static void check_cqe_fields(struct trace *t, struct queue *q, uint64_t index, const uint8_t *cqe)
 {
-	uint32_t origin = oriel_mlx5_get32(cqe, ORIEL_MLX5_ORIGIN), tail, error;
+	uint32_t origin = ori_dev_mlx5_get32(cqe, ORIEL_MLX5_ORIGIN), tail, error;
 	uint32_t completion;
 
 	memcpy(&tail, cqe + ORIEL_MLX5_TAIL, 4);
 	memcpy(&error, cqe + ORIEL_MLX5_ERROR, 4);
-	completion = oriel_mlx5_tail_completion(tail);
+	completion = ori_dev_mlx5_tail_completion(tail);
 	if (completion != ORIEL_MLX5_DONE && completion != ORIEL_MLX5_FAILED)
 		complain(t, "a CQE that is neither a success nor a failure");
-	if (oriel_mlx5_tail_owner(tail) != (index / q->depth & 1))
+	if (ori_dev_mlx5_tail_owner(tail) != (index / q->depth & 1))
 		complain(t, "a CQE with the owner of another lap");
-	if (oriel_mlx5_tail_counter(tail) != (index & 0xffff))
+	if (ori_dev_mlx5_tail_counter(tail) != (index & 0xffff))
 		complain(t, "CQE and WQE have different indices");
 	if ((origin & 0xffffff) != q->qpn)
 		complain(t, "a CQE of another queue");
@@ -146,10 +146,10 @@ static void check_cqe_fields(struct trace *t, struct queue *q, uint64_t index, c
 		complain(t, "success after a failure");
 	if (completion == ORIEL_MLX5_DONE && origin >> 24 != q->opcodes[index % TRACE_WQES])
 		complain(t, "a CQE of another opcode than its WQE");
-	if (completion == ORIEL_MLX5_FAILED && oriel_mlx5_error_syndrome(error) == 0)
+	if (completion == ORIEL_MLX5_FAILED && ori_dev_mlx5_error_syndrome(error) == 0)
 		complain(t, "a failure without a syndrome");
 	if (completion == ORIEL_MLX5_FAILED && q->has_failed &&
-	    oriel_mlx5_error_syndrome(error) != ORIEL_SYNDROME_FLUSHED)
+	    ori_dev_mlx5_error_syndrome(error) != ORIEL_SYNDROME_FLUSHED)
 		complain(t, "a WQE after a failure is not flushed");
 	q->has_failed |= completion == ORIEL_MLX5_FAILED;
 }

@@ -77,7 +77,7 @@ static enum oriel_status trial_open_queue(struct trial *t, unsigned which, bool 
 					    .qpn = self.qpn,
 					    .cqn = cqn,
 					    .log_depth = (uint32_t)__builtin_ctz(TRIAL_DEPTH)};
-	oriel_mlx5_queue_begin(&k->ring, 0);
+	ori_dev_mlx5_queue_begin(&k->ring, 0);
 	return ORIEL_OK;
 }
 
@@ -136,14 +136,14 @@ static enum oriel_status trial_write(struct trial *t, unsigned which,
 	uint64_t index = 0;
 
 	memset(memory.target, 0, sizeof(memory.target));
-	status = oriel_mlx5_reserve(q, 1, &trial_limits, &index);
+	status = ori_dev_mlx5_reserve(q, 1, &trial_limits, &index);
 	if (status != ORIEL_OK)
 		return trial_check(t, status);
-	oriel_mlx5_wqe_write(oriel_mlx5_slot(q, index), oriel_mlx5_head_of(q, index, 0),
-			     trial_to(t, memory.target), from, TRIAL_WRITE);
-	status = oriel_mlx5_post(q, index, 1, &trial_limits);
-	return trial_check(t,
-			   status == ORIEL_OK ? oriel_mlx5_wait(q, index, &trial_limits) : status);
+	ori_dev_mlx5_wqe_write(ori_dev_mlx5_slot(q, index), ori_dev_mlx5_head_of(q, index, 0),
+			       trial_to(t, memory.target), from, TRIAL_WRITE);
+	status = ori_dev_mlx5_post(q, index, 1, &trial_limits);
+	return trial_check(t, status == ORIEL_OK ? ori_dev_mlx5_wait(q, index, &trial_limits)
+						 : status);
 }
 
 static enum oriel_status try_buffer(struct trial *t)
@@ -233,18 +233,20 @@ static enum oriel_status try_demand(struct trial *t)
 static enum oriel_status trial_wait(struct trial *t)
 {
 	struct oriel_mlx5_queue *q = &t->of[0].ring, *c = &t->of[1].ring;
-	uint64_t base = 0, next = oriel_mlx5_ready(q);
-	enum oriel_status status = oriel_mlx5_reserve(c, 2, &trial_limits, &base);
+	uint64_t base = 0, next = ori_dev_mlx5_ready(q);
+	enum oriel_status status = ori_dev_mlx5_reserve(c, 2, &trial_limits, &base);
 
 	if (status != ORIEL_OK)
 		return status;
-	oriel_mlx5_wqe_wait(oriel_mlx5_slot(c, base), oriel_mlx5_head_of(c, base, 0), q->cqn, next);
-	oriel_mlx5_wqe_fetch_add(oriel_mlx5_slot(c, base + 1), oriel_mlx5_head_of(c, base + 1, 0),
-				 trial_to(t, &memory.counter), trial_at(t, &memory.old), 1);
-	status = oriel_mlx5_post(c, base, 2, &trial_limits);
+	ori_dev_mlx5_wqe_wait(ori_dev_mlx5_slot(c, base), ori_dev_mlx5_head_of(c, base, 0), q->cqn,
+			      next);
+	ori_dev_mlx5_wqe_fetch_add(ori_dev_mlx5_slot(c, base + 1),
+				   ori_dev_mlx5_head_of(c, base + 1, 0),
+				   trial_to(t, &memory.counter), trial_at(t, &memory.old), 1);
+	status = ori_dev_mlx5_post(c, base, 2, &trial_limits);
 	if (status == ORIEL_OK)
 		status = trial_write(t, 0, trial_at(t, memory.source));
-	return status == ORIEL_OK ? oriel_mlx5_wait(c, base + 1, &trial_limits) : status;
+	return status == ORIEL_OK ? ori_dev_mlx5_wait(c, base + 1, &trial_limits) : status;
 }
 
 static enum oriel_status try_companion(struct trial *t)

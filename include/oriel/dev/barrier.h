@@ -26,15 +26,15 @@
 ORIEL_DEV enum oriel_status oriel_dev_barrier_arrive(const struct oriel_dev_window *w,
 						     struct oriel_dev_group g, uint32_t slot)
 {
-	uint64_t *first = oriel_dev_fast_arrival(w, g, slot), epoch;
+	uint64_t *first = ori_dev_fast_arrival(w, g, slot), epoch;
 	enum oriel_status status;
 
-	status = oriel_dev_check_any(w, ORIEL_DEV_BARRIER, slot, w->barriers);
+	status = ori_dev_check_any(w, ORIEL_DEV_BARRIER, slot, w->barriers);
 	if (status != ORIEL_OK)
 		return status;
-	if (oriel_dev_is_pending(&w->slots[slot].epoch, 0, &epoch))
-		return oriel_dev_reject_arrival(w, ORIEL_DEV_BARRIER, ORIEL_DEV_NO_RANK, slot);
-	return oriel_dev_vote(g, oriel_dev_enter(w, g, slot, first, 0, &epoch));
+	if (ori_dev_is_pending(&w->slots[slot].epoch, 0, &epoch))
+		return ori_dev_reject_arrival(w, ORIEL_DEV_BARRIER, ORIEL_DEV_NO_RANK, slot);
+	return oriel_dev_vote(g, ori_dev_enter(w, g, slot, first, 0, &epoch));
 }
 
 /*
@@ -48,12 +48,12 @@ ORIEL_DEV enum oriel_status oriel_dev_barrier_wait(const struct oriel_dev_window
 	enum oriel_status status;
 	uint64_t epoch;
 
-	status = oriel_dev_check_any(w, ORIEL_DEV_BARRIER, slot, w->barriers);
+	status = ori_dev_check_any(w, ORIEL_DEV_BARRIER, slot, w->barriers);
 	if (status != ORIEL_OK)
 		return status;
 	epoch = oriel_dev_load_relaxed(&w->slots[slot].epoch);
-	return oriel_dev_leave_at(w, g, slot, epoch & ~ORIEL_DEV_PENDING, epoch & ORIEL_DEV_PENDING,
-				  ORIEL_OK, timeout_ns);
+	return ori_dev_leave_at(w, g, slot, epoch & ~ORIEL_DEV_PENDING, epoch & ORIEL_DEV_PENDING,
+				ORIEL_OK, timeout_ns);
 }
 
 /*
@@ -64,17 +64,17 @@ ORIEL_DEV enum oriel_status oriel_dev_barrier(const struct oriel_dev_window *w,
 					      struct oriel_dev_group g, uint32_t slot,
 					      uint64_t timeout_ns)
 {
-	uint64_t *first = oriel_dev_fast_arrival(w, g, slot), epoch;
+	uint64_t *first = ori_dev_fast_arrival(w, g, slot), epoch;
 	enum oriel_status status;
 	bool was_pending;
 
-	status = oriel_dev_check_any(w, ORIEL_DEV_BARRIER, slot, w->barriers);
+	status = ori_dev_check_any(w, ORIEL_DEV_BARRIER, slot, w->barriers);
 	if (status != ORIEL_OK)
 		return status;
-	was_pending = oriel_dev_is_pending(&w->slots[slot].epoch, timeout_ns, &epoch);
+	was_pending = ori_dev_is_pending(&w->slots[slot].epoch, timeout_ns, &epoch);
 	if (ORIEL_DEV_OFTEN(!was_pending))
-		status = oriel_dev_enter(w, g, slot, first, timeout_ns, &epoch);
-	return oriel_dev_leave_at(w, g, slot, epoch, was_pending, status, timeout_ns);
+		status = ori_dev_enter(w, g, slot, first, timeout_ns, &epoch);
+	return ori_dev_leave_at(w, g, slot, epoch, was_pending, status, timeout_ns);
 }
 
 /*
@@ -88,12 +88,12 @@ ORIEL_DEV enum oriel_status oriel_dev_barrier_flat_arrive(const struct oriel_dev
 	enum oriel_status status;
 	uint64_t epoch;
 
-	status = oriel_dev_check_any(w, ORIEL_DEV_BARRIER_FLAT, slot, w->barriers);
+	status = ori_dev_check_any(w, ORIEL_DEV_BARRIER_FLAT, slot, w->barriers);
 	if (status != ORIEL_OK)
 		return status;
-	if (oriel_dev_is_pending(&w->slots[slot].flat, 0, &epoch))
-		return oriel_dev_reject_arrival(w, ORIEL_DEV_BARRIER_FLAT, ORIEL_DEV_NO_RANK, slot);
-	return oriel_dev_enter_flat(w, g, slot, 0, epoch);
+	if (ori_dev_is_pending(&w->slots[slot].flat, 0, &epoch))
+		return ori_dev_reject_arrival(w, ORIEL_DEV_BARRIER_FLAT, ORIEL_DEV_NO_RANK, slot);
+	return ori_dev_enter_flat(w, g, slot, 0, epoch);
 }
 
 /*
@@ -111,16 +111,16 @@ ORIEL_DEV enum oriel_status oriel_dev_barrier_flat_wait(const struct oriel_dev_w
 	enum oriel_status status;
 	uint64_t epoch;
 
-	status = oriel_dev_check_any(w, ORIEL_DEV_BARRIER_FLAT, slot, w->barriers);
+	status = ori_dev_check_any(w, ORIEL_DEV_BARRIER_FLAT, slot, w->barriers);
 	if (status != ORIEL_OK)
 		return status;
 	epoch = oriel_dev_load_relaxed(&w->slots[slot].flat);
-	aim.word = oriel_mapped_flat(w, w->control, slot);
+	aim.word = ori_dev_mapped_flat(w, w->control, slot);
 	aim.operand = (epoch & ~ORIEL_DEV_PENDING) * (w->ranks - 1);
 	if (oriel_dev_is_leader(g))
-		status = oriel_dev_wait_flat(w, g, &aim, timeout_ns);
-	return oriel_dev_end_wait(g, &w->slots[slot].flat, epoch & ORIEL_DEV_PENDING, timeout_ns,
-				  ORIEL_OK, oriel_dev_vote(g, status));
+		status = ori_dev_wait_flat(w, g, &aim, timeout_ns);
+	return ori_dev_end_wait(g, &w->slots[slot].flat, epoch & ORIEL_DEV_PENDING, timeout_ns,
+				ORIEL_OK, oriel_dev_vote(g, status));
 }
 
 /* Whole group: arrive, unless an arrival is pending, then wait. */
@@ -131,11 +131,11 @@ ORIEL_DEV enum oriel_status oriel_dev_barrier_flat(const struct oriel_dev_window
 	enum oriel_status status;
 	uint64_t epoch;
 
-	status = oriel_dev_check_any(w, ORIEL_DEV_BARRIER_FLAT, slot, w->barriers);
+	status = ori_dev_check_any(w, ORIEL_DEV_BARRIER_FLAT, slot, w->barriers);
 	if (status != ORIEL_OK)
 		return status;
-	if (ORIEL_DEV_OFTEN(!oriel_dev_is_pending(&w->slots[slot].flat, timeout_ns, &epoch)))
-		status = oriel_dev_enter_flat(w, g, slot, timeout_ns, epoch);
+	if (ORIEL_DEV_OFTEN(!ori_dev_is_pending(&w->slots[slot].flat, timeout_ns, &epoch)))
+		status = ori_dev_enter_flat(w, g, slot, timeout_ns, epoch);
 	return status == ORIEL_OK ? oriel_dev_barrier_flat_wait(w, g, slot, timeout_ns) : status;
 }
 
@@ -152,19 +152,18 @@ ORIEL_DEV enum oriel_status oriel_dev_barrier_peer(const struct oriel_dev_window
 	bool was_pending;
 	uint64_t epoch;
 
-	status = oriel_dev_check_other(w, ORIEL_DEV_BARRIER_PEER, peer, slot, w->barriers);
+	status = ori_dev_check_other(w, ORIEL_DEV_BARRIER_PEER, peer, slot, w->barriers);
 	if (status != ORIEL_OK)
 		return status;
 	oriel_dev_sync(g);
 	if (oriel_dev_is_leader(g)) {
-		was_pending =
-			oriel_dev_is_pending(&w->pair_epochs[(size_t)peer * w->barriers + slot],
-					     timeout_ns, &epoch);
+		was_pending = ori_dev_is_pending(&w->pair_epochs[(size_t)peer * w->barriers + slot],
+						 timeout_ns, &epoch);
 		if (ORIEL_DEV_OFTEN(!was_pending))
-			status = oriel_dev_enter_pair(w, peer, slot, timeout_ns, &epoch);
+			status = ori_dev_enter_pair(w, peer, slot, timeout_ns, &epoch);
 		if (status == ORIEL_OK)
-			status = oriel_dev_leave_pair(w, g, peer, slot, epoch, was_pending,
-						      timeout_ns);
+			status = ori_dev_leave_pair(w, g, peer, slot, epoch, was_pending,
+						    timeout_ns);
 	}
 	return oriel_dev_vote(g, status);
 }
@@ -181,16 +180,16 @@ ORIEL_DEV enum oriel_status oriel_dev_barrier_peer_arrive(const struct oriel_dev
 	enum oriel_status status;
 	uint64_t epoch;
 
-	status = oriel_dev_check_other(w, ORIEL_DEV_BARRIER_PEER, peer, slot, w->barriers);
+	status = ori_dev_check_other(w, ORIEL_DEV_BARRIER_PEER, peer, slot, w->barriers);
 	if (status != ORIEL_OK)
 		return status;
 	oriel_dev_sync(g);
 	if (oriel_dev_is_leader(g)) {
-		if (oriel_dev_is_pending(&w->pair_epochs[(size_t)peer * w->barriers + slot], 0,
-					 &epoch))
-			status = oriel_dev_reject_arrival(w, ORIEL_DEV_BARRIER_PEER, peer, slot);
+		if (ori_dev_is_pending(&w->pair_epochs[(size_t)peer * w->barriers + slot], 0,
+				       &epoch))
+			status = ori_dev_reject_arrival(w, ORIEL_DEV_BARRIER_PEER, peer, slot);
 		else
-			status = oriel_dev_enter_pair(w, peer, slot, 0, &epoch);
+			status = ori_dev_enter_pair(w, peer, slot, 0, &epoch);
 	}
 	return oriel_dev_vote(g, status);
 }
@@ -206,13 +205,13 @@ ORIEL_DEV enum oriel_status oriel_dev_barrier_peer_wait(const struct oriel_dev_w
 	enum oriel_status status;
 	uint64_t epoch;
 
-	status = oriel_dev_check_other(w, ORIEL_DEV_BARRIER_PEER, peer, slot, w->barriers);
+	status = ori_dev_check_other(w, ORIEL_DEV_BARRIER_PEER, peer, slot, w->barriers);
 	if (status != ORIEL_OK)
 		return status;
 	if (oriel_dev_is_leader(g)) {
 		epoch = oriel_dev_load_relaxed(&w->pair_epochs[(size_t)peer * w->barriers + slot]);
-		status = oriel_dev_leave_pair(w, g, peer, slot, epoch & ~ORIEL_DEV_PENDING,
-					      epoch & ORIEL_DEV_PENDING, timeout_ns);
+		status = ori_dev_leave_pair(w, g, peer, slot, epoch & ~ORIEL_DEV_PENDING,
+					    epoch & ORIEL_DEV_PENDING, timeout_ns);
 	}
 	return oriel_dev_vote(g, status);
 }

@@ -39,16 +39,16 @@ ORIEL_DEV enum oriel_status oriel_dev_send(const struct oriel_dev_window *w,
 {
 	enum oriel_status status;
 
-	status = oriel_dev_check_other(w, ORIEL_DEV_SEND, peer, channel, w->channels);
+	status = ori_dev_check_other(w, ORIEL_DEV_SEND, peer, channel, w->channels);
 	if (status != ORIEL_OK)
 		return status;
 	switch (oriel_dev_path(w, peer)) {
 	case ORIEL_PATH_MAPPED:
-		return oriel_mapped_send(w, g, peer, channel, from, length, timeout_ns);
+		return ori_dev_mapped_send(w, g, peer, channel, from, length, timeout_ns);
 	case ORIEL_PATH_RDMA:
 		if (!ORIEL_DEV_HAS(ORIEL_PATH_RDMA))
 			break;
-		return oriel_rdma_send(w, g, peer, channel, from, length, timeout_ns);
+		return ori_dev_rdma_send(w, g, peer, channel, from, length, timeout_ns);
 	}
 	return ORIEL_ERR_NO_PATH;
 }
@@ -66,17 +66,17 @@ ORIEL_DEV enum oriel_status oriel_dev_recv(const struct oriel_dev_window *w,
 {
 	enum oriel_status status;
 
-	status = oriel_dev_check_other(w, ORIEL_DEV_RECV, peer, channel, w->channels);
+	status = ori_dev_check_other(w, ORIEL_DEV_RECV, peer, channel, w->channels);
 	if (status != ORIEL_OK)
 		return status;
 	switch (oriel_dev_path(w, peer)) {
 	case ORIEL_PATH_NONE:
 		return ORIEL_ERR_NO_PATH;
 	case ORIEL_PATH_RDMA:
-		if (!oriel_link_is_connected(w->peers[peer].link))
+		if (!ori_dev_link_is_connected(w->peers[peer].link))
 			return ORIEL_ERR_NO_PATH;
 	}
-	return oriel_channel_recv(w, g, peer, channel, to, length, timeout_ns);
+	return ori_dev_channel_recv(w, g, peer, channel, to, length, timeout_ns);
 }
 
 #endif

@@ -40,8 +40,8 @@ ORIEL_DEV enum oriel_status oriel_dev_copy_group_enter(const struct oriel_dev_co
 		 * The host stores ended, does a full fence as well, and then reads inside of
 		 * all workers.
 		 */
-		oriel_dev_fence_full();
-		status = oriel_copy_group_status(group);
+		ori_dev_fence_full();
+		status = ori_dev_copy_group_status(group);
 		if (status != ORIEL_OK)
 			oriel_dev_store_release(inside, 0);
 	}
@@ -71,9 +71,9 @@ ORIEL_DEV enum oriel_status oriel_dev_copy_group_test(const struct oriel_dev_cop
 	uint64_t number;
 
 	if (oriel_dev_is_leader(g)) {
-		job = oriel_copy_group_job(group, side, worker, &number);
+		job = ori_dev_copy_group_job(group, side, worker, &number);
 		if (oriel_dev_load_relaxed(&job->posted) != number + 1) {
-			status = oriel_copy_group_status(group);
+			status = ori_dev_copy_group_status(group);
 			status = status == ORIEL_OK ? ORIEL_AGAIN : status;
 		}
 	}
@@ -99,8 +99,8 @@ ORIEL_DEV enum oriel_status oriel_dev_copy_group_next(const struct oriel_dev_cop
 
 	/* Only the leader reads the ring, which lies across the bus. */
 	if (oriel_dev_is_leader(g)) {
-		job = oriel_copy_group_job(group, side, worker, &number);
-		status = oriel_copy_group_wait(group, job, number, timeout_ns);
+		job = ori_dev_copy_group_job(group, side, worker, &number);
+		status = ori_dev_copy_group_wait(group, job, number, timeout_ns);
 		if (status == ORIEL_OK)
 			c = job->chunk;
 	}
@@ -152,7 +152,7 @@ ORIEL_DEV void oriel_dev_copy_group_copy(const struct oriel_dev_copy_group *grou
 	const char *from = side == ORIEL_DEV_PACK ? chunk->buffer : chunk->slot;
 
 	if (length)
-		oriel_mapped_copy(g, to + begin, from + begin, length);
+		ori_dev_mapped_copy(g, to + begin, from + begin, length);
 	oriel_dev_copy_group_done(group, g, side, worker, chunk);
 }
 

@@ -28,19 +28,18 @@ ORIEL_DEV int64_t oriel_dev_put_counter(const struct oriel_dev_window *w, struct
 	struct oriel_dev_target remote;
 	int64_t ticket;
 
-	status = oriel_dev_check_id(w, ORIEL_DEV_COUNTER, peer, counter, w->counters);
+	status = ori_dev_check_id(w, ORIEL_DEV_COUNTER, peer, counter, w->counters);
 	if (status != ORIEL_OK)
 		return status;
-	if (oriel_dev_is_rdma(w, peer)) {
-		status = oriel_dev_check_range(w, ORIEL_DEV_PUT, peer, to, length, &remote);
+	if (ori_dev_is_rdma(w, peer)) {
+		status = ori_dev_check_range(w, ORIEL_DEV_PUT, peer, to, length, &remote);
 		if (status != ORIEL_OK)
 			return status;
-		return oriel_rdma_ticket(
-			peer,
-			oriel_link_put_counter(w->peers[peer].link, g,
-					       oriel_rdma_remote(w, peer, to),
-					       oriel_rdma_source(w, g, peer, from, length), length,
-					       oriel_rdma_counter(w, peer, counter), 1));
+		return ori_dev_rdma_ticket(
+			peer, ori_dev_link_put_counter(
+				      w->peers[peer].link, g, ori_dev_rdma_remote(w, peer, to),
+				      ori_dev_rdma_source(w, g, peer, from, length), length,
+				      ori_dev_rdma_counter(w, peer, counter), 1));
 	}
 	ticket = oriel_dev_put(w, g, peer, to, from, length);
 	if (ticket < 0)
@@ -48,7 +47,7 @@ ORIEL_DEV int64_t oriel_dev_put_counter(const struct oriel_dev_window *w, struct
 	oriel_dev_sync(g);
 	/* Acquired in oriel_dev_wait_counter(). */
 	if (oriel_dev_is_leader(g))
-		oriel_dev_add_release(oriel_dev_counter(w, peer, counter), 1);
+		oriel_dev_add_release(ori_dev_counter(w, peer, counter), 1);
 	return ticket;
 }
 
@@ -62,28 +61,28 @@ ORIEL_DEV int64_t oriel_dev_put_signal_counter(const struct oriel_dev_window *w,
 	struct oriel_dev_target remote;
 	int64_t ticket;
 
-	status = oriel_dev_check_id(w, ORIEL_DEV_COUNTER, peer, counter, w->counters);
+	status = ori_dev_check_id(w, ORIEL_DEV_COUNTER, peer, counter, w->counters);
 	if (status != ORIEL_OK)
 		return status;
-	if (oriel_dev_is_rdma(w, peer)) {
-		status = oriel_dev_check_id(w, ORIEL_DEV_SIGNAL, peer, id, w->signals);
+	if (ori_dev_is_rdma(w, peer)) {
+		status = ori_dev_check_id(w, ORIEL_DEV_SIGNAL, peer, id, w->signals);
 		if (status == ORIEL_OK)
-			status = oriel_dev_check_range(w, ORIEL_DEV_PUT, peer, to, length, &remote);
+			status = ori_dev_check_range(w, ORIEL_DEV_PUT, peer, to, length, &remote);
 		if (status != ORIEL_OK)
 			return status;
-		return oriel_rdma_ticket(
-			peer,
-			oriel_link_put_signal_counter(w->peers[peer].link, g,
-						      oriel_rdma_remote(w, peer, to),
-						      oriel_rdma_source(w, g, peer, from, length),
-						      length, oriel_rdma_signal(w, peer, id), value,
-						      oriel_rdma_counter(w, peer, counter), 1));
+		return ori_dev_rdma_ticket(peer,
+					   ori_dev_link_put_signal_counter(
+						   w->peers[peer].link, g,
+						   ori_dev_rdma_remote(w, peer, to),
+						   ori_dev_rdma_source(w, g, peer, from, length),
+						   length, ori_dev_rdma_signal(w, peer, id), value,
+						   ori_dev_rdma_counter(w, peer, counter), 1));
 	}
 	ticket = oriel_dev_put_signal(w, g, peer, to, from, length, id, value);
 	if (ticket < 0)
 		return ticket;
 	if (oriel_dev_is_leader(g))
-		oriel_dev_add_release(oriel_dev_counter(w, peer, counter), 1);
+		oriel_dev_add_release(ori_dev_counter(w, peer, counter), 1);
 	return ticket;
 }
 
@@ -95,23 +94,24 @@ ORIEL_DEV int64_t oriel_dev_signal_counter(const struct oriel_dev_window *w,
 	enum oriel_status status;
 	int64_t ticket;
 
-	status = oriel_dev_check_id(w, ORIEL_DEV_COUNTER, peer, counter, w->counters);
+	status = ori_dev_check_id(w, ORIEL_DEV_COUNTER, peer, counter, w->counters);
 	if (status != ORIEL_OK)
 		return status;
-	if (oriel_dev_is_rdma(w, peer)) {
-		status = oriel_dev_check_id(w, ORIEL_DEV_SIGNAL, peer, id, w->signals);
+	if (ori_dev_is_rdma(w, peer)) {
+		status = ori_dev_check_id(w, ORIEL_DEV_SIGNAL, peer, id, w->signals);
 		if (status != ORIEL_OK)
 			return status;
-		return oriel_rdma_ticket(
-			peer, oriel_link_signal_counter(w->peers[peer].link, g,
-							oriel_rdma_signal(w, peer, id), value,
-							oriel_rdma_counter(w, peer, counter), 1));
+		return ori_dev_rdma_ticket(
+			peer,
+			ori_dev_link_signal_counter(w->peers[peer].link, g,
+						    ori_dev_rdma_signal(w, peer, id), value,
+						    ori_dev_rdma_counter(w, peer, counter), 1));
 	}
 	ticket = oriel_dev_signal(w, g, peer, id, ORIEL_SIGNAL_ADD, value);
 	if (ticket < 0)
 		return ticket;
 	if (oriel_dev_is_leader(g))
-		oriel_dev_add_release(oriel_dev_counter(w, peer, counter), 1);
+		oriel_dev_add_release(ori_dev_counter(w, peer, counter), 1);
 	return ticket;
 }
 
@@ -125,14 +125,14 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_counter(const struct oriel_dev_window
 				    peer, counter};
 	enum oriel_status status;
 
-	status = oriel_dev_check_id(w, ORIEL_DEV_WAIT_COUNTER, peer, counter, w->counters);
+	status = ori_dev_check_id(w, ORIEL_DEV_WAIT_COUNTER, peer, counter, w->counters);
 	if (status == ORIEL_OK)
-		status = oriel_dev_check_choice(w, ORIEL_DEV_WAIT_COUNTER, (uint32_t)compare,
-						ORIEL_LE);
+		status = ori_dev_check_choice(w, ORIEL_DEV_WAIT_COUNTER, (uint32_t)compare,
+					      ORIEL_LE);
 	if (status != ORIEL_OK)
 		return status;
-	aim.word = oriel_dev_counter(w, peer, counter);
-	return oriel_dev_wait_led(w, g, &aim, timeout_ns);
+	aim.word = ori_dev_counter(w, peer, counter);
+	return ori_dev_wait_led(w, g, &aim, timeout_ns);
 }
 
 /* One thread. */
@@ -141,9 +141,9 @@ ORIEL_DEV enum oriel_status oriel_dev_read_counter(const struct oriel_dev_window
 {
 	enum oriel_status status;
 
-	status = oriel_dev_check_id(w, ORIEL_DEV_COUNTER, peer, counter, w->counters);
+	status = ori_dev_check_id(w, ORIEL_DEV_COUNTER, peer, counter, w->counters);
 	if (status == ORIEL_OK)
-		*value = oriel_dev_load_acquire(oriel_dev_counter(w, peer, counter));
+		*value = oriel_dev_load_acquire(ori_dev_counter(w, peer, counter));
 	return status;
 }
 
@@ -157,9 +157,9 @@ ORIEL_DEV enum oriel_status oriel_dev_reset_counter(const struct oriel_dev_windo
 {
 	enum oriel_status status;
 
-	status = oriel_dev_check_id(w, ORIEL_DEV_COUNTER, peer, counter, w->counters);
+	status = ori_dev_check_id(w, ORIEL_DEV_COUNTER, peer, counter, w->counters);
 	if (status == ORIEL_OK)
-		oriel_dev_store_release(oriel_dev_counter(w, peer, counter), 0);
+		oriel_dev_store_release(ori_dev_counter(w, peer, counter), 0);
 	return status;
 }
 

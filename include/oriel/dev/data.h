@@ -20,24 +20,25 @@ ORIEL_DEV int64_t oriel_dev_put(const struct oriel_dev_window *w, struct oriel_d
 	struct oriel_dev_target remote;
 	enum oriel_status status;
 
-	if (ORIEL_DEV_OFTEN(oriel_dev_fast_range(w, peer, to, length, &remote))) {
-		oriel_mapped_copy(g, remote.base, from, length);
+	if (ORIEL_DEV_OFTEN(ori_dev_fast_range(w, peer, to, length, &remote))) {
+		ori_dev_mapped_copy(g, remote.base, from, length);
 		return 0;
 	}
-	status = oriel_dev_check_range(w, ORIEL_DEV_PUT, peer, to, length, &remote);
+	status = ori_dev_check_range(w, ORIEL_DEV_PUT, peer, to, length, &remote);
 	if (status != ORIEL_OK)
 		return status;
-	switch (oriel_dev_usable(remote.peer.path)) {
+	switch (ori_dev_usable(remote.peer.path)) {
 	case ORIEL_PATH_SELF:
 	case ORIEL_PATH_MAPPED:
-		oriel_mapped_copy(g, remote.base, from, length);
+		ori_dev_mapped_copy(g, remote.base, from, length);
 		return 0;
 	case ORIEL_PATH_RDMA:
 		if (!ORIEL_DEV_HAS(ORIEL_PATH_RDMA))
 			break;
-		return oriel_rdma_ticket(
-			peer, oriel_link_put(remote.peer.link, g, oriel_rdma_remote(w, peer, to),
-					     oriel_rdma_source(w, g, peer, from, length), length));
+		return ori_dev_rdma_ticket(
+			peer,
+			ori_dev_link_put(remote.peer.link, g, ori_dev_rdma_remote(w, peer, to),
+					 ori_dev_rdma_source(w, g, peer, from, length), length));
 	}
 	return ORIEL_ERR_NO_PATH;
 }
@@ -56,15 +57,15 @@ ORIEL_DEV int64_t oriel_dev_put_part(const struct oriel_dev_window *w, struct or
 	enum oriel_status status;
 	uint64_t begin;
 
-	status = oriel_dev_check_any(w, ORIEL_DEV_PUT, part, parts);
+	status = ori_dev_check_any(w, ORIEL_DEV_PUT, part, parts);
 	if (status == ORIEL_OK)
-		status = oriel_dev_check_range(w, ORIEL_DEV_PUT, peer, to, length, &remote);
+		status = ori_dev_check_range(w, ORIEL_DEV_PUT, peer, to, length, &remote);
 	if (status != ORIEL_OK)
 		return status;
-	switch (oriel_dev_usable(remote.peer.path)) {
+	switch (ori_dev_usable(remote.peer.path)) {
 	case ORIEL_PATH_SELF:
 	case ORIEL_PATH_MAPPED:
-		oriel_mapped_copy_turns(g, part, parts, remote.base, (const char *)from, length);
+		ori_dev_mapped_copy_turns(g, part, parts, remote.base, (const char *)from, length);
 		return 0;
 	case ORIEL_PATH_RDMA:
 		if (!ORIEL_DEV_HAS(ORIEL_PATH_RDMA))
@@ -72,13 +73,14 @@ ORIEL_DEV int64_t oriel_dev_put_part(const struct oriel_dev_window *w, struct or
 		/* In one piece, since each piece is a post. */
 		length = oriel_dev_part(all, length, &begin);
 		if (!length)
-			return oriel_rdma_ticket(peer, (int64_t)ORIEL_RDMA_TICKET_NONE);
-		return oriel_rdma_ticket(
+			return ori_dev_rdma_ticket(peer, (int64_t)ORIEL_RDMA_TICKET_NONE);
+		return ori_dev_rdma_ticket(
 			peer,
-			oriel_link_put(remote.peer.link, g, oriel_rdma_remote(w, peer, to + begin),
-				       oriel_rdma_source(w, g, peer, (const char *)from + begin,
-							 length),
-				       length));
+			ori_dev_link_put(remote.peer.link, g,
+					 ori_dev_rdma_remote(w, peer, to + begin),
+					 ori_dev_rdma_source(w, g, peer, (const char *)from + begin,
+							     length),
+					 length));
 	}
 	return ORIEL_ERR_NO_PATH;
 }
@@ -94,15 +96,16 @@ ORIEL_DEV int64_t oriel_dev_put_value(const struct oriel_dev_window *w, uint32_t
 	struct oriel_dev_target remote;
 	enum oriel_status status;
 
-	if (!ORIEL_DEV_OFTEN(oriel_dev_fast_word(w, peer, to, &remote))) {
-		status = oriel_dev_check_word(w, ORIEL_DEV_PUT_VALUE, peer, to, &remote);
+	if (!ORIEL_DEV_OFTEN(ori_dev_fast_word(w, peer, to, &remote))) {
+		status = ori_dev_check_word(w, ORIEL_DEV_PUT_VALUE, peer, to, &remote);
 		if (status != ORIEL_OK)
 			return status;
 		if (ORIEL_DEV_HAS(ORIEL_PATH_RDMA) && remote.peer.path == ORIEL_PATH_RDMA)
-			return oriel_rdma_ticket(
-				peer, oriel_link_put_value(remote.peer.link, oriel_dev_thread(),
-							   oriel_rdma_remote(w, peer, to), value));
-		if (oriel_dev_usable(remote.peer.path) == ORIEL_PATH_NONE)
+			return ori_dev_rdma_ticket(
+				peer,
+				ori_dev_link_put_value(remote.peer.link, oriel_dev_thread(),
+						       ori_dev_rdma_remote(w, peer, to), value));
+		if (ori_dev_usable(remote.peer.path) == ORIEL_PATH_NONE)
 			return ORIEL_ERR_NO_PATH;
 	}
 	oriel_dev_store_relaxed((uint64_t *)(void *)remote.base, value);
@@ -119,18 +122,18 @@ ORIEL_DEV int64_t oriel_dev_get(const struct oriel_dev_window *w, struct oriel_d
 	struct oriel_dev_target remote;
 	enum oriel_status status;
 
-	status = oriel_dev_check_range(w, ORIEL_DEV_GET, peer, from, length, &remote);
+	status = ori_dev_check_range(w, ORIEL_DEV_GET, peer, from, length, &remote);
 	if (status != ORIEL_OK)
 		return status;
-	switch (oriel_dev_usable(remote.peer.path)) {
+	switch (ori_dev_usable(remote.peer.path)) {
 	case ORIEL_PATH_SELF:
 	case ORIEL_PATH_MAPPED:
-		oriel_mapped_copy(g, to, remote.base, length);
+		ori_dev_mapped_copy(g, to, remote.base, length);
 		return 0;
 	case ORIEL_PATH_RDMA:
 		if (!ORIEL_DEV_HAS(ORIEL_PATH_RDMA))
 			break;
-		return oriel_rdma_ticket(peer, oriel_rdma_get(w, g, peer, from, to, length));
+		return ori_dev_rdma_ticket(peer, ori_dev_rdma_get(w, g, peer, from, to, length));
 	}
 	return ORIEL_ERR_NO_PATH;
 }
@@ -145,7 +148,7 @@ ORIEL_DEV int64_t oriel_dev_get(const struct oriel_dev_window *w, struct oriel_d
 ORIEL_DEV enum oriel_status oriel_dev_fetch_add(const struct oriel_dev_window *w, uint32_t peer,
 						uint64_t at, uint64_t value, uint64_t *old)
 {
-	return oriel_dev_fetch_add_as(w, peer, at, value, old, true);
+	return ori_dev_fetch_add_as(w, peer, at, value, old, true);
 }
 
 /*
@@ -156,7 +159,7 @@ ORIEL_DEV enum oriel_status oriel_dev_fetch_add_relaxed(const struct oriel_dev_w
 							uint32_t peer, uint64_t at, uint64_t value,
 							uint64_t *old)
 {
-	return oriel_dev_fetch_add_as(w, peer, at, value, old, false);
+	return ori_dev_fetch_add_as(w, peer, at, value, old, false);
 }
 
 /*
@@ -167,9 +170,9 @@ ORIEL_DEV void *oriel_dev_address(const struct oriel_dev_window *w, uint32_t pee
 {
 	struct oriel_dev_target remote;
 
-	if (!oriel_dev_locate(w, oriel_dev_is_compatible(w), peer, at, 1, &remote))
+	if (!ori_dev_locate(w, oriel_dev_is_compatible(w), peer, at, 1, &remote))
 		return NULL;
-	switch (oriel_dev_usable(remote.peer.path)) {
+	switch (ori_dev_usable(remote.peer.path)) {
 	case ORIEL_PATH_SELF:
 	case ORIEL_PATH_MAPPED:
 		return remote.base;
@@ -198,13 +201,13 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_local(const struct oriel_dev_window *
 
 	if (ticket < 0 && ticket >= INT32_MIN)
 		return (enum oriel_status)ticket;
-	status = oriel_dev_check_id(w, ORIEL_DEV_WAIT_LOCAL, peer, 0, 1);
+	status = ori_dev_check_id(w, ORIEL_DEV_WAIT_LOCAL, peer, 0, 1);
 	if (status != ORIEL_OK)
 		return status;
-	if (oriel_dev_is_rdma(w, peer))
-		return oriel_rdma_wait_local(w, g, peer, ticket, timeout_ns);
+	if (ori_dev_is_rdma(w, peer))
+		return ori_dev_rdma_wait_local(w, g, peer, ticket, timeout_ns);
 	if (ticket)
-		return oriel_dev_reject_ticket(oriel_dev_reporter_of(w), peer, 0, ticket);
+		return ori_dev_reject_ticket(ori_dev_reporter_of(w), peer, 0, ticket);
 	/* A mapped copy is done when each thread has returned from it. */
 	oriel_dev_sync(g);
 	return ORIEL_OK;
@@ -221,7 +224,7 @@ ORIEL_DEV enum oriel_status oriel_dev_drain(const struct oriel_dev_window *w,
 	if (!oriel_dev_is_compatible(w))
 		return ORIEL_ERR_VERSION;
 	oriel_dev_sync(g);
-	return oriel_rdma_fence_all(w, g, false, timeout_ns);
+	return ori_dev_rdma_fence_all(w, g, false, timeout_ns);
 }
 
 /*
@@ -234,9 +237,9 @@ ORIEL_DEV enum oriel_status oriel_dev_flush(const struct oriel_dev_window *w,
 	if (!oriel_dev_is_compatible(w))
 		return ORIEL_ERR_VERSION;
 	/* The fence orders each thread's own copies; the sync makes that hold for the group. */
-	oriel_dev_fence_full();
+	ori_dev_fence_full();
 	oriel_dev_sync(g);
-	return oriel_rdma_fence_all(w, g, true, timeout_ns);
+	return ori_dev_rdma_fence_all(w, g, true, timeout_ns);
 }
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The numbers of ranks, of peers and of the members of the domain, each from the other: the
- * queries of oriel/comm.h for kernels and threads of the CPU. Each is for one thread, and any
- * number of threads may call it at once.
+ * The numbers of ranks, of peers and of the members of the domain, each from the other, and how a
+ * peer is reached: the queries of oriel/comm.h for kernels and threads of the CPU. Each is for one
+ * thread, and any number of threads may call it at once.
  *
  * The domain is that of the communicator for the kind of memory that the window lies in: of a
  * window on GPUs the ranks that map each other's GPU memory, else those that map each other's host
@@ -30,7 +30,7 @@ ORIEL_DEV enum oriel_status oriel_dev_domain_rank(const struct oriel_dev_window 
 						  uint32_t *rank)
 {
 	enum oriel_status status =
-		oriel_dev_check_any(w, ORIEL_DEV_DOMAIN_RANK, index, w->domain_size);
+		ori_dev_check_any(w, ORIEL_DEV_DOMAIN_RANK, index, w->domain_size);
 
 	if (status == ORIEL_OK)
 		*rank = w->domain[index];
@@ -44,7 +44,7 @@ ORIEL_DEV enum oriel_status oriel_dev_domain_rank(const struct oriel_dev_window 
 ORIEL_DEV enum oriel_status oriel_dev_domain_find(const struct oriel_dev_window *w, uint32_t rank,
 						  uint32_t *index)
 {
-	enum oriel_status status = oriel_dev_check_id(w, ORIEL_DEV_DOMAIN_FIND, rank, 0, 1);
+	enum oriel_status status = ori_dev_check_id(w, ORIEL_DEV_DOMAIN_FIND, rank, 0, 1);
 	uint32_t found;
 
 	if (status != ORIEL_OK)
@@ -63,7 +63,7 @@ ORIEL_DEV enum oriel_status oriel_dev_domain_find(const struct oriel_dev_window 
 ORIEL_DEV enum oriel_status oriel_dev_peer_rank(const struct oriel_dev_window *w, uint32_t index,
 						uint32_t *rank)
 {
-	enum oriel_status status = oriel_dev_check_any(w, ORIEL_DEV_PEER_RANK, index, w->ranks - 1);
+	enum oriel_status status = ori_dev_check_any(w, ORIEL_DEV_PEER_RANK, index, w->ranks - 1);
 
 	if (status == ORIEL_OK)
 		*rank = index < w->rank ? index : index + 1;
@@ -74,7 +74,7 @@ ORIEL_DEV enum oriel_status oriel_dev_peer_rank(const struct oriel_dev_window *w
 ORIEL_DEV enum oriel_status oriel_dev_peer_index(const struct oriel_dev_window *w, uint32_t rank,
 						 uint32_t *index)
 {
-	enum oriel_status status = oriel_dev_check_other(w, ORIEL_DEV_PEER_INDEX, rank, 0, 1);
+	enum oriel_status status = ori_dev_check_other(w, ORIEL_DEV_PEER_INDEX, rank, 0, 1);
 
 	if (status == ORIEL_OK)
 		*index = rank < w->rank ? rank : rank - 1;
@@ -84,7 +84,17 @@ ORIEL_DEV enum oriel_status oriel_dev_peer_index(const struct oriel_dev_window *
 /* The path to @peer, a rank, as far as this translation unit has the code: ORIEL_DEV_PATHS. */
 ORIEL_DEV uint32_t oriel_dev_path(const struct oriel_dev_window *w, uint32_t peer)
 {
-	return oriel_dev_usable(oriel_dev_peer_of(w, peer).path);
+	return ori_dev_usable(ori_dev_peer_of(w, peer).path);
+}
+
+/*
+ * Is @peer mapped over a bus without atomics (PCIe)? Then signals cost a round trip there, and
+ * oriel_dev_fetch_add() several for each rank of the domain.
+ */
+ORIEL_DEV bool oriel_dev_is_serial(const struct oriel_dev_window *w, uint32_t peer)
+{
+	return w->inline_wide & ORIEL_DEV_HAS_SERIAL && peer < w->ranks &&
+	       ori_dev_peer_of(w, peer).flags & ORIEL_DEV_PEER_SERIAL;
 }
 
 #endif

@@ -20,12 +20,12 @@ ORIEL_DEV enum oriel_status oriel_dev_broadcast(const struct oriel_dev_window *w
 						uint32_t parts, uint32_t root, const void *from,
 						uint64_t length, uint64_t timeout_ns)
 {
-	enum oriel_status status = oriel_gather_check(w, c, part, parts);
+	enum oriel_status status = ori_dev_gather_check(w, c, part, parts);
 	uint32_t id = c->id + 2 * part, i;
 	int64_t posted = 0;
 
 	if (status == ORIEL_OK)
-		status = oriel_dev_check_id(w, ORIEL_DEV_SIGNAL, root, id, w->signals);
+		status = ori_dev_check_id(w, ORIEL_DEV_SIGNAL, root, id, w->signals);
 	if (status != ORIEL_OK || !length)
 		return status;
 	if (root != w->rank) {
@@ -35,14 +35,15 @@ ORIEL_DEV enum oriel_status oriel_dev_broadcast(const struct oriel_dev_window *w
 		return oriel_dev_wait_signal_next(w, g, root, id + 1, 1, timeout_ns);
 	}
 	if (c->result != (const char *)from)
-		oriel_mapped_copy_turns(g, part, parts, c->result, (const char *)from, length);
+		ori_dev_mapped_copy_turns(g, part, parts, c->result, (const char *)from, length);
 	ORIEL_DEV_ROLL
 	for (i = 1; i < w->ranks && status == ORIEL_OK; i++) {
-		uint32_t peer = oriel_dev_rank_after(w, i);
+		uint32_t peer = ori_dev_rank_after(w, i);
 
 		status = oriel_dev_wait_signal_next(w, g, peer, id, 1, timeout_ns);
 		if (status == ORIEL_OK)
-			posted = oriel_gather_send(w, g, c, part, parts, peer, c->to, from, length);
+			posted = ori_dev_gather_send(w, g, c, part, parts, peer, c->to, from,
+						     length);
 		if (posted < 0)
 			status = (enum oriel_status)posted;
 	}
@@ -67,45 +68,45 @@ oriel_dev_exchange(const struct oriel_dev_window *w, struct oriel_dev_group g,
 		   const struct oriel_dev_gather *c, uint32_t part, uint32_t parts,
 		   const void *from, const struct oriel_dev_alltoallv *layout, uint64_t timeout_ns)
 {
-	enum oriel_status status = oriel_gather_check(w, c, part, parts), ended, sent = ORIEL_OK;
+	enum oriel_status status = ori_dev_gather_check(w, c, part, parts), ended, sent = ORIEL_OK;
 	const struct oriel_dev_alltoallv *own = &layout[w->rank];
 	uint64_t epoch;
 	uint32_t i;
 
 	if (status == ORIEL_OK)
 		status = oriel_dev_vote(g, oriel_dev_is_leader(g)
-						   ? oriel_exchange_check(w, c, layout)
+						   ? ori_dev_exchange_check(w, c, layout)
 						   : ORIEL_OK);
 	if (status != ORIEL_OK)
 		return status;
-	epoch = oriel_dev_load_relaxed(oriel_gather_count(w, c, part)) + 1;
-	status = oriel_exchange_send_notes(w, g, c, part, epoch, layout);
+	epoch = oriel_dev_load_relaxed(ori_dev_gather_count(w, c, part)) + 1;
+	status = ori_dev_exchange_send_notes(w, g, c, part, epoch, layout);
 	if (status == ORIEL_OK)
-		oriel_mapped_copy_turns(g, part, parts, c->result + own->recv_displacement,
-					(const char *)from + own->send_displacement,
-					own->send_length);
+		ori_dev_mapped_copy_turns(g, part, parts, c->result + own->recv_displacement,
+					  (const char *)from + own->send_displacement,
+					  own->send_length);
 	ORIEL_DEV_ROLL
 	for (i = 1; i < w->ranks && status == ORIEL_OK; i++) {
-		uint32_t peer = oriel_dev_rank_after(w, i);
+		uint32_t peer = ori_dev_rank_after(w, i);
 
 		status = oriel_dev_wait_signal_next(w, g, peer, c->id + 2 * part, 1, timeout_ns);
 		if (status == ORIEL_OK)
-			status = oriel_exchange_send(w, g, c, part, parts, epoch, peer, from,
-						     &layout[peer]);
+			status = ori_dev_exchange_send(w, g, c, part, parts, epoch, peer, from,
+						       &layout[peer]);
 		if (status == ORIEL_ERR_MISMATCH) {
 			sent = status;
 			status = ORIEL_OK;
 		}
 	}
 	if (status == ORIEL_OK)
-		status = oriel_exchange_end(w, g, c, part, epoch, layout, timeout_ns);
+		status = ori_dev_exchange_end(w, g, c, part, epoch, layout, timeout_ns);
 	ended = status;
 	if (status == ORIEL_OK && w->rails)
 		ended = oriel_dev_drain(w, g, timeout_ns);
 	/* All threads have loaded the count. */
 	oriel_dev_sync(g);
 	if (oriel_dev_is_leader(g))
-		oriel_dev_store_relaxed(oriel_gather_count(w, c, part), epoch);
+		oriel_dev_store_relaxed(ori_dev_gather_count(w, c, part), epoch);
 	return ended == ORIEL_OK ? sent : ended;
 }
 

@@ -30,8 +30,8 @@ ORIEL_DEV enum oriel_status oriel_dev_gather_lines(const struct oriel_dev_window
 						   uint32_t parts, const void *from,
 						   uint64_t length, uint64_t timeout_ns)
 {
-	uint64_t begin, mine = oriel_gather_part(part, parts, length, &begin), epoch;
-	enum oriel_status status = oriel_gather_check(w, c, part, parts);
+	uint64_t begin, mine = ori_dev_gather_part(part, parts, length, &begin), epoch;
+	enum oriel_status status = ori_dev_gather_check(w, c, part, parts);
 	const char *text = (const char *)from + begin;
 	struct oriel_gather_team team;
 	int64_t posted = 0;
@@ -40,38 +40,38 @@ ORIEL_DEV enum oriel_status oriel_dev_gather_lines(const struct oriel_dev_window
 
 	if (status != ORIEL_OK || !mine)
 		return status;
-	if (oriel_gather_slot(c->lines, mine, 1) > c->slot)
+	if (ori_dev_gather_slot(c->lines, mine, 1) > c->slot)
 		return ORIEL_ERR_RANGE;
-	epoch = oriel_dev_load_relaxed(oriel_gather_count(w, c, part)) + 1;
+	epoch = oriel_dev_load_relaxed(ori_dev_gather_count(w, c, part)) + 1;
 	/* Never 0, which is the flag of a line that no rank has written. */
 	flag = (uint32_t)(epoch % UINT32_MAX) + 1;
-	team = oriel_gather_team_of(w, g);
+	team = ori_dev_gather_team_of(w, g);
 	ORIEL_DEV_ROLL
 	for (i = team.first; i < w->ranks && posted >= 0; i += team.teams)
-		posted = oriel_gather_put_lines(w, team.group, c, oriel_dev_rank_after(w, i),
-						oriel_gather_lines_offset(w, c, part, epoch,
-									  w->rank),
-						text + oriel_dev_rank_after(w, i) * c->stride, mine,
-						flag);
+		posted = ori_dev_gather_put_lines(w, team.group, c, ori_dev_rank_after(w, i),
+						  ori_dev_gather_lines_offset(w, c, part, epoch,
+									      w->rank),
+						  text + ori_dev_rank_after(w, i) * c->stride, mine,
+						  flag);
 	if (posted < 0)
 		status = (enum oriel_status)posted;
 	own = c->result + (uint64_t)w->rank * length + begin;
 	text += w->rank * c->stride;
 	if (own != text)
-		oriel_mapped_copy(g, own, text, mine);
+		ori_dev_mapped_copy(g, own, text, mine);
 	ORIEL_DEV_ROLL
 	for (i = team.first; i < w->ranks && status == ORIEL_OK; i += team.teams) {
-		uint32_t source = oriel_dev_rank_after(w, w->ranks - i);
+		uint32_t source = ori_dev_rank_after(w, w->ranks - i);
 
-		status = oriel_gather_await_lines(
-			w, team.group, c, oriel_gather_lines_offset(w, c, part, epoch, source),
+		status = ori_dev_gather_await_lines(
+			w, team.group, c, ori_dev_gather_lines_offset(w, c, part, epoch, source),
 			c->result + (uint64_t)source * length + begin, mine, flag, timeout_ns);
 	}
 	/* The vote synchronises the group: all threads have loaded the count and done their share.
 	 */
 	status = oriel_dev_vote(g, status);
 	if (oriel_dev_is_leader(g))
-		oriel_dev_store_relaxed(oriel_gather_count(w, c, part), epoch);
+		oriel_dev_store_relaxed(ori_dev_gather_count(w, c, part), epoch);
 	return status;
 }
 
@@ -88,7 +88,7 @@ ORIEL_DEV enum oriel_status oriel_dev_gather_puts(const struct oriel_dev_window 
 						  uint32_t parts, const void *from, uint64_t length,
 						  uint64_t timeout_ns)
 {
-	enum oriel_status status = oriel_gather_check(w, c, part, parts);
+	enum oriel_status status = ori_dev_gather_check(w, c, part, parts);
 	uint32_t id = c->id + 2 * part;
 	int64_t posted = 0;
 
@@ -100,7 +100,7 @@ ORIEL_DEV enum oriel_status oriel_dev_gather_puts(const struct oriel_dev_window 
 	status = oriel_dev_wait_signal_next_all(w, g, id, 1, timeout_ns);
 	if (status != ORIEL_OK)
 		return status;
-	posted = oriel_gather_put_all(w, g, c, part, parts, (const char *)from, length);
+	posted = ori_dev_gather_put_all(w, g, c, part, parts, (const char *)from, length);
 	if (posted >= 0)
 		posted = oriel_dev_signal_all(w, g, id + 1, ORIEL_SIGNAL_ADD, 1);
 	if (posted < 0)

@@ -103,11 +103,11 @@ ORIEL_DEV void oriel_dev_sync(struct oriel_dev_group g)
 		__syncthreads();
 #if __CUDA_ARCH__ >= 900
 	else if (g.kind == ORIEL_DEV_CLUSTER)
-		oriel_cluster_sync();
+		ori_dev_cluster_sync();
 #endif
 #else
 	if (g.kind == ORIEL_DEV_TEAM)
-		oriel_team_sync(g.team);
+		ori_dev_team_sync(g.team);
 #endif
 }
 
@@ -128,7 +128,7 @@ ORIEL_DEV uint64_t oriel_dev_share(struct oriel_dev_group g, uint64_t value)
 	}
 #if __CUDA_ARCH__ >= 900
 	if (g.kind == ORIEL_DEV_CLUSTER)
-		return oriel_cluster_share(g, value);
+		return ori_dev_cluster_share(g, value);
 #endif
 #else
 	if (g.kind == ORIEL_DEV_TEAM) {
@@ -136,7 +136,7 @@ ORIEL_DEV uint64_t oriel_dev_share(struct oriel_dev_group g, uint64_t value)
 
 		if (g.rank == 0)
 			oriel_dev_store_relaxed(share, value);
-		oriel_team_sync(g.team);
+		ori_dev_team_sync(g.team);
 		return oriel_dev_load_relaxed(share);
 	}
 #endif
@@ -169,7 +169,7 @@ ORIEL_DEV enum oriel_status oriel_dev_vote(struct oriel_dev_group g, enum oriel_
 	}
 #if __CUDA_ARCH__ >= 900
 	if (g.kind == ORIEL_DEV_CLUSTER)
-		return oriel_cluster_vote(g, status);
+		return ori_dev_cluster_vote(g, status);
 #endif
 #else
 	if (g.kind == ORIEL_DEV_TEAM) {
@@ -177,7 +177,7 @@ ORIEL_DEV enum oriel_status oriel_dev_vote(struct oriel_dev_group g, enum oriel_
 
 		if (status != ORIEL_OK)
 			oriel_dev_store_relaxed(vote, (uint64_t)(int64_t)status);
-		oriel_team_sync(g.team);
+		ori_dev_team_sync(g.team);
 		return (enum oriel_status)(int64_t)oriel_dev_load_relaxed(vote);
 	}
 #endif

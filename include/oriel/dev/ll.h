@@ -18,7 +18,7 @@
 
 /*
  * Whole group: write @length bytes, at most ORIEL_LL_MAX, at @from in LL form to offset @to of
- * @peer, where they take oriel_ll_length(@length) bytes; @to is a multiple of 16. The target is
+ * @peer, where they take ori_dev_ll_length(@length) bytes; @to is a multiple of 16. The target is
  * the two ranks' own: it must hold no flag @epoch, so count @epoch up from 1 if memory began as
  * zeros, and the peer must have taken the message before.
  */
@@ -30,16 +30,16 @@ ORIEL_DEV int64_t oriel_dev_put_ll(const struct oriel_dev_window *w, struct orie
 	struct oriel_dev_target remote;
 	enum oriel_status status;
 
-	if (!ORIEL_DEV_OFTEN(oriel_ll_is_fast(w, peer, to, length, &remote))) {
-		status = oriel_ll_check(w, ORIEL_DEV_PUT_LL, peer, to, length, &remote);
+	if (!ORIEL_DEV_OFTEN(ori_dev_ll_is_fast(w, peer, to, length, &remote))) {
+		status = ori_dev_ll_check(w, ORIEL_DEV_PUT_LL, peer, to, length, &remote);
 		if (status != ORIEL_OK)
 			return status;
-		if (oriel_dev_usable(remote.peer.path) != ORIEL_PATH_SELF &&
-		    oriel_dev_usable(remote.peer.path) != ORIEL_PATH_MAPPED)
+		if (ori_dev_usable(remote.peer.path) != ORIEL_PATH_SELF &&
+		    ori_dev_usable(remote.peer.path) != ORIEL_PATH_MAPPED)
 			return ORIEL_ERR_NO_PATH;
 	}
 	slot.base = remote.base;
-	oriel_ll_write(g, &slot, from, length);
+	ori_dev_ll_write(g, &slot, from, length);
 	return 0;
 }
 
@@ -52,7 +52,7 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_ll(const struct oriel_dev_window *w,
 					      struct oriel_dev_group g, uint64_t at, void *to,
 					      uint64_t length, uint32_t epoch, uint64_t timeout_ns)
 {
-	return oriel_dev_vote(g, oriel_ll_await(w, g, at, to, length, epoch, timeout_ns));
+	return oriel_dev_vote(g, ori_dev_ll_await(w, g, at, to, length, epoch, timeout_ns));
 }
 
 #endif

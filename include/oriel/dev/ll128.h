@@ -24,12 +24,12 @@
  */
 ORIEL_DEV bool oriel_dev_has_ll128(const struct oriel_dev_window *w, uint32_t peer)
 {
-	return oriel_ll128_suits(w, peer);
+	return ori_dev_ll128_suits(w, peer);
 }
 
 /*
  * Whole group: write @length bytes, at most ORIEL_LL_MAX, at @from in LL128 form to offset @to
- * of @peer, where they take oriel_ll128_length(@length) bytes; @to is a multiple of 128; of
+ * of @peer, where they take ori_dev_ll128_length(@length) bytes; @to is a multiple of 128; of
  * buffer 0 if this is a kernel. The rules for the target and for @epoch are those of
  * oriel_dev_put_ll().
  */
@@ -41,11 +41,11 @@ ORIEL_DEV int64_t oriel_dev_put_ll128(const struct oriel_dev_window *w, struct o
 	struct oriel_dev_target remote;
 	enum oriel_status status;
 
-	status = oriel_ll128_check(w, ORIEL_DEV_PUT_LL, peer, to, length, &remote);
+	status = ori_dev_ll128_check(w, ORIEL_DEV_PUT_LL, peer, to, length, &remote);
 	if (status != ORIEL_OK)
 		return status;
 	slot.base = remote.base;
-	oriel_ll128_write(g, &slot, from, length);
+	ori_dev_ll128_write(g, &slot, from, length);
 	return 0;
 }
 
@@ -59,7 +59,7 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_ll128(const struct oriel_dev_window *
 						 uint64_t length, uint64_t epoch,
 						 uint64_t timeout_ns)
 {
-	return oriel_dev_vote(g, oriel_ll128_await(w, g, at, to, length, epoch, timeout_ns));
+	return oriel_dev_vote(g, ori_dev_ll128_await(w, g, at, to, length, epoch, timeout_ns));
 }
 
 #endif

@@ -25,17 +25,17 @@ ORIEL_DEV enum oriel_status oriel_dev_send_ll(const struct oriel_dev_window *w,
 					      uint32_t channel, const void *from, uint64_t length,
 					      uint64_t timeout_ns)
 {
-	struct oriel_message m = oriel_message_ll(w, peer, channel, length);
+	struct oriel_message m = ori_dev_message_ll(w, peer, channel, length);
 	struct oriel_message_cursor position;
 	struct oriel_ll_slot lines;
 	enum oriel_status status;
 
-	status = oriel_message_send_begin(w, g, &m, timeout_ns, &position);
+	status = ori_dev_message_send_begin(w, g, &m, timeout_ns, &position);
 	if (status != ORIEL_OK)
 		return status;
-	lines = oriel_message_ll_slot(w, &position);
-	oriel_ll_write(g, &lines, from, length);
-	oriel_message_send_end(w, g, &m, &position);
+	lines = ori_dev_message_ll_slot(w, &position);
+	ori_dev_ll_write(g, &lines, from, length);
+	ori_dev_message_send_end(w, g, &m, &position);
 	return ORIEL_OK;
 }
 
@@ -50,19 +50,19 @@ ORIEL_DEV enum oriel_status oriel_dev_recv_ll(const struct oriel_dev_window *w,
 					      uint64_t timeout_ns)
 {
 	struct oriel_dev_aim aim = {NULL, 0, ORIEL_EQ, ORIEL_DEV_RECV, peer, channel};
-	struct oriel_message m = oriel_message_ll(w, peer, channel, length);
+	struct oriel_message m = ori_dev_message_ll(w, peer, channel, length);
 	struct oriel_message_cursor position;
 	struct oriel_ll_slot lines;
 	enum oriel_status status;
 
-	status = oriel_message_recv_begin(w, &m, &position);
+	status = ori_dev_message_recv_begin(w, &m, &position);
 	if (status != ORIEL_OK)
 		return status;
-	lines = oriel_message_ll_slot(w, &position);
-	status = oriel_dev_vote(g, oriel_ll_read(w, g, &lines, to, length, &aim, timeout_ns));
+	lines = ori_dev_message_ll_slot(w, &position);
+	status = oriel_dev_vote(g, ori_dev_ll_read(w, g, &lines, to, length, &aim, timeout_ns));
 	if (status != ORIEL_OK)
 		return status;
-	return oriel_message_recv_end(w, g, &m, &position);
+	return ori_dev_message_recv_end(w, g, &m, &position);
 }
 
 /*
@@ -74,17 +74,17 @@ ORIEL_DEV enum oriel_status oriel_dev_send_ll128(const struct oriel_dev_window *
 						 uint32_t channel, const void *from,
 						 uint64_t length, uint64_t timeout_ns)
 {
-	struct oriel_message m = oriel_message_ll128(w, peer, channel, length);
+	struct oriel_message m = ori_dev_message_ll128(w, peer, channel, length);
 	struct oriel_message_cursor position;
 	struct oriel_ll128_slot lines;
 	enum oriel_status status;
 
-	status = oriel_message_send_begin(w, g, &m, timeout_ns, &position);
+	status = ori_dev_message_send_begin(w, g, &m, timeout_ns, &position);
 	if (status != ORIEL_OK)
 		return status;
-	lines = oriel_message_ll128_slot(w, &position);
-	oriel_ll128_write(g, &lines, from, length);
-	oriel_message_send_end(w, g, &m, &position);
+	lines = ori_dev_message_ll128_slot(w, &position);
+	ori_dev_ll128_write(g, &lines, from, length);
+	ori_dev_message_send_end(w, g, &m, &position);
 	return ORIEL_OK;
 }
 
@@ -100,19 +100,19 @@ ORIEL_DEV enum oriel_status oriel_dev_recv_ll128(const struct oriel_dev_window *
 						 uint64_t timeout_ns)
 {
 	struct oriel_dev_aim aim = {NULL, 0, ORIEL_EQ, ORIEL_DEV_RECV, peer, channel};
-	struct oriel_message m = oriel_message_ll128(w, peer, channel, length);
+	struct oriel_message m = ori_dev_message_ll128(w, peer, channel, length);
 	struct oriel_message_cursor position;
 	struct oriel_ll128_slot lines;
 	enum oriel_status status;
 
-	status = oriel_message_recv_begin(w, &m, &position);
+	status = ori_dev_message_recv_begin(w, &m, &position);
 	if (status != ORIEL_OK)
 		return status;
-	lines = oriel_message_ll128_slot(w, &position);
-	status = oriel_dev_vote(g, oriel_ll128_read(w, g, &lines, to, length, &aim, timeout_ns));
+	lines = ori_dev_message_ll128_slot(w, &position);
+	status = oriel_dev_vote(g, ori_dev_ll128_read(w, g, &lines, to, length, &aim, timeout_ns));
 	if (status != ORIEL_OK)
 		return status;
-	return oriel_message_recv_end(w, g, &m, &position);
+	return ori_dev_message_recv_end(w, g, &m, &position);
 }
 
 #endif

@@ -7,6 +7,7 @@
 #define ORIEL_DEV_SIGNAL_H
 
 #include <oriel/dev/detail/signal.h>
+#include <oriel/dev/domain.h>
 #include <oriel/dev/wait.h>
 
 /*
@@ -21,16 +22,16 @@ ORIEL_DEV int64_t oriel_dev_signal(const struct oriel_dev_window *w, struct orie
 	enum oriel_status status;
 	uint64_t *word;
 
-	if (!ORIEL_DEV_OFTEN(oriel_dev_fast_signal(w, peer, id, op, &word))) {
-		status = oriel_dev_check_signal(w, peer, id, op);
+	if (!ORIEL_DEV_OFTEN(ori_dev_fast_signal(w, peer, id, op, &word))) {
+		status = ori_dev_check_signal(w, peer, id, op);
 		if (status != ORIEL_OK)
 			return status;
 		oriel_dev_sync(g);
-		return oriel_dev_apply_signal(w, g, peer, id, op, value, true);
+		return ori_dev_apply_signal(w, g, peer, id, op, value, true);
 	}
 	oriel_dev_sync(g);
 	if (oriel_dev_is_leader(g))
-		oriel_mapped_apply_signal(word, op, value, true);
+		ori_dev_mapped_apply_signal(word, op, value, true);
 	return 0;
 }
 
@@ -45,14 +46,14 @@ ORIEL_DEV int64_t oriel_dev_signal_relaxed(const struct oriel_dev_window *w,
 	enum oriel_status status;
 	uint64_t *word;
 
-	if (!ORIEL_DEV_OFTEN(oriel_dev_fast_signal(w, peer, id, op, &word))) {
-		status = oriel_dev_check_signal(w, peer, id, op);
+	if (!ORIEL_DEV_OFTEN(ori_dev_fast_signal(w, peer, id, op, &word))) {
+		status = ori_dev_check_signal(w, peer, id, op);
 		if (status != ORIEL_OK)
 			return status;
-		return oriel_dev_apply_signal(w, g, peer, id, op, value, false);
+		return ori_dev_apply_signal(w, g, peer, id, op, value, false);
 	}
 	if (oriel_dev_is_leader(g))
-		oriel_mapped_apply_signal(word, op, value, false);
+		ori_dev_mapped_apply_signal(word, op, value, false);
 	return 0;
 }
 
@@ -67,17 +68,16 @@ ORIEL_DEV int64_t oriel_dev_signal_all(const struct oriel_dev_window *w, struct 
 	int64_t ticket = 0;
 	uint32_t i;
 
-	status = oriel_dev_check_any(w, ORIEL_DEV_SIGNAL, id, w->signals);
+	status = ori_dev_check_any(w, ORIEL_DEV_SIGNAL, id, w->signals);
 	if (status == ORIEL_OK)
-		status =
-			oriel_dev_check_choice(w, ORIEL_DEV_SIGNAL, (uint32_t)op, ORIEL_SIGNAL_SET);
+		status = ori_dev_check_choice(w, ORIEL_DEV_SIGNAL, (uint32_t)op, ORIEL_SIGNAL_SET);
 	if (status != ORIEL_OK)
 		return status;
 	oriel_dev_sync(g);
 	for (i = 1 + g.rank; i < w->ranks; i += g.size) {
 		int64_t posted =
-			oriel_dev_apply_signal(w, oriel_dev_thread(), oriel_dev_rank_after(w, i),
-					       id, op, value, true);
+			ori_dev_apply_signal(w, oriel_dev_thread(), ori_dev_rank_after(w, i), id,
+					     op, value, true);
 
 		if (posted < 0)
 			ticket = posted;
@@ -100,33 +100,33 @@ ORIEL_DEV int64_t oriel_dev_put_signal(const struct oriel_dev_window *w, struct 
 	struct oriel_dev_target remote;
 
 	remote.peer.control = NULL;
-	if (!is_message || oriel_dev_is_copier(g.rank, (uint32_t)length)) {
+	if (!is_message || ori_dev_is_copier(g.rank, (uint32_t)length)) {
 		if (is_message)
-			some.size = oriel_dev_copiers(g, (uint32_t)length);
-		status = oriel_dev_check_put_signal(w, peer, to, length, id, &remote);
+			some.size = ori_dev_copiers(g, (uint32_t)length);
+		status = ori_dev_check_put_signal(w, peer, to, length, id, &remote);
 		if (ORIEL_DEV_OFTEN(status == ORIEL_OK))
-			oriel_mapped_copy(some, remote.base, from, length);
+			ori_dev_mapped_copy(some, remote.base, from, length);
 	}
 	/* If all threads have checked, all have the same status. */
-	if (is_message && !oriel_dev_is_copier(g.size - 1, (uint32_t)length))
+	if (is_message && !ori_dev_is_copier(g.size - 1, (uint32_t)length))
 		status = oriel_dev_vote(g, status);
 	else
 		oriel_dev_sync(g);
 	if (!ORIEL_DEV_OFTEN(status == ORIEL_OK)) {
 		if (status == ORIEL_AGAIN && oriel_dev_is_serial(w, peer))
-			return oriel_dev_put_signal_serially(w, g, peer, to, from, length, id,
-							     value);
+			return ori_dev_put_signal_serially(w, g, peer, to, from, length, id, value);
 		if (!ORIEL_DEV_HAS(ORIEL_PATH_RDMA) || status != ORIEL_AGAIN)
 			return status;
-		return oriel_rdma_ticket(
-			peer, oriel_link_put_signal(oriel_dev_peer_of(w, peer).link, g,
-						    oriel_rdma_remote(w, peer, to),
-						    oriel_rdma_source(w, g, peer, from, length),
-						    length, oriel_rdma_signal(w, peer, id), value));
+		return ori_dev_rdma_ticket(
+			peer,
+			ori_dev_link_put_signal(ori_dev_peer_of(w, peer).link, g,
+						ori_dev_rdma_remote(w, peer, to),
+						ori_dev_rdma_source(w, g, peer, from, length),
+						length, ori_dev_rdma_signal(w, peer, id), value));
 	}
 	if (oriel_dev_is_leader(g))
-		oriel_mapped_apply_signal(oriel_mapped_signal(w, remote.peer.control, id),
-					  ORIEL_SIGNAL_ADD, value, true);
+		ori_dev_mapped_apply_signal(ori_dev_mapped_signal(w, remote.peer.control, id),
+					    ORIEL_SIGNAL_ADD, value, true);
 	return 0;
 }
 
@@ -138,11 +138,11 @@ ORIEL_DEV enum oriel_status oriel_dev_read_signal(const struct oriel_dev_window 
 	uint64_t sum = 0;
 	uint32_t i;
 
-	status = oriel_dev_check_any(w, ORIEL_DEV_WAIT_SIGNAL, id, w->signals);
+	status = ori_dev_check_any(w, ORIEL_DEV_WAIT_SIGNAL, id, w->signals);
 	if (status != ORIEL_OK)
 		return status;
 	for (i = 0; i < w->ranks; i++)
-		sum += oriel_dev_load_acquire(oriel_mapped_inbox(w, i, id));
+		sum += oriel_dev_load_acquire(ori_dev_mapped_inbox(w, i, id));
 	*value = sum;
 	return ORIEL_OK;
 }
@@ -154,10 +154,10 @@ ORIEL_DEV enum oriel_status oriel_dev_read_signal_from(const struct oriel_dev_wi
 {
 	enum oriel_status status;
 
-	status = oriel_dev_check_id(w, ORIEL_DEV_WAIT_SIGNAL_FROM, source, id, w->signals);
+	status = ori_dev_check_id(w, ORIEL_DEV_WAIT_SIGNAL_FROM, source, id, w->signals);
 	if (status != ORIEL_OK)
 		return status;
-	*value = oriel_dev_load_acquire(oriel_mapped_inbox(w, source, id));
+	*value = oriel_dev_load_acquire(ori_dev_mapped_inbox(w, source, id));
 	return ORIEL_OK;
 }
 
@@ -176,13 +176,13 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_signal(const struct oriel_dev_window 
 		NULL, operand, (uint32_t)compare, ORIEL_DEV_WAIT_SIGNAL, ORIEL_DEV_NO_RANK, id};
 	enum oriel_status status = ORIEL_OK;
 
-	if (oriel_dev_is_poller(g)) {
-		status = oriel_dev_check_any(w, ORIEL_DEV_WAIT_SIGNAL, id, w->signals);
+	if (ori_dev_is_poller(g)) {
+		status = ori_dev_check_any(w, ORIEL_DEV_WAIT_SIGNAL, id, w->signals);
 		if (status == ORIEL_OK)
-			status = oriel_dev_check_choice(w, ORIEL_DEV_WAIT_SIGNAL, (uint32_t)compare,
-							ORIEL_LE);
+			status = ori_dev_check_choice(w, ORIEL_DEV_WAIT_SIGNAL, (uint32_t)compare,
+						      ORIEL_LE);
 		if (status == ORIEL_OK)
-			status = oriel_dev_wait_sum(w, g, &aim, timeout_ns);
+			status = ori_dev_wait_sum(w, g, &aim, timeout_ns);
 	}
 	return oriel_dev_vote(g, status);
 }
@@ -201,10 +201,10 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_signal_from(const struct oriel_dev_wi
 	enum oriel_status status = ORIEL_OK;
 
 	/* The other threads of a group of many warps only vote here. */
-	if (oriel_dev_is_poller(g)) {
-		status = oriel_dev_check_wait_from(w, source, id, compare);
+	if (ori_dev_is_poller(g)) {
+		status = ori_dev_check_wait_from(w, source, id, compare);
 		if (ORIEL_DEV_OFTEN(status == ORIEL_OK)) {
-			aim.word = oriel_mapped_inbox(w, source, id);
+			aim.word = ori_dev_mapped_inbox(w, source, id);
 			status = oriel_dev_wait_word(w, g, &aim, timeout_ns);
 		}
 	}
@@ -225,11 +225,11 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_signal_relaxed(const struct oriel_dev
 	enum oriel_status status = ORIEL_OK;
 	uint64_t seen;
 
-	if (oriel_dev_is_poller(g)) {
-		status = oriel_dev_check_wait_from(w, source, id, compare);
+	if (ori_dev_is_poller(g)) {
+		status = ori_dev_check_wait_from(w, source, id, compare);
 		if (ORIEL_DEV_OFTEN(status == ORIEL_OK)) {
-			aim.word = oriel_mapped_inbox(w, source, id);
-			status = oriel_dev_poll_word(w, g, &aim, timeout_ns, &seen);
+			aim.word = ori_dev_mapped_inbox(w, source, id);
+			status = ori_dev_poll_word(w, g, &aim, timeout_ns, &seen);
 		}
 	}
 	return oriel_dev_vote(g, status);
@@ -249,13 +249,13 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_signal_next(const struct oriel_dev_wi
 				    source, id};
 	enum oriel_status status;
 
-	status = oriel_dev_check_id(w, ORIEL_DEV_WAIT_SIGNAL_NEXT, source, id, w->signals);
+	status = ori_dev_check_id(w, ORIEL_DEV_WAIT_SIGNAL_NEXT, source, id, w->signals);
 	if (status != ORIEL_OK)
 		return status;
 	if (oriel_dev_is_leader(g)) {
 		uint64_t *base = &w->signal_bases[(size_t)source * w->signals + id];
 
-		aim.word = oriel_mapped_inbox(w, source, id);
+		aim.word = ori_dev_mapped_inbox(w, source, id);
 		aim.operand = *base + count;
 		status = oriel_dev_wait_word(w, g, &aim, timeout_ns);
 		if (status == ORIEL_OK)
@@ -278,27 +278,27 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_signal_next_all(const struct oriel_de
 	uint64_t seen;
 	uint32_t i;
 
-	status = oriel_dev_check_any(w, ORIEL_DEV_WAIT_SIGNAL_NEXT, id, w->signals);
+	status = ori_dev_check_any(w, ORIEL_DEV_WAIT_SIGNAL_NEXT, id, w->signals);
 	if (status != ORIEL_OK)
 		return status;
-	if (oriel_dev_awaits(w, g)) {
-		aim.peer = oriel_dev_first_peer(w, g);
+	if (ori_dev_awaits(w, g)) {
+		aim.peer = ori_dev_first_peer(w, g);
 		for (i = 1 + g.rank;; i += g.size) {
-			aim.word = oriel_mapped_inbox(w, aim.peer, id);
+			aim.word = ori_dev_mapped_inbox(w, aim.peer, id);
 			aim.operand = w->signal_bases[(size_t)aim.peer * w->signals + id] + count;
-			status = oriel_dev_poll_word(w, g, &aim, timeout_ns, &seen);
+			status = ori_dev_poll_word(w, g, &aim, timeout_ns, &seen);
 			if (ORIEL_DEV_OFTEN(status == ORIEL_OK))
-				oriel_dev_acquire_each(aim.word);
+				ori_dev_acquire_each(aim.word);
 			if (i + g.size >= w->ranks || status != ORIEL_OK)
 				break;
-			aim.peer = oriel_dev_rank_after(w, i + g.size);
+			aim.peer = ori_dev_rank_after(w, i + g.size);
 		}
-		oriel_dev_acquire_all();
+		ori_dev_acquire_all();
 	}
 	status = oriel_dev_vote(g, status);
 	/* A thread that polled for another thread has no base of its own. */
 	for (i = 1 + g.rank; i < w->ranks && status == ORIEL_OK; i += g.size)
-		w->signal_bases[(size_t)oriel_dev_rank_after(w, i) * w->signals + id] += count;
+		w->signal_bases[(size_t)ori_dev_rank_after(w, i) * w->signals + id] += count;
 	return status;
 }
 
@@ -311,11 +311,11 @@ ORIEL_DEV enum oriel_status oriel_dev_reset_signal(const struct oriel_dev_window
 {
 	enum oriel_status status;
 
-	status = oriel_dev_check_id(w, ORIEL_DEV_SIGNAL, source, id, w->signals);
+	status = ori_dev_check_id(w, ORIEL_DEV_SIGNAL, source, id, w->signals);
 	if (status != ORIEL_OK)
 		return status;
 	w->signal_bases[(size_t)source * w->signals + id] = 0;
-	oriel_dev_store_release(oriel_mapped_inbox(w, source, id), 0);
+	oriel_dev_store_release(ori_dev_mapped_inbox(w, source, id), 0);
 	return ORIEL_OK;
 }
 

@@ -20,7 +20,7 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_word(const struct oriel_dev_window *w
 {
 	uint64_t seen;
 
-	return oriel_dev_wait_value(w, g, aim, timeout_ns, &seen);
+	return ori_dev_wait_value(w, g, aim, timeout_ns, &seen);
 }
 
 #endif

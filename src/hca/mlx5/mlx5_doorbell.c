@@ -31,14 +31,14 @@ static bool doorbells_look(struct mlx5_doorbells *b)
 
 		if (value == doorbell->rung)
 			continue;
-		oriel_dev_record_before_doorbell();
-		oriel_dev_doorbell(doorbell->reg, value);
+		ori_dev_record_before_doorbell();
+		ori_dev_doorbell(doorbell->reg, value);
 		doorbell->rung = value;
 		has_news = true;
 	}
 	/* The register may combine stores; the fence drains them. */
 	if (has_news)
-		oriel_dev_fence_full();
+		ori_dev_fence_full();
 	return has_news;
 }
 

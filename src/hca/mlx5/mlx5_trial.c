@@ -93,7 +93,7 @@ static enum oriel_status trial_open_queue(struct mlx5_device *d, bool is_compani
 	ring->qpn = self.qpn;
 	ring->cqn = k->cqn;
 	ring->log_depth = (uint32_t)__builtin_ctz(ORI_TRIAL_DEPTH);
-	oriel_mlx5_queue_begin(ring, 0);
+	ori_dev_mlx5_queue_begin(ring, 0);
 	return trial_connect(k->qp, &self);
 }
 
@@ -131,10 +131,10 @@ static enum oriel_status trial_await_kernel(struct trial_run *r)
 
 	while ((status = d->gpu->ops->stream_query(d->gpu, d->gpu->stream)) == ORIEL_AGAIN) {
 		if (!t->is_withdrawn && ori_clock_ns() - begin > TRIAL_KERNEL_NS) {
-			oriel_dev_store_release32(&t->is_withdrawn, 1);
-			oriel_dev_fence_full();
+			ori_dev_store_release32(&t->is_withdrawn, 1);
+			ori_dev_fence_full();
 		}
-		if (t->is_withdrawn && !oriel_dev_load_acquire32(&t->is_begun)) {
+		if (t->is_withdrawn && !ori_dev_load_acquire32(&t->is_begun)) {
 			r->is_lost = true;
 			return ori_fail(ORIEL_ERR_TIMEOUT,
 					"%s: a kernel that tries its queues does not begin within "
@@ -143,7 +143,7 @@ static enum oriel_status trial_await_kernel(struct trial_run *r)
 		}
 		oriel_cpu_back_off(ori_clock_ns() - begin);
 	}
-	if (status == ORIEL_OK && !oriel_dev_load_acquire32(&t->is_done))
+	if (status == ORIEL_OK && !ori_dev_load_acquire32(&t->is_done))
 		status = ori_fail(ORIEL_ERR_SYSTEM,
 				  "%s: a kernel that tries its queues has ended "
 				  "without a result",

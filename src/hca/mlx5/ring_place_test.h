@@ -26,7 +26,7 @@ static inline void ring_place(struct oriel_mlx5_queue *ring, const struct ori_hc
 	ring->cqn = cqn;
 	ring->log_depth = 31 - (unsigned)__builtin_clz(depth);
 	ring->flags = caps->is_atomic_host_endian ? 0 : ORIEL_MLX5_ATOMICS_SWAPPED;
-	oriel_mlx5_queue_begin(ring, 0);
+	ori_dev_mlx5_queue_begin(ring, 0);
 }
 
 #endif

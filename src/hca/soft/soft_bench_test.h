@@ -121,7 +121,7 @@ static inline void side_open(struct side *s, const struct side_attr *attr)
 	s->cq_ring = side_alloc((size_t)attr->depth * 64);
 	s->memory = side_alloc(attr->length);
 	s->record = side_alloc(8);
-	s->record[1] = oriel_mlx5_record_value(attr->first);
+	s->record[1] = ori_dev_mlx5_record_value(attr->first);
 	s->sink = side_alloc(8);
 	HCA.caps(s->hca, &caps);
 	assert_int_equal(caps.rings->doorbell_page(s->hca, &page), ORIEL_OK);
@@ -157,7 +157,7 @@ static inline void side_open(struct side *s, const struct side_attr *attr)
 	s->queue.qpn = s->address.qpn;
 	s->queue.log_depth = (uint32_t)__builtin_ctz(attr->depth);
 	s->queue.sink_lkey = s->sink_keys.lkey;
-	oriel_mlx5_queue_begin(&s->queue, attr->first);
+	ori_dev_mlx5_queue_begin(&s->queue, attr->first);
 }
 
 static inline void side_close(struct side *s)
@@ -194,14 +194,14 @@ static inline struct oriel_link_wait_limits side_limits(void)
 static inline enum oriel_status side_wait(struct side *s, uint64_t index)
 {
 	struct oriel_link_wait_limits limits = side_limits();
-	enum oriel_status status = oriel_mlx5_poll(&s->queue, index);
+	enum oriel_status status = ori_dev_mlx5_poll(&s->queue, index);
 
 	if (!s->cluster)
-		return oriel_mlx5_wait(&s->queue, index, &limits);
+		return ori_dev_mlx5_wait(&s->queue, index, &limits);
 	for (unsigned i = 0; i < STEPS_MOST && status == ORIEL_AGAIN; i++) {
 		if (!ori_soft_cluster_step(s->cluster))
-			return oriel_mlx5_poll(&s->queue, index);
-		status = oriel_mlx5_poll(&s->queue, index);
+			return ori_dev_mlx5_poll(&s->queue, index);
+		status = ori_dev_mlx5_poll(&s->queue, index);
 	}
 	return status;
 }
@@ -210,11 +210,11 @@ static inline enum oriel_status side_wait(struct side *s, uint64_t index)
 static inline uint64_t side_reserve(struct side *s)
 {
 	struct oriel_link_wait_limits limits = side_limits();
-	uint64_t depth = oriel_mlx5_depth(&s->queue), index = 0;
+	uint64_t depth = ori_dev_mlx5_depth(&s->queue), index = 0;
 
 	if (s->queue.resv >= s->queue.done + depth)
 		assert_int_equal(side_wait(s, s->queue.resv - depth), ORIEL_OK);
-	assert_int_equal(oriel_mlx5_reserve(&s->queue, 1, &limits, &index), ORIEL_OK);
+	assert_int_equal(ori_dev_mlx5_reserve(&s->queue, 1, &limits, &index), ORIEL_OK);
 	return index;
 }
 
@@ -222,8 +222,8 @@ static inline uint64_t side_publish(struct side *s, uint64_t index)
 {
 	struct oriel_link_wait_limits limits = side_limits();
 
-	assert_int_equal(oriel_mlx5_publish(&s->queue, index, 1, &limits), ORIEL_OK);
-	oriel_mlx5_ring(&s->queue);
+	assert_int_equal(ori_dev_mlx5_publish(&s->queue, index, 1, &limits), ORIEL_OK);
+	ori_dev_mlx5_ring(&s->queue);
 	return index;
 }
 
@@ -232,18 +232,19 @@ static inline struct oriel_rdma_address side_at(const struct side *s, uint64_t o
 	return (struct oriel_rdma_address){offset, s->keys.rkey};
 }
 
-#define SIDE_POST(s, index, call)                                                    \
-	uint64_t index = side_reserve(s);                                            \
-	void *slot = oriel_mlx5_slot(&(s)->queue, index);                            \
-	struct oriel_mlx5_head head = oriel_mlx5_head_of(&(s)->queue, index, fence); \
-	call;                                                                        \
+#define SIDE_POST(s, index, call)                                                      \
+	uint64_t index = side_reserve(s);                                              \
+	void *slot = ori_dev_mlx5_slot(&(s)->queue, index);                            \
+	struct oriel_mlx5_head head = ori_dev_mlx5_head_of(&(s)->queue, index, fence); \
+	call;                                                                          \
 	return side_publish(s, index)
 
 static inline uint64_t side_write(struct side *s, const struct side *to, uint64_t offset,
 				  uint64_t from, uint32_t length, uint32_t fence)
 {
 	SIDE_POST(s, i,
-		  oriel_mlx5_wqe_write(slot, head, side_at(to, offset), side_at(s, from), length));
+		  ori_dev_mlx5_wqe_write(slot, head, side_at(to, offset), side_at(s, from),
+					 length));
 }
 
 static inline uint64_t side_inline(struct side *s, const struct side *to, uint64_t offset,
@@ -251,14 +252,15 @@ static inline uint64_t side_inline(struct side *s, const struct side *to, uint64
 {
 	uint32_t fence = 0;
 
-	SIDE_POST(s, i, oriel_mlx5_wqe_write_inline(slot, head, side_at(to, offset), data, length));
+	SIDE_POST(s, i,
+		  ori_dev_mlx5_wqe_write_inline(slot, head, side_at(to, offset), data, length));
 }
 
 static inline uint64_t side_read(struct side *s, const struct side *of, uint64_t offset,
 				 uint64_t into, uint32_t length, uint32_t fence)
 {
 	SIDE_POST(s, i,
-		  oriel_mlx5_wqe_read(slot, head, side_at(of, offset), side_at(s, into), length));
+		  ori_dev_mlx5_wqe_read(slot, head, side_at(of, offset), side_at(s, into), length));
 }
 
 static inline uint64_t side_add(struct side *s, const struct side *to, uint64_t offset,
@@ -266,12 +268,12 @@ static inline uint64_t side_add(struct side *s, const struct side *to, uint64_t 
 {
 	uint32_t fence = 0;
 
-	SIDE_POST(s, i, oriel_mlx5_wqe_fetch_add(slot, head, side_at(to, offset), result, value));
+	SIDE_POST(s, i, ori_dev_mlx5_wqe_fetch_add(slot, head, side_at(to, offset), result, value));
 }
 
 static inline uint64_t side_signal(struct side *s, const struct side *to, uint64_t offset)
 {
-	return side_add(s, to, offset, oriel_mlx5_sink(&s->queue), 1);
+	return side_add(s, to, offset, ori_dev_mlx5_sink(&s->queue), 1);
 }
 
 static inline uint64_t side_swap(struct side *s, const struct side *to, uint64_t offset,
@@ -280,32 +282,32 @@ static inline uint64_t side_swap(struct side *s, const struct side *to, uint64_t
 	uint32_t fence = 0;
 
 	SIDE_POST(s, i,
-		  oriel_mlx5_wqe_compare_swap(slot, head, side_at(to, offset), side_at(s, into),
-					      compare, swap));
+		  ori_dev_mlx5_wqe_compare_swap(slot, head, side_at(to, offset), side_at(s, into),
+						compare, swap));
 }
 
 static inline uint64_t side_nop(struct side *s)
 {
 	uint32_t fence = 0;
 
-	SIDE_POST(s, i, oriel_mlx5_wqe_nop(slot, head));
+	SIDE_POST(s, i, ori_dev_mlx5_wqe_nop(slot, head));
 }
 
 static inline uint64_t side_dump(struct side *s, uint64_t at, uint32_t length, uint32_t fence)
 {
-	SIDE_POST(s, i, oriel_mlx5_wqe_dump(slot, head, side_at(s, at), length));
+	SIDE_POST(s, i, ori_dev_mlx5_wqe_dump(slot, head, side_at(s, at), length));
 }
 
 static inline uint64_t side_wait_cqe(struct side *s, uint32_t cqn, uint64_t cqe)
 {
 	uint32_t fence = 0;
 
-	SIDE_POST(s, i, oriel_mlx5_wqe_wait(slot, head, cqn, cqe));
+	SIDE_POST(s, i, ori_dev_mlx5_wqe_wait(slot, head, cqn, cqe));
 }
 
 static inline uint32_t side_syndrome(const struct side *s)
 {
-	return oriel_queue_err_syndrome(s->queue.err);
+	return ori_dev_queue_err_syndrome(s->queue.err);
 }
 
 /* Add @add to the 4 bytes at @offset of @to. */
@@ -315,8 +317,8 @@ static inline uint64_t side_add32(struct side *s, const struct side *to, uint64_
 	uint32_t fence = 0;
 
 	SIDE_POST(s, i,
-		  oriel_mlx5_wqe_masked_add32(slot, head, side_at(to, offset), side_at(s, into),
-					      add, boundary));
+		  ori_dev_mlx5_wqe_masked_add32(slot, head, side_at(to, offset), side_at(s, into),
+						add, boundary));
 }
 
 static inline uint64_t side_add64(struct side *s, const struct side *to, uint64_t offset,
@@ -325,8 +327,8 @@ static inline uint64_t side_add64(struct side *s, const struct side *to, uint64_
 	uint32_t fence = 0;
 
 	SIDE_POST(s, i,
-		  oriel_mlx5_wqe_masked_add64(slot, head, side_at(to, offset), side_at(s, into),
-					      add, boundary));
+		  ori_dev_mlx5_wqe_masked_add64(slot, head, side_at(to, offset), side_at(s, into),
+						add, boundary));
 }
 
 static inline uint64_t side_swap32(struct side *s, const struct side *to, uint64_t offset,
@@ -335,8 +337,8 @@ static inline uint64_t side_swap32(struct side *s, const struct side *to, uint64
 	uint32_t fence = 0;
 
 	SIDE_POST(s, i,
-		  oriel_mlx5_wqe_masked_swap32(slot, head, side_at(to, offset), side_at(s, into),
-					       swap));
+		  ori_dev_mlx5_wqe_masked_swap32(slot, head, side_at(to, offset), side_at(s, into),
+						 swap));
 }
 
 static inline uint64_t *side_word(struct side *s, uint64_t offset)

@@ -45,7 +45,7 @@ enum oriel_status ori_soft_call_open_cq(struct soft_cq *cq, uint32_t depth)
 		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a CQ of %u entries", whole);
 	cq->log_depth = (uint32_t)__builtin_ctz(whole);
 	cq->next = cq->polled = cq->node->scenario.first;
-	cq->own_record = oriel_dev_swap_bytes32((uint32_t)cq->polled & ORIEL_MLX5_CQE_INDEX_MASK);
+	cq->own_record = ori_dev_swap_bytes32((uint32_t)cq->polled & ORIEL_MLX5_CQE_INDEX_MASK);
 	cq->record = &cq->own_record;
 	cq->is_called = true;
 	return ORIEL_OK;
@@ -111,25 +111,25 @@ static void call_encode(struct soft_qp *qp, void *slot, const struct ori_hca_wr 
 	if (wr->flags & ORI_HCA_FENCE)
 		head.fence = ORIEL_MLX5_FENCE_READS;
 	if (wr->opcode == ORI_HCA_READ)
-		oriel_mlx5_wqe_read(slot, head, remote, local, wr->length);
+		ori_dev_mlx5_wqe_read(slot, head, remote, local, wr->length);
 	else if (wr->opcode == ORI_HCA_FETCH_ADD)
-		oriel_mlx5_wqe_fetch_add(slot, head, remote, local, wr->operand);
+		ori_dev_mlx5_wqe_fetch_add(slot, head, remote, local, wr->operand);
 	else if (wr->opcode == ORI_HCA_CAS)
-		oriel_mlx5_wqe_compare_swap(slot, head, remote, local, wr->compare, wr->operand);
+		ori_dev_mlx5_wqe_compare_swap(slot, head, remote, local, wr->compare, wr->operand);
 	else if (wr->data && wr->length <= ORI_HCA_INLINE_MAX)
-		oriel_mlx5_wqe_write_inline(slot, head, remote, wr->data, wr->length);
+		ori_dev_mlx5_wqe_write_inline(slot, head, remote, wr->data, wr->length);
 	else
-		oriel_mlx5_wqe_write(slot, head, remote, local, wr->length);
+		ori_dev_mlx5_wqe_write(slot, head, remote, local, wr->length);
 	if (wr->opcode == ORI_HCA_WRITE_IMM)
-		oriel_mlx5_wqe_immediate(slot, wr->immediate);
+		ori_dev_mlx5_wqe_immediate(slot, wr->immediate);
 	if (!(wr->flags & ORI_HCA_SIGNALED))
-		oriel_mlx5_wqe_unsignaled(slot);
+		ori_dev_mlx5_wqe_unsignaled(slot);
 }
 
 static void call_ring_doorbell(struct soft_qp *qp)
 {
-	oriel_dev_store_release32(&qp->record[1], oriel_mlx5_record_value(qp->posted));
-	oriel_dev_store_release(qp->doorbell, oriel_mlx5_doorbell_value(qp->qpn, qp->posted));
+	ori_dev_store_release32(&qp->record[1], ori_dev_mlx5_record_value(qp->posted));
+	oriel_dev_store_release(qp->doorbell, ori_dev_mlx5_doorbell_value(qp->qpn, qp->posted));
 }
 
 enum oriel_status ori_soft_call_post(struct soft_qp *qp, const struct ori_hca_wr *wrs,
@@ -176,15 +176,15 @@ static bool call_has(const struct soft_cq *cq)
 {
 	uint64_t index = oriel_dev_load_relaxed(&cq->polled);
 	const char *slot = ori_soft_cq_slot(cq, index);
-	uint32_t tail = oriel_dev_load_acquire32(oriel_mlx5_cqe_word(slot, ORIEL_MLX5_TAIL));
+	uint32_t tail = ori_dev_load_acquire32(ori_dev_mlx5_cqe_word(slot, ORIEL_MLX5_TAIL));
 
-	return oriel_mlx5_tail_completion(tail) != ORIEL_MLX5_INVALID &&
-	       oriel_mlx5_tail_owner(tail) == (index >> cq->log_depth & 1);
+	return ori_dev_mlx5_tail_completion(tail) != ORIEL_MLX5_INVALID &&
+	       ori_dev_mlx5_tail_owner(tail) == (index >> cq->log_depth & 1);
 }
 
 bool ori_soft_call_has(const struct soft_cq *cq)
 {
-	return call_has(cq) || oriel_dev_load_relaxed32(&cq->is_overrun);
+	return call_has(cq) || ori_dev_load_relaxed32(&cq->is_overrun);
 }
 
 static uint8_t call_opcode(uint32_t opcode)
@@ -214,10 +214,10 @@ static void call_finish(struct soft_qp *qp, uint32_t counter, struct ori_hca_wc 
 /* False: the CQE is of a destroyed QP. */
 static bool call_read(struct soft_node *node, const char *cqe, struct ori_hca_wc *wc)
 {
-	uint32_t tail = oriel_dev_load_acquire32(oriel_mlx5_cqe_word(cqe, ORIEL_MLX5_TAIL));
-	uint32_t completion = oriel_mlx5_tail_completion(tail);
-	uint32_t error = *oriel_mlx5_cqe_word(cqe, ORIEL_MLX5_ERROR);
-	uint32_t origin = oriel_mlx5_get32(cqe, ORIEL_MLX5_ORIGIN);
+	uint32_t tail = ori_dev_load_acquire32(ori_dev_mlx5_cqe_word(cqe, ORIEL_MLX5_TAIL));
+	uint32_t completion = ori_dev_mlx5_tail_completion(tail);
+	uint32_t error = *ori_dev_mlx5_cqe_word(cqe, ORIEL_MLX5_ERROR);
+	uint32_t origin = ori_dev_mlx5_get32(cqe, ORIEL_MLX5_ORIGIN);
 	uint32_t qpn = origin & 0x00ffffff;
 	struct soft_qp *qp = node->qps[qpn & (SOFT_TABLE - 1)];
 
@@ -227,19 +227,19 @@ static bool call_read(struct soft_node *node, const char *cqe, struct ori_hca_wc
 	wc->is_receive =
 		completion == ORIEL_MLX5_RECEIVED || completion == ORIEL_MLX5_RECEIVE_FAILED;
 	if (completion == ORIEL_MLX5_FAILED || completion == ORIEL_MLX5_RECEIVE_FAILED) {
-		wc->syndrome = (uint8_t)oriel_mlx5_error_syndrome(error);
-		wc->vendor = oriel_mlx5_error_vendor(error);
-		wc->status = oriel_queue_err_status(
-			oriel_queue_err(ORIEL_QUEUE_ERROR_CQE, wc->syndrome, wc->vendor, 0));
+		wc->syndrome = (uint8_t)ori_dev_mlx5_error_syndrome(error);
+		wc->vendor = ori_dev_mlx5_error_vendor(error);
+		wc->status = ori_dev_queue_err_status(
+			ori_dev_queue_err(ORIEL_QUEUE_ERROR_CQE, wc->syndrome, wc->vendor, 0));
 	}
 	if (!wc->is_receive) {
 		wc->opcode = call_opcode(origin >> 24);
-		call_finish(qp, oriel_mlx5_tail_counter(tail), wc);
+		call_finish(qp, ori_dev_mlx5_tail_counter(tail), wc);
 		return true;
 	}
 	wc->opcode = ORI_HCA_WRITE_IMM;
-	wc->length = oriel_mlx5_get32(cqe, ORIEL_MLX5_BYTES);
-	wc->immediate = oriel_mlx5_get32(cqe, ORIEL_MLX5_IMMEDIATE);
+	wc->length = ori_dev_mlx5_get32(cqe, ORIEL_MLX5_BYTES);
+	wc->immediate = ori_dev_mlx5_get32(cqe, ORIEL_MLX5_IMMEDIATE);
 	qp->receives_polled++;
 	return true;
 }
@@ -254,9 +254,8 @@ enum oriel_status ori_soft_call_poll(struct soft_cq *cq, struct ori_hca_wc *wcs,
 			found++;
 		oriel_dev_store_relaxed(&cq->polled, cq->polled + 1);
 	}
-	oriel_dev_store_release32(&cq->own_record,
-				  oriel_dev_swap_bytes32((uint32_t)cq->polled &
-							 ORIEL_MLX5_CQE_INDEX_MASK));
+	ori_dev_store_release32(&cq->own_record, ori_dev_swap_bytes32((uint32_t)cq->polled &
+								      ORIEL_MLX5_CQE_INDEX_MASK));
 	*count = found;
 	if (found == 0 && cq->is_overrun)
 		return ori_fail(ORIEL_ERR_STATE, "CQ 0x%06x of %s was overrun", cq->cqn,

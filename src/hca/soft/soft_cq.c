@@ -41,7 +41,7 @@ void ori_soft_cq_clear(struct soft_cq *cq)
 	uint64_t slots = cq->is_collapsed ? 1 : UINT64_C(1) << cq->log_depth;
 
 	for (uint64_t i = 0; i < slots; i++)
-		oriel_mlx5_cqe_clear(ori_soft_cq_slot(cq, i));
+		ori_dev_mlx5_cqe_clear(ori_soft_cq_slot(cq, i));
 }
 
 static bool soft_cq_flush(struct soft_cq *cq, uint64_t now)
@@ -51,7 +51,7 @@ static bool soft_cq_flush(struct soft_cq *cq, uint64_t now)
 	while (count < cq->late_count && cq->late[count].due <= now) {
 		const struct oriel_mlx5_cqe *cqe = &cq->late[count++].cqe;
 
-		oriel_mlx5_cqe_write(ori_soft_cq_slot(cq, cqe->index), cqe, cq->log_depth);
+		ori_dev_mlx5_cqe_write(ori_soft_cq_slot(cq, cqe->index), cqe, cq->log_depth);
 	}
 	cq->late_count -= count;
 	memmove(cq->late, cq->late + count, cq->late_count * sizeof(cq->late[0]));
@@ -84,9 +84,9 @@ static void cq_delay(struct soft_cq *cq, const struct oriel_mlx5_cqe *cqe, uint6
 static void cq_repeat(struct soft_cq *cq)
 {
 	char *slot = ori_soft_cq_slot(cq, cq->next - 1);
-	uint32_t tail = oriel_dev_load_relaxed32(oriel_mlx5_cqe_word(slot, ORIEL_MLX5_TAIL));
+	uint32_t tail = ori_dev_load_relaxed32(ori_dev_mlx5_cqe_word(slot, ORIEL_MLX5_TAIL));
 
-	if (cq->late_count || oriel_mlx5_tail_completion(tail) == ORIEL_MLX5_INVALID)
+	if (cq->late_count || ori_dev_mlx5_tail_completion(tail) == ORIEL_MLX5_INVALID)
 		return;
 	for (uint64_t *at = (void *)slot; at < (uint64_t *)(void *)(slot + ORIEL_MLX5_BLOCK); at++)
 		oriel_dev_store_relaxed(at, oriel_dev_load_relaxed(at));
@@ -100,7 +100,7 @@ static bool cq_is_full(const struct soft_cq *cq)
 
 	if (!cq->record)
 		return false;
-	taken = oriel_dev_swap_bytes32(oriel_dev_load_acquire32(cq->record));
+	taken = ori_dev_swap_bytes32(ori_dev_load_acquire32(cq->record));
 	return (((uint32_t)cq->next - taken) & ORIEL_MLX5_CQE_INDEX_MASK) >> cq->log_depth != 0;
 }
 
@@ -108,7 +108,7 @@ static bool cq_overruns(struct soft_cq *cq)
 {
 	if (cq->is_overrun || !cq_is_full(cq))
 		return cq->is_overrun;
-	oriel_dev_store_release32(&cq->is_overrun, 1);
+	ori_dev_store_release32(&cq->is_overrun, 1);
 	cq->node->counters.overruns++;
 	return true;
 }
@@ -131,7 +131,7 @@ static void cq_generate(struct soft_cq *cq, struct oriel_mlx5_cqe *cqe)
 			 node->engine->now +
 				 soft_rand_below(&node->rand, node->scenario.late_cqe + 1));
 	else
-		oriel_mlx5_cqe_write(ori_soft_cq_slot(cq, cqe->index), cqe, cq->log_depth);
+		ori_dev_mlx5_cqe_write(ori_soft_cq_slot(cq, cqe->index), cqe, cq->log_depth);
 }
 
 void ori_soft_cq_complete(struct soft_cq *cq, const struct soft_qp *qp, uint64_t index,

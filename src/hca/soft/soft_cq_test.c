@@ -4,7 +4,7 @@
 
 static uint32_t tail_of(const char *cqe)
 {
-	return oriel_dev_load_acquire32(oriel_mlx5_cqe_word(cqe, ORIEL_MLX5_TAIL));
+	return ori_dev_load_acquire32(ori_dev_mlx5_cqe_word(cqe, ORIEL_MLX5_TAIL));
 }
 
 static void step_all(struct arena *r)
@@ -16,7 +16,7 @@ static void step_all(struct arena *r)
 /* Does the only CQE, its opcode ignored, say that all WQEs below @end are retired? */
 static bool is_retired(const struct side *s, uint64_t end)
 {
-	uint32_t counter = oriel_mlx5_tail_counter(tail_of(s->cq_ring));
+	uint32_t counter = ori_dev_mlx5_tail_counter(tail_of(s->cq_ring));
 
 	return ((uint32_t)end - 1 - counter) % 0x10000 == 0;
 }
@@ -49,12 +49,12 @@ static void test_a_collapsed_queue_has_the_last_cqe_only(void **state)
 
 	(void)state;
 	open_collapsed(&r, &s, &peer, "dup_cqe=0.5");
-	assert_int_equal(oriel_mlx5_tail_completion(tail_of(s.cq_ring)), ORIEL_MLX5_INVALID);
+	assert_int_equal(ori_dev_mlx5_tail_completion(tail_of(s.cq_ring)), ORIEL_MLX5_INVALID);
 	for (uint64_t i = 0; i < 10; i++)
 		side_signal(&s, &peer, 0);
 	step_all(&r);
 	assert_true(is_retired(&s, s.queue.resv));
-	assert_int_equal(oriel_mlx5_tail_completion(tail_of(s.cq_ring)), ORIEL_MLX5_DONE);
+	assert_int_equal(ori_dev_mlx5_tail_completion(tail_of(s.cq_ring)), ORIEL_MLX5_DONE);
 	for (unsigned i = 64; i < 16 * 64; i++)
 		assert_int_equal(s.cq_ring[i], 0);
 	assert_int_equal(*side_word(&peer, 0), 10);
@@ -77,7 +77,7 @@ static void test_a_collapsed_queue_hides_the_cause_of_an_error(void **state)
 	step_all(&r);
 	assert_int_equal(*side_word(&peer, 0), 1);
 	assert_true(is_retired(&s, s.queue.resv));
-	assert_int_equal(oriel_mlx5_tail_completion(tail_of(s.cq_ring)), ORIEL_MLX5_FAILED);
+	assert_int_equal(ori_dev_mlx5_tail_completion(tail_of(s.cq_ring)), ORIEL_MLX5_FAILED);
 	assert_int_equal((uint8_t)s.cq_ring[0x37], ORIEL_SYNDROME_FLUSHED);
 	assert_int_equal(HCA.poll_event(r.hca[0], &event), ORIEL_OK);
 	assert_int_equal(event.syndrome, ORIEL_SYNDROME_REMOTE_ACCESS);
@@ -97,9 +97,9 @@ static void test_a_ring_keeps_the_cause(void **state)
 	for (unsigned i = 0; i < 5; i++)
 		side_signal(&r.a, &r.b, 0);
 	step_all(&r);
-	assert_int_not_equal(oriel_mlx5_poll(&r.a.queue, r.a.queue.resv - 1), ORIEL_OK);
+	assert_int_not_equal(ori_dev_mlx5_poll(&r.a.queue, r.a.queue.resv - 1), ORIEL_OK);
 	assert_int_equal(side_syndrome(&r.a), ORIEL_SYNDROME_REMOTE_ACCESS);
-	assert_int_equal(oriel_queue_err_index(r.a.queue.err), bad);
+	assert_int_equal(ori_dev_queue_err_index(r.a.queue.err), bad);
 	arena_close(&r);
 }
 
@@ -123,22 +123,22 @@ static void test_an_overrun_ends_the_queue(void **state)
 	for (unsigned i = 0; i < 4; i++)
 		side_nop(&s);
 	step_all(&r);
-	oriel_dev_store_release32(record, oriel_dev_swap_bytes32(3));
+	ori_dev_store_release32(record, ori_dev_swap_bytes32(3));
 	for (unsigned i = 0; i < 3; i++)
 		side_nop(&s);
 	step_all(&r);
 	ori_soft_counters(r.hca[0], &c);
 	assert_int_equal(c.overruns, 0);
 	for (unsigned i = 4; i < 8; i++)
-		assert_int_equal(oriel_mlx5_tail_counter(tail_of(s.cq_ring + i % 4 * 64)),
+		assert_int_equal(ori_dev_mlx5_tail_counter(tail_of(s.cq_ring + i % 4 * 64)),
 				 i < 7 ? i : 3);
 	side_nop(&s);
 	side_nop(&s);
 	step_all(&r);
 	ori_soft_counters(r.hca[0], &c);
 	assert_int_equal(c.overruns, 1);
-	assert_int_equal(oriel_mlx5_tail_counter(tail_of(s.cq_ring + 3 * 64)), 3);
-	assert_int_equal(oriel_mlx5_tail_counter(tail_of(s.cq_ring)), 4);
+	assert_int_equal(ori_dev_mlx5_tail_counter(tail_of(s.cq_ring + 3 * 64)), 3);
+	assert_int_equal(ori_dev_mlx5_tail_counter(tail_of(s.cq_ring)), 4);
 	assert_int_equal(HCA.poll_event(r.hca[0], &event), ORIEL_OK);
 	assert_non_null(strstr(event.text, "overrun"));
 	side_close(&s);
@@ -161,7 +161,7 @@ static void test_a_cq_without_a_count_has_no_overrun(void **state)
 	for (unsigned i = 0; i < 16; i++)
 		side_nop(&s);
 	step_all(&r);
-	assert_int_equal(oriel_mlx5_tail_counter(tail_of(s.cq_ring + 3 * 64)), 15);
+	assert_int_equal(ori_dev_mlx5_tail_counter(tail_of(s.cq_ring + 3 * 64)), 15);
 	side_close(&s);
 	arena_close(&r);
 }
@@ -194,10 +194,10 @@ static void test_a_queue_of_zeros_would_be_done(void **state)
 	attr.hca = r.hca[0];
 	side_open(&s, &attr);
 	s.queue.resv = 1;
-	s.queue.turn = oriel_mlx5_turn(1, ORIEL_MLX5_RUNG);
-	assert_int_equal(oriel_mlx5_poll(&s.queue, 0), ORIEL_AGAIN);
+	s.queue.turn = ori_dev_mlx5_turn(1, ORIEL_MLX5_RUNG);
+	assert_int_equal(ori_dev_mlx5_poll(&s.queue, 0), ORIEL_AGAIN);
 	memset(s.cq_ring, 0, 64);
-	assert_int_equal(oriel_mlx5_poll(&s.queue, 0), ORIEL_OK);
+	assert_int_equal(ori_dev_mlx5_poll(&s.queue, 0), ORIEL_OK);
 	side_close(&s);
 	arena_close(&r);
 }
@@ -221,9 +221,9 @@ static void test_an_owner_bit_is_good_for_one_lap(void **state)
 	side_join_itself(&s);
 	assert_int_equal(side_wait(&s, side_nop(&s)), ORIEL_OK);
 	tail = tail_of(s.cq_ring);
-	assert_int_equal(oriel_mlx5_tail_owner(tail), 8 >> 2 & 1);
-	assert_int_not_equal(oriel_mlx5_tail_counter(tail), 8);
-	assert_int_equal(oriel_mlx5_poll(&s.queue, 8), ORIEL_AGAIN);
+	assert_int_equal(ori_dev_mlx5_tail_owner(tail), 8 >> 2 & 1);
+	assert_int_not_equal(ori_dev_mlx5_tail_counter(tail), 8);
+	assert_int_equal(ori_dev_mlx5_poll(&s.queue, 8), ORIEL_AGAIN);
 	side_close(&s);
 	arena_close(&r);
 }

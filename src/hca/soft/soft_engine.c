@@ -43,7 +43,7 @@ static void engine_announce(struct soft_engine *e, uint32_t asleep)
 {
 	for (unsigned i = 0; i < SOFT_NODES; i++)
 		for (unsigned k = 0; e->nodes[i] && k < e->nodes[i]->page_count; k++)
-			oriel_dev_store_release32(e->nodes[i]->pages[k], asleep);
+			ori_dev_store_release32(e->nodes[i]->pages[k], asleep);
 }
 
 static uint64_t engine_due_cq(const struct soft_cq *cq)
@@ -194,7 +194,7 @@ static void engine_sleep(struct soft_engine *e)
 	uint64_t ns;
 
 	engine_announce(e, 1);
-	oriel_dev_fence_full();
+	ori_dev_fence_full();
 	if (!engine_has_doorbells(e)) {
 		ns = engine_sleep_length(e);
 		duration.tv_sec = (time_t)(ns / 1000000000u);

@@ -54,10 +54,10 @@ static int close_arena(void **state)
 static void expect_cqe(const struct side *s, uint64_t index, uint32_t syndrome)
 {
 	const char *cqe = s->cq_ring + index % DEPTH * 64;
-	uint32_t tail = oriel_dev_load_acquire32(oriel_mlx5_cqe_word(cqe, ORIEL_MLX5_TAIL));
+	uint32_t tail = ori_dev_load_acquire32(ori_dev_mlx5_cqe_word(cqe, ORIEL_MLX5_TAIL));
 
-	assert_int_equal(oriel_mlx5_tail_completion(tail), ORIEL_MLX5_FAILED);
-	assert_int_equal(oriel_mlx5_tail_counter(tail), index & 0xffff);
+	assert_int_equal(ori_dev_mlx5_tail_completion(tail), ORIEL_MLX5_FAILED);
+	assert_int_equal(ori_dev_mlx5_tail_counter(tail), index & 0xffff);
 	assert_int_equal((uint8_t)cqe[0x37], syndrome);
 }
 
@@ -77,7 +77,7 @@ static void expect_failure(struct arena *r, uint64_t index, uint32_t syndrome)
 	uint64_t next = side_nop(&r->a), later;
 
 	assert_int_not_equal(side_wait(&r->a, next), ORIEL_OK);
-	assert_int_equal(oriel_queue_err_index(r->a.queue.err), index);
+	assert_int_equal(ori_dev_queue_err_index(r->a.queue.err), index);
 	assert_int_equal(side_syndrome(&r->a), syndrome);
 	expect_cqe(&r->a, index, syndrome);
 	expect_cqe(&r->a, next, ORIEL_SYNDROME_FLUSHED);
@@ -280,10 +280,10 @@ static void spoil(const char *text, unsigned at, uint8_t flip)
 	uint8_t *slot;
 
 	arena_open(&r, "");
-	assert_int_equal(oriel_mlx5_reserve(&r.a.queue, 1, &limits, &index), ORIEL_OK);
-	slot = oriel_mlx5_slot(&r.a.queue, index);
-	oriel_mlx5_wqe_fetch_add(slot, oriel_mlx5_head_of(&r.a.queue, index, 0), side_at(&r.b, 0),
-				 oriel_mlx5_sink(&r.a.queue), 1);
+	assert_int_equal(ori_dev_mlx5_reserve(&r.a.queue, 1, &limits, &index), ORIEL_OK);
+	slot = ori_dev_mlx5_slot(&r.a.queue, index);
+	ori_dev_mlx5_wqe_fetch_add(slot, ori_dev_mlx5_head_of(&r.a.queue, index, 0),
+				   side_at(&r.b, 0), ori_dev_mlx5_sink(&r.a.queue), 1);
 	slot[at] ^= flip;
 	side_publish(&r.a, index);
 	expect_failure(&r, index, ORIEL_SYNDROME_LOCAL_OPERATION);
@@ -336,10 +336,10 @@ static void misring(const char *text, const char *config, uint64_t doorbell, uin
 
 	arena_open(&r, config);
 	assert_int_equal(side_wait(&r.a, side_nop(&r.a)), ORIEL_OK);
-	oriel_dev_store_release32(&r.a.record[1], oriel_mlx5_record_value(record));
+	ori_dev_store_release32(&r.a.record[1], ori_dev_mlx5_record_value(record));
 	oriel_dev_store_release(r.a.queue.doorbell,
 				doorbell ? doorbell
-					 : oriel_mlx5_doorbell_value(r.a.queue.qpn, record));
+					 : ori_dev_mlx5_doorbell_value(r.a.queue.qpn, record));
 	for (unsigned i = 0; i < 100; i++)
 		ori_soft_cluster_step(r.cluster);
 	if (text)
@@ -357,9 +357,9 @@ static void test_doorbells_that_break_the_rules_are_reported(void **state)
 	arena_open(&r, "");
 	mine = r.a.queue.qpn;
 	arena_close(&r);
-	two = oriel_mlx5_doorbell_value((uint32_t)mine, 2);
+	two = ori_dev_mlx5_doorbell_value((uint32_t)mine, 2);
 	oriel_log_set_sink(ignore_log, last);
-	misring("another QP", "", oriel_mlx5_doorbell_value((uint32_t)mine + 1, 2), 2);
+	misring("another QP", "", ori_dev_mlx5_doorbell_value((uint32_t)mine + 1, 2), 2);
 	misring("before its record", "", two, 1);
 	misring("went back", "", 0, 0);
 	misring("more WQEs", "", 0, 2 + DEPTH);
@@ -372,10 +372,10 @@ static void test_the_first_doorbell_of_two_may_come_before_the_record(void **sta
 
 	(void)state;
 	arena_open(&r, "double_ring=1");
-	oriel_mlx5_wqe_nop(r.a.sq_ring, oriel_mlx5_head_of(&r.a.queue, 0, 0));
-	oriel_dev_store_release(r.a.queue.doorbell, oriel_mlx5_doorbell_value(r.a.queue.qpn, 1));
+	ori_dev_mlx5_wqe_nop(r.a.sq_ring, ori_dev_mlx5_head_of(&r.a.queue, 0, 0));
+	oriel_dev_store_release(r.a.queue.doorbell, ori_dev_mlx5_doorbell_value(r.a.queue.qpn, 1));
 	r.a.queue.resv = 1;
-	r.a.queue.turn = oriel_mlx5_turn(1, ORIEL_MLX5_RUNG);
+	r.a.queue.turn = ori_dev_mlx5_turn(1, ORIEL_MLX5_RUNG);
 	assert_int_equal(side_wait(&r.a, 0), ORIEL_OK);
 	arena_close(&r);
 }

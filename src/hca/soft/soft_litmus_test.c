@@ -312,15 +312,16 @@ static bool rung_in_order(uint64_t seed, const char *config, bool record_first)
 
 	arena_open(&r, seed, config);
 	i = r.a.queue.resv;
-	oriel_mlx5_wqe_nop(oriel_mlx5_slot(&r.a.queue, i), oriel_mlx5_head_of(&r.a.queue, i, 0));
+	ori_dev_mlx5_wqe_nop(ori_dev_mlx5_slot(&r.a.queue, i),
+			     ori_dev_mlx5_head_of(&r.a.queue, i, 0));
 	r.a.queue.resv = i + 1;
-	r.a.queue.turn = oriel_mlx5_turn(i + 1, ORIEL_MLX5_RUNG);
+	r.a.queue.turn = ori_dev_mlx5_turn(i + 1, ORIEL_MLX5_RUNG);
 	for (unsigned k = 0; k < 2; k++) {
 		if ((k == 0) == record_first)
-			oriel_dev_store_release32(&r.a.record[1], oriel_mlx5_record_value(i + 1));
+			ori_dev_store_release32(&r.a.record[1], ori_dev_mlx5_record_value(i + 1));
 		else
 			oriel_dev_store_release(r.a.queue.doorbell,
-						oriel_mlx5_doorbell_value(r.a.queue.qpn, i + 1));
+						ori_dev_mlx5_doorbell_value(r.a.queue.qpn, i + 1));
 		step_some(&r, seed);
 	}
 	is_broken = side_wait(&r.a, i) != ORIEL_OK;
@@ -367,13 +368,13 @@ static bool filled(uint64_t seed, const char *config, bool before)
 
 	arena_open(&r, seed, config);
 	i = side_reserve(&r.a);
-	slot = oriel_mlx5_slot(&r.a.queue, i);
+	slot = ori_dev_mlx5_slot(&r.a.queue, i);
 	if (before)
-		oriel_mlx5_wqe_nop(slot, oriel_mlx5_head_of(&r.a.queue, i, 0));
+		ori_dev_mlx5_wqe_nop(slot, ori_dev_mlx5_head_of(&r.a.queue, i, 0));
 	side_publish(&r.a, i);
 	step_some(&r, seed);
 	if (!before)
-		oriel_mlx5_wqe_nop(slot, oriel_mlx5_head_of(&r.a.queue, i, 0));
+		ori_dev_mlx5_wqe_nop(slot, ori_dev_mlx5_head_of(&r.a.queue, i, 0));
 	is_broken = side_wait(&r.a, i) != ORIEL_OK;
 	arena_close(&r);
 	return is_broken;

@@ -39,7 +39,7 @@ static void expect32(struct arena *r, uint64_t index, uint32_t before, uint32_t 
 	assert_int_equal(*word32(&r->b, AT), after);
 	assert_int_equal(*word32(&r->b, AT - 4), 0x11111111);
 	assert_int_equal(*word32(&r->b, AT + 4), 0x11111111);
-	assert_int_equal(oriel_dev_swap_bytes32(*word32(&r->a, OLD)), before);
+	assert_int_equal(ori_dev_swap_bytes32(*word32(&r->a, OLD)), before);
 	assert_int_equal(*word32(&r->a, OLD - 4), 0x11111111);
 	assert_int_equal(*word32(&r->a, OLD + 4), 0x11111111);
 }
@@ -120,20 +120,20 @@ static uint64_t post_swap64(struct side *s, const struct side *to, uint64_t offs
 	struct oriel_link_wait_limits limits = side_limits();
 	uint64_t index = 0;
 
-	assert_int_equal(oriel_mlx5_reserve(&s->queue, 2, &limits, &index), ORIEL_OK);
-	oriel_mlx5_wqe_masked_swap64(oriel_mlx5_slot(&s->queue, index),
-				     oriel_mlx5_slot(&s->queue, index + 1),
-				     oriel_mlx5_head_of(&s->queue, index, 0), side_at(to, offset),
-				     side_at(s, OLD), swap);
-	assert_int_equal(oriel_mlx5_publish(&s->queue, index, 2, &limits), ORIEL_OK);
-	oriel_mlx5_ring(&s->queue);
+	assert_int_equal(ori_dev_mlx5_reserve(&s->queue, 2, &limits, &index), ORIEL_OK);
+	ori_dev_mlx5_wqe_masked_swap64(ori_dev_mlx5_slot(&s->queue, index),
+				       ori_dev_mlx5_slot(&s->queue, index + 1),
+				       ori_dev_mlx5_head_of(&s->queue, index, 0),
+				       side_at(to, offset), side_at(s, OLD), swap);
+	assert_int_equal(ori_dev_mlx5_publish(&s->queue, index, 2, &limits), ORIEL_OK);
+	ori_dev_mlx5_ring(&s->queue);
 	return index;
 }
 
 static uint32_t counter_of(const struct side *s, uint64_t cqe)
 {
-	return oriel_mlx5_tail_counter(oriel_dev_load_acquire32(
-		oriel_mlx5_cqe_word(s->cq_ring + cqe % 32 * 64, ORIEL_MLX5_TAIL)));
+	return ori_dev_mlx5_tail_counter(ori_dev_load_acquire32(
+		ori_dev_mlx5_cqe_word(s->cq_ring + cqe % 32 * 64, ORIEL_MLX5_TAIL)));
 }
 
 static void step_all(struct arena *r)
@@ -162,8 +162,8 @@ static void test_a_masked_swap_of_8_bytes_takes_two_blocks(void **state)
 	side_nop(&r->a);
 	step_all(r);
 	assert_int_equal(counter_of(&r->a, index + 1), (index + 2) & 0xffff);
-	assert_int_equal(oriel_mlx5_poll(&r->a.queue, index + 2), ORIEL_ERR_PROTOCOL);
-	assert_int_equal(oriel_queue_err_state(r->a.queue.err), ORIEL_QUEUE_STRAY_CQE);
+	assert_int_equal(ori_dev_mlx5_poll(&r->a.queue, index + 2), ORIEL_ERR_PROTOCOL);
+	assert_int_equal(ori_dev_queue_err_state(r->a.queue.err), ORIEL_QUEUE_STRAY_CQE);
 }
 
 static void test_two_blocks_are_flushed_as_one_wqe(void **state)
@@ -197,7 +197,7 @@ static void test_masked_atomics_run_once(void **state)
 	arena_open(&r, 3, "drop=0.1,dup=0.1,ack=1ms,retry=100");
 	for (uint32_t i = 1; i <= 100; i++) {
 		assert_int_equal(side_wait(&r.a, side_add32(&r.a, &r.b, AT, OLD, 1, 0)), ORIEL_OK);
-		assert_int_equal(oriel_dev_swap_bytes32(*word32(&r.a, OLD)), i - 1);
+		assert_int_equal(ori_dev_swap_bytes32(*word32(&r.a, OLD)), i - 1);
 	}
 	assert_int_equal(*side_word(&r.b, AT), 100);
 	arena_close(&r);

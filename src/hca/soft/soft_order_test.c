@@ -19,8 +19,8 @@ static uint64_t post_flag(struct side *s, const struct side *to, enum flag_kind 
 	if (kind == FLAG_WRITE)
 		return side_write(s, to, FLAG, FLAG, 8, fence);
 	SIDE_POST(s, i,
-		  oriel_mlx5_wqe_fetch_add(slot, head, side_at(to, FLAG),
-					   oriel_mlx5_sink(&s->queue), 1));
+		  ori_dev_mlx5_wqe_fetch_add(slot, head, side_at(to, FLAG),
+					     ori_dev_mlx5_sink(&s->queue), 1));
 }
 
 /* 5000 bytes, then a flag with @fence; behind the CQE of the bytes if @after_cqe. */

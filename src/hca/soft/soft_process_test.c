@@ -423,7 +423,7 @@ static void test_a_stopped_peer_is_waited_for(void **state)
 		for (unsigned k = 0; k < 8; k++)
 			last = side_write(&d.side, &d.peer, 4096, 4096, 1 << 20, 0);
 		while (c.timeouts < 100) {
-			assert_int_equal(oriel_mlx5_poll(&d.side.queue, last), ORIEL_AGAIN);
+			assert_int_equal(ori_dev_mlx5_poll(&d.side.queue, last), ORIEL_AGAIN);
 			usleep(1000);
 			ori_soft_counters(d.hca, &c);
 		}

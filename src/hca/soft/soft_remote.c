@@ -102,7 +102,7 @@ void ori_soft_copy(void *to, const void *from, size_t length)
 	if (length == 8 && remote_is_aligned(to, from, 8))
 		oriel_dev_store_release(to, oriel_dev_load_acquire(from));
 	else if (length == 4 && remote_is_aligned(to, from, 4))
-		oriel_dev_store_release32(to, oriel_dev_load_acquire32(from));
+		ori_dev_store_release32(to, ori_dev_load_acquire32(from));
 	else if (length)
 		memmove(to, from, length);
 }

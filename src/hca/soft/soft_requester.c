@@ -476,12 +476,12 @@ static void requester_data(struct soft_qp *qp, const struct soft_header *h, cons
 /* 4-byte results are big-endian on every HCA, 8-byte results on some. */
 static bool requester_result(struct soft_qp *qp, const struct soft_flight *f, uint64_t old)
 {
-	uint32_t swapped = oriel_dev_swap_bytes32((uint32_t)old);
+	uint32_t swapped = ori_dev_swap_bytes32((uint32_t)old);
 
 	if (f->wqe.length == sizeof(swapped))
 		return ori_soft_store(f->mr, f->local, &swapped, sizeof(swapped));
 	if (qp->node->scenario.big_endian)
-		old = oriel_dev_swap_bytes(old);
+		old = ori_dev_swap_bytes(old);
 	return ori_soft_store(f->mr, f->local, &old, sizeof(old));
 }
 

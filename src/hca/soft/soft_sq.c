@@ -46,7 +46,7 @@ static bool sq_extend(struct soft_qp *qp, uint32_t index, uint32_t record)
 /* Acquires the record and with it the WQEs that its poster released. */
 static uint32_t sq_record(const struct soft_qp *qp)
 {
-	return oriel_dev_swap_bytes32(oriel_dev_load_acquire32(&qp->record[1]));
+	return ori_dev_swap_bytes32(ori_dev_load_acquire32(&qp->record[1]));
 }
 
 /* The record alone holds the index that a lost doorbell has posted. */
@@ -70,8 +70,8 @@ static bool sq_recover(struct soft_qp *qp)
  */
 static bool sq_ring(struct soft_qp *qp, uint64_t value)
 {
-	uint32_t first = oriel_dev_swap_bytes32((uint32_t)value);
-	uint32_t qpn = oriel_dev_swap_bytes32((uint32_t)(value >> 32)) >> 8;
+	uint32_t first = ori_dev_swap_bytes32((uint32_t)value);
+	uint32_t qpn = ori_dev_swap_bytes32((uint32_t)(value >> 32)) >> 8;
 	uint32_t index = first >> 8 & 0xffff, record = sq_record(qp);
 
 	if (qpn != qp->qpn)
@@ -108,7 +108,7 @@ bool ori_soft_doorbell_poll(struct soft_qp *qp)
 	node->counters.doorbells++;
 	if (soft_rand_chance(&node->rand, node->scenario.db_loss)) {
 		node->counters.doorbell_lost++;
-		qp->rung = (uint16_t)(oriel_dev_swap_bytes32((uint32_t)value) >> 8);
+		qp->rung = (uint16_t)(ori_dev_swap_bytes32((uint32_t)value) >> 8);
 		qp->recover_at = now + soft_rand_below(&node->rand, node->scenario.db_delay);
 		return false;
 	}

@@ -176,14 +176,15 @@ static void *post_signals(void *context)
 	for (unsigned i = 0; i < POSTS; i++) {
 		uint64_t index = 0;
 
-		if (oriel_mlx5_reserve(q, 1, &limits, &index) != ORIEL_OK)
+		if (ori_dev_mlx5_reserve(q, 1, &limits, &index) != ORIEL_OK)
 			return me;
-		oriel_mlx5_wqe_fetch_add(oriel_mlx5_slot(q, index), oriel_mlx5_head_of(q, index, 0),
-					 side_at(&me->pair->b, AT_WORD), oriel_mlx5_sink(q), 1);
-		if (oriel_mlx5_publish(q, index, 1, &limits) != ORIEL_OK)
+		ori_dev_mlx5_wqe_fetch_add(ori_dev_mlx5_slot(q, index),
+					   ori_dev_mlx5_head_of(q, index, 0),
+					   side_at(&me->pair->b, AT_WORD), ori_dev_mlx5_sink(q), 1);
+		if (ori_dev_mlx5_publish(q, index, 1, &limits) != ORIEL_OK)
 			return me;
-		oriel_mlx5_ring(q);
-		if (i % 16 == 15 && oriel_mlx5_wait(q, index, &limits) != ORIEL_OK)
+		ori_dev_mlx5_ring(q);
+		if (i % 16 == 15 && ori_dev_mlx5_wait(q, index, &limits) != ORIEL_OK)
 			return me;
 	}
 	return NULL;
@@ -259,7 +260,7 @@ static void test_a_companion_counts_completed_writes(void **state)
 
 		side_wait_cqe(&companion, p->a.queue.cqn, p->a.queue.resv);
 		index = side_signal(&companion, &responder, 0);
-		assert_int_equal(oriel_mlx5_poll(&companion.queue, index), ORIEL_AGAIN);
+		assert_int_equal(ori_dev_mlx5_poll(&companion.queue, index), ORIEL_AGAIN);
 		assert_int_equal(*side_word(&responder, 0), i - 1);
 		side_write(&p->a, &p->b, 0, 0, 4097, 0);
 		assert_int_equal(side_wait(&companion, index), ORIEL_OK);

@@ -270,8 +270,8 @@ static bool call_read(struct verbs_cq *cq, const struct ibv_wc *from, struct ori
 				  .syndrome = call_cause(cq->device, from->status)};
 	if (wc->syndrome) {
 		wc->vendor = from->vendor_err;
-		wc->status = oriel_queue_err_status(
-			oriel_queue_err(ORIEL_QUEUE_ERROR_CQE, wc->syndrome, 0, 0));
+		wc->status = ori_dev_queue_err_status(
+			ori_dev_queue_err(ORIEL_QUEUE_ERROR_CQE, wc->syndrome, 0, 0));
 	}
 	if (low & VERBS_RECEIVE) {
 		call_receive(qp, from, wc);

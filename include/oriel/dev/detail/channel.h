@@ -23,7 +23,7 @@
 #define ORIEL_DEV_PIECE_MIN 4096u
 #endif
 
-ORIEL_DEV uint64_t oriel_channel_piece(const struct oriel_dev_window *w, uint64_t length)
+ORIEL_DEV uint64_t ori_dev_channel_piece(const struct oriel_dev_window *w, uint64_t length)
 {
 	uint64_t piece = ((length >> 2) + 63) & ~(uint64_t)63;
 
@@ -36,14 +36,14 @@ ORIEL_DEV uint64_t oriel_channel_piece(const struct oriel_dev_window *w, uint64_
  * The limit for the rest of a message whose first part was sent: the receiver cannot use half a
  * message, so a caller's own limit no longer holds.
  */
-ORIEL_DEV uint64_t oriel_channel_rest(uint64_t timeout_ns)
+ORIEL_DEV uint64_t ori_dev_channel_rest(uint64_t timeout_ns)
 {
 	return timeout_ns == ORIEL_FOREVER ? ORIEL_FOREVER : 0;
 }
 
 /* Bytes of [cursor, cursor + wanted) up to the end of the staging. */
-ORIEL_DEV uint64_t oriel_channel_run(const struct oriel_dev_window *w, uint64_t cursor,
-				     uint64_t wanted)
+ORIEL_DEV uint64_t ori_dev_channel_run(const struct oriel_dev_window *w, uint64_t cursor,
+				       uint64_t wanted)
 {
 	uint64_t run = w->channel_bytes - (cursor & (w->channel_bytes - 1));
 
@@ -54,16 +54,16 @@ ORIEL_DEV uint64_t oriel_channel_run(const struct oriel_dev_window *w, uint64_t 
  * Whole group. Wait until *@word has passed @cursor; *@seen is its value then,
  * the same for all.
  */
-ORIEL_DEV enum oriel_status oriel_channel_wait(const struct oriel_dev_window *w,
-					       struct oriel_dev_group g,
-					       const struct oriel_dev_aim *aim, uint64_t timeout_ns,
-					       uint64_t *seen)
+ORIEL_DEV enum oriel_status ori_dev_channel_wait(const struct oriel_dev_window *w,
+						 struct oriel_dev_group g,
+						 const struct oriel_dev_aim *aim,
+						 uint64_t timeout_ns, uint64_t *seen)
 {
 	enum oriel_status status = ORIEL_OK;
 
-	if (oriel_dev_is_poller(g))
-		status = oriel_dev_wait_value(w, g, aim, timeout_ns, seen);
-	return oriel_dev_share_result(g, status, seen);
+	if (ori_dev_is_poller(g))
+		status = ori_dev_wait_value(w, g, aim, timeout_ns, seen);
+	return ori_dev_share_result(g, status, seen);
 }
 
 /*
@@ -71,93 +71,95 @@ ORIEL_DEV enum oriel_status oriel_channel_wait(const struct oriel_dev_window *w,
  * quarter of the staging, so if one has to wait, more than three quarters are under way, and
  * the receiver will return some of them.
  */
-ORIEL_DEV enum oriel_status oriel_channel_room(const struct oriel_dev_window *w,
-					       struct oriel_dev_group g, uint32_t peer,
-					       uint32_t channel, uint64_t end, uint64_t timeout_ns,
-					       uint64_t *freed)
+ORIEL_DEV enum oriel_status ori_dev_channel_room(const struct oriel_dev_window *w,
+						 struct oriel_dev_group g, uint32_t peer,
+						 uint32_t channel, uint64_t end,
+						 uint64_t timeout_ns, uint64_t *freed)
 {
-	const uint64_t *credit = &oriel_mapped_channel(w, w->control, peer, channel)->freed;
+	const uint64_t *credit = &ori_dev_mapped_channel(w, w->control, peer, channel)->freed;
 	struct oriel_dev_aim aim = {
 		credit, end - w->channel_bytes, ORIEL_DEV_PASSED, ORIEL_DEV_SEND, peer, channel};
 
 	if (end - *freed <= w->channel_bytes)
 		return ORIEL_OK;
-	return oriel_channel_wait(w, g, &aim, timeout_ns, freed);
+	return ori_dev_channel_wait(w, g, &aim, timeout_ns, freed);
 }
 
 /* No stream goes through a channel that has carried messages, @form: dev/message.h. */
-ORIEL_DEV enum oriel_status oriel_channel_check(const struct oriel_dev_window *w, uint32_t what,
-						uint32_t peer, uint32_t channel, uint64_t form)
+ORIEL_DEV enum oriel_status ori_dev_channel_check(const struct oriel_dev_window *w, uint32_t what,
+						  uint32_t peer, uint32_t channel, uint64_t form)
 {
 	struct oriel_dev_aim aim = {NULL, ORIEL_DEV_FORM_STREAM, ORIEL_EQ, what, peer, channel};
 
 	if (ORIEL_DEV_OFTEN(form == ORIEL_DEV_FORM_STREAM))
 		return ORIEL_OK;
-	return oriel_dev_reject(oriel_dev_reporter_of(w), ORIEL_ERR_STATE, aim, form);
+	return ori_dev_reject(ori_dev_reporter_of(w), ORIEL_ERR_STATE, aim, form);
 }
 
 /* Whole group. The mapped path of oriel_dev_send(). */
-ORIEL_DEV enum oriel_status oriel_mapped_send(const struct oriel_dev_window *w,
-					      struct oriel_dev_group g, uint32_t peer,
-					      uint32_t channel, const void *source, uint64_t length,
-					      uint64_t timeout_ns)
+ORIEL_DEV enum oriel_status ori_dev_mapped_send(const struct oriel_dev_window *w,
+						struct oriel_dev_group g, uint32_t peer,
+						uint32_t channel, const void *source,
+						uint64_t length, uint64_t timeout_ns)
 {
 	struct oriel_dev_sender *end = &w->senders[(size_t)peer * w->channels + channel];
-	char *control = oriel_dev_peer_of(w, peer).control;
-	struct oriel_dev_channel *remote = oriel_mapped_channel(w, control, w->rank, channel);
-	char *staging = oriel_mapped_staging(w, control, w->rank, channel);
+	char *control = ori_dev_peer_of(w, peer).control;
+	struct oriel_dev_channel *remote = ori_dev_mapped_channel(w, control, w->rank, channel);
+	char *staging = ori_dev_mapped_staging(w, control, w->rank, channel);
 	const char *from = (const char *)source;
-	uint64_t most = oriel_channel_piece(w, length);
+	uint64_t most = ori_dev_channel_piece(w, length);
 	uint64_t sent = end->sent, freed = end->freed;
 	enum oriel_status status;
 
-	status = oriel_channel_check(w, ORIEL_DEV_SEND, peer, channel, end->form);
+	status = ori_dev_channel_check(w, ORIEL_DEV_SEND, peer, channel, end->form);
 	if (status != ORIEL_OK)
 		return status;
 	ORIEL_DEV_ROLL
 	while (length) {
-		uint64_t piece = oriel_channel_run(w, sent, length < most ? length : most);
+		uint64_t piece = ori_dev_channel_run(w, sent, length < most ? length : most);
 
-		status = oriel_channel_room(w, g, peer, channel, sent + piece, timeout_ns, &freed);
+		status =
+			ori_dev_channel_room(w, g, peer, channel, sent + piece, timeout_ns, &freed);
 		if (status != ORIEL_OK)
 			return status;
-		oriel_mapped_copy(g, staging + (sent & (w->channel_bytes - 1)), from, piece);
+		ori_dev_mapped_copy(g, staging + (sent & (w->channel_bytes - 1)), from, piece);
 		oriel_dev_sync(g);
 		sent += piece;
 		from += piece;
 		length -= piece;
-		/* Acquired by the receiver's wait in oriel_channel_recv(). */
+		/* Acquired by the receiver's wait in ori_dev_channel_recv(). */
 		if (oriel_dev_is_leader(g)) {
-			oriel_dev_release_begin_at(&remote->ready);
-			oriel_dev_release_store(&remote->ready, sent);
+			ori_dev_release_begin_at(&remote->ready);
+			ori_dev_release_store(&remote->ready, sent);
 			end->sent = sent;
 			end->freed = freed;
 		}
-		timeout_ns = oriel_channel_rest(timeout_ns);
+		timeout_ns = ori_dev_channel_rest(timeout_ns);
 	}
 	oriel_dev_sync(g);
 	return ORIEL_OK;
 }
 
 /* Offset of the words of @channel that this rank writes at a peer. */
-ORIEL_DEV uint64_t oriel_channel_at(const struct oriel_dev_window *w, uint32_t channel)
+ORIEL_DEV uint64_t ori_dev_channel_at(const struct oriel_dev_window *w, uint32_t channel)
 {
 	return w->channels_at +
 	       ((uint64_t)w->rank * w->channels + channel) * sizeof(struct oriel_dev_channel);
 }
 
 /* One thread, the leader: put a piece into the peer's staging and announce it, in one post. */
-ORIEL_DEV int64_t oriel_rdma_send_piece(const struct oriel_dev_window *w, uint32_t peer,
-					uint32_t channel, const char *from, uint64_t sent,
-					uint64_t piece)
+ORIEL_DEV int64_t ori_dev_rdma_send_piece(const struct oriel_dev_window *w, uint32_t peer,
+					  uint32_t channel, const char *from, uint64_t sent,
+					  uint64_t piece)
 {
 	const struct oriel_dev_link *l = w->peers[peer].link;
-	struct oriel_rdma_address ready = oriel_rdma_control(w, peer, oriel_channel_at(w, channel));
-	struct oriel_link_queue q = oriel_link_main(l);
+	struct oriel_rdma_address ready =
+		ori_dev_rdma_control(w, peer, ori_dev_channel_at(w, channel));
+	struct oriel_link_queue q = ori_dev_link_main(l);
 	/* Before the post begins, since memory may have to be registered. */
-	struct oriel_rdma_address source = oriel_rdma_local(w, peer, from, piece, false);
+	struct oriel_rdma_address source = ori_dev_rdma_local(w, peer, from, piece, false);
 	struct oriel_link_post post =
-		oriel_link_begin(l, q, ORIEL_DEV_SEND, 2 + oriel_link_read_flushes(l));
+		ori_dev_link_begin(l, q, ORIEL_DEV_SEND, 2 + ori_dev_link_read_flushes(l));
 	uint64_t staging = w->staging_at +
 			   ((uint64_t)w->rank * w->channels + channel) * w->channel_bytes +
 			   (sent & (w->channel_bytes - 1));
@@ -165,36 +167,38 @@ ORIEL_DEV int64_t oriel_rdma_send_piece(const struct oriel_dev_window *w, uint32
 
 	if (post.status != ORIEL_OK)
 		return post.status;
-	oriel_link_add_write(&post, oriel_rdma_control(w, peer, staging), source, piece);
-	oriel_link_add_value(&post, ready, end, oriel_link_add_read_flush(l, &post, ready));
-	return oriel_link_end(l, ORIEL_DEV_SEND, &post);
+	ori_dev_link_add_write(&post, ori_dev_rdma_control(w, peer, staging), source, piece);
+	ori_dev_link_add_value(&post, ready, end, ori_dev_link_add_read_flush(l, &post, ready));
+	return ori_dev_link_end(l, ORIEL_DEV_SEND, &post);
 }
 
 /* Whole group. The rdma path of oriel_dev_send(): the NIC reads @source. */
-ORIEL_DEV enum oriel_status oriel_rdma_send(const struct oriel_dev_window *w,
-					    struct oriel_dev_group g, uint32_t peer,
-					    uint32_t channel, const void *source, uint64_t length,
-					    uint64_t timeout_ns)
+ORIEL_DEV enum oriel_status ori_dev_rdma_send(const struct oriel_dev_window *w,
+					      struct oriel_dev_group g, uint32_t peer,
+					      uint32_t channel, const void *source, uint64_t length,
+					      uint64_t timeout_ns)
 {
 	struct oriel_dev_sender *end = &w->senders[(size_t)peer * w->channels + channel];
 	const char *from = (const char *)source;
-	uint64_t most = oriel_channel_piece(w, length);
+	uint64_t most = ori_dev_channel_piece(w, length);
 	uint64_t sent = end->sent, freed = end->freed;
 	enum oriel_status status = ORIEL_OK, ended;
 	int64_t ticket = -1, posted = 0;
 
 	if (!length)
-		return oriel_link_is_connected(w->peers[peer].link) ? ORIEL_OK : ORIEL_ERR_NO_PATH;
+		return ori_dev_link_is_connected(w->peers[peer].link) ? ORIEL_OK
+								      : ORIEL_ERR_NO_PATH;
 	oriel_dev_sync(g);
 	while (length) {
-		uint64_t piece = oriel_channel_run(w, sent, length < most ? length : most);
+		uint64_t piece = ori_dev_channel_run(w, sent, length < most ? length : most);
 
-		status = oriel_channel_room(w, g, peer, channel, sent + piece, timeout_ns, &freed);
+		status =
+			ori_dev_channel_room(w, g, peer, channel, sent + piece, timeout_ns, &freed);
 		if (status != ORIEL_OK)
 			break;
 		if (oriel_dev_is_leader(g))
-			posted = oriel_rdma_send_piece(w, peer, channel, from, sent, piece);
-		posted = oriel_link_ticket(g, posted);
+			posted = ori_dev_rdma_send_piece(w, peer, channel, from, sent, piece);
+		posted = ori_dev_link_ticket(g, posted);
 		/* A piece that was not posted is no part of the stream. */
 		if (posted < 0) {
 			status = (enum oriel_status)posted;
@@ -208,49 +212,51 @@ ORIEL_DEV enum oriel_status oriel_rdma_send(const struct oriel_dev_window *w,
 			end->sent = sent;
 			end->freed = freed;
 		}
-		timeout_ns = oriel_channel_rest(timeout_ns);
+		timeout_ns = ori_dev_channel_rest(timeout_ns);
 	}
 	if (ticket < 0)
 		return status;
 	/* The caller may reuse the source, also if the stream ends here. */
-	ended = oriel_link_wait_local(w->peers[peer].link, g, ticket, 0);
+	ended = ori_dev_link_wait_local(w->peers[peer].link, g, ticket, 0);
 	return status == ORIEL_OK ? ended : status;
 }
 
 /* One thread: write to @peer how many bytes of its stream this rank has taken. */
-ORIEL_DEV enum oriel_status oriel_channel_credit(const struct oriel_dev_window *w, uint32_t peer,
-						 uint32_t channel, uint64_t received)
+ORIEL_DEV enum oriel_status ori_dev_channel_credit(const struct oriel_dev_window *w, uint32_t peer,
+						   uint32_t channel, uint64_t received)
 {
 	int64_t ticket = 0;
 
-	if (oriel_dev_is_rdma(w, peer))
-		ticket = oriel_link_put_value(
-			w->peers[peer].link, oriel_dev_thread(),
-			oriel_rdma_control(w, peer, oriel_channel_at(w, channel) + ORIEL_DEV_LINE),
-			received);
+	if (ori_dev_is_rdma(w, peer))
+		ticket =
+			ori_dev_link_put_value(w->peers[peer].link, oriel_dev_thread(),
+					       ori_dev_rdma_control(w, peer,
+								    ori_dev_channel_at(w, channel) +
+									    ORIEL_DEV_LINE),
+					       received);
 	else
 		/* Acquired by the sender's wait for room. */
-		oriel_dev_store_release(&oriel_mapped_channel(w, oriel_dev_peer_of(w, peer).control,
-							      w->rank, channel)
+		oriel_dev_store_release(&ori_dev_mapped_channel(w, ori_dev_peer_of(w, peer).control,
+								w->rank, channel)
 						 ->freed,
 					received);
 	return ticket < 0 ? (enum oriel_status)ticket : ORIEL_OK;
 }
 
 /* Whole group: oriel_dev_recv(), whatever the path: the staging is this rank's. */
-ORIEL_DEV enum oriel_status oriel_channel_recv(const struct oriel_dev_window *w,
-					       struct oriel_dev_group g, uint32_t peer,
-					       uint32_t channel, void *target, uint64_t length,
-					       uint64_t timeout_ns)
+ORIEL_DEV enum oriel_status ori_dev_channel_recv(const struct oriel_dev_window *w,
+						 struct oriel_dev_group g, uint32_t peer,
+						 uint32_t channel, void *target, uint64_t length,
+						 uint64_t timeout_ns)
 {
 	struct oriel_dev_receiver *end = &w->receivers[(size_t)peer * w->channels + channel];
-	const char *staging = oriel_mapped_staging(w, w->control, peer, channel);
-	const uint64_t *ready = &oriel_mapped_channel(w, w->control, peer, channel)->ready;
+	const char *staging = ori_dev_mapped_staging(w, w->control, peer, channel);
+	const uint64_t *ready = &ori_dev_mapped_channel(w, w->control, peer, channel)->ready;
 	char *to = (char *)target;
 	uint64_t received = end->received, credited = end->credited, arrived = received;
 	enum oriel_status status;
 
-	status = oriel_channel_check(w, ORIEL_DEV_RECV, peer, channel, end->form);
+	status = ori_dev_channel_check(w, ORIEL_DEV_RECV, peer, channel, end->form);
 	if (status != ORIEL_OK)
 		return status;
 	ORIEL_DEV_ROLL
@@ -265,13 +271,13 @@ ORIEL_DEV enum oriel_status oriel_channel_recv(const struct oriel_dev_window *w,
 			struct oriel_dev_aim aim = {ready,          received + 1, ORIEL_DEV_PASSED,
 						    ORIEL_DEV_RECV, peer,         channel};
 
-			status = oriel_channel_wait(w, g, &aim, timeout_ns, &arrived);
+			status = ori_dev_channel_wait(w, g, &aim, timeout_ns, &arrived);
 			if (status != ORIEL_OK)
 				return status;
 		}
 		piece = length < arrived - received ? length : arrived - received;
-		piece = oriel_channel_run(w, received, piece);
-		oriel_mapped_copy(g, to, staging + (received & (w->channel_bytes - 1)), piece);
+		piece = ori_dev_channel_run(w, received, piece);
+		ori_dev_mapped_copy(g, to, staging + (received & (w->channel_bytes - 1)), piece);
 		oriel_dev_sync(g);
 		received += piece;
 		to += piece;
@@ -284,7 +290,7 @@ ORIEL_DEV enum oriel_status oriel_channel_recv(const struct oriel_dev_window *w,
 			credited = received;
 			status = ORIEL_OK;
 			if (oriel_dev_is_leader(g))
-				status = oriel_channel_credit(w, peer, channel, received);
+				status = ori_dev_channel_credit(w, peer, channel, received);
 			status = oriel_dev_vote(g, status);
 			if (status != ORIEL_OK)
 				return status;
@@ -293,7 +299,7 @@ ORIEL_DEV enum oriel_status oriel_channel_recv(const struct oriel_dev_window *w,
 			end->received = received;
 			end->credited = credited;
 		}
-		timeout_ns = oriel_channel_rest(timeout_ns);
+		timeout_ns = ori_dev_channel_rest(timeout_ns);
 	}
 	oriel_dev_sync(g);
 	return ORIEL_OK;

@@ -12,12 +12,12 @@
 
 /*
  * Has this translation unit the code for @path? A constant: it leaves out code of which
- * compilers do not see that oriel_dev_usable() leaves it out.
+ * compilers do not see that ori_dev_usable() leaves it out.
  */
 #define ORIEL_DEV_HAS(path) (ORIEL_DEV_PATHS >> (path)&1)
 
 /* The rank that follows this one by @count, which is less than the number of ranks. */
-ORIEL_DEV uint32_t oriel_dev_rank_after(const struct oriel_dev_window *w, uint32_t count)
+ORIEL_DEV uint32_t ori_dev_rank_after(const struct oriel_dev_window *w, uint32_t count)
 {
 	uint32_t rank = w->rank + count;
 
@@ -29,19 +29,19 @@ ORIEL_DEV uint32_t oriel_dev_rank_after(const struct oriel_dev_window *w, uint32
  * that have none of their own take one of another thread's: a warp that polls as one does not
  * diverge.
  */
-ORIEL_DEV uint32_t oriel_dev_first_peer(const struct oriel_dev_window *w, struct oriel_dev_group g)
+ORIEL_DEV uint32_t ori_dev_first_peer(const struct oriel_dev_window *w, struct oriel_dev_group g)
 {
-	return oriel_dev_rank_after(w, 1 + g.rank < w->ranks ? 1 + g.rank : 1);
+	return ori_dev_rank_after(w, 1 + g.rank < w->ranks ? 1 + g.rank : 1);
 }
 
 /* Does this thread wait for any peer? */
-ORIEL_DEV bool oriel_dev_awaits(const struct oriel_dev_window *w, struct oriel_dev_group g)
+ORIEL_DEV bool ori_dev_awaits(const struct oriel_dev_window *w, struct oriel_dev_group g)
 {
-	return 1 + g.rank < w->ranks || (oriel_dev_is_poller(g) && w->ranks > 1);
+	return 1 + g.rank < w->ranks || (ori_dev_is_poller(g) && w->ranks > 1);
 }
 
 /* @path, as far as this translation unit can use it. */
-ORIEL_DEV uint32_t oriel_dev_usable(uint32_t path)
+ORIEL_DEV uint32_t ori_dev_usable(uint32_t path)
 {
 	if ((ORIEL_DEV_HAS(ORIEL_PATH_SELF) && path == ORIEL_PATH_SELF) ||
 	    (ORIEL_DEV_HAS(ORIEL_PATH_MAPPED) && path == ORIEL_PATH_MAPPED) ||
@@ -56,8 +56,8 @@ ORIEL_DEV uint32_t oriel_dev_usable(uint32_t path)
  * compatible: each constant that a GPU loads before it acts takes 5 ns, and each that it waits
  * for 20.
  */
-ORIEL_DEV const struct oriel_dev_inline_peer *oriel_dev_inline_of(const struct oriel_dev_window *w,
-								  uint32_t peer)
+ORIEL_DEV const struct oriel_dev_inline_peer *ori_dev_inline_of(const struct oriel_dev_window *w,
+								uint32_t peer)
 {
 	return &w->inline_peers[peer % ORIEL_DEV_INLINE_PEERS];
 }
@@ -66,10 +66,10 @@ ORIEL_DEV const struct oriel_dev_inline_peer *oriel_dev_inline_of(const struct o
  * Does a GPU find its entry of @peer, which may be any number, in the handle itself? A CPU has
  * the tables in its caches.
  */
-ORIEL_DEV bool oriel_dev_is_inline(const struct oriel_dev_window *w, uint32_t peer)
+ORIEL_DEV bool ori_dev_is_inline(const struct oriel_dev_window *w, uint32_t peer)
 {
 #ifdef __CUDA_ARCH__
-	const struct oriel_dev_inline_peer *entry = oriel_dev_inline_of(w, peer);
+	const struct oriel_dev_inline_peer *entry = ori_dev_inline_of(w, peer);
 
 	/* One branch, where && would make two. */
 	return (entry->mark - ORIEL_DEV_MARK < 256u) & (entry->rank == peer);
@@ -84,10 +84,10 @@ ORIEL_DEV bool oriel_dev_is_inline(const struct oriel_dev_window *w, uint32_t pe
  * Is @peer, which may be any number, this rank or a mapped one, and does the handle itself,
  * which is compatible, describe it? No branch.
  */
-ORIEL_DEV bool oriel_dev_is_fast(const struct oriel_dev_window *w, uint32_t peer)
+ORIEL_DEV bool ori_dev_is_fast(const struct oriel_dev_window *w, uint32_t peer)
 {
 #ifdef __CUDA_ARCH__
-	const struct oriel_dev_inline_peer *entry = oriel_dev_inline_of(w, peer);
+	const struct oriel_dev_inline_peer *entry = ori_dev_inline_of(w, peer);
 
 	if (!ORIEL_DEV_HAS(ORIEL_PATH_SELF) || !ORIEL_DEV_HAS(ORIEL_PATH_MAPPED))
 		return false;
@@ -103,8 +103,7 @@ ORIEL_DEV bool oriel_dev_is_fast(const struct oriel_dev_window *w, uint32_t peer
  * An entry of a table, which does not change while a kernel runs. A GPU loads all of it at once
  * and past the caches that an acquire empties; so does the next function.
  */
-ORIEL_DEV struct oriel_dev_peer oriel_dev_table_peer(const struct oriel_dev_window *w,
-						     uint32_t peer)
+ORIEL_DEV struct oriel_dev_peer ori_dev_table_peer(const struct oriel_dev_window *w, uint32_t peer)
 {
 #ifdef __CUDA_ARCH__
 	struct oriel_dev_peer copy = {NULL, ORIEL_PATH_NONE, 0, NULL, {{0}}};
@@ -123,8 +122,8 @@ ORIEL_DEV struct oriel_dev_peer oriel_dev_table_peer(const struct oriel_dev_wind
 #endif
 }
 
-ORIEL_DEV struct oriel_dev_buffer oriel_dev_table_buffer(const struct oriel_dev_window *w,
-							 uint32_t peer, uint64_t buffer)
+ORIEL_DEV struct oriel_dev_buffer ori_dev_table_buffer(const struct oriel_dev_window *w,
+						       uint32_t peer, uint64_t buffer)
 {
 	const struct oriel_dev_buffer *entry = &w->table[buffer * w->ranks + peer];
 #ifdef __CUDA_ARCH__
@@ -143,10 +142,9 @@ ORIEL_DEV struct oriel_dev_buffer oriel_dev_table_buffer(const struct oriel_dev_
 }
 
 /* The next two: @peer exists. Its link is set if its path is rdma. */
-ORIEL_DEV struct oriel_dev_peer oriel_dev_inline_copy(const struct oriel_dev_window *w,
-						      uint32_t peer)
+ORIEL_DEV struct oriel_dev_peer ori_dev_inline_copy(const struct oriel_dev_window *w, uint32_t peer)
 {
-	const struct oriel_dev_inline_peer *entry = oriel_dev_inline_of(w, peer);
+	const struct oriel_dev_inline_peer *entry = ori_dev_inline_of(w, peer);
 	struct oriel_dev_peer copy = {entry->control, entry->mark - ORIEL_DEV_MARK, 0, NULL, {{0}}};
 
 	if (ORIEL_DEV_HAS(ORIEL_PATH_RDMA) && copy.path == ORIEL_PATH_RDMA)
@@ -154,26 +152,16 @@ ORIEL_DEV struct oriel_dev_peer oriel_dev_inline_copy(const struct oriel_dev_win
 	return copy;
 }
 
-ORIEL_DEV struct oriel_dev_peer oriel_dev_peer_of(const struct oriel_dev_window *w, uint32_t peer)
+ORIEL_DEV struct oriel_dev_peer ori_dev_peer_of(const struct oriel_dev_window *w, uint32_t peer)
 {
-	return oriel_dev_is_inline(w, peer) ? oriel_dev_inline_copy(w, peer)
-					    : oriel_dev_table_peer(w, peer);
-}
-
-/*
- * Is @peer mapped over a bus without atomics (PCIe)? Then signals cost a round trip there, and
- * oriel_dev_fetch_add() several for each rank of the domain.
- */
-ORIEL_DEV bool oriel_dev_is_serial(const struct oriel_dev_window *w, uint32_t peer)
-{
-	return w->inline_wide & ORIEL_DEV_HAS_SERIAL && peer < w->ranks &&
-	       oriel_dev_peer_of(w, peer).flags & ORIEL_DEV_PEER_SERIAL;
+	return ori_dev_is_inline(w, peer) ? ori_dev_inline_copy(w, peer)
+					  : ori_dev_table_peer(w, peer);
 }
 
 /* Is @peer behind a NIC, and is there code for that? */
-ORIEL_DEV bool oriel_dev_is_rdma(const struct oriel_dev_window *w, uint32_t peer)
+ORIEL_DEV bool ori_dev_is_rdma(const struct oriel_dev_window *w, uint32_t peer)
 {
-	return ORIEL_DEV_HAS(ORIEL_PATH_RDMA) && oriel_dev_peer_of(w, peer).path == ORIEL_PATH_RDMA;
+	return ORIEL_DEV_HAS(ORIEL_PATH_RDMA) && ori_dev_peer_of(w, peer).path == ORIEL_PATH_RDMA;
 }
 
 /*
@@ -195,7 +183,7 @@ struct oriel_dev_reporter {
  * that lead to the call: 32 warps that fetch seven for a call that is not made take 0.1 to 0.4
  * us (oriel_rows, put_signal and put_ll128 by 1024 threads).
  */
-ORIEL_DEV uint32_t oriel_dev_opaque_zero(void)
+ORIEL_DEV uint32_t ori_dev_opaque_zero(void)
 {
 #ifdef __CUDA_ARCH__
 	uint64_t cycles;
@@ -208,9 +196,9 @@ ORIEL_DEV uint32_t oriel_dev_opaque_zero(void)
 #endif
 }
 
-ORIEL_DEV struct oriel_dev_reporter oriel_dev_reporter_of(const struct oriel_dev_window *w)
+ORIEL_DEV struct oriel_dev_reporter ori_dev_reporter_of(const struct oriel_dev_window *w)
 {
-	uint32_t zero = oriel_dev_opaque_zero();
+	uint32_t zero = ori_dev_opaque_zero();
 	struct oriel_dev_reporter reporter = {
 		(struct oriel_dev_fault *)((uintptr_t)w->fault + zero),
 		w->number + zero,
@@ -227,24 +215,23 @@ ORIEL_DEV struct oriel_dev_reporter oriel_dev_reporter_of(const struct oriel_dev
  * An argument is invalid: @seen is beyond aim.operand. One thread. The communicator stays
  * usable.
  */
-ORIEL_DEV enum oriel_status oriel_dev_reject(struct oriel_dev_reporter reporter,
-					     enum oriel_status status, struct oriel_dev_aim aim,
-					     uint64_t seen)
+ORIEL_DEV enum oriel_status ori_dev_reject(struct oriel_dev_reporter reporter,
+					   enum oriel_status status, struct oriel_dev_aim aim,
+					   uint64_t seen)
 {
 #ifndef __CUDA_ARCH__
-	struct oriel_dev_fault record =
-		oriel_dev_fault_make(reporter.number, status, &aim, seen, 0);
+	struct oriel_dev_fault record = ori_dev_fault_make(reporter.number, status, &aim, seen, 0);
 
 	oriel_cpu_reject(reporter.window, &record);
 #endif
-	oriel_dev_report(reporter.fault, reporter.number, status, aim, seen, 0);
+	ori_dev_report(reporter.fault, reporter.number, status, aim, seen, 0);
 	return status;
 }
 
 /* A handle that is not compatible gives no address at which to leave a record. */
-ORIEL_DEV_COLD enum oriel_status oriel_dev_reject_id(struct oriel_dev_reporter reporter,
-						     bool is_compatible, uint32_t what,
-						     uint32_t peer, uint32_t id, uint32_t limit)
+ORIEL_DEV_COLD enum oriel_status ori_dev_reject_id(struct oriel_dev_reporter reporter,
+						   bool is_compatible, uint32_t what, uint32_t peer,
+						   uint32_t id, uint32_t limit)
 {
 	struct oriel_dev_aim aim = {NULL, limit, ORIEL_LT, what, peer, id};
 
@@ -252,14 +239,14 @@ ORIEL_DEV_COLD enum oriel_status oriel_dev_reject_id(struct oriel_dev_reporter r
 		return ORIEL_ERR_VERSION;
 	if (id < limit) {
 		aim.operand = reporter.ranks;
-		return oriel_dev_reject(reporter, ORIEL_ERR_RANGE, aim, peer);
+		return ori_dev_reject(reporter, ORIEL_ERR_RANGE, aim, peer);
 	}
-	return oriel_dev_reject(reporter, ORIEL_ERR_RANGE, aim, id);
+	return ori_dev_reject(reporter, ORIEL_ERR_RANGE, aim, id);
 }
 
 /* Is there a @peer, and an @id below @limit? */
-ORIEL_DEV enum oriel_status oriel_dev_check_id(const struct oriel_dev_window *w, uint32_t what,
-					       uint32_t peer, uint32_t id, uint32_t limit)
+ORIEL_DEV enum oriel_status ori_dev_check_id(const struct oriel_dev_window *w, uint32_t what,
+					     uint32_t peer, uint32_t id, uint32_t limit)
 {
 	bool is_compatible = oriel_dev_is_compatible(w), is_peer = peer < w->ranks;
 	uint32_t zero;
@@ -267,32 +254,32 @@ ORIEL_DEV enum oriel_status oriel_dev_check_id(const struct oriel_dev_window *w,
 	/* One branch, where && would make three. */
 	if (ORIEL_DEV_OFTEN(is_compatible & is_peer & (id < limit)))
 		return ORIEL_OK;
-	zero = oriel_dev_opaque_zero();
-	return oriel_dev_reject_id(oriel_dev_reporter_of(w), is_compatible, what, peer + zero, id,
-				   limit + zero);
+	zero = ori_dev_opaque_zero();
+	return ori_dev_reject_id(ori_dev_reporter_of(w), is_compatible, what, peer + zero, id,
+				 limit + zero);
 }
 
 /* The same where no single peer is meant. */
-ORIEL_DEV enum oriel_status oriel_dev_check_any(const struct oriel_dev_window *w, uint32_t what,
-						uint32_t id, uint32_t limit)
+ORIEL_DEV enum oriel_status ori_dev_check_any(const struct oriel_dev_window *w, uint32_t what,
+					      uint32_t id, uint32_t limit)
 {
 	bool is_compatible = oriel_dev_is_compatible(w);
 
 	if (ORIEL_DEV_OFTEN(is_compatible & (id < limit)))
 		return ORIEL_OK;
-	return oriel_dev_reject_id(oriel_dev_reporter_of(w), is_compatible, what, ORIEL_DEV_NO_RANK,
-				   id, limit + oriel_dev_opaque_zero());
+	return ori_dev_reject_id(ori_dev_reporter_of(w), is_compatible, what, ORIEL_DEV_NO_RANK, id,
+				 limit + ori_dev_opaque_zero());
 }
 
 /* The same where the rank itself would wait for itself. */
-ORIEL_DEV enum oriel_status oriel_dev_check_other(const struct oriel_dev_window *w, uint32_t what,
-						  uint32_t peer, uint32_t id, uint32_t limit)
+ORIEL_DEV enum oriel_status ori_dev_check_other(const struct oriel_dev_window *w, uint32_t what,
+						uint32_t peer, uint32_t id, uint32_t limit)
 {
-	enum oriel_status status = oriel_dev_check_id(w, what, peer, id, limit);
+	enum oriel_status status = ori_dev_check_id(w, what, peer, id, limit);
 	struct oriel_dev_aim aim = {NULL, w->rank, ORIEL_NE, what, peer, id};
 
 	if (status == ORIEL_OK && peer == w->rank)
-		return oriel_dev_reject(oriel_dev_reporter_of(w), ORIEL_ERR_INVALID, aim, peer);
+		return ori_dev_reject(ori_dev_reporter_of(w), ORIEL_ERR_INVALID, aim, peer);
 	return status;
 }
 
@@ -300,49 +287,48 @@ ORIEL_DEV enum oriel_status oriel_dev_check_other(const struct oriel_dev_window 
  * @peer has not issued @ticket. @limit: tickets from there on are rejected; 0 if there is one
  * ticket only, 0.
  */
-ORIEL_DEV_COLD enum oriel_status oriel_dev_reject_ticket(struct oriel_dev_reporter reporter,
-							 uint32_t peer, int64_t limit,
-							 int64_t ticket)
+ORIEL_DEV_COLD enum oriel_status ori_dev_reject_ticket(struct oriel_dev_reporter reporter,
+						       uint32_t peer, int64_t limit, int64_t ticket)
 {
 	struct oriel_dev_aim aim = {NULL, (uint64_t)limit, ORIEL_LT, ORIEL_DEV_WAIT_LOCAL, peer, 0};
 
-	return oriel_dev_reject(reporter, ORIEL_ERR_INVALID, aim, (uint64_t)ticket);
+	return ori_dev_reject(reporter, ORIEL_ERR_INVALID, aim, (uint64_t)ticket);
 }
 
 /* Is @choice, a comparison or an operation, one of those up to @last? */
-ORIEL_DEV enum oriel_status oriel_dev_check_choice(const struct oriel_dev_window *w, uint32_t what,
-						   uint32_t choice, uint32_t last)
+ORIEL_DEV enum oriel_status ori_dev_check_choice(const struct oriel_dev_window *w, uint32_t what,
+						 uint32_t choice, uint32_t last)
 {
 	struct oriel_dev_aim aim = {NULL, last, ORIEL_LE, what, ORIEL_DEV_NO_RANK, 0};
 
 	if (ORIEL_DEV_OFTEN(choice <= last))
 		return ORIEL_OK;
-	return oriel_dev_reject(oriel_dev_reporter_of(w), ORIEL_ERR_INVALID, aim, choice);
+	return ori_dev_reject(ori_dev_reporter_of(w), ORIEL_ERR_INVALID, aim, choice);
 }
 
 /* @table: of the window, with @buffers entries for each rank. */
-ORIEL_DEV_COLD enum oriel_status oriel_dev_reject_range(struct oriel_dev_reporter reporter,
-							const struct oriel_dev_buffer *table,
-							uint32_t buffers, uint32_t what,
-							uint32_t peer, uint64_t at, uint64_t length)
+ORIEL_DEV_COLD enum oriel_status ori_dev_reject_range(struct oriel_dev_reporter reporter,
+						      const struct oriel_dev_buffer *table,
+						      uint32_t buffers, uint32_t what,
+						      uint32_t peer, uint64_t at, uint64_t length)
 {
 	uint64_t buffer = at >> ORIEL_AT_BITS;
 	uint64_t offset = at & (((uint64_t)1 << ORIEL_AT_BITS) - 1);
 	struct oriel_dev_aim aim = {NULL, reporter.ranks, ORIEL_LT, what, peer, (uint32_t)buffer};
 
 	if (peer >= reporter.ranks)
-		return oriel_dev_reject(reporter, ORIEL_ERR_RANGE, aim, peer);
+		return ori_dev_reject(reporter, ORIEL_ERR_RANGE, aim, peer);
 	if (buffer >= buffers) {
 		aim.operand = buffers;
-		return oriel_dev_reject(reporter, ORIEL_ERR_RANGE, aim, at);
+		return ori_dev_reject(reporter, ORIEL_ERR_RANGE, aim, at);
 	}
 	table += buffer * reporter.ranks + peer;
 	aim.operand = table->length;
 	if (buffer && !table->base)
-		return oriel_dev_reject(reporter, ORIEL_ERR_STATE, aim, offset);
+		return ori_dev_reject(reporter, ORIEL_ERR_STATE, aim, offset);
 	/* The end of the range; all ones if the sum wraps. */
-	return oriel_dev_reject(reporter, ORIEL_ERR_RANGE, aim,
-				offset + length < length ? UINT64_MAX : offset + length);
+	return ori_dev_reject(reporter, ORIEL_ERR_RANGE, aim,
+			      offset + length < length ? UINT64_MAX : offset + length);
 }
 
 /* The target of an operation on a peer. */
@@ -352,8 +338,8 @@ struct oriel_dev_target {
 };
 
 /* The target is the byte @at of a peer on the fast path. */
-ORIEL_DEV void oriel_dev_aim_at(const struct oriel_dev_inline_peer *entry, uint64_t at,
-				struct oriel_dev_target *target)
+ORIEL_DEV void ori_dev_aim_at(const struct oriel_dev_inline_peer *entry, uint64_t at,
+			      struct oriel_dev_target *target)
 {
 	target->peer.control = entry->control;
 	target->peer.path = entry->mark - ORIEL_DEV_MARK;
@@ -367,15 +353,15 @@ ORIEL_DEV void oriel_dev_aim_at(const struct oriel_dev_inline_peer *entry, uint6
  * All loads are issued at once and there is no branch, since a GPU waits for both. Otherwise
  * the caller takes the slow path, which handles all peers and reports an invalid argument.
  */
-ORIEL_DEV bool oriel_dev_fast_range(const struct oriel_dev_window *w, uint32_t peer, uint64_t at,
-				    uint64_t length, struct oriel_dev_target *target)
+ORIEL_DEV bool ori_dev_fast_range(const struct oriel_dev_window *w, uint32_t peer, uint64_t at,
+				  uint64_t length, struct oriel_dev_target *target)
 {
 #ifdef __CUDA_ARCH__
-	const struct oriel_dev_inline_peer *entry = oriel_dev_inline_of(w, peer);
+	const struct oriel_dev_inline_peer *entry = ori_dev_inline_of(w, peer);
 	bool is_there = (length <= entry->length) & (at <= entry->length - length);
 
-	oriel_dev_aim_at(entry, at, target);
-	return oriel_dev_is_fast(w, peer) & is_there;
+	ori_dev_aim_at(entry, at, target);
+	return ori_dev_is_fast(w, peer) & is_there;
 #else
 	(void)w;
 	(void)peer;
@@ -387,36 +373,36 @@ ORIEL_DEV bool oriel_dev_fast_range(const struct oriel_dev_window *w, uint32_t p
 }
 
 /* The same of one 8-byte word, which must be aligned. */
-ORIEL_DEV bool oriel_dev_fast_word(const struct oriel_dev_window *w, uint32_t peer, uint64_t at,
-				   struct oriel_dev_target *target)
+ORIEL_DEV bool ori_dev_fast_word(const struct oriel_dev_window *w, uint32_t peer, uint64_t at,
+				 struct oriel_dev_target *target)
 {
 #ifdef __CUDA_ARCH__
-	const struct oriel_dev_inline_peer *entry = oriel_dev_inline_of(w, peer);
+	const struct oriel_dev_inline_peer *entry = ori_dev_inline_of(w, peer);
 
-	oriel_dev_aim_at(entry, at, target);
+	ori_dev_aim_at(entry, at, target);
 	/* The last byte of an aligned word is compared: that needs no sum, which could wrap. */
-	return oriel_dev_is_fast(w, peer) & ((at | 7) < entry->length) &
+	return ori_dev_is_fast(w, peer) & ((at | 7) < entry->length) &
 	       !(((uintptr_t)target->base | at) & 7);
 #else
-	return oriel_dev_fast_range(w, peer, at, 8, target);
+	return ori_dev_fast_range(w, peer, at, 8, target);
 #endif
 }
 
 /* Do @length bytes at @at exist at @peer? Then *@target says where they are. */
-ORIEL_DEV bool oriel_dev_locate(const struct oriel_dev_window *w, bool is_compatible, uint32_t peer,
-				uint64_t at, uint64_t length, struct oriel_dev_target *target)
+ORIEL_DEV bool ori_dev_locate(const struct oriel_dev_window *w, bool is_compatible, uint32_t peer,
+			      uint64_t at, uint64_t length, struct oriel_dev_target *target)
 {
 	uint64_t buffer = at >> ORIEL_AT_BITS;
 	uint64_t offset = at & (((uint64_t)1 << ORIEL_AT_BITS) - 1);
 	struct oriel_dev_buffer entry = {NULL, 0, 0, {{0}}};
 
-	if (is_compatible & oriel_dev_is_inline(w, peer) & !buffer) {
-		target->peer = oriel_dev_inline_copy(w, peer);
-		entry.base = oriel_dev_inline_of(w, peer)->base;
-		entry.length = oriel_dev_inline_of(w, peer)->length;
+	if (is_compatible & ori_dev_is_inline(w, peer) & !buffer) {
+		target->peer = ori_dev_inline_copy(w, peer);
+		entry.base = ori_dev_inline_of(w, peer)->base;
+		entry.length = ori_dev_inline_of(w, peer)->length;
 	} else if (is_compatible && peer < w->ranks && buffer < w->buffers) {
-		target->peer = oriel_dev_peer_of(w, peer);
-		entry = oriel_dev_table_buffer(w, peer, buffer);
+		target->peer = ori_dev_peer_of(w, peer);
+		entry = ori_dev_table_buffer(w, peer, buffer);
 	} else {
 		/* No range exists at such a rank or buffer, not even an empty one. */
 		target->peer.control = NULL;
@@ -431,43 +417,42 @@ ORIEL_DEV bool oriel_dev_locate(const struct oriel_dev_window *w, bool is_compat
 }
 
 /* The same; a range that does not exist is rejected. @is_compatible: the handle is. */
-ORIEL_DEV enum oriel_status oriel_dev_check_room(const struct oriel_dev_window *w,
-						 bool is_compatible, uint32_t what, uint32_t peer,
-						 uint64_t at, uint64_t length,
-						 struct oriel_dev_target *target)
+ORIEL_DEV enum oriel_status ori_dev_check_room(const struct oriel_dev_window *w, bool is_compatible,
+					       uint32_t what, uint32_t peer, uint64_t at,
+					       uint64_t length, struct oriel_dev_target *target)
 {
 	const struct oriel_dev_buffer *table;
 	uint32_t zero;
 
-	if (ORIEL_DEV_OFTEN(oriel_dev_locate(w, is_compatible, peer, at, length, target)))
+	if (ORIEL_DEV_OFTEN(ori_dev_locate(w, is_compatible, peer, at, length, target)))
 		return ORIEL_OK;
 	if (!is_compatible)
 		return ORIEL_ERR_VERSION;
-	zero = oriel_dev_opaque_zero();
+	zero = ori_dev_opaque_zero();
 	table = (const struct oriel_dev_buffer *)((uintptr_t)w->table + zero);
-	return oriel_dev_reject_range(oriel_dev_reporter_of(w), table, w->buffers + zero, what,
-				      peer + zero, at, length);
+	return ori_dev_reject_range(ori_dev_reporter_of(w), table, w->buffers + zero, what,
+				    peer + zero, at, length);
 }
 
-ORIEL_DEV enum oriel_status oriel_dev_check_range(const struct oriel_dev_window *w, uint32_t what,
-						  uint32_t peer, uint64_t at, uint64_t length,
-						  struct oriel_dev_target *target)
+ORIEL_DEV enum oriel_status ori_dev_check_range(const struct oriel_dev_window *w, uint32_t what,
+						uint32_t peer, uint64_t at, uint64_t length,
+						struct oriel_dev_target *target)
 {
-	return oriel_dev_check_room(w, oriel_dev_is_compatible(w), what, peer, at, length, target);
+	return ori_dev_check_room(w, oriel_dev_is_compatible(w), what, peer, at, length, target);
 }
 
 /* The same for one 8-byte word, which must be aligned. */
-ORIEL_DEV enum oriel_status oriel_dev_check_word(const struct oriel_dev_window *w, uint32_t what,
-						 uint32_t peer, uint64_t at,
-						 struct oriel_dev_target *target)
+ORIEL_DEV enum oriel_status ori_dev_check_word(const struct oriel_dev_window *w, uint32_t what,
+					       uint32_t peer, uint64_t at,
+					       struct oriel_dev_target *target)
 {
 	struct oriel_dev_aim aim = {NULL, 8, ORIEL_EQ, what, peer, (uint32_t)(at >> ORIEL_AT_BITS)};
-	enum oriel_status status = oriel_dev_check_range(w, what, peer, at, 8, target);
+	enum oriel_status status = ori_dev_check_range(w, what, peer, at, 8, target);
 
 	if (status != ORIEL_OK)
 		return status;
 	if (((uintptr_t)target->base | at) & 7)
-		return oriel_dev_reject(oriel_dev_reporter_of(w), ORIEL_ERR_INVALID, aim, at);
+		return ori_dev_reject(ori_dev_reporter_of(w), ORIEL_ERR_INVALID, aim, at);
 	return ORIEL_OK;
 }
 

@@ -20,7 +20,7 @@ struct oriel_dev_vector {
 	uint32_t word[4];
 };
 
-ORIEL_DEV struct oriel_dev_vector oriel_vector_load(const char *at)
+ORIEL_DEV struct oriel_dev_vector ori_dev_vector_load(const char *at)
 {
 	struct oriel_dev_vector v;
 
@@ -37,7 +37,7 @@ ORIEL_DEV struct oriel_dev_vector oriel_vector_load(const char *at)
 	return v;
 }
 
-ORIEL_DEV void oriel_vector_store(char *at, struct oriel_dev_vector v)
+ORIEL_DEV void ori_dev_vector_store(char *at, struct oriel_dev_vector v)
 {
 #ifdef __CUDA_ARCH__
 	*(uint4 *)at = make_uint4(v.word[0], v.word[1], v.word[2], v.word[3]);
@@ -47,7 +47,7 @@ ORIEL_DEV void oriel_vector_store(char *at, struct oriel_dev_vector v)
 }
 
 /* The low 32 bits of {high, low} shifted right by @bits, 0 to 31. */
-ORIEL_DEV uint32_t oriel_word_shift(uint32_t low, uint32_t high, uint32_t bits)
+ORIEL_DEV uint32_t ori_dev_word_shift(uint32_t low, uint32_t high, uint32_t bits)
 {
 #ifdef __CUDA_ARCH__
 	return __funnelshift_r(low, high, bits);
@@ -57,8 +57,8 @@ ORIEL_DEV uint32_t oriel_word_shift(uint32_t low, uint32_t high, uint32_t bits)
 }
 
 /* 16 bytes from byte @shift on of the 32 bytes {first, second}. */
-ORIEL_DEV struct oriel_dev_vector oriel_vector_join(struct oriel_dev_vector first,
-						    struct oriel_dev_vector second, uint32_t shift)
+ORIEL_DEV struct oriel_dev_vector
+ori_dev_vector_join(struct oriel_dev_vector first, struct oriel_dev_vector second, uint32_t shift)
 {
 	uint32_t w0 = first.word[0], w1 = first.word[1], w2 = first.word[2], w3 = first.word[3];
 	uint32_t w4 = second.word[0], w5 = second.word[1], w6 = second.word[2];
@@ -81,10 +81,10 @@ ORIEL_DEV struct oriel_dev_vector oriel_vector_join(struct oriel_dev_vector firs
 		w3 = w4;
 		w4 = w5;
 	}
-	v.word[0] = oriel_word_shift(w0, w1, bits);
-	v.word[1] = oriel_word_shift(w1, w2, bits);
-	v.word[2] = oriel_word_shift(w2, w3, bits);
-	v.word[3] = oriel_word_shift(w3, w4, bits);
+	v.word[0] = ori_dev_word_shift(w0, w1, bits);
+	v.word[1] = ori_dev_word_shift(w1, w2, bits);
+	v.word[2] = ori_dev_word_shift(w2, w3, bits);
+	v.word[3] = ori_dev_word_shift(w3, w4, bits);
 	return v;
 }
 
@@ -98,21 +98,21 @@ ORIEL_DEV struct oriel_dev_vector oriel_vector_join(struct oriel_dev_vector firs
 #define ORIEL_COPY_SOME 4u
 
 /* Copy @vectors of each thread, all of which exist. A constant, at most ORIEL_COPY_MANY. */
-ORIEL_DEV void oriel_copy_round(char *to, const char *from, uint32_t step, uint32_t vectors)
+ORIEL_DEV void ori_dev_copy_round(char *to, const char *from, uint32_t step, uint32_t vectors)
 {
 	struct oriel_dev_vector v[ORIEL_COPY_MANY];
 	uint32_t k;
 
 	ORIEL_DEV_UNROLL
 	for (k = 0; k < vectors; k++, from += step)
-		v[k] = oriel_vector_load(from);
+		v[k] = ori_dev_vector_load(from);
 	ORIEL_DEV_UNROLL
 	for (k = 0; k < vectors; k++, to += step)
-		oriel_vector_store(to, v[k]);
+		ori_dev_vector_store(to, v[k]);
 }
 
 /* Copy those of ORIEL_COPY_SOME vectors of each thread that begin below @left. */
-ORIEL_DEV void oriel_copy_rest(char *to, const char *from, uint32_t step, uint32_t left)
+ORIEL_DEV void ori_dev_copy_rest(char *to, const char *from, uint32_t step, uint32_t left)
 {
 	struct oriel_dev_vector v[ORIEL_COPY_SOME] = {{{0}}, {{0}}, {{0}}, {{0}}};
 	uint32_t k;
@@ -120,16 +120,16 @@ ORIEL_DEV void oriel_copy_rest(char *to, const char *from, uint32_t step, uint32
 	ORIEL_DEV_UNROLL
 	for (k = 0; k < ORIEL_COPY_SOME; k++)
 		if (k * step < left)
-			v[k] = oriel_vector_load(from + k * step);
+			v[k] = ori_dev_vector_load(from + k * step);
 	ORIEL_DEV_UNROLL
 	for (k = 0; k < ORIEL_COPY_SOME; k++)
 		if (k * step < left)
-			oriel_vector_store(to + k * step, v[k]);
+			ori_dev_vector_store(to + k * step, v[k]);
 }
 
 /* Whole group: @length bytes, both ends and the length aligned. */
-ORIEL_DEV void oriel_copy_aligned(struct oriel_dev_group g, char *to, const char *from,
-				  uint64_t length)
+ORIEL_DEV void ori_dev_copy_aligned(struct oriel_dev_group g, char *to, const char *from,
+				    uint64_t length)
 {
 	uint32_t step = g.size * 16, mine = g.rank * 16;
 
@@ -138,48 +138,48 @@ ORIEL_DEV void oriel_copy_aligned(struct oriel_dev_group g, char *to, const char
 	/* One vector each, or none, with as few instructions as possible: a short message. */
 	if (length <= step) {
 		if (mine < (uint32_t)length)
-			oriel_vector_store(to, oriel_vector_load(from));
+			ori_dev_vector_store(to, ori_dev_vector_load(from));
 		return;
 	}
 	ORIEL_DEV_ROLL
 	for (; length >= (uint64_t)step * ORIEL_COPY_MANY; length -= step * ORIEL_COPY_MANY) {
-		oriel_copy_round(to, from, step, ORIEL_COPY_MANY);
+		ori_dev_copy_round(to, from, step, ORIEL_COPY_MANY);
 		to += step * ORIEL_COPY_MANY;
 		from += step * ORIEL_COPY_MANY;
 	}
 	if (length >= step * ORIEL_COPY_SOME) {
-		oriel_copy_round(to, from, step, ORIEL_COPY_SOME);
+		ori_dev_copy_round(to, from, step, ORIEL_COPY_SOME);
 		to += step * ORIEL_COPY_SOME;
 		from += step * ORIEL_COPY_SOME;
 		length -= step * ORIEL_COPY_SOME;
 	}
 	if (length > mine)
-		oriel_copy_rest(to, from, step, (uint32_t)length - mine);
+		ori_dev_copy_rest(to, from, step, (uint32_t)length - mine);
 }
 
-/* As oriel_copy_round(), from byte @shift on; the second loads are served by the cache. */
-ORIEL_DEV void oriel_copy_round_joined(char *to, const char *from, uint32_t step, uint32_t shift,
-				       uint32_t vectors)
+/* As ori_dev_copy_round(), from byte @shift on; the second loads are served by the cache. */
+ORIEL_DEV void ori_dev_copy_round_joined(char *to, const char *from, uint32_t step, uint32_t shift,
+					 uint32_t vectors)
 {
 	struct oriel_dev_vector low[ORIEL_COPY_SOME], high[ORIEL_COPY_SOME];
 	uint32_t k;
 
 	ORIEL_DEV_UNROLL
 	for (k = 0; k < vectors; k++, from += step) {
-		low[k] = oriel_vector_load(from);
-		high[k] = oriel_vector_load(from + 16);
+		low[k] = ori_dev_vector_load(from);
+		high[k] = ori_dev_vector_load(from + 16);
 	}
 	ORIEL_DEV_UNROLL
 	for (k = 0; k < vectors; k++, to += step)
-		oriel_vector_store(to, oriel_vector_join(low[k], high[k], shift));
+		ori_dev_vector_store(to, ori_dev_vector_join(low[k], high[k], shift));
 }
 
 /*
  * Whole group: @length bytes to @to, from byte @shift on of @from; both and the
  * length aligned, 0 < shift < 16, and 16 more bytes at @from may be read.
  */
-ORIEL_DEV void oriel_copy_joined(struct oriel_dev_group g, char *to, const char *from,
-				 uint64_t length, uint32_t shift)
+ORIEL_DEV void ori_dev_copy_joined(struct oriel_dev_group g, char *to, const char *from,
+				   uint64_t length, uint32_t shift)
 {
 	uint32_t step = g.size * 16, mine = g.rank * 16;
 
@@ -187,13 +187,13 @@ ORIEL_DEV void oriel_copy_joined(struct oriel_dev_group g, char *to, const char 
 	from += mine;
 	ORIEL_DEV_ROLL
 	for (; length >= step * ORIEL_COPY_SOME; length -= step * ORIEL_COPY_SOME) {
-		oriel_copy_round_joined(to, from, step, shift, ORIEL_COPY_SOME);
+		ori_dev_copy_round_joined(to, from, step, shift, ORIEL_COPY_SOME);
 		to += step * ORIEL_COPY_SOME;
 		from += step * ORIEL_COPY_SOME;
 	}
 	ORIEL_DEV_ROLL
 	for (; length > mine; length -= length < step ? length : step) {
-		oriel_copy_round_joined(to, from, step, shift, 1);
+		ori_dev_copy_round_joined(to, from, step, shift, 1);
 		to += step;
 		from += step;
 	}
@@ -203,8 +203,8 @@ ORIEL_DEV void oriel_copy_joined(struct oriel_dev_group g, char *to, const char 
  * The compiler cannot know the arguments of the code below: else it would compute the addresses
  * of a copy in a loop ahead of the loop, and keep them in more registers than there are.
  */
-ORIEL_DEV void oriel_copy_begin(struct oriel_dev_group *g, char **to, const char **from,
-				uint64_t *length)
+ORIEL_DEV void ori_dev_copy_begin(struct oriel_dev_group *g, char **to, const char **from,
+				  uint64_t *length)
 {
 #ifdef __CUDA_ARCH__
 	asm volatile("" : "+r"(g->rank), "+r"(g->size), "+l"(*to), "+l"(*from), "+l"(*length));
@@ -217,7 +217,8 @@ ORIEL_DEV void oriel_copy_begin(struct oriel_dev_group *g, char **to, const char
 }
 
 /* Whole group: a few bytes, in the largest units that all of it is aligned to. */
-ORIEL_DEV void oriel_copy_few(struct oriel_dev_group g, char *to, const char *from, uint64_t length)
+ORIEL_DEV void ori_dev_copy_few(struct oriel_dev_group g, char *to, const char *from,
+				uint64_t length)
 {
 	uint64_t skew = ((uintptr_t)to | (uintptr_t)from | length) & 7, i;
 
@@ -244,15 +245,15 @@ ORIEL_DEV void oriel_copy_few(struct oriel_dev_group g, char *to, const char *fr
  * inside the source; before and after that less than 32 bytes. A call, so that its many
  * instructions do not lie between the few of a put.
  */
-ORIEL_DEV_COLD void oriel_copy_odd(uint32_t rank, uint32_t size, char *to, const char *from,
-				   uint64_t length)
+ORIEL_DEV_COLD void ori_dev_copy_odd(uint32_t rank, uint32_t size, char *to, const char *from,
+				     uint64_t length)
 {
 	struct oriel_dev_group g = {rank, size, ORIEL_DEV_THREAD, 0, NULL};
 	uint64_t head, body;
 	uint32_t shift;
 
 	if (length < ORIEL_COPY_FEW) {
-		oriel_copy_few(g, to, from, length);
+		ori_dev_copy_few(g, to, from, length);
 		return;
 	}
 	head = (0 - (uintptr_t)to) & 15;
@@ -260,37 +261,37 @@ ORIEL_DEV_COLD void oriel_copy_odd(uint32_t rank, uint32_t size, char *to, const
 	if (head < shift)
 		head += 16;
 	if (head)
-		oriel_copy_few(g, to, from, head);
+		ori_dev_copy_few(g, to, from, head);
 	to += head;
 	from += head;
 	length -= head;
 	body = ((length + shift) & ~(uint64_t)15) - (shift ? 16 : 0);
 	if (shift)
-		oriel_copy_joined(g, to, from - shift, body, shift);
+		ori_dev_copy_joined(g, to, from - shift, body, shift);
 	else
-		oriel_copy_aligned(g, to, from, body);
+		ori_dev_copy_aligned(g, to, from, body);
 	if (body < length)
-		oriel_copy_few(g, to + body, from + body, length - body);
+		ori_dev_copy_few(g, to + body, from + body, length - body);
 }
 
 /* Whole group: target and source do not overlap. */
-ORIEL_DEV void oriel_copy_wide(struct oriel_dev_group g, void *target, const void *source,
-			       uint64_t length)
+ORIEL_DEV void ori_dev_copy_wide(struct oriel_dev_group g, void *target, const void *source,
+				 uint64_t length)
 {
 	char *to = (char *)target;
 	const char *from = (const char *)source;
 	uint32_t skew;
 
-	oriel_copy_begin(&g, &to, &from, &length);
+	ori_dev_copy_begin(&g, &to, &from, &length);
 	skew = (uint32_t)((uintptr_t)to | (uintptr_t)from | length);
 	if (!(skew & 15)) {
-		oriel_copy_aligned(g, to, from, length);
+		ori_dev_copy_aligned(g, to, from, length);
 	} else if (!(skew & 7) && length <= (uint64_t)g.size * 8) {
 		if (g.rank * 8 < (uint32_t)length)
 			*(uint64_t *)(void *)(to + g.rank * 8) =
 				*(const uint64_t *)(const void *)(from + g.rank * 8);
 	} else {
-		oriel_copy_odd(g.rank, g.size, to, from, length);
+		ori_dev_copy_odd(g.rank, g.size, to, from, length);
 	}
 }
 

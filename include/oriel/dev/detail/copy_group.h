@@ -23,15 +23,15 @@ struct oriel_dev_worker {
 	uint64_t reserved[14];
 };
 
-ORIEL_DEV enum oriel_status oriel_copy_group_status(const struct oriel_dev_copy_group *group)
+ORIEL_DEV enum oriel_status ori_dev_copy_group_status(const struct oriel_dev_copy_group *group)
 {
 	return (enum oriel_status)(int64_t)oriel_dev_load_acquire(group->ended);
 }
 
 /* The next job of @worker. */
-ORIEL_DEV const struct oriel_dev_job *oriel_copy_group_job(const struct oriel_dev_copy_group *group,
-							   enum oriel_dev_side side,
-							   uint32_t worker, uint64_t *number)
+ORIEL_DEV const struct oriel_dev_job *
+ori_dev_copy_group_job(const struct oriel_dev_copy_group *group, enum oriel_dev_side side,
+		       uint32_t worker, uint64_t *number)
 {
 	*number = oriel_dev_load_relaxed(&group->records[side][worker].done);
 	return &group->jobs[side][*number % group->depth];
@@ -40,9 +40,9 @@ ORIEL_DEV const struct oriel_dev_job *oriel_copy_group_job(const struct oriel_de
 #define ORIEL_COPY_GROUP_POLLS 64u /* between two reads of the clock, and of the endpoint's end */
 
 /* One thread: wait until job @number is posted, and acquire it. */
-ORIEL_DEV enum oriel_status oriel_copy_group_wait(const struct oriel_dev_copy_group *group,
-						  const struct oriel_dev_job *job, uint64_t number,
-						  uint64_t timeout_ns)
+ORIEL_DEV enum oriel_status ori_dev_copy_group_wait(const struct oriel_dev_copy_group *group,
+						    const struct oriel_dev_job *job,
+						    uint64_t number, uint64_t timeout_ns)
 {
 	uint64_t limit = timeout_ns ? timeout_ns : group->timeout_ns, start = 0, now, seen;
 	enum oriel_status status;
@@ -53,7 +53,7 @@ ORIEL_DEV enum oriel_status oriel_copy_group_wait(const struct oriel_dev_copy_gr
 			oriel_dev_relax();
 			continue;
 		}
-		status = oriel_copy_group_status(group);
+		status = ori_dev_copy_group_status(group);
 		if (status != ORIEL_OK)
 			return status;
 		now = oriel_dev_clock_ns();
@@ -61,9 +61,9 @@ ORIEL_DEV enum oriel_status oriel_copy_group_wait(const struct oriel_dev_copy_gr
 			start = now;
 		if (limit != ORIEL_FOREVER && now - start >= limit)
 			return ORIEL_ERR_TIMEOUT;
-		oriel_dev_back_off(now - start);
+		ori_dev_back_off(now - start);
 	}
-	(void)oriel_dev_acquire(&job->posted, seen);
+	(void)ori_dev_acquire(&job->posted, seen);
 	return ORIEL_OK;
 }
 

@@ -9,8 +9,8 @@
 
 #include <oriel/dev/types.h>
 
-ORIEL_DEV uint64_t *oriel_dev_counter(const struct oriel_dev_window *w, uint32_t peer,
-				      uint32_t counter)
+ORIEL_DEV uint64_t *ori_dev_counter(const struct oriel_dev_window *w, uint32_t peer,
+				    uint32_t counter)
 {
 	return &w->counter_words[(size_t)peer * w->counters + counter];
 }

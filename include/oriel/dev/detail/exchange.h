@@ -21,27 +21,27 @@ struct oriel_dev_note {
 };
 
 /* Bytes of the staging for the notes of @parts parts. */
-ORIEL_DEV uint64_t oriel_exchange_staging(uint32_t ranks, uint32_t parts)
+ORIEL_DEV uint64_t ori_dev_exchange_staging(uint32_t ranks, uint32_t parts)
 {
 	return 2 * (uint64_t)ranks * parts * sizeof(struct oriel_dev_note);
 }
 
 /* Returns the offset of the note from @source for @part in execution @epoch. */
-ORIEL_DEV uint64_t oriel_exchange_note_offset(const struct oriel_dev_window *w,
-					      const struct oriel_dev_gather *c, uint32_t part,
-					      uint64_t epoch, uint32_t source)
+ORIEL_DEV uint64_t ori_dev_exchange_note_offset(const struct oriel_dev_window *w,
+						const struct oriel_dev_gather *c, uint32_t part,
+						uint64_t epoch, uint32_t source)
 {
 	return c->staging + (((uint64_t)part * 2 + (epoch & 1)) * w->ranks + source) *
 				    sizeof(struct oriel_dev_note);
 }
 
 /* One thread. Sends the note word by word, since there is no memory to put it from. */
-ORIEL_DEV int64_t oriel_exchange_send_note(const struct oriel_dev_window *w,
-					   const struct oriel_dev_gather *c, uint32_t part,
-					   uint64_t epoch, uint32_t peer,
-					   const struct oriel_dev_alltoallv *entry)
+ORIEL_DEV int64_t ori_dev_exchange_send_note(const struct oriel_dev_window *w,
+					     const struct oriel_dev_gather *c, uint32_t part,
+					     uint64_t epoch, uint32_t peer,
+					     const struct oriel_dev_alltoallv *entry)
 {
-	uint64_t to = oriel_exchange_note_offset(w, c, part, epoch, w->rank);
+	uint64_t to = ori_dev_exchange_note_offset(w, c, part, epoch, w->rank);
 	int64_t posted;
 
 	posted = oriel_dev_put_value(w, peer, to, entry->recv_displacement);
@@ -55,30 +55,30 @@ ORIEL_DEV int64_t oriel_exchange_send_note(const struct oriel_dev_window *w,
 }
 
 /* Whole group: sends the notes to all peers; the threads share the peers. */
-ORIEL_DEV enum oriel_status oriel_exchange_send_notes(const struct oriel_dev_window *w,
-						      struct oriel_dev_group g,
-						      const struct oriel_dev_gather *c,
-						      uint32_t part, uint64_t epoch,
-						      const struct oriel_dev_alltoallv *layout)
+ORIEL_DEV enum oriel_status ori_dev_exchange_send_notes(const struct oriel_dev_window *w,
+							struct oriel_dev_group g,
+							const struct oriel_dev_gather *c,
+							uint32_t part, uint64_t epoch,
+							const struct oriel_dev_alltoallv *layout)
 {
 	int64_t posted = 0;
 	uint32_t i;
 
 	oriel_dev_sync(g);
 	for (i = 1 + g.rank; i < w->ranks && posted >= 0; i += g.size) {
-		uint32_t peer = oriel_dev_rank_after(w, i);
+		uint32_t peer = ori_dev_rank_after(w, i);
 
-		posted = oriel_exchange_send_note(w, c, part, epoch, peer, &layout[peer]);
+		posted = ori_dev_exchange_send_note(w, c, part, epoch, peer, &layout[peer]);
 	}
 	return oriel_dev_vote(g, posted < 0 ? (enum oriel_status)posted : ORIEL_OK);
 }
 
 /* The note of @peer, which has arrived; it is valid until this execution has ended. */
-ORIEL_DEV struct oriel_dev_note oriel_exchange_note(const struct oriel_dev_window *w,
-						    const struct oriel_dev_gather *c, uint32_t part,
-						    uint64_t epoch, uint32_t peer)
+ORIEL_DEV struct oriel_dev_note ori_dev_exchange_note(const struct oriel_dev_window *w,
+						      const struct oriel_dev_gather *c,
+						      uint32_t part, uint64_t epoch, uint32_t peer)
 {
-	uint64_t at = oriel_exchange_note_offset(w, c, part, epoch, peer);
+	uint64_t at = ori_dev_exchange_note_offset(w, c, part, epoch, peer);
 	const uint64_t *words = (const uint64_t *)(const void *)(w->table[w->rank].base + at);
 	struct oriel_dev_note note = {0, 0, 0, 0};
 
@@ -89,16 +89,16 @@ ORIEL_DEV struct oriel_dev_note oriel_exchange_note(const struct oriel_dev_windo
 }
 
 /* Both ranks of a pair compare the same four lengths, so both get the same answer. */
-ORIEL_DEV bool oriel_exchange_lengths_match(const struct oriel_dev_note *note,
-					    const struct oriel_dev_alltoallv *entry)
+ORIEL_DEV bool ori_dev_exchange_lengths_match(const struct oriel_dev_note *note,
+					      const struct oriel_dev_alltoallv *entry)
 {
 	return note->recv_length == entry->send_length && note->send_length == entry->recv_length;
 }
 
 /* Rejects received messages that exceed the result, and a message to itself of two lengths. */
-ORIEL_DEV enum oriel_status oriel_exchange_check(const struct oriel_dev_window *w,
-						 const struct oriel_dev_gather *c,
-						 const struct oriel_dev_alltoallv *layout)
+ORIEL_DEV enum oriel_status ori_dev_exchange_check(const struct oriel_dev_window *w,
+						   const struct oriel_dev_gather *c,
+						   const struct oriel_dev_alltoallv *layout)
 {
 	const struct oriel_dev_alltoallv *own = &layout[w->rank];
 	enum oriel_status status = ORIEL_OK;
@@ -106,63 +106,65 @@ ORIEL_DEV enum oriel_status oriel_exchange_check(const struct oriel_dev_window *
 	uint32_t i;
 
 	for (i = 0; i < w->ranks && status == ORIEL_OK; i++)
-		status = oriel_dev_check_range(w, ORIEL_DEV_ALLTOALLV, w->rank,
-					       c->to + layout[i].recv_displacement,
-					       layout[i].recv_length, &remote);
+		status = ori_dev_check_range(w, ORIEL_DEV_ALLTOALLV, w->rank,
+					     c->to + layout[i].recv_displacement,
+					     layout[i].recv_length, &remote);
 	if (status == ORIEL_OK && own->send_length != own->recv_length) {
 		struct oriel_dev_aim aim = {NULL,     own->recv_length,
 					    ORIEL_EQ, ORIEL_DEV_ALLTOALLV,
 					    w->rank,  0};
 
-		status = oriel_dev_reject(oriel_dev_reporter_of(w), ORIEL_ERR_MISMATCH, aim,
-					  own->send_length);
+		status = ori_dev_reject(ori_dev_reporter_of(w), ORIEL_ERR_MISMATCH, aim,
+					own->send_length);
 	}
 	return status;
 }
 
 /* Whole group: puts the message to @peer, if the lengths of the pair match. */
-ORIEL_DEV enum oriel_status
-oriel_exchange_send(const struct oriel_dev_window *w, struct oriel_dev_group g,
-		    const struct oriel_dev_gather *c, uint32_t part, uint32_t parts, uint64_t epoch,
-		    uint32_t peer, const void *from, const struct oriel_dev_alltoallv *entry)
+ORIEL_DEV enum oriel_status ori_dev_exchange_send(const struct oriel_dev_window *w,
+						  struct oriel_dev_group g,
+						  const struct oriel_dev_gather *c, uint32_t part,
+						  uint32_t parts, uint64_t epoch, uint32_t peer,
+						  const void *from,
+						  const struct oriel_dev_alltoallv *entry)
 {
-	struct oriel_dev_note note = oriel_exchange_note(w, c, part, epoch, peer);
+	struct oriel_dev_note note = ori_dev_exchange_note(w, c, part, epoch, peer);
 	bool is_sent = note.recv_length != entry->send_length;
 	/* The last field says which length differs: 0 the one sent to @peer, 1 the one received. */
 	struct oriel_dev_aim aim = {NULL, note.recv_length, ORIEL_EQ, ORIEL_DEV_ALLTOALLV,
 				    peer, !is_sent};
 	int64_t posted = 0;
 
-	if (!oriel_exchange_lengths_match(&note, entry)) {
+	if (!ori_dev_exchange_lengths_match(&note, entry)) {
 		if (!is_sent)
 			aim.operand = entry->recv_length;
 		if (oriel_dev_is_leader(g))
-			oriel_dev_reject(oriel_dev_reporter_of(w), ORIEL_ERR_MISMATCH, aim,
-					 is_sent ? entry->send_length : note.send_length);
+			ori_dev_reject(ori_dev_reporter_of(w), ORIEL_ERR_MISMATCH, aim,
+				       is_sent ? entry->send_length : note.send_length);
 		return ORIEL_ERR_MISMATCH;
 	}
 	if (entry->send_length)
-		posted = oriel_gather_send(w, g, c, part, parts, peer, c->to + note.offset,
-					   (const char *)from + entry->send_displacement,
-					   entry->send_length);
+		posted = ori_dev_gather_send(w, g, c, part, parts, peer, c->to + note.offset,
+					     (const char *)from + entry->send_displacement,
+					     entry->send_length);
 	return posted < 0 ? (enum oriel_status)posted : ORIEL_OK;
 }
 
 /* Whole group: waits for the messages of all peers. */
 ORIEL_DEV enum oriel_status
-oriel_exchange_end(const struct oriel_dev_window *w, struct oriel_dev_group g,
-		   const struct oriel_dev_gather *c, uint32_t part, uint64_t epoch,
-		   const struct oriel_dev_alltoallv *layout, uint64_t timeout_ns)
+ori_dev_exchange_end(const struct oriel_dev_window *w, struct oriel_dev_group g,
+		     const struct oriel_dev_gather *c, uint32_t part, uint64_t epoch,
+		     const struct oriel_dev_alltoallv *layout, uint64_t timeout_ns)
 {
 	enum oriel_status status = ORIEL_OK;
 	uint32_t i;
 
 	ORIEL_DEV_ROLL
 	for (i = 1; i < w->ranks && status == ORIEL_OK; i++) {
-		uint32_t peer = oriel_dev_rank_after(w, w->ranks - i);
-		struct oriel_dev_note note = oriel_exchange_note(w, c, part, epoch, peer);
+		uint32_t peer = ori_dev_rank_after(w, w->ranks - i);
+		struct oriel_dev_note note = ori_dev_exchange_note(w, c, part, epoch, peer);
 
-		if (!note.send_length || !oriel_exchange_lengths_match(&note, &layout[peer]))
+		if (!note.send_length || !ori_dev_exchange_lengths_match(&note, &layout[peer]))
 			continue;
 		status =
 			oriel_dev_wait_signal_next(w, g, peer, c->id + 2 * part + 1, 1, timeout_ns);

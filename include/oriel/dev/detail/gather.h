@@ -13,22 +13,23 @@
 #include <oriel/dev/signal.h>
 
 /* Bytes of the staging for @parts parts, each with slots of @slot bytes. */
-ORIEL_DEV uint64_t oriel_gather_staging(uint32_t ranks, uint32_t parts, uint64_t slot)
+ORIEL_DEV uint64_t ori_dev_gather_staging(uint32_t ranks, uint32_t parts, uint64_t slot)
 {
 	return 2 * (uint64_t)ranks * parts * slot;
 }
 
 /* Bytes of a slot for messages of @length bytes in @parts parts. */
-ORIEL_DEV uint64_t oriel_gather_slot(uint32_t lines, uint64_t length, uint32_t parts)
+ORIEL_DEV uint64_t ori_dev_gather_slot(uint32_t lines, uint64_t length, uint32_t parts)
 {
 	uint64_t mine = ((length + parts - 1) / parts + 63) & ~(uint64_t)63;
 
-	return lines == ORIEL_DEV_LINES_LL128 ? oriel_ll128_length(mine) : oriel_ll_length(mine);
+	return lines == ORIEL_DEV_LINES_LL128 ? ori_dev_ll128_length(mine)
+					      : ori_dev_ll_length(mine);
 }
 
 /* The bytes of a message that @part handles: [*begin, *begin + return value). */
-ORIEL_DEV uint64_t oriel_gather_part(uint32_t part, uint32_t parts, uint64_t length,
-				     uint64_t *begin)
+ORIEL_DEV uint64_t ori_dev_gather_part(uint32_t part, uint32_t parts, uint64_t length,
+				       uint64_t *begin)
 {
 	struct oriel_dev_group all = {part, parts, ORIEL_DEV_THREAD, 0, NULL};
 
@@ -36,39 +37,40 @@ ORIEL_DEV uint64_t oriel_gather_part(uint32_t part, uint32_t parts, uint64_t len
 }
 
 /* Rejects a @part that is not below @parts, or whose signals do not exist. */
-ORIEL_DEV enum oriel_status oriel_gather_check(const struct oriel_dev_window *w,
-					       const struct oriel_dev_gather *c, uint32_t part,
-					       uint32_t parts)
+ORIEL_DEV enum oriel_status ori_dev_gather_check(const struct oriel_dev_window *w,
+						 const struct oriel_dev_gather *c, uint32_t part,
+						 uint32_t parts)
 {
-	enum oriel_status status = oriel_dev_check_any(w, ORIEL_DEV_SIGNAL, part, parts);
+	enum oriel_status status = ori_dev_check_any(w, ORIEL_DEV_SIGNAL, part, parts);
 
 	if (status != ORIEL_OK)
 		return status;
-	return oriel_dev_check_any(w, ORIEL_DEV_SIGNAL, c->id + 2 * part + 1, w->signals);
+	return ori_dev_check_any(w, ORIEL_DEV_SIGNAL, c->id + 2 * part + 1, w->signals);
 }
 
 /*
  * Counts the executions of @part by lines or with notes. It is stored in the base of a signal that
  * this rank never sends to itself, so it lasts over launches and replays.
  */
-ORIEL_DEV uint64_t *oriel_gather_count(const struct oriel_dev_window *w,
-				       const struct oriel_dev_gather *c, uint32_t part)
+ORIEL_DEV uint64_t *ori_dev_gather_count(const struct oriel_dev_window *w,
+					 const struct oriel_dev_gather *c, uint32_t part)
 {
 	return &w->signal_bases[(size_t)w->rank * w->signals + c->id + 2 * part];
 }
 
 /* Offset of the lines from @source for @part in execution @epoch. */
-ORIEL_DEV uint64_t oriel_gather_lines_offset(const struct oriel_dev_window *w,
-					     const struct oriel_dev_gather *c, uint32_t part,
-					     uint64_t epoch, uint32_t source)
+ORIEL_DEV uint64_t ori_dev_gather_lines_offset(const struct oriel_dev_window *w,
+					       const struct oriel_dev_gather *c, uint32_t part,
+					       uint64_t epoch, uint32_t source)
 {
 	return c->staging + (((uint64_t)part * 2 + (epoch & 1)) * w->ranks + source) * c->slot;
 }
 
-ORIEL_DEV int64_t oriel_gather_put_lines(const struct oriel_dev_window *w, struct oriel_dev_group g,
-					 const struct oriel_dev_gather *c, uint32_t peer,
-					 uint64_t to, const void *from, uint64_t length,
-					 uint32_t flag)
+ORIEL_DEV int64_t ori_dev_gather_put_lines(const struct oriel_dev_window *w,
+					   struct oriel_dev_group g,
+					   const struct oriel_dev_gather *c, uint32_t peer,
+					   uint64_t to, const void *from, uint64_t length,
+					   uint32_t flag)
 {
 	if (c->lines == ORIEL_DEV_LINES_LL128)
 		return oriel_dev_put_ll128(w, g, peer, to, from, length, flag);
@@ -76,20 +78,20 @@ ORIEL_DEV int64_t oriel_gather_put_lines(const struct oriel_dev_window *w, struc
 }
 
 /* Whole group. Each thread waits for its own lines; the group is not synchronised. */
-ORIEL_DEV enum oriel_status oriel_gather_await_lines(const struct oriel_dev_window *w,
-						     struct oriel_dev_group g,
-						     const struct oriel_dev_gather *c, uint64_t at,
-						     void *to, uint64_t length, uint32_t flag,
-						     uint64_t timeout_ns)
+ORIEL_DEV enum oriel_status ori_dev_gather_await_lines(const struct oriel_dev_window *w,
+						       struct oriel_dev_group g,
+						       const struct oriel_dev_gather *c,
+						       uint64_t at, void *to, uint64_t length,
+						       uint32_t flag, uint64_t timeout_ns)
 {
 	if (c->lines == ORIEL_DEV_LINES_LL128)
-		return oriel_ll128_await(w, g, at, to, length, flag, timeout_ns);
-	return oriel_ll_await(w, g, at, to, length, flag, timeout_ns);
+		return ori_dev_ll128_await(w, g, at, to, length, flag, timeout_ns);
+	return ori_dev_ll_await(w, g, at, to, length, flag, timeout_ns);
 }
 
 /*
  * The part of a group that serves one peer, or every @teams-th peer from
- * oriel_dev_rank_after(@first) on. If a block has enough warps, each peer gets whole warps of its
+ * ori_dev_rank_after(@first) on. If a block has enough warps, each peer gets whole warps of its
  * own, so the lines of all peers are sent at the same time. Teams never synchronise.
  */
 struct oriel_gather_team {
@@ -98,8 +100,8 @@ struct oriel_gather_team {
 	uint32_t teams;
 };
 
-ORIEL_DEV struct oriel_gather_team oriel_gather_team_of(const struct oriel_dev_window *w,
-							struct oriel_dev_group g)
+ORIEL_DEV struct oriel_gather_team ori_dev_gather_team_of(const struct oriel_dev_window *w,
+							  struct oriel_dev_group g)
 {
 	struct oriel_gather_team team = {g, 1, 1};
 #ifdef __CUDA_ARCH__
@@ -118,9 +120,10 @@ ORIEL_DEV struct oriel_gather_team oriel_gather_team_of(const struct oriel_dev_w
 }
 
 /* Whole group: puts a message to @to of @peer, with a signal behind it. */
-ORIEL_DEV int64_t oriel_gather_send(const struct oriel_dev_window *w, struct oriel_dev_group g,
-				    const struct oriel_dev_gather *c, uint32_t part, uint32_t parts,
-				    uint32_t peer, uint64_t to, const void *from, uint64_t length)
+ORIEL_DEV int64_t ori_dev_gather_send(const struct oriel_dev_window *w, struct oriel_dev_group g,
+				      const struct oriel_dev_gather *c, uint32_t part,
+				      uint32_t parts, uint32_t peer, uint64_t to, const void *from,
+				      uint64_t length)
 {
 	uint32_t id = c->id + 2 * part + 1;
 	int64_t posted;
@@ -131,10 +134,10 @@ ORIEL_DEV int64_t oriel_gather_send(const struct oriel_dev_window *w, struct ori
 	return posted < 0 ? posted : oriel_dev_signal(w, g, peer, id, ORIEL_SIGNAL_ADD, 1);
 }
 
-ORIEL_DEV bool oriel_gather_is_rdma(const struct oriel_dev_window *w, uint32_t peer)
+ORIEL_DEV bool ori_dev_gather_is_rdma(const struct oriel_dev_window *w, uint32_t peer)
 {
 	return ORIEL_DEV_HAS(ORIEL_PATH_RDMA) && w->rails &&
-	       oriel_dev_peer_of(w, peer).path == ORIEL_PATH_RDMA;
+	       ori_dev_peer_of(w, peer).path == ORIEL_PATH_RDMA;
 }
 
 /*
@@ -142,10 +145,10 @@ ORIEL_DEV bool oriel_gather_is_rdma(const struct oriel_dev_window *w, uint32_t p
  * this rank's own message from @mine to @own, one turn after each put: so some groups use the link
  * while others copy, and the source is still in the cache.
  */
-ORIEL_DEV int64_t oriel_gather_put_turns(const struct oriel_dev_window *w, struct oriel_dev_group g,
-					 uint32_t part, uint32_t parts, uint32_t peer, uint64_t to,
-					 const char *from, uint64_t length, char *own,
-					 const char *mine)
+ORIEL_DEV int64_t ori_dev_gather_put_turns(const struct oriel_dev_window *w,
+					   struct oriel_dev_group g, uint32_t part, uint32_t parts,
+					   uint32_t peer, uint64_t to, const char *from,
+					   uint64_t length, char *own, const char *mine)
 {
 	uint64_t turn = length, run, at;
 	int64_t posted = 0;
@@ -159,15 +162,15 @@ ORIEL_DEV int64_t oriel_gather_put_turns(const struct oriel_dev_window *w, struc
 		run = length - at < turn ? length - at : turn;
 		posted = oriel_dev_put(w, g, peer, to + at, from + at, run);
 		if (own)
-			oriel_mapped_copy(g, own + at, mine + at, run);
+			ori_dev_mapped_copy(g, own + at, mine + at, run);
 	}
 	return posted;
 }
 
 /* Whole group: puts the bytes of @part of all messages, to one peer after the other. */
-ORIEL_DEV int64_t oriel_gather_put_all(const struct oriel_dev_window *w, struct oriel_dev_group g,
-				       const struct oriel_dev_gather *c, uint32_t part,
-				       uint32_t parts, const char *text, uint64_t length)
+ORIEL_DEV int64_t ori_dev_gather_put_all(const struct oriel_dev_window *w, struct oriel_dev_group g,
+					 const struct oriel_dev_gather *c, uint32_t part,
+					 uint32_t parts, const char *text, uint64_t length)
 {
 	uint64_t offset = (uint64_t)w->rank * length;
 	const char *mine = text + w->rank * c->stride;
@@ -178,19 +181,19 @@ ORIEL_DEV int64_t oriel_gather_put_all(const struct oriel_dev_window *w, struct 
 	own = own == mine ? NULL : own;
 	ORIEL_DEV_ROLL
 	for (i = 1; i < w->ranks && posted >= 0; i++) {
-		peer = oriel_dev_rank_after(w, i);
-		if (oriel_gather_is_rdma(w, peer)) {
+		peer = ori_dev_rank_after(w, i);
+		if (ori_dev_gather_is_rdma(w, peer)) {
 			/* In one piece, since each put to a NIC is a post. */
 			posted = oriel_dev_put_part(w, g, part, parts, peer, c->to + offset,
 						    text + peer * c->stride, length);
 			continue;
 		}
-		posted = oriel_gather_put_turns(w, g, part, parts, peer, c->to + offset,
-						text + peer * c->stride, length, own, mine);
+		posted = ori_dev_gather_put_turns(w, g, part, parts, peer, c->to + offset,
+						  text + peer * c->stride, length, own, mine);
 		own = NULL;
 	}
 	if (own)
-		oriel_mapped_copy_turns(g, part, parts, own, mine, length);
+		ori_dev_mapped_copy_turns(g, part, parts, own, mine, length);
 	return posted;
 }
 

@@ -14,7 +14,7 @@
  * Also a fence for the writes of the threads, to memory of any kind (PTX ISA 8.8,
  * barrier.cluster).
  */
-static __device__ __forceinline__ void oriel_cluster_sync(void)
+static __device__ __forceinline__ void ori_dev_cluster_sync(void)
 {
 	asm volatile("barrier.cluster.arrive.release;\n\t"
 		     "barrier.cluster.wait.acquire;"
@@ -26,7 +26,7 @@ static __device__ __forceinline__ void oriel_cluster_sync(void)
 /*
  * The shared address at which block @block of the cluster has its copy of the variable @mine.
  */
-static __device__ __forceinline__ uint32_t oriel_cluster_address(const void *mine, uint32_t block)
+static __device__ __forceinline__ uint32_t ori_dev_cluster_address(const void *mine, uint32_t block)
 {
 	uint32_t address;
 
@@ -36,25 +36,25 @@ static __device__ __forceinline__ uint32_t oriel_cluster_address(const void *min
 	return address;
 }
 
-static __device__ __forceinline__ uint64_t oriel_cluster_share(struct oriel_dev_group g,
-							       uint64_t value)
+static __device__ __forceinline__ uint64_t ori_dev_cluster_share(struct oriel_dev_group g,
+								 uint64_t value)
 {
 	__shared__ uint64_t word;
 	uint32_t block;
 
 	/* All threads have read the value shared before. */
-	oriel_cluster_sync();
+	ori_dev_cluster_sync();
 	for (block = 0; g.rank == 0 && block < g.size / blockDim.x; block++)
 		asm volatile("st.shared::cluster.u64 [%0], %1;"
 			     :
-			     : "r"(oriel_cluster_address(&word, block)), "l"(value)
+			     : "r"(ori_dev_cluster_address(&word, block)), "l"(value)
 			     : "memory");
-	oriel_cluster_sync();
+	ori_dev_cluster_sync();
 	return word;
 }
 
-static __device__ __forceinline__ enum oriel_status oriel_cluster_vote(struct oriel_dev_group g,
-								       enum oriel_status status)
+static __device__ __forceinline__ enum oriel_status ori_dev_cluster_vote(struct oriel_dev_group g,
+									 enum oriel_status status)
 {
 	__shared__ int vote;
 	uint32_t block;
@@ -63,19 +63,19 @@ static __device__ __forceinline__ enum oriel_status oriel_cluster_vote(struct or
 	__syncthreads();
 	if (threadIdx.x == 0)
 		vote = ORIEL_OK;
-	oriel_cluster_sync();
+	ori_dev_cluster_sync();
 	for (block = 0; status != ORIEL_OK && block < g.size / blockDim.x; block++)
 		asm volatile("red.shared::cluster.min.s32 [%0], %1;"
 			     :
-			     : "r"(oriel_cluster_address(&vote, block)), "r"((int)status)
+			     : "r"(ori_dev_cluster_address(&vote, block)), "r"((int)status)
 			     : "memory");
-	oriel_cluster_sync();
+	ori_dev_cluster_sync();
 	return (enum oriel_status)vote;
 }
 #endif
 
 #ifndef __CUDA_ARCH__
-ORIEL_DEV_COLD void oriel_team_wait(struct oriel_team *team, uint64_t generation)
+ORIEL_DEV_COLD void ori_dev_team_wait(struct oriel_team *team, uint64_t generation)
 {
 	uint64_t start = 0, now;
 	uint32_t polls = 0;
@@ -88,19 +88,19 @@ ORIEL_DEV_COLD void oriel_team_wait(struct oriel_team *team, uint64_t generation
 		now = oriel_dev_clock_ns();
 		if (!start)
 			start = now;
-		oriel_dev_back_off(now - start);
+		ori_dev_back_off(now - start);
 	}
-	/* Acquires the writes that the last thread to arrive released in oriel_team_sync(). */
+	/* Acquires the writes that the last thread to arrive released in ori_dev_team_sync(). */
 	(void)oriel_dev_load_acquire(&team->generation);
 }
 
-ORIEL_DEV void oriel_team_sync(struct oriel_team *team)
+ORIEL_DEV void ori_dev_team_sync(struct oriel_team *team)
 {
 	uint64_t generation = oriel_dev_load_relaxed(&team->generation);
 
 	/* Acquire and release: the last to arrive passes on the writes that all released. */
-	if (oriel_dev_fetch_add_acq_rel(&team->arrived, 1) + 1 < team->size) {
-		oriel_team_wait(team, generation);
+	if (ori_dev_fetch_add_acq_rel(&team->arrived, 1) + 1 < team->size) {
+		ori_dev_team_wait(team, generation);
 		return;
 	}
 	oriel_dev_store_relaxed(&team->arrived, 0);

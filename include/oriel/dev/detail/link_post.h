@@ -25,126 +25,128 @@ struct oriel_link_post {
 };
 
 /* The constants of a ring; none of a proxy. */
-ORIEL_DEV struct oriel_mlx5_constants oriel_link_constants(struct oriel_link_queue q)
+ORIEL_DEV struct oriel_mlx5_constants ori_dev_link_constants(struct oriel_link_queue q)
 {
 	struct oriel_mlx5_constants none = {NULL, NULL, NULL, 0, 0, 0};
 
-	return q.ring && !oriel_link_is_proxied(q) ? oriel_mlx5_constants_of(q.ring) : none;
+	return q.ring && !ori_dev_link_is_proxied(q) ? ori_dev_mlx5_constants_of(q.ring) : none;
 }
 
 /* One thread. @q: empty if the link is not connected. */
-ORIEL_DEV struct oriel_link_post oriel_link_begin(const struct oriel_dev_link *l,
-						  struct oriel_link_queue q, uint32_t what,
-						  uint32_t count)
+ORIEL_DEV struct oriel_link_post ori_dev_link_begin(const struct oriel_dev_link *l,
+						    struct oriel_link_queue q, uint32_t what,
+						    uint32_t count)
 {
-	struct oriel_link_wait_limits limits = oriel_link_limits(l, 0);
+	struct oriel_link_wait_limits limits = ori_dev_link_limits(l, 0);
 	struct oriel_link_post post = {q, {NULL, NULL, NULL, 0, 0, 0}, 0, 0, ORIEL_ERR_NO_PATH};
 
-	if (!oriel_link_has(q))
+	if (!ori_dev_link_has(q))
 		return post;
-	post.constants = oriel_link_constants(q);
-	post.status = oriel_link_is_proxied(q)
-			      ? oriel_proxy_reserve(q.proxy, count, &limits, &post.base)
-			      : oriel_mlx5_reserve(q.ring, count, &limits, &post.base);
+	post.constants = ori_dev_link_constants(q);
+	post.status = ori_dev_link_is_proxied(q)
+			      ? ori_dev_proxy_reserve(q.proxy, count, &limits, &post.base)
+			      : ori_dev_mlx5_reserve(q.ring, count, &limits, &post.base);
 	post.next = post.base;
 	if (post.status != ORIEL_OK)
-		post.status = oriel_link_failed(l, q, what, post.status, false);
+		post.status = ori_dev_link_failed(l, q, what, post.status, false);
 	return post;
 }
 
 /* Publish the requests and ring; returns the ticket of the last one. */
-ORIEL_DEV int64_t oriel_link_end(const struct oriel_dev_link *l, uint32_t what,
-				 const struct oriel_link_post *post)
+ORIEL_DEV int64_t ori_dev_link_end(const struct oriel_dev_link *l, uint32_t what,
+				   const struct oriel_link_post *post)
 {
-	struct oriel_link_wait_limits limits = oriel_link_limits(l, 0);
+	struct oriel_link_wait_limits limits = ori_dev_link_limits(l, 0);
 	uint32_t count = (uint32_t)(post->next - post->base);
 	enum oriel_status status;
 
-	if (oriel_link_is_proxied(post->queue)) {
-		oriel_proxy_publish(post->queue.proxy, post->base, count);
+	if (ori_dev_link_is_proxied(post->queue)) {
+		ori_dev_proxy_publish(post->queue.proxy, post->base, count);
 		return (int64_t)(post->next - 1);
 	}
-	status = oriel_mlx5_post_with(post->queue.ring, &post->constants, post->base, count,
-				      &limits);
+	status = ori_dev_mlx5_post_with(post->queue.ring, &post->constants, post->base, count,
+					&limits);
 	if (status != ORIEL_OK)
-		return oriel_link_failed(l, post->queue, what, status, false);
+		return ori_dev_link_failed(l, post->queue, what, status, false);
 	return (int64_t)(post->next - 1);
 }
 
-ORIEL_DEV struct oriel_rdma_address oriel_link_at(struct oriel_rdma_address base, uint64_t offset)
+ORIEL_DEV struct oriel_rdma_address ori_dev_link_at(struct oriel_rdma_address base, uint64_t offset)
 {
 	base.address += offset;
 	return base;
 }
 
 /* The slot of the next request of @post, to a ring, and then the head of its WQE. */
-ORIEL_DEV void *oriel_link_slot(const struct oriel_link_post *post)
+ORIEL_DEV void *ori_dev_link_slot(const struct oriel_link_post *post)
 {
-	return oriel_mlx5_slot_of(&post->constants, post->next);
+	return ori_dev_mlx5_slot_of(&post->constants, post->next);
 }
 
-ORIEL_DEV struct oriel_mlx5_head oriel_link_head(const struct oriel_link_post *post, uint32_t fence)
+ORIEL_DEV struct oriel_mlx5_head ori_dev_link_head(const struct oriel_link_post *post,
+						   uint32_t fence)
 {
 	struct oriel_mlx5_head head = {post->next, post->constants.qpn, fence};
 
 	return head;
 }
 
-ORIEL_DEV void oriel_link_add_part(struct oriel_link_post *post, struct oriel_rdma_address to,
-				   struct oriel_rdma_address from, uint32_t length)
+ORIEL_DEV void ori_dev_link_add_part(struct oriel_link_post *post, struct oriel_rdma_address to,
+				     struct oriel_rdma_address from, uint32_t length)
 {
-	if (oriel_link_is_proxied(post->queue))
-		oriel_proxy_fill(post->queue.proxy, post->next, ORIEL_PROXY_WRITE,
-				 ORIEL_PROXY_FENCE_NONE, to, from, 0, length);
+	if (ori_dev_link_is_proxied(post->queue))
+		ori_dev_proxy_fill(post->queue.proxy, post->next, ORIEL_PROXY_WRITE,
+				   ORIEL_PROXY_FENCE_NONE, to, from, 0, length);
 	else
-		oriel_mlx5_wqe_write(oriel_link_slot(post),
-				     oriel_link_head(post, ORIEL_MLX5_FENCE_NONE), to, from,
-				     length);
+		ori_dev_mlx5_wqe_write(ori_dev_link_slot(post),
+				       ori_dev_link_head(post, ORIEL_MLX5_FENCE_NONE), to, from,
+				       length);
 	post->next++;
 }
 
-ORIEL_DEV void oriel_link_add_write(struct oriel_link_post *post, struct oriel_rdma_address to,
-				    struct oriel_rdma_address from, uint64_t length)
+ORIEL_DEV void ori_dev_link_add_write(struct oriel_link_post *post, struct oriel_rdma_address to,
+				      struct oriel_rdma_address from, uint64_t length)
 {
 	uint64_t part;
 
 	do {
 		part = length < ORIEL_LINK_LENGTH_MAX ? length : ORIEL_LINK_LENGTH_MAX;
-		oriel_link_add_part(post, to, from, (uint32_t)part);
-		to = oriel_link_at(to, part);
-		from = oriel_link_at(from, part);
+		ori_dev_link_add_part(post, to, from, (uint32_t)part);
+		to = ori_dev_link_at(to, part);
+		from = ori_dev_link_at(from, part);
 		length -= part;
 	} while (length);
 }
 
-ORIEL_DEV void oriel_link_add_read(struct oriel_link_post *post, struct oriel_rdma_address from,
-				   struct oriel_rdma_address to, uint32_t length)
+ORIEL_DEV void ori_dev_link_add_read(struct oriel_link_post *post, struct oriel_rdma_address from,
+				     struct oriel_rdma_address to, uint32_t length)
 {
-	if (oriel_link_is_proxied(post->queue))
-		oriel_proxy_fill(post->queue.proxy, post->next, ORIEL_PROXY_READ,
-				 ORIEL_PROXY_FENCE_NONE, from, to, 0, length);
+	if (ori_dev_link_is_proxied(post->queue))
+		ori_dev_proxy_fill(post->queue.proxy, post->next, ORIEL_PROXY_READ,
+				   ORIEL_PROXY_FENCE_NONE, from, to, 0, length);
 	else
-		oriel_mlx5_wqe_read(oriel_link_slot(post),
-				    oriel_link_head(post, ORIEL_MLX5_FENCE_NONE), from, to, length);
+		ori_dev_mlx5_wqe_read(ori_dev_link_slot(post),
+				      ori_dev_link_head(post, ORIEL_MLX5_FENCE_NONE), from, to,
+				      length);
 	post->next++;
 }
 
 /* 8 bytes that need no registered source. @is_fenced: as below. */
-ORIEL_DEV void oriel_link_add_value(struct oriel_link_post *post, struct oriel_rdma_address to,
-				    uint64_t value, bool is_fenced)
+ORIEL_DEV void ori_dev_link_add_value(struct oriel_link_post *post, struct oriel_rdma_address to,
+				      uint64_t value, bool is_fenced)
 {
 	struct oriel_rdma_address none = {0, 0};
 
-	if (oriel_link_is_proxied(post->queue))
-		oriel_proxy_fill(post->queue.proxy, post->next, ORIEL_PROXY_WRITE_VALUE,
-				 is_fenced ? ORIEL_PROXY_FENCE_ALL : ORIEL_PROXY_FENCE_NONE, to,
-				 none, value, sizeof(value));
+	if (ori_dev_link_is_proxied(post->queue))
+		ori_dev_proxy_fill(post->queue.proxy, post->next, ORIEL_PROXY_WRITE_VALUE,
+				   is_fenced ? ORIEL_PROXY_FENCE_ALL : ORIEL_PROXY_FENCE_NONE, to,
+				   none, value, sizeof(value));
 	else
-		oriel_mlx5_wqe_write_inline(oriel_link_slot(post),
-					    oriel_link_head(post, is_fenced
-									  ? ORIEL_MLX5_FENCE_ALL
+		ori_dev_mlx5_wqe_write_inline(ori_dev_link_slot(post),
+					      ori_dev_link_head(post,
+								is_fenced ? ORIEL_MLX5_FENCE_ALL
 									  : ORIEL_MLX5_FENCE_NONE),
-					    to, &value, sizeof(value));
+					      to, &value, sizeof(value));
 	post->next++;
 }
 
@@ -152,40 +154,41 @@ ORIEL_DEV void oriel_link_add_value(struct oriel_link_post *post, struct oriel_r
  * Adds @value to *@word; the old value goes to @result. @is_fenced: starts when everything before
  * it has completed. @opcode: of a proxy.
  */
-ORIEL_DEV void oriel_link_add_fetch_add(struct oriel_link_post *post, uint32_t opcode,
-					struct oriel_rdma_address word,
-					struct oriel_rdma_address result, uint64_t value,
-					bool is_fenced)
+ORIEL_DEV void ori_dev_link_add_fetch_add(struct oriel_link_post *post, uint32_t opcode,
+					  struct oriel_rdma_address word,
+					  struct oriel_rdma_address result, uint64_t value,
+					  bool is_fenced)
 {
-	if (oriel_link_is_proxied(post->queue))
-		oriel_proxy_fill(post->queue.proxy, post->next, opcode,
-				 is_fenced ? ORIEL_PROXY_FENCE_ALL : ORIEL_PROXY_FENCE_NONE, word,
-				 result, value, sizeof(value));
+	if (ori_dev_link_is_proxied(post->queue))
+		ori_dev_proxy_fill(post->queue.proxy, post->next, opcode,
+				   is_fenced ? ORIEL_PROXY_FENCE_ALL : ORIEL_PROXY_FENCE_NONE, word,
+				   result, value, sizeof(value));
 	else
-		oriel_mlx5_wqe_fetch_add(oriel_link_slot(post),
-					 oriel_link_head(post, is_fenced ? ORIEL_MLX5_FENCE_ALL
-									 : ORIEL_MLX5_FENCE_NONE),
-					 word, result, value);
+		ori_dev_mlx5_wqe_fetch_add(ori_dev_link_slot(post),
+					   ori_dev_link_head(post, is_fenced
+									   ? ORIEL_MLX5_FENCE_ALL
+									   : ORIEL_MLX5_FENCE_NONE),
+					   word, result, value);
 	post->next++;
 }
 
 /* The same without a result. The constants of a proxied queue are zero, and so is its sink. */
-ORIEL_DEV void oriel_link_add_signal(struct oriel_link_post *post, struct oriel_rdma_address word,
-				     uint64_t value, bool is_fenced)
+ORIEL_DEV void ori_dev_link_add_signal(struct oriel_link_post *post, struct oriel_rdma_address word,
+				       uint64_t value, bool is_fenced)
 {
 	struct oriel_rdma_address sink = {0, post->constants.sink_lkey};
 
-	oriel_link_add_fetch_add(post, ORIEL_PROXY_ADD, word, sink, value, is_fenced);
+	ori_dev_link_add_fetch_add(post, ORIEL_PROXY_ADD, word, sink, value, is_fenced);
 }
 
-/* Requests of oriel_link_add_read_flush(). The caller has loaded the main queue before. */
-ORIEL_DEV uint32_t oriel_link_read_flushes(const struct oriel_dev_link *l)
+/* Requests of ori_dev_link_add_read_flush(). The caller has loaded the main queue before. */
+ORIEL_DEV uint32_t ori_dev_link_read_flushes(const struct oriel_dev_link *l)
 {
 	return l->unordered & ORIEL_LINK_UNORDERED_REMOTE ? 1 : 0;
 }
 
 /* Must a request that replaces a word start behind those before it? */
-ORIEL_DEV bool oriel_link_is_reordered(const struct oriel_dev_link *l)
+ORIEL_DEV bool ori_dev_link_is_reordered(const struct oriel_dev_link *l)
 {
 	return l->unordered & ORIEL_LINK_UNORDERED_NETWORK;
 }
@@ -194,21 +197,21 @@ ORIEL_DEV bool oriel_link_is_reordered(const struct oriel_dev_link *l)
  * Read 8 bytes of the peer at @word, which pushes in everything written there before. Where the
  * network keeps no order the READ starts behind those writes.
  */
-ORIEL_DEV void oriel_link_add_flush(const struct oriel_dev_link *l, struct oriel_link_post *post,
-				    struct oriel_rdma_address word)
+ORIEL_DEV void ori_dev_link_add_flush(const struct oriel_dev_link *l, struct oriel_link_post *post,
+				      struct oriel_rdma_address word)
 {
 	struct oriel_rdma_address none = {0, 0}, sink = {0, post->constants.sink_lkey};
-	bool is_fenced = oriel_link_is_reordered(l);
+	bool is_fenced = ori_dev_link_is_reordered(l);
 
-	if (oriel_link_is_proxied(post->queue))
-		oriel_proxy_fill(post->queue.proxy, post->next, ORIEL_PROXY_READ_FLUSH,
-				 is_fenced ? ORIEL_PROXY_FENCE_ALL : ORIEL_PROXY_FENCE_NONE, word,
-				 none, 0, sizeof(uint64_t));
+	if (ori_dev_link_is_proxied(post->queue))
+		ori_dev_proxy_fill(post->queue.proxy, post->next, ORIEL_PROXY_READ_FLUSH,
+				   is_fenced ? ORIEL_PROXY_FENCE_ALL : ORIEL_PROXY_FENCE_NONE, word,
+				   none, 0, sizeof(uint64_t));
 	else
-		oriel_mlx5_wqe_read(oriel_link_slot(post),
-				    oriel_link_head(post, is_fenced ? ORIEL_MLX5_FENCE_ALL
-								    : ORIEL_MLX5_FENCE_NONE),
-				    word, sink, sizeof(uint64_t));
+		ori_dev_mlx5_wqe_read(ori_dev_link_slot(post),
+				      ori_dev_link_head(post, is_fenced ? ORIEL_MLX5_FENCE_ALL
+									: ORIEL_MLX5_FENCE_NONE),
+				      word, sink, sizeof(uint64_t));
 	post->next++;
 }
 
@@ -217,40 +220,42 @@ ORIEL_DEV void oriel_link_add_flush(const struct oriel_dev_link *l, struct oriel
  * flush, behind whose response any request may announce what was written. No wait of the peer
  * needs to know. Returns whether the next request has to be fenced.
  */
-ORIEL_DEV bool oriel_link_add_read_flush(const struct oriel_dev_link *l,
-					 struct oriel_link_post *post,
-					 struct oriel_rdma_address word)
+ORIEL_DEV bool ori_dev_link_add_read_flush(const struct oriel_dev_link *l,
+					   struct oriel_link_post *post,
+					   struct oriel_rdma_address word)
 {
 	if (ORIEL_DEV_OFTEN(!l->unordered))
 		return false;
-	if (!oriel_link_read_flushes(l))
-		return oriel_link_is_reordered(l);
-	oriel_link_add_flush(l, post, word);
+	if (!ori_dev_link_read_flushes(l))
+		return ori_dev_link_is_reordered(l);
+	ori_dev_link_add_flush(l, post, word);
 	return true;
 }
 
 /*
- * Requests of oriel_link_add_dma_flush(). A proxy flushes by itself the bytes that it brings,
+ * Requests of ori_dev_link_add_dma_flush(). A proxy flushes by itself the bytes that it brings,
  * before it reports that it is done.
  */
-ORIEL_DEV uint32_t oriel_link_dma_flushes(const struct oriel_dev_link *l, struct oriel_link_queue q)
+ORIEL_DEV uint32_t ori_dev_link_dma_flushes(const struct oriel_dev_link *l,
+					    struct oriel_link_queue q)
 {
-	return l->unordered & ORIEL_LINK_UNORDERED_LOCAL && !oriel_link_is_proxied(q) ? 1 : 0;
+	return l->unordered & ORIEL_LINK_UNORDERED_LOCAL && !ori_dev_link_is_proxied(q) ? 1 : 0;
 }
 
 /* If local memory is unordered: the bytes written to @to are visible when this is done. */
-ORIEL_DEV void oriel_link_add_dma_flush(const struct oriel_dev_link *l,
-					struct oriel_link_post *post, struct oriel_rdma_address to)
+ORIEL_DEV void ori_dev_link_add_dma_flush(const struct oriel_dev_link *l,
+					  struct oriel_link_post *post,
+					  struct oriel_rdma_address to)
 {
-	if (!oriel_link_dma_flushes(l, post->queue))
+	if (!ori_dev_link_dma_flushes(l, post->queue))
 		return;
-	oriel_mlx5_wqe_dump(oriel_link_slot(post), oriel_link_head(post, ORIEL_MLX5_FENCE_READS),
-			    to, 1);
+	ori_dev_mlx5_wqe_dump(ori_dev_link_slot(post),
+			      ori_dev_link_head(post, ORIEL_MLX5_FENCE_READS), to, 1);
 	post->next++;
 }
 
 /* Requests of a put; a put of nothing is one too, so that it has a ticket. */
-ORIEL_DEV uint32_t oriel_link_writes(uint64_t length)
+ORIEL_DEV uint32_t ori_dev_link_writes(uint64_t length)
 {
 	return length ? (uint32_t)((length + ORIEL_LINK_LENGTH_MAX - 1) / ORIEL_LINK_LENGTH_MAX)
 		      : 1;

@@ -86,7 +86,7 @@ ORIEL_DEV_ASSERT(sizeof(struct oriel_link_answers) == 5 * ORIEL_DEV_LINE);
 #define ORIEL_LINK_MAPPED_TOO 8u
 
 struct oriel_dev_link {
-	void *main; /* NULL until connected; its type depends on @post_kind: see oriel_link_main()
+	void *main; /* NULL until connected; its type depends on @post_kind: see ori_dev_link_main()
 		     */
 	struct oriel_mlx5_queue *companion; /* of the same time; NULL: rings without counters */
 	struct oriel_dev_fault *health;     /* of the communicator; NULL if there is none */
@@ -109,27 +109,27 @@ struct oriel_link_queue {
 	struct oriel_proxy_ring *proxy;
 };
 
-ORIEL_DEV bool oriel_link_is_proxied(struct oriel_link_queue q)
+ORIEL_DEV bool ori_dev_link_is_proxied(struct oriel_link_queue q)
 {
 	if (!(ORIEL_DEV_LINK_POSTS >> ORIEL_LINK_PROXY & 1))
 		return false;
 	return !(ORIEL_DEV_LINK_POSTS >> ORIEL_LINK_RINGS & 1) || q.proxy;
 }
 
-ORIEL_DEV bool oriel_link_has(struct oriel_link_queue q)
+ORIEL_DEV bool ori_dev_link_has(struct oriel_link_queue q)
 {
 	return q.ring || q.proxy;
 }
 
 /*
  * Any thread: the main queue of @l, if it is connected. Acquires what
- * oriel_link_connected() released: the queues and all the constants in them.
+ * ori_dev_link_connected() released: the queues and all the constants in them.
  */
-ORIEL_DEV struct oriel_link_queue oriel_link_main(const struct oriel_dev_link *l)
+ORIEL_DEV struct oriel_link_queue ori_dev_link_main(const struct oriel_dev_link *l)
 {
 	struct oriel_link_queue q = {NULL, NULL};
 	uint32_t kind = l->post_kind;
-	void *main = oriel_dev_load_acquire_pointer(&l->main);
+	void *main = ori_dev_load_acquire_pointer(&l->main);
 
 	if (!(ORIEL_DEV_LINK_POSTS >> kind & 1))
 		return q;
@@ -140,50 +140,50 @@ ORIEL_DEV struct oriel_link_queue oriel_link_main(const struct oriel_dev_link *l
 	return q;
 }
 
-ORIEL_DEV bool oriel_link_is_connected(const struct oriel_dev_link *l)
+ORIEL_DEV bool ori_dev_link_is_connected(const struct oriel_dev_link *l)
 {
-	return oriel_link_has(oriel_link_main(l));
+	return ori_dev_link_has(ori_dev_link_main(l));
 }
 
 /* The host: from now on any thread may post to @main; both ends are ready. */
-ORIEL_DEV void oriel_link_connected(struct oriel_dev_link *l, void *main,
-				    struct oriel_mlx5_queue *companion)
+ORIEL_DEV void ori_dev_link_connected(struct oriel_dev_link *l, void *main,
+				      struct oriel_mlx5_queue *companion)
 {
 	l->companion = companion;
-	oriel_dev_store_release_pointer(&l->main, main);
+	ori_dev_store_release_pointer(&l->main, main);
 }
 
 /* Any thread: poll the progress of the NIC. */
-ORIEL_DEV void oriel_link_progress(struct oriel_link_queue q)
+ORIEL_DEV void ori_dev_link_progress(struct oriel_link_queue q)
 {
-	if (oriel_link_is_proxied(q))
-		oriel_proxy_progress(q.proxy);
+	if (ori_dev_link_is_proxied(q))
+		ori_dev_proxy_progress(q.proxy);
 	else
-		oriel_mlx5_progress(q.ring);
+		ori_dev_mlx5_progress(q.ring);
 }
 
-/* oriel_queue_err(), 0 while the queue works; acquires the writes behind the error. */
-ORIEL_DEV uint64_t oriel_link_err(struct oriel_link_queue q)
+/* ori_dev_queue_err(), 0 while the queue works; acquires the writes behind the error. */
+ORIEL_DEV uint64_t ori_dev_link_err(struct oriel_link_queue q)
 {
-	return oriel_dev_load_acquire(oriel_link_is_proxied(q) ? &q.proxy->err : &q.ring->err);
+	return oriel_dev_load_acquire(ori_dev_link_is_proxied(q) ? &q.proxy->err : &q.ring->err);
 }
 
-ORIEL_DEV enum oriel_status oriel_link_wait_step(struct oriel_link_queue q,
-						 struct oriel_link_waiter *waiter)
+ORIEL_DEV enum oriel_status ori_dev_link_wait_step(struct oriel_link_queue q,
+						   struct oriel_link_waiter *waiter)
 {
-	return oriel_link_is_proxied(q) ? oriel_proxy_wait_step(q.proxy, waiter)
-					: oriel_mlx5_wait_step(q.ring, waiter);
+	return ori_dev_link_is_proxied(q) ? ori_dev_proxy_wait_step(q.proxy, waiter)
+					  : ori_dev_mlx5_wait_step(q.ring, waiter);
 }
 
 /* The 8 bytes that an atomic returned, in the order of the machine. */
-ORIEL_DEV uint64_t oriel_link_atomic_result(struct oriel_link_queue q, uint64_t word)
+ORIEL_DEV uint64_t ori_dev_link_atomic_result(struct oriel_link_queue q, uint64_t word)
 {
-	return oriel_link_is_proxied(q) ? oriel_proxy_atomic_result(q.proxy, word)
-					: oriel_mlx5_atomic_result(q.ring, word);
+	return ori_dev_link_is_proxied(q) ? ori_dev_proxy_atomic_result(q.proxy, word)
+					  : ori_dev_mlx5_atomic_result(q.ring, word);
 }
 
-ORIEL_DEV struct oriel_link_wait_limits oriel_link_limits(const struct oriel_dev_link *l,
-							  uint64_t timeout_ns)
+ORIEL_DEV struct oriel_link_wait_limits ori_dev_link_limits(const struct oriel_dev_link *l,
+							    uint64_t timeout_ns)
 {
 	struct oriel_link_wait_limits limits = {l->health, timeout_ns ? timeout_ns : l->timeout_ns,
 						l->spin, 0};
@@ -195,19 +195,19 @@ ORIEL_DEV struct oriel_link_wait_limits oriel_link_limits(const struct oriel_dev
  * The operation that the user called with WQE @index, which failed; @what if the CQE does not
  * say.
  */
-ORIEL_DEV_COLD uint32_t oriel_link_wqe_what(const struct oriel_mlx5_queue *q, uint64_t index,
-					    uint32_t what)
+ORIEL_DEV_COLD uint32_t ori_dev_link_wqe_what(const struct oriel_mlx5_queue *q, uint64_t index,
+					      uint32_t what)
 {
-	const char *cqe = q->cq + (index & (oriel_mlx5_depth(q) - 1)) * ORIEL_MLX5_BLOCK;
+	const char *cqe = q->cq + (index & (ori_dev_mlx5_depth(q) - 1)) * ORIEL_MLX5_BLOCK;
 
-	switch (oriel_dev_load_relaxed32(oriel_mlx5_cqe_word(cqe, ORIEL_MLX5_ORIGIN)) & 0xff) {
+	switch (ori_dev_load_relaxed32(ori_dev_mlx5_cqe_word(cqe, ORIEL_MLX5_ORIGIN)) & 0xff) {
 	case ORIEL_MLX5_WRITE:
 		return ORIEL_DEV_PUT;
 	case ORIEL_MLX5_READ:
 		return ORIEL_DEV_GET;
 	case ORIEL_MLX5_FETCH_ADD:
 		/* The results of signals go to the sink; a dead queue keeps its WQEs. */
-		return oriel_mlx5_get32(oriel_mlx5_slot(q, index), ORIEL_MLX5_ATOMIC_LKEY) ==
+		return ori_dev_mlx5_get32(ori_dev_mlx5_slot(q, index), ORIEL_MLX5_ATOMIC_LKEY) ==
 				       q->sink_lkey
 			       ? ORIEL_DEV_SIGNAL
 			       : ORIEL_DEV_FETCH_ADD;
@@ -218,71 +218,73 @@ ORIEL_DEV_COLD uint32_t oriel_link_wqe_what(const struct oriel_mlx5_queue *q, ui
 }
 
 /* Did memory of this rank that may not be read, or written, and not a peer, end a queue? */
-ORIEL_DEV bool oriel_link_is_own_access(uint64_t err)
+ORIEL_DEV bool ori_dev_link_is_own_access(uint64_t err)
 {
-	uint32_t syndrome = oriel_queue_err_syndrome(err);
+	uint32_t syndrome = ori_dev_queue_err_syndrome(err);
 
-	return oriel_queue_err_state(err) == ORIEL_QUEUE_ERROR_CQE &&
+	return ori_dev_queue_err_state(err) == ORIEL_QUEUE_ERROR_CQE &&
 	       (syndrome == ORIEL_SYNDROME_LOCAL_PROTECTION ||
 		syndrome == ORIEL_SYNDROME_LOCAL_ACCESS);
 }
 
 /* If that is so, the memory that the failed request on @q named goes into @record. */
-ORIEL_DEV_COLD void oriel_link_own_access(struct oriel_link_queue q, struct oriel_dev_fault *record)
+ORIEL_DEV_COLD void ori_dev_link_own_access(struct oriel_link_queue q,
+					    struct oriel_dev_fault *record)
 {
 	const char *wqe;
 	uint32_t opcode, at;
 
-	if (!oriel_link_is_own_access(record->seen))
+	if (!ori_dev_link_is_own_access(record->seen))
 		return;
-	if (oriel_link_is_proxied(q)) {
+	if (ori_dev_link_is_proxied(q)) {
 		record->expected = oriel_dev_load_relaxed(&q.proxy->words->failed_at);
 		record->age_ns = oriel_dev_load_relaxed(&q.proxy->words->failed_length);
 		return;
 	}
 	/* A dead queue keeps its WQEs. */
-	wqe = (const char *)oriel_mlx5_slot(q.ring, oriel_queue_err_index(record->seen));
-	opcode = oriel_mlx5_get32(wqe, 0) & 0xff;
+	wqe = (const char *)ori_dev_mlx5_slot(q.ring, ori_dev_queue_err_index(record->seen));
+	opcode = ori_dev_mlx5_get32(wqe, 0) & 0xff;
 	at = opcode == ORIEL_MLX5_FETCH_ADD ? ORIEL_MLX5_ATOMIC_DATA : ORIEL_MLX5_DATA;
 	if (opcode != ORIEL_MLX5_WRITE && opcode != ORIEL_MLX5_READ &&
 	    opcode != ORIEL_MLX5_FETCH_ADD)
 		return;
-	record->expected = oriel_mlx5_get64(wqe, at + 8);
-	record->age_ns = oriel_mlx5_get32(wqe, at);
+	record->expected = ori_dev_mlx5_get64(wqe, at + 8);
+	record->age_ns = ori_dev_mlx5_get32(wqe, at);
 }
 
 /*
  * The record of a failure with @status that @what met on @q; the request that the NIC rejected
  * says which operation that was.
  */
-ORIEL_DEV_COLD struct oriel_dev_fault oriel_link_fault(const struct oriel_dev_link *l,
-						       struct oriel_link_queue q, uint32_t what,
-						       enum oriel_status status)
+ORIEL_DEV_COLD struct oriel_dev_fault ori_dev_link_fault(const struct oriel_dev_link *l,
+							 struct oriel_link_queue q, uint32_t what,
+							 enum oriel_status status)
 {
 	struct oriel_dev_fault record = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
 	/*
-	 * Acquires the state that oriel_mlx5_failed(), or the proxy, read; it does not change
+	 * Acquires the state that ori_dev_mlx5_failed(), or the proxy, read; it does not change
 	 * any more.
 	 */
-	uint64_t err = oriel_link_err(q);
-	bool is_reported = oriel_queue_err_state(err) == ORIEL_QUEUE_ERROR_CQE;
+	uint64_t err = ori_dev_link_err(q);
+	bool is_reported = ori_dev_queue_err_state(err) == ORIEL_QUEUE_ERROR_CQE;
 
 	record.status = status;
 	record.what = what;
 	record.peer = l->peer;
 	record.seen = err;
-	if (oriel_link_is_proxied(q)) {
+	if (ori_dev_link_is_proxied(q)) {
 		record.id = q.proxy->number;
 		if (is_reported)
 			record.what =
-				oriel_proxy_what(oriel_dev_load_relaxed(&q.proxy->words->failed),
-						 what);
+				ori_dev_proxy_what(oriel_dev_load_relaxed(&q.proxy->words->failed),
+						   what);
 	} else {
 		record.id = q.ring->qpn;
 		if (is_reported)
-			record.what = oriel_link_wqe_what(q.ring, oriel_queue_err_index(err), what);
+			record.what =
+				ori_dev_link_wqe_what(q.ring, ori_dev_queue_err_index(err), what);
 	}
-	oriel_link_own_access(q, &record);
+	ori_dev_link_own_access(q, &record);
 	return record;
 }
 
@@ -290,13 +292,13 @@ ORIEL_DEV_COLD struct oriel_dev_fault oriel_link_fault(const struct oriel_dev_li
  * The host polls the same queue, and knows more: the cause of a flushed request, and the reason
  * that the peer sent before it closed its end. This gives the host time to leave its record.
  */
-ORIEL_DEV_COLD void oriel_link_await_cause(const struct oriel_dev_link *l)
+ORIEL_DEV_COLD void ori_dev_link_await_cause(const struct oriel_dev_link *l)
 {
 	uint64_t start = oriel_dev_clock_ns(), waited = 0;
 
-	while (oriel_dev_load_acquire32(&l->health->state) != ORIEL_DEV_FAULT_FULL &&
+	while (ori_dev_load_acquire32(&l->health->state) != ORIEL_DEV_FAULT_FULL &&
 	       waited < ORIEL_LINK_CAUSE_NS) {
-		oriel_dev_back_off(waited);
+		ori_dev_back_off(waited);
 		waited = oriel_dev_clock_ns() - start;
 	}
 }
@@ -305,39 +307,40 @@ ORIEL_DEV_COLD void oriel_link_await_cause(const struct oriel_dev_link *l)
  * A failure of @l: an error of a queue, and a default limit that has passed, break the
  * communicator. Returns the status that broke it first, else @status.
  */
-ORIEL_DEV_COLD enum oriel_status oriel_link_failed(const struct oriel_dev_link *l,
-						   struct oriel_link_queue q, uint32_t what,
-						   enum oriel_status status, bool is_own_limit)
+ORIEL_DEV_COLD enum oriel_status ori_dev_link_failed(const struct oriel_dev_link *l,
+						     struct oriel_link_queue q, uint32_t what,
+						     enum oriel_status status, bool is_own_limit)
 {
 	struct oriel_dev_fault record;
 
 	if (!l->health || status == ORIEL_ERR_RANGE ||
 	    (status == ORIEL_ERR_TIMEOUT && is_own_limit))
 		return status;
-	if (oriel_queue_err_state(oriel_link_err(q)) == ORIEL_QUEUE_ERROR_CQE)
-		oriel_link_await_cause(l);
-	record = oriel_link_fault(l, q, what, status);
-	oriel_dev_leave(l->blame, &record);
-	if (oriel_dev_load_acquire32(&l->health->state) == ORIEL_DEV_FAULT_FULL)
+	if (ori_dev_queue_err_state(ori_dev_link_err(q)) == ORIEL_QUEUE_ERROR_CQE)
+		ori_dev_link_await_cause(l);
+	record = ori_dev_link_fault(l, q, what, status);
+	ori_dev_leave(l->blame, &record);
+	if (ori_dev_load_acquire32(&l->health->state) == ORIEL_DEV_FAULT_FULL)
 		return (enum oriel_status)l->health->status;
 	return status;
 }
 
 /* Has the NIC released request @index of @q, which is published? */
-ORIEL_DEV_COLD bool oriel_link_is_over(struct oriel_link_queue q, uint64_t index)
+ORIEL_DEV_COLD bool ori_dev_link_is_over(struct oriel_link_queue q, uint64_t index)
 {
-	return oriel_link_is_proxied(q) ? oriel_proxy_is_over(q.proxy, index)
-					: oriel_mlx5_is_over(q.ring, index);
+	return ori_dev_link_is_proxied(q) ? ori_dev_proxy_is_over(q.proxy, index)
+					  : ori_dev_mlx5_is_over(q.ring, index);
 }
 
 /*
  * Is @l broken: its main queue, @q of it, or the communicator? A companion may be intact while
  * a failed main queue holds it back for ever.
  */
-ORIEL_DEV_COLD bool oriel_link_is_broken(const struct oriel_dev_link *l, struct oriel_link_queue q)
+ORIEL_DEV_COLD bool ori_dev_link_is_broken(const struct oriel_dev_link *l,
+					   struct oriel_link_queue q)
 {
-	return oriel_link_err(q) || oriel_link_err(oriel_link_main(l)) ||
-	       (l->health && oriel_dev_load_acquire32(&l->health->state) == ORIEL_DEV_FAULT_FULL);
+	return ori_dev_link_err(q) || ori_dev_link_err(ori_dev_link_main(l)) ||
+	       (l->health && ori_dev_load_acquire32(&l->health->state) == ORIEL_DEV_FAULT_FULL);
 }
 
 /*
@@ -345,19 +348,19 @@ ORIEL_DEV_COLD bool oriel_link_is_broken(const struct oriel_dev_link *l, struct 
  * the host then flushes all queues; the limit is for a host that has exited itself. In the
  * child of a fork no NIC has the memory.
  */
-ORIEL_DEV_COLD void oriel_link_await_close(const struct oriel_dev_link *l,
-					   struct oriel_link_queue q, uint64_t index)
+ORIEL_DEV_COLD void ori_dev_link_await_close(const struct oriel_dev_link *l,
+					     struct oriel_link_queue q, uint64_t index)
 {
 	uint64_t start = oriel_dev_clock_ns(), waited = 0;
 
-	while (!oriel_link_is_over(q, index) && waited < ORIEL_LINK_CLOSE_NS) {
-		if (!oriel_link_is_broken(l, q))
+	while (!ori_dev_link_is_over(q, index) && waited < ORIEL_LINK_CLOSE_NS) {
+		if (!ori_dev_link_is_broken(l, q))
 			return;
 		if (l->health &&
-		    oriel_dev_load_acquire32(&l->health->state) == ORIEL_DEV_FAULT_FULL &&
+		    ori_dev_load_acquire32(&l->health->state) == ORIEL_DEV_FAULT_FULL &&
 		    l->health->status == ORIEL_ERR_FORKED)
 			return;
-		oriel_dev_back_off(waited);
+		ori_dev_back_off(waited);
 		waited = oriel_dev_clock_ns() - start;
 	}
 }

@@ -19,7 +19,7 @@
 #define ORIEL_LL_MAX (1u << 30)
 
 /* Bytes that a message of @length bytes takes at its target. */
-ORIEL_DEV uint64_t oriel_ll_length(uint64_t length)
+ORIEL_DEV uint64_t ori_dev_ll_length(uint64_t length)
 {
 	return (length + 7) / 8 * ORIEL_LL_LINE;
 }
@@ -36,13 +36,13 @@ struct oriel_ll_slot {
 	uint32_t stride;
 };
 
-ORIEL_DEV uint64_t *oriel_ll_line(const struct oriel_ll_slot *slot, uint32_t line)
+ORIEL_DEV uint64_t *ori_dev_ll_line(const struct oriel_ll_slot *slot, uint32_t line)
 {
 	return (uint64_t *)(void *)(slot->base +
 				    ((slot->first + line) * ORIEL_LL_LINE & slot->mask));
 }
 
-ORIEL_DEV uint32_t oriel_ll_flag(const struct oriel_ll_slot *slot, uint32_t line)
+ORIEL_DEV uint32_t ori_dev_ll_flag(const struct oriel_ll_slot *slot, uint32_t line)
 {
 	return slot->flag + line * slot->stride;
 }
@@ -55,7 +55,7 @@ struct oriel_ll_text {
 	bool is_even; /* of whole, aligned words */
 };
 
-ORIEL_DEV struct oriel_ll_text oriel_ll_text_of(const void *at, uint64_t length)
+ORIEL_DEV struct oriel_ll_text ori_dev_ll_text_of(const void *at, uint64_t length)
 {
 	struct oriel_ll_text text = {(char *)at, (uint32_t)length, (uint32_t)(length + 7) / 8,
 				     !(((uintptr_t)at | length) & 7)};
@@ -64,12 +64,12 @@ ORIEL_DEV struct oriel_ll_text oriel_ll_text_of(const void *at, uint64_t length)
 }
 
 /* Bytes of @text in line @line. */
-ORIEL_DEV uint32_t oriel_ll_run(const struct oriel_ll_text *text, uint32_t line)
+ORIEL_DEV uint32_t ori_dev_ll_run(const struct oriel_ll_text *text, uint32_t line)
 {
 	return text->length - line * 8 < 8 ? text->length - line * 8 : 8;
 }
 
-ORIEL_DEV uint64_t oriel_ll_take(const struct oriel_ll_text *text, uint32_t line)
+ORIEL_DEV uint64_t ori_dev_ll_take(const struct oriel_ll_text *text, uint32_t line)
 {
 	const char *from = text->at + (uint64_t)line * 8;
 	uint32_t length, i;
@@ -77,14 +77,14 @@ ORIEL_DEV uint64_t oriel_ll_take(const struct oriel_ll_text *text, uint32_t line
 
 	if (ORIEL_DEV_OFTEN(text->is_even))
 		return *(const uint64_t *)(const void *)from;
-	length = oriel_ll_run(text, line);
+	length = ori_dev_ll_run(text, line);
 	ORIEL_DEV_ROLL
 	for (i = 0; i < length; i++)
 		value |= (uint64_t)(unsigned char)from[i] << 8 * i;
 	return value;
 }
 
-ORIEL_DEV void oriel_ll_give(const struct oriel_ll_text *text, uint32_t line, uint64_t value)
+ORIEL_DEV void ori_dev_ll_give(const struct oriel_ll_text *text, uint32_t line, uint64_t value)
 {
 	char *to = text->at + (uint64_t)line * 8;
 	uint32_t length, i;
@@ -93,7 +93,7 @@ ORIEL_DEV void oriel_ll_give(const struct oriel_ll_text *text, uint32_t line, ui
 		*(uint64_t *)(void *)to = value;
 		return;
 	}
-	length = oriel_ll_run(text, line);
+	length = ori_dev_ll_run(text, line);
 	ORIEL_DEV_ROLL
 	for (i = 0; i < length; i++)
 		to[i] = (char)(value >> 8 * i);
@@ -104,34 +104,34 @@ ORIEL_DEV void oriel_ll_give(const struct oriel_ll_text *text, uint32_t line, ui
  * that does not exist the last line of all stands in: a load that depends on nothing is under
  * way with the others, and a waiter waits for no more than all.
  */
-ORIEL_DEV uint32_t oriel_ll_nth(const struct oriel_ll_text *text, uint32_t line, uint32_t step,
-				uint32_t k)
+ORIEL_DEV uint32_t ori_dev_ll_nth(const struct oriel_ll_text *text, uint32_t line, uint32_t step,
+				  uint32_t k)
 {
 	uint32_t i = line + k * step;
 
 	return k && i >= text->lines ? text->lines - 1 : i;
 }
 
-/* Write the lines of oriel_ll_nth() that exist, for each k below @batch, a constant. */
-ORIEL_DEV void oriel_ll_write_batch(const struct oriel_ll_slot *slot,
-				    const struct oriel_ll_text *text, uint32_t line, uint32_t step,
-				    uint32_t batch)
+/* Write the lines of ori_dev_ll_nth() that exist, for each k below @batch, a constant. */
+ORIEL_DEV void ori_dev_ll_write_batch(const struct oriel_ll_slot *slot,
+				      const struct oriel_ll_text *text, uint32_t line,
+				      uint32_t step, uint32_t batch)
 {
 	uint64_t value[ORIEL_LL_BATCH];
 	uint32_t k;
 
 	ORIEL_DEV_UNROLL
 	for (k = 0; k < batch; k++)
-		value[k] = oriel_ll_take(text, oriel_ll_nth(text, line, step, k));
+		value[k] = ori_dev_ll_take(text, ori_dev_ll_nth(text, line, step, k));
 	ORIEL_DEV_UNROLL
 	for (k = 0; k < batch; k++) {
 		uint32_t i = line + k * step;
-		uint64_t flag = (uint64_t)oriel_ll_flag(slot, i) << 32;
+		uint64_t flag = (uint64_t)ori_dev_ll_flag(slot, i) << 32;
 
 		if (!k || i < text->lines)
-			oriel_dev_store_pair_relaxed(oriel_ll_line(slot, i),
-						     flag | (uint32_t)value[k],
-						     flag | value[k] >> 32);
+			ori_dev_store_pair_relaxed(ori_dev_ll_line(slot, i),
+						   flag | (uint32_t)value[k],
+						   flag | value[k] >> 32);
 	}
 }
 
@@ -139,53 +139,53 @@ ORIEL_DEV void oriel_ll_write_batch(const struct oriel_ll_slot *slot,
  * Whole group: write the lines of @length bytes at @from. The text occurs twice, so that the
  * code for whole words does not ask for each whether it is one.
  */
-ORIEL_DEV void oriel_ll_write(struct oriel_dev_group g, const struct oriel_ll_slot *slot,
-			      const void *from, uint64_t length)
+ORIEL_DEV void ori_dev_ll_write(struct oriel_dev_group g, const struct oriel_ll_slot *slot,
+				const void *from, uint64_t length)
 {
-	struct oriel_ll_text text = oriel_ll_text_of(from, length);
+	struct oriel_ll_text text = ori_dev_ll_text_of(from, length);
 	uint32_t line = g.rank;
 
 	if (!ORIEL_DEV_OFTEN(text.is_even)) {
 		ORIEL_DEV_ROLL
 		for (; line < text.lines; line += g.size)
-			oriel_ll_write_batch(slot, &text, line, g.size, 1);
+			ori_dev_ll_write_batch(slot, &text, line, g.size, 1);
 		return;
 	}
 	text.is_even = true;
 	/* With as few instructions as possible, and each on its own: a short message. */
 	if (ORIEL_DEV_OFTEN(text.lines <= g.size)) {
 		if (line < text.lines)
-			oriel_ll_write_batch(slot, &text, line, g.size, 1);
+			ori_dev_ll_write_batch(slot, &text, line, g.size, 1);
 		return;
 	}
 	if (text.lines <= g.size * 2) {
-		oriel_ll_write_batch(slot, &text, line, g.size, 2);
+		ori_dev_ll_write_batch(slot, &text, line, g.size, 2);
 		return;
 	}
 	ORIEL_DEV_ROLL
 	for (; line < text.lines; line += g.size * ORIEL_LL_BATCH)
-		oriel_ll_write_batch(slot, &text, line, g.size, ORIEL_LL_BATCH);
+		ori_dev_ll_write_batch(slot, &text, line, g.size, ORIEL_LL_BATCH);
 }
 
 /* 0 once both words of @line of @slot have arrived. *@value is their data then. */
-ORIEL_DEV uint32_t oriel_ll_poll_line(const struct oriel_ll_slot *slot, uint32_t line,
-				      uint64_t *value)
+ORIEL_DEV uint32_t ori_dev_ll_poll_line(const struct oriel_ll_slot *slot, uint32_t line,
+					uint64_t *value)
 {
-	uint32_t flag = oriel_ll_flag(slot, line);
+	uint32_t flag = ori_dev_ll_flag(slot, line);
 	uint64_t low, high;
 
-	oriel_dev_load_pair_relaxed(oriel_ll_line(slot, line), &low, &high);
+	ori_dev_load_pair_relaxed(ori_dev_ll_line(slot, line), &low, &high);
 	*value = high << 32 | (uint32_t)low;
 	return ((uint32_t)(low >> 32) ^ flag) | ((uint32_t)(high >> 32) ^ flag);
 }
 
 /*
- * One thread: have the lines of oriel_ll_write_batch() arrived? Then @value is their data. One
+ * One thread: have the lines of ori_dev_ll_write_batch() arrived? Then @value is their data. One
  * line of a thread's own is polled ORIEL_DEV_POLLS_PER_TURN times.
  */
-ORIEL_DEV bool oriel_ll_arrived(const struct oriel_ll_slot *slot, const struct oriel_ll_text *text,
-				uint32_t line, uint32_t step, uint32_t batch,
-				uint64_t value[ORIEL_LL_BATCH])
+ORIEL_DEV bool ori_dev_ll_arrived(const struct oriel_ll_slot *slot,
+				  const struct oriel_ll_text *text, uint32_t line, uint32_t step,
+				  uint32_t batch, uint64_t value[ORIEL_LL_BATCH])
 {
 	uint32_t missing, i, k;
 
@@ -194,8 +194,8 @@ ORIEL_DEV bool oriel_ll_arrived(const struct oriel_ll_slot *slot, const struct o
 		missing = 0;
 		ORIEL_DEV_UNROLL
 		for (k = 0; k < batch; k++)
-			missing |= oriel_ll_poll_line(slot, oriel_ll_nth(text, line, step, k),
-						      &value[k]);
+			missing |= ori_dev_ll_poll_line(slot, ori_dev_ll_nth(text, line, step, k),
+							&value[k]);
 		if (ORIEL_DEV_OFTEN(!missing))
 			return true;
 	}
@@ -203,27 +203,27 @@ ORIEL_DEV bool oriel_ll_arrived(const struct oriel_ll_slot *slot, const struct o
 }
 
 /* One thread: wait for the same lines. */
-ORIEL_DEV enum oriel_status oriel_ll_read_batch(const struct oriel_ll_slot *slot,
-						const struct oriel_ll_text *text, uint32_t line,
-						uint32_t step, uint32_t batch,
-						struct oriel_dev_waiter *waiter,
-						struct oriel_dev_aim *aim)
+ORIEL_DEV enum oriel_status ori_dev_ll_read_batch(const struct oriel_ll_slot *slot,
+						  const struct oriel_ll_text *text, uint32_t line,
+						  uint32_t step, uint32_t batch,
+						  struct oriel_dev_waiter *waiter,
+						  struct oriel_dev_aim *aim)
 {
 	uint64_t value[ORIEL_LL_BATCH];
 	enum oriel_status status;
 	uint32_t k;
 
-	while (!ORIEL_DEV_OFTEN(oriel_ll_arrived(slot, text, line, step, batch, value))) {
-		aim->operand = oriel_ll_flag(slot, line);
-		status = batch == 1 ? oriel_dev_wait_turn(waiter, aim, line)
-				    : oriel_dev_wait_step(waiter, aim, line);
+	while (!ORIEL_DEV_OFTEN(ori_dev_ll_arrived(slot, text, line, step, batch, value))) {
+		aim->operand = ori_dev_ll_flag(slot, line);
+		status = batch == 1 ? ori_dev_wait_turn(waiter, aim, line)
+				    : ori_dev_wait_step(waiter, aim, line);
 		if (status != ORIEL_AGAIN)
 			return status;
 	}
 	ORIEL_DEV_UNROLL
 	for (k = 0; k < batch; k++)
 		if (!k || line + k * step < text->lines)
-			oriel_ll_give(text, line + k * step, value[k]);
+			ori_dev_ll_give(text, line + k * step, value[k]);
 	return ORIEL_OK;
 }
 
@@ -231,53 +231,53 @@ ORIEL_DEV enum oriel_status oriel_ll_read_batch(const struct oriel_ll_slot *slot
  * Whole group, each thread for its own lines: wait for those of @length bytes and
  * unpack them to @to. Not synchronised at the end.
  */
-ORIEL_DEV enum oriel_status oriel_ll_read(const struct oriel_dev_window *w,
-					  struct oriel_dev_group g,
-					  const struct oriel_ll_slot *slot, void *to,
-					  uint64_t length, struct oriel_dev_aim *aim,
-					  uint64_t timeout_ns)
+ORIEL_DEV enum oriel_status ori_dev_ll_read(const struct oriel_dev_window *w,
+					    struct oriel_dev_group g,
+					    const struct oriel_ll_slot *slot, void *to,
+					    uint64_t length, struct oriel_dev_aim *aim,
+					    uint64_t timeout_ns)
 {
-	struct oriel_dev_waiter waiter = oriel_dev_wait_begin(w, g, timeout_ns);
-	struct oriel_ll_text text = oriel_ll_text_of(to, length);
+	struct oriel_dev_waiter waiter = ori_dev_wait_begin(w, g, timeout_ns);
+	struct oriel_ll_text text = ori_dev_ll_text_of(to, length);
 	enum oriel_status status = ORIEL_OK;
 	uint32_t line = g.rank;
 
 	if (!ORIEL_DEV_OFTEN(text.is_even)) {
 		ORIEL_DEV_ROLL
 		for (; line < text.lines && status == ORIEL_OK; line += g.size)
-			status = oriel_ll_read_batch(slot, &text, line, g.size, 1, &waiter, aim);
+			status = ori_dev_ll_read_batch(slot, &text, line, g.size, 1, &waiter, aim);
 		return status;
 	}
 	text.is_even = true;
 	if (ORIEL_DEV_OFTEN(text.lines <= g.size))
 		return line < text.lines
-			       ? oriel_ll_read_batch(slot, &text, line, g.size, 1, &waiter, aim)
+			       ? ori_dev_ll_read_batch(slot, &text, line, g.size, 1, &waiter, aim)
 			       : ORIEL_OK;
 	if (text.lines <= g.size * 2)
-		return oriel_ll_read_batch(slot, &text, line, g.size, 2, &waiter, aim);
+		return ori_dev_ll_read_batch(slot, &text, line, g.size, 2, &waiter, aim);
 	ORIEL_DEV_ROLL
 	for (; line < text.lines && status == ORIEL_OK; line += g.size * ORIEL_LL_BATCH)
-		status = oriel_ll_read_batch(slot, &text, line, g.size, ORIEL_LL_BATCH, &waiter,
-					     aim);
+		status = ori_dev_ll_read_batch(slot, &text, line, g.size, ORIEL_LL_BATCH, &waiter,
+					       aim);
 	return status;
 }
 
-/* The fast path of dev/ll.h: see oriel_dev_fast_range(). */
-ORIEL_DEV bool oriel_ll_is_fast(const struct oriel_dev_window *w, uint32_t peer, uint64_t at,
-				uint64_t length, struct oriel_dev_target *target)
+/* The fast path of dev/ll.h: see ori_dev_fast_range(). */
+ORIEL_DEV bool ori_dev_ll_is_fast(const struct oriel_dev_window *w, uint32_t peer, uint64_t at,
+				  uint64_t length, struct oriel_dev_target *target)
 {
 #ifdef __CUDA_ARCH__
-	return oriel_dev_fast_range(w, peer, at, oriel_ll_length(length), target) &
+	return ori_dev_fast_range(w, peer, at, ori_dev_ll_length(length), target) &
 	       (length <= ORIEL_LL_MAX) & !(((uintptr_t)target->base | at) % ORIEL_LL_LINE);
 #else
-	return oriel_dev_fast_range(w, peer, at, length, target);
+	return ori_dev_fast_range(w, peer, at, length, target);
 #endif
 }
 
 /* Does @target have room for @length bytes at @at, which is where a line begins? */
-ORIEL_DEV enum oriel_status oriel_ll_check(const struct oriel_dev_window *w, uint32_t what,
-					   uint32_t peer, uint64_t at, uint64_t length,
-					   struct oriel_dev_target *target)
+ORIEL_DEV enum oriel_status ori_dev_ll_check(const struct oriel_dev_window *w, uint32_t what,
+					     uint32_t peer, uint64_t at, uint64_t length,
+					     struct oriel_dev_target *target)
 {
 	struct oriel_dev_aim aim = {NULL, ORIEL_LL_LINE, ORIEL_EQ,
 				    what, peer,          (uint32_t)(at >> ORIEL_AT_BITS)};
@@ -286,18 +286,18 @@ ORIEL_DEV enum oriel_status oriel_ll_check(const struct oriel_dev_window *w, uin
 	/* Longer than any buffer, and rejected as that. */
 	if (length > ORIEL_LL_MAX)
 		length = UINT64_MAX / ORIEL_LL_LINE;
-	status = oriel_dev_check_range(w, what, peer, at, oriel_ll_length(length), target);
+	status = ori_dev_check_range(w, what, peer, at, ori_dev_ll_length(length), target);
 	if (status != ORIEL_OK)
 		return status;
 	if (((uintptr_t)target->base | at) % ORIEL_LL_LINE)
-		return oriel_dev_reject(oriel_dev_reporter_of(w), ORIEL_ERR_INVALID, aim, at);
+		return ori_dev_reject(ori_dev_reporter_of(w), ORIEL_ERR_INVALID, aim, at);
 	return ORIEL_OK;
 }
 
 /* As oriel_dev_wait_ll(), each thread for its own lines. Not synchronised at the end. */
-ORIEL_DEV enum oriel_status oriel_ll_await(const struct oriel_dev_window *w,
-					   struct oriel_dev_group g, uint64_t at, void *to,
-					   uint64_t length, uint32_t epoch, uint64_t timeout_ns)
+ORIEL_DEV enum oriel_status ori_dev_ll_await(const struct oriel_dev_window *w,
+					     struct oriel_dev_group g, uint64_t at, void *to,
+					     uint64_t length, uint32_t epoch, uint64_t timeout_ns)
 {
 	struct oriel_dev_aim aim = {NULL,
 				    epoch,
@@ -309,13 +309,13 @@ ORIEL_DEV enum oriel_status oriel_ll_await(const struct oriel_dev_window *w,
 	struct oriel_dev_target local;
 	enum oriel_status status;
 
-	if (!ORIEL_DEV_OFTEN(oriel_ll_is_fast(w, w->rank, at, length, &local))) {
-		status = oriel_ll_check(w, ORIEL_DEV_WAIT_LL, w->rank, at, length, &local);
+	if (!ORIEL_DEV_OFTEN(ori_dev_ll_is_fast(w, w->rank, at, length, &local))) {
+		status = ori_dev_ll_check(w, ORIEL_DEV_WAIT_LL, w->rank, at, length, &local);
 		if (status != ORIEL_OK)
 			return status;
 	}
 	slot.base = local.base;
-	return oriel_ll_read(w, g, &slot, to, length, &aim, timeout_ns);
+	return ori_dev_ll_read(w, g, &slot, to, length, &aim, timeout_ns);
 }
 
 #endif

@@ -26,11 +26,11 @@
  * Whole group: this thread copies its part. Not synchronised at the end: the group does that
  * before any thread relies on the parts of other threads.
  */
-ORIEL_DEV void oriel_mapped_copy(struct oriel_dev_group g, void *target, const void *source,
-				 uint64_t length)
+ORIEL_DEV void ori_dev_mapped_copy(struct oriel_dev_group g, void *target, const void *source,
+				   uint64_t length)
 {
 #ifdef __CUDA_ARCH__
-	oriel_copy_wide(g, target, source, length);
+	ori_dev_copy_wide(g, target, source, length);
 #else
 	char *to = (char *)target;
 	const char *from = (const char *)source;
@@ -58,22 +58,22 @@ ORIEL_DEV void oriel_mapped_copy(struct oriel_dev_group g, void *target, const v
 }
 
 /* This rank's word for signal @id in the signals that begin at @control. */
-ORIEL_DEV uint64_t *oriel_mapped_signal(const struct oriel_dev_window *w, char *control,
-					uint32_t id)
+ORIEL_DEV uint64_t *ori_dev_mapped_signal(const struct oriel_dev_window *w, char *control,
+					  uint32_t id)
 {
 	return (uint64_t *)(void *)(control + (size_t)w->rank * w->signal_stride) + id;
 }
 
 /* The word of this rank that @source signals. */
-ORIEL_DEV uint64_t *oriel_mapped_inbox(const struct oriel_dev_window *w, uint32_t source,
-				       uint32_t id)
+ORIEL_DEV uint64_t *ori_dev_mapped_inbox(const struct oriel_dev_window *w, uint32_t source,
+					 uint32_t id)
 {
 	return (uint64_t *)(void *)(w->control + (size_t)source * w->signal_stride) + id;
 }
 
 /* The barrier word @slot of row @source, which lies at byte @at of a control segment. */
-ORIEL_DEV uint64_t *oriel_mapped_arrival(const struct oriel_dev_window *w, char *control,
-					 uint64_t at, uint32_t source, uint32_t slot)
+ORIEL_DEV uint64_t *ori_dev_mapped_arrival(const struct oriel_dev_window *w, char *control,
+					   uint64_t at, uint32_t source, uint32_t slot)
 {
 	return (uint64_t *)(void *)(control + at + (size_t)source * w->barrier_stride) + slot;
 }
@@ -85,8 +85,8 @@ ORIEL_DEV uint64_t *oriel_mapped_arrival(const struct oriel_dev_window *w, char 
  */
 #define ORIEL_MAPPED_FLAT_NIC 8u
 
-ORIEL_DEV uint64_t *oriel_mapped_flat(const struct oriel_dev_window *w, char *control,
-				      uint32_t slot)
+ORIEL_DEV uint64_t *ori_dev_mapped_flat(const struct oriel_dev_window *w, char *control,
+					uint32_t slot)
 {
 	return (uint64_t *)(void *)(control + w->flat_at + (size_t)slot * ORIEL_DEV_LINE);
 }
@@ -95,22 +95,22 @@ ORIEL_DEV uint64_t *oriel_mapped_flat(const struct oriel_dev_window *w, char *co
  * The word of a flat barrier that one serial peer changes; @index counts the peers of that kind:
  * the words between those of mapped peers and of NICs, and behind them.
  */
-ORIEL_DEV uint64_t *oriel_mapped_serial_flat(uint64_t *flat, uint32_t index)
+ORIEL_DEV uint64_t *ori_dev_mapped_serial_flat(uint64_t *flat, uint32_t index)
 {
 	return flat + 1 + index + (index < ORIEL_MAPPED_FLAT_NIC - 1 ? 0 : ORIEL_DEV_RAILS);
 }
 
 /* The words of @channel that rank @row writes, in a control segment. */
-ORIEL_DEV struct oriel_dev_channel *oriel_mapped_channel(const struct oriel_dev_window *w,
-							 char *control, uint32_t row,
-							 uint32_t channel)
+ORIEL_DEV struct oriel_dev_channel *ori_dev_mapped_channel(const struct oriel_dev_window *w,
+							   char *control, uint32_t row,
+							   uint32_t channel)
 {
 	return (struct oriel_dev_channel *)(void *)(control + w->channels_at) +
 	       (size_t)row * w->channels + channel;
 }
 
-ORIEL_DEV char *oriel_mapped_staging(const struct oriel_dev_window *w, char *control, uint32_t row,
-				     uint32_t channel)
+ORIEL_DEV char *ori_dev_mapped_staging(const struct oriel_dev_window *w, char *control,
+				       uint32_t row, uint32_t channel)
 {
 	return control + w->staging_at + ((size_t)row * w->channels + channel) * w->channel_bytes;
 }
@@ -119,28 +119,28 @@ ORIEL_DEV char *oriel_mapped_staging(const struct oriel_dev_window *w, char *con
  * One thread. @is_ordered: a whole release; else its first half, the fence of a GPU, is left
  * out. ADD is atomic among the threads of this rank; no other rank writes here.
  */
-ORIEL_DEV void oriel_mapped_apply_signal(uint64_t *word, enum oriel_signal_op op, uint64_t value,
-					 bool is_ordered)
+ORIEL_DEV void ori_dev_mapped_apply_signal(uint64_t *word, enum oriel_signal_op op, uint64_t value,
+					   bool is_ordered)
 {
 	if (is_ordered)
-		oriel_dev_release_begin_at(word);
-	/* Acquired by the waiter in oriel_dev_wait_value(). */
+		ori_dev_release_begin_at(word);
+	/* Acquired by the waiter in ori_dev_wait_value(). */
 	if (op == ORIEL_SIGNAL_SET)
-		oriel_dev_release_store(word, value);
+		ori_dev_release_store(word, value);
 	else
-		oriel_dev_release_add(word, value);
+		ori_dev_release_add(word, value);
 }
 
 /* [2][ranks]: see @receivers of struct oriel_dev_window. */
-ORIEL_DEV uint64_t *oriel_mapped_turns(const struct oriel_dev_window *w)
+ORIEL_DEV uint64_t *ori_dev_mapped_turns(const struct oriel_dev_window *w)
 {
 	return (uint64_t *)(void *)(w->receivers + (size_t)w->ranks * w->channels);
 }
 
 /* The tickets of all ranks in a control segment. */
-ORIEL_DEV uint64_t *oriel_mapped_tickets(const struct oriel_dev_window *w, char *control)
+ORIEL_DEV uint64_t *ori_dev_mapped_tickets(const struct oriel_dev_window *w, char *control)
 {
-	return oriel_mapped_flat(w, control, w->barriers);
+	return ori_dev_mapped_flat(w, control, w->barriers);
 }
 
 /*
@@ -149,26 +149,26 @@ ORIEL_DEV uint64_t *oriel_mapped_tickets(const struct oriel_dev_window *w, char 
  * by a word of their own memory; a turn is one load and one store. The owner may have reset the
  * word, so it is read, over the bus. Always ordered.
  */
-ORIEL_DEV void oriel_mapped_serial_add(const struct oriel_dev_window *w, uint32_t peer,
-				       uint64_t *word, enum oriel_signal_op op, uint64_t value,
-				       bool is_done)
+ORIEL_DEV void ori_dev_mapped_serial_add(const struct oriel_dev_window *w, uint32_t peer,
+					 uint64_t *word, enum oriel_signal_op op, uint64_t value,
+					 bool is_done)
 {
-	uint64_t *turn = oriel_mapped_turns(w) + peer, sum = value;
+	uint64_t *turn = ori_dev_mapped_turns(w) + peer, sum = value;
 
 	do {
 		/* Acquires what the thread before wrote to the word, by its release of the turn. */
-		if (!is_done && oriel_dev_swap_acq_rel(turn, 0, 1)) {
+		if (!is_done && ori_dev_swap_acq_rel(turn, 0, 1)) {
 			if (op == ORIEL_SIGNAL_ADD)
 				sum += oriel_dev_load_relaxed(word);
-			oriel_dev_release_begin_at(word);
-			/* Acquired by the waiter in oriel_dev_wait_value(). */
-			oriel_dev_release_store(word, sum);
+			ori_dev_release_begin_at(word);
+			/* Acquired by the waiter in ori_dev_wait_value(). */
+			ori_dev_release_store(word, sum);
 			oriel_dev_store_release(turn, 0);
 			is_done = true;
 		} else if (!is_done) {
-			oriel_dev_back_off(0);
+			ori_dev_back_off(0);
 		}
-	} while (!oriel_dev_all_done(is_done));
+	} while (!ori_dev_all_done(is_done));
 }
 
 #endif

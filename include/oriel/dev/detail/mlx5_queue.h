@@ -51,7 +51,7 @@ struct oriel_mlx5_queue {
 	uint64_t reserved2[15];
 	uint64_t done; /* all below have completed */
 	uint64_t reserved3[15];
-	uint64_t err; /* oriel_queue_err(); 0 while the queue works; the first cause stays */
+	uint64_t err; /* ori_dev_queue_err(); 0 while the queue works; the first cause stays */
 	uint64_t reserved4[15];
 };
 
@@ -59,36 +59,36 @@ ORIEL_DEV_ASSERT(sizeof(struct oriel_mlx5_queue) == 5 * ORIEL_DEV_LINE);
 ORIEL_DEV_ASSERT(offsetof(struct oriel_mlx5_queue, resv) == ORIEL_DEV_LINE);
 ORIEL_DEV_ASSERT(offsetof(struct oriel_mlx5_queue, err) == 4 * ORIEL_DEV_LINE);
 
-ORIEL_DEV uint64_t oriel_mlx5_turn(uint64_t ready, uint32_t doorbell)
+ORIEL_DEV uint64_t ori_dev_mlx5_turn(uint64_t ready, uint32_t doorbell)
 {
 	return ready << 2 | doorbell;
 }
 
-ORIEL_DEV uint64_t oriel_mlx5_turn_ready(uint64_t turn)
+ORIEL_DEV uint64_t ori_dev_mlx5_turn_ready(uint64_t turn)
 {
 	return turn >> 2;
 }
 
-ORIEL_DEV uint32_t oriel_mlx5_turn_doorbell(uint64_t turn)
+ORIEL_DEV uint32_t ori_dev_mlx5_turn_doorbell(uint64_t turn)
 {
 	return (uint32_t)turn & 3;
 }
 
 /* All below have been published. */
-ORIEL_DEV uint64_t oriel_mlx5_ready(const struct oriel_mlx5_queue *q)
+ORIEL_DEV uint64_t ori_dev_mlx5_ready(const struct oriel_mlx5_queue *q)
 {
-	return oriel_mlx5_turn_ready(oriel_dev_load_relaxed_gpu(&q->turn));
+	return ori_dev_mlx5_turn_ready(ori_dev_load_relaxed_gpu(&q->turn));
 }
 
 /* Begin with WQE @first. The constants are set; no thread uses the queue yet. */
-ORIEL_DEV void oriel_mlx5_queue_begin(struct oriel_mlx5_queue *q, uint64_t first)
+ORIEL_DEV void ori_dev_mlx5_queue_begin(struct oriel_mlx5_queue *q, uint64_t first)
 {
 	q->resv = q->done = first;
-	q->turn = oriel_mlx5_turn(first, ORIEL_MLX5_RUNG);
+	q->turn = ori_dev_mlx5_turn(first, ORIEL_MLX5_RUNG);
 	q->err = 0;
 }
 
-ORIEL_DEV uint64_t oriel_mlx5_depth(const struct oriel_mlx5_queue *q)
+ORIEL_DEV uint64_t ori_dev_mlx5_depth(const struct oriel_mlx5_queue *q)
 {
 	return (uint64_t)1 << q->log_depth;
 }
@@ -106,7 +106,7 @@ struct oriel_mlx5_constants {
 	uint32_t sink_lkey;
 };
 
-ORIEL_DEV struct oriel_mlx5_constants oriel_mlx5_constants_of(const struct oriel_mlx5_queue *q)
+ORIEL_DEV struct oriel_mlx5_constants ori_dev_mlx5_constants_of(const struct oriel_mlx5_queue *q)
 {
 	struct oriel_mlx5_constants c = {q->sq,  q->record,    q->doorbell,
 					 q->qpn, q->log_depth, q->sink_lkey};
@@ -115,40 +115,40 @@ ORIEL_DEV struct oriel_mlx5_constants oriel_mlx5_constants_of(const struct oriel
 }
 
 /* Any thread: @q fails with @err, unless it has failed before. */
-ORIEL_DEV_COLD void oriel_mlx5_condemn(struct oriel_mlx5_queue *q, uint64_t err)
+ORIEL_DEV_COLD void ori_dev_mlx5_condemn(struct oriel_mlx5_queue *q, uint64_t err)
 {
 	uint64_t well = 0;
 
-	(void)oriel_dev_swap_acq_rel_gpu(&q->err, &well, err);
+	(void)ori_dev_swap_acq_rel_gpu(&q->err, &well, err);
 }
 
 /* ORIEL_OK while the queue works. */
-ORIEL_DEV enum oriel_status oriel_mlx5_health(const struct oriel_mlx5_queue *q)
+ORIEL_DEV enum oriel_status ori_dev_mlx5_health(const struct oriel_mlx5_queue *q)
 {
-	uint64_t err = oriel_dev_load_relaxed_gpu(&q->err);
+	uint64_t err = ori_dev_load_relaxed_gpu(&q->err);
 
-	return err ? oriel_queue_err_status(err) : ORIEL_OK;
+	return err ? ori_dev_queue_err_status(err) : ORIEL_OK;
 }
 
-ORIEL_DEV void *oriel_mlx5_slot_of(const struct oriel_mlx5_constants *c, uint64_t index)
+ORIEL_DEV void *ori_dev_mlx5_slot_of(const struct oriel_mlx5_constants *c, uint64_t index)
 {
 	return c->sq + (index & (((uint64_t)1 << c->log_depth) - 1)) * ORIEL_MLX5_BLOCK;
 }
 
-ORIEL_DEV void *oriel_mlx5_slot(const struct oriel_mlx5_queue *q, uint64_t index)
+ORIEL_DEV void *ori_dev_mlx5_slot(const struct oriel_mlx5_queue *q, uint64_t index)
 {
-	return q->sq + (index & (oriel_mlx5_depth(q) - 1)) * ORIEL_MLX5_BLOCK;
+	return q->sq + (index & (ori_dev_mlx5_depth(q) - 1)) * ORIEL_MLX5_BLOCK;
 }
 
-ORIEL_DEV struct oriel_mlx5_head oriel_mlx5_head_of(const struct oriel_mlx5_queue *q,
-						    uint64_t index, uint32_t fence)
+ORIEL_DEV struct oriel_mlx5_head ori_dev_mlx5_head_of(const struct oriel_mlx5_queue *q,
+						      uint64_t index, uint32_t fence)
 {
 	struct oriel_mlx5_head head = {index, q->qpn, fence};
 
 	return head;
 }
 
-ORIEL_DEV struct oriel_rdma_address oriel_mlx5_sink(const struct oriel_mlx5_queue *q)
+ORIEL_DEV struct oriel_rdma_address ori_dev_mlx5_sink(const struct oriel_mlx5_queue *q)
 {
 	struct oriel_rdma_address sink = {0, q->sink_lkey};
 
@@ -156,62 +156,62 @@ ORIEL_DEV struct oriel_rdma_address oriel_mlx5_sink(const struct oriel_mlx5_queu
 }
 
 /* The 8 bytes that an atomic returned, in the order of the machine. */
-ORIEL_DEV uint64_t oriel_mlx5_atomic_result(const struct oriel_mlx5_queue *q, uint64_t word)
+ORIEL_DEV uint64_t ori_dev_mlx5_atomic_result(const struct oriel_mlx5_queue *q, uint64_t word)
 {
-	return q->flags & ORIEL_MLX5_ATOMICS_SWAPPED ? oriel_dev_swap_bytes(word) : word;
+	return q->flags & ORIEL_MLX5_ATOMICS_SWAPPED ? ori_dev_swap_bytes(word) : word;
 }
 
 /* A poll found nothing. ORIEL_AGAIN: poll again. */
-ORIEL_DEV enum oriel_status oriel_mlx5_wait_step(const struct oriel_mlx5_queue *q,
-						 struct oriel_link_waiter *waiter)
+ORIEL_DEV enum oriel_status ori_dev_mlx5_wait_step(const struct oriel_mlx5_queue *q,
+						   struct oriel_link_waiter *waiter)
 {
-	enum oriel_status status = oriel_mlx5_health(q);
+	enum oriel_status status = ori_dev_mlx5_health(q);
 
-	return status == ORIEL_OK ? oriel_link_wait_again(waiter) : status;
+	return status == ORIEL_OK ? ori_dev_link_wait_again(waiter) : status;
 }
 
 /*
  * CQE @index has the owner bit of its lap but is not of that WQE. Either this thread has slept for
  * laps, and then done has moved on, or the rule that CQE i is of WQE i is broken.
  */
-ORIEL_DEV_COLD void oriel_mlx5_stray(struct oriel_mlx5_queue *q, const void *cqe, uint64_t index)
+ORIEL_DEV_COLD void ori_dev_mlx5_stray(struct oriel_mlx5_queue *q, const void *cqe, uint64_t index)
 {
 	/*
 	 * The thread that let a WQE of a later lap into this slot had seen done beyond @index;
 	 * acquiring the CQE of that WQE makes done visible here.
 	 */
-	(void)oriel_dev_load_acquire32(oriel_mlx5_cqe_word(cqe, ORIEL_MLX5_TAIL));
-	if (oriel_dev_load_acquire_gpu(&q->done) <= index)
-		oriel_mlx5_condemn(q, oriel_queue_err(ORIEL_QUEUE_STRAY_CQE, 0, 0, index));
+	(void)ori_dev_load_acquire32(ori_dev_mlx5_cqe_word(cqe, ORIEL_MLX5_TAIL));
+	if (ori_dev_load_acquire_gpu(&q->done) <= index)
+		ori_dev_mlx5_condemn(q, ori_dev_queue_err(ORIEL_QUEUE_STRAY_CQE, 0, 0, index));
 }
 
-ORIEL_DEV_COLD void oriel_mlx5_failed(struct oriel_mlx5_queue *q, const void *cqe, uint64_t index)
+ORIEL_DEV_COLD void ori_dev_mlx5_failed(struct oriel_mlx5_queue *q, const void *cqe, uint64_t index)
 {
 	uint32_t error;
 
 	/* The HCA released the word below with the tail. */
-	(void)oriel_dev_load_acquire32(oriel_mlx5_cqe_word(cqe, ORIEL_MLX5_TAIL));
-	error = oriel_dev_load_relaxed32(oriel_mlx5_cqe_word(cqe, ORIEL_MLX5_ERROR));
-	oriel_mlx5_condemn(q,
-			   oriel_queue_err(ORIEL_QUEUE_ERROR_CQE, oriel_mlx5_error_syndrome(error),
-					   oriel_mlx5_error_vendor(error), index));
+	(void)ori_dev_load_acquire32(ori_dev_mlx5_cqe_word(cqe, ORIEL_MLX5_TAIL));
+	error = ori_dev_load_relaxed32(ori_dev_mlx5_cqe_word(cqe, ORIEL_MLX5_ERROR));
+	ori_dev_mlx5_condemn(q, ori_dev_queue_err(ORIEL_QUEUE_ERROR_CQE,
+						  ori_dev_mlx5_error_syndrome(error),
+						  ori_dev_mlx5_error_vendor(error), index));
 }
 
 /* Has WQE @index completed without an error? */
-ORIEL_DEV bool oriel_mlx5_check_cqe(struct oriel_mlx5_queue *q, const void *cqe, uint64_t index)
+ORIEL_DEV bool ori_dev_mlx5_check_cqe(struct oriel_mlx5_queue *q, const void *cqe, uint64_t index)
 {
-	uint32_t tail = oriel_dev_load_relaxed32(oriel_mlx5_cqe_word(cqe, ORIEL_MLX5_TAIL));
+	uint32_t tail = ori_dev_load_relaxed32(ori_dev_mlx5_cqe_word(cqe, ORIEL_MLX5_TAIL));
 
-	if (oriel_mlx5_tail_completion(tail) == ORIEL_MLX5_INVALID ||
-	    oriel_mlx5_tail_owner(tail) != (index >> q->log_depth & 1))
+	if (ori_dev_mlx5_tail_completion(tail) == ORIEL_MLX5_INVALID ||
+	    ori_dev_mlx5_tail_owner(tail) != (index >> q->log_depth & 1))
 		return false;
-	if (oriel_mlx5_tail_counter(tail) != (index & 0xffff)) {
-		oriel_mlx5_stray(q, cqe, index);
+	if (ori_dev_mlx5_tail_counter(tail) != (index & 0xffff)) {
+		ori_dev_mlx5_stray(q, cqe, index);
 		return false;
 	}
-	if (oriel_mlx5_tail_completion(tail) == ORIEL_MLX5_DONE)
+	if (ori_dev_mlx5_tail_completion(tail) == ORIEL_MLX5_DONE)
 		return true;
-	oriel_mlx5_failed(q, cqe, index);
+	ori_dev_mlx5_failed(q, cqe, index);
 	return false;
 }
 
@@ -219,16 +219,16 @@ ORIEL_DEV bool oriel_mlx5_check_cqe(struct oriel_mlx5_queue *q, const void *cqe,
  * Any thread: poll the progress of the HCA. It never polls beyond ready: the CQE two laps ahead has
  * the same owner bit.
  */
-ORIEL_DEV void oriel_mlx5_progress(struct oriel_mlx5_queue *q)
+ORIEL_DEV void ori_dev_mlx5_progress(struct oriel_mlx5_queue *q)
 {
-	uint64_t begin = oriel_dev_load_acquire_gpu(&q->done);
-	uint64_t end = oriel_mlx5_ready(q), mask = oriel_mlx5_depth(q) - 1, i;
+	uint64_t begin = ori_dev_load_acquire_gpu(&q->done);
+	uint64_t end = ori_dev_mlx5_ready(q), mask = ori_dev_mlx5_depth(q) - 1, i;
 	const char *cqe = NULL;
 
 	for (i = begin; i < end; i++) {
 		const char *next = q->cq + (i & mask) * ORIEL_MLX5_BLOCK;
 
-		if (!oriel_mlx5_check_cqe(q, next, i))
+		if (!ori_dev_mlx5_check_cqe(q, next, i))
 			break;
 		cqe = next;
 	}
@@ -238,80 +238,80 @@ ORIEL_DEV void oriel_mlx5_progress(struct oriel_mlx5_queue *q)
 	 * Acquires the writes of the HCA before the last of these CQEs, which it wrote in order;
 	 * done passes them on to any thread that acquires done.
 	 */
-	(void)oriel_dev_load_acquire32(oriel_mlx5_cqe_word(cqe, ORIEL_MLX5_TAIL));
-	oriel_dev_max_release_gpu(&q->done, i);
+	(void)ori_dev_load_acquire32(ori_dev_mlx5_cqe_word(cqe, ORIEL_MLX5_TAIL));
+	ori_dev_max_release_gpu(&q->done, i);
 }
 
 /*
  * Any thread: has WQE @index completed? CQEs are written in order, and after one that failed there
  * are only those of flushed WQEs: so this does not read the CQEs before, each of which a GPU would
  * fetch over the bus, unless this one has an error. An error in an earlier CQE alone, which only an
- * HCA that breaks the rules makes, is found by a CPU at once, and in oriel_mlx5_wait() by a GPU.
+ * HCA that breaks the rules makes, is found by a CPU at once, and in ori_dev_mlx5_wait() by a GPU.
  */
-ORIEL_DEV void oriel_mlx5_progress_to(struct oriel_mlx5_queue *q, uint64_t index)
+ORIEL_DEV void ori_dev_mlx5_progress_to(struct oriel_mlx5_queue *q, uint64_t index)
 {
-	const uint32_t *word =
-		oriel_mlx5_cqe_word(q->cq + (index & (oriel_mlx5_depth(q) - 1)) * ORIEL_MLX5_BLOCK,
-				    ORIEL_MLX5_TAIL);
+	const uint32_t *word = ori_dev_mlx5_cqe_word(q->cq + (index & (ori_dev_mlx5_depth(q) - 1)) *
+								     ORIEL_MLX5_BLOCK,
+						     ORIEL_MLX5_TAIL);
 	uint32_t tail;
 
 	/* The CQE two laps ahead has the same owner bit. */
-	if (index >= oriel_mlx5_ready(q))
+	if (index >= ori_dev_mlx5_ready(q))
 		return;
-	tail = oriel_dev_load_relaxed32(word);
-	if (oriel_mlx5_tail_completion(tail) == ORIEL_MLX5_INVALID ||
-	    oriel_mlx5_tail_owner(tail) != (index >> q->log_depth & 1)) {
+	tail = ori_dev_load_relaxed32(word);
+	if (ori_dev_mlx5_tail_completion(tail) == ORIEL_MLX5_INVALID ||
+	    ori_dev_mlx5_tail_owner(tail) != (index >> q->log_depth & 1)) {
 #ifndef __CUDA_ARCH__
-		oriel_mlx5_progress(q);
+		ori_dev_mlx5_progress(q);
 #endif
 		return;
 	}
-	if (oriel_mlx5_tail_completion(tail) != ORIEL_MLX5_DONE ||
-	    oriel_mlx5_tail_counter(tail) != (index & 0xffff)) {
-		oriel_mlx5_progress(q);
+	if (ori_dev_mlx5_tail_completion(tail) != ORIEL_MLX5_DONE ||
+	    ori_dev_mlx5_tail_counter(tail) != (index & 0xffff)) {
+		ori_dev_mlx5_progress(q);
 		return;
 	}
-	/* As in oriel_mlx5_progress(). */
-	(void)oriel_dev_acquire32(word, tail);
-	oriel_dev_max_release_gpu(&q->done, index + 1);
+	/* As in ori_dev_mlx5_progress(). */
+	(void)ori_dev_acquire32(word, tail);
+	ori_dev_max_release_gpu(&q->done, index + 1);
 }
 
 /* Any thread: has WQE @index completed, as far as any thread has polled? */
-ORIEL_DEV bool oriel_mlx5_is_done(const struct oriel_mlx5_queue *q, uint64_t index)
+ORIEL_DEV bool ori_dev_mlx5_is_done(const struct oriel_mlx5_queue *q, uint64_t index)
 {
-	return oriel_dev_load_acquire_gpu(&q->done) > index;
+	return ori_dev_load_acquire_gpu(&q->done) > index;
 }
 
 /*
  * Any thread: has the HCA released WQE @index, which is published? Also a WQE that failed or was
  * flushed: then nothing reads its source or writes its target any more.
  */
-ORIEL_DEV_COLD bool oriel_mlx5_is_over(const struct oriel_mlx5_queue *q, uint64_t index)
+ORIEL_DEV_COLD bool ori_dev_mlx5_is_over(const struct oriel_mlx5_queue *q, uint64_t index)
 {
-	const char *cqe = q->cq + (index & (oriel_mlx5_depth(q) - 1)) * ORIEL_MLX5_BLOCK;
-	uint32_t tail = oriel_dev_load_acquire32(oriel_mlx5_cqe_word(cqe, ORIEL_MLX5_TAIL));
+	const char *cqe = q->cq + (index & (ori_dev_mlx5_depth(q) - 1)) * ORIEL_MLX5_BLOCK;
+	uint32_t tail = ori_dev_load_acquire32(ori_dev_mlx5_cqe_word(cqe, ORIEL_MLX5_TAIL));
 
-	if (oriel_mlx5_is_done(q, index))
+	if (ori_dev_mlx5_is_done(q, index))
 		return true;
-	return oriel_mlx5_tail_completion(tail) != ORIEL_MLX5_INVALID &&
-	       oriel_mlx5_tail_owner(tail) == (index >> q->log_depth & 1) &&
-	       oriel_mlx5_tail_counter(tail) == (index & 0xffff);
+	return ori_dev_mlx5_tail_completion(tail) != ORIEL_MLX5_INVALID &&
+	       ori_dev_mlx5_tail_owner(tail) == (index >> q->log_depth & 1) &&
+	       ori_dev_mlx5_tail_counter(tail) == (index & 0xffff);
 }
 
 /*
  * Any thread: poll once whether WQE @index has completed. ORIEL_AGAIN if not. A WQE that completed
  * before the queue failed counts as completed.
  */
-ORIEL_DEV enum oriel_status oriel_mlx5_poll(struct oriel_mlx5_queue *q, uint64_t index)
+ORIEL_DEV enum oriel_status ori_dev_mlx5_poll(struct oriel_mlx5_queue *q, uint64_t index)
 {
 	enum oriel_status status;
 
-	if (oriel_mlx5_is_done(q, index))
+	if (ori_dev_mlx5_is_done(q, index))
 		return ORIEL_OK;
-	oriel_mlx5_progress_to(q, index);
-	if (oriel_mlx5_is_done(q, index))
+	ori_dev_mlx5_progress_to(q, index);
+	if (ori_dev_mlx5_is_done(q, index))
 		return ORIEL_OK;
-	status = oriel_mlx5_health(q);
+	status = ori_dev_mlx5_health(q);
 	return status == ORIEL_OK ? ORIEL_AGAIN : status;
 }
 
@@ -319,21 +319,21 @@ ORIEL_DEV enum oriel_status oriel_mlx5_poll(struct oriel_mlx5_queue *q, uint64_t
  * Any thread: wait until WQE @index, for which some thread rings, has completed. Its source may
  * then be written and its result read.
  */
-ORIEL_DEV enum oriel_status oriel_mlx5_wait(struct oriel_mlx5_queue *q, uint64_t index,
-					    const struct oriel_link_wait_limits *limits)
+ORIEL_DEV enum oriel_status ori_dev_mlx5_wait(struct oriel_mlx5_queue *q, uint64_t index,
+					      const struct oriel_link_wait_limits *limits)
 {
-	struct oriel_link_waiter waiter = oriel_link_wait_begin(limits);
+	struct oriel_link_waiter waiter = ori_dev_link_wait_begin(limits);
 	enum oriel_status status;
 
 	for (;;) {
-		status = oriel_mlx5_poll(q, index);
+		status = ori_dev_mlx5_poll(q, index);
 		if (status != ORIEL_AGAIN)
 			return status;
-		status = oriel_mlx5_wait_step(q, &waiter);
+		status = ori_dev_mlx5_wait_step(q, &waiter);
 		if (status != ORIEL_AGAIN)
 			return status;
 		if (waiter.polls % 64 == 0)
-			oriel_mlx5_progress(q);
+			ori_dev_mlx5_progress(q);
 	}
 }
 

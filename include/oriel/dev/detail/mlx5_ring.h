@@ -17,10 +17,10 @@
 #include <oriel/dev/detail/mlx5_queue.h>
 
 /* A reservation cannot be returned, so that no later one can ever be published. */
-ORIEL_DEV_COLD enum oriel_status oriel_mlx5_abandon(struct oriel_mlx5_queue *q, uint64_t index,
-						    enum oriel_status status)
+ORIEL_DEV_COLD enum oriel_status ori_dev_mlx5_abandon(struct oriel_mlx5_queue *q, uint64_t index,
+						      enum oriel_status status)
 {
-	oriel_mlx5_condemn(q, oriel_queue_err(ORIEL_QUEUE_ABANDONED, 0, 0, index));
+	ori_dev_mlx5_condemn(q, ori_dev_queue_err(ORIEL_QUEUE_ABANDONED, 0, 0, index));
 	return status;
 }
 
@@ -28,70 +28,70 @@ ORIEL_DEV_COLD enum oriel_status oriel_mlx5_abandon(struct oriel_mlx5_queue *q, 
  * Any thread: move done to @end if the HCA has come that far. If it is far ahead, move done a good
  * deal further, so that not every post has to poll.
  */
-ORIEL_DEV void oriel_mlx5_make_room(struct oriel_mlx5_queue *q, uint64_t end)
+ORIEL_DEV void ori_dev_mlx5_make_room(struct oriel_mlx5_queue *q, uint64_t end)
 {
-	oriel_mlx5_progress_to(q, end - 1 + oriel_mlx5_depth(q) / 4);
-	if (oriel_dev_load_relaxed_gpu(&q->done) < end)
-		oriel_mlx5_progress_to(q, end - 1);
+	ori_dev_mlx5_progress_to(q, end - 1 + ori_dev_mlx5_depth(q) / 4);
+	if (ori_dev_load_relaxed_gpu(&q->done) < end)
+		ori_dev_mlx5_progress_to(q, end - 1);
 }
 
 /*
  * Any thread: @count WQEs from *@base on are the caller's to fill in and to publish. At most half
  * the depth, else ORIEL_ERR_RANGE; after any other failure the queue is dead.
  */
-ORIEL_DEV enum oriel_status oriel_mlx5_reserve(struct oriel_mlx5_queue *q, uint32_t count,
-					       const struct oriel_link_wait_limits *limits,
-					       uint64_t *base)
+ORIEL_DEV enum oriel_status ori_dev_mlx5_reserve(struct oriel_mlx5_queue *q, uint32_t count,
+						 const struct oriel_link_wait_limits *limits,
+						 uint64_t *base)
 {
-	struct oriel_link_waiter waiter = oriel_link_wait_begin(limits);
-	uint64_t depth = oriel_mlx5_depth(q), first;
+	struct oriel_link_waiter waiter = ori_dev_link_wait_begin(limits);
+	uint64_t depth = ori_dev_mlx5_depth(q), first;
 	/* A GPU waits 0.2 us for each response of its L2 cache: all loads are issued at once. */
-	uint64_t err = oriel_dev_load_relaxed_gpu(&q->err);
-	uint64_t done = oriel_dev_load_relaxed_gpu(&q->done);
+	uint64_t err = ori_dev_load_relaxed_gpu(&q->err);
+	uint64_t done = ori_dev_load_relaxed_gpu(&q->done);
 	enum oriel_status status;
 
 	/* One WQE fits into any queue, however deep. */
 	if (!count || (count > 1 && count > depth / 2))
-		return err ? oriel_queue_err_status(err) : ORIEL_ERR_RANGE;
-	first = oriel_dev_fetch_add_relaxed_gpu(&q->resv, count);
+		return err ? ori_dev_queue_err_status(err) : ORIEL_ERR_RANGE;
+	first = ori_dev_fetch_add_relaxed_gpu(&q->resv, count);
 	/* No WQE of a dead queue is published any more, reserved or not. */
 	if (err)
-		return oriel_queue_err_status(err);
+		return ori_dev_queue_err_status(err);
 	while (first + count > done + depth) {
-		oriel_mlx5_make_room(q, first + count - depth);
-		done = oriel_dev_load_relaxed_gpu(&q->done);
+		ori_dev_mlx5_make_room(q, first + count - depth);
+		done = ori_dev_load_relaxed_gpu(&q->done);
 		if (first + count <= done + depth)
 			break;
-		status = oriel_mlx5_wait_step(q, &waiter);
+		status = ori_dev_mlx5_wait_step(q, &waiter);
 		if (status != ORIEL_AGAIN)
-			return oriel_mlx5_abandon(q, first, status);
+			return ori_dev_mlx5_abandon(q, first, status);
 	}
-	/* Acquires that the HCA has read the slots; see oriel_mlx5_progress(). */
-	(void)oriel_dev_acquire_gpu(&q->done, done);
+	/* Acquires that the HCA has read the slots; see ori_dev_mlx5_progress(). */
+	(void)ori_dev_acquire_gpu(&q->done, done);
 	*base = first;
 	return ORIEL_OK;
 }
 
 /*
- * Any thread: oriel_mlx5_reserve() for a caller that may not wait, neither here nor in
- * oriel_mlx5_publish(). ORIEL_AGAIN: there is no room now, or another thread has reserved and not
+ * Any thread: ori_dev_mlx5_reserve() for a caller that may not wait, neither here nor in
+ * ori_dev_mlx5_publish(). ORIEL_AGAIN: there is no room now, or another thread has reserved and not
  * yet published.
  */
-ORIEL_DEV enum oriel_status oriel_mlx5_try_reserve(struct oriel_mlx5_queue *q, uint32_t count,
-						   uint64_t *base)
+ORIEL_DEV enum oriel_status ori_dev_mlx5_try_reserve(struct oriel_mlx5_queue *q, uint32_t count,
+						     uint64_t *base)
 {
-	uint64_t depth = oriel_mlx5_depth(q), first, seen;
-	enum oriel_status status = oriel_mlx5_health(q);
+	uint64_t depth = ori_dev_mlx5_depth(q), first, seen;
+	enum oriel_status status = ori_dev_mlx5_health(q);
 
 	if (status != ORIEL_OK)
 		return status;
 	if (!count || count > depth / 2)
 		return ORIEL_ERR_RANGE;
-	first = oriel_mlx5_ready(q);
-	/* Acquires that the HCA has read the slots; see oriel_mlx5_progress(). */
-	if (first + count > oriel_dev_load_acquire_gpu(&q->done) + depth) {
-		oriel_mlx5_make_room(q, first + count - depth);
-		if (first + count > oriel_dev_load_acquire_gpu(&q->done) + depth)
+	first = ori_dev_mlx5_ready(q);
+	/* Acquires that the HCA has read the slots; see ori_dev_mlx5_progress(). */
+	if (first + count > ori_dev_load_acquire_gpu(&q->done) + depth) {
+		ori_dev_mlx5_make_room(q, first + count - depth);
+		if (first + count > ori_dev_load_acquire_gpu(&q->done) + depth)
 			return ORIEL_AGAIN;
 	}
 	/*
@@ -99,7 +99,7 @@ ORIEL_DEV enum oriel_status oriel_mlx5_try_reserve(struct oriel_mlx5_queue *q, u
 	 * the two, and it is the caller's turn to publish.
 	 */
 	seen = first;
-	if (!oriel_dev_swap_acq_rel_gpu(&q->resv, &seen, first + count))
+	if (!ori_dev_swap_acq_rel_gpu(&q->resv, &seen, first + count))
 		return ORIEL_AGAIN;
 	*base = first;
 	return ORIEL_OK;
@@ -110,38 +110,38 @@ ORIEL_DEV enum oriel_status oriel_mlx5_try_reserve(struct oriel_mlx5_queue *q, u
  * already, the doorbell state becomes @doorbell. *@seen is the old value of the word turn. A fence
  * has released the slots of the caller.
  */
-ORIEL_DEV enum oriel_status oriel_mlx5_take_turn(struct oriel_mlx5_queue *q, uint64_t base,
-						 uint32_t count,
-						 const struct oriel_link_wait_limits *limits,
-						 enum oriel_mlx5_doorbell_state doorbell,
-						 uint64_t *seen)
+ORIEL_DEV enum oriel_status ori_dev_mlx5_take_turn(struct oriel_mlx5_queue *q, uint64_t base,
+						   uint32_t count,
+						   const struct oriel_link_wait_limits *limits,
+						   enum oriel_mlx5_doorbell_state doorbell,
+						   uint64_t *seen)
 {
-	struct oriel_link_waiter waiter = oriel_link_wait_begin(limits);
+	struct oriel_link_waiter waiter = ori_dev_link_wait_begin(limits);
 	enum oriel_status status;
 	uint32_t next;
 
 #ifdef __CUDA_ARCH__
 	/* A load would cost as much as an attempt. */
-	*seen = oriel_mlx5_turn(base, ORIEL_MLX5_RUNG);
+	*seen = ori_dev_mlx5_turn(base, ORIEL_MLX5_RUNG);
 #else
 	*seen = oriel_dev_load_relaxed(&q->turn);
 #endif
 	for (;;) {
-		while (oriel_mlx5_turn_ready(*seen) != base) {
-			status = oriel_mlx5_wait_step(q, &waiter);
+		while (ori_dev_mlx5_turn_ready(*seen) != base) {
+			status = ori_dev_mlx5_wait_step(q, &waiter);
 			if (status != ORIEL_AGAIN)
-				return oriel_mlx5_abandon(q, base, status);
-			*seen = oriel_dev_load_relaxed_gpu(&q->turn);
+				return ori_dev_mlx5_abandon(q, base, status);
+			*seen = ori_dev_load_relaxed_gpu(&q->turn);
 		}
-		next = oriel_mlx5_turn_doorbell(*seen);
+		next = ori_dev_mlx5_turn_doorbell(*seen);
 		if (next != ORIEL_MLX5_RINGING)
 			next = doorbell;
 		/*
 		 * Acquires the slots of all before and releases them with the caller's: a thread
-		 * that acquires turn, here or in oriel_mlx5_ring(), may ring for all of them.
+		 * that acquires turn, here or in ori_dev_mlx5_ring(), may ring for all of them.
 		 */
-		if (oriel_dev_swap_after_fence_gpu(&q->turn, seen,
-						   oriel_mlx5_turn(base + count, next)))
+		if (ori_dev_swap_after_fence_gpu(&q->turn, seen,
+						 ori_dev_mlx5_turn(base + count, next)))
 			return ORIEL_OK;
 	}
 }
@@ -150,14 +150,14 @@ ORIEL_DEV enum oriel_status oriel_mlx5_take_turn(struct oriel_mlx5_queue *q, uin
  * The thread that reserved, or the leader of its group after a sync: the slots are filled in. It
  * waits for the threads that reserved before.
  */
-ORIEL_DEV enum oriel_status oriel_mlx5_publish(struct oriel_mlx5_queue *q, uint64_t base,
-					       uint32_t count,
-					       const struct oriel_link_wait_limits *limits)
+ORIEL_DEV enum oriel_status ori_dev_mlx5_publish(struct oriel_mlx5_queue *q, uint64_t base,
+						 uint32_t count,
+						 const struct oriel_link_wait_limits *limits)
 {
 	uint64_t seen;
 
-	oriel_dev_wqe_before_turn();
-	return oriel_mlx5_take_turn(q, base, count, limits, ORIEL_MLX5_UNRUNG, &seen);
+	ori_dev_wqe_before_turn();
+	return ori_dev_mlx5_take_turn(q, base, count, limits, ORIEL_MLX5_UNRUNG, &seen);
 }
 
 /*
@@ -168,26 +168,26 @@ ORIEL_DEV enum oriel_status oriel_mlx5_publish(struct oriel_mlx5_queue *q, uint6
  * word that it changed, so that the exchange of the ringing thread fails, which ends only at an
  * index for which it has rung. tests/model explores all of this.
  */
-ORIEL_DEV void oriel_mlx5_ring_doorbell(struct oriel_mlx5_queue *q,
-					const struct oriel_mlx5_constants *c, uint64_t end,
-					bool is_visible)
+ORIEL_DEV void ori_dev_mlx5_ring_doorbell(struct oriel_mlx5_queue *q,
+					  const struct oriel_mlx5_constants *c, uint64_t end,
+					  bool is_visible)
 {
 	bool is_over;
 	uint64_t seen;
 
 	do {
 		if (!is_visible)
-			oriel_dev_wqe_before_record();
-		oriel_dev_record(&c->record[1], oriel_mlx5_record_value(end));
-		oriel_dev_record_before_doorbell();
-		oriel_dev_doorbell(c->doorbell, oriel_mlx5_doorbell_value(c->qpn, end));
-		seen = oriel_mlx5_turn(end, ORIEL_MLX5_RINGING);
+			ori_dev_wqe_before_record();
+		ori_dev_record(&c->record[1], ori_dev_mlx5_record_value(end));
+		ori_dev_record_before_doorbell();
+		ori_dev_doorbell(c->doorbell, ori_dev_mlx5_doorbell_value(c->qpn, end));
+		seen = ori_dev_mlx5_turn(end, ORIEL_MLX5_RINGING);
 		/*
 		 * Acquired by the next ringing thread: doorbells do not overtake each other. If it
 		 * fails it acquires the slots for which it is to ring.
 		 */
-		is_over = oriel_dev_swap_acq_rel_gpu(&q->turn, &seen,
-						     oriel_mlx5_turn(end, ORIEL_MLX5_RUNG));
+		is_over = ori_dev_swap_acq_rel_gpu(&q->turn, &seen,
+						   ori_dev_mlx5_turn(end, ORIEL_MLX5_RUNG));
 #ifndef __CUDA_ARCH__
 		/*
 		 * The HCA sets asleep, does a full fence and reads the doorbell once more; here the
@@ -195,12 +195,12 @@ ORIEL_DEV void oriel_mlx5_ring_doorbell(struct oriel_mlx5_queue *q,
 		 * sees the other's write.
 		 */
 		if (q->asleep) {
-			oriel_dev_fence_full();
-			if (oriel_dev_load_relaxed32(q->asleep))
+			ori_dev_fence_full();
+			if (ori_dev_load_relaxed32(q->asleep))
 				oriel_cpu_wake(q->asleep);
 		}
 #endif
-		end = oriel_mlx5_turn_ready(seen);
+		end = ori_dev_mlx5_turn_ready(seen);
 		is_visible = false;
 	} while (!is_over);
 }
@@ -209,17 +209,17 @@ ORIEL_DEV void oriel_mlx5_ring_doorbell(struct oriel_mlx5_queue *q,
  * Any thread: afterwards the HCA knows of all that has been published, or another thread is about
  * to ring for it. Never waits.
  */
-ORIEL_DEV void oriel_mlx5_ring(struct oriel_mlx5_queue *q)
+ORIEL_DEV void ori_dev_mlx5_ring(struct oriel_mlx5_queue *q)
 {
-	struct oriel_mlx5_constants c = oriel_mlx5_constants_of(q);
-	uint64_t seen = oriel_dev_load_relaxed_gpu(&q->turn);
+	struct oriel_mlx5_constants c = ori_dev_mlx5_constants_of(q);
+	uint64_t seen = ori_dev_load_relaxed_gpu(&q->turn);
 
-	while (oriel_mlx5_turn_doorbell(seen) == ORIEL_MLX5_UNRUNG)
-		/* Acquires the slots released in oriel_mlx5_take_turn(). */
-		if (oriel_dev_swap_acquire_gpu(&q->turn, &seen,
-					       oriel_mlx5_turn(oriel_mlx5_turn_ready(seen),
+	while (ori_dev_mlx5_turn_doorbell(seen) == ORIEL_MLX5_UNRUNG)
+		/* Acquires the slots released in ori_dev_mlx5_take_turn(). */
+		if (ori_dev_swap_acquire_gpu(&q->turn, &seen,
+					     ori_dev_mlx5_turn(ori_dev_mlx5_turn_ready(seen),
 							       ORIEL_MLX5_RINGING))) {
-			oriel_mlx5_ring_doorbell(q, &c, oriel_mlx5_turn_ready(seen), false);
+			ori_dev_mlx5_ring_doorbell(q, &c, ori_dev_mlx5_turn_ready(seen), false);
 			return;
 		}
 }
@@ -228,33 +228,33 @@ ORIEL_DEV void oriel_mlx5_ring(struct oriel_mlx5_queue *q)
  * Publish and ring in one: a GPU that posts alone does one fence, the one towards the HCA, before
  * it takes its turn, and not another one towards the GPU.
  */
-ORIEL_DEV enum oriel_status oriel_mlx5_post_with(struct oriel_mlx5_queue *q,
-						 const struct oriel_mlx5_constants *c,
-						 uint64_t base, uint32_t count,
-						 const struct oriel_link_wait_limits *limits)
+ORIEL_DEV enum oriel_status ori_dev_mlx5_post_with(struct oriel_mlx5_queue *q,
+						   const struct oriel_mlx5_constants *c,
+						   uint64_t base, uint32_t count,
+						   const struct oriel_link_wait_limits *limits)
 {
 	enum oriel_status status;
 	uint64_t seen;
 
-	oriel_dev_wqe_before_record();
-	status = oriel_mlx5_take_turn(q, base, count, limits, ORIEL_MLX5_RINGING, &seen);
-	if (status != ORIEL_OK || oriel_mlx5_turn_doorbell(seen) == ORIEL_MLX5_RINGING)
+	ori_dev_wqe_before_record();
+	status = ori_dev_mlx5_take_turn(q, base, count, limits, ORIEL_MLX5_RINGING, &seen);
+	if (status != ORIEL_OK || ori_dev_mlx5_turn_doorbell(seen) == ORIEL_MLX5_RINGING)
 		return status;
 	/*
 	 * WQEs that other threads have published without ringing were released to this GPU alone.
 	 */
-	oriel_mlx5_ring_doorbell(q, c, base + count,
-				 oriel_mlx5_turn_doorbell(seen) == ORIEL_MLX5_RUNG);
+	ori_dev_mlx5_ring_doorbell(q, c, base + count,
+				   ori_dev_mlx5_turn_doorbell(seen) == ORIEL_MLX5_RUNG);
 	return ORIEL_OK;
 }
 
-ORIEL_DEV enum oriel_status oriel_mlx5_post(struct oriel_mlx5_queue *q, uint64_t base,
-					    uint32_t count,
-					    const struct oriel_link_wait_limits *limits)
+ORIEL_DEV enum oriel_status ori_dev_mlx5_post(struct oriel_mlx5_queue *q, uint64_t base,
+					      uint32_t count,
+					      const struct oriel_link_wait_limits *limits)
 {
-	struct oriel_mlx5_constants c = oriel_mlx5_constants_of(q);
+	struct oriel_mlx5_constants c = ori_dev_mlx5_constants_of(q);
 
-	return oriel_mlx5_post_with(q, &c, base, count, limits);
+	return ori_dev_mlx5_post_with(q, &c, base, count, limits);
 }
 
 #endif

@@ -29,7 +29,7 @@
  * @word, computed ahead of the branch that asks whether it may be used; nvcc would compute it
  * behind the branch.
  */
-ORIEL_DEV uint64_t *oriel_dev_now(uint64_t *word)
+ORIEL_DEV uint64_t *ori_dev_now(uint64_t *word)
 {
 	asm volatile("" : "+l"(word));
 	return word;
@@ -37,7 +37,7 @@ ORIEL_DEV uint64_t *oriel_dev_now(uint64_t *word)
 #endif
 
 /* The pointer at @pointer, of any type. */
-ORIEL_DEV void *oriel_dev_load_acquire_pointer(const void *pointer)
+ORIEL_DEV void *ori_dev_load_acquire_pointer(const void *pointer)
 {
 #ifdef __CUDA_ARCH__
 	void *value;
@@ -49,7 +49,7 @@ ORIEL_DEV void *oriel_dev_load_acquire_pointer(const void *pointer)
 #endif
 }
 
-ORIEL_DEV void oriel_dev_store_release_pointer(void *pointer, void *value)
+ORIEL_DEV void ori_dev_store_release_pointer(void *pointer, void *value)
 {
 #ifdef __CUDA_ARCH__
 	asm volatile("st.release.sys.global.u64 [%0], %1;" : : "l"(pointer), "l"(value) : "memory");
@@ -58,7 +58,7 @@ ORIEL_DEV void oriel_dev_store_release_pointer(void *pointer, void *value)
 #endif
 }
 
-ORIEL_DEV uint64_t oriel_dev_fetch_add_relaxed_sys(uint64_t *word, uint64_t value)
+ORIEL_DEV uint64_t ori_dev_fetch_add_relaxed_sys(uint64_t *word, uint64_t value)
 {
 #ifdef __CUDA_ARCH__
 	uint64_t old;
@@ -73,7 +73,7 @@ ORIEL_DEV uint64_t oriel_dev_fetch_add_relaxed_sys(uint64_t *word, uint64_t valu
 #endif
 }
 
-ORIEL_DEV uint64_t oriel_dev_fetch_add_acq_rel(uint64_t *word, uint64_t value)
+ORIEL_DEV uint64_t ori_dev_fetch_add_acq_rel(uint64_t *word, uint64_t value)
 {
 #ifdef __CUDA_ARCH__
 	uint64_t old;
@@ -101,7 +101,7 @@ ORIEL_DEV uint64_t oriel_dev_fetch_add_acq_rel(uint64_t *word, uint64_t value)
  * Make an acquire of the relaxed load that read @seen from @word. Returns the value of the
  * acquire, which may be a later one.
  */
-ORIEL_DEV uint64_t oriel_dev_acquire(const uint64_t *word, uint64_t seen)
+ORIEL_DEV uint64_t ori_dev_acquire(const uint64_t *word, uint64_t seen)
 {
 #ifdef ORIEL_DEV_HALF_FENCES
 	(void)word;
@@ -113,7 +113,7 @@ ORIEL_DEV uint64_t oriel_dev_acquire(const uint64_t *word, uint64_t seen)
 #endif
 }
 
-ORIEL_DEV uint32_t oriel_dev_acquire32(const uint32_t *word, uint32_t seen)
+ORIEL_DEV uint32_t ori_dev_acquire32(const uint32_t *word, uint32_t seen)
 {
 #ifdef ORIEL_DEV_HALF_FENCES
 	(void)word;
@@ -132,7 +132,7 @@ ORIEL_DEV uint32_t oriel_dev_acquire32(const uint32_t *word, uint32_t seen)
  * The same for a waiter of several words: this for each of them, the next function after the
  * last, which is all of it on a GPU.
  */
-ORIEL_DEV void oriel_dev_acquire_each(const uint64_t *word)
+ORIEL_DEV void ori_dev_acquire_each(const uint64_t *word)
 {
 #ifdef ORIEL_DEV_HALF_FENCES
 	(void)word;
@@ -141,7 +141,7 @@ ORIEL_DEV void oriel_dev_acquire_each(const uint64_t *word)
 #endif
 }
 
-ORIEL_DEV void oriel_dev_acquire_all(void)
+ORIEL_DEV void ori_dev_acquire_all(void)
 {
 #ifdef ORIEL_DEV_HALF_FENCES
 	asm volatile("fence.acquire.sys;" : : : "memory");
@@ -152,7 +152,7 @@ ORIEL_DEV void oriel_dev_acquire_all(void)
  * A release in two halves, so that a GPU may do something between them: begin,
  * then store or add. On a CPU the second half is all of it.
  */
-ORIEL_DEV void oriel_dev_release_begin(void)
+ORIEL_DEV void ori_dev_release_begin(void)
 {
 #if defined(ORIEL_DEV_HALF_FENCES)
 	asm volatile("fence.release.sys;" : : : "memory");
@@ -165,7 +165,7 @@ ORIEL_DEV void oriel_dev_release_begin(void)
  * The same if @word, not NULL, is known to be the target of the second half. The fence takes
  * the word as an operand, since ptxas would else compute it behind the fence, for some 20 ns more.
  */
-ORIEL_DEV void oriel_dev_release_begin_at(const uint64_t *word)
+ORIEL_DEV void ori_dev_release_begin_at(const uint64_t *word)
 {
 #ifdef ORIEL_DEV_HALF_FENCES
 	asm volatile("{\n\t"
@@ -178,11 +178,11 @@ ORIEL_DEV void oriel_dev_release_begin_at(const uint64_t *word)
 		     : "memory");
 #else
 	(void)word;
-	oriel_dev_release_begin();
+	ori_dev_release_begin();
 #endif
 }
 
-ORIEL_DEV void oriel_dev_release_store(uint64_t *word, uint64_t value)
+ORIEL_DEV void ori_dev_release_store(uint64_t *word, uint64_t value)
 {
 #ifdef __CUDA_ARCH__
 	oriel_dev_store_relaxed(word, value);
@@ -191,7 +191,7 @@ ORIEL_DEV void oriel_dev_release_store(uint64_t *word, uint64_t value)
 #endif
 }
 
-ORIEL_DEV void oriel_dev_release_add(uint64_t *word, uint64_t value)
+ORIEL_DEV void ori_dev_release_add(uint64_t *word, uint64_t value)
 {
 #ifdef __CUDA_ARCH__
 	oriel_dev_add_relaxed(word, value);
@@ -201,7 +201,7 @@ ORIEL_DEV void oriel_dev_release_add(uint64_t *word, uint64_t value)
 }
 
 /* Increase @word to @value, unless it has reached that already. */
-ORIEL_DEV void oriel_dev_max_release(uint64_t *word, uint64_t value)
+ORIEL_DEV void ori_dev_max_release(uint64_t *word, uint64_t value)
 {
 #ifdef __CUDA_ARCH__
 	asm volatile("red.release.sys.global.max.u64 [%0], %1;"
@@ -218,7 +218,7 @@ ORIEL_DEV void oriel_dev_max_release(uint64_t *word, uint64_t value)
 }
 
 /* Did @word hold @expected, so that it holds @value now? */
-ORIEL_DEV bool oriel_dev_swap_acq_rel(uint64_t *word, uint64_t expected, uint64_t value)
+ORIEL_DEV bool ori_dev_swap_acq_rel(uint64_t *word, uint64_t expected, uint64_t value)
 {
 #ifdef __CUDA_ARCH__
 	uint64_t old;
@@ -241,7 +241,7 @@ ORIEL_DEV bool oriel_dev_swap_acq_rel(uint64_t *word, uint64_t expected, uint64_
  * ns slower on an H200 also where that loop is not executed (oriel_rows). Those that are done wait
  * in the loop, so they must have let go by then of what others wait for.
  */
-ORIEL_DEV bool oriel_dev_all_done(bool is_done)
+ORIEL_DEV bool ori_dev_all_done(bool is_done)
 {
 #ifdef __CUDA_ARCH__
 	return __all_sync(__activemask(), is_done);
@@ -255,7 +255,7 @@ ORIEL_DEV bool oriel_dev_all_done(bool is_done)
  * has one. Each word is single-copy atomic, the pair is not (PTX ISA 8.8, "Vector
  * data types": a vector access is one access for each element, in no order).
  */
-ORIEL_DEV void oriel_dev_store_pair_relaxed(uint64_t *pair, uint64_t first, uint64_t second)
+ORIEL_DEV void ori_dev_store_pair_relaxed(uint64_t *pair, uint64_t first, uint64_t second)
 {
 #ifdef __CUDA_ARCH__
 	asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};"
@@ -268,7 +268,7 @@ ORIEL_DEV void oriel_dev_store_pair_relaxed(uint64_t *pair, uint64_t first, uint
 #endif
 }
 
-ORIEL_DEV void oriel_dev_load_pair_relaxed(const uint64_t *pair, uint64_t *first, uint64_t *second)
+ORIEL_DEV void ori_dev_load_pair_relaxed(const uint64_t *pair, uint64_t *first, uint64_t *second)
 {
 #ifdef __CUDA_ARCH__
 	uint64_t low, high;
@@ -285,7 +285,7 @@ ORIEL_DEV void oriel_dev_load_pair_relaxed(const uint64_t *pair, uint64_t *first
 #endif
 }
 
-ORIEL_DEV uint32_t oriel_dev_load_relaxed32(const uint32_t *word)
+ORIEL_DEV uint32_t ori_dev_load_relaxed32(const uint32_t *word)
 {
 #ifdef __CUDA_ARCH__
 	uint32_t value;
@@ -297,7 +297,7 @@ ORIEL_DEV uint32_t oriel_dev_load_relaxed32(const uint32_t *word)
 #endif
 }
 
-ORIEL_DEV uint32_t oriel_dev_load_acquire32(const uint32_t *word)
+ORIEL_DEV uint32_t ori_dev_load_acquire32(const uint32_t *word)
 {
 #ifdef __CUDA_ARCH__
 	uint32_t value;
@@ -309,7 +309,7 @@ ORIEL_DEV uint32_t oriel_dev_load_acquire32(const uint32_t *word)
 #endif
 }
 
-ORIEL_DEV void oriel_dev_store_release32(uint32_t *word, uint32_t value)
+ORIEL_DEV void ori_dev_store_release32(uint32_t *word, uint32_t value)
 {
 #ifdef __CUDA_ARCH__
 	asm volatile("st.release.sys.global.u32 [%0], %1;" : : "l"(word), "r"(value) : "memory");
@@ -319,7 +319,7 @@ ORIEL_DEV void oriel_dev_store_release32(uint32_t *word, uint32_t value)
 }
 
 /* Returns the old value of @word, which becomes @value. */
-ORIEL_DEV uint32_t oriel_dev_exchange_acquire32(uint32_t *word, uint32_t value)
+ORIEL_DEV uint32_t ori_dev_exchange_acquire32(uint32_t *word, uint32_t value)
 {
 #ifdef __CUDA_ARCH__
 	uint32_t old;
@@ -338,7 +338,7 @@ ORIEL_DEV uint32_t oriel_dev_exchange_acquire32(uint32_t *word, uint32_t value)
  * All this thread wrote before is visible to every rank before anything it
  * reads or writes after.
  */
-ORIEL_DEV void oriel_dev_fence_full(void)
+ORIEL_DEV void ori_dev_fence_full(void)
 {
 #if defined(__CUDA_ARCH__)
 	asm volatile("fence.sc.sys;" : : : "memory");
@@ -365,7 +365,7 @@ ORIEL_DEV void oriel_dev_fence_full(void)
  * x86 keeps stores in order; only a doorbell page mapped write-combining needs the sfence.
  * AArch64 must say that the observer is outside the inner domain.
  */
-ORIEL_DEV void oriel_dev_wqe_before_turn(void)
+ORIEL_DEV void ori_dev_wqe_before_turn(void)
 {
 #if defined(ORIEL_DEV_HALF_FENCES)
 	asm volatile("fence.release.gpu;" : : : "memory");
@@ -374,7 +374,7 @@ ORIEL_DEV void oriel_dev_wqe_before_turn(void)
 #endif
 }
 
-ORIEL_DEV void oriel_dev_wqe_before_record(void)
+ORIEL_DEV void ori_dev_wqe_before_record(void)
 {
 #if defined(ORIEL_DEV_HALF_FENCES)
 	asm volatile("fence.release.sys;" : : : "memory");
@@ -385,7 +385,7 @@ ORIEL_DEV void oriel_dev_wqe_before_record(void)
 #endif
 }
 
-ORIEL_DEV void oriel_dev_record_before_doorbell(void)
+ORIEL_DEV void ori_dev_record_before_doorbell(void)
 {
 #if defined(ORIEL_DEV_HALF_FENCES)
 	asm volatile("fence.release.sys;" : : : "memory");
@@ -399,7 +399,7 @@ ORIEL_DEV void oriel_dev_record_before_doorbell(void)
 }
 
 /* The doorbell record: a word of memory that the NIC reads. */
-ORIEL_DEV void oriel_dev_record(uint32_t *record, uint32_t value)
+ORIEL_DEV void ori_dev_record(uint32_t *record, uint32_t value)
 {
 #ifdef __CUDA_ARCH__
 	asm volatile("st.relaxed.sys.global.u32 [%0], %1;" : : "l"(record), "r"(value) : "memory");
@@ -409,7 +409,7 @@ ORIEL_DEV void oriel_dev_record(uint32_t *record, uint32_t value)
 }
 
 /* The doorbell: a register of the NIC. One store of 8 bytes, never read. */
-ORIEL_DEV void oriel_dev_doorbell(uint64_t *doorbell, uint64_t value)
+ORIEL_DEV void ori_dev_doorbell(uint64_t *doorbell, uint64_t value)
 {
 #if defined(__CUDA_ARCH__) && \
 	(__CUDACC_VER_MAJOR__ > 12 || (__CUDACC_VER_MAJOR__ == 12 && __CUDACC_VER_MINOR__ >= 2))
@@ -428,7 +428,7 @@ ORIEL_DEV void oriel_dev_doorbell(uint64_t *doorbell, uint64_t value)
 }
 
 /* From the order of this machine to the order of the wire and back. */
-ORIEL_DEV uint32_t oriel_dev_swap_bytes32(uint32_t value)
+ORIEL_DEV uint32_t ori_dev_swap_bytes32(uint32_t value)
 {
 #ifdef __CUDA_ARCH__
 	return __byte_perm(value, 0, 0x0123);
@@ -437,14 +437,14 @@ ORIEL_DEV uint32_t oriel_dev_swap_bytes32(uint32_t value)
 #endif
 }
 
-ORIEL_DEV uint64_t oriel_dev_swap_bytes(uint64_t value)
+ORIEL_DEV uint64_t ori_dev_swap_bytes(uint64_t value)
 {
-	return (uint64_t)oriel_dev_swap_bytes32((uint32_t)value) << 32 |
-	       oriel_dev_swap_bytes32((uint32_t)(value >> 32));
+	return (uint64_t)ori_dev_swap_bytes32((uint32_t)value) << 32 |
+	       ori_dev_swap_bytes32((uint32_t)(value >> 32));
 }
 
 /* Between two polls of a wait that has lasted @waited_ns. */
-ORIEL_DEV void oriel_dev_back_off(uint64_t waited_ns)
+ORIEL_DEV void ori_dev_back_off(uint64_t waited_ns)
 {
 #ifdef __CUDA_ARCH__
 	(void)waited_ns;

@@ -11,7 +11,7 @@
 
 #include <oriel/dev/detail/order.h>
 
-ORIEL_DEV uint64_t oriel_dev_load_relaxed_gpu(const uint64_t *word)
+ORIEL_DEV uint64_t ori_dev_load_relaxed_gpu(const uint64_t *word)
 {
 #ifdef __CUDA_ARCH__
 	uint64_t value;
@@ -23,7 +23,7 @@ ORIEL_DEV uint64_t oriel_dev_load_relaxed_gpu(const uint64_t *word)
 #endif
 }
 
-ORIEL_DEV uint64_t oriel_dev_load_acquire_gpu(const uint64_t *word)
+ORIEL_DEV uint64_t ori_dev_load_acquire_gpu(const uint64_t *word)
 {
 #ifdef __CUDA_ARCH__
 	uint64_t value;
@@ -35,8 +35,8 @@ ORIEL_DEV uint64_t oriel_dev_load_acquire_gpu(const uint64_t *word)
 #endif
 }
 
-/* Make an acquire of the relaxed load that read @seen from @word; see oriel_dev_acquire(). */
-ORIEL_DEV uint64_t oriel_dev_acquire_gpu(const uint64_t *word, uint64_t seen)
+/* Make an acquire of the relaxed load that read @seen from @word; see ori_dev_acquire(). */
+ORIEL_DEV uint64_t ori_dev_acquire_gpu(const uint64_t *word, uint64_t seen)
 {
 #ifdef ORIEL_DEV_HALF_FENCES
 	(void)word;
@@ -44,11 +44,11 @@ ORIEL_DEV uint64_t oriel_dev_acquire_gpu(const uint64_t *word, uint64_t seen)
 	return seen;
 #else
 	(void)seen;
-	return oriel_dev_load_acquire_gpu(word);
+	return ori_dev_load_acquire_gpu(word);
 #endif
 }
 
-ORIEL_DEV uint64_t oriel_dev_fetch_add_relaxed_gpu(uint64_t *word, uint64_t value)
+ORIEL_DEV uint64_t ori_dev_fetch_add_relaxed_gpu(uint64_t *word, uint64_t value)
 {
 #ifdef __CUDA_ARCH__
 	uint64_t old;
@@ -59,12 +59,12 @@ ORIEL_DEV uint64_t oriel_dev_fetch_add_relaxed_gpu(uint64_t *word, uint64_t valu
 		     : "memory");
 	return old;
 #else
-	return oriel_dev_fetch_add_relaxed_sys(word, value);
+	return ori_dev_fetch_add_relaxed_sys(word, value);
 #endif
 }
 
 /* Increase @word to @value, unless it has reached that already. */
-ORIEL_DEV void oriel_dev_max_release_gpu(uint64_t *word, uint64_t value)
+ORIEL_DEV void ori_dev_max_release_gpu(uint64_t *word, uint64_t value)
 {
 #ifdef __CUDA_ARCH__
 	asm volatile("red.release.gpu.global.max.u64 [%0], %1;"
@@ -72,12 +72,12 @@ ORIEL_DEV void oriel_dev_max_release_gpu(uint64_t *word, uint64_t value)
 		     : "l"(word), "l"(value)
 		     : "memory");
 #else
-	oriel_dev_max_release(word, value);
+	ori_dev_max_release(word, value);
 #endif
 }
 
 /* Did @word hold *@seen, so that it holds @value now? *@seen becomes its old value. */
-ORIEL_DEV bool oriel_dev_swap_acquire_gpu(uint64_t *word, uint64_t *seen, uint64_t value)
+ORIEL_DEV bool ori_dev_swap_acquire_gpu(uint64_t *word, uint64_t *seen, uint64_t value)
 {
 #ifdef __CUDA_ARCH__
 	uint64_t old;
@@ -98,19 +98,19 @@ ORIEL_DEV bool oriel_dev_swap_acquire_gpu(uint64_t *word, uint64_t *seen, uint64
 
 /*
  * The same, also a release: on a GPU together with the fence before it, which is
- * oriel_dev_wqe_before_turn() or oriel_dev_wqe_before_record().
+ * ori_dev_wqe_before_turn() or ori_dev_wqe_before_record().
  */
-ORIEL_DEV bool oriel_dev_swap_after_fence_gpu(uint64_t *word, uint64_t *seen, uint64_t value)
+ORIEL_DEV bool ori_dev_swap_after_fence_gpu(uint64_t *word, uint64_t *seen, uint64_t value)
 {
 #ifdef __CUDA_ARCH__
-	return oriel_dev_swap_acquire_gpu(word, seen, value);
+	return ori_dev_swap_acquire_gpu(word, seen, value);
 #else
 	return __atomic_compare_exchange_n(word, seen, value, false, __ATOMIC_ACQ_REL,
 					   __ATOMIC_ACQUIRE);
 #endif
 }
 
-ORIEL_DEV bool oriel_dev_swap_acq_rel_gpu(uint64_t *word, uint64_t *seen, uint64_t value)
+ORIEL_DEV bool ori_dev_swap_acq_rel_gpu(uint64_t *word, uint64_t *seen, uint64_t value)
 {
 #ifdef __CUDA_ARCH__
 	uint64_t old;
@@ -133,7 +133,7 @@ ORIEL_DEV bool oriel_dev_swap_acq_rel_gpu(uint64_t *word, uint64_t *seen, uint64
  * Did @word hold @expected, so that it holds @value now? Among the threads of one GPU or of the
  * CPU: atomics of GPU and CPU on host memory are not atomic with each other.
  */
-ORIEL_DEV bool oriel_dev_swap_acq_rel32_gpu(uint32_t *word, uint32_t expected, uint32_t value)
+ORIEL_DEV bool ori_dev_swap_acq_rel32_gpu(uint32_t *word, uint32_t expected, uint32_t value)
 {
 #ifdef __CUDA_ARCH__
 	uint32_t old;

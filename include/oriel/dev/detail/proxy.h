@@ -65,7 +65,7 @@ ORIEL_DEV_ASSERT(offsetof(struct oriel_proxy_entry, stamp) == 56);
 /* The words that the proxy writes. Only the proxy writes them. Aligned to ORIEL_DEV_LINE. */
 struct oriel_proxy_words {
 	uint64_t completed; /* all below are done */
-	uint64_t err;       /* oriel_queue_err(); 0 while it works */
+	uint64_t err;       /* ori_dev_queue_err(); 0 while it works */
 	uint64_t tail;      /* all below have been copied */
 	uint64_t is_over;   /* the HCA has released all requests, and the proxy takes no more */
 	uint64_t failed;    /* enum oriel_proxy_opcode of the entry in err; before err */
@@ -109,25 +109,25 @@ ORIEL_DEV_ASSERT(sizeof(struct oriel_proxy_ring) == 5 * ORIEL_DEV_LINE);
 ORIEL_DEV_ASSERT(offsetof(struct oriel_proxy_ring, resv) == ORIEL_DEV_LINE);
 ORIEL_DEV_ASSERT(offsetof(struct oriel_proxy_ring, err) == 4 * ORIEL_DEV_LINE);
 
-ORIEL_DEV uint64_t oriel_proxy_depth(const struct oriel_proxy_ring *r)
+ORIEL_DEV uint64_t ori_dev_proxy_depth(const struct oriel_proxy_ring *r)
 {
 	return (uint64_t)1 << r->log_depth;
 }
 
-ORIEL_DEV struct oriel_proxy_entry *oriel_proxy_slot(const struct oriel_proxy_ring *r,
-						     uint64_t index)
+ORIEL_DEV struct oriel_proxy_entry *ori_dev_proxy_slot(const struct oriel_proxy_ring *r,
+						       uint64_t index)
 {
-	return &r->entries[index & (oriel_proxy_depth(r) - 1)];
+	return &r->entries[index & (ori_dev_proxy_depth(r) - 1)];
 }
 
-ORIEL_DEV uint64_t oriel_proxy_stamp(uint64_t index, uint32_t count)
+ORIEL_DEV uint64_t ori_dev_proxy_stamp(uint64_t index, uint32_t count)
 {
 	return (uint64_t)count << ORIEL_PROXY_STAMP_BITS |
 	       ((index + 1) & (((uint64_t)1 << ORIEL_PROXY_STAMP_BITS) - 1));
 }
 
 /* Entries of the post that @stamp begins at @index; 0: it has not been published. */
-ORIEL_DEV uint32_t oriel_proxy_stamp_count(uint64_t stamp, uint64_t index)
+ORIEL_DEV uint32_t ori_dev_proxy_stamp_count(uint64_t stamp, uint64_t index)
 {
 	return (stamp ^ (index + 1)) << (64 - ORIEL_PROXY_STAMP_BITS)
 		       ? 0
@@ -135,34 +135,35 @@ ORIEL_DEV uint32_t oriel_proxy_stamp_count(uint64_t stamp, uint64_t index)
 }
 
 /* One thread. Those of @remote, @local, @operand and @length that are not needed are 0. */
-ORIEL_DEV void oriel_proxy_fill(const struct oriel_proxy_ring *r, uint64_t index, uint32_t opcode,
-				uint32_t fence, struct oriel_rdma_address remote,
-				struct oriel_rdma_address local, uint64_t operand, uint32_t length)
+ORIEL_DEV void ori_dev_proxy_fill(const struct oriel_proxy_ring *r, uint64_t index, uint32_t opcode,
+				  uint32_t fence, struct oriel_rdma_address remote,
+				  struct oriel_rdma_address local, uint64_t operand,
+				  uint32_t length)
 {
-	void *slot = oriel_proxy_slot(r, index);
+	void *slot = ori_dev_proxy_slot(r, index);
 
-	oriel_mlx5_segment(slot, 0, local.address, remote.address);
-	oriel_mlx5_segment(slot, 1, operand, (uint64_t)remote.key << 32 | local.key);
-	oriel_mlx5_segment(slot, 2, (uint64_t)length << 32 | fence << 8 | opcode, 0);
+	ori_dev_mlx5_segment(slot, 0, local.address, remote.address);
+	ori_dev_mlx5_segment(slot, 1, operand, (uint64_t)remote.key << 32 | local.key);
+	ori_dev_mlx5_segment(slot, 2, (uint64_t)length << 32 | fence << 8 | opcode, 0);
 }
 
-ORIEL_DEV uint32_t oriel_proxy_opcode(const struct oriel_proxy_entry *e)
+ORIEL_DEV uint32_t ori_dev_proxy_opcode(const struct oriel_proxy_entry *e)
 {
 	return (uint32_t)e->what & 0xff;
 }
 
-ORIEL_DEV uint32_t oriel_proxy_fence(const struct oriel_proxy_entry *e)
+ORIEL_DEV uint32_t ori_dev_proxy_fence(const struct oriel_proxy_entry *e)
 {
 	return (uint32_t)e->what >> 8 & 0xff;
 }
 
-ORIEL_DEV uint32_t oriel_proxy_length(const struct oriel_proxy_entry *e)
+ORIEL_DEV uint32_t ori_dev_proxy_length(const struct oriel_proxy_entry *e)
 {
 	return (uint32_t)(e->what >> 32);
 }
 
 /* The operation that the user called. */
-ORIEL_DEV_COLD uint32_t oriel_proxy_what(uint64_t opcode, uint32_t what)
+ORIEL_DEV_COLD uint32_t ori_dev_proxy_what(uint64_t opcode, uint32_t what)
 {
 	switch (opcode) {
 	case ORIEL_PROXY_WRITE:
@@ -183,64 +184,63 @@ ORIEL_DEV_COLD uint32_t oriel_proxy_what(uint64_t opcode, uint32_t what)
 }
 
 /* The 8 bytes that an atomic returned, in the order of the machine. */
-ORIEL_DEV uint64_t oriel_proxy_atomic_result(const struct oriel_proxy_ring *r, uint64_t word)
+ORIEL_DEV uint64_t ori_dev_proxy_atomic_result(const struct oriel_proxy_ring *r, uint64_t word)
 {
-	return r->flags & ORIEL_PROXY_ATOMICS_SWAPPED ? oriel_dev_swap_bytes(word) : word;
+	return r->flags & ORIEL_PROXY_ATOMICS_SWAPPED ? ori_dev_swap_bytes(word) : word;
 }
 
 /* Any thread: @r fails with @err, unless it has failed before. */
-ORIEL_DEV_COLD void oriel_proxy_condemn(struct oriel_proxy_ring *r, uint64_t err)
+ORIEL_DEV_COLD void ori_dev_proxy_condemn(struct oriel_proxy_ring *r, uint64_t err)
 {
 	uint64_t well = 0;
 
-	(void)oriel_dev_swap_acq_rel_gpu(&r->err, &well, err);
+	(void)ori_dev_swap_acq_rel_gpu(&r->err, &well, err);
 }
 
 /* ORIEL_OK while the ring works, as far as any thread has polled. */
-ORIEL_DEV enum oriel_status oriel_proxy_health(const struct oriel_proxy_ring *r)
+ORIEL_DEV enum oriel_status ori_dev_proxy_health(const struct oriel_proxy_ring *r)
 {
-	uint64_t err = oriel_dev_load_relaxed_gpu(&r->err);
+	uint64_t err = ori_dev_load_relaxed_gpu(&r->err);
 
-	return err ? oriel_queue_err_status(err) : ORIEL_OK;
+	return err ? ori_dev_queue_err_status(err) : ORIEL_OK;
 }
 
 /*
  * Any thread: poll the progress of the proxy, and whether it has failed. A request that was
  * done before the failure is known to be done before the failure is known.
  */
-ORIEL_DEV void oriel_proxy_progress(struct oriel_proxy_ring *r)
+ORIEL_DEV void ori_dev_proxy_progress(struct oriel_proxy_ring *r)
 {
 	const struct oriel_proxy_words *words = r->words;
 	uint64_t completed, err;
 
-	oriel_dev_load_pair_relaxed(&words->completed, &completed, &err);
+	ori_dev_load_pair_relaxed(&words->completed, &completed, &err);
 	if (err) {
 		/* Acquires completed, and failed, as they were when err was released. */
-		err = oriel_dev_acquire(&words->err, err);
+		err = ori_dev_acquire(&words->err, err);
 		completed = oriel_dev_load_relaxed(&words->completed);
 	}
-	if (completed > oriel_dev_load_relaxed_gpu(&r->done))
+	if (completed > ori_dev_load_relaxed_gpu(&r->done))
 		/*
 		 * Acquires the writes of the HCA; done passes them on to any thread that
 		 * acquires it.
 		 */
-		oriel_dev_max_release_gpu(&r->done,
-					  oriel_dev_acquire(&words->completed, completed));
+		ori_dev_max_release_gpu(&r->done, ori_dev_acquire(&words->completed, completed));
 	if (err)
-		oriel_proxy_condemn(r, err);
+		ori_dev_proxy_condemn(r, err);
 }
 
 /* Any thread: is entry @index done, as far as any thread has polled? */
-ORIEL_DEV bool oriel_proxy_is_done(const struct oriel_proxy_ring *r, uint64_t index)
+ORIEL_DEV bool ori_dev_proxy_is_done(const struct oriel_proxy_ring *r, uint64_t index)
 {
-	return oriel_dev_load_acquire_gpu(&r->done) > index;
+	return ori_dev_load_acquire_gpu(&r->done) > index;
 }
 
 /*
  * Any thread: has the HCA released entry @index, which is published? Also one that failed or
  * was never begun.
  */
-ORIEL_DEV_COLD bool oriel_proxy_is_over(const struct oriel_proxy_ring *r, uint64_t index)
+ORIEL_DEV_COLD bool ori_dev_proxy_is_over(const struct oriel_proxy_ring *r, uint64_t index)
 {
 	return oriel_dev_load_acquire(&r->words->completed) > index ||
 	       oriel_dev_load_acquire(&r->words->is_over);
@@ -250,38 +250,38 @@ ORIEL_DEV_COLD bool oriel_proxy_is_over(const struct oriel_proxy_ring *r, uint64
  * Any thread: poll once whether entry @index is done. ORIEL_AGAIN if not. An entry that was
  * done before the ring failed counts as done.
  */
-ORIEL_DEV enum oriel_status oriel_proxy_poll(struct oriel_proxy_ring *r, uint64_t index)
+ORIEL_DEV enum oriel_status ori_dev_proxy_poll(struct oriel_proxy_ring *r, uint64_t index)
 {
 	enum oriel_status status;
 
-	if (oriel_proxy_is_done(r, index))
+	if (ori_dev_proxy_is_done(r, index))
 		return ORIEL_OK;
-	oriel_proxy_progress(r);
-	if (oriel_proxy_is_done(r, index))
+	ori_dev_proxy_progress(r);
+	if (ori_dev_proxy_is_done(r, index))
 		return ORIEL_OK;
-	status = oriel_proxy_health(r);
+	status = ori_dev_proxy_health(r);
 	return status == ORIEL_OK ? ORIEL_AGAIN : status;
 }
 
 /* Does the thread of the proxy sleep, where the caller can do its work? */
-ORIEL_DEV bool oriel_proxy_is_asleep(const struct oriel_proxy_ring *r)
+ORIEL_DEV bool ori_dev_proxy_is_asleep(const struct oriel_proxy_ring *r)
 {
 #ifdef __CUDA_ARCH__
 	(void)r;
 	return false;
 #else
-	return r->asleep && oriel_dev_load_relaxed32(r->asleep);
+	return r->asleep && ori_dev_load_relaxed32(r->asleep);
 #endif
 }
 
 /* Does the work of the proxy if that sleeps and the caller can; false if not. */
-ORIEL_DEV bool oriel_proxy_help(const struct oriel_proxy_ring *r)
+ORIEL_DEV bool ori_dev_proxy_help(const struct oriel_proxy_ring *r)
 {
 #ifdef __CUDA_ARCH__
 	(void)r;
 	return false;
 #else
-	if (!oriel_proxy_is_asleep(r))
+	if (!ori_dev_proxy_is_asleep(r))
 		return false;
 	oriel_cpu_help_proxy(r->seat);
 	return true;
@@ -289,47 +289,47 @@ ORIEL_DEV bool oriel_proxy_help(const struct oriel_proxy_ring *r)
 }
 
 /* A poll found nothing. ORIEL_AGAIN: poll again. */
-ORIEL_DEV enum oriel_status oriel_proxy_wait_step(const struct oriel_proxy_ring *r,
-						  struct oriel_link_waiter *waiter)
+ORIEL_DEV enum oriel_status ori_dev_proxy_wait_step(const struct oriel_proxy_ring *r,
+						    struct oriel_link_waiter *waiter)
 {
-	enum oriel_status status = oriel_proxy_health(r);
+	enum oriel_status status = ori_dev_proxy_health(r);
 
-	(void)oriel_proxy_help(r);
-	return status == ORIEL_OK ? oriel_link_wait_again(waiter) : status;
+	(void)ori_dev_proxy_help(r);
+	return status == ORIEL_OK ? ori_dev_link_wait_again(waiter) : status;
 }
 
 /* Any thread: wait until entry @index is done. Its source may then be written. */
-ORIEL_DEV enum oriel_status oriel_proxy_wait(struct oriel_proxy_ring *r, uint64_t index,
-					     const struct oriel_link_wait_limits *limits)
+ORIEL_DEV enum oriel_status ori_dev_proxy_wait(struct oriel_proxy_ring *r, uint64_t index,
+					       const struct oriel_link_wait_limits *limits)
 {
-	struct oriel_link_waiter waiter = oriel_link_wait_begin(limits);
+	struct oriel_link_waiter waiter = ori_dev_link_wait_begin(limits);
 	enum oriel_status status;
 
 	for (;;) {
-		status = oriel_proxy_poll(r, index);
+		status = ori_dev_proxy_poll(r, index);
 		if (status != ORIEL_AGAIN)
 			return status;
 		/*
 		 * To back off before polling for the result may cost a time slice of the core.
 		 */
-		if (oriel_proxy_help(r) && oriel_proxy_poll(r, index) == ORIEL_OK)
+		if (ori_dev_proxy_help(r) && ori_dev_proxy_poll(r, index) == ORIEL_OK)
 			return ORIEL_OK;
-		status = oriel_link_wait_again(&waiter);
+		status = ori_dev_link_wait_again(&waiter);
 		if (status != ORIEL_AGAIN)
 			return status;
 	}
 }
 
 /* Any thread: poll how many entries the proxy has copied. */
-ORIEL_DEV void oriel_proxy_make_room(struct oriel_proxy_ring *r)
+ORIEL_DEV void ori_dev_proxy_make_room(struct oriel_proxy_ring *r)
 {
 	uint64_t tail = oriel_dev_load_relaxed(&r->words->tail);
 
 	/* Acquires that the proxy has read the slots. */
-	if (tail > oriel_dev_load_relaxed_gpu(&r->room))
-		oriel_dev_max_release_gpu(&r->room, oriel_dev_acquire(&r->words->tail, tail));
+	if (tail > ori_dev_load_relaxed_gpu(&r->room))
+		ori_dev_max_release_gpu(&r->room, ori_dev_acquire(&r->words->tail, tail));
 	else
-		oriel_proxy_progress(r);
+		ori_dev_proxy_progress(r);
 }
 
 /*
@@ -337,31 +337,32 @@ ORIEL_DEV void oriel_proxy_make_room(struct oriel_proxy_ring *r)
  * publish. At most half the depth, else ORIEL_ERR_RANGE; after any other failure
  * the ring is dead.
  */
-ORIEL_DEV enum oriel_status oriel_proxy_reserve(struct oriel_proxy_ring *r, uint32_t count,
-						const struct oriel_link_wait_limits *limits,
-						uint64_t *base)
+ORIEL_DEV enum oriel_status ori_dev_proxy_reserve(struct oriel_proxy_ring *r, uint32_t count,
+						  const struct oriel_link_wait_limits *limits,
+						  uint64_t *base)
 {
-	struct oriel_link_waiter waiter = oriel_link_wait_begin(limits);
-	uint64_t depth = oriel_proxy_depth(r), first;
-	enum oriel_status status = oriel_proxy_health(r);
+	struct oriel_link_waiter waiter = ori_dev_link_wait_begin(limits);
+	uint64_t depth = ori_dev_proxy_depth(r), first;
+	enum oriel_status status = ori_dev_proxy_health(r);
 
 	if (status != ORIEL_OK)
 		return status;
 	if (!count || count > depth / 2)
 		return ORIEL_ERR_RANGE;
-	first = oriel_dev_fetch_add_relaxed_gpu(&r->resv, count);
-	/* Acquires that the proxy has read the slots; see oriel_proxy_make_room(). */
-	while (first + count > oriel_dev_load_acquire_gpu(&r->room) + depth) {
-		oriel_proxy_make_room(r);
-		if (first + count <= oriel_dev_load_relaxed_gpu(&r->room) + depth)
+	first = ori_dev_fetch_add_relaxed_gpu(&r->resv, count);
+	/* Acquires that the proxy has read the slots; see ori_dev_proxy_make_room(). */
+	while (first + count > ori_dev_load_acquire_gpu(&r->room) + depth) {
+		ori_dev_proxy_make_room(r);
+		if (first + count <= ori_dev_load_relaxed_gpu(&r->room) + depth)
 			continue;
-		status = oriel_proxy_wait_step(r, &waiter);
+		status = ori_dev_proxy_wait_step(r, &waiter);
 		if (status != ORIEL_AGAIN) {
 			/*
 			 * A reservation cannot be returned: the proxy never takes anything
 			 * behind it.
 			 */
-			oriel_proxy_condemn(r, oriel_queue_err(ORIEL_QUEUE_ABANDONED, 0, 0, first));
+			ori_dev_proxy_condemn(r, ori_dev_queue_err(ORIEL_QUEUE_ABANDONED, 0, 0,
+								   first));
 			return status;
 		}
 	}
@@ -373,24 +374,25 @@ ORIEL_DEV enum oriel_status oriel_proxy_reserve(struct oriel_proxy_ring *r, uint
  * The thread that reserved, or the leader of its group after a sync: the entries are filled in.
  * Never waits.
  */
-ORIEL_DEV void oriel_proxy_publish(struct oriel_proxy_ring *r, uint64_t base, uint32_t count)
+ORIEL_DEV void ori_dev_proxy_publish(struct oriel_proxy_ring *r, uint64_t base, uint32_t count)
 {
 	/* Acquired by the proxy: entries and payload are visible before the stamp is. */
-	oriel_dev_store_release(&oriel_proxy_slot(r, base)->stamp, oriel_proxy_stamp(base, count));
+	oriel_dev_store_release(&ori_dev_proxy_slot(r, base)->stamp,
+				ori_dev_proxy_stamp(base, count));
 #ifndef __CUDA_ARCH__
 	/* The proxy sets asleep, does a full fence and reads the stamp once more. */
 	if (r->asleep) {
-		oriel_dev_fence_full();
-		if (oriel_proxy_is_asleep(r))
+		ori_dev_fence_full();
+		if (ori_dev_proxy_is_asleep(r))
 			oriel_cpu_ask_proxy(r->seat);
 	}
 #endif
 }
 
 /* All below have been handed out. */
-ORIEL_DEV uint64_t oriel_proxy_reserved(const struct oriel_proxy_ring *r)
+ORIEL_DEV uint64_t ori_dev_proxy_reserved(const struct oriel_proxy_ring *r)
 {
-	return oriel_dev_load_relaxed_gpu(&r->resv);
+	return ori_dev_load_relaxed_gpu(&r->resv);
 }
 
 #endif

@@ -37,36 +37,37 @@ enum oriel_queue_syndrome {
 };
 
 /* @wqe keeps its low 40 bits. */
-ORIEL_DEV uint64_t oriel_queue_err(uint32_t state, uint32_t syndrome, uint32_t vendor, uint64_t wqe)
+ORIEL_DEV uint64_t ori_dev_queue_err(uint32_t state, uint32_t syndrome, uint32_t vendor,
+				     uint64_t wqe)
 {
 	return (uint64_t)state << 56 | (uint64_t)syndrome << 48 | (uint64_t)vendor << 40 |
 	       (wqe & (((uint64_t)1 << 40) - 1));
 }
 
-ORIEL_DEV uint32_t oriel_queue_err_state(uint64_t err)
+ORIEL_DEV uint32_t ori_dev_queue_err_state(uint64_t err)
 {
 	return (uint32_t)(err >> 56);
 }
 
-ORIEL_DEV uint32_t oriel_queue_err_syndrome(uint64_t err)
+ORIEL_DEV uint32_t ori_dev_queue_err_syndrome(uint64_t err)
 {
 	return err >> 48 & 0xff;
 }
 
-ORIEL_DEV uint32_t oriel_queue_err_vendor(uint64_t err)
+ORIEL_DEV uint32_t ori_dev_queue_err_vendor(uint64_t err)
 {
 	return err >> 40 & 0xff;
 }
 
-ORIEL_DEV uint64_t oriel_queue_err_index(uint64_t err)
+ORIEL_DEV uint64_t ori_dev_queue_err_index(uint64_t err)
 {
 	return err & (((uint64_t)1 << 40) - 1);
 }
 
 /* The status of an err word for the caller. */
-ORIEL_DEV_COLD enum oriel_status oriel_queue_err_status(uint64_t err)
+ORIEL_DEV_COLD enum oriel_status ori_dev_queue_err_status(uint64_t err)
 {
-	switch (oriel_queue_err_state(err)) {
+	switch (ori_dev_queue_err_state(err)) {
 	case ORIEL_QUEUE_OK:
 		return ORIEL_OK;
 	case ORIEL_QUEUE_ABANDONED:
@@ -76,7 +77,7 @@ ORIEL_DEV_COLD enum oriel_status oriel_queue_err_status(uint64_t err)
 	case ORIEL_QUEUE_STRAY_CQE:
 		return ORIEL_ERR_PROTOCOL;
 	}
-	switch (oriel_queue_err_syndrome(err)) {
+	switch (ori_dev_queue_err_syndrome(err)) {
 	case ORIEL_SYNDROME_RETRY_EXCEEDED:
 	case ORIEL_SYNDROME_NOT_READY_EXCEEDED:
 	case ORIEL_SYNDROME_REMOTE_OPERATION:
@@ -105,31 +106,31 @@ struct oriel_link_waiter {
 };
 
 ORIEL_DEV struct oriel_link_waiter
-oriel_link_wait_begin(const struct oriel_link_wait_limits *limits)
+ori_dev_link_wait_begin(const struct oriel_link_wait_limits *limits)
 {
 	struct oriel_link_waiter waiter = {limits, 0, 0};
 
 	return waiter;
 }
 
-ORIEL_DEV_RARE enum oriel_status oriel_link_wait_slowly(struct oriel_link_waiter *waiter)
+ORIEL_DEV_RARE enum oriel_status ori_dev_link_wait_slowly(struct oriel_link_waiter *waiter)
 {
 	const struct oriel_link_wait_limits *limits = waiter->limits;
 	uint64_t now = oriel_dev_clock_ns();
 
 	if (limits->health &&
-	    oriel_dev_load_acquire32(&limits->health->state) == ORIEL_DEV_FAULT_FULL)
+	    ori_dev_load_acquire32(&limits->health->state) == ORIEL_DEV_FAULT_FULL)
 		return (enum oriel_status)limits->health->status;
 	if (!waiter->start)
 		waiter->start = now;
 	if (limits->timeout_ns != ORIEL_FOREVER && now - waiter->start >= limits->timeout_ns)
 		return ORIEL_ERR_TIMEOUT;
-	oriel_dev_back_off(now - waiter->start);
+	ori_dev_back_off(now - waiter->start);
 	return ORIEL_AGAIN;
 }
 
 /* A poll found nothing, and nothing has failed. ORIEL_AGAIN: poll again. */
-ORIEL_DEV enum oriel_status oriel_link_wait_again(struct oriel_link_waiter *waiter)
+ORIEL_DEV enum oriel_status ori_dev_link_wait_again(struct oriel_link_waiter *waiter)
 {
 	waiter->polls++;
 #ifdef __CUDA_ARCH__
@@ -144,7 +145,7 @@ ORIEL_DEV enum oriel_status oriel_link_wait_again(struct oriel_link_waiter *wait
 		return ORIEL_AGAIN;
 	}
 #endif
-	return oriel_link_wait_slowly(waiter);
+	return ori_dev_link_wait_slowly(waiter);
 }
 
 #endif

@@ -15,29 +15,30 @@
 #include <oriel/dev/detail/mapped.h>
 
 /* The one of @keys for the link to @peer. */
-ORIEL_DEV uint32_t oriel_rdma_key(const struct oriel_dev_window *w, uint32_t peer,
-				  const struct oriel_dev_keys *keys)
+ORIEL_DEV uint32_t ori_dev_rdma_key(const struct oriel_dev_window *w, uint32_t peer,
+				    const struct oriel_dev_keys *keys)
 {
 	return keys->rail[w->peers[peer].link->rail];
 }
 
-ORIEL_DEV struct oriel_rdma_address oriel_rdma_remote(const struct oriel_dev_window *w,
-						      uint32_t peer, uint64_t at)
+ORIEL_DEV struct oriel_rdma_address ori_dev_rdma_remote(const struct oriel_dev_window *w,
+							uint32_t peer, uint64_t at)
 {
 	const struct oriel_dev_buffer *buffer = &w->table[(at >> ORIEL_AT_BITS) * w->ranks + peer];
 	struct oriel_rdma_address result = {buffer->address +
 						    (at & (((uint64_t)1 << ORIEL_AT_BITS) - 1)),
-					    oriel_rdma_key(w, peer, &buffer->rkeys)};
+					    ori_dev_rdma_key(w, peer, &buffer->rkeys)};
 
 	return result;
 }
 
 /* Byte @offset of @peer's control segment. */
-ORIEL_DEV struct oriel_rdma_address oriel_rdma_control(const struct oriel_dev_window *w,
-						       uint32_t peer, uint64_t offset)
+ORIEL_DEV struct oriel_rdma_address ori_dev_rdma_control(const struct oriel_dev_window *w,
+							 uint32_t peer, uint64_t offset)
 {
 	struct oriel_rdma_address result = {offset,
-					    oriel_rdma_key(w, peer, &w->peers[peer].control_rkeys)};
+					    ori_dev_rdma_key(w, peer,
+							     &w->peers[peer].control_rkeys)};
 
 	return result;
 }
@@ -45,7 +46,7 @@ ORIEL_DEV struct oriel_rdma_address oriel_rdma_control(const struct oriel_dev_wi
 /*
  * Has @memory an address for other processors, too? Local and shared memory of a GPU have none.
  */
-ORIEL_DEV bool oriel_rdma_reaches(const void *memory)
+ORIEL_DEV bool ori_dev_rdma_reaches(const void *memory)
 {
 #ifdef __CUDA_ARCH__
 	return __isGlobal(memory);
@@ -59,16 +60,16 @@ ORIEL_DEV bool oriel_rdma_reaches(const void *memory)
  * If @memory lies in @own: *@result becomes its address, with the key of the NIC of @peer's
  * link.
  */
-ORIEL_DEV bool oriel_rdma_is_of(const struct oriel_dev_window *w, uint32_t peer,
-				const struct oriel_dev_buffer *own, const void *memory,
-				struct oriel_rdma_address *result)
+ORIEL_DEV bool ori_dev_rdma_is_of(const struct oriel_dev_window *w, uint32_t peer,
+				  const struct oriel_dev_buffer *own, const void *memory,
+				  struct oriel_rdma_address *result)
 {
 	uint64_t offset = (uint64_t)((uintptr_t)memory - (uintptr_t)own->base);
 
 	if (offset >= own->length)
 		return false;
 	result->address = own->address + offset;
-	result->key = oriel_rdma_key(w, peer, &own->rkeys);
+	result->key = ori_dev_rdma_key(w, peer, &own->rkeys);
 	return true;
 }
 
@@ -77,21 +78,21 @@ ORIEL_DEV bool oriel_rdma_is_of(const struct oriel_dev_window *w, uint32_t peer,
  * is none: of an own buffer, or of memory that the host has registered, which CPU threads do
  * now if need be. Other memory is found by the key of all memory, or rejected.
  */
-ORIEL_DEV_RARE struct oriel_rdma_address oriel_rdma_own(const struct oriel_dev_window *w,
-							uint32_t peer, const void *memory,
-							uint64_t length, bool is_target)
+ORIEL_DEV_RARE struct oriel_rdma_address ori_dev_rdma_own(const struct oriel_dev_window *w,
+							  uint32_t peer, const void *memory,
+							  uint64_t length, bool is_target)
 {
 	const struct oriel_link_answers *answers = w->peers[peer].link->answers;
 	const struct oriel_link_reach *reach = answers ? answers->reach : NULL;
 	struct oriel_rdma_address result = {(uint64_t)(uintptr_t)memory,
-					    oriel_rdma_key(w, peer, &w->whole_lkeys)};
+					    ori_dev_rdma_key(w, peer, &w->whole_lkeys)};
 	uint64_t i;
 
 	for (i = 0; i < w->buffers; i++)
-		if (oriel_rdma_is_of(w, peer, &w->table[i * w->ranks + w->rank], memory, &result))
+		if (ori_dev_rdma_is_of(w, peer, &w->table[i * w->ranks + w->rank], memory, &result))
 			return result;
 	for (i = 0; reach && i < reach->count; i++)
-		if (oriel_rdma_is_of(w, peer, &reach->of[i], memory, &result))
+		if (ori_dev_rdma_is_of(w, peer, &reach->of[i], memory, &result))
 			return result;
 #ifdef __CUDA_ARCH__
 	(void)length, (void)is_target;
@@ -107,50 +108,51 @@ ORIEL_DEV_RARE struct oriel_rdma_address oriel_rdma_own(const struct oriel_dev_w
  * the NIC writes if @is_target; 0: it posts none. Memory that NICs do not reach has a key that they
  * reject.
  */
-ORIEL_DEV struct oriel_rdma_address oriel_rdma_local(const struct oriel_dev_window *w,
-						     uint32_t peer, const void *memory,
-						     uint64_t length, bool is_target)
+ORIEL_DEV struct oriel_rdma_address ori_dev_rdma_local(const struct oriel_dev_window *w,
+						       uint32_t peer, const void *memory,
+						       uint64_t length, bool is_target)
 {
-	uint32_t key = oriel_rdma_key(w, peer, &w->whole_lkeys);
+	uint32_t key = ori_dev_rdma_key(w, peer, &w->whole_lkeys);
 	struct oriel_rdma_address result = {(uint64_t)(uintptr_t)memory,
-					    oriel_rdma_reaches(memory) ? key : 0};
+					    ori_dev_rdma_reaches(memory) ? key : 0};
 
 	return w->peers[peer].flags & ORIEL_DEV_PEER_OWN_KEYS && result.key
-		       ? oriel_rdma_own(w, peer, memory, length, is_target)
+		       ? ori_dev_rdma_own(w, peer, memory, length, is_target)
 		       : result;
 }
 
 /* Whole group: the same for a source of which its leader posts @length bytes. */
-ORIEL_DEV struct oriel_rdma_address oriel_rdma_source(const struct oriel_dev_window *w,
-						      struct oriel_dev_group g, uint32_t peer,
-						      const void *memory, uint64_t length)
+ORIEL_DEV struct oriel_rdma_address ori_dev_rdma_source(const struct oriel_dev_window *w,
+							struct oriel_dev_group g, uint32_t peer,
+							const void *memory, uint64_t length)
 {
-	return oriel_rdma_local(w, peer, memory, oriel_dev_is_leader(g) ? length : 0, false);
+	return ori_dev_rdma_local(w, peer, memory, oriel_dev_is_leader(g) ? length : 0, false);
 }
 
 /* This rank's word for signal @id in the inbox of @peer. */
-ORIEL_DEV struct oriel_rdma_address oriel_rdma_signal(const struct oriel_dev_window *w,
-						      uint32_t peer, uint32_t id)
+ORIEL_DEV struct oriel_rdma_address ori_dev_rdma_signal(const struct oriel_dev_window *w,
+							uint32_t peer, uint32_t id)
 {
-	return oriel_rdma_control(w, peer, (uint64_t)w->rank * w->signal_stride + (uint64_t)id * 8);
+	return ori_dev_rdma_control(w, peer,
+				    (uint64_t)w->rank * w->signal_stride + (uint64_t)id * 8);
 }
 
 /* The word of the flat barrier of @slot at @peer that arrivals by this rail add to. */
-ORIEL_DEV struct oriel_rdma_address oriel_rdma_flat(const struct oriel_dev_window *w, uint32_t peer,
-						    uint32_t slot)
+ORIEL_DEV struct oriel_rdma_address ori_dev_rdma_flat(const struct oriel_dev_window *w,
+						      uint32_t peer, uint32_t slot)
 {
 	uint64_t at = w->flat_at + (uint64_t)slot * ORIEL_DEV_LINE;
 
 	at += 8 * (ORIEL_MAPPED_FLAT_NIC + (uint64_t)w->peers[peer].link->rail);
-	return oriel_rdma_control(w, peer, at);
+	return ori_dev_rdma_control(w, peer, at);
 }
 
 /* This rank's own counter, as its NIC sees it. */
-ORIEL_DEV struct oriel_rdma_address oriel_rdma_counter(const struct oriel_dev_window *w,
-						       uint32_t peer, uint32_t counter)
+ORIEL_DEV struct oriel_rdma_address ori_dev_rdma_counter(const struct oriel_dev_window *w,
+							 uint32_t peer, uint32_t counter)
 {
 	struct oriel_rdma_address result = {((uint64_t)peer * w->counters + counter) * 8,
-					    oriel_rdma_key(w, peer, &w->counter_rkeys)};
+					    ori_dev_rdma_key(w, peer, &w->counter_rkeys)};
 
 	return result;
 }
@@ -165,67 +167,67 @@ ORIEL_DEV struct oriel_rdma_address oriel_rdma_counter(const struct oriel_dev_wi
 /* The index of an operation that has posted nothing. */
 #define ORIEL_RDMA_TICKET_NONE (((uint64_t)1 << ORIEL_RDMA_TICKET_BITS) - 1)
 
-ORIEL_DEV uint64_t oriel_rdma_tag(uint32_t peer)
+ORIEL_DEV uint64_t ori_dev_rdma_tag(uint32_t peer)
 {
 	return (uint64_t)((peer + 1) & ORIEL_RDMA_TICKET_RANKS) << ORIEL_RDMA_TICKET_BITS;
 }
 
 /* @posted to @peer: a ticket of the link, or a status, which has all those bits already. */
-ORIEL_DEV int64_t oriel_rdma_ticket(uint32_t peer, int64_t posted)
+ORIEL_DEV int64_t ori_dev_rdma_ticket(uint32_t peer, int64_t posted)
 {
-	return (int64_t)((uint64_t)posted | oriel_rdma_tag(peer));
+	return (int64_t)((uint64_t)posted | ori_dev_rdma_tag(peer));
 }
 
 /* Whole group: oriel_dev_wait_local() for a @ticket that is not negative. */
-ORIEL_DEV enum oriel_status oriel_rdma_wait_local(const struct oriel_dev_window *w,
-						  struct oriel_dev_group g, uint32_t peer,
-						  int64_t ticket, uint64_t timeout_ns)
+ORIEL_DEV enum oriel_status ori_dev_rdma_wait_local(const struct oriel_dev_window *w,
+						    struct oriel_dev_group g, uint32_t peer,
+						    int64_t ticket, uint64_t timeout_ns)
 {
 	const struct oriel_dev_link *l = w->peers[peer].link;
 	/*
 	 * The tag of another peer leaves high bits set: an index beyond any that a link has
 	 * posted.
 	 */
-	uint64_t index = (uint64_t)ticket ^ oriel_rdma_tag(peer);
+	uint64_t index = (uint64_t)ticket ^ ori_dev_rdma_tag(peer);
 	enum oriel_status status = ORIEL_OK;
 	struct oriel_link_queue q;
 
 	if (oriel_dev_is_leader(g)) {
-		q = oriel_link_main(l);
-		if (!oriel_link_has(q))
+		q = ori_dev_link_main(l);
+		if (!ori_dev_link_has(q))
 			status = ORIEL_ERR_NO_PATH;
-		else if (oriel_link_is_issued(q, index))
-			status = oriel_link_await(l, q, index, timeout_ns);
+		else if (ori_dev_link_is_issued(q, index))
+			status = ori_dev_link_await(l, q, index, timeout_ns);
 		else if (index != ORIEL_RDMA_TICKET_NONE)
-			status = oriel_dev_reject_ticket(oriel_dev_reporter_of(w), peer,
-							 oriel_rdma_ticket(peer,
-									   oriel_link_posted(q)),
-							 ticket);
+			status = ori_dev_reject_ticket(ori_dev_reporter_of(w), peer,
+						       ori_dev_rdma_ticket(peer,
+									   ori_dev_link_posted(q)),
+						       ticket);
 	}
 	return oriel_dev_vote(g, status);
 }
 
 /* Whole group. */
-ORIEL_DEV int64_t oriel_rdma_get(const struct oriel_dev_window *w, struct oriel_dev_group g,
-				 uint32_t peer, uint64_t from, void *to, uint64_t length)
+ORIEL_DEV int64_t ori_dev_rdma_get(const struct oriel_dev_window *w, struct oriel_dev_group g,
+				   uint32_t peer, uint64_t from, void *to, uint64_t length)
 {
-	struct oriel_rdma_address remote = oriel_rdma_remote(w, peer, from);
+	struct oriel_rdma_address remote = ori_dev_rdma_remote(w, peer, from);
 	struct oriel_rdma_address local =
-		oriel_rdma_local(w, peer, to, oriel_dev_is_leader(g) ? length : 0, true);
+		ori_dev_rdma_local(w, peer, to, oriel_dev_is_leader(g) ? length : 0, true);
 	uint64_t part;
 	int64_t ticket = -1, before;
 
 	do {
 		before = ticket;
 		part = length < ORIEL_LINK_LENGTH_MAX ? length : ORIEL_LINK_LENGTH_MAX;
-		ticket = oriel_link_get(w->peers[peer].link, g, remote, local, (uint32_t)part);
-		remote = oriel_link_at(remote, part);
-		local = oriel_link_at(local, part);
+		ticket = ori_dev_link_get(w->peers[peer].link, g, remote, local, (uint32_t)part);
+		remote = ori_dev_link_at(remote, part);
+		local = ori_dev_link_at(local, part);
 		length -= part;
 	} while (length && ticket >= 0);
 	/* The caller has no ticket for the parts before the one that failed. */
 	if (ticket < 0)
-		(void)oriel_link_wait_local(w->peers[peer].link, g, before, 0);
+		(void)ori_dev_link_wait_local(w->peers[peer].link, g, before, 0);
 	return ticket;
 }
 
@@ -233,11 +235,12 @@ ORIEL_DEV int64_t oriel_rdma_get(const struct oriel_dev_window *w, struct oriel_
  * One thread: a word for the result of an atomic on @l, until it is returned; @own if that
  * serves. NULL: *@status says why there is none.
  */
-ORIEL_DEV uint64_t *oriel_rdma_take_word(const struct oriel_dev_link *l, struct oriel_link_queue q,
-					 uint64_t *own, enum oriel_status *status)
+ORIEL_DEV uint64_t *ori_dev_rdma_take_word(const struct oriel_dev_link *l,
+					   struct oriel_link_queue q, uint64_t *own,
+					   enum oriel_status *status)
 {
-	struct oriel_link_wait_limits limits = oriel_link_limits(l, 0);
-	struct oriel_link_waiter waiter = oriel_link_wait_begin(&limits);
+	struct oriel_link_wait_limits limits = ori_dev_link_limits(l, 0);
+	struct oriel_link_waiter waiter = ori_dev_link_wait_begin(&limits);
 	uint64_t taken;
 	uint32_t i;
 
@@ -245,37 +248,37 @@ ORIEL_DEV uint64_t *oriel_rdma_take_word(const struct oriel_dev_link *l, struct 
 	if (!l->answers)
 		return own;
 	for (;;) {
-		taken = oriel_dev_load_relaxed_gpu(&l->answers->taken);
+		taken = ori_dev_load_relaxed_gpu(&l->answers->taken);
 		for (i = 0; i < ORIEL_LINK_ANSWERS && taken >> i & 1; i++)
 			;
 		/* Acquires that the previous holder has read it. */
-		if (i < ORIEL_LINK_ANSWERS && oriel_dev_swap_acquire_gpu(&l->answers->taken, &taken,
-									 taken | (uint64_t)1 << i))
+		if (i < ORIEL_LINK_ANSWERS &&
+		    ori_dev_swap_acquire_gpu(&l->answers->taken, &taken, taken | (uint64_t)1 << i))
 			return &l->answers->words[i];
-		*status = oriel_link_wait_step(q, &waiter);
+		*status = ori_dev_link_wait_step(q, &waiter);
 		if (*status != ORIEL_AGAIN)
 			return NULL;
 	}
 }
 
 /*
- * One thread: the address at which the NIC finds @word, which oriel_rdma_take_word() returned.
+ * One thread: the address at which the NIC finds @word, which ori_dev_rdma_take_word() returned.
  */
-ORIEL_DEV struct oriel_rdma_address oriel_rdma_word(const struct oriel_dev_window *w, uint32_t peer,
-						    const uint64_t *word)
+ORIEL_DEV struct oriel_rdma_address ori_dev_rdma_word(const struct oriel_dev_window *w,
+						      uint32_t peer, const uint64_t *word)
 {
 	const struct oriel_link_answers *answers = w->peers[peer].link->answers;
 	struct oriel_rdma_address result;
 
 	if (!answers || !answers->key)
-		return oriel_rdma_local(w, peer, word, sizeof(*word), true);
+		return ori_dev_rdma_local(w, peer, word, sizeof(*word), true);
 	result.address = answers->address + (uint64_t)(word - answers->words) * sizeof(*word);
 	result.key = (uint32_t)answers->key;
 	return result;
 }
 
 /* One thread: the NIC does not write to @word any more. */
-ORIEL_DEV void oriel_rdma_give_word(const struct oriel_dev_link *l, const uint64_t *word)
+ORIEL_DEV void ori_dev_rdma_give_word(const struct oriel_dev_link *l, const uint64_t *word)
 {
 	if (l->answers)
 		oriel_dev_add_release(&l->answers->taken,
@@ -283,48 +286,48 @@ ORIEL_DEV void oriel_rdma_give_word(const struct oriel_dev_link *l, const uint64
 }
 
 /* One thread; waits for the response, which goes to @word. */
-ORIEL_DEV enum oriel_status oriel_rdma_add_and_wait(const struct oriel_dev_window *w, uint32_t peer,
-						    uint64_t at, uint64_t value, uint64_t *word,
-						    uint64_t *old)
+ORIEL_DEV enum oriel_status ori_dev_rdma_add_and_wait(const struct oriel_dev_window *w,
+						      uint32_t peer, uint64_t at, uint64_t value,
+						      uint64_t *word, uint64_t *old)
 {
 	const struct oriel_dev_link *l = w->peers[peer].link;
-	struct oriel_rdma_address remote = oriel_rdma_remote(w, peer, at);
-	struct oriel_rdma_address local = oriel_rdma_word(w, peer, word);
-	struct oriel_link_queue q = oriel_link_main(l);
-	struct oriel_link_post post =
-		oriel_link_begin(l, q, ORIEL_DEV_FETCH_ADD,
-				 1 + oriel_link_read_flushes(l) + oriel_link_dma_flushes(l, q));
+	struct oriel_rdma_address remote = ori_dev_rdma_remote(w, peer, at);
+	struct oriel_rdma_address local = ori_dev_rdma_word(w, peer, word);
+	struct oriel_link_queue q = ori_dev_link_main(l);
+	struct oriel_link_post post = ori_dev_link_begin(l, q, ORIEL_DEV_FETCH_ADD,
+							 1 + ori_dev_link_read_flushes(l) +
+								 ori_dev_link_dma_flushes(l, q));
 	enum oriel_status status;
 
 	if (post.status != ORIEL_OK)
 		return post.status;
-	oriel_link_add_fetch_add(&post, ORIEL_PROXY_FETCH_ADD, remote, local, value,
-				 oriel_link_add_read_flush(l, &post, remote));
-	oriel_link_add_dma_flush(l, &post, local);
+	ori_dev_link_add_fetch_add(&post, ORIEL_PROXY_FETCH_ADD, remote, local, value,
+				   ori_dev_link_add_read_flush(l, &post, remote));
+	ori_dev_link_add_dma_flush(l, &post, local);
 	/* The NIC has released the word afterwards, with any status. */
-	status = oriel_link_wait_local(l, oriel_dev_thread(),
-				       oriel_link_end(l, ORIEL_DEV_FETCH_ADD, &post), 0);
+	status = ori_dev_link_wait_local(l, oriel_dev_thread(),
+					 ori_dev_link_end(l, ORIEL_DEV_FETCH_ADD, &post), 0);
 	if (status == ORIEL_OK)
-		*old = oriel_link_atomic_result(post.queue, oriel_dev_load_relaxed(word));
+		*old = ori_dev_link_atomic_result(post.queue, oriel_dev_load_relaxed(word));
 	return status;
 }
 
 /* One thread. */
-ORIEL_DEV enum oriel_status oriel_rdma_fetch_add(const struct oriel_dev_window *w, uint32_t peer,
-						 uint64_t at, uint64_t value, uint64_t *old)
+ORIEL_DEV enum oriel_status ori_dev_rdma_fetch_add(const struct oriel_dev_window *w, uint32_t peer,
+						   uint64_t at, uint64_t value, uint64_t *old)
 {
 	const struct oriel_dev_link *l = w->peers[peer].link;
-	struct oriel_link_queue q = oriel_link_main(l);
+	struct oriel_link_queue q = ori_dev_link_main(l);
 	uint64_t own = 0, *word;
 	enum oriel_status status;
 
-	if (!oriel_link_has(q))
+	if (!ori_dev_link_has(q))
 		return ORIEL_ERR_NO_PATH;
-	word = oriel_rdma_take_word(l, q, &own, &status);
+	word = ori_dev_rdma_take_word(l, q, &own, &status);
 	if (!word)
-		return oriel_link_failed(l, q, ORIEL_DEV_FETCH_ADD, status, false);
-	status = oriel_rdma_add_and_wait(w, peer, at, value, word, old);
-	oriel_rdma_give_word(l, word);
+		return ori_dev_link_failed(l, q, ORIEL_DEV_FETCH_ADD, status, false);
+	status = ori_dev_rdma_add_and_wait(w, peer, at, value, word, old);
+	ori_dev_rdma_give_word(l, word);
 	return status;
 }
 
@@ -332,9 +335,9 @@ ORIEL_DEV enum oriel_status oriel_rdma_fetch_add(const struct oriel_dev_window *
  * Whole group: fence on every link of the window that is connected, also after one that fails:
  * its memory is the caller's again afterwards. @is_flush: the puts are visible as well.
  */
-ORIEL_DEV enum oriel_status oriel_rdma_fence_all(const struct oriel_dev_window *w,
-						 struct oriel_dev_group g, bool is_flush,
-						 uint64_t timeout_ns)
+ORIEL_DEV enum oriel_status ori_dev_rdma_fence_all(const struct oriel_dev_window *w,
+						   struct oriel_dev_group g, bool is_flush,
+						   uint64_t timeout_ns)
 {
 	enum oriel_status status = ORIEL_OK, fenced;
 	/* A unit without the code for that path has nothing to wait for. */
@@ -343,9 +346,9 @@ ORIEL_DEV enum oriel_status oriel_rdma_fence_all(const struct oriel_dev_window *
 	for (; peer < w->ranks; peer++) {
 		if (w->peers[peer].path != ORIEL_PATH_RDMA)
 			continue;
-		fenced = is_flush ? oriel_link_flush(w->peers[peer].link, g,
-						     oriel_rdma_control(w, peer, 0), timeout_ns)
-				  : oriel_link_fence(w->peers[peer].link, g, timeout_ns);
+		fenced = is_flush ? ori_dev_link_flush(w->peers[peer].link, g,
+						       ori_dev_rdma_control(w, peer, 0), timeout_ns)
+				  : ori_dev_link_fence(w->peers[peer].link, g, timeout_ns);
 		if (status == ORIEL_OK)
 			status = fenced;
 	}

@@ -13,56 +13,59 @@
  * Whole group, synchronised and with arguments checked; the leader signals. @is_ordered: the
  * signal comes after everything the group did before.
  */
-ORIEL_DEV int64_t oriel_dev_apply_signal(const struct oriel_dev_window *w, struct oriel_dev_group g,
-					 uint32_t peer, uint32_t id, enum oriel_signal_op op,
-					 uint64_t value, bool is_ordered)
+ORIEL_DEV int64_t ori_dev_apply_signal(const struct oriel_dev_window *w, struct oriel_dev_group g,
+				       uint32_t peer, uint32_t id, enum oriel_signal_op op,
+				       uint64_t value, bool is_ordered)
 {
-	struct oriel_dev_peer remote = oriel_dev_peer_of(w, peer);
+	struct oriel_dev_peer remote = ori_dev_peer_of(w, peer);
 
-	switch (oriel_dev_usable(remote.path)) {
+	switch (ori_dev_usable(remote.path)) {
 	case ORIEL_PATH_RDMA:
 		if (!ORIEL_DEV_HAS(ORIEL_PATH_RDMA))
 			break;
 		if (is_ordered && oriel_dev_is_leader(g))
-			oriel_dev_release_begin();
+			ori_dev_release_begin();
 		if (op == ORIEL_SIGNAL_SET)
-			return oriel_rdma_ticket(
-				peer, oriel_link_write_flag(remote.link, g,
-							    oriel_rdma_signal(w, peer, id), value));
-		return oriel_rdma_ticket(peer,
-					 oriel_link_signal(remote.link, g,
-							   oriel_rdma_signal(w, peer, id), value));
+			return ori_dev_rdma_ticket(
+				peer,
+				ori_dev_link_write_flag(remote.link, g,
+							ori_dev_rdma_signal(w, peer, id), value));
+		return ori_dev_rdma_ticket(peer,
+					   ori_dev_link_signal(remote.link, g,
+							       ori_dev_rdma_signal(w, peer, id),
+							       value));
 	case ORIEL_PATH_SELF:
 	case ORIEL_PATH_MAPPED:
 		if (remote.flags & ORIEL_DEV_PEER_SERIAL)
-			oriel_mapped_serial_add(w, peer, oriel_mapped_signal(w, remote.control, id),
-						op, value, !oriel_dev_is_leader(g));
+			ori_dev_mapped_serial_add(w, peer,
+						  ori_dev_mapped_signal(w, remote.control, id), op,
+						  value, !oriel_dev_is_leader(g));
 		else if (oriel_dev_is_leader(g))
-			oriel_mapped_apply_signal(oriel_mapped_signal(w, remote.control, id), op,
-						  value, is_ordered);
+			ori_dev_mapped_apply_signal(ori_dev_mapped_signal(w, remote.control, id),
+						    op, value, is_ordered);
 		return 0;
 	}
 	return ORIEL_ERR_NO_PATH;
 }
 
-ORIEL_DEV enum oriel_status oriel_dev_check_signal(const struct oriel_dev_window *w, uint32_t peer,
-						   uint32_t id, enum oriel_signal_op op)
+ORIEL_DEV enum oriel_status ori_dev_check_signal(const struct oriel_dev_window *w, uint32_t peer,
+						 uint32_t id, enum oriel_signal_op op)
 {
 	enum oriel_status status;
 
-	status = oriel_dev_check_id(w, ORIEL_DEV_SIGNAL, peer, id, w->signals);
+	status = ori_dev_check_id(w, ORIEL_DEV_SIGNAL, peer, id, w->signals);
 	if (status != ORIEL_OK)
 		return status;
-	return oriel_dev_check_choice(w, ORIEL_DEV_SIGNAL, (uint32_t)op, ORIEL_SIGNAL_SET);
+	return ori_dev_check_choice(w, ORIEL_DEV_SIGNAL, (uint32_t)op, ORIEL_SIGNAL_SET);
 }
 
-/* The fast path of a signal, whose word is *@word then: see oriel_dev_fast_range(). */
-ORIEL_DEV bool oriel_dev_fast_signal(const struct oriel_dev_window *w, uint32_t peer, uint32_t id,
-				     enum oriel_signal_op op, uint64_t **word)
+/* The fast path of a signal, whose word is *@word then: see ori_dev_fast_range(). */
+ORIEL_DEV bool ori_dev_fast_signal(const struct oriel_dev_window *w, uint32_t peer, uint32_t id,
+				   enum oriel_signal_op op, uint64_t **word)
 {
 #ifdef __CUDA_ARCH__
-	*word = oriel_dev_now(oriel_dev_inline_of(w, peer)->signals + id);
-	return oriel_dev_is_fast(w, peer) & (id < w->signals) & ((uint32_t)op <= ORIEL_SIGNAL_SET);
+	*word = ori_dev_now(ori_dev_inline_of(w, peer)->signals + id);
+	return ori_dev_is_fast(w, peer) & (id < w->signals) & ((uint32_t)op <= ORIEL_SIGNAL_SET);
 #else
 	(void)w;
 	(void)peer;
@@ -84,7 +87,7 @@ ORIEL_DEV bool oriel_dev_fast_signal(const struct oriel_dev_window *w, uint32_t 
 #define ORIEL_DEV_MESSAGE_THREADS 256u
 
 /* Is thread @rank of a block of any size one of those that copy a message of @length bytes? */
-ORIEL_DEV bool oriel_dev_is_copier(uint32_t rank, uint32_t length)
+ORIEL_DEV bool ori_dev_is_copier(uint32_t rank, uint32_t length)
 {
 	/* The leader's warp always loads the target. */
 	return (rank < ORIEL_DEV_MESSAGE_THREADS) &
@@ -92,7 +95,7 @@ ORIEL_DEV bool oriel_dev_is_copier(uint32_t rank, uint32_t length)
 }
 
 /* Number of threads of @g, a block, that are. */
-ORIEL_DEV uint32_t oriel_dev_copiers(struct oriel_dev_group g, uint32_t length)
+ORIEL_DEV uint32_t ori_dev_copiers(struct oriel_dev_group g, uint32_t length)
 {
 	uint32_t some = ORIEL_DEV_MESSAGE_THREADS;
 
@@ -107,20 +110,20 @@ ORIEL_DEV uint32_t oriel_dev_copiers(struct oriel_dev_group g, uint32_t length)
  * Check and locate the targets of a put and of a signal. ORIEL_AGAIN: the peer needs a NIC, or its
  * signal turns.
  */
-ORIEL_DEV enum oriel_status oriel_dev_check_put_signal(const struct oriel_dev_window *w,
-						       uint32_t peer, uint64_t to, uint64_t length,
-						       uint32_t id, struct oriel_dev_target *remote)
+ORIEL_DEV enum oriel_status ori_dev_check_put_signal(const struct oriel_dev_window *w,
+						     uint32_t peer, uint64_t to, uint64_t length,
+						     uint32_t id, struct oriel_dev_target *remote)
 {
 	enum oriel_status status;
 
-	if (ORIEL_DEV_OFTEN(oriel_dev_fast_range(w, peer, to, length, remote) & (id < w->signals)))
+	if (ORIEL_DEV_OFTEN(ori_dev_fast_range(w, peer, to, length, remote) & (id < w->signals)))
 		return ORIEL_OK;
-	status = oriel_dev_check_id(w, ORIEL_DEV_SIGNAL, peer, id, w->signals);
+	status = ori_dev_check_id(w, ORIEL_DEV_SIGNAL, peer, id, w->signals);
 	if (status == ORIEL_OK)
-		status = oriel_dev_check_room(w, true, ORIEL_DEV_PUT, peer, to, length, remote);
+		status = ori_dev_check_room(w, true, ORIEL_DEV_PUT, peer, to, length, remote);
 	if (status != ORIEL_OK)
 		return status;
-	switch (oriel_dev_usable(remote->peer.path)) {
+	switch (ori_dev_usable(remote->peer.path)) {
 	case ORIEL_PATH_SELF:
 	case ORIEL_PATH_MAPPED:
 		return remote->peer.flags & ORIEL_DEV_PEER_SERIAL ? ORIEL_AGAIN : ORIEL_OK;
@@ -131,28 +134,28 @@ ORIEL_DEV enum oriel_status oriel_dev_check_put_signal(const struct oriel_dev_wi
 }
 
 /* Whole group, arguments checked: oriel_dev_put_signal() to a serial peer. */
-ORIEL_DEV int64_t oriel_dev_put_signal_serially(const struct oriel_dev_window *w,
-						struct oriel_dev_group g, uint32_t peer,
-						uint64_t to, const void *from, uint64_t length,
-						uint32_t id, uint64_t value)
+ORIEL_DEV int64_t ori_dev_put_signal_serially(const struct oriel_dev_window *w,
+					      struct oriel_dev_group g, uint32_t peer, uint64_t to,
+					      const void *from, uint64_t length, uint32_t id,
+					      uint64_t value)
 {
 	struct oriel_dev_target remote;
 
 	/* Only the threads that copy short messages have located it. */
-	(void)oriel_dev_locate(w, true, peer, to, length, &remote);
-	oriel_mapped_copy(g, remote.base, from, length);
+	(void)ori_dev_locate(w, true, peer, to, length, &remote);
+	ori_dev_mapped_copy(g, remote.base, from, length);
 	oriel_dev_sync(g);
-	oriel_mapped_serial_add(w, peer, oriel_mapped_signal(w, remote.peer.control, id),
-				ORIEL_SIGNAL_ADD, value, !oriel_dev_is_leader(g));
+	ori_dev_mapped_serial_add(w, peer, ori_dev_mapped_signal(w, remote.peer.control, id),
+				  ORIEL_SIGNAL_ADD, value, !oriel_dev_is_leader(g));
 	return 0;
 }
 
 /* One thread; the leader's part of oriel_dev_wait_signal(). */
-ORIEL_DEV enum oriel_status oriel_dev_wait_sum(const struct oriel_dev_window *w,
-					       struct oriel_dev_group g,
-					       const struct oriel_dev_aim *aim, uint64_t timeout_ns)
+ORIEL_DEV enum oriel_status ori_dev_wait_sum(const struct oriel_dev_window *w,
+					     struct oriel_dev_group g,
+					     const struct oriel_dev_aim *aim, uint64_t timeout_ns)
 {
-	struct oriel_dev_waiter waiter = oriel_dev_wait_begin(w, g, timeout_ns);
+	struct oriel_dev_waiter waiter = ori_dev_wait_begin(w, g, timeout_ns);
 	enum oriel_status status;
 	uint64_t sum;
 	uint32_t i;
@@ -161,35 +164,35 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_sum(const struct oriel_dev_window *w,
 		sum = 0;
 		/* Two at a time, so that one load does not wait for the other. */
 		for (i = 0; i + 1 < w->ranks; i += 2) {
-			uint64_t one = oriel_dev_load_relaxed(oriel_mapped_inbox(w, i, aim->id));
+			uint64_t one = oriel_dev_load_relaxed(ori_dev_mapped_inbox(w, i, aim->id));
 			uint64_t two =
-				oriel_dev_load_relaxed(oriel_mapped_inbox(w, i + 1, aim->id));
+				oriel_dev_load_relaxed(ori_dev_mapped_inbox(w, i + 1, aim->id));
 
 			sum += one + two;
 		}
 		if (i < w->ranks)
-			sum += oriel_dev_load_relaxed(oriel_mapped_inbox(w, i, aim->id));
-		if (oriel_dev_compare(sum, aim->compare, aim->operand))
+			sum += oriel_dev_load_relaxed(ori_dev_mapped_inbox(w, i, aim->id));
+		if (ori_dev_compare(sum, aim->compare, aim->operand))
 			break;
-		status = oriel_dev_wait_step(&waiter, aim, sum);
+		status = ori_dev_wait_step(&waiter, aim, sum);
 		if (status != ORIEL_AGAIN)
 			return status;
 	}
 	for (i = 0; i < w->ranks; i++)
-		(void)oriel_dev_acquire(oriel_mapped_inbox(w, i, aim->id), 0);
+		(void)ori_dev_acquire(ori_dev_mapped_inbox(w, i, aim->id), 0);
 	return ORIEL_OK;
 }
 
-ORIEL_DEV enum oriel_status oriel_dev_check_wait_from(const struct oriel_dev_window *w,
-						      uint32_t source, uint32_t id,
-						      enum oriel_compare compare)
+ORIEL_DEV enum oriel_status ori_dev_check_wait_from(const struct oriel_dev_window *w,
+						    uint32_t source, uint32_t id,
+						    enum oriel_compare compare)
 {
 	enum oriel_status status;
 
-	status = oriel_dev_check_id(w, ORIEL_DEV_WAIT_SIGNAL_FROM, source, id, w->signals);
+	status = ori_dev_check_id(w, ORIEL_DEV_WAIT_SIGNAL_FROM, source, id, w->signals);
 	if (status != ORIEL_OK)
 		return status;
-	return oriel_dev_check_choice(w, ORIEL_DEV_WAIT_SIGNAL_FROM, (uint32_t)compare, ORIEL_LE);
+	return ori_dev_check_choice(w, ORIEL_DEV_WAIT_SIGNAL_FROM, (uint32_t)compare, ORIEL_LE);
 }
 
 #endif

@@ -41,17 +41,17 @@ struct oriel_dev_link;
 
 /* Properties of a rank of a window, beside its path. */
 enum oriel_dev_peer_flags {
-	/* Its link reaches own buffers by their keys, see oriel_rdma_own(). */
+	/* Its link reaches own buffers by their keys, see ori_dev_rdma_own(). */
 	ORIEL_DEV_PEER_OWN_KEYS = 1,
 	/*
 	 * Mapped over a bus that passes no atomics to its memory: the words of this rank there
-	 * change by stores alone, see oriel_mapped_serial_add().
+	 * change by stores alone, see ori_dev_mapped_serial_add().
 	 */
 	ORIEL_DEV_PEER_SERIAL = 2,
 	/* Mapped over a bus that splits lines, which LL128 needs whole. */
 	ORIEL_DEV_PEER_NARROW = 4,
 	/* Some rank is serial to it: fetch_add() there excludes others, see
-	 * oriel_dev_add_in_turn().
+	 * ori_dev_add_in_turn().
 	 */
 	ORIEL_DEV_PEER_TURNS = 8,
 };

@@ -20,7 +20,7 @@ struct oriel_dev_waiter {
 	uint64_t late; /* on a CPU: the age at which oriel_cpu_late() is called */
 };
 
-ORIEL_DEV bool oriel_dev_compare(uint64_t seen, uint32_t compare, uint64_t operand)
+ORIEL_DEV bool ori_dev_compare(uint64_t seen, uint32_t compare, uint64_t operand)
 {
 	switch (compare) {
 	case ORIEL_EQ:
@@ -42,8 +42,8 @@ ORIEL_DEV bool oriel_dev_compare(uint64_t seen, uint32_t compare, uint64_t opera
 }
 
 /* The caller has set @fault to WRITING and writes it alone. */
-ORIEL_DEV void oriel_dev_fault_write(struct oriel_dev_fault *fault,
-				     const struct oriel_dev_fault *record)
+ORIEL_DEV void ori_dev_fault_write(struct oriel_dev_fault *fault,
+				   const struct oriel_dev_fault *record)
 {
 	fault->status = record->status;
 	fault->what = record->what;
@@ -55,24 +55,24 @@ ORIEL_DEV void oriel_dev_fault_write(struct oriel_dev_fault *fault,
 	fault->age_ns = record->age_ns;
 	fault->finder = record->finder;
 	/* Acquired by any thread that finds the fault FULL. */
-	oriel_dev_store_release32(&fault->state, ORIEL_DEV_FAULT_FULL);
+	ori_dev_store_release32(&fault->state, ORIEL_DEV_FAULT_FULL);
 }
 
 /*
  * Leave @record in @fault unless one has been left before: the first cause is the one worth
  * reading. Any thread.
  */
-ORIEL_DEV_COLD void oriel_dev_leave(struct oriel_dev_fault *fault,
-				    const struct oriel_dev_fault *record)
+ORIEL_DEV_COLD void ori_dev_leave(struct oriel_dev_fault *fault,
+				  const struct oriel_dev_fault *record)
 {
-	if (oriel_dev_swap_acq_rel32_gpu(&fault->state, ORIEL_DEV_FAULT_EMPTY,
-					 ORIEL_DEV_FAULT_WRITING))
-		oriel_dev_fault_write(fault, record);
+	if (ori_dev_swap_acq_rel32_gpu(&fault->state, ORIEL_DEV_FAULT_EMPTY,
+				       ORIEL_DEV_FAULT_WRITING))
+		ori_dev_fault_write(fault, record);
 }
 
-ORIEL_DEV struct oriel_dev_fault oriel_dev_fault_make(uint32_t window, enum oriel_status status,
-						      const struct oriel_dev_aim *aim,
-						      uint64_t seen, uint64_t age_ns)
+ORIEL_DEV struct oriel_dev_fault ori_dev_fault_make(uint32_t window, enum oriel_status status,
+						    const struct oriel_dev_aim *aim, uint64_t seen,
+						    uint64_t age_ns)
 {
 	struct oriel_dev_fault record = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
 
@@ -91,17 +91,17 @@ ORIEL_DEV struct oriel_dev_fault oriel_dev_fault_make(uint32_t window, enum orie
  * Leave in @fault that @aim was not met. Everything by value, so that a kernel that never calls
  * this keeps all of it in registers.
  */
-ORIEL_DEV_COLD void oriel_dev_report(struct oriel_dev_fault *fault, uint32_t window,
-				     enum oriel_status status, struct oriel_dev_aim aim,
-				     uint64_t seen, uint64_t age_ns)
+ORIEL_DEV_COLD void ori_dev_report(struct oriel_dev_fault *fault, uint32_t window,
+				   enum oriel_status status, struct oriel_dev_aim aim,
+				   uint64_t seen, uint64_t age_ns)
 {
-	struct oriel_dev_fault record = oriel_dev_fault_make(window, status, &aim, seen, age_ns);
+	struct oriel_dev_fault record = ori_dev_fault_make(window, status, &aim, seen, age_ns);
 
-	oriel_dev_leave(fault, &record);
+	ori_dev_leave(fault, &record);
 }
 
 /* The record in a FULL @fault, whose state other threads may still read. */
-ORIEL_DEV struct oriel_dev_fault oriel_dev_fault_copy(const struct oriel_dev_fault *fault)
+ORIEL_DEV struct oriel_dev_fault ori_dev_fault_copy(const struct oriel_dev_fault *fault)
 {
 	struct oriel_dev_fault copy = {ORIEL_DEV_FAULT_FULL,
 				       fault->status,
@@ -120,9 +120,9 @@ ORIEL_DEV struct oriel_dev_fault oriel_dev_fault_copy(const struct oriel_dev_fau
 }
 
 /* ORIEL_OK while nothing has broken the communicator. */
-ORIEL_DEV enum oriel_status oriel_dev_health(const struct oriel_dev_window *w)
+ORIEL_DEV enum oriel_status ori_dev_health(const struct oriel_dev_window *w)
 {
-	if (oriel_dev_load_acquire32(&w->health->state) != ORIEL_DEV_FAULT_FULL)
+	if (ori_dev_load_acquire32(&w->health->state) != ORIEL_DEV_FAULT_FULL)
 		return ORIEL_OK;
 	return (enum oriel_status)w->health->status;
 }
@@ -131,9 +131,8 @@ ORIEL_DEV enum oriel_status oriel_dev_health(const struct oriel_dev_window *w)
  * A leader that spins may occupy the core that a thread of its own team needs: so a team has a
  * limit of its own for its spins.
  */
-ORIEL_DEV struct oriel_dev_waiter oriel_dev_wait_begin(const struct oriel_dev_window *w,
-						       struct oriel_dev_group g,
-						       uint64_t timeout_ns)
+ORIEL_DEV struct oriel_dev_waiter ori_dev_wait_begin(const struct oriel_dev_window *w,
+						     struct oriel_dev_group g, uint64_t timeout_ns)
 {
 	struct oriel_dev_waiter waiter = {w, timeout_ns, 0, 0, w->spin, 0};
 
@@ -156,9 +155,8 @@ ORIEL_DEV struct oriel_dev_waiter oriel_dev_wait_begin(const struct oriel_dev_wi
  * The slow half of a poll: the word did not compare, and it is time to read the clock and the
  * health. ORIEL_AGAIN to go on.
  */
-ORIEL_DEV_RARE enum oriel_status oriel_dev_wait_slowly(struct oriel_dev_waiter *waiter,
-						       const struct oriel_dev_aim *aim,
-						       uint64_t seen)
+ORIEL_DEV_RARE enum oriel_status ori_dev_wait_slowly(struct oriel_dev_waiter *waiter,
+						     const struct oriel_dev_aim *aim, uint64_t seen)
 {
 	const struct oriel_dev_window *w = waiter->window;
 	uint64_t limit = waiter->timeout_ns ? waiter->timeout_ns : w->timeout_ns;
@@ -176,7 +174,7 @@ ORIEL_DEV_RARE enum oriel_status oriel_dev_wait_slowly(struct oriel_dev_waiter *
 	if (!is_over && waiter->polls % ORIEL_DEV_POLLS_PER_HEALTH)
 		return ORIEL_AGAIN;
 #endif
-	status = oriel_dev_health(w);
+	status = ori_dev_health(w);
 	if (status != ORIEL_OK)
 		return status;
 	if (is_over) {
@@ -185,30 +183,30 @@ ORIEL_DEV_RARE enum oriel_status oriel_dev_wait_slowly(struct oriel_dev_waiter *
 		 * passes, the job is stuck.
 		 */
 		if (!waiter->timeout_ns)
-			oriel_dev_report(w->blame, w->number, ORIEL_ERR_TIMEOUT, *aim, seen,
-					 now - waiter->start);
+			ori_dev_report(w->blame, w->number, ORIEL_ERR_TIMEOUT, *aim, seen,
+				       now - waiter->start);
 #ifndef __CUDA_ARCH__
-		record = oriel_dev_fault_make(w->number, ORIEL_ERR_TIMEOUT, aim, seen,
-					      now - waiter->start);
+		record = ori_dev_fault_make(w->number, ORIEL_ERR_TIMEOUT, aim, seen,
+					    now - waiter->start);
 		oriel_cpu_expire(&record, aim->compare, waiter->timeout_ns != 0);
 #endif
 		return ORIEL_ERR_TIMEOUT;
 	}
 #ifndef __CUDA_ARCH__
 	if (!ORIEL_DEV_OFTEN(now - waiter->start < waiter->late)) {
-		record = oriel_dev_fault_make(w->number, ORIEL_ERR_TIMEOUT, aim, seen,
-					      now - waiter->start);
+		record = ori_dev_fault_make(w->number, ORIEL_ERR_TIMEOUT, aim, seen,
+					    now - waiter->start);
 		record.finder = w->rank + 1;
 		waiter->late = oriel_cpu_late(&record, aim->compare, limit);
 	}
 #endif
-	oriel_dev_back_off(now - waiter->start);
+	ori_dev_back_off(now - waiter->start);
 	return ORIEL_AGAIN;
 }
 
 /* One poll did not compare. ORIEL_AGAIN: poll again. */
-ORIEL_DEV enum oriel_status oriel_dev_wait_step(struct oriel_dev_waiter *waiter,
-						const struct oriel_dev_aim *aim, uint64_t seen)
+ORIEL_DEV enum oriel_status ori_dev_wait_step(struct oriel_dev_waiter *waiter,
+					      const struct oriel_dev_aim *aim, uint64_t seen)
 {
 	waiter->polls++;
 #ifdef __CUDA_ARCH__
@@ -222,7 +220,7 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_step(struct oriel_dev_waiter *waiter,
 		return ORIEL_AGAIN;
 	}
 #endif
-	return oriel_dev_wait_slowly(waiter, aim, seen);
+	return ori_dev_wait_slowly(waiter, aim, seen);
 }
 
 /*
@@ -236,24 +234,24 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_step(struct oriel_dev_waiter *waiter,
 #endif
 
 /* ORIEL_DEV_POLLS_PER_TURN polls did not compare. ORIEL_AGAIN: poll again, as often. */
-ORIEL_DEV enum oriel_status oriel_dev_wait_turn(struct oriel_dev_waiter *waiter,
-						const struct oriel_dev_aim *aim, uint64_t seen)
+ORIEL_DEV enum oriel_status ori_dev_wait_turn(struct oriel_dev_waiter *waiter,
+					      const struct oriel_dev_aim *aim, uint64_t seen)
 {
 	/* Up to the next read of the clock, whatever steps there were. */
 	waiter->polls |= ORIEL_DEV_POLLS_PER_TURN - 1;
-	return oriel_dev_wait_step(waiter, aim, seen);
+	return ori_dev_wait_step(waiter, aim, seen);
 }
 
 /*
  * One thread of @g. Poll until *aim->word compares, at most @timeout_ns (0 = the window's).
  * *@seen is its value then. Nothing is acquired.
  */
-ORIEL_DEV enum oriel_status oriel_dev_poll_word(const struct oriel_dev_window *w,
-						struct oriel_dev_group g,
-						const struct oriel_dev_aim *aim,
-						uint64_t timeout_ns, uint64_t *seen)
+ORIEL_DEV enum oriel_status ori_dev_poll_word(const struct oriel_dev_window *w,
+					      struct oriel_dev_group g,
+					      const struct oriel_dev_aim *aim, uint64_t timeout_ns,
+					      uint64_t *seen)
 {
-	struct oriel_dev_waiter waiter = oriel_dev_wait_begin(w, g, timeout_ns);
+	struct oriel_dev_waiter waiter = ori_dev_wait_begin(w, g, timeout_ns);
 	enum oriel_status status;
 	uint32_t i;
 
@@ -261,25 +259,25 @@ ORIEL_DEV enum oriel_status oriel_dev_poll_word(const struct oriel_dev_window *w
 		ORIEL_DEV_UNROLL_FEW
 		for (i = 0; i < ORIEL_DEV_POLLS_PER_TURN; i++) {
 			*seen = oriel_dev_load_relaxed(aim->word);
-			if (ORIEL_DEV_OFTEN(oriel_dev_compare(*seen, aim->compare, aim->operand)))
+			if (ORIEL_DEV_OFTEN(ori_dev_compare(*seen, aim->compare, aim->operand)))
 				return ORIEL_OK;
 		}
-		status = oriel_dev_wait_turn(&waiter, aim, *seen);
+		status = ori_dev_wait_turn(&waiter, aim, *seen);
 		if (status != ORIEL_AGAIN)
 			return status;
 	}
 }
 
 /* The same; this thread then sees everything written before the word was released. */
-ORIEL_DEV enum oriel_status oriel_dev_wait_value(const struct oriel_dev_window *w,
-						 struct oriel_dev_group g,
-						 const struct oriel_dev_aim *aim,
-						 uint64_t timeout_ns, uint64_t *seen)
+ORIEL_DEV enum oriel_status ori_dev_wait_value(const struct oriel_dev_window *w,
+					       struct oriel_dev_group g,
+					       const struct oriel_dev_aim *aim, uint64_t timeout_ns,
+					       uint64_t *seen)
 {
-	enum oriel_status status = oriel_dev_poll_word(w, g, aim, timeout_ns, seen);
+	enum oriel_status status = ori_dev_poll_word(w, g, aim, timeout_ns, seen);
 
 	if (status == ORIEL_OK)
-		*seen = oriel_dev_acquire(aim->word, *seen);
+		*seen = ori_dev_acquire(aim->word, *seen);
 	return status;
 }
 
@@ -287,7 +285,7 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_value(const struct oriel_dev_window *
  * Is this thread one of those that wait for the group? The leader; on a GPU all of its warp,
  * whose polls are one instruction, so that it does not diverge.
  */
-ORIEL_DEV bool oriel_dev_is_poller(struct oriel_dev_group g)
+ORIEL_DEV bool ori_dev_is_poller(struct oriel_dev_group g)
 {
 #ifdef __CUDA_ARCH__
 	return g.rank < 32;
@@ -297,15 +295,15 @@ ORIEL_DEV bool oriel_dev_is_poller(struct oriel_dev_group g)
 }
 
 /* Whole group: the threads that poll for it wait, and all get the status. */
-ORIEL_DEV enum oriel_status oriel_dev_wait_led(const struct oriel_dev_window *w,
-					       struct oriel_dev_group g,
-					       const struct oriel_dev_aim *aim, uint64_t timeout_ns)
+ORIEL_DEV enum oriel_status ori_dev_wait_led(const struct oriel_dev_window *w,
+					     struct oriel_dev_group g,
+					     const struct oriel_dev_aim *aim, uint64_t timeout_ns)
 {
 	enum oriel_status status = ORIEL_OK;
 	uint64_t seen;
 
-	if (oriel_dev_is_poller(g))
-		status = oriel_dev_wait_value(w, g, aim, timeout_ns, &seen);
+	if (ori_dev_is_poller(g))
+		status = ori_dev_wait_value(w, g, aim, timeout_ns, &seen);
 	return oriel_dev_vote(g, status);
 }
 
@@ -313,8 +311,8 @@ ORIEL_DEV enum oriel_status oriel_dev_wait_led(const struct oriel_dev_window *w,
  * Whole group; syncs. The leader's result: it returns the leader's @status to all, and *@value
  * becomes the leader's for all.
  */
-ORIEL_DEV enum oriel_status oriel_dev_share_result(struct oriel_dev_group g,
-						   enum oriel_status status, uint64_t *value)
+ORIEL_DEV enum oriel_status ori_dev_share_result(struct oriel_dev_group g, enum oriel_status status,
+						 uint64_t *value)
 {
 #ifdef __CUDA_ARCH__
 	if (g.kind == ORIEL_DEV_BLOCK) {
@@ -335,7 +333,7 @@ ORIEL_DEV enum oriel_status oriel_dev_share_result(struct oriel_dev_group g,
 			oriel_dev_store_relaxed(&g.team->share[turn], *value);
 			oriel_dev_store_relaxed(&g.team->vote[turn], (uint64_t)(int64_t)status);
 		}
-		oriel_team_sync(g.team);
+		ori_dev_team_sync(g.team);
 		*value = oriel_dev_load_relaxed(&g.team->share[turn]);
 		return (enum oriel_status)(int64_t)oriel_dev_load_relaxed(&g.team->vote[turn]);
 	}
