@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""layers.py [--self-test]: whether every #include keeps to the layers, and no file is long.
+"""layers.py [--self-test]: whether every #include keeps to the layers, no file is long, and
+names of device functions say who may call them.
 
 The table is the one of docs/architecture.md. A module may include itself and
 what its line names; names come from the lines above, so order is depth.
@@ -85,8 +86,15 @@ DEFINES = {
     ("src/sys/probe.c", "oriel/comm.h"),
 }
 
-# Helpers of the device headers: no API.
+# Device functions: users call those of DEV, by DEV_NAMES; helpers, which are no API, are those
+# of DETAIL and have DETAIL_PREFIX. Only DETAIL_USERS name helpers: the two tools measure links.
+DEV = "include/oriel/dev/"
 DETAIL = "include/oriel/dev/detail/"
+DEV_NAMES = re.compile(r"oriel_dev_\w+|oriel_at|oriel_team_open")
+DETAIL_PREFIX = "ori_dev_"
+DETAIL_USERS = (DEV, "src/", "tests/", "bench/", "tools/perf", "tools/field/")
+DEFINITION = re.compile(r"^(?:ORIEL_DEV\w*|static)\b[^;{}()=#]*?\b(\w+)\(", re.MULTILINE)
+HELPER = re.compile(rf"\b{DETAIL_PREFIX}\w+|oriel/dev/detail/")
 
 PLAIN = {"stdbool.h", "stddef.h", "stdint.h", "string.h"}
 SOURCES = (".c", ".h", ".cu", ".cuh", ".cpp")
@@ -203,6 +211,20 @@ def twins(paths):
             yield f"{path}:1: has the basename of {first}: names are unique in {tree}/"
 
 
+def name_complaints(path, text):
+    """What is wrong with the device functions that @path defines, or names, in its @text."""
+    for match in DEFINITION.finditer(text) if path.startswith(DEV) else ():
+        line = text.count("\n", 0, match.start(1)) + 1
+        if path.startswith(DETAIL) and not match[1].startswith(DETAIL_PREFIX):
+            yield f"{path}:{line}: {match[1]} is a helper: its prefix is {DETAIL_PREFIX}"
+        elif not path.startswith(DETAIL) and not DEV_NAMES.fullmatch(match[1]):
+            yield f"{path}:{line}: {match[1]} is not oriel_dev_: helpers lie in {DETAIL}"
+    match = not path.startswith(DETAIL_USERS) and HELPER.search(text)
+    if match:
+        line = text.count("\n", 0, match.start()) + 1
+        yield f"{path}:{line}: {match[0]} is no API of device functions"
+
+
 def check(root):
     """All complaints about the tree at @root."""
     paths = list(sources(root))
@@ -211,7 +233,9 @@ def check(root):
         name = file_module(path)[0]
         number = 0
         with open(os.path.join(root, path), encoding="utf-8") as file:
-            for number, line in enumerate(file, 1):
+            text = file.read()
+            complaints.extend(name_complaints(path, text))
+            for number, line in enumerate(text.splitlines(), 1):
                 match = INCLUDE.match(line)
                 why = match and include_complaint(root, path, *match.groups())
                 if why:
@@ -225,7 +249,7 @@ def check(root):
 # A file that is longer has more than one noun.
 LINES_MOST = 700
 
-# What --self-test plants: (path, its one line, whether that is a violation).
+# What --self-test plants: (path, its text, whether that is a violation).
 PLANTED = [
     ("include/oriel/status.h", "#include <stdint.h>", False),
     ("include/oriel/window.h", "#include <oriel/status.h>", False),
@@ -237,7 +261,16 @@ PLANTED = [
     ("include/oriel/dev/window.h", "", True),
     ("include/oriel/dev/detail/types.h", "#include <oriel/dev/types.h>", False),
     ("include/oriel/dev/detail/window.h", "", True),
-    ("include/oriel/dev/detail/cpu.h", "", False),
+    ("include/oriel/dev/detail/cpu.h", "uint64_t oriel_cpu_clock_ns(void);", False),
+    ("include/oriel/dev/data.h", "ORIEL_DEV int64_t oriel_dev_put(int a);", False),
+    ("include/oriel/dev/word.h", "ORIEL_DEV void ori_dev_store(void)\n{\n}", True),
+    ("include/oriel/dev/group.h", "ORIEL_DEV bool\noriel_team_open(int a)", False),
+    ("include/oriel/dev/link.h", "static __device__ void oriel_link_put(int a)", True),
+    ("include/oriel/dev/detail/copy.h", "ORIEL_DEV_COLD bool ori_dev_copy(int a)", False),
+    ("include/oriel/dev/detail/rdma.h", "ORIEL_DEV bool oriel_dev_is_rdma(int a)", True),
+    ("examples/ring.c", "#include <oriel/dev/detail/cpu.h>", True),
+    ("examples/put.c", "\tori_dev_link_put(l);", True),
+    ("tools/perf_wqe.c", "#include <oriel/dev/detail/cpu.h>", False),
     ("src/base/error.h", "#include <oriel/status.h>", False),
     ("src/base/error.c", '#include "error.h"', True),
     ("src/base/long.c", "\n" * 700, True),

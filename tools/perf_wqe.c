@@ -5,6 +5,8 @@
  * (ORIEL_SOFT_HCA=sink=1) disturbs least. Each thread of a team posts on its own, except in the
  * cooperative case.
  */
+#include <oriel/dev/detail/rdma.h>
+
 #include "perf.h"
 #include "perf_pass.h"
 

@@ -5,6 +5,8 @@
  * waits for a completion. usage: post_rows
  */
 #define ORIEL_DEV_PATHS 8u /* rdma */
+#include <oriel/dev/detail/rdma.h>
+
 #include "bare.h"
 #include "samples.h"
 
