@@ -153,7 +153,7 @@ static size_t make_slot(const struct ori_gather *g, enum oriel_dev_lines lines, 
 
 	if (part < ori_gather_lines_part(g, lines))
 		part = ori_gather_lines_part(g, lines);
-	return ori_dev_gather_slot(lines, part, 1);
+	return oriel_dev_gather_slot(lines, part, 1);
 }
 
 /* Lays out both kinds of lines in the staging. Returns their length. */
@@ -170,17 +170,17 @@ static size_t make_lay_out_lines(struct ori_gather *g)
 	g->ll = (struct oriel_dev_gather){.lines = ORIEL_DEV_LINES_LL,
 					  .id = make_id(g, ORI_GATHER_LL)};
 	if (!g->is_gpu) {
-		g->ll.slot = ori_dev_gather_slot(ORIEL_DEV_LINES_LL, longest, 1);
-		return ori_dev_gather_staging(ranks, g->parts, g->ll.slot);
+		g->ll.slot = oriel_dev_gather_slot(ORIEL_DEV_LINES_LL, longest, 1);
+		return oriel_dev_gather_staging(ranks, g->parts, g->ll.slot);
 	}
 	g->ll.slot = make_slot(g, ORIEL_DEV_LINES_LL,
 			       longest < ORI_GATHER_LL_MOST ? longest : ORI_GATHER_LL_MOST);
-	length = ori_dev_gather_staging(ranks, g->parts, g->ll.slot);
+	length = oriel_dev_gather_staging(ranks, g->parts, g->ll.slot);
 	g->ll128 = (struct oriel_dev_gather){.lines = longer,
 					     .id = make_id(g, ORI_GATHER_LL128),
 					     .slot = make_slot(g, longer, longest),
 					     .staging = length};
-	return length + ori_dev_gather_staging(ranks, g->parts, g->ll128.slot);
+	return length + oriel_dev_gather_staging(ranks, g->parts, g->ll128.slot);
 }
 
 /* Lays out the staging: lines, then notes. Returns its length. */
@@ -194,7 +194,7 @@ static size_t make_lay_out(struct ori_gather *g)
 	g->notes = (struct oriel_dev_gather){.id = make_id(g, ORI_GATHER_NOTES), .staging = length};
 	if (!g->kind->has_notes)
 		return length;
-	return length + ori_dev_exchange_staging(ranks, ori_gather_exchange_parts(g));
+	return length + oriel_dev_exchange_staging(ranks, ori_gather_exchange_parts(g));
 }
 
 static const unsigned make_flags[ORI_COLLECTIVES] = {

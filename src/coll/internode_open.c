@@ -247,7 +247,7 @@ static enum oriel_status internode_connect_all(struct ori_internode *internode, 
 enum oriel_status ori_internode_open(struct ori_gather *g, size_t length)
 {
 	uint32_t ranks = oriel_comm_size(g->comm);
-	size_t notes = g->kind->has_notes ? ori_dev_exchange_staging(ranks, 1) : 0;
+	size_t notes = g->kind->has_notes ? oriel_dev_exchange_staging(ranks, 1) : 0;
 	const struct oriel_window_attr attr = {.size = sizeof(attr),
 					       .length = notes,
 					       .signals = ORI_INTERNODE_SIGNALS,

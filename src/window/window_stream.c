@@ -398,8 +398,8 @@ static uint64_t stream_staging(const struct oriel_window *w, enum ori_kernel ker
 			       const struct ori_kernel_call *c)
 {
 	if (kernel == ORI_KERNEL_GATHER_LINES)
-		return ori_dev_gather_staging(w->device.ranks, c->parts, c->gather.slot);
-	return kernel == ORI_KERNEL_EXCHANGE ? ori_dev_exchange_staging(w->device.ranks, c->parts)
+		return oriel_dev_gather_staging(w->device.ranks, c->parts, c->gather.slot);
+	return kernel == ORI_KERNEL_EXCHANGE ? oriel_dev_exchange_staging(w->device.ranks, c->parts)
 					     : 0;
 }
 
@@ -432,7 +432,7 @@ static enum oriel_status stream_check_gather(const struct oriel_window *w,
 	status =
 		ori_dev_check_any(d, ORIEL_DEV_SIGNAL, c->gather.id + 2 * c->parts - 1, d->signals);
 	if (status == ORIEL_OK && kernel == ORI_KERNEL_GATHER_LINES &&
-	    ori_dev_gather_slot(c->gather.lines, c->length, c->parts) > c->gather.slot)
+	    oriel_dev_gather_slot(c->gather.lines, c->length, c->parts) > c->gather.slot)
 		status =
 			ori_fail(ORIEL_ERR_RANGE,
 				 "window %u: gather of %llu bytes in %u parts: slots of %llu bytes",

@@ -9,6 +9,12 @@
 
 #include <oriel/dev/detail/exchange.h>
 
+/* Any thread, and the host: bytes of the staging for the notes of @ranks ranks and @parts parts. */
+ORIEL_DEV uint64_t oriel_dev_exchange_staging(uint32_t ranks, uint32_t parts)
+{
+	return 2 * (uint64_t)ranks * parts * sizeof(struct oriel_dev_note);
+}
+
 /*
  * Whole group: one execution in which the message of @root is written to the beginning of the
  * result of every rank. Only the root reads @from. It puts to a peer after that peer's credit, a

@@ -18,6 +18,27 @@
 #include <oriel/dev/detail/gather.h>
 
 /*
+ * Any thread, and the host: bytes of the staging for @ranks ranks and @parts parts, each with slots
+ * of @slot bytes.
+ */
+ORIEL_DEV uint64_t oriel_dev_gather_staging(uint32_t ranks, uint32_t parts, uint64_t slot)
+{
+	return 2 * (uint64_t)ranks * parts * slot;
+}
+
+/*
+ * Any thread, and the host: bytes of a slot for messages of @length bytes in @parts parts; @lines
+ * is an enum oriel_dev_lines.
+ */
+ORIEL_DEV uint64_t oriel_dev_gather_slot(uint32_t lines, uint64_t length, uint32_t parts)
+{
+	uint64_t mine = ((length + parts - 1) / parts + 63) & ~(uint64_t)63;
+
+	return lines == ORIEL_DEV_LINES_LL128 ? ori_dev_ll128_length(mine)
+					      : ori_dev_ll_length(mine);
+}
+
+/*
  * Whole group: one execution by lines, each of which carries a flag that shows its arrival. A rank
  * waits only for the lines of its peers. The two halves of the staging alternate: once all lines
  * of one execution have arrived, all ranks have read the lines of the execution before, so that
@@ -40,7 +61,7 @@ ORIEL_DEV enum oriel_status oriel_dev_gather_lines(const struct oriel_dev_window
 
 	if (status != ORIEL_OK || !mine)
 		return status;
-	if (ori_dev_gather_slot(c->lines, mine, 1) > c->slot)
+	if (oriel_dev_gather_slot(c->lines, mine, 1) > c->slot)
 		return ORIEL_ERR_RANGE;
 	epoch = oriel_dev_load_relaxed(ori_dev_gather_count(w, c, part)) + 1;
 	/* Never 0, which is the flag of a line that no rank has written. */

@@ -221,8 +221,9 @@ enum oriel_dev_lines {
 struct oriel_dev_gather {
 	uint64_t to;      /* oriel_at() of the result, in the window of every rank */
 	char *result;     /* local address of the result */
-	uint64_t staging; /* offset in buffer 0; a multiple of 128; zeroed at first */
-	uint64_t slot;    /* staging bytes for one part and one rank; whole lines */
+	uint64_t staging; /* offset in buffer 0; a multiple of 128; zeroed at first; of
+			     oriel_dev_gather_staging() or oriel_dev_exchange_staging() bytes */
+	uint64_t slot;    /* staging bytes for one part and one rank: oriel_dev_gather_slot() */
 	uint64_t stride;  /* 0: one message for all; else rank r's lies r * stride behind */
 	uint32_t lines;   /* enum oriel_dev_lines */
 	uint32_t id;      /* the first of its signals, two for each part */

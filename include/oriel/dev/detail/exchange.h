@@ -20,12 +20,6 @@ struct oriel_dev_note {
 	uint64_t reserved;
 };
 
-/* Bytes of the staging for the notes of @parts parts. */
-ORIEL_DEV uint64_t ori_dev_exchange_staging(uint32_t ranks, uint32_t parts)
-{
-	return 2 * (uint64_t)ranks * parts * sizeof(struct oriel_dev_note);
-}
-
 /* Returns the offset of the note from @source for @part in execution @epoch. */
 ORIEL_DEV uint64_t ori_dev_exchange_note_offset(const struct oriel_dev_window *w,
 						const struct oriel_dev_gather *c, uint32_t part,

@@ -12,21 +12,6 @@
 #include <oriel/dev/ll128.h>
 #include <oriel/dev/signal.h>
 
-/* Bytes of the staging for @parts parts, each with slots of @slot bytes. */
-ORIEL_DEV uint64_t ori_dev_gather_staging(uint32_t ranks, uint32_t parts, uint64_t slot)
-{
-	return 2 * (uint64_t)ranks * parts * slot;
-}
-
-/* Bytes of a slot for messages of @length bytes in @parts parts. */
-ORIEL_DEV uint64_t ori_dev_gather_slot(uint32_t lines, uint64_t length, uint32_t parts)
-{
-	uint64_t mine = ((length + parts - 1) / parts + 63) & ~(uint64_t)63;
-
-	return lines == ORIEL_DEV_LINES_LL128 ? ori_dev_ll128_length(mine)
-					      : ori_dev_ll_length(mine);
-}
-
 /* The bytes of a message that @part handles: [*begin, *begin + return value). */
 ORIEL_DEV uint64_t ori_dev_gather_part(uint32_t part, uint32_t parts, uint64_t length,
 				       uint64_t *begin)

@@ -18,7 +18,7 @@
 /* The longest message, in bytes. */
 #define ORIEL_LL_MAX (1u << 30)
 
-/* Bytes that a message of @length bytes takes at its target. */
+/* oriel_dev_ll_length(). */
 ORIEL_DEV uint64_t ori_dev_ll_length(uint64_t length)
 {
 	return (length + 7) / 8 * ORIEL_LL_LINE;

@@ -16,7 +16,7 @@
 #define ORIEL_LL128_WORDS 7u   /* of a message in a half; the last word is the flag */
 #define ORIEL_LL128_THREADS 4u /* of a half, 16 bytes each */
 
-/* Bytes that a message of @length bytes takes at its target. */
+/* oriel_dev_ll128_length(). */
 ORIEL_DEV uint64_t ori_dev_ll128_length(uint64_t length)
 {
 	const uint32_t most = 2 * ORIEL_LL128_WORDS * 8;
