@@ -27,7 +27,7 @@ int main(void)
 	char text[64];
 	void *inbox;
 
-	must(oriel_comm_create(NULL, NULL, &comm)); /* as the launcher says */
+	must(oriel_comm_create(NULL, NULL, &comm));      /* as the launcher says */
 	must(oriel_window_create(comm, &attr, &window)); /* 64 bytes that peers may write */
 	must(oriel_window_buffer(window, 0, &inbox, NULL));
 	unsigned rank = oriel_comm_rank(comm), ranks = oriel_comm_size(comm);

@@ -58,7 +58,7 @@ enum oriel_comm_flags {
 /* Zero means default for every field. */
 struct oriel_comm_attr {
 	size_t size;         /* of this struct, as the caller knew it */
-	uint64_t timeout_ns; /* of every wait; 0 = ORIEL_TIMEOUT, ORIEL_FOREVER = none */
+	uint64_t timeout_ns; /* of every wait; 0 = ORIEL_TIMEOUT, ORIEL_TIMEOUT_INFINITE = none */
 	const char *node;    /* name of this rank's (virtual) node; NULL = ORIEL_NODE */
 	unsigned connect;    /* enum oriel_connect, equal on all ranks */
 	unsigned flags;      /* enum oriel_comm_flags; ORIEL_COMM_GPU may differ between ranks */
@@ -119,7 +119,7 @@ enum oriel_status oriel_comm_destroy(struct oriel_comm *comm);
  */
 unsigned oriel_comm_rank(const struct oriel_comm *comm);
 unsigned oriel_comm_size(const struct oriel_comm *comm);
-uint64_t oriel_comm_timeout(const struct oriel_comm *comm); /* ns or ORIEL_FOREVER */
+uint64_t oriel_comm_timeout(const struct oriel_comm *comm); /* ns or ORIEL_TIMEOUT_INFINITE */
 
 /*
  * The path by which bytes reach @peer; ORIEL_ERR_RANGE if there is no such rank. This and the

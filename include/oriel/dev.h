@@ -27,8 +27,8 @@
  *
  * Waits take a timeout in ns: 0 is the window's default and breaks the communicator when it
  * passes, since the job is stuck; any other only returns ORIEL_ERR_TIMEOUT, and the call may be
- * made again (a barrier then continues: oriel/dev/barrier.h); ORIEL_FOREVER waits for ever.
- * Every wait ends as soon as the communicator is broken, with the status that broke it.
+ * made again (a barrier then continues: oriel/dev/barrier.h); ORIEL_TIMEOUT_INFINITE waits for
+ * ever. Every wait ends as soon as the communicator is broken, with the status that broke it.
  */
 #ifndef ORIEL_DEV_H
 #define ORIEL_DEV_H

@@ -65,7 +65,8 @@ struct oriel_p2p_context_attr {
 	size_t chunk;   /* bytes of a staging slot, 4 KiB to 16 MiB; 0 = 128 KiB */
 	unsigned slots; /* to receive in, shared by all endpoints; 0 = 128. Half as many to send */
 	unsigned paths; /* 1 << enum oriel_path that may be used; 0 = as ORIEL_PATHS says */
-	uint64_t timeout_ns; /* of connect and wait; 0 = ORIEL_TIMEOUT, ORIEL_FOREVER = none */
+	uint64_t timeout_ns; /* of connect and wait; 0 = ORIEL_TIMEOUT, ORIEL_TIMEOUT_INFINITE =
+				none */
 	unsigned flags;      /* enum oriel_p2p_context_flags */
 	/*
 	 * NULL: the library's paths. Else a table of the caller (oriel/p2p_transport.h), copied,

@@ -62,10 +62,12 @@ enum oriel_status {
  */
 
 /*
- * Timeouts are in nanoseconds. 0 asks for the default of the communicator
- * (ORIEL_TIMEOUT, 600 s unless set); ORIEL_FOREVER never expires.
+ * Timeouts are in nanoseconds. With the default, that of the communicator (ORIEL_TIMEOUT, 600 s
+ * unless set), a wait that takes longer breaks the communicator. With a limit of its own it only
+ * returns ORIEL_ERR_TIMEOUT.
  */
-#define ORIEL_FOREVER UINT64_MAX
+#define ORIEL_TIMEOUT_DEFAULT 0u
+#define ORIEL_TIMEOUT_INFINITE UINT64_MAX /* waits for ever */
 
 /* "ORIEL_ERR_TIMEOUT"; "unknown status" for a number that is none. Never NULL. */
 const char *oriel_status_name(enum oriel_status status);

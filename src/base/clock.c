@@ -20,19 +20,20 @@ uint64_t ori_deadline(uint64_t timeout_ns)
 {
 	uint64_t now = ori_clock_ns();
 
-	return timeout_ns > ORIEL_FOREVER - now ? ORIEL_FOREVER : now + timeout_ns;
+	return timeout_ns > ORIEL_TIMEOUT_INFINITE - now ? ORIEL_TIMEOUT_INFINITE
+							 : now + timeout_ns;
 }
 
 bool ori_deadline_passed(uint64_t deadline)
 {
-	return deadline != ORIEL_FOREVER && ori_clock_ns() >= deadline;
+	return deadline != ORIEL_TIMEOUT_INFINITE && ori_clock_ns() >= deadline;
 }
 
 int ori_deadline_poll_ms(uint64_t deadline)
 {
 	uint64_t now;
 
-	if (deadline == ORIEL_FOREVER)
+	if (deadline == ORIEL_TIMEOUT_INFINITE)
 		return CLOCK_POLL_MAX_MS;
 	now = ori_clock_ns();
 	if (now >= deadline)

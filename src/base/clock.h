@@ -10,7 +10,7 @@
 
 uint64_t ori_clock_ns(void);
 
-/* The current time plus @timeout_ns; ORIEL_FOREVER stays ORIEL_FOREVER. */
+/* The current time plus @timeout_ns; ORIEL_TIMEOUT_INFINITE stays ORIEL_TIMEOUT_INFINITE. */
 uint64_t ori_deadline(uint64_t timeout_ns);
 bool ori_deadline_passed(uint64_t deadline);
 

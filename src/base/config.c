@@ -60,9 +60,9 @@ enum oriel_status ori_setting_timeout(uint64_t *timeout_ns)
 	const char *text = ori_setting_text(ORI_SETTING_TIMEOUT);
 	uint64_t ns;
 
-	if (!ori_config_seconds(text, &ns))
+	if (!ori_config_timeout(text, &ns))
 		return config_bad(&ori_config_entries[ORI_SETTING_TIMEOUT], text);
-	*timeout_ns = ns ? ns : ORIEL_FOREVER;
+	*timeout_ns = ns;
 	return ORIEL_OK;
 }
 

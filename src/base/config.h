@@ -9,7 +9,7 @@
 #include <oriel/status.h>
 
 enum ori_setting {
-	ORI_SETTING_TIMEOUT,      /* ORIEL_TIMEOUT, seconds (decimals allowed), 0 = none */
+	ORI_SETTING_TIMEOUT,      /* ORIEL_TIMEOUT, seconds (decimals allowed), or infinite */
 	ORI_SETTING_LATE,         /* ORIEL_LATE, seconds until a wait is reported, 0 = never */
 	ORI_SETTING_NODE,         /* ORIEL_NODE, text: name of the virtual node */
 	ORI_SETTING_PATHS,        /* ORIEL_PATHS, list of mapped,rdma: paths this rank may use */
@@ -47,7 +47,8 @@ enum ori_setting {
 const char *ori_setting_text(enum ori_setting which);
 
 /* Parsed values. The text of ORIEL_ERR_CONFIG names the setting and its valid values. */
-enum oriel_status ori_setting_timeout(uint64_t *timeout_ns); /* ORIEL_FOREVER for 0 */
+enum oriel_status
+ori_setting_timeout(uint64_t *timeout_ns); /* ORIEL_TIMEOUT_INFINITE for "infinite" */
 uint64_t ori_setting_late(void); /* ns; 0: never; the default for a text that does not parse */
 enum oriel_status ori_setting_unsigned(enum ori_setting which, uint64_t max, uint64_t *value);
 /* Bits 1 << enum oriel_path value: 1 << 2 mapped, 1 << 3 rdma. */

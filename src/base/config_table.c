@@ -54,6 +54,12 @@ bool ori_config_seconds(const char *text, uint64_t *ns)
 	return true;
 }
 
+bool ori_config_timeout(const char *text, uint64_t *ns)
+{
+	*ns = ORIEL_TIMEOUT_INFINITE;
+	return strcmp(text, "infinite") == 0 || (ori_config_seconds(text, ns) && *ns > 0);
+}
+
 static bool config_list_has(const char *text, size_t length, const char *word)
 {
 	return strlen(word) == length && memcmp(text, word, length) == 0;
@@ -84,6 +90,13 @@ bool ori_config_paths(const char *text, unsigned *mask)
 }
 
 static bool config_is_timeout(const char *text)
+{
+	uint64_t ns;
+
+	return ori_config_timeout(text, &ns);
+}
+
+static bool config_is_seconds(const char *text)
 {
 	uint64_t ns;
 
@@ -160,8 +173,8 @@ const struct ori_config_entry ori_config_entries[ORI_SETTINGS] = {
 		{
 			.name = "ORIEL_TIMEOUT",
 			.fallback = "600",
-			.may_be = "seconds such as 30 or 0.5, or 0 for none",
-			.help = "default of every wait, in seconds; 0 waits for ever",
+			.may_be = "seconds such as 30 or 0.5, or infinite",
+			.help = "default of every wait, in seconds, or infinite",
 			.is_valid = config_is_timeout,
 		},
 	[ORI_SETTING_LATE] =
@@ -170,7 +183,7 @@ const struct ori_config_entry ori_config_entries[ORI_SETTINGS] = {
 			.fallback = "30",
 			.may_be = "seconds such as 30 or 0.5, or 0 for never",
 			.help = "seconds after which the log names the ranks that a rank waits for",
-			.is_valid = config_is_timeout,
+			.is_valid = config_is_seconds,
 		},
 	[ORI_SETTING_NODE] =
 		{

@@ -38,6 +38,8 @@ bool ori_config_is_valid(const struct ori_config_entry *entry, const char *text)
 /* Parsers, which leave the value alone if the text does not fit. */
 bool ori_config_digits(const char *text, uint64_t max, uint64_t *value);
 bool ori_config_seconds(const char *text, uint64_t *ns);
+/* More than 0 seconds, or "infinite". */
+bool ori_config_timeout(const char *text, uint64_t *ns);
 bool ori_config_paths(const char *text, unsigned *mask);
 
 #endif

@@ -41,8 +41,11 @@ static void test_good_values_parse(void **state)
 		const char *text;
 		uint64_t ns;
 	} timeouts[] = {
-		{"1", 1000000000u},     {"0.5", 500000000u},          {"0", ORIEL_FOREVER},
-		{"0.0", ORIEL_FOREVER}, {"2.000000001", 2000000001u}, {"", 600000000000u},
+		{"1", 1000000000u},
+		{"0.5", 500000000u},
+		{"infinite", ORIEL_TIMEOUT_INFINITE},
+		{"2.000000001", 2000000001u},
+		{"", 600000000000u},
 	};
 	uint64_t value;
 	unsigned mask;
@@ -69,6 +72,9 @@ static void test_a_bad_value_is_an_error_that_names_setting_and_value(void **sta
 {
 	static const char *const bad[][2] = {
 		{"ORIEL_TIMEOUT", "soon"},
+		{"ORIEL_TIMEOUT", "0"},
+		{"ORIEL_TIMEOUT", "0.0"},
+		{"ORIEL_TIMEOUT", "Infinite"},
 		{"ORIEL_TIMEOUT", "-1"},
 		{"ORIEL_TIMEOUT", "1."},
 		{"ORIEL_TIMEOUT", ".5"},

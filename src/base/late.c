@@ -31,14 +31,14 @@ void ori_late_begin(struct ori_late *late)
 	uint64_t after = atomic_load_explicit(&late_after, memory_order_relaxed);
 
 	late->begun = ori_clock_ns();
-	late->at = after ? late->begun + after : ORIEL_FOREVER;
+	late->at = after ? late->begun + after : ORIEL_TIMEOUT_INFINITE;
 }
 
 bool ori_late_is_due(struct ori_late *late)
 {
-	if (late->at == ORIEL_FOREVER || !ori_deadline_passed(late->at))
+	if (late->at == ORIEL_TIMEOUT_INFINITE || !ori_deadline_passed(late->at))
 		return false;
-	late->at = ORIEL_FOREVER;
+	late->at = ORIEL_TIMEOUT_INFINITE;
 	return true;
 }
 
@@ -50,7 +50,7 @@ void ori_late_warn(const struct ori_late *late, uint64_t timeout_ns, const char 
 	va_start(arguments, format);
 	vsnprintf(text, sizeof(text), format, arguments);
 	va_end(arguments);
-	if (timeout_ns != ORIEL_FOREVER)
+	if (timeout_ns != ORIEL_TIMEOUT_INFINITE)
 		snprintf(limit, sizeof(limit), "until %g s have passed", (double)timeout_ns / 1e9);
 	ori_log(ORIEL_LOG_WARN, "%s within %.3g s; this rank goes on waiting, %s (ORIEL_TIMEOUT)",
 		text, (double)(ori_clock_ns() - late->begun) / 1e9, limit);
@@ -63,10 +63,10 @@ uint64_t oriel_cpu_late(const struct oriel_dev_fault *record, uint32_t compare, 
 	char text[ORI_WAIT_TEXT];
 
 	if (!after)
-		return ORIEL_FOREVER;
+		return ORIEL_TIMEOUT_INFINITE;
 	if (record->age_ns < after)
 		return after;
 	ori_wait_text(record, compare, text, sizeof(text));
 	ori_late_warn(&late, timeout_ns, "rank %u: %s", record->finder - 1, text);
-	return ORIEL_FOREVER;
+	return ORIEL_TIMEOUT_INFINITE;
 }

@@ -15,7 +15,7 @@
 
 struct ori_late {
 	uint64_t begun;
-	uint64_t at; /* ORIEL_FOREVER: reported already, or never to be */
+	uint64_t at; /* ORIEL_TIMEOUT_INFINITE: reported already, or never to be */
 };
 
 /* Reads ORIEL_LATE for all waits from now on. Called where a bootstrap or communicator opens. */

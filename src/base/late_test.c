@@ -65,7 +65,7 @@ static void test_0_is_never(void **state)
 	ori_late_read();
 	ori_late_begin(&late);
 	assert_false(is_due_within(&late, 50));
-	assert_int_equal(late.at, ORIEL_FOREVER);
+	assert_int_equal(late.at, ORIEL_TIMEOUT_INFINITE);
 }
 
 static void test_the_default_is_30_s(void **state)
@@ -91,7 +91,7 @@ static void test_the_warning_has_the_limit(void **state)
 	assert_string_equal(warning,
 			    "rank 2 of 4 did not join within 31 s; this rank goes on waiting, "
 			    "until 600 s have passed (ORIEL_TIMEOUT)");
-	ori_late_warn(&late, ORIEL_FOREVER, "rank 1 did not join");
+	ori_late_warn(&late, ORIEL_TIMEOUT_INFINITE, "rank 1 did not join");
 	assert_non_null(strstr(warning, "waiting, for ever (ORIEL_TIMEOUT)"));
 }
 

@@ -21,7 +21,7 @@ static enum oriel_status dial_wait(const struct ori_net_conn *link, short events
 				   uint64_t deadline)
 {
 	struct pollfd polled = {.fd = link->fd, .events = events};
-	uint64_t limit = deadline == ORIEL_FOREVER ? deadline : deadline - late->begun;
+	uint64_t limit = deadline == ORIEL_TIMEOUT_INFINITE ? deadline : deadline - late->begun;
 
 	if (ori_deadline_passed(deadline))
 		return ori_fail(ORIEL_ERR_TIMEOUT, "%s accepts connections but does not answer",

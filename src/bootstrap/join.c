@@ -53,7 +53,8 @@ static uint64_t join_grace(const struct ori_join *join)
 {
 	uint64_t grace = join_min(join->job->timeout_ns, JOIN_GRACE_NS);
 
-	return join->deadline < ORIEL_FOREVER - grace ? join->deadline + grace : ORIEL_FOREVER;
+	return join->deadline < ORIEL_TIMEOUT_INFINITE - grace ? join->deadline + grace
+							       : ORIEL_TIMEOUT_INFINITE;
 }
 
 static enum oriel_status join_listen(const struct ori_tcp_job *job, const struct ori_address *names,
@@ -384,7 +385,8 @@ static enum oriel_status join_attempt(struct ori_join *join, const struct ori_ad
 		status = join_open_listener(join->listener, link->fd);
 	if (status == ORIEL_OK) {
 		hello.address = join->listener->address;
-		if (join->deadline != ORIEL_FOREVER && !ori_deadline_passed(join->deadline))
+		if (join->deadline != ORIEL_TIMEOUT_INFINITE &&
+		    !ori_deadline_passed(join->deadline))
 			hello.left_ms = join_ms(join->deadline - ori_clock_ns());
 		status = ori_dial_hello(link, root, join->listener, &hello, join->deadline);
 	}

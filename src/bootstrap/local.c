@@ -79,7 +79,7 @@ static void local_wait(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t dea
 		.tv_nsec = (long)(deadline % 1000000000u),
 	};
 
-	if (deadline == ORIEL_FOREVER)
+	if (deadline == ORIEL_TIMEOUT_INFINITE)
 		pthread_cond_wait(cond, lock);
 	else
 		pthread_cond_timedwait(cond, lock, &until);

@@ -188,9 +188,9 @@ static enum oriel_status tcp_share_addresses(struct tcp *tcp, struct ori_address
 	for (i = 0; i < tcp->tree.size; i++)
 		ori_address_encode(&addresses[i], table + i * ORI_ADDRESS_LENGTH);
 	status = ori_tree_exchange(&tcp->tree, table, 0, length,
-				   deadline == ORIEL_FOREVER ? ORIEL_FOREVER
-				   : deadline > now          ? deadline - now
-							     : 1);
+				   deadline == ORIEL_TIMEOUT_INFINITE ? ORIEL_TIMEOUT_INFINITE
+				   : deadline > now                   ? deadline - now
+								      : 1);
 	for (i = 0; i < tcp->tree.size && status == ORIEL_OK; i++)
 		if (!ori_address_parse(table + i * ORI_ADDRESS_LENGTH, ORI_ADDRESS_LENGTH,
 				       &addresses[i]))

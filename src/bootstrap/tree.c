@@ -417,8 +417,8 @@ static void phase_begin(struct tree_phase *phase, struct ori_tree *tree, uint64_
 	phase->count = 0;
 	phase->timeout_ns = timeout_ns;
 	ori_late_begin(&phase->late);
-	phase->deadline = ORIEL_FOREVER;
-	if (timeout_ns < ORIEL_FOREVER - start - grace)
+	phase->deadline = ORIEL_TIMEOUT_INFINITE;
+	if (timeout_ns < ORIEL_TIMEOUT_INFINITE - start - grace)
 		phase->deadline = start + timeout_ns + grace;
 }
 

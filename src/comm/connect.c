@@ -161,8 +161,8 @@ static uint64_t connect_left(const struct connect_call *c)
 {
 	uint64_t now = ori_clock_ns();
 
-	if (c->deadline == ORIEL_FOREVER)
-		return ORIEL_FOREVER;
+	if (c->deadline == ORIEL_TIMEOUT_INFINITE)
+		return ORIEL_TIMEOUT_INFINITE;
 	return now < c->deadline ? c->deadline - now : 1;
 }
 

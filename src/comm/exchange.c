@@ -24,7 +24,8 @@
 
 uint64_t ori_comm_half_timeout(const struct oriel_comm *comm)
 {
-	return comm->timeout_ns == ORIEL_FOREVER ? ORIEL_FOREVER : comm->timeout_ns / 2;
+	return comm->timeout_ns == ORIEL_TIMEOUT_INFINITE ? ORIEL_TIMEOUT_INFINITE
+							  : comm->timeout_ns / 2;
 }
 
 static struct ori_control *exchange_control(struct oriel_comm *comm, unsigned peer)

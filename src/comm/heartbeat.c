@@ -82,8 +82,8 @@ static uint64_t heartbeat_timeout(const struct oriel_comm *comm)
 	struct ori_hca_caps caps;
 
 	ori_rdma_caps(comm->rdma, 0, &caps);
-	if (caps.is_software || comm->timeout_ns == ORIEL_FOREVER)
-		return ORIEL_FOREVER;
+	if (caps.is_software || comm->timeout_ns == ORIEL_TIMEOUT_INFINITE)
+		return ORIEL_TIMEOUT_INFINITE;
 	/*
 	 * A thread that waits for the peer must get the cause before its own limit ends, and no
 	 * user should wait for minutes for a machine that has lost its power.

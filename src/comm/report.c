@@ -49,6 +49,15 @@ static const char *const report_orders[] = {
 	[ORIEL_NET_ORDER_RELAXED] = "relaxed",
 };
 
+/* The limit of @comm as the setting has it. */
+static void report_write_timeout(const struct oriel_comm *comm, char *text, size_t length)
+{
+	if (comm->timeout_ns == ORIEL_TIMEOUT_INFINITE)
+		snprintf(text, length, "infinite");
+	else
+		snprintf(text, length, "%.9g", (double)comm->timeout_ns / 1e9);
+}
+
 /* Setting @index as it counts for @comm; @seconds has room for its value. */
 static void report_setting(const struct oriel_comm *comm, const struct ori_report_given *given,
 			   unsigned index, struct oriel_setting *setting, char seconds[32])
@@ -66,8 +75,7 @@ static void report_setting(const struct oriel_comm *comm, const struct ori_repor
 		report_override(setting, report_orders[comm->net_order]);
 	if (index == ORI_SETTING_TIMEOUT && ori_setting_timeout(&timeout_ns) == ORIEL_OK &&
 	    timeout_ns != comm->timeout_ns) {
-		snprintf(seconds, 32, "%.9g",
-			 comm->timeout_ns == ORIEL_FOREVER ? 0 : (double)comm->timeout_ns / 1e9);
+		report_write_timeout(comm, seconds, 32);
 		report_override(setting, seconds);
 	}
 }
@@ -107,7 +115,7 @@ static void report_write_limits(const struct oriel_comm *comm, char *line, size_
 
 	report_write_limit(RLIMIT_NOFILE, 1, files);
 	report_write_limit(RLIMIT_MEMLOCK, 1024, locked);
-	if (comm->timeout_ns != ORIEL_FOREVER)
+	if (comm->timeout_ns != ORIEL_TIMEOUT_INFINITE)
 		snprintf(timeout, sizeof(timeout), "%.9g s", (double)comm->timeout_ns / 1e9);
 	snprintf(line, length,
 		 "limits: waits %s, late ranks named after %.9g s (0: never), open files %s, "

@@ -479,7 +479,7 @@ static void test_a_closed_context_is_noticed(void **state)
 		oriel_p2p_context_destroy(e.contexts[1]);
 		e.contexts[1] = NULL;
 		e.b = e.a;
-		assert_int_equal(connect_to(e.a, &b, ORIEL_FOREVER), ORIEL_OK);
+		assert_int_equal(connect_to(e.a, &b, ORIEL_TIMEOUT_INFINITE), ORIEL_OK);
 		while (oriel_p2p_check(e.a) >= 0) {
 			assert_false(ori_deadline_passed(deadline));
 			endpoints_turn(&e);

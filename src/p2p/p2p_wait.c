@@ -88,7 +88,7 @@ static bool wait_turn(struct wait_patience *patience, bool has_moved)
 	/* The limit counts from the first look at the clock, after few passes. */
 	if (!patience->deadline)
 		patience->deadline = ori_deadline(patience->timeout_ns);
-	if (patience->deadline != ORIEL_FOREVER && now >= patience->deadline)
+	if (patience->deadline != ORIEL_TIMEOUT_INFINITE && now >= patience->deadline)
 		return false;
 	if (patience->turns < WAIT_SPIN)
 		return true;

@@ -39,7 +39,8 @@ static enum oriel_status at_wait_signal_from(struct rank_state *p)
 
 static enum oriel_status at_wait_signal_next(struct rank_state *p)
 {
-	return oriel_window_wait_signal_next(p->window, p->victim, 0, 1, ORIEL_FOREVER, NULL);
+	return oriel_window_wait_signal_next(p->window, p->victim, 0, 1, ORIEL_TIMEOUT_INFINITE,
+					     NULL);
 }
 
 static enum oriel_status at_barrier(struct rank_state *p)

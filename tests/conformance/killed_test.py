@@ -206,7 +206,7 @@ class Nodes(Crossing):
 
     def test_an_abort_ends_waits_without_a_timeout(self):
         self.check_waits(["wait_signal", "barrier", "recv"], 0, signal.SIGUSR1,
-                          r"^ORIEL_ERR_ABORTED aborted by rank 0\b", ORIEL_TIMEOUT="0")
+                          r"^ORIEL_ERR_ABORTED aborted by rank 0\b", ORIEL_TIMEOUT="infinite")
 
     def test_the_default_timeout_of_one_rank_breaks_all(self):
         self.check_waits(["wait_signal_from", "barrier_flat", "send", "idle"], 1, signal.SIGUSR2,

@@ -310,7 +310,7 @@ CASE void wait_for_the_abort(struct rank *r, unsigned index, void *context)
 	if (index < WAITS)
 		CHECK_STATUS(r,
 			     wait_until_timeout(r, w, (int)index, rank_next(r),
-						index % 2 ? ORIEL_FOREVER : 0),
+						index % 2 ? ORIEL_TIMEOUT_INFINITE : 0),
 			     ORIEL_ERR_ABORTED);
 	else if (r->rank != 0)
 		CHECK_STATUS(r, rank_barrier(r), ORIEL_ERR_ABORTED);

@@ -27,7 +27,7 @@ __global__ void forever_kernel(struct oriel_dev_window w, struct report *report)
 	if (w.rank != 0)
 		oriel_dev_signal(&w, oriel_dev_thread(), 0, 8, ORIEL_SIGNAL_ADD, 1);
 	report->status = oriel_dev_wait_signal_from(&w, oriel_dev_thread(), w.rank, 9, ORIEL_GE, 1,
-						    ORIEL_FOREVER);
+						    ORIEL_TIMEOUT_INFINITE);
 }
 
 void warm_up_break(struct rank *r, const struct oriel_dev_window *closed)
@@ -74,7 +74,8 @@ void test_stream_limit(struct rank *r)
 	must(r, "oriel_comm_barrier", oriel_comm_barrier(r->comm));
 	must(r, "wait_signal_from",
 	     oriel_window_wait_signal_from(r->window, r->rank, 9, ORIEL_GE, 1,
-					   r->rank ? ORIEL_FOREVER : 100000000, r->stream));
+					   r->rank ? ORIEL_TIMEOUT_INFINITE : 100000000,
+					   r->stream));
 	must_cuda(r, "limit", cudaStreamSynchronize(r->stream));
 	verdict(r, "a limit that passes in a stream breaks the communicator, for all ranks",
 		oriel_window_barrier(r->window, 0, 0, r->stream) == ORIEL_ERR_TIMEOUT,

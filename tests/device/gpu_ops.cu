@@ -259,7 +259,7 @@ static void abort_case(struct run *run)
 
 	if (!begins(run, "abort_ends_spinning_kernels"))
 		return;
-	job.seed = ORIEL_FOREVER;
+	job.seed = ORIEL_TIMEOUT_INFINITE;
 	job.to = (uint32_t)ORIEL_ERR_ABORTED;
 	for (i = 0; i < run->bare.attr.gpus; i++)
 		launch(run, stuck, &job, i);

@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(THREADS_MOST) limits_pass(const __grid_constan
 __global__ void __launch_bounds__(THREADS_MOST) stuck(const __grid_constant__ struct job j_)
 {
 	BEGIN;
-	uint64_t limit = me == 0 ? j->seed : ORIEL_FOREVER;
+	uint64_t limit = me == 0 ? j->seed : ORIEL_TIMEOUT_INFINITE;
 	enum oriel_status status = (enum oriel_status)(int)j->to;
 
 	CLAIM_EQ(oriel_dev_wait_signal_from(w, g, next, 7, ORIEL_EQ, 99, limit), status);
@@ -148,7 +148,8 @@ __global__ void __launch_bounds__(THREADS_MOST) pending(const __grid_constant__ 
 	BEGIN;
 
 	if (me != 0) {
-		CLAIM_EQ(oriel_dev_wait_signal_from(w, g, next, 7, ORIEL_EQ, 99, ORIEL_FOREVER),
+		CLAIM_EQ(oriel_dev_wait_signal_from(w, g, next, 7, ORIEL_EQ, 99,
+						    ORIEL_TIMEOUT_INFINITE),
 			 ORIEL_ERR_STATE);
 	} else if (j->to == 0) {
 		CLAIM_EQ(oriel_dev_barrier(w, g, 5, MOMENT_NS), ORIEL_ERR_TIMEOUT);

@@ -89,7 +89,8 @@ void test_blame(struct rank *r)
 
 	rank_open(r, 6000000000);
 	CHECK(r, oriel_dev_wait_signal_from(&r->dev, oriel_dev_thread(), r->rank, 9, ORIEL_GE, 1,
-					    r->rank ? ORIEL_FOREVER : 0) == ORIEL_ERR_TIMEOUT);
+					    r->rank ? ORIEL_TIMEOUT_INFINITE : 0) ==
+			 ORIEL_ERR_TIMEOUT);
 	if (r->rank == 0 && !is_remote(r, r->size - 1))
 		await_others(r);
 	else if (!is_remote(r, 0))

@@ -159,7 +159,7 @@ static void test_remote_failure(struct rank *r)
 	if (r->rank != 0 && is_remote(r, 0))
 		oriel_dev_signal(&r->dev, oriel_dev_thread(), 0, 1, ORIEL_SIGNAL_ADD, 1);
 	CHECK(r, oriel_dev_wait_signal_from(&r->dev, oriel_dev_thread(), r->rank, 9, ORIEL_GE, 1,
-					    ORIEL_FOREVER) == ORIEL_ERR_PEER);
+					    ORIEL_TIMEOUT_INFINITE) == ORIEL_ERR_PEER);
 	CHECK_OK(r, oriel_comm_health(r->comm, &health));
 	CHECK(r, health.status == ORIEL_ERR_PEER && strcmp(health.reason, "") != 0);
 	rank_close(r);
@@ -191,7 +191,7 @@ static void test_remote_bad_source(struct rank *r)
 		CHECK(r, status == ORIEL_ERR_ACCESS);
 	} else {
 		status = oriel_dev_wait_signal_from(&r->dev, me, r->rank, 9, ORIEL_GE, 1,
-						    ORIEL_FOREVER);
+						    ORIEL_TIMEOUT_INFINITE);
 		CHECK(r, status == ORIEL_ERR_ACCESS || status == ORIEL_ERR_PEER);
 	}
 	CHECK_OK(r, oriel_comm_health(r->comm, &health));

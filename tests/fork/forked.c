@@ -145,8 +145,8 @@ static void worker_device(const struct rank *r)
 	WAIT_FAILS(oriel_dev_wait_signal_from(w, self, r->peer, SIGNAL_ROUND, ORIEL_GE, 1, 0));
 	WAIT_FAILS(oriel_dev_wait_signal_from(w, self, r->peer, SIGNAL_WORKER, ORIEL_GE, 1000000000,
 					      0));
-	WAIT_FAILS(
-		oriel_dev_wait_signal(w, self, SIGNAL_WORKER, ORIEL_GE, 1000000000, ORIEL_FOREVER));
+	WAIT_FAILS(oriel_dev_wait_signal(w, self, SIGNAL_WORKER, ORIEL_GE, 1000000000,
+					 ORIEL_TIMEOUT_INFINITE));
 	WAIT_FAILS(oriel_dev_barrier(w, self, 1, 0));
 	WAIT_FAILS(oriel_dev_barrier_flat(w, self, 2, 0));
 	WAIT_FAILS(oriel_dev_barrier_peer(w, self, r->peer, 3, 0));
@@ -154,7 +154,7 @@ static void worker_device(const struct rank *r)
 	WAIT_FAILS(oriel_dev_wait_counter(w, self, r->peer, 1, ORIEL_GE, 1, 0));
 	WAIT_FAILS(oriel_dev_copy_group_enter(&r->dev_copy_group, self, ORIEL_DEV_PACK, 0));
 	WAIT_FAILS(oriel_dev_copy_group_next(&r->dev_copy_group, self, ORIEL_DEV_PACK, 0,
-					     ORIEL_FOREVER, &chunk));
+					     ORIEL_TIMEOUT_INFINITE, &chunk));
 }
 
 /* The parent's bytes stay readable; writes of the child stay in the child. */
@@ -290,7 +290,7 @@ static void rank_open(struct rank *r)
 					   .channels = 16};
 	struct oriel_comm_attr comm = {.size = sizeof(comm), .node = r->node};
 	struct oriel_p2p_copy_group_attr copy_group = {.size = sizeof(copy_group),
-						       .timeout_ns = ORIEL_FOREVER};
+						       .timeout_ns = ORIEL_TIMEOUT_INFINITE};
 	void *memory;
 	unsigned i;
 

@@ -254,7 +254,8 @@ static void config_timeout(const char *text)
 	enum oriel_status status = ori_setting_timeout(&ns);
 
 	if (config_is_seconds(text, &expected))
-		FUZZ_CHECK(status == ORIEL_OK && ns == (expected ? expected : ORIEL_FOREVER));
+		FUZZ_CHECK(status == ORIEL_OK &&
+			   ns == (expected ? expected : ORIEL_TIMEOUT_INFINITE));
 	else
 		FUZZ_CHECK(status == ORIEL_ERR_CONFIG && ns == 0);
 }
@@ -401,6 +402,7 @@ size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
 {
 	static const char *const seeds[] = {
 		"0",
+		"infinite",
 		"30",
 		"0.5",
 		"0.000000001",

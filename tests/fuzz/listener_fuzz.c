@@ -56,7 +56,7 @@ static void scene_open(struct listener_scene *s)
 	fuzz_connect(ends);
 	ori_net_accept(&pending->conn, ends[0], s->own.tls, &s->traffic);
 	ori_net_open(&s->connector, ends[1], &s->traffic);
-	pending->deadline = ORIEL_FOREVER;
+	pending->deadline = ORIEL_TIMEOUT_INFINITE;
 	FUZZ_CHECK(epoll_ctl(s->listener.net.epoll, EPOLL_CTL_ADD, ends[0], &event) == 0);
 	s->listener.accepts_joins = !(s->choices & LISTENER_LATE);
 	s->listener.net.waiting = pending;

@@ -69,7 +69,7 @@ static bool message_ask(struct ori_message_service *service, struct message_seen
 	uint8_t bytes[256] = {0};
 	enum oriel_status status;
 
-	status = ori_message_recv(service, 1, tag, bytes, length, ORIEL_FOREVER);
+	status = ori_message_recv(service, 1, tag, bytes, length, ORIEL_TIMEOUT_INFINITE);
 	if (!expected) {
 		FUZZ_CHECK(status == ORIEL_ERR_PEER || status == ORIEL_ERR_PROTOCOL ||
 			   status == ORIEL_ERR_VERSION || status == ORIEL_ERR_NOMEM);
@@ -82,7 +82,8 @@ static bool message_ask(struct ori_message_service *service, struct message_seen
 	}
 	/* The failure is permanent, and every later receive has it. */
 	FUZZ_CHECK(ori_tree_check(service->tree) == status);
-	FUZZ_CHECK(ori_message_recv(service, 1, tag, bytes, length, ORIEL_FOREVER) == status);
+	FUZZ_CHECK(ori_message_recv(service, 1, tag, bytes, length, ORIEL_TIMEOUT_INFINITE) ==
+		   status);
 	return false;
 }
 

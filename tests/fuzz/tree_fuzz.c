@@ -149,7 +149,8 @@ static void tree_exchange(struct tree_scene *s, unsigned size)
 	enum oriel_status status;
 
 	memset(s->all, 0xa5, sizeof(s->all));
-	status = ori_tree_exchange(&s->tree, s->all, s->piece, size * s->piece, ORIEL_FOREVER);
+	status = ori_tree_exchange(&s->tree, s->all, s->piece, size * s->piece,
+				   ORIEL_TIMEOUT_INFINITE);
 	tree_check_status(s, status);
 	if (status == ORIEL_OK) {
 		tree_check_gathered(s);
@@ -159,7 +160,7 @@ static void tree_exchange(struct tree_scene *s, unsigned size)
 	/* The failure is permanent, and has a text. */
 	FUZZ_CHECK(ori_tree_check(&s->tree) == status);
 	FUZZ_CHECK(strlen(s->tree.failure.text) < sizeof(s->tree.failure.text));
-	FUZZ_CHECK(ori_tree_exchange(&s->tree, s->all, 1, 1, ORIEL_FOREVER) == status);
+	FUZZ_CHECK(ori_tree_exchange(&s->tree, s->all, 1, 1, ORIEL_TIMEOUT_INFINITE) == status);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -6,7 +6,7 @@
  * After ORIEL_ERR_TIMEOUT by a limit of the caller's own the arrival stands. The same call made
  * again, or the form that only waits, continues the wait and does not arrive a second time;
  * what the group puts in between belongs to the next barrier. On a GPU the call that continues
- * has a limit of its own, ORIEL_FOREVER if no other: one with the default limit returns
+ * has a limit of its own, ORIEL_TIMEOUT_INFINITE if no other: one with the default limit returns
  * ORIEL_ERR_STATE and breaks the communicator. So does arriving, in the split forms, while the
  * wait for the last arrival is outstanding; on a CPU that is rejected with ORIEL_ERR_STATE
  * before anything is done.

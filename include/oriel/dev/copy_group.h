@@ -82,7 +82,7 @@ ORIEL_DEV enum oriel_status oriel_dev_copy_group_test(const struct oriel_dev_cop
 
 /*
  * Whole group, inside. Wait for the next chunk of @worker, at most @timeout_ns: 0 is the limit
- * of the copy group, ORIEL_FOREVER waits for ever. ORIEL_OK, and then done() must follow;
+ * of the copy group, ORIEL_TIMEOUT_INFINITE waits for ever. ORIEL_OK, and then done() must follow;
  * ORIEL_ERR_TIMEOUT: nothing has happened; the status of the endpoint if it has ended: nothing
  * but leave() may follow then.
  */

@@ -38,7 +38,7 @@ ORIEL_DEV uint64_t ori_dev_channel_piece(const struct oriel_dev_window *w, uint6
  */
 ORIEL_DEV uint64_t ori_dev_channel_rest(uint64_t timeout_ns)
 {
-	return timeout_ns == ORIEL_FOREVER ? ORIEL_FOREVER : 0;
+	return timeout_ns == ORIEL_TIMEOUT_INFINITE ? ORIEL_TIMEOUT_INFINITE : 0;
 }
 
 /* Bytes of [cursor, cursor + wanted) up to the end of the staging. */

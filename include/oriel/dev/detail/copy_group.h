@@ -59,7 +59,7 @@ ORIEL_DEV enum oriel_status ori_dev_copy_group_wait(const struct oriel_dev_copy_
 		now = oriel_dev_clock_ns();
 		if (!start)
 			start = now;
-		if (limit != ORIEL_FOREVER && now - start >= limit)
+		if (limit != ORIEL_TIMEOUT_INFINITE && now - start >= limit)
 			return ORIEL_ERR_TIMEOUT;
 		ori_dev_back_off(now - start);
 	}

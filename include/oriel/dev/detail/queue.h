@@ -92,7 +92,7 @@ ORIEL_DEV_COLD enum oriel_status ori_dev_queue_err_status(uint64_t err)
 /* The limits of a wait. */
 struct oriel_link_wait_limits {
 	const struct oriel_dev_fault *health; /* broken once FULL; NULL if there is none */
-	uint64_t timeout_ns;                  /* ORIEL_FOREVER for none */
+	uint64_t timeout_ns;                  /* ORIEL_TIMEOUT_INFINITE for none */
 	uint32_t spin;                        /* polls before a CPU thread yields */
 	uint32_t reserved;
 };
@@ -123,7 +123,8 @@ ORIEL_DEV_RARE enum oriel_status ori_dev_link_wait_slowly(struct oriel_link_wait
 		return (enum oriel_status)limits->health->status;
 	if (!waiter->start)
 		waiter->start = now;
-	if (limits->timeout_ns != ORIEL_FOREVER && now - waiter->start >= limits->timeout_ns)
+	if (limits->timeout_ns != ORIEL_TIMEOUT_INFINITE &&
+	    now - waiter->start >= limits->timeout_ns)
 		return ORIEL_ERR_TIMEOUT;
 	ori_dev_back_off(now - waiter->start);
 	return ORIEL_AGAIN;

@@ -169,7 +169,7 @@ ORIEL_DEV_RARE enum oriel_status ori_dev_wait_slowly(struct oriel_dev_waiter *wa
 
 	if (!waiter->start)
 		waiter->start = now;
-	is_over = limit != ORIEL_FOREVER && now - waiter->start >= limit;
+	is_over = limit != ORIEL_TIMEOUT_INFINITE && now - waiter->start >= limit;
 #ifdef __CUDA_ARCH__
 	if (!is_over && waiter->polls % ORIEL_DEV_POLLS_PER_HEALTH)
 		return ORIEL_AGAIN;
