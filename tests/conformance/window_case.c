@@ -190,7 +190,7 @@ static void lengths_may_differ(struct rank *r)
 	for (peer = 0; peer < r->size; peer++) {
 		CHECK_OK(r, oriel_window_peer_length(window, peer, 0, &length));
 		CHECK_EQ(r, length, 64 * (peer + 1));
-		CHECK_POSTED(r, oriel_dev_put(&w, r->group, peer, length - 1, "x", 1));
+		CHECK_POSTED(r, oriel_dev_put(&w, r->group, peer, length - 1 - r->rank, "x", 1));
 		CHECK_STATUS(r, oriel_dev_put(&w, r->group, peer, length, "x", 1), ORIEL_ERR_RANGE);
 	}
 	CHECK_STATUS(r, oriel_window_peer_length(window, r->size, 0, &length), ORIEL_ERR_RANGE);
