@@ -145,7 +145,7 @@ class Log(unittest.TestCase):
         with open(page, encoding="utf-8") as file:
             table = re.findall(r"^\| (\w+) \| .* \| .* \| .* \|$", file.read(), re.MULTILINE)
         lines = self.of_job(4, "--nodes", "2")
-        self.assertEqual({line.text.split()[0].rstrip(":") for line in lines}, set(table) - {"line"})
+        self.assertEqual({line.text.split()[0].rstrip(":") for line in lines}, set(table) - {"line"}, lines)
 
     def test_a_secret_is_hidden(self):
         key = "0123456789abcdef" * 2
