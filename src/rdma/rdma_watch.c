@@ -11,8 +11,11 @@
 static struct oriel_dev_fault watch_fault(const struct ori_rdma_link *link,
 					  struct oriel_link_queue q)
 {
-	return ori_dev_link_fault(ori_rdma_link_device(link), q, ORIEL_DEV_LINK,
-				  ori_dev_queue_err_status(ori_dev_link_err(q)));
+	struct oriel_dev_fault record = {0};
+
+	ori_dev_link_fault(ori_rdma_link_device(link), q, ORIEL_DEV_LINK,
+			   ori_dev_queue_err_status(ori_dev_link_err(q)), &record);
+	return record;
 }
 
 /*

@@ -253,14 +253,13 @@ ORIEL_DEV_COLD void ori_dev_link_own_access(struct oriel_link_queue q,
 }
 
 /*
- * The record of a failure with @status that @what met on @q; the request that the NIC rejected
- * says which operation that was.
+ * Makes @record, which is 0, the record of a failure with @status that @what met on @q; the request
+ * that the NIC rejected says which operation that was.
  */
-ORIEL_DEV_COLD struct oriel_dev_fault ori_dev_link_fault(const struct oriel_dev_link *l,
-							 struct oriel_link_queue q, uint32_t what,
-							 enum oriel_status status)
+ORIEL_DEV_COLD void ori_dev_link_fault(const struct oriel_dev_link *l, struct oriel_link_queue q,
+				       uint32_t what, enum oriel_status status,
+				       struct oriel_dev_fault *record)
 {
-	struct oriel_dev_fault record = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
 	/*
 	 * Acquires the state that ori_dev_mlx5_failed(), or the proxy, read; it does not change
 	 * any more.
@@ -268,24 +267,23 @@ ORIEL_DEV_COLD struct oriel_dev_fault ori_dev_link_fault(const struct oriel_dev_
 	uint64_t err = ori_dev_link_err(q);
 	bool is_reported = ori_dev_queue_err_state(err) == ORIEL_QUEUE_ERROR_CQE;
 
-	record.status = status;
-	record.what = what;
-	record.peer = l->peer;
-	record.seen = err;
+	record->status = status;
+	record->what = what;
+	record->peer = l->peer;
+	record->seen = err;
 	if (ori_dev_link_is_proxied(q)) {
-		record.id = q.proxy->number;
+		record->id = q.proxy->number;
 		if (is_reported)
-			record.what =
+			record->what =
 				ori_dev_proxy_what(oriel_dev_load_relaxed(&q.proxy->words->failed),
 						   what);
 	} else {
-		record.id = q.ring->qpn;
+		record->id = q.ring->qpn;
 		if (is_reported)
-			record.what =
+			record->what =
 				ori_dev_link_wqe_what(q.ring, ori_dev_queue_err_index(err), what);
 	}
-	ori_dev_link_own_access(q, &record);
-	return record;
+	ori_dev_link_own_access(q, record);
 }
 
 /*
@@ -311,14 +309,14 @@ ORIEL_DEV_COLD enum oriel_status ori_dev_link_failed(const struct oriel_dev_link
 						     struct oriel_link_queue q, uint32_t what,
 						     enum oriel_status status, bool is_own_limit)
 {
-	struct oriel_dev_fault record;
+	struct oriel_dev_fault record = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
 
 	if (!l->health || status == ORIEL_ERR_RANGE ||
 	    (status == ORIEL_ERR_TIMEOUT && is_own_limit))
 		return status;
 	if (ori_dev_queue_err_state(ori_dev_link_err(q)) == ORIEL_QUEUE_ERROR_CQE)
 		ori_dev_link_await_cause(l);
-	record = ori_dev_link_fault(l, q, what, status);
+	ori_dev_link_fault(l, q, what, status, &record);
 	ori_dev_leave(l->blame, &record);
 	if (ori_dev_load_acquire32(&l->health->state) == ORIEL_DEV_FAULT_FULL)
 		return (enum oriel_status)l->health->status;
