@@ -6,7 +6,8 @@
 #include "perf.h"
 #include "perf_pass.h"
 
-static enum oriel_status local_once(struct perf_rep *s, struct oriel_dev_group g, uint64_t round)
+PERF_TIMED enum oriel_status local_once(struct perf_rep *s, struct oriel_dev_group g,
+					uint64_t round)
 {
 	int64_t ticket = oriel_dev_put(&s->w, g, s->peer, 0, s->source, s->bytes);
 
@@ -14,7 +15,8 @@ static enum oriel_status local_once(struct perf_rep *s, struct oriel_dev_group g
 	return oriel_dev_wait_local(&s->w, g, s->peer, ticket, 0);
 }
 
-static enum oriel_status counter_once(struct perf_rep *s, struct oriel_dev_group g, uint64_t round)
+PERF_TIMED enum oriel_status counter_once(struct perf_rep *s, struct oriel_dev_group g,
+					  uint64_t round)
 {
 	enum oriel_status status = perf_posted(
 		oriel_dev_put_counter(&s->w, g, s->peer, 0, s->source, s->bytes, PERF_COUNTER));
@@ -24,7 +26,8 @@ static enum oriel_status counter_once(struct perf_rep *s, struct oriel_dev_group
 	return oriel_dev_wait_counter(&s->w, g, s->peer, PERF_COUNTER, ORIEL_EQ, round + 1, 0);
 }
 
-static enum oriel_status signal_once(struct perf_rep *s, struct oriel_dev_group g, uint64_t round)
+PERF_TIMED enum oriel_status signal_once(struct perf_rep *s, struct oriel_dev_group g,
+					 uint64_t round)
 {
 	enum oriel_status status =
 		perf_posted(oriel_dev_put_signal_counter(&s->w, g, s->peer, 0, s->source, s->bytes,
@@ -35,7 +38,7 @@ static enum oriel_status signal_once(struct perf_rep *s, struct oriel_dev_group 
 	return oriel_dev_wait_counter(&s->w, g, s->peer, PERF_COUNTER, ORIEL_EQ, round + 1, 0);
 }
 
-static inline enum oriel_status counter_rounds(
+PERF_TIMED enum oriel_status counter_rounds(
 	struct perf_rep *s, struct oriel_dev_group g, uint64_t begin, uint64_t end,
 	enum oriel_status (*once)(struct perf_rep *s, struct oriel_dev_group g, uint64_t round))
 {
