@@ -90,6 +90,14 @@ static bool config_is_seconds(const char *text, uint64_t *ns)
 	return !text[whole];
 }
 
+static bool config_is_timeout(const char *text, uint64_t *ns)
+{
+	if (config_is_seconds(text, ns))
+		return *ns > 0;
+	*ns = ORIEL_TIMEOUT_INFINITE;
+	return strcmp(text, "infinite") == 0;
+}
+
 static bool config_is_list(const char *text, unsigned *mask)
 {
 	static char copy[TEXT_MAX + 1];
@@ -161,6 +169,7 @@ static bool config_is_good(enum ori_setting which, const char *text)
 
 	switch (which) {
 	case ORI_SETTING_TIMEOUT:
+		return config_is_timeout(text, &number);
 	case ORI_SETTING_LATE:
 		return config_is_seconds(text, &number);
 	case ORI_SETTING_NODE:
@@ -253,9 +262,8 @@ static void config_timeout(const char *text)
 	uint64_t ns = 0, expected;
 	enum oriel_status status = ori_setting_timeout(&ns);
 
-	if (config_is_seconds(text, &expected))
-		FUZZ_CHECK(status == ORIEL_OK &&
-			   ns == (expected ? expected : ORIEL_TIMEOUT_INFINITE));
+	if (config_is_timeout(text, &expected))
+		FUZZ_CHECK(status == ORIEL_OK && ns == expected);
 	else
 		FUZZ_CHECK(status == ORIEL_ERR_CONFIG && ns == 0);
 }
