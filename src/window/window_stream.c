@@ -6,6 +6,7 @@
  * all bytes for a NIC, to which only kernels post. window_host.c calls it.
  */
 #include <oriel/dev/exchange.h>
+#include <oriel/dev/gather.h>
 
 #include "base/error.h"
 #include "comm/health.h"
