@@ -23,8 +23,8 @@ struct info_reason {
 
 struct info_job {
 	struct oriel_bootstrap bootstrap;
-	struct oriel_comm *comm; /* NULL without a job */
-	void *stream;            /* of this rank's GPU; NULL without --gpu */
+	struct oriel_comm *comm;    /* NULL without a job */
+	struct CUstream_st *stream; /* of this rank's GPU; NULL without --gpu */
 	unsigned rank;
 	unsigned size;
 	struct info_reason *reasons; /* of all pairs, on rank 0 */

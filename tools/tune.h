@@ -16,7 +16,7 @@ struct tune_job {
 	struct oriel_bootstrap bootstrap;
 	struct oriel_comm *comm;
 	struct oriel_tune_info info;
-	void *stream; /* NULL: host memory */
+	struct CUstream_st *stream; /* NULL: host memory */
 	unsigned rank, ranks;
 	char *send, *result; /* bytes per rank of the largest size */
 	size_t most;

@@ -118,13 +118,13 @@ enum oriel_status oriel_allgather_destroy(struct oriel_allgather *gather);
  * return; @send may be reused. One thread at a time uses an object. Several objects may execute at
  * once by several threads, or one after the other in one order on all ranks.
  *
- * GPU memory: the execution is posted to @stream, which is not NULL and belongs to the context of
- * the communicator, and completes in its order. @send is GPU or pinned memory, and may be reused
- * once the stream has passed the execution. A captured execution runs at each launch of the graph.
- * Launched and started executions may alternate in any order that is equal on all ranks.
- * Executions of one object must be ordered, by one stream or by events of the caller. Several
- * objects may execute at once, in streams of their own. Where ranks share a GPU these are two
- * objects, or more if all ranks reach them in one order.
+ * GPU memory: the execution is posted to @stream, which is not NULL (cudaStreamLegacy is CUDA's
+ * default stream) and belongs to the context of the communicator, and completes in its order. @send
+ * is GPU or pinned memory, and may be reused once the stream has passed the execution. A captured
+ * execution runs at each launch of the graph. Launched and started executions may alternate in any
+ * order that is equal on all ranks. Executions of one object must be ordered, by one stream or by
+ * events of the caller. Several objects may execute at once, in streams of their own. Where ranks
+ * share a GPU these are two objects, or more if all ranks reach them in one order.
  *
  * Host memory: different @bytes break the communicator. The rank that finds them, at the end of
  * the execution, gets ORIEL_ERR_MISMATCH, with both ranks and their values in the text, and aborts
@@ -144,7 +144,7 @@ enum oriel_status oriel_allgather_destroy(struct oriel_allgather *gather);
  * status of that; with GPU memory from oriel_comm_health() and from the next call.
  */
 enum oriel_status oriel_allgather_start(struct oriel_allgather *gather, const void *send,
-					size_t bytes, void *stream);
+					size_t bytes, struct CUstream_st *stream);
 
 /*
  * The nonblocking form for host memory: begin returns at once, and the thread of the communicator
@@ -190,7 +190,7 @@ enum oriel_status oriel_allgather_wait(struct oriel_allgather *gather);
  * oriel_allgather_start().
  */
 enum oriel_status oriel_allgather_once(struct oriel_comm *comm, const void *send, void *recv,
-				       size_t bytes, void *stream);
+				       size_t bytes, struct CUstream_st *stream);
 
 /* The limits and choices of an object. */
 struct oriel_allgather_info {

@@ -39,7 +39,7 @@ enum oriel_status oriel_alltoall_destroy(struct oriel_alltoall *alltoall);
  * streams and graphs, threads, the previous result, and errors.
  */
 enum oriel_status oriel_alltoall_start(struct oriel_alltoall *alltoall, const void *send,
-				       size_t bytes, void *stream);
+				       size_t bytes, struct CUstream_st *stream);
 
 /*
  * One execution of messages of any lengths, 0 included, like MPI_Alltoallv with lengths and
@@ -59,7 +59,8 @@ enum oriel_status oriel_alltoall_start(struct oriel_alltoall *alltoall, const vo
  * error of @layout, so such an error breaks the communicator, with the status above.
  */
 enum oriel_status oriel_alltoall_start_v(struct oriel_alltoall *alltoall, const void *send,
-					 const struct oriel_dev_alltoallv *layout, void *stream);
+					 const struct oriel_dev_alltoallv *layout,
+					 struct CUstream_st *stream);
 
 /* Local; for messages of one length. */
 enum oriel_status oriel_alltoall_query(const struct oriel_alltoall *alltoall, size_t bytes,

@@ -38,7 +38,7 @@ enum oriel_status oriel_bcast_destroy(struct oriel_bcast *bcast);
  * errors. ORIEL_ERR_RANGE also if @root is not a rank.
  */
 enum oriel_status oriel_bcast_start(struct oriel_bcast *bcast, unsigned root, const void *send,
-				    size_t bytes, void *stream);
+				    size_t bytes, struct CUstream_st *stream);
 
 /* Local. */
 enum oriel_status oriel_bcast_query(const struct oriel_bcast *bcast, size_t bytes,

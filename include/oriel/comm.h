@@ -21,6 +21,9 @@ extern "C" {
  */
 struct oriel_comm;
 
+/* A stream of CUDA: cudaStream_t and CUstream are pointers to it. */
+struct CUstream_st;
+
 /* The time at which links to peers of the rdma path are made. */
 enum oriel_connect {
 	ORIEL_CONNECT_DEFAULT, /* as ORIEL_CONNECT says */

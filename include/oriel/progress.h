@@ -70,7 +70,7 @@ enum oriel_status oriel_comm_prepare(struct oriel_comm *comm);
 #define ORIEL_JOBS 1024u
 
 enum oriel_status oriel_comm_post(struct oriel_comm *comm, const struct oriel_job *job,
-				  void *stream);
+				  struct CUstream_st *stream);
 
 /*
  * A mark in a stream is for the question whether the GPU of @comm has passed it, also after the
@@ -83,11 +83,11 @@ struct oriel_mark;
 
 enum oriel_status oriel_mark_create(struct oriel_comm *comm, struct oriel_mark **mark);
 enum oriel_status oriel_mark_destroy(struct oriel_mark *mark); /* NULL is allowed */
-enum oriel_status oriel_mark_set(struct oriel_mark *mark, void *stream);
+enum oriel_status oriel_mark_set(struct oriel_mark *mark, struct CUstream_st *stream);
 enum oriel_status oriel_mark_test(struct oriel_mark *mark);
 
 /* Local: is @stream, of the GPU of @comm, being captured? */
-enum oriel_status oriel_comm_is_capturing(struct oriel_comm *comm, void *stream,
+enum oriel_status oriel_comm_is_capturing(struct oriel_comm *comm, struct CUstream_st *stream,
 					  bool *is_capturing);
 
 /*

@@ -36,7 +36,8 @@ enum oriel_status oriel_stream_barrier_destroy(struct oriel_stream_barrier *barr
  * posted to @stream, which may be captured, and a later failure breaks the communicator.
  * Executions of one object are ordered, in one order on all ranks.
  */
-enum oriel_status oriel_stream_barrier_start(struct oriel_stream_barrier *barrier, void *stream);
+enum oriel_status oriel_stream_barrier_start(struct oriel_stream_barrier *barrier,
+					     struct CUstream_st *stream);
 
 #ifdef __cplusplus
 }

@@ -44,10 +44,10 @@ enum oriel_status oriel_tune_find(struct oriel_comm *comm, bool is_gpu,
  * process, current for the calling thread and creates a stream on it. ORIEL_ERR_UNSUPPORTED: there
  * is no GPU.
  */
-enum oriel_status oriel_tune_gpu_open(unsigned rank, void **stream);
+enum oriel_status oriel_tune_gpu_open(unsigned rank, struct CUstream_st **stream);
 /* Waits until everything in the stream has completed. */
-enum oriel_status oriel_tune_gpu_wait(void *stream);
-void oriel_tune_gpu_close(void *stream); /* NULL is allowed */
+enum oriel_status oriel_tune_gpu_wait(struct CUstream_st *stream);
+void oriel_tune_gpu_close(struct CUstream_st *stream); /* NULL is allowed */
 
 #ifdef __cplusplus
 }

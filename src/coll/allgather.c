@@ -84,7 +84,7 @@ static enum oriel_status start_any(struct ori_gather *g, enum oriel_algorithm al
 }
 
 enum oriel_status oriel_allgather_start(struct oriel_allgather *a, const void *send, size_t bytes,
-					void *stream)
+					struct CUstream_st *stream)
 {
 	enum oriel_status status = ori_handle_check(a, ORI_HANDLE_ALLGATHER, __func__);
 	enum oriel_algorithm algorithm;
@@ -216,7 +216,7 @@ static enum oriel_status once_check(const struct oriel_comm *comm, const char *s
 }
 
 enum oriel_status oriel_allgather_once(struct oriel_comm *comm, const void *send, void *recv,
-				       size_t bytes, void *stream)
+				       size_t bytes, struct CUstream_st *stream)
 {
 	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
 	struct ori_cached_call call = {

@@ -63,7 +63,7 @@ static enum oriel_status alltoall_check(const struct ori_gather *g, const char *
 }
 
 enum oriel_status oriel_alltoall_start(struct oriel_alltoall *a, const void *send, size_t bytes,
-				       void *stream)
+				       struct CUstream_st *stream)
 {
 	enum oriel_status status = ori_handle_check(a, ORI_HANDLE_ALLTOALL, __func__);
 	enum oriel_algorithm algorithm;
@@ -88,7 +88,8 @@ enum oriel_status oriel_alltoall_start(struct oriel_alltoall *a, const void *sen
 }
 
 enum oriel_status oriel_alltoall_start_v(struct oriel_alltoall *a, const void *send,
-					 const struct oriel_dev_alltoallv *layout, void *stream)
+					 const struct oriel_dev_alltoallv *layout,
+					 struct CUstream_st *stream)
 {
 	enum oriel_status status = ori_handle_check(a, ORI_HANDLE_ALLTOALL, __func__);
 	struct ori_gather *g;

@@ -163,7 +163,7 @@ static enum oriel_status bcast_any(struct ori_gather *g, unsigned root, const vo
 }
 
 enum oriel_status oriel_bcast_start(struct oriel_bcast *b, unsigned root, const void *send,
-				    size_t bytes, void *stream)
+				    size_t bytes, struct CUstream_st *stream)
 {
 	enum oriel_status status = ori_handle_check(b, ORI_HANDLE_BCAST, __func__);
 	struct ori_gather *g;

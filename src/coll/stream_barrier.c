@@ -55,7 +55,8 @@ enum oriel_status oriel_stream_barrier_destroy(struct oriel_stream_barrier *b)
 	return ORIEL_OK;
 }
 
-enum oriel_status oriel_stream_barrier_start(struct oriel_stream_barrier *b, void *stream)
+enum oriel_status oriel_stream_barrier_start(struct oriel_stream_barrier *b,
+					     struct CUstream_st *stream)
 {
 	enum oriel_status status = ori_handle_check(b, ORI_HANDLE_STREAM_BARRIER, __func__);
 

@@ -7,17 +7,22 @@
 
 #include "sys/gpu.h"
 
-enum oriel_status oriel_tune_gpu_open(unsigned rank, void **stream)
+enum oriel_status oriel_tune_gpu_open(unsigned rank, struct CUstream_st **stream)
 {
-	return ori_gpu_primary_open(rank, stream);
+	void *opened = NULL;
+	enum oriel_status status = ori_gpu_primary_open(rank, &opened);
+
+	if (status == ORIEL_OK)
+		*stream = opened;
+	return status;
 }
 
-enum oriel_status oriel_tune_gpu_wait(void *stream)
+enum oriel_status oriel_tune_gpu_wait(struct CUstream_st *stream)
 {
 	return ori_gpu_primary_wait(stream);
 }
 
-void oriel_tune_gpu_close(void *stream)
+void oriel_tune_gpu_close(struct CUstream_st *stream)
 {
 	ori_gpu_primary_close(stream);
 }

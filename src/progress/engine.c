@@ -481,7 +481,7 @@ static enum oriel_status post_read(const struct oriel_comm *comm, const struct o
 }
 
 enum oriel_status oriel_comm_post(struct oriel_comm *comm, const struct oriel_job *caller,
-				  void *stream)
+				  struct CUstream_st *stream)
 {
 	struct ori_engine *engine = NULL;
 	struct oriel_job call;

@@ -186,7 +186,7 @@ static void test_an_invalid_job_is_rejected(void **state)
 	assert_int_equal(oriel_comm_post(f.comm, &job, NULL), ORIEL_ERR_INVALID);
 	assert_int_equal(oriel_comm_post(f.comm, NULL, NULL), ORIEL_ERR_INVALID);
 	job.step = work_step;
-	assert_int_equal(oriel_comm_post(f.comm, &job, &job), ORIEL_ERR_INVALID);
+	assert_int_equal(oriel_comm_post(f.comm, &job, (void *)&job), ORIEL_ERR_INVALID);
 	assert_non_null(strstr(oriel_last_error(), "no GPU"));
 	assert_int_equal(atomic_load(&w.released), 0);
 	close_comm(&f);

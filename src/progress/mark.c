@@ -46,7 +46,7 @@ enum oriel_status oriel_mark_destroy(struct oriel_mark *mark)
 	return ORIEL_OK;
 }
 
-enum oriel_status oriel_mark_set(struct oriel_mark *mark, void *stream)
+enum oriel_status oriel_mark_set(struct oriel_mark *mark, struct CUstream_st *stream)
 {
 	enum oriel_status status = ori_handle_check(mark, ORI_HANDLE_MARK, __func__);
 	bool is_capturing = false;
@@ -72,7 +72,8 @@ enum oriel_status oriel_mark_test(struct oriel_mark *mark)
 	return mark->comm->gpu->ops->mark_query(mark->comm->gpu, mark->place);
 }
 
-enum oriel_status oriel_comm_is_capturing(struct oriel_comm *comm, void *stream, bool *is_capturing)
+enum oriel_status oriel_comm_is_capturing(struct oriel_comm *comm, struct CUstream_st *stream,
+					  bool *is_capturing)
 {
 	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
 

@@ -209,7 +209,7 @@ static void all_ranks_learn_what_one_does_wrong(struct rank *r)
 	CHECK_LAST(r, "overlaps the result");
 	CHECK_STATUS(r, oriel_allgather_once(r->comm, send, recv, SIZE_MAX, NULL),
 		     ORIEL_ERR_INVALID);
-	CHECK_STATUS(r, oriel_allgather_once(r->comm, send, recv, 8, is_last ? send : NULL),
+	CHECK_STATUS(r, oriel_allgather_once(r->comm, send, recv, 8, is_last ? (void *)send : NULL),
 		     ORIEL_ERR_INVALID);
 	CHECK_LAST(r, "has no GPU");
 	status = oriel_allgather_once(r->comm, send, recv, is_last ? 16 : 8, NULL);

@@ -324,7 +324,7 @@ static void invalid_exchanges_are_rejected(struct rank *r)
 	CHECK_LAST(r, "at most 20000");
 	CHECK_STATUS(r, oriel_alltoall_start(s.alltoall, s.result, 8, NULL), ORIEL_ERR_INVALID);
 	CHECK_LAST(r, "overlaps the result");
-	CHECK_STATUS(r, oriel_alltoall_start(s.alltoall, s.send, 8, &s), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_alltoall_start(s.alltoall, s.send, 8, (void *)&s), ORIEL_ERR_INVALID);
 	CHECK_LAST(r, "takes no stream");
 	CHECK_STATUS(r, oriel_alltoall_start_v(s.alltoall, s.send, NULL, NULL), ORIEL_ERR_INVALID);
 	CHECK_STATUS(r, oriel_bcast_start(s.bcast, r->size, s.send, 8, NULL), ORIEL_ERR_RANGE);
@@ -375,7 +375,7 @@ static void no_rank_passes_a_barrier_early(struct rank *r)
 	CHECK_OK(r, oriel_window_buffer(window, 0, &base, NULL));
 	if (!CHECK_OK(r, oriel_stream_barrier_create(r->comm, 0, &barrier)))
 		return;
-	CHECK_STATUS(r, oriel_stream_barrier_start(barrier, &value), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_stream_barrier_start(barrier, (void *)&value), ORIEL_ERR_INVALID);
 	for (i = 1; i <= 100; i++) {
 		for (rank = 0; rank < r->size; rank++)
 			CHECK_OK(r, oriel_window_put_value(window, rank, r->rank * 8, i, NULL));

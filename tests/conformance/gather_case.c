@@ -298,7 +298,7 @@ static void invalid_arguments_are_rejected(struct rank *r)
 	CHECK_EQ(r, info.bytes_max, SHARE);
 	CHECK_STATUS(r, oriel_allgather_start(s.gather, s.send, SHARE + 1, NULL), ORIEL_ERR_RANGE);
 	CHECK_LAST(r, "40001 bytes of each rank, at most 40000");
-	CHECK_STATUS(r, oriel_allgather_start(s.gather, s.send, 8, &s), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_allgather_start(s.gather, s.send, 8, (void *)&s), ORIEL_ERR_INVALID);
 	CHECK_LAST(r, "takes no stream");
 	CHECK_STATUS(r, oriel_allgather_start(s.gather, s.result + r->rank * 8 + 1, 8, NULL),
 		     ORIEL_ERR_INVALID);
