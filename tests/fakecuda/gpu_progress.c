@@ -439,6 +439,11 @@ static void test_marks(struct test *t)
 	cuStreamDestroy(t->other);
 	t->other = NULL;
 	CHECK_OK(&t->r, oriel_mark_test(mark));
+	/* The default stream is given by its handle. */
+	CHECK_OK(&t->r, oriel_comm_is_capturing(t->r.comm, CU_STREAM_LEGACY, &is_capturing));
+	CHECK(&t->r, !is_capturing);
+	CHECK_OK(&t->r, oriel_mark_set(mark, CU_STREAM_LEGACY));
+	CHECK_OK(&t->r, oriel_mark_test(mark));
 	oriel_mark_destroy(mark);
 	CHECK(&t->r, fakecuda_left() == left - 1);
 }

@@ -72,7 +72,7 @@ CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode)
 	struct CUgraph_st *g = calloc(1, sizeof(*g));
 
 	(void)mode;
-	if (!g || stream->capture) {
+	if (!g || stream == CU_STREAM_LEGACY || stream->capture) {
 		free(g);
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	}
@@ -95,6 +95,7 @@ CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph)
 
 CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status)
 {
+	stream = fake_stream(stream);
 	*status = stream->capture ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
 	return CUDA_SUCCESS;
 }
@@ -114,7 +115,7 @@ CUresult cuStreamGetCaptureInfo(CUstream stream, CUstreamCaptureStatus *status, 
 #endif
 	if (id || nodes || count)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	*graph = (CUgraph)stream->capture;
+	*graph = (CUgraph)fake_stream(stream)->capture;
 	return cuStreamIsCapturing(stream, status);
 }
 
@@ -163,6 +164,7 @@ CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
 	struct fake_op end = {.kind = FAKE_RELEASE, .graph = exec->graph}, *op;
 	CUresult result = CUDA_SUCCESS;
 
+	stream = fake_stream(stream);
 	if (stream->capture)
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	atomic_fetch_add(&exec->graph->refs, 1);

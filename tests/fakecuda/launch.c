@@ -5,6 +5,7 @@
 
 #include "fakecuda.h"
 #include "kernels/kernels.h"
+#include "stream.h"
 
 #define FATBIN 0xba55ed50u /* magic number of a fatbin header */
 
@@ -87,7 +88,7 @@ CUresult cuLaunchKernel(CUfunction f, unsigned grid_x, unsigned grid_y, unsigned
 	if (grid_x != 1 && grid_x != op.call.parts)
 		return CUDA_ERROR_INVALID_VALUE;
 	fake_count_kernel(grid_x);
-	return fake_post(stream, &op);
+	return fake_post(fake_stream(stream), &op);
 }
 
 /* Only kernels that wait for those ahead of them may be launched early. */

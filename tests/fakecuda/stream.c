@@ -89,6 +89,23 @@ void fake_do(struct fake_op *op)
 	}
 }
 
+static struct CUstream_st defaults[FAKE_DEVICES];
+
+static void defaults_open(void)
+{
+	for (int i = 0; i < FAKE_DEVICES; i++)
+		defaults[i].device = i;
+}
+
+CUstream fake_stream(CUstream stream)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	int device = fake_current();
+
+	pthread_once(&once, defaults_open);
+	return stream == CU_STREAM_LEGACY ? &defaults[device < 0 ? 0 : device] : stream;
+}
+
 CUresult cuStreamCreate(CUstream *stream, unsigned flags)
 {
 	struct CUstream_st *s;
@@ -121,6 +138,7 @@ CUresult cuStreamDestroy(CUstream s)
 
 CUresult cuStreamSynchronize(CUstream stream)
 {
+	stream = fake_stream(stream);
 	if (!fake_may_wait(stream->device) || stream->capture)
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	fakecuda_finish(stream);
@@ -131,6 +149,7 @@ CUresult cuStreamQuery(CUstream s)
 {
 	bool is_done = true;
 
+	s = fake_stream(s);
 	if (!fake_may_wait(s->device) || s->capture || fake_fails("cuStreamQuery"))
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	if (s->queue) {
@@ -168,6 +187,7 @@ CUresult cuEventRecord(CUevent event, CUstream stream)
 {
 	struct fake_op op = {.kind = FAKE_RECORD, .event = event};
 
+	stream = fake_stream(stream);
 	if (!fake_may_wait(stream->device) || fake_fails("cuEventRecord"))
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	event->stream = stream;
@@ -194,6 +214,7 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
 {
 	struct fake_op op = {.kind = FAKE_WAIT_EVENT, .event = event, .turn = event->turn};
 
+	stream = fake_stream(stream);
 	if (!fake_may_wait(stream->device) || flags || !event->stream || event->stream == stream ||
 	    fake_fails("cuStreamWaitEvent"))
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
@@ -215,6 +236,7 @@ CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t length, CUstream
 {
 	struct fake_op op = {.kind = FAKE_COPY, .to = to, .from = from, .length = length};
 
+	stream = fake_stream(stream);
 	if (!fake_may_wait(stream->device) || fake_fails("cuMemcpyAsync"))
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	fake_count_copies(1);
@@ -241,6 +263,9 @@ CUresult cuMemcpyBatchAsync(CUdeviceptr *to, CUdeviceptr *from, size_t *lengths,
 	if (!failed)
 		return CUDA_ERROR_INVALID_VALUE;
 #endif
+	/* "Must not be legacy NULL stream" (cuda.h) */
+	if (stream == CU_STREAM_LEGACY)
+		return CUDA_ERROR_INVALID_VALUE;
 	if (!fake_may_wait(stream->device) || stream->capture)
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	if (!count || kinds != 1 || *first ||
@@ -283,6 +308,7 @@ CUresult cuMemsetD8Async(CUdeviceptr at, unsigned char value, size_t length, CUs
 {
 	struct fake_op op = {.kind = FAKE_SET, .to = at, .value = value, .length = length};
 
+	stream = fake_stream(stream);
 	if (!fake_may_wait(stream->device))
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	return fake_post(stream, &op);
@@ -292,6 +318,7 @@ CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr at, cuuint32_t value,
 {
 	struct fake_op op = {.kind = FAKE_WRITE32, .to = at, .value = value};
 
+	stream = fake_stream(stream);
 	if (!fake_may_wait(stream->device) || flags || at % 4 ||
 	    !fakecuda_reaches(stream->device, (void *)at) || fake_fails("cuStreamWriteValue32"))
 		return CUDA_ERROR_INVALID_VALUE;
@@ -303,6 +330,7 @@ CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr at, cuuint64_t value,
 {
 	struct fake_op op = {.kind = FAKE_WRITE64, .to = at, .turn = value};
 
+	stream = fake_stream(stream);
 	if (!fake_may_wait(stream->device) || flags || at % 8 ||
 	    !fakecuda_reaches(stream->device, (void *)at) || fake_fails("cuStreamWriteValue64"))
 		return CUDA_ERROR_INVALID_VALUE;
@@ -341,6 +369,7 @@ CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr at, cuuint32_t value, 
 {
 	struct fake_op op = {.kind = FAKE_AWAIT, .to = at, .value = value};
 
+	stream = fake_stream(stream);
 	if (!fake_may_wait(stream->device) ||
 	    flags != (CU_STREAM_WAIT_VALUE_EQ | CU_STREAM_WAIT_VALUE_FLUSH) || at % 4 ||
 	    !fakecuda_reaches(stream->device, (void *)at) || fake_fails("cuStreamWaitValue32"))

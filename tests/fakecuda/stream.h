@@ -40,6 +40,12 @@ struct fake_graph {
 	CUstream begun; /* the stream that began the capture */
 };
 
+/*
+ * @stream, or the default stream of the current GPU if that is CU_STREAM_LEGACY, which synchronizes
+ * with no stream of cuStreamCreate() here: these are all non-blocking (CUDA driver API, "Stream
+ * synchronization behavior").
+ */
+CUstream fake_stream(CUstream stream);
 void fake_queue_take(CUstream stream);
 void fake_queue_drop(struct fake_queue *queue);
 void fake_do(struct fake_op *op);
