@@ -34,8 +34,8 @@ int main(void)
 	unsigned next = (rank + 1) % ranks, before = (rank + ranks - 1) % ranks;
 
 	snprintf(text, sizeof(text), "greetings from rank %u", rank);
-	must(oriel_window_put_signal(window, next, 0, text, sizeof(text), ARRIVED, 1, NULL));
-	must(oriel_window_wait_signal_next(window, before, ARRIVED, 1, 0, NULL));
+	must(oriel_window_put_signal(window, next, 0, text, sizeof(text), ARRIVED, 1));
+	must(oriel_window_wait_signal_next(window, before, ARRIVED, 1, 0));
 	printf("rank %u of %u got: %s\n", rank, ranks, (char *)inbox);
 	oriel_window_destroy(window); /* waits for the other ranks */
 	oriel_comm_destroy(comm);

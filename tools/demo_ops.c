@@ -110,7 +110,7 @@ static int64_t op_host_put_signal(struct demo *d, struct oriel_dev_group g,
 {
 	(void)g;
 	return oriel_window_put_signal(d->window, transfer->peer, transfer->to, transfer->from,
-				       transfer->length, DEMO_SIGNAL_DATA, 1, NULL);
+				       transfer->length, DEMO_SIGNAL_DATA, 1);
 }
 
 /* For cases in which the receiver, or both peers together, move the bytes. */
@@ -164,7 +164,7 @@ static enum oriel_status op_host_signals(struct demo *d, struct oriel_dev_group 
 	(void)g;
 	for (i = 1; i < d->w.ranks && status == ORIEL_OK; i++)
 		status = oriel_window_wait_signal_next(d->window, (d->w.rank + i) % d->w.ranks,
-						       DEMO_SIGNAL_DATA, 1, 0, NULL);
+						       DEMO_SIGNAL_DATA, 1, 0);
 	return status;
 }
 
@@ -238,10 +238,9 @@ static enum oriel_status op_host_get(struct demo *d, struct oriel_dev_group g)
 		status = oriel_window_get(d->window, source,
 					  demo_outbox_at(d, d->w.rank) + range->offset,
 					  demo_block(d->inbox[0], source) + range->offset,
-					  range->length, NULL);
+					  range->length);
 	}
-	return status == ORIEL_OK ? oriel_window_barrier(d->window, DEMO_SLOT_CASE, 0, NULL)
-				  : status;
+	return status == ORIEL_OK ? oriel_window_barrier(d->window, DEMO_SLOT_CASE, 0) : status;
 }
 
 static enum oriel_status op_send(struct demo *d, struct oriel_dev_group g, uint32_t peer)

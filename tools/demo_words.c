@@ -227,7 +227,7 @@ static enum oriel_status words_host_send(const struct demo *d, struct demo_resul
 
 	for (i = 0; i < WORDS_PARTS && status == ORIEL_OK; i++)
 		status = oriel_window_signal(d->window, peer, DEMO_SIGNAL_WORD, ORIEL_SIGNAL_ADD,
-					     parts[i], NULL);
+					     parts[i]);
 	demo_results_sent(r, peer, &sum, sizeof(sum));
 	return status;
 }
@@ -237,8 +237,8 @@ static enum oriel_status words_host_receive(const struct demo *d, struct demo_re
 {
 	uint64_t parts[WORDS_PARTS], sum = words_parts(r, source, d->w.rank, parts);
 	enum oriel_status status =
-		oriel_window_wait_signal_from(d->window, source, DEMO_SIGNAL_WORD, ORIEL_GE, sum, 0,
-					      NULL);
+		oriel_window_wait_signal_from(d->window, source, DEMO_SIGNAL_WORD, ORIEL_GE, sum,
+					      0);
 
 	return status == ORIEL_OK ? words_take(d, r, source, sum, WORDS_PARTS) : status;
 }

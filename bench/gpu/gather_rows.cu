@@ -277,7 +277,7 @@ static void put_some(struct rank *r, struct oriel_window *w, const char *from, s
 		     unsigned rounds)
 {
 	while (rounds--)
-		ORIEL_CHECK(oriel_window_put(w, 1, 0, from, bytes, r->stream));
+		ORIEL_CHECK(oriel_window_put_on_stream(w, 1, 0, from, bytes, r->stream));
 }
 
 static void time_put(struct rank *r, struct oriel_window *w, const char *from, size_t bytes)

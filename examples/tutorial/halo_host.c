@@ -15,15 +15,15 @@ static void step(struct oriel_window *w, char *memory, unsigned rank, unsigned r
 		next[i] = line_next(now, i);
 	if (rank > 0)
 		must(oriel_window_put_signal(w, rank - 1, line_at(s + 1, CELLS + 1), next + 1,
-					     sizeof(*next), ARRIVED, 1, NULL));
+					     sizeof(*next), ARRIVED, 1));
 	if (rank + 1 < ranks)
 		must(oriel_window_put_signal(w, rank + 1, line_at(s + 1, 0), next + CELLS,
-					     sizeof(*next), ARRIVED, 1, NULL));
+					     sizeof(*next), ARRIVED, 1));
 	if (rank > 0)
-		must(oriel_window_wait_signal_next(w, rank - 1, ARRIVED, 1, 0, NULL));
+		must(oriel_window_wait_signal_next(w, rank - 1, ARRIVED, 1, 0));
 	if (rank + 1 < ranks)
-		must(oriel_window_wait_signal_next(w, rank + 1, ARRIVED, 1, 0, NULL));
-	must(oriel_window_drain(w, 0, NULL)); /* next[1] and next[CELLS] may change again */
+		must(oriel_window_wait_signal_next(w, rank + 1, ARRIVED, 1, 0));
+	must(oriel_window_drain(w, 0)); /* next[1] and next[CELLS] may change again */
 }
 /* [/step] */
 

@@ -153,19 +153,22 @@ enum oriel_status oriel_window_fault(struct oriel_window *window, struct oriel_d
  * The operations of oriel/dev.h for a host thread. Failures leave a text behind
  * oriel_last_error(). Waits: 0 = the communicator's timeout.
  *
- * Window in host memory: the calling thread does the operation, now; @stream is NULL
- * (ORIEL_ERR_INVALID else). ORIEL_ERR_ACCESS: a NIC would read, or write, memory of the caller
- * of which it may not access the ends, or holes in between; nothing was posted or broken.
+ * oriel_window_X() is for windows in host memory: the calling thread does the operation, now.
+ * ORIEL_ERR_ACCESS: a NIC would read, or write, memory of the caller of which it may not access
+ * the ends, or holes in between; nothing was posted or broken.
  *
- * Window on a GPU: the operation is posted to @stream, a stream of the context of the
- * communicator, and done in its order; a captured operation is done at each launch of the
- * graph. Nothing here waits for the GPU. The memory of the caller stays the caller's until
- * then, and the GPU reaches it (its own memory, or pinned memory), if kernels copy (send, recv)
- * and for a result (fetch_add, read_signal, read_counter); a result is aligned to 8 bytes.
- * @stream is not NULL (ORIEL_ERR_INVALID; cudaStreamLegacy is the default one). Arguments are
- * checked now; a later failure cannot be reported to any caller, so it breaks the communicator,
- * a wait whose limit has passed among it, the caller's own as well. Several streams may operate
- * at once, on signals, counters, slots and channels of their own.
+ * oriel_window_X_on_stream() is for windows on a GPU: the operation is posted to @stream, a stream
+ * of the context of the communicator, and done in its order; a captured operation is done at each
+ * launch of the graph. NULL is CUDA's default stream with legacy synchronization, as
+ * cudaStreamLegacy; for the default stream of each thread pass cudaStreamPerThread. Nothing here
+ * waits for the GPU. The caller leaves its memory alone until the operation is done, and the GPU
+ * reaches it (its own memory, or pinned memory), if kernels copy (send, recv) and for a result
+ * (fetch_add, read_signal, read_counter); a result is aligned to 8 bytes. Arguments are checked
+ * now; a later failure cannot be reported to any caller, so it breaks the communicator, a wait
+ * whose limit has passed among it, the caller's own as well. Several streams may operate at once,
+ * on signals, counters, slots and channels of their own.
+ *
+ * A window of the other kind: ORIEL_ERR_INVALID, and the text names the function for it.
  *
  * Counters (see oriel/dev/counter.h) say when the source of a put may be reused; until then it
  * may not. oriel_window_drain() and oriel_window_flush() wait for all that was posted to any
@@ -173,34 +176,73 @@ enum oriel_status oriel_window_fault(struct oriel_window *window, struct oriel_d
  * and oriel_window_reset_counter() is safe.
  */
 enum oriel_status oriel_window_put(struct oriel_window *window, unsigned peer, uint64_t to,
-				   const void *from, size_t length, void *stream);
+				   const void *from, size_t length);
+enum oriel_status oriel_window_put_on_stream(struct oriel_window *window, unsigned peer,
+					     uint64_t to, const void *from, size_t length,
+					     struct CUstream_st *stream);
 enum oriel_status oriel_window_put_value(struct oriel_window *window, unsigned peer, uint64_t to,
-					 uint64_t value, void *stream);
+					 uint64_t value);
+enum oriel_status oriel_window_put_value_on_stream(struct oriel_window *window, unsigned peer,
+						   uint64_t to, uint64_t value,
+						   struct CUstream_st *stream);
 enum oriel_status oriel_window_get(struct oriel_window *window, unsigned peer, uint64_t from,
-				   void *to, size_t length, void *stream);
+				   void *to, size_t length);
+enum oriel_status oriel_window_get_on_stream(struct oriel_window *window, unsigned peer,
+					     uint64_t from, void *to, size_t length,
+					     struct CUstream_st *stream);
 enum oriel_status oriel_window_put_signal(struct oriel_window *window, unsigned peer, uint64_t to,
 					  const void *from, size_t length, uint32_t id,
-					  uint64_t value, void *stream);
+					  uint64_t value);
+enum oriel_status oriel_window_put_signal_on_stream(struct oriel_window *window, unsigned peer,
+						    uint64_t to, const void *from, size_t length,
+						    uint32_t id, uint64_t value,
+						    struct CUstream_st *stream);
 enum oriel_status oriel_window_fetch_add(struct oriel_window *window, unsigned peer, uint64_t at,
-					 uint64_t value, uint64_t *old, void *stream);
+					 uint64_t value, uint64_t *old);
+enum oriel_status oriel_window_fetch_add_on_stream(struct oriel_window *window, unsigned peer,
+						   uint64_t at, uint64_t value, uint64_t *old,
+						   struct CUstream_st *stream);
 enum oriel_status oriel_window_signal(struct oriel_window *window, unsigned peer, uint32_t id,
-				      enum oriel_signal_op op, uint64_t value, void *stream);
+				      enum oriel_signal_op op, uint64_t value);
+enum oriel_status oriel_window_signal_on_stream(struct oriel_window *window, unsigned peer,
+						uint32_t id, enum oriel_signal_op op,
+						uint64_t value, struct CUstream_st *stream);
 enum oriel_status oriel_window_signal_all(struct oriel_window *window, uint32_t id,
-					  enum oriel_signal_op op, uint64_t value, void *stream);
+					  enum oriel_signal_op op, uint64_t value);
+enum oriel_status oriel_window_signal_all_on_stream(struct oriel_window *window, uint32_t id,
+						    enum oriel_signal_op op, uint64_t value,
+						    struct CUstream_st *stream);
 enum oriel_status oriel_window_wait_signal(struct oriel_window *window, uint32_t id,
 					   enum oriel_compare compare, uint64_t operand,
-					   uint64_t timeout_ns, void *stream);
+					   uint64_t timeout_ns);
+enum oriel_status oriel_window_wait_signal_on_stream(struct oriel_window *window, uint32_t id,
+						     enum oriel_compare compare, uint64_t operand,
+						     uint64_t timeout_ns,
+						     struct CUstream_st *stream);
 enum oriel_status oriel_window_wait_signal_from(struct oriel_window *window, unsigned source,
 						uint32_t id, enum oriel_compare compare,
-						uint64_t operand, uint64_t timeout_ns,
-						void *stream);
+						uint64_t operand, uint64_t timeout_ns);
+enum oriel_status oriel_window_wait_signal_from_on_stream(struct oriel_window *window,
+							  unsigned source, uint32_t id,
+							  enum oriel_compare compare,
+							  uint64_t operand, uint64_t timeout_ns,
+							  struct CUstream_st *stream);
 enum oriel_status oriel_window_wait_signal_next(struct oriel_window *window, unsigned source,
-						uint32_t id, uint64_t count, uint64_t timeout_ns,
-						void *stream);
+						uint32_t id, uint64_t count, uint64_t timeout_ns);
+enum oriel_status oriel_window_wait_signal_next_on_stream(struct oriel_window *window,
+							  unsigned source, uint32_t id,
+							  uint64_t count, uint64_t timeout_ns,
+							  struct CUstream_st *stream);
 enum oriel_status oriel_window_read_signal(struct oriel_window *window, uint32_t id,
-					   uint64_t *value, void *stream);
+					   uint64_t *value);
+enum oriel_status oriel_window_read_signal_on_stream(struct oriel_window *window, uint32_t id,
+						     uint64_t *value, struct CUstream_st *stream);
 enum oriel_status oriel_window_read_signal_from(struct oriel_window *window, unsigned source,
-						uint32_t id, uint64_t *value, void *stream);
+						uint32_t id, uint64_t *value);
+enum oriel_status oriel_window_read_signal_from_on_stream(struct oriel_window *window,
+							  unsigned source, uint32_t id,
+							  uint64_t *value,
+							  struct CUstream_st *stream);
 /*
  * Arrive at @slot, then wait for all ranks; the other two are its halves. Window in host
  * memory: after ORIEL_ERR_TIMEOUT by a limit of the caller's own the arrival stands, and the
@@ -210,11 +252,17 @@ enum oriel_status oriel_window_read_signal_from(struct oriel_window *window, uns
  * may wait.
  */
 enum oriel_status oriel_window_barrier(struct oriel_window *window, uint32_t slot,
-				       uint64_t timeout_ns, void *stream);
-enum oriel_status oriel_window_barrier_arrive(struct oriel_window *window, uint32_t slot,
-					      void *stream);
+				       uint64_t timeout_ns);
+enum oriel_status oriel_window_barrier_on_stream(struct oriel_window *window, uint32_t slot,
+						 uint64_t timeout_ns, struct CUstream_st *stream);
+enum oriel_status oriel_window_barrier_arrive(struct oriel_window *window, uint32_t slot);
+enum oriel_status oriel_window_barrier_arrive_on_stream(struct oriel_window *window, uint32_t slot,
+							struct CUstream_st *stream);
 enum oriel_status oriel_window_barrier_wait(struct oriel_window *window, uint32_t slot,
-					    uint64_t timeout_ns, void *stream);
+					    uint64_t timeout_ns);
+enum oriel_status oriel_window_barrier_wait_on_stream(struct oriel_window *window, uint32_t slot,
+						      uint64_t timeout_ns,
+						      struct CUstream_st *stream);
 /*
  * Meet @peer alone at @slot, which has words of its own for each peer: the full barrier and
  * those with other peers may use the same slot. Not with the rank itself (ORIEL_ERR_INVALID).
@@ -223,37 +271,71 @@ enum oriel_status oriel_window_barrier_wait(struct oriel_window *window, uint32_
  * names @peer. ORIEL_ERR_NO_PATH if @peer is not connected: that is no arrival.
  */
 enum oriel_status oriel_window_barrier_peer(struct oriel_window *window, unsigned peer,
-					    uint32_t slot, uint64_t timeout_ns, void *stream);
+					    uint32_t slot, uint64_t timeout_ns);
+enum oriel_status oriel_window_barrier_peer_on_stream(struct oriel_window *window, unsigned peer,
+						      uint32_t slot, uint64_t timeout_ns,
+						      struct CUstream_st *stream);
 enum oriel_status oriel_window_barrier_peer_arrive(struct oriel_window *window, unsigned peer,
-						   uint32_t slot, void *stream);
+						   uint32_t slot);
+enum oriel_status oriel_window_barrier_peer_arrive_on_stream(struct oriel_window *window,
+							     unsigned peer, uint32_t slot,
+							     struct CUstream_st *stream);
 enum oriel_status oriel_window_barrier_peer_wait(struct oriel_window *window, unsigned peer,
-						 uint32_t slot, uint64_t timeout_ns, void *stream);
+						 uint32_t slot, uint64_t timeout_ns);
+enum oriel_status oriel_window_barrier_peer_wait_on_stream(struct oriel_window *window,
+							   unsigned peer, uint32_t slot,
+							   uint64_t timeout_ns,
+							   struct CUstream_st *stream);
 enum oriel_status oriel_window_send(struct oriel_window *window, unsigned peer, uint32_t channel,
-				    const void *from, size_t length, uint64_t timeout_ns,
-				    void *stream);
+				    const void *from, size_t length, uint64_t timeout_ns);
+enum oriel_status oriel_window_send_on_stream(struct oriel_window *window, unsigned peer,
+					      uint32_t channel, const void *from, size_t length,
+					      uint64_t timeout_ns, struct CUstream_st *stream);
 enum oriel_status oriel_window_recv(struct oriel_window *window, unsigned peer, uint32_t channel,
-				    void *to, size_t length, uint64_t timeout_ns, void *stream);
-enum oriel_status oriel_window_drain(struct oriel_window *window, uint64_t timeout_ns,
-				     void *stream);
-enum oriel_status oriel_window_flush(struct oriel_window *window, uint64_t timeout_ns,
-				     void *stream);
+				    void *to, size_t length, uint64_t timeout_ns);
+enum oriel_status oriel_window_recv_on_stream(struct oriel_window *window, unsigned peer,
+					      uint32_t channel, void *to, size_t length,
+					      uint64_t timeout_ns, struct CUstream_st *stream);
+enum oriel_status oriel_window_drain(struct oriel_window *window, uint64_t timeout_ns);
+enum oriel_status oriel_window_drain_on_stream(struct oriel_window *window, uint64_t timeout_ns,
+					       struct CUstream_st *stream);
+enum oriel_status oriel_window_flush(struct oriel_window *window, uint64_t timeout_ns);
+enum oriel_status oriel_window_flush_on_stream(struct oriel_window *window, uint64_t timeout_ns,
+					       struct CUstream_st *stream);
 enum oriel_status oriel_window_put_counter(struct oriel_window *window, unsigned peer, uint64_t to,
-					   const void *from, size_t length, uint32_t counter,
-					   void *stream);
+					   const void *from, size_t length, uint32_t counter);
+enum oriel_status oriel_window_put_counter_on_stream(struct oriel_window *window, unsigned peer,
+						     uint64_t to, const void *from, size_t length,
+						     uint32_t counter, struct CUstream_st *stream);
 enum oriel_status oriel_window_put_signal_counter(struct oriel_window *window, unsigned peer,
 						  uint64_t to, const void *from, size_t length,
-						  uint32_t id, uint64_t value, uint32_t counter,
-						  void *stream);
+						  uint32_t id, uint64_t value, uint32_t counter);
+enum oriel_status oriel_window_put_signal_counter_on_stream(
+	struct oriel_window *window, unsigned peer, uint64_t to, const void *from, size_t length,
+	uint32_t id, uint64_t value, uint32_t counter, struct CUstream_st *stream);
 enum oriel_status oriel_window_signal_counter(struct oriel_window *window, unsigned peer,
-					      uint32_t id, uint64_t value, uint32_t counter,
-					      void *stream);
+					      uint32_t id, uint64_t value, uint32_t counter);
+enum oriel_status oriel_window_signal_counter_on_stream(struct oriel_window *window, unsigned peer,
+							uint32_t id, uint64_t value,
+							uint32_t counter,
+							struct CUstream_st *stream);
 enum oriel_status oriel_window_wait_counter(struct oriel_window *window, unsigned peer,
 					    uint32_t counter, enum oriel_compare compare,
-					    uint64_t operand, uint64_t timeout_ns, void *stream);
+					    uint64_t operand, uint64_t timeout_ns);
+enum oriel_status oriel_window_wait_counter_on_stream(struct oriel_window *window, unsigned peer,
+						      uint32_t counter, enum oriel_compare compare,
+						      uint64_t operand, uint64_t timeout_ns,
+						      struct CUstream_st *stream);
 enum oriel_status oriel_window_read_counter(struct oriel_window *window, unsigned peer,
-					    uint32_t counter, uint64_t *value, void *stream);
+					    uint32_t counter, uint64_t *value);
+enum oriel_status oriel_window_read_counter_on_stream(struct oriel_window *window, unsigned peer,
+						      uint32_t counter, uint64_t *value,
+						      struct CUstream_st *stream);
 enum oriel_status oriel_window_reset_counter(struct oriel_window *window, unsigned peer,
-					     uint32_t counter, void *stream);
+					     uint32_t counter);
+enum oriel_status oriel_window_reset_counter_on_stream(struct oriel_window *window, unsigned peer,
+						       uint32_t counter,
+						       struct CUstream_st *stream);
 
 /*
  * Put the same bytes to offset @to of every rank, this one among them unless that is @from
@@ -262,24 +344,35 @@ enum oriel_status oriel_window_reset_counter(struct oriel_window *window, unsign
  * of the next four, for a window.
  */
 enum oriel_status oriel_window_put_all(struct oriel_window *window, uint64_t to, const void *from,
-				       size_t length, void *stream);
+				       size_t length);
+enum oriel_status oriel_window_put_all_on_stream(struct oriel_window *window, uint64_t to,
+						 const void *from, size_t length,
+						 struct CUstream_st *stream);
 
 /*
  * The same with bytes of its own for each rank: rank r gets the @length bytes that lie
  * r * @stride behind @from.
  */
 enum oriel_status oriel_window_put_each(struct oriel_window *window, uint64_t to, const void *from,
-					size_t stride, size_t length, void *stream);
+					size_t stride, size_t length);
+enum oriel_status oriel_window_put_each_on_stream(struct oriel_window *window, uint64_t to,
+						  const void *from, size_t stride, size_t length,
+						  struct CUstream_st *stream);
 
 /*
  * The same to the ranks of the domain alone: the ranks that are not mapped get nothing, and a job
  * may have such ranks on GPUs, too. A put to each of the other ranks completes the broadcast.
  */
 enum oriel_status oriel_window_put_all_domain(struct oriel_window *window, uint64_t to,
-					      const void *from, size_t length, void *stream);
+					      const void *from, size_t length);
+enum oriel_status oriel_window_put_all_domain_on_stream(struct oriel_window *window, uint64_t to,
+							const void *from, size_t length,
+							struct CUstream_st *stream);
 enum oriel_status oriel_window_put_each_domain(struct oriel_window *window, uint64_t to,
-					       const void *from, size_t stride, size_t length,
-					       void *stream);
+					       const void *from, size_t stride, size_t length);
+enum oriel_status oriel_window_put_each_domain_on_stream(struct oriel_window *window, uint64_t to,
+							 const void *from, size_t stride,
+							 size_t length, struct CUstream_st *stream);
 
 /*
  * The same to explicit addresses: @to has one for each rank, where this process has mapped
@@ -288,8 +381,10 @@ enum oriel_status oriel_window_put_each_domain(struct oriel_window *window, uint
  * the addresses. Signals and barriers of @window cover the bytes as they do puts to mapped peers.
  */
 enum oriel_status oriel_window_put_table(struct oriel_window *window, void *const *to,
-					 const void *from, size_t stride, size_t length,
-					 void *stream);
+					 const void *from, size_t stride, size_t length);
+enum oriel_status oriel_window_put_table_on_stream(struct oriel_window *window, void *const *to,
+						   const void *from, size_t stride, size_t length,
+						   struct CUstream_st *stream);
 
 /*
  * One execution of the device function of that name, with all of its @parts: see
@@ -301,24 +396,41 @@ struct oriel_dev_gather;
 struct oriel_dev_alltoallv;
 enum oriel_status oriel_window_broadcast(struct oriel_window *window,
 					 const struct oriel_dev_gather *gather, uint32_t parts,
-					 unsigned root, const void *from, size_t length,
-					 void *stream);
+					 unsigned root, const void *from, size_t length);
+enum oriel_status oriel_window_broadcast_on_stream(struct oriel_window *window,
+						   const struct oriel_dev_gather *gather,
+						   uint32_t parts, unsigned root, const void *from,
+						   size_t length, struct CUstream_st *stream);
 enum oriel_status oriel_window_exchange(struct oriel_window *window,
 					const struct oriel_dev_gather *gather, uint32_t parts,
-					const void *from, const struct oriel_dev_alltoallv *layout,
-					void *stream);
+					const void *from, const struct oriel_dev_alltoallv *layout);
+enum oriel_status oriel_window_exchange_on_stream(struct oriel_window *window,
+						  const struct oriel_dev_gather *gather,
+						  uint32_t parts, const void *from,
+						  const struct oriel_dev_alltoallv *layout,
+						  struct CUstream_st *stream);
 enum oriel_status oriel_window_gather_lines(struct oriel_window *window,
 					    const struct oriel_dev_gather *gather, uint32_t parts,
-					    const void *from, size_t length, void *stream);
+					    const void *from, size_t length);
+enum oriel_status oriel_window_gather_lines_on_stream(struct oriel_window *window,
+						      const struct oriel_dev_gather *gather,
+						      uint32_t parts, const void *from,
+						      size_t length, struct CUstream_st *stream);
 enum oriel_status oriel_window_gather_puts(struct oriel_window *window,
 					   const struct oriel_dev_gather *gather, uint32_t parts,
-					   const void *from, size_t length, void *stream);
+					   const void *from, size_t length);
+enum oriel_status oriel_window_gather_puts_on_stream(struct oriel_window *window,
+						     const struct oriel_dev_gather *gather,
+						     uint32_t parts, const void *from,
+						     size_t length, struct CUstream_st *stream);
 
 /*
  * Set all signals of this rank, and the bases of wait_signal_next, to 0. Local, while no rank
  * signals this one.
  */
-enum oriel_status oriel_window_reset_signals(struct oriel_window *window, void *stream);
+enum oriel_status oriel_window_reset_signals(struct oriel_window *window);
+enum oriel_status oriel_window_reset_signals_on_stream(struct oriel_window *window,
+						       struct CUstream_st *stream);
 
 #ifdef __cplusplus
 }

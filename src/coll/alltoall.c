@@ -105,8 +105,9 @@ enum oriel_status oriel_alltoall_start_v(struct oriel_alltoall *a, const void *s
 	if (g->internode)
 		status = ori_internode_alltoall(g, send, layout, 0, stream);
 	else if (g->is_gpu)
-		status = oriel_window_exchange(g->window, &g->notes, ori_gather_exchange_parts(g),
-					       send, layout, stream);
+		status = oriel_window_exchange_on_stream(g->window, &g->notes,
+							 ori_gather_exchange_parts(g), send, layout,
+							 stream);
 	else
 		status = oriel_dev_exchange(&g->device, oriel_dev_thread(), &g->notes, 0, 1, send,
 					    layout, 0);

@@ -113,12 +113,13 @@ static enum oriel_status bcast_host(const struct bcast_run *r)
 static enum oriel_status bcast_engines(struct ori_gather *g, unsigned root, const void *send,
 				       size_t bytes, void *stream)
 {
-	enum oriel_status status = oriel_window_barrier(g->window, 0, 0, stream);
+	enum oriel_status status = oriel_window_barrier_on_stream(g->window, 0, 0, stream);
 
 	if (status == ORIEL_OK && root == g->device.rank)
-		status = oriel_window_put_all(g->window, oriel_at(ORI_GATHER_RESULT, 0), send,
-					      bytes, stream);
-	return status == ORIEL_OK ? oriel_window_barrier(g->window, 0, 0, stream) : status;
+		status = oriel_window_put_all_on_stream(g->window, oriel_at(ORI_GATHER_RESULT, 0),
+							send, bytes, stream);
+	return status == ORIEL_OK ? oriel_window_barrier_on_stream(g->window, 0, 0, stream)
+				  : status;
 }
 
 static enum oriel_status bcast_check(const struct ori_gather *g, unsigned root, const void *send,
@@ -153,8 +154,9 @@ static enum oriel_status bcast_any(struct ori_gather *g, unsigned root, const vo
 	if (algorithm == ORIEL_ALGORITHM_CE)
 		return bcast_engines(g, root, send, bytes, stream);
 	if (algorithm == ORIEL_ALGORITHM_STORE)
-		return oriel_window_broadcast(g->window, &g->puts, ori_gather_turns(g, bytes), root,
-					      send, bytes, stream);
+		return oriel_window_broadcast_on_stream(g->window, &g->puts,
+							ori_gather_turns(g, bytes), root, send,
+							bytes, stream);
 	ori_tree_open(&run.tree, &g->shape, algorithm, g->device.rank, root);
 	run.from = run.tree.is_root ? send : g->result;
 	if (algorithm == ORIEL_ALGORITHM_DIRECT)

@@ -85,11 +85,13 @@ enum oriel_status ori_gather_engines(struct ori_gather *g, const void *send, siz
 				     size_t bytes, void *stream)
 {
 	uint64_t to = oriel_at(ORI_GATHER_RESULT, g->device.rank * bytes);
-	enum oriel_status status = oriel_window_barrier(g->window, 0, 0, stream);
+	enum oriel_status status = oriel_window_barrier_on_stream(g->window, 0, 0, stream);
 
 	if (status == ORIEL_OK)
-		status = oriel_window_put_each(g->window, to, send, stride, bytes, stream);
-	return status == ORIEL_OK ? oriel_window_barrier(g->window, 0, 0, stream) : status;
+		status =
+			oriel_window_put_each_on_stream(g->window, to, send, stride, bytes, stream);
+	return status == ORIEL_OK ? oriel_window_barrier_on_stream(g->window, 0, 0, stream)
+				  : status;
 }
 
 /* As many parts as it takes for @most bytes each, but no more than @limit. */
@@ -140,10 +142,11 @@ static enum oriel_status mapped_gpu(struct ori_gather *g, enum oriel_algorithm a
 
 	if (algorithm != ORIEL_ALGORITHM_LL) {
 		parts = start_parts(bytes, ORI_GATHER_PUT_PART, g->parts);
-		return oriel_window_gather_puts(g->window, series, parts, send, bytes, stream);
+		return oriel_window_gather_puts_on_stream(g->window, series, parts, send, bytes,
+							  stream);
 	}
 	parts = start_parts(bytes, ori_gather_lines_part(g, series->lines), g->parts);
-	return oriel_window_gather_lines(g->window, series, parts, send, bytes, stream);
+	return oriel_window_gather_lines_on_stream(g->window, series, parts, send, bytes, stream);
 }
 
 enum oriel_status ori_gather_mapped(struct ori_gather *g, enum oriel_algorithm algorithm,

@@ -8,6 +8,7 @@
 
 struct oriel_stream_barrier {
 	struct oriel_window *window;
+	bool is_gpu; /* ORIEL_STREAM_BARRIER_GPU */
 };
 
 enum oriel_status oriel_stream_barrier_create(struct oriel_comm *comm, unsigned flags,
@@ -42,6 +43,7 @@ enum oriel_status oriel_stream_barrier_create(struct oriel_comm *comm, unsigned 
 		return status;
 	}
 	ori_handle_open(b, comm);
+	b->is_gpu = flags & ORIEL_STREAM_BARRIER_GPU;
 	*barrier = b;
 	return ORIEL_OK;
 }
@@ -60,5 +62,12 @@ enum oriel_status oriel_stream_barrier_start(struct oriel_stream_barrier *b,
 {
 	enum oriel_status status = ori_handle_check(b, ORI_HANDLE_STREAM_BARRIER, __func__);
 
-	return status == ORIEL_OK ? oriel_window_barrier(b->window, 0, 0, stream) : status;
+	if (status != ORIEL_OK)
+		return status;
+	if (b->is_gpu != !!stream)
+		return ori_fail(ORIEL_ERR_INVALID,
+				b->is_gpu ? "a barrier on GPUs needs a stream"
+					  : "a barrier in host memory takes no stream");
+	return b->is_gpu ? oriel_window_barrier_on_stream(b->window, 0, 0, stream)
+			 : oriel_window_barrier(b->window, 0, 0);
 }

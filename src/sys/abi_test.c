@@ -12,6 +12,7 @@
 #include <cmocka.h>
 #include <string.h>
 
+#include "sys/gpu.h"
 #include "sys/gpus.h"
 #include "sys/gpus_abi.h"
 #include "sys/nics.h"
@@ -69,6 +70,14 @@ SAME(offsetof(struct nics_umem, dmabuf), offsetof(struct mlx5dv_devx_umem_in, dm
 SAME(NICS_UMEM_DMABUF, MLX5DV_UMEM_MASK_DMABUF);
 #endif
 
+static void test_the_legacy_stream_is_that_of_cuda(void **state)
+{
+	(void)state;
+#if __has_include(<cuda.h>)
+	assert_ptr_equal(ORI_GPU_STREAM_LEGACY, CU_STREAM_LEGACY);
+#endif
+}
+
 static void test_a_query_of_gpus_is_consistent_on_any_machine(void **state)
 {
 	static struct ori_gpus gpus;
@@ -102,6 +111,7 @@ static void test_a_query_of_nics_is_consistent_on_any_machine(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_the_legacy_stream_is_that_of_cuda),
 		cmocka_unit_test(test_a_query_of_gpus_is_consistent_on_any_machine),
 		cmocka_unit_test(test_a_query_of_nics_is_consistent_on_any_machine),
 	};

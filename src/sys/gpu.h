@@ -90,6 +90,13 @@ struct ori_gpu_handles {
 	uint8_t fabric[ORI_GPU_HANDLE]; /* for GPUs of the same fabric, on every node */
 };
 
+/*
+ * The default stream with legacy synchronization, for the members of struct ori_gpu_ops:
+ * CU_STREAM_LEGACY of cuda.h ("CUDA Driver API", "Data types used by CUDA driver" and "Stream
+ * synchronization behavior"). They take no NULL, which also means that there is no stream.
+ */
+#define ORI_GPU_STREAM_LEGACY ((void *)0x1)
+
 #define ORI_GPU_KERNELS 40u
 #define ORI_GPU_BATCH 8u /* copies in one call of the driver, at most */
 

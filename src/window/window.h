@@ -98,9 +98,30 @@ enum oriel_status ori_window_gpu_publish(struct oriel_window *window, uint32_t b
 void ori_window_gpu_mark(struct oriel_window *window);
 void ori_window_gpu_close(struct oriel_window *window);
 
+/* window_host.c: @window lies elsewhere; the text names the function to call instead of @call. */
+enum oriel_status ori_window_other_form(const struct oriel_window *window, const char *call)
+	__attribute__((cold));
+
+/* May @call, a function for windows in host memory, use @w? */
+static inline enum oriel_status ori_window_check_host(const struct oriel_window *w,
+						      const char *call)
+{
+	enum oriel_status status = ori_handle_check(w, ORI_HANDLE_WINDOW, call);
+
+	return status == ORIEL_OK && w->gpu ? ori_window_other_form(w, call) : status;
+}
+
+/* The same for windows on a GPU; the name of @call ends with "_on_stream". */
+static inline enum oriel_status ori_window_check_gpu(const struct oriel_window *w, const char *call)
+{
+	enum oriel_status status = ori_handle_check(w, ORI_HANDLE_WINDOW, call);
+
+	return status == ORIEL_OK && !w->gpu ? ori_window_other_form(w, call) : status;
+}
+
 /*
- * window_stream.c: @kernel for a window on a GPU, in a stream of its context. Arguments are
- * checked before anything is posted. @timeout_ns of waits, 0 = the default.
+ * window_stream.c: @kernel for a window on a GPU, in a stream of its context; NULL is the default
+ * stream. Arguments are checked before anything is posted. @timeout_ns of waits, 0 = the default.
  */
 enum oriel_status ori_window_stream_call(struct oriel_window *window, enum ori_kernel kernel,
 					 const struct ori_kernel_call *call, uint64_t timeout_ns,
@@ -108,7 +129,8 @@ enum oriel_status ori_window_stream_call(struct oriel_window *window, enum ori_k
 
 /* Bytes to several ranks: rank r gets the @length bytes that lie r * @stride behind @from. */
 struct ori_window_put {
-	uint64_t to;        /* offset in a window, if there is no @table */
+	uint64_t to;        /* offset in a window, unless @is_table */
+	bool is_table;      /* the addresses are given */
 	void *const *table; /* [ranks]: local addresses; NULL: the rank gets nothing */
 	bool is_domain;     /* the ranks that are not mapped get nothing */
 	const char *from;

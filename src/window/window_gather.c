@@ -27,7 +27,18 @@ static enum oriel_status gather_put_one(struct oriel_window *w, const struct ori
 	if (peer == w->device.rank &&
 	    oriel_window_peer_address(w, peer, put->to, &own) == ORIEL_OK && own == from)
 		return ORIEL_OK;
-	return oriel_window_put(w, peer, put->to, from, put->length, NULL);
+	return oriel_window_put(w, peer, put->to, from, put->length);
+}
+
+static enum oriel_status gather_check_put(const struct oriel_window *w,
+					  const struct ori_window_put *put, const char *call)
+{
+	if (put->is_table && !put->table)
+		return ori_fail(ORIEL_ERR_INVALID, "%s: the table of addresses is NULL", call);
+	if (put->length && !put->from)
+		return ori_fail(ORIEL_ERR_INVALID, "%s: window %u: the caller's memory is NULL",
+				call, ORIEL_DEV_WINDOW_NUMBER(w->device.number));
+	return ORIEL_OK;
 }
 
 /*
@@ -35,22 +46,15 @@ static enum oriel_status gather_put_one(struct oriel_window *w, const struct ori
  * or once the stream is done.
  */
 static enum oriel_status gather_put_each(struct oriel_window *w, const struct ori_window_put *put,
-					 void *stream, const char *call)
+					 const char *call)
 {
-	enum oriel_status status = ori_handle_check(w, ORI_HANDLE_WINDOW, call);
+	enum oriel_status status = ori_window_check_host(w, call);
 	uint32_t ranks, i;
 
+	if (status == ORIEL_OK)
+		status = gather_check_put(w, put, call);
 	if (status != ORIEL_OK)
 		return status;
-	if (put->length && !put->from)
-		return ori_fail(ORIEL_ERR_INVALID, "%s: window %u: the caller's memory is NULL",
-				call, ORIEL_DEV_WINDOW_NUMBER(w->device.number));
-	if (w->gpu)
-		return ori_window_stream_put_each(w, put, stream);
-	if (stream)
-		return ori_fail(ORIEL_ERR_INVALID,
-				"window %u lies in host memory and takes no stream",
-				ORIEL_DEV_WINDOW_NUMBER(w->device.number));
 	ranks = w->device.ranks;
 	status = ori_comm_check(w->comm);
 	/* Each rank ends with its successors, so that no rank is the first target of all. */
@@ -59,75 +63,122 @@ static enum oriel_status gather_put_each(struct oriel_window *w, const struct or
 	return status;
 }
 
-enum oriel_status oriel_window_put_each(struct oriel_window *w, uint64_t to, const void *from,
-					size_t stride, size_t length, void *stream)
+static enum oriel_status gather_put_each_on_stream(struct oriel_window *w,
+						   const struct ori_window_put *put,
+						   struct CUstream_st *stream, const char *call)
 {
-	const struct ori_window_put put = {.to = to,
-					   .from = from,
-					   .stride = stride,
-					   .length = length};
+	enum oriel_status status = ori_window_check_gpu(w, call);
 
-	return gather_put_each(w, &put, stream, __func__);
+	if (status == ORIEL_OK)
+		status = gather_check_put(w, put, call);
+	return status == ORIEL_OK ? ori_window_stream_put_each(w, put, stream) : status;
+}
+
+static struct ori_window_put gather_put(uint64_t to, bool is_domain, const void *from,
+					size_t stride, size_t length)
+{
+	return (struct ori_window_put){
+		.to = to, .is_domain = is_domain, .from = from, .stride = stride, .length = length};
+}
+
+static struct ori_window_put gather_put_table(void *const *to, const void *from, size_t stride,
+					      size_t length)
+{
+	return (struct ori_window_put){
+		.is_table = true, .table = to, .from = from, .stride = stride, .length = length};
+}
+
+enum oriel_status oriel_window_put_each(struct oriel_window *w, uint64_t to, const void *from,
+					size_t stride, size_t length)
+{
+	const struct ori_window_put put = gather_put(to, false, from, stride, length);
+
+	return gather_put_each(w, &put, __func__);
+}
+
+enum oriel_status oriel_window_put_each_on_stream(struct oriel_window *w, uint64_t to,
+						  const void *from, size_t stride, size_t length,
+						  struct CUstream_st *stream)
+{
+	const struct ori_window_put put = gather_put(to, false, from, stride, length);
+
+	return gather_put_each_on_stream(w, &put, stream, __func__);
 }
 
 enum oriel_status oriel_window_put_all(struct oriel_window *w, uint64_t to, const void *from,
-				       size_t length, void *stream)
+				       size_t length)
 {
-	const struct ori_window_put put = {.to = to, .from = from, .length = length};
+	const struct ori_window_put put = gather_put(to, false, from, 0, length);
 
-	return gather_put_each(w, &put, stream, __func__);
+	return gather_put_each(w, &put, __func__);
+}
+
+enum oriel_status oriel_window_put_all_on_stream(struct oriel_window *w, uint64_t to,
+						 const void *from, size_t length,
+						 struct CUstream_st *stream)
+{
+	const struct ori_window_put put = gather_put(to, false, from, 0, length);
+
+	return gather_put_each_on_stream(w, &put, stream, __func__);
 }
 
 enum oriel_status oriel_window_put_each_domain(struct oriel_window *w, uint64_t to,
-					       const void *from, size_t stride, size_t length,
-					       void *stream)
+					       const void *from, size_t stride, size_t length)
 {
-	const struct ori_window_put put = {
-		.to = to, .is_domain = true, .from = from, .stride = stride, .length = length};
+	const struct ori_window_put put = gather_put(to, true, from, stride, length);
 
-	return gather_put_each(w, &put, stream, __func__);
+	return gather_put_each(w, &put, __func__);
+}
+
+enum oriel_status oriel_window_put_each_domain_on_stream(struct oriel_window *w, uint64_t to,
+							 const void *from, size_t stride,
+							 size_t length, struct CUstream_st *stream)
+{
+	const struct ori_window_put put = gather_put(to, true, from, stride, length);
+
+	return gather_put_each_on_stream(w, &put, stream, __func__);
 }
 
 enum oriel_status oriel_window_put_all_domain(struct oriel_window *w, uint64_t to, const void *from,
-					      size_t length, void *stream)
+					      size_t length)
 {
-	const struct ori_window_put put = {.to = to,
-					   .is_domain = true,
-					   .from = from,
-					   .length = length};
+	const struct ori_window_put put = gather_put(to, true, from, 0, length);
 
-	return gather_put_each(w, &put, stream, __func__);
+	return gather_put_each(w, &put, __func__);
+}
+
+enum oriel_status oriel_window_put_all_domain_on_stream(struct oriel_window *w, uint64_t to,
+							const void *from, size_t length,
+							struct CUstream_st *stream)
+{
+	const struct ori_window_put put = gather_put(to, true, from, 0, length);
+
+	return gather_put_each_on_stream(w, &put, stream, __func__);
 }
 
 enum oriel_status oriel_window_put_table(struct oriel_window *w, void *const *to, const void *from,
-					 size_t stride, size_t length, void *stream)
+					 size_t stride, size_t length)
 {
-	const struct ori_window_put put = {.table = to,
-					   .from = from,
-					   .stride = stride,
-					   .length = length};
-	enum oriel_status status = ori_handle_check(w, ORI_HANDLE_WINDOW, __func__);
+	const struct ori_window_put put = gather_put_table(to, from, stride, length);
 
-	if (status == ORIEL_OK && !to)
-		return ori_fail(ORIEL_ERR_INVALID, "%s: the table of addresses is NULL", __func__);
-	return status == ORIEL_OK ? gather_put_each(w, &put, stream, __func__) : status;
+	return gather_put_each(w, &put, __func__);
 }
 
-static enum oriel_status gather_check(const struct oriel_window *w, uint32_t parts,
-				      const void *stream, const char *name)
+enum oriel_status oriel_window_put_table_on_stream(struct oriel_window *w, void *const *to,
+						   const void *from, size_t stride, size_t length,
+						   struct CUstream_st *stream)
 {
-	enum oriel_status status = ori_handle_check(w, ORI_HANDLE_WINDOW, name);
+	const struct ori_window_put put = gather_put_table(to, from, stride, length);
 
-	if (status != ORIEL_OK)
-		return status;
-	if (!w->gpu && stream)
-		return ori_fail(ORIEL_ERR_INVALID,
-				"window %u lies in host memory and takes no stream",
-				ORIEL_DEV_WINDOW_NUMBER(w->device.number));
+	return gather_put_each_on_stream(w, &put, stream, __func__);
+}
+
+static enum oriel_status gather_check_parts(const struct oriel_window *w, uint32_t parts)
+{
 	/* Each part has signals of its own. */
 	if (parts < 1 || parts > w->device.signals)
 		return ori_fail(ORIEL_ERR_RANGE, "a gather in %u parts", parts);
-	return w->gpu ? ORIEL_OK : ori_comm_check(w->comm);
+	return ORIEL_OK;
 }
 
 /* Gives the status that device functions returned to a host thread a text. */
@@ -144,20 +195,22 @@ static enum oriel_status gather_end(struct oriel_window *w, enum oriel_status st
 			oriel_status_text(status));
 }
 
-/* Runs all parts, by @kernel or one after the other by @act. */
-static enum oriel_status
-gather_parts(struct oriel_window *w, enum ori_kernel kernel,
-	     int64_t (*act)(const struct ori_act *a, const struct ori_kernel_call *c),
-	     const struct ori_kernel_call *call, void *stream, const char *name)
+/* Runs all parts, one after the other. */
+static enum oriel_status gather_parts(struct oriel_window *w,
+				      int64_t (*act)(const struct ori_act *a,
+						     const struct ori_kernel_call *c),
+				      const struct ori_kernel_call *call, const char *name)
 {
-	enum oriel_status status = gather_check(w, call->parts, stream, name);
 	struct ori_act a = {.group = oriel_dev_thread()};
+	enum oriel_status status = ori_window_check_host(w, name);
 
+	if (status == ORIEL_OK)
+		status = gather_check_parts(w, call->parts);
+	if (status == ORIEL_OK)
+		status = ori_comm_check(w->comm);
 	if (status != ORIEL_OK)
 		return status;
 	a.w = &w->device;
-	if (w->gpu)
-		return ori_window_stream_gather(w, kernel, call, stream);
 	/*
 	 * All ranks take the parts in this order, so that no part waits for a later one of a
 	 * peer.
@@ -167,55 +220,121 @@ gather_parts(struct oriel_window *w, enum ori_kernel kernel,
 	return gather_end(w, status);
 }
 
+static enum oriel_status gather_parts_on_stream(struct oriel_window *w, enum ori_kernel kernel,
+						const struct ori_kernel_call *call,
+						struct CUstream_st *stream, const char *name)
+{
+	enum oriel_status status = ori_window_check_gpu(w, name);
+
+	if (status == ORIEL_OK)
+		status = gather_check_parts(w, call->parts);
+	return status == ORIEL_OK ? ori_window_stream_gather(w, kernel, call, stream) : status;
+}
+
 static struct ori_kernel_call gather_call(const struct oriel_dev_gather *gather, uint32_t parts,
 					  const void *from, size_t length)
 {
-	const struct ori_kernel_call call = {.memory = (void *)(uintptr_t)from,
-					     .length = length,
-					     .parts = parts,
-					     .gather = *gather};
+	return (struct ori_kernel_call){.memory = (void *)(uintptr_t)from,
+					.length = length,
+					.parts = parts,
+					.gather = *gather};
+}
 
+static struct ori_kernel_call gather_call_broadcast(const struct oriel_dev_gather *gather,
+						    uint32_t parts, unsigned root, const void *from,
+						    size_t length)
+{
+	struct ori_kernel_call call = gather_call(gather, parts, from, length);
+
+	call.peer = root;
+	return call;
+}
+
+static struct ori_kernel_call gather_call_exchange(const struct oriel_dev_gather *gather,
+						   uint32_t parts, const void *from,
+						   const struct oriel_dev_alltoallv *layout)
+{
+	struct ori_kernel_call call = gather_call(gather, parts, from, 0);
+
+	call.layout = layout;
 	return call;
 }
 
 enum oriel_status oriel_window_gather_lines(struct oriel_window *w,
 					    const struct oriel_dev_gather *gather, uint32_t parts,
-					    const void *from, size_t length, void *stream)
+					    const void *from, size_t length)
 {
 	const struct ori_kernel_call call = gather_call(gather, parts, from, length);
 
-	return gather_parts(w, ORI_KERNEL_GATHER_LINES, ori_act_gather_lines, &call, stream,
-			    __func__);
+	return gather_parts(w, ori_act_gather_lines, &call, __func__);
+}
+
+enum oriel_status oriel_window_gather_lines_on_stream(struct oriel_window *w,
+						      const struct oriel_dev_gather *gather,
+						      uint32_t parts, const void *from,
+						      size_t length, struct CUstream_st *stream)
+{
+	const struct ori_kernel_call call = gather_call(gather, parts, from, length);
+
+	return gather_parts_on_stream(w, ORI_KERNEL_GATHER_LINES, &call, stream, __func__);
 }
 
 enum oriel_status oriel_window_gather_puts(struct oriel_window *w,
 					   const struct oriel_dev_gather *gather, uint32_t parts,
-					   const void *from, size_t length, void *stream)
+					   const void *from, size_t length)
 {
 	const struct ori_kernel_call call = gather_call(gather, parts, from, length);
 
-	return gather_parts(w, ORI_KERNEL_GATHER_PUTS, ori_act_gather_puts, &call, stream,
-			    __func__);
+	return gather_parts(w, ori_act_gather_puts, &call, __func__);
+}
+
+enum oriel_status oriel_window_gather_puts_on_stream(struct oriel_window *w,
+						     const struct oriel_dev_gather *gather,
+						     uint32_t parts, const void *from,
+						     size_t length, struct CUstream_st *stream)
+{
+	const struct ori_kernel_call call = gather_call(gather, parts, from, length);
+
+	return gather_parts_on_stream(w, ORI_KERNEL_GATHER_PUTS, &call, stream, __func__);
 }
 
 enum oriel_status oriel_window_broadcast(struct oriel_window *w,
 					 const struct oriel_dev_gather *gather, uint32_t parts,
-					 unsigned root, const void *from, size_t length,
-					 void *stream)
+					 unsigned root, const void *from, size_t length)
 {
-	struct ori_kernel_call call = gather_call(gather, parts, from, length);
+	const struct ori_kernel_call call =
+		gather_call_broadcast(gather, parts, root, from, length);
 
-	call.peer = root;
-	return gather_parts(w, ORI_KERNEL_BROADCAST, ori_act_broadcast, &call, stream, __func__);
+	return gather_parts(w, ori_act_broadcast, &call, __func__);
+}
+
+enum oriel_status oriel_window_broadcast_on_stream(struct oriel_window *w,
+						   const struct oriel_dev_gather *gather,
+						   uint32_t parts, unsigned root, const void *from,
+						   size_t length, struct CUstream_st *stream)
+{
+	const struct ori_kernel_call call =
+		gather_call_broadcast(gather, parts, root, from, length);
+
+	return gather_parts_on_stream(w, ORI_KERNEL_BROADCAST, &call, stream, __func__);
 }
 
 enum oriel_status oriel_window_exchange(struct oriel_window *w,
 					const struct oriel_dev_gather *gather, uint32_t parts,
-					const void *from, const struct oriel_dev_alltoallv *layout,
-					void *stream)
+					const void *from, const struct oriel_dev_alltoallv *layout)
 {
-	struct ori_kernel_call call = gather_call(gather, parts, from, 0);
+	const struct ori_kernel_call call = gather_call_exchange(gather, parts, from, layout);
 
-	call.layout = layout;
-	return gather_parts(w, ORI_KERNEL_EXCHANGE, ori_act_exchange, &call, stream, __func__);
+	return gather_parts(w, ori_act_exchange, &call, __func__);
+}
+
+enum oriel_status oriel_window_exchange_on_stream(struct oriel_window *w,
+						  const struct oriel_dev_gather *gather,
+						  uint32_t parts, const void *from,
+						  const struct oriel_dev_alltoallv *layout,
+						  struct CUstream_st *stream)
+{
+	const struct ori_kernel_call call = gather_call_exchange(gather, parts, from, layout);
+
+	return gather_parts_on_stream(w, ORI_KERNEL_EXCHANGE, &call, stream, __func__);
 }

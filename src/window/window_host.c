@@ -1,25 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The operations of oriel/dev.h for a host thread: the same code, with a text. Programs call
- * them.
+ * them. window_on_stream.c has the same for windows on GPUs.
  */
+#include <string.h>
+
 #include "base/error.h"
 #include "base/memory_probe.h"
 #include "comm/health.h"
 #include "kernels/act.h"
 #include "window/window.h"
+#include "window/window_pack.h"
+
+enum oriel_status ori_window_other_form(const struct oriel_window *w, const char *call)
+{
+	uint32_t number = ORIEL_DEV_WINDOW_NUMBER(w->device.number);
+
+	if (w->gpu)
+		return ori_fail(ORIEL_ERR_INVALID,
+				"window %u lies in GPU memory: call %s_on_stream()", number, call);
+	return ori_fail(ORIEL_ERR_INVALID, "window %u lies in host memory: call %.*s()", number,
+			(int)(strlen(call) - strlen("_on_stream")), call);
+}
 
 /*
  * May the operation run now, on this thread? A communicator that is broken fails each call here,
  * with the text of its failure, before anything is posted.
  */
-static enum oriel_status host_begin(struct ori_window_call *call, const struct oriel_window *w,
-				    const void *stream)
+static enum oriel_status host_begin(struct ori_window_call *call, const struct oriel_window *w)
 {
-	if (stream)
-		return ori_fail(ORIEL_ERR_INVALID,
-				"window %u lies in host memory and takes no stream",
-				ORIEL_DEV_WINDOW_NUMBER(w->device.number));
 	ori_window_call_open(call, w);
 	return ori_comm_check(w->comm);
 }
@@ -160,36 +169,31 @@ host_check_memory(const struct oriel_window *w, enum ori_kernel kernel,
 typedef int64_t host_act(const struct ori_act *act, const struct ori_kernel_call *c);
 
 /*
- * Runs an operation now, on this thread, or posts it to @stream. Inlined in its caller, so that
- * @act is, too, and takes the fields of @c from registers.
+ * Runs an operation now, on this thread. Inlined in its caller, so that @act is, too, and takes the
+ * fields of @c from registers.
  */
 static inline __attribute__((always_inline)) enum oriel_status
 host_run(const char *call_name, struct oriel_window *w, enum ori_kernel kernel, host_act *act,
-	 const struct ori_kernel_call *c, uint64_t timeout_ns, void *stream)
+	 const struct ori_kernel_call *c, uint64_t timeout_ns)
 {
 	struct ori_window_call call;
 	const struct ori_act local = {&call.device, oriel_dev_thread(), 0, timeout_ns};
-	enum oriel_status status = ori_handle_check(w, ORI_HANDLE_WINDOW, call_name);
+	enum oriel_status status = ori_window_check_host(w, call_name);
 	int64_t result;
 
 	if (status != ORIEL_OK)
 		return status;
-	if (w->gpu) {
-		/* A copy, here and below, so that the code between does not need @c in memory. */
-		const struct ori_kernel_call copy = *c;
-
-		return ori_window_stream_call(w, kernel, &copy, timeout_ns, stream);
-	}
 	/* @kernel is a constant here, so that most of these conditions cost nothing. */
 	if (!c->memory && (c->length || host_wants_word(kernel)))
 		return host_null(w, kernel);
-	status = host_begin(&call, w, stream);
+	status = host_begin(&call, w);
 	if (status == ORIEL_OK && host_names_memory(kernel) && w->device.rails)
 		status = host_check_memory(w, kernel, c);
 	if (status != ORIEL_OK)
 		return status;
 	result = act(&local, c);
 	if (result < 0) {
+		/* A copy, so that the code between does not need @c in memory. */
 		const struct ori_kernel_call copy = *c;
 
 		return host_failed(&call, w, kernel, &copy, timeout_ns, (enum oriel_status)result);
@@ -209,209 +213,181 @@ static inline int64_t host_signal(const struct ori_act *act, const struct ori_ke
 }
 
 enum oriel_status oriel_window_put(struct oriel_window *w, unsigned peer, uint64_t to,
-				   const void *from, size_t length, void *stream)
+				   const void *from, size_t length)
 {
-	const struct ori_kernel_call c = {.peer = peer,
-					  .at = to,
-					  .memory = (void *)(uintptr_t)from,
-					  .length = length};
+	const struct ori_kernel_call c = ori_pack_bytes(peer, to, from, length);
 
-	return host_run(__func__, w, ORI_KERNEL_PUT, ori_act_put, &c, 0, stream);
+	return host_run(__func__, w, ORI_KERNEL_PUT, ori_act_put, &c, 0);
 }
 
 enum oriel_status oriel_window_put_value(struct oriel_window *w, unsigned peer, uint64_t to,
-					 uint64_t value, void *stream)
+					 uint64_t value)
 {
-	const struct ori_kernel_call c = {.peer = peer, .at = to, .value = value};
+	const struct ori_kernel_call c = ori_pack_word(peer, to, value, NULL);
 
-	return host_run(__func__, w, ORI_KERNEL_PUT_VALUE, host_put_value, &c, 0, stream);
+	return host_run(__func__, w, ORI_KERNEL_PUT_VALUE, host_put_value, &c, 0);
 }
 
 enum oriel_status oriel_window_get(struct oriel_window *w, unsigned peer, uint64_t from, void *to,
-				   size_t length, void *stream)
+				   size_t length)
 {
-	const struct ori_kernel_call c = {.peer = peer, .at = from, .memory = to, .length = length};
+	const struct ori_kernel_call c = ori_pack_bytes(peer, from, to, length);
 
-	return host_run(__func__, w, ORI_KERNEL_GET, ori_act_get, &c, 0, stream);
+	return host_run(__func__, w, ORI_KERNEL_GET, ori_act_get, &c, 0);
 }
 
 enum oriel_status oriel_window_put_signal(struct oriel_window *w, unsigned peer, uint64_t to,
 					  const void *from, size_t length, uint32_t id,
-					  uint64_t value, void *stream)
+					  uint64_t value)
 {
-	const struct ori_kernel_call c = {.peer = peer,
-					  .at = to,
-					  .memory = (void *)(uintptr_t)from,
-					  .length = length,
-					  .id = id,
-					  .value = value};
+	const struct ori_kernel_call c = ori_pack_put_signal(peer, to, from, length, id, value, 0);
 
-	return host_run(__func__, w, ORI_KERNEL_PUT_SIGNAL, ori_act_put_signal, &c, 0, stream);
+	return host_run(__func__, w, ORI_KERNEL_PUT_SIGNAL, ori_act_put_signal, &c, 0);
 }
 
 enum oriel_status oriel_window_fetch_add(struct oriel_window *w, unsigned peer, uint64_t at,
-					 uint64_t value, uint64_t *old, void *stream)
+					 uint64_t value, uint64_t *old)
 {
-	const struct ori_kernel_call c = {.peer = peer, .at = at, .value = value, .memory = old};
+	const struct ori_kernel_call c = ori_pack_word(peer, at, value, old);
 
-	return host_run(__func__, w, ORI_KERNEL_FETCH_ADD, ori_act_fetch_add, &c, 0, stream);
+	return host_run(__func__, w, ORI_KERNEL_FETCH_ADD, ori_act_fetch_add, &c, 0);
 }
 
 enum oriel_status oriel_window_signal(struct oriel_window *w, unsigned peer, uint32_t id,
-				      enum oriel_signal_op op, uint64_t value, void *stream)
+				      enum oriel_signal_op op, uint64_t value)
 {
-	const struct ori_kernel_call c = {.peer = peer,
-					  .id = id,
-					  .op = (uint32_t)op,
-					  .value = value};
+	const struct ori_kernel_call c = ori_pack_signal(peer, id, (uint32_t)op, value);
 
-	return host_run(__func__, w, ORI_KERNEL_SIGNAL, host_signal, &c, 0, stream);
+	return host_run(__func__, w, ORI_KERNEL_SIGNAL, host_signal, &c, 0);
 }
 
 enum oriel_status oriel_window_signal_all(struct oriel_window *w, uint32_t id,
-					  enum oriel_signal_op op, uint64_t value, void *stream)
+					  enum oriel_signal_op op, uint64_t value)
 {
-	const struct ori_kernel_call c = {.id = id, .op = (uint32_t)op, .value = value};
+	const struct ori_kernel_call c = ori_pack_signal(0, id, (uint32_t)op, value);
 
-	return host_run(__func__, w, ORI_KERNEL_SIGNAL_ALL, ori_act_signal_all, &c, 0, stream);
+	return host_run(__func__, w, ORI_KERNEL_SIGNAL_ALL, ori_act_signal_all, &c, 0);
 }
 
 enum oriel_status oriel_window_wait_signal(struct oriel_window *w, uint32_t id,
 					   enum oriel_compare compare, uint64_t operand,
-					   uint64_t timeout_ns, void *stream)
+					   uint64_t timeout_ns)
 {
-	const struct ori_kernel_call c = {.id = id, .op = (uint32_t)compare, .value = operand};
+	const struct ori_kernel_call c = ori_pack_signal(0, id, (uint32_t)compare, operand);
 
-	return host_run(__func__, w, ORI_KERNEL_WAIT_SIGNAL, ori_act_wait_signal, &c, timeout_ns,
-			stream);
+	return host_run(__func__, w, ORI_KERNEL_WAIT_SIGNAL, ori_act_wait_signal, &c, timeout_ns);
 }
 
 enum oriel_status oriel_window_wait_signal_from(struct oriel_window *w, unsigned source,
 						uint32_t id, enum oriel_compare compare,
-						uint64_t operand, uint64_t timeout_ns, void *stream)
+						uint64_t operand, uint64_t timeout_ns)
 {
-	const struct ori_kernel_call c = {.peer = source,
-					  .id = id,
-					  .op = (uint32_t)compare,
-					  .value = operand};
+	const struct ori_kernel_call c = ori_pack_signal(source, id, (uint32_t)compare, operand);
 
-	return host_run(__func__, w, ORI_KERNEL_WAIT_FROM, ori_act_wait_signal_from, &c, timeout_ns,
-			stream);
+	return host_run(__func__, w, ORI_KERNEL_WAIT_FROM, ori_act_wait_signal_from, &c,
+			timeout_ns);
 }
 
 enum oriel_status oriel_window_wait_signal_next(struct oriel_window *w, unsigned source,
-						uint32_t id, uint64_t count, uint64_t timeout_ns,
-						void *stream)
+						uint32_t id, uint64_t count, uint64_t timeout_ns)
 {
-	const struct ori_kernel_call c = {.peer = source, .id = id, .value = count};
+	const struct ori_kernel_call c = ori_pack_signal(source, id, 0, count);
 
-	return host_run(__func__, w, ORI_KERNEL_WAIT_NEXT, ori_act_wait_signal_next, &c, timeout_ns,
-			stream);
+	return host_run(__func__, w, ORI_KERNEL_WAIT_NEXT, ori_act_wait_signal_next, &c,
+			timeout_ns);
 }
 
-enum oriel_status oriel_window_read_signal(struct oriel_window *w, uint32_t id, uint64_t *value,
-					   void *stream)
+enum oriel_status oriel_window_read_signal(struct oriel_window *w, uint32_t id, uint64_t *value)
 {
-	const struct ori_kernel_call c = {.id = id, .memory = value};
+	const struct ori_kernel_call c = ori_pack_read_signal(0, id, value);
 
-	return host_run(__func__, w, ORI_KERNEL_READ_SIGNAL, ori_act_read_signal, &c, 0, stream);
+	return host_run(__func__, w, ORI_KERNEL_READ_SIGNAL, ori_act_read_signal, &c, 0);
 }
 
 enum oriel_status oriel_window_read_signal_from(struct oriel_window *w, unsigned source,
-						uint32_t id, uint64_t *value, void *stream)
+						uint32_t id, uint64_t *value)
 {
-	const struct ori_kernel_call c = {.peer = source, .id = id, .memory = value};
+	const struct ori_kernel_call c = ori_pack_read_signal(source, id, value);
 
-	return host_run(__func__, w, ORI_KERNEL_READ_FROM, ori_act_read_signal_from, &c, 0, stream);
+	return host_run(__func__, w, ORI_KERNEL_READ_FROM, ori_act_read_signal_from, &c, 0);
 }
 
-enum oriel_status oriel_window_barrier(struct oriel_window *w, uint32_t slot, uint64_t timeout_ns,
-				       void *stream)
+enum oriel_status oriel_window_barrier(struct oriel_window *w, uint32_t slot, uint64_t timeout_ns)
 {
-	const struct ori_kernel_call c = {.id = slot};
+	const struct ori_kernel_call c = ori_pack_barrier(0, slot);
 
-	return host_run(__func__, w, ORI_KERNEL_BARRIER, ori_act_barrier, &c, timeout_ns, stream);
+	return host_run(__func__, w, ORI_KERNEL_BARRIER, ori_act_barrier, &c, timeout_ns);
 }
 
-enum oriel_status oriel_window_barrier_arrive(struct oriel_window *w, uint32_t slot, void *stream)
+enum oriel_status oriel_window_barrier_arrive(struct oriel_window *w, uint32_t slot)
 {
-	const struct ori_kernel_call c = {.id = slot};
+	const struct ori_kernel_call c = ori_pack_barrier(0, slot);
 
-	return host_run(__func__, w, ORI_KERNEL_BARRIER_ARRIVE, ori_act_barrier_arrive, &c, 0,
-			stream);
+	return host_run(__func__, w, ORI_KERNEL_BARRIER_ARRIVE, ori_act_barrier_arrive, &c, 0);
 }
 
 enum oriel_status oriel_window_barrier_wait(struct oriel_window *w, uint32_t slot,
-					    uint64_t timeout_ns, void *stream)
+					    uint64_t timeout_ns)
 {
-	const struct ori_kernel_call c = {.id = slot};
+	const struct ori_kernel_call c = ori_pack_barrier(0, slot);
 
-	return host_run(__func__, w, ORI_KERNEL_BARRIER_WAIT, ori_act_barrier_wait, &c, timeout_ns,
-			stream);
+	return host_run(__func__, w, ORI_KERNEL_BARRIER_WAIT, ori_act_barrier_wait, &c, timeout_ns);
 }
 
 enum oriel_status oriel_window_barrier_peer(struct oriel_window *w, unsigned peer, uint32_t slot,
-					    uint64_t timeout_ns, void *stream)
+					    uint64_t timeout_ns)
 {
-	const struct ori_kernel_call c = {.peer = peer, .id = slot};
+	const struct ori_kernel_call c = ori_pack_barrier(peer, slot);
 
-	return host_run(__func__, w, ORI_KERNEL_BARRIER_PEER, ori_act_barrier_peer, &c, timeout_ns,
-			stream);
+	return host_run(__func__, w, ORI_KERNEL_BARRIER_PEER, ori_act_barrier_peer, &c, timeout_ns);
 }
 
 enum oriel_status oriel_window_barrier_peer_arrive(struct oriel_window *w, unsigned peer,
-						   uint32_t slot, void *stream)
+						   uint32_t slot)
 {
-	const struct ori_kernel_call c = {.peer = peer, .id = slot};
+	const struct ori_kernel_call c = ori_pack_barrier(peer, slot);
 
 	return host_run(__func__, w, ORI_KERNEL_BARRIER_PEER_ARRIVE, ori_act_barrier_peer_arrive,
-			&c, 0, stream);
+			&c, 0);
 }
 
 enum oriel_status oriel_window_barrier_peer_wait(struct oriel_window *w, unsigned peer,
-						 uint32_t slot, uint64_t timeout_ns, void *stream)
+						 uint32_t slot, uint64_t timeout_ns)
 {
-	const struct ori_kernel_call c = {.peer = peer, .id = slot};
+	const struct ori_kernel_call c = ori_pack_barrier(peer, slot);
 
 	return host_run(__func__, w, ORI_KERNEL_BARRIER_PEER_WAIT, ori_act_barrier_peer_wait, &c,
-			timeout_ns, stream);
+			timeout_ns);
 }
 
 enum oriel_status oriel_window_send(struct oriel_window *w, unsigned peer, uint32_t channel,
-				    const void *from, size_t length, uint64_t timeout_ns,
-				    void *stream)
+				    const void *from, size_t length, uint64_t timeout_ns)
 {
-	const struct ori_kernel_call c = {.peer = peer,
-					  .id = channel,
-					  .memory = (void *)(uintptr_t)from,
-					  .length = length};
+	const struct ori_kernel_call c = ori_pack_message(peer, channel, from, length);
 
-	return host_run(__func__, w, ORI_KERNEL_SEND, ori_act_send, &c, timeout_ns, stream);
+	return host_run(__func__, w, ORI_KERNEL_SEND, ori_act_send, &c, timeout_ns);
 }
 
 enum oriel_status oriel_window_recv(struct oriel_window *w, unsigned peer, uint32_t channel,
-				    void *to, size_t length, uint64_t timeout_ns, void *stream)
+				    void *to, size_t length, uint64_t timeout_ns)
 {
-	const struct ori_kernel_call c = {.peer = peer,
-					  .id = channel,
-					  .memory = to,
-					  .length = length};
+	const struct ori_kernel_call c = ori_pack_message(peer, channel, to, length);
 
-	return host_run(__func__, w, ORI_KERNEL_RECV, ori_act_recv, &c, timeout_ns, stream);
+	return host_run(__func__, w, ORI_KERNEL_RECV, ori_act_recv, &c, timeout_ns);
 }
 
-enum oriel_status oriel_window_drain(struct oriel_window *w, uint64_t timeout_ns, void *stream)
+enum oriel_status oriel_window_drain(struct oriel_window *w, uint64_t timeout_ns)
 {
 	const struct ori_kernel_call c = {0};
 
-	return host_run(__func__, w, ORI_KERNEL_DRAIN, ori_act_drain, &c, timeout_ns, stream);
+	return host_run(__func__, w, ORI_KERNEL_DRAIN, ori_act_drain, &c, timeout_ns);
 }
 
-enum oriel_status oriel_window_flush(struct oriel_window *w, uint64_t timeout_ns, void *stream)
+enum oriel_status oriel_window_flush(struct oriel_window *w, uint64_t timeout_ns)
 {
 	const struct ori_kernel_call c = {0};
 
-	return host_run(__func__, w, ORI_KERNEL_FLUSH, ori_act_flush, &c, timeout_ns, stream);
+	return host_run(__func__, w, ORI_KERNEL_FLUSH, ori_act_flush, &c, timeout_ns);
 }
 
 /*
@@ -420,82 +396,63 @@ enum oriel_status oriel_window_flush(struct oriel_window *w, uint64_t timeout_ns
  * its own again.
  */
 enum oriel_status oriel_window_put_counter(struct oriel_window *w, unsigned peer, uint64_t to,
-					   const void *from, size_t length, uint32_t counter,
-					   void *stream)
+					   const void *from, size_t length, uint32_t counter)
 {
-	const struct ori_kernel_call c = {.peer = peer,
-					  .at = to,
-					  .memory = (void *)(uintptr_t)from,
-					  .length = length,
-					  .counter = counter};
+	const struct ori_kernel_call c = ori_pack_put_counter(peer, to, from, length, counter);
 
-	return host_run(__func__, w, ORI_KERNEL_PUT_COUNTER, ori_act_put_counter, &c, 0, stream);
+	return host_run(__func__, w, ORI_KERNEL_PUT_COUNTER, ori_act_put_counter, &c, 0);
 }
 
 enum oriel_status oriel_window_put_signal_counter(struct oriel_window *w, unsigned peer,
 						  uint64_t to, const void *from, size_t length,
-						  uint32_t id, uint64_t value, uint32_t counter,
-						  void *stream)
+						  uint32_t id, uint64_t value, uint32_t counter)
 {
-	const struct ori_kernel_call c = {.peer = peer,
-					  .at = to,
-					  .memory = (void *)(uintptr_t)from,
-					  .length = length,
-					  .id = id,
-					  .value = value,
-					  .counter = counter};
+	const struct ori_kernel_call c =
+		ori_pack_put_signal(peer, to, from, length, id, value, counter);
 
 	return host_run(__func__, w, ORI_KERNEL_PUT_SIGNAL_COUNTER, ori_act_put_signal_counter, &c,
-			0, stream);
+			0);
 }
 
 enum oriel_status oriel_window_signal_counter(struct oriel_window *w, unsigned peer, uint32_t id,
-					      uint64_t value, uint32_t counter, void *stream)
+					      uint64_t value, uint32_t counter)
 {
-	const struct ori_kernel_call c = {.peer = peer,
-					  .id = id,
-					  .value = value,
-					  .counter = counter};
+	const struct ori_kernel_call c = ori_pack_signal_counter(peer, id, value, counter);
 
-	return host_run(__func__, w, ORI_KERNEL_SIGNAL_COUNTER, ori_act_signal_counter, &c, 0,
-			stream);
+	return host_run(__func__, w, ORI_KERNEL_SIGNAL_COUNTER, ori_act_signal_counter, &c, 0);
 }
 
 enum oriel_status oriel_window_wait_counter(struct oriel_window *w, unsigned peer, uint32_t counter,
 					    enum oriel_compare compare, uint64_t operand,
-					    uint64_t timeout_ns, void *stream)
+					    uint64_t timeout_ns)
 {
-	const struct ori_kernel_call c = {.peer = peer,
-					  .counter = counter,
-					  .op = (uint32_t)compare,
-					  .value = operand};
+	const struct ori_kernel_call c =
+		ori_pack_wait_counter(peer, counter, (uint32_t)compare, operand);
 
-	return host_run(__func__, w, ORI_KERNEL_WAIT_COUNTER, ori_act_wait_counter, &c, timeout_ns,
-			stream);
+	return host_run(__func__, w, ORI_KERNEL_WAIT_COUNTER, ori_act_wait_counter, &c, timeout_ns);
 }
 
 enum oriel_status oriel_window_read_counter(struct oriel_window *w, unsigned peer, uint32_t counter,
-					    uint64_t *value, void *stream)
+					    uint64_t *value)
 {
-	const struct ori_kernel_call c = {.peer = peer, .counter = counter, .memory = value};
+	const struct ori_kernel_call c = ori_pack_counter(peer, counter, value);
 
-	return host_run(__func__, w, ORI_KERNEL_READ_COUNTER, ori_act_read_counter, &c, 0, stream);
+	return host_run(__func__, w, ORI_KERNEL_READ_COUNTER, ori_act_read_counter, &c, 0);
 }
 
 enum oriel_status oriel_window_reset_counter(struct oriel_window *w, unsigned peer,
-					     uint32_t counter, void *stream)
+					     uint32_t counter)
 {
-	const struct ori_kernel_call c = {.peer = peer, .counter = counter};
+	const struct ori_kernel_call c = ori_pack_counter(peer, counter, NULL);
 
-	return host_run(__func__, w, ORI_KERNEL_RESET_COUNTER, ori_act_reset_counter, &c, 0,
-			stream);
+	return host_run(__func__, w, ORI_KERNEL_RESET_COUNTER, ori_act_reset_counter, &c, 0);
 }
 
-enum oriel_status oriel_window_reset_signals(struct oriel_window *w, void *stream)
+enum oriel_status oriel_window_reset_signals(struct oriel_window *w)
 {
 	const struct ori_kernel_call c = {0};
 
-	return host_run(__func__, w, ORI_KERNEL_RESET, ori_act_reset_signals, &c, 0, stream);
+	return host_run(__func__, w, ORI_KERNEL_RESET, ori_act_reset_signals, &c, 0);
 }
 
 static enum oriel_status host_check(const struct oriel_window *w, unsigned peer, uint32_t buffer,

@@ -16,20 +16,18 @@
 #define STREAM_FEW 262144u /* bytes that one block copies sooner than an engine and a kernel */
 
 /*
- * May the operation run, in @stream? In @call the tables are those in host memory, so that the
- * host checks arguments with the functions of oriel/dev/detail/check.h, as kernels do.
+ * May the operation run? NULL in *@stream becomes the default stream. In @call the tables are those
+ * in host memory, so that the host checks arguments with the functions of oriel/dev/detail/check.h,
+ * as kernels do.
  */
 static enum oriel_status stream_begin(struct ori_window_call *call, const struct oriel_window *w,
-				      const void *stream)
+				      void **stream)
 {
 	ori_window_call_open(call, w);
 	call->device.peers = w->peers;
 	call->device.table = w->table;
-	if (!stream)
-		return ori_fail(ORIEL_ERR_INVALID,
-				"window %u lies in GPU memory: its operations need a stream "
-				"(cudaStreamLegacy, not NULL, is the default one)",
-				ORIEL_DEV_WINDOW_NUMBER(w->device.number));
+	if (!*stream)
+		*stream = ORI_GPU_STREAM_LEGACY;
 	if (!w->comm->program.module)
 		return ori_fail(ORIEL_ERR_UNSUPPORTED,
 				"operations in streams: the library was built without nvcc");
@@ -247,7 +245,7 @@ enum oriel_status ori_window_stream_call(struct oriel_window *w, enum ori_kernel
 					 void *stream)
 {
 	struct ori_window_call call;
-	enum oriel_status status = stream_begin(&call, w, stream);
+	enum oriel_status status = stream_begin(&call, w, &stream);
 
 	if (status == ORIEL_OK)
 		status = stream_check(w, &call.device, kernel, c);
@@ -352,7 +350,7 @@ enum oriel_status ori_window_stream_put_each(struct oriel_window *w,
 	struct ori_window_call call;
 	char *own, *remote;
 
-	status = stream_begin(&call, w, stream);
+	status = stream_begin(&call, w, &stream);
 	if (status == ORIEL_OK)
 		status = stream_check_each(&call, w, put);
 	if (status != ORIEL_OK || !put->length)
@@ -453,7 +451,7 @@ enum oriel_status ori_window_stream_gather(struct oriel_window *w, enum ori_kern
 					   const struct ori_kernel_call *c, void *stream)
 {
 	struct ori_window_call call;
-	enum oriel_status status = stream_begin(&call, w, stream);
+	enum oriel_status status = stream_begin(&call, w, &stream);
 
 	if (status == ORIEL_OK)
 		status = stream_check_gather(w, &call.device, kernel, c);

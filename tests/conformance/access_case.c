@@ -109,17 +109,17 @@ static enum oriel_status call_host(struct oriel_window *w, enum host_call call, 
 {
 	switch (call) {
 	case HOST_PUT:
-		return oriel_window_put(w, peer, 0, at, length, NULL);
+		return oriel_window_put(w, peer, 0, at, length);
 	case HOST_PUT_SIGNAL:
-		return oriel_window_put_signal(w, peer, 0, at, length, 0, 1, NULL);
+		return oriel_window_put_signal(w, peer, 0, at, length, 0, 1);
 	case HOST_PUT_COUNTER:
-		return oriel_window_put_counter(w, peer, 0, at, length, 0, NULL);
+		return oriel_window_put_counter(w, peer, 0, at, length, 0);
 	case HOST_PUT_SIGNAL_COUNTER:
-		return oriel_window_put_signal_counter(w, peer, 0, at, length, 0, 1, 0, NULL);
+		return oriel_window_put_signal_counter(w, peer, 0, at, length, 0, 1, 0);
 	case HOST_SEND:
-		return oriel_window_send(w, peer, 0, at, length, MOMENT_NS, NULL);
+		return oriel_window_send(w, peer, 0, at, length, MOMENT_NS);
 	case HOST_GET:
-		return oriel_window_get(w, peer, 0, at, length, NULL);
+		return oriel_window_get(w, peer, 0, at, length);
 	case HOST_CALLS:
 		break;
 	}
@@ -152,12 +152,12 @@ static void check_link(struct rank *r, unsigned peer)
 {
 	uint64_t value = 1;
 
-	CHECK_OK(r, oriel_window_drain(r->window, LONG_NS, NULL));
+	CHECK_OK(r, oriel_window_drain(r->window, LONG_NS));
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
-	CHECK_OK(r, oriel_window_read_signal(r->window, 0, &value, NULL));
+	CHECK_OK(r, oriel_window_read_signal(r->window, 0, &value));
 	CHECK_EQ(r, value, 0);
 	CHECK_EQ(r, not_all(r->base, r->length, 0), 0);
-	CHECK_OK(r, oriel_window_read_counter(r->window, peer, 0, &value, NULL));
+	CHECK_OK(r, oriel_window_read_counter(r->window, peer, 0, &value));
 	CHECK_EQ(r, value, 0);
 	rank_check_healthy(r);
 }
@@ -172,8 +172,8 @@ static void put_well(struct rank *r, size_t length)
 		if (rdma_peer(r) != peer)
 			continue;
 		fill(from, length, r->rank);
-		CHECK_OK(r, oriel_window_put_signal(r->window, peer, 0, from, length, 1, 1, NULL));
-		CHECK_OK(r, oriel_window_drain(r->window, LONG_NS, NULL));
+		CHECK_OK(r, oriel_window_put_signal(r->window, peer, 0, from, length, 1, 1));
+		CHECK_OK(r, oriel_window_drain(r->window, LONG_NS));
 	}
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
 	rank_free(r, from);
@@ -202,7 +202,7 @@ static void host_calls_reject_bad_memory(struct rank *r)
 	}
 	put_well(r, MEBIBYTE);
 	CHECK_OK(r, oriel_comm_path(r->comm, peer, &path));
-	CHECK_OK(r, oriel_window_read_signal(r->window, 1, &arrived, NULL));
+	CHECK_OK(r, oriel_window_read_signal(r->window, 1, &arrived));
 	CHECK_EQ(r, arrived, expected + (peer == r->rank));
 	rank_check_healthy(r);
 }

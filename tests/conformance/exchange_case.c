@@ -378,8 +378,8 @@ static void no_rank_passes_a_barrier_early(struct rank *r)
 	CHECK_STATUS(r, oriel_stream_barrier_start(barrier, (void *)&value), ORIEL_ERR_INVALID);
 	for (i = 1; i <= 100; i++) {
 		for (rank = 0; rank < r->size; rank++)
-			CHECK_OK(r, oriel_window_put_value(window, rank, r->rank * 8, i, NULL));
-		CHECK_OK(r, oriel_window_flush(window, 0, NULL));
+			CHECK_OK(r, oriel_window_put_value(window, rank, r->rank * 8, i));
+		CHECK_OK(r, oriel_window_flush(window, 0));
 		CHECK_OK(r, oriel_stream_barrier_start(barrier, NULL));
 		for (rank = 0; rank < r->size; rank++) {
 			memcpy(&value, (char *)base + rank * 8, 8);

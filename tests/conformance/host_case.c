@@ -12,19 +12,19 @@ static void host_moves_bytes(struct rank *r)
 	uint64_t old = 9;
 
 	fill(block, sizeof(block), r->rank);
-	CHECK_OK(r, oriel_window_put(r->window, rank_next(r), 3, block, sizeof(block), NULL));
-	CHECK_OK(r, oriel_window_put_value(r->window, rank_next(r), 8000, 77, NULL));
-	CHECK_OK(r, oriel_window_drain(r->window, 0, NULL));
-	CHECK_OK(r, oriel_window_flush(r->window, 0, NULL));
+	CHECK_OK(r, oriel_window_put(r->window, rank_next(r), 3, block, sizeof(block)));
+	CHECK_OK(r, oriel_window_put_value(r->window, rank_next(r), 8000, 77));
+	CHECK_OK(r, oriel_window_drain(r->window, 0));
+	CHECK_OK(r, oriel_window_flush(r->window, 0));
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
 	CHECK_EQ(r, wrong(r->base + 3, sizeof(block), rank_prev(r)), 0);
 	CHECK_EQ(r, *(uint64_t *)(void *)(r->base + 8000), 77);
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
-	CHECK_OK(r, oriel_window_get(r->window, rank_next(r), 3, got, sizeof(got), NULL));
+	CHECK_OK(r, oriel_window_get(r->window, rank_next(r), 3, got, sizeof(got)));
 	CHECK_EQ(r, wrong(got, sizeof(got), r->rank), 0);
-	CHECK_OK(r, oriel_window_fetch_add(r->window, rank_next(r), 8000, 3, &old, NULL));
+	CHECK_OK(r, oriel_window_fetch_add(r->window, rank_next(r), 8000, 3, &old));
 	CHECK_EQ(r, old, 77);
-	CHECK_OK(r, oriel_window_put(r->window, rank_next(r), r->length, NULL, 0, NULL));
+	CHECK_OK(r, oriel_window_put(r->window, rank_next(r), r->length, NULL, 0));
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
 	CHECK_EQ(r, *(uint64_t *)(void *)(r->base + 8000), 80);
 }
@@ -36,16 +36,16 @@ static void host_signals_and_waits(struct rank *r)
 	uint64_t value = 0;
 
 	fill(block, sizeof(block), r->rank);
-	CHECK_OK(r, oriel_window_put_signal(w, rank_next(r), 1, block, sizeof(block), 0, 5, NULL));
-	CHECK_OK(r, oriel_window_wait_signal_from(w, rank_prev(r), 0, ORIEL_GE, 5, 0, NULL));
+	CHECK_OK(r, oriel_window_put_signal(w, rank_next(r), 1, block, sizeof(block), 0, 5));
+	CHECK_OK(r, oriel_window_wait_signal_from(w, rank_prev(r), 0, ORIEL_GE, 5, 0));
 	CHECK_EQ(r, wrong(r->base + 1, sizeof(block), rank_prev(r)), 0);
-	CHECK_OK(r, oriel_window_signal(w, rank_next(r), 0, ORIEL_SIGNAL_ADD, 2, NULL));
-	CHECK_OK(r, oriel_window_wait_signal_next(w, rank_prev(r), 0, 7, 0, NULL));
-	CHECK_OK(r, oriel_window_signal_all(w, 1, ORIEL_SIGNAL_SET, 4, NULL));
-	CHECK_OK(r, oriel_window_wait_signal(w, 1, ORIEL_EQ, 4 * (uint64_t)(r->size - 1), 0, NULL));
-	CHECK_OK(r, oriel_window_read_signal(w, 1, &value, NULL));
+	CHECK_OK(r, oriel_window_signal(w, rank_next(r), 0, ORIEL_SIGNAL_ADD, 2));
+	CHECK_OK(r, oriel_window_wait_signal_next(w, rank_prev(r), 0, 7, 0));
+	CHECK_OK(r, oriel_window_signal_all(w, 1, ORIEL_SIGNAL_SET, 4));
+	CHECK_OK(r, oriel_window_wait_signal(w, 1, ORIEL_EQ, 4 * (uint64_t)(r->size - 1), 0));
+	CHECK_OK(r, oriel_window_read_signal(w, 1, &value));
 	CHECK_EQ(r, value, 4 * (r->size - 1));
-	CHECK_OK(r, oriel_window_read_signal_from(w, rank_prev(r), 0, &value, NULL));
+	CHECK_OK(r, oriel_window_read_signal_from(w, rank_prev(r), 0, &value));
 	CHECK_EQ(r, value, 7);
 }
 
@@ -57,24 +57,21 @@ static void host_counts_completed_puts(struct rank *r)
 	uint64_t value = 0;
 
 	fill(block, sizeof(block), r->rank);
-	CHECK_OK(r, oriel_window_put_counter(w, next, 1, block, sizeof(block), 2, NULL));
-	CHECK_OK(r, oriel_window_wait_counter(w, next, 2, ORIEL_EQ, 1, 0, NULL));
-	CHECK_OK(r, oriel_window_put_signal_counter(w, next, 101, block, sizeof(block), 0, 3, 2,
-						    NULL));
-	CHECK_OK(r, oriel_window_signal_counter(w, next, 0, 4, 2, NULL));
-	CHECK_OK(r, oriel_window_wait_counter(w, next, 2, ORIEL_GE, 3, 0, NULL));
-	CHECK_OK(r, oriel_window_wait_signal_from(w, rank_prev(r), 0, ORIEL_EQ, 7, 0, NULL));
+	CHECK_OK(r, oriel_window_put_counter(w, next, 1, block, sizeof(block), 2));
+	CHECK_OK(r, oriel_window_wait_counter(w, next, 2, ORIEL_EQ, 1, 0));
+	CHECK_OK(r, oriel_window_put_signal_counter(w, next, 101, block, sizeof(block), 0, 3, 2));
+	CHECK_OK(r, oriel_window_signal_counter(w, next, 0, 4, 2));
+	CHECK_OK(r, oriel_window_wait_counter(w, next, 2, ORIEL_GE, 3, 0));
+	CHECK_OK(r, oriel_window_wait_signal_from(w, rank_prev(r), 0, ORIEL_EQ, 7, 0));
 	CHECK_EQ(r, wrong(r->base + 101, sizeof(block), rank_prev(r)), 0);
-	CHECK_OK(r, oriel_window_read_counter(w, next, 2, &value, NULL));
+	CHECK_OK(r, oriel_window_read_counter(w, next, 2, &value));
 	CHECK_EQ(r, value, 3);
-	CHECK_OK(r, oriel_window_reset_counter(w, next, 2, NULL));
-	CHECK_OK(r, oriel_window_read_counter(w, next, 2, &value, NULL));
+	CHECK_OK(r, oriel_window_reset_counter(w, next, 2));
+	CHECK_OK(r, oriel_window_read_counter(w, next, 2, &value));
 	CHECK_EQ(r, value, 0);
-	CHECK_STATUS(r, oriel_window_wait_counter(w, next, 2, ORIEL_NE, 0, 1, NULL),
-		     ORIEL_ERR_TIMEOUT);
-	CHECK_STATUS(r, oriel_window_read_counter(w, next, 99, &value, NULL), ORIEL_ERR_RANGE);
-	CHECK_STATUS(r, oriel_window_put_counter(w, r->size, 0, block, 1, 2, NULL),
-		     ORIEL_ERR_RANGE);
+	CHECK_STATUS(r, oriel_window_wait_counter(w, next, 2, ORIEL_NE, 0, 1), ORIEL_ERR_TIMEOUT);
+	CHECK_STATUS(r, oriel_window_read_counter(w, next, 99, &value), ORIEL_ERR_RANGE);
+	CHECK_STATUS(r, oriel_window_put_counter(w, r->size, 0, block, 1, 2), ORIEL_ERR_RANGE);
 }
 
 static void host_drains_and_flushes_counters(struct rank *r)
@@ -85,15 +82,14 @@ static void host_drains_and_flushes_counters(struct rank *r)
 	char byte = 1;
 
 	for (i = 0; i < 12; i++) {
-		CHECK_OK(r, oriel_window_put_counter(w, next, 0, &byte, 1, 2, NULL));
-		CHECK_OK(r, oriel_window_put_signal_counter(w, next, 0, &byte, 1, 0, 1, 2, NULL));
-		CHECK_OK(r, oriel_window_signal_counter(w, next, 0, 1, 2, NULL));
-		CHECK_OK(r,
-			 i % 2 ? oriel_window_drain(w, 0, NULL) : oriel_window_flush(w, 0, NULL));
-		CHECK_OK(r, oriel_window_read_counter(w, next, 2, &value, NULL));
+		CHECK_OK(r, oriel_window_put_counter(w, next, 0, &byte, 1, 2));
+		CHECK_OK(r, oriel_window_put_signal_counter(w, next, 0, &byte, 1, 0, 1, 2));
+		CHECK_OK(r, oriel_window_signal_counter(w, next, 0, 1, 2));
+		CHECK_OK(r, i % 2 ? oriel_window_drain(w, 0) : oriel_window_flush(w, 0));
+		CHECK_OK(r, oriel_window_read_counter(w, next, 2, &value));
 		CHECK_EQ(r, value, 3);
-		CHECK_OK(r, oriel_window_reset_counter(w, next, 2, NULL));
-		CHECK_STATUS(r, oriel_window_wait_counter(w, next, 2, ORIEL_NE, 0, MOMENT_NS, NULL),
+		CHECK_OK(r, oriel_window_reset_counter(w, next, 2));
+		CHECK_STATUS(r, oriel_window_wait_counter(w, next, 2, ORIEL_NE, 0, MOMENT_NS),
 			     ORIEL_ERR_TIMEOUT);
 	}
 }
@@ -105,16 +101,14 @@ static void host_resets_all_signals_and_bases(struct rank *r)
 	int phase;
 
 	for (phase = 0; phase < 3; phase++) {
-		CHECK_STATUS(r,
-			     oriel_window_wait_signal_next(r->window, rank_prev(r), 63, 1, 1, NULL),
+		CHECK_STATUS(r, oriel_window_wait_signal_next(r->window, rank_prev(r), 63, 1, 1),
 			     ORIEL_ERR_TIMEOUT);
 		CHECK_OK(r, oriel_comm_barrier(r->comm));
-		CHECK_OK(r, oriel_window_signal(r->window, rank_next(r), 63, ORIEL_SIGNAL_ADD, 8,
-						NULL));
-		CHECK_OK(r, oriel_window_wait_signal_next(r->window, rank_prev(r), 63, 8, 0, NULL));
+		CHECK_OK(r, oriel_window_signal(r->window, rank_next(r), 63, ORIEL_SIGNAL_ADD, 8));
+		CHECK_OK(r, oriel_window_wait_signal_next(r->window, rank_prev(r), 63, 8, 0));
 		CHECK_OK(r, oriel_comm_barrier(r->comm));
-		CHECK_OK(r, oriel_window_reset_signals(r->window, NULL));
-		CHECK_OK(r, oriel_window_read_signal(r->window, 63, &value, NULL));
+		CHECK_OK(r, oriel_window_reset_signals(r->window));
+		CHECK_OK(r, oriel_window_read_signal(r->window, 63, &value));
 		CHECK_EQ(r, value, 0);
 		CHECK_OK(r, oriel_comm_barrier(r->comm));
 	}
@@ -128,9 +122,9 @@ static void host_meets_at_barriers(struct rank *r)
 	for (round = 1; round <= 100; round++) {
 		for (peer = 0; peer < r->size; peer++)
 			CHECK_OK(r, oriel_window_put_value(r->window, peer, 8 * (size_t)r->rank,
-							   round, NULL));
+							   round));
 		/* Host and device barriers share the epochs. */
-		CHECK_OK(r, round % 2 ? oriel_window_barrier(r->window, 1, 0, NULL)
+		CHECK_OK(r, round % 2 ? oriel_window_barrier(r->window, 1, 0)
 				      : oriel_dev_barrier(&r->dev, r->group, 1, LONG_NS));
 		for (peer = 0; peer < r->size; peer++) {
 			seen = oriel_dev_load_relaxed((void *)(r->base + 8 * (size_t)peer));
@@ -152,16 +146,16 @@ static void host_meets_peers_by_halves(struct rank *r)
 	for (round = 1; round <= 100; round++) {
 		for (i = 0; i < count; i++) {
 			CHECK_OK(r, oriel_window_put_value(r->window, peers[i], 8 * (size_t)r->rank,
-							   round, NULL));
+							   round));
 			CHECK_OK(r, round % 3
 					    ? oriel_window_barrier_peer_arrive(r->window, peers[i],
-									       PEER_SLOT, NULL)
+									       PEER_SLOT)
 					    : oriel_dev_barrier_peer_arrive(&r->dev, r->group,
 									    peers[i], PEER_SLOT));
 		}
 		for (i = count; i-- > 0;) {
 			CHECK_OK(r, round % 2 ? oriel_window_barrier_peer_wait(r->window, peers[i],
-									       PEER_SLOT, 0, NULL)
+									       PEER_SLOT, 0)
 					      : oriel_dev_barrier_peer_wait(&r->dev, r->group,
 									    peers[i], PEER_SLOT,
 									    LONG_NS));
@@ -176,8 +170,8 @@ static void host_meets_peers_by_halves(struct rank *r)
 
 static enum oriel_status host_continue_pair(struct rank *r, bool waits)
 {
-	return waits ? oriel_window_barrier_peer_wait(r->window, 0, LATE_SLOT, MOMENT_NS, NULL)
-		     : oriel_window_barrier_peer(r->window, 0, LATE_SLOT, MOMENT_NS, NULL);
+	return waits ? oriel_window_barrier_peer_wait(r->window, 0, LATE_SLOT, MOMENT_NS)
+		     : oriel_window_barrier_peer(r->window, 0, LATE_SLOT, MOMENT_NS);
 }
 
 /* Rank 0 arrives for rank 1 after that has timed out, by a call or by its second half. */
@@ -189,21 +183,20 @@ static void host_meets_a_late_peer(struct rank *r)
 	for (round = 1; round <= 4 && r->rank < 2 && !r->failures; round++) {
 		if (r->rank == 0) {
 			CHECK_OK(r, oriel_window_wait_signal_from(r->window, 1, 0, ORIEL_GE, round,
-								  0, NULL));
-			CHECK_OK(r, oriel_window_put_value(r->window, 1, 0, round, NULL));
-			CHECK_OK(r, oriel_window_barrier_peer(r->window, 1, LATE_SLOT, 0, NULL));
+								  0));
+			CHECK_OK(r, oriel_window_put_value(r->window, 1, 0, round));
+			CHECK_OK(r, oriel_window_barrier_peer(r->window, 1, LATE_SLOT, 0));
 			continue;
 		}
 		if (round <= 2)
-			CHECK_OK(r,
-				 oriel_window_barrier_peer_arrive(r->window, 0, LATE_SLOT, NULL));
+			CHECK_OK(r, oriel_window_barrier_peer_arrive(r->window, 0, LATE_SLOT));
 		CHECK_STATUS(r, host_continue_pair(r, round <= 2), ORIEL_ERR_TIMEOUT);
 		CHECK_TEXT(r, oriel_last_error(), "barrier_peer: window");
 		CHECK_TEXT(r, oriel_last_error(), "rank 0 did not arrive at barrier slot 2");
-		CHECK_STATUS(r, oriel_window_barrier_peer_arrive(r->window, 0, LATE_SLOT, NULL),
+		CHECK_STATUS(r, oriel_window_barrier_peer_arrive(r->window, 0, LATE_SLOT),
 			     ORIEL_ERR_STATE);
 		CHECK_TEXT(r, oriel_last_error(), "slot 2: the last arrival is still pending");
-		CHECK_OK(r, oriel_window_signal(r->window, 0, 0, ORIEL_SIGNAL_ADD, 1, NULL));
+		CHECK_OK(r, oriel_window_signal(r->window, 0, 0, ORIEL_SIGNAL_ADD, 1));
 		tries = 0;
 		do
 			status = host_continue_pair(r, round % 2);
@@ -216,8 +209,8 @@ static void host_meets_a_late_peer(struct rank *r)
 
 static enum oriel_status host_continue(struct rank *r, bool waits)
 {
-	return waits ? oriel_window_barrier_wait(r->window, LATE_SLOT, MOMENT_NS, NULL)
-		     : oriel_window_barrier(r->window, LATE_SLOT, MOMENT_NS, NULL);
+	return waits ? oriel_window_barrier_wait(r->window, LATE_SLOT, MOMENT_NS)
+		     : oriel_window_barrier(r->window, LATE_SLOT, MOMENT_NS);
 }
 
 /* Rank 0 enters @round after the timeouts of all others have passed twice. */
@@ -228,18 +221,17 @@ static void host_meets_a_late_rank(struct rank *r, uint64_t round, bool waits)
 
 	if (r->rank == 0) {
 		CHECK_OK(r, oriel_window_wait_signal(r->window, 0, ORIEL_GE, round * (r->size - 1),
-						     0, NULL));
-		CHECK_OK(r, oriel_window_put_value(r->window, rank_next(r), 0, round, NULL));
-		CHECK_OK(r, oriel_window_barrier(r->window, LATE_SLOT, 0, NULL));
+						     0));
+		CHECK_OK(r, oriel_window_put_value(r->window, rank_next(r), 0, round));
+		CHECK_OK(r, oriel_window_barrier(r->window, LATE_SLOT, 0));
 		return;
 	}
-	CHECK_STATUS(r, oriel_window_barrier(r->window, LATE_SLOT, MOMENT_NS, NULL),
-		     ORIEL_ERR_TIMEOUT);
+	CHECK_STATUS(r, oriel_window_barrier(r->window, LATE_SLOT, MOMENT_NS), ORIEL_ERR_TIMEOUT);
 	CHECK_TEXT(r, oriel_last_error(), "barrier: window");
-	CHECK_STATUS(r, oriel_window_barrier_arrive(r->window, LATE_SLOT, NULL), ORIEL_ERR_STATE);
+	CHECK_STATUS(r, oriel_window_barrier_arrive(r->window, LATE_SLOT), ORIEL_ERR_STATE);
 	CHECK_TEXT(r, oriel_last_error(), "slot 2: the last arrival is still pending");
 	CHECK_STATUS(r, host_continue(r, waits), ORIEL_ERR_TIMEOUT);
-	CHECK_OK(r, oriel_window_signal(r->window, 0, 0, ORIEL_SIGNAL_ADD, 1, NULL));
+	CHECK_OK(r, oriel_window_signal(r->window, 0, 0, ORIEL_SIGNAL_ADD, 1));
 	do
 		status = host_continue(r, waits);
 	while (status == ORIEL_ERR_TIMEOUT && ++tries < LATE_TRIES);
@@ -259,9 +251,9 @@ static void host_continues_after_its_timeout(struct rank *r)
 			for (peer = 0; peer < r->size; peer++)
 				CHECK_OK(r, oriel_window_put_value(r->window, peer,
 								   8 + 8 * (size_t)r->rank,
-								   10 * round + i, NULL));
-			CHECK_OK(r, oriel_window_barrier_arrive(r->window, LATE_SLOT, NULL));
-			CHECK_OK(r, oriel_window_barrier_wait(r->window, LATE_SLOT, 0, NULL));
+								   10 * round + i));
+			CHECK_OK(r, oriel_window_barrier_arrive(r->window, LATE_SLOT));
+			CHECK_OK(r, oriel_window_barrier_wait(r->window, LATE_SLOT, 0));
 			for (peer = 0; peer < r->size; peer++) {
 				seen = oriel_dev_load_relaxed(
 					(void *)(r->base + 8 + 8 * (size_t)peer));
@@ -278,10 +270,8 @@ static void host_sends_and_receives(struct rank *r)
 
 	for (i = 0; i < 20; i++) {
 		fill(block, sizeof(block), r->rank + i);
-		CHECK_OK(r, oriel_window_send(r->window, rank_next(r), 3, block, sizeof(block), 0,
-					      NULL));
-		CHECK_OK(r,
-			 oriel_window_recv(r->window, rank_prev(r), 3, got, sizeof(got), 0, NULL));
+		CHECK_OK(r, oriel_window_send(r->window, rank_next(r), 3, block, sizeof(block), 0));
+		CHECK_OK(r, oriel_window_recv(r->window, rank_prev(r), 3, got, sizeof(got), 0));
 		CHECK_EQ(r, wrong(got, sizeof(got), rank_prev(r) + i), 0);
 	}
 }
@@ -307,13 +297,12 @@ static void host_puts_to_the_domain(struct rank *r)
 								      &table[peer]));
 		}
 		if (form == 0)
-			CHECK_OK(r, oriel_window_put_all_domain(r->window, row, send, 64, NULL));
+			CHECK_OK(r, oriel_window_put_all_domain(r->window, row, send, 64));
 		else if (form == 1)
-			CHECK_OK(r,
-				 oriel_window_put_each_domain(r->window, row, send, 64, 64, NULL));
+			CHECK_OK(r, oriel_window_put_each_domain(r->window, row, send, 64, 64));
 		else
-			CHECK_OK(r, oriel_window_put_table(r->window, table, send, 64, 64, NULL));
-		CHECK_OK(r, oriel_window_barrier(r->window, 1, 0, NULL));
+			CHECK_OK(r, oriel_window_put_table(r->window, table, send, 64, 64));
+		CHECK_OK(r, oriel_window_barrier(r->window, 1, 0));
 		for (peer = 0; peer < r->size; peer++) {
 			const char *got = r->base + 1000 + 64 * (size_t)peer;
 
@@ -326,11 +315,11 @@ static void host_puts_to_the_domain(struct rank *r)
 		}
 		CHECK_OK(r, oriel_comm_barrier(r->comm));
 	}
-	CHECK_STATUS(r, oriel_window_put_table(r->window, NULL, send, 64, 64, NULL),
-		     ORIEL_ERR_INVALID);
-	CHECK_STATUS(r, oriel_window_put_all_domain(r->window, r->length, send, 64, NULL),
+	CHECK_STATUS(r, oriel_window_put_table(r->window, NULL, send, 64, 64), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_window_put_all_domain(r->window, r->length, send, 64),
 		     ORIEL_ERR_RANGE);
-	CHECK_STATUS(r, oriel_window_put_table(r->window, table, send, 64, 64, send),
+	CHECK_STATUS(r,
+		     oriel_window_put_table_on_stream(r->window, table, send, 64, 64, (void *)send),
 		     ORIEL_ERR_INVALID);
 	free(send);
 }
@@ -341,43 +330,42 @@ static void host_failures_have_texts(struct rank *r)
 	uint64_t value = 0;
 	void *address;
 
-	CHECK_STATUS(r, oriel_window_put(w, r->size, 0, "", 1, NULL), ORIEL_ERR_RANGE);
+	CHECK_STATUS(r, oriel_window_put(w, r->size, 0, "", 1), ORIEL_ERR_RANGE);
 	CHECK_TEXT(r, oriel_last_error(), "put: rank");
-	CHECK_STATUS(r, oriel_window_put(w, 0, r->length, "", 1, NULL), ORIEL_ERR_RANGE);
+	CHECK_STATUS(r, oriel_window_put(w, 0, r->length, "", 1), ORIEL_ERR_RANGE);
 	CHECK_TEXT(r, oriel_last_error(), "65537");
 	CHECK_TEXT(r, oriel_last_error(), "rank 0");
-	CHECK_STATUS(r, oriel_window_put_value(w, 0, 4, 1, NULL), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_window_put_value(w, 0, 4, 1), ORIEL_ERR_INVALID);
 	CHECK_TEXT(r, oriel_last_error(), "not aligned to 8 bytes");
-	CHECK_STATUS(r, oriel_window_get(w, 0, oriel_at(3, 0), &value, 8, NULL), ORIEL_ERR_STATE);
+	CHECK_STATUS(r, oriel_window_get(w, 0, oriel_at(3, 0), &value, 8), ORIEL_ERR_STATE);
 	CHECK_TEXT(r, oriel_last_error(), "not shared");
-	CHECK_STATUS(r, oriel_window_get(w, 0, oriel_at(99, 0), &value, 8, NULL), ORIEL_ERR_RANGE);
+	CHECK_STATUS(r, oriel_window_get(w, 0, oriel_at(99, 0), &value, 8), ORIEL_ERR_RANGE);
 	CHECK_TEXT(r, oriel_last_error(), "buffer 99");
-	CHECK_STATUS(r, oriel_window_signal(w, 0, 64, ORIEL_SIGNAL_ADD, 1, NULL), ORIEL_ERR_RANGE);
+	CHECK_STATUS(r, oriel_window_signal(w, 0, 64, ORIEL_SIGNAL_ADD, 1), ORIEL_ERR_RANGE);
 	CHECK_TEXT(r, oriel_last_error(), "signal 64 of 64");
-	CHECK_STATUS(r, oriel_window_barrier(w, 16, 0, NULL), ORIEL_ERR_RANGE);
+	CHECK_STATUS(r, oriel_window_barrier(w, 16, 0), ORIEL_ERR_RANGE);
 	CHECK_TEXT(r, oriel_last_error(), "slot 16 of 16");
-	CHECK_STATUS(r, oriel_window_barrier_arrive(w, 16, NULL), ORIEL_ERR_RANGE);
+	CHECK_STATUS(r, oriel_window_barrier_arrive(w, 16), ORIEL_ERR_RANGE);
 	CHECK_TEXT(r, oriel_last_error(), "barrier: barrier slot 16 of 16");
-	CHECK_STATUS(r, oriel_window_barrier_wait(w, 16, 0, NULL), ORIEL_ERR_RANGE);
-	CHECK_STATUS(r, oriel_window_barrier_peer(w, r->rank, 0, 0, NULL), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_window_barrier_wait(w, 16, 0), ORIEL_ERR_RANGE);
+	CHECK_STATUS(r, oriel_window_barrier_peer(w, r->rank, 0, 0), ORIEL_ERR_INVALID);
 	CHECK_TEXT(r, oriel_last_error(), "barrier_peer: rank");
 	CHECK_TEXT(r, oriel_last_error(), "itself");
-	CHECK_STATUS(r, oriel_window_barrier_peer_arrive(w, r->size, 0, NULL), ORIEL_ERR_RANGE);
+	CHECK_STATUS(r, oriel_window_barrier_peer_arrive(w, r->size, 0), ORIEL_ERR_RANGE);
 	CHECK_TEXT(r, oriel_last_error(), "barrier_peer: rank");
-	CHECK_STATUS(r, oriel_window_barrier_peer_wait(w, rank_next(r), 16, 0, NULL),
-		     ORIEL_ERR_RANGE);
+	CHECK_STATUS(r, oriel_window_barrier_peer_wait(w, rank_next(r), 16, 0), ORIEL_ERR_RANGE);
 	CHECK_TEXT(r, oriel_last_error(), "barrier_peer: barrier slot 16 of 16");
-	CHECK_STATUS(r, oriel_window_barrier_peer_arrive(w, rank_next(r), 0, &value),
+	CHECK_STATUS(r,
+		     oriel_window_barrier_peer_arrive_on_stream(w, rank_next(r), 0, (void *)&value),
 		     ORIEL_ERR_INVALID);
-	CHECK_TEXT(r, oriel_last_error(), "stream");
-	CHECK_STATUS(r, oriel_window_send(w, r->rank, 0, "", 1, 0, NULL), ORIEL_ERR_INVALID);
+	CHECK_TEXT(r, oriel_last_error(), "call oriel_window_barrier_peer_arrive()");
+	CHECK_STATUS(r, oriel_window_send(w, r->rank, 0, "", 1, 0), ORIEL_ERR_INVALID);
 	CHECK_TEXT(r, oriel_last_error(), "itself");
-	CHECK_STATUS(r, oriel_window_recv(w, rank_next(r), 4, &value, 1, 0, NULL), ORIEL_ERR_RANGE);
+	CHECK_STATUS(r, oriel_window_recv(w, rank_next(r), 4, &value, 1, 0), ORIEL_ERR_RANGE);
 	CHECK_TEXT(r, oriel_last_error(), "channel 4 of 4");
-	CHECK_STATUS(r, oriel_window_put(w, 0, 0, "", 1, &value), ORIEL_ERR_INVALID);
-	CHECK_TEXT(r, oriel_last_error(), "stream");
-	CHECK_STATUS(r, oriel_window_wait_signal(w, 0, ORIEL_NE, 0, MOMENT_NS, NULL),
-		     ORIEL_ERR_TIMEOUT);
+	CHECK_STATUS(r, oriel_window_put_on_stream(w, 0, 0, "", 1, NULL), ORIEL_ERR_INVALID);
+	CHECK_TEXT(r, oriel_last_error(), "lies in host memory: call oriel_window_put()");
+	CHECK_STATUS(r, oriel_window_wait_signal(w, 0, ORIEL_NE, 0, MOMENT_NS), ORIEL_ERR_TIMEOUT);
 	CHECK_EQ(r, oriel_last_status(), ORIEL_ERR_TIMEOUT);
 	CHECK_TEXT(r, oriel_last_error(), "wait_signal: window");
 	CHECK_STATUS(r, oriel_window_peer_address(w, r->size, 0, &address), ORIEL_ERR_RANGE);
@@ -391,22 +379,22 @@ static void host_rejects_invalid_arguments(struct rank *r)
 	uint64_t value;
 	size_t length;
 
-	CHECK_STATUS(r, oriel_window_put(NULL, 0, 0, "", 1, NULL), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_window_put(NULL, 0, 0, "", 1), ORIEL_ERR_INVALID);
 	CHECK_TEXT(r, oriel_last_error(), "put: the window is NULL");
-	CHECK_STATUS(r, oriel_window_barrier(NULL, 0, 0, NULL), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_window_barrier(NULL, 0, 0), ORIEL_ERR_INVALID);
 	CHECK_TEXT(r, oriel_last_error(), "barrier: the window is NULL");
-	CHECK_STATUS(r, oriel_window_put(w, 0, 0, NULL, 1, NULL), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_window_put(w, 0, 0, NULL, 1), ORIEL_ERR_INVALID);
 	CHECK_TEXT(r, oriel_last_error(), "put: window");
 	CHECK_TEXT(r, oriel_last_error(), "memory is NULL");
-	CHECK_STATUS(r, oriel_window_get(w, 0, 0, NULL, 8, NULL), ORIEL_ERR_INVALID);
-	CHECK_STATUS(r, oriel_window_put_signal(w, 0, 0, NULL, 1, 0, 1, NULL), ORIEL_ERR_INVALID);
-	CHECK_STATUS(r, oriel_window_send(w, rank_next(r), 0, NULL, 1, 0, NULL), ORIEL_ERR_INVALID);
-	CHECK_STATUS(r, oriel_window_recv(w, rank_next(r), 0, NULL, 1, 0, NULL), ORIEL_ERR_INVALID);
-	CHECK_STATUS(r, oriel_window_fetch_add(w, 0, 0, 1, NULL, NULL), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_window_get(w, 0, 0, NULL, 8), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_window_put_signal(w, 0, 0, NULL, 1, 0, 1), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_window_send(w, rank_next(r), 0, NULL, 1, 0), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_window_recv(w, rank_next(r), 0, NULL, 1, 0), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_window_fetch_add(w, 0, 0, 1, NULL), ORIEL_ERR_INVALID);
 	CHECK_TEXT(r, oriel_last_error(), "fetch_add: window");
-	CHECK_STATUS(r, oriel_window_read_signal(w, 0, NULL, NULL), ORIEL_ERR_INVALID);
-	CHECK_STATUS(r, oriel_window_read_signal_from(w, 0, 0, NULL, NULL), ORIEL_ERR_INVALID);
-	CHECK_STATUS(r, oriel_window_read_counter(w, 0, 0, NULL, NULL), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_window_read_signal(w, 0, NULL), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_window_read_signal_from(w, 0, 0, NULL), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_window_read_counter(w, 0, 0, NULL), ORIEL_ERR_INVALID);
 	CHECK_STATUS(r, oriel_window_device(NULL, &device), ORIEL_ERR_INVALID);
 	CHECK_STATUS(r, oriel_window_device(w, NULL), ORIEL_ERR_INVALID);
 	CHECK_STATUS(r, oriel_window_fault(w, NULL), ORIEL_ERR_INVALID);
@@ -432,7 +420,7 @@ static void host_rejects_invalid_arguments(struct rank *r)
 	CHECK_STATUS(r, oriel_bcast_create(r->comm, NULL, NULL, NULL), ORIEL_ERR_INVALID);
 	CHECK_TEXT(r, oriel_last_error(), "broadcast: the output pointer is NULL");
 	/* A length of zero needs no address. */
-	CHECK_OK(r, oriel_window_put(r->window, 0, 0, NULL, 0, NULL));
+	CHECK_OK(r, oriel_window_put(r->window, 0, 0, NULL, 0));
 }
 
 /* The number of a window that a collective uses has bits of the collective, too. */
@@ -449,10 +437,11 @@ static void host_failures_name_the_window(struct rank *r)
 	CHECK_OK(r, oriel_window_device(w, &device));
 	CHECK(r, device.number != ORIEL_DEV_WINDOW_NUMBER(device.number));
 	snprintf(text, sizeof(text), "put: window %u: ", ORIEL_DEV_WINDOW_NUMBER(device.number));
-	CHECK_STATUS(r, oriel_window_put(w, 0, 0, NULL, 1, NULL), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_window_put(w, 0, 0, NULL, 1), ORIEL_ERR_INVALID);
 	CHECK_TEXT(r, oriel_last_error(), text);
 	snprintf(text, sizeof(text), "window %u lies", ORIEL_DEV_WINDOW_NUMBER(device.number));
-	CHECK_STATUS(r, oriel_window_put(w, 0, 0, text, 1, text), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_window_put_on_stream(w, 0, 0, text, 1, (void *)text),
+		     ORIEL_ERR_INVALID);
 	CHECK_TEXT(r, oriel_last_error(), text);
 	oriel_window_destroy(w);
 }
@@ -463,8 +452,7 @@ static void host_failures_leave_device_records_alone(struct rank *r)
 	struct oriel_dev_fault fault;
 
 	CHECK_STATUS(r, oriel_dev_put(&r->dev, r->group, r->size, 0, "", 1), ORIEL_ERR_RANGE);
-	CHECK_STATUS(r, oriel_window_put(r->window, 0, 0, "", r->length + 1, NULL),
-		     ORIEL_ERR_RANGE);
+	CHECK_STATUS(r, oriel_window_put(r->window, 0, 0, "", r->length + 1), ORIEL_ERR_RANGE);
 	CHECK_OK(r, rank_fault(r, &fault));
 	CHECK_EQ(r, fault.peer, r->size);
 	CHECK_STATUS(r, rank_fault(r, &fault), ORIEL_AGAIN);

@@ -29,23 +29,22 @@ struct rank_state {
 
 static enum oriel_status at_wait_signal(struct rank_state *p)
 {
-	return oriel_window_wait_signal(p->window, 0, ORIEL_NE, 0, 0, NULL);
+	return oriel_window_wait_signal(p->window, 0, ORIEL_NE, 0, 0);
 }
 
 static enum oriel_status at_wait_signal_from(struct rank_state *p)
 {
-	return oriel_window_wait_signal_from(p->window, p->victim, 0, ORIEL_NE, 0, 0, NULL);
+	return oriel_window_wait_signal_from(p->window, p->victim, 0, ORIEL_NE, 0, 0);
 }
 
 static enum oriel_status at_wait_signal_next(struct rank_state *p)
 {
-	return oriel_window_wait_signal_next(p->window, p->victim, 0, 1, ORIEL_TIMEOUT_INFINITE,
-					     NULL);
+	return oriel_window_wait_signal_next(p->window, p->victim, 0, 1, ORIEL_TIMEOUT_INFINITE);
 }
 
 static enum oriel_status at_barrier(struct rank_state *p)
 {
-	return oriel_window_barrier(p->window, 0, 0, NULL);
+	return oriel_window_barrier(p->window, 0, 0);
 }
 
 /* The put fails by itself, too, while the barrier waits. */
@@ -78,14 +77,14 @@ static enum oriel_status at_send(struct rank_state *p)
 	static const char more_than_the_staging[100000];
 
 	return oriel_window_send(p->window, p->victim, 0, more_than_the_staging,
-				 sizeof(more_than_the_staging), 0, NULL);
+				 sizeof(more_than_the_staging), 0);
 }
 
 static enum oriel_status at_recv(struct rank_state *p)
 {
 	char byte;
 
-	return oriel_window_recv(p->window, p->victim, 0, &byte, 1, 0, NULL);
+	return oriel_window_recv(p->window, p->victim, 0, &byte, 1, 0);
 }
 
 /* The victim has sent fewer bytes than its peers receive. */
@@ -97,7 +96,7 @@ static enum oriel_status prepare_recv_more(struct rank_state *p)
 
 	for (peer = 0; peer < p->dev.ranks && status == ORIEL_OK; peer++)
 		if (p->dev.rank == p->victim && peer != p->victim)
-			status = oriel_window_send(p->window, peer, 0, part, sizeof(part), 0, NULL);
+			status = oriel_window_send(p->window, peer, 0, part, sizeof(part), 0);
 	return status;
 }
 
@@ -105,7 +104,7 @@ static enum oriel_status at_recv_more(struct rank_state *p)
 {
 	char whole[200];
 	enum oriel_status status =
-		oriel_window_recv(p->window, p->victim, 0, whole, sizeof(whole), 0, NULL);
+		oriel_window_recv(p->window, p->victim, 0, whole, sizeof(whole), 0);
 
 	/* The text of the call itself; that of the next call is printed behind it. */
 	printf("%s\n", oriel_last_error());
@@ -147,7 +146,7 @@ static enum oriel_status at_fetch_add(struct rank_state *p)
 	uint64_t old;
 
 	do
-		status = oriel_window_fetch_add(p->window, p->victim, 0, 1, &old, NULL);
+		status = oriel_window_fetch_add(p->window, p->victim, 0, 1, &old);
 	while (status == ORIEL_OK);
 	return status;
 }
@@ -158,7 +157,7 @@ static enum oriel_status at_get(struct rank_state *p)
 	uint64_t word;
 
 	do
-		status = oriel_window_get(p->window, p->victim, 0, &word, sizeof(word), NULL);
+		status = oriel_window_get(p->window, p->victim, 0, &word, sizeof(word));
 	while (status == ORIEL_OK);
 	return status;
 }
@@ -173,7 +172,7 @@ static enum oriel_status at_flush(struct rank_state *p)
 	do {
 		ticket = oriel_dev_put(&p->dev, g, p->victim, 0, &word, sizeof(word));
 		if (ticket >= 0)
-			status = oriel_window_flush(p->window, 0, NULL);
+			status = oriel_window_flush(p->window, 0);
 	} while (ticket >= 0 && status == ORIEL_OK);
 	return ticket < 0 ? (enum oriel_status)ticket : status;
 }
@@ -358,7 +357,7 @@ static enum oriel_status create_again(struct rank_state *p)
 		if (i % 4 == 0)
 			status = oriel_window_create(comm, NULL, &window);
 		if (window)
-			status = oriel_window_barrier(window, 0, 0, NULL);
+			status = oriel_window_barrier(window, 0, 0);
 		oriel_window_destroy(window);
 		oriel_comm_destroy(comm);
 	}
@@ -368,7 +367,7 @@ static enum oriel_status create_again(struct rank_state *p)
 /* No rank waits for another one, and none fails. */
 static enum oriel_status at_nothing(struct rank_state *p)
 {
-	return oriel_window_barrier(p->window, 0, 0, NULL);
+	return oriel_window_barrier(p->window, 0, 0);
 }
 
 static const struct {

@@ -161,13 +161,13 @@ static void check_calls_fail(struct rank *r, enum oriel_status cause, const char
 	CHECK_TEXT(r, oriel_last_error(), text);
 	CHECK_STATUS(r, oriel_window_share(r->window, NULL, 0, &buffer), cause);
 	CHECK_STATUS(r, oriel_region_register(r->comm, &word, 8, &region), cause);
-	/* For a window on a GPU these calls need a stream, and check that first. */
+	/* The calls without a stream are for windows in host memory, and check that first. */
 	if (r->gpu)
 		return;
-	CHECK_STATUS(r, oriel_window_put(r->window, rank_next(r), 0, &word, 8, NULL), cause);
+	CHECK_STATUS(r, oriel_window_put(r->window, rank_next(r), 0, &word, 8), cause);
 	CHECK_TEXT(r, oriel_last_error(), text);
-	CHECK_STATUS(r, oriel_window_wait_signal(r->window, 0, ORIEL_NE, 0, 0, NULL), cause);
-	CHECK_STATUS(r, oriel_window_barrier(r->window, 0, 0, NULL), cause);
+	CHECK_STATUS(r, oriel_window_wait_signal(r->window, 0, ORIEL_NE, 0, 0), cause);
+	CHECK_STATUS(r, oriel_window_barrier(r->window, 0, 0), cause);
 }
 
 static void check_aborted(struct rank *r)
@@ -424,7 +424,7 @@ static void own_limits_have_texts(struct rank *r)
 	}
 	CHECK_STATUS(r,
 		     oriel_window_wait_signal_from(r->window, rank_next(r), NEVER, ORIEL_NE, 0,
-						   MOMENT_NS, NULL),
+						   MOMENT_NS),
 		     ORIEL_ERR_TIMEOUT);
 	snprintf(text, sizeof(text),
 		 "wait_signal_from: window %u: signal %u of rank %u, which is 0, did not become "
@@ -444,8 +444,7 @@ static void rejected_arguments_have_texts(struct rank *r)
 	CHECK_STATUS(r, oriel_dev_put(&r->dev, r->group, r->size, 0, text, 8), ORIEL_ERR_RANGE);
 	snprintf(text, sizeof(text), "put: rank %u of %u", r->size, r->size);
 	CHECK_LAST(r, text);
-	CHECK_STATUS(r, oriel_window_get(r->window, 0, (uint64_t)-8, text, 8, NULL),
-		     ORIEL_ERR_RANGE);
+	CHECK_STATUS(r, oriel_window_get(r->window, 0, (uint64_t)-8, text, 8), ORIEL_ERR_RANGE);
 	CHECK_LAST(r, "get: offset -8 of rank 0 is negative");
 	CHECK_STATUS(r, oriel_dev_get(&r->dev, r->group, 0, oriel_at(9, 16), text, 8),
 		     ORIEL_ERR_RANGE);
@@ -510,7 +509,7 @@ static void collectives_out_of_step_are_named(struct rank *r)
 		check_out_of_step(r, lengths, unequal[i].mine_text, unequal[i].theirs_text);
 	}
 	rank_check_healthy(r);
-	CHECK_OK(r, oriel_window_barrier(r->window, 0, 0, NULL));
+	CHECK_OK(r, oriel_window_barrier(r->window, 0, 0));
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
 	free(all);
 }

@@ -329,7 +329,7 @@ static void enter_with_another_thread(struct rank *r, unsigned index, void *cont
 		      "thread at a time calls the collectives of a communicator");
 	__atomic_fetch_add((unsigned *)context, 1, __ATOMIC_RELAXED);
 	/* The first thread waits for the other ranks, and they for this signal. */
-	CHECK_OK(r, oriel_window_signal_all(r->window, 0, ORIEL_SIGNAL_ADD, 1, NULL));
+	CHECK_OK(r, oriel_window_signal_all(r->window, 0, ORIEL_SIGNAL_ADD, 1));
 }
 
 static void collectives_have_one_thread_at_a_time(struct rank *r)
@@ -340,8 +340,7 @@ static void collectives_have_one_thread_at_a_time(struct rank *r)
 		rank_fork(r, 2, enter_with_another_thread, &rejected);
 		CHECK_EQ(r, rejected, 1);
 	} else {
-		CHECK_OK(r, oriel_window_wait_signal_from(r->window, 0, 0, ORIEL_GE, 1, LONG_NS,
-							  NULL));
+		CHECK_OK(r, oriel_window_wait_signal_from(r->window, 0, 0, ORIEL_GE, 1, LONG_NS));
 		CHECK_OK(r, oriel_comm_barrier(r->comm));
 	}
 	CHECK_OK(r, oriel_comm_barrier(r->comm));

@@ -422,7 +422,7 @@ static int64_t count_once(struct rank *r, struct oriel_window *window,
 		return oriel_dev_put_signal_counter(w, r->group, peer, 0, &source, sizeof(source),
 						    0, 1, 3);
 	}
-	return oriel_window_signal_counter(window, peer, 0, 1, 3, NULL);
+	return oriel_window_signal_counter(window, peer, 0, 1, 3);
 }
 
 /* Their memory is freed with the window: after a drain and a flush, and after neither. */
@@ -565,7 +565,7 @@ static void windows_are_destroyed_in_one_order(struct rank *r)
 		harness_drop_log();
 	}
 	/* The communicator still works. */
-	CHECK_OK(r, oriel_window_barrier(r->window, 0, 0, NULL));
+	CHECK_OK(r, oriel_window_barrier(r->window, 0, 0));
 }
 
 /* A window, a region and an object over a window of its own: each would use freed memory. */
@@ -586,7 +586,7 @@ static void communicators_are_destroyed_last(struct rank *r)
 	oriel_stream_barrier_destroy(barrier);
 	oriel_region_unregister(region);
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
-	CHECK_OK(r, oriel_window_barrier(r->window, 0, 0, NULL));
+	CHECK_OK(r, oriel_window_barrier(r->window, 0, 0));
 }
 
 static void communicators_are_destroyed_once(struct rank *r)

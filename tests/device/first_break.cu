@@ -73,12 +73,12 @@ void test_stream_limit(struct rank *r)
 	open_window(r, LONG_NS);
 	must(r, "oriel_comm_barrier", oriel_comm_barrier(r->comm));
 	must(r, "wait_signal_from",
-	     oriel_window_wait_signal_from(r->window, r->rank, 9, ORIEL_GE, 1,
-					   r->rank ? ORIEL_TIMEOUT_INFINITE : 100000000,
-					   r->stream));
+	     oriel_window_wait_signal_from_on_stream(r->window, r->rank, 9, ORIEL_GE, 1,
+						     r->rank ? ORIEL_TIMEOUT_INFINITE : 100000000,
+						     r->stream));
 	must_cuda(r, "limit", cudaStreamSynchronize(r->stream));
 	verdict(r, "a limit that passes in a stream breaks the communicator, for all ranks",
-		oriel_window_barrier(r->window, 0, 0, r->stream) == ORIEL_ERR_TIMEOUT,
+		oriel_window_barrier_on_stream(r->window, 0, 0, r->stream) == ORIEL_ERR_TIMEOUT,
 		"the barrier succeeded");
 	close_window(r);
 }

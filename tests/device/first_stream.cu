@@ -46,26 +46,30 @@ static void post_round(struct rank *r, uint64_t length)
 	     oriel_window_peer_address(r->window, r->rank, 0, (void **)(void *)&inbox));
 	round_kernel<<<1, 1, 0, s>>>(r->round);
 	fill_kernel<<<1, THREADS, 0, s>>>(r->scratch, length, r->rank, next, r->round);
-	must(r, "put", oriel_window_put(r->window, next, 0, r->scratch, length / 2, s));
+	must(r, "put", oriel_window_put_on_stream(r->window, next, 0, r->scratch, length / 2, s));
 	must(r, "put_signal",
-	     oriel_window_put_signal(r->window, next, length / 2, r->scratch + length / 2,
-				     length - length / 2, 20, 1, s));
+	     oriel_window_put_signal_on_stream(r->window, next, length / 2, r->scratch + length / 2,
+					       length - length / 2, 20, 1, s));
 	must(r, "wait_signal_next",
-	     oriel_window_wait_signal_next(r->window, before, 20, 1, LONG_NS, s));
+	     oriel_window_wait_signal_next_on_stream(r->window, before, 20, 1, LONG_NS, s));
 	check_kernel<<<1, THREADS, 0, s>>>(inbox, length, before, r->rank, r->round, r->report);
-	must(r, "barrier", oriel_window_barrier(r->window, 4, LONG_NS, s));
-	must(r, "get", oriel_window_get(r->window, next, 0, half, length, s));
+	must(r, "barrier", oriel_window_barrier_on_stream(r->window, 4, LONG_NS, s));
+	must(r, "get", oriel_window_get_on_stream(r->window, next, 0, half, length, s));
 	check_kernel<<<1, THREADS, 0, s>>>(half, length, r->rank, next, r->round, r->report);
-	must(r, "put_value", oriel_window_put_value(r->window, next, word + 8, 77, s));
-	must(r, "signal", oriel_window_signal(r->window, next, 21, ORIEL_SIGNAL_ADD, 1, s));
-	must(r, "signal_all", oriel_window_signal_all(r->window, 22, ORIEL_SIGNAL_ADD, 1, s));
+	must(r, "put_value", oriel_window_put_value_on_stream(r->window, next, word + 8, 77, s));
+	must(r, "signal",
+	     oriel_window_signal_on_stream(r->window, next, 21, ORIEL_SIGNAL_ADD, 1, s));
+	must(r, "signal_all",
+	     oriel_window_signal_all_on_stream(r->window, 22, ORIEL_SIGNAL_ADD, 1, s));
 	must(r, "wait_signal_next",
-	     oriel_window_wait_signal_next(r->window, before, 21, 1, LONG_NS, s));
-	must(r, "barrier", oriel_window_barrier(r->window, 4, LONG_NS, s));
+	     oriel_window_wait_signal_next_on_stream(r->window, before, 21, 1, LONG_NS, s));
+	must(r, "barrier", oriel_window_barrier_on_stream(r->window, 4, LONG_NS, s));
 	if (r->size > 1) {
 		must(r, "send",
-		     oriel_window_send(r->window, next, 9, r->scratch, message, LONG_NS, s));
-		must(r, "recv", oriel_window_recv(r->window, before, 9, half, message, LONG_NS, s));
+		     oriel_window_send_on_stream(r->window, next, 9, r->scratch, message, LONG_NS,
+						 s));
+		must(r, "recv",
+		     oriel_window_recv_on_stream(r->window, before, 9, half, message, LONG_NS, s));
 		check_kernel<<<1, THREADS, 0, s>>>(half, message, before, r->rank, r->round,
 						   r->report);
 	}
@@ -81,18 +85,18 @@ static void finish_rounds(struct rank *r, const char *claim, uint64_t rounds, ui
 
 	/* Signal 22 holds what all others have added; signal 21 what the one before has. */
 	must(r, "wait_signal",
-	     oriel_window_wait_signal(r->window, 22, ORIEL_EQ, rounds * (r->size - 1), LONG_NS,
-				      r->stream));
+	     oriel_window_wait_signal_on_stream(r->window, 22, ORIEL_EQ, rounds * (r->size - 1),
+						LONG_NS, r->stream));
 	must(r, "wait_signal_from",
-	     oriel_window_wait_signal_from(r->window, before, 21, ORIEL_EQ, rounds, LONG_NS,
-					   r->stream));
+	     oriel_window_wait_signal_from_on_stream(r->window, before, 21, ORIEL_EQ, rounds,
+						     LONG_NS, r->stream));
 	finish(r, claim, least);
 	must(r, "address",
 	     oriel_window_peer_address(r->window, r->rank, LENGTH - 64, (void **)(void *)&mine));
 	must_cuda(r, "word", cudaMemcpyAsync(value, mine, 16, cudaMemcpyDefault, r->stream));
 	must_cuda(r, "word", cudaStreamSynchronize(r->stream));
 	verdict(r, claim, value[1] == 77, "put_value did not arrive");
-	must(r, "reset_signals", oriel_window_reset_signals(r->window, r->stream));
+	must(r, "reset_signals", oriel_window_reset_signals_on_stream(r->window, r->stream));
 	must_cuda(r, "reset_signals", cudaStreamSynchronize(r->stream));
 	must(r, "oriel_comm_barrier", oriel_comm_barrier(r->comm));
 }
@@ -104,7 +108,7 @@ void test_streams(struct rank *r)
 
 	report_clear(r);
 	must_cuda(r, "round", cudaMemset(r->round, 0, sizeof(*r->round)));
-	must(r, "reset_signals", oriel_window_reset_signals(r->window, r->stream));
+	must(r, "reset_signals", oriel_window_reset_signals_on_stream(r->window, r->stream));
 	must_cuda(r, "reset_signals", cudaStreamSynchronize(r->stream));
 	must(r, "oriel_comm_barrier", oriel_comm_barrier(r->comm));
 	for (int i = 0; i < STREAM_ROUNDS; i++) {

@@ -300,7 +300,7 @@ void test_mistakes(struct rank *r)
 			status == ORIEL_ERR_MISMATCH, oriel_last_error());
 	else
 		oriel_window_destroy(none);
-	status = oriel_window_put(r->window, 0, 0, pageable, 8, NULL);
+	status = oriel_window_put(r->window, 0, 0, pageable, 8);
 	verdict(r, "the host cannot put into a window on GPUs without a stream", status < 0,
 		oriel_status_name(status));
 }

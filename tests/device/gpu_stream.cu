@@ -109,39 +109,42 @@ static void post_all(struct rank *r, unsigned n)
 	uint32_t id = 8 * n;
 	unsigned peer;
 
-	MUST(oriel_window_put_value(w, r->next, base + AT_VALUE, r->rank + 1, s));
-	MUST(oriel_window_put_signal(w, r->next, base + AT_SMALL, source, SMALL, id, 1, s));
-	MUST(oriel_window_wait_signal_next(w, r->before, id, 1, 0, s));
-	MUST(oriel_window_put_signal(w, r->next, base + AT_LARGE, source, LARGE, id + 1, 1, s));
-	MUST(oriel_window_wait_signal_next(w, r->before, id + 1, 1, 0, s));
-	MUST(oriel_window_barrier(w, n, 0, s));
-	MUST(oriel_window_get(w, r->next, base + AT_LARGE, target, LARGE, s));
-	MUST(oriel_window_fetch_add(w, r->next, base + AT_SUM, 3, results, s));
-	MUST(oriel_window_signal_all(w, id + 2, ORIEL_SIGNAL_ADD, 1, s));
+	MUST(oriel_window_put_value_on_stream(w, r->next, base + AT_VALUE, r->rank + 1, s));
+	MUST(oriel_window_put_signal_on_stream(w, r->next, base + AT_SMALL, source, SMALL, id, 1,
+					       s));
+	MUST(oriel_window_wait_signal_next_on_stream(w, r->before, id, 1, 0, s));
+	MUST(oriel_window_put_signal_on_stream(w, r->next, base + AT_LARGE, source, LARGE, id + 1,
+					       1, s));
+	MUST(oriel_window_wait_signal_next_on_stream(w, r->before, id + 1, 1, 0, s));
+	MUST(oriel_window_barrier_on_stream(w, n, 0, s));
+	MUST(oriel_window_get_on_stream(w, r->next, base + AT_LARGE, target, LARGE, s));
+	MUST(oriel_window_fetch_add_on_stream(w, r->next, base + AT_SUM, 3, results, s));
+	MUST(oriel_window_signal_all_on_stream(w, id + 2, ORIEL_SIGNAL_ADD, 1, s));
 	for (peer = 0; peer < r->size; peer++)
 		if (peer != r->rank)
-			MUST(oriel_window_wait_signal_next(w, peer, id + 2, 1, 0, s));
-	MUST(oriel_window_signal(w, r->next, id + 3, ORIEL_SIGNAL_SET, 9, s));
-	MUST(oriel_window_wait_signal_from(w, r->before, id + 3, ORIEL_EQ, 9, 0, s));
-	MUST(oriel_window_wait_signal(w, id + 3, ORIEL_GE, 9, 0, s));
-	MUST(oriel_window_put_counter(w, r->next, base + AT_COUNTED, source, SMALL, n, s));
-	MUST(oriel_window_wait_counter(w, r->next, n, ORIEL_EQ, 1, 0, s));
-	MUST(oriel_window_put_signal_counter(w, r->next, base + AT_COUNTED, source, LARGE / 2,
-					     id + 4, 1, n, s));
-	MUST(oriel_window_signal_counter(w, r->next, id + 4, 1, n, s));
-	MUST(oriel_window_wait_counter(w, r->next, n, ORIEL_GE, 3, 0, s));
-	MUST(oriel_window_wait_signal_next(w, r->before, id + 4, 2, 0, s));
-	MUST(oriel_window_read_counter(w, r->next, n, results + 1, s));
-	MUST(oriel_window_reset_counter(w, r->next, n, s));
+			MUST(oriel_window_wait_signal_next_on_stream(w, peer, id + 2, 1, 0, s));
+	MUST(oriel_window_signal_on_stream(w, r->next, id + 3, ORIEL_SIGNAL_SET, 9, s));
+	MUST(oriel_window_wait_signal_from_on_stream(w, r->before, id + 3, ORIEL_EQ, 9, 0, s));
+	MUST(oriel_window_wait_signal_on_stream(w, id + 3, ORIEL_GE, 9, 0, s));
+	MUST(oriel_window_put_counter_on_stream(w, r->next, base + AT_COUNTED, source, SMALL, n,
+						s));
+	MUST(oriel_window_wait_counter_on_stream(w, r->next, n, ORIEL_EQ, 1, 0, s));
+	MUST(oriel_window_put_signal_counter_on_stream(w, r->next, base + AT_COUNTED, source,
+						       LARGE / 2, id + 4, 1, n, s));
+	MUST(oriel_window_signal_counter_on_stream(w, r->next, id + 4, 1, n, s));
+	MUST(oriel_window_wait_counter_on_stream(w, r->next, n, ORIEL_GE, 3, 0, s));
+	MUST(oriel_window_wait_signal_next_on_stream(w, r->before, id + 4, 2, 0, s));
+	MUST(oriel_window_read_counter_on_stream(w, r->next, n, results + 1, s));
+	MUST(oriel_window_reset_counter_on_stream(w, r->next, n, s));
 	if (r->size > 1) {
-		MUST(oriel_window_send(w, r->next, n, source, SMALL, 0, s));
-		MUST(oriel_window_recv(w, r->before, n, target + LARGE, SMALL, 0, s));
+		MUST(oriel_window_send_on_stream(w, r->next, n, source, SMALL, 0, s));
+		MUST(oriel_window_recv_on_stream(w, r->before, n, target + LARGE, SMALL, 0, s));
 	}
-	MUST(oriel_window_read_signal(w, id, results + 2, s));
-	MUST(oriel_window_read_signal_from(w, r->before, id + 1, results + 3, s));
-	MUST(oriel_window_drain(w, 0, s));
-	MUST(oriel_window_flush(w, 0, s));
-	MUST(oriel_window_barrier(w, n, 0, s));
+	MUST(oriel_window_read_signal_on_stream(w, id, results + 2, s));
+	MUST(oriel_window_read_signal_from_on_stream(w, r->before, id + 1, results + 3, s));
+	MUST(oriel_window_drain_on_stream(w, 0, s));
+	MUST(oriel_window_flush_on_stream(w, 0, s));
+	MUST(oriel_window_barrier_on_stream(w, n, 0, s));
 }
 
 /* After @rounds of them: are all results right? */
@@ -191,7 +194,7 @@ static void begin_again(struct rank *r)
 	CUDA(cudaMemset(r->target, 0, LENGTH));
 	for (n = 0; n < STREAMS; n++)
 		CUDA(cudaStreamSynchronize(r->stream[n]));
-	MUST(oriel_window_reset_signals(r->window, r->stream[0]));
+	MUST(oriel_window_reset_signals_on_stream(r->window, r->stream[0]));
 	CUDA(cudaDeviceSynchronize());
 	MUST(oriel_comm_barrier(r->comm));
 }
@@ -274,9 +277,9 @@ static void test_sources(struct rank *r, char *host)
 	CUDA(cudaSetDevice(mine));
 	begin_again(r);
 	memset(host, pattern(r->rank), SMALL);
-	MUST(oriel_window_put_signal(r->window, r->next, 0, host, SMALL, 0, 1, s));
-	MUST(oriel_window_put_signal(r->window, r->next, SMALL, other, SMALL, 0, 1, s));
-	MUST(oriel_window_wait_signal_next(r->window, r->before, 0, 2, 0, s));
+	MUST(oriel_window_put_signal_on_stream(r->window, r->next, 0, host, SMALL, 0, 1, s));
+	MUST(oriel_window_put_signal_on_stream(r->window, r->next, SMALL, other, SMALL, 0, 1, s));
+	MUST(oriel_window_wait_signal_next_on_stream(r->window, r->before, 0, 2, 0, s));
 	CUDA(cudaStreamSynchronize(s));
 	CUDA(cudaMemcpy(got, base, sizeof(got), cudaMemcpyDefault));
 	for (i = 0; i < sizeof(got); i++)
@@ -321,17 +324,19 @@ static float time_turns(struct rank *r, size_t length, bool is_fused)
 	for (i = 0; i < TURNS && 2 > r->rank; i++) {
 		for (k = 0; k < 2; k++) {
 			if (k != r->rank) {
-				MUST(oriel_window_wait_signal_next(r->window, !r->rank, 5, 1, 0,
-								   s));
+				MUST(oriel_window_wait_signal_next_on_stream(r->window, !r->rank, 5,
+									     1, 0, s));
 				continue;
 			}
 			if (is_fused) {
-				MUST(oriel_window_put_signal(r->window, !r->rank, 0, r->source,
-							     length, 5, 1, s));
+				MUST(oriel_window_put_signal_on_stream(r->window, !r->rank, 0,
+								       r->source, length, 5, 1, s));
 				continue;
 			}
-			MUST(oriel_window_put(r->window, !r->rank, 0, r->source, length, s));
-			MUST(oriel_window_signal(r->window, !r->rank, 5, ORIEL_SIGNAL_ADD, 1, s));
+			MUST(oriel_window_put_on_stream(r->window, !r->rank, 0, r->source, length,
+							s));
+			MUST(oriel_window_signal_on_stream(r->window, !r->rank, 5, ORIEL_SIGNAL_ADD,
+							   1, s));
 		}
 	}
 	exec = end_capture(r, s);

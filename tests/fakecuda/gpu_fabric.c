@@ -225,7 +225,7 @@ static void test_joined(struct rank *r, const char *reason)
 	test_buffers(r);
 	/* Windows in host memory use the NIC. */
 	CHECK_OK(r, oriel_window_create(r->comm, &host, &window));
-	CHECK_OK(r, oriel_window_barrier(window, 0, 0, NULL));
+	CHECK_OK(r, oriel_window_barrier(window, 0, 0));
 	CHECK_OK(r, oriel_comm_path(r->comm, (r->rank + 2) % r->size, &path));
 	CHECK(r, path == ORIEL_PATH_RDMA);
 	oriel_window_destroy(window);

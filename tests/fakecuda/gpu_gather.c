@@ -587,7 +587,7 @@ static unsigned rank_main(const struct oriel_bootstrap *bootstrap, const char *n
 	CHECK(&r, cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
 	CHECK(&r, cuMemAlloc(&send, SHARE + 8) == CUDA_SUCCESS);
 	s.send = (char *)send;
-	if (oriel_window_barrier(r.window, 0, 0, stream) == ORIEL_ERR_UNSUPPORTED) {
+	if (oriel_window_barrier_on_stream(r.window, 0, 0, stream) == ORIEL_ERR_UNSUPPORTED) {
 		fprintf(stderr, "skipped: the library was built without nvcc\n");
 		_Exit(77);
 	}

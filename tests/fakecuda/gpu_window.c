@@ -67,7 +67,7 @@ static void test_islands(struct rank *r)
 		CHECK(r, peer.gpu_path ==
 				 (i % 2 == r->rank % 2 ? ORIEL_PATH_MAPPED : ORIEL_PATH_RDMA));
 	}
-	CHECK_OK(r, oriel_window_barrier(r->window, 0, 0, NULL));
+	CHECK_OK(r, oriel_window_barrier(r->window, 0, 0));
 	rank_close(r);
 	test_all(r);
 }
@@ -107,7 +107,7 @@ static void test_given(struct rank *r)
 	}
 	CHECK(r, oriel_comm_peer_gpu(r->comm, r->size, &gpu) == ORIEL_ERR_RANGE);
 	CHECK_OK(r, oriel_window_create(r->comm, &attr, &r->window));
-	CHECK_OK(r, oriel_window_barrier(r->window, 0, 0, NULL));
+	CHECK_OK(r, oriel_window_barrier(r->window, 0, 0));
 	oriel_window_destroy(r->window);
 	attr.flags = ORIEL_WINDOW_DEVICE;
 	CHECK_FAILS(r, oriel_window_create(r->comm, &attr, &r->window), ORIEL_ERR_ACCESS,

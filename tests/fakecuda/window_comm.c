@@ -120,7 +120,7 @@ void test_cpu_rank(struct rank *r)
 			    "ORIEL_COMM_GPU");
 	attr.flags = 0;
 	CHECK_OK(r, oriel_window_create(r->comm, &attr, &window));
-	CHECK_OK(r, oriel_window_barrier(window, 0, 0, NULL));
+	CHECK_OK(r, oriel_window_barrier(window, 0, 0));
 	oriel_window_destroy(window);
 	oriel_comm_destroy(r->comm);
 }

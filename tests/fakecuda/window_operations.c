@@ -268,9 +268,10 @@ void test_mistakes(struct rank *r)
 	if (r->size > 1)
 		CHECK_FAILS(r, oriel_window_create(r->comm, &attr, &none), ORIEL_ERR_MISMATCH,
 			    "in GPU memory on rank 0 and in host memory on rank 1");
-	CHECK_FAILS(r, oriel_window_put(r->window, 0, 0, pageable, 8, NULL), ORIEL_ERR_INVALID,
-		    "need a stream");
-	CHECK_FAILS(r, oriel_window_flush(r->window, 0, NULL), ORIEL_ERR_INVALID, "need a stream");
+	CHECK_FAILS(r, oriel_window_put(r->window, 0, 0, pageable, 8), ORIEL_ERR_INVALID,
+		    "lies in GPU memory: call oriel_window_put_on_stream()");
+	CHECK_FAILS(r, oriel_window_flush(r->window, 0), ORIEL_ERR_INVALID,
+		    "call oriel_window_flush_on_stream()");
 	CHECK(r, oriel_dev_put(&r->dev, oriel_dev_thread(), 0, LENGTH, pageable, 1) ==
 			 ORIEL_ERR_RANGE);
 	CHECK_OK(r, oriel_window_fault(r->window, &fault));

@@ -95,11 +95,11 @@ static void worker_host(struct rank *r)
 	char bytes[8] = "worker";
 	void *made;
 
-	REJECTED(oriel_window_put(r->window, r->peer, AT_WORKER, bytes, 8, NULL));
-	REJECTED(oriel_window_get(r->window, r->peer, AT_PATTERN, bytes, 8, NULL));
-	REJECTED(oriel_window_barrier(r->window, 0, 0, NULL));
-	REJECTED(oriel_window_wait_signal(r->window, SIGNAL_WORKER, ORIEL_GE, 1, 0, NULL));
-	REJECTED(oriel_window_flush(r->window, 0, NULL));
+	REJECTED(oriel_window_put(r->window, r->peer, AT_WORKER, bytes, 8));
+	REJECTED(oriel_window_get(r->window, r->peer, AT_PATTERN, bytes, 8));
+	REJECTED(oriel_window_barrier(r->window, 0, 0));
+	REJECTED(oriel_window_wait_signal(r->window, SIGNAL_WORKER, ORIEL_GE, 1, 0));
+	REJECTED(oriel_window_flush(r->window, 0));
 	REJECTED(oriel_window_buffer(r->window, 0, &made, NULL));
 	REJECTED(oriel_comm_barrier(r->comm));
 	REJECTED(oriel_comm_health(r->comm, &health));
@@ -195,9 +195,9 @@ static void worker_own(void)
 	MUST(oriel_bootstrap_open_local(job, 0, &bootstrap));
 	MUST(oriel_comm_create(&bootstrap, NULL, &comm));
 	MUST(oriel_window_create(comm, &attr, &window));
-	MUST(oriel_window_put_signal(window, 0, 0, "own", 4, 0, 1, NULL));
-	MUST(oriel_window_wait_signal(window, 0, ORIEL_GE, 1, 0, NULL));
-	MUST(oriel_window_barrier(window, 0, 0, NULL));
+	MUST(oriel_window_put_signal(window, 0, 0, "own", 4, 0, 1));
+	MUST(oriel_window_wait_signal(window, 0, ORIEL_GE, 1, 0));
+	MUST(oriel_window_barrier(window, 0, 0));
 	MUST(oriel_window_buffer(window, 0, &address, NULL));
 	CHECK(strcmp(address, "own") == 0);
 	MUST(oriel_memory_alloc(4096, 0, &memory));
@@ -274,8 +274,8 @@ static void *communicate(void *context)
 		word[0] = n;
 		word[1] = n >= ROUNDS_MIN && atomic_load(&r->is_over);
 		MUST(oriel_window_put_signal(r->window, r->peer, AT_ROUND + 16 * (n & 1), word, 16,
-					     SIGNAL_ROUND, 1, NULL));
-		MUST(oriel_window_wait_signal_next(r->window, r->peer, SIGNAL_ROUND, 1, 0, NULL));
+					     SIGNAL_ROUND, 1));
+		MUST(oriel_window_wait_signal_next(r->window, r->peer, SIGNAL_ROUND, 1, 0));
 		CHECK(words[2 * (n & 1)] == n);
 		/* No rank is ahead of its peer by more than one round. */
 		if (word[1] && words[2 * (n & 1) + 1])
@@ -318,13 +318,13 @@ static void rank_close(struct rank *r)
 	uint64_t value;
 	unsigned i, source;
 
-	MUST(oriel_window_barrier(r->window, 0, 0, NULL));
+	MUST(oriel_window_barrier(r->window, 0, 0));
 	for (i = 0; i < 256; i++) {
 		CHECK(r->memory[AT_PATTERN + i] == (char)(i ^ r->rank));
 		CHECK(r->memory[AT_WORKER + i] == 0);
 	}
 	for (source = 0; source < r->size; source++) {
-		MUST(oriel_window_read_signal_from(r->window, source, SIGNAL_WORKER, &value, NULL));
+		MUST(oriel_window_read_signal_from(r->window, source, SIGNAL_WORKER, &value));
 		CHECK(value == 0);
 	}
 	oriel_p2p_copy_group_destroy(r->copy_group);
@@ -408,15 +408,15 @@ static int orphan_rank(unsigned rank, const char *nodes, int end)
 	rank_open(&r);
 	if (rank == 0) {
 		/* The peer has only to wait for it from here on. */
-		MUST(oriel_window_wait_signal(r.window, SIGNAL_ROUND, ORIEL_GE, 1, 0, NULL));
+		MUST(oriel_window_wait_signal(r.window, SIGNAL_ROUND, ORIEL_GE, 1, 0));
 		if (fork() == 0)
 			_exit(read(end, text, 1) != 0);
 		raise(SIGKILL);
 	}
 	/* Rank 0 may be killed between the signal and its acknowledgement. */
-	status = oriel_window_signal(r.window, 0, SIGNAL_ROUND, ORIEL_SIGNAL_ADD, 1, NULL);
+	status = oriel_window_signal(r.window, 0, SIGNAL_ROUND, ORIEL_SIGNAL_ADD, 1);
 	CHECK(status == ORIEL_OK || status == ORIEL_ERR_PEER);
-	status = oriel_window_wait_signal(r.window, SIGNAL_WORKER, ORIEL_GE, 1, 0, NULL);
+	status = oriel_window_wait_signal(r.window, SIGNAL_WORKER, ORIEL_GE, 1, 0);
 	CHECK(status == ORIEL_ERR_PEER);
 	return 0;
 }

@@ -146,54 +146,59 @@ enum answer {
 	X(COMM, STATUS, oriel_bcast_create, (h, &view, NULL, OUT(made)), 0)     \
 	X(COMM, STATUS, oriel_tune_find, (h, false, &tune), 0)
 
-#define WINDOW_CASES(X)                                                                           \
-	X(WINDOW, DESTROY, oriel_window_destroy, (h), 0)                                          \
-	X(WINDOW, STATUS, oriel_window_share, (h, bytes, 8, &number), 0)                          \
-	X(WINDOW, STATUS, oriel_window_share_table, (h, places, &number), 0)                      \
-	X(WINDOW, STATUS, oriel_window_device_as,                                                 \
-	  (h, ORIEL_DEV_VERSION, sizeof(dev_window), &dev_window), 0)                             \
-	X(WINDOW, STATUS, oriel_window_buffer, (h, 0, &address, &length), 0)                      \
-	X(WINDOW, STATUS, oriel_window_peer_length, (h, 0, 0, &length), 0)                        \
-	X(WINDOW, STATUS, oriel_window_peer_address, (h, 0, 0, &address), 0)                      \
-	X(WINDOW, STATUS, oriel_window_fault, (h, &fault), 0)                                     \
-	X(WINDOW, STATUS, oriel_window_put, (h, 0, 0, bytes, 8, NULL), 0)                         \
-	X(WINDOW, STATUS, oriel_window_put_value, (h, 0, 0, 1, NULL), 0)                          \
-	X(WINDOW, STATUS, oriel_window_get, (h, 0, 0, bytes, 8, NULL), 0)                         \
-	X(WINDOW, STATUS, oriel_window_put_signal, (h, 0, 0, bytes, 8, 0, 1, NULL), 0)            \
-	X(WINDOW, STATUS, oriel_window_fetch_add, (h, 0, 0, 1, &word, NULL), 0)                   \
-	X(WINDOW, STATUS, oriel_window_signal, (h, 0, 0, ORIEL_SIGNAL_ADD, 1, NULL), 0)           \
-	X(WINDOW, STATUS, oriel_window_signal_all, (h, 0, ORIEL_SIGNAL_ADD, 1, NULL), 0)          \
-	X(WINDOW, STATUS, oriel_window_wait_signal, (h, 0, ORIEL_GE, 0, 1, NULL), 0)              \
-	X(WINDOW, STATUS, oriel_window_wait_signal_from, (h, 0, 0, ORIEL_GE, 0, 1, NULL), 0)      \
-	X(WINDOW, STATUS, oriel_window_wait_signal_next, (h, 0, 0, 0, 1, NULL), 0)                \
-	X(WINDOW, STATUS, oriel_window_read_signal, (h, 0, &word, NULL), 0)                       \
-	X(WINDOW, STATUS, oriel_window_read_signal_from, (h, 0, 0, &word, NULL), 0)               \
-	X(WINDOW, STATUS, oriel_window_barrier, (h, 0, 0, NULL), 0)                               \
-	X(WINDOW, STATUS, oriel_window_barrier_arrive, (h, 0, NULL), 0)                           \
-	X(WINDOW, STATUS, oriel_window_barrier_wait, (h, 0, 0, NULL), 0)                          \
-	X(WINDOW, STATUS, oriel_window_barrier_peer, (h, 0, 0, 0, NULL), 0)                       \
-	X(WINDOW, STATUS, oriel_window_barrier_peer_arrive, (h, 0, 0, NULL), 0)                   \
-	X(WINDOW, STATUS, oriel_window_barrier_peer_wait, (h, 0, 0, 0, NULL), 0)                  \
-	X(WINDOW, STATUS, oriel_window_send, (h, 0, 0, bytes, 8, 1, NULL), 0)                     \
-	X(WINDOW, STATUS, oriel_window_recv, (h, 0, 0, bytes, 8, 1, NULL), 0)                     \
-	X(WINDOW, STATUS, oriel_window_drain, (h, 0, NULL), 0)                                    \
-	X(WINDOW, STATUS, oriel_window_flush, (h, 0, NULL), 0)                                    \
-	X(WINDOW, STATUS, oriel_window_put_counter, (h, 0, 0, bytes, 8, 0, NULL), 0)              \
-	X(WINDOW, STATUS, oriel_window_put_signal_counter, (h, 0, 0, bytes, 8, 0, 1, 0, NULL), 0) \
-	X(WINDOW, STATUS, oriel_window_signal_counter, (h, 0, 0, 1, 0, NULL), 0)                  \
-	X(WINDOW, STATUS, oriel_window_wait_counter, (h, 0, 0, ORIEL_GE, 0, 1, NULL), 0)          \
-	X(WINDOW, STATUS, oriel_window_read_counter, (h, 0, 0, &word, NULL), 0)                   \
-	X(WINDOW, STATUS, oriel_window_reset_counter, (h, 0, 0, NULL), 0)                         \
-	X(WINDOW, STATUS, oriel_window_put_all, (h, 0, bytes, 8, NULL), 0)                        \
-	X(WINDOW, STATUS, oriel_window_put_each, (h, 0, bytes, 8, 8, NULL), 0)                    \
-	X(WINDOW, STATUS, oriel_window_put_all_domain, (h, 0, bytes, 8, NULL), 0)                 \
-	X(WINDOW, STATUS, oriel_window_put_each_domain, (h, 0, bytes, 8, 8, NULL), 0)             \
-	X(WINDOW, STATUS, oriel_window_put_table, (h, &address, bytes, 8, 8, NULL), 0)            \
-	X(WINDOW, STATUS, oriel_window_broadcast, (h, &series, 1, 0, bytes, 8, NULL), 0)          \
-	X(WINDOW, STATUS, oriel_window_exchange, (h, &series, 1, bytes, &alltoallv, NULL), 0)     \
-	X(WINDOW, STATUS, oriel_window_gather_lines, (h, &series, 1, bytes, 8, NULL), 0)          \
-	X(WINDOW, STATUS, oriel_window_gather_puts, (h, &series, 1, bytes, 8, NULL), 0)           \
-	X(WINDOW, STATUS, oriel_window_reset_signals, (h, NULL), 0)
+/* An operation of windows in host memory, and the same of windows on GPUs. */
+#define BOTH(X, operation, ...)                                       \
+	X(WINDOW, STATUS, oriel_window_##operation, (__VA_ARGS__), 0) \
+	X(WINDOW, STATUS, oriel_window_##operation##_on_stream, (__VA_ARGS__, NULL), 0)
+
+#define WINDOW_CASES(X)                                                      \
+	X(WINDOW, DESTROY, oriel_window_destroy, (h), 0)                     \
+	X(WINDOW, STATUS, oriel_window_share, (h, bytes, 8, &number), 0)     \
+	X(WINDOW, STATUS, oriel_window_share_table, (h, places, &number), 0) \
+	X(WINDOW, STATUS, oriel_window_device_as,                            \
+	  (h, ORIEL_DEV_VERSION, sizeof(dev_window), &dev_window), 0)        \
+	X(WINDOW, STATUS, oriel_window_buffer, (h, 0, &address, &length), 0) \
+	X(WINDOW, STATUS, oriel_window_peer_length, (h, 0, 0, &length), 0)   \
+	X(WINDOW, STATUS, oriel_window_peer_address, (h, 0, 0, &address), 0) \
+	X(WINDOW, STATUS, oriel_window_fault, (h, &fault), 0)                \
+	BOTH(X, put, h, 0, 0, bytes, 8)                                      \
+	BOTH(X, put_value, h, 0, 0, 1)                                       \
+	BOTH(X, get, h, 0, 0, bytes, 8)                                      \
+	BOTH(X, put_signal, h, 0, 0, bytes, 8, 0, 1)                         \
+	BOTH(X, fetch_add, h, 0, 0, 1, &word)                                \
+	BOTH(X, signal, h, 0, 0, ORIEL_SIGNAL_ADD, 1)                        \
+	BOTH(X, signal_all, h, 0, ORIEL_SIGNAL_ADD, 1)                       \
+	BOTH(X, wait_signal, h, 0, ORIEL_GE, 0, 1)                           \
+	BOTH(X, wait_signal_from, h, 0, 0, ORIEL_GE, 0, 1)                   \
+	BOTH(X, wait_signal_next, h, 0, 0, 0, 1)                             \
+	BOTH(X, read_signal, h, 0, &word)                                    \
+	BOTH(X, read_signal_from, h, 0, 0, &word)                            \
+	BOTH(X, barrier, h, 0, 0)                                            \
+	BOTH(X, barrier_arrive, h, 0)                                        \
+	BOTH(X, barrier_wait, h, 0, 0)                                       \
+	BOTH(X, barrier_peer, h, 0, 0, 0)                                    \
+	BOTH(X, barrier_peer_arrive, h, 0, 0)                                \
+	BOTH(X, barrier_peer_wait, h, 0, 0, 0)                               \
+	BOTH(X, send, h, 0, 0, bytes, 8, 1)                                  \
+	BOTH(X, recv, h, 0, 0, bytes, 8, 1)                                  \
+	BOTH(X, drain, h, 0)                                                 \
+	BOTH(X, flush, h, 0)                                                 \
+	BOTH(X, put_counter, h, 0, 0, bytes, 8, 0)                           \
+	BOTH(X, put_signal_counter, h, 0, 0, bytes, 8, 0, 1, 0)              \
+	BOTH(X, signal_counter, h, 0, 0, 1, 0)                               \
+	BOTH(X, wait_counter, h, 0, 0, ORIEL_GE, 0, 1)                       \
+	BOTH(X, read_counter, h, 0, 0, &word)                                \
+	BOTH(X, reset_counter, h, 0, 0)                                      \
+	BOTH(X, put_all, h, 0, bytes, 8)                                     \
+	BOTH(X, put_each, h, 0, bytes, 8, 8)                                 \
+	BOTH(X, put_all_domain, h, 0, bytes, 8)                              \
+	BOTH(X, put_each_domain, h, 0, bytes, 8, 8)                          \
+	BOTH(X, put_table, h, &address, bytes, 8, 8)                         \
+	BOTH(X, broadcast, h, &series, 1, 0, bytes, 8)                       \
+	BOTH(X, exchange, h, &series, 1, bytes, &alltoallv)                  \
+	BOTH(X, gather_lines, h, &series, 1, bytes, 8)                       \
+	BOTH(X, gather_puts, h, &series, 1, bytes, 8)                        \
+	BOTH(X, reset_signals, h)
 
 #define OTHER_CASES(X)                                                               \
 	X(REGION, STATUS, oriel_region_share, (h), 0)                                \
@@ -458,7 +463,7 @@ int main(int argc, char **argv)
 	check_all(destroyed);
 	check_inside(destroyed);
 	/* The rejected calls have not changed the live objects. */
-	MUST(oriel_window_put(live[WINDOW], 0, 0, bytes, 8, NULL));
+	MUST(oriel_window_put(live[WINDOW], 0, 0, bytes, 8));
 	MUST(oriel_comm_barrier(live[COMM]));
 	MUST(oriel_allgather_start(live[ALLGATHER], bytes, 8, NULL));
 	destroy_all(live);

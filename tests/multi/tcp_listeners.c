@@ -41,12 +41,12 @@ static bool put_to_all(struct oriel_comm *comm, struct oriel_window *window)
 	uint64_t value = 1;
 
 	for (unsigned peer = 0; peer < oriel_comm_size(comm); peer++)
-		if (!check(oriel_window_put_value(window, peer, 8ull * oriel_comm_rank(comm), value,
-						  NULL),
+		if (!check(oriel_window_put_value(window, peer, 8ull * oriel_comm_rank(comm),
+						  value),
 			   "put_value"))
 			return false;
-	return check(oriel_window_flush(window, TIMEOUT_NS, NULL), "flush") &&
-	       check(oriel_window_barrier(window, 0, TIMEOUT_NS, NULL), "barrier");
+	return check(oriel_window_flush(window, TIMEOUT_NS), "flush") &&
+	       check(oriel_window_barrier(window, 0, TIMEOUT_NS), "barrier");
 }
 
 static bool run(const struct oriel_bootstrap *bootstrap, int extra)

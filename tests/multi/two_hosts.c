@@ -111,7 +111,7 @@ int main(void)
 	if (status == ORIEL_OK)
 		status = oriel_window_create(comm, &attr, &window);
 	if (status == ORIEL_OK)
-		status = oriel_window_barrier(window, 0, 0, NULL);
+		status = oriel_window_barrier(window, 0, 0);
 	printf("rank %u: %s\n", r.inner.rank, status == ORIEL_OK ? "joined" : oriel_last_error());
 	oriel_window_destroy(window);
 	oriel_comm_destroy(comm);

@@ -171,20 +171,20 @@ static int64_t step_post_host(const struct lane_step *s)
 
 	switch ((enum soak_kind)op->kind) {
 	case SOAK_PUT:
-		return oriel_window_put(w, op->peer, s->at, s->slice, op->length, NULL);
+		return oriel_window_put(w, op->peer, s->at, s->slice, op->length);
 	case SOAK_PUT_VALUE:
-		return oriel_window_put_value(w, op->peer, s->at, soak_word(op->key, 0), NULL);
+		return oriel_window_put_value(w, op->peer, s->at, soak_word(op->key, 0));
 	case SOAK_GET:
-		return oriel_window_get(w, op->peer, s->at, s->slice, op->length, NULL);
+		return oriel_window_get(w, op->peer, s->at, s->slice, op->length);
 	case SOAK_PUT_SIGNAL:
 		return oriel_window_put_signal(w, op->peer, s->at, s->slice, op->length, op->id,
-					       op->value, NULL);
+					       op->value);
 	case SOAK_ADD:
-		return oriel_window_signal(w, op->peer, op->id, ORIEL_SIGNAL_ADD, op->value, NULL);
+		return oriel_window_signal(w, op->peer, op->id, ORIEL_SIGNAL_ADD, op->value);
 	case SOAK_SET:
-		return oriel_window_signal(w, op->peer, op->id, ORIEL_SIGNAL_SET, op->value, NULL);
+		return oriel_window_signal(w, op->peer, op->id, ORIEL_SIGNAL_SET, op->value);
 	default:
-		return oriel_window_signal_all(w, op->id, ORIEL_SIGNAL_ADD, op->value, NULL);
+		return oriel_window_signal_all(w, op->id, ORIEL_SIGNAL_ADD, op->value);
 	}
 }
 
@@ -274,14 +274,13 @@ static enum oriel_status step_wait_host(const struct lane_step *s)
 
 	switch ((enum soak_kind)op->kind) {
 	case SOAK_WAIT_SIGNAL:
-		return oriel_window_wait_signal_from(w, op->peer, op->id, ORIEL_GE, op->value, 0,
-						     NULL);
+		return oriel_window_wait_signal_from(w, op->peer, op->id, ORIEL_GE, op->value, 0);
 	case SOAK_WAIT_NEXT:
-		return oriel_window_wait_signal_next(w, op->peer, op->id, op->value, 0, NULL);
+		return oriel_window_wait_signal_next(w, op->peer, op->id, op->value, 0);
 	case SOAK_WAIT_SUM:
-		return oriel_window_wait_signal(w, op->id, ORIEL_GE, op->value, 0, NULL);
+		return oriel_window_wait_signal(w, op->id, ORIEL_GE, op->value, 0);
 	default:
-		return oriel_window_recv(w, op->peer, op->id, s->slice, op->length, 0, NULL);
+		return oriel_window_recv(w, op->peer, op->id, s->slice, op->length, 0);
 	}
 }
 
@@ -351,8 +350,7 @@ static enum oriel_status step_fetch_add(const struct lane_step *s)
 
 	if (!oriel_dev_is_leader(s->g))
 		return oriel_dev_vote(s->g, ORIEL_OK);
-	status = op->is_host ? oriel_window_fetch_add(s->w->window, op->peer, op->offset, add, &old,
-						      NULL)
+	status = op->is_host ? oriel_window_fetch_add(s->w->window, op->peer, op->offset, add, &old)
 			     : oriel_dev_fetch_add(&s->w->dev, op->peer, op->offset, add, &old);
 	memcpy(&after, s->w->buffer[0][op->peer]->bytes + op->offset, 8);
 	for (r = 0; status == ORIEL_OK && r < world->plan->ranks; r++)
@@ -378,8 +376,7 @@ static enum oriel_status step_send(const struct lane_step *s)
 		status =
 			oriel_dev_send(&s->w->dev, s->g, op->peer, op->id, s->slice, op->length, 0);
 	else if (oriel_dev_is_leader(s->g))
-		status = oriel_window_send(s->w->window, op->peer, op->id, s->slice, op->length, 0,
-					   NULL);
+		status = oriel_window_send(s->w->window, op->peer, op->id, s->slice, op->length, 0);
 	status = oriel_dev_vote(s->g, status);
 	if (status == ORIEL_OK && oriel_dev_is_leader(s->g))
 		memset(s->slice, LANE_USED, op->length);
@@ -414,7 +411,7 @@ static enum oriel_status step_barrier(const struct lane_step *s)
 		if (!op->is_host)
 			return oriel_dev_barrier(w, s->g, op->id, 0);
 		if (oriel_dev_is_leader(s->g))
-			status = oriel_window_barrier(s->w->window, op->id, 0, NULL);
+			status = oriel_window_barrier(s->w->window, op->id, 0);
 		return oriel_dev_vote(s->g, status);
 	case SOAK_SPLIT:
 		status = oriel_dev_barrier_arrive(w, s->g, op->id);
@@ -458,13 +455,13 @@ static enum oriel_status step_complete(const struct lane_step *s)
 		if (!op->is_host)
 			status = oriel_dev_drain(w, s->g, 0);
 		else if (oriel_dev_is_leader(s->g))
-			status = oriel_window_drain(s->w->window, 0, NULL);
+			status = oriel_window_drain(s->w->window, 0);
 		break;
 	default:
 		if (!op->is_host)
 			status = oriel_dev_flush(w, s->g, 0);
 		else if (oriel_dev_is_leader(s->g))
-			status = oriel_window_flush(s->w->window, 0, NULL);
+			status = oriel_window_flush(s->w->window, 0);
 		break;
 	}
 	status = oriel_dev_vote(s->g, status);

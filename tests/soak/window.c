@@ -137,7 +137,7 @@ static enum oriel_status window_reset(struct soak_window *w)
 	size_t count = (size_t)SOAK_RANKS * SOAK_RANKS * w->attr.signals;
 
 	memset(w->signals, 0, count * sizeof(*w->signals));
-	return oriel_window_reset_signals(w->window, NULL);
+	return oriel_window_reset_signals(w->window);
 }
 
 static enum oriel_status window_change(struct soak_rank *r, struct soak_window *w, bool must_live)
