@@ -115,9 +115,9 @@ OPERATIONS(OPERATION)
 #define oriel_dev_recv_ll apart_oriel_dev_recv_ll::on
 #define oriel_dev_send_ll128 apart_oriel_dev_send_ll128::on
 #define oriel_dev_recv_ll128 apart_oriel_dev_recv_ll128::on
-#define ori_dev_wait_led apart_oriel_dev_wait_led::on
-#define ori_dev_arrive_at apart_oriel_dev_arrive_at::on
-#define ori_dev_link_signal apart_oriel_link_signal::on
+#define ori_dev_wait_led apart_ori_dev_wait_led::on
+#define ori_dev_arrive_at apart_ori_dev_arrive_at::on
+#define ori_dev_link_signal apart_ori_dev_link_signal::on
 #endif
 
 #endif
