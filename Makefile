@@ -12,6 +12,9 @@ demo: setup build/release/build.ninja
 	@build/release/bin/oriel demo
 
 check: setup all
+	@ctest --preset check
+
+check-all: setup all
 	@ctest --preset release
 
 asan tsan debug clang: setup
@@ -43,8 +46,9 @@ build/%/build.ninja:
 help:
 	@echo "make                 build the library, the tools and the tests into build/release"
 	@echo "make demo            install what is missing, build, show what Oriel does with 4 ranks"
-	@echo "make check           install what is missing, build, run all tests for a machine without GPU and NIC,"
-	@echo "                     but for the long ones: ctest --preset release -C adversary -L adversary,"
+	@echo "make check           install what is missing, build, run the tests for a machine without GPU and NIC"
+	@echo "make check-all       the long ones, too: more ranks, more liberties of the network, killed ranks, soak;"
+	@echo "                     longer still: ctest --preset release -C adversary -L adversary,"
 	@echo "                     ctest --preset release -C shapes -R gather_shapes"
 	@echo "make asan            the same tests under AddressSanitizer and UBSan"
 	@echo "make tsan            the same tests under ThreadSanitizer"
@@ -56,5 +60,5 @@ help:
 	@echo "make clean           remove build/"
 
 .NOTPARALLEL:
-.PHONY: all demo check asan tsan debug clang field-report install format clean setup help
+.PHONY: all demo check check-all asan tsan debug clang field-report install format clean setup help
 .PRECIOUS: build/%/build.ninja
