@@ -301,10 +301,14 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 		return error;
 	*attr = (struct ibv_device_attr){
 		.max_qp = 1000,
-		.max_qp_wr = 4096,
+		.max_qp_wr = 16384,
 		.max_sge = 4,
 		.max_cq = 1000,
-		.max_cqe = 8192,
+		/*
+		 * Fewer than a queue may hold requests, as of Soft-RoCE: RXE_MAX_CQE and
+		 * RXE_MAX_QP_WR of drivers/infiniband/sw/rxe/rxe_param.h.
+		 */
+		.max_cqe = 8191,
 		.max_mr = 1000,
 		.max_qp_rd_atom = 16,
 		.max_qp_init_rd_atom = 16,

@@ -132,7 +132,7 @@ static void mlx5_caps(const struct ori_hca *hca, struct ori_hca_caps *caps)
 		.tier = tiers[d->report.tier],
 		.port = d->verbs.port_text,
 		.numa_node = d->verbs.numa_node,
-		.depth_max = (uint32_t)d->verbs.attr.max_qp_wr,
+		.depth_max = ori_verbs_depth_max(&d->verbs),
 		.mtu = d->verbs.mtu,
 		.length_max = d->verbs.port_attr.max_msg_sz,
 		.max_rd_atomic = (uint32_t)d->verbs.attr.max_qp_rd_atom,

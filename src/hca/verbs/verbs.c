@@ -40,7 +40,7 @@ static void verbs_caps(const struct ori_hca *hca, struct ori_hca_caps *caps)
 		.tier = "T3",
 		.port = d->port_text,
 		.numa_node = d->numa_node,
-		.depth_max = (uint32_t)d->attr.max_qp_wr,
+		.depth_max = ori_verbs_depth_max(d),
 		.mtu = d->mtu,
 		.length_max = d->port_attr.max_msg_sz,
 		.max_rd_atomic = (uint32_t)d->attr.max_qp_rd_atom,

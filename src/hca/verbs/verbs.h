@@ -111,6 +111,12 @@ struct verbs_kind {
 enum oriel_status ori_verbs_device_open(struct verbs_device *d, const char *config, unsigned rail,
 					const struct verbs_kind *kind);
 void ori_verbs_device_close(struct verbs_device *d);
+/* Requests of a queue: it has a CQ of as many entries. */
+static inline uint32_t ori_verbs_depth_max(const struct verbs_device *d)
+{
+	return (uint32_t)(d->attr.max_cqe < d->attr.max_qp_wr ? d->attr.max_cqe
+							      : d->attr.max_qp_wr);
+}
 
 /* Fail with the device of @hca and @format in "...: what: errno". */
 enum oriel_status ori_verbs_fail(const struct verbs_device *d, int error, const char *format, ...)
