@@ -305,8 +305,9 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 		.max_sge = 4,
 		.max_cq = 1000,
 		/*
-		 * Fewer than a queue may hold requests, as of Soft-RoCE: RXE_MAX_CQE and
-		 * RXE_MAX_QP_WR of drivers/infiniband/sw/rxe/rxe_param.h.
+		 * Fewer than a queue may hold requests, as of Soft-RoCE: Linux,
+		 * drivers/infiniband/sw/rxe, rxe_init_device_param() has
+		 * (1 << RXE_MAX_LOG_CQE) - 1 entries, and RXE_MAX_QP_WR is greater.
 		 */
 		.max_cqe = 8191,
 		.max_mr = 1000,
