@@ -100,6 +100,7 @@ ORIEL_DEV int64_t oriel_dev_put_signal(const struct oriel_dev_window *w, struct 
 	struct oriel_dev_target remote;
 
 	remote.peer.control = NULL;
+	remote.peer.flags = 0;
 	if (!is_message || ori_dev_is_copier(g.rank, (uint32_t)length)) {
 		if (is_message)
 			some.size = ori_dev_copiers(g, (uint32_t)length);
@@ -113,8 +114,6 @@ ORIEL_DEV int64_t oriel_dev_put_signal(const struct oriel_dev_window *w, struct 
 	else
 		oriel_dev_sync(g);
 	if (!ORIEL_DEV_OFTEN(status == ORIEL_OK)) {
-		if (status == ORIEL_AGAIN && oriel_dev_is_serial(w, peer))
-			return ori_dev_put_signal_serially(w, g, peer, to, from, length, id, value);
 		if (!ORIEL_DEV_HAS(ORIEL_PATH_RDMA) || status != ORIEL_AGAIN)
 			return status;
 		return ori_dev_rdma_ticket(
@@ -125,8 +124,7 @@ ORIEL_DEV int64_t oriel_dev_put_signal(const struct oriel_dev_window *w, struct 
 						length, ori_dev_rdma_signal(w, peer, id), value));
 	}
 	if (oriel_dev_is_leader(g))
-		ori_dev_mapped_apply_signal(ori_dev_mapped_signal(w, remote.peer.control, id),
-					    ORIEL_SIGNAL_ADD, value, true);
+		ori_dev_mapped_put_signal(w, peer, &remote.peer, id, value);
 	return 0;
 }
 

@@ -107,8 +107,7 @@ ORIEL_DEV uint32_t ori_dev_copiers(struct oriel_dev_group g, uint32_t length)
 }
 
 /*
- * Check and locate the targets of a put and of a signal. ORIEL_AGAIN: the peer needs a NIC, or its
- * signal turns.
+ * Check and locate the targets of a put and of a signal. ORIEL_AGAIN: the peer needs a NIC.
  */
 ORIEL_DEV enum oriel_status ori_dev_check_put_signal(const struct oriel_dev_window *w,
 						     uint32_t peer, uint64_t to, uint64_t length,
@@ -126,28 +125,24 @@ ORIEL_DEV enum oriel_status ori_dev_check_put_signal(const struct oriel_dev_wind
 	switch (ori_dev_usable(remote->peer.path)) {
 	case ORIEL_PATH_SELF:
 	case ORIEL_PATH_MAPPED:
-		return remote->peer.flags & ORIEL_DEV_PEER_SERIAL ? ORIEL_AGAIN : ORIEL_OK;
+		return ORIEL_OK;
 	case ORIEL_PATH_RDMA:
 		return ORIEL_AGAIN;
 	}
 	return ORIEL_ERR_NO_PATH;
 }
 
-/* Whole group, arguments checked: oriel_dev_put_signal() to a serial peer. */
-ORIEL_DEV int64_t ori_dev_put_signal_serially(const struct oriel_dev_window *w,
-					      struct oriel_dev_group g, uint32_t peer, uint64_t to,
-					      const void *from, uint64_t length, uint32_t id,
-					      uint64_t value)
+/* One thread, ordered after the whole put to @peer, which @remote describes: add to its signal. */
+ORIEL_DEV void ori_dev_mapped_put_signal(const struct oriel_dev_window *w, uint32_t peer,
+					 const struct oriel_dev_peer *remote, uint32_t id,
+					 uint64_t value)
 {
-	struct oriel_dev_target remote;
+	uint64_t *word = ori_dev_mapped_signal(w, remote->control, id);
 
-	/* Only the threads that copy short messages have located it. */
-	(void)ori_dev_locate(w, true, peer, to, length, &remote);
-	ori_dev_mapped_copy(g, remote.base, from, length);
-	oriel_dev_sync(g);
-	ori_dev_mapped_serial_add(w, peer, ori_dev_mapped_signal(w, remote.peer.control, id),
-				  ORIEL_SIGNAL_ADD, value, !oriel_dev_is_leader(g));
-	return 0;
+	if (ORIEL_DEV_OFTEN(!(remote->flags & ORIEL_DEV_PEER_SERIAL)))
+		ori_dev_mapped_apply_signal(word, ORIEL_SIGNAL_ADD, value, true);
+	else
+		ori_dev_mapped_serial_add(w, peer, word, ORIEL_SIGNAL_ADD, value, false);
 }
 
 /* One thread; the leader's part of oriel_dev_wait_signal(). */
