@@ -43,7 +43,7 @@ __global__ void greet(struct oriel_dev_window w)
 	for (unsigned i = threadIdx.x; i < COUNT; i += blockDim.x)
 		mine[i] = 100 * w.rank + i;
 	oriel_dev_sync(block);
-	oriel_dev_put_signal(&w, block, next, 0, mine, BYTES, ARRIVED, 1);
+	oriel_dev_put_signal(&w, block, next, 0, mine, BYTES, ARRIVED, 1, NULL);
 	oriel_dev_wait_signal_next(&w, block, before, ARRIVED, 1, 0);
 	oriel_dev_drain(&w, block, 0);
 }

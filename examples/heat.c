@@ -120,11 +120,10 @@ static enum oriel_status send_row(const struct oriel_dev_window *w, const struct
 				  unsigned step, unsigned mine, unsigned peer, unsigned theirs)
 {
 	struct slab there = slab_of(s->plate, peer, w->ranks);
-	int64_t ticket =
-		oriel_dev_put_signal(w, oriel_dev_thread(), peer, slab_row_at(&there, step, theirs),
-				     slab_row(s, step, mine), slab_row_bytes(s), ROW_ARRIVED, 1);
 
-	return ticket < 0 ? (enum oriel_status)ticket : ORIEL_OK;
+	return oriel_dev_put_signal(w, oriel_dev_thread(), peer, slab_row_at(&there, step, theirs),
+				    slab_row(s, step, mine), slab_row_bytes(s), ROW_ARRIVED, 1,
+				    NULL);
 }
 
 /* The edge rows are first, so that they travel while the inner rows are computed. */
@@ -162,11 +161,13 @@ static enum oriel_status gather(const struct oriel_dev_window *w, const struct p
 
 	for (rank = 0; rank < w->ranks; rank++) {
 		struct slab s = slab_of(p, rank, w->ranks);
-		int64_t ticket = oriel_dev_get(w, me, rank, slab_row_at(&s, p->steps, 1),
-					       whole + (size_t)s.first * p->width,
-					       s.rows * slab_row_bytes(&s));
-		enum oriel_status status = oriel_dev_wait_local(w, me, rank, ticket, 0);
+		struct oriel_dev_ticket ticket;
+		enum oriel_status status = oriel_dev_get(w, me, rank, slab_row_at(&s, p->steps, 1),
+							 whole + (size_t)s.first * p->width,
+							 s.rows * slab_row_bytes(&s), &ticket);
 
+		if (status == ORIEL_OK)
+			status = oriel_dev_wait_local(w, me, ticket, 0);
 		if (status != ORIEL_OK)
 			return status;
 	}

@@ -150,13 +150,14 @@ __global__ void dispatch(struct layer l)
 
 		rank = choice.expert / EXPERTS;
 		oriel_dev_put(&l.window, g, rank, l.at.arrived + slot * TOKEN_BYTES, token,
-			      TOKEN_BYTES);
+			      TOKEN_BYTES, NULL);
 		if (threadIdx.x == 0)
 			oriel_dev_put_value(&l.window, rank, l.at.tags + slot * sizeof(struct tag),
-					    (uint64_t)i << 32 | choice.expert);
+					    (uint64_t)i << 32 | choice.expert, NULL);
 	}
 	for (rank = threadIdx.x; blockIdx.x == 0 && rank < l.window.ranks; rank += blockDim.x) {
-		oriel_dev_put_value(&l.window, rank, l.at.counts + l.window.rank * 8, l.sent[rank]);
+		oriel_dev_put_value(&l.window, rank, l.at.counts + l.window.rank * 8, l.sent[rank],
+				    NULL);
 		if (rank != l.window.rank)
 			atomicAdd(l.bytes, l.sent[rank] * (unsigned long long)TOKEN_BYTES);
 	}
@@ -194,7 +195,7 @@ __global__ void experts(struct layer l)
 			oriel_dev_sync(g);
 			oriel_dev_put(&l.window, g, source,
 				      l.at.returned + tags[at].choice * TOKEN_BYTES, token,
-				      TOKEN_BYTES);
+				      TOKEN_BYTES, NULL);
 		}
 	}
 	oriel_dev_signal_all(&l.window, g, RETURNED, ORIEL_SIGNAL_ADD, 1);

@@ -83,8 +83,8 @@ struct demo_case {
 	uint32_t buffer;  /* number of the target buffer */
 	unsigned unit;    /* ranges are multiples of it */
 	/* Whole group. Post one transfer; a negative status on failure. */
-	int64_t (*post)(struct demo *d, struct oriel_dev_group g,
-			const struct demo_transfer *transfer);
+	enum oriel_status (*post)(struct demo *d, struct oriel_dev_group g,
+				  const struct demo_transfer *transfer);
 	/* Whole group. On return all transfers to this rank have arrived. */
 	enum oriel_status (*wait)(struct demo *d, struct oriel_dev_group g);
 };

@@ -39,36 +39,38 @@ static bool pair_is_first(const struct bench_pair *pair)
 
 static enum oriel_status bench_put(const struct bench_pair *pair, uint64_t length)
 {
-	int64_t ticket;
+	enum oriel_status posted;
 
 	if (!pair_is_first(pair))
 		return ORIEL_OK;
-	ticket = oriel_dev_put(&pair->d->w, oriel_dev_thread(), pair->other, 0, pair->d->local,
-			       length);
-	return ticket < 0 ? (enum oriel_status)ticket
-			  : oriel_dev_flush(&pair->d->w, oriel_dev_thread(), 0);
+	posted = oriel_dev_put(&pair->d->w, oriel_dev_thread(), pair->other, 0, pair->d->local,
+			       length, NULL);
+	return posted != ORIEL_OK ? posted : oriel_dev_flush(&pair->d->w, oriel_dev_thread(), 0);
 }
 
 static enum oriel_status bench_put_value(const struct bench_pair *pair, uint64_t length)
 {
-	int64_t ticket;
+	enum oriel_status posted;
 
 	(void)length;
 	if (!pair_is_first(pair))
 		return ORIEL_OK;
-	ticket = oriel_dev_put_value(&pair->d->w, pair->other, 0, 1);
-	return ticket < 0 ? (enum oriel_status)ticket
-			  : oriel_dev_flush(&pair->d->w, oriel_dev_thread(), 0);
+	posted = oriel_dev_put_value(&pair->d->w, pair->other, 0, 1, NULL);
+	return posted != ORIEL_OK ? posted : oriel_dev_flush(&pair->d->w, oriel_dev_thread(), 0);
 }
 
 static enum oriel_status bench_get(const struct bench_pair *pair, uint64_t length)
 {
+	struct oriel_dev_ticket arrival;
+	enum oriel_status posted;
+
 	if (!pair_is_first(pair))
 		return ORIEL_OK;
-	return oriel_dev_wait_local(&pair->d->w, oriel_dev_thread(), pair->other,
-				    oriel_dev_get(&pair->d->w, oriel_dev_thread(), pair->other, 0,
-						  pair->d->local, length),
-				    0);
+	posted = oriel_dev_get(&pair->d->w, oriel_dev_thread(), pair->other, 0, pair->d->local,
+			       length, &arrival);
+	if (posted != ORIEL_OK)
+		return posted;
+	return oriel_dev_wait_local(&pair->d->w, oriel_dev_thread(), arrival, 0);
 }
 
 static enum oriel_status bench_fetch_add(const struct bench_pair *pair, uint64_t length)
@@ -89,29 +91,29 @@ static enum oriel_status bench_wait(const struct bench_pair *pair)
 static enum oriel_status bench_put_signal(const struct bench_pair *pair, uint64_t length)
 {
 	enum oriel_status status = pair_is_first(pair) ? ORIEL_OK : bench_wait(pair);
-	int64_t ticket;
+	enum oriel_status posted;
 
 	if (status != ORIEL_OK)
 		return status;
-	ticket = oriel_dev_put_signal(&pair->d->w, oriel_dev_thread(), pair->other, 0,
-				      pair->d->local, length, DEMO_SIGNAL_BENCH, 1);
-	if (ticket < 0)
-		return (enum oriel_status)ticket;
+	posted = oriel_dev_put_signal(&pair->d->w, oriel_dev_thread(), pair->other, 0,
+				      pair->d->local, length, DEMO_SIGNAL_BENCH, 1, NULL);
+	if (posted != ORIEL_OK)
+		return posted;
 	return pair_is_first(pair) ? bench_wait(pair) : ORIEL_OK;
 }
 
 static enum oriel_status bench_signal(const struct bench_pair *pair, uint64_t length)
 {
 	enum oriel_status status = pair_is_first(pair) ? ORIEL_OK : bench_wait(pair);
-	int64_t ticket;
+	enum oriel_status posted;
 
 	(void)length;
 	if (status != ORIEL_OK)
 		return status;
-	ticket = oriel_dev_signal(&pair->d->w, oriel_dev_thread(), pair->other, DEMO_SIGNAL_BENCH,
-				  ORIEL_SIGNAL_ADD, 1);
-	if (ticket < 0)
-		return (enum oriel_status)ticket;
+	posted = oriel_dev_signal(&pair->d->w, oriel_dev_thread(), pair->other, DEMO_SIGNAL_BENCH,
+				  ORIEL_SIGNAL_ADD, 1, NULL);
+	if (posted != ORIEL_OK)
+		return posted;
 	return pair_is_first(pair) ? bench_wait(pair) : ORIEL_OK;
 }
 

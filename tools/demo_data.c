@@ -13,10 +13,10 @@ static enum oriel_status data_act(struct demo *d, const struct demo_case *c,
 				  struct oriel_dev_group g)
 {
 	enum oriel_status status;
-	int64_t posted = 0;
+	enum oriel_status posted = ORIEL_OK;
 	uint32_t i;
 
-	for (i = 1; i < d->w.ranks && posted >= 0; i++) {
+	for (i = 1; i < d->w.ranks && posted == ORIEL_OK; i++) {
 		uint32_t peer = (d->w.rank + i) % d->w.ranks;
 		const struct demo_range *range = &d->outgoing[peer];
 		struct demo_transfer transfer = {
@@ -28,7 +28,7 @@ static enum oriel_status data_act(struct demo *d, const struct demo_case *c,
 
 		posted = c->post(d, g, &transfer);
 	}
-	status = posted < 0 ? (enum oriel_status)posted : c->wait(d, g);
+	status = posted != ORIEL_OK ? posted : c->wait(d, g);
 	/* The next round overwrites the outboxes. */
 	return status == ORIEL_OK ? oriel_dev_drain(&d->w, g, 0) : status;
 }

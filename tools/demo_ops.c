@@ -14,16 +14,16 @@ static void op_overwrite(struct oriel_dev_group g, const struct demo_transfer *t
 		memset(transfer->from, 0x5a, transfer->length);
 }
 
-static int64_t op_put(struct demo *d, struct oriel_dev_group g,
-		      const struct demo_transfer *transfer)
+static enum oriel_status op_put(struct demo *d, struct oriel_dev_group g,
+				const struct demo_transfer *transfer)
 {
 	return oriel_dev_put(&d->w, g, transfer->peer, transfer->to, transfer->from,
-			     transfer->length);
+			     transfer->length, NULL);
 }
 
 /* A rank that is late, by a time that depends on the data. */
-static int64_t op_put_delayed(struct demo *d, struct oriel_dev_group g,
-			      const struct demo_transfer *transfer)
+static enum oriel_status op_put_delayed(struct demo *d, struct oriel_dev_group g,
+					const struct demo_transfer *transfer)
 {
 	struct timespec pause = {0, transfer->length % 1024 * 500};
 
@@ -31,50 +31,53 @@ static int64_t op_put_delayed(struct demo *d, struct oriel_dev_group g,
 	return op_put(d, g, transfer);
 }
 
-static int64_t op_put_local(struct demo *d, struct oriel_dev_group g,
-			    const struct demo_transfer *transfer)
+static enum oriel_status op_put_local(struct demo *d, struct oriel_dev_group g,
+				      const struct demo_transfer *transfer)
 {
 	char *local = demo_block(d->local, transfer->peer);
 
 	memcpy(local, transfer->from, transfer->length);
-	return oriel_dev_put(&d->w, g, transfer->peer, transfer->to, local, transfer->length);
+	return oriel_dev_put(&d->w, g, transfer->peer, transfer->to, local, transfer->length, NULL);
 }
 
-static int64_t op_put_wait_local(struct demo *d, struct oriel_dev_group g,
-				 const struct demo_transfer *transfer)
+static enum oriel_status op_put_wait_local(struct demo *d, struct oriel_dev_group g,
+					   const struct demo_transfer *transfer)
 {
-	int64_t ticket = op_put(d, g, transfer);
-	enum oriel_status status = oriel_dev_wait_local(&d->w, g, transfer->peer, ticket, 0);
+	struct oriel_dev_ticket done;
+	enum oriel_status status = oriel_dev_put(&d->w, g, transfer->peer, transfer->to,
+						 transfer->from, transfer->length, &done);
 
+	if (status == ORIEL_OK)
+		status = oriel_dev_wait_local(&d->w, g, done, 0);
 	if (status == ORIEL_OK)
 		op_overwrite(g, transfer);
 	return status;
 }
 
-static int64_t op_put_values(struct demo *d, struct oriel_dev_group g,
-			     const struct demo_transfer *transfer)
+static enum oriel_status op_put_values(struct demo *d, struct oriel_dev_group g,
+				       const struct demo_transfer *transfer)
 {
-	int64_t ticket = 0;
+	enum oriel_status posted = ORIEL_OK;
 	uint64_t i, value;
 
 	(void)g;
-	for (i = 0; i < transfer->length && ticket >= 0; i += sizeof(value)) {
+	for (i = 0; i < transfer->length && posted == ORIEL_OK; i += sizeof(value)) {
 		memcpy(&value, transfer->from + i, sizeof(value));
-		ticket = oriel_dev_put_value(&d->w, transfer->peer, transfer->to + i, value);
+		posted = oriel_dev_put_value(&d->w, transfer->peer, transfer->to + i, value, NULL);
 	}
-	return ticket;
+	return posted;
 }
 
-static int64_t op_put_signal(struct demo *d, struct oriel_dev_group g,
-			     const struct demo_transfer *transfer)
+static enum oriel_status op_put_signal(struct demo *d, struct oriel_dev_group g,
+				       const struct demo_transfer *transfer)
 {
 	return oriel_dev_put_signal(&d->w, g, transfer->peer, transfer->to, transfer->from,
-				    transfer->length, DEMO_SIGNAL_DATA, 1);
+				    transfer->length, DEMO_SIGNAL_DATA, 1, NULL);
 }
 
 /* Wait for the one put in flight to @peer, reset the counter, and overwrite the source. */
-static int64_t op_count(struct demo *d, struct oriel_dev_group g,
-			const struct demo_transfer *transfer)
+static enum oriel_status op_count(struct demo *d, struct oriel_dev_group g,
+				  const struct demo_transfer *transfer)
 {
 	enum oriel_status status =
 		oriel_dev_wait_counter(&d->w, g, transfer->peer, DEMO_COUNTER_DATA, ORIEL_EQ, 1, 0);
@@ -86,27 +89,29 @@ static int64_t op_count(struct demo *d, struct oriel_dev_group g,
 	return status;
 }
 
-static int64_t op_put_counter(struct demo *d, struct oriel_dev_group g,
-			      const struct demo_transfer *transfer)
+static enum oriel_status op_put_counter(struct demo *d, struct oriel_dev_group g,
+					const struct demo_transfer *transfer)
 {
-	int64_t ticket = oriel_dev_put_counter(&d->w, g, transfer->peer, transfer->to,
-					       transfer->from, transfer->length, DEMO_COUNTER_DATA);
+	enum oriel_status posted =
+		oriel_dev_put_counter(&d->w, g, transfer->peer, transfer->to, transfer->from,
+				      transfer->length, DEMO_COUNTER_DATA, NULL);
 
-	return ticket < 0 ? ticket : op_count(d, g, transfer);
+	return posted != ORIEL_OK ? posted : op_count(d, g, transfer);
 }
 
-static int64_t op_put_signal_counter(struct demo *d, struct oriel_dev_group g,
-				     const struct demo_transfer *transfer)
+static enum oriel_status op_put_signal_counter(struct demo *d, struct oriel_dev_group g,
+					       const struct demo_transfer *transfer)
 {
-	int64_t ticket = oriel_dev_put_signal_counter(&d->w, g, transfer->peer, transfer->to,
-						      transfer->from, transfer->length,
-						      DEMO_SIGNAL_DATA, 1, DEMO_COUNTER_DATA);
+	enum oriel_status posted =
+		oriel_dev_put_signal_counter(&d->w, g, transfer->peer, transfer->to, transfer->from,
+					     transfer->length, DEMO_SIGNAL_DATA, 1,
+					     DEMO_COUNTER_DATA, NULL);
 
-	return ticket < 0 ? ticket : op_count(d, g, transfer);
+	return posted != ORIEL_OK ? posted : op_count(d, g, transfer);
 }
 
-static int64_t op_host_put_signal(struct demo *d, struct oriel_dev_group g,
-				  const struct demo_transfer *transfer)
+static enum oriel_status op_host_put_signal(struct demo *d, struct oriel_dev_group g,
+					    const struct demo_transfer *transfer)
 {
 	(void)g;
 	return oriel_window_put_signal(d->window, transfer->peer, transfer->to, transfer->from,
@@ -114,8 +119,8 @@ static int64_t op_host_put_signal(struct demo *d, struct oriel_dev_group g,
 }
 
 /* For cases in which the receiver, or both peers together, move the bytes. */
-static int64_t op_post_nothing(struct demo *d, struct oriel_dev_group g,
-			       const struct demo_transfer *transfer)
+static enum oriel_status op_post_nothing(struct demo *d, struct oriel_dev_group g,
+					 const struct demo_transfer *transfer)
 {
 	(void)d;
 	(void)g;
@@ -214,12 +219,14 @@ static enum oriel_status op_get(struct demo *d, struct oriel_dev_group g)
 	for (i = 1; i < d->w.ranks && status == ORIEL_OK; i++) {
 		uint32_t source = (d->w.rank + i) % d->w.ranks;
 		const struct demo_range *range = &d->incoming[source];
-		int64_t ticket = oriel_dev_get(&d->w, g, source,
-					       demo_outbox_at(d, d->w.rank) + range->offset,
-					       demo_block(d->inbox[0], source) + range->offset,
-					       range->length);
+		struct oriel_dev_ticket done;
 
-		status = oriel_dev_wait_local(&d->w, g, source, ticket, 0);
+		status = oriel_dev_get(&d->w, g, source,
+				       demo_outbox_at(d, d->w.rank) + range->offset,
+				       demo_block(d->inbox[0], source) + range->offset,
+				       range->length, &done);
+		if (status == ORIEL_OK)
+			status = oriel_dev_wait_local(&d->w, g, done, 0);
 	}
 	/* The outboxes change as soon as all ranks have passed the barrier. */
 	return status == ORIEL_OK ? op_barrier(d, g) : status;

@@ -29,11 +29,6 @@ static uint64_t words_parts(const struct demo_results *r, unsigned source, unsig
 	return sum;
 }
 
-static enum oriel_status words_status(int64_t ticket)
-{
-	return ticket < 0 ? (enum oriel_status)ticket : ORIEL_OK;
-}
-
 /* The word of @source has arrived: compare it, and reset it to 0 for the next round. */
 static enum oriel_status words_take(const struct demo *d, struct demo_results *r, uint32_t source,
 				    uint64_t expected, unsigned transfers)
@@ -55,9 +50,8 @@ static enum oriel_status words_send_add(const struct demo *d, struct demo_result
 	unsigned i;
 
 	for (i = 0; i < WORDS_PARTS && status == ORIEL_OK; i++)
-		status = words_status(oriel_dev_signal(&d->w, oriel_dev_thread(), peer,
-						       DEMO_SIGNAL_WORD, ORIEL_SIGNAL_ADD,
-						       parts[i]));
+		status = oriel_dev_signal(&d->w, oriel_dev_thread(), peer, DEMO_SIGNAL_WORD,
+					  ORIEL_SIGNAL_ADD, parts[i], NULL);
 	demo_results_sent(r, peer, &sum, sizeof(sum));
 	return status;
 }
@@ -111,9 +105,8 @@ static enum oriel_status words_send_set(const struct demo *d, struct demo_result
 
 	words_parts(r, d->w.rank, peer, parts);
 	for (i = 0; i < WORDS_PARTS && status == ORIEL_OK; i++)
-		status = words_status(oriel_dev_signal(&d->w, oriel_dev_thread(), peer,
-						       DEMO_SIGNAL_WORD, ORIEL_SIGNAL_SET,
-						       parts[i]));
+		status = oriel_dev_signal(&d->w, oriel_dev_thread(), peer, DEMO_SIGNAL_WORD,
+					  ORIEL_SIGNAL_SET, parts[i], NULL);
 	demo_results_sent(r, peer, &parts[WORDS_PARTS - 1], sizeof(parts[0]));
 	return status;
 }
@@ -178,9 +171,8 @@ static enum oriel_status words_send_all(const struct demo *d, struct demo_result
 
 	if (peer == (d->w.rank + 1) % d->w.ranks)
 		for (i = 0; i < WORDS_PARTS && status == ORIEL_OK; i++)
-			status = words_status(oriel_dev_signal_all(&d->w, oriel_dev_thread(),
-								   DEMO_SIGNAL_WORD,
-								   ORIEL_SIGNAL_ADD, parts[i]));
+			status = oriel_dev_signal_all(&d->w, oriel_dev_thread(), DEMO_SIGNAL_WORD,
+						      ORIEL_SIGNAL_ADD, parts[i]);
 	demo_results_sent(r, peer, &sum, sizeof(sum));
 	return status;
 }
@@ -203,9 +195,8 @@ static enum oriel_status words_send_counted(const struct demo *d, struct demo_re
 	unsigned i;
 
 	for (i = 0; i < WORDS_PARTS && status == ORIEL_OK; i++)
-		status = words_status(oriel_dev_signal_counter(&d->w, oriel_dev_thread(), peer,
-							       DEMO_SIGNAL_WORD, parts[i],
-							       DEMO_COUNTER_WORD));
+		status = oriel_dev_signal_counter(&d->w, oriel_dev_thread(), peer, DEMO_SIGNAL_WORD,
+						  parts[i], DEMO_COUNTER_WORD, NULL);
 	if (status == ORIEL_OK)
 		status = oriel_dev_wait_counter(&d->w, oriel_dev_thread(), peer, DEMO_COUNTER_WORD,
 						ORIEL_GE, WORDS_PARTS, 0);

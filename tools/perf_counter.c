@@ -9,17 +9,19 @@
 PERF_TIMED enum oriel_status local_once(struct perf_rep *s, struct oriel_dev_group g,
 					uint64_t round)
 {
-	int64_t ticket = oriel_dev_put(&s->w, g, s->peer, 0, s->source, s->bytes);
+	struct oriel_dev_ticket ticket;
+	enum oriel_status status =
+		oriel_dev_put(&s->w, g, s->peer, 0, s->source, s->bytes, &ticket);
 
 	(void)round;
-	return oriel_dev_wait_local(&s->w, g, s->peer, ticket, 0);
+	return status == ORIEL_OK ? oriel_dev_wait_local(&s->w, g, ticket, 0) : status;
 }
 
 PERF_TIMED enum oriel_status counter_once(struct perf_rep *s, struct oriel_dev_group g,
 					  uint64_t round)
 {
-	enum oriel_status status = perf_posted(
-		oriel_dev_put_counter(&s->w, g, s->peer, 0, s->source, s->bytes, PERF_COUNTER));
+	enum oriel_status status = oriel_dev_put_counter(&s->w, g, s->peer, 0, s->source, s->bytes,
+							 PERF_COUNTER, NULL);
 
 	if (status != ORIEL_OK)
 		return status;
@@ -30,8 +32,8 @@ PERF_TIMED enum oriel_status signal_once(struct perf_rep *s, struct oriel_dev_gr
 					 uint64_t round)
 {
 	enum oriel_status status =
-		perf_posted(oriel_dev_put_signal_counter(&s->w, g, s->peer, 0, s->source, s->bytes,
-							 PERF_SIGNAL, 1, PERF_COUNTER));
+		oriel_dev_put_signal_counter(&s->w, g, s->peer, 0, s->source, s->bytes, PERF_SIGNAL,
+					     1, PERF_COUNTER, NULL);
 
 	if (status != ORIEL_OK)
 		return status;

@@ -9,14 +9,16 @@
 
 enum fan_out { FAN_OUT_PUT, FAN_OUT_SIGNAL, FAN_OUT_DRAIN, FAN_OUT_COUNTER };
 
-static int64_t fan_out_post(struct perf_rep *s, struct oriel_dev_group g, uint32_t peer,
-			    enum fan_out kind)
+static enum oriel_status fan_out_post(struct perf_rep *s, struct oriel_dev_group g, uint32_t peer,
+				      enum fan_out kind)
 {
 	if (kind == FAN_OUT_SIGNAL)
-		return oriel_dev_put_signal(&s->w, g, peer, 0, s->source, s->bytes, PERF_SIGNAL, 1);
+		return oriel_dev_put_signal(&s->w, g, peer, 0, s->source, s->bytes, PERF_SIGNAL, 1,
+					    NULL);
 	if (kind == FAN_OUT_COUNTER)
-		return oriel_dev_put_counter(&s->w, g, peer, 0, s->source, s->bytes, PERF_COUNTER);
-	return oriel_dev_put(&s->w, g, peer, 0, s->source, s->bytes);
+		return oriel_dev_put_counter(&s->w, g, peer, 0, s->source, s->bytes, PERF_COUNTER,
+					     NULL);
+	return oriel_dev_put(&s->w, g, peer, 0, s->source, s->bytes, NULL);
 }
 
 /* Until the puts have arrived, or until their source may be reused: by a drain, by counters. */
@@ -39,14 +41,14 @@ static enum oriel_status fan_out_wait(struct perf_rep *s, struct oriel_dev_group
 static enum oriel_status fan_out_put(struct perf_rep *s, struct oriel_dev_group g,
 				     enum fan_out kind, uint64_t round)
 {
-	int64_t ticket = 0;
+	enum oriel_status posted = ORIEL_OK;
 	uint32_t peer;
 
-	for (peer = 1; peer < s->w.ranks && ticket >= 0; peer++)
-		ticket = fan_out_post(s, g, peer, kind);
+	for (peer = 1; peer < s->w.ranks && posted == ORIEL_OK; peer++)
+		posted = fan_out_post(s, g, peer, kind);
 	if (oriel_dev_is_leader(g))
 		s->parts = s->w.ranks - 1;
-	return ticket < 0 ? (enum oriel_status)ticket : fan_out_wait(s, g, kind, round);
+	return posted != ORIEL_OK ? posted : fan_out_wait(s, g, kind, round);
 }
 
 /* --check: every peer compares, and the next round waits for all of them. */
@@ -56,8 +58,7 @@ static enum oriel_status fan_out_verify(struct perf_rep *s, struct oriel_dev_gro
 	uint32_t peer;
 
 	for (peer = 1; peer < s->w.ranks && status == ORIEL_OK; peer++)
-		status = perf_posted(
-			oriel_dev_signal(&s->w, g, peer, PERF_READY, ORIEL_SIGNAL_ADD, 1));
+		status = oriel_dev_signal(&s->w, g, peer, PERF_READY, ORIEL_SIGNAL_ADD, 1, NULL);
 	for (peer = 1; peer < s->w.ranks && status == ORIEL_OK; peer++)
 		status = oriel_dev_wait_signal_next(&s->w, g, peer, PERF_DONE, 1, 0);
 	return status;
@@ -109,7 +110,7 @@ enum oriel_status perf_fan_out_counter(struct perf_rep *s, struct oriel_dev_grou
 
 static enum oriel_status signal_all(struct perf_rep *s, struct oriel_dev_group g)
 {
-	return perf_posted(oriel_dev_signal_all(&s->w, g, PERF_SIGNAL, ORIEL_SIGNAL_ADD, 1));
+	return oriel_dev_signal_all(&s->w, g, PERF_SIGNAL, ORIEL_SIGNAL_ADD, 1);
 }
 
 /* Until the signals have arrived everywhere. With --check each peer waits for its own. */
@@ -149,8 +150,8 @@ enum oriel_status perf_signal_all_answered(struct perf_rep *s, struct oriel_dev_
 		status = oriel_dev_wait_signal_from(&s->w, g, 0, PERF_SIGNAL, ORIEL_EQ, round + 1,
 						    0);
 		if (status == ORIEL_OK)
-			status = perf_posted(
-				oriel_dev_signal(&s->w, g, 0, PERF_SIGNAL, ORIEL_SIGNAL_ADD, 1));
+			status = oriel_dev_signal(&s->w, g, 0, PERF_SIGNAL, ORIEL_SIGNAL_ADD, 1,
+						  NULL);
 	}
 	return status;
 }

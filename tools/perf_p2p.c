@@ -75,8 +75,8 @@ static enum oriel_status p2p_swap(struct perf_rep *s, const void *mine, size_t l
 	struct oriel_dev_group me = oriel_dev_thread();
 	enum oriel_status status;
 
-	status = perf_posted(oriel_dev_put_signal(&s->w, me, s->peer, s->words_offset, mine, length,
-						  PERF_READY, 1));
+	status = oriel_dev_put_signal(&s->w, me, s->peer, s->words_offset, mine, length, PERF_READY,
+				      1, NULL);
 	if (status == ORIEL_OK)
 		status = perf_wait_notify(s, me, PERF_READY);
 	return status == ORIEL_OK ? oriel_dev_drain(&s->w, me, 0) : status;

@@ -11,7 +11,7 @@
 static inline enum oriel_status perf_notify(struct perf_rep *s, struct oriel_dev_group g,
 					    uint32_t id)
 {
-	return perf_posted(oriel_dev_signal(&s->w, g, s->peer, id, ORIEL_SIGNAL_ADD, 1));
+	return oriel_dev_signal(&s->w, g, s->peer, id, ORIEL_SIGNAL_ADD, 1, NULL);
 }
 
 static inline enum oriel_status perf_wait_notify(struct perf_rep *s, struct oriel_dev_group g,

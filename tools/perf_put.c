@@ -15,10 +15,10 @@ static enum oriel_status put_send(struct perf_rep *s, struct oriel_dev_group g, 
 	uint64_t body = s->bytes - 8;
 
 	if (body)
-		status = perf_posted(oriel_dev_put(&s->w, g, s->peer, 0, s->source, body));
+		status = oriel_dev_put(&s->w, g, s->peer, 0, s->source, body, NULL);
 	oriel_dev_sync(g);
 	if (status == ORIEL_OK && oriel_dev_is_leader(g))
-		status = perf_posted(oriel_dev_put_value(&s->w, s->peer, body, round + 1));
+		status = oriel_dev_put_value(&s->w, s->peer, body, round + 1, NULL);
 	status = oriel_dev_vote(g, status);
 	return s->is_checked && status == ORIEL_OK ? perf_notify(s, g, PERF_READY) : status;
 }
@@ -80,13 +80,14 @@ static enum oriel_status poll_send(struct perf_rep *s, struct oriel_dev_group g,
 {
 	uint64_t last = round + 1;
 	enum oriel_status status;
-	int64_t ticket;
+	struct oriel_dev_ticket ticket;
 
 	if (oriel_dev_is_leader(g))
 		memcpy(s->source + s->bytes - 8, &last, 8);
 	oriel_dev_sync(g);
-	ticket = oriel_dev_put(&s->w, g, s->peer, 0, s->source, s->bytes);
-	status = oriel_dev_wait_local(&s->w, g, s->peer, ticket, 0);
+	status = oriel_dev_put(&s->w, g, s->peer, 0, s->source, s->bytes, &ticket);
+	if (status == ORIEL_OK)
+		status = oriel_dev_wait_local(&s->w, g, ticket, 0);
 	return s->is_checked && status == ORIEL_OK ? perf_notify(s, g, PERF_READY) : status;
 }
 
@@ -106,8 +107,8 @@ enum oriel_status perf_put_flush(struct perf_rep *s, struct oriel_dev_group g, u
 		if (s->is_origin) {
 			status = perf_prepare(s, g, round);
 			if (status == ORIEL_OK)
-				status = perf_posted(
-					oriel_dev_put(&s->w, g, s->peer, 0, s->source, s->bytes));
+				status = oriel_dev_put(&s->w, g, s->peer, 0, s->source, s->bytes,
+						       NULL);
 			if (status == ORIEL_OK)
 				status = oriel_dev_flush(&s->w, g, 0);
 		}
@@ -122,8 +123,8 @@ static enum oriel_status flush_each(struct perf_rep *s, struct oriel_dev_group g
 {
 	struct oriel_dev_group own = oriel_dev_thread();
 	enum oriel_status status =
-		perf_posted(oriel_dev_put(&s->w, own, s->peer, g.rank * perf_copy_stride(s->bytes),
-					  s->source, s->bytes));
+		oriel_dev_put(&s->w, own, s->peer, g.rank * perf_copy_stride(s->bytes), s->source,
+			      s->bytes, NULL);
 
 	if (status == ORIEL_OK)
 		status = oriel_dev_flush(&s->w, own, 0);
@@ -157,7 +158,7 @@ static enum oriel_status put_burst(struct perf_rep *s, struct oriel_dev_group g)
 	enum oriel_status status = ORIEL_OK;
 
 	for (i = 0; i < burst && status == ORIEL_OK; i++)
-		status = perf_posted(oriel_dev_put(&s->w, g, s->peer, 0, s->source, s->bytes));
+		status = oriel_dev_put(&s->w, g, s->peer, 0, s->source, s->bytes, NULL);
 	return status == ORIEL_OK ? oriel_dev_flush(&s->w, g, 0) : status;
 }
 
@@ -192,9 +193,10 @@ static enum oriel_status get_serve(struct perf_rep *s, struct oriel_dev_group g,
 
 static enum oriel_status get_once(struct perf_rep *s, struct oriel_dev_group g)
 {
-	int64_t ticket = oriel_dev_get(&s->w, g, s->peer, 0, s->sink, s->bytes);
+	struct oriel_dev_ticket ticket;
+	enum oriel_status status = oriel_dev_get(&s->w, g, s->peer, 0, s->sink, s->bytes, &ticket);
 
-	return oriel_dev_wait_local(&s->w, g, s->peer, ticket, 0);
+	return status == ORIEL_OK ? oriel_dev_wait_local(&s->w, g, ticket, 0) : status;
 }
 
 static enum oriel_status get_verified(struct perf_rep *s, struct oriel_dev_group g, uint64_t round)

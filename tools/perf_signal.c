@@ -10,8 +10,8 @@ static enum oriel_status signal_await(struct perf_rep *s, struct oriel_dev_group
 
 static enum oriel_status signal_put(struct perf_rep *s, struct oriel_dev_group g)
 {
-	return perf_posted(
-		oriel_dev_put_signal(&s->w, g, s->peer, 0, s->source, s->bytes, PERF_SIGNAL, 1));
+	return oriel_dev_put_signal(&s->w, g, s->peer, 0, s->source, s->bytes, PERF_SIGNAL, 1,
+				    NULL);
 }
 
 enum oriel_status perf_put_signal_lat(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
@@ -42,13 +42,11 @@ static inline enum oriel_status signal_rounds(struct perf_rep *s, struct oriel_d
 	for (round = begin; round < end && status == ORIEL_OK; round++) {
 		value = op == ORIEL_SIGNAL_SET ? round + 1 : 1;
 		if (s->is_origin)
-			status = perf_posted(
-				oriel_dev_signal(&s->w, g, s->peer, PERF_SIGNAL, op, value));
+			status = oriel_dev_signal(&s->w, g, s->peer, PERF_SIGNAL, op, value, NULL);
 		if (status == ORIEL_OK)
 			status = signal_await(s, g, round);
 		if (status == ORIEL_OK && !s->is_origin)
-			status = perf_posted(
-				oriel_dev_signal(&s->w, g, s->peer, PERF_SIGNAL, op, value));
+			status = oriel_dev_signal(&s->w, g, s->peer, PERF_SIGNAL, op, value, NULL);
 	}
 	return status;
 }

@@ -8,13 +8,13 @@ static enum oriel_status barrier_announce(struct perf_rep *s, struct oriel_dev_g
 					  uint64_t round)
 {
 	uint32_t peer;
-	int64_t ticket = 0;
+	enum oriel_status posted = ORIEL_OK;
 
 	if (!s->is_checked || !oriel_dev_is_leader(g))
 		return ORIEL_OK;
-	for (peer = 0; peer < s->w.ranks && ticket >= 0; peer++)
-		ticket = oriel_dev_put_value(&s->w, peer, (uint64_t)s->w.rank * 8, round + 1);
-	return perf_posted(ticket);
+	for (peer = 0; peer < s->w.ranks && posted == ORIEL_OK; peer++)
+		posted = oriel_dev_put_value(&s->w, peer, (uint64_t)s->w.rank * 8, round + 1, NULL);
+	return posted;
 }
 
 /* A fast rank may already have written the next round. */

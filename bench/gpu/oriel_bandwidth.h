@@ -21,7 +21,7 @@ __global__ void __launch_bounds__(1024, 1)
 	if (bytes - from < part)
 		part = bytes - from;
 	for (i = 0; i < rounds; i++)
-		if (oriel_dev_put(&w, g, peer, from, source + from, part) < 0)
+		if (oriel_dev_put(&w, g, peer, from, source + from, part, NULL) < 0)
 			atomicAdd(wrong, 1u);
 	oriel_dev_flush(&w, g, 0);
 }
@@ -35,7 +35,8 @@ __global__ void __launch_bounds__(1024, 1)
 	uint32_t i;
 
 	for (i = 0; i < rounds; i++)
-		if (oriel_dev_put_part(&w, g, blockIdx.x, gridDim.x, peer, 0, source, bytes) < 0)
+		if (oriel_dev_put_part(&w, g, blockIdx.x, gridDim.x, peer, 0, source, bytes, NULL) <
+		    0)
 			atomicAdd(wrong, 1u);
 	oriel_dev_flush(&w, g, 0);
 }

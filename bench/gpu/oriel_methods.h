@@ -34,7 +34,7 @@ struct value_method {
 	static __device__ __forceinline__ void go(const struct side *s, struct oriel_dev_group,
 						  uint64_t n)
 	{
-		oriel_dev_put_value(s->w, s->peer, word_of(s->place, n) * 8, n);
+		oriel_dev_put_value(s->w, s->peer, word_of(s->place, n) * 8, n, NULL);
 	}
 	static __device__ __forceinline__ bool arrived(const struct side *s, struct oriel_dev_group,
 						       uint64_t n)
@@ -55,7 +55,8 @@ struct relaxed_method {
 	static __device__ __forceinline__ void go(const struct side *s, struct oriel_dev_group g,
 						  uint64_t n)
 	{
-		oriel_dev_signal_relaxed(s->w, g, s->peer, signal_of(s, 1, n), ORIEL_SIGNAL_ADD, 1);
+		oriel_dev_signal_relaxed(s->w, g, s->peer, signal_of(s, 1, n), ORIEL_SIGNAL_ADD, 1,
+					 NULL);
 	}
 	static __device__ __forceinline__ bool arrived(const struct side *s,
 						       struct oriel_dev_group g, uint64_t n)
@@ -71,7 +72,7 @@ struct signal_method {
 	static __device__ __forceinline__ void go(const struct side *s, struct oriel_dev_group g,
 						  uint64_t n)
 	{
-		oriel_dev_signal(s->w, g, s->peer, signal_of(s, 2, n), ORIEL_SIGNAL_ADD, 1);
+		oriel_dev_signal(s->w, g, s->peer, signal_of(s, 2, n), ORIEL_SIGNAL_ADD, 1, NULL);
 	}
 	static __device__ __forceinline__ bool arrived(const struct side *s,
 						       struct oriel_dev_group g, uint64_t n)
@@ -88,7 +89,7 @@ struct put_signal_method {
 						  uint64_t n)
 	{
 		oriel_dev_put_signal(s->w, g, s->peer, 0, s->source, s->bytes, signal_of(s, 3, n),
-				     1);
+				     1, NULL);
 	}
 	static __device__ __forceinline__ bool arrived(const struct side *s,
 						       struct oriel_dev_group g, uint64_t n)

@@ -37,9 +37,10 @@ struct put_flush_op {
 							       const struct work *p, uint64_t)
 	{
 		uint64_t at = blockIdx.x * p->bytes;
-		int64_t ticket = oriel_dev_put(w, g, 1, at, p->source + at, p->bytes);
+		enum oriel_status posted =
+			oriel_dev_put(w, g, 1, at, p->source + at, p->bytes, NULL);
 
-		return ticket < 0 ? (enum oriel_status)ticket : oriel_dev_flush(w, g, 0);
+		return posted != ORIEL_OK ? posted : oriel_dev_flush(w, g, 0);
 	}
 };
 
@@ -49,9 +50,10 @@ struct signal_op {
 							       struct oriel_dev_group g,
 							       const struct work *, uint64_t)
 	{
-		int64_t ticket = oriel_dev_signal(w, g, 1, SIGNAL, ORIEL_SIGNAL_ADD, 1);
+		enum oriel_status posted =
+			oriel_dev_signal(w, g, 1, SIGNAL, ORIEL_SIGNAL_ADD, 1, NULL);
 
-		return ticket < 0 ? (enum oriel_status)ticket : oriel_dev_flush(w, g, 0);
+		return posted != ORIEL_OK ? posted : oriel_dev_flush(w, g, 0);
 	}
 };
 
@@ -61,9 +63,9 @@ struct signal_all_op {
 							       struct oriel_dev_group g,
 							       const struct work *, uint64_t)
 	{
-		int64_t ticket = oriel_dev_signal_all(w, g, SIGNAL, ORIEL_SIGNAL_ADD, 1);
+		enum oriel_status posted = oriel_dev_signal_all(w, g, SIGNAL, ORIEL_SIGNAL_ADD, 1);
 
-		return ticket < 0 ? (enum oriel_status)ticket : oriel_dev_flush(w, g, 0);
+		return posted != ORIEL_OK ? posted : oriel_dev_flush(w, g, 0);
 	}
 };
 
@@ -73,10 +75,10 @@ struct put_local_op {
 							       struct oriel_dev_group g,
 							       const struct work *p, uint64_t)
 	{
-		int64_t ticket = oriel_dev_put(w, g, 1, 0, p->source, p->bytes);
+		struct oriel_dev_ticket done;
+		enum oriel_status status = oriel_dev_put(w, g, 1, 0, p->source, p->bytes, &done);
 
-		return ticket < 0 ? (enum oriel_status)ticket
-				  : oriel_dev_wait_local(w, g, 1, ticket, 0);
+		return status == ORIEL_OK ? oriel_dev_wait_local(w, g, done, 0) : status;
 	}
 };
 
@@ -86,10 +88,12 @@ struct put_counter_op {
 							       struct oriel_dev_group g,
 							       const struct work *p, uint64_t n)
 	{
-		int64_t ticket = oriel_dev_put_counter(w, g, 1, 0, p->source, p->bytes, COUNTER);
+		enum oriel_status posted =
+			oriel_dev_put_counter(w, g, 1, 0, p->source, p->bytes, COUNTER, NULL);
 
-		return ticket < 0 ? (enum oriel_status)ticket
-				  : oriel_dev_wait_counter(w, g, 1, COUNTER, ORIEL_EQ, n, 0);
+		return posted != ORIEL_OK
+			       ? posted
+			       : oriel_dev_wait_counter(w, g, 1, COUNTER, ORIEL_EQ, n, 0);
 	}
 };
 
@@ -99,11 +103,13 @@ struct put_signal_counter_op {
 							       struct oriel_dev_group g,
 							       const struct work *p, uint64_t n)
 	{
-		int64_t ticket = oriel_dev_put_signal_counter(w, g, 1, 0, p->source, p->bytes,
-							      SIGNAL, 1, COUNTER);
+		enum oriel_status posted =
+			oriel_dev_put_signal_counter(w, g, 1, 0, p->source, p->bytes, SIGNAL, 1,
+						     COUNTER, NULL);
 
-		return ticket < 0 ? (enum oriel_status)ticket
-				  : oriel_dev_wait_counter(w, g, 1, COUNTER, ORIEL_EQ, n, 0);
+		return posted != ORIEL_OK
+			       ? posted
+			       : oriel_dev_wait_counter(w, g, 1, COUNTER, ORIEL_EQ, n, 0);
 	}
 };
 
@@ -114,11 +120,11 @@ struct fan_drain_op {
 							       struct oriel_dev_group g,
 							       const struct work *p, uint64_t)
 	{
-		int64_t ticket = 0;
+		enum oriel_status posted = ORIEL_OK;
 
-		for (uint32_t peer = 1; peer < w->ranks && ticket >= 0; peer++)
-			ticket = oriel_dev_put(w, g, peer, 0, p->source, p->bytes);
-		return ticket < 0 ? (enum oriel_status)ticket : oriel_dev_drain(w, g, 0);
+		for (uint32_t peer = 1; peer < w->ranks && posted == ORIEL_OK; peer++)
+			posted = oriel_dev_put(w, g, peer, 0, p->source, p->bytes, NULL);
+		return posted != ORIEL_OK ? posted : oriel_dev_drain(w, g, 0);
 	}
 };
 
@@ -129,12 +135,13 @@ struct fan_counter_op {
 							       const struct work *p, uint64_t n)
 	{
 		enum oriel_status status = ORIEL_OK;
-		int64_t ticket = 0;
+		enum oriel_status posted = ORIEL_OK;
 
-		for (uint32_t peer = 1; peer < w->ranks && ticket >= 0; peer++)
-			ticket = oriel_dev_put_counter(w, g, peer, 0, p->source, p->bytes, COUNTER);
-		if (ticket < 0)
-			return (enum oriel_status)ticket;
+		for (uint32_t peer = 1; peer < w->ranks && posted == ORIEL_OK; peer++)
+			posted = oriel_dev_put_counter(w, g, peer, 0, p->source, p->bytes, COUNTER,
+						       NULL);
+		if (posted != ORIEL_OK)
+			return posted;
 		for (uint32_t peer = 1; peer < w->ranks && status == ORIEL_OK; peer++)
 			status = oriel_dev_wait_counter(w, g, peer, COUNTER, ORIEL_EQ, n, 0);
 		return status;
@@ -144,21 +151,20 @@ struct fan_counter_op {
 /* A pair: rank 0 begins, and each rank answers the signal that it waited for. */
 struct signal_ping_op {
 	static constexpr const char *test = "signal_lat", *mode = "one way";
-	static __device__ __forceinline__ int64_t post(const struct oriel_dev_window *w,
-						       struct oriel_dev_group g,
-						       const struct work *)
+	static __device__ __forceinline__ enum oriel_status
+	post(const struct oriel_dev_window *w, struct oriel_dev_group g, const struct work *)
 	{
-		return oriel_dev_signal(w, g, 1 - w->rank, SIGNAL, ORIEL_SIGNAL_ADD, 1);
+		return oriel_dev_signal(w, g, 1 - w->rank, SIGNAL, ORIEL_SIGNAL_ADD, 1, NULL);
 	}
 };
 
 struct put_signal_ping_op {
 	static constexpr const char *test = "put_signal_lat", *mode = "one way";
-	static __device__ __forceinline__ int64_t post(const struct oriel_dev_window *w,
-						       struct oriel_dev_group g,
-						       const struct work *p)
+	static __device__ __forceinline__ enum oriel_status
+	post(const struct oriel_dev_window *w, struct oriel_dev_group g, const struct work *p)
 	{
-		return oriel_dev_put_signal(w, g, 1 - w->rank, 0, p->source, p->bytes, SIGNAL, 1);
+		return oriel_dev_put_signal(w, g, 1 - w->rank, 0, p->source, p->bytes, SIGNAL, 1,
+					    NULL);
 	}
 };
 
@@ -199,22 +205,23 @@ __global__ void __launch_bounds__(THREADS)
 	struct oriel_dev_group g = oriel_dev_block();
 	enum oriel_status status = ORIEL_OK;
 	uint64_t begin = 0;
-	int64_t ticket = 0;
+	enum oriel_status posted = ORIEL_OK;
 
 	/* The first round waits for the launch of the other rank, and does not count. */
 	for (uint32_t k = 0; k <= p.rounds && status == ORIEL_OK; k++) {
 		if (k == 1)
 			begin = oriel_dev_clock_ns();
 		if (w.rank == 0)
-			ticket = Op::post(&w, g, &p);
-		status = ticket < 0 ? (enum oriel_status)ticket
-				    : oriel_dev_wait_signal_from(&w, g, 1 - w.rank, SIGNAL,
-								 ORIEL_EQ, p.earlier + k + 1, 0);
+			posted = Op::post(&w, g, &p);
+		status = posted != ORIEL_OK
+				 ? posted
+				 : oriel_dev_wait_signal_from(&w, g, 1 - w.rank, SIGNAL, ORIEL_EQ,
+							      p.earlier + k + 1, 0);
 		if (w.rank == 1 && status == ORIEL_OK)
-			ticket = Op::post(&w, g, &p);
+			posted = Op::post(&w, g, &p);
 	}
-	if (status == ORIEL_OK && ticket < 0)
-		status = (enum oriel_status)ticket;
+	if (status == ORIEL_OK && posted != ORIEL_OK)
+		status = posted;
 	note(&p, begin, status);
 }
 

@@ -41,20 +41,17 @@ ORIEL_DEV enum oriel_status line_step(const struct oriel_dev_window *w, struct o
 	double *next = (double *)oriel_dev_address(w, w->rank, line_at(s + 1, 0));
 	bool has_left = w->rank > 0, has_right = w->rank + 1 < w->ranks;
 	enum oriel_status status = ORIEL_OK;
-	int64_t posted = 0;
 
 	for (unsigned i = 1 + g.rank; i <= CELLS; i += g.size)
 		next[i] = line_next(now, i);
 	oriel_dev_sync(g); /* a thread may put a cell that another one has computed */
 	if (has_left)
-		posted = oriel_dev_put_signal(w, g, w->rank - 1, line_at(s + 1, CELLS + 1),
-					      next + 1, sizeof(*next), ARRIVED, 1);
-	if (has_right && posted >= 0)
-		posted = oriel_dev_put_signal(w, g, w->rank + 1, line_at(s + 1, 0), next + CELLS,
-					      sizeof(*next), ARRIVED, 1);
-	if (posted < 0)
-		return (enum oriel_status)posted;
-	if (has_left)
+		status = oriel_dev_put_signal(w, g, w->rank - 1, line_at(s + 1, CELLS + 1),
+					      next + 1, sizeof(*next), ARRIVED, 1, NULL);
+	if (has_right && status == ORIEL_OK)
+		status = oriel_dev_put_signal(w, g, w->rank + 1, line_at(s + 1, 0), next + CELLS,
+					      sizeof(*next), ARRIVED, 1, NULL);
+	if (has_left && status == ORIEL_OK)
 		status = oriel_dev_wait_signal_next(w, g, w->rank - 1, ARRIVED, 1, 0);
 	if (has_right && status == ORIEL_OK)
 		status = oriel_dev_wait_signal_next(w, g, w->rank + 1, ARRIVED, 1, 0);

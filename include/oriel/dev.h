@@ -8,9 +8,9 @@
  * anything at once, except that one barrier slot, one end of one channel and one
  * wait_signal_next base belong to one group at a time.
  *
- * Results: functions that post something return a ticket, which is not negative and is valid
- * only for oriel_dev_wait_local() with the same peer, or a negative enum oriel_status;
- * functions that wait return an enum oriel_status. Invalid arguments are rejected before
+ * Results: every function that can fail returns an enum oriel_status. Functions that post
+ * something take a @ticket as well: NULL, or where each thread of the group gets the ticket for
+ * oriel_dev_wait_local(), which is zero after a failure. Invalid arguments are rejected before
  * anything is done and leave a record for oriel_window_fault().
  *
  * Offsets: @at, @to, @from of a peer are offsets in its window, oriel_at(): a plain byte offset

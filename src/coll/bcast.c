@@ -55,11 +55,6 @@ struct bcast_run {
 	uint64_t chunk;
 };
 
-static enum oriel_status bcast_posted(int64_t ticket)
-{
-	return ticket < 0 ? (enum oriel_status)ticket : ORIEL_OK;
-}
-
 static enum oriel_status bcast_wait(const struct bcast_run *r, uint32_t source, uint32_t id)
 {
 	return oriel_dev_wait_signal_next(&r->g->device, oriel_dev_thread(), source, id, 1, 0);
@@ -76,10 +71,9 @@ static enum oriel_status bcast_pass_on(const struct bcast_run *r, uint64_t at, u
 		if (at == 0)
 			status = bcast_wait(r, to, ORI_GATHER_CREDIT);
 		if (status == ORIEL_OK)
-			status = bcast_posted(
-				oriel_dev_put_signal(&r->g->device, oriel_dev_thread(), to,
-						     oriel_at(ORI_GATHER_RESULT, at), r->from + at,
-						     length, ORI_GATHER_DATA, 1));
+			status = oriel_dev_put_signal(&r->g->device, oriel_dev_thread(), to,
+						      oriel_at(ORI_GATHER_RESULT, at), r->from + at,
+						      length, ORI_GATHER_DATA, 1, NULL);
 	}
 	return status;
 }
@@ -91,8 +85,8 @@ static enum oriel_status bcast_host(const struct bcast_run *r)
 	uint64_t at, length;
 
 	if (!r->tree.is_root)
-		status = bcast_posted(oriel_dev_signal(w, oriel_dev_thread(), r->tree.source,
-						       ORI_GATHER_CREDIT, ORIEL_SIGNAL_ADD, 1));
+		status = oriel_dev_signal(w, oriel_dev_thread(), r->tree.source, ORI_GATHER_CREDIT,
+					  ORIEL_SIGNAL_ADD, 1, NULL);
 	for (at = 0; at < r->bytes && status == ORIEL_OK; at += length) {
 		length = r->bytes - at < r->chunk ? r->bytes - at : r->chunk;
 		if (!r->tree.is_root)

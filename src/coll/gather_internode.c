@@ -88,10 +88,8 @@ enum oriel_status ori_internode_test_signal(struct ori_internode *internode, uin
 enum oriel_status ori_internode_send_signal(struct ori_internode *internode, uint32_t rank,
 					    enum ori_internode_signal id)
 {
-	int64_t posted = oriel_dev_signal(&internode->device, oriel_dev_thread(), rank, id,
-					  ORIEL_SIGNAL_ADD, 1);
-
-	return posted < 0 ? (enum oriel_status)posted : ORIEL_OK;
+	return oriel_dev_signal(&internode->device, oriel_dev_thread(), rank, id, ORIEL_SIGNAL_ADD,
+				1, NULL);
 }
 
 static enum oriel_status internode_begin(struct ori_internode *internode,

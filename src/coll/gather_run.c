@@ -56,8 +56,8 @@ static enum oriel_status run_wait(struct ori_run *r, uint32_t source, uint32_t i
 
 static enum oriel_status run_give_credit(struct ori_run *r)
 {
+	enum oriel_status status;
 	uint32_t i, peer;
-	int64_t posted;
 
 	for (i = 1; i < r->w->ranks; i++) {
 		peer = ori_dev_rank_after(r->w, i);
@@ -65,10 +65,10 @@ static enum oriel_status run_give_credit(struct ori_run *r)
 		r->g->taken[peer] = 0;
 		if (!r->plan->expected[peer])
 			continue;
-		posted = oriel_dev_signal(r->w, oriel_dev_thread(), peer, ORI_GATHER_CREDIT,
-					  ORIEL_SIGNAL_ADD, 1);
-		if (posted < 0)
-			return (enum oriel_status)posted;
+		status = oriel_dev_signal(r->w, oriel_dev_thread(), peer, ORI_GATHER_CREDIT,
+					  ORIEL_SIGNAL_ADD, 1, NULL);
+		if (status != ORIEL_OK)
+			return status;
 	}
 	return ORIEL_OK;
 }
@@ -77,16 +77,14 @@ static enum oriel_status run_send(struct ori_run *r, uint32_t to, uint64_t at, c
 				  uint64_t length)
 {
 	enum oriel_status status = ORIEL_OK;
-	int64_t posted;
 
 	if (!r->g->has_credit[to])
 		status = run_wait(r, to, ORI_GATHER_CREDIT, 1);
 	if (status != ORIEL_OK)
 		return status;
 	r->g->has_credit[to] = true;
-	posted = oriel_dev_put_signal(r->w, oriel_dev_thread(), to, oriel_at(ORI_GATHER_RESULT, at),
-				      from, length, ORI_GATHER_DATA, 1);
-	return posted < 0 ? (enum oriel_status)posted : ORIEL_OK;
+	return oriel_dev_put_signal(r->w, oriel_dev_thread(), to, oriel_at(ORI_GATHER_RESULT, at),
+				    from, length, ORI_GATHER_DATA, 1, NULL);
 }
 
 /* Chunk by chunk, so that one is passed on while the next one arrives. */

@@ -47,17 +47,17 @@ enum oriel_status ori_gather_publish(struct ori_gather *g, uint64_t bytes)
 {
 	const struct oriel_dev_window *w = &g->device;
 	uint32_t which = (uint32_t)(g->published_count++ % 2), i;
-	int64_t posted = 0;
+	enum oriel_status status = ORIEL_OK;
 
 	if (g->published[which] == bytes)
 		return ORIEL_OK;
 	g->published[which] = bytes;
-	for (i = 1; i < w->ranks && posted >= 0; i++)
-		posted = oriel_dev_signal(w, oriel_dev_thread(), ori_dev_rank_after(w, i),
-					  ORI_GATHER_NUMBER + which, ORIEL_SIGNAL_SET, bytes);
+	for (i = 1; i < w->ranks && status == ORIEL_OK; i++)
+		status = oriel_dev_signal(w, oriel_dev_thread(), ori_dev_rank_after(w, i),
+					  ORI_GATHER_NUMBER + which, ORIEL_SIGNAL_SET, bytes, NULL);
 	/* The stores of messages come after those of the numbers. */
 	ori_dev_release_begin();
-	return posted < 0 ? ori_gather_end(g, (enum oriel_status)posted) : ORIEL_OK;
+	return status == ORIEL_OK ? ORIEL_OK : ori_gather_end(g, status);
 }
 
 enum oriel_status ori_gather_compare(struct ori_gather *g, const struct ori_plan *plan)
@@ -101,17 +101,18 @@ enum oriel_status ori_gather_same_open(struct ori_gather *g)
 static enum oriel_status same_send(struct ori_gather *g, uint32_t id, uint64_t value)
 {
 	const struct oriel_dev_window *w = &g->device;
-	int64_t posted = 0;
+	enum oriel_status status = ORIEL_OK;
 	uint32_t i, peer;
 
-	for (i = 1; i < w->ranks && posted >= 0; i++) {
+	for (i = 1; i < w->ranks && status == ORIEL_OK; i++) {
 		peer = ori_dev_rank_after(w, i);
-		posted = oriel_dev_signal(w, oriel_dev_thread(), peer, id, ORIEL_SIGNAL_SET, value);
-		if (posted >= 0)
-			posted = oriel_dev_signal(w, oriel_dev_thread(), peer, ORI_GATHER_SAME,
-						  ORIEL_SIGNAL_ADD, 1);
+		status = oriel_dev_signal(w, oriel_dev_thread(), peer, id, ORIEL_SIGNAL_SET, value,
+					  NULL);
+		if (status == ORIEL_OK)
+			status = oriel_dev_signal(w, oriel_dev_thread(), peer, ORI_GATHER_SAME,
+						  ORIEL_SIGNAL_ADD, 1, NULL);
 	}
-	return posted < 0 ? (enum oriel_status)posted : ORIEL_OK;
+	return status;
 }
 
 static enum oriel_status same_host(struct ori_gather *g, const char *what, uint64_t value)
@@ -144,14 +145,14 @@ static enum oriel_status same_host(struct ori_gather *g, const char *what, uint6
 
 static enum oriel_status same_publish(const struct oriel_dev_window *w, uint32_t id, uint64_t word)
 {
-	int64_t posted = 0;
+	enum oriel_status status = ORIEL_OK;
 	uint32_t i;
 
-	for (i = 1; i < w->ranks && posted >= 0; i++)
-		posted = oriel_dev_signal(w, oriel_dev_thread(), ori_dev_rank_after(w, i), id,
-					  ORIEL_SIGNAL_SET, word);
-	if (posted < 0)
-		return (enum oriel_status)posted;
+	for (i = 1; i < w->ranks && status == ORIEL_OK; i++)
+		status = oriel_dev_signal(w, oriel_dev_thread(), ori_dev_rank_after(w, i), id,
+					  ORIEL_SIGNAL_SET, word, NULL);
+	if (status != ORIEL_OK)
+		return status;
 	/*
 	 * Each rank reads the words of its peers after its own word has arrived there. So of two
 	 * ranks that call at once at least one sees the word of the other. The flush waits for

@@ -50,13 +50,10 @@ static enum oriel_status alltoall_check_layout(const struct ori_internode *inter
 static enum oriel_status alltoall_announce(struct ori_internode *internode, uint32_t rank)
 {
 	struct ori_internode_stage *stage = internode->stage;
-	int64_t posted;
 
-	if (internode->run.job->layout) {
-		posted = ori_dev_exchange_send_note(&internode->device, &stage->series, 0,
-						    stage->epoch, rank, &stage->layout[rank]);
-		return posted < 0 ? (enum oriel_status)posted : ORIEL_OK;
-	}
+	if (internode->run.job->layout)
+		return ori_dev_exchange_send_note(&internode->device, &stage->series, 0,
+						  stage->epoch, rank, &stage->layout[rank]);
 	return internode->peers[rank].view
 		       ? ori_internode_send_signal(internode, rank, ORI_INTERNODE_CREDIT)
 		       : ORIEL_OK;

@@ -21,37 +21,47 @@ struct ori_act {
 	uint64_t limit;
 };
 
-#define ORI_ACT(name) \
-	ORIEL_DEV int64_t ori_act_##name(const struct ori_act *a, const struct ori_kernel_call *c)
+#define ORI_ACT(name)                                                       \
+	ORIEL_DEV enum oriel_status ori_act_##name(const struct ori_act *a, \
+						   const struct ori_kernel_call *c)
 
-/* The caller may reuse its memory on return. */
-ORIEL_DEV int64_t ori_act_done(const struct ori_act *a, uint32_t peer, int64_t ticket)
+/* The end of an operation that has given @posted and @ticket: the caller may reuse its memory. */
+ORIEL_DEV enum oriel_status ori_act_done(const struct ori_act *a, enum oriel_status posted,
+					 struct oriel_dev_ticket ticket)
 {
-	return ticket < 0 ? ticket : oriel_dev_wait_local(a->w, a->group, peer, ticket, 0);
+	return posted == ORIEL_OK ? oriel_dev_wait_local(a->w, a->group, ticket, 0) : posted;
 }
 
 ORI_ACT(put)
 {
-	return ori_act_done(a, c->peer,
-			    oriel_dev_put(a->w, a->group, c->peer, c->at, c->memory, c->length));
+	struct oriel_dev_ticket ticket = {0, 0, 0};
+	enum oriel_status posted =
+		oriel_dev_put(a->w, a->group, c->peer, c->at, c->memory, c->length, &ticket);
+
+	return ori_act_done(a, posted, ticket);
 }
 
 ORI_ACT(get)
 {
-	return ori_act_done(a, c->peer,
-			    oriel_dev_get(a->w, a->group, c->peer, c->at, c->memory, c->length));
+	struct oriel_dev_ticket ticket = {0, 0, 0};
+	enum oriel_status posted =
+		oriel_dev_get(a->w, a->group, c->peer, c->at, c->memory, c->length, &ticket);
+
+	return ori_act_done(a, posted, ticket);
 }
 
 ORI_ACT(put_signal)
 {
-	return ori_act_done(a, c->peer,
-			    oriel_dev_put_signal(a->w, a->group, c->peer, c->at, c->memory,
-						 c->length, c->id, c->value));
+	struct oriel_dev_ticket ticket = {0, 0, 0};
+	enum oriel_status posted = oriel_dev_put_signal(a->w, a->group, c->peer, c->at, c->memory,
+							c->length, c->id, c->value, &ticket);
+
+	return ori_act_done(a, posted, ticket);
 }
 
 ORI_ACT(put_value)
 {
-	return oriel_dev_put_value(a->w, c->peer, c->at, c->value);
+	return oriel_dev_put_value(a->w, c->peer, c->at, c->value, NULL);
 }
 
 ORI_ACT(fetch_add)
@@ -62,24 +72,24 @@ ORI_ACT(fetch_add)
 ORI_ACT(put_counter)
 {
 	return oriel_dev_put_counter(a->w, a->group, c->peer, c->at, c->memory, c->length,
-				     c->counter);
+				     c->counter, NULL);
 }
 
 ORI_ACT(put_signal_counter)
 {
 	return oriel_dev_put_signal_counter(a->w, a->group, c->peer, c->at, c->memory, c->length,
-					    c->id, c->value, c->counter);
+					    c->id, c->value, c->counter, NULL);
 }
 
 ORI_ACT(signal_counter)
 {
-	return oriel_dev_signal_counter(a->w, a->group, c->peer, c->id, c->value, c->counter);
+	return oriel_dev_signal_counter(a->w, a->group, c->peer, c->id, c->value, c->counter, NULL);
 }
 
 ORI_ACT(signal)
 {
 	return oriel_dev_signal(a->w, a->group, c->peer, c->id, (enum oriel_signal_op)c->op,
-				c->value);
+				c->value, NULL);
 }
 
 ORI_ACT(signal_all)

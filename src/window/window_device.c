@@ -220,31 +220,30 @@ static void fault_range_text(const struct oriel_dev_window *d, const struct orie
 			 what, fault->seen, fault->expected, fault->id, fault->peer);
 }
 
-static void fault_ticket_text(const struct oriel_dev_fault *fault, char *text, size_t length)
+static void fault_ticket_text(const struct oriel_dev_window *d, const struct oriel_dev_fault *fault,
+			      char *text, size_t length)
 {
 	const char *what = ori_what_name(fault->what);
-	uint64_t tag = fault->seen >> ORIEL_RDMA_TICKET_BITS;
 
-	/* The limit of a peer without a link is 0, and its only ticket as well. */
-	if (!fault->expected)
+	if (fault->id != d->number)
 		snprintf(text, length,
-			 "%s: ticket 0x%" PRIx64 " is not of rank %u, which is not reached by rdma "
-			 "and gives none but 0",
+			 "%s: the ticket (index %" PRIu64 ", rank %u) is of window %u, not of "
+			 "window %u",
+			 what, fault->seen, fault->peer, ORIEL_DEV_WINDOW_NUMBER(fault->id),
+			 ORIEL_DEV_WINDOW_NUMBER(d->number));
+	else if (fault->peer >= d->ranks)
+		snprintf(text, length, "%s: the ticket is of rank %u, and there are %u ranks", what,
+			 fault->peer, d->ranks);
+	else if (!fault->expected)
+		snprintf(text, length,
+			 "%s: the ticket with index %" PRIu64
+			 " is of rank %u, to which nothing was posted by rdma",
 			 what, fault->seen, fault->peer);
-	else if (tag == fault->expected >> ORIEL_RDMA_TICKET_BITS)
-		snprintf(text, length,
-			 "%s: ticket 0x%" PRIx64
-			 " of rank %u is not issued yet: the next is 0x%" PRIx64,
-			 what, fault->seen, fault->peer, fault->expected);
-	else if (tag && tag <= ORIEL_RDMA_TICKET_RANKS)
-		snprintf(text, length,
-			 "%s: ticket 0x%" PRIx64 " is of rank %" PRIu64 ", not of rank %u", what,
-			 fault->seen, tag - 1, fault->peer);
 	else
 		snprintf(text, length,
-			 "%s: ticket 0x%" PRIx64 " is of no rank reached by rdma, as "
-			 "rank %u is",
-			 what, fault->seen, fault->peer);
+			 "%s: the ticket with index %" PRIu64
+			 " of rank %u is not issued yet: the last is %" PRIu64,
+			 what, fault->seen, fault->peer, fault->expected);
 }
 
 /*
@@ -284,7 +283,7 @@ void ori_window_fault_text(const struct oriel_dev_window *d, const struct oriel_
 			 " of buffer %u is not aligned to 8 bytes",
 			 what, fault->seen & (((uint64_t)1 << ORIEL_AT_BITS) - 1), fault->id);
 	else if (fault->what == ORIEL_DEV_WAIT_LOCAL)
-		fault_ticket_text(fault, text, length);
+		fault_ticket_text(d, fault, text, length);
 	else if (fault->peer == ORIEL_DEV_NO_RANK)
 		snprintf(text, length, "%s: there is no comparison or operation %" PRIu64, what,
 			 fault->seen);

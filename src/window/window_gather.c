@@ -197,8 +197,8 @@ static enum oriel_status gather_end(struct oriel_window *w, enum oriel_status st
 
 /* Runs all parts, one after the other. */
 static enum oriel_status gather_parts(struct oriel_window *w,
-				      int64_t (*act)(const struct ori_act *a,
-						     const struct ori_kernel_call *c),
+				      enum oriel_status (*act)(const struct ori_act *a,
+							       const struct ori_kernel_call *c),
 				      const struct ori_kernel_call *call, const char *name)
 {
 	struct ori_act a = {.group = oriel_dev_thread()};
@@ -216,7 +216,7 @@ static enum oriel_status gather_parts(struct oriel_window *w,
 	 * peer.
 	 */
 	for (; a.part < call->parts && status == ORIEL_OK; a.part++)
-		status = (enum oriel_status)act(&a, call);
+		status = act(&a, call);
 	return gather_end(w, status);
 }
 

@@ -166,7 +166,7 @@ host_check_memory(const struct oriel_window *w, enum ori_kernel kernel,
 			c->peer);
 }
 
-typedef int64_t host_act(const struct ori_act *act, const struct ori_kernel_call *c);
+typedef enum oriel_status host_act(const struct ori_act *act, const struct ori_kernel_call *c);
 
 /*
  * Runs an operation now, on this thread. Inlined in its caller, so that @act is, too, and takes the
@@ -179,7 +179,6 @@ host_run(const char *call_name, struct oriel_window *w, enum ori_kernel kernel, 
 	struct ori_window_call call;
 	const struct ori_act local = {&call.device, oriel_dev_thread(), 0, timeout_ns};
 	enum oriel_status status = ori_window_check_host(w, call_name);
-	int64_t result;
 
 	if (status != ORIEL_OK)
 		return status;
@@ -191,25 +190,34 @@ host_run(const char *call_name, struct oriel_window *w, enum ori_kernel kernel, 
 		status = host_check_memory(w, kernel, c);
 	if (status != ORIEL_OK)
 		return status;
-	result = act(&local, c);
-	if (result < 0) {
+	status = act(&local, c);
+	if (status != ORIEL_OK) {
 		/* A copy, so that the code between does not need @c in memory. */
 		const struct ori_kernel_call copy = *c;
 
-		return host_failed(&call, w, kernel, &copy, timeout_ns, (enum oriel_status)result);
+		return host_failed(&call, w, kernel, &copy, timeout_ns, status);
 	}
 	return ORIEL_OK;
 }
 
 /* In a stream these are done in its order; on this thread they are done on return. */
-static inline int64_t host_put_value(const struct ori_act *act, const struct ori_kernel_call *c)
+static inline enum oriel_status host_put_value(const struct ori_act *act,
+					       const struct ori_kernel_call *c)
 {
-	return ori_act_done(act, c->peer, ori_act_put_value(act, c));
+	struct oriel_dev_ticket ticket = {0, 0, 0};
+	enum oriel_status posted = oriel_dev_put_value(act->w, c->peer, c->at, c->value, &ticket);
+
+	return ori_act_done(act, posted, ticket);
 }
 
-static inline int64_t host_signal(const struct ori_act *act, const struct ori_kernel_call *c)
+static inline enum oriel_status host_signal(const struct ori_act *act,
+					    const struct ori_kernel_call *c)
 {
-	return ori_act_done(act, c->peer, ori_act_signal(act, c));
+	struct oriel_dev_ticket ticket = {0, 0, 0};
+	enum oriel_status posted = oriel_dev_signal(act->w, act->group, c->peer, c->id,
+						    (enum oriel_signal_op)c->op, c->value, &ticket);
+
+	return ori_act_done(act, posted, ticket);
 }
 
 enum oriel_status oriel_window_put(struct oriel_window *w, unsigned peer, uint64_t to,

@@ -239,16 +239,17 @@ static void check_culprit(struct rank *r, const char *what, const struct bad *ba
 static void post_bad_request(struct rank *r, const struct bad *bad, size_t length, bool is_get)
 {
 	unsigned peer = rdma_peer(r);
-	int64_t ticket;
+	struct oriel_dev_ticket ticket = {0, 0, 0};
 
 	fill(r->base, 64, CULPRIT);
-	CHECK_POSTED(r, oriel_dev_put_signal(&r->dev, r->group, peer, 0, r->base, 64, 2, 1));
+	CHECK_POSTED(r, oriel_dev_put_signal(&r->dev, r->group, peer, 0, r->base, 64, 2, 1, NULL));
 	if (is_get)
-		ticket = oriel_dev_get(&r->dev, r->group, peer, 0, bad->at, length);
+		CHECK_POSTED(r,
+			     oriel_dev_get(&r->dev, r->group, peer, 0, bad->at, length, &ticket));
 	else
-		ticket = oriel_dev_put_signal(&r->dev, r->group, peer, PAGE, bad->at, length, 3, 1);
-	CHECK_POSTED(r, ticket);
-	CHECK_STATUS(r, oriel_dev_wait_local(&r->dev, r->group, peer, ticket, 0), ORIEL_ERR_ACCESS);
+		CHECK_POSTED(r, oriel_dev_put_signal(&r->dev, r->group, peer, PAGE, bad->at, length,
+						     3, 1, &ticket));
+	CHECK_STATUS(r, oriel_dev_wait_local(&r->dev, r->group, ticket, 0), ORIEL_ERR_ACCESS);
 }
 
 static void end_by(struct rank *r, enum flaw flaw, size_t length, bool is_get)

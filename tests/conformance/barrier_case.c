@@ -10,8 +10,8 @@ CASE void put_round(struct rank *r, const struct oriel_dev_window *w, uint64_t r
 	unsigned peer;
 
 	for (peer = 0; peer < r->size; peer++)
-		CHECK_POSTED(r,
-			     ALONE(r, oriel_dev_put_value(w, peer, 128 * (size_t)r->rank, round)));
+		CHECK_POSTED(r, ALONE(r, oriel_dev_put_value(w, peer, 128 * (size_t)r->rank, round,
+							     NULL)));
 }
 
 /* Check that every rank has put @round, and that none has passed the next barrier. */
@@ -98,7 +98,7 @@ CASE void all_ranks_wait_for_a_late_rank(struct rank *r)
 	CHECK_OK(r, oriel_dev_barrier_arrive(w, r->group, 1));
 	CHECK_STATUS(r, oriel_dev_barrier_wait(w, r->group, 1, MOMENT_NS), ORIEL_ERR_TIMEOUT);
 	CHECK_EQ(r, oriel_dev_load_relaxed((uint64_t *)(void *)r->base), 0);
-	CHECK_POSTED(r, oriel_dev_signal(w, r->group, 0, 0, ORIEL_SIGNAL_ADD, 1));
+	CHECK_POSTED(r, oriel_dev_signal(w, r->group, 0, 0, ORIEL_SIGNAL_ADD, 1, NULL));
 	CHECK_OK(r, oriel_dev_barrier_wait(w, r->group, 1, LONG_NS));
 	CHECK_EQ(r, oriel_dev_load_relaxed((uint64_t *)(void *)r->base), 1);
 }
@@ -118,8 +118,8 @@ CASE void pairwise_and_full_barriers_share_a_slot(struct rank *r)
 
 	for (round = 1; round <= 200; round++) {
 		if (partner != r->rank) {
-			CHECK_POSTED(r,
-				     ALONE(r, oriel_dev_put_value(&r->dev, partner, 4096, round)));
+			CHECK_POSTED(r, ALONE(r, oriel_dev_put_value(&r->dev, partner, 4096, round,
+								     NULL)));
 			CHECK_OK(r, oriel_dev_barrier_peer(&r->dev, r->group, partner, 2, LONG_NS));
 			seen = oriel_dev_load_relaxed((uint64_t *)(void *)(r->base + 4096));
 			CHECK(r, seen == round || seen == round + 1);
@@ -150,7 +150,7 @@ CASE void meet_with_one_too_early(struct rank *r)
 		CHECK_OK(r, ori_dev_wait_led(w, r->group, &aim, LONG_NS));
 		CHECK_STATUS(r, oriel_dev_barrier_peer(w, r->group, 1, 5, MOMENT_NS),
 			     ORIEL_ERR_TIMEOUT);
-		CHECK_POSTED(r, oriel_dev_signal(w, r->group, 1, 0, ORIEL_SIGNAL_ADD, 1));
+		CHECK_POSTED(r, oriel_dev_signal(w, r->group, 1, 0, ORIEL_SIGNAL_ADD, 1, NULL));
 		/* The first of the two calls continues the one that timed out. */
 		CHECK_OK(r, oriel_dev_barrier_peer(w, r->group, 1, 5, LONG_NS));
 		CHECK_OK(r, oriel_dev_barrier_peer(w, r->group, 1, 5, LONG_NS));
@@ -181,7 +181,7 @@ CASE void pairwise_barriers_split(struct rank *r)
 		for (i = 1; i < r->size; i++) {
 			peer = (r->rank + i) % r->size;
 			CHECK_POSTED(r, ALONE(r, oriel_dev_put_value(w, peer, 128 * (size_t)r->rank,
-								     round)));
+								     round, NULL)));
 			CHECK_OK(r, oriel_dev_barrier_peer_arrive(w, r->group, peer, SPLIT_SLOT));
 		}
 		if (round % 7 == 0)
@@ -211,7 +211,7 @@ CASE void barrier_of_one_slot(struct rank *r, unsigned index, void *context)
 			CHECK_POSTED(r,
 				     ALONE(r, oriel_dev_put_value(&r->dev, peer,
 								  8 * (size_t)(r->rank * 8 + index),
-								  round)));
+								  round, NULL)));
 		CHECK_OK(r, oriel_dev_barrier(&r->dev, g, index, LONG_NS));
 		for (peer = 0; peer < r->size; peer++) {
 			seen = oriel_dev_load_relaxed(&rounds[peer * 8 + index]);
@@ -400,7 +400,7 @@ CASE bool form_time_out(struct rank *r, enum form form, unsigned mode, uint64_t 
 	}
 	form_arrive_too_early(r, form);
 	CHECK_STATUS(r, form_continue(r, form, mode), ORIEL_ERR_TIMEOUT);
-	CHECK_POSTED(r, oriel_dev_signal(&r->dev, r->group, late, 0, ORIEL_SIGNAL_ADD, 1));
+	CHECK_POSTED(r, oriel_dev_signal(&r->dev, r->group, late, 0, ORIEL_SIGNAL_ADD, 1, NULL));
 	do
 		status = form_continue(r, form, mode);
 	while (status == ORIEL_ERR_TIMEOUT && ++tries < FORM_TRIES);

@@ -49,7 +49,7 @@ static void signal_to(struct rank *r, const struct ways *ways, unsigned i, unsig
 		      uint32_t id)
 {
 	CHECK_POSTED(r, oriel_dev_signal(&ways->dev[i], oriel_dev_thread(), peer, id,
-					 ORIEL_SIGNAL_ADD, 1));
+					 ORIEL_SIGNAL_ADD, 1, NULL));
 }
 
 static void wait_for(struct rank *r, const struct ways *ways, unsigned i, unsigned peer,
@@ -86,7 +86,7 @@ static void both_paths_reach_every_peer(struct rank *r)
 			fill(from, part, 100u * r->rank + 10 * peer + i);
 			CHECK_POSTED(r, oriel_dev_put_signal(&ways.dev[i], oriel_dev_thread(), peer,
 							     (uint64_t)i * HALF + r->rank * part,
-							     from, part, 0, 1));
+							     from, part, 0, 1, NULL));
 		}
 	}
 	for (i = 0; i < 2; i++)
@@ -117,10 +117,10 @@ static void a_copy_is_left_to_the_nic(struct rank *r)
 		fill(block + HALF, HALF, r->rank + round + 7);
 		CHECK_POSTED(r, oriel_dev_put_signal_counter(&ways.dev[1], oriel_dev_thread(),
 							     rank_next(r), HALF, block + HALF, HALF,
-							     0, 1, 0));
+							     0, 1, 0, NULL));
 		for (at = 0; at < HALF; at += 4096)
 			CHECK_POSTED(r, oriel_dev_put(&ways.dev[0], oriel_dev_thread(),
-						      rank_next(r), at, block + at, 4096));
+						      rank_next(r), at, block + at, 4096, NULL));
 		signal_to(r, &ways, 0, rank_next(r), 0);
 		wait_for(r, &ways, 0, rank_prev(r), 0);
 		CHECK_EQ(r, wrong(ways.memory, HALF, rank_prev(r) + round), 0);
@@ -150,7 +150,7 @@ static unsigned announce(struct rank *r, unsigned by, bool is_lie)
 	for (round = 1; round <= ROUNDS && !r->failures; round++) {
 		fill(block, LENGTH, r->rank + round);
 		CHECK_POSTED(r, oriel_dev_put(&ways.dev[by], oriel_dev_thread(), rank_next(r), 0,
-					      block, LENGTH));
+					      block, LENGTH, NULL));
 		if (is_lie)
 			CHECK_OK(r, oriel_dev_drain(&ways.dev[by], oriel_dev_thread(), LONG_NS));
 		else
@@ -194,9 +194,9 @@ static void a_barrier_covers_the_puts_of_its_way(struct rank *r)
 		for (i = 0; i < 2; i++) {
 			for (peer = 0; peer < r->size; peer++) {
 				fill(blocks + peer * 64, 64, r->rank + round + i);
-				CHECK_POSTED(r,
-					     oriel_dev_put(&ways.dev[i], oriel_dev_thread(), peer,
-							   r->rank * 64u, blocks + peer * 64, 64));
+				CHECK_POSTED(r, oriel_dev_put(&ways.dev[i], oriel_dev_thread(),
+							      peer, r->rank * 64u,
+							      blocks + peer * 64, 64, NULL));
 			}
 			CHECK_OK(r,
 				 oriel_dev_barrier(&ways.dev[i], oriel_dev_thread(), 3, LONG_NS));
@@ -231,10 +231,10 @@ static void the_nic_reaches_private_memory(struct rank *r)
 	CHECK_OK(r, oriel_window_share(window, more, HALF, &number));
 	CHECK_OK(r, oriel_window_device(window, &dev));
 	fill(block + HALF, HALF, r->rank);
-	CHECK_POSTED(r,
-		     oriel_dev_put(&dev, oriel_dev_thread(), rank_next(r), 0, block + HALF, HALF));
+	CHECK_POSTED(r, oriel_dev_put(&dev, oriel_dev_thread(), rank_next(r), 0, block + HALF, HALF,
+				      NULL));
 	CHECK_POSTED(r, oriel_dev_put(&dev, oriel_dev_thread(), rank_next(r), oriel_at(number, 0),
-				      block + HALF, HALF));
+				      block + HALF, HALF, NULL));
 	CHECK_OK(r, oriel_dev_flush(&dev, oriel_dev_thread(), LONG_NS));
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
 	CHECK_EQ(r, wrong(block, HALF, rank_prev(r)), 0);
@@ -271,7 +271,7 @@ static void a_region_serves_both_ways(struct rank *r)
 		CHECK_OK(r, oriel_window_device(ways.window[i], &ways.dev[i]));
 		CHECK_POSTED(r, oriel_dev_put_signal(&ways.dev[i], oriel_dev_thread(), rank_next(r),
 						     oriel_at(number[i], (uint64_t)i * HALF),
-						     block + (size_t)i * HALF, HALF, 0, 1));
+						     block + (size_t)i * HALF, HALF, 0, 1, NULL));
 	}
 	for (i = 0; i < 2; i++)
 		wait_for(r, &ways, i, rank_prev(r), 0);

@@ -115,14 +115,14 @@ static void exchange(struct rank *r, const struct oriel_dev_window *w, unsigned 
 	unsigned char from[PART], to[PART];
 	uint64_t old, place = PART * (uint64_t)r->rank;
 	struct oriel_dev_group g = r->group;
-	int64_t ticket;
+	struct oriel_dev_ticket ticket = {0, 0, 0};
 
 	fill(from, sizeof(from), r->rank + seed);
-	CHECK_POSTED(r, oriel_dev_put_signal_counter(w, g, next, place, from, PART, 0, 1, 0));
+	CHECK_POSTED(r, oriel_dev_put_signal_counter(w, g, next, place, from, PART, 0, 1, 0, NULL));
 	CHECK_OK(r, oriel_dev_wait_signal_next(w, g, prev, 0, 1, LONG_NS));
 	CHECK_OK(r, oriel_dev_wait_counter(w, g, next, 0, ORIEL_GE, 1, LONG_NS));
-	ticket = oriel_dev_get(w, g, next, place, to, PART);
-	CHECK_OK(r, oriel_dev_wait_local(w, g, next, ticket, LONG_NS));
+	CHECK_OK(r, oriel_dev_get(w, g, next, place, to, PART, &ticket));
+	CHECK_OK(r, oriel_dev_wait_local(w, g, ticket, LONG_NS));
 	CHECK_EQ(r, wrong(to, sizeof(to), r->rank + seed), 0);
 	CHECK_OK(r, oriel_dev_fetch_add(w, next, place, 1, &old));
 	CHECK_EQ(r, memcmp(&old, from, 8), 0);
@@ -137,20 +137,22 @@ static void all_calls_are_rejected(struct rank *r, const struct oriel_dev_window
 	uint64_t word = 7, old = 9;
 	struct oriel_dev_group g = r->group;
 
-	CHECK_STATUS(r, oriel_dev_put(w, g, peer, 0, &word, 8), ORIEL_ERR_NO_PATH);
-	CHECK_STATUS(r, oriel_dev_put(w, g, peer, 0, &word, 0), ORIEL_ERR_NO_PATH);
-	CHECK_STATUS(r, oriel_dev_put_value(w, peer, 0, 1), ORIEL_ERR_NO_PATH);
-	CHECK_STATUS(r, oriel_dev_get(w, g, peer, 0, &word, 8), ORIEL_ERR_NO_PATH);
+	CHECK_STATUS(r, oriel_dev_put(w, g, peer, 0, &word, 8, NULL), ORIEL_ERR_NO_PATH);
+	CHECK_STATUS(r, oriel_dev_put(w, g, peer, 0, &word, 0, NULL), ORIEL_ERR_NO_PATH);
+	CHECK_STATUS(r, oriel_dev_put_value(w, peer, 0, 1, NULL), ORIEL_ERR_NO_PATH);
+	CHECK_STATUS(r, oriel_dev_get(w, g, peer, 0, &word, 8, NULL), ORIEL_ERR_NO_PATH);
 	CHECK_STATUS(r, oriel_dev_fetch_add(w, peer, 0, 1, &old), ORIEL_ERR_NO_PATH);
-	CHECK_STATUS(r, oriel_dev_signal(w, g, peer, 0, ORIEL_SIGNAL_ADD, 1), ORIEL_ERR_NO_PATH);
-	CHECK_STATUS(r, oriel_dev_signal(w, g, peer, 0, ORIEL_SIGNAL_SET, 1), ORIEL_ERR_NO_PATH);
-	CHECK_STATUS(r, oriel_dev_put_signal(w, g, peer, 0, &word, 8, 0, 1), ORIEL_ERR_NO_PATH);
-	CHECK_STATUS(r, oriel_dev_put_counter(w, g, peer, 0, &word, 8, 0), ORIEL_ERR_NO_PATH);
-	CHECK_STATUS(r, oriel_dev_signal_counter(w, g, peer, 0, 1, 0), ORIEL_ERR_NO_PATH);
+	CHECK_STATUS(r, oriel_dev_signal(w, g, peer, 0, ORIEL_SIGNAL_ADD, 1, NULL),
+		     ORIEL_ERR_NO_PATH);
+	CHECK_STATUS(r, oriel_dev_signal(w, g, peer, 0, ORIEL_SIGNAL_SET, 1, NULL),
+		     ORIEL_ERR_NO_PATH);
+	CHECK_STATUS(r, oriel_dev_put_signal(w, g, peer, 0, &word, 8, 0, 1, NULL),
+		     ORIEL_ERR_NO_PATH);
+	CHECK_STATUS(r, oriel_dev_put_counter(w, g, peer, 0, &word, 8, 0, NULL), ORIEL_ERR_NO_PATH);
+	CHECK_STATUS(r, oriel_dev_signal_counter(w, g, peer, 0, 1, 0, NULL), ORIEL_ERR_NO_PATH);
 	CHECK_STATUS(r, oriel_dev_send(w, g, peer, 1, &word, 8, LONG_NS), ORIEL_ERR_NO_PATH);
 	CHECK_STATUS(r, oriel_dev_send(w, g, peer, 1, &word, 0, LONG_NS), ORIEL_ERR_NO_PATH);
 	CHECK_STATUS(r, oriel_dev_recv(w, g, peer, 1, &word, 8, LONG_NS), ORIEL_ERR_NO_PATH);
-	CHECK_STATUS(r, oriel_dev_wait_local(w, g, peer, 0, LONG_NS), ORIEL_ERR_NO_PATH);
 	CHECK_STATUS(r, oriel_dev_barrier_peer(w, g, peer, 0, LONG_NS), ORIEL_ERR_NO_PATH);
 	CHECK_EQ(r, word, 7);
 	CHECK_EQ(r, old, 9);
@@ -302,7 +304,8 @@ static void nodes_are_joined_by_single_links(struct rank *r)
 
 		CHECK(r, is_connected(r, peer) == (is_same_node || peer == across));
 		if (is_same_node)
-			CHECK_POSTED(r, oriel_dev_put_value(&w, peer, PART * (uint64_t)r->rank, 5));
+			CHECK_POSTED(r, oriel_dev_put_value(&w, peer, PART * (uint64_t)r->rank, 5,
+							    NULL));
 		else if (peer != across)
 			all_calls_are_rejected(r, &w, peer);
 	}
@@ -325,13 +328,13 @@ static void busy_thread(struct rank *r, unsigned index, void *context)
 	unsigned across = (r->rank + r->size / 2) % r->size, i;
 	unsigned back = (r->rank + r->size - r->size / 2) % r->size;
 	uint64_t deadline = oriel_cpu_clock_ns() + LONG_NS;
-	int64_t posted = ORIEL_ERR_NO_PATH;
+	enum oriel_status posted = ORIEL_ERR_NO_PATH;
 
 	switch (index) {
 	case 0:
 		for (i = 0; i < ROUNDS; i++) {
 			CHECK_POSTED(r, oriel_dev_signal(&busy->ring, r->group, rank_next(r), 1,
-							 ORIEL_SIGNAL_ADD, 1));
+							 ORIEL_SIGNAL_ADD, 1, NULL));
 			CHECK_OK(r, oriel_dev_wait_signal_next(&busy->ring, r->group, rank_prev(r),
 							       1, 1, LONG_NS));
 		}
@@ -339,8 +342,8 @@ static void busy_thread(struct rank *r, unsigned index, void *context)
 	case 1:
 		while (posted == ORIEL_ERR_NO_PATH && CHECK(r, oriel_cpu_clock_ns() < deadline))
 			posted = oriel_dev_signal(&busy->other, r->group, across, 2,
-						  ORIEL_SIGNAL_ADD, 1);
-		CHECK_POSTED(r, posted);
+						  ORIEL_SIGNAL_ADD, 1, NULL);
+		CHECK_OK(r, posted);
 		CHECK_OK(r, oriel_dev_wait_signal_from(&busy->other, r->group, back, 2, ORIEL_EQ, 1,
 						       LONG_NS));
 		break;
@@ -464,7 +467,7 @@ static void short_queues_carry_everything(struct rank *r)
 		return;
 	r->window = open_window(r, 0, &dev);
 	for (unsigned i = 0; i < 5 * ORIEL_QUEUE_DEPTH_MIN; i++)
-		CHECK_POSTED(r, oriel_dev_put_value(&dev, rank_next(r), PART * r->rank, i));
+		CHECK_POSTED(r, oriel_dev_put_value(&dev, rank_next(r), PART * r->rank, i, NULL));
 	exchange(r, &dev, rank_next(r), rank_prev(r), 1);
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
 	leave(r);

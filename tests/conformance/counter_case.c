@@ -33,7 +33,7 @@ CASE void put_counter_counts_puts(struct rank *r)
 			group_fill(r->group, block, BLOCK, 100 * r->rank + i);
 			CHECK_POSTED(r, oriel_dev_put_counter(&r->dev, r->group, peer,
 							      (r->rank * 5 + i) * BLOCK, block,
-							      BLOCK, peer % r->dev.counters));
+							      BLOCK, peer % r->dev.counters, NULL));
 			wait_counter(r, peer, peer % r->dev.counters, i + 1);
 		}
 	}
@@ -48,7 +48,7 @@ CASE void counters_are_per_peer_and_id(struct rank *r)
 {
 	unsigned peer, id, raised = rank_next(r);
 
-	CHECK_POSTED(r, oriel_dev_put_counter(&r->dev, r->group, raised, 0, NULL, 0, 7));
+	CHECK_POSTED(r, oriel_dev_put_counter(&r->dev, r->group, raised, 0, NULL, 0, 7, NULL));
 	wait_counter(r, raised, 7, 1);
 	rank_flush_barrier(r);
 	for (peer = 0; peer < r->size; peer++)
@@ -64,7 +64,7 @@ CASE void put_signal_counter_does_all_three(struct rank *r)
 
 	group_fill(r->group, block, 300, r->rank);
 	CHECK_POSTED(r, oriel_dev_put_signal_counter(&r->dev, r->group, rank_next(r), 11, block,
-						     300, 5, 40, 3));
+						     300, 5, 40, 3, NULL));
 	wait_counter(r, rank_next(r), 3, 1);
 	CHECK_OK(r, oriel_dev_wait_signal_from(&r->dev, r->group, rank_prev(r), 5, ORIEL_NE, 0,
 					       LONG_NS));
@@ -78,7 +78,8 @@ CASE void signal_counter_counts_signals(struct rank *r)
 	uint64_t i;
 
 	for (i = 1; i <= 10; i++) {
-		CHECK_POSTED(r, oriel_dev_signal_counter(&r->dev, r->group, rank_next(r), 6, 3, 0));
+		CHECK_POSTED(r, oriel_dev_signal_counter(&r->dev, r->group, rank_next(r), 6, 3, 0,
+							 NULL));
 		wait_counter(r, rank_next(r), 0, i);
 	}
 	CHECK_OK(r, oriel_dev_wait_signal_from(&r->dev, r->group, rank_prev(r), 6, ORIEL_EQ, 30,
@@ -91,7 +92,7 @@ CASE void counters_compare_and_reset(struct rank *r)
 	unsigned peer = rank_next(r), i;
 
 	for (i = 0; i < 3; i++)
-		CHECK_POSTED(r, oriel_dev_put_counter(w, r->group, peer, 0, NULL, 0, 1));
+		CHECK_POSTED(r, oriel_dev_put_counter(w, r->group, peer, 0, NULL, 0, 1, NULL));
 	wait_counter(r, peer, 1, 3);
 	CHECK_OK(r, oriel_dev_wait_counter(w, r->group, peer, 1, ORIEL_EQ, 3, LONG_NS));
 	CHECK_OK(r, oriel_dev_wait_counter(w, r->group, peer, 1, ORIEL_LT, 4, LONG_NS));
@@ -103,7 +104,7 @@ CASE void counters_compare_and_reset(struct rank *r)
 		     ORIEL_ERR_TIMEOUT);
 	CHECK_OK(r, ALONE(r, oriel_dev_reset_counter(w, peer, 1)));
 	check_counter(r, peer, 1, 0);
-	CHECK_POSTED(r, oriel_dev_put_counter(w, r->group, peer, 0, NULL, 0, 1));
+	CHECK_POSTED(r, oriel_dev_put_counter(w, r->group, peer, 0, NULL, 0, 1, NULL));
 	wait_counter(r, peer, 1, 1);
 }
 
@@ -112,18 +113,17 @@ CASE void tickets_with_counters_are_accepted(struct rank *r)
 {
 	const struct oriel_dev_window *w = &r->dev;
 	struct oriel_dev_group g = r->group;
+	struct oriel_dev_ticket ticket[3];
 	char *own = r->base + 1024;
 	unsigned peer, i;
 
 	for (peer = 0; peer < r->size; peer++) {
-		int64_t tickets[] = {
-			oriel_dev_put_counter(w, g, peer, r->rank * 8, own, 8, 0),
-			oriel_dev_put_signal_counter(w, g, peer, r->rank * 8, own, 8, 0, 1, 0),
-			oriel_dev_signal_counter(w, g, peer, 0, 1, 0),
-		};
-
-		for (i = 0; i < sizeof(tickets) / sizeof(tickets[0]); i++)
-			CHECK_OK(r, oriel_dev_wait_local(w, g, peer, tickets[i], LONG_NS));
+		CHECK_OK(r, oriel_dev_put_counter(w, g, peer, r->rank * 8, own, 8, 0, &ticket[0]));
+		CHECK_OK(r, oriel_dev_put_signal_counter(w, g, peer, r->rank * 8, own, 8, 0, 1, 0,
+							 &ticket[1]));
+		CHECK_OK(r, oriel_dev_signal_counter(w, g, peer, 0, 1, 0, &ticket[2]));
+		for (i = 0; i < 3; i++)
+			CHECK_OK(r, oriel_dev_wait_local(w, g, ticket[i], LONG_NS));
 	}
 	rank_flush_barrier(r);
 }
@@ -134,15 +134,16 @@ CASE void rejected_puts_do_not_count(struct rank *r)
 	char byte = 1;
 
 	CHECK_STATUS(r,
-		     oriel_dev_put_counter(&r->dev, r->group, rank_next(r), r->length, &byte, 1, 0),
+		     oriel_dev_put_counter(&r->dev, r->group, rank_next(r), r->length, &byte, 1, 0,
+					   NULL),
 		     ORIEL_ERR_RANGE);
 	CHECK_STATUS(r,
 		     oriel_dev_put_signal_counter(&r->dev, r->group, rank_next(r), r->length, &byte,
-						  1, 0, 1, 0),
+						  1, 0, 1, 0, NULL),
 		     ORIEL_ERR_RANGE);
 	CHECK_STATUS(r,
-		     oriel_dev_signal_counter(&r->dev, r->group, rank_next(r), r->dev.signals, 1,
-					      0),
+		     oriel_dev_signal_counter(&r->dev, r->group, rank_next(r), r->dev.signals, 1, 0,
+					      NULL),
 		     ORIEL_ERR_RANGE);
 	check_counter(r, rank_next(r), 0, 0);
 	CHECK_OK(r, rank_fault(r, &fault));
@@ -151,16 +152,16 @@ CASE void rejected_puts_do_not_count(struct rank *r)
 /* Post the operation of @kind that increments a counter. */
 #define KINDS 3u
 
-CASE int64_t post_counted(struct rank *r, unsigned kind, unsigned peer, const char *byte)
+CASE enum oriel_status post_counted(struct rank *r, unsigned kind, unsigned peer, const char *byte)
 {
 	switch (kind) {
 	case 0:
-		return oriel_dev_put_counter(&r->dev, r->group, peer, r->rank, byte, 1, 5);
+		return oriel_dev_put_counter(&r->dev, r->group, peer, r->rank, byte, 1, 5, NULL);
 	case 1:
 		return oriel_dev_put_signal_counter(&r->dev, r->group, peer, r->rank, byte, 1, 2, 1,
-						    5);
+						    5, NULL);
 	}
-	return oriel_dev_signal_counter(&r->dev, r->group, peer, 2, 1, 5);
+	return oriel_dev_signal_counter(&r->dev, r->group, peer, 2, 1, 5, NULL);
 }
 
 #define EACH 4u           /* posts at once */
@@ -220,7 +221,7 @@ CASE void count_often(struct rank *r, unsigned index, void *context)
 	byte[0] = 1;
 	for (i = 0; i < 200; i++)
 		CHECK_POSTED(r, oriel_dev_put_counter(&r->dev, r->group, rank_next(r), index, byte,
-						      1, 4));
+						      1, 4, NULL));
 	CHECK_OK(r, oriel_dev_drain(&r->dev, r->group, LONG_NS));
 }
 

@@ -19,8 +19,8 @@ CASE void put_reaches_every_pair(struct rank *r)
 
 	for (peer = 0; peer < r->size; peer++) {
 		group_fill(r->group, block, PAIR, pair_seed(r->rank, peer));
-		CHECK_POSTED(r,
-			     oriel_dev_put(&r->dev, r->group, peer, r->rank * PAIR, block, PAIR));
+		CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, peer, r->rank * PAIR, block, PAIR,
+					      NULL));
 		CHECK_OK(r, oriel_dev_drain(&r->dev, r->group, LONG_NS));
 	}
 	rank_flush_barrier(r);
@@ -41,7 +41,7 @@ CASE void get_reads_every_pair(struct rank *r)
 		for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
 			group_flood(r->group, block, 30001 + 2, GUARD);
 			CHECK_POSTED(r, oriel_dev_get(&r->dev, r->group, peer, 0, block + 1,
-						      lengths[i]));
+						      lengths[i], NULL));
 			CHECK_OK(r, oriel_dev_drain(&r->dev, r->group, LONG_NS));
 			CHECK_EQ(r, wrong(block + 1, lengths[i], pair_seed(peer, peer)), 0);
 			CHECK_EQ(r, (unsigned char)block[0], GUARD);
@@ -68,7 +68,7 @@ CASE void check_guards(struct rank *r, size_t length)
 		to = i * slot + 64 + skews[i % count];
 		group_fill(r->group, block + skews[i / count], length, r->rank + i);
 		CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, rank_next(r), to,
-					      block + skews[i / count], length));
+					      block + skews[i / count], length, NULL));
 		CHECK_OK(r, oriel_dev_drain(&r->dev, r->group, LONG_NS));
 	}
 	rank_flush_barrier(r);
@@ -102,13 +102,13 @@ CASE void zero_bytes_are_legal_everywhere(struct rank *r)
 
 	rank_flush_barrier(r);
 	for (peer = 0; peer < r->size; peer++) {
-		CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, peer, 0, NULL, 0));
-		CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, peer, r->length, NULL, 0));
-		CHECK_POSTED(r, oriel_dev_get(&r->dev, r->group, peer, r->length, NULL, 0));
+		CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, peer, 0, NULL, 0, NULL));
+		CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, peer, r->length, NULL, 0, NULL));
+		CHECK_POSTED(r, oriel_dev_get(&r->dev, r->group, peer, r->length, NULL, 0, NULL));
 		CHECK_POSTED(r, oriel_dev_put_signal(&r->dev, r->group, peer, r->length, NULL, 0, 3,
-						     peer + 1));
-		CHECK_POSTED(r,
-			     oriel_dev_put_counter(&r->dev, r->group, peer, r->length, NULL, 0, 2));
+						     peer + 1, NULL));
+		CHECK_POSTED(r, oriel_dev_put_counter(&r->dev, r->group, peer, r->length, NULL, 0,
+						      2, NULL));
 		CHECK_OK(r,
 			 oriel_dev_wait_counter(&r->dev, r->group, peer, 2, ORIEL_EQ, 1, LONG_NS));
 	}
@@ -128,7 +128,7 @@ CASE void put_value_can_be_polled(struct rank *r)
 
 	for (peer = 0; peer < r->size; peer++)
 		CHECK_POSTED(r, ALONE(r, oriel_dev_put_value(&r->dev, peer, 8 * (size_t)r->rank,
-							     ~pair_seed(r->rank, peer))));
+							     ~pair_seed(r->rank, peer), NULL)));
 	for (peer = 0; peer < r->size; peer++) {
 		struct oriel_dev_aim aim = {&words[peer],        0,    ORIEL_NE,
 					    ORIEL_DEV_PUT_VALUE, peer, 0};
@@ -203,7 +203,8 @@ CASE void every_fetch_add_returns_its_own_number(struct rank *r)
 			old = take_number(r, peer, adds_word(r, peer), i % 2);
 			if (CHECK(r, old < ADDS * r->size))
 				CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, peer,
-							      adds_marks(r, peer) + old, mark, 1));
+							      adds_marks(r, peer) + old, mark, 1,
+							      NULL));
 		}
 	}
 	rank_flush_barrier(r);
@@ -219,7 +220,8 @@ CASE void every_fetch_add_returns_its_own_number(struct rank *r)
 
 CASE void fetch_add_is_modulo_2_to_64(struct rank *r)
 {
-	CHECK_POSTED(r, ALONE(r, oriel_dev_put_value(&r->dev, rank_next(r), 0, UINT64_MAX - 1)));
+	CHECK_POSTED(r,
+		     ALONE(r, oriel_dev_put_value(&r->dev, rank_next(r), 0, UINT64_MAX - 1, NULL)));
 	CHECK_OK(r, oriel_dev_flush(&r->dev, r->group, LONG_NS));
 	CHECK_EQ(r, take(r, rank_next(r), 0, 5), UINT64_MAX - 1);
 	CHECK_EQ(r, take(r, rank_next(r), 0, UINT64_MAX), 3);
@@ -279,12 +281,11 @@ CASE void address_is_where_the_peer_sees_it(struct rank *r)
 CASE void put_happens_once(struct rank *r)
 {
 	RANK_ARRAY(r, char, block, PAGE);
-	int64_t ticket;
+	struct oriel_dev_ticket ticket = {0, 0, 0};
 
 	group_fill(r->group, block, PAGE, 7);
-	ticket = oriel_dev_put(&r->dev, r->group, r->rank, 0, block, PAGE);
-	CHECK_POSTED(r, ticket);
-	CHECK_OK(r, oriel_dev_wait_local(&r->dev, r->group, r->rank, ticket, LONG_NS));
+	CHECK_OK(r, oriel_dev_put(&r->dev, r->group, r->rank, 0, block, PAGE, &ticket));
+	CHECK_OK(r, oriel_dev_wait_local(&r->dev, r->group, ticket, LONG_NS));
 	CHECK_OK(r, oriel_dev_flush(&r->dev, r->group, LONG_NS));
 	CHECK_EQ(r, wrong(r->base, PAGE, 7), 0);
 	group_flood(r->group, r->base, PAGE, GUARD);
@@ -298,14 +299,14 @@ CASE void put_happens_once(struct rank *r)
 CASE void source_may_be_reused_after_wait_local(struct rank *r)
 {
 	RANK_ARRAY(r, char, block, PART);
-	int64_t ticket;
+	struct oriel_dev_ticket ticket = {0, 0, 0};
 	unsigned i;
 
 	for (i = 0; i < 16; i++) {
 		group_fill(r->group, block, PART, r->rank + i);
-		ticket = oriel_dev_put(&r->dev, r->group, rank_next(r), i * PART, block, PART);
-		CHECK_POSTED(r, ticket);
-		CHECK_OK(r, oriel_dev_wait_local(&r->dev, r->group, rank_next(r), ticket, LONG_NS));
+		CHECK_OK(r, oriel_dev_put(&r->dev, r->group, rank_next(r), i * PART, block, PART,
+					  &ticket));
+		CHECK_OK(r, oriel_dev_wait_local(&r->dev, r->group, ticket, LONG_NS));
 	}
 	group_flood(r->group, block, PART, 0);
 	rank_flush_barrier(r);
@@ -325,7 +326,7 @@ CASE void put_tile(struct rank *r, unsigned index, void *context)
 	(void)context;
 	for (peer = 0; peer < r->size; peer++) {
 		group_fill(r->group, tile, TILE, pair_seed(r->rank, peer) + 1000 * index);
-		CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, peer, at, tile, TILE));
+		CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, peer, at, tile, TILE, NULL));
 		CHECK_OK(r, oriel_dev_flush(&r->dev, r->group, LONG_NS));
 	}
 }
@@ -365,9 +366,9 @@ CASE void put_by_parts_is_one_put(struct rank *r)
 			group_fill(r->group, block, length, r->rank + 10 * i + k);
 			rank_flush_barrier(r);
 			for (part = count; part-- > 0;)
-				CHECK_POSTED(r,
-					     oriel_dev_put_part(&r->dev, r->group, part, count,
-								rank_next(r), 61, block, length));
+				CHECK_POSTED(r, oriel_dev_put_part(&r->dev, r->group, part, count,
+								   rank_next(r), 61, block, length,
+								   NULL));
 			CHECK_OK(r, oriel_dev_drain(&r->dev, r->group, LONG_NS));
 			rank_flush_barrier(r);
 			CHECK_EQ(r, not_all(r->base, 61, GUARD), 0);
@@ -385,11 +386,11 @@ CASE void large_blocks_arrive_whole(struct rank *r)
 	char *block = (char *)rank_alloc(r, LARGE);
 
 	group_fill(r->group, block, LARGE, r->rank);
-	CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, rank_next(r), 5, block, LARGE - 11));
+	CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, rank_next(r), 5, block, LARGE - 11, NULL));
 	rank_flush_barrier(r);
 	CHECK_EQ(r, wrong(r->base + 5, LARGE - 11, rank_prev(r)), 0);
 	group_flood(r->group, block, LARGE, 0);
-	CHECK_POSTED(r, oriel_dev_get(&r->dev, r->group, rank_next(r), 5, block, LARGE - 11));
+	CHECK_POSTED(r, oriel_dev_get(&r->dev, r->group, rank_next(r), 5, block, LARGE - 11, NULL));
 	CHECK_OK(r, oriel_dev_drain(&r->dev, r->group, LONG_NS));
 	CHECK_EQ(r, wrong(block, LARGE - 11, r->rank), 0);
 	rank_flush_barrier(r);

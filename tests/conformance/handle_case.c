@@ -106,7 +106,7 @@ CASE void put_signal_reaches_every_region(struct rank *r)
 		group_fill(r->group, block, PART, pair_seed(r->rank, peer));
 		CHECK_POSTED(r, oriel_dev_put_signal(&r->dev, r->group, peer,
 						     oriel_at(REGION, r->rank * PART), block, PART,
-						     0, 1));
+						     0, 1, NULL));
 		CHECK_OK(r, oriel_dev_drain(&r->dev, r->group, LONG_NS));
 	}
 	for (peer = 0; peer < r->size; peer++) {
@@ -125,7 +125,7 @@ CASE void get_reads_every_region(struct rank *r)
 	rank_flush_barrier(r);
 	for (peer = 0; peer < r->size; peer++) {
 		CHECK_POSTED(r, oriel_dev_get(&r->dev, r->group, peer, oriel_at(REGION, 0), block,
-					      PART));
+					      PART, NULL));
 		CHECK_OK(r, oriel_dev_drain(&r->dev, r->group, LONG_NS));
 		CHECK_EQ(r, wrong(block, PART, pair_seed(peer, peer)), 0);
 		oriel_dev_sync(r->group);
@@ -147,7 +147,7 @@ CASE void words_and_counters_of_regions_work(struct rank *r)
 		oriel_dev_sync(r->group);
 		CHECK_POSTED(r, oriel_dev_put_counter(&r->dev, r->group, peer,
 						      oriel_at(REGION, 8 * (size_t)r->rank), value,
-						      8, 1));
+						      8, 1, NULL));
 		CHECK_OK(r, oriel_dev_wait_counter(&r->dev, r->group, peer, 1, ORIEL_EQ, before + 1,
 						   LONG_NS));
 		/* Only a flush orders the put before the atomic. */
@@ -158,7 +158,7 @@ CASE void words_and_counters_of_regions_work(struct rank *r)
 		CHECK_EQ(r, SHARED(r, old), r->rank + 1);
 		CHECK_POSTED(r, ALONE(r, oriel_dev_put_value(&r->dev, peer,
 							     oriel_at(REGION, 1024 + 8 * r->rank),
-							     ~(uint64_t)r->rank)));
+							     ~(uint64_t)r->rank, NULL)));
 	}
 	CHECK_OK(r, oriel_dev_barrier(&r->dev, r->group, 2, LONG_NS));
 	for (peer = 0; peer < r->size; peer++) {
@@ -184,7 +184,8 @@ CASE void check_no_region(struct rank *r, uint64_t at, enum oriel_status expecte
 	RANK_ARRAY(r, uint64_t, word, 1);
 	struct oriel_dev_fault fault;
 
-	CHECK_STATUS(r, oriel_dev_put_signal(&r->dev, r->group, rank_next(r), at, word, 8, 3, 1),
+	CHECK_STATUS(r,
+		     oriel_dev_put_signal(&r->dev, r->group, rank_next(r), at, word, 8, 3, 1, NULL),
 		     expected);
 	CHECK_OK(r, rank_fault(r, &fault));
 	CHECK_EQ(r, fault.status, (uint64_t)expected);

@@ -451,7 +451,7 @@ static void host_failures_leave_device_records_alone(struct rank *r)
 {
 	struct oriel_dev_fault fault;
 
-	CHECK_STATUS(r, oriel_dev_put(&r->dev, r->group, r->size, 0, "", 1), ORIEL_ERR_RANGE);
+	CHECK_STATUS(r, oriel_dev_put(&r->dev, r->group, r->size, 0, "", 1, NULL), ORIEL_ERR_RANGE);
 	CHECK_STATUS(r, oriel_window_put(r->window, 0, 0, "", r->length + 1), ORIEL_ERR_RANGE);
 	CHECK_OK(r, rank_fault(r, &fault));
 	CHECK_EQ(r, fault.peer, r->size);

@@ -51,10 +51,10 @@ static enum oriel_status at_barrier(struct rank_state *p)
 static enum oriel_status at_put_barrier(struct rank_state *p)
 {
 	static const char bytes[64];
-	int64_t ticket =
-		oriel_dev_put(&p->dev, oriel_dev_thread(), p->victim, 0, bytes, sizeof(bytes));
+	enum oriel_status posted = oriel_dev_put(&p->dev, oriel_dev_thread(), p->victim, 0, bytes,
+						 sizeof(bytes), NULL);
 
-	return ticket < 0 ? (enum oriel_status)ticket : at_barrier(p);
+	return posted == ORIEL_OK ? at_barrier(p) : posted;
 }
 
 static enum oriel_status at_barrier_flat(struct rank_state *p)
@@ -165,16 +165,15 @@ static enum oriel_status at_get(struct rank_state *p)
 static enum oriel_status at_flush(struct rank_state *p)
 {
 	struct oriel_dev_group g = oriel_dev_thread();
-	enum oriel_status status = ORIEL_OK;
+	enum oriel_status status;
 	uint64_t word = 1;
-	int64_t ticket;
 
 	do {
-		ticket = oriel_dev_put(&p->dev, g, p->victim, 0, &word, sizeof(word));
-		if (ticket >= 0)
+		status = oriel_dev_put(&p->dev, g, p->victim, 0, &word, sizeof(word), NULL);
+		if (status == ORIEL_OK)
 			status = oriel_window_flush(p->window, 0);
-	} while (ticket >= 0 && status == ORIEL_OK);
-	return ticket < 0 ? (enum oriel_status)ticket : status;
+	} while (status == ORIEL_OK);
+	return status;
 }
 
 #define GATHERED 500u /* bytes of each rank */
@@ -450,8 +449,8 @@ static enum oriel_status put_with_a_wrong_key(struct rank_state *p)
 	struct oriel_dev_buffer *table = calloc(w.ranks, sizeof(*table));
 	enum oriel_status status = ORIEL_ERR_NO_PATH;
 	uint64_t word = 1;
+	struct oriel_dev_ticket ticket;
 	unsigned peer, rail;
-	int64_t ticket;
 
 	memcpy(table, w.table, w.ranks * sizeof(*table));
 	w.table = table;
@@ -461,8 +460,10 @@ static enum oriel_status put_with_a_wrong_key(struct rank_state *p)
 	if (peer < w.ranks) {
 		for (rail = 0; rail < w.rails; rail++)
 			table[peer].rkeys.rail[rail] += 0x5500;
-		ticket = oriel_dev_put(&w, oriel_dev_thread(), peer, 0, &word, sizeof(word));
-		status = oriel_dev_wait_local(&w, oriel_dev_thread(), peer, ticket, 0);
+		status = oriel_dev_put(&w, oriel_dev_thread(), peer, 0, &word, sizeof(word),
+				       &ticket);
+		if (status == ORIEL_OK)
+			status = oriel_dev_wait_local(&w, oriel_dev_thread(), ticket, 0);
 	}
 	free(table);
 	return status;

@@ -71,7 +71,7 @@ static void drain_ends_a_get(const struct oriel_dev_window *w)
 	unsigned char *target = malloc(LENGTH);
 	unsigned i, touched = 0;
 
-	check(oriel_dev_get(w, oriel_dev_thread(), 1, 0, target, LENGTH) >= 0, "get");
+	check(oriel_dev_get(w, oriel_dev_thread(), 1, 0, target, LENGTH, NULL) >= 0, "get");
 	check(oriel_dev_drain(w, oriel_dev_thread(), 0) != ORIEL_OK, "a drain is not ended");
 	memset(target, 0xaa, LENGTH);
 	usleep(LATER_US);
@@ -85,7 +85,7 @@ static void drain_ends_a_put(const struct oriel_dev_window *w)
 {
 	unsigned char *source = calloc(1, LENGTH);
 
-	check(oriel_dev_put(w, oriel_dev_thread(), 1, 0, source, LENGTH) >= 0, "put");
+	check(oriel_dev_put(w, oriel_dev_thread(), 1, 0, source, LENGTH, NULL) >= 0, "put");
 	check(oriel_dev_drain(w, oriel_dev_thread(), 0) != ORIEL_OK, "a drain is not ended");
 	free(source);
 	usleep(LATER_US);
@@ -105,11 +105,12 @@ static void send_ends_with_its_source(const struct oriel_dev_window *w)
 /* The put has completed, its counter has not: packets of the HCA to itself take as long. */
 static void drain_ends_a_counter(const struct oriel_dev_window *w)
 {
+	struct oriel_dev_ticket ticket = {0, 0, 0};
 	uint64_t value = 0;
-	int64_t ticket;
 
-	ticket = oriel_dev_put_counter(w, oriel_dev_thread(), 1, 0, NULL, 0, 0);
-	check(oriel_dev_wait_local(w, oriel_dev_thread(), 1, ticket, 0) == ORIEL_OK, "put_counter");
+	check(oriel_dev_put_counter(w, oriel_dev_thread(), 1, 0, NULL, 0, 0, &ticket) == ORIEL_OK &&
+		      oriel_dev_wait_local(w, oriel_dev_thread(), ticket, 0) == ORIEL_OK,
+	      "put_counter");
 	check(oriel_dev_read_counter(w, 1, 0, &value) == ORIEL_OK && !value,
 	      "the counter comes too early for this test");
 	__atomic_store_n(&is_posted, true, __ATOMIC_RELEASE);

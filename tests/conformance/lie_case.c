@@ -28,7 +28,7 @@ CASE void missing_bytes_are_reported(struct rank *r)
 	RANK_ARRAY(r, char, block, 64);
 
 	group_fill(r->group, block, 64, r->rank);
-	CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, rank_next(r), 0, block, 63));
+	CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, rank_next(r), 0, block, 63, NULL));
 	rank_flush_barrier(r);
 	CHECK_EQ(r, wrong(r->base, 63, rank_prev(r)), 0);
 	CHECK_EQ(r, wrong(r->base, 64, rank_prev(r)), 0);

@@ -111,16 +111,16 @@ CASE void invalid_offsets_are_rejected(struct rank *r)
 CASE void puts_reach_exactly_the_mapped_ranks(struct rank *r)
 {
 	RANK_ARRAY(r, uint64_t, word, 1);
+	enum oriel_status status;
 	unsigned peer;
-	int64_t ticket;
 
 	word[0] = 1;
 	for (peer = 0; peer < r->size; peer++) {
-		ticket = oriel_dev_put_ll128(&r->dev, r->group, peer, offset_of(r->rank, 0), word,
+		status = oriel_dev_put_ll128(&r->dev, r->group, peer, offset_of(r->rank, 0), word,
 					     8, 1);
-		CHECK_EQ(r, ticket >= 0, rank_is_mapped(r, r->rank, peer));
-		CHECK_EQ(r, ticket >= 0, oriel_dev_has_ll128(&r->dev, peer));
-		CHECK(r, ticket >= 0 || ticket == ORIEL_ERR_NO_PATH);
+		CHECK_EQ(r, status == ORIEL_OK, rank_is_mapped(r, r->rank, peer));
+		CHECK_EQ(r, status == ORIEL_OK, oriel_dev_has_ll128(&r->dev, peer));
+		CHECK(r, status == ORIEL_OK || status == ORIEL_ERR_NO_PATH);
 	}
 	CHECK(r, !oriel_dev_has_ll128(&r->dev, r->size));
 }

@@ -12,22 +12,21 @@
 CASE void signal_publishes_the_put(struct rank *r)
 {
 	RANK_ARRAY(r, char, message, MESSAGE);
-	int64_t ticket;
+	struct oriel_dev_ticket ticket = {0, 0, 0};
 	uint64_t i;
 
 	for (i = 1; i <= ROUNDS; i++) {
 		group_fill(r->group, message, MESSAGE, i + r->rank);
-		ticket = oriel_dev_put_signal(&r->dev, r->group, rank_next(r), i % 8, message,
-					      MESSAGE, 0, 1);
-		CHECK_POSTED(r, ticket);
+		CHECK_OK(r, oriel_dev_put_signal(&r->dev, r->group, rank_next(r), i % 8, message,
+						 MESSAGE, 0, 1, &ticket));
 		CHECK_OK(r, oriel_dev_wait_signal_next(&r->dev, r->group, rank_prev(r), 0, 1,
 						       LONG_NS));
 		CHECK_EQ(r, wrong(r->base + i % 8, MESSAGE, i + rank_prev(r)), 0);
 		CHECK_POSTED(r, oriel_dev_signal(&r->dev, r->group, rank_prev(r), 1,
-						 ORIEL_SIGNAL_ADD, 1));
+						 ORIEL_SIGNAL_ADD, 1, NULL));
 		CHECK_OK(r, oriel_dev_wait_signal_next(&r->dev, r->group, rank_next(r), 1, 1,
 						       LONG_NS));
-		CHECK_OK(r, oriel_dev_wait_local(&r->dev, r->group, rank_next(r), ticket, LONG_NS));
+		CHECK_OK(r, oriel_dev_wait_local(&r->dev, r->group, ticket, LONG_NS));
 	}
 }
 
@@ -39,10 +38,11 @@ CASE void signal_publishes_all_earlier_puts(struct rank *r)
 
 	for (i = 1; i <= ROUNDS; i++) {
 		source[0] = i;
-		CHECK_POSTED(r, ALONE(r, oriel_dev_put_value(&r->dev, rank_next(r), 0, i)));
-		CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, rank_next(r), 4096, source, 8));
+		CHECK_POSTED(r, ALONE(r, oriel_dev_put_value(&r->dev, rank_next(r), 0, i, NULL)));
+		CHECK_POSTED(r,
+			     oriel_dev_put(&r->dev, r->group, rank_next(r), 4096, source, 8, NULL));
 		CHECK_POSTED(r, oriel_dev_signal(&r->dev, r->group, rank_next(r), 2,
-						 ORIEL_SIGNAL_SET, i));
+						 ORIEL_SIGNAL_SET, i, NULL));
 		CHECK_OK(r, oriel_dev_wait_signal(&r->dev, r->group, 2, ORIEL_GE, i, LONG_NS));
 		CHECK_EQ(r, oriel_dev_load_relaxed(&words[0]), i);
 		CHECK_EQ(r, words[512], i);
@@ -65,9 +65,9 @@ CASE void barrier_publishes_the_puts_of_all(struct rank *r)
 
 		group_fill(r->group, message, SMALL, i + r->rank);
 		for (peer = 0; peer < r->size; peer++)
-			CHECK_POSTED(r,
-				     oriel_dev_put(&r->dev, r->group, peer,
-						   half + r->rank * (size_t)SMALL, message, SMALL));
+			CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, peer,
+						      half + r->rank * (size_t)SMALL, message,
+						      SMALL, NULL));
 		CHECK_OK(r, oriel_dev_barrier(&r->dev, r->group, 1, LONG_NS));
 		for (peer = 0; peer < r->size; peer++)
 			CHECK_EQ(r, wrong(r->base + half + peer * (size_t)SMALL, SMALL, i + peer),
@@ -93,12 +93,14 @@ CASE void flush_makes_puts_visible_to_third_ranks(struct rank *r)
 	for (i = 1; i <= ROUNDS; i++) {
 		if (r->rank == 0) {
 			source[0] = i;
-			CHECK_POSTED(r, oriel_dev_put(w, r->group, 2, 0, source, 8));
+			CHECK_POSTED(r, oriel_dev_put(w, r->group, 2, 0, source, 8, NULL));
 			CHECK_OK(r, oriel_dev_flush(w, r->group, LONG_NS));
-			CHECK_POSTED(r, oriel_dev_signal(w, r->group, 1, 0, ORIEL_SIGNAL_ADD, 1));
+			CHECK_POSTED(r, oriel_dev_signal(w, r->group, 1, 0, ORIEL_SIGNAL_ADD, 1,
+							 NULL));
 		} else if (r->rank == 1) {
 			CHECK_OK(r, oriel_dev_wait_signal_next(w, r->group, 0, 0, 1, LONG_NS));
-			CHECK_POSTED(r, oriel_dev_signal(w, r->group, 2, 0, ORIEL_SIGNAL_ADD, 1));
+			CHECK_POSTED(r, oriel_dev_signal(w, r->group, 2, 0, ORIEL_SIGNAL_ADD, 1,
+							 NULL));
 		} else if (r->rank == 2) {
 			CHECK_OK(r, oriel_dev_wait_signal_next(w, r->group, 1, 0, 1, LONG_NS));
 			CHECK_EQ(r, *(uint64_t *)(void *)r->base, i);
@@ -128,11 +130,11 @@ CASE void store_and_look(struct rank *r, unsigned partner, unsigned char *seen, 
 			CHECK_OK(r, ori_dev_wait_led(&r->dev, r->group, &aim, LONG_NS));
 		for (k = 0; k < (r->rank & 1 ? i : i / 8) % 8; k++)
 			oriel_dev_relax();
-		CHECK_POSTED(r, ALONE(r, oriel_dev_put_value(&r->dev, partner, 8 * i, 1)));
+		CHECK_POSTED(r, ALONE(r, oriel_dev_put_value(&r->dev, partner, 8 * i, 1, NULL)));
 		CHECK_OK(r, oriel_dev_flush(&r->dev, r->group, LONG_NS));
 		seen[i] = (unsigned char)SHARED(r, oriel_dev_load_relaxed(&words[i]));
 	}
-	CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, partner, 8 * STORES, seen, rounds));
+	CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, partner, 8 * STORES, seen, rounds, NULL));
 }
 
 CASE void flush_forbids_store_buffering(struct rank *r)
@@ -221,7 +223,7 @@ CASE void delay_puts_to_rank_0(struct rank *r, enum scheme scheme)
 		if (peer != r->rank)
 			deliver(r, scheme, peer, 1);
 	CHECK_OK(r, oriel_dev_wait_signal_from(w, r->group, 0, RELEASE, ORIEL_EQ, 1, LONG_NS));
-	CHECK_POSTED(r, oriel_dev_put(w, r->group, 0, DATA, one, 8));
+	CHECK_POSTED(r, oriel_dev_put(w, r->group, 0, DATA, one, 8, NULL));
 	deliver(r, scheme, 0, 1);
 	CHECK_OK(r, await(r, scheme, LONG_NS));
 	CHECK_OK(r, oriel_dev_drain(w, r->group, LONG_NS));
@@ -235,8 +237,8 @@ CASE void run_ahead(struct rank *r, enum scheme scheme)
 	CHECK_OK(r, await(r, scheme, LONG_NS));
 	CHECK_OK(r, arrive(r, scheme));
 	if (r->rank == 1)
-		CHECK_POSTED(r,
-			     oriel_dev_signal(&r->dev, r->group, 0, ROUND_2, ORIEL_SIGNAL_ADD, 1));
+		CHECK_POSTED(r, oriel_dev_signal(&r->dev, r->group, 0, ROUND_2, ORIEL_SIGNAL_ADD, 1,
+						 NULL));
 }
 
 CASE void run_delayed_third(struct rank *r, enum scheme scheme)
@@ -256,7 +258,8 @@ CASE void run_delayed_third(struct rank *r, enum scheme scheme)
 		CHECK_STATUS(r, await(r, scheme, scheme == FULL ? MOMENT_NS : LONG_NS),
 			     scheme == FULL ? ORIEL_ERR_TIMEOUT : ORIEL_OK);
 		CHECK_EQ(r, oriel_dev_load_relaxed(data), 0);
-		CHECK_POSTED(r, oriel_dev_signal(w, r->group, 2, RELEASE, ORIEL_SIGNAL_ADD, 1));
+		CHECK_POSTED(r,
+			     oriel_dev_signal(w, r->group, 2, RELEASE, ORIEL_SIGNAL_ADD, 1, NULL));
 		if (scheme == FULL) {
 			CHECK_OK(r, await(r, scheme, LONG_NS));
 			CHECK_EQ(r, *data, 1);

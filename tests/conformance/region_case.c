@@ -391,13 +391,13 @@ static void check_published(struct rank *r, uint32_t number, const char *mine, s
 	CHECK_OK(r, oriel_comm_device(r->comm, &dev));
 	fill(block, next, r->rank + seed);
 	CHECK_POSTED(r, oriel_dev_put_signal(&dev, oriel_dev_thread(), rank_next(r),
-					     oriel_at(number, 0), block, next, 0, 1));
+					     oriel_at(number, 0), block, next, 0, 1, NULL));
 	CHECK_OK(r,
 		 oriel_dev_wait_signal_next(&dev, oriel_dev_thread(), rank_prev(r), 0, 1, LONG_NS));
 	CHECK_EQ(r, wrong(mine, length, rank_prev(r) + seed), 0);
 	CHECK_STATUS(r,
 		     oriel_dev_put(&dev, oriel_dev_thread(), rank_next(r), oriel_at(number, 1),
-				   block, next),
+				   block, next, NULL),
 		     ORIEL_ERR_RANGE);
 	check_fault(r, ORIEL_ERR_RANGE, "put: the end, byte");
 	CHECK_OK(r, oriel_dev_drain(&dev, oriel_dev_thread(), LONG_NS));
@@ -430,7 +430,7 @@ static void published_regions_come_and_go(struct rank *r)
 	CHECK_QUIET(r, oriel_region_unregister(regions[0]));
 	CHECK_STATUS(r,
 		     oriel_dev_put(&dev, oriel_dev_thread(), rank_next(r), oriel_at(1, 0), memory,
-				   1),
+				   1, NULL),
 		     ORIEL_ERR_STATE);
 	check_fault(r, ORIEL_ERR_STATE, "put: buffer 1 of rank");
 	CHECK_OK(r, oriel_comm_barrier(r->comm));

@@ -32,7 +32,7 @@ CASE void put_signal_in_rounds(struct rank *r)
 
 	group_fill(r->group, block, length_of(r->round), seed_of(r->rank, r->round));
 	CHECK_POSTED(r, oriel_dev_put_signal(w, r->group, rank_next(r), r->round % 8, block,
-					     length_of(r->round), ID, 1));
+					     length_of(r->round), ID, 1, NULL));
 	CHECK_OK(r, oriel_dev_wait_signal_next(w, r->group, rank_prev(r), ID, 1, LONG_NS));
 	CHECK_EQ(r,
 		 wrong(r->base + r->round % 8, length_of(r->round),
@@ -50,11 +50,12 @@ CASE void signals_in_rounds(struct rank *r)
 
 	CHECK_POSTED(r, oriel_dev_signal_all(w, r->group, 1, ORIEL_SIGNAL_ADD, 1));
 	CHECK_OK(r, oriel_dev_wait_signal(w, r->group, 1, ORIEL_GE, r->round * others, LONG_NS));
-	CHECK_POSTED(r, oriel_dev_signal(w, r->group, rank_next(r), 2, ORIEL_SIGNAL_SET, r->round));
+	CHECK_POSTED(r, oriel_dev_signal(w, r->group, rank_next(r), 2, ORIEL_SIGNAL_SET, r->round,
+					 NULL));
 	CHECK_OK(r, oriel_dev_wait_signal_from(w, r->group, rank_prev(r), 2, ORIEL_GE, r->round,
 					       LONG_NS));
-	CHECK_POSTED(r,
-		     oriel_dev_signal_relaxed(w, r->group, rank_next(r), 3, ORIEL_SIGNAL_ADD, 2));
+	CHECK_POSTED(r, oriel_dev_signal_relaxed(w, r->group, rank_next(r), 3, ORIEL_SIGNAL_ADD, 2,
+						 NULL));
 	CHECK_OK(r, oriel_dev_wait_signal_relaxed(w, r->group, rank_prev(r), 3, ORIEL_GE,
 						  2 * r->round, LONG_NS));
 }
@@ -93,7 +94,7 @@ CASE void put_rounds(struct rank *r)
 
 	for (peer = 0; peer < r->size; peer++)
 		CHECK_POSTED(r, ALONE(r, oriel_dev_put_value(&r->dev, peer, 128 * (size_t)r->rank,
-							     r->round)));
+							     r->round, NULL)));
 }
 
 CASE void barriers_in_rounds(struct rank *r)
@@ -151,8 +152,8 @@ CASE void counters_in_rounds(struct rank *r)
 	RANK_ARRAY(r, char, block, 300);
 
 	group_fill(r->group, block, 300, r->round);
-	CHECK_POSTED(r, oriel_dev_put_counter(w, r->group, rank_next(r), 0, block, 300, 2));
-	CHECK_POSTED(r, oriel_dev_signal_counter(w, r->group, rank_next(r), 9, 1, 2));
+	CHECK_POSTED(r, oriel_dev_put_counter(w, r->group, rank_next(r), 0, block, 300, 2, NULL));
+	CHECK_POSTED(r, oriel_dev_signal_counter(w, r->group, rank_next(r), 9, 1, 2, NULL));
 	CHECK_OK(r, oriel_dev_wait_counter(w, r->group, rank_next(r), 2, ORIEL_EQ, 2 * r->round,
 					   LONG_NS));
 	CHECK_OK(r, oriel_dev_wait_signal_from(w, r->group, rank_prev(r), 9, ORIEL_GE, r->round,
@@ -164,14 +165,15 @@ CASE void local_completions_in_rounds(struct rank *r)
 	const struct oriel_dev_window *w = &r->dev;
 	RANK_ARRAY(r, char, block, 300);
 	RANK_ARRAY(r, char, got, 300);
-	int64_t ticket;
+	struct oriel_dev_ticket ticket = {0, 0, 0};
 
 	group_fill(r->group, block, length_of(r->round), seed_of(r->rank, r->round));
-	ticket = oriel_dev_put(w, r->group, rank_next(r), 1, block, length_of(r->round));
-	CHECK_POSTED(r, ticket);
-	CHECK_OK(r, oriel_dev_wait_local(w, r->group, rank_next(r), ticket, LONG_NS));
+	CHECK_OK(r,
+		 oriel_dev_put(w, r->group, rank_next(r), 1, block, length_of(r->round), &ticket));
+	CHECK_OK(r, oriel_dev_wait_local(w, r->group, ticket, LONG_NS));
 	CHECK_OK(r, oriel_dev_flush(w, r->group, LONG_NS));
-	CHECK_POSTED(r, oriel_dev_get(w, r->group, rank_next(r), 1, got, length_of(r->round)));
+	CHECK_POSTED(r,
+		     oriel_dev_get(w, r->group, rank_next(r), 1, got, length_of(r->round), NULL));
 	CHECK_OK(r, oriel_dev_drain(w, r->group, LONG_NS));
 	CHECK_EQ(r, wrong(got, length_of(r->round), seed_of(r->rank, r->round)), 0);
 }
@@ -276,7 +278,7 @@ CASE void streams_have_ids_of_their_own(struct rank *r)
 
 		group_fill(r->group, block, length_of(turn), seed_of(r->rank, seed));
 		CHECK_POSTED(r, oriel_dev_put_signal_counter(w, r->group, rank_next(r), at, block,
-							     length_of(turn), id, 1, id));
+							     length_of(turn), id, 1, id, NULL));
 		CHECK_OK(r, oriel_dev_wait_signal_next(w, r->group, rank_prev(r), id, 1, LONG_NS));
 		CHECK_EQ(r, wrong(r->base + at, length_of(turn), seed_of(rank_prev(r), seed)), 0);
 		CHECK_OK(r, oriel_dev_barrier(w, r->group, id, LONG_NS));
@@ -300,10 +302,10 @@ CASE void streams_share_ids(struct rank *r)
 
 	byte[0] = 1;
 	for (turn = 1; turn <= TURNS; turn++) {
-		CHECK_POSTED(r,
-			     oriel_dev_signal(w, r->group, rank_next(r), 20, ORIEL_SIGNAL_ADD, 1));
+		CHECK_POSTED(r, oriel_dev_signal(w, r->group, rank_next(r), 20, ORIEL_SIGNAL_ADD, 1,
+						 NULL));
 		CHECK_POSTED(r, oriel_dev_put_counter(w, r->group, rank_next(r), r->stream, byte, 1,
-						      5));
+						      5, NULL));
 		CHECK_OK(r, oriel_dev_wait_signal_from(w, r->group, rank_prev(r), 20, ORIEL_GE,
 						       turn, LONG_NS));
 	}

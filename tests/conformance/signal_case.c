@@ -37,9 +37,10 @@ CASE void add_increments_one_word(struct rank *r)
 
 	for (peer = 0; peer < r->size; peer++) {
 		id = (r->rank + peer) % r->dev.signals;
-		CHECK_POSTED(r, oriel_dev_signal(&r->dev, r->group, peer, id, ORIEL_SIGNAL_ADD, 1));
+		CHECK_POSTED(r, oriel_dev_signal(&r->dev, r->group, peer, id, ORIEL_SIGNAL_ADD, 1,
+						 NULL));
 		CHECK_POSTED(r, oriel_dev_signal(&r->dev, r->group, peer, id, ORIEL_SIGNAL_ADD,
-						 pair_value(r->rank, peer)));
+						 pair_value(r->rank, peer), NULL));
 	}
 	rank_flush_barrier(r);
 	for (peer = 0; peer < r->size; peer++)
@@ -53,9 +54,12 @@ CASE void add_increments_one_word(struct rank *r)
 /* SignalWithSet, WaitWithCmpEq. */
 CASE void set_replaces_earlier_values(struct rank *r)
 {
-	CHECK_POSTED(r, oriel_dev_signal(&r->dev, r->group, rank_next(r), 9, ORIEL_SIGNAL_ADD, 50));
-	CHECK_POSTED(r, oriel_dev_signal(&r->dev, r->group, rank_next(r), 9, ORIEL_SIGNAL_SET, 7));
-	CHECK_POSTED(r, oriel_dev_signal(&r->dev, r->group, rank_next(r), 9, ORIEL_SIGNAL_ADD, 1));
+	CHECK_POSTED(r, oriel_dev_signal(&r->dev, r->group, rank_next(r), 9, ORIEL_SIGNAL_ADD, 50,
+					 NULL));
+	CHECK_POSTED(r, oriel_dev_signal(&r->dev, r->group, rank_next(r), 9, ORIEL_SIGNAL_SET, 7,
+					 NULL));
+	CHECK_POSTED(r, oriel_dev_signal(&r->dev, r->group, rank_next(r), 9, ORIEL_SIGNAL_ADD, 1,
+					 NULL));
 	CHECK_OK(r, oriel_dev_wait_signal_from(&r->dev, r->group, rank_prev(r), 9, ORIEL_EQ, 8,
 					       LONG_NS));
 	rank_flush_barrier(r);
@@ -107,7 +111,7 @@ CASE void six_comparisons_are_unsigned(struct rank *r)
 
 	for (i = 0; i < EDGES; i++) {
 		CHECK_POSTED(r, oriel_dev_signal(&r->dev, r->group, rank_next(r), 1,
-						 ORIEL_SIGNAL_SET, edges[i]));
+						 ORIEL_SIGNAL_SET, edges[i], NULL));
 		rank_flush_barrier(r);
 		for (k = 0; k < EDGES; k++)
 			check_compares(r, edges[i], edges[k]);
@@ -123,11 +127,11 @@ CASE void waits_cross_every_edge(struct rank *r)
 
 	for (i = 2; i < EDGES - 2; i++) {
 		CHECK_POSTED(r, oriel_dev_signal(&r->dev, r->group, rank_next(r), 2,
-						 ORIEL_SIGNAL_SET, edges[i] - 3));
+						 ORIEL_SIGNAL_SET, edges[i] - 3, NULL));
 		rank_flush_barrier(r);
 		for (step = -2; step < 3; step++) {
 			CHECK_POSTED(r, oriel_dev_signal(&r->dev, r->group, rank_next(r), 2,
-							 ORIEL_SIGNAL_ADD, 1));
+							 ORIEL_SIGNAL_ADD, 1, NULL));
 			CHECK_OK(r, oriel_dev_wait_signal_from(&r->dev, r->group, rank_prev(r), 2,
 							       ORIEL_GE, edges[i] + (uint64_t)step,
 							       LONG_NS));
@@ -144,7 +148,7 @@ CASE void sum_is_over_all_sources(struct rank *r)
 
 	for (peer = 0; peer < r->size; peer++)
 		CHECK_POSTED(r, oriel_dev_signal(&r->dev, r->group, peer, 4, ORIEL_SIGNAL_ADD,
-						 r->rank + 1));
+						 r->rank + 1, NULL));
 	CHECK_OK(r, oriel_dev_wait_signal(&r->dev, r->group, 4, ORIEL_GE, expected, LONG_NS));
 	CHECK_OK(r, oriel_dev_read_signal(&r->dev, 4, &value));
 	CHECK_EQ(r, value, expected);
@@ -208,7 +212,7 @@ CASE void next_needs_no_reset_between_launches(struct rank *r)
 			     ORIEL_ERR_TIMEOUT);
 		rank_flush_barrier(r);
 		CHECK_POSTED(r, oriel_dev_signal(&w, r->group, rank_next(r), 1, ORIEL_SIGNAL_ADD,
-						 launch));
+						 launch, NULL));
 		CHECK_OK(r, oriel_dev_wait_signal_next(&w, r->group, rank_prev(r), 1, launch,
 						       LONG_NS));
 	}
@@ -224,7 +228,7 @@ CASE void next_counts_early_signals(struct rank *r)
 	rank_flush_barrier(r);
 	for (i = 0; i < 10; i++)
 		CHECK_POSTED(r, oriel_dev_signal(&r->dev, r->group, rank_next(r), 1,
-						 ORIEL_SIGNAL_ADD, 1));
+						 ORIEL_SIGNAL_ADD, 1, NULL));
 	CHECK_OK(r, oriel_dev_wait_signal_next(&r->dev, r->group, rank_prev(r), 1, 3, LONG_NS));
 	CHECK_OK(r, oriel_dev_wait_signal_next(&r->dev, r->group, rank_prev(r), 1, 7, LONG_NS));
 	CHECK_OK(r, oriel_dev_wait_signal_next(&r->dev, r->group, rank_prev(r), 1, 0, LONG_NS));
@@ -271,7 +275,7 @@ CASE void next_survives_wrap_around(struct rank *r)
 			     ORIEL_ERR_TIMEOUT);
 		rank_flush_barrier(r);
 		CHECK_POSTED(r, oriel_dev_signal(&r->dev, r->group, rank_next(r), 3,
-						 ORIEL_SIGNAL_ADD, quarter));
+						 ORIEL_SIGNAL_ADD, quarter, NULL));
 		CHECK_OK(r, oriel_dev_wait_signal_next(&r->dev, r->group, rank_prev(r), 3, quarter,
 						       LONG_NS));
 	}
@@ -284,9 +288,9 @@ CASE void reset_clears_the_word_and_its_base(struct rank *r)
 
 	for (phase = 0; phase < 3; phase++) {
 		CHECK_POSTED(r, oriel_dev_signal(&r->dev, r->group, rank_next(r), 1,
-						 ORIEL_SIGNAL_ADD, 4));
+						 ORIEL_SIGNAL_ADD, 4, NULL));
 		CHECK_POSTED(r, oriel_dev_signal(&r->dev, r->group, rank_next(r), 2,
-						 ORIEL_SIGNAL_ADD, 4));
+						 ORIEL_SIGNAL_ADD, 4, NULL));
 		CHECK_OK(r, oriel_dev_wait_signal_next(&r->dev, r->group, rank_prev(r), 1, 4,
 						       LONG_NS));
 		CHECK_OK(r, oriel_dev_wait_signal_from(&r->dev, r->group, rank_prev(r), 2, ORIEL_EQ,
@@ -309,8 +313,9 @@ CASE void signal_often(struct rank *r, unsigned index, void *context)
 
 	(void)context;
 	for (i = 0; i < RAISES; i++)
-		CHECK_POSTED(r, oriel_dev_signal(&r->dev, g, rank_next(r),
-						 index % 2 ? 20 + index : 20, ORIEL_SIGNAL_ADD, 1));
+		CHECK_POSTED(r,
+			     oriel_dev_signal(&r->dev, g, rank_next(r), index % 2 ? 20 + index : 20,
+					      ORIEL_SIGNAL_ADD, 1, NULL));
 }
 
 /* ConcurrentSignalSlots, ConcurrentSignalStressExtended. */
@@ -336,7 +341,7 @@ CASE void signals_outnumber_16_bits(struct rank *r)
 
 	for (i = 0; i < MANY; i++)
 		CHECK_POSTED(r, oriel_dev_signal(&r->dev, r->group, rank_next(r), 3,
-						 ORIEL_SIGNAL_ADD, i));
+						 ORIEL_SIGNAL_ADD, i, NULL));
 	CHECK_OK(r, oriel_dev_wait_signal_from(&r->dev, r->group, rank_prev(r), 3, ORIEL_GE,
 					       MANY * (MANY - 1ull) / 2, LONG_NS));
 	rank_flush_barrier(r);
@@ -351,11 +356,11 @@ CASE void slot_ping_pong(struct rank *r, unsigned index, void *context)
 	(void)context;
 	for (i = 1; i <= 100; i++) {
 		CHECK_POSTED(r, oriel_dev_signal(&r->dev, g, rank_next(r), index, ORIEL_SIGNAL_ADD,
-						 1));
+						 1, NULL));
 		CHECK_OK(r, oriel_dev_wait_signal_from(&r->dev, g, rank_prev(r), index, ORIEL_GE, i,
 						       LONG_NS));
 		CHECK_POSTED(r, oriel_dev_put_signal(&r->dev, g, rank_prev(r), r->length, NULL, 0,
-						     8 + index, 1));
+						     8 + index, 1, NULL));
 		CHECK_OK(r, oriel_dev_wait_signal_next(&r->dev, g, rank_next(r), 8 + index, 1,
 						       LONG_NS));
 	}

@@ -306,7 +306,7 @@ CASE void wait_for_the_abort(struct rank *r, unsigned index, void *context)
 			rank_abort(r);
 		return;
 	}
-	CHECK_POSTED(r, oriel_dev_signal(w, r->group, 0, 0, ORIEL_SIGNAL_ADD, 1));
+	CHECK_POSTED(r, oriel_dev_signal(w, r->group, 0, 0, ORIEL_SIGNAL_ADD, 1, NULL));
 	if (index < WAITS)
 		CHECK_STATUS(r,
 			     wait_until_timeout(r, w, (int)index, rank_next(r),
@@ -332,7 +332,8 @@ CASE void team_waits_in_vain(struct rank *r, struct oriel_dev_group g, void *con
 	(void)context;
 	/* Some threads of the team may see the abort later than its leader; all get the status. */
 	if (g.rank == 0)
-		CHECK_POSTED(r, oriel_dev_signal(w, oriel_dev_thread(), 0, 0, ORIEL_SIGNAL_ADD, 1));
+		CHECK_POSTED(r, oriel_dev_signal(w, oriel_dev_thread(), 0, 0, ORIEL_SIGNAL_ADD, 1,
+						 NULL));
 	if (g.rank == g.size - 1 && r->rank == 0) {
 		CHECK_OK(r, oriel_dev_wait_signal(w, oriel_dev_thread(), 0, ORIEL_EQ, r->size,
 						  LONG_NS));
@@ -441,12 +442,13 @@ static void rejected_arguments_have_texts(struct rank *r)
 	struct oriel_dev_fault fault;
 	char text[80];
 
-	CHECK_STATUS(r, oriel_dev_put(&r->dev, r->group, r->size, 0, text, 8), ORIEL_ERR_RANGE);
+	CHECK_STATUS(r, oriel_dev_put(&r->dev, r->group, r->size, 0, text, 8, NULL),
+		     ORIEL_ERR_RANGE);
 	snprintf(text, sizeof(text), "put: rank %u of %u", r->size, r->size);
 	CHECK_LAST(r, text);
 	CHECK_STATUS(r, oriel_window_get(r->window, 0, (uint64_t)-8, text, 8), ORIEL_ERR_RANGE);
 	CHECK_LAST(r, "get: offset -8 of rank 0 is negative");
-	CHECK_STATUS(r, oriel_dev_get(&r->dev, r->group, 0, oriel_at(9, 16), text, 8),
+	CHECK_STATUS(r, oriel_dev_get(&r->dev, r->group, 0, oriel_at(9, 16), text, 8, NULL),
 		     ORIEL_ERR_RANGE);
 	CHECK_LAST(r, "get: offset 0x9000000000010 of rank 0 is in buffer 9 (oriel_at()), the "
 		      "window has 8");

@@ -44,7 +44,8 @@ CASE void team_put_signal(struct rank *r, struct oriel_dev_group g, void *contex
 {
 	const struct shared *s = (const struct shared *)context;
 
-	CHECK_POSTED(r, oriel_dev_put_signal(&r->dev, g, rank_next(r), 5, s->block, BLOCK, 1, 1));
+	CHECK_POSTED(r, oriel_dev_put_signal(&r->dev, g, rank_next(r), 5, s->block, BLOCK, 1, 1,
+					     NULL));
 	CHECK_OK(r, oriel_dev_wait_signal_next(&r->dev, g, rank_prev(r), 1, 1, LONG_NS));
 	CHECK_EQ(r, wrong(r->base + 5, BLOCK, 50 * rank_prev(r) + s->round), 0);
 	/* No rank may put the next round while a thread still reads. */
@@ -65,13 +66,12 @@ CASE void put_signal_arrives_once_and_last(struct rank *r)
 CASE void team_put_get(struct rank *r, struct oriel_dev_group g, void *context)
 {
 	const struct shared *s = (const struct shared *)context;
-	int64_t ticket;
+	struct oriel_dev_ticket ticket = {0, 0, 0};
 
-	ticket = oriel_dev_put(&r->dev, g, rank_next(r), 3, s->block, BLOCK);
-	CHECK_POSTED(r, ticket);
-	CHECK_OK(r, oriel_dev_wait_local(&r->dev, g, rank_next(r), ticket, LONG_NS));
+	CHECK_OK(r, oriel_dev_put(&r->dev, g, rank_next(r), 3, s->block, BLOCK, &ticket));
+	CHECK_OK(r, oriel_dev_wait_local(&r->dev, g, ticket, LONG_NS));
 	CHECK_OK(r, oriel_dev_flush(&r->dev, g, LONG_NS));
-	CHECK_POSTED(r, oriel_dev_get(&r->dev, g, rank_next(r), 3, s->got, BLOCK));
+	CHECK_POSTED(r, oriel_dev_get(&r->dev, g, rank_next(r), 3, s->got, BLOCK, NULL));
 	CHECK_OK(r, oriel_dev_drain(&r->dev, g, LONG_NS));
 	CHECK_EQ(r, wrong(s->got, BLOCK, 50 * r->rank + s->round), 0);
 }
@@ -92,9 +92,9 @@ CASE void team_barrier(struct rank *r, struct oriel_dev_group g, void *context)
 		uint64_t value = s->round * 100 + i;
 
 		for (peer = 0; peer < r->size; peer++)
-			CHECK_POSTED(r,
-				     oriel_dev_put_value(&r->dev, peer,
-							 8 * (size_t)(r->rank * 64 + mine), value));
+			CHECK_POSTED(r, oriel_dev_put_value(&r->dev, peer,
+							    8 * (size_t)(r->rank * 64 + mine),
+							    value, NULL));
 		CHECK_OK(r, i % 2 ? oriel_dev_barrier(&r->dev, g, 2, LONG_NS)
 				  : oriel_dev_barrier_arrive(&r->dev, g, 3));
 		if (i % 2 == 0)
@@ -119,7 +119,7 @@ CASE void team_barrier_peer(struct rank *r, struct oriel_dev_group g, void *cont
 
 	if (partner >= r->size)
 		return;
-	CHECK_POSTED(r, oriel_dev_put(&r->dev, g, partner, 0, s->block, BLOCK));
+	CHECK_POSTED(r, oriel_dev_put(&r->dev, g, partner, 0, s->block, BLOCK, NULL));
 	CHECK_OK(r, oriel_dev_barrier_peer(&r->dev, g, partner, 1, LONG_NS));
 	CHECK_EQ(r, wrong(r->base, BLOCK, 50 * partner + s->round), 0);
 	CHECK_OK(r, oriel_dev_drain(&r->dev, g, LONG_NS));
@@ -154,13 +154,13 @@ CASE void team_is_late(struct rank *r, struct oriel_dev_group g, int form, uint6
 	if (r->rank == 0) {
 		CHECK_OK(r, oriel_dev_wait_signal_next_all(&r->dev, g, LATE_SIGNAL, 1, LONG_NS));
 		for (peer = 1; peer < r->size && oriel_dev_is_leader(g); peer++)
-			CHECK_POSTED(r, oriel_dev_put_value(&r->dev, peer, 8 * form, value));
+			CHECK_POSTED(r, oriel_dev_put_value(&r->dev, peer, 8 * form, value, NULL));
 		CHECK_OK(r, team_meet(r, g, form, LONG_NS));
 		return;
 	}
 	CHECK_STATUS(r, team_meet(r, g, form, MOMENT_NS), ORIEL_ERR_TIMEOUT);
 	CHECK_STATUS(r, team_meet(r, g, form, MOMENT_NS), ORIEL_ERR_TIMEOUT);
-	CHECK_POSTED(r, oriel_dev_signal(&r->dev, g, 0, LATE_SIGNAL, ORIEL_SIGNAL_ADD, 1));
+	CHECK_POSTED(r, oriel_dev_signal(&r->dev, g, 0, LATE_SIGNAL, ORIEL_SIGNAL_ADD, 1, NULL));
 	do
 		status = team_meet(r, g, form, MOMENT_NS);
 	while (status == ORIEL_ERR_TIMEOUT && ++tries < LATE_TRIES);
@@ -193,13 +193,13 @@ CASE void team_signals(struct rank *r, struct oriel_dev_group g, void *context)
 
 	CHECK_POSTED(r, oriel_dev_signal_all(w, g, 10, ORIEL_SIGNAL_ADD, 1));
 	CHECK_OK(r, oriel_dev_wait_signal(w, g, 10, ORIEL_GE, s->round * others, LONG_NS));
-	CHECK_POSTED(r, oriel_dev_signal(w, g, rank_next(r), 11, ORIEL_SIGNAL_ADD, 1));
+	CHECK_POSTED(r, oriel_dev_signal(w, g, rank_next(r), 11, ORIEL_SIGNAL_ADD, 1, NULL));
 	CHECK_OK(r,
 		 oriel_dev_wait_signal_from(w, g, rank_prev(r), 11, ORIEL_GE, s->round, LONG_NS));
-	CHECK_POSTED(r, oriel_dev_signal_counter(w, g, rank_next(r), 12, 1, 0));
-	CHECK_POSTED(r, oriel_dev_put_counter(w, g, rank_next(r), 0, s->block, BLOCK, 0));
+	CHECK_POSTED(r, oriel_dev_signal_counter(w, g, rank_next(r), 12, 1, 0, NULL));
+	CHECK_POSTED(r, oriel_dev_put_counter(w, g, rank_next(r), 0, s->block, BLOCK, 0, NULL));
 	CHECK_POSTED(r, oriel_dev_put_signal_counter(w, g, rank_next(r), 0, s->block, BLOCK, 12, 1,
-						     0));
+						     0, NULL));
 	CHECK_OK(r, oriel_dev_wait_counter(w, g, rank_next(r), 0, ORIEL_EQ, 3 * s->round, LONG_NS));
 }
 
@@ -254,8 +254,10 @@ CASE void team_failures(struct rank *r, struct oriel_dev_group g, void *context)
 		     ORIEL_ERR_TIMEOUT);
 	CHECK_STATUS(r, oriel_dev_wait_counter(w, g, rank_prev(r), 5, ORIEL_NE, 0, MOMENT_NS),
 		     ORIEL_ERR_TIMEOUT);
-	CHECK_STATUS(r, oriel_dev_put(w, g, r->size, 0, s->block, BLOCK), ORIEL_ERR_RANGE);
-	CHECK_STATUS(r, oriel_dev_put(w, g, rank_next(r), r->length - BLOCK + 1, s->block, BLOCK),
+	CHECK_STATUS(r, oriel_dev_put(w, g, r->size, 0, s->block, BLOCK, NULL), ORIEL_ERR_RANGE);
+	CHECK_STATUS(r,
+		     oriel_dev_put(w, g, rank_next(r), r->length - BLOCK + 1, s->block, BLOCK,
+				   NULL),
 		     ORIEL_ERR_RANGE);
 	CHECK_STATUS(r, oriel_dev_barrier(w, g, w->barriers, LONG_NS), ORIEL_ERR_RANGE);
 	CHECK_STATUS(r, oriel_dev_send(w, g, r->rank, 0, s->block, BLOCK, LONG_NS),

@@ -66,8 +66,9 @@ static void counts_match_the_attributes(struct rank *r)
 						 .channel_bytes = 4096};
 		struct oriel_window *window = open_window(r, &attr, &w);
 
-		CHECK_POSTED(r, oriel_dev_put_signal_counter(&w, r->group, rank_next(r), 0, &i, 8,
-							     w.signals - 1, 1, w.counters - 1));
+		CHECK_POSTED(r,
+			     oriel_dev_put_signal_counter(&w, r->group, rank_next(r), 0, &i, 8,
+							  w.signals - 1, 1, w.counters - 1, NULL));
 		CHECK_OK(r, oriel_dev_wait_signal_from(&w, r->group, rank_prev(r), w.signals - 1,
 						       ORIEL_EQ, 1, LONG_NS));
 		CHECK_OK(r, oriel_dev_wait_counter(&w, r->group, rank_next(r), w.counters - 1,
@@ -92,15 +93,17 @@ static void a_window_may_have_zero_of_everything(struct rank *r)
 	if (!window)
 		return;
 	CHECK_EQ(r, w.signals + w.barriers + w.counters + w.channels, 0);
-	CHECK_STATUS(r, oriel_dev_signal(&w, r->group, 0, 0, ORIEL_SIGNAL_ADD, 1), ORIEL_ERR_RANGE);
+	CHECK_STATUS(r, oriel_dev_signal(&w, r->group, 0, 0, ORIEL_SIGNAL_ADD, 1, NULL),
+		     ORIEL_ERR_RANGE);
 	CHECK_STATUS(r, oriel_dev_barrier(&w, r->group, 0, LONG_NS), ORIEL_ERR_RANGE);
-	CHECK_STATUS(r, oriel_dev_put_counter(&w, r->group, 0, 0, NULL, 0, 0), ORIEL_ERR_RANGE);
+	CHECK_STATUS(r, oriel_dev_put_counter(&w, r->group, 0, 0, NULL, 0, 0, NULL),
+		     ORIEL_ERR_RANGE);
 	CHECK_STATUS(r, oriel_dev_send(&w, r->group, rank_next(r), 0, NULL, 0, LONG_NS),
 		     ORIEL_ERR_RANGE);
 	if (r->size > 1)
 		CHECK_LAST(r, "the window has no channels");
-	CHECK_STATUS(r, oriel_dev_put(&w, r->group, 0, 0, "", 1), ORIEL_ERR_RANGE);
-	CHECK_POSTED(r, oriel_dev_put(&w, r->group, 0, 0, NULL, 0));
+	CHECK_STATUS(r, oriel_dev_put(&w, r->group, 0, 0, "", 1, NULL), ORIEL_ERR_RANGE);
+	CHECK_POSTED(r, oriel_dev_put(&w, r->group, 0, 0, NULL, 0, NULL));
 	oriel_window_destroy(window);
 }
 
@@ -190,8 +193,10 @@ static void lengths_may_differ(struct rank *r)
 	for (peer = 0; peer < r->size; peer++) {
 		CHECK_OK(r, oriel_window_peer_length(window, peer, 0, &length));
 		CHECK_EQ(r, length, 64 * (peer + 1));
-		CHECK_POSTED(r, oriel_dev_put(&w, r->group, peer, length - 1 - r->rank, "x", 1));
-		CHECK_STATUS(r, oriel_dev_put(&w, r->group, peer, length, "x", 1), ORIEL_ERR_RANGE);
+		CHECK_POSTED(r,
+			     oriel_dev_put(&w, r->group, peer, length - 1 - r->rank, "x", 1, NULL));
+		CHECK_STATUS(r, oriel_dev_put(&w, r->group, peer, length, "x", 1, NULL),
+			     ORIEL_ERR_RANGE);
 	}
 	CHECK_STATUS(r, oriel_window_peer_length(window, r->size, 0, &length), ORIEL_ERR_RANGE);
 	CHECK_STATUS(r, oriel_window_peer_length(window, 0, 1, &length), ORIEL_ERR_RANGE);
@@ -216,7 +221,7 @@ static void a_buffer_given_at_creation_is_buffer_0(struct rank *r)
 	CHECK(r, at == memory + skew && length == 1000);
 	fill(block, sizeof(block), r->rank);
 	CHECK_POSTED(r, oriel_dev_put_signal(&w, r->group, rank_next(r), 0, block, sizeof(block), 0,
-					     1));
+					     1, NULL));
 	CHECK_OK(r, oriel_dev_wait_signal(&w, r->group, 0, ORIEL_EQ, 1, LONG_NS));
 	CHECK_OK(r, oriel_dev_drain(&w, r->group, LONG_NS));
 	CHECK_EQ(r, wrong(memory + skew, sizeof(block), rank_prev(r)), 0);
@@ -247,7 +252,8 @@ static void several_buffers_are_shared_later(struct rank *r)
 		size_t length = shared_length(r->rank, i);
 
 		CHECK_STATUS(r,
-			     oriel_dev_put(&before, r->group, rank_next(r), oriel_at(i, 0), "", 1),
+			     oriel_dev_put(&before, r->group, rank_next(r), oriel_at(i, 0), "", 1,
+					   NULL),
 			     ORIEL_ERR_STATE);
 		CHECK_OK(r, oriel_comm_barrier(r->comm));
 		number = 0;
@@ -267,7 +273,7 @@ static void several_buffers_are_shared_later(struct rank *r)
 			if (part)
 				CHECK_POSTED(r, oriel_dev_put(&before, r->group, peer,
 							      oriel_at(i, r->rank * part), block,
-							      part));
+							      part, NULL));
 			CHECK_OK(r, oriel_dev_drain(&r->dev, r->group, LONG_NS));
 		}
 	}
@@ -298,11 +304,11 @@ static void a_shared_buffer_may_be_freed(struct rank *r)
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
 	fill(block, sizeof(block), r->rank);
 	CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, rank_next(r), oriel_at(number, 0), block,
-				      sizeof(block)));
+				      sizeof(block), NULL));
 	rank_flush_barrier(r);
 	CHECK_EQ(r, wrong(memory + 5000, sizeof(block), rank_prev(r)), 0);
 	CHECK_POSTED(r, oriel_dev_get(&r->dev, r->group, rank_next(r), oriel_at(number, 0), got,
-				      sizeof(got)));
+				      sizeof(got), NULL));
 	CHECK_OK(r, oriel_dev_drain(&r->dev, r->group, LONG_NS));
 	CHECK_EQ(r, wrong(got, sizeof(got), r->rank), 0);
 }
@@ -335,15 +341,16 @@ static void a_region_is_a_buffer_by_its_table(struct rank *r)
 	memset(table, 0, r->size * sizeof(*table));
 	fill(block, sizeof(block), r->rank);
 	CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, rank_next(r), oriel_at(number, 0), block,
-				      sizeof(block)));
+				      sizeof(block), NULL));
 	rank_flush_barrier(r);
 	CHECK_EQ(r, wrong(memory + 5000, sizeof(block), rank_prev(r)), 0);
 	CHECK_POSTED(r, oriel_dev_get(&r->dev, r->group, rank_next(r), oriel_at(number, 0), got,
-				      sizeof(got)));
+				      sizeof(got), NULL));
 	CHECK_OK(r, oriel_dev_drain(&r->dev, r->group, LONG_NS));
 	CHECK_EQ(r, wrong(got, sizeof(got), r->rank), 0);
 	/* Put from the region, which the HCA must know as this rank's own memory. */
-	CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, rank_prev(r), 0, memory + 5000, 500));
+	CHECK_POSTED(r,
+		     oriel_dev_put(&r->dev, r->group, rank_prev(r), 0, memory + 5000, 500, NULL));
 	rank_flush_barrier(r);
 	oriel_window_destroy(r->window);
 	r->window = NULL;
@@ -368,7 +375,7 @@ static void private_memory_is_shared_where_no_rank_maps_it(struct rank *r)
 	CHECK_STATUS(r, oriel_window_share(r->window, private + 7, 2000, &number), expected);
 	if (expected == ORIEL_OK) {
 		CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, rank_next(r),
-					      oriel_at(number, 1001), block, sizeof(block)));
+					      oriel_at(number, 1001), block, sizeof(block), NULL));
 		rank_flush_barrier(r);
 		CHECK_EQ(r, wrong(private + 7 + 1001, sizeof(block), rank_prev(r)), 0);
 		CHECK_EQ(r, not_all(private, 7 + 1001, 0), 0);
@@ -393,7 +400,7 @@ static void windows_are_independent(struct rank *r)
 	}
 	for (i = 0; i < 5; i++) {
 		CHECK_POSTED(r, oriel_dev_put_signal(&w[i], r->group, rank_next(r), 0, &i, 8, 0,
-						     i + 1));
+						     i + 1, NULL));
 		CHECK_OK(r, oriel_dev_barrier(&w[i], r->group, 0, LONG_NS));
 		CHECK_OK(r, oriel_dev_drain(&w[i], r->group, LONG_NS));
 	}
@@ -415,12 +422,13 @@ static int64_t count_once(struct rank *r, struct oriel_window *window,
 
 	switch (round % 4) {
 	case 0:
-		return oriel_dev_put_counter(w, r->group, peer, 0, &source, sizeof(source), 3);
+		return oriel_dev_put_counter(w, r->group, peer, 0, &source, sizeof(source), 3,
+					     NULL);
 	case 1:
-		return oriel_dev_signal_counter(w, r->group, peer, 0, 1, 3);
+		return oriel_dev_signal_counter(w, r->group, peer, 0, 1, 3, NULL);
 	case 2:
 		return oriel_dev_put_signal_counter(w, r->group, peer, 0, &source, sizeof(source),
-						    0, 1, 3);
+						    0, 1, 3, NULL);
 	}
 	return oriel_window_signal_counter(window, peer, 0, 1, 3);
 }
@@ -455,7 +463,7 @@ static void windows_come_and_go(struct rank *r)
 
 	for (i = 0; i < 25; i++) {
 		window = open_window(r, &small_window, &w);
-		CHECK_POSTED(r, oriel_dev_put(&w, r->group, rank_next(r), 0, &i, sizeof(i)));
+		CHECK_POSTED(r, oriel_dev_put(&w, r->group, rank_next(r), 0, &i, sizeof(i), NULL));
 		CHECK_OK(r, oriel_dev_barrier(&w, r->group, 0, LONG_NS));
 		CHECK_OK(r, oriel_dev_drain(&w, r->group, LONG_NS));
 		oriel_window_destroy(window);
@@ -468,7 +476,7 @@ static void put_often(struct rank *r, const struct oriel_dev_window *w)
 
 	for (i = 0; i < 500; i++)
 		for (peer = 0; peer < r->size; peer++)
-			CHECK_POSTED(r, oriel_dev_put(w, r->group, peer, 64 * i, w, 64));
+			CHECK_POSTED(r, oriel_dev_put(w, r->group, peer, 64 * i, w, 64, NULL));
 }
 
 /*
@@ -487,11 +495,12 @@ static void destroy_waits_for_the_last_put(struct rank *r)
 						  LONG_NS));
 		put_often(r, &w);
 		for (peer = 0; peer < r->size; peer++)
-			CHECK_POSTED(r, oriel_dev_put_value(&r->dev, peer, 0, 1));
+			CHECK_POSTED(r, oriel_dev_put_value(&r->dev, peer, 0, 1, NULL));
 		CHECK_OK(r, oriel_dev_flush(&r->dev, r->group, LONG_NS));
 		put_often(r, &w);
 	} else {
-		CHECK_POSTED(r, oriel_dev_signal(&r->dev, r->group, 0, 0, ORIEL_SIGNAL_ADD, 1));
+		CHECK_POSTED(r,
+			     oriel_dev_signal(&r->dev, r->group, 0, 0, ORIEL_SIGNAL_ADD, 1, NULL));
 	}
 	oriel_window_destroy(window);
 	CHECK_EQ(r, oriel_dev_load_acquire((void *)r->base), 1);

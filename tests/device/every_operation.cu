@@ -11,17 +11,18 @@ static __device__ int64_t use_data(const struct oriel_dev_window *w, struct orie
 	int64_t result = 0;
 	uint64_t old = 0;
 	uint32_t number = 0;
+	struct oriel_dev_ticket ticket = {0, 0, 0};
 
-	result |= oriel_dev_put(w, g, peer, 0, memory, 4096);
-	result |= oriel_dev_put_part(w, g, 1, 3, peer, 0, memory, 4096);
-	result |= oriel_dev_put_value(w, peer, 8, 1);
-	result |= oriel_dev_get(w, g, peer, oriel_at(1, 3), memory, 77);
+	result |= oriel_dev_put(w, g, peer, 0, memory, 4096, &ticket);
+	result |= oriel_dev_put_part(w, g, 1, 3, peer, 0, memory, 4096, NULL);
+	result |= oriel_dev_put_value(w, peer, 8, 1, NULL);
+	result |= oriel_dev_get(w, g, peer, oriel_at(1, 3), memory, 77, NULL);
 	result |= oriel_dev_fetch_add(w, peer, 16, 1, &old);
-	result |= oriel_dev_put_signal(w, g, peer, 0, memory, 100, 0, 1);
-	result |= oriel_dev_put_counter(w, g, peer, 0, memory, 100, 0);
-	result |= oriel_dev_put_signal_counter(w, g, peer, 0, memory, 100, 0, 1, 0);
-	result |= oriel_dev_signal_counter(w, g, peer, 0, 1, 0);
-	result |= oriel_dev_wait_local(w, g, peer, result, 0);
+	result |= oriel_dev_put_signal(w, g, peer, 0, memory, 100, 0, 1, NULL);
+	result |= oriel_dev_put_counter(w, g, peer, 0, memory, 100, 0, NULL);
+	result |= oriel_dev_put_signal_counter(w, g, peer, 0, memory, 100, 0, 1, 0, NULL);
+	result |= oriel_dev_signal_counter(w, g, peer, 0, 1, 0, NULL);
+	result |= oriel_dev_wait_local(w, g, ticket, 0);
 	result |= oriel_dev_drain(w, g, 0);
 	result |= oriel_dev_flush(w, g, 0);
 	result |= oriel_dev_put_ll(w, g, peer, 0, memory, 100, 1);
@@ -39,8 +40,8 @@ static __device__ int64_t use_waits(const struct oriel_dev_window *w, struct ori
 	int64_t result = 0;
 	uint64_t value = 0;
 
-	result |= oriel_dev_signal(w, g, peer, 0, ORIEL_SIGNAL_ADD, 1);
-	result |= oriel_dev_signal_relaxed(w, g, peer, 0, ORIEL_SIGNAL_ADD, 1);
+	result |= oriel_dev_signal(w, g, peer, 0, ORIEL_SIGNAL_ADD, 1, NULL);
+	result |= oriel_dev_signal_relaxed(w, g, peer, 0, ORIEL_SIGNAL_ADD, 1, NULL);
 	result |= oriel_dev_signal_all(w, g, 1, ORIEL_SIGNAL_SET, 1);
 	result |= oriel_dev_fetch_add_relaxed(w, peer, 0, 1, &value);
 	result |= oriel_dev_wait_signal(w, g, 0, ORIEL_GE, 1, 1000);

@@ -25,7 +25,7 @@ __global__ void gather_kernel(struct oriel_dev_window w, struct report *report)
 __global__ void forever_kernel(struct oriel_dev_window w, struct report *report)
 {
 	if (w.rank != 0)
-		oriel_dev_signal(&w, oriel_dev_thread(), 0, 8, ORIEL_SIGNAL_ADD, 1);
+		oriel_dev_signal(&w, oriel_dev_thread(), 0, 8, ORIEL_SIGNAL_ADD, 1, NULL);
 	report->status = oriel_dev_wait_signal_from(&w, oriel_dev_thread(), w.rank, 9, ORIEL_GE, 1,
 						    ORIEL_TIMEOUT_INFINITE);
 }

@@ -18,7 +18,8 @@ __global__ void put_signal_kernel(struct oriel_dev_window w, char *scratch, uint
 		uint32_t peer = (w.rank + i) % w.ranks;
 
 		write_pattern(scratch, length, w.rank, peer, round);
-		TRY(oriel_dev_put_signal(&w, g, peer, w.rank * length, scratch, length, 0, 1));
+		TRY(oriel_dev_put_signal(&w, g, peer, w.rank * length, scratch, length, 0, 1,
+					 NULL));
 		TRY(oriel_dev_drain(&w, g, 0));
 	}
 	for (uint32_t i = 1; i < w.ranks; i++) {
@@ -40,11 +41,11 @@ __global__ void barrier_kernel(struct oriel_dev_window w, uint32_t rounds, struc
 	const uint64_t *mine = (const uint64_t *)oriel_dev_address(&w, w.rank, 0);
 
 	for (uint32_t round = 1; round <= rounds; round++) {
-		int64_t put = 0;
+		enum oriel_status put = ORIEL_OK;
 
 		if (threadIdx.x == 0)
-			put = oriel_dev_put_value(&w, next, 8ull * w.rank, round);
-		TRY(oriel_dev_vote(g, put < 0 ? (enum oriel_status)put : ORIEL_OK));
+			put = oriel_dev_put_value(&w, next, 8ull * w.rank, round, NULL);
+		TRY(oriel_dev_vote(g, put));
 		TRY(oriel_dev_barrier(&w, g, 1, LONG_NS));
 		if (threadIdx.x == 0) {
 			report->wrong += oriel_dev_load_relaxed(mine + before) != round;
@@ -64,10 +65,12 @@ __global__ void get_kernel(struct oriel_dev_window w, char *scratch, uint64_t le
 	struct oriel_dev_group g = oriel_dev_block();
 	uint32_t next = (w.rank + 1) % w.ranks;
 	char *mine = (char *)oriel_dev_address(&w, w.rank, 0);
+	struct oriel_dev_ticket ticket = {0, 0, 0};
 
 	write_pattern(mine, length, w.rank, w.rank, 77);
 	TRY(oriel_dev_barrier(&w, g, 0, LONG_NS));
-	TRY(oriel_dev_wait_local(&w, g, next, oriel_dev_get(&w, g, next, 0, scratch, length), 0));
+	TRY(oriel_dev_get(&w, g, next, 0, scratch, length, &ticket));
+	TRY(oriel_dev_wait_local(&w, g, ticket, 0));
 	check_pattern(report, scratch, length, next, next, 77);
 	TRY(oriel_dev_barrier(&w, g, 0, LONG_NS));
 }
@@ -94,7 +97,7 @@ __global__ void atomic_kernel(struct oriel_dev_window w, char *scratch, struct r
 				 3ull * w.ranks * blockDim.x;
 		report->checked++;
 	}
-	TRY(oriel_dev_put_counter(&w, g, next, at + 40, scratch, 8, 1));
+	TRY(oriel_dev_put_counter(&w, g, next, at + 40, scratch, 8, 1, NULL));
 	TRY(oriel_dev_wait_counter(&w, g, next, 1, ORIEL_GE, 1, LONG_NS));
 	TRY(oriel_dev_read_counter(&w, next, 1, &seen));
 	if (threadIdx.x == 0) {
@@ -129,7 +132,8 @@ __global__ void channel_kernel(struct oriel_dev_window w, char *scratch, uint64_
 /* A rejected argument leaves a record for the host. */
 __global__ void rejected_kernel(struct oriel_dev_window w, char *scratch, struct report *report)
 {
-	int64_t result = oriel_dev_put(&w, oriel_dev_thread(), 0, LENGTH, scratch, 8);
+	enum oriel_status result =
+		oriel_dev_put(&w, oriel_dev_thread(), 0, LENGTH, scratch, 8, NULL);
 
 	report->wrong += result != ORIEL_ERR_RANGE;
 	report->checked++;

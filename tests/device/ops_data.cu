@@ -20,9 +20,10 @@ __global__ void __launch_bounds__(THREADS_MOST) put_skewed(const __grid_constant
 		CLAIM_OK(oriel_dev_barrier(w, g, 0, FOREVER_NS));
 		for (i = 0; i < parts; i++)
 			CLAIM_POSTED(parts == 1 ? oriel_dev_put(w, g, next, at, scratch + j->from,
-								j->length)
+								j->length, NULL)
 						: oriel_dev_put_part(w, g, i, parts, next, at,
-								     scratch + j->from, j->length));
+								     scratch + j->from, j->length,
+								     NULL));
 		CLAIM_OK(oriel_dev_barrier(w, g, 0, FOREVER_NS));
 		COMPARE(base + at, j->length, j->seed + prev);
 		LOOK_GUARD(base, at);
@@ -31,8 +32,8 @@ __global__ void __launch_bounds__(THREADS_MOST) put_skewed(const __grid_constant
 	}
 	/* A get of the bytes at the peer, to another part of the scratch. */
 	flood(g, scratch + LENGTH / 2, j->length + 2 * EDGE + 64);
-	CLAIM_POSTED(
-		oriel_dev_get(w, g, next, at, scratch + LENGTH / 2 + EDGE + j->from, j->length));
+	CLAIM_POSTED(oriel_dev_get(w, g, next, at, scratch + LENGTH / 2 + EDGE + j->from, j->length,
+				   NULL));
 	CLAIM_OK(oriel_dev_drain(w, g, FOREVER_NS));
 	COMPARE(scratch + LENGTH / 2 + EDGE + j->from, j->length, j->seed + me);
 	LOOK_GUARD(scratch + LENGTH / 2, EDGE + j->from);
@@ -50,13 +51,14 @@ __global__ void __launch_bounds__(THREADS_MOST)
 	for (round = 0; round < 60; round++) {
 		length = (round * round * 37) % 70000;
 		fill(g, scratch, length, j->seed + round + me * 100);
-		CLAIM_POSTED(oriel_dev_put_signal(w, g, next, round % 7, scratch, length, 0, 3));
+		CLAIM_POSTED(
+			oriel_dev_put_signal(w, g, next, round % 7, scratch, length, 0, 3, NULL));
 		CLAIM_OK(oriel_dev_wait_signal_next(w, g, prev, 0, 3, FOREVER_NS));
 		COMPARE(base + round % 7, length, j->seed + round + prev * 100);
 		CLAIM_OK(oriel_dev_barrier(w, g, 0, FOREVER_NS));
 	}
 	/* A put of no bytes is a signal all the same. */
-	CLAIM_POSTED(oriel_dev_put_signal(w, g, me, 0, NULL, 0, 0, 1));
+	CLAIM_POSTED(oriel_dev_put_signal(w, g, me, 0, NULL, 0, 0, 1, NULL));
 	CLAIM_OK(oriel_dev_wait_signal_from(w, g, me, 0, ORIEL_EQ, 1, FOREVER_NS));
 	CLAIM_OK(oriel_dev_reset_signal(w, me, 0));
 }
@@ -87,7 +89,7 @@ __global__ void __launch_bounds__(THREADS_MOST)
 	CLAIM_OK(oriel_dev_barrier(w, g, 0, FOREVER_NS));
 	for (i = g.rank; me == 0 && i < total; i += g.size)
 		CLAIM_EQ(seen[i], 1);
-	CLAIM_POSTED(oriel_dev_put_value(w, next, 256, 0x1122334455667788ul + me));
+	CLAIM_POSTED(oriel_dev_put_value(w, next, 256, 0x1122334455667788ul + me, NULL));
 	CLAIM_OK(oriel_dev_barrier(w, g, 0, FOREVER_NS));
 	CLAIM_EQ(*(uint64_t *)oriel_dev_address(w, me, 256), 0x1122334455667788ul + prev);
 	CLAIM_OK(oriel_dev_barrier(w, g, 0, FOREVER_NS));
@@ -97,18 +99,19 @@ __global__ void __launch_bounds__(THREADS_MOST)
 	counters_count(const __grid_constant__ struct job j_)
 {
 	BEGIN;
+	struct oriel_dev_ticket ticket = {0, 0, 0};
 	uint64_t value = 0;
 
 	fill(g, scratch, 999, me);
-	CLAIM_POSTED(oriel_dev_put_counter(w, g, next, 5, scratch, 999, 0));
-	CLAIM_POSTED(oriel_dev_put_signal_counter(w, g, next, 5, scratch, 999, 3, 1, 0));
-	CLAIM_POSTED(oriel_dev_signal_counter(w, g, next, 3, 1, 0));
+	CLAIM_POSTED(oriel_dev_put_counter(w, g, next, 5, scratch, 999, 0, &ticket));
+	CLAIM_POSTED(oriel_dev_put_signal_counter(w, g, next, 5, scratch, 999, 3, 1, 0, NULL));
+	CLAIM_POSTED(oriel_dev_signal_counter(w, g, next, 3, 1, 0, NULL));
 	CLAIM_OK(oriel_dev_wait_counter(w, g, next, 0, ORIEL_EQ, 3, FOREVER_NS));
 	CLAIM_OK(oriel_dev_read_counter(w, next, 0, &value));
 	CLAIM_EQ(value, 3);
 	CLAIM_OK(oriel_dev_wait_signal_next(w, g, prev, 3, 2, FOREVER_NS));
 	COMPARE((const char *)oriel_dev_address(w, me, 5), 999, prev);
-	CLAIM_OK(oriel_dev_wait_local(w, g, next, 0, FOREVER_NS));
+	CLAIM_OK(oriel_dev_wait_local(w, g, ticket, FOREVER_NS));
 	CLAIM_OK(oriel_dev_flush(w, g, FOREVER_NS));
 	CLAIM_OK(oriel_dev_barrier(w, g, 0, FOREVER_NS));
 	if (oriel_dev_is_leader(g))

@@ -12,7 +12,7 @@ __global__ void __launch_bounds__(THREADS_MOST) signals_count(const __grid_const
 	uint32_t i;
 
 	for (i = 0; i < w->ranks; i++)
-		CLAIM_POSTED(oriel_dev_signal(w, g, i, 1, ORIEL_SIGNAL_ADD, me + 1));
+		CLAIM_POSTED(oriel_dev_signal(w, g, i, 1, ORIEL_SIGNAL_ADD, me + 1, NULL));
 	CLAIM_OK(oriel_dev_wait_signal(w, g, 1, ORIEL_EQ, w->ranks * (w->ranks + 1) / 2,
 				       FOREVER_NS));
 	for (i = 0; i < w->ranks; i++) {
@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(THREADS_MOST) signals_count(const __grid_const
 	CLAIM_POSTED(oriel_dev_signal_all(w, g, 1, ORIEL_SIGNAL_SET, 1ul << 40));
 	CLAIM_OK(
 		oriel_dev_wait_signal(w, g, 1, ORIEL_GE, (w->ranks - 1) * (1ul << 40), FOREVER_NS));
-	CLAIM_POSTED(oriel_dev_signal_relaxed(w, g, next, 2, ORIEL_SIGNAL_ADD, 5));
+	CLAIM_POSTED(oriel_dev_signal_relaxed(w, g, next, 2, ORIEL_SIGNAL_ADD, 5, NULL));
 	CLAIM_OK(oriel_dev_wait_signal_relaxed(w, g, prev, 2, ORIEL_EQ, 5, FOREVER_NS));
 	CLAIM_OK(oriel_dev_barrier(w, g, 0, FOREVER_NS));
 	if (oriel_dev_is_leader(g)) {
@@ -55,8 +55,8 @@ __global__ void __launch_bounds__(THREADS_MOST) barriers_hold(const __grid_const
 	for (round = 1; round <= 100; round++) {
 		for (i = 0; i < w->ranks; i++)
 			if (i % g.size == g.rank)
-				CLAIM_POSTED(
-					oriel_dev_put_value(w, i, 4096 + me * 8, round * 10 + me));
+				CLAIM_POSTED(oriel_dev_put_value(w, i, 4096 + me * 8,
+								 round * 10 + me, NULL));
 		CLAIM_OK(oriel_dev_barrier(w, g, round % 3, FOREVER_NS));
 		for (i = 0; i < w->ranks; i++)
 			CLAIM_EQ(oriel_dev_load_relaxed(&mine[i]), round * 10 + i);
@@ -81,13 +81,15 @@ __global__ void __launch_bounds__(THREADS_MOST) bad_arguments(const __grid_const
 	struct oriel_dev_window other = *w;
 	uint64_t old;
 
-	CLAIM_EQ(oriel_dev_put(w, g, w->ranks, 0, scratch, 8), ORIEL_ERR_RANGE);
-	CLAIM_EQ(oriel_dev_put(w, g, next, LENGTH - 7, scratch, 8), ORIEL_ERR_RANGE);
-	CLAIM_EQ(oriel_dev_put(w, g, next, oriel_at(9, 0), scratch, 8), ORIEL_ERR_RANGE);
-	CLAIM_EQ(oriel_dev_put_value(w, next, 12, 1), ORIEL_ERR_INVALID);
+	CLAIM_EQ(oriel_dev_put(w, g, w->ranks, 0, scratch, 8, NULL), ORIEL_ERR_RANGE);
+	CLAIM_EQ(oriel_dev_put(w, g, next, LENGTH - 7, scratch, 8, NULL), ORIEL_ERR_RANGE);
+	CLAIM_EQ(oriel_dev_put(w, g, next, oriel_at(9, 0), scratch, 8, NULL), ORIEL_ERR_RANGE);
+	CLAIM_EQ(oriel_dev_put_value(w, next, 12, 1, NULL), ORIEL_ERR_INVALID);
 	CLAIM_EQ(oriel_dev_fetch_add(w, next, UINT64_MAX, 1, &old), ORIEL_ERR_RANGE);
-	CLAIM_EQ(oriel_dev_signal(w, g, next, w->signals, ORIEL_SIGNAL_ADD, 1), ORIEL_ERR_RANGE);
-	CLAIM_EQ(oriel_dev_signal(w, g, next, 0, (enum oriel_signal_op)7, 1), ORIEL_ERR_INVALID);
+	CLAIM_EQ(oriel_dev_signal(w, g, next, w->signals, ORIEL_SIGNAL_ADD, 1, NULL),
+		 ORIEL_ERR_RANGE);
+	CLAIM_EQ(oriel_dev_signal(w, g, next, 0, (enum oriel_signal_op)7, 1, NULL),
+		 ORIEL_ERR_INVALID);
 	CLAIM_EQ(oriel_dev_barrier(w, g, w->barriers, 0), ORIEL_ERR_RANGE);
 	CLAIM_EQ(oriel_dev_send(w, g, me, 0, scratch, 1, 0), ORIEL_ERR_INVALID);
 	CLAIM_EQ(oriel_dev_put_ll(w, g, next, 8, scratch, 8, 1), ORIEL_ERR_INVALID);
@@ -95,7 +97,7 @@ __global__ void __launch_bounds__(THREADS_MOST) bad_arguments(const __grid_const
 	other.version++;
 	memset(other.inline_peers, 0,
 	       sizeof(other.inline_peers)); /* their marks are of another version, too */
-	CLAIM_EQ(oriel_dev_put(&other, g, next, 0, scratch, 8), ORIEL_ERR_VERSION);
+	CLAIM_EQ(oriel_dev_put(&other, g, next, 0, scratch, 8, NULL), ORIEL_ERR_VERSION);
 	CLAIM_EQ(oriel_dev_flush(&other, g, 0), ORIEL_ERR_VERSION);
 }
 
@@ -173,7 +175,7 @@ __global__ void __launch_bounds__(THREADS_MOST) one_round(const __grid_constant_
 	uint32_t i;
 
 	fill(g, scratch, length, round + me * 7);
-	CLAIM_POSTED(oriel_dev_put_signal(w, g, next, 0, scratch, length, 8, 1));
+	CLAIM_POSTED(oriel_dev_put_signal(w, g, next, 0, scratch, length, 8, 1, NULL));
 	CLAIM_OK(oriel_dev_wait_signal_next(w, g, prev, 8, 1, FOREVER_NS));
 	COMPARE(base, length, round + prev * 7);
 	CLAIM_OK(oriel_dev_barrier(w, g, 6, FOREVER_NS));
@@ -188,7 +190,7 @@ __global__ void __launch_bounds__(THREADS_MOST) one_round(const __grid_constant_
 	CLAIM_OK(oriel_dev_send_ll(w, g, next, 6, scratch, length, FOREVER_NS));
 	CLAIM_OK(oriel_dev_recv_ll(w, g, prev, 6, in, length, FOREVER_NS));
 	COMPARE(in, length, round + prev * 7);
-	CLAIM_POSTED(oriel_dev_signal_counter(w, g, next, 9, 1, 2));
+	CLAIM_POSTED(oriel_dev_signal_counter(w, g, next, 9, 1, 2, NULL));
 	CLAIM_OK(oriel_dev_wait_counter(w, g, next, 2, ORIEL_EQ, round + 1, FOREVER_NS));
 	CLAIM_OK(oriel_dev_wait_signal_from(w, g, prev, 9, ORIEL_GE, round + 1, FOREVER_NS));
 	CLAIM_OK(oriel_dev_barrier(w, g, 6, FOREVER_NS));

@@ -60,11 +60,12 @@ static void pass(struct rank *r, uint32_t buffer)
 	struct oriel_dev_group me = oriel_dev_thread();
 	uint64_t word = r->rank * 1000u + buffer, got = 0, old;
 
-	CHECK_OK(r, oriel_dev_put_signal(&r->dev, me, next, oriel_at(buffer, 24), &word, 8, 3, 1));
+	CHECK_OK(r, oriel_dev_put_signal(&r->dev, me, next, oriel_at(buffer, 24), &word, 8, 3, 1,
+					 NULL));
 	CHECK_OK(r, oriel_dev_wait_signal_next(&r->dev, me, before, 3, 1, 0));
 	CHECK(r, *(uint64_t *)oriel_dev_address(&r->dev, r->rank, oriel_at(buffer, 24)) ==
 			 before * 1000u + buffer);
-	CHECK_OK(r, oriel_dev_get(&r->dev, me, next, oriel_at(buffer, 24), &got, 8));
+	CHECK_OK(r, oriel_dev_get(&r->dev, me, next, oriel_at(buffer, 24), &got, 8, NULL));
 	CHECK(r, got == word);
 	CHECK_OK(r, oriel_dev_fetch_add(&r->dev, 0, oriel_at(buffer, 32), 1, &old));
 	CHECK_OK(r, oriel_dev_barrier(&r->dev, me, 0, 0));

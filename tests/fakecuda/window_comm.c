@@ -34,7 +34,8 @@ void test_records(struct rank *r)
 			windows[i] = open_small(r);
 			CHECK_OK(r, oriel_window_device(windows[i], &dev));
 			CHECK(r, oriel_window_fault(windows[i], &fault) == ORIEL_AGAIN);
-			CHECK(r, oriel_dev_put_value(&dev, 0, 64 + 8 * i, 0) == ORIEL_ERR_RANGE);
+			CHECK(r,
+			      oriel_dev_put_value(&dev, 0, 64 + 8 * i, 0, NULL) == ORIEL_ERR_RANGE);
 		}
 		for (i = 0; i < MANY; i++) {
 			if (i % 2)
@@ -94,7 +95,7 @@ void test_blame(struct rank *r)
 	if (r->rank == 0 && !is_remote(r, r->size - 1))
 		await_others(r);
 	else if (!is_remote(r, 0))
-		CHECK_OK(r, oriel_dev_put_value(&r->dev, 0, 8 * r->rank, 1));
+		CHECK_OK(r, oriel_dev_put_value(&r->dev, 0, 8 * r->rank, 1, NULL));
 	CHECK_OK(r, oriel_comm_health(r->comm, &health));
 	CHECK(r, health.status == ORIEL_ERR_TIMEOUT && health.id == 9 && health.object == 1);
 	CHECK(r, oriel_comm_barrier(r->comm) == ORIEL_ERR_TIMEOUT);

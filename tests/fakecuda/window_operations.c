@@ -72,7 +72,7 @@ static void pass_round(struct rank *r, uint32_t buffer, unsigned round)
 
 	check_reach(r, buffer);
 	CHECK_OK(r, oriel_dev_put_signal(&r->dev, me, next, oriel_at(buffer, 24), words,
-					 sizeof(words), 3, 1));
+					 sizeof(words), 3, 1, NULL));
 	CHECK_OK(r, oriel_dev_wait_signal_next(&r->dev, me, before, 3, 1, 0));
 	mine = oriel_dev_address(&r->dev, r->rank, oriel_at(buffer, 24));
 	CHECK(r, mine[0] == before * 1000u + round && mine[1] == buffer);
@@ -101,7 +101,7 @@ void test_operations(struct rank *r)
 	for (i = 0; i < 3; i++)
 		CHECK_OK(r, oriel_dev_fetch_add(&r->dev, 0, 40 + 8 * oriel_dev_path(&r->dev, 0), 1,
 						&old));
-	CHECK_OK(r, oriel_dev_put_counter(&r->dev, me, next, 128, text, sizeof(text), 2));
+	CHECK_OK(r, oriel_dev_put_counter(&r->dev, me, next, 128, text, sizeof(text), 2, NULL));
 	CHECK_OK(r, oriel_dev_wait_counter(&r->dev, me, next, 2, ORIEL_EQ, 1, 0));
 	CHECK_OK(r, oriel_dev_barrier(&r->dev, me, 0, 0));
 	for (i = ORIEL_PATH_SELF, old = 0; i <= ORIEL_PATH_RDMA && r->rank == 0; i++)
@@ -199,7 +199,7 @@ static void publish_and_use(struct rank *r, void *at, unsigned round)
 	oriel_region_unregister(region);
 	CHECK_FAILS(r,
 		    (enum oriel_status)oriel_dev_put(&r->dev, oriel_dev_thread(), 0, oriel_at(1, 0),
-						     &word, 8),
+						     &word, 8, NULL),
 		    ORIEL_ERR_STATE, "put: buffer 1 of rank 0 is not shared");
 }
 
@@ -272,7 +272,7 @@ void test_mistakes(struct rank *r)
 		    "lies in GPU memory: call oriel_window_put_on_stream()");
 	CHECK_FAILS(r, oriel_window_flush(r->window, 0), ORIEL_ERR_INVALID,
 		    "call oriel_window_flush_on_stream()");
-	CHECK(r, oriel_dev_put(&r->dev, oriel_dev_thread(), 0, LENGTH, pageable, 1) ==
+	CHECK(r, oriel_dev_put(&r->dev, oriel_dev_thread(), 0, LENGTH, pageable, 1, NULL) ==
 			 ORIEL_ERR_RANGE);
 	CHECK_OK(r, oriel_window_fault(r->window, &fault));
 	CHECK(r, strstr(oriel_last_error(), "beyond the 65536 bytes of buffer 0"));

@@ -36,9 +36,9 @@ static void *add_rounds(void *argument)
 
 	pthread_barrier_wait(a->start);
 	for (i = 0; i < ROUNDS; i++) {
-		a->failures += oriel_dev_signal(d, me, a->peer, 5, ORIEL_SIGNAL_ADD, 2) < 0;
+		a->failures += oriel_dev_signal(d, me, a->peer, 5, ORIEL_SIGNAL_ADD, 2, NULL) < 0;
 		a->failures += oriel_dev_put_signal(d, me, a->peer, 512 + 8 * a->number, &word, 8,
-						    5, 1) < 0;
+						    5, 1, NULL) < 0;
 	}
 	return NULL;
 }
@@ -74,14 +74,14 @@ static void test_reset(struct rank *r)
 	struct oriel_dev_group me = oriel_dev_thread();
 	uint64_t seen = 0;
 
-	CHECK_OK(r, oriel_dev_signal(&r->dev, me, next, 6, ORIEL_SIGNAL_ADD, 7));
+	CHECK_OK(r, oriel_dev_signal(&r->dev, me, next, 6, ORIEL_SIGNAL_ADD, 7, NULL));
 	CHECK_OK(r, oriel_dev_wait_signal_from(&r->dev, me, before, 6, ORIEL_EQ, 7, 0));
 	CHECK_OK(r, oriel_dev_reset_signal(&r->dev, before, 6));
 	CHECK_OK(r, oriel_dev_barrier(&r->dev, me, 0, 0));
-	CHECK_OK(r, oriel_dev_signal_relaxed(&r->dev, me, next, 6, ORIEL_SIGNAL_ADD, 1));
+	CHECK_OK(r, oriel_dev_signal_relaxed(&r->dev, me, next, 6, ORIEL_SIGNAL_ADD, 1, NULL));
 	CHECK_OK(r, oriel_dev_wait_signal_from(&r->dev, me, before, 6, ORIEL_EQ, 1, 0));
 	CHECK_OK(r, oriel_dev_barrier(&r->dev, me, 0, 0));
-	CHECK_OK(r, oriel_dev_signal(&r->dev, me, next, 6, ORIEL_SIGNAL_SET, 40));
+	CHECK_OK(r, oriel_dev_signal(&r->dev, me, next, 6, ORIEL_SIGNAL_SET, 40, NULL));
 	CHECK_OK(r, oriel_dev_signal_all(&r->dev, me, 6, ORIEL_SIGNAL_ADD, 2));
 	CHECK_OK(r, oriel_dev_wait_signal_from(&r->dev, me, before, 6, ORIEL_EQ, 42, 0));
 	CHECK_OK(r, oriel_dev_barrier(&r->dev, me, 0, 0));
@@ -97,7 +97,7 @@ static void test_barriers(struct rank *r)
 	unsigned i;
 
 	for (i = 1; i <= 50; i++) {
-		CHECK_OK(r, oriel_dev_put_value(&r->dev, next, 600 + 8 * r->rank, i));
+		CHECK_OK(r, oriel_dev_put_value(&r->dev, next, 600 + 8 * r->rank, i, NULL));
 		CHECK_OK(r, oriel_dev_barrier(&r->dev, me, 1, 0));
 		CHECK(r, *word == i);
 		CHECK_OK(r, oriel_dev_barrier_flat(&r->dev, me, 2, 0));
@@ -154,7 +154,7 @@ static void test_turns(struct rank *r)
 			sums[0] += sums[i];
 		/* Each value from 0 on was there for one add alone. */
 		CHECK(r, sums[0] == all * (all - 1) / 2);
-		CHECK_OK(r, oriel_dev_get(&r->dev, me, peer, 800, &seen, sizeof(seen)));
+		CHECK_OK(r, oriel_dev_get(&r->dev, me, peer, 800, &seen, sizeof(seen), NULL));
 		CHECK(r, seen == all);
 		CHECK_OK(r, oriel_comm_barrier(r->comm));
 	}

@@ -27,7 +27,8 @@ static void test_copies(struct rank *r)
 	start = fakecuda_copied();
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
 	CHECK_OK(r, oriel_dev_put_signal(&r->dev, me, next, 10000,
-					 oriel_dev_address(&r->dev, r->rank, 20000), 5000, 3, 1));
+					 oriel_dev_address(&r->dev, r->rank, 20000), 5000, 3, 1,
+					 NULL));
 	CHECK_OK(r, oriel_dev_wait_signal_next(&r->dev, me, before, 3, 1, 0));
 	CHECK_OK(r, oriel_dev_flush(&r->dev, me, 0));
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
@@ -66,8 +67,8 @@ static void *post_rounds(void *argument)
 		p->failures +=
 			oriel_dev_fetch_add(d, peer, 1024 + 8 * p->number, 1, &old) != ORIEL_OK;
 		sum += old;
-		p->failures += oriel_dev_put(d, me, peer, 4096, source, 100) < 0;
-		p->failures += oriel_dev_signal(d, me, peer, 10, ORIEL_SIGNAL_ADD, 1) < 0;
+		p->failures += oriel_dev_put(d, me, peer, 4096, source, 100, NULL) < 0;
+		p->failures += oriel_dev_signal(d, me, peer, 10, ORIEL_SIGNAL_ADD, 1, NULL) < 0;
 	}
 	/* No other thread adds to that word. */
 	p->failures += sum != (uint64_t)POST_ROUNDS * (POST_ROUNDS - 1) / 2;
@@ -101,14 +102,14 @@ static void test_gets(struct rank *r)
 	char *from = oriel_dev_address(&r->dev, r->rank, 30000);
 	char *to = oriel_dev_address(&r->dev, r->rank, 40000);
 	struct oriel_dev_group me = oriel_dev_thread();
+	struct oriel_dev_ticket ticket = {0, 0, 0};
 	unsigned round;
-	int64_t ticket;
 
 	for (round = 0; round < 10; round++) {
 		memset(from, (int)(r->rank * 10 + round + 1), 5000);
 		CHECK_OK(r, oriel_dev_barrier(&r->dev, me, 0, 0));
-		ticket = oriel_dev_get(&r->dev, me, peer, 30000, to, 5000);
-		CHECK_OK(r, oriel_dev_wait_local(&r->dev, me, peer, ticket, 0));
+		CHECK_OK(r, oriel_dev_get(&r->dev, me, peer, 30000, to, 5000, &ticket));
+		CHECK_OK(r, oriel_dev_wait_local(&r->dev, me, ticket, 0));
 		CHECK(r, to[0] == (char)(peer * 10 + round + 1) && !memcmp(to, to + 1, 4999));
 		CHECK_OK(r, oriel_dev_barrier(&r->dev, me, 0, 0));
 	}
@@ -135,7 +136,8 @@ static void test_remote_destroy(struct rank *r)
 		CHECK_OK(r, oriel_window_create(r->comm, &attr, &window));
 		CHECK_OK(r, oriel_window_device(window, &dev));
 		for (i = 0; i < 20; i++)
-			CHECK_OK(r, oriel_dev_put_counter(&dev, me, peer, 0, memory, 1 << 20, 0));
+			CHECK_OK(r, oriel_dev_put_counter(&dev, me, peer, 0, memory, 1 << 20, 0,
+							  NULL));
 		oriel_window_destroy(window);
 		CHECK_OK(r, oriel_comm_barrier(r->comm));
 	}
@@ -157,7 +159,7 @@ static void test_remote_failure(struct rank *r)
 		fakecuda_fail("cuMemcpyAsync", 0);
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
 	if (r->rank != 0 && is_remote(r, 0))
-		oriel_dev_signal(&r->dev, oriel_dev_thread(), 0, 1, ORIEL_SIGNAL_ADD, 1);
+		oriel_dev_signal(&r->dev, oriel_dev_thread(), 0, 1, ORIEL_SIGNAL_ADD, 1, NULL);
 	CHECK(r, oriel_dev_wait_signal_from(&r->dev, oriel_dev_thread(), r->rank, 9, ORIEL_GE, 1,
 					    ORIEL_TIMEOUT_INFINITE) == ORIEL_ERR_PEER);
 	CHECK_OK(r, oriel_comm_health(r->comm, &health));
@@ -176,6 +178,7 @@ static void test_remote_bad_source(struct rank *r)
 	uint32_t peer = (r->rank + r->size / 2) % r->size;
 	struct oriel_dev_group me = oriel_dev_thread();
 	struct oriel_health health = {.size = sizeof(health)};
+	struct oriel_dev_ticket ticket = {0, 0, 0};
 	enum oriel_status status;
 
 	rank_open(r, LONG_NS);
@@ -184,10 +187,9 @@ static void test_remote_bad_source(struct rank *r)
 		return;
 	}
 	if (r->rank == 0) {
-		status = oriel_dev_wait_local(&r->dev, me, peer,
-					      oriel_dev_put(&r->dev, me, peer, 0,
-							    (void *)(uintptr_t)8192, 4096),
-					      0);
+		CHECK_OK(r, oriel_dev_put(&r->dev, me, peer, 0, (void *)(uintptr_t)8192, 4096,
+					  &ticket));
+		status = oriel_dev_wait_local(&r->dev, me, ticket, 0);
 		CHECK(r, status == ORIEL_ERR_ACCESS);
 	} else {
 		status = oriel_dev_wait_signal_from(&r->dev, me, r->rank, 9, ORIEL_GE, 1,

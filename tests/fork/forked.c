@@ -81,11 +81,11 @@ static void fail(const char *what, int line, const char *detail)
 #define WAIT_FAILS(call) CHECK((call) == ORIEL_ERR_FORKED)
 
 /* The operation of a child moves nothing, or is rejected. */
-#define NO_EFFECT(call)                                                                      \
-	do {                                                                                 \
-		int64_t result = (call);                                                     \
-		if (result < 0 && result != ORIEL_ERR_FORKED)                                \
-			fail(#call, __LINE__, oriel_status_name((enum oriel_status)result)); \
+#define NO_EFFECT(call)                                                   \
+	do {                                                              \
+		enum oriel_status result = (call);                        \
+		if (result != ORIEL_OK && result != ORIEL_ERR_FORKED)     \
+			fail(#call, __LINE__, oriel_status_name(result)); \
 	} while (0)
 
 static void worker_host(struct rank *r)
@@ -121,24 +121,26 @@ static void worker_device(const struct rank *r)
 {
 	struct oriel_dev_group self = oriel_dev_thread();
 	const struct oriel_dev_window *w = &r->dev;
+	struct oriel_dev_ticket ticket = {0, 0, 0};
 	struct oriel_dev_chunk chunk;
 	uint64_t word = 7, old;
 	unsigned i, peer;
 
 	for (peer = 0; peer < r->size; peer++) {
 		for (i = 0; i < POSTS; i++) {
-			NO_EFFECT(oriel_dev_put(w, self, peer, AT_WORKER, &word, 8));
+			NO_EFFECT(oriel_dev_put(w, self, peer, AT_WORKER, &word, 8, NULL));
 			NO_EFFECT(oriel_dev_put_signal(w, self, peer, AT_WORKER, &word, 8,
-						       SIGNAL_WORKER, 1));
+						       SIGNAL_WORKER, 1, NULL));
 		}
-		NO_EFFECT(oriel_dev_put_value(w, peer, AT_WORKER, 7));
-		NO_EFFECT(oriel_dev_signal(w, self, peer, SIGNAL_WORKER, ORIEL_SIGNAL_ADD, 1));
-		NO_EFFECT(oriel_dev_put_counter(w, self, peer, AT_WORKER, &word, 8, 0));
+		NO_EFFECT(oriel_dev_put_value(w, peer, AT_WORKER, 7, NULL));
+		NO_EFFECT(
+			oriel_dev_signal(w, self, peer, SIGNAL_WORKER, ORIEL_SIGNAL_ADD, 1, NULL));
+		NO_EFFECT(oriel_dev_put_counter(w, self, peer, AT_WORKER, &word, 8, 0, NULL));
 		NO_EFFECT(oriel_dev_fetch_add(w, peer, AT_WORKER, 1, &old));
 	}
 	NO_EFFECT(oriel_dev_send(w, self, r->peer, 0, &word, 8, 0));
-	NO_EFFECT(oriel_dev_wait_local(w, self, r->peer,
-				       oriel_dev_get(w, self, r->peer, AT_PATTERN, &word, 8), 0));
+	NO_EFFECT(oriel_dev_get(w, self, r->peer, AT_PATTERN, &word, 8, &ticket));
+	NO_EFFECT(oriel_dev_wait_local(w, self, ticket, 0));
 	NO_EFFECT(oriel_dev_drain(w, self, 0));
 	NO_EFFECT(oriel_dev_flush(w, self, 0));
 	/* The parent gets the signals; its child does not. */

@@ -22,7 +22,7 @@ struct lane {
 	int doing;                        /* operation of the leader, -1 at the end of an epoch */
 	int seen[SOAK_RANKS][SOAK_LANES]; /* operations whose bytes have been checked */
 	bool is_pending[SOAK_OPS];
-	int64_t ticket[SOAK_OPS];
+	struct oriel_dev_ticket ticket[SOAK_OPS];
 };
 
 struct lane_thread {
@@ -164,7 +164,7 @@ static void lane_done_counted(struct lane *lane, const struct soak_op *waited)
 	}
 }
 
-static int64_t step_post_host(const struct lane_step *s)
+static enum oriel_status step_post_host(const struct lane_step *s)
 {
 	struct oriel_window *w = s->w->window;
 	const struct soak_op *op = s->op;
@@ -188,31 +188,34 @@ static int64_t step_post_host(const struct lane_step *s)
 	}
 }
 
-static int64_t step_post_dev(const struct lane_step *s)
+static enum oriel_status step_post_dev(const struct lane_step *s, struct oriel_dev_ticket *ticket)
 {
 	const struct oriel_dev_window *w = &s->w->dev;
 	const struct soak_op *op = s->op;
 
 	switch ((enum soak_kind)op->kind) {
 	case SOAK_PUT:
-		return oriel_dev_put(w, s->g, op->peer, s->at, s->slice, op->length);
+		return oriel_dev_put(w, s->g, op->peer, s->at, s->slice, op->length, ticket);
 	case SOAK_GET:
-		return oriel_dev_get(w, s->g, op->peer, s->at, s->slice, op->length);
+		return oriel_dev_get(w, s->g, op->peer, s->at, s->slice, op->length, ticket);
 	case SOAK_PUT_SIGNAL:
 		return oriel_dev_put_signal(w, s->g, op->peer, s->at, s->slice, op->length, op->id,
-					    op->value);
+					    op->value, ticket);
 	case SOAK_PUT_COUNTER:
 		return oriel_dev_put_counter(w, s->g, op->peer, s->at, s->slice, op->length,
-					     op->counter);
+					     op->counter, ticket);
 	case SOAK_PUT_SIGNAL_COUNTER:
 		return oriel_dev_put_signal_counter(w, s->g, op->peer, s->at, s->slice, op->length,
-						    op->id, op->value, op->counter);
+						    op->id, op->value, op->counter, ticket);
 	case SOAK_SIGNAL_COUNTER:
-		return oriel_dev_signal_counter(w, s->g, op->peer, op->id, op->value, op->counter);
+		return oriel_dev_signal_counter(w, s->g, op->peer, op->id, op->value, op->counter,
+						ticket);
 	case SOAK_ADD:
-		return oriel_dev_signal(w, s->g, op->peer, op->id, ORIEL_SIGNAL_ADD, op->value);
+		return oriel_dev_signal(w, s->g, op->peer, op->id, ORIEL_SIGNAL_ADD, op->value,
+					ticket);
 	case SOAK_SET:
-		return oriel_dev_signal(w, s->g, op->peer, op->id, ORIEL_SIGNAL_SET, op->value);
+		return oriel_dev_signal(w, s->g, op->peer, op->id, ORIEL_SIGNAL_SET, op->value,
+					ticket);
 	default:
 		return oriel_dev_signal_all(w, s->g, op->id, ORIEL_SIGNAL_ADD, op->value);
 	}
@@ -224,7 +227,8 @@ static enum oriel_status step_post(const struct lane_step *s)
 	const struct soak_op *op = s->op;
 	struct lane *lane = s->lane;
 	bool is_leader = oriel_dev_is_leader(s->g);
-	int64_t ticket = 0;
+	struct oriel_dev_ticket ticket = {0, 0, 0};
+	enum oriel_status status = ORIEL_OK;
 
 	if (is_leader && lane_is_put(op))
 		soak_fill(s->slice, op->length, op->key, 0);
@@ -232,18 +236,19 @@ static enum oriel_status step_post(const struct lane_step *s)
 		memset(s->slice, LANE_USED, op->length);
 	oriel_dev_sync(s->g);
 	if (!op->is_host && op->kind != SOAK_PUT_VALUE)
-		ticket = step_post_dev(s);
+		status = step_post_dev(s, &ticket);
 	else if (is_leader && op->is_host)
-		ticket = step_post_host(s);
+		status = step_post_host(s);
 	else if (is_leader)
-		ticket = oriel_dev_put_value(&s->w->dev, op->peer, s->at, soak_word(op->key, 0));
-	if (is_leader && ticket >= 0) {
+		status = oriel_dev_put_value(&s->w->dev, op->peer, s->at, soak_word(op->key, 0),
+					     &ticket);
+	if (is_leader && status == ORIEL_OK) {
 		lane->is_pending[s->i] = op->length != 0;
 		lane->ticket[s->i] = ticket;
 		if (op->is_host)
 			lane_done(lane, s->i);
 	}
-	return oriel_dev_vote(s->g, ticket < 0 ? (enum oriel_status)ticket : ORIEL_OK);
+	return oriel_dev_vote(s->g, status);
 }
 
 static enum oriel_status step_wait_for(const struct lane_step *s, uint64_t timeout_ns)
@@ -441,13 +446,15 @@ static enum oriel_status step_complete(const struct lane_step *s)
 	const struct oriel_dev_window *w = &s->w->dev;
 	const struct soak_op *op = s->op;
 	enum oriel_status status = ORIEL_OK;
-	int64_t ticket;
+	struct oriel_dev_ticket ticket;
 
 	switch ((enum soak_kind)op->kind) {
 	case SOAK_WAIT_LOCAL:
-		/* The leader wrote the ticket; all threads of the lane get it. */
-		ticket = (int64_t)oriel_dev_share(s->g, (uint64_t)s->lane->ticket[op->id]);
-		status = oriel_dev_wait_local(w, s->g, op->peer, ticket, 0);
+		/* The leader has written the ticket; it writes no other before this has been read.
+		 */
+		oriel_dev_sync(s->g);
+		ticket = s->lane->ticket[op->id];
+		status = oriel_dev_wait_local(w, s->g, ticket, 0);
 		if (status == ORIEL_OK && oriel_dev_is_leader(s->g))
 			lane_done(s->lane, (int)op->id);
 		return status;
@@ -473,11 +480,12 @@ static enum oriel_status step_complete(const struct lane_step *s)
 static enum oriel_status step_bad(const struct lane_step *s)
 {
 	uint64_t end = s->w->buffer[0][s->op->peer]->length;
-	int64_t ticket = oriel_dev_put(&s->w->dev, s->g, s->op->peer, end < 4 ? 0 : end - 4,
-				       s->lane->arena, end + 8);
+	enum oriel_status status =
+		oriel_dev_put(&s->w->dev, s->g, s->op->peer, end < 4 ? 0 : end - 4, s->lane->arena,
+			      end + 8, NULL);
 
-	if (ticket != ORIEL_ERR_RANGE)
-		soak_wrong(s->lane->world, s->i, "it returned %lld", (long long)ticket);
+	if (status != ORIEL_ERR_RANGE)
+		soak_wrong(s->lane->world, s->i, "it returned %s", oriel_status_name(status));
 	return ORIEL_OK;
 }
 

@@ -20,14 +20,15 @@
  * Whole group: put, then increment this rank's own @counter for @peer by one once @from may be
  * reused.
  */
-ORIEL_DEV int64_t oriel_dev_put_counter(const struct oriel_dev_window *w, struct oriel_dev_group g,
-					uint32_t peer, uint64_t to, const void *from,
-					uint64_t length, uint32_t counter)
+ORIEL_DEV enum oriel_status oriel_dev_put_counter(const struct oriel_dev_window *w,
+						  struct oriel_dev_group g, uint32_t peer,
+						  uint64_t to, const void *from, uint64_t length,
+						  uint32_t counter, struct oriel_dev_ticket *ticket)
 {
 	enum oriel_status status;
 	struct oriel_dev_target remote;
-	int64_t ticket;
 
+	ori_dev_ticket_clear(ticket);
 	status = ori_dev_check_id(w, ORIEL_DEV_COUNTER, peer, counter, w->counters);
 	if (status != ORIEL_OK)
 		return status;
@@ -35,32 +36,36 @@ ORIEL_DEV int64_t oriel_dev_put_counter(const struct oriel_dev_window *w, struct
 		status = ori_dev_check_range(w, ORIEL_DEV_PUT, peer, to, length, &remote);
 		if (status != ORIEL_OK)
 			return status;
-		return ori_dev_rdma_ticket(
-			peer, ori_dev_link_put_counter(
-				      w->peers[peer].link, g, ori_dev_rdma_remote(w, peer, to),
-				      ori_dev_rdma_source(w, g, peer, from, length), length,
-				      ori_dev_rdma_counter(w, peer, counter), 1));
+		return ori_dev_rdma_posted(
+			w, peer,
+			ori_dev_link_put_counter(w->peers[peer].link, g,
+						 ori_dev_rdma_remote(w, peer, to),
+						 ori_dev_rdma_source(w, g, peer, from, length),
+						 length, ori_dev_rdma_counter(w, peer, counter), 1),
+			ticket);
 	}
-	ticket = oriel_dev_put(w, g, peer, to, from, length);
-	if (ticket < 0)
-		return ticket;
+	status = oriel_dev_put(w, g, peer, to, from, length, ticket);
+	if (status != ORIEL_OK)
+		return status;
 	oriel_dev_sync(g);
 	/* Acquired in oriel_dev_wait_counter(). */
 	if (oriel_dev_is_leader(g))
 		oriel_dev_add_release(ori_dev_counter(w, peer, counter), 1);
-	return ticket;
+	return ORIEL_OK;
 }
 
 /* Whole group: put_signal, then increment @counter once @from may be reused. */
-ORIEL_DEV int64_t oriel_dev_put_signal_counter(const struct oriel_dev_window *w,
-					       struct oriel_dev_group g, uint32_t peer, uint64_t to,
-					       const void *from, uint64_t length, uint32_t id,
-					       uint64_t value, uint32_t counter)
+ORIEL_DEV enum oriel_status oriel_dev_put_signal_counter(const struct oriel_dev_window *w,
+							 struct oriel_dev_group g, uint32_t peer,
+							 uint64_t to, const void *from,
+							 uint64_t length, uint32_t id,
+							 uint64_t value, uint32_t counter,
+							 struct oriel_dev_ticket *ticket)
 {
 	enum oriel_status status;
 	struct oriel_dev_target remote;
-	int64_t ticket;
 
+	ori_dev_ticket_clear(ticket);
 	status = ori_dev_check_id(w, ORIEL_DEV_COUNTER, peer, counter, w->counters);
 	if (status != ORIEL_OK)
 		return status;
@@ -70,30 +75,32 @@ ORIEL_DEV int64_t oriel_dev_put_signal_counter(const struct oriel_dev_window *w,
 			status = ori_dev_check_range(w, ORIEL_DEV_PUT, peer, to, length, &remote);
 		if (status != ORIEL_OK)
 			return status;
-		return ori_dev_rdma_ticket(peer,
+		return ori_dev_rdma_posted(w, peer,
 					   ori_dev_link_put_signal_counter(
 						   w->peers[peer].link, g,
 						   ori_dev_rdma_remote(w, peer, to),
 						   ori_dev_rdma_source(w, g, peer, from, length),
 						   length, ori_dev_rdma_signal(w, peer, id), value,
-						   ori_dev_rdma_counter(w, peer, counter), 1));
+						   ori_dev_rdma_counter(w, peer, counter), 1),
+					   ticket);
 	}
-	ticket = oriel_dev_put_signal(w, g, peer, to, from, length, id, value);
-	if (ticket < 0)
-		return ticket;
+	status = oriel_dev_put_signal(w, g, peer, to, from, length, id, value, ticket);
+	if (status != ORIEL_OK)
+		return status;
 	if (oriel_dev_is_leader(g))
 		oriel_dev_add_release(ori_dev_counter(w, peer, counter), 1);
-	return ticket;
+	return ORIEL_OK;
 }
 
 /* Whole group: signal (ADD), then increment @counter once it has been delivered. */
-ORIEL_DEV int64_t oriel_dev_signal_counter(const struct oriel_dev_window *w,
-					   struct oriel_dev_group g, uint32_t peer, uint32_t id,
-					   uint64_t value, uint32_t counter)
+ORIEL_DEV enum oriel_status oriel_dev_signal_counter(const struct oriel_dev_window *w,
+						     struct oriel_dev_group g, uint32_t peer,
+						     uint32_t id, uint64_t value, uint32_t counter,
+						     struct oriel_dev_ticket *ticket)
 {
 	enum oriel_status status;
-	int64_t ticket;
 
+	ori_dev_ticket_clear(ticket);
 	status = ori_dev_check_id(w, ORIEL_DEV_COUNTER, peer, counter, w->counters);
 	if (status != ORIEL_OK)
 		return status;
@@ -101,18 +108,19 @@ ORIEL_DEV int64_t oriel_dev_signal_counter(const struct oriel_dev_window *w,
 		status = ori_dev_check_id(w, ORIEL_DEV_SIGNAL, peer, id, w->signals);
 		if (status != ORIEL_OK)
 			return status;
-		return ori_dev_rdma_ticket(
-			peer,
+		return ori_dev_rdma_posted(
+			w, peer,
 			ori_dev_link_signal_counter(w->peers[peer].link, g,
 						    ori_dev_rdma_signal(w, peer, id), value,
-						    ori_dev_rdma_counter(w, peer, counter), 1));
+						    ori_dev_rdma_counter(w, peer, counter), 1),
+			ticket);
 	}
-	ticket = oriel_dev_signal(w, g, peer, id, ORIEL_SIGNAL_ADD, value);
-	if (ticket < 0)
-		return ticket;
+	status = oriel_dev_signal(w, g, peer, id, ORIEL_SIGNAL_ADD, value, ticket);
+	if (status != ORIEL_OK)
+		return status;
 	if (oriel_dev_is_leader(g))
 		oriel_dev_add_release(ori_dev_counter(w, peer, counter), 1);
-	return ticket;
+	return ORIEL_OK;
 }
 
 /* Whole group: wait until this rank's @counter for @peer compares. */

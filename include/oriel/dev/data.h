@@ -14,15 +14,18 @@
  * part only after its next sync, signal or flush. @from must not overlap the target. Groups
  * that put one buffer together call oriel_dev_put_part().
  */
-ORIEL_DEV int64_t oriel_dev_put(const struct oriel_dev_window *w, struct oriel_dev_group g,
-				uint32_t peer, uint64_t to, const void *from, uint64_t length)
+ORIEL_DEV enum oriel_status oriel_dev_put(const struct oriel_dev_window *w,
+					  struct oriel_dev_group g, uint32_t peer, uint64_t to,
+					  const void *from, uint64_t length,
+					  struct oriel_dev_ticket *ticket)
 {
 	struct oriel_dev_target remote;
 	enum oriel_status status;
 
+	ori_dev_ticket_clear(ticket);
 	if (ORIEL_DEV_OFTEN(ori_dev_fast_range(w, peer, to, length, &remote))) {
 		ori_dev_mapped_copy(g, remote.base, from, length);
-		return 0;
+		return ORIEL_OK;
 	}
 	status = ori_dev_check_range(w, ORIEL_DEV_PUT, peer, to, length, &remote);
 	if (status != ORIEL_OK)
@@ -31,14 +34,15 @@ ORIEL_DEV int64_t oriel_dev_put(const struct oriel_dev_window *w, struct oriel_d
 	case ORIEL_PATH_SELF:
 	case ORIEL_PATH_MAPPED:
 		ori_dev_mapped_copy(g, remote.base, from, length);
-		return 0;
+		return ORIEL_OK;
 	case ORIEL_PATH_RDMA:
 		if (!ORIEL_DEV_HAS(ORIEL_PATH_RDMA))
 			break;
-		return ori_dev_rdma_ticket(
-			peer,
+		return ori_dev_rdma_posted(
+			w, peer,
 			ori_dev_link_put(remote.peer.link, g, ori_dev_rdma_remote(w, peer, to),
-					 ori_dev_rdma_source(w, g, peer, from, length), length));
+					 ori_dev_rdma_source(w, g, peer, from, length), length),
+			ticket);
 	}
 	return ORIEL_ERR_NO_PATH;
 }
@@ -48,15 +52,18 @@ ORIEL_DEV int64_t oriel_dev_put(const struct oriel_dev_window *w, struct oriel_d
  * same put. The groups do not synchronise: each signals its own part, and a peer that needs all
  * of it waits for the sum.
  */
-ORIEL_DEV int64_t oriel_dev_put_part(const struct oriel_dev_window *w, struct oriel_dev_group g,
-				     uint32_t part, uint32_t parts, uint32_t peer, uint64_t to,
-				     const void *from, uint64_t length)
+ORIEL_DEV enum oriel_status oriel_dev_put_part(const struct oriel_dev_window *w,
+					       struct oriel_dev_group g, uint32_t part,
+					       uint32_t parts, uint32_t peer, uint64_t to,
+					       const void *from, uint64_t length,
+					       struct oriel_dev_ticket *ticket)
 {
 	struct oriel_dev_group all = {part, parts, ORIEL_DEV_THREAD, 0, NULL};
 	struct oriel_dev_target remote;
 	enum oriel_status status;
 	uint64_t begin;
 
+	ori_dev_ticket_clear(ticket);
 	status = ori_dev_check_any(w, ORIEL_DEV_PUT, part, parts);
 	if (status == ORIEL_OK)
 		status = ori_dev_check_range(w, ORIEL_DEV_PUT, peer, to, length, &remote);
@@ -66,21 +73,22 @@ ORIEL_DEV int64_t oriel_dev_put_part(const struct oriel_dev_window *w, struct or
 	case ORIEL_PATH_SELF:
 	case ORIEL_PATH_MAPPED:
 		ori_dev_mapped_copy_turns(g, part, parts, remote.base, (const char *)from, length);
-		return 0;
+		return ORIEL_OK;
 	case ORIEL_PATH_RDMA:
 		if (!ORIEL_DEV_HAS(ORIEL_PATH_RDMA))
 			break;
 		/* In one piece, since each piece is a post. */
 		length = oriel_dev_part(all, length, &begin);
 		if (!length)
-			return ori_dev_rdma_ticket(peer, (int64_t)ORIEL_RDMA_TICKET_NONE);
-		return ori_dev_rdma_ticket(
-			peer,
+			return ORIEL_OK;
+		return ori_dev_rdma_posted(
+			w, peer,
 			ori_dev_link_put(remote.peer.link, g,
 					 ori_dev_rdma_remote(w, peer, to + begin),
 					 ori_dev_rdma_source(w, g, peer, (const char *)from + begin,
 							     length),
-					 length));
+					 length),
+			ticket);
 	}
 	return ORIEL_ERR_NO_PATH;
 }
@@ -90,38 +98,44 @@ ORIEL_DEV int64_t oriel_dev_put_part(const struct oriel_dev_window *w, struct or
  * changes as a whole, so that the peer may poll it with
  * oriel_dev_load_relaxed(); but only a signal orders it after other puts.
  */
-ORIEL_DEV int64_t oriel_dev_put_value(const struct oriel_dev_window *w, uint32_t peer, uint64_t to,
-				      uint64_t value)
+ORIEL_DEV enum oriel_status oriel_dev_put_value(const struct oriel_dev_window *w, uint32_t peer,
+						uint64_t to, uint64_t value,
+						struct oriel_dev_ticket *ticket)
 {
 	struct oriel_dev_target remote;
 	enum oriel_status status;
 
+	ori_dev_ticket_clear(ticket);
 	if (!ORIEL_DEV_OFTEN(ori_dev_fast_word(w, peer, to, &remote))) {
 		status = ori_dev_check_word(w, ORIEL_DEV_PUT_VALUE, peer, to, &remote);
 		if (status != ORIEL_OK)
 			return status;
 		if (ORIEL_DEV_HAS(ORIEL_PATH_RDMA) && remote.peer.path == ORIEL_PATH_RDMA)
-			return ori_dev_rdma_ticket(
-				peer,
+			return ori_dev_rdma_posted(
+				w, peer,
 				ori_dev_link_put_value(remote.peer.link, oriel_dev_thread(),
-						       ori_dev_rdma_remote(w, peer, to), value));
+						       ori_dev_rdma_remote(w, peer, to), value),
+				ticket);
 		if (ori_dev_usable(remote.peer.path) == ORIEL_PATH_NONE)
 			return ORIEL_ERR_NO_PATH;
 	}
 	oriel_dev_store_relaxed((uint64_t *)(void *)remote.base, value);
-	return 0;
+	return ORIEL_OK;
 }
 
 /*
  * Whole group: copy @length bytes at @from of @peer to local memory @to, which is complete once
  * the ticket is waited for or drained.
  */
-ORIEL_DEV int64_t oriel_dev_get(const struct oriel_dev_window *w, struct oriel_dev_group g,
-				uint32_t peer, uint64_t from, void *to, uint64_t length)
+ORIEL_DEV enum oriel_status oriel_dev_get(const struct oriel_dev_window *w,
+					  struct oriel_dev_group g, uint32_t peer, uint64_t from,
+					  void *to, uint64_t length,
+					  struct oriel_dev_ticket *ticket)
 {
 	struct oriel_dev_target remote;
 	enum oriel_status status;
 
+	ori_dev_ticket_clear(ticket);
 	status = ori_dev_check_range(w, ORIEL_DEV_GET, peer, from, length, &remote);
 	if (status != ORIEL_OK)
 		return status;
@@ -129,11 +143,12 @@ ORIEL_DEV int64_t oriel_dev_get(const struct oriel_dev_window *w, struct oriel_d
 	case ORIEL_PATH_SELF:
 	case ORIEL_PATH_MAPPED:
 		ori_dev_mapped_copy(g, to, remote.base, length);
-		return 0;
+		return ORIEL_OK;
 	case ORIEL_PATH_RDMA:
 		if (!ORIEL_DEV_HAS(ORIEL_PATH_RDMA))
 			break;
-		return ori_dev_rdma_ticket(peer, ori_dev_rdma_get(w, g, peer, from, to, length));
+		return ori_dev_rdma_posted(w, peer, ori_dev_rdma_get(w, g, peer, from, to, length),
+					   ticket);
 	}
 	return ORIEL_ERR_NO_PATH;
 }
@@ -183,31 +198,21 @@ ORIEL_DEV void *oriel_dev_address(const struct oriel_dev_window *w, uint32_t pee
 /*
  * Whole group: wait until the operation of @ticket is done locally: the source of a put may be
  * reused, the target of a get is complete. It does not cover the counter that the same call
- * increments: wait for that, or drain. A negative ticket is returned as the status that it is.
- * The memory is the caller's again also when it fails, unless only a limit of the caller's own
- * has passed.
+ * increments: wait for that, or drain. The memory is the caller's again also when it fails, unless
+ * only a limit of the caller's own has passed.
  *
- * @ticket is one that this handle's operations on @peer have returned; others return
- * ORIEL_ERR_INVALID as far as they can be recognised, and nothing is waited for: on the rdma
- * path tickets that @peer has not issued yet, those of another rank (of two ranks that are
- * 32767 apart they cannot be recognised) and those of a mapped peer; on the other paths all but
- * 0.
+ * ORIEL_ERR_INVALID: a ticket of another window, or one that this handle's operations have not
+ * issued; nothing is waited for. With the ticket that is zero the group synchronises and is done.
  */
 ORIEL_DEV enum oriel_status oriel_dev_wait_local(const struct oriel_dev_window *w,
-						 struct oriel_dev_group g, uint32_t peer,
-						 int64_t ticket, uint64_t timeout_ns)
+						 struct oriel_dev_group g,
+						 struct oriel_dev_ticket ticket,
+						 uint64_t timeout_ns)
 {
-	enum oriel_status status;
-
-	if (ticket < 0 && ticket >= INT32_MIN)
-		return (enum oriel_status)ticket;
-	status = ori_dev_check_id(w, ORIEL_DEV_WAIT_LOCAL, peer, 0, 1);
-	if (status != ORIEL_OK)
-		return status;
-	if (ori_dev_is_rdma(w, peer))
-		return ori_dev_rdma_wait_local(w, g, peer, ticket, timeout_ns);
-	if (ticket)
-		return ori_dev_reject_ticket(ori_dev_reporter_of(w), peer, 0, ticket);
+	if (!oriel_dev_is_compatible(w))
+		return ORIEL_ERR_VERSION;
+	if (ticket.index)
+		return ori_dev_rdma_wait_local(w, g, ticket, timeout_ns);
 	/* A mapped copy is done when each thread has returned from it. */
 	oriel_dev_sync(g);
 	return ORIEL_OK;

@@ -28,16 +28,15 @@ ORIEL_DEV enum oriel_status oriel_dev_broadcast(const struct oriel_dev_window *w
 {
 	enum oriel_status status = ori_dev_gather_check(w, c, part, parts);
 	uint32_t id = c->id + 2 * part, i;
-	int64_t posted = 0;
 
 	if (status == ORIEL_OK)
 		status = ori_dev_check_id(w, ORIEL_DEV_SIGNAL, root, id, w->signals);
 	if (status != ORIEL_OK || !length)
 		return status;
 	if (root != w->rank) {
-		posted = oriel_dev_signal(w, g, root, id, ORIEL_SIGNAL_ADD, 1);
-		if (posted < 0)
-			return (enum oriel_status)posted;
+		status = oriel_dev_signal(w, g, root, id, ORIEL_SIGNAL_ADD, 1, NULL);
+		if (status != ORIEL_OK)
+			return status;
 		return oriel_dev_wait_signal_next(w, g, root, id + 1, 1, timeout_ns);
 	}
 	if (c->result != (const char *)from)
@@ -48,10 +47,8 @@ ORIEL_DEV enum oriel_status oriel_dev_broadcast(const struct oriel_dev_window *w
 
 		status = oriel_dev_wait_signal_next(w, g, peer, id, 1, timeout_ns);
 		if (status == ORIEL_OK)
-			posted = ori_dev_gather_send(w, g, c, part, parts, peer, c->to, from,
+			status = ori_dev_gather_send(w, g, c, part, parts, peer, c->to, from,
 						     length);
-		if (posted < 0)
-			status = (enum oriel_status)posted;
 	}
 	if (status == ORIEL_OK && w->rails)
 		status = oriel_dev_drain(w, g, timeout_ns);

@@ -55,7 +55,6 @@ ORIEL_DEV enum oriel_status oriel_dev_gather_lines(const struct oriel_dev_window
 	enum oriel_status status = ori_dev_gather_check(w, c, part, parts);
 	const char *text = (const char *)from + begin;
 	struct oriel_gather_team team;
-	int64_t posted = 0;
 	uint32_t flag, i;
 	char *own;
 
@@ -68,14 +67,12 @@ ORIEL_DEV enum oriel_status oriel_dev_gather_lines(const struct oriel_dev_window
 	flag = (uint32_t)(epoch % UINT32_MAX) + 1;
 	team = ori_dev_gather_team_of(w, g);
 	ORIEL_DEV_ROLL
-	for (i = team.first; i < w->ranks && posted >= 0; i += team.teams)
-		posted = ori_dev_gather_put_lines(w, team.group, c, ori_dev_rank_after(w, i),
+	for (i = team.first; i < w->ranks && status == ORIEL_OK; i += team.teams)
+		status = ori_dev_gather_put_lines(w, team.group, c, ori_dev_rank_after(w, i),
 						  ori_dev_gather_lines_offset(w, c, part, epoch,
 									      w->rank),
 						  text + ori_dev_rank_after(w, i) * c->stride, mine,
 						  flag);
-	if (posted < 0)
-		status = (enum oriel_status)posted;
 	own = c->result + (uint64_t)w->rank * length + begin;
 	text += w->rank * c->stride;
 	if (own != text)
@@ -111,22 +108,18 @@ ORIEL_DEV enum oriel_status oriel_dev_gather_puts(const struct oriel_dev_window 
 {
 	enum oriel_status status = ori_dev_gather_check(w, c, part, parts);
 	uint32_t id = c->id + 2 * part;
-	int64_t posted = 0;
 
 	if (status != ORIEL_OK || !length)
 		return status;
-	posted = oriel_dev_signal_all(w, g, id, ORIEL_SIGNAL_ADD, 1);
-	if (posted < 0)
-		return (enum oriel_status)posted;
-	status = oriel_dev_wait_signal_next_all(w, g, id, 1, timeout_ns);
-	if (status != ORIEL_OK)
-		return status;
-	posted = ori_dev_gather_put_all(w, g, c, part, parts, (const char *)from, length);
-	if (posted >= 0)
-		posted = oriel_dev_signal_all(w, g, id + 1, ORIEL_SIGNAL_ADD, 1);
-	if (posted < 0)
-		return (enum oriel_status)posted;
-	status = oriel_dev_wait_signal_next_all(w, g, id + 1, 1, timeout_ns);
+	status = oriel_dev_signal_all(w, g, id, ORIEL_SIGNAL_ADD, 1);
+	if (status == ORIEL_OK)
+		status = oriel_dev_wait_signal_next_all(w, g, id, 1, timeout_ns);
+	if (status == ORIEL_OK)
+		status = ori_dev_gather_put_all(w, g, c, part, parts, (const char *)from, length);
+	if (status == ORIEL_OK)
+		status = oriel_dev_signal_all(w, g, id + 1, ORIEL_SIGNAL_ADD, 1);
+	if (status == ORIEL_OK)
+		status = oriel_dev_wait_signal_next_all(w, g, id + 1, 1, timeout_ns);
 	if (status == ORIEL_OK && w->rails)
 		status = oriel_dev_drain(w, g, timeout_ns);
 	return status;

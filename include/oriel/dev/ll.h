@@ -28,9 +28,9 @@ ORIEL_DEV uint64_t oriel_dev_ll_length(uint64_t length)
  * the two ranks' own: it must hold no flag @epoch, so count @epoch up from 1 if memory began as
  * zeros, and the peer must have taken the message before.
  */
-ORIEL_DEV int64_t oriel_dev_put_ll(const struct oriel_dev_window *w, struct oriel_dev_group g,
-				   uint32_t peer, uint64_t to, const void *from, uint64_t length,
-				   uint32_t epoch)
+ORIEL_DEV enum oriel_status oriel_dev_put_ll(const struct oriel_dev_window *w,
+					     struct oriel_dev_group g, uint32_t peer, uint64_t to,
+					     const void *from, uint64_t length, uint32_t epoch)
 {
 	struct oriel_ll_slot slot = {NULL, 0, UINT64_MAX, epoch, 0};
 	struct oriel_dev_target remote;
@@ -46,7 +46,7 @@ ORIEL_DEV int64_t oriel_dev_put_ll(const struct oriel_dev_window *w, struct orie
 	}
 	slot.base = remote.base;
 	ori_dev_ll_write(g, &slot, from, length);
-	return 0;
+	return ORIEL_OK;
 }
 
 /*

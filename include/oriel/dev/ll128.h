@@ -39,9 +39,10 @@ ORIEL_DEV bool oriel_dev_has_ll128(const struct oriel_dev_window *w, uint32_t pe
  * buffer 0 if this is a kernel. The rules for the target and for @epoch are those of
  * oriel_dev_put_ll().
  */
-ORIEL_DEV int64_t oriel_dev_put_ll128(const struct oriel_dev_window *w, struct oriel_dev_group g,
-				      uint32_t peer, uint64_t to, const void *from, uint64_t length,
-				      uint64_t epoch)
+ORIEL_DEV enum oriel_status oriel_dev_put_ll128(const struct oriel_dev_window *w,
+						struct oriel_dev_group g, uint32_t peer,
+						uint64_t to, const void *from, uint64_t length,
+						uint64_t epoch)
 {
 	struct oriel_ll128_slot slot = {NULL, 0, UINT64_MAX, epoch, 0};
 	struct oriel_dev_target remote;
@@ -52,7 +53,7 @@ ORIEL_DEV int64_t oriel_dev_put_ll128(const struct oriel_dev_window *w, struct o
 		return status;
 	slot.base = remote.base;
 	ori_dev_ll128_write(g, &slot, from, length);
-	return 0;
+	return ORIEL_OK;
 }
 
 /*

@@ -15,57 +15,59 @@
  * it. Comes after all the group's earlier puts to @peer. ADD is atomic among the groups of this
  * rank; SET overwrites earlier values.
  */
-ORIEL_DEV int64_t oriel_dev_signal(const struct oriel_dev_window *w, struct oriel_dev_group g,
-				   uint32_t peer, uint32_t id, enum oriel_signal_op op,
-				   uint64_t value)
+ORIEL_DEV enum oriel_status oriel_dev_signal(const struct oriel_dev_window *w,
+					     struct oriel_dev_group g, uint32_t peer, uint32_t id,
+					     enum oriel_signal_op op, uint64_t value,
+					     struct oriel_dev_ticket *ticket)
 {
 	enum oriel_status status;
 	uint64_t *word;
 
+	ori_dev_ticket_clear(ticket);
 	if (!ORIEL_DEV_OFTEN(ori_dev_fast_signal(w, peer, id, op, &word))) {
 		status = ori_dev_check_signal(w, peer, id, op);
 		if (status != ORIEL_OK)
 			return status;
 		oriel_dev_sync(g);
-		return ori_dev_apply_signal(w, g, peer, id, op, value, true);
+		return ori_dev_apply_signal(w, g, peer, id, op, value, true, ticket);
 	}
 	oriel_dev_sync(g);
 	if (oriel_dev_is_leader(g))
 		ori_dev_mapped_apply_signal(word, op, value, true);
-	return 0;
+	return ORIEL_OK;
 }
 
 /*
  * Whole group: the same, but it orders no puts: a thread that waits for it learns that it
  * arrived and nothing else. Over NVLink in half the time.
  */
-ORIEL_DEV int64_t oriel_dev_signal_relaxed(const struct oriel_dev_window *w,
-					   struct oriel_dev_group g, uint32_t peer, uint32_t id,
-					   enum oriel_signal_op op, uint64_t value)
+ORIEL_DEV enum oriel_status oriel_dev_signal_relaxed(const struct oriel_dev_window *w,
+						     struct oriel_dev_group g, uint32_t peer,
+						     uint32_t id, enum oriel_signal_op op,
+						     uint64_t value,
+						     struct oriel_dev_ticket *ticket)
 {
 	enum oriel_status status;
 	uint64_t *word;
 
+	ori_dev_ticket_clear(ticket);
 	if (!ORIEL_DEV_OFTEN(ori_dev_fast_signal(w, peer, id, op, &word))) {
 		status = ori_dev_check_signal(w, peer, id, op);
 		if (status != ORIEL_OK)
 			return status;
-		return ori_dev_apply_signal(w, g, peer, id, op, value, false);
+		return ori_dev_apply_signal(w, g, peer, id, op, value, false, ticket);
 	}
 	if (oriel_dev_is_leader(g))
 		ori_dev_mapped_apply_signal(word, op, value, false);
-	return 0;
+	return ORIEL_OK;
 }
 
-/*
- * Whole group: signal to every other rank. The group's threads share the work. The result is no
- * ticket: 0, or a status.
- */
-ORIEL_DEV int64_t oriel_dev_signal_all(const struct oriel_dev_window *w, struct oriel_dev_group g,
-				       uint32_t id, enum oriel_signal_op op, uint64_t value)
+/* Whole group: signal to every other rank. The group's threads share the work. */
+ORIEL_DEV enum oriel_status oriel_dev_signal_all(const struct oriel_dev_window *w,
+						 struct oriel_dev_group g, uint32_t id,
+						 enum oriel_signal_op op, uint64_t value)
 {
-	enum oriel_status status;
-	int64_t ticket = 0;
+	enum oriel_status status, signaled;
 	uint32_t i;
 
 	status = ori_dev_check_any(w, ORIEL_DEV_SIGNAL, id, w->signals);
@@ -75,30 +77,30 @@ ORIEL_DEV int64_t oriel_dev_signal_all(const struct oriel_dev_window *w, struct 
 		return status;
 	oriel_dev_sync(g);
 	for (i = 1 + g.rank; i < w->ranks; i += g.size) {
-		int64_t posted =
-			ori_dev_apply_signal(w, oriel_dev_thread(), ori_dev_rank_after(w, i), id,
-					     op, value, true);
-
-		if (posted < 0)
-			ticket = posted;
+		signaled = ori_dev_apply_signal(w, oriel_dev_thread(), ori_dev_rank_after(w, i), id,
+						op, value, true, NULL);
+		if (signaled != ORIEL_OK)
+			status = signaled;
 	}
-	status = oriel_dev_vote(g, ticket < 0 ? (enum oriel_status)ticket : ORIEL_OK);
-	return status;
+	return oriel_dev_vote(g, status);
 }
 
 /*
  * Whole group: put, then add @value to signal @id of the same peer. The group that wrote
  * signals; a thread that has waited for the signal sees all of the put.
  */
-ORIEL_DEV int64_t oriel_dev_put_signal(const struct oriel_dev_window *w, struct oriel_dev_group g,
-				       uint32_t peer, uint64_t to, const void *from,
-				       uint64_t length, uint32_t id, uint64_t value)
+ORIEL_DEV enum oriel_status oriel_dev_put_signal(const struct oriel_dev_window *w,
+						 struct oriel_dev_group g, uint32_t peer,
+						 uint64_t to, const void *from, uint64_t length,
+						 uint32_t id, uint64_t value,
+						 struct oriel_dev_ticket *ticket)
 {
 	bool is_message = g.kind == ORIEL_DEV_BLOCK && length <= ORIEL_DEV_MESSAGE;
 	struct oriel_dev_group some = g;
 	enum oriel_status status = ORIEL_OK;
 	struct oriel_dev_target remote;
 
+	ori_dev_ticket_clear(ticket);
 	remote.peer.control = NULL;
 	remote.peer.flags = 0;
 	if (!is_message || ori_dev_is_copier(g.rank, (uint32_t)length)) {
@@ -116,16 +118,17 @@ ORIEL_DEV int64_t oriel_dev_put_signal(const struct oriel_dev_window *w, struct 
 	if (!ORIEL_DEV_OFTEN(status == ORIEL_OK)) {
 		if (!ORIEL_DEV_HAS(ORIEL_PATH_RDMA) || status != ORIEL_AGAIN)
 			return status;
-		return ori_dev_rdma_ticket(
-			peer,
+		return ori_dev_rdma_posted(
+			w, peer,
 			ori_dev_link_put_signal(ori_dev_peer_of(w, peer).link, g,
 						ori_dev_rdma_remote(w, peer, to),
 						ori_dev_rdma_source(w, g, peer, from, length),
-						length, ori_dev_rdma_signal(w, peer, id), value));
+						length, ori_dev_rdma_signal(w, peer, id), value),
+			ticket);
 	}
 	if (oriel_dev_is_leader(g))
 		ori_dev_mapped_put_signal(w, peer, &remote.peer, id, value);
-	return 0;
+	return ORIEL_OK;
 }
 
 /* The sum of signal @id over all source ranks; modulo 2^64. One thread. */

@@ -115,6 +115,16 @@ enum oriel_dev_what {
 	ORIEL_DEV_PEER_INDEX,
 };
 
+/*
+ * An operation that a device function has posted, for oriel_dev_wait_local() of the same window.
+ * Zero: nothing of it is under way.
+ */
+struct oriel_dev_ticket {
+	uint64_t index;  /* of its last request to @peer, from 1 on */
+	uint32_t peer;   /* rank */
+	uint32_t window; /* number of the window */
+};
+
 /* Set by the thread that moves @state from EMPTY to WRITING; readable once FULL. */
 enum oriel_dev_fault_state {
 	ORIEL_DEV_FAULT_EMPTY,

@@ -40,6 +40,15 @@ ORIEL_DEV bool ori_dev_awaits(const struct oriel_dev_window *w, struct oriel_dev
 	return 1 + g.rank < w->ranks || (ori_dev_is_poller(g) && w->ranks > 1);
 }
 
+/* Says that nothing is posted, or not yet; @ticket may be NULL. */
+ORIEL_DEV void ori_dev_ticket_clear(struct oriel_dev_ticket *ticket)
+{
+	const struct oriel_dev_ticket none = {0, 0, 0};
+
+	if (ticket)
+		*ticket = none;
+}
+
 /* @path, as far as this translation unit can use it. */
 ORIEL_DEV uint32_t ori_dev_usable(uint32_t path)
 {
@@ -283,16 +292,15 @@ ORIEL_DEV enum oriel_status ori_dev_check_other(const struct oriel_dev_window *w
 	return status;
 }
 
-/*
- * @peer has not issued @ticket. @limit: tickets from there on are rejected; 0 if there is one
- * ticket only, 0.
- */
+/* The window has no @ticket; its peer has issued @issued of them. */
 ORIEL_DEV_COLD enum oriel_status ori_dev_reject_ticket(struct oriel_dev_reporter reporter,
-						       uint32_t peer, int64_t limit, int64_t ticket)
+						       struct oriel_dev_ticket ticket,
+						       uint64_t issued)
 {
-	struct oriel_dev_aim aim = {NULL, (uint64_t)limit, ORIEL_LT, ORIEL_DEV_WAIT_LOCAL, peer, 0};
+	struct oriel_dev_aim aim = {NULL,        issued,       ORIEL_LE, ORIEL_DEV_WAIT_LOCAL,
+				    ticket.peer, ticket.window};
 
-	return ori_dev_reject(reporter, ORIEL_ERR_INVALID, aim, (uint64_t)ticket);
+	return ori_dev_reject(reporter, ORIEL_ERR_INVALID, aim, ticket.index);
 }
 
 /* Is @choice, a comparison or an operation, one of those up to @last? */

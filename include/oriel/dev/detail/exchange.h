@@ -30,22 +30,23 @@ ORIEL_DEV uint64_t ori_dev_exchange_note_offset(const struct oriel_dev_window *w
 }
 
 /* One thread. Sends the note word by word, since there is no memory to put it from. */
-ORIEL_DEV int64_t ori_dev_exchange_send_note(const struct oriel_dev_window *w,
-					     const struct oriel_dev_gather *c, uint32_t part,
-					     uint64_t epoch, uint32_t peer,
-					     const struct oriel_dev_alltoallv *entry)
+ORIEL_DEV enum oriel_status ori_dev_exchange_send_note(const struct oriel_dev_window *w,
+						       const struct oriel_dev_gather *c,
+						       uint32_t part, uint64_t epoch, uint32_t peer,
+						       const struct oriel_dev_alltoallv *entry)
 {
 	uint64_t to = ori_dev_exchange_note_offset(w, c, part, epoch, w->rank);
-	int64_t posted;
+	enum oriel_status status;
 
-	posted = oriel_dev_put_value(w, peer, to, entry->recv_displacement);
-	if (posted >= 0)
-		posted = oriel_dev_put_value(w, peer, to + 8, entry->recv_length);
-	if (posted >= 0)
-		posted = oriel_dev_put_value(w, peer, to + 16, entry->send_length);
-	if (posted < 0)
-		return posted;
-	return oriel_dev_signal(w, oriel_dev_thread(), peer, c->id + 2 * part, ORIEL_SIGNAL_ADD, 1);
+	status = oriel_dev_put_value(w, peer, to, entry->recv_displacement, NULL);
+	if (status == ORIEL_OK)
+		status = oriel_dev_put_value(w, peer, to + 8, entry->recv_length, NULL);
+	if (status == ORIEL_OK)
+		status = oriel_dev_put_value(w, peer, to + 16, entry->send_length, NULL);
+	if (status != ORIEL_OK)
+		return status;
+	return oriel_dev_signal(w, oriel_dev_thread(), peer, c->id + 2 * part, ORIEL_SIGNAL_ADD, 1,
+				NULL);
 }
 
 /* Whole group: sends the notes to all peers; the threads share the peers. */
@@ -55,16 +56,16 @@ ORIEL_DEV enum oriel_status ori_dev_exchange_send_notes(const struct oriel_dev_w
 							uint32_t part, uint64_t epoch,
 							const struct oriel_dev_alltoallv *layout)
 {
-	int64_t posted = 0;
+	enum oriel_status status = ORIEL_OK;
 	uint32_t i;
 
 	oriel_dev_sync(g);
-	for (i = 1 + g.rank; i < w->ranks && posted >= 0; i += g.size) {
+	for (i = 1 + g.rank; i < w->ranks && status == ORIEL_OK; i += g.size) {
 		uint32_t peer = ori_dev_rank_after(w, i);
 
-		posted = ori_dev_exchange_send_note(w, c, part, epoch, peer, &layout[peer]);
+		status = ori_dev_exchange_send_note(w, c, part, epoch, peer, &layout[peer]);
 	}
-	return oriel_dev_vote(g, posted < 0 ? (enum oriel_status)posted : ORIEL_OK);
+	return oriel_dev_vote(g, status);
 }
 
 /* The note of @peer, which has arrived; it is valid until this execution has ended. */
@@ -127,7 +128,6 @@ ORIEL_DEV enum oriel_status ori_dev_exchange_send(const struct oriel_dev_window 
 	/* The last field says which length differs: 0 the one sent to @peer, 1 the one received. */
 	struct oriel_dev_aim aim = {NULL, note.recv_length, ORIEL_EQ, ORIEL_DEV_ALLTOALLV,
 				    peer, !is_sent};
-	int64_t posted = 0;
 
 	if (!ori_dev_exchange_lengths_match(&note, entry)) {
 		if (!is_sent)
@@ -137,11 +137,11 @@ ORIEL_DEV enum oriel_status ori_dev_exchange_send(const struct oriel_dev_window 
 				       is_sent ? entry->send_length : note.send_length);
 		return ORIEL_ERR_MISMATCH;
 	}
-	if (entry->send_length)
-		posted = ori_dev_gather_send(w, g, c, part, parts, peer, c->to + note.offset,
-					     (const char *)from + entry->send_displacement,
-					     entry->send_length);
-	return posted < 0 ? (enum oriel_status)posted : ORIEL_OK;
+	if (!entry->send_length)
+		return ORIEL_OK;
+	return ori_dev_gather_send(w, g, c, part, parts, peer, c->to + note.offset,
+				   (const char *)from + entry->send_displacement,
+				   entry->send_length);
 }
 
 /* Whole group: waits for the messages of all peers. */

@@ -51,11 +51,11 @@ ORIEL_DEV uint64_t ori_dev_gather_lines_offset(const struct oriel_dev_window *w,
 	return c->staging + (((uint64_t)part * 2 + (epoch & 1)) * w->ranks + source) * c->slot;
 }
 
-ORIEL_DEV int64_t ori_dev_gather_put_lines(const struct oriel_dev_window *w,
-					   struct oriel_dev_group g,
-					   const struct oriel_dev_gather *c, uint32_t peer,
-					   uint64_t to, const void *from, uint64_t length,
-					   uint32_t flag)
+ORIEL_DEV enum oriel_status ori_dev_gather_put_lines(const struct oriel_dev_window *w,
+						     struct oriel_dev_group g,
+						     const struct oriel_dev_gather *c,
+						     uint32_t peer, uint64_t to, const void *from,
+						     uint64_t length, uint32_t flag)
 {
 	if (c->lines == ORIEL_DEV_LINES_LL128)
 		return oriel_dev_put_ll128(w, g, peer, to, from, length, flag);
@@ -105,18 +105,21 @@ ORIEL_DEV struct oriel_gather_team ori_dev_gather_team_of(const struct oriel_dev
 }
 
 /* Whole group: puts a message to @to of @peer, with a signal behind it. */
-ORIEL_DEV int64_t ori_dev_gather_send(const struct oriel_dev_window *w, struct oriel_dev_group g,
-				      const struct oriel_dev_gather *c, uint32_t part,
-				      uint32_t parts, uint32_t peer, uint64_t to, const void *from,
-				      uint64_t length)
+ORIEL_DEV enum oriel_status ori_dev_gather_send(const struct oriel_dev_window *w,
+						struct oriel_dev_group g,
+						const struct oriel_dev_gather *c, uint32_t part,
+						uint32_t parts, uint32_t peer, uint64_t to,
+						const void *from, uint64_t length)
 {
 	uint32_t id = c->id + 2 * part + 1;
-	int64_t posted;
+	enum oriel_status status;
 
 	if (parts == 1)
-		return oriel_dev_put_signal(w, g, peer, to, from, length, id, 1);
-	posted = oriel_dev_put_part(w, g, part, parts, peer, to, from, length);
-	return posted < 0 ? posted : oriel_dev_signal(w, g, peer, id, ORIEL_SIGNAL_ADD, 1);
+		return oriel_dev_put_signal(w, g, peer, to, from, length, id, 1, NULL);
+	status = oriel_dev_put_part(w, g, part, parts, peer, to, from, length, NULL);
+	if (status != ORIEL_OK)
+		return status;
+	return oriel_dev_signal(w, g, peer, id, ORIEL_SIGNAL_ADD, 1, NULL);
 }
 
 ORIEL_DEV bool ori_dev_gather_is_rdma(const struct oriel_dev_window *w, uint32_t peer)
@@ -130,56 +133,59 @@ ORIEL_DEV bool ori_dev_gather_is_rdma(const struct oriel_dev_window *w, uint32_t
  * this rank's own message from @mine to @own, one turn after each put: so some groups use the link
  * while others copy, and the source is still in the cache.
  */
-ORIEL_DEV int64_t ori_dev_gather_put_turns(const struct oriel_dev_window *w,
-					   struct oriel_dev_group g, uint32_t part, uint32_t parts,
-					   uint32_t peer, uint64_t to, const char *from,
-					   uint64_t length, char *own, const char *mine)
+ORIEL_DEV enum oriel_status ori_dev_gather_put_turns(const struct oriel_dev_window *w,
+						     struct oriel_dev_group g, uint32_t part,
+						     uint32_t parts, uint32_t peer, uint64_t to,
+						     const char *from, uint64_t length, char *own,
+						     const char *mine)
 {
 	uint64_t turn = length, run, at;
-	int64_t posted = 0;
+	enum oriel_status status = ORIEL_OK;
 
 	if (parts > 1) {
 		turn = ((length + parts - 1) / parts + 127) & ~(uint64_t)127;
 		turn = turn < ORIEL_DEV_TURN ? turn : ORIEL_DEV_TURN;
 	}
 	ORIEL_DEV_ROLL
-	for (at = part * turn; at < length && posted >= 0; at += parts * turn) {
+	for (at = part * turn; at < length && status == ORIEL_OK; at += parts * turn) {
 		run = length - at < turn ? length - at : turn;
-		posted = oriel_dev_put(w, g, peer, to + at, from + at, run);
+		status = oriel_dev_put(w, g, peer, to + at, from + at, run, NULL);
 		if (own)
 			ori_dev_mapped_copy(g, own + at, mine + at, run);
 	}
-	return posted;
+	return status;
 }
 
 /* Whole group: puts the bytes of @part of all messages, to one peer after the other. */
-ORIEL_DEV int64_t ori_dev_gather_put_all(const struct oriel_dev_window *w, struct oriel_dev_group g,
-					 const struct oriel_dev_gather *c, uint32_t part,
-					 uint32_t parts, const char *text, uint64_t length)
+ORIEL_DEV enum oriel_status ori_dev_gather_put_all(const struct oriel_dev_window *w,
+						   struct oriel_dev_group g,
+						   const struct oriel_dev_gather *c, uint32_t part,
+						   uint32_t parts, const char *text,
+						   uint64_t length)
 {
 	uint64_t offset = (uint64_t)w->rank * length;
 	const char *mine = text + w->rank * c->stride;
 	char *own = c->result + offset;
-	int64_t posted = 0;
+	enum oriel_status status = ORIEL_OK;
 	uint32_t i, peer;
 
 	own = own == mine ? NULL : own;
 	ORIEL_DEV_ROLL
-	for (i = 1; i < w->ranks && posted >= 0; i++) {
+	for (i = 1; i < w->ranks && status == ORIEL_OK; i++) {
 		peer = ori_dev_rank_after(w, i);
 		if (ori_dev_gather_is_rdma(w, peer)) {
 			/* In one piece, since each put to a NIC is a post. */
-			posted = oriel_dev_put_part(w, g, part, parts, peer, c->to + offset,
-						    text + peer * c->stride, length);
+			status = oriel_dev_put_part(w, g, part, parts, peer, c->to + offset,
+						    text + peer * c->stride, length, NULL);
 			continue;
 		}
-		posted = ori_dev_gather_put_turns(w, g, part, parts, peer, c->to + offset,
+		status = ori_dev_gather_put_turns(w, g, part, parts, peer, c->to + offset,
 						  text + peer * c->stride, length, own, mine);
 		own = NULL;
 	}
 	if (own)
 		ori_dev_mapped_copy_turns(g, part, parts, own, mine, length);
-	return posted;
+	return status;
 }
 
 #endif

@@ -158,51 +158,44 @@ ORIEL_DEV struct oriel_rdma_address ori_dev_rdma_counter(const struct oriel_dev_
 }
 
 /*
- * Tickets of windows name their peer: bits 0 to 47 are the index of the request on the link,
- * bits 48 to 62 the rank plus 1, without the bits that do not fit. So no ticket is 0, which
- * mapped peers return. A link would take months to post 2^48 requests.
+ * A post to @peer gave @posted, the index of its last request on the link or a status: the result
+ * of the operation, and its ticket. Index 0 of a ticket is none.
  */
-#define ORIEL_RDMA_TICKET_BITS 48
-#define ORIEL_RDMA_TICKET_RANKS 0x7fffu
-/* The index of an operation that has posted nothing. */
-#define ORIEL_RDMA_TICKET_NONE (((uint64_t)1 << ORIEL_RDMA_TICKET_BITS) - 1)
-
-ORIEL_DEV uint64_t ori_dev_rdma_tag(uint32_t peer)
+ORIEL_DEV enum oriel_status ori_dev_rdma_posted(const struct oriel_dev_window *w, uint32_t peer,
+						int64_t posted, struct oriel_dev_ticket *ticket)
 {
-	return (uint64_t)((peer + 1) & ORIEL_RDMA_TICKET_RANKS) << ORIEL_RDMA_TICKET_BITS;
+	if (posted < 0)
+		return (enum oriel_status)posted;
+	if (ticket) {
+		ticket->index = (uint64_t)posted + 1;
+		ticket->peer = peer;
+		ticket->window = w->number;
+	}
+	return ORIEL_OK;
 }
 
-/* @posted to @peer: a ticket of the link, or a status, which has all those bits already. */
-ORIEL_DEV int64_t ori_dev_rdma_ticket(uint32_t peer, int64_t posted)
-{
-	return (int64_t)((uint64_t)posted | ori_dev_rdma_tag(peer));
-}
-
-/* Whole group: oriel_dev_wait_local() for a @ticket that is not negative. */
+/* Whole group: oriel_dev_wait_local() for a @ticket that is not zero. */
 ORIEL_DEV enum oriel_status ori_dev_rdma_wait_local(const struct oriel_dev_window *w,
-						    struct oriel_dev_group g, uint32_t peer,
-						    int64_t ticket, uint64_t timeout_ns)
+						    struct oriel_dev_group g,
+						    struct oriel_dev_ticket ticket,
+						    uint64_t timeout_ns)
 {
-	const struct oriel_dev_link *l = w->peers[peer].link;
-	/*
-	 * The tag of another peer leaves high bits set: an index beyond any that a link has
-	 * posted.
-	 */
-	uint64_t index = (uint64_t)ticket ^ ori_dev_rdma_tag(peer);
+	struct oriel_link_queue q = {NULL, NULL};
 	enum oriel_status status = ORIEL_OK;
-	struct oriel_link_queue q;
+	const struct oriel_dev_link *l;
+	uint64_t posted = 0;
 
 	if (oriel_dev_is_leader(g)) {
-		q = ori_dev_link_main(l);
-		if (!ori_dev_link_has(q))
-			status = ORIEL_ERR_NO_PATH;
-		else if (ori_dev_link_is_issued(q, index))
-			status = ori_dev_link_await(l, q, index, timeout_ns);
-		else if (index != ORIEL_RDMA_TICKET_NONE)
-			status = ori_dev_reject_ticket(ori_dev_reporter_of(w), peer,
-						       ori_dev_rdma_ticket(peer,
-									   ori_dev_link_posted(q)),
-						       ticket);
+		if (ticket.window == w->number && ticket.peer < w->ranks &&
+		    ori_dev_is_rdma(w, ticket.peer)) {
+			l = w->peers[ticket.peer].link;
+			q = ori_dev_link_main(l);
+			posted = ori_dev_link_has(q) ? ori_dev_link_posted(q) : 0;
+		}
+		if (ticket.index <= posted)
+			status = ori_dev_link_await(l, q, ticket.index - 1, timeout_ns);
+		else
+			status = ori_dev_reject_ticket(ori_dev_reporter_of(w), ticket, posted);
 	}
 	return oriel_dev_vote(g, status);
 }

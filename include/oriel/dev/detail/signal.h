@@ -13,9 +13,11 @@
  * Whole group, synchronised and with arguments checked; the leader signals. @is_ordered: the
  * signal comes after everything the group did before.
  */
-ORIEL_DEV int64_t ori_dev_apply_signal(const struct oriel_dev_window *w, struct oriel_dev_group g,
-				       uint32_t peer, uint32_t id, enum oriel_signal_op op,
-				       uint64_t value, bool is_ordered)
+ORIEL_DEV enum oriel_status ori_dev_apply_signal(const struct oriel_dev_window *w,
+						 struct oriel_dev_group g, uint32_t peer,
+						 uint32_t id, enum oriel_signal_op op,
+						 uint64_t value, bool is_ordered,
+						 struct oriel_dev_ticket *ticket)
 {
 	struct oriel_dev_peer remote = ori_dev_peer_of(w, peer);
 
@@ -26,14 +28,16 @@ ORIEL_DEV int64_t ori_dev_apply_signal(const struct oriel_dev_window *w, struct 
 		if (is_ordered && oriel_dev_is_leader(g))
 			ori_dev_release_begin();
 		if (op == ORIEL_SIGNAL_SET)
-			return ori_dev_rdma_ticket(
-				peer,
+			return ori_dev_rdma_posted(
+				w, peer,
 				ori_dev_link_write_flag(remote.link, g,
-							ori_dev_rdma_signal(w, peer, id), value));
-		return ori_dev_rdma_ticket(peer,
+							ori_dev_rdma_signal(w, peer, id), value),
+				ticket);
+		return ori_dev_rdma_posted(w, peer,
 					   ori_dev_link_signal(remote.link, g,
 							       ori_dev_rdma_signal(w, peer, id),
-							       value));
+							       value),
+					   ticket);
 	case ORIEL_PATH_SELF:
 	case ORIEL_PATH_MAPPED:
 		if (remote.flags & ORIEL_DEV_PEER_SERIAL)
@@ -43,7 +47,7 @@ ORIEL_DEV int64_t ori_dev_apply_signal(const struct oriel_dev_window *w, struct 
 		else if (oriel_dev_is_leader(g))
 			ori_dev_mapped_apply_signal(ori_dev_mapped_signal(w, remote.control, id),
 						    op, value, is_ordered);
-		return 0;
+		return ORIEL_OK;
 	}
 	return ORIEL_ERR_NO_PATH;
 }
