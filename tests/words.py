@@ -4,8 +4,8 @@
 
 docs/glossary.md has the words. The check finds retired words in identifiers, comments,
 strings and pages, of C, Python, shell and CMake; in comments of C also sentences that open
-with a headless clause ("What came ..."), and long ones without a verb; and sources that do not
-begin with what they are.
+with a headless clause ("What came ..."), and long ones without a verb; sources that do not
+begin with what they are; and texts of failed allocations without their bytes.
 """
 import collections
 import io
@@ -31,6 +31,7 @@ ALLOWED = {
     "bench/results/soft-roce.md": {"guest"},  # of a hypervisor
     "tests/rxe": {"guest", "tell"},  # of a hypervisor, and of files of Python
     ".ci/run": {"guest"},
+    "src/coll": {"no memory"},  # its allocations do not call ori_fail_nomem() yet
     "src/base/config_table.c": {"near"},  # ORIEL_PROXY_NEAR
     "src/base/config.h": {"near"},
     "src/rdma/rdma_proxy_thread.c": {"near"},
@@ -89,6 +90,7 @@ LONG = 9  # words; shorter comments may be noun phrases, and so may those beside
 COMMENT = re.compile(r"/\*(.*?)\*/|//([^\n]*)", re.DOTALL)
 STRING = re.compile(r'"((?:\\.|[^"\\\n])*)"')
 NAME = re.compile(r"\b[A-Za-z_]\w*")
+UNCOUNTED = re.compile(r'ori_fail\(\s*ORIEL_ERR_NOMEM,\s*"(?:%s: )?(?:no|out of) memory for')
 SENTENCE = re.compile(r"(?<=[.:;?!])\s+(?=[A-Z@])")
 
 Complaint = collections.namedtuple("Complaint", "path line word text")  # @word is retired, or ""
@@ -143,6 +145,9 @@ def source_complaints(path, text, public=frozenset()):
     code = "".join(bare)
     for match in STRING.finditer(code):
         yield from prose_complaints(path, line_of(match.start()), match[1])
+    for match in UNCOUNTED.finditer(code):
+        yield Complaint(path, line_of(match.start()), "no memory",
+                        "a failed allocation says how many bytes: ori_fail_nomem()")
     for match in NAME.finditer(STRING.sub(lambda m: " " * len(m[0]), code)):
         for part in retired_names(match[0]) if match[0] not in public else ():
             yield Complaint(path, line_of(match.start()), part,
@@ -247,6 +252,9 @@ PLANTED = [
     ("int doorbell, nearest, mailbox; /* so far */", 0),
     ('log("rank 2 has gone");', 1),
     ('log("tell me");', 0),
+    ('return ori_fail(ORIEL_ERR_NOMEM, "no memory for a job");', 1),
+    ('return ori_fail_nomem(sizeof(*job), "a job");', 0),
+    ('return ori_fail(ORIEL_ERR_NOMEM, "more than %u rows", most);', 0),
     ("int is_told;", 1),
     ("/* Bytes of one line. */", 0),
     ("/* The old and heavy table of a rank beside the new window. */", 1),

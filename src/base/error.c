@@ -108,6 +108,19 @@ enum oriel_status ori_fail_errno(enum oriel_status status, const char *format, .
 	return status;
 }
 
+enum oriel_status ori_fail_nomem(size_t length, const char *format, ...)
+{
+	char text[ORI_ERROR_LENGTH];
+	va_list args;
+	int used;
+
+	used = snprintf(text, sizeof(text), "no memory for %zu bytes of ", length);
+	va_start(args, format);
+	vsnprintf(text + used, sizeof(text) - (size_t)used, format, args);
+	va_end(args);
+	return error_record(ORIEL_ERR_NOMEM, text, ORIEL_LOG_INFO);
+}
+
 enum oriel_status ori_fail_at_end(const char *format, ...)
 {
 	va_list args;

@@ -7,6 +7,7 @@
 #define ORI_BASE_ERROR_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <oriel/status.h>
@@ -20,6 +21,13 @@ enum oriel_status ori_fail(enum oriel_status status, const char *format, ...)
 
 /* The same with ": strerror(errno)" behind the text. errno is read first and stays as it is. */
 enum oriel_status ori_fail_errno(enum oriel_status status, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/*
+ * Record ORIEL_ERR_NOMEM for an allocation: "no memory for @length bytes of ...". @format says
+ * what the bytes are for, such as "a job of %u ranks".
+ */
+enum oriel_status ori_fail_nomem(size_t length, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /*

@@ -32,6 +32,14 @@ static void test_a_failure_names_errno_and_preserves_it(void **state)
 	assert_int_equal(errno, EACCES);
 }
 
+static void test_a_failed_allocation_names_its_bytes(void **state)
+{
+	(void)state;
+	assert_int_equal(ori_fail_nomem(4096, "a job of %u ranks", 4), ORIEL_ERR_NOMEM);
+	assert_string_equal(oriel_last_error(), "no memory for 4096 bytes of a job of 4 ranks");
+	assert_int_equal(oriel_last_status(), ORIEL_ERR_NOMEM);
+}
+
 static void test_a_text_may_be_built_from_the_last_one(void **state)
 {
 	(void)state;
@@ -156,6 +164,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_the_last_error_has_its_status),
 		cmocka_unit_test(test_a_failure_names_errno_and_preserves_it),
+		cmocka_unit_test(test_a_failed_allocation_names_its_bytes),
 		cmocka_unit_test(test_a_text_may_be_built_from_the_last_one),
 		cmocka_unit_test(test_a_saved_error_is_restored),
 		cmocka_unit_test(test_a_misuse_is_logged_at_level_warn),

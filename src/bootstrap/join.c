@@ -300,8 +300,8 @@ static enum oriel_status root_record_owners(struct join_root *root)
 	unsigned i;
 
 	if (!rank_owners)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a job of %u ranks",
-				root->join->job->size);
+		return ori_fail_nomem(root->join->job->size * sizeof(*rank_owners),
+				      "a job of %u ranks", root->join->job->size);
 	for (i = 0; i < root->join->job->size; i++)
 		rank_owners[i] = root_rank_owner(root, i);
 	root->join->listener->rank_owners = rank_owners;
@@ -323,8 +323,8 @@ enum oriel_status ori_join_root(struct ori_join *join)
 		return status;
 	root.joined = calloc(join->job->size, sizeof(struct ori_pending *));
 	if (!root.joined)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a job of %u ranks",
-				join->job->size);
+		return ori_fail_nomem(join->job->size * sizeof(struct ori_pending *),
+				      "a job of %u ranks", join->job->size);
 	join->listener->accepts_joins = true;
 	status = root_wait(&root);
 	join->listener->accepts_joins = false;

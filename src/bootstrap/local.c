@@ -325,7 +325,7 @@ static enum oriel_status local_send(void *context, unsigned peer, uint32_t tag, 
 		return status;
 	message = malloc(sizeof(*message) + length);
 	if (!message)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a message of %zu bytes", length);
+		return ori_fail_nomem(sizeof(*message) + length, "a message");
 	*message = (struct local_message){.source = member->rank, .tag = tag, .length = length};
 	if (length)
 		memcpy(message->data, data, length);
@@ -505,7 +505,8 @@ enum oriel_status oriel_local_job_create(unsigned size, struct oriel_local_job *
 		j->members = calloc(size, sizeof(*j->members));
 	if (!j || !j->members) {
 		ori_handle_free(j);
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a job of %u ranks", size);
+		return ori_fail_nomem(sizeof(*j) + size * sizeof(*j->members), "a job of %u ranks",
+				      size);
 	}
 	pthread_mutex_init(&j->lock, NULL);
 	local_cond_open(&j->turn);

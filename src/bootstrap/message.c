@@ -39,7 +39,8 @@ enum oriel_status ori_message_open(struct ori_message_service *service, struct o
 	service->out = calloc(tree->size, sizeof(struct ori_net_conn *));
 	service->in = calloc(tree->size, sizeof(struct ori_message_inbox *));
 	if (!service->out || !service->in)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a job of %u ranks", tree->size);
+		return ori_fail_nomem(tree->size * (sizeof(*service->out) + sizeof(*service->in)),
+				      "a job of %u ranks", tree->size);
 	service->addresses = addresses;
 	return ORIEL_OK;
 }

@@ -184,7 +184,8 @@ static enum oriel_status tcp_share_addresses(struct tcp *tcp, struct ori_address
 
 	if (!table)
 		return ori_tree_break(&tcp->tree, ORIEL_ERR_NOMEM, tcp->tree.rank,
-				      "no memory for %u addresses", tcp->tree.size);
+				      "no memory for %zu bytes of %u addresses", length,
+				      tcp->tree.size);
 	for (i = 0; i < tcp->tree.size; i++)
 		ori_address_encode(&addresses[i], table + i * ORI_ADDRESS_LENGTH);
 	status = ori_tree_exchange(&tcp->tree, table, 0, length,
@@ -247,7 +248,8 @@ static enum oriel_status tcp_start(struct tcp *tcp, const struct ori_tcp_job *jo
 	enum oriel_status status = tcp_enlist(tcp);
 
 	if (status == ORIEL_OK && !addresses)
-		status = ori_fail(ORIEL_ERR_NOMEM, "no memory for a job of %u ranks", job->size);
+		status = ori_fail_nomem(job->size * sizeof(*addresses), "a job of %u ranks",
+					job->size);
 	if (status == ORIEL_OK)
 		status = ori_listener_enable_interrupt(&tcp->listener);
 	if (status == ORIEL_OK && job->size > 1 && tcp->own.key.length)
@@ -271,7 +273,7 @@ enum oriel_status ori_tcp_open(const struct ori_tcp_job *job, struct oriel_boots
 	if (!tcp) {
 		if (job->listen_fd >= 0 && job->size > 1)
 			close(job->listen_fd);
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a job of %u ranks", job->size);
+		return ori_fail_nomem(sizeof(*tcp), "a job of %u ranks", job->size);
 	}
 	ori_error_save(&before);
 	/* Attempts that failed before one succeeded must not stay the last error. */

@@ -35,7 +35,7 @@ enum oriel_status oriel_comm_attach(struct oriel_comm *comm, const void *key, vo
 				key ? "close" : "key");
 	a = malloc(sizeof(*a));
 	if (!a)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory to attach an object");
+		return ori_fail_nomem(sizeof(*a), "an attached object");
 	*a = (struct ori_attachment){.key = key, .object = object, .close = close};
 	pthread_mutex_lock(&comm->attachments_lock);
 	is_known = attach_find_locked(comm, key);

@@ -330,7 +330,8 @@ static enum oriel_status comm_join(struct oriel_comm *comm, const struct oriel_c
 
 	joins = calloc(comm->size, sizeof(*joins));
 	if (!joins)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for %u ranks", comm->size);
+		return ori_fail_nomem(comm->size * sizeof(*joins), "records of %u ranks",
+				      comm->size);
 	status = comm_prepare(comm, attr, &mine, &given);
 	mine.device_version = ORIEL_DEV_VERSION;
 	mine.control_length = sizeof(struct ori_control);
@@ -393,13 +394,15 @@ static void comm_free(struct oriel_comm *comm)
 	ori_handle_free(comm);
 }
 
-static struct oriel_comm *comm_alloc(const struct oriel_bootstrap *bootstrap)
+static enum oriel_status comm_alloc(const struct oriel_bootstrap *bootstrap,
+				    struct oriel_comm **out)
 {
 	struct oriel_comm *comm = ori_handle_alloc(ORI_HANDLE_COMM, sizeof(*comm));
 	unsigned size = bootstrap->size, kind;
+	enum oriel_status status;
 
 	if (!comm)
-		return NULL;
+		return ori_fail_nomem(sizeof(*comm), "a communicator");
 	comm->listener = comm->listener_tcp = -1;
 	for (kind = 0; kind < ORI_ATTACHED_KINDS; kind++)
 		pthread_mutex_init(&comm->attached[kind].lock, NULL);
@@ -417,10 +420,19 @@ static struct oriel_comm *comm_alloc(const struct oriel_bootstrap *bootstrap)
 	comm->firsts = calloc(size, sizeof(*comm->firsts));
 	comm->listen_addresses = calloc(size, sizeof(*comm->listen_addresses));
 	if (comm->hosts && comm->peers && comm->links && comm->scratch && comm->firsts &&
-	    comm->listen_addresses && ori_paths_open(&comm->host_paths, size))
-		return comm;
-	comm_free(comm);
-	return NULL;
+	    comm->listen_addresses)
+		status = ori_paths_open(&comm->host_paths, size);
+	else
+		status = ori_fail_nomem(size * (sizeof(*comm->hosts) + sizeof(*comm->peers) +
+						sizeof(*comm->links) + ORI_RECORD_BYTES +
+						sizeof(*comm->firsts) +
+						sizeof(*comm->listen_addresses)),
+					"a communicator of %u ranks", size);
+	if (status == ORIEL_OK)
+		*out = comm;
+	else
+		comm_free(comm);
+	return status;
 }
 
 static enum oriel_status comm_check_bootstrap(const struct oriel_bootstrap *b)
@@ -452,17 +464,16 @@ static enum oriel_status comm_create(const struct oriel_bootstrap *bootstrap,
 				     const struct oriel_comm_attr *attr, struct oriel_comm **out)
 {
 	static const struct ori_fork_hook hook = {.child = comm_fork_child};
-	struct oriel_comm *comm;
+	struct oriel_comm *comm = NULL;
 	enum oriel_status status;
 
 	status = comm_check_bootstrap(bootstrap);
 	if (status != ORIEL_OK)
 		return status;
 	ori_log_begin(bootstrap->rank);
-	comm = comm_alloc(bootstrap);
-	if (!comm)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a communicator of %u ranks",
-				bootstrap->size);
+	status = comm_alloc(bootstrap, &comm);
+	if (status != ORIEL_OK)
+		return status;
 	ori_late_read();
 	/*
 	 * A bad setting is reported to all ranks, after a first gather, which needs some

@@ -30,7 +30,7 @@ static enum oriel_status notes_open(struct oriel_comm *comm)
 	enum oriel_status status;
 
 	if (!notes)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for records of kernels");
+		return ori_fail_nomem(sizeof(*notes), "records of kernels");
 	status = ori_mem_alloc_pinned(comm->gpu, NOTES_EACH * sizeof(struct oriel_dev_fault),
 				      &notes->mem);
 	if (status != ORIEL_OK) {
@@ -97,7 +97,7 @@ enum oriel_status ori_comm_gpu_open(struct oriel_comm *comm)
 	enum oriel_status status;
 
 	if (!gpu)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a GPU");
+		return ori_fail_nomem(sizeof(*gpu), "the state of a GPU");
 	status = ori_gpu_open(gpu);
 	if (status != ORIEL_OK) {
 		free(gpu);

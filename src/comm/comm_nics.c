@@ -97,7 +97,8 @@ static enum oriel_status nics_create(struct oriel_comm *comm)
 		return ORIEL_OK;
 	comm->ranks = calloc(comm->size, sizeof(*comm->ranks));
 	if (!comm->ranks)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for links to %u ranks", comm->size);
+		return ori_fail_nomem(comm->size * sizeof(*comm->ranks), "links to %u ranks",
+				      comm->size);
 	status = ori_rdma_open(&attr, &comm->rdma);
 	if (status == ORIEL_OK && nics_are_remote(comm))
 		status = ori_rdma_check_remote(comm->rdma);

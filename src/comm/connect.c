@@ -86,7 +86,7 @@ static enum oriel_status connect_exchange_qps(struct oriel_comm *comm, enum ori_
 	enum oriel_status status = ORIEL_OK;
 
 	if (!mine || !all)
-		status = ori_fail(ORIEL_ERR_NOMEM, "no memory for links to %u ranks", comm->size);
+		status = ori_fail_nomem((comm->size + 1u) * row, "links to %u ranks", comm->size);
 	else
 		status = connect_open_qps(comm, mine);
 	status = ori_comm_agree(comm, call, status);

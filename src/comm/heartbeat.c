@@ -100,14 +100,13 @@ enum oriel_status ori_heartbeat_open(struct oriel_comm *comm)
 
 	heartbeat = calloc(1, sizeof(*heartbeat) + comm->size * sizeof(heartbeat->peers[0]));
 	if (!heartbeat)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for the heartbeats of %u ranks",
-				comm->size);
+		return ori_fail_nomem(sizeof(*heartbeat) + comm->size * sizeof(heartbeat->peers[0]),
+				      "the heartbeats of %u ranks", comm->size);
 	/* Pages of its own: peers may write anything to them. */
 	length = (length + HEARTBEAT_PAGE - 1) / HEARTBEAT_PAGE * HEARTBEAT_PAGE;
 	heartbeat->table = aligned_alloc(HEARTBEAT_PAGE, length);
 	if (!heartbeat->table) {
-		status = ori_fail(ORIEL_ERR_NOMEM, "no memory for the reports of %u ranks",
-				  comm->size);
+		status = ori_fail_nomem(length, "the reports of %u ranks", comm->size);
 		goto err_free_heartbeat;
 	}
 	memset(heartbeat->table, 0, length);

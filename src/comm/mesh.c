@@ -43,12 +43,12 @@ enum oriel_status ori_mesh_open(struct oriel_comm *comm, uint8_t name[ORI_FDSOCK
 	int fd;
 
 	if (!mesh)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for the mesh");
+		return ori_fail_nomem(sizeof(*mesh), "the mesh");
 	ori_net_listener_init(&mesh->listener, NULL, comm->size, NULL);
 	mesh->conn = calloc(comm->size, sizeof(struct ori_net_conn *));
 	if (!mesh->conn) {
-		status =
-			ori_fail(ORIEL_ERR_NOMEM, "no memory for the mesh of %u ranks", comm->size);
+		status = ori_fail_nomem(comm->size * sizeof(struct ori_net_conn *),
+					"the mesh of %u ranks", comm->size);
 		goto err_free_mesh;
 	}
 	status = ori_fdsock_listen(name, &fd);
@@ -75,7 +75,7 @@ static struct ori_net_conn *mesh_add(struct oriel_comm *comm, unsigned peer)
 	if (conn)
 		ori_net_open(conn, -1, NULL);
 	else
-		(void)ori_fail(ORIEL_ERR_NOMEM, "no memory for a connection to rank %u", peer);
+		(void)ori_fail_nomem(sizeof(*conn), "a connection to rank %u", peer);
 	comm->mesh->conn[peer] = conn;
 	return conn;
 }

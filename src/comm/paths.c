@@ -29,7 +29,7 @@ static enum oriel_status select_path(const struct oriel_comm *comm, struct ori_p
 		rank->peer_index = ORIEL_DEV_NO_INDEX;
 	paths->reasons[peer] = strdup(reason);
 	if (!paths->reasons[peer])
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for %u paths", comm->size);
+		return ori_fail_nomem(strlen(reason) + 1, "the path to rank %u", peer);
 	if (rank->path == ORIEL_PATH_NONE)
 		return ori_fail(ORIEL_ERR_NO_PATH,
 				"no path between rank %u on %s and rank %u on %s: %s", comm->rank,
@@ -71,8 +71,10 @@ static enum oriel_status select_paths(const struct oriel_comm *comm, struct ori_
 
 static enum oriel_status select_gpu_paths(struct oriel_comm *comm)
 {
-	if (!ori_paths_open(&comm->gpu_paths, comm->size))
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for %u paths", comm->size);
+	enum oriel_status status = ori_paths_open(&comm->gpu_paths, comm->size);
+
+	if (status != ORIEL_OK)
+		return status;
 	return select_paths(comm, &comm->gpu_paths, ori_classify_gpus, ori_gpus_are_mapped);
 }
 
@@ -124,12 +126,16 @@ bool ori_comm_needs_link(const struct oriel_comm *comm, unsigned peer)
 	       (comm->gpu && comm->gpu_paths.of[peer].path == ORIEL_PATH_RDMA);
 }
 
-bool ori_paths_open(struct ori_paths *paths, unsigned size)
+enum oriel_status ori_paths_open(struct ori_paths *paths, unsigned size)
 {
 	paths->of = calloc(size, sizeof(*paths->of));
 	paths->domain = calloc(size, sizeof(*paths->domain));
 	paths->reasons = calloc(size, sizeof(*paths->reasons));
-	return paths->of && paths->domain && paths->reasons;
+	if (paths->of && paths->domain && paths->reasons)
+		return ORIEL_OK;
+	return ori_fail_nomem(size * (sizeof(*paths->of) + sizeof(*paths->domain) +
+				      sizeof(*paths->reasons)),
+			      "paths to %u ranks", size);
 }
 
 void ori_paths_close(struct ori_paths *paths, unsigned size)

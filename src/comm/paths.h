@@ -12,8 +12,8 @@
 /* Paths, reasons and domains from the hosts. Local. */
 enum oriel_status ori_comm_select(struct oriel_comm *comm);
 
-/* For zeroed @paths to @size ranks; false: no memory. The caller closes them in any case. */
-bool ori_paths_open(struct ori_paths *paths, unsigned size);
+/* For zeroed @paths to @size ranks. The caller closes them in any case. */
+enum oriel_status ori_paths_open(struct ori_paths *paths, unsigned size);
 void ori_paths_close(struct ori_paths *paths, unsigned size);
 
 /* For @path[peer] == ORIEL_PATH_MAPPED: does @peer live in another process? */

@@ -81,12 +81,13 @@ enum oriel_status oriel_region_register(struct oriel_comm *comm, void *address, 
 		return ori_fail(ORIEL_ERR_INVALID, "a region of %zu bytes at %p", length, address);
 	region = ori_handle_alloc(ORI_HANDLE_REGION, sizeof(*region));
 	if (!region)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a region of %u ranks", comm->size);
+		return ori_fail_nomem(sizeof(*region), "a region of %u ranks", comm->size);
 	region->remotes = calloc(comm->size, sizeof(*region->remotes));
 	region->maps = calloc(comm->size, sizeof(*region->maps));
 	if (!region->remotes || !region->maps)
-		status =
-			ori_fail(ORIEL_ERR_NOMEM, "no memory for a region of %u ranks", comm->size);
+		status = ori_fail_nomem(comm->size *
+						(sizeof(*region->remotes) + sizeof(*region->maps)),
+					"a region of %u ranks", comm->size);
 	else if (comm->rdma)
 		status = ori_rdma_register(comm->rdma, address, length, ORI_RDMA_OWN,
 					   &region->own_mr, &none);

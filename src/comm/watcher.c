@@ -71,7 +71,8 @@ enum oriel_status ori_watcher_start(struct oriel_comm *comm)
 		return ORIEL_OK;
 	w->fds = calloc(comm->size + 1, sizeof(w->fds[0]));
 	if (!w->fds)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory to watch %u peers", count);
+		return ori_fail_nomem((comm->size + 1u) * sizeof(w->fds[0]),
+				      "descriptors of %u peers to watch", count);
 	w->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (w->wake < 0) {
 		status = ori_fail_errno(ORIEL_ERR_SYSTEM, "eventfd");

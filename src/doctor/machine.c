@@ -71,7 +71,7 @@ enum oriel_status ori_machine_create(struct ori_machine **machine)
 
 	m = calloc(1, sizeof(*m));
 	if (!m)
-		return ori_fail(ORIEL_ERR_NOMEM, "out of memory for a record of this machine");
+		return ori_fail_nomem(sizeof(*m), "a record of this machine");
 	ori_facts_clear(&m->facts);
 	machine_inspect_build(&m->facts);
 	ori_inspect_host("", &m->facts);
@@ -94,7 +94,7 @@ enum oriel_status ori_machine_import(const char *text, size_t length, struct ori
 
 	m = calloc(1, sizeof(*m));
 	if (!m)
-		return ori_fail(ORIEL_ERR_NOMEM, "out of memory for a record");
+		return ori_fail_nomem(sizeof(*m), "a record of another machine");
 	status = ori_facts_parse(text, length, &m->facts);
 	if (status != ORIEL_OK) {
 		free(m);

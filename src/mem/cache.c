@@ -43,7 +43,7 @@ enum oriel_status ori_cache_create(const struct ori_cache_attr *attr, struct ori
 	struct ori_cache *cache = calloc(1, sizeof(*cache));
 
 	if (!cache)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a cache of registrations");
+		return ori_fail_nomem(sizeof(*cache), "a cache of registrations");
 	cache->attr = *attr;
 	pthread_rwlock_init(&cache->lock, NULL);
 	*out = cache;
@@ -209,19 +209,20 @@ static struct ori_cache_entry *cache_drop_others(struct ori_cache *cache,
 	return unused;
 }
 
-static bool cache_make_room(struct ori_cache *cache)
+/* The bytes that are missing for one more entry, or 0. */
+static size_t cache_make_room(struct ori_cache *cache)
 {
 	unsigned room = cache->room ? 2 * cache->room : 16;
 	struct ori_cache_entry **more;
 
 	if (cache->count < cache->room)
-		return true;
+		return 0;
 	more = realloc(cache->list, room * sizeof(*more));
 	if (!more)
-		return false;
+		return room * sizeof(*more);
 	cache->list = more;
 	cache->room = room;
-	return true;
+	return 0;
 }
 
 static void cache_list(struct ori_cache *cache, struct ori_cache_entry *entry)
@@ -288,9 +289,11 @@ static enum oriel_status cache_publish(struct ori_cache *cache, struct ori_cache
 {
 	struct ori_cache_entry *unused = NULL;
 	bool is_found = false, has_room;
+	size_t missing;
 
 	pthread_rwlock_wrlock(&cache->lock);
-	has_room = cache_make_room(cache);
+	missing = cache_make_room(cache);
+	has_room = missing == 0;
 	if (has_room && entry->range.id) {
 		is_found = cache_find(cache, &entry->range, ref);
 		if (!is_found)
@@ -304,7 +307,7 @@ static enum oriel_status cache_publish(struct ori_cache *cache, struct ori_cache
 		*ref = (struct ori_mr_ref){entry->registration, entry, entry->range.id == 0};
 	else
 		cache_dereg(cache, entry);
-	return has_room ? ORIEL_OK : ori_fail(ORIEL_ERR_NOMEM, "no memory for a registration");
+	return has_room ? ORIEL_OK : ori_fail_nomem(missing, "the list of registrations");
 }
 
 static enum oriel_status cache_make(struct ori_cache *cache, const struct ori_cache_range *range,
@@ -314,7 +317,7 @@ static enum oriel_status cache_make(struct ori_cache *cache, const struct ori_ca
 	enum oriel_status status;
 
 	if (!entry)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a registration");
+		return ori_fail_nomem(sizeof(*entry), "a registration");
 	entry->range = *range;
 	atomic_init(&entry->refs, 1);
 	atomic_init(&entry->wholes, range->id == 0);

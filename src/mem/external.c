@@ -178,7 +178,7 @@ enum oriel_status ori_mem_open_external(const struct ori_gpu *gpu, void *address
 	enum oriel_status status;
 
 	if (!m || !a) {
-		status = ori_fail(ORIEL_ERR_NOMEM, "no memory for a handle");
+		status = ori_fail_nomem(sizeof(*m) + sizeof(*a), "a handle");
 		goto err_free;
 	}
 	a->lengths = -1;

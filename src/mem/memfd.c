@@ -127,7 +127,8 @@ static enum oriel_status memfd_map(int fd, uint64_t offset, size_t length, bool 
 		return memfd_map_failed(length);
 	if (!ori_fork_share(base, whole, is_owner ? fd : -1)) {
 		munmap(base, whole);
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a mapping");
+		return ori_fail(ORIEL_ERR_NOMEM, "no memory to record a mapping of %zu bytes",
+				length);
 	}
 	/* Advice only: hugetlb does not accept it, and it changes only the speed. */
 	if (is_huge)

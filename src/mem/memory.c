@@ -57,34 +57,38 @@ static struct ori_mem *memory_overlapping(uintptr_t at, size_t length)
 	return table.allocations[index];
 }
 
-/* Grow the table before the insertion, so that it cannot fail half-way. */
-static bool memory_has_room(void)
+/*
+ * Grow the table before the insertion, so that it cannot fail half-way. Returns the bytes that
+ * are missing for one more allocation, or 0.
+ */
+static size_t memory_make_room(void)
 {
 	unsigned room = table.room ? 2 * table.room : 16;
 	struct ori_mem **allocations;
 
 	if (table.count < table.room)
-		return true;
+		return 0;
 	allocations = realloc(table.allocations, room * sizeof(struct ori_mem *));
 	if (!allocations)
-		return false;
+		return room * sizeof(struct ori_mem *);
 	table.allocations = allocations;
 	table.room = room;
-	return true;
+	return 0;
 }
 
-/* False without memory. The caller has checked that no allocation overlaps. */
-static bool memory_insert_locked(struct ori_mem *m)
+/* The same result. The caller has checked that no allocation overlaps. */
+static size_t memory_insert_locked(struct ori_mem *m)
 {
 	unsigned index = memory_index((uintptr_t)m->address);
+	size_t missing = memory_make_room();
 
-	if (!memory_has_room())
-		return false;
+	if (missing)
+		return missing;
 	memmove(&table.allocations[index + 1], &table.allocations[index],
 		(table.count - index) * sizeof(table.allocations[0]));
 	table.allocations[index] = m;
 	table.count++;
-	return true;
+	return 0;
 }
 
 static void memory_remove_locked(const struct ori_mem *m)
@@ -104,19 +108,20 @@ static enum oriel_status memory_insert(struct ori_mem *m)
 {
 	const struct ori_mem *overlapping;
 	struct ori_mem other = {0};
-	bool is_in;
+	size_t missing = 0;
 
 	pthread_mutex_lock(&table.lock);
 	overlapping = memory_overlapping((uintptr_t)m->address, m->length);
 	if (overlapping)
 		other = *overlapping;
-	is_in = !overlapping && memory_insert_locked(m);
+	else
+		missing = memory_insert_locked(m);
 	pthread_mutex_unlock(&table.lock);
 
-	if (is_in)
-		return ORIEL_OK;
+	if (missing)
+		return ori_fail_nomem(missing, "the table of allocations");
 	if (!other.address)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for the table of allocations");
+		return ORIEL_OK;
 	return ori_fail(ORIEL_ERR_INVALID,
 			"%p (%zu bytes) overlaps the allocation at %p (%zu bytes)",
 			(void *)m->address, m->length, (void *)other.address, other.length);
@@ -139,7 +144,7 @@ static enum oriel_status memory_open(const struct ori_mem *like, struct ori_mem 
 
 	ori_fork_add(ORI_FORK_MEMORY, &hook);
 	if (!m)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a handle");
+		return ori_fail_nomem(sizeof(*m), "a handle");
 	*m = *like;
 	m->refs = 1;
 	m->id = 0;

@@ -196,7 +196,7 @@ enum oriel_status ori_tls_context_create(const struct ori_key *key,
 	enum oriel_status status;
 
 	if (!made)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for TLS");
+		return ori_fail_nomem(sizeof(*made), "TLS");
 	status = ori_key_derive(key, made->psk);
 	if (status != ORIEL_OK)
 		goto err_destroy;

@@ -81,8 +81,9 @@ static enum oriel_status p2p_fill(struct oriel_p2p *p2p)
 	p2p->in = calloc(p2p->channels, sizeof(*p2p->in));
 	p2p->offered = calloc(P2P_SLOTS, sizeof(*p2p->offered));
 	if (!p2p->out || !p2p->in || !p2p->offered)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for an endpoint of %u channels",
-				p2p->channels);
+		return ori_fail_nomem(p2p->channels * (sizeof(*p2p->out) + sizeof(*p2p->in)) +
+					      P2P_SLOTS * sizeof(*p2p->offered),
+				      "an endpoint of %u channels", p2p->channels);
 	for (unsigned i = 0; i < p2p->channels; i++) {
 		p2p->out[i].requests.last = &p2p->out[i].requests.first;
 		p2p->in[i].requests.last = &p2p->in[i].requests.first;
@@ -112,7 +113,7 @@ enum oriel_status ori_p2p_open(struct oriel_p2p_context *ctx, const struct oriel
 		return status;
 	p2p = ori_handle_alloc(ORI_HANDLE_P2P_ENDPOINT, sizeof(*p2p));
 	if (!p2p)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for an endpoint");
+		return ori_fail_nomem(sizeof(*p2p), "an endpoint");
 	p2p->ctx = ctx;
 	/* 0 is a slot of the pool, which p2p_free() would give back. */
 	p2p->spare = -1;

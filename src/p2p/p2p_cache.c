@@ -66,7 +66,9 @@ static enum oriel_status cache_open_locked(struct oriel_comm *comm, struct ori_p
 		return ORIEL_OK;
 	cache = calloc(1, sizeof(*cache) + comm->size * P2P_MODES * sizeof(struct oriel_p2p *));
 	if (!cache)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for endpoints of %u ranks", comm->size);
+		return ori_fail_nomem(sizeof(*cache) +
+					      comm->size * P2P_MODES * sizeof(struct oriel_p2p *),
+				      "endpoints of %u ranks", comm->size);
 	memcpy(listeners.name, mine->name, sizeof(listeners.name));
 	memcpy(listeners.token, mine->name, sizeof(listeners.token));
 	status = ori_p2p_context_create_at(&attr, &listeners, comm->gpu, comm->rdma, &cache->ctx);

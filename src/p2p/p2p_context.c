@@ -238,7 +238,7 @@ enum oriel_status ori_p2p_context_create_at(const struct oriel_p2p_context_attr 
 	enum oriel_status status;
 
 	if (!ctx)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a p2p context");
+		return ori_fail_nomem(sizeof(*ctx), "a p2p context");
 	pthread_mutex_init(&ctx->lock, NULL);
 	pthread_cond_init(&ctx->wake, NULL);
 	ctx->listeners = *listeners;

@@ -23,7 +23,7 @@ enum oriel_status ori_control_open(struct oriel_p2p *p2p)
 	c->first_message = c->last_message = c->message = P2P_NO_BLOCK;
 	c->blocks = calloc(P2P_BLOCKS, sizeof(*c->blocks));
 	if (!c->blocks)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for unexpected messages");
+		return ori_fail_nomem(P2P_BLOCKS * sizeof(*c->blocks), "unexpected messages");
 	for (unsigned i = 0; i < P2P_BLOCKS; i++)
 		c->blocks[i].next = i + 1 < P2P_BLOCKS ? (uint8_t)(i + 1) : P2P_NO_BLOCK;
 	c->free_blocks = P2P_BLOCKS;

@@ -217,7 +217,7 @@ enum oriel_status oriel_p2p_copy_group_create(struct oriel_p2p_context *ctx,
 				attr.workers, attr.depth, ORIEL_DEV_COPY_GROUP, GROUP_DEPTH_MAX);
 	group = ori_handle_alloc(ORI_HANDLE_P2P_COPY_GROUP, sizeof(*group));
 	if (!group)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a copy group");
+		return ori_fail_nomem(sizeof(*group), "a copy group");
 	group->ctx = ctx;
 	group->device = (struct oriel_dev_copy_group){
 		.magic = ORIEL_DEV_MAGIC,

@@ -233,7 +233,7 @@ enum oriel_status ori_memory_make(struct oriel_p2p_context *ctx, void *address, 
 	enum oriel_status status;
 
 	if (!m)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a registration");
+		return ori_fail_nomem(sizeof(*m), "a registration");
 	m->ctx = ctx;
 	m->address = address;
 	m->length = length;

@@ -105,7 +105,7 @@ enum oriel_status ori_pool_open(struct p2p_pool *pool, size_t chunk, unsigned re
 	p.stride = (sizeof(struct p2p_label) + chunk + POOL_LINE - 1) / POOL_LINE * POOL_LINE;
 	p.next = calloc(p.slots, sizeof(*p.next));
 	if (!p.next)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for %u staging slots", p.slots);
+		return ori_fail_nomem(p.slots * sizeof(*p.next), "%u staging slots", p.slots);
 	status = gpu ? pool_open_gpu(&p.area, gpu, p.stride * p.slots)
 		     : ori_area_open(&p.area, p.stride * p.slots);
 	if (status != ORIEL_OK) {

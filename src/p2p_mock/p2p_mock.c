@@ -206,7 +206,7 @@ static enum oriel_status mock_begin(struct oriel_p2p *p2p, const struct mock_eve
 		struct mock_event *events = realloc(m->events, room * sizeof(*events));
 
 		if (!events)
-			return ori_fail(ORIEL_ERR_NOMEM, "no memory for %u events of a mock", room);
+			return ori_fail_nomem(room * sizeof(*events), "%u events of a mock", room);
 		m->events = events;
 		m->room = room;
 	}
@@ -333,7 +333,7 @@ enum oriel_status oriel_p2p_mock_create(const struct oriel_p2p_mock_attr *caller
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_mock_create: order %u", attr.order);
 	m = ori_handle_alloc(ORI_HANDLE_P2P_MOCK, sizeof(*m));
 	if (!m)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a mock");
+		return ori_fail_nomem(sizeof(*m), "a mock");
 	m->order = (enum oriel_p2p_mock_order)attr.order;
 	m->random = attr.seed;
 	status = oriel_p2p_context_create(attr.context, &m->ctx);

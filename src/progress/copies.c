@@ -81,7 +81,7 @@ static enum oriel_status streams_open_locked(struct oriel_comm *comm, struct ori
 	enum oriel_status status;
 
 	if (!s)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for copies");
+		return ori_fail_nomem(sizeof(*s), "copies");
 	pthread_mutex_init(&s->lock, NULL);
 	status = streams_fill(comm->gpu, s);
 	if (status != ORIEL_OK) {
@@ -115,7 +115,7 @@ enum oriel_status oriel_copies_create(struct oriel_comm *comm, struct oriel_copi
 		return status;
 	c = ori_handle_alloc(ORI_HANDLE_COPIES, sizeof(*c));
 	if (!c)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for copies");
+		return ori_fail_nomem(sizeof(*c), "copies");
 	c->comm = comm;
 	if (comm->gpu)
 		status = streams_get(comm, &c->streams);

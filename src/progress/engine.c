@@ -333,7 +333,7 @@ static enum oriel_status engine_open_locked(struct oriel_comm *comm, struct ori_
 	enum oriel_status status = ORIEL_OK;
 
 	if (!engine)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for jobs");
+		return ori_fail_nomem(sizeof(*engine), "jobs");
 	engine->comm = comm;
 	list_open(&engine->posted);
 	pthread_mutex_init(&engine->lock, NULL);
@@ -496,7 +496,7 @@ enum oriel_status oriel_comm_post(struct oriel_comm *comm, const struct oriel_jo
 		return status;
 	job = calloc(1, sizeof(*job));
 	if (!job)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a job");
+		return ori_fail_nomem(sizeof(*job), "a job");
 	job->call = call;
 	atomic_store(&job->refs, 1);
 	status = engine_admit(engine, job, stream);

@@ -29,7 +29,7 @@ enum oriel_status oriel_mark_create(struct oriel_comm *comm, struct oriel_mark *
 		return status;
 	mark = ori_handle_alloc(ORI_HANDLE_MARK, sizeof(*mark));
 	if (!mark)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a mark");
+		return ori_fail_nomem(sizeof(*mark), "a mark");
 	mark->comm = comm;
 	ori_handle_open(mark, comm);
 	*out = mark;

@@ -22,7 +22,7 @@ static enum oriel_status lines_add_locked(struct ori_engine *engine)
 	unsigned i;
 
 	if (!lines)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for jobs in streams");
+		return ori_fail_nomem(sizeof(*lines), "jobs in streams");
 	status = ori_mem_alloc_pinned(engine->comm->gpu, ORI_LINES * sizeof(struct ori_line),
 				      &lines->mem);
 	if (status != ORIEL_OK) {

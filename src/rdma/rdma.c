@@ -133,7 +133,7 @@ enum oriel_status ori_rdma_open(const struct ori_rdma_attr *attr, struct ori_rdm
 	unsigned rail;
 
 	if (!r)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a NIC");
+		return ori_fail_nomem(sizeof(*r), "a NIC");
 	atomic_init(&r->refs, 1);
 	r->count = attr->rails ? attr->rails : 1;
 	r->gpu = attr->gpu;

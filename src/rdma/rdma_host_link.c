@@ -89,8 +89,7 @@ static enum oriel_status host_open_words(struct ori_host_link *link)
 		return ORIEL_OK;
 	link->words = aligned_alloc(HOST_PAGE, length);
 	if (!link->words)
-		return ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for the results of a link",
-				link->caps.name);
+		return ori_fail_nomem(length, "the results of a link of %s", link->caps.name);
 	memset(link->words, 0, length);
 	status = link->attr.ops->register_memory(link->attr.hcas[link->attr.first_rail],
 						 link->words, length, 0, ORI_HCA_LOCAL_WRITE,
@@ -107,8 +106,11 @@ static enum oriel_status host_open_memory(struct ori_host_link *link)
 	/* One more than needed: of none, calloc() might return NULL. */
 	link->immediates = calloc(link->attr.immediates + 1, sizeof(*link->immediates));
 	if (!link->operations || !link->immediates)
-		return ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for a link of %u operations",
-				link->caps.name, link->attr.operations);
+		return ori_fail_nomem((link->slot_mask + 1) * sizeof(*link->operations) +
+					      (link->attr.immediates + 1) *
+						      sizeof(*link->immediates),
+				      "a link of %u operations of %s", link->attr.operations,
+				      link->caps.name);
 	return host_open_words(link);
 }
 
@@ -194,7 +196,7 @@ enum oriel_status ori_host_create(const struct ori_host_attr *attr, struct ori_h
 	enum oriel_status status;
 
 	if (!link)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a link");
+		return ori_fail_nomem(sizeof(*link), "a link");
 	host_set_defaults(link, attr);
 	status = host_open(link, &made);
 	if (status != ORIEL_OK) {

@@ -37,11 +37,12 @@ static enum oriel_status cells_add(struct ori_rdma_cells *cells, const struct or
 	char *address;
 
 	if (!free_cells)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for links of kernels");
+		return ori_fail_nomem(room * sizeof(*free_cells), "links of kernels");
 	cells->free = free_cells;
 	pieces = realloc(cells->pieces, (cells->piece_count + 1) * sizeof(*pieces));
 	if (!pieces)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for links of kernels");
+		return ori_fail_nomem((cells->piece_count + 1) * sizeof(*pieces),
+				      "links of kernels");
 	cells->pieces = pieces;
 	status = cells_open_piece(cells, gpu, &pieces[cells->piece_count]);
 	if (status != ORIEL_OK)

@@ -76,7 +76,7 @@ enum oriel_status ori_rdma_link_create(struct ori_rdma *r, unsigned peer, unsign
 	enum oriel_status status;
 
 	if (!link)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a link to rank %u", peer);
+		return ori_fail_nomem(sizeof(*link), "a link to rank %u", peer);
 	assert(rail < r->count);
 	link->rdma = r;
 	link->rail = &r->rails[rail];

@@ -60,7 +60,7 @@ static enum oriel_status links_open_sink(struct rdma_rail *r)
 	/* A page of its own, at address 0 of its key: WQEs carry no address for it. */
 	r->sink = aligned_alloc(RDMA_PAGE, RDMA_PAGE);
 	if (!r->sink)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for the sink of a NIC");
+		return ori_fail_nomem(RDMA_PAGE, "the sink of a NIC");
 	memset(r->sink, 0, RDMA_PAGE);
 	status = r->ops->register_memory(r->hca, r->sink, RDMA_PAGE, 0, ORI_HCA_LOCAL_WRITE,
 					 &r->sink_mr, &keys);

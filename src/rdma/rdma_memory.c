@@ -161,7 +161,7 @@ static enum oriel_status memory_cache_enter(void *context, const struct ori_cach
 	unsigned rail;
 
 	if (!entry)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a registration");
+		return ori_fail_nomem(sizeof(*entry), "a registration");
 	entry->base = range->base;
 	entry->iova = range->base & m->page_mask;
 	/* A NIC that reaches all memory knows by itself what it is. */
@@ -237,7 +237,7 @@ enum oriel_status ori_memory_open(const struct ori_memory_attr *attr, struct ori
 	unsigned rail;
 
 	if (!m)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a table of registrations");
+		return ori_fail_nomem(sizeof(*m), "a table of registrations");
 	m->attr = *attr;
 	m->changes = 1;
 	m->page_mask = (uint64_t)sysconf(_SC_PAGESIZE) - 1;
@@ -310,7 +310,8 @@ static enum oriel_status memory_list(struct ori_memory *m, struct ori_rdma_mr *m
 		atomic_fetch_add_explicit(&m->changes, 1, memory_order_release);
 	}
 	pthread_rwlock_unlock(&m->lock);
-	return more ? ORIEL_OK : ori_fail(ORIEL_ERR_NOMEM, "no memory for a registration");
+	return more ? ORIEL_OK
+		    : ori_fail_nomem(room * sizeof(struct ori_rdma_mr *), "a registration");
 }
 
 static void memory_unlist(struct ori_memory *m, const struct ori_rdma_mr *mr)
@@ -427,7 +428,7 @@ enum oriel_status ori_memory_register(struct ori_memory *m, void *address, size_
 	unsigned rail;
 
 	if (!mr)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a registration");
+		return ori_fail_nomem(sizeof(*mr), "a registration");
 	mr->address = (uintptr_t)address;
 	mr->length = length;
 	/* A NIC that reaches all memory knows by itself what it is. */
@@ -575,7 +576,7 @@ static enum oriel_status memory_find_cached(struct memory_rail *r, uint64_t addr
 	enum oriel_status status;
 
 	if (!ref)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a registration");
+		return ori_fail_nomem(sizeof(*ref), "a registration");
 	status = memory_ref_passing(r->memory, address, length,
 				    ORI_HCA_LOCAL_WRITE | MEMORY_RAIL(r->rail), &ref->cached);
 	if (status != ORIEL_OK) {

@@ -128,7 +128,7 @@ enum oriel_status ori_posted_open(struct ori_memory *memory, struct ori_posted *
 		p->rails = aligned_alloc(POSTED_PAGE, length);
 	if (!p || !p->rails) {
 		free(p);
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for results of atomics");
+		return ori_fail_nomem(length, "results of atomics");
 	}
 	p->memory = memory;
 	pthread_mutex_init(&p->lock, NULL);

@@ -30,8 +30,7 @@ static enum oriel_status proxied_alloc(struct ori_proxied *p, size_t length)
 	if (!p->attr.gpu) {
 		p->shared = aligned_alloc(PROXIED_PAGE, length);
 		return p->shared ? ORIEL_OK
-				 : ori_fail(ORIEL_ERR_NOMEM, "no memory for a ring of %u entries",
-					    p->attr.depth);
+				 : ori_fail_nomem(length, "a ring of %u entries", p->attr.depth);
 	}
 	status = ori_mem_alloc_pinned(p->attr.gpu, length, &p->pinned);
 	if (status == ORIEL_OK)
@@ -49,8 +48,7 @@ static enum oriel_status proxied_open_ring(struct ori_proxied *p)
 	memset(p->shared, 0, length);
 	p->ring = aligned_alloc(ORIEL_DEV_LINE, sizeof(*p->ring));
 	if (!p->ring)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a ring of %u entries",
-				p->attr.depth);
+		return ori_fail_nomem(sizeof(*p->ring), "a ring of %u entries", p->attr.depth);
 	memset(p->ring, 0, sizeof(*p->ring));
 	p->ring->entries = p->shared;
 	p->ring->words = (struct oriel_proxy_words *)(void *)(p->ring->entries + p->attr.depth);

@@ -71,7 +71,8 @@ enum oriel_status ori_proxy_lane_open(const struct ori_proxy_lane_attr *attr,
 	struct ori_proxy_lane *lane = calloc(1, sizeof(*lane) + depth * sizeof(lane->copies[0]));
 
 	if (!lane)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a proxy of %zu entries", depth);
+		return ori_fail_nomem(sizeof(*lane) + depth * sizeof(lane->copies[0]),
+				      "a proxy of %zu entries", depth);
 	lane->attr = *attr;
 	lane->calls = attr->ops->calls;
 	lane->mask = depth - 1;

@@ -350,7 +350,7 @@ enum oriel_status ori_proxy_thread_start(unsigned numa_node, const char *name,
 	struct ori_proxy_thread *t = calloc(1, sizeof(*t));
 
 	if (!t)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a proxy");
+		return ori_fail_nomem(sizeof(*t), "a proxy");
 	if (strcmp(ori_setting_text(ORI_SETTING_PROXY_NEAR), "off") != 0)
 		t->numa_node = numa_node;
 	snprintf(t->name, sizeof(t->name), "%s", name);
@@ -358,7 +358,7 @@ enum oriel_status ori_proxy_thread_start(unsigned numa_node, const char *name,
 	t->asleep = aligned_alloc(ORIEL_DEV_LINE, ORIEL_DEV_LINE);
 	if (!t->asleep) {
 		thread_free(t);
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a proxy");
+		return ori_fail_nomem(ORIEL_DEV_LINE, "a proxy");
 	}
 	*t->asleep = 0;
 	if (ori_thread_start(&t->thread, thread_main, t) != 0) {
@@ -401,7 +401,8 @@ static enum oriel_status thread_grow(struct ori_proxy_thread *t, struct thread_s
 		more = realloc(t->seats, room * sizeof(*more));
 	if (!*seat || !more) {
 		free(*seat);
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a proxy of %zu queues", room);
+		return ori_fail_nomem(sizeof(**seat) + room * sizeof(*more),
+				      "a proxy of %zu queues", room);
 	}
 	if (t->seat_count == t->seat_room)
 		t->seat_room = room;

@@ -19,7 +19,7 @@ static enum oriel_status rdma_pin_page(struct rdma_rail *r, void *page)
 	enum oriel_status status;
 
 	if (!more)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for doorbells");
+		return ori_fail_nomem((r->page_count + 1) * sizeof(*more), "doorbells");
 	r->pages = more;
 	status = r->gpu->ops->pin(r->gpu, page, RDMA_PAGE);
 	if (status == ORIEL_OK)
@@ -35,7 +35,7 @@ static enum oriel_status rdma_add_page(struct rdma_rail *r)
 	char *page;
 
 	if (!more)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for doorbells");
+		return ori_fail_nomem(room * sizeof(*more), "doorbells");
 	r->free = more;
 	status = r->caps.rings->doorbell_page(r->hca, (void **)&page);
 	if (status == ORIEL_OK && r->gpu)
@@ -120,7 +120,7 @@ static enum oriel_status rdma_open_words(struct rdma_queue *q, uint32_t depth)
 {
 	q->dev = aligned_alloc(ORIEL_DEV_LINE, sizeof(*q->dev));
 	if (!q->dev)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for rings of %u WQEs", depth);
+		return ori_fail_nomem(sizeof(*q->dev), "rings of %u WQEs", depth);
 	memset(q->dev, 0, sizeof(*q->dev));
 	q->dev->log_depth = rdma_log2(depth);
 	return ORIEL_OK;
@@ -131,11 +131,11 @@ static enum oriel_status rdma_open_rings(const struct ori_gpu *gpu, struct rdma_
 					 uint32_t depth)
 {
 	size_t ring = (size_t)depth * ORIEL_MLX5_BLOCK;
-	enum oriel_status status;
+	size_t length = (2 * ring + 2 * RDMA_PAGE - 1) / RDMA_PAGE * RDMA_PAGE;
+	enum oriel_status status = rdma_alloc_rings(gpu, q, length);
 
-	status = rdma_alloc_rings(gpu, q, (2 * ring + 2 * RDMA_PAGE - 1) / RDMA_PAGE * RDMA_PAGE);
 	if (status == ORIEL_ERR_NOMEM)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for rings of %u WQEs", depth);
+		return ori_fail_nomem(length, "rings of %u WQEs", depth);
 	if (status != ORIEL_OK)
 		return status;
 	memset(q->rings, 0, 2 * ring + RDMA_PAGE);

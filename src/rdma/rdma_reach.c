@@ -34,8 +34,7 @@ enum oriel_status ori_reach_open(struct ori_memory *memory, const struct ori_gpu
 	enum oriel_status status;
 
 	if (!r)
-		return ori_fail(ORIEL_ERR_NOMEM,
-				"no memory for the GPU allocations that kernels name");
+		return ori_fail_nomem(sizeof(*r), "the GPU allocations that kernels name");
 	r->memory = memory;
 	r->gpu = gpu;
 	status = ori_mem_alloc_gpu(gpu, sizeof(r->copy), &r->mem);

@@ -214,7 +214,7 @@ enum oriel_status ori_gpu_import(const struct ori_gpu *gpu, const int *fds, cons
 	CUresult result;
 
 	if (!handles)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for %u handles", count);
+		return ori_fail_nomem(count * sizeof(*handles), "%u handles", count);
 	while (got < count && status == ORIEL_OK) {
 		result = ori_cuda.cuMemImportFromShareableHandle(
 			&handles[got], ori_gpu_pointer((CUdeviceptr)fds[got]),

@@ -176,7 +176,11 @@ static enum oriel_status window_open_tables(struct oriel_window *w, uint32_t buf
 		w->buffers[0] = calloc(size, sizeof(*w->buffers[0]));
 	if (w->control && w->buffers && w->buffers[0] && w->buffer_mrs && w->peers && w->table)
 		return ORIEL_OK;
-	return ori_fail(ORIEL_ERR_NOMEM, "no memory for a window of %zu ranks", size);
+	return ori_fail_nomem(ORI_SHARE_PIECES * size * sizeof(*w->control) +
+				      buffers * (sizeof(*w->buffers) + sizeof(*w->buffer_mrs)) +
+				      size * (sizeof(*w->peers) + sizeof(*w->buffers[0])) +
+				      buffers * size * sizeof(*w->table),
+			      "a window of %zu ranks", size);
 }
 
 static void window_fill_device(struct oriel_window *w, const struct ori_window_counts *counts,
@@ -412,7 +416,7 @@ static enum oriel_status window_decline(struct oriel_comm *comm)
 
 	atomic_fetch_add(&comm->windows, 1);
 	ori_verdict_fill(&mine.offer.verdict, ORI_CALL_WINDOW_CREATE,
-			 ori_fail(ORIEL_ERR_NOMEM, "no memory for a window"));
+			 ori_fail_nomem(sizeof(struct oriel_window), "a window"));
 	return ori_verdict_gather(comm, ORI_CALL_WINDOW_CREATE, &mine,
 				  ori_comm_scratch(comm, sizeof(mine)), sizeof(mine));
 }
@@ -578,7 +582,8 @@ enum oriel_status ori_window_fill(struct oriel_window *w, uint32_t number, enum 
 	struct ori_rdma_mr *mr = NULL;
 
 	if (status == ORIEL_OK && (!maps || !remotes))
-		status = ori_fail(ORIEL_ERR_NOMEM, "no memory for %u buffers", size);
+		status = ori_fail_nomem(size * (sizeof(*maps) + sizeof(*remotes)),
+					"the buffers of %u ranks", size);
 	/* A rank without memory takes part all the same, with its failure. */
 	status = ori_share_one(w->comm, ORI_CALL_WINDOW_SHARE, status, &piece, maps, remotes, &mr);
 	if (status != ORIEL_OK) {

@@ -118,7 +118,7 @@ enum oriel_status ori_window_open_state(struct oriel_window *window)
 	/* Fresh pages are zero and cost nothing until they are used. */
 	window->state = calloc(1, length);
 	if (!window->state)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for %zu bytes of window state", length);
+		return ori_fail_nomem(length, "window state");
 	ori_window_place_state(&window->device, (char *)round_up((uintptr_t)window->state, page));
 	return ORIEL_OK;
 }

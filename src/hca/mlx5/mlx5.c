@@ -80,7 +80,7 @@ static enum oriel_status mlx5_open(const char *config, unsigned rail, struct ori
 		return status;
 	d = calloc(1, sizeof(*d));
 	if (!d)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a NIC");
+		return ori_fail_nomem(sizeof(*d), "a NIC");
 	pthread_mutex_init(&d->lock, NULL);
 	pthread_mutex_init(&d->bells.lock, NULL);
 	mlx5_read_settings(d);

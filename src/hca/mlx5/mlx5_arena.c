@@ -47,7 +47,7 @@ static enum oriel_status chunk_alloc(const struct mlx5_device *d, struct mlx5_ch
 	if (c->mem)
 		c->address = c->mem->address;
 	if (status == ORIEL_ERR_NOMEM)
-		return ori_fail(status, "%s: no memory for rings", d->verbs.name);
+		return ori_fail_nomem(c->length, "rings of %s", d->verbs.name);
 	return status;
 }
 
@@ -127,7 +127,7 @@ static enum oriel_status chunk_open(struct mlx5_device *d, size_t length, bool i
 	enum oriel_status status;
 
 	if (!c)
-		return ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for rings", d->verbs.name);
+		return ori_fail_nomem(sizeof(*c), "rings of %s", d->verbs.name);
 	c->is_gpu = is_gpu;
 	c->granule = arena_granule(is_gpu);
 	c->length = length + arena_round(ARENA_HEAD, c->granule);
@@ -136,7 +136,7 @@ static enum oriel_status chunk_open(struct mlx5_device *d, size_t length, bool i
 	c->used = calloc(c->granules, 1);
 	c->records = calloc(ARENA_RECORDS, 1);
 	if (!c->used || !c->records)
-		status = ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for rings", d->verbs.name);
+		status = ori_fail_nomem(c->granules + ARENA_RECORDS, "rings of %s", d->verbs.name);
 	else
 		status = chunk_alloc(d, c);
 	if (status == ORIEL_OK)
@@ -229,7 +229,7 @@ static enum oriel_status piece_fill_gpu(struct mlx5_device *d, void *at, size_t 
 	enum oriel_status status;
 
 	if (!filled)
-		return ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for rings", d->verbs.name);
+		return ori_fail_nomem(length, "rings of %s", d->verbs.name);
 	memset(filled, value, length);
 	status = d->gpu->ops->copy(d->gpu, at, filled, length);
 	free(filled);

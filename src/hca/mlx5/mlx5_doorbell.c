@@ -78,7 +78,7 @@ static enum oriel_status doorbells_alloc(struct mlx5_device *d)
 		b->words = (uint64_t *)(void *)b->mem->address;
 	}
 	if (!b->words)
-		return ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for doorbells", d->verbs.name);
+		return ori_fail_nomem(MLX5_PAGE, "doorbells of %s", d->verbs.name);
 	memset(b->words, 0, MLX5_PAGE);
 	return ORIEL_OK;
 }

@@ -171,7 +171,7 @@ enum oriel_status ori_mlx5_create_cq(struct ori_hca *hca, const struct ori_hca_c
 	enum oriel_status status;
 
 	if (!cq)
-		return ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for a CQ", d->verbs.name);
+		return ori_fail_nomem(sizeof(*cq), "a CQ of %s", d->verbs.name);
 	cq->device = d;
 	status = cq_open(cq, attr);
 	if (status != ORIEL_OK) {
@@ -455,7 +455,7 @@ enum oriel_status ori_mlx5_create_qp(struct ori_hca *hca, const struct ori_hca_q
 	enum oriel_status status;
 
 	if (!qp)
-		return ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for a QP", d->verbs.name);
+		return ori_fail_nomem(sizeof(*qp), "a QP of %s", d->verbs.name);
 	qp->device = d;
 	qp->cq = (struct mlx5_cq *)attr->send_cq;
 	if (attr->has_own_ring || attr->ring) {

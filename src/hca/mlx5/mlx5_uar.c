@@ -120,7 +120,7 @@ static enum oriel_status mapping_add(struct mlx5_device *d, char *page, size_t l
 	enum oriel_status status;
 
 	if (!m)
-		return ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for doorbells", d->verbs.name);
+		return ori_fail_nomem(sizeof(*m), "doorbells of %s", d->verbs.name);
 	m->page = page;
 	m->length = length;
 	m->is_io = is_io;

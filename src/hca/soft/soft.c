@@ -111,7 +111,7 @@ static enum oriel_status soft_doorbell_page(struct ori_hca *hca, void **page)
 	added = ori_soft_node_add_page(node);
 	ori_soft_engine_unlock(node->engine);
 	if (!added)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a page of doorbells");
+		return ori_fail_nomem(SOFT_PAGE, "a page of doorbells");
 	*page = added;
 	return ORIEL_OK;
 }
@@ -177,7 +177,7 @@ static enum oriel_status soft_register(struct ori_hca *hca, void *address, size_
 				node->name, length, address);
 	mr = malloc(sizeof(*mr));
 	if (!mr)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a registration");
+		return ori_fail_nomem(sizeof(*mr), "a registration");
 	*mr = (struct soft_mr){.node = node,
 			       .base = address,
 			       .iova = iova,
@@ -257,7 +257,7 @@ static enum oriel_status soft_create_cq(struct ori_hca *hca, const struct ori_hc
 				attr->depth);
 	cq = calloc(1, sizeof(*cq));
 	if (!cq)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a CQ");
+		return ori_fail_nomem(sizeof(*cq), "a CQ");
 	cq->node = node;
 	cq->error_at = SOFT_NEVER;
 	status = attr->ring ? ORIEL_OK : ori_soft_call_open_cq(cq, attr->depth);
@@ -424,7 +424,7 @@ static enum oriel_status soft_create_qp(struct ori_hca *hca, const struct ori_hc
 		return status;
 	qp = calloc(1, sizeof(*qp));
 	if (!qp)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a QP");
+		return ori_fail_nomem(sizeof(*qp), "a QP");
 	status = soft_open_ring(qp, attr);
 	if (status != ORIEL_OK) {
 		free(qp);

@@ -42,7 +42,8 @@ enum oriel_status ori_soft_call_open_cq(struct soft_cq *cq, uint32_t depth)
 				ORIEL_MLX5_DEPTH_MAX, depth);
 	cq->ring = call_ring(whole);
 	if (!cq->ring)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a CQ of %u entries", whole);
+		return ori_fail_nomem((size_t)whole * ORIEL_MLX5_BLOCK, "a CQ of %u entries",
+				      whole);
 	cq->log_depth = (uint32_t)__builtin_ctz(whole);
 	cq->next = cq->polled = cq->node->scenario.first;
 	cq->own_record = ori_dev_swap_bytes32((uint32_t)cq->polled & ORIEL_MLX5_CQE_INDEX_MASK);
@@ -69,7 +70,8 @@ enum oriel_status ori_soft_call_open_qp(struct soft_qp *qp, uint32_t depth)
 	if (!qp->ring || !qp->ids) {
 		free(qp->ring);
 		free(qp->ids);
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a QP of %u requests", whole);
+		return ori_fail_nomem(whole * (ORIEL_MLX5_BLOCK + sizeof(*qp->ids)),
+				      "a QP of %u requests", whole);
 	}
 	qp->depth = whole;
 	qp->record = qp->own_record;

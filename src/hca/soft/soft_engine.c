@@ -289,7 +289,7 @@ static enum oriel_status engine_open(struct soft_engine **engine)
 	enum oriel_status status;
 
 	if (!e)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a software HCA");
+		return ori_fail_nomem(sizeof(*e), "a software HCA");
 	status = ori_soft_address_describe(&e->address);
 	if (status == ORIEL_OK)
 		status = engine_open_sockets(e);

@@ -321,7 +321,7 @@ enum oriel_status ori_soft_link_to(struct soft_engine *e, const struct soft_addr
 		return status;
 	link = link_make(e, true);
 	if (!link)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a connection of a software HCA");
+		return ori_fail_nomem(sizeof(*link), "a connection of a software HCA");
 	link->address = *address;
 	link->road = road;
 	link->dial_until = e->now + LINK_DIAL_NS;

@@ -38,7 +38,7 @@ static enum oriel_status mr_grow(struct soft_keys *keys)
 				MR_SLOTS_MAX);
 	table = realloc(keys->table, capacity * sizeof(*table));
 	if (!table)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for the keys of a software HCA");
+		return ori_fail_nomem(capacity * sizeof(*table), "the keys of a software HCA");
 	keys->table = table;
 	keys->capacity = capacity;
 	return ORIEL_OK;

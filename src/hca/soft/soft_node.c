@@ -65,14 +65,15 @@ enum oriel_status ori_soft_node_open(struct soft_engine *e, const char *config,
 		return status;
 	node = calloc(1, sizeof(*node));
 	if (!node)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a software HCA");
+		return ori_fail_nomem(sizeof(*node), "a software HCA");
 	node->engine = e;
 	node->scenario = scenario;
 	node->held_room = scenario.relaxed ? (uint32_t)scenario.relaxed : NODE_HELD;
 	node->held = calloc(node->held_room, sizeof(*node->held));
 	if (!node->held) {
 		node_free(node);
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a software HCA");
+		return ori_fail_nomem(node->held_room * sizeof(*node->held),
+				      "held requests of a software HCA");
 	}
 	status = ori_soft_stray_open(node);
 	if (status != ORIEL_OK) {

@@ -35,10 +35,11 @@ enum oriel_status ori_soft_remote_open(const struct ori_gpu *gpu, struct soft_re
 	enum oriel_status status;
 
 	if (!remote)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a software HCA with a GPU");
+		return ori_fail_nomem(sizeof(*remote), "a software HCA with a GPU");
 	remote->bounce = aligned_alloc(SOFT_PAGE, REMOTE_BOUNCE);
 	if (!remote->bounce) {
-		status = ori_fail(ORIEL_ERR_NOMEM, "no memory for a software HCA with a GPU");
+		status = ori_fail_nomem(REMOTE_BOUNCE,
+					"the bounce buffer of a software HCA with a GPU");
 		goto err_free;
 	}
 	status = ori_gpu_open_again(gpu, &remote->gpu);

@@ -26,7 +26,9 @@ enum oriel_status ori_soft_stray_open(struct soft_node *node)
 	if (!node->scenario.reorder)
 		return ORIEL_OK;
 	node->strays = calloc(STRAYS, sizeof(*node->strays));
-	return node->strays ? ORIEL_OK : ori_fail(ORIEL_ERR_NOMEM, "no memory for a software HCA");
+	return node->strays ? ORIEL_OK
+			    : ori_fail_nomem(STRAYS * sizeof(*node->strays),
+					     "reordered packets of a software HCA");
 }
 
 void ori_soft_stray_close(struct soft_node *node)

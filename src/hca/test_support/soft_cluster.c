@@ -29,7 +29,7 @@ enum oriel_status ori_soft_cluster_create(uint64_t seed, struct ori_soft_cluster
 	enum oriel_status status;
 
 	if (!e)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a cluster of software HCAs");
+		return ori_fail_nomem(sizeof(*e), "a cluster of software HCAs");
 	e->is_virtual = true;
 	e->rand.state = seed;
 	e->now = 1;

@@ -12,7 +12,7 @@ static enum oriel_status verbs_open(const char *config, unsigned rail, struct or
 	enum oriel_status status;
 
 	if (!d)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for a NIC");
+		return ori_fail_nomem(sizeof(*d), "a NIC");
 	status = ori_verbs_device_open(d, config, rail, NULL);
 	if (status != ORIEL_OK) {
 		free(d);

@@ -27,7 +27,7 @@ enum oriel_status ori_verbs_create_cq(struct ori_hca *hca, const struct ori_hca_
 				d->attr.max_cqe, attr->depth);
 	cq = calloc(1, sizeof(*cq));
 	if (!cq)
-		return ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for a CQ", d->name);
+		return ori_fail_nomem(sizeof(*cq), "a CQ of %s", d->name);
 	cq->device = d;
 	cq->cq = ori_ibverbs.create_cq(d->context, (int)attr->depth, cq, NULL, 0);
 	if (!cq->cq) {
@@ -219,7 +219,8 @@ enum oriel_status ori_verbs_create_qp(struct ori_hca *hca, const struct ori_hca_
 		slots *= 2;
 	qp = calloc(1, sizeof(*qp) + slots * sizeof(qp->ids[0]));
 	if (!qp)
-		return ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for a QP", d->name);
+		return ori_fail_nomem(sizeof(*qp) + slots * sizeof(qp->ids[0]), "a QP of %s",
+				      d->name);
 	qp->device = d;
 	qp->send_cq = (struct verbs_cq *)attr->send_cq;
 	qp->receive_cq = (struct verbs_cq *)attr->receive_cq;
@@ -246,7 +247,7 @@ enum oriel_status ori_verbs_adopt_qp(struct verbs_device *d, struct ibv_qp *made
 
 	if (!qp) {
 		ori_ibverbs.destroy_qp(made);
-		return ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for a QP", d->name);
+		return ori_fail_nomem(sizeof(*qp), "a QP of %s", d->name);
 	}
 	qp->device = d;
 	qp->qp = made;
