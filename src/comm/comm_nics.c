@@ -189,6 +189,10 @@ static enum oriel_status nics_introduce(struct oriel_comm *comm, enum oriel_stat
 	/* All ranks come to the same answer. */
 	if (status == ORIEL_OK)
 		status = ori_choices_agree(&records->rank.kind, sizeof(*records), comm->size);
+	if (status == ORIEL_OK && comm->ranks)
+		ori_comm_name_kinds(comm, &records->rank.kind, sizeof(*records));
+	/* After a failure the paths show which peers need a NIC. */
+	ori_report_paths(comm);
 	if (status == ORIEL_OK)
 		nics_warn(comm);
 	if (status == ORIEL_OK && comm->rdma)
@@ -210,8 +214,10 @@ enum oriel_status ori_nics_open(struct oriel_comm *comm)
 {
 	enum oriel_status status;
 
-	if (!comm->has_links)
+	if (!comm->has_links) {
+		ori_report_paths(comm);
 		return ORIEL_OK;
+	}
 	status = nics_create(comm);
 	status = nics_introduce(comm, status);
 	if (status == ORIEL_OK && !comm->is_lazy)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "rdma/rdma.h"
 #include "topo/classify.h"
 
 typedef enum oriel_path select_classify(const struct ori_host *a, unsigned rank_a,
@@ -76,6 +77,45 @@ static enum oriel_status select_gpu_paths(struct oriel_comm *comm)
 	if (status != ORIEL_OK)
 		return status;
 	return select_paths(comm, &comm->gpu_paths, ori_classify_gpus, ori_gpus_are_mapped);
+}
+
+/* Without memory for the text the one that names no kind stays. */
+static void rename_reasons(struct oriel_comm *comm, struct ori_paths *paths,
+			   select_classify *classify)
+{
+	char reason[ORI_REASON_LENGTH], *text;
+	unsigned peer;
+
+	for (peer = 0; peer < comm->size; peer++) {
+		if (paths->of[peer].path != ORIEL_PATH_RDMA)
+			continue;
+		classify(&comm->hosts[comm->rank], comm->rank, &comm->hosts[peer], peer, reason,
+			 sizeof(reason));
+		text = strdup(reason);
+		if (!text)
+			continue;
+		free(paths->reasons[peer]);
+		paths->reasons[peer] = text;
+	}
+}
+
+static_assert((int)ORI_HOST_HCA_UNKNOWN == (int)ORI_HCA_KIND_NONE &&
+		      (int)ORI_HOST_HCA_SOFT == (int)ORI_HCA_KIND_SOFT &&
+		      (int)ORI_HOST_HCA_NIC == (int)ORI_HCA_KIND_VERBS,
+	      "both have the same values");
+
+void ori_comm_name_kinds(struct oriel_comm *comm, const void *kinds, size_t stride)
+{
+	unsigned rank;
+	uint32_t kind;
+
+	for (rank = 0; rank < comm->size; rank++) {
+		memcpy(&kind, (const char *)kinds + rank * stride, sizeof(kind));
+		comm->hosts[rank].hca_kind = (uint16_t)kind;
+	}
+	rename_reasons(comm, &comm->host_paths, ori_classify);
+	if (comm->gpu)
+		rename_reasons(comm, &comm->gpu_paths, ori_classify_gpus);
 }
 
 /*

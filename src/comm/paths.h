@@ -12,6 +12,12 @@
 /* Paths, reasons and domains from the hosts. Local. */
 enum oriel_status ori_comm_select(struct oriel_comm *comm);
 
+/*
+ * The NICs of all ranks are open; their kinds, enum ori_hca_kind, are @stride bytes apart. The
+ * reasons of rdma paths name them from now on.
+ */
+void ori_comm_name_kinds(struct oriel_comm *comm, const void *kinds, size_t stride);
+
 /* For zeroed @paths to @size ranks. The caller closes them in any case. */
 enum oriel_status ori_paths_open(struct ori_paths *paths, unsigned size);
 void ori_paths_close(struct ori_paths *paths, unsigned size);

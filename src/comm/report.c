@@ -225,13 +225,16 @@ static void report_class(const struct oriel_comm *comm, const struct report_clas
 }
 
 /* Every rank has the hosts of all, so it knows the classes that rank 0 logs. */
-static void report_paths(const struct oriel_comm *comm)
+void ori_report_paths(const struct oriel_comm *comm)
 {
-	struct report_class *mine = calloc(comm->size, sizeof(*mine));
-	struct report_class *of_rank_0 = calloc(comm->size, sizeof(*of_rank_0));
+	struct report_class *mine, *of_rank_0;
 	unsigned count, count_0, i;
 	bool is_alike;
 
+	if (!ori_log_has(ORIEL_LOG_INFO))
+		return;
+	mine = calloc(comm->size, sizeof(*mine));
+	of_rank_0 = calloc(comm->size, sizeof(*of_rank_0));
 	if (mine && of_rank_0) {
 		count = report_classify(comm, comm->rank, mine);
 		count_0 = report_classify(comm, 0, of_rank_0);
@@ -257,7 +260,6 @@ void ori_report_join(const struct oriel_comm *comm, const struct ori_report_give
 		report_line(comm, "bootstrap: a table of the caller");
 	report_settings(comm, given, mine, of_rank_0);
 	report_host(comm);
-	report_paths(comm);
 	report_write_memory(comm, line, sizeof(line));
 	if (comm->rank == 0 || mine->memory != of_rank_0->memory)
 		report_line(comm, line);

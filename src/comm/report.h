@@ -31,9 +31,12 @@ struct ori_report_given {
 void ori_report_make(const struct oriel_comm *comm, const struct ori_report_given *given,
 		     struct ori_report *report);
 
-/* @comm has its hosts and paths: logs settings, host, paths, memory and limits. */
+/* @comm has its hosts: logs settings, host, memory and limits. */
 void ori_report_join(const struct oriel_comm *comm, const struct ori_report_given *given,
 		     const struct ori_report *mine, const struct ori_report *of_rank_0);
+
+/* Logs the paths, whose reasons name the kind of the NICs once these are open. */
+void ori_report_paths(const struct oriel_comm *comm);
 
 /* The digest of the line about the NICs of this rank, of which @nic is the first. */
 uint32_t ori_report_nics_digest(const struct oriel_comm *comm, const struct oriel_nic *nic);

@@ -195,8 +195,16 @@ static void classify_write_match(const struct classify_pair *p, enum oriel_path 
 		[GPUS_UNSEEN] = ", GPUs that are not visible to each other's process",
 	};
 
+	static const char *const hcas[] = {
+		[ORI_HOST_HCA_UNKNOWN] = "RDMA",
+		[ORI_HOST_HCA_SOFT] = "software HCAs",
+		[ORI_HOST_HCA_NIC] = "RDMA NICs",
+	};
+
+	/* All ranks drive NICs of one kind: ori_choices_agree(). */
 	if (path == ORIEL_PATH_RDMA)
-		snprintf(text, length, "RDMA NICs or software HCAs on both");
+		snprintf(text, length, "%s on both",
+			 hcas[p->a->hca_kind <= ORI_HOST_HCA_NIC ? p->a->hca_kind : 0]);
 	else
 		snprintf(text, length, "same %s%s",
 			 p->a->token == p->b->token ? "process" : "machine", gpus[connection]);

@@ -20,6 +20,7 @@ struct fake {
 	const char *node;
 	unsigned forbidden; /* mask of paths */
 	unsigned hcas;
+	bool are_soft;    /* software HCAs, not NICs */
 	unsigned gpu;     /* number of its GPU from 1 on, 0: none */
 	unsigned seen;    /* mask of 1 << number of the GPUs it sees */
 	unsigned reached; /* the accessible ones of these */
@@ -68,7 +69,8 @@ static struct ori_host host_of(const struct fake *f)
 		.uid = f->uid,
 		.pid = 100 + f->process,
 		.page_size = 4096,
-		.hca_count = f->hcas,
+		.hca_count = (uint16_t)f->hcas,
+		.hca_kind = f->are_soft ? ORI_HOST_HCA_SOFT : ORI_HOST_HCA_NIC,
 		.cpus = {0x3},
 		.gpu = gpu_of(f),
 	};
@@ -166,11 +168,13 @@ static void test_rdma_needs_a_nic_and_permission_on_both(void **state)
 
 	(void)state;
 	expect((struct fake){.hcas = 1}, remote, ORIEL_PATH_RDMA,
-	       "mapped: different machines (host0, host1); rdma: RDMA NICs or software HCAs on "
-	       "both");
+	       "mapped: different machines (host0, host1); rdma: RDMA NICs on both");
 	expect((struct fake){0}, remote, ORIEL_PATH_NONE,
 	       "mapped: different machines (host0, host1); "
 	       "rdma: no RDMA NIC on rank 4 (host0)");
+	remote.are_soft = true;
+	expect((struct fake){.hcas = 1, .are_soft = true}, remote, ORIEL_PATH_RDMA,
+	       "mapped: different machines (host0, host1); rdma: software HCAs on both");
 	remote.forbidden = RDMA;
 	expect((struct fake){.hcas = 1}, remote, ORIEL_PATH_NONE,
 	       "mapped: different machines (host0, host1); "
@@ -178,7 +182,7 @@ static void test_rdma_needs_a_nic_and_permission_on_both(void **state)
 	expect((struct fake){.hcas = 1, .node = "a"},
 	       (struct fake){.hcas = 1, .node = "b", .process = 1}, ORIEL_PATH_RDMA,
 	       "mapped: different virtual nodes (ORIEL_NODE \"a\", \"b\"); "
-	       "rdma: RDMA NICs or software HCAs on both");
+	       "rdma: RDMA NICs on both");
 }
 
 /* A rank on one of eight GPUs of one switch, as its process describes it. */
@@ -214,7 +218,7 @@ static void test_gpus_out_of_reach_are_not_mapped(void **state)
 	a.hcas = b.hcas = 1;
 	expect_gpus(a, b, ORIEL_PATH_RDMA,
 		    "mapped: GPUs 0000:01:00.0 and 0000:02:00.0 of one machine do not reach each "
-		    "other; rdma: RDMA NICs or software HCAs on both");
+		    "other; rdma: RDMA NICs on both");
 }
 
 /* PCIe: loads and stores pass, atomics do not. */
@@ -259,15 +263,15 @@ static void test_peer_access_that_is_off_keeps_all_gpus_apart(void **state)
 	a.hcas = b.hcas = c.hcas = 1;
 	expect(a, b, ORIEL_PATH_MAPPED, "mapped: same machine");
 	expect_gpus(a, b, ORIEL_PATH_RDMA,
-		    "mapped: no peer access (ORIEL_TOPOLOGY) on rank 7 (host0); rdma: RDMA "
-		    "NICs or software HCAs on both");
+		    "mapped: no peer access (ORIEL_TOPOLOGY) on rank 7 (host0); rdma: RDMA NICs on "
+		    "both");
 	c.given = ORI_GIVEN_NO_PEERS;
 	expect_gpus(a, c, ORIEL_PATH_RDMA,
-		    "mapped: no peer access (ORIEL_TOPOLOGY) on rank 7 (host0); rdma: RDMA "
-		    "NICs or software HCAs on both");
+		    "mapped: no peer access (ORIEL_TOPOLOGY) on rank 7 (host0); rdma: RDMA NICs on "
+		    "both");
 	expect_gpus(b, c, ORIEL_PATH_RDMA,
 		    "mapped: no peer access (ORIEL_TOPOLOGY) on ranks 4 (host0) and 7 (host0); "
-		    "rdma: RDMA NICs or software HCAs on both");
+		    "rdma: RDMA NICs on both");
 }
 
 static void test_another_bus_with_atomics_is_distinguished(void **state)
@@ -295,8 +299,8 @@ static struct fake in_fabric(unsigned machine, unsigned gpu)
 
 static void test_a_fabric_joins_gpus_of_two_machines(void **state)
 {
-	static const char hosts[] = "mapped: different machines (host0, host1); rdma: RDMA "
-				    "NICs or software HCAs on both";
+	static const char hosts[] =
+		"mapped: different machines (host0, host1); rdma: RDMA NICs on both";
 	struct fake a = in_fabric(0, 1), b = in_fabric(1, 1);
 
 	(void)state;
@@ -342,7 +346,7 @@ static void test_a_missing_fabric_is_explained(void **state)
 		b.clique = table[i].b.clique;
 		b.forbidden = table[i].b.forbidden;
 		snprintf(reason, sizeof(reason),
-			 "mapped: %s; rdma: RDMA NICs or software HCAs on both; NVLink fabric: %s",
+			 "mapped: %s; rdma: RDMA NICs on both; NVLink fabric: %s",
 			 b.forbidden ? "not allowed by ORIEL_PATHS on rank 7 (host1)"
 				     : "different machines (host0, host1)",
 			 table[i].lacks);
@@ -391,7 +395,7 @@ static void test_a_gpu_that_one_process_sees_is_judged_by_that_one(void **state)
 	b.hcas = a.hcas = 1;
 	expect_gpus(a, b, ORIEL_PATH_RDMA,
 		    "mapped: GPUs 0000:01:00.0 and 0000:02:00.0 of one machine do not reach each "
-		    "other; rdma: RDMA NICs or software HCAs on both");
+		    "other; rdma: RDMA NICs on both");
 	b.seen = 0;
 	expect_gpus(a, b, ORIEL_PATH_MAPPED,
 		    "mapped: same machine, GPUs that are not visible to each other's process");
@@ -490,10 +494,10 @@ static void test_a_pair_of_two_domains_is_explained(void **state)
 	ori_hosts_join(hosts, 3);
 	assert_int_equal(ori_classify_gpus(&hosts[1], 1, &hosts[2], 2, reason, sizeof(reason)),
 			 ORIEL_PATH_RDMA);
-	assert_string_equal(reason,
-			    "mapped: GPUs 0000:02:00.0 and 0000:03:00.0 reach each other, but not "
-			    "all of the GPUs that are grouped with one of them; rdma: RDMA NICs or "
-			    "software HCAs on both");
+	assert_string_equal(
+		reason,
+		"mapped: GPUs 0000:02:00.0 and 0000:03:00.0 reach each other, but not "
+		"all of the GPUs that are grouped with one of them; rdma: RDMA NICs on both");
 	assert_int_equal(ori_classify(&hosts[0], 0, &hosts[2], 2, reason, sizeof(reason)),
 			 ORIEL_PATH_MAPPED);
 	assert_string_equal(reason, "mapped: same machine");

@@ -25,6 +25,13 @@
 /* The paths that ORIEL_PATHS may allow. */
 #define ORI_HOST_PATHS (1u << ORIEL_PATH_MAPPED | 1u << ORIEL_PATH_RDMA)
 
+/* The kind of the NICs of a rank, known once they are open. */
+enum ori_host_hca {
+	ORI_HOST_HCA_UNKNOWN,
+	ORI_HOST_HCA_SOFT,
+	ORI_HOST_HCA_NIC,
+};
+
 /* The GPU of a rank's windows. All zero: the windows are in host memory. */
 struct ori_host_gpu {
 	uint8_t uuid[ORI_GPU_UUID];
@@ -54,7 +61,8 @@ struct ori_host {
 	uint32_t uid;
 	uint32_t pid;
 	uint32_t page_size;
-	uint32_t hca_count; /* RDMA NICs that this process can use */
+	uint16_t hca_count; /* RDMA NICs that this process can use */
+	uint16_t hca_kind;  /* enum ori_host_hca; UNKNOWN over the wire, since paths come first */
 
 	char hostname[ORI_HOST_NAME];
 	char node[ORI_HOST_NAME]; /* name of the virtual node, "" if none */

@@ -85,7 +85,7 @@ class Log(unittest.TestCase):
 
     def test_rank_0_logs_what_all_ranks_share(self):
         lines = self.of_job(4)
-        self.assertEqual(words(lines, 0), ALONE[:3] + ["path"] + ALONE[3:])
+        self.assertEqual(words(lines, 0), ALONE[:5] + ["path"] + ALONE[5:])
         for rank in 1, 2, 3:
             self.assertEqual([line.text.split(",")[0] for line in lines if line.rank == rank],
                              [f"host {socket.gethostname()[:63]}"])
@@ -100,12 +100,12 @@ class Log(unittest.TestCase):
 
     def test_nodes_and_the_path_between_them(self):
         lines = self.of_job(4, "--nodes", "2")
-        self.assertEqual(words(lines, 0), ALONE[:3] + ["path", "path"] + ALONE[3:5] + ["NIC"] + ALONE[5:])
+        self.assertEqual(words(lines, 0), ALONE[:5] + ["path", "path", "NIC"] + ALONE[5:])
         paths = [line.text for line in lines if line.text.startswith("path")]
         self.assertEqual(paths, [
             "path mapped to 1 peer, such as rank 1: mapped: same machine",
             "path rdma to 2 peers, such as rank 2: mapped: different virtual nodes (ORIEL_NODE "
-            '"node0", "node1"); rdma: RDMA NICs or software HCAs on both'])
+            '"node0", "node1"); rdma: software HCAs on both'])
         self.assertRegex(self.text(lines, "NIC"), r"^NIC soft0: software HCA, for development and tests: no NIC is "
                                                   r"used \(ORIEL_HCA is soft\), MTU 4096, queue depth 1024 \(<= \d+\), .*, "
                                                   "posted to by callers$")
@@ -156,7 +156,7 @@ class Log(unittest.TestCase):
 
     def test_threads_as_ranks(self):
         lines = self.lines(HELPER, "4")
-        self.assertEqual(words(lines, 0), ALONE[:3] + ["path"] + ALONE[3:])
+        self.assertEqual(words(lines, 0), ALONE[:5] + ["path"] + ALONE[5:])
         self.assertEqual(self.text(lines, "bootstrap"), "bootstrap: 4 threads of this process")
         self.assertIn("mapped: same process", self.text(lines, "path"))
         for rank in 1, 2, 3:
@@ -234,7 +234,7 @@ class Log(unittest.TestCase):
                 self.assertEqual(os.stat(f"{folder}/{name}").st_mode & 0o777, 0o600)
                 with open(f"{folder}/{name}", encoding="utf-8") as file:
                     lines += self.parse(file.read().splitlines())
-            self.assertEqual(words(lines, 0), ALONE[:3] + ["path"] + ALONE[3:])
+            self.assertEqual(words(lines, 0), ALONE[:5] + ["path"] + ALONE[5:])
             self.assertEqual(words(lines, 1), ["host"])
 
     def test_processes_share_a_file(self):
