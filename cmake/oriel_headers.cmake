@@ -32,6 +32,7 @@ set(ORIEL_HEADERS
 	oriel/dev/counter.h
 	oriel/dev/barrier.h
 	oriel/dev/channel.h
+	oriel/dev/lines.h
 	oriel/dev/ll.h
 	oriel/dev/ll128.h
 	oriel/dev/message.h

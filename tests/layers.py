@@ -225,10 +225,23 @@ def name_complaints(path, text):
         yield f"{path}:{line}: {match[0]} is no API of device functions"
 
 
+def twin_functions(root, paths):
+    """Complaints about a function of DEV beside a helper of its name: one of them is enough."""
+    def names(path):
+        with open(os.path.join(root, path), encoding="utf-8") as file:
+            return DEFINITION.findall(file.read())
+
+    helpers = {name for path in paths if path.startswith(DETAIL) for name in names(path)}
+    for path in paths:
+        for name in names(path) if path.startswith(DEV) and not path.startswith(DETAIL) else ():
+            if name.replace("oriel_dev_", DETAIL_PREFIX) in helpers:
+                yield f"{path}:1: {name} has a helper of its name: helpers may call {name}"
+
+
 def check(root):
     """All complaints about the tree at @root."""
     paths = list(sources(root))
-    complaints = list(twins(paths))
+    complaints = [*twins(paths), *twin_functions(root, paths)]
     for path in paths:
         name = file_module(path)[0]
         number = 0
@@ -267,6 +280,7 @@ PLANTED = [
     ("include/oriel/dev/group.h", "ORIEL_DEV bool\noriel_team_open(int a)", False),
     ("include/oriel/dev/link.h", "static __device__ void oriel_link_put(int a)", True),
     ("include/oriel/dev/detail/copy.h", "ORIEL_DEV_COLD bool ori_dev_copy(int a)", False),
+    ("include/oriel/dev/copies.h", "ORIEL_DEV bool oriel_dev_copy(int a)", True),
     ("include/oriel/dev/detail/rdma.h", "ORIEL_DEV bool oriel_dev_is_rdma(int a)", True),
     ("examples/ring.c", "#include <oriel/dev/detail/cpu.h>", True),
     ("examples/put.c", "\tori_dev_link_put(l);", True),

@@ -41,6 +41,7 @@
 #include <oriel/dev/exchange.h>
 #include <oriel/dev/gather.h>
 #include <oriel/dev/group.h>
+#include <oriel/dev/lines.h>
 #include <oriel/dev/ll.h>
 #include <oriel/dev/ll128.h>
 #include <oriel/dev/message.h>

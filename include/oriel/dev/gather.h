@@ -34,8 +34,8 @@ ORIEL_DEV uint64_t oriel_dev_gather_slot(uint32_t lines, uint64_t length, uint32
 {
 	uint64_t mine = ((length + parts - 1) / parts + 63) & ~(uint64_t)63;
 
-	return lines == ORIEL_DEV_LINES_LL128 ? ori_dev_ll128_length(mine)
-					      : ori_dev_ll_length(mine);
+	return lines == ORIEL_DEV_LINES_LL128 ? oriel_dev_ll128_length(mine)
+					      : oriel_dev_ll_length(mine);
 }
 
 /*

@@ -15,18 +15,13 @@
 #define ORIEL_DEV_LL_H
 
 #include <oriel/dev/detail/ll.h>
-
-/* Any thread, and the host: bytes that a message of @length bytes takes at its target. */
-ORIEL_DEV uint64_t oriel_dev_ll_length(uint64_t length)
-{
-	return ori_dev_ll_length(length);
-}
+#include <oriel/dev/lines.h>
 
 /*
  * Whole group: write @length bytes, at most ORIEL_LL_MAX, at @from in LL form to offset @to of
- * @peer, where they take oriel_dev_ll_length(@length) bytes; @to is a multiple of 16. The target is
- * the two ranks' own: it must hold no flag @epoch, so count @epoch up from 1 if memory began as
- * zeros, and the peer must have taken the message before.
+ * @peer, where they take oriel_dev_ll_length(@length) bytes; @to is a multiple of ORIEL_LL_LINE.
+ * The target is the two ranks' own: it must hold no flag @epoch, so count @epoch up from 1 if
+ * memory began as zeros, and the peer must have taken the message before.
  */
 ORIEL_DEV enum oriel_status oriel_dev_put_ll(const struct oriel_dev_window *w,
 					     struct oriel_dev_group g, uint32_t peer, uint64_t to,

@@ -18,12 +18,7 @@
 #define ORIEL_DEV_LL128_H
 
 #include <oriel/dev/detail/ll128.h>
-
-/* Any thread, and the host: bytes that a message of @length bytes takes at its target. */
-ORIEL_DEV uint64_t oriel_dev_ll128_length(uint64_t length)
-{
-	return ori_dev_ll128_length(length);
-}
+#include <oriel/dev/lines.h>
 
 /*
  * One thread: may messages in LL128 form go to @peer, or be waited for if that is this rank?
@@ -35,9 +30,9 @@ ORIEL_DEV bool oriel_dev_has_ll128(const struct oriel_dev_window *w, uint32_t pe
 
 /*
  * Whole group: write @length bytes, at most ORIEL_LL_MAX, at @from in LL128 form to offset @to
- * of @peer, where they take oriel_dev_ll128_length(@length) bytes; @to is a multiple of 128; of
- * buffer 0 if this is a kernel. The rules for the target and for @epoch are those of
- * oriel_dev_put_ll().
+ * of @peer, where they take oriel_dev_ll128_length(@length) bytes; @to is a multiple of
+ * ORIEL_LL128_LINE; of buffer 0 if this is a kernel. The rules for the target and for @epoch are
+ * those of oriel_dev_put_ll().
  */
 ORIEL_DEV enum oriel_status oriel_dev_put_ll128(const struct oriel_dev_window *w,
 						struct oriel_dev_group g, uint32_t peer,

@@ -8,21 +8,10 @@
 #define ORIEL_DEV_DETAIL_LL_H
 
 #include <oriel/dev/detail/check.h>
-
-/* Two words: 8 bytes of a message. */
-#define ORIEL_LL_LINE 16u
+#include <oriel/dev/lines.h>
 
 /* Lines that one thread has under way, if there are more lines than threads. */
 #define ORIEL_LL_BATCH 4u
-
-/* The longest message, in bytes. */
-#define ORIEL_LL_MAX (1u << 30)
-
-/* oriel_dev_ll_length(). */
-ORIEL_DEV uint64_t ori_dev_ll_length(uint64_t length)
-{
-	return (length + 7) / 8 * ORIEL_LL_LINE;
-}
 
 /*
  * The memory for the lines of a message: line i at byte ((first + i) * ORIEL_LL_LINE) & mask of
@@ -267,7 +256,7 @@ ORIEL_DEV bool ori_dev_ll_is_fast(const struct oriel_dev_window *w, uint32_t pee
 				  uint64_t length, struct oriel_dev_target *target)
 {
 #ifdef __CUDA_ARCH__
-	return ori_dev_fast_range(w, peer, at, ori_dev_ll_length(length), target) &
+	return ori_dev_fast_range(w, peer, at, oriel_dev_ll_length(length), target) &
 	       (length <= ORIEL_LL_MAX) & !(((uintptr_t)target->base | at) % ORIEL_LL_LINE);
 #else
 	return ori_dev_fast_range(w, peer, at, length, target);
@@ -286,7 +275,7 @@ ORIEL_DEV enum oriel_status ori_dev_ll_check(const struct oriel_dev_window *w, u
 	/* Longer than any buffer, and rejected as that. */
 	if (length > ORIEL_LL_MAX)
 		length = UINT64_MAX / ORIEL_LL_LINE;
-	status = ori_dev_check_range(w, what, peer, at, ori_dev_ll_length(length), target);
+	status = ori_dev_check_range(w, what, peer, at, oriel_dev_ll_length(length), target);
 	if (status != ORIEL_OK)
 		return status;
 	if (((uintptr_t)target->base | at) % ORIEL_LL_LINE)

@@ -11,18 +11,12 @@
 #include <oriel/dev/domain.h>
 #include <oriel/dev/wait.h>
 
-#define ORIEL_LL128_LINE 128u
 #define ORIEL_LL128_HALF 64u
 #define ORIEL_LL128_WORDS 7u   /* of a message in a half; the last word is the flag */
 #define ORIEL_LL128_THREADS 4u /* of a half, 16 bytes each */
 
-/* oriel_dev_ll128_length(). */
-ORIEL_DEV uint64_t ori_dev_ll128_length(uint64_t length)
-{
-	const uint32_t most = 2 * ORIEL_LL128_WORDS * 8;
-
-	return (length + most - 1) / most * ORIEL_LL128_LINE;
-}
+ORIEL_DEV_ASSERT(ORIEL_LL128_LINE == 2 * ORIEL_LL128_HALF);
+ORIEL_DEV_ASSERT(112 == 2 * ORIEL_LL128_WORDS * 8); /* oriel_dev_ll128_length() */
 
 /* oriel_dev_has_ll128(). */
 ORIEL_DEV bool ori_dev_ll128_suits(const struct oriel_dev_window *w, uint32_t peer)
@@ -326,7 +320,7 @@ ORIEL_DEV enum oriel_status ori_dev_ll128_check(const struct oriel_dev_window *w
 	/* Longer than any buffer, and rejected as that. */
 	if (length > ORIEL_LL_MAX)
 		length = UINT64_MAX / 2;
-	status = ori_dev_check_range(w, what, peer, at, ori_dev_ll128_length(length), target);
+	status = ori_dev_check_range(w, what, peer, at, oriel_dev_ll128_length(length), target);
 	if (status != ORIEL_OK)
 		return status;
 	if (((uintptr_t)target->base | at) % ORIEL_LL128_LINE)

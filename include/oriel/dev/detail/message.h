@@ -27,7 +27,7 @@ ORIEL_DEV struct oriel_message ori_dev_message_ll(const struct oriel_dev_window 
 				  ORIEL_DEV_FORM_LL,
 				  length,
 				  w->channel_bytes / 4 / ORIEL_LL_LINE * 8,
-				  ori_dev_ll_length(length)};
+				  oriel_dev_ll_length(length)};
 
 	return m;
 }
@@ -41,7 +41,7 @@ ORIEL_DEV struct oriel_message ori_dev_message_ll128(const struct oriel_dev_wind
 				  ORIEL_DEV_FORM_LL128,
 				  length,
 				  w->channel_bytes / 4 / ORIEL_LL128_HALF * ORIEL_LL128_WORDS * 8,
-				  ori_dev_ll128_length(length)};
+				  oriel_dev_ll128_length(length)};
 
 	return m;
 }
