@@ -49,13 +49,14 @@ static const char *const report_orders[] = {
 	[ORIEL_NET_ORDER_RELAXED] = "relaxed",
 };
 
-/* The limit of @comm as the setting has it. */
-static void report_write_timeout(const struct oriel_comm *comm, char *text, size_t length)
+/* The limit of @comm as the setting has it; @unit follows a number. */
+static void report_write_timeout(const struct oriel_comm *comm, const char *unit, char *text,
+				 size_t length)
 {
 	if (comm->timeout_ns == ORIEL_TIMEOUT_INFINITE)
 		snprintf(text, length, "infinite");
 	else
-		snprintf(text, length, "%.9g", (double)comm->timeout_ns / 1e9);
+		snprintf(text, length, "%.9g%s", (double)comm->timeout_ns / 1e9, unit);
 }
 
 /* Setting @index as it counts for @comm; @seconds has room for its value. */
@@ -75,7 +76,7 @@ static void report_setting(const struct oriel_comm *comm, const struct ori_repor
 		report_override(setting, report_orders[comm->net_order]);
 	if (index == ORI_SETTING_TIMEOUT && ori_setting_timeout(&timeout_ns) == ORIEL_OK &&
 	    timeout_ns != comm->timeout_ns) {
-		report_write_timeout(comm, seconds, 32);
+		report_write_timeout(comm, "", seconds, 32);
 		report_override(setting, seconds);
 	}
 }
@@ -110,13 +111,12 @@ static void report_write_limit(int which, unsigned unit, char text[32])
 
 static void report_write_limits(const struct oriel_comm *comm, char *line, size_t length)
 {
-	char files[32], locked[32], timeout[48] = "for ever";
+	char files[32], locked[32], timeout[48];
 	uint64_t late = ori_setting_late();
 
 	report_write_limit(RLIMIT_NOFILE, 1, files);
 	report_write_limit(RLIMIT_MEMLOCK, 1024, locked);
-	if (comm->timeout_ns != ORIEL_TIMEOUT_INFINITE)
-		snprintf(timeout, sizeof(timeout), "%.9g s", (double)comm->timeout_ns / 1e9);
+	report_write_timeout(comm, " s", timeout, sizeof(timeout));
 	snprintf(line, length,
 		 "limits: waits %s, late ranks named after %.9g s (0: never), open files %s, "
 		 "locked memory %s KiB",

@@ -147,6 +147,11 @@ class Log(unittest.TestCase):
         lines = self.of_job(4, "--nodes", "2")
         self.assertEqual({line.text.split()[0].rstrip(":") for line in lines}, set(table) - {"line"}, lines)
 
+    def test_a_limit_that_is_none_is_infinite(self):
+        lines = self.of_job(2, ORIEL_TIMEOUT="infinite")
+        self.assertIn("setting ORIEL_TIMEOUT=infinite (environment)", self.settings(lines, 0))
+        self.assertRegex(self.text(lines, "limits"), "^limits: waits infinite, late ranks named after 30 s")
+
     def test_a_secret_is_hidden(self):
         key = "0123456789abcdef" * 2
         code, _, err = run([ORIEL, "run", "-n", "2", HELPER], ORIEL_LOG="debug", ORIEL_JOB_KEY=key)
