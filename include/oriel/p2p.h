@@ -122,7 +122,6 @@ struct oriel_p2p_hooks {
 
 /* Threads of the caller that pack and unpack: oriel/dev/copy_group.h. */
 struct oriel_p2p_copy_group;
-struct oriel_dev_copy_group;
 
 /* Zero means default for every field. */
 struct oriel_p2p_copy_group_attr {
@@ -142,9 +141,19 @@ enum oriel_status oriel_p2p_copy_group_create(struct oriel_p2p_context *ctx,
 					      const struct oriel_p2p_copy_group_attr *attr,
 					      struct oriel_p2p_copy_group **group);
 const struct oriel_p2p_hooks *oriel_p2p_copy_group_hooks(void);
-/* The handle that workers get; see oriel/dev/copy_group.h. */
-enum oriel_status oriel_p2p_copy_group_device(const struct oriel_p2p_copy_group *group,
-					      struct oriel_dev_copy_group *device);
+/*
+ * The handle that workers get; see oriel/dev/copy_group.h. Version and size as in
+ * oriel_window_device_as().
+ */
+enum oriel_status oriel_p2p_copy_group_device_as(const struct oriel_p2p_copy_group *group,
+						 uint32_t version, size_t size,
+						 struct oriel_dev_copy_group *device);
+static inline enum oriel_status
+oriel_p2p_copy_group_device(const struct oriel_p2p_copy_group *group,
+			    struct oriel_dev_copy_group *device)
+{
+	return oriel_p2p_copy_group_device_as(group, ORIEL_DEV_VERSION, sizeof(*device), device);
+}
 /* Its endpoint is destroyed, and no worker enters any more. NULL is allowed. */
 enum oriel_status oriel_p2p_copy_group_destroy(struct oriel_p2p_copy_group *group);
 

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads attribute structs of callers that were built with an older or a newer header. Every
- * public create function that has an attr calls it.
+ * public create function that has an attr calls it, and every call that fills a handle for
+ * device functions.
  */
 #include "base/attr.h"
 
 #include <string.h>
+
+#include <oriel/dev/types.h>
 
 #include "base/error.h"
 
@@ -55,4 +58,18 @@ void ori_info_write(void *caller, const void *info, size_t length)
 	       known - sizeof(size));
 	/* The library is older than its caller. */
 	memset((char *)caller + known, 0, size - known);
+}
+
+enum oriel_status ori_device_check(const char *call, const void *device, uint32_t version,
+				   size_t size, size_t known)
+{
+	if (!device)
+		return ori_fail(ORIEL_ERR_INVALID, "%s: device is NULL", call);
+	if (version == ORIEL_DEV_VERSION && size == known)
+		return ORIEL_OK;
+	return ori_fail(ORIEL_ERR_MISMATCH,
+			"%s: the program was compiled for handles of version %u (%zu bytes), this "
+			"library makes those of version %u (%zu bytes): compile it again with the "
+			"headers of this library",
+			call, version, size, ORIEL_DEV_VERSION, known);
 }

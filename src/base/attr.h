@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Attribute structs of callers that may know more or fewer fields than this library. Every
- * public create function that has an attr calls ori_attr_read(), every query the other two.
+ * public create function that has an attr calls ori_attr_read(), every query the other two, and
+ * every call that fills a handle for device functions ori_device_check().
  */
 #ifndef ORI_BASE_ATTR_H
 #define ORI_BASE_ATTR_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include <oriel/status.h>
 
@@ -24,5 +26,13 @@ enum oriel_status ori_attr_read(const char *noun, const void *caller, void *attr
 enum oriel_status ori_info_check(const char *noun, const void *caller);
 /* After that check: copies all but the size of @info, of @length bytes, as far as @caller goes. */
 void ori_info_write(void *caller, const void *info, size_t length);
+
+/*
+ * May @call write a handle for device functions, of @known bytes here, to @device? The program was
+ * compiled for handles of @version, of @size bytes. ORIEL_ERR_INVALID for NULL,
+ * ORIEL_ERR_MISMATCH for handles that this library does not make.
+ */
+enum oriel_status ori_device_check(const char *call, const void *device, uint32_t version,
+				   size_t size, size_t known);
 
 #endif

@@ -245,15 +245,15 @@ enum oriel_status oriel_p2p_copy_group_destroy(struct oriel_p2p_copy_group *grou
 	return ORIEL_OK;
 }
 
-enum oriel_status oriel_p2p_copy_group_device(const struct oriel_p2p_copy_group *group,
-					      struct oriel_dev_copy_group *device)
+enum oriel_status oriel_p2p_copy_group_device_as(const struct oriel_p2p_copy_group *group,
+						 uint32_t version, size_t size,
+						 struct oriel_dev_copy_group *device)
 {
 	enum oriel_status status = ori_handle_check(group, ORI_HANDLE_P2P_COPY_GROUP, __func__);
 
-	if (status != ORIEL_OK)
-		return status;
-	if (!device)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_copy_group_device: device is NULL");
-	*device = group->device;
-	return ORIEL_OK;
+	if (status == ORIEL_OK)
+		status = ori_device_check(__func__, device, version, size, sizeof(*device));
+	if (status == ORIEL_OK)
+		*device = group->device;
+	return status;
 }

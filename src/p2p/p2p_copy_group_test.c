@@ -229,6 +229,26 @@ static void test_workers_leave_when_the_endpoint_ends(void **state)
 		workers_leave_when_the_endpoint_ends(endpoints_path[routes[i]]);
 }
 
+/* A program with other headers has kernels that read another handle: it gets none. */
+static void handle_is_of_this_version(const struct oriel_p2p_copy_group *group)
+{
+	struct oriel_dev_copy_group device = {.workers = 77};
+	const size_t size = sizeof(device);
+
+	for (int by = -1; by <= 1; by += 2) {
+		assert_int_equal(oriel_p2p_copy_group_device_as(group,
+								ORIEL_DEV_VERSION + (uint32_t)by,
+								size, &device),
+				 ORIEL_ERR_MISMATCH);
+		assert_non_null(strstr(oriel_last_error(), "compile it again"));
+		assert_int_equal(oriel_p2p_copy_group_device_as(group, ORIEL_DEV_VERSION,
+								size + 8 * (size_t)by, &device),
+				 ORIEL_ERR_MISMATCH);
+	}
+	assert_int_equal(device.workers, 77);
+	assert_int_equal(oriel_p2p_copy_group_device(group, NULL), ORIEL_ERR_INVALID);
+}
+
 static void test_waits_end_with_their_timeout(void **state)
 {
 	const struct oriel_p2p_copy_group_attr attr = {.size = sizeof(attr), .timeout_ns = 1000000};
@@ -245,6 +265,7 @@ static void test_waits_end_with_their_timeout(void **state)
 	assert_int_equal(oriel_p2p_copy_group_create(h, &many, &none), ORIEL_ERR_RANGE);
 	assert_int_equal(oriel_p2p_copy_group_create(h, &attr, &group), ORIEL_OK);
 	assert_int_equal(oriel_p2p_copy_group_device(group, &device), ORIEL_OK);
+	handle_is_of_this_version(group);
 	assert_int_equal(oriel_dev_copy_group_enter(&device, g, ORIEL_DEV_PACK, 1),
 			 ORIEL_ERR_RANGE);
 	assert_int_equal(oriel_dev_copy_group_enter(&device, g, ORIEL_DEV_PACK, 0), ORIEL_OK);

@@ -94,12 +94,17 @@ enum oriel_status oriel_p2p_copy_group_create(struct oriel_p2p_context *ctx,
 	return answer_of(step);
 }
 
-enum oriel_status oriel_p2p_copy_group_device(const struct oriel_p2p_copy_group *group,
-					      struct oriel_dev_copy_group *device)
+enum oriel_status oriel_p2p_copy_group_device_as(const struct oriel_p2p_copy_group *group,
+						 uint32_t version, size_t size,
+						 struct oriel_dev_copy_group *device)
 {
 	const struct call call = call_of(ORIEL_P2P_CALL_COPY_GROUP_DEVICE, CALL_GROUP, group);
-	const struct oriel_p2p_call *step = ori_p2p_calls_take(&call);
+	const struct oriel_p2p_call *step;
 
+	/* The library answers so, too, whatever the script says. */
+	if (version != ORIEL_DEV_VERSION || size != sizeof(*device))
+		return ORIEL_ERR_MISMATCH;
+	step = ori_p2p_calls_take(&call);
 	return hand_back(step, step ? step->device : NULL, device, sizeof(*device));
 }
 

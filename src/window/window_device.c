@@ -12,6 +12,7 @@
 #include <oriel/dev/detail/rdma.h>
 #include <oriel/dev/detail/wait.h>
 
+#include "base/attr.h"
 #include "base/error.h"
 #include "base/wait_text.h"
 #include "window/window.h"
@@ -127,17 +128,11 @@ enum oriel_status ori_window_copy_device(const struct oriel_window *window, uint
 					 size_t size, struct oriel_dev_window *device,
 					 const char *call)
 {
-	if (!device)
-		return ori_fail(ORIEL_ERR_INVALID, "%s: device is NULL", call);
-	if (version != ORIEL_DEV_VERSION || size != sizeof(*device))
-		return ori_fail(
-			ORIEL_ERR_MISMATCH,
-			"%s: the program was compiled for handles of version %u (%zu "
-			"bytes), this library makes those of version %u (%zu bytes): compile "
-			"it again with the headers of this library",
-			call, version, size, ORIEL_DEV_VERSION, sizeof(*device));
-	*device = window->device;
-	return ORIEL_OK;
+	enum oriel_status status = ori_device_check(call, device, version, size, sizeof(*device));
+
+	if (status == ORIEL_OK)
+		*device = window->device;
+	return status;
 }
 
 enum oriel_status oriel_window_device_as(const struct oriel_window *window, uint32_t version,

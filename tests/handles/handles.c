@@ -237,7 +237,8 @@ enum answer {
 	X(P2P_CONTEXT, STATUS, oriel_p2p_copy_group_create, (h, NULL, OUT(made)), 0)        \
 	X(P2P_CONTEXT, STATUS, oriel_p2p_create, (h, NULL, OUT(made)), 0)                   \
 	X(P2P_CONTEXT, STATUS, oriel_p2p_register, (h, bytes, 8, 0, OUT(made)), 0)          \
-	X(P2P_COPY_GROUP, STATUS, oriel_p2p_copy_group_device, (h, &dev_copy_group), 0)     \
+	X(P2P_COPY_GROUP, STATUS, oriel_p2p_copy_group_device_as,                           \
+	  (h, ORIEL_DEV_VERSION, sizeof(dev_copy_group), &dev_copy_group), 0)               \
 	X(P2P_COPY_GROUP, DESTROY, oriel_p2p_copy_group_destroy, (h), 0)                    \
 	X(P2P_ENDPOINT, DESTROY, oriel_p2p_destroy, (h), 0)                                 \
 	X(P2P_ENDPOINT, STATUS, oriel_p2p_address, (h, bytes), 0)                           \
