@@ -44,16 +44,17 @@ struct oriel_job {
 enum oriel_status oriel_comm_prepare(struct oriel_comm *comm);
 
 /*
- * Any thread may call it, but no step, in any order on each rank. The job is copied. Unless the
+ * Any thread may call them, but no step, in any order on each rank. The job is copied. Unless the
  * call fails, the context belongs to the library until it is released.
  *
- * @stream NULL: the execution begins at once.
+ * oriel_comm_post(): the execution begins at once.
  *
- * Otherwise @stream belongs to the GPU of @comm. The execution begins when all operations before
- * it in the stream have completed, and operations behind it begin when it ends. Each side sees
- * what the other wrote. The stream goes on after a failure as well, and oriel_comm_health() says
- * what failed. While the stream is captured the job becomes a part of the graph; the caller
- * orders launches of that graph, so that they do not overlap.
+ * oriel_comm_post_on_stream(): @stream belongs to the GPU of @comm; NULL is CUDA's default stream,
+ * as for windows (oriel/window.h). The execution begins when all operations before it in the
+ * stream have completed, and operations behind it begin when it ends. Each side sees what the
+ * other wrote. The stream goes on after a failure as well, and oriel_comm_health() says what
+ * failed. While the stream is captured the job becomes a part of the graph; the caller orders
+ * launches of that graph, so that they do not overlap.
  *
  * Jobs of one stream begin in its order. Jobs of several streams begin in the order in which the
  * thread finds them ready, and those that it finds together in the order of their posts. No job
@@ -65,28 +66,30 @@ enum oriel_status oriel_comm_prepare(struct oriel_comm *comm);
  * @comm, which is not broken by that.
  *
  * If the driver takes only a part of the operations of a job, the post breaks @comm.
- * ORIEL_ERR_INVALID: there is a stream, and @comm has no GPU. ORIEL_ERR_STATE: called by a step.
+ * ORIEL_ERR_INVALID: on a stream, and @comm has no GPU. ORIEL_ERR_STATE: called by a step.
  */
 #define ORIEL_JOBS 1024u
 
-enum oriel_status oriel_comm_post(struct oriel_comm *comm, const struct oriel_job *job,
-				  struct CUstream_st *stream);
+enum oriel_status oriel_comm_post(struct oriel_comm *comm, const struct oriel_job *job);
+enum oriel_status oriel_comm_post_on_stream(struct oriel_comm *comm, const struct oriel_job *job,
+					    struct CUstream_st *stream);
 
 /*
  * A mark in a stream is for the question whether the GPU of @comm has passed it, also after the
  * stream was destroyed. @comm must outlive the mark; one thread at a time uses one. set moves the
- * mark behind all that @stream holds now. test polls once: ORIEL_OK if the GPU has passed it, or it
- * was never set; ORIEL_AGAIN: not yet. set returns ORIEL_ERR_STATE while the stream is being
- * captured, since a graph has no such place, and ORIEL_ERR_INVALID without a stream or a GPU.
+ * mark behind all that @stream holds now; NULL is CUDA's default stream. test polls once: ORIEL_OK
+ * if the GPU has passed it, or it was never set; ORIEL_AGAIN: not yet. set returns ORIEL_ERR_STATE
+ * while the stream is being captured, since a graph has no such place, and ORIEL_ERR_INVALID
+ * without a GPU.
  */
 struct oriel_mark;
 
 enum oriel_status oriel_mark_create(struct oriel_comm *comm, struct oriel_mark **mark);
 enum oriel_status oriel_mark_destroy(struct oriel_mark *mark); /* NULL is allowed */
-enum oriel_status oriel_mark_set(struct oriel_mark *mark, struct CUstream_st *stream);
+enum oriel_status oriel_mark_set_on_stream(struct oriel_mark *mark, struct CUstream_st *stream);
 enum oriel_status oriel_mark_test(struct oriel_mark *mark);
 
-/* Local: is @stream, of the GPU of @comm, being captured? */
+/* Local: is @stream, of the GPU of @comm, being captured? NULL is CUDA's default stream. */
 enum oriel_status oriel_comm_is_capturing(struct oriel_comm *comm, struct CUstream_st *stream,
 					  bool *is_capturing);
 

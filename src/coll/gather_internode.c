@@ -298,7 +298,8 @@ enum oriel_status ori_internode_post(const struct ori_internode_job *job, void *
 	*posted = *job;
 	if (job->plan == &job->own)
 		posted->plan = &posted->own;
-	status = oriel_comm_post(job->g->comm, &call, stream);
+	status = stream ? oriel_comm_post_on_stream(job->g->comm, &call, stream)
+			: oriel_comm_post(job->g->comm, &call);
 	if (status != ORIEL_OK)
 		free(posted);
 	return status;

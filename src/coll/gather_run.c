@@ -252,7 +252,7 @@ enum oriel_status ori_gather_begin(struct ori_gather *g, const struct ori_plan *
 	r->moved_ns = oriel_dev_clock_ns();
 	job.context = r;
 	atomic_store(&g->begun, ORIEL_AGAIN);
-	status = oriel_comm_post(g->comm, &job, NULL);
+	status = oriel_comm_post(g->comm, &job);
 	if (status != ORIEL_OK) {
 		free(r);
 		atomic_store(&g->begun, ORIEL_OK);

@@ -262,7 +262,7 @@ enum oriel_status ori_cached_end(struct ori_cached_call *call, enum oriel_status
 	if (slot->is_staging)
 		memcpy(call->recv, slot->memory, call->length);
 	if (slot->is_gpu && !call->is_capturing)
-		return oriel_mark_set(slot->mark, call->stream);
+		return oriel_mark_set_on_stream(slot->mark, call->stream);
 	return ORIEL_OK;
 }
 

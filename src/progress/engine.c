@@ -459,39 +459,38 @@ err_close_line:
 	return status;
 }
 
+/* @stream NULL: the job is in none. */
 static enum oriel_status post_read(const struct oriel_comm *comm, const struct oriel_job *caller,
-				   const void *stream, struct oriel_job *job)
+				   const void *stream, const char *name, struct oriel_job *job)
 {
-	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, "oriel_comm_post");
+	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, name);
 
 	if (status != ORIEL_OK)
 		return status;
 	if (!caller)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_comm_post: job is NULL");
+		return ori_fail(ORIEL_ERR_INVALID, "%s: job is NULL", name);
 	status = ori_attr_read("oriel_job", caller, job, sizeof(*job));
 	if (status != ORIEL_OK)
 		return status;
 	if (!job->step)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_comm_post: a job without a step");
+		return ori_fail(ORIEL_ERR_INVALID, "%s: a job without a step", name);
 	if (stream && !comm->gpu)
-		return ori_fail(
-			ORIEL_ERR_INVALID,
-			"oriel_comm_post: there is a stream, but the communicator has no GPU");
+		return ori_fail(ORIEL_ERR_INVALID, "%s: the communicator has no GPU", name);
 	return ori_comm_check(comm);
 }
 
-enum oriel_status oriel_comm_post(struct oriel_comm *comm, const struct oriel_job *caller,
-				  struct CUstream_st *stream)
+static enum oriel_status post_job(struct oriel_comm *comm, const struct oriel_job *caller,
+				  void *stream, const char *name)
 {
 	struct ori_engine *engine = NULL;
 	struct oriel_job call;
 	struct ori_job *job;
-	enum oriel_status status = post_read(comm, caller, stream, &call);
+	enum oriel_status status = post_read(comm, caller, stream, name, &call);
 
 	if (status == ORIEL_OK)
 		status = engine_get(comm, &engine);
 	if (status == ORIEL_OK && pthread_equal(engine->thread, pthread_self()))
-		status = ori_fail(ORIEL_ERR_STATE, "oriel_comm_post: called by a step of a job");
+		status = ori_fail(ORIEL_ERR_STATE, "%s: called by a step of a job", name);
 	if (status != ORIEL_OK)
 		return status;
 	job = calloc(1, sizeof(*job));
@@ -508,4 +507,15 @@ enum oriel_status oriel_comm_post(struct oriel_comm *comm, const struct oriel_jo
 		return engine_post_in(engine, job, stream);
 	engine_add(engine, job);
 	return ORIEL_OK;
+}
+
+enum oriel_status oriel_comm_post(struct oriel_comm *comm, const struct oriel_job *job)
+{
+	return post_job(comm, job, NULL, __func__);
+}
+
+enum oriel_status oriel_comm_post_on_stream(struct oriel_comm *comm, const struct oriel_job *job,
+					    struct CUstream_st *stream)
+{
+	return post_job(comm, job, ori_gpu_stream(stream), __func__);
 }

@@ -76,7 +76,7 @@ static enum oriel_status post(struct oriel_comm *comm, struct work *w)
 {
 	struct oriel_job job = {sizeof(job), work_step, work_release, w};
 
-	return oriel_comm_post(comm, &job, NULL);
+	return oriel_comm_post(comm, &job);
 }
 
 static void await_count(atomic_uint *word, unsigned value)
@@ -169,7 +169,7 @@ static void test_a_step_cannot_post(void **state)
 	(void)state;
 	open_comm(&f, TIMEOUT_NS);
 	w.comm = f.comm;
-	assert_int_equal(oriel_comm_post(f.comm, &job, NULL), ORIEL_OK);
+	assert_int_equal(oriel_comm_post(f.comm, &job), ORIEL_OK);
 	await_count(&w.released, 1);
 	assert_int_equal(w.posted, ORIEL_ERR_STATE);
 	close_comm(&f);
@@ -183,10 +183,10 @@ static void test_an_invalid_job_is_rejected(void **state)
 
 	(void)state;
 	open_comm(&f, TIMEOUT_NS);
-	assert_int_equal(oriel_comm_post(f.comm, &job, NULL), ORIEL_ERR_INVALID);
-	assert_int_equal(oriel_comm_post(f.comm, NULL, NULL), ORIEL_ERR_INVALID);
+	assert_int_equal(oriel_comm_post(f.comm, &job), ORIEL_ERR_INVALID);
+	assert_int_equal(oriel_comm_post(f.comm, NULL), ORIEL_ERR_INVALID);
 	job.step = work_step;
-	assert_int_equal(oriel_comm_post(f.comm, &job, (void *)&job), ORIEL_ERR_INVALID);
+	assert_int_equal(oriel_comm_post_on_stream(f.comm, &job, NULL), ORIEL_ERR_INVALID);
 	assert_non_null(strstr(oriel_last_error(), "no GPU"));
 	assert_int_equal(atomic_load(&w.released), 0);
 	close_comm(&f);

@@ -10,13 +10,10 @@ struct oriel_mark {
 	void *place;             /* of the driver; NULL: not set yet */
 };
 
-static enum oriel_status mark_check_stream(const struct oriel_comm *comm, const void *stream,
-					   const char *call)
+static enum oriel_status mark_check_gpu(const struct oriel_comm *comm, const char *call)
 {
 	if (!comm->gpu)
 		return ori_fail(ORIEL_ERR_INVALID, "%s: the communicator has no GPU", call);
-	if (!stream)
-		return ori_fail(ORIEL_ERR_INVALID, "%s: there is no stream", call);
 	return ORIEL_OK;
 }
 
@@ -46,20 +43,21 @@ enum oriel_status oriel_mark_destroy(struct oriel_mark *mark)
 	return ORIEL_OK;
 }
 
-enum oriel_status oriel_mark_set(struct oriel_mark *mark, struct CUstream_st *stream)
+enum oriel_status oriel_mark_set_on_stream(struct oriel_mark *mark, struct CUstream_st *caller)
 {
 	enum oriel_status status = ori_handle_check(mark, ORI_HANDLE_MARK, __func__);
 	bool is_capturing = false;
+	void *stream = ori_gpu_stream(caller);
 	const struct ori_gpu *gpu;
 
 	if (status == ORIEL_OK)
-		status = mark_check_stream(mark->comm, stream, __func__);
+		status = mark_check_gpu(mark->comm, __func__);
 	if (status != ORIEL_OK)
 		return status;
 	gpu = mark->comm->gpu;
 	status = gpu->ops->stream_is_capturing(gpu, stream, &is_capturing);
 	if (status == ORIEL_OK && is_capturing)
-		return ori_fail(ORIEL_ERR_STATE, "oriel_mark_set: the stream is being captured");
+		return ori_fail(ORIEL_ERR_STATE, "%s: the stream is being captured", __func__);
 	return status == ORIEL_OK ? gpu->ops->mark_set(gpu, stream, &mark->place) : status;
 }
 
@@ -78,8 +76,8 @@ enum oriel_status oriel_comm_is_capturing(struct oriel_comm *comm, struct CUstre
 	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
 
 	if (status == ORIEL_OK)
-		status = mark_check_stream(comm, stream, __func__);
+		status = mark_check_gpu(comm, __func__);
 	if (status != ORIEL_OK)
 		return status;
-	return comm->gpu->ops->stream_is_capturing(comm->gpu, stream, is_capturing);
+	return comm->gpu->ops->stream_is_capturing(comm->gpu, ori_gpu_stream(stream), is_capturing);
 }

@@ -97,6 +97,12 @@ struct ori_gpu_handles {
  */
 #define ORI_GPU_STREAM_LEGACY ((void *)0x1)
 
+/* Callers pass NULL to functions on a stream for the default one. */
+static inline void *ori_gpu_stream(void *stream)
+{
+	return stream ? stream : ORI_GPU_STREAM_LEGACY;
+}
+
 #define ORI_GPU_KERNELS 40u
 #define ORI_GPU_BATCH 8u /* copies in one call of the driver, at most */
 

@@ -26,8 +26,7 @@ static enum oriel_status stream_begin(struct ori_window_call *call, const struct
 	ori_window_call_open(call, w);
 	call->device.peers = w->peers;
 	call->device.table = w->table;
-	if (!*stream)
-		*stream = ORI_GPU_STREAM_LEGACY;
+	*stream = ori_gpu_stream(*stream);
 	if (!w->comm->program.module)
 		return ori_fail(ORIEL_ERR_UNSUPPORTED,
 				"operations in streams: the library was built without nvcc");

@@ -73,7 +73,8 @@ static enum oriel_status post(struct test *t, struct work *w, CUstream stream)
 	struct oriel_job job = {sizeof(job), work_step, work_release, w};
 
 	w->page = t->page;
-	return oriel_comm_post(t->r.comm, &job, stream);
+	return stream ? oriel_comm_post_on_stream(t->r.comm, &job, stream)
+		      : oriel_comm_post(t->r.comm, &job);
 }
 
 static void await(atomic_uint *word, unsigned value)
@@ -407,6 +408,17 @@ static void test_many(struct test *t)
 	}
 }
 
+/* NULL is the default stream: the fake driver waits for the end of the job in the call. */
+static void test_a_job_in_the_default_stream(struct test *t)
+{
+	struct work w = {.page = t->page};
+	struct oriel_job job = {sizeof(job), work_step, work_release, &w};
+
+	CHECK_OK(&t->r, oriel_comm_post_on_stream(t->r.comm, &job, NULL));
+	CHECK(&t->r, w.executions == 1);
+	await(&w.released, 1);
+}
+
 /* A mark says when the stream has passed it, also after the stream was destroyed. */
 static void test_marks(struct test *t)
 {
@@ -418,7 +430,7 @@ static void test_marks(struct test *t)
 	CHECK_OK(&t->r, oriel_mark_create(t->r.comm, &mark));
 	CHECK_OK(&t->r, oriel_mark_test(mark));
 	stream_block(t, t->other);
-	CHECK_OK(&t->r, oriel_mark_set(mark, t->other));
+	CHECK_OK(&t->r, oriel_mark_set_on_stream(mark, t->other));
 	CHECK(&t->r, oriel_mark_test(mark) == ORIEL_AGAIN);
 	CHECK_OK(&t->r, oriel_comm_is_capturing(t->r.comm, t->stream, &is_capturing));
 	CHECK(&t->r, !is_capturing);
@@ -426,7 +438,8 @@ static void test_marks(struct test *t)
 	      cuStreamBeginCapture(t->stream, CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_SUCCESS);
 	CHECK_OK(&t->r, oriel_comm_is_capturing(t->r.comm, t->stream, &is_capturing));
 	CHECK(&t->r, is_capturing);
-	CHECK_FAILS(&t->r, oriel_mark_set(mark, t->stream), ORIEL_ERR_STATE, "being captured");
+	CHECK_FAILS(&t->r, oriel_mark_set_on_stream(mark, t->stream), ORIEL_ERR_STATE,
+		    "being captured");
 	/* Other streams go on meanwhile. */
 	CHECK(&t->r, oriel_mark_test(mark) == ORIEL_AGAIN);
 	__atomic_store_n(&t->page->gate, 1, __ATOMIC_RELEASE);
@@ -434,15 +447,15 @@ static void test_marks(struct test *t)
 	CHECK_OK(&t->r, oriel_mark_test(mark));
 	CHECK(&t->r, cuStreamEndCapture(t->stream, &graph) == CUDA_SUCCESS);
 	cuGraphDestroy(graph);
-	CHECK_FAILS(&t->r, oriel_mark_set(mark, NULL), ORIEL_ERR_INVALID, "no stream");
-	CHECK_OK(&t->r, oriel_mark_set(mark, t->other));
+	CHECK_OK(&t->r, oriel_mark_set_on_stream(mark, t->other));
 	cuStreamDestroy(t->other);
 	t->other = NULL;
 	CHECK_OK(&t->r, oriel_mark_test(mark));
-	/* The default stream is given by its handle. */
-	CHECK_OK(&t->r, oriel_comm_is_capturing(t->r.comm, CU_STREAM_LEGACY, &is_capturing));
+	/* NULL is the default stream. */
+	is_capturing = true;
+	CHECK_OK(&t->r, oriel_comm_is_capturing(t->r.comm, NULL, &is_capturing));
 	CHECK(&t->r, !is_capturing);
-	CHECK_OK(&t->r, oriel_mark_set(mark, CU_STREAM_LEGACY));
+	CHECK_OK(&t->r, oriel_mark_set_on_stream(mark, NULL));
 	CHECK_OK(&t->r, oriel_mark_test(mark));
 	oriel_mark_destroy(mark);
 	CHECK(&t->r, fakecuda_left() == left - 1);
@@ -452,9 +465,11 @@ static const struct {
 	const char *name;
 	void (*run)(struct test *t);
 } tests[] = {
-	{"order", test_order},     {"blocked", test_blocked}, {"streams", test_streams},
-	{"replays", test_replays}, {"two", test_two_graphs},  {"rejected", test_rejected},
-	{"failure", test_failure}, {"torn", test_torn},       {"many", test_many},
+	{"order", test_order},     {"blocked", test_blocked},
+	{"streams", test_streams}, {"replays", test_replays},
+	{"two", test_two_graphs},  {"rejected", test_rejected},
+	{"failure", test_failure}, {"torn", test_torn},
+	{"many", test_many},       {"default_stream", test_a_job_in_the_default_stream},
 	{"marks", test_marks},
 };
 

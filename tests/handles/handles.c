@@ -130,7 +130,8 @@ enum answer {
 	X(COMM, STATUS, oriel_comm_p2p, (h, 0, NULL, OUT(made)), 0)             \
 	X(COMM, STATUS, oriel_comm_p2p_context, (h, OUT(made)), 0)              \
 	X(COMM, STATUS, oriel_comm_prepare, (h), 0)                             \
-	X(COMM, STATUS, oriel_comm_post, (h, &job, NULL), 0)                    \
+	X(COMM, STATUS, oriel_comm_post, (h, &job), 0)                          \
+	X(COMM, STATUS, oriel_comm_post_on_stream, (h, &job, NULL), 0)          \
 	X(COMM, STATUS, oriel_copies_create, (h, OUT(made)), 0)                 \
 	X(COMM, STATUS, oriel_mark_create, (h, OUT(made)), 0)                   \
 	X(COMM, STATUS, oriel_comm_is_capturing, (h, (void *)bytes, &flag), 0)  \
@@ -227,7 +228,7 @@ enum answer {
 	X(COPIES, STATUS, oriel_copies_add, (h, 0, bytes, bytes + 8, 8), 0)          \
 	X(COPIES, STATUS, oriel_copies_test, (h), 0)                                 \
 	X(MARK, DESTROY, oriel_mark_destroy, (h), 0)                                 \
-	X(MARK, STATUS, oriel_mark_set, (h, (void *)bytes), 0)                       \
+	X(MARK, STATUS, oriel_mark_set_on_stream, (h, (void *)bytes), 0)             \
 	X(MARK, STATUS, oriel_mark_test, (h), 0)                                     \
 	X(LOCAL_JOB, DESTROY, oriel_local_job_destroy, (h), 0)                       \
 	X(LOCAL_JOB, STATUS, oriel_bootstrap_open_local, (h, 0, &end), 0)
