@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/at_once_test.h"
 #include "base/clock.h"
 #include "bootstrap/party_test.h"
 #include "bootstrap/tree.h"
@@ -648,21 +649,26 @@ static void test_a_used_port_is_named(void **state)
 	close(used);
 }
 
+#define WAITING 4
+
 int main(void)
 {
+	/* Each waits until SHORT has passed. */
+	const struct CMUnitTest waiting[WAITING] = {
+		cmocka_unit_test(test_a_rank_that_does_not_join_is_named_to_all),
+		cmocka_unit_test(test_another_key_is_rejected_on_both_sides),
+		cmocka_unit_test(test_a_second_process_of_a_rank_is_rejected),
+		cmocka_unit_test(test_a_rank_that_takes_no_part_is_named_to_all),
+	};
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_ranks_join_and_gather),
 		cmocka_unit_test(test_the_root_of_512_ranks_sends_frames_in_proportion),
-		cmocka_unit_test(test_a_rank_that_does_not_join_is_named_to_all),
 		cmocka_unit_test(test_a_missing_root_is_named_with_its_address),
-		cmocka_unit_test(test_another_key_is_rejected_on_both_sides),
-		cmocka_unit_test(test_a_second_process_of_a_rank_is_rejected),
 		cmocka_unit_test(test_another_job_at_the_port_does_no_harm),
 		cmocka_unit_test(test_sizes_that_differ_are_an_error_that_names_the_rank),
 		cmocka_unit_test(test_an_altered_byte_ends_the_job),
 		cmocka_unit_test(test_silent_and_malformed_connections_do_no_harm),
 		cmocka_unit_test(test_a_rank_that_leaves_is_named_to_all),
-		cmocka_unit_test(test_a_rank_that_takes_no_part_is_named_to_all),
 		cmocka_unit_test(test_an_interrupt_ends_the_calls_of_all),
 		cmocka_unit_test(test_lengths_that_differ_are_an_error_on_all),
 		cmocka_unit_test(test_messages_are_matched_by_rank_and_tag),
@@ -671,5 +677,9 @@ int main(void)
 		cmocka_unit_test(test_a_used_port_is_named),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	int failed;
+
+	at_once_begin(waiting, WAITING);
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	return failed + at_once_end(WAITING);
 }
