@@ -22,8 +22,9 @@ extern const struct backend conformance_cpus;
  *
  * Without --threads the process is one rank of a job. With --seconds the suites share that time
  * evenly, from when the ranks have met; what one leaves is for those behind it. A suite whose time
- * is over begins no case any more, but each runs its first. Rank 0 then prints the NIC, each case
- * as it begins, and a line for each suite as well. Prints results, to standard output, and claims
+ * is over begins no case any more, but each runs its first. Rank 0 then prints the NIC, a line for
+ * each suite that will run, each case as it begins, and a line for each suite as it ends as well.
+ * Prints results, to standard output, and claims
  * that do not hold, to standard error. Returns the exit code: 0 if cases passed and none failed, 2
  * for arguments that are wrong. A rank that cannot go on with the others ends the process with
  * code 1.

@@ -375,14 +375,13 @@ static void suite_run(const struct plan *plan, struct rank *r, const struct suit
 	}
 }
 
-static bool suite_is_wanted(const struct plan *plan, const struct suite *s)
+static unsigned suite_wanted(const struct plan *plan, const struct suite *s)
 {
-	size_t i;
+	unsigned count = 0;
 
-	for (i = 0; i < s->count; i++)
-		if (case_is_wanted(plan, s, &s->cases[i]))
-			return true;
-	return false;
+	for (size_t i = 0; i < s->count; i++)
+		count += case_is_wanted(plan, s, &s->cases[i]);
+	return count;
 }
 
 static void report_nic(const struct rank *r)
@@ -396,6 +395,23 @@ static void report_nic(const struct rank *r)
 		       *nic.tier ? nic.tier : "-", nic.is_proxied ? "a proxy" : "callers",
 		       nic.is_reordered ? "relaxed" : "ordered",
 		       nic.has_wait ? "queues WAIT" : "no queue WAITs");
+}
+
+/*
+ * A report that its limit ends has no lines of the suites behind the case that hung: these lines
+ * name them.
+ */
+static void report_plan(const struct plan *plan)
+{
+	const struct backend *b = plan->backend;
+	unsigned count;
+
+	for (size_t i = 0; i < b->count; i++) {
+		count = suite_wanted(plan, b->suites[i]);
+		if (count)
+			printf("plan %s: %u cases\n", b->suites[i]->name, count);
+	}
+	fflush(stdout);
 }
 
 static void report_suite(const struct suite *s, const struct totals *t, uint64_t ns)
@@ -413,12 +429,12 @@ static void run_suites(const struct plan *plan, struct rank *r, struct totals *t
 	size_t i;
 
 	for (i = 0; i < b->count; i++)
-		left += suite_is_wanted(plan, b->suites[i]);
+		left += suite_wanted(plan, b->suites[i]) > 0;
 	for (i = 0; i < b->count; i++) {
 		struct totals t = {0};
 		uint64_t share;
 
-		if (!suite_is_wanted(plan, b->suites[i]))
+		if (!suite_wanted(plan, b->suites[i]))
 			continue;
 		begin = clock_ns();
 		share = begin < end ? (end - begin) / left : 0;
@@ -453,8 +469,10 @@ static bool rank_main(const struct plan *plan, const struct oriel_bootstrap *mas
 		r.backend->open(&r);
 	if (rank_renew_bootstrap(&r) != ORIEL_OK || rank_join(&r, NULL) != ORIEL_OK)
 		give_up(&r, "cannot join");
-	if (plan->seconds && r.rank == 0)
+	if (plan->seconds && r.rank == 0) {
 		report_nic(&r);
+		report_plan(plan);
+	}
 	run_suites(plan, &r, &totals);
 	oriel_comm_destroy(r.comm);
 	oriel_bootstrap_close(&r.bootstrap);

@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tarfile
@@ -71,6 +72,22 @@ class Suite(unittest.TestCase):
         self.assertEqual(set(found), {"region", "topo", "order"}, text)
         self.assertEqual([s for s in found if not found[s][0]], [], text)
         self.assertGreater(found["order"][3], 0, text)
+
+    def test_a_report_that_is_cut_names_all_its_suites(self):
+        with tempfile.TemporaryDirectory() as folder:
+            environment = {"LD_LIBRARY_PATH": FAKES, "FAKEMLX5_DIR": folder, "ORIEL_HCA": "=mlx5_0",
+                           "PATH": os.environ["PATH"], "ORIEL_TIER": "t3"}
+            command = [PROGRAM, "field-report", "--part", "conformance", "--seconds", "200", "--cases", ",".join(MOST)]
+            lines = []
+            with subprocess.Popen(command, env=environment, text=True, stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  start_new_session=True) as part:
+                for line in part.stdout:
+                    lines.append(line)
+                    if line.startswith("run "):
+                        os.killpg(part.pid, signal.SIGKILL)
+        planned = {line.split()[1].rstrip(":") for line in lines if line.startswith("plan ")}
+        self.assertEqual(planned, {case.split("/")[0] for case in MOST}, lines)
 
     def test_names_of_cases_are_checked(self):
         for cases, why in ((",", "--cases has no name"), (",".join("a" * 40), "--cases has more than 37 names"),
