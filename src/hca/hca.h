@@ -55,10 +55,11 @@ struct ori_hca_caps {
 	bool reaches_gpu;           /* ... and covers memory of GPUs, with no difference */
 	bool has_wait;              /* the companion QP may WAIT on a CQ */
 	bool is_atomic_host_endian; /* for results of 8-byte atomics */
-	bool is_software;           /* for development and tests */
-	bool is_sink;               /* completes work requests and moves nothing */
-	bool writes_late;           /* its writes may be seen after the atomics that follow them */
-	enum ori_hca_order order;   /* of what it sends */
+	bool has_masked;  /* rings may post masked additions of 8 bytes, and it executes them */
+	bool is_software; /* for development and tests */
+	bool is_sink;     /* completes work requests and moves nothing */
+	bool writes_late; /* its writes may be seen after the atomics that follow them */
+	enum ori_hca_order order; /* of what it sends */
 };
 
 struct ori_gpu;
@@ -188,6 +189,10 @@ struct ori_hca_wc {
 	uint32_t immediate; /* ... and its immediate */
 };
 
+enum ori_hca_address_flags {
+	ORI_HCA_ADDRESS_MASKED = 1, /* has_masked of its caps */
+};
+
 /* The address of a QP, which its peer needs to connect. Goes over the wire as it is. */
 struct ori_hca_qp_address {
 	uint8_t hca_address[ORI_HCA_ADDRESS];
@@ -196,7 +201,8 @@ struct ori_hca_qp_address {
 	uint32_t psn;
 	uint32_t mtu;
 	uint32_t max_rd_atomic;
-	uint32_t reserved[11];
+	uint32_t flags; /* enum ori_hca_address_flags */
+	uint32_t reserved[10];
 };
 
 #define ORI_HCA_ADDRESS_VERSION 1u

@@ -17,10 +17,11 @@
 struct ori_trial_memory {
 	uint64_t source[ORI_TRIAL_WORDS];
 	uint64_t target[ORI_TRIAL_WORDS];
-	uint64_t counter; /* begins at 0 */
-	uint64_t old;     /* of the counter, as the main queue found it; UNSET before */
-	uint64_t counted; /* the same of the companion */
-	uint64_t reserved[13];
+	uint64_t counter;   /* begins at 0 */
+	uint64_t old;       /* of the counter, as the main queue found it; UNSET before */
+	uint64_t counted;   /* the same of the companion */
+	uint64_t masked[2]; /* the word of a masked addition, and its old value */
+	uint64_t reserved[11];
 };
 
 ORIEL_DEV_ASSERT(sizeof(struct ori_trial_memory) == 2 * ORIEL_DEV_LINE);
@@ -32,13 +33,13 @@ struct ori_trial {
 	struct oriel_mlx5_queue main;      /* connected to itself, empty */
 	struct oriel_mlx5_queue companion; /* the same; not used without @has_companion */
 	uint32_t lkey, rkey;
-	uint32_t has_companion;
+	uint32_t has_companion, has_masked;
 
 	/* The host withdraws a kernel that does not begin: each of both stores, then reads. */
 	uint32_t is_begun, is_withdrawn;
 
-	/* enum oriel_status, of a NOP and a WRITE, and of what the companion posts. */
-	int32_t main_status, companion_status;
+	/* enum oriel_status, of a NOP and a WRITE, of what the companion posts, of the addition. */
+	int32_t main_status, companion_status, masked_status;
 	uint32_t is_done;
 };
 
@@ -140,6 +141,32 @@ ORIEL_DEV enum oriel_status ori_trial_count(struct ori_trial *t,
 	return status;
 }
 
+/* 1 to the lower half of a word that is all ones: the boundary keeps the carry from the upper. */
+ORIEL_DEV enum oriel_status ori_trial_masked(struct ori_trial *t,
+					     const struct oriel_link_wait_limits *limits)
+{
+	struct oriel_mlx5_queue *q = &t->main;
+	enum oriel_status status;
+	uint64_t index = 0;
+
+	status = ori_dev_mlx5_reserve(q, 1, limits, &index);
+	if (status != ORIEL_OK)
+		return status;
+	ori_dev_mlx5_wqe_masked_add64(
+		ori_dev_mlx5_slot(q, index), ori_dev_mlx5_head_of(q, index, 0),
+		ori_trial_remote(t, offsetof(struct ori_trial_memory, masked[0])),
+		ori_trial_local(t, offsetof(struct ori_trial_memory, masked[1])), 1,
+		(uint64_t)1 << 31);
+	status = ori_dev_mlx5_post(q, index, 1, limits);
+	if (status == ORIEL_OK)
+		status = ori_dev_mlx5_wait(q, index, limits);
+	if (status == ORIEL_OK)
+		status = ori_trial_await(&t->memory.masked[0], (uint64_t)UINT32_MAX << 32, true);
+	if (status == ORIEL_OK)
+		status = ori_trial_await(&t->memory.masked[1], UINT64_MAX, true);
+	return status;
+}
+
 /* One thread. */
 ORIEL_DEV enum oriel_status ori_trial_run(struct ori_trial *t)
 {
@@ -152,6 +179,9 @@ ORIEL_DEV enum oriel_status ori_trial_run(struct ori_trial *t)
 	t->main_status = ori_trial_post(t, &limits);
 	if (t->main_status == ORIEL_OK && t->has_companion)
 		t->companion_status = ori_trial_count(t, &limits);
+	/* The last request: a queue dies of one that its NIC does not execute. */
+	if (t->main_status == ORIEL_OK && t->companion_status == ORIEL_OK && t->has_masked)
+		t->masked_status = ori_trial_masked(t, &limits);
 	ori_dev_store_release32(&t->is_done, 1);
 	return ORIEL_OK;
 }

@@ -219,6 +219,18 @@ static struct ori_hca_qp *rdma_qp_of(const struct ori_rdma_link *link, unsigned 
 	return which ? link->kernel.qp : link->main.qp;
 }
 
+/* The NIC of the peer executes what this one sends, so both must have masked atomics. */
+static void rdma_note_masked(const struct ori_rdma_link *link,
+			     const struct ori_hca_qp_address *hca_address)
+{
+	if (!link->rail->caps.has_masked || !(hca_address->flags & ORI_HCA_ADDRESS_MASKED))
+		return;
+	if (link->main.dev)
+		link->main.dev->flags |= ORIEL_MLX5_ATOMICS_MASKED;
+	if (link->kernel.dev)
+		link->kernel.dev->flags |= ORIEL_MLX5_ATOMICS_MASKED;
+}
+
 enum oriel_status ori_rdma_link_connect(struct ori_rdma_link *link,
 					const struct ori_hca_qp_address *hca_address,
 					const struct ori_rdma_qps *qps)
@@ -231,6 +243,7 @@ enum oriel_status ori_rdma_link_connect(struct ori_rdma_link *link,
 	const struct ori_hca_ops *ops = link->rail->ops;
 	enum oriel_status status;
 
+	rdma_note_masked(link, hca_address);
 	status = ops->connect_qp(rdma_qp_of(link, 0), &main);
 	if (status == ORIEL_OK)
 		status = ori_rdma_heartbeat_connect(&link->heartbeat, &heartbeat);

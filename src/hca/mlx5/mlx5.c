@@ -148,6 +148,7 @@ static void mlx5_caps(const struct ori_hca *hca, struct ori_hca_caps *caps)
 			!has_rings ||
 			(d->report.is_devx ? d->atomic_caps.endianness_mode != 0
 					   : d->verbs.attr.atomic_cap == IBV_ATOMIC_HCA),
+		.has_masked = has_rings && d->verbs.address_flags & ORI_HCA_ADDRESS_MASKED,
 	};
 	if (caps->depth_max > ORIEL_MLX5_DEPTH_MAX)
 		caps->depth_max = ORIEL_MLX5_DEPTH_MAX;

@@ -18,6 +18,16 @@ static enum oriel_status connect_modify(struct mlx5_qp *qp, const char *what, co
 	return ori_mlx5_modify(qp->device, what, qp->object, in, length);
 }
 
+bool ori_mlx5_may_mask(const struct mlx5_device *d)
+{
+	return d->report.is_devx && d->atomic_caps.operations >> 3 & 1 &&
+	       d->atomic_caps.sizes_qp & 8;
+}
+
+/*
+ * The mode of a responder that has masked atomics is that of their longest operand, 8 bytes, as
+ * for queues of Linux (drivers/infiniband/hw/mlx5/qp.c, get_atomic_mode()).
+ */
 enum oriel_status ori_mlx5_initialise(struct mlx5_qp *qp)
 {
 	const struct ori_prm_init init = {
@@ -26,7 +36,8 @@ enum oriel_status ori_mlx5_initialise(struct mlx5_qp *qp)
 		.allows_read = true,
 		.allows_write = true,
 		.allows_atomic = true,
-		.atomic_mode = ORI_PRM_ATOMIC_IB,
+		.atomic_mode =
+			ori_mlx5_may_mask(qp->device) ? ORI_PRM_ATOMIC_UP_TO_8 : ORI_PRM_ATOMIC_IB,
 	};
 	uint8_t in[ORI_PRM_MODIFY_LENGTH];
 	enum oriel_status status = ori_prm_encode_rst2init(&init, in, sizeof(in));

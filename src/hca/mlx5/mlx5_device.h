@@ -211,6 +211,8 @@ void ori_mlx5_doorbell_close(struct mlx5_device *d, struct mlx5_doorbell *doorbe
 void ori_mlx5_doorbells_stop(struct mlx5_device *d);
 
 /* mlx5_connect.c: initialise the DEVX queue pair, join it to a peer, or fail it. */
+/* Does the HCA say that queues of commands may post, and execute, masked additions? */
+bool ori_mlx5_may_mask(const struct mlx5_device *d);
 enum oriel_status ori_mlx5_initialise(struct mlx5_qp *qp);
 enum oriel_status ori_mlx5_join(struct mlx5_qp *qp, const struct ori_hca_qp_address *peer);
 enum oriel_status ori_mlx5_break(struct mlx5_qp *qp);

@@ -47,6 +47,8 @@ static enum oriel_status trial_open_memory(struct trial_run *r)
 	for (unsigned i = 0; i < ORI_TRIAL_WORDS; i++)
 		t->memory.source[i] = ORI_TRIAL_UNSET + i;
 	t->memory.old = t->memory.counted = ORI_TRIAL_UNSET;
+	t->memory.masked[0] = UINT64_MAX;
+	t->memory.masked[1] = ORI_TRIAL_UNSET;
 	status = ori_verbs_register((struct ori_hca *)d, &t->memory, sizeof(t->memory), 0,
 				    ORI_HCA_LOCAL_WRITE | ORI_HCA_REMOTE_WRITE |
 					    ORI_HCA_REMOTE_ATOMIC,
@@ -206,6 +208,15 @@ static void trial_note_wait(struct mlx5_device *d, enum oriel_status status)
 		snprintf(d->no_wait, sizeof(d->no_wait), "%s", oriel_last_error());
 }
 
+/* The HCA posts and announces masked atomics if it has executed one. */
+static void trial_note_masked(struct mlx5_device *d, const struct ori_trial *t)
+{
+	bool has_masked = t->has_masked && t->companion_status == ORIEL_OK &&
+			  trial_judge(d, "a masked FETCH_ADD", t->masked_status) == ORIEL_OK;
+
+	d->verbs.address_flags = has_masked ? ORI_HCA_ADDRESS_MASKED : 0;
+}
+
 static enum oriel_status trial_all(struct trial_run *r)
 {
 	struct mlx5_device *d = r->device;
@@ -225,6 +236,7 @@ static enum oriel_status trial_all(struct trial_run *r)
 		t->has_companion = companion == ORIEL_OK;
 		trial_note_wait(d, companion);
 	}
+	t->has_masked = ori_mlx5_may_mask(d);
 	status = trial_post(r);
 	if (status != ORIEL_OK)
 		return status == ORIEL_AGAIN ? ORIEL_OK : status;
@@ -232,6 +244,8 @@ static enum oriel_status trial_all(struct trial_run *r)
 	if (status == ORIEL_OK && t->has_companion)
 		trial_note_wait(d, trial_judge(d, "a WAIT and a FETCH_ADD of a companion",
 					       t->companion_status));
+	if (status == ORIEL_OK)
+		trial_note_masked(d, t);
 	return status;
 }
 

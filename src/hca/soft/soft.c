@@ -136,6 +136,7 @@ static void soft_caps(const struct ori_hca *hca, struct ori_hca_caps *caps)
 		.tier = "",
 		.has_wait = true,
 		.is_atomic_host_endian = !node->scenario.big_endian,
+		.has_masked = node->scenario.masked,
 		.is_software = true,
 		.is_sink = node->scenario.sink,
 		.writes_late = node->scenario.below_owner != 0,
@@ -407,6 +408,7 @@ static void soft_describe(const struct ori_hca *hca, struct ori_hca_qp_address *
 		.version = ORI_HCA_ADDRESS_VERSION,
 		.mtu = (uint32_t)node->scenario.mtu,
 		.max_rd_atomic = (uint32_t)node->scenario.reads,
+		.flags = node->scenario.masked ? ORI_HCA_ADDRESS_MASKED : 0,
 	};
 	memcpy(address->hca_address, &hca_address, sizeof(hca_address));
 }

@@ -67,6 +67,7 @@ static const struct scenario_key scenario_keys[] = {
 	SCENARIO_KEY(mtu, COUNT, 256, 4096, 4096),
 	SCENARIO_KEY(reads, COUNT, 1, 16, 16),
 	SCENARIO_KEY(big_endian, FLAG, 0, 1, 0),
+	SCENARIO_KEY(masked, FLAG, 0, 1, 1),
 	SCENARIO_KEY(tcp, FLAG, 0, 1, 0),
 	SCENARIO_KEY(ipv6, FLAG, 0, 1, 0),
 	SCENARIO_KEY(first, COUNT, 0, UINT64_C(1) << 39, 0),

@@ -67,6 +67,7 @@ struct soft_scenario {
 	uint64_t mtu;
 	uint64_t reads;      /* READs and atomics outstanding per QP */
 	uint64_t big_endian; /* results of atomics */
+	uint64_t masked;     /* says that it has masked atomics */
 	uint64_t tcp;        /* even to processes of this host */
 	uint64_t ipv6;       /* ... and not over IPv4 */
 	uint64_t first;      /* first index of queues */

@@ -55,7 +55,8 @@ struct verbs_device {
 	uint8_t gid_index;
 	struct verbs_address address;
 	uint32_t mtu;
-	unsigned numa_node; /* plus 1; 0: unknown */
+	uint32_t address_flags; /* enum ori_hca_address_flags */
+	unsigned numa_node;     /* plus 1; 0: unknown */
 
 	_Atomic(struct verbs_qp *) qps[VERBS_TABLE]; /* by the low bits of their numbers */
 	pthread_mutex_t lock;

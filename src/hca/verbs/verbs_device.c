@@ -542,6 +542,7 @@ void ori_verbs_describe(const struct ori_hca *hca, struct ori_hca_qp_address *ad
 		.version = ORI_HCA_ADDRESS_VERSION,
 		.mtu = d->mtu,
 		.max_rd_atomic = (uint32_t)d->attr.max_qp_rd_atom,
+		.flags = d->address_flags,
 	};
 	memcpy(address->hca_address, &d->address, sizeof(d->address));
 }

@@ -18,6 +18,8 @@
 
 /* Results of 8-byte atomics are big-endian. */
 #define ORIEL_MLX5_ATOMICS_SWAPPED 1u
+/* The NICs at both ends execute masked atomics of 8 bytes. */
+#define ORIEL_MLX5_ATOMICS_MASKED 2u
 
 /* The state of the doorbell: whether a thread rings it for the published WQEs. */
 enum oriel_mlx5_doorbell_state {
