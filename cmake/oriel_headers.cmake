@@ -26,6 +26,7 @@ set(ORIEL_HEADERS
 	oriel/dev/group.h
 	oriel/dev/wait.h
 	oriel/dev/copy_group.h
+	oriel/dev/atomic.h
 	oriel/dev/data.h
 	oriel/dev/domain.h
 	oriel/dev/signal.h
@@ -57,6 +58,9 @@ set(ORIEL_HEADERS
 	oriel/dev/detail/link_post.h
 	oriel/dev/detail/link_queue.h
 	oriel/dev/detail/rdma.h
+	oriel/dev/detail/order_atomic.h
+	oriel/dev/detail/rdma_atomic.h
+	oriel/dev/detail/atomic.h
 	oriel/dev/detail/data.h
 	oriel/dev/detail/signal.h
 	oriel/dev/detail/counter.h

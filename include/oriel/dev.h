@@ -33,6 +33,7 @@
 #ifndef ORIEL_DEV_H
 #define ORIEL_DEV_H
 
+#include <oriel/dev/atomic.h>
 #include <oriel/dev/barrier.h>
 #include <oriel/dev/channel.h>
 #include <oriel/dev/counter.h>

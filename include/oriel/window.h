@@ -163,7 +163,7 @@ enum oriel_status oriel_window_fault(struct oriel_window *window, struct oriel_d
  * cudaStreamLegacy; for the default stream of each thread pass cudaStreamPerThread. Nothing here
  * waits for the GPU. The caller leaves its memory alone until the operation is done, and the GPU
  * reaches it (its own memory, or pinned memory), if kernels copy (send, recv) and for a result
- * (fetch_add, read_signal, read_counter); a result is aligned to 8 bytes. Arguments are checked
+ * (of an atomic, read_signal, read_counter); a result is aligned to its size. Arguments are checked
  * now; a later failure cannot be reported to any caller, so it breaks the communicator, a wait
  * whose limit has passed among it, the caller's own as well. Several streams may operate at once,
  * on signals, counters, slots and channels of their own.
@@ -197,11 +197,92 @@ enum oriel_status oriel_window_put_signal_on_stream(struct oriel_window *window,
 						    uint64_t to, const void *from, size_t length,
 						    uint32_t id, uint64_t value,
 						    struct CUstream_st *stream);
+/*
+ * Atomics on the word at offset @at of @peer, by oriel/dev/atomic.h, which says what they are
+ * atomic with. The call waits for *@old, the value before the operation.
+ */
 enum oriel_status oriel_window_fetch_add(struct oriel_window *window, unsigned peer, uint64_t at,
 					 uint64_t value, uint64_t *old);
 enum oriel_status oriel_window_fetch_add_on_stream(struct oriel_window *window, unsigned peer,
 						   uint64_t at, uint64_t value, uint64_t *old,
 						   struct CUstream_st *stream);
+enum oriel_status oriel_window_fetch_and(struct oriel_window *window, unsigned peer, uint64_t at,
+					 uint64_t value, uint64_t *old);
+enum oriel_status oriel_window_fetch_and_on_stream(struct oriel_window *window, unsigned peer,
+						   uint64_t at, uint64_t value, uint64_t *old,
+						   struct CUstream_st *stream);
+enum oriel_status oriel_window_fetch_or(struct oriel_window *window, unsigned peer, uint64_t at,
+					uint64_t value, uint64_t *old);
+enum oriel_status oriel_window_fetch_or_on_stream(struct oriel_window *window, unsigned peer,
+						  uint64_t at, uint64_t value, uint64_t *old,
+						  struct CUstream_st *stream);
+enum oriel_status oriel_window_fetch_xor(struct oriel_window *window, unsigned peer, uint64_t at,
+					 uint64_t value, uint64_t *old);
+enum oriel_status oriel_window_fetch_xor_on_stream(struct oriel_window *window, unsigned peer,
+						   uint64_t at, uint64_t value, uint64_t *old,
+						   struct CUstream_st *stream);
+enum oriel_status oriel_window_swap(struct oriel_window *window, unsigned peer, uint64_t at,
+				    uint64_t value, uint64_t *old);
+enum oriel_status oriel_window_swap_on_stream(struct oriel_window *window, unsigned peer,
+					      uint64_t at, uint64_t value, uint64_t *old,
+					      struct CUstream_st *stream);
+enum oriel_status oriel_window_compare_swap(struct oriel_window *window, unsigned peer, uint64_t at,
+					    uint64_t compare, uint64_t value, uint64_t *old);
+enum oriel_status oriel_window_compare_swap_on_stream(struct oriel_window *window, unsigned peer,
+						      uint64_t at, uint64_t compare, uint64_t value,
+						      uint64_t *old, struct CUstream_st *stream);
+enum oriel_status oriel_window_fetch(struct oriel_window *window, unsigned peer, uint64_t at,
+				     uint64_t *value);
+enum oriel_status oriel_window_fetch_on_stream(struct oriel_window *window, unsigned peer,
+					       uint64_t at, uint64_t *value,
+					       struct CUstream_st *stream);
+enum oriel_status oriel_window_set(struct oriel_window *window, unsigned peer, uint64_t at,
+				   uint64_t value);
+enum oriel_status oriel_window_set_on_stream(struct oriel_window *window, unsigned peer,
+					     uint64_t at, uint64_t value,
+					     struct CUstream_st *stream);
+enum oriel_status oriel_window_fetch_add_32(struct oriel_window *window, unsigned peer, uint64_t at,
+					    uint32_t value, uint32_t *old);
+enum oriel_status oriel_window_fetch_add_32_on_stream(struct oriel_window *window, unsigned peer,
+						      uint64_t at, uint32_t value, uint32_t *old,
+						      struct CUstream_st *stream);
+enum oriel_status oriel_window_fetch_and_32(struct oriel_window *window, unsigned peer, uint64_t at,
+					    uint32_t value, uint32_t *old);
+enum oriel_status oriel_window_fetch_and_32_on_stream(struct oriel_window *window, unsigned peer,
+						      uint64_t at, uint32_t value, uint32_t *old,
+						      struct CUstream_st *stream);
+enum oriel_status oriel_window_fetch_or_32(struct oriel_window *window, unsigned peer, uint64_t at,
+					   uint32_t value, uint32_t *old);
+enum oriel_status oriel_window_fetch_or_32_on_stream(struct oriel_window *window, unsigned peer,
+						     uint64_t at, uint32_t value, uint32_t *old,
+						     struct CUstream_st *stream);
+enum oriel_status oriel_window_fetch_xor_32(struct oriel_window *window, unsigned peer, uint64_t at,
+					    uint32_t value, uint32_t *old);
+enum oriel_status oriel_window_fetch_xor_32_on_stream(struct oriel_window *window, unsigned peer,
+						      uint64_t at, uint32_t value, uint32_t *old,
+						      struct CUstream_st *stream);
+enum oriel_status oriel_window_swap_32(struct oriel_window *window, unsigned peer, uint64_t at,
+				       uint32_t value, uint32_t *old);
+enum oriel_status oriel_window_swap_32_on_stream(struct oriel_window *window, unsigned peer,
+						 uint64_t at, uint32_t value, uint32_t *old,
+						 struct CUstream_st *stream);
+enum oriel_status oriel_window_compare_swap_32(struct oriel_window *window, unsigned peer,
+					       uint64_t at, uint32_t compare, uint32_t value,
+					       uint32_t *old);
+enum oriel_status oriel_window_compare_swap_32_on_stream(struct oriel_window *window, unsigned peer,
+							 uint64_t at, uint32_t compare,
+							 uint32_t value, uint32_t *old,
+							 struct CUstream_st *stream);
+enum oriel_status oriel_window_fetch_32(struct oriel_window *window, unsigned peer, uint64_t at,
+					uint32_t *value);
+enum oriel_status oriel_window_fetch_32_on_stream(struct oriel_window *window, unsigned peer,
+						  uint64_t at, uint32_t *value,
+						  struct CUstream_st *stream);
+enum oriel_status oriel_window_set_32(struct oriel_window *window, unsigned peer, uint64_t at,
+				      uint32_t value);
+enum oriel_status oriel_window_set_32_on_stream(struct oriel_window *window, unsigned peer,
+						uint64_t at, uint32_t value,
+						struct CUstream_st *stream);
 enum oriel_status oriel_window_signal(struct oriel_window *window, unsigned peer, uint32_t id,
 				      enum oriel_signal_op op, uint64_t value);
 enum oriel_status oriel_window_signal_on_stream(struct oriel_window *window, unsigned peer,

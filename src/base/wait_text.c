@@ -39,6 +39,14 @@ static const char *const what_names[] = {
 	[ORIEL_DEV_DOMAIN_FIND] = "domain_find",
 	[ORIEL_DEV_PEER_RANK] = "peer_rank",
 	[ORIEL_DEV_PEER_INDEX] = "peer_index",
+	[ORIEL_DEV_FETCH_AND] = "fetch_and",
+	[ORIEL_DEV_FETCH_OR] = "fetch_or",
+	[ORIEL_DEV_FETCH_XOR] = "fetch_xor",
+	[ORIEL_DEV_SWAP] = "swap",
+	[ORIEL_DEV_COMPARE_SWAP] = "compare_swap",
+	[ORIEL_DEV_FETCH] = "fetch",
+	[ORIEL_DEV_SET] = "set",
+	[ORIEL_DEV_ATOMIC] = "an atomic",
 };
 
 const char *ori_what_name(uint32_t what)

@@ -64,9 +64,20 @@ ORI_ACT(put_value)
 	return oriel_dev_put_value(a->w, c->peer, c->at, c->value, NULL);
 }
 
-ORI_ACT(fetch_add)
+ORI_ACT(atomic)
 {
-	return oriel_dev_fetch_add(a->w, c->peer, c->at, c->value, (uint64_t *)c->memory);
+	struct oriel_dev_atomic atomic =
+		ori_dev_atomic_of((enum oriel_dev_atomic_op)c->op, c->bytes, c->value, c->compare);
+	uint64_t old = 0;
+	enum oriel_status status = ori_dev_atomic(a->w, c->peer, c->at, atomic, &old, true);
+
+	if (status != ORIEL_OK || !c->memory)
+		return status;
+	if (c->bytes == sizeof(uint32_t))
+		*(uint32_t *)c->memory = (uint32_t)old;
+	else
+		*(uint64_t *)c->memory = old;
+	return ORIEL_OK;
 }
 
 ORI_ACT(put_counter)

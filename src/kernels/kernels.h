@@ -16,7 +16,7 @@
 	X(PUT, put, 512)                               \
 	X(PUT_VALUE, put_value, 1)                     \
 	X(GET, get, 512)                               \
-	X(FETCH_ADD, fetch_add, 1)                     \
+	X(ATOMIC, atomic, 1)                           \
 	X(PUT_SIGNAL, put_signal, 512)                 \
 	X(PUT_COUNTER, put_counter, 512)               \
 	X(PUT_SIGNAL_COUNTER, put_signal_counter, 512) \
@@ -57,16 +57,17 @@ enum ori_kernel { ORI_KERNELS(ORI_KERNEL_NUMBER) ORI_KERNEL_COUNT };
 
 /* The arguments that differ between two calls. Zero if an operation has no such argument. */
 struct ori_kernel_call {
-	uint64_t at;    /* offset in a window */
-	uint64_t value; /* to store, to add, to compare with, to wait for */
+	uint64_t at;      /* offset in a window */
+	uint64_t value;   /* to store, to add, to compare with, to wait for */
+	uint64_t compare; /* of an atomic compare_swap, which stores @value */
 	uint64_t length;
 	void *memory; /* of this rank, which the GPU reaches: source, target or result */
 	uint32_t peer;
 	uint32_t id; /* signal, slot or channel */
-	uint32_t op; /* enum oriel_signal_op or enum oriel_compare */
+	uint32_t op; /* enum oriel_signal_op, oriel_compare or oriel_dev_atomic_op */
 	uint32_t counter;
 	uint32_t parts; /* blocks, for those that are launched with several */
-	uint32_t reserved;
+	uint32_t bytes; /* of the word of an atomic, and of its result */
 	struct oriel_dev_gather gather;
 	const struct oriel_dev_alltoallv *layout; /* [ranks], which the GPU reaches */
 };

@@ -61,7 +61,8 @@ static bool proxy_needs_loopback(const struct ori_proxy_lane *lane, const struct
 
 	return opcode == ORIEL_PROXY_COUNT ||
 	       (lane->attr.flush_word.key &&
-		(opcode == ORIEL_PROXY_READ || opcode == ORIEL_PROXY_FETCH_ADD));
+		(opcode == ORIEL_PROXY_READ || opcode == ORIEL_PROXY_FETCH_ADD ||
+		 opcode == ORIEL_PROXY_COMPARE_SWAP));
 }
 
 enum oriel_status ori_proxy_lane_open(const struct ori_proxy_lane_attr *attr,
@@ -161,16 +162,19 @@ static enum oriel_status proxy_translate(struct ori_proxy_lane *lane, struct pro
 		[ORIEL_PROXY_ADD] = ORI_HCA_FETCH_ADD,
 		[ORIEL_PROXY_FETCH_ADD] = ORI_HCA_FETCH_ADD,
 		[ORIEL_PROXY_READ_FLUSH] = ORI_HCA_READ,
+		[ORIEL_PROXY_COMPARE_SWAP] = ORI_HCA_CAS,
 	};
 	uint32_t opcode = ori_dev_proxy_opcode(&c->of), length = ori_dev_proxy_length(&c->of);
 
-	if (opcode == ORIEL_PROXY_NOTHING || opcode >= ORIEL_PROXY_COUNT)
+	if (opcode == ORIEL_PROXY_NOTHING || opcode == ORIEL_PROXY_COUNT ||
+	    opcode >= ORIEL_PROXY_OPCODES)
 		return ORIEL_ERR_INVALID;
 	*wr = (struct ori_hca_wr){
 		.remote = c->of.remote,
 		.rkey = (uint32_t)(c->of.keys >> 32),
 		.length = length,
 		.operand = c->of.operand,
+		.compare = c->of.compare,
 		.opcode = opcodes[opcode],
 	};
 	if (opcode == ORIEL_PROXY_ADD || opcode == ORIEL_PROXY_READ_FLUSH) {

@@ -149,6 +149,7 @@ static bool fault_is_about_bytes(const struct oriel_dev_fault *fault)
 {
 	return fault->what == ORIEL_DEV_PUT || fault->what == ORIEL_DEV_PUT_VALUE ||
 	       fault->what == ORIEL_DEV_GET || fault->what == ORIEL_DEV_FETCH_ADD ||
+	       (fault->what >= ORIEL_DEV_FETCH_AND && fault->what <= ORIEL_DEV_SET) ||
 	       fault->what == ORIEL_DEV_PUT_LL || fault->what == ORIEL_DEV_WAIT_LL ||
 	       fault->what == ORIEL_DEV_ALLTOALLV;
 }
@@ -215,6 +216,25 @@ static void fault_range_text(const struct oriel_dev_window *d, const struct orie
 			 what, fault->seen, fault->expected, fault->id, fault->peer);
 }
 
+/* A word that is not aligned, by its offset or since its buffer is not. */
+static void fault_word_text(const struct oriel_dev_fault *fault, char *text, size_t length)
+{
+	uint64_t offset = fault->seen & (((uint64_t)1 << ORIEL_AT_BITS) - 1);
+	const char *what = ori_what_name(fault->what);
+
+	if (fault->expected && offset % fault->expected == 0)
+		snprintf(text, length,
+			 "%s: the word at offset %" PRIu64
+			 " of buffer %u is not aligned: the buffer does not begin at a multiple of "
+			 "8",
+			 what, offset, fault->id);
+	else
+		snprintf(text, length,
+			 "%s: the word at offset %" PRIu64
+			 " of buffer %u is not aligned to %u bytes",
+			 what, offset, fault->id, fault->expected == 4 ? 4 : 8);
+}
+
 static void fault_ticket_text(const struct oriel_dev_window *d, const struct oriel_dev_fault *fault,
 			      char *text, size_t length)
 {
@@ -273,10 +293,7 @@ void ori_window_fault_text(const struct oriel_dev_window *d, const struct oriel_
 		snprintf(text, length, "%s: buffer %u of rank %u is not shared", what, fault->id,
 			 fault->peer);
 	else if (fault->status == ORIEL_ERR_INVALID && fault_is_about_bytes(fault))
-		snprintf(text, length,
-			 "%s: the word at offset %" PRIu64
-			 " of buffer %u is not aligned to 8 bytes",
-			 what, fault->seen & (((uint64_t)1 << ORIEL_AT_BITS) - 1), fault->id);
+		fault_word_text(fault, text, length);
 	else if (fault->what == ORIEL_DEV_WAIT_LOCAL)
 		fault_ticket_text(d, fault, text, length);
 	else if (fault->peer == ORIEL_DEV_NO_RANK)

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/memory_probe.h"
+#include "base/wait_text.h"
 #include "comm/health.h"
 #include "kernels/act.h"
 #include "window/window.h"
@@ -36,19 +37,22 @@ static enum oriel_status host_begin(struct ori_window_call *call, const struct o
 #define HOST_NAME(number, name, threads) #name,
 static const char *const host_names[] = {ORI_KERNELS(HOST_NAME)};
 
-/* Does the operation use memory of the caller's although it has no length? */
-static inline bool host_wants_word(enum ori_kernel kernel)
+/* The operation that the user called. */
+static const char *host_name(enum ori_kernel kernel, const struct ori_kernel_call *c)
 {
-	return kernel == ORI_KERNEL_FETCH_ADD || kernel == ORI_KERNEL_READ_SIGNAL ||
-	       kernel == ORI_KERNEL_READ_FROM || kernel == ORI_KERNEL_READ_COUNTER;
+	return kernel == ORI_KERNEL_ATOMIC
+		       ? ori_what_name(ori_dev_atomic_what((enum oriel_dev_atomic_op)c->op))
+		       : host_names[kernel];
 }
 
 /* Out of line, as all that fails: host_run() is inlined into each of the calls below. */
-static __attribute__((cold, noinline)) enum oriel_status host_null(const struct oriel_window *w,
-								   enum ori_kernel kernel)
+static __attribute__((cold, noinline)) enum oriel_status
+host_null(const struct oriel_window *w, enum ori_kernel kernel, uint32_t op)
 {
+	const struct ori_kernel_call c = {.op = op};
+
 	return ori_fail(ORIEL_ERR_INVALID, "%s: window %u: the caller's memory is NULL",
-			host_names[kernel], ORIEL_DEV_WINDOW_NUMBER(w->device.number));
+			host_name(kernel, &c), ORIEL_DEV_WINDOW_NUMBER(w->device.number));
 }
 
 /*
@@ -109,9 +113,9 @@ static enum oriel_status host_failed(const struct ori_window_call *call,
 		return ori_fail(failure,
 				"%s: window %u: not all operations have ended within %.3g s, the "
 				"limit of the call",
-				host_names[kernel], ORIEL_DEV_WINDOW_NUMBER(w->device.number),
+				host_name(kernel, c), ORIEL_DEV_WINDOW_NUMBER(w->device.number),
 				(double)timeout_ns / 1e9);
-	return ori_fail(failure, "%s: window %u: %s", host_names[kernel],
+	return ori_fail(failure, "%s: window %u: %s", host_name(kernel, c),
 			ORIEL_DEV_WINDOW_NUMBER(w->device.number), oriel_status_text(failure));
 }
 
@@ -183,8 +187,8 @@ host_run(const char *call_name, struct oriel_window *w, enum ori_kernel kernel, 
 	if (status != ORIEL_OK)
 		return status;
 	/* @kernel is a constant here, so that most of these conditions cost nothing. */
-	if (!c->memory && (c->length || host_wants_word(kernel)))
-		return host_null(w, kernel);
+	if (!c->memory && (c->length || ori_pack_has_result(kernel, c)))
+		return host_null(w, kernel, c->op);
 	status = host_begin(&call, w);
 	if (status == ORIEL_OK && host_names_memory(kernel) && w->device.rails)
 		status = host_check_memory(w, kernel, c);
@@ -231,7 +235,7 @@ enum oriel_status oriel_window_put(struct oriel_window *w, unsigned peer, uint64
 enum oriel_status oriel_window_put_value(struct oriel_window *w, unsigned peer, uint64_t to,
 					 uint64_t value)
 {
-	const struct ori_kernel_call c = ori_pack_word(peer, to, value, NULL);
+	const struct ori_kernel_call c = ori_pack_word(peer, to, value);
 
 	return host_run(__func__, w, ORI_KERNEL_PUT_VALUE, host_put_value, &c, 0);
 }
@@ -256,9 +260,145 @@ enum oriel_status oriel_window_put_signal(struct oriel_window *w, unsigned peer,
 enum oriel_status oriel_window_fetch_add(struct oriel_window *w, unsigned peer, uint64_t at,
 					 uint64_t value, uint64_t *old)
 {
-	const struct ori_kernel_call c = ori_pack_word(peer, at, value, old);
+	const struct ori_kernel_call c =
+		ori_pack_atomic(ORIEL_DEV_ATOMIC_ADD, 8, peer, at, 0, value, old);
 
-	return host_run(__func__, w, ORI_KERNEL_FETCH_ADD, ori_act_fetch_add, &c, 0);
+	return host_run(__func__, w, ORI_KERNEL_ATOMIC, ori_act_atomic, &c, 0);
+}
+
+enum oriel_status oriel_window_fetch_and(struct oriel_window *w, unsigned peer, uint64_t at,
+					 uint64_t value, uint64_t *old)
+{
+	const struct ori_kernel_call c =
+		ori_pack_atomic(ORIEL_DEV_ATOMIC_AND, 8, peer, at, 0, value, old);
+
+	return host_run(__func__, w, ORI_KERNEL_ATOMIC, ori_act_atomic, &c, 0);
+}
+
+enum oriel_status oriel_window_fetch_or(struct oriel_window *w, unsigned peer, uint64_t at,
+					uint64_t value, uint64_t *old)
+{
+	const struct ori_kernel_call c =
+		ori_pack_atomic(ORIEL_DEV_ATOMIC_OR, 8, peer, at, 0, value, old);
+
+	return host_run(__func__, w, ORI_KERNEL_ATOMIC, ori_act_atomic, &c, 0);
+}
+
+enum oriel_status oriel_window_fetch_xor(struct oriel_window *w, unsigned peer, uint64_t at,
+					 uint64_t value, uint64_t *old)
+{
+	const struct ori_kernel_call c =
+		ori_pack_atomic(ORIEL_DEV_ATOMIC_XOR, 8, peer, at, 0, value, old);
+
+	return host_run(__func__, w, ORI_KERNEL_ATOMIC, ori_act_atomic, &c, 0);
+}
+
+enum oriel_status oriel_window_swap(struct oriel_window *w, unsigned peer, uint64_t at,
+				    uint64_t value, uint64_t *old)
+{
+	const struct ori_kernel_call c =
+		ori_pack_atomic(ORIEL_DEV_ATOMIC_SWAP, 8, peer, at, 0, value, old);
+
+	return host_run(__func__, w, ORI_KERNEL_ATOMIC, ori_act_atomic, &c, 0);
+}
+
+enum oriel_status oriel_window_compare_swap(struct oriel_window *w, unsigned peer, uint64_t at,
+					    uint64_t compare, uint64_t value, uint64_t *old)
+{
+	const struct ori_kernel_call c =
+		ori_pack_atomic(ORIEL_DEV_ATOMIC_COMPARE_SWAP, 8, peer, at, compare, value, old);
+
+	return host_run(__func__, w, ORI_KERNEL_ATOMIC, ori_act_atomic, &c, 0);
+}
+
+enum oriel_status oriel_window_fetch(struct oriel_window *w, unsigned peer, uint64_t at,
+				     uint64_t *value)
+{
+	const struct ori_kernel_call c =
+		ori_pack_atomic(ORIEL_DEV_ATOMIC_FETCH, 8, peer, at, 0, 0, value);
+
+	return host_run(__func__, w, ORI_KERNEL_ATOMIC, ori_act_atomic, &c, 0);
+}
+
+enum oriel_status oriel_window_set(struct oriel_window *w, unsigned peer, uint64_t at,
+				   uint64_t value)
+{
+	const struct ori_kernel_call c =
+		ori_pack_atomic(ORIEL_DEV_ATOMIC_SET, 8, peer, at, 0, value, NULL);
+
+	return host_run(__func__, w, ORI_KERNEL_ATOMIC, ori_act_atomic, &c, 0);
+}
+
+enum oriel_status oriel_window_fetch_add_32(struct oriel_window *w, unsigned peer, uint64_t at,
+					    uint32_t value, uint32_t *old)
+{
+	const struct ori_kernel_call c =
+		ori_pack_atomic(ORIEL_DEV_ATOMIC_ADD, 4, peer, at, 0, value, old);
+
+	return host_run(__func__, w, ORI_KERNEL_ATOMIC, ori_act_atomic, &c, 0);
+}
+
+enum oriel_status oriel_window_fetch_and_32(struct oriel_window *w, unsigned peer, uint64_t at,
+					    uint32_t value, uint32_t *old)
+{
+	const struct ori_kernel_call c =
+		ori_pack_atomic(ORIEL_DEV_ATOMIC_AND, 4, peer, at, 0, value, old);
+
+	return host_run(__func__, w, ORI_KERNEL_ATOMIC, ori_act_atomic, &c, 0);
+}
+
+enum oriel_status oriel_window_fetch_or_32(struct oriel_window *w, unsigned peer, uint64_t at,
+					   uint32_t value, uint32_t *old)
+{
+	const struct ori_kernel_call c =
+		ori_pack_atomic(ORIEL_DEV_ATOMIC_OR, 4, peer, at, 0, value, old);
+
+	return host_run(__func__, w, ORI_KERNEL_ATOMIC, ori_act_atomic, &c, 0);
+}
+
+enum oriel_status oriel_window_fetch_xor_32(struct oriel_window *w, unsigned peer, uint64_t at,
+					    uint32_t value, uint32_t *old)
+{
+	const struct ori_kernel_call c =
+		ori_pack_atomic(ORIEL_DEV_ATOMIC_XOR, 4, peer, at, 0, value, old);
+
+	return host_run(__func__, w, ORI_KERNEL_ATOMIC, ori_act_atomic, &c, 0);
+}
+
+enum oriel_status oriel_window_swap_32(struct oriel_window *w, unsigned peer, uint64_t at,
+				       uint32_t value, uint32_t *old)
+{
+	const struct ori_kernel_call c =
+		ori_pack_atomic(ORIEL_DEV_ATOMIC_SWAP, 4, peer, at, 0, value, old);
+
+	return host_run(__func__, w, ORI_KERNEL_ATOMIC, ori_act_atomic, &c, 0);
+}
+
+enum oriel_status oriel_window_compare_swap_32(struct oriel_window *w, unsigned peer, uint64_t at,
+					       uint32_t compare, uint32_t value, uint32_t *old)
+{
+	const struct ori_kernel_call c =
+		ori_pack_atomic(ORIEL_DEV_ATOMIC_COMPARE_SWAP, 4, peer, at, compare, value, old);
+
+	return host_run(__func__, w, ORI_KERNEL_ATOMIC, ori_act_atomic, &c, 0);
+}
+
+enum oriel_status oriel_window_fetch_32(struct oriel_window *w, unsigned peer, uint64_t at,
+					uint32_t *value)
+{
+	const struct ori_kernel_call c =
+		ori_pack_atomic(ORIEL_DEV_ATOMIC_FETCH, 4, peer, at, 0, 0, value);
+
+	return host_run(__func__, w, ORI_KERNEL_ATOMIC, ori_act_atomic, &c, 0);
+}
+
+enum oriel_status oriel_window_set_32(struct oriel_window *w, unsigned peer, uint64_t at,
+				      uint32_t value)
+{
+	const struct ori_kernel_call c =
+		ori_pack_atomic(ORIEL_DEV_ATOMIC_SET, 4, peer, at, 0, value, NULL);
+
+	return host_run(__func__, w, ORI_KERNEL_ATOMIC, ori_act_atomic, &c, 0);
 }
 
 enum oriel_status oriel_window_signal(struct oriel_window *w, unsigned peer, uint32_t id,

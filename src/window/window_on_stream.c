@@ -29,7 +29,7 @@ enum oriel_status oriel_window_put_value_on_stream(struct oriel_window *w, unsig
 						   uint64_t to, uint64_t value,
 						   struct CUstream_st *stream)
 {
-	const struct ori_kernel_call c = ori_pack_word(peer, to, value, NULL);
+	const struct ori_kernel_call c = ori_pack_word(peer, to, value);
 
 	return on_stream(__func__, w, ORI_KERNEL_PUT_VALUE, &c, 0, stream);
 }
@@ -56,9 +56,158 @@ enum oriel_status oriel_window_fetch_add_on_stream(struct oriel_window *w, unsig
 						   uint64_t at, uint64_t value, uint64_t *old,
 						   struct CUstream_st *stream)
 {
-	const struct ori_kernel_call c = ori_pack_word(peer, at, value, old);
+	const struct ori_kernel_call c =
+		ori_pack_atomic(ORIEL_DEV_ATOMIC_ADD, 8, peer, at, 0, value, old);
 
-	return on_stream(__func__, w, ORI_KERNEL_FETCH_ADD, &c, 0, stream);
+	return on_stream(__func__, w, ORI_KERNEL_ATOMIC, &c, 0, stream);
+}
+
+enum oriel_status oriel_window_fetch_and_on_stream(struct oriel_window *w, unsigned peer,
+						   uint64_t at, uint64_t value, uint64_t *old,
+						   struct CUstream_st *stream)
+{
+	const struct ori_kernel_call c =
+		ori_pack_atomic(ORIEL_DEV_ATOMIC_AND, 8, peer, at, 0, value, old);
+
+	return on_stream(__func__, w, ORI_KERNEL_ATOMIC, &c, 0, stream);
+}
+
+enum oriel_status oriel_window_fetch_or_on_stream(struct oriel_window *w, unsigned peer,
+						  uint64_t at, uint64_t value, uint64_t *old,
+						  struct CUstream_st *stream)
+{
+	const struct ori_kernel_call c =
+		ori_pack_atomic(ORIEL_DEV_ATOMIC_OR, 8, peer, at, 0, value, old);
+
+	return on_stream(__func__, w, ORI_KERNEL_ATOMIC, &c, 0, stream);
+}
+
+enum oriel_status oriel_window_fetch_xor_on_stream(struct oriel_window *w, unsigned peer,
+						   uint64_t at, uint64_t value, uint64_t *old,
+						   struct CUstream_st *stream)
+{
+	const struct ori_kernel_call c =
+		ori_pack_atomic(ORIEL_DEV_ATOMIC_XOR, 8, peer, at, 0, value, old);
+
+	return on_stream(__func__, w, ORI_KERNEL_ATOMIC, &c, 0, stream);
+}
+
+enum oriel_status oriel_window_swap_on_stream(struct oriel_window *w, unsigned peer, uint64_t at,
+					      uint64_t value, uint64_t *old,
+					      struct CUstream_st *stream)
+{
+	const struct ori_kernel_call c =
+		ori_pack_atomic(ORIEL_DEV_ATOMIC_SWAP, 8, peer, at, 0, value, old);
+
+	return on_stream(__func__, w, ORI_KERNEL_ATOMIC, &c, 0, stream);
+}
+
+enum oriel_status oriel_window_compare_swap_on_stream(struct oriel_window *w, unsigned peer,
+						      uint64_t at, uint64_t compare, uint64_t value,
+						      uint64_t *old, struct CUstream_st *stream)
+{
+	const struct ori_kernel_call c =
+		ori_pack_atomic(ORIEL_DEV_ATOMIC_COMPARE_SWAP, 8, peer, at, compare, value, old);
+
+	return on_stream(__func__, w, ORI_KERNEL_ATOMIC, &c, 0, stream);
+}
+
+enum oriel_status oriel_window_fetch_on_stream(struct oriel_window *w, unsigned peer, uint64_t at,
+					       uint64_t *value, struct CUstream_st *stream)
+{
+	const struct ori_kernel_call c =
+		ori_pack_atomic(ORIEL_DEV_ATOMIC_FETCH, 8, peer, at, 0, 0, value);
+
+	return on_stream(__func__, w, ORI_KERNEL_ATOMIC, &c, 0, stream);
+}
+
+enum oriel_status oriel_window_set_on_stream(struct oriel_window *w, unsigned peer, uint64_t at,
+					     uint64_t value, struct CUstream_st *stream)
+{
+	const struct ori_kernel_call c =
+		ori_pack_atomic(ORIEL_DEV_ATOMIC_SET, 8, peer, at, 0, value, NULL);
+
+	return on_stream(__func__, w, ORI_KERNEL_ATOMIC, &c, 0, stream);
+}
+
+enum oriel_status oriel_window_fetch_add_32_on_stream(struct oriel_window *w, unsigned peer,
+						      uint64_t at, uint32_t value, uint32_t *old,
+						      struct CUstream_st *stream)
+{
+	const struct ori_kernel_call c =
+		ori_pack_atomic(ORIEL_DEV_ATOMIC_ADD, 4, peer, at, 0, value, old);
+
+	return on_stream(__func__, w, ORI_KERNEL_ATOMIC, &c, 0, stream);
+}
+
+enum oriel_status oriel_window_fetch_and_32_on_stream(struct oriel_window *w, unsigned peer,
+						      uint64_t at, uint32_t value, uint32_t *old,
+						      struct CUstream_st *stream)
+{
+	const struct ori_kernel_call c =
+		ori_pack_atomic(ORIEL_DEV_ATOMIC_AND, 4, peer, at, 0, value, old);
+
+	return on_stream(__func__, w, ORI_KERNEL_ATOMIC, &c, 0, stream);
+}
+
+enum oriel_status oriel_window_fetch_or_32_on_stream(struct oriel_window *w, unsigned peer,
+						     uint64_t at, uint32_t value, uint32_t *old,
+						     struct CUstream_st *stream)
+{
+	const struct ori_kernel_call c =
+		ori_pack_atomic(ORIEL_DEV_ATOMIC_OR, 4, peer, at, 0, value, old);
+
+	return on_stream(__func__, w, ORI_KERNEL_ATOMIC, &c, 0, stream);
+}
+
+enum oriel_status oriel_window_fetch_xor_32_on_stream(struct oriel_window *w, unsigned peer,
+						      uint64_t at, uint32_t value, uint32_t *old,
+						      struct CUstream_st *stream)
+{
+	const struct ori_kernel_call c =
+		ori_pack_atomic(ORIEL_DEV_ATOMIC_XOR, 4, peer, at, 0, value, old);
+
+	return on_stream(__func__, w, ORI_KERNEL_ATOMIC, &c, 0, stream);
+}
+
+enum oriel_status oriel_window_swap_32_on_stream(struct oriel_window *w, unsigned peer, uint64_t at,
+						 uint32_t value, uint32_t *old,
+						 struct CUstream_st *stream)
+{
+	const struct ori_kernel_call c =
+		ori_pack_atomic(ORIEL_DEV_ATOMIC_SWAP, 4, peer, at, 0, value, old);
+
+	return on_stream(__func__, w, ORI_KERNEL_ATOMIC, &c, 0, stream);
+}
+
+enum oriel_status oriel_window_compare_swap_32_on_stream(struct oriel_window *w, unsigned peer,
+							 uint64_t at, uint32_t compare,
+							 uint32_t value, uint32_t *old,
+							 struct CUstream_st *stream)
+{
+	const struct ori_kernel_call c =
+		ori_pack_atomic(ORIEL_DEV_ATOMIC_COMPARE_SWAP, 4, peer, at, compare, value, old);
+
+	return on_stream(__func__, w, ORI_KERNEL_ATOMIC, &c, 0, stream);
+}
+
+enum oriel_status oriel_window_fetch_32_on_stream(struct oriel_window *w, unsigned peer,
+						  uint64_t at, uint32_t *value,
+						  struct CUstream_st *stream)
+{
+	const struct ori_kernel_call c =
+		ori_pack_atomic(ORIEL_DEV_ATOMIC_FETCH, 4, peer, at, 0, 0, value);
+
+	return on_stream(__func__, w, ORI_KERNEL_ATOMIC, &c, 0, stream);
+}
+
+enum oriel_status oriel_window_set_32_on_stream(struct oriel_window *w, unsigned peer, uint64_t at,
+						uint32_t value, struct CUstream_st *stream)
+{
+	const struct ori_kernel_call c =
+		ori_pack_atomic(ORIEL_DEV_ATOMIC_SET, 4, peer, at, 0, value, NULL);
+
+	return on_stream(__func__, w, ORI_KERNEL_ATOMIC, &c, 0, stream);
 }
 
 enum oriel_status oriel_window_signal_on_stream(struct oriel_window *w, unsigned peer, uint32_t id,

@@ -6,6 +6,7 @@
 #ifndef ORI_WINDOW_WINDOW_PACK_H
 #define ORI_WINDOW_WINDOW_PACK_H
 
+#include <oriel/dev/detail/order_atomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -46,11 +47,32 @@ static inline struct ori_kernel_call ori_pack_put_signal(unsigned peer, uint64_t
 					.counter = counter};
 }
 
-/* put_value, without @old, and fetch_add. */
-static inline struct ori_kernel_call ori_pack_word(unsigned peer, uint64_t at, uint64_t value,
-						   uint64_t *old)
+/* put_value. */
+static inline struct ori_kernel_call ori_pack_word(unsigned peer, uint64_t at, uint64_t value)
 {
-	return (struct ori_kernel_call){.peer = peer, .at = at, .value = value, .memory = old};
+	return (struct ori_kernel_call){.peer = peer, .at = at, .value = value};
+}
+
+/* An atomic on a word of @bytes; SET has no @old. */
+static inline struct ori_kernel_call ori_pack_atomic(enum oriel_dev_atomic_op op, uint32_t bytes,
+						     unsigned peer, uint64_t at, uint64_t compare,
+						     uint64_t value, void *old)
+{
+	return (struct ori_kernel_call){.op = op,
+					.bytes = bytes,
+					.peer = peer,
+					.at = at,
+					.compare = compare,
+					.value = value,
+					.memory = old};
+}
+
+/* Does the operation return a value of the caller's memory at @memory? */
+static inline bool ori_pack_has_result(enum ori_kernel kernel, const struct ori_kernel_call *c)
+{
+	return (kernel == ORI_KERNEL_ATOMIC && c->op != ORIEL_DEV_ATOMIC_SET) ||
+	       kernel == ORI_KERNEL_READ_SIGNAL || kernel == ORI_KERNEL_READ_FROM ||
+	       kernel == ORI_KERNEL_READ_COUNTER;
 }
 
 /* Signals and their waits; @peer is 0 where all ranks are meant. */

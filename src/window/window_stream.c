@@ -5,6 +5,7 @@
  * stream begins, so a signal behind it covers it. A kernel moves few bytes with a signal, and
  * all bytes for a NIC, to which only kernels post. window_host.c calls it.
  */
+#include <oriel/dev/atomic.h>
 #include <oriel/dev/exchange.h>
 #include <oriel/dev/gather.h>
 
@@ -12,6 +13,7 @@
 #include "comm/health.h"
 #include "comm/links.h"
 #include "window/window.h"
+#include "window/window_pack.h"
 
 #define STREAM_FEW 262144u /* bytes that one block copies sooner than an engine and a kernel */
 
@@ -62,13 +64,14 @@ static enum oriel_status stream_check_memory(const struct oriel_window *w, const
 	return status == ORIEL_OK ? ori_links_reach(w->comm, memory) : status;
 }
 
-/* A kernel writes a number to @memory. */
-static enum oriel_status stream_check_result(const struct oriel_window *w, const void *memory)
+/* A kernel writes a number of @bytes to @memory. */
+static enum oriel_status stream_check_result(const struct oriel_window *w, const void *memory,
+					     uint32_t bytes)
 {
-	if (!memory || (uintptr_t)memory & 7)
-		return ori_fail(ORIEL_ERR_INVALID, "the result at %p is no aligned word of 8 bytes",
-				memory);
-	return stream_check_memory(w, memory, 8);
+	if (!memory || (uintptr_t)memory & (bytes - 1))
+		return ori_fail(ORIEL_ERR_INVALID,
+				"the result at %p is no aligned word of %u bytes", memory, bytes);
+	return stream_check_memory(w, memory, bytes);
 }
 
 static enum oriel_status stream_check_channel(const struct oriel_window *w,
@@ -100,6 +103,16 @@ static enum oriel_status stream_check_counter(const struct oriel_dev_window *d,
 	return status == ORIEL_OK ? ori_dev_check_choice(d, what, c->op, ORIEL_LE) : status;
 }
 
+static enum oriel_status stream_check_atomic(const struct oriel_dev_window *d,
+					     const struct ori_kernel_call *c)
+{
+	const struct oriel_dev_atomic atomic =
+		ori_dev_atomic_of((enum oriel_dev_atomic_op)c->op, c->bytes, 0, 0);
+	struct oriel_dev_target target;
+
+	return ori_dev_atomic_check(d, c->peer, c->at, &atomic, &target);
+}
+
 /* Checks all arguments of @kernel but memory and what stream_move() checks. */
 static enum oriel_status stream_check(const struct oriel_window *w,
 				      const struct oriel_dev_window *d, enum ori_kernel kernel,
@@ -111,8 +124,8 @@ static enum oriel_status stream_check(const struct oriel_window *w,
 	switch (kernel) {
 	case ORI_KERNEL_PUT_VALUE:
 		return ori_dev_check_word(d, ORIEL_DEV_PUT_VALUE, c->peer, c->at, &target);
-	case ORI_KERNEL_FETCH_ADD:
-		return ori_dev_check_word(d, ORIEL_DEV_FETCH_ADD, c->peer, c->at, &target);
+	case ORI_KERNEL_ATOMIC:
+		return stream_check_atomic(d, c);
 	case ORI_KERNEL_SIGNAL:
 	case ORI_KERNEL_PUT_SIGNAL:
 		return ori_dev_check_signal(d, c->peer, c->id, (enum oriel_signal_op)c->op);
@@ -153,12 +166,6 @@ static enum oriel_status stream_check(const struct oriel_window *w,
 	default:
 		return ORIEL_OK;
 	}
-}
-
-static bool stream_has_result(enum ori_kernel kernel)
-{
-	return kernel == ORI_KERNEL_FETCH_ADD || kernel == ORI_KERNEL_READ_SIGNAL ||
-	       kernel == ORI_KERNEL_READ_FROM || kernel == ORI_KERNEL_READ_COUNTER;
 }
 
 /* Does the operation move bytes of the caller's to an offset in a window, or from there? */
@@ -248,8 +255,8 @@ enum oriel_status ori_window_stream_call(struct oriel_window *w, enum ori_kernel
 
 	if (status == ORIEL_OK)
 		status = stream_check(w, &call.device, kernel, c);
-	if (status == ORIEL_OK && stream_has_result(kernel))
-		status = stream_check_result(w, c->memory);
+	if (status == ORIEL_OK && ori_pack_has_result(kernel, c))
+		status = stream_check_result(w, c->memory, c->bytes ? c->bytes : 8);
 	if (status == ORIEL_OK)
 		status = stream_moves(kernel) ? stream_move(&call, w, kernel, c, stream)
 					      : stream_launch(w, kernel, c, timeout_ns, stream);
@@ -412,7 +419,7 @@ static enum oriel_status stream_check_sent(const struct oriel_window *w,
 		return ori_dev_check_id(d, ORIEL_DEV_PUT, c->peer, 0, 1);
 	if (kernel != ORI_KERNEL_EXCHANGE)
 		return stream_check_memory(w, c->memory, c->length);
-	status = stream_check_result(w, c->layout);
+	status = stream_check_result(w, c->layout, 8);
 	return status == ORIEL_OK && c->memory ? stream_check_memory(w, c->memory, 1) : status;
 }
 

@@ -14,6 +14,21 @@
 	ROW(oriel_dev_get)                  \
 	ROW(oriel_dev_fetch_add)            \
 	ROW(oriel_dev_fetch_add_relaxed)    \
+	ROW(oriel_dev_fetch_add_32)         \
+	ROW(oriel_dev_fetch_and)            \
+	ROW(oriel_dev_fetch_and_32)         \
+	ROW(oriel_dev_fetch_or)             \
+	ROW(oriel_dev_fetch_or_32)          \
+	ROW(oriel_dev_fetch_xor)            \
+	ROW(oriel_dev_fetch_xor_32)         \
+	ROW(oriel_dev_swap)                 \
+	ROW(oriel_dev_swap_32)              \
+	ROW(oriel_dev_compare_swap)         \
+	ROW(oriel_dev_compare_swap_32)      \
+	ROW(oriel_dev_fetch)                \
+	ROW(oriel_dev_fetch_32)             \
+	ROW(oriel_dev_set)                  \
+	ROW(oriel_dev_set_32)               \
 	ROW(oriel_dev_address)              \
 	ROW(oriel_dev_wait_local)           \
 	ROW(oriel_dev_drain)                \
@@ -74,6 +89,21 @@ OPERATIONS(OPERATION)
 #define oriel_dev_get apart_oriel_dev_get::on
 #define oriel_dev_fetch_add apart_oriel_dev_fetch_add::on
 #define oriel_dev_fetch_add_relaxed apart_oriel_dev_fetch_add_relaxed::on
+#define oriel_dev_fetch_add_32 apart_oriel_dev_fetch_add_32::on
+#define oriel_dev_fetch_and apart_oriel_dev_fetch_and::on
+#define oriel_dev_fetch_and_32 apart_oriel_dev_fetch_and_32::on
+#define oriel_dev_fetch_or apart_oriel_dev_fetch_or::on
+#define oriel_dev_fetch_or_32 apart_oriel_dev_fetch_or_32::on
+#define oriel_dev_fetch_xor apart_oriel_dev_fetch_xor::on
+#define oriel_dev_fetch_xor_32 apart_oriel_dev_fetch_xor_32::on
+#define oriel_dev_swap apart_oriel_dev_swap::on
+#define oriel_dev_swap_32 apart_oriel_dev_swap_32::on
+#define oriel_dev_compare_swap apart_oriel_dev_compare_swap::on
+#define oriel_dev_compare_swap_32 apart_oriel_dev_compare_swap_32::on
+#define oriel_dev_fetch apart_oriel_dev_fetch::on
+#define oriel_dev_fetch_32 apart_oriel_dev_fetch_32::on
+#define oriel_dev_set apart_oriel_dev_set::on
+#define oriel_dev_set_32 apart_oriel_dev_set_32::on
 #define oriel_dev_address apart_oriel_dev_address::on
 #define oriel_dev_wait_local apart_oriel_dev_wait_local::on
 #define oriel_dev_drain apart_oriel_dev_drain::on

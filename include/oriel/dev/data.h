@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Data movement: put, get, one word, atomics, and the waits for them. Kernels and threads of
- * the CPU call it; see oriel/dev.h for what holds for all device functions.
+ * Data movement: put, get, one word, and the waits for them. Kernels and threads of the CPU
+ * call it; see oriel/dev.h for what holds for all device functions, and oriel/dev/atomic.h for
+ * atomics.
  */
 #ifndef ORIEL_DEV_DATA_H
 #define ORIEL_DEV_DATA_H
 
+#include <oriel/dev/atomic.h>
 #include <oriel/dev/detail/data.h>
 
 /*
@@ -151,30 +153,6 @@ ORIEL_DEV enum oriel_status oriel_dev_get(const struct oriel_dev_window *w,
 					   ticket);
 	}
 	return ORIEL_ERR_NO_PATH;
-}
-
-/*
- * One thread: add @value to the aligned word at @at of @peer; *@old is its value before.
- * Acquire and release. Ranks that add to one word must all reach it by mapped memory or all by
- * one rail: the atomics of processors and of each NIC are not atomic with each other.
- * Where some rank of the domain is joined to @peer by a bus without atomics, ranks take turns; a
- * rank that does not end its turn is a timeout for the others.
- */
-ORIEL_DEV enum oriel_status oriel_dev_fetch_add(const struct oriel_dev_window *w, uint32_t peer,
-						uint64_t at, uint64_t value, uint64_t *old)
-{
-	return ori_dev_fetch_add_as(w, peer, at, value, old, true);
-}
-
-/*
- * One thread: the same, but it orders nothing else: for numbers and for turns that guard no
- * memory. Over NVLink in half the time.
- */
-ORIEL_DEV enum oriel_status oriel_dev_fetch_add_relaxed(const struct oriel_dev_window *w,
-							uint32_t peer, uint64_t at, uint64_t value,
-							uint64_t *old)
-{
-	return ori_dev_fetch_add_as(w, peer, at, value, old, false);
 }
 
 /*

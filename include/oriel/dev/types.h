@@ -30,7 +30,7 @@
 #endif
 
 #define ORIEL_DEV_MAGIC 0x4c45524fu /* "OREL", little-endian */
-#define ORIEL_DEV_VERSION 11u
+#define ORIEL_DEV_VERSION 12u
 /* Magic and version are packed in one word, with room for a path. */
 #define ORIEL_DEV_MARK ((ORIEL_DEV_MAGIC & 0xffff0000u) + ORIEL_DEV_VERSION * 256u)
 
@@ -113,6 +113,14 @@ enum oriel_dev_what {
 	ORIEL_DEV_DOMAIN_FIND,
 	ORIEL_DEV_PEER_RANK,
 	ORIEL_DEV_PEER_INDEX,
+	ORIEL_DEV_FETCH_AND, /* in the order of enum oriel_dev_atomic_op */
+	ORIEL_DEV_FETCH_OR,
+	ORIEL_DEV_FETCH_XOR,
+	ORIEL_DEV_SWAP,
+	ORIEL_DEV_COMPARE_SWAP,
+	ORIEL_DEV_FETCH,
+	ORIEL_DEV_SET,
+	ORIEL_DEV_ATOMIC, /* one of these: the request of the NIC that failed does not say which */
 };
 
 /*

@@ -396,6 +396,21 @@ ORIEL_DEV bool ori_dev_fast_word(const struct oriel_dev_window *w, uint32_t peer
 #endif
 }
 
+/* The same of one word of 4 bytes, for an atomic; see ori_dev_check_word32(). */
+ORIEL_DEV bool ori_dev_fast_word32(const struct oriel_dev_window *w, uint32_t peer, uint64_t at,
+				   struct oriel_dev_target *target)
+{
+#ifdef __CUDA_ARCH__
+	const struct oriel_dev_inline_peer *entry = ori_dev_inline_of(w, peer);
+
+	ori_dev_aim_at(entry, at, target);
+	return ori_dev_is_fast(w, peer) & ((at | 7) < entry->length) &
+	       !(((uintptr_t)entry->base & 7) | (at & 3));
+#else
+	return ori_dev_fast_range(w, peer, at, 4, target);
+#endif
+}
+
 /* Do @length bytes at @at exist at @peer? Then *@target says where they are. */
 ORIEL_DEV bool ori_dev_locate(const struct oriel_dev_window *w, bool is_compatible, uint32_t peer,
 			      uint64_t at, uint64_t length, struct oriel_dev_target *target)
@@ -461,6 +476,25 @@ ORIEL_DEV enum oriel_status ori_dev_check_word(const struct oriel_dev_window *w,
 		return status;
 	if (((uintptr_t)target->base | at) & 7)
 		return ori_dev_reject(ori_dev_reporter_of(w), ORIEL_ERR_INVALID, aim, at);
+	return ORIEL_OK;
+}
+
+/*
+ * The same for a word of 4 bytes. All of the aligned 8 bytes around it exist: a NIC executes the
+ * atomic on those.
+ */
+ORIEL_DEV enum oriel_status ori_dev_check_word32(const struct oriel_dev_window *w, uint32_t what,
+						 uint32_t peer, uint64_t at,
+						 struct oriel_dev_target *target)
+{
+	struct oriel_dev_aim aim = {NULL, 4, ORIEL_EQ, what, peer, (uint32_t)(at >> ORIEL_AT_BITS)};
+	enum oriel_status status = ori_dev_check_range(w, what, peer, at & ~(uint64_t)7, 8, target);
+
+	if (status != ORIEL_OK)
+		return status;
+	if (((uintptr_t)target->base & 7) | (at & 3))
+		return ori_dev_reject(ori_dev_reporter_of(w), ORIEL_ERR_INVALID, aim, at);
+	target->base += at & 7;
 	return ORIEL_OK;
 }
 

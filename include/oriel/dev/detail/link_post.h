@@ -172,7 +172,49 @@ ORIEL_DEV void ori_dev_link_add_fetch_add(struct oriel_link_post *post, uint32_t
 	post->next++;
 }
 
-/* The same without a result. The constants of a proxied queue are zero, and so is its sink. */
+/* An atomic on 8 bytes, whose old value goes to a result. */
+struct oriel_link_atomic {
+	uint32_t opcode;  /* enum oriel_mlx5_opcode; to a proxy FETCH_ADD or COMPARE_SWAP */
+	uint64_t value;   /* to add, or the new value */
+	uint64_t compare; /* the expected value; of a masked addition the boundary */
+};
+
+/* Does the NIC at either end of @q execute masked atomics? */
+ORIEL_DEV bool ori_dev_link_has_masked(struct oriel_link_queue q)
+{
+	return !ori_dev_link_is_proxied(q) && q.ring->flags & ORIEL_MLX5_ATOMICS_MASKED;
+}
+
+/* @is_fenced: as above. */
+ORIEL_DEV void ori_dev_link_add_atomic(struct oriel_link_post *post,
+				       const struct oriel_link_atomic *a,
+				       struct oriel_rdma_address word,
+				       struct oriel_rdma_address result, bool is_fenced)
+{
+	struct oriel_mlx5_head head =
+		ori_dev_link_head(post, is_fenced ? ORIEL_MLX5_FENCE_ALL : ORIEL_MLX5_FENCE_NONE);
+
+	if (a->opcode == ORIEL_MLX5_FETCH_ADD) {
+		ori_dev_link_add_fetch_add(post, ORIEL_PROXY_FETCH_ADD, word, result, a->value,
+					   is_fenced);
+		return;
+	}
+	if (ori_dev_link_is_proxied(post->queue)) {
+		ori_dev_proxy_fill(post->queue.proxy, post->next, ORIEL_PROXY_COMPARE_SWAP,
+				   is_fenced ? ORIEL_PROXY_FENCE_ALL : ORIEL_PROXY_FENCE_NONE, word,
+				   result, a->value, sizeof(a->value));
+		ori_dev_proxy_expect(post->queue.proxy, post->next, a->compare);
+	} else if (a->opcode == ORIEL_MLX5_COMPARE_SWAP) {
+		ori_dev_mlx5_wqe_compare_swap(ori_dev_link_slot(post), head, word, result,
+					      a->compare, a->value);
+	} else {
+		ori_dev_mlx5_wqe_masked_add64(ori_dev_link_slot(post), head, word, result, a->value,
+					      a->compare);
+	}
+	post->next++;
+}
+
+/* A FETCH_ADD without a result. The constants of a proxied queue are zero, and so is its sink. */
 ORIEL_DEV void ori_dev_link_add_signal(struct oriel_link_post *post, struct oriel_rdma_address word,
 				       uint64_t value, bool is_fenced)
 {

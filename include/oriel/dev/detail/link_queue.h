@@ -211,6 +211,9 @@ ORIEL_DEV_COLD uint32_t ori_dev_link_wqe_what(const struct oriel_mlx5_queue *q, 
 				       q->sink_lkey
 			       ? ORIEL_DEV_SIGNAL
 			       : ORIEL_DEV_FETCH_ADD;
+	case ORIEL_MLX5_COMPARE_SWAP:
+	case ORIEL_MLX5_MASKED_FETCH_ADD:
+		return ORIEL_DEV_ATOMIC;
 	case ORIEL_MLX5_WAIT:
 		return ORIEL_DEV_COUNTER;
 	}
@@ -225,6 +228,13 @@ ORIEL_DEV bool ori_dev_link_is_own_access(uint64_t err)
 	return ori_dev_queue_err_state(err) == ORIEL_QUEUE_ERROR_CQE &&
 	       (syndrome == ORIEL_SYNDROME_LOCAL_PROTECTION ||
 		syndrome == ORIEL_SYNDROME_LOCAL_ACCESS);
+}
+
+/* Is @opcode of an atomic of one block? */
+ORIEL_DEV bool ori_dev_link_is_atomic(uint32_t opcode)
+{
+	return opcode == ORIEL_MLX5_FETCH_ADD || opcode == ORIEL_MLX5_COMPARE_SWAP ||
+	       opcode == ORIEL_MLX5_MASKED_FETCH_ADD;
 }
 
 /* If that is so, the memory that the failed request on @q named goes into @record. */
@@ -244,9 +254,9 @@ ORIEL_DEV_COLD void ori_dev_link_own_access(struct oriel_link_queue q,
 	/* A dead queue keeps its WQEs. */
 	wqe = (const char *)ori_dev_mlx5_slot(q.ring, ori_dev_queue_err_index(record->seen));
 	opcode = ori_dev_mlx5_get32(wqe, 0) & 0xff;
-	at = opcode == ORIEL_MLX5_FETCH_ADD ? ORIEL_MLX5_ATOMIC_DATA : ORIEL_MLX5_DATA;
+	at = ori_dev_link_is_atomic(opcode) ? ORIEL_MLX5_ATOMIC_DATA : ORIEL_MLX5_DATA;
 	if (opcode != ORIEL_MLX5_WRITE && opcode != ORIEL_MLX5_READ &&
-	    opcode != ORIEL_MLX5_FETCH_ADD)
+	    !ori_dev_link_is_atomic(opcode))
 		return;
 	record->expected = ori_dev_mlx5_get64(wqe, at + 8);
 	record->age_ns = ori_dev_mlx5_get32(wqe, at);

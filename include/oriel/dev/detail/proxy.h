@@ -33,6 +33,8 @@ enum oriel_proxy_opcode {
 	ORIEL_PROXY_FETCH_ADD,  /* the same, and return the old value */
 	ORIEL_PROXY_READ_FLUSH, /* read 8 bytes of the peer; no thread uses them */
 	ORIEL_PROXY_COUNT,      /* the operand to 8 local bytes, once all before is done */
+	/* The operand in place of @compare, in 8 bytes of the peer, and return the old value. */
+	ORIEL_PROXY_COMPARE_SWAP,
 	ORIEL_PROXY_OPCODES,
 };
 
@@ -51,9 +53,10 @@ struct oriel_proxy_entry {
 	uint64_t local;  /* address in this process */
 	uint64_t remote; /* as the HCA of the peer knows it */
 	uint64_t operand;
-	uint64_t keys; /* rkey << 32 | lkey */
-	uint64_t what; /* length << 32 | enum oriel_proxy_fence << 8 | enum oriel_proxy_opcode */
-	uint64_t reserved[2];
+	uint64_t keys;    /* rkey << 32 | lkey */
+	uint64_t what;    /* length << 32 | enum oriel_proxy_fence << 8 | enum oriel_proxy_opcode */
+	uint64_t compare; /* of a COMPARE_SWAP */
+	uint64_t reserved;
 	uint64_t stamp;
 };
 
@@ -147,6 +150,13 @@ ORIEL_DEV void ori_dev_proxy_fill(const struct oriel_proxy_ring *r, uint64_t ind
 	ori_dev_mlx5_segment(slot, 2, (uint64_t)length << 32 | fence << 8 | opcode, 0);
 }
 
+/* One thread, behind ori_dev_proxy_fill(): the value that a COMPARE_SWAP expects. */
+ORIEL_DEV void ori_dev_proxy_expect(const struct oriel_proxy_ring *r, uint64_t index,
+				    uint64_t compare)
+{
+	ori_dev_proxy_slot(r, index)->compare = compare;
+}
+
 ORIEL_DEV uint32_t ori_dev_proxy_opcode(const struct oriel_proxy_entry *e)
 {
 	return (uint32_t)e->what & 0xff;
@@ -175,6 +185,8 @@ ORIEL_DEV_COLD uint32_t ori_dev_proxy_what(uint64_t opcode, uint32_t what)
 		return ORIEL_DEV_SIGNAL;
 	case ORIEL_PROXY_FETCH_ADD:
 		return ORIEL_DEV_FETCH_ADD;
+	case ORIEL_PROXY_COMPARE_SWAP:
+		return ORIEL_DEV_ATOMIC;
 	case ORIEL_PROXY_READ_FLUSH:
 		return ORIEL_DEV_FLUSH;
 	case ORIEL_PROXY_COUNT:

@@ -278,52 +278,6 @@ ORIEL_DEV void ori_dev_rdma_give_word(const struct oriel_dev_link *l, const uint
 				      0 - ((uint64_t)1 << (word - l->answers->words)));
 }
 
-/* One thread; waits for the response, which goes to @word. */
-ORIEL_DEV enum oriel_status ori_dev_rdma_add_and_wait(const struct oriel_dev_window *w,
-						      uint32_t peer, uint64_t at, uint64_t value,
-						      uint64_t *word, uint64_t *old)
-{
-	const struct oriel_dev_link *l = w->peers[peer].link;
-	struct oriel_rdma_address remote = ori_dev_rdma_remote(w, peer, at);
-	struct oriel_rdma_address local = ori_dev_rdma_word(w, peer, word);
-	struct oriel_link_queue q = ori_dev_link_main(l);
-	struct oriel_link_post post = ori_dev_link_begin(l, q, ORIEL_DEV_FETCH_ADD,
-							 1 + ori_dev_link_read_flushes(l) +
-								 ori_dev_link_dma_flushes(l, q));
-	enum oriel_status status;
-
-	if (post.status != ORIEL_OK)
-		return post.status;
-	ori_dev_link_add_fetch_add(&post, ORIEL_PROXY_FETCH_ADD, remote, local, value,
-				   ori_dev_link_add_read_flush(l, &post, remote));
-	ori_dev_link_add_dma_flush(l, &post, local);
-	/* The NIC has released the word afterwards, with any status. */
-	status = ori_dev_link_wait_local(l, oriel_dev_thread(),
-					 ori_dev_link_end(l, ORIEL_DEV_FETCH_ADD, &post), 0);
-	if (status == ORIEL_OK)
-		*old = ori_dev_link_atomic_result(post.queue, oriel_dev_load_relaxed(word));
-	return status;
-}
-
-/* One thread. */
-ORIEL_DEV enum oriel_status ori_dev_rdma_fetch_add(const struct oriel_dev_window *w, uint32_t peer,
-						   uint64_t at, uint64_t value, uint64_t *old)
-{
-	const struct oriel_dev_link *l = w->peers[peer].link;
-	struct oriel_link_queue q = ori_dev_link_main(l);
-	uint64_t own = 0, *word;
-	enum oriel_status status;
-
-	if (!ori_dev_link_has(q))
-		return ORIEL_ERR_NO_PATH;
-	word = ori_dev_rdma_take_word(l, q, &own, &status);
-	if (!word)
-		return ori_dev_link_failed(l, q, ORIEL_DEV_FETCH_ADD, status, false);
-	status = ori_dev_rdma_add_and_wait(w, peer, at, value, word, old);
-	ori_dev_rdma_give_word(l, word);
-	return status;
-}
-
 /*
  * Whole group: fence on every link of the window that is connected, also after one that fails:
  * its memory is the caller's again afterwards. @is_flush: the puts are visible as well.

@@ -51,7 +51,7 @@ enum oriel_dev_peer_flags {
 	/* Mapped over a bus that splits lines, which LL128 needs whole. */
 	ORIEL_DEV_PEER_NARROW = 4,
 	/* Some rank is serial to it: fetch_add() there excludes others, see
-	 * ori_dev_add_in_turn().
+	 * ori_dev_atomic_in_turn().
 	 */
 	ORIEL_DEV_PEER_TURNS = 8,
 };
