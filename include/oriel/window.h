@@ -43,6 +43,25 @@ enum oriel_window_flags {
 };
 
 /*
+ * The agent that executes the atomics on a window's data: CPUs, GPUs and each NIC do not see each
+ * other's atomics, so that those of two agents on one word lose updates.
+ */
+enum oriel_atomics {
+	/* MAPPED if no rank is reached by rdma; else the program keeps each word to one agent. */
+	ORIEL_ATOMICS_DEFAULT,
+	/* The processors. ORIEL_ERR_UNSUPPORTED if a rank is reached by rdma. */
+	ORIEL_ATOMICS_MAPPED,
+	/*
+	 * The NIC of the word's owner. ORIEL_ERR_UNSUPPORTED if a rank is mapped (ORIEL_WINDOW_RDMA
+	 * reaches it by its NIC), or if ranks drive several NICs; so are atomics of a rank on its
+	 * own words.
+	 */
+	ORIEL_ATOMICS_HCA,
+	/* A thread of the owner; this version has none: ORIEL_ERR_UNSUPPORTED. */
+	ORIEL_ATOMICS_OWNER,
+};
+
+/*
  * Zero means default for every field. The counts must be equal on all ranks;
  * lengths and buffers may differ.
  */
@@ -58,6 +77,7 @@ struct oriel_window_attr {
 	uint32_t channel_bytes; /* staging of one; a power of two >= 4096; default 64 KiB; GPUs
 				 * want more: oriel/dev/channel.h */
 	uint32_t buffers;       /* how many may be shared in all; default 8, at most 65535 */
+	uint32_t atomics;       /* enum oriel_atomics, equal on all ranks */
 };
 
 /*
@@ -142,6 +162,13 @@ enum oriel_status oriel_window_peer_length(const struct oriel_window *window, un
 /* This rank's address of offset @at of @peer; ORIEL_ERR_NO_PATH if not mapped. */
 enum oriel_status oriel_window_peer_address(const struct oriel_window *window, unsigned peer,
 					    uint64_t at, void **address);
+
+/*
+ * The agent of the window's atomics, equal on all ranks; ORIEL_ATOMICS_DEFAULT: there is no single
+ * one.
+ */
+enum oriel_status oriel_window_atomics(const struct oriel_window *window,
+				       enum oriel_atomics *atomics);
 
 /*
  * The first rejected arguments of a device function since the last call, taken out of the

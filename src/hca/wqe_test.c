@@ -338,6 +338,70 @@ static void test_compare_swap_carries_the_new_value_before_the_old(void **state)
 	check(&slot, expected, sizeof(expected));
 }
 
+/* ctrl, raddr, {add, boundary}, data: the modifier 9 is that of 8 bytes. */
+static void test_a_masked_addition_has_its_boundary_behind_it(void **state)
+{
+	static const unsigned char expected[] = {
+		0x09,
+		0x00,
+		0x07,
+		0x15,
+		0x00,
+		0x00,
+		0x99,
+		0x04,
+		0,
+		0,
+		0,
+		0x08,
+		0,
+		0,
+		0,
+		0,
+		REMOTE_BYTES,
+		0x01,
+		0x23,
+		0x45,
+		0x67,
+		0x89,
+		0xab,
+		0xcd,
+		0xef,
+		0,
+		0,
+		0,
+		0,
+		0x80,
+		0,
+		0,
+		0,
+		0,
+		0,
+		0,
+		0x08,
+		0,
+		0,
+		0,
+		0x77,
+		0,
+		0,
+		0,
+		0,
+		0,
+		0,
+		0,
+		0x10,
+	};
+	const struct oriel_mlx5_head head = {7, 0x99, ORIEL_MLX5_FENCE_NONE};
+	const struct oriel_rdma_address result = {0x10, 0x77};
+	struct slot slot = used_slot();
+
+	(void)state;
+	ori_dev_mlx5_wqe_masked_add64(slot.bytes, head, remote, result, 0x0123456789abcdef,
+				      UINT64_C(1) << 31);
+	check(&slot, expected, sizeof(expected));
+}
+
 static void test_dump_reads_local_bytes_only(void **state)
 {
 	static const unsigned char expected[] = {
@@ -460,6 +524,7 @@ int main(void)
 		cmocka_unit_test(test_read_names_what_to_fetch_and_where_to_put_it),
 		cmocka_unit_test(test_fetch_add_carries_its_addend_first),
 		cmocka_unit_test(test_compare_swap_carries_the_new_value_before_the_old),
+		cmocka_unit_test(test_a_masked_addition_has_its_boundary_behind_it),
 		cmocka_unit_test(test_dump_reads_local_bytes_only),
 		cmocka_unit_test(test_nop_is_a_control_segment),
 		cmocka_unit_test(test_a_doorbell_has_16_bits_of_the_index),

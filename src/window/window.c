@@ -63,6 +63,7 @@ static const struct window_field window_fields[] = {
 	FIELD(channels, 0, 4096),
 	FIELD(channel_bytes, 65536, WINDOW_CHANNEL_MAX),
 	FIELD(buffers, 8, WINDOW_BUFFERS_MAX),
+	FIELD(atomics, ORIEL_ATOMICS_DEFAULT, ORIEL_ATOMICS_OWNER),
 };
 
 #define WINDOW_FIELDS (sizeof(window_fields) / sizeof(window_fields[0]))
@@ -260,6 +261,8 @@ static enum oriel_status window_prepare(struct oriel_window *w,
 	status = join->counts.is_device ? ori_window_gpu_open(w) : ori_window_open_state(w);
 	if (status == ORIEL_OK)
 		status = ori_window_check_links(w);
+	if (status == ORIEL_OK)
+		status = ori_window_choose_atomics(w, join->counts.atomics);
 	if (status == ORIEL_OK)
 		ori_window_fill_domain(w);
 	if (status == ORIEL_OK)

@@ -18,7 +18,7 @@ struct ori_window_counts {
 	uint32_t channel_bytes;
 	uint32_t buffers;
 	uint32_t is_device; /* ORIEL_WINDOW_DEVICE */
-	uint32_t reserved;
+	uint32_t atomics;   /* enum oriel_atomics that was asked for */
 };
 
 struct oriel_window {
@@ -32,6 +32,7 @@ struct oriel_window {
 	struct ori_mapping **buffers; /* [buffers][size]; NULL: not shared, or in control */
 	uint32_t shared;              /* buffers in use */
 	bool is_rdma;                 /* ORIEL_WINDOW_RDMA: no peer is mapped */
+	enum oriel_atomics atomics;   /* DEFAULT: no single agent */
 
 	struct oriel_dev_peer
 		*peers; /* [size]; those of the handle, or the originals of its copy */
@@ -70,6 +71,8 @@ const struct ori_paths *ori_window_paths(const struct oriel_window *window);
 void ori_window_fill_domain(struct oriel_window *window);
 /* Is there a link to each peer that the window reaches by rdma? */
 enum oriel_status ori_window_check_links(const struct oriel_window *window);
+/* Local: sets the agent of the atomics, which is the same on all ranks, or fails. */
+enum oriel_status ori_window_choose_atomics(struct oriel_window *window, uint32_t wanted);
 /*
  * Fills the entries of @peer and of its buffer 0, which has @length bytes, from the memory that it
  * offers; what is mapped of it is mapped.

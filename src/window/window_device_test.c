@@ -164,6 +164,22 @@ static void test_a_text_names_the_operation_and_the_rank(void **state)
 	fault.seen = oriel_at(70000, 0);
 	expect_text(fault, "put: offset -1 of rank 2 is negative, or oriel_at() got too large a "
 			   "number");
+	fault.id = 0;
+	fault.status = ORIEL_ERR_INVALID;
+	fault.what = ORIEL_DEV_COMPARE_SWAP;
+	fault.expected = 4;
+	fault.seen = 10;
+	expect_text(fault,
+		    "compare_swap: the word at offset 10 of buffer 0 is not aligned to 4 bytes");
+	fault.seen = 12;
+	expect_text(fault,
+		    "compare_swap: the word at offset 12 of buffer 0 is not aligned: the buffer "
+		    "does not begin at a multiple of 8");
+	fault.status = ORIEL_ERR_UNSUPPORTED;
+	expect_text(fault,
+		    "compare_swap: a word of rank 2 itself, while NICs execute the atomics of "
+		    "the window (ORIEL_ATOMICS_HCA); keep it at another rank");
+	fault.status = ORIEL_ERR_RANGE;
 	fault.seen = 7;
 	fault.what = ORIEL_DEV_SIGNAL;
 	fault.expected = 64;

@@ -47,6 +47,67 @@ enum oriel_status ori_window_check_links(const struct oriel_window *w)
 	return ORIEL_OK;
 }
 
+/* Some peer of this rank that is reached by @path; the rank itself: none is. */
+static unsigned window_find_path(const struct oriel_window *w, uint32_t path)
+{
+	unsigned peer;
+
+	for (peer = 0; peer < w->comm->size; peer++)
+		if (peer != w->comm->rank && window_path(w, peer) == path)
+			return peer;
+	return w->comm->rank;
+}
+
+/*
+ * A rank decides alone, and alike: if any rank is reached by rdma, then by each rank outside its
+ * domain, and all ranks drive as many NICs.
+ */
+enum oriel_status ori_window_choose_atomics(struct oriel_window *w, uint32_t wanted)
+{
+	unsigned self = w->comm->rank, mapped = window_find_path(w, ORIEL_PATH_MAPPED),
+		 remote = window_find_path(w, ORIEL_PATH_RDMA);
+
+	if (wanted == ORIEL_ATOMICS_OWNER)
+		return ori_fail(ORIEL_ERR_UNSUPPORTED,
+				"ORIEL_ATOMICS_OWNER: no thread of this version executes atomics: "
+				"set ORIEL_ATOMICS_MAPPED or ORIEL_ATOMICS_HCA");
+	if (wanted == ORIEL_ATOMICS_MAPPED && remote != self)
+		return ori_fail(ORIEL_ERR_UNSUPPORTED,
+				"ORIEL_ATOMICS_MAPPED: rank %u reaches rank %u by rdma, and its "
+				"processors cannot: set ORIEL_ATOMICS_HCA and ORIEL_WINDOW_RDMA",
+				self, remote);
+	if (wanted == ORIEL_ATOMICS_HCA && (mapped != self || remote == self))
+		return ori_fail(
+			ORIEL_ERR_UNSUPPORTED,
+			"ORIEL_ATOMICS_HCA: rank %u reaches rank %u without a NIC: set "
+			"ORIEL_WINDOW_RDMA, or ORIEL_ATOMICS_MAPPED if all ranks are mapped",
+			self, mapped);
+	if (wanted == ORIEL_ATOMICS_HCA && w->comm->rails > 1)
+		return ori_fail(ORIEL_ERR_UNSUPPORTED,
+				"ORIEL_ATOMICS_HCA: rank %u drives %u NICs, whose atomics do not "
+				"exclude each other: set ORIEL_RAILS=1",
+				self, w->comm->rails);
+	if (wanted == ORIEL_ATOMICS_HCA)
+		w->device.inline_wide |= ORIEL_DEV_ATOMICS_BY_NIC;
+	w->atomics = (enum oriel_atomics)wanted;
+	if (remote == self)
+		w->atomics = ORIEL_ATOMICS_MAPPED;
+	return ORIEL_OK;
+}
+
+enum oriel_status oriel_window_atomics(const struct oriel_window *window,
+				       enum oriel_atomics *atomics)
+{
+	enum oriel_status status = ori_handle_check(window, ORI_HANDLE_WINDOW, __func__);
+
+	if (status != ORIEL_OK)
+		return status;
+	if (!atomics)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_window_atomics: atomics is NULL");
+	*atomics = window->atomics;
+	return ORIEL_OK;
+}
+
 static void window_fill_remote(struct oriel_window *w, unsigned peer, const struct ori_offer *offer,
 			       uint64_t control_length)
 {

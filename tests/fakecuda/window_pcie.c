@@ -161,6 +161,38 @@ static void test_turns(struct rank *r)
 	pthread_barrier_destroy(&start);
 }
 
+/* Each rank changes words of all ranks by other operations, which its own turns keep whole. */
+static void test_operations_in_turns(struct rank *r)
+{
+	uint32_t bit = 1u << r->rank, half = 0, toggles = 0;
+	struct oriel_dev_group me = oriel_dev_thread();
+	uint64_t old, seen[3] = {0};
+	unsigned peer, i;
+
+	for (i = 1; i <= COUNTS; i++) {
+		for (peer = 0; peer < r->size; peer++) {
+			CHECK_OK(r, oriel_dev_fetch_or(&r->dev, peer, 840, bit, &old));
+			CHECK(r, !(old & bit));
+			CHECK_OK(r, oriel_dev_fetch_and(&r->dev, peer, 840, ~(uint64_t)bit, &old));
+			CHECK(r, old & bit);
+			CHECK_OK(r, oriel_dev_fetch_xor_32(&r->dev, peer, 848 + 4 * (i % 2), i,
+							   &half));
+			do
+				CHECK_OK(r, oriel_dev_fetch(&r->dev, peer, 856, &seen[0]));
+			while (oriel_dev_compare_swap(&r->dev, peer, 856, seen[0], seen[0] + 1,
+						      &old) == ORIEL_OK &&
+			       old != seen[0]);
+		}
+		toggles ^= i % 2 ? i : 0;
+	}
+	CHECK_OK(r, oriel_comm_barrier(r->comm));
+	CHECK_OK(r, oriel_dev_get(&r->dev, me, r->rank, 840, seen, sizeof(seen)));
+	CHECK(r, seen[0] == 0);
+	CHECK(r, seen[1] >> 32 == (r->size % 2 ? toggles : 0));
+	CHECK(r, seen[2] == (uint64_t)COUNTS * r->size);
+	CHECK_OK(r, oriel_comm_barrier(r->comm));
+}
+
 /* A rank that never ends its turn is a timeout for others, and named. */
 static void test_stuck_turn(struct rank *r)
 {
@@ -210,6 +242,7 @@ void test_pcie(struct rank *r)
 	CHECK(r, !r->dev.rails);
 	test_flags(r);
 	test_turns(r);
+	test_operations_in_turns(r);
 	test_adders(r);
 	test_reset(r);
 	test_barriers(r);

@@ -134,6 +134,58 @@ static void expect_posted(struct rank *r, unsigned peer, unsigned copies, unsign
 	CHECK(r, posted.copies == copies && posted.kernels == kernels);
 }
 
+/* Every atomic, in both sizes; the words of @next are this rank's alone. */
+static void test_stream_atomics(struct rank *r, unsigned next, CUstream s, uint64_t *memory)
+{
+	uint32_t *half = (uint32_t *)(void *)memory;
+	struct oriel_window *w = r->window;
+	uint64_t at = 2003 * 8;
+
+	CHECK_OK(r, oriel_window_set_on_stream(w, next, at, UINT64_C(0xf0f0f0f0f0), s));
+	CHECK_OK(r,
+		 oriel_window_fetch_and_on_stream(w, next, at, UINT64_C(0xff00ffff00), memory, s));
+	CHECK(r, memory[0] == UINT64_C(0xf0f0f0f0f0));
+	CHECK_OK(r, oriel_window_fetch_or_on_stream(w, next, at, 0xf, memory, s));
+	CHECK(r, memory[0] == UINT64_C(0xf000f0f000));
+	CHECK_OK(r, oriel_window_fetch_xor_on_stream(w, next, at, 0xff, memory, s));
+	CHECK(r, memory[0] == UINT64_C(0xf000f0f00f));
+	CHECK_OK(r, oriel_window_swap_on_stream(w, next, at, 5, memory, s));
+	CHECK(r, memory[0] == UINT64_C(0xf000f0f0f0));
+	CHECK_OK(r, oriel_window_compare_swap_on_stream(w, next, at, 4, 9, memory, s));
+	CHECK(r, memory[0] == 5);
+	CHECK_OK(r, oriel_window_compare_swap_on_stream(w, next, at, 5, 0, memory, s));
+	CHECK_OK(r, oriel_window_fetch_on_stream(w, next, at, memory, s));
+	CHECK(r, memory[0] == 0);
+
+	memory[0] = memory[1] = UINT64_MAX;
+	CHECK_OK(r, oriel_window_set_32_on_stream(w, next, at + 4, 0xf0f0, s));
+	CHECK_OK(r, oriel_window_fetch_add_32_on_stream(w, next, at, UINT32_MAX, half, s));
+	CHECK(r, half[0] == 0 && half[1] == UINT32_MAX);
+	CHECK_OK(r, oriel_window_fetch_add_32_on_stream(w, next, at, 2, half + 1, s));
+	CHECK(r, half[1] == UINT32_MAX && half[2] == UINT32_MAX);
+	CHECK_OK(r, oriel_window_fetch_and_32_on_stream(w, next, at + 4, 0xff00, half, s));
+	CHECK(r, half[0] == 0xf0f0);
+	CHECK_OK(r, oriel_window_fetch_or_32_on_stream(w, next, at + 4, 1, half, s));
+	CHECK(r, half[0] == 0xf000);
+	CHECK_OK(r, oriel_window_fetch_xor_32_on_stream(w, next, at + 4, 3, half, s));
+	CHECK(r, half[0] == 0xf001);
+	CHECK_OK(r, oriel_window_swap_32_on_stream(w, next, at + 4, 7, half, s));
+	CHECK(r, half[0] == 0xf002);
+	CHECK_OK(r, oriel_window_compare_swap_32_on_stream(w, next, at + 4, 7, 8, half, s));
+	CHECK(r, half[0] == 7);
+	CHECK_OK(r, oriel_window_fetch_32_on_stream(w, next, at + 4, half, s));
+	CHECK(r, half[0] == 8);
+	CHECK_OK(r, oriel_window_fetch_on_stream(w, next, at, memory, s));
+	CHECK(r, memory[0] == ((uint64_t)8 << 32 | 1));
+	CHECK_OK(r, oriel_window_set_on_stream(w, next, at, 0, s));
+	CHECK_FAILS(r, oriel_window_swap_on_stream(w, next, at + 4, 1, memory, s),
+		    ORIEL_ERR_INVALID, "swap: the word at offset");
+	CHECK_FAILS(r,
+		    oriel_window_swap_32_on_stream(w, next, at, 1,
+						   (uint32_t *)(void *)((char *)memory + 2), s),
+		    ORIEL_ERR_INVALID, "no aligned word of 4 bytes");
+}
+
 /* An operation that returns a number writes it to memory that the host reads. */
 static void test_stream_results(struct rank *r, CUstream s, uint64_t *memory)
 {
@@ -148,6 +200,9 @@ static void test_stream_results(struct rank *r, CUstream s, uint64_t *memory)
 	CHECK_OK(r, oriel_window_barrier_on_stream(w, 3, 0, s));
 	CHECK_OK(r, oriel_window_get_on_stream(w, r->rank, 2000 * 8, memory, 8, s));
 	CHECK(r, memory[0] == 107);
+	CHECK_OK(r, oriel_window_barrier_on_stream(w, 3, 0, s));
+	test_stream_atomics(r, next, s, memory);
+	CHECK_OK(r, oriel_window_barrier_on_stream(w, 3, 0, s));
 	for (i = 0; i < r->size; i++)
 		CHECK_OK(r,
 			 oriel_window_signal_on_stream(w, i, 7, ORIEL_SIGNAL_ADD, 5 + r->rank, s));

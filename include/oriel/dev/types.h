@@ -378,6 +378,7 @@ struct oriel_dev_window {
 	/*
 	 * A bit for each of inline_peers[]: buffer 0 lies on a GPU, where whole lines arrive at
 	 * once. ORIEL_DEV_HAS_SERIAL: some rank has ORIEL_DEV_PEER_SERIAL or _TURNS.
+	 * ORIEL_DEV_ATOMICS_BY_NIC: ORIEL_ATOMICS_HCA.
 	 */
 	uint32_t inline_wide;
 	uint32_t rails; /* NICs of each rank; 0: no peer is reached by rdma */

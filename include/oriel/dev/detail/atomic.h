@@ -138,6 +138,15 @@ ORIEL_DEV enum oriel_status ori_dev_atomic_check(const struct oriel_dev_window *
 			     : ori_dev_check_word(w, what, peer, at, target);
 }
 
+/* A processor would execute @a, which is not atomic with those of the NIC. */
+ORIEL_DEV enum oriel_status ori_dev_atomic_refuse(const struct oriel_dev_window *w, uint32_t peer,
+						  const struct oriel_dev_atomic *a)
+{
+	struct oriel_dev_aim aim = {NULL, 0, ORIEL_EQ, ori_dev_atomic_what(a->op), peer, 0};
+
+	return ori_dev_reject(ori_dev_reporter_of(w), ORIEL_ERR_UNSUPPORTED, aim, peer);
+}
+
 /* One thread: @a on the word at @at of @peer. @is_ordered: see oriel_dev_fetch_add_relaxed(). */
 ORIEL_DEV enum oriel_status ori_dev_atomic(const struct oriel_dev_window *w, uint32_t peer,
 					   uint64_t at, struct oriel_dev_atomic a, uint64_t *old,
@@ -146,8 +155,9 @@ ORIEL_DEV enum oriel_status ori_dev_atomic(const struct oriel_dev_window *w, uin
 	struct oriel_dev_target remote;
 	enum oriel_status status;
 
-	if (!ORIEL_DEV_OFTEN(ori_dev_atomic_is_fast(w, peer, at, &a, &remote) &
-			     !(w->inline_wide & ORIEL_DEV_HAS_SERIAL))) {
+	if (!ORIEL_DEV_OFTEN(
+		    ori_dev_atomic_is_fast(w, peer, at, &a, &remote) &
+		    !(w->inline_wide & (ORIEL_DEV_HAS_SERIAL | ORIEL_DEV_ATOMICS_BY_NIC)))) {
 		status = ori_dev_atomic_check(w, peer, at, &a, &remote);
 		if (status != ORIEL_OK)
 			return status;
@@ -155,7 +165,10 @@ ORIEL_DEV enum oriel_status ori_dev_atomic(const struct oriel_dev_window *w, uin
 			return ori_dev_rdma_atomic(w, peer, at, &a, old);
 		if (ori_dev_usable(remote.peer.path) == ORIEL_PATH_NONE)
 			return ORIEL_ERR_NO_PATH;
-		/* The entry in the handle has no flags. A load needs no turn: each turn stores once. */
+		if (w->inline_wide & ORIEL_DEV_ATOMICS_BY_NIC)
+			return ori_dev_atomic_refuse(w, peer, &a);
+		/* The entry in the handle has no flags. A load needs no turn: each turn stores
+		 * once. */
 		if (a.op != ORIEL_DEV_ATOMIC_FETCH && w->inline_wide & ORIEL_DEV_HAS_SERIAL &&
 		    ori_dev_table_peer(w, peer).flags & ORIEL_DEV_PEER_TURNS)
 			return ori_dev_atomic_in_turn(w, peer, remote.peer.control, &a, remote.base,

@@ -78,6 +78,8 @@ struct oriel_dev_buffer {
 };
 
 #define ORIEL_DEV_HAS_SERIAL (1u << 31)
+/* The NIC of each rank executes the atomics on its data, so that none may be mapped. */
+#define ORIEL_DEV_ATOMICS_BY_NIC (1u << 30)
 
 /*
  * Set in the epoch of a barrier, full, flat or pairwise, while this rank has arrived
