@@ -280,7 +280,7 @@ perf_pass perf_put_flush, perf_put_flush_each, perf_put_lat, perf_put_poll_lat, 
 perf_pass perf_get_lat;
 perf_pass perf_put_signal_lat, perf_signal_add, perf_signal_set;
 perf_pass perf_signal_all_flush, perf_signal_all_answered;
-perf_pass perf_fetch_add, perf_fetch_add_contended;
+perf_pass perf_fetch_add, perf_fetch_add_contended, perf_swap, perf_compare_swap;
 perf_pass perf_barrier, perf_barrier_flat;
 perf_pass perf_allgather, perf_alltoall, perf_bcast;
 perf_pass perf_put_local, perf_put_counter, perf_put_signal_counter;

@@ -79,6 +79,40 @@ enum oriel_status perf_fetch_add(struct perf_rep *s, struct oriel_dev_group g, u
 	return status;
 }
 
+/* Each swap takes the round before; the word is of the origin alone. */
+enum oriel_status perf_swap(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
+			    uint64_t end)
+{
+	enum oriel_status status = ORIEL_OK;
+	uint64_t round, old = 0;
+
+	if (!s->is_origin || !oriel_dev_is_leader(g))
+		return ORIEL_OK;
+	for (round = begin; round < end && status == ORIEL_OK; round++) {
+		status = oriel_dev_swap(&s->w, s->peer, s->words_offset, round + 1, &old);
+		if (s->is_checked)
+			perf_compare_word(s, "the word", old, round, round);
+	}
+	return status;
+}
+
+enum oriel_status perf_compare_swap(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
+				    uint64_t end)
+{
+	enum oriel_status status = ORIEL_OK;
+	uint64_t round, old = 0;
+
+	if (!s->is_origin || !oriel_dev_is_leader(g))
+		return ORIEL_OK;
+	for (round = begin; round < end && status == ORIEL_OK; round++) {
+		status = oriel_dev_compare_swap(&s->w, s->peer, s->words_offset, round, round + 1,
+						&old);
+		if (s->is_checked)
+			perf_compare_word(s, "the word", old, round, round);
+	}
+	return status;
+}
+
 /* Both ranks have added @end times: check the word of rank 0. */
 static enum oriel_status contended_verify(struct perf_rep *s, uint64_t end)
 {

@@ -75,6 +75,9 @@ static const struct perf_case cases_signal_all[] = {
 static const struct perf_case cases_atomic[] = {
 	{"fetch_add", "uncontended", NULL, PERF_ORIGIN, PERF_ONE, 0, 1, perf_fetch_add, NULL,
 	 PERF_ANY_PATH},
+	{"swap", "uncontended", NULL, PERF_ORIGIN, PERF_ONE, 0, 1, perf_swap, NULL, PERF_ANY_PATH},
+	{"compare_swap", "uncontended", NULL, PERF_ORIGIN, PERF_ONE, 0, 1, perf_compare_swap, NULL,
+	 PERF_ANY_PATH},
 	/* CPU atomics of rank 0 and atomics of a NIC must not act on the same word. */
 	{"fetch_add", "contended", NULL, PERF_PAIR, PERF_ONE, 0, 1, perf_fetch_add_contended, NULL,
 	 PERF_BY_MAPPED},
@@ -176,7 +179,7 @@ const struct perf_test perf_tests[] = {
 	{"signal_all", NULL, cases_signal_all, PERF_COUNT(cases_signal_all),
 	 "signal of rank 0 to every other rank: a flush, or an answer of each"},
 	{"atomic_rate", NULL, cases_atomic, PERF_COUNT(cases_atomic),
-	 "fetch_add by one rank, and by two on one word"},
+	 "fetch_add, swap, compare_swap by one rank; fetch_add by two on one word"},
 	{"barrier", NULL, cases_barrier, PERF_COUNT(cases_barrier), "barrier of all ranks"},
 	{"allgather", "8,1K,64K,1M", cases_allgather, PERF_COUNT(cases_allgather),
 	 "persistent all-gather of all ranks"},
