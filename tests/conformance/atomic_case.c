@@ -247,7 +247,7 @@ CASE void swap_tokens(struct rank *r, bool is_short)
 					     oriel_dev_put(&r->dev, r->group, peer,
 							   MARKS_AT + row_at(r, peer, marks + 1) +
 								   token,
-							   mark, 1));
+							   mark, 1, NULL));
 		}
 	}
 	rank_flush_barrier(r);
@@ -338,12 +338,12 @@ CASE void a_lock_guards_what_it_guards(struct rank *r)
 			at = TURNS_AT + row_at(r, peer, 64);
 			while (step_64(r, peer, at, &take))
 				ori_dev_back_off(1000000);
-			CHECK_POSTED(r, oriel_dev_get(&r->dev, r->group, peer, at + 8, count, 8));
+			CHECK_OK(r, oriel_dev_get(&r->dev, r->group, peer, at + 8, count, 8, NULL));
 			CHECK_OK(r, oriel_dev_drain(&r->dev, r->group, LONG_NS));
 			if (oriel_dev_is_leader(r->group))
 				count[0]++;
 			oriel_dev_sync(r->group);
-			CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, peer, at + 8, count, 8));
+			CHECK_OK(r, oriel_dev_put(&r->dev, r->group, peer, at + 8, count, 8, NULL));
 			CHECK_OK(r, oriel_dev_flush(&r->dev, r->group, LONG_NS));
 			step_64(r, peer, at, &give);
 		}

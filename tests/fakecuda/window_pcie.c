@@ -186,7 +186,7 @@ static void test_operations_in_turns(struct rank *r)
 		toggles ^= i % 2 ? i : 0;
 	}
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
-	CHECK_OK(r, oriel_dev_get(&r->dev, me, r->rank, 840, seen, sizeof(seen)));
+	CHECK_OK(r, oriel_dev_get(&r->dev, me, r->rank, 840, seen, sizeof(seen), NULL));
 	CHECK(r, seen[0] == 0);
 	CHECK(r, seen[1] >> 32 == (r->size % 2 ? toggles : 0));
 	CHECK(r, seen[2] == (uint64_t)COUNTS * r->size);
