@@ -98,7 +98,7 @@ void test_blame(struct rank *r)
 	impatient = r->dev;
 	impatient.timeout_ns = 50000000;
 	if (r->rank)
-		CHECK(r, oriel_dev_signal(&r->dev, g, 0, 8, ORIEL_SIGNAL_ADD, 1) >= 0);
+		CHECK(r, oriel_dev_signal(&r->dev, g, 0, 8, ORIEL_SIGNAL_ADD, 1, NULL) == ORIEL_OK);
 	else
 		CHECK_OK(r, oriel_dev_wait_signal(&r->dev, g, 8, ORIEL_GE, r->size - 1, 0));
 	CHECK(r, oriel_dev_wait_signal_from(r->rank ? &r->dev : &impatient, g, r->rank, 9, ORIEL_GE,
