@@ -75,12 +75,12 @@ static const struct perf_case cases_signal_all[] = {
 static const struct perf_case cases_atomic[] = {
 	{"fetch_add", "uncontended", NULL, PERF_ORIGIN, PERF_ONE, 0, 1, perf_fetch_add, NULL,
 	 PERF_ANY_PATH},
-	{"swap", "uncontended", NULL, PERF_ORIGIN, PERF_ONE, 0, 1, perf_swap, NULL, PERF_ANY_PATH},
-	{"compare_swap", "uncontended", NULL, PERF_ORIGIN, PERF_ONE, 0, 1, perf_compare_swap, NULL,
-	 PERF_ANY_PATH},
 	/* CPU atomics of rank 0 and atomics of a NIC must not act on the same word. */
 	{"fetch_add", "contended", NULL, PERF_PAIR, PERF_ONE, 0, 1, perf_fetch_add_contended, NULL,
 	 PERF_BY_MAPPED},
+	{"swap", "uncontended", NULL, PERF_ORIGIN, PERF_ONE, 0, 1, perf_swap, NULL, PERF_ANY_PATH},
+	{"compare_swap", "uncontended", NULL, PERF_ORIGIN, PERF_ONE, 0, 1, perf_compare_swap, NULL,
+	 PERF_ANY_PATH},
 };
 static const struct perf_case cases_barrier[] = {
 	{"barrier", "all", NULL, PERF_ALL, PERF_ONE, 0, 1, perf_barrier, NULL, PERF_ANY_PATH},

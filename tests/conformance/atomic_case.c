@@ -264,7 +264,7 @@ CASE void every_swap_returns_a_token_once(struct rank *r)
 		}
 		oriel_dev_sync(r->group);
 		CHECK_POSTED(r, oriel_dev_put(&r->dev, r->group, peer, SUMS_AT + 16 * r->rank, sums,
-					      sizeof(uint64_t) * 2));
+					      sizeof(uint64_t) * 2, NULL));
 		CHECK_OK(r, oriel_dev_drain(&r->dev, r->group, LONG_NS));
 	}
 	rank_flush_barrier(r);
