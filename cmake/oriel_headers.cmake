@@ -14,6 +14,7 @@ set(ORIEL_HEADERS
 	oriel/region.h
 	oriel/window.h
 	oriel/progress.h
+	oriel/coll.h
 	oriel/allgather.h
 	oriel/alltoall.h
 	oriel/bcast.h

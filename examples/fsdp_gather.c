@@ -137,7 +137,7 @@ static size_t compute_layer(struct model *m, unsigned layer)
 
 static enum oriel_status model_open(struct model *m)
 {
-	struct oriel_view view = {.size = sizeof(view)};
+	struct oriel_view view = {.size = sizeof(view), .kind = ORIEL_VIEW_BUFFER};
 	enum oriel_status status = ORIEL_OK;
 	size_t widest = 0;
 	unsigned i;

@@ -106,13 +106,14 @@ static size_t shard_at(unsigned layer)
 
 static void model_open(struct model *m, unsigned algorithm)
 {
-	struct oriel_allgather_attr attr = {};
+	struct oriel_coll_attr attr = {};
 	struct oriel_view view = {};
 	unsigned i;
 
 	attr.size = sizeof(attr);
 	attr.algorithm = algorithm;
 	view.size = sizeof(view);
+	view.kind = ORIEL_VIEW_BUFFER;
 	view.flags = ORIEL_VIEW_GPU;
 	for (i = 0; i < WIDTHS; i++)
 		if (widths[i] * sizeof(float) * m->ranks > view.length)

@@ -206,7 +206,10 @@ static enum oriel_status layer_step(struct layer *l, unsigned step)
 static enum oriel_status open_view(struct layer *l, size_t length, void *memory,
 				   struct oriel_alltoall **alltoall)
 {
-	struct oriel_view view = {.size = sizeof(view), .length = length, .buffer = memory};
+	struct oriel_view view = {.size = sizeof(view),
+				  .kind = ORIEL_VIEW_BUFFER,
+				  .length = length,
+				  .buffer = memory};
 
 	return oriel_alltoall_create(l->comm, &view, NULL, alltoall);
 }

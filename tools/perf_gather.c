@@ -20,7 +20,9 @@ static enum oriel_status gather_open(struct perf_job *job, enum perf_collective 
 				     uint64_t bytes)
 {
 	uint64_t length = which == PERF_BCAST ? bytes : bytes * job->ranks;
-	struct oriel_view view = {.size = sizeof(view), .length = length};
+	struct oriel_view view = {.size = sizeof(view),
+				  .kind = ORIEL_VIEW_BUFFER,
+				  .length = length};
 	struct perf_gather *g = &job->gather;
 	enum oriel_status status;
 	void *memory = NULL;

@@ -74,8 +74,9 @@ static double tune_now_ns(void)
 static enum oriel_status object_open(struct tune_job *job, enum tune_collective which,
 				     unsigned algorithm, struct tune_object *o)
 {
-	struct oriel_allgather_attr attr = {.size = sizeof(attr), .algorithm = algorithm};
+	struct oriel_coll_attr attr = {.size = sizeof(attr), .algorithm = algorithm};
 	struct oriel_view view = {.size = sizeof(view),
+				  .kind = ORIEL_VIEW_BUFFER,
 				  .length = job->most * job->ranks,
 				  .buffer = job->result,
 				  .flags = job->stream ? ORIEL_VIEW_GPU : 0};
@@ -106,7 +107,7 @@ static enum oriel_status object_start(struct tune_job *job, const struct tune_ob
 }
 
 static enum oriel_status object_query(const struct tune_object *o, size_t bytes,
-				      struct oriel_allgather_info *info)
+				      struct oriel_coll_info *info)
 {
 	if (o->gather)
 		return oriel_allgather_query(o->gather, bytes, info);
@@ -173,7 +174,7 @@ static enum oriel_status tune_measure(struct tune_job *job, const struct tune_ob
 static enum oriel_status tune_algorithm(struct tune_job *job, enum tune_collective which,
 					unsigned algorithm, struct tune_time times[TUNE_SIZES])
 {
-	struct oriel_allgather_info info = {.size = sizeof(info)};
+	struct oriel_coll_info info = {.size = sizeof(info)};
 	struct tune_object object;
 	enum oriel_status status = object_open(job, which, algorithm, &object);
 	unsigned i;
@@ -297,7 +298,7 @@ static enum oriel_status tune_collective(struct tune_job *job, enum tune_collect
 {
 	struct tune_time times[ORIEL_ALGORITHMS][TUNE_SIZES] = {{{0}}};
 	unsigned i, algorithm, own[TUNE_SIZES] = {0};
-	struct oriel_allgather_info info = {.size = sizeof(info)};
+	struct oriel_coll_info info = {.size = sizeof(info)};
 	struct tune_object object;
 	enum oriel_status status = object_open(job, which, 0, &object);
 

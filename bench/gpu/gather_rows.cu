@@ -352,7 +352,7 @@ static void set_batch(const struct rank *r, const char *batch)
 
 static void oriel_create(struct rank *r, const struct method *method)
 {
-	struct oriel_allgather_attr attr = {};
+	struct oriel_coll_attr attr = {};
 	struct oriel_view view = {};
 
 	attr.size = sizeof(attr);
@@ -360,6 +360,7 @@ static void oriel_create(struct rank *r, const struct method *method)
 	view.size = sizeof(view);
 	view.length = BYTES_MAX * (size_t)r->ranks;
 	view.buffer = r->result;
+	view.kind = ORIEL_VIEW_BUFFER;
 	view.flags = ORIEL_VIEW_GPU;
 	if (method->batch)
 		set_batch(r, method->batch);

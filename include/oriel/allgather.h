@@ -7,73 +7,13 @@
 #ifndef ORIEL_ALLGATHER_H
 #define ORIEL_ALLGATHER_H
 
-#include <oriel/comm.h>
-#include <oriel/status.h>
-#include <oriel/window.h>
+#include <oriel/coll.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 struct oriel_allgather;
-
-enum oriel_algorithm {
-	ORIEL_ALGORITHM_DEFAULT, /* as ORIEL_ALLGATHER says, else by a table */
-
-	/* All ranks are mapped: one domain. */
-	ORIEL_ALGORITHM_LL,    /* lines with flags, through a staging buffer: small messages */
-	ORIEL_ALGORITHM_STORE, /* stores by the calling thread or by a kernel */
-	ORIEL_ALGORITHM_CE,    /* copy engines, which use no SM; GPUs only */
-
-	/* All ranks, except for GPUs of one domain. A node means a domain here. */
-	ORIEL_ALGORITHM_DIRECT, /* each rank to every other rank */
-	ORIEL_ALGORITHM_RING,   /* from node to node, in chunks; within a node to all ranks */
-	ORIEL_ALGORITHM_BRUCK,  /* steps of 1, 2, 4 ... nodes, for any number of nodes */
-	ORIEL_ALGORITHMS
-};
-
-const char *oriel_algorithm_name(enum oriel_algorithm algorithm); /* "ll", "store", ... */
-
-enum oriel_view_flags {
-	ORIEL_VIEW_GPU = 1, /* memory of the communicator's GPU; equal on all ranks */
-};
-
-/*
- * The memory of every rank that results are written to. The caller owns it, and the object borrows
- * it until it is destroyed. There are three kinds: a part of a window, a buffer, and a buffer with
- * a table. The kind is equal on all ranks, and fields of the other kinds are 0.
- */
-struct oriel_view {
-	size_t size;    /* of this struct, as the caller knew it */
-	size_t length;  /* in bytes; ranks may differ, and the shortest counts */
-	unsigned flags; /* enum oriel_view_flags */
-	unsigned reserved;
-
-	/* A part of a window: it begins at @at (oriel_at()), equal on all ranks. */
-	struct oriel_window *window;
-	uint64_t at;
-
-	/* A buffer of this rank, which the object shares by the rules of oriel_region_share(). */
-	void *buffer;
-
-	/*
-	 * A buffer with a table of the buffers of all ranks: of a shared region
-	 * (oriel_region_table()), or of memory that the caller has mapped. Each entry has @base and
-	 * @length. @base is the local address of a mapped buffer, and any address but NULL for
-	 * another one. The latter has @address and @rkeys as well, except on GPUs, where the object
-	 * creates the keys for the NICs. The table is copied; the memory that it names must stay
-	 * mapped and registered.
-	 */
-	const struct oriel_dev_buffer *peers; /* [ranks] */
-};
-
-/* Zero means default for every field. Equal on all ranks. */
-struct oriel_allgather_attr {
-	size_t size;        /* of this struct, as the caller knew it */
-	unsigned algorithm; /* enum oriel_algorithm; for every execution that supports it */
-	unsigned reserved;
-	size_t chunk; /* bytes of one internode transfer; default 1 MiB, at least 4 KiB */
-};
 
 /*
  * Collective: all ranks call it in one order and all get the same status. @comm, and the memory
@@ -88,7 +28,7 @@ struct oriel_allgather_attr {
  * ORIEL_ERR_CONFIG: ORIEL_ALLGATHER or the table of ORIEL_TUNE is invalid.
  */
 enum oriel_status oriel_allgather_create(struct oriel_comm *comm, const struct oriel_view *view,
-					 const struct oriel_allgather_attr *attr,
+					 const struct oriel_coll_attr *attr,
 					 struct oriel_allgather **gather);
 
 /*
@@ -192,19 +132,9 @@ enum oriel_status oriel_allgather_wait(struct oriel_allgather *gather);
 enum oriel_status oriel_allgather_once(struct oriel_comm *comm, const void *send, void *recv,
 				       size_t bytes, struct CUstream_st *stream);
 
-/* The limits and choices of an object. */
-struct oriel_allgather_info {
-	size_t size;        /* of this struct, as the caller knew it */
-	size_t bytes_max;   /* the most of an execution, of each rank */
-	unsigned nodes;     /* domains */
-	unsigned supported; /* mask of 1 << enum oriel_algorithm */
-	unsigned algorithm; /* enum oriel_algorithm that executes @bytes */
-	unsigned reserved;
-};
-
 /* Local. */
 enum oriel_status oriel_allgather_query(const struct oriel_allgather *gather, size_t bytes,
-					struct oriel_allgather_info *info);
+					struct oriel_coll_info *info);
 
 /*
  * Before a creation: can these ranks gather @bytes of each into this memory, by this algorithm?
@@ -220,8 +150,8 @@ enum oriel_status oriel_allgather_query(const struct oriel_allgather *gather, si
  * is left. The buffer of a view without a table is shared while the call lasts.
  */
 enum oriel_status oriel_allgather_check(struct oriel_comm *comm, const struct oriel_view *view,
-					const struct oriel_allgather_attr *attr, size_t bytes,
-					struct oriel_allgather_info *info);
+					const struct oriel_coll_attr *attr, size_t bytes,
+					struct oriel_coll_info *info);
 
 #ifdef __cplusplus
 }

@@ -7,7 +7,7 @@
 #ifndef ORIEL_ALLTOALL_H
 #define ORIEL_ALLTOALL_H
 
-#include <oriel/allgather.h>
+#include <oriel/coll.h>
 #include <oriel/dev/types.h>
 
 #ifdef __cplusplus
@@ -25,7 +25,7 @@ struct oriel_alltoall;
  * each GPU, of 64 slots with the length of a chunk, at most 256 KiB.
  */
 enum oriel_status oriel_alltoall_create(struct oriel_comm *comm, const struct oriel_view *view,
-					const struct oriel_allgather_attr *attr,
+					const struct oriel_coll_attr *attr,
 					struct oriel_alltoall **alltoall);
 
 /* The contract of oriel_allgather_destroy() applies. */
@@ -64,7 +64,7 @@ enum oriel_status oriel_alltoall_start_v(struct oriel_alltoall *alltoall, const 
 
 /* Local; for messages of one length. */
 enum oriel_status oriel_alltoall_query(const struct oriel_alltoall *alltoall, size_t bytes,
-				       struct oriel_allgather_info *info);
+				       struct oriel_coll_info *info);
 
 #ifdef __cplusplus
 }

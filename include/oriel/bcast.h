@@ -7,7 +7,7 @@
 #ifndef ORIEL_BCAST_H
 #define ORIEL_BCAST_H
 
-#include <oriel/allgather.h>
+#include <oriel/coll.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -23,7 +23,7 @@ struct oriel_bcast;
  * from node to node, and one rank of each node copies to the others.
  */
 enum oriel_status oriel_bcast_create(struct oriel_comm *comm, const struct oriel_view *view,
-				     const struct oriel_allgather_attr *attr,
+				     const struct oriel_coll_attr *attr,
 				     struct oriel_bcast **bcast);
 
 /* The contract of oriel_allgather_destroy() applies. */
@@ -42,7 +42,7 @@ enum oriel_status oriel_bcast_start(struct oriel_bcast *bcast, unsigned root, co
 
 /* Local. */
 enum oriel_status oriel_bcast_query(const struct oriel_bcast *bcast, size_t bytes,
-				    struct oriel_allgather_info *info);
+				    struct oriel_coll_info *info);
 
 #ifdef __cplusplus
 }

@@ -14,6 +14,7 @@
 #include <oriel/alltoall.h>
 #include <oriel/bcast.h>
 #include <oriel/bootstrap.h>
+#include <oriel/coll.h>
 #include <oriel/comm.h>
 #include <oriel/comm_device.h>
 #include <oriel/object_cache.h>

@@ -23,7 +23,7 @@ struct oriel_allgather {
 };
 
 enum oriel_status oriel_allgather_create(struct oriel_comm *comm, const struct oriel_view *view,
-					 const struct oriel_allgather_attr *attr,
+					 const struct oriel_coll_attr *attr,
 					 struct oriel_allgather **gather)
 {
 	void *made = NULL;
@@ -160,14 +160,14 @@ enum oriel_status oriel_allgather_wait(struct oriel_allgather *a)
 }
 
 enum oriel_status oriel_allgather_query(const struct oriel_allgather *a, size_t bytes,
-					struct oriel_allgather_info *info)
+					struct oriel_coll_info *info)
 {
 	return ori_gather_query(&allgather_kind, a, bytes, info, __func__);
 }
 
 enum oriel_status oriel_allgather_check(struct oriel_comm *comm, const struct oriel_view *view,
-					const struct oriel_allgather_attr *attr, size_t bytes,
-					struct oriel_allgather_info *info)
+					const struct oriel_coll_attr *attr, size_t bytes,
+					struct oriel_coll_info *info)
 {
 	return ori_gather_try(&allgather_kind, comm, view, attr, bytes, info, __func__);
 }

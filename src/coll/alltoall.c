@@ -26,7 +26,7 @@ struct oriel_alltoall {
 };
 
 enum oriel_status oriel_alltoall_create(struct oriel_comm *comm, const struct oriel_view *view,
-					const struct oriel_allgather_attr *attr,
+					const struct oriel_coll_attr *attr,
 					struct oriel_alltoall **alltoall)
 {
 	void *made = NULL;
@@ -115,7 +115,7 @@ enum oriel_status oriel_alltoall_start_v(struct oriel_alltoall *a, const void *s
 }
 
 enum oriel_status oriel_alltoall_query(const struct oriel_alltoall *a, size_t bytes,
-				       struct oriel_allgather_info *info)
+				       struct oriel_coll_info *info)
 {
 	return ori_gather_query(&alltoall_kind, a, bytes, info, __func__);
 }

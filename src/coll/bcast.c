@@ -30,8 +30,7 @@ struct oriel_bcast {
 };
 
 enum oriel_status oriel_bcast_create(struct oriel_comm *comm, const struct oriel_view *view,
-				     const struct oriel_allgather_attr *attr,
-				     struct oriel_bcast **bcast)
+				     const struct oriel_coll_attr *attr, struct oriel_bcast **bcast)
 {
 	void *made = NULL;
 	enum oriel_status status =
@@ -178,7 +177,7 @@ enum oriel_status oriel_bcast_start(struct oriel_bcast *b, unsigned root, const 
 }
 
 enum oriel_status oriel_bcast_query(const struct oriel_bcast *b, size_t bytes,
-				    struct oriel_allgather_info *info)
+				    struct oriel_coll_info *info)
 {
 	return ori_gather_query(&bcast_kind, b, bytes, info, __func__);
 }

@@ -9,7 +9,7 @@
 
 #include <stdatomic.h>
 
-#include <oriel/allgather.h>
+#include <oriel/coll.h>
 #include <oriel/dev.h>
 
 #include "base/handle.h"
@@ -122,21 +122,19 @@ struct ori_gather {
  */
 enum oriel_status ori_gather_create(const struct ori_gather_kind *kind, struct oriel_comm *comm,
 				    const struct oriel_view *view,
-				    const struct oriel_allgather_attr *attr, void **handle,
+				    const struct oriel_coll_attr *attr, void **handle,
 				    const char *call);
 /* @handle: of @kind; NULL is allowed. */
 enum oriel_status ori_gather_destroy(const struct ori_gather_kind *kind, void *handle,
 				     const char *call);
 /* Would ori_gather_create() succeed, with an object that executes @bytes? Collective. */
 enum oriel_status ori_gather_try(const struct ori_gather_kind *kind, struct oriel_comm *comm,
-				 const struct oriel_view *view,
-				 const struct oriel_allgather_attr *attr, size_t bytes,
-				 struct oriel_allgather_info *info, const char *call);
-struct oriel_allgather_info ori_gather_info(const struct ori_gather *gather, size_t bytes);
+				 const struct oriel_view *view, const struct oriel_coll_attr *attr,
+				 size_t bytes, struct oriel_coll_info *info, const char *call);
+struct oriel_coll_info ori_gather_info(const struct ori_gather *gather, size_t bytes);
 /* The query functions, for messages of @bytes. */
 enum oriel_status ori_gather_query(const struct ori_gather_kind *kind, const void *handle,
-				   size_t bytes, struct oriel_allgather_info *info,
-				   const char *call);
+				   size_t bytes, struct oriel_coll_info *info, const char *call);
 /* Is the communicator healthy, and is there a @stream if, and only if, the memory needs one? */
 enum oriel_status ori_gather_check(const struct ori_gather *gather, const void *stream);
 /* Returns @status to the caller of an execution, and leaves the text of what broke it. */

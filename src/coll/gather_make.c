@@ -235,8 +235,8 @@ static enum oriel_status make_share(struct ori_gather *g, const struct ori_gathe
 						   request->view.at, &address);
 	g->result = address;
 	/* The kind is equal on all ranks, so all of them share or none does. */
-	if (request->join.kind == ORI_GATHER_VIEW_TABLE ||
-	    (request->join.kind == ORI_GATHER_VIEW_WINDOW && !g->is_gpu))
+	if (request->join.kind == ORIEL_VIEW_TABLE ||
+	    (request->join.kind == ORIEL_VIEW_WINDOW && !g->is_gpu))
 		return status;
 	status = oriel_comm_agree(g->comm, status);
 	if (status != ORIEL_OK)
@@ -257,9 +257,9 @@ static enum oriel_status make_table(struct ori_gather *g, const struct ori_gathe
 	status = oriel_window_device(g->window, &g->device);
 	if (status != ORIEL_OK || g->is_gpu)
 		return status;
-	if (request->join.kind == ORI_GATHER_VIEW_BUFFER)
+	if (request->join.kind == ORIEL_VIEW_BUFFER)
 		entries = g->device.table + ranks;
-	if (request->join.kind == ORI_GATHER_VIEW_WINDOW) {
+	if (request->join.kind == ORIEL_VIEW_WINDOW) {
 		status = oriel_window_device(request->view.window, &other);
 		if (status != ORIEL_OK)
 			return status;
@@ -391,7 +391,7 @@ static enum oriel_status make_check_view(const struct ori_gather_kind *kind,
 /* Reads the arguments. @gather is a gather without contents, on all ranks or on none. */
 static enum oriel_status make_begin(const struct ori_gather_kind *kind, struct oriel_comm *comm,
 				    const struct oriel_view *view,
-				    const struct oriel_allgather_attr *attr, const char *call,
+				    const struct oriel_coll_attr *attr, const char *call,
 				    struct ori_gather_request *request, struct ori_gather **gather)
 {
 	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, call);
@@ -421,7 +421,7 @@ static enum oriel_status make_begin(const struct ori_gather_kind *kind, struct o
 
 enum oriel_status ori_gather_create(const struct ori_gather_kind *kind, struct oriel_comm *comm,
 				    const struct oriel_view *view,
-				    const struct oriel_allgather_attr *attr, void **handle,
+				    const struct oriel_coll_attr *attr, void **handle,
 				    const char *call)
 {
 	struct ori_gather_request request = {.join = {0}};
@@ -453,7 +453,7 @@ static enum oriel_status make_try_share(struct ori_gather *g,
 	enum oriel_status status;
 
 	/* A region has bytes; a view without any is not shared by NICs or mapped either. */
-	if (request->join.kind != ORI_GATHER_VIEW_BUFFER || !g->bytes_max)
+	if (request->join.kind != ORIEL_VIEW_BUFFER || !g->bytes_max)
 		return ORIEL_OK;
 	status =
 		oriel_region_register(g->comm, request->view.buffer, request->view.length, &region);
@@ -481,13 +481,12 @@ static enum oriel_status make_check_bytes(const struct ori_gather *g, size_t byt
 }
 
 enum oriel_status ori_gather_try(const struct ori_gather_kind *kind, struct oriel_comm *comm,
-				 const struct oriel_view *view,
-				 const struct oriel_allgather_attr *attr, size_t bytes,
-				 struct oriel_allgather_info *info, const char *call)
+				 const struct oriel_view *view, const struct oriel_coll_attr *attr,
+				 size_t bytes, struct oriel_coll_info *info, const char *call)
 {
 	struct ori_gather_request request = {.join = {0}};
-	enum oriel_status status = ori_info_check("oriel_allgather_info", info);
-	struct oriel_allgather_info found;
+	enum oriel_status status = ori_info_check("oriel_coll_info", info);
+	struct oriel_coll_info found;
 	struct oriel_tune_info table;
 	struct ori_gather *g = NULL;
 

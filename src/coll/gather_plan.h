@@ -11,7 +11,7 @@
 #ifndef ORI_COLL_GATHER_PLAN_H
 #define ORI_COLL_GATHER_PLAN_H
 
-#include <oriel/allgather.h>
+#include <oriel/coll.h>
 
 #define ORI_PLAN_OWN UINT32_MAX
 

@@ -10,21 +10,59 @@
 #define REQUEST_CHUNK ((size_t)1 << 20)
 #define REQUEST_CHUNK_MIN 4096u
 
-static enum oriel_status request_check_view(struct ori_gather_request *request)
-{
-	const struct oriel_view *view = &request->view;
+#define REQUEST_HAS(kind) (1u << ORIEL_VIEW_##kind)
 
-	if (view->flags & ~(unsigned)ORIEL_VIEW_GPU || view->reserved)
-		return ori_fail(ORIEL_ERR_INVALID, "view with unknown flags 0x%x", view->flags);
-	if (!view->window == !view->buffer || (view->window && view->peers) ||
-	    (!view->window && view->at))
-		return ori_fail(ORIEL_ERR_INVALID,
-				"a view names either a part of a window, or a buffer, or a buffer "
-				"and a table of all ranks' buffers");
-	request->join.kind = view->window ? ORI_GATHER_VIEW_WINDOW : ORI_GATHER_VIEW_BUFFER;
-	if (view->peers)
-		request->join.kind = ORI_GATHER_VIEW_TABLE;
+/* A field of a view that some kinds have. */
+struct request_field {
+	const char *name;
+	bool is_set;
+	unsigned of;   /* mask of 1 << enum oriel_view_kind: those that have it */
+	bool may_be_0; /* in these, too */
+};
+
+static const char *const request_kinds[] = {
+	[ORIEL_VIEW_WINDOW] = "ORIEL_VIEW_WINDOW",
+	[ORIEL_VIEW_BUFFER] = "ORIEL_VIEW_BUFFER",
+	[ORIEL_VIEW_TABLE] = "ORIEL_VIEW_TABLE",
+};
+
+/* Are those fields set that the kind of @view has? */
+static enum oriel_status request_check_fields(const struct oriel_view *view)
+{
+	const struct request_field fields[] = {
+		{"window", view->window, REQUEST_HAS(WINDOW), false},
+		{"at", view->at, REQUEST_HAS(WINDOW), true},
+		{"buffer", view->buffer, REQUEST_HAS(BUFFER) | REQUEST_HAS(TABLE), false},
+		{"peers", view->peers, REQUEST_HAS(TABLE), false},
+	};
+	const struct request_field *field;
+	unsigned i;
+
+	for (i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+		field = &fields[i];
+		if (!(field->of >> view->kind & 1) && field->is_set)
+			return ori_fail(
+				ORIEL_ERR_INVALID,
+				"oriel_view: kind is %s, which has no field %s: set it to 0",
+				request_kinds[view->kind], field->name);
+		if (field->of >> view->kind & 1 && !field->is_set && !field->may_be_0)
+			return ori_fail(ORIEL_ERR_INVALID, "oriel_view: kind is %s, but %s is NULL",
+					request_kinds[view->kind], field->name);
+	}
 	return ORIEL_OK;
+}
+
+static enum oriel_status request_check_view(const struct oriel_view *view)
+{
+	if (view->flags & ~(unsigned)ORIEL_VIEW_GPU)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_view: unknown flags 0x%x", view->flags);
+	if (!view->kind)
+		return ori_fail(ORIEL_ERR_INVALID,
+				"oriel_view: kind is 0: set it to ORIEL_VIEW_WINDOW, "
+				"ORIEL_VIEW_BUFFER or ORIEL_VIEW_TABLE");
+	if (view->kind > ORIEL_VIEW_TABLE)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_view: unknown kind %u", view->kind);
+	return request_check_fields(view);
 }
 
 /* If the view is a part of a window: checks the memory kind and the range. */
@@ -63,7 +101,7 @@ static enum oriel_status request_check_window(const struct ori_gather_request *r
 enum oriel_status ori_gather_request_read(struct ori_gather_request *request,
 					  const struct ori_gather_kind *kind,
 					  const struct oriel_view *view,
-					  const struct oriel_allgather_attr *attr)
+					  const struct oriel_coll_attr *attr)
 {
 	enum oriel_algorithm setting = ORIEL_ALGORITHM_DEFAULT;
 	enum oriel_status status;
@@ -72,10 +110,10 @@ enum oriel_status ori_gather_request_read(struct ori_gather_request *request,
 		return ori_fail(ORIEL_ERR_INVALID, "%s: view is NULL", kind->name);
 	status = ori_attr_read("oriel_view", view, &request->view, sizeof(request->view));
 	if (status == ORIEL_OK)
-		status = ori_attr_read("oriel_allgather_attr", attr, &request->attr,
+		status = ori_attr_read("oriel_coll_attr", attr, &request->attr,
 				       sizeof(request->attr));
 	if (status == ORIEL_OK)
-		status = request_check_view(request);
+		status = request_check_view(&request->view);
 	if (status == ORIEL_OK)
 		status = request_check_window(request);
 	if (status == ORIEL_OK && kind->number == ORI_ALLGATHER)
@@ -91,6 +129,7 @@ enum oriel_status ori_gather_request_read(struct ori_gather_request *request,
 			"%s: invalid attributes: algorithm %u, chunk of %zu bytes, at least %u",
 			kind->name, request->attr.algorithm, request->attr.chunk,
 			REQUEST_CHUNK_MIN);
+	request->join.kind = request->view.kind;
 	request->join.at = request->view.at;
 	request->join.length = request->view.length;
 	request->join.chunk = request->attr.chunk;

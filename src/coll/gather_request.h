@@ -8,19 +8,13 @@
 
 #include "coll/gather.h"
 
-enum ori_gather_view_kind {
-	ORI_GATHER_VIEW_WINDOW, /* a part of a window */
-	ORI_GATHER_VIEW_BUFFER, /* a buffer that the library shares */
-	ORI_GATHER_VIEW_TABLE,  /* a buffer, and the caller's table of all ranks' */
-};
-
 /* The part of a request that ranks exchange. This struct goes over the wire as it is. */
 struct ori_gather_join {
 	uint64_t at;
 	uint64_t length;
 	uint64_t chunk;
 	uint64_t table; /* digest of the tuning table */
-	uint32_t kind;  /* enum ori_gather_view_kind */
+	uint32_t kind;  /* enum oriel_view_kind */
 	uint32_t flags;
 	uint32_t algorithm;
 	uint32_t setting;    /* ORIEL_ALLGATHER */
@@ -33,7 +27,7 @@ struct ori_gather_join {
 /* The caller's view and attributes, copied and checked. */
 struct ori_gather_request {
 	struct oriel_view view;
-	struct oriel_allgather_attr attr;
+	struct oriel_coll_attr attr;
 	struct ori_gather_join join;
 };
 
@@ -41,7 +35,7 @@ struct ori_gather_request {
 enum oriel_status ori_gather_request_read(struct ori_gather_request *request,
 					  const struct ori_gather_kind *kind,
 					  const struct oriel_view *view,
-					  const struct oriel_allgather_attr *attr);
+					  const struct oriel_coll_attr *attr);
 
 /* ORIEL_ERR_MISMATCH: the requests differ. All ranks get the same answer. */
 enum oriel_status ori_gather_join_compare(const struct ori_gather_join *joins, unsigned size);

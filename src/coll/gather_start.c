@@ -9,26 +9,25 @@
 #include "base/error.h"
 #include "coll/gather.h"
 
-struct oriel_allgather_info ori_gather_info(const struct ori_gather *g, size_t bytes)
+struct oriel_coll_info ori_gather_info(const struct ori_gather *g, size_t bytes)
 {
-	const struct oriel_allgather_info info = {.bytes_max = g->bytes_max,
-						  .nodes = g->shape.nodes,
-						  .supported = g->supported,
-						  .algorithm = ori_gather_choose(g, bytes)};
+	const struct oriel_coll_info info = {.bytes_max = g->bytes_max,
+					     .nodes = g->shape.nodes,
+					     .supported = g->supported,
+					     .algorithm = ori_gather_choose(g, bytes)};
 
 	return info;
 }
 
 enum oriel_status ori_gather_query(const struct ori_gather_kind *kind, const void *handle,
-				   size_t bytes, struct oriel_allgather_info *info,
-				   const char *call)
+				   size_t bytes, struct oriel_coll_info *info, const char *call)
 {
 	enum oriel_status status = ori_handle_check(handle, kind->handle, call);
 
-	struct oriel_allgather_info found;
+	struct oriel_coll_info found;
 
 	if (status == ORIEL_OK)
-		status = ori_info_check("oriel_allgather_info", info);
+		status = ori_info_check("oriel_coll_info", info);
 	if (status != ORIEL_OK)
 		return status;
 	found = ori_gather_info(handle, bytes);

@@ -6,7 +6,7 @@
 #ifndef ORI_COLL_GATHER_TUNE_H
 #define ORI_COLL_GATHER_TUNE_H
 
-#include <oriel/allgather.h>
+#include <oriel/coll.h>
 #include <oriel/tune.h>
 
 #define ORI_TUNE_ROWS 64u       /* for one key */

@@ -125,7 +125,9 @@ enum oriel_status ori_cached_create(struct ori_object_cache *cache,
 				    const struct ori_cached_call *call, uint64_t identity,
 				    bool is_staged, struct ori_cached **out)
 {
-	struct oriel_view view = {.size = sizeof(view), .flags = call->stream ? ORIEL_VIEW_GPU : 0};
+	struct oriel_view view = {.size = sizeof(view),
+				  .kind = ORIEL_VIEW_BUFFER,
+				  .flags = call->stream ? ORIEL_VIEW_GPU : 0};
 	struct ori_cached *slot = cached_take(cache), new = {.memory = call->recv,
 							     .identity = identity,
 							     .length = call->length,

@@ -6,7 +6,7 @@
 #ifndef ORI_COLL_OBJECT_CACHE_H
 #define ORI_COLL_OBJECT_CACHE_H
 
-#include <oriel/allgather.h>
+#include <oriel/coll.h>
 #include <oriel/object_cache.h>
 #include <oriel/progress.h>
 

@@ -287,7 +287,9 @@ static void a_region_serves_both_ways(struct rank *r)
 
 static void no_view_lies_in_a_window_by_rdma(struct rank *r)
 {
-	struct oriel_view view = {.size = sizeof(view), .length = LENGTH};
+	struct oriel_view view = {.size = sizeof(view),
+				  .kind = ORIEL_VIEW_WINDOW,
+				  .length = LENGTH};
 	struct oriel_allgather *gather;
 	struct ways ways;
 	unsigned i;

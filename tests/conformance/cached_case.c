@@ -235,6 +235,7 @@ static void objects_of_the_program_stay(struct rank *r)
 {
 	char *recv = shared_memory(r, (size_t)r->size * SHARE);
 	struct oriel_view view = {.size = sizeof(view),
+				  .kind = ORIEL_VIEW_BUFFER,
 				  .length = (size_t)r->size * SHARE,
 				  .buffer = recv};
 	struct oriel_allgather *gather = NULL;

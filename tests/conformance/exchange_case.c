@@ -15,7 +15,7 @@
 static const size_t sizes[] = {1, 7, 8, 100, 0, 1000, 4096, 4097, 16385, SHARE};
 
 struct site {
-	struct oriel_allgather_attr attr;
+	struct oriel_coll_attr attr;
 	struct oriel_view view;
 	struct oriel_alltoall *alltoall;
 	struct oriel_bcast *bcast;
@@ -40,8 +40,9 @@ static void site_open(struct rank *r, struct site *s)
 	s->send = malloc(s->length + 1);
 	s->layout = calloc(r->size, sizeof(*s->layout));
 	CHECK(r, s->send && s->layout);
-	s->attr = (struct oriel_allgather_attr){.size = sizeof(s->attr), .chunk = 4096};
+	s->attr = (struct oriel_coll_attr){.size = sizeof(s->attr), .chunk = 4096};
 	s->view = (struct oriel_view){.size = sizeof(s->view),
+				      .kind = ORIEL_VIEW_BUFFER,
 				      .length = s->length,
 				      .buffer = s->result};
 }
@@ -95,7 +96,7 @@ static void alltoall_once(struct rank *r, struct site *s, size_t bytes)
 
 static void every_algorithm_exchanges_every_size(struct rank *r)
 {
-	struct oriel_allgather_info info = {.size = sizeof(info)};
+	struct oriel_coll_info info = {.size = sizeof(info)};
 	unsigned algorithm, mask = ~0u;
 	struct site s;
 	size_t i;
@@ -255,7 +256,7 @@ static void bcast_once(struct rank *r, struct site *s, size_t bytes)
 static void each_bcast(struct rank *r, void (*run)(struct rank *r, struct site *s))
 {
 	unsigned algorithm, mask = 1u << ORIEL_ALGORITHM_DEFAULT;
-	struct oriel_allgather_info info = {.size = sizeof(info)};
+	struct oriel_coll_info info = {.size = sizeof(info)};
 	struct site s;
 
 	site_open(r, &s);

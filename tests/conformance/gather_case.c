@@ -27,6 +27,7 @@ struct site {
 static struct oriel_view view_of(const struct site *s)
 {
 	struct oriel_view view = {.size = sizeof(view),
+				  .kind = ORIEL_VIEW_WINDOW,
 				  .window = s->window,
 				  .at = BEGIN,
 				  .length = s->length};
@@ -36,9 +37,9 @@ static struct oriel_view view_of(const struct site *s)
 
 static bool site_create(struct rank *r, struct site *s, unsigned algorithm, size_t chunk)
 {
-	struct oriel_allgather_attr attr = {.size = sizeof(attr),
-					    .algorithm = algorithm,
-					    .chunk = chunk};
+	struct oriel_coll_attr attr = {.size = sizeof(attr),
+				       .algorithm = algorithm,
+				       .chunk = chunk};
 	struct oriel_view view = view_of(s);
 
 	return CHECK_OK(r, oriel_allgather_create(r->comm, &view, &attr, &s->gather));
@@ -115,7 +116,7 @@ static void gather_sizes(struct rank *r, struct site *s)
 
 static unsigned supported(const struct site *s)
 {
-	struct oriel_allgather_info info = {.size = sizeof(info)};
+	struct oriel_coll_info info = {.size = sizeof(info)};
 
 	oriel_allgather_query(s->gather, 8, &info);
 	return info.supported;
@@ -180,7 +181,9 @@ static void many_small_messages_do_not_mix(struct rank *r)
 
 static void a_buffer_of_the_caller_is_shared(struct rank *r)
 {
-	struct oriel_view view = {.size = sizeof(view), .length = (size_t)r->size * SHARE};
+	struct oriel_view view = {.size = sizeof(view),
+				  .kind = ORIEL_VIEW_BUFFER,
+				  .length = (size_t)r->size * SHARE};
 	struct site s = {.length = view.length, .send = malloc(SHARE + 1)};
 	void *memory = NULL;
 
@@ -215,6 +218,7 @@ static void a_table_of_the_caller_is_used(struct rank *r)
 		table[rank].length -= BEGIN;
 	}
 	view = (struct oriel_view){.size = sizeof(view),
+				   .kind = ORIEL_VIEW_TABLE,
 				   .buffer = s.result,
 				   .length = s.length,
 				   .peers = table};
@@ -232,7 +236,9 @@ static void a_table_of_the_caller_is_used(struct rank *r)
 static void a_region_backs_views(struct rank *r)
 {
 	struct oriel_dev_buffer *table = calloc(r->size, sizeof(*table));
-	struct oriel_view view = {.size = sizeof(view), .length = (size_t)r->size * SHARE};
+	struct oriel_view view = {.size = sizeof(view),
+				  .kind = ORIEL_VIEW_TABLE,
+				  .length = (size_t)r->size * SHARE};
 	struct site s = {.length = view.length, .send = malloc(SHARE + 1)};
 	struct oriel_region *region = NULL;
 	void *memory = NULL;
@@ -288,7 +294,7 @@ static void two_objects_work_at_once(struct rank *r)
 
 static void invalid_arguments_are_rejected(struct rank *r)
 {
-	struct oriel_allgather_info info = {.size = sizeof(info)};
+	struct oriel_coll_info info = {.size = sizeof(info)};
 	struct site s;
 
 	site_open(r, &s);
@@ -431,7 +437,7 @@ static void an_abort_ends_a_begun_execution(struct rank *r)
 static void create_fails(struct rank *r, const struct oriel_view *view, unsigned algorithm,
 			 enum oriel_status status, const char *text)
 {
-	struct oriel_allgather_attr attr = {.size = sizeof(attr), .algorithm = algorithm};
+	struct oriel_coll_attr attr = {.size = sizeof(attr), .algorithm = algorithm};
 	struct oriel_allgather *gather = NULL;
 
 	CHECK_STATUS(r, oriel_allgather_create(r->comm, view, &attr, &gather), status);
@@ -478,7 +484,7 @@ static void all_ranks_reject_what_one_rejects(struct rank *r)
 /* The shortest view limits the bytes. */
 static void views_may_differ_in_length(struct rank *r)
 {
-	struct oriel_allgather_info info = {.size = sizeof(info)};
+	struct oriel_coll_info info = {.size = sizeof(info)};
 	struct site s;
 	size_t length;
 

@@ -185,7 +185,10 @@ static enum oriel_status at_flush(struct rank_state *p)
 static enum oriel_status prepare_gather(struct rank_state *p, bool cannot_put)
 {
 	struct oriel_dev_buffer *table = calloc(p->dev.ranks, sizeof(*table));
-	struct oriel_view view = {.size = sizeof(view), .length = 4096, .peers = table};
+	struct oriel_view view = {.size = sizeof(view),
+				  .kind = ORIEL_VIEW_TABLE,
+				  .length = 4096,
+				  .peers = table};
 	enum oriel_status status;
 	unsigned rank;
 
@@ -253,7 +256,9 @@ static enum oriel_status at_allgather_create(struct rank_state *p)
 
 static enum oriel_status prepare_exchange(struct rank_state *p)
 {
-	struct oriel_view view = {.size = sizeof(view), .length = GATHERED * p->dev.ranks};
+	struct oriel_view view = {.size = sizeof(view),
+				  .kind = ORIEL_VIEW_BUFFER,
+				  .length = GATHERED * p->dev.ranks};
 	enum oriel_status status = oriel_memory_alloc(view.length, 0, &p->memory);
 
 	view.buffer = p->memory;

@@ -134,7 +134,7 @@ static void others_close(struct rank *r, struct others *x)
 /* If only one of the two supports @algorithm, the other one uses the default. */
 static void others_create(struct rank *r, struct others *x, unsigned number, unsigned algorithm)
 {
-	struct oriel_allgather_attr attr = attr_of(algorithm);
+	struct oriel_coll_attr attr = attr_of(algorithm);
 	struct oriel_view view = view_of(r, number);
 
 	x->alltoall = NULL;

@@ -93,9 +93,9 @@ static void object_open(struct rank *r, struct object *o, unsigned number)
 	o->result = (char *)at;
 }
 
-static struct oriel_allgather_attr attr_of(unsigned algorithm)
+static struct oriel_coll_attr attr_of(unsigned algorithm)
 {
-	struct oriel_allgather_attr attr = {};
+	struct oriel_coll_attr attr = {};
 
 	attr.size = sizeof(attr);
 	attr.algorithm = algorithm;
@@ -109,6 +109,7 @@ static struct oriel_view view_of(const struct rank *r, unsigned number)
 
 	view.size = sizeof(view);
 	view.length = (size_t)r->size * SHARE;
+	view.kind = number ? ORIEL_VIEW_BUFFER : ORIEL_VIEW_WINDOW;
 	view.flags = ORIEL_VIEW_GPU;
 	if (number)
 		view.buffer = r->objects[number].result;
@@ -119,7 +120,7 @@ static struct oriel_view view_of(const struct rank *r, unsigned number)
 
 static void object_create(struct rank *r, unsigned number, unsigned algorithm)
 {
-	struct oriel_allgather_attr attr = attr_of(algorithm);
+	struct oriel_coll_attr attr = attr_of(algorithm);
 	struct oriel_view view = view_of(r, number);
 
 	MUST(oriel_allgather_create(r->comm, &view, &attr, &r->objects[number].gather));

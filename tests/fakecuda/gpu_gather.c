@@ -42,6 +42,7 @@ static bool is_painted(const char *at, unsigned round, unsigned rank, size_t byt
 static struct oriel_view view_of(const struct rank *r)
 {
 	return (struct oriel_view){.size = sizeof(struct oriel_view),
+				   .kind = ORIEL_VIEW_WINDOW,
 				   .flags = ORIEL_VIEW_GPU,
 				   .length = (size_t)r->size * SHARE,
 				   .window = r->window};
@@ -66,9 +67,12 @@ enum view_kind { AS_WINDOW, AS_BUFFER, AS_REGION, AS_TABLE, VIEW_KINDS };
 static void site_create(struct rank *r, struct site *s, unsigned algorithm,
 			enum view_kind view_kind)
 {
-	struct oriel_allgather_attr attr = {.size = sizeof(attr), .algorithm = algorithm};
+	static const unsigned kinds[VIEW_KINDS] = {ORIEL_VIEW_WINDOW, ORIEL_VIEW_BUFFER,
+						   ORIEL_VIEW_TABLE, ORIEL_VIEW_TABLE};
+	struct oriel_coll_attr attr = {.size = sizeof(attr), .algorithm = algorithm};
 	struct oriel_dev_buffer *table = calloc(r->size, sizeof(*table));
 	struct oriel_view view = {.size = sizeof(view),
+				  .kind = kinds[view_kind],
 				  .flags = ORIEL_VIEW_GPU,
 				  .length = (size_t)r->size * SHARE,
 				  .window = view_kind == AS_WINDOW ? r->window : NULL,
@@ -169,7 +173,7 @@ static void test_algorithm(struct rank *r, struct site *s, CUstream stream, unsi
 /* Large messages use copy engines, unless ranks share a GPU. */
 static void test_choice(struct rank *r, struct site *s)
 {
-	struct oriel_allgather_info info = {.size = sizeof(info)};
+	struct oriel_coll_info info = {.size = sizeof(info)};
 
 	site_create(r, s, ORIEL_ALGORITHM_DEFAULT, AS_BUFFER);
 	CHECK_OK(r, oriel_allgather_query(s->gather, 17u << 20, &info));
@@ -245,6 +249,7 @@ static void test_rejected_tables(struct rank *r)
 {
 	struct oriel_dev_buffer *table = calloc(r->size, sizeof(*table));
 	struct oriel_view view = {.size = sizeof(view),
+				  .kind = ORIEL_VIEW_TABLE,
 				  .flags = ORIEL_VIEW_GPU,
 				  .length = 4096,
 				  .peers = table};
@@ -268,9 +273,11 @@ static void test_rejected_tables(struct rank *r)
 
 static void test_rejected(struct rank *r)
 {
-	struct oriel_view view = {.size = sizeof(view), .length = 4096, .window = r->window};
-	struct oriel_allgather_attr attr = {.size = sizeof(attr),
-					    .algorithm = ORIEL_ALGORITHM_RING};
+	struct oriel_view view = {.size = sizeof(view),
+				  .kind = ORIEL_VIEW_WINDOW,
+				  .length = 4096,
+				  .window = r->window};
+	struct oriel_coll_attr attr = {.size = sizeof(attr), .algorithm = ORIEL_ALGORITHM_RING};
 	struct oriel_allgather *gather = NULL;
 
 	CHECK_FAILS(r, oriel_allgather_create(r->comm, &view, NULL, &gather), ORIEL_ERR_INVALID,
@@ -285,7 +292,7 @@ static void test_rejected(struct rank *r)
 static void test_alltoall(struct rank *r, struct site *s, CUstream stream, unsigned algorithm)
 {
 	static const size_t sizes[] = {1, 1001, 16385, 65536, SHARE / 8};
-	struct oriel_allgather_attr attr = {.size = sizeof(attr), .algorithm = algorithm};
+	struct oriel_coll_attr attr = {.size = sizeof(attr), .algorithm = algorithm};
 	const struct oriel_view view = view_of(r);
 	struct oriel_alltoall *alltoall = NULL;
 	unsigned i, rank;
@@ -351,7 +358,7 @@ static void test_alltoallv(struct rank *r, struct site *s, CUstream stream)
 static void test_bcast(struct rank *r, struct site *s, CUstream stream, unsigned algorithm)
 {
 	static const size_t sizes[] = {1, 1001, 65537, SHARE};
-	struct oriel_allgather_attr attr = {.size = sizeof(attr), .algorithm = algorithm};
+	struct oriel_coll_attr attr = {.size = sizeof(attr), .algorithm = algorithm};
 	const struct oriel_view view = view_of(r);
 	struct oriel_bcast *bcast = NULL;
 	unsigned i, root;
@@ -433,11 +440,12 @@ struct beside {
 
 static struct beside beside_open(struct rank *r, const struct site *s, unsigned algorithm)
 {
-	struct oriel_allgather_attr attr = {.size = sizeof(attr), .algorithm = algorithm};
+	struct oriel_coll_attr attr = {.size = sizeof(attr), .algorithm = algorithm};
 	struct oriel_view view = view_of(r);
 	struct beside b = {.r = *r, .s = *s};
 
 	CHECK(&b.r, cuMemAlloc(&b.result, view.length) == CUDA_SUCCESS);
+	view.kind = ORIEL_VIEW_BUFFER;
 	view.window = NULL;
 	view.buffer = (void *)b.result;
 	fakecuda_async(true);

@@ -33,10 +33,11 @@ static bool is_gathered(const struct site *s, const struct object *o, size_t byt
 
 static enum oriel_status object_try(struct site *s, struct object *o, unsigned algorithm)
 {
-	struct oriel_allgather_attr attr = {.size = sizeof(attr),
-					    .algorithm = algorithm,
-					    .chunk = CHUNK};
+	struct oriel_coll_attr attr = {.size = sizeof(attr),
+				       .algorithm = algorithm,
+				       .chunk = CHUNK};
 	struct oriel_view view = {.size = sizeof(view),
+				  .kind = ORIEL_VIEW_BUFFER,
 				  .flags = ORIEL_VIEW_GPU,
 				  .length = (size_t)s->r.size * SHARE,
 				  .buffer = o->result};
@@ -46,12 +47,13 @@ static enum oriel_status object_try(struct site *s, struct object *o, unsigned a
 
 /* The check before a creation, of the same view. */
 static enum oriel_status object_check(struct site *s, const struct object *o, unsigned algorithm,
-				      size_t bytes, struct oriel_allgather_info *info)
+				      size_t bytes, struct oriel_coll_info *info)
 {
-	struct oriel_allgather_attr attr = {.size = sizeof(attr),
-					    .algorithm = algorithm,
-					    .chunk = CHUNK};
+	struct oriel_coll_attr attr = {.size = sizeof(attr),
+				       .algorithm = algorithm,
+				       .chunk = CHUNK};
 	struct oriel_view view = {.size = sizeof(view),
+				  .kind = ORIEL_VIEW_BUFFER,
 				  .flags = ORIEL_VIEW_GPU,
 				  .length = (size_t)s->r.size * SHARE,
 				  .buffer = o->result};
@@ -61,7 +63,7 @@ static enum oriel_status object_check(struct site *s, const struct object *o, un
 
 static void object_create(struct site *s, struct object *o, unsigned algorithm)
 {
-	struct oriel_allgather_info said = {.size = sizeof(said)}, info = {.size = sizeof(info)};
+	struct oriel_coll_info said = {.size = sizeof(said)}, info = {.size = sizeof(info)};
 
 	CHECK_OK(&s->r, object_check(s, o, algorithm, SHARE, &said));
 	if (!CHECK_OK(&s->r, object_try(s, o, algorithm)))
@@ -99,6 +101,7 @@ static void gather_region(struct site *s, struct object *o)
 {
 	struct oriel_dev_buffer *table = calloc(s->r.size, sizeof(*table));
 	struct oriel_view view = {.size = sizeof(view),
+				  .kind = ORIEL_VIEW_TABLE,
 				  .flags = ORIEL_VIEW_GPU,
 				  .length = (size_t)s->r.size * SHARE,
 				  .buffer = o->result,
@@ -121,7 +124,7 @@ static void test_sizes(struct site *s)
 {
 	static const size_t sizes[] = {1, 8, 1001, CHUNK, CHUNK + 1, 65536, SHARE};
 	struct object *o = &s->objects[0];
-	struct oriel_allgather_info info = {.size = sizeof(info)};
+	struct oriel_coll_info info = {.size = sizeof(info)};
 	unsigned algorithm, i;
 
 	for (algorithm = 0; algorithm < ORIEL_ALGORITHMS; algorithm++) {

@@ -49,6 +49,7 @@ static void fill(const struct site *s, char *at, unsigned from, unsigned to, siz
 static struct oriel_view view_of(const struct site *s, const struct object *o)
 {
 	const struct oriel_view view = {.size = sizeof(view),
+					.kind = ORIEL_VIEW_BUFFER,
 					.flags = ORIEL_VIEW_GPU,
 					.length = (size_t)s->r.size * SHARE,
 					.buffer = o->result};
@@ -58,7 +59,7 @@ static struct oriel_view view_of(const struct site *s, const struct object *o)
 
 static void alltoall_create(struct site *s, struct object *o)
 {
-	const struct oriel_allgather_attr attr = {.size = sizeof(attr), .chunk = CHUNK};
+	const struct oriel_coll_attr attr = {.size = sizeof(attr), .chunk = CHUNK};
 	const struct oriel_view view = view_of(s, o);
 
 	if (!CHECK_OK(&s->r, oriel_alltoall_create(s->r.comm, &view, &attr, &o->alltoall)))
@@ -67,9 +68,9 @@ static void alltoall_create(struct site *s, struct object *o)
 
 static void bcast_create(struct site *s, struct object *o, unsigned algorithm)
 {
-	const struct oriel_allgather_attr attr = {.size = sizeof(attr),
-						  .algorithm = algorithm,
-						  .chunk = CHUNK};
+	const struct oriel_coll_attr attr = {.size = sizeof(attr),
+					     .algorithm = algorithm,
+					     .chunk = CHUNK};
 	const struct oriel_view view = view_of(s, o);
 
 	if (!CHECK_OK(&s->r, oriel_bcast_create(s->r.comm, &view, &attr, &o->bcast)))
@@ -111,7 +112,7 @@ static void exchange_once(struct site *s, struct object *o, size_t bytes)
 static void test_sizes(struct site *s)
 {
 	struct object *o = &s->objects[0];
-	struct oriel_allgather_info info = {.size = sizeof(info)};
+	struct oriel_coll_info info = {.size = sizeof(info)};
 	unsigned i;
 
 	alltoall_create(s, o);
@@ -248,7 +249,7 @@ static void bcast_once(struct site *s, struct object *o, unsigned root, size_t b
 static void test_bcast(struct site *s)
 {
 	struct object *o = &s->objects[0];
-	struct oriel_allgather_info info = {.size = sizeof(info)};
+	struct oriel_coll_info info = {.size = sizeof(info)};
 	unsigned algorithm, i;
 
 	for (algorithm = 0; algorithm < ORIEL_ALGORITHMS; algorithm++) {

@@ -60,7 +60,7 @@ static struct oriel_dev_gather series;
 static struct oriel_dev_alltoallv alltoallv;
 static struct oriel_dev_buffer places[4];
 static struct oriel_dev_copy_group dev_copy_group;
-static struct oriel_allgather_info info = {.size = sizeof(info)};
+static struct oriel_coll_info info = {.size = sizeof(info)};
 static struct oriel_tune_info tune = {.size = sizeof(tune)};
 static struct oriel_object_cache_info cache_info = {.size = sizeof(cache_info)};
 static struct oriel_p2p_info p2p_info = {.size = sizeof(p2p_info)};
@@ -68,7 +68,10 @@ static struct oriel_p2p_request request;
 static struct oriel_p2p_remote remote;
 static struct oriel_p2p_mock_event event;
 static struct oriel_bootstrap end;
-static struct oriel_view view = {.size = sizeof(view), .length = sizeof(bytes), .buffer = bytes};
+static struct oriel_view view = {.size = sizeof(view),
+				 .kind = ORIEL_VIEW_BUFFER,
+				 .length = sizeof(bytes),
+				 .buffer = bytes};
 static struct oriel_p2p_buffer buffer = {.address = bytes, .length = 8};
 static void *made;
 
@@ -356,7 +359,7 @@ static void make_all(void *of[KINDS], const struct oriel_bootstrap *bootstrap,
 		     struct oriel_local_job *made_job)
 {
 	struct oriel_p2p_copy_group_attr copy_group = {.size = sizeof(copy_group), .timeout_ns = 1};
-	struct oriel_view part = {.size = sizeof(part), .length = 64};
+	struct oriel_view part = {.size = sizeof(part), .kind = ORIEL_VIEW_WINDOW, .length = 64};
 	struct oriel_window_attr window = {.size = sizeof(window), .length = 4096, .channels = 16};
 
 	of[LOCAL_JOB] = made_job;
@@ -429,7 +432,10 @@ static void check_all(void *const destroyed[KINDS])
 /* Invalid handles inside other arguments. */
 static void check_inside(void *const destroyed[KINDS])
 {
-	struct oriel_view bad = {.size = sizeof(bad), .length = 8, .window = destroyed[WINDOW]};
+	struct oriel_view bad = {.size = sizeof(bad),
+				 .kind = ORIEL_VIEW_WINDOW,
+				 .length = 8,
+				 .window = destroyed[WINDOW]};
 	struct oriel_p2p_buffer from = {bytes, 8, destroyed[P2P_MEMORY]};
 	const struct call create = {"oriel_allgather_create", WINDOW, STATUS, NULL},
 			  send = {"oriel_p2p_send", P2P_MEMORY, STATUS, NULL};

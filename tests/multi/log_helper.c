@@ -25,7 +25,10 @@ struct log_rank {
 static enum oriel_status use_all(struct oriel_comm *comm, void *memory)
 {
 	const struct oriel_window_attr attr = {.size = sizeof(attr), .length = LOG_BYTES};
-	struct oriel_view view = {.size = sizeof(view), .buffer = memory, .length = LOG_BYTES};
+	struct oriel_view view = {.size = sizeof(view),
+				  .kind = ORIEL_VIEW_BUFFER,
+				  .buffer = memory,
+				  .length = LOG_BYTES};
 	struct oriel_allgather *gather = NULL;
 	struct oriel_region *region = NULL;
 	struct oriel_window *window = NULL;
