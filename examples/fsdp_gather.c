@@ -92,7 +92,7 @@ static enum oriel_status gather_layer(struct model *m, unsigned layer)
 		status = wait_for(m, &m->computed, layer - BUFFERS + 1);
 	span->begin = now_us() - m->start;
 	if (status == ORIEL_OK)
-		status = oriel_allgather_start(m->gathers[layer % BUFFERS], m->shard, bytes, NULL);
+		status = oriel_allgather_run(m->gathers[layer % BUFFERS], m->shard, bytes);
 	span->end = now_us() - m->start;
 	return status;
 }

@@ -143,8 +143,8 @@ static void gather_layer(struct model *m, unsigned i)
 	if (i >= BUFFERS)
 		CUDA(cudaStreamWaitEvent(m->gathering, m->computed[i - BUFFERS], 0));
 	stamp<<<1, 1, 0, m->gathering>>>(&m->stamps[4 * i]);
-	MUST(oriel_allgather_start(m->gathers[i % BUFFERS], m->shards + shard_at(i),
-				   width_of(i) * sizeof(float), m->gathering));
+	MUST(oriel_allgather_run_on_stream(m->gathers[i % BUFFERS], m->shards + shard_at(i),
+					   width_of(i) * sizeof(float), m->gathering));
 	stamp<<<1, 1, 0, m->gathering>>>(&m->stamps[4 * i + 1]);
 	CUDA(cudaEventRecord(m->gathered[i], m->gathering));
 }

@@ -186,16 +186,16 @@ static enum oriel_status layer_step(struct layer *l, unsigned step)
 	if (status != ORIEL_OK)
 		return status;
 	begun = now();
-	status = oriel_alltoall_start(l->counting, l->sent, EXPERTS * sizeof(*l->sent), NULL);
+	status = oriel_alltoall_run(l->counting, l->sent, EXPERTS * sizeof(*l->sent));
 	if (status != ORIEL_OK)
 		return status;
 	set_layout(l, false);
-	status = oriel_alltoall_start_v(l->dispatch, l->packed, l->layout, NULL);
+	status = oriel_alltoall_run_v(l->dispatch, l->packed, l->layout);
 	if (status != ORIEL_OK)
 		return status;
 	run_experts(l);
 	set_layout(l, true);
-	status = oriel_alltoall_start_v(l->combine, l->results, l->layout, NULL);
+	status = oriel_alltoall_run_v(l->combine, l->results, l->layout);
 	l->seconds += now() - begun;
 	if (status == ORIEL_OK)
 		l->wrong += count_wrong(l);

@@ -76,12 +76,11 @@ static enum oriel_status gather_start(const struct perf_rep *s, uint64_t round)
 	const struct perf_gather *g = &s->job->gather;
 
 	if (g->which == PERF_ALLGATHER)
-		return oriel_allgather_start(g->allgather, g->source, s->bytes, NULL);
+		return oriel_allgather_run(g->allgather, g->source, s->bytes);
 	if (g->which == PERF_ALLTOALL)
-		return oriel_alltoall_start(g->alltoall, g->source, s->bytes, NULL);
+		return oriel_alltoall_run(g->alltoall, g->source, s->bytes);
 	/* The root rotates, so that no rank gets ahead of the others. */
-	return oriel_bcast_start(g->bcast, (unsigned)(round % s->job->ranks), g->source, s->bytes,
-				 NULL);
+	return oriel_bcast_run(g->bcast, (unsigned)(round % s->job->ranks), g->source, s->bytes);
 }
 
 /* The leader starts it, since a host call has no notion of a team. */

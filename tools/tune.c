@@ -96,14 +96,27 @@ static void object_close(struct tune_object *o)
 	oriel_bcast_destroy(o->bcast);
 }
 
+static enum oriel_status object_run(struct tune_job *job, const struct tune_object *o, size_t bytes,
+				    unsigned round)
+{
+	if (o->gather)
+		return oriel_allgather_run(o->gather, job->send, bytes);
+	if (o->alltoall)
+		return oriel_alltoall_run(o->alltoall, job->send, bytes);
+	return oriel_bcast_run(o->bcast, round % job->ranks, job->send, bytes);
+}
+
 static enum oriel_status object_start(struct tune_job *job, const struct tune_object *o,
 				      size_t bytes, unsigned round)
 {
+	if (!job->stream)
+		return object_run(job, o, bytes, round);
 	if (o->gather)
-		return oriel_allgather_start(o->gather, job->send, bytes, job->stream);
+		return oriel_allgather_run_on_stream(o->gather, job->send, bytes, job->stream);
 	if (o->alltoall)
-		return oriel_alltoall_start(o->alltoall, job->send, bytes, job->stream);
-	return oriel_bcast_start(o->bcast, round % job->ranks, job->send, bytes, job->stream);
+		return oriel_alltoall_run_on_stream(o->alltoall, job->send, bytes, job->stream);
+	return oriel_bcast_run_on_stream(o->bcast, round % job->ranks, job->send, bytes,
+					 job->stream);
 }
 
 static enum oriel_status object_query(const struct tune_object *o, size_t bytes,

@@ -98,7 +98,7 @@ __global__ void __launch_bounds__(512)
 static void gather(struct rank *r, const struct method *method, size_t bytes)
 {
 	if (strcmp(method->impl, "oriel") == 0)
-		ORIEL_CHECK(oriel_allgather_start(r->gather, r->send, bytes, r->stream));
+		ORIEL_CHECK(oriel_allgather_run_on_stream(r->gather, r->send, bytes, r->stream));
 	else
 		NCCL_CHECK(ncclAllGather(r->send, r->result, bytes, ncclInt8, r->nccl, r->stream));
 }

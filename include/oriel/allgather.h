@@ -34,103 +34,45 @@ enum oriel_status oriel_allgather_create(struct oriel_comm *comm, const struct o
 /*
  * Collective; waits until all ranks have called it, but no longer than the timeout, so that no
  * memory is freed while a peer may write to it. Executions in streams have completed, and no
- * captured graph is launched again.
+ * captured graph is launched again. ORIEL_ERR_STATE: an execution that was started has not ended,
+ * and nothing was done; the caller waits for it and calls again.
  *
- * With a broken communicator it waits only for the copies of this rank. Where ranks are threads
- * of one process, a view on a GPU must stay until all of them have called this.
+ * With a broken communicator it waits only for the copies of this rank, and for the thread of the
+ * communicator to leave an execution that was started. Where ranks are threads of one process, a
+ * view on a GPU must stay until all of them have called this.
  */
 enum oriel_status oriel_allgather_destroy(struct oriel_allgather *gather);
 
 /*
  * One execution: @bytes bytes at @send of every rank are written to the beginning of the view of
- * every rank, in the order of the ranks: the message of rank r at offset r * @bytes. All ranks
- * start the same executions in one order, with equal @bytes. @bytes may differ from one execution
- * to the next, up to the view's length divided by the number of ranks. With 0 bytes no rank waits
- * for another.
+ * every rank, in the order of the ranks: the message of rank r at offset r * @bytes. @bytes is at
+ * most the view's length divided by the number of ranks.
  *
  * @send is any readable memory, registered or not, outside of the view, or this rank's part of the
  * result (in place): offset rank * @bytes of the view.
  *
- * With its start a rank gives up the previous result: from then on peers write to its view. Bytes
- * of the view behind the result do not change.
- *
- * Host memory: @stream is NULL (otherwise ORIEL_ERR_INVALID), and the execution is complete on
- * return; @send may be reused. One thread at a time uses an object. Several objects may execute at
- * once by several threads, or one after the other in one order on all ranks.
- *
- * GPU memory: the execution is posted to @stream, which is not NULL (cudaStreamLegacy is CUDA's
- * default stream) and belongs to the context of the communicator, and completes in its order. @send
- * is GPU or pinned memory, and may be reused once the stream has passed the execution. A captured
- * execution runs at each launch of the graph. Launched and started executions may alternate in any
- * order that is equal on all ranks. Executions of one object must be ordered, by one stream or by
- * events of the caller. Several objects may execute at once, in streams of their own. Where ranks
- * share a GPU these are two objects, or more if all ranks reach them in one order.
- *
- * Host memory: different @bytes break the communicator. The rank that finds them, at the end of
- * the execution, gets ORIEL_ERR_MISMATCH, with both ranks and their values in the text, and aborts
- * the communicator, which ends the executions of the others.
- *
- * Debug builds of the library compare the arguments of the other collectives, and @bytes in GPU
- * memory, in the order of the calls of all ranks. Host memory: all ranks get ORIEL_ERR_MISMATCH,
- * and nothing was done; the comparison is one more barrier. GPU memory: no rank waits. A captured
- * call counts when it is captured, so ranks capture and start in one order. The later rank of a
- * pair gets ORIEL_ERR_MISMATCH, with both ranks and their values in the text, and aborts the
- * communicator, which ends the execution of the earlier one. A rank that is more than 1024 calls
- * ahead of another is not compared with it.
- *
- * ORIEL_ERR_RANGE: the view of some rank is too short. ORIEL_ERR_INVALID: @send overlaps the view
- * in another way. With these two nothing was done and the communicator is not broken. A peer that
- * does not start within the timeout, exits or aborts breaks the communicator. All ranks get the
- * status of that; with GPU memory from oriel_comm_health() and from the next call.
+ * oriel/coll.h has the contract of each form: completion, streams and graphs, threads, the previous
+ * result, and errors. An execution that was started is one by DIRECT, RING or BRUCK, whatever run
+ * would choose.
  */
+enum oriel_status oriel_allgather_run(struct oriel_allgather *gather, const void *send,
+				      size_t bytes);
+enum oriel_status oriel_allgather_run_on_stream(struct oriel_allgather *gather, const void *send,
+						size_t bytes, struct CUstream_st *stream);
 enum oriel_status oriel_allgather_start(struct oriel_allgather *gather, const void *send,
-					size_t bytes, struct CUstream_st *stream);
-
-/*
- * The nonblocking form for host memory: begin returns at once, and the thread of the communicator
- * (oriel/progress.h) executes by DIRECT, RING or BRUCK, whatever start would choose. All ranks
- * begin an execution, or all start it. The caller leaves @send and the view alone until it ends.
- * test polls once and returns ORIEL_AGAIN until then; wait blocks. Any thread may call either, and
- * both return the status of the execution begun last, ORIEL_OK without one. An object has one such
- * execution at a time (ORIEL_ERR_STATE); several objects may have one each, begun in any order on
- * each rank.
- */
-enum oriel_status oriel_allgather_begin(struct oriel_allgather *gather, const void *send,
 					size_t bytes);
 enum oriel_status oriel_allgather_test(struct oriel_allgather *gather);
-enum oriel_status oriel_allgather_wait(struct oriel_allgather *gather);
+enum oriel_status oriel_allgather_wait(struct oriel_allgather *gather, uint64_t timeout_ns);
 
 /*
- * The call without an object: one execution, of a cached object (oriel/object_cache.h). @recv has
- * room for the result, the number of ranks times @bytes; @send is as in oriel_allgather_start(),
- * with @recv for the view. Collective, in one order with all collective calls of @comm; one thread
- * of a rank at a time. Ranks meet in each call, on the host, which returns after all have called
- * it. So a rank that waits for its stream before the call may not have work of a peer there that
- * the peer posts after the call.
- *
- * @stream NULL: host memory, which may be any. That of oriel_memory_alloc(),
- * oriel_memory_take_fd() or a window is written in place; if @recv of any rank is other memory, the
- * result passes through memory of the library and is copied. Complete on return.
- *
- * Else @recv is memory as in a view with ORIEL_VIEW_GPU: of the GPU, or of oriel_memory_alloc().
- * The execution is posted to @stream. If that is being captured, the graph executes it at each
- * launch: the object is then kept until oriel_object_cache_release() or oriel_comm_destroy(), and
- * @recv stays as long as the graph. All ranks capture the call, or start it where others launch it.
- *
- * A call creates an object if some rank has none for @recv and as many bytes, or the memory there
- * is no longer the one that it was made for (oriel_memory_identity()): as oriel_allgather_create(),
- * it may then wait for the GPU. So the memory may be freed between calls. oriel_allgather_create()
- * is for collectives that are frequent: a cached object costs a meeting of the ranks in each call.
- *
- * All ranks get the same status if nothing was done: ORIEL_ERR_MISMATCH: ranks differ in @bytes, in
- * the kind of call, or some have a stream. ORIEL_ERR_INVALID: @send overlaps @recv in another way,
- * a pointer is NULL, or a stream without a GPU. ORIEL_ERR_UNSUPPORTED: ranks cannot reach this
- * memory; with a stream also memory without an identity. ORIEL_ERR_NOMEM: too many captured calls.
- * The communicator is not broken by these. Otherwise the errors are those of
- * oriel_allgather_start().
+ * These make one execution without an object: see oriel/coll.h. @recv has room for the
+ * result, the number of ranks times @bytes; @send is as above, with @recv for the view.
  */
 enum oriel_status oriel_allgather_once(struct oriel_comm *comm, const void *send, void *recv,
-				       size_t bytes, struct CUstream_st *stream);
+				       size_t bytes);
+enum oriel_status oriel_allgather_once_on_stream(struct oriel_comm *comm, const void *send,
+						 void *recv, size_t bytes,
+						 struct CUstream_st *stream);
 
 /* Local. */
 enum oriel_status oriel_allgather_query(const struct oriel_allgather *gather, size_t bytes,

@@ -33,12 +33,28 @@ enum oriel_status oriel_bcast_destroy(struct oriel_bcast *bcast);
  * One execution: @bytes bytes at @send of rank @root are written to the beginning of the view of
  * every rank, the root included. @root and @bytes are equal on all ranks; @bytes is at most the
  * length of the shortest view. Only the root reads @send, which is the beginning of its view (in
- * place), or does not overlap the view. The rest of the contract is that of
- * oriel_allgather_start(): completion, streams and graphs, threads, the previous result, and
- * errors. ORIEL_ERR_RANGE also if @root is not a rank.
+ * place), or does not overlap the view. oriel/coll.h has the contract of each form.
+ * ORIEL_ERR_RANGE also if @root is not a rank.
  */
+enum oriel_status oriel_bcast_run(struct oriel_bcast *bcast, unsigned root, const void *send,
+				  size_t bytes);
+enum oriel_status oriel_bcast_run_on_stream(struct oriel_bcast *bcast, unsigned root,
+					    const void *send, size_t bytes,
+					    struct CUstream_st *stream);
 enum oriel_status oriel_bcast_start(struct oriel_bcast *bcast, unsigned root, const void *send,
-				    size_t bytes, struct CUstream_st *stream);
+				    size_t bytes);
+enum oriel_status oriel_bcast_test(struct oriel_bcast *bcast);
+enum oriel_status oriel_bcast_wait(struct oriel_bcast *bcast, uint64_t timeout_ns);
+
+/*
+ * These make one execution without an object: see oriel/coll.h. @recv of every rank gets
+ * the @bytes bytes at @send of the root, which is its @recv (in place), or does not overlap that.
+ */
+enum oriel_status oriel_bcast_once(struct oriel_comm *comm, unsigned root, const void *send,
+				   void *recv, size_t bytes);
+enum oriel_status oriel_bcast_once_on_stream(struct oriel_comm *comm, unsigned root,
+					     const void *send, void *recv, size_t bytes,
+					     struct CUstream_st *stream);
 
 /* Local. */
 enum oriel_status oriel_bcast_query(const struct oriel_bcast *bcast, size_t bytes,

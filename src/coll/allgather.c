@@ -2,6 +2,7 @@
 /* The all-gather of oriel/allgather.h: chooses what executes a call. Called by the user. */
 #include "base/error.h"
 #include "coll/gather_internode.h"
+#include "coll/gather_job.h"
 #include "coll/object_cache.h"
 
 #define ALLGATHER_BIT(name) (1u << ORIEL_ALGORITHM_##name)
@@ -40,18 +41,15 @@ enum oriel_status oriel_allgather_destroy(struct oriel_allgather *a)
 	return ori_gather_destroy(&allgather_kind, a, __func__);
 }
 
-static enum oriel_status start_check(const struct ori_gather *g, const char *send, size_t bytes,
-				     const void *stream)
+static enum oriel_status allgather_check(const struct ori_gather *g, const char *send, size_t bytes,
+					 const char *call)
 {
 	uintptr_t from = (uintptr_t)send, to = (uintptr_t)g->result;
-	enum oriel_status status = ori_gather_check(g, stream);
+	enum oriel_status status = ori_gather_check(g, call);
 	size_t all = bytes * g->device.ranks;
 
 	if (status != ORIEL_OK)
 		return status;
-	if (atomic_load_explicit(&g->begun, memory_order_acquire) == ORIEL_AGAIN)
-		return ori_fail(ORIEL_ERR_STATE, "%s: the execution that was begun has not ended",
-				g->kind->name);
 	if (bytes > g->bytes_max)
 		return ori_fail(ORIEL_ERR_RANGE, "%s of %zu bytes of each rank, at most %zu",
 				g->kind->name, bytes, g->bytes_max);
@@ -65,17 +63,13 @@ static enum oriel_status start_check(const struct ori_gather *g, const char *sen
 	return ORIEL_OK;
 }
 
-static enum oriel_status start_any(struct ori_gather *g, enum oriel_algorithm algorithm,
-				   const void *send, size_t bytes, void *stream)
+static enum oriel_status allgather_host(struct ori_gather *g, enum oriel_algorithm algorithm,
+					const void *send, size_t bytes)
 {
-	if (g->internode)
-		return ori_internode_allgather(g, algorithm, send, bytes, stream);
 	switch (algorithm) {
 	case ORIEL_ALGORITHM_LL:
 	case ORIEL_ALGORITHM_STORE:
-		return ori_gather_mapped(g, algorithm, send, 0, bytes, stream);
-	case ORIEL_ALGORITHM_CE:
-		return ori_gather_engines(g, send, 0, bytes, stream);
+		return ori_gather_mapped(g, algorithm, send, 0, bytes, NULL);
 	case ORIEL_ALGORITHM_DIRECT:
 		return ori_gather_run(g, &g->plans[algorithm], send, bytes, bytes);
 	default:
@@ -83,8 +77,7 @@ static enum oriel_status start_any(struct ori_gather *g, enum oriel_algorithm al
 	}
 }
 
-enum oriel_status oriel_allgather_start(struct oriel_allgather *a, const void *send, size_t bytes,
-					struct CUstream_st *stream)
+enum oriel_status oriel_allgather_run(struct oriel_allgather *a, const void *send, size_t bytes)
 {
 	enum oriel_status status = ori_handle_check(a, ORI_HANDLE_ALLGATHER, __func__);
 	enum oriel_algorithm algorithm;
@@ -93,17 +86,14 @@ enum oriel_status oriel_allgather_start(struct oriel_allgather *a, const void *s
 	if (status != ORIEL_OK)
 		return status;
 	g = &a->gather;
-	status = start_check(g, send, bytes, stream);
-	/* A rank of 0 bytes waits for no other: only this finds a peer that sends some. */
-	if (status == ORIEL_OK && g->is_gpu)
-		status = ori_gather_same(g, "bytes", bytes);
-	else if (status == ORIEL_OK && bytes)
+	status = allgather_check(g, send, bytes, __func__);
+	if (status == ORIEL_OK && bytes)
 		status = ori_gather_publish(g, bytes);
 	if (status != ORIEL_OK || !bytes)
 		return status;
 	algorithm = ori_gather_choose(g, bytes);
-	status = ori_gather_end(g, start_any(g, algorithm, send, bytes, stream));
-	if (status != ORIEL_OK || g->is_gpu)
+	status = ori_gather_end(g, allgather_host(g, algorithm, send, bytes));
+	if (status != ORIEL_OK)
 		return status;
 	return ori_gather_compare(g, algorithm == ORIEL_ALGORITHM_LL ||
 						     algorithm == ORIEL_ALGORITHM_STORE
@@ -111,11 +101,38 @@ enum oriel_status oriel_allgather_start(struct oriel_allgather *a, const void *s
 					     : &g->plans[algorithm]);
 }
 
+enum oriel_status oriel_allgather_run_on_stream(struct oriel_allgather *a, const void *send,
+						size_t bytes, struct CUstream_st *caller)
+{
+	enum oriel_status status = ori_handle_check(a, ORI_HANDLE_ALLGATHER, __func__);
+	void *stream = ori_gather_stream(caller);
+	enum oriel_algorithm algorithm;
+	struct ori_gather *g;
+
+	if (status != ORIEL_OK)
+		return status;
+	g = &a->gather;
+	status = allgather_check(g, send, bytes, __func__);
+	/* A rank of 0 bytes waits for no other: only this finds a peer that sends some. */
+	if (status == ORIEL_OK)
+		status = ori_gather_same(g, "bytes", bytes);
+	if (status != ORIEL_OK || !bytes)
+		return status;
+	algorithm = ori_gather_choose(g, bytes);
+	if (g->internode)
+		status = ori_internode_allgather(g, algorithm, send, bytes, stream);
+	else if (algorithm == ORIEL_ALGORITHM_CE)
+		status = ori_gather_engines(g, send, 0, bytes, stream);
+	else
+		status = ori_gather_mapped(g, algorithm, send, 0, bytes, stream);
+	return ori_gather_end(g, status);
+}
+
 /*
  * LL and STORE wait in one place, which the thread of the communicator must not do, since it has
  * other jobs. The step of a plan returns where it would wait.
  */
-enum oriel_status oriel_allgather_begin(struct oriel_allgather *a, const void *send, size_t bytes)
+enum oriel_status oriel_allgather_start(struct oriel_allgather *a, const void *send, size_t bytes)
 {
 	enum oriel_status status = ori_handle_check(a, ORI_HANDLE_ALLGATHER, __func__);
 	enum oriel_algorithm algorithm;
@@ -124,39 +141,27 @@ enum oriel_status oriel_allgather_begin(struct oriel_allgather *a, const void *s
 	if (status != ORIEL_OK)
 		return status;
 	g = &a->gather;
-	if (g->is_gpu)
-		return ori_fail(ORIEL_ERR_INVALID,
-				"%s of GPU memory: start it in a stream; begin is for host memory",
-				g->kind->name);
-	status = start_check(g, send, bytes, NULL);
+	status = allgather_check(g, send, bytes, __func__);
 	if (status == ORIEL_OK && bytes)
 		status = ori_gather_publish(g, bytes);
-	if (status != ORIEL_OK || !bytes)
+	if (status != ORIEL_OK)
 		return status;
+	if (!bytes)
+		return ori_gather_start_nothing(g);
 	algorithm = ori_gather_choose(g, bytes);
 	if (algorithm != ORIEL_ALGORITHM_RING && algorithm != ORIEL_ALGORITHM_BRUCK)
 		algorithm = ORIEL_ALGORITHM_DIRECT;
-	return ori_gather_begin(g, &g->plans[algorithm], send, bytes, g->chunk);
+	return ori_gather_start(g, &g->plans[algorithm], send, 0, bytes);
 }
 
 enum oriel_status oriel_allgather_test(struct oriel_allgather *a)
 {
-	enum oriel_status status = ori_handle_check(a, ORI_HANDLE_ALLGATHER, __func__);
-
-	if (status != ORIEL_OK)
-		return status;
-	status = (enum oriel_status)atomic_load_explicit(&a->gather.begun, memory_order_acquire);
-	return status < 0 ? ori_gather_end(&a->gather, status) : status;
+	return ori_gather_test(&allgather_kind, a, __func__);
 }
 
-enum oriel_status oriel_allgather_wait(struct oriel_allgather *a)
+enum oriel_status oriel_allgather_wait(struct oriel_allgather *a, uint64_t timeout_ns)
 {
-	enum oriel_status status = ori_handle_check(a, ORI_HANDLE_ALLGATHER, __func__);
-
-	if (status != ORIEL_OK)
-		return status;
-	ori_gather_await(&a->gather);
-	return oriel_allgather_test(a);
+	return ori_gather_wait(&allgather_kind, a, timeout_ns, __func__);
 }
 
 enum oriel_status oriel_allgather_query(const struct oriel_allgather *a, size_t bytes,
@@ -194,38 +199,50 @@ static const struct ori_cached_kind once_kind = {
 	.destroy = once_destroy,
 };
 
-static enum oriel_status once_check(const struct oriel_comm *comm, const char *send,
-				    const char *recv, size_t bytes, size_t *length)
+/* @call has all but the length and what ori_cached_begin() sets. */
+static enum oriel_status once_begin(struct ori_cached_call *call, const void *send)
 {
-	uintptr_t from = (uintptr_t)send, to = (uintptr_t)recv;
+	unsigned ranks = oriel_comm_size(call->comm);
+	enum oriel_status status = ori_cached_length(call, ranks);
+	const char *own = (char *)call->recv + oriel_comm_rank(call->comm) * call->bytes;
 
-	if (__builtin_mul_overflow(bytes, (size_t)oriel_comm_size(comm), length) ||
-	    *length > SIZE_MAX / 4)
-		return ori_fail(
-			ORIEL_ERR_INVALID,
-			"all-gather: %zu bytes of each of %u ranks exceed the address space", bytes,
-			oriel_comm_size(comm));
-	if (bytes && (!send || !recv))
-		return ori_fail(ORIEL_ERR_INVALID, "all-gather: %s is NULL",
-				send ? "recv" : "send");
-	if (from != to + oriel_comm_rank(comm) * bytes && from < to + *length && to < from + bytes)
-		return ori_fail(ORIEL_ERR_INVALID,
-				"all-gather: the send buffer overlaps the result, and is not this "
-				"rank's part of it");
-	return ORIEL_OK;
+	if (status == ORIEL_OK)
+		status = ori_cached_check(call, send, call->bytes, own);
+	return ori_cached_begin(call, status);
 }
 
 enum oriel_status oriel_allgather_once(struct oriel_comm *comm, const void *send, void *recv,
-				       size_t bytes, struct CUstream_st *stream)
+				       size_t bytes)
 {
 	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
-	struct ori_cached_call call = {
-		.kind = &once_kind, .comm = comm, .recv = recv, .bytes = bytes, .stream = stream};
+	struct ori_cached_call call = {.kind = &once_kind,
+				       .comm = comm,
+				       .recv = recv,
+				       .bytes = bytes};
 
-	if (status != ORIEL_OK)
-		return status;
-	status = ori_cached_begin(&call, once_check(comm, send, recv, bytes, &call.length));
+	if (status == ORIEL_OK)
+		status = once_begin(&call, send);
 	if (status != ORIEL_OK || !call.object)
 		return status;
-	return ori_cached_end(&call, oriel_allgather_start(call.object, send, bytes, stream));
+	return ori_cached_end(&call, oriel_allgather_run(call.object, send, bytes));
+}
+
+enum oriel_status oriel_allgather_once_on_stream(struct oriel_comm *comm, const void *send,
+						 void *recv, size_t bytes,
+						 struct CUstream_st *stream)
+{
+	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
+	struct ori_cached_call call = {.kind = &once_kind,
+				       .comm = comm,
+				       .recv = recv,
+				       .bytes = bytes,
+				       .is_gpu = true,
+				       .stream = ori_gather_stream(stream)};
+
+	if (status == ORIEL_OK)
+		status = once_begin(&call, send);
+	if (status != ORIEL_OK || !call.object)
+		return status;
+	return ori_cached_end(&call,
+			      oriel_allgather_run_on_stream(call.object, send, bytes, stream));
 }

@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The broadcast of oriel/bcast.h, called by the user. In host memory the message follows a tree
- * (gather_tree.h) over an order of the ranks in which the root is first and the ranks of a node
- * are neighbours: from rank to rank (ring), along a binomial tree (bruck), or from the root to
- * all (direct). A rank sends a credit to its source as it starts, and the source sends one
- * signal behind each chunk.
- */
+/* The broadcast of oriel/bcast.h: chooses what executes a call. Called by the user. */
 #include <oriel/bcast.h>
 
 #include "base/error.h"
 #include "coll/gather_internode.h"
+#include "coll/gather_job.h"
+#include "coll/object_cache.h"
 
 #define BCAST_HOST \
 	(1u << ORIEL_ALGORITHM_DIRECT | 1u << ORIEL_ALGORITHM_RING | 1u << ORIEL_ALGORITHM_BRUCK)
@@ -46,62 +42,6 @@ enum oriel_status oriel_bcast_destroy(struct oriel_bcast *b)
 	return ori_gather_destroy(&bcast_kind, b, __func__);
 }
 
-struct bcast_run {
-	struct ori_gather *g;
-	struct ori_tree tree;
-	const char *from; /* the root: its message; other ranks: their result */
-	uint64_t bytes;
-	uint64_t chunk;
-};
-
-static enum oriel_status bcast_wait(const struct bcast_run *r, uint32_t source, uint32_t id)
-{
-	return oriel_dev_wait_signal_next(&r->g->device, oriel_dev_thread(), source, id, 1, 0);
-}
-
-/* Puts a chunk to all targets of this rank. The first chunk waits for their credits. */
-static enum oriel_status bcast_pass_on(const struct bcast_run *r, uint64_t at, uint64_t length)
-{
-	enum oriel_status status = ORIEL_OK;
-	uint32_t i, to;
-
-	for (i = 0; i < r->tree.targets && status == ORIEL_OK; i++) {
-		to = ori_tree_target(&r->tree, i);
-		if (at == 0)
-			status = bcast_wait(r, to, ORI_GATHER_CREDIT);
-		if (status == ORIEL_OK)
-			status = oriel_dev_put_signal(&r->g->device, oriel_dev_thread(), to,
-						      oriel_at(ORI_GATHER_RESULT, at), r->from + at,
-						      length, ORI_GATHER_DATA, 1, NULL);
-	}
-	return status;
-}
-
-static enum oriel_status bcast_host(const struct bcast_run *r)
-{
-	const struct oriel_dev_window *w = &r->g->device;
-	enum oriel_status status = ORIEL_OK;
-	uint64_t at, length;
-
-	if (!r->tree.is_root)
-		status = oriel_dev_signal(w, oriel_dev_thread(), r->tree.source, ORI_GATHER_CREDIT,
-					  ORIEL_SIGNAL_ADD, 1, NULL);
-	for (at = 0; at < r->bytes && status == ORIEL_OK; at += length) {
-		length = r->bytes - at < r->chunk ? r->bytes - at : r->chunk;
-		if (!r->tree.is_root)
-			status = bcast_wait(r, r->tree.source, ORI_GATHER_DATA);
-		if (status == ORIEL_OK)
-			status = bcast_pass_on(r, at, length);
-	}
-	/* Last, so that the targets of the root do not wait for this copy. */
-	if (status == ORIEL_OK && r->tree.is_root && r->from != r->g->result)
-		ori_dev_mapped_copy(oriel_dev_thread(), r->g->result, r->from, r->bytes);
-	/* NICs may still read the send buffer. */
-	if (status == ORIEL_OK && w->rails)
-		status = oriel_dev_drain(w, oriel_dev_thread(), 0);
-	return status;
-}
-
 /* By copy engines. The first barrier is the credit of all views, the second one ends it. */
 static enum oriel_status bcast_engines(struct ori_gather *g, unsigned root, const void *send,
 				       size_t bytes, void *stream)
@@ -116,10 +56,10 @@ static enum oriel_status bcast_engines(struct ori_gather *g, unsigned root, cons
 }
 
 static enum oriel_status bcast_check(const struct ori_gather *g, unsigned root, const void *send,
-				     size_t bytes, const void *stream)
+				     size_t bytes, const char *call)
 {
 	uintptr_t from = (uintptr_t)send, to = (uintptr_t)g->result;
-	enum oriel_status status = ori_gather_check(g, stream);
+	enum oriel_status status = ori_gather_check(g, call);
 
 	if (status != ORIEL_OK)
 		return status;
@@ -136,29 +76,15 @@ static enum oriel_status bcast_check(const struct ori_gather *g, unsigned root, 
 	return ORIEL_OK;
 }
 
-static enum oriel_status bcast_any(struct ori_gather *g, unsigned root, const void *send,
-				   size_t bytes, void *stream)
+static enum oriel_status bcast_same(struct ori_gather *g, unsigned root, size_t bytes)
 {
-	enum oriel_algorithm algorithm = ori_gather_choose(g, bytes);
-	struct bcast_run run = {.g = g, .bytes = bytes, .chunk = g->chunk};
+	enum oriel_status status = ori_gather_same(g, "bytes", bytes);
 
-	if (g->internode)
-		return ori_internode_bcast(g, algorithm, root, send, bytes, stream);
-	if (algorithm == ORIEL_ALGORITHM_CE)
-		return bcast_engines(g, root, send, bytes, stream);
-	if (algorithm == ORIEL_ALGORITHM_STORE)
-		return oriel_window_broadcast_on_stream(g->window, &g->puts,
-							ori_gather_turns(g, bytes), root, send,
-							bytes, stream);
-	ori_tree_open(&run.tree, &g->shape, algorithm, g->device.rank, root);
-	run.from = run.tree.is_root ? send : g->result;
-	if (algorithm == ORIEL_ALGORITHM_DIRECT)
-		run.chunk = bytes;
-	return bcast_host(&run);
+	return status == ORIEL_OK ? ori_gather_same(g, "root", root) : status;
 }
 
-enum oriel_status oriel_bcast_start(struct oriel_bcast *b, unsigned root, const void *send,
-				    size_t bytes, struct CUstream_st *stream)
+enum oriel_status oriel_bcast_run(struct oriel_bcast *b, unsigned root, const void *send,
+				  size_t bytes)
 {
 	enum oriel_status status = ori_handle_check(b, ORI_HANDLE_BCAST, __func__);
 	struct ori_gather *g;
@@ -166,18 +92,143 @@ enum oriel_status oriel_bcast_start(struct oriel_bcast *b, unsigned root, const 
 	if (status != ORIEL_OK)
 		return status;
 	g = &b->gather;
-	status = bcast_check(g, root, send, bytes, stream);
+	status = bcast_check(g, root, send, bytes, __func__);
 	if (status == ORIEL_OK && bytes)
-		status = ori_gather_same(g, "bytes", bytes);
-	if (status == ORIEL_OK && bytes)
-		status = ori_gather_same(g, "root", root);
+		status = bcast_same(g, root, bytes);
 	if (status != ORIEL_OK || !bytes)
 		return status;
-	return ori_gather_end(g, bcast_any(g, root, send, bytes, stream));
+	return ori_gather_end(g, ori_bcast_run(g, ori_gather_choose(g, bytes), root, send, bytes));
+}
+
+enum oriel_status oriel_bcast_run_on_stream(struct oriel_bcast *b, unsigned root, const void *send,
+					    size_t bytes, struct CUstream_st *caller)
+{
+	enum oriel_status status = ori_handle_check(b, ORI_HANDLE_BCAST, __func__);
+	void *stream = ori_gather_stream(caller);
+	enum oriel_algorithm algorithm;
+	struct ori_gather *g;
+
+	if (status != ORIEL_OK)
+		return status;
+	g = &b->gather;
+	status = bcast_check(g, root, send, bytes, __func__);
+	if (status == ORIEL_OK && bytes)
+		status = bcast_same(g, root, bytes);
+	if (status != ORIEL_OK || !bytes)
+		return status;
+	algorithm = ori_gather_choose(g, bytes);
+	if (g->internode)
+		status = ori_internode_bcast(g, algorithm, root, send, bytes, stream);
+	else if (algorithm == ORIEL_ALGORITHM_CE)
+		status = bcast_engines(g, root, send, bytes, stream);
+	else
+		status = oriel_window_broadcast_on_stream(g->window, &g->puts,
+							  ori_gather_turns(g, bytes), root, send,
+							  bytes, stream);
+	return ori_gather_end(g, status);
+}
+
+enum oriel_status oriel_bcast_start(struct oriel_bcast *b, unsigned root, const void *send,
+				    size_t bytes)
+{
+	enum oriel_status status = ori_handle_check(b, ORI_HANDLE_BCAST, __func__);
+	struct ori_gather *g;
+
+	if (status != ORIEL_OK)
+		return status;
+	g = &b->gather;
+	status = bcast_check(g, root, send, bytes, __func__);
+	if (status != ORIEL_OK)
+		return status;
+	if (!bytes)
+		return ori_gather_start_nothing(g);
+	return ori_bcast_start(g, ori_gather_choose(g, bytes), root, send, bytes);
+}
+
+enum oriel_status oriel_bcast_test(struct oriel_bcast *b)
+{
+	return ori_gather_test(&bcast_kind, b, __func__);
+}
+
+enum oriel_status oriel_bcast_wait(struct oriel_bcast *b, uint64_t timeout_ns)
+{
+	return ori_gather_wait(&bcast_kind, b, timeout_ns, __func__);
 }
 
 enum oriel_status oriel_bcast_query(const struct oriel_bcast *b, size_t bytes,
 				    struct oriel_coll_info *info)
 {
 	return ori_gather_query(&bcast_kind, b, bytes, info, __func__);
+}
+
+static enum oriel_status once_create(struct oriel_comm *comm, const struct oriel_view *view,
+				     void **object)
+{
+	struct oriel_bcast *b = NULL;
+	enum oriel_status status = oriel_bcast_create(comm, view, NULL, &b);
+
+	*object = b;
+	return status;
+}
+
+static void once_destroy(void *object)
+{
+	oriel_bcast_destroy(object);
+}
+
+static const struct ori_cached_kind once_kind = {
+	.name = "broadcast",
+	.number = ORI_BCAST,
+	.create = once_create,
+	.destroy = once_destroy,
+};
+
+/* @call has all but the length and what ori_cached_begin() sets. */
+static enum oriel_status once_begin(struct ori_cached_call *call, const void *send)
+{
+	unsigned ranks = oriel_comm_size(call->comm);
+	bool is_root = call->root == oriel_comm_rank(call->comm);
+	enum oriel_status status = ori_cached_length(call, 1);
+
+	if (status == ORIEL_OK && call->root >= ranks)
+		status = ori_fail(ORIEL_ERR_RANGE, "broadcast: root %u, but there are %u ranks",
+				  call->root, ranks);
+	if (status == ORIEL_OK)
+		status = ori_cached_check(call, send, is_root ? call->bytes : 0, call->recv);
+	return ori_cached_begin(call, status);
+}
+
+enum oriel_status oriel_bcast_once(struct oriel_comm *comm, unsigned root, const void *send,
+				   void *recv, size_t bytes)
+{
+	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
+	struct ori_cached_call call = {
+		.kind = &once_kind, .comm = comm, .recv = recv, .bytes = bytes, .root = root};
+
+	if (status == ORIEL_OK)
+		status = once_begin(&call, send);
+	if (status != ORIEL_OK || !call.object)
+		return status;
+	return ori_cached_end(&call, oriel_bcast_run(call.object, root, send, bytes));
+}
+
+enum oriel_status oriel_bcast_once_on_stream(struct oriel_comm *comm, unsigned root,
+					     const void *send, void *recv, size_t bytes,
+					     struct CUstream_st *stream)
+{
+	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
+	struct ori_cached_call call = {.kind = &once_kind,
+				       .comm = comm,
+				       .recv = recv,
+				       .bytes = bytes,
+				       .root = root,
+				       .is_gpu = true,
+				       .stream = ori_gather_stream(stream)};
+
+	if (status == ORIEL_OK)
+		status = once_begin(&call, send);
+	if (status != ORIEL_OK || !call.object)
+		return status;
+	return ori_cached_end(&call,
+			      oriel_bcast_run_on_stream(call.object, root, send, bytes, stream));
 }

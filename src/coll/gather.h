@@ -108,7 +108,10 @@ struct ori_gather {
 	uint64_t published_count;     /* executions that have published theirs */
 	struct oriel_window *numbers; /* GPU memory: where gather_same.c keeps them; else NULL */
 
-	_Atomic int begun; /* enum oriel_status of the execution begun last; ORIEL_AGAIN: it runs */
+	/* The execution started last: its enum oriel_status; ORIEL_AGAIN: it runs. */
+	_Atomic int started;
+	_Atomic uint32_t awaited;        /* the rank that it waits for; ORI_PLAN_OWN: none */
+	char started_text[256];          /* of its failure; written before @started */
 	struct ori_internode *internode; /* GPUs of several nodes; else NULL */
 
 	unsigned supported;             /* mask of algorithms */
@@ -135,12 +138,29 @@ struct oriel_coll_info ori_gather_info(const struct ori_gather *gather, size_t b
 /* The query functions, for messages of @bytes. */
 enum oriel_status ori_gather_query(const struct ori_gather_kind *kind, const void *handle,
 				   size_t bytes, struct oriel_coll_info *info, const char *call);
-/* Is the communicator healthy, and is there a @stream if, and only if, the memory needs one? */
-enum oriel_status ori_gather_check(const struct ori_gather *gather, const void *stream);
+/*
+ * May an execution begin by @call? Is the communicator healthy, has the last one that was started
+ * ended, and is the memory of the kind of @call: of a GPU if the name ends with "_on_stream"?
+ */
+enum oriel_status ori_gather_check(const struct ori_gather *gather, const char *call);
+/* The stream of a caller: NULL is CUDA's default stream with legacy synchronization. */
+void *ori_gather_stream(struct CUstream_st *stream);
 /* Returns @status to the caller of an execution, and leaves the text of what broke it. */
 enum oriel_status ori_gather_end(const struct ori_gather *gather, enum oriel_status status);
-/* Waits for the execution that was begun; the timeout of the communicator bounds the wait. */
+
+/* gather_job.c: the test and wait functions. */
+enum oriel_status ori_gather_test(const struct ori_gather_kind *kind, const void *handle,
+				  const char *call);
+enum oriel_status ori_gather_wait(const struct ori_gather_kind *kind, const void *handle,
+				  uint64_t timeout_ns, const char *call);
+/* Has the execution that was started not ended? */
+static inline bool ori_gather_is_running(const struct ori_gather *gather)
+{
+	return atomic_load_explicit(&gather->started, memory_order_acquire) == ORIEL_AGAIN;
+}
+/* Waits for its end; the timeout of the communicator bounds the wait. */
 void ori_gather_await(const struct ori_gather *gather);
+
 /*
  * The most parts for each of @sharers ranks on one GPU of which each of @processors runs one
  * block. Two objects may execute at once, in streams that reach them in different orders on
@@ -160,14 +180,6 @@ enum oriel_status ori_gather_mapped(struct ori_gather *gather, enum oriel_algori
 /* CE; @stride as above. */
 enum oriel_status ori_gather_engines(struct ori_gather *gather, const void *send, size_t stride,
 				     size_t bytes, void *stream);
-
-/* gather_run.c: one execution of @plan in host memory, by the calling thread. */
-enum oriel_status ori_gather_run(struct ori_gather *g, const struct ori_plan *plan,
-				 const void *send, size_t bytes, size_t chunk);
-
-/* The same by a job; g->begun holds its status. */
-enum oriel_status ori_gather_begin(struct ori_gather *g, const struct ori_plan *plan,
-				   const void *send, size_t bytes, size_t chunk);
 
 /*
  * gather_same.c, for all-gathers of host memory: lets the peers know the bytes of the execution

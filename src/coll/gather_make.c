@@ -106,11 +106,13 @@ static enum oriel_status make_supported(struct ori_gather *g)
 
 /*
  * A broadcast of GPU memory needs them as well: it executes the part of a plan that concerns the
- * block of its root, which is made at each start.
+ * block of its root, which is made at each start. An all-to-all in host memory that was started
+ * executes DIRECT.
  */
 static bool make_has_plans(const struct ori_gather *g)
 {
-	return g->kind->number == ORI_ALLGATHER || (g->kind->number == ORI_BCAST && g->is_gpu);
+	return g->kind->number == ORI_ALLGATHER ||
+	       g->kind->number == (g->is_gpu ? ORI_BCAST : ORI_ALLTOALL);
 }
 
 static enum oriel_status make_plans(struct ori_gather *g)
@@ -508,9 +510,28 @@ enum oriel_status ori_gather_try(const struct ori_gather_kind *kind, struct orie
 	return status;
 }
 
+/*
+ * A caller that destroys an object whose execution runs has forgotten to wait: peers would still
+ * read and write its memory. Once the communicator is broken the execution ends by itself.
+ */
+static enum oriel_status make_check_ended(const struct ori_gather *g, const char *call)
+{
+	if (!ori_gather_is_running(g) || ori_dev_health(&g->device) != ORIEL_OK)
+		return ORIEL_OK;
+	return ori_misuse("%s: rank %u: the execution that was started has not ended: wait for it",
+			  call, g->device.rank);
+}
+
 enum oriel_status ori_gather_destroy(const struct ori_gather_kind *kind, void *handle,
 				     const char *call)
 {
+	enum oriel_status status;
+
+	if (!ori_handle_may_end(handle, kind->handle, call))
+		return ori_handle_refused(handle);
+	status = make_check_ended(handle, call);
+	if (status != ORIEL_OK)
+		return status;
 	if (!ori_handle_shut(handle, kind->handle, call))
 		return ori_handle_refused(handle);
 	make_close(handle);

@@ -22,7 +22,7 @@
 #include <oriel/progress.h>
 
 #include "base/error.h"
-#include "coll/gather.h"
+#include "coll/gather_job.h"
 
 static void same_text(const struct ori_gather *g, const char *what, uint64_t value, uint32_t peer,
 		      uint64_t seen, char *text, size_t length)
@@ -115,32 +115,48 @@ static enum oriel_status same_send(struct ori_gather *g, uint32_t id, uint64_t v
 	return status;
 }
 
-static enum oriel_status same_host(struct ori_gather *g, const char *what, uint64_t value)
+static enum oriel_status same_begin(struct ori_gather *g, struct ori_same *s)
 {
-	const struct oriel_dev_window *w = &g->device;
-	uint32_t id = ORI_GATHER_NUMBER + (uint32_t)(g->compared++ % 2), i, peer, other = w->rank;
-	uint64_t seen = 0, differs = 0;
-	enum oriel_status status = same_send(g, id, value);
-	char text[160];
+	s->id = ORI_GATHER_NUMBER + (uint32_t)(g->compared++ % 2);
+	s->index = 1;
+	s->other = g->device.rank;
+	s->is_sent = true;
+	return same_send(g, s->id, s->value);
+}
 
-	/* The wait is for all ranks even after a difference, so the next call begins in step. */
-	for (i = 1; i < w->ranks && status == ORIEL_OK; i++) {
-		peer = ori_dev_rank_after(w, i);
-		status = oriel_dev_wait_signal_next(w, oriel_dev_thread(), peer, ORI_GATHER_SAME, 1,
-						    0);
+/* The wait is for all ranks even after a difference, so the next call begins in step. */
+enum oriel_status ori_gather_same_go_on(struct ori_gather_job *job, struct ori_same *s)
+{
+	struct ori_gather *g = job->g;
+	enum oriel_status status = s->is_sent ? ORIEL_OK : same_begin(g, s);
+	uint64_t seen = 0;
+	char text[160];
+	uint32_t peer;
+
+	for (; s->index < g->device.ranks && status == ORIEL_OK; s->index += status == ORIEL_OK) {
+		peer = ori_dev_rank_after(&g->device, s->index);
+		status = ori_gather_take(job, peer, ORI_GATHER_SAME, 1);
 		if (status == ORIEL_OK)
-			status = oriel_dev_read_signal_from(w, peer, id, &seen);
-		if (status == ORIEL_OK && seen != value) {
-			other = peer;
-			differs = seen;
+			status = oriel_dev_read_signal_from(&g->device, peer, s->id, &seen);
+		if (status == ORIEL_OK && seen != s->value) {
+			s->other = peer;
+			s->differs = seen;
 		}
 	}
 	if (status != ORIEL_OK)
-		return ori_gather_end(g, status);
-	if (other == w->rank)
+		return status == ORIEL_AGAIN ? status : ori_gather_end(g, status);
+	if (s->other == g->device.rank)
 		return ORIEL_OK;
-	same_text(g, what, value, other, differs, text, sizeof(text));
+	same_text(g, s->what, s->value, s->other, s->differs, text, sizeof(text));
 	return ori_fail(ORIEL_ERR_MISMATCH, "%s", text);
+}
+
+static enum oriel_status same_host(struct ori_gather *g, const char *what, uint64_t value)
+{
+	struct ori_gather_job job = {.g = g};
+	struct ori_same same = {.what = what, .value = value};
+
+	return ori_gather_same_go_on(&job, &same);
 }
 
 static enum oriel_status same_publish(const struct oriel_dev_window *w, uint32_t id, uint64_t word)

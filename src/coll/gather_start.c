@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The parts of a start that the kinds share: checks, health, and executions by lines, by stores
- * and by copy engines. Called by allgather.c, alltoall.c and bcast.c.
+ * The parts of an execution that the kinds share: checks, health, waits, and executions by lines,
+ * by stores and by copy engines. Called by allgather.c, alltoall.c and bcast.c, and by executions.
  */
 #include <string.h>
 
 #include "base/attr.h"
 #include "base/error.h"
-#include "coll/gather.h"
+#include "coll/gather_job.h"
 
 struct oriel_coll_info ori_gather_info(const struct ori_gather *g, size_t bytes)
 {
@@ -35,15 +35,6 @@ enum oriel_status ori_gather_query(const struct ori_gather_kind *kind, const voi
 	return ORIEL_OK;
 }
 
-/* The loop ends: the job fails by the timeout of the communicator, or when that is broken. */
-void ori_gather_await(const struct ori_gather *g)
-{
-	uint64_t begun = oriel_dev_clock_ns();
-
-	while (atomic_load_explicit(&g->begun, memory_order_acquire) == ORIEL_AGAIN)
-		ori_dev_back_off(oriel_dev_clock_ns() - begun);
-}
-
 enum oriel_status ori_gather_end(const struct ori_gather *g, enum oriel_status status)
 {
 	struct oriel_health health = {.size = sizeof(health)};
@@ -65,18 +56,85 @@ enum oriel_status ori_gather_end(const struct ori_gather *g, enum oriel_status s
 	return ori_fail(status, "%s: %s", g->kind->name, oriel_status_text(status));
 }
 
-enum oriel_status ori_gather_check(const struct ori_gather *g, const void *stream)
+/* The name of a call without its last word, if that is the form of the call. */
+static int start_stem(const char *call)
+{
+	static const char *const forms[] = {"_on_stream", "_start", "_start_v", "_run", "_run_v"};
+	size_t length = strlen(call), end, i;
+
+	for (i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+		end = strlen(forms[i]);
+		if (length > end && strcmp(call + length - end, forms[i]) == 0)
+			return (int)(length - end);
+	}
+	return (int)length;
+}
+
+static enum oriel_status start_other_form(const struct ori_gather *g, const char *call)
+{
+	int stem = start_stem(call);
+
+	if (!g->is_gpu)
+		return ori_fail(ORIEL_ERR_INVALID, "%s of host memory: call %.*s()", g->kind->name,
+				stem, call);
+	return ori_fail(ORIEL_ERR_INVALID, "%s of GPU memory: call %.*s_run%s_on_stream()",
+			g->kind->name, stem, call, strstr(call, "_v") ? "_v" : "");
+}
+
+enum oriel_status ori_gather_check(const struct ori_gather *g, const char *call)
 {
 	enum oriel_status status = ori_dev_health(&g->device);
 
 	if (status != ORIEL_OK)
 		return ori_gather_end(g, status);
-	if (g->is_gpu != !!stream)
-		return ori_fail(ORIEL_ERR_INVALID,
-				g->is_gpu ? "%s of GPU memory: it needs a stream"
-					  : "%s of host memory: it takes no stream",
+	if (g->is_gpu != !!strstr(call, "_on_stream"))
+		return start_other_form(g, call);
+	if (ori_gather_is_running(g))
+		return ori_fail(ORIEL_ERR_STATE,
+				"%s: the execution that was started has not ended: wait for it",
 				g->kind->name);
 	return ORIEL_OK;
+}
+
+/* The number is CU_STREAM_LEGACY of cuda.h ("CUDA Driver API", "Stream synchronization behavior").
+ */
+void *ori_gather_stream(struct CUstream_st *stream)
+{
+	return stream ? stream : (struct CUstream_st *)0x1;
+}
+
+enum oriel_status ori_gather_take(struct ori_gather_job *job, uint32_t source, uint32_t id,
+				  uint64_t count)
+{
+	const struct oriel_dev_window *w = &job->g->device;
+	uint64_t value = 0, base = w->signal_bases[(size_t)source * w->signals + id];
+	enum oriel_status status;
+
+	if (job->is_posted) {
+		status = oriel_dev_read_signal_from(w, source, id, &value);
+		if (status != ORIEL_OK)
+			return status;
+		if (value - base < count) {
+			atomic_store_explicit(&job->g->awaited, source, memory_order_relaxed);
+			return ORIEL_AGAIN;
+		}
+		job->has_moved = true;
+	}
+	return oriel_dev_wait_signal_next(w, oriel_dev_thread(), source, id, count, 0);
+}
+
+/*
+ * A wait with its own time limit does not break the communicator, so a job polls with one of 1 ns.
+ */
+enum oriel_status ori_gather_drain(const struct ori_gather_job *job)
+{
+	const struct oriel_dev_window *w = &job->g->device;
+	enum oriel_status status;
+
+	if (!w->rails)
+		return ORIEL_OK;
+	status = oriel_dev_drain(w, oriel_dev_thread(), job->is_posted ? 1 : 0);
+	return job->is_posted && status == ORIEL_ERR_TIMEOUT ? ORIEL_AGAIN : status;
 }
 
 /* The first barrier is the credit of all views; the second one ends the execution. */

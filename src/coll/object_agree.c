@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collectives without an object: which cached object a call executes. Called by allgather.c and the
- * user.
+ * Collectives without an object: which cached object a call executes. Called by allgather.c,
+ * alltoall.c, bcast.c and the user.
  *
  * A rank cannot decide alone: after one rank has freed and allocated its buffer, that one has no
  * object and its peers have. So ranks exchange a note in each call. The tables of all ranks have
@@ -33,7 +33,7 @@ struct ori_cached_note {
 	uint32_t kind; /* enum ori_collective; ORI_COLLECTIVES: a release */
 	uint64_t bytes;
 	uint32_t flags; /* enum cached_flags */
-	uint32_t reserved;
+	uint32_t root;
 	struct ori_cached_set fits;  /* objects that serve the call */
 	struct ori_cached_set stale; /* objects to destroy */
 };
@@ -108,18 +108,18 @@ static enum oriel_status cached_look(const struct ori_object_cache *cache,
 	enum oriel_status status;
 	unsigned i;
 
-	if (call->stream && !oriel_comm_gpu_name(cache->comm))
+	if (call->is_gpu && !oriel_comm_gpu_name(cache->comm))
 		return ori_fail(ORIEL_ERR_INVALID,
-				"%s: there is a stream, but the communicator has no GPU",
+				"%s on a stream: the communicator has no GPU (ORIEL_COMM_GPU)",
 				call->kind->name);
 	if (!call->bytes)
 		return ORIEL_OK;
 	status = oriel_memory_identity(cache->comm, call->recv, call->length, identity);
-	if (status == ORIEL_OK && call->stream)
+	if (status == ORIEL_OK && call->is_gpu)
 		status = oriel_comm_is_capturing(cache->comm, call->stream, &call->is_capturing);
 	if (status != ORIEL_OK)
 		return status;
-	if (call->stream && !*identity)
+	if (call->is_gpu && !*identity)
 		return ori_fail(ORIEL_ERR_UNSUPPORTED,
 				"%s: the result at %p is host memory of the program, which a later "
 				"call cannot recognise: use memory of the GPU or of "
@@ -167,6 +167,8 @@ static enum oriel_status cached_join(const struct ori_cached_call *call,
 					       rank);
 		if (n->bytes != all->bytes)
 			return cached_mismatch(call, "bytes", all->bytes, n->bytes, rank);
+		if (n->root != all->root)
+			return cached_mismatch(call, "root", all->root, n->root, rank);
 		if ((n->flags ^ all->flags) & CACHED_GPU)
 			return cached_mismatch(call, "whether there is a stream",
 					       all->flags & CACHED_GPU, n->flags & CACHED_GPU,
@@ -219,11 +221,39 @@ static struct ori_cached *cached_find(struct ori_object_cache *cache,
 	return NULL;
 }
 
+enum oriel_status ori_cached_length(struct ori_cached_call *call, unsigned parts)
+{
+	if (__builtin_mul_overflow(call->bytes, (size_t)parts, &call->length) ||
+	    call->length > SIZE_MAX / 4)
+		return ori_fail(ORIEL_ERR_INVALID,
+				"%s: %u messages of %zu bytes exceed the address space",
+				call->kind->name, parts, call->bytes);
+	return ORIEL_OK;
+}
+
+enum oriel_status ori_cached_check(const struct ori_cached_call *call, const void *send,
+				   size_t sent, const void *own)
+{
+	uintptr_t from = (uintptr_t)send, to = (uintptr_t)call->recv;
+
+	if (!call->bytes)
+		return ORIEL_OK;
+	if (!call->recv || (sent && !send))
+		return ori_fail(ORIEL_ERR_INVALID, "%s: %s is NULL", call->kind->name,
+				call->recv ? "send" : "recv");
+	if (sent && send != own && from < to + call->length && to < from + sent)
+		return ori_fail(ORIEL_ERR_INVALID, "%s: the send buffer overlaps the result%s",
+				call->kind->name,
+				own ? ", and is not the part of it in place" : "");
+	return ORIEL_OK;
+}
+
 enum oriel_status ori_cached_begin(struct ori_cached_call *call, enum oriel_status status)
 {
 	struct ori_cached_note note = {.kind = call->kind->number,
 				       .bytes = call->bytes,
-				       .flags = call->stream ? CACHED_GPU : 0};
+				       .flags = call->is_gpu ? CACHED_GPU : 0,
+				       .root = call->root};
 	struct ori_object_cache *cache = NULL;
 	uint64_t identity = 0;
 	enum oriel_status known = cached_get(call->comm, &cache);

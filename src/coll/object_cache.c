@@ -14,7 +14,7 @@
 
 bool ori_cached_fits(const struct ori_cached *slot, const struct ori_cached_call *call)
 {
-	return slot->kind == call->kind && slot->is_gpu == !!call->stream &&
+	return slot->kind == call->kind && slot->is_gpu == call->is_gpu &&
 	       slot->length >= call->length;
 }
 
@@ -127,11 +127,11 @@ enum oriel_status ori_cached_create(struct ori_object_cache *cache,
 {
 	struct oriel_view view = {.size = sizeof(view),
 				  .kind = ORIEL_VIEW_BUFFER,
-				  .flags = call->stream ? ORIEL_VIEW_GPU : 0};
+				  .flags = call->is_gpu ? ORIEL_VIEW_GPU : 0};
 	struct ori_cached *slot = cached_take(cache), new = {.memory = call->recv,
 							     .identity = identity,
 							     .length = call->length,
-							     .is_gpu = call->stream,
+							     .is_gpu = call->is_gpu,
 							     .is_staging = is_staged};
 	enum oriel_status status;
 

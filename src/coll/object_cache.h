@@ -31,14 +31,25 @@ struct ori_cached_call {
 	struct oriel_comm *comm;
 	void *recv;
 	size_t length; /* of the result at @recv */
-	size_t bytes;  /* what ranks compare: of a message */
-	void *stream;  /* NULL: host memory */
+	size_t bytes;  /* of a message; equal on all ranks, as @root is */
+	unsigned root; /* broadcasts */
+	bool is_gpu;
+	void *stream; /* not NULL if @is_gpu */
 
 	/* Set by begin(). */
 	void *object; /* NULL: there is nothing to do */
 	struct ori_cached *slot;
 	bool is_capturing;
 };
+
+/* Writes the length of a result with @parts messages. */
+enum oriel_status ori_cached_length(struct ori_cached_call *call, unsigned parts);
+/*
+ * Checks the addresses of @call: the @sent bytes at @send lie outside of the result, or are @own,
+ * the part of it that a call in place sends; NULL: there is none.
+ */
+enum oriel_status ori_cached_check(const struct ori_cached_call *call, const void *send,
+				   size_t sent, const void *own);
 
 /*
  * Collective: finds or creates the object of @call. @status: what this rank found wrong with its

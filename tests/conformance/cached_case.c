@@ -43,7 +43,7 @@ static void gather_to(struct rank *r, char *recv, size_t bytes, bool in_place)
 	r->round++;
 	memset(recv, GUARD, r->size * bytes);
 	fill(send, bytes, message_seed(r->round, r->rank));
-	if (CHECK_OK(r, oriel_allgather_once(r->comm, send, recv, bytes, NULL)))
+	if (CHECK_OK(r, oriel_allgather_once(r->comm, send, recv, bytes)))
 		for (rank = 0; rank < r->size; rank++)
 			if (!CHECK_EQ(r,
 				      wrong(recv + rank * bytes, bytes,
@@ -51,6 +51,84 @@ static void gather_to(struct rank *r, char *recv, size_t bytes, bool in_place)
 				      0))
 				break;
 	free(own);
+}
+
+/* One all-to-all and one broadcast, whose results are checked. */
+static void exchange_to(struct rank *r, char *recv, size_t bytes)
+{
+	char *send = malloc(r->size * bytes);
+	unsigned rank, root;
+
+	r->round++;
+	root = (unsigned)r->round % r->size;
+	memset(recv, GUARD, r->size * bytes);
+	for (rank = 0; rank < r->size; rank++)
+		fill(send + rank * bytes, bytes, message_seed(r->round, r->rank * 9 + rank));
+	if (CHECK_OK(r, oriel_alltoall_once(r->comm, send, recv, bytes)))
+		for (rank = 0; rank < r->size; rank++)
+			CHECK_EQ(r,
+				 wrong(recv + rank * bytes, bytes,
+				       message_seed(r->round, rank * 9 + r->rank)),
+				 0);
+	memset(recv, GUARD, bytes);
+	fill(send, bytes, message_seed(r->round, r->rank));
+	if (r->rank == root && r->round % 2)
+		memcpy(recv, send, bytes);
+	if (CHECK_OK(r, oriel_bcast_once(r->comm, root, r->round % 2 ? recv : send, recv, bytes)))
+		CHECK_EQ(r, wrong(recv, bytes, message_seed(r->round, root)), 0);
+	free(send);
+}
+
+/* Each kind has objects of its own for the same memory. */
+static void other_collectives_have_objects(struct rank *r)
+{
+	size_t length = (size_t)r->size * SHARE;
+	char *shared = shared_memory(r, length), *private = malloc(length);
+	struct oriel_object_cache_info before = info_of(r);
+	unsigned i;
+
+	for (i = 0; i < 4; i++) {
+		exchange_to(r, shared, 3000);
+		gather_to(r, shared, 3000, i % 2);
+	}
+	CHECK_EQ(r, info_of(r).objects - before.objects, 3);
+	CHECK_EQ(r, info_of(r).hits - before.hits, 9);
+	for (i = 0; i < 4; i++)
+		exchange_to(r, r->rank ? shared : private, 3000);
+	CHECK_EQ(r, info_of(r).objects - before.objects, 5);
+	CHECK_OK(r, oriel_alltoall_once(r->comm, NULL, NULL, 0));
+	CHECK_OK(r, oriel_bcast_once(r->comm, 0, NULL, NULL, 0));
+	CHECK_OK(r, oriel_object_cache_release(r->comm, NULL, 0));
+	free(private);
+	oriel_memory_free(shared);
+}
+
+static void other_mistakes_are_errors_on_all_ranks(struct rank *r)
+{
+	char *recv = shared_memory(r, (size_t)r->size * SHARE), send[640] = {0};
+	bool is_last = r->rank + 1 == r->size;
+	enum oriel_status status;
+
+	CHECK(r, r->size <= 80);
+	CHECK_STATUS(r, oriel_alltoall_once(r->comm, is_last ? recv : send, recv, 8),
+		     ORIEL_ERR_INVALID);
+	CHECK_LAST(r, "all-to-all: the send buffer overlaps the result");
+	CHECK_STATUS(r, oriel_bcast_once(r->comm, r->size - 1, is_last ? recv + 1 : NULL, recv, 8),
+		     ORIEL_ERR_INVALID);
+	CHECK_LAST(r, "broadcast: the send buffer overlaps the result, and is not the part");
+	CHECK_STATUS(r, oriel_bcast_once(r->comm, r->size, send, recv, 8), ORIEL_ERR_RANGE);
+	CHECK_LAST(r, "broadcast: root");
+	status = oriel_bcast_once(r->comm, is_last ? r->size - 1 : 0, send, recv, 8);
+	CHECK_EQ(r, status, r->size > 1 ? ORIEL_ERR_MISMATCH : ORIEL_OK);
+	if (r->size > 1)
+		CHECK_LAST(r, "broadcast: ranks differ in root: 0 on rank 0, ");
+	status = is_last ? oriel_alltoall_once(r->comm, send, recv, 8)
+			 : oriel_allgather_once(r->comm, send, recv, 8);
+	CHECK_EQ(r, status, r->size > 1 ? ORIEL_ERR_MISMATCH : ORIEL_OK);
+	rank_check_healthy(r);
+	exchange_to(r, recv, 100);
+	CHECK_OK(r, oriel_object_cache_release(r->comm, NULL, 0));
+	oriel_memory_free(recv);
 }
 
 /* A call executes the object of the one before it if that has room. */
@@ -67,7 +145,7 @@ static void an_object_is_found_again(struct rank *r)
 		gather_to(r, recv, sizes[i], true);
 	}
 	CHECK_EQ(r, not_all(recv + length, 64, GUARD), 0);
-	CHECK_OK(r, oriel_allgather_once(r->comm, NULL, NULL, 0, NULL));
+	CHECK_OK(r, oriel_allgather_once(r->comm, NULL, NULL, 0));
 	after = info_of(r);
 	CHECK_EQ(r, after.calls - before.calls, 12);
 	CHECK_EQ(r, after.hits - before.hits, 11);
@@ -196,33 +274,33 @@ static void all_ranks_learn_what_one_does_wrong(struct rank *r)
 	bool is_last = r->rank + 1 == r->size;
 	enum oriel_status status;
 
-	CHECK_STATUS(r, oriel_allgather_once(r->comm, is_last ? NULL : send, recv, 8, NULL),
+	CHECK_STATUS(r, oriel_allgather_once(r->comm, is_last ? NULL : send, recv, 8),
 		     ORIEL_ERR_INVALID);
 	CHECK_LAST(r, "send is NULL");
-	CHECK_STATUS(r, oriel_allgather_once(r->comm, send, is_last ? NULL : recv, 8, NULL),
+	CHECK_STATUS(r, oriel_allgather_once(r->comm, send, is_last ? NULL : recv, 8),
 		     ORIEL_ERR_INVALID);
 	CHECK_LAST(r, "recv is NULL");
 	CHECK_STATUS(r,
-		     oriel_allgather_once(r->comm, is_last ? recv + 8 * r->rank + 1 : send, recv, 8,
-					  NULL),
+		     oriel_allgather_once(r->comm, is_last ? recv + 8 * r->rank + 1 : send, recv,
+					  8),
 		     ORIEL_ERR_INVALID);
 	CHECK_LAST(r, "overlaps the result");
-	CHECK_STATUS(r, oriel_allgather_once(r->comm, send, recv, SIZE_MAX, NULL),
-		     ORIEL_ERR_INVALID);
-	CHECK_STATUS(r, oriel_allgather_once(r->comm, send, recv, 8, is_last ? (void *)send : NULL),
-		     ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_allgather_once(r->comm, send, recv, SIZE_MAX), ORIEL_ERR_INVALID);
+	status = is_last ? oriel_allgather_once_on_stream(r->comm, send, recv, 8, (void *)send)
+			 : oriel_allgather_once(r->comm, send, recv, 8);
+	CHECK_EQ(r, status, ORIEL_ERR_INVALID);
 	CHECK_LAST(r, "has no GPU");
-	status = oriel_allgather_once(r->comm, send, recv, is_last ? 16 : 8, NULL);
+	status = oriel_allgather_once(r->comm, send, recv, is_last ? 16 : 8);
 	CHECK_EQ(r, status, r->size > 1 ? ORIEL_ERR_MISMATCH : ORIEL_OK);
 	if (r->size > 1)
 		CHECK_LAST(r, "ranks differ in bytes: 8 on rank 0, 16 on rank");
 	/* One gathers nothing, or is in another call. */
-	status = oriel_allgather_once(r->comm, send, recv, is_last ? 0 : 8, NULL);
+	status = oriel_allgather_once(r->comm, send, recv, is_last ? 0 : 8);
 	CHECK_EQ(r, status, r->size > 1 ? ORIEL_ERR_MISMATCH : ORIEL_OK);
 	if (is_last)
 		status = oriel_object_cache_release(r->comm, NULL, 0);
 	else
-		status = oriel_allgather_once(r->comm, send, recv, 8, NULL);
+		status = oriel_allgather_once(r->comm, send, recv, 8);
 	CHECK_EQ(r, status, r->size > 1 ? ORIEL_ERR_MISMATCH : ORIEL_OK);
 	rank_check_healthy(r);
 	gather_to(r, recv, 100, true);
@@ -245,7 +323,7 @@ static void objects_of_the_program_stay(struct rank *r)
 	for (i = 0; i < 3; i++) {
 		gather_to(r, recv, 1000, true);
 		fill(recv + r->rank * 700, 700, message_seed(i, r->rank));
-		CHECK_OK(r, oriel_allgather_start(gather, recv + r->rank * 700, 700, NULL));
+		CHECK_OK(r, oriel_allgather_run(gather, recv + r->rank * 700, 700));
 		for (rank = 0; rank < r->size; rank++)
 			CHECK_EQ(r, wrong(recv + rank * 700, 700, message_seed(i, rank)), 0);
 		CHECK_OK(r, oriel_object_cache_release(r->comm, recv, 1));
@@ -279,7 +357,7 @@ static void an_abort_ends_a_call(struct rank *r)
 	if (r->rank + 1 == r->size)
 		oriel_comm_abort(r->comm, "test");
 	do
-		status = oriel_allgather_once(r->comm, send, recv, 8, NULL);
+		status = oriel_allgather_once(r->comm, send, recv, 8);
 	while (status == ORIEL_OK);
 	CHECK_EQ(r, status, ORIEL_ERR_ABORTED);
 	CHECK_STATUS(r, oriel_object_cache_release(r->comm, NULL, 0), ORIEL_ERR_ABORTED);
@@ -295,6 +373,9 @@ static const struct test_case cached_cases[] = {
 	{"released_objects_are_destroyed", released_objects_are_destroyed, NULL, 1, NO_WINDOW},
 	{"the_oldest_object_goes_first", the_oldest_object_goes_first, NULL, 1, NO_WINDOW},
 	{"all_ranks_learn_what_one_does_wrong", all_ranks_learn_what_one_does_wrong, NULL, 1,
+	 NO_WINDOW},
+	{"other_collectives_have_objects", other_collectives_have_objects, NULL, 1, NO_WINDOW},
+	{"other_mistakes_are_errors_on_all_ranks", other_mistakes_are_errors_on_all_ranks, NULL, 1,
 	 NO_WINDOW},
 	{"objects_of_the_program_stay", objects_of_the_program_stay, NULL, 1, NO_WINDOW},
 	{"cached_objects_go_with_the_communicator", cached_objects_go_with_the_communicator, NULL,

@@ -83,7 +83,7 @@ static void alltoall_once(struct rank *r, struct site *s, size_t bytes)
 	for (rank = 0; rank < r->size; rank++)
 		fill(send + rank * bytes, bytes, seed_of(s, r->rank, rank));
 	memset(s->result + r->size * bytes, GUARD, s->length - r->size * bytes);
-	if (!CHECK_OK(r, oriel_alltoall_start(s->alltoall, send, bytes, NULL)))
+	if (!CHECK_OK(r, oriel_alltoall_run(s->alltoall, send, bytes)))
 		return;
 	/* The caller may reuse the buffer on return. */
 	memset(send, GUARD, r->size * bytes);
@@ -158,7 +158,7 @@ static void alltoallv_once(struct rank *r, struct site *s)
 {
 	s->round++;
 	layout_fill(r, s);
-	if (CHECK_OK(r, oriel_alltoall_start_v(s->alltoall, s->send, s->layout, NULL)))
+	if (CHECK_OK(r, oriel_alltoall_run_v(s->alltoall, s->send, s->layout)))
 		check_received(r, s, r->size);
 }
 
@@ -199,7 +199,7 @@ static void empty_messages_do_not_mix(struct rank *r)
 			continue;
 		}
 		memset(s.layout, 0, r->size * sizeof(*s.layout));
-		CHECK_OK(r, oriel_alltoall_start_v(s.alltoall, NULL, s.layout, NULL));
+		CHECK_OK(r, oriel_alltoall_run_v(s.alltoall, NULL, s.layout));
 	}
 	oriel_alltoall_destroy(s.alltoall);
 	site_close(r, &s);
@@ -220,11 +220,11 @@ static void lengths_of_a_pair_that_differ_are_reported(struct rank *r)
 	if (r->rank == 0)
 		s.layout[last].send_length = length_of(50, 0, last) + 3;
 	if (r->rank == 0 || r->rank == last) {
-		CHECK_STATUS(r, oriel_alltoall_start_v(s.alltoall, s.send, s.layout, NULL),
+		CHECK_STATUS(r, oriel_alltoall_run_v(s.alltoall, s.send, s.layout),
 			     ORIEL_ERR_MISMATCH);
 		CHECK_LAST(r, r->rank ? "rank 0 sends" : "bytes sent to rank");
 		check_received(r, &s, r->rank ? 0 : last);
-	} else if (CHECK_OK(r, oriel_alltoall_start_v(s.alltoall, s.send, s.layout, NULL))) {
+	} else if (CHECK_OK(r, oriel_alltoall_run_v(s.alltoall, s.send, s.layout))) {
 		check_received(r, &s, r->size);
 	}
 	alltoallv_once(r, &s);
@@ -244,7 +244,7 @@ static void bcast_once(struct rank *r, struct site *s, size_t bytes)
 	memset(s->result, GUARD, s->length);
 	if (send)
 		fill(send, bytes, seed_of(s, root, 0));
-	if (!CHECK_OK(r, oriel_bcast_start(s->bcast, root, send, bytes, NULL)))
+	if (!CHECK_OK(r, oriel_bcast_run(s->bcast, root, send, bytes)))
 		return;
 	if (send && !is_in_place)
 		memset(send, GUARD, bytes);
@@ -297,7 +297,7 @@ static void bcast_and_check(struct rank *r, struct site *s)
 		s->round++;
 		if (r->rank == root)
 			fill(s->send, 9000, seed_of(s, 0, 0));
-		CHECK_OK(r, oriel_bcast_start(s->bcast, root, s->send, 9000, NULL));
+		CHECK_OK(r, oriel_bcast_run(s->bcast, root, s->send, 9000));
 		if ((i + r->rank) % 3 == 0)
 			oriel_cpu_back_off(1000000);
 		CHECK_EQ(r, wrong(s->result, 9000, seed_of(s, 0, 0)), 0);
@@ -321,18 +321,18 @@ static void invalid_exchanges_are_rejected(struct rank *r)
 	CHECK_LAST(r, "all-to-all: algorithm ring does not support host memory");
 	if (!alltoall_create(r, &s, 0) || !bcast_create(r, &s, 0))
 		return;
-	CHECK_STATUS(r, oriel_alltoall_start(s.alltoall, s.send, SHARE + 1, NULL), ORIEL_ERR_RANGE);
+	CHECK_STATUS(r, oriel_alltoall_run(s.alltoall, s.send, SHARE + 1), ORIEL_ERR_RANGE);
 	CHECK_LAST(r, "at most 20000");
-	CHECK_STATUS(r, oriel_alltoall_start(s.alltoall, s.result, 8, NULL), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_alltoall_run(s.alltoall, s.result, 8), ORIEL_ERR_INVALID);
 	CHECK_LAST(r, "overlaps the result");
-	CHECK_STATUS(r, oriel_alltoall_start(s.alltoall, s.send, 8, (void *)&s), ORIEL_ERR_INVALID);
-	CHECK_LAST(r, "takes no stream");
-	CHECK_STATUS(r, oriel_alltoall_start_v(s.alltoall, s.send, NULL, NULL), ORIEL_ERR_INVALID);
-	CHECK_STATUS(r, oriel_bcast_start(s.bcast, r->size, s.send, 8, NULL), ORIEL_ERR_RANGE);
-	CHECK_LAST(r, "broadcast: root");
-	CHECK_STATUS(r, oriel_bcast_start(s.bcast, r->rank, s.result + 1, 8, NULL),
+	CHECK_STATUS(r, oriel_alltoall_run_on_stream(s.alltoall, s.send, 8, (void *)&s),
 		     ORIEL_ERR_INVALID);
-	CHECK_STATUS(r, oriel_bcast_start(s.bcast, 0, s.send, s.length + 1, NULL), ORIEL_ERR_RANGE);
+	CHECK_LAST(r, "of host memory: call oriel_alltoall_run()");
+	CHECK_STATUS(r, oriel_alltoall_run_v(s.alltoall, s.send, NULL), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_bcast_run(s.bcast, r->size, s.send, 8), ORIEL_ERR_RANGE);
+	CHECK_LAST(r, "broadcast: root");
+	CHECK_STATUS(r, oriel_bcast_run(s.bcast, r->rank, s.result + 1, 8), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_bcast_run(s.bcast, 0, s.send, s.length + 1), ORIEL_ERR_RANGE);
 	/* The failed calls changed nothing. */
 	alltoall_once(r, &s, 8);
 	bcast_once(r, &s, 8);
@@ -407,11 +407,10 @@ static void an_abort_ends_every_collective(struct rank *r)
 	host_meet(r);
 	if (r->rank == 0)
 		oriel_comm_abort(r->comm, "no more exchanging");
-	CHECK_STATUS(r, oriel_alltoall_start(s.alltoall, s.send, 5000, NULL), ORIEL_ERR_ABORTED);
-	CHECK_STATUS(r, oriel_alltoall_start_v(s.alltoall, s.send, s.layout, NULL),
-		     ORIEL_ERR_ABORTED);
+	CHECK_STATUS(r, oriel_alltoall_run(s.alltoall, s.send, 5000), ORIEL_ERR_ABORTED);
+	CHECK_STATUS(r, oriel_alltoall_run_v(s.alltoall, s.send, s.layout), ORIEL_ERR_ABORTED);
 	CHECK_LAST(r, "all-to-all: ");
-	CHECK_STATUS(r, oriel_bcast_start(s.bcast, 0, s.send, 5000, NULL), ORIEL_ERR_ABORTED);
+	CHECK_STATUS(r, oriel_bcast_run(s.bcast, 0, s.send, 5000), ORIEL_ERR_ABORTED);
 	CHECK_LAST(r, "broadcast: ");
 	oriel_bcast_destroy(s.bcast);
 	oriel_alltoall_destroy(s.alltoall);

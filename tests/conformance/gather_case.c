@@ -91,7 +91,7 @@ static void gather_once(struct rank *r, struct site *s, size_t bytes, bool in_pl
 
 	s->round++;
 	fill(send, bytes, message_seed(s, r->rank));
-	if (!CHECK_OK(r, oriel_allgather_start(s->gather, send, bytes, NULL)))
+	if (!CHECK_OK(r, oriel_allgather_run(s->gather, send, bytes)))
 		return;
 	check_result(r, s, bytes);
 	/* The caller may reuse it on return. */
@@ -302,16 +302,17 @@ static void invalid_arguments_are_rejected(struct rank *r)
 		return;
 	CHECK_OK(r, oriel_allgather_query(s.gather, 8, &info));
 	CHECK_EQ(r, info.bytes_max, SHARE);
-	CHECK_STATUS(r, oriel_allgather_start(s.gather, s.send, SHARE + 1, NULL), ORIEL_ERR_RANGE);
+	CHECK_STATUS(r, oriel_allgather_run(s.gather, s.send, SHARE + 1), ORIEL_ERR_RANGE);
 	CHECK_LAST(r, "40001 bytes of each rank, at most 40000");
-	CHECK_STATUS(r, oriel_allgather_start(s.gather, s.send, 8, (void *)&s), ORIEL_ERR_INVALID);
-	CHECK_LAST(r, "takes no stream");
-	CHECK_STATUS(r, oriel_allgather_start(s.gather, s.result + r->rank * 8 + 1, 8, NULL),
+	CHECK_STATUS(r, oriel_allgather_run_on_stream(s.gather, s.send, 8, (void *)&s),
+		     ORIEL_ERR_INVALID);
+	CHECK_LAST(r, "of host memory: call oriel_allgather_run()");
+	CHECK_STATUS(r, oriel_allgather_run(s.gather, s.result + r->rank * 8 + 1, 8),
 		     ORIEL_ERR_INVALID);
 	CHECK_LAST(r, "overlaps the result");
 	/* The failed calls changed nothing. */
 	gather_once(r, &s, 8, false);
-	CHECK_OK(r, oriel_allgather_start(s.gather, NULL, 0, NULL));
+	CHECK_OK(r, oriel_allgather_run(s.gather, NULL, 0));
 	oriel_allgather_destroy(s.gather);
 	oriel_allgather_destroy(s.gather);
 	CHECK_LAST(r, "all-gather");
@@ -320,7 +321,7 @@ static void invalid_arguments_are_rejected(struct rank *r)
 }
 
 /* Asynchronous executions, with blocking ones between them. */
-static void a_begun_execution_ends(struct rank *r)
+static void a_started_execution_ends(struct rank *r)
 {
 	enum oriel_status status;
 	struct site s;
@@ -330,7 +331,7 @@ static void a_begun_execution_ends(struct rank *r)
 	site_open(r, &s);
 	if (!site_create(r, &s, ORIEL_ALGORITHM_DEFAULT, 4096))
 		return;
-	CHECK_OK(r, oriel_allgather_wait(s.gather));
+	CHECK_OK(r, oriel_allgather_wait(s.gather, 0));
 	for (i = 0; i < 3 * sizeof(sizes) / sizeof(sizes[0]); i++) {
 		size_t bytes = sizes[i / 3];
 
@@ -341,12 +342,12 @@ static void a_begun_execution_ends(struct rank *r)
 		s.round++;
 		send = i % 3 ? s.result + r->rank * bytes : s.send;
 		fill(send, bytes, message_seed(&s, r->rank));
-		CHECK_OK(r, oriel_allgather_begin(s.gather, send, bytes));
+		CHECK_OK(r, oriel_allgather_start(s.gather, send, bytes));
 		if (i % 2)
 			while ((status = oriel_allgather_test(s.gather)) == ORIEL_AGAIN)
 				oriel_cpu_back_off(1000);
 		else
-			status = oriel_allgather_wait(s.gather);
+			status = oriel_allgather_wait(s.gather, 0);
 		CHECK_OK(r, status);
 		check_result(r, &s, bytes);
 	}
@@ -354,8 +355,8 @@ static void a_begun_execution_ends(struct rank *r)
 	site_close(r, &s);
 }
 
-/* Ranks begin the two in different orders. */
-static void two_executions_may_be_begun_at_once(struct rank *r)
+/* Ranks start the two in different orders. */
+static void two_executions_may_be_started_at_once(struct rank *r)
 {
 	struct site sites[2];
 	unsigned i, k;
@@ -373,10 +374,10 @@ static void two_executions_may_be_begun_at_once(struct rank *r)
 
 			s->round++;
 			fill(s->send, SHARE, message_seed(s, r->rank));
-			CHECK_OK(r, oriel_allgather_begin(s->gather, s->send, SHARE));
+			CHECK_OK(r, oriel_allgather_start(s->gather, s->send, SHARE));
 		}
 		for (i = 0; i < 2; i++) {
-			CHECK_OK(r, oriel_allgather_wait(sites[i].gather));
+			CHECK_OK(r, oriel_allgather_wait(sites[i].gather, 0));
 			check_result(r, &sites[i], SHARE);
 		}
 	}
@@ -384,54 +385,6 @@ static void two_executions_may_be_begun_at_once(struct rank *r)
 		oriel_allgather_destroy(sites[i].gather);
 	for (i = 0; i < 2; i++)
 		site_close(r, &sites[i]);
-}
-
-/* It does not end before all ranks have begun it, and a second one fails meanwhile. */
-static void one_execution_of_an_object_is_begun_at_a_time(struct rank *r)
-{
-	struct site s;
-
-	site_open(r, &s);
-	if (!site_create(r, &s, ORIEL_ALGORITHM_DEFAULT, 0))
-		return;
-	s.round++;
-	fill(s.send, 8, message_seed(&s, r->rank));
-	if (r->rank) {
-		CHECK_OK(r, oriel_allgather_begin(s.gather, s.send, 8));
-		CHECK_STATUS(r, oriel_allgather_test(s.gather), ORIEL_AGAIN);
-		CHECK_STATUS(r, oriel_allgather_begin(s.gather, s.send, 8), ORIEL_ERR_STATE);
-		CHECK_STATUS(r, oriel_allgather_start(s.gather, s.send, 8, NULL), ORIEL_ERR_STATE);
-		CHECK_LAST(r, "has not ended");
-	}
-	host_meet(r);
-	if (r->rank == 0)
-		CHECK_OK(r, oriel_allgather_begin(s.gather, s.send, 8));
-	CHECK_OK(r, oriel_allgather_wait(s.gather));
-	check_result(r, &s, 8);
-	CHECK_STATUS(r, oriel_allgather_begin(s.gather, s.send, SHARE + 1), ORIEL_ERR_RANGE);
-	CHECK_OK(r, oriel_allgather_begin(s.gather, NULL, 0));
-	CHECK_OK(r, oriel_allgather_test(s.gather));
-	oriel_allgather_destroy(s.gather);
-	site_close(r, &s);
-}
-
-static void an_abort_ends_a_begun_execution(struct rank *r)
-{
-	struct site s;
-
-	site_open(r, &s);
-	if (!site_create(r, &s, ORIEL_ALGORITHM_DEFAULT, 0))
-		return;
-	if (r->rank)
-		CHECK_OK(r, oriel_allgather_begin(s.gather, s.send, 5000));
-	host_meet(r);
-	if (r->rank == 0)
-		oriel_comm_abort(r->comm, "no more gathering");
-	else
-		CHECK_STATUS(r, oriel_allgather_wait(s.gather), ORIEL_ERR_ABORTED);
-	oriel_allgather_destroy(s.gather);
-	free(s.send);
-	oriel_window_destroy(s.window);
 }
 
 static void create_fails(struct rank *r, const struct oriel_view *view, unsigned algorithm,
@@ -495,7 +448,7 @@ static void views_may_differ_in_length(struct rank *r)
 		return;
 	CHECK_OK(r, oriel_allgather_query(s.gather, 8, &info));
 	CHECK_EQ(r, info.bytes_max, 1000);
-	CHECK_STATUS(r, oriel_allgather_start(s.gather, s.send, 1001, NULL), ORIEL_ERR_RANGE);
+	CHECK_STATUS(r, oriel_allgather_run(s.gather, s.send, 1001), ORIEL_ERR_RANGE);
 	gather_once(r, &s, 1000, false);
 	oriel_allgather_destroy(s.gather);
 	s.length = length;
@@ -515,9 +468,9 @@ static void an_abort_ends_an_execution(struct rank *r)
 	host_meet(r);
 	if (r->rank == 0)
 		oriel_comm_abort(r->comm, "no more gathering");
-	CHECK_STATUS(r, oriel_allgather_start(s.gather, s.send, 5000, NULL), ORIEL_ERR_ABORTED);
+	CHECK_STATUS(r, oriel_allgather_run(s.gather, s.send, 5000), ORIEL_ERR_ABORTED);
 	CHECK_LAST(r, "all-gather: ");
-	CHECK_STATUS(r, oriel_allgather_start(s.gather, s.send, 8, NULL), ORIEL_ERR_ABORTED);
+	CHECK_STATUS(r, oriel_allgather_run(s.gather, s.send, 8), ORIEL_ERR_ABORTED);
 	oriel_allgather_destroy(s.gather);
 	free(s.send);
 	oriel_window_destroy(s.window);
@@ -589,7 +542,7 @@ static bool different_lengths_race(const struct rank *r, enum oriel_algorithm al
  * that the blocks that ranks send as their own do not overlap.
  */
 static void different_lengths_are_reported(struct rank *r, enum oriel_algorithm algorithm,
-					   bool is_begun)
+					   bool is_started)
 {
 	unsigned is_last = r->rank == r->size - 1;
 	enum oriel_status status = ORIEL_ERR_UNSUPPORTED;
@@ -604,10 +557,10 @@ static void different_lengths_are_reported(struct rank *r, enum oriel_algorithm 
 		return;
 	for (i = 0; i < 5; i++)
 		gather_once(r, &s, 100 + i / 2, false);
-	if (!is_begun)
-		status = oriel_allgather_start(s.gather, s.send, 200 + is_last, NULL);
-	else if (CHECK_OK(r, oriel_allgather_begin(s.gather, s.send, 200 + is_last)))
-		status = oriel_allgather_wait(s.gather);
+	if (!is_started)
+		status = oriel_allgather_run(s.gather, s.send, 200 + is_last);
+	else if (CHECK_OK(r, oriel_allgather_start(s.gather, s.send, 200 + is_last)))
+		status = oriel_allgather_wait(s.gather, 0);
 	/* The first rank that sees it ends the execution of those that still wait. */
 	CHECK(r, status == ORIEL_ERR_MISMATCH || status == ORIEL_ERR_ABORTED ||
 			 (status == ORIEL_OK && r->size > 2));
@@ -666,13 +619,9 @@ static const struct test_case gather_cases[] = {
 	{"all_ranks_reject_what_one_rejects", all_ranks_reject_what_one_rejects, NULL, 1,
 	 NO_WINDOW},
 	{"views_may_differ_in_length", views_may_differ_in_length, NULL, 2, NO_WINDOW},
-	{"a_begun_execution_ends", a_begun_execution_ends, NULL, 1, NO_WINDOW},
-	{"two_executions_may_be_begun_at_once", two_executions_may_be_begun_at_once, NULL, 1,
+	{"a_started_execution_ends", a_started_execution_ends, NULL, 1, NO_WINDOW},
+	{"two_executions_may_be_started_at_once", two_executions_may_be_started_at_once, NULL, 1,
 	 NO_WINDOW},
-	{"one_execution_of_an_object_is_begun_at_a_time",
-	 one_execution_of_an_object_is_begun_at_a_time, NULL, 2, NO_WINDOW},
-	{"an_abort_ends_a_begun_execution", an_abort_ends_a_begun_execution, NULL, 2,
-	 NO_WINDOW | BREAKS_COMM},
 	{"objects_are_destroyed_in_any_order", objects_are_destroyed_in_any_order, NULL, 1,
 	 NO_WINDOW},
 	{"a_failed_creation_changes_nothing", a_failed_creation_changes_nothing, NULL, 1,

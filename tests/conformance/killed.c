@@ -216,7 +216,7 @@ static enum oriel_status prepare_allgather_half(struct rank_state *p)
 
 	if (status != ORIEL_OK || p->dev.rank != p->victim)
 		return status;
-	status = oriel_allgather_start(p->gather, message, sizeof(message), NULL);
+	status = oriel_allgather_run(p->gather, message, sizeof(message));
 	return status == ORIEL_ERR_RANGE ? ORIEL_OK : ORIEL_ERR_STATE;
 }
 
@@ -226,7 +226,7 @@ static enum oriel_status at_allgather(struct rank_state *p)
 	enum oriel_status status;
 
 	do
-		status = oriel_allgather_start(p->gather, message, sizeof(message), NULL);
+		status = oriel_allgather_run(p->gather, message, sizeof(message));
 	while (status == ORIEL_OK);
 	return status;
 }
@@ -278,7 +278,7 @@ static enum oriel_status exchange_layout(struct rank_state *p, const char *messa
 		layout[rank].recv_displacement = rank * GATHERED;
 		layout[rank].recv_length = (p->dev.rank + ranks - rank) % ranks;
 	}
-	return oriel_alltoall_start_v(p->alltoall, message, layout, NULL);
+	return oriel_alltoall_run_v(p->alltoall, message, layout);
 }
 
 /* Run exchanges in turn, beginning with number @first. */
@@ -290,12 +290,11 @@ static enum oriel_status exchange_on(struct rank_state *p, unsigned first)
 
 	for (i = first; status == ORIEL_OK; i++) {
 		if (i % 3 == 0)
-			status = oriel_alltoall_start(p->alltoall, message, GATHERED, NULL);
+			status = oriel_alltoall_run(p->alltoall, message, GATHERED);
 		else if (i % 3 == 1)
 			status = exchange_layout(p, message);
 		else
-			status = oriel_bcast_start(p->bcast, i / 3 % p->dev.ranks, message,
-						   GATHERED, NULL);
+			status = oriel_bcast_run(p->bcast, i / 3 % p->dev.ranks, message, GATHERED);
 	}
 	return status;
 }

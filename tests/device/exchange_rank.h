@@ -77,7 +77,7 @@ __global__ void check_alltoallv(const struct oriel_dev_alltoallv *layout, const 
 static void post_alltoall(struct rank *r, struct object *o, struct others *x, size_t bytes)
 {
 	paint_each<<<64, 256, 0, o->stream>>>(x->send, bytes, r->rank, r->size, o->round);
-	MUST(oriel_alltoall_start(x->alltoall, x->send, bytes, o->stream));
+	MUST(oriel_alltoall_run_on_stream(x->alltoall, x->send, bytes, o->stream));
 	check_alltoall<<<64, 256, 0, o->stream>>>(o->result, bytes, r->rank, r->size, o->round,
 						  o->wrong);
 	count<<<1, 1, 0, o->stream>>>(o->round);
@@ -86,7 +86,7 @@ static void post_alltoall(struct rank *r, struct object *o, struct others *x, si
 static void post_alltoallv(struct rank *r, struct object *o, struct others *x)
 {
 	fill_layout<<<1, 256, 0, o->stream>>>(x->layout, x->send, r->rank, r->size, o->round);
-	MUST(oriel_alltoall_start_v(x->alltoall, x->send, x->layout, o->stream));
+	MUST(oriel_alltoall_run_v_on_stream(x->alltoall, x->send, x->layout, o->stream));
 	check_alltoallv<<<1, 256, 0, o->stream>>>(x->layout, o->result, r->rank, r->size, o->round,
 						  o->wrong);
 	count<<<1, 1, 0, o->stream>>>(o->round);
@@ -107,7 +107,7 @@ static void post_bcast(struct rank *r, struct object *o, struct others *x, unsig
 {
 	if (r->rank == root)
 		paint<<<64, 256, 0, o->stream>>>(x->send, bytes, root, o->round);
-	MUST(oriel_bcast_start(x->bcast, root, x->send, bytes, o->stream));
+	MUST(oriel_bcast_run_on_stream(x->bcast, root, x->send, bytes, o->stream));
 	check_bcast<<<64, 256, 0, o->stream>>>(o->result, bytes, root, o->round, o->wrong);
 	count<<<1, 1, 0, o->stream>>>(o->round);
 }

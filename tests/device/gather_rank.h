@@ -131,7 +131,7 @@ static void post(struct rank *r, struct object *o, size_t bytes, bool in_place)
 	char *send = in_place ? o->result + r->rank * bytes : o->send;
 
 	paint<<<64, 256, 0, o->stream>>>(send, bytes, r->rank, o->round);
-	MUST(oriel_allgather_start(o->gather, send, bytes, o->stream));
+	MUST(oriel_allgather_run_on_stream(o->gather, send, bytes, o->stream));
 	check_gathered<<<64, 256, 0, o->stream>>>(o->result, bytes, r->size, o->round, o->wrong);
 	count<<<1, 1, 0, o->stream>>>(o->round);
 }

@@ -85,7 +85,7 @@ static void measure(struct rank *r, const char *name, size_t bytes, unsigned tim
 	for (i = 0; i < times + 2; i++) {
 		if (i == 2)
 			CUDA(cudaEventRecord(begin, o->stream));
-		MUST(oriel_allgather_start(o->gather, o->send, bytes, o->stream));
+		MUST(oriel_allgather_run_on_stream(o->gather, o->send, bytes, o->stream));
 	}
 	CUDA(cudaEventRecord(end, o->stream));
 	CUDA(cudaStreamSynchronize(o->stream));

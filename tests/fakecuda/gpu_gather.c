@@ -54,7 +54,7 @@ static void gather_once(struct rank *r, struct site *s, CUstream stream, size_t 
 	unsigned rank;
 
 	paint(send, s->round, r->rank, bytes);
-	if (!CHECK_OK(r, oriel_allgather_start(s->gather, send, bytes, stream)))
+	if (!CHECK_OK(r, oriel_allgather_run_on_stream(s->gather, send, bytes, stream)))
 		return;
 	for (rank = 0; rank < r->size; rank++)
 		CHECK(r, is_painted(s->result + rank * bytes, s->round, rank, bytes));
@@ -162,10 +162,12 @@ static void test_algorithm(struct rank *r, struct site *s, CUstream stream, unsi
 				check_posted(r, algorithm, sizes[i], fakecuda_posted());
 		}
 	}
-	CHECK_OK(r, oriel_allgather_start(s->gather, NULL, 0, stream));
-	CHECK_FAILS(r, oriel_allgather_start(s->gather, s->send, 8, NULL), ORIEL_ERR_INVALID,
-		    "needs a stream");
-	CHECK_FAILS(r, oriel_allgather_start(s->gather, s->send, SHARE + 1, stream),
+	/* The default stream. */
+	gather_once(r, s, NULL, 1000);
+	CHECK_OK(r, oriel_allgather_run_on_stream(s->gather, NULL, 0, stream));
+	CHECK_FAILS(r, oriel_allgather_run(s->gather, s->send, 8), ORIEL_ERR_INVALID,
+		    "call oriel_allgather_run_on_stream()");
+	CHECK_FAILS(r, oriel_allgather_run_on_stream(s->gather, s->send, SHARE + 1, stream),
 		    ORIEL_ERR_RANGE, "at most 3000000");
 	site_destroy(s);
 }
@@ -220,7 +222,7 @@ static void capture_once(struct rank *r, struct site *s, CUstream stream, unsign
 	paint(s->send, s->round, r->rank, 1001);
 	CHECK(r, cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_SUCCESS);
 	fakecuda_posted();
-	CHECK_OK(r, oriel_allgather_start(s->gather, s->send, 1001, stream));
+	CHECK_OK(r, oriel_allgather_run_on_stream(s->gather, s->send, 1001, stream));
 	CHECK(r, fakecuda_posted().batches == 0);
 	CHECK(r, cuStreamEndCapture(stream, &graph) == CUDA_SUCCESS);
 	CHECK(r, cuGraphInstantiate(&exec, graph, 0) == CUDA_SUCCESS);
@@ -306,15 +308,15 @@ static void test_alltoall(struct rank *r, struct site *s, CUstream stream, unsig
 		for (rank = 0; rank < r->size; rank++)
 			paint(s->send + rank * bytes, i, r->rank * 8 + rank, bytes);
 		fakecuda_posted();
-		CHECK_OK(r, oriel_alltoall_start(alltoall, s->send, bytes, stream));
+		CHECK_OK(r, oriel_alltoall_run_on_stream(alltoall, s->send, bytes, stream));
 		if (algorithm)
 			check_posted(r, algorithm, bytes, fakecuda_posted());
 		for (rank = 0; rank < r->size; rank++)
 			CHECK(r,
 			      is_painted(s->result + rank * bytes, i, rank * 8 + r->rank, bytes));
 	}
-	CHECK_FAILS(r, oriel_alltoall_start(alltoall, s->send, 8, NULL), ORIEL_ERR_INVALID,
-		    "needs a stream");
+	CHECK_FAILS(r, oriel_alltoall_run(alltoall, s->send, 8), ORIEL_ERR_INVALID,
+		    "call oriel_alltoall_run_on_stream()");
 	oriel_alltoall_destroy(alltoall);
 }
 
@@ -344,12 +346,13 @@ static void test_alltoallv(struct rank *r, struct site *s, CUstream stream)
 			paint(s->send + layout[rank].send_displacement, round, r->rank * 8 + rank,
 			      layout[rank].send_length);
 		}
-		CHECK_OK(r, oriel_alltoall_start_v(alltoall, s->send, layout, stream));
+		CHECK_OK(r, oriel_alltoall_run_v_on_stream(alltoall, s->send, layout, stream));
 		for (rank = 0; rank < r->size; rank++)
 			CHECK(r, is_painted(s->result + layout[rank].recv_displacement, round,
 					    rank * 8 + r->rank, layout[rank].recv_length));
 	}
-	CHECK_FAILS(r, oriel_alltoall_start_v(alltoall, s->send, (const void *)&view, stream),
+	CHECK_FAILS(r,
+		    oriel_alltoall_run_v_on_stream(alltoall, s->send, (const void *)&view, stream),
 		    ORIEL_ERR_INVALID, "not pinned");
 	oriel_alltoall_destroy(alltoall);
 	CHECK(r, cuMemFree(memory) == CUDA_SUCCESS);
@@ -370,8 +373,8 @@ static void test_bcast(struct rank *r, struct site *s, CUstream stream, unsigned
 		root = i / 2 % r->size;
 		if (r->rank == root)
 			paint(s->send, i, root, bytes);
-		CHECK_OK(r, oriel_bcast_start(bcast, root, r->rank == root ? s->send : NULL, bytes,
-					      stream));
+		CHECK_OK(r, oriel_bcast_run_on_stream(bcast, root, r->rank == root ? s->send : NULL,
+						      bytes, stream));
 		CHECK(r, is_painted(s->result, i, root, bytes));
 	}
 	oriel_bcast_destroy(bcast);
@@ -410,7 +413,7 @@ static void test_mismatch(struct rank *r, struct site *s, CUstream stream)
 		};
 	/* The first call may succeed, and a third rank runs until it waits for one of the two. */
 	for (i = 0; i < 3 && status == ORIEL_OK; i++)
-		status = oriel_alltoall_start_v(alltoall, s->send, layout, stream);
+		status = oriel_alltoall_run_v_on_stream(alltoall, s->send, layout, stream);
 	CHECK_FAILS(r, status, ORIEL_ERR_MISMATCH, "all-to-all: a message of ");
 	oriel_alltoall_destroy(alltoall);
 	CHECK(r, cuMemFree(memory) == CUDA_SUCCESS);
@@ -421,7 +424,7 @@ static void give_up(struct rank *r, const struct site *s, CUstream stream, const
 {
 	if (call) {
 		fakecuda_fail(call, 0);
-		CHECK_FAILS(r, oriel_allgather_start(s->gather, s->send, SHARE, stream),
+		CHECK_FAILS(r, oriel_allgather_run_on_stream(s->gather, s->send, SHARE, stream),
 			    ORIEL_ERR_SYSTEM, "of the fake driver");
 		fakecuda_fail(NULL, 0);
 	}
@@ -466,7 +469,7 @@ static void beside_close(struct rank *r, struct beside *b)
 	while (oriel_comm_health(b->r.comm, &health) == ORIEL_OK && health.status == ORIEL_OK)
 		ori_dev_back_off(10000000);
 	CHECK(&b->r, health.status == ORIEL_ERR_ABORTED);
-	CHECK_FAILS(&b->r, oriel_allgather_start(b->s.gather, b->s.send, 8, b->stream),
+	CHECK_FAILS(&b->r, oriel_allgather_run_on_stream(b->s.gather, b->s.send, 8, b->stream),
 		    ORIEL_ERR_ABORTED, "all-gather: ");
 	oriel_bcast_destroy(b->bcast);
 	oriel_alltoall_destroy(b->alltoall);
@@ -491,9 +494,10 @@ static void test_broken(struct rank *r, const struct site *s, unsigned algorithm
 	size_t bytes = algorithm == ORIEL_ALGORITHM_LL ? 65536 : SHARE;
 	unsigned i, ahead = call ? 1 : 3;
 
-	CHECK_OK(&b.r, oriel_allgather_start(b.s.gather, b.s.send, bytes, b.stream));
+	CHECK_OK(&b.r, oriel_allgather_run_on_stream(b.s.gather, b.s.send, bytes, b.stream));
 	for (i = 0; i < ahead && r->rank; i++)
-		CHECK_OK(&b.r, oriel_allgather_start(b.s.gather, b.s.send, bytes, b.stream));
+		CHECK_OK(&b.r,
+			 oriel_allgather_run_on_stream(b.s.gather, b.s.send, bytes, b.stream));
 	CHECK_OK(&b.r, oriel_comm_barrier(b.r.comm));
 	if (r->rank == 0)
 		give_up(&b.r, &b.s, b.stream, call);
@@ -505,28 +509,28 @@ typedef enum oriel_status differ_start(const struct beside *b, unsigned more);
 
 static enum oriel_status start_gather(const struct beside *b, unsigned more)
 {
-	return oriel_allgather_start(b->s.gather, b->s.send, 1000 + more, b->stream);
+	return oriel_allgather_run_on_stream(b->s.gather, b->s.send, 1000 + more, b->stream);
 }
 
 /* A rank of 0 bytes waits for no peer, and its peers would wait for it. */
 static enum oriel_status start_empty(const struct beside *b, unsigned more)
 {
-	return oriel_allgather_start(b->s.gather, b->s.send, more ? 1000 : 0, b->stream);
+	return oriel_allgather_run_on_stream(b->s.gather, b->s.send, more ? 1000 : 0, b->stream);
 }
 
 static enum oriel_status start_alltoall(const struct beside *b, unsigned more)
 {
-	return oriel_alltoall_start(b->alltoall, b->s.send, 1000 + more, b->stream);
+	return oriel_alltoall_run_on_stream(b->alltoall, b->s.send, 1000 + more, b->stream);
 }
 
 static enum oriel_status start_bcast(const struct beside *b, unsigned more)
 {
-	return oriel_bcast_start(b->bcast, 0, b->s.send, 1000 + more, b->stream);
+	return oriel_bcast_run_on_stream(b->bcast, 0, b->s.send, 1000 + more, b->stream);
 }
 
 static enum oriel_status start_root(const struct beside *b, unsigned more)
 {
-	return oriel_bcast_start(b->bcast, more ? 1 : 0, b->s.send, 1000, b->stream);
+	return oriel_bcast_run_on_stream(b->bcast, more ? 1 : 0, b->s.send, 1000, b->stream);
 }
 
 /*

@@ -89,7 +89,7 @@ static void gather_once(struct site *s, struct object *o, size_t bytes)
 	char *send = source(s, o, bytes, s->round % 2);
 
 	fill(s, send, bytes);
-	if (!CHECK_OK(&s->r, oriel_allgather_start(o->gather, send, bytes, o->stream)))
+	if (!CHECK_OK(&s->r, oriel_allgather_run_on_stream(o->gather, send, bytes, o->stream)))
 		return;
 	fakecuda_finish(o->stream);
 	CHECK(&s->r, is_gathered(s, o, bytes));
@@ -138,9 +138,9 @@ static void test_sizes(struct site *s)
 					 1u << ORIEL_ALGORITHM_BRUCK));
 		for (i = 0; i < 2 * sizeof(sizes) / sizeof(sizes[0]); i++)
 			gather_once(s, o, sizes[i / 2]);
-		CHECK_OK(&s->r, oriel_allgather_start(o->gather, NULL, 0, o->stream));
-		CHECK_FAILS(&s->r, oriel_allgather_start(o->gather, o->send, 8, NULL),
-			    ORIEL_ERR_INVALID, "needs a stream");
+		CHECK_OK(&s->r, oriel_allgather_run_on_stream(o->gather, NULL, 0, o->stream));
+		CHECK_FAILS(&s->r, oriel_allgather_run(o->gather, o->send, 8), ORIEL_ERR_INVALID,
+			    "call oriel_allgather_run_on_stream()");
 		object_destroy(o);
 	}
 	CHECK_FAILS(&s->r, object_check(s, o, ORIEL_ALGORITHM_CE, 8, &info), ORIEL_ERR_UNSUPPORTED,
@@ -160,8 +160,8 @@ static void test_ahead(struct site *s)
 	for (k = 0; k < AHEAD; k++) {
 		fill(s, o->send, SHARE);
 		for (i = 0; i < 8; i++)
-			CHECK_OK(&s->r,
-				 oriel_allgather_start(o->gather, o->send, SHARE, o->stream));
+			CHECK_OK(&s->r, oriel_allgather_run_on_stream(o->gather, o->send, SHARE,
+								      o->stream));
 		fakecuda_finish(o->stream);
 		CHECK(&s->r, is_gathered(s, o, SHARE));
 		s->round++;
@@ -173,7 +173,7 @@ static CUgraphExec capture(struct site *s, struct object *o, const char *send, s
 			   CUgraph *graph)
 {
 	nodes_capture_begin(s, o);
-	CHECK_OK(&s->r, oriel_allgather_start(o->gather, send, bytes, o->stream));
+	CHECK_OK(&s->r, oriel_allgather_run_on_stream(o->gather, send, bytes, o->stream));
 	return nodes_capture_end(s, o, graph);
 }
 
@@ -228,8 +228,8 @@ static void test_two(struct site *s)
 			struct object *one = &o[(first + i) % 2];
 
 			fill(s, one->send, SHARE);
-			CHECK_OK(&s->r,
-				 oriel_allgather_start(one->gather, one->send, SHARE, one->stream));
+			CHECK_OK(&s->r, oriel_allgather_run_on_stream(one->gather, one->send, SHARE,
+								      one->stream));
 			/*
 			 * One rank may post the second execution only after the first has ended.
 			 */
@@ -299,7 +299,8 @@ static void test_orders(struct site *s)
 
 static enum oriel_status start_share(struct site *s, struct object *o)
 {
-	return oriel_allgather_start(o->gather, source(s, o, SHARE, true), SHARE, o->stream);
+	return oriel_allgather_run_on_stream(o->gather, source(s, o, SHARE, true), SHARE,
+					     o->stream);
 }
 
 /* The last rank never starts; the streams of its peers go on within the timeout. */
@@ -374,12 +375,12 @@ static void start_apart(struct site *s, struct object *o, bool at_once, bool is_
 	if (is_captured)
 		nodes_capture_begin(s, o);
 	if (!is_last)
-		status = oriel_allgather_start(o->gather, o->send, 1000, o->stream);
+		status = oriel_allgather_run_on_stream(o->gather, o->send, 1000, o->stream);
 	CHECK(&s->r, at_once || status == ORIEL_OK);
 	if (!at_once)
 		nodes_meet(s);
 	if (is_last)
-		status = oriel_allgather_start(o->gather, o->send, SHARE, o->stream);
+		status = oriel_allgather_run_on_stream(o->gather, o->send, SHARE, o->stream);
 	if (status == ORIEL_ERR_MISMATCH) {
 		CHECK(&s->r,
 		      strstr(oriel_last_error(), is_last ? ", 1000 on rank" : ": 1000 on rank"));
@@ -439,7 +440,8 @@ static void call_once(struct site *s, struct object *o, size_t bytes)
 	char *send = source(s, o, bytes, s->round % 2);
 
 	fill(s, send, bytes);
-	if (!CHECK_OK(&s->r, oriel_allgather_once(s->r.comm, send, o->result, bytes, o->stream)))
+	if (!CHECK_OK(&s->r,
+		      oriel_allgather_once_on_stream(s->r.comm, send, o->result, bytes, o->stream)))
 		return;
 	fakecuda_finish(o->stream);
 	CHECK(&s->r, is_gathered(s, o, bytes));
@@ -449,7 +451,8 @@ static void call_once(struct site *s, struct object *o, size_t bytes)
 static CUgraphExec call_captured(struct site *s, struct object *o, size_t bytes, CUgraph *graph)
 {
 	nodes_capture_begin(s, o);
-	CHECK_OK(&s->r, oriel_allgather_once(s->r.comm, o->send, o->result, bytes, o->stream));
+	CHECK_OK(&s->r,
+		 oriel_allgather_once_on_stream(s->r.comm, o->send, o->result, bytes, o->stream));
 	return nodes_capture_end(s, o, graph);
 }
 
@@ -482,9 +485,9 @@ static void test_cached(struct site *s)
 	CHECK(&s->r, cache_info(s).objects == 2);
 	/* More objects than may be kept: those of graphs are not destroyed. */
 	for (i = 0; i < ORIEL_OBJECT_CACHE_MOST + 2; i++)
-		CHECK_OK(&s->r,
-			 oriel_allgather_once(s->r.comm, o->send, s->objects[1].result + 8 * i, 8,
-					      s->objects[1].stream));
+		CHECK_OK(&s->r, oriel_allgather_once_on_stream(s->r.comm, o->send,
+							       s->objects[1].result + 8 * i, 8,
+							       s->objects[1].stream));
 	fakecuda_finish(s->objects[1].stream);
 	CHECK(&s->r, cache_info(s).objects == ORIEL_OBJECT_CACHE_MOST + 2);
 	replay(s, o, execs[0], o->send, few);
@@ -521,7 +524,8 @@ static void test_freed(struct site *s)
 	}
 	/* Posted, and released before it has ended. */
 	fill(s, o->send, bytes);
-	CHECK_OK(&s->r, oriel_allgather_once(s->r.comm, o->send, o->result, bytes, o->stream));
+	CHECK_OK(&s->r,
+		 oriel_allgather_once_on_stream(s->r.comm, o->send, o->result, bytes, o->stream));
 	CHECK_OK(&s->r, oriel_object_cache_release(s->r.comm, NULL, 0));
 	CHECK(&s->r, cache_info(s).objects == 0);
 	fakecuda_finish(o->stream);
@@ -530,21 +534,22 @@ static void test_freed(struct site *s)
 	/* Memory of one rank that cannot be shared, or recognised. */
 	CHECK(&s->r, cuMemAllocManaged(&managed, room, CU_MEM_ATTACH_GLOBAL) == CUDA_SUCCESS);
 	whole = s->r.rank ? o->result : (char *)managed;
-	CHECK_FAILS(&s->r, oriel_allgather_once(s->r.comm, o->send, whole, 8, o->stream),
+	CHECK_FAILS(&s->r, oriel_allgather_once_on_stream(s->r.comm, o->send, whole, 8, o->stream),
 		    ORIEL_ERR_UNSUPPORTED, "managed memory");
 	cuMemFree(managed);
 	whole = malloc(s->r.size * sizeof(host));
 	CHECK_FAILS(&s->r,
-		    oriel_allgather_once(s->r.comm, o->send, s->r.rank ? o->result : whole, 8,
-					 o->stream),
+		    oriel_allgather_once_on_stream(s->r.comm, o->send,
+						   s->r.rank ? o->result : whole, 8, o->stream),
 		    ORIEL_ERR_UNSUPPORTED, "a later call cannot recognise");
 	host[3] = (char)s->r.rank;
-	CHECK_OK(&s->r, oriel_allgather_once(s->r.comm, host, whole, sizeof(host), NULL));
+	CHECK_OK(&s->r, oriel_allgather_once(s->r.comm, host, whole, sizeof(host)));
 	for (i = 0; i < s->r.size; i++)
 		CHECK(&s->r, whole[i * sizeof(host) + 3] == (char)i);
 	CHECK_FAILS(&s->r,
-		    oriel_allgather_once(s->r.comm, o->send, s->r.rank ? o->result : whole, 8,
-					 s->r.rank ? o->stream : NULL),
+		    s->r.rank ? oriel_allgather_once_on_stream(s->r.comm, o->send, o->result, 8,
+							       o->stream)
+			      : oriel_allgather_once(s->r.comm, o->send, whole, 8),
 		    ORIEL_ERR_MISMATCH, "whether there is a stream");
 	free(whole);
 }

@@ -102,7 +102,7 @@ static void exchange_once(struct site *s, struct object *o, size_t bytes)
 
 	exchange_fill(s, send, bytes);
 	memset(o->result, GUARD, s->r.size * SHARE);
-	if (!CHECK_OK(&s->r, oriel_alltoall_start(o->alltoall, send, bytes, o->stream)))
+	if (!CHECK_OK(&s->r, oriel_alltoall_run_on_stream(o->alltoall, send, bytes, o->stream)))
 		return;
 	fakecuda_finish(o->stream);
 	CHECK(&s->r, is_exchanged(s, o, bytes));
@@ -121,10 +121,10 @@ static void test_sizes(struct site *s)
 	CHECK(&s->r, info.supported == 1u << ORIEL_ALGORITHM_DIRECT);
 	for (i = 0; i < 2 * SIZES; i++)
 		exchange_once(s, o, sizes[i / 2]);
-	CHECK_OK(&s->r, oriel_alltoall_start(o->alltoall, NULL, 0, o->stream));
-	CHECK_FAILS(&s->r, oriel_alltoall_start(o->alltoall, o->send, 8, NULL), ORIEL_ERR_INVALID,
-		    "needs a stream");
-	CHECK_FAILS(&s->r, oriel_alltoall_start(o->alltoall, o->result, 8, o->stream),
+	CHECK_OK(&s->r, oriel_alltoall_run_on_stream(o->alltoall, NULL, 0, o->stream));
+	CHECK_FAILS(&s->r, oriel_alltoall_run(o->alltoall, o->send, 8), ORIEL_ERR_INVALID,
+		    "call oriel_alltoall_run_on_stream()");
+	CHECK_FAILS(&s->r, oriel_alltoall_run_on_stream(o->alltoall, o->result, 8, o->stream),
 		    ORIEL_ERR_INVALID, "overlaps");
 	oriel_alltoall_destroy(o->alltoall);
 }
@@ -175,7 +175,8 @@ static bool are_received(const struct site *s, const struct object *o,
 static void alltoallv_once(struct site *s, struct object *o, struct oriel_dev_alltoallv *layout)
 {
 	layout_fill(s, o, layout);
-	if (!CHECK_OK(&s->r, oriel_alltoall_start_v(o->alltoall, o->send, layout, o->stream)))
+	if (!CHECK_OK(&s->r,
+		      oriel_alltoall_run_v_on_stream(o->alltoall, o->send, layout, o->stream)))
 		return;
 	fakecuda_finish(o->stream);
 	CHECK(&s->r, are_received(s, o, layout));
@@ -201,8 +202,9 @@ static void notes_ahead(struct site *s, struct object *o, struct oriel_dev_allto
 	memset(nothing, 0, s->r.size * sizeof(*nothing));
 	layout_fill(s, o, layout);
 	for (i = 0; i < 100; i++)
-		CHECK_OK(&s->r, oriel_alltoall_start_v(o->alltoall, o->send,
-						       i % 4 == 3 ? layout : nothing, o->stream));
+		CHECK_OK(&s->r,
+			 oriel_alltoall_run_v_on_stream(o->alltoall, o->send,
+							i % 4 == 3 ? layout : nothing, o->stream));
 	fakecuda_finish(o->stream);
 	CHECK(&s->r, are_received(s, o, layout));
 	s->round++;
@@ -222,7 +224,7 @@ static void test_alltoallv(struct site *s)
 		if (i % 6 == 0)
 			notes_ahead(s, o, layout, nothing);
 	}
-	CHECK_FAILS(&s->r, oriel_alltoall_start_v(o->alltoall, o->send, NULL, o->stream),
+	CHECK_FAILS(&s->r, oriel_alltoall_run_v_on_stream(o->alltoall, o->send, NULL, o->stream),
 		    ORIEL_ERR_INVALID, "NULL");
 	oriel_alltoall_destroy(o->alltoall);
 	cuMemFree((CUdeviceptr)nothing);
@@ -237,8 +239,9 @@ static void bcast_once(struct site *s, struct object *o, unsigned root, size_t b
 	memset(o->result, GUARD, s->r.size * SHARE);
 	if (s->r.rank == root)
 		fill(s, send, root, root, bytes);
-	if (!CHECK_OK(&s->r, oriel_bcast_start(o->bcast, root, s->r.rank == root ? send : NULL,
-					       bytes, o->stream)))
+	if (!CHECK_OK(&s->r,
+		      oriel_bcast_run_on_stream(o->bcast, root, s->r.rank == root ? send : NULL,
+						bytes, o->stream)))
 		return;
 	fakecuda_finish(o->stream);
 	CHECK(&s->r, is_from(s, o->result, root, root, bytes));
@@ -283,10 +286,12 @@ static void test_ahead(struct site *s)
 		fill(s, bcast->send, k % s->r.size, k % s->r.size, SHARE);
 		memset(exchange->result, GUARD, s->r.size * SHARE);
 		for (i = 0; i < 8; i++) {
-			CHECK_OK(&s->r, oriel_alltoall_start(exchange->alltoall, exchange->send,
-							     50000, exchange->stream));
-			CHECK_OK(&s->r, oriel_bcast_start(bcast->bcast, k % s->r.size, bcast->send,
-							  SHARE, exchange->stream));
+			CHECK_OK(&s->r,
+				 oriel_alltoall_run_on_stream(exchange->alltoall, exchange->send,
+							      50000, exchange->stream));
+			CHECK_OK(&s->r,
+				 oriel_bcast_run_on_stream(bcast->bcast, k % s->r.size, bcast->send,
+							   SHARE, exchange->stream));
 		}
 		fakecuda_finish(exchange->stream);
 		CHECK(&s->r, is_exchanged(s, exchange, 50000));
@@ -335,16 +340,16 @@ static void test_graphs(struct site *s)
 	alltoall_create(s, exchange);
 	bcast_create(s, bcast, ORIEL_ALGORITHM_DEFAULT);
 	nodes_capture_begin(s, exchange);
-	CHECK_OK(&s->r,
-		 oriel_alltoall_start(exchange->alltoall, exchange->send, 1000, exchange->stream));
+	CHECK_OK(&s->r, oriel_alltoall_run_on_stream(exchange->alltoall, exchange->send, 1000,
+						     exchange->stream));
 	execs[EQUAL] = nodes_capture_end(s, exchange, &graphs[EQUAL]);
 	nodes_capture_begin(s, exchange);
-	CHECK_OK(&s->r, oriel_alltoall_start_v(exchange->alltoall, exchange->send, layout,
-					       exchange->stream));
+	CHECK_OK(&s->r, oriel_alltoall_run_v_on_stream(exchange->alltoall, exchange->send, layout,
+						       exchange->stream));
 	execs[ALLTOALLV] = nodes_capture_end(s, exchange, &graphs[ALLTOALLV]);
 	nodes_capture_begin(s, bcast);
-	CHECK_OK(&s->r, oriel_bcast_start(bcast->bcast, s->r.size - 1, bcast->send, 3 * CHUNK + 5,
-					  bcast->stream));
+	CHECK_OK(&s->r, oriel_bcast_run_on_stream(bcast->bcast, s->r.size - 1, bcast->send,
+						  3 * CHUNK + 5, bcast->stream));
 	execs[BCAST] = nodes_capture_end(s, bcast, &graphs[BCAST]);
 	for (i = 0; i < REPLAYS / 5; i++) {
 		/* The order does not repeat with their number. */
@@ -383,13 +388,14 @@ static void test_two(struct site *s)
 		fill(s, bcast->send, k % s->r.size, k % s->r.size, SHARE);
 		for (i = 0; i < 2; i++) {
 			if ((s->r.rank + i) % 2)
-				CHECK_OK(&s->r,
-					 oriel_alltoall_start(exchange->alltoall, exchange->send,
-							      40000, exchange->stream));
+				CHECK_OK(&s->r, oriel_alltoall_run_on_stream(exchange->alltoall,
+									     exchange->send, 40000,
+									     exchange->stream));
 			else
 				CHECK_OK(&s->r,
-					 oriel_bcast_start(bcast->bcast, k % s->r.size, bcast->send,
-							   SHARE, bcast->stream));
+					 oriel_bcast_run_on_stream(bcast->bcast, k % s->r.size,
+								   bcast->send, SHARE,
+								   bcast->stream));
 		}
 		fakecuda_finish(exchange->stream);
 		fakecuda_finish(bcast->stream);
@@ -415,12 +421,12 @@ static void wrong_layout(struct site *s, enum oriel_status status,
 	layout_fill(s, o, layout);
 	if (s->r.rank == 0)
 		spoil(s, layout);
-	started = oriel_alltoall_start_v(o->alltoall, o->send, layout, o->stream);
+	started = oriel_alltoall_run_v_on_stream(o->alltoall, o->send, layout, o->stream);
 	/* The failure of a peer may be known already. */
 	CHECK(&s->r, started == ORIEL_OK || (s->r.rank && started == status));
 	nodes_expect_broken(s, o);
 	CHECK(&s->r, ori_dev_health(&s->r.dev) == status);
-	CHECK_FAILS(&s->r, oriel_alltoall_start(o->alltoall, o->send, 8, o->stream), status,
+	CHECK_FAILS(&s->r, oriel_alltoall_run_on_stream(o->alltoall, o->send, 8, o->stream), status,
 		    "all-to-all: ");
 	oriel_alltoall_destroy(o->alltoall);
 	cuMemFree((CUdeviceptr)layout);
@@ -468,10 +474,10 @@ static void test_absent(struct site *s)
 	bcast_once(s, bcast, 0, SHARE);
 	CHECK_OK(&s->r, oriel_comm_barrier(s->r.comm));
 	if (s->r.rank + 1 < s->r.size) {
-		CHECK_OK(&s->r, oriel_alltoall_start(exchange->alltoall, exchange->send, 50000,
-						     exchange->stream));
-		CHECK_OK(&s->r, oriel_bcast_start(bcast->bcast, s->r.size - 1, bcast->send, SHARE,
-						  bcast->stream));
+		CHECK_OK(&s->r, oriel_alltoall_run_on_stream(exchange->alltoall, exchange->send,
+							     50000, exchange->stream));
+		CHECK_OK(&s->r, oriel_bcast_run_on_stream(bcast->bcast, s->r.size - 1, bcast->send,
+							  SHARE, bcast->stream));
 	}
 	nodes_expect_broken(s, exchange);
 	nodes_expect_broken(s, bcast);
@@ -483,7 +489,7 @@ static void test_absent(struct site *s)
 static enum oriel_status start_share(struct site *s, struct object *o)
 {
 	(void)s;
-	return oriel_alltoall_start(o->alltoall, o->send, SHARE, o->stream);
+	return oriel_alltoall_run_on_stream(o->alltoall, o->send, SHARE, o->stream);
 }
 
 /* The abort comes while slots and puts are in flight. */

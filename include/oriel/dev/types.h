@@ -216,7 +216,7 @@ struct oriel_dev_aim {
 #define ORIEL_DEV_PASSED 6u
 
 /*
- * One entry of an all-to-all with lengths and displacements (oriel_alltoall_start_v()): what a
+ * One entry of an all-to-all with lengths and displacements (oriel_alltoall_run_v()): what a
  * rank sends to one peer, and what it receives from that peer. In bytes.
  */
 struct oriel_dev_alltoallv {
