@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ori_dev_atomic_with_ticket() of dev/detail/atomic.h: ranks that reach a word without atomics take tickets,
- * load the word, add and store it. Each store waits in a buffer of its rank, one entry for each
- * word, and lands at any time, in any order: a fence waits for all of them, a release for those
- * before it. --fences: bit 1 is the fence before a rank reads tickets, bit 2 the one before it
- * waits.
+ * ori_dev_atomic_with_ticket() of dev/detail/atomic.h: ranks that reach a word without atomics take
+ * tickets, load the word, add and store it. Each store waits in a buffer of its rank, one entry for
+ * each word, and lands at any time, in any order: a fence waits for all of them, a release for
+ * those before it. --fences: bit 1 is the fence before a rank reads tickets, bit 2 the one before
+ * it waits.
  * --draws 0: no rank shows that it is about to draw. --waits 0: no rank waits.
  */
 #include <stdint.h>
