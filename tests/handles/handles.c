@@ -56,6 +56,7 @@ static struct oriel_health health = {.size = sizeof(health)};
 static struct oriel_nic nic = {.size = sizeof(nic)};
 static struct oriel_dev_window dev_window;
 static struct oriel_dev_fault fault;
+static enum oriel_atomics atomics;
 static struct oriel_dev_gather series;
 static struct oriel_dev_alltoallv alltoallv;
 static struct oriel_dev_buffer places[4];
@@ -170,11 +171,27 @@ enum answer {
 	X(WINDOW, STATUS, oriel_window_peer_length, (h, 0, 0, &length), 0)   \
 	X(WINDOW, STATUS, oriel_window_peer_address, (h, 0, 0, &address), 0) \
 	X(WINDOW, STATUS, oriel_window_fault, (h, &fault), 0)                \
+	X(WINDOW, STATUS, oriel_window_atomics, (h, &atomics), 0)            \
 	BOTH(X, put, h, 0, 0, bytes, 8)                                      \
 	BOTH(X, put_value, h, 0, 0, 1)                                       \
 	BOTH(X, get, h, 0, 0, bytes, 8)                                      \
 	BOTH(X, put_signal, h, 0, 0, bytes, 8, 0, 1)                         \
 	BOTH(X, fetch_add, h, 0, 0, 1, &word)                                \
+	BOTH(X, fetch_and, h, 0, 0, 1, &word)                                \
+	BOTH(X, fetch_or, h, 0, 0, 1, &word)                                 \
+	BOTH(X, fetch_xor, h, 0, 0, 1, &word)                                \
+	BOTH(X, swap, h, 0, 0, 1, &word)                                     \
+	BOTH(X, compare_swap, h, 0, 0, 1, 2, &word)                          \
+	BOTH(X, fetch, h, 0, 0, &word)                                       \
+	BOTH(X, set, h, 0, 0, 1)                                             \
+	BOTH(X, fetch_add_32, h, 0, 0, 1, &number)                           \
+	BOTH(X, fetch_and_32, h, 0, 0, 1, &number)                           \
+	BOTH(X, fetch_or_32, h, 0, 0, 1, &number)                            \
+	BOTH(X, fetch_xor_32, h, 0, 0, 1, &number)                           \
+	BOTH(X, swap_32, h, 0, 0, 1, &number)                                \
+	BOTH(X, compare_swap_32, h, 0, 0, 1, 2, &number)                     \
+	BOTH(X, fetch_32, h, 0, 0, &number)                                  \
+	BOTH(X, set_32, h, 0, 0, 1)                                          \
 	BOTH(X, signal, h, 0, 0, ORIEL_SIGNAL_ADD, 1)                        \
 	BOTH(X, signal_all, h, 0, ORIEL_SIGNAL_ADD, 1)                       \
 	BOTH(X, wait_signal, h, 0, ORIEL_GE, 0, 1)                           \
