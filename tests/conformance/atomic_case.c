@@ -13,7 +13,7 @@ struct step {
 CASE uint64_t step_64(struct rank *r, unsigned peer, uint64_t at, const struct step *step)
 {
 	const struct oriel_dev_window *w = &r->dev;
-	enum oriel_status status = ORIEL_ERR_INVALID;
+	int64_t status = ORIEL_ERR_INVALID;
 	uint64_t v = step->value, old = 0;
 
 	switch (step->kind) {
@@ -49,7 +49,7 @@ CASE uint64_t step_64(struct rank *r, unsigned peer, uint64_t at, const struct s
 CASE uint32_t step_32(struct rank *r, unsigned peer, uint64_t at, const struct step *step)
 {
 	const struct oriel_dev_window *w = &r->dev;
-	enum oriel_status status = ORIEL_ERR_INVALID;
+	int64_t status = ORIEL_ERR_INVALID;
 	uint32_t v = (uint32_t)step->value, c = (uint32_t)step->compare, old = 0;
 
 	switch (step->kind) {
