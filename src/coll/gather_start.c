@@ -56,7 +56,7 @@ enum oriel_status ori_gather_end(const struct ori_gather *g, enum oriel_status s
 	return ori_fail(status, "%s: %s", g->kind->name, oriel_status_text(status));
 }
 
-/* The name of a call without its last word, if that is the form of the call. */
+/* The length of the name of a call without the form at its end. */
 static int start_stem(const char *call)
 {
 	static const char *const forms[] = {"_on_stream", "_start", "_start_v", "_run", "_run_v"};
@@ -96,7 +96,9 @@ enum oriel_status ori_gather_check(const struct ori_gather *g, const char *call)
 	return ORIEL_OK;
 }
 
-/* The number is CU_STREAM_LEGACY of cuda.h ("CUDA Driver API", "Stream synchronization behavior").
+/*
+ * The number is CU_STREAM_LEGACY of cuda.h: "CUDA Driver API", "Data types used by CUDA driver" and
+ * "Stream synchronization behavior".
  */
 void *ori_gather_stream(struct CUstream_st *stream)
 {
@@ -123,9 +125,7 @@ enum oriel_status ori_gather_take(struct ori_gather_job *job, uint32_t source, u
 	return oriel_dev_wait_signal_next(w, oriel_dev_thread(), source, id, count, 0);
 }
 
-/*
- * A wait with its own time limit does not break the communicator, so a job polls with one of 1 ns.
- */
+/* A wait with its own limit does not break the communicator, so a job polls with one of 1 ns. */
 enum oriel_status ori_gather_drain(const struct ori_gather_job *job)
 {
 	const struct oriel_dev_window *w = &job->g->device;
