@@ -177,28 +177,6 @@ enum oriel_status oriel_allgather_check(struct oriel_comm *comm, const struct or
 	return ori_gather_try(&allgather_kind, comm, view, attr, bytes, info, __func__);
 }
 
-static enum oriel_status once_create(struct oriel_comm *comm, const struct oriel_view *view,
-				     void **object)
-{
-	struct oriel_allgather *a = NULL;
-	enum oriel_status status = oriel_allgather_create(comm, view, NULL, &a);
-
-	*object = a;
-	return status;
-}
-
-static void once_destroy(void *object)
-{
-	oriel_allgather_destroy(object);
-}
-
-static const struct ori_cached_kind once_kind = {
-	.name = "all-gather",
-	.number = ORI_ALLGATHER,
-	.create = once_create,
-	.destroy = once_destroy,
-};
-
 /* @call has all but the length and what ori_cached_begin() sets. */
 static enum oriel_status once_begin(struct ori_cached_call *call, const void *send)
 {
@@ -215,7 +193,7 @@ enum oriel_status oriel_allgather_once(struct oriel_comm *comm, const void *send
 				       size_t bytes)
 {
 	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
-	struct ori_cached_call call = {.kind = &once_kind,
+	struct ori_cached_call call = {.kind = &allgather_kind,
 				       .comm = comm,
 				       .recv = recv,
 				       .bytes = bytes};
@@ -232,7 +210,7 @@ enum oriel_status oriel_allgather_once_on_stream(struct oriel_comm *comm, const 
 						 struct CUstream_st *stream)
 {
 	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
-	struct ori_cached_call call = {.kind = &once_kind,
+	struct ori_cached_call call = {.kind = &allgather_kind,
 				       .comm = comm,
 				       .recv = recv,
 				       .bytes = bytes,

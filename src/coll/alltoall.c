@@ -200,28 +200,6 @@ enum oriel_status oriel_alltoall_query(const struct oriel_alltoall *a, size_t by
 	return ori_gather_query(&alltoall_kind, a, bytes, info, __func__);
 }
 
-static enum oriel_status once_create(struct oriel_comm *comm, const struct oriel_view *view,
-				     void **object)
-{
-	struct oriel_alltoall *a = NULL;
-	enum oriel_status status = oriel_alltoall_create(comm, view, NULL, &a);
-
-	*object = a;
-	return status;
-}
-
-static void once_destroy(void *object)
-{
-	oriel_alltoall_destroy(object);
-}
-
-static const struct ori_cached_kind once_kind = {
-	.name = "all-to-all",
-	.number = ORI_ALLTOALL,
-	.create = once_create,
-	.destroy = once_destroy,
-};
-
 /* @call has all but the length and what ori_cached_begin() sets. */
 static enum oriel_status once_begin(struct ori_cached_call *call, const void *send)
 {
@@ -236,7 +214,7 @@ enum oriel_status oriel_alltoall_once(struct oriel_comm *comm, const void *send,
 				      size_t bytes)
 {
 	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
-	struct ori_cached_call call = {.kind = &once_kind,
+	struct ori_cached_call call = {.kind = &alltoall_kind,
 				       .comm = comm,
 				       .recv = recv,
 				       .bytes = bytes};
@@ -253,7 +231,7 @@ enum oriel_status oriel_alltoall_once_on_stream(struct oriel_comm *comm, const v
 						struct CUstream_st *stream)
 {
 	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
-	struct ori_cached_call call = {.kind = &once_kind,
+	struct ori_cached_call call = {.kind = &alltoall_kind,
 				       .comm = comm,
 				       .recv = recv,
 				       .bytes = bytes,

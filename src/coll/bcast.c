@@ -161,28 +161,6 @@ enum oriel_status oriel_bcast_query(const struct oriel_bcast *b, size_t bytes,
 	return ori_gather_query(&bcast_kind, b, bytes, info, __func__);
 }
 
-static enum oriel_status once_create(struct oriel_comm *comm, const struct oriel_view *view,
-				     void **object)
-{
-	struct oriel_bcast *b = NULL;
-	enum oriel_status status = oriel_bcast_create(comm, view, NULL, &b);
-
-	*object = b;
-	return status;
-}
-
-static void once_destroy(void *object)
-{
-	oriel_bcast_destroy(object);
-}
-
-static const struct ori_cached_kind once_kind = {
-	.name = "broadcast",
-	.number = ORI_BCAST,
-	.create = once_create,
-	.destroy = once_destroy,
-};
-
 /* @call has all but the length and what ori_cached_begin() sets. */
 static enum oriel_status once_begin(struct ori_cached_call *call, const void *send)
 {
@@ -203,7 +181,7 @@ enum oriel_status oriel_bcast_once(struct oriel_comm *comm, unsigned root, const
 {
 	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
 	struct ori_cached_call call = {
-		.kind = &once_kind, .comm = comm, .recv = recv, .bytes = bytes, .root = root};
+		.kind = &bcast_kind, .comm = comm, .recv = recv, .bytes = bytes, .root = root};
 
 	if (status == ORIEL_OK)
 		status = once_begin(&call, send);
@@ -217,7 +195,7 @@ enum oriel_status oriel_bcast_once_on_stream(struct oriel_comm *comm, unsigned r
 					     struct CUstream_st *stream)
 {
 	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
-	struct ori_cached_call call = {.kind = &once_kind,
+	struct ori_cached_call call = {.kind = &bcast_kind,
 				       .comm = comm,
 				       .recv = recv,
 				       .bytes = bytes,

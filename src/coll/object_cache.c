@@ -59,7 +59,7 @@ static void cached_await(const struct ori_object_cache *cache, const struct ori_
 void ori_cached_destroy(struct ori_object_cache *cache, struct ori_cached *slot)
 {
 	cached_await(cache, slot);
-	slot->kind->destroy(slot->object);
+	ori_gather_destroy(slot->kind, slot->object, __func__);
 	oriel_mark_destroy(slot->mark);
 	if (slot->is_staging)
 		oriel_memory_free(slot->memory);
@@ -149,7 +149,8 @@ enum oriel_status ori_cached_create(struct ori_object_cache *cache,
 	view.buffer = new.memory;
 	view.length = new.length;
 	if (status == ORIEL_OK)
-		status = call->kind->create(cache->comm, &view, &new.object);
+		status = ori_gather_create(call->kind, cache->comm, &view, NULL, &new.object,
+					   __func__);
 	if (status != ORIEL_OK) {
 		oriel_mark_destroy(new.mark);
 		if (is_staged)

@@ -10,24 +10,14 @@
 #include <oriel/object_cache.h>
 #include <oriel/progress.h>
 
-#include "coll/gather_tune.h"
+#include "coll/gather.h"
 
 #define ORI_CACHED_SLOTS ORIEL_OBJECT_CACHE_CAPTURED_MOST
 #define ORI_CACHED_WORDS (ORI_CACHED_SLOTS / 64)
 
-/* A collective that objects are kept of. */
-struct ori_cached_kind {
-	const char *name; /* in texts */
-	enum ori_collective number;
-	/* Collective; writes @object on success, or NULL. */
-	enum oriel_status (*create)(struct oriel_comm *comm, const struct oriel_view *view,
-				    void **object);
-	void (*destroy)(void *object);
-};
-
 /* A call, the same on all ranks but for addresses. */
 struct ori_cached_call {
-	const struct ori_cached_kind *kind;
+	const struct ori_gather_kind *kind;
 	struct oriel_comm *comm;
 	void *recv;
 	size_t length; /* of the result at @recv */
@@ -61,7 +51,7 @@ enum oriel_status ori_cached_end(struct ori_cached_call *call, enum oriel_status
 
 /* One cached object. All fields but the addresses and the identity are equal on all ranks. */
 struct ori_cached {
-	const struct ori_cached_kind *kind; /* NULL: no object */
+	const struct ori_gather_kind *kind; /* NULL: no object */
 	void *object;
 	char *memory; /* of the result; of the library if it is staging */
 	uint64_t identity;
