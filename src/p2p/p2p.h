@@ -262,6 +262,8 @@ struct oriel_p2p {
 	char failure_text[P2P_TEXT];
 	bool is_leaving;    /* the peer left or the link failed: what arrived is still taken */
 	bool has_lost_link; /* it is the link that failed here; the peer may not know */
+	/* The peer's NIC has rejected a request: until then its socket may say that it exited. */
+	uint64_t doubt_until;
 	enum oriel_status leaving;
 	uint64_t timeout_ns, deadline; /* to be joined */
 	struct p2p_address address, peer;

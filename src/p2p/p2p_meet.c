@@ -247,7 +247,7 @@ enum oriel_status ori_p2p_watch(struct oriel_p2p *p2p)
 	struct p2p_frame frame;
 	enum oriel_status status;
 
-	if (!ori_control_socket_is_open(p2p) || p2p->is_leaving)
+	if (!ori_control_socket_is_open(p2p) || (p2p->is_leaving && !p2p->doubt_until))
 		return ORIEL_OK;
 	/* A peer that takes no more bytes may have sent its reason before. */
 	status = ori_control_socket_flush(p2p);
@@ -264,6 +264,7 @@ enum oriel_status ori_p2p_watch(struct oriel_p2p *p2p)
 	/* Puts that the peer made before have arrived, and are still taken. */
 	if (status == ORIEL_ERR_PEER) {
 		p2p->is_leaving = true;
+		p2p->doubt_until = 0;
 		p2p->leaving = status;
 		snprintf(p2p->failure_text, sizeof(p2p->failure_text), "%s", oriel_last_error());
 		return ORIEL_OK;

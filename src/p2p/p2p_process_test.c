@@ -21,6 +21,9 @@ static const char *cut_command;
  * hook, after so many more calls.
  */
 #define INSIDE (-2)
+/* The child loses the memory of a receive, and exits later, or lives on. */
+#define LOSES_MEMORY 1000000
+#define LIVES_ON 1000001
 
 static unsigned calls_left; /* of hooks of the child */
 
@@ -130,6 +133,32 @@ static void child_exit_inside(struct party *t)
 		(void)oriel_p2p_progress(t->p2p);
 }
 
+/*
+ * The memory of a receive is registered no more, so that a NIC rejects what the peer writes: so the
+ * kernel leaves, for a while, a process that it has killed.
+ */
+static void child_lose_memory(struct party *t)
+{
+	struct oriel_p2p_buffer b = part(t, 0, LENGTH);
+	struct oriel_p2p_request in;
+	char byte = 0;
+
+	assert_int_equal(oriel_p2p_register(t->ctx, b.address, LENGTH, 0, &b.memory), ORIEL_OK);
+	assert_int_equal(oriel_p2p_recv(t->p2p, 0, &b, &in), ORIEL_OK);
+	while (oriel_p2p_check(t->p2p) == ORIEL_AGAIN)
+		assert_int_equal(oriel_p2p_progress(t->p2p), ORIEL_OK);
+	for (unsigned i = 0; i < 1000; i++)
+		assert_int_equal(oriel_p2p_progress(t->p2p), ORIEL_OK);
+	oriel_p2p_unregister(b.memory);
+	(void)!send(t->fd, &byte, 1, MSG_NOSIGNAL);
+	(void)!recv(t->fd, &byte, 1, 0);
+	usleep(200000);
+	if (t->job.steps == LOSES_MEMORY)
+		raise(SIGKILL);
+	(void)!recv(t->fd, &byte, 1, 0);
+	_exit(0);
+}
+
 static int child_main(char **argv)
 {
 	struct party t;
@@ -138,6 +167,8 @@ static int child_main(char **argv)
 	if (t.job.steps <= INSIDE)
 		t.hooks = &dying_hooks;
 	party_open(&t);
+	if (t.job.steps >= LOSES_MEMORY)
+		child_lose_memory(&t);
 	if (t.job.steps >= 0)
 		child_stop(&t);
 	if (t.job.steps <= INSIDE)
@@ -154,7 +185,7 @@ static void echoes_come_back(enum route route, unsigned mode)
 	struct oriel_p2p_request in, out, word;
 	struct party t;
 
-	party_start(&t, &(struct job){route, mode, -1, 2, 0});
+	party_start(&t, &(struct job){route, mode, -1, 2, 0, 0});
 	for (unsigned i = 0; i < ROUNDS + 3 * fews; i++) {
 		uint64_t n =
 			i < ROUNDS ? 1 + (uint64_t)(LENGTH - 1) / ROUNDS * (i + 1) : few[i % fews];
@@ -210,6 +241,17 @@ static void listen_end(void)
 	assert_int_equal(atomic_load(&waits_timed_out), 0);
 }
 
+/* A request that was under way with a killed peer: done, or its end by the peer; true for that. */
+static bool ended_by_peer(struct party *t, struct oriel_p2p_request *request, const char *what)
+{
+	enum oriel_status status = oriel_p2p_wait(t->p2p, request, 0);
+
+	if (status != ORIEL_OK && status != ORIEL_ERR_PEER)
+		fail_msg("%s, mode %u, %d steps: %s: %s", what, t->job.mode, t->job.steps,
+			 oriel_status_name(status), oriel_last_error());
+	return status == ORIEL_ERR_PEER;
+}
+
 /* At whichever step the child was killed, all requests here end, and none by its timeout. */
 static void killed_peers_are_noticed(enum route route, unsigned mode, int steps)
 {
@@ -218,7 +260,7 @@ static void killed_peers_are_noticed(enum route route, unsigned mode, int steps)
 	unsigned lost = 0;
 	char byte;
 
-	party_start(&t, &(struct job){route, mode, steps, 2, 0});
+	party_start(&t, &(struct job){route, mode, steps, 2, 0, 0});
 	bustle_begin(&t, &bustle);
 	/* The child needs progress of this endpoint for its steps to advance. */
 	while (recv(t.fd, &byte, 1, MSG_DONTWAIT) != 1) {
@@ -235,21 +277,12 @@ static void killed_peers_are_noticed(enum route route, unsigned mode, int steps)
 	assert_int_equal(kill(t.child, SIGKILL), 0);
 	party_join(&t, true);
 	for (unsigned i = 0; i < 2; i++) {
-		enum oriel_status status[2] = {oriel_p2p_wait(t.p2p, &bustle.out[i], 0),
-					       oriel_p2p_wait(t.p2p, &bustle.in[i], 0)};
-
-		for (unsigned k = 0; k < 2; k++) {
-			assert_true(status[k] == ORIEL_OK || status[k] == ORIEL_ERR_PEER);
-			lost += status[k] == ORIEL_ERR_PEER;
-		}
+		lost += ended_by_peer(&t, &bustle.out[i], "send");
+		lost += ended_by_peer(&t, &bustle.in[i], "recv");
 	}
 	for (unsigned i = 0; i < WORDS; i++) {
-		enum oriel_status status[2] = {oriel_p2p_wait(t.p2p, &bustle.said[i], 0),
-					       oriel_p2p_wait(t.p2p, &bustle.heard[i], 0)};
-
-		for (unsigned k = 0; k < 2; k++)
-			assert_true(status[k] == ORIEL_OK || status[k] == ORIEL_ERR_PEER);
-		lost += status[1] == ORIEL_ERR_PEER;
+		(void)ended_by_peer(&t, &bustle.said[i], "send_control");
+		lost += ended_by_peer(&t, &bustle.heard[i], "recv_control");
 	}
 	/* heard[0] has a tag that is never sent. */
 	assert_true(lost > 0);
@@ -275,7 +308,7 @@ static void peer_exits_inside(enum route route, int calls)
 	struct bustle bustle;
 	struct party t;
 
-	party_start(&t, &(struct job){route, ORIEL_P2P_COPY_BASED, INSIDE - calls, 2, 0});
+	party_start(&t, &(struct job){route, ORIEL_P2P_COPY_BASED, INSIDE - calls, 2, 0, 0});
 	listen_begin();
 	bustle_begin(&t, &bustle);
 	while (oriel_p2p_progress(t.p2p) == ORIEL_OK)
@@ -304,6 +337,48 @@ static void test_a_peer_that_exits_inside_a_hook_is_noticed(void **state)
 			peer_exits_inside(i, calls[k]);
 }
 
+static void request_is_rejected(enum route route, int steps, enum oriel_status expected)
+{
+	struct oriel_p2p_buffer from;
+	struct oriel_p2p_request out;
+	struct party t;
+	char byte = 0;
+
+	party_start(&t, &(struct job){.route = route,
+				      .mode = ORIEL_P2P_ZERO_COPY,
+				      .steps = steps,
+				      .channels = 2,
+				      .timeout_ns = steps == LIVES_ON ? 1000000000u : 0});
+	while (recv(t.fd, &byte, 1, MSG_DONTWAIT) != 1)
+		assert_int_equal(oriel_p2p_progress(t.p2p), ORIEL_OK);
+	assert_int_equal(send(t.fd, &byte, 1, MSG_NOSIGNAL), 1);
+	from = part(&t, 1, LENGTH);
+	assert_int_equal(oriel_p2p_send(t.p2p, 0, &from, &out), ORIEL_OK);
+	if (oriel_p2p_wait(t.p2p, &out, TIMEOUT_NS) != expected)
+		fail_msg("way %d: %s: %s", route, oriel_status_name(out.status),
+			 oriel_last_error());
+	assert_non_null(strstr(oriel_last_error(),
+			       expected == ORIEL_ERR_PEER ? "exited" : "remote access error"));
+	party_close(&t);
+	party_join(&t, steps == LOSES_MEMORY);
+}
+
+/*
+ * A NIC rejects a request to memory that is not registered: so begins the exit of a process, which
+ * then is the reason, or it is all that happened.
+ */
+static void test_a_rejected_request_may_be_an_exit(void **state)
+{
+	(void)state;
+	/* Pinned memory stays: there test_a_killed_peer_ends_every_request meets it. */
+	if (first_route == ROUTE_INTERNODE)
+		skip();
+	for (unsigned i = ROUTE_RDMA; i < ROUTES; i++) {
+		request_is_rejected(i, LOSES_MEMORY, ORIEL_ERR_PEER);
+		request_is_rejected(i, LIVES_ON, ORIEL_ERR_ACCESS);
+	}
+}
+
 /* The peer has an address and exits before it has used the address of this endpoint. */
 static void test_a_peer_that_exits_before_it_joins_is_noticed(void **state)
 {
@@ -314,7 +389,7 @@ static void test_a_peer_that_exits_before_it_joins_is_noticed(void **state)
 		char byte;
 
 		party_start(&t, &(struct job){first_route + i % (ROUTES - first_route),
-					      ORIEL_P2P_AUTO, 0, 2, 0});
+					      ORIEL_P2P_AUTO, 0, 2, 0, 0});
 		assert_int_equal(recv(t.fd, &byte, 1, 0), 1);
 		assert_int_equal(oriel_p2p_recv_control(t.p2p, 0, &byte, 1, &r), ORIEL_OK);
 		for (unsigned k = 0; k < i; k++)
@@ -343,7 +418,7 @@ static void test_memory_that_cannot_be_mapped_is_named(void **state)
 		struct oriel_p2p_request out;
 		struct oriel_p2p_memory *memory;
 
-		party_start(&t, &(struct job){ROUTE_MAPPED, mode, -1, 2, 0});
+		party_start(&t, &(struct job){ROUTE_MAPPED, mode, -1, 2, 0, 0});
 		assert_int_equal(oriel_p2p_register(t.ctx, data, LENGTH, 0, &memory), ORIEL_OK);
 		b.memory = memory;
 		from = part(&t, 1, LENGTH);
@@ -401,7 +476,7 @@ static void test_pieces_make_room_for_others(void **state)
 	if (first_route != ROUTE_MAPPED)
 		skip();
 	for (unsigned mode = ORIEL_P2P_AUTO; mode <= ORIEL_P2P_ZERO_COPY; mode++) {
-		party_start(&t, &(struct job){ROUTE_MAPPED, mode, -1, 2, 0});
+		party_start(&t, &(struct job){ROUTE_MAPPED, mode, -1, 2, 0, 0});
 		for (unsigned i = 0; i < 3 * PIECES; i++) {
 			/* Every third is registered for its transfer alone, or staged. */
 			assert_int_equal(oriel_memory_alloc(65536, 0, &pieces[0]), ORIEL_OK);
@@ -436,7 +511,7 @@ static void links_that_are_cut(unsigned mode)
 	struct oriel_p2p_request in, out;
 	struct party t;
 
-	party_start(&t, &(struct job){ROUTE_INTERNODE, mode, -1, 2, 0});
+	party_start(&t, &(struct job){ROUTE_INTERNODE, mode, -1, 2, 0, 0});
 	for (unsigned i = 0; i < 4; i++) {
 		struct oriel_p2p_buffer to = part(&t, 0, LENGTH), from = part(&t, 1, LENGTH);
 		uint64_t n = LENGTH;
@@ -473,6 +548,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_echoes_come_back),
 		cmocka_unit_test(test_a_killed_peer_ends_every_request),
 		cmocka_unit_test(test_a_peer_that_exits_inside_a_hook_is_noticed),
+		cmocka_unit_test(test_a_rejected_request_may_be_an_exit),
 		cmocka_unit_test(test_a_peer_that_exits_before_it_joins_is_noticed),
 		cmocka_unit_test(test_memory_that_cannot_be_mapped_is_named),
 		cmocka_unit_test(test_pieces_make_room_for_others),

@@ -5,9 +5,12 @@
  */
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "p2p/p2p.h"
 #include "rdma/rdma_host.h"
+
+#define RDMA_DOUBT_NS 5000000000u /* the kernel may need seconds to free what was pinned */
 
 static_assert(sizeof(struct ori_host_qps) == P2P_LINK_INFO, "the endpoint of a link fits a frame");
 
@@ -172,18 +175,36 @@ enum oriel_status ori_p2p_no_eager(struct oriel_p2p *p2p, const void *bytes, siz
 	return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s has no eager sends", p2p->backend->name);
 }
 
+/*
+ * A rejected request may be the first sign that the process of the peer exits: the kernel destroys
+ * what a process has of an HCA in the reverse order of its making, memory that was registered last
+ * before the QPs that serve it (Linux 6.12, drivers/infiniband/core/rdma_core.c: the newest object
+ * is the first in the list of __uverbs_cleanup_ufile()).
+ */
+static enum oriel_status rdma_failed(struct oriel_p2p *p2p, enum oriel_status status)
+{
+	uint64_t err = ori_host_failure(p2p->link.host)->err;
+
+	if (status == ORIEL_ERR_ACCESS &&
+	    ori_dev_queue_err_syndrome(err) == ORIEL_SYNDROME_REMOTE_ACCESS)
+		p2p->doubt_until =
+			ori_deadline(p2p->ctx->timeout_ns < RDMA_DOUBT_NS ? p2p->ctx->timeout_ns
+									  : RDMA_DOUBT_NS);
+	return status;
+}
+
 static enum oriel_status rdma_progress(struct oriel_p2p *p2p)
 {
 	enum oriel_status status = ori_host_progress(p2p->link.host);
 
 	if (status != ORIEL_OK)
-		return status;
+		return rdma_failed(p2p, status);
 	while (p2p->done < p2p->begun) {
 		status = ori_host_test(p2p->link.host, p2p->done);
 		if (status == ORIEL_AGAIN)
 			break;
 		if (status != ORIEL_OK)
-			return status;
+			return rdma_failed(p2p, status);
 		/* Operations end in their order, so that one count stands for all of them. */
 		p2p->done++;
 	}

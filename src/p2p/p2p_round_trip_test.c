@@ -194,7 +194,7 @@ static void trips_between_processes(unsigned channels)
 			struct party t;
 			char byte;
 
-			party_start(&t, &(struct job){route, mode, 0, channels, SLOTS});
+			party_start(&t, &(struct job){route, mode, 0, channels, SLOTS, 0});
 			trips(&t);
 			/* The child needs this endpoint until it says so, and then waits for its
 			 * end. */

@@ -245,6 +245,8 @@ static enum oriel_status p2p_watch(struct oriel_p2p *p2p)
 		 */
 		if (ori_recv_is_busy(p2p, (unsigned)__builtin_ctzll(left)))
 			return ORIEL_OK;
+	if (p2p->doubt_until && !ori_deadline_passed(p2p->doubt_until))
+		return ori_p2p_watch(p2p);
 	return ori_fail(p2p->leaving, "%s", p2p->failure_text);
 }
 

@@ -79,6 +79,7 @@ struct job {
 	unsigned mode;
 	int steps; /* of the child; the program gives them a meaning */
 	unsigned channels, chunk_slots;
+	uint64_t timeout_ns; /* of the parent; 0: TIMEOUT_NS */
 };
 
 struct party {
@@ -103,7 +104,9 @@ static inline void party_open(struct party *t)
 	const struct oriel_p2p_context_attr context = {.size = sizeof(context),
 						       .chunk = CHUNK,
 						       .paths = 1u << paths[t->job.route],
-						       .timeout_ns = TIMEOUT_NS};
+						       .timeout_ns = t->job.timeout_ns
+									     ? t->job.timeout_ns
+									     : TIMEOUT_NS};
 	const struct oriel_p2p_attr attr = {.size = sizeof(attr),
 					    .mode = t->job.mode,
 					    .channels = t->job.channels,
