@@ -102,7 +102,6 @@ ORIEL_DEV enum oriel_status oriel_dev_put_signal(const struct oriel_dev_window *
 
 	ori_dev_ticket_clear(ticket);
 	remote.peer.control = NULL;
-	remote.peer.flags = 0;
 	if (!is_message || ori_dev_is_copier(g.rank, (uint32_t)length)) {
 		if (is_message)
 			some.size = ori_dev_copiers(g, (uint32_t)length);
@@ -127,7 +126,7 @@ ORIEL_DEV enum oriel_status oriel_dev_put_signal(const struct oriel_dev_window *
 			ticket);
 	}
 	if (oriel_dev_is_leader(g))
-		ori_dev_mapped_put_signal(w, peer, &remote.peer, id, value);
+		ori_dev_mapped_put_signal(w, peer, remote.peer.control, id, value);
 	return ORIEL_OK;
 }
 

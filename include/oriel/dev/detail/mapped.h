@@ -144,16 +144,16 @@ ORIEL_DEV uint64_t *ori_dev_mapped_tickets(const struct oriel_dev_window *w, cha
 }
 
 /*
- * Threads of a group, of which one is not @is_done: add @value to *@word of @peer, or to 0 if @op
+ * Threads of a group, of which one is not @is_done: add @value to *@word of a peer, or to 0 if @op
  * is SET, without an atomic. No other rank writes there, and the threads of this rank take turns
- * by a word of their own memory; a turn is one load and one store. The owner may have reset the
- * word, so it is read, over the bus. Always ordered.
+ * by *@turn, a word of their own memory; a turn is one load and one store. The owner may have reset
+ * the word, so it is read, over the bus. Always ordered. Not inline: a put_signal to any other peer
+ * takes up to 35 ns less without this loop beside it (oriel_rows, a block).
  */
-ORIEL_DEV void ori_dev_mapped_serial_add(const struct oriel_dev_window *w, uint32_t peer,
-					 uint64_t *word, enum oriel_signal_op op, uint64_t value,
-					 bool is_done)
+ORIEL_DEV_COLD void ori_dev_add_in_turn(uint64_t *turn, uint64_t *word, enum oriel_signal_op op,
+					uint64_t value, bool is_done)
 {
-	uint64_t *turn = ori_dev_mapped_turns(w) + peer, sum = value;
+	uint64_t sum = value;
 
 	do {
 		/* Acquires what the thread before wrote to the word, by its release of the turn. */
@@ -169,6 +169,14 @@ ORIEL_DEV void ori_dev_mapped_serial_add(const struct oriel_dev_window *w, uint3
 			ori_dev_back_off(0);
 		}
 	} while (!ori_dev_all_done(is_done));
+}
+
+/* The same for @peer, which is serial to this rank. */
+ORIEL_DEV void ori_dev_mapped_serial_add(const struct oriel_dev_window *w, uint32_t peer,
+					 uint64_t *word, enum oriel_signal_op op, uint64_t value,
+					 bool is_done)
+{
+	ori_dev_add_in_turn(ori_dev_mapped_turns(w) + peer, word, op, value, is_done);
 }
 
 #endif

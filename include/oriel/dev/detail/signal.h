@@ -136,14 +136,17 @@ ORIEL_DEV enum oriel_status ori_dev_check_put_signal(const struct oriel_dev_wind
 	return ORIEL_ERR_NO_PATH;
 }
 
-/* One thread, ordered after the whole put to @peer, which @remote describes: add to its signal. */
+/*
+ * One thread, ordered after the whole put to @peer, whose segment is @control: add to its signal.
+ */
 ORIEL_DEV void ori_dev_mapped_put_signal(const struct oriel_dev_window *w, uint32_t peer,
-					 const struct oriel_dev_peer *remote, uint32_t id,
-					 uint64_t value)
+					 char *control, uint32_t id, uint64_t value)
 {
-	uint64_t *word = ori_dev_mapped_signal(w, remote->control, id);
+	uint64_t *word = ori_dev_mapped_signal(w, control, id);
 
-	if (ORIEL_DEV_OFTEN(!(remote->flags & ORIEL_DEV_PEER_SERIAL)))
+	/* The flag of the window is a constant of a kernel, that of the peer a load. */
+	if (ORIEL_DEV_OFTEN(!(w->inline_wide & ORIEL_DEV_HAS_SERIAL)) ||
+	    !(ori_dev_table_peer(w, peer).flags & ORIEL_DEV_PEER_SERIAL))
 		ori_dev_mapped_apply_signal(word, ORIEL_SIGNAL_ADD, value, true);
 	else
 		ori_dev_mapped_serial_add(w, peer, word, ORIEL_SIGNAL_ADD, value, false);
