@@ -31,7 +31,6 @@ ALLOWED = {
     "bench/results/soft-roce.md": {"guest"},  # of a hypervisor
     "tests/rxe": {"guest", "tell"},  # of a hypervisor, and of files of Python
     ".ci/run": {"guest"},
-    "src/coll": {"no memory"},  # its allocations do not call ori_fail_nomem() yet
     "src/base/config_table.c": {"near"},  # ORIEL_PROXY_NEAR
     "src/base/config.h": {"near"},
     "src/rdma/rdma_proxy_thread.c": {"near"},

@@ -141,7 +141,7 @@ enum oriel_status ori_bcast_start(struct ori_gather *g, enum oriel_algorithm alg
 	enum oriel_status status;
 
 	if (!r)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for an execution of a broadcast");
+		return ori_fail_nomem(sizeof(*r), "an execution of a broadcast");
 	bcast_begin(r, g, algorithm, root, send, bytes);
 	r->job.same[0] = (struct ori_same){.what = "bytes", .value = bytes};
 	r->job.same[1] = (struct ori_same){.what = "root", .value = root};

@@ -127,7 +127,7 @@ enum oriel_status ori_exchange_start(struct ori_gather *g, const void *send,
 		return ori_gather_end(g, status);
 	r = calloc(1, sizeof(*r) + length);
 	if (!r)
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for an execution of an all-to-all");
+		return ori_fail_nomem(sizeof(*r) + length, "an execution of an all-to-all");
 	r->job = (struct ori_gather_job){.g = g, .go_on = exchange_go_on};
 	r->send = send;
 	memcpy(r->layout, layout, length);

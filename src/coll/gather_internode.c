@@ -293,8 +293,7 @@ enum oriel_status ori_internode_post(const struct ori_internode_job *job, void *
 	enum oriel_status status;
 
 	if (!posted)
-		return ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for an execution",
-				job->g->kind->name);
+		return ori_fail_nomem(sizeof(*posted), "an execution of %s", job->g->kind->name);
 	*posted = *job;
 	if (job->plan == &job->own)
 		posted->plan = &posted->own;

@@ -75,7 +75,7 @@ enum oriel_status ori_leaders_find(struct oriel_comm *comm, bool is_gpu, uint32_
 	enum oriel_status status = ORIEL_OK;
 
 	if (!of)
-		status = ori_fail(ORIEL_ERR_NOMEM, "no memory for the nodes of %u ranks", size);
+		status = ori_fail_nomem(size * sizeof(*of), "the nodes of %u ranks", size);
 	if (is_gpu)
 		status = leaders_of_gpus(comm, status, of);
 	else if (status == ORIEL_OK)

@@ -48,8 +48,8 @@ static enum oriel_status make_join(struct ori_gather *g, const struct ori_gather
 	struct ori_gather_join *joins = calloc(size, sizeof(*joins));
 
 	if (!joins)
-		status = ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for %u ranks", g->kind->name,
-				  size);
+		status = ori_fail_nomem(size * sizeof(*joins), "%s of %u ranks", g->kind->name,
+					size);
 	status = oriel_comm_agree(g->comm, status);
 	if (status == ORIEL_OK)
 		status = oriel_comm_all_gather(g->comm, &request->join, joins, sizeof(*joins));
@@ -124,7 +124,9 @@ static enum oriel_status make_plans(struct ori_gather *g)
 	g->taken = calloc(size, sizeof(*g->taken));
 	g->table = calloc(2 * (size_t)size, sizeof(*g->table));
 	if (!g->has_credit || !g->taken || !g->table)
-		return ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for %u ranks", g->kind->name, size);
+		return ori_fail_nomem(size * (sizeof(*g->has_credit) + sizeof(*g->taken) +
+					      2 * sizeof(*g->table)),
+				      "%s of %u ranks", g->kind->name, size);
 	for (i = ORIEL_ALGORITHM_DIRECT; i < ORIEL_ALGORITHMS && status == ORIEL_OK; i++)
 		if (g->supported >> i & 1 && make_has_plans(g))
 			status = ori_plan_open(&g->plans[i], &g->shape, (enum oriel_algorithm)i,
@@ -408,7 +410,7 @@ static enum oriel_status make_begin(const struct ori_gather_kind *kind, struct o
 	else if (status == ORIEL_OK)
 		status = make_check_view(kind, comm, &request->view);
 	if (!g)
-		status = ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for the object", kind->name);
+		status = ori_fail_nomem(sizeof(*g), "the object of %s", kind->name);
 	/* A rank that fails alone must not leave the others waiting. */
 	status = oriel_comm_agree(comm, status);
 	if (status != ORIEL_OK) {

@@ -29,7 +29,8 @@ enum oriel_status ori_shape_open(struct ori_shape *s, const uint32_t *leader_of,
 				.members = calloc(ranks, sizeof(*s->members))};
 	if (!s->node_of || !s->local_rank_of || !s->first || !s->members) {
 		ori_shape_close(s);
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for the nodes of %u ranks", ranks);
+		return ori_fail_nomem((4 * (size_t)ranks + 1) * sizeof(uint32_t),
+				      "the nodes of %u ranks", ranks);
 	}
 	for (rank = 0; rank < ranks; rank++) {
 		if (leader_of[rank] != rank)
@@ -207,8 +208,9 @@ static enum oriel_status plan_open(struct ori_plan *p, const struct ori_shape *s
 			       .expected = calloc(shape->ranks, sizeof(*p->expected))};
 	if (!p->moves || !p->targets || !p->expected) {
 		ori_plan_close(p);
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for the plan of %u ranks",
-				shape->ranks);
+		return ori_fail_nomem(shape->ranks * (sizeof(*p->moves) + sizeof(*p->expected)) +
+					      targets * sizeof(*p->targets),
+				      "the plan of %u ranks", shape->ranks);
 	}
 	if (algorithm == ORIEL_ALGORITHM_DIRECT)
 		plan_direct(&m);

@@ -201,7 +201,7 @@ enum oriel_status ori_gather_start(struct ori_gather *g, const struct ori_plan *
 	enum oriel_status status;
 
 	if (!r)
-		return ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for an execution", g->kind->name);
+		return ori_fail_nomem(sizeof(*r), "an execution of %s", g->kind->name);
 	*r = run_begin(g, plan, send, bytes, g->chunk);
 	r->stride = stride;
 	if (g->kind->number == ORI_ALLTOALL)

@@ -339,7 +339,7 @@ static enum oriel_status tune_read(const char *path, bool is_requested,
 	if (text)
 		status = tune_fill(fd, path, text, &length);
 	else
-		status = ori_fail(ORIEL_ERR_NOMEM, "no memory to read %s", path);
+		status = ori_fail_nomem(TUNE_FILE_MAX, "the text of %s", path);
 	if (status == ORIEL_OK)
 		status = ori_tune_parse(text, length, path, key, tune);
 	free(text);

@@ -64,8 +64,8 @@ static enum oriel_status stage_open(struct ori_internode *internode,
 	if (stage)
 		stage->notes = calloc(ranks, sizeof(*stage->notes));
 	if (!stage || !stage->notes)
-		return ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for %u ranks", g->kind->name,
-				ranks);
+		return ori_fail_nomem(sizeof(*stage) + ranks * sizeof(*stage->notes),
+				      "%s of %u ranks", g->kind->name, ranks);
 	stage->slot = stage_slot(g);
 	stage->series.id = ORI_INTERNODE_CREDIT;
 	status = oriel_copies_create(g->comm, &stage->copies);
@@ -177,7 +177,7 @@ static enum oriel_status internode_swap(const struct ori_internode *internode, c
 	enum oriel_status status = ORIEL_OK;
 
 	if (!all)
-		status = ori_fail(ORIEL_ERR_NOMEM, "no memory for %u ranks", ranks);
+		status = ori_fail_nomem(ranks * ranks * each, "the addresses of %u ranks", ranks);
 	status = oriel_comm_agree(internode->g->comm, status);
 	if (status == ORIEL_OK)
 		status = oriel_comm_all_gather(internode->g->comm, mine, all, ranks * each);
@@ -260,8 +260,9 @@ enum oriel_status ori_internode_open(struct ori_gather *g, size_t length)
 	enum oriel_status status = ORIEL_OK;
 
 	if (!internode || !words)
-		status = ori_fail(ORIEL_ERR_NOMEM, "%s: no memory for %u ranks", g->kind->name,
-				  ranks);
+		status = ori_fail_nomem(sizeof(*internode) + ranks * (sizeof(internode->peers[0]) +
+								      ORIEL_P2P_ADDRESS),
+					"%s of %u ranks", g->kind->name, ranks);
 	status = oriel_comm_agree(g->comm, status);
 	if (status != ORIEL_OK) {
 		free(internode);

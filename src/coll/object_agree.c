@@ -63,7 +63,9 @@ static enum oriel_status cached_open(struct oriel_comm *comm, struct ori_object_
 		cache->notes = calloc(oriel_comm_size(comm), sizeof(*cache->notes));
 	if (!cache || !cache->notes) {
 		free(cache);
-		return ori_fail(ORIEL_ERR_NOMEM, "no memory for the table of cached objects");
+		return ori_fail_nomem(sizeof(*cache) +
+					      oriel_comm_size(comm) * sizeof(*cache->notes),
+				      "the table of cached objects");
 	}
 	cache->comm = comm;
 	status = oriel_comm_attach(comm, &cache_key, cache, cached_close);

@@ -31,7 +31,7 @@ enum oriel_status oriel_stream_barrier_create(struct oriel_comm *comm, unsigned 
 		return status;
 	b = ori_handle_alloc(ORI_HANDLE_STREAM_BARRIER, sizeof(*b));
 	if (!b)
-		status = ori_fail(ORIEL_ERR_NOMEM, "no memory for a barrier");
+		status = ori_fail_nomem(sizeof(*b), "a barrier");
 	else if (flags & ~(unsigned)ORIEL_STREAM_BARRIER_GPU)
 		status = ori_fail(ORIEL_ERR_INVALID, "a barrier with unknown flags 0x%x", flags);
 	/* A rank that fails alone must not leave the others waiting. */
