@@ -116,6 +116,37 @@ enum oriel_status oriel_comm_create(const struct oriel_bootstrap *bootstrap,
  */
 enum oriel_status oriel_comm_destroy(struct oriel_comm *comm);
 
+/* Colours of oriel_comm_split(). */
+#define ORIEL_SPLIT_NONE UINT32_MAX         /* this rank is in no part */
+#define ORIEL_SPLIT_DOMAIN (UINT32_MAX - 1) /* the part is this rank's domain */
+
+/*
+ * Make a communicator of the ranks that give the same @colour, one for each colour. Collective:
+ * all ranks of @comm call it, by one thread each, and all get the same status; without
+ * ORIEL_OK no part is left. In a part ranks are numbered by @key, and by their rank in @comm where
+ * keys are equal; oriel_comm_origin() tells which is which. *@part is NULL with ORIEL_SPLIT_NONE,
+ * where @part itself may be NULL too. With ORIEL_SPLIT_DOMAIN the ranks of each domain make a part:
+ * those that map each other's host memory.
+ *
+ * A part shares nothing with @comm, so that either may be destroyed first, calls on both may be
+ * made by two threads at once, and the failure of a rank breaks the communicators that it is in.
+ * @attr is of the part, as for oriel_comm_create(); NULL: the attributes of @comm, where
+ * ORIEL_COMM_GPU needs a current CUDA context again. A part of one process meets in memory; ranks
+ * of one machine by loopback, others at a TCP port of its rank 0 that the kernel chooses, with the
+ * key of the job.
+ *
+ * ORIEL_ERR_MISMATCH: a rank of @comm is in another collective. ORIEL_ERR_TIMEOUT, _PEER: a rank
+ * did not come. The errors of oriel_comm_create() too.
+ */
+enum oriel_status oriel_comm_split(struct oriel_comm *comm, uint32_t colour, int key,
+				   const struct oriel_comm_attr *attr, struct oriel_comm **part);
+
+/*
+ * Local; any thread. The rank that @rank has in the communicator that @comm was split from; @rank
+ * itself if it was not. ORIEL_ERR_RANGE: there is no such rank.
+ */
+enum oriel_status oriel_comm_origin(const struct oriel_comm *comm, unsigned rank, unsigned *origin);
+
 /*
  * Local queries; any thread, at any time in the life of @comm. A handle that is no live
  * communicator gives rank ORIEL_NO_RANK, size 0, timeout 0; see oriel_last_error().

@@ -26,6 +26,7 @@ static const char *job_tag_name(uint32_t kind)
 		[ORI_JOB_TAG_TORCH] = "TORCHELASTIC_RUN_ID",
 		[ORI_JOB_TAG_PMIX] = "PMIX_NAMESPACE",
 		[ORI_JOB_TAG_SLURM] = "SLURM_JOB_ID or SLURM_STEP_ID",
+		[ORI_JOB_TAG_PART] = "oriel_comm_split",
 	};
 
 	return kind < ORI_JOB_TAG_KINDS ? names[kind] : "something unknown";

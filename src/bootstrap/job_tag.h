@@ -16,6 +16,7 @@ enum ori_job_tag_kind {
 	ORI_JOB_TAG_TORCH,
 	ORI_JOB_TAG_PMIX,
 	ORI_JOB_TAG_SLURM,
+	ORI_JOB_TAG_PART, /* drawn by rank 0 of a part */
 	ORI_JOB_TAG_KINDS
 };
 

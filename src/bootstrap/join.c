@@ -74,6 +74,19 @@ static enum oriel_status join_listen(const struct ori_tcp_job *job, const struct
 	return ori_endpoint_listen(&listener->address, fd);
 }
 
+/* The addresses at which rank 0 listens. */
+static enum oriel_status join_names(const struct ori_join *join,
+				    struct ori_address names[ORI_ENDPOINT_NAMES], unsigned *count)
+{
+	const struct ori_tcp_job *job = join->job;
+
+	if (!job->addresses)
+		return ori_endpoint_resolve(job->host, job->port, join->deadline, names, count);
+	*count = job->address_count < ORI_ENDPOINT_NAMES ? job->address_count : ORI_ENDPOINT_NAMES;
+	memcpy(names, job->addresses, *count * sizeof(*names));
+	return ORIEL_OK;
+}
+
 static enum oriel_status join_root_open(struct ori_join *join)
 {
 	const struct ori_tcp_job *job = join->job;
@@ -87,7 +100,7 @@ static enum oriel_status join_root_open(struct ori_join *join)
 		return status == ORIEL_OK ? ori_net_listener_open(&join->listener->net, fd)
 					  : status;
 	}
-	status = ori_endpoint_resolve(job->host, job->port, join->deadline, names, &count);
+	status = join_names(join, names, &count);
 	if (status == ORIEL_OK)
 		status = join_listen(job, names, count, join->listener, &fd);
 	return status == ORIEL_OK ? ori_net_listener_open(&join->listener->net, fd) : status;
@@ -410,7 +423,7 @@ static enum oriel_status join_connect_root(struct ori_join *join, struct ori_add
 	unsigned count, i, attempts = 1;
 
 	ori_late_begin(&late);
-	status = ori_endpoint_resolve(job->host, job->port, join->deadline, names, &count);
+	status = join_names(join, names, &count);
 	if (status != ORIEL_OK)
 		return status;
 	for (i = 0;; i = (i + 1) % count, attempts++) {

@@ -2,7 +2,7 @@
 /*
  * A bootstrap over TCP. All ranks connect to rank 0, which sends each the address of its parent
  * in the tree. From then on a rank talks to its neighbours in the tree and to the peers with
- * which it exchanges messages. env.c and tests open it.
+ * which it exchanges messages. env.c, part.c and tests open it.
  */
 #ifndef ORI_BOOTSTRAP_TCP_H
 #define ORI_BOOTSTRAP_TCP_H
@@ -15,8 +15,10 @@
 
 struct ori_tcp_job {
 	unsigned rank, size;
-	const char *host; /* where rank 0 listens */
+	const char *host; /* where rank 0 listens; with @addresses only for texts */
 	uint16_t port;
+	const struct ori_address *addresses; /* of @host, with the port; NULL: @host is resolved */
+	unsigned address_count;
 	int listen_fd; /* -1, or the listener of rank 0; the call takes it over, also on failure */
 	bool is_only;  /* reject it while this process has such a bootstrap of @rank at @port */
 	struct ori_credentials own;

@@ -130,6 +130,25 @@ static void comm_close_listener(struct oriel_comm *comm)
 	comm->listener_tcp = -1;
 }
 
+static enum oriel_status comm_keep_text(const char **text)
+{
+	const char *given = *text;
+
+	*text = given ? strdup(given) : NULL;
+	return given && !*text ? ori_fail_nomem(strlen(given) + 1, "an attribute") : ORIEL_OK;
+}
+
+static enum oriel_status comm_keep_attr(struct oriel_comm *comm, const struct oriel_comm_attr *attr)
+{
+	enum oriel_status status, topology;
+
+	comm->attr = *attr;
+	comm->attr.size = sizeof(comm->attr);
+	status = comm_keep_text(&comm->attr.node);
+	topology = comm_keep_text(&comm->attr.topology);
+	return status == ORIEL_OK ? topology : status;
+}
+
 /* This rank's settings, description and control segment. @given holds strings of the two others. */
 static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct oriel_comm_attr *caller,
 				      struct comm_join *join, struct ori_report_given *given)
@@ -141,6 +160,8 @@ static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct orie
 	unsigned paths;
 
 	status = ori_attr_read("oriel_comm_attr", caller, &attr, sizeof(attr));
+	if (status == ORIEL_OK)
+		status = comm_keep_attr(comm, &attr);
 	if (status != ORIEL_OK)
 		return status;
 	status = oriel_settings_check();
@@ -384,6 +405,9 @@ static void comm_free(struct oriel_comm *comm)
 	for (kind = 0; kind < ORI_ATTACHED_KINDS; kind++)
 		pthread_mutex_destroy(&comm->attached[kind].lock);
 	pthread_mutex_destroy(&comm->attachments_lock);
+	free((char *)comm->attr.node);
+	free((char *)comm->attr.topology);
+	free(comm->origin);
 	free(comm->listen_addresses);
 	free(comm->ranks);
 	free(comm->links);
@@ -496,29 +520,34 @@ static enum oriel_status comm_create(const struct oriel_bootstrap *bootstrap,
 	return ORIEL_OK;
 }
 
+enum oriel_status ori_comm_create_own(struct oriel_bootstrap *own,
+				      const struct oriel_comm_attr *attr, struct oriel_comm **comm)
+{
+	enum oriel_status status = comm_create(own, attr, comm);
+	struct ori_error error;
+
+	if (status == ORIEL_OK) {
+		(*comm)->has_own_bootstrap = true;
+		return status;
+	}
+	ori_error_save(&error);
+	(void)oriel_bootstrap_close(own);
+	ori_error_restore(&error);
+	return status;
+}
+
 /* Attributes that are wrong are reported to all ranks, once they have met. */
 static enum oriel_status comm_create_of_environment(const struct oriel_comm_attr *given,
 						    struct oriel_comm **out)
 {
 	struct oriel_comm_attr attr = {0};
 	struct oriel_bootstrap own;
-	struct ori_error error;
 	enum oriel_status status;
 
 	if (ori_attr_read("oriel_comm_attr", given, &attr, sizeof(attr)) != ORIEL_OK)
 		attr.timeout_ns = 0;
 	status = oriel_bootstrap_open_env(attr.timeout_ns, &own);
-	if (status != ORIEL_OK)
-		return status;
-	status = comm_create(&own, given, out);
-	if (status == ORIEL_OK) {
-		(*out)->has_own_bootstrap = true;
-		return status;
-	}
-	ori_error_save(&error);
-	(void)oriel_bootstrap_close(&own);
-	ori_error_restore(&error);
-	return status;
+	return status == ORIEL_OK ? ori_comm_create_own(&own, given, out) : status;
 }
 
 enum oriel_status oriel_comm_create(const struct oriel_bootstrap *bootstrap,

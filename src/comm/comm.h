@@ -127,6 +127,8 @@ struct oriel_comm {
 	unsigned rank;
 	unsigned size;
 	uint64_t timeout_ns;
+	struct oriel_comm_attr attr; /* of the caller, for parts; with strings of its own */
+	uint32_t *origin; /* [size]: its ranks where it was split from; NULL: it was not */
 
 	struct ori_host *hosts;           /* [size] */
 	struct ori_paths host_paths;      /* control segments and sockets use them as well */
@@ -179,5 +181,9 @@ struct oriel_comm {
 	uint32_t exchanges;  /* exchanges of descriptors up to now; the same on all ranks */
 	atomic_uint windows; /* numbers given out */
 };
+
+/* oriel_comm_create() on @own, which the communicator owns; a failure closes it, too. */
+enum oriel_status ori_comm_create_own(struct oriel_bootstrap *own,
+				      const struct oriel_comm_attr *attr, struct oriel_comm **comm);
 
 #endif

@@ -46,6 +46,18 @@ enum oriel_status oriel_comm_path(const struct oriel_comm *comm, unsigned peer,
 	return status;
 }
 
+enum oriel_status oriel_comm_origin(const struct oriel_comm *comm, unsigned rank, unsigned *origin)
+{
+	enum oriel_status status = comm_check_rank(comm, rank, __func__);
+
+	if (status != ORIEL_OK)
+		return status;
+	if (!origin)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_comm_origin: origin is NULL");
+	*origin = comm->origin ? comm->origin[rank] : rank;
+	return ORIEL_OK;
+}
+
 static void peer_query(const struct oriel_comm *comm, unsigned rank, struct oriel_peer *peer)
 {
 	peer->rank = rank;

@@ -40,6 +40,7 @@ enum ori_call {
 	ORI_CALL_ALLGATHER_DESTROY,
 	ORI_CALL_ALLTOALL_DESTROY,
 	ORI_CALL_BCAST_DESTROY,
+	ORI_CALL_COMM_SPLIT,
 };
 
 /* The limit of a step before an agreement: it leaves as much for the agreement. */

@@ -118,7 +118,7 @@ static const struct suite *const suites[] = {
 	&counter_suite,  &channel_suite,   &ll_suite,     &ll128_suite,      &replay_suite,
 	&fault_suite,    &access_suite,    &stuck_suite,  &stuck_host_suite, &connect_suite,
 	&lie_suite,      &allgather_suite, &gather_suite, &exchange_suite,   &both_suite,
-	&both_lie_suite, &cached_suite,    &handle_suite, &started_suite,
+	&both_lie_suite, &cached_suite,    &handle_suite, &started_suite,    &split_suite,
 };
 
 const struct backend conformance_cpus = {

@@ -116,6 +116,13 @@ static enum oriel_status at_comm_barrier(struct rank_state *p)
 	return oriel_comm_barrier(p->comm);
 }
 
+static enum oriel_status at_comm_split(struct rank_state *p)
+{
+	struct oriel_comm *part;
+
+	return oriel_comm_split(p->comm, 0, 0, NULL, &part);
+}
+
 static enum oriel_status at_window_create(struct rank_state *p)
 {
 	struct oriel_window *window = NULL;
@@ -390,6 +397,7 @@ static const struct {
 	{"recv", at_recv, NULL},
 	{"recv_more", at_recv_more, prepare_recv_more},
 	{"comm_barrier", at_comm_barrier, NULL},
+	{"comm_split", at_comm_split, NULL},
 	{"window_create", at_window_create, NULL},
 	{"region_share", at_region_share, NULL},
 	{"fetch_add", at_fetch_add, NULL},

@@ -16,7 +16,8 @@ KILLED = None
 DEADLINE = 200  # seconds after which a test has failed; it never decides anything else
 FOREIGN = re.compile("ORIEL_|TORCHELASTIC_|(LOCAL_)?(RANK|WORLD_SIZE)$|MASTER_")
 WAITS = ["wait_signal", "wait_signal_from", "wait_signal_next", "barrier", "barrier_flat",
-          "barrier_peer", "wait_counter", "send", "recv", "comm_barrier", "window_create",
+          "barrier_peer", "wait_counter", "send", "recv", "comm_barrier", "comm_split",
+          "window_create",
           "region_share", "comm_create"]
 # Operations that fail by themselves when the rank behind the HCA is dead.
 POSTS = ["fetch_add", "get", "flush"]

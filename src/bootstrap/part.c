@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The place where the ranks of a part of a job meet: a local job where they are threads of one
+ * process, else a TCP port that the kernel chooses. comm/split.c calls it.
+ */
+#include "bootstrap/part.h"
+
+#include <assert.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "bootstrap/tcp.h"
+#include "net/endpoint.h"
+#include "sys/process.h"
+
+static_assert(sizeof(struct ori_part_offer) == 32 + ORI_TAG_LENGTH,
+	      "struct ori_part_offer goes over the wire");
+
+static struct ori_address part_loopback(uint16_t port)
+{
+	return (struct ori_address){.family = 4, .port = port, .ip = {127, 0, 0, 1}};
+}
+
+static enum oriel_status part_listen(enum ori_part_extent extent, struct ori_part_root *root,
+				     struct ori_part_offer *offer)
+{
+	struct ori_address at = part_loopback(0);
+	enum oriel_status status;
+	uint16_t port = 0;
+
+	if (extent == ORI_PART_NETWORK) {
+		status = ori_endpoint_listen_all(&offer->hosts, &port, &root->listen_fd);
+	} else {
+		status = ori_endpoint_listen(&at, &root->listen_fd);
+		port = at.port;
+	}
+	offer->port = port;
+	return status == ORIEL_OK ? ori_random(offer->tag, sizeof(offer->tag)) : status;
+}
+
+enum oriel_status ori_part_offer(enum ori_part_extent extent, unsigned size,
+				 struct ori_part_root *root, struct ori_part_offer *offer)
+{
+	enum oriel_status status;
+
+	*root = (struct ori_part_root){.listen_fd = -1};
+	*offer = (struct ori_part_offer){0};
+	if (extent != ORI_PART_PROCESS)
+		return part_listen(extent, root, offer);
+	status = oriel_local_job_create(size, &root->job);
+	offer->job = (uint64_t)(uintptr_t)root->job;
+	return status;
+}
+
+void ori_part_close(struct ori_part_root *root)
+{
+	if (root->listen_fd >= 0)
+		close(root->listen_fd);
+	root->listen_fd = -1;
+	if (root->job)
+		(void)oriel_local_job_destroy(root->job);
+	root->job = NULL;
+}
+
+/* The addresses at which rank 0 of the part may be reached; returns their number. */
+static unsigned part_addresses(enum ori_part_extent extent, const struct ori_part_offer *offer,
+			       struct ori_address addresses[ORI_HOSTS])
+{
+	const struct ori_hosts *hosts = &offer->hosts;
+	uint16_t port = (uint16_t)offer->port;
+	unsigned count = 0;
+
+	if (extent == ORI_PART_MACHINE) {
+		addresses[0] = part_loopback(port);
+		return 1;
+	}
+	if (hosts->is_ipv6) {
+		addresses[0] = (struct ori_address){.family = 6, .port = port};
+		memcpy(addresses[0].ip, hosts->of, sizeof(addresses[0].ip));
+		return 1;
+	}
+	for (; count < ORI_HOSTS && hosts->of[count]; count++) {
+		addresses[count] = (struct ori_address){.family = 4, .port = port};
+		memcpy(addresses[count].ip, &hosts->of[count], sizeof(hosts->of[count]));
+	}
+	return count;
+}
+
+enum oriel_status ori_part_open(enum ori_part_extent extent, const struct ori_part_offer *offer,
+				struct ori_part_root *root, unsigned rank, unsigned size,
+				uint64_t timeout_ns, struct oriel_bootstrap *bootstrap)
+{
+	struct ori_address addresses[ORI_HOSTS];
+	struct ori_tcp_job job = {.rank = rank,
+				  .size = size,
+				  .host = "a part of the communicator",
+				  .port = (uint16_t)offer->port,
+				  .addresses = addresses,
+				  .listen_fd = -1,
+				  .timeout_ns = timeout_ns,
+				  .own.tag.kind = ORI_JOB_TAG_PART};
+	enum oriel_status status;
+
+	if (extent == ORI_PART_PROCESS)
+		return oriel_bootstrap_open_local((struct oriel_local_job *)(uintptr_t)offer->job,
+						  rank, bootstrap);
+	job.address_count = part_addresses(extent, offer, addresses);
+	if (!job.address_count)
+		return ori_fail(ORIEL_ERR_NO_PATH, "rank 0 of the part has no IP address but "
+						   "loopback, and its ranks are on several "
+						   "machines");
+	memcpy(job.own.tag.bytes, offer->tag, sizeof(offer->tag));
+	ori_key_read(&job.own.key);
+	status = ori_process_token(&job.own.process);
+	if (status == ORIEL_OK) {
+		if (root) {
+			job.listen_fd = root->listen_fd;
+			root->listen_fd = -1;
+		}
+		status = ori_tcp_open(&job, bootstrap);
+	}
+	explicit_bzero(&job.own, sizeof(job.own));
+	return status;
+}

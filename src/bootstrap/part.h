@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The bootstrap of some ranks of a job, for oriel_comm_split(): rank 0 of a part offers it, the
+ * communicator carries the offer to the other ranks of the part, and all of them open it.
+ */
+#ifndef ORI_BOOTSTRAP_PART_H
+#define ORI_BOOTSTRAP_PART_H
+
+#include <stdbool.h>
+
+#include <oriel/bootstrap.h>
+
+#include "bootstrap/body.h"
+#include "sys/hosts.h"
+
+/* The extent of a part, which all of its ranks know alike. */
+enum ori_part_extent {
+	ORI_PART_PROCESS, /* threads of one process */
+	ORI_PART_MACHINE, /* processes that share a loopback interface */
+	ORI_PART_NETWORK,
+};
+
+/* The place where the ranks of a part meet. Goes over the wire as it is. */
+struct ori_part_offer {
+	uint64_t job; /* ORI_PART_PROCESS: struct oriel_local_job in that process */
+	struct ori_hosts hosts;
+	uint32_t port;
+	unsigned char
+		tag[ORI_TAG_LENGTH]; /* random, so that the ranks of other parts are refused */
+};
+
+/* Rank 0 of a part keeps it until all ranks of the part have opened the bootstrap. */
+struct ori_part_root {
+	struct oriel_local_job *job;
+	int listen_fd; /* -1: none */
+};
+
+/* Rank 0 of a part of @size ranks: make the place. @root is to be closed, also after a failure. */
+enum oriel_status ori_part_offer(enum ori_part_extent extent, unsigned size,
+				 struct ori_part_root *root, struct ori_part_offer *offer);
+void ori_part_close(struct ori_part_root *root);
+
+/*
+ * All ranks of a part, together. @root: of rank 0, whose listener the bootstrap takes over; else
+ * NULL.
+ */
+enum oriel_status ori_part_open(enum ori_part_extent extent, const struct ori_part_offer *offer,
+				struct ori_part_root *root, unsigned rank, unsigned size,
+				uint64_t timeout_ns, struct oriel_bootstrap *bootstrap);
+
+#endif
