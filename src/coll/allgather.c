@@ -53,6 +53,8 @@ static enum oriel_status allgather_check(const struct ori_gather *g, const char 
 	if (bytes > g->bytes_max)
 		return ori_fail(ORIEL_ERR_RANGE, "%s of %zu bytes of each rank, at most %zu",
 				g->kind->name, bytes, g->bytes_max);
+	if (bytes && !send)
+		return ori_gather_null_send(g);
 	/* In place: the message is this rank's part of the result already. */
 	if (from == to + g->device.rank * bytes)
 		return ORIEL_OK;

@@ -58,21 +58,28 @@ static enum oriel_status alltoall_check(const struct ori_gather *g, const char *
 		return ori_fail(ORIEL_ERR_RANGE,
 				"all-to-all of %zu bytes from each rank to each, at most %zu",
 				bytes, g->bytes_max);
+	if (bytes && !send)
+		return ori_gather_null_send(g);
 	if (from < to + all && to < from + all)
 		return ori_fail(ORIEL_ERR_INVALID,
 				"all-to-all: the send buffer overlaps the result");
 	return ORIEL_OK;
 }
 
-static enum oriel_status alltoall_check_v(const struct ori_gather *g,
+static enum oriel_status alltoall_check_v(const struct ori_gather *g, const char *send,
 					  const struct oriel_dev_alltoallv *layout,
 					  const char *call)
 {
 	enum oriel_status status = ori_gather_check(g, call);
+	uint32_t rank;
 
-	return status == ORIEL_OK && !layout
-		       ? ori_fail(ORIEL_ERR_INVALID, "all-to-all: layout is NULL")
-		       : status;
+	if (status == ORIEL_OK && !layout)
+		return ori_fail(ORIEL_ERR_INVALID, "all-to-all: layout is NULL");
+	/* A layout in GPU memory cannot be read here. */
+	for (rank = 0; status == ORIEL_OK && !send && !g->is_gpu && rank < g->device.ranks; rank++)
+		if (layout[rank].send_length)
+			status = ori_gather_null_send(g);
+	return status;
 }
 
 enum oriel_status oriel_alltoall_run(struct oriel_alltoall *a, const void *send, size_t bytes)
@@ -144,7 +151,7 @@ enum oriel_status oriel_alltoall_run_v(struct oriel_alltoall *a, const void *sen
 	if (status != ORIEL_OK)
 		return status;
 	g = &a->gather;
-	status = alltoall_check_v(g, layout, __func__);
+	status = alltoall_check_v(g, send, layout, __func__);
 	if (status != ORIEL_OK)
 		return status;
 	return ori_gather_end(g, oriel_dev_exchange(&g->device, oriel_dev_thread(), &g->notes, 0, 1,
@@ -162,7 +169,7 @@ enum oriel_status oriel_alltoall_run_v_on_stream(struct oriel_alltoall *a, const
 	if (status != ORIEL_OK)
 		return status;
 	g = &a->gather;
-	status = alltoall_check_v(g, layout, __func__);
+	status = alltoall_check_v(g, send, layout, __func__);
 	if (status != ORIEL_OK)
 		return status;
 	if (g->internode)
@@ -180,7 +187,7 @@ enum oriel_status oriel_alltoall_start_v(struct oriel_alltoall *a, const void *s
 	enum oriel_status status = ori_handle_check(a, ORI_HANDLE_ALLTOALL, __func__);
 
 	if (status == ORIEL_OK)
-		status = alltoall_check_v(&a->gather, layout, __func__);
+		status = alltoall_check_v(&a->gather, send, layout, __func__);
 	return status == ORIEL_OK ? ori_exchange_start(&a->gather, send, layout) : status;
 }
 

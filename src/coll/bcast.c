@@ -69,6 +69,8 @@ static enum oriel_status bcast_check(const struct ori_gather *g, unsigned root, 
 	if (bytes > g->bytes_max)
 		return ori_fail(ORIEL_ERR_RANGE, "broadcast of %zu bytes, at most %zu", bytes,
 				g->bytes_max);
+	if (root == g->device.rank && bytes && !send)
+		return ori_gather_null_send(g);
 	if (root == g->device.rank && from != to && from < to + bytes && to < from + bytes)
 		return ori_fail(ORIEL_ERR_INVALID,
 				"broadcast: the send buffer overlaps the result, "

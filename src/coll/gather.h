@@ -143,6 +143,11 @@ enum oriel_status ori_gather_query(const struct ori_gather_kind *kind, const voi
  * ended, and is the memory of the kind of @call: of a GPU if the name ends with "_on_stream"?
  */
 enum oriel_status ori_gather_check(const struct ori_gather *gather, const char *call);
+/*
+ * Rejects NULL instead of a message, before the execution begins: otherwise the thread of the
+ * communicator reads it, in a call that the user does not see.
+ */
+enum oriel_status ori_gather_null_send(const struct ori_gather *gather);
 /* The stream of a caller: NULL is CUDA's default stream with legacy synchronization. */
 void *ori_gather_stream(struct CUstream_st *stream);
 /* Returns @status to the caller of an execution, and leaves the text of what broke it. */

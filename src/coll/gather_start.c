@@ -96,6 +96,11 @@ enum oriel_status ori_gather_check(const struct ori_gather *g, const char *call)
 	return ORIEL_OK;
 }
 
+enum oriel_status ori_gather_null_send(const struct ori_gather *g)
+{
+	return ori_fail(ORIEL_ERR_INVALID, "%s: send is NULL", g->kind->name);
+}
+
 /*
  * The number is CU_STREAM_LEGACY of cuda.h: "CUDA Driver API", "Data types used by CUDA driver" and
  * "Stream synchronization behavior".

@@ -329,6 +329,10 @@ static void invalid_exchanges_are_rejected(struct rank *r)
 		     ORIEL_ERR_INVALID);
 	CHECK_LAST(r, "of host memory: call oriel_alltoall_run()");
 	CHECK_STATUS(r, oriel_alltoall_run_v(s.alltoall, s.send, NULL), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_alltoall_run(s.alltoall, NULL, 8), ORIEL_ERR_INVALID);
+	CHECK_LAST(r, "all-to-all: send is NULL");
+	CHECK_STATUS(r, oriel_bcast_run(s.bcast, r->rank, NULL, 8), ORIEL_ERR_INVALID);
+	CHECK_LAST(r, "broadcast: send is NULL");
 	CHECK_STATUS(r, oriel_bcast_run(s.bcast, r->size, s.send, 8), ORIEL_ERR_RANGE);
 	CHECK_LAST(r, "broadcast: root");
 	CHECK_STATUS(r, oriel_bcast_run(s.bcast, r->rank, s.result + 1, 8), ORIEL_ERR_INVALID);

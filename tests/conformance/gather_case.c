@@ -310,6 +310,8 @@ static void invalid_arguments_are_rejected(struct rank *r)
 	CHECK_STATUS(r, oriel_allgather_run(s.gather, s.result + r->rank * 8 + 1, 8),
 		     ORIEL_ERR_INVALID);
 	CHECK_LAST(r, "overlaps the result");
+	CHECK_STATUS(r, oriel_allgather_run(s.gather, NULL, 8), ORIEL_ERR_INVALID);
+	CHECK_LAST(r, "all-gather: send is NULL");
 	/* The failed calls changed nothing. */
 	gather_once(r, &s, 8, false);
 	CHECK_OK(r, oriel_allgather_run(s.gather, NULL, 0));

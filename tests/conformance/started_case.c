@@ -422,6 +422,14 @@ static void invalid_starts_are_rejected(struct rank *r)
 	CHECK_STATUS(r, oriel_alltoall_start(s.alltoall, s.objects[ALLTOALL].memory, 8),
 		     ORIEL_ERR_INVALID);
 	CHECK_STATUS(r, oriel_alltoall_start_v(s.alltoallv, NULL, NULL), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_allgather_start(s.gather, NULL, 8), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_alltoall_start(s.alltoall, NULL, 8), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_bcast_start(s.bcast, r->rank, NULL, 8), ORIEL_ERR_INVALID);
+	prepare(r, &s, ALLTOALLV, 0);
+	s.layout[0].send_length = 1;
+	CHECK_STATUS(r, oriel_alltoall_start_v(s.alltoallv, NULL, s.layout), ORIEL_ERR_INVALID);
+	CHECK_LAST(r, "all-to-all: send is NULL");
+	s.objects[ALLTOALLV].round--;
 	prepare(r, &s, ALLTOALLV, 0);
 	s.layout[0].recv_displacement = s.length;
 	s.layout[0].recv_length = 1;
