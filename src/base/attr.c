@@ -24,7 +24,8 @@ enum oriel_status ori_attr_read(const char *noun, const void *caller, void *attr
 		return ORIEL_OK;
 	memcpy(&size, caller, sizeof(size));
 	if (size < sizeof(size))
-		return ori_fail(ORIEL_ERR_INVALID, "%s.size is %zu", noun, size);
+		return ori_fail(ORIEL_ERR_INVALID, "%s.size is %zu: set it to sizeof(struct %s)",
+				noun, size, noun);
 	/* A field that is ignored would silently change what the caller asks for. */
 	for (i = length; i < size; i++)
 		if (bytes[i])

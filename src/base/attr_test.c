@@ -61,7 +61,7 @@ static void test_a_size_below_the_first_field_is_rejected(void **state)
 
 	(void)state;
 	assert_int_equal(ori_attr_read("attr", &caller, &attr, sizeof(attr)), ORIEL_ERR_INVALID);
-	assert_string_equal(oriel_last_error(), "attr.size is 0");
+	assert_string_equal(oriel_last_error(), "attr.size is 0: set it to sizeof(struct attr)");
 }
 
 static void test_an_older_caller_gets_the_fields_that_it_knows(void **state)

@@ -156,8 +156,12 @@ enum oriel_status ori_gather_join_compare(const struct ori_gather_join *joins, u
 	for (peer = 1; peer < size; peer++) {
 		b = &joins[peer];
 		if (a->collective != b->collective)
-			return join_mismatch("the kind of collective", a->collective, b->collective,
-					     peer);
+			return ori_fail(ORIEL_ERR_MISMATCH,
+					"ranks create different collectives: %s on rank 0, %s on "
+					"rank %u",
+					ori_collective_name((enum ori_collective)a->collective),
+					ori_collective_name((enum ori_collective)b->collective),
+					peer);
 		if (a->kind != b->kind)
 			return join_mismatch("the kind of view", a->kind, b->kind, peer);
 		if (a->flags != b->flags)

@@ -153,6 +153,13 @@ static enum oriel_status cached_mismatch(const struct ori_cached_call *call, con
 			(unsigned long long)first, (unsigned long long)other, rank);
 }
 
+/* The collective that a note is of; a release has the number behind those. */
+static const char *cached_kind_name(uint32_t kind)
+{
+	return kind < ORI_COLLECTIVES ? ori_collective_name((enum ori_collective)kind)
+				      : "oriel_object_cache_release";
+}
+
 /* Joins the notes of all ranks, with one result on all of them. */
 static enum oriel_status cached_join(const struct ori_cached_call *call,
 				     const struct ori_cached_note *notes, unsigned ranks,
@@ -165,8 +172,11 @@ static enum oriel_status cached_join(const struct ori_cached_call *call,
 		const struct ori_cached_note *n = &notes[rank];
 
 		if (n->kind != all->kind)
-			return cached_mismatch(call, "the kind of collective", all->kind, n->kind,
-					       rank);
+			return ori_fail(ORIEL_ERR_MISMATCH,
+					"ranks call different collectives: %s on rank 0, %s on "
+					"rank %u",
+					cached_kind_name(all->kind), cached_kind_name(n->kind),
+					rank);
 		if (n->bytes != all->bytes)
 			return cached_mismatch(call, "bytes", all->bytes, n->bytes, rank);
 		if (n->root != all->root)

@@ -299,8 +299,8 @@ static void test_a_timeout_names_the_collective_and_the_call(void **state)
 	assert_string_equal(text,
 			    "broadcast timed out after 30.0 s: rank 3 (rdma) has not started "
 			    "an execution that its peers wait in, or is slow: all ranks start "
-			    "the same ones in one order; raise ORIEL_TIMEOUT if it is only "
-			    "slow");
+			    "the same ones in one order, with equal bytes and roots; raise "
+			    "ORIEL_TIMEOUT if it is only slow");
 	oriel_health_json(&health, text, sizeof(text));
 	assert_non_null(strstr(text, "\"object\":7,"));
 	health.status = ORIEL_ERR_STATE;

@@ -189,8 +189,8 @@ static size_t health_window_text(const struct oriel_health *h, const char *peer,
 			buffer, length,
 			"%s timed out after %.1f s: %s%s has not started an "
 			"execution that its peers wait in, or is slow: all ranks start "
-			"the same ones in one order; raise ORIEL_TIMEOUT if it is "
-			"only slow",
+			"the same ones in one order, with equal bytes and roots; raise "
+			"ORIEL_TIMEOUT if it is only slow",
 			ori_collective_noun(h->object), (double)h->age_ns / 1e9,
 			h->rank < 0 ? "a rank" : "", h->rank < 0 ? "" : peer + strlen(" "));
 	if (strcmp(h->what, ori_what_name(ORIEL_DEV_RECV)) == 0)

@@ -125,6 +125,8 @@ static void other_mistakes_are_errors_on_all_ranks(struct rank *r)
 	status = is_last ? oriel_alltoall_once(r->comm, send, recv, 8)
 			 : oriel_allgather_once(r->comm, send, recv, 8);
 	CHECK_EQ(r, status, r->size > 1 ? ORIEL_ERR_MISMATCH : ORIEL_OK);
+	if (r->size > 1)
+		CHECK_LAST(r, "different collectives: all-gather on rank 0, all-to-all on rank");
 	rank_check_healthy(r);
 	exchange_to(r, recv, 100);
 	CHECK_OK(r, oriel_object_cache_release(r->comm, NULL, 0));
@@ -302,6 +304,8 @@ static void all_ranks_learn_what_one_does_wrong(struct rank *r)
 	else
 		status = oriel_allgather_once(r->comm, send, recv, 8);
 	CHECK_EQ(r, status, r->size > 1 ? ORIEL_ERR_MISMATCH : ORIEL_OK);
+	if (r->size > 1)
+		CHECK_LAST(r, "all-gather on rank 0, oriel_object_cache_release on rank");
 	rank_check_healthy(r);
 	gather_to(r, recv, 100, true);
 	CHECK_OK(r, oriel_object_cache_release(r->comm, NULL, 0));

@@ -362,7 +362,7 @@ static void different_collectives_do_not_match(struct rank *r)
 	else
 		CHECK_STATUS(r, oriel_bcast_create(r->comm, &s.view, NULL, &bcast),
 			     ORIEL_ERR_MISMATCH);
-	CHECK_LAST(r, "the kind of collective: 0 on rank 0, 2 on rank 1");
+	CHECK_LAST(r, "different collectives: all-gather on rank 0, broadcast on rank 1");
 	site_close(r, &s);
 }
 

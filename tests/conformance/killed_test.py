@@ -314,8 +314,8 @@ class Missing(unittest.TestCase):
             line, _ = job.answers_of([0])[0]
             self.assertRegex(line, rf"^ORIEL_ERR_TIMEOUT all-gather timed out after [0-9.]+ s: {who} "
                                    r"has not started an execution that its peers wait in, or is slow: "
-                                   r"all ranks start the same ones in one order; raise ORIEL_TIMEOUT "
-                                   r"if it is only slow$")
+                                   r"all ranks start the same ones in one order, with equal bytes and "
+                                   r"roots; raise ORIEL_TIMEOUT if it is only slow$")
 
     def test_a_missing_root_is_named(self):
         job = Job(self, 3, "nothing", "-", missing=[0], ORIEL_TIMEOUT="2")
