@@ -39,10 +39,10 @@
  * Several objects may execute at once by several threads, or one after the other in one order on
  * all ranks.
  *
- * ORIEL_ERR_RANGE: the view of some rank is too short. ORIEL_ERR_INVALID: @send overlaps the view
- * in a way that the kind does not allow. With these two nothing was done and the communicator is
- * not broken. A peer that does not call within the timeout, exits or aborts breaks the
- * communicator. All ranks get the status of that: from the call, from oriel_X_test() and
+ * ORIEL_ERR_RANGE: the view of some rank is too short. ORIEL_ERR_INVALID: @send is NULL, or
+ * overlaps the view in a way that the kind does not allow. With these two nothing was done and the
+ * communicator is not broken. A peer that does not call within the timeout, exits or aborts breaks
+ * the communicator. All ranks get the status of that: from the call, from oriel_X_test() and
  * oriel_X_wait(), and with GPU memory from oriel_comm_health() and from the next call.
  *
  * All-gathers in host memory: different @bytes break the communicator. The rank that finds them, at
@@ -55,7 +55,9 @@
  * call counts when it is captured, so ranks capture and run in one order. The later rank of a pair
  * gets ORIEL_ERR_MISMATCH, with both ranks and their values in the text, and aborts the
  * communicator, which ends the execution of the earlier one. A rank that is more than 1024 calls
- * ahead of another is not compared with it.
+ * ahead of another is not compared with it. Other builds do not compare these: where ranks differ
+ * in @bytes or in the root, an execution may return ORIEL_OK with a wrong result, or end with the
+ * timeout of the communicator.
  *
  * Calls without an object, oriel_X_once() for host memory and oriel_X_once_on_stream() for GPU
  * memory: one execution, of a cached object (oriel/object_cache.h), whose result is written to

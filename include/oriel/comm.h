@@ -267,7 +267,7 @@ enum oriel_status oriel_comm_barrier(struct oriel_comm *comm);
  * Collective: size * @length bytes into @all, in rank order; after a failure
  * part of them may be written. ORIEL_ERR_MISMATCH: ranks differ in @length, or are in
  * different collectives of @comm, which all get this status; @comm still works. For setting
- * things up, not for speed.
+ * things up; oriel/allgather.h is for speed.
  */
 enum oriel_status oriel_comm_all_gather(struct oriel_comm *comm, const void *mine, void *all,
 					size_t length);

@@ -33,7 +33,10 @@ enum oriel_p2p_mode {
 	 * that is registered at the receiver, through staging slots into any other.
 	 */
 	ORIEL_P2P_AUTO,
-	/* Zero copy, but for few bytes; memory that is not registered is, for the transfer. */
+	/*
+	 * Zero copy, but for few bytes; memory that is not registered is, for the transfer. If
+	 * that is impossible, both endpoints break: see oriel_p2p_register().
+	 */
 	ORIEL_P2P_ZERO_COPY,
 	ORIEL_P2P_COPY_BASED, /* always through staging slots, by pack and unpack */
 };
@@ -211,7 +214,7 @@ enum oriel_status oriel_p2p_connect(struct oriel_p2p *p2p, const void *address, 
 
 /*
  * ORIEL_OK: joined; ORIEL_AGAIN: not yet; else what broke the endpoint. Makes no progress
- * itself.
+ * itself: a caller that waits to be joined calls oriel_p2p_progress() in between.
  */
 enum oriel_status oriel_p2p_check(const struct oriel_p2p *p2p);
 
@@ -238,8 +241,8 @@ enum oriel_status oriel_p2p_describe(const struct oriel_p2p *p2p, struct oriel_p
 
 /*
  * An operation under way. The memory is the caller's; it stays in place from the call that
- * takes it until @status is not ORIEL_AGAIN, and may then be used again. The caller need
- * not set any field before.
+ * takes it until @status is not ORIEL_AGAIN, and may then be used again. No other call takes
+ * it before that, which is not checked. The caller need not set any field before.
  */
 struct oriel_p2p_request {
 	enum oriel_status status; /* ORIEL_AGAIN: not done */
@@ -277,9 +280,11 @@ enum oriel_status oriel_p2p_recv_control(struct oriel_p2p *p2p, uint64_t tag, vo
  * registered until unregistered. With ORIEL_P2P_BACKGROUND the call returns at once and a
  * thread of the context registers it. check: ORIEL_OK, ORIEL_AGAIN while that is under
  * way, or its failure. If the peer is another process on the same machine, zero copy needs
- * memory of oriel_memory_alloc() or oriel_memory_take_fd(); of a GPU also of cudaMalloc(),
- * and mapped as oriel_region_share() has it, if the context of the peer has a GPU that
- * reaches it.
+ * memory of oriel_memory_alloc() or oriel_memory_take_fd() at the receiver; of a GPU also of
+ * cudaMalloc(), and mapped as oriel_region_share() has it, if the context of the peer has a GPU
+ * that reaches it. Other memory can be registered as well: ORIEL_P2P_AUTO receives into it by
+ * staging, and in ORIEL_P2P_ZERO_COPY such a receive breaks both endpoints with
+ * ORIEL_ERR_UNSUPPORTED.
  */
 enum oriel_p2p_register_flags {
 	ORIEL_P2P_BACKGROUND = 1,
@@ -340,8 +345,8 @@ enum oriel_status oriel_p2p_recv_chunk(struct oriel_p2p *p2p, unsigned channel, 
 /*
  * Memory of one endpoint as bytes, ORIEL_P2P_EXPORT of them, and those bytes as memory
  * that the other endpoint can put to. Once the endpoints are joined (ORIEL_ERR_STATE
- * before). Not for ORIEL_P2P_COPY_BASED. @memory stays registered until the endpoint is
- * destroyed.
+ * before). Not for ORIEL_P2P_COPY_BASED. The memory stays registered until the other endpoint puts
+ * to it no more: until the expect of its last put is done, or the endpoint is destroyed.
  */
 struct oriel_p2p_remote {
 	uint64_t address, length;
@@ -357,7 +362,8 @@ enum oriel_status oriel_p2p_import(struct oriel_p2p *p2p, const void *bytes, siz
 /*
  * Put @from into @to from @offset on, and then complete what the other endpoint expects on
  * @channel: puts and expects pair up as, and together with, sends and receives do. At
- * least one byte. A put waits until it is expected.
+ * least one byte. A put waits until it is expected. A put is done as a send is, an expect when
+ * all bytes of the put have arrived.
  */
 enum oriel_status oriel_p2p_put(struct oriel_p2p *p2p, unsigned channel,
 				const struct oriel_p2p_buffer *from,

@@ -27,9 +27,9 @@ enum oriel_memory_flags {
 enum oriel_status oriel_memory_alloc(size_t length, unsigned flags, void **address);
 
 /*
- * Frees the memory that oriel_memory_alloc() returned. Regions and windows over it hold the
- * memory until they are destroyed themselves. ORIEL_ERR_INVALID: @address is not the start of a
- * live allocation.
+ * Frees the memory that oriel_memory_alloc() returned. Regions, windows and registrations of
+ * oriel/p2p.h over it hold the memory until they are destroyed themselves. ORIEL_ERR_INVALID:
+ * @address is not the start of a live allocation.
  */
 enum oriel_status oriel_memory_free(void *address);
 

@@ -66,14 +66,14 @@ enum oriel_atomics {
  * lengths and buffers may differ.
  */
 struct oriel_window_attr {
-	size_t size;   /* of this struct, as the caller knew it */
-	void *buffer;  /* memory to expose as buffer 0; NULL: the window allocates it, zeroed */
-	size_t length; /* of buffer 0 in bytes; may be 0 with buffer NULL */
-	unsigned flags;
-	uint32_t signals;       /* words that each rank may change at each other; default 64 */
-	uint32_t barriers;      /* slots; default 16 */
-	uint32_t counters;      /* per peer; default 16 */
-	uint32_t channels;      /* per pair of ranks and direction; default 0: no send, no recv */
+	size_t size;       /* of this struct, as the caller knew it */
+	void *buffer;      /* memory to expose as buffer 0; NULL: the window allocates it, zeroed */
+	size_t length;     /* of buffer 0 in bytes; may be 0 with buffer NULL */
+	unsigned flags;    /* enum oriel_window_flags */
+	uint32_t signals;  /* words that each rank may change at each other; default 64 */
+	uint32_t barriers; /* slots; default 16 */
+	uint32_t counters; /* per peer; default 16 */
+	uint32_t channels; /* per pair of ranks and direction; default 0: no send, no recv */
 	uint32_t channel_bytes; /* staging of one; a power of two >= 4096; default 64 KiB; GPUs
 				 * want more: oriel/dev/channel.h */
 	uint32_t buffers;       /* how many may be shared in all; default 8, at most 65535 */
@@ -180,9 +180,14 @@ enum oriel_status oriel_window_fault(struct oriel_window *window, struct oriel_d
  * The operations of oriel/dev.h for a host thread. Failures leave a text behind
  * oriel_last_error(). Waits: 0 = the communicator's timeout.
  *
- * oriel_window_X() is for windows in host memory: the calling thread does the operation, now.
- * ORIEL_ERR_ACCESS: a NIC would read, or write, memory of the caller of which it may not access
- * the ends, or holes in between; nothing was posted or broken.
+ * The contract of oriel_window_X() is that of the device function oriel_dev_X(), for a group of one
+ * thread. put, get, drain and flush: oriel/dev/data.h; atomics: oriel/dev/atomic.h; signals:
+ * oriel/dev/signal.h; barriers: oriel/dev/barrier.h; send and recv: oriel/dev/channel.h; counters:
+ * oriel/dev/counter.h.
+ *
+ * oriel_window_X() is for windows in host memory: the calling thread does the operation, now, and a
+ * get is complete on return. ORIEL_ERR_ACCESS: a NIC would read, or write, memory of the caller of
+ * which it may not access the ends, or holes in between; nothing was posted or broken.
  *
  * oriel_window_X_on_stream() is for windows on a GPU: the operation is posted to @stream, a stream
  * of the context of the communicator, and done in its order; a captured operation is done at each
@@ -197,10 +202,11 @@ enum oriel_status oriel_window_fault(struct oriel_window *window, struct oriel_d
  *
  * A window of the other kind: ORIEL_ERR_INVALID, and the text names the function for it.
  *
- * Counters (see oriel/dev/counter.h) say when the source of a put may be reused; until then it
- * may not. oriel_window_drain() and oriel_window_flush() wait for all that was posted to any
- * peer before, and for the counters that this increments: they then have their final values,
- * and oriel_window_reset_counter() is safe.
+ * The source of a put, with or without a signal, may be reused after oriel_window_drain() or
+ * oriel_window_flush(), or once the counter that the call names has been incremented, and not
+ * before. Drain and flush wait for all that was posted to any peer before, and for the counters
+ * that this increments: they then have their final values, and oriel_window_reset_counter() is
+ * safe.
  */
 enum oriel_status oriel_window_put(struct oriel_window *window, unsigned peer, uint64_t to,
 				   const void *from, size_t length);
@@ -226,7 +232,8 @@ enum oriel_status oriel_window_put_signal_on_stream(struct oriel_window *window,
 						    struct CUstream_st *stream);
 /*
  * Atomics on the word at offset @at of @peer, by oriel/dev/atomic.h, which says what they are
- * atomic with. The call waits for *@old, the value before the operation.
+ * atomic with, and what they do not order. The call waits for *@old, the value before the
+ * operation; @old is not NULL.
  */
 enum oriel_status oriel_window_fetch_add(struct oriel_window *window, unsigned peer, uint64_t at,
 					 uint64_t value, uint64_t *old);
@@ -310,6 +317,13 @@ enum oriel_status oriel_window_set_32(struct oriel_window *window, unsigned peer
 enum oriel_status oriel_window_set_32_on_stream(struct oriel_window *window, unsigned peer,
 						uint64_t at, uint32_t value,
 						struct CUstream_st *stream);
+/*
+ * Signals: each rank has a word for each source rank and each @id, from 0 to below @signals of the
+ * attributes; put_signal adds to it. wait_signal compares the sum of the words of all sources, so
+ * that sources with one id cannot be told apart; wait_signal_from compares the word of @source;
+ * wait_signal_next waits until @source has added @count since the last successful call for it.
+ * Afterwards the puts before those signals are visible. See oriel/dev/signal.h.
+ */
 enum oriel_status oriel_window_signal(struct oriel_window *window, unsigned peer, uint32_t id,
 				      enum oriel_signal_op op, uint64_t value);
 enum oriel_status oriel_window_signal_on_stream(struct oriel_window *window, unsigned peer,
@@ -352,12 +366,12 @@ enum oriel_status oriel_window_read_signal_from_on_stream(struct oriel_window *w
 							  uint64_t *value,
 							  struct CUstream_st *stream);
 /*
- * Arrive at @slot, then wait for all ranks; the other two are its halves. Window in host
- * memory: after ORIEL_ERR_TIMEOUT by a limit of the caller's own the arrival stands, and the
- * same call made again, or oriel_window_barrier_wait(), continues the wait;
- * oriel_window_barrier_arrive() is rejected with ORIEL_ERR_STATE until that has succeeded.
- * Window on a GPU: a caller that polls posts barrier_arrive, and barrier_wait when the stream
- * may wait.
+ * Arrive at @slot, then wait for all ranks; the other two are its halves. Afterwards everything
+ * that any rank put to this rank before its arrival is visible. Window in host memory: after
+ * ORIEL_ERR_TIMEOUT by a limit of the caller's own the arrival stands, and the same call made
+ * again, or oriel_window_barrier_wait(), continues the wait; oriel_window_barrier_arrive() is
+ * rejected with ORIEL_ERR_STATE until that has succeeded. Window on a GPU: a caller that polls
+ * posts barrier_arrive, and barrier_wait when the stream may wait.
  */
 enum oriel_status oriel_window_barrier(struct oriel_window *window, uint32_t slot,
 				       uint64_t timeout_ns);

@@ -9,11 +9,14 @@
  * *@old is the value before the operation, written on success; the call waits for it.
  *
  * Each is one atomic step among all atomics of its size on that word, and acquire and release,
- * but that fetch releases and set acquires nothing. Ranks that change one word must all reach it by
- * mapped memory or all by one rail: the atomics of processors and of each NIC are not atomic with
- * each other, nor are puts to the word with any of them. A window may demand that of all its words:
- * enum oriel_atomics; with ORIEL_ATOMICS_HCA an atomic on a word of the rank itself is
- * ORIEL_ERR_UNSUPPORTED.
+ * but that fetch releases and set acquires nothing. That orders loads and stores of the calling
+ * thread, not its puts: before an atomic that announces puts, as the end of a lock does, the caller
+ * flushes them (oriel/dev.h).
+ *
+ * Ranks that change one word must all reach it by mapped memory or all by one rail: the atomics of
+ * processors and of each NIC are not atomic with each other, nor are puts to the word with any of
+ * them. A window may demand that of all its words: enum oriel_atomics; with ORIEL_ATOMICS_HCA an
+ * atomic on a word of the rank itself is ORIEL_ERR_UNSUPPORTED.
  *
  * Where some rank of the domain is joined to @peer by a bus without atomics, ranks take turns; a
  * rank that does not end its turn is a timeout for the others. By rdma, swap, fetch_and, fetch_or,
