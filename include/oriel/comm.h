@@ -124,7 +124,7 @@ enum oriel_status oriel_comm_destroy(struct oriel_comm *comm);
  * Make a communicator of the ranks that give the same @colour, one for each colour. Collective:
  * all ranks of @comm call it, by one thread each, and all get the same status; without
  * ORIEL_OK no part is left. In a part ranks are numbered by @key, and by their rank in @comm where
- * keys are equal; oriel_comm_origin() tells which is which. *@part is NULL with ORIEL_SPLIT_NONE,
+ * keys are equal; oriel_comm_origin() reports which is which. *@part is NULL with ORIEL_SPLIT_NONE,
  * where @part itself may be NULL too. With ORIEL_SPLIT_DOMAIN the ranks of each domain make a part:
  * those that map each other's host memory.
  *

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * oriel_comm_split(): communicators of some ranks of another one. Two gathers of the whole
- * communicator make the parts and notify each where its ranks meet; from then on a part is a
- * communicator as any other, with a bootstrap of its own. A public function of oriel/comm.h.
+ * communicator make the parts and send each the place where its ranks meet; from then on a part is
+ * a communicator as any other, with a bootstrap of its own. A public function of oriel/comm.h.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -106,7 +106,7 @@ static enum oriel_status split_open(struct oriel_comm *comm, const struct oriel_
 	return status;
 }
 
-/* Notifies the ranks of each part where they meet, and makes the part there. */
+/* Sends the ranks of each part the place where they meet, and makes the part there. */
 static enum oriel_status split_make(struct oriel_comm *comm, const struct oriel_comm_attr *attr,
 				    const struct split_part *part, struct oriel_comm **made)
 {
