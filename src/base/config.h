@@ -32,6 +32,8 @@ enum ori_setting {
 	ORI_SETTING_POST,         /* ORIEL_POST, auto | rings | proxy: initiator or proxy posts */
 	ORI_SETTING_NET_ORDER,    /* ORIEL_NET_ORDER, auto | ordered | relaxed: of the network */
 	ORI_SETTING_PROXY_NEAR,   /* ORIEL_PROXY_NEAR, auto | off: NUMA node of the proxy */
+	ORI_SETTING_IFACE,        /* ORIEL_IFACE, network interfaces, see ori_hosts_match() */
+	ORI_SETTING_FAMILY,       /* ORIEL_FAMILY, auto | ipv4 | ipv6 */
 	ORI_SETTING_P2P_TCP,      /* ORIEL_P2P_TCP, auto | on | off: p2p contexts listen */
 	ORI_SETTING_IB_GID_INDEX, /* ORIEL_IB_GID_INDEX, 0 to 255, or "": RoCE v2 */
 	ORI_SETTING_IB_TC,        /* ORIEL_IB_TC, 0 to 255: traffic class */

@@ -148,6 +148,25 @@ static bool config_is_scenario(const char *text)
 }
 
 /* The create functions of collectives read the file, and name the error. */
+/* The grammar of ori_hosts_match(). */
+static bool config_is_iface(const char *text)
+{
+	size_t length;
+
+	if (!*text)
+		return true;
+	text += *text == '^';
+	text += *text == '=';
+	for (;; text += length + 1) {
+		length = strcspn(text, ", \t\n^=");
+		/* IFNAMSIZ of Linux is 16, with the NUL (linux/if.h). */
+		if (!length || length > 15 || (text[length] && text[length] != ','))
+			return false;
+		if (!text[length])
+			return true;
+	}
+}
+
 static bool config_is_path(const char *text)
 {
 	return strlen(text) <= ORI_CONFIG_TEXT_MAX;
@@ -361,6 +380,24 @@ const struct ori_config_entry ori_config_entries[ORI_SETTINGS] = {
 			.help = "the proxy thread stays on CPUs of the NUMA node of its NIC, or "
 				"runs anywhere",
 			.words = "auto,off",
+		},
+	[ORI_SETTING_IFACE] =
+		{
+			.name = "ORIEL_IFACE",
+			.fallback = "",
+			.may_be = "names of interfaces, or their beginnings, separated by commas; "
+				  "= before the list: whole names; ^: all others",
+			.is_valid = config_is_iface,
+			.help = "network interfaces for TCP, as in NCCL_SOCKET_IFNAME: eth0,ib "
+				"(beginnings of names), =eth0 (whole), ^docker (all others); "
+				"listeners are at the address of the first that is up",
+		},
+	[ORI_SETTING_FAMILY] =
+		{
+			.name = "ORIEL_FAMILY",
+			.fallback = "auto",
+			.help = "addresses for TCP; auto: IPv4 where there is one, else IPv6",
+			.words = "auto,ipv4,ipv6",
 		},
 	[ORI_SETTING_P2P_TCP] =
 		{

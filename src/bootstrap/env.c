@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "bootstrap/tcp.h"
 #include "net/endpoint.h"
+#include "sys/hosts.h"
 #include "sys/process.h"
 
 static const char *const env_names[] = {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"};
@@ -200,10 +201,15 @@ static enum oriel_status env_listener(struct ori_tcp_job *job)
 static enum oriel_status env_job(struct ori_tcp_job *job)
 {
 	enum oriel_status status = env_ranks(job);
+	struct ori_hosts hosts;
 
 	if (status != ORIEL_OK || job->size == 1)
 		return status;
-	status = env_text("MASTER_ADDR", &job->host);
+	/* A choice that leaves nothing is known before any rank waits for this one. */
+	if (ori_hosts_is_chosen())
+		status = ori_hosts_list(&hosts);
+	if (status == ORIEL_OK)
+		status = env_text("MASTER_ADDR", &job->host);
 	if (status == ORIEL_OK)
 		status = env_port(&job->port);
 	ori_key_read(&job->own.key);

@@ -70,7 +70,9 @@ static enum oriel_status join_listen(const struct ori_tcp_job *job, const struct
 			return status;
 	}
 	/* The name belongs to a router in front of this machine, so listen at any address. */
-	listener->address = (struct ori_address){.family = names[0].family, .port = job->port};
+	if (!ori_endpoint_chosen(job->port, &listener->address))
+		listener->address =
+			(struct ori_address){.family = names[0].family, .port = job->port};
 	return ori_endpoint_listen(&listener->address, fd);
 }
 
@@ -362,9 +364,11 @@ static enum oriel_status join_open_listener(struct ori_listener *listener, int r
 
 	if (listener->net.fd >= 0)
 		return ORIEL_OK;
-	status = ori_endpoint_local(root, &listener->address);
-	if (status != ORIEL_OK)
-		return status;
+	if (!ori_endpoint_chosen(0, &listener->address)) {
+		status = ori_endpoint_local(root, &listener->address);
+		if (status != ORIEL_OK)
+			return status;
+	}
 	listener->address.port = 0;
 	status = ori_endpoint_listen(&listener->address, &fd);
 	return status == ORIEL_OK ? ori_net_listener_open(&listener->net, fd) : status;

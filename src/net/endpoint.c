@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/config.h"
 #include "base/error.h"
 #include "base/fork.h"
 
@@ -74,10 +75,19 @@ const char *ori_endpoint_text(const struct ori_address *address, char text[ORI_E
 	return text;
 }
 
+static int endpoint_family(void)
+{
+	const char *family = ori_setting_text(ORI_SETTING_FAMILY);
+
+	if (strcmp(family, "ipv4") == 0)
+		return AF_INET;
+	return strcmp(family, "ipv6") == 0 ? AF_INET6 : AF_UNSPEC;
+}
+
 enum oriel_status ori_endpoint_resolve(const char *host, uint16_t port, uint64_t deadline,
 				       struct ori_address *addresses, unsigned *count)
 {
-	const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+	const struct addrinfo hints = {.ai_family = endpoint_family(), .ai_socktype = SOCK_STREAM};
 	const struct timespec pause = {0, ENDPOINT_RETRY_NS};
 	struct addrinfo *found, *entry;
 	union endpoint_name name;
@@ -188,13 +198,30 @@ static int endpoint_listen_all(sa_family_t family, uint16_t *port)
 	return -1;
 }
 
+bool ori_endpoint_chosen(uint16_t port, struct ori_address *address)
+{
+	struct ori_hosts hosts;
+
+	if (!ori_hosts_is_chosen() || ori_hosts_list(&hosts) != ORIEL_OK)
+		return false;
+	*address = (struct ori_address){.family = hosts.is_ipv6 ? 6 : 4, .port = port};
+	memcpy(address->ip, hosts.of, hosts.is_ipv6 ? 16 : 4);
+	return true;
+}
+
 enum oriel_status ori_endpoint_listen_all(struct ori_hosts *hosts, uint16_t *port, int *fd)
 {
 	enum oriel_status status = ori_hosts_list(hosts);
+	struct ori_address chosen;
 	int made;
 
 	if (status != ORIEL_OK)
 		return status;
+	if (ori_endpoint_chosen(0, &chosen)) {
+		status = ori_endpoint_listen(&chosen, fd);
+		*port = chosen.port;
+		return status;
+	}
 	made = endpoint_listen_all(AF_INET6, port);
 	/* Some machines have no IPv6. */
 	if (made < 0)

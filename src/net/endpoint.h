@@ -31,9 +31,11 @@ enum oriel_status ori_endpoint_resolve(const char *host, uint16_t port, uint64_t
 
 /* Open a non-blocking listener; port 0 in @address means any port, and is filled in. */
 enum oriel_status ori_endpoint_listen(struct ori_address *address, int *fd);
+/* The address that ORIEL_IFACE chooses, with @port. False: it chooses none. */
+bool ori_endpoint_chosen(uint16_t port, struct ori_address *address);
 /*
- * The same at all addresses of this machine, IPv4 and IPv6, with a port that the kernel
- * chooses. @hosts gets the addresses that other machines can use.
+ * The same at all addresses of this machine, IPv4 and IPv6, or at that of ORIEL_IFACE alone, with a
+ * port that the kernel chooses. @hosts gets the addresses that other machines can use.
  */
 enum oriel_status ori_endpoint_listen_all(struct ori_hosts *hosts, uint16_t *port, int *fd);
 /*

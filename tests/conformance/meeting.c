@@ -24,17 +24,32 @@ void host_meet(struct rank *r)
 	CHECK_OK(r, r->master->ops->barrier(r->master->context, LONG_NS));
 }
 
-/* Open a listener at a port that no other process has. */
+static int meeting_bind(sa_family_t family)
+{
+	struct sockaddr_storage at = {.ss_family = family};
+	socklen_t length =
+		family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+	int fd = socket(family, SOCK_STREAM, 0);
+
+	if (fd < 0 || (bind(fd, (struct sockaddr *)&at, length) == 0 && listen(fd, 64) == 0))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+/* Open a listener at a port that no other process has, by IPv6 and IPv4 where there is IPv6. */
 static int meeting_listen(uint16_t *port)
 {
-	struct sockaddr_in at = {.sin_family = AF_INET};
+	struct sockaddr_in6 at;
 	socklen_t length = sizeof(at);
-	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	int fd = meeting_bind(AF_INET6);
 
-	if (fd < 0 || bind(fd, (struct sockaddr *)&at, length) != 0 || listen(fd, 64) != 0 ||
-	    getsockname(fd, (struct sockaddr *)&at, &length) != 0)
+	if (fd < 0)
+		fd = meeting_bind(AF_INET);
+	if (fd < 0 || getsockname(fd, (struct sockaddr *)&at, &length) != 0)
 		abort();
-	*port = ntohs(at.sin_port);
+	/* Both kinds of address have the port at one place. */
+	*port = ntohs(at.sin6_port);
 	return fd;
 }
 

@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""hosts_test.py CONFORMANCE KILLED: jobs on several hosts, as far as namespaces make them.
+
+Ranks of one host map each other's memory, those of others reach each other by the software HCA
+over TCP. Exits with 77 where the kernel allows no namespaces.
+"""
+import os
+import re
+import subprocess
+import sys
+import time
+import unittest
+
+import lab
+
+CONFORMANCE, KILLED = map(os.path.abspath, sys.argv[1:3])
+FOREIGN = re.compile("ORIEL_|TORCHELASTIC_|(LOCAL_)?(RANK|WORLD_SIZE)$|MASTER_")
+DEADLINE = 200  # seconds after which a test has failed; it never decides anything else
+PORT = 29500
+SUITES = ["topo/paths", "region/", "data/", "atomic/", "signal/", "host/", "barrier/", "order/",
+          "split/", "allgather/", "exchange/every"]
+
+
+class Job:
+    """@each ranks on each host of @hosts; rank 0 is on the first."""
+
+    def __init__(self, hosts, each, *words, master=None, **common):
+        ours = {name: value for name, value in os.environ.items() if not FOREIGN.match(name)}
+        size = each * len(hosts)
+        self.ranks = []
+        for rank in range(size):
+            env = ours | {"RANK": str(rank), "WORLD_SIZE": str(size),
+                          "MASTER_ADDR": master or hosts[0].address(), "MASTER_PORT": str(PORT),
+                          "ORIEL_HCA": "soft", "ORIEL_TIMEOUT": "60", "ORIEL_LOG": "error"} | common
+            self.ranks.append(hosts[rank // each].start(
+                words, env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
+
+    def answers(self, count=None):
+        """What each rank printed, and its exit code; of the first @count ranks."""
+        end = time.monotonic() + DEADLINE
+        said = []
+        for process in self.ranks[:count]:
+            out, _ = process.communicate(timeout=max(1, end - time.monotonic()))
+            said.append((out, process.returncode))
+        return said
+
+    def until_ready(self):
+        for process in self.ranks:
+            line = process.stdout.readline()
+            assert line == "ready\n", line + process.stdout.read()
+
+
+class Hosts(unittest.TestCase):
+    def lab(self, *arguments, **more):
+        """Hosts in place of those of the sub-test before."""
+        self.doCleanups()
+        made = lab.Lab(*arguments, **more)
+        self.addCleanup(made.close)
+        return made.hosts
+
+    def check_conformance(self, hosts, suites, **more):
+        for rank, (out, code) in enumerate(Job(hosts, 2, CONFORMANCE, *suites, **more).answers()):
+            self.assertEqual(code, 0, f"rank {rank}:\n{out}")
+            if rank == 0:
+                self.assertRegex(out, r"[1-9]\d* cases passed, 0 failed")
+
+    def test_two_hosts(self):
+        self.check_conformance(self.lab(2), SUITES)
+
+    def test_four_hosts_with_long_frames(self):
+        self.check_conformance(self.lab(4, mtu=9000), ["data/", "signal/", "split/", "allgather/"])
+
+    def test_ipv6_alone(self):
+        hosts = self.lab(2)
+        self.check_conformance(hosts, ["data/", "signal/", "split/"],
+                               master=hosts[0].address(family=6), ORIEL_FAMILY="ipv6")
+
+    def listeners(self, host):
+        """Addresses at which TCP sockets listen on @host."""
+        out = subprocess.run(["ip", "netns", "exec", host.name, "ss", "-Htln"], check=True,
+                             capture_output=True, text=True).stdout
+        return [line.split()[3] for line in out.splitlines()]
+
+    def test_an_interface_is_chosen(self):
+        hosts = self.lab(2)
+        job = Job(hosts, 2, KILLED, "idle", "1", master=hosts[0].address(switch=1),
+                  ORIEL_IFACE="=eth1")
+        job.until_ready()
+        for host in hosts:
+            found = self.listeners(host)
+            self.assertTrue(found)
+            for at in found:
+                self.assertTrue(at.startswith(host.address(switch=1) + ":"), found)
+        # Nothing that goes by the other one.
+        for host in hosts:
+            host.set_link(False, switch=0)
+        job.ranks[1].kill()
+        for rank, (out, code) in enumerate(job.answers()):
+            if rank != 1:
+                self.assertRegex(out, r"ORIEL_ERR_PEER .*\brank 1\b", f"rank {rank}, {code}")
+
+    def test_an_interface_that_is_missing_is_named(self):
+        for out, code in Job(self.lab(2), 1, CONFORMANCE, "data/", ORIEL_IFACE="ib").answers():
+            self.assertEqual(code, 1, out)
+            self.assertIn("ORIEL_IFACE is 'ib'", out)
+            self.assertIn("eth0 (IPv4)", out)
+
+    def cut(self, how, where):
+        hosts = self.lab(2)
+        job = Job(hosts, 2, KILLED, where, "3", ORIEL_TIMEOUT="5")
+        job.until_ready()
+        begun = time.monotonic()
+        how(hosts[1])
+        for rank, (out, _) in enumerate(job.answers(2)):
+            self.assertRegex(out, r"ORIEL_ERR_(PEER|TIMEOUT) .*\branks? [23]\b", f"rank {rank}")
+        return time.monotonic() - begun
+
+    def test_a_cable_that_is_cut_is_named(self):
+        for where in ["barrier", "wait_signal_from", "comm_barrier"]:
+            with self.subTest(where):
+                self.cut(lambda host: host.set_link(False), where)
+
+    def test_a_host_that_vanishes_is_named(self):
+        def vanish(host):
+            host.set_link(False)
+            host.kill()
+
+        for where in ["barrier", "recv"]:
+            with self.subTest(where):
+                self.cut(vanish, where)
+
+    def test_a_second_without_a_link_is_survived(self):
+        hosts = self.lab(2)
+        job = Job(hosts, 2, KILLED, "idle", "1")
+        job.until_ready()
+        hosts[1].set_link(False)
+        time.sleep(1)
+        hosts[1].set_link(True)
+        time.sleep(3)
+        # The communicator is well: what breaks it now is the death of rank 1 alone.
+        job.ranks[1].kill()
+        for rank, (out, _) in enumerate(job.answers()):
+            if rank != 1:
+                self.assertRegex(out, r"ORIEL_ERR_PEER .*\brank 1\b", f"rank {rank}")
+
+    def test_ranks_may_come_before_their_link(self):
+        hosts = self.lab(2)
+        hosts[1].set_link(False)
+        job = Job(hosts, 2, CONFORMANCE, "data/", "signal/")
+        time.sleep(1)
+        hosts[1].set_link(True)
+        for rank, (out, code) in enumerate(job.answers()):
+            self.assertEqual(code, 0, f"rank {rank}:\n{out}")
+
+
+if __name__ == "__main__":
+    try:
+        lab.enter()
+    except (OSError, PermissionError) as error:
+        print(f"skipped: {error}")
+        sys.exit(77)
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:])
