@@ -21,7 +21,7 @@ MODULES = ["crc32_generic", "rdma_rxe", "ib_uverbs", "veth", "sch_netem", "virti
            "virtio_blk"]
 PROGRAMS = ["bin/ip", "sbin/tc", "usr/bin/rdma", "usr/bin/ibv_devinfo", "usr/bin/ib_write_lat",
             "usr/bin/ib_write_bw", "usr/bin/ib_read_lat", "usr/bin/ib_atomic_lat"]
-SCRIPTS = ["on-node", "two-nodes", "with-network"]
+SCRIPTS = ["on-node", "two-nodes", "with-network", "with-tcp"]
 FOLDERS = ["bb", "dev", "proc", "sys", "tmp", "run/netns", "root", "job", "var"]
 
 
