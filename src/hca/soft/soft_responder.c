@@ -6,6 +6,7 @@
  */
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/log.h"
 #include "hca/soft/soft_cq.h"
@@ -223,9 +224,21 @@ static uint64_t responder_result(const struct soft_header *h, const struct soft_
 	return (old & ~masks->swap_mask) | (h->operand & masks->swap_mask);
 }
 
+/* Between load and store of an atomic: sleeping lets other agents change the word on any machine.
+ */
+static void responder_linger(struct soft_node *node)
+{
+	uint64_t ns = soft_rand_below(&node->rand, node->scenario.slow_atomic);
+	struct timespec time = {0, (long)ns};
+
+	if (ns)
+		nanosleep(&time, NULL);
+}
+
 /* Atomic with respect to other HCAs of this process, and to no other access. */
-static bool responder_apply(const struct soft_header *h, const struct soft_masks *masks,
-			    const struct soft_mr *mr, char *at, uint64_t *old)
+static bool responder_apply(struct soft_node *node, const struct soft_header *h,
+			    const struct soft_masks *masks, const struct soft_mr *mr, char *at,
+			    uint64_t *old)
 {
 	bool is_short = h->total == sizeof(uint32_t);
 	uint32_t half = 0;
@@ -234,6 +247,7 @@ static bool responder_apply(const struct soft_header *h, const struct soft_masks
 	if (!ori_soft_load(mr, is_short ? (void *)&half : &whole, at, h->total))
 		return false;
 	*old = is_short ? half : whole;
+	responder_linger(node);
 	whole = responder_result(h, masks, *old);
 	half = (uint32_t)whole;
 	return ori_soft_store(mr, at, is_short ? (const void *)&half : &whole, h->total);
@@ -259,7 +273,7 @@ static void responder_atomic(struct soft_qp *qp, const struct soft_header *h, co
 	ori_soft_held_settle(qp->node, at, h->total);
 	if (h->length)
 		memcpy(&masks, payload, sizeof(masks));
-	if (!responder_apply(h, &masks, mr, at, &old)) {
+	if (!responder_apply(qp->node, h, &masks, mr, at, &old)) {
 		responder_miss(qp, h, h->psn);
 		return;
 	}

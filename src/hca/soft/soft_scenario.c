@@ -56,6 +56,7 @@ static const struct scenario_key scenario_keys[] = {
 	SCENARIO_KEY(dup_cqe, CHANCE, 0, SOFT_CERTAIN, 0),
 	SCENARIO_KEY(below_owner, TIME, 0, 10 * SCENARIO_SECOND, 0),
 	SCENARIO_KEY(invisible, TIME, 0, 10 * SCENARIO_SECOND, 0),
+	SCENARIO_KEY(slow_atomic, TIME, 0, SCENARIO_SECOND / 100, 0),
 	SCENARIO_KEY(db_loss, CHANCE, 0, SOFT_CERTAIN, 0),
 	SCENARIO_KEY(db_delay, TIME, 0, 10 * SCENARIO_SECOND, SCENARIO_SECOND / 10000),
 	SCENARIO_KEY(double_ring, FLAG, 0, 1, 0),

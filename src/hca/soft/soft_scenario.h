@@ -51,6 +51,7 @@ struct soft_scenario {
 	 * acknowledged is not visible yet.
 	 */
 	uint64_t invisible;
+	uint64_t slow_atomic; /* an atomic stores up to this long after its load */
 
 	/* doorbells */
 	uint64_t db_loss;     /* chance that a doorbell is lost ... */
