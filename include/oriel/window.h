@@ -47,17 +47,21 @@ enum oriel_window_flags {
  * other's atomics, so that those of two agents on one word lose updates.
  */
 enum oriel_atomics {
-	/* MAPPED if no rank is reached by rdma; else the program keeps each word to one agent. */
+	/*
+	 * One agent where the window has one: MAPPED if no rank is reached by rdma, else HCA if
+	 * each rank drives one NIC and the window is not sparse. Else processors execute atomics on
+	 * mapped words and NICs the others, and the program keeps each word to one agent.
+	 */
 	ORIEL_ATOMICS_DEFAULT,
 	/* The processors. ORIEL_ERR_UNSUPPORTED if a rank is reached by rdma. */
 	ORIEL_ATOMICS_MAPPED,
 	/*
-	 * The NIC of the word's owner. ORIEL_ERR_UNSUPPORTED if a rank is mapped (ORIEL_WINDOW_RDMA
-	 * reaches it by its NIC), or if ranks drive several NICs; so are atomics of a rank on its
-	 * own words.
+	 * The NIC of the word's owner, for the rank itself and mapped ranks, too: their other
+	 * operations stay on their paths. ORIEL_ERR_UNSUPPORTED if ranks drive several NICs, or
+	 * none, since all are mapped (ORIEL_COMM_BOTH_PATHS opens them).
 	 */
 	ORIEL_ATOMICS_HCA,
-	/* A thread of the owner; this version has none: ORIEL_ERR_UNSUPPORTED. */
+	/* The processor of the word's owner: ORIEL_ERR_UNSUPPORTED (docs/memory-model.md). */
 	ORIEL_ATOMICS_OWNER,
 };
 
@@ -88,7 +92,8 @@ struct oriel_window_attr {
  * Makes the links of a lazy communicator that are not made, unless the window is sparse: then
  * it reaches the peers that are connected, before it or later, and an operation on another peer
  * returns ORIEL_ERR_NO_PATH and breaks nothing. So does a barrier of all on ranks that lack a
- * link, after the other peers have been notified of their arrival.
+ * link, after the other peers have been notified of their arrival. A window whose atomics NICs
+ * execute takes links to mapped ranks and to the rank itself: the first of them makes these.
  *
  * Both paths to a peer: two windows over the same memory, one of them with ORIEL_WINDOW_RDMA.
  * Every operation takes the path of the handle that it is given: a kernel leaves a copy to the NIC
@@ -132,7 +137,8 @@ enum oriel_status oriel_window_share(struct oriel_window *window, void *address,
 /*
  * The same for memory of which this rank knows the addresses already: @table has an entry for
  * each rank, as oriel_region_table() fills it, and is copied. For a peer that the window reaches
- * by mapped memory only @base and @length count. Collective, like share; all stays mapped and
+ * by mapped memory only @base and @length count, unless NICs execute its atomics: then the keys of
+ * all peers do (ORIEL_ERR_INVALID without them). Collective, like share; all stays mapped and
  * registered until the window is destroyed.
  */
 enum oriel_status oriel_window_share_table(struct oriel_window *window,

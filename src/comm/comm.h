@@ -149,16 +149,21 @@ struct oriel_comm {
 	bool is_mapped_whole;        /* the domain is the job: gathers go through memory */
 	struct ori_mesh *mesh;       /* sockets to mapped peers in other processes */
 	struct ori_watcher watcher;
-	unsigned rails;                  /* NICs of each rank; the same on all ranks */
-	enum oriel_net_order net_order;  /* of the attributes */
-	uint32_t queue_depth;            /* of the attributes; 0: by post_blocks */
-	uint32_t post_blocks;            /* of the attributes; 0: unknown */
-	struct ori_rdma *rdma;           /* NULL: no peer is reached by it */
-	struct ori_rdma_link **links;    /* [size], NULL where ori_comm_needs_link() is false */
+	unsigned rails;                 /* NICs of each rank; the same on all ranks */
+	enum oriel_net_order net_order; /* of the attributes */
+	uint32_t queue_depth;           /* of the attributes; 0: by post_blocks */
+	uint32_t post_blocks;           /* of the attributes; 0: unknown */
+	struct ori_rdma *rdma;          /* NULL: no peer is reached by it */
+	/*
+	 * [size]; NULL where ori_comm_needs_link() is false, unless the rank drives one NIC: the
+	 * links to mapped peers and to itself are connected for the first window that wants them.
+	 */
+	struct ori_rdma_link **links;
 	struct ori_links_rank *ranks;    /* [size], addresses of their NICs; NULL without rdma */
 	bool is_lazy;                    /* a link is made at its first use */
 	bool is_destroyed_out_of_order;  /* a peer may have destroyed a window that this rank has */
-	bool is_linked_whole;            /* all links are made; the same on all ranks */
+	bool is_linked_whole;            /* all links that the paths need are made, and */
+	bool is_linked_inside;           /* ... all others; both the same on all ranks */
 	struct ori_heartbeat *heartbeat; /* NULL: no peer is reached by rdma */
 	void *scratch;                   /* see ori_comm_scratch() */
 	struct ori_gather_first *firsts; /* [size], of the gather by the bootstrap under way */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Opens the NICs of a communicator with rdma peers, and a link without queues to each of
- * those; exchanges the addresses of the NICs. comm.c calls it.
+ * those and to the ranks that NICs reach beside memory; exchanges the addresses of the NICs.
+ * comm.c calls it.
  */
 #include "comm/comm_nics.h"
 
@@ -82,7 +83,17 @@ static unsigned nics_pollers(const struct oriel_comm *comm)
 	return ori_rdma_kind(comm->rdma) == ORI_HCA_KIND_SOFT || comm->gpu ? 2 : 1;
 }
 
-/* Local: the NICs, the heartbeat, and a link without queues for each rdma peer. */
+/*
+ * NICs may execute all atomics of a window (ORIEL_ATOMICS_HCA), if each rank has one: then they
+ * take links to mapped peers and to the rank itself, too. They exist from the beginning, since
+ * the watcher reads the table without a lock.
+ */
+static bool nics_wants_link(const struct oriel_comm *comm, unsigned peer)
+{
+	return comm->rails == 1 || ori_comm_needs_link(comm, peer);
+}
+
+/* Local: the NICs, the heartbeat, and links without queues. */
 static enum oriel_status nics_create(struct oriel_comm *comm)
 {
 	const struct ori_rdma_attr attr = {.rails = comm->rails,
@@ -116,7 +127,7 @@ static enum oriel_status nics_create(struct oriel_comm *comm)
 		return status;
 	status = ori_heartbeat_open(comm);
 	for (peer = 0; peer < comm->size && status == ORIEL_OK; peer++)
-		if (ori_comm_needs_link(comm, peer))
+		if (nics_wants_link(comm, peer))
 			status = ori_rdma_link_create(comm->rdma, peer, ori_links_rail(comm, peer),
 						      &comm->links[peer]);
 	return status;
@@ -204,7 +215,7 @@ static enum oriel_status nics_introduce(struct oriel_comm *comm, enum oriel_stat
 		ori_rdma_link_set_unordered(comm->links[peer],
 					    records[peer].rank.unordered & ORI_LINKS_UNORDERED,
 					    records[peer].rank.unordered & ORI_LINKS_REORDERED);
-		if (ori_comm_has_both(comm, peer))
+		if (ori_comm_has_both(comm, peer) || !ori_comm_needs_link(comm, peer))
 			ori_rdma_link_set_mapped(comm->links[peer]);
 	}
 	return status;

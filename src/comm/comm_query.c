@@ -68,7 +68,7 @@ static void peer_query(const struct oriel_comm *comm, unsigned rank, struct orie
 	peer->pid = comm->hosts[rank].pid;
 	peer->is_same_process = comm->hosts[rank].token == comm->hosts[comm->rank].token;
 	peer->is_connected = ori_links_is_connected(comm, rank);
-	peer->rail = comm->links[rank] ? ori_links_rail(comm, rank) : 0;
+	peer->rail = ori_comm_needs_link(comm, rank) ? ori_links_rail(comm, rank) : 0;
 	peer->gpu_path = peer->path;
 	peer->gpu_reason = peer->reason;
 	peer->is_same_gpu = false;

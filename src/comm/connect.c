@@ -15,6 +15,7 @@
 #include "comm/health.h"
 #include "comm/heartbeat.h"
 #include "comm/links.h"
+#include "comm/paths.h"
 #include "rdma/rdma.h"
 
 #define CONNECT_TAG 0x6b6e696cu /* "link" */
@@ -37,7 +38,9 @@ static void connect_ready(struct oriel_comm *comm, unsigned peer)
 	ori_log_rank(ORIEL_LOG_DEBUG, comm->rank, "link to rank %u, of rail %u, is connected", peer,
 		     ori_links_rail(comm, peer));
 	ori_rdma_link_begin(comm->links[peer]);
-	ori_heartbeat_join(comm, peer, &comm->ranks[peer].table_rkeys);
+	/* Sockets and memory show whether the others are alive. */
+	if (ori_comm_needs_link(comm, peer))
+		ori_heartbeat_join(comm, peer, &comm->ranks[peer].table_rkeys);
 }
 
 /* The address of @peer's NIC at the other end of their link. */
@@ -47,31 +50,38 @@ static const struct ori_hca_qp_address *connect_peer_hca(const struct oriel_comm
 	return &comm->ranks[peer].hcas[ori_links_rail(comm, peer)];
 }
 
-static bool connect_is_missing(const struct oriel_comm *comm, unsigned peer)
+/*
+ * Is the link to @peer to be connected among those that paths need, or, if @is_inside, among
+ * the others?
+ */
+static bool connect_is_missing(const struct oriel_comm *comm, bool is_inside, unsigned peer)
 {
-	return comm->links[peer] && !ori_rdma_link_is_ready(comm->links[peer]);
+	return comm->links[peer] && ori_comm_needs_link(comm, peer) != is_inside &&
+	       !ori_rdma_link_is_ready(comm->links[peer]);
 }
 
 /* Opens this rank's queues of the links that are not connected. */
-static enum oriel_status connect_open_qps(struct oriel_comm *comm, struct ori_rdma_qps *qps)
+static enum oriel_status connect_open_qps(struct oriel_comm *comm, bool is_inside,
+					  struct ori_rdma_qps *qps)
 {
 	enum oriel_status status = ORIEL_OK;
 	unsigned peer;
 
 	for (peer = 0; peer < comm->size && status == ORIEL_OK; peer++)
-		if (connect_is_missing(comm, peer))
+		if (connect_is_missing(comm, is_inside, peer))
 			status = ori_rdma_link_open(comm->links[peer], &qps[peer]);
 	return status;
 }
 
 /* Row @peer of @all has the queues of that rank's links to all ranks. */
-static enum oriel_status connect_join_qps(struct oriel_comm *comm, const struct ori_rdma_qps *all)
+static enum oriel_status connect_join_qps(struct oriel_comm *comm, bool is_inside,
+					  const struct ori_rdma_qps *all)
 {
 	enum oriel_status status = ORIEL_OK;
 	unsigned peer;
 
 	for (peer = 0; peer < comm->size && status == ORIEL_OK; peer++)
-		if (connect_is_missing(comm, peer))
+		if (connect_is_missing(comm, is_inside, peer))
 			status =
 				ori_rdma_link_connect(comm->links[peer],
 						      connect_peer_hca(comm, peer),
@@ -80,7 +90,8 @@ static enum oriel_status connect_join_qps(struct oriel_comm *comm, const struct 
 }
 
 static enum oriel_status connect_exchange_qps(struct oriel_comm *comm, enum ori_call call,
-					      struct ori_rdma_qps *mine, struct ori_rdma_qps *all)
+					      bool is_inside, struct ori_rdma_qps *mine,
+					      struct ori_rdma_qps *all)
 {
 	size_t row = comm->size * sizeof(*mine);
 	enum oriel_status status = ORIEL_OK;
@@ -88,39 +99,50 @@ static enum oriel_status connect_exchange_qps(struct oriel_comm *comm, enum ori_
 	if (!mine || !all)
 		status = ori_fail_nomem((comm->size + 1u) * row, "links to %u ranks", comm->size);
 	else
-		status = connect_open_qps(comm, mine);
+		status = connect_open_qps(comm, is_inside, mine);
 	status = ori_comm_agree(comm, call, status);
 	if (status == ORIEL_OK)
 		status = ori_comm_gather(comm, call, mine, all, row);
 	if (status == ORIEL_OK)
-		status = ori_comm_agree(comm, call, connect_join_qps(comm, all));
+		status = ori_comm_agree(comm, call, connect_join_qps(comm, is_inside, all));
 	return status;
 }
 
-enum oriel_status ori_links_connect_all(struct oriel_comm *comm, enum ori_call call)
+/* @is_done: a flag of @comm, the same on all ranks, as has_links is. */
+static enum oriel_status connect_each_missing(struct oriel_comm *comm, enum ori_call call,
+					      bool is_inside, bool *is_done)
 {
 	struct ori_rdma_qps *mine, *all;
 	enum oriel_status status;
 	unsigned peer;
 
-	/* Both are the same on all ranks. */
-	if (comm->is_linked_whole || !comm->has_links)
+	if (*is_done || !comm->has_links)
 		return ORIEL_OK;
 	mine = calloc(comm->size, sizeof(*mine));
 	all = calloc((size_t)comm->size * comm->size, sizeof(*all));
-	status = connect_exchange_qps(comm, call, mine, all);
+	status = connect_exchange_qps(comm, call, is_inside, mine, all);
 	for (peer = 0; peer < comm->size; peer++) {
-		if (!connect_is_missing(comm, peer))
+		if (!connect_is_missing(comm, is_inside, peer))
 			continue;
 		if (status == ORIEL_OK)
 			connect_ready(comm, peer);
 		else
 			ori_rdma_link_close(comm->links[peer]);
 	}
-	comm->is_linked_whole = status == ORIEL_OK;
+	*is_done = status == ORIEL_OK;
 	free(all);
 	free(mine);
 	return status;
+}
+
+enum oriel_status ori_links_connect_all(struct oriel_comm *comm, enum ori_call call)
+{
+	return connect_each_missing(comm, call, false, &comm->is_linked_whole);
+}
+
+enum oriel_status ori_links_connect_inside(struct oriel_comm *comm, enum ori_call call)
+{
+	return connect_each_missing(comm, call, true, &comm->is_linked_inside);
 }
 
 struct connect_call {

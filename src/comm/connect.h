@@ -5,7 +5,12 @@
 
 #include "comm/exchange.h"
 
-/* Connects the links that are not, within @call. Collective. On failure they stay so. */
+/*
+ * Connects the links that paths need and that are not yet, within @call. Collective. On failure
+ * they stay so.
+ */
 enum oriel_status ori_links_connect_all(struct oriel_comm *comm, enum ori_call call);
+/* The same for the links to mapped peers and to the rank itself. For comm->rails == 1. */
+enum oriel_status ori_links_connect_inside(struct oriel_comm *comm, enum ori_call call);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A link to each peer that is not mapped: what device functions get of it, and its failures,
+ * A link to each peer that a NIC reaches: what device functions get of it, and its failures,
  * which the watcher polls for. connect.c, heartbeat.c and window call it.
  */
 #include "comm/links.h"
@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "comm/health.h"
+#include "comm/paths.h"
 #include "rdma/rdma.h"
 
 /* Both ends compute the same rail, and links to successive ranks use the rails in turn. */
@@ -20,7 +21,7 @@ unsigned ori_links_rail(const struct oriel_comm *comm, unsigned peer)
 
 bool ori_links_is_connected(const struct oriel_comm *comm, unsigned peer)
 {
-	return !comm->links[peer] || ori_rdma_link_is_ready(comm->links[peer]);
+	return !ori_comm_needs_link(comm, peer) || ori_rdma_link_is_ready(comm->links[peer]);
 }
 
 /*

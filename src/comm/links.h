@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The links of a communicator, one to each peer that is reached by rdma, once comm_nics.c has made
- * them. Windows, the heartbeat and the watcher call it.
+ * The links of a communicator, to peers that are reached by rdma and to others whose NIC is asked
+ * for atomics, once comm_nics.c has made them. Windows, the heartbeat and the watcher call it.
  */
 #ifndef ORI_COMM_LINKS_H
 #define ORI_COMM_LINKS_H
 
 #include "comm/comm.h"
 
-/* Can this rank reach @peer now? Any thread. */
+/* Can this rank reach @peer by its path now? Any thread. */
 bool ori_links_is_connected(const struct oriel_comm *comm, unsigned peer);
 /* The rail of the link to @peer, if there is one. */
 unsigned ori_links_rail(const struct oriel_comm *comm, unsigned peer);
@@ -16,7 +16,7 @@ unsigned ori_links_rail(const struct oriel_comm *comm, unsigned peer);
 void ori_links_watch(struct oriel_comm *comm);
 /* @comm is broken: the NICs stop using all memory that users registered. */
 void ori_links_fail(struct oriel_comm *comm);
-/* For device functions: the link to @peer, connected or not; NULL if the path is another. */
+/* For device functions: the link to @peer, connected or not; NULL if there is none. */
 const struct oriel_dev_link *ori_links_device(const struct oriel_comm *comm, unsigned peer);
 /* The same for kernels, in memory of the GPU. */
 const struct oriel_dev_link *ori_links_kernel(const struct oriel_comm *comm, unsigned peer);

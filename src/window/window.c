@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Windows: the collective creation, shared buffers and the destruction. Programs call it, and so do
- * the collectives of src/coll.
+ * Windows: the collective creation and the destruction. Programs call it, and so do the collectives
+ * of src/coll.
  */
 #include "window/window.h"
 
@@ -25,6 +25,8 @@
 #define WINDOW_COUNT_MAX (1u << 20)
 #define WINDOW_CHANNEL_MAX (1u << 30)
 #define WINDOW_COLLECTIVES (3u << 8) /* of enum oriel_window_flags */
+/* Windows whose program does without atomics, or with few links, unless it asks for more. */
+#define WINDOW_NO_LINKS (WINDOW_COLLECTIVES | ORIEL_WINDOW_SPARSE)
 #define WINDOW_FLAGS                                                                         \
 	(ORIEL_WINDOW_HUGE | ORIEL_WINDOW_SPARSE | ORIEL_WINDOW_DEVICE | ORIEL_WINDOW_RDMA | \
 	 WINDOW_COLLECTIVES)
@@ -172,15 +174,17 @@ static enum oriel_status window_open_tables(struct oriel_window *w, uint32_t buf
 	w->buffers = calloc(buffers, sizeof(*w->buffers));
 	w->buffer_mrs = calloc(buffers, sizeof(struct ori_rdma_mr *));
 	w->peers = calloc(size, sizeof(*w->peers));
-	w->table = calloc(buffers * size, sizeof(*w->table));
+	w->table = calloc(buffers * (size + 1), sizeof(*w->table));
 	if (w->buffers)
 		w->buffers[0] = calloc(size, sizeof(*w->buffers[0]));
-	if (w->control && w->buffers && w->buffers[0] && w->buffer_mrs && w->peers && w->table)
+	if (w->control && w->buffers && w->buffers[0] && w->buffer_mrs && w->peers && w->table) {
+		w->own = w->table + buffers * size;
 		return ORIEL_OK;
+	}
 	return ori_fail_nomem(ORI_SHARE_PIECES * size * sizeof(*w->control) +
 				      buffers * (sizeof(*w->buffers) + sizeof(*w->buffer_mrs)) +
 				      size * (sizeof(*w->peers) + sizeof(*w->buffers[0])) +
-				      buffers * size * sizeof(*w->table),
+				      buffers * (size + 1) * sizeof(*w->table),
 			      "a window of %zu ranks", size);
 }
 
@@ -262,7 +266,8 @@ static enum oriel_status window_prepare(struct oriel_window *w,
 	if (status == ORIEL_OK)
 		status = ori_window_check_links(w);
 	if (status == ORIEL_OK)
-		status = ori_window_choose_atomics(w, join->counts.atomics);
+		status = ori_window_choose_atomics(w, join->counts.atomics,
+						   !(attr.flags & WINDOW_NO_LINKS));
 	if (status == ORIEL_OK)
 		ori_window_fill_domain(w);
 	if (status == ORIEL_OK)
@@ -340,16 +345,6 @@ static enum oriel_status window_check_join(const struct oriel_window *w, unsigne
 			w->comm->rank, peer);
 }
 
-/* Posts of this rank name its own memory by other keys than peers do. */
-static void window_fill_own(struct oriel_dev_buffer *own, const struct ori_rdma_mr *mr,
-			    uint64_t offset)
-{
-	if (!mr)
-		return;
-	ori_share_local(mr, &own->address, &own->rkeys);
-	own->address += offset;
-}
-
 /* @joins of all ranks. */
 static enum oriel_status window_fill(struct oriel_window *w, const struct ori_offering *offering,
 				     const struct window_join *joins)
@@ -369,9 +364,9 @@ static enum oriel_status window_fill(struct oriel_window *w, const struct ori_of
 	for (peer = 0; peer < size; peer++)
 		ori_window_fill_peer(w, peer, &joins[peer].offer, joins[peer].length);
 	if (offering->mr[1])
-		window_fill_own(&w->table[w->comm->rank], offering->mr[1], 0);
+		ori_window_fill_own(&w->table[w->comm->rank], offering->mr[1], 0);
 	else
-		window_fill_own(&w->table[w->comm->rank], offering->mr[0], control_length);
+		ori_window_fill_own(&w->table[w->comm->rank], offering->mr[0], control_length);
 	ori_window_fill_inline(&w->device, ori_window_paths(w)->domain[0], w->peers, w->table);
 	ori_window_gpu_mark(w);
 	w->shared = 1;
@@ -406,6 +401,8 @@ static enum oriel_status window_join(struct oriel_window *w, const struct oriel_
 	/* Connecting is a collective of its own, so all ranks come here, or none. */
 	if (status == ORIEL_OK && !mine.is_sparse)
 		status = ori_links_connect_all(comm, ORI_CALL_WINDOW_CREATE);
+	if (status == ORIEL_OK && ori_window_has_nic_atomics(w))
+		status = ori_links_connect_inside(comm, ORI_CALL_WINDOW_CREATE);
 	return status;
 }
 
@@ -518,150 +515,4 @@ enum oriel_status oriel_window_destroy(struct oriel_window *w)
 	if (is_gpu)
 		ori_comm_meet(comm, (enum ori_call)call, number);
 	return ORIEL_OK;
-}
-
-static void window_fill_row(struct oriel_window *w, uint32_t number, const struct ori_mapping *maps,
-			    const struct ori_remote *remotes)
-{
-	struct oriel_dev_buffer *row = &w->table[(size_t)number * w->comm->size];
-	unsigned peer;
-
-	for (peer = 0; peer < w->comm->size; peer++) {
-		row[peer].length = maps[peer].length;
-		row[peer].rkeys = remotes[peer].rkeys;
-		row[peer].address = remotes[peer].address;
-		row[peer].base = maps[peer].address;
-		/*
-		 * Empty, or not mapped: the address is not that of the buffer and never used.
-		 */
-		if (!maps[peer].address)
-			row[peer].base = w->device.control;
-	}
-}
-
-/* All ranks have shared the same number, so all get the same answer. */
-static enum oriel_status window_check_room(const struct oriel_window *w, const char *call)
-{
-	if (w->shared < w->device.buffers)
-		return ORIEL_OK;
-	return ori_fail(
-		ORIEL_ERR_RANGE,
-		"%s: all %u buffers of the window are shared; create it with more (buffers)", call,
-		w->device.buffers);
-}
-
-/* Row @number is filled. Collective: on GPUs one more call can fail. */
-static enum oriel_status window_publish(struct oriel_window *w, uint32_t number)
-{
-	if (!w->gpu)
-		return ORIEL_OK;
-	return ori_comm_agree(w->comm, ORI_CALL_WINDOW_SHARE, ori_window_gpu_publish(w, number, 1));
-}
-
-void ori_window_clear(struct oriel_window *w, uint32_t number)
-{
-	unsigned size = w->comm->size;
-
-	memset(&w->table[(size_t)number * size], 0, size * sizeof(*w->table));
-	/* Fails only if the GPU has failed; then nothing more runs there. */
-	(void)ori_window_gpu_publish(w, number, 1);
-	ori_share_close(w->buffers[number], size);
-	free(w->buffers[number]);
-	w->buffers[number] = NULL;
-	ori_share_unregister(w->comm, w->buffer_mrs[number]);
-	w->buffer_mrs[number] = NULL;
-}
-
-enum oriel_status ori_window_fill(struct oriel_window *w, uint32_t number, enum oriel_status status,
-				  void *address, size_t length)
-{
-	struct ori_piece piece = {.address = address,
-				  .length = length,
-				  .use = w->gpu ? ORI_USE_GPU : ORI_USE_CPU,
-				  .is_unmapped = w->is_rdma};
-	unsigned size = w->comm->size;
-	struct ori_mapping *maps = calloc(size, sizeof(*maps));
-	struct ori_remote *remotes = calloc(size, sizeof(*remotes));
-	struct ori_rdma_mr *mr = NULL;
-
-	if (status == ORIEL_OK && (!maps || !remotes))
-		status = ori_fail_nomem(size * (sizeof(*maps) + sizeof(*remotes)),
-					"the buffers of %u ranks", size);
-	/* A rank without memory takes part all the same, with its failure. */
-	status = ori_share_one(w->comm, ORI_CALL_WINDOW_SHARE, status, &piece, maps, remotes, &mr);
-	if (status != ORIEL_OK) {
-		free(remotes);
-		free(maps);
-		return status;
-	}
-	window_fill_row(w, number, maps, remotes);
-	window_fill_own(&w->table[(size_t)number * size + w->comm->rank], mr, 0);
-	free(remotes);
-	w->buffers[number] = maps;
-	w->buffer_mrs[number] = mr;
-	status = window_publish(w, number);
-	if (status != ORIEL_OK)
-		ori_window_clear(w, number);
-	return status;
-}
-
-enum oriel_status oriel_window_share(struct oriel_window *w, void *address, size_t length,
-				     uint32_t *buffer)
-{
-	enum oriel_status status = ori_handle_check(w, ORI_HANDLE_WINDOW, __func__);
-
-	if (status == ORIEL_OK)
-		status = window_check_room(w, __func__);
-	if (status == ORIEL_OK)
-		status = ori_window_fill(w, w->shared, ORIEL_OK, address, length);
-	if (status == ORIEL_OK)
-		*buffer = w->shared++;
-	return status;
-}
-
-/* For memory on a GPU the check covers what this rank can see: its own memory. */
-static enum oriel_status window_check_table(const struct oriel_window *w,
-					    const struct oriel_dev_buffer *table)
-{
-	unsigned own = w->comm->rank, peer;
-	enum oriel_status status = ORIEL_OK;
-	bool is_seen = true;
-
-	if (!table)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_window_share_table: table is NULL");
-	for (peer = 0; peer < w->comm->size; peer++)
-		if (!table[peer].base)
-			return ori_fail(ORIEL_ERR_INVALID,
-					"oriel_window_share_table: the table has nothing of rank "
-					"%u (base is NULL)",
-					peer);
-	if (w->gpu)
-		status = w->gpu->ops->can_access(w->gpu, table[own].base, &is_seen);
-	if (status == ORIEL_OK && !is_seen)
-		return ori_fail(ORIEL_ERR_INVALID,
-				"oriel_window_share_table: %p, of rank %u itself, is no memory of "
-				"its GPU, nor pinned",
-				(void *)table[own].base, own);
-	return status;
-}
-
-enum oriel_status oriel_window_share_table(struct oriel_window *w,
-					   const struct oriel_dev_buffer *table, uint32_t *buffer)
-{
-	enum oriel_status status = ori_handle_check(w, ORI_HANDLE_WINDOW, __func__);
-	unsigned size;
-
-	if (status == ORIEL_OK)
-		status = window_check_room(w, __func__);
-	if (status == ORIEL_OK)
-		status = ori_comm_agree(w->comm, ORI_CALL_WINDOW_SHARE,
-					window_check_table(w, table));
-	if (status != ORIEL_OK)
-		return status;
-	size = w->comm->size;
-	memcpy(&w->table[(size_t)w->shared * size], table, size * sizeof(*table));
-	status = window_publish(w, w->shared);
-	if (status == ORIEL_OK)
-		*buffer = w->shared++;
-	return status;
 }

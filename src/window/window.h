@@ -36,7 +36,8 @@ struct oriel_window {
 
 	struct oriel_dev_peer
 		*peers; /* [size]; those of the handle, or the originals of its copy */
-	struct oriel_dev_buffer *table; /* [buffers][size], the same */
+	struct oriel_dev_buffer *table; /* [buffers][size], the same; then: */
+	struct oriel_dev_buffer *own;   /* [buffers], of this rank as its peers see it */
 	struct ori_rdma_mr *control_mr; /* the rest of the memory for NICs */
 	struct ori_rdma_mr *counter_mr;
 	struct ori_rdma_mr **buffer_mrs; /* [buffers] */
@@ -47,15 +48,15 @@ struct oriel_window {
 };
 
 /*
- * window.c, collective: the memory that each rank passes becomes row @number of the table, which is
- * free, if @status, the result of the caller's step before, is ORIEL_OK. All ranks get the same
- * status; the row is free again after a failure.
+ * window_share.c, collective: the memory that each rank passes becomes row @number of the table,
+ * which is free, if @status, the result of the caller's step before, is ORIEL_OK. All ranks get the
+ * same status; the row is free again after a failure.
  */
 enum oriel_status ori_window_fill(struct oriel_window *window, uint32_t number,
 				  enum oriel_status status, void *address, size_t length);
 /* Local: row @number is free again; peers use this rank's memory of it no more. */
 void ori_window_clear(struct oriel_window *window, uint32_t number);
-/* Waits for what this rank has posted by the window, by all groups. */
+/* window.c: waits for what this rank has posted by the window, by all groups. */
 void ori_window_quiet(struct oriel_window *window);
 
 /* Offsets and strides of @device for its counts; the bytes of a control segment. */
@@ -71,14 +72,27 @@ const struct ori_paths *ori_window_paths(const struct oriel_window *window);
 void ori_window_fill_domain(struct oriel_window *window);
 /* Is there a link to each peer that the window reaches by rdma? */
 enum oriel_status ori_window_check_links(const struct oriel_window *window);
-/* Local: sets the agent of the atomics, which is the same on all ranks, or fails. */
-enum oriel_status ori_window_choose_atomics(struct oriel_window *window, uint32_t wanted);
+/*
+ * Local: sets the agent of the atomics, which is the same on all ranks, or fails. @may_link: the
+ * default may be one that takes more links.
+ */
+enum oriel_status ori_window_choose_atomics(struct oriel_window *window, uint32_t wanted,
+					    bool may_link);
+/* Do NICs execute them? */
+bool ori_window_has_nic_atomics(const struct oriel_window *window);
 /*
  * Fills the entries of @peer and of its buffer 0, which has @length bytes, from the memory that it
  * offers; what is mapped of it is mapped.
  */
 void ori_window_fill_peer(struct oriel_window *window, unsigned peer, const struct ori_offer *offer,
 			  uint64_t length);
+
+/*
+ * Fills this rank's own entry: posts of this rank name its memory by other keys than peers do. @mr:
+ * NULL without NICs; @offset: in that memory.
+ */
+void ori_window_fill_own(struct oriel_dev_buffer *own, const struct ori_rdma_mr *mr,
+			 uint64_t offset);
 
 /* Fills the inline peers of @device, which is complete, with the ranks from @first on. */
 void ori_window_fill_inline(struct oriel_dev_window *device, uint32_t first,

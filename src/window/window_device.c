@@ -292,12 +292,6 @@ void ori_window_fault_text(const struct oriel_dev_window *d, const struct oriel_
 	else if (fault->status == ORIEL_ERR_STATE)
 		snprintf(text, length, "%s: buffer %u of rank %u is not shared", what, fault->id,
 			 fault->peer);
-	else if (fault->status == ORIEL_ERR_UNSUPPORTED)
-		snprintf(text, length,
-			 "%s: a word of rank %u itself, while NICs execute the atomics of the "
-			 "window "
-			 "(ORIEL_ATOMICS_HCA); keep it at another rank",
-			 what, fault->peer);
 	else if (fault->status == ORIEL_ERR_INVALID && fault_is_about_bytes(fault))
 		fault_word_text(fault, text, length);
 	else if (fault->what == ORIEL_DEV_WAIT_LOCAL)

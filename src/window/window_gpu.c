@@ -38,7 +38,7 @@ enum oriel_status ori_window_gpu_open(struct oriel_window *w)
 		w->batch = batch;
 	status = ori_mem_alloc_gpu(w->gpu,
 				   state + window_peers_length(w) +
-					   d->buffers * window_row_length(w),
+					   d->buffers * (window_row_length(w) + sizeof(*w->own)),
 				   &w->gpu_state);
 	if (status != ORIEL_OK)
 		return status;
@@ -66,7 +66,13 @@ enum oriel_status ori_window_gpu_publish(struct oriel_window *w, uint32_t buffer
 	status = w->gpu->ops->copy(w->gpu, at, w->peers, window_peers_length(w));
 	if (status != ORIEL_OK)
 		return status;
-	return w->gpu->ops->copy(w->gpu, rows, &w->table[first], count * window_row_length(w));
+	status = w->gpu->ops->copy(w->gpu, rows, &w->table[first], count * window_row_length(w));
+	if (status != ORIEL_OK || !ori_window_has_nic_atomics(w))
+		return status;
+	return w->gpu->ops->copy(w->gpu,
+				 at + window_peers_length(w) +
+					 (w->own - w->table) * sizeof(*w->own),
+				 w->own, w->device.buffers * sizeof(*w->own));
 }
 
 /*

@@ -47,25 +47,47 @@ enum oriel_status ori_window_check_links(const struct oriel_window *w)
 	return ORIEL_OK;
 }
 
-/* Some peer of this rank that is reached by @path; the rank itself: none is. */
-static unsigned window_find_path(const struct oriel_window *w, uint32_t path)
+/* Some peer of this rank that is reached by rdma; the rank itself: none is. */
+static unsigned window_find_remote(const struct oriel_window *w)
 {
 	unsigned peer;
 
 	for (peer = 0; peer < w->comm->size; peer++)
-		if (peer != w->comm->rank && window_path(w, peer) == path)
+		if (window_path(w, peer) == ORIEL_PATH_RDMA)
 			return peer;
 	return w->comm->rank;
+}
+
+/*
+ * NICs of their owners reach all words if ranks have one NIC each, mapped ranks and the own ones
+ * among them: a rank has a link to each.
+ */
+static enum oriel_status window_check_nics(const struct oriel_window *w)
+{
+	unsigned self = w->comm->rank;
+
+	if (!w->comm->rdma)
+		return ori_fail(ORIEL_ERR_UNSUPPORTED,
+				"ORIEL_ATOMICS_HCA: rank %u has no NIC open, since all ranks are "
+				"mapped: set ORIEL_ATOMICS_MAPPED, or create the communicator with "
+				"ORIEL_COMM_BOTH_PATHS",
+				self);
+	if (w->comm->rails > 1)
+		return ori_fail(ORIEL_ERR_UNSUPPORTED,
+				"ORIEL_ATOMICS_HCA: rank %u drives %u NICs, whose atomics do not "
+				"exclude each other: set ORIEL_RAILS=1",
+				self, w->comm->rails);
+	return ORIEL_OK;
 }
 
 /*
  * A rank decides alone, and alike: if any rank is reached by rdma, then by each rank outside its
  * domain, and all ranks drive as many NICs.
  */
-enum oriel_status ori_window_choose_atomics(struct oriel_window *w, uint32_t wanted)
+enum oriel_status ori_window_choose_atomics(struct oriel_window *w, uint32_t wanted, bool may_link)
 {
-	unsigned self = w->comm->rank, mapped = window_find_path(w, ORIEL_PATH_MAPPED),
-		 remote = window_find_path(w, ORIEL_PATH_RDMA);
+	unsigned self = w->comm->rank, remote = window_find_remote(w);
+	enum oriel_status status = ORIEL_OK;
 
 	if (wanted == ORIEL_ATOMICS_OWNER)
 		return ori_fail(ORIEL_ERR_UNSUPPORTED,
@@ -74,25 +96,25 @@ enum oriel_status ori_window_choose_atomics(struct oriel_window *w, uint32_t wan
 	if (wanted == ORIEL_ATOMICS_MAPPED && remote != self)
 		return ori_fail(ORIEL_ERR_UNSUPPORTED,
 				"ORIEL_ATOMICS_MAPPED: rank %u reaches rank %u by rdma, and its "
-				"processors cannot: set ORIEL_ATOMICS_HCA and ORIEL_WINDOW_RDMA",
+				"processors cannot: set ORIEL_ATOMICS_HCA",
 				self, remote);
-	if (wanted == ORIEL_ATOMICS_HCA && (mapped != self || remote == self))
-		return ori_fail(
-			ORIEL_ERR_UNSUPPORTED,
-			"ORIEL_ATOMICS_HCA: rank %u reaches rank %u without a NIC: set "
-			"ORIEL_WINDOW_RDMA, or ORIEL_ATOMICS_MAPPED if all ranks are mapped",
-			self, mapped);
-	if (wanted == ORIEL_ATOMICS_HCA && w->comm->rails > 1)
-		return ori_fail(ORIEL_ERR_UNSUPPORTED,
-				"ORIEL_ATOMICS_HCA: rank %u drives %u NICs, whose atomics do not "
-				"exclude each other: set ORIEL_RAILS=1",
-				self, w->comm->rails);
 	if (wanted == ORIEL_ATOMICS_HCA)
-		w->device.inline_wide |= ORIEL_DEV_ATOMICS_BY_NIC;
+		status = window_check_nics(w);
+	else if (remote == self)
+		wanted = ORIEL_ATOMICS_MAPPED;
+	else if (may_link && w->comm->rails == 1)
+		wanted = ORIEL_ATOMICS_HCA;
+	if (status != ORIEL_OK)
+		return status;
 	w->atomics = (enum oriel_atomics)wanted;
-	if (remote == self)
-		w->atomics = ORIEL_ATOMICS_MAPPED;
+	if (ori_window_has_nic_atomics(w))
+		w->device.inline_wide |= ORIEL_DEV_ATOMICS_BY_NIC;
 	return ORIEL_OK;
+}
+
+bool ori_window_has_nic_atomics(const struct oriel_window *w)
+{
+	return w->atomics == ORIEL_ATOMICS_HCA;
 }
 
 enum oriel_status oriel_window_atomics(const struct oriel_window *window,
@@ -108,16 +130,19 @@ enum oriel_status oriel_window_atomics(const struct oriel_window *window,
 	return ORIEL_OK;
 }
 
+/* The entries of @peer for NICs, which reach it by its path or for atomics alone. */
 static void window_fill_remote(struct oriel_window *w, unsigned peer, const struct ori_offer *offer,
 			       uint64_t control_length)
 {
 	struct ori_remote control = ori_share_remote(offer, 0);
 	struct ori_remote given = ori_share_remote(offer, 1);
-	struct oriel_dev_buffer *buffer = &w->table[peer];
+	bool is_remote = w->peers[peer].path == ORIEL_PATH_RDMA;
+	struct oriel_dev_buffer *buffer = peer == w->comm->rank ? &w->own[0] : &w->table[peer];
 
-	if (w->peers[peer].path != ORIEL_PATH_RDMA)
+	if (!is_remote && !ori_window_has_nic_atomics(w))
 		return;
-	w->peers[peer].flags = ori_links_find_own(w->comm) ? ORIEL_DEV_PEER_OWN_KEYS : 0;
+	if (ori_links_find_own(w->comm))
+		w->peers[peer].flags |= ORIEL_DEV_PEER_OWN_KEYS;
 	w->peers[peer].link =
 		w->gpu ? ori_links_kernel(w->comm, peer) : ori_links_device(w->comm, peer);
 	w->peers[peer].control_rkeys = control.rkeys;
@@ -125,7 +150,8 @@ static void window_fill_remote(struct oriel_window *w, unsigned peer, const stru
 	 * Device functions take NULL for a buffer that is not shared; no thread reads this
 	 * address.
 	 */
-	buffer->base = w->device.control;
+	if (is_remote)
+		buffer->base = w->device.control;
 	buffer->rkeys = given.rkeys;
 	buffer->address = given.address;
 	if (offer->blob[1].length)
@@ -133,6 +159,15 @@ static void window_fill_remote(struct oriel_window *w, unsigned peer, const stru
 	/* A buffer allocated by its window lies behind the control segment. */
 	buffer->rkeys = control.rkeys;
 	buffer->address = control_length;
+}
+
+void ori_window_fill_own(struct oriel_dev_buffer *own, const struct ori_rdma_mr *mr,
+			 uint64_t offset)
+{
+	if (!mr)
+		return;
+	ori_share_local(mr, &own->address, &own->rkeys);
+	own->address += offset;
 }
 
 /* Flags of @peer for what the bus to its GPU does not do; 0 if it is not mapped. */

@@ -165,12 +165,13 @@ CASE void each_returns_the_value_before(struct rank *r)
 }
 
 /*
- * The words below have one row for ranks that reach the owner through memory, and one for every
- * rail: atomics of different HCAs and CPUs are not atomic with each other.
+ * The words below have one row for ranks whose processors change them, and one for every rail:
+ * atomics of different HCAs and CPUs are not atomic with each other. In a window with one agent
+ * all ranks change the same row.
  */
 CASE uint64_t row_at(const struct rank *r, unsigned peer, uint64_t bytes)
 {
-	return (rank_is_mapped(r, r->rank, peer) ? 0 : 1 + rank_rail(r, peer)) * bytes;
+	return (atomics_are_mapped(r, peer) ? 0 : 1 + rank_rail(r, peer)) * bytes;
 }
 
 /* The ranks that reach @owner as @r does, this one too; 0: @r does not by row @row. */
@@ -198,7 +199,7 @@ CASE unsigned row_users(const struct rank *r, unsigned row)
 
 CASE unsigned rounds_at(const struct rank *r, unsigned peer)
 {
-	return rank_is_mapped(r, r->rank, peer) ? MANY_ROUNDS : ROUNDS;
+	return atomics_are_mapped(r, peer) ? MANY_ROUNDS : ROUNDS;
 }
 
 CASE uint64_t token_of(unsigned rank, unsigned i)
@@ -525,72 +526,8 @@ CASE void hosts_do_the_same(struct rank *r)
 	}
 }
 
-/* The window of @atomics: all ranks get the same, @expected. */
-static void check_agent(struct rank *r, uint32_t atomics, enum oriel_status expected,
-			enum oriel_atomics agent)
-{
-	struct oriel_window_attr attr = {.size = sizeof(attr),
-					 .length = 4096,
-					 .flags = r->is_by_rdma ? ORIEL_WINDOW_RDMA : 0,
-					 .atomics = atomics};
-	struct oriel_window *window = NULL;
-	enum oriel_atomics seen = ORIEL_ATOMICS_OWNER;
-	uint64_t old = 0;
-
-	CHECK_STATUS(r, oriel_window_create(r->comm, &attr, &window), expected);
-	if (expected != ORIEL_OK)
-		return;
-	CHECK_STATUS(r, oriel_window_atomics(window, NULL), ORIEL_ERR_INVALID);
-	CHECK_OK(r, oriel_window_atomics(window, &seen));
-	CHECK_EQ(r, seen, agent);
-	CHECK_OK(r, oriel_comm_barrier(r->comm));
-	if (r->size > 1) {
-		CHECK_OK(r, oriel_window_fetch_add(window, rank_next(r), 8, 3, &old));
-		CHECK_EQ(r, old, 0);
-	}
-	if (agent == ORIEL_ATOMICS_HCA) {
-		CHECK_STATUS(r, oriel_window_swap_32(window, r->rank, 8, 1, (uint32_t *)&old),
-			     ORIEL_ERR_UNSUPPORTED);
-		CHECK_LAST(r, "swap: a word of rank");
-		CHECK_LAST(r, "ORIEL_ATOMICS_HCA");
-	} else {
-		CHECK_OK(r, oriel_window_swap(window, r->rank, 16, 1, &old));
-	}
-	CHECK_OK(r, oriel_comm_barrier(r->comm));
-	CHECK_OK(r, oriel_window_destroy(window));
-}
-
-/* All ranks are refused an agent that does not reach all of them. */
-static void one_agent_or_a_refusal(struct rank *r)
-{
-	bool has_mapped = false, has_remote = false;
-	enum oriel_status by_nic = ORIEL_ERR_UNSUPPORTED;
-	unsigned from, to;
-
-	for (from = 0; from < r->size; from++)
-		for (to = 0; to < r->size; to++) {
-			has_mapped |= from != to && rank_is_mapped(r, from, to);
-			has_remote |= !rank_is_mapped(r, from, to);
-		}
-	if (has_remote && !has_mapped && r->dev.rails == 1)
-		by_nic = ORIEL_OK;
-	check_agent(r, ORIEL_ATOMICS_DEFAULT, ORIEL_OK,
-		    has_remote ? ORIEL_ATOMICS_DEFAULT : ORIEL_ATOMICS_MAPPED);
-	check_agent(r, ORIEL_ATOMICS_MAPPED, has_remote ? ORIEL_ERR_UNSUPPORTED : ORIEL_OK,
-		    ORIEL_ATOMICS_MAPPED);
-	check_agent(r, ORIEL_ATOMICS_HCA, by_nic, ORIEL_ATOMICS_HCA);
-	check_agent(r, ORIEL_ATOMICS_OWNER, ORIEL_ERR_UNSUPPORTED, ORIEL_ATOMICS_OWNER);
-	CHECK_LAST(r, "ORIEL_ATOMICS_OWNER");
-	check_agent(r, ORIEL_ATOMICS_OWNER + 1, ORIEL_ERR_RANGE, ORIEL_ATOMICS_OWNER);
-	if (r->size > 1 && !has_remote)
-		check_agent(r, r->rank ? ORIEL_ATOMICS_MAPPED : ORIEL_ATOMICS_DEFAULT,
-			    ORIEL_ERR_MISMATCH, ORIEL_ATOMICS_MAPPED);
-}
-
 #define ATOMIC_HOST atomic_host
-#define HOST_ROWS(ROW)                     \
-	ROW(hosts_do_the_same, NULL, 1, 0) \
-	ROW(one_agent_or_a_refusal, NULL, 1, 0)
+#define HOST_ROWS(ROW) ROW(hosts_do_the_same, NULL, 1, 0)
 
 #else
 

@@ -143,12 +143,13 @@ CASE void put_value_can_be_polled(struct rank *r)
 #define ADDS 200u
 
 /*
- * One word and one row of marks for ranks that reach it through memory, and one of each for
- * every rail: atomics of different HCAs and CPUs are not atomic with each other.
+ * One word and one row of marks for ranks whose processors add, and one of each for every rail:
+ * atomics of different HCAs and CPUs are not atomic with each other. In a window with one agent
+ * there is one row.
  */
 CASE unsigned adds_row(const struct rank *r, unsigned peer)
 {
-	return rank_is_mapped(r, r->rank, peer) ? 0 : 1 + rank_rail(r, peer);
+	return atomics_are_mapped(r, peer) ? 0 : 1 + rank_rail(r, peer);
 }
 
 CASE size_t adds_word(const struct rank *r, unsigned peer)

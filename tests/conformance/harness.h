@@ -115,11 +115,12 @@ struct backend {
 #noun, noun##_cases, sizeof(noun##_cases) / sizeof(noun##_cases[0]), NULL, NULL \
 	}
 
-extern const struct suite access_suite, atomic_suite, barrier_suite, both_suite, both_lie_suite,
-	cached_suite, channel_suite, connect_suite, counter_suite, allgather_suite, data_suite,
-	exchange_suite, fault_suite, gather_suite, handle_suite, host_suite, ll_suite, ll128_suite,
-	lie_suite, order_suite, region_suite, replay_suite, signal_suite, split_suite,
-	started_suite, stuck_host_suite, stuck_suite, team_suite, topo_suite, window_suite;
+extern const struct suite access_suite, agent_suite, agent_lie_suite, atomic_suite, barrier_suite,
+	both_suite, both_lie_suite, cached_suite, channel_suite, connect_suite, counter_suite,
+	allgather_suite, data_suite, exchange_suite, fault_suite, gather_suite, handle_suite,
+	host_suite, ll_suite, ll128_suite, lie_suite, order_suite, region_suite, replay_suite,
+	signal_suite, split_suite, started_suite, stuck_host_suite, stuck_suite, team_suite,
+	topo_suite, window_suite;
 
 /* 64 KiB, 4 channels of 4 KiB, defaults. */
 extern const struct oriel_window_attr small_window;
@@ -173,6 +174,13 @@ ORIEL_DEV unsigned rank_prev(const struct rank *r)
 ORIEL_DEV unsigned char pattern(uint64_t seed, size_t i)
 {
 	return (unsigned char)(seed * 37 + i * 11 + (i >> 8) * 59 + (i >> 16) * 101);
+}
+
+/* Do processors execute the atomics of @r on words of @peer, which others may reach by a NIC? */
+ORIEL_DEV bool atomics_are_mapped(const struct rank *r, unsigned peer)
+{
+	return oriel_dev_path(&r->dev, peer) != ORIEL_PATH_RDMA &&
+	       !(r->dev.inline_wide & ORIEL_DEV_ATOMICS_BY_NIC);
 }
 
 #ifdef __CUDACC__

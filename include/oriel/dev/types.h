@@ -361,7 +361,8 @@ struct oriel_dev_window {
 
 	char *control;                        /* this rank's segment */
 	const struct oriel_dev_peer *peers;   /* [ranks] */
-	const struct oriel_dev_buffer *table; /* [buffers][ranks] */
+	const struct oriel_dev_buffer *table; /* [buffers][ranks]; with ORIEL_ATOMICS_HCA then
+						 [buffers], of this rank as its peers see it */
 
 	uint64_t *counter_words;              /* [ranks][counters] */
 	uint64_t *signal_bases;               /* [ranks][signals], of wait_signal_next */

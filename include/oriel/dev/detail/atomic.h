@@ -138,13 +138,14 @@ ORIEL_DEV enum oriel_status ori_dev_atomic_check(const struct oriel_dev_window *
 			     : ori_dev_check_word(w, what, peer, at, target);
 }
 
-/* A processor would execute @a, which is not atomic with those of the NIC. */
-ORIEL_DEV enum oriel_status ori_dev_atomic_refuse(const struct oriel_dev_window *w, uint32_t peer,
-						  const struct oriel_dev_atomic *a)
+/*
+ * Does a NIC execute the atomics on words of @peer? Its code may be left out of this unit: then
+ * they have no path.
+ */
+ORIEL_DEV bool ori_dev_atomic_is_by_nic(const struct oriel_dev_window *w,
+					const struct oriel_dev_target *target)
 {
-	struct oriel_dev_aim aim = {NULL, 0, ORIEL_EQ, ori_dev_atomic_what(a->op), peer, 0};
-
-	return ori_dev_reject(ori_dev_reporter_of(w), ORIEL_ERR_UNSUPPORTED, aim, peer);
+	return target->peer.path == ORIEL_PATH_RDMA || w->inline_wide & ORIEL_DEV_ATOMICS_BY_NIC;
 }
 
 /* One thread: @a on the word at @at of @peer. @is_ordered: see oriel_dev_fetch_add_relaxed(). */
@@ -161,12 +162,12 @@ ORIEL_DEV enum oriel_status ori_dev_atomic(const struct oriel_dev_window *w, uin
 		status = ori_dev_atomic_check(w, peer, at, &a, &remote);
 		if (status != ORIEL_OK)
 			return status;
-		if (ORIEL_DEV_HAS(ORIEL_PATH_RDMA) && remote.peer.path == ORIEL_PATH_RDMA)
-			return ori_dev_rdma_atomic(w, peer, at, &a, old);
+		if (ori_dev_atomic_is_by_nic(w, &remote))
+			return ORIEL_DEV_HAS(ORIEL_PATH_RDMA)
+				       ? ori_dev_rdma_atomic(w, peer, at, &a, old)
+				       : ORIEL_ERR_NO_PATH;
 		if (ori_dev_usable(remote.peer.path) == ORIEL_PATH_NONE)
 			return ORIEL_ERR_NO_PATH;
-		if (w->inline_wide & ORIEL_DEV_ATOMICS_BY_NIC)
-			return ori_dev_atomic_refuse(w, peer, &a);
 		/* The entry in the handle has no flags. A load needs no turn: each turn stores
 		 * once. */
 		if (a.op != ORIEL_DEV_ATOMIC_FETCH && w->inline_wide & ORIEL_DEV_HAS_SERIAL &&

@@ -21,15 +21,22 @@ ORIEL_DEV uint32_t ori_dev_rdma_key(const struct oriel_dev_window *w, uint32_t p
 	return keys->rail[w->peers[peer].link->rail];
 }
 
-ORIEL_DEV struct oriel_rdma_address ori_dev_rdma_remote(const struct oriel_dev_window *w,
-							uint32_t peer, uint64_t at)
+/* @at of @buffer, for the link to @peer. */
+ORIEL_DEV struct oriel_rdma_address ori_dev_rdma_in(const struct oriel_dev_window *w, uint32_t peer,
+						    const struct oriel_dev_buffer *buffer,
+						    uint64_t at)
 {
-	const struct oriel_dev_buffer *buffer = &w->table[(at >> ORIEL_AT_BITS) * w->ranks + peer];
 	struct oriel_rdma_address result = {buffer->address +
 						    (at & (((uint64_t)1 << ORIEL_AT_BITS) - 1)),
 					    ori_dev_rdma_key(w, peer, &buffer->rkeys)};
 
 	return result;
+}
+
+ORIEL_DEV struct oriel_rdma_address ori_dev_rdma_remote(const struct oriel_dev_window *w,
+							uint32_t peer, uint64_t at)
+{
+	return ori_dev_rdma_in(w, peer, &w->table[(at >> ORIEL_AT_BITS) * w->ranks + peer], at);
 }
 
 /* Byte @offset of @peer's control segment. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Atomics on the data of a peer that is reached by rdma; oriel/dev/detail/atomic.h calls them.
+ * Atomics on the data of a peer that is reached by rdma, and with ORIEL_ATOMICS_HCA of any rank;
+ * oriel/dev/detail/atomic.h calls them.
  *
  * Every one of them is executed by the NIC of the peer on an aligned word of 8 bytes, so that it
  * is atomic with all others there, whatever the initiators' NICs can do and however wide the
@@ -73,6 +74,17 @@ ORIEL_DEV bool ori_dev_atomic_is_plain_add(const struct oriel_dev_atomic *a, uin
 	       (a->op == ORIEL_DEV_ATOMIC_ADD && (a->bytes == 8 || at & 4));
 }
 
+/* Where NICs find the word at @at of @peer, which may be the rank itself. */
+ORIEL_DEV struct oriel_rdma_address ori_dev_rdma_atomic_at(const struct oriel_dev_window *w,
+							   uint32_t peer, uint64_t at)
+{
+	/* The other entry of the rank itself is for posts that read and write its memory. */
+	uint64_t column = (uint64_t)w->buffers * w->ranks + (at >> ORIEL_AT_BITS);
+
+	return peer == w->rank ? ori_dev_rdma_in(w, peer, &w->table[column], at)
+			       : ori_dev_rdma_remote(w, peer, at);
+}
+
 /* One thread; waits for the response, the whole word of 8 bytes, which goes to @word. */
 ORIEL_DEV enum oriel_status ori_dev_rdma_atomic_once(const struct oriel_dev_window *w,
 						     uint32_t peer, uint64_t at, uint32_t what,
@@ -80,7 +92,7 @@ ORIEL_DEV enum oriel_status ori_dev_rdma_atomic_once(const struct oriel_dev_wind
 						     uint64_t *word, uint64_t *old)
 {
 	const struct oriel_dev_link *l = w->peers[peer].link;
-	struct oriel_rdma_address remote = ori_dev_rdma_remote(w, peer, at);
+	struct oriel_rdma_address remote = ori_dev_rdma_atomic_at(w, peer, at);
 	struct oriel_rdma_address local = ori_dev_rdma_word(w, peer, word);
 	struct oriel_link_queue q = ori_dev_link_main(l);
 	struct oriel_link_post post = ori_dev_link_begin(l, q, what,
@@ -151,7 +163,7 @@ ORIEL_DEV enum oriel_status ori_dev_rdma_atomic_with(const struct oriel_dev_wind
 					&request, word, old);
 }
 
-/* One thread. */
+/* One thread. @peer may be any rank with ORIEL_ATOMICS_HCA. */
 ORIEL_DEV enum oriel_status ori_dev_rdma_atomic(const struct oriel_dev_window *w, uint32_t peer,
 						uint64_t at, const struct oriel_dev_atomic *a,
 						uint64_t *old)
