@@ -115,6 +115,45 @@ static void test_gets(struct rank *r)
 	}
 }
 
+#define COUNTS 50u
+
+/* NICs execute all atomics on a window of such ranks: those of mapped ranks and of the rank itself.
+ */
+static void test_counts(struct rank *r)
+{
+	struct oriel_window_attr attr = {.size = sizeof(attr),
+					 .flags = ORIEL_WINDOW_DEVICE,
+					 .length = 4096};
+	enum oriel_atomics agent = ORIEL_ATOMICS_DEFAULT;
+	uint64_t old, *memory = NULL, *word;
+	struct oriel_window *window;
+	struct oriel_dev_window dev;
+	uint32_t number = 0, half;
+	unsigned i, peer;
+
+	CHECK_OK(r, oriel_memory_alloc(4096, ORIEL_MEMORY_DEVICE, (void **)&memory));
+	CHECK_OK(r, oriel_window_create(r->comm, &attr, &window));
+	CHECK_OK(r, oriel_window_share(window, memory, 4096, &number));
+	CHECK_OK(r, oriel_window_atomics(window, &agent));
+	CHECK(r, agent == ORIEL_ATOMICS_HCA);
+	CHECK_OK(r, oriel_window_device(window, &dev));
+	word = (uint64_t *)oriel_dev_address(&dev, r->rank, 0);
+	memset(word, 0, 16);
+	memset(memory, 0, 16);
+	CHECK_OK(r, oriel_comm_barrier(r->comm));
+	for (i = 0; i < COUNTS * r->size; i++) {
+		peer = i % r->size;
+		CHECK_OK(r, oriel_dev_fetch_add(&dev, peer, 0, 1, &old));
+		CHECK_OK(r, oriel_dev_fetch_add(&dev, peer, oriel_at(number, 0), 1, &old));
+		CHECK_OK(r, oriel_dev_fetch_xor_32(&dev, peer, 12, 1u << r->rank, &half));
+	}
+	CHECK_OK(r, oriel_comm_barrier(r->comm));
+	CHECK(r, word[0] == COUNTS * r->size && word[1] == 0);
+	CHECK(r, memory[0] == COUNTS * r->size);
+	oriel_window_destroy(window);
+	oriel_memory_free(memory);
+}
+
 /*
  * Puts that are in flight when the window is destroyed still arrive; only the destruction waits
  * for them.
@@ -210,6 +249,7 @@ void test_remote(struct rank *r)
 	test_copies(r);
 	test_posters(r);
 	test_gets(r);
+	test_counts(r);
 	test_region(r);
 	test_mistakes(r);
 	test_streams(r);
