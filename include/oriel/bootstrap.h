@@ -89,6 +89,41 @@ struct oriel_bootstrap {
 enum oriel_status oriel_bootstrap_open_env(uint64_t timeout_ns, struct oriel_bootstrap *bootstrap);
 
 /*
+ * The ranks of a job share a job id to meet: it has the addresses at which rank 0 listens, and a
+ * random job key. Rank 0 opens it and passes its bytes to the others by any channel that they have
+ * already and that outsiders cannot read, such as a broadcast of MPI or the store of a launcher.
+ */
+#define ORIEL_JOB_ID_LENGTH 128
+
+struct oriel_job_id {
+	unsigned char bytes[ORIEL_JOB_ID_LENGTH];
+};
+
+/*
+ * Local; the process that will be rank 0 calls it, any thread. The process listens, at a port
+ * that the kernel chooses, until oriel_job_id_close(). The caller owns @id. Where ORIEL_JOB_KEY is
+ * set, @id has no key, and all ranks need that one. ORIEL_ERR_SYSTEM: it cannot listen.
+ */
+enum oriel_status oriel_job_id_open(struct oriel_job_id *id);
+
+/*
+ * Local; the process that has opened @id. It stops to listen for further jobs; bootstraps that are
+ * open remain. NULL is allowed. ORIEL_ERR_STATE: it is not open in this process.
+ */
+enum oriel_status oriel_job_id_close(const struct oriel_job_id *id);
+
+/*
+ * Join the job of @id as @rank of @size. Collective: all ranks call it, with one @id and @size.
+ * Rank 0 has opened @id in this process (ORIEL_ERR_STATE). All connections are encrypted by the
+ * key of @id, or ORIEL_JOB_KEY if that is set. The same ranks may join an id again once all have
+ * closed the bootstrap before; meanwhile ORIEL_ERR_STATE. ORIEL_ERR_INVALID: @id has not been made
+ * by oriel_job_id_open(). Further errors and @timeout_ns are those of oriel_bootstrap_open_env().
+ */
+enum oriel_status oriel_bootstrap_open_id(const struct oriel_job_id *id, unsigned rank,
+					  unsigned size, uint64_t timeout_ns,
+					  struct oriel_bootstrap *bootstrap);
+
+/*
  * Ranks as threads of this process. The job is made once; each rank's thread then opens its own
  * end. The job is freed when its maker has destroyed it and every opened end is closed.
  */

@@ -108,6 +108,14 @@ enum oriel_status oriel_comm_create(const struct oriel_bootstrap *bootstrap,
 				    const struct oriel_comm_attr *attr, struct oriel_comm **comm);
 
 /*
+ * The same for the job of @id, as oriel_bootstrap_open_id() joins it, with its errors; the
+ * communicator leaves that job when it is destroyed.
+ */
+enum oriel_status oriel_comm_create_id(const struct oriel_job_id *id, unsigned rank, unsigned size,
+				       const struct oriel_comm_attr *attr,
+				       struct oriel_comm **comm);
+
+/*
  * Collective; waits for the peers, but no longer than the timeout. Once the communicator is
  * broken it waits only until the peers that are reached by rdma have been notified, two seconds
  * at most. Everything that was created on it and memory that was registered with its p2p

@@ -32,6 +32,8 @@ void ori_fork_socket(int fd);
 enum ori_fork_order {
 	ORI_FORK_HELP,
 	ORI_FORK_ENV,
+	ORI_FORK_LAUNCH,
+	ORI_FORK_JOB_ID,
 	ORI_FORK_TCP,
 	ORI_FORK_SOFT,
 	ORI_FORK_COMM,

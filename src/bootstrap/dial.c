@@ -15,10 +15,10 @@
 #define DIAL_RETRY_MIN_NS 5000000u /* doubles with each attempt */
 #define DIAL_RETRY_MAX_NS 200000000u
 
-/* Wait for @events at @link, and serve the listener meanwhile. */
+/* Wait for @events at @link until @until at most, and serve the listener meanwhile. */
 static enum oriel_status dial_wait(const struct ori_net_conn *link, short events, const char *where,
 				   struct ori_listener *listener, struct ori_late *late,
-				   uint64_t deadline)
+				   uint64_t until, uint64_t deadline)
 {
 	struct pollfd polled = {.fd = link->fd, .events = events};
 	uint64_t limit = deadline == ORIEL_TIMEOUT_INFINITE ? deadline : deadline - late->begun;
@@ -28,7 +28,7 @@ static enum oriel_status dial_wait(const struct ori_net_conn *link, short events
 				where);
 	if (ori_late_is_due(late))
 		ori_late_warn(late, limit, "%s accepted a connection but did not answer", where);
-	return ori_listener_poll(listener, &polled, 1, deadline);
+	return ori_listener_poll(listener, &polled, 1, until);
 }
 
 /* Set the last error if @status, of a call to src/net, is final and has none. */
@@ -50,7 +50,8 @@ static enum oriel_status dial_explain(const struct ori_net_conn *link, const cha
 }
 
 enum oriel_status ori_dial_connect(struct ori_net_conn *link, const struct ori_address *address,
-				   struct ori_listener *listener, uint64_t deadline)
+				   struct ori_listener *listener, uint64_t connect_by,
+				   uint64_t deadline)
 {
 	char where[ORI_ENDPOINT_LENGTH];
 	enum oriel_status status;
@@ -61,11 +62,14 @@ enum oriel_status ori_dial_connect(struct ori_net_conn *link, const struct ori_a
 	ori_endpoint_text(address, where);
 	ori_late_begin(&late);
 	while ((status = ori_net_step(link)) == ORIEL_AGAIN) {
-		if (link->state == ORI_NET_CONNECTING && ori_deadline_passed(deadline)) {
+		bool is_connecting = link->state == ORI_NET_CONNECTING;
+
+		if (is_connecting && ori_deadline_passed(connect_by)) {
 			errno = ETIMEDOUT;
 			return ORIEL_AGAIN;
 		}
-		status = dial_wait(link, ori_net_events(link), where, listener, &late, deadline);
+		status = dial_wait(link, ori_net_events(link), where, listener, &late,
+				   is_connecting ? connect_by : deadline, deadline);
 		if (status != ORIEL_OK)
 			return status;
 	}
@@ -108,7 +112,7 @@ enum oriel_status ori_dial_hello(struct ori_net_conn *link, const struct ori_add
 		return status;
 	ori_late_begin(&late);
 	while ((status = ori_net_take(link, &frame, answer, sizeof(answer))) == ORIEL_AGAIN) {
-		status = dial_wait(link, POLLIN, where, listener, &late, deadline);
+		status = dial_wait(link, POLLIN, where, listener, &late, deadline, deadline);
 		if (status != ORIEL_OK)
 			return status;
 	}
@@ -138,7 +142,7 @@ enum oriel_status ori_dial(const struct ori_address *address, struct ori_listene
 	enum oriel_status status;
 
 	for (;;) {
-		status = ori_dial_connect(link, address, listener, deadline);
+		status = ori_dial_connect(link, address, listener, deadline, deadline);
 		if (status == ORIEL_AGAIN) {
 			status = ori_fail_errno(ORIEL_ERR_PEER, "connecting to %s",
 						ori_endpoint_text(address, text));

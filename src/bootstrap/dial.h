@@ -10,11 +10,12 @@
 
 /*
  * Connect to @address until the acceptor has proved that it knows the job key. ORIEL_AGAIN, with
- * errno: no process listens there. ORIEL_ERR_PEER, without a last error: the acceptor closes the
- * connection, as it does in a flood.
+ * errno: no process listens there, or TCP has not connected at @connect_by. ORIEL_ERR_PEER, without
+ * a last error: the acceptor closes the connection, as it does in a flood.
  */
 enum oriel_status ori_dial_connect(struct ori_net_conn *link, const struct ori_address *address,
-				   struct ori_listener *listener, uint64_t deadline);
+				   struct ori_listener *listener, uint64_t connect_by,
+				   uint64_t deadline);
 
 /*
  * Send @hello (the credentials of this rank are filled in) over the connected @link, and wait for

@@ -23,6 +23,8 @@
 
 #define JOIN_SWEEP_NS 200000000u  /* between checks for joined ranks that have left */
 #define JOIN_GRACE_NS 5000000000u /* for the root's answer to arrive, at most the timeout */
+/* Packets to an address of another network may get no answer: the next address is tried then. */
+#define JOIN_CONNECT_NS 3000000000u
 #define JOIN_RETRY_MIN_NS 5000000 /* between attempts to reach the root; doubles each time */
 #define JOIN_RETRY_MAX_NS 200000000
 
@@ -76,19 +78,6 @@ static enum oriel_status join_listen(const struct ori_tcp_job *job, const struct
 	return ori_endpoint_listen(&listener->address, fd);
 }
 
-/* The addresses at which rank 0 listens. */
-static enum oriel_status join_names(const struct ori_join *join,
-				    struct ori_address names[ORI_ENDPOINT_NAMES], unsigned *count)
-{
-	const struct ori_tcp_job *job = join->job;
-
-	if (!job->addresses)
-		return ori_endpoint_resolve(job->host, job->port, join->deadline, names, count);
-	*count = job->address_count < ORI_ENDPOINT_NAMES ? job->address_count : ORI_ENDPOINT_NAMES;
-	memcpy(names, job->addresses, *count * sizeof(*names));
-	return ORIEL_OK;
-}
-
 static enum oriel_status join_root_open(struct ori_join *join)
 {
 	const struct ori_tcp_job *job = join->job;
@@ -102,7 +91,7 @@ static enum oriel_status join_root_open(struct ori_join *join)
 		return status == ORIEL_OK ? ori_net_listener_open(&join->listener->net, fd)
 					  : status;
 	}
-	status = join_names(join, names, &count);
+	status = ori_endpoint_resolve(job->host, job->port, join->deadline, names, &count);
 	if (status == ORIEL_OK)
 		status = join_listen(job, names, count, join->listener, &fd);
 	return status == ORIEL_OK ? ori_net_listener_open(&join->listener->net, fd) : status;
@@ -375,11 +364,12 @@ static enum oriel_status join_open_listener(struct ori_listener *listener, int r
 }
 
 /*
- * Try once to reach the root. ORIEL_AGAIN: try again. errno is the reason: EBUSY if the root has
- * not closed the previous job, in which this process was the same rank.
+ * Try once to reach the root; @has_others: at one of several addresses. ORIEL_AGAIN: try again.
+ * errno is the reason: EBUSY if the root has not closed the previous job, in which this process was
+ * the same rank.
  */
 static enum oriel_status join_attempt(struct ori_join *join, const struct ori_address *root,
-				      struct ori_net_conn *link)
+				      bool has_others, struct ori_net_conn *link)
 {
 	const struct ori_tcp_job *job = join->job;
 	struct ori_hello hello = {
@@ -388,10 +378,13 @@ static enum oriel_status join_attempt(struct ori_join *join, const struct ori_ad
 		.size = job->size,
 		.timeout_ms = join_ms(job->timeout_ns),
 	};
+	uint64_t connect_by = join->deadline;
 	enum oriel_status status;
 	int error;
 
-	status = ori_dial_connect(link, root, join->listener, join->deadline);
+	if (has_others)
+		connect_by = join_min(ori_deadline(JOIN_CONNECT_NS), connect_by);
+	status = ori_dial_connect(link, root, join->listener, connect_by, join->deadline);
 	if (status == ORIEL_AGAIN) {
 		error = errno;
 		ori_net_close(link);
@@ -415,6 +408,19 @@ static enum oriel_status join_attempt(struct ori_join *join, const struct ori_ad
 	return ORIEL_AGAIN;
 }
 
+/* The addresses at which rank 0 may listen. */
+static enum oriel_status join_addresses(const struct ori_join *join, struct ori_address *names,
+					unsigned *count)
+{
+	const struct ori_tcp_job *job = join->job;
+
+	if (job->address_count == 0)
+		return ori_endpoint_resolve(job->host, job->port, join->deadline, names, count);
+	*count = job->address_count;
+	memcpy(names, job->addresses, *count * sizeof(*names));
+	return ORIEL_OK;
+}
+
 static enum oriel_status join_connect_root(struct ori_join *join, struct ori_address *root,
 					   struct ori_net_conn *link)
 {
@@ -427,12 +433,12 @@ static enum oriel_status join_connect_root(struct ori_join *join, struct ori_add
 	unsigned count, i, attempts = 1;
 
 	ori_late_begin(&late);
-	status = join_names(join, names, &count);
+	status = join_addresses(join, names, &count);
 	if (status != ORIEL_OK)
 		return status;
 	for (i = 0;; i = (i + 1) % count, attempts++) {
 		*root = names[i];
-		status = join_attempt(join, root, link);
+		status = join_attempt(join, root, count > 1, link);
 		if (status == ORIEL_OK)
 			ori_log_rank(ORIEL_LOG_DEBUG, job->rank,
 				     "connected to rank 0 at %s, attempt %u",

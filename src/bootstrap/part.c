@@ -63,40 +63,14 @@ void ori_part_close(struct ori_part_root *root)
 	root->job = NULL;
 }
 
-/* The addresses at which rank 0 of the part may be reached; returns their number. */
-static unsigned part_addresses(enum ori_part_extent extent, const struct ori_part_offer *offer,
-			       struct ori_address addresses[ORI_HOSTS])
-{
-	const struct ori_hosts *hosts = &offer->hosts;
-	uint16_t port = (uint16_t)offer->port;
-	unsigned count = 0;
-
-	if (extent == ORI_PART_MACHINE) {
-		addresses[0] = part_loopback(port);
-		return 1;
-	}
-	if (hosts->is_ipv6) {
-		addresses[0] = (struct ori_address){.family = 6, .port = port};
-		memcpy(addresses[0].ip, hosts->of, sizeof(addresses[0].ip));
-		return 1;
-	}
-	for (; count < ORI_HOSTS && hosts->of[count]; count++) {
-		addresses[count] = (struct ori_address){.family = 4, .port = port};
-		memcpy(addresses[count].ip, &hosts->of[count], sizeof(hosts->of[count]));
-	}
-	return count;
-}
-
 enum oriel_status ori_part_open(enum ori_part_extent extent, const struct ori_part_offer *offer,
 				struct ori_part_root *root, unsigned rank, unsigned size,
 				uint64_t timeout_ns, struct oriel_bootstrap *bootstrap)
 {
-	struct ori_address addresses[ORI_HOSTS];
 	struct ori_tcp_job job = {.rank = rank,
 				  .size = size,
 				  .host = "a part of the communicator",
 				  .port = (uint16_t)offer->port,
-				  .addresses = addresses,
 				  .listen_fd = -1,
 				  .timeout_ns = timeout_ns,
 				  .own.tag.kind = ORI_JOB_TAG_PART};
@@ -105,7 +79,11 @@ enum oriel_status ori_part_open(enum ori_part_extent extent, const struct ori_pa
 	if (extent == ORI_PART_PROCESS)
 		return oriel_bootstrap_open_local((struct oriel_local_job *)(uintptr_t)offer->job,
 						  rank, bootstrap);
-	job.address_count = part_addresses(extent, offer, addresses);
+	job.address_count = 1;
+	job.addresses[0] = part_loopback((uint16_t)offer->port);
+	if (extent == ORI_PART_NETWORK)
+		job.address_count =
+			ori_endpoint_of_hosts(&offer->hosts, (uint16_t)offer->port, job.addresses);
 	if (!job.address_count)
 		return ori_fail(ORIEL_ERR_NO_PATH, "rank 0 of the part has no IP address but "
 						   "loopback, and its ranks are on several "

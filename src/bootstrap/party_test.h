@@ -39,8 +39,8 @@ static void party_note(struct party_seat *seat, enum oriel_status status)
 }
 
 /* The same, and the rank that is at fault for the failure of @b. */
-static void party_note_fault(struct party_seat *seat, const struct oriel_bootstrap *b,
-			     enum oriel_status status)
+static inline void party_note_fault(struct party_seat *seat, const struct oriel_bootstrap *b,
+				    enum oriel_status status)
 {
 	party_note(seat, status);
 	seat->at_fault = b->ops->at_fault(b->context);
@@ -75,7 +75,7 @@ static void party_expect(unsigned rank, enum oriel_status status, const char *pa
 }
 
 /* All ranks but @rank itself report that it is at fault. */
-static void party_expect_fault(unsigned size, unsigned rank)
+static inline void party_expect_fault(unsigned size, unsigned rank)
 {
 	unsigned i;
 
@@ -93,7 +93,8 @@ static void party_expect_all(unsigned size, enum oriel_status status, const char
 }
 
 /* A few rounds of all-gather and barrier, each checked. */
-static enum oriel_status party_rounds(struct oriel_bootstrap *b, unsigned rounds, size_t length)
+static inline enum oriel_status party_rounds(struct oriel_bootstrap *b, unsigned rounds,
+					     size_t length)
 {
 	unsigned char *mine = malloc(length + 1), *all = malloc(b->size * length + 1);
 	enum oriel_status status = ORIEL_OK;

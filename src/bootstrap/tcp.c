@@ -296,6 +296,13 @@ bool ori_tcp_is_own(const struct oriel_bootstrap *bootstrap)
 	return bootstrap->ops == &tcp_ops;
 }
 
+const struct ori_key *ori_tcp_key(const struct oriel_bootstrap *bootstrap)
+{
+	const struct tcp *tcp = bootstrap->context;
+
+	return &tcp->own.key;
+}
+
 const struct ori_traffic *ori_tcp_traffic(const struct oriel_bootstrap *bootstrap)
 {
 	const struct tcp *tcp = bootstrap->context;

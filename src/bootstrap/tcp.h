@@ -10,6 +10,7 @@
 #include <oriel/bootstrap.h>
 
 #include "bootstrap/job_tag.h"
+#include "net/endpoint.h"
 
 #define ORI_TCP_RANKS_MAX (1u << 20)
 
@@ -17,7 +18,8 @@ struct ori_tcp_job {
 	unsigned rank, size;
 	const char *host; /* where rank 0 listens; with @addresses only for texts */
 	uint16_t port;
-	const struct ori_address *addresses; /* of @host, with the port; NULL: @host is resolved */
+	/* The addresses of @host, in the order in which they are tried; count 0: resolve @host. */
+	struct ori_address addresses[ORI_ENDPOINT_NAMES];
 	unsigned address_count;
 	int listen_fd; /* -1, or the listener of rank 0; the call takes it over, also on failure */
 	bool is_only;  /* reject it while this process has such a bootstrap of @rank at @port */
@@ -29,6 +31,9 @@ enum oriel_status ori_tcp_open(const struct ori_tcp_job *job, struct oriel_boots
 
 /* Has ori_tcp_open() opened it? */
 bool ori_tcp_is_own(const struct oriel_bootstrap *bootstrap);
+
+/* The key of the job of @bootstrap, opened by ori_tcp_open(); of length 0 if it has none. */
+const struct ori_key *ori_tcp_key(const struct oriel_bootstrap *bootstrap);
 
 /* The traffic that the rank of @bootstrap, opened by ori_tcp_open(), has sent so far. */
 const struct ori_traffic *ori_tcp_traffic(const struct oriel_bootstrap *bootstrap);

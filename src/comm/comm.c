@@ -16,6 +16,7 @@
 #include "base/fork.h"
 #include "base/late.h"
 #include "base/log.h"
+#include "bootstrap/tcp.h"
 #include "comm/attach.h"
 #include "comm/comm_gpu.h"
 #include "comm/comm_nics.h"
@@ -537,27 +538,48 @@ enum oriel_status ori_comm_create_own(struct oriel_bootstrap *own,
 }
 
 /* Attributes that are wrong are reported to all ranks, once they have met. */
-static enum oriel_status comm_create_of_environment(const struct oriel_comm_attr *given,
-						    struct oriel_comm **out)
+static uint64_t comm_join_timeout(const struct oriel_comm_attr *given)
 {
 	struct oriel_comm_attr attr = {0};
-	struct oriel_bootstrap own;
-	enum oriel_status status;
 
 	if (ori_attr_read("oriel_comm_attr", given, &attr, sizeof(attr)) != ORIEL_OK)
-		attr.timeout_ns = 0;
-	status = oriel_bootstrap_open_env(attr.timeout_ns, &own);
-	return status == ORIEL_OK ? ori_comm_create_own(&own, given, out) : status;
+		return 0;
+	return attr.timeout_ns;
 }
 
 enum oriel_status oriel_comm_create(const struct oriel_bootstrap *bootstrap,
 				    const struct oriel_comm_attr *attr, struct oriel_comm **comm)
 {
+	struct oriel_bootstrap own;
+	enum oriel_status status;
+
 	if (!comm)
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_comm_create: comm is NULL");
-	if (!bootstrap)
-		return comm_create_of_environment(attr, comm);
-	return comm_create(bootstrap, attr, comm);
+	if (bootstrap)
+		return comm_create(bootstrap, attr, comm);
+	status = oriel_bootstrap_open_env(comm_join_timeout(attr), &own);
+	return status == ORIEL_OK ? ori_comm_create_own(&own, attr, comm) : status;
+}
+
+enum oriel_status oriel_comm_create_id(const struct oriel_job_id *id, unsigned rank, unsigned size,
+				       const struct oriel_comm_attr *attr, struct oriel_comm **comm)
+{
+	struct oriel_bootstrap own;
+	enum oriel_status status;
+
+	if (!comm)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_comm_create_id: comm is NULL");
+	status = oriel_bootstrap_open_id(id, rank, size, comm_join_timeout(attr), &own);
+	return status == ORIEL_OK ? ori_comm_create_own(&own, attr, comm) : status;
+}
+
+const struct ori_key *ori_comm_key(const struct oriel_comm *comm)
+{
+	const struct ori_key *key = NULL;
+
+	if (ori_tcp_is_own(&comm->bootstrap))
+		key = ori_tcp_key(&comm->bootstrap);
+	return key && key->length ? key : NULL;
 }
 
 /* Does another rank of this process use a GPU too? */

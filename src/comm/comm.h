@@ -20,6 +20,7 @@
 #include "mem/memory.h"
 #include "net/endpoint.h"
 #include "net/fdsock.h"
+#include "net/key.h"
 #include "topo/host.h"
 
 #define ORI_GATHER_BYTES 2048u /* of one rank in one round of the mapped gather */
@@ -190,5 +191,8 @@ struct oriel_comm {
 /* oriel_comm_create() on @own, which the communicator owns; a failure closes it, too. */
 enum oriel_status ori_comm_create_own(struct oriel_bootstrap *own,
 				      const struct oriel_comm_attr *attr, struct oriel_comm **comm);
+
+/* The key that all ranks have by the bootstrap; NULL: none, or the bootstrap is a caller's. */
+const struct ori_key *ori_comm_key(const struct oriel_comm *comm);
 
 #endif

@@ -198,14 +198,33 @@ static int endpoint_listen_all(sa_family_t family, uint16_t *port)
 	return -1;
 }
 
+unsigned ori_endpoint_of_hosts(const struct ori_hosts *hosts, uint16_t port,
+			       struct ori_address addresses[ORI_HOSTS])
+{
+	unsigned count = 0;
+
+	if (hosts->is_ipv6) {
+		addresses[0] = (struct ori_address){.family = 6, .port = port};
+		memcpy(addresses[0].ip, hosts->of, sizeof(addresses[0].ip));
+		return 1;
+	}
+	for (; count < ORI_HOSTS && hosts->of[count]; count++) {
+		addresses[count] = (struct ori_address){.family = 4, .port = port};
+		memcpy(addresses[count].ip, &hosts->of[count], sizeof(hosts->of[count]));
+	}
+	return count;
+}
+
 bool ori_endpoint_chosen(uint16_t port, struct ori_address *address)
 {
+	struct ori_address addresses[ORI_HOSTS];
 	struct ori_hosts hosts;
 
 	if (!ori_hosts_is_chosen() || ori_hosts_list(&hosts) != ORIEL_OK)
 		return false;
-	*address = (struct ori_address){.family = hosts.is_ipv6 ? 6 : 4, .port = port};
-	memcpy(address->ip, hosts.of, hosts.is_ipv6 ? 16 : 4);
+	if (!ori_endpoint_of_hosts(&hosts, port, addresses))
+		return false;
+	*address = addresses[0];
 	return true;
 }
 

@@ -31,6 +31,9 @@ enum oriel_status ori_endpoint_resolve(const char *host, uint16_t port, uint64_t
 
 /* Open a non-blocking listener; port 0 in @address means any port, and is filled in. */
 enum oriel_status ori_endpoint_listen(struct ori_address *address, int *fd);
+/* The addresses of @hosts, with @port; returns their number. */
+unsigned ori_endpoint_of_hosts(const struct ori_hosts *hosts, uint16_t port,
+			       struct ori_address addresses[ORI_HOSTS]);
 /* The address that ORIEL_IFACE chooses, with @port. False: it chooses none. */
 bool ori_endpoint_chosen(uint16_t port, struct ori_address *address);
 /*

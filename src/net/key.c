@@ -2,6 +2,7 @@
 /* Reads the job key, and derives the pre-shared key of TLS from it. tls.c and openers call it. */
 #include "net/key.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -20,10 +21,35 @@ static unsigned key_digit(char c)
 	return c <= '9' ? (unsigned)(c - '0') : (unsigned)((c | 0x20) - 'a' + 10);
 }
 
+enum key_state { KEY_NONE, KEY_WRITTEN, KEY_READABLE };
+
+/* The key is written once, by the thread that takes the state from NONE to WRITTEN. */
+static struct {
+	_Atomic int state; /* enum key_state */
+	struct ori_key key;
+} key_adopted;
+
+void ori_key_adopt(const struct ori_key *key)
+{
+	int none = KEY_NONE;
+
+	if (!atomic_compare_exchange_strong_explicit(&key_adopted.state, &none, KEY_WRITTEN,
+						     memory_order_relaxed, memory_order_relaxed))
+		return;
+	key_adopted.key = *key;
+	/* Pairs with the acquire of ori_key_read(). */
+	atomic_store_explicit(&key_adopted.state, KEY_READABLE, memory_order_release);
+}
+
 void ori_key_read(struct ori_key *key)
 {
 	const char *text = ori_setting_text(ORI_SETTING_JOB_KEY);
 
+	if (!*text &&
+	    atomic_load_explicit(&key_adopted.state, memory_order_acquire) == KEY_READABLE) {
+		*key = key_adopted.key;
+		return;
+	}
 	for (key->length = 0; *text && key->length < sizeof(key->bytes); text += 2)
 		key->bytes[key->length++] =
 			(unsigned char)(key_digit(text[0]) << 4 | key_digit(text[1]));

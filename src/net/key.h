@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The job key of ORIEL_JOB_KEY, and the pre-shared key of TLS that is derived from it. Modules
- * that open connections read it, tls.c derives.
+ * The job key, of ORIEL_JOB_KEY or of a job id, and the pre-shared key of TLS that is derived from
+ * it. Modules that open connections read it, tls.c derives.
  */
 #ifndef ORI_NET_KEY_H
 #define ORI_NET_KEY_H
@@ -18,8 +18,17 @@ struct ori_key {
 	unsigned char bytes[ORI_KEY_MAX];
 };
 
-/* Read ORIEL_JOB_KEY, whose text oriel_settings_check() has checked. */
+/*
+ * Read ORIEL_JOB_KEY, whose text oriel_settings_check() has checked; where it is not set, the key
+ * of ori_key_adopt(). Any thread.
+ */
 void ori_key_read(struct ori_key *key);
+
+/*
+ * @key is that of a job which this process joins by a job id. The first one stays, for what all
+ * jobs of the process share and for p2p contexts without a communicator. Any thread.
+ */
+void ori_key_adopt(const struct ori_key *key);
 
 /* HKDF with SHA-256 and a fixed label. */
 enum oriel_status ori_key_derive(const struct ori_key *key, unsigned char psk[ORI_PSK_LENGTH]);

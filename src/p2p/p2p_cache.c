@@ -57,7 +57,8 @@ static enum oriel_status cache_open_locked(struct oriel_comm *comm, struct ori_p
 	struct p2p_listeners listeners = {.local = comm->listener,
 					  .tcp = comm->listener_tcp,
 					  .port = (uint16_t)mine->port,
-					  .hosts = mine->hosts};
+					  .hosts = mine->hosts,
+					  .key = ori_comm_key(comm)};
 	struct ori_p2p_cache *cache;
 	enum oriel_status status;
 

@@ -66,7 +66,10 @@ static enum oriel_status context_read_key(struct oriel_p2p_context *ctx)
 	enum oriel_status status = ORIEL_OK;
 	struct ori_key key;
 
-	ori_key_read(&key);
+	if (ctx->listeners.key)
+		key = *ctx->listeners.key;
+	else
+		ori_key_read(&key);
 	/* Endpoints of other paths use no TCP. */
 	if (key.length && ctx->paths & 1u << ORIEL_PATH_RDMA)
 		status = ori_tls_context_create(&key, &ctx->tls);

@@ -86,6 +86,7 @@ struct p2p_listeners {
 	uint8_t token[16]; /* of the context */
 	uint16_t port;
 	struct ori_hosts hosts;
+	const struct ori_key *key; /* of the job; NULL: that of this process */
 };
 
 /* The connection of a peer, which no endpoint has taken. */

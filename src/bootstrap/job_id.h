@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Job ids from inside: their bytes, and jobs of them. The bootstraps of launchers that have a
+ * store, and oriel_bootstrap_open_id(), call it.
+ */
+#ifndef ORI_BOOTSTRAP_JOB_ID_H
+#define ORI_BOOTSTRAP_JOB_ID_H
+
+#include "bootstrap/tcp.h"
+
+#define ORI_JOB_ID_ADDRESSES 4
+
+/* The contents of a struct oriel_job_id. */
+struct ori_job_id {
+	struct ori_key key; /* of 32 bytes, or none */
+	struct ori_address addresses[ORI_JOB_ID_ADDRESSES];
+	unsigned count; /* of addresses, 1 to 4; all have one port */
+};
+
+void ori_job_id_encode(const struct ori_job_id *in, struct oriel_job_id *id);
+/* False if the bytes are malformed. */
+bool ori_job_id_parse(const struct oriel_job_id *id, struct ori_job_id *out);
+
+/*
+ * Fill in all of @job but rank, size, timeout and host; rank 0 gets a descriptor of the
+ * listener, which is then ori_tcp_open()'s to close. @caller begins the texts of errors.
+ */
+enum oriel_status ori_job_id_use(const struct oriel_job_id *id, const char *caller,
+				 struct ori_tcp_job *job);
+
+#endif

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Unit tests of job_id.c: the bytes of ids, jobs that meet by one, and errors. */
+#include "bootstrap/job_id.h"
+
+#include <netinet/in.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "bootstrap/party_test.h"
+
+#define LONG 60000000000u /* ns */
+#define SHORT 100000000u
+
+struct meeting {
+	struct oriel_job_id id, of_others;
+	bool all_have_key[4];
+};
+
+static int clear(void **state)
+{
+	(void)state;
+	unsetenv("ORIEL_JOB_KEY");
+	return 0;
+}
+
+/* A bound socket that does not listen reserves a port, which refuses connections. */
+static int reserve(struct ori_address *address)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_true(fd >= 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(ori_endpoint_local(fd, address), ORIEL_OK);
+	return fd;
+}
+
+static void test_the_bytes_of_an_id_are_read_back(void **state)
+{
+	struct ori_job_id in = {.key.length = 32, .count = 2}, out;
+	struct oriel_job_id id;
+
+	(void)state;
+	memset(in.key.bytes, 7, 32);
+	in.addresses[0] = (struct ori_address){.family = 4, .port = 5, .ip = {10, 0, 0, 1}};
+	in.addresses[1] = (struct ori_address){.family = 6, .port = 5, .ip = {0xfd, 1}};
+	ori_job_id_encode(&in, &id);
+	assert_true(ori_job_id_parse(&id, &out));
+	assert_memory_equal(&in, &out, sizeof(in));
+}
+
+static void test_malformed_bytes_are_rejected(void **state)
+{
+	static const struct {
+		unsigned at;
+		unsigned char value;
+	} bad[] = {{0, 'o'}, {3, 2},  {4, 31}, {5, 0},  {5, 5},
+		   {6, 1},   {40, 7}, {42, 0}, {60, 1}, {127, 1}};
+	struct ori_job_id in = {.key.length = 32, .count = 1}, out;
+	struct oriel_bootstrap b;
+	struct oriel_job_id id;
+	size_t i;
+
+	(void)state;
+	in.addresses[0] = (struct ori_address){.family = 4, .port = 5, .ip = {10, 0, 0, 1}};
+	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		ori_job_id_encode(&in, &id);
+		id.bytes[bad[i].at] = bad[i].value;
+		assert_false(ori_job_id_parse(&id, &out));
+		assert_int_equal(oriel_bootstrap_open_id(&id, 1, 2, SHORT, &b), ORIEL_ERR_INVALID);
+		assert_non_null(strstr(oriel_last_error(), "oriel_job_id_open"));
+	}
+}
+
+static void *join(void *argument)
+{
+	struct party_seat *seat = argument;
+	struct meeting *meeting = seat->party;
+	struct oriel_bootstrap b;
+	unsigned char all[4];
+	unsigned char mine = (unsigned char)(seat->rank + 10);
+	unsigned i;
+
+	seat->status = oriel_bootstrap_open_id(seat->rank ? &meeting->of_others : &meeting->id,
+					       seat->rank, seat->size, LONG, &b);
+	party_note(seat, seat->status);
+	if (seat->status != ORIEL_OK)
+		return NULL;
+	meeting->all_have_key[seat->rank] = ori_tcp_key(&b)->length > 0;
+	seat->status = b.ops->all_gather(b.context, &mine, all, 1, LONG);
+	party_note(seat, seat->status);
+	for (i = 0; i < seat->size && seat->status == ORIEL_OK; i++)
+		if (all[i] != i + 10)
+			seat->status = ORIEL_ERR_MISMATCH;
+	oriel_bootstrap_close(&b);
+	return NULL;
+}
+
+static void meet(struct meeting *meeting, bool expects_key)
+{
+	unsigned i;
+
+	memset(meeting->all_have_key, 0, sizeof(meeting->all_have_key));
+	party_run(4, join, meeting);
+	party_expect_all(4, ORIEL_OK, "");
+	for (i = 0; i < 4; i++)
+		assert_int_equal(meeting->all_have_key[i], expects_key);
+}
+
+static void test_ranks_with_one_id_meet_and_meet_again(void **state)
+{
+	struct meeting meeting;
+
+	(void)state;
+	assert_int_equal(oriel_job_id_open(&meeting.id), ORIEL_OK);
+	meeting.of_others = meeting.id;
+	meet(&meeting, true);
+	meet(&meeting, true);
+	assert_int_equal(oriel_job_id_close(&meeting.id), ORIEL_OK);
+}
+
+static void test_two_ids_are_two_jobs(void **state)
+{
+	struct oriel_job_id a, b;
+
+	(void)state;
+	assert_int_equal(oriel_job_id_open(&a), ORIEL_OK);
+	assert_int_equal(oriel_job_id_open(&b), ORIEL_OK);
+	assert_memory_not_equal(&a, &b, sizeof(a));
+	assert_int_equal(oriel_job_id_close(&a), ORIEL_OK);
+	assert_int_equal(oriel_job_id_close(&b), ORIEL_OK);
+}
+
+/* Rank 0 has several networks, and not all ranks are in all of them. */
+static void test_the_next_address_is_tried(void **state)
+{
+	struct meeting meeting;
+	struct ori_job_id in;
+	int fd;
+
+	(void)state;
+	assert_int_equal(oriel_job_id_open(&meeting.id), ORIEL_OK);
+	assert_true(ori_job_id_parse(&meeting.id, &in));
+	in.count = 2;
+	in.addresses[1] = in.addresses[0];
+	fd = reserve(&in.addresses[0]);
+	ori_job_id_encode(&in, &meeting.of_others);
+	meet(&meeting, true);
+	close(fd);
+	assert_int_equal(oriel_job_id_close(&meeting.id), ORIEL_OK);
+}
+
+static void test_the_key_of_the_user_is_not_in_the_id(void **state)
+{
+	struct meeting meeting;
+	struct ori_job_id in;
+
+	(void)state;
+	setenv("ORIEL_JOB_KEY", "00112233445566778899aabbccddeeff", 1);
+	assert_int_equal(oriel_job_id_open(&meeting.id), ORIEL_OK);
+	assert_true(ori_job_id_parse(&meeting.id, &in));
+	assert_int_equal(in.key.length, 0);
+	meeting.of_others = meeting.id;
+	meet(&meeting, true);
+	assert_int_equal(oriel_job_id_close(&meeting.id), ORIEL_OK);
+}
+
+static void test_a_closed_id_is_refused(void **state)
+{
+	struct oriel_bootstrap b;
+	struct oriel_job_id id;
+
+	(void)state;
+	assert_int_equal(oriel_job_id_open(&id), ORIEL_OK);
+	assert_int_equal(oriel_job_id_close(&id), ORIEL_OK);
+	assert_int_equal(oriel_job_id_close(&id), ORIEL_ERR_STATE);
+	assert_int_equal(oriel_job_id_close(NULL), ORIEL_OK);
+	assert_int_equal(oriel_bootstrap_open_id(&id, 0, 2, SHORT, &b), ORIEL_ERR_STATE);
+	assert_non_null(strstr(oriel_last_error(), "rank 0 has not opened this id"));
+}
+
+static void test_bad_arguments_are_errors(void **state)
+{
+	struct oriel_bootstrap b;
+	struct oriel_job_id id;
+
+	(void)state;
+	assert_int_equal(oriel_job_id_open(NULL), ORIEL_ERR_INVALID);
+	assert_int_equal(oriel_job_id_open(&id), ORIEL_OK);
+	assert_int_equal(oriel_bootstrap_open_id(NULL, 0, 1, SHORT, &b), ORIEL_ERR_INVALID);
+	assert_int_equal(oriel_bootstrap_open_id(&id, 0, 1, SHORT, NULL), ORIEL_ERR_INVALID);
+	assert_int_equal(oriel_bootstrap_open_id(&id, 0, 0, SHORT, &b), ORIEL_ERR_RANGE);
+	assert_int_equal(oriel_bootstrap_open_id(&id, 2, 2, SHORT, &b), ORIEL_ERR_RANGE);
+	assert_int_equal(oriel_bootstrap_open_id(&id, 0, 1, SHORT, &b), ORIEL_OK);
+	oriel_bootstrap_close(&b);
+	assert_int_equal(oriel_job_id_close(&id), ORIEL_OK);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_the_bytes_of_an_id_are_read_back),
+		cmocka_unit_test(test_malformed_bytes_are_rejected),
+		cmocka_unit_test(test_ranks_with_one_id_meet_and_meet_again),
+		cmocka_unit_test(test_two_ids_are_two_jobs),
+		cmocka_unit_test(test_the_next_address_is_tried),
+		cmocka_unit_test_setup_teardown(test_the_key_of_the_user_is_not_in_the_id, clear,
+						clear),
+		cmocka_unit_test(test_a_closed_id_is_refused),
+		cmocka_unit_test(test_bad_arguments_are_errors),
+	};
+
+	return cmocka_run_group_tests(tests, clear, clear);
+}
