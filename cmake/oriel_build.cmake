@@ -85,6 +85,26 @@ if(ORIEL_VERBS_INCLUDE AND EXISTS ${ORIEL_VERBS_INCLUDE}/infiniband/mlx5dv.h)
 	endif()
 endif()
 
+# ORIEL_PMIX_INCLUDE is where pmix.h lies, or false. One before PMIx 3 counts as none.
+if(ORIEL_PMIX STREQUAL OFF)
+	set(ORIEL_PMIX_INCLUDE OFF)
+else()
+	# Debian has it beside the library.
+	find_path(ORIEL_PMIX_INCLUDE pmix.h
+		HINTS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/pmix2/include)
+	mark_as_advanced(ORIEL_PMIX_INCLUDE)
+	if(ORIEL_PMIX_INCLUDE)
+		file(STRINGS ${ORIEL_PMIX_INCLUDE}/pmix_version.h pmix_major
+			REGEX "define PMIX_VERSION_MAJOR +[3-9]L" LIMIT_COUNT 1)
+		if(NOT pmix_major)
+			set(ORIEL_PMIX_INCLUDE OFF)
+		endif()
+	endif()
+	if(NOT ORIEL_PMIX_INCLUDE AND NOT ORIEL_PMIX STREQUAL AUTO)
+		message(FATAL_ERROR "ORIEL_PMIX is ${ORIEL_PMIX}, but there is no pmix.h of PMIx 3 or later (libpmix-dev)")
+	endif()
+endif()
+
 if(BUILD_TESTING)
 	find_package(PkgConfig REQUIRED)
 	pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)

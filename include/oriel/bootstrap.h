@@ -72,11 +72,16 @@ struct oriel_bootstrap {
 };
 
 /*
- * Join the job that the environment describes with torchrun's names: RANK, WORLD_SIZE,
- * MASTER_ADDR, MASTER_PORT. Without any of them the job is this process alone (size 1).
- * Collective: all ranks call it. Rank 0 listens at MASTER_PORT (ORIEL_PORT if set; one above
- * MASTER_PORT if torchrun's agent holds that port, TORCHELASTIC_USE_AGENT_STORE=True); the
- * others connect, retrying until the deadline. ORIEL_JOB_KEY, if set, must be equal on all. A
+ * Join the job that the launcher of this process describes, by the first of these that is there,
+ * or the one that ORIEL_BOOTSTRAP names: torchrun's variables, RANK, WORLD_SIZE, MASTER_ADDR and
+ * MASTER_PORT (env); JOB_COMPLETION_INDEX and WORLD_SIZE of an indexed job (kubernetes); PMIx, as
+ * mpirun of Open MPI and srun --mpi=pmix have it (pmix); the variables of a task of srun (slurm).
+ * Without any the job is this process alone (local). ORIEL_ERR_CONFIG names a variable that is
+ * missing or wrong; ORIEL_ERR_UNSUPPORTED: PMIx is needed, and libpmix is not there.
+ * Collective: all ranks call it. Rank 0 listens, by env at MASTER_PORT (ORIEL_PORT if set; one
+ * above MASTER_PORT if torchrun's agent holds that port, TORCHELASTIC_USE_AGENT_STORE=True); the
+ * others connect, retrying until the deadline. ORIEL_JOB_KEY, if set, must be equal on all; by
+ * PMIx the job has a random key where it is not set. A
  * process of another job, or with a rank that has already joined, is rejected at once
  * (ORIEL_ERR_AUTH, ORIEL_ERR_CONFIG) and does not disturb the job. @timeout_ns: 0 =
  * ORIEL_TIMEOUT. Errors name the rank that did not join.

@@ -237,6 +237,14 @@ const struct ori_config_entry ori_config_entries[ORI_SETTINGS] = {
 			.help = "file that records are appended to; unset: standard error",
 			.is_valid = config_is_log_file,
 		},
+	[ORI_SETTING_BOOTSTRAP] =
+		{
+			.name = "ORIEL_BOOTSTRAP",
+			.fallback = "auto",
+			.help = "how ranks meet: as the environment shows, or by the names of this "
+				"launcher",
+			.words = "auto,env,pmix,slurm,kubernetes,local",
+		},
 	[ORI_SETTING_PORT] =
 		{
 			.name = "ORIEL_PORT",

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * oriel_bootstrap_open_env(): reads the job from the environment, with torchrun's names, and
- * opens a TCP bootstrap. Launchers and `oriel run` set these variables.
+ * Reads the job from torchrun's names, which launchers and `oriel run` set. launch.c calls it by
+ * its table.
  */
-#include <oriel/bootstrap.h>
+#include "bootstrap/launch.h"
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,47 +15,9 @@
 #include "base/config.h"
 #include "base/error.h"
 #include "base/fork.h"
-#include "base/late.h"
-#include "base/log.h"
-#include "bootstrap/tcp.h"
 #include "net/endpoint.h"
-#include "sys/hosts.h"
-#include "sys/process.h"
 
 static const char *const env_names[] = {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"};
-
-static bool env_is_alone(void)
-{
-	size_t i;
-
-	for (i = 0; i < sizeof(env_names) / sizeof(env_names[0]); i++)
-		if (getenv(env_names[i]))
-			return false;
-	return true;
-}
-
-/*
- * Under a launcher that sets other names each rank would be a job of one. A program that works
- * with any number of ranks would then do all of the work in every process, without an error.
- */
-static void env_warn_of_others(void)
-{
-	static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
-					    "SLURM_STEP_NUM_TASKS"};
-	size_t i;
-
-	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-		const char *size = getenv(sizes[i]);
-
-		if (!size || strtoul(size, NULL, 10) < 2)
-			continue;
-		ori_log(ORIEL_LOG_WARN,
-			"%s is '%s', but RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT are not "
-			"set: this process is a job of one rank",
-			sizes[i], size);
-		return;
-	}
-}
 
 static enum oriel_status env_text(const char *name, const char **text)
 {
@@ -67,8 +30,11 @@ static enum oriel_status env_text(const char *name, const char **text)
 	}
 	if (set)
 		return ori_fail(ORIEL_ERR_CONFIG, "%s is empty", name);
-	for (i = 0; !getenv(env_names[i]); i++)
+	for (i = 0; i < sizeof(env_names) / sizeof(env_names[0]) && !getenv(env_names[i]); i++)
 		;
+	if (i == sizeof(env_names) / sizeof(env_names[0]))
+		return ori_fail(ORIEL_ERR_CONFIG, "%s is not set, but ORIEL_BOOTSTRAP is 'env'",
+				name);
 	return ori_fail(ORIEL_ERR_CONFIG, "%s is not set, but %s is '%s'", name, env_names[i],
 			getenv(env_names[i]));
 }
@@ -105,7 +71,7 @@ static enum oriel_status env_ranks(struct ori_tcp_job *job)
 }
 
 /* torchrun's agent itself listens at MASTER_PORT if the ranks use its store; take the next. */
-static enum oriel_status env_port(uint16_t *port)
+static enum oriel_status env_port(struct ori_launch *launch)
 {
 	const char *agent = getenv("TORCHELASTIC_USE_AGENT_STORE");
 	unsigned above = agent && strcmp(agent, "True") == 0, number;
@@ -115,15 +81,17 @@ static enum oriel_status env_port(uint16_t *port)
 	if (*ori_setting_text(ORI_SETTING_PORT)) {
 		status = ori_setting_unsigned(ORI_SETTING_PORT, 65535, &set);
 		if (status == ORIEL_OK)
-			*port = (uint16_t)set;
+			launch->job.port = (uint16_t)set;
+		launch->port_from = "ORIEL_PORT";
 		return status;
 	}
+	launch->port_from = "MASTER_PORT";
 	status = env_unsigned("MASTER_PORT", 65535 - above, &number);
 	if (status != ORIEL_OK)
 		return status;
 	if (number == 0)
 		return ori_fail(ORIEL_ERR_CONFIG, "MASTER_PORT is 0, but it may be 1 to 65535");
-	*port = (uint16_t)(number + above);
+	launch->job.port = (uint16_t)(number + above);
 	return ORIEL_OK;
 }
 
@@ -198,76 +166,48 @@ static enum oriel_status env_listener(struct ori_tcp_job *job)
 	return status;
 }
 
-static enum oriel_status env_job(struct ori_tcp_job *job)
+static bool env_is_there(char why[ORI_LAUNCH_WHY])
 {
+	snprintf(why, ORI_LAUNCH_WHY, "RANK is set");
+	return getenv("RANK") != NULL;
+}
+
+static bool env_part_is_there(char why[ORI_LAUNCH_WHY])
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(env_names) / sizeof(env_names[0]); i++)
+		if (getenv(env_names[i])) {
+			snprintf(why, ORI_LAUNCH_WHY, "%s is set", env_names[i]);
+			return true;
+		}
+	return false;
+}
+
+static enum oriel_status env_read(struct ori_launch *launch)
+{
+	struct ori_tcp_job *job = &launch->job;
 	enum oriel_status status = env_ranks(job);
-	struct ori_hosts hosts;
 
 	if (status != ORIEL_OK || job->size == 1)
 		return status;
-	/* A choice that leaves nothing is known before any rank waits for this one. */
-	if (ori_hosts_is_chosen())
-		status = ori_hosts_list(&hosts);
+	launch->host_from = "MASTER_ADDR";
+	status = env_text("MASTER_ADDR", &job->host);
 	if (status == ORIEL_OK)
-		status = env_text("MASTER_ADDR", &job->host);
+		status = env_port(launch);
 	if (status == ORIEL_OK)
-		status = env_port(&job->port);
-	ori_key_read(&job->own.key);
-	if (status == ORIEL_OK)
-		status = ori_job_tag_make(&job->own.key, &job->own.tag);
-	if (status == ORIEL_OK)
-		status = ori_process_token(&job->own.process);
+		status = ori_launch_credentials(launch);
 	return status == ORIEL_OK ? env_listener(job) : status;
 }
 
-/* Before the ranks meet, which is when a job most often fails. */
-static void env_log(const struct ori_tcp_job *job)
-{
-	const char *port = *ori_setting_text(ORI_SETTING_PORT) ? "ORIEL_PORT" : "MASTER_PORT";
+const struct ori_launcher ori_launch_env = {
+	.name = "env",
+	.is_there = env_is_there,
+	.read = env_read,
+};
 
-	ori_log_begin(job->rank);
-	if (job->rank != 0)
-		return;
-	if (env_is_alone())
-		ori_log_rank(ORIEL_LOG_INFO, 0,
-			     "bootstrap: this process alone, since RANK, WORLD_SIZE, MASTER_ADDR "
-			     "and MASTER_PORT are not set");
-	else if (job->size == 1)
-		ori_log_rank(ORIEL_LOG_INFO, 0,
-			     "bootstrap: this process alone, since WORLD_SIZE is 1");
-	else
-		ori_log_rank(ORIEL_LOG_INFO, 0,
-			     "bootstrap: TCP, since WORLD_SIZE is %u: rank 0 listens at %s "
-			     "(MASTER_ADDR), port %u (%s), by a socket %s, %s",
-			     job->size, job->host, job->port, port,
-			     job->listen_fd < 0 ? "of its own" : "that it inherits",
-			     job->own.key.length ? "with a job key" : "without a job key");
-}
-
-enum oriel_status oriel_bootstrap_open_env(uint64_t timeout_ns, struct oriel_bootstrap *bootstrap)
-{
-	struct ori_tcp_job job = {.size = 1,
-				  .listen_fd = -1,
-				  .is_only = true,
-				  .timeout_ns = timeout_ns};
-	enum oriel_status status;
-
-	if (!bootstrap)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_bootstrap_open_env: bootstrap is NULL");
-	status = oriel_settings_check();
-	if (status == ORIEL_OK)
-		status = ori_setting_open_log();
-	ori_late_read();
-	if (status == ORIEL_OK && timeout_ns == 0)
-		status = ori_setting_timeout(&job.timeout_ns);
-	if (status == ORIEL_OK && env_is_alone())
-		env_warn_of_others();
-	else if (status == ORIEL_OK)
-		status = env_job(&job);
-	if (status == ORIEL_OK) {
-		env_log(&job);
-		status = ori_tcp_open(&job, bootstrap);
-	}
-	explicit_bzero(&job.own, sizeof(job.own));
-	return status;
-}
+const struct ori_launcher ori_launch_env_part = {
+	.name = "env",
+	.is_there = env_part_is_there,
+	.read = env_read,
+};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Lists the addresses of this machine's network interfaces, for the bootstrap's listener and the
- * software HCA.
+ * software HCA, and finds the full name of the host.
  */
 #include "sys/hosts.h"
 
@@ -9,9 +9,13 @@
 #include <assert.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <netdb.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/config.h"
 #include "base/error.h"
@@ -148,4 +152,24 @@ enum oriel_status ori_hosts_list(struct ori_hosts *out)
 	freeifaddrs(list);
 	*out = hosts;
 	return status;
+}
+
+enum oriel_status ori_hosts_own_name(char *name, size_t size)
+{
+	const struct addrinfo hints = {.ai_flags = AI_CANONNAME, .ai_socktype = SOCK_STREAM};
+	struct addrinfo *found = NULL;
+	bool fits;
+
+	if (gethostname(name, size) != 0 || memchr(name, '\0', size) == NULL)
+		return ori_fail(ORIEL_ERR_SYSTEM, "the name of this host is too long");
+	if (getaddrinfo(name, NULL, &hints, &found) != 0 || !found->ai_canonname) {
+		if (found)
+			freeaddrinfo(found);
+		return ORIEL_OK;
+	}
+	fits = (size_t)snprintf(name, size, "%s", found->ai_canonname) < size;
+	freeaddrinfo(found);
+	return fits ? ORIEL_OK
+		    : ori_fail(ORIEL_ERR_SYSTEM, "the name of this host is too long: '%s...'",
+			       name);
 }

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The IP addresses by which other machines can reach this one, for addresses of listeners: net
- * and the software HCA ask. ORIEL_IFACE and ORIEL_FAMILY choose among them.
+ * The IP addresses by which other machines can reach this one, for addresses of listeners, and the
+ * name of this host: net, the bootstrap and the software HCA ask. ORIEL_IFACE and ORIEL_FAMILY
+ * choose among the addresses.
  */
 #ifndef ORI_SYS_HOSTS_H
 #define ORI_SYS_HOSTS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <oriel/status.h>
@@ -35,5 +37,11 @@ bool ori_hosts_is_chosen(void);
  * (NCCL's documentation of its environment variables).
  */
 bool ori_hosts_match(const char *wanted, const char *name);
+
+/*
+ * The full name of this host, as its resolver knows it; where that knows none, the name alone.
+ * ORIEL_ERR_SYSTEM: it does not fit into @size bytes.
+ */
+enum oriel_status ori_hosts_own_name(char *name, size_t size);
 
 #endif

@@ -28,6 +28,7 @@
 #include "sys/hugepages.h"
 #include "sys/ibverbs_built.h"
 #include "sys/nvml.h"
+#include "sys/pmix.h"
 
 #define DETAIL_LENGTH 256
 #define PROBE_PCI 32
@@ -309,12 +310,19 @@ static bool probe_pmix(char *detail)
 {
 	void *pmix = library_open("libpmix.so.2", detail);
 	const char *(*version)(void);
+	enum oriel_status status;
+	struct ori_error before;
 
 	if (!pmix)
 		return false;
 	if (library_find(pmix, "PMIx_Get_version", &version))
 		detail_add(detail, ": %s", version());
-	return true;
+	ori_error_save(&before);
+	status = ori_pmix_load();
+	if (status != ORIEL_OK)
+		detail_add(detail, ", but %s", oriel_last_error());
+	ori_error_restore(&before);
+	return status == ORIEL_OK;
 }
 
 /* Always built in; a job opens it if its ranks are on different nodes and no NIC is chosen. */
@@ -353,7 +361,7 @@ static const struct {
 	{"libibverbs", "the rdma path", probe_ibverbs},
 	{"libmlx5", "the rdma path from inside kernels", probe_mlx5},
 	{"software HCA", "the rdma path without a NIC: for development and tests", probe_soft},
-	{"libpmix", "not used yet; planned: starting under srun, mpirun, prterun", probe_pmix},
+	{"libpmix", "starting under mpirun of Open MPI, prterun, srun --mpi=pmix", probe_pmix},
 };
 
 #define PROBES (sizeof(probes) / sizeof(probes[0]))

@@ -31,6 +31,7 @@ static const struct {
 	{ORI_SETTING_PATHS, "ORIEL_PATHS"},
 	{ORI_SETTING_LOG, "ORIEL_LOG"},
 	{ORI_SETTING_LOG_FILE, "ORIEL_LOG_FILE"},
+	{ORI_SETTING_BOOTSTRAP, "ORIEL_BOOTSTRAP"},
 	{ORI_SETTING_PORT, "ORIEL_PORT"},
 	{ORI_SETTING_LISTEN_FD, "ORIEL_LISTEN_FD"},
 	{ORI_SETTING_JOB_KEY, "ORIEL_JOB_KEY"},
@@ -212,6 +213,9 @@ static bool config_is_good(enum ori_setting which, const char *text)
 	case ORI_SETTING_P2P_TCP:
 		return strcmp(text, "auto") == 0 || strcmp(text, "on") == 0 ||
 		       strcmp(text, "off") == 0;
+	case ORI_SETTING_BOOTSTRAP:
+		return strspn(text, "abcdefghijklmnopqrstuvwxyz") == strlen(text) && *text &&
+		       config_is_word(text, "auto env pmix slurm kubernetes local ");
 	case ORI_SETTING_POST:
 		return strcmp(text, "auto") == 0 || strcmp(text, "rings") == 0 ||
 		       strcmp(text, "proxy") == 0;

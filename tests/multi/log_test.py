@@ -13,7 +13,7 @@ import unittest
 
 ORIEL = HELPER = None
 DEADLINE = 200
-FOREIGN = re.compile("ORIEL_|TORCHELASTIC_|XDG_CACHE|(LOCAL_)?(RANK|WORLD_SIZE)$|MASTER_")
+FOREIGN = re.compile("ORIEL_|TORCHELASTIC_|XDG_CACHE|(LOCAL_)?(RANK|WORLD_SIZE)$|MASTER_|SLURM|PMI|OMPI_")
 LINE = re.compile(r"oriel: (error|warn|info|debug): (?:(\S+Z) )?(?:rank (\d+): )?(.*)$")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$")
 # The first words of lines of rank 0, for a job on one node.
@@ -76,8 +76,9 @@ class Log(unittest.TestCase):
         self.assertEqual(words(lines, 0), ALONE)
         self.assertEqual({line.level for line in lines}, {"info"})
         self.assertRegex(self.text(lines, "version"), r"^version \d+\.\d+\.\d+ \(commit \S+\)$")
-        self.assertEqual(self.text(lines, "bootstrap"), "bootstrap: this process alone, since RANK, WORLD_SIZE, "
-                                                        "MASTER_ADDR and MASTER_PORT are not set")
+        self.assertEqual(self.text(lines, "bootstrap"), "bootstrap: local, since RANK, WORLD_SIZE, MASTER_ADDR and "
+                                                        "MASTER_PORT are not set, and no launcher is found: this "
+                                                        "process alone")
         self.assertRegex(self.text(lines, "job"), "^job of 1 rank: domain of 1, a CPU for each rank; ")
         self.assertEqual(self.settings(lines, 0), ["setting ORIEL_HCA=soft (environment)",
                                                    "setting ORIEL_LOG=info (environment)",
@@ -90,8 +91,8 @@ class Log(unittest.TestCase):
             self.assertEqual([line.text.split(",")[0] for line in lines if line.rank == rank],
                              [f"host {socket.gethostname()[:63]}"])
         self.assertRegex(self.text(lines, "bootstrap"),
-                         r"^bootstrap: TCP, since WORLD_SIZE is 4: rank 0 listens at 127\.0\.0\.1 \(MASTER_ADDR\), "
-                         r"port \d+ \(MASTER_PORT\), by a socket that it inherits, with a job key$")
+                         r"^bootstrap: env, since RANK is set: rank 0 of 4 listens at 127\.0\.0\.1 \(MASTER_ADDR\), "
+                         r"TCP port \d+ \(MASTER_PORT\), by a socket that is open already, with a job key$")
         self.assertEqual(self.text(lines, "path"), "path mapped to 3 peers, such as rank 1: mapped: same machine")
         self.assertRegex(self.text(lines, "limits"), r"^limits: waits 600 s, .*open files \d+")
         self.assertEqual(self.text(lines, "algorithm"),
