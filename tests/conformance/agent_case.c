@@ -134,16 +134,15 @@ static void every_rank_counts_in_every_buffer(struct rank *r)
 	oriel_memory_free(memory);
 }
 
-/*
- * A sparse window of mapped and rdma ranks has two agents: processors and NICs, of which each
- * undoes what the other changes while it is between its load and its store.
- */
-static void two_agents_lose_no_update(struct rank *r)
+/* All ranks add to one word of each rank in a sparse window of @atomics: no update is lost. */
+static void count_in_sparse_window(struct rank *r, uint32_t atomics)
 {
 	struct oriel_window_attr attr = {.size = sizeof(attr),
 					 .length = 64,
-					 .flags = ORIEL_WINDOW_SPARSE};
-	enum oriel_atomics agent = ORIEL_ATOMICS_HCA;
+					 .flags = ORIEL_WINDOW_SPARSE |
+						  (r->is_by_rdma ? ORIEL_WINDOW_RDMA : 0),
+					 .atomics = atomics};
+	enum oriel_atomics agent = ORIEL_ATOMICS_OWNER;
 	struct oriel_window *window = NULL;
 	uint64_t old, *word = NULL;
 	size_t length = 0;
@@ -151,7 +150,7 @@ static void two_agents_lose_no_update(struct rank *r)
 
 	CHECK_OK(r, oriel_window_create(r->comm, &attr, &window));
 	CHECK_OK(r, oriel_window_atomics(window, &agent));
-	CHECK_EQ(r, agent, ORIEL_ATOMICS_DEFAULT);
+	CHECK_EQ(r, agent, atomics);
 	CHECK_OK(r, oriel_window_buffer(window, 0, (void **)&word, &length));
 	CHECK_OK(r, oriel_comm_barrier(r->comm));
 	for (i = 0; i < 4 * ROUNDS * r->size; i++)
@@ -161,9 +160,26 @@ static void two_agents_lose_no_update(struct rank *r)
 	CHECK_OK(r, oriel_window_destroy(window));
 }
 
+static void a_sparse_window_has_the_agent_that_it_asks_for(struct rank *r)
+{
+	if (r->dev.rails == 1)
+		count_in_sparse_window(r, ORIEL_ATOMICS_HCA);
+}
+
+/*
+ * A sparse window of mapped and rdma ranks has two agents: processors and NICs, of which each
+ * undoes what the other changes while it is between its load and its store.
+ */
+static void two_agents_lose_no_update(struct rank *r)
+{
+	count_in_sparse_window(r, ORIEL_ATOMICS_DEFAULT);
+}
+
 static const struct test_case agent_cases[] = {
 	{"one_agent_or_a_refusal", one_agent_or_a_refusal, NULL, 1, 0},
 	{"every_rank_counts_in_every_buffer", every_rank_counts_in_every_buffer, NULL, 1, 0},
+	{"a_sparse_window_has_the_agent_that_it_asks_for",
+	 a_sparse_window_has_the_agent_that_it_asks_for, NULL, 1, 0},
 };
 
 const struct suite agent_suite = SUITE(agent);
