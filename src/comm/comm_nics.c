@@ -217,6 +217,9 @@ static enum oriel_status nics_introduce(struct oriel_comm *comm, enum oriel_stat
 					    records[peer].rank.unordered & ORI_LINKS_REORDERED);
 		if (ori_comm_has_both(comm, peer) || !ori_comm_needs_link(comm, peer))
 			ori_rdma_link_set_mapped(comm->links[peer]);
+		/* The initiator of an atomic waits for it. */
+		if (!ori_comm_needs_link(comm, peer))
+			ori_rdma_link_set_shallow(comm->links[peer]);
 	}
 	return status;
 }

@@ -202,6 +202,12 @@ void ori_rdma_link_set_unordered(struct ori_rdma_link *link, bool is_unordered, 
 /* The peer is mapped as well: see ORIEL_LINK_MAPPED_TOO. Call it before ori_rdma_link_open(). */
 void ori_rdma_link_set_mapped(struct ori_rdma_link *link);
 
+/*
+ * Only few threads wait for its requests at once: its queues take less memory, and others wait for
+ * room. Call it before ori_rdma_link_open().
+ */
+void ori_rdma_link_set_shallow(struct ori_rdma_link *link);
+
 /* Makes the queues of @link; @qps is for the other end. On failure there are none. */
 enum oriel_status ori_rdma_link_open(struct ori_rdma_link *link, struct ori_rdma_qps *qps);
 

@@ -10,6 +10,8 @@
 #include "rdma/rdma_heartbeat.h"
 #include "rdma/rdma_rail.h"
 
+#define LINK_SHALLOW 64u /* requests */
+
 /*
  * A companion is connected to itself, as NCCL's queues for flushes are (ncclIbGdrFlush of
  * net_ib): the counters that it increments are memory of this process.
@@ -17,6 +19,7 @@
 struct ori_rdma_link {
 	struct ori_rdma *rdma;
 	struct rdma_rail *rail;
+	uint32_t depth; /* of its main queues */
 	struct rdma_queue main;
 	struct rdma_queue companion;
 	struct ori_rdma_heartbeat heartbeat;
@@ -80,6 +83,7 @@ enum oriel_status ori_rdma_link_create(struct ori_rdma *r, unsigned peer, unsign
 	assert(rail < r->count);
 	link->rdma = r;
 	link->rail = &r->rails[rail];
+	link->depth = r->links.depth;
 	link->dev.health = r->links.health;
 	link->dev.blame = r->links.health;
 	link->dev.timeout_ns = r->links.timeout_ns;
@@ -117,6 +121,12 @@ void ori_rdma_link_set_mapped(struct ori_rdma_link *link)
 	link->dev.unordered |= ORIEL_LINK_MAPPED_TOO;
 }
 
+void ori_rdma_link_set_shallow(struct ori_rdma_link *link)
+{
+	if (link->depth > LINK_SHALLOW)
+		link->depth = LINK_SHALLOW;
+}
+
 /* The sge of any memory of this process, for a NIC that reaches all of it by one key. */
 static enum oriel_status rdma_find_whole(void *context, uint64_t address, uint64_t length,
 					 bool is_target, struct ori_proxy_sge *sge)
@@ -136,7 +146,7 @@ static enum oriel_status rdma_open_proxied(struct ori_rdma_link *link, const str
 		.ops = r->ops,
 		.hca = r->hca,
 		.gpu = gpu,
-		.depth = link->rdma->links.depth,
+		.depth = link->depth,
 		.sink_lkey = r->sink_lkey,
 		.memory = {r, rdma_find_whole, NULL},
 		.loopback = r->loopback,
@@ -152,7 +162,7 @@ static enum oriel_status rdma_open_proxied(struct ori_rdma_link *link, const str
 /* Opens the queues or the lane that callers post to; those of kernels if @gpu. */
 static enum oriel_status rdma_open_post(struct ori_rdma_link *link, const struct ori_gpu *gpu)
 {
-	uint32_t depth = link->rdma->links.depth;
+	uint32_t depth = link->depth;
 
 	if (link->rdma->proxy)
 		return rdma_open_proxied(link, gpu, &link->proxied[!!gpu]);

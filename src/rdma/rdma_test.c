@@ -531,16 +531,21 @@ static void test_a_link_without_all_its_queues_has_none(void **state)
 	free(links);
 }
 
-static unsigned made; /* queue pairs of counting_ops */
+static unsigned made;    /* queue pairs of counting_ops */
+static uint32_t deepest; /* requests that one of them holds */
 
 static enum oriel_status count_qp(struct ori_hca *hca, const struct ori_hca_qp_attr *attr,
 				  struct ori_hca_qp **qp, struct ori_hca_qp_address *address)
 {
 	made++;
+	deepest = attr->depth > deepest ? attr->depth : deepest;
 	return ori_hca_soft_ops.create_qp(hca, attr, qp, address);
 }
 
-/* The main queue, its companion and the heartbeat; a proxy has no companion. */
+/*
+ * The main queue, its companion and the heartbeat; a proxy has no companion. A shallow link has as
+ * many, which hold less.
+ */
 static void test_a_peer_takes_three_queue_pairs(void **state)
 {
 	struct ori_hca_ops counting_ops = ori_hca_soft_ops;
@@ -549,16 +554,23 @@ static void test_a_peer_takes_three_queue_pairs(void **state)
 	struct ori_rdma_link *links[2];
 	struct ori_rdma_qps qps;
 	struct ori_rdma *rdma;
+	uint32_t depth[2];
 
 	(void)state;
 	counting_ops.create_qp = count_qp;
 	assert_int_equal(ori_rdma_open(&attr, &rdma), ORIEL_OK);
 	assert_int_equal(ori_rdma_open_links(rdma, &of_links), ORIEL_OK);
 	made = 0; /* a proxy has one for all peers */
+	deepest = 0;
 	for (unsigned i = 0; i < 2; i++) {
 		assert_int_equal(ori_rdma_link_create(rdma, i, 0, &links[i]), ORIEL_OK);
+		if (i == 0)
+			ori_rdma_link_set_shallow(links[i]);
 		assert_int_equal(ori_rdma_link_open(links[i], &qps), ORIEL_OK);
+		depth[i] = deepest;
+		deepest = 0;
 	}
+	assert_int_equal(16 * depth[0], depth[1]); /* 64 and the default */
 	assert_int_equal(made, 2 * (pair_post == ORI_RDMA_POST_PROXY ? 2 : 3));
 	for (unsigned i = 0; i < 2; i++)
 		ori_rdma_link_destroy(links[i]);

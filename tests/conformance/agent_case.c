@@ -134,6 +134,33 @@ static void every_rank_counts_in_every_buffer(struct rank *r)
 	oriel_memory_free(memory);
 }
 
+#define THREADS 80u /* more than the requests that a link for atomics alone holds */
+
+static void add_at_all(struct rank *r, unsigned index, void *context)
+{
+	uint64_t old;
+	unsigned i;
+
+	(void)index;
+	(void)context;
+	for (i = 0; i < 4 * r->size; i++)
+		CHECK_OK(r, oriel_dev_fetch_add(&r->dev, i % r->size, 8 * agent_row(r, i % r->size),
+						1, &old));
+}
+
+static void threads_wait_for_room(struct rank *r)
+{
+	const uint64_t *words = (const uint64_t *)(const void *)r->base;
+	uint64_t sum = 0;
+	unsigned row;
+
+	rank_fork(r, THREADS, add_at_all, NULL);
+	CHECK_OK(r, oriel_comm_barrier(r->comm));
+	for (row = 0; row <= ORIEL_DEV_RAILS; row++)
+		sum += words[row];
+	CHECK_EQ(r, sum, 4 * THREADS * r->size);
+}
+
 /* All ranks add to one word of each rank in a sparse window of @atomics: no update is lost. */
 static void count_in_sparse_window(struct rank *r, uint32_t atomics)
 {
@@ -178,6 +205,7 @@ static void two_agents_lose_no_update(struct rank *r)
 static const struct test_case agent_cases[] = {
 	{"one_agent_or_a_refusal", one_agent_or_a_refusal, NULL, 1, 0},
 	{"every_rank_counts_in_every_buffer", every_rank_counts_in_every_buffer, NULL, 1, 0},
+	{"threads_wait_for_room", threads_wait_for_room, NULL, 1, 0},
 	{"a_sparse_window_has_the_agent_that_it_asks_for",
 	 a_sparse_window_has_the_agent_that_it_asks_for, NULL, 1, 0},
 };
