@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "bootstrap/tcp.h"
 #include "comm/attach.h"
+#include "comm/comm_attr.h"
 #include "comm/comm_gpu.h"
 #include "comm/comm_nics.h"
 #include "comm/exchange.h"
@@ -53,43 +54,6 @@ struct comm_join {
 };
 
 static_assert(sizeof(struct comm_join) == 1472, "struct comm_join goes over the wire");
-
-/* The time at which links are made: as the caller, or else the setting, says. */
-static enum oriel_status comm_read_connect(unsigned connect, uint16_t *read)
-{
-	if (connect > ORIEL_CONNECT_LAZY)
-		return ori_fail(ORIEL_ERR_INVALID,
-				"oriel_comm_create: connect is %u, at most %u (ORIEL_CONNECT_LAZY)",
-				connect, ORIEL_CONNECT_LAZY);
-	if (connect == ORIEL_CONNECT_DEFAULT)
-		connect = strcmp(ori_setting_text(ORI_SETTING_CONNECT), "lazy") == 0
-				  ? ORIEL_CONNECT_LAZY
-				  : ORIEL_CONNECT_EAGER;
-	*read = (uint16_t)connect;
-	return ORIEL_OK;
-}
-
-static enum oriel_status comm_read_depth(unsigned given, uint32_t *depth)
-{
-	bool is_power = given && !(given & (given - 1));
-
-	if (given && (!is_power || given < ORIEL_QUEUE_DEPTH_MIN || given > ORIEL_QUEUE_DEPTH_MAX))
-		return ori_fail(ORIEL_ERR_INVALID,
-				"queue_depth is %u, not a power of two from %u to %u", given,
-				ORIEL_QUEUE_DEPTH_MIN, ORIEL_QUEUE_DEPTH_MAX);
-	*depth = given;
-	return ORIEL_OK;
-}
-
-static enum oriel_status comm_read_rails(uint32_t *rails)
-{
-	uint64_t given;
-	enum oriel_status status = ori_setting_unsigned(ORI_SETTING_RAILS, ORIEL_DEV_RAILS, &given);
-
-	if (status == ORIEL_OK)
-		*rails = (uint32_t)given;
-	return status;
-}
 
 /*
  * Listens for p2p endpoints. It is not known yet whether there are ranks on other
@@ -131,25 +95,6 @@ static void comm_close_listener(struct oriel_comm *comm)
 	comm->listener_tcp = -1;
 }
 
-static enum oriel_status comm_keep_text(const char **text)
-{
-	const char *given = *text;
-
-	*text = given ? strdup(given) : NULL;
-	return given && !*text ? ori_fail_nomem(strlen(given) + 1, "an attribute") : ORIEL_OK;
-}
-
-static enum oriel_status comm_keep_attr(struct oriel_comm *comm, const struct oriel_comm_attr *attr)
-{
-	enum oriel_status status, topology;
-
-	comm->attr = *attr;
-	comm->attr.size = sizeof(comm->attr);
-	status = comm_keep_text(&comm->attr.node);
-	topology = comm_keep_text(&comm->attr.topology);
-	return status == ORIEL_OK ? topology : status;
-}
-
 /* This rank's settings, description and control segment. @given holds strings of the two others. */
 static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct oriel_comm_attr *caller,
 				      struct comm_join *join, struct ori_report_given *given)
@@ -162,7 +107,7 @@ static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct orie
 
 	status = ori_attr_read("oriel_comm_attr", caller, &attr, sizeof(attr));
 	if (status == ORIEL_OK)
-		status = comm_keep_attr(comm, &attr);
+		status = ori_comm_keep_attr(comm, &attr);
 	if (status != ORIEL_OK)
 		return status;
 	status = oriel_settings_check();
@@ -190,7 +135,7 @@ static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct orie
 	join->has_both_paths = attr.flags & ORIEL_COMM_BOTH_PATHS ? 1 : 0;
 	if (attr.timeout_ns)
 		comm->timeout_ns = attr.timeout_ns;
-	status = comm_read_connect(attr.connect, &join->connect);
+	status = ori_comm_read_connect(attr.connect, &join->connect);
 	if (status != ORIEL_OK)
 		return status;
 	if (attr.net_order > ORIEL_NET_ORDER_RELAXED)
@@ -200,10 +145,10 @@ static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct orie
 			attr.net_order, ORIEL_NET_ORDER_RELAXED);
 	comm->net_order = (enum oriel_net_order)attr.net_order;
 	comm->post_blocks = attr.post_blocks;
-	status = comm_read_depth(attr.queue_depth, &comm->queue_depth);
+	status = ori_comm_read_depth(attr.queue_depth, &comm->queue_depth);
 	if (status != ORIEL_OK)
 		return status;
-	status = comm_read_rails(&join->rails);
+	status = ori_comm_read_rails(&join->rails);
 	if (status != ORIEL_OK)
 		return status;
 	if (!attr.node)

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The attributes of a communicator, as the caller or else the settings give them. */
+#ifndef ORI_COMM_COMM_ATTR_H
+#define ORI_COMM_COMM_ATTR_H
+
+#include "comm/comm.h"
+
+/* The time at which links are made: as the caller, or else the setting, says. */
+enum oriel_status ori_comm_read_connect(unsigned connect, uint16_t *read);
+/* @given of the attributes: 0, or a power of two within the limits. */
+enum oriel_status ori_comm_read_depth(unsigned given, uint32_t *depth);
+/* ORIEL_RAILS. */
+enum oriel_status ori_comm_read_rails(uint32_t *rails);
+/* Copy @attr into @comm, with its texts, for parts. */
+enum oriel_status ori_comm_keep_attr(struct oriel_comm *comm, const struct oriel_comm_attr *attr);
+
+#endif
