@@ -26,7 +26,7 @@ field-report: build/release/build.ninja
 	@cmake --build --preset release --target field-report
 
 install: build/release/build.ninja
-	@cmake --build --preset release --target oriel oriel_static oriel_p2p_mock oriel_p2p_calls oriel_tool
+	@cmake --build --preset release --target oriel oriel_static oriel_p2p_mock oriel_p2p_calls oriel_mpi_if_found oriel_tool
 	@cmake --install build/release --prefix $(PREFIX)
 
 format:

@@ -73,6 +73,7 @@ OUTSIDE = {
     "tools/field": Rule("status types dev public tools base hca rdma sys/gpu.h"
                         " tests/conformance/conformance.h",
                         "it asks a NIC what no program may: a report for developers"),
+    "adapters": Rule("status types dev public", OUTSIDE_WHY),
     "tools": Rule("status types dev public doctor/doctor.h", OUTSIDE_WHY),
     "examples": Rule("status types dev public", OUTSIDE_WHY),
     "bench": Rule("status types dev public", OUTSIDE_WHY),
@@ -173,6 +174,9 @@ def include_complaint(root, path, bracket, header):
         target, complaint = quoted_target(root, path, header)
         if complaint:
             return complaint
+    elif header == "oriel/mpi.h":
+        # It lies beside its library, since it needs a header of MPI.
+        return None if name in ("adapters", "tests") else "only programs of MPI include it"
     elif header.startswith("oriel/"):
         if not os.path.isfile(os.path.join(root, "include", header)):
             return "there is no such file under include/"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Code of README.md and docs/tutorial.md is that of programs which are built.
+"""Code of README.md, docs/tutorial.md and docs/launch.md is that of programs which are built.
 CTest calls it as tree/snippets. Exits 1 with a line for each difference; --self-test: the cases below.
 
 A page has <!-- FILE [PART] --> ahead of each block of C or CUDA, and the file has the text between the
@@ -11,8 +11,8 @@ import sys
 import tempfile
 import textwrap
 
-PAGES = ["README.md", "docs/tutorial.md"]
-LISTS = ["examples/CMakeLists.txt", "tests/device/CMakeLists.txt"]
+PAGES = ["README.md", "docs/tutorial.md", "docs/launch.md"]
+LISTS = ["examples/CMakeLists.txt", "tests/device/CMakeLists.txt", "adapters/mpi/CMakeLists.txt"]
 LONGEST = {"README.md": 25}  # lines, so that the page stays one to be read at once
 LANGUAGES = {"c", "cpp", "cuda", "cu"}
 MARK = re.compile(r"^<!-- (\S+) \[(\w+)\] -->$")

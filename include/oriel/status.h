@@ -82,6 +82,13 @@ const char *oriel_status_text(enum oriel_status status);
  * thread that fails, or oriel_window_fault(). oriel_last_status() is the status it belongs to.
  */
 const char *oriel_last_error(void);
+
+/*
+ * Set the last error of the calling thread to @text, and return @status: for code above the library
+ * that reports failures as it does, such as bootstraps of callers. The log has it as any failure of
+ * a call. A @status that is no failure becomes ORIEL_ERR_INVALID; @text NULL is "".
+ */
+enum oriel_status oriel_error_set(enum oriel_status status, const char *text);
 enum oriel_status oriel_last_status(void);
 
 /* "0.1.0 (commit 1234567)" of the library that is loaded. */

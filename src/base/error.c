@@ -193,3 +193,11 @@ enum oriel_status oriel_last_status(void)
 	error_settle();
 	return error_last.status;
 }
+
+enum oriel_status oriel_error_set(enum oriel_status status, const char *text)
+{
+	if (status >= 0)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_error_set: status %d is no failure: %s",
+				status, text ? text : "");
+	return ori_fail(status, "%s", text ? text : "");
+}

@@ -159,6 +159,18 @@ static void test_threads_do_not_share_the_text(void **state)
 	assert_string_equal(oriel_last_error(), "here");
 }
 
+static void test_code_above_the_library_sets_the_text(void **state)
+{
+	(void)state;
+	assert_int_equal(oriel_error_set(ORIEL_ERR_PEER, "100% of rank 3"), ORIEL_ERR_PEER);
+	assert_string_equal(oriel_last_error(), "100% of rank 3");
+	assert_int_equal(oriel_last_status(), ORIEL_ERR_PEER);
+	assert_int_equal(oriel_error_set(ORIEL_ERR_PEER, NULL), ORIEL_ERR_PEER);
+	assert_string_equal(oriel_last_error(), "");
+	assert_int_equal(oriel_error_set(ORIEL_OK, "fine"), ORIEL_ERR_INVALID);
+	assert_non_null(strstr(oriel_last_error(), "status 0 is no failure: fine"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -172,6 +184,7 @@ int main(void)
 		cmocka_unit_test(test_the_failure_of_the_last_attempt_stays),
 		cmocka_unit_test(test_an_endless_text_is_cut),
 		cmocka_unit_test(test_threads_do_not_share_the_text),
+		cmocka_unit_test(test_code_above_the_library_sets_the_text),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

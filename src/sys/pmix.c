@@ -167,8 +167,8 @@ enum oriel_status ori_pmix_publish(const char *key, const void *bytes, size_t le
 }
 
 /*
- * One look. The server of @from answers once that rank has committed; if it has committed other
- * keys alone, as MPI does, the answer is that there is no such key.
+ * One look. The server of @from answers at the next commit of that rank: if the program commits
+ * keys of its own then, the answer is that there is no such key.
  */
 static pmix_status_t pmix_look(const pmix_proc_t *from, const char *key, uint64_t left_ns,
 			       pmix_value_t **value)

@@ -89,6 +89,11 @@ class Mpirun(WithPmix, Launcher):
     def start(self, ranks, *command):
         return [*MPIRUN, "-n", str(ranks), *command]
 
+    def test_keys_of_the_program_do_not_disturb(self):
+        helper = os.path.join(os.path.dirname(JOB_HELPER), "pmix_helper")
+        code, out, err = self.run_job(self.start(3, helper), **self.env)
+        self.assertEqual((code, out), (0, "size 3\n" * 3), err)
+
     def test_a_rank_that_does_not_come_is_named(self):
         script = 'if [ $PMIX_RANK = 1 ]; then sleep 2; else exec "$0"; fi'
         code, _, err = self.run_job(self.start(3, "sh", "-c", script, FIRST_PUT),
