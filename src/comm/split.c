@@ -4,10 +4,12 @@
  * communicator make the parts and send each the place where its ranks meet; from then on a part is
  * a communicator as any other, with a bootstrap of its own. A public function of oriel/comm.h.
  */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "bootstrap/part.h"
 #include "comm/comm.h"
 #include "comm/exchange.h"
@@ -66,6 +68,19 @@ static enum ori_part_extent split_extent(const struct oriel_comm *comm,
 			extent = ORI_PART_MACHINE;
 	}
 	return extent;
+}
+
+static const char *split_extent_text(enum ori_part_extent extent)
+{
+	switch (extent) {
+	case ORI_PART_PROCESS:
+		return "in its process";
+	case ORI_PART_MACHINE:
+		return "by loopback";
+	case ORI_PART_NETWORK:
+		break;
+	}
+	return "by TCP";
 }
 
 /* The part of this rank, by the wishes of all; @part->origin has room for all ranks. */
@@ -177,7 +192,12 @@ enum oriel_status oriel_comm_split(struct oriel_comm *comm, uint32_t colour, int
 	if (colour != ORIEL_SPLIT_NONE)
 		split_find(comm, wishes, &own);
 	status = split_make(comm, attr, &own, &made);
+	/* Records of this thread are still about the rank that the whole knows. */
+	ori_log_set_rank(comm->rank);
 	if (status == ORIEL_OK && made) {
+		ori_log_rank(ORIEL_LOG_INFO, comm->rank,
+			     "is rank %u of %u in the part of colour %" PRIu32 ", which meets %s",
+			     own.rank, own.size, colour, split_extent_text(own.extent));
 		made->origin = own.origin;
 		own.origin = NULL;
 		*part = made;
