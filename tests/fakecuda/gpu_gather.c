@@ -380,6 +380,32 @@ static void test_bcast(struct rank *r, struct site *s, CUstream stream, unsigned
 	oriel_bcast_destroy(bcast);
 }
 
+/* All-to-alls and broadcasts without an object. */
+static void test_once(struct rank *r, struct site *s, CUstream stream)
+{
+	static const size_t sizes[] = {1, 1001, 1001, 65537, 9};
+	unsigned i, rank, root;
+
+	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		size_t bytes = sizes[i];
+
+		for (rank = 0; rank < r->size; rank++)
+			paint(s->send + rank * bytes, i, r->rank * 8 + rank, bytes);
+		CHECK_OK(r,
+			 oriel_alltoall_once_on_stream(r->comm, s->send, s->result, bytes, stream));
+		for (rank = 0; rank < r->size; rank++)
+			CHECK(r,
+			      is_painted(s->result + rank * bytes, i, rank * 8 + r->rank, bytes));
+		root = i % r->size;
+		if (r->rank == root)
+			paint(s->send, i + 100, root, bytes);
+		CHECK_OK(r,
+			 oriel_bcast_once_on_stream(r->comm, root, r->rank == root ? s->send : NULL,
+						    s->result, bytes, stream));
+		CHECK(r, is_painted(s->result, i + 100, root, bytes));
+	}
+}
+
 static void test_barrier(struct rank *r, CUstream stream)
 {
 	struct oriel_stream_barrier *barrier = NULL;
@@ -387,8 +413,8 @@ static void test_barrier(struct rank *r, CUstream stream)
 
 	CHECK_OK(r, oriel_stream_barrier_create(r->comm, ORIEL_STREAM_BARRIER_GPU, &barrier));
 	for (i = 0; i < 20; i++)
-		CHECK_OK(r, oriel_stream_barrier_start(barrier, stream));
-	CHECK_FAILS(r, oriel_stream_barrier_start(barrier, NULL), ORIEL_ERR_INVALID, "stream");
+		CHECK_OK(r, oriel_stream_barrier_run_on_stream(barrier, stream));
+	CHECK_FAILS(r, oriel_stream_barrier_run(barrier), ORIEL_ERR_INVALID, "run_on_stream");
 	oriel_stream_barrier_destroy(barrier);
 }
 
@@ -620,6 +646,7 @@ static unsigned rank_main(const struct oriel_bootstrap *bootstrap, const char *n
 			test_bcast(&r, &s, stream, algorithm);
 	}
 	test_alltoallv(&r, &s, stream);
+	test_once(&r, &s, stream);
 	test_barrier(&r, stream);
 	CHECK_OK(&r, oriel_comm_barrier(r.comm));
 	for (algorithm = ORIEL_ALGORITHM_LL; algorithm <= ORIEL_ALGORITHM_CE; algorithm++)
