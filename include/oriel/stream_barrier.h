@@ -30,14 +30,19 @@ enum oriel_status oriel_stream_barrier_create(struct oriel_comm *comm, unsigned 
 enum oriel_status oriel_stream_barrier_destroy(struct oriel_stream_barrier *barrier);
 
 /*
- * Operations behind the barrier, in the stream or after the call, happen after all operations of
- * all ranks before it, and puts to this rank from before it are visible. Without
- * ORIEL_STREAM_BARRIER_GPU @stream is NULL and the calling thread waits. With it the barrier is
- * posted to @stream, which may be captured, and a later failure breaks the communicator.
- * Executions of one object are ordered, in one order on all ranks.
+ * Operations after the call happen after all operations of all ranks before theirs, and puts to
+ * this rank from before it are visible. The calling thread waits. Executions of one object are
+ * ordered, in one order on all ranks. ORIEL_ERR_INVALID: the object has ORIEL_STREAM_BARRIER_GPU.
  */
-enum oriel_status oriel_stream_barrier_start(struct oriel_stream_barrier *barrier,
-					     struct CUstream_st *stream);
+enum oriel_status oriel_stream_barrier_run(struct oriel_stream_barrier *barrier);
+
+/*
+ * The same in @stream, NULL for CUDA's default stream, which may be captured: the call returns at
+ * once, and a later failure breaks the communicator. ORIEL_ERR_INVALID: the object has no
+ * ORIEL_STREAM_BARRIER_GPU.
+ */
+enum oriel_status oriel_stream_barrier_run_on_stream(struct oriel_stream_barrier *barrier,
+						     struct CUstream_st *stream);
 
 #ifdef __cplusplus
 }

@@ -57,17 +57,29 @@ enum oriel_status oriel_stream_barrier_destroy(struct oriel_stream_barrier *b)
 	return ORIEL_OK;
 }
 
-enum oriel_status oriel_stream_barrier_start(struct oriel_stream_barrier *b,
-					     struct CUstream_st *stream)
+enum oriel_status oriel_stream_barrier_run(struct oriel_stream_barrier *b)
 {
 	enum oriel_status status = ori_handle_check(b, ORI_HANDLE_STREAM_BARRIER, __func__);
 
 	if (status != ORIEL_OK)
 		return status;
-	if (b->is_gpu != !!stream)
+	if (b->is_gpu)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_stream_barrier_run: the barrier has "
+						   "ORIEL_STREAM_BARRIER_GPU: call "
+						   "oriel_stream_barrier_run_on_stream()");
+	return oriel_window_barrier(b->window, 0, 0);
+}
+
+enum oriel_status oriel_stream_barrier_run_on_stream(struct oriel_stream_barrier *b,
+						     struct CUstream_st *stream)
+{
+	enum oriel_status status = ori_handle_check(b, ORI_HANDLE_STREAM_BARRIER, __func__);
+
+	if (status != ORIEL_OK)
+		return status;
+	if (!b->is_gpu)
 		return ori_fail(ORIEL_ERR_INVALID,
-				b->is_gpu ? "a barrier on GPUs needs a stream"
-					  : "a barrier in host memory takes no stream");
-	return b->is_gpu ? oriel_window_barrier_on_stream(b->window, 0, 0, stream)
-			 : oriel_window_barrier(b->window, 0, 0);
+				"oriel_stream_barrier_run_on_stream: the barrier has no "
+				"ORIEL_STREAM_BARRIER_GPU: call oriel_stream_barrier_run()");
+	return oriel_window_barrier_on_stream(b->window, 0, 0, stream);
 }

@@ -380,17 +380,17 @@ static void no_rank_passes_a_barrier_early(struct rank *r)
 	CHECK_OK(r, oriel_window_buffer(window, 0, &base, NULL));
 	if (!CHECK_OK(r, oriel_stream_barrier_create(r->comm, 0, &barrier)))
 		return;
-	CHECK_STATUS(r, oriel_stream_barrier_start(barrier, (void *)&value), ORIEL_ERR_INVALID);
+	CHECK_STATUS(r, oriel_stream_barrier_run_on_stream(barrier, NULL), ORIEL_ERR_INVALID);
 	for (i = 1; i <= 100; i++) {
 		for (rank = 0; rank < r->size; rank++)
 			CHECK_OK(r, oriel_window_put_value(window, rank, r->rank * 8, i));
 		CHECK_OK(r, oriel_window_flush(window, 0));
-		CHECK_OK(r, oriel_stream_barrier_start(barrier, NULL));
+		CHECK_OK(r, oriel_stream_barrier_run(barrier));
 		for (rank = 0; rank < r->size; rank++) {
 			memcpy(&value, (char *)base + rank * 8, 8);
 			CHECK_EQ(r, value, i);
 		}
-		CHECK_OK(r, oriel_stream_barrier_start(barrier, NULL));
+		CHECK_OK(r, oriel_stream_barrier_run(barrier));
 	}
 	oriel_stream_barrier_destroy(barrier);
 	oriel_stream_barrier_destroy(NULL);

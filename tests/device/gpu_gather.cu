@@ -127,7 +127,7 @@ static void test_others_graph(struct rank *r, struct others *x,
 	CUDA(cudaStreamBeginCapture(o->stream, cudaStreamCaptureModeThreadLocal));
 	post_alltoallv(r, o, x);
 	post_alltoall(r, o, x, 3000);
-	MUST(oriel_stream_barrier_start(barrier, o->stream));
+	MUST(oriel_stream_barrier_run_on_stream(barrier, o->stream));
 	if (x->bcast)
 		post_bcast(r, o, x, r->size - 1, 70000);
 	CUDA(cudaStreamEndCapture(o->stream, &graph));

@@ -260,7 +260,8 @@ enum answer {
 	X(BCAST, STATUS, oriel_bcast_wait, (h, 0), 0)                                        \
 	X(BCAST, STATUS, oriel_bcast_query, (h, 8, &info), 0)                                \
 	X(STREAM_BARRIER, DESTROY, oriel_stream_barrier_destroy, (h), 0)                     \
-	X(STREAM_BARRIER, STATUS, oriel_stream_barrier_start, (h, NULL), 0)                  \
+	X(STREAM_BARRIER, STATUS, oriel_stream_barrier_run, (h), 0)                          \
+	X(STREAM_BARRIER, STATUS, oriel_stream_barrier_run_on_stream, (h, NULL), 0)          \
 	X(COPIES, DESTROY, oriel_copies_destroy, (h), 0)                                     \
 	X(COPIES, STATUS, oriel_copies_memory, (h, 8, &address), 0)                          \
 	X(COPIES, STATUS, oriel_copies_add, (h, 0, bytes, bytes + 8, 8), 0)                  \
