@@ -12,6 +12,7 @@
 
 #include "base/config.h"
 #include "fuzz.h"
+#include "sys/hosts.h"
 #include "topo/host.h"
 
 #define TEXT_MAX 4096u
@@ -49,6 +50,8 @@ static const struct {
 	{ORI_SETTING_POST, "ORIEL_POST"},
 	{ORI_SETTING_NET_ORDER, "ORIEL_NET_ORDER"},
 	{ORI_SETTING_PROXY_NEAR, "ORIEL_PROXY_NEAR"},
+	{ORI_SETTING_IFACE, "ORIEL_IFACE"},
+	{ORI_SETTING_FAMILY, "ORIEL_FAMILY"},
 	{ORI_SETTING_P2P_TCP, "ORIEL_P2P_TCP"},
 	{ORI_SETTING_IB_GID_INDEX, "ORIEL_IB_GID_INDEX"},
 	{ORI_SETTING_IB_TC, "ORIEL_IB_TC"},
@@ -162,6 +165,27 @@ static bool config_is_pattern(const char *text)
 	return length < 1024;
 }
 
+/* ^ and = once each, in this order, then names of 1 to 15 characters with a comma between two. */
+static bool config_is_interfaces(const char *text)
+{
+	unsigned length = 0;
+
+	if (*text == '^')
+		text++;
+	if (*text == '=')
+		text++;
+	for (; *text; text++) {
+		if (*text == ',' && !length)
+			return false;
+		if (strchr("^= \t\n", *text))
+			return false;
+		length = *text == ',' ? 0 : length + 1;
+		if (length > 15)
+			return false;
+	}
+	return length > 0;
+}
+
 static bool config_is_good(enum ori_setting which, const char *text)
 {
 	uint64_t number;
@@ -209,6 +233,11 @@ static bool config_is_good(enum ori_setting which, const char *text)
 		       (strlen(text) == 2 && text[0] == 't' && strchr("0123", text[1]));
 	case ORI_SETTING_PROXY_NEAR:
 		return strcmp(text, "auto") == 0 || strcmp(text, "off") == 0;
+	case ORI_SETTING_IFACE:
+		return config_is_interfaces(text);
+	case ORI_SETTING_FAMILY:
+		return strcmp(text, "auto") == 0 || strcmp(text, "ipv4") == 0 ||
+		       strcmp(text, "ipv6") == 0;
 	case ORI_SETTING_DEVX:
 	case ORI_SETTING_P2P_TCP:
 		return strcmp(text, "auto") == 0 || strcmp(text, "on") == 0 ||
@@ -326,6 +355,17 @@ static void config_secret(const char *text)
 		FUZZ_CHECK(!strstr(oriel_last_error(), text));
 }
 
+/* A list chooses a name, or its opposite does. */
+static void config_iface(const char *text)
+{
+	char opposite[TEXT_MAX + 2] = "^";
+
+	if (!config_is_good(ORI_SETTING_IFACE, text) || *text == '^')
+		return;
+	strcat(opposite, text);
+	FUZZ_CHECK(ori_hosts_match(text, "eth0") != ori_hosts_match(opposite, "eth0"));
+}
+
 static void config_values(enum ori_setting which, const char *text)
 {
 	switch (which) {
@@ -349,6 +389,9 @@ static void config_values(enum ori_setting which, const char *text)
 		break;
 	case ORI_SETTING_JOB_KEY:
 		config_secret(text);
+		break;
+	case ORI_SETTING_IFACE:
+		config_iface(text);
 		break;
 	default:
 		break;
