@@ -157,7 +157,7 @@ class Hosts(unittest.TestCase):
 if __name__ == "__main__":
     try:
         lab.enter()
-    except (OSError, PermissionError) as error:
+    except OSError as error:
         print(f"skipped: {error}")
         sys.exit(77)
     unittest.main(argv=sys.argv[:1] + sys.argv[3:])

@@ -29,11 +29,16 @@ def run(*words):
 
 
 def enter():
-    """This process, and those it starts, are alone on a network. OSError: the kernel forbids it."""
+    """This process, and those it starts, are alone on a network. OSError: the kernel forbids it,
+    or makes no bridges and no pairs of devices."""
     must(libc.unshare(CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC), "unshare")
     must(libc.mount(None, b"/", None, MS_REC | MS_PRIVATE, None), "private mounts")
     os.makedirs("/run/netns", exist_ok=True)
     must(libc.mount(b"none", b"/run/netns", b"tmpfs", 0, None), "a tmpfs at /run/netns")
+    try:
+        Lab(1).close()
+    except subprocess.CalledProcessError as error:
+        raise OSError(f"{' '.join(error.cmd)} fails") from error
 
 
 class Host:
