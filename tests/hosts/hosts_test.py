@@ -108,7 +108,7 @@ class Hosts(unittest.TestCase):
 
     def cut(self, how, where):
         hosts = self.lab(2)
-        job = Job(hosts, 2, KILLED, where, "3", ORIEL_TIMEOUT="5")
+        job = Job(hosts, 2, KILLED, where, "3", ORIEL_TIMEOUT="8")
         job.until_ready()
         begun = time.monotonic()
         how(hosts[1])
