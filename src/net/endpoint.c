@@ -231,14 +231,14 @@ bool ori_endpoint_chosen(uint16_t port, struct ori_address *address)
 enum oriel_status ori_endpoint_listen_all(struct ori_hosts *hosts, uint16_t *port, int *fd)
 {
 	enum oriel_status status = ori_hosts_list(hosts);
-	struct ori_address chosen;
+	struct ori_address addresses[ORI_HOSTS];
 	int made;
 
 	if (status != ORIEL_OK)
 		return status;
-	if (ori_endpoint_chosen(0, &chosen)) {
-		status = ori_endpoint_listen(&chosen, fd);
-		*port = chosen.port;
+	if (ori_hosts_is_chosen() && ori_endpoint_of_hosts(hosts, 0, addresses)) {
+		status = ori_endpoint_listen(&addresses[0], fd);
+		*port = addresses[0].port;
 		return status;
 	}
 	made = endpoint_listen_all(AF_INET6, port);
