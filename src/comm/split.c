@@ -31,7 +31,9 @@ struct split_place {
 };
 
 static_assert(sizeof(struct split_place) == 320, "struct split_place goes over the wire");
-static_assert(sizeof(struct split_place) <= ORI_RECORD_BYTES, "a place fits a record");
+static_assert(sizeof(struct split_place) <= ORI_RECORD_BYTES &&
+		      sizeof(struct split_wish) <= ORI_RECORD_BYTES,
+	      "wishes and places are records");
 
 /* A part as its ranks see it. */
 struct split_part {
@@ -178,14 +180,11 @@ enum oriel_status oriel_comm_split(struct oriel_comm *comm, uint32_t colour, int
 		mine.domain = comm->host_paths.domain[0];
 	status = split_check(colour, part);
 	own.origin = calloc(comm->size, sizeof(*own.origin));
-	wishes = calloc(comm->size, sizeof(*wishes));
-	if (status == ORIEL_OK && (!own.origin || !wishes))
-		status = ori_fail_nomem(comm->size * (sizeof(*own.origin) + sizeof(*wishes)),
-					"a split of %u ranks", comm->size);
-	status = ori_comm_agree(comm, ORI_CALL_COMM_SPLIT, status);
-	if (status != ORIEL_OK)
-		goto out;
-	ori_verdict_fill(&mine.verdict, ORI_CALL_COMM_SPLIT, ORIEL_OK);
+	if (status == ORIEL_OK && !own.origin)
+		status = ori_fail_nomem(comm->size * sizeof(*own.origin), "a split of %u ranks",
+					comm->size);
+	ori_verdict_fill(&mine.verdict, ORI_CALL_COMM_SPLIT, status);
+	wishes = ori_comm_scratch(comm, sizeof(mine));
 	status = ori_verdict_gather(comm, ORI_CALL_COMM_SPLIT, &mine, wishes, sizeof(mine));
 	if (status != ORIEL_OK)
 		goto out;
@@ -203,7 +202,6 @@ enum oriel_status oriel_comm_split(struct oriel_comm *comm, uint32_t colour, int
 		*part = made;
 	}
 out:
-	free(wishes);
 	free(own.origin);
 	return status;
 }
