@@ -329,6 +329,15 @@ struct oriel_health {
 	 */
 	uint64_t address;
 	uint64_t length; /* in bytes */
+
+	/*
+	 * If a limit has passed and a rank had not run at all for half of that time (it was
+	 * stopped, or its machine stood still), @rank is that rank and this how long it had not,
+	 * as far as this rank sees the others' beats. Else 0.
+	 */
+	uint64_t silent_ns;
+	int awaited; /* the rank that @finder waited for: @rank unless @silent_ns; -1: any, or all
+		      */
 };
 
 /* Local, any thread. Always returns ORIEL_OK for a live @comm. */

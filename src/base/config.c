@@ -66,13 +66,23 @@ enum oriel_status ori_setting_timeout(uint64_t *timeout_ns)
 	return ORIEL_OK;
 }
 
-uint64_t ori_setting_late(void)
+static uint64_t config_seconds_of(enum ori_setting which)
 {
 	uint64_t ns;
 
-	if (!ori_config_seconds(ori_setting_text(ORI_SETTING_LATE), &ns))
-		ori_config_seconds(ori_config_entries[ORI_SETTING_LATE].fallback, &ns);
+	if (!ori_config_seconds(ori_setting_text(which), &ns))
+		ori_config_seconds(ori_config_entries[which].fallback, &ns);
 	return ns;
+}
+
+uint64_t ori_setting_late(void)
+{
+	return config_seconds_of(ORI_SETTING_LATE);
+}
+
+uint64_t ori_setting_heartbeat(void)
+{
+	return config_seconds_of(ORI_SETTING_HEARTBEAT);
 }
 
 enum oriel_status ori_setting_unsigned(enum ori_setting which, uint64_t max, uint64_t *value)

@@ -11,6 +11,7 @@
 enum ori_setting {
 	ORI_SETTING_TIMEOUT,      /* ORIEL_TIMEOUT, seconds (decimals allowed), or infinite */
 	ORI_SETTING_LATE,         /* ORIEL_LATE, seconds until a wait is reported, 0 = never */
+	ORI_SETTING_HEARTBEAT,    /* ORIEL_HEARTBEAT, seconds, 0 = none: see comm/silence.h */
 	ORI_SETTING_NODE,         /* ORIEL_NODE, text: name of the virtual node */
 	ORI_SETTING_PATHS,        /* ORIEL_PATHS, list of mapped,rdma: paths this rank may use */
 	ORI_SETTING_LOG,          /* ORIEL_LOG, error | warn | info | debug */
@@ -52,7 +53,9 @@ const char *ori_setting_text(enum ori_setting which);
 /* Parsed values. The text of ORIEL_ERR_CONFIG names the setting and its valid values. */
 enum oriel_status
 ori_setting_timeout(uint64_t *timeout_ns); /* ORIEL_TIMEOUT_INFINITE for "infinite" */
-uint64_t ori_setting_late(void); /* ns; 0: never; the default for a text that does not parse */
+/* The next two: ns; 0: never; the default for a text that does not parse. */
+uint64_t ori_setting_late(void);
+uint64_t ori_setting_heartbeat(void);
 enum oriel_status ori_setting_unsigned(enum ori_setting which, uint64_t max, uint64_t *value);
 /* Bits 1 << enum oriel_path value: 1 << 2 mapped, 1 << 3 rdma. */
 enum oriel_status ori_setting_paths(unsigned *mask);

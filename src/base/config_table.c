@@ -204,6 +204,15 @@ const struct ori_config_entry ori_config_entries[ORI_SETTINGS] = {
 			.help = "seconds after which the log names the ranks that a rank waits for",
 			.is_valid = config_is_seconds,
 		},
+	[ORI_SETTING_HEARTBEAT] =
+		{
+			.name = "ORIEL_HEARTBEAT",
+			.fallback = "0",
+			.may_be = "seconds such as 30 or 0.5, or 0 for never",
+			.help = "seconds after which a rank that does not run (stopped, or its "
+				"machine) breaks the job, whatever ORIEL_TIMEOUT is",
+			.is_valid = config_is_seconds,
+		},
 	[ORI_SETTING_NODE] =
 		{
 			.name = "ORIEL_NODE",

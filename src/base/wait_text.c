@@ -47,6 +47,7 @@ static const char *const what_names[] = {
 	[ORIEL_DEV_FETCH] = "fetch",
 	[ORIEL_DEV_SET] = "set",
 	[ORIEL_DEV_ATOMIC] = "an atomic",
+	[ORIEL_DEV_HEARTBEAT] = "heartbeat",
 };
 
 const char *ori_what_name(uint32_t what)

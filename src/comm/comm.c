@@ -27,6 +27,7 @@
 #include "comm/mesh.h"
 #include "comm/paths.h"
 #include "comm/report.h"
+#include "comm/silence.h"
 #include "comm/watcher.h"
 #include "topo/classify.h"
 
@@ -359,6 +360,7 @@ static void comm_free(struct oriel_comm *comm)
 	free(comm->links);
 	free(comm->firsts);
 	free(comm->scratch);
+	ori_silence_close(comm);
 	free(comm->peers);
 	free(comm->hosts);
 	ori_handle_free(comm);

@@ -61,7 +61,8 @@ struct ori_control {
 	struct oriel_dev_fault health; /* of the owner; peers write aborts */
 	struct oriel_dev_fault blame;  /* written by kernels of the owner's GPU alone */
 	uint64_t round;
-	uint64_t reserved1[15];
+	uint64_t beat; /* the owner's watcher counts it up: silence.h */
+	uint64_t reserved1[14];
 	struct ori_gather_slot slot[2];
 };
 
@@ -82,6 +83,7 @@ struct pollfd;
 struct ori_rdma;
 struct ori_rdma_link;
 struct ori_heartbeat;
+struct ori_silence;
 struct ori_links_rank;
 
 /* The addresses where a rank listens for p2p endpoints. Goes over the wire as it is. */
@@ -166,6 +168,7 @@ struct oriel_comm {
 	bool is_linked_whole;            /* all links that the paths need are made, and */
 	bool is_linked_inside;           /* ... all others; both the same on all ranks */
 	struct ori_heartbeat *heartbeat; /* NULL: no peer is reached by rdma */
+	struct ori_silence *silence;     /* NULL before there is a watcher */
 	void *scratch;                   /* see ori_comm_scratch() */
 	struct ori_gather_first *firsts; /* [size], of the gather by the bootstrap under way */
 

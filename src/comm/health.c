@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/wait_text.h"
 #include "comm/health_text.h"
+#include "comm/silence.h"
 #include "rdma/rdma.h"
 #include "topo/classify.h"
 
@@ -107,6 +108,28 @@ static bool health_has_record(const struct oriel_comm *comm)
 	}
 }
 
+/* A limit has passed: if a rank did not run meanwhile, that one is to blame, whoever waited for it.
+ */
+static void health_find_silent(const struct oriel_comm *comm, struct oriel_health *health)
+{
+	uint64_t age_ns = health->age_ns ? health->age_ns : comm->timeout_ns;
+	unsigned rank;
+
+	health->awaited = health->rank;
+	if (health->status != ORIEL_ERR_TIMEOUT || health->queue)
+		return;
+	if (strcmp(health->what, ori_what_name(ORIEL_DEV_HEARTBEAT)) == 0) {
+		health->silent_ns = health->age_ns;
+		return;
+	}
+	rank = ori_silence_blame(comm, age_ns, &health->silent_ns);
+	if (rank == ORIEL_DEV_NO_RANK)
+		return;
+	health->rank = (int)rank;
+	health->path =
+		health_path(comm, health->finder == rank ? comm->rank : health->finder, rank);
+}
+
 /*
  * The control segment is written by peers, so that nothing in it is trusted beyond its
  * type: numbers out of range become "unknown", not a crash.
@@ -118,6 +141,7 @@ static void health_read(const struct oriel_comm *comm, struct oriel_health *heal
 	memset(health, 0, sizeof(*health));
 	health->what = ori_what_name(ORIEL_DEV_NOTHING);
 	health->rank = -1;
+	health->awaited = -1;
 	health->finder = comm->rank;
 	health->reason = "";
 	if (!health_has_record(comm))
@@ -147,6 +171,7 @@ static void health_read(const struct oriel_comm *comm, struct oriel_health *heal
 		health->id = fault->id;
 		health->seen = fault->seen;
 	}
+	health_find_silent(comm, health);
 }
 
 enum oriel_status oriel_comm_health(const struct oriel_comm *comm, struct oriel_health *health)

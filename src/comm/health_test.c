@@ -9,6 +9,7 @@
 #include <cmocka.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -23,6 +24,7 @@
 #include "base/handle.h"
 #include "comm/exchange.h"
 #include "comm/health.h"
+#include "comm/silence.h"
 #include "rdma/rdma.h"
 
 static struct oriel_dev_rank ranks[4] = {{.path = ORIEL_PATH_SELF},
@@ -48,6 +50,58 @@ static void free_comm(struct oriel_comm *comm)
 	free(comm->control);
 	assert_true(ori_handle_shut(comm, ORI_HANDLE_COMM, "free_comm"));
 	ori_handle_free(comm);
+}
+
+/* Rank 1 beats, rank 2 does not. The wait was for rank 1, which waited, too. */
+static void test_a_rank_that_stands_still_is_blamed(void **state)
+{
+	struct oriel_comm *comm = make_comm();
+	struct oriel_dev_fault record = {.status = ORIEL_ERR_TIMEOUT,
+					 .what = ORIEL_DEV_BARRIER,
+					 .peer = 1,
+					 .window = 1,
+					 .expected = 5,
+					 .seen = 4,
+					 .age_ns = 1400000000u};
+	struct oriel_health health = {.size = sizeof(health)}, again = {.size = sizeof(again)};
+	struct ori_control control[4] = {0};
+	struct timespec pause = {.tv_nsec = 100000000};
+	struct ori_mapping peers[4] = {0};
+	char text[256], expected[256];
+	unsigned i;
+
+	(void)state;
+	for (i = 0; i < 3; i++)
+		peers[i].address = &control[i];
+	comm->peers = peers;
+	assert_int_equal(ori_silence_open(comm), ORIEL_OK);
+	control[2].beat = 17;
+	for (i = 0; i < 16; i++) {
+		control[1].beat++;
+		ori_silence_watch(comm);
+		nanosleep(&pause, NULL);
+	}
+	assert_true(comm->control->beat == 16);
+	ori_dev_leave(&comm->control->health, &record);
+	oriel_comm_health(comm, &health);
+	assert_int_equal(health.rank, 2);
+	assert_int_equal(health.awaited, 1);
+	assert_true(health.silent_ns >= 1500000000);
+	oriel_health_text(&health, text, sizeof(text));
+	snprintf(expected, sizeof(expected),
+		 "barrier timed out after 1.4 s, waiting for rank 1: window 1, barrier slot 0, "
+		 "expected 5, seen 4; rank 2 has not run for %.1f s: it is stopped, or its machine "
+		 "is",
+		 (double)health.silent_ns / 1e9);
+	assert_string_equal(text, expected);
+	/* The answer stays, whatever ranks do after the failure. */
+	control[2].beat++;
+	ori_silence_watch(comm);
+	oriel_comm_health(comm, &again);
+	assert_int_equal(again.rank, 2);
+	assert_true(again.silent_ns == health.silent_ns);
+	ori_silence_close(comm);
+	free_comm(comm);
 }
 
 static void test_a_new_communicator_is_well(void **state)
@@ -450,12 +504,13 @@ static void test_the_text_function_returns_the_length_it_needs(void **state)
 	assert_string_equal(text, "all");
 }
 
-#define WAITING 2
+#define WAITING 3
 
 int main(void)
 {
 	/* Each waits for a writer that is dead. */
 	const struct CMUnitTest waiting[WAITING] = {
+		cmocka_unit_test(test_a_rank_that_stands_still_is_blamed),
 		cmocka_unit_test(test_a_writer_that_dies_is_not_awaited_for_ever),
 		cmocka_unit_test(test_a_rank_that_dies_while_it_reports_to_a_peer_is_named),
 	};

@@ -111,20 +111,26 @@ static size_t health_exit_text(const struct oriel_health *h, const char *queue, 
 }
 
 /*
- * Ends the text of a limit that passed: what a user may do if no rank is stuck. A failed queue
- * has a reason of its own.
+ * Ends the text of a limit that passed: the rank that stood still, or what a user may do if no rank
+ * is stuck. A failed queue has a reason of its own.
  */
-static const char *health_slow_text(const struct oriel_health *h)
+static void health_end_text(const struct oriel_health *h, char *buffer, size_t length)
 {
+	buffer[0] = '\0';
 	if (h->status != ORIEL_ERR_TIMEOUT || (h->queue && h->reason[0]))
-		return "";
-	return h->rank < 0 ? "; raise ORIEL_TIMEOUT if they are only slow"
-			   : "; raise ORIEL_TIMEOUT if it is only slow";
+		return;
+	if (h->silent_ns)
+		snprintf(buffer, length,
+			 "; rank %d has not run for %.1f s: it is stopped, or its machine is",
+			 h->rank, (double)h->silent_ns / 1e9);
+	else
+		snprintf(buffer, length, "; raise ORIEL_TIMEOUT if %s only slow",
+			 h->rank < 0 ? "they are" : "it is");
 }
 
 /* The text of a failure that is not about a window. */
-static size_t health_comm_text(const struct oriel_health *h, const char *peer, char *buffer,
-			       size_t length)
+static size_t health_comm_text(const struct oriel_health *h, const char *peer, const char *end,
+			       char *buffer, size_t length)
 {
 	char queue[200];
 
@@ -135,19 +141,21 @@ static size_t health_comm_text(const struct oriel_health *h, const char *peer, c
 		return (size_t)snprintf(buffer, length, "aborted by%s", peer);
 	if (ori_health_is_exit(h))
 		return health_exit_text(h, queue, buffer, length);
-	if (h->status == ORIEL_ERR_TIMEOUT && h->rank >= 0 && h->expected &&
+	if (strcmp(h->what, ori_what_name(ORIEL_DEV_HEARTBEAT)) == 0)
+		return (size_t)snprintf(buffer, length, "ORIEL_HEARTBEAT%s", end);
+	if (h->status == ORIEL_ERR_TIMEOUT && h->awaited >= 0 && h->expected &&
 	    strcmp(h->what, ori_what_name(ORIEL_DEV_EXCHANGE)) == 0)
 		return (size_t)snprintf(buffer, length,
 					"rank %d did not enter %s, where rank %u waited until its "
 					"limit%s",
-					h->rank, ori_call_name((unsigned)h->expected), h->finder,
-					health_slow_text(h));
+					h->awaited, ori_call_name((unsigned)h->expected), h->finder,
+					end);
 	if (h->status == ORIEL_ERR_TIMEOUT && !h->queue)
 		return (size_t)snprintf(buffer, length, "%s with%s timed out%s", h->what,
-					h->rank < 0 ? " the ranks" : peer, health_slow_text(h));
+					h->awaited < 0 ? " the ranks" : peer, end);
 	return (size_t)snprintf(buffer, length, "%s %s%s failed: %s%s", h->what,
 				h->queue ? "to" : "with", h->rank < 0 ? " the ranks" : peer, queue,
-				health_slow_text(h));
+				end);
 }
 
 /* The number of the operation that @h names. */
@@ -160,8 +168,8 @@ static uint32_t health_what(const struct oriel_health *h)
 	return what;
 }
 
-static size_t health_window_text(const struct oriel_health *h, const char *peer, char *buffer,
-				 size_t length)
+static size_t health_window_text(const struct oriel_health *h, const char *peer, const char *end,
+				 char *buffer, size_t length)
 {
 	const char *noun = ori_collective_noun(h->object);
 
@@ -185,14 +193,14 @@ static size_t health_window_text(const struct oriel_health *h, const char *peer,
 					", is beyond the %" PRIu64 " bytes of the buffer",
 					noun ? noun : h->what, peer, h->seen, h->expected);
 	if (noun)
-		return (size_t)snprintf(
-			buffer, length,
-			"%s timed out after %.1f s: %s%s has not started an "
-			"execution that its peers wait in, or is slow: all ranks start "
-			"the same ones in one order, with equal bytes and roots; raise "
-			"ORIEL_TIMEOUT if it is only slow",
-			ori_collective_noun(h->object), (double)h->age_ns / 1e9,
-			h->rank < 0 ? "a rank" : "", h->rank < 0 ? "" : peer + strlen(" "));
+		return (size_t)
+			snprintf(buffer, length,
+				 "%s timed out after %.1f s: %s%s has not started an "
+				 "execution that its peers wait in, or is slow: all ranks start "
+				 "the same ones in one order, with equal bytes and roots%s",
+				 ori_collective_noun(h->object), (double)h->age_ns / 1e9,
+				 h->awaited < 0 ? "a rank" : "",
+				 h->awaited < 0 ? "" : peer + strlen(" "), end);
 	if (strcmp(h->what, ori_what_name(ORIEL_DEV_RECV)) == 0)
 		return (size_t)snprintf(buffer, length,
 					"recv timed out after %.1f s, waiting for%s: window %u, "
@@ -201,29 +209,32 @@ static size_t health_window_text(const struct oriel_health *h, const char *peer,
 					" did not; the lengths of the sends "
 					"and the receives of a channel must add up%s",
 					(double)h->age_ns / 1e9, peer, h->object, h->id, h->seen,
-					h->expected, health_slow_text(h));
+					h->expected, end);
 	return (size_t)snprintf(buffer, length,
 				"%s timed out after %.1f s, waiting for%s: window %u, %s %u, "
 				"expected %" PRIu64 ", seen %" PRIu64 "%s",
-				h->what, (double)h->age_ns / 1e9, h->rank < 0 ? " all ranks" : peer,
-				h->object, ori_what_noun(health_what(h)), h->id, h->expected,
-				h->seen, health_slow_text(h));
+				h->what, (double)h->age_ns / 1e9,
+				h->awaited < 0 ? " all ranks" : peer, h->object,
+				ori_what_noun(health_what(h)), h->id, h->expected, h->seen, end);
 }
 
 size_t oriel_health_text(const struct oriel_health *h, char *buffer, size_t length)
 {
-	char peer[48] = "";
+	char peer[48] = "", end[128];
 
 	if (h->status == ORIEL_OK)
 		return (size_t)snprintf(buffer, length, "all is well");
-	if (h->rank >= 0)
+	if (h->silent_ns && h->awaited >= 0 && h->awaited != h->rank)
+		snprintf(peer, sizeof(peer), " rank %d", h->awaited);
+	else if (h->rank >= 0)
 		snprintf(peer, sizeof(peer), " rank %d (%s)", h->rank, oriel_path_name(h->path));
-	return h->object ? health_window_text(h, peer, buffer, length)
-			 : health_comm_text(h, peer, buffer, length);
+	health_end_text(h, end, sizeof(end));
+	return h->object ? health_window_text(h, peer, end, buffer, length)
+			 : health_comm_text(h, peer, end, buffer, length);
 }
 
-/* Members of a failed queue; none where no queue failed. */
-static void health_queue_json(const struct oriel_health *h, char *buffer, size_t length)
+/* Members of a failed queue, and of a rank that stood still; none where there is neither. */
+static void health_more_json(const struct oriel_health *h, char *buffer, size_t length)
 {
 	int used = 0;
 
@@ -236,13 +247,16 @@ static void health_queue_json(const struct oriel_health *h, char *buffer, size_t
 	if (health_is_own_access(h))
 		snprintf(buffer + used, length - (size_t)used,
 			 ",\"address\":%" PRIu64 ",\"length\":%" PRIu64, h->address, h->length);
+	if (h->silent_ns)
+		snprintf(buffer, length, ",\"awaited\":%d,\"silent_ns\":%" PRIu64, h->awaited,
+			 h->silent_ns);
 }
 
 size_t oriel_health_json(const struct oriel_health *h, char *buffer, size_t length)
 {
-	char queue[320];
+	char more[320];
 
-	health_queue_json(h, queue, sizeof(queue));
+	health_more_json(h, more, sizeof(more));
 	return (size_t)snprintf(buffer, length,
 				"{\"status\":\"%s\",\"what\":\"%s\",\"finder\":%u,"
 				"\"rank\":%d,\"path\":\"%s\","
@@ -250,5 +264,5 @@ size_t oriel_health_json(const struct oriel_health *h, char *buffer, size_t leng
 				",\"age_ns\":%" PRIu64 "%s}",
 				oriel_status_name(h->status), h->what, h->finder, h->rank,
 				oriel_path_name(h->path), ORIEL_DEV_WINDOW_NUMBER(h->object), h->id,
-				h->expected, h->seen, h->age_ns, queue);
+				h->expected, h->seen, h->age_ns, more);
 }

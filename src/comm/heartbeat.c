@@ -20,6 +20,7 @@
 #include "comm/exchange.h"
 #include "comm/health.h"
 #include "comm/links.h"
+#include "comm/silence.h"
 #include "rdma/rdma.h"
 
 #define HEARTBEAT_INTERVAL_NS 500000000u
@@ -332,8 +333,12 @@ bool ori_heartbeat_watch(struct oriel_comm *comm)
 	if (!heartbeat)
 		return false;
 	/* A report that a peer sent before it exited says more than its exit. */
-	for (peer = 0; peer < comm->size; peer++)
+	for (peer = 0; peer < comm->size; peer++) {
 		heartbeat_receive(comm, peer);
+		if (heartbeat_is_joined(&heartbeat->peers[peer]))
+			ori_silence_see(comm, peer,
+					oriel_dev_load_relaxed(&heartbeat->table[peer].beat));
+	}
 	ori_links_watch(comm);
 
 	is_stopping = atomic_load(&heartbeat->is_stopping);

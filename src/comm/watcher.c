@@ -17,6 +17,7 @@
 #include "comm/health.h"
 #include "comm/heartbeat.h"
 #include "comm/mesh.h"
+#include "comm/silence.h"
 
 #define WATCHER_PAUSE_MS 20 /* between two polls of the links */
 #define WATCHER_HURRY_MS 1  /* while a thread waits for requests in flight */
@@ -34,6 +35,7 @@ static void *watcher_main(void *argument)
 {
 	struct oriel_comm *comm = argument;
 	struct ori_watcher *w = &comm->watcher;
+	struct oriel_dev_fault record;
 	int pause = 0;
 	eventfd_t times;
 	unsigned peer;
@@ -53,6 +55,9 @@ static void *watcher_main(void *argument)
 			ori_mesh_lost(comm, peer);
 		}
 		watcher_collect_blame(comm);
+		ori_silence_watch(comm);
+		if (ori_comm_is_well(comm) && ori_silence_is_over(comm, &record))
+			ori_comm_break_for(comm, &record);
 		pause = ori_heartbeat_watch(comm) ? WATCHER_HURRY_MS : WATCHER_PAUSE_MS;
 	}
 	return NULL;
@@ -69,6 +74,10 @@ enum oriel_status ori_watcher_start(struct oriel_comm *comm)
 		count += ori_mesh_fd(comm, peer) >= 0;
 	if (!count && !comm->heartbeat && !comm->gpu)
 		return ORIEL_OK;
+	/* oriel_comm_destroy() may start it once more. */
+	status = comm->silence ? ORIEL_OK : ori_silence_open(comm);
+	if (status != ORIEL_OK)
+		return status;
 	w->fds = calloc(comm->size + 1, sizeof(w->fds[0]));
 	if (!w->fds)
 		return ori_fail_nomem((comm->size + 1u) * sizeof(w->fds[0]),

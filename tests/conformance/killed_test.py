@@ -244,6 +244,55 @@ class Nodes(Crossing):
             self.assertEqual((out.strip(), process.returncode), ("ORIEL_OK", 0))
 
 
+class Stopped(unittest.TestCase):
+    """A rank that does not run any more is blamed, whichever rank it was that a wait was for."""
+
+    PATHS = [(4, 0), (3, 3), (4, 2)]  # (ranks, nodes)
+    LIMIT = "4"
+    # The chain of waits of a barrier, and of what is made of one, leads through healthy ranks.
+    WAITS = ["wait_signal", "wait_signal_from", "barrier", "barrier_flat", "wait_counter", "recv",
+             "comm_barrier", "comm_split", "window_create", "allgather_create"]
+    SILENT = r"rank 1 has not run for [0-9.]+ s: it is stopped, or its machine is$"
+
+    def stop(self, where, size, nodes, **env):
+        job = Job(self, size, where, 1, nodes=nodes, **env)
+        job.until_ready()
+        job.signal(1, signal.SIGSTOP)
+        return job
+
+    def check(self, jobs, pattern):
+        for name, job in jobs.items():
+            for rank, (line, code) in job.answers_of(sorted(job.ranks.keys() - {1})).items():
+                self.assertRegex(line, pattern, f"{name}: rank {rank} of {job.size}")
+                self.assertEqual(code, 1, line)
+
+    def test_a_stopped_rank_is_blamed(self):
+        for size, nodes in self.PATHS:
+            with self.subTest(ranks=size, nodes=nodes):
+                jobs = {where: self.stop(where, size, nodes, ORIEL_TIMEOUT=self.LIMIT)
+                        for where in self.WAITS[::3 if nodes else 1]}
+                self.check(jobs, r"^ORIEL_ERR_TIMEOUT .*; " + self.SILENT)
+
+    def test_a_heartbeat_limit_ends_waits_without_one(self):
+        for size, nodes in self.PATHS:
+            jobs = {where: self.stop(where, size, nodes, ORIEL_TIMEOUT="infinite",
+                                     ORIEL_HEARTBEAT="3")
+                    for where in ("wait_signal_next", "comm_barrier", "recv")}
+            self.check(jobs, r"^ORIEL_ERR_TIMEOUT (rank \d: )?ORIEL_HEARTBEAT; " + self.SILENT)
+
+    def test_a_rank_that_runs_is_not_said_to_be_stopped(self):
+        job = Job(self, 3, "barrier", 1, ORIEL_TIMEOUT="4")
+        for line, _ in job.answers_of([0, 2]).values():
+            self.assertRegex(line, r"^ORIEL_ERR_TIMEOUT .*; raise ORIEL_TIMEOUT if it is only slow$")
+
+    def test_a_rank_that_goes_on_in_time_breaks_nothing(self):
+        job = self.stop("wait_signal_from", 3, 0, ORIEL_TIMEOUT="60", ORIEL_HEARTBEAT="30")
+        time.sleep(3)
+        job.signal(1, signal.SIGCONT)
+        job.signal(1, signal.SIGUSR1)
+        self.check({"aborted": job}, r"^ORIEL_ERR_ABORTED aborted by rank 1\b")
+
+
 class Rails(Crossing):
     """Several HCAs of each rank: of 3 ranks, 0 and 1 are linked by rail 1 of 2."""
 

@@ -28,6 +28,7 @@ static const struct {
 } config_names[ORI_SETTINGS] = {
 	{ORI_SETTING_TIMEOUT, "ORIEL_TIMEOUT"},
 	{ORI_SETTING_LATE, "ORIEL_LATE"},
+	{ORI_SETTING_HEARTBEAT, "ORIEL_HEARTBEAT"},
 	{ORI_SETTING_NODE, "ORIEL_NODE"},
 	{ORI_SETTING_PATHS, "ORIEL_PATHS"},
 	{ORI_SETTING_LOG, "ORIEL_LOG"},
@@ -196,6 +197,7 @@ static bool config_is_good(enum ori_setting which, const char *text)
 	case ORI_SETTING_TIMEOUT:
 		return config_is_timeout(text, &number);
 	case ORI_SETTING_LATE:
+	case ORI_SETTING_HEARTBEAT:
 		return config_is_seconds(text, &number);
 	case ORI_SETTING_NODE:
 		return config_is_name(text);
@@ -334,14 +336,12 @@ static void config_node(const char *text)
 			   strcmp(host.node, text) == 0);
 }
 
-/* A text that does not parse is the default. */
-static void config_late(const char *text)
+/* A text that does not parse is the default, @fallback. */
+static void config_seconds(const char *text, uint64_t is, uint64_t fallback)
 {
 	uint64_t ns = 0;
 
-	if (!config_is_seconds(text, &ns))
-		ns = 30000000000u;
-	FUZZ_CHECK(ori_setting_late() == ns);
+	FUZZ_CHECK(is == (config_is_seconds(text, &ns) ? ns : fallback));
 }
 
 static void config_secret(const char *text)
@@ -373,7 +373,10 @@ static void config_values(enum ori_setting which, const char *text)
 		config_timeout(text);
 		break;
 	case ORI_SETTING_LATE:
-		config_late(text);
+		config_seconds(text, ori_setting_late(), 30000000000u);
+		break;
+	case ORI_SETTING_HEARTBEAT:
+		config_seconds(text, ori_setting_heartbeat(), 0);
 		break;
 	case ORI_SETTING_PATHS:
 		config_paths(text);

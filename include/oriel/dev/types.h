@@ -121,6 +121,7 @@ enum oriel_dev_what {
 	ORIEL_DEV_FETCH,
 	ORIEL_DEV_SET,
 	ORIEL_DEV_ATOMIC, /* one of these: the request of the NIC that failed does not say which */
+	ORIEL_DEV_HEARTBEAT, /* a rank did not run for as long as ORIEL_HEARTBEAT says */
 };
 
 /*
