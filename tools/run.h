@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The parts of `oriel run`: the command line (run), the job (run_job), which starts the ranks
- * (run_spawn), forwards their output (run_output) and forwards terminal input (run_input). One
- * thread with one poll() does all of it.
+ * (run_spawn), watches them (run_ranks), forwards their output (run_output) and forwards terminal
+ * input (run_input). One thread with one poll() does all of it.
  */
 #ifndef ORIEL_RUN_H
 #define ORIEL_RUN_H
@@ -98,6 +98,47 @@ int run_input_open(struct run_input *input);
 void run_input_close(struct run_input *input);
 void run_input_poll(const struct run_input *input, struct pollfd *entry);
 void run_input_move(struct run_input *input);
+
+/* A rank has ended, is stopped, or goes on. */
+enum run_event_kind {
+	RUN_EVENT_EXITED = 1,
+	RUN_EVENT_KILLED,
+	RUN_EVENT_DUMPED, /* killed by a signal that left a core file */
+	RUN_EVENT_STOPPED,
+	RUN_EVENT_CONTINUED,
+};
+
+struct run_event {
+	enum run_event_kind what;
+	unsigned rank;
+	unsigned status; /* the exit code, or the signal */
+	unsigned pid;
+};
+
+typedef void run_event_report(void *context, const struct run_event *event);
+
+/* The processes of the ranks @first to @first + @count - 1, on this machine. */
+struct run_ranks {
+	unsigned first;
+	unsigned count;
+	bool is_started; /* all pids are set */
+	pid_t *pids;
+	bool *has_ended;
+	bool *is_stopped; /* by a signal; it was reported */
+};
+
+/* False: no memory; close it in any case. */
+bool run_ranks_open(struct run_ranks *ranks, unsigned first, unsigned count);
+/* Waits for the processes, which have been killed. */
+void run_ranks_close(struct run_ranks *ranks);
+void run_ranks_send(const struct run_ranks *ranks, int number);
+/* Continue the ranks that are stopped. */
+void run_ranks_continue(const struct run_ranks *ranks);
+/*
+ * Report what has changed since the last call. One SIGCHLD can stand for several deaths. It names
+ * @first, which is reported first: the others may have failed because of it.
+ */
+void run_ranks_check(struct run_ranks *ranks, pid_t first, run_event_report *report, void *context);
 
 /*
  * Start all ranks, each in a process group of its own. They start with the signals of @mask

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The job, from its first rank to its last line of output. The first rank that fails decides the
- * exit code and ends the others. Ranks stay zombies until the job is over, so that their pids are
- * not reused.
+ * exit code and ends the others. run.c calls it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,8 +22,8 @@
 
 struct run_job {
 	struct run_options options;
-	pid_t *pids;
-	bool *has_ended;
+	struct run_ranks ranks;
+	bool *has_ended;            /* [ranks] */
 	bool *is_stopped;           /* by a signal; the user was told */
 	struct run_stream *streams; /* [2 * ranks] */
 	struct run_sink sinks[2];
@@ -68,56 +67,6 @@ static uint64_t run_after_s(double seconds)
 	return run_now_ms() + (uint64_t)(seconds * 1000);
 }
 
-static void run_send(struct run_job *job, int number)
-{
-	unsigned i;
-
-	for (i = 0; i < job->options.ranks; i++)
-		kill(-job->pids[i], number);
-}
-
-/* Is this rank stopped now, by the signal of @info? The report stays, for the next call. */
-static bool run_is_stopped(const struct run_job *job, unsigned rank, siginfo_t *info)
-{
-	info->si_pid = 0;
-	return !job->has_ended[rank] &&
-	       waitid(P_PID, (id_t)job->pids[rank], info, WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
-	       info->si_pid != 0;
-}
-
-/*
- * Continue the ranks that are stopped. Running ones get no SIGCONT: it would discard a pending
- * stop, and the debugger or LeakSanitizer that requested the stop would wait for ever.
- */
-static void run_continue(const struct run_job *job)
-{
-	siginfo_t info;
-	unsigned i;
-
-	for (i = 0; i < job->options.ranks; i++)
-		if (run_is_stopped(job, i, &info))
-			kill(-job->pids[i], SIGCONT);
-}
-
-/* A rank that another process stops makes the other ranks wait, so the log names it. */
-static void run_report_stops(struct run_job *job)
-{
-	siginfo_t info;
-	unsigned i;
-
-	for (i = 0; i < job->options.ranks && !job->is_stopping && !job->is_suspended; i++) {
-		bool is_stopped = run_is_stopped(job, i, &info);
-
-		if (is_stopped && !job->is_stopped[i])
-			run_sink_say(&job->sinks[1],
-				     "rank %u is stopped by SIG%s; `kill -CONT %d` lets it go on",
-				     i, sigabbrev_np(info.si_status), (int)job->pids[i]);
-		if (!is_stopped && job->is_stopped[i] && !job->has_ended[i])
-			run_sink_say(&job->sinks[1], "rank %u goes on", i);
-		job->is_stopped[i] = is_stopped;
-	}
-}
-
 /* Write the ranks that are alive as "rank 2" or "ranks 0-2, 5". */
 static void run_write_alive(const struct run_job *job, char *text, size_t room)
 {
@@ -147,8 +96,8 @@ static void run_stop(struct run_job *job)
 	job->is_stopping = true;
 	job->kill_at = run_after_s(job->options.grace_s);
 	sigaddset(&job->sent, SIGTERM);
-	run_send(job, SIGTERM);
-	run_continue(job); /* a stopped rank does not handle the signal */
+	run_ranks_send(&job->ranks, SIGTERM);
+	run_ranks_continue(&job->ranks); /* a stopped rank does not handle the signal */
 }
 
 static void run_kill(struct run_job *job)
@@ -156,7 +105,7 @@ static void run_kill(struct run_job *job)
 	job->kill_at = RUN_NEVER;
 	job->is_stopping = true;
 	sigaddset(&job->sent, SIGKILL);
-	run_send(job, SIGKILL);
+	run_ranks_send(&job->ranks, SIGKILL);
 }
 
 static void run_set_code(struct run_job *job, int code)
@@ -165,21 +114,23 @@ static void run_set_code(struct run_job *job, int code)
 		job->code = code;
 }
 
-static void run_report_signal(struct run_job *job, unsigned rank, const siginfo_t *info)
+static void run_report_signal(struct run_job *job, const struct run_event *event)
 {
-	const char *name = sigabbrev_np(info->si_status);
-	const char *dumped = info->si_code == CLD_DUMPED ? " (core dumped)" : "";
+	const char *name = sigabbrev_np((int)event->status);
+	const char *dumped = event->what == RUN_EVENT_DUMPED ? " (core dumped)" : "";
 	struct run_sink *err = &job->sinks[1];
 
 	if (name)
-		run_sink_say(err, "rank %u was killed by SIG%s%s", rank, name, dumped);
+		run_sink_say(err, "rank %u was killed by SIG%s%s", event->rank, name, dumped);
 	else
-		run_sink_say(err, "rank %u was killed by signal %d%s", rank, info->si_status,
+		run_sink_say(err, "rank %u was killed by signal %u%s", event->rank, event->status,
 			     dumped);
 }
 
-static void run_rank_ended(struct run_job *job, unsigned rank, const siginfo_t *info)
+static void run_rank_ended(struct run_job *job, const struct run_event *event)
 {
+	const unsigned rank = event->rank;
+
 	job->has_ended[rank] = true;
 	job->alive--;
 	if (job->alive == 0)
@@ -189,43 +140,44 @@ static void run_rank_ended(struct run_job *job, unsigned rank, const siginfo_t *
 	run_stream_drain(&job->streams[2 * rank]);
 	run_stream_drain(&job->streams[2 * rank + 1]);
 
-	if (info->si_code == CLD_EXITED && info->si_status == 0)
+	if (event->what == RUN_EVENT_EXITED && event->status == 0)
 		return;
-	if (info->si_code == CLD_EXITED) {
-		run_sink_say(&job->sinks[1], "rank %u exited with code %d", rank, info->si_status);
-		run_set_code(job, info->si_status);
+	if (event->what == RUN_EVENT_EXITED) {
+		run_sink_say(&job->sinks[1], "rank %u exited with code %u", rank, event->status);
+		run_set_code(job, (int)event->status);
 	} else {
-		if (!sigismember(&job->sent, info->si_status))
-			run_report_signal(job, rank, info);
-		run_set_code(job, TOOL_SIGNALLED + info->si_status);
+		if (!sigismember(&job->sent, (int)event->status))
+			run_report_signal(job, event);
+		run_set_code(job, TOOL_SIGNALLED + (int)event->status);
 	}
 	run_stop(job);
 }
 
-static void run_handle_exit(struct run_job *job, unsigned rank)
+/*
+ * A rank that another process stops makes the other ranks wait, so the log names it, and says when
+ * it goes on if it has said that it is stopped.
+ */
+static void run_report_stop(struct run_job *job, const struct run_event *event)
 {
-	siginfo_t info = {.si_pid = 0};
+	const bool is_stop = event->what == RUN_EVENT_STOPPED;
 
-	if (job->has_ended[rank])
+	if (job->is_stopping || job->is_suspended || is_stop == job->is_stopped[event->rank])
 		return;
-	if (waitid(P_PID, (id_t)job->pids[rank], &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-	    info.si_pid != 0)
-		run_rank_ended(job, rank, &info);
+	job->is_stopped[event->rank] = is_stop;
+	if (is_stop)
+		run_sink_say(&job->sinks[1],
+			     "rank %u is stopped by SIG%s; `kill -CONT %u` lets it go on",
+			     event->rank, sigabbrev_np((int)event->status), event->pid);
+	else
+		run_sink_say(&job->sinks[1], "rank %u goes on", event->rank);
 }
 
-/*
- * One SIGCHLD can stand for several deaths. It names the first, which is handled first: the others
- * may have failed because of it.
- */
-static void run_reap(struct run_job *job, pid_t first)
+static void run_handle_event(void *context, const struct run_event *event)
 {
-	unsigned i;
-
-	for (i = 0; i < job->options.ranks; i++)
-		if (job->pids[i] == first)
-			run_handle_exit(job, i);
-	for (i = 0; i < job->options.ranks; i++)
-		run_handle_exit(job, i);
+	if (event->what == RUN_EVENT_STOPPED || event->what == RUN_EVENT_CONTINUED)
+		run_report_stop(context, event);
+	else
+		run_rank_ended(context, event);
 }
 
 static void run_interrupt(struct run_job *job, int number)
@@ -244,7 +196,7 @@ static void run_interrupt(struct run_job *job, int number)
 	run_sink_say(&job->sinks[1], "SIG%s goes to all ranks%s", sigabbrev_np(number),
 		     number == SIGINT ? "; a second one kills them" : "");
 	sigaddset(&job->sent, number);
-	run_send(job, number);
+	run_ranks_send(&job->ranks, number);
 }
 
 static void run_signal(struct run_job *job, const struct signalfd_siginfo *info)
@@ -253,8 +205,7 @@ static void run_signal(struct run_job *job, const struct signalfd_siginfo *info)
 
 	switch (number) {
 	case SIGCHLD:
-		run_reap(job, (pid_t)info->ssi_pid);
-		run_report_stops(job);
+		run_ranks_check(&job->ranks, (pid_t)info->ssi_pid, run_handle_event, job);
 		return;
 	case SIGINT:
 	case SIGTERM:
@@ -263,15 +214,15 @@ static void run_signal(struct run_job *job, const struct signalfd_siginfo *info)
 		return;
 	case SIGTSTP: /* the launcher stops as well, until SIGCONT */
 		job->is_suspended = true;
-		run_send(job, number);
+		run_ranks_send(&job->ranks, number);
 		kill(getpid(), SIGSTOP);
 		return;
 	case SIGCONT:
 		job->is_suspended = false;
-		run_send(job, number);
+		run_ranks_send(&job->ranks, number);
 		return;
 	default:
-		run_send(job, number);
+		run_ranks_send(&job->ranks, number);
 	}
 }
 
@@ -331,7 +282,7 @@ static void run_check_time(struct run_job *job)
 		run_lose_patience(job);
 	if (now >= job->drain_at) {
 		job->drain_at = RUN_NEVER;
-		run_send(job, SIGKILL);
+		run_ranks_send(&job->ranks, SIGKILL);
 		run_close_streams(job);
 	}
 }
@@ -467,18 +418,17 @@ static int run_open_signals(struct run_job *job)
 static bool run_alloc(struct run_job *job)
 {
 	const unsigned ranks = job->options.ranks;
-
-	job->pids = calloc(ranks, sizeof(*job->pids));
 	job->has_ended = calloc(ranks, sizeof(*job->has_ended));
 	job->is_stopped = calloc(ranks, sizeof(*job->is_stopped));
 	job->streams = calloc(2 * (size_t)ranks, sizeof(*job->streams));
 	job->poll = calloc(RUN_POLL_STREAMS + 2 * (size_t)ranks, sizeof(*job->poll));
-	return job->pids && job->has_ended && job->is_stopped && job->streams && job->poll;
+	return run_ranks_open(&job->ranks, 0, ranks) && job->has_ended && job->is_stopped &&
+	       job->streams && job->poll;
 }
 
 static void run_free(struct run_job *job)
 {
-	free(job->pids);
+	run_ranks_close(&job->ranks);
 	free(job->has_ended);
 	free(job->is_stopped);
 	free(job->streams);
@@ -498,7 +448,8 @@ static int run_start(struct run_job *job)
 		free(outputs);
 		return TOOL_FAILED;
 	}
-	code = run_spawn_all(options, &job->mask, input, job->pids, outputs);
+	code = run_spawn_all(options, &job->mask, input, job->ranks.pids, outputs);
+	job->ranks.is_started = code == TOOL_OK;
 	if (input != STDIN_FILENO)
 		close(input);
 	for (i = 0; code == TOOL_OK && i < 2 * options->ranks; i++)
@@ -511,13 +462,9 @@ static int run_start(struct run_job *job)
 /* Children of the ranks end with the job. */
 static void run_finish(struct run_job *job)
 {
-	unsigned i;
-
-	run_send(job, SIGKILL);
+	run_ranks_send(&job->ranks, SIGKILL);
 	run_close_streams(job);
 	run_guard_stop(job->guard);
-	for (i = 0; i < job->options.ranks; i++)
-		waitpid(job->pids[i], NULL, 0);
 }
 
 static int run_whole(struct run_job *job)
@@ -539,7 +486,7 @@ static int run_whole(struct run_job *job)
 		job->options.timeout_s > 0 ? run_after_s(job->options.timeout_s) : RUN_NEVER;
 	job->kill_at = RUN_NEVER;
 	job->drain_at = RUN_NEVER;
-	job->guard = run_guard_start(job->pids, job->options.ranks);
+	job->guard = run_guard_start(job->ranks.pids, job->options.ranks);
 	if (job->guard < 0) {
 		run_sink_say(&job->sinks[1], "cannot start the guard: %s", strerror(errno));
 		run_set_code(job, TOOL_FAILED);
