@@ -11,19 +11,36 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/ioctl.h>
 #include <sys/types.h>
 
 #define RUN_MAX_RANKS 4096
 
-struct run_options {
+/* One of --hosts. */
+struct run_target {
+	char *name;    /* for ssh: "user@host"; an IPv6 address without brackets */
+	char *address; /* the part behind the "@" */
 	unsigned ranks;
-	unsigned nodes;   /* virtual nodes; 0: none */
-	double timeout_s; /* for the whole job; 0: no limit */
-	double grace_s;   /* between SIGTERM and SIGKILL */
+};
+
+struct run_options {
+	unsigned ranks; /* of the job */
+	struct run_target *targets;
+	unsigned target_count; /* 0: the ranks are on this machine */
+	unsigned nodes;        /* virtual nodes; 0: none */
+	double timeout_s;      /* for the whole job; 0: no limit */
+	double grace_s;        /* between SIGTERM and SIGKILL */
 	bool has_prefix;
 	bool has_pty;   /* standard output of a rank is a pseudo terminal, else a pipe */
 	char **program; /* with its arguments, for execvp() */
 };
+
+/*
+ * Parse the list of --hosts into @options, which then owns it. False: @why has the reason. Free it
+ * with run_targets_free() in any case.
+ */
+bool run_targets_parse(const char *text, struct run_options *options, char *why, size_t room);
+void run_targets_free(struct run_options *options);
 
 /* Runs the whole job; returns the exit code of the launcher. */
 int run_job(const struct run_options *options);
@@ -42,6 +59,7 @@ struct run_sink {
 	size_t room;
 };
 
+#define RUN_PREFIX 80 /* longer ones are cut */
 #define RUN_NO_WRITER (-1)
 #define RUN_LAUNCHER (-2) /* the launcher as the writer of a sink */
 
@@ -61,18 +79,21 @@ void run_sink_say(struct run_sink *sink, const char *format, ...)
  * pseudo terminal.
  */
 struct run_stream {
-	int fd; /* -1: at end of file */
+	bool is_open; /* not at end of file */
+	int fd;       /* -1: its bytes come by run_stream_put() */
 	unsigned rank;
-	bool has_prefix;
+	char prefix[RUN_PREFIX]; /* of its lines */
 	struct run_sink *sink;
 	char *bytes; /* an unfinished line */
 	size_t length;
 	size_t room;
 };
 
-/* Takes ownership of @fd, which must be non-blocking. */
-void run_stream_open(struct run_stream *stream, int fd, unsigned rank, bool has_prefix,
+/* Takes ownership of @fd, which must be non-blocking, or is -1. */
+void run_stream_open(struct run_stream *stream, int fd, unsigned rank, const char *prefix,
 		     struct run_sink *sink);
+/* The next bytes of a stream without a descriptor. */
+void run_stream_put(struct run_stream *stream, const void *bytes, size_t length);
 /* Writes what is buffered, even without an end of line. */
 void run_stream_close(struct run_stream *stream);
 void run_stream_poll(const struct run_stream *stream, struct pollfd *entry);
@@ -140,15 +161,36 @@ void run_ranks_continue(const struct run_ranks *ranks);
  */
 void run_ranks_check(struct run_ranks *ranks, pid_t first, run_event_report *report, void *context);
 
+/* Values that all ranks on this machine start with. */
+struct run_start {
+	unsigned first, size; /* number of the first rank here, number of ranks of the job */
+	int listener;         /* rank 0 inherits it: no other job can bind its port; or -1 */
+	unsigned port;
+	const char *address;   /* of rank 0 */
+	const char *key;       /* of the job, unless the environment has one */
+	bool has_terminal;     /* the launcher's standard output is one */
+	struct winsize window; /* of that terminal */
+};
+
+#define RUN_KEY_TEXT 64 /* digits of a job's key */
+
 /*
- * Start all ranks, each in a process group of its own. They start with the signals of @mask
- * blocked, rank 0 with @input as its standard input. Their pids go to @pids[ranks], the
+ * Make the listener, at 127.0.0.1 or at all addresses, there at the port of @start unless it is 0,
+ * and a key. They report errors, and return the exit code.
+ */
+int run_start_listen_here(struct run_start *start);
+int run_start_listen_all(struct run_start *start);
+int run_start_make_key(char text[RUN_KEY_TEXT + 1]);
+
+/*
+ * Start the ranks of @options here, each in a process group of its own. They start with the signals
+ * of @mask blocked, rank 0 with @input as its standard input. Their pids go to @pids[ranks], the
  * non-blocking read ends of their outputs to @outputs[ranks][2]. Returns TOOL_OK when all of them
  * run the program; otherwise reports the reason, leaves no process behind, and returns the exit
- * code.
+ * code. The listener of @start is closed, except in rank 0.
  */
-int run_spawn_all(const struct run_options *options, const sigset_t *mask, int input, pid_t *pids,
-		  int (*outputs)[2]);
+int run_spawn_all(const struct run_options *options, struct run_start *start, const sigset_t *mask,
+		  int input, pid_t *pids, int (*outputs)[2]);
 
 /*
  * Starts a process that outlives the launcher only to kill the remaining processes of the ranks'

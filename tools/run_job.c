@@ -266,7 +266,7 @@ static void run_close_streams(struct run_job *job)
 	unsigned i;
 
 	for (i = 0; i < 2 * job->options.ranks; i++) {
-		if (job->streams[i].fd >= 0)
+		if (job->streams[i].is_open)
 			run_stream_drain(&job->streams[i]);
 		run_stream_close(&job->streams[i]);
 	}
@@ -315,7 +315,7 @@ static bool run_is_done(const struct run_job *job)
 	if (job->is_given_up)
 		return true;
 	for (i = 0; i < 2 * job->options.ranks; i++)
-		if (job->streams[i].fd >= 0)
+		if (job->streams[i].is_open)
 			return false;
 	return run_sink_is_empty(&job->sinks[0]) && run_sink_is_empty(&job->sinks[1]);
 }
@@ -435,6 +435,33 @@ static void run_free(struct run_job *job)
 	free(job->poll);
 }
 
+static void run_open_stream(struct run_job *job, unsigned i, int fd)
+{
+	char prefix[RUN_PREFIX] = "";
+
+	if (job->options.has_prefix)
+		snprintf(prefix, sizeof(prefix), "[%u] ", i / 2);
+	run_stream_open(&job->streams[i], fd, i / 2, prefix, &job->sinks[i % 2]);
+}
+
+static int run_spawn(struct run_job *job, int input, int (*outputs)[2])
+{
+	const struct run_options *options = &job->options;
+	struct run_start start = {.size = options->ranks};
+	char key[RUN_KEY_TEXT + 1];
+	int code;
+
+	start.key = key;
+	start.has_terminal = ioctl(STDOUT_FILENO, TIOCGWINSZ, &start.window) == 0;
+	code = run_start_make_key(key);
+	if (code == TOOL_OK)
+		code = run_start_listen_here(&start);
+	if (code == TOOL_OK)
+		code = run_spawn_all(options, &start, &job->mask, input, job->ranks.pids, outputs);
+	job->ranks.is_started = code == TOOL_OK;
+	return code;
+}
+
 static int run_start(struct run_job *job)
 {
 	const struct run_options *options = &job->options;
@@ -448,13 +475,11 @@ static int run_start(struct run_job *job)
 		free(outputs);
 		return TOOL_FAILED;
 	}
-	code = run_spawn_all(options, &job->mask, input, job->ranks.pids, outputs);
-	job->ranks.is_started = code == TOOL_OK;
+	code = run_spawn(job, input, outputs);
 	if (input != STDIN_FILENO)
 		close(input);
 	for (i = 0; code == TOOL_OK && i < 2 * options->ranks; i++)
-		run_stream_open(&job->streams[i], outputs[i / 2][i % 2], i / 2, options->has_prefix,
-				&job->sinks[i % 2]);
+		run_open_stream(job, i, outputs[i / 2][i % 2]);
 	free(outputs);
 	return code;
 }

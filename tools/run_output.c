@@ -121,11 +121,11 @@ void run_sink_write(struct run_sink *sink)
 		sink->start = 0;
 }
 
-void run_stream_open(struct run_stream *stream, int fd, unsigned rank, bool has_prefix,
+void run_stream_open(struct run_stream *stream, int fd, unsigned rank, const char *prefix,
 		     struct run_sink *sink)
 {
-	*stream =
-		(struct run_stream){.fd = fd, .rank = rank, .has_prefix = has_prefix, .sink = sink};
+	*stream = (struct run_stream){.is_open = true, .fd = fd, .rank = rank, .sink = sink};
+	snprintf(stream->prefix, sizeof(stream->prefix), "%s", prefix);
 }
 
 /* Write the first @length buffered bytes, split into lines. */
@@ -133,15 +133,12 @@ static void stream_emit(struct run_stream *stream, size_t length)
 {
 	const char *at = stream->bytes;
 	const char *end = at + length;
-	char prefix[16] = "";
 
-	if (stream->has_prefix)
-		snprintf(prefix, sizeof(prefix), "[%u] ", stream->rank);
 	while (at < end) {
 		const char *stop = memchr(at, '\n', (size_t)(end - at));
 		size_t line = stop ? (size_t)(stop - at) + 1 : (size_t)(end - at);
 
-		sink_line(stream->sink, (int)stream->rank, prefix, at, line);
+		sink_line(stream->sink, (int)stream->rank, stream->prefix, at, line);
 		at += line;
 	}
 	stream->length -= length;
@@ -150,13 +147,16 @@ static void stream_emit(struct run_stream *stream, size_t length)
 
 void run_stream_close(struct run_stream *stream)
 {
-	if (stream->fd < 0)
+	if (!stream->is_open)
 		return;
 	if (stream->length > 0)
 		stream_emit(stream, stream->length);
-	close(stream->fd);
+	if (stream->fd >= 0)
+		close(stream->fd);
 	free(stream->bytes);
+	stream->bytes = NULL;
 	stream->fd = -1;
+	stream->is_open = false;
 }
 
 void run_stream_poll(const struct run_stream *stream, struct pollfd *entry)
@@ -175,10 +175,19 @@ static void stream_make_room(struct run_stream *stream)
 		output_grow(&stream->bytes, &stream->room, stream->room + 1);
 }
 
+/* @got bytes have been added: write the whole lines. */
+static void stream_advance(struct run_stream *stream, size_t got)
+{
+	const char *stop = memrchr(stream->bytes + stream->length, '\n', got);
+
+	stream->length += got;
+	if (stop)
+		stream_emit(stream, (size_t)(stop - stream->bytes) + 1);
+}
+
 /* Returns the number of bytes read. */
 static size_t stream_fill(struct run_stream *stream)
 {
-	const char *stop;
 	ssize_t got;
 
 	stream_make_room(stream);
@@ -190,11 +199,26 @@ static size_t stream_fill(struct run_stream *stream)
 		run_stream_close(stream);
 		return 0;
 	}
-	stop = memrchr(stream->bytes + stream->length, '\n', (size_t)got);
-	stream->length += (size_t)got;
-	if (stop)
-		stream_emit(stream, (size_t)(stop - stream->bytes) + 1);
+	stream_advance(stream, (size_t)got);
 	return (size_t)got;
+}
+
+void run_stream_put(struct run_stream *stream, const void *bytes, size_t length)
+{
+	const char *at = bytes;
+
+	while (stream->is_open && length > 0) {
+		size_t part;
+
+		stream_make_room(stream);
+		part = stream->room - stream->length;
+		if (part > length)
+			part = length;
+		memcpy(stream->bytes + stream->length, at, part);
+		stream_advance(stream, part);
+		at += part;
+		length -= part;
+	}
 }
 
 void run_stream_read(struct run_stream *stream)

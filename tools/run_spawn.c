@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Starts the ranks of a job, all at once, and checks that they run. */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <pty.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
-#include <sys/random.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
@@ -20,23 +16,17 @@
 #include "run.h"
 #include "tool.h"
 
-#define SPAWN_KEY 32 /* random bytes of the job's key */
-
 /* State that all ranks of a job share. */
 struct spawn {
 	const struct run_options *options;
 	const sigset_t *mask;
+	struct run_start *start;
 	int input;       /* of rank 0, borrowed */
 	int nothing;     /* standard input of the other ranks */
-	int listener;    /* inherited by rank 0, so that no other job can bind its port */
 	int failures[2]; /* a pipe with the errno of each failed exec */
-	unsigned port;
 	pid_t launcher;
-	char key[2 * SPAWN_KEY + 1];
-	struct rlimit files;   /* limits that the ranks get */
-	struct winsize window; /* of the launcher's terminal */
-	bool has_terminal;     /* the launcher's standard output is one */
-	bool has_pty;          /* ranks get pseudo terminals; false once one could not be made */
+	struct rlimit files; /* limits that the ranks get */
+	bool has_pty;        /* ranks get pseudo terminals; false once one could not be made */
 };
 
 /* Variables that describe another job, in case the launcher is part of one. */
@@ -47,40 +37,6 @@ static int spawn_fail(const char *what)
 {
 	fprintf(stderr, "oriel run: cannot %s: %s\n", what, strerror(errno));
 	return TOOL_FAILED;
-}
-
-static int spawn_listen(struct spawn *spawn)
-{
-	struct sockaddr_in address = {.sin_family = AF_INET,
-				      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	socklen_t length = sizeof(address);
-	int on = 1;
-
-	/*
-	 * Reuse is for the connections, which have it from the listener: the port is free for
-	 * the next job of these ranks. Only after bind(), which is to find a port of its own.
-	 */
-	spawn->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (spawn->listener < 0 ||
-	    bind(spawn->listener, (struct sockaddr *)&address, sizeof(address)) != 0 ||
-	    setsockopt(spawn->listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
-	    listen(spawn->listener, SOMAXCONN) != 0 ||
-	    getsockname(spawn->listener, (struct sockaddr *)&address, &length) != 0)
-		return spawn_fail("listen at 127.0.0.1");
-	spawn->port = ntohs(address.sin_port);
-	return TOOL_OK;
-}
-
-static int spawn_make_key(struct spawn *spawn)
-{
-	unsigned char bytes[SPAWN_KEY];
-	unsigned i;
-
-	if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
-		return spawn_fail("get random bytes");
-	for (i = 0; i < SPAWN_KEY; i++)
-		snprintf(spawn->key + 2 * i, 3, "%02x", bytes[i]);
-	return TOOL_OK;
 }
 
 /* Two pipes per rank need descriptors; the ranks themselves keep their original limit. */
@@ -97,7 +53,8 @@ static void spawn_raise_limit(struct spawn *spawn)
 
 static void spawn_close(struct spawn *spawn)
 {
-	const int fds[] = {spawn->nothing, spawn->listener, spawn->failures[0], spawn->failures[1]};
+	const int fds[] = {spawn->nothing, spawn->start->listener, spawn->failures[0],
+			   spawn->failures[1]};
 	size_t i;
 
 	for (i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
@@ -107,17 +64,9 @@ static void spawn_close(struct spawn *spawn)
 
 static int spawn_open(struct spawn *spawn)
 {
-	int code;
-
 	spawn->launcher = getpid();
 	spawn->has_pty = spawn->options->has_pty;
-	spawn->has_terminal = ioctl(STDOUT_FILENO, TIOCGWINSZ, &spawn->window) == 0;
 	spawn_raise_limit(spawn);
-	code = spawn_listen(spawn);
-	if (code == TOOL_OK)
-		code = spawn_make_key(spawn);
-	if (code != TOOL_OK)
-		return code;
 	spawn->nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (spawn->nothing < 0)
 		return spawn_fail("open /dev/null");
@@ -155,32 +104,35 @@ static int spawn_set_node(const struct run_options *options, unsigned rank)
 
 static int spawn_set_environment(const struct spawn *spawn, unsigned rank)
 {
+	const struct run_start *start = spawn->start;
 	const char *key = getenv("ORIEL_JOB_KEY");
 	size_t i;
 
 	for (i = 0; i < sizeof(spawn_unset) / sizeof(spawn_unset[0]); i++)
 		unsetenv(spawn_unset[i]);
-	if (rank == 0 && setenv_unsigned("ORIEL_LISTEN_FD", (unsigned)spawn->listener) != 0)
+	if (start->first + rank == 0 &&
+	    setenv_unsigned("ORIEL_LISTEN_FD", (unsigned)start->listener) != 0)
 		return -1;
-	if ((!key || !*key) && setenv("ORIEL_JOB_KEY", spawn->key, 1) != 0)
+	if ((!key || !*key) && setenv("ORIEL_JOB_KEY", start->key, 1) != 0)
 		return -1;
 	/* A rank sees a terminal, but its output goes to a file: that should get no colours. */
-	if (spawn->has_pty && !spawn->has_terminal && setenv("TERM", "dumb", 1) != 0)
+	if (spawn->has_pty && !start->has_terminal && setenv("TERM", "dumb", 1) != 0)
 		return -1;
-	return setenv_unsigned("RANK", rank) ||
-	       setenv_unsigned("WORLD_SIZE", spawn->options->ranks) ||
-	       setenv("MASTER_ADDR", "127.0.0.1", 1) ||
-	       setenv_unsigned("MASTER_PORT", spawn->port) || spawn_set_node(spawn->options, rank);
+	return setenv_unsigned("RANK", start->first + rank) ||
+	       setenv_unsigned("WORLD_SIZE", start->size) ||
+	       setenv("MASTER_ADDR", start->address, 1) ||
+	       setenv_unsigned("MASTER_PORT", start->port) || spawn_set_node(spawn->options, rank);
 }
 
 static int spawn_set_files(const struct spawn *spawn, unsigned rank, int out, int err)
 {
-	int input = rank == 0 ? spawn->input : spawn->nothing;
+	const bool is_first = spawn->start->first + rank == 0;
+	int input = is_first ? spawn->input : spawn->nothing;
 
 	if (dup2(input, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 ||
 	    dup2(err, STDERR_FILENO) < 0)
 		return -1;
-	if (rank == 0 && fcntl(spawn->listener, F_SETFD, 0) != 0)
+	if (is_first && fcntl(spawn->start->listener, F_SETFD, 0) != 0)
 		return -1;
 	return setrlimit(RLIMIT_NOFILE, &spawn->files);
 }
@@ -220,7 +172,7 @@ static int spawn_open_output(struct spawn *spawn, int out[2])
 	if (!spawn->has_pty)
 		return pipe2(out, O_CLOEXEC);
 	cfmakeraw(&raw);
-	if (openpty(&out[0], &out[1], NULL, &raw, &spawn->window) == 0)
+	if (openpty(&out[0], &out[1], NULL, &raw, &spawn->start->window) == 0)
 		return fcntl(out[0], F_SETFD, FD_CLOEXEC) || fcntl(out[1], F_SETFD, FD_CLOEXEC);
 	fprintf(stderr,
 		"oriel run: no pseudo terminal for a rank: %s; pipes are used, and a rank that "
@@ -250,7 +202,8 @@ static int spawn_rank(struct spawn *spawn, unsigned rank, pid_t *pid, int output
 	return TOOL_OK;
 
 failed: /* the launcher exits, which closes the descriptors */
-	fprintf(stderr, "oriel run: cannot start rank %u: %s\n", rank, strerror(errno));
+	fprintf(stderr, "oriel run: cannot start rank %u: %s\n", spawn->start->first + rank,
+		strerror(errno));
 	return TOOL_FAILED;
 }
 
@@ -289,14 +242,14 @@ static void spawn_undo(const pid_t *pids, unsigned count)
 		waitpid(pids[i], NULL, 0);
 }
 
-int run_spawn_all(const struct run_options *options, const sigset_t *mask, int input, pid_t *pids,
-		  int (*outputs)[2])
+int run_spawn_all(const struct run_options *options, struct run_start *start, const sigset_t *mask,
+		  int input, pid_t *pids, int (*outputs)[2])
 {
 	struct spawn spawn = {.options = options,
+			      .start = start,
 			      .mask = mask,
 			      .input = input,
 			      .nothing = -1,
-			      .listener = -1,
 			      .failures = {-1, -1}};
 	unsigned started = 0;
 	int code = spawn_open(&spawn);
@@ -306,9 +259,9 @@ int run_spawn_all(const struct run_options *options, const sigset_t *mask, int i
 		if (code == TOOL_OK)
 			started++;
 		/* Rank 0 has it: no other process shall hold its port when it is done with it. */
-		if (spawn.listener >= 0)
-			close(spawn.listener);
-		spawn.listener = -1;
+		if (start->listener >= 0)
+			close(start->listener);
+		start->listener = -1;
 	}
 	if (code == TOOL_OK)
 		code = spawn_confirm(&spawn);

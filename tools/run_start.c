@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where the ranks of a job meet: a listener that rank 0 inherits, and a random key. The job and
+ * the agent of a host call it.
+ */
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "run.h"
+#include "tool.h"
+
+#define START_KEY (RUN_KEY_TEXT / 2) /* random bytes of the job's key */
+
+union start_name {
+	struct sockaddr any;
+	struct sockaddr_in v4;
+	struct sockaddr_in6 v6;
+};
+
+/*
+ * Reuse is for the connections, which have it from the listener: the port is free for the next job
+ * of these ranks. For a port that the kernel chooses it is set only after bind(), which is to find
+ * a port of its own.
+ */
+static bool start_bind(int fd, const union start_name *name, socklen_t length, bool is_chosen)
+{
+	int on = 1;
+
+	return (!is_chosen || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0) &&
+	       bind(fd, &name->any, length) == 0 &&
+	       setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
+	       listen(fd, SOMAXCONN) == 0;
+}
+
+static int start_listen(union start_name *name, socklen_t length, bool is_chosen)
+{
+	int fd = socket(name->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int error;
+
+	if (fd >= 0 && start_bind(fd, name, length, is_chosen) &&
+	    getsockname(fd, &name->any, &length) == 0)
+		return fd;
+	error = errno;
+	if (fd >= 0)
+		close(fd);
+	errno = error;
+	return -1;
+}
+
+int run_start_listen_here(struct run_start *start)
+{
+	union start_name name = {
+		.v4 = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)}};
+
+	start->listener = start_listen(&name, sizeof(name.v4), false);
+	if (start->listener < 0) {
+		fprintf(stderr, "oriel run: cannot listen at 127.0.0.1: %s\n", strerror(errno));
+		return TOOL_FAILED;
+	}
+	start->address = "127.0.0.1";
+	start->port = ntohs(name.v4.sin_port);
+	return TOOL_OK;
+}
+
+int run_start_listen_all(struct run_start *start)
+{
+	const bool is_chosen = start->port != 0;
+	union start_name name = {
+		.v6 = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)start->port)}};
+
+	/* Such a socket takes IPv4, too, unless the administrator forbids it (ipv6(7)). */
+	start->listener = start_listen(&name, sizeof(name.v6), is_chosen);
+	if (start->listener < 0 && errno == EAFNOSUPPORT) {
+		name = (union start_name){
+			.v4 = {.sin_family = AF_INET, .sin_port = htons((uint16_t)start->port)}};
+		start->listener = start_listen(&name, sizeof(name.v4), is_chosen);
+	}
+	if (start->listener < 0) {
+		fprintf(stderr, "oriel run: cannot listen at port %u: %s\n", start->port,
+			strerror(errno));
+		return TOOL_FAILED;
+	}
+	start->port = ntohs(name.any.sa_family == AF_INET6 ? name.v6.sin6_port : name.v4.sin_port);
+	return TOOL_OK;
+}
+
+int run_start_make_key(char text[RUN_KEY_TEXT + 1])
+{
+	unsigned char bytes[START_KEY];
+	unsigned i;
+
+	if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes)) {
+		fprintf(stderr, "oriel run: cannot get random bytes: %s\n", strerror(errno));
+		return TOOL_FAILED;
+	}
+	for (i = 0; i < START_KEY; i++)
+		snprintf(text + 2 * i, 3, "%02x", bytes[i]);
+	return TOOL_OK;
+}
