@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `oriel run`: the command line; run_job() runs the job. */
+/* `oriel run`: the command line; run_job() runs the job, run_agent() a part on another host. */
 #include <errno.h>
 #include <getopt.h>
 #include <stdarg.h>
@@ -8,15 +8,21 @@
 #include <string.h>
 
 #include "run.h"
+#include "run_host.h"
 #include "tool.h"
 
 static const char run_usage[] =
 	"usage: oriel run -n N [OPTIONS] [--] PROGRAM [ARGUMENTS...]\n"
+	"       oriel run --hosts HOST[:RANKS],... [OPTIONS] [--] PROGRAM [ARGUMENTS...]\n"
 	"\n"
-	"Starts N ranks of PROGRAM on this machine, with RANK, WORLD_SIZE, LOCAL_RANK,\n"
-	"LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT and ORIEL_JOB_KEY in their environment.\n"
+	"Starts N ranks of PROGRAM on this machine, or ranks on each host by ssh, with RANK,\n"
+	"WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT and ORIEL_JOB_KEY in\n"
+	"their environment.\n"
 	"\n"
 	"  -n, --ranks N     number of ranks, 1 to 4096\n"
+	"      --hosts LIST  HOST[:RANKS],... instead of -n: hosts, USER@HOST and [IPv6] allowed,\n"
+	"                    and how many ranks each has (default 1). `oriel`, PROGRAM and this\n"
+	"                    folder must be there at the same paths\n"
 	"      --nodes M     split them into M virtual nodes (ORIEL_NODE)\n"
 	"      --timeout S   end the job after S seconds, code 124; 0 = never (default)\n"
 	"      --grace S     seconds between SIGTERM and SIGKILL (default 3)\n"
@@ -28,7 +34,12 @@ static const char run_usage[] =
 	"SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP and SIGCONT go to all ranks; a\n"
 	"second SIGINT kills them. When a rank fails the others are ended, and its exit code\n"
 	"is the launcher's, 128 + n if signal n killed it. 127: the program was not found,\n"
-	"126: it cannot be executed, 2: the command line is invalid.\n";
+	"126: it cannot be executed, 2: the command line is invalid.\n"
+	"\n"
+	"With --hosts, ssh must log in without a question; ORIEL_SSH is another command for it,\n"
+	"such as \"ssh -p 2222\". Variables with ORIEL_ go to the ranks, others do not. "
+	"MASTER_ADDR\n"
+	"is the first host, and MASTER_PORT a free port there, unless they are set.\n";
 
 static bool parse_count(const char *text, unsigned max, unsigned *count)
 {
@@ -74,9 +85,11 @@ __attribute__((format(printf, 1, 2))) static int usage_error(const char *format,
 /* Parse one option. TOOL_OK or TOOL_USAGE. */
 static int parse_option(struct run_options *options, int option, const char *value)
 {
+	char why[512];
+
 	switch (option) {
 	case 'n':
-		if (!parse_count(value, RUN_MAX_RANKS, &options->ranks))
+		if (!parse_count(value, RUN_MAX_RANKS, &options->count))
 			return usage_error("-n takes a number of ranks from 1 to 4096, not '%s'",
 					   value);
 		return TOOL_OK;
@@ -99,6 +112,14 @@ static int parse_option(struct run_options *options, int option, const char *val
 	case 'y':
 		options->has_pty = false;
 		return TOOL_OK;
+	case 'a':
+		options->is_agent = true;
+		return TOOL_OK;
+	case 'o':
+		run_targets_free(options);
+		if (!run_targets_parse(value, options, why, sizeof(why)))
+			return usage_error("%s", why);
+		return TOOL_OK;
 	default: /* getopt_long() has printed the error */
 		fprintf(stderr, "Try `oriel help run`.\n");
 		return TOOL_USAGE;
@@ -112,7 +133,8 @@ static int parse_options(struct run_options *options, int argc, char **argv, boo
 		{"ranks", required_argument, NULL, 'n'},   {"nodes", required_argument, NULL, 'm'},
 		{"timeout", required_argument, NULL, 't'}, {"grace", required_argument, NULL, 'g'},
 		{"no-prefix", no_argument, NULL, 'p'},     {"no-pty", no_argument, NULL, 'y'},
-		{"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
+		{"help", no_argument, NULL, 'h'},          {"hosts", required_argument, NULL, 'o'},
+		{"agent", no_argument, NULL, 'a'},         {NULL, 0, NULL, 0},
 	};
 	char name[] = "oriel run";
 	int option;
@@ -130,8 +152,15 @@ static int parse_options(struct run_options *options, int argc, char **argv, boo
 		if (code != TOOL_OK)
 			return code;
 	}
+	if (options->is_agent) /* undocumented: the launcher starts it on other hosts */
+		return optind == argc ? TOOL_OK : usage_error("--agent takes no program");
+	if (options->targets && (options->count > 0 || options->nodes > 0))
+		return usage_error(
+			"--hosts has the ranks of each host: give no -n, and no --nodes");
+	if (!options->targets)
+		options->ranks = options->count;
 	if (options->ranks == 0)
-		return usage_error("the number of ranks is missing: give -n N");
+		return usage_error("the number of ranks is missing: give -n N, or --hosts");
 	if (options->nodes > options->ranks)
 		return usage_error("there cannot be more nodes than ranks");
 	if (optind == argc || !*argv[optind])
@@ -147,7 +176,8 @@ int oriel_tool_run(int argc, char **argv)
 	int code;
 
 	code = parse_options(&options, argc, argv, &is_done);
-	if (code != TOOL_OK || is_done)
-		return code;
-	return run_job(&options);
+	if (code == TOOL_OK && !is_done)
+		code = options.is_agent ? run_agent() : run_job(&options);
+	run_targets_free(&options);
+	return code;
 }

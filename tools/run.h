@@ -2,7 +2,9 @@
 /*
  * The parts of `oriel run`: the command line (run), the job (run_job), which starts the ranks
  * (run_spawn), watches them (run_ranks), forwards their output (run_output) and forwards terminal
- * input (run_input). One thread with one poll() does all of it.
+ * input (run_input). One thread with one poll() does all of it. For ranks of other hosts
+ * (run_targets, run_host), an agent there (run_agent) does a part; frames (run_wire, run_task) go
+ * between the two.
  */
 #ifndef ORIEL_RUN_H
 #define ORIEL_RUN_H
@@ -24,6 +26,7 @@ struct run_target {
 };
 
 struct run_options {
+	unsigned count; /* -n; 0: not given */
 	unsigned ranks; /* of the job */
 	struct run_target *targets;
 	unsigned target_count; /* 0: the ranks are on this machine */
@@ -31,6 +34,7 @@ struct run_options {
 	double timeout_s;      /* for the whole job; 0: no limit */
 	double grace_s;        /* between SIGTERM and SIGKILL */
 	bool has_prefix;
+	bool is_agent;
 	bool has_pty;   /* standard output of a rank is a pseudo terminal, else a pipe */
 	char **program; /* with its arguments, for execvp() */
 };

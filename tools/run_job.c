@@ -15,20 +15,24 @@
 #include <unistd.h>
 
 #include "run.h"
+#include "run_host.h"
 #include "tool.h"
 
 #define RUN_DRAIN_MS 200 /* for children of dead ranks that keep the outputs open */
 #define RUN_NEVER UINT64_MAX
+#define RUN_NAME 600
 
 struct run_job {
 	struct run_options options;
-	struct run_ranks ranks;
+	struct run_ranks ranks;     /* on this machine; none with hosts */
+	struct run_hosts *hosts;    /* NULL: none */
+	pid_t *pids;                /* of ssh, by host */
 	bool *has_ended;            /* [ranks] */
 	bool *is_stopped;           /* by a signal; the user was told */
 	struct run_stream *streams; /* [2 * ranks] */
 	struct run_sink sinks[2];
 	struct run_input input;
-	struct pollfd *poll; /* signals, input, sinks, streams */
+	struct pollfd *poll; /* signals, input, sinks, streams, hosts */
 	int signals;
 	sigset_t mask; /* signal mask that the launcher was started with */
 	pid_t guard;
@@ -67,6 +71,32 @@ static uint64_t run_after_s(double seconds)
 	return run_now_ms() + (uint64_t)(seconds * 1000);
 }
 
+static void run_send(struct run_job *job, int number)
+{
+	if (job->hosts)
+		run_hosts_send(job->hosts, number);
+	else
+		run_ranks_send(&job->ranks, number);
+}
+
+static void run_continue(struct run_job *job)
+{
+	if (job->hosts)
+		run_hosts_continue(job->hosts);
+	else
+		run_ranks_continue(&job->ranks);
+}
+
+/* "rank 2", or "rank 2 on node1". */
+static const char *run_name(const struct run_job *job, unsigned rank, char text[RUN_NAME])
+{
+	if (job->hosts)
+		snprintf(text, RUN_NAME, "rank %u on %s", rank, run_hosts_name(job->hosts, rank));
+	else
+		snprintf(text, RUN_NAME, "rank %u", rank);
+	return text;
+}
+
 /* Write the ranks that are alive as "rank 2" or "ranks 0-2, 5". */
 static void run_write_alive(const struct run_job *job, char *text, size_t room)
 {
@@ -96,8 +126,8 @@ static void run_stop(struct run_job *job)
 	job->is_stopping = true;
 	job->kill_at = run_after_s(job->options.grace_s);
 	sigaddset(&job->sent, SIGTERM);
-	run_ranks_send(&job->ranks, SIGTERM);
-	run_ranks_continue(&job->ranks); /* a stopped rank does not handle the signal */
+	run_send(job, SIGTERM);
+	run_continue(job); /* a stopped rank does not handle the signal */
 }
 
 static void run_kill(struct run_job *job)
@@ -105,7 +135,7 @@ static void run_kill(struct run_job *job)
 	job->kill_at = RUN_NEVER;
 	job->is_stopping = true;
 	sigaddset(&job->sent, SIGKILL);
-	run_ranks_send(&job->ranks, SIGKILL);
+	run_send(job, SIGKILL);
 }
 
 static void run_set_code(struct run_job *job, int code)
@@ -117,33 +147,44 @@ static void run_set_code(struct run_job *job, int code)
 static void run_report_signal(struct run_job *job, const struct run_event *event)
 {
 	const char *name = sigabbrev_np((int)event->status);
+	char rank[RUN_NAME];
 	const char *dumped = event->what == RUN_EVENT_DUMPED ? " (core dumped)" : "";
 	struct run_sink *err = &job->sinks[1];
 
 	if (name)
-		run_sink_say(err, "rank %u was killed by SIG%s%s", event->rank, name, dumped);
+		run_sink_say(err, "%s was killed by SIG%s%s", run_name(job, event->rank, rank),
+			     name, dumped);
 	else
-		run_sink_say(err, "rank %u was killed by signal %u%s", event->rank, event->status,
-			     dumped);
+		run_sink_say(err, "%s was killed by signal %u%s", run_name(job, event->rank, rank),
+			     event->status, dumped);
 }
 
-static void run_rank_ended(struct run_job *job, const struct run_event *event)
+static void run_count_end(struct run_job *job, unsigned rank)
 {
-	const unsigned rank = event->rank;
-
 	job->has_ended[rank] = true;
 	job->alive--;
 	if (job->alive == 0)
 		job->drain_at = run_now_ms() + RUN_DRAIN_MS;
 	if (job->alive == 0 && job->is_late) /* leave the remaining time for writing the output */
 		job->deadline = job->drain_at + (uint64_t)(job->options.grace_s * 1000);
+}
+
+static void run_rank_ended(struct run_job *job, const struct run_event *event)
+{
+	const unsigned rank = event->rank;
+	char name[RUN_NAME];
+
+	if (job->has_ended[rank]) /* an agent has said so twice */
+		return;
+	run_count_end(job, rank);
 	run_stream_drain(&job->streams[2 * rank]);
 	run_stream_drain(&job->streams[2 * rank + 1]);
 
 	if (event->what == RUN_EVENT_EXITED && event->status == 0)
 		return;
 	if (event->what == RUN_EVENT_EXITED) {
-		run_sink_say(&job->sinks[1], "rank %u exited with code %u", rank, event->status);
+		run_sink_say(&job->sinks[1], "%s exited with code %u", run_name(job, rank, name),
+			     event->status);
 		run_set_code(job, (int)event->status);
 	} else {
 		if (!sigismember(&job->sent, (int)event->status))
@@ -160,16 +201,18 @@ static void run_rank_ended(struct run_job *job, const struct run_event *event)
 static void run_report_stop(struct run_job *job, const struct run_event *event)
 {
 	const bool is_stop = event->what == RUN_EVENT_STOPPED;
+	char rank[RUN_NAME];
 
 	if (job->is_stopping || job->is_suspended || is_stop == job->is_stopped[event->rank])
 		return;
 	job->is_stopped[event->rank] = is_stop;
 	if (is_stop)
 		run_sink_say(&job->sinks[1],
-			     "rank %u is stopped by SIG%s; `kill -CONT %u` lets it go on",
-			     event->rank, sigabbrev_np((int)event->status), event->pid);
+			     "%s is stopped by SIG%s; `kill -CONT %u` lets it go on",
+			     run_name(job, event->rank, rank), sigabbrev_np((int)event->status),
+			     event->pid);
 	else
-		run_sink_say(&job->sinks[1], "rank %u goes on", event->rank);
+		run_sink_say(&job->sinks[1], "%s goes on", run_name(job, event->rank, rank));
 }
 
 static void run_handle_event(void *context, const struct run_event *event)
@@ -178,6 +221,39 @@ static void run_handle_event(void *context, const struct run_event *event)
 		run_report_stop(context, event);
 	else
 		run_rank_ended(context, event);
+}
+
+static void run_handle_output(void *context, unsigned rank, unsigned which, const void *bytes,
+			      size_t length)
+{
+	struct run_job *job = context;
+	struct run_stream *stream = &job->streams[2 * rank + which];
+
+	if (length > 0)
+		run_stream_put(stream, bytes, length);
+	else
+		run_stream_close(stream);
+}
+
+/* Their host reports them no more. If it has not reported their ends, they are lost. */
+static void run_handle_lost(void *context, unsigned first, unsigned count, int code)
+{
+	struct run_job *job = context;
+	bool is_any = false;
+	unsigned i;
+
+	for (i = first; i < first + count; i++) {
+		run_stream_close(&job->streams[2 * i]);
+		run_stream_close(&job->streams[2 * i + 1]);
+		if (job->has_ended[i])
+			continue;
+		is_any = true;
+		run_count_end(job, i);
+	}
+	if (!is_any)
+		return;
+	run_set_code(job, code);
+	run_stop(job);
 }
 
 static void run_interrupt(struct run_job *job, int number)
@@ -196,7 +272,7 @@ static void run_interrupt(struct run_job *job, int number)
 	run_sink_say(&job->sinks[1], "SIG%s goes to all ranks%s", sigabbrev_np(number),
 		     number == SIGINT ? "; a second one kills them" : "");
 	sigaddset(&job->sent, number);
-	run_ranks_send(&job->ranks, number);
+	run_send(job, number);
 }
 
 static void run_signal(struct run_job *job, const struct signalfd_siginfo *info)
@@ -205,7 +281,10 @@ static void run_signal(struct run_job *job, const struct signalfd_siginfo *info)
 
 	switch (number) {
 	case SIGCHLD:
-		run_ranks_check(&job->ranks, (pid_t)info->ssi_pid, run_handle_event, job);
+		if (job->hosts)
+			run_hosts_reap(job->hosts);
+		else
+			run_ranks_check(&job->ranks, (pid_t)info->ssi_pid, run_handle_event, job);
 		return;
 	case SIGINT:
 	case SIGTERM:
@@ -214,15 +293,15 @@ static void run_signal(struct run_job *job, const struct signalfd_siginfo *info)
 		return;
 	case SIGTSTP: /* the launcher stops as well, until SIGCONT */
 		job->is_suspended = true;
-		run_ranks_send(&job->ranks, number);
+		run_send(job, number);
 		kill(getpid(), SIGSTOP);
 		return;
 	case SIGCONT:
 		job->is_suspended = false;
-		run_ranks_send(&job->ranks, number);
+		run_send(job, number);
 		return;
 	default:
-		run_ranks_send(&job->ranks, number);
+		run_send(job, number);
 	}
 }
 
@@ -282,9 +361,12 @@ static void run_check_time(struct run_job *job)
 		run_lose_patience(job);
 	if (now >= job->drain_at) {
 		job->drain_at = RUN_NEVER;
-		run_ranks_send(&job->ranks, SIGKILL);
-		run_close_streams(job);
+		run_send(job, SIGKILL);
+		if (!job->hosts) /* an agent has more of the output, and its end */
+			run_close_streams(job);
 	}
+	if (job->hosts)
+		run_hosts_tick(job->hosts, now);
 }
 
 /* If output cannot be written, the job ends. */
@@ -317,6 +399,8 @@ static bool run_is_done(const struct run_job *job)
 	for (i = 0; i < 2 * job->options.ranks; i++)
 		if (job->streams[i].is_open)
 			return false;
+	if (job->hosts && !run_hosts_are_done(job->hosts))
+		return false;
 	return run_sink_is_empty(&job->sinks[0]) && run_sink_is_empty(&job->sinks[1]);
 }
 
@@ -328,7 +412,9 @@ static uint64_t earliest(uint64_t a, uint64_t b)
 static int run_poll_ms(const struct run_job *job)
 {
 	const uint64_t kill_at = job->alive > 0 ? job->kill_at : RUN_NEVER;
-	const uint64_t until = earliest(earliest(job->deadline, kill_at), job->drain_at);
+	const uint64_t due = job->hosts ? run_hosts_due(job->hosts) : RUN_NEVER;
+	const uint64_t until =
+		earliest(earliest(job->deadline, kill_at), earliest(job->drain_at, due));
 	const uint64_t now = run_now_ms();
 
 	if (until == RUN_NEVER)
@@ -345,11 +431,34 @@ static void run_prepare_poll(struct run_job *job)
 	unsigned i;
 
 	*entry++ = (struct pollfd){.fd = job->signals, .events = POLLIN};
-	run_input_poll(&job->input, entry++);
+	if (job->hosts)
+		*entry++ = (struct pollfd){.fd = run_hosts_want_input(job->hosts) ? job->input.from
+										  : -1,
+					   .events = POLLIN};
+	else
+		run_input_poll(&job->input, entry++);
 	for (i = 0; i < 2; i++)
 		run_sink_poll(&job->sinks[i], entry++);
 	for (i = 0; i < 2 * job->options.ranks; i++)
 		run_stream_poll(&job->streams[i], entry++);
+	if (job->hosts)
+		run_hosts_poll(job->hosts,
+			       !run_sink_is_full(&job->sinks[0]) &&
+				       !run_sink_is_full(&job->sinks[1]),
+			       entry);
+}
+
+/* Input for a rank of another host is read here, whatever it is. */
+static void run_read_input(struct run_job *job)
+{
+	char bytes[4096];
+	ssize_t got = read(job->input.from, bytes, sizeof(bytes));
+
+	if (got < 0 && (errno == EINTR || errno == EAGAIN))
+		return;
+	run_hosts_input(job->hosts, bytes, got > 0 ? (size_t)got : 0);
+	if (got <= 0)
+		job->input.from = -1;
 }
 
 /* Streams are read before signals: the last lines of a rank precede the report of its end. */
@@ -363,15 +472,26 @@ static void run_serve(struct run_job *job)
 	for (i = 0; i < 2 * job->options.ranks; i++)
 		if (job->poll[RUN_POLL_STREAMS + i].revents)
 			run_stream_read(&job->streams[i]);
-	if (job->poll[RUN_POLL_INPUT].revents)
+	if (job->hosts)
+		run_hosts_serve(job->hosts,
+				job->poll + RUN_POLL_STREAMS + 2 * (size_t)job->options.ranks);
+	if (job->poll[RUN_POLL_INPUT].revents && job->hosts)
+		run_read_input(job);
+	else if (job->poll[RUN_POLL_INPUT].revents)
 		run_input_move(&job->input);
 	if (job->poll[RUN_POLL_SIGNALS].revents)
 		run_read_signals(job);
 }
 
+static nfds_t run_poll_count(const struct run_options *options)
+{
+	return RUN_POLL_STREAMS + 2 * (nfds_t)options->ranks +
+	       RUN_HOST_POLL * (nfds_t)options->target_count;
+}
+
 static void run_loop(struct run_job *job)
 {
-	const nfds_t count = RUN_POLL_STREAMS + 2 * (nfds_t)job->options.ranks;
+	const nfds_t count = run_poll_count(&job->options);
 
 	while (!run_is_done(job)) {
 		run_prepare_poll(job);
@@ -421,14 +541,16 @@ static bool run_alloc(struct run_job *job)
 	job->has_ended = calloc(ranks, sizeof(*job->has_ended));
 	job->is_stopped = calloc(ranks, sizeof(*job->is_stopped));
 	job->streams = calloc(2 * (size_t)ranks, sizeof(*job->streams));
-	job->poll = calloc(RUN_POLL_STREAMS + 2 * (size_t)ranks, sizeof(*job->poll));
-	return run_ranks_open(&job->ranks, 0, ranks) && job->has_ended && job->is_stopped &&
-	       job->streams && job->poll;
+	job->poll = calloc(run_poll_count(&job->options), sizeof(*job->poll));
+	job->pids = calloc(job->options.target_count + 1, sizeof(*job->pids));
+	return run_ranks_open(&job->ranks, 0, job->options.targets ? 0 : ranks) && job->pids &&
+	       job->has_ended && job->is_stopped && job->streams && job->poll;
 }
 
 static void run_free(struct run_job *job)
 {
 	run_ranks_close(&job->ranks);
+	free(job->pids);
 	free(job->has_ended);
 	free(job->is_stopped);
 	free(job->streams);
@@ -462,6 +584,21 @@ static int run_spawn(struct run_job *job, int input, int (*outputs)[2])
 	return code;
 }
 
+static int run_start_hosts(struct run_job *job)
+{
+	const struct run_hosts_calls calls = {.context = job,
+					      .event = run_handle_event,
+					      .output = run_handle_output,
+					      .lost = run_handle_lost};
+	unsigned i;
+
+	for (i = 0; i < 2 * job->options.ranks; i++)
+		run_open_stream(job, i, -1);
+	job->input = (struct run_input){.from = STDIN_FILENO, .to = -1};
+	return run_hosts_open(&job->options, &job->mask, &job->sinks[1], &calls, job->pids,
+			      &job->hosts);
+}
+
 static int run_start(struct run_job *job)
 {
 	const struct run_options *options = &job->options;
@@ -487,9 +624,10 @@ static int run_start(struct run_job *job)
 /* Children of the ranks end with the job. */
 static void run_finish(struct run_job *job)
 {
-	run_ranks_send(&job->ranks, SIGKILL);
+	run_send(job, SIGKILL);
 	run_close_streams(job);
 	run_guard_stop(job->guard);
+	run_hosts_close(job->hosts);
 }
 
 static int run_whole(struct run_job *job)
@@ -502,7 +640,7 @@ static int run_whole(struct run_job *job)
 	}
 	run_sink_open(&job->sinks[0], STDOUT_FILENO);
 	run_sink_open(&job->sinks[1], STDERR_FILENO);
-	code = run_start(job);
+	code = job->options.targets ? run_start_hosts(job) : run_start(job);
 	if (code != TOOL_OK)
 		return code;
 
@@ -511,7 +649,8 @@ static int run_whole(struct run_job *job)
 		job->options.timeout_s > 0 ? run_after_s(job->options.timeout_s) : RUN_NEVER;
 	job->kill_at = RUN_NEVER;
 	job->drain_at = RUN_NEVER;
-	job->guard = run_guard_start(job->ranks.pids, job->options.ranks);
+	job->guard = job->hosts ? run_guard_start(job->pids, job->options.target_count)
+				: run_guard_start(job->ranks.pids, job->options.ranks);
 	if (job->guard < 0) {
 		run_sink_say(&job->sinks[1], "cannot start the guard: %s", strerror(errno));
 		run_set_code(job, TOOL_FAILED);

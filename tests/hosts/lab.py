@@ -62,11 +62,11 @@ class Host:
         if not self.holder.stdout.readline():
             raise OSError(f"{self.name} does not start")
 
-    def start(self, words, env, **more):
+    def start(self, words, env, stdin=subprocess.DEVNULL, **more):
         """A process on it. All of a host share its /dev/shm and its name."""
         process = subprocess.Popen(
             ["nsenter", "-t", str(self.holder.pid), "-n", "-m", "-u", f"--wd={os.getcwd()}", *words],
-            env=env, stdin=subprocess.DEVNULL, text=True, **more)
+            env=env, stdin=stdin, text=True, **more)
         self.processes.append(process)
         return process
 
@@ -109,7 +109,9 @@ class Lab:
             host.kill()
             for process in host.processes:
                 process.wait()
-                process.stdout.close()
+                for stream in process.stdin, process.stdout, process.stderr:
+                    if stream:
+                        stream.close()
             host.holder.kill()
             host.holder.wait()
             host.holder.stdout.close()
