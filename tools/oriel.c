@@ -21,7 +21,7 @@ static const struct tool tools[] = {
 	 "write what this machine and its NIC do to an archive, without names"},
 	{"info", oriel_tool_info, "print features of this machine, settings, and paths of a job"},
 	{"perf", oriel_tool_perf, "measure one operation: latency, bandwidth, rate"},
-	{"run", oriel_tool_run, "start the ranks of a job on this machine"},
+	{"run", oriel_tool_run, "start the ranks of a job, on this machine or by ssh on several"},
 	{"tune", oriel_tool_tune, "measure which algorithm of each collective is the fastest"},
 };
 

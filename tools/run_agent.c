@@ -274,7 +274,7 @@ static void agent_write_input(struct agent *agent)
 		agent_close_input(agent);
 	else
 		run_bytes_skip(&agent->typed, (size_t)done);
-	/* What rank 0 does not read any more is dropped, as by a pipe that is closed. */
+	/* Bytes that rank 0 does not read any more are dropped, as by a pipe that is closed. */
 	if (agent->typed.length == 0)
 		run_wire_send(&agent->wire, RUN_FRAME_TAKEN, 0, NULL, 0);
 }

@@ -7,7 +7,6 @@
 #include "run_host.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +22,6 @@
 #define HOST_PING_MS 5000u  /* between signs of life */
 #define HOST_LOST_MS 20000u /* a host that does not answer for so long is lost */
 #define HOST_WORDS 64       /* of ORIEL_SSH */
-#define HOST_SHELL (8u << 10)
 
 extern char **environ;
 
@@ -39,11 +37,13 @@ struct run_host {
 	const struct run_target *target; /* borrowed */
 	unsigned first;                  /* rank */
 	enum host_state state;
-	pid_t pid;   /* of ssh; 0: it is reaped */
-	int status;  /* its wait status, then */
+	pid_t pid; /* of ssh; a zombie until the end, so that its number is not reused */
+	bool has_exited;
+	int code;    /* of ssh, then; 128 + n if signal n killed it */
 	int in, out; /* of the agent; -1: closed */
 	struct run_wire wire;
 	struct run_stream err;
+	struct run_stream other; /* what comes before the greeting: no agent wrote it */
 	bool has_greeting;
 	uint64_t unanswered_at; /* when the first ping without an answer was sent; 0: none */
 };
@@ -125,7 +125,7 @@ static bool host_keeps(const char *variable)
 /* The ORIEL_ variables of the caller; NULL: no memory. */
 static char **host_variables(void)
 {
-	size_t count = 0, kept = 0, i;
+	size_t count = 0, used = 0, i;
 	char **list;
 
 	while (environ[count])
@@ -133,7 +133,7 @@ static char **host_variables(void)
 	list = calloc(count + 1, sizeof(*list));
 	for (i = 0; list && i < count; i++)
 		if (host_keeps(environ[i]))
-			list[kept++] = environ[i];
+			list[used++] = environ[i];
 	return list;
 }
 
@@ -310,7 +310,7 @@ static bool host_greet(struct run_host *host)
 	/* Without it, all but bytes that may be its beginning. */
 	if (!found && received->length > sizeof(greeting))
 		other = received->length - sizeof(greeting);
-	run_stream_put(&host->err, at, other);
+	run_stream_put(&host->other, at, other);
 	run_bytes_skip(received, other);
 	if (!found)
 		return false;
@@ -346,8 +346,7 @@ static void host_parse(struct run_hosts *hosts, struct run_host *host)
 static void host_explain(struct run_hosts *hosts, struct run_host *host)
 {
 	const char *name = host->target->name;
-	const int code = WIFEXITED(host->status) ? WEXITSTATUS(host->status)
-						 : TOOL_SIGNALLED + WTERMSIG(host->status);
+	const int code = host->code;
 	char ranks[32], self[4096];
 	ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
@@ -376,12 +375,11 @@ static void host_explain(struct run_hosts *hosts, struct run_host *host)
 
 static void host_check_end(struct run_hosts *hosts, struct run_host *host)
 {
-	if (host->pid != 0 || host->out >= 0)
+	if (!host->has_exited || host->out >= 0)
 		return;
-	if (host->err.is_open) {
-		run_stream_drain(&host->err);
-		run_stream_close(&host->err);
-	}
+	run_stream_close(&host->other);
+	run_stream_drain(&host->err);
+	run_stream_close(&host->err);
 	if (host->state != HOST_ENDED)
 		host_explain(hosts, host);
 }
@@ -399,7 +397,7 @@ static void host_read(struct run_hosts *hosts, struct run_host *host)
 	}
 	/* No agent has spoken: these are lines of something else. */
 	if (!host->has_greeting)
-		run_stream_put(&host->err, host->wire.received.bytes + host->wire.received.start,
+		run_stream_put(&host->other, host->wire.received.bytes + host->wire.received.start,
 			       host->wire.received.length);
 	close(host->out);
 	host->out = -1;
@@ -407,139 +405,25 @@ static void host_read(struct run_hosts *hosts, struct run_host *host)
 	host_check_end(hosts, host);
 }
 
-/* The part of ORIEL_SSH, or of the default, before the host; the words stay in @text. */
-static int host_command(char *text, char *words[HOST_WORDS])
-{
-	char *state, *word;
-	int count = 0;
-
-	for (word = strtok_r(text, " \t", &state); word && count < HOST_WORDS - 3;
-	     word = strtok_r(NULL, " \t", &state))
-		words[count++] = word;
-	return count;
-}
-
-/* "exec '/path/oriel' run --agent", for the shell on the host. */
-static bool host_shell(char text[HOST_SHELL])
-{
-	char self[4096];
-	ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1), i;
-	size_t at = (size_t)snprintf(text, HOST_SHELL, "exec '");
-
-	if (length < 0)
-		return false;
-	for (i = 0; i < length && at < HOST_SHELL - 32; i++) {
-		if (self[i] == '\'')
-			at += (size_t)snprintf(text + at, HOST_SHELL - at, "'\\''");
-		else
-			text[at++] = self[i];
-	}
-	snprintf(text + at, HOST_SHELL - at, "' run --agent");
-	return i == length;
-}
-
-/* Runs in the child. Does not return. */
-static void host_become_ssh(const struct run_host *host, const sigset_t *mask, const int in[2],
-			    const int out[2], const int err[2], int failure)
-{
-	const char *set = getenv("ORIEL_SSH");
-	char *text = strdup(set && *set ? set : "ssh -o BatchMode=yes");
-	char *words[HOST_WORDS] = {NULL}, shell[HOST_SHELL];
-	int count = text ? host_command(text, words) : 0;
-	int error = EINVAL;
-
-	words[count] = host->target->name;
-	words[count + 1] = shell;
-	/* The environment of ssh can be read by ps and be sent on by SendEnv. */
-	unsetenv("ORIEL_JOB_KEY");
-	if (count > 0 && host_shell(shell) && setpgid(0, 0) == 0 &&
-	    dup2(in[0], STDIN_FILENO) >= 0 && dup2(out[1], STDOUT_FILENO) >= 0 &&
-	    dup2(err[1], STDERR_FILENO) >= 0 && sigprocmask(SIG_SETMASK, mask, NULL) == 0) {
-		execvp(words[0], words);
-		error = errno;
-	}
-	if (write(failure, &error, sizeof(error)) < 0)
-		_exit(TOOL_FAILED);
-	_exit(TOOL_NOT_FOUND);
-}
-
-static void close_pair(int fds[2])
-{
-	unsigned i;
-
-	for (i = 0; i < 2; i++)
-		if (fds[i] >= 0)
-			close(fds[i]);
-}
-
-/* 0, or the errno of the child's failure to execute ssh. */
-static int host_confirm(int failure)
-{
-	int error = 0;
-	ssize_t got;
-
-	do {
-		got = read(failure, &error, sizeof(error));
-	} while (got < 0 && errno == EINTR);
-	return got == (ssize_t)sizeof(error) ? error : 0;
-}
-
-static int host_start_failed(const struct run_host *host, int error)
-{
-	const char *set = getenv("ORIEL_SSH");
-
-	if (set && *set)
-		fprintf(stderr, "oriel run: cannot run '%s' (ORIEL_SSH) for host %s: %s\n", set,
-			host->target->name, strerror(error));
-	else
-		fprintf(stderr,
-			"oriel run: cannot run ssh for host %s: %s (ORIEL_SSH names another "
-			"command)\n",
-			host->target->name, strerror(error));
-	return error == ENOENT ? TOOL_NOT_FOUND : TOOL_FAILED;
-}
-
 static int host_start(struct run_hosts *hosts, struct run_host *host, const sigset_t *mask)
 {
-	int pipes[4][2] = {{-1, -1}, {-1, -1}, {-1, -1}, {-1, -1}};
 	char prefix[RUN_PREFIX];
-	int error = 0;
-	unsigned i;
+	int files[3] = {-1, -1, -1};
+	int code = run_ssh_start(host->target->name, mask, &host->pid, files);
 
-	for (i = 0; i < 4 && !error; i++)
-		error = pipe2(pipes[i], O_CLOEXEC) != 0 ? errno : 0;
-	if (!error && (fcntl(pipes[0][1], F_SETFL, O_NONBLOCK) != 0 ||
-		       fcntl(pipes[1][0], F_SETFL, O_NONBLOCK) != 0 ||
-		       fcntl(pipes[2][0], F_SETFL, O_NONBLOCK) != 0))
-		error = errno;
-	if (!error) {
-		host->pid = fork();
-		error = host->pid < 0 ? errno : 0;
-	}
-	if (error) {
-		host->pid = 0;
-		for (i = 0; i < 4; i++)
-			close_pair(pipes[i]);
-		return host_start_failed(host, error);
-	}
-	if (host->pid == 0)
-		host_become_ssh(host, mask, pipes[0], pipes[1], pipes[2], pipes[3][1]);
-	close(pipes[0][0]);
-	close(pipes[1][1]);
-	close(pipes[2][1]);
-	close(pipes[3][1]);
-	host->in = pipes[0][1];
-	host->out = pipes[1][0];
+	if (code != TOOL_OK)
+		return code;
+	host->in = files[0];
+	host->out = files[1];
 	run_wire_open(&host->wire, host->out, host->in);
 	snprintf(prefix, sizeof(prefix), "%.*s: ", RUN_PREFIX - 3, host->target->name);
 	/* Its number as a writer differs from that of ranks, so that no lines are joined. */
-	run_stream_open(&host->err, pipes[2][0], RUN_MAX_RANKS + host->first, prefix, hosts->sink);
-	error = host_confirm(pipes[3][0]);
-	close(pipes[3][0]);
-	return error ? host_start_failed(host, error) : TOOL_OK;
+	run_stream_open(&host->err, files[2], RUN_MAX_RANKS + host->first, prefix, hosts->sink);
+	run_stream_open(&host->other, -1, RUN_MAX_RANKS + host->first, prefix, hosts->sink);
+	return TOOL_OK;
 }
 
-/* What all ranks have in common; MASTER_ADDR and MASTER_PORT are the user's, if set. */
+/* Values that all ranks have in common; MASTER_ADDR and MASTER_PORT are the user's, if set. */
 static int hosts_prepare(struct run_hosts *hosts)
 {
 	const char *address = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");
@@ -624,6 +508,7 @@ void run_hosts_close(struct run_hosts *hosts)
 			waitpid(host->pid, NULL, 0);
 		if (host->out >= 0)
 			close(host->out);
+		run_stream_close(&host->other);
 		run_stream_close(&host->err);
 		run_wire_close(&host->wire);
 	}
@@ -730,9 +615,15 @@ void run_hosts_reap(struct run_hosts *hosts)
 	for (i = 0; i < hosts->count; i++) {
 		struct run_host *host = &hosts->all[i];
 
-		if (host->pid <= 0 || waitpid(host->pid, &host->status, WNOHANG) != host->pid)
+		siginfo_t info = {.si_pid = 0};
+
+		if (host->has_exited ||
+		    waitid(P_PID, (id_t)host->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+		    info.si_pid == 0)
 			continue;
-		host->pid = 0;
+		host->has_exited = true;
+		host->code = info.si_code == CLD_EXITED ? info.si_status
+							: TOOL_SIGNALLED + info.si_status;
 		host_check_end(hosts, host);
 	}
 }
@@ -795,7 +686,7 @@ bool run_hosts_are_done(const struct run_hosts *hosts)
 	unsigned i;
 
 	for (i = 0; i < hosts->count; i++)
-		if (hosts->all[i].state != HOST_ENDED || hosts->all[i].pid > 0 ||
+		if (hosts->all[i].state != HOST_ENDED || !hosts->all[i].has_exited ||
 		    hosts->all[i].out >= 0)
 			return false;
 	return true;

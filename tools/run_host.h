@@ -58,6 +58,13 @@ void run_hosts_tick(struct run_hosts *hosts, uint64_t now);
 /* Have all agents ended, or are they lost? */
 bool run_hosts_are_done(const struct run_hosts *hosts);
 
+/*
+ * Start the ssh of host @name, in a process group of its own, which executes an agent there.
+ * @files gets the non-blocking ends of its standard input, output and error. On failure the exit
+ * code, which was reported, and no process.
+ */
+int run_ssh_start(const char *name, const sigset_t *mask, pid_t *pid, int files[3]);
+
 /* The agent: `oriel run --agent`. Returns the exit code. */
 int run_agent(void);
 

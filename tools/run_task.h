@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an agent is to start on its host: the body of RUN_FRAME_TASK. The launcher's hosts encode
- * it, the agent parses it.
+ * The part of a job that an agent starts on its host: the body of RUN_FRAME_TASK. The launcher's
+ * hosts encode it, the agent parses it.
  */
 #ifndef ORIEL_RUN_TASK_H
 #define ORIEL_RUN_TASK_H

@@ -167,6 +167,12 @@ static bool config_is_iface(const char *text)
 	}
 }
 
+/* The library only knows that it is a setting; the tool splits it, and names the error. */
+static bool config_is_command(const char *text)
+{
+	return *text != '\0';
+}
+
 static bool config_is_path(const char *text)
 {
 	return strlen(text) <= ORI_CONFIG_TEXT_MAX;
@@ -279,6 +285,14 @@ const struct ori_config_entry ori_config_entries[ORI_SETTINGS] = {
 			.help = "secret that the ranks of a job share, in hex",
 			.is_valid = config_is_key,
 			.is_secret = true,
+		},
+	[ORI_SETTING_SSH] =
+		{
+			.name = "ORIEL_SSH",
+			.fallback = "ssh -o BatchMode=yes",
+			.may_be = "a command",
+			.help = "command that oriel run --hosts executes for each host",
+			.is_valid = config_is_command,
 		},
 	[ORI_SETTING_HCA] =
 		{

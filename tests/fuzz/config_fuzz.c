@@ -37,6 +37,7 @@ static const struct {
 	{ORI_SETTING_PORT, "ORIEL_PORT"},
 	{ORI_SETTING_LISTEN_FD, "ORIEL_LISTEN_FD"},
 	{ORI_SETTING_JOB_KEY, "ORIEL_JOB_KEY"},
+	{ORI_SETTING_SSH, "ORIEL_SSH"},
 	{ORI_SETTING_HCA, "ORIEL_HCA"},
 	{ORI_SETTING_SOFT_HCA, "ORIEL_SOFT_HCA"},
 	{ORI_SETTING_CONNECT, "ORIEL_CONNECT"},
@@ -225,6 +226,8 @@ static bool config_is_good(enum ori_setting which, const char *text)
 		return strlen(text) <= 255;
 	case ORI_SETTING_TUNE:
 		return strlen(text) <= 255;
+	case ORI_SETTING_SSH:
+		return *text != '\0';
 	case ORI_SETTING_CONNECT:
 		return strcmp(text, "eager") == 0 || strcmp(text, "lazy") == 0;
 	case ORI_SETTING_FABRIC:

@@ -262,7 +262,7 @@ class Page(Launcher):
         self.assertTrue(found, f"docs/launch.md has no lines for {name}")
         return found[1]
 
-    def check_lines(self, name, ranks, jobs=1, replace=(), path="", **env):
+    def check_lines(self, name, ranks, jobs=1, replace=(), path="", prefix="", **env):
         lines = self.block(name)
         for old, new in replace:
             self.assertIn(old, lines)
@@ -273,7 +273,7 @@ class Page(Launcher):
                                   cwd=folder, timeout=DEADLINE, stdin=subprocess.DEVNULL,
                                   env=environment(PATH=path + launch_slurm.PATH, **env))
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(sorted(done.stdout.splitlines()),
+        self.assertEqual(sorted(re.sub(f"(?m)^{prefix}", "", done.stdout).splitlines()),
                          sorted([f"rank {rank} of {ranks} got: greetings from rank {(rank - 1) % ranks}"
                                  for rank in range(ranks)] * jobs), done.stderr)
 
@@ -314,12 +314,13 @@ class Page(Launcher):
         with tempfile.TemporaryDirectory() as folder:
             # A shell on the same host, and as with sshd nothing of the environment arrives.
             with open(f"{folder}/ssh", "w", encoding="utf-8") as stub:
-                stub.write('#!/bin/sh\n[ "$1" = localhost ] || exit 9\nshift\n'
+                stub.write('#!/bin/sh\n[ "$1 $2" = "-o BatchMode=yes" ] || exit 8\n'
+                           'case $3 in localhost|127.0.0.1) ;; *) exit 9;; esac\nshift 3\n'
                            'exec env -i sh -c "$*"\n')
             os.chmod(f"{folder}/ssh", 0o755)
-            self.check_lines("ssh", 2, path=folder + ":",
-                             replace=[("node0", "localhost"), ("node1", "localhost"),
-                                      ("29500", self.free_port())])
+            os.symlink(f"{os.path.dirname(FIRST_PUT)}/oriel", f"{folder}/oriel")
+            self.check_lines("ssh", 4, path=folder + ":", prefix=r"\[\d\] ",
+                             replace=[("node0", "localhost"), ("node1", "127.0.0.1")])
 
     def test_by_hand(self):
         self.check_lines("hand", 2, replace=[("29500", self.free_port())])

@@ -5,11 +5,13 @@
 import collections
 import fcntl
 import os
+import pathlib
 import pty
 import re
 import signal
 import subprocess
 import sys
+import tempfile
 import termios
 import time
 import unittest
@@ -455,6 +457,133 @@ class Launcher(unittest.TestCase):
             out, err = job.communicate(timeout=DEADLINE)
             self.assertEqual((job.returncode, out, err), (0, b"[0] all have met\n", b""))
 
+    # Other hosts, without an ssh: hosts/ssh_* have one
+
+    def ssh(self, script):
+        """A command in the place of ssh, whose first argument is the host."""
+        path = f"{self.folder()}/ssh"
+        with open(path, "w", encoding="utf-8") as stub:
+            stub.write(f"#!/bin/sh\n{script}\n")
+        os.chmod(path, 0o755)
+        return path
+
+    def folder(self):
+        made = tempfile.TemporaryDirectory()
+        self.addCleanup(made.cleanup)
+        return made.name
+
+    def test_hosts_are_given_to_ssh(self):
+        path = self.ssh('echo "$*" >> "$0.log"; exec sleep 1000')
+        log = path + ".log"
+        job = self.start("--hosts", "a,b-1.c:2,me@d:3,[::1]:4,you@[fe80::2%eth0]", "true",
+                         env={"ORIEL_SSH": path + " -p 22"})
+        until(lambda: os.path.exists(log) and pathlib.Path(log).read_text().count("\n") == 5)
+        job.send_signal(signal.SIGTERM)
+        code, _, _ = self.finish(job)
+        self.assertEqual(code, 128 + signal.SIGTERM)
+        self.assertEqual(sorted(pathlib.Path(log).read_text().splitlines()),
+                         sorted(f"-p 22 {host} exec '{os.path.realpath(ORIEL)}' run --agent"
+                                for host in ("a", "b-1.c", "me@d", "::1", "you@fe80::2%eth0")))
+
+    def on_hosts(self, script, *words, hosts="a:2,b:2", **env):
+        return self.run_job("--hosts", hosts, *words,
+                            env={"ORIEL_SSH": self.ssh(script), "MASTER_ADDR": "localhost"} | env)
+
+    def test_what_ssh_prints_has_the_name_of_the_host(self):
+        code, out, err = self.on_hosts('[ $1 = a ] && exec sleep 1000; echo no; echo way >&2; exit 9',
+                                       "true")
+        self.assertEqual((code, out), (1, b""))
+        self.assertEqual(sorted(err.splitlines()),
+                         ["b: no", "b: way",
+                          "oriel run: host b has not started ranks 2-3: ssh exited with code 9"])
+
+    def test_lines_of_a_login_script_do_not_disturb(self):
+        code, out, err = self.on_hosts('echo welcome to $1; shift; exec sh -c "$*"', HELPER, "env",
+                                       "RANK")
+        self.assertEqual((code, sorted(err.splitlines())), (0, ["a: welcome to a", "b: welcome to b"]))
+        self.assertEqual(sorted(out.splitlines()), [b"[%d] RANK=%d" % (i, i) for i in range(4)])
+
+    AGENT = 'shift; exec sh -c "$*"'
+
+    def test_bytes_and_lines_of_other_hosts_are_unchanged(self):
+        raw = bytes(range(256)) * 10
+        code, out, _ = self.on_hosts(self.AGENT, "--no-prefix", HELPER, "raw", hosts="a")
+        self.assertEqual((code, out), (0, raw))
+        code, out, _ = self.on_hosts(self.AGENT, HELPER, "flood", 5000)
+        lines = collections.defaultdict(list)
+        for line in out.decode().splitlines():
+            rank, _, text = line.partition(" ")
+            lines[rank].append(text)
+        expected = [f"{i}:{i:0{1 + i % 300}d}" for i in range(5000)]
+        self.assertEqual(code, 0)
+        self.assertEqual(dict(lines), {f"[{i}]": expected for i in range(4)})
+
+    def test_input_reaches_rank_0_of_another_host(self):
+        given = b"".join(b"line %d\n" % i for i in range(50000))
+        job = self.start("--hosts", "a:2", "--no-prefix", "sh", "-c", "[ $RANK = 1 ] || exec cat",
+                         env={"ORIEL_SSH": self.ssh(self.AGENT)}, stdin=subprocess.PIPE)
+        self.assertEqual(self.finish(job, given), (0, given, ""))
+
+    def test_a_stalled_reader_of_other_hosts_delays_no_deadline(self):
+        job = self.start("--hosts", "a:2", "--timeout", "1", "--grace", "0.1", "yes",
+                         env={"ORIEL_SSH": self.ssh(self.AGENT)})
+        time.sleep(2)
+        out, err = job.communicate(timeout=DEADLINE)
+        self.assertEqual(job.returncode, 124)
+        self.assertIn(b"did not end within 1 s: ranks 0-1 still run", err)
+
+    def test_children_that_keep_the_outputs_of_other_hosts_open(self):
+        code, out, err = self.on_hosts(self.AGENT, HELPER, "orphan")
+        self.assertEqual((code, sorted(out.splitlines()), err),
+                         (0, [b"[%d] left" % i for i in range(4)], ""))
+
+    def test_no_rank_survives_a_killed_ssh(self):
+        # A process of its own, which is killed as a broken connection would end it.
+        path = self.ssh('[ $1 = a ] && { shift; exec sh -c "$*"; }; echo $$ > "$0.pid"; shift; '
+                        'mkfifo "$0.in"; sh -c "$*" < "$0.in" & exec cat > "$0.in"')
+        job = self.start("--hosts", "a,b", HELPER, "parent", env={"ORIEL_SSH": path})
+        self.wait_ready(job, 2)
+        with open(path + ".pid") as file:
+            os.kill(int(file.read()), signal.SIGKILL)
+        code, _, err = self.finish(job)
+        self.assertEqual(code, 1)
+        self.assertIn("oriel run: the connection to host b (rank 1) broke: ssh exited with code 137",
+                      err)
+
+    def test_a_stop_on_another_host_is_reported(self):
+        job = self.start("--hosts", "a,b", HELPER, "wait", env={"ORIEL_SSH": self.ssh(self.AGENT)})
+        self.wait_ready(job, 2)
+        pid = self.ranks()[0]
+        os.kill(pid, signal.SIGSTOP)
+        text = job.stderr.readline().decode()
+        rank = re.fullmatch(r"oriel run: (rank [01] on [ab]) is stopped by SIGSTOP; "
+                            rf"`kill -CONT {pid}` lets it go on\n", text)
+        self.assertTrue(rank, text)
+        os.kill(pid, signal.SIGCONT)
+        self.assertEqual(job.stderr.readline().decode(), f"oriel run: {rank[1]} goes on\n")
+        job.send_signal(signal.SIGTERM)
+        self.assertEqual(self.finish(job)[0], 128 + signal.SIGTERM)
+
+    def test_a_missing_ssh_is_named(self):
+        for env, text in (({"ORIEL_SSH": "/no/ssh -x"}, "cannot run '/no/ssh -x' (ORIEL_SSH) for host a"),
+                          ({"PATH": "/no"}, "cannot run ssh for host a"),
+                          ({"ORIEL_SSH": " "}, "cannot run ' ' (ORIEL_SSH)")):
+            code, out, err = self.run_job("--hosts", "a", "true", env=env)
+            self.assertEqual((code, out), (1 if env == {"ORIEL_SSH": " "} else 127, b""))
+            self.assertIn(text, err)
+
+    def test_an_agent_without_a_launcher_explains_itself(self):
+        done = subprocess.run([ORIEL, "run", "--agent"], input=b"x" * 100, capture_output=True,
+                              env=environment(), timeout=DEADLINE)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(b"oriel run --agent is what `oriel run --hosts` starts on a host", done.stderr)
+
+    def test_an_agent_that_sends_nonsense_is_named(self):
+        path = self.ssh("printf '\\001oriel agent 1\\nnonsense of sixteen bytes'; exec cat")
+        code, _, err = self.run_job("--hosts", "a", "true", env={"ORIEL_SSH": path})
+        self.assertEqual((code, err), (1, "oriel run: host a sends something else than "
+                                          "`oriel run --agent`\n"))
+
     # The command line
 
     def test_bad_usage(self):
@@ -479,6 +608,26 @@ class Launcher(unittest.TestCase):
                 (("-n", "2", "--timeout", ".", "true"), "--timeout takes"),
                 (("-n", "2", "--grace", "1.2.3", "true"), "--grace takes"),
                 (("-n", "2", "--colour", "true"), "unrecognized option '--colour'"),
+                (("--hosts", "a", "-n", "2", "true"), "--hosts has the ranks of each host: give no -n"),
+                (("--hosts", "a", "--nodes", "2", "true"), "and no --nodes"),
+                (("--hosts", "a"), "the program is missing"),
+                (("--hosts", "", "true"), "--hosts has ''"),
+                (("--hosts", "a,,b", "true"), "--hosts has ''"),
+                (("--hosts", "a,b:0", "true"), "--hosts has 'b:0'"),
+                (("--hosts", "a:4097", "true"), "--hosts has 'a:4097'"),
+                (("--hosts", "a:2x", "true"), "--hosts has 'a:2x'"),
+                (("--hosts", "a:", "true"), "--hosts has 'a:'"),
+                (("--hosts", "-oProxyCommand=x", "true"), "--hosts has '-oProxyCommand=x'"),
+                (("--hosts", "x@-a", "true"), "--hosts has 'x@-a'"),
+                (("--hosts", "@a", "true"), "--hosts has '@a'"),
+                (("--hosts", "a b", "true"), "--hosts has 'a b'"),
+                (("--hosts", "$(x)", "true"), "--hosts has '$(x)'"),
+                (("--hosts", "fe80::1", "true"), "--hosts has 'fe80::1'"),
+                (("--hosts", "[fe80::1", "true"), "--hosts has '[fe80::1'"),
+                (("--hosts", "[fe80::1]2", "true"), "--hosts has '[fe80::1]2'"),
+                (("--hosts", "a:2,x@a", "true"), "--hosts has a twice"),
+                (("--hosts", "a:4096,b", "true"), "--hosts has more than 4096 ranks"),
+                (("--agent", "true"), "--agent takes no program"),
                 (("-n",), "requires an argument")):
             with self.subTest(arguments):
                 code, out, err = self.run_job(*arguments)
