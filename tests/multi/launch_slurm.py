@@ -80,6 +80,9 @@ class Slurm:
         self.conf = self.folder / "slurm.conf"
         self.conf.write_text(CONFIG.format(host=socket.gethostname().split(".")[0],
                                            folder=self.folder, ports=ports))
+        # In /tmp, one that is left over is in the way of a step with the same number (mpi.conf(5)).
+        (self.folder / "pmix").mkdir(mode=0o700)
+        (self.folder / "mpi.conf").write_text(f"PMIxCliTmpDirBase={self.folder}/pmix\n")
         munge = self.folder / "munge"
         self.daemon("munged", "--foreground", "--force", f"--key-file={key}",
                     f"--socket={munge}/socket", f"--pid-file={munge}/pid",
