@@ -43,7 +43,8 @@ bool ori_net_dial(struct ori_net_conn *conn, const struct ori_address *address,
 		return false;
 	conn->state = ORI_NET_CONNECTING;
 	conn->is_connector = true;
-	conn->context = context;
+	/* A unix socket has credentials, and no way between its ends. */
+	conn->context = conn->is_local ? NULL : context;
 	return true;
 }
 

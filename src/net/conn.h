@@ -54,7 +54,7 @@ struct ori_net_conn {
 
 /* Takes over @fd, connected and trusted, for plain frames; -1: the connection is closed. */
 void ori_net_open(struct ori_net_conn *conn, int fd, struct ori_traffic *traffic);
-/* Begin to connect. False, with errno, if that fails at once. */
+/* Begin to connect; by a unix socket without TLS. False, with errno, if that fails at once. */
 bool ori_net_dial(struct ori_net_conn *conn, const struct ori_address *address,
 		  struct ori_tls_context *context, struct ori_traffic *traffic);
 /* Takes over @fd, which a listener has accepted. */

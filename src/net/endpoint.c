@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TCP sockets by address. The bootstrap calls it, and so do src/comm and src/p2p for
- * connections of their own. No function blocks but those with a deadline.
+ * Sockets by address, of TCP and of unix. The bootstrap calls it, and so do src/comm and src/p2p
+ * for connections of their own. No function blocks but those with a deadline.
  */
 #include "net/endpoint.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
@@ -22,6 +23,7 @@
 #include "base/config.h"
 #include "base/error.h"
 #include "base/fork.h"
+#include "net/fdsock.h"
 
 #define ENDPOINT_BACKLOG 4096
 #define ENDPOINT_RETRY_NS 100000000
@@ -68,7 +70,16 @@ static bool endpoint_address(const union endpoint_name *name, struct ori_address
 const char *ori_endpoint_text(const struct ori_address *address, char text[ORI_ENDPOINT_LENGTH])
 {
 	char ip[INET6_ADDRSTRLEN] = "?";
+	unsigned i;
+	int at;
 
+	if (address->family == ORI_ADDRESS_UNIX) { /* as /proc/net/unix has it */
+		at = snprintf(text, ORI_ENDPOINT_LENGTH, "@oriel-");
+		for (i = 0; i < ORI_FDSOCK_NAME; i++)
+			at += snprintf(text + at, ORI_ENDPOINT_LENGTH - (size_t)at, "%02x",
+				       address->ip[i]);
+		return text;
+	}
 	inet_ntop(address->family == 6 ? AF_INET6 : AF_INET, address->ip, ip, sizeof(ip));
 	snprintf(text, ORI_ENDPOINT_LENGTH, address->family == 6 ? "[%s]:%u" : "%s:%u", ip,
 		 address->port);
@@ -144,6 +155,20 @@ static void endpoint_let_reuse(int fd)
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 }
 
+static enum oriel_status endpoint_listen_unix(struct ori_address *address, int *fd)
+{
+	static const unsigned char any[sizeof(address->ip)];
+	char text[ORI_ENDPOINT_LENGTH];
+
+	static_assert(sizeof(address->ip) == ORI_FDSOCK_NAME, "a name fits");
+	if (memcmp(address->ip, any, sizeof(any)) == 0)
+		return ori_fdsock_listen(address->ip, fd);
+	if (ori_fdsock_listen_at(address->ip, fd) == ORIEL_OK)
+		return ORIEL_OK;
+	return ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot listen at unix socket %s",
+			      ori_endpoint_text(address, text));
+}
+
 enum oriel_status ori_endpoint_listen(struct ori_address *address, int *fd)
 {
 	char text[ORI_ENDPOINT_LENGTH];
@@ -152,6 +177,8 @@ enum oriel_status ori_endpoint_listen(struct ori_address *address, int *fd)
 	enum oriel_status status;
 	int s, error;
 
+	if (address->family == ORI_ADDRESS_UNIX)
+		return endpoint_listen_unix(address, fd);
 	s = endpoint_socket(address);
 	if (s < 0)
 		return ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot open a socket to listen at %s",
@@ -303,8 +330,11 @@ int ori_endpoint_begin(const struct ori_address *address)
 {
 	union endpoint_name name;
 	socklen_t length = endpoint_name(address, &name);
-	int fd = endpoint_socket(address), error;
+	int fd, error;
 
+	if (address->family == ORI_ADDRESS_UNIX)
+		return ori_fdsock_begin(address->ip, geteuid());
+	fd = endpoint_socket(address);
 	if (fd < 0)
 		return -1;
 	endpoint_no_delay(fd);
@@ -327,7 +357,7 @@ int ori_endpoint_outcome(int fd)
 		return EINPROGRESS;
 	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) != 0)
 		return errno;
-	return !error && endpoint_is_own(fd) ? ECONNREFUSED : error;
+	return !error && !ori_fdsock_is(fd) && endpoint_is_own(fd) ? ECONNREFUSED : error;
 }
 
 int ori_endpoint_accept(int listener)

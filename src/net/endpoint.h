@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TCP sockets by address: resolve names, open listeners, begin connections. Connections and
- * listeners of this module, the bootstrap, src/comm and src/p2p call it.
+ * Sockets by address, of TCP, or unix sockets of this machine: resolve names, open listeners,
+ * begin connections. Connections and listeners of this module, the bootstrap, src/comm and src/p2p
+ * call it.
  */
 #ifndef ORI_NET_ENDPOINT_H
 #define ORI_NET_ENDPOINT_H
@@ -17,10 +18,12 @@
 #define ORI_ENDPOINT_NAMES 8   /* addresses of one host name that are tried */
 #define ORI_ENDPOINT_LENGTH 64 /* "[::1]:29500" */
 
+#define ORI_ADDRESS_UNIX 1u
+
 struct ori_address {
-	uint16_t family; /* 4, 6, or 0 for none */
-	uint16_t port;
-	unsigned char ip[16];
+	uint16_t family;      /* 4, 6, ORI_ADDRESS_UNIX, or 0 for none */
+	uint16_t port;        /* 0 for a unix socket */
+	unsigned char ip[16]; /* of a unix socket its name, see net/fdsock.h */
 };
 
 const char *ori_endpoint_text(const struct ori_address *address, char text[ORI_ENDPOINT_LENGTH]);
@@ -29,7 +32,10 @@ const char *ori_endpoint_text(const struct ori_address *address, char text[ORI_E
 enum oriel_status ori_endpoint_resolve(const char *host, uint16_t port, uint64_t deadline,
 				       struct ori_address *addresses, unsigned *count);
 
-/* Open a non-blocking listener; port 0 in @address means any port, and is filled in. */
+/*
+ * Open a non-blocking listener; port 0 in @address means any port, and is filled in, and so is the
+ * name of a unix socket if all its bytes are 0.
+ */
 enum oriel_status ori_endpoint_listen(struct ori_address *address, int *fd);
 /* The addresses of @hosts, with @port; returns their number. */
 unsigned ori_endpoint_of_hosts(const struct ori_hosts *hosts, uint16_t port,
@@ -49,7 +55,7 @@ enum oriel_status ori_endpoint_adopt(int fd, uint16_t port);
 
 /*
  * Begin to connect. Returns a socket for ori_endpoint_outcome(), or -1 and errno; sets no last
- * error.
+ * error. EACCES: the unix socket is that of another user; EAGAIN: its backlog is full.
  */
 int ori_endpoint_begin(const struct ori_address *address);
 /* 0: connected; EINPROGRESS: not yet; else the errno of the failure. Never waits. */

@@ -67,28 +67,61 @@ enum oriel_status ori_fdsock_peer(int fd, struct ucred *peer)
 	return ORIEL_OK;
 }
 
-enum oriel_status ori_fdsock_listen(uint8_t name[ORI_FDSOCK_NAME], int *fd)
+enum oriel_status ori_fdsock_listen_at(const uint8_t name[ORI_FDSOCK_NAME], int *fd)
 {
-	uint8_t fresh[ORI_FDSOCK_NAME];
 	struct sockaddr_un address;
 	enum oriel_status status;
 	socklen_t length;
-	int sock;
+	int sock, error;
+
+	status = fdsock_open(&sock);
+	if (status != ORIEL_OK)
+		return status;
+	length = fdsock_address(name, &address);
+	if (bind(sock, (struct sockaddr *)&address, length) != 0 || listen(sock, SOMAXCONN) != 0) {
+		error = errno;
+		status = ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot listen on a unix socket");
+		close(sock);
+		errno = error;
+		return status;
+	}
+	*fd = sock;
+	return ORIEL_OK;
+}
+
+enum oriel_status ori_fdsock_listen(uint8_t name[ORI_FDSOCK_NAME], int *fd)
+{
+	uint8_t fresh[ORI_FDSOCK_NAME];
+	enum oriel_status status;
 
 	status = ori_random(fresh, sizeof(fresh));
 	if (status == ORIEL_OK)
-		status = fdsock_open(&sock);
-	if (status != ORIEL_OK)
-		return status;
-	length = fdsock_address(fresh, &address);
-	if (bind(sock, (struct sockaddr *)&address, length) != 0 || listen(sock, SOMAXCONN) != 0) {
-		status = ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot listen on a unix socket");
-		close(sock);
-		return status;
-	}
-	memcpy(name, fresh, sizeof(fresh));
-	*fd = sock;
-	return ORIEL_OK;
+		status = ori_fdsock_listen_at(fresh, fd);
+	if (status == ORIEL_OK)
+		memcpy(name, fresh, sizeof(fresh));
+	return status;
+}
+
+int ori_fdsock_begin(const uint8_t name[ORI_FDSOCK_NAME], uid_t uid)
+{
+	struct sockaddr_un address;
+	socklen_t length = fdsock_address(name, &address), room = sizeof(struct ucred);
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), error = 0;
+	struct ucred peer;
+
+	if (fd < 0)
+		return -1;
+	ori_fork_socket(fd);
+	if (connect(fd, (struct sockaddr *)&address, length) != 0 ||
+	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &room) != 0)
+		error = errno;
+	else if (peer.uid != uid)
+		error = EACCES;
+	if (!error)
+		return fd;
+	close(fd);
+	errno = error;
+	return -1;
 }
 
 /*

@@ -40,6 +40,10 @@ bool ori_fdsock_is(int fd);
 enum oriel_status ori_fdsock_peer(int fd, struct ucred *peer);
 
 enum oriel_status ori_fdsock_listen(uint8_t name[ORI_FDSOCK_NAME], int *fd);
+/* The same with a name that the caller has chosen, and errno on failure: EADDRINUSE. */
+enum oriel_status ori_fdsock_listen_at(const uint8_t name[ORI_FDSOCK_NAME], int *fd);
+/* Connect without waiting. Returns the socket, or -1 and errno, without a last error. */
+int ori_fdsock_begin(const uint8_t name[ORI_FDSOCK_NAME], uid_t uid);
 
 /*
  * ORIEL_ERR_PEER: no socket listens at @name. ORIEL_ERR_AUTH: the listener is not process @pid (0:

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -74,6 +75,28 @@ static void test_a_descriptor_arrives_with_its_bytes(void **state)
 	ori_fds_close(&got);
 	close(ends[0]);
 	close(ends[1]);
+	assert_int_equal(count_fds(), before);
+}
+
+static void test_a_name_is_one_listeners_and_one_users(void **state)
+{
+	static const uint8_t name[ORI_FDSOCK_NAME] = "a name of 16 by",
+			     other[ORI_FDSOCK_NAME] = "no";
+	unsigned before = count_fds();
+	int listener, second, client;
+
+	(void)state;
+	assert_int_equal(ori_fdsock_listen_at(name, &listener), ORIEL_OK);
+	assert_int_equal(ori_fdsock_listen_at(name, &second), ORIEL_ERR_SYSTEM);
+	assert_int_equal(errno, EADDRINUSE);
+	client = ori_fdsock_begin(name, geteuid());
+	assert_true(client >= 0);
+	close(client);
+	assert_int_equal(ori_fdsock_begin(name, geteuid() + 1), -1);
+	assert_int_equal(errno, EACCES);
+	assert_int_equal(ori_fdsock_begin(other, geteuid()), -1);
+	assert_int_equal(errno, ECONNREFUSED);
+	close(listener);
 	assert_int_equal(count_fds(), before);
 }
 
@@ -262,6 +285,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		PAIR_TEST(test_a_descriptor_arrives_with_its_bytes),
+		PAIR_TEST(test_a_name_is_one_listeners_and_one_users),
 		PAIR_TEST(test_each_message_keeps_its_own_descriptors),
 		PAIR_TEST(test_as_many_descriptors_as_the_kernel_passes),
 		PAIR_TEST(test_excess_descriptors_are_closed_and_rejected),
