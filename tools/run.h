@@ -169,6 +169,7 @@ void run_ranks_check(struct run_ranks *ranks, pid_t first, run_event_report *rep
 struct run_start {
 	unsigned first, size; /* number of the first rank here, number of ranks of the job */
 	int listener;         /* rank 0 inherits it: no other job can bind its port; or -1 */
+	const char *meet;     /* ORIEL_MEET of the ranks, unless the environment has one */
 	unsigned port;
 	const char *address;   /* of rank 0 */
 	const char *key;       /* of the job, unless the environment has one */
@@ -179,10 +180,12 @@ struct run_start {
 #define RUN_KEY_TEXT 64 /* digits of a job's key */
 
 /*
- * Make the listener, at 127.0.0.1 or at all addresses, there at the port of @start unless it is 0,
- * and a key. They report errors, and return the exit code.
+ * Find a port at 127.0.0.1, or make the listener at all addresses, at the port of @start unless it
+ * is 0, and a key. They report errors, and return the exit code. On this machine ranks meet by unix
+ * sockets: *@port is a socket that only keeps the port from other jobs, unless ORIEL_MEET is tcp,
+ * when @start has a listener.
  */
-int run_start_listen_here(struct run_start *start);
+int run_start_here(struct run_start *start, int *port);
 int run_start_listen_all(struct run_start *start);
 int run_start_make_key(char text[RUN_KEY_TEXT + 1]);
 

@@ -34,6 +34,7 @@ struct run_job {
 	struct run_input input;
 	struct pollfd *poll; /* signals, input, sinks, streams, hosts */
 	int signals;
+	int port;      /* a socket that keeps the job's port from other jobs, or -1 */
 	sigset_t mask; /* signal mask that the launcher was started with */
 	pid_t guard;
 
@@ -569,7 +570,7 @@ static void run_open_stream(struct run_job *job, unsigned i, int fd)
 static int run_spawn(struct run_job *job, int input, int (*outputs)[2])
 {
 	const struct run_options *options = &job->options;
-	struct run_start start = {.size = options->ranks};
+	struct run_start start = {.size = options->ranks, .listener = -1};
 	char key[RUN_KEY_TEXT + 1];
 	int code;
 
@@ -577,7 +578,7 @@ static int run_spawn(struct run_job *job, int input, int (*outputs)[2])
 	start.has_terminal = ioctl(STDOUT_FILENO, TIOCGWINSZ, &start.window) == 0;
 	code = run_start_make_key(key);
 	if (code == TOOL_OK)
-		code = run_start_listen_here(&start);
+		code = run_start_here(&start, &job->port);
 	if (code == TOOL_OK)
 		code = run_spawn_all(options, &start, &job->mask, input, job->ranks.pids, outputs);
 	job->ranks.is_started = code == TOOL_OK;
@@ -663,10 +664,12 @@ static int run_whole(struct run_job *job)
 
 int run_job(const struct run_options *options)
 {
-	struct run_job job = {.options = *options, .signals = -1};
+	struct run_job job = {.options = *options, .signals = -1, .port = -1};
 	int code;
 
 	code = run_whole(&job);
+	if (job.port >= 0)
+		close(job.port);
 	run_input_close(&job.input);
 	run_sink_close(&job.sinks[0]);
 	run_sink_close(&job.sinks[1]);

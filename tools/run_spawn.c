@@ -110,10 +110,12 @@ static int spawn_set_environment(const struct spawn *spawn, unsigned rank)
 
 	for (i = 0; i < sizeof(spawn_unset) / sizeof(spawn_unset[0]); i++)
 		unsetenv(spawn_unset[i]);
-	if (start->first + rank == 0 &&
+	if (start->first + rank == 0 && start->listener >= 0 &&
 	    setenv_unsigned("ORIEL_LISTEN_FD", (unsigned)start->listener) != 0)
 		return -1;
 	if ((!key || !*key) && setenv("ORIEL_JOB_KEY", start->key, 1) != 0)
+		return -1;
+	if (start->meet && setenv("ORIEL_MEET", start->meet, 0) != 0)
 		return -1;
 	/* A rank sees a terminal, but its output goes to a file: that should get no colours. */
 	if (spawn->has_pty && !start->has_terminal && setenv("TERM", "dumb", 1) != 0)
@@ -132,7 +134,8 @@ static int spawn_set_files(const struct spawn *spawn, unsigned rank, int out, in
 	if (dup2(input, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 ||
 	    dup2(err, STDERR_FILENO) < 0)
 		return -1;
-	if (is_first && fcntl(spawn->start->listener, F_SETFD, 0) != 0)
+	if (is_first && spawn->start->listener >= 0 &&
+	    fcntl(spawn->start->listener, F_SETFD, 0) != 0)
 		return -1;
 	return setrlimit(RLIMIT_NOFILE, &spawn->files);
 }

@@ -79,6 +79,7 @@ static bool task_numbers(const uint32_t numbers[TASK_NUMBERS], struct run_task *
 			  .size = numbers[2],
 			  .port = numbers[3],
 			  .listener = -1,
+			  .meet = "tcp",
 			  .has_terminal = numbers[4] & TASK_TERMINAL,
 			  .window = {.ws_row = (unsigned short)numbers[5],
 				     .ws_col = (unsigned short)numbers[6],

@@ -17,6 +17,7 @@ enum ori_setting {
 	ORI_SETTING_LOG,          /* ORIEL_LOG, error | warn | info | debug */
 	ORI_SETTING_LOG_FILE,     /* ORIEL_LOG_FILE, see log_file.h, or "": standard error */
 	ORI_SETTING_BOOTSTRAP,    /* ORIEL_BOOTSTRAP, auto or a name: see bootstrap/launch.h */
+	ORI_SETTING_MEET,         /* ORIEL_MEET, auto | unix | tcp: sockets of the bootstrap */
 	ORI_SETTING_PORT,         /* ORIEL_PORT, where rank 0 listens instead of MASTER_PORT */
 	ORI_SETTING_LISTEN_FD,    /* ORIEL_LISTEN_FD, a listening socket rank 0 inherits */
 	ORI_SETTING_JOB_KEY,      /* ORIEL_JOB_KEY, hex: secret shared by the ranks of a job */

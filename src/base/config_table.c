@@ -260,6 +260,14 @@ const struct ori_config_entry ori_config_entries[ORI_SETTINGS] = {
 				"launcher",
 			.words = "auto,env,pmix,slurm,kubernetes,local",
 		},
+	[ORI_SETTING_MEET] =
+		{
+			.name = "ORIEL_MEET",
+			.fallback = "auto",
+			.help = "sockets by which the ranks meet: unix, if all are on one machine, "
+				"or tcp; auto: unix where the launcher says that they are",
+			.words = "auto,unix,tcp",
+		},
 	[ORI_SETTING_PORT] =
 		{
 			.name = "ORIEL_PORT",

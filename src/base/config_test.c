@@ -121,6 +121,7 @@ static void test_an_error_about_a_value_lists_what_it_may_be(void **state)
 		{"ORIEL_NET_ORDER", "auto, ordered or relaxed"},
 		{"ORIEL_PROXY_NEAR", "auto or off"},
 		{"ORIEL_P2P_TCP", "auto, on or off"},
+		{"ORIEL_MEET", "auto, unix or tcp"},
 		{"ORIEL_PORT", "a port from 1 to 65535"},
 		{"ORIEL_LISTEN_FD", "the number of a file descriptor"},
 		{"ORIEL_IB_GID_INDEX", "a number from 0 to 255"},

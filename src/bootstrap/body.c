@@ -24,7 +24,7 @@ bool ori_address_parse(const unsigned char *bytes, size_t length, struct ori_add
 	if (length != ORI_ADDRESS_LENGTH)
 		return false;
 	family = ori_load16(bytes);
-	if (family != 0 && family != 4 && family != 6)
+	if (family != 0 && family != 4 && family != 6 && family != ORI_ADDRESS_UNIX)
 		return false;
 	address->family = family;
 	address->port = ori_load16(bytes + 2);

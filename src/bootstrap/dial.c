@@ -143,6 +143,9 @@ enum oriel_status ori_dial(const struct ori_address *address, struct ori_listene
 
 	for (;;) {
 		status = ori_dial_connect(link, address, listener, deadline, deadline);
+		/* The backlog of a unix socket is full: unlike TCP, the kernel does not wait. */
+		if (status == ORIEL_AGAIN && errno == EAGAIN)
+			status = ORIEL_ERR_PEER;
 		if (status == ORIEL_AGAIN) {
 			status = ori_fail_errno(ORIEL_ERR_PEER, "connecting to %s",
 						ori_endpoint_text(address, text));

@@ -144,6 +144,19 @@ static enum oriel_status env_inherit_listener_locked(uint16_t port)
 	return ORIEL_OK;
 }
 
+/* As torchrun and `oriel run` set them. */
+static enum oriel_status env_find_local(struct ori_launch *launch)
+{
+	enum oriel_status status = ORIEL_OK;
+	unsigned local = 0;
+
+	if (ori_launch_variable("LOCAL_WORLD_SIZE"))
+		status = ori_launch_unsigned("LOCAL_WORLD_SIZE", ORI_TCP_RANKS_MAX, &local);
+	if (local == launch->job.size)
+		launch->local_from = "LOCAL_WORLD_SIZE is WORLD_SIZE";
+	return status;
+}
+
 static enum oriel_status env_listener(struct ori_tcp_job *job)
 {
 	static const struct ori_fork_hook hook = {.lock = &env_inherited.lock};
@@ -196,8 +209,12 @@ static enum oriel_status env_read(struct ori_launch *launch)
 	if (status == ORIEL_OK)
 		status = env_port(launch);
 	if (status == ORIEL_OK)
+		status = env_find_local(launch);
+	if (status == ORIEL_OK)
 		status = ori_launch_credentials(launch);
-	return status == ORIEL_OK ? env_listener(job) : status;
+	if (status != ORIEL_OK || ori_launch_is_local(launch))
+		return status;
+	return env_listener(job);
 }
 
 const struct ori_launcher ori_launch_env = {

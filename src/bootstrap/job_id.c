@@ -73,7 +73,10 @@ bool ori_job_id_parse(const struct oriel_job_id *id, struct ori_job_id *out)
 	for (i = 0; i < found.count; i++)
 		if (!ori_address_parse(id->bytes + JOB_ID_AT_ADDRESSES + i * ORI_ADDRESS_LENGTH,
 				       ORI_ADDRESS_LENGTH, &found.addresses[i]) ||
-		    found.addresses[i].family == 0 || found.addresses[i].port == 0)
+		    found.addresses[i].family == 0 ||
+		    (found.addresses[i].family == ORI_ADDRESS_UNIX) !=
+			    (found.addresses[i].port == 0) ||
+		    (found.addresses[i].family == ORI_ADDRESS_UNIX && found.count != 1))
 			return false;
 	/* Bytes without a meaning are zero, so that a later version may give them one. */
 	ori_job_id_encode(&found, &again);
@@ -95,19 +98,31 @@ static void job_id_set_hosts(const struct ori_hosts *hosts, uint16_t port, struc
 
 static_assert(ORI_HOSTS == ORI_JOB_ID_ADDRESSES, "all addresses of a host fit");
 
-enum oriel_status oriel_job_id_open(struct oriel_job_id *id)
+static enum oriel_status job_id_open_listener(bool is_local, struct ori_job_id *in, int *fd)
 {
-	static const struct ori_fork_hook hook = {.lock = &job_id_lock};
-	struct job_id_listener *listener;
-	struct ori_job_id in = {0};
 	enum oriel_status status;
 	struct ori_hosts hosts;
 	uint16_t port;
 
-	if (!id)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_job_id_open: id is NULL");
-	status = oriel_settings_check();
-	if (status == ORIEL_OK && !*ori_setting_text(ORI_SETTING_JOB_KEY)) {
+	if (is_local) {
+		in->count = 1;
+		in->addresses[0] = (struct ori_address){.family = ORI_ADDRESS_UNIX};
+		return ori_endpoint_listen(&in->addresses[0], fd);
+	}
+	status = ori_endpoint_listen_all(&hosts, &port, fd);
+	if (status == ORIEL_OK)
+		job_id_set_hosts(&hosts, port, in);
+	return status;
+}
+
+enum oriel_status ori_job_id_open(struct oriel_job_id *id, bool is_local)
+{
+	static const struct ori_fork_hook hook = {.lock = &job_id_lock};
+	enum oriel_status status = ORIEL_OK;
+	struct job_id_listener *listener;
+	struct ori_job_id in = {0};
+
+	if (!*ori_setting_text(ORI_SETTING_JOB_KEY)) {
 		in.key.length = JOB_ID_KEY;
 		status = ori_random(in.key.bytes, JOB_ID_KEY);
 	}
@@ -116,12 +131,11 @@ enum oriel_status oriel_job_id_open(struct oriel_job_id *id)
 	listener = calloc(1, sizeof(*listener));
 	if (!listener)
 		return ori_fail_nomem(sizeof(*listener), "a job id");
-	status = ori_endpoint_listen_all(&hosts, &port, &listener->fd);
+	status = job_id_open_listener(is_local, &in, &listener->fd);
 	if (status != ORIEL_OK) {
 		free(listener);
 		return status;
 	}
-	job_id_set_hosts(&hosts, port, &in);
 	ori_job_id_encode(&in, &listener->id);
 	explicit_bzero(&in, sizeof(in));
 	listener->stamp = ori_handle_stamp;
@@ -132,6 +146,19 @@ enum oriel_status oriel_job_id_open(struct oriel_job_id *id)
 	job_id_listeners = listener;
 	pthread_mutex_unlock(&job_id_lock);
 	return ORIEL_OK;
+}
+
+enum oriel_status oriel_job_id_open(struct oriel_job_id *id)
+{
+	enum oriel_status status;
+
+	if (!id)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_job_id_open: id is NULL");
+	status = oriel_settings_check();
+	/* The caller may know that all ranks are here; the library does not. */
+	return status == ORIEL_OK ? ori_job_id_open(id, strcmp(ori_setting_text(ORI_SETTING_MEET),
+							       "unix") == 0)
+				  : status;
 }
 
 /* The place of the pointer to the listener of @id, or of the NULL at the end. */
@@ -225,9 +252,10 @@ static void job_id_log(const struct ori_tcp_job *job)
 	ori_log_begin(job->rank);
 	if (job->rank == 0)
 		ori_log_rank(ORIEL_LOG_INFO, 0,
-			     "bootstrap: a job id of the caller, for %u ranks: TCP, rank 0 listens "
+			     "bootstrap: a job id of the caller, for %u ranks: %s, rank 0 listens "
 			     "at %s, with a job key",
-			     job->size, ori_endpoint_text(&job->addresses[0], at));
+			     job->size, ori_tcp_job_is_local(job) ? "unix sockets" : "TCP",
+			     ori_endpoint_text(&job->addresses[0], at));
 }
 
 enum oriel_status oriel_bootstrap_open_id(const struct oriel_job_id *id, unsigned rank,

@@ -21,6 +21,9 @@ void ori_job_id_encode(const struct ori_job_id *in, struct oriel_job_id *id);
 /* False if the bytes are malformed. */
 bool ori_job_id_parse(const struct oriel_job_id *id, struct ori_job_id *out);
 
+/* As oriel_job_id_open(); @is_local: all ranks are on this machine, and meet by unix sockets. */
+enum oriel_status ori_job_id_open(struct oriel_job_id *id, bool is_local);
+
 /*
  * Fill in all of @job but rank, size, timeout and host; rank 0 gets a descriptor of the
  * listener, which is then ori_tcp_open()'s to close. @caller begins the texts of errors.

@@ -5,9 +5,11 @@
  */
 #include "bootstrap/job_tag.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
@@ -101,6 +103,27 @@ enum oriel_status ori_job_tag_make(const struct ori_key *key, struct ori_job_tag
 		return ORIEL_OK;
 	tag->kind = job_tag_find(&name, &part);
 	return tag->kind == ORI_JOB_TAG_NONE ? ORIEL_OK : job_tag_hash(name, part, tag);
+}
+
+enum oriel_status ori_job_tag_socket(const struct ori_job_tag *tag, uint16_t port,
+				     uint8_t name[ORI_FDSOCK_NAME])
+{
+	static const char label[] = "oriel socket";
+	unsigned char bytes[sizeof(label) + 12 + ORI_TAG_LENGTH], hash[ORI_TAG_LENGTH];
+	unsigned length = 0;
+
+	static_assert(sizeof(hash) >= ORI_FDSOCK_NAME, "the name is a part of the hash");
+	/* Another user's job at this port has another name: it is not in the way of this one. */
+	memcpy(bytes, label, sizeof(label));
+	ori_store32(bytes + sizeof(label), (uint32_t)geteuid());
+	ori_store32(bytes + sizeof(label) + 4, port);
+	ori_store32(bytes + sizeof(label) + 8, tag->kind);
+	memcpy(bytes + sizeof(label) + 12, tag->bytes, ORI_TAG_LENGTH);
+	if (!EVP_Digest(bytes, sizeof(bytes), hash, &length, EVP_sha256(), NULL) ||
+	    length != sizeof(hash))
+		return job_tag_failed();
+	memcpy(name, hash, ORI_FDSOCK_NAME);
+	return ORIEL_OK;
 }
 
 bool ori_job_tag_equal(const struct ori_job_tag *a, const struct ori_job_tag *b)

@@ -34,6 +34,13 @@ struct ori_credentials {
  */
 enum oriel_status ori_job_tag_make(const struct ori_key *key, struct ori_job_tag *tag);
 
+/*
+ * The name of the unix socket where rank 0 of the job with @tag listens, if its ranks are on one
+ * machine. As with TCP, jobs without a key or a name meet by their @port alone.
+ */
+enum oriel_status ori_job_tag_socket(const struct ori_job_tag *tag, uint16_t port,
+				     uint8_t name[ORI_FDSOCK_NAME]);
+
 bool ori_job_tag_equal(const struct ori_job_tag *a, const struct ori_job_tag *b);
 
 /* The difference between @theirs and @ours, such as "its TORCHELASTIC_RUN_ID differs". */

@@ -86,6 +86,12 @@ static enum oriel_status join_root_open(struct ori_join *join)
 	unsigned count;
 	int fd = join->listener->net.fd;
 
+	if (ori_tcp_job_is_local(job)) {
+		join->listener->address = job->addresses[0];
+		status = fd >= 0 ? ORIEL_OK : ori_endpoint_listen(&join->listener->address, &fd);
+		return status == ORIEL_OK ? ori_net_listener_open(&join->listener->net, fd)
+					  : status;
+	}
 	if (fd >= 0) {
 		status = ori_endpoint_local(fd, &join->listener->address);
 		return status == ORIEL_OK ? ori_net_listener_open(&join->listener->net, fd)
@@ -353,7 +359,9 @@ static enum oriel_status join_open_listener(struct ori_listener *listener, int r
 
 	if (listener->net.fd >= 0)
 		return ORIEL_OK;
-	if (!ori_endpoint_chosen(0, &listener->address)) {
+	if (ori_fdsock_is(root)) {
+		listener->address = (struct ori_address){.family = ORI_ADDRESS_UNIX};
+	} else if (!ori_endpoint_chosen(0, &listener->address)) {
 		status = ori_endpoint_local(root, &listener->address);
 		if (status != ORIEL_OK)
 			return status;

@@ -119,11 +119,20 @@ static void launch_log(const struct ori_launcher *launcher, const char *why,
 		       const struct ori_launch *launch)
 {
 	const struct ori_tcp_job *job = &launch->job;
+	char at[ORI_ENDPOINT_LENGTH];
 
 	ori_log_begin(job->rank);
 	if (job->rank != 0)
 		return;
-	if (job->size == 1)
+	if (job->size > 1 && ori_tcp_job_is_local(job))
+		ori_log_rank(
+			ORIEL_LOG_INFO, 0,
+			"bootstrap: %s, since %s: rank 0 of %u listens at unix socket %s (%s), "
+			"%s",
+			launcher->name, why, job->size, ori_endpoint_text(&job->addresses[0], at),
+			launch->local_from,
+			job->own.key.length ? "with a job key" : "without a job key");
+	else if (job->size == 1)
 		ori_log_rank(ORIEL_LOG_INFO, 0, "bootstrap: %s, since %s: this process alone",
 			     launcher->name, why);
 	else
@@ -135,6 +144,19 @@ static void launch_log(const struct ori_launcher *launcher, const char *why,
 			launch->port_from,
 			job->listen_fd < 0 ? "of its own" : "that is open already",
 			job->own.key.length ? "with a job key" : "without a job key");
+}
+
+/* All ranks are on this machine: a unix socket takes the place of the TCP port. */
+static enum oriel_status launch_meet_here(struct ori_launch *launch)
+{
+	struct ori_tcp_job *job = &launch->job;
+
+	if (job->size == 1 || job->address_count || !ori_launch_is_local(launch))
+		return ORIEL_OK;
+	job->address_count = 1;
+	job->addresses[0] = (struct ori_address){.family = ORI_ADDRESS_UNIX};
+	job->host = launch->local_from;
+	return ori_job_tag_socket(&job->own.tag, job->port, job->addresses[0].ip);
 }
 
 enum oriel_status oriel_bootstrap_open_env(uint64_t timeout_ns, struct oriel_bootstrap *bootstrap)
@@ -162,6 +184,8 @@ enum oriel_status oriel_bootstrap_open_env(uint64_t timeout_ns, struct oriel_boo
 		if (status != ORIEL_OK && launch.job.listen_fd >= 0)
 			close(launch.job.listen_fd);
 	}
+	if (status == ORIEL_OK)
+		status = launch_meet_here(&launch);
 	if (status == ORIEL_OK) {
 		launch_log(launcher, why, &launch);
 		status = ori_tcp_open(&launch.job, bootstrap);

@@ -17,6 +17,8 @@ struct ori_launch {
 	char host[ORI_LAUNCH_HOST]; /* where job.host may point */
 	const char *host_from;      /* source of the host, for the log */
 	const char *port_from;      /* source of the port */
+	/* The reason why all ranks are known to be on this machine, such as a variable; or NULL. */
+	const char *local_from;
 };
 
 struct ori_launcher {
@@ -48,6 +50,12 @@ enum oriel_status ori_launch_ranks(const char *rank_name, const char *size_name,
 
 /* ORIEL_PORT, or else MASTER_PORT, or else @port, whose source is @from. */
 enum oriel_status ori_launch_port(uint16_t port, const char *from, struct ori_launch *launch);
+
+/*
+ * Will the ranks meet by unix sockets? ORIEL_MEET decides, or else launch->local_from, which then
+ * is set.
+ */
+bool ori_launch_is_local(struct ori_launch *launch);
 
 /* Key, tag and token of this process. */
 enum oriel_status ori_launch_credentials(struct ori_launch *launch);

@@ -53,8 +53,8 @@ static bool pmix_is_there(char why[ORI_LAUNCH_WHY])
  * No fence: a rank that never comes is then named by rank 0, where it is missed in the TCP
  * bootstrap.
  */
-static enum oriel_status pmix_share(const struct ori_pmix *pmix, struct oriel_job_id *id,
-				    uint64_t timeout_ns)
+static enum oriel_status pmix_share(const struct ori_pmix *pmix, bool is_local,
+				    struct oriel_job_id *id, uint64_t timeout_ns)
 {
 	enum oriel_status status;
 	struct ori_error error;
@@ -69,7 +69,7 @@ static enum oriel_status pmix_share(const struct ori_pmix *pmix, struct oriel_jo
 				"s " ORI_LATE_LIMIT,
 				pmix->rank, pmix->size, ori_seconds(timeout_ns));
 	}
-	status = oriel_job_id_open(id);
+	status = ori_job_id_open(id, is_local);
 	if (status != ORIEL_OK)
 		return status;
 	status = ori_pmix_publish(PMIX_KEY, id->bytes, sizeof(id->bytes));
@@ -81,7 +81,7 @@ static enum oriel_status pmix_share(const struct ori_pmix *pmix, struct oriel_jo
 	return status;
 }
 
-static enum oriel_status pmix_meet_locked(uint64_t timeout_ns)
+static enum oriel_status pmix_meet_locked(struct ori_launch *launch)
 {
 	struct ori_pmix pmix = {.size = 1};
 	struct oriel_job_id id = {{0}};
@@ -93,8 +93,11 @@ static enum oriel_status pmix_meet_locked(uint64_t timeout_ns)
 	if (pmix.size == 0 || pmix.size > ORI_TCP_RANKS_MAX || pmix.rank >= pmix.size)
 		status = ori_fail(ORIEL_ERR_PROTOCOL, "PMIx says that this is rank %u of %u",
 				  pmix.rank, pmix.size);
-	else if (pmix.size > 1)
-		status = pmix_share(&pmix, &id, timeout_ns);
+	if (status == ORIEL_OK && pmix.local == pmix.size)
+		launch->local_from = "PMIX_LOCAL_SIZE is PMIX_JOB_SIZE";
+	if (status == ORIEL_OK && pmix.size > 1)
+		status =
+			pmix_share(&pmix, ori_launch_is_local(launch), &id, launch->job.timeout_ns);
 	/* An exit without it would count as a crash, so it is not left to the end of the job. */
 	ori_pmix_close();
 	if (status == ORIEL_OK) {
@@ -139,7 +142,7 @@ static enum oriel_status pmix_read(struct ori_launch *launch)
 	ori_fork_add(ORI_FORK_LAUNCH, &hook);
 	pthread_mutex_lock(&launch_pmix.lock);
 	if (!launch_pmix.is_known)
-		status = pmix_meet_locked(job->timeout_ns);
+		status = pmix_meet_locked(launch);
 	if (status == ORIEL_OK) {
 		job->rank = launch_pmix.rank;
 		job->size = launch_pmix.size;
@@ -149,6 +152,11 @@ static enum oriel_status pmix_read(struct ori_launch *launch)
 	pthread_mutex_unlock(&launch_pmix.lock);
 	if (status != ORIEL_OK || job->size == 1)
 		return status;
+	if (ori_tcp_job_is_local(job)) {
+		launch->local_from = "all ranks are on this machine, by PMIx";
+		job->host = launch->local_from;
+		return ORIEL_OK;
+	}
 	ori_endpoint_text(&job->addresses[0], launch->host);
 	*strrchr(launch->host, ':') = '\0';
 	job->host = launch->host;

@@ -4,6 +4,7 @@
  * call it.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/config.h"
 #include "base/error.h"
@@ -77,6 +78,17 @@ enum oriel_status ori_launch_port(uint16_t port, const char *from, struct ori_la
 	return status;
 }
 
+bool ori_launch_is_local(struct ori_launch *launch)
+{
+	const char *meet = ori_setting_text(ORI_SETTING_MEET);
+
+	if (strcmp(meet, "unix") == 0)
+		launch->local_from = "ORIEL_MEET is 'unix'";
+	else if (strcmp(meet, "auto") != 0)
+		launch->local_from = NULL;
+	return launch->local_from != NULL;
+}
+
 enum oriel_status ori_launch_credentials(struct ori_launch *launch)
 {
 	struct ori_credentials *own = &launch->job.own;
@@ -84,7 +96,7 @@ enum oriel_status ori_launch_credentials(struct ori_launch *launch)
 	struct ori_hosts hosts;
 
 	/* A choice of interfaces that leaves none is known before any rank waits for this one. */
-	if (ori_hosts_is_chosen())
+	if (ori_hosts_is_chosen() && !ori_launch_is_local(launch))
 		status = ori_hosts_list(&hosts);
 	ori_key_read(&own->key);
 	if (status == ORIEL_OK)

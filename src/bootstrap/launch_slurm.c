@@ -48,7 +48,7 @@ static enum oriel_status slurm_host(struct ori_launch *launch)
 	status = ori_launch_unsigned("SLURM_STEP_NUM_NODES", UINT32_MAX, &count);
 	if (status == ORIEL_OK && count == 1) {
 		strcpy(launch->host, "127.0.0.1");
-		launch->host_from = "SLURM_STEP_NUM_NODES is 1";
+		launch->host_from = launch->local_from = "SLURM_STEP_NUM_NODES is 1";
 		return ORIEL_OK;
 	}
 	if (status != ORIEL_OK)

@@ -26,6 +26,10 @@ static const char *const names[] = {"RANK",
 				    "ORIEL_LISTEN_FD",
 				    "ORIEL_TIMEOUT",
 				    "ORIEL_JOB_KEY",
+				    "ORIEL_MEET",
+				    "ORIEL_IFACE",
+				    "LOCAL_WORLD_SIZE",
+				    "TORCHELASTIC_RUN_ID",
 				    "TORCHELASTIC_USE_AGENT_STORE",
 				    "PMI_SIZE",
 				    "PMIX_RANK",
@@ -129,15 +133,62 @@ static void test_the_reason_of_the_choice_is_logged(void **state)
 	check_log(
 		STEP_0 "SLURM_STEP_NUM_NODES=1",
 		"bootstrap: slurm, since SLURM_PROCID, SLURM_STEP_ID and SLURM_STEP_NUM_TASKS are "
-		"set: rank 0 of 2 listens at 127.0.0.1 (SLURM_STEP_NUM_NODES is 1), TCP port 20665 "
-		"(SLURM_JOB_ID, SLURM_STEP_ID)");
+		"set: rank 0 of 2 listens at unix socket @oriel-");
+	check_log(STEP_0 "SLURM_STEP_NUM_NODES=1",
+		  " (SLURM_STEP_NUM_NODES is 1), without a job key");
+	check_log(STEP_0 "SLURM_STEP_NUM_NODES=1 ORIEL_MEET=tcp",
+		  "rank 0 of 2 listens at 127.0.0.1 (SLURM_STEP_NUM_NODES is 1), TCP port 20665 "
+		  "(SLURM_JOB_ID, SLURM_STEP_ID)");
+}
+
+#define RANK_0 "RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=20004 "
+
+static void test_ranks_of_one_machine_meet_by_unix_sockets(void **state)
+{
+	(void)state;
+	check_log(RANK_0 "LOCAL_WORLD_SIZE=2",
+		  " (LOCAL_WORLD_SIZE is WORLD_SIZE), without a job key");
+	check_log(RANK_0 "LOCAL_WORLD_SIZE=2", "rank 0 of 2 listens at unix socket @oriel-");
+	check_log(RANK_0 "LOCAL_WORLD_SIZE=1", "rank 0 of 2 listens at 127.0.0.1 (MASTER_ADDR)");
+	check_log(RANK_0 "LOCAL_WORLD_SIZE=1 ORIEL_MEET=unix", " (ORIEL_MEET is 'unix'), without");
+	check_log(RANK_0 "LOCAL_WORLD_SIZE=2 ORIEL_MEET=tcp", "listens at 127.0.0.1 (MASTER_ADDR)");
+	check_log(RANK_0 "LOCAL_WORLD_SIZE=2 ORIEL_IFACE=nosuch", "at unix socket");
+	check_text(RANK_0 "LOCAL_WORLD_SIZE=two", ORIEL_ERR_CONFIG, "LOCAL_WORLD_SIZE is 'two'");
+}
+
+/* The sockets of two jobs differ wherever their ports, names or keys do. */
+static void test_the_name_of_the_socket_is_that_of_the_job(void **state)
+{
+	static const char *const jobs[] = {
+		RANK_0 "ORIEL_MEET=unix",
+		RANK_0 "ORIEL_MEET=unix ORIEL_PORT=20005",
+		RANK_0 "ORIEL_MEET=unix TORCHELASTIC_RUN_ID=a",
+		RANK_0 "ORIEL_MEET=unix TORCHELASTIC_RUN_ID=b",
+		RANK_0 "ORIEL_MEET=unix ORIEL_JOB_KEY=00112233445566778899aabbccddeeff",
+		RANK_0 "ORIEL_MEET=unix ORIEL_JOB_KEY=00112233445566778899aabbccddeefe",
+	};
+	char sockets[6][33];
+	size_t i, j;
+
+	(void)state;
+	for (i = 0; i < 6; i++) {
+		open_with(jobs[i]);
+		assert_non_null(strstr(lines, "@oriel-"));
+		snprintf(sockets[i], sizeof(sockets[i]), "%s", strstr(lines, "@oriel-") + 7);
+		for (j = 0; j < i; j++)
+			assert_string_not_equal(sockets[i], sockets[j]);
+	}
+	open_with(jobs[2]);
+	assert_non_null(strstr(lines, sockets[2]));
 }
 
 static void test_ranks_of_a_step_of_slurm_meet_at_the_first_node(void **state)
 {
 	(void)state;
-	check_text(STEP "SLURM_STEP_NUM_NODES=1", ORIEL_ERR_TIMEOUT,
+	check_text(STEP "SLURM_STEP_NUM_NODES=1 ORIEL_MEET=tcp", ORIEL_ERR_TIMEOUT,
 		   "rank 1 of 2 cannot connect to rank 0 at 127.0.0.1:20665");
+	check_text(STEP "SLURM_STEP_NUM_NODES=1", ORIEL_ERR_TIMEOUT,
+		   "rank 1 of 2 cannot connect to rank 0 at @oriel-");
 	check_text(STEP "SLURM_STEP_NUM_NODES=2 SLURM_STEP_NODELIST=127.0.0.[1-2]",
 		   ORIEL_ERR_TIMEOUT, "rank 1 of 2 cannot connect to rank 0 at 127.0.0.1:20665");
 	check_text(STEP "MASTER_ADDR=127.0.0.1 ORIEL_PORT=20003", ORIEL_ERR_TIMEOUT,
@@ -240,6 +291,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_the_reason_of_the_choice_is_logged),
 		cmocka_unit_test(test_ranks_of_a_step_of_slurm_meet_at_the_first_node),
+		cmocka_unit_test(test_ranks_of_one_machine_meet_by_unix_sockets),
+		cmocka_unit_test(test_the_name_of_the_socket_is_that_of_the_job),
 		cmocka_unit_test(test_a_batch_script_is_one_rank),
 		cmocka_unit_test(test_a_demanded_launcher_that_is_not_there_is_named),
 		cmocka_unit_test(test_a_bad_variable_is_named),

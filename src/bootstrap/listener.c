@@ -177,6 +177,8 @@ static bool listener_admit(struct ori_listener *listener, struct ori_net_pending
 	struct ori_frame frame;
 
 	memcpy(pending->from, arrived->from, sizeof(pending->from));
+	if (listener->net.is_local) /* the hello has the process, which texts have as well */
+		snprintf(pending->from, sizeof(pending->from), "a unix socket");
 	ori_net_move(&pending->link, &arrived->conn);
 	if (ori_net_take(&pending->link, &frame, body, sizeof(body)) != ORIEL_OK ||
 	    frame.type != ORI_FRAME_HELLO ||

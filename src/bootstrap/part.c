@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The place where the ranks of a part of a job meet: a local job where they are threads of one
- * process, else a TCP port that the kernel chooses. comm/split.c calls it.
+ * process, else a unix socket
+ * where they are on one machine, or a TCP port that the kernel chooses. comm/split.c calls it.
  */
 #include "bootstrap/part.h"
 
@@ -17,24 +18,16 @@
 static_assert(sizeof(struct ori_part_offer) == 32 + ORI_TAG_LENGTH,
 	      "struct ori_part_offer goes over the wire");
 
-static struct ori_address part_loopback(uint16_t port)
-{
-	return (struct ori_address){.family = 4, .port = port, .ip = {127, 0, 0, 1}};
-}
-
 static enum oriel_status part_listen(enum ori_part_extent extent, struct ori_part_root *root,
 				     struct ori_part_offer *offer)
 {
-	struct ori_address at = part_loopback(0);
 	enum oriel_status status;
 	uint16_t port = 0;
 
-	if (extent == ORI_PART_NETWORK) {
+	if (extent == ORI_PART_NETWORK)
 		status = ori_endpoint_listen_all(&offer->hosts, &port, &root->listen_fd);
-	} else {
-		status = ori_endpoint_listen(&at, &root->listen_fd);
-		port = at.port;
-	}
+	else
+		status = ori_fdsock_listen(offer->name, &root->listen_fd);
 	offer->port = port;
 	return status == ORIEL_OK ? ori_random(offer->tag, sizeof(offer->tag)) : status;
 }
@@ -80,7 +73,9 @@ enum oriel_status ori_part_open(enum ori_part_extent extent, const struct ori_pa
 		return oriel_bootstrap_open_local((struct oriel_local_job *)(uintptr_t)offer->job,
 						  rank, bootstrap);
 	job.address_count = 1;
-	job.addresses[0] = part_loopback((uint16_t)offer->port);
+	job.addresses[0] = (struct ori_address){.family = ORI_ADDRESS_UNIX};
+	static_assert(sizeof(job.addresses[0].ip) == sizeof(offer->name), "a name fits");
+	memcpy(job.addresses[0].ip, offer->name, sizeof(offer->name));
 	if (extent == ORI_PART_NETWORK)
 		job.address_count =
 			ori_endpoint_of_hosts(&offer->hosts, (uint16_t)offer->port, job.addresses);

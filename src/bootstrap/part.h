@@ -16,14 +16,17 @@
 /* The extent of a part, which all of its ranks know alike. */
 enum ori_part_extent {
 	ORI_PART_PROCESS, /* threads of one process */
-	ORI_PART_MACHINE, /* processes that share a loopback interface */
+	ORI_PART_MACHINE, /* processes of one user that share the names of unix sockets */
 	ORI_PART_NETWORK,
 };
 
 /* The place where the ranks of a part meet. Goes over the wire as it is. */
 struct ori_part_offer {
 	uint64_t job; /* ORI_PART_PROCESS: struct oriel_local_job in that process */
-	struct ori_hosts hosts;
+	union {
+		struct ori_hosts hosts;              /* ORI_PART_NETWORK, with a port */
+		unsigned char name[ORI_FDSOCK_NAME]; /* ORI_PART_MACHINE: of a unix socket */
+	};
 	uint32_t port;
 	unsigned char
 		tag[ORI_TAG_LENGTH]; /* random, so that the ranks of other parts are refused */

@@ -21,6 +21,7 @@ struct tcp {
 	struct tcp *next; /* in tcp_only */
 	uint64_t stamp;   /* ori_handle_stamp of the opening process; differs in its children */
 	uint16_t port;    /* of rank 0 */
+	struct ori_address local; /* the unix socket of rank 0; family 0: none */
 	bool is_only;
 	struct ori_credentials own;
 	struct ori_traffic traffic;
@@ -48,6 +49,7 @@ static enum oriel_status tcp_enlist(struct tcp *tcp)
 	pthread_mutex_lock(&tcp_lock);
 	for (other = tcp_only; other; other = other->next)
 		if (other->stamp == tcp->stamp && other->port == tcp->port &&
+		    memcmp(&other->local, &tcp->local, sizeof(tcp->local)) == 0 &&
 		    other->tree.rank == tcp->tree.rank)
 			break;
 	if (!other) {
@@ -233,6 +235,8 @@ static struct tcp *tcp_new(const struct ori_tcp_job *job)
 	tcp->own = job->own;
 	tcp->own.tls = NULL;
 	tcp->port = job->port;
+	if (ori_tcp_job_is_local(job))
+		tcp->local = job->addresses[0];
 	tcp->is_only = job->is_only && job->size > 1;
 	ori_listener_init(&tcp->listener, &tcp->own, job->size, &tcp->traffic);
 	tcp->listener.rank = job->rank;
@@ -252,7 +256,7 @@ static enum oriel_status tcp_start(struct tcp *tcp, const struct ori_tcp_job *jo
 					job->size);
 	if (status == ORIEL_OK)
 		status = ori_listener_enable_interrupt(&tcp->listener);
-	if (status == ORIEL_OK && job->size > 1 && tcp->own.key.length)
+	if (status == ORIEL_OK && job->size > 1 && tcp->own.key.length && !tcp->local.family)
 		status = ori_tls_context_create(&tcp->own.key, &tcp->own.tls);
 	tcp->listener.net.context = tcp->own.tls;
 	if (status == ORIEL_OK && job->size > 1)
@@ -289,6 +293,13 @@ enum oriel_status ori_tcp_open(const struct ori_tcp_job *job, struct oriel_boots
 		.size = job->size,
 	};
 	return ORIEL_OK;
+}
+
+bool ori_tcp_is_local(const struct oriel_bootstrap *bootstrap)
+{
+	const struct tcp *tcp = bootstrap->context;
+
+	return tcp->local.family != 0;
 }
 
 bool ori_tcp_is_own(const struct oriel_bootstrap *bootstrap)

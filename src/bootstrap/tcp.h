@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A bootstrap over TCP. All ranks connect to rank 0, which sends each the address of its parent
- * in the tree. From then on a rank talks to its neighbours in the tree and to the peers with
- * which it exchanges messages. env.c, part.c and tests open it.
+ * A bootstrap over TCP, or over unix sockets where all ranks are on one machine. All ranks connect
+ * to rank 0, which sends each the address of its parent in the tree. From then on a rank talks to
+ * its neighbours in the tree and to the peers with which it exchanges messages. env.c, part.c and
+ * tests open it.
  */
 #ifndef ORI_BOOTSTRAP_TCP_H
 #define ORI_BOOTSTRAP_TCP_H
@@ -18,7 +19,10 @@ struct ori_tcp_job {
 	unsigned rank, size;
 	const char *host; /* where rank 0 listens; with @addresses only for texts */
 	uint16_t port;
-	/* The addresses of @host, in the order in which they are tried; count 0: resolve @host. */
+	/*
+	 * The addresses of @host, in the order in which they are tried; count 0: resolve @host. One
+	 * of a unix socket: all ranks meet by unix sockets, and no TCP port is open.
+	 */
 	struct ori_address addresses[ORI_ENDPOINT_NAMES];
 	unsigned address_count;
 	int listen_fd; /* -1, or the listener of rank 0; the call takes it over, also on failure */
@@ -31,6 +35,15 @@ enum oriel_status ori_tcp_open(const struct ori_tcp_job *job, struct oriel_boots
 
 /* Has ori_tcp_open() opened it? */
 bool ori_tcp_is_own(const struct oriel_bootstrap *bootstrap);
+
+/* Do all ranks of @job meet by unix sockets? */
+static inline bool ori_tcp_job_is_local(const struct ori_tcp_job *job)
+{
+	return job->address_count > 0 && job->addresses[0].family == ORI_ADDRESS_UNIX;
+}
+
+/* Did the ranks of @bootstrap, opened by ori_tcp_open(), meet so? */
+bool ori_tcp_is_local(const struct oriel_bootstrap *bootstrap);
 
 /* The key of the job of @bootstrap, opened by ori_tcp_open(); of length 0 if it has none. */
 const struct ori_key *ori_tcp_key(const struct oriel_bootstrap *bootstrap);

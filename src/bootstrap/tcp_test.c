@@ -55,7 +55,6 @@ static enum oriel_status seat_open(struct party_seat *seat, struct oriel_bootstr
 {
 	struct tcp_party *party = seat->party;
 	struct ori_tcp_job job = party->job;
-
 	uint64_t start = ori_clock_ns();
 
 	memset(b, 0, sizeof(*b));
@@ -99,6 +98,21 @@ static void test_ranks_join_and_gather(void **state)
 		if (sizes[i] == 1)
 			close(party.job.listen_fd);
 	}
+}
+
+/* Ranks beyond the tree's arity connect to parents at random names. The job has a key. */
+static void test_300_ranks_meet_by_unix_sockets(void **state)
+{
+	struct tcp_party party = tcp_party(300, PARTY_PATIENCE);
+
+	(void)state;
+	close(party.job.listen_fd);
+	party.job.listen_fd = -1;
+	party.job.address_count = 1;
+	party.job.addresses[0] =
+		(struct ori_address){.family = ORI_ADDRESS_UNIX, .ip = "15 and a NUL..."};
+	party_run(300, run_rounds, &party);
+	party_expect_all(300, ORIEL_OK, "");
 }
 
 /* The root sends two frames to admit each rank, then eight in each collective. */
@@ -662,6 +676,7 @@ int main(void)
 	};
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_ranks_join_and_gather),
+		cmocka_unit_test(test_300_ranks_meet_by_unix_sockets),
 		cmocka_unit_test(test_the_root_of_512_ranks_sends_frames_in_proportion),
 		cmocka_unit_test(test_a_missing_root_is_named_with_its_address),
 		cmocka_unit_test(test_another_job_at_the_port_does_no_harm),

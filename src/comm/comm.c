@@ -56,6 +56,13 @@ struct comm_join {
 
 static_assert(sizeof(struct comm_join) == 1472, "struct comm_join goes over the wire");
 
+/* Is it known that no rank is on another machine? Virtual nodes count as machines. */
+static bool comm_is_here(const struct oriel_comm *comm)
+{
+	return ori_tcp_is_own(&comm->bootstrap) && ori_tcp_is_local(&comm->bootstrap) &&
+	       !*ori_setting_text(ORI_SETTING_NODE);
+}
+
 /*
  * Listens for p2p endpoints. It is not known yet whether there are ranks on other
  * machines: a listener that no rank needs is closed soon.
@@ -68,7 +75,8 @@ static enum oriel_status comm_open_listeners(struct oriel_comm *comm, unsigned p
 	const char *filter;
 	uint16_t port = 0;
 
-	if (status != ORIEL_OK || comm->size == 1 || !(paths & 1u << ORIEL_PATH_RDMA) ||
+	if (status != ORIEL_OK || comm->size == 1 || comm_is_here(comm) ||
+	    !(paths & 1u << ORIEL_PATH_RDMA) ||
 	    ori_setting_hca(&filter) == ORI_HCA_REQUEST_NONE ||
 	    strcmp(ori_setting_text(ORI_SETTING_P2P_TCP), "off") == 0)
 		return status;

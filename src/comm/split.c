@@ -64,7 +64,7 @@ static enum ori_part_extent split_extent(const struct oriel_comm *comm,
 		const struct ori_host *host = &comm->hosts[part->origin[i]];
 
 		if (memcmp(host->boot_id, first->boot_id, sizeof(host->boot_id)) != 0 ||
-		    host->net_ns != first->net_ns)
+		    host->net_ns != first->net_ns || host->uid != first->uid)
 			return ORI_PART_NETWORK;
 		if (host->token != first->token)
 			extent = ORI_PART_MACHINE;

@@ -113,18 +113,18 @@ static void pmix_release(pmix_value_t *value)
 	free(value);
 }
 
-static pmix_status_t pmix_get_size(const struct ori_pmix *pmix, unsigned *size)
+static pmix_status_t pmix_get_count(const struct ori_pmix *pmix, const char *key, unsigned *count)
 {
 	pmix_proc_t all = {.rank = PMIX_RANK_WILDCARD};
 	pmix_value_t *value = NULL;
 	pmix_status_t error;
 
 	snprintf(all.nspace, sizeof(all.nspace), "%s", pmix->space);
-	error = pmix_calls.get(&all, PMIX_JOB_SIZE, NULL, 0, &value);
+	error = pmix_calls.get(&all, key, NULL, 0, &value);
 	if (error != PMIX_SUCCESS)
 		return error;
 	if (value->type == PMIX_UINT32)
-		*size = value->data.uint32;
+		*count = value->data.uint32;
 	else
 		error = PMIX_ERR_BAD_PARAM;
 	pmix_release(value);
@@ -146,7 +146,10 @@ enum oriel_status ori_pmix_open(struct ori_pmix *pmix)
 		return pmix_failed("PMIx_Init", error);
 	snprintf(pmix->space, sizeof(pmix->space), "%s", self.nspace);
 	pmix->rank = self.rank;
-	error = pmix_get_size(pmix, &pmix->size);
+	error = pmix_get_count(pmix, PMIX_JOB_SIZE, &pmix->size);
+	pmix->local = 0;
+	if (pmix_get_count(pmix, PMIX_LOCAL_SIZE, &pmix->local) != PMIX_SUCCESS)
+		pmix->local = 0;
 	if (error == PMIX_SUCCESS)
 		return ORIEL_OK;
 	ori_pmix_close();

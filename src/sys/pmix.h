@@ -17,6 +17,7 @@
 struct ori_pmix {
 	char space[ORI_PMIX_SPACE]; /* namespace of the job */
 	unsigned rank, size;
+	unsigned local; /* ranks of the job on this machine; 0: the server does not know */
 };
 
 /* Was pmix.h there when the library was built? */

@@ -66,6 +66,8 @@ static enum oriel_status meeting_open_env(struct rank *r, struct meeting_place *
 {
 	unsetenv("ORIEL_PORT");
 	unsetenv("ORIEL_LISTEN_FD");
+	/* The first bootstrap of `oriel run` is over unix sockets, this one over TCP. */
+	setenv("ORIEL_MEET", "tcp", 1);
 	meeting_set("MASTER_PORT", place->port);
 	if (fd >= 0)
 		meeting_set("ORIEL_LISTEN_FD", (unsigned)fd);

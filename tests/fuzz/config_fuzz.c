@@ -34,6 +34,7 @@ static const struct {
 	{ORI_SETTING_LOG, "ORIEL_LOG"},
 	{ORI_SETTING_LOG_FILE, "ORIEL_LOG_FILE"},
 	{ORI_SETTING_BOOTSTRAP, "ORIEL_BOOTSTRAP"},
+	{ORI_SETTING_MEET, "ORIEL_MEET"},
 	{ORI_SETTING_PORT, "ORIEL_PORT"},
 	{ORI_SETTING_LISTEN_FD, "ORIEL_LISTEN_FD"},
 	{ORI_SETTING_JOB_KEY, "ORIEL_JOB_KEY"},
@@ -226,6 +227,9 @@ static bool config_is_good(enum ori_setting which, const char *text)
 		return strlen(text) <= 255;
 	case ORI_SETTING_TUNE:
 		return strlen(text) <= 255;
+	case ORI_SETTING_MEET:
+		return strcmp(text, "auto") == 0 || strcmp(text, "unix") == 0 ||
+		       strcmp(text, "tcp") == 0;
 	case ORI_SETTING_SSH:
 		return *text != '\0';
 	case ORI_SETTING_CONNECT:

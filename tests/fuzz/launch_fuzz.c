@@ -22,7 +22,8 @@ static void launch_parse_id(const uint8_t *data, size_t size)
 	FUZZ_CHECK(found.count >= 1 && found.count <= ORI_JOB_ID_ADDRESSES);
 	FUZZ_CHECK(found.key.length == 0 || found.key.length == 32);
 	for (i = 0; i < found.count; i++)
-		FUZZ_CHECK(found.addresses[i].port != 0);
+		FUZZ_CHECK(found.addresses[i].port != 0 ||
+			   (found.addresses[i].family == ORI_ADDRESS_UNIX && found.count == 1));
 	ori_job_id_encode(&found, &again);
 	FUZZ_CHECK(memcmp(&id, &again, sizeof(id)) == 0);
 }

@@ -119,8 +119,9 @@ class Job(unittest.TestCase):
     # The port of a job
 
     def test_the_same_ranks_open_one_job_after_another(self):
-        self.assertEqual(self.run_job(4, "rounds"),
-                         (0, [f"[{rank}] all rounds" for rank in range(4)], ""))
+        for meet in "unix", "tcp":
+            self.assertEqual(self.run_job(4, "rounds", ORIEL_MEET=meet),
+                             (0, [f"[{rank}] all rounds" for rank in range(4)], ""))
 
     def test_communicators_find_their_job_in_the_environment(self):
         for options in ([], ["--nodes", "2"]):
@@ -130,18 +131,19 @@ class Job(unittest.TestCase):
 
     def test_a_shell_around_the_ranks_may_hold_their_listener(self):
         job = self.start(ORIEL, "run", "-n", 3, "--timeout", DEADLINE, "sh", "-c",
-                         '"$0" both >&2; true', HELPER)
+                         '"$0" both >&2; true', HELPER, ORIEL_MEET="tcp")
         code, out, err = self.finish(job)
         self.assertEqual((code, out), (0, []))
         self.assertEqual(len(err.splitlines()), 3, err)
 
     def test_a_second_job_at_an_open_port_is_refused_on_all_ranks(self):
-        code, out, err = self.run_job(3, "both")
-        self.assertEqual((code, err), (0, ""))
-        self.assertEqual(len(out), 3)
-        for rank, line in enumerate(out):
-            self.assertRegex(line, rf"\[{rank}\] second: ORIEL_ERR_STATE: this process has a "
-                             rf"bootstrap open as rank {rank} of the job at port \d+: close that")
+        for meet in "unix", "tcp":
+            code, out, err = self.run_job(3, "both", ORIEL_MEET=meet)
+            self.assertEqual((code, err), (0, ""))
+            self.assertEqual(len(out), 3)
+            for rank, line in enumerate(out):
+                self.assertRegex(line, rf"\[{rank}\] second: ORIEL_ERR_STATE: this process has a "
+                                 rf"bootstrap open as rank {rank} of the job at port \d+: close that")
 
     # Ranks that come late
 
@@ -176,12 +178,15 @@ class Job(unittest.TestCase):
 
     def test_a_late_rank_0_is_named(self):
         script = 'if [ $RANK = 0 ]; then sleep 3; fi; exec "$0" rounds'
-        job = self.start(ORIEL, "run", "-n", 2, "--timeout", DEADLINE, "sh", "-c", script, HELPER,
-                         ORIEL_LATE="0.5", ORIEL_LOG="warn")
-        code, _, err = self.finish(job)
-        self.assertEqual(code, 0, err)
-        # The launcher listens for rank 0 already, so the connection itself is made.
-        self.assertRegex(err, r"127.0.0.1:\d+ accepted a connection but did not answer within [0-9.]+ s")
+        for meet, text in (
+                ("unix", r"rank 1 of 2 did not connect to rank 0 at @oriel-\w+ \(ORIEL_MEET is 'unix'\)"),
+                # The launcher listens for rank 0 already, so the connection itself is made.
+                ("tcp", r"127.0.0.1:\d+ accepted a connection but did not answer within [0-9.]+ s")):
+            job = self.start(ORIEL, "run", "-n", 2, "--timeout", DEADLINE, "sh", "-c", script, HELPER,
+                             ORIEL_LATE="0.5", ORIEL_LOG="warn", ORIEL_MEET=meet)
+            code, _, err = self.finish(job)
+            self.assertEqual(code, 0, err)
+            self.assertRegex(err, text)
 
     # Connections from outside the job
 
@@ -192,15 +197,17 @@ class Job(unittest.TestCase):
             self.assertLess(time.monotonic(), end, "the claim did not become true")
             time.sleep(0.01)
 
-    def flood(self, limit):
+    def flood(self, limit, meet="tcp"):
         script = f'ulimit -n {limit}; exec "$0" whole'
-        job = self.start(ORIEL, "run", "-n", 4, "--timeout", DEADLINE, "sh", "-c", script, HELPER)
+        job = self.start(ORIEL, "run", "-n", 4, "--timeout", DEADLINE, "sh", "-c", script, HELPER,
+                         ORIEL_MEET=meet)
         lines = [job.stdout.readline() for _ in range(4)]
         pids = [re.fullmatch(r"\[\d\] begins (\d+)\n", line)[1] for line in lines]
         flood = Flood(pids)
         flood.start()
         try:
-            self.wait_until(job, lambda: flood.count(tuple) >= 200)
+            if meet == "tcp":
+                self.wait_until(job, lambda: flood.count(tuple) >= 200)
             job.stdin.write("open\n")
             job.stdin.flush()
             # The unix sockets of all ranks but rank 0, which creates its own later.
@@ -218,6 +225,39 @@ class Job(unittest.TestCase):
 
     def test_a_flood_of_connections_leaves_descriptors_to_the_job(self):
         self.flood(64)
+
+    def test_a_flood_of_connections_to_unix_sockets_ends_no_job(self):
+        self.flood(64, "unix")
+
+    def test_jobs_of_one_machine_at_one_port_do_not_meet(self):
+        port = free_port()
+        # A job of each name, with a key or without one, at once.
+        names = ({"TORCHELASTIC_RUN_ID": "one"}, {"TORCHELASTIC_RUN_ID": "two"},
+                 {"ORIEL_JOB_KEY": "abcd" * 8}, {"ORIEL_JOB_KEY": "abce" * 8}, {})
+        jobs = [self.start_by_hand(rank, 2, port, LOCAL_WORLD_SIZE="2", **name)
+                for name in names for rank in (1, 0)]
+        for job in jobs:
+            self.assertEqual(job.stdout.readline(), "joined\n")
+        for job in jobs:
+            code, out, err = self.finish(job, "go\n")
+            self.assertEqual((code, out, err), (0, ["ends"], ""))
+
+    def test_a_second_process_with_a_joined_rank_is_refused_on_one_machine(self):
+        port = free_port()
+        root, member = (self.start_by_hand(rank, 2, port, LOCAL_WORLD_SIZE="2") for rank in (0, 1))
+        for job in (root, member):
+            self.assertEqual(job.stdout.readline(), "joined\n")
+        code, out, _ = self.finish(self.start_by_hand(1, 2, port, LOCAL_WORLD_SIZE="2"))
+        self.assertEqual(code, 1)
+        self.assertRegex(out[0], r"open: ORIEL_ERR_CONFIG: rank 1 \(process \d+\) is rejected at "
+                         rf"@oriel-\w+ by process {root.pid}: rank 1 of the job here is "
+                         rf"process {member.pid} at a unix socket already")
+        second = self.start_by_hand(0, 2, port, LOCAL_WORLD_SIZE="2")
+        code, out, _ = self.finish(second)
+        self.assertEqual(code, 1)
+        self.assertRegex(out[0], "cannot listen at unix socket @oriel-.*: Address already in use")
+        for job in (member, root):
+            self.assertEqual(self.finish(job, "go\n")[:2], (0, ["ends"]))
 
     def start_by_hand(self, rank, size, port, **env):
         return self.start(HELPER, "hold", RANK=str(rank), WORLD_SIZE=str(size),

@@ -64,7 +64,16 @@ class WithPmix:
 
     def test_the_ranks_meet_with_a_key(self):
         err = self.check_first_put(3, self.start(3, FIRST_PUT), **self.env)
+        self.check_bootstrap(err, "pmix", "PMIX_RANK is set: rank 0 of 3 listens at unix socket ",
+                             "with")
+        err = self.check_first_put(3, self.start(3, FIRST_PUT), **self.env, ORIEL_MEET="tcp")
         self.check_bootstrap(err, "pmix", "PMIX_RANK is set: rank 0 of 3 listens at ", "with")
+        self.assertIn("TCP port", err)
+
+    def test_no_tcp_listener_is_open(self):
+        helper = os.path.join(os.path.dirname(JOB_HELPER), "tcp_listeners")
+        code, _, err = self.run_job(self.start(3, helper, "0"), **self.env)
+        self.assertEqual(code, 0, err)
 
     def test_jobs_follow_each_other(self):
         code, out, err = self.run_job(self.start(3, JOB_HELPER, "environment"), **self.env)
@@ -177,6 +186,10 @@ class Slurm(WithPmix, Launcher):
 
     def test_without_pmix_the_names_of_slurm_are_read(self):
         err = self.check_first_put(3, self.start(3, FIRST_PUT, mpi="none"), **self.env)
+        self.check_bootstrap(err, "slurm", "SLURM_STEP_NUM_TASKS are set: rank 0 of 3 listens at "
+                             "unix socket @oriel-", "without")
+        err = self.check_first_put(3, self.start(3, FIRST_PUT, mpi="none"), **self.env,
+                                   ORIEL_MEET="tcp")
         self.check_bootstrap(err, "slurm", "SLURM_STEP_NUM_TASKS are set: rank 0 of 3 listens at "
                              "127.0.0.1 (SLURM_STEP_NUM_NODES is 1), TCP port ", "without")
 

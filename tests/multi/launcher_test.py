@@ -448,11 +448,16 @@ class Launcher(unittest.TestCase):
         self.assertNotEqual(self.env_of("ORIEL_LISTEN_FD", "-n", 2, **outer)[0], "77")
         self.assertEqual(self.env_of("RANK", "-n", 2, **outer), ["0", "1"])
         self.assertNotIn("80", self.env_of("MASTER_PORT", "-n", 2, **outer))
+        self.assertEqual(self.env_of("ORIEL_LISTEN_FD", "-n", 2), [None] * 2)
+        self.assertEqual(self.env_of("ORIEL_MEET", "-n", 2), ["unix"] * 2)
+        self.assertEqual(self.env_of("ORIEL_MEET", "-n", 2, ORIEL_MEET="tcp"), ["tcp"] * 2)
+        self.assertNotEqual(self.env_of("ORIEL_LISTEN_FD", "-n", 2, ORIEL_MEET="tcp")[0], None)
         for name in ("ORIEL_PORT", "TORCHELASTIC_USE_AGENT_STORE"):
             self.assertEqual(self.env_of(name, "-n", 2, **outer), [None] * 2)
 
     def test_concurrent_jobs_do_not_connect_to_each_other(self):
-        jobs = [self.start("-n", 4, HELPER, "meet") for _ in range(8)]
+        # Without ORIEL_MEET the ranks of oriel run need no TCP port, and get no listener.
+        jobs = [self.start("-n", 4, HELPER, "meet", env={"ORIEL_MEET": "tcp"}) for _ in range(8)]
         for job in jobs:
             out, err = job.communicate(timeout=DEADLINE)
             self.assertEqual((job.returncode, out, err), (0, b"[0] all have met\n", b""))
