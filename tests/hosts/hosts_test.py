@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""hosts_test.py CONFORMANCE KILLED: jobs on several hosts, as far as namespaces make them.
+"""hosts_test.py CONFORMANCE KILLED P2P_PAIRS: jobs on several hosts, as far as namespaces make them.
 
 Ranks of one host map each other's memory, those of others reach each other by the software HCA
 over TCP. Exits with 77 where the kernel allows no namespaces.
@@ -14,7 +14,7 @@ import unittest
 
 import lab
 
-CONFORMANCE, KILLED = map(os.path.abspath, sys.argv[1:3])
+CONFORMANCE, KILLED, P2P_PAIRS = map(os.path.abspath, sys.argv[1:4])
 FOREIGN = re.compile("ORIEL_|TORCHELASTIC_|(LOCAL_)?(RANK|WORLD_SIZE)$|MASTER_")
 DEADLINE = 200  # seconds after which a test has failed; it never decides anything else
 PORT = 29500
@@ -75,6 +75,17 @@ class Hosts(unittest.TestCase):
         hosts = self.lab(2)
         self.check_conformance(hosts, ["data/", "signal/", "split/"],
                                master=hosts[0].address(family=6), ORIEL_FAMILY="ipv6")
+
+    def test_endpoints_of_p2p_join_all_pairs(self):
+        # With a key a context without a communicator listens on TCP.
+        key = {"ORIEL_JOB_KEY": "0123456789abcdef" * 4}
+        for more in key, {"ORIEL_P2P_TCP": "on"}, key | {"ORIEL_FAMILY": "ipv6"}:
+            with self.subTest(more):
+                hosts = self.lab(2)
+                job = Job(hosts, 2, P2P_PAIRS, "2", master=hosts[0].address(
+                    family=6 if "ORIEL_FAMILY" in more else 4), **more)
+                for rank, (out, code) in enumerate(job.answers()):
+                    self.assertEqual((code, out), (0, f"rank {rank}: all pairs\n"))
 
     def listeners(self, host):
         """Addresses at which TCP sockets listen on @host."""
@@ -160,4 +171,4 @@ if __name__ == "__main__":
     except OSError as error:
         print(f"skipped: {error}")
         sys.exit(77)
-    unittest.main(argv=sys.argv[:1] + sys.argv[3:])
+    unittest.main(argv=sys.argv[:1] + sys.argv[4:])
