@@ -177,6 +177,8 @@ static bool agent_set_scene(const struct run_task *task)
 			strerror(errno));
 		return false;
 	}
+	/* A command in the place of ssh may pass on the launcher's own. */
+	unsetenv("ORIEL_MEET");
 	/* A copy, since the frame that they are in is not kept. */
 	for (variable = task->variables; *variable; variable++) {
 		char *copy = strdup(*variable);

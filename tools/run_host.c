@@ -111,7 +111,8 @@ static void host_kill(struct run_host *host)
 /* Variables that have a meaning for the launcher or for another job only. */
 static bool host_keeps(const char *variable)
 {
-	static const char *const others[] = {"ORIEL_SSH=", "ORIEL_LISTEN_FD=", "ORIEL_PORT="};
+	static const char *const others[] = {"ORIEL_SSH=", "ORIEL_LISTEN_FD=", "ORIEL_PORT=",
+					     "ORIEL_MEET="};
 	size_t i;
 
 	if (strncmp(variable, "ORIEL_", strlen("ORIEL_")) != 0)
@@ -426,7 +427,10 @@ static int host_start(struct run_hosts *hosts, struct run_host *host, const sigs
 /* Values that all ranks have in common; MASTER_ADDR and MASTER_PORT are the user's, if set. */
 static int hosts_prepare(struct run_hosts *hosts)
 {
-	const char *address = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");
+	/* In a rank of another job they are that job's. */
+	const bool is_free = !getenv("RANK");
+	const char *address = is_free ? getenv("MASTER_ADDR") : NULL;
+	const char *port = is_free ? getenv("MASTER_PORT") : NULL;
 	char *end = NULL;
 	unsigned long number;
 

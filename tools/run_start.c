@@ -30,8 +30,12 @@ union start_name {
  */
 static bool start_bind(int fd, const union start_name *name, socklen_t length, bool is_chosen)
 {
-	int on = 1;
+	int on = 1, off = 0;
 
+	/* A socket of IPv6 takes IPv4, too, whatever the default of this machine is (ipv6(7)). */
+	if (name->any.sa_family == AF_INET6 &&
+	    setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) != 0)
+		return false;
 	return (!is_chosen || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0) &&
 	       bind(fd, &name->any, length) == 0 &&
 	       setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0;
@@ -80,9 +84,9 @@ int run_start_listen_all(struct run_start *start)
 	union start_name name = {
 		.v6 = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)start->port)}};
 
-	/* Such a socket takes IPv4, too, unless the administrator forbids it (ipv6(7)). */
 	start->listener = start_open(&name, sizeof(name.v6), is_chosen, true);
-	if (start->listener < 0 && errno == EAFNOSUPPORT) {
+	/* Some machines have no IPv6. */
+	if (start->listener < 0 && errno != EADDRINUSE) {
 		name = (union start_name){
 			.v4 = {.sin_family = AF_INET, .sin_port = htons((uint16_t)start->port)}};
 		start->listener = start_open(&name, sizeof(name.v4), is_chosen, true);

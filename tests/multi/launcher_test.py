@@ -523,6 +523,25 @@ class Launcher(unittest.TestCase):
         self.assertEqual(code, 0)
         self.assertEqual(dict(lines), {f"[{i}]": expected for i in range(4)})
 
+    def test_where_ranks_of_other_hosts_meet(self):
+        def meet(**env):
+            script = 'echo $MASTER_ADDR $MASTER_PORT $ORIEL_MEET${ORIEL_LISTEN_FD:+inherited}'
+            code, out, err = self.run_job("--hosts", "me@a,b", "--no-prefix", "sh", "-c", script,
+                                          env={"ORIEL_SSH": self.ssh(self.AGENT)} | env)
+            self.assertEqual((code, err), (0, ""))
+            lines = sorted(out.decode().splitlines(), key=len)
+            self.assertEqual(lines[1], lines[0] + "inherited")
+            return lines[0].split()
+
+        self.assertRegex(" ".join(meet()), r"^a \d+ tcp$")
+        self.assertEqual(meet(MASTER_ADDR="::1", MASTER_PORT="20021"), ["::1", "20021", "tcp"])
+        outer = {"RANK": "0", "MASTER_ADDR": "c", "MASTER_PORT": "20022", "ORIEL_MEET": "unix"}
+        self.assertRegex(" ".join(meet(**outer)), r"^a (?!20022)\d+ tcp$")
+        for port in "0", "65536", "x":
+            code, _, err = self.run_job("--hosts", "a", "true", env={"MASTER_PORT": port})
+            self.assertEqual((code, err), (2, f"oriel run: MASTER_PORT is '{port}', but it may be "
+                                              "1 to 65535\n"))
+
     def test_input_reaches_rank_0_of_another_host(self):
         given = b"".join(b"line %d\n" % i for i in range(50000))
         job = self.start("--hosts", "a:2", "--no-prefix", "sh", "-c", "[ $RANK = 1 ] || exec cat",
