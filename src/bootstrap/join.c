@@ -59,6 +59,17 @@ static uint64_t join_grace(const struct ori_join *join)
 							       : ORIEL_TIMEOUT_INFINITE;
 }
 
+/*
+ * Debian's /etc/hosts gives the machine's own name the address 127.0.1.1 (Debian Reference, 5.1.1),
+ * where other machines, which resolve it to another one, do not reach rank 0. A caller that means
+ * loopback says "localhost" or the address.
+ */
+static bool join_is_only_home(const char *host, const struct ori_address *address)
+{
+	return ori_endpoint_is_loopback(address) && strcmp(host, "localhost") != 0 &&
+	       strspn(host, "0123456789.") != strlen(host) && !strchr(host, ':');
+}
+
 static enum oriel_status join_listen(const struct ori_tcp_job *job, const struct ori_address *names,
 				     unsigned count, struct ori_listener *listener, int *fd)
 {
@@ -66,12 +77,15 @@ static enum oriel_status join_listen(const struct ori_tcp_job *job, const struct
 	unsigned i;
 
 	for (i = 0; i < count; i++) {
+		if (join_is_only_home(job->host, &names[i]))
+			continue;
 		listener->address = names[i];
 		status = ori_endpoint_listen(&listener->address, fd);
 		if (status == ORIEL_OK || errno != EADDRNOTAVAIL)
 			return status;
 	}
-	/* The name belongs to a router in front of this machine, so listen at any address. */
+	/* The name is a router's in front of this machine, or loopback here: listen at any address.
+	 */
 	if (!ori_endpoint_chosen(job->port, &listener->address))
 		listener->address =
 			(struct ori_address){.family = names[0].family, .port = job->port};

@@ -86,6 +86,14 @@ const char *ori_endpoint_text(const struct ori_address *address, char text[ORI_E
 	return text;
 }
 
+bool ori_endpoint_is_loopback(const struct ori_address *address)
+{
+	static const unsigned char v6[16] = {[15] = 1};
+
+	return (address->family == 4 && address->ip[0] == 127) ||
+	       (address->family == 6 && memcmp(address->ip, v6, sizeof(v6)) == 0);
+}
+
 static int endpoint_family(void)
 {
 	const char *family = ori_setting_text(ORI_SETTING_FAMILY);

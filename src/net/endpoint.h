@@ -32,6 +32,9 @@ const char *ori_endpoint_text(const struct ori_address *address, char text[ORI_E
 enum oriel_status ori_endpoint_resolve(const char *host, uint16_t port, uint64_t deadline,
 				       struct ori_address *addresses, unsigned *count);
 
+/* Is it an address of the loopback interface? */
+bool ori_endpoint_is_loopback(const struct ori_address *address);
+
 /*
  * Open a non-blocking listener; port 0 in @address means any port, and is filled in, and so is the
  * name of a unix socket if all its bytes are 0.
