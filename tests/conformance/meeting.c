@@ -66,6 +66,7 @@ static enum oriel_status meeting_open_env(struct rank *r, struct meeting_place *
 {
 	unsetenv("ORIEL_PORT");
 	unsetenv("ORIEL_LISTEN_FD");
+	unsetenv("TORCHELASTIC_USE_AGENT_STORE"); /* the port is not torchrun's */
 	/* The first bootstrap of `oriel run` is over unix sockets, this one over TCP. */
 	setenv("ORIEL_MEET", "tcp", 1);
 	meeting_set("MASTER_PORT", place->port);

@@ -7,8 +7,10 @@ over TCP. Exits with 77 where the kernel allows no namespaces.
 """
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -86,6 +88,42 @@ class Hosts(unittest.TestCase):
                     family=6 if "ORIEL_FAMILY" in more else 4), **more)
                 for rank, (out, code) in enumerate(job.answers()):
                     self.assertEqual((code, out), (0, f"rank {rank}: all pairs\n"))
+
+    def set_hosts(self, host, lines):
+        """The file /etc/hosts of @host alone."""
+        with tempfile.NamedTemporaryFile("w", suffix=".hosts", delete=False) as file:
+            file.write(lines)
+        self.addCleanup(os.unlink, file.name)
+        mount = host.start(["mount", "--bind", file.name, "/etc/hosts"], dict(os.environ))
+        self.assertEqual(mount.wait(DEADLINE), 0)
+
+    def name_hosts(self, hosts):
+        """As Debian does: the own name of each host is 127.0.1.1 there."""
+        for host in hosts:
+            names = [f"{'127.0.1.1' if each is host else each.address()} {each.name}\n"
+                     for each in hosts]
+            self.set_hosts(host, "127.0.0.1 localhost\n" + "".join(names))
+
+    def test_the_name_of_rank_0_may_be_loopback_at_home(self):
+        hosts = self.lab(2)
+        self.name_hosts(hosts)
+        self.check_conformance(hosts, ["signal/"], master="host1")
+
+    def test_torchrun_of_two_nodes(self):
+        torchrun = os.environ.get("ORIEL_TEST_TORCHRUN") or shutil.which("torchrun")
+        if not torchrun:
+            self.skipTest("no torchrun (PyPI: torch), in PATH or ORIEL_TEST_TORCHRUN")
+        hosts = self.lab(2)
+        self.name_hosts(hosts)
+        ours = {name: value for name, value in os.environ.items() if not FOREIGN.match(name)}
+        agents = [host.start([torchrun, "--nnodes", "2", "--nproc-per-node", "2", "--rdzv-backend",
+                              "c10d", "--rdzv-endpoint", "host1:29400", "--rdzv-id", "hosts",
+                              "--no-python", CONFORMANCE, "data/", "signal/", "barrier/"],
+                             ours | {"ORIEL_HCA": "soft", "ORIEL_TIMEOUT": "60"},
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for host in hosts]
+        said = [agent.communicate(timeout=DEADLINE)[0] for agent in agents]
+        self.assertEqual([agent.returncode for agent in agents], [0, 0], said)
+        self.assertRegex("".join(said), r"[1-9]\d* cases passed, 0 failed")
 
     def listeners(self, host):
         """Addresses at which TCP sockets listen on @host."""

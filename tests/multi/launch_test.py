@@ -309,9 +309,10 @@ class Page(Launcher):
         self.check_lines("mpirun", 4, **AS_ROOT, OMPI_MCA_rmaps_base_oversubscribe="1")
 
     def test_torchrun(self):
-        if not shutil.which("torchrun"):
-            self.skipTest("no torchrun (PyPI: torch)")
-        self.check_lines("torchrun", 4)
+        found = os.environ.get("ORIEL_TEST_TORCHRUN") or shutil.which("torchrun")
+        if not found:
+            self.skipTest("no torchrun (PyPI: torch), in PATH or ORIEL_TEST_TORCHRUN")
+        self.check_lines("torchrun", 4, path=os.path.dirname(os.path.abspath(found)) + ":")
 
     def test_kubernetes(self):
         manifest = self.block("kubernetes")
@@ -340,27 +341,83 @@ class Page(Launcher):
 
 
 class Torchrun(Launcher):
-    """torchrun's environment, where there is none: the agent holds MASTER_PORT."""
+    """torchrun's environment, and torchrun itself where there is one."""
 
     @staticmethod
     def why_not():
         return None
+
+    def torchrun(self):
+        found = os.environ.get("ORIEL_TEST_TORCHRUN") or shutil.which("torchrun")
+        if not found:
+            self.skipTest("no torchrun (PyPI: torch), in PATH or ORIEL_TEST_TORCHRUN")
+        return found
+
+    @staticmethod
+    def without_agent(text):
+        """What ranks printed: lines of torchrun and of its libraries are in between."""
+        return [line for line in text.splitlines() if line.startswith(("rank ", "oriel: "))]
+
+    def test_torchrun_of_one_node(self):
+        for meet, where in ("", "unix socket @oriel-"), ("tcp", "localhost (MASTER_ADDR), TCP port "):
+            code, out, err = self.run_job([self.torchrun(), "--nproc-per-node", "3", "--no-python",
+                                           FIRST_PUT], ORIEL_LOG="info", ORIEL_MEET=meet)
+            self.assertEqual(code, 0, err)
+            self.assertEqual(sorted(self.without_agent(out)),
+                             [f"rank {rank} of 3 got: greetings from rank {(rank - 1) % 3}"
+                              for rank in range(3)])
+            self.check_bootstrap(err, "env", f"RANK is set: rank 0 of 3 listens at {where}", "without")
+
+    def test_torchrun_starts_ranks_again(self):
+        # The first attempt ends while its ranks are joined, the second one meets at the same place.
+        script = ('[ $TORCHELASTIC_RESTART_COUNT = 1 ] && exec "$0"; '
+                  '[ $RANK = 1 ] && { sleep 1; exit 3; }; exec "$0"')
+        for meet in "unix", "tcp":
+            code, out, err = self.run_job([self.torchrun(), "--nproc-per-node", "2", "--max-restarts",
+                                           "1", "--no-python", "sh", "-c", script, FIRST_PUT],
+                                          ORIEL_MEET=meet)
+            self.assertEqual(code, 0, err)
+            self.assertEqual(len(self.without_agent(out)), 2, out)
+
+    def test_torchrun_of_two_nodes_on_one_machine(self):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        nodes = ["--nnodes", "2", "--nproc-per-node", "2"]
+        for arguments in (["--rdzv-backend", "c10d", "--rdzv-endpoint", f"localhost:{port}",
+                           "--rdzv-id", "two"],
+                          ["--master-addr", "127.0.0.1", "--master-port", str(port)]):
+            rank = ["--node-rank", "{}"] if arguments[0] == "--master-addr" else []
+            agents = [subprocess.Popen([self.torchrun(), *nodes, *(word.format(node) for word in rank),
+                                        *arguments, "--no-python", FIRST_PUT],
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                       stdin=subprocess.DEVNULL, env=environment())
+                      for node in range(2)]
+            said = [agent.communicate(timeout=DEADLINE) for agent in agents]
+            self.assertEqual([agent.returncode for agent in agents], [0, 0], said)
+            self.assertEqual(sorted(line for out, _ in said for line in self.without_agent(out)),
+                             [f"rank {each} of 4 got: greetings from rank {(each - 1) % 4}"
+                              for each in range(4)])
+
+    def ranks(self, port, **more):
+        ranks = [subprocess.Popen([FIRST_PUT], stdout=subprocess.PIPE, text=True,
+                                  stdin=subprocess.DEVNULL,
+                                  env=environment(RANK=str(rank), WORLD_SIZE="2", LOCAL_RANK=str(rank),
+                                                  MASTER_ADDR="localhost", MASTER_PORT=str(port),
+                                                  TORCHELASTIC_RUN_ID="none",
+                                                  TORCHELASTIC_USE_AGENT_STORE="True", **more))
+                 for rank in range(2)]
+        said = [rank.communicate(timeout=DEADLINE)[0] for rank in ranks]
+        self.assertEqual(said, [f"rank {rank} of 2 got: greetings from rank {1 - rank}\n"
+                                for rank in range(2)])
 
     def test_the_agent_holds_the_port(self):
         with socket.socket() as agent:
             agent.bind(("127.0.0.1", 0))
             agent.listen()
             port = agent.getsockname()[1]
-            ranks = [subprocess.Popen([FIRST_PUT], stdout=subprocess.PIPE, text=True,
-                                      stdin=subprocess.DEVNULL,
-                                      env=environment(RANK=str(rank), WORLD_SIZE="2", LOCAL_RANK=str(rank),
-                                                      MASTER_ADDR="localhost", MASTER_PORT=str(port),
-                                                      TORCHELASTIC_RUN_ID="none",
-                                                      TORCHELASTIC_USE_AGENT_STORE="True"))
-                     for rank in range(2)]
-            said = [rank.communicate(timeout=DEADLINE)[0] for rank in ranks]
-        self.assertEqual(said, [f"rank {rank} of 2 got: greetings from rank {1 - rank}\n"
-                                for rank in range(2)])
+            self.ranks(port, LOCAL_WORLD_SIZE="1")
+            self.ranks(port, LOCAL_WORLD_SIZE="2")
 
 
 LAUNCHERS = {"page": Page, "torchrun": Torchrun, "mpirun": Mpirun,
