@@ -27,6 +27,7 @@
 #define JOIN_CONNECT_NS 3000000000u
 #define JOIN_RETRY_MIN_NS 5000000 /* between attempts to reach the root; doubles each time */
 #define JOIN_RETRY_MAX_NS 200000000
+#define JOIN_RETRY_LOCAL_NS 20000000 /* the same by unix sockets, where an attempt costs little */
 
 /* The state of the root while ranks join. */
 struct join_root {
@@ -447,6 +448,7 @@ static enum oriel_status join_connect_root(struct ori_join *join, struct ori_add
 					   struct ori_net_conn *link)
 {
 	const struct ori_tcp_job *job = join->job;
+	const long pause_most = ori_tcp_job_is_local(job) ? JOIN_RETRY_LOCAL_NS : JOIN_RETRY_MAX_NS;
 	struct timespec pause = {0, JOIN_RETRY_MIN_NS};
 	struct ori_address names[ORI_ENDPOINT_NAMES];
 	char text[ORI_ENDPOINT_LENGTH];
@@ -491,7 +493,7 @@ static enum oriel_status join_connect_root(struct ori_join *join, struct ori_add
 		if (i + 1 < count)
 			continue;
 		nanosleep(&pause, NULL);
-		if (pause.tv_nsec < JOIN_RETRY_MAX_NS)
+		if (pause.tv_nsec < pause_most)
 			pause.tv_nsec *= 2;
 	}
 }
