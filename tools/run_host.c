@@ -549,6 +549,9 @@ void run_hosts_send(struct run_hosts *hosts, int number)
 	for (i = 0; i < hosts->count; i++) {
 		struct run_host *host = &hosts->all[i];
 
+		/* The launcher goes on: answers that came while it was stopped are not read yet. */
+		if (number == SIGCONT)
+			host->unanswered_at = 0;
 		if (host->state == HOST_STARTING || host->state == HOST_RUNNING) {
 			run_wire_send_number(&host->wire, RUN_FRAME_SIGNAL, (uint32_t)number);
 		} else if (host->state != HOST_ENDED && signal_ends(number)) {
