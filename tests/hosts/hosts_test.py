@@ -209,4 +209,8 @@ if __name__ == "__main__":
     except OSError as error:
         print(f"skipped: {error}")
         sys.exit(77)
-    unittest.main(argv=sys.argv[:1] + sys.argv[4:])
+    result = unittest.main(argv=sys.argv[:1] + sys.argv[4:], exit=False).result
+    if result.wasSuccessful() and len(result.skipped) == result.testsRun:
+        print("skipped:", *(why for _, why in result.skipped))
+        sys.exit(77)
+    sys.exit(not result.wasSuccessful())
