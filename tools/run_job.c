@@ -206,6 +206,9 @@ static void run_report_stop(struct run_job *job, const struct run_event *event)
 
 	if (job->is_stopping || job->is_suspended || is_stop == job->is_stopped[event->rank])
 		return;
+	/* Agents report it when the launcher goes on already. */
+	if (is_stop && event->status == SIGTSTP && sigismember(&job->sent, SIGTSTP))
+		return;
 	job->is_stopped[event->rank] = is_stop;
 	if (is_stop)
 		run_sink_say(&job->sinks[1],
@@ -294,6 +297,7 @@ static void run_signal(struct run_job *job, const struct signalfd_siginfo *info)
 		return;
 	case SIGTSTP: /* the launcher stops as well, until SIGCONT */
 		job->is_suspended = true;
+		sigaddset(&job->sent, number);
 		run_send(job, number);
 		kill(getpid(), SIGSTOP);
 		return;
