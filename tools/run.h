@@ -172,22 +172,29 @@ struct run_start {
 	const char *meet;     /* ORIEL_MEET of the ranks, unless the environment has one */
 	unsigned port;
 	const char *address;   /* of rank 0 */
-	const char *key;       /* of the job, unless the environment has one */
+	const char *key;       /* of the job; "": the ranks read it themselves */
 	bool has_terminal;     /* the launcher's standard output is one */
 	struct winsize window; /* of that terminal */
 };
 
-#define RUN_KEY_TEXT 64 /* digits of a job's key */
+#define RUN_KEY_TEXT 511 /* digits of a job's key, at most */
+
+/*
+ * Make a key, or read that of ORIEL_JOB_KEY_FILE=fd:N; "" where ORIEL_JOB_KEY or a file has one.
+ * Reports errors, and returns the exit code.
+ */
+int run_key_make(char text[RUN_KEY_TEXT + 1]);
+/* The ranks have it, and /proc/PID/environ of the launcher need not show it while they run. */
+void run_key_forget(char text[RUN_KEY_TEXT + 1]);
 
 /*
  * Find a port at 127.0.0.1, or make the listener at all addresses, at the port of @start unless it
- * is 0, and a key. They report errors, and return the exit code. On this machine ranks meet by unix
+ * is 0. They report errors, and return the exit code. On this machine ranks meet by unix
  * sockets: *@port is a socket that only keeps the port from other jobs, unless ORIEL_MEET is tcp,
  * when @start has a listener.
  */
 int run_start_here(struct run_start *start, int *port);
 int run_start_listen_all(struct run_start *start);
-int run_start_make_key(char text[RUN_KEY_TEXT + 1]);
 
 /*
  * Start the ranks of @options here, each in a process group of its own. They start with the signals

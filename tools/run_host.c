@@ -455,7 +455,7 @@ static int hosts_prepare(struct run_hosts *hosts)
 		fprintf(stderr, "oriel run: this folder has no name: %s\n", strerror(errno));
 		return TOOL_FAILED;
 	}
-	return run_start_make_key(hosts->key);
+	return run_key_make(hosts->key);
 }
 
 int run_hosts_open(const struct run_options *options, const sigset_t *mask, struct run_sink *err,
@@ -518,7 +518,7 @@ void run_hosts_close(struct run_hosts *hosts)
 	}
 	free(hosts->folder);
 	free(hosts->all);
-	explicit_bzero(hosts->key, sizeof(hosts->key));
+	run_key_forget(hosts->key);
 	free(hosts);
 }
 

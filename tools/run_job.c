@@ -580,12 +580,13 @@ static int run_spawn(struct run_job *job, int input, int (*outputs)[2])
 
 	start.key = key;
 	start.has_terminal = ioctl(STDOUT_FILENO, TIOCGWINSZ, &start.window) == 0;
-	code = run_start_make_key(key);
+	code = run_key_make(key);
 	if (code == TOOL_OK)
 		code = run_start_here(&start, &job->port);
 	if (code == TOOL_OK)
 		code = run_spawn_all(options, &start, &job->mask, input, job->ranks.pids, outputs);
 	job->ranks.is_started = code == TOOL_OK;
+	run_key_forget(key);
 	return code;
 }
 

@@ -105,7 +105,6 @@ static int spawn_set_node(const struct run_options *options, unsigned rank)
 static int spawn_set_environment(const struct spawn *spawn, unsigned rank)
 {
 	const struct run_start *start = spawn->start;
-	const char *key = getenv("ORIEL_JOB_KEY");
 	size_t i;
 
 	for (i = 0; i < sizeof(spawn_unset) / sizeof(spawn_unset[0]); i++)
@@ -113,7 +112,8 @@ static int spawn_set_environment(const struct spawn *spawn, unsigned rank)
 	if (start->first + rank == 0 && start->listener >= 0 &&
 	    setenv_unsigned("ORIEL_LISTEN_FD", (unsigned)start->listener) != 0)
 		return -1;
-	if ((!key || !*key) && setenv("ORIEL_JOB_KEY", start->key, 1) != 0)
+	if (*start->key &&
+	    (setenv("ORIEL_JOB_KEY", start->key, 1) != 0 || unsetenv("ORIEL_JOB_KEY_FILE") != 0))
 		return -1;
 	if (start->meet && setenv("ORIEL_MEET", start->meet, 0) != 0)
 		return -1;

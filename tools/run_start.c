@@ -1,21 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the ranks of a job meet: a port, whose listener rank 0 may inherit, and a random key. The
- * job and the agent of a host call it.
+ * Where the ranks of a job meet: a port, whose listener rank 0 may inherit. The job and the agent of
+ * a host call it.
  */
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "run.h"
 #include "tool.h"
-
-#define START_KEY (RUN_KEY_TEXT / 2) /* random bytes of the job's key */
 
 union start_name {
 	struct sockaddr any;
@@ -98,19 +95,5 @@ int run_start_listen_all(struct run_start *start)
 	}
 	start->meet = "tcp";
 	start->port = ntohs(name.any.sa_family == AF_INET6 ? name.v6.sin6_port : name.v4.sin_port);
-	return TOOL_OK;
-}
-
-int run_start_make_key(char text[RUN_KEY_TEXT + 1])
-{
-	unsigned char bytes[START_KEY];
-	unsigned i;
-
-	if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes)) {
-		fprintf(stderr, "oriel run: cannot get random bytes: %s\n", strerror(errno));
-		return TOOL_FAILED;
-	}
-	for (i = 0; i < START_KEY; i++)
-		snprintf(text + 2 * i, 3, "%02x", bytes[i]);
 	return TOOL_OK;
 }

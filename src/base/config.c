@@ -14,6 +14,7 @@
 
 #include "base/config_table.h"
 #include "base/error.h"
+#include "base/job_key.h"
 #include "base/log_file.h"
 
 #define CONFIG_PREFIX "ORIEL_"
@@ -49,8 +50,6 @@ static enum oriel_status config_bad(const struct ori_config_entry *entry, const 
 	char may_be[ORI_CONFIG_NAME_MAX + ORI_CONFIG_TEXT_MAX];
 
 	config_may_be(entry, may_be, sizeof(may_be));
-	if (entry->is_secret)
-		return ori_fail(ORIEL_ERR_CONFIG, "%s may be %s, but is not", entry->name, may_be);
 	return ori_fail(ORIEL_ERR_CONFIG, "%s is '%s', but it may be %s", entry->name, text,
 			may_be);
 }
@@ -162,8 +161,9 @@ enum oriel_status oriel_setting_get(unsigned index, struct oriel_setting *settin
 	text = ori_config_environment(entry);
 	found.name = entry->name;
 	found.value = text ? text : entry->fallback;
-	if (text && entry->is_secret)
-		found.value = "(hidden)";
+	/* Once it is read, the environment has it no more. */
+	if (entry->is_secret && (text || ori_job_key_is_taken()))
+		text = found.value = "(hidden)";
 	found.source = text ? "environment" : "default";
 	found.help = entry->help;
 	ori_info_write(setting, &found, sizeof(found));
@@ -249,9 +249,11 @@ enum oriel_status oriel_settings_check(void)
 		if (config_check_name(*variable) != ORIEL_OK)
 			return ORIEL_ERR_CONFIG;
 	for (i = 0; i < ORI_SETTINGS; i++) {
+		if (ori_config_entries[i].is_secret)
+			continue;
 		text = ori_config_environment(&ori_config_entries[i]);
 		if (text && !ori_config_is_valid(&ori_config_entries[i], text))
 			return config_bad(&ori_config_entries[i], text);
 	}
-	return ORIEL_OK;
+	return ori_job_key_check();
 }

@@ -124,6 +124,8 @@ static bool config_is_key(const char *text)
 {
 	size_t length = strlen(text);
 
+	if (strcmp(text, ORI_CONFIG_REQUIRED) == 0)
+		return true;
 	/* A peer that poses as rank 0 can try keys offline, so a key has 16 bytes at least. */
 	return length % 2 == 0 && length >= 32 && length <= ORI_CONFIG_TEXT_MAX &&
 	       strspn(text, "0123456789abcdefABCDEF") == length;
@@ -176,6 +178,17 @@ static bool config_is_command(const char *text)
 static bool config_is_path(const char *text)
 {
 	return strlen(text) <= ORI_CONFIG_TEXT_MAX;
+}
+
+/* The file is opened by the first job that needs the key, which names the error. */
+static bool config_is_key_file(const char *text)
+{
+	size_t prefix = strlen(ORI_CONFIG_KEY_FD);
+	uint64_t fd;
+
+	if (strncmp(text, ORI_CONFIG_KEY_FD, prefix) == 0)
+		return ori_config_digits(text + prefix, INT32_MAX, &fd);
+	return config_is_path(text);
 }
 
 /* oriel_settings_check() opens no file: a bootstrap or communicator does, and names the error. */
@@ -289,10 +302,19 @@ const struct ori_config_entry ori_config_entries[ORI_SETTINGS] = {
 		{
 			.name = "ORIEL_JOB_KEY",
 			.fallback = "",
-			.may_be = "an even number of hex digits, 32 to 254",
-			.help = "secret that the ranks of a job share, in hex",
+			.may_be = "an even number of hex digits, 32 to 254, or required",
+			.help = "secret that the ranks of a job share, in hex; required: no job "
+				"without a key",
 			.is_valid = config_is_key,
 			.is_secret = true,
+		},
+	[ORI_SETTING_JOB_KEY_FILE] =
+		{
+			.name = "ORIEL_JOB_KEY_FILE",
+			.fallback = "",
+			.may_be = "the path of a file, or fd:N for a descriptor",
+			.help = "file of this user alone that has the job key, or fd:N",
+			.is_valid = config_is_key_file,
 		},
 	[ORI_SETTING_SSH] =
 		{

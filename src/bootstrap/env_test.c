@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Unit tests of env.c: jobs as launchers describe them, errors, ports and inherited listeners. */
 #include <oriel/bootstrap.h>
+#include <oriel/status.h>
 
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -280,6 +281,51 @@ static void test_another_listener_is_not_taken(void **state)
 	}
 }
 
+static unsigned keyless_warnings;
+
+static void count_keyless(void *context, enum oriel_log_level level, const char *text)
+{
+	(void)context;
+	if (level == ORIEL_LOG_WARN && strstr(text, "this job has no key and listens at 0.0.0.0:"))
+		keyless_warnings++;
+}
+
+static void open_at(const char *host, const char *more, enum oriel_status expected,
+		    const char *part)
+{
+	char environment[200];
+	uint16_t port;
+
+	close(reserve(&port));
+	snprintf(environment, sizeof(environment),
+		 "RANK=0 WORLD_SIZE=2 MASTER_ADDR=%s MASTER_PORT=%u %s", host, port, more);
+	check_open(environment, expected, part);
+}
+
+static void test_a_job_without_a_key_warns_once_or_is_forbidden(void **state)
+{
+	static const char joins[] = "rank 1 of 2 did not join within 0.1 s",
+			  key[] = "ORIEL_JOB_KEY=00112233445566778899aabbccddeeff";
+
+	(void)state;
+	oriel_log_set_sink(count_keyless, NULL);
+	open_at("127.0.0.1", "", ORIEL_ERR_TIMEOUT, joins);
+	open_at("0.0.0.0", key, ORIEL_ERR_TIMEOUT, joins);
+	assert_int_equal(keyless_warnings, 0);
+	open_at("0.0.0.0", "ORIEL_JOB_KEY=required", ORIEL_ERR_CONFIG,
+		"ORIEL_JOB_KEY is 'required', but this job has no key: set ORIEL_JOB_KEY to 32 or "
+		"more random hex digits");
+	open_at("127.0.0.1", "ORIEL_JOB_KEY=required", ORIEL_ERR_CONFIG, "no key");
+	assert_int_equal(keyless_warnings, 0);
+	open_at("0.0.0.0", "", ORIEL_ERR_TIMEOUT, joins);
+	assert_int_equal(keyless_warnings, 1);
+	open_at("0.0.0.0", "", ORIEL_ERR_TIMEOUT, joins);
+	assert_int_equal(keyless_warnings, 1);
+	oriel_log_set_sink(NULL, NULL);
+	/* A job of one rank listens nowhere. */
+	check_open("RANK=0 WORLD_SIZE=1 ORIEL_JOB_KEY=required", ORIEL_OK, "");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -291,6 +337,7 @@ int main(void)
 		cmocka_unit_test(test_an_inherited_listener_is_used),
 		cmocka_unit_test(test_an_inherited_listener_is_taken_once),
 		cmocka_unit_test(test_another_listener_is_not_taken),
+		cmocka_unit_test(test_a_job_without_a_key_warns_once_or_is_forbidden),
 	};
 
 	return cmocka_run_group_tests(tests, forget_all, forget_all);

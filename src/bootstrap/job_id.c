@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/handle.h"
+#include "base/job_key.h"
 #include "base/late.h"
 #include "base/log.h"
 #include "sys/process.h"
@@ -122,7 +123,7 @@ enum oriel_status ori_job_id_open(struct oriel_job_id *id, bool is_local)
 	struct job_id_listener *listener;
 	struct ori_job_id in = {0};
 
-	if (!*ori_setting_text(ORI_SETTING_JOB_KEY)) {
+	if (!ori_job_key_is_set()) {
 		in.key.length = JOB_ID_KEY;
 		status = ori_random(in.key.bytes, JOB_ID_KEY);
 	}
@@ -229,15 +230,16 @@ enum oriel_status ori_job_id_use(const struct oriel_job_id *id, const char *call
 	job->address_count = in.count;
 	memcpy(job->addresses, in.addresses, in.count * sizeof(in.addresses[0]));
 	job->is_only = true;
-	/* ORIEL_JOB_KEY is stronger: it was set by the user. */
-	if (*ori_setting_text(ORI_SETTING_JOB_KEY) || !in.key.length) {
-		ori_key_read(&job->own.key);
+	/* A key of the settings is stronger: it was set by the user. */
+	if (ori_job_key_is_set() || !in.key.length) {
+		status = ori_key_read(&job->own.key);
 	} else {
 		job->own.key = in.key;
-		ori_key_adopt(&in.key);
+		status = ori_key_adopt(&in.key);
 	}
 	explicit_bzero(&in, sizeof(in));
-	status = ori_job_tag_make(&job->own.key, &job->own.tag);
+	if (status == ORIEL_OK)
+		status = ori_job_tag_make(&job->own.key, &job->own.tag);
 	if (status == ORIEL_OK)
 		status = ori_process_token(&job->own.process);
 	if (status == ORIEL_OK && job->rank == 0 && job->size > 1)

@@ -7,6 +7,7 @@
 #include "bootstrap/join.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/job_key.h"
 #include "base/late.h"
 #include "base/log.h"
 #include "bootstrap/dial.h"
@@ -93,7 +95,36 @@ static enum oriel_status join_listen(const struct ori_tcp_job *job, const struct
 	return ori_endpoint_listen(&listener->address, fd);
 }
 
-static enum oriel_status join_root_open(struct ori_join *join)
+/* Other processes of this machine reach a loopback address, too, but no other machine does. */
+static bool join_is_loopback(const struct ori_address *address)
+{
+	static const unsigned char mapped[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127};
+	static const unsigned char one[16] = {[15] = 1};
+
+	if (address->family == 4)
+		return address->ip[0] == 127;
+	return memcmp(address->ip, one, sizeof(one)) == 0 ||
+	       memcmp(address->ip, mapped, sizeof(mapped)) == 0;
+}
+
+/* Members listen at the network by which they reach rank 0, which therefore speaks for all. */
+static void join_warn_of_no_key(const struct ori_join *join)
+{
+	static atomic_flag is_warned = ATOMIC_FLAG_INIT;
+	const struct ori_address *address = &join->listener->address;
+	char at[ORI_ENDPOINT_LENGTH];
+
+	if (join->job->own.key.length || join_is_loopback(address) ||
+	    atomic_flag_test_and_set_explicit(&is_warned, memory_order_relaxed))
+		return;
+	ori_log_rank(ORIEL_LOG_WARN, 0,
+		     "this job has no key and listens at %s: any process that reaches the port can "
+		     "join, and bytes travel as they are; " ORI_JOB_KEY_HOW
+		     "; ORIEL_JOB_KEY=required forbids jobs without a key",
+		     ori_endpoint_text(address, at));
+}
+
+static enum oriel_status join_root_listen(struct ori_join *join)
 {
 	const struct ori_tcp_job *job = join->job;
 	struct ori_address names[ORI_ENDPOINT_NAMES];
@@ -116,6 +147,15 @@ static enum oriel_status join_root_open(struct ori_join *join)
 	if (status == ORIEL_OK)
 		status = join_listen(job, names, count, join->listener, &fd);
 	return status == ORIEL_OK ? ori_net_listener_open(&join->listener->net, fd) : status;
+}
+
+static enum oriel_status join_root_open(struct ori_join *join)
+{
+	enum oriel_status status = join_root_listen(join);
+
+	if (status == ORIEL_OK)
+		join_warn_of_no_key(join);
+	return status;
 }
 
 static void root_report(const struct join_root *root, struct ori_pending *pending)

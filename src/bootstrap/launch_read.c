@@ -98,7 +98,8 @@ enum oriel_status ori_launch_credentials(struct ori_launch *launch)
 	/* A choice of interfaces that leaves none is known before any rank waits for this one. */
 	if (ori_hosts_is_chosen() && !ori_launch_is_local(launch))
 		status = ori_hosts_list(&hosts);
-	ori_key_read(&own->key);
+	if (status == ORIEL_OK)
+		status = ori_key_read(&own->key);
 	if (status == ORIEL_OK)
 		status = ori_job_tag_make(&own->key, &own->tag);
 	return status == ORIEL_OK ? ori_process_token(&own->process) : status;

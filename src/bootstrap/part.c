@@ -84,8 +84,9 @@ enum oriel_status ori_part_open(enum ori_part_extent extent, const struct ori_pa
 						   "loopback, and its ranks are on several "
 						   "machines");
 	memcpy(job.own.tag.bytes, offer->tag, sizeof(offer->tag));
-	ori_key_read(&job.own.key);
-	status = ori_process_token(&job.own.process);
+	status = ori_key_read(&job.own.key);
+	if (status == ORIEL_OK)
+		status = ori_process_token(&job.own.process);
 	if (status == ORIEL_OK) {
 		if (root) {
 			job.listen_fd = root->listen_fd;

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/handle.h"
+#include "base/secret.h"
 #include "bootstrap/join.h"
 #include "bootstrap/message.h"
 
@@ -23,7 +24,8 @@ struct tcp {
 	uint16_t port;    /* of rank 0 */
 	struct ori_address local; /* the unix socket of rank 0; family 0: none */
 	bool is_only;
-	struct ori_credentials own;
+	struct ori_credentials own; /* without the key */
+	struct ori_key *key;        /* secret memory */
 	struct ori_traffic traffic;
 	struct ori_listener listener;
 	struct ori_tree tree;
@@ -159,7 +161,7 @@ static void tcp_close(void *context)
 	ori_listener_close(&tcp->listener);
 	ori_tls_context_destroy(tcp->own.tls);
 	tcp_delist(tcp); /* the port is free again */
-	explicit_bzero(&tcp->own, sizeof(tcp->own));
+	ori_secret_free(tcp->key, sizeof(*tcp->key));
 	free(tcp);
 }
 
@@ -229,11 +231,17 @@ static struct tcp *tcp_new(const struct ori_tcp_job *job)
 {
 	struct tcp *tcp = calloc(1, sizeof(*tcp));
 
-	if (!tcp)
+	if (tcp)
+		tcp->key = ori_secret_alloc(sizeof(*tcp->key));
+	if (!tcp || !tcp->key) {
+		free(tcp);
 		return NULL;
+	}
 	tcp->stamp = ori_handle_stamp;
 	tcp->own = job->own;
 	tcp->own.tls = NULL;
+	*tcp->key = job->own.key;
+	explicit_bzero(&tcp->own.key, sizeof(tcp->own.key));
 	tcp->port = job->port;
 	if (ori_tcp_job_is_local(job))
 		tcp->local = job->addresses[0];
@@ -256,8 +264,8 @@ static enum oriel_status tcp_start(struct tcp *tcp, const struct ori_tcp_job *jo
 					job->size);
 	if (status == ORIEL_OK)
 		status = ori_listener_enable_interrupt(&tcp->listener);
-	if (status == ORIEL_OK && job->size > 1 && tcp->own.key.length && !tcp->local.family)
-		status = ori_tls_context_create(&tcp->own.key, &tcp->own.tls);
+	if (status == ORIEL_OK && job->size > 1 && tcp->key->length && !tcp->local.family)
+		status = ori_tls_context_create(tcp->key, &tcp->own.tls);
 	tcp->listener.net.context = tcp->own.tls;
 	if (status == ORIEL_OK && job->size > 1)
 		status = tcp_join(tcp, job, addresses);
@@ -311,7 +319,7 @@ const struct ori_key *ori_tcp_key(const struct oriel_bootstrap *bootstrap)
 {
 	const struct tcp *tcp = bootstrap->context;
 
-	return &tcp->own.key;
+	return tcp->key;
 }
 
 const struct ori_traffic *ori_tcp_traffic(const struct oriel_bootstrap *bootstrap)

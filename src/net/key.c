@@ -5,13 +5,15 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <openssl/core_names.h>
 #include <openssl/kdf.h>
 #include <openssl/params.h>
 
-#include "base/config.h"
 #include "base/error.h"
+#include "base/job_key.h"
+#include "base/secret.h"
 
 /* The key of no other use is derived with this label. */
 #define KEY_LABEL "oriel tls psk"
@@ -25,34 +27,52 @@ enum key_state { KEY_NONE, KEY_WRITTEN, KEY_READABLE };
 
 /* The key is written once, by the thread that takes the state from NONE to WRITTEN. */
 static struct {
-	_Atomic int state; /* enum key_state */
-	struct ori_key key;
+	_Atomic int state;   /* enum key_state */
+	struct ori_key *key; /* secret memory */
 } key_adopted;
 
-void ori_key_adopt(const struct ori_key *key)
+enum oriel_status ori_key_adopt(const struct ori_key *key)
 {
 	int none = KEY_NONE;
+	struct ori_key *copy;
 
 	if (!atomic_compare_exchange_strong_explicit(&key_adopted.state, &none, KEY_WRITTEN,
 						     memory_order_relaxed, memory_order_relaxed))
-		return;
-	key_adopted.key = *key;
+		return ORIEL_OK;
+	copy = ori_secret_alloc(sizeof(*copy));
+	if (!copy) {
+		atomic_store_explicit(&key_adopted.state, KEY_NONE, memory_order_relaxed);
+		return ori_fail_nomem(sizeof(*copy), "the job key");
+	}
+	*copy = *key;
+	key_adopted.key = copy;
 	/* Pairs with the acquire of ori_key_read(). */
 	atomic_store_explicit(&key_adopted.state, KEY_READABLE, memory_order_release);
+	return ORIEL_OK;
 }
 
-void ori_key_read(struct ori_key *key)
+static enum oriel_status key_read_adopted(struct ori_key *key)
 {
-	const char *text = ori_setting_text(ORI_SETTING_JOB_KEY);
+	if (atomic_load_explicit(&key_adopted.state, memory_order_acquire) == KEY_READABLE)
+		*key = *key_adopted.key;
+	if (!key->length && ori_job_key_is_required())
+		return ori_fail(
+			ORIEL_ERR_CONFIG,
+			"ORIEL_JOB_KEY is 'required', but this job has no key: " ORI_JOB_KEY_HOW);
+	return ORIEL_OK;
+}
 
-	if (!*text &&
-	    atomic_load_explicit(&key_adopted.state, memory_order_acquire) == KEY_READABLE) {
-		*key = key_adopted.key;
-		return;
-	}
-	for (key->length = 0; *text && key->length < sizeof(key->bytes); text += 2)
+enum oriel_status ori_key_read(struct ori_key *key)
+{
+	char text[ORI_JOB_KEY_TEXT];
+	const char *at = text;
+	enum oriel_status status = ori_job_key_text(text);
+
+	for (key->length = 0; *at && key->length < sizeof(key->bytes); at += 2)
 		key->bytes[key->length++] =
-			(unsigned char)(key_digit(text[0]) << 4 | key_digit(text[1]));
+			(unsigned char)(key_digit(at[0]) << 4 | key_digit(at[1]));
+	explicit_bzero(text, sizeof(text));
+	return status == ORIEL_OK && !key->length ? key_read_adopted(key) : status;
 }
 
 enum oriel_status ori_key_derive(const struct ori_key *key, unsigned char psk[ORI_PSK_LENGTH])

@@ -19,16 +19,18 @@ struct ori_key {
 };
 
 /*
- * Read ORIEL_JOB_KEY, whose text oriel_settings_check() has checked; where it is not set, the key
- * of ori_key_adopt(). Any thread.
+ * Read the key of the settings (base/job_key.h); where they have none, the key of ori_key_adopt();
+ * of length 0 if there is none either. ORIEL_ERR_CONFIG: the settings are wrong, or ORIEL_JOB_KEY
+ * is "required" and there is no key; *@key has length 0. The caller wipes it. Any thread.
  */
-void ori_key_read(struct ori_key *key);
+enum oriel_status ori_key_read(struct ori_key *key);
 
 /*
  * @key is that of a job which this process joins by a job id. The first one stays, for what all
- * jobs of the process share and for p2p contexts without a communicator. Any thread.
+ * jobs of the process share and for p2p contexts without a communicator. ORIEL_ERR_NOMEM. Any
+ * thread.
  */
-void ori_key_adopt(const struct ori_key *key);
+enum oriel_status ori_key_adopt(const struct ori_key *key);
 
 /* HKDF with SHA-256 and a fixed label. */
 enum oriel_status ori_key_derive(const struct ori_key *key, unsigned char psk[ORI_PSK_LENGTH]);

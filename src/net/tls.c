@@ -17,6 +17,7 @@
 #include <openssl/ssl.h>
 
 #include "base/error.h"
+#include "base/secret.h"
 
 /* Both sides know one key only, so its name distinguishes nothing. */
 #define TLS_IDENTITY "oriel"
@@ -33,7 +34,7 @@
 
 struct ori_tls_context {
 	SSL_CTX *ssl;
-	unsigned char psk[ORI_PSK_LENGTH];
+	unsigned char *psk;   /* secret memory, [ORI_PSK_LENGTH] */
 	uint64_t key_records; /* that one key seals at most */
 };
 
@@ -143,7 +144,7 @@ static SSL_SESSION *tls_session(SSL *ssl)
 	SSL_SESSION *session = SSL_SESSION_new();
 
 	if (session && cipher &&
-	    SSL_SESSION_set1_master_key(session, context->psk, sizeof(context->psk)) &&
+	    SSL_SESSION_set1_master_key(session, context->psk, ORI_PSK_LENGTH) &&
 	    SSL_SESSION_set_cipher(session, cipher) &&
 	    SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION))
 		return session;
@@ -197,7 +198,9 @@ enum oriel_status ori_tls_context_create(const struct ori_key *key,
 
 	if (!made)
 		return ori_fail_nomem(sizeof(*made), "TLS");
-	status = ori_key_derive(key, made->psk);
+	made->psk = ori_secret_alloc(ORI_PSK_LENGTH);
+	status = made->psk ? ori_key_derive(key, made->psk)
+			   : ori_fail_nomem(ORI_PSK_LENGTH, "the key of TLS");
 	if (status != ORIEL_OK)
 		goto err_destroy;
 	pthread_once(&tls_once, tls_make_socket);
@@ -229,7 +232,7 @@ void ori_tls_context_destroy(struct ori_tls_context *context)
 	if (!context)
 		return;
 	SSL_CTX_free(context->ssl);
-	explicit_bzero(context, sizeof(*context));
+	ori_secret_free(context->psk, ORI_PSK_LENGTH);
 	free(context);
 }
 

@@ -64,14 +64,16 @@ static bool context_wants_tcp(const struct oriel_p2p_context *ctx)
 static enum oriel_status context_read_key(struct oriel_p2p_context *ctx)
 {
 	enum oriel_status status = ORIEL_OK;
-	struct ori_key key;
+	struct ori_key key = {0};
 
+	/* Endpoints of other paths use no TCP. */
+	if (!(ctx->paths & 1u << ORIEL_PATH_RDMA))
+		return ORIEL_OK;
 	if (ctx->listeners.key)
 		key = *ctx->listeners.key;
 	else
-		ori_key_read(&key);
-	/* Endpoints of other paths use no TCP. */
-	if (key.length && ctx->paths & 1u << ORIEL_PATH_RDMA)
+		status = ori_key_read(&key);
+	if (status == ORIEL_OK && key.length)
 		status = ori_tls_context_create(&key, &ctx->tls);
 	/* TLS has derived its own key from it, and no copy of the secret stays here. */
 	explicit_bzero(&key, sizeof(key));

@@ -38,6 +38,7 @@ static const struct {
 	{ORI_SETTING_PORT, "ORIEL_PORT"},
 	{ORI_SETTING_LISTEN_FD, "ORIEL_LISTEN_FD"},
 	{ORI_SETTING_JOB_KEY, "ORIEL_JOB_KEY"},
+	{ORI_SETTING_JOB_KEY_FILE, "ORIEL_JOB_KEY_FILE"},
 	{ORI_SETTING_SSH, "ORIEL_SSH"},
 	{ORI_SETTING_HCA, "ORIEL_HCA"},
 	{ORI_SETTING_SOFT_HCA, "ORIEL_SOFT_HCA"},
@@ -215,8 +216,13 @@ static bool config_is_good(enum ori_setting which, const char *text)
 	case ORI_SETTING_LISTEN_FD:
 		return config_is_number(text, INT32_MAX, &number);
 	case ORI_SETTING_JOB_KEY:
-		return strlen(text) % 2 == 0 && strlen(text) >= 32 && strlen(text) <= 254 &&
-		       strspn(text, "0123456789abcdefABCDEF") == strlen(text);
+		return strcmp(text, "required") == 0 ||
+		       (strlen(text) % 2 == 0 && strlen(text) >= 32 && strlen(text) <= 254 &&
+			strspn(text, "0123456789abcdefABCDEF") == strlen(text));
+	case ORI_SETTING_JOB_KEY_FILE:
+		if (text[0] == 'f' && text[1] == 'd' && text[2] == ':')
+			return config_is_number(text + 3, INT32_MAX, &number);
+		return strlen(text) <= 255;
 	case ORI_SETTING_HCA:
 		for (i = 0; text[i]; i++)
 			if (text[i] <= ' ' || text[i] >= 127 || text[i] == ';')

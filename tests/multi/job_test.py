@@ -291,6 +291,21 @@ class Job(unittest.TestCase):
         self.assertEqual(err.count(" is rejected: ") + err.count(" is dropped: ")
                          + sum(map(int, more)), refused, err)
 
+    def test_the_environment_of_a_rank_has_its_key_no_more(self):
+        port, key = free_port(), "c0ffee" * 8
+        root, member = (self.start_by_hand(rank, 2, port, ORIEL_JOB_KEY=key) for rank in (0, 1))
+        for job in (root, member):
+            self.assertEqual(job.stdout.readline(), "joined\n")
+            with open(f"/proc/{job.pid}/environ", "rb") as environ:
+                environ = environ.read()
+            self.assertIn(b"WORLD_SIZE=2", environ)
+            self.assertIn(b"ORIEL_JOB_KEY=\0", environ)
+            self.assertNotIn(key.encode(), environ)
+        code, out, _ = self.finish(member, "go\n")
+        self.assertEqual((code, out), (0, ["ends"]))
+        code, out, err = self.finish(root)
+        self.assertEqual((code, out), (0, ["ends"]), err)
+
     def test_a_second_process_with_a_joined_rank_is_refused(self):
         port = free_port()
         root, member = self.start_by_hand(0, 2, port), self.start_by_hand(1, 2, port)

@@ -407,8 +407,9 @@ class Launcher(unittest.TestCase):
 
     # Environment
 
-    def env_of(self, name, *arguments, **env):
-        code, out, err = self.run_job(*arguments, HELPER, "env", name, env=env)
+    def env_of(self, name, *arguments, inherit=(), **env):
+        code, out, err = self.run_job(*arguments, HELPER, "env", name, env=env,
+                                      pass_fds=inherit)
         self.assertEqual((code, err), (0, ""))
         values = [re.fullmatch(r"\[(\d+)\] \w+(?: is not set|=(.*))", line).groups()
                   for line in out.decode().splitlines()]
@@ -440,6 +441,22 @@ class Launcher(unittest.TestCase):
         self.assertEqual(first[0], first[1])
         self.assertNotEqual(first[0], second[0])
         self.assertEqual(self.env_of("ORIEL_JOB_KEY", "-n", 2, ORIEL_JOB_KEY="abcd"), ["abcd"] * 2)
+        required, = self.env_of("ORIEL_JOB_KEY", "-n", 1, ORIEL_JOB_KEY="required")
+        self.assertRegex(required, "^[0-9a-f]{64}$")
+
+    def test_ranks_read_the_file_of_the_key_but_no_pipe(self):
+        file = {"ORIEL_JOB_KEY_FILE": "/nowhere/key"}
+        self.assertEqual(self.env_of("ORIEL_JOB_KEY", "-n", 2, **file), [None] * 2)
+        self.assertEqual(self.env_of("ORIEL_JOB_KEY_FILE", "-n", 2, **file), ["/nowhere/key"] * 2)
+        for name, expected in (("ORIEL_JOB_KEY", "c0ffee" * 8), ("ORIEL_JOB_KEY_FILE", None)):
+            # One process can read the pipe: the launcher, for all ranks.
+            ends = os.pipe()
+            os.write(ends[1], b"c0ffee" * 8 + b"\n")
+            os.close(ends[1])
+            found = self.env_of(name, "-n", 2, inherit=(ends[0],),
+                                ORIEL_JOB_KEY_FILE=f"fd:{ends[0]}")
+            os.close(ends[0])
+            self.assertEqual(found, [expected] * 2)
 
     def test_variables_of_an_outer_job_are_removed(self):
         outer = {"ORIEL_LISTEN_FD": "77", "ORIEL_PORT": "78", "RANK": "79", "MASTER_PORT": "80",

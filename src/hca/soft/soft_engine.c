@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/log.h"
+#include "base/secret.h"
 #include "base/sleep.h"
 #include "base/thread.h"
 #include "hca/soft/soft_address.h"
@@ -261,7 +262,7 @@ void ori_soft_engine_free(struct soft_engine *e)
 	if (e->poll >= 0)
 		close(e->poll);
 	pthread_mutex_destroy(&e->lock);
-	explicit_bzero(&e->key, sizeof(e->key));
+	ori_secret_free(e->key, sizeof(*e->key));
 	free(e);
 }
 

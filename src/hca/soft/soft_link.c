@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/log.h"
+#include "base/secret.h"
 #include "hca/soft/soft_wire.h"
 #include "net/fdsock.h"
 
@@ -61,7 +62,12 @@ enum oriel_status ori_soft_link_listen(struct soft_engine *e)
 	int fd;
 
 	static_assert(sizeof(e->address.socket) == ORI_FDSOCK_NAME, "a name fits");
-	ori_key_read(&e->key);
+	e->key = ori_secret_alloc(sizeof(*e->key));
+	if (!e->key)
+		return ori_fail_nomem(sizeof(*e->key), "the job key");
+	status = ori_key_read(e->key);
+	if (status != ORIEL_OK)
+		return status;
 	status = ori_fdsock_listen(e->address.socket, &fd);
 	return status == ORIEL_OK ? link_serve(e, &e->listeners[0], NULL, fd) : status;
 }
@@ -69,7 +75,7 @@ enum oriel_status ori_soft_link_listen(struct soft_engine *e)
 /* Before the first connection over TCP. */
 static enum oriel_status link_prepare_tls(struct soft_engine *e)
 {
-	return e->key.length && !e->tls ? ori_tls_context_create(&e->key, &e->tls) : ORIEL_OK;
+	return e->key->length && !e->tls ? ori_tls_context_create(e->key, &e->tls) : ORIEL_OK;
 }
 
 enum oriel_status ori_soft_link_listen_tcp(struct soft_engine *e)

@@ -301,7 +301,7 @@ struct soft_engine {
 	int poll;  /* epoll of everything below */
 	int event; /* eventfd that wakes */
 	struct soft_address address;
-	struct ori_key key;                   /* that connections over TCP must prove */
+	struct ori_key *key;                  /* secret; connections over TCP must prove it */
 	struct ori_tls_context *tls;          /* of the key; NULL: no key, or no TCP yet */
 	struct ori_net_listener listeners[2]; /* unix, TCP */
 	struct ori_traffic traffic;           /* over TLS */

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory for secrets. It is in no core dump, a child of fork() finds zeros in it, and it is
+ * overwritten before it is freed. The job key and the keys that are derived from it lie here.
+ */
+#ifndef ORI_BASE_SECRET_H
+#define ORI_BASE_SECRET_H
+
+#include <stddef.h>
+
+/* Zeroed memory of its own pages; NULL: there is none. Any thread. */
+void *ori_secret_alloc(size_t length);
+/* @length is that of the allocation. NULL is allowed. */
+void ori_secret_free(void *secret, size_t length);
+
+#endif
