@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""hardened.py --readelf R --marks M,... --shared S --tool T --static A: what cmake/oriel_harden.cmake
+asks of compiler and linker is in the library, the tool and the objects of the archive."""
+import argparse
+import re
+import subprocess
+import sys
+
+# Calls that glibc checks where it knows how large the buffer is (-D_FORTIFY_SOURCE).
+CHECKED = {"__memcpy_chk", "__snprintf_chk", "__vsnprintf_chk"}
+
+
+class File:
+    def __init__(self, readelf, path):
+        self.path = path
+
+        def read(*options):
+            return subprocess.run([readelf, *options, "-W", path], check=True, text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
+        self.segments = read("-l")
+        self.dynamic = read("-d")
+        self.header = read("-h")
+        self.symbols = set(re.findall(r"UND\s+(\w+)", read("--dyn-syms")))
+        self.notes = read("-n")
+
+
+def flaws_of_program(file, marks, is_tool):
+    """What of @marks is missing in the library or the tool."""
+    flags = " ".join(re.findall(r"\(FLAGS(?:_1)?\)\s+(?:Flags: )?(.*)", file.dynamic))
+    stack = re.search(r"GNU_STACK(?:\s+0x\w+){5}\s+(\w+)", file.segments)
+    writable = [line for line in file.segments.splitlines() if re.match(r"\s+LOAD\b.*\bRWE\b", line)]
+    there = {
+        "relro": "GNU_RELRO" in file.segments,
+        "now": "NOW" in flags.split(),
+        "nx": bool(stack) and "E" not in stack[1] and not writable,
+        "pie": not is_tool or ("DYN" in file.header and "PIE" in flags.split()),
+        "stack": "__stack_chk_fail" in file.symbols,
+        "fortify": CHECKED <= file.symbols,
+    }
+    return [mark for mark in marks if not there.get(mark, True)]
+
+
+def objects_without_cet(file):
+    """Objects of the archive whose code has no marks for indirect branches and shadow stacks.
+
+    The linker keeps the property of a program only if all of its files have it, and those of
+    the C runtime of some distributions have not (Debian 12: crti.o, Scrt1.o).
+    """
+    parts = re.split(r"^File: ", file.notes, flags=re.M)[1:]
+    return [part.split("\n")[0] for part in parts
+            if not re.search(r"x86 feature: .*IBT.*SHSTK", part)], len(parts)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    for name in ("readelf", "marks", "shared", "tool", "static"):
+        parser.add_argument("--" + name, required=True)
+    options = parser.parse_args()
+    marks = options.marks.split(",")
+    flaws = []
+    for path in (options.shared, options.tool):
+        missing = flaws_of_program(File(options.readelf, path), marks, path == options.tool)
+        flaws += [f"{path}: no mark of {mark}" for mark in missing]
+    archive = File(options.readelf, options.static)
+    if "cet" in marks and "X86-64" in archive.header:
+        without, count = objects_without_cet(archive)
+        flaws += [f"{name}: no IBT and SHSTK" for name in without]
+        if not count:
+            flaws.append(f"{options.static}: no objects are found in it")
+    print("\n".join(flaws) or f"hardened: {', '.join(marks)}")
+    return bool(flaws)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
