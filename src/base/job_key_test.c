@@ -112,7 +112,7 @@ static int replace_the_initial_key(void)
 }
 
 /* Where the program has replaced the variable, its first string is in no pointer of environ. */
-static void test_a_key_that_was_replaced_is_gone_too(void **state)
+static void test_a_key_that_was_replaced_leaves_nothing(void **state)
 {
 	pid_t child = fork();
 	int code;
@@ -338,7 +338,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(test_the_initial_environment_loses_the_key, forget_all),
-		cmocka_unit_test(test_a_key_that_was_replaced_is_gone_too),
+		cmocka_unit_test(test_a_key_that_was_replaced_leaves_nothing),
 		cmocka_unit_test_teardown(test_a_key_that_is_set_later_is_another_one, forget_all),
 		cmocka_unit_test_teardown(test_a_constant_string_of_putenv_is_replaced, forget_all),
 		cmocka_unit_test_teardown(test_the_key_comes_from_a_file, forget_all),
