@@ -51,6 +51,7 @@ struct ori_tls {
 	uint64_t *sent;
 	uint64_t key_records, records; /* that one key may seal, that this key has sealed */
 	struct tls_out *out;           /* NULL: all that was sealed has been sent */
+	bool is_altered;               /* a read failed: OpenSSL says so once, later an end */
 	bool is_broken;                /* a write failed, and no other follows (SSL_get_error(3)) */
 };
 
@@ -369,11 +370,14 @@ enum oriel_status ori_tls_read(struct ori_tls *tls, void *data, size_t length, s
 {
 	enum oriel_status status = ORIEL_OK;
 
+	if (tls->is_altered)
+		return ORIEL_ERR_AUTH;
 	if (!tls_has_input(tls))
 		return ORIEL_AGAIN;
 	ERR_clear_error();
 	if (!SSL_read_ex(tls->ssl, data, length, got))
 		status = tls_outcome(tls, 0);
+	tls->is_altered = status == ORIEL_ERR_AUTH;
 	/* The alert stands behind a write that has not ended. */
 	if (status == ORIEL_ERR_AUTH && tls->out)
 		(void)tls_flush(tls);

@@ -266,6 +266,27 @@ static void test_nothing_follows_a_write_that_failed(void **state)
 	ori_tls_context_destroy(context);
 }
 
+/* A reader that had no use for the first answer, as it had another message, gets it again. */
+static void test_altered_bytes_are_reported_at_each_read(void **state)
+{
+	static const char record[] = "\x17\x03\x03\x00\x20 bytes that no key has sealed ...";
+	struct ori_tls_context *context, *both[2];
+	struct ori_frame frame;
+	static struct duo d;
+	char body[8];
+
+	(void)state;
+	assert_int_equal(ori_tls_context_create(&key, &context), ORIEL_OK);
+	both[0] = both[1] = context;
+	assert_true(duo_open(&d, both));
+	assert_int_equal(send(d.conn[0].fd, record, sizeof(record), MSG_NOSIGNAL), sizeof(record));
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(ori_net_take(&d.conn[1], &frame, body, sizeof(body)),
+				 ORIEL_ERR_AUTH);
+	duo_close(&d);
+	ori_tls_context_destroy(context);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -273,6 +294,7 @@ int main(void)
 		cmocka_unit_test(test_threads_share_a_context),
 		cmocka_unit_test(test_nothing_follows_a_write_that_failed),
 		cmocka_unit_test(test_an_idle_connection_is_not_read),
+		cmocka_unit_test(test_altered_bytes_are_reported_at_each_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
