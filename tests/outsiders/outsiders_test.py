@@ -26,7 +26,7 @@ DELAY = 10       # seconds: the time after which a listener closes a silent conn
 LIMITED = ["prlimit", "--nofile=256"]
 PHASES = ["join", "comm", "window", "run", "p2p", "second"]
 FOREIGN = re.compile("ORIEL_|TORCHELASTIC_|SLURM_|PMIX_|(LOCAL_)?(RANK|WORLD_SIZE)$|MASTER_")
-NOBODY = "65534"
+OTHER_USER = "65534"
 
 
 def environment(**more):
@@ -144,7 +144,7 @@ class Outsiders(unittest.TestCase):
         # As words: the other user may have no right to read this tree.
         with open(OUTSIDER) as file:
             source = file.read()
-        self.start(["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups",
+        self.start(["setpriv", f"--reuid={OTHER_USER}", f"--regid={OTHER_USER}", "--clear-groups",
                     sys.executable, "-c", source, self.folder.name, str(COUNT), *PHASES], cwd="/")
         self.run_phases(ranks, lambda ranks: self.listeners([], ranks, "127.0.0.1")
                         + self.unix_listeners(ranks))
