@@ -32,7 +32,8 @@ const char *ori_collective_name(enum ori_collective collective)
 		[ORI_BCAST] = "broadcast",
 	};
 
-	return names[collective];
+	/* A peer may have sent the number. */
+	return (unsigned)collective < ORI_COLLECTIVES ? names[collective] : "an unknown one";
 }
 
 const char *oriel_algorithm_name(enum oriel_algorithm algorithm)
