@@ -24,6 +24,7 @@
 #include "comm/exchange.h"
 #include "comm/health.h"
 #include "comm/heartbeat.h"
+#include "comm/join_record.h"
 #include "comm/mesh.h"
 #include "comm/paths.h"
 #include "comm/report.h"
@@ -37,24 +38,6 @@
 #define OPS_SIZE(op)                                \
 	(offsetof(struct oriel_bootstrap_ops, op) + \
 	 sizeof(((struct oriel_bootstrap_ops *)NULL)->op))
-
-/* The first record that ranks exchange. Goes over the wire as it is. */
-struct comm_join {
-	struct ori_verdict verdict;
-	struct ori_host host;
-	struct ori_mem_blob control;
-	uint8_t mesh[ORI_FDSOCK_NAME];
-	struct ori_listen_address listen;
-	uint32_t device_version; /* ORIEL_DEV_VERSION */
-	uint32_t control_length;
-	uint64_t timeout_ns;
-	uint16_t connect;        /* enum oriel_connect, EAGER or LAZY */
-	uint16_t has_both_paths; /* ORIEL_COMM_BOTH_PATHS */
-	uint32_t rails;          /* NICs it drives, where it needs any */
-	struct ori_report report;
-};
-
-static_assert(sizeof(struct comm_join) == 1472, "struct comm_join goes over the wire");
 
 /* Is it known that no rank is on another machine? Virtual nodes count as machines. */
 static bool comm_is_here(const struct oriel_comm *comm)
@@ -106,7 +89,7 @@ static void comm_close_listener(struct oriel_comm *comm)
 
 /* This rank's settings, description and control segment. @given holds strings of the two others. */
 static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct oriel_comm_attr *caller,
-				      struct comm_join *join, struct ori_report_given *given)
+				      struct ori_join_record *join, struct ori_report_given *given)
 {
 	struct oriel_comm_attr attr;
 	enum oriel_status status;
@@ -193,72 +176,26 @@ static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct orie
 	return ori_mesh_open(comm, join->mesh);
 }
 
-static const char *comm_connect_name(uint32_t connect)
-{
-	return connect == ORIEL_CONNECT_LAZY ? "lazily" : "eagerly";
-}
-
-/* Are the values equal that must be? All ranks come to the same answer. */
-static enum oriel_status comm_compare(const struct comm_join *joins, unsigned size)
-{
-	unsigned peer;
-
-	for (peer = 1; peer < size; peer++) {
-		if (joins[peer].device_version != joins[0].device_version ||
-		    joins[peer].control_length != joins[0].control_length)
-			return ori_fail(ORIEL_ERR_MISMATCH,
-					"device version %u on rank 0 and %u on rank %u",
-					joins[0].device_version, joins[peer].device_version, peer);
-		if (joins[peer].timeout_ns != joins[0].timeout_ns)
-			return ori_fail(ORIEL_ERR_MISMATCH,
-					"a timeout of %g s on rank 0 and of %g s on rank %u",
-					(double)joins[0].timeout_ns / 1e9,
-					(double)joins[peer].timeout_ns / 1e9, peer);
-		if (joins[peer].connect != joins[0].connect)
-			return ori_fail(ORIEL_ERR_MISMATCH,
-					"links are made %s on rank 0 and %s on rank %u",
-					comm_connect_name(joins[0].connect),
-					comm_connect_name(joins[peer].connect), peer);
-		if (joins[peer].has_both_paths != joins[0].has_both_paths)
-			return ori_fail(
-				ORIEL_ERR_MISMATCH,
-				"ORIEL_COMM_BOTH_PATHS is set on rank %u and not on rank %u",
-				joins[0].has_both_paths ? 0 : peer,
-				joins[0].has_both_paths ? peer : 0);
-		if (joins[peer].rails != joins[0].rails)
-			return ori_fail(ORIEL_ERR_MISMATCH,
-					"ORIEL_RAILS is %u on rank 0 and %u on rank %u",
-					joins[0].rails, joins[peer].rails, peer);
-	}
-	return ORIEL_OK;
-}
-
 /* Decides paths and listeners from the joins of all ranks. */
-static enum oriel_status comm_read_joins(struct oriel_comm *comm, const struct comm_join *joins)
+static enum oriel_status comm_read_joins(struct oriel_comm *comm,
+					 const struct ori_join_record *joins)
 {
+	enum oriel_status status = ori_join_record_read(comm, joins);
 	bool is_needed = false;
-	enum oriel_status status;
 	unsigned peer;
 
-	for (peer = 0; peer < comm->size; peer++) {
-		status = ori_host_parse(&joins[peer].host, sizeof(joins[peer].host),
-					&comm->hosts[peer]);
-		if (status != ORIEL_OK)
-			return status;
-		comm->listen_addresses[peer] = joins[peer].listen;
-	}
-	comm->has_both_paths = joins[comm->rank].has_both_paths;
+	if (status != ORIEL_OK)
+		return status;
 	for (peer = 0; peer < comm->size && !is_needed; peer++)
 		is_needed = comm_is_remote(&comm->hosts[peer], &comm->hosts[comm->rank]);
 	if (!is_needed)
 		comm_close_listener(comm);
-	status = ori_comm_select(comm);
-	return status == ORIEL_OK ? ori_comm_gpu_publish(comm) : status;
+	return ori_comm_gpu_publish(comm);
 }
 
 struct comm_controls {
 	struct oriel_comm *comm;
-	const struct comm_join *joins;
+	const struct ori_join_record *joins;
 };
 
 static unsigned comm_count_control(const void *context, unsigned peer)
@@ -276,7 +213,7 @@ static enum oriel_status comm_take_control(void *context, unsigned peer, const i
 }
 
 /* Connects to the peers of the domain: sockets first, then control segments. */
-static enum oriel_status comm_meet(struct oriel_comm *comm, const struct comm_join *joins)
+static enum oriel_status comm_meet(struct oriel_comm *comm, const struct ori_join_record *joins)
 {
 	uint64_t deadline = ori_deadline(ori_comm_half_timeout(comm));
 	struct comm_controls controls = {comm, joins};
@@ -300,7 +237,7 @@ static enum oriel_status comm_meet(struct oriel_comm *comm, const struct comm_jo
 
 static enum oriel_status comm_join(struct oriel_comm *comm, const struct oriel_comm_attr *attr)
 {
-	struct comm_join mine = {0}, *joins;
+	struct ori_join_record mine = {0}, *joins;
 	struct ori_report_given given = {0};
 	enum oriel_status status;
 
@@ -317,7 +254,7 @@ static enum oriel_status comm_join(struct oriel_comm *comm, const struct oriel_c
 	status = ori_verdict_gather(comm, ORI_CALL_COMM_CREATE, &mine, joins, sizeof(mine));
 	if (status != ORIEL_OK)
 		goto out_free_joins;
-	status = comm_compare(joins, comm->size);
+	status = ori_join_record_compare(joins, comm->size);
 	if (status != ORIEL_OK)
 		goto out_free_joins;
 	/* A rank that finds no path must report it before its peers connect to it. */

@@ -125,7 +125,7 @@ static void health_end_text(const struct oriel_health *h, char *buffer, size_t l
 			 h->rank, (double)h->silent_ns / 1e9);
 	else
 		snprintf(buffer, length, "; raise ORIEL_TIMEOUT if %s only slow",
-			 h->rank < 0 ? "they are" : "it is");
+			 h->rank < 0 && !ori_collective_noun(h->object) ? "they are" : "it is");
 }
 
 /* The text of a failure that is not about a window. */

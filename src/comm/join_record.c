@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Compares and reads the first records of all ranks. comm.c calls it. */
+#include "comm/join_record.h"
+
+#include "base/error.h"
+#include "comm/paths.h"
+
+static const char *join_connect_name(uint32_t connect)
+{
+	return connect == ORIEL_CONNECT_LAZY ? "lazily" : "eagerly";
+}
+
+enum oriel_status ori_join_record_compare(const struct ori_join_record *joins, unsigned size)
+{
+	unsigned peer;
+
+	for (peer = 1; peer < size; peer++) {
+		if (joins[peer].device_version != joins[0].device_version ||
+		    joins[peer].control_length != joins[0].control_length)
+			return ori_fail(ORIEL_ERR_MISMATCH,
+					"device version %u on rank 0 and %u on rank %u",
+					joins[0].device_version, joins[peer].device_version, peer);
+		if (joins[peer].timeout_ns != joins[0].timeout_ns)
+			return ori_fail(ORIEL_ERR_MISMATCH,
+					"a timeout of %g s on rank 0 and of %g s on rank %u",
+					(double)joins[0].timeout_ns / 1e9,
+					(double)joins[peer].timeout_ns / 1e9, peer);
+		if (joins[peer].connect != joins[0].connect)
+			return ori_fail(ORIEL_ERR_MISMATCH,
+					"links are made %s on rank 0 and %s on rank %u",
+					join_connect_name(joins[0].connect),
+					join_connect_name(joins[peer].connect), peer);
+		if (joins[peer].has_both_paths != joins[0].has_both_paths)
+			return ori_fail(
+				ORIEL_ERR_MISMATCH,
+				"ORIEL_COMM_BOTH_PATHS is set on rank %u and not on rank %u",
+				joins[0].has_both_paths ? 0 : peer,
+				joins[0].has_both_paths ? peer : 0);
+		if (joins[peer].rails != joins[0].rails)
+			return ori_fail(ORIEL_ERR_MISMATCH,
+					"ORIEL_RAILS is %u on rank 0 and %u on rank %u",
+					joins[0].rails, joins[peer].rails, peer);
+	}
+	return ORIEL_OK;
+}
+
+enum oriel_status ori_join_record_read(struct oriel_comm *comm, const struct ori_join_record *joins)
+{
+	enum oriel_status status;
+	unsigned peer;
+
+	for (peer = 0; peer < comm->size; peer++) {
+		status = ori_host_parse(&joins[peer].host, sizeof(joins[peer].host),
+					&comm->hosts[peer]);
+		if (status != ORIEL_OK)
+			return status;
+		comm->listen_addresses[peer] = joins[peer].listen;
+	}
+	comm->has_both_paths = joins[comm->rank].has_both_paths;
+	return ori_comm_select(comm);
+}
