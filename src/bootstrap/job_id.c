@@ -9,7 +9,6 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -20,6 +19,7 @@
 #include "base/job_key.h"
 #include "base/late.h"
 #include "base/log.h"
+#include "base/secret.h"
 #include "sys/process.h"
 
 #define JOB_ID_KEY 32
@@ -34,7 +34,10 @@ static_assert(JOB_ID_END <= ORIEL_JOB_ID_LENGTH, "the bytes fit");
 
 static const unsigned char job_id_magic[4] = {'O', 'J', 'I', 1}; /* 1 is the version */
 
-/* The listener of an id that this process has opened. */
+/*
+ * The listener of an id that this process has opened, in secret memory, since the id has the key: a
+ * child of fork() finds zeros there, which are the end of the list.
+ */
 struct job_id_listener {
 	struct job_id_listener *next;
 	struct oriel_job_id id;
@@ -129,12 +132,12 @@ enum oriel_status ori_job_id_open(struct oriel_job_id *id, bool is_local)
 	}
 	if (status != ORIEL_OK)
 		return status;
-	listener = calloc(1, sizeof(*listener));
+	listener = ori_secret_alloc(sizeof(*listener));
 	if (!listener)
 		return ori_fail_nomem(sizeof(*listener), "a job id");
 	status = job_id_open_listener(is_local, &in, &listener->fd);
 	if (status != ORIEL_OK) {
-		free(listener);
+		ori_secret_free(listener, sizeof(*listener));
 		return status;
 	}
 	ori_job_id_encode(&in, &listener->id);
@@ -188,8 +191,7 @@ enum oriel_status oriel_job_id_close(const struct oriel_job_id *id)
 	if (!found)
 		return ori_misuse("oriel_job_id_close: this id is not open in this process");
 	close(found->fd);
-	explicit_bzero(found, sizeof(*found));
-	free(found);
+	ori_secret_free(found, sizeof(*found));
 	return ORIEL_OK;
 }
 

@@ -20,6 +20,7 @@ enum conn_choice {
 	CONN_HAS_KEY = 2,
 	CONN_IS_TCP = 4,
 	CONN_BRINGS = 8, /* each piece comes with a descriptor */
+	CONN_MANY = 16,  /* ... or with as many as its first byte says */
 };
 
 struct conn_scene {
@@ -35,11 +36,14 @@ static void send_piece(const struct conn_scene *s, const uint8_t *bytes, size_t 
 {
 	struct iovec part = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = length};
 	struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-	const int brought = STDERR_FILENO;
+	unsigned count = s->choices & CONN_MANY ? bytes[0] % (ORI_FDSOCK_FDS + 1) : 1;
+	int brought[ORI_FDSOCK_FDS];
 	union ori_fds_room room;
 
-	if (s->choices & CONN_BRINGS)
-		ori_fdsock_attach(&message, &room, &brought, 1);
+	for (unsigned i = 0; i < count; i++)
+		brought[i] = STDERR_FILENO;
+	if (s->choices & CONN_BRINGS && count)
+		ori_fdsock_attach(&message, &room, brought, count);
 	/* A connection that has failed is closed already. */
 	(void)!sendmsg(s->peer, &message, MSG_NOSIGNAL);
 }
