@@ -37,7 +37,7 @@ enum key_source {
 static struct {
 	pthread_mutex_t lock;
 	enum key_source source;
-	char *text; /* secret memory, [ORI_JOB_KEY_TEXT]; empty in a child of fork() */
+	char *text;                         /* secret memory, [ORI_JOB_KEY_TEXT] */
 	char path[ORI_CONFIG_TEXT_MAX + 1]; /* the file it was read from */
 } key_store = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -327,11 +327,6 @@ static enum oriel_status key_take_locked(void)
 			       : key_take_file_locked(file);
 	if (!key_is_stored_locked(text, file))
 		key_forget_locked();
-	else if (!key_store.text[0])
-		return ori_fail(ORIEL_ERR_CONFIG,
-				"the job key was read before this process was forked from process "
-				"%d, and does not pass to children: " ORI_JOB_KEY_HOW,
-				(int)getppid());
 	return ORIEL_OK;
 }
 

@@ -20,8 +20,8 @@
  * Copy the key to @text, "" if there is none, and take it from the environment: the value in
  * environ and in /proc/self/environ is overwritten, and stays empty. A value that is set later is
  * another key; where the program unsets the variable, the key is forgotten. ORIEL_ERR_CONFIG: the
- * key, the file or the descriptor is not as the settings say, or a parent read the key before
- * fork(). The caller wipes @text. Any thread.
+ * key, the file or the descriptor is not as the settings say. A child of fork() has the key of its
+ * parent. The caller wipes @text. Any thread.
  */
 enum oriel_status ori_job_key_text(char text[ORI_JOB_KEY_TEXT]);
 

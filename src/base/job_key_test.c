@@ -273,7 +273,7 @@ static void test_two_sources_are_an_error(void **state)
 	unlink(path);
 }
 
-static void test_a_child_of_fork_learns_that_it_has_no_key(void **state)
+static void test_a_child_of_fork_has_the_key(void **state)
 {
 	int code;
 	pid_t child;
@@ -283,8 +283,7 @@ static void test_a_child_of_fork_learns_that_it_has_no_key(void **state)
 	expect_key(KEY);
 	child = fork();
 	if (child == 0) {
-		bool is_right = ori_job_key_text(text) == ORIEL_ERR_CONFIG && !*text &&
-				strstr(oriel_last_error(), "does not pass to children");
+		bool is_right = ori_job_key_text(text) == ORIEL_OK && strcmp(text, KEY) == 0;
 
 		setenv("ORIEL_JOB_KEY", OTHER, 1);
 		is_right =
@@ -296,7 +295,7 @@ static void test_a_child_of_fork_learns_that_it_has_no_key(void **state)
 	expect_key(KEY);
 }
 
-/* Does smaps say that the page of @address is left out of core dumps and wiped in children? */
+/* Does smaps say that the page of @address is left out of core dumps? */
 static bool is_secret_page(const void *address)
 {
 	unsigned long start, end, at = (unsigned long)(uintptr_t)address;
@@ -309,28 +308,19 @@ static bool is_secret_page(const void *address)
 		if (sscanf(line, "%lx-%lx ", &start, &end) == 2)
 			is_here = at >= start && at < end;
 		else if (is_here && strncmp(line, "VmFlags:", 8) == 0)
-			is_secret = strstr(line, " dd") && strstr(line, " wf");
+			is_secret = strstr(line, " dd") != NULL;
 	}
 	fclose(maps);
 	return is_secret;
 }
 
-static void test_secret_memory_is_neither_dumped_nor_inherited(void **state)
+static void test_secret_memory_is_not_dumped(void **state)
 {
 	char *secret = ori_secret_alloc(100);
-	pid_t child;
-	int code;
 
 	(void)state;
 	assert_non_null(secret);
 	assert_true(is_secret_page(secret));
-	strcpy(secret, "secret");
-	child = fork();
-	if (child == 0)
-		_exit(secret[0]);
-	assert_int_equal(waitpid(child, &code, 0), child);
-	assert_int_equal(code, 0);
-	assert_string_equal(secret, "secret");
 	ori_secret_free(secret, 100);
 }
 
@@ -345,9 +335,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test_teardown(test_a_bad_file_is_an_error_that_names_it, forget_all),
 		cmocka_unit_test_teardown(test_the_key_comes_from_a_descriptor, forget_all),
 		cmocka_unit_test_teardown(test_two_sources_are_an_error, forget_all),
-		cmocka_unit_test_teardown(test_a_child_of_fork_learns_that_it_has_no_key,
-					  forget_all),
-		cmocka_unit_test(test_secret_memory_is_neither_dumped_nor_inherited),
+		cmocka_unit_test_teardown(test_a_child_of_fork_has_the_key, forget_all),
+		cmocka_unit_test(test_secret_memory_is_not_dumped),
 	};
 
 	if (argc > 1)

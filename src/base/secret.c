@@ -13,12 +13,11 @@ void *ori_secret_alloc(size_t length)
 	if (secret == MAP_FAILED)
 		return NULL;
 	/*
-	 * madvise(2): DONTDUMP since Linux 3.4, WIPEONFORK since 4.14, of private anonymous
-	 * memory. A kernel that refuses one must not end the job: the key is then as safe as any
-	 * other memory of the process.
+	 * madvise(2): DONTDUMP since Linux 3.4. A kernel that refuses it must not end the job: the
+	 * key is then as safe as any other memory of the process. A child of fork() keeps the key,
+	 * for jobs of its own.
 	 */
 	(void)madvise(secret, length, MADV_DONTDUMP);
-	(void)madvise(secret, length, MADV_WIPEONFORK);
 	return secret;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory for secrets. It is in no core dump, a child of fork() finds zeros in it, and it is
- * overwritten before it is freed. The job key and the keys that are derived from it lie here.
+ * Memory for secrets. It is in no core dump, and it is overwritten before it is freed. The job key
+ * and the keys that are derived from it lie here.
  */
 #ifndef ORI_BASE_SECRET_H
 #define ORI_BASE_SECRET_H

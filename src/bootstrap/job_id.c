@@ -34,9 +34,7 @@ static_assert(JOB_ID_END <= ORIEL_JOB_ID_LENGTH, "the bytes fit");
 
 static const unsigned char job_id_magic[4] = {'O', 'J', 'I', 1}; /* 1 is the version */
 
-/*
- * The listener of an id that this process has opened, in secret memory, since the id has the key: a
- * child of fork() finds zeros there, which are the end of the list.
+/* The listener of an id that this process has opened, in secret memory, since the id has the key.
  */
 struct job_id_listener {
 	struct job_id_listener *next;

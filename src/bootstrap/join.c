@@ -114,7 +114,8 @@ static void join_warn_of_no_key(const struct ori_join *join)
 	const struct ori_address *address = &join->listener->address;
 	char at[ORI_ENDPOINT_LENGTH];
 
-	if (join->job->own.key.length || join_is_loopback(address) ||
+	if (join->job->own.key.length || address->family == ORI_ADDRESS_UNIX ||
+	    join_is_loopback(address) ||
 	    atomic_flag_test_and_set_explicit(&is_warned, memory_order_relaxed))
 		return;
 	ori_log_rank(ORIEL_LOG_WARN, 0,

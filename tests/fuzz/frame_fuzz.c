@@ -48,7 +48,8 @@ static void frame_address(const uint8_t *bytes, size_t length)
 	if (!ori_address_parse(bytes, length, &address))
 		return;
 	FUZZ_CHECK(length == ORI_ADDRESS_LENGTH);
-	FUZZ_CHECK(address.family == 0 || address.family == 4 || address.family == 6);
+	FUZZ_CHECK(address.family == 0 || address.family == 4 || address.family == 6 ||
+		   address.family == ORI_ADDRESS_UNIX);
 	ori_address_encode(&address, again);
 	FUZZ_CHECK(memcmp(again, bytes, length) == 0);
 }

@@ -118,7 +118,7 @@ class Relayed(unittest.TestCase):
     def run_job(self, relay, kind, rounds, **more):
         env = relay.environment() | {
             "ORIEL_HCA": "soft", "ORIEL_SOFT_HCA": "tcp=1", "ORIEL_P2P_TCP": "on",
-            "ORIEL_FAMILY": "ipv4", "ORIEL_TIMEOUT": "20", "ORIEL_LOG": "warn"} | more
+            "ORIEL_FAMILY": "ipv4", "ORIEL_MEET": "tcp", "ORIEL_TIMEOUT": "20", "ORIEL_LOG": "warn"} | more
         # Without a key it is env(1), behind oriel run, which would make one.
         words = [RANK, kind, str(rounds)]
         if not more.get("ORIEL_JOB_KEY"):
