@@ -17,7 +17,7 @@ from collections import defaultdict
 from layers import MODULES, OUTSIDE
 
 # Device headers declare these; a module above base defines them: a proxy posts for its caller.
-UPWARD = {"oriel_cpu_ask_proxy", "oriel_cpu_help_proxy", "oriel_cpu_reject"}
+UPWARD = {"oriel_cpu_ask_proxy", "oriel_cpu_connect", "oriel_cpu_help_proxy", "oriel_cpu_reject"}
 
 ORDER = list(MODULES)
 

@@ -29,6 +29,12 @@ enum oriel_connect {
 	ORIEL_CONNECT_DEFAULT, /* as ORIEL_CONNECT says */
 	ORIEL_CONNECT_EAGER,   /* all of them, with the communicator */
 	ORIEL_CONNECT_LAZY,    /* by oriel_comm_connect() or the first window */
+	/*
+	 * Each by the first operation of a CPU thread on that peer, which a thread of the library
+	 * answers there, whatever its program does. If a rank has ORIEL_COMM_GPU all of them are
+	 * made with the communicator instead, since kernels cannot wait for a thread of the host.
+	 */
+	ORIEL_CONNECT_DEMAND,
 };
 
 /*
@@ -257,7 +263,8 @@ enum oriel_status oriel_comm_peer_index(const struct oriel_comm *comm, unsigned 
  * other: by the thread that makes the collective calls, between the same two of these. The
  * lists of ranks may differ otherwise, and have any order and duplicates; a rank that needs no
  * link (mapped, this rank itself, connected before) is allowed and costs nothing. @count 0 does
- * nothing. Other threads may use windows meanwhile.
+ * nothing. Other threads may use windows meanwhile. With ORIEL_CONNECT_DEMAND one end alone may
+ * call it, ahead of its first operation on those peers; the other end does nothing.
  *
  * ORIEL_ERR_RANGE: there is no such rank, nothing was done. Any failure after that, a peer that
  * does not call within the timeout among them, breaks @comm; the text names the peer.

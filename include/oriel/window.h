@@ -92,7 +92,8 @@ struct oriel_window_attr {
  * Makes the links of a lazy communicator that are not made, unless the window is sparse: then
  * it reaches the peers that are connected, before it or later, and an operation on another peer
  * returns ORIEL_ERR_NO_PATH and breaks nothing. So does a barrier of all on ranks that lack a
- * link, after the other peers have been notified of their arrival. A window whose atomics NICs
+ * link, after the other peers have been notified of their arrival. With ORIEL_CONNECT_DEMAND no
+ * window makes links, and operations do, of sparse windows as well. A window whose atomics NICs
  * execute takes links to mapped ranks and to the rank itself: the first of them makes these.
  *
  * Both paths to a peer: two windows over the same memory, one of them with ORIEL_WINDOW_RDMA.

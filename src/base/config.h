@@ -25,7 +25,7 @@ enum ori_setting {
 	ORI_SETTING_SSH,          /* ORIEL_SSH, a command: `oriel run --hosts` reads it */
 	ORI_SETTING_HCA,          /* ORIEL_HCA, see ori_setting_hca() */
 	ORI_SETTING_SOFT_HCA,     /* ORIEL_SOFT_HCA, text: faults of the software HCA */
-	ORI_SETTING_CONNECT,      /* ORIEL_CONNECT, eager | lazy: when links connect */
+	ORI_SETTING_CONNECT,      /* ORIEL_CONNECT, demand | eager | lazy */
 	ORI_SETTING_FABRIC,       /* ORIEL_FABRIC, auto | off | require: NVLink between nodes */
 	ORI_SETTING_TOPOLOGY,     /* ORIEL_TOPOLOGY, see topo/overrides.h */
 	ORI_SETTING_TIER,         /* ORIEL_TIER, auto | t0 to t3: ConnectX NICs */

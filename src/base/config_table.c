@@ -345,10 +345,10 @@ const struct ori_config_entry ori_config_entries[ORI_SETTINGS] = {
 	[ORI_SETTING_CONNECT] =
 		{
 			.name = "ORIEL_CONNECT",
-			.fallback = "eager",
-			.help = "when links to rdma peers connect: all at once, or each at its "
-				"first use",
-			.words = "eager,lazy",
+			.fallback = "demand",
+			.help = "when links to rdma peers connect: each at its first use, all "
+				"with the communicator, or all with the first window",
+			.words = "demand,eager,lazy",
 		},
 	[ORI_SETTING_FABRIC] =
 		{

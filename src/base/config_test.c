@@ -111,7 +111,7 @@ static void test_an_error_about_a_value_lists_what_it_may_be(void **state)
 {
 	static const char *const expected[][2] = {
 		{"ORIEL_LOG", "error, warn, info or debug"},
-		{"ORIEL_CONNECT", "eager or lazy"},
+		{"ORIEL_CONNECT", "demand, eager or lazy"},
 		{"ORIEL_FABRIC", "auto, off or require"},
 		{"ORIEL_TIER", "auto, t0, t1, t2 or t3"},
 		{"ORIEL_DEVX", "auto, on or off"},

@@ -21,6 +21,7 @@
 #include "comm/comm_attr.h"
 #include "comm/comm_gpu.h"
 #include "comm/comm_nics.h"
+#include "comm/demand.h"
 #include "comm/exchange.h"
 #include "comm/health.h"
 #include "comm/heartbeat.h"
@@ -59,8 +60,7 @@ static enum oriel_status comm_open_listeners(struct oriel_comm *comm, unsigned p
 	uint16_t port = 0;
 
 	if (status != ORIEL_OK || comm->size == 1 || comm_is_here(comm) ||
-	    !(paths & 1u << ORIEL_PATH_RDMA) ||
-	    ori_setting_hca(&filter) == ORI_HCA_REQUEST_NONE ||
+	    !(paths & 1u << ORIEL_PATH_RDMA) || ori_setting_hca(&filter) == ORI_HCA_REQUEST_NONE ||
 	    strcmp(ori_setting_text(ORI_SETTING_P2P_TCP), "off") == 0)
 		return status;
 	ori_error_save(&before);
@@ -171,7 +171,7 @@ static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct orie
 		return status;
 	*given = (struct ori_report_given){.node = join->host.node,
 					   .topology = attr.topology,
-					   .is_lazy = join->connect == ORIEL_CONNECT_LAZY};
+					   .connect = ori_comm_connect_name(join->connect)};
 	ori_report_make(comm, given, &join->report);
 	return ori_mesh_open(comm, join->mesh);
 }
@@ -235,6 +235,18 @@ static enum oriel_status comm_meet(struct oriel_comm *comm, const struct ori_joi
 	return ori_mesh_exchange(comm, &comm->control_mem->fd, 1, &taker);
 }
 
+/* All ranks come to the same answer. */
+static void comm_choose_connect(struct oriel_comm *comm, uint32_t connect)
+{
+	bool has_gpu = false;
+	unsigned peer;
+
+	for (peer = 0; peer < comm->size; peer++)
+		has_gpu |= comm->hosts[peer].gpu.pci[0] != '\0';
+	comm->is_lazy = connect == ORIEL_CONNECT_LAZY;
+	comm->is_on_demand = connect == ORIEL_CONNECT_DEMAND && !has_gpu && comm->has_links;
+}
+
 static enum oriel_status comm_join(struct oriel_comm *comm, const struct oriel_comm_attr *attr)
 {
 	struct ori_join_record mine = {0}, *joins;
@@ -265,13 +277,16 @@ static enum oriel_status comm_join(struct oriel_comm *comm, const struct oriel_c
 	status = ori_comm_agree(comm, ORI_CALL_COMM_CREATE, comm_meet(comm, joins));
 	if (status != ORIEL_OK)
 		goto out_free_joins;
-	comm->is_lazy = mine.connect == ORIEL_CONNECT_LAZY;
+	comm_choose_connect(comm, mine.connect);
 	comm->rails = mine.rails;
 	status = ori_nics_open(comm);
 	if (status != ORIEL_OK)
 		goto out_free_joins;
 	/* The watcher polls sockets and links: it begins when all of them are there. */
 	status = ori_comm_agree(comm, ORI_CALL_COMM_CREATE, ori_watcher_start(comm));
+	/* The watchers of all peers run, and answer. */
+	if (status == ORIEL_OK && comm->is_on_demand)
+		status = ori_comm_agree(comm, ORI_CALL_COMM_CREATE, ori_demand_join(comm));
 	if (status != ORIEL_OK)
 		goto out_free_joins;
 	comm->is_mapped_whole = comm->host_paths.domain_size == comm->size;
@@ -297,6 +312,7 @@ static void comm_free(struct oriel_comm *comm)
 	for (kind = 0; kind < ORI_ATTACHED_KINDS; kind++)
 		pthread_mutex_destroy(&comm->attached[kind].lock);
 	pthread_mutex_destroy(&comm->attachments_lock);
+	pthread_mutex_destroy(&comm->links_lock);
 	free((char *)comm->attr.node);
 	free((char *)comm->attr.topology);
 	free(comm->origin);
@@ -324,6 +340,7 @@ static enum oriel_status comm_alloc(const struct oriel_bootstrap *bootstrap,
 	for (kind = 0; kind < ORI_ATTACHED_KINDS; kind++)
 		pthread_mutex_init(&comm->attached[kind].lock, NULL);
 	pthread_mutex_init(&comm->attachments_lock, NULL);
+	pthread_mutex_init(&comm->links_lock, NULL);
 	comm->bootstrap = *bootstrap;
 	comm->has_interrupt =
 		bootstrap->ops->size >= OPS_SIZE(interrupt) && bootstrap->ops->interrupt;
@@ -463,15 +480,6 @@ enum oriel_status oriel_comm_create_id(const struct oriel_job_id *id, unsigned r
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_comm_create_id: comm is NULL");
 	status = oriel_bootstrap_open_id(id, rank, size, comm_join_timeout(attr), &own);
 	return status == ORIEL_OK ? ori_comm_create_own(&own, attr, comm) : status;
-}
-
-const struct ori_key *ori_comm_key(const struct oriel_comm *comm)
-{
-	const struct ori_key *key = NULL;
-
-	if (ori_tcp_is_own(&comm->bootstrap))
-		key = ori_tcp_key(&comm->bootstrap);
-	return key && key->length ? key : NULL;
 }
 
 /* Does another rank of this process use a GPU too? */

@@ -76,6 +76,7 @@ struct ori_paths {
 };
 
 struct ori_attachment;
+struct ori_demand;
 struct ori_gpu_notes;
 struct ori_mesh;
 struct oriel_window;
@@ -120,7 +121,7 @@ struct ori_watcher {
 	bool is_running;
 	bool has_blamed;    /* a failure that kernels reported is passed on */
 	int wake;           /* eventfd */
-	struct pollfd *fds; /* [size], of the peers, then @wake */
+	struct pollfd *fds; /* [size], of the peers, then @wake, then that of demand.c */
 	atomic_bool is_closing;
 	pthread_t thread;
 };
@@ -163,7 +164,10 @@ struct oriel_comm {
 	 */
 	struct ori_rdma_link **links;
 	struct ori_links_rank *ranks;    /* [size], addresses of their NICs; NULL without rdma */
-	bool is_lazy;                    /* a link is made at its first use */
+	pthread_mutex_t links_lock;      /* of links that begin, or are given up */
+	struct ori_demand *demand;       /* NULL unless is_on_demand */
+	bool is_lazy;                    /* windows make links */
+	bool is_on_demand;               /* the first post to a peer makes its link */
 	bool is_destroyed_out_of_order;  /* a peer may have destroyed a window that this rank has */
 	bool is_linked_whole;            /* all links that the paths need are made, and */
 	bool is_linked_inside;           /* ... all others; both the same on all ranks */

@@ -9,16 +9,28 @@
 
 enum oriel_status ori_comm_read_connect(unsigned connect, uint16_t *read)
 {
-	if (connect > ORIEL_CONNECT_LAZY)
+	const char *text = ori_setting_text(ORI_SETTING_CONNECT);
+
+	if (connect > ORIEL_CONNECT_DEMAND)
 		return ori_fail(ORIEL_ERR_INVALID,
-				"oriel_comm_create: connect is %u, at most %u (ORIEL_CONNECT_LAZY)",
-				connect, ORIEL_CONNECT_LAZY);
-	if (connect == ORIEL_CONNECT_DEFAULT)
-		connect = strcmp(ori_setting_text(ORI_SETTING_CONNECT), "lazy") == 0
-				  ? ORIEL_CONNECT_LAZY
-				  : ORIEL_CONNECT_EAGER;
+				"oriel_comm_create: connect is %u, at most %u "
+				"(ORIEL_CONNECT_DEMAND)",
+				connect, ORIEL_CONNECT_DEMAND);
+	if (connect == ORIEL_CONNECT_DEFAULT && strcmp(text, "lazy") == 0)
+		connect = ORIEL_CONNECT_LAZY;
+	else if (connect == ORIEL_CONNECT_DEFAULT && strcmp(text, "eager") == 0)
+		connect = ORIEL_CONNECT_EAGER;
+	else if (connect == ORIEL_CONNECT_DEFAULT)
+		connect = ORIEL_CONNECT_DEMAND;
 	*read = (uint16_t)connect;
 	return ORIEL_OK;
+}
+
+const char *ori_comm_connect_name(unsigned connect)
+{
+	if (connect == ORIEL_CONNECT_LAZY)
+		return "lazy";
+	return connect == ORIEL_CONNECT_EAGER ? "eager" : "demand";
 }
 
 enum oriel_status ori_comm_read_depth(unsigned given, uint32_t *depth)

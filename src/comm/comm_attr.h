@@ -7,6 +7,8 @@
 
 /* The time at which links are made: as the caller, or else the setting, says. */
 enum oriel_status ori_comm_read_connect(unsigned connect, uint16_t *read);
+/* The word of ORIEL_CONNECT for @connect, which was read. */
+const char *ori_comm_connect_name(unsigned connect);
 /* @given of the attributes: 0, or a power of two within the limits. */
 enum oriel_status ori_comm_read_depth(unsigned given, uint32_t *depth);
 /* ORIEL_RAILS. */

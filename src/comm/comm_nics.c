@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "comm/connect.h"
+#include "comm/demand.h"
 #include "comm/heartbeat.h"
 #include "comm/links.h"
 #include "comm/paths.h"
@@ -28,7 +29,7 @@ struct nics_record {
 	struct ori_links_rank rank;
 };
 
-static_assert(sizeof(struct nics_record) == 796, "struct nics_record goes over the wire");
+static_assert(sizeof(struct nics_record) == 836, "struct nics_record goes over the wire");
 static_assert(sizeof(struct nics_record) <= ORI_RECORD_BYTES, "fits the records");
 
 static_assert((int)ORIEL_NET_ORDER_AUTO == (int)ORI_RDMA_ORDER_AUTO &&
@@ -122,6 +123,13 @@ static enum oriel_status nics_create(struct oriel_comm *comm)
 	links.blame = &comm->control->blame;
 	links.post = nics_post();
 	links.is_remote = nics_are_remote(comm);
+	if (comm->is_on_demand) {
+		links.connect = ori_demand_connect;
+		links.context = comm;
+		status = ori_demand_open(comm, links.is_remote);
+		if (status != ORIEL_OK)
+			return status;
+	}
 	status = ori_rdma_open_links(comm->rdma, &links);
 	if (status != ORIEL_OK)
 		return status;
@@ -190,6 +198,8 @@ static enum oriel_status nics_introduce(struct oriel_comm *comm, enum oriel_stat
 		for (rail = 0; rail < comm->rails; rail++)
 			ori_rdma_describe(comm->rdma, rail, &mine.rank.hcas[rail]);
 		mine.rank.table_rkeys = *ori_heartbeat_rkeys(comm);
+		if (comm->is_on_demand)
+			mine.rank.listen = *ori_demand_address(comm);
 		mine.rank.unordered =
 			(ori_rdma_is_unordered(comm->rdma) ? ORI_LINKS_UNORDERED : 0) |
 			(ori_rdma_is_reordered(comm->rdma) ? ORI_LINKS_REORDERED : 0);
@@ -234,7 +244,7 @@ enum oriel_status ori_nics_open(struct oriel_comm *comm)
 	}
 	status = nics_create(comm);
 	status = nics_introduce(comm, status);
-	if (status == ORIEL_OK && !comm->is_lazy)
+	if (status == ORIEL_OK && !comm->is_lazy && !comm->is_on_demand)
 		status = ori_links_connect_all(comm, ORI_CALL_COMM_CREATE);
 	return status;
 }
@@ -243,6 +253,7 @@ void ori_nics_close(struct oriel_comm *comm)
 {
 	unsigned peer;
 
+	ori_demand_close(comm);
 	for (peer = 0; comm->links && peer < comm->size; peer++)
 		ori_rdma_link_destroy(comm->links[peer]);
 	ori_heartbeat_close(comm);

@@ -16,6 +16,7 @@ struct ori_links_rank {
 	uint32_t kind;                     /* enum ori_hca_kind */
 	uint32_t unordered;                /* ORI_LINKS_... */
 	uint32_t report;                   /* see ori_report_nics_digest(); 0 without NICs */
+	struct ori_listen_address listen;  /* of ori_demand_open(); zeroed without it */
 };
 
 /*

@@ -4,6 +4,7 @@
 
 #include "base/attr.h"
 #include "base/error.h"
+#include "bootstrap/tcp.h"
 #include "comm/links.h"
 #include "comm/paths.h"
 #include "topo/classify.h"
@@ -214,4 +215,13 @@ enum oriel_status oriel_comm_peer_index(const struct oriel_comm *comm, unsigned 
 		return ori_fail(ORIEL_ERR_INVALID, "rank %u is no peer of itself", rank);
 	*index = comm->host_paths.of[rank].peer_index;
 	return ORIEL_OK;
+}
+
+const struct ori_key *ori_comm_key(const struct oriel_comm *comm)
+{
+	const struct ori_key *key = NULL;
+
+	if (ori_tcp_is_own(&comm->bootstrap))
+		key = ori_tcp_key(&comm->bootstrap);
+	return key && key->length ? key : NULL;
 }

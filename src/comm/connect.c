@@ -10,10 +10,9 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/log.h"
 #include "comm/comm_nics.h"
+#include "comm/demand.h"
 #include "comm/health.h"
-#include "comm/heartbeat.h"
 #include "comm/links.h"
 #include "comm/paths.h"
 #include "rdma/rdma.h"
@@ -31,24 +30,6 @@ struct connect_word {
 };
 
 static_assert(sizeof(struct connect_word) == 32, "struct connect_word goes over the wire");
-
-/* The link to @peer is connected at both ends. Local. */
-static void connect_ready(struct oriel_comm *comm, unsigned peer)
-{
-	ori_log_rank(ORIEL_LOG_DEBUG, comm->rank, "link to rank %u, of rail %u, is connected", peer,
-		     ori_links_rail(comm, peer));
-	ori_rdma_link_begin(comm->links[peer]);
-	/* Sockets and memory show whether the others are alive. */
-	if (ori_comm_needs_link(comm, peer))
-		ori_heartbeat_join(comm, peer, &comm->ranks[peer].table_rkeys);
-}
-
-/* The address of @peer's NIC at the other end of their link. */
-static const struct ori_hca_qp_address *connect_peer_hca(const struct oriel_comm *comm,
-							 unsigned peer)
-{
-	return &comm->ranks[peer].hcas[ori_links_rail(comm, peer)];
-}
 
 /*
  * Is the link to @peer to be connected among those that paths need, or, if @is_inside, among
@@ -83,8 +64,7 @@ static enum oriel_status connect_join_qps(struct oriel_comm *comm, bool is_insid
 	for (peer = 0; peer < comm->size && status == ORIEL_OK; peer++)
 		if (connect_is_missing(comm, is_inside, peer))
 			status =
-				ori_rdma_link_connect(comm->links[peer],
-						      connect_peer_hca(comm, peer),
+				ori_rdma_link_connect(comm->links[peer], ori_links_hca(comm, peer),
 						      &all[(size_t)peer * comm->size + comm->rank]);
 	return status;
 }
@@ -116,7 +96,7 @@ static enum oriel_status connect_each_missing(struct oriel_comm *comm, enum ori_
 	enum oriel_status status;
 	unsigned peer;
 
-	if (*is_done || !comm->has_links)
+	if (*is_done || !comm->has_links || comm->is_on_demand)
 		return ORIEL_OK;
 	mine = calloc(comm->size, sizeof(*mine));
 	all = calloc((size_t)comm->size * comm->size, sizeof(*all));
@@ -125,7 +105,7 @@ static enum oriel_status connect_each_missing(struct oriel_comm *comm, enum ori_
 		if (!connect_is_missing(comm, is_inside, peer))
 			continue;
 		if (status == ORIEL_OK)
-			connect_ready(comm, peer);
+			ori_links_begin(comm, peer);
 		else
 			ori_rdma_link_close(comm->links[peer]);
 	}
@@ -254,7 +234,7 @@ static void connect_join(struct connect_call *c, unsigned peer)
 	connect_receive(c, peer, &qps);
 	if (c->status != ORIEL_OK)
 		return;
-	status = ori_rdma_link_connect(c->comm->links[peer], connect_peer_hca(c->comm, peer), &qps);
+	status = ori_rdma_link_connect(c->comm->links[peer], ori_links_hca(c->comm, peer), &qps);
 	if (status != ORIEL_OK)
 		connect_fail(c, peer, status);
 }
@@ -276,7 +256,7 @@ static void connect_begin(struct connect_call *c, unsigned peer)
 
 	connect_receive(c, peer, &none);
 	if (c->status == ORIEL_OK)
-		connect_ready(c->comm, peer);
+		ori_links_begin(c->comm, peer);
 	else
 		ori_rdma_link_close(c->comm->links[peer]);
 }
@@ -322,6 +302,25 @@ static enum oriel_status connect_check_peers(const struct oriel_comm *comm, cons
 	return ori_comm_check(comm);
 }
 
+/* The other end need not take part, and posts of other threads may connect the same links. */
+static enum oriel_status connect_on_demand(struct oriel_comm *comm, const unsigned *peers,
+					   unsigned count)
+{
+	enum oriel_status status = ORIEL_OK;
+	unsigned i;
+
+	for (i = 0; i < count && status == ORIEL_OK; i++) {
+		if (ori_links_is_connected(comm, peers[i]))
+			continue;
+		ori_demand_connect(comm, peers[i]);
+		status = ori_comm_check(comm);
+		if (status != ORIEL_OK)
+			return ori_fail(status, "oriel_comm_connect: rank %u with rank %u: %s",
+					comm->rank, peers[i], oriel_last_error());
+	}
+	return status;
+}
+
 enum oriel_status oriel_comm_connect(struct oriel_comm *comm, const unsigned *peers, unsigned count)
 {
 	struct connect_call c = {.comm = comm};
@@ -332,6 +331,8 @@ enum oriel_status oriel_comm_connect(struct oriel_comm *comm, const unsigned *pe
 		status = connect_check_peers(comm, peers, count);
 	if (status != ORIEL_OK)
 		return status;
+	if (comm->is_on_demand)
+		return connect_on_demand(comm, peers, count);
 	c.is_wanted = ori_comm_scratch(comm, sizeof(*c.is_wanted));
 	c.deadline = ori_deadline(comm->timeout_ns);
 	/* Both ends come to the same answer: a link is ready at both or at none. */

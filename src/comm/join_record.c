@@ -3,12 +3,8 @@
 #include "comm/join_record.h"
 
 #include "base/error.h"
+#include "comm/comm_attr.h"
 #include "comm/paths.h"
-
-static const char *join_connect_name(uint32_t connect)
-{
-	return connect == ORIEL_CONNECT_LAZY ? "lazily" : "eagerly";
-}
 
 enum oriel_status ori_join_record_compare(const struct ori_join_record *joins, unsigned size)
 {
@@ -27,9 +23,9 @@ enum oriel_status ori_join_record_compare(const struct ori_join_record *joins, u
 					(double)joins[peer].timeout_ns / 1e9, peer);
 		if (joins[peer].connect != joins[0].connect)
 			return ori_fail(ORIEL_ERR_MISMATCH,
-					"links are made %s on rank 0 and %s on rank %u",
-					join_connect_name(joins[0].connect),
-					join_connect_name(joins[peer].connect), peer);
+					"ORIEL_CONNECT is %s on rank 0 and %s on rank %u",
+					ori_comm_connect_name(joins[0].connect),
+					ori_comm_connect_name(joins[peer].connect), peer);
 		if (joins[peer].has_both_paths != joins[0].has_both_paths)
 			return ori_fail(
 				ORIEL_ERR_MISMATCH,

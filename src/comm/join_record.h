@@ -20,7 +20,7 @@ struct ori_join_record {
 	uint32_t device_version; /* ORIEL_DEV_VERSION */
 	uint32_t control_length;
 	uint64_t timeout_ns;
-	uint16_t connect;        /* enum oriel_connect, EAGER or LAZY */
+	uint16_t connect;        /* enum oriel_connect, not DEFAULT */
 	uint16_t has_both_paths; /* ORIEL_COMM_BOTH_PATHS */
 	uint32_t rails;          /* NICs it drives, where it needs any */
 	struct ori_report report;

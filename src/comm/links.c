@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "comm/comm_nics.h"
 #include "comm/health.h"
 #include "comm/paths.h"
 #include "rdma/rdma.h"
@@ -17,6 +18,11 @@
 unsigned ori_links_rail(const struct oriel_comm *comm, unsigned peer)
 {
 	return (comm->rank + peer) % comm->rails;
+}
+
+const struct ori_hca_qp_address *ori_links_hca(const struct oriel_comm *comm, unsigned peer)
+{
+	return &comm->ranks[peer].hcas[ori_links_rail(comm, peer)];
 }
 
 bool ori_links_is_connected(const struct oriel_comm *comm, unsigned peer)
@@ -82,9 +88,11 @@ void ori_links_fail(struct oriel_comm *comm)
 {
 	unsigned peer;
 
+	pthread_mutex_lock(&comm->links_lock);
 	for (peer = 0; peer < comm->size; peer++)
 		if (comm->links[peer])
 			ori_rdma_link_fail(comm->links[peer]);
+	pthread_mutex_unlock(&comm->links_lock);
 }
 
 const struct oriel_dev_link *ori_links_device(const struct oriel_comm *comm, unsigned peer)

@@ -8,10 +8,14 @@
 
 #include "comm/comm.h"
 
+struct ori_hca_qp_address;
+
 /* Can this rank reach @peer by its path now? Any thread. */
 bool ori_links_is_connected(const struct oriel_comm *comm, unsigned peer);
 /* The rail of the link to @peer, if there is one. */
 unsigned ori_links_rail(const struct oriel_comm *comm, unsigned peer);
+/* The address of @peer's NIC at the other end of their link. */
+const struct ori_hca_qp_address *ori_links_hca(const struct oriel_comm *comm, unsigned peer);
 /* Polls links and NICs once; a failure breaks @comm. */
 void ori_links_watch(struct oriel_comm *comm);
 /* @comm is broken: the NICs stop using all memory that users registered. */

@@ -71,7 +71,7 @@ static void report_setting(const struct oriel_comm *comm, const struct ori_repor
 	if (index == ORI_SETTING_TOPOLOGY && given->topology)
 		report_override(setting, given->topology);
 	if (index == ORI_SETTING_CONNECT)
-		report_override(setting, given->is_lazy ? "lazy" : "eager");
+		report_override(setting, given->connect);
 	if (index == ORI_SETTING_NET_ORDER && comm->net_order != ORIEL_NET_ORDER_DEFAULT)
 		report_override(setting, report_orders[comm->net_order]);
 	if (index == ORI_SETTING_TIMEOUT && ori_setting_timeout(&timeout_ns) == ORIEL_OK &&

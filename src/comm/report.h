@@ -24,7 +24,7 @@ static_assert(sizeof(struct ori_report) == 256, "struct ori_report goes over the
 struct ori_report_given {
 	const char *node;
 	const char *topology; /* NULL: not set */
-	bool is_lazy;
+	const char *connect;  /* as ORIEL_CONNECT has it */
 };
 
 /* The digests of this rank. */

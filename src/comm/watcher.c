@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "comm/demand.h"
 #include "comm/health.h"
 #include "comm/heartbeat.h"
 #include "comm/mesh.h"
@@ -42,7 +43,7 @@ static void *watcher_main(void *argument)
 
 	ori_log_set_rank(comm->rank);
 	for (;;) {
-		if (poll(w->fds, comm->size + 1, pause) < 0 && errno != EINTR)
+		if (poll(w->fds, comm->size + 2, pause) < 0 && errno != EINTR)
 			break;
 		if (w->fds[comm->size].revents)
 			(void)eventfd_read(w->wake, &times);
@@ -58,6 +59,7 @@ static void *watcher_main(void *argument)
 		ori_silence_watch(comm);
 		if (ori_comm_is_well(comm) && ori_silence_is_over(comm, &record))
 			ori_comm_break_for(comm, &record);
+		ori_demand_serve(comm);
 		pause = ori_heartbeat_watch(comm) ? WATCHER_HURRY_MS : WATCHER_PAUSE_MS;
 	}
 	return NULL;
@@ -78,9 +80,9 @@ enum oriel_status ori_watcher_start(struct oriel_comm *comm)
 	status = comm->silence ? ORIEL_OK : ori_silence_open(comm);
 	if (status != ORIEL_OK)
 		return status;
-	w->fds = calloc(comm->size + 1, sizeof(w->fds[0]));
+	w->fds = calloc(comm->size + 2, sizeof(w->fds[0]));
 	if (!w->fds)
-		return ori_fail_nomem((comm->size + 1u) * sizeof(w->fds[0]),
+		return ori_fail_nomem((comm->size + 2u) * sizeof(w->fds[0]),
 				      "descriptors of %u peers to watch", count);
 	w->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (w->wake < 0) {
@@ -93,6 +95,8 @@ enum oriel_status ori_watcher_start(struct oriel_comm *comm)
 	}
 	w->fds[comm->size].fd = w->wake;
 	w->fds[comm->size].events = POLLIN;
+	w->fds[comm->size + 1].fd = ori_demand_fd(comm);
+	w->fds[comm->size + 1].events = POLLIN;
 	error = ori_thread_start(&w->thread, watcher_main, comm);
 	if (error) {
 		errno = error;

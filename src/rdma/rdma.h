@@ -95,6 +95,12 @@ struct ori_rdma_links_attr {
 		*blame; /* where kernels write their failures; they only read @health */
 	enum ori_rdma_post post;
 	bool is_remote; /* peers are on other hosts or in other network namespaces */
+	/*
+	 * NULL, or: connects the link to @peer, at the first post of a CPU thread; see
+	 * oriel_cpu_connect(). Not with a GPU.
+	 */
+	void (*connect)(void *context, unsigned peer);
+	void *context; /* of it */
 };
 
 /*

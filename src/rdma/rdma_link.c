@@ -27,7 +27,7 @@ struct ori_rdma_link {
 	struct rdma_queue kernel_companion;
 	struct ori_proxied proxied[2]; /* of the CPU and of kernels; instead of the queues */
 	bool has_kernel;               /* at both ends */
-	struct oriel_dev_link dev;
+	struct rdma_handle handle;
 	struct ori_rdma_cell *cell; /* of the GPU; NULL without one */
 };
 
@@ -35,7 +35,7 @@ struct ori_rdma_link {
 static enum oriel_status rdma_reset_cell(const struct ori_rdma_link *link)
 {
 	const struct ori_gpu *gpu = link->rdma->gpu;
-	struct oriel_dev_link dev = link->dev;
+	struct oriel_dev_link dev = link->handle.dev;
 
 	dev.main = dev.companion = NULL;
 	dev.blame = link->rdma->links.blame;
@@ -51,13 +51,14 @@ static enum oriel_status rdma_fill_cell(const struct ori_rdma_link *link)
 	struct oriel_link_answers answers = {0};
 	enum oriel_status status;
 
-	ori_rdma_cell_answers(&link->rdma->cells, link->cell, link->dev.rail, &answers);
+	ori_rdma_cell_answers(&link->rdma->cells, link->cell, link->handle.dev.rail, &answers);
 	if (link->rdma->reach)
 		answers.reach = ori_reach_table(link->rdma->reach);
 	status = gpu->ops->copy(gpu, &link->cell->answers, &answers, sizeof(answers));
 	if (status == ORIEL_OK)
-		status = gpu->ops->copy(gpu, &link->cell->link.unordered, &link->dev.unordered,
-					sizeof(link->dev.unordered));
+		status = gpu->ops->copy(gpu, &link->cell->link.unordered,
+					&link->handle.dev.unordered,
+					sizeof(link->handle.dev.unordered));
 	if (status == ORIEL_OK && link->rdma->proxy)
 		return gpu->ops->copy(gpu, &link->cell->proxy, link->proxied[1].ring,
 				      sizeof(link->cell->proxy));
@@ -84,17 +85,20 @@ enum oriel_status ori_rdma_link_create(struct ori_rdma *r, unsigned peer, unsign
 	link->rdma = r;
 	link->rail = &r->rails[rail];
 	link->depth = r->links.depth;
-	link->dev.health = r->links.health;
-	link->dev.blame = r->links.health;
-	link->dev.timeout_ns = r->links.timeout_ns;
-	link->dev.spin = r->links.spin;
-	link->dev.peer = peer;
-	link->dev.rail = rail;
-	link->dev.post_kind = r->proxy ? ORIEL_LINK_PROXY : ORIEL_LINK_RINGS;
-	link->dev.unordered = r->is_unordered ? ORIEL_LINK_UNORDERED_LOCAL : 0;
+	link->handle.links = &r->links;
+	link->handle.dev.health = r->links.health;
+	link->handle.dev.blame = r->links.health;
+	link->handle.dev.timeout_ns = r->links.timeout_ns;
+	link->handle.dev.spin = r->links.spin;
+	link->handle.dev.peer = peer;
+	link->handle.dev.rail = rail;
+	link->handle.dev.post_kind = r->proxy ? ORIEL_LINK_PROXY : ORIEL_LINK_RINGS;
+	link->handle.dev.unordered = r->is_unordered ? ORIEL_LINK_UNORDERED_LOCAL : 0;
 	if (r->is_reordered)
-		link->dev.unordered |= ORIEL_LINK_UNORDERED_NETWORK;
-	link->dev.answers = r->posted ? ori_posted_answers(r->posted, rail) : NULL;
+		link->handle.dev.unordered |= ORIEL_LINK_UNORDERED_NETWORK;
+	if (r->links.connect)
+		link->handle.dev.unordered |= ORIEL_LINK_DEMAND;
+	link->handle.dev.answers = r->posted ? ori_posted_answers(r->posted, rail) : NULL;
 	if (r->gpu) {
 		status = ori_rdma_cell_take(&r->cells, r->gpu, &link->cell);
 		if (status == ORIEL_OK)
@@ -111,14 +115,14 @@ enum oriel_status ori_rdma_link_create(struct ori_rdma *r, unsigned peer, unsign
 void ori_rdma_link_set_unordered(struct ori_rdma_link *link, bool is_unordered, bool is_reordered)
 {
 	if (is_unordered)
-		link->dev.unordered |= ORIEL_LINK_UNORDERED_REMOTE;
+		link->handle.dev.unordered |= ORIEL_LINK_UNORDERED_REMOTE;
 	if (is_reordered)
-		link->dev.unordered |= ORIEL_LINK_UNORDERED_NETWORK;
+		link->handle.dev.unordered |= ORIEL_LINK_UNORDERED_NETWORK;
 }
 
 void ori_rdma_link_set_mapped(struct ori_rdma_link *link)
 {
-	link->dev.unordered |= ORIEL_LINK_MAPPED_TOO;
+	link->handle.dev.unordered |= ORIEL_LINK_MAPPED_TOO;
 }
 
 void ori_rdma_link_set_shallow(struct ori_rdma_link *link)
@@ -150,12 +154,12 @@ static enum oriel_status rdma_open_proxied(struct ori_rdma_link *link, const str
 		.sink_lkey = r->sink_lkey,
 		.memory = {r, rdma_find_whole, NULL},
 		.loopback = r->loopback,
-		.flush_word = {0, link->rdma->flush_rkeys.rail[link->dev.rail]},
+		.flush_word = {0, link->rdma->flush_rkeys.rail[link->handle.dev.rail]},
 		.thread = link->rdma->proxy,
 	};
 
 	if (!ori_rdma_is_whole(link->rdma))
-		attr.memory = ori_memory_of_rail(link->rdma->memory, link->dev.rail);
+		attr.memory = ori_memory_of_rail(link->rdma->memory, link->handle.dev.rail);
 	return ori_proxied_open(p, &attr);
 }
 
@@ -192,7 +196,7 @@ enum oriel_status ori_rdma_link_open(struct ori_rdma_link *link, struct ori_rdma
 	assert(!rdma_address_of(link, 0)->qpn);
 	status = rdma_open_post(link, NULL);
 	if (status == ORIEL_OK)
-		status = ori_rdma_heartbeat_open(r->ops, r->hca, r->sink_lkey, &link->dev,
+		status = ori_rdma_heartbeat_open(r->ops, r->hca, r->sink_lkey, &link->handle.dev,
 						 &link->heartbeat);
 	if (status == ORIEL_OK && link->cell)
 		status = rdma_open_post(link, r->gpu);
@@ -279,19 +283,19 @@ void ori_rdma_link_begin(struct ori_rdma_link *link)
 		 */
 		(void)gpu->ops->copy(gpu, &link->cell->link.main, &kernel, sizeof(kernel));
 	}
-	ori_dev_link_connected(&link->dev,
+	ori_dev_link_connected(&link->handle.dev,
 			       link->rdma->proxy ? (void *)link->proxied[0].ring : link->main.dev,
 			       link->companion.dev);
 }
 
 bool ori_rdma_link_is_ready(const struct ori_rdma_link *link)
 {
-	return ori_dev_link_is_connected(&link->dev);
+	return ori_dev_link_is_connected(&link->handle.dev);
 }
 
 const struct oriel_dev_link *ori_rdma_link_device(const struct ori_rdma_link *link)
 {
-	return &link->dev;
+	return &link->handle.dev;
 }
 
 const struct oriel_dev_link *ori_rdma_link_kernel(const struct ori_rdma_link *link)

@@ -96,7 +96,7 @@ static bool posted_find(const struct oriel_dev_link *l, const void *memory, uint
 			bool is_target, struct oriel_rdma_address *found)
 {
 	struct ori_posted *p = ((const struct posted_rail *)(const void *)l->answers)->posted;
-	struct oriel_link_queue q = ori_dev_link_main(l);
+	struct oriel_link_queue q = ori_dev_link_take(l);
 	struct ori_posted_ref *ref;
 
 	if (ori_memory_find(p->memory, l->rail, memory, length, is_target, found))

@@ -66,6 +66,12 @@ struct ori_rdma {
 	struct oriel_dev_keys flush_rkeys;
 };
 
+/* The handle of a link that CPU threads have, and what oriel_cpu_connect() finds beside it. */
+struct rdma_handle {
+	struct oriel_dev_link dev;
+	const struct ori_rdma_links_attr *links;
+};
+
 /* One queue pair with its completion queue and rings. */
 struct rdma_queue {
 	/*

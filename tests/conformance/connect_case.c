@@ -409,10 +409,10 @@ static void a_rank_that_connects_otherwise_is_named(struct rank *r)
 
 	attr.connect = r->rank == 1 ? ORIEL_CONNECT_LAZY : ORIEL_CONNECT_EAGER;
 	CHECK_STATUS(r, oriel_comm_create(&r->bootstrap, &attr, &r->comm), ORIEL_ERR_MISMATCH);
-	CHECK_TEXT(r, oriel_last_error(), "lazily on rank 1");
-	attr.connect = r->rank == 1 ? ORIEL_CONNECT_LAZY + 1 : ORIEL_CONNECT_LAZY;
+	CHECK_TEXT(r, oriel_last_error(), "lazy on rank 1");
+	attr.connect = r->rank == 1 ? ORIEL_CONNECT_DEMAND + 1 : ORIEL_CONNECT_LAZY;
 	CHECK_STATUS(r, oriel_comm_create(&r->bootstrap, &attr, &r->comm), ORIEL_ERR_INVALID);
-	CHECK_TEXT(r, oriel_last_error(), "connect is 3");
+	CHECK_TEXT(r, oriel_last_error(), "connect is 4");
 }
 
 static bool join_with_blocks(struct rank *r, unsigned depth, unsigned blocks,

@@ -9,6 +9,8 @@
  * learn of it by the bootstrap: "left", at once, because rank 0 leaves the bootstrap too;
  * "mute", where it stays, after their timeout.
  *
+ * In the mode "dead" the last of four ranks exits, and the others post to it for the first time.
+ *
  * CTest runs it: oriel run -n 3 --nodes 3 connect_late MODE; connect_late MODE 3: ranks are
  * threads.
  */
@@ -19,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define LIMIT_NS 6000000000u /* longer than a rank may be descheduled while all join */
 #define LONG_NS 60000000000u
@@ -124,12 +127,41 @@ static void late_unlinked(const struct oriel_bootstrap *bootstrap, struct oriel_
 	CHECK(rank, health.status == heard && health.rank == 0);
 }
 
+/*
+ * The last rank exits without a word, and the ranks post to it for the first time before the
+ * failure of its few links has reached them, or after: they get the same.
+ */
+static void late_dead(const struct oriel_bootstrap *bootstrap, struct oriel_comm *comm)
+{
+	unsigned rank = bootstrap->rank, last = bootstrap->size - 1;
+	struct oriel_health health = {.size = sizeof(health)};
+	struct oriel_window *window;
+	enum oriel_status status;
+	uint64_t word = 1;
+
+	CHECK(rank, oriel_window_create(comm, NULL, &window) == ORIEL_OK);
+	CHECK(rank, oriel_comm_barrier(comm) == ORIEL_OK);
+	if (rank == last)
+		_exit(0);
+	do {
+		status = oriel_window_put_signal(window, last, 0, &word, 0, 0, 1);
+		if (status == ORIEL_OK)
+			status = oriel_window_flush(window, 0);
+	} while (status == ORIEL_OK);
+	CHECK(rank, status == ORIEL_ERR_PEER);
+	CHECK(rank, strstr(oriel_last_error(), "rank 3"));
+	CHECK(rank, oriel_comm_health(comm, &health) == ORIEL_OK);
+	CHECK(rank, health.status == ORIEL_ERR_PEER && health.rank == (int)last);
+	oriel_window_destroy(window);
+}
+
 static void late_rank(const struct oriel_bootstrap *bootstrap)
 {
 	struct oriel_comm_attr attr = {.size = sizeof(attr),
 				       .timeout_ns = late_is("abort") || late_is("left") ? LONG_NS
 											 : LIMIT_NS,
-				       .connect = ORIEL_CONNECT_LAZY};
+				       .connect = late_is("dead") ? ORIEL_CONNECT_DEMAND
+								  : ORIEL_CONNECT_LAZY};
 	unsigned rank = bootstrap->rank, last = bootstrap->size - 1;
 	bool has_partner = late_is("other") && (rank == 1 || rank == last);
 	struct oriel_comm *comm;
@@ -140,7 +172,9 @@ static void late_rank(const struct oriel_bootstrap *bootstrap)
 	/* Ranks may start at very different times. */
 	CHECK(rank, bootstrap->ops->barrier(bootstrap->context, LONG_NS) == ORIEL_OK);
 	CHECK(rank, oriel_comm_create(bootstrap, &attr, &comm) == ORIEL_OK);
-	if (late_is("left") || late_is("mute"))
+	if (late_is("dead"))
+		late_dead(bootstrap, comm);
+	else if (late_is("left") || late_is("mute"))
 		late_unlinked(bootstrap, comm);
 	else if (has_partner)
 		late_pair(comm, rank, rank == 1 ? last : 1);
@@ -190,7 +224,8 @@ int main(int argc, char **argv)
 	struct oriel_bootstrap bootstrap;
 
 	if (argc < 2 || size > RANKS_MOST) {
-		fprintf(stderr, "usage: connect_late absent|other|abort|left|mute [THREADS]\n");
+		fprintf(stderr,
+			"usage: connect_late absent|other|abort|left|mute|dead [THREADS]\n");
 		return 2;
 	}
 	late_mode = argv[1];

@@ -239,7 +239,8 @@ static bool config_is_good(enum ori_setting which, const char *text)
 	case ORI_SETTING_SSH:
 		return *text != '\0';
 	case ORI_SETTING_CONNECT:
-		return strcmp(text, "eager") == 0 || strcmp(text, "lazy") == 0;
+		return strcmp(text, "demand") == 0 || strcmp(text, "eager") == 0 ||
+		       strcmp(text, "lazy") == 0;
 	case ORI_SETTING_FABRIC:
 		return strcmp(text, "auto") == 0 || strcmp(text, "off") == 0 ||
 		       strcmp(text, "require") == 0;
@@ -501,6 +502,7 @@ size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
 		"00112233445566778899aabbccddeeff",
 		"00112233445566778899AABBCCDDEEF",
 		"node-1",
+		"demand",
 		"eager",
 		"lazy",
 		"rings",

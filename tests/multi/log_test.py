@@ -187,7 +187,7 @@ class Log(unittest.TestCase):
             self.assertEqual({key[0] for key in of_debug - of_info}, {"debug"})
 
     def test_debug_has_connections_and_registrations_of_each_rank(self):
-        lines = self.of_job(4, "--nodes", "2", ORIEL_LOG="debug")
+        lines = self.of_job(4, "--nodes", "2", ORIEL_LOG="debug", ORIEL_CONNECT="eager")
         for rank, neighbour, others in (0, 1, (2, 3)), (3, 2, (0, 1)):
             texts = [line.text for line in lines if line.rank == rank]
             for other in others:

@@ -73,8 +73,9 @@ ORIEL_DEV enum oriel_status oriel_dev_recv(const struct oriel_dev_window *w,
 	case ORIEL_PATH_NONE:
 		return ORIEL_ERR_NO_PATH;
 	case ORIEL_PATH_RDMA:
-		if (!ori_dev_link_is_connected(w->peers[peer].link))
-			return ORIEL_ERR_NO_PATH;
+		status = ori_dev_link_reach(w->peers[peer].link);
+		if (status != ORIEL_OK)
+			return status;
 	}
 	return ori_dev_channel_recv(w, g, peer, channel, to, length, timeout_ns);
 }

@@ -30,7 +30,7 @@
 #endif
 
 #define ORIEL_DEV_MAGIC 0x4c45524fu /* "OREL", little-endian */
-#define ORIEL_DEV_VERSION 12u
+#define ORIEL_DEV_VERSION 13u
 /* Magic and version are packed in one word, with room for a path. */
 #define ORIEL_DEV_MARK ((ORIEL_DEV_MAGIC & 0xffff0000u) + ORIEL_DEV_VERSION * 256u)
 

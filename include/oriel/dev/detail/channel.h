@@ -155,7 +155,7 @@ ORIEL_DEV int64_t ori_dev_rdma_send_piece(const struct oriel_dev_window *w, uint
 	const struct oriel_dev_link *l = w->peers[peer].link;
 	struct oriel_rdma_address ready =
 		ori_dev_rdma_control(w, peer, ori_dev_channel_at(w, channel));
-	struct oriel_link_queue q = ori_dev_link_main(l);
+	struct oriel_link_queue q = ori_dev_link_take(l);
 	/* Before the post begins, since memory may have to be registered. */
 	struct oriel_rdma_address source = ori_dev_rdma_local(w, peer, from, piece, false);
 	struct oriel_link_post post =
@@ -186,8 +186,7 @@ ORIEL_DEV enum oriel_status ori_dev_rdma_send(const struct oriel_dev_window *w,
 	int64_t ticket = -1, posted = 0;
 
 	if (!length)
-		return ori_dev_link_is_connected(w->peers[peer].link) ? ORIEL_OK
-								      : ORIEL_ERR_NO_PATH;
+		return ori_dev_link_reach(w->peers[peer].link);
 	oriel_dev_sync(g);
 	while (length) {
 		uint64_t piece = ori_dev_channel_run(w, sent, length < most ? length : most);

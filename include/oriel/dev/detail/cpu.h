@@ -46,6 +46,14 @@ void oriel_cpu_ask_proxy(void *seat);
  */
 void oriel_cpu_help_proxy(void *seat);
 
+struct oriel_dev_link;
+
+/*
+ * The library defines it: connect @l, which has ORIEL_LINK_DEMAND. Waits for the peer, whatever its
+ * program does; a failure breaks the communicator, and @l stays unconnected.
+ */
+void oriel_cpu_connect(const struct oriel_dev_link *l);
+
 /* The library defines it: do a part of the work of its threads, while the caller waits. */
 void oriel_cpu_help(void);
 

@@ -15,7 +15,9 @@
  * memory the words of signals must be readable, for read flushes.
  *
  * A link that is not connected yet rejects posts to it, and waits for it, with
- * ORIEL_ERR_NO_PATH; that breaks nothing. It may be connected while other threads use it.
+ * ORIEL_ERR_NO_PATH; that breaks nothing. One with ORIEL_LINK_DEMAND is connected by the first CPU
+ * thread that posts to it, or returns what broke the communicator. A link may be connected while
+ * other threads use it.
  *
  * No API: this may change in any release.
  */
@@ -75,7 +77,7 @@ ORIEL_DEV int64_t ori_dev_link_put(const struct oriel_dev_link *l, struct oriel_
 
 	oriel_dev_sync(g);
 	if (oriel_dev_is_leader(g)) {
-		post = ori_dev_link_begin(l, ori_dev_link_main(l), ORIEL_DEV_PUT,
+		post = ori_dev_link_begin(l, ori_dev_link_take(l), ORIEL_DEV_PUT,
 					  ori_dev_link_writes(length));
 		ticket = post.status;
 		if (post.status == ORIEL_OK) {
@@ -102,7 +104,7 @@ ORIEL_DEV int64_t ori_dev_link_put_cooperative(const struct oriel_dev_link *l,
 
 	if (part > ORIEL_LINK_LENGTH_MAX)
 		return ORIEL_ERR_RANGE;
-	q = ori_dev_link_main(l);
+	q = oriel_dev_is_leader(g) ? ori_dev_link_take(l) : ori_dev_link_main(l);
 	if (oriel_dev_is_leader(g))
 		post = ori_dev_link_begin(l, q, ORIEL_DEV_PUT, g.size);
 	else
@@ -143,7 +145,7 @@ ORIEL_DEV int64_t ori_dev_link_post_value(const struct oriel_dev_link *l, struct
 
 	oriel_dev_sync(g);
 	if (oriel_dev_is_leader(g)) {
-		q = ori_dev_link_main(l);
+		q = ori_dev_link_take(l);
 		post = ori_dev_link_begin(l, q, ORIEL_DEV_PUT_VALUE,
 					  is_flag ? 1 + ori_dev_link_read_flushes(l) : 1);
 		ticket = post.status;
@@ -185,7 +187,7 @@ ORIEL_DEV int64_t ori_dev_link_get(const struct oriel_dev_link *l, struct oriel_
 		return ORIEL_ERR_RANGE;
 	oriel_dev_sync(g);
 	if (oriel_dev_is_leader(g)) {
-		q = ori_dev_link_main(l);
+		q = ori_dev_link_take(l);
 		post = ori_dev_link_begin(l, q, ORIEL_DEV_GET,
 					  length ? 1 + ori_dev_link_dma_flushes(l, q) : 1);
 		ticket = post.status;
@@ -210,7 +212,7 @@ ORIEL_DEV int64_t ori_dev_link_post_signal(const struct oriel_dev_link *l, uint3
 					   bool is_fenced)
 {
 	uint32_t what = writes ? ORIEL_DEV_PUT : ORIEL_DEV_SIGNAL;
-	struct oriel_link_queue q = ori_dev_link_main(l);
+	struct oriel_link_queue q = ori_dev_link_take(l);
 	struct oriel_link_post post =
 		ori_dev_link_begin(l, q, what, writes + ori_dev_link_read_flushes(l) + 1);
 

@@ -40,8 +40,10 @@ ORIEL_DEV struct oriel_link_post ori_dev_link_begin(const struct oriel_dev_link 
 	struct oriel_link_wait_limits limits = ori_dev_link_limits(l, 0);
 	struct oriel_link_post post = {q, {NULL, NULL, NULL, 0, 0, 0}, 0, 0, ORIEL_ERR_NO_PATH};
 
-	if (!ori_dev_link_has(q))
+	if (!ori_dev_link_has(q)) {
+		post.status = ori_dev_link_missing(l);
 		return post;
+	}
 	post.constants = ori_dev_link_constants(q);
 	post.status = ori_dev_link_is_proxied(q)
 			      ? ori_dev_proxy_reserve(q.proxy, count, &limits, &post.base)
@@ -266,7 +268,7 @@ ORIEL_DEV bool ori_dev_link_add_read_flush(const struct oriel_dev_link *l,
 					   struct oriel_link_post *post,
 					   struct oriel_rdma_address word)
 {
-	if (ORIEL_DEV_OFTEN(!l->unordered))
+	if (ORIEL_DEV_OFTEN(!(l->unordered & ~ORIEL_LINK_DEMAND)))
 		return false;
 	if (!ori_dev_link_read_flushes(l))
 		return ori_dev_link_is_reordered(l);

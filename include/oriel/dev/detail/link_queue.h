@@ -84,6 +84,11 @@ ORIEL_DEV_ASSERT(sizeof(struct oriel_link_answers) == 5 * ORIEL_DEV_LINE);
  * any request of the NIC, so that a flush has to read the peer's memory.
  */
 #define ORIEL_LINK_MAPPED_TOO 8u
+/*
+ * The first CPU thread that posts to the link connects it. Links that kernels post to are never
+ * like that: they cannot wait for a thread of the host.
+ */
+#define ORIEL_LINK_DEMAND 16u
 
 struct oriel_dev_link {
 	void *main; /* NULL until connected; its type depends on @post_kind: see ori_dev_link_main()
@@ -98,7 +103,7 @@ struct oriel_dev_link {
 	uint32_t rail;      /* the NIC at both ends, and the key of a table */
 	uint16_t post_kind; /* enum oriel_link_post_kind, from the beginning */
 	uint16_t unordered; /* ORIEL_LINK_UNORDERED_... and _MAPPED_TOO, as long as it has been
-			       connected */
+			       connected; ORIEL_LINK_DEMAND, from the beginning */
 };
 
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_link) == 64);
@@ -143,6 +148,39 @@ ORIEL_DEV struct oriel_link_queue ori_dev_link_main(const struct oriel_dev_link 
 ORIEL_DEV bool ori_dev_link_is_connected(const struct oriel_dev_link *l)
 {
 	return ori_dev_link_has(ori_dev_link_main(l));
+}
+
+/* The main queue for a post, which connects the link if it does so by itself. */
+ORIEL_DEV struct oriel_link_queue ori_dev_link_take(const struct oriel_dev_link *l)
+{
+	struct oriel_link_queue q = ori_dev_link_main(l);
+
+#ifndef __CUDA_ARCH__
+	if (!ORIEL_DEV_OFTEN(ori_dev_link_has(q)) && l->unordered & ORIEL_LINK_DEMAND) {
+		oriel_cpu_connect(l);
+		q = ori_dev_link_main(l);
+	}
+#endif
+	return q;
+}
+
+/* The status of a post to @l, which is not connected: that of the communicator if it is broken. */
+ORIEL_DEV_RARE enum oriel_status ori_dev_link_missing(const struct oriel_dev_link *l)
+{
+#ifdef __CUDA_ARCH__
+	(void)l;
+#else
+	if (l->unordered & ORIEL_LINK_DEMAND && l->health &&
+	    ori_dev_load_acquire32(&l->health->state) == ORIEL_DEV_FAULT_FULL)
+		return (enum oriel_status)l->health->status;
+#endif
+	return ORIEL_ERR_NO_PATH;
+}
+
+/* Can this thread post to @l? ORIEL_ERR_NO_PATH: not yet. */
+ORIEL_DEV enum oriel_status ori_dev_link_reach(const struct oriel_dev_link *l)
+{
+	return ori_dev_link_has(ori_dev_link_take(l)) ? ORIEL_OK : ori_dev_link_missing(l);
 }
 
 /* The host: from now on any thread may post to @main; both ends are ready. */

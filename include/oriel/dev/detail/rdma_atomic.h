@@ -94,7 +94,7 @@ ORIEL_DEV enum oriel_status ori_dev_rdma_atomic_once(const struct oriel_dev_wind
 	const struct oriel_dev_link *l = w->peers[peer].link;
 	struct oriel_rdma_address remote = ori_dev_rdma_atomic_at(w, peer, at);
 	struct oriel_rdma_address local = ori_dev_rdma_word(w, peer, word);
-	struct oriel_link_queue q = ori_dev_link_main(l);
+	struct oriel_link_queue q = ori_dev_link_take(l);
 	struct oriel_link_post post = ori_dev_link_begin(l, q, what,
 							 1 + ori_dev_link_read_flushes(l) +
 								 ori_dev_link_dma_flushes(l, q));
@@ -169,12 +169,12 @@ ORIEL_DEV enum oriel_status ori_dev_rdma_atomic(const struct oriel_dev_window *w
 						uint64_t *old)
 {
 	const struct oriel_dev_link *l = w->peers[peer].link;
-	struct oriel_link_queue q = ori_dev_link_main(l);
+	struct oriel_link_queue q = ori_dev_link_take(l);
 	uint64_t own = 0, seen = 0, *word;
 	enum oriel_status status;
 
 	if (!ori_dev_link_has(q))
-		return ORIEL_ERR_NO_PATH;
+		return ori_dev_link_missing(l);
 	word = ori_dev_rdma_take_word(l, q, &own, &status);
 	if (!word)
 		return ori_dev_link_failed(l, q, ori_dev_atomic_what(a->op), status, false);
