@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the ranks of a job meet: a port, whose listener rank 0 may inherit. The job and the agent of
- * a host call it.
+ * Where the ranks of a job meet: a port, whose listener rank 0 may inherit. The job and the agent
+ * of a host call it.
  */
 #include <errno.h>
 #include <netinet/in.h>
