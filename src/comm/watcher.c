@@ -57,7 +57,7 @@ static void *watcher_main(void *argument)
 		}
 		watcher_collect_blame(comm);
 		ori_silence_watch(comm);
-		if (ori_comm_is_well(comm) && ori_silence_is_over(comm, &record))
+		if (ori_silence_is_over(comm, &record) && ori_comm_is_well(comm))
 			ori_comm_break_for(comm, &record);
 		ori_demand_serve(comm);
 		pause = ori_heartbeat_watch(comm) ? WATCHER_HURRY_MS : WATCHER_PAUSE_MS;
