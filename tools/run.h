@@ -118,7 +118,12 @@ struct run_input {
 	size_t length;
 };
 
-/* Returns the descriptor that becomes rank 0's input, -1 with errno on failure. */
+/*
+ * The next two return the descriptor that becomes rank 0's input, -1 with errno on failure: that of
+ * a pipe, whose other end *@to does not block, and that of the launcher's own input, by a pipe if
+ * it is a terminal. The agent of a host calls the first one.
+ */
+int run_input_pipe(int *to);
 int run_input_open(struct run_input *input);
 void run_input_close(struct run_input *input);
 void run_input_poll(const struct run_input *input, struct pollfd *entry);

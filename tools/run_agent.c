@@ -142,22 +142,6 @@ static void agent_read_signals(struct agent *agent)
 	}
 }
 
-/* The ranks have a pipe of their own: standard input is the launcher's. */
-static int agent_open_input(struct agent *agent)
-{
-	int ends[2];
-
-	if (pipe2(ends, O_CLOEXEC) != 0)
-		return -1;
-	if (fcntl(ends[1], F_SETFL, O_NONBLOCK) != 0) {
-		close(ends[0]);
-		close(ends[1]);
-		return -1;
-	}
-	agent->input = ends[1];
-	return ends[0];
-}
-
 static bool agent_alloc(struct agent *agent, unsigned count)
 {
 	agent->outputs = calloc(count, sizeof(*agent->outputs));
@@ -204,7 +188,7 @@ static int agent_spawn(struct agent *agent, const struct run_task *task)
 	agent->start = start;
 	if (!agent_alloc(agent, task->ranks) || !agent_set_scene(task))
 		return TOOL_FAILED;
-	input = agent_open_input(agent);
+	input = run_input_pipe(&agent->input);
 	if (input < 0) {
 		fprintf(stderr, "oriel run: cannot make a pipe: %s\n", strerror(errno));
 		return TOOL_FAILED;

@@ -6,13 +6,10 @@
 
 #include "run.h"
 
-int run_input_open(struct run_input *input)
+int run_input_pipe(int *to)
 {
 	int ends[2];
 
-	*input = (struct run_input){.from = -1, .to = -1};
-	if (!isatty(STDIN_FILENO))
-		return STDIN_FILENO;
 	if (pipe2(ends, O_CLOEXEC) != 0)
 		return -1;
 	if (fcntl(ends[1], F_SETFL, O_NONBLOCK) != 0) {
@@ -20,9 +17,21 @@ int run_input_open(struct run_input *input)
 		close(ends[1]);
 		return -1;
 	}
-	input->from = STDIN_FILENO;
-	input->to = ends[1];
+	*to = ends[1];
 	return ends[0];
+}
+
+int run_input_open(struct run_input *input)
+{
+	int end;
+
+	*input = (struct run_input){.from = -1, .to = -1};
+	if (!isatty(STDIN_FILENO))
+		return STDIN_FILENO;
+	end = run_input_pipe(&input->to);
+	if (end >= 0)
+		input->from = STDIN_FILENO;
+	return end;
 }
 
 void run_input_close(struct run_input *input)

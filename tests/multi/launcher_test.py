@@ -156,17 +156,21 @@ class Launcher(unittest.TestCase):
         self.assertEqual(self.finish(job, b"x\n"),
                          (3, b"", "oriel run: rank 0 exited with code 3\n"))
 
-    def test_a_stopped_rank_is_reported_and_so_is_that_it_goes_on(self):
-        job = self.start("-n", 2, HELPER, "wait")
+    def stop_and_go_on(self, job, name):
+        """A rank of @job, which has two that wait, stops and goes on; both are told of @name."""
         self.wait_ready(job, 2)
         pid = self.ranks()[0]
         os.kill(pid, signal.SIGSTOP)
         text = job.stderr.readline().decode()
-        rank = re.fullmatch(r"oriel run: rank ([01]) is stopped by SIGSTOP; "
+        rank = re.fullmatch(rf"oriel run: ({name}) is stopped by SIGSTOP; "
                             rf"`kill -CONT {pid}` lets it go on\n", text)
         self.assertTrue(rank, text)
         os.kill(pid, signal.SIGCONT)
-        self.assertEqual(job.stderr.readline().decode(), f"oriel run: rank {rank[1]} goes on\n")
+        self.assertEqual(job.stderr.readline().decode(), f"oriel run: {rank[1]} goes on\n")
+
+    def test_a_stopped_rank_is_reported_and_so_is_that_it_goes_on(self):
+        job = self.start("-n", 2, HELPER, "wait")
+        self.stop_and_go_on(job, "rank [01]")
         job.send_signal(signal.SIGTERM)
         code, _, err = self.finish(job)
         self.assertEqual(code, 128 + signal.SIGTERM)
@@ -593,15 +597,7 @@ class Launcher(unittest.TestCase):
 
     def test_a_stop_on_another_host_is_reported(self):
         job = self.start("--hosts", "a,b", HELPER, "wait", env={"ORIEL_SSH": self.ssh(self.AGENT)})
-        self.wait_ready(job, 2)
-        pid = self.ranks()[0]
-        os.kill(pid, signal.SIGSTOP)
-        text = job.stderr.readline().decode()
-        rank = re.fullmatch(r"oriel run: (rank [01] on [ab]) is stopped by SIGSTOP; "
-                            rf"`kill -CONT {pid}` lets it go on\n", text)
-        self.assertTrue(rank, text)
-        os.kill(pid, signal.SIGCONT)
-        self.assertEqual(job.stderr.readline().decode(), f"oriel run: {rank[1]} goes on\n")
+        self.stop_and_go_on(job, "rank [01] on [ab]")
         job.send_signal(signal.SIGTERM)
         self.assertEqual(self.finish(job)[0], 128 + signal.SIGTERM)
 
