@@ -42,10 +42,10 @@ enum oriel_status oriel_allgather_destroy(struct oriel_allgather *a)
 }
 
 static enum oriel_status allgather_check(const struct ori_gather *g, const char *send, size_t bytes,
-					 const char *call)
+					 const char *call, bool on_stream)
 {
 	uintptr_t from = (uintptr_t)send, to = (uintptr_t)g->result;
-	enum oriel_status status = ori_gather_check(g, call);
+	enum oriel_status status = ori_gather_check(g, call, on_stream);
 	size_t all = bytes * g->device.ranks;
 
 	if (status != ORIEL_OK)
@@ -88,7 +88,7 @@ enum oriel_status oriel_allgather_run(struct oriel_allgather *a, const void *sen
 	if (status != ORIEL_OK)
 		return status;
 	g = &a->gather;
-	status = allgather_check(g, send, bytes, __func__);
+	status = allgather_check(g, send, bytes, __func__, false);
 	if (status == ORIEL_OK && bytes)
 		status = ori_gather_publish(g, bytes);
 	if (status != ORIEL_OK || !bytes)
@@ -114,7 +114,7 @@ enum oriel_status oriel_allgather_run_on_stream(struct oriel_allgather *a, const
 	if (status != ORIEL_OK)
 		return status;
 	g = &a->gather;
-	status = allgather_check(g, send, bytes, __func__);
+	status = allgather_check(g, send, bytes, __func__, true);
 	/* A rank of 0 bytes waits for no other: only this finds a peer that sends some. */
 	if (status == ORIEL_OK)
 		status = ori_gather_same(g, "bytes", bytes);
@@ -143,7 +143,7 @@ enum oriel_status oriel_allgather_start(struct oriel_allgather *a, const void *s
 	if (status != ORIEL_OK)
 		return status;
 	g = &a->gather;
-	status = allgather_check(g, send, bytes, __func__);
+	status = allgather_check(g, send, bytes, __func__, false);
 	if (status == ORIEL_OK && bytes)
 		status = ori_gather_publish(g, bytes);
 	if (status != ORIEL_OK)

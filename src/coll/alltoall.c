@@ -46,10 +46,10 @@ enum oriel_status oriel_alltoall_destroy(struct oriel_alltoall *a)
 }
 
 static enum oriel_status alltoall_check(const struct ori_gather *g, const char *send, size_t bytes,
-					const char *call)
+					const char *call, bool on_stream)
 {
 	uintptr_t from = (uintptr_t)send, to = (uintptr_t)g->result;
-	enum oriel_status status = ori_gather_check(g, call);
+	enum oriel_status status = ori_gather_check(g, call, on_stream);
 	size_t all = bytes * g->device.ranks;
 
 	if (status != ORIEL_OK)
@@ -68,9 +68,9 @@ static enum oriel_status alltoall_check(const struct ori_gather *g, const char *
 
 static enum oriel_status alltoall_check_v(const struct ori_gather *g, const char *send,
 					  const struct oriel_dev_alltoallv *layout,
-					  const char *call)
+					  const char *call, bool on_stream)
 {
-	enum oriel_status status = ori_gather_check(g, call);
+	enum oriel_status status = ori_gather_check(g, call, on_stream);
 	uint32_t rank;
 
 	if (status == ORIEL_OK && !layout)
@@ -90,7 +90,7 @@ enum oriel_status oriel_alltoall_run(struct oriel_alltoall *a, const void *send,
 	if (status != ORIEL_OK)
 		return status;
 	g = &a->gather;
-	status = alltoall_check(g, send, bytes, __func__);
+	status = alltoall_check(g, send, bytes, __func__, false);
 	if (status == ORIEL_OK && bytes)
 		status = ori_gather_same(g, "bytes", bytes);
 	if (status != ORIEL_OK || !bytes)
@@ -110,7 +110,7 @@ enum oriel_status oriel_alltoall_run_on_stream(struct oriel_alltoall *a, const v
 	if (status != ORIEL_OK)
 		return status;
 	g = &a->gather;
-	status = alltoall_check(g, send, bytes, __func__);
+	status = alltoall_check(g, send, bytes, __func__, true);
 	if (status == ORIEL_OK && bytes)
 		status = ori_gather_same(g, "bytes", bytes);
 	if (status != ORIEL_OK || !bytes)
@@ -134,7 +134,7 @@ enum oriel_status oriel_alltoall_start(struct oriel_alltoall *a, const void *sen
 	if (status != ORIEL_OK)
 		return status;
 	g = &a->gather;
-	status = alltoall_check(g, send, bytes, __func__);
+	status = alltoall_check(g, send, bytes, __func__, false);
 	if (status != ORIEL_OK)
 		return status;
 	if (!bytes)
@@ -151,7 +151,7 @@ enum oriel_status oriel_alltoall_run_v(struct oriel_alltoall *a, const void *sen
 	if (status != ORIEL_OK)
 		return status;
 	g = &a->gather;
-	status = alltoall_check_v(g, send, layout, __func__);
+	status = alltoall_check_v(g, send, layout, __func__, false);
 	if (status != ORIEL_OK)
 		return status;
 	return ori_gather_end(g, oriel_dev_exchange(&g->device, oriel_dev_thread(), &g->notes, 0, 1,
@@ -169,7 +169,7 @@ enum oriel_status oriel_alltoall_run_v_on_stream(struct oriel_alltoall *a, const
 	if (status != ORIEL_OK)
 		return status;
 	g = &a->gather;
-	status = alltoall_check_v(g, send, layout, __func__);
+	status = alltoall_check_v(g, send, layout, __func__, true);
 	if (status != ORIEL_OK)
 		return status;
 	if (g->internode)
@@ -187,7 +187,7 @@ enum oriel_status oriel_alltoall_start_v(struct oriel_alltoall *a, const void *s
 	enum oriel_status status = ori_handle_check(a, ORI_HANDLE_ALLTOALL, __func__);
 
 	if (status == ORIEL_OK)
-		status = alltoall_check_v(&a->gather, send, layout, __func__);
+		status = alltoall_check_v(&a->gather, send, layout, __func__, false);
 	return status == ORIEL_OK ? ori_exchange_start(&a->gather, send, layout) : status;
 }
 

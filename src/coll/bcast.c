@@ -56,10 +56,10 @@ static enum oriel_status bcast_engines(struct ori_gather *g, unsigned root, cons
 }
 
 static enum oriel_status bcast_check(const struct ori_gather *g, unsigned root, const void *send,
-				     size_t bytes, const char *call)
+				     size_t bytes, const char *call, bool on_stream)
 {
 	uintptr_t from = (uintptr_t)send, to = (uintptr_t)g->result;
-	enum oriel_status status = ori_gather_check(g, call);
+	enum oriel_status status = ori_gather_check(g, call, on_stream);
 
 	if (status != ORIEL_OK)
 		return status;
@@ -94,7 +94,7 @@ enum oriel_status oriel_bcast_run(struct oriel_bcast *b, unsigned root, const vo
 	if (status != ORIEL_OK)
 		return status;
 	g = &b->gather;
-	status = bcast_check(g, root, send, bytes, __func__);
+	status = bcast_check(g, root, send, bytes, __func__, false);
 	if (status == ORIEL_OK && bytes)
 		status = bcast_same(g, root, bytes);
 	if (status != ORIEL_OK || !bytes)
@@ -113,7 +113,7 @@ enum oriel_status oriel_bcast_run_on_stream(struct oriel_bcast *b, unsigned root
 	if (status != ORIEL_OK)
 		return status;
 	g = &b->gather;
-	status = bcast_check(g, root, send, bytes, __func__);
+	status = bcast_check(g, root, send, bytes, __func__, true);
 	if (status == ORIEL_OK && bytes)
 		status = bcast_same(g, root, bytes);
 	if (status != ORIEL_OK || !bytes)
@@ -139,7 +139,7 @@ enum oriel_status oriel_bcast_start(struct oriel_bcast *b, unsigned root, const 
 	if (status != ORIEL_OK)
 		return status;
 	g = &b->gather;
-	status = bcast_check(g, root, send, bytes, __func__);
+	status = bcast_check(g, root, send, bytes, __func__, false);
 	if (status != ORIEL_OK)
 		return status;
 	if (!bytes)

@@ -140,9 +140,10 @@ enum oriel_status ori_gather_query(const struct ori_gather_kind *kind, const voi
 				   size_t bytes, struct oriel_coll_info *info, const char *call);
 /*
  * May an execution begin by @call? Is the communicator healthy, has the last one that was started
- * ended, and is the memory of the kind of @call: of a GPU if the name ends with "_on_stream"?
+ * ended, and is the memory of the kind of @call: of a GPU if it is @on_stream?
  */
-enum oriel_status ori_gather_check(const struct ori_gather *gather, const char *call);
+enum oriel_status ori_gather_check(const struct ori_gather *gather, const char *call,
+				   bool on_stream);
 /*
  * Rejects NULL instead of a message, before the execution begins: otherwise the thread of the
  * communicator reads it, in a call that the user does not see.
@@ -150,8 +151,16 @@ enum oriel_status ori_gather_check(const struct ori_gather *gather, const char *
 enum oriel_status ori_gather_null_send(const struct ori_gather *gather);
 /* The stream of a caller: NULL is CUDA's default stream with legacy synchronization. */
 void *ori_gather_stream(struct CUstream_st *stream);
-/* Returns @status to the caller of an execution, and leaves the text of what broke it. */
-enum oriel_status ori_gather_end(const struct ori_gather *gather, enum oriel_status status);
+/* The failure of an execution, with the text of what broke it. */
+enum oriel_status ori_gather_fail(const struct ori_gather *gather, enum oriel_status status);
+
+/* Returns @status to the caller of an execution; of a failure, the text of what broke it is left.
+ */
+static inline enum oriel_status ori_gather_end(const struct ori_gather *gather,
+					       enum oriel_status status)
+{
+	return status == ORIEL_OK ? status : ori_gather_fail(gather, status);
+}
 
 /* gather_job.c: the test and wait functions. */
 enum oriel_status ori_gather_test(const struct ori_gather_kind *kind, const void *handle,

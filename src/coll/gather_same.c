@@ -64,16 +64,14 @@ enum oriel_status ori_gather_compare(struct ori_gather *g, const struct ori_plan
 {
 	const struct oriel_dev_window *w = &g->device;
 	uint32_t which = (uint32_t)((g->published_count - 1) % 2), i, peer;
-	enum oriel_status status;
-	uint64_t seen = 0;
+	uint64_t seen;
 
 	for (i = 1; i < w->ranks; i++) {
 		peer = ori_dev_rank_after(w, i);
 		if (plan && !plan->expected[peer])
 			continue;
-		status = oriel_dev_read_signal_from(w, peer, ORI_GATHER_NUMBER + which, &seen);
-		if (status != ORIEL_OK)
-			return ori_gather_end(g, status);
+		seen = oriel_dev_load_acquire(
+			ori_dev_mapped_inbox(w, peer, ORI_GATHER_NUMBER + which));
 		if (seen != g->published[which])
 			return same_break(g, "bytes", g->published[which], peer, seen);
 	}

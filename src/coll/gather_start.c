@@ -35,14 +35,12 @@ enum oriel_status ori_gather_query(const struct ori_gather_kind *kind, const voi
 	return ORIEL_OK;
 }
 
-enum oriel_status ori_gather_end(const struct ori_gather *g, enum oriel_status status)
+enum oriel_status ori_gather_fail(const struct ori_gather *g, enum oriel_status status)
 {
 	struct oriel_health health = {.size = sizeof(health)};
 	struct oriel_dev_fault fault;
 	char text[256];
 
-	if (status == ORIEL_OK)
-		return status;
 	oriel_comm_health(g->comm, &health);
 	if (health.status != ORIEL_OK) {
 		oriel_health_text(&health, text, sizeof(text));
@@ -81,13 +79,13 @@ static enum oriel_status start_other_form(const struct ori_gather *g, const char
 			g->kind->name, stem, call, strstr(call, "_v") ? "_v" : "");
 }
 
-enum oriel_status ori_gather_check(const struct ori_gather *g, const char *call)
+enum oriel_status ori_gather_check(const struct ori_gather *g, const char *call, bool on_stream)
 {
 	enum oriel_status status = ori_dev_health(&g->device);
 
 	if (status != ORIEL_OK)
 		return ori_gather_end(g, status);
-	if (g->is_gpu != !!strstr(call, "_on_stream"))
+	if (g->is_gpu != on_stream)
 		return start_other_form(g, call);
 	if (ori_gather_is_running(g))
 		return ori_fail(ORIEL_ERR_STATE,
