@@ -29,6 +29,8 @@ static const char run_usage[] =
 	"      --no-prefix   print the lines of the ranks without \"[rank] \"\n"
 	"      --no-pty      standard output of the ranks is a pipe: the C library then holds\n"
 	"                    lines back, and a rank that aborts loses them\n"
+	"  -x NAME           with --hosts: the ranks have the variable NAME of this\n"
+	"                    environment, too; may be given several times\n"
 	"  -h, --help        this text\n"
 	"\n"
 	"SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP and SIGCONT go to all ranks; a\n"
@@ -37,9 +39,9 @@ static const char run_usage[] =
 	"126: it cannot be executed, 2: the command line is invalid.\n"
 	"\n"
 	"With --hosts, ssh must log in without a question; ORIEL_SSH is another command for it,\n"
-	"such as \"ssh -p 2222\". Variables with ORIEL_ go to the ranks, others do not. "
-	"MASTER_ADDR\n"
-	"is the first host, and MASTER_PORT a free port there, unless they are set.\n";
+	"such as \"ssh -p 2222\". Variables with ORIEL_ and those of -x go to the ranks,\n"
+	"others do not. MASTER_ADDR is the first host, and MASTER_PORT a free port there, unless\n"
+	"they are set.\n";
 
 static bool parse_count(const char *text, unsigned max, unsigned *count)
 {
@@ -82,7 +84,45 @@ __attribute__((format(printf, 1, 2))) static int usage_error(const char *format,
 	return TOOL_USAGE;
 }
 
-/* Parse one option. TOOL_OK or TOOL_USAGE. */
+/* Variables that the launcher sets for each rank itself. */
+static bool is_own_name(const char *name)
+{
+	static const char *const own[] = {"RANK",        "WORLD_SIZE",
+					  "LOCAL_RANK",  "LOCAL_WORLD_SIZE",
+					  "MASTER_ADDR", "MASTER_PORT"};
+	size_t i;
+
+	for (i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+		if (strcmp(name, own[i]) == 0)
+			return true;
+	return strncmp(name, "ORIEL_", strlen("ORIEL_")) == 0;
+}
+
+static int parse_name(struct run_options *options, const char *name)
+{
+	const char **names;
+
+	if (!*name || strchr(name, '='))
+		return usage_error("-x takes the name of a variable, whose value is that of this "
+				   "environment, not '%s'",
+				   name);
+	if (is_own_name(name))
+		return usage_error("-x %s: ranks get ORIEL_ variables and those of the job "
+				   "without -x",
+				   name);
+	if (!getenv(name))
+		return usage_error("-x %s: this environment has no such variable", name);
+	names = realloc(options->names, (options->name_count + 1) * sizeof(*names));
+	if (!names) {
+		fprintf(stderr, "oriel run: no memory for the name of a variable\n");
+		return TOOL_FAILED;
+	}
+	options->names = names;
+	names[options->name_count++] = name;
+	return TOOL_OK;
+}
+
+/* Parse one option. TOOL_OK, or the exit code. */
 static int parse_option(struct run_options *options, int option, const char *value)
 {
 	char why[512];
@@ -112,6 +152,8 @@ static int parse_option(struct run_options *options, int option, const char *val
 	case 'y':
 		options->has_pty = false;
 		return TOOL_OK;
+	case 'x':
+		return parse_name(options, value);
 	case 'a':
 		options->is_agent = true;
 		return TOOL_OK;
@@ -142,7 +184,7 @@ static int parse_options(struct run_options *options, int argc, char **argv, boo
 
 	argv[0] = name; /* the prefix of getopt_long()'s messages */
 	*options = (struct run_options){.grace_s = 3, .has_prefix = true, .has_pty = true};
-	while ((option = getopt_long(argc, argv, "+n:h", names, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, "+n:x:h", names, NULL)) != -1) {
 		if (option == 'h') {
 			fputs(run_usage, stdout);
 			*is_done = true;
@@ -157,6 +199,8 @@ static int parse_options(struct run_options *options, int argc, char **argv, boo
 	if (options->targets && (options->count > 0 || options->nodes > 0))
 		return usage_error(
 			"--hosts has the ranks of each host: give no -n, and no --nodes");
+	if (options->names && !options->targets)
+		return usage_error("-x is for --hosts: ranks of this machine have all variables");
 	if (!options->targets)
 		options->ranks = options->count;
 	if (options->ranks == 0)
@@ -179,5 +223,6 @@ int oriel_tool_run(int argc, char **argv)
 	if (code == TOOL_OK && !is_done)
 		code = options.is_agent ? run_agent() : run_job(&options);
 	run_targets_free(&options);
+	free(options.names);
 	return code;
 }

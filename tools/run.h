@@ -35,8 +35,10 @@ struct run_options {
 	double grace_s;        /* between SIGTERM and SIGKILL */
 	bool has_prefix;
 	bool is_agent;
-	bool has_pty;   /* standard output of a rank is a pseudo terminal, else a pipe */
-	char **program; /* with its arguments, for execvp() */
+	bool has_pty;       /* standard output of a rank is a pseudo terminal, else a pipe */
+	char **program;     /* with its arguments, for execvp() */
+	const char **names; /* of -x: variables for ranks on other hosts; on the heap */
+	unsigned name_count;
 };
 
 /*

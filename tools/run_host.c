@@ -23,8 +23,6 @@
 #define HOST_LOST_MS 20000u /* a host that does not answer for so long is lost */
 #define HOST_WORDS 64       /* of ORIEL_SSH */
 
-extern char **environ;
-
 enum host_state {
 	HOST_CONNECTING, /* no sign of an agent yet */
 	HOST_READY,      /* the agent waits for its task */
@@ -108,36 +106,6 @@ static void host_kill(struct run_host *host)
 		kill(-host->pid, SIGKILL);
 }
 
-/* Variables that have a meaning for the launcher or for another job only. */
-static bool host_keeps(const char *variable)
-{
-	static const char *const others[] = {"ORIEL_SSH=", "ORIEL_LISTEN_FD=", "ORIEL_PORT=",
-					     "ORIEL_MEET="};
-	size_t i;
-
-	if (strncmp(variable, "ORIEL_", strlen("ORIEL_")) != 0)
-		return false;
-	for (i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-		if (strncmp(variable, others[i], strlen(others[i])) == 0)
-			return false;
-	return true;
-}
-
-/* The ORIEL_ variables of the caller; NULL: no memory. */
-static char **host_variables(void)
-{
-	size_t count = 0, used = 0, i;
-	char **list;
-
-	while (environ[count])
-		count++;
-	list = calloc(count + 1, sizeof(*list));
-	for (i = 0; list && i < count; i++)
-		if (host_keeps(environ[i]))
-			list[used++] = environ[i];
-	return list;
-}
-
 static void host_send_task(struct run_hosts *hosts, struct run_host *host)
 {
 	struct run_task task = {.ranks = host->target->ranks,
@@ -145,7 +113,7 @@ static void host_send_task(struct run_hosts *hosts, struct run_host *host)
 				.has_pty = hosts->options->has_pty,
 				.folder = hosts->folder,
 				.program = hosts->options->program,
-				.variables = host_variables()};
+				.variables = run_task_variables(hosts->options)};
 	struct run_bytes body = {0};
 
 	task.start.first = host->first;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Encodes and parses what an agent is to start (run_task.h). */
+/* Chooses, encodes and parses what an agent is to start (run_task.h). */
 #include "run_task.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define TASK_NUMBERS 11
 #define TASK_PTY 1u
@@ -123,4 +124,45 @@ void run_task_free(struct run_task *task)
 	free(task->variables);
 	task->program = NULL;
 	task->variables = NULL;
+}
+
+/* Variables that have a meaning for the launcher or for another job only. */
+static bool task_keeps(const char *variable)
+{
+	static const char *const others[] = {"ORIEL_SSH=", "ORIEL_LISTEN_FD=", "ORIEL_PORT=",
+					     "ORIEL_MEET="};
+	size_t i;
+
+	if (strncmp(variable, "ORIEL_", strlen("ORIEL_")) != 0)
+		return false;
+	for (i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		if (strncmp(variable, others[i], strlen(others[i])) == 0)
+			return false;
+	return true;
+}
+
+static bool task_is_named(const struct run_options *options, const char *variable)
+{
+	size_t length = strcspn(variable, "=");
+	unsigned i;
+
+	for (i = 0; i < options->name_count; i++)
+		if (strlen(options->names[i]) == length &&
+		    strncmp(options->names[i], variable, length) == 0)
+			return true;
+	return false;
+}
+
+char **run_task_variables(const struct run_options *options)
+{
+	size_t count = 0, used = 0, i;
+	char **list;
+
+	while (environ[count])
+		count++;
+	list = calloc(count + 1, sizeof(*list));
+	for (i = 0; list && i < count; i++)
+		if (task_keeps(environ[i]) || task_is_named(options, environ[i]))
+			list[used++] = environ[i];
+	return list;
 }

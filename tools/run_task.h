@@ -18,6 +18,12 @@ struct run_task {
 	char **variables;   /* "NAME=value", ends with NULL */
 };
 
+/*
+ * The variables of this environment that go to ranks on other hosts: those with ORIEL_ and those of
+ * -x. Ends with NULL; the caller frees the list. NULL: no memory.
+ */
+char **run_task_variables(const struct run_options *options);
+
 /* Append it to @body. */
 void run_task_encode(const struct run_task *task, struct run_bytes *body);
 /*

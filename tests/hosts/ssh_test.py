@@ -83,13 +83,14 @@ class Ssh(unittest.TestCase):
 
     def test_a_program_runs(self):
         script = ('echo $RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE $MASTER_ADDR $(hostname) '
-                  '$PWD $ORIEL_X${ORIEL_SSH-}; [ $RANK = 0 ] && cat; true')
-        code, out, err = self.finish(self.start(*self.shell(script), hosts=self.two(3),
-                                                stdin=subprocess.PIPE, ORIEL_X="x y"),
+                  '$PWD $ORIEL_X${ORIEL_SSH-} $GIVEN${LOCAL-}; [ $RANK = 0 ] && cat; true')
+        code, out, err = self.finish(self.start("-x", "GIVEN", *self.shell(script), hosts=self.two(3),
+                                                stdin=subprocess.PIPE, ORIEL_X="x y", GIVEN="z",
+                                                LOCAL="here"),
                                      "one\ntwo\n")
         self.assertEqual((code, err), (0, ""))
         master = self.hosts[0].address()
-        expected = [f"[{rank}] {rank} 6 {rank % 3} 3 {master} host{rank // 3 + 1} {os.getcwd()} x y\n"
+        expected = [f"[{rank}] {rank} 6 {rank % 3} 3 {master} host{rank // 3 + 1} {os.getcwd()} x y z\n"
                     for rank in range(6)]
         self.assertEqual(sorted(out.splitlines(keepends=True)),
                          sorted([*expected, "[0] one\n", "[0] two\n"]))

@@ -563,6 +563,29 @@ class Launcher(unittest.TestCase):
             self.assertEqual((code, err), (2, f"oriel run: MASTER_PORT is '{port}', but it may be "
                                               "1 to 65535\n"))
 
+    def test_named_variables_reach_ranks_of_other_hosts(self):
+        def seen(*options):
+            script = 'echo "$GIVEN_A/$GIVEN_B/$ORIEL_X"'
+            return self.run_job("--hosts", "a,b", "--no-prefix", *options, "sh", "-c", script,
+                                env={"GIVEN_A": "one = two", "GIVEN_B": "three", "ORIEL_X": "x",
+                                     "ORIEL_SSH": self.ssh("unset GIVEN_A GIVEN_B; " + self.AGENT)})
+
+        self.assertEqual(seen(), (0, b"//x\n" * 2, ""))
+        self.assertEqual(seen("-x", "GIVEN_A"), (0, b"one = two//x\n" * 2, ""))
+        self.assertEqual(seen("-x", "GIVEN_B", "-x", "GIVEN_A", "-x", "GIVEN_A"),
+                         (0, b"one = two/three/x\n" * 2, ""))
+        for name, why in (("GIVEN_C", "-x GIVEN_C: this environment has no such variable"),
+                          ("A=b", "-x takes the name of a variable, .*, not 'A=b'"),
+                          ("", "-x takes the name of a variable, .*, not ''"),
+                          ("RANK", "-x RANK: ranks get ORIEL_ variables and those of the job"),
+                          ("ORIEL_X", "-x ORIEL_X: ranks get ORIEL_ variables")):
+            code, out, err = seen("-x", name)
+            self.assertEqual((code, out), (2, b""))
+            self.assertRegex(err, "oriel run: " + why)
+        code, _, err = self.run_job("-n", 1, "-x", "PATH", "true")
+        self.assertEqual(code, 2)
+        self.assertIn("-x is for --hosts", err)
+
     def test_input_reaches_rank_0_of_another_host(self):
         given = b"".join(b"line %d\n" % i for i in range(50000))
         job = self.start("--hosts", "a:2", "--no-prefix", "sh", "-c", "[ $RANK = 1 ] || exec cat",
