@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/fork.h"
 #include "base/handle.h"
 #include "base/late.h"
 #include "base/log.h"
@@ -48,9 +49,10 @@ struct local_member {
 	struct local_message *inbox, **inbox_end;
 };
 
-/* The lock guards all fields but size, and not the data of a round that is done. */
+/* The lock guards all fields but size and number, and not the data of a round that is done. */
 struct oriel_local_job {
 	uint64_t stamp; /* ori_handle_stamp of the creating process; differs in its children */
+	uint32_t number;
 	pthread_mutex_t lock;
 	pthread_cond_t turn; /* a round is done, or the job has failed */
 	unsigned size, refs;
@@ -60,6 +62,13 @@ struct oriel_local_job {
 	char text[LOCAL_TEXT];
 	struct local_member *members; /* [size] */
 };
+
+/*
+ * Held where a thread looks a job up by its address, until it has a reference, and where the job is
+ * shut: the address comes from another thread, which may destroy the job at that moment.
+ */
+static pthread_mutex_t local_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint32_t local_jobs; /* created up to now; guarded by local_lock */
 
 static void local_cond_open(pthread_cond_t *cond)
 {
@@ -495,6 +504,7 @@ static const struct oriel_bootstrap_ops local_ops = {
 
 enum oriel_status oriel_local_job_create(unsigned size, struct oriel_local_job **job)
 {
+	static const struct ori_fork_hook hook = {.lock = &local_lock};
 	struct oriel_local_job *j;
 	unsigned i;
 
@@ -520,6 +530,10 @@ enum oriel_status oriel_local_job_create(unsigned size, struct oriel_local_job *
 		local_cond_open(&j->members[i].message_arrived);
 	}
 	ori_late_read();
+	ori_fork_add(ORI_FORK_LOCAL, &hook);
+	pthread_mutex_lock(&local_lock);
+	j->number = ++local_jobs;
+	pthread_mutex_unlock(&local_lock);
 	ori_handle_open(j, NULL);
 	*job = j;
 	return ORIEL_OK;
@@ -527,7 +541,12 @@ enum oriel_status oriel_local_job_create(unsigned size, struct oriel_local_job *
 
 enum oriel_status oriel_local_job_destroy(struct oriel_local_job *job)
 {
-	if (!ori_handle_shut(job, ORI_HANDLE_LOCAL_JOB, __func__))
+	bool was_live;
+
+	pthread_mutex_lock(&local_lock);
+	was_live = ori_handle_shut(job, ORI_HANDLE_LOCAL_JOB, __func__);
+	pthread_mutex_unlock(&local_lock);
+	if (!was_live)
 		return ori_handle_refused(job);
 	local_unref(job);
 	return ORIEL_OK;
@@ -538,16 +557,16 @@ bool ori_local_is_own(const struct oriel_bootstrap *bootstrap)
 	return bootstrap->ops == &local_ops;
 }
 
-enum oriel_status oriel_bootstrap_open_local(struct oriel_local_job *job, unsigned rank,
-					     struct oriel_bootstrap *bootstrap)
+uint32_t ori_local_number(const struct oriel_local_job *job)
 {
-	enum oriel_status status = ori_handle_check(job, ORI_HANDLE_LOCAL_JOB, __func__);
+	return job->number;
+}
+
+/* The caller has the lock of all jobs, and @job is live. */
+static enum oriel_status local_take_seat(struct oriel_local_job *job, unsigned rank)
+{
 	bool was_open;
 
-	if (status != ORIEL_OK)
-		return status;
-	if (!bootstrap)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_bootstrap_open_local: bootstrap is NULL");
 	if (rank >= job->size)
 		return ori_fail(ORIEL_ERR_RANGE, "there is no rank %u in a job of %u", rank,
 				job->size);
@@ -560,6 +579,12 @@ enum oriel_status oriel_bootstrap_open_local(struct oriel_local_job *job, unsign
 	if (was_open)
 		return ori_fail(ORIEL_ERR_STATE, "rank %u of %u was opened before", rank,
 				job->size);
+	return ORIEL_OK;
+}
+
+/* The seat of a rank whose thread has it by local_take_seat(). */
+static void local_sit(struct oriel_local_job *job, unsigned rank, struct oriel_bootstrap *bootstrap)
+{
 	ori_log_begin(rank);
 	if (rank == 0)
 		ori_log_rank(ORIEL_LOG_INFO, rank, "bootstrap: %u threads of this process",
@@ -570,5 +595,39 @@ enum oriel_status oriel_bootstrap_open_local(struct oriel_local_job *job, unsign
 		.rank = rank,
 		.size = job->size,
 	};
-	return ORIEL_OK;
+}
+
+enum oriel_status ori_local_open(struct oriel_local_job *job, uint32_t number, unsigned rank,
+				 struct oriel_bootstrap *bootstrap)
+{
+	enum oriel_status status;
+
+	pthread_mutex_lock(&local_lock);
+	if (ori_handle_is_live(job, ORI_HANDLE_LOCAL_JOB) && job->number == number)
+		status = local_take_seat(job, rank);
+	else
+		status = ori_fail(ORIEL_ERR_STATE,
+				  "rank %u opens a job of threads that was destroyed", rank);
+	pthread_mutex_unlock(&local_lock);
+	if (status == ORIEL_OK)
+		local_sit(job, rank, bootstrap);
+	return status;
+}
+
+enum oriel_status oriel_bootstrap_open_local(struct oriel_local_job *job, unsigned rank,
+					     struct oriel_bootstrap *bootstrap)
+{
+	enum oriel_status status;
+
+	pthread_mutex_lock(&local_lock);
+	status = ori_handle_check(job, ORI_HANDLE_LOCAL_JOB, __func__);
+	if (status == ORIEL_OK && !bootstrap)
+		status = ori_fail(ORIEL_ERR_INVALID,
+				  "oriel_bootstrap_open_local: bootstrap is NULL");
+	if (status == ORIEL_OK)
+		status = local_take_seat(job, rank);
+	pthread_mutex_unlock(&local_lock);
+	if (status == ORIEL_OK)
+		local_sit(job, rank, bootstrap);
+	return status;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Unit tests of local.c: the bootstrap for ranks that are threads of one process. */
 #include "base/late.h"
+#include "bootstrap/local.h"
 #include "bootstrap/party_test.h"
 
 struct local_party {
@@ -45,6 +46,73 @@ static void test_all_ranks_gather_the_data_of_all(void **state)
 		party_expect_all(sizes[i], ORIEL_OK, "");
 		oriel_local_job_destroy(party.job);
 	}
+}
+
+/* A part whose rank 0 fails is closed while a slower thread still opens it by its address. */
+static void test_a_destroyed_job_is_not_taken_for_one_at_its_address(void **state)
+{
+	struct oriel_local_job *job, *later;
+	unsigned jobs = 0;
+	struct oriel_bootstrap b;
+	uint32_t number;
+
+	(void)state;
+	assert_int_equal(oriel_local_job_create(2, &job), ORIEL_OK);
+	number = ori_local_number(job);
+	assert_int_equal(oriel_local_job_destroy(job), ORIEL_OK);
+	assert_int_equal(ori_local_open(job, number, 1, &b), ORIEL_ERR_STATE);
+	/* The handle table gives free slots out again, the oldest first. */
+	for (;;) {
+		assert_int_equal(oriel_local_job_create(2, &later), ORIEL_OK);
+		if (later == job)
+			break;
+		assert_int_equal(oriel_local_job_destroy(later), ORIEL_OK);
+		assert_true(++jobs < 100000);
+	}
+	assert_int_equal(ori_local_open(job, number, 1, &b), ORIEL_ERR_STATE);
+	assert_string_equal(oriel_last_error(), "rank 1 opens a job of threads that was destroyed");
+	assert_int_equal(ori_local_open(later, ori_local_number(later), 1, &b), ORIEL_OK);
+	oriel_bootstrap_close(&b);
+	assert_int_equal(oriel_local_job_destroy(later), ORIEL_OK);
+}
+
+struct open_late {
+	struct oriel_local_job *job;
+	uint32_t number;
+	pthread_barrier_t *start;
+};
+
+static void *open_late(void *arg)
+{
+	struct open_late *late = arg;
+	struct oriel_bootstrap b;
+
+	pthread_barrier_wait(late->start);
+	if (ori_local_open(late->job, late->number, 1, &b) == ORIEL_OK)
+		oriel_bootstrap_close(&b);
+	return NULL;
+}
+
+/* AddressSanitizer and ThreadSanitizer judge. */
+static void test_a_job_may_be_opened_while_it_is_destroyed(void **state)
+{
+	pthread_barrier_t start;
+	unsigned round;
+
+	(void)state;
+	pthread_barrier_init(&start, NULL, 2);
+	for (round = 0; round < 200; round++) {
+		struct open_late late = {.start = &start};
+		pthread_t thread;
+
+		assert_int_equal(oriel_local_job_create(2, &late.job), ORIEL_OK);
+		late.number = ori_local_number(late.job);
+		assert_int_equal(pthread_create(&thread, NULL, open_late, &late), 0);
+		pthread_barrier_wait(&start);
+		assert_int_equal(oriel_local_job_destroy(late.job), ORIEL_OK);
+		pthread_join(thread, NULL);
+	}
+	pthread_barrier_destroy(&start);
 }
 
 static void *leave_as_two(void *arg)
@@ -198,6 +266,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_all_ranks_gather_the_data_of_all),
+		cmocka_unit_test(test_a_destroyed_job_is_not_taken_for_one_at_its_address),
+		cmocka_unit_test(test_a_job_may_be_opened_while_it_is_destroyed),
 		cmocka_unit_test(test_a_rank_that_leaves_is_named_to_all),
 		cmocka_unit_test(test_lengths_that_differ_are_an_error_on_all),
 		cmocka_unit_test(test_an_interrupt_ends_the_calls_of_all),

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "bootstrap/local.h"
 #include "bootstrap/tcp.h"
 #include "net/endpoint.h"
 #include "sys/process.h"
@@ -42,8 +43,11 @@ enum oriel_status ori_part_offer(enum ori_part_extent extent, unsigned size,
 	if (extent != ORI_PART_PROCESS)
 		return part_listen(extent, root, offer);
 	status = oriel_local_job_create(size, &root->job);
+	if (status != ORIEL_OK)
+		return status;
 	offer->job = (uint64_t)(uintptr_t)root->job;
-	return status;
+	offer->number = ori_local_number(root->job);
+	return ORIEL_OK;
 }
 
 void ori_part_close(struct ori_part_root *root)
@@ -70,8 +74,8 @@ enum oriel_status ori_part_open(enum ori_part_extent extent, const struct ori_pa
 	enum oriel_status status;
 
 	if (extent == ORI_PART_PROCESS)
-		return oriel_bootstrap_open_local((struct oriel_local_job *)(uintptr_t)offer->job,
-						  rank, bootstrap);
+		return ori_local_open((struct oriel_local_job *)(uintptr_t)offer->job,
+				      offer->number, rank, bootstrap);
 	job.address_count = 1;
 	job.addresses[0] = (struct ori_address){.family = ORI_ADDRESS_UNIX};
 	static_assert(sizeof(job.addresses[0].ip) == sizeof(offer->name), "a name fits");

@@ -26,13 +26,17 @@ struct ori_part_offer {
 	union {
 		struct ori_hosts hosts;              /* ORI_PART_NETWORK, with a port */
 		unsigned char name[ORI_FDSOCK_NAME]; /* ORI_PART_MACHINE: of a unix socket */
+		uint32_t number; /* ORI_PART_PROCESS: @job may be the address of a later one */
 	};
 	uint32_t port;
 	unsigned char
 		tag[ORI_TAG_LENGTH]; /* random, so that the ranks of other parts are refused */
 };
 
-/* Rank 0 of a part keeps it until all ranks of the part have opened the bootstrap. */
+/*
+ * Rank 0 of a part keeps it until all ranks of the part have opened the bootstrap, or, once the
+ * whole is broken, no longer: a rank that opens it later fails.
+ */
 struct ori_part_root {
 	struct oriel_local_job *job;
 	int listen_fd; /* -1: none */
