@@ -112,7 +112,10 @@ static bool health_has_record(const struct oriel_comm *comm)
  */
 static void health_find_silent(const struct oriel_comm *comm, struct oriel_health *health)
 {
-	uint64_t age_ns = health->age_ns ? health->age_ns : comm->timeout_ns;
+	/* A link has half of it: demand.c. */
+	bool is_link = strcmp(health->what, ori_what_name(ORIEL_DEV_LINK)) == 0;
+	uint64_t limit_ns = is_link ? comm->timeout_ns / 2 : comm->timeout_ns;
+	uint64_t age_ns = health->age_ns ? health->age_ns : limit_ns;
 	unsigned rank;
 
 	health->awaited = health->rank;

@@ -21,6 +21,7 @@
 #include <oriel/dev/detail/wait.h>
 
 #include "base/at_once_test.h"
+#include "base/clock.h"
 #include "base/handle.h"
 #include "comm/exchange.h"
 #include "comm/health.h"
@@ -81,7 +82,9 @@ static void test_a_rank_that_stands_still_is_blamed(void **state)
 		ori_silence_watch(comm);
 		nanosleep(&pause, NULL);
 	}
-	assert_true(comm->control->beat == 16);
+	/* Its beats name rank 2. */
+	assert_int_equal(comm->control->beat & 0x3fffff, 16);
+	assert_int_equal(comm->control->beat >> 22 & 0x1fffff, 2 + 1);
 	ori_dev_leave(&comm->control->health, &record);
 	oriel_comm_health(comm, &health);
 	assert_int_equal(health.rank, 2);
@@ -102,6 +105,85 @@ static void test_a_rank_that_stands_still_is_blamed(void **state)
 	assert_true(again.silent_ns == health.silent_ns);
 	ori_silence_close(comm);
 	free_comm(comm);
+}
+
+/* Ranks 0, 1, 2 in a line: rank 0 gets beats of rank 1 alone, as rank 2 does. Rank 1 gets all. */
+static void line_turn(struct oriel_comm **line, bool is_running)
+{
+	static const struct timespec pause = {.tv_nsec = 50000000};
+	unsigned i;
+
+	for (i = is_running ? 0 : 1; i < 3; i++)
+		ori_silence_watch(line[i]);
+	ori_silence_see(line[0], 1, ori_silence_beat(line[1]));
+	ori_silence_see(line[1], 0, ori_silence_beat(line[0]));
+	ori_silence_see(line[1], 2, ori_silence_beat(line[2]));
+	ori_silence_see(line[2], 1, ori_silence_beat(line[1]));
+	nanosleep(&pause, NULL);
+}
+
+static bool line_end_suspects(struct oriel_comm **line, unsigned rank)
+{
+	return (ori_silence_beat(line[2]) >> 22 & 0x1fffff) == (rank + 1) % (1u << 21);
+}
+
+/* Until rank 2, or no longer, suspects rank 0; how long, in ms. */
+static uint64_t line_await(struct oriel_comm **line, bool is_running, unsigned rank)
+{
+	uint64_t begun = ori_clock_ns();
+
+	while (!line_end_suspects(line, rank)) {
+		line_turn(line, is_running);
+		assert_true(ori_clock_ns() - begun < 60000000000u);
+	}
+	return (ori_clock_ns() - begun) / 1000000;
+}
+
+/*
+ * A rank without beats of the one that stopped knows of it by others, and for how long; and what
+ * ranks report to each other ends when that one goes on.
+ */
+static void test_a_suspicion_goes_from_rank_to_rank(void **state)
+{
+	struct ori_mapping peers[4] = {0};
+	struct oriel_comm *line[3];
+	struct oriel_dev_fault record;
+	uint64_t begun, silent_ns;
+	unsigned i;
+
+	(void)state;
+	assert_int_equal(setenv("ORIEL_HEARTBEAT", "2", 1), 0);
+	for (i = 0; i < 3; i++) {
+		line[i] = make_comm();
+		line[i]->rank = i;
+		line[i]->peers = peers;
+		assert_int_equal(ori_silence_open(line[i]), ORIEL_OK);
+	}
+	for (i = 0; i < 5; i++)
+		line_turn(line, true);
+	assert_true(line_end_suspects(line, ORIEL_DEV_NO_RANK));
+
+	begun = ori_clock_ns();
+	(void)line_await(line, false, 0);
+	while (!ori_silence_is_over(line[2], &record)) {
+		line_turn(line, false);
+		assert_true(ori_clock_ns() - begun < 60000000000u);
+	}
+	assert_int_equal(record.peer, 0);
+	assert_int_equal(ori_silence_blame(line[2], 2000000000, &silent_ns), 0);
+	assert_true(silent_ns >= 1900000000 && silent_ns <= ori_clock_ns() - begun + 100000000);
+
+	(void)line_await(line, true, ORIEL_DEV_NO_RANK);
+	for (i = 0; i < 20; i++) {
+		line_turn(line, true);
+		assert_true(line_end_suspects(line, ORIEL_DEV_NO_RANK));
+		assert_false(ori_silence_is_over(line[2], &record));
+	}
+	for (i = 0; i < 3; i++) {
+		ori_silence_close(line[i]);
+		free_comm(line[i]);
+	}
+	assert_int_equal(unsetenv("ORIEL_HEARTBEAT"), 0);
 }
 
 static void test_a_new_communicator_is_well(void **state)
@@ -504,13 +586,14 @@ static void test_the_text_function_returns_the_length_it_needs(void **state)
 	assert_string_equal(text, "all");
 }
 
-#define WAITING 3
+#define WAITING 4
 
 int main(void)
 {
-	/* Each waits for a writer that is dead. */
+	/* Each waits for a writer that is dead, or a rank that is silent. */
 	const struct CMUnitTest waiting[WAITING] = {
 		cmocka_unit_test(test_a_rank_that_stands_still_is_blamed),
+		cmocka_unit_test(test_a_suspicion_goes_from_rank_to_rank),
 		cmocka_unit_test(test_a_writer_that_dies_is_not_awaited_for_ever),
 		cmocka_unit_test(test_a_rank_that_dies_while_it_reports_to_a_peer_is_named),
 	};

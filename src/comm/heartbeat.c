@@ -40,7 +40,7 @@ struct heartbeat_row {
 	uint64_t seen;
 	uint64_t age_ns;
 	uint64_t complete; /* 0 until all above is there */
-	uint64_t beat;     /* counts up while the writer is well */
+	uint64_t beat;     /* ori_silence_beat(); changes while the writer runs and is well */
 };
 
 static_assert(sizeof(struct heartbeat_row) == 64, "struct heartbeat_row goes over the wire");
@@ -51,7 +51,6 @@ static_assert(offsetof(struct heartbeat_row, complete) == 2 * ORI_RDMA_PIECE,
 struct heartbeat_peer {
 	atomic_bool is_joined;       /* rkeys are there */
 	struct oriel_dev_keys rkeys; /* of its table */
-	uint64_t beat;
 	uint64_t lost_at;  /* requests in flight must be answered before; 0: there are none */
 	bool has_reported; /* its row holds its failure */
 	bool is_notified;  /* or need not be */
@@ -237,13 +236,12 @@ static void heartbeat_send_beat(struct oriel_comm *comm, unsigned peer)
 {
 	struct ori_rdma_heartbeat *queue = ori_rdma_link_heartbeat(comm->links[peer]);
 	struct heartbeat_peer *p = &comm->heartbeat->peers[peer];
-	uint64_t beat = p->beat + 1;
+	uint64_t beat = ori_silence_beat(comm);
 	struct ori_rdma_piece piece = {heartbeat_remote(comm, offsetof(struct heartbeat_row, beat)),
 				       &beat, sizeof(beat)};
 
-	if (ori_rdma_heartbeat_poll(queue) == ORIEL_OK &&
-	    ori_rdma_heartbeat_post(queue, &p->rkeys, &piece, 1) == ORIEL_OK)
-		p->beat = beat;
+	if (ori_rdma_heartbeat_poll(queue) == ORIEL_OK)
+		(void)ori_rdma_heartbeat_post(queue, &p->rkeys, &piece, 1);
 }
 
 /* A request to @p is in flight: is its answer overdue? */

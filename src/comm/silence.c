@@ -22,14 +22,42 @@
 	24 /* rank + 1, at most 2^20 (bootstrap/tcp.h), or 0; then milliseconds \
 	    */
 
+/*
+ * A beat is one word, so that memory and NICs move it whole: a number that counts up, and the rank
+ * that its writer suspects. Not all ranks have links: a suspicion goes from rank to rank, and each
+ * adds its age. Only a rank that gets beats of the suspect itself makes it young again: when the
+ * suspect goes on, what ranks tell each other of it ends with SILENCE_OLD_NS.
+ */
+#define BEAT_COUNT_BITS 22u
+#define BEAT_RANK_BITS 21u /* rank + 1; 0: none */
+#define BEAT_SILENT_BITS 14u
+#define BEAT_AGE_BITS 7u
+#define BEAT_UNIT_NS 100000000u    /* of the last two */
+#define SILENCE_OLD_NS 5000000000u /* a dozen ranks on the way, each with half an interval */
+
+static_assert(BEAT_COUNT_BITS + BEAT_RANK_BITS + BEAT_SILENT_BITS + BEAT_AGE_BITS == 64,
+	      "a beat is one word");
+static_assert(SILENCE_OLD_NS / BEAT_UNIT_NS < 1u << BEAT_AGE_BITS, "the age of a suspicion fits");
+
+struct silence_beat {
+	uint32_t count;
+	uint32_t rank; /* ORIEL_DEV_NO_RANK: none is suspected */
+	uint32_t silent;
+	uint32_t age;
+};
+
 struct silence_peer {
 	uint64_t beat;              /* last seen, by the watcher alone */
 	_Atomic(uint64_t) since_ns; /* when it came, or could have come; 0: none can */
+	_Atomic(uint64_t) heard_ns; /* the same as other ranks report it; 0: none does */
 };
 
 struct ori_silence {
-	uint64_t turned_at;       /* this and the next: of the watcher alone */
+	uint64_t turned_at;       /* the watcher's, as all up to @heard_at */
 	bool is_back;             /* this rank did not run itself, and so saw no beats */
+	struct silence_beat beat; /* of this rank */
+	unsigned heard;           /* the rank that others suspect; ORIEL_DEV_NO_RANK: none */
+	uint64_t heard_at;        /* when a rank that gets its beats said so */
 	uint64_t limit_ns;        /* ORIEL_HEARTBEAT; 0: none */
 	_Atomic(uint64_t) blamed; /* the first answer */
 	struct silence_peer peers[];
@@ -43,6 +71,7 @@ enum oriel_status ori_silence_open(struct oriel_comm *comm)
 	if (!comm->silence)
 		return ori_fail_nomem(length, "the beats of %u ranks", comm->size);
 	comm->silence->limit_ns = ori_setting_heartbeat();
+	comm->silence->heard = ORIEL_DEV_NO_RANK;
 	return ORIEL_OK;
 }
 
@@ -54,9 +83,11 @@ void ori_silence_close(struct oriel_comm *comm)
 
 static uint64_t silence_of(const struct oriel_comm *comm, unsigned peer, uint64_t now)
 {
-	uint64_t since =
-		atomic_load_explicit(&comm->silence->peers[peer].since_ns, memory_order_relaxed);
+	const struct silence_peer *p = &comm->silence->peers[peer];
+	uint64_t since = atomic_load_explicit(&p->since_ns, memory_order_relaxed);
 
+	if (!since)
+		since = atomic_load_explicit(&p->heard_ns, memory_order_relaxed);
 	return since && since < now ? now - since : 0;
 }
 
@@ -89,32 +120,126 @@ bool ori_silence_is_over(const struct oriel_comm *comm, struct oriel_dev_fault *
 	return record->age_ns >= silence->limit_ns;
 }
 
+static uint64_t beat_pack(const struct silence_beat *beat)
+{
+	uint64_t word = beat->age;
+
+	word = word << BEAT_SILENT_BITS | beat->silent;
+	word = word << BEAT_RANK_BITS | (uint32_t)(beat->rank + 1);
+	return word << BEAT_COUNT_BITS | (beat->count & ((1u << BEAT_COUNT_BITS) - 1));
+}
+
+static struct silence_beat beat_unpack(uint64_t word)
+{
+	struct silence_beat beat;
+
+	beat.count = word & ((1u << BEAT_COUNT_BITS) - 1);
+	word >>= BEAT_COUNT_BITS;
+	beat.rank = (uint32_t)(word & ((1u << BEAT_RANK_BITS) - 1)) - 1;
+	word >>= BEAT_RANK_BITS;
+	beat.silent = word & ((1u << BEAT_SILENT_BITS) - 1);
+	beat.age = (uint32_t)(word >> BEAT_SILENT_BITS);
+	return beat;
+}
+
+/* @ns in units, as many as @bits can say. */
+static uint32_t beat_units(uint64_t ns, unsigned bits)
+{
+	uint64_t most = ((uint64_t)1 << bits) - 1;
+
+	return (uint32_t)(ns / BEAT_UNIT_NS < most ? ns / BEAT_UNIT_NS : most);
+}
+
+static void silence_set_heard(struct ori_silence *silence, unsigned rank, uint64_t since_ns)
+{
+	if (silence->heard != rank && silence->heard != ORIEL_DEV_NO_RANK)
+		atomic_store_explicit(&silence->peers[silence->heard].heard_ns, 0,
+				      memory_order_relaxed);
+	silence->heard = rank;
+	if (rank != ORIEL_DEV_NO_RANK)
+		atomic_store_explicit(&silence->peers[rank].heard_ns, since_ns,
+				      memory_order_relaxed);
+}
+
+/* Takes the suspicion of a peer over, unless beats of that rank come here, too. */
+static void silence_listen(struct oriel_comm *comm, const struct silence_beat *beat)
+{
+	struct ori_silence *silence = comm->silence;
+	uint64_t now = ori_clock_ns(), silent = (uint64_t)beat->silent * BEAT_UNIT_NS;
+	/* Each rank on the way makes it older. */
+	uint64_t age = ((uint64_t)beat->age + 1) * BEAT_UNIT_NS;
+
+	if (beat->rank >= comm->size || beat->rank == comm->rank || age >= SILENCE_OLD_NS ||
+	    age >= now || atomic_load(&silence->peers[beat->rank].since_ns))
+		return;
+	/* The same again, by another way. */
+	if (silence->heard == beat->rank && now - age <= silence->heard_at)
+		return;
+	if (silence->heard != beat->rank && silence->heard != ORIEL_DEV_NO_RANK &&
+	    silent <= silence_of(comm, silence->heard, now))
+		return;
+	silence->heard_at = now - age;
+	silence_set_heard(silence, beat->rank, silent < now ? now - silent : 1);
+}
+
 void ori_silence_see(struct oriel_comm *comm, unsigned peer, uint64_t beat)
 {
 	struct silence_peer *p = &comm->silence->peers[peer];
+	struct silence_beat said = beat_unpack(beat);
+	bool is_new = beat != p->beat;
 
-	if (beat != p->beat || comm->silence->is_back || !p->since_ns)
+	if (is_new || comm->silence->is_back || !p->since_ns)
 		atomic_store_explicit(&p->since_ns, ori_clock_ns(), memory_order_relaxed);
 	p->beat = beat;
+	if (is_new)
+		silence_listen(comm, &said);
+}
+
+/* The rank that the next beats of this one name. */
+static void silence_suspect(struct oriel_comm *comm, uint64_t now)
+{
+	struct ori_silence *silence = comm->silence;
+	struct silence_beat *beat = &silence->beat;
+	uint64_t silent;
+
+	beat->rank = silence_find(comm, &silent);
+	beat->silent = beat_units(silent, BEAT_SILENT_BITS);
+	beat->age = 0;
+	if (silent < SILENCE_LEAST_NS)
+		beat->rank = ORIEL_DEV_NO_RANK;
+	else if (beat->rank == silence->heard)
+		beat->age = beat_units(now - silence->heard_at, BEAT_AGE_BITS);
 }
 
 void ori_silence_watch(struct oriel_comm *comm)
 {
 	struct ori_silence *silence = comm->silence;
 	uint64_t now = ori_clock_ns(), pause = now - silence->turned_at;
+	bool is_turn = !silence->turned_at || pause >= SILENCE_TURN_NS;
 	const struct ori_control *control;
 	unsigned peer;
 
-	oriel_dev_store_relaxed(&comm->control->beat, comm->control->beat + 1);
-	if (silence->turned_at && pause < SILENCE_TURN_NS)
-		return;
-	silence->is_back = silence->turned_at && pause >= SILENCE_GAP_NS;
-	silence->turned_at = now;
-	for (peer = 0; peer < comm->size; peer++) {
-		control = comm->peers[peer].address;
-		if (control && peer != comm->rank)
-			ori_silence_see(comm, peer, oriel_dev_load_relaxed(&control->beat));
+	silence->beat.count++;
+	if (is_turn) {
+		silence->is_back = silence->turned_at && pause >= SILENCE_GAP_NS;
+		silence->turned_at = now;
+		for (peer = 0; peer < comm->size; peer++) {
+			control = comm->peers[peer].address;
+			if (control && peer != comm->rank)
+				ori_silence_see(comm, peer, oriel_dev_load_relaxed(&control->beat));
+		}
+		if (silence->heard != ORIEL_DEV_NO_RANK &&
+		    (silence->is_back || now - silence->heard_at >= SILENCE_OLD_NS ||
+		     atomic_load(&silence->peers[silence->heard].since_ns)))
+			silence_set_heard(silence, ORIEL_DEV_NO_RANK, 0);
+		silence_suspect(comm, now);
 	}
+	oriel_dev_store_relaxed(&comm->control->beat, beat_pack(&silence->beat));
+}
+
+uint64_t ori_silence_beat(const struct oriel_comm *comm)
+{
+	return beat_pack(&comm->silence->beat);
 }
 
 unsigned ori_silence_blame(const struct oriel_comm *comm, uint64_t age_ns, uint64_t *silent_ns)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks that do not run any more. Each watcher counts a word up, and others read it through memory
- * or get it as a beat: a limit that passed is blamed on the rank that stood still, and not on one
- * that waited for it as well. The watcher observes; health.c asks.
+ * Ranks that do not run any more. Each watcher counts a word up, its beat, and others read it
+ * through memory or get it by rdma: a limit that passed is blamed on the rank that stood still, and
+ * not on one that waited for it as well. The watcher observes; health.c asks.
  */
 #ifndef ORI_COMM_SILENCE_H
 #define ORI_COMM_SILENCE_H
@@ -14,6 +14,11 @@ enum oriel_status ori_silence_open(struct oriel_comm *comm);
 void ori_silence_close(struct oriel_comm *comm);
 /* One turn of the watcher: this rank's beat, and those of mapped ranks. */
 void ori_silence_watch(struct oriel_comm *comm);
+/*
+ * The watcher: the beat of this turn. It has the rank that this one suspects, too, which is how
+ * ranks without a link to the suspect learn of it.
+ */
+uint64_t ori_silence_beat(const struct oriel_comm *comm);
 /* The watcher: @beat is the last one that @peer, which beats by rdma, has sent. */
 void ori_silence_see(struct oriel_comm *comm, unsigned peer, uint64_t beat);
 /* Has a rank not run for as long as ORIEL_HEARTBEAT says? *@record is of that. */

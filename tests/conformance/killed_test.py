@@ -269,15 +269,14 @@ class Stopped(unittest.TestCase):
     def test_a_stopped_rank_is_blamed(self):
         for size, nodes in self.PATHS:
             with self.subTest(ranks=size, nodes=nodes):
-                jobs = {where: self.stop(where, size, nodes, ORIEL_TIMEOUT=self.LIMIT,
-                                         ORIEL_CONNECT="eager")
+                jobs = {where: self.stop(where, size, nodes, ORIEL_TIMEOUT=self.LIMIT)
                         for where in self.WAITS[::3 if nodes else 1]}
                 self.check(jobs, r"^ORIEL_ERR_TIMEOUT .*; " + self.SILENT)
 
     def test_a_heartbeat_limit_ends_waits_without_one(self):
         for size, nodes in self.PATHS:
             jobs = {where: self.stop(where, size, nodes, ORIEL_TIMEOUT="infinite",
-                                     ORIEL_HEARTBEAT="3", ORIEL_CONNECT="eager")
+                                     ORIEL_HEARTBEAT="3")
                     for where in ("wait_signal_next", "comm_barrier", "recv")}
             self.check(jobs, r"^ORIEL_ERR_TIMEOUT (rank \d: )?ORIEL_HEARTBEAT; " + self.SILENT)
 
