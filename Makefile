@@ -22,6 +22,10 @@ asan tsan debug clang: setup
 	@cmake --build --preset $@
 	@ctest --preset $@
 
+check-python: setup build/release/build.ninja
+	@cmake --build --preset release --target oriel oriel_tool oriel_python
+	@ctest --preset release -R '^python/'
+
 field-report: build/release/build.ninja
 	@cmake --build --preset release --target field-report
 
@@ -50,6 +54,7 @@ help:
 	@echo "make check-all       the long ones, too: more ranks, more liberties of the network, killed ranks, soak;"
 	@echo "                     longer still: ctest --preset release -C adversary -L adversary,"
 	@echo "                     ctest --preset release -C shapes -R gather_shapes"
+	@echo "make check-python    the tests of the Python package alone"
 	@echo "make asan            the same tests under AddressSanitizer and UBSan"
 	@echo "make tsan            the same tests under ThreadSanitizer"
 	@echo "make debug           the same tests without optimisation"
@@ -60,5 +65,5 @@ help:
 	@echo "make clean           remove build/"
 
 .NOTPARALLEL:
-.PHONY: all demo check check-all asan tsan debug clang field-report install format clean setup help
+.PHONY: all demo check check-all check-python asan tsan debug clang field-report install format clean setup help
 .PRECIOUS: build/%/build.ninja

@@ -16,6 +16,13 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 
 find_package(Threads REQUIRED)
+# A wheel brings its OpenSSL along, inside of the library: machines have others, or none.
+if(SKBUILD)
+	find_library(ORIEL_CRYPTO_ARCHIVE libcrypto.a)
+	if(ORIEL_CRYPTO_ARCHIVE)
+		set(OPENSSL_USE_STATIC_LIBS ON)
+	endif()
+endif()
 find_package(OpenSSL 3.0 REQUIRED COMPONENTS SSL Crypto)
 
 add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wundef -Wstrict-prototypes

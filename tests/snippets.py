@@ -1,28 +1,30 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Code of README.md, docs/tutorial.md and docs/launch.md is that of programs which are built.
+"""Code of README.md, docs/python.md, docs/tutorial.md and docs/launch.md is that of programs which are
+built, or run by tests.
 CTest calls it as tree/snippets. Exits 1 with a line for each difference; --self-test: the cases below.
 
-A page has <!-- FILE [PART] --> ahead of each block of C or CUDA, and the file has the text between the
-comments [PART] and [/PART], as far to the right as it likes."""
+A page has <!-- FILE [PART] --> ahead of each block of C, CUDA or Python, and the file has the text between
+the comments [PART] and [/PART], as far to the right as it likes."""
 import pathlib
 import re
 import sys
 import tempfile
 import textwrap
 
-PAGES = ["README.md", "docs/tutorial.md", "docs/launch.md"]
-LISTS = ["examples/CMakeLists.txt", "tests/device/CMakeLists.txt", "adapters/mpi/CMakeLists.txt"]
+PAGES = ["README.md", "docs/python.md", "docs/tutorial.md", "docs/launch.md"]
+LISTS = ["examples/CMakeLists.txt", "tests/device/CMakeLists.txt", "adapters/mpi/CMakeLists.txt",
+         "tests/python/test_jobs.py"]
 LONGEST = {"README.md": 25}  # lines, so that the page stays one to be read at once
-LANGUAGES = {"c", "cpp", "cuda", "cu"}
+LANGUAGES = {"c", "cpp", "cuda", "cu", "python"}
 MARK = re.compile(r"^<!-- (\S+) \[(\w+)\] -->$")
 
 
 def part_of(text, name):
     """Lines between the two comments; None if they are not there once each, in this order."""
     lines = text.splitlines()
-    begin = [i for i, line in enumerate(lines) if line.strip() == f"/* [{name}] */"]
-    end = [i for i, line in enumerate(lines) if line.strip() == f"/* [/{name}] */"]
+    begin = [i for i, line in enumerate(lines) if line.strip() in (f"/* [{name}] */", f"# [{name}]")]
+    end = [i for i, line in enumerate(lines) if line.strip() in (f"/* [/{name}] */", f"# [/{name}]")]
     if len(begin) != 1 or len(end) != 1 or begin[0] >= end[0]:
         return None
     return textwrap.dedent("\n".join(lines[begin[0] + 1:end[0]])).strip("\n")
@@ -86,6 +88,9 @@ CASES = [
     (RIGHT.replace("a.c", "loose.c"), False),
     (RIGHT.split("\n", 1)[1], False),
     (RIGHT + "\n```cuda\nx\n```\n", False),
+    ("<!-- a.py [one] -->\n```python\nx = 1\n```\n", True),
+    ("<!-- a.py [one] -->\n```python\nx = 2\n```\n", False),
+    ("```python\nx = 1\n```\n", False),
 ]
 
 
@@ -95,6 +100,7 @@ def self_test():
         root = pathlib.Path(folder)
         for name in ("a.c", "loose.c"):
             (root / name).write_text(PROGRAM, encoding="utf-8")
+        (root / "a.py").write_text("# [one]\nx = 1\n# [/one]\n", encoding="utf-8")
         (root / "list").write_text("add_executable(a a.c)\n", encoding="utf-8")
         for text, is_right in CASES:
             (root / "page.md").write_text(text, encoding="utf-8")

@@ -14,7 +14,7 @@ import re
 import sys
 import tokenize
 
-TREES = ["include", "src", "adapters", "tools", "examples", "tests", "bench", "docs", "scripts", ".ci",
+TREES = ["include", "src", "python", "adapters", "tools", "examples", "tests", "bench", "docs", "scripts", ".ci",
          "cmake", "CMakeLists.txt", "Makefile", "README.md", "CONTRIBUTING.md", "SECURITY.md"]
 
 # Pages and sources that name the retired words themselves.

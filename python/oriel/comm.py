@@ -1,0 +1,370 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The communicator, and how its ranks meet. Programs make it first."""
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import enum
+import math
+import threading
+from typing import Any, Callable, List, Optional, Sequence
+
+from . import _declarations as c
+from ._library import Handle, failure, lib, nanoseconds, size_of, text
+from .errors import AbortedError, Error, InvalidError, Status
+from .memory import Borrowed, result_like
+
+# docs/launch.md has the colours of parts.
+SPLIT_NONE: int = c.ORIEL_SPLIT_NONE
+SPLIT_DOMAIN: int = c.ORIEL_SPLIT_DOMAIN
+
+
+class Path(enum.IntEnum):
+    """How bytes reach a peer."""
+
+    NONE = c.ORIEL_PATH_NONE
+    SELF = c.ORIEL_PATH_SELF
+    MAPPED = c.ORIEL_PATH_MAPPED
+    RDMA = c.ORIEL_PATH_RDMA
+
+
+class Connect(enum.IntEnum):
+    """When links to peers of the rdma path are made."""
+
+    DEFAULT = c.ORIEL_CONNECT_DEFAULT
+    EAGER = c.ORIEL_CONNECT_EAGER
+    LAZY = c.ORIEL_CONNECT_LAZY
+    DEMAND = c.ORIEL_CONNECT_DEMAND
+
+
+@dataclasses.dataclass(frozen=True)
+class Peer:
+    """What is known of a rank: its machine, and why bytes take the path that they take."""
+
+    rank: int
+    path: Path
+    reason: str
+    host: str
+    node: str
+    pid: int
+    is_same_process: bool
+    is_connected: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Health:
+    """The failure that broke a communicator; `status` is OK while it is not broken."""
+
+    status: Status
+    rank: Optional[int]  # the rank concerned
+    finder: int  # the rank that found it
+    what: str  # the operation
+    text: str  # one line
+    json: str
+
+    @property
+    def is_broken(self) -> bool:
+        return self.status != Status.OK
+
+
+class JobId:
+    """How ranks meet where they have a channel of their own: rank 0 opens it and passes its
+    128 bytes to the others, which call Comm.from_id(). Outsiders must not read the bytes.
+
+    >>> with oriel.JobId() as job:          # on rank 0
+    ...     channel.broadcast(bytes(job))
+    ...     comm = oriel.Comm.from_id(bytes(job), 0, size)
+    """
+
+    def __init__(self) -> None:
+        self._id = c.oriel_job_id()
+        lib.oriel_job_id_open(ctypes.byref(self._id))
+        self._is_open = True
+
+    def __bytes__(self) -> bytes:
+        return bytes(self._id.bytes)
+
+    def close(self) -> None:
+        """Listen for further jobs no more; communicators that were made stay."""
+        if self._is_open:
+            self._is_open = False
+            lib.oriel_job_id_close(ctypes.byref(self._id))
+
+    def __enter__(self) -> "JobId":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<oriel.JobId, {'open' if self._is_open else 'closed'}>"
+
+
+def _attributes(timeout: Optional[float], node: Optional[str], connect: Connect,
+                queue_depth: int) -> Any:
+    return size_of(c.oriel_comm_attr(
+        timeout_ns=nanoseconds(timeout), node=None if node is None else node.encode(),
+        connect=connect, queue_depth=queue_depth))
+
+
+class Comm(Handle):
+    """The communicator: this rank's connection to all others. Collective: every rank makes it.
+
+    `Comm()` joins the job of the launcher (oriel run, torchrun, mpirun, srun, ...), or is a job of
+    one rank without any. Parameters, for all ways to make one:
+
+    timeout: seconds that any wait may take before it breaks the communicator; None is
+        ORIEL_TIMEOUT, math.inf waits for ever. Equal on all ranks.
+    node: the name of this rank's virtual node; None is ORIEL_NODE.
+    connect: when links to peers over NICs are made.
+    queue_depth: requests that a queue to such a peer holds; 0 is the default.
+
+    Errors: ConfigError (a setting or variable), PeerError or TimeoutError (a rank did not join),
+    NoPathError (two ranks cannot reach each other), MismatchError (attributes differ).
+
+    Use it as a context manager: close() is collective too, and waits for the other ranks. All that
+    was made on it is closed before. An exception that leaves the block, or that of a window on it,
+    aborts the communicator, so that no other rank waits for this one. One thread of a rank at a time makes collective
+    calls, in one order on all ranks; other calls may come from any thread. Every call that waits
+    lets other threads of Python run; signals such as Ctrl-C are handled when it returns.
+    """
+
+    def __init__(self, *, timeout: Optional[float] = None, node: Optional[str] = None,
+                 connect: Connect = Connect.DEFAULT, queue_depth: int = 0):
+        pointer = ctypes.c_void_p()
+        attr = _attributes(timeout, node, connect, queue_depth)
+        lib.oriel_comm_create(None, ctypes.byref(attr), ctypes.byref(pointer))
+        self._opened(pointer)
+
+    @classmethod
+    def from_id(cls, job: bytes, rank: int, size: int, *, timeout: Optional[float] = None,
+                node: Optional[str] = None, connect: Connect = Connect.DEFAULT,
+                queue_depth: int = 0) -> "Comm":
+        """Join the job of a JobId, of which `job` is the bytes, as `rank` of `size`. Collective."""
+        if len(job) != c.ORIEL_JOB_ID_LENGTH:
+            raise InvalidError(f"a job id has {c.ORIEL_JOB_ID_LENGTH} bytes, not {len(job)}")
+        pointer = ctypes.c_void_p()
+        attr = _attributes(timeout, node, connect, queue_depth)
+        wanted = c.oriel_job_id((ctypes.c_ubyte * c.ORIEL_JOB_ID_LENGTH)(*job))
+        lib.oriel_comm_create_id(ctypes.byref(wanted), rank, size, ctypes.byref(attr),
+                                 ctypes.byref(pointer))
+        return cls._made(pointer)
+
+    @classmethod
+    def _made(cls, pointer: ctypes.c_void_p, bootstrap: Any = None) -> "Comm":
+        comm = cls.__new__(cls)
+        comm._opened(pointer)
+        comm._bootstrap = bootstrap
+        return comm
+
+    def _opened(self, pointer: ctypes.c_void_p) -> None:
+        self._open(pointer)
+        self._bootstrap: Any = None
+        self._endpoints: dict = {}  # of oriel.endpoint(), by peer and mode
+        self._comm = self
+        self.rank: int = lib.oriel_comm_rank(pointer)
+        self.size: int = lib.oriel_comm_size(pointer)
+
+    def split(self, colour: int, key: int = 0, *, timeout: Optional[float] = None,
+              node: Optional[str] = None, connect: Connect = Connect.DEFAULT,
+              queue_depth: int = 0) -> Optional["Comm"]:
+        """A communicator of the ranks with one `colour`, ordered by `key`, then by rank.
+
+        Collective. SPLIT_NONE as the colour gives None, SPLIT_DOMAIN a communicator of the ranks
+        that map each other's memory. It shares nothing with this one.
+        """
+        pointer = ctypes.c_void_p()
+        attr = None
+        if (timeout, node, connect, queue_depth) != (None, None, Connect.DEFAULT, 0):
+            attr = ctypes.byref(_attributes(timeout, node, connect, queue_depth))
+        lib.oriel_comm_split(self._handle(), colour, key, attr, ctypes.byref(pointer))
+        return Comm._made(pointer) if pointer.value else None
+
+    def _destroy(self, pointer: int) -> None:
+        lib.oriel_comm_destroy(pointer)
+        if self._bootstrap is not None:
+            lib.oriel_bootstrap_close(ctypes.byref(self._bootstrap))
+            self._bootstrap = None
+
+    def __repr__(self) -> str:
+        state = self._state()
+        if state == "open":
+            paths = [self.path(peer).name.lower() for peer in range(self.size)]
+            counts = ", ".join(f"{paths.count(p)} {p}" for p in dict.fromkeys(paths) if p != "self")
+            health = self.health
+            state = (f"{counts or 'alone'}; "
+                     + (f"broken: {health.text}" if health.is_broken else "open"))
+        return f"<oriel.Comm rank {self.rank} of {self.size}; {state}>"
+
+    @property
+    def timeout(self) -> float:
+        """The limit of every wait, in seconds."""
+        value = lib.oriel_comm_timeout(self._handle())
+        return math.inf if value == c.ORIEL_TIMEOUT_INFINITE else value / 1e9
+
+    def path(self, peer: int) -> Path:
+        """The path by which bytes reach rank `peer`. Local."""
+        path = ctypes.c_int()
+        lib.oriel_comm_path(self._handle(), peer, ctypes.byref(path))
+        return Path(path.value)
+
+    def peer(self, rank: int) -> Peer:
+        """What is known of `rank`. Local. RangeError: there is no such rank."""
+        peer = size_of(c.oriel_peer())
+        lib.oriel_comm_peer(self._handle(), rank, ctypes.byref(peer))
+        return Peer(peer.rank, Path(peer.path), text(peer.reason), text(peer.host), text(peer.node),
+                    peer.pid, peer.is_same_process, peer.is_connected)
+
+    @property
+    def domain(self) -> List[int]:
+        """The ranks that map each other's memory, this one among them. Local."""
+        ranks = []
+        for index in range(lib.oriel_comm_domain_size(self._handle())):
+            rank = ctypes.c_uint()
+            lib.oriel_comm_domain_rank(self._handle(), index, ctypes.byref(rank))
+            ranks.append(rank.value)
+        return ranks
+
+    def origin(self, rank: int) -> int:
+        """The rank that `rank` has in the communicator that this one was split from. Local."""
+        origin = ctypes.c_uint()
+        lib.oriel_comm_origin(self._handle(), rank, ctypes.byref(origin))
+        return origin.value
+
+    @property
+    def health(self) -> Health:
+        """Whether the communicator is broken, and by what. Local, any thread."""
+        health = size_of(c.oriel_health())
+        lib.oriel_comm_health(self._handle(), ctypes.byref(health))
+        line = ctypes.create_string_buffer(1024)
+        lib.oriel_health_text(ctypes.byref(health), line, len(line))
+        json = ctypes.create_string_buffer(4096)
+        lib.oriel_health_json(ctypes.byref(health), json, len(json))
+        return Health(Status(health.status), health.rank if health.rank >= 0 else None,
+                      health.finder, text(health.what), text(line.value), text(json.value))
+
+    def abort(self, why: str) -> None:
+        """End the waits of all ranks with AbortedError; any thread, also while others wait."""
+        lib.oriel_comm_abort(self._handle(), why.encode())
+
+    def connect(self, peers: Sequence[int]) -> None:
+        """Make the links to `peers` that a lazy communicator has not made; both ends call it."""
+        lib.oriel_comm_connect(self._handle(), (ctypes.c_uint * len(peers))(*peers), len(peers))
+
+    def barrier(self) -> None:
+        """Return once all ranks have called it. Collective; it flushes no window."""
+        lib.oriel_comm_barrier(self._handle())
+
+    def exchange(self, data: bytes) -> List[bytes]:
+        """The `data` of every rank, by rank; lengths may differ. Collective. For setting things
+        up; allgather() is for speed."""
+        handle = self._handle()
+        mine = ctypes.c_uint64(len(data))
+        lengths = (ctypes.c_uint64 * self.size)()
+        lib.oriel_comm_all_gather(handle, ctypes.byref(mine), lengths, 8)
+        room = max(lengths)
+        if not room:
+            return [b""] * self.size
+        every = ctypes.create_string_buffer(room * self.size)
+        lib.oriel_comm_all_gather(handle, data.ljust(room, b"\0"), every, room)
+        return [every.raw[rank * room:rank * room + length] for rank, length in enumerate(lengths)]
+
+    def agree(self, error: Optional[Error] = None) -> None:
+        """Collective: raises, on all ranks, the error of the lowest rank that passed one. A rank
+        that fails alone so does not leave the others waiting."""
+        status = Status.OK
+        if error is not None:
+            status = error.status
+            try:
+                lib.oriel_error_set(status, str(error).encode())
+            except Error:
+                pass  # it returns the status that it is given
+        lib.oriel_comm_agree(self._handle(), status)
+
+    def allgather(self, send: Any, recv: Any = None) -> Any:
+        """The `send` of every rank, in `recv`: rank r's at index r. Collective.
+
+        send: n bytes, equal on all ranks. recv: size * n bytes, or None for a new numpy array of
+        shape (size, *send.shape). Returns recv. MismatchError: ranks differ in n. RangeError: recv
+        is too short. Memory of a Window or Memory is written in place; other memory costs a copy.
+        """
+        source = Borrowed(send)
+        recv, target = result_like(send, self.size, recv)
+        _room("allgather", target, self.size * source.length)
+        lib.oriel_allgather_once(self._handle(), source.address, target.address, source.length)
+        return recv
+
+    def alltoall(self, send: Any, recv: Any = None) -> Any:
+        """Part r of every rank's `send`, in `recv`: rank p's at index p, for this rank r. Collective.
+
+        send: size parts of n bytes each, n equal on all ranks, such as an array of shape
+        (size, ...). recv: as many bytes, or None for a new numpy array like send. Returns recv.
+        """
+        source = Borrowed(send)
+        if source.length % self.size:
+            raise InvalidError(f"alltoall: {source.length} bytes are no {self.size} equal parts")
+        if recv is None:
+            import numpy  # pylint: disable=import-outside-toplevel
+            recv = numpy.empty_like(numpy.asarray(send))
+        target = Borrowed(recv, is_written=True)
+        _room("alltoall", target, source.length)
+        lib.oriel_alltoall_once(self._handle(), source.address, target.address,
+                                source.length // self.size)
+        return recv
+
+    def bcast(self, buffer: Any, root: int = 0) -> Any:
+        """The bytes of `buffer` of rank `root` in that of every rank, which have one length.
+        Collective. Returns buffer."""
+        target = Borrowed(buffer, is_written=True)
+        lib.oriel_bcast_once(self._handle(), root, target.address, target.address, target.length)
+        return buffer
+
+
+def _room(what: str, target: Borrowed, length: int) -> None:
+    if target.length < length:
+        raise failure(Status.RANGE, f"{what}: recv has {target.length} bytes, the result {length}")
+
+
+def run_threads(size: int, function: Callable[[Comm], Any], *, timeout: Optional[float] = None,
+                nodes: int = 1) -> List[Any]:
+    """Call function(comm) in `size` threads of this process, each a rank of one job, and return
+    what they return, by rank. For notebooks and tests.
+
+    nodes: split the ranks into so many virtual nodes, which do not map each other's memory. The
+    exception of the rank that failed first is raised when all have ended: what another rank raises
+    because of it is no cause.
+    """
+    job = ctypes.c_void_p()
+    lib.oriel_local_job_create(size, ctypes.byref(job))
+    results: List[Any] = [None] * size
+    errors: List[BaseException] = []
+    per_node = -(-size // nodes)
+
+    def rank_main(rank: int) -> None:
+        bootstrap = c.oriel_bootstrap()
+        pointer = ctypes.c_void_p()
+        try:
+            lib.oriel_bootstrap_open_local(job, rank, ctypes.byref(bootstrap))
+            name = f"node{rank // per_node}" if nodes > 1 else None
+            attr = _attributes(timeout, name, Connect.DEFAULT, 0)
+            try:
+                lib.oriel_comm_create(ctypes.byref(bootstrap), ctypes.byref(attr),
+                                      ctypes.byref(pointer))
+            except Error:
+                lib.oriel_bootstrap_close(ctypes.byref(bootstrap))
+                raise
+            with Comm._made(pointer, bootstrap) as comm:  # pylint: disable=protected-access
+                results[rank] = function(comm)
+        except BaseException as error:  # pylint: disable=broad-except
+            errors.append(error)
+
+    threads = [threading.Thread(target=rank_main, args=(rank,), name=f"rank {rank}")
+               for rank in range(size)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    lib.oriel_local_job_destroy(job)
+    if errors:
+        raise next((e for e in errors if not isinstance(e, AbortedError)), errors[0])
+    return results
