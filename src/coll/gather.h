@@ -151,7 +151,7 @@ enum oriel_status ori_gather_check(const struct ori_gather *gather, const char *
 enum oriel_status ori_gather_null_send(const struct ori_gather *gather);
 /* The stream of a caller: NULL is CUDA's default stream with legacy synchronization. */
 void *ori_gather_stream(struct CUstream_st *stream);
-/* The failure of an execution, with the text of what broke it. */
+/* Returns @status, a failure of an execution, and leaves the text of what broke it. */
 enum oriel_status ori_gather_fail(const struct ori_gather *gather, enum oriel_status status);
 
 /* Returns @status to the caller of an execution; of a failure, the text of what broke it is left.
