@@ -444,6 +444,7 @@ static enum oriel_status join_attempt(struct ori_join *join, const struct ori_ad
 	};
 	uint64_t connect_by = join->deadline;
 	enum oriel_status status;
+	char text[256];
 	int error;
 
 	if (has_others)
@@ -466,6 +467,10 @@ static enum oriel_status join_attempt(struct ori_join *join, const struct ori_ad
 	}
 	if (status != ORIEL_OK)
 		ori_net_close(link);
+	if (status == ORIEL_ERR_TIMEOUT) {
+		snprintf(text, sizeof(text), "%s", oriel_last_error());
+		return ori_fail(status, "rank 0: %s", text);
+	}
 	if (status != ORIEL_ERR_PEER && status != ORIEL_AGAIN)
 		return status;
 	errno = status == ORIEL_AGAIN ? EBUSY : ECONNRESET;

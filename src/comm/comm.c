@@ -417,6 +417,9 @@ static enum oriel_status comm_create(const struct oriel_bootstrap *bootstrap,
 		comm->timeout_ns = COMM_TIMEOUT_NS;
 	status = comm_join(comm, attr);
 	if (status != ORIEL_OK) {
+		/* Peers would only see that this rank left. */
+		ori_comm_pass_on(comm);
+		ori_heartbeat_await_reports(comm);
 		ori_watcher_stop(comm);
 		ori_mesh_close(comm, true);
 		ori_nics_close(comm);

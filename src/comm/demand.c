@@ -295,15 +295,20 @@ static void demand_fail(struct demand_call *c, enum oriel_status status)
 		ori_comm_break_all(c->comm, status, ORIEL_DEV_LINK, c->peer, 0);
 }
 
-/* Asks the peer, or, without @is_asking, waits until it has asked. */
+/*
+ * Asks the peer, or, without @is_asking, waits until it has asked; not for long, since a peer that
+ * exited is found by asking.
+ */
 static void demand_connect(struct oriel_comm *comm, unsigned peer, bool is_asking)
 {
 	struct demand_call c = {.comm = comm,
 				.peer = peer,
 				.limit_ns = ori_comm_half_timeout(comm)};
 	enum oriel_status status = ORIEL_OK;
+	uint64_t ask_at;
 
 	c.deadline = ori_deadline(c.limit_ns);
+	ask_at = ori_deadline(DEMAND_REPORT_NS);
 	ori_net_open(&c.conn, -1, NULL);
 	ori_late_begin(&c.late);
 	pthread_mutex_lock(&comm->links_lock);
@@ -311,7 +316,7 @@ static void demand_connect(struct oriel_comm *comm, unsigned peer, bool is_askin
 		status = demand_may_wait(&c);
 		if (status == ORIEL_OK && peer == comm->rank)
 			status = demand_loop_locked(comm);
-		else if (status == ORIEL_OK && is_asking &&
+		else if (status == ORIEL_OK && (is_asking || ori_deadline_passed(ask_at)) &&
 			 comm->demand->peers[peer].state == DEMAND_IDLE)
 			status = demand_ask_locked(&c);
 		else if (status == ORIEL_OK)

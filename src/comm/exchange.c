@@ -19,6 +19,7 @@
 #include "comm/health_text.h"
 #include "comm/links.h"
 #include "comm/paths.h"
+#include "comm/silence.h"
 
 #define EXCHANGE_BLAME_NS 5000000000u /* a watcher may stand still for seconds */
 
@@ -211,7 +212,8 @@ void ori_comm_interrupt(struct oriel_comm *comm)
 {
 	const struct oriel_bootstrap *b = &comm->bootstrap;
 
-	if (comm->has_interrupt && atomic_load(&comm->is_in_bootstrap))
+	if (comm->has_interrupt && atomic_load(&comm->is_in_bootstrap) &&
+	    atomic_load(&comm->in_call) != ORI_CALL_COMM_CREATE)
 		b->ops->interrupt(b->context);
 }
 
@@ -258,13 +260,34 @@ static enum oriel_status exchange_bootstrap(struct oriel_comm *comm, enum ori_ca
 	return ORIEL_OK;
 }
 
+/*
+ * A rank that has not run for a whole limit, which some wait has had, is not waited for until
+ * another one has passed: in the destroy, or in a split, whose part waited for it.
+ */
+static enum oriel_status exchange_give_up(struct oriel_comm *comm, enum ori_call call)
+{
+	unsigned rank = ori_silence_past(comm);
+
+	if (rank == ORIEL_DEV_NO_RANK)
+		return ORIEL_OK;
+	ori_comm_break(comm, ORIEL_ERR_TIMEOUT, ORIEL_DEV_EXCHANGE, rank, call);
+	return ori_comm_check(comm);
+}
+
 enum oriel_status ori_comm_gather(struct oriel_comm *comm, enum ori_call call, const void *mine,
 				  void *all, size_t length)
 {
 	enum oriel_status status = ori_comm_check(comm);
 	unsigned other = 0;
 
-	if (status != ORIEL_OK)
+	/*
+	 * A rank whose links fail while it creates the communicator does not leave alone: the
+	 * others, which may have no link to it, get its verdict, or the bootstrap finds the rank
+	 * that it misses.
+	 */
+	if (status == ORIEL_OK)
+		status = exchange_give_up(comm, call);
+	if (status != ORIEL_OK && call != ORI_CALL_COMM_CREATE)
 		return status;
 	if (!atomic_compare_exchange_strong(&comm->in_call, &other, call))
 		return ori_fail(ORIEL_ERR_STATE,

@@ -110,6 +110,12 @@ static size_t health_exit_text(const struct oriel_health *h, const char *queue, 
 				is_lost ? "" : " failed: ", h->queue ? queue : "");
 }
 
+void ori_silent_text(unsigned rank, uint64_t silent_ns, char *text, size_t length)
+{
+	snprintf(text, length, "; rank %u has not run for %.1f s: it is stopped, or its machine is",
+		 rank, (double)silent_ns / 1e9);
+}
+
 /*
  * Ends the text of a limit that passed: the rank that stood still, or what a user may do if no rank
  * is stuck. A failed queue has a reason of its own.
@@ -120,9 +126,7 @@ static void health_end_text(const struct oriel_health *h, char *buffer, size_t l
 	if (h->status != ORIEL_ERR_TIMEOUT || (h->queue && h->reason[0]))
 		return;
 	if (h->silent_ns)
-		snprintf(buffer, length,
-			 "; rank %d has not run for %.1f s: it is stopped, or its machine is",
-			 h->rank, (double)h->silent_ns / 1e9);
+		ori_silent_text((unsigned)h->rank, h->silent_ns, buffer, length);
 	else
 		snprintf(buffer, length, "; raise ORIEL_TIMEOUT if %s only slow",
 			 h->rank < 0 && !ori_collective_noun(h->object) ? "they are" : "it is");

@@ -13,6 +13,10 @@
 /* The public name of @call, an enum ori_call; "an unknown call" for other numbers. */
 const char *ori_call_name(unsigned call);
 
+#define ORI_SILENT_TEXT 96
+/* Ends the text of a limit: @rank, which another one may have been waited for, stands still. */
+void ori_silent_text(unsigned rank, uint64_t silent_ns, char *text, size_t length);
+
 /*
  * Does @h say that a rank exited, or does not answer? Its heartbeat found that, or a queue to it
  * that got no answer.

@@ -92,13 +92,13 @@ static uint64_t silence_of(const struct oriel_comm *comm, unsigned peer, uint64_
 }
 
 /* The rank that has been silent for longest, and *@silent_ns. */
-static unsigned silence_find(const struct oriel_comm *comm, uint64_t *silent_ns)
+static unsigned silence_longest(const struct oriel_comm *comm, uint64_t *silent_ns)
 {
 	unsigned peer, found = ORIEL_DEV_NO_RANK;
 	uint64_t now = ori_clock_ns(), silent;
 
 	*silent_ns = 0;
-	for (peer = 0; peer < comm->size; peer++) {
+	for (peer = 0; comm->silence && peer < comm->size; peer++) {
 		silent = peer == comm->rank ? 0 : silence_of(comm, peer, now);
 		if (silent > *silent_ns) {
 			*silent_ns = silent;
@@ -116,7 +116,7 @@ bool ori_silence_is_over(const struct oriel_comm *comm, struct oriel_dev_fault *
 		(struct oriel_dev_fault){.status = ORIEL_ERR_TIMEOUT, .what = ORIEL_DEV_HEARTBEAT};
 	if (!silence->limit_ns)
 		return false;
-	record->peer = silence_find(comm, &record->age_ns);
+	record->peer = silence_longest(comm, &record->age_ns);
 	return record->age_ns >= silence->limit_ns;
 }
 
@@ -202,7 +202,7 @@ static void silence_suspect(struct oriel_comm *comm, uint64_t now)
 	struct silence_beat *beat = &silence->beat;
 	uint64_t silent;
 
-	beat->rank = silence_find(comm, &silent);
+	beat->rank = silence_longest(comm, &silent);
 	beat->silent = beat_units(silent, BEAT_SILENT_BITS);
 	beat->age = 0;
 	if (silent < SILENCE_LEAST_NS)
@@ -242,9 +242,32 @@ uint64_t ori_silence_beat(const struct oriel_comm *comm)
 	return beat_pack(&comm->silence->beat);
 }
 
+/* How long a rank is silent at least that is to blame for a wait of @age_ns. */
+static uint64_t silence_least(uint64_t age_ns)
+{
+	return age_ns / 2 > SILENCE_LEAST_NS ? age_ns / 2 : SILENCE_LEAST_NS;
+}
+
+unsigned ori_silence_past(const struct oriel_comm *comm)
+{
+	uint64_t limit = comm->timeout_ns, silent_ns;
+	unsigned rank = silence_longest(comm, &silent_ns);
+
+	/* Its beats are noticed late, and so is their end. */
+	limit = limit > 2 * SILENCE_LEAST_NS ? limit - SILENCE_LEAST_NS : limit;
+	return silent_ns >= limit ? rank : ORIEL_DEV_NO_RANK;
+}
+
+unsigned ori_silence_suspect(const struct oriel_comm *comm, uint64_t age_ns, uint64_t *silent_ns)
+{
+	unsigned rank = silence_longest(comm, silent_ns);
+
+	return *silent_ns >= silence_least(age_ns) ? rank : ORIEL_DEV_NO_RANK;
+}
+
 unsigned ori_silence_blame(const struct oriel_comm *comm, uint64_t age_ns, uint64_t *silent_ns)
 {
-	uint64_t least = age_ns / 2 > SILENCE_LEAST_NS ? age_ns / 2 : SILENCE_LEAST_NS;
+	uint64_t least = silence_least(age_ns);
 	struct ori_silence *silence = comm->silence;
 	uint64_t blamed, fresh = SILENCE_BLAMED;
 	unsigned rank;
@@ -254,7 +277,7 @@ unsigned ori_silence_blame(const struct oriel_comm *comm, uint64_t age_ns, uint6
 		return ORIEL_DEV_NO_RANK;
 	blamed = atomic_load(&silence->blamed);
 	if (!blamed) {
-		rank = silence_find(comm, silent_ns);
+		rank = silence_longest(comm, silent_ns);
 		if (*silent_ns >= least)
 			fresh |= *silent_ns / 1000000 << SILENCE_RANK_BITS | (rank + 1);
 		if (atomic_compare_exchange_strong(&silence->blamed, &blamed, fresh))

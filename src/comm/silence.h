@@ -23,6 +23,10 @@ uint64_t ori_silence_beat(const struct oriel_comm *comm);
 void ori_silence_see(struct oriel_comm *comm, unsigned peer, uint64_t beat);
 /* Has a rank not run for as long as ORIEL_HEARTBEAT says? *@record is of that. */
 bool ori_silence_is_over(const struct oriel_comm *comm, struct oriel_dev_fault *record);
+/* Any thread: a rank that has not run for as long as the limit of @comm, or ORIEL_DEV_NO_RANK. */
+unsigned ori_silence_past(const struct oriel_comm *comm);
+/* The same as ori_silence_blame(), of a wait whose limit breaks nothing: each answer is new. */
+unsigned ori_silence_suspect(const struct oriel_comm *comm, uint64_t age_ns, uint64_t *silent_ns);
 /*
  * Any thread, after a limit has passed in a wait of @age_ns: the rank that has not run for longest,
  * if that is half of @age_ns and a second at least, and *@silent_ns; ORIEL_DEV_NO_RANK: all run, as
