@@ -12,6 +12,7 @@
 #include "base/attr.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "comm/health.h"
 #include "rdma/rdma_host.h"
 
 static enum oriel_status p2p_set_attr(struct oriel_p2p *p2p, const struct oriel_p2p_attr *attr)
@@ -171,13 +172,16 @@ enum oriel_status oriel_p2p_destroy(struct oriel_p2p *p2p)
 
 void ori_p2p_close(struct oriel_p2p *p2p)
 {
+	enum oriel_status status;
+
 	ori_p2p_enter(p2p);
 	if (p2p->state != P2P_BROKEN) {
 		/*
 		 * Before the segment is closed: a peer that finds it closed reads the reason from
-		 * the socket.
+		 * the socket: what has broken the job, if that is why this rank leaves.
 		 */
-		ori_control_socket_bye(p2p, ORIEL_OK, "");
+		status = p2p->comm ? ori_comm_check(p2p->comm) : ORIEL_OK;
+		ori_control_socket_bye(p2p, status, status == ORIEL_OK ? "" : oriel_last_error());
 		ori_p2p_end(p2p, ORIEL_ERR_ABORTED);
 	}
 	ori_p2p_context_remove(p2p->ctx, p2p);

@@ -9,6 +9,7 @@
 
 #include <stdatomic.h>
 
+#include "comm/health_text.h"
 #include "p2p/p2p_backend.h"
 #include "p2p/p2p_context.h"
 #include "p2p/p2p_dial.h"
@@ -267,6 +268,8 @@ struct oriel_p2p {
 	enum oriel_status leaving;
 	uint64_t timeout_ns, deadline; /* to be joined */
 	struct p2p_address address, peer;
+	struct oriel_comm *comm;       /* whose cache has it; NULL: none */
+	unsigned peer_rank;            /* of @comm */
 	char peer_name[24 + P2P_NAME]; /* the peer in texts, with its rank where it has one */
 	struct p2p_control_socket control_socket;
 	uint32_t idle_passes; /* passes in which nothing moved */
@@ -559,6 +562,13 @@ enum oriel_status ori_send_offered(struct oriel_p2p *p2p, const struct p2p_arriv
 /* As ori_control_take_back(). */
 bool ori_send_take_back(struct oriel_p2p *p2p, struct oriel_p2p_request *request);
 void ori_send_cancel(struct oriel_p2p *p2p, unsigned channel, enum oriel_status status);
+
+/*
+ * Ends the text of a limit of @age_ns, in @text: the rank that stands still, for which the peer may
+ * only have waited, too. "" without a communicator, or if all its ranks run.
+ */
+const char *ori_p2p_silent(const struct oriel_p2p *p2p, uint64_t age_ns,
+			   char text[ORI_SILENT_TEXT]);
 
 /* p2p_run.c */
 /* Begin @request, and advance it as far as it can go at once. */

@@ -153,6 +153,8 @@ static enum oriel_status cache_make_locked(struct oriel_comm *comm, struct ori_p
 	p2p->control_socket.clash = ori_deadline(
 		comm->timeout_ns / 2 < CACHE_CLASH_NS ? comm->timeout_ns / 2 : CACHE_CLASH_NS);
 	p2p->has_owner = true;
+	p2p->comm = comm;
+	p2p->peer_rank = peer;
 	*entry = p2p;
 	return ORIEL_OK;
 }

@@ -73,8 +73,19 @@ static enum oriel_status meet_connect_local(struct oriel_p2p *p2p)
 	return ori_control_socket_send(p2p, &hello, NULL, 0);
 }
 
+/* The texts of src/net and of the dial name no rank. */
+static enum oriel_status meet_name(const struct oriel_p2p *p2p, enum oriel_status status)
+{
+	char text[P2P_TEXT];
+
+	if (status != ORIEL_ERR_PEER && status != ORIEL_ERR_AUTH)
+		return status;
+	snprintf(text, sizeof(text), "%s", oriel_last_error());
+	return ori_fail(status, "the peer, %s, cannot be reached: %s", p2p->peer_name, text);
+}
+
 /* ORIEL_AGAIN: there is no connection yet. */
-static enum oriel_status meet_connect(struct oriel_p2p *p2p)
+static enum oriel_status meet_try(struct oriel_p2p *p2p)
 {
 	struct p2p_control_socket *control_socket = &p2p->control_socket;
 	enum oriel_status status;
@@ -91,6 +102,11 @@ static enum oriel_status meet_connect(struct oriel_p2p *p2p)
 		return meet_connect_local(p2p);
 	return ori_p2p_dial(&control_socket->dial, &control_socket->conn, p2p->ctx->tls,
 			    &p2p->address, &p2p->peer);
+}
+
+static enum oriel_status meet_connect(struct oriel_p2p *p2p)
+{
+	return meet_name(p2p, meet_try(p2p));
 }
 
 static enum oriel_status meet_check_info(const struct oriel_p2p *p2p,

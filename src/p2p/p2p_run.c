@@ -11,11 +11,14 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "comm/health.h"
+#include "comm/silence.h"
 #include "p2p/p2p.h"
 
-#define P2P_WATCH 128u      /* passes without progress between two reads of the clock ... */
-#define P2P_WATCH_NS 20000u /* ... and then a poll of the socket, at most this often */
-#define P2P_QUIET 64u       /* passes that only poll the ring, until a whole one */
+#define P2P_WATCH 128u            /* passes without progress between two reads of the clock ... */
+#define P2P_WATCH_NS 20000u       /* ... and then a poll of the socket, at most this often */
+#define P2P_REPORT_NS 1000000000u /* for the report of a rank that left */
+#define P2P_QUIET 64u             /* passes that only poll the ring, until a whole one */
 
 /* Wait until the peer writes nothing here any more, and forget it. */
 static void p2p_sever(struct oriel_p2p *p2p)
@@ -76,6 +79,9 @@ static enum oriel_status p2p_break(struct oriel_p2p *p2p, enum oriel_status stat
 	p2p->state = P2P_BROKEN;
 	p2p->failure = status;
 	memcpy(p2p->failure_text, text, sizeof(text));
+	/* The process of the peer exited: no rank of the job need find that out for itself. */
+	if (p2p->comm && status == ORIEL_ERR_PEER && !p2p->is_leaving)
+		ori_comm_break(p2p->comm, status, ORIEL_DEV_LOST, p2p->peer_rank, 0);
 	if (!p2p->is_leaving || p2p->has_lost_link)
 		ori_control_socket_bye(p2p, status, text);
 	ori_p2p_end(p2p, status);
@@ -267,9 +273,13 @@ static enum oriel_status p2p_leave_severed(struct oriel_p2p *p2p)
 static enum oriel_status p2p_advance(struct oriel_p2p *p2p)
 {
 	enum oriel_status status = p2p->backend->progress(p2p);
+	char text[P2P_TEXT];
 
 	if (status == ORIEL_OK)
 		return ori_p2p_put_dirty(p2p);
+	/* A NIC names its queue, and no peer. */
+	snprintf(text, sizeof(text), "%s", oriel_last_error());
+	(void)ori_fail(status, "the link to the peer, %s, failed: %s", p2p->peer_name, text);
 	p2p->has_lost_link = true;
 	p2p_start_leaving(p2p, status);
 	return ORIEL_OK;
@@ -317,10 +327,48 @@ static enum oriel_status p2p_pass_joined(struct oriel_p2p *p2p, bool *has_moved)
 	return status == ORIEL_OK && !*has_moved ? p2p_watch(p2p) : status;
 }
 
+const char *ori_p2p_silent(const struct oriel_p2p *p2p, uint64_t age_ns, char text[ORI_SILENT_TEXT])
+{
+	uint64_t silent_ns;
+	unsigned rank =
+		p2p->comm ? ori_silence_suspect(p2p->comm, age_ns, &silent_ns) : ORIEL_DEV_NO_RANK;
+
+	text[0] = '\0';
+	if (rank != ORIEL_DEV_NO_RANK)
+		ori_silent_text(rank, silent_ns, text, ORI_SILENT_TEXT);
+	return text;
+}
+
+/*
+ * The peer of a communicator left before it was joined. A rank that leaves since another one failed
+ * has reported that, and the report, which says more, may be on its way.
+ */
+static enum oriel_status p2p_pass_left(struct oriel_p2p *p2p)
+{
+	enum oriel_status status = ori_comm_check(p2p->comm);
+	char text[P2P_TEXT];
+
+	if (status == ORIEL_OK && !ori_deadline_passed(p2p->doubt_until))
+		return ORIEL_OK;
+	if (status == ORIEL_OK)
+		return ori_fail(ORIEL_ERR_PEER, "%s", p2p->failure_text);
+	snprintf(text, sizeof(text), "%s", oriel_last_error());
+	return ori_fail(status, "the peer, %s, has left the job: %s", p2p->peer_name, text);
+}
+
 static enum oriel_status p2p_pass_meeting(struct oriel_p2p *p2p, bool *has_moved)
 {
-	enum oriel_status status = ori_p2p_meet(p2p, has_moved);
+	char silent[ORI_SILENT_TEXT];
+	enum oriel_status status;
 
+	if (p2p->doubt_until)
+		return p2p_pass_left(p2p);
+	status = ori_p2p_meet(p2p, has_moved);
+	if (status == ORIEL_ERR_PEER && p2p->comm) {
+		snprintf(p2p->failure_text, sizeof(p2p->failure_text), "%s", oriel_last_error());
+		p2p->doubt_until = ori_deadline(P2P_REPORT_NS);
+		return ORIEL_OK;
+	}
 	if (status == ORIEL_OK) {
 		p2p->state = P2P_JOINED;
 		*has_moved = true;
@@ -331,8 +379,9 @@ static enum oriel_status p2p_pass_meeting(struct oriel_p2p *p2p, bool *has_moved
 	if (status == ORIEL_OK && ori_deadline_passed(p2p->deadline))
 		status = ori_fail(ORIEL_ERR_TIMEOUT,
 				  "%s has not connected its endpoint within %g s (ORIEL_TIMEOUT, "
-				  "unless the call has a limit)",
-				  p2p->peer_name, p2p->timeout_ns / 1e9);
+				  "unless the call has a limit)%s",
+				  p2p->peer_name, p2p->timeout_ns / 1e9,
+				  ori_p2p_silent(p2p, p2p->timeout_ns, silent));
 	return status;
 }
 

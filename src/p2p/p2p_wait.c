@@ -121,6 +121,7 @@ enum oriel_status oriel_p2p_wait(struct oriel_p2p *p2p, const struct oriel_p2p_r
 	struct wait_patience patience;
 	enum oriel_status status = ori_handle_check(p2p, ORI_HANDLE_P2P_ENDPOINT, __func__);
 	bool has_moved = true, has_time = true;
+	char silent[ORI_SILENT_TEXT];
 
 	if (status != ORIEL_OK)
 		return status;
@@ -135,8 +136,9 @@ enum oriel_status oriel_p2p_wait(struct oriel_p2p *p2p, const struct oriel_p2p_r
 	}
 	ori_p2p_leave(p2p);
 	if (request->status == ORIEL_AGAIN)
-		return ori_fail(ORIEL_ERR_TIMEOUT, "a request to %s is not done after %g s%s",
-				p2p->peer_name, patience.timeout_ns / 1e9, wait_limit(timeout_ns));
+		return ori_fail(ORIEL_ERR_TIMEOUT, "a request to %s is not done after %g s%s%s",
+				p2p->peer_name, patience.timeout_ns / 1e9, wait_limit(timeout_ns),
+				ori_p2p_silent(p2p, patience.timeout_ns, silent));
 	return wait_result(p2p, request);
 }
 
@@ -163,6 +165,7 @@ enum oriel_status oriel_p2p_drain(struct oriel_p2p *p2p, uint64_t timeout_ns)
 {
 	struct wait_patience patience;
 	bool has_moved = true, has_time = true;
+	char silent[ORI_SILENT_TEXT];
 	enum oriel_status status = ori_handle_check(p2p, ORI_HANDLE_P2P_ENDPOINT, __func__);
 
 	if (status != ORIEL_OK)
@@ -177,7 +180,8 @@ enum oriel_status oriel_p2p_drain(struct oriel_p2p *p2p, uint64_t timeout_ns)
 	ori_p2p_leave(p2p);
 	if (status == ORIEL_OK && !wait_is_drained(p2p))
 		return ori_fail(ORIEL_ERR_TIMEOUT,
-				"drain to %s: some requests are not done after %g s%s",
-				p2p->peer_name, patience.timeout_ns / 1e9, wait_limit(timeout_ns));
+				"drain to %s: some requests are not done after %g s%s%s",
+				p2p->peer_name, patience.timeout_ns / 1e9, wait_limit(timeout_ns),
+				ori_p2p_silent(p2p, patience.timeout_ns, silent));
 	return status;
 }
