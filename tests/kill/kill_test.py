@@ -1,0 +1,304 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The kill matrix: a rank of three fails in each way, in each phase, on each path.
+
+A cell is one job. In it the victim fails at a step of the phase that the seed picks, and then: no
+rank hangs; every other rank ends with a status that fits, within 1.5 times the limit of its waits;
+and its text names the victim. A rank that was stopped and goes on breaks nothing. Load makes ranks
+late: a late cell is repeated alone, and ten times the limit is a failure at once.
+"""
+import argparse
+import os
+import random
+import re
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+FOREIGN = re.compile("ORIEL_|KILL_|TORCHELASTIC_|(LOCAL_)?(RANK|WORLD_SIZE)$|MASTER_")
+# ORIEL_TIMEOUT. Levels of the bootstrap's tree and reports by NICs have a second each beyond it.
+LIMIT = 6
+LATE, TOO_LATE = 1.5 * LIMIT + 0.5, 10 * LIMIT
+START = 100  # seconds in which a victim reaches its phase
+SIZE = 3
+
+PEER, TIMEOUT, OK = "ORIEL_ERR_PEER", "ORIEL_ERR_TIMEOUT", "ORIEL_OK"
+FAULTS = {  # statuses of the other ranks
+    "kill": {PEER},
+    "segv": {PEER},
+    "exit": {PEER},
+    "stop": {TIMEOUT},
+    "cont": {OK},
+    "socket": {PEER, TIMEOUT},
+    "cut": {PEER, TIMEOUT},
+}
+PHASES = {  # steps of libc to choose from, counted once
+    "join": 40, "comm_create": 120, "comm_split": 120, "region_share": 20, "window_create": 40,
+    "put": 20, "signal": 20, "barrier": 20, "channel": 20, "atomic": 20, "comm_barrier": 20,
+    "collective_create": 40, "collective_run": 20, "p2p_connect": 60, "p2p_transfer": 20,
+    "window_destroy": 20, "comm_destroy": 80, "bootstrap_close": 10,
+}
+# A rank may have left before the victim fails, or need nothing of it any more.
+ENDS = {"window_destroy", "comm_destroy", "bootstrap_close"}
+# Sockets may be of no use any more when they are closed; through memory the ranks may be faster.
+MUST_DIE = {"put", "signal", "barrier", "channel", "atomic", "p2p_transfer"}
+PATHS = {
+    "mapped": {},
+    "nodes": {},
+    "proxied": {"ORIEL_POST": "proxy"},
+    "p2p": {"ORIEL_ALLGATHER": "ring"},
+}
+NODES = {"nodes": (0, 1, 2), "proxied": (0, 1, 2), "p2p": (0, 0, 1)}
+
+
+class Cell:
+    """A job whose victim fails."""
+
+    def __init__(self, options, fault, phase, path):
+        draw = random.Random(f"{options.seed} {fault} {phase} {path}")
+        self.options, self.fault, self.phase, self.path = options, fault, phase, path
+        self.victim = draw.randrange(SIZE)
+        self.steps = draw.randint(1, PHASES[phase])
+        self.round = draw.randrange(100)
+        self.name = (f"{fault} {phase} {path} (rank {self.victim}, step {self.steps}, "
+                     f"round {self.round})")
+        self.wrong, self.is_late, self.said = [], False, {}
+
+    def environment(self, rank, master, port):
+        ours = {name: value for name, value in os.environ.items() if not FOREIGN.match(name)}
+        env = ours | {"RANK": str(rank), "WORLD_SIZE": str(SIZE), "MASTER_ADDR": master,
+                      "MASTER_PORT": str(port), "ORIEL_TIMEOUT": str(LIMIT), "ORIEL_LOG": "error",
+                      "ORIEL_HCA": "soft", "KILL_FAULT": self.fault, "KILL_PATH": self.path}
+        env |= PATHS[self.path]
+        if self.path in NODES and self.fault != "cut":
+            env["ORIEL_NODE"] = f"node{NODES[self.path][rank]}"
+        if rank == self.victim:
+            env["LD_PRELOAD"] = self.options.shim
+        return env
+
+    def start(self, hosts, port):
+        words = [self.options.rank, self.phase, str(self.victim), str(self.steps), str(self.round)]
+        more = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE,
+                "stderr": subprocess.STDOUT}
+        self.ranks = []
+        for rank in range(SIZE):
+            env = self.environment(rank, hosts[0].address() if hosts else "127.0.0.1", port)
+            if hosts:
+                preload = env.pop("LD_PRELOAD", None)
+                start = ["env", f"LD_PRELOAD={preload}", *words] if preload else words
+                self.ranks.append(hosts[rank].start(start, env, **more))
+            else:
+                self.ranks.append(subprocess.Popen(words, env=env, text=True, **more))
+
+    def await_fault(self):
+        """Until the victim says that it fails. False: it ended before."""
+        victim = self.ranks[self.victim]
+        while line := victim.stdout.readline():
+            if line == "FIRED\n":
+                return True
+            self.said[self.victim] = self.said.get(self.victim, "") + line
+        return False
+
+    def act(self, hosts):
+        """What the fault needs from outside."""
+        victim = self.ranks[self.victim]
+        if self.fault not in ("cont", "cut"):
+            return
+        while not is_stopped(victim.pid):
+            time.sleep(0.01)
+        if self.fault == "cut":
+            for switch in (0, 1):
+                hosts[self.victim].set_link(False, switch)
+        else:
+            time.sleep(0.7)
+        victim.send_signal(signal.SIGCONT)
+
+    def run(self, hosts=None, port=None):
+        self.wrong, self.is_late, self.said = [], False, {}
+        self.start(hosts, port)
+        watchdog = threading.Timer(START, self.kill_all)
+        watchdog.start()
+        try:
+            if self.await_fault():
+                watchdog.cancel()
+                self.act(hosts)
+                self.await_ends()
+            else:
+                self.wrong.append("the victim ended before it failed")
+        finally:
+            watchdog.cancel()
+            self.kill_all()
+            for rank, process in enumerate(self.ranks):
+                process.wait()
+                self.said[rank] = self.said.get(rank, "") + process.stdout.read()
+                process.stdout.close()
+            if hosts and self.fault == "cut":
+                for switch in (0, 1):
+                    hosts[self.victim].set_link(True, switch)
+        return self
+
+    def kill_all(self):
+        for process in self.ranks:
+            if process.poll() is None:
+                process.kill()
+
+    def await_ends(self):
+        until = time.monotonic() + TOO_LATE
+        for rank, process in enumerate(self.ranks):
+            if rank == self.victim and self.fault in ("kill", "segv", "exit", "stop"):
+                continue
+            try:
+                process.wait(max(0.1, until - time.monotonic()))
+                self.said[rank] = self.said.get(rank, "") + process.stdout.read()
+            except subprocess.TimeoutExpired:
+                self.wrong.append(f"rank {rank} hangs")
+                continue
+            self.check(rank, process.returncode)
+
+    def check(self, rank, code):
+        said = self.said[rank]
+        end = re.search(r"^END (\w+) (\w*) ([0-9.]+)\|(.*)\|(.*)$", said, re.M)
+        done = re.search(r"^DONE ([0-9.]+)$", said, re.M)
+        if not end or not done:
+            self.wrong.append(f"rank {rank} ended with code {code}")
+            return
+        status, _, took, text, health = end.groups()
+        text += "|" + health  # the text of a device function does not know the health
+        self.is_late |= float(took) > LATE or float(done[1]) > LATE
+        if rank == self.victim and self.fault in ("socket", "cut"):
+            return  # it misses all others
+        allowed = set(FAULTS[self.fault])
+        if self.phase == "join":
+            allowed.add(TIMEOUT)  # a rank that never came may be on its way
+        if self.phase in ENDS or (self.fault == "socket" and
+                                  (self.phase not in MUST_DIE or self.path == "mapped")):
+            allowed.add(OK)
+        if status not in allowed:
+            self.wrong.append(f"rank {rank} has {status}")
+        # A victim without sockets lives, and says the same of its peers: both ends are right.
+        culprit = r"rank \d" if self.fault == "socket" else rf"\brank {self.victim}\b"
+        if status != OK and not re.search(culprit, text):
+            self.wrong.append(f"rank {rank} does not name rank {self.victim}")
+
+    def text(self):
+        lines = [f"FAILED {self.name}: " + "; ".join(self.wrong or ["late"])]
+        for rank, said in sorted(self.said.items()):
+            lines += [f"    rank {rank}: {line}" for line in said.splitlines()]
+        return "\n".join(lines)
+
+
+def is_stopped(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] in "TtZX"
+    except OSError:
+        return True
+
+
+class Slots:
+    """Ports, or hosts of namespaces, of jobs that run at once."""
+
+    def __init__(self, count, has_hosts):
+        self.lock = threading.Lock()
+        self.lab, self.free = None, list(range(count))
+        if has_hosts:
+            import lab
+            self.lab = lab.Lab(count * SIZE)
+
+    def run(self, cell):
+        with self.lock:
+            slot = self.free.pop()
+        try:
+            if self.lab:
+                return cell.run(self.lab.hosts[slot * SIZE:(slot + 1) * SIZE], 29500)
+            with hold_port() as holder:
+                return cell.run(None, holder.getsockname()[1])
+        finally:
+            with self.lock:
+                self.free.append(slot)
+
+    def close(self):
+        if self.lab:
+            self.lab.close()
+
+
+def hold_port():
+    """A socket at a port that no other job gets while it is open, but rank 0 may listen at."""
+    import socket
+    holder = socket.socket()
+    holder.bind(("127.0.0.1", 0))
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    return holder
+
+
+def cells_of(options):
+    cells = [Cell(options, fault, phase, path) for fault in options.faults
+             for phase in options.phases for path in options.paths
+             # Ranks of one host have no cable between them.
+             if fault != "cut" or path in ("nodes", "proxied", "p2p")]
+    if options.sample:
+        random.Random(str(options.seed)).shuffle(cells)
+        cells = cells[:options.sample]
+    return cells
+
+
+def main():
+    def names(of):
+        return lambda text: [name for name in text.split(",") if name in of or sys.exit(
+            f"{name} is none of {', '.join(of)}")]
+
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("rank")
+    parser.add_argument("shim")
+    parser.add_argument("--seed", default="1", help="chooses victims and steps")
+    parser.add_argument("--sample", type=int, help="cells, of all that are named")
+    parser.add_argument("--faults", type=names(FAULTS), default=[f for f in FAULTS if f != "cut"])
+    parser.add_argument("--phases", type=names(PHASES), default=list(PHASES))
+    parser.add_argument("--paths", type=names(PATHS), default=list(PATHS))
+    parser.add_argument("--at-once", type=int, default=6)
+    options = parser.parse_args()
+    options.rank, options.shim = os.path.abspath(options.rank), os.path.abspath(options.shim)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    has_hosts = "cut" in options.faults
+    if has_hosts:
+        if options.faults != ["cut"]:
+            sys.exit("hosts that are cut run alone: --faults cut")
+        sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "hosts"))
+        import lab
+        try:
+            lab.enter()
+        except OSError as error:
+            print(f"skipped: no hosts of namespaces: {error}")
+            sys.exit(77)
+    begun, failed = time.monotonic(), 0
+    cells = cells_of(options)
+    slots = Slots(options.at_once, has_hosts)
+    try:
+        late = []
+        with ThreadPoolExecutor(options.at_once) as pool:
+            for cell in pool.map(slots.run, cells):
+                if cell.wrong:
+                    failed += 1
+                    print(cell.text(), flush=True)
+                elif cell.is_late:
+                    late.append(cell)
+        for cell in late:
+            for _ in range(2):
+                if not slots.run(cell).is_late or cell.wrong:
+                    break
+            if cell.wrong or cell.is_late:
+                failed += 1
+                print(cell.text(), flush=True)
+    finally:
+        slots.close()
+    print(f"{len(cells)} runs, {failed} failed, {len(late)} repeated since they were late, "
+          f"seed {options.seed}, {time.monotonic() - begun:.0f} s")
+    sys.exit(failed != 0)
+
+
+if __name__ == "__main__":
+    main()
