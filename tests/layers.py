@@ -44,6 +44,7 @@ MODULES = {
                  "it owns the links, but names no backend"),
     "window": Rule("comm mem kernels dev public", "no backend name appears here"),
     "doctor": Rule("sys public", "it looks at the machine and judges a record; it moves nothing"),
+    "hang": Rule("comm/health_text.h public", "it reads other processes, and joins no job"),
     "progress": Rule("comm mem kernels dev public", "no backend name appears here"),
     # Endpoints may do without a communicator; p2p then opens an rdma context.
     "p2p": Rule("comm net mem hca topo sys"
@@ -74,7 +75,7 @@ OUTSIDE = {
                         " tests/conformance/conformance.h",
                         "it asks a NIC what no program may: a report for developers"),
     "adapters": Rule("status types dev public", OUTSIDE_WHY),
-    "tools": Rule("status types dev public doctor/doctor.h", OUTSIDE_WHY),
+    "tools": Rule("status types dev public doctor/doctor.h hang/hang.h", OUTSIDE_WHY),
     "examples": Rule("status types dev public", OUTSIDE_WHY),
     "bench": Rule("status types dev public", OUTSIDE_WHY),
 }
@@ -84,6 +85,7 @@ DEFINES = {
     ("src/base/cpu.c", "oriel/dev/detail/order.h"),
     ("src/base/error.c", "oriel/dev/detail/cpu.h"),
     ("src/base/late.c", "oriel/dev/detail/cpu.h"),
+    ("src/base/wait_page.c", "oriel/dev/detail/cpu.h"),
     ("src/sys/probe.c", "oriel/comm.h"),
 }
 

@@ -19,6 +19,7 @@ static const struct tool tools[] = {
 	 "check what the paths need of this machine, and how to fix it"},
 	{"field-report", oriel_tool_field_report,
 	 "write what this machine and its NIC do to an archive, without names"},
+	{"hang", oriel_tool_hang, "print which ranks of a job wait for which, by a process of this host"},
 	{"info", oriel_tool_info, "print features of this machine, settings, and paths of a job"},
 	{"perf", oriel_tool_perf, "measure one operation: latency, bandwidth, rate"},
 	{"run", oriel_tool_run, "start the ranks of a job, on this machine or by ssh on several"},

@@ -20,6 +20,7 @@ enum {
 int oriel_tool_demo(int argc, char **argv);
 int oriel_tool_doctor(int argc, char **argv);
 int oriel_tool_field_report(int argc, char **argv);
+int oriel_tool_hang(int argc, char **argv);
 int oriel_tool_info(int argc, char **argv);
 int oriel_tool_perf(int argc, char **argv);
 int oriel_tool_run(int argc, char **argv);

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/help.h"
 #include "base/sleep.h"
+#include "base/wait_page.h"
 
 /* A short wait yields only: a sleep costs the timer slack of Linux, 50 us, at least. */
 #define CPU_YIELD_NS 4000000u
@@ -39,7 +40,9 @@ void oriel_cpu_back_off(uint64_t waited_ns)
 	}
 	pause.tv_nsec =
 		waited_ns / 32 < CPU_SLEEP_MAX_NS ? (long)(waited_ns / 32) : CPU_SLEEP_MAX_NS;
+	ori_wait_show();
 	nanosleep(&pause, NULL);
+	ori_wait_hide();
 }
 
 void oriel_cpu_help(void)

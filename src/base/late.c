@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/log.h"
+#include "base/wait_page.h"
 #include "base/wait_text.h"
 
 #define LATE_DEFAULT_NS 30000000000u
@@ -56,17 +57,43 @@ void ori_late_warn(const struct ori_late *late, uint64_t timeout_ns, const char 
 		text, (double)(ori_clock_ns() - late->begun) / 1e9, limit);
 }
 
+static _Thread_local bool late_is_warned; /* the device wait that this thread is in */
+
+static void late_note(const struct oriel_dev_fault *record, uint32_t compare, uint64_t timeout_ns)
+{
+	const struct ori_wait_note note = {
+		.comm = record->comm,
+		.rank = record->finder - 1,
+		.what = record->what,
+		.peer = record->peer,
+		.window = record->window,
+		.id = record->id,
+		.compare = compare,
+		.expected = record->expected,
+		.seen = record->seen,
+		.begun = ori_clock_ns() - record->age_ns,
+		.limit_ns = timeout_ns,
+	};
+
+	ori_wait_note(&note);
+}
+
+/* Each wait calls it at age 0, and then, once it is old enough for a record, before each sleep. */
 uint64_t oriel_cpu_late(const struct oriel_dev_fault *record, uint32_t compare, uint64_t timeout_ns)
 {
 	uint64_t after = atomic_load_explicit(&late_after, memory_order_relaxed);
 	const struct ori_late late = {.begun = ori_clock_ns() - record->age_ns};
 	char text[ORI_WAIT_TEXT];
 
-	if (!after)
-		return ORIEL_TIMEOUT_INFINITE;
-	if (record->age_ns < after)
-		return after;
-	ori_wait_text(record, compare, text, sizeof(text));
-	ori_late_warn(&late, timeout_ns, "rank %u: %s", record->finder - 1, text);
-	return ORIEL_TIMEOUT_INFINITE;
+	if (record->age_ns < ORI_WAIT_RECORD_NS) {
+		late_is_warned = false;
+		return ORI_WAIT_RECORD_NS;
+	}
+	late_note(record, compare, timeout_ns);
+	if (after && record->age_ns >= after && !late_is_warned) {
+		late_is_warned = true;
+		ori_wait_text(record, compare, text, sizeof(text));
+		ori_late_warn(&late, timeout_ns, "rank %u: %s", record->finder - 1, text);
+	}
+	return record->age_ns;
 }

@@ -16,6 +16,7 @@
 #include "base/fork.h"
 #include "base/late.h"
 #include "base/log.h"
+#include "base/wait_page.h"
 #include "bootstrap/tcp.h"
 #include "comm/attach.h"
 #include "comm/comm_attr.h"
@@ -247,6 +248,20 @@ static void comm_choose_connect(struct oriel_comm *comm, uint32_t connect)
 	comm->is_on_demand = connect == ORIEL_CONNECT_DEMAND && !has_gpu && comm->has_links;
 }
 
+/* From now on `oriel hang` finds this rank; @joins: rank 0's listener has a random name. */
+static void comm_show(const struct oriel_comm *comm, const struct ori_join_record *joins)
+{
+	struct ori_wait_comm entry = {.key = ori_comm_wait_key(comm),
+				      .rank = comm->rank,
+				      .size = comm->size,
+				      .health_fd = comm->control_mem->fd};
+
+	static_assert(sizeof(entry.id) == sizeof(joins[0].mesh), "a name is the identity");
+	static_assert(offsetof(struct ori_control, health) == 0, "the file begins with it");
+	memcpy(entry.id, joins[0].mesh, sizeof(entry.id));
+	ori_wait_page_add(&entry);
+}
+
 static enum oriel_status comm_join(struct oriel_comm *comm, const struct oriel_comm_attr *attr)
 {
 	struct ori_join_record mine = {0}, *joins;
@@ -273,6 +288,7 @@ static enum oriel_status comm_join(struct oriel_comm *comm, const struct oriel_c
 	status = ori_comm_agree(comm, ORI_CALL_COMM_CREATE, comm_read_joins(comm, joins));
 	if (status != ORIEL_OK)
 		goto out_free_joins;
+	comm_show(comm, joins);
 	ori_report_join(comm, &given, &mine.report, &joins[0].report);
 	status = ori_comm_agree(comm, ORI_CALL_COMM_CREATE, comm_meet(comm, joins));
 	if (status != ORIEL_OK)
@@ -300,6 +316,8 @@ static void comm_free(struct oriel_comm *comm)
 {
 	unsigned peer, kind;
 
+	if (comm->control)
+		ori_wait_page_remove(ori_comm_wait_key(comm));
 	for (peer = 0; comm->peers && peer < comm->size; peer++)
 		ori_mapping_close(&comm->peers[peer]);
 	ori_comm_gpu_close(comm);

@@ -191,13 +191,20 @@ struct oriel_comm {
 	struct oriel_window *window;                   /* oriel/comm_device.h; NULL: none */
 	void (*close_window)(struct oriel_comm *comm); /* NULL: none was made */
 
-	uint32_t exchanges;  /* exchanges of descriptors up to now; the same on all ranks */
-	atomic_uint windows; /* numbers given out */
+	uint64_t bootstrap_gathers; /* up to now; the same on all ranks */
+	uint32_t exchanges;         /* exchanges of descriptors up to now; the same on all ranks */
+	atomic_uint windows;        /* numbers given out */
 };
 
 /* oriel_comm_create() on @own, which the communicator owns; a failure closes it, too. */
 enum oriel_status ori_comm_create_own(struct oriel_bootstrap *own,
 				      const struct oriel_comm_attr *attr, struct oriel_comm **comm);
+
+/* The name of @comm in the notes of waits of this process: base/wait_page.h. */
+static inline uint64_t ori_comm_wait_key(const struct oriel_comm *comm)
+{
+	return (uintptr_t)&comm->control->health;
+}
 
 /* The key that all ranks have by the bootstrap; NULL: none, or the bootstrap is a caller's. */
 const struct ori_key *ori_comm_key(const struct oriel_comm *comm);

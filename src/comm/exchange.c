@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/late.h"
+#include "base/wait_page.h"
 #include "comm/health.h"
 #include "comm/health_text.h"
 #include "comm/links.h"
@@ -34,6 +35,22 @@ static struct ori_control *exchange_control(struct oriel_comm *comm, unsigned pe
 	return comm->peers[peer].address;
 }
 
+/* For `oriel hang`: the rank waits for @peer, in gather number @round of @comm. */
+static struct ori_wait_note exchange_note(const struct oriel_comm *comm, enum ori_call call,
+					  unsigned peer, uint64_t round)
+{
+	return (struct ori_wait_note){
+		.comm = ori_comm_wait_key(comm),
+		.rank = comm->rank,
+		.what = ORIEL_DEV_EXCHANGE,
+		.peer = peer,
+		.id = call,
+		.compare = ORIEL_GE,
+		.expected = round,
+		.limit_ns = comm->timeout_ns,
+	};
+}
+
 /* Waits until @peer has published @round. */
 static enum oriel_status exchange_wait(struct oriel_comm *comm, enum ori_call call, unsigned peer,
 				       uint64_t round, uint64_t deadline)
@@ -42,6 +59,7 @@ static enum oriel_status exchange_wait(struct oriel_comm *comm, enum ori_call ca
 	uint32_t polls = 0, spin = ori_comm_spin(comm);
 	enum oriel_status status;
 	struct ori_late late = {0};
+	struct ori_wait_note note = exchange_note(comm, call, peer, round);
 	uint64_t now;
 
 	while (oriel_dev_load_relaxed(word) < round) {
@@ -67,6 +85,11 @@ static enum oriel_status exchange_wait(struct oriel_comm *comm, enum ori_call ca
 			ori_late_warn(&late, comm->timeout_ns,
 				      "rank %u of %u did not enter %s, where rank %u waits", peer,
 				      comm->size, ori_call_name(call), comm->rank);
+		if (now - late.begun >= ORI_WAIT_RECORD_NS) {
+			note.seen = oriel_dev_load_relaxed(word);
+			note.begun = late.begun;
+			ori_wait_note(&note);
+		}
 		oriel_cpu_back_off(now - late.begun);
 	}
 	/* Acquires the slot that the owner released in exchange_round(). */
@@ -227,10 +250,15 @@ static enum oriel_status exchange_all_gather(struct oriel_comm *comm, enum ori_c
 					     const void *mine, void *all, size_t length)
 {
 	const struct oriel_bootstrap *b = &comm->bootstrap;
+	struct ori_wait_note note =
+		exchange_note(comm, call, ORIEL_DEV_NO_RANK, ++comm->bootstrap_gathers);
 	enum oriel_status status;
 
+	note.begun = ori_clock_ns();
 	atomic_store(&comm->is_in_bootstrap, true);
+	ori_wait_begin(&note);
 	status = b->ops->all_gather(b->context, mine, all, length, comm->timeout_ns);
+	ori_wait_end();
 	atomic_store(&comm->is_in_bootstrap, false);
 	return status == ORIEL_OK ? status : exchange_failed(comm, call, status);
 }

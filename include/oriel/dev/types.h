@@ -163,7 +163,7 @@ struct oriel_dev_fault {
 	uint64_t age_ns;   /* how long it had waited */
 	uint32_t finder;   /* the rank that reported it, plus 1; 0: this rank found it */
 	uint32_t reserved0;
-	uint64_t reserved1;
+	uint64_t comm; /* of a wait that goes on: a name for its communicator in this process */
 };
 
 #define ORIEL_TEAM_MAX 64

@@ -59,8 +59,9 @@ void oriel_cpu_help(void);
 
 /*
  * The library defines it: a wait that has taken @record->age_ns goes on, at most until
- * @timeout_ns. Logs a warning if that is longer than ORIEL_LATE. Returns the age at which the
- * wait calls it again.
+ * @timeout_ns, and the thread is about to back off. From an age of some ms on it records the
+ * wait for `oriel hang`, and it logs a warning once the age exceeds ORIEL_LATE. Returns the age
+ * from which on the wait calls it again.
  */
 uint64_t oriel_cpu_late(const struct oriel_dev_fault *record, uint32_t compare,
 			uint64_t timeout_ns);

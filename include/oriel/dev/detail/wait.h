@@ -197,6 +197,7 @@ ORIEL_DEV_RARE enum oriel_status ori_dev_wait_slowly(struct oriel_dev_waiter *wa
 		record = ori_dev_fault_make(w->number, ORIEL_ERR_TIMEOUT, aim, seen,
 					    now - waiter->start);
 		record.finder = w->rank + 1;
+		record.comm = (uintptr_t)w->health;
 		waiter->late = oriel_cpu_late(&record, aim->compare, limit);
 	}
 #endif

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The page with the waits of this process: see wait_page.h, which names the callers. Each thread
+ * writes a slot of its own, between two increments of its turn; communicators are added and removed
+ * under a lock.
+ */
+#include "base/wait_page.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/fork.h"
+
+static pthread_mutex_t page_lock = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic(struct ori_wait_page *) page_now;
+static pthread_key_t page_key; /* its destructor frees the slot of a thread that exits */
+static pthread_once_t page_once = PTHREAD_ONCE_INIT;
+
+static _Thread_local struct {
+	struct ori_wait_slot *slot; /* NULL: none yet */
+	bool is_noted;              /* the next sleep shows the note */
+} page_mine;
+
+static void page_free_slot(void *slot)
+{
+	__atomic_store_n(&((struct ori_wait_slot *)slot)->state, ORI_WAIT_FREE, __ATOMIC_RELEASE);
+}
+
+/*
+ * The page is the parent's: the child, whose one thread is this one, makes a new one for a
+ * communicator of its own.
+ */
+static void page_fork_child(void)
+{
+	atomic_store(&page_now, NULL);
+	page_mine.slot = NULL;
+	page_mine.is_noted = false;
+	pthread_setspecific(page_key, NULL);
+}
+
+static const struct ori_fork_hook page_hook = {.lock = &page_lock, .child = page_fork_child};
+
+static void page_open_once(void)
+{
+	pthread_key_create(&page_key, page_free_slot);
+	ori_fork_add(ORI_FORK_WAITS, &page_hook);
+}
+
+/* The caller has the lock. The descriptor stays open for readers, and is closed by exec(). */
+static struct ori_wait_page *page_open_locked(void)
+{
+	struct ori_wait_page *page = atomic_load(&page_now);
+	int fd;
+
+	if (page)
+		return page;
+	fd = memfd_create(ORI_WAIT_PAGE_NAME, MFD_CLOEXEC);
+	if (fd < 0)
+		return NULL;
+	if (ftruncate(fd, sizeof(*page)) == 0)
+		page = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	else
+		page = MAP_FAILED;
+	if (page == MAP_FAILED) {
+		close(fd);
+		return NULL;
+	}
+	page->version = ORI_WAIT_VERSION;
+	page->process = getpid();
+	page->comms = ORI_WAIT_COMMS;
+	page->slots = ORI_WAIT_SLOTS;
+	/* Acquired by readers of other processes, which check the rest after it. */
+	__atomic_store_n(&page->magic, ORI_WAIT_MAGIC, __ATOMIC_RELEASE);
+	atomic_store(&page_now, page);
+	return page;
+}
+
+void ori_wait_page_add(const struct ori_wait_comm *comm)
+{
+	struct ori_wait_page *page;
+	unsigned i;
+
+	pthread_once(&page_once, page_open_once);
+	pthread_mutex_lock(&page_lock);
+	page = page_open_locked();
+	for (i = 0; page && i < ORI_WAIT_COMMS; i++) {
+		struct ori_wait_comm *entry = &page->comm[i];
+
+		if (entry->key)
+			continue;
+		*entry = *comm;
+		entry->key = 0;
+		__atomic_store_n(&entry->key, comm->key, __ATOMIC_RELEASE);
+		break;
+	}
+	pthread_mutex_unlock(&page_lock);
+}
+
+void ori_wait_page_remove(uint64_t key)
+{
+	struct ori_wait_page *page;
+	unsigned i;
+
+	pthread_mutex_lock(&page_lock);
+	page = atomic_load(&page_now);
+	for (i = 0; page && i < ORI_WAIT_COMMS; i++)
+		if (page->comm[i].key == key)
+			__atomic_store_n(&page->comm[i].key, 0, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&page_lock);
+}
+
+/* The slot of this thread, which gets one at its first long wait; NULL: there is none. */
+static struct ori_wait_slot *page_slot(void)
+{
+	struct ori_wait_page *page = atomic_load_explicit(&page_now, memory_order_acquire);
+	uint32_t state;
+	unsigned i;
+
+	if (page_mine.slot || !page)
+		return page_mine.slot;
+	for (i = 0; i < ORI_WAIT_SLOTS; i++) {
+		struct ori_wait_slot *slot = &page->slot[i];
+
+		state = ORI_WAIT_FREE;
+		if (!__atomic_compare_exchange_n(&slot->state, &state, ORI_WAIT_IDLE, false,
+						 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			continue;
+		slot->thread = (int32_t)syscall(SYS_gettid);
+		page_mine.slot = slot;
+		pthread_setspecific(page_key, slot);
+		return slot;
+	}
+	__atomic_add_fetch(&page->lost, 1, __ATOMIC_RELAXED);
+	return NULL;
+}
+
+/* By words, since another thread may read the note meanwhile, and then throws it away. */
+static void page_copy(struct ori_wait_note *to, const struct ori_wait_note *from)
+{
+	uint64_t *words = (void *)to;
+	const uint64_t *source = (const void *)from;
+	size_t i;
+
+	for (i = 0; i < sizeof(*to) / sizeof(*words); i++)
+		__atomic_store_n(&words[i], __atomic_load_n(&source[i], __ATOMIC_RELAXED),
+				 __ATOMIC_RELAXED);
+}
+
+static bool page_write(const struct ori_wait_note *note)
+{
+	struct ori_wait_slot *slot = page_slot();
+
+	if (!slot)
+		return false;
+	/* ori_wait_read() reads the turn before and after: a sequence lock with one writer. */
+	__atomic_store_n(&slot->turn, slot->turn + 1, __ATOMIC_RELAXED);
+	atomic_thread_fence(memory_order_release);
+	page_copy(&slot->note, note);
+	__atomic_store_n(&slot->turn, slot->turn + 1, __ATOMIC_RELEASE);
+	return true;
+}
+
+static void page_set_state(enum ori_wait_state state)
+{
+	__atomic_store_n(&page_mine.slot->state, state, __ATOMIC_RELEASE);
+}
+
+void ori_wait_note(const struct ori_wait_note *note)
+{
+	page_mine.is_noted = page_write(note);
+}
+
+void ori_wait_show(void)
+{
+	if (page_mine.is_noted)
+		page_set_state(ORI_WAIT_BUSY);
+}
+
+void ori_wait_hide(void)
+{
+	if (page_mine.is_noted)
+		page_set_state(ORI_WAIT_IDLE);
+	page_mine.is_noted = false;
+}
+
+void ori_wait_begin(const struct ori_wait_note *note)
+{
+	if (page_write(note))
+		page_set_state(ORI_WAIT_BUSY);
+}
+
+void ori_wait_end(void)
+{
+	if (page_mine.slot)
+		page_set_state(ORI_WAIT_IDLE);
+}
+
+const struct ori_wait_page *ori_wait_page(void)
+{
+	return atomic_load(&page_now);
+}
+
+bool ori_wait_read(const struct ori_wait_slot *slot, struct ori_wait_slot *copy)
+{
+	uint32_t turn = __atomic_load_n(&slot->turn, __ATOMIC_ACQUIRE);
+
+	if (turn & 1 || __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE) != ORI_WAIT_BUSY)
+		return false;
+	*copy = (struct ori_wait_slot){.turn = turn,
+				       .state = ORI_WAIT_BUSY,
+				       .thread = slot->thread};
+	page_copy(&copy->note, &slot->note);
+	atomic_thread_fence(memory_order_acquire);
+	return __atomic_load_n(&slot->turn, __ATOMIC_RELAXED) == turn;
+}

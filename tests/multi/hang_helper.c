@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hang_helper barrier|signals|comm|flow: ranks of a job that hang, for hang_test.py. Each prints
+ * "PID" before it does. "barrier": rank 2 computes for ever, the others are in a barrier of a
+ * window. "signals": each rank waits for a signal of the next one, which never comes. "comm": the
+ * same as "barrier" in a call of the host. "any": rank 0 waits for a signal of any rank. "flow":
+ * all ranks go through barriers for ever, and nothing hangs.
+ */
+#include <oriel/dev.h>
+#include <oriel/oriel.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MUST(claim)                                                                             \
+	((claim) ? (void)0                                                                      \
+		 : (fprintf(stderr, "line %d: %s: %s\n", __LINE__, #claim, oriel_last_error()), \
+		    exit(1)))
+
+/* A test kills it. */
+static void compute(void)
+{
+	for (;;)
+		__asm__ volatile("" ::: "memory");
+}
+
+int main(int argc, char **argv)
+{
+	struct oriel_dev_group me = oriel_dev_thread();
+	struct oriel_dev_window d;
+	struct oriel_window *window;
+	struct oriel_comm *comm;
+	unsigned rank, size;
+
+	MUST(argc == 2);
+	MUST(oriel_comm_create(NULL, NULL, &comm) == ORIEL_OK);
+	MUST(oriel_window_create(comm, NULL, &window) == ORIEL_OK);
+	MUST(oriel_window_device(window, &d) == ORIEL_OK);
+	rank = oriel_comm_rank(comm);
+	size = oriel_comm_size(comm);
+	/* A barrier that all pass, so that the one that hangs is the second. */
+	MUST(oriel_dev_barrier(&d, me, 3, 0) == ORIEL_OK);
+	printf("%d\n", (int)getpid());
+	fflush(stdout);
+	if (strcmp(argv[1], "flow") == 0)
+		while (oriel_dev_barrier(&d, me, 3, 0) == ORIEL_OK)
+			usleep(1000);
+	else if (strcmp(argv[1], "signals") == 0)
+		(void)oriel_dev_wait_signal_from(&d, me, (rank + 1) % size, 5, ORIEL_GE, 2, 0);
+	else if (strcmp(argv[1], "any") == 0 && rank == 0)
+		(void)oriel_dev_wait_signal(&d, me, 5, ORIEL_GE, 2, 0);
+	else if (rank == 2 || strcmp(argv[1], "any") == 0)
+		compute();
+	else if (strcmp(argv[1], "comm") == 0)
+		(void)oriel_comm_barrier(comm);
+	else
+		(void)oriel_dev_barrier(&d, me, 3, 0);
+	return 1;
+}

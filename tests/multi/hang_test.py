@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""hang_test.py ORIEL HELPER: `oriel hang` names the ranks that wait for others, and those that wait for none."""
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+DEADLINE = 120  # seconds after which a test has failed; it never decides anything else
+
+
+class Hang(unittest.TestCase):
+    def start(self, mode, *options, ranks=4, **env):
+        """A job whose ranks are at their last call; the processes, by rank."""
+        # With a limit of its own, so that nothing of it is left if the test ends badly.
+        job = subprocess.Popen([ORIEL, "run", "-n", str(ranks), "--timeout", "300", *options, HELPER,
+                                mode], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                               env=os.environ | {"ORIEL_TIMEOUT": "infinite"} | env)
+        pids = {}
+        self.addCleanup(self.end, job, pids)
+        while len(pids) < ranks:
+            found = re.fullmatch(r"\[(\d+)\] (\d+)\n", job.stdout.readline())
+            self.assertTrue(found, "a rank did not begin")
+            pids[int(found[1])] = int(found[2])
+        return pids
+
+    def end(self, job, pids):
+        for pid in pids.values():
+            with contextlib.suppress(ProcessLookupError):  # the launcher ends the others
+                os.kill(pid, signal.SIGKILL)
+        job.wait(DEADLINE)
+        job.stdout.close()
+
+    def hang(self, *arguments):
+        done = subprocess.run([ORIEL, "hang", *map(str, arguments)], capture_output=True, text=True,
+                              timeout=DEADLINE, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    def until(self, pid, claim):
+        """The only communicator, once @claim of it is true: ranks take a while to begin to wait."""
+        end = time.monotonic() + DEADLINE
+        while True:
+            code, out, err = self.hang("--json", pid)
+            self.assertEqual(err, "")
+            comm, = json.loads(out)["communicators"]
+            if claim(comm):
+                return code, comm
+            self.assertLess(time.monotonic(), end, out)
+            time.sleep(0.05)
+
+    def waits(self, comm):
+        """The list of ranks that each one waits for; a rank that waits twice fails."""
+        for rank in comm["ranks"]:
+            self.assertLessEqual(len(rank["waits"]), 1)
+        return [rank["waits"][0]["for"] if rank["waits"] else [] for rank in comm["ranks"]]
+
+    def check_missing_rank_2(self, pids, text, first):
+        """@first: the ranks that a rank which has arrived may be seen to wait for."""
+        code, comm = self.until(pids[0], lambda c: all(c["ranks"][r]["waits"] for r in (0, 1, 3)))
+        self.assertEqual(code, 3)
+        self.assertEqual(self.waits(comm), [first, first, [], first])
+        self.assertEqual((comm["cycle"], comm["awaited"]), ([], [2]))
+        self.assertEqual([rank["process"] for rank in comm["ranks"]], [pids[r] for r in range(4)])
+        code, out, err = self.hang(pids[3])
+        self.assertEqual((code, err), (3, ""))
+        self.assertRegex(out, rf"(?m)^  rank 0, process {pids[0]} \(hang_helper\), \w+$\n"
+                              rf"^    thread {pids[0]} has waited \d+\.\d s for rank 2: {text}$")
+        self.assertRegex(out, rf"(?m)^  rank 2, process {pids[2]} \(hang_helper\), runs, "
+                              "waits for nothing in Oriel$")
+        self.assertRegex(out, "(?m)^  others wait for rank 2, which waits for no rank: runs$")
+
+    def test_a_missing_rank_of_a_barrier_is_named(self):
+        self.check_missing_rank_2(self.start("barrier"),
+                                  "barrier: window 1, barrier slot 3: expected >= 2, seen 1", [2])
+
+    def test_over_rdma_as_well(self):
+        self.check_missing_rank_2(self.start("barrier", "--nodes", "4"),
+                                  "barrier: window 1, barrier slot 3: expected >= 2, seen 1", [2])
+
+    def test_a_missing_rank_of_a_call_is_named(self):
+        self.check_missing_rank_2(self.start("comm"), "oriel_comm_barrier", [2])
+
+    def test_a_missing_rank_of_a_call_by_the_bootstrap_is_named(self):
+        self.check_missing_rank_2(self.start("comm", "--nodes", "2"), "oriel_comm_barrier", [2])
+
+    def test_ranks_that_wait_for_each_other_are_a_cycle(self):
+        pids = self.start("signals", ranks=2)
+        code, comm = self.until(pids[0], lambda c: all(r["waits"] for r in c["ranks"]))
+        self.assertEqual(code, 3)
+        self.assertEqual((self.waits(comm), comm["cycle"]), ([[1], [0]], [0, 1]))
+        self.assertEqual({k: comm["ranks"][0]["waits"][0][k] for k in ("window", "id", "expected",
+                                                                      "seen", "any")},
+                         {"window": 1, "id": 5, "expected": 2, "seen": 0, "any": False})
+        self.assertIn("  cycle: rank 0 waits for rank 1 waits for rank 0\n", self.hang(pids[1])[1])
+
+    def test_a_long_cycle_is_printed_in_order(self):
+        pids = self.start("signals")
+        code, comm = self.until(pids[2], lambda c: all(r["waits"] for r in c["ranks"]))
+        self.assertEqual((code, comm["cycle"]), (3, [0, 1, 2, 3]))
+
+    def test_a_wait_for_any_rank_blames_none(self):
+        pids = self.start("any")
+        _, comm = self.until(pids[0], lambda c: c["ranks"][0]["waits"])
+        self.assertEqual((comm["cycle"], comm["awaited"]), ([], []))
+        self.assertIn("for any of ranks 1-3: wait_signal: window 1, signal 5", self.hang(pids[0])[1])
+
+    def test_a_stopped_rank_is_read_and_named(self):
+        pids = self.start("flow")
+        os.kill(pids[1], signal.SIGSTOP)
+        # It is read by its own number, too.
+        for pid in pids[1], pids[0]:
+            code, comm = self.until(pid, lambda c: 1 in sum(self.waits(c), []))
+            self.assertEqual(comm["ranks"][1]["state"], "T")
+        # It was stopped in a wait, which is shown, or outside.
+        if not comm["ranks"][1]["waits"]:
+            self.assertEqual((code, comm["awaited"]), (3, [1]))
+        self.assertIn(f"  rank 1, process {pids[1]} (hang_helper), stopped (SIGSTOP)",
+                      self.hang(pids[0])[1])
+
+    def test_all_ranks_may_be_stopped(self):
+        pids = self.start("signals")
+        self.until(pids[0], lambda c: all(r["waits"] for r in c["ranks"]))
+        for pid in pids.values():
+            os.kill(pid, signal.SIGSTOP)
+        _, comm = self.until(pids[0], lambda c: all(r["state"] == "T" for r in c["ranks"]))
+        # A thread is stopped in the sleep of its wait, or, rarely, at the poll between two.
+        self.assertGreaterEqual(sum(map(len, self.waits(comm))), 3)
+
+    def test_a_job_that_flows_has_no_finding(self):
+        pids = self.start("flow")
+        for _ in range(5):
+            _, comm = self.until(pids[0], lambda c: True)
+            self.assertEqual(comm["cycle"], [])
+
+    def test_processes_that_cannot_be_read(self):
+        other = subprocess.Popen(["sleep", "1000"])
+        self.addCleanup(other.wait)
+        self.addCleanup(other.kill)
+        code, out, err = self.hang(other.pid)
+        self.assertEqual((code, out, err), (1, "", f"oriel hang: process {other.pid} has no "
+                                            "communicator of this version of Oriel\n"))
+        ended = subprocess.Popen(["true"])
+        ended.wait()
+        self.assertEqual(self.hang(ended.pid), (1, "", f"oriel hang: there is no process {ended.pid}\n"))
+        for wrong in (), ("x",), ("0",), ("-1",), ("1", "2"), ("--what", "1"):
+            code, out, err = self.hang(*wrong)
+            self.assertEqual((code, out), (2, ""), err)
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can become another user")
+    def test_processes_of_another_user_are_named(self):
+        pids = self.start("signals", ranks=2)
+        done = subprocess.run(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups",
+                               f"/proc/self/fd/{self.tool()}", "hang", str(pids[0])],
+                              capture_output=True, text=True, timeout=DEADLINE, check=False,
+                              pass_fds=[self.tool_fd])
+        self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+        self.assertEqual(done.stderr, f"oriel hang: process {pids[0]} is of uid 0, and uid 65534 may "
+                                      "not read it: run `oriel hang` as that user\n")
+
+    def tool(self):
+        """A descriptor of the program: another user may not reach its folder."""
+        self.tool_fd = os.open(ORIEL, os.O_RDONLY)
+        self.addCleanup(os.close, self.tool_fd)
+        return self.tool_fd
+
+
+if __name__ == "__main__":
+    ORIEL, HELPER = map(os.path.abspath, sys.argv[1:3])
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
