@@ -18,6 +18,7 @@ set(ORIEL_HEADERS
 	oriel/allgather.h
 	oriel/alltoall.h
 	oriel/bcast.h
+	oriel/reduce.h
 	oriel/object_cache.h
 	oriel/stream_barrier.h
 	oriel/tune.h

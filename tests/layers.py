@@ -54,7 +54,8 @@ MODULES = {
                      "it is a backend of p2p in a library of its own"),
     "p2p_calls": Rule("public dev",
                       "it stands in for p2p: of the library it has public functions alone"),
-    "coll": Rule("public dev", "it is a user of the public API"),
+    "reduce": Rule("public", "it is arithmetic: it knows addresses, no rank's memory"),
+    "coll": Rule("public dev reduce", "it is a user of the public API"),
 }
 
 # Trees outside src/, longest path first.

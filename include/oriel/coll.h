@@ -111,6 +111,10 @@ enum oriel_algorithm {
 	ORIEL_ALGORITHM_DIRECT, /* each rank to every other rank */
 	ORIEL_ALGORITHM_RING,   /* from node to node, in chunks; within a node to all ranks */
 	ORIEL_ALGORITHM_BRUCK,  /* steps of 1, 2, 4 ... nodes, for any number of nodes */
+
+	/* Reductions (oriel/reduce.h). */
+	ORIEL_ALGORITHM_ONE_SHOT, /* each rank that gets the result reads the values of all ranks */
+	ORIEL_ALGORITHM_OWNER,    /* each rank reads a part of all ranks, and writes its result */
 	ORIEL_ALGORITHMS
 };
 
@@ -174,6 +178,10 @@ struct oriel_coll_info {
 	unsigned supported; /* mask of 1 << enum oriel_algorithm */
 	unsigned algorithm; /* enum oriel_algorithm that executes the bytes that were asked for */
 	unsigned reserved;
+
+	/* Reductions have these (oriel/reduce.h); they are 0 for the others. */
+	unsigned block;        /* consecutive ranks that are added first */
+	unsigned accumulation; /* enum oriel_type */
 };
 
 #ifdef __cplusplus

@@ -21,6 +21,7 @@
 #include <oriel/p2p.h>
 #include <oriel/p2p_transport.h>
 #include <oriel/progress.h>
+#include <oriel/reduce.h>
 #include <oriel/region.h>
 #include <oriel/status.h>
 #include <oriel/stream_barrier.h>

@@ -42,7 +42,8 @@ const char *oriel_algorithm_name(enum oriel_algorithm algorithm)
 		[ORIEL_ALGORITHM_DEFAULT] = "auto",  [ORIEL_ALGORITHM_LL] = "ll",
 		[ORIEL_ALGORITHM_STORE] = "store",   [ORIEL_ALGORITHM_CE] = "ce",
 		[ORIEL_ALGORITHM_DIRECT] = "direct", [ORIEL_ALGORITHM_RING] = "ring",
-		[ORIEL_ALGORITHM_BRUCK] = "bruck",
+		[ORIEL_ALGORITHM_BRUCK] = "bruck",   [ORIEL_ALGORITHM_ONE_SHOT] = "one_shot",
+		[ORIEL_ALGORITHM_OWNER] = "owner",
 	};
 
 	return (unsigned)algorithm < ORIEL_ALGORITHMS ? names[algorithm] : "unknown";
