@@ -19,6 +19,9 @@ set(ORIEL_HEADERS
 	oriel/alltoall.h
 	oriel/bcast.h
 	oriel/reduce.h
+	oriel/allreduce.h
+	oriel/reduce_root.h
+	oriel/reduce_scatter.h
 	oriel/object_cache.h
 	oriel/stream_barrier.h
 	oriel/tune.h

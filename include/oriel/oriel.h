@@ -11,6 +11,7 @@
 #define ORIEL_ORIEL_H
 
 #include <oriel/allgather.h>
+#include <oriel/allreduce.h>
 #include <oriel/alltoall.h>
 #include <oriel/bcast.h>
 #include <oriel/bootstrap.h>
@@ -22,6 +23,8 @@
 #include <oriel/p2p_transport.h>
 #include <oriel/progress.h>
 #include <oriel/reduce.h>
+#include <oriel/reduce_root.h>
+#include <oriel/reduce_scatter.h>
 #include <oriel/region.h>
 #include <oriel/status.h>
 #include <oriel/stream_barrier.h>

@@ -32,6 +32,7 @@ enum ori_setting {
 	ORI_SETTING_DEVX,         /* ORIEL_DEVX, auto | on | off: commands to their firmware */
 	ORI_SETTING_RAILS,        /* ORIEL_RAILS, 1 to 4: NICs that each rank drives */
 	ORI_SETTING_ALLGATHER,    /* ORIEL_ALLGATHER, auto or a name: algorithm of all-gathers */
+	ORI_SETTING_ALLREDUCE,    /* ORIEL_ALLREDUCE, auto or a name: algorithm of all-reduces */
 	ORI_SETTING_CE_BATCH,     /* ORIEL_CE_BATCH, bytes: largest copy that is batched */
 	ORI_SETTING_TUNE,         /* ORIEL_TUNE, off, a path, or "": ~/.cache/oriel/tune */
 	ORI_SETTING_POST,         /* ORIEL_POST, auto | rings | proxy: initiator or proxy posts */

@@ -399,6 +399,13 @@ const struct ori_config_entry ori_config_entries[ORI_SETTINGS] = {
 			.help = "algorithm of all-gathers whose attr names none",
 			.words = "auto,ll,store,ce,direct,ring,bruck",
 		},
+	[ORI_SETTING_ALLREDUCE] =
+		{
+			.name = "ORIEL_ALLREDUCE",
+			.fallback = "auto",
+			.help = "algorithm of all-reduces whose attr names none",
+			.words = "auto,one_shot,owner",
+		},
 	[ORI_SETTING_CE_BATCH] =
 		{
 			.name = "ORIEL_CE_BATCH",

@@ -84,7 +84,9 @@ const char *ori_what_noun(uint32_t what)
 
 const char *ori_collective_noun(uint32_t window)
 {
-	static const char *const nouns[] = {NULL, "all-gather", "all-to-all", "broadcast"};
+	static const char *const nouns[] = {NULL,        "all-gather", "all-to-all",
+					    "broadcast", "all-reduce", "reduce-scatter",
+					    "reduce"};
 	uint32_t which = window >> ORIEL_DEV_COLLECTIVE_BIT;
 
 	return which < sizeof(nouns) / sizeof(nouns[0]) ? nouns[which] : "collective";

@@ -28,7 +28,7 @@ enum oriel_status oriel_allgather_create(struct oriel_comm *comm, const struct o
 					 struct oriel_allgather **gather)
 {
 	void *made = NULL;
-	enum oriel_status status = ori_gather_create(&allgather_kind, comm, view, attr,
+	enum oriel_status status = ori_gather_create(&allgather_kind, comm, view, NULL, attr,
 						     gather ? &made : NULL, __func__);
 
 	if (status == ORIEL_OK)

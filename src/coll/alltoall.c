@@ -32,7 +32,7 @@ enum oriel_status oriel_alltoall_create(struct oriel_comm *comm, const struct or
 					struct oriel_alltoall **alltoall)
 {
 	void *made = NULL;
-	enum oriel_status status = ori_gather_create(&alltoall_kind, comm, view, attr,
+	enum oriel_status status = ori_gather_create(&alltoall_kind, comm, view, NULL, attr,
 						     alltoall ? &made : NULL, __func__);
 
 	if (status == ORIEL_OK)

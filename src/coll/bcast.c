@@ -29,8 +29,8 @@ enum oriel_status oriel_bcast_create(struct oriel_comm *comm, const struct oriel
 				     const struct oriel_coll_attr *attr, struct oriel_bcast **bcast)
 {
 	void *made = NULL;
-	enum oriel_status status =
-		ori_gather_create(&bcast_kind, comm, view, attr, bcast ? &made : NULL, __func__);
+	enum oriel_status status = ori_gather_create(&bcast_kind, comm, view, NULL, attr,
+						     bcast ? &made : NULL, __func__);
 
 	if (status == ORIEL_OK)
 		*bcast = made;

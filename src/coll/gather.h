@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The state of one collective over a view of all ranks: the only field of the handles of
- * oriel/allgather.h, oriel/alltoall.h and oriel/bcast.h, which differ in their kind. Used by all
- * files of this directory.
+ * oriel/allgather.h, oriel/alltoall.h, oriel/bcast.h and of reductions, which differ in their kind.
+ * Used by all files of this directory.
  */
 #ifndef ORI_COLL_GATHER_H
 #define ORI_COLL_GATHER_H
@@ -71,9 +71,11 @@ struct ori_gather_kind {
 	unsigned gpu_nodes; /* GPU memory, several domains */
 	bool is_whole;      /* one message may fill the view; else each rank has its share of it */
 	bool has_notes;     /* all-to-all: oriel_dev_exchange() */
+	bool is_reduction;
 };
 
 struct ori_internode;
+struct ori_reduction;
 
 struct ori_gather {
 	const struct ori_gather_kind *kind;
@@ -113,6 +115,7 @@ struct ori_gather {
 	_Atomic uint32_t awaited;        /* the rank that it waits for; ORI_PLAN_OWN: none */
 	char started_text[256];          /* of its failure; written before @started */
 	struct ori_internode *internode; /* GPUs of several nodes; else NULL */
+	struct ori_reduction *reduction; /* reductions; else NULL */
 
 	unsigned supported;             /* mask of algorithms */
 	enum oriel_algorithm requested; /* DEFAULT: the table decides */
@@ -122,9 +125,11 @@ struct ori_gather {
 /*
  * gather_make.c creates a handle of @kind, whose only field is the gather; gather_start.c has what
  * its executions share. All functions leave a message for oriel_last_error() where they fail.
+ * @reduction: of a kind that is one; else NULL.
  */
 enum oriel_status ori_gather_create(const struct ori_gather_kind *kind, struct oriel_comm *comm,
 				    const struct oriel_view *view,
+				    const struct oriel_reduction *reduction,
 				    const struct oriel_coll_attr *attr, void **handle,
 				    const char *call);
 /* @handle: of @kind; NULL is allowed. */
@@ -206,6 +211,10 @@ enum oriel_status ori_gather_publish(struct ori_gather *g, uint64_t bytes);
  */
 enum oriel_status ori_gather_compare(struct ori_gather *g, const struct ori_plan *plan);
 
+/* The same for a difference that the caller has found: @peer has @seen for @what instead. */
+enum oriel_status ori_gather_break(struct ori_gather *g, const char *what, uint64_t value,
+				   uint32_t peer, uint64_t seen);
+
 /*
  * gather_same.c: ORIEL_ERR_MISMATCH if @value, named @what in the text, differs between ranks. In
  * host memory all ranks get it. In GPU memory the later rank of a pair gets it, and the
@@ -236,8 +245,11 @@ static inline enum oriel_status ori_gather_same(struct ori_gather *gather, const
 enum oriel_algorithm ori_gather_choose(const struct ori_gather *g, size_t bytes);
 /* Rank 0 logs the algorithms for all sizes, and @why these. */
 void ori_gather_log_choice(const struct ori_gather *g, const char *why);
-/* The algorithm that ORIEL_ALLGATHER names. */
-enum oriel_status ori_gather_setting(enum oriel_algorithm *algorithm);
+/* The algorithm that the setting of a kind names; DEFAULT if the kind has none. */
+enum oriel_status ori_gather_setting(const struct ori_gather_kind *kind,
+				     enum oriel_algorithm *algorithm);
+/* The name of that setting, NULL without one. */
+const char *ori_gather_setting_name(enum ori_collective collective);
 /* ORIEL_ERR_CONFIG: a row of the table, read from @path, names an algorithm that @g lacks. */
 enum oriel_status ori_gather_check_table(const struct ori_gather *g, const char *path);
 /* The longest message, in bytes, that LL sends. */

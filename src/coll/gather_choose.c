@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "coll/gather.h"
+#include "coll/reduction.h"
 
 #define CHOOSE_ANY SIZE_MAX
 
@@ -28,6 +29,9 @@ enum choose_topology {
 };
 
 #define CHOOSE_ROWS 3u
+
+/* Up to so many bytes one wait costs more than adding them on each rank. */
+#define CHOOSE_ONE_SHOT 16384u
 
 /* In the order of their bytes; the last row of each is for any length. */
 static const struct choose_row choose_rows[][CHOOSE_TOPOLOGIES][CHOOSE_ROWS] =
@@ -63,6 +67,26 @@ static const struct choose_row choose_rows[][CHOOSE_TOPOLOGIES][CHOOSE_ROWS] =
 				[CHOOSE_GPUS] = {{16u << 20, ORIEL_ALGORITHM_STORE},
 						 {CHOOSE_ANY, ORIEL_ALGORITHM_CE}},
 			},
+		[ORI_ALLREDUCE] =
+			{
+				[CHOOSE_HOST] = {{CHOOSE_ONE_SHOT, ORIEL_ALGORITHM_ONE_SHOT},
+						 {CHOOSE_ANY, ORIEL_ALGORITHM_OWNER}},
+				[CHOOSE_PAIR] = {{CHOOSE_ANY, ORIEL_ALGORITHM_OWNER}},
+				[CHOOSE_NODES] = {{CHOOSE_ANY, ORIEL_ALGORITHM_OWNER}},
+			},
+		[ORI_REDUCE] =
+			{
+				[CHOOSE_HOST] = {{CHOOSE_ONE_SHOT, ORIEL_ALGORITHM_ONE_SHOT},
+						 {CHOOSE_ANY, ORIEL_ALGORITHM_OWNER}},
+				[CHOOSE_PAIR] = {{CHOOSE_ANY, ORIEL_ALGORITHM_OWNER}},
+				[CHOOSE_NODES] = {{CHOOSE_ANY, ORIEL_ALGORITHM_OWNER}},
+			},
+		[ORI_REDUCE_SCATTER] =
+			{
+				[CHOOSE_HOST] = {{CHOOSE_ANY, ORIEL_ALGORITHM_OWNER}},
+				[CHOOSE_PAIR] = {{CHOOSE_ANY, ORIEL_ALGORITHM_OWNER}},
+				[CHOOSE_NODES] = {{CHOOSE_ANY, ORIEL_ALGORITHM_OWNER}},
+			},
 };
 
 size_t ori_gather_lines_max(bool is_gpu)
@@ -73,6 +97,10 @@ size_t ori_gather_lines_max(bool is_gpu)
 static bool choose_can(const struct ori_gather *g, enum oriel_algorithm algorithm, size_t bytes)
 {
 	if (algorithm == ORIEL_ALGORITHM_LL && bytes > ori_gather_lines_max(g->is_gpu))
+		return false;
+	/* An all-reduce by owners has no rounds through the staging; one shot is one round. */
+	if (algorithm == ORIEL_ALGORITHM_ONE_SHOT && g->kind->number == ORI_ALLREDUCE &&
+	    bytes > ORI_REDUCE_SLOT)
 		return false;
 	return g->supported >> algorithm & 1;
 }
@@ -155,15 +183,33 @@ void ori_gather_log_choice(const struct ori_gather *g, const char *why)
 		     g->is_gpu ? "GPU" : "host", text, why);
 }
 
-enum oriel_status ori_gather_setting(enum oriel_algorithm *algorithm)
+const char *ori_gather_setting_name(enum ori_collective collective)
 {
-	const char *text = ori_setting_text(ORI_SETTING_ALLGATHER);
+	switch (collective) {
+	case ORI_ALLGATHER:
+		return "ORIEL_ALLGATHER";
+	case ORI_ALLREDUCE:
+		return "ORIEL_ALLREDUCE";
+	default:
+		return NULL;
+	}
+}
+
+enum oriel_status ori_gather_setting(const struct ori_gather_kind *kind,
+				     enum oriel_algorithm *algorithm)
+{
+	const char *name = ori_gather_setting_name(kind->number), *text;
 	unsigned i;
 
+	*algorithm = ORIEL_ALGORITHM_DEFAULT;
+	if (!name)
+		return ORIEL_OK;
+	text = ori_setting_text(kind->number == ORI_ALLGATHER ? ORI_SETTING_ALLGATHER
+							      : ORI_SETTING_ALLREDUCE);
 	for (i = 0; i < ORIEL_ALGORITHMS; i++)
 		if (strcmp(text, oriel_algorithm_name((enum oriel_algorithm)i)) == 0) {
 			*algorithm = (enum oriel_algorithm)i;
 			return ORIEL_OK;
 		}
-	return ori_fail(ORIEL_ERR_CONFIG, "ORIEL_ALLGATHER: '%s' is not an algorithm", text);
+	return ori_fail(ORIEL_ERR_CONFIG, "%s: '%s' is not an algorithm", name, text);
 }

@@ -13,6 +13,7 @@
 #include "coll/gather_internode.h"
 #include "coll/gather_leaders.h"
 #include "coll/gather_request.h"
+#include "coll/reduction.h"
 
 /* Combines the @joins of all ranks, so that all get the same parts and limits. */
 static void make_combine(struct ori_gather *g, const struct ori_gather_request *request,
@@ -57,6 +58,8 @@ static enum oriel_status make_join(struct ori_gather *g, const struct ori_gather
 		status = ori_gather_join_compare(joins, size);
 	if (status == ORIEL_OK)
 		make_combine(g, request, joins);
+	if (status == ORIEL_OK && g->reduction)
+		ori_reduction_combine(g->reduction, joins, size);
 	free(joins);
 	return status;
 }
@@ -93,9 +96,8 @@ static enum oriel_status make_supported(struct ori_gather *g)
 	else
 		g->supported = g->shape.nodes == 1 ? g->kind->host : g->kind->nodes;
 	if (!g->supported)
-		return ori_fail(ORIEL_ERR_UNSUPPORTED,
-				"%s: GPU memory of %u nodes is not supported", g->kind->name,
-				g->shape.nodes);
+		return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s: %s memory of %u nodes is not supported",
+				g->kind->name, g->is_gpu ? "GPU" : "host", g->shape.nodes);
 	if (g->requested != ORIEL_ALGORITHM_DEFAULT && !(g->supported >> g->requested & 1))
 		return ori_fail(ORIEL_ERR_UNSUPPORTED,
 				"%s: algorithm %s does not support %s memory of %u nodes",
@@ -140,6 +142,8 @@ static enum oriel_status make_prepare(struct ori_gather *g)
 
 	if (status == ORIEL_OK)
 		status = make_supported(g);
+	if (status == ORIEL_OK && g->reduction)
+		ori_reduction_open(g);
 	if (status == ORIEL_OK && g->is_gpu && g->shape.nodes == 1)
 		return ORIEL_OK;
 	return status == ORIEL_OK ? make_plans(g) : status;
@@ -193,6 +197,9 @@ static size_t make_lay_out(struct ori_gather *g)
 	uint32_t ranks = oriel_comm_size(g->comm);
 	size_t length = make_lay_out_lines(g);
 
+	if (g->reduction)
+		return ori_reduction_staging(g);
+
 	if (g->is_gpu && g->shape.nodes > 1)
 		return ori_internode_staging(g);
 	g->notes = (struct oriel_dev_gather){.id = make_id(g, ORI_GATHER_NOTES), .staging = length};
@@ -205,6 +212,9 @@ static const unsigned make_flags[ORI_COLLECTIVES] = {
 	[ORI_ALLGATHER] = ORIEL_WINDOW_ALLGATHER,
 	[ORI_ALLTOALL] = ORIEL_WINDOW_ALLTOALL,
 	[ORI_BCAST] = ORIEL_WINDOW_BCAST,
+	[ORI_ALLREDUCE] = ORIEL_WINDOW_ALLREDUCE,
+	[ORI_REDUCE_SCATTER] = ORIEL_WINDOW_REDUCE_SCATTER,
+	[ORI_REDUCE] = ORIEL_WINDOW_REDUCE,
 };
 
 static enum oriel_status make_open_windows(struct ori_gather *g)
@@ -298,6 +308,7 @@ static void make_close(struct ori_gather *g)
 	free(g->taken);
 	free(g->table);
 	free(g->leaders);
+	ori_reduction_free(g->reduction);
 	ori_handle_free(g);
 }
 
@@ -309,7 +320,7 @@ static void make_log(const struct ori_gather *g, const struct ori_gather_request
 	if (request->join.algorithm != ORIEL_ALGORITHM_DEFAULT)
 		snprintf(why, sizeof(why), "by its attr");
 	else if (g->requested != ORIEL_ALGORITHM_DEFAULT)
-		snprintf(why, sizeof(why), "by ORIEL_ALLGATHER");
+		snprintf(why, sizeof(why), "by %s", ori_gather_setting_name(g->kind->number));
 	else if (ori_tune_row(&g->tune, g->kind->number, 1))
 		snprintf(why, sizeof(why), "by the lines of %s for '%s'", table->path,
 			 table->machine);
@@ -395,6 +406,7 @@ static enum oriel_status make_check_view(const struct ori_gather_kind *kind,
 /* Reads the arguments. @gather is a gather without contents, on all ranks or on none. */
 static enum oriel_status make_begin(const struct ori_gather_kind *kind, struct oriel_comm *comm,
 				    const struct oriel_view *view,
+				    const struct oriel_reduction *reduction,
 				    const struct oriel_coll_attr *attr, const char *call,
 				    struct ori_gather_request *request, struct ori_gather **gather)
 {
@@ -404,16 +416,23 @@ static enum oriel_status make_begin(const struct ori_gather_kind *kind, struct o
 	if (status != ORIEL_OK)
 		return status;
 	g = ori_handle_alloc(kind->handle, sizeof(*g));
-	status = ori_gather_request_read(request, kind, view, attr);
+	status = ori_gather_request_read(request, kind, view, reduction, attr);
 	if (status == ORIEL_OK && request->view.flags & ORIEL_VIEW_GPU)
 		status = make_query_gpus(kind, comm, &request->join);
 	else if (status == ORIEL_OK)
 		status = make_check_view(kind, comm, &request->view);
+	if (g && status == ORIEL_OK && kind->is_reduction) {
+		g->reduction = ori_reduction_alloc(&request->reduction, oriel_comm_size(comm));
+		if (!g->reduction)
+			status = ori_fail_nomem(sizeof(*g->reduction), "%s", kind->name);
+	}
 	if (!g)
 		status = ori_fail_nomem(sizeof(*g), "the object of %s", kind->name);
 	/* A rank that fails alone must not leave the others waiting. */
 	status = oriel_comm_agree(comm, status);
 	if (status != ORIEL_OK) {
+		if (g)
+			ori_reduction_free(g->reduction);
 		ori_handle_free(g);
 		return status;
 	}
@@ -425,6 +444,7 @@ static enum oriel_status make_begin(const struct ori_gather_kind *kind, struct o
 
 enum oriel_status ori_gather_create(const struct ori_gather_kind *kind, struct oriel_comm *comm,
 				    const struct oriel_view *view,
+				    const struct oriel_reduction *reduction,
 				    const struct oriel_coll_attr *attr, void **handle,
 				    const char *call)
 {
@@ -434,7 +454,7 @@ enum oriel_status ori_gather_create(const struct ori_gather_kind *kind, struct o
 
 	if (!handle)
 		return ori_fail(ORIEL_ERR_INVALID, "%s: the output pointer is NULL", kind->name);
-	status = make_begin(kind, comm, view, attr, call, &request, &g);
+	status = make_begin(kind, comm, view, reduction, attr, call, &request, &g);
 	if (status != ORIEL_OK)
 		return status;
 	status = make_open(g, &request);
@@ -496,7 +516,7 @@ enum oriel_status ori_gather_try(const struct ori_gather_kind *kind, struct orie
 
 	if (status != ORIEL_OK)
 		return status;
-	status = make_begin(kind, comm, view, attr, call, &request, &g);
+	status = make_begin(kind, comm, view, NULL, attr, call, &request, &g);
 	if (status != ORIEL_OK)
 		return status;
 	status = make_decide(g, &request, &table);

@@ -6,6 +6,7 @@
 
 #include "base/attr.h"
 #include "base/error.h"
+#include "coll/reduction.h"
 
 #define REQUEST_CHUNK ((size_t)1 << 20)
 #define REQUEST_CHUNK_MIN 4096u
@@ -101,6 +102,7 @@ static enum oriel_status request_check_window(const struct ori_gather_request *r
 enum oriel_status ori_gather_request_read(struct ori_gather_request *request,
 					  const struct ori_gather_kind *kind,
 					  const struct oriel_view *view,
+					  const struct oriel_reduction *reduction,
 					  const struct oriel_coll_attr *attr)
 {
 	enum oriel_algorithm setting = ORIEL_ALGORITHM_DEFAULT;
@@ -116,8 +118,10 @@ enum oriel_status ori_gather_request_read(struct ori_gather_request *request,
 		status = request_check_view(&request->view);
 	if (status == ORIEL_OK)
 		status = request_check_window(request);
-	if (status == ORIEL_OK && kind->number == ORI_ALLGATHER)
-		status = ori_gather_setting(&setting);
+	if (status == ORIEL_OK)
+		status = ori_gather_setting(kind, &setting);
+	if (status == ORIEL_OK && kind->is_reduction)
+		status = ori_reduction_read(reduction, kind->name, &request->reduction);
 	if (status != ORIEL_OK)
 		return status;
 	if (!request->attr.chunk)
@@ -137,6 +141,8 @@ enum oriel_status ori_gather_request_read(struct ori_gather_request *request,
 	request->join.algorithm = request->attr.algorithm;
 	request->join.setting = (uint32_t)setting;
 	request->join.collective = (uint32_t)kind->number;
+	if (kind->is_reduction)
+		ori_reduction_join(&request->reduction, &request->join);
 	return ORIEL_OK;
 }
 
@@ -146,6 +152,18 @@ static enum oriel_status join_mismatch(const char *what, uint64_t first, uint64_
 	return ori_fail(ORIEL_ERR_MISMATCH,
 			"collective: ranks differ in %s: %llu on rank 0, %llu on rank %u", what,
 			(unsigned long long)first, (unsigned long long)other, peer);
+}
+
+static enum oriel_status join_setting(const struct ori_gather_join *a,
+				      const struct ori_gather_join *b, unsigned peer)
+{
+	const char *name = ori_gather_setting_name((enum ori_collective)a->collective);
+
+	return ori_fail(
+		ORIEL_ERR_MISMATCH,
+		"collective: ranks differ in %s (number of the algorithm): %u on rank 0, %u "
+		"on rank %u",
+		name ? name : "a setting", a->setting, b->setting, peer);
 }
 
 enum oriel_status ori_gather_join_compare(const struct ori_gather_join *joins, unsigned size)
@@ -171,13 +189,19 @@ enum oriel_status ori_gather_join_compare(const struct ori_gather_join *joins, u
 		if (a->algorithm != b->algorithm)
 			return join_mismatch("the algorithm", a->algorithm, b->algorithm, peer);
 		if (a->setting != b->setting)
-			return join_mismatch("ORIEL_ALLGATHER (number of the algorithm)",
-					     a->setting, b->setting, peer);
+			return join_setting(a, b, peer);
 		if (a->table != b->table)
 			return join_mismatch("the digest of the table of oriel tune (ORIEL_TUNE)",
 					     a->table, b->table, peer);
 		if (a->chunk != b->chunk)
 			return join_mismatch("the chunk", a->chunk, b->chunk, peer);
+		if (a->type != b->type)
+			return join_mismatch("the type of the elements (enum oriel_type)", a->type,
+					     b->type, peer);
+		if (a->op != b->op)
+			return join_mismatch("the operation (enum oriel_op)", a->op, b->op, peer);
+		if (a->block != b->block)
+			return join_mismatch("the block", a->block, b->block, peer);
 	}
 	return ORIEL_OK;
 }

@@ -33,8 +33,8 @@ static void same_text(const struct ori_gather *g, const char *what, uint64_t val
 }
 
 /* The execution of @peer would wait until its deadline. */
-static enum oriel_status same_break(struct ori_gather *g, const char *what, uint64_t value,
-				    uint32_t peer, uint64_t seen)
+enum oriel_status ori_gather_break(struct ori_gather *g, const char *what, uint64_t value,
+				   uint32_t peer, uint64_t seen)
 {
 	char text[160];
 
@@ -73,7 +73,7 @@ enum oriel_status ori_gather_compare(struct ori_gather *g, const struct ori_plan
 		seen = oriel_dev_load_acquire(
 			ori_dev_mapped_inbox(w, peer, ORI_GATHER_NUMBER + which));
 		if (seen != g->published[which])
-			return same_break(g, "bytes", g->published[which], peer, seen);
+			return ori_gather_break(g, "bytes", g->published[which], peer, seen);
 	}
 	return ORIEL_OK;
 }
@@ -193,7 +193,7 @@ static enum oriel_status same_gpu(struct ori_gather *g, const char *what, uint64
 		 * many calls.
 		 */
 		if (status == ORIEL_OK && seen >> SAME_BITS == word >> SAME_BITS && seen != word)
-			return same_break(g, what, value, peer, seen & mask);
+			return ori_gather_break(g, what, value, peer, seen & mask);
 	}
 	return ori_gather_end(g, status);
 }

@@ -8,13 +8,17 @@
 #include "base/attr.h"
 #include "base/error.h"
 #include "coll/gather_job.h"
+#include "coll/reduction.h"
 
 struct oriel_coll_info ori_gather_info(const struct ori_gather *g, size_t bytes)
 {
 	const struct oriel_coll_info info = {.bytes_max = g->bytes_max,
 					     .nodes = g->shape.nodes,
 					     .supported = g->supported,
-					     .algorithm = ori_gather_choose(g, bytes)};
+					     .algorithm = ori_gather_choose(g, bytes),
+					     .block = g->reduction ? g->reduction->fold.block : 0,
+					     .accumulation =
+						     g->reduction ? g->reduction->fold.sum : 0};
 
 	return info;
 }

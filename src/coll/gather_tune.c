@@ -30,6 +30,9 @@ const char *ori_collective_name(enum ori_collective collective)
 		[ORI_ALLGATHER] = "all-gather",
 		[ORI_ALLTOALL] = "all-to-all",
 		[ORI_BCAST] = "broadcast",
+		[ORI_ALLREDUCE] = "all-reduce",
+		[ORI_REDUCE_SCATTER] = "reduce-scatter",
+		[ORI_REDUCE] = "reduce",
 	};
 
 	/* A peer may have sent the number. */

@@ -12,7 +12,15 @@
 #define ORI_TUNE_ROWS 64u       /* for one key */
 #define ORI_TUNE_ANY UINT64_MAX /* bytes of a row for any length */
 
-enum ori_collective { ORI_ALLGATHER, ORI_ALLTOALL, ORI_BCAST, ORI_COLLECTIVES };
+enum ori_collective {
+	ORI_ALLGATHER,
+	ORI_ALLTOALL,
+	ORI_BCAST,
+	ORI_ALLREDUCE,
+	ORI_REDUCE_SCATTER,
+	ORI_REDUCE,
+	ORI_COLLECTIVES
+};
 
 /* "all-gather", ... */
 const char *ori_collective_name(enum ori_collective collective);

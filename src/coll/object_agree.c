@@ -34,6 +34,8 @@ struct ori_cached_note {
 	uint64_t bytes;
 	uint32_t flags; /* enum cached_flags */
 	uint32_t root;
+	uint32_t type, op, block; /* reductions */
+	uint32_t reserved;
 	struct ori_cached_set fits;  /* objects that serve the call */
 	struct ori_cached_set stale; /* objects to destroy */
 };
@@ -129,6 +131,9 @@ static enum oriel_status cached_look(const struct ori_object_cache *cache,
 				call->kind->name, call->recv);
 	note->flags |= call->is_capturing ? CACHED_CAPTURED : 0;
 	note->flags |= *identity ? 0 : CACHED_PRIVATE;
+	for (i = 0; call->kind->is_reduction && i < ORI_CACHED_SLOTS; i++)
+		if (cache->slots[i].is_staging && ori_cached_fits(&cache->slots[i], call))
+			ori_cached_add(&note->fits, i);
 	for (i = 0; *identity && i < ORI_CACHED_SLOTS; i++) {
 		slot = &cache->slots[i];
 		if (slot->is_staging || slot->memory != call->recv || slot->identity != *identity ||
@@ -179,6 +184,14 @@ static enum oriel_status cached_join(const struct ori_cached_call *call,
 					rank);
 		if (n->bytes != all->bytes)
 			return cached_mismatch(call, "bytes", all->bytes, n->bytes, rank);
+		if (n->type != all->type)
+			return cached_mismatch(call, "the type of the elements (enum oriel_type)",
+					       all->type, n->type, rank);
+		if (n->op != all->op)
+			return cached_mismatch(call, "the operation (enum oriel_op)", all->op,
+					       n->op, rank);
+		if (n->block != all->block)
+			return cached_mismatch(call, "the block", all->block, n->block, rank);
 		if (n->root != all->root)
 			return cached_mismatch(call, "root", all->root, n->root, rank);
 		if ((n->flags ^ all->flags) & CACHED_GPU)
@@ -221,9 +234,14 @@ static struct ori_cached *cached_find(struct ori_object_cache *cache,
 
 	for (i = 0; i < ORI_CACHED_SLOTS; i++) {
 		slot = &cache->slots[i];
-		if (!is_staged && ori_cached_has(&all->fits, i))
+		if (!is_staged && !slot->is_staging && ori_cached_has(&all->fits, i))
 			return slot;
 		if (!is_staged || !slot->is_staging || slot->kind != call->kind)
+			continue;
+		/* Only all ranks together know whether the factors and functions are the same. */
+		if (call->kind->is_reduction && ori_cached_has(&all->fits, i))
+			return slot;
+		if (call->kind->is_reduction)
 			continue;
 		if (ori_cached_fits(slot, call))
 			return slot;
@@ -265,7 +283,10 @@ enum oriel_status ori_cached_begin(struct ori_cached_call *call, enum oriel_stat
 	struct ori_cached_note note = {.kind = call->kind->number,
 				       .bytes = call->bytes,
 				       .flags = call->is_gpu ? CACHED_GPU : 0,
-				       .root = call->root};
+				       .root = call->root,
+				       .type = call->reduction.type,
+				       .op = call->reduction.op,
+				       .block = call->reduction.block};
 	struct ori_object_cache *cache = NULL;
 	uint64_t identity = 0;
 	enum oriel_status known = cached_get(call->comm, &cache);
@@ -301,7 +322,9 @@ enum oriel_status ori_cached_end(struct ori_cached_call *call, enum oriel_status
 
 	if (status != ORIEL_OK)
 		return status;
-	if (slot->is_staging)
+	/* Only the root of a reduction to a root has a result. */
+	if (slot->is_staging &&
+	    (call->kind->number != ORI_REDUCE || call->root == oriel_comm_rank(call->comm)))
 		memcpy(call->recv, slot->memory, call->length);
 	if (slot->is_gpu && !call->is_capturing)
 		return oriel_mark_set_on_stream(slot->mark, call->stream);

@@ -12,10 +12,19 @@
 #define CACHED_STAGING_MIN 4096u
 #define CACHED_BROKEN_NS 1000000000u
 
+static bool cached_has_reduction(const struct ori_cached *slot, const struct ori_cached_call *call)
+{
+	const struct oriel_reduction *a = &slot->reduction, *b = &call->reduction;
+
+	return a->type == b->type && a->op == b->op && a->block == b->block &&
+	       !a->factor == !b->factor && slot->factor == call->factor &&
+	       a->function == b->function && a->context == b->context;
+}
+
 bool ori_cached_fits(const struct ori_cached *slot, const struct ori_cached_call *call)
 {
 	return slot->kind == call->kind && slot->is_gpu == call->is_gpu &&
-	       slot->length >= call->length;
+	       slot->length >= call->length && cached_has_reduction(slot, call);
 }
 
 bool ori_cached_is_stale(const struct ori_object_cache *cache, const struct ori_cached *slot)
@@ -131,6 +140,8 @@ enum oriel_status ori_cached_create(struct ori_object_cache *cache,
 	struct ori_cached *slot = cached_take(cache), new = {.memory = call->recv,
 							     .identity = identity,
 							     .length = call->length,
+							     .reduction = call->reduction,
+							     .factor = call->factor,
 							     .is_gpu = call->is_gpu,
 							     .is_staging = is_staged};
 	enum oriel_status status;
@@ -149,8 +160,9 @@ enum oriel_status ori_cached_create(struct ori_object_cache *cache,
 	view.buffer = new.memory;
 	view.length = new.length;
 	if (status == ORIEL_OK)
-		status = ori_gather_create(call->kind, cache->comm, &view, NULL, &new.object,
-					   __func__);
+		status = ori_gather_create(call->kind, cache->comm, &view,
+					   call->kind->is_reduction ? &call->reduction : NULL, NULL,
+					   &new.object, __func__);
 	if (status != ORIEL_OK) {
 		oriel_mark_destroy(new.mark);
 		if (is_staged)

@@ -11,6 +11,7 @@
 #include <oriel/progress.h>
 
 #include "coll/gather.h"
+#include "coll/reduction.h"
 
 #define ORI_CACHED_SLOTS ORIEL_OBJECT_CACHE_CAPTURED_MOST
 #define ORI_CACHED_WORDS (ORI_CACHED_SLOTS / 64)
@@ -20,9 +21,11 @@ struct ori_cached_call {
 	const struct ori_gather_kind *kind;
 	struct oriel_comm *comm;
 	void *recv;
-	size_t length; /* of the result at @recv */
-	size_t bytes;  /* of a message; equal on all ranks, as @root is */
-	unsigned root; /* broadcasts */
+	size_t length;                    /* of the result at @recv */
+	size_t bytes;                     /* of a message; equal on all ranks, as @root is */
+	unsigned root;                    /* broadcasts, reductions to a root */
+	struct oriel_reduction reduction; /* reductions; @factor is set if there is one */
+	uint64_t factor;                  /* its value */
 	bool is_gpu;
 	void *stream; /* not NULL if @is_gpu */
 
@@ -46,14 +49,25 @@ enum oriel_status ori_cached_check(const struct ori_cached_call *call, const voi
  * arguments; all ranks get the failure of the lowest rank.
  */
 enum oriel_status ori_cached_begin(struct ori_cached_call *call, enum oriel_status status);
+/*
+ * Reductions: ori_cached_begin() of @call, which has no length yet, after the arguments of the user
+ * are checked.
+ */
+enum oriel_status ori_reduction_once(struct ori_cached_call *call, const void *send, size_t count,
+				     const struct oriel_reduction *reduction);
 /* The execution was started with @status: copies a result that was staged. Returns the status. */
 enum oriel_status ori_cached_end(struct ori_cached_call *call, enum oriel_status status);
 
-/* One cached object. All fields but the addresses and the identity are equal on all ranks. */
+/*
+ * One cached object. All fields but the addresses, the identity, the factor and the function of a
+ * reduction are equal on all ranks.
+ */
 struct ori_cached {
 	const struct ori_gather_kind *kind; /* NULL: no object */
 	void *object;
-	char *memory; /* of the result; of the library if it is staging */
+	char *memory;                     /* of the result; of the library if it is staging */
+	struct oriel_reduction reduction; /* as in a call; @factor only says whether there is one */
+	uint64_t factor;
 	uint64_t identity;
 	size_t length;
 	bool is_gpu;

@@ -27,6 +27,9 @@ static const char *const call_names[] = {
 	[ORI_CALL_ALLGATHER_DESTROY] = "oriel_allgather_destroy",
 	[ORI_CALL_ALLTOALL_DESTROY] = "oriel_alltoall_destroy",
 	[ORI_CALL_BCAST_DESTROY] = "oriel_bcast_destroy",
+	[ORI_CALL_ALLREDUCE_DESTROY] = "oriel_allreduce_destroy",
+	[ORI_CALL_REDUCE_SCATTER_DESTROY] = "oriel_reduce_scatter_destroy",
+	[ORI_CALL_REDUCE_DESTROY] = "oriel_reduce_destroy",
 	[ORI_CALL_COMM_SPLIT] = "oriel_comm_split",
 };
 

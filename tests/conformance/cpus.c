@@ -119,7 +119,7 @@ static const struct suite *const suites[] = {
 	&fault_suite,   &access_suite,   &stuck_suite,     &stuck_host_suite, &connect_suite,
 	&demand_suite,  &lie_suite,      &allgather_suite, &gather_suite,     &exchange_suite,
 	&both_suite,    &both_lie_suite, &agent_suite,     &agent_lie_suite,  &cached_suite,
-	&handle_suite,  &started_suite,  &split_suite,
+	&handle_suite,  &started_suite,  &split_suite,     &reduce_suite,
 };
 
 const struct backend conformance_cpus = {

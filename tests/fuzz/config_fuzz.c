@@ -49,6 +49,7 @@ static const struct {
 	{ORI_SETTING_DEVX, "ORIEL_DEVX"},
 	{ORI_SETTING_RAILS, "ORIEL_RAILS"},
 	{ORI_SETTING_ALLGATHER, "ORIEL_ALLGATHER"},
+	{ORI_SETTING_ALLREDUCE, "ORIEL_ALLREDUCE"},
 	{ORI_SETTING_CE_BATCH, "ORIEL_CE_BATCH"},
 	{ORI_SETTING_TUNE, "ORIEL_TUNE"},
 	{ORI_SETTING_POST, "ORIEL_POST"},
@@ -267,6 +268,9 @@ static bool config_is_good(enum ori_setting which, const char *text)
 	case ORI_SETTING_ALLGATHER:
 		return strspn(text, "abcdefghijklmnopqrstuvwxyz") == strlen(text) && *text &&
 		       config_is_word(text, "auto ll store ce direct ring bruck ");
+	case ORI_SETTING_ALLREDUCE:
+		return strspn(text, "abcdefghijklmnopqrstuvwxyz_") == strlen(text) && *text &&
+		       config_is_word(text, "auto one_shot owner ");
 	case ORI_SETTING_CE_BATCH:
 		return config_is_number(text, UINT32_MAX, &number);
 	case ORI_SETTING_RAILS:

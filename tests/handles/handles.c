@@ -22,6 +22,9 @@ enum kind {
 	ALLGATHER,
 	ALLTOALL,
 	BCAST,
+	ALLREDUCE,
+	REDUCE_SCATTER,
+	REDUCE,
 	STREAM_BARRIER,
 	COPIES,
 	MARK,
@@ -34,11 +37,12 @@ enum kind {
 	KINDS
 };
 
-static const char *const nouns[KINDS] = {"communicator",   "window",        "region",
-					 "all-gather",     "all-to-all",    "broadcast",
-					 "barrier",        "copies object", "mark",
-					 "p2p context",    "p2p endpoint",  "p2p memory",
-					 "p2p copy group", "p2p mock",      "local job"};
+static const char *const nouns[KINDS] = {"communicator",   "window",         "region",
+					 "all-gather",     "all-to-all",     "broadcast",
+					 "all-reduce",     "reduce-scatter", "reduce",
+					 "barrier",        "copies object",  "mark",
+					 "p2p context",    "p2p endpoint",   "p2p memory",
+					 "p2p copy group", "p2p mock",       "local job"};
 
 static void *live[KINDS];
 
@@ -73,6 +77,9 @@ static struct oriel_view view = {.size = sizeof(view),
 				 .kind = ORIEL_VIEW_BUFFER,
 				 .length = sizeof(bytes),
 				 .buffer = bytes};
+static const struct oriel_reduction reduction = {.size = sizeof(reduction),
+						 .type = ORIEL_TYPE_FP32,
+						 .op = ORIEL_OP_SUM};
 static struct oriel_p2p_buffer buffer = {.address = bytes, .length = 8};
 static void *made;
 
@@ -100,62 +107,68 @@ enum answer {
 #define OUT(x) (void *)&(x)
 
 /* X(kind, answer, function, arguments, value) */
-#define COMM_CASES(X)                                                                  \
-	X(COMM, DESTROY, oriel_comm_destroy, (h), 0)                                   \
-	X(COMM, VALUE, oriel_comm_rank, (h), UINT32_MAX)                               \
-	X(COMM, VALUE, oriel_comm_size, (h), 0)                                        \
-	X(COMM, VALUE, oriel_comm_timeout, (h), 0)                                     \
-	X(COMM, STATUS, oriel_comm_path, (h, 0, &path), 0)                             \
-	X(COMM, STATUS, oriel_comm_peer, (h, 0, &peer), 0)                             \
-	X(COMM, STATUS, oriel_comm_peer_gpu, (h, 0, &gpu), 0)                          \
-	X(COMM, STATUS, oriel_comm_path_between, (h, 0, 0, &path), 0)                  \
-	X(COMM, VALUE, oriel_comm_domain_size, (h), 0)                                 \
-	X(COMM, VALUE, oriel_comm_domain_index, (h), UINT32_MAX)                       \
-	X(COMM, STATUS, oriel_comm_domain_rank, (h, 0, &number), 0)                    \
-	X(COMM, STATUS, oriel_comm_domain_find, (h, 0, &number), 0)                    \
-	X(COMM, STATUS, oriel_comm_peer_rank, (h, 0, &number), 0)                      \
-	X(COMM, STATUS, oriel_comm_peer_index, (h, 0, &number), 0)                     \
-	X(COMM, STATUS, oriel_comm_device_as,                                          \
-	  (h, ORIEL_DEV_VERSION, sizeof(dev_window), &dev_window), 0)                  \
-	X(COMM, STATUS, oriel_comm_device_create, (h, NULL), 0)                        \
-	X(COMM, STATUS, oriel_comm_device_fault, (h, &fault), 0)                       \
-	X(COMM, STATUS, oriel_comm_connect, (h, NULL, 0), 0)                           \
-	X(COMM, STATUS, oriel_comm_barrier, (h), 0)                                    \
-	X(COMM, STATUS, oriel_comm_split, (h, ORIEL_SPLIT_NONE, 0, NULL, NULL), 0)     \
-	X(COMM, STATUS, oriel_comm_origin, (h, 0, &number), 0)                         \
-	X(COMM, STATUS, oriel_comm_all_gather, (h, bytes, bytes, 1), 0)                \
-	X(COMM, STATUS, oriel_comm_agree, (h, ORIEL_OK), 0)                            \
-	X(COMM, STATUS, oriel_comm_attach, (h, bytes, bytes, close_nothing), 0)        \
-	X(COMM, STATUS, oriel_comm_attached, (h, bytes, &address), 0)                  \
-	X(COMM, STATUS, oriel_memory_identity, (h, bytes, 8, &word), 0)                \
-	X(COMM, STATUS, oriel_comm_health, (h, &health), 0)                            \
-	X(COMM, NOTHING, oriel_comm_abort, (h, "test"), 0)                             \
-	X(COMM, VALUE, oriel_comm_gpu_name, (h), NULL)                                 \
-	X(COMM, VALUE, oriel_comm_gpu_processors, (h), 0)                              \
-	X(COMM, STATUS, oriel_comm_nic, (h, &nic), 0)                                  \
-	X(COMM, STATUS, oriel_comm_p2p, (h, 0, NULL, OUT(made)), 0)                    \
-	X(COMM, STATUS, oriel_comm_p2p_context, (h, OUT(made)), 0)                     \
-	X(COMM, STATUS, oriel_comm_prepare, (h), 0)                                    \
-	X(COMM, STATUS, oriel_comm_post, (h, &job), 0)                                 \
-	X(COMM, STATUS, oriel_comm_post_on_stream, (h, &job, NULL), 0)                 \
-	X(COMM, STATUS, oriel_copies_create, (h, OUT(made)), 0)                        \
-	X(COMM, STATUS, oriel_mark_create, (h, OUT(made)), 0)                          \
-	X(COMM, STATUS, oriel_comm_is_capturing, (h, (void *)bytes, &flag), 0)         \
-	X(COMM, STATUS, oriel_region_register, (h, bytes, 8, OUT(made)), 0)            \
-	X(COMM, STATUS, oriel_window_create, (h, NULL, OUT(made)), 0)                  \
-	X(COMM, STATUS, oriel_stream_barrier_create, (h, 0, OUT(made)), 0)             \
-	X(COMM, STATUS, oriel_allgather_create, (h, &view, NULL, OUT(made)), 0)        \
-	X(COMM, STATUS, oriel_allgather_once, (h, bytes, bytes, 8), 0)                 \
-	X(COMM, STATUS, oriel_allgather_once_on_stream, (h, bytes, bytes, 8, NULL), 0) \
-	X(COMM, STATUS, oriel_alltoall_once, (h, bytes, bytes, 8), 0)                  \
-	X(COMM, STATUS, oriel_alltoall_once_on_stream, (h, bytes, bytes, 8, NULL), 0)  \
-	X(COMM, STATUS, oriel_bcast_once, (h, 0, bytes, bytes, 8), 0)                  \
-	X(COMM, STATUS, oriel_bcast_once_on_stream, (h, 0, bytes, bytes, 8, NULL), 0)  \
-	X(COMM, STATUS, oriel_object_cache_release, (h, NULL, 0), 0)                   \
-	X(COMM, STATUS, oriel_object_cache_query, (h, &cache_info), 0)                 \
-	X(COMM, STATUS, oriel_allgather_check, (h, &view, NULL, 8, &info), 0)          \
-	X(COMM, STATUS, oriel_alltoall_create, (h, &view, NULL, OUT(made)), 0)         \
-	X(COMM, STATUS, oriel_bcast_create, (h, &view, NULL, OUT(made)), 0)            \
+#define COMM_CASES(X)                                                                            \
+	X(COMM, DESTROY, oriel_comm_destroy, (h), 0)                                             \
+	X(COMM, VALUE, oriel_comm_rank, (h), UINT32_MAX)                                         \
+	X(COMM, VALUE, oriel_comm_size, (h), 0)                                                  \
+	X(COMM, VALUE, oriel_comm_timeout, (h), 0)                                               \
+	X(COMM, STATUS, oriel_comm_path, (h, 0, &path), 0)                                       \
+	X(COMM, STATUS, oriel_comm_peer, (h, 0, &peer), 0)                                       \
+	X(COMM, STATUS, oriel_comm_peer_gpu, (h, 0, &gpu), 0)                                    \
+	X(COMM, STATUS, oriel_comm_path_between, (h, 0, 0, &path), 0)                            \
+	X(COMM, VALUE, oriel_comm_domain_size, (h), 0)                                           \
+	X(COMM, VALUE, oriel_comm_domain_index, (h), UINT32_MAX)                                 \
+	X(COMM, STATUS, oriel_comm_domain_rank, (h, 0, &number), 0)                              \
+	X(COMM, STATUS, oriel_comm_domain_find, (h, 0, &number), 0)                              \
+	X(COMM, STATUS, oriel_comm_peer_rank, (h, 0, &number), 0)                                \
+	X(COMM, STATUS, oriel_comm_peer_index, (h, 0, &number), 0)                               \
+	X(COMM, STATUS, oriel_comm_device_as,                                                    \
+	  (h, ORIEL_DEV_VERSION, sizeof(dev_window), &dev_window), 0)                            \
+	X(COMM, STATUS, oriel_comm_device_create, (h, NULL), 0)                                  \
+	X(COMM, STATUS, oriel_comm_device_fault, (h, &fault), 0)                                 \
+	X(COMM, STATUS, oriel_comm_connect, (h, NULL, 0), 0)                                     \
+	X(COMM, STATUS, oriel_comm_barrier, (h), 0)                                              \
+	X(COMM, STATUS, oriel_comm_split, (h, ORIEL_SPLIT_NONE, 0, NULL, NULL), 0)               \
+	X(COMM, STATUS, oriel_comm_origin, (h, 0, &number), 0)                                   \
+	X(COMM, STATUS, oriel_comm_all_gather, (h, bytes, bytes, 1), 0)                          \
+	X(COMM, STATUS, oriel_comm_agree, (h, ORIEL_OK), 0)                                      \
+	X(COMM, STATUS, oriel_comm_attach, (h, bytes, bytes, close_nothing), 0)                  \
+	X(COMM, STATUS, oriel_comm_attached, (h, bytes, &address), 0)                            \
+	X(COMM, STATUS, oriel_memory_identity, (h, bytes, 8, &word), 0)                          \
+	X(COMM, STATUS, oriel_comm_health, (h, &health), 0)                                      \
+	X(COMM, NOTHING, oriel_comm_abort, (h, "test"), 0)                                       \
+	X(COMM, VALUE, oriel_comm_gpu_name, (h), NULL)                                           \
+	X(COMM, VALUE, oriel_comm_gpu_processors, (h), 0)                                        \
+	X(COMM, STATUS, oriel_comm_nic, (h, &nic), 0)                                            \
+	X(COMM, STATUS, oriel_comm_p2p, (h, 0, NULL, OUT(made)), 0)                              \
+	X(COMM, STATUS, oriel_comm_p2p_context, (h, OUT(made)), 0)                               \
+	X(COMM, STATUS, oriel_comm_prepare, (h), 0)                                              \
+	X(COMM, STATUS, oriel_comm_post, (h, &job), 0)                                           \
+	X(COMM, STATUS, oriel_comm_post_on_stream, (h, &job, NULL), 0)                           \
+	X(COMM, STATUS, oriel_copies_create, (h, OUT(made)), 0)                                  \
+	X(COMM, STATUS, oriel_mark_create, (h, OUT(made)), 0)                                    \
+	X(COMM, STATUS, oriel_comm_is_capturing, (h, (void *)bytes, &flag), 0)                   \
+	X(COMM, STATUS, oriel_region_register, (h, bytes, 8, OUT(made)), 0)                      \
+	X(COMM, STATUS, oriel_window_create, (h, NULL, OUT(made)), 0)                            \
+	X(COMM, STATUS, oriel_stream_barrier_create, (h, 0, OUT(made)), 0)                       \
+	X(COMM, STATUS, oriel_allgather_create, (h, &view, NULL, OUT(made)), 0)                  \
+	X(COMM, STATUS, oriel_allgather_once, (h, bytes, bytes, 8), 0)                           \
+	X(COMM, STATUS, oriel_allgather_once_on_stream, (h, bytes, bytes, 8, NULL), 0)           \
+	X(COMM, STATUS, oriel_alltoall_once, (h, bytes, bytes, 8), 0)                            \
+	X(COMM, STATUS, oriel_alltoall_once_on_stream, (h, bytes, bytes, 8, NULL), 0)            \
+	X(COMM, STATUS, oriel_bcast_once, (h, 0, bytes, bytes, 8), 0)                            \
+	X(COMM, STATUS, oriel_bcast_once_on_stream, (h, 0, bytes, bytes, 8, NULL), 0)            \
+	X(COMM, STATUS, oriel_object_cache_release, (h, NULL, 0), 0)                             \
+	X(COMM, STATUS, oriel_object_cache_query, (h, &cache_info), 0)                           \
+	X(COMM, STATUS, oriel_allgather_check, (h, &view, NULL, 8, &info), 0)                    \
+	X(COMM, STATUS, oriel_alltoall_create, (h, &view, NULL, OUT(made)), 0)                   \
+	X(COMM, STATUS, oriel_bcast_create, (h, &view, NULL, OUT(made)), 0)                      \
+	X(COMM, STATUS, oriel_allreduce_create, (h, &view, &reduction, NULL, OUT(made)), 0)      \
+	X(COMM, STATUS, oriel_reduce_scatter_create, (h, &view, &reduction, NULL, OUT(made)), 0) \
+	X(COMM, STATUS, oriel_reduce_create, (h, &view, &reduction, NULL, OUT(made)), 0)         \
+	X(COMM, STATUS, oriel_allreduce_once, (h, bytes, bytes, 2, &reduction), 0)               \
+	X(COMM, STATUS, oriel_reduce_scatter_once, (h, bytes, bytes, 2, &reduction), 0)          \
+	X(COMM, STATUS, oriel_reduce_once, (h, 0, bytes, bytes, 2, &reduction), 0)               \
 	X(COMM, STATUS, oriel_tune_find, (h, false, &tune), 0)
 
 /* An operation of windows in host memory, and the same of windows on GPUs. */
@@ -259,6 +272,24 @@ enum answer {
 	X(BCAST, STATUS, oriel_bcast_test, (h), 0)                                           \
 	X(BCAST, STATUS, oriel_bcast_wait, (h, 0), 0)                                        \
 	X(BCAST, STATUS, oriel_bcast_query, (h, 8, &info), 0)                                \
+	X(ALLREDUCE, DESTROY, oriel_allreduce_destroy, (h), 0)                               \
+	X(ALLREDUCE, STATUS, oriel_allreduce_run, (h, bytes, 2), 0)                          \
+	X(ALLREDUCE, STATUS, oriel_allreduce_start, (h, bytes, 2), 0)                        \
+	X(ALLREDUCE, STATUS, oriel_allreduce_test, (h), 0)                                   \
+	X(ALLREDUCE, STATUS, oriel_allreduce_wait, (h, 0), 0)                                \
+	X(ALLREDUCE, STATUS, oriel_allreduce_query, (h, 2, &info), 0)                        \
+	X(REDUCE_SCATTER, DESTROY, oriel_reduce_scatter_destroy, (h), 0)                     \
+	X(REDUCE_SCATTER, STATUS, oriel_reduce_scatter_run, (h, bytes, 2), 0)                \
+	X(REDUCE_SCATTER, STATUS, oriel_reduce_scatter_start, (h, bytes, 2), 0)              \
+	X(REDUCE_SCATTER, STATUS, oriel_reduce_scatter_test, (h), 0)                         \
+	X(REDUCE_SCATTER, STATUS, oriel_reduce_scatter_wait, (h, 0), 0)                      \
+	X(REDUCE_SCATTER, STATUS, oriel_reduce_scatter_query, (h, 2, &info), 0)              \
+	X(REDUCE, DESTROY, oriel_reduce_destroy, (h), 0)                                     \
+	X(REDUCE, STATUS, oriel_reduce_run, (h, 0, bytes, 2), 0)                             \
+	X(REDUCE, STATUS, oriel_reduce_start, (h, 0, bytes, 2), 0)                           \
+	X(REDUCE, STATUS, oriel_reduce_test, (h), 0)                                         \
+	X(REDUCE, STATUS, oriel_reduce_wait, (h, 0), 0)                                      \
+	X(REDUCE, STATUS, oriel_reduce_query, (h, 2, &info), 0)                              \
 	X(STREAM_BARRIER, DESTROY, oriel_stream_barrier_destroy, (h), 0)                     \
 	X(STREAM_BARRIER, STATUS, oriel_stream_barrier_run, (h), 0)                          \
 	X(STREAM_BARRIER, STATUS, oriel_stream_barrier_run_on_stream, (h, NULL), 0)          \
@@ -407,6 +438,10 @@ static void make_all(void *of[KINDS], const struct oriel_bootstrap *bootstrap,
 	MUST(oriel_allgather_create(of[COMM], &part, NULL, OUT(of[ALLGATHER])));
 	MUST(oriel_alltoall_create(of[COMM], &part, NULL, OUT(of[ALLTOALL])));
 	MUST(oriel_bcast_create(of[COMM], &part, NULL, OUT(of[BCAST])));
+	MUST(oriel_allreduce_create(of[COMM], &part, &reduction, NULL, OUT(of[ALLREDUCE])));
+	MUST(oriel_reduce_scatter_create(of[COMM], &part, &reduction, NULL,
+					 OUT(of[REDUCE_SCATTER])));
+	MUST(oriel_reduce_create(of[COMM], &part, &reduction, NULL, OUT(of[REDUCE])));
 	MUST(oriel_stream_barrier_create(of[COMM], 0, OUT(of[STREAM_BARRIER])));
 	MUST(oriel_copies_create(of[COMM], OUT(of[COPIES])));
 	MUST(oriel_mark_create(of[COMM], OUT(of[MARK])));
@@ -429,6 +464,9 @@ static void destroy_all(void *const of[KINDS])
 	oriel_mark_destroy(of[MARK]);
 	oriel_copies_destroy(of[COPIES]);
 	oriel_stream_barrier_destroy(of[STREAM_BARRIER]);
+	oriel_reduce_destroy(of[REDUCE]);
+	oriel_reduce_scatter_destroy(of[REDUCE_SCATTER]);
+	oriel_allreduce_destroy(of[ALLREDUCE]);
 	oriel_bcast_destroy(of[BCAST]);
 	oriel_alltoall_destroy(of[ALLTOALL]);
 	oriel_allgather_destroy(of[ALLGATHER]);

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The reduce-scatter of oriel/reduce_scatter.h. Called by the user. */
+#include <oriel/reduce_scatter.h>
+
+#include "coll/object_cache.h"
+#include "coll/reduction.h"
+
+static const struct ori_gather_kind reduce_scatter_kind = {
+	.name = "reduce-scatter",
+	.number = ORI_REDUCE_SCATTER,
+	.handle = ORI_HANDLE_REDUCE_SCATTER,
+	.host = 1u << ORIEL_ALGORITHM_OWNER,
+	.nodes = 1u << ORIEL_ALGORITHM_OWNER,
+	.is_whole = true,
+	.is_reduction = true,
+};
+
+struct oriel_reduce_scatter {
+	struct ori_gather gather;
+};
+
+enum oriel_status oriel_reduce_scatter_create(struct oriel_comm *comm,
+					      const struct oriel_view *view,
+					      const struct oriel_reduction *reduction,
+					      const struct oriel_coll_attr *attr,
+					      struct oriel_reduce_scatter **out)
+{
+	void *made = NULL;
+	enum oriel_status status = ori_gather_create(&reduce_scatter_kind, comm, view, reduction,
+						     attr, out ? &made : NULL, __func__);
+
+	if (status == ORIEL_OK)
+		*out = made;
+	return status;
+}
+
+enum oriel_status oriel_reduce_scatter_destroy(struct oriel_reduce_scatter *r)
+{
+	return ori_gather_destroy(&reduce_scatter_kind, r, __func__);
+}
+
+enum oriel_status oriel_reduce_scatter_run(struct oriel_reduce_scatter *r, const void *send,
+					   size_t count)
+{
+	enum oriel_status status = ori_handle_check(r, ORI_HANDLE_REDUCE_SCATTER, __func__);
+
+	if (status != ORIEL_OK)
+		return status;
+	return ori_reduction_execute(&r->gather, 0, send, count, false, __func__);
+}
+
+enum oriel_status oriel_reduce_scatter_start(struct oriel_reduce_scatter *r, const void *send,
+					     size_t count)
+{
+	enum oriel_status status = ori_handle_check(r, ORI_HANDLE_REDUCE_SCATTER, __func__);
+
+	if (status != ORIEL_OK)
+		return status;
+	return ori_reduction_execute(&r->gather, 0, send, count, true, __func__);
+}
+
+enum oriel_status oriel_reduce_scatter_test(struct oriel_reduce_scatter *r)
+{
+	return ori_gather_test(&reduce_scatter_kind, r, __func__);
+}
+
+enum oriel_status oriel_reduce_scatter_wait(struct oriel_reduce_scatter *r, uint64_t timeout_ns)
+{
+	return ori_gather_wait(&reduce_scatter_kind, r, timeout_ns, __func__);
+}
+
+enum oriel_status oriel_reduce_scatter_query(const struct oriel_reduce_scatter *r, size_t count,
+					     struct oriel_coll_info *info)
+{
+	enum oriel_status status = ori_handle_check(r, ORI_HANDLE_REDUCE_SCATTER, __func__);
+
+	if (status != ORIEL_OK)
+		return status;
+	return ori_gather_query(&reduce_scatter_kind, r, ori_reduction_bytes(&r->gather, count),
+				info, __func__);
+}
+
+enum oriel_status oriel_reduce_scatter_once(struct oriel_comm *comm, const void *send, void *recv,
+					    size_t count, const struct oriel_reduction *reduction)
+{
+	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
+	struct oriel_reduce_scatter *object;
+	struct ori_cached_call call = {.kind = &reduce_scatter_kind, .comm = comm, .recv = recv};
+
+	if (status == ORIEL_OK)
+		status = ori_reduction_once(&call, send, count, reduction);
+	if (status != ORIEL_OK || !call.object)
+		return status;
+	object = call.object;
+	return ori_cached_end(&call, ori_reduction_execute(&object->gather, 0, send, count, false,
+							   __func__));
+}

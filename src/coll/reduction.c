@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Makes the part of an object that is of reductions alone. gather_make.c calls it, and executions
+ * ask it for shares.
+ */
+#include "coll/reduction.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "coll/gather_request.h"
+
+void ori_reduction_free(struct ori_reduction *r)
+{
+	if (!r)
+		return;
+	free(r->factors);
+	free(r->inputs);
+	free(r->outs);
+	free(r);
+}
+
+struct ori_reduction *ori_reduction_alloc(const struct oriel_reduction *given, uint32_t ranks)
+{
+	struct ori_reduction *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return NULL;
+	r->given = *given;
+	r->factors = calloc(ranks, sizeof(*r->factors));
+	r->inputs = calloc(ranks, sizeof(*r->inputs));
+	r->outs = calloc(ranks, sizeof(*r->outs));
+	if (r->factors && r->inputs && r->outs)
+		return r;
+	ori_reduction_free(r);
+	return NULL;
+}
+
+static size_t reduction_sum_size(const struct oriel_reduction *given)
+{
+	return oriel_type_size(
+		oriel_type_accumulation((enum oriel_type)given->type, (enum oriel_op)given->op));
+}
+
+void ori_reduction_join(const struct oriel_reduction *given, struct ori_gather_join *join)
+{
+	join->type = given->type;
+	join->op = given->op;
+	join->block = given->block;
+	if (given->factor)
+		memcpy(&join->factor, given->factor, reduction_sum_size(given));
+}
+
+void ori_reduction_combine(struct ori_reduction *r, const struct ori_gather_join *joins,
+			   uint32_t ranks)
+{
+	size_t size = reduction_sum_size(&r->given);
+	uint32_t rank;
+
+	for (rank = 0; rank < ranks; rank++)
+		memcpy((char *)r->factors + rank * size, &joins[rank].factor, size);
+}
+
+/* The ranks of a domain, if all domains are equally many consecutive ranks; else all ranks. */
+static uint32_t reduction_block(const struct ori_shape *shape)
+{
+	uint32_t block = shape->ranks / shape->nodes, rank;
+
+	for (rank = 0; rank < shape->ranks; rank++)
+		if (shape->node_of[rank] != rank / block)
+			return shape->ranks;
+	return block;
+}
+
+void ori_reduction_open(struct ori_gather *g)
+{
+	struct ori_reduction *r = g->reduction;
+	size_t most = g->bytes_max;
+
+	if (!r->given.block)
+		r->given.block = reduction_block(&g->shape);
+	if (r->given.block > g->shape.ranks)
+		r->given.block = g->shape.ranks;
+	ori_fold_open(&r->fold, &r->given, g->shape.ranks,
+		      r->given.factor ? (char *)r->factors : NULL, NULL);
+	r->given.factor = NULL;
+	/* Pieces of a round begin at lines, and each has at least one. */
+	r->slot = g->shape.nodes == 1 ? ORI_REDUCE_SLOT : g->chunk;
+	if (r->slot < (size_t)g->shape.ranks * ORIEL_DEV_LINE)
+		r->slot = (size_t)g->shape.ranks * ORIEL_DEV_LINE;
+	if (g->kind->number == ORI_REDUCE_SCATTER)
+		most = most > r->slot ? r->slot : most * g->shape.ranks;
+	most = (most + ORIEL_DEV_LINE) * 2;
+	if (most < r->slot)
+		r->slot = (most + ORIEL_DEV_LINE - 1) & ~(size_t)(ORIEL_DEV_LINE - 1);
+}
+
+/* A line for the word that says how far this rank's results are, and two halves. */
+size_t ori_reduction_staging(const struct ori_gather *g)
+{
+	return ORIEL_DEV_LINE + 2 * (sizeof(struct ori_reduce_head) + g->reduction->slot);
+}
+
+struct ori_reduce_part ori_reduce_share(size_t length, uint32_t ranks, uint32_t rank)
+{
+	size_t share = ((length + ranks - 1) / ranks + 63) & ~(size_t)63;
+	size_t begin = rank * share < length ? rank * share : length;
+
+	return (struct ori_reduce_part){begin, length - begin < share ? length - begin : share};
+}
+
+size_t ori_reduction_bytes(const struct ori_gather *g, size_t count)
+{
+	size_t bytes;
+
+	return __builtin_mul_overflow(count, g->reduction->fold.size, &bytes) ? SIZE_MAX : bytes;
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The part of an object that is of reductions alone: the fold, and the staging through which ranks
+ * pass their elements. Used by gather_make.c, by allreduce.c, reduce_scatter.c
+ * and reduce_root.c, and by the executions.
+ */
+#ifndef ORI_COLL_REDUCTION_H
+#define ORI_COLL_REDUCTION_H
+
+#include "coll/gather.h"
+#include "reduce/fold.h"
+
+/* The most bytes of elements in one half of the staging. */
+#define ORI_REDUCE_SLOT ((size_t)256 << 10)
+
+/* Ahead of the elements of a half. One rank writes it and all others read it. */
+struct ori_reduce_head {
+	uint64_t step;  /* the elements are those of this step; from 1 on */
+	uint64_t bytes; /* of the whole execution */
+	uint64_t root;
+	uint64_t reserved;
+	char few[96]; /* elements that are few enough to arrive with the step */
+};
+
+static_assert(sizeof(struct ori_reduce_head) == ORIEL_DEV_LINE, "elements begin at a line");
+
+struct ori_reduction {
+	struct oriel_reduction given; /* as the caller gave it; @factor is not read any more */
+	struct ori_fold fold;
+	uint64_t *factors;   /* [ranks], in the first bytes of each; packed by the fold's type */
+	const char **inputs; /* [ranks]: scratch of an execution, as @outs is */
+	char **outs;
+	size_t slot;   /* bytes of elements of a half */
+	uint64_t step; /* the last one that this rank has begun */
+};
+
+struct ori_gather_job;
+struct ori_gather_request;
+struct ori_gather_join;
+
+/* reduction.c. @reduction NULL: there is nothing to free. */
+struct ori_reduction *ori_reduction_alloc(const struct oriel_reduction *given, uint32_t ranks);
+void ori_reduction_free(struct ori_reduction *reduction);
+/* The type, operation, block and factor of @request, for its peers. */
+void ori_reduction_join(const struct oriel_reduction *given, struct ori_gather_join *join);
+/* The factors of all ranks. */
+void ori_reduction_combine(struct ori_reduction *reduction, const struct ori_gather_join *joins,
+			   uint32_t ranks);
+/* Once the shape of @g and its longest view are known. */
+void ori_reduction_open(struct ori_gather *g);
+/* Bytes of the staging. */
+size_t ori_reduction_staging(const struct ori_gather *g);
+
+/*
+ * reduction_call.c: an execution of @count elements; checks the arguments first. @root is that of a
+ * reduction to a root, else 0. @is_start: the thread of the communicator executes.
+ */
+enum oriel_status ori_reduction_execute(struct ori_gather *g, uint32_t root, const void *send,
+					size_t count, bool is_start, const char *call);
+/* The bytes of @count elements, or SIZE_MAX if that is too many. */
+size_t ori_reduction_bytes(const struct ori_gather *g, size_t count);
+
+/* A range of bytes of a round. */
+struct ori_reduce_part {
+	size_t begin, length;
+};
+
+/* The share of @rank of @length bytes: whole elements, and whole lines but for the last share. */
+struct ori_reduce_part ori_reduce_share(size_t length, uint32_t ranks, uint32_t rank);
+
+/* reduce_nodes.c: one execution of several nodes. The first function blocks, the second posts. */
+enum oriel_status ori_reduce_nodes_run(struct ori_gather *g, uint32_t root, const void *send,
+				       size_t count);
+enum oriel_status ori_reduce_nodes_start(struct ori_gather *g, uint32_t root, const void *send,
+					 size_t count);
+
+/* reduce_run.c: one execution of mapped ranks. The first function blocks, the second posts. */
+enum oriel_status ori_reduce_run(struct ori_gather *g, enum oriel_algorithm algorithm,
+				 uint32_t root, const void *send, size_t count);
+enum oriel_status ori_reduce_start(struct ori_gather *g, enum oriel_algorithm algorithm,
+				   uint32_t root, const void *send, size_t count);
+
+#endif

@@ -1,0 +1,503 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reductions in host memory: each algorithm, size, alignment and form has the bits of the scalar
+ * fold below, and no other byte changes. The conformance program runs this suite for every
+ * transport. src/reduce/fold_test.c compares the arithmetic of all types.
+ */
+#include "harness.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define GUARD 0x5a
+#define LENGTH 1200000u /* bytes of a view */
+#define MOST (LENGTH - 64u)
+
+/* Reductions whose results show the order of the ranks, each with one reason to be here. */
+enum { SUM_FP32, BXOR_UINT8, PREMUL_FP64, USER_INT16, REDUCTIONS };
+
+static const size_t sizes[] = {1, 3, 0, 12, 13, 24, 25, 100, 1025, 8192, 65535, 70001, 140000};
+
+struct site {
+	struct oriel_reduction reduction;
+	struct oriel_allreduce *all;
+	struct oriel_reduce_scatter *scatter;
+	struct oriel_reduce *root;
+	struct oriel_view view;
+	char *result; /* the view, at an odd address */
+	char *send;   /* of all ranks' parts */
+	char *expected;
+	double factor;
+	size_t size; /* of an element */
+	unsigned block;
+	uint64_t round;
+};
+
+static void subtract(void *context, void *left, const void *right, size_t count)
+{
+	uint16_t *to = left;
+	size_t i;
+
+	(void)context;
+	for (i = 0; i < count; i++)
+		to[i] = (uint16_t)(to[i] * 3u - ((const uint16_t *)right)[i]);
+}
+
+static double factor_of(unsigned rank)
+{
+	return 1.0 + rank / 3.0;
+}
+
+static struct oriel_reduction reduction_of(unsigned which, const double *factor, unsigned block)
+{
+	static const enum oriel_type types[] = {ORIEL_TYPE_FP32, ORIEL_TYPE_UINT8, ORIEL_TYPE_FP64,
+						ORIEL_TYPE_INT16};
+	static const enum oriel_op ops[] = {ORIEL_OP_SUM, ORIEL_OP_BXOR, ORIEL_OP_PREMUL_SUM,
+					    ORIEL_OP_USER};
+	struct oriel_reduction reduction = {.size = sizeof(reduction),
+					    .type = types[which],
+					    .op = ops[which],
+					    .block = block};
+
+	if (which == PREMUL_FP64)
+		reduction.factor = factor;
+	if (which == USER_INT16)
+		reduction.function = subtract;
+	return reduction;
+}
+
+/* The element of @rank: sums of such numbers have other bits in another order. */
+static void element(enum oriel_type type, uint64_t seed, unsigned rank, size_t i, char *to)
+{
+	uint64_t x = (seed * 1000003 + i) * 2654435761u + rank * UINT64_C(0x9e3779b97f4a7c15);
+	float f;
+	double d;
+
+	x ^= x >> 29;
+	x *= UINT64_C(0xbf58476d1ce4e5b9);
+	x ^= x >> 32;
+	f = (float)(int32_t)x * (float)(1u << (x >> 40) % 20);
+	d = (double)(int64_t)x / 3.0;
+	if (type == ORIEL_TYPE_FP32)
+		memcpy(to, &f, sizeof(f));
+	else if (type == ORIEL_TYPE_FP64)
+		memcpy(to, &d, sizeof(d));
+	else
+		memcpy(to, &x, oriel_type_size(type));
+}
+
+/* One operation on single elements; @left becomes the result. */
+static void apply(const struct oriel_reduction *reduction, char *left, const char *right)
+{
+	volatile double d, e;
+	volatile float f, g;
+	float f_copy, g_copy;
+	double d_copy, e_copy;
+
+	if (reduction->type == ORIEL_TYPE_UINT8) {
+		*left = (char)(*left ^ *right);
+	} else if (reduction->type == ORIEL_TYPE_INT16) {
+		subtract(NULL, left, right, 1);
+	} else if (reduction->type == ORIEL_TYPE_FP32) {
+		memcpy(&f_copy, left, sizeof(f_copy));
+		memcpy(&g_copy, right, sizeof(g_copy));
+		f = f_copy;
+		g = g_copy;
+		f_copy = f + g;
+		memcpy(left, &f_copy, sizeof(f_copy));
+	} else {
+		memcpy(&d_copy, left, sizeof(d_copy));
+		memcpy(&e_copy, right, sizeof(e_copy));
+		d = d_copy;
+		e = e_copy;
+		d_copy = d + e;
+		memcpy(left, &d_copy, sizeof(d_copy));
+	}
+}
+
+static void operand(const struct site *s, unsigned rank, size_t i, char *to)
+{
+	volatile double product;
+	double d;
+
+	element((enum oriel_type)s->reduction.type, s->round, rank, i, to);
+	if (s->reduction.op != ORIEL_OP_PREMUL_SUM)
+		return;
+	memcpy(&d, to, sizeof(d));
+	product = d * factor_of(rank);
+	d = product;
+	memcpy(to, &d, sizeof(d));
+}
+
+/* Elements @begin and following of the reduction of all ranks. */
+static void expect(const struct rank *r, const struct site *s, size_t begin, size_t count)
+{
+	_Alignas(8) char total[8], part[8], value[8];
+	unsigned rank;
+	size_t i;
+
+	for (i = 0; i < count; i++) {
+		for (rank = 0; rank < r->size; rank++) {
+			operand(s, rank, begin + i, value);
+			if (rank % s->block)
+				apply(&s->reduction, part, value);
+			else
+				memcpy(part, value, 8);
+			if ((rank + 1) % s->block && rank + 1 < r->size)
+				continue;
+			if (rank < s->block)
+				memcpy(total, part, 8);
+			else
+				apply(&s->reduction, total, part);
+		}
+		memcpy(s->expected + i * s->size, total, s->size);
+	}
+}
+
+static void fill_own(const struct rank *r, const struct site *s, char *to, size_t count)
+{
+	_Alignas(8) char value[8];
+	size_t i;
+
+	for (i = 0; i < count; i++) {
+		element((enum oriel_type)s->reduction.type, s->round, r->rank, i, value);
+		memcpy(to + i * s->size, value, s->size);
+	}
+}
+
+static void site_open(struct rank *r, struct site *s, unsigned which, unsigned block)
+{
+	void *memory = NULL;
+
+	memset(s, 0, sizeof(*s));
+	s->factor = factor_of(r->rank);
+	s->reduction = reduction_of(which, &s->factor, block);
+	s->size = oriel_type_size((enum oriel_type)s->reduction.type);
+	CHECK_OK(r, oriel_memory_alloc(LENGTH, 0, &memory));
+	s->send = malloc((size_t)r->size * LENGTH + 64);
+	s->expected = malloc(LENGTH);
+	if (!memory || !s->send || !s->expected)
+		give_up(r, "memory");
+	memset(memory, GUARD, LENGTH);
+	s->result = (char *)memory + 1;
+	s->view = (struct oriel_view){.size = sizeof(s->view),
+				      .kind = ORIEL_VIEW_BUFFER,
+				      .buffer = s->result,
+				      .length = MOST};
+}
+
+static void site_close(struct rank *r, struct site *s)
+{
+	CHECK_EQ(r, (unsigned char)s->result[-1], GUARD);
+	oriel_memory_free(s->result - 1);
+	free(s->send);
+	free(s->expected);
+}
+
+static unsigned create(struct rank *r, struct site *s, unsigned algorithm)
+{
+	struct oriel_coll_attr attr = {.size = sizeof(attr), .algorithm = algorithm, .chunk = 4096};
+	struct oriel_coll_info info = {.size = sizeof(info)};
+
+	if (!CHECK_OK(r, oriel_allreduce_create(r->comm, &s->view, &s->reduction, &attr, &s->all)))
+		return 0;
+	CHECK_OK(r, oriel_reduce_create(r->comm, &s->view, &s->reduction, &attr, &s->root));
+	attr.algorithm = ORIEL_ALGORITHM_DEFAULT;
+	CHECK_OK(r,
+		 oriel_reduce_scatter_create(r->comm, &s->view, &s->reduction, &attr, &s->scatter));
+	CHECK_OK(r, oriel_allreduce_query(s->all, 1, &info));
+	s->block = info.block;
+	CHECK(r, s->block && s->block <= r->size);
+	CHECK_EQ(r, info.bytes_max, MOST);
+	CHECK_EQ(r, info.accumulation, s->reduction.type);
+	return info.supported;
+}
+
+static void close_objects(struct rank *r, struct site *s)
+{
+	CHECK_OK(r, oriel_allreduce_destroy(s->all));
+	CHECK_OK(r, oriel_reduce_destroy(s->root));
+	CHECK_OK(r, oriel_reduce_scatter_destroy(s->scatter));
+}
+
+static void check_result(struct rank *r, const struct site *s, const char *at, size_t count)
+{
+	CHECK_EQ(r, memcmp(at, s->expected, count * s->size), 0);
+}
+
+/* In place on each third rank, for an address of the message that is odd or even. */
+static void run_all(struct rank *r, struct site *s, size_t count, bool is_started)
+{
+	bool in_place = (s->round + r->rank) % 3 == 0;
+	char *send = in_place ? s->result : s->send + s->round % 8;
+
+	s->round++;
+	fill_own(r, s, send, count);
+	expect(r, s, 0, count);
+	if (is_started) {
+		CHECK_OK(r, oriel_allreduce_start(s->all, send, count));
+		CHECK_OK(r, oriel_allreduce_wait(s->all, ORIEL_TIMEOUT_DEFAULT));
+	} else {
+		CHECK_OK(r, oriel_allreduce_run(s->all, send, count));
+	}
+	check_result(r, s, s->result, count);
+	if (!in_place)
+		memset(send, GUARD, count * s->size);
+}
+
+static void run_scatter(struct rank *r, struct site *s, size_t count, bool is_started)
+{
+	size_t whole = count * r->size;
+	/* Not in place, the whole message in place, or this rank's part of it. */
+	unsigned way = count && whole * s->size <= MOST ? (s->round + r->rank) % 2 : 0;
+	char *send = way ? s->result : s->send + s->round % 8;
+
+	s->round++;
+	fill_own(r, s, send, whole);
+	expect(r, s, r->rank * count, count);
+	if (is_started) {
+		CHECK_OK(r, oriel_reduce_scatter_start(s->scatter, send, count));
+		CHECK_OK(r, oriel_reduce_scatter_wait(s->scatter, ORIEL_TIMEOUT_DEFAULT));
+	} else {
+		CHECK_OK(r, oriel_reduce_scatter_run(s->scatter, send, count));
+	}
+	check_result(r, s, s->result, count);
+}
+
+static void run_root(struct rank *r, struct site *s, size_t count, bool is_started)
+{
+	unsigned root = (unsigned)(s->round * 7 % r->size);
+	bool in_place = (s->round + r->rank) % 3 == 1;
+	char *send = in_place ? s->result : s->send + s->round % 8;
+
+	s->round++;
+	memset(s->result, GUARD, count * s->size);
+	fill_own(r, s, send, count);
+	if (is_started) {
+		CHECK_OK(r, oriel_reduce_start(s->root, root, send, count));
+		CHECK_OK(r, oriel_reduce_wait(s->root, ORIEL_TIMEOUT_DEFAULT));
+	} else {
+		CHECK_OK(r, oriel_reduce_run(s->root, root, send, count));
+	}
+	if (root == r->rank) {
+		expect(r, s, 0, count);
+		check_result(r, s, s->result, count);
+	} else if (!in_place) {
+		CHECK_EQ(r, not_all(s->result, count * s->size, GUARD), 0);
+	}
+}
+
+static void run_sizes(struct rank *r, struct site *s)
+{
+	size_t i, count;
+
+	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		count = sizes[i];
+		/* The scalar fold of every rank takes its time on a few cores. */
+		if (count > (r->size > 4   ? s->size == 4 ? 70001u : 8192u
+			     : r->size > 2 ? 70001u
+					   : count))
+			continue;
+		memset(s->result, GUARD, MOST);
+		run_all(r, s, count, i % 4 == 3);
+		run_root(r, s, count, i % 4 == 2);
+		CHECK_EQ(r, not_all(s->result + count * s->size, MOST - count * s->size, GUARD), 0);
+		run_scatter(r, s, count, i % 4 == 1);
+	}
+}
+
+static void run_algorithms(struct rank *r, unsigned which, unsigned block)
+{
+	unsigned mask = 1u << ORIEL_ALGORITHM_DEFAULT, algorithm;
+	struct site s;
+
+	site_open(r, &s, which, block);
+	for (algorithm = 0; algorithm < ORIEL_ALGORITHMS; algorithm++) {
+		if (!(mask >> algorithm & 1))
+			continue;
+		mask |= create(r, &s, algorithm);
+		run_sizes(r, &s);
+		close_objects(r, &s);
+	}
+	CHECK(r, mask >> ORIEL_ALGORITHM_OWNER & 1);
+	site_close(r, &s);
+}
+
+static void every_algorithm_adds_in_the_order(struct rank *r)
+{
+	run_algorithms(r, SUM_FP32, 0);
+}
+
+static void blocks_of_two_are_added_first(struct rank *r)
+{
+	run_algorithms(r, SUM_FP32, 2);
+}
+
+static void bytes_need_no_alignment(struct rank *r)
+{
+	run_algorithms(r, BXOR_UINT8, 0);
+}
+
+static void each_rank_has_its_factor(struct rank *r)
+{
+	run_algorithms(r, PREMUL_FP64, 3);
+}
+
+static void a_function_is_applied_in_the_order(struct rank *r)
+{
+	run_algorithms(r, USER_INT16, 0);
+}
+
+/* Small and large ones, blocking and started, so that all use the staging and views in turn. */
+static void executions_do_not_mix(struct rank *r)
+{
+	struct site s;
+	unsigned i;
+
+	site_open(r, &s, SUM_FP32, 0);
+	if (create(r, &s, ORIEL_ALGORITHM_DEFAULT)) {
+		for (i = 0; i < (r->size > 4 ? 40 : 120); i++) {
+			run_all(r, &s, 1 + i * 37 % 300, i % 5 == 0);
+			if (i % 7 == r->rank % 7)
+				oriel_cpu_back_off(1000000);
+			run_root(r, &s, 1 + i * 11 % 200, i % 6 == 0);
+			if (i % 8 == 0)
+				run_all(r, &s, 20000 + i, i % 3 == 0);
+			run_scatter(r, &s, 1 + i * 5 % 90, i % 4 == 0);
+		}
+		close_objects(r, &s);
+	}
+	site_close(r, &s);
+}
+
+/* Memory that ranks map, and memory that they cannot map; each reduction has its object. */
+static void reductions_without_an_object(struct rank *r)
+{
+	unsigned which, i, root;
+	struct site s;
+	size_t count;
+	char *to;
+
+	for (which = 0; which < REDUCTIONS; which++) {
+		site_open(r, &s, which, 0);
+		create(r, &s, ORIEL_ALGORITHM_DEFAULT);
+		close_objects(r, &s);
+		for (i = 0; i < (r->size > 4 ? 4 : 8); i++) {
+			to = i % 2 ? s.result : s.send + (size_t)r->size * 8 * 1000;
+			count = i == 3 ? 0 : 1 + i * 61;
+			root = i % r->size;
+			s.round++;
+			fill_own(r, &s, s.send, count);
+			expect(r, &s, 0, count);
+			CHECK_OK(r, oriel_allreduce_once(r->comm, s.send, to, count, &s.reduction));
+			check_result(r, &s, to, count);
+			memset(to, GUARD, count * s.size);
+			CHECK_OK(r,
+				 oriel_reduce_once(r->comm, root, s.send, to, count, &s.reduction));
+			if (root == r->rank)
+				check_result(r, &s, to, count);
+			else
+				CHECK_EQ(r, not_all(to, count * s.size, GUARD), 0);
+			fill_own(r, &s, s.send, count * r->size);
+			expect(r, &s, r->rank * count, count);
+			CHECK_OK(r, oriel_reduce_scatter_once(r->comm, s.send, to, count,
+							      &s.reduction));
+			check_result(r, &s, to, count);
+		}
+		CHECK_OK(r, oriel_object_cache_release(r->comm, NULL, 0));
+		site_close(r, &s);
+	}
+}
+
+static void invalid_arguments_are_rejected(struct rank *r)
+{
+	struct oriel_reduction other;
+	struct site s;
+
+	site_open(r, &s, SUM_FP32, 0);
+	if (!create(r, &s, ORIEL_ALGORITHM_DEFAULT))
+		return;
+	CHECK_STATUS(r, oriel_allreduce_run(s.all, s.send, LENGTH / 4), ORIEL_ERR_RANGE);
+	CHECK_LAST(r, "all-reduce of 300000 elements of type fp32, but the shortest view has");
+	CHECK_STATUS(r, oriel_allreduce_run(s.all, s.send, SIZE_MAX / 2), ORIEL_ERR_RANGE);
+	CHECK_STATUS(r, oriel_allreduce_run(s.all, NULL, 1), ORIEL_ERR_INVALID);
+	CHECK_LAST(r, "all-reduce: send is NULL");
+	CHECK_STATUS(r, oriel_allreduce_run(s.all, s.result + 4, 2), ORIEL_ERR_INVALID);
+	CHECK_LAST(r, "overlaps the result");
+	CHECK_STATUS(r, oriel_reduce_run(s.root, r->size, s.send, 1), ORIEL_ERR_RANGE);
+	CHECK_LAST(r, "root");
+	CHECK_STATUS(r, oriel_allreduce_once(r->comm, s.send, NULL, 2, &s.reduction),
+		     ORIEL_ERR_INVALID);
+	CHECK_LAST(r, "recv is NULL");
+	/* The failed calls changed nothing. */
+	run_all(r, &s, 5, false);
+	close_objects(r, &s);
+
+	other = s.reduction;
+	other.op = ORIEL_OP_BAND;
+	CHECK_STATUS(r, oriel_allreduce_create(r->comm, &s.view, &other, NULL, &s.all),
+		     ORIEL_ERR_INVALID);
+	CHECK_LAST(r, "op band is for integers, not fp32");
+	CHECK_STATUS(r, oriel_allreduce_create(r->comm, &s.view, NULL, NULL, &s.all),
+		     ORIEL_ERR_INVALID);
+	site_close(r, &s);
+}
+
+static void different_reductions_are_a_mismatch(struct rank *r)
+{
+	struct site s;
+
+	site_open(r, &s, SUM_FP32, 0);
+	if (r->rank == r->size - 1)
+		s.reduction.op = ORIEL_OP_MAX;
+	CHECK_STATUS(r, oriel_allreduce_create(r->comm, &s.view, &s.reduction, NULL, &s.all),
+		     ORIEL_ERR_MISMATCH);
+	CHECK_LAST(r, "ranks differ in the operation (enum oriel_op): 1 on rank 0, 4 on rank");
+	CHECK_STATUS(r, oriel_allreduce_once(r->comm, s.send, s.result, 4, &s.reduction),
+		     ORIEL_ERR_MISMATCH);
+	CHECK_LAST(r, "ranks differ in the operation");
+	s.reduction.op = ORIEL_OP_SUM;
+	s.reduction.block = 1 + (r->rank == 0);
+	CHECK_STATUS(r, oriel_reduce_create(r->comm, &s.view, &s.reduction, NULL, &s.root),
+		     ORIEL_ERR_MISMATCH);
+	CHECK_LAST(r, "ranks differ in the block: 2 on rank 0, 1 on rank 1");
+	site_close(r, &s);
+}
+
+static void different_counts_break_the_communicator(struct rank *r)
+{
+	enum oriel_status status;
+	struct site s;
+
+	site_open(r, &s, SUM_FP32, 0);
+	if (create(r, &s, ORIEL_ALGORITHM_DEFAULT)) {
+		status = oriel_allreduce_run(s.all, s.send, r->rank ? 4 : 5);
+		CHECK(r, status == ORIEL_ERR_MISMATCH || status == ORIEL_ERR_ABORTED);
+		if (status == ORIEL_ERR_MISMATCH)
+			CHECK_LAST(r, "all-reduce: ranks differ in bytes: ");
+		rank_meet_anyway(r);
+		oriel_allreduce_destroy(s.all);
+		oriel_reduce_destroy(s.root);
+		oriel_reduce_scatter_destroy(s.scatter);
+	}
+	site_close(r, &s);
+}
+
+static const struct test_case reduce_cases[] = {
+	{"every_algorithm_adds_in_the_order", every_algorithm_adds_in_the_order, NULL, 1,
+	 NO_WINDOW},
+	{"blocks_of_two_are_added_first", blocks_of_two_are_added_first, NULL, 1, NO_WINDOW},
+	{"bytes_need_no_alignment", bytes_need_no_alignment, NULL, 1, NO_WINDOW},
+	{"each_rank_has_its_factor", each_rank_has_its_factor, NULL, 1, NO_WINDOW},
+	{"a_function_is_applied_in_the_order", a_function_is_applied_in_the_order, NULL, 1,
+	 NO_WINDOW},
+	{"executions_do_not_mix", executions_do_not_mix, NULL, 1, NO_WINDOW},
+	{"reductions_without_an_object", reductions_without_an_object, NULL, 1, NO_WINDOW},
+	{"invalid_arguments_are_rejected", invalid_arguments_are_rejected, NULL, 1, NO_WINDOW},
+	{"different_reductions_are_a_mismatch", different_reductions_are_a_mismatch, NULL, 2,
+	 NO_WINDOW},
+	{"different_counts_break_the_communicator", different_counts_break_the_communicator, NULL,
+	 2, NO_WINDOW | BREAKS_COMM},
+};
+
+const struct suite reduce_suite = SUITE(reduce);
