@@ -10,16 +10,47 @@ void perf_gather_close(struct perf_job *job)
 	oriel_allgather_destroy(job->gather.allgather);
 	oriel_alltoall_destroy(job->gather.alltoall);
 	oriel_bcast_destroy(job->gather.bcast);
+	oriel_allreduce_destroy(job->gather.allreduce);
+	oriel_reduce_scatter_destroy(job->gather.reduce_scatter);
 	oriel_memory_free(job->gather.result);
 	free(job->gather.source);
 	job->gather = (struct perf_gather){.result = NULL};
+}
+
+static bool gather_is_reduction(enum perf_collective which)
+{
+	return which == PERF_ALLREDUCE || which == PERF_REDUCE_SCATTER;
+}
+
+static enum oriel_status gather_create(struct perf_job *job, enum perf_collective which,
+				       const struct oriel_view *view)
+{
+	const struct oriel_reduction sum = {.size = sizeof(sum),
+					    .type = ORIEL_TYPE_FP32,
+					    .op = ORIEL_OP_SUM};
+	struct perf_gather *g = &job->gather;
+
+	switch (which) {
+	case PERF_ALLGATHER:
+		return oriel_allgather_create(job->comm, view, NULL, &g->allgather);
+	case PERF_ALLTOALL:
+		return oriel_alltoall_create(job->comm, view, NULL, &g->alltoall);
+	case PERF_BCAST:
+		return oriel_bcast_create(job->comm, view, NULL, &g->bcast);
+	case PERF_ALLREDUCE:
+		return oriel_allreduce_create(job->comm, view, &sum, NULL, &g->allreduce);
+	case PERF_REDUCE_SCATTER:
+		return oriel_reduce_scatter_create(job->comm, view, &sum, NULL, &g->reduce_scatter);
+	}
+	return ORIEL_ERR_INVALID;
 }
 
 /* Collective. Creates the object for one message from each rank to each, or from one to all. */
 static enum oriel_status gather_open(struct perf_job *job, enum perf_collective which,
 				     uint64_t bytes)
 {
-	uint64_t length = which == PERF_BCAST ? bytes : bytes * job->ranks;
+	uint64_t length =
+		which == PERF_BCAST || which == PERF_ALLREDUCE ? bytes : bytes * job->ranks;
 	struct oriel_view view = {.size = sizeof(view),
 				  .kind = ORIEL_VIEW_BUFFER,
 				  .length = length};
@@ -36,15 +67,46 @@ static enum oriel_status gather_open(struct perf_job *job, enum perf_collective 
 	if (status == ORIEL_OK && !g->source)
 		status = ORIEL_ERR_NOMEM;
 	status = oriel_comm_agree(job->comm, status);
-	if (status == ORIEL_OK && which == PERF_ALLGATHER)
-		status = oriel_allgather_create(job->comm, &view, NULL, &g->allgather);
-	if (status == ORIEL_OK && which == PERF_ALLTOALL)
-		status = oriel_alltoall_create(job->comm, &view, NULL, &g->alltoall);
-	if (status == ORIEL_OK && which == PERF_BCAST)
-		status = oriel_bcast_create(job->comm, &view, NULL, &g->bcast);
+	if (status == ORIEL_OK)
+		status = gather_create(job, which, &view);
 	g->which = which;
 	g->bytes = bytes;
 	return status;
+}
+
+/* Small integers, whose sums are exact in any order: that of rank r in round n at i is below 64. */
+static float gather_number(uint64_t round, unsigned rank, uint64_t i)
+{
+	return (float)((round * 7 + rank * 13 + i) % 64);
+}
+
+static void gather_fill_numbers(struct perf_rep *s, uint64_t round)
+{
+	uint64_t parts = s->job->gather.which == PERF_ALLREDUCE ? 1 : s->job->ranks, i;
+	float *to = (float *)s->job->gather.source;
+
+	for (i = 0; i < parts * (s->bytes / sizeof(*to)); i++)
+		to[i] = gather_number(round, s->job->rank, i);
+}
+
+static void gather_verify_numbers(struct perf_rep *s, uint64_t round)
+{
+	uint64_t count = s->bytes / sizeof(float), i, first = 0;
+	const float *result = (const float *)s->job->gather.result;
+	unsigned rank;
+	float sum;
+
+	if (s->job->gather.which == PERF_REDUCE_SCATTER)
+		first = s->job->rank * count;
+	for (i = 0; i < count; i++) {
+		for (rank = 0, sum = 0; rank < s->job->ranks; rank++)
+			sum += gather_number(round, rank, first + i);
+		if (result[i] != sum) {
+			perf_compare_word(s, "an element", (uint64_t)result[i], (uint64_t)sum,
+					  round);
+			return;
+		}
+	}
 }
 
 /* A message encodes the rank of its sender; in an all-to-all it is equal for all receivers. */
@@ -53,6 +115,10 @@ static void gather_fill(struct perf_rep *s, uint64_t round)
 	struct perf_gather *g = &s->job->gather;
 	unsigned rank, count = g->which == PERF_ALLTOALL ? s->job->ranks : 1;
 
+	if (gather_is_reduction(g->which)) {
+		gather_fill_numbers(s, round);
+		return;
+	}
 	for (rank = 0; rank < count; rank++)
 		perf_fill(g->source + rank * s->bytes, s->bytes, round + rank, s->job->rank);
 }
@@ -63,6 +129,10 @@ static void gather_verify(struct perf_rep *s, uint64_t round)
 	uint64_t shift = g->which == PERF_ALLTOALL ? s->job->rank : 0;
 	unsigned rank;
 
+	if (gather_is_reduction(g->which)) {
+		gather_verify_numbers(s, round);
+		return;
+	}
 	if (g->which == PERF_BCAST) {
 		perf_compare(s, g->result, s->bytes, round, (unsigned)(round % s->job->ranks));
 		return;
@@ -79,6 +149,11 @@ static enum oriel_status gather_start(const struct perf_rep *s, uint64_t round)
 		return oriel_allgather_run(g->allgather, g->source, s->bytes);
 	if (g->which == PERF_ALLTOALL)
 		return oriel_alltoall_run(g->alltoall, g->source, s->bytes);
+	if (g->which == PERF_ALLREDUCE)
+		return oriel_allreduce_run(g->allreduce, g->source, s->bytes / sizeof(float));
+	if (g->which == PERF_REDUCE_SCATTER)
+		return oriel_reduce_scatter_run(g->reduce_scatter, g->source,
+						s->bytes / sizeof(float));
 	/* The root rotates, so that no rank gets ahead of the others. */
 	return oriel_bcast_run(g->bcast, (unsigned)(round % s->job->ranks), g->source, s->bytes);
 }
@@ -121,4 +196,20 @@ enum oriel_status perf_bcast(struct perf_rep *s, struct oriel_dev_group g, uint6
 {
 	return oriel_dev_vote(g, oriel_dev_is_leader(g) ? gather_rounds(s, PERF_BCAST, begin, end)
 							: ORIEL_OK);
+}
+
+enum oriel_status perf_allreduce(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
+				 uint64_t end)
+{
+	return oriel_dev_vote(g, oriel_dev_is_leader(g)
+					 ? gather_rounds(s, PERF_ALLREDUCE, begin, end)
+					 : ORIEL_OK);
+}
+
+enum oriel_status perf_reduce_scatter(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,
+				      uint64_t end)
+{
+	return oriel_dev_vote(g, oriel_dev_is_leader(g)
+					 ? gather_rounds(s, PERF_REDUCE_SCATTER, begin, end)
+					 : ORIEL_OK);
 }

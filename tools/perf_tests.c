@@ -95,6 +95,14 @@ static const struct perf_case cases_alltoall[] = {
 static const struct perf_case cases_bcast[] = {
 	{"bcast", "all", NULL, PERF_ALL, PERF_ONE, 1, 1, perf_bcast, NULL, PERF_ANY_PATH},
 };
+static const struct perf_case cases_allreduce[] = {
+	{"all_reduce", "fp32 sum", NULL, PERF_ALL, PERF_ONE, 1, 1, perf_allreduce, NULL,
+	 PERF_ANY_PATH},
+};
+static const struct perf_case cases_reduce_scatter[] = {
+	{"reduce_scatter", "fp32 sum", NULL, PERF_ALL, PERF_ONE, 1, 1, perf_reduce_scatter, NULL,
+	 PERF_ANY_PATH},
+};
 static const struct perf_case cases_send_recv_lat[] = {
 	{"send_recv_lat", "one way", "store_flag", PERF_PAIR, PERF_ROUND_TRIP, 1, 1,
 	 perf_send_recv_lat, NULL, PERF_ANY_PATH},
@@ -187,6 +195,10 @@ const struct perf_test perf_tests[] = {
 	 "persistent all-to-all of all ranks; bytes of each for each"},
 	{"bcast", "8,64K,1M", cases_bcast, PERF_COUNT(cases_bcast),
 	 "persistent broadcast, from each rank in turn"},
+	{"all_reduce", "8,64K,1M", cases_allreduce, PERF_COUNT(cases_allreduce),
+	 "persistent all-reduce of all ranks, sums of fp32"},
+	{"reduce_scatter", "8,64K,1M", cases_reduce_scatter, PERF_COUNT(cases_reduce_scatter),
+	 "persistent reduce-scatter of all ranks, sums of fp32; bytes of each part"},
 	{"send_recv_lat", "8,4K,64K", cases_send_recv_lat, PERF_COUNT(cases_send_recv_lat),
 	 "send until recv returns"},
 	{"send_recv_bw", "64K,1M,16M", cases_send_recv_bw, PERF_COUNT(cases_send_recv_bw),

@@ -135,6 +135,12 @@ class Perf(unittest.TestCase):
         self.assertAlmostEqual(gather["busbw"], gather["algbw"] * 2 / 3, places=6)
         self.assertEqual((bcast["size"], bcast["busbw"]), (64, bcast["algbw"]))
         self.assertNotIn("wrong", bcast)
+        reduce, scatter = self.rows("all_reduce", "reduce_scatter", "--sizes", "64", "-n", "3",
+                                    "--check")
+        self.assertEqual((reduce["size"], scatter["size"]), (64, 192))
+        self.assertAlmostEqual(reduce["busbw"], reduce["algbw"] * 4 / 3, places=6)
+        self.assertAlmostEqual(scatter["busbw"], scatter["algbw"] * 2 / 3, places=6)
+        self.assertEqual((reduce["wrong"], scatter["wrong"]), (0, 0))
         code, out, _ = oriel("perf", "bcast", "--sizes", "64", *SHORT)
         self.assertRegex(out, r"(?m)^bcast .* N/A ")
 
