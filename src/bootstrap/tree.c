@@ -313,6 +313,11 @@ static enum oriel_status move_send(struct ori_tree *tree, struct tree_move *move
 		return ORIEL_OK;
 	if (status == ORIEL_AGAIN)
 		return ori_tree_expect_failure(tree, move->link);
+	if (status == ORIEL_ERR_NOMEM)
+		return ori_tree_break(tree, status, tree->rank,
+				      "rank %u of %u has no memory for a message of %llu bytes",
+				      tree->rank, tree->size,
+				      (unsigned long long)move->frame.length);
 	status = ori_tree_expect_failure(tree, move->link);
 	return status == ORIEL_AGAIN ? ori_tree_lost(tree, move->link->peer) : status;
 }

@@ -45,12 +45,20 @@ struct tls_out {
 	unsigned char bytes[];
 };
 
+/*
+ * Plaintext that needs no memory when it is sent: a frame that says what failed, or lets a rank in,
+ * and the last frame of a rank that has none.
+ */
+#define TLS_SMALL 1024u
+#define TLS_SMALL_OUT (TLS_SMALL + 2 * TLS_RECORD_EXTRA + TLS_OTHER_EXTRA)
+
 struct ori_tls {
 	SSL *ssl;
 	int fd;
 	uint64_t *sent;
 	uint64_t key_records, records; /* that one key may seal, that this key has sealed */
 	struct tls_out *out;           /* NULL: all that was sealed has been sent */
+	struct tls_out *small;         /* of TLS_SMALL_OUT, behind this struct */
 	bool is_altered;               /* a read failed: OpenSSL says so once, later an end */
 	bool is_broken;                /* a write failed, and no other follows (SSL_get_error(3)) */
 };
@@ -240,7 +248,7 @@ void ori_tls_context_destroy(struct ori_tls_context *context)
 struct ori_tls *ori_tls_create(struct ori_tls_context *context, int fd, bool is_connector,
 			       uint64_t *sent)
 {
-	struct ori_tls *tls = calloc(1, sizeof(*tls));
+	struct ori_tls *tls = calloc(1, sizeof(*tls) + sizeof(struct tls_out) + TLS_SMALL_OUT);
 	BIO *bio = tls ? BIO_new(tls_socket) : NULL;
 
 	if (!bio)
@@ -250,6 +258,7 @@ struct ori_tls *ori_tls_create(struct ori_tls_context *context, int fd, bool is_
 		.fd = fd,
 		.sent = sent,
 		.key_records = context->key_records,
+		.small = (struct tls_out *)(tls + 1),
 	};
 	if (!tls->ssl)
 		goto err_free_bio;
@@ -276,7 +285,8 @@ void ori_tls_destroy(struct ori_tls *tls)
 	if (!tls)
 		return;
 	SSL_free(tls->ssl);
-	free(tls->out);
+	if (tls->out != tls->small)
+		free(tls->out);
 	free(tls);
 }
 
@@ -350,7 +360,8 @@ static enum oriel_status tls_flush(struct ori_tls *tls)
 		out->start += (size_t)n;
 	}
 	tls->out = NULL;
-	free(out);
+	if (out != tls->small)
+		free(out);
 	return ORIEL_OK;
 }
 
@@ -400,25 +411,21 @@ static bool tls_open_out(struct ori_tls *tls, size_t plain)
 {
 	size_t size = plain + tls_records(plain) * TLS_RECORD_EXTRA + TLS_OTHER_EXTRA;
 
-	tls->out = malloc(sizeof(*tls->out) + size);
+	tls->out = size <= TLS_SMALL_OUT ? tls->small : malloc(sizeof(*tls->out) + size);
 	if (tls->out)
 		*tls->out = (struct tls_out){.size = size};
 	return tls->out;
 }
 
 /*
- * Seal up to ORI_TLS_BATCH bytes. The peer is not asked to change its key, too: its answer would
- * have to wait for room in its socket while it reads, and two such sides would wait for ever.
+ * Seal @left bytes, ORI_TLS_BATCH at most. The peer is not asked to change its key, too: its answer
+ * would have to wait for room in its socket while it reads, and two such sides would wait for ever.
  */
-static enum oriel_status tls_seal(struct ori_tls *tls, const struct iovec parts[2])
+static enum oriel_status tls_seal(struct ori_tls *tls, const struct iovec parts[2], size_t left)
 {
-	size_t left = parts[0].iov_len + parts[1].iov_len, sealed;
+	size_t sealed;
 	unsigned i;
 
-	if (left > ORI_TLS_BATCH)
-		left = ORI_TLS_BATCH;
-	if (!tls_open_out(tls, left))
-		return ORIEL_ERR_NOMEM;
 	if (tls->records + tls_records(left) > tls->key_records) {
 		if (!SSL_key_update(tls->ssl, SSL_KEY_UPDATE_NOT_REQUESTED))
 			return ORIEL_ERR_PEER;
@@ -441,14 +448,19 @@ static enum oriel_status tls_seal(struct ori_tls *tls, const struct iovec parts[
 enum oriel_status ori_tls_write(struct ori_tls *tls, const struct iovec parts[2], size_t *done)
 {
 	enum oriel_status status = ORIEL_OK;
-	size_t plain;
+	size_t plain = parts[0].iov_len + parts[1].iov_len;
 
 	/* Records that are sealed already hold other bytes than those of this call. */
 	if (tls->is_broken)
 		return ORIEL_ERR_PEER;
 	ERR_clear_error();
-	if (!tls->out)
-		status = tls_seal(tls, parts);
+	if (!tls->out) {
+		plain = plain < ORI_TLS_BATCH ? plain : ORI_TLS_BATCH;
+		/* Nothing is sealed: smaller writes may follow. */
+		if (!tls_open_out(tls, plain))
+			return ORIEL_ERR_NOMEM;
+		status = tls_seal(tls, parts, plain);
+	}
 	ERR_clear_error();
 	tls->is_broken = status != ORIEL_OK;
 	if (tls->is_broken)
