@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""alone.py [--readelf READELF] [--run] PROGRAM: whether PROGRAM needs libc alone.
+"""alone.py [--readelf READELF] [--newest GLIBC] [--run] PROGRAM...: whether each PROGRAM needs libc alone.
 
 It may need no library but those of glibc, names no folder for libraries, and exports nothing but
 what is Oriel's, so that a driver's own OpenSSL does not meet the one inside. With --run, a copy
 in an empty folder runs without any environment: a job of two ranks, whose connections are TLS, and
-the quick report. Prints the glibc that it needs. CMake runs it; 77: there is no such program.
+the quick report. Prints the glibc that it needs, which with --newest may not be a newer one. CMake and
+scripts/wheel run it; 77: there is no such program.
 """
 import argparse
 import json
@@ -45,7 +46,7 @@ def linked(readelf, program):
     exported = []
     for line in read(readelf, "--dyn-syms", program).splitlines():
         field = line.split()
-        if len(field) < 8 or field[6] in ("UND", "Ndx") or field[4] == "LOCAL":
+        if len(field) < 8 or field[6] in ("UND", "Ndx", "ABS") or field[4] == "LOCAL":
             continue
         name = field[7].split("@")[0]
         # Variables of libc that the program refers to are copied into it.
@@ -55,10 +56,14 @@ def linked(readelf, program):
         yield f"exports {len(exported)} names that are not the library's, such as {exported[0]}"
 
 
+def numbers(version):
+    return [int(part) for part in version.split(".")]
+
+
 def glibc(readelf, program):
     """The newest version of glibc among those of its symbols."""
-    found = re.findall(r"GLIBC_(\d+(?:\.\d+)+)", read(readelf, "--version-info", program))
-    return max(found, key=lambda version: [int(part) for part in version.split(".")])
+    return max(re.findall(r"GLIBC_(\d+(?:\.\d+)+)", read(readelf, "--version-info", program)),
+               key=numbers)
 
 
 def run(folder, *words):
@@ -93,19 +98,26 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--readelf", default="readelf")
     parser.add_argument("--run", action="store_true")
-    parser.add_argument("program")
+    parser.add_argument("--newest")
+    parser.add_argument("program", nargs="+")
     args = parser.parse_args()
-    if not pathlib.Path(args.program).exists():
-        print(f"skipped: there is no {args.program}: it is built where libssl.a and libcrypto.a "
-              "are, without sanitizers")
-        return 77
-    complaints = list(linked(args.readelf, args.program))
-    if args.run:
-        complaints += carried(args.program)
-    for complaint in complaints:
-        print(f"FAIL {args.program} {complaint}")
-    print(f"{args.program} needs glibc {glibc(args.readelf, args.program)} or later")
-    return 1 if complaints else 0
+    failed = False
+    for program in args.program:
+        if not pathlib.Path(program).exists():
+            print(f"skipped: there is no {program}: it is built where libssl.a and libcrypto.a "
+                  "are, without sanitizers")
+            return 77
+        complaints = list(linked(args.readelf, program))
+        needed = glibc(args.readelf, program)
+        if args.newest and numbers(needed) > numbers(args.newest):
+            complaints.append(f"needs glibc {needed}, which is newer than {args.newest}")
+        if args.run:
+            complaints += carried(program)
+        for complaint in complaints:
+            print(f"FAIL {program} {complaint}")
+            failed = True
+        print(f"{program} needs glibc {needed} or later")
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":
