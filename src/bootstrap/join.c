@@ -539,6 +539,9 @@ static enum oriel_status join_connect_root(struct ori_join *join, struct ori_add
 		if (i + 1 < count)
 			continue;
 		nanosleep(&pause, NULL);
+		status = ori_listener_check(join->listener);
+		if (status != ORIEL_OK)
+			return status;
 		if (pause.tv_nsec < pause_most)
 			pause.tv_nsec *= 2;
 	}

@@ -18,7 +18,7 @@
 #include "base/error.h"
 #include "base/log.h"
 
-#define LISTENER_POLLED 17
+#define LISTENER_POLLED 18
 
 void ori_listener_init(struct ori_listener *listener, const struct ori_credentials *own,
 		       unsigned size, struct ori_traffic *traffic)
@@ -226,24 +226,38 @@ struct ori_pending *ori_listener_next(struct ori_listener *listener, enum ori_pu
 	return NULL;
 }
 
+enum oriel_status ori_listener_check(const struct ori_listener *listener)
+{
+	struct pollfd polled = {.fd = listener->abort_fd ? *listener->abort_fd : -1,
+				.events = POLLIN};
+
+	if (poll(&polled, 1, 0) <= 0)
+		return ORIEL_OK;
+	return ori_fail(ORIEL_ERR_PEER, "a rank exited, or gave up, while others joined");
+}
+
 enum oriel_status ori_listener_poll(struct ori_listener *listener, struct pollfd *polled,
 				    unsigned count, uint64_t deadline)
 {
 	struct pollfd all[LISTENER_POLLED];
 	int n;
 
-	assert(count < LISTENER_POLLED - 1);
+	assert(count < LISTENER_POLLED - 2);
 	if (listener->net.paused_until && listener->net.paused_until < deadline)
 		deadline = listener->net.paused_until;
 	if (count)
 		memcpy(all, polled, count * sizeof(*polled));
 	all[count] = (struct pollfd){.fd = listener->net.epoll, .events = POLLIN};
 	all[count + 1] = (struct pollfd){.fd = listener->interrupt_fd, .events = POLLIN};
-	n = poll(all, count + 2, ori_deadline_poll_ms(deadline));
+	all[count + 2] = (struct pollfd){.fd = listener->abort_fd ? *listener->abort_fd : -1,
+					 .events = POLLIN};
+	n = poll(all, count + 3, ori_deadline_poll_ms(deadline));
 	if (n < 0 && errno != EINTR)
 		return ori_fail_errno(ORIEL_ERR_SYSTEM, "poll");
 	if (n > 0 && all[count + 1].revents)
 		return ori_fail(ORIEL_ERR_ABORTED, "interrupted");
+	if (n > 0 && all[count + 2].revents)
+		return ori_listener_check(listener);
 	for (; count > 0; count--)
 		polled[count - 1].revents = n > 0 ? all[count - 1].revents : 0;
 	ori_listener_serve(listener);

@@ -30,7 +30,8 @@ struct ori_rank_owner {
 
 struct ori_listener {
 	struct ori_net_listener net;
-	int interrupt_fd; /* eventfd; readable once ori_listener_interrupt() was called */
+	int interrupt_fd;    /* eventfd; readable once ori_listener_interrupt() was called */
+	const int *abort_fd; /* of struct ori_tcp_job, while the rank joins; else NULL */
 	struct ori_address address;
 	const struct ori_credentials *own; /* borrowed */
 	unsigned rank, size;               /* of the listener; ranks of the job */
@@ -61,10 +62,12 @@ void ori_pending_free(struct ori_pending *pending);
 void ori_listener_note_rejection(struct ori_listener *listener, const struct ori_pending *pending,
 				 enum oriel_status status, const char *why);
 
+/* ORIEL_ERR_PEER once abort_fd is readable, else ORIEL_OK; never waits. */
+enum oriel_status ori_listener_check(const struct ori_listener *listener);
 /*
  * poll() @count descriptors (at most 15) and serve the listener meanwhile. Returns after an event
  * at the listener or at one of them, or once @deadline has passed. ORIEL_ERR_ABORTED after
- * ori_listener_interrupt().
+ * ori_listener_interrupt(); ORIEL_ERR_PEER once abort_fd is readable.
  */
 enum oriel_status ori_listener_poll(struct ori_listener *listener, struct pollfd *polled,
 				    unsigned count, uint64_t deadline);

@@ -62,7 +62,8 @@ void ori_part_close(struct ori_part_root *root)
 
 enum oriel_status ori_part_open(enum ori_part_extent extent, const struct ori_part_offer *offer,
 				struct ori_part_root *root, unsigned rank, unsigned size,
-				uint64_t timeout_ns, struct oriel_bootstrap *bootstrap)
+				uint64_t timeout_ns, const int *abort_fd,
+				struct oriel_bootstrap *bootstrap)
 {
 	struct ori_tcp_job job = {.rank = rank,
 				  .size = size,
@@ -70,6 +71,7 @@ enum oriel_status ori_part_open(enum ori_part_extent extent, const struct ori_pa
 				  .port = (uint16_t)offer->port,
 				  .listen_fd = -1,
 				  .timeout_ns = timeout_ns,
+				  .abort_fd = abort_fd,
 				  .own.tag.kind = ORI_JOB_TAG_PART};
 	enum oriel_status status;
 

@@ -49,10 +49,11 @@ void ori_part_close(struct ori_part_root *root);
 
 /*
  * All ranks of a part, together. @root: of rank 0, whose listener the bootstrap takes over; else
- * NULL.
+ * NULL. @abort_fd: of struct ori_tcp_job, or NULL.
  */
 enum oriel_status ori_part_open(enum ori_part_extent extent, const struct ori_part_offer *offer,
 				struct ori_part_root *root, unsigned rank, unsigned size,
-				uint64_t timeout_ns, struct oriel_bootstrap *bootstrap);
+				uint64_t timeout_ns, const int *abort_fd,
+				struct oriel_bootstrap *bootstrap);
 
 #endif

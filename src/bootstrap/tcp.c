@@ -219,7 +219,9 @@ static enum oriel_status tcp_join(struct tcp *tcp, const struct ori_tcp_job *job
 	struct ori_address root = {0};
 	enum oriel_status status;
 
+	tcp->listener.abort_fd = job->abort_fd;
 	status = job->rank == 0 ? ori_join_root(&join) : ori_join_member(&join, &root);
+	tcp->listener.abort_fd = NULL;
 	if (status == ORIEL_OK)
 		status = tcp_share_addresses(tcp, addresses, join.deadline);
 	/* Each rank uses the address by which it reached rank 0; rank 0 does not know it. */

@@ -29,6 +29,8 @@ struct ori_tcp_job {
 	bool is_only;  /* reject it while this process has such a bootstrap of @rank at @port */
 	struct ori_credentials own;
 	uint64_t timeout_ns;
+	/* NULL, or a descriptor that becomes readable where a rank exits, or gives up, instead. */
+	const int *abort_fd;
 };
 
 enum oriel_status ori_tcp_open(const struct ori_tcp_job *job, struct oriel_bootstrap *bootstrap);

@@ -13,6 +13,7 @@
 #include "bootstrap/part.h"
 #include "comm/comm.h"
 #include "comm/exchange.h"
+#include "comm/split.h"
 
 /* The wish of a rank. Goes over the wire as it is. */
 struct split_wish {
@@ -53,15 +54,15 @@ static bool split_is_before(const struct split_wish *wishes, unsigned a, unsigne
 	return wishes[a].key != wishes[b].key ? wishes[a].key < wishes[b].key : a < b;
 }
 
-static enum ori_part_extent split_extent(const struct oriel_comm *comm,
-					 const struct split_part *part)
+enum ori_part_extent ori_split_extent(const struct oriel_comm *comm, const uint32_t *ranks,
+				      unsigned count)
 {
-	const struct ori_host *first = &comm->hosts[part->origin[0]];
+	const struct ori_host *first = &comm->hosts[ranks[0]];
 	enum ori_part_extent extent = ORI_PART_PROCESS;
 	unsigned i;
 
-	for (i = 1; i < part->size; i++) {
-		const struct ori_host *host = &comm->hosts[part->origin[i]];
+	for (i = 1; i < count; i++) {
+		const struct ori_host *host = &comm->hosts[ranks[i]];
 
 		if (memcmp(host->boot_id, first->boot_id, sizeof(host->boot_id)) != 0 ||
 		    host->net_ns != first->net_ns || host->uid != first->uid)
@@ -104,7 +105,7 @@ static void split_find(const struct oriel_comm *comm, const struct split_wish *w
 	for (at = 0; part->origin[at] != comm->rank; at++)
 		;
 	part->rank = at;
-	part->extent = split_extent(comm, part);
+	part->extent = ori_split_extent(comm, part->origin, part->size);
 }
 
 /* A part fails alone, and its ranks at about the same time, but all ranks of @comm wait for it. */
@@ -117,7 +118,7 @@ static enum oriel_status split_open(struct oriel_comm *comm, const struct oriel_
 	enum oriel_status status;
 
 	status = ori_part_open(part->extent, offer, part->rank ? NULL : root, part->rank,
-			       part->size, ori_comm_half_timeout(comm), &own);
+			       part->size, ori_comm_half_timeout(comm), NULL, &own);
 	if (status == ORIEL_OK)
 		status = ori_comm_create_own(&own, attr ? attr : &comm->attr, made);
 	return status;

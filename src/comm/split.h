@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parts of a communicator: where some of its ranks can meet. shrink.c calls it. */
+#ifndef ORI_COMM_SPLIT_H
+#define ORI_COMM_SPLIT_H
+
+#include "bootstrap/part.h"
+#include "comm/comm.h"
+
+/* The extent of the part that the @count ranks @ranks of @comm make. */
+enum ori_part_extent ori_split_extent(const struct oriel_comm *comm, const uint32_t *ranks,
+				      unsigned count);
+
+#endif
