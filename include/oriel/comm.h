@@ -62,6 +62,19 @@ enum oriel_comm_flags {
 	 * oriel_peer stays what it is without, as do other windows.
 	 */
 	ORIEL_COMM_BOTH_PATHS = 2,
+	/*
+	 * oriel_comm_shrink() may be called. Each rank listens for the survivors meanwhile, which
+	 * takes a socket, or two where ranks are on several machines. Equal on all ranks. At most
+	 * 4096 ranks (ORIEL_ERR_RANGE).
+	 */
+	ORIEL_COMM_SHRINK = 4,
+	/*
+	 * With ORIEL_COMM_SHRINK, and equal on all ranks: oriel_comm_shrink() may kill the process
+	 * of a rank that does not answer, if it maps memory of a rank that is left, by SIGKILL.
+	 * Needs pidfd_open() (Linux 5.3), else ORIEL_ERR_UNSUPPORTED, and a descriptor for each
+	 * other rank of this machine.
+	 */
+	ORIEL_COMM_KILL_SUSPECTS = 8,
 };
 
 /* Zero means default for every field. */
@@ -156,8 +169,56 @@ enum oriel_status oriel_comm_split(struct oriel_comm *comm, uint32_t colour, int
 				   const struct oriel_comm_attr *attr, struct oriel_comm **part);
 
 /*
- * Local; any thread. The rank that @rank has in the communicator that @comm was split from; @rank
- * itself if it was not. ORIEL_ERR_RANGE: there is no such rank.
+ * Make a communicator of the ranks of @comm that are left, numbered in their old order;
+ * oriel_comm_origin() reports which is which. Collective among them: all that are alive call it, by
+ * one thread each, after a failure or at any time. It breaks @comm (ORIEL_ERR_ABORTED, unless it is
+ * broken), so that the waits and kernels of the others end and they can come, too. All that was
+ * made on @comm, windows, regions, collectives and memory of its p2p context, is destroyed before,
+ * else ORIEL_ERR_STATE; its endpoints and that context end with this call. The caller then makes
+ * them anew on *@survivors. Afterwards @comm is only to be destroyed. @attr is of the new
+ * communicator; NULL: the attributes of @comm, as for oriel_comm_split().
+ *
+ * A rank is left out
+ * - if it is dead: no process listens at its address any more. So it is when it has destroyed
+ *   @comm, or exited;
+ * - if it is suspected: it did not come, or answer, within the timeout of @comm, or with
+ *   ORIEL_HEARTBEAT did not run for as long (three seconds at least). Where no rank that is left
+ *   maps memory with it, it is fenced: all queues to it are destroyed and all keys are invalid
+ *   before any rank returns. Mapped memory cannot be revoked: such a rank is killed where
+ *   ORIEL_COMM_KILL_SUSPECTS allows that, and has ended before any rank returns; else all ranks
+ *   get ORIEL_ERR_STATE, with a text that says what to do, and may call again.
+ * So when the call returns ORIEL_OK no rank, in or out of the group, writes any more by @comm to
+ * memory that @comm had. After ORIEL_ERR_STATE oriel_comm_unsafe() reports which memory is unsafe.
+ *
+ * Ranks that are suspected and not dead can at most be as many as those that are left, and as many
+ * only if the lowest of both is left (ORIEL_ERR_STATE): so where a network is cut one side goes on.
+ * Ranks that are threads of one process leave with it, or not at all (ORIEL_ERR_STATE). A rank that
+ * comes after the others went on without it gets ORIEL_ERR_PEER.
+ *
+ * All that are left get the same status, whatever ranks are lost meanwhile, rank 0 or several of
+ * them; a loss after that breaks *@survivors, which can be shrunk in its turn. Blocks: for ranks
+ * that are alive and come late up to the timeout, again for each suspect in turn.
+ *
+ * ORIEL_ERR_UNSUPPORTED: without ORIEL_COMM_SHRINK. ORIEL_ERR_STATE: it was shrunk already. The
+ * errors of oriel_comm_create() too, after which all may call again.
+ */
+enum oriel_status oriel_comm_shrink(struct oriel_comm *comm, const struct oriel_comm_attr *attr,
+				    struct oriel_comm **survivors);
+
+/*
+ * Local; any thread. May a rank write to memory of the caller after oriel_comm_shrink() was
+ * refused? *@rank is the lowest suspect that maps a part of [@address, @address + @length), which
+ * the caller had shared as a region or a window of @comm: the memory must not be used again before
+ * that process has ended. Else *@rank is ORIEL_NO_RANK, as it is for all memory once @comm was
+ * shrunk. Memory that a window had allocated itself is not used again. Not while another thread
+ * shrinks @comm.
+ */
+enum oriel_status oriel_comm_unsafe(const struct oriel_comm *comm, const void *address,
+				    size_t length, unsigned *rank);
+
+/*
+ * Local; any thread. The rank that @rank has in the communicator that @comm was split or shrunk
+ * from; @rank itself if it was not. ORIEL_ERR_RANGE: there is no such rank.
  */
 enum oriel_status oriel_comm_origin(const struct oriel_comm *comm, unsigned rank, unsigned *origin);
 

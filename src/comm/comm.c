@@ -31,6 +31,7 @@
 #include "comm/paths.h"
 #include "comm/report.h"
 #include "comm/silence.h"
+#include "comm/survive.h"
 #include "comm/watcher.h"
 #include "topo/classify.h"
 
@@ -108,11 +109,9 @@ static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct orie
 		status = ori_setting_open_log();
 	if (status != ORIEL_OK)
 		return status;
-	if (attr.flags & ~(unsigned)(ORIEL_COMM_GPU | ORIEL_COMM_BOTH_PATHS))
-		return ori_fail(ORIEL_ERR_INVALID,
-				"oriel_comm_create: unknown flags 0x%x, known are ORIEL_COMM_GPU "
-				"and ORIEL_COMM_BOTH_PATHS",
-				attr.flags & ~(unsigned)(ORIEL_COMM_GPU | ORIEL_COMM_BOTH_PATHS));
+	status = ori_comm_check_flags(attr.flags);
+	if (status != ORIEL_OK)
+		return status;
 	if (attr.flags & ORIEL_COMM_GPU)
 		status = ori_comm_gpu_open(comm);
 	else if (strcmp(ori_setting_text(ORI_SETTING_FABRIC), "require") == 0)
@@ -125,7 +124,7 @@ static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct orie
 		status = ori_topology_apply(attr.topology, comm->gpu, &topology);
 	if (status != ORIEL_OK)
 		return status;
-	join->has_both_paths = attr.flags & ORIEL_COMM_BOTH_PATHS ? 1 : 0;
+	join->flags = (uint16_t)(attr.flags & ~(unsigned)ORIEL_COMM_GPU);
 	if (attr.timeout_ns)
 		comm->timeout_ns = attr.timeout_ns;
 	status = ori_comm_read_connect(attr.connect, &join->connect);
@@ -168,6 +167,9 @@ static enum oriel_status comm_prepare(struct oriel_comm *comm, const struct orie
 	if (status != ORIEL_OK)
 		return status;
 	status = comm_open_listeners(comm, paths, &join->listen);
+	if (status == ORIEL_OK)
+		status = ori_survive_open(comm, comm->size > 1 && !comm_is_here(comm),
+					  &join->survive);
 	if (status != ORIEL_OK)
 		return status;
 	*given = (struct ori_report_given){.node = join->host.node,
@@ -191,6 +193,7 @@ static enum oriel_status comm_read_joins(struct oriel_comm *comm,
 		is_needed = comm_is_remote(&comm->hosts[peer], &comm->hosts[comm->rank]);
 	if (!is_needed)
 		comm_close_listener(comm);
+	ori_survive_join(comm, &joins[0].survive, sizeof(joins[0]));
 	return ori_comm_gpu_publish(comm);
 }
 
@@ -299,7 +302,10 @@ static enum oriel_status comm_join(struct oriel_comm *comm, const struct oriel_c
 	if (status != ORIEL_OK)
 		goto out_free_joins;
 	/* The watcher polls sockets and links: it begins when all of them are there. */
-	status = ori_comm_agree(comm, ORI_CALL_COMM_CREATE, ori_watcher_start(comm));
+	status = ori_watcher_start(comm);
+	if (status == ORIEL_OK)
+		status = ori_survive_watch(comm);
+	status = ori_comm_agree(comm, ORI_CALL_COMM_CREATE, status);
 	/* The watchers of all peers run, and answer. */
 	if (status == ORIEL_OK && comm->is_on_demand)
 		status = ori_comm_agree(comm, ORI_CALL_COMM_CREATE, ori_demand_join(comm));
@@ -324,6 +330,8 @@ static void comm_free(struct oriel_comm *comm)
 	ori_paths_close(&comm->gpu_paths, comm->size);
 	ori_paths_close(&comm->host_paths, comm->size);
 	ori_mem_unref(comm->control_mem);
+	/* Last: peers that find no listener take it that this rank has let go of all memory. */
+	ori_survive_close(comm);
 	if (comm->listener >= 0)
 		close(comm->listener);
 	comm_close_listener(comm);
@@ -534,7 +542,7 @@ static bool comm_all_destroy(struct oriel_comm *comm, bool *must_meet_again)
 }
 
 /* The children of @comm would use freed memory when they are destroyed in their turn. */
-static enum oriel_status comm_check_children(struct oriel_comm *comm)
+static enum oriel_status comm_check_children(struct oriel_comm *comm, const char *call)
 {
 	const char *noun = ori_handle_child(comm);
 	const struct ori_attached *a;
@@ -544,7 +552,7 @@ static enum oriel_status comm_check_children(struct oriel_comm *comm)
 			noun = a->find_child(a->object);
 	if (!noun)
 		return ORIEL_OK;
-	return ori_misuse("oriel_comm_destroy: rank %u still has its %s", comm->rank, noun);
+	return ori_misuse("%s: rank %u still has its %s", call, comm->rank, noun);
 }
 
 /*
@@ -557,10 +565,34 @@ static void comm_close_attached(struct oriel_comm *comm)
 	struct ori_error before;
 
 	ori_error_save(&before);
-	for (a = comm->attached; a < comm->attached + ORI_ATTACHED_KINDS; a++)
+	for (a = comm->attached; a < comm->attached + ORI_ATTACHED_KINDS; a++) {
 		if (a->object)
 			a->close(comm, a->object);
+		a->object = NULL;
+	}
 	ori_error_restore(&before);
+}
+
+enum oriel_status ori_comm_let_go(struct oriel_comm *comm)
+{
+	enum oriel_status status;
+
+	if (ori_comm_is_well(comm))
+		ori_comm_break_all(comm, ORIEL_ERR_ABORTED, ORIEL_DEV_ABORT, comm->rank, 0);
+	ori_comm_close_attachments(comm);
+	if (comm->close_window)
+		comm->close_window(comm);
+	comm->close_window = NULL;
+	status = comm_check_children(comm, "oriel_comm_shrink");
+	if (status != ORIEL_OK)
+		return status;
+	ori_heartbeat_stop(comm);
+	ori_comm_pass_on(comm);
+	ori_heartbeat_await_reports(comm);
+	comm_close_attached(comm);
+	ori_watcher_stop(comm);
+	ori_nics_close(comm);
+	return ORIEL_OK;
 }
 
 enum oriel_status oriel_comm_destroy(struct oriel_comm *comm)
@@ -575,7 +607,7 @@ enum oriel_status oriel_comm_destroy(struct oriel_comm *comm)
 	ori_comm_close_attachments(comm);
 	if (comm->close_window)
 		comm->close_window(comm);
-	status = comm_check_children(comm);
+	status = comm_check_children(comm, __func__);
 	if (status != ORIEL_OK)
 		return status;
 	/* A peer that closes its end while a beat is in flight would look dead. */

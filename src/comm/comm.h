@@ -85,6 +85,7 @@ struct ori_rdma;
 struct ori_rdma_link;
 struct ori_heartbeat;
 struct ori_silence;
+struct ori_survive;
 struct ori_links_rank;
 
 /* The addresses where a rank listens for p2p endpoints. Goes over the wire as it is. */
@@ -173,6 +174,8 @@ struct oriel_comm {
 	bool is_linked_inside;           /* ... all others; both the same on all ranks */
 	struct ori_heartbeat *heartbeat; /* NULL: no peer is reached by rdma */
 	struct ori_silence *silence;     /* NULL before there is a watcher */
+	struct ori_survive *survive;     /* NULL without ORIEL_COMM_SHRINK, or once it is shrunk */
+	struct ori_survive *past;        /* of those that were shrunk to this one */
 	void *scratch;                   /* see ori_comm_scratch() */
 	struct ori_gather_first *firsts; /* [size], of the gather by the bootstrap under way */
 
@@ -205,6 +208,13 @@ static inline uint64_t ori_comm_wait_key(const struct oriel_comm *comm)
 {
 	return (uintptr_t)&comm->control->health;
 }
+
+/*
+ * Breaks @comm, unless it is broken, and gives up all that it has of other ranks, and they of this
+ * one: links, endpoints, and NICs with their keys. The user has destroyed all that was made on it,
+ * else ORIEL_ERR_STATE.
+ */
+enum oriel_status ori_comm_let_go(struct oriel_comm *comm);
 
 /* The key that all ranks have by the bootstrap; NULL: none, or the bootstrap is a caller's. */
 const struct ori_key *ori_comm_key(const struct oriel_comm *comm);

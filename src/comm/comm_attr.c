@@ -55,6 +55,22 @@ enum oriel_status ori_comm_read_rails(uint32_t *rails)
 	return status;
 }
 
+enum oriel_status ori_comm_check_flags(unsigned flags)
+{
+	const unsigned known = ORIEL_COMM_GPU | ORIEL_COMM_BOTH_PATHS | ORIEL_COMM_SHRINK |
+			       ORIEL_COMM_KILL_SUSPECTS;
+
+	if (flags & ~known)
+		return ori_fail(ORIEL_ERR_INVALID,
+				"oriel_comm_create: unknown flags 0x%x, known are ORIEL_COMM_GPU, "
+				"_BOTH_PATHS, _SHRINK and _KILL_SUSPECTS",
+				flags & ~known);
+	if ((flags & ORIEL_COMM_KILL_SUSPECTS) && !(flags & ORIEL_COMM_SHRINK))
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_comm_create: ORIEL_COMM_KILL_SUSPECTS "
+						   "without ORIEL_COMM_SHRINK");
+	return ORIEL_OK;
+}
+
 static enum oriel_status comm_keep_text(const char **text)
 {
 	const char *given = *text;

@@ -13,6 +13,8 @@ const char *ori_comm_connect_name(unsigned connect);
 enum oriel_status ori_comm_read_depth(unsigned given, uint32_t *depth);
 /* ORIEL_RAILS. */
 enum oriel_status ori_comm_read_rails(uint32_t *rails);
+/* Are all @flags known, and do they go together? */
+enum oriel_status ori_comm_check_flags(unsigned flags);
 /* Copy @attr into @comm, with its texts, for parts. */
 enum oriel_status ori_comm_keep_attr(struct oriel_comm *comm, const struct oriel_comm_attr *attr);
 

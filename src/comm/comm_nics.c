@@ -254,10 +254,13 @@ void ori_nics_close(struct oriel_comm *comm)
 	unsigned peer;
 
 	ori_demand_close(comm);
-	for (peer = 0; comm->links && peer < comm->size; peer++)
+	for (peer = 0; comm->links && peer < comm->size; peer++) {
 		ori_rdma_link_destroy(comm->links[peer]);
+		comm->links[peer] = NULL;
+	}
 	ori_heartbeat_close(comm);
 	ori_rdma_close(comm->rdma);
+	comm->rdma = NULL;
 }
 
 enum oriel_status oriel_comm_nic(const struct oriel_comm *comm, struct oriel_nic *nic)

@@ -24,7 +24,7 @@ struct ori_links_rank {
  * lazy. Collective.
  */
 enum oriel_status ori_nics_open(struct oriel_comm *comm);
-/* No thread posts any more. */
+/* No thread posts any more. Once more it does nothing. */
 void ori_nics_close(struct oriel_comm *comm);
 
 #endif

@@ -22,7 +22,7 @@ struct ori_verdict {
 
 static_assert(sizeof(struct ori_verdict) == 256, "struct ori_verdict goes over the wire");
 
-#define ORI_COMM_WIRE 4u
+#define ORI_COMM_WIRE 5u
 
 /* The collective that a rank is in, so that an error names ranks that are out of step. */
 enum ori_call {

@@ -6,6 +6,25 @@
 #include "comm/comm_attr.h"
 #include "comm/paths.h"
 
+static enum oriel_status join_record_flags(const struct ori_join_record *joins, unsigned peer)
+{
+	static const struct {
+		unsigned flag;
+		const char *name;
+	} names[] = {
+		{ORIEL_COMM_BOTH_PATHS, "ORIEL_COMM_BOTH_PATHS"},
+		{ORIEL_COMM_SHRINK, "ORIEL_COMM_SHRINK"},
+		{ORIEL_COMM_KILL_SUSPECTS, "ORIEL_COMM_KILL_SUSPECTS"},
+	};
+	unsigned differ = joins[peer].flags ^ joins[0].flags, i = 0;
+
+	while (i < 2 && !(differ & names[i].flag))
+		i++;
+	return ori_fail(ORIEL_ERR_MISMATCH, "%s is set on rank %u and not on rank %u",
+			names[i].name, joins[0].flags & names[i].flag ? 0 : peer,
+			joins[0].flags & names[i].flag ? peer : 0);
+}
+
 enum oriel_status ori_join_record_compare(const struct ori_join_record *joins, unsigned size)
 {
 	unsigned peer;
@@ -26,12 +45,8 @@ enum oriel_status ori_join_record_compare(const struct ori_join_record *joins, u
 					"ORIEL_CONNECT is %s on rank 0 and %s on rank %u",
 					ori_comm_connect_name(joins[0].connect),
 					ori_comm_connect_name(joins[peer].connect), peer);
-		if (joins[peer].has_both_paths != joins[0].has_both_paths)
-			return ori_fail(
-				ORIEL_ERR_MISMATCH,
-				"ORIEL_COMM_BOTH_PATHS is set on rank %u and not on rank %u",
-				joins[0].has_both_paths ? 0 : peer,
-				joins[0].has_both_paths ? peer : 0);
+		if (joins[peer].flags != joins[0].flags)
+			return join_record_flags(joins, peer);
 		if (joins[peer].rails != joins[0].rails)
 			return ori_fail(ORIEL_ERR_MISMATCH,
 					"ORIEL_RAILS is %u on rank 0 and %u on rank %u",
@@ -52,6 +67,6 @@ enum oriel_status ori_join_record_read(struct oriel_comm *comm, const struct ori
 			return status;
 		comm->listen_addresses[peer] = joins[peer].listen;
 	}
-	comm->has_both_paths = joins[comm->rank].has_both_paths;
+	comm->has_both_paths = joins[comm->rank].flags & ORIEL_COMM_BOTH_PATHS;
 	return ori_comm_select(comm);
 }

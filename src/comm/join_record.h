@@ -17,16 +17,17 @@ struct ori_join_record {
 	struct ori_mem_blob control;
 	uint8_t mesh[ORI_FDSOCK_NAME];
 	struct ori_listen_address listen;
-	uint32_t device_version; /* ORIEL_DEV_VERSION */
+	struct ori_listen_address survive; /* zeroed without ORIEL_COMM_SHRINK */
+	uint32_t device_version;           /* ORIEL_DEV_VERSION */
 	uint32_t control_length;
 	uint64_t timeout_ns;
-	uint16_t connect;        /* enum oriel_connect, not DEFAULT */
-	uint16_t has_both_paths; /* ORIEL_COMM_BOTH_PATHS */
-	uint32_t rails;          /* NICs it drives, where it needs any */
+	uint16_t connect; /* enum oriel_connect, not DEFAULT */
+	uint16_t flags;   /* enum oriel_comm_flags, but ORIEL_COMM_GPU */
+	uint32_t rails;   /* NICs it drives, where it needs any */
 	struct ori_report report;
 };
 
-static_assert(sizeof(struct ori_join_record) == 1472, "struct ori_join_record goes over the wire");
+static_assert(sizeof(struct ori_join_record) == 1512, "struct ori_join_record goes over the wire");
 
 /* Are the values equal that must be? All ranks come to the same answer: ORIEL_ERR_MISMATCH. */
 enum oriel_status ori_join_record_compare(const struct ori_join_record *joins, unsigned size);

@@ -27,7 +27,9 @@ const struct ori_hca_qp_address *ori_links_hca(const struct oriel_comm *comm, un
 
 bool ori_links_is_connected(const struct oriel_comm *comm, unsigned peer)
 {
-	return !ori_comm_needs_link(comm, peer) || ori_rdma_link_is_ready(comm->links[peer]);
+	/* Without a link @comm has let go of all peers. */
+	return !ori_comm_needs_link(comm, peer) ||
+	       (comm->links[peer] && ori_rdma_link_is_ready(comm->links[peer]));
 }
 
 /*

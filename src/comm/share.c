@@ -11,6 +11,7 @@
 #include "comm/heartbeat.h"
 #include "comm/mesh.h"
 #include "comm/paths.h"
+#include "comm/unsafe.h"
 #include "mem/external.h"
 #include "mem/gpu_mapping.h"
 #include "rdma/rdma.h"
@@ -108,6 +109,8 @@ static enum oriel_status share_offer_piece(struct oriel_comm *comm, const struct
 		return ori_fail(ORIEL_ERR_INVALID, "%zu bytes at NULL cannot be shared",
 				piece->length);
 	status = share_export(comm, piece, &offering->mem[i], &offering->offer.blob[i]);
+	if (status == ORIEL_OK && offering->mem[i] && !piece->is_unmapped)
+		status = ori_unsafe_note(comm, offering->mem[i], piece->address, piece->length);
 	if (status != ORIEL_OK || !comm->rdma)
 		return status;
 	status = ori_share_register(comm, piece->address, piece->length, &offering->mr[i],

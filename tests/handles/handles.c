@@ -129,6 +129,8 @@ enum answer {
 	X(COMM, STATUS, oriel_comm_connect, (h, NULL, 0), 0)                                     \
 	X(COMM, STATUS, oriel_comm_barrier, (h), 0)                                              \
 	X(COMM, STATUS, oriel_comm_split, (h, ORIEL_SPLIT_NONE, 0, NULL, NULL), 0)               \
+	X(COMM, STATUS, oriel_comm_shrink, (h, NULL, OUT(made)), 0)                              \
+	X(COMM, STATUS, oriel_comm_unsafe, (h, bytes, 8, &number), 0)                            \
 	X(COMM, STATUS, oriel_comm_origin, (h, 0, &number), 0)                                   \
 	X(COMM, STATUS, oriel_comm_all_gather, (h, bytes, bytes, 1), 0)                          \
 	X(COMM, STATUS, oriel_comm_agree, (h, ORIEL_OK), 0)                                      \

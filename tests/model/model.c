@@ -16,7 +16,7 @@ static const struct {
 	{"ring", ring_model},         {"sleep", sleep_model},     {"barrier", barrier_model},
 	{"gather", gather_model},     {"proxy", proxy_model},     {"allgather", allgather_model},
 	{"exchange", exchange_model}, {"help", help_model},       {"short", short_model},
-	{"stream", stream_model},     {"tickets", tickets_model},
+	{"stream", stream_model},     {"tickets", tickets_model}, {"vote", vote_model},
 };
 
 unsigned model_option(int argc, char **argv, const char *option, unsigned value)
@@ -37,7 +37,7 @@ int main(int argc, char **argv)
 		if (strcmp(argv[1], models[i].name) == 0)
 			return models[i].run(argc - 1, argv + 1);
 	fputs("usage: model ring|sleep|barrier|gather|proxy|allgather|exchange|help|short|stream|"
-	      "tickets [OPTION NUMBER]...\n",
+	      "tickets|vote [OPTION NUMBER]...\n",
 	      stderr);
 	return 2;
 }

@@ -1,0 +1,245 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Eight ranks of which some are lost: shrink_test.py FOLDER [CLASS...]
+
+FOLDER has the programs survivor and late_put.
+"""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import unittest
+
+FOLDER = None
+SIZE = 8
+DEADLINE = 200  # seconds after which a test has failed; it never decides anything else
+FOREIGN = re.compile("ORIEL_|TORCHELASTIC_|(LOCAL_)?(RANK|WORLD_SIZE)$|MASTER_")
+LONG = "60"  # ORIEL_TIMEOUT of tests in which all that is lost is dead, and known to be
+SHORT = "6"  # ... of tests that wait for it
+
+
+class Job:
+    """Ranks of one job. The lines of a rank are kept as they come."""
+
+    def __init__(self, test, size, *arguments, nodes=0, program="survivor", **common):
+        holder = socket.socket()
+        holder.bind(("127.0.0.1", 0))
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.holder = holder
+        self.ranks = {}
+        ours = {name: value for name, value in os.environ.items() if not FOREIGN.match(name)}
+        for rank in range(size):
+            env = ours | {"RANK": str(rank), "WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1",
+                          "MASTER_PORT": str(holder.getsockname()[1]), "ORIEL_TIMEOUT": LONG,
+                          "ORIEL_LOG": "debug", "ORIEL_HCA": "soft"} | common
+            if nodes:
+                env["ORIEL_NODE"] = f"node{rank * nodes // size}"
+            self.ranks[rank] = subprocess.Popen(
+                [os.path.join(FOLDER, program), *map(str, arguments)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                text=True, env=env)
+        test.addCleanup(self.forget)
+
+    def forget(self):
+        for process in self.ranks.values():
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+            process.stdin.close()
+            process.stdout.close()
+        self.holder.close()
+
+    def line(self, rank):
+        return self.ranks[rank].stdout.readline().rstrip("\n")
+
+    def until_ready(self):
+        for rank in self.ranks:
+            line = self.line(rank)
+            assert line == "ready", line
+
+    def signal(self, number, *ranks):
+        for rank in ranks:
+            self.ranks[rank].send_signal(number)
+
+    def outcome(self, rank):
+        """The last line of a rank, and its exit code."""
+        out, _ = self.ranks[rank].communicate(timeout=DEADLINE)
+        return (out.splitlines() or [""])[-1], self.ranks[rank].returncode
+
+
+class Shrink:
+    """Mixed into one class for each path."""
+    nodes = 0
+    env = {}
+
+    def start(self, size, *arguments, **env):
+        job = Job(self, SIZE, *arguments, size, nodes=self.nodes, **(self.env | env))
+        job.until_ready()
+        return job
+
+    def check(self, job, lost):
+        left = [rank for rank in range(SIZE) if rank not in lost]
+        for rank in left:
+            self.assertEqual(job.outcome(rank), ("left: " + " ".join(map(str, left)), 0),
+                             f"rank {rank} after the loss of {lost}")
+
+    def lose(self, *lost):
+        job = self.start(SIZE - len(lost))
+        job.signal(signal.SIGKILL, *lost)
+        self.check(job, lost)
+
+    def test_one_rank_is_lost(self):
+        self.lose(5)
+
+    def test_rank_0_is_lost(self):
+        self.lose(0)
+
+    def test_two_ranks_are_lost_at_once(self):
+        self.lose(0, 7)
+
+    def test_three_ranks_are_lost(self):
+        self.lose(1, 2, 6)
+
+    def test_all_but_one_are_lost(self):
+        self.lose(0, 1, 2, 4, 5, 6, 7)
+
+    def test_one_more_is_lost_in_each_phase(self):
+        """Rank 0, which leads, or a rank that follows ends itself where the log has a text."""
+        for doomed, text in ((0, "proposes agreement 1"), (0, "agreement 1 is decided"),
+                             (3, "accepts agreement 1"), (0, "agreement 2 is decided"),
+                             (3, "agreement 2 is decided"), (0, "host "),
+                             (0, "proposes agreement 3"), (0, "agreement 3 is decided"),
+                             (0, "proposes agreement 4"), (3, "accepts agreement 3"),
+                             (3, "agreement 3 is decided")):
+            with self.subTest(f"rank {doomed}: {text}"):
+                job = self.start(SIZE - 2, "--die", doomed, text)
+                job.signal(signal.SIGKILL, 5)
+                self.check(job, (doomed, 5))
+                self.assertEqual(job.ranks[doomed].wait(), -signal.SIGKILL)
+
+    def test_ranks_are_lost_one_after_the_other(self):
+        job = self.start(SIZE - 3)
+        for victim in (6, 0, 3):
+            job.signal(signal.SIGKILL, victim)
+            time.sleep(0.05)
+        self.check(job, (0, 3, 6))
+
+
+class Suspects:
+    """A rank that is stopped, and is mapped by others."""
+
+    def test_a_suspect_that_maps_memory_is_not_removed(self):
+        job = self.start(SIZE - 1, "--retry", ORIEL_TIMEOUT=SHORT)
+        job.signal(signal.SIGSTOP, 3)
+        others = [rank for rank in range(SIZE) if rank != 3]
+        for rank in others:
+            self.assertRegex(job.line(rank), r"^ORIEL_ERR_STATE rank 3 does not answer, but may "
+                             rf"still write .* kill process {job.ranks[3].pid} on .*KILL_SUSPECTS")
+            self.assertEqual(job.line(rank), "unsafe: 3 -1")
+        job.signal(signal.SIGKILL, 3)
+        job.ranks[3].wait()
+        for rank in others:
+            job.ranks[rank].stdin.write("again\n")
+            job.ranks[rank].stdin.flush()
+        self.check(job, (3,))
+
+    def test_a_suspect_is_killed_if_that_is_allowed(self):
+        for victim in (3, 0):
+            with self.subTest(victim):
+                job = self.start(SIZE - 1, "--kill", ORIEL_TIMEOUT=SHORT)
+                job.signal(signal.SIGSTOP, victim)
+                self.check(job, (victim,))
+                self.assertEqual(job.ranks[victim].wait(), -signal.SIGKILL)
+
+    def test_a_rank_that_does_not_run_is_suspected_before_the_timeout(self):
+        job = self.start(SIZE - 1, "--kill", ORIEL_HEARTBEAT="3", ORIEL_TIMEOUT="1000")
+        job.signal(signal.SIGSTOP, 3)
+        self.check(job, (3,))
+
+    def test_a_rank_that_runs_again_takes_part_again(self):
+        job = self.start(SIZE, "--retry", ORIEL_TIMEOUT=SHORT)
+        job.signal(signal.SIGSTOP, 0)
+        for rank in range(1, SIZE):
+            self.assertRegex(job.line(rank), "^ORIEL_ERR_STATE rank 0 does not answer")
+            self.assertEqual(job.line(rank), "unsafe: 0 -1")
+        job.signal(signal.SIGCONT, 0)
+        for rank in range(1, SIZE):
+            job.ranks[rank].stdin.write("again\n")
+            job.ranks[rank].stdin.flush()
+        self.check(job, ())
+
+
+class Mapped(Shrink, Suspects, unittest.TestCase):
+    pass
+
+
+class Nodes(Shrink, unittest.TestCase):
+    """Each rank on a node of its own."""
+    nodes = SIZE
+
+    def test_a_suspect_is_fenced(self):
+        for victim in (3, 0):
+            with self.subTest(victim):
+                job = self.start(SIZE - 1, ORIEL_TIMEOUT=SHORT)
+                job.signal(signal.SIGSTOP, victim)
+                self.check(job, (victim,))
+                job.signal(signal.SIGCONT, victim)
+                # All others have left.
+                self.assertEqual(job.outcome(victim), (f"left: {victim}", 0))
+
+    def test_a_suspect_that_comes_back_meanwhile_is_refused(self):
+        job = self.start(SIZE - 2, ORIEL_TIMEOUT=SHORT)
+        job.signal(signal.SIGSTOP, 3)
+        self.check_late(job)
+
+    def check_late(self, job):
+        """The survivors of 8 play until one more is lost: 3 comes back while they do."""
+        ranks = [rank for rank in range(SIZE) if rank != 3]
+        for rank in ranks:
+            self.assertEqual(job.line(rank), "ORIEL_OK ")
+        job.signal(signal.SIGCONT, 3)
+        line = job.line(3)
+        self.assertRegex(line, "^ORIEL_ERR_STATE [0-9]+ ranks do not answer, and may go on "
+                         "without the 1")
+        self.assertEqual(job.line(3), "unsafe: -1 -1")
+        job.signal(signal.SIGKILL, 6)
+        self.check(job, (3, 6))
+
+
+class Mixed(Shrink, unittest.TestCase):
+    """Two ranks on each node."""
+    nodes = 4
+
+
+class Proxied(Shrink, unittest.TestCase):
+    nodes = 4
+    env = {"ORIEL_POST": "proxy"}
+
+
+class Late(unittest.TestCase):
+    """The HCA of a rank holds back bytes of a rank that has died, which it has acknowledged."""
+
+    def outcomes(self, fenced, seed, hold):
+        job = Job(self, 3, fenced, nodes=3, program="late_put",
+                  ORIEL_SOFT_HCA=f"seed={seed},{hold}=500ms")
+        return [job.outcome(rank) for rank in range(2)]
+
+    def test_no_byte_comes_late_after_a_shrink(self):
+        for hold in ("invisible", "below_owner"):
+            for seed in range(1, 6):
+                with self.subTest(f"{hold}, seed {seed}"):
+                    for rank, outcome in enumerate(self.outcomes(1, seed, hold)):
+                        self.assertEqual(outcome, (f"rank {rank}: 0 bytes came late", 0))
+
+    def test_bytes_come_late_without_it(self):
+        for hold in ("invisible", "below_owner"):
+            late = sum(code for seed in range(1, 6) for _, code in self.outcomes(0, seed, hold))
+            self.assertGreater(late, 0, hold)
+
+
+if __name__ == "__main__":
+    FOLDER = os.path.abspath(sys.argv.pop(1))
+    unittest.main(verbosity=2)
