@@ -245,7 +245,7 @@ static enum oriel_status shrink_run(struct shrink *s, struct oriel_comm **made)
 			break;
 	}
 	if (!s->is_out && s->vote)
-		ori_vote_part(s->vote);
+		ori_vote_part(s->vote, status);
 	if (status == ORIEL_OK) {
 		ori_log_rank(ORIEL_LOG_INFO, s->comm->rank,
 			     "is rank %u of the %u that are left of %u", (*made)->rank, s->count,

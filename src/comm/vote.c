@@ -536,14 +536,14 @@ static void vote_choose_nothing(void *context, struct ori_vote_value *value)
 	(void)context, (void)value;
 }
 
-void ori_vote_part(struct ori_vote *v)
+void ori_vote_part(struct ori_vote *v, enum oriel_status status)
 {
 	struct ori_vote_value value;
 	struct ori_error before;
 
 	ori_error_save(&before);
 	v->is_last = true;
-	(void)ori_vote_agree(v, ORIEL_OK, vote_choose_nothing, NULL, &value);
+	(void)ori_vote_agree(v, status, vote_choose_nothing, NULL, &value);
 	ori_error_restore(&before);
 }
 

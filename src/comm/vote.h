@@ -51,8 +51,9 @@ enum oriel_status ori_vote_watch(struct ori_vote *vote, int *fd);
 
 /*
  * After the last agreement, so that no rank leaves while another one does not know the decision,
- * for a leader was lost. The outcome of this one is of no interest.
+ * for a leader was lost. @status is that decision: a rank that comes later learns from it whether
+ * the others went on without it. The outcome of this one is of no interest.
  */
-void ori_vote_part(struct ori_vote *vote);
+void ori_vote_part(struct ori_vote *vote, enum oriel_status status);
 
 #endif

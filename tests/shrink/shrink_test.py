@@ -160,16 +160,20 @@ class Suspects:
         self.check(job, (3,))
 
     def test_a_rank_that_runs_again_takes_part_again(self):
-        job = self.start(SIZE, "--retry", ORIEL_TIMEOUT=SHORT)
-        job.signal(signal.SIGSTOP, 0)
-        for rank in range(1, SIZE):
-            self.assertRegex(job.line(rank), "^ORIEL_ERR_STATE rank 0 does not answer")
-            self.assertEqual(job.line(rank), "unsafe: 0 -1")
-        job.signal(signal.SIGCONT, 0)
-        for rank in range(1, SIZE):
-            job.ranks[rank].stdin.write("again\n")
-            job.ranks[rank].stdin.flush()
-        self.check(job, ())
+        for victim in (0, 3):
+            with self.subTest(victim):
+                job = self.start(SIZE, "--retry", ORIEL_TIMEOUT=SHORT)
+                job.signal(signal.SIGSTOP, victim)
+                others = [rank for rank in range(SIZE) if rank != victim]
+                for rank in others:
+                    self.assertRegex(job.line(rank),
+                                     f"^ORIEL_ERR_STATE rank {victim} does not answer")
+                    self.assertEqual(job.line(rank), f"unsafe: {victim} -1")
+                job.signal(signal.SIGCONT, victim)
+                for rank in others:
+                    job.ranks[rank].stdin.write("again\n")
+                    job.ranks[rank].stdin.flush()
+                self.check(job, ())
 
 
 class Mapped(Shrink, Suspects, unittest.TestCase):
