@@ -202,7 +202,8 @@ enum oriel_status ori_gather_engines(struct ori_gather *gather, const void *send
 
 /*
  * gather_same.c, for all-gathers of host memory: lets the peers know the bytes of the execution
- * that begins. They cost nothing while they do not change.
+ * that begins. They cost nothing while they do not change. Reductions of several nodes, too; one to
+ * a root passes bytes * 65536 + root.
  */
 enum oriel_status ori_gather_publish(struct ori_gather *g, uint64_t bytes);
 /*

@@ -73,7 +73,11 @@ enum oriel_status ori_gather_compare(struct ori_gather *g, const struct ori_plan
 		seen = oriel_dev_load_acquire(
 			ori_dev_mapped_inbox(w, peer, ORI_GATHER_NUMBER + which));
 		if (seen != g->published[which])
-			return ori_gather_break(g, "bytes", g->published[which], peer, seen);
+			return ori_gather_break(g,
+						g->kind->number == ORI_REDUCE
+							? "bytes * 65536 + root"
+							: "bytes",
+						g->published[which], peer, seen);
 	}
 	return ORIEL_OK;
 }

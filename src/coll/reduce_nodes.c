@@ -181,7 +181,7 @@ static enum oriel_status nodes_phase(struct nodes_run *r)
 		return nodes_next(r, NODES_ARRIVE, nodes_send(r));
 	case NODES_ARRIVE:
 		status = nodes_take(r, NODES_ELEMENTS);
-		/* The numbers of bytes came before the elements. */
+		/* The numbers came before the elements. */
 		if (status == ORIEL_OK && !r->at)
 			status = ori_gather_compare(r->job.g, NULL);
 		/* The result takes the place of elements for rank 0, which a NIC may still read. */
@@ -215,6 +215,12 @@ static enum oriel_status nodes_go_on(struct ori_gather_job *job)
 	return status == ORIEL_OK ? ori_gather_drain(job) : status;
 }
 
+/* All ranks have the same one. */
+static uint64_t nodes_number(const struct nodes_run *r)
+{
+	return r->job.g->kind->number == ORI_REDUCE ? (uint64_t)r->bytes << 16 | r->root : r->bytes;
+}
+
 static void nodes_begin(struct nodes_run *r, struct ori_gather *g, uint32_t root, const void *send,
 			size_t count)
 {
@@ -232,9 +238,7 @@ enum oriel_status ori_reduce_nodes_run(struct ori_gather *g, uint32_t root, cons
 	enum oriel_status status;
 
 	nodes_begin(&r, g, root, send, count);
-	status = ori_gather_same(g, "the root", root);
-	if (status == ORIEL_OK)
-		status = ori_gather_publish(g, r.bytes);
+	status = ori_gather_publish(g, nodes_number(&r));
 	return status == ORIEL_OK ? nodes_go_on(&r.job) : status;
 }
 
@@ -247,8 +251,7 @@ enum oriel_status ori_reduce_nodes_start(struct ori_gather *g, uint32_t root, co
 	if (!r)
 		return ori_fail_nomem(sizeof(*r), "an execution of %s", g->kind->name);
 	nodes_begin(r, g, root, send, count);
-	r->job.same[0] = (struct ori_same){.what = "the root", .value = root};
-	status = ori_gather_publish(g, r->bytes);
+	status = ori_gather_publish(g, nodes_number(r));
 	if (status == ORIEL_OK)
 		status = ori_gather_post(&r->job);
 	if (status != ORIEL_OK)
