@@ -72,16 +72,6 @@ enum oriel_op {
 	ORIEL_OPS
 };
 
-/*
- * An operation of the user: for each i below @count, replaces element i of @left by (element i of
- * @left) OP (element i of @right). Both are aligned to 64 bytes. The accumulation type is the type
- * itself, and NaNs stay as the function leaves them. The elements of one call, and their number,
- * differ from execution to execution, so the operation must be one on single elements. The thread
- * that executes calls it: the caller of a run function, or the thread of the communicator. It calls
- * no function of the library.
- */
-typedef void oriel_op_function(void *context, void *left, const void *right, size_t count);
-
 /* A reduction. Fields that a field's comment does not limit are 0. */
 struct oriel_reduction {
 	size_t size;    /* of this struct, as the caller knew it */
@@ -98,8 +88,16 @@ struct oriel_reduction {
 	 */
 	const void *factor;
 
-	/* USER: the same operation on all ranks. */
-	oriel_op_function *function;
+	/*
+	 * USER: for each i below @count, replaces element i of @left by (element i of @left) OP
+	 * (element i of @right), the same on all ranks. Both are aligned to 64 bytes. The
+	 * accumulation type is the type itself, and NaNs stay as the function leaves them. The
+	 * elements of one call, and their number, differ from execution to execution, so the
+	 * operation must be one on single elements. The thread that executes calls it: the caller
+	 * of a run function, or the thread of the communicator. It calls no function of the
+	 * library.
+	 */
+	void (*function)(void *context, void *left, const void *right, size_t count);
 	void *context; /* borrowed until the object is destroyed */
 };
 

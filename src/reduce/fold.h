@@ -47,7 +47,7 @@ struct ori_fold {
 	size_t size, sum_size; /* of these types */
 	uint32_t ranks, block;
 	const char *factors; /* [ranks] of the type @sum, borrowed; NULL: none */
-	oriel_op_function *function;
+	void (*function)(void *context, void *left, const void *right, size_t count);
 	void *context;
 	struct ori_fold_loops loops;
 };

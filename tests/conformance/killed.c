@@ -24,6 +24,7 @@ struct rank_state {
 	struct oriel_allgather *gather; /* of tests that prepare one */
 	struct oriel_alltoall *alltoall;
 	struct oriel_bcast *bcast;
+	struct oriel_allreduce *allreduce;
 	void *memory; /* of these two */
 };
 
@@ -263,6 +264,11 @@ static enum oriel_status at_allgather_create(struct rank_state *p)
 
 static enum oriel_status prepare_exchange(struct rank_state *p)
 {
+	const struct oriel_reduction sum = {.size = sizeof(sum),
+					    .type = ORIEL_TYPE_FP32,
+					    .op = ORIEL_OP_SUM};
+	const struct oriel_coll_attr owners = {.size = sizeof(owners),
+					       .algorithm = ORIEL_ALGORITHM_OWNER};
 	struct oriel_view view = {.size = sizeof(view),
 				  .kind = ORIEL_VIEW_BUFFER,
 				  .length = GATHERED * p->dev.ranks};
@@ -271,7 +277,11 @@ static enum oriel_status prepare_exchange(struct rank_state *p)
 	view.buffer = p->memory;
 	if (status == ORIEL_OK)
 		status = oriel_alltoall_create(p->comm, &view, NULL, &p->alltoall);
-	return status == ORIEL_OK ? oriel_bcast_create(p->comm, &view, NULL, &p->bcast) : status;
+	if (status == ORIEL_OK)
+		status = oriel_bcast_create(p->comm, &view, NULL, &p->bcast);
+	if (status == ORIEL_OK)
+		status = oriel_allreduce_create(p->comm, &view, &sum, &owners, &p->allreduce);
+	return status;
 }
 
 /* Every rank sends to each other one as many bytes as that rank is ahead of it. */
@@ -319,6 +329,19 @@ static enum oriel_status at_alltoallv(struct rank_state *p)
 static enum oriel_status at_bcast(struct rank_state *p)
 {
 	return exchange_on(p, 3 * p->victim + 2);
+}
+
+/* By owners: a rank waits for the elements of all, and then for their results. */
+static enum oriel_status at_allreduce(struct rank_state *p)
+{
+	static const char message[16 * GATHERED];
+	enum oriel_status status = ORIEL_OK;
+	unsigned i;
+
+	for (i = 0; status == ORIEL_OK; i++)
+		status = oriel_allreduce_run(p->allreduce, message,
+					     (i % 2 ? GATHERED : 8) / sizeof(float));
+	return status;
 }
 
 static void *exchange_thread(void *argument)
@@ -410,6 +433,7 @@ static const struct {
 	{"alltoall", at_alltoall, prepare_exchange},
 	{"alltoallv", at_alltoallv, prepare_exchange},
 	{"bcast", at_bcast, prepare_exchange},
+	{"allreduce", at_allreduce, prepare_exchange},
 	{"exchange_running", at_alltoall, prepare_exchange_running},
 	{"idle", at_idle, NULL},
 	{"nothing", at_nothing, NULL},
@@ -538,6 +562,7 @@ static int wait_at(const struct oriel_bootstrap *bootstrap, const char *where, s
 	}
 	oriel_allgather_destroy(p->gather);
 	oriel_alltoall_destroy(p->alltoall);
+	oriel_allreduce_destroy(p->allreduce);
 	oriel_bcast_destroy(p->bcast);
 	oriel_memory_free(p->memory);
 	oriel_window_destroy(p->window);

@@ -13,10 +13,11 @@ static const struct {
 	const char *name;
 	int (*run)(int argc, char **argv);
 } models[] = {
-	{"ring", ring_model},         {"sleep", sleep_model},     {"barrier", barrier_model},
-	{"gather", gather_model},     {"proxy", proxy_model},     {"allgather", allgather_model},
-	{"exchange", exchange_model}, {"help", help_model},       {"short", short_model},
-	{"stream", stream_model},     {"tickets", tickets_model}, {"vote", vote_model},
+	{"ring", ring_model},         {"sleep", sleep_model},   {"barrier", barrier_model},
+	{"gather", gather_model},     {"proxy", proxy_model},   {"allgather", allgather_model},
+	{"exchange", exchange_model}, {"help", help_model},     {"short", short_model},
+	{"reduce", reduce_model},     {"stream", stream_model}, {"tickets", tickets_model},
+	{"vote", vote_model},
 };
 
 unsigned model_option(int argc, char **argv, const char *option, unsigned value)
@@ -36,7 +37,8 @@ int main(int argc, char **argv)
 	for (i = 0; argc > 1 && argc % 2 == 0 && i < sizeof(models) / sizeof(models[0]); i++)
 		if (strcmp(argv[1], models[i].name) == 0)
 			return models[i].run(argc - 1, argv + 1);
-	fputs("usage: model ring|sleep|barrier|gather|proxy|allgather|exchange|help|short|stream|"
+	fputs("usage: model "
+	      "ring|sleep|barrier|gather|proxy|allgather|exchange|help|short|reduce|stream|"
 	      "tickets|vote [OPTION NUMBER]...\n",
 	      stderr);
 	return 2;
