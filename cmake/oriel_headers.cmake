@@ -18,6 +18,7 @@ set(ORIEL_HEADERS
 	oriel/allgather.h
 	oriel/alltoall.h
 	oriel/bcast.h
+	oriel/gather_scatter.h
 	oriel/reduce.h
 	oriel/allreduce.h
 	oriel/reduce_root.h

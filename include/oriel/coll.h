@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The types that all persistent collectives share: algorithms, the memory that results are written
- * to, attributes and answers. oriel/allgather.h, oriel/alltoall.h and oriel/bcast.h have the
- * objects. Users include those; docs/allgather.md has the algorithms and why they are correct.
+ * to, attributes and answers. oriel/allgather.h, oriel/alltoall.h, oriel/bcast.h and
+ * oriel/gather_scatter.h have the objects, and those of reductions include oriel/reduce.h. Users
+ * include those; docs/allgather.md and docs/reductions.md have the algorithms and why they are
+ * correct.
  *
  * An object is created once over memory of every rank and executed any number of times. Each kind
  * has these forms of an execution (X is the kind):

@@ -18,6 +18,7 @@
 #include <oriel/coll.h>
 #include <oriel/comm.h>
 #include <oriel/comm_device.h>
+#include <oriel/gather_scatter.h>
 #include <oriel/object_cache.h>
 #include <oriel/p2p.h>
 #include <oriel/p2p_transport.h>

@@ -43,6 +43,8 @@ enum oriel_window_flags {
 	ORIEL_WINDOW_ALLREDUCE = 4 << 8,
 	ORIEL_WINDOW_REDUCE_SCATTER = 5 << 8,
 	ORIEL_WINDOW_REDUCE = 6 << 8,
+	ORIEL_WINDOW_GATHER = 7 << 8,
+	ORIEL_WINDOW_SCATTER = 8 << 8,
 };
 
 /*

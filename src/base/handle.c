@@ -64,6 +64,8 @@ static struct {
 		  [ORI_HANDLE_ALLREDUCE].noun = "all-reduce",
 		  [ORI_HANDLE_REDUCE_SCATTER].noun = "reduce-scatter",
 		  [ORI_HANDLE_REDUCE].noun = "reduce",
+		  [ORI_HANDLE_GATHER].noun = "gather",
+		  [ORI_HANDLE_SCATTER].noun = "scatter",
 		  [ORI_HANDLE_STREAM_BARRIER].noun = "stream barrier",
 		  [ORI_HANDLE_COPIES].noun = "copies object",
 		  [ORI_HANDLE_MARK].noun = "mark",

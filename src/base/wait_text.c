@@ -86,7 +86,7 @@ const char *ori_collective_noun(uint32_t window)
 {
 	static const char *const nouns[] = {NULL,        "all-gather", "all-to-all",
 					    "broadcast", "all-reduce", "reduce-scatter",
-					    "reduce"};
+					    "reduce",    "gather",     "scatter"};
 	uint32_t which = window >> ORIEL_DEV_COLLECTIVE_BIT;
 
 	return which < sizeof(nouns) / sizeof(nouns[0]) ? nouns[which] : "collective";

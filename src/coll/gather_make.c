@@ -215,6 +215,8 @@ static const unsigned make_flags[ORI_COLLECTIVES] = {
 	[ORI_ALLREDUCE] = ORIEL_WINDOW_ALLREDUCE,
 	[ORI_REDUCE_SCATTER] = ORIEL_WINDOW_REDUCE_SCATTER,
 	[ORI_REDUCE] = ORIEL_WINDOW_REDUCE,
+	[ORI_GATHER] = ORIEL_WINDOW_GATHER,
+	[ORI_SCATTER] = ORIEL_WINDOW_SCATTER,
 };
 
 static enum oriel_status make_open_windows(struct ori_gather *g)

@@ -24,10 +24,9 @@ struct ori_gather_join {
 	uint32_t sharers;    /* view on a GPU: ranks on this rank's GPU, itself included */
 	uint32_t parts;      /* view on a GPU: parts that each of them may have */
 	uint32_t is_narrow;  /* view on a GPU: LL128 lines do not reach the GPU of some rank */
-	uint32_t type;  /* reduction: enum oriel_type; 0 for the other kinds, as the next ones */
-	uint32_t op;    /* enum oriel_op */
-	uint32_t block; /* as the caller gave it */
-	uint32_t reserved;
+	uint32_t type;   /* reduction: enum oriel_type; 0 for the other kinds, as the next ones */
+	uint32_t op;     /* enum oriel_op */
+	uint64_t block;  /* as the caller gave it */
 	uint64_t factor; /* of this rank, in the first bytes */
 };
 

@@ -33,6 +33,8 @@ const char *ori_collective_name(enum ori_collective collective)
 		[ORI_ALLREDUCE] = "all-reduce",
 		[ORI_REDUCE_SCATTER] = "reduce-scatter",
 		[ORI_REDUCE] = "reduce",
+		[ORI_GATHER] = "gather",
+		[ORI_SCATTER] = "scatter",
 	};
 
 	/* A peer may have sent the number. */

@@ -67,7 +67,7 @@ static void test_different_rows_have_different_digests(void **state)
 static void test_an_invalid_line_is_reported_with_its_number(void **state)
 {
 	static const char *const wrong[][2] = {
-		{"scatter host 4 1 any ring X\n", "table:2: unknown collective 'scatter'"},
+		{"barrier host 4 1 any ring X\n", "table:2: unknown collective 'barrier'"},
 		{"all-gather nic 4 1 any ring X\n",
 		 "table:2: memory is neither host nor gpu: 'nic'"},
 		{"\nall-gather host 0 1 any ring X\n", "table:3: invalid number of ranks '0'"},

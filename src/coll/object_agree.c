@@ -118,6 +118,11 @@ static enum oriel_status cached_look(const struct ori_object_cache *cache,
 				call->kind->name);
 	if (!call->bytes)
 		return ORIEL_OK;
+	if (call->kind->number == ORI_GATHER) {
+		/* All ranks share memory of the library, since the root alone has some. */
+		note->flags |= CACHED_PRIVATE;
+		return ORIEL_OK;
+	}
 	status = oriel_memory_identity(cache->comm, call->recv, call->length, identity);
 	if (status == ORIEL_OK && call->is_gpu)
 		status = oriel_comm_is_capturing(cache->comm, call->stream, &call->is_capturing);
@@ -322,9 +327,7 @@ enum oriel_status ori_cached_end(struct ori_cached_call *call, enum oriel_status
 
 	if (status != ORIEL_OK)
 		return status;
-	/* Only the root of a reduction to a root has a result. */
-	if (slot->is_staging &&
-	    (call->kind->number != ORI_REDUCE || call->root == oriel_comm_rank(call->comm)))
+	if (slot->is_staging && !call->is_without_result)
 		memcpy(call->recv, slot->memory, call->length);
 	if (slot->is_gpu && !call->is_capturing)
 		return oriel_mark_set_on_stream(slot->mark, call->stream);

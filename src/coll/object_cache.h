@@ -26,6 +26,7 @@ struct ori_cached_call {
 	unsigned root;                    /* broadcasts, reductions to a root */
 	struct oriel_reduction reduction; /* reductions; @factor is set if there is one */
 	uint64_t factor;                  /* its value */
+	bool is_without_result;           /* on this rank; @recv is not read */
 	bool is_gpu;
 	void *stream; /* not NULL if @is_gpu */
 

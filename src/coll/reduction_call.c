@@ -125,5 +125,8 @@ enum oriel_status ori_reduction_once(struct ori_cached_call *call, const void *s
 		once_factor(call);
 	if (status == ORIEL_OK)
 		status = once_check(call, send);
+	/* Only the root of a reduction to a root has a result. */
+	call->is_without_result =
+		call->kind->number == ORI_REDUCE && call->root != oriel_comm_rank(call->comm);
 	return ori_cached_begin(call, status);
 }

@@ -30,6 +30,8 @@ static const char *const call_names[] = {
 	[ORI_CALL_ALLREDUCE_DESTROY] = "oriel_allreduce_destroy",
 	[ORI_CALL_REDUCE_SCATTER_DESTROY] = "oriel_reduce_scatter_destroy",
 	[ORI_CALL_REDUCE_DESTROY] = "oriel_reduce_destroy",
+	[ORI_CALL_GATHER_DESTROY] = "oriel_gather_destroy",
+	[ORI_CALL_SCATTER_DESTROY] = "oriel_scatter_destroy",
 	[ORI_CALL_COMM_SPLIT] = "oriel_comm_split",
 };
 

@@ -24,7 +24,7 @@
 #define WINDOW_BUFFERS_MAX 65535u
 #define WINDOW_COUNT_MAX (1u << 20)
 #define WINDOW_CHANNEL_MAX (1u << 30)
-#define WINDOW_COLLECTIVES (7u << 8) /* of enum oriel_window_flags */
+#define WINDOW_COLLECTIVES (15u << 8) /* of enum oriel_window_flags */
 /* Windows whose program does without atomics, or with few links, unless it asks for more. */
 #define WINDOW_NO_LINKS (WINDOW_COLLECTIVES | ORIEL_WINDOW_SPARSE)
 #define WINDOW_FLAGS                                                                         \

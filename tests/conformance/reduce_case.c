@@ -409,6 +409,88 @@ static void reductions_without_an_object(struct rank *r)
 	}
 }
 
+/* Objects of one root after the other, blocking and started; and without an object. */
+static void gather_and_scatter(struct rank *r)
+{
+	static const size_t lengths[] = {1, 0, 77, 4096, 70000};
+	struct oriel_gather *gather = NULL;
+	struct oriel_scatter *scatter = NULL;
+	unsigned root, rank, i;
+	struct site s;
+	size_t bytes;
+	char *own;
+
+	site_open(r, &s, BXOR_UINT8, 0);
+	if (!CHECK_OK(r, oriel_gather_create(r->comm, &s.view, NULL, &gather)) ||
+	    !CHECK_OK(r, oriel_scatter_create(r->comm, &s.view, NULL, &scatter)))
+		return;
+	for (i = 0; i < 10; i++) {
+		bytes = lengths[i % 5];
+		root = (i * 3 + 1) % r->size;
+		/* The root sends in place in each second execution. */
+		own = i % 2 && root == r->rank ? s.result + root * bytes : s.send + 1;
+		memset(s.result, GUARD, MOST);
+		fill(own, bytes, i * 100 + r->rank);
+		if (i % 3 == 0) {
+			CHECK_OK(r, oriel_gather_start(gather, root, own, bytes));
+			CHECK_OK(r, oriel_gather_wait(gather, ORIEL_TIMEOUT_DEFAULT));
+		} else {
+			CHECK_OK(r, oriel_gather_run(gather, root, own, bytes));
+		}
+		for (rank = 0; rank < r->size && root == r->rank; rank++)
+			CHECK_EQ(r, wrong(s.result + rank * bytes, bytes, i * 100 + rank), 0);
+		if (root != r->rank)
+			CHECK_EQ(r, not_all(s.result, MOST, GUARD), 0);
+		for (rank = 0; rank < r->size && root == r->rank; rank++)
+			fill(s.send + rank * bytes, bytes, i * 200 + rank);
+		if (i % 3 == 1) {
+			CHECK_OK(r, oriel_scatter_start(scatter, root, s.send, bytes));
+			CHECK_OK(r, oriel_scatter_wait(scatter, ORIEL_TIMEOUT_DEFAULT));
+		} else {
+			CHECK_OK(r, oriel_scatter_run(scatter, root, s.send, bytes));
+		}
+		CHECK_EQ(r, wrong(s.result, bytes, i * 200 + r->rank), 0);
+		CHECK_OK(r, oriel_scatter_once(r->comm, root, s.send, s.expected, bytes));
+		CHECK_EQ(r, wrong(s.expected, bytes, i * 200 + r->rank), 0);
+		CHECK_OK(r, oriel_gather_once(r->comm, root, s.expected,
+					      root == r->rank ? s.send + 3 : NULL, bytes));
+		for (rank = 0; rank < r->size && root == r->rank; rank++)
+			CHECK_EQ(r, wrong(s.send + 3 + rank * bytes, bytes, i * 200 + rank), 0);
+	}
+	CHECK_STATUS(r, oriel_gather_run(gather, r->size, s.send, 1), ORIEL_ERR_RANGE);
+	CHECK_LAST(r, "gather: root");
+	CHECK_STATUS(r, oriel_gather_run(gather, 0, NULL, 1), ORIEL_ERR_INVALID);
+	CHECK_LAST(r, "gather: send is NULL");
+	CHECK_STATUS(r, oriel_scatter_run(scatter, r->rank, s.result + 1, 8), ORIEL_ERR_INVALID);
+	CHECK_LAST(r, "scatter: the send buffer overlaps the result");
+	CHECK_OK(r, oriel_gather_destroy(gather));
+	CHECK_OK(r, oriel_scatter_destroy(scatter));
+	site_close(r, &s);
+}
+
+/* The root reads its result late, while its peers have started the next gather. */
+static void a_gathered_result_stays(struct rank *r)
+{
+	struct oriel_gather *gather = NULL;
+	struct site s;
+	unsigned i, rank;
+
+	site_open(r, &s, BXOR_UINT8, 0);
+	if (!CHECK_OK(r, oriel_gather_create(r->comm, &s.view, NULL, &gather)))
+		return;
+	for (i = 0; i < 8; i++) {
+		fill(s.send, 3000, i * 100 + r->rank);
+		CHECK_OK(r, oriel_gather_run(gather, 0, s.send, 3000));
+		if (r->rank)
+			continue;
+		oriel_cpu_back_off(64000000);
+		for (rank = 0; rank < r->size; rank++)
+			CHECK_EQ(r, wrong(s.result + rank * 3000, 3000, i * 100 + rank), 0);
+	}
+	CHECK_OK(r, oriel_gather_destroy(gather));
+	site_close(r, &s);
+}
+
 static void invalid_arguments_are_rejected(struct rank *r)
 {
 	struct oriel_reduction other;
@@ -493,6 +575,8 @@ static const struct test_case reduce_cases[] = {
 	 NO_WINDOW},
 	{"executions_do_not_mix", executions_do_not_mix, NULL, 1, NO_WINDOW},
 	{"reductions_without_an_object", reductions_without_an_object, NULL, 1, NO_WINDOW},
+	{"gather_and_scatter", gather_and_scatter, NULL, 1, NO_WINDOW},
+	{"a_gathered_result_stays", a_gathered_result_stays, NULL, 2, NO_WINDOW},
 	{"invalid_arguments_are_rejected", invalid_arguments_are_rejected, NULL, 1, NO_WINDOW},
 	{"different_reductions_are_a_mismatch", different_reductions_are_a_mismatch, NULL, 2,
 	 NO_WINDOW},

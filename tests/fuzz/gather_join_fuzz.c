@@ -16,6 +16,7 @@ static void join_erase_own(struct ori_gather_join *join)
 {
 	join->length = 0;
 	join->sharers = join->parts = join->is_narrow = 0;
+	join->factor = 0;
 }
 
 static bool joins_agree(const struct ori_gather_join *joins, unsigned size)
@@ -62,7 +63,7 @@ size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
 	for (unsigned i = 0; i < JOINS_MAX; i++)
 		joins[i] = (struct ori_gather_join){.length = 4096,
 						    .chunk = 1 << 20,
-						    .collective = n % 3};
+						    .collective = n % 8};
 	bytes[0] = (uint8_t)(n % JOINS_MAX);
 	memcpy(bytes + 1, joins, sizeof(joins));
 	if (n > sizeof(joins[0]))

@@ -25,6 +25,8 @@ enum kind {
 	ALLREDUCE,
 	REDUCE_SCATTER,
 	REDUCE,
+	GATHER,
+	SCATTER,
 	STREAM_BARRIER,
 	COPIES,
 	MARK,
@@ -37,12 +39,13 @@ enum kind {
 	KINDS
 };
 
-static const char *const nouns[KINDS] = {"communicator",   "window",         "region",
-					 "all-gather",     "all-to-all",     "broadcast",
-					 "all-reduce",     "reduce-scatter", "reduce",
-					 "barrier",        "copies object",  "mark",
-					 "p2p context",    "p2p endpoint",   "p2p memory",
-					 "p2p copy group", "p2p mock",       "local job"};
+static const char *const nouns[KINDS] = {"communicator",  "window",         "region",
+					 "all-gather",    "all-to-all",     "broadcast",
+					 "all-reduce",    "reduce-scatter", "reduce",
+					 "gather",        "scatter",        "barrier",
+					 "copies object", "mark",           "p2p context",
+					 "p2p endpoint",  "p2p memory",     "p2p copy group",
+					 "p2p mock",      "local job"};
 
 static void *live[KINDS];
 
@@ -171,6 +174,10 @@ enum answer {
 	X(COMM, STATUS, oriel_allreduce_once, (h, bytes, bytes, 2, &reduction), 0)               \
 	X(COMM, STATUS, oriel_reduce_scatter_once, (h, bytes, bytes, 2, &reduction), 0)          \
 	X(COMM, STATUS, oriel_reduce_once, (h, 0, bytes, bytes, 2, &reduction), 0)               \
+	X(COMM, STATUS, oriel_gather_create, (h, &view, NULL, OUT(made)), 0)                     \
+	X(COMM, STATUS, oriel_scatter_create, (h, &view, NULL, OUT(made)), 0)                    \
+	X(COMM, STATUS, oriel_gather_once, (h, 0, bytes, bytes, 2), 0)                           \
+	X(COMM, STATUS, oriel_scatter_once, (h, 0, bytes, bytes, 2), 0)                          \
 	X(COMM, STATUS, oriel_tune_find, (h, false, &tune), 0)
 
 /* An operation of windows in host memory, and the same of windows on GPUs. */
@@ -292,6 +299,18 @@ enum answer {
 	X(REDUCE, STATUS, oriel_reduce_test, (h), 0)                                         \
 	X(REDUCE, STATUS, oriel_reduce_wait, (h, 0), 0)                                      \
 	X(REDUCE, STATUS, oriel_reduce_query, (h, 2, &info), 0)                              \
+	X(GATHER, DESTROY, oriel_gather_destroy, (h), 0)                                     \
+	X(GATHER, STATUS, oriel_gather_run, (h, 0, bytes, 2), 0)                             \
+	X(GATHER, STATUS, oriel_gather_start, (h, 0, bytes, 2), 0)                           \
+	X(GATHER, STATUS, oriel_gather_test, (h), 0)                                         \
+	X(GATHER, STATUS, oriel_gather_wait, (h, 0), 0)                                      \
+	X(GATHER, STATUS, oriel_gather_query, (h, 2, &info), 0)                              \
+	X(SCATTER, DESTROY, oriel_scatter_destroy, (h), 0)                                   \
+	X(SCATTER, STATUS, oriel_scatter_run, (h, 0, bytes, 2), 0)                           \
+	X(SCATTER, STATUS, oriel_scatter_start, (h, 0, bytes, 2), 0)                         \
+	X(SCATTER, STATUS, oriel_scatter_test, (h), 0)                                       \
+	X(SCATTER, STATUS, oriel_scatter_wait, (h, 0), 0)                                    \
+	X(SCATTER, STATUS, oriel_scatter_query, (h, 2, &info), 0)                            \
 	X(STREAM_BARRIER, DESTROY, oriel_stream_barrier_destroy, (h), 0)                     \
 	X(STREAM_BARRIER, STATUS, oriel_stream_barrier_run, (h), 0)                          \
 	X(STREAM_BARRIER, STATUS, oriel_stream_barrier_run_on_stream, (h, NULL), 0)          \
@@ -443,6 +462,8 @@ static void make_all(void *of[KINDS], const struct oriel_bootstrap *bootstrap,
 	MUST(oriel_allreduce_create(of[COMM], &part, &reduction, NULL, OUT(of[ALLREDUCE])));
 	MUST(oriel_reduce_scatter_create(of[COMM], &part, &reduction, NULL,
 					 OUT(of[REDUCE_SCATTER])));
+	MUST(oriel_gather_create(of[COMM], &part, NULL, OUT(of[GATHER])));
+	MUST(oriel_scatter_create(of[COMM], &part, NULL, OUT(of[SCATTER])));
 	MUST(oriel_reduce_create(of[COMM], &part, &reduction, NULL, OUT(of[REDUCE])));
 	MUST(oriel_stream_barrier_create(of[COMM], 0, OUT(of[STREAM_BARRIER])));
 	MUST(oriel_copies_create(of[COMM], OUT(of[COPIES])));
@@ -467,6 +488,8 @@ static void destroy_all(void *const of[KINDS])
 	oriel_copies_destroy(of[COPIES]);
 	oriel_stream_barrier_destroy(of[STREAM_BARRIER]);
 	oriel_reduce_destroy(of[REDUCE]);
+	oriel_scatter_destroy(of[SCATTER]);
+	oriel_gather_destroy(of[GATHER]);
 	oriel_reduce_scatter_destroy(of[REDUCE_SCATTER]);
 	oriel_allreduce_destroy(of[ALLREDUCE]);
 	oriel_bcast_destroy(of[BCAST]);

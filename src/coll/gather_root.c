@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The gather of oriel/gather_scatter.h. Called by the user. */
+#include <oriel/gather_scatter.h>
+
+#include "base/error.h"
+#include "coll/object_cache.h"
+#include "coll/root_run.h"
+
+static const struct ori_gather_kind gather_kind = {
+	.name = "gather",
+	.number = ORI_GATHER,
+	.handle = ORI_HANDLE_GATHER,
+	.host = 1u << ORIEL_ALGORITHM_DIRECT,
+	.nodes = 1u << ORIEL_ALGORITHM_DIRECT,
+};
+
+struct oriel_gather {
+	struct ori_gather gather;
+};
+
+enum oriel_status oriel_gather_create(struct oriel_comm *comm, const struct oriel_view *view,
+				      const struct oriel_coll_attr *attr, struct oriel_gather **out)
+{
+	void *made = NULL;
+	enum oriel_status status = ori_gather_create(&gather_kind, comm, view, NULL, attr,
+						     out ? &made : NULL, __func__);
+
+	if (status == ORIEL_OK)
+		*out = made;
+	return status;
+}
+
+enum oriel_status oriel_gather_destroy(struct oriel_gather *r)
+{
+	return ori_gather_destroy(&gather_kind, r, __func__);
+}
+
+enum oriel_status oriel_gather_run(struct oriel_gather *r, unsigned root, const void *send,
+				   size_t bytes)
+{
+	enum oriel_status status = ori_handle_check(r, ORI_HANDLE_GATHER, __func__);
+
+	if (status != ORIEL_OK)
+		return status;
+	return ori_root_execute(&r->gather, root, send, bytes, false, __func__);
+}
+
+enum oriel_status oriel_gather_start(struct oriel_gather *r, unsigned root, const void *send,
+				     size_t bytes)
+{
+	enum oriel_status status = ori_handle_check(r, ORI_HANDLE_GATHER, __func__);
+
+	if (status != ORIEL_OK)
+		return status;
+	return ori_root_execute(&r->gather, root, send, bytes, true, __func__);
+}
+
+enum oriel_status oriel_gather_test(struct oriel_gather *r)
+{
+	return ori_gather_test(&gather_kind, r, __func__);
+}
+
+enum oriel_status oriel_gather_wait(struct oriel_gather *r, uint64_t timeout_ns)
+{
+	return ori_gather_wait(&gather_kind, r, timeout_ns, __func__);
+}
+
+enum oriel_status oriel_gather_query(const struct oriel_gather *r, size_t bytes,
+				     struct oriel_coll_info *info)
+{
+	return ori_gather_query(&gather_kind, r, bytes, info, __func__);
+}
+
+/* @call has all but the length and what ori_cached_begin() sets. The root alone has a result. */
+static enum oriel_status once_begin(struct ori_cached_call *call, const void *send)
+{
+	unsigned ranks = oriel_comm_size(call->comm);
+	enum oriel_status status = ori_cached_length(call, ranks);
+	const char *own = (char *)call->recv + call->root * call->bytes;
+
+	if (status == ORIEL_OK && call->root >= ranks)
+		status = ori_fail(ORIEL_ERR_RANGE, "gather: root %u, but there are %u ranks",
+				  call->root, ranks);
+	call->is_without_result = call->root != oriel_comm_rank(call->comm);
+	if (status == ORIEL_OK && !call->is_without_result)
+		status = ori_cached_check(call, send, call->bytes, own);
+	else if (status == ORIEL_OK && call->bytes && !send)
+		status = ori_fail(ORIEL_ERR_INVALID, "gather: send is NULL");
+	return ori_cached_begin(call, status);
+}
+
+enum oriel_status oriel_gather_once(struct oriel_comm *comm, unsigned root, const void *send,
+				    void *recv, size_t bytes)
+{
+	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
+	struct ori_cached_call call = {
+		.kind = &gather_kind, .comm = comm, .recv = recv, .bytes = bytes, .root = root};
+	struct oriel_gather *object;
+
+	if (status == ORIEL_OK)
+		status = once_begin(&call, send);
+	if (status != ORIEL_OK || !call.object)
+		return status;
+	object = call.object;
+	return ori_cached_end(&call, ori_root_execute(&object->gather, root, send, bytes, false,
+						      __func__));
+}

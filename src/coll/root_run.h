@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An execution of a gather or a scatter. gather_root.c and scatter_root.c call it. */
+#ifndef ORI_COLL_ROOT_RUN_H
+#define ORI_COLL_ROOT_RUN_H
+
+#include "coll/gather.h"
+
+/* Checks the arguments of an execution first. @is_start: the thread of the communicator executes.
+ */
+enum oriel_status ori_root_execute(struct ori_gather *g, uint32_t root, const void *send,
+				   size_t bytes, bool is_start, const char *call);
+
+#endif
