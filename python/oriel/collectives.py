@@ -25,6 +25,8 @@ class Algorithm(enum.IntEnum):
     DIRECT = c.ORIEL_ALGORITHM_DIRECT
     RING = c.ORIEL_ALGORITHM_RING
     BRUCK = c.ORIEL_ALGORITHM_BRUCK
+    ONE_SHOT = c.ORIEL_ALGORITHM_ONE_SHOT
+    OWNER = c.ORIEL_ALGORITHM_OWNER
 
 
 class Collective(Handle):
