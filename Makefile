@@ -26,6 +26,9 @@ check-python: setup build/release/build.ninja
 	@cmake --build --preset release --target oriel oriel_tool oriel_python
 	@ctest --preset release -R '^python/'
 
+check-torch: setup
+	@scripts/check-torch
+
 wheel: setup
 	@scripts/wheel
 
@@ -63,11 +66,12 @@ help:
 	@echo "make debug           the same tests without optimisation"
 	@echo "make clang           the same tests, compiled by clang"
 	@echo "make field-report    the tool with the conformance suite in one file that needs libc alone"
+	@echo "make check-torch     tests of oriel.torch, in an environment with torch (5.4 GB) that it makes"
 	@echo "make wheel           a wheel of the Python package for any machine with glibc 2.34, into dist/"
 	@echo "make install         into PREFIX ($(PREFIX)); DESTDIR is heeded"
 	@echo "make format          clang-format all sources"
 	@echo "make clean           remove build/"
 
 .NOTPARALLEL:
-.PHONY: all demo check check-all check-python asan tsan debug clang wheel field-report install format clean setup help
+.PHONY: all demo check check-all check-python check-torch asan tsan debug clang wheel field-report install format clean setup help
 .PRECIOUS: build/%/build.ninja

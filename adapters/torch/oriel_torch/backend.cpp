@@ -1,0 +1,538 @@
+// SPDX-License-Identifier: Apache-2.0
+// The backend "oriel" of torch.distributed: see backend.hpp.
+#include "backend.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include <pybind11/pybind11.h>
+
+namespace oriel_torch {
+
+static const char STORE_KEY[] = "oriel/job_id";
+
+enum Slot : uint32_t { BARRIER_SLOT = 0 };
+enum Signal : uint32_t { ARRIVED, RELEASED, SIGNALS };
+
+// Communicators that close: the other ranks may come later, and this one has other work.
+static std::mutex closing_mutex;
+static std::vector<std::thread> closing;
+
+Scratch::~Scratch()
+{
+	oriel_memory_free(memory_);
+}
+
+char *Scratch::at_least(size_t length)
+{
+	size_t wanted = 4096;
+
+	if (length > length_) {
+		while (wanted < length)
+			wanted *= 2;
+		if (memory_)
+			check(oriel_memory_free(memory_), "freeing memory");
+		memory_ = nullptr;
+		length_ = 0;
+		check(oriel_memory_alloc(wanted, 0, &memory_), "memory for results");
+		length_ = wanted;
+	}
+	return static_cast<char *>(memory_);
+}
+
+static uint64_t in_ns(std::chrono::milliseconds timeout)
+{
+	return std::max<int64_t>(1, timeout.count()) * 1000000u;
+}
+
+void check_tensor(const at::Tensor &tensor, const char *what)
+{
+	TORCH_CHECK(tensor.device().is_cpu(), what, ": backend oriel takes tensors of the CPU, not of ",
+		    tensor.device());
+	TORCH_CHECK(tensor.layout() == at::kStrided, what,
+		    ": backend oriel takes dense tensors, not sparse ones");
+}
+
+const at::Tensor &only(const std::vector<at::Tensor> &tensors, const char *what)
+{
+	TORCH_CHECK(tensors.size() == 1, what, " takes one tensor, not ", tensors.size());
+	check_tensor(tensors[0], what);
+	return tensors[0];
+}
+
+std::vector<char> bytes_of(const std::vector<at::Tensor> &tensors)
+{
+	std::vector<char> bytes;
+
+	for (const at::Tensor &tensor : tensors) {
+		at::Tensor flat = tensor.contiguous();
+		auto *data = static_cast<char *>(flat.data_ptr());
+
+		bytes.insert(bytes.end(), data, data + flat.nbytes());
+	}
+	return bytes;
+}
+
+void copy_parts(const std::vector<at::Tensor> &outputs, const char *data)
+{
+	for (at::Tensor output : outputs) {
+		if (output.is_contiguous())
+			memcpy(output.data_ptr(), data, output.nbytes());
+		else
+			output.copy_(at::from_blob(const_cast<char *>(data), output.sizes(),
+						   at::TensorOptions(output.scalar_type())));
+		data += output.nbytes();
+	}
+}
+
+void OrielBackend::check_root(int64_t root, const char *what) const
+{
+	TORCH_CHECK(root >= 0 && root < size_, what, ": root rank ", root, " of ", size_);
+}
+
+OrielBackend::OrielBackend(const c10::intrusive_ptr<c10d::Store> &store, int rank, int size,
+			   std::chrono::milliseconds timeout)
+    : Backend(rank, size), options_(c10::make_intrusive<Options>("oriel", timeout))
+{
+	struct oriel_comm_attr attr = {};
+	struct oriel_window_attr window = {};
+	struct oriel_job_id id;
+
+	attr.size = sizeof(attr);
+	attr.timeout_ns = in_ns(timeout);
+	if (rank == 0) {
+		check(oriel_job_id_open(&id), "job id");
+		store->set(STORE_KEY, std::vector<uint8_t>(id.bytes, id.bytes + sizeof(id.bytes)));
+	} else {
+		std::vector<uint8_t> bytes = store->get(STORE_KEY);
+
+		TORCH_CHECK(bytes.size() == sizeof(id.bytes), "oriel: the job id of rank 0 has ",
+			    bytes.size(), " bytes, not ", sizeof(id.bytes));
+		memcpy(id.bytes, bytes.data(), sizeof(id.bytes));
+	}
+	enum oriel_status status = oriel_comm_create_id(&id, rank, size, &attr, &comm_);
+	if (status == ORIEL_OK) {
+		window.size = sizeof(window);
+		window.signals = SIGNALS;
+		status = oriel_window_create(comm_, &window, &window_);
+	}
+	std::string text = status < 0 ? oriel_last_error() : "";
+	if (rank == 0)
+		oriel_job_id_close(&id);
+	if (status < 0) {
+		oriel_comm_destroy(comm_);
+		C10_THROW_ERROR(DistBackendError, "oriel: rank " + std::to_string(rank) + ": " + text);
+	}
+	messenger_ = std::make_unique<Messenger>(comm_, rank, size);
+	init();
+}
+
+OrielBackend::~OrielBackend()
+{
+	// Operations may need the lock of Python to end, which this thread may have.
+	if (Py_IsInitialized() && PyGILState_Check()) {
+		pybind11::gil_scoped_release release;
+		close_communicator(false);
+	} else {
+		close_communicator(false);
+	}
+}
+
+void OrielBackend::shutdown()
+{
+	close_communicator(false);
+}
+
+void OrielBackend::abort()
+{
+	close_communicator(true);
+}
+
+void OrielBackend::close_communicator(bool is_aborted)
+{
+	{
+		std::lock_guard<std::mutex> lock(close_mutex_);
+		if (is_closed_)
+			return;
+		is_closed_ = true;
+	}
+	if (is_aborted)
+		oriel_comm_abort(comm_, "the process group was aborted");
+	executor_.stop();
+	messenger_->stop(in_ns(options_->timeout));
+	// Closing waits for the other ranks, which may shut down other groups first: so a thread waits.
+	std::lock_guard<std::mutex> lock(closing_mutex);
+	closing.emplace_back([comm = comm_, window = window_, alltoall = alltoall_,
+			      messenger = messenger_.release()] {
+		oriel_alltoall_destroy(alltoall);
+		oriel_window_destroy(window);
+		oriel_comm_destroy(comm);
+		delete messenger;
+	});
+}
+
+void OrielBackend::join_closing()
+{
+	std::vector<std::thread> threads;
+
+	{
+		std::lock_guard<std::mutex> lock(closing_mutex);
+		threads.swap(closing);
+	}
+	for (std::thread &thread : threads)
+		thread.join();
+}
+
+c10d::ErrorType OrielBackend::getError()
+{
+	struct oriel_health health = {};
+
+	health.size = sizeof(health);
+	std::lock_guard<std::mutex> lock(close_mutex_);
+	if (is_closed_ || oriel_comm_health(comm_, &health) != ORIEL_OK)
+		return c10d::ErrorType::COMM_ERROR;
+	switch (health.status) {
+	case ORIEL_OK:
+		return c10d::ErrorType::SUCCESS;
+	case ORIEL_ERR_TIMEOUT:
+		return c10d::ErrorType::TIMEOUT;
+	case ORIEL_ERR_PEER:
+	case ORIEL_ERR_ABORTED:
+		return c10d::ErrorType::REMOTE_ERROR;
+	default:
+		return c10d::ErrorType::COMM_ERROR;
+	}
+}
+
+OrielBackend::WorkPtr OrielBackend::submit(c10d::OpType type, const char *title,
+					   const Tensors &inputs, Lists outputs,
+					   std::chrono::milliseconds timeout, bool is_async,
+					   std::function<void()> operation)
+{
+	auto work = c10::make_intrusive<OrielWork>(
+		rank_, type, ++sequence_, title, inputs, std::move(outputs),
+		timeout == c10d::kUnsetTimeout ? options_->timeout : timeout);
+
+	executor_.submit(work, std::move(operation), is_async);
+	return work;
+}
+
+OrielBackend::WorkPtr OrielBackend::broadcast(Tensors &tensors, const c10d::BroadcastOptions &opts)
+{
+	at::Tensor tensor = only(tensors, "broadcast");
+	auto root = (unsigned)opts.rootRank;
+
+	check_root(opts.rootRank, "broadcast");
+	return submit(c10d::OpType::BROADCAST, "oriel:broadcast", tensors, {tensors}, opts.timeout,
+		      opts.asyncOp, [this, tensor, root] {
+			      at::Tensor flat = tensor.contiguous();
+
+			      check(oriel_bcast_once(comm_, root, flat.data_ptr(), flat.data_ptr(),
+						     flat.nbytes()), "broadcast");
+			      if (!flat.is_alias_of(tensor))
+				      at::Tensor(tensor).copy_(flat);
+		      });
+}
+
+// The message of every rank to @outputs, one for each rank.
+void OrielBackend::gather_into(const at::Tensor &input, const Tensors &outputs)
+{
+	at::Tensor flat = input.contiguous();
+	size_t length = flat.nbytes();
+	char *gathered = gathered_.at_least(std::max<size_t>(1, length * size_));
+
+	check(oriel_allgather_once(comm_, flat.data_ptr(), gathered, length), "all_gather");
+	copy_parts(outputs, gathered);
+}
+
+void check_gather(const std::vector<at::Tensor> &outputs, const at::Tensor &input, int size)
+{
+	check_tensor(input, "all_gather");
+	TORCH_CHECK(outputs.size() == (size_t)size, "a list of ", outputs.size(), " tensors for ", size,
+		    " ranks");
+	for (const at::Tensor &output : outputs) {
+		check_tensor(output, "all_gather");
+		TORCH_CHECK(output.scalar_type() == input.scalar_type() && output.sizes() == input.sizes(),
+			    "an output is ", output.scalar_type(), output.sizes(), " of the list, the other tensor ",
+			    input.scalar_type(), input.sizes());
+	}
+}
+
+OrielBackend::WorkPtr OrielBackend::allgather(Lists &outputs, Tensors &inputs,
+					      const c10d::AllgatherOptions &opts)
+{
+	at::Tensor input = only(inputs, "all_gather");
+
+	TORCH_CHECK(outputs.size() == 1, "all_gather takes one list of outputs, not ", outputs.size());
+	check_gather(outputs[0], input, size_);
+	return submit(c10d::OpType::ALLGATHER, "oriel:all_gather", inputs, outputs, opts.timeout,
+		      opts.asyncOp, [this, input, list = outputs[0]] { gather_into(input, list); });
+}
+
+void OrielBackend::gather_flat(const at::Tensor &input, at::Tensor &output)
+{
+	at::Tensor from = input.contiguous(), to = output.contiguous();
+
+	check(oriel_allgather_once(comm_, from.data_ptr(), to.data_ptr(), from.nbytes()),
+	      "all_gather_into_tensor");
+	if (!to.is_alias_of(output))
+		output.copy_(to);
+}
+
+static void check_gather_flat(const at::Tensor &output, const at::Tensor &input, int size)
+{
+	check_tensor(input, "all_gather_into_tensor");
+	check_tensor(output, "all_gather_into_tensor");
+	TORCH_CHECK(output.scalar_type() == input.scalar_type(),
+		    "all_gather_into_tensor: the output is ", output.scalar_type(), ", the input ",
+		    input.scalar_type());
+	TORCH_CHECK(output.numel() == input.numel() * size, "all_gather_into_tensor: the output has ",
+		    output.numel(), " elements, the result ", input.numel() * size);
+}
+
+OrielBackend::WorkPtr OrielBackend::_allgather_base(at::Tensor &output, at::Tensor &input,
+						    const c10d::AllgatherOptions &opts)
+{
+	check_gather_flat(output, input, size_);
+	return submit(c10d::OpType::_ALLGATHER_BASE, "oriel:_all_gather_base", {input}, {{output}},
+		      opts.timeout, opts.asyncOp,
+		      [this, input, output]() mutable { gather_flat(input, output); });
+}
+
+OrielBackend::WorkPtr OrielBackend::allgather_coalesced(Lists &outputs, Tensors &inputs,
+							const c10d::AllgatherOptions &opts)
+{
+	TORCH_CHECK(outputs.size() == (size_t)size_, "all_gather_coalesced: ", outputs.size(),
+		    " lists of outputs for ", size_, " ranks");
+	Lists of_input(inputs.size());
+	for (size_t i = 0; i < inputs.size(); i++) {
+		for (const Tensors &list : outputs) {
+			TORCH_CHECK(list.size() == inputs.size(), "all_gather_coalesced: ", list.size(),
+				    " outputs of a rank for ", inputs.size(), " inputs");
+			of_input[i].push_back(list[i]);
+		}
+		check_gather(of_input[i], inputs[i], size_);
+	}
+	return submit(c10d::OpType::ALLGATHER_COALESCED, "oriel:all_gather_coalesced", inputs, outputs,
+		      opts.timeout, opts.asyncOp, [this, inputs, of_input] {
+			      for (size_t i = 0; i < inputs.size(); i++)
+				      gather_into(inputs[i], of_input[i]);
+		      });
+}
+
+OrielBackend::WorkPtr
+OrielBackend::allgather_into_tensor_coalesced(Tensors &outputs, Tensors &inputs,
+					      const c10d::AllgatherOptions &opts)
+{
+	TORCH_CHECK(outputs.size() == inputs.size(), "all_gather_into_tensor_coalesced: ",
+		    outputs.size(), " outputs for ", inputs.size(), " inputs");
+	for (size_t i = 0; i < inputs.size(); i++)
+		check_gather_flat(outputs[i], inputs[i], size_);
+	return submit(c10d::OpType::ALLGATHER_INTO_TENSOR_COALESCED,
+		      "oriel:all_gather_into_tensor_coalesced", inputs, {outputs}, opts.timeout,
+		      opts.asyncOp, [this, inputs, outputs]() mutable {
+			      for (size_t i = 0; i < inputs.size(); i++)
+				      gather_flat(inputs[i], outputs[i]);
+		      });
+}
+
+// An object with room for @length bytes on every rank: all ranks learn the longest.
+void OrielBackend::prepare_exchange(uint64_t length)
+{
+	std::vector<uint64_t> lengths(size_);
+
+	check(oriel_allgather_once(comm_, &length, lengths.data(), sizeof(length)), "all_to_all");
+	uint64_t longest = *std::max_element(lengths.begin(), lengths.end());
+	if (alltoall_ && longest <= exchanged_.length())
+		return;
+	struct oriel_view view = {};
+
+	check(oriel_alltoall_destroy(alltoall_), "all_to_all");
+	alltoall_ = nullptr;
+	view.size = sizeof(view);
+	view.kind = ORIEL_VIEW_BUFFER;
+	view.buffer = exchanged_.at_least(std::max<uint64_t>(1, longest));
+	view.length = exchanged_.length();
+	check(oriel_alltoall_create(comm_, &view, nullptr, &alltoall_), "all_to_all");
+}
+
+// Messages of any lengths in bytes, in the order of the ranks. @take gets what was received.
+void OrielBackend::exchange(const char *from, const std::vector<uint64_t> &send_lengths,
+			    const std::vector<uint64_t> &recv_lengths,
+			    const std::function<void(const char *)> &take)
+{
+	std::vector<struct oriel_dev_alltoallv> layout(size_);
+	uint64_t sent = 0, received = 0;
+
+	for (int r = 0; r < size_; r++) {
+		layout[r].send_displacement = sent;
+		layout[r].send_length = send_lengths[r];
+		layout[r].recv_displacement = received;
+		layout[r].recv_length = recv_lengths[r];
+		sent += send_lengths[r];
+		received += recv_lengths[r];
+	}
+	prepare_exchange(received);
+	check(oriel_alltoall_run_v(alltoall_, from, layout.data()), "all_to_all");
+	take(exchanged_.at_least(0));
+}
+
+// Bytes of each rank's part of @tensor: @splits of its rows, or equal parts.
+static std::vector<uint64_t> parts_of(const at::Tensor &tensor, const std::vector<int64_t> &splits,
+				      int size, const char *what)
+{
+	int64_t rows = tensor.dim() ? tensor.size(0) : 1;
+	uint64_t row = rows ? tensor.nbytes() / rows : 0;
+	std::vector<uint64_t> parts;
+
+	if (splits.empty()) {
+		TORCH_CHECK(rows % size == 0, "all_to_all_single: the ", what, " has ", rows,
+			    " rows, which are no ", size, " equal parts");
+		return std::vector<uint64_t>(size, row * (rows / size));
+	}
+	TORCH_CHECK(splits.size() == (size_t)size, "all_to_all_single: ", splits.size(), " splits of the ",
+		    what, " for ", size, " ranks");
+	TORCH_CHECK(std::accumulate(splits.begin(), splits.end(), (int64_t)0) == rows,
+		    "all_to_all_single: the splits of the ", what, " do not add up to its ", rows, " rows");
+	for (int64_t split : splits)
+		parts.push_back(row * split);
+	return parts;
+}
+
+OrielBackend::WorkPtr OrielBackend::alltoall_base(at::Tensor &output, at::Tensor &input,
+						  std::vector<int64_t> &output_splits,
+						  std::vector<int64_t> &input_splits,
+						  const c10d::AllToAllOptions &opts)
+{
+	check_tensor(input, "all_to_all_single");
+	check_tensor(output, "all_to_all_single");
+	TORCH_CHECK(output.scalar_type() == input.scalar_type(), "all_to_all_single: the output is ",
+		    output.scalar_type(), ", the input ", input.scalar_type());
+	auto send_parts = parts_of(input, input_splits, size_, "input");
+	auto recv_parts = parts_of(output, output_splits, size_, "output");
+	bool is_equal = input_splits.empty() && output_splits.empty();
+
+	TORCH_CHECK(!is_equal || output.nbytes() == input.nbytes(), "all_to_all_single: the output has ",
+		    output.nbytes(), " bytes, the input ", input.nbytes());
+	return submit(c10d::OpType::ALLTOALL_BASE, "oriel:all_to_all", {input}, {{output}}, opts.timeout,
+		      opts.asyncOp, [=, this]() mutable {
+			      at::Tensor from = input.contiguous(), to = output.contiguous();
+
+			      if (is_equal)
+				      check(oriel_alltoall_once(comm_, from.data_ptr(), to.data_ptr(),
+								from.nbytes() / size_), "all_to_all");
+			      else
+				      exchange(static_cast<char *>(from.data_ptr()), send_parts, recv_parts,
+					       [&](const char *data) {
+						       memcpy(to.data_ptr(), data, to.nbytes());
+					       });
+			      if (!to.is_alias_of(output))
+				      output.copy_(to);
+		      });
+}
+
+OrielBackend::WorkPtr OrielBackend::alltoall(Tensors &outputs, Tensors &inputs,
+					     const c10d::AllToAllOptions &opts)
+{
+	std::vector<uint64_t> send_parts, recv_parts;
+
+	TORCH_CHECK(outputs.size() == (size_t)size_ && inputs.size() == (size_t)size_, "all_to_all: ",
+		    inputs.size(), " inputs and ", outputs.size(), " outputs for ", size_, " ranks");
+	for (int r = 0; r < size_; r++) {
+		check_tensor(inputs[r], "all_to_all");
+		check_tensor(outputs[r], "all_to_all");
+		send_parts.push_back(inputs[r].nbytes());
+		recv_parts.push_back(outputs[r].nbytes());
+	}
+	return submit(c10d::OpType::ALLTOALL, "oriel:all_to_all", inputs, {outputs}, opts.timeout,
+		      opts.asyncOp, [=, this]() mutable {
+			      std::vector<char> from = bytes_of(inputs);
+
+			      exchange(from.data(), send_parts, recv_parts,
+				       [&](const char *data) { copy_parts(outputs, data); });
+		      });
+}
+
+OrielBackend::WorkPtr OrielBackend::message(c10d::OpType type, const char *title, Tensors &tensors,
+					    int peer, int tag)
+{
+	const at::Tensor &tensor = only(tensors, title);
+
+	TORCH_CHECK(tensor.is_contiguous(), title, ": the tensor must be contiguous");
+	TORCH_CHECK(type == c10d::OpType::RECVANYSOURCE || (peer >= 0 && peer < size_), title, ": rank ",
+		    peer, " of ", size_);
+	TORCH_CHECK(tag >= 0, title, ": tag ", tag, " is negative");
+	auto work = c10::make_intrusive<MessageWork>(*messenger_, rank_, type, ++sequence_, title, tensor,
+						     options_->timeout);
+
+	if (type == c10d::OpType::SEND)
+		messenger_->send(work, tensor, peer, tag);
+	else
+		messenger_->recv(work, tensor, peer, tag);
+	return work;
+}
+
+OrielBackend::WorkPtr OrielBackend::send(Tensors &tensors, int peer, int tag)
+{
+	return message(c10d::OpType::SEND, "oriel:send", tensors, peer, tag);
+}
+
+OrielBackend::WorkPtr OrielBackend::recv(Tensors &tensors, int peer, int tag)
+{
+	return message(c10d::OpType::RECV, "oriel:recv", tensors, peer, tag);
+}
+
+OrielBackend::WorkPtr OrielBackend::recvAnysource(Tensors &tensors, int tag)
+{
+	return message(c10d::OpType::RECVANYSOURCE, "oriel:recvAnySource", tensors, Messenger::ANY, tag);
+}
+
+OrielBackend::WorkPtr OrielBackend::barrier(const c10d::BarrierOptions &opts)
+{
+	// All that was submitted before has been executed when it is: one operation at a time is.
+	return submit(c10d::OpType::BARRIER, "oriel:barrier", {}, {}, opts.timeout, opts.asyncOp, [this] {
+		check(oriel_window_barrier(window_, BARRIER_SLOT, 0), "barrier");
+	});
+}
+
+void OrielBackend::monitoredBarrier(const c10d::BarrierOptions &opts, bool wait_all_ranks)
+{
+	auto timeout = opts.timeout == c10d::kUnsetTimeout ? options_->timeout : opts.timeout;
+	auto deadline = std::chrono::steady_clock::now() + timeout;
+	auto left = [&] {
+		auto now = std::chrono::steady_clock::now();
+		return in_ns(std::chrono::duration_cast<std::chrono::milliseconds>(deadline - now));
+	};
+	std::vector<int> missing;
+
+	monitored_++;
+	if (rank_ != 0) {
+		check(oriel_window_signal(window_, 0, ARRIVED, ORIEL_SIGNAL_ADD, 1), "monitored_barrier");
+		enum oriel_status status = oriel_window_wait_signal_from(window_, 0, RELEASED, ORIEL_GE,
+									  monitored_, left());
+
+		TORCH_CHECK(status == ORIEL_OK, "Rank ", rank_,
+			    " successfully reached monitoredBarrier, but received errors while waiting for "
+			    "send/recv from rank 0. Please check rank 0 logs for faulty rank. ",
+			    oriel_last_error());
+		return;
+	}
+	TORCH_CHECK(size_ == 1 || std::chrono::steady_clock::now() < deadline,
+		    "Rank 0 timed out in monitoredBarrier after ", timeout.count(), " ms");
+	for (int r = 1; r < size_ && (missing.empty() || wait_all_ranks); r++) {
+		enum oriel_status status = oriel_window_wait_signal_from(window_, r, ARRIVED, ORIEL_GE,
+									  monitored_, left());
+
+		if (status != ORIEL_OK && status != ORIEL_ERR_TIMEOUT && status != ORIEL_ERR_PEER)
+			check(status, "monitored_barrier");
+		if (status != ORIEL_OK)
+			missing.push_back(r);
+	}
+	TORCH_CHECK(missing.empty(), missing.size() > 1 ? "Ranks " : "Rank ", c10::Join(", ", missing),
+		    " failed to pass monitoredBarrier in ", timeout.count(), " ms");
+	for (int r = 1; r < size_; r++)
+		check(oriel_window_signal(window_, r, RELEASED, ORIEL_SIGNAL_ADD, 1), "monitored_barrier");
+}
+
+} // namespace oriel_torch

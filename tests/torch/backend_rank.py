@@ -1,0 +1,281 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""One rank of the tests of the backend "oriel" of torch: oriel run -n 3 backend_rank.py [PART]."""
+import datetime
+import os
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+
+PARTS = {}
+
+
+def part(function):
+    PARTS[function.__name__] = function
+    return function
+
+
+def raises(text, function, *arguments, **named):
+    """The text of the error that @function raises, which has @text in it."""
+    try:
+        function(*arguments, **named)
+    except Exception as error:  # pylint: disable=broad-except
+        assert text in str(error), f"'{text}' is not in '{error}'"
+        return str(error)
+    raise AssertionError(f"no error with '{text}'")
+
+
+@part
+def broadcasts(rank, size):
+    for root in range(size):
+        for shape in ((), (1,), (1000, 70), (0,)):
+            tensor = torch.full(shape, float(rank))
+            dist.broadcast(tensor, src=root)
+            assert torch.equal(tensor, torch.full(shape, float(root)))
+    wide = torch.full((6, 4), rank)
+    dist.broadcast(wide[:, 1], src=1)  # not contiguous
+    assert (wide[:, 1] == 1).all() and (wide[:, 0] == rank).all()
+    objects = [{"from": rank}, "x" * rank]
+    dist.broadcast_object_list(objects, src=size - 1)
+    assert objects == [{"from": size - 1}, "x" * (size - 1)]
+
+
+@part
+def gathers(rank, size):
+    for count in (1, 1000, 100_000):
+        outputs = [torch.empty(count, dtype=torch.int32) for _ in range(size)]
+        dist.all_gather(outputs, torch.arange(count, dtype=torch.int32) + rank)
+        for r, output in enumerate(outputs):
+            assert torch.equal(output, torch.arange(count, dtype=torch.int32) + r)
+        flat = torch.empty(size * count)
+        dist.all_gather_into_tensor(flat, torch.full((count,), float(rank)))
+        assert torch.equal(flat, torch.arange(size).repeat_interleave(count).float())
+    for dtype in (torch.bool, torch.bfloat16, torch.complex64, torch.float8_e4m3fn, torch.uint8):
+        outputs = [torch.zeros(5).to(dtype) for _ in range(size)]
+        dist.all_gather(outputs, torch.full((5,), float(rank % 2)).to(dtype))
+        assert [o.to(torch.complex64).real[0].item() for o in outputs] == [float(r % 2) for r in range(size)]
+    objects = [None] * size
+    dist.all_gather_object(objects, list(range(rank)))
+    assert objects == [list(range(r)) for r in range(size)]
+    raises("an output is", dist.all_gather, [torch.empty(2)] * size, torch.empty(3))
+
+
+@part
+def exchanges(rank, size):
+    for count in (1, 10_000):
+        output = torch.empty(size * count)
+        dist.all_to_all_single(output, torch.arange(size * count) + 1000.0 * rank)
+        expected = torch.cat([torch.arange(rank * count, (rank + 1) * count) + 1000.0 * r for r in range(size)])
+        assert torch.equal(output, expected)
+    for count in (3, 5000, 7):  # the object grows once
+        splits = [count * (r + 1) for r in range(size)]  # rank p gets count * (p + 1) rows of each
+        mine = [count * (rank + 1)] * size
+        output = torch.empty(sum(mine), 2)
+        dist.all_to_all_single(output, torch.full((sum(splits), 2), float(rank)), mine, splits)
+        assert torch.equal(output[:, 0], torch.arange(size).repeat_interleave(count * (rank + 1)).float())
+        outputs = [torch.empty(rank + 1) for _ in range(size)]
+        dist.all_to_all(outputs, [torch.full((r + 1,), 10.0 * rank + r) for r in range(size)])
+        assert [o.tolist() for o in outputs] == [[10.0 * r + rank] * (rank + 1) for r in range(size)]
+    raises("do not add up", dist.all_to_all_single, torch.empty(size), torch.empty(size), [1] * size, [2] * size)
+
+
+@part
+def reductions(rank, size):
+    values = [torch.arange(1000) % 7 + r + 1 for r in range(size)]
+    expected = {dist.ReduceOp.SUM: sum(values), dist.ReduceOp.MAX: values[-1], dist.ReduceOp.MIN: values[0],
+                dist.ReduceOp.PRODUCT: torch.stack(values).prod(0)}
+    for dtype in (torch.int64, torch.float64, torch.float32, torch.int32):
+        for op, result in expected.items():
+            tensor = values[rank].to(dtype, copy=True)
+            dist.all_reduce(tensor, op)
+            assert torch.equal(tensor, result.to(dtype)), (dtype, op)
+            tensor = values[rank].to(dtype, copy=True)
+            dist.reduce(tensor, 1, op)
+            assert torch.equal(tensor, (result if rank == 1 else values[rank]).to(dtype))
+    tensor = torch.full((5,), float(rank), dtype=torch.bfloat16)
+    dist.all_reduce(tensor, dist.ReduceOp.AVG)
+    assert (tensor == (size - 1) / 2).all()
+    tensor = torch.tensor([rank == 0, False])
+    dist.all_reduce(tensor)
+    assert tensor.tolist() == [True, False]
+    tensor = torch.tensor([1 << rank], dtype=torch.uint8)
+    dist.all_reduce(tensor, dist.ReduceOp.BOR)
+    assert tensor.item() == (1 << size) - 1
+    wide = torch.ones(4, 3)
+    dist.all_reduce(wide[:, 0])  # not contiguous
+    assert wide[:, 0].tolist() == [size] * 4 and (wide[:, 1:] == 1).all()
+    output = torch.empty(4)
+    dist.reduce_scatter_tensor(output, torch.arange(4.0 * size) + rank)
+    part_of_sum = size * (torch.arange(4.0) + 4 * rank) + sum(range(size))
+    assert torch.equal(output, part_of_sum)
+    dist.reduce_scatter(output, list((torch.arange(4.0 * size) + rank).chunk(size)))
+    assert torch.equal(output, part_of_sum)
+    raises("no band of Float", dist.all_reduce, torch.ones(1), dist.ReduceOp.BAND)
+
+
+@part
+def roots(rank, size):
+    for root in range(size):
+        outputs = [torch.empty(3, 2) for _ in range(size)] if rank == root else None
+        dist.gather(torch.full((3, 2), float(rank)), outputs, dst=root)
+        if rank == root:
+            assert [o[2, 1].item() for o in outputs] == [float(r) for r in range(size)]
+        inputs = [torch.full((5000,), 10.0 * root + r) for r in range(size)] if rank == root else None
+        output = torch.empty(5000)
+        dist.scatter(output, inputs, src=root)
+        assert (output == 10 * root + rank).all()
+
+
+@part
+def messages(rank, size):
+    after, before = (rank + 1) % size, (rank - 1) % size
+    for count in (0, 1, 2000, 3000, 1_000_000):
+        into = torch.empty(count)
+        works = [dist.isend(torch.full((count,), float(rank)), after, tag=5), dist.irecv(into, before, tag=5)]
+        for work in works:
+            work.wait()
+        assert torch.equal(into, torch.full((count,), float(before)))
+    # Tags are met in any order, long messages and short ones.
+    sizes = {1: 10, 2: 500_000, 3: 100_000, 4: 1}
+    sent = [dist.isend(torch.full((sizes[tag],), float(tag)), after, tag=tag) for tag in (1, 2, 3, 4)]
+    for tag in (4, 2, 1, 3):
+        into = torch.empty(sizes[tag])
+        dist.recv(into, before, tag=tag)
+        assert (into == tag).all()
+    for work in sent:
+        work.wait()
+    # Many of one tag keep their order.
+    sent = [dist.isend(torch.tensor([float(i)] * (1 + 5000 * (i % 2))), after) for i in range(200)]
+    for i in range(200):
+        into = torch.empty(1 + 5000 * (i % 2))
+        dist.recv(into, before)
+        assert (into == i).all()
+    for work in sent:
+        work.wait()
+
+
+@part
+def any_source(rank, size):
+    if rank == 0:
+        seen = []
+        for count in (1, 100_000):
+            for _ in range(size - 1):
+                into = torch.empty(count)
+                source = dist.recv(into, None, tag=count)
+                assert (into == source).all()
+                seen.append((count, source))
+        assert sorted(seen) == [(count, r) for count in (1, 100_000) for r in range(1, size)]
+    else:
+        for count in (1, 100_000):
+            dist.send(torch.full((count,), float(rank)), 0, tag=count)
+    dist.barrier()
+
+
+@part
+def lengths_that_differ(rank, _):
+    if rank == 0:
+        dist.send(torch.empty(3), 1)
+        raises("receives another length", dist.send, torch.empty(5000), 1)
+    elif rank == 1:
+        raises("another length", dist.recv, torch.empty(4), 0)
+        raises("another length", dist.recv, torch.empty(5001), 0)
+    dist.barrier()
+
+
+@part
+def works(rank, size):
+    tensor = torch.full((3,), float(rank))
+    work = dist.broadcast(tensor, src=0, async_op=True)
+    future = work.get_future().then(lambda f: f.value()[0].sum())
+    assert future.wait().item() == 0 and work.is_completed() and work.wait()
+    assert work.result()[0] is not None
+    flat, gathered = [torch.empty(2) for _ in range(size)], []
+    pending = [dist.all_gather(flat, torch.full((2,), float(rank)), async_op=True) for _ in range(20)]
+    for work in pending:
+        work.wait()
+        gathered.append([t[0].item() for t in flat])
+    assert gathered[-1] == [float(r) for r in range(size)]
+    group = dist.distributed_c10d._get_default_group()
+    assert group._get_backend(torch.device("cpu")).name() == "oriel"
+    assert dist.get_backend() == "oriel"
+
+
+@part
+def groups(rank, size):
+    pairs = [dist.new_group([0, 1]), dist.new_group([0, size - 1])]
+    for group, members in zip(pairs, ([0, 1], [0, size - 1])):
+        if rank in members:
+            tensor = torch.tensor([float(rank)])
+            dist.broadcast(tensor, src=members[1], group=group)
+            assert tensor.item() == members[1]
+    # Shut down in different orders: none waits for the other.
+    for group in pairs if rank else reversed(pairs):
+        if dist.get_rank(group) >= 0:
+            dist.destroy_process_group(group)
+    dist.barrier()
+
+
+@part
+def monitored(rank, size):
+    dist.monitored_barrier(timeout=datetime.timedelta(seconds=20))
+    if rank == 0:
+        raises(f"Rank {size - 1} failed to pass monitoredBarrier in 300 ms", dist.monitored_barrier,
+               timeout=datetime.timedelta(milliseconds=300), wait_all_ranks=True)
+    elif rank != size - 1:
+        raises(f"Rank {rank} successfully reached", dist.monitored_barrier,
+               timeout=datetime.timedelta(milliseconds=300))
+    dist.barrier()
+
+
+@part
+def refusals(rank, size):
+    backend = dist.distributed_c10d._get_default_group()._get_backend(torch.device("cpu"))
+    options = dist.BroadcastOptions()
+    for name, call in {
+        "dense tensors, not sparse": lambda: backend.broadcast([torch.eye(2).to_sparse()], options),
+        "of the CPU, not of meta": lambda: backend.broadcast([torch.empty(2, device="meta")], options),
+        "takes one tensor, not 2": lambda: backend.broadcast([torch.empty(2)] * 2, options),
+        "negative": lambda: dist.send(torch.empty(1), (rank + 1) % size, tag=-1),
+    }.items():
+        raises(name, call)
+    dist.barrier()
+
+
+@part
+def profiled(rank, _):
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        dist.broadcast(torch.ones(4), src=0)
+        dist.barrier()
+    names = [event.name for event in profile.events()]
+    assert "oriel:broadcast" in names and "oriel:barrier" in names, names
+
+
+def killed(rank, size):
+    if rank == size - 1:
+        os._exit(0)
+    time.sleep(0.1)
+    text = raises(f"rank {size - 1}", dist.barrier)
+    print(f"rank {rank} learned: {text}", flush=True)
+    backend = dist.distributed_c10d._get_default_group()._get_backend(torch.device("cpu"))
+    assert backend.get_error() != torch._C._distributed_c10d.ErrorType.SUCCESS
+    backend.abort()
+
+
+def main():
+    dist.init_process_group("oriel", timeout=datetime.timedelta(seconds=60))
+    rank, size = dist.get_rank(), dist.get_world_size()
+    if sys.argv[1:] == ["killed"]:
+        killed(rank, size)
+        return
+    for name, function in PARTS.items():
+        if sys.argv[1:] in ([], [name]):
+            function(rank, size)
+            dist.barrier()
+            print(f"rank {rank}: {name} passed", flush=True)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
