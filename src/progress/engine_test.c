@@ -14,8 +14,11 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
+
 #define TIMEOUT_NS UINT64_C(60000000000)
 #define SHORT_NS UINT64_C(200000000)
+#define IDLE_NS UINT64_C(1000000000) /* half of what the engine leaves to its jobs */
 
 struct fixture {
 	struct oriel_local_job *job;
@@ -259,6 +262,77 @@ static void test_destroying_a_communicator_releases_its_jobs(void **state)
 	assert_int_equal(atomic_load(&stuck.released), 1);
 }
 
+struct opener {
+	pthread_t thread;
+	atomic_bool *gate;
+};
+
+/* Opens the gate once the destroy is likely to wait for the job behind it. */
+static void *opener_main(void *argument)
+{
+	struct timespec nap = {0, 100000000};
+	struct opener *o = argument;
+
+	nanosleep(&nap, NULL);
+	atomic_store(o->gate, true);
+	return NULL;
+}
+
+/* A job under way ends, if that takes less than the limit of the destroy. */
+static void test_destroying_a_communicator_waits_for_its_jobs(void **state)
+{
+	atomic_bool gate = false;
+	struct work slow = {.steps = 1, .gate = &gate};
+	struct opener opener = {.gate = &gate};
+	struct fixture f;
+
+	(void)state;
+	open_comm(&f, TIMEOUT_NS);
+	assert_int_equal(post(f.comm, &slow), ORIEL_OK);
+	assert_int_equal(pthread_create(&opener.thread, NULL, opener_main, &opener), 0);
+	close_comm(&f);
+	pthread_join(opener.thread, NULL);
+	assert_int_equal(atomic_load(&slow.done), 1);
+	assert_int_equal(atomic_load(&slow.released), 1);
+}
+
+/* ... and no longer than that. */
+static void test_destroying_a_communicator_gives_a_stuck_job_up(void **state)
+{
+	atomic_bool gate = false;
+	struct work stuck = {.steps = 1, .gate = &gate};
+	struct fixture f;
+
+	(void)state;
+	open_comm(&f, TIMEOUT_NS);
+	assert_int_equal(post(f.comm, &stuck), ORIEL_OK);
+	close_comm(&f);
+	assert_int_equal(atomic_load(&stuck.done), 0);
+	assert_int_equal(atomic_load(&stuck.released), 1);
+}
+
+/* Without a job the destroy does not wait for the limit; one of several tries has the time. */
+static void test_destroying_an_idle_communicator_takes_no_limit(void **state)
+{
+	struct work done = {.steps = 1};
+	uint64_t took = TIMEOUT_NS, begun;
+	struct fixture f;
+	unsigned i;
+
+	(void)state;
+	for (i = 0; i < 10 && took > IDLE_NS; i++) {
+		memset(&done, 0, sizeof(done));
+		done.steps = 1;
+		open_comm(&f, TIMEOUT_NS);
+		assert_int_equal(post(f.comm, &done), ORIEL_OK);
+		await_count(&done.released, 1);
+		begun = ori_clock_ns();
+		close_comm(&f);
+		took = ori_clock_ns() - begun;
+	}
+	assert_true(took <= IDLE_NS);
+}
+
 struct poster {
 	pthread_t thread;
 	struct oriel_comm *comm;
@@ -345,6 +419,9 @@ int main(void)
 		cmocka_unit_test(test_a_failed_job_ends_every_other_job),
 		cmocka_unit_test(test_a_post_beyond_the_limit_times_out),
 		cmocka_unit_test(test_destroying_a_communicator_releases_its_jobs),
+		cmocka_unit_test(test_destroying_a_communicator_waits_for_its_jobs),
+		cmocka_unit_test(test_destroying_a_communicator_gives_a_stuck_job_up),
+		cmocka_unit_test(test_destroying_an_idle_communicator_takes_no_limit),
 		cmocka_unit_test(test_any_thread_may_post),
 		cmocka_unit_test(test_a_copy_without_a_gpu_is_done_in_its_call),
 		cmocka_unit_test(test_copies_allocate_memory_once),
