@@ -44,7 +44,7 @@ MODULES = {
                  "it owns the links, but names no backend"),
     "window": Rule("comm mem kernels dev public", "no backend name appears here"),
     "doctor": Rule("sys public", "it looks at the machine and judges a record; it moves nothing"),
-    "hang": Rule("comm/health_text.h public", "it reads other processes, and joins no job"),
+    "hang": Rule("comm/wait_report.h public", "it reads other processes, and joins no job"),
     "progress": Rule("comm mem kernels dev public", "no backend name appears here"),
     # Endpoints may do without a communicator; p2p then opens an rdma context.
     "p2p": Rule("comm net mem hca topo sys"

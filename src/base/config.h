@@ -12,6 +12,7 @@ enum ori_setting {
 	ORI_SETTING_TIMEOUT,      /* ORIEL_TIMEOUT, seconds (decimals allowed), or infinite */
 	ORI_SETTING_LATE,         /* ORIEL_LATE, seconds until a wait is reported, 0 = never */
 	ORI_SETTING_HEARTBEAT,    /* ORIEL_HEARTBEAT, seconds, 0 = none: see comm/silence.h */
+	ORI_SETTING_HANG_SIGNAL,  /* ORIEL_HANG_SIGNAL, off or a signal: comm/wait_report.h */
 	ORI_SETTING_NODE,         /* ORIEL_NODE, text: name of the virtual node */
 	ORI_SETTING_PATHS,        /* ORIEL_PATHS, list of mapped,rdma: paths this rank may use */
 	ORI_SETTING_LOG,          /* ORIEL_LOG, error | warn | info | debug */

@@ -232,6 +232,14 @@ const struct ori_config_entry ori_config_entries[ORI_SETTINGS] = {
 				"machine) breaks the job, whatever ORIEL_TIMEOUT is",
 			.is_valid = config_is_seconds,
 		},
+	[ORI_SETTING_HANG_SIGNAL] =
+		{
+			.name = "ORIEL_HANG_SIGNAL",
+			.fallback = "off",
+			.help = "signal at which a process writes what its threads wait for to "
+				"its log",
+			.words = "off,SIGUSR1,SIGUSR2,SIGQUIT",
+		},
 	[ORI_SETTING_NODE] =
 		{
 			.name = "ORIEL_NODE",

@@ -32,6 +32,7 @@
 #include "comm/report.h"
 #include "comm/silence.h"
 #include "comm/survive.h"
+#include "comm/wait_report.h"
 #include "comm/watcher.h"
 #include "topo/classify.h"
 
@@ -435,6 +436,7 @@ static enum oriel_status comm_create(const struct oriel_bootstrap *bootstrap,
 	if (status != ORIEL_OK)
 		return status;
 	ori_late_read();
+	ori_wait_report_open();
 	/*
 	 * A bad setting is reported to all ranks, after a first gather, which needs some
 	 * limit.

@@ -68,6 +68,7 @@ bool ori_hang_wait_is_for(const struct ori_hang_comm *comm, unsigned rank,
 enum oriel_status ori_hang_judge(struct ori_hang_comm *comm);
 /* Others wait for @rank, and it waits for none. */
 bool ori_hang_is_root(const struct ori_hang_comm *comm, unsigned rank);
+
 /* "barrier: window 1, barrier slot 0: expected >= 5, seen 4" */
 void ori_hang_wait_text(const struct ori_hang_wait *wait, char *text, size_t length);
 

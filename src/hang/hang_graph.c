@@ -2,13 +2,11 @@
 /* The graph of waits of a communicator, and a cycle in it. hang_read.c fills it. */
 #include "hang/hang.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/error.h"
 #include "base/wait_text.h"
-#include "comm/health_text.h"
+#include "comm/wait_report.h"
 
 /* Operations that each rank takes part in, and that end when all have. */
 static bool graph_is_collective(const struct ori_wait_note *note)
@@ -128,30 +126,7 @@ enum oriel_status ori_hang_judge(struct ori_hang_comm *comm)
 	return status;
 }
 
-static const char *graph_sign(uint32_t compare)
-{
-	static const char *const signs[] = {
-		[ORIEL_EQ] = "==", [ORIEL_NE] = "!=", [ORIEL_GT] = ">",
-		[ORIEL_GE] = ">=", [ORIEL_LT] = "<",  [ORIEL_LE] = "<=",
-	};
-
-	return compare < sizeof(signs) / sizeof(signs[0]) ? signs[compare] : ">=";
-}
-
 void ori_hang_wait_text(const struct ori_hang_wait *wait, char *text, size_t length)
 {
-	const struct ori_wait_note *n = &wait->note;
-
-	if (n->what == ORIEL_DEV_EXCHANGE && !n->window)
-		snprintf(text, length, "%s", ori_call_name(n->id));
-	else if (ori_collective_noun(n->window))
-		snprintf(text, length, "%s: expected %s %" PRIu64 ", seen %" PRIu64,
-			 ori_collective_noun(n->window), graph_sign(n->compare), n->expected,
-			 n->seen);
-	else
-		snprintf(text, length,
-			 "%s: window %u, %s %u: expected %s %" PRIu64 ", seen %" PRIu64,
-			 ori_what_name(n->what), ORIEL_DEV_WINDOW_NUMBER(n->window),
-			 ori_what_noun(n->what), n->id, graph_sign(n->compare), n->expected,
-			 n->seen);
+	ori_wait_note_text(&wait->note, text, length);
 }

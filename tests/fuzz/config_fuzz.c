@@ -29,6 +29,7 @@ static const struct {
 	{ORI_SETTING_TIMEOUT, "ORIEL_TIMEOUT"},
 	{ORI_SETTING_LATE, "ORIEL_LATE"},
 	{ORI_SETTING_HEARTBEAT, "ORIEL_HEARTBEAT"},
+	{ORI_SETTING_HANG_SIGNAL, "ORIEL_HANG_SIGNAL"},
 	{ORI_SETTING_NODE, "ORIEL_NODE"},
 	{ORI_SETTING_PATHS, "ORIEL_PATHS"},
 	{ORI_SETTING_LOG, "ORIEL_LOG"},
@@ -239,6 +240,9 @@ static bool config_is_good(enum ori_setting which, const char *text)
 		       strcmp(text, "tcp") == 0;
 	case ORI_SETTING_SSH:
 		return *text != '\0';
+	case ORI_SETTING_HANG_SIGNAL:
+		return *text && !strchr(text, ' ') &&
+		       config_is_word(text, "off SIGUSR1 SIGUSR2 SIGQUIT ");
 	case ORI_SETTING_CONNECT:
 		return strcmp(text, "demand") == 0 || strcmp(text, "eager") == 0 ||
 		       strcmp(text, "lazy") == 0;

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hang_helper barrier|signals|comm|flow: ranks of a job that hang, for hang_test.py. Each prints
+ * hang_helper MODE: ranks of a job that hang, for hang_test.py. Each prints
  * "PID" before it does. "barrier": rank 2 computes for ever, the others are in a barrier of a
  * window. "signals": each rank waits for a signal of the next one, which never comes. "comm": the
  * same as "barrier" in a call of the host. "any": rank 0 waits for a signal of any rank. "flow":
- * all ranks go through barriers for ever, and nothing hangs.
+ * all ranks go through barriers for ever, and nothing hangs. "handler": as "barrier", with a
+ * handler of SIGUSR2 of the program's own.
  */
 #include <oriel/dev.h>
 #include <oriel/oriel.h>
 
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +21,24 @@
 	((claim) ? (void)0                                                                      \
 		 : (fprintf(stderr, "line %d: %s: %s\n", __LINE__, #claim, oriel_last_error()), \
 		    exit(1)))
+
+static int log_of_handler = -1;
+
+static void handle(int number)
+{
+	(void)number;
+	(void)!write(log_of_handler, "handled\n", 8);
+}
+
+/* As a program, or torch, that has the signal before there is a communicator. */
+static void take_signal(void)
+{
+	struct sigaction action = {.sa_handler = handle};
+
+	log_of_handler = open(getenv("ORIEL_LOG_FILE"), O_WRONLY | O_APPEND | O_CREAT, 0600);
+	MUST(log_of_handler >= 0);
+	MUST(sigaction(SIGUSR2, &action, NULL) == 0);
+}
 
 /* A test kills it. */
 static void compute(void)
@@ -35,6 +56,8 @@ int main(int argc, char **argv)
 	unsigned rank, size;
 
 	MUST(argc == 2);
+	if (strcmp(argv[1], "handler") == 0)
+		take_signal();
 	MUST(oriel_comm_create(NULL, NULL, &comm) == ORIEL_OK);
 	MUST(oriel_window_create(comm, NULL, &window) == ORIEL_OK);
 	MUST(oriel_window_device(window, &d) == ORIEL_OK);

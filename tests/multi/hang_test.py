@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -136,6 +137,54 @@ class Hang(unittest.TestCase):
         for _ in range(5):
             _, comm = self.until(pids[0], lambda c: True)
             self.assertEqual(comm["cycle"], [])
+
+    def lines_of(self, pids, sent, claim):
+        """Sends the signal until the log has the lines: threads take a while to begin to wait."""
+        end = time.monotonic() + DEADLINE
+        while True:
+            for pid in pids.values():
+                os.kill(pid, sent)
+            time.sleep(0.1)
+            with open(self.log, encoding="utf-8") as file:
+                text = file.read()
+            if claim(text):
+                return text
+            self.assertLess(time.monotonic(), end, text)
+
+    def log_file(self):
+        made = tempfile.TemporaryDirectory()
+        self.addCleanup(made.cleanup)
+        self.log = f"{made.name}/log"
+        return self.log
+
+    def test_a_signal_makes_each_process_write_its_waits(self):
+        pids = self.start("barrier", ORIEL_HANG_SIGNAL="SIGUSR2", ORIEL_LOG_FILE=self.log_file())
+        text = self.lines_of(pids, signal.SIGUSR2,
+                             lambda t: t.count("has waited") >= 3 and "no thread waits" in t)
+        for rank in 0, 1, 3:
+            self.assertRegex(text, rf"rank {rank}.*thread {pids[rank]} has waited \d+\.\d s for "
+                                   "rank 2: barrier: window 1, barrier slot 3: expected >= 2, seen 1")
+        self.assertIn(f"process {pids[2]}: no thread waits in Oriel", text)
+        # It changes nothing: the ranks still wait.
+        self.check_missing_rank_2(pids, "barrier: window 1, barrier slot 3: expected >= 2, seen 1",
+                                  [2])
+
+    def test_a_signal_of_the_program_is_left_alone(self):
+        pids = self.start("handler", ORIEL_HANG_SIGNAL="SIGUSR2", ORIEL_LOG_FILE=self.log_file())
+        with open(self.log, encoding="utf-8") as file:
+            self.assertIn("ORIEL_HANG_SIGNAL: the program handles or ignores SIGUSR2 itself",
+                          file.read())
+        # Its own handler writes the line "handled".
+        text = self.lines_of(pids, signal.SIGUSR2, lambda t: "handled" in t)
+        self.assertNotIn("has waited", text)
+
+    def test_without_the_setting_the_signal_has_its_own_action(self):
+        pids = self.start("signals", ranks=2)
+        os.kill(pids[0], signal.SIGUSR2)
+        end = time.monotonic() + DEADLINE
+        while os.path.exists(f"/proc/{pids[0]}") and time.monotonic() < end:
+            time.sleep(0.05)
+        self.assertFalse(os.path.exists(f"/proc/{pids[0]}"), "SIGUSR2 did not end the rank")
 
     def test_processes_that_cannot_be_read(self):
         other = subprocess.Popen(["sleep", "1000"])
