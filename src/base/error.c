@@ -22,6 +22,8 @@ static void error_log(enum oriel_log_level level)
 	ori_log(level, "%s: %s", oriel_status_name(error_last.status), error_last.text);
 }
 
+#define ERROR_RANKS 1024u /* of a barrier that are named */
+
 /*
  * The wait of a device function that has passed its limit. A program may poll by such waits, so
  * that the text is written only when it is asked for. Newer than error_last while FULL.
@@ -29,7 +31,9 @@ static void error_log(enum oriel_log_level level)
 static _Thread_local struct {
 	struct oriel_dev_fault record;
 	uint32_t compare;
-	bool is_own; /* the limit is the caller's, not ORIEL_TIMEOUT */
+	bool is_own;    /* the limit is the caller's, not ORIEL_TIMEOUT */
+	uint32_t ranks; /* of a barrier whose absent ranks are known; else 0 */
+	uint64_t absent[ERROR_RANKS / 64];
 } error_wait;
 
 void oriel_cpu_expire(const struct oriel_dev_fault *record, uint32_t compare, bool is_own)
@@ -38,22 +42,64 @@ void oriel_cpu_expire(const struct oriel_dev_fault *record, uint32_t compare, bo
 	error_wait.record.state = ORIEL_DEV_FAULT_FULL;
 	error_wait.compare = compare;
 	error_wait.is_own = is_own;
+	error_wait.ranks = 0;
+}
+
+void oriel_cpu_absent(uint32_t peer, uint32_t ranks)
+{
+	if (!error_wait.ranks)
+		memset(error_wait.absent, 0, sizeof(error_wait.absent));
+	error_wait.ranks = ranks;
+	if (peer < ERROR_RANKS)
+		error_wait.absent[peer / 64] |= UINT64_C(1) << peer % 64;
+}
+
+static bool error_is_absent(uint32_t peer)
+{
+	return peer < ERROR_RANKS && error_wait.absent[peer / 64] >> peer % 64 & 1;
+}
+
+/* "; of 8 ranks these had not arrived: 2, 5-7". Nothing where the ranks are not known. */
+static void error_write_absent(char *text, size_t length)
+{
+	const char *comma = "";
+	uint32_t peer, end;
+	size_t used;
+
+	text[0] = '\0';
+	if (!error_wait.ranks || error_wait.ranks > ERROR_RANKS)
+		return;
+	used = (size_t)snprintf(text, length,
+				"; of %u ranks these had not arrived:", error_wait.ranks);
+	for (peer = 0; peer < error_wait.ranks && used < length; peer = end + 1) {
+		end = peer;
+		if (!error_is_absent(peer))
+			continue;
+		while (error_is_absent(end + 1))
+			end++;
+		used += (size_t)snprintf(text + used, length - used, "%s %u", comma, peer);
+		if (end > peer && used < length)
+			used += (size_t)snprintf(text + used, length - used, "-%u", end);
+		comma = ",";
+	}
 }
 
 /* Makes error_last the last error of all. */
 static void error_settle(void)
 {
-	char text[ORI_WAIT_TEXT];
+	char text[ORI_WAIT_TEXT], absent[ORI_WAIT_TEXT];
 
 	if (error_wait.record.state != ORIEL_DEV_FAULT_FULL)
 		return;
 	error_wait.record.state = ORIEL_DEV_FAULT_EMPTY;
 	ori_wait_text(&error_wait.record, error_wait.compare, text, sizeof(text));
+	error_write_absent(absent, sizeof(absent));
 	error_last.status = ORIEL_ERR_TIMEOUT;
-	snprintf(error_last.text, sizeof(error_last.text), "%s within %.3g s%s", text,
+	snprintf(error_last.text, sizeof(error_last.text), "%s within %.3g s%s%s", text,
 		 (double)error_wait.record.age_ns / 1e9,
 		 error_wait.is_own ? ", the limit of the call"
-				   : " (ORIEL_TIMEOUT), and the communicator is broken");
+				   : " (ORIEL_TIMEOUT), and the communicator is broken",
+		 absent);
 }
 
 /* @text may be formatted from the last error, so the last error changes only here. */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Unit tests of error.c: the last error of a thread, its text, and what the log gets of it. */
+#include <oriel/dev/detail/cpu.h>
+
 #include "base/error.h"
 
 #include <errno.h>
@@ -171,6 +173,41 @@ static void test_code_above_the_library_sets_the_text(void **state)
 	assert_non_null(strstr(oriel_last_error(), "status 0 is no failure: fine"));
 }
 
+static void expire(uint32_t ranks, const uint32_t *absent, unsigned count)
+{
+	const struct oriel_dev_fault record = {.what = ORIEL_DEV_BARRIER,
+					       .window = 1,
+					       .peer = 2,
+					       .age_ns = 1000000000};
+	unsigned i;
+
+	oriel_cpu_expire(&record, ORIEL_DEV_PASSED, true);
+	for (i = 0; i < count; i++)
+		oriel_cpu_absent(absent[i], ranks);
+}
+
+static void test_a_barrier_names_its_absent_ranks(void **state)
+{
+	static const uint32_t some[] = {2, 5, 6, 7, 63, 64}, many[] = {2, 1023, 1024};
+
+	(void)state;
+	expire(65, some, 6);
+	assert_string_equal(
+		oriel_last_error(),
+		"barrier: window 1: rank 2 did not arrive at barrier slot 0 within 1 s, "
+		"the limit of the call; of 65 ranks these had not arrived: 2, 5-7, "
+		"63-64");
+	/* Those of one wait are not those of the next. */
+	expire(65, some, 1);
+	assert_non_null(strstr(oriel_last_error(), "these had not arrived: 2"));
+	assert_null(strstr(oriel_last_error(), "5-7"));
+	expire(0, NULL, 0);
+	assert_null(strstr(oriel_last_error(), "had not arrived"));
+	/* There is no room for all of a list that long, and one of some would mislead. */
+	expire(1025, many, 3);
+	assert_null(strstr(oriel_last_error(), "had not arrived"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -182,6 +219,7 @@ int main(void)
 		cmocka_unit_test(test_a_misuse_is_logged_at_level_warn),
 		cmocka_unit_test(test_attempts_are_logged_at_level_debug),
 		cmocka_unit_test(test_the_failure_of_the_last_attempt_stays),
+		cmocka_unit_test(test_a_barrier_names_its_absent_ranks),
 		cmocka_unit_test(test_an_endless_text_is_cut),
 		cmocka_unit_test(test_threads_do_not_share_the_text),
 		cmocka_unit_test(test_code_above_the_library_sets_the_text),

@@ -10,6 +10,8 @@
 #include <string.h>
 
 #define NEVER 60u /* a signal that no rank sends */
+#define ABSENT_SLOT 1u
+#define ABSENT_TRIES 20000u
 #define LONELY 7u /* a slot at which only this rank arrives, a counter, a channel */
 
 enum wait {
@@ -436,6 +438,43 @@ static void own_limits_have_texts(struct rank *r)
 	CHECK_OK(r, rank_barrier(r));
 }
 
+static bool ends_with(const char *text, const char *end)
+{
+	size_t length = strlen(text);
+
+	return length >= strlen(end) && strcmp(text + length - strlen(end), end) == 0;
+}
+
+/* Rank 0 is late, and the others have arrived, which takes a moment over a NIC. */
+static void a_barrier_names_all_absent_ranks(struct rank *r)
+{
+	enum oriel_status status;
+	unsigned tries = 0;
+	char text[80];
+
+	snprintf(text, sizeof(text), "the limit of the call; of %u ranks these had not arrived: 0",
+		 r->size);
+	if (r->rank != 0)
+		CHECK_OK(r, oriel_window_barrier_arrive(r->window, ABSENT_SLOT));
+	CHECK_OK(r, oriel_comm_barrier(r->comm));
+	do
+		status = r->rank ? oriel_window_barrier_wait(r->window, ABSENT_SLOT, MOMENT_NS)
+				 : ORIEL_OK;
+	while (status == ORIEL_ERR_TIMEOUT && !ends_with(oriel_last_error(), text) &&
+	       ++tries < ABSENT_TRIES);
+	if (r->rank != 0) {
+		CHECK_STATUS(r, status, ORIEL_ERR_TIMEOUT);
+		CHECK(r, ends_with(oriel_last_error(), text));
+		CHECK_LAST(r, "rank 0 did not arrive at barrier slot");
+	}
+	CHECK_OK(r, oriel_comm_barrier(r->comm));
+	if (r->rank == 0)
+		CHECK_OK(r, oriel_window_barrier(r->window, ABSENT_SLOT, LONG_NS));
+	else
+		CHECK_OK(r, oriel_window_barrier_wait(r->window, ABSENT_SLOT, LONG_NS));
+	rank_check_healthy(r);
+}
+
 /* A thread of the CPU reads the text at once; the record stays for oriel_window_fault(). */
 static void rejected_arguments_have_texts(struct rank *r)
 {
@@ -545,6 +584,7 @@ DEVICE_SUITE(stuck, STUCK_CASES, STUCK_FORKS, stuck_host);
 static const struct test_case stuck_host_cases[] = {
 #ifndef __CUDACC__ /* texts are of a thread of the CPU */
 	{"own_limits_have_texts", own_limits_have_texts, &stuck_window, 2, 0},
+	{"a_barrier_names_all_absent_ranks", a_barrier_names_all_absent_ranks, &stuck_window, 2, 0},
 	{"rejected_arguments_have_texts", rejected_arguments_have_texts, &stuck_window, 1, 0},
 	{"collectives_out_of_step_are_named", collectives_out_of_step_are_named, &stuck_window, 2,
 	 0},

@@ -219,6 +219,23 @@ ORIEL_DEV enum oriel_status ori_dev_enter(const struct oriel_dev_window *w,
 	return status;
 }
 
+#ifndef __CUDA_ARCH__
+/* The wait of this thread for @epoch has expired: the text of its error names all absent ranks. */
+ORIEL_DEV_RARE void ori_dev_name_absent(const struct oriel_dev_window *w, uint32_t slot,
+					uint64_t epoch)
+{
+	uint32_t peer;
+	uint64_t seen;
+
+	for (peer = 0; peer < w->ranks; peer++) {
+		seen = oriel_dev_load_relaxed(
+			ori_dev_mapped_arrival(w, w->control, w->arrivals_at, peer, slot));
+		if (peer != w->rank && !ori_dev_compare(seen, ORIEL_DEV_PASSED, epoch))
+			oriel_cpu_absent(peer, w->ranks);
+	}
+}
+#endif
+
 /*
  * Whole group, arguments checked, each thread with the status of its own @arrival;
  * @was_pending: the arrival was in an earlier call.
@@ -246,6 +263,10 @@ ORIEL_DEV enum oriel_status ori_dev_leave_at(const struct oriel_dev_window *w,
 			aim.peer = ori_dev_rank_after(w, i + g.size);
 		}
 		ori_dev_acquire_all();
+#ifndef __CUDA_ARCH__
+		if (!ORIEL_DEV_OFTEN(status != ORIEL_ERR_TIMEOUT))
+			ori_dev_name_absent(w, slot, epoch);
+#endif
 	}
 	return ori_dev_end_wait(g, &w->slots[slot].epoch, was_pending, timeout_ns, arrival,
 				oriel_dev_vote(g, status));

@@ -72,6 +72,12 @@ uint64_t oriel_cpu_late(const struct oriel_dev_fault *record, uint32_t compare,
  */
 void oriel_cpu_expire(const struct oriel_dev_fault *record, uint32_t compare, bool is_own);
 
+/*
+ * The library defines it: in the barrier of @ranks ranks whose wait has just expired on this
+ * thread, @peer had not arrived. Called for each such peer, in order.
+ */
+void oriel_cpu_absent(uint32_t peer, uint32_t ranks);
+
 /* The library defines it: the same for arguments that were rejected. */
 void oriel_cpu_reject(const struct oriel_dev_window *w, const struct oriel_dev_fault *record);
 
