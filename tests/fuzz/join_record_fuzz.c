@@ -59,8 +59,7 @@ static bool records_agree(const struct ori_join_record *joins, unsigned ranks)
 
 		if (a->device_version != b->device_version ||
 		    a->control_length != b->control_length || a->timeout_ns != b->timeout_ns ||
-		    a->connect != b->connect || a->has_both_paths != b->has_both_paths ||
-		    a->rails != b->rails)
+		    a->connect != b->connect || a->flags != b->flags || a->rails != b->rails)
 			return false;
 	}
 	return true;
@@ -136,7 +135,7 @@ size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
 		offsetof(struct ori_join_record, device_version),
 		offsetof(struct ori_join_record, timeout_ns),
 		offsetof(struct ori_join_record, connect),
-		offsetof(struct ori_join_record, has_both_paths),
+		offsetof(struct ori_join_record, flags),
 		offsetof(struct ori_join_record, rails),
 	};
 	unsigned which = n / 6;
