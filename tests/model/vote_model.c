@@ -3,8 +3,8 @@
  * The agreement of src/comm/vote.h, by star and rotating leader: ranks join the lowest rank that
  * they do not know to be lost, which proposes, and decides once all have accepted. Up to --crashes
  * ranks die, between any two of their messages, also leaders, also after they decided. Messages
- * that they had sent still arrive, or a part of them, and then their end. All values that are ever decided are
- * one, and all ranks that are left decide.
+ * that they had sent still arrive, or a part of them, and then their end. All values that are ever
+ * decided are one, and all ranks that are left decide.
  */
 #include <string.h>
 
