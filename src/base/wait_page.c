@@ -11,24 +11,41 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/fork.h"
 
 static pthread_mutex_t page_lock = PTHREAD_MUTEX_INITIALIZER;
-static _Atomic(struct ori_wait_page *) page_now;
+static _Atomic(struct ori_wait_page *) page_now; /* while there is a communicator */
+static int page_fd;                              /* of it; guarded by page_lock */
+static atomic_uint page_turn;                    /* which page it is: addresses come again */
 static pthread_key_t page_key; /* its destructor frees the slot of a thread that exits */
 static pthread_once_t page_once = PTHREAD_ONCE_INIT;
 
 static _Thread_local struct {
 	struct ori_wait_slot *slot; /* NULL: none yet */
+	unsigned turn;              /* the page that it is in */
 	bool is_noted;              /* the next sleep shows the note */
 } page_mine;
 
-static void page_free_slot(void *slot)
+/* The slot of this thread, if it has one in the page that there is now. */
+static struct ori_wait_slot *page_own_slot(void)
 {
-	__atomic_store_n(&((struct ori_wait_slot *)slot)->state, ORI_WAIT_FREE, __ATOMIC_RELEASE);
+	return page_mine.slot && page_mine.turn == atomic_load(&page_turn) ? page_mine.slot : NULL;
+}
+
+static void page_free_slot(void *unused)
+{
+	struct ori_wait_slot *slot;
+
+	(void)unused;
+	pthread_mutex_lock(&page_lock);
+	slot = page_own_slot();
+	if (slot)
+		__atomic_store_n(&slot->state, ORI_WAIT_FREE, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&page_lock);
 }
 
 /*
@@ -51,14 +68,18 @@ static void page_open_once(void)
 	ori_fork_add(ORI_FORK_WAITS, &page_hook);
 }
 
-/* The caller has the lock. The descriptor stays open for readers, and is closed by exec(). */
+/* The caller has the lock. The descriptor is for readers, and is closed by exec(). */
 static struct ori_wait_page *page_open_locked(void)
 {
 	struct ori_wait_page *page = atomic_load(&page_now);
+	struct rlimit most;
 	int fd;
 
 	if (page)
 		return page;
+	/* Beyond this limit ftruncate() ends the process by SIGXFSZ: setrlimit(2). */
+	if (getrlimit(RLIMIT_FSIZE, &most) != 0 || most.rlim_cur < sizeof(*page))
+		return NULL;
 	fd = memfd_create(ORI_WAIT_PAGE_NAME, MFD_CLOEXEC);
 	if (fd < 0)
 		return NULL;
@@ -76,8 +97,18 @@ static struct ori_wait_page *page_open_locked(void)
 	page->slots = ORI_WAIT_SLOTS;
 	/* Acquired by readers of other processes, which check the rest after it. */
 	__atomic_store_n(&page->magic, ORI_WAIT_MAGIC, __ATOMIC_RELEASE);
+	page_fd = fd;
 	atomic_store(&page_now, page);
 	return page;
+}
+
+/* The caller has the lock, and no communicator is left, in a wait of which a thread could be. */
+static void page_close_locked(struct ori_wait_page *page)
+{
+	atomic_store(&page_now, NULL);
+	atomic_fetch_add(&page_turn, 1);
+	munmap(page, sizeof(*page));
+	close(page_fd);
 }
 
 void ori_wait_page_add(const struct ori_wait_comm *comm)
@@ -104,13 +135,17 @@ void ori_wait_page_add(const struct ori_wait_comm *comm)
 void ori_wait_page_remove(uint64_t key)
 {
 	struct ori_wait_page *page;
-	unsigned i;
+	unsigned i, left = 0;
 
 	pthread_mutex_lock(&page_lock);
 	page = atomic_load(&page_now);
-	for (i = 0; page && i < ORI_WAIT_COMMS; i++)
+	for (i = 0; page && i < ORI_WAIT_COMMS; i++) {
 		if (page->comm[i].key == key)
 			__atomic_store_n(&page->comm[i].key, 0, __ATOMIC_RELEASE);
+		left += page->comm[i].key != 0;
+	}
+	if (page && !left)
+		page_close_locked(page);
 	pthread_mutex_unlock(&page_lock);
 }
 
@@ -121,8 +156,8 @@ static struct ori_wait_slot *page_slot(void)
 	uint32_t state;
 	unsigned i;
 
-	if (page_mine.slot || !page)
-		return page_mine.slot;
+	if (page_own_slot() || !page)
+		return page_own_slot();
 	for (i = 0; i < ORI_WAIT_SLOTS; i++) {
 		struct ori_wait_slot *slot = &page->slot[i];
 
@@ -132,6 +167,7 @@ static struct ori_wait_slot *page_slot(void)
 			continue;
 		slot->thread = (int32_t)syscall(SYS_gettid);
 		page_mine.slot = slot;
+		page_mine.turn = atomic_load(&page_turn);
 		pthread_setspecific(page_key, slot);
 		return slot;
 	}
@@ -167,7 +203,10 @@ static bool page_write(const struct ori_wait_note *note)
 
 static void page_set_state(enum ori_wait_state state)
 {
-	__atomic_store_n(&page_mine.slot->state, state, __ATOMIC_RELEASE);
+	struct ori_wait_slot *slot = page_own_slot();
+
+	if (slot)
+		__atomic_store_n(&slot->state, state, __ATOMIC_RELEASE);
 }
 
 void ori_wait_note(const struct ori_wait_note *note)
@@ -196,13 +235,18 @@ void ori_wait_begin(const struct ori_wait_note *note)
 
 void ori_wait_end(void)
 {
-	if (page_mine.slot)
-		page_set_state(ORI_WAIT_IDLE);
+	page_set_state(ORI_WAIT_IDLE);
 }
 
-const struct ori_wait_page *ori_wait_page(void)
+const struct ori_wait_page *ori_wait_page_lock(void)
 {
+	pthread_mutex_lock(&page_lock);
 	return atomic_load(&page_now);
+}
+
+void ori_wait_page_unlock(void)
+{
+	pthread_mutex_unlock(&page_lock);
 }
 
 bool ori_wait_read(const struct ori_wait_slot *slot, struct ori_wait_slot *copy)

@@ -81,8 +81,8 @@ struct ori_wait_page {
 };
 
 /*
- * Any thread: a communicator of this process, and its end. Without memory or a descriptor for the
- * page waits are not recorded, and nothing else changes.
+ * Any thread: a communicator of this process, and its end. The page is there while one is. Without
+ * memory or a descriptor for it waits are not recorded, and nothing else changes.
  */
 void ori_wait_page_add(const struct ori_wait_comm *comm);
 void ori_wait_page_remove(uint64_t key);
@@ -100,8 +100,9 @@ void ori_wait_hide(void);
 void ori_wait_begin(const struct ori_wait_note *note);
 void ori_wait_end(void);
 
-/* NULL: none was made. */
-const struct ori_wait_page *ori_wait_page(void);
+/* The page of this process, which stays until the unlock; NULL: there is none. */
+const struct ori_wait_page *ori_wait_page_lock(void);
+void ori_wait_page_unlock(void);
 
 /* Copies a slot that its owner may write meanwhile. False: that thread does not wait. */
 bool ori_wait_read(const struct ori_wait_slot *slot, struct ori_wait_slot *copy);

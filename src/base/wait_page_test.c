@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,10 +23,19 @@
 
 static const struct ori_wait_comm some_comm = {.key = KEY, .rank = 1, .size = 2, .health_fd = -1};
 
+/* No other thread ends a communicator here. */
+static const struct ori_wait_page *page_of_all(void)
+{
+	const struct ori_wait_page *page = ori_wait_page_lock();
+
+	ori_wait_page_unlock();
+	return page;
+}
+
 /* The waits of rank @rank in the page of this process; the last one is copied. */
 static unsigned count_waits(uint32_t rank, struct ori_wait_slot *found)
 {
-	const struct ori_wait_page *page = ori_wait_page();
+	const struct ori_wait_page *page = page_of_all();
 	struct ori_wait_slot slot;
 	unsigned i, count = 0;
 
@@ -40,7 +50,7 @@ static unsigned count_waits(uint32_t rank, struct ori_wait_slot *found)
 
 static unsigned count_slots(enum ori_wait_state state)
 {
-	const struct ori_wait_page *page = ori_wait_page();
+	const struct ori_wait_page *page = page_of_all();
 	unsigned i, count = 0;
 
 	for (i = 0; i < ORI_WAIT_SLOTS; i++)
@@ -99,7 +109,7 @@ static void test_a_thread_that_exits_frees_its_slot(void **state)
 			pthread_join(threads[i], NULL);
 	}
 	assert_int_equal(count_slots(ORI_WAIT_FREE), before);
-	assert_int_equal(ori_wait_page()->lost, 0);
+	assert_int_equal(page_of_all()->lost, 0);
 	ori_wait_page_remove(KEY);
 }
 
@@ -146,15 +156,15 @@ static void test_a_child_does_not_write_to_the_page_of_its_parent(void **state)
 
 	(void)state;
 	ori_wait_page_add(&some_comm);
-	page = ori_wait_page();
+	page = page_of_all();
 	ori_wait_begin(&note);
 	child = fork();
 	if (child == 0) {
-		if (ori_wait_page())
+		if (page_of_all())
 			_exit(1);
 		ori_wait_end();
 		ori_wait_page_add(&some_comm);
-		if (ori_wait_page() == page || ori_wait_page()->process != getpid())
+		if (page_of_all() == page || page_of_all()->process != getpid())
 			_exit(2);
 		ori_wait_begin(&note);
 		_exit(count_waits(5, &found) == 1 ? 0 : 3);
@@ -168,21 +178,52 @@ static void test_a_child_does_not_write_to_the_page_of_its_parent(void **state)
 
 static void test_communicators_come_and_are_removed(void **state)
 {
+	const struct ori_wait_comm other = {.key = KEY + 1, .size = 1, .health_fd = -1};
+	const struct ori_wait_note note = {.rank = 8};
 	const struct ori_wait_page *page;
-	unsigned i, count = 0, fds;
+	unsigned i, count = 0, fds = count_fds();
+	struct ori_wait_slot found;
 
 	(void)state;
+	assert_null(page_of_all());
 	ori_wait_page_add(&some_comm);
-	page = ori_wait_page();
-	fds = count_fds();
+	page = page_of_all();
 	for (i = 0; i < 3 * ORI_WAIT_COMMS; i++) {
-		ori_wait_page_add(&some_comm);
-		ori_wait_page_remove(KEY);
+		ori_wait_page_add(&other);
+		ori_wait_page_remove(other.key);
 	}
 	for (i = 0; i < ORI_WAIT_COMMS; i++)
 		count += page->comm[i].key != 0;
-	assert_int_equal(count, 0);
+	assert_int_equal(count, 1);
+	ori_wait_begin(&note);
+	ori_wait_page_remove(KEY);
+	/* The last one takes the page along, with the slots of threads; the next one makes another.
+	 */
+	assert_null(page_of_all());
 	assert_int_equal(count_fds(), fds);
+	ori_wait_end();
+	ori_wait_page_add(&some_comm);
+	assert_int_equal(count_waits(8, &found), 0);
+	ori_wait_begin(&note);
+	assert_int_equal(count_waits(8, &found), 1);
+	ori_wait_end();
+	ori_wait_page_remove(KEY);
+	assert_int_equal(count_fds(), fds);
+}
+
+/* A file of that size would end the process by SIGXFSZ. */
+static void test_a_limit_of_files_leaves_waits_out(void **state)
+{
+	const struct rlimit few = {4096, RLIM_INFINITY};
+	struct rlimit before;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &few), 0);
+	ori_wait_page_add(&some_comm);
+	assert_null(page_of_all());
+	ori_wait_page_remove(KEY);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
 }
 
 int main(void)
@@ -193,6 +234,7 @@ int main(void)
 		cmocka_unit_test(test_short_waits_are_not_recorded),
 		cmocka_unit_test(test_a_child_does_not_write_to_the_page_of_its_parent),
 		cmocka_unit_test(test_communicators_come_and_are_removed),
+		cmocka_unit_test(test_a_limit_of_files_leaves_waits_out),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -67,19 +67,21 @@ static void report_one(const struct ori_wait_slot *slot)
 
 static void report_all(void)
 {
-	const struct ori_wait_page *page = ori_wait_page();
+	const struct ori_wait_page *page;
 	bool is_written[ORI_WAIT_SLOTS] = {false};
 	struct ori_wait_slot slot;
 	unsigned look, i, count = 0;
 
-	for (look = 0; page && look < REPORT_LOOKS; look++) {
-		for (i = 0; i < ORI_WAIT_SLOTS; i++) {
+	for (look = 0; look < REPORT_LOOKS; look++) {
+		page = ori_wait_page_lock();
+		for (i = 0; page && i < ORI_WAIT_SLOTS; i++) {
 			if (is_written[i] || !ori_wait_read(&page->slot[i], &slot))
 				continue;
 			is_written[i] = true;
 			report_one(&slot);
 			count++;
 		}
+		ori_wait_page_unlock();
 		usleep(REPORT_PAUSE_US);
 	}
 	if (!count)
