@@ -84,15 +84,16 @@ void ori_reduction_open(struct ori_gather *g)
 	ori_fold_open(&r->fold, &r->given, g->shape.ranks,
 		      r->given.factor ? (char *)r->factors : NULL, NULL);
 	r->given.factor = NULL;
-	/* Pieces of a round begin at lines, and each has at least one. */
 	r->slot = g->shape.nodes == 1 ? ORI_REDUCE_SLOT : g->chunk;
-	if (r->slot < (size_t)g->shape.ranks * ORIEL_DEV_LINE)
-		r->slot = (size_t)g->shape.ranks * ORIEL_DEV_LINE;
 	if (g->kind->number == ORI_REDUCE_SCATTER)
 		most = most > r->slot ? r->slot : most * g->shape.ranks;
 	most = (most + ORIEL_DEV_LINE) * 2;
 	if (most < r->slot)
 		r->slot = (most + ORIEL_DEV_LINE - 1) & ~(size_t)(ORIEL_DEV_LINE - 1);
+	/* Pieces of a round begin at lines, and each has at least one: else rounds would move
+	 * nothing. */
+	if (r->slot < (size_t)g->shape.ranks * ORIEL_DEV_LINE)
+		r->slot = (size_t)g->shape.ranks * ORIEL_DEV_LINE;
 }
 
 /* A line for the word that says how far this rank's results are, and two halves. */
