@@ -203,10 +203,13 @@ struct oriel_comm {
 enum oriel_status ori_comm_create_own(struct oriel_bootstrap *own,
 				      const struct oriel_comm_attr *attr, struct oriel_comm **comm);
 
-/* The name of @comm in the notes of waits of this process: base/wait_page.h. */
+/*
+ * The name of @comm in the notes of waits of this process (base/wait_page.h): the address of its
+ * struct oriel_dev_fault, which begins the segment; 0 before there is one.
+ */
 static inline uint64_t ori_comm_wait_key(const struct oriel_comm *comm)
 {
-	return (uintptr_t)&comm->control->health;
+	return (uintptr_t)comm->control;
 }
 
 /*

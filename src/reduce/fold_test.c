@@ -242,11 +242,10 @@ static uint64_t reference_integer(const struct ori_fold *f, const uint64_t *code
 	for (rank = 0; rank < f->ranks; rank++) {
 		value = integer_value(f->type, codes[rank]);
 		if (f->op == ORIEL_OP_PREMUL_SUM)
-			value = wrapped(f->type,
-					value * integer_value(f->type,
-							      load(f->type,
-								   (char *)factors +
-									   rank * f->sum_size)));
+			value = integer_op(
+				ORIEL_OP_PROD, f->type, value,
+				integer_value(f->type,
+					      load(f->type, (char *)factors + rank * f->sum_size)));
 		part = rank % f->block ? integer_op(f->op, f->sum, part, value) : value;
 		if ((rank + 1) % f->block == 0 || rank + 1 == f->ranks)
 			total = rank < f->block ? part : integer_op(f->op, f->sum, total, part);

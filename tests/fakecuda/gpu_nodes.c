@@ -127,7 +127,7 @@ static void test_sizes(struct site *s)
 	struct oriel_coll_info info = {.size = sizeof(info)};
 	unsigned algorithm, i;
 
-	for (algorithm = 0; algorithm < ORIEL_ALGORITHMS; algorithm++) {
+	for (algorithm = 0; algorithm <= ORIEL_ALGORITHM_BRUCK; algorithm++) {
 		if (algorithm && algorithm < ORIEL_ALGORITHM_DIRECT)
 			continue;
 		object_create(s, o, algorithm);
