@@ -248,7 +248,7 @@ class Stopped(unittest.TestCase):
     """A rank that does not run any more is blamed, whichever rank it was that a wait was for."""
 
     PATHS = [(4, 0), (3, 3), (4, 2)]  # (ranks, nodes)
-    LIMIT = "4"
+    LIMIT = "8"  # half of it, and the seconds that a suspicion travels, on a busy machine
     # The chain of waits of a barrier, and of what is made of one, leads through healthy ranks.
     WAITS = ["wait_signal", "wait_signal_from", "barrier", "barrier_flat", "wait_counter", "recv",
              "comm_barrier", "comm_split", "window_create", "allgather_create"]
