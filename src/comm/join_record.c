@@ -18,7 +18,7 @@ static enum oriel_status join_record_flags(const struct ori_join_record *joins, 
 	};
 	unsigned differ = joins[peer].flags ^ joins[0].flags, i = 0;
 
-	while (i < 2 && !(differ & names[i].flag))
+	while (i + 1 < sizeof(names) / sizeof(names[0]) && !(differ & names[i].flag))
 		i++;
 	return ori_fail(ORIEL_ERR_MISMATCH, "%s is set on rank %u and not on rank %u",
 			names[i].name, joins[0].flags & names[i].flag ? 0 : peer,

@@ -53,7 +53,7 @@ struct ori_hang {
 
 /*
  * All processes of this host that share a communicator with process @pid, or with one that does,
- * and what they wait for now. oriel_last_error() says why process @pid cannot be read.
+ * and what they wait for. oriel_last_error() says why process @pid cannot be read.
  */
 enum oriel_status ori_hang_read(int pid, struct ori_hang *hang);
 void ori_hang_free(struct ori_hang *hang);
