@@ -186,6 +186,38 @@ static void test_a_suspicion_goes_from_rank_to_rank(void **state)
 	assert_int_equal(unsetenv("ORIEL_HEARTBEAT"), 0);
 }
 
+/* A rank that was stopped, too, blames the silence that it saw, and not that it slept through. */
+static void test_an_own_pause_is_nobodys_silence(void **state)
+{
+	static const struct timespec long_pause = {.tv_sec = 1, .tv_nsec = 300000000};
+	struct ori_mapping peers[4] = {0};
+	struct ori_control beating = {0}, silent = {0};
+	struct oriel_comm *comm = make_comm();
+	uint64_t begun, age, silent_ns;
+
+	(void)state;
+	comm->peers = peers;
+	peers[1].address = &beating;
+	peers[2].address = &silent;
+	assert_int_equal(ori_silence_open(comm), ORIEL_OK);
+	begun = ori_clock_ns();
+	while (ori_clock_ns() - begun < 2500000000u) {
+		beating.beat++;
+		ori_silence_watch(comm);
+		usleep(50000);
+	}
+	age = ori_clock_ns() - begun;
+	nanosleep(&long_pause, NULL);
+	ori_silence_watch(comm);
+	assert_int_equal(ori_silence_suspect(comm, age, &silent_ns), 2);
+	assert_true(silent_ns <= age + 100000000);
+	/* Rank 1 was silent for as long as this rank slept. */
+	assert_int_equal(ori_silence_suspect(comm, 2 * silent_ns + 1000000000, &silent_ns),
+			 ORIEL_DEV_NO_RANK);
+	ori_silence_close(comm);
+	free_comm(comm);
+}
+
 static void test_a_new_communicator_is_well(void **state)
 {
 	struct oriel_comm *comm = make_comm();
@@ -598,6 +630,7 @@ int main(void)
 		cmocka_unit_test(test_a_rank_that_dies_while_it_reports_to_a_peer_is_named),
 	};
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_an_own_pause_is_nobodys_silence),
 		cmocka_unit_test(test_a_new_communicator_is_well),
 		cmocka_unit_test(test_the_first_cause_stays),
 		cmocka_unit_test(test_the_path_to_an_aborting_rank_is_the_one_from_this_rank),

@@ -54,7 +54,6 @@ struct silence_peer {
 
 struct ori_silence {
 	uint64_t turned_at;       /* the watcher's, as all up to @heard_at */
-	bool is_back;             /* this rank did not run itself, and so saw no beats */
 	struct silence_beat beat; /* of this rank */
 	unsigned heard;           /* the rank that others suspect; ORIEL_DEV_NO_RANK: none */
 	uint64_t heard_at;        /* when a rank that gets its beats said so */
@@ -188,7 +187,7 @@ void ori_silence_see(struct oriel_comm *comm, unsigned peer, uint64_t beat)
 	struct silence_beat said = beat_unpack(beat);
 	bool is_new = beat != p->beat;
 
-	if (is_new || comm->silence->is_back || !p->since_ns)
+	if (is_new || !p->since_ns)
 		atomic_store_explicit(&p->since_ns, ori_clock_ns(), memory_order_relaxed);
 	p->beat = beat;
 	if (is_new)
@@ -211,25 +210,43 @@ static void silence_suspect(struct oriel_comm *comm, uint64_t now)
 		beat->age = beat_units(now - silence->heard_at, BEAT_AGE_BITS);
 }
 
+/*
+ * This rank did not run itself for @pause, and so saw no beats: that time is nobody's silence, and
+ * what a rank was silent before stays.
+ */
+static void silence_forgive(struct oriel_comm *comm, uint64_t pause)
+{
+	struct silence_peer *p;
+	unsigned peer;
+
+	for (peer = 0; peer < comm->size; peer++) {
+		p = &comm->silence->peers[peer];
+		if (p->since_ns)
+			atomic_fetch_add_explicit(&p->since_ns, pause, memory_order_relaxed);
+	}
+}
+
 void ori_silence_watch(struct oriel_comm *comm)
 {
 	struct ori_silence *silence = comm->silence;
 	uint64_t now = ori_clock_ns(), pause = now - silence->turned_at;
-	bool is_turn = !silence->turned_at || pause >= SILENCE_TURN_NS;
+	bool is_turn = !silence->turned_at || pause >= SILENCE_TURN_NS, is_back;
 	const struct ori_control *control;
 	unsigned peer;
 
 	silence->beat.count++;
 	if (is_turn) {
-		silence->is_back = silence->turned_at && pause >= SILENCE_GAP_NS;
+		is_back = silence->turned_at && pause >= SILENCE_GAP_NS;
 		silence->turned_at = now;
+		if (is_back)
+			silence_forgive(comm, pause);
 		for (peer = 0; peer < comm->size; peer++) {
 			control = comm->peers[peer].address;
 			if (control && peer != comm->rank)
 				ori_silence_see(comm, peer, oriel_dev_load_relaxed(&control->beat));
 		}
 		if (silence->heard != ORIEL_DEV_NO_RANK &&
-		    (silence->is_back || now - silence->heard_at >= SILENCE_OLD_NS ||
+		    (is_back || now - silence->heard_at >= SILENCE_OLD_NS ||
 		     atomic_load(&silence->peers[silence->heard].since_ns)))
 			silence_set_heard(silence, ORIEL_DEV_NO_RANK, 0);
 		silence_suspect(comm, now);
