@@ -167,6 +167,7 @@ struct oriel_comm {
 	struct ori_links_rank *ranks;    /* [size], addresses of their NICs; NULL without rdma */
 	pthread_mutex_t links_lock;      /* of links that begin, or are given up */
 	struct ori_demand *demand;       /* NULL unless is_on_demand */
+	bool are_links_sealed;           /* guarded by @links_lock: no link begins any more */
 	bool is_lazy;                    /* windows make links */
 	bool is_on_demand;               /* the first post to a peer makes its link */
 	bool is_destroyed_out_of_order;  /* a peer may have destroyed a window that this rank has */

@@ -234,6 +234,9 @@ static enum oriel_status demand_end_locked(struct demand_call *c, enum oriel_sta
 		return ORIEL_AGAIN;
 	if (status == ORIEL_AGAIN)
 		return status;
+	/* Without its ready the peer does not use the link, which would fail without a cause. */
+	if (status == ORIEL_OK && comm->are_links_sealed)
+		status = ori_comm_check(comm);
 	if (status == ORIEL_OK)
 		status = ori_rdma_link_connect(comm->links[c->peer], ori_links_hca(comm, c->peer),
 					       &answer->qps);

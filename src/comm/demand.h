@@ -32,8 +32,11 @@ void ori_links_begin(struct oriel_comm *comm, unsigned peer);
 
 /* The descriptor that is readable when ori_demand_serve() has work; -1 without @comm->demand. */
 int ori_demand_fd(const struct oriel_comm *comm);
-/* The watcher: answers peers that ask. Never waits. */
-void ori_demand_serve(struct oriel_comm *comm);
+/*
+ * The watcher: answers peers that ask. Never waits. True: a peer that was answered may use its link
+ * before this rank knows.
+ */
+bool ori_demand_serve(struct oriel_comm *comm);
 
 /* Neither a watcher nor a thread that posts is left. */
 void ori_demand_close(struct oriel_comm *comm);

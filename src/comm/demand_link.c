@@ -98,13 +98,16 @@ void ori_demand_set_locked(struct oriel_comm *comm, unsigned peer, enum demand_s
 	pthread_cond_broadcast(&comm->demand->changed);
 }
 
-/* A link that began after ori_links_fail() would use memory of the program for ever. */
+/*
+ * The peer may use the link already: it begins in a broken @comm, too, so that it brings the peer
+ * the report. One that began after ori_links_fail() would use memory of the program for ever.
+ */
 void ori_demand_begin_locked(struct oriel_comm *comm, unsigned peer)
 {
-	if (ori_comm_is_well(comm))
-		ori_links_begin(comm, peer);
-	else
+	if (comm->are_links_sealed)
 		ori_rdma_link_close(comm->links[peer]);
+	else
+		ori_links_begin(comm, peer);
 	ori_demand_set_locked(comm, peer, DEMAND_IDLE);
 }
 

@@ -69,7 +69,7 @@ struct ori_demand {
 };
 
 void ori_demand_set_locked(struct oriel_comm *comm, unsigned peer, enum demand_state state);
-/* Both ends of the link to @peer are connected. If @comm is broken, its queues are closed. */
+/* Both ends of the link to @peer are connected. If the links are sealed, its queues are closed. */
 void ori_demand_begin_locked(struct oriel_comm *comm, unsigned peer);
 /* Closes the queues of the link to @peer, which has not begun. */
 void ori_demand_drop_locked(struct oriel_comm *comm, unsigned peer);

@@ -140,13 +140,13 @@ static void demand_finish_locked(struct oriel_comm *comm)
 	}
 }
 
-void ori_demand_serve(struct oriel_comm *comm)
+bool ori_demand_serve(struct oriel_comm *comm)
 {
 	struct ori_demand *d = comm->demand;
 	struct ori_error before;
 
 	if (!d)
-		return;
+		return false;
 	ori_error_save(&before);
 	demand_admit(comm, &d->local);
 	if (d->tcp.fd >= 0)
@@ -157,4 +157,5 @@ void ori_demand_serve(struct oriel_comm *comm)
 		pthread_mutex_unlock(&comm->links_lock);
 	}
 	ori_error_restore(&before);
+	return d->served != NULL;
 }

@@ -64,6 +64,7 @@ struct ori_heartbeat {
 	uint64_t next_beat;  /* the first one at once */
 	uint64_t timeout_ns; /* for the answer of a peer that is alive */
 	bool is_passed_on;
+	bool is_sealed;          /* no link begins any more */
 	bool is_over;            /* the links are given up */
 	uint64_t over_at;        /* at the latest; 0 while all is well */
 	atomic_bool is_stopping; /* no more beats */
@@ -270,6 +271,8 @@ static bool heartbeat_is_waiting(struct oriel_comm *comm, unsigned peer)
 	    (status == ORIEL_AGAIN && !heartbeat_is_overdue(comm->heartbeat, p)))
 		return status == ORIEL_AGAIN;
 	p->is_dead = true;
+	/* It may have reported before it ended the queue. */
+	heartbeat_receive(comm, peer);
 	if (status != ORIEL_AGAIN)
 		ori_rdma_heartbeat_fault(queue, &record);
 	ori_comm_break_for(comm, &record);
@@ -314,6 +317,12 @@ static void heartbeat_finish(struct oriel_comm *comm, bool is_waiting)
 		heartbeat->over_at = ori_deadline(HEARTBEAT_REPORT_NS);
 	if (is_waiting && !ori_deadline_passed(heartbeat->over_at))
 		return;
+	/* The peer of a link that began in this turn has its report in the next one. */
+	if (!heartbeat->is_sealed) {
+		ori_links_seal(comm);
+		heartbeat->is_sealed = true;
+		return;
+	}
 	/* Not before: a peer would see a failed queue before its cause. */
 	if (!heartbeat->is_over)
 		ori_links_fail(comm);
@@ -322,22 +331,28 @@ static void heartbeat_finish(struct oriel_comm *comm, bool is_waiting)
 	ori_comm_interrupt(comm);
 }
 
-bool ori_heartbeat_watch(struct oriel_comm *comm)
+bool ori_heartbeat_watch(struct oriel_comm *comm, bool is_serving)
 {
 	struct ori_heartbeat *heartbeat = comm->heartbeat;
-	bool is_stopping, is_well, is_beat, is_waiting;
+	bool is_stopping, is_well, is_beat, is_waiting, has_failed;
+	struct oriel_dev_fault record;
 	unsigned peer;
 
 	if (!heartbeat)
 		return false;
-	/* A report that a peer sent before it exited says more than its exit. */
+	/*
+	 * A peer ends its links once its report is in the table: a link is polled first, so that
+	 * the report of a peer that ended it is read before, and says why.
+	 */
+	has_failed = ori_links_poll(comm, &record);
 	for (peer = 0; peer < comm->size; peer++) {
 		heartbeat_receive(comm, peer);
 		if (heartbeat_is_joined(&heartbeat->peers[peer]))
 			ori_silence_see(comm, peer,
 					oriel_dev_load_relaxed(&heartbeat->table[peer].beat));
 	}
-	ori_links_watch(comm);
+	if (has_failed)
+		ori_comm_break_for(comm, &record);
 
 	is_stopping = atomic_load(&heartbeat->is_stopping);
 	is_well = ori_comm_is_well(comm);
@@ -352,8 +367,8 @@ bool ori_heartbeat_watch(struct oriel_comm *comm)
 	if (is_stopping && !is_waiting)
 		atomic_store(&heartbeat->is_stopped, true);
 	if (!is_well)
-		heartbeat_finish(comm, is_waiting);
-	return is_waiting && !heartbeat->is_over && (is_stopping || !is_well);
+		heartbeat_finish(comm, is_waiting || is_serving);
+	return !heartbeat->is_over && (!is_well || (is_waiting && is_stopping));
 }
 
 static void heartbeat_await(struct oriel_comm *comm, const atomic_bool *done)

@@ -13,8 +13,11 @@ enum oriel_status ori_heartbeat_open(struct oriel_comm *comm);
 const struct oriel_dev_keys *ori_heartbeat_rkeys(const struct oriel_comm *comm);
 /* The link to @peer is ready; @rkeys are of its table. */
 void ori_heartbeat_join(struct oriel_comm *comm, unsigned peer, const struct oriel_dev_keys *rkeys);
-/* One turn of the watcher; true if the next one should be soon. */
-bool ori_heartbeat_watch(struct oriel_comm *comm);
+/*
+ * One turn of the watcher; true if the next one should be soon. @is_serving: a peer may use a link
+ * that has not begun here, and whose failure it would see without a cause.
+ */
+bool ori_heartbeat_watch(struct oriel_comm *comm, bool is_serving);
 /*
  * Sends no more beats and waits, for a second at most, until none is in flight: peers may
  * close their links then.

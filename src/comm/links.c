@@ -49,11 +49,12 @@ static bool links_explain(const struct oriel_comm *comm, const struct ori_rdma_e
 	return event->of.qpn == 0;
 }
 
-static void links_poll_events(struct oriel_comm *comm)
+/* The first event that is about a link or a NIC goes to *@found, if there is one. */
+static void links_poll_events(struct oriel_comm *comm, struct oriel_dev_fault *found)
 {
 	struct oriel_dev_fault record;
 	struct ori_rdma_event event;
-	bool is_news;
+	bool is_news, is_first = true;
 	unsigned peer;
 
 	while (ori_rdma_poll_event(comm->rdma, &event) == ORIEL_OK) {
@@ -65,25 +66,34 @@ static void links_poll_events(struct oriel_comm *comm)
 		is_news = ori_comm_is_well(comm);
 		ori_log_rank(is_news ? ORIEL_LOG_WARN : ORIEL_LOG_DEBUG, comm->rank,
 			     "link to rank %d: %s", (int)peer, event.of.text);
-		ori_comm_break_for(comm, &record);
+		if (is_first)
+			*found = record;
+		is_first = false;
 	}
 }
 
-void ori_links_watch(struct oriel_comm *comm)
+bool ori_links_poll(struct oriel_comm *comm, struct oriel_dev_fault *found)
 {
-	struct oriel_dev_fault record, found = {.status = ORIEL_OK};
+	struct oriel_dev_fault record;
 	unsigned peer;
 
+	*found = (struct oriel_dev_fault){.status = ORIEL_OK};
 	if (!comm->rdma)
-		return;
+		return false;
 	for (peer = 0; peer < comm->size; peer++)
 		if (comm->links[peer] && ori_rdma_link_poll(comm->links[peer], &record) &&
-		    found.status == ORIEL_OK)
-			found = record;
+		    found->status == ORIEL_OK)
+			*found = record;
 	/* The event of the NIC came before the failed poll, and says more than "flushed". */
-	links_poll_events(comm);
-	if (found.status != ORIEL_OK)
-		ori_comm_break_for(comm, &found);
+	links_poll_events(comm, found);
+	return found->status != ORIEL_OK;
+}
+
+void ori_links_seal(struct oriel_comm *comm)
+{
+	pthread_mutex_lock(&comm->links_lock);
+	comm->are_links_sealed = true;
+	pthread_mutex_unlock(&comm->links_lock);
 }
 
 void ori_links_fail(struct oriel_comm *comm)

@@ -37,6 +37,7 @@ static void *watcher_main(void *argument)
 	struct oriel_comm *comm = argument;
 	struct ori_watcher *w = &comm->watcher;
 	struct oriel_dev_fault record;
+	bool is_serving;
 	int pause = 0;
 	eventfd_t times;
 	unsigned peer;
@@ -59,8 +60,8 @@ static void *watcher_main(void *argument)
 		ori_silence_watch(comm);
 		if (ori_silence_is_over(comm, &record) && ori_comm_is_well(comm))
 			ori_comm_break_for(comm, &record);
-		ori_demand_serve(comm);
-		pause = ori_heartbeat_watch(comm) ? WATCHER_HURRY_MS : WATCHER_PAUSE_MS;
+		is_serving = ori_demand_serve(comm);
+		pause = ori_heartbeat_watch(comm, is_serving) ? WATCHER_HURRY_MS : WATCHER_PAUSE_MS;
 	}
 	return NULL;
 }
