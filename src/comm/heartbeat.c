@@ -26,6 +26,8 @@
 #define HEARTBEAT_INTERVAL_NS 500000000u
 #define HEARTBEAT_REPORT_NS 1000000000u
 #define HEARTBEAT_SILENT_NS 15000000000u /* a peer that sends none for so long is dead */
+#define HEARTBEAT_DOUBT_NS 5000000000u   /* for the exit of a rank whose NIC rejected a request */
+#define HEARTBEAT_PROBE_NS 100000000u    /* between beats in doubt */
 #define HEARTBEAT_PAGE 4096u
 
 /* The report of one rank to another. Goes over the wire as it is; written by its NIC. */
@@ -57,6 +59,19 @@ struct heartbeat_peer {
 	bool is_dead;      /* the queue to it is */
 };
 
+/*
+ * A NIC has rejected a request, and the rank behind it may be about to exit: the kernel destroys
+ * what a process has of an HCA in the reverse order of its making, memory of windows before the
+ * QPs that serve it (Linux 6.12, drivers/infiniband/core/rdma_core.c: the newest object is the
+ * first in the list of __uverbs_cleanup_ufile()).
+ */
+struct heartbeat_doubt {
+	struct oriel_dev_fault record;
+	uint64_t until;  /* 0: there is none */
+	uint64_t beat;   /* of that rank, last seen */
+	unsigned counts; /* how often that has changed; the first one may have been on its way */
+};
+
 struct ori_heartbeat {
 	struct heartbeat_row *table; /* [size] */
 	struct ori_rdma_mr *mr;
@@ -70,6 +85,7 @@ struct ori_heartbeat {
 	atomic_bool is_stopping; /* no more beats */
 	atomic_bool is_stopped;  /* and none is in flight */
 	atomic_bool is_reported; /* all peers have the failure of this rank */
+	struct heartbeat_doubt doubt;
 	struct heartbeat_peer peers[];
 };
 
@@ -275,6 +291,11 @@ static bool heartbeat_is_waiting(struct oriel_comm *comm, unsigned peer)
 	heartbeat_receive(comm, peer);
 	if (status != ORIEL_AGAIN)
 		ori_rdma_heartbeat_fault(queue, &record);
+	/* The table is registered for as long as the rank has the communicator. */
+	if (record.status == ORIEL_ERR_ACCESS && !ori_dev_link_is_own_access(record.seen)) {
+		record.status = ORIEL_ERR_PEER;
+		record.what = ORIEL_DEV_LOST;
+	}
 	ori_comm_break_for(comm, &record);
 	return false;
 }
@@ -331,6 +352,42 @@ static void heartbeat_finish(struct oriel_comm *comm, bool is_waiting)
 	ori_comm_interrupt(comm);
 }
 
+/* A link has failed as *@record says, which goes into doubt, or breaks @comm. */
+static void heartbeat_found(struct oriel_comm *comm, const struct oriel_dev_fault *record)
+{
+	struct heartbeat_doubt *doubt = &comm->heartbeat->doubt;
+	uint64_t limit =
+		comm->timeout_ns < HEARTBEAT_DOUBT_NS ? comm->timeout_ns : HEARTBEAT_DOUBT_NS;
+
+	if (doubt->until)
+		return;
+	if (record->status != ORIEL_ERR_ACCESS || ori_dev_link_is_own_access(record->seen) ||
+	    record->peer >= comm->size ||
+	    !heartbeat_is_joined(&comm->heartbeat->peers[record->peer])) {
+		ori_comm_break_for(comm, record);
+		return;
+	}
+	doubt->record = *record;
+	doubt->until = ori_deadline(limit);
+	doubt->beat = oriel_dev_load_relaxed(&comm->heartbeat->table[record->peer].beat);
+	comm->heartbeat->next_beat = 0;
+}
+
+/* Ends a doubt once the rank has lived on, or was not found dead in time. */
+static void heartbeat_settle(struct oriel_comm *comm)
+{
+	struct heartbeat_doubt *doubt = &comm->heartbeat->doubt;
+	uint64_t beat;
+
+	if (!doubt->until || !ori_comm_is_well(comm))
+		return;
+	beat = oriel_dev_load_relaxed(&comm->heartbeat->table[doubt->record.peer].beat);
+	doubt->counts += beat != doubt->beat;
+	doubt->beat = beat;
+	if (doubt->counts >= 2 || ori_deadline_passed(doubt->until))
+		ori_comm_break_for(comm, &doubt->record);
+}
+
 bool ori_heartbeat_watch(struct oriel_comm *comm, bool is_serving)
 {
 	struct ori_heartbeat *heartbeat = comm->heartbeat;
@@ -352,13 +409,16 @@ bool ori_heartbeat_watch(struct oriel_comm *comm, bool is_serving)
 					oriel_dev_load_relaxed(&heartbeat->table[peer].beat));
 	}
 	if (has_failed)
-		ori_comm_break_for(comm, &record);
+		heartbeat_found(comm, &record);
+	heartbeat_settle(comm);
 
 	is_stopping = atomic_load(&heartbeat->is_stopping);
 	is_well = ori_comm_is_well(comm);
 	is_beat = !is_stopping && ori_deadline_passed(heartbeat->next_beat);
 	if (is_beat)
-		heartbeat->next_beat = ori_clock_ns() + HEARTBEAT_INTERVAL_NS;
+		heartbeat->next_beat =
+			ori_clock_ns() +
+			(heartbeat->doubt.until ? HEARTBEAT_PROBE_NS : HEARTBEAT_INTERVAL_NS);
 	if (!is_well && !heartbeat->is_passed_on) {
 		ori_comm_pass_on(comm);
 		heartbeat->is_passed_on = true;

@@ -362,6 +362,44 @@ static enum oriel_status prepare_exchange_running(struct rank_state *p)
 	return status;
 }
 
+/* Put to the first peer that is reached by rdma, with a key that it never exported. */
+static enum oriel_status put_with_a_wrong_key(struct rank_state *p)
+{
+	struct oriel_dev_window w = p->dev;
+	struct oriel_dev_buffer *table = calloc(w.ranks, sizeof(*table));
+	enum oriel_status status = ORIEL_ERR_NO_PATH;
+	uint64_t word = 1;
+	struct oriel_dev_ticket ticket;
+	unsigned peer, rail;
+
+	memcpy(table, w.table, w.ranks * sizeof(*table));
+	w.table = table;
+	for (peer = 0; peer < w.ranks; peer++)
+		if (w.peers[peer].path == ORIEL_PATH_RDMA)
+			break;
+	if (peer < w.ranks) {
+		for (rail = 0; rail < w.rails; rail++)
+			table[peer].rkeys.rail[rail] += 0x5500;
+		status = oriel_dev_put(&w, oriel_dev_thread(), peer, 0, &word, sizeof(word),
+				       &ticket);
+		if (status == ORIEL_OK)
+			status = oriel_dev_wait_local(&w, oriel_dev_thread(), ticket, 0);
+	}
+	free(table);
+	return status;
+}
+
+#define REJECTED 1 /* signal */
+
+/* The NIC of the victim rejects a request, and the victim may exit: see be_rejecting(). */
+static enum oriel_status at_rejected(struct rank_state *p)
+{
+	enum oriel_status status = oriel_dev_signal(&p->dev, oriel_dev_thread(), p->victim,
+						    REJECTED, ORIEL_SIGNAL_ADD, 1, NULL);
+
+	return status == ORIEL_OK ? put_with_a_wrong_key(p) : status;
+}
+
 /* A rank that does not wait gets the status from its next call. */
 static enum oriel_status at_idle(struct rank_state *p)
 {
@@ -435,6 +473,8 @@ static const struct {
 	{"bcast", at_bcast, prepare_exchange},
 	{"allreduce", at_allreduce, prepare_exchange},
 	{"exchange_running", at_alltoall, prepare_exchange_running},
+	{"rejected", at_rejected, NULL},
+	{"rejected_by_the_dead", at_rejected, NULL},
 	{"idle", at_idle, NULL},
 	{"nothing", at_nothing, NULL},
 };
@@ -478,35 +518,24 @@ static enum oriel_status wait_until_timeout(struct rank_state *p)
 	return oriel_dev_wait_signal(&w, oriel_dev_thread(), 1, ORIEL_NE, 0, 0);
 }
 
-/* Put to the first peer that is reached by rdma, with a key that it never exported. */
-static enum oriel_status put_with_a_wrong_key(struct rank_state *p)
+/* The peer's request is rejected by now: the victim lives on, or is killed before its next beats.
+ */
+static enum oriel_status be_rejecting(struct rank_state *p, bool is_dying)
 {
-	struct oriel_dev_window w = p->dev;
-	struct oriel_dev_buffer *table = calloc(w.ranks, sizeof(*table));
-	enum oriel_status status = ORIEL_ERR_NO_PATH;
-	uint64_t word = 1;
-	struct oriel_dev_ticket ticket;
-	unsigned peer, rail;
+	enum oriel_status status = oriel_window_wait_signal(p->window, REJECTED, ORIEL_GE, 1, 0);
 
-	memcpy(table, w.table, w.ranks * sizeof(*table));
-	w.table = table;
-	for (peer = 0; peer < w.ranks; peer++)
-		if (w.peers[peer].path == ORIEL_PATH_RDMA)
-			break;
-	if (peer < w.ranks) {
-		for (rail = 0; rail < w.rails; rail++)
-			table[peer].rkeys.rail[rail] += 0x5500;
-		status = oriel_dev_put(&w, oriel_dev_thread(), peer, 0, &word, sizeof(word),
-				       &ticket);
-		if (status == ORIEL_OK)
-			status = oriel_dev_wait_local(&w, oriel_dev_thread(), ticket, 0);
-	}
-	free(table);
-	return status;
+	usleep(20000);
+	if (status == ORIEL_OK && is_dying)
+		raise(SIGKILL);
+	return status == ORIEL_OK ? at_idle(p) : status;
 }
 
-static enum oriel_status act_as_victim(struct rank_state *p)
+static enum oriel_status act_as_victim(struct rank_state *p, const char *where)
 {
+	if (strncmp(where, "rejected", 8) == 0) {
+		say("ready");
+		return be_rejecting(p, strcmp(where, "rejected_by_the_dead") == 0);
+	}
 	switch (wait_to_be_killed()) {
 	case SIGUSR1:
 		oriel_comm_abort(p->comm, "the test aborts");
@@ -553,7 +582,7 @@ static int wait_at(const struct oriel_bootstrap *bootstrap, const char *where, s
 	if (status != ORIEL_OK) {
 		code = print_status(NULL, status);
 	} else if (bootstrap->rank == p->victim) {
-		code = print_status(p->comm, act_as_victim(p));
+		code = print_status(p->comm, act_as_victim(p, where));
 	} else {
 		say("ready");
 		for (i = 0; i < WAITS; i++)

@@ -227,6 +227,15 @@ class Nodes(Crossing):
                           r"failed: remote access error .*\(syndrome 0x13, vendor 0x[0-9a-f]+\), "
                           r"WQE \d+ of queue 0x[0-9a-f]+$")
 
+    def test_a_rejected_request_may_be_an_exit(self):
+        """The kernel takes the memory of a killed process away before its queues."""
+        for where, status in [("rejected_by_the_dead", "ORIEL_ERR_PEER rank 1 exited before "),
+                              ("rejected", "ORIEL_ERR_ACCESS put to rank 1 ")]:
+            job = Job(self, 2, where, 1, nodes=2)
+            line, code = job.answers_of([0])[0]
+            self.assertRegex(line.removeprefix("ready "), f"^{status}", where)
+            self.assertEqual(code, 1)
+
     def test_a_queue_that_fails_is_named(self):
         # The first queue of rank 0 leads to rank 1; its tenth request is a fetch_add.
         job = Job(self, 3, "fetch_add", 1, nodes=3,

@@ -27,6 +27,8 @@ enum oriel_link_post_kind {
 };
 
 #define ORIEL_LINK_CAUSE_NS 200000000u
+/* The same of a request that a peer's NIC rejected: the peer may be found dead instead. */
+#define ORIEL_LINK_DOUBT_NS 6000000000u
 #define ORIEL_LINK_CLOSE_NS 3000000000u
 
 #define ORIEL_LINK_ANSWERS 64u
@@ -338,12 +340,15 @@ ORIEL_DEV_COLD void ori_dev_link_fault(const struct oriel_dev_link *l, struct or
  * The host polls the same queue, and knows more: the cause of a flushed request, and the reason
  * that the peer sent before it closed its end. This gives the host time to leave its record.
  */
-ORIEL_DEV_COLD void ori_dev_link_await_cause(const struct oriel_dev_link *l)
+ORIEL_DEV_COLD void ori_dev_link_await_cause(const struct oriel_dev_link *l, uint64_t err)
 {
+	uint64_t limit = ori_dev_queue_err_syndrome(err) == ORIEL_SYNDROME_REMOTE_ACCESS
+				 ? ORIEL_LINK_DOUBT_NS
+				 : ORIEL_LINK_CAUSE_NS;
 	uint64_t start = oriel_dev_clock_ns(), waited = 0;
 
 	while (ori_dev_load_acquire32(&l->health->state) != ORIEL_DEV_FAULT_FULL &&
-	       waited < ORIEL_LINK_CAUSE_NS) {
+	       waited < limit) {
 		ori_dev_back_off(waited);
 		waited = oriel_dev_clock_ns() - start;
 	}
@@ -358,12 +363,14 @@ ORIEL_DEV_COLD enum oriel_status ori_dev_link_failed(const struct oriel_dev_link
 						     enum oriel_status status, bool is_own_limit)
 {
 	struct oriel_dev_fault record = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+	uint64_t err;
 
 	if (!l->health || status == ORIEL_ERR_RANGE ||
 	    (status == ORIEL_ERR_TIMEOUT && is_own_limit))
 		return status;
-	if (ori_dev_queue_err_state(ori_dev_link_err(q)) == ORIEL_QUEUE_ERROR_CQE)
-		ori_dev_link_await_cause(l);
+	err = ori_dev_link_err(q);
+	if (ori_dev_queue_err_state(err) == ORIEL_QUEUE_ERROR_CQE)
+		ori_dev_link_await_cause(l, err);
 	ori_dev_link_fault(l, q, what, status, &record);
 	ori_dev_leave(l->blame, &record);
 	if (ori_dev_load_acquire32(&l->health->state) == ORIEL_DEV_FAULT_FULL)
