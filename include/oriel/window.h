@@ -87,6 +87,8 @@ struct oriel_window_attr {
 				 * want more: oriel/dev/channel.h */
 	uint32_t buffers;       /* how many may be shared in all; default 8, at most 65535 */
 	uint32_t atomics;       /* enum oriel_atomics, equal on all ranks */
+	uint32_t peer_count;    /* of @peers */
+	const uint32_t *peers;  /* ranks, in any order, whose links the window makes; NULL: all */
 };
 
 /*
@@ -98,7 +100,11 @@ struct oriel_window_attr {
  * it reaches the peers that are connected, before it or later, and an operation on another peer
  * returns ORIEL_ERR_NO_PATH and breaks nothing. So does a barrier of all on ranks that lack a
  * link, after the other peers have been notified of their arrival. With ORIEL_CONNECT_DEMAND no
- * window makes links, and operations do, of sparse windows as well. A window whose atomics NICs
+ * window makes links, and operations do, of sparse windows as well. With @peers a window is sparse,
+ * and makes the links to the ranks that are named there and reached by rdma, in any mode of
+ * connecting. Each names the other, else all ranks get ORIEL_ERR_MISMATCH, which names both; mapped
+ * ranks and the rank itself may be left out. All ranks have such a list, of no ranks too, or none
+ * has: a list without ranks may be NULL with ORIEL_WINDOW_SPARSE. A window whose atomics NICs
  * execute takes links to mapped ranks and to the rank itself: the first of them makes these.
  *
  * Both paths to a peer: two windows over the same memory, one of them with ORIEL_WINDOW_RDMA.

@@ -36,7 +36,9 @@ struct window_join {
 	struct ori_offer offer; /* control segment; buffer 0 if the caller gave one */
 	struct ori_window_counts counts;
 	uint64_t length; /* of buffer 0 */
-	uint32_t is_sparse;
+	uint8_t is_sparse;
+	uint8_t has_peers; /* in the attributes */
+	uint16_t reserved;
 	uint32_t is_rdma;
 };
 
@@ -93,7 +95,8 @@ static enum oriel_status window_read_field(const struct oriel_window_attr *attr,
 	return ORIEL_OK;
 }
 
-static enum oriel_status window_read_attr(const struct oriel_window_attr *caller,
+static enum oriel_status window_read_attr(const struct oriel_window *w,
+					  const struct oriel_window_attr *caller,
 					  struct oriel_window_attr *attr,
 					  struct ori_window_counts *counts)
 {
@@ -127,7 +130,7 @@ static enum oriel_status window_read_attr(const struct oriel_window_attr *caller
 	if (attr->length >> ORIEL_AT_BITS)
 		return ori_fail(ORIEL_ERR_RANGE, "oriel_window_create: length is %zu, at most %llu",
 				attr->length, (1ull << ORIEL_AT_BITS) - 1);
-	return ORIEL_OK;
+	return ori_window_check_peers(w, attr);
 }
 
 /*
@@ -244,45 +247,46 @@ static enum oriel_status window_alloc(struct oriel_window *w, uint64_t length, u
 /* Local: memory, tables and the record for the other ranks. */
 static enum oriel_status window_prepare(struct oriel_window *w,
 					const struct oriel_window_attr *caller, uint32_t number,
-					struct window_join *join, struct ori_offering *offering)
+					struct oriel_window_attr *attr, struct window_join *join,
+					struct ori_offering *offering)
 {
-	struct oriel_window_attr attr;
 	struct ori_piece pieces[ORI_SHARE_PIECES] = {{0}};
 	enum oriel_status status;
 	uint64_t length;
 
-	status = window_read_attr(caller, &attr, &join->counts);
+	status = window_read_attr(w, caller, attr, &join->counts);
 	if (status != ORIEL_OK)
 		return status;
 	status = window_open_tables(w, join->counts.buffers);
 	if (status != ORIEL_OK)
 		return status;
 	/* Faults carry this number, so that the text of a timeout names the collective. */
-	number |= (attr.flags & WINDOW_COLLECTIVES) << (ORIEL_DEV_COLLECTIVE_BIT - 8);
+	number |= (attr->flags & WINDOW_COLLECTIVES) << (ORIEL_DEV_COLLECTIVE_BIT - 8);
 	window_fill_device(w, &join->counts, number);
-	length = ori_window_layout(&w->device) + (attr.buffer ? 0 : attr.length);
-	w->is_rdma = (attr.flags & ORIEL_WINDOW_RDMA) != 0;
+	length = ori_window_layout(&w->device) + (attr->buffer ? 0 : attr->length);
+	w->is_rdma = (attr->flags & ORIEL_WINDOW_RDMA) != 0;
 	status = join->counts.is_device ? ori_window_gpu_open(w) : ori_window_open_state(w);
 	if (status == ORIEL_OK)
 		status = ori_window_check_links(w);
 	if (status == ORIEL_OK)
 		status = ori_window_choose_atomics(w, join->counts.atomics,
-						   !(attr.flags & WINDOW_NO_LINKS));
+						   !(attr->flags & WINDOW_NO_LINKS));
 	if (status == ORIEL_OK)
 		ori_window_fill_domain(w);
 	if (status == ORIEL_OK)
 		status = window_register(w);
 	if (status == ORIEL_OK)
-		status = window_alloc(w, length, attr.flags);
+		status = window_alloc(w, length, attr->flags);
 	if (status != ORIEL_OK)
 		return status;
-	join->length = attr.length;
-	join->is_sparse = (attr.flags & ORIEL_WINDOW_SPARSE) != 0;
+	join->length = attr->length;
+	join->has_peers = attr->peers != NULL;
+	join->is_sparse = attr->peers || attr->flags & ORIEL_WINDOW_SPARSE;
 	join->is_rdma = w->is_rdma;
 	pieces[0].address = w->mem->address;
 	pieces[0].length = length;
-	pieces[1].address = attr.buffer;
-	pieces[1].length = attr.buffer ? attr.length : 0;
+	pieces[1].address = attr->buffer;
+	pieces[1].length = attr->buffer ? attr->length : 0;
 	pieces[0].use = pieces[1].use = w->gpu ? ORI_USE_GPU : ORI_USE_CPU;
 	pieces[0].is_unmapped = pieces[1].is_unmapped = w->is_rdma;
 	return ori_share_offer(w->comm, ORI_CALL_WINDOW_CREATE, ORIEL_OK, pieces, ORI_SHARE_PIECES,
@@ -373,22 +377,44 @@ static enum oriel_status window_fill(struct oriel_window *w, const struct ori_of
 	return ori_window_gpu_publish(w, 0, w->device.buffers);
 }
 
-static enum oriel_status window_join(struct oriel_window *w, const struct oriel_window_attr *attr)
+/* After the agreement: all ranks come here, or none. */
+static enum oriel_status window_connect(struct oriel_window *w,
+					const struct oriel_window_attr *attr, bool is_sparse,
+					bool has_peers)
+{
+	enum oriel_status status = ORIEL_OK;
+
+	if (has_peers)
+		status = ori_window_connect_peers(w, attr);
+	else if (!is_sparse)
+		status = ori_links_connect_all(w->comm, ORI_CALL_WINDOW_CREATE);
+	if (status == ORIEL_OK && ori_window_has_nic_atomics(w))
+		status = ori_links_connect_inside(w->comm, ORI_CALL_WINDOW_CREATE);
+	return status;
+}
+
+static enum oriel_status window_join(struct oriel_window *w, const struct oriel_window_attr *caller)
 {
 	struct oriel_comm *comm = w->comm;
+	struct oriel_window_attr attr = {0};
+	bool has_peers = false;
+	unsigned peer;
 	uint32_t number = atomic_fetch_add(&comm->windows, 1) + 1;
 	struct ori_offering offering = {0};
 	struct window_join mine = {0}, *joins;
 	enum oriel_status status;
 
 	/* A rank that fails here sends its failure with the record: the others wait for one. */
-	status = window_prepare(w, attr, number, &mine, &offering);
+	status = window_prepare(w, caller, number, &attr, &mine, &offering);
 	mine.offer = offering.offer;
 	ori_verdict_fill(&mine.offer.verdict, ORI_CALL_WINDOW_CREATE, status);
 	joins = ori_comm_scratch(comm, sizeof(*joins));
 	status = ori_verdict_gather(comm, ORI_CALL_WINDOW_CREATE, &mine, joins, sizeof(mine));
 	if (status == ORIEL_OK)
 		status = window_compare(w, joins);
+	/* The agreement takes the place of @joins. */
+	for (peer = 0; peer < comm->size; peer++)
+		has_peers |= joins[peer].has_peers != 0;
 	if (status == ORIEL_OK)
 		status = ori_comm_agree(comm, ORI_CALL_WINDOW_CREATE,
 					window_fill(w, &offering, joins));
@@ -398,12 +424,9 @@ static enum oriel_status window_join(struct oriel_window *w, const struct oriel_
 		offering.mr[0] = offering.mr[1] = NULL;
 	}
 	ori_share_withdraw(&offering);
-	/* Connecting is a collective of its own, so all ranks come here, or none. */
-	if (status == ORIEL_OK && !mine.is_sparse)
-		status = ori_links_connect_all(comm, ORI_CALL_WINDOW_CREATE);
-	if (status == ORIEL_OK && ori_window_has_nic_atomics(w))
-		status = ori_links_connect_inside(comm, ORI_CALL_WINDOW_CREATE);
-	return status;
+	if (status != ORIEL_OK)
+		return status;
+	return window_connect(w, &attr, mine.is_sparse, has_peers);
 }
 
 /*

@@ -66,6 +66,13 @@ enum oriel_status ori_window_copy_device(const struct oriel_window *window, uint
 					 size_t size, struct oriel_dev_window *device,
 					 const char *call);
 
+/* window_connect.c: are the peers that @attr names, if it does, ranks of the job? Local. */
+enum oriel_status ori_window_check_peers(const struct oriel_window *window,
+					 const struct oriel_window_attr *attr);
+/* Some rank names its peers. Collective: compares what all name, and makes those links. */
+enum oriel_status ori_window_connect_peers(struct oriel_window *window,
+					   const struct oriel_window_attr *attr);
+
 /* window_peers.c: the paths of the memory that the window lies in. */
 const struct ori_paths *ori_window_paths(const struct oriel_window *window);
 /* The topology of its handle, which is that of the communicator. */
