@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Eight ranks of which some are lost: shrink_test.py FOLDER [CLASS...]
+"""Eight ranks of which some are lost: shrink_test.py FOLDER LIMIT [CLASS...]
 
-FOLDER has the programs survivor and late_put.
+FOLDER has the programs survivor and late_put. LIMIT is ORIEL_TIMEOUT, in seconds, of cases that wait for it: each
+stops a rank, and no other rank may be still for that long.
 """
 
 import os
@@ -13,13 +14,24 @@ import subprocess
 import sys
 import time
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 
 FOLDER = None
 SIZE = 8
 DEADLINE = 200  # seconds after which a test has failed; it never decides anything else
 FOREIGN = re.compile("ORIEL_|TORCHELASTIC_|(LOCAL_)?(RANK|WORLD_SIZE)$|MASTER_")
-LONG = "60"  # ORIEL_TIMEOUT of tests in which all that is lost is dead, and known to be
-SHORT = "6"  # ... of tests that wait for it
+LONG = "20"  # ORIEL_TIMEOUT of tests in which all that is lost is dead, and known to be
+SHORT = None  # ... of tests that wait for it
+JOBS = 5  # of dead ranks, that run at the same time: the others wait, and take no CPU
+
+
+def at_once(test, check, cases):
+    """check(*case) for all cases at the same time: they mostly wait."""
+    with ThreadPoolExecutor(JOBS) as pool:
+        futures = [(case, pool.submit(check, *case)) for case in cases]
+    for case, future in futures:
+        with test.subTest(case):
+            future.result()
 
 
 class Job:
@@ -108,17 +120,20 @@ class Shrink:
 
     def test_one_more_is_lost_in_each_phase(self):
         """Rank 0, which leads, or a rank that follows ends itself where the log has a text."""
-        for doomed, text in ((0, "proposes agreement 1"), (0, "agreement 1 is decided"),
-                             (3, "accepts agreement 1"), (0, "agreement 2 is decided"),
-                             (3, "agreement 2 is decided"), (0, "host "),
-                             (0, "proposes agreement 3"), (0, "agreement 3 is decided"),
-                             (0, "proposes agreement 4"), (3, "accepts agreement 3"),
-                             (3, "agreement 3 is decided")):
-            with self.subTest(f"rank {doomed}: {text}"):
-                job = self.start(SIZE - 2, "--die", doomed, text)
-                job.signal(signal.SIGKILL, 5)
-                self.check(job, (doomed, 5))
-                self.assertEqual(job.ranks[doomed].wait(), -signal.SIGKILL)
+
+        def check(doomed, text):
+            job = self.start(SIZE - 2, "--die", doomed, text)
+            job.signal(signal.SIGKILL, 5)
+            self.check(job, (doomed, 5))
+            self.assertEqual(job.ranks[doomed].wait(), -signal.SIGKILL)
+
+        at_once(self, check,
+                ((0, "proposes agreement 1"), (0, "agreement 1 is decided"),
+                 (3, "accepts agreement 1"), (0, "agreement 2 is decided"),
+                 (3, "agreement 2 is decided"), (0, "host "),
+                 (0, "proposes agreement 3"), (0, "agreement 3 is decided"),
+                 (0, "proposes agreement 4"), (3, "accepts agreement 3"),
+                 (3, "agreement 3 is decided")))
 
     def test_ranks_are_lost_one_after_the_other(self):
         job = self.start(SIZE - 3)
@@ -147,12 +162,13 @@ class Suspects:
         self.check(job, (3,))
 
     def test_a_suspect_is_killed_if_that_is_allowed(self):
-        for victim in (3, 0):
-            with self.subTest(victim):
-                job = self.start(SIZE - 1, "--kill", ORIEL_TIMEOUT=SHORT)
-                job.signal(signal.SIGSTOP, victim)
-                self.check(job, (victim,))
-                self.assertEqual(job.ranks[victim].wait(), -signal.SIGKILL)
+        def check(victim):
+            job = self.start(SIZE - 1, "--kill", ORIEL_TIMEOUT=SHORT)
+            job.signal(signal.SIGSTOP, victim)
+            self.check(job, (victim,))
+            self.assertEqual(job.ranks[victim].wait(), -signal.SIGKILL)
+
+        at_once(self, check, ((3,), (0,)))
 
     def test_a_rank_that_does_not_run_is_suspected_before_the_timeout(self):
         job = self.start(SIZE - 1, "--kill", ORIEL_HEARTBEAT="3", ORIEL_TIMEOUT="1000")
@@ -160,20 +176,20 @@ class Suspects:
         self.check(job, (3,))
 
     def test_a_rank_that_runs_again_takes_part_again(self):
-        for victim in (0, 3):
-            with self.subTest(victim):
-                job = self.start(SIZE, "--retry", ORIEL_TIMEOUT=SHORT)
-                job.signal(signal.SIGSTOP, victim)
-                others = [rank for rank in range(SIZE) if rank != victim]
-                for rank in others:
-                    self.assertRegex(job.line(rank),
-                                     f"^ORIEL_ERR_STATE rank {victim} does not answer")
-                    self.assertEqual(job.line(rank), f"unsafe: {victim} -1")
-                job.signal(signal.SIGCONT, victim)
-                for rank in others:
-                    job.ranks[rank].stdin.write("again\n")
-                    job.ranks[rank].stdin.flush()
-                self.check(job, ())
+        def check(victim):
+            job = self.start(SIZE, "--retry", ORIEL_TIMEOUT=SHORT)
+            job.signal(signal.SIGSTOP, victim)
+            others = [rank for rank in range(SIZE) if rank != victim]
+            for rank in others:
+                self.assertRegex(job.line(rank), f"^ORIEL_ERR_STATE rank {victim} does not answer")
+                self.assertEqual(job.line(rank), f"unsafe: {victim} -1")
+            job.signal(signal.SIGCONT, victim)
+            for rank in others:
+                job.ranks[rank].stdin.write("again\n")
+                job.ranks[rank].stdin.flush()
+            self.check(job, ())
+
+        at_once(self, check, ((0,), (3,)))
 
 
 class Mapped(Shrink, Suspects, unittest.TestCase):
@@ -185,14 +201,15 @@ class Nodes(Shrink, unittest.TestCase):
     nodes = SIZE
 
     def test_a_suspect_is_fenced(self):
-        for victim in (3, 0):
-            with self.subTest(victim):
-                job = self.start(SIZE - 1, ORIEL_TIMEOUT=SHORT)
-                job.signal(signal.SIGSTOP, victim)
-                self.check(job, (victim,))
-                job.signal(signal.SIGCONT, victim)
-                # All others have left.
-                self.assertEqual(job.outcome(victim), (f"left: {victim}", 0))
+        def check(victim):
+            job = self.start(SIZE - 1, ORIEL_TIMEOUT=SHORT)
+            job.signal(signal.SIGSTOP, victim)
+            self.check(job, (victim,))
+            job.signal(signal.SIGCONT, victim)
+            # All others have left.
+            self.assertEqual(job.outcome(victim), (f"left: {victim}", 0))
+
+        at_once(self, check, ((3,), (0,)))
 
     def test_a_suspect_that_comes_back_meanwhile_is_refused(self):
         job = self.start(SIZE - 2, ORIEL_TIMEOUT=SHORT)
@@ -244,6 +261,39 @@ class Late(unittest.TestCase):
             self.assertGreater(late, 0, hold)
 
 
+class AtOnce:
+    """A runner of tests at the same time, each with a result of its own."""
+
+    @staticmethod
+    def each(tests):
+        for test in tests:
+            if isinstance(test, unittest.TestSuite):
+                yield from AtOnce.each(test)
+            else:
+                yield test
+
+    @staticmethod
+    def run_one(test):
+        result = unittest.TestResult()
+        begun = time.monotonic()
+        test.run(result)
+        return result, time.monotonic() - begun
+
+    def run(self, tests):
+        tests = list(self.each(tests))
+        whole = unittest.TestResult()
+        with ThreadPoolExecutor(max(len(tests), 1)) as pool:
+            for test, (result, seconds) in zip(tests, pool.map(self.run_one, tests)):
+                print(f"{seconds:6.1f} s  {'ok' if result.wasSuccessful() else 'FAILED'}  {test.id()}", flush=True)
+                whole.failures += result.failures
+                whole.errors += result.errors
+                whole.testsRun += 1
+        for test, trace in whole.failures + whole.errors:
+            print(f"\n{test}\n{trace}")
+        return whole
+
+
 if __name__ == "__main__":
     FOLDER = os.path.abspath(sys.argv.pop(1))
-    unittest.main(verbosity=2)
+    SHORT = sys.argv.pop(1)
+    unittest.main(testRunner=AtOnce())
