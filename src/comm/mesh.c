@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "comm/exchange.h"
 #include "comm/health.h"
+#include "comm/mesh_watch.h"
 #include "comm/paths.h"
 #include "net/listen.h"
 
@@ -150,37 +151,57 @@ static enum oriel_status mesh_admit(struct oriel_comm *comm, unsigned *missing)
 	return status;
 }
 
+static enum oriel_status mesh_limit_passed(const struct oriel_comm *comm, const char *what)
+{
+	return ori_fail(ORIEL_ERR_TIMEOUT, "no %s within %g s, half of the timeout (ORIEL_TIMEOUT)",
+			what, ori_comm_half_timeout(comm) / 1e9);
+}
+
 static enum oriel_status mesh_wait(const struct oriel_comm *comm, int fd, short events,
 				   uint64_t deadline, const char *what)
 {
 	struct pollfd polled = {.fd = fd, .events = events};
 
 	if (ori_deadline_passed(deadline))
-		return ori_fail(ORIEL_ERR_TIMEOUT,
-				"no %s within %g s, half of the timeout (ORIEL_TIMEOUT)", what,
-				ori_comm_half_timeout(comm) / 1e9);
+		return mesh_limit_passed(comm, what);
 	if (poll(&polled, 1, ori_deadline_poll_ms(deadline)) < 0 && errno != EINTR)
 		return ori_fail_errno(ORIEL_ERR_SYSTEM, "poll");
 	return ORIEL_OK;
 }
 
-/* Accepts connections until no peer is missing, or until the deadline. */
+static void mesh_watch_sockets(const struct oriel_comm *comm, struct ori_mesh_watch *watch)
+{
+	unsigned peer;
+
+	for (peer = 0; peer < comm->size; peer++)
+		if (comm->mesh->conn[peer])
+			ori_mesh_watch_socket(watch, peer, comm->mesh->conn[peer]->fd);
+}
+
+/* Accepts connections until no peer is missing, until one has ended, or until the deadline. */
 static enum oriel_status mesh_answer(struct oriel_comm *comm, unsigned *missing, uint64_t deadline)
 {
 	const struct ori_net_listener *listener = &comm->mesh->listener;
 	enum oriel_status status = mesh_admit(comm, missing);
-	uint64_t until;
+	struct ori_mesh_watch watch = {0};
+	uint64_t paused;
 
+	if (status == ORIEL_OK && *missing)
+		status = ori_mesh_watch_open(comm, listener->epoll, &watch);
 	while (status == ORIEL_OK && *missing) {
+		if (ori_deadline_passed(deadline)) {
+			status = mesh_limit_passed(comm, "connection");
+			break;
+		}
+		mesh_watch_sockets(comm, &watch);
 		/* A listener that pauses is not readable. */
-		until = listener->paused_until && listener->paused_until < deadline
-				? listener->paused_until
-				: deadline;
-		if (until == deadline || !ori_deadline_passed(until))
-			status = mesh_wait(comm, listener->epoll, POLLIN, until, "a connection");
+		paused = listener->paused_until;
+		status = ori_mesh_watch_wait(comm, &watch,
+					     paused && paused < deadline ? paused : deadline);
 		if (status == ORIEL_OK)
 			status = mesh_admit(comm, missing);
 	}
+	ori_mesh_watch_close(comm, &watch);
 	return status;
 }
 

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -87,10 +88,43 @@ static void test_a_flood_of_strange_connections_is_a_warning_a_second(void **sta
 	ori_mesh_close(&comm, false);
 }
 
+/* Rank 1 is a child of this process, and exits instead of connecting. */
+static void test_a_rank_that_exits_is_not_awaited(void **state)
+{
+	struct ori_host hosts[2] = {{.token = 1, .pid_ns = 1}, {.token = 2, .pid_ns = 1}};
+	struct oriel_dev_rank of[2] = {{.path = ORIEL_PATH_SELF}, {.path = ORIEL_PATH_MAPPED}};
+	struct oriel_comm comm = {.size = 2, .hosts = hosts, .host_paths.of = of};
+	uint64_t begun = ori_clock_ns();
+	uint8_t name[ORI_FDSOCK_NAME];
+	pid_t child = fork();
+
+	(void)state;
+	if (child == 0) {
+		usleep(LIMIT_NS / 1000);
+		_exit(0);
+	}
+	hosts[1].pid = (uint32_t)child;
+	assert_int_equal(ori_mesh_open(&comm, name), ORIEL_OK);
+	assert_int_equal(ori_mesh_connect(&comm, NULL, 0, ori_deadline(20u * LIMIT_NS)),
+			 ORIEL_ERR_PEER);
+	assert_non_null(strstr(oriel_last_error(), "rank 1 (process "));
+	assert_non_null(strstr(oriel_last_error(), "exited"));
+	assert_true(ori_clock_ns() - begun < 10u * LIMIT_NS);
+	ori_mesh_close(&comm, false);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+
+	/* Its number is no process any more. */
+	assert_int_equal(ori_mesh_open(&comm, name), ORIEL_OK);
+	assert_int_equal(ori_mesh_connect(&comm, NULL, 0, ori_deadline(20u * LIMIT_NS)),
+			 ORIEL_ERR_PEER);
+	ori_mesh_close(&comm, false);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_flood_of_strange_connections_is_a_warning_a_second),
+		cmocka_unit_test(test_a_rank_that_exits_is_not_awaited),
 	};
 
 	return cmocka_run_group_tests_name("mesh", tests, NULL, NULL);

@@ -20,7 +20,7 @@ FOLDER = None
 SIZE = 8
 DEADLINE = 200  # seconds after which a test has failed; it never decides anything else
 FOREIGN = re.compile("ORIEL_|TORCHELASTIC_|(LOCAL_)?(RANK|WORLD_SIZE)$|MASTER_")
-LONG = "20"  # ORIEL_TIMEOUT of tests in which all that is lost is dead, and known to be
+LONG = "60"  # ORIEL_TIMEOUT of tests in which all that is lost is dead, and known to be
 SHORT = None  # ... of tests that wait for it
 JOBS = 5  # of dead ranks, that run at the same time: the others wait, and take no CPU
 
@@ -134,6 +134,18 @@ class Shrink:
                  (0, "proposes agreement 3"), (0, "agreement 3 is decided"),
                  (0, "proposes agreement 4"), (3, "accepts agreement 3"),
                  (3, "agreement 3 is decided")))
+
+    def test_a_rank_that_is_lost_while_the_others_connect_is_noticed_at_once(self):
+        """A rank that ends itself where it has met the others, and is to connect to them."""
+        begun = time.monotonic()
+
+        def check(doomed):
+            job = self.start(SIZE - 2, "--die", doomed, "host ")
+            job.signal(signal.SIGKILL, 5)
+            self.check(job, (doomed, 5))
+
+        at_once(self, check, ((rank,) for rank in (0, 1, 3, 4, 7)))
+        self.assertLess(time.monotonic() - begun, int(LONG) / 4)
 
     def test_ranks_are_lost_one_after_the_other(self):
         job = self.start(SIZE - 3)
