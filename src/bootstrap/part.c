@@ -60,29 +60,27 @@ void ori_part_close(struct ori_part_root *root)
 	root->job = NULL;
 }
 
-enum oriel_status ori_part_open(enum ori_part_extent extent, const struct ori_part_offer *offer,
-				struct ori_part_root *root, unsigned rank, unsigned size,
-				uint64_t timeout_ns, const int *abort_fd,
-				struct oriel_bootstrap *bootstrap)
+enum oriel_status ori_part_open(const struct ori_part_join *join, struct oriel_bootstrap *bootstrap)
 {
-	struct ori_tcp_job job = {.rank = rank,
-				  .size = size,
+	const struct ori_part_offer *offer = join->offer;
+	struct ori_tcp_job job = {.rank = join->rank,
+				  .size = join->size,
 				  .host = "a part of the communicator",
 				  .port = (uint16_t)offer->port,
 				  .listen_fd = -1,
-				  .timeout_ns = timeout_ns,
-				  .abort_fd = abort_fd,
+				  .timeout_ns = join->timeout_ns,
+				  .abort_fd = join->abort_fd,
 				  .own.tag.kind = ORI_JOB_TAG_PART};
 	enum oriel_status status;
 
-	if (extent == ORI_PART_PROCESS)
+	if (join->extent == ORI_PART_PROCESS)
 		return ori_local_open((struct oriel_local_job *)(uintptr_t)offer->job,
-				      offer->number, rank, bootstrap);
+				      offer->number, join->rank, bootstrap);
 	job.address_count = 1;
 	job.addresses[0] = (struct ori_address){.family = ORI_ADDRESS_UNIX};
 	static_assert(sizeof(job.addresses[0].ip) == sizeof(offer->name), "a name fits");
 	memcpy(job.addresses[0].ip, offer->name, sizeof(offer->name));
-	if (extent == ORI_PART_NETWORK)
+	if (join->extent == ORI_PART_NETWORK)
 		job.address_count =
 			ori_endpoint_of_hosts(&offer->hosts, (uint16_t)offer->port, job.addresses);
 	if (!job.address_count)
@@ -90,13 +88,12 @@ enum oriel_status ori_part_open(enum ori_part_extent extent, const struct ori_pa
 						   "loopback, and its ranks are on several "
 						   "machines");
 	memcpy(job.own.tag.bytes, offer->tag, sizeof(offer->tag));
-	status = ori_key_read(&job.own.key);
-	if (status == ORIEL_OK)
-		status = ori_process_token(&job.own.process);
+	job.own.key = *join->key;
+	status = ori_process_token(&job.own.process);
 	if (status == ORIEL_OK) {
-		if (root) {
-			job.listen_fd = root->listen_fd;
-			root->listen_fd = -1;
+		if (join->root) {
+			job.listen_fd = join->root->listen_fd;
+			join->root->listen_fd = -1;
 		}
 		status = ori_tcp_open(&job, bootstrap);
 	}

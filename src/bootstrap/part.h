@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bootstrap of some ranks of a job, for oriel_comm_split(): rank 0 of a part offers it, the
- * communicator carries the offer to the other ranks of the part, and all of them open it.
+ * The bootstrap of some ranks of a job: rank 0 of a part offers it, the communicator carries the
+ * offer to the other ranks of the part, and all of them open it. comm/split.c and comm/shrink.c
+ * call it.
  */
 #ifndef ORI_BOOTSTRAP_PART_H
 #define ORI_BOOTSTRAP_PART_H
@@ -47,13 +48,20 @@ enum oriel_status ori_part_offer(enum ori_part_extent extent, unsigned size,
 				 struct ori_part_root *root, struct ori_part_offer *offer);
 void ori_part_close(struct ori_part_root *root);
 
-/*
- * All ranks of a part, together. @root: of rank 0, whose listener the bootstrap takes over; else
- * NULL. @abort_fd: of struct ori_tcp_job, or NULL.
- */
-enum oriel_status ori_part_open(enum ori_part_extent extent, const struct ori_part_offer *offer,
-				struct ori_part_root *root, unsigned rank, unsigned size,
-				uint64_t timeout_ns, const int *abort_fd,
+/* What a rank of a part knows of it. */
+struct ori_part_join {
+	enum ori_part_extent extent;
+	const struct ori_part_offer *offer;
+	struct ori_part_root
+		*root; /* of rank 0, whose listener the bootstrap takes over; or NULL */
+	unsigned rank, size;
+	const struct ori_key *key; /* of the job; of length 0 if it has none */
+	uint64_t timeout_ns;
+	const int *abort_fd; /* of struct ori_tcp_job, or NULL */
+};
+
+/* All ranks of a part, together. */
+enum oriel_status ori_part_open(const struct ori_part_join *join,
 				struct oriel_bootstrap *bootstrap);
 
 #endif

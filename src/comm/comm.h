@@ -222,5 +222,7 @@ enum oriel_status ori_comm_let_go(struct oriel_comm *comm);
 
 /* The key that all ranks have by the bootstrap; NULL: none, or the bootstrap is a caller's. */
 const struct ori_key *ori_comm_key(const struct oriel_comm *comm);
+/* The same, or the key of the process where the bootstrap is a caller's. The caller wipes it. */
+enum oriel_status ori_comm_read_key(const struct oriel_comm *comm, struct ori_key *key);
 
 #endif

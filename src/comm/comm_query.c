@@ -225,3 +225,11 @@ const struct ori_key *ori_comm_key(const struct oriel_comm *comm)
 		key = ori_tcp_key(&comm->bootstrap);
 	return key && key->length ? key : NULL;
 }
+
+enum oriel_status ori_comm_read_key(const struct oriel_comm *comm, struct ori_key *key)
+{
+	if (!ori_tcp_is_own(&comm->bootstrap))
+		return ori_key_read(key);
+	*key = *ori_tcp_key(&comm->bootstrap);
+	return ORIEL_OK;
+}

@@ -164,13 +164,17 @@ static enum oriel_status shrink_meet(struct shrink *s, struct oriel_comm **made)
 {
 	struct oriel_comm *comm = s->comm;
 	uint64_t limit = ori_comm_half_timeout(comm);
+	struct ori_part_join join = {.extent = ori_split_extent(comm, s->ranks, s->count),
+				     .offer = &s->group.offer,
+				     .size = s->count,
+				     .timeout_ns = limit < SHRINK_MEET_NS ? limit : SHRINK_MEET_NS};
 	struct oriel_bootstrap own;
 	enum oriel_status status;
-	unsigned rank = 0;
 	int lost_fd;
 
-	while (s->ranks[rank] != comm->rank)
-		rank++;
+	while (s->ranks[join.rank] != comm->rank)
+		join.rank++;
+	join.root = join.rank ? NULL : &s->root;
 	/* Its place is in the decision, and it has died since: the next round has another. */
 	if (ori_vote_leader(s->vote) != s->ranks[0])
 		return ori_fail(ORIEL_ERR_PEER, "rank %u, where the others were to meet, is lost",
@@ -178,9 +182,8 @@ static enum oriel_status shrink_meet(struct shrink *s, struct oriel_comm **made)
 	status = ori_vote_watch(s->vote, &lost_fd);
 	if (status != ORIEL_OK)
 		return status;
-	status = ori_part_open(ori_split_extent(comm, s->ranks, s->count), &s->group.offer,
-			       rank ? NULL : &s->root, rank, s->count,
-			       limit < SHRINK_MEET_NS ? limit : SHRINK_MEET_NS, &lost_fd, &own);
+	join.abort_fd = &lost_fd;
+	status = ori_comm_join_part(comm, &join, &own);
 	close(lost_fd);
 	if (status == ORIEL_OK)
 		status = ori_comm_create_own(&own, s->attr ? s->attr : &comm->attr, made);

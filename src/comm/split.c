@@ -108,6 +108,22 @@ static void split_find(const struct oriel_comm *comm, const struct split_wish *w
 	part->extent = ori_split_extent(comm, part->origin, part->size);
 }
 
+enum oriel_status ori_comm_join_part(const struct oriel_comm *comm, struct ori_part_join *join,
+				     struct oriel_bootstrap *own)
+{
+	struct ori_key key = {0};
+	enum oriel_status status = ORIEL_OK;
+
+	if (join->extent != ORI_PART_PROCESS)
+		status = ori_comm_read_key(comm, &key);
+	join->key = &key;
+	if (status == ORIEL_OK)
+		status = ori_part_open(join, own);
+	explicit_bzero(&key, sizeof(key));
+	join->key = NULL;
+	return status;
+}
+
 /* A part fails alone, and its ranks at about the same time, but all ranks of @comm wait for it. */
 static enum oriel_status split_open(struct oriel_comm *comm, const struct oriel_comm_attr *attr,
 				    const struct split_part *part,
@@ -115,10 +131,14 @@ static enum oriel_status split_open(struct oriel_comm *comm, const struct oriel_
 				    struct oriel_comm **made)
 {
 	struct oriel_bootstrap own;
-	enum oriel_status status;
+	struct ori_part_join join = {.extent = part->extent,
+				     .offer = offer,
+				     .root = part->rank ? NULL : root,
+				     .rank = part->rank,
+				     .size = part->size,
+				     .timeout_ns = ori_comm_half_timeout(comm)};
+	enum oriel_status status = ori_comm_join_part(comm, &join, &own);
 
-	status = ori_part_open(part->extent, offer, part->rank ? NULL : root, part->rank,
-			       part->size, ori_comm_half_timeout(comm), NULL, &own);
 	if (status == ORIEL_OK)
 		status = ori_comm_create_own(&own, attr ? attr : &comm->attr, made);
 	return status;
