@@ -18,7 +18,8 @@ from typing import Callable as _Callable, List as _List
 from . import _declarations as _c
 from ._library import FOLDER as _FOLDER, VERSION as __version__, lib as _lib, size_of as _size_of
 from ._library import text as _text
-from .collectives import Algorithm, AllGather, AllToAll, Broadcast
+from .collectives import (Algorithm, AllGather, AllReduce, AllToAll, Broadcast, Gather, Reduce,
+                          ReduceScatter, Scatter)
 from .comm import (SPLIT_DOMAIN, SPLIT_NONE, Comm, Connect, Health, JobId, Path, Peer, run_threads)
 from .errors import (AbortedError, AccessError, AuthError, ConfigError, Error, ForkedError,
                      InvalidError, MismatchError, NoMemoryError, NoPathError, OsError, PeerError,
@@ -26,6 +27,7 @@ from .errors import (AbortedError, AccessError, AuthError, ConfigError, Error, F
                      UnsupportedError, VersionError)
 from .memory import Memory
 from .p2p import Endpoint, Mode, P2PContext, Registration, Remote, Request, endpoint
+from .reductions import Op, Type
 from .window import Atomics, Compare, Region, SignalOp, Window, at
 
 
@@ -83,12 +85,13 @@ def _each(function: _Callable, struct: type, convert: _Callable) -> list:
 
 
 __all__ = [
-    "AbortedError", "AccessError", "Algorithm", "AllGather", "AllToAll", "Atomics", "AuthError",
-    "Broadcast", "Comm", "Compare", "ConfigError", "Connect", "Endpoint", "Error", "Feature",
-    "ForkedError", "Health", "InvalidError", "JobId", "Memory", "MismatchError", "Mode",
-    "NoMemoryError", "NoPathError", "OsError", "P2PContext", "Path", "Peer", "PeerError",
-    "ProtocolError", "RangeError", "Region", "Registration", "Remote", "Request", "SPLIT_DOMAIN",
-    "SPLIT_NONE", "Setting", "SignalOp", "StateError", "Status", "TimeoutError", "UnsupportedError",
-    "VersionError", "Window", "__version__", "at", "endpoint", "features", "include_folder",
-    "run_threads", "settings", "version",
+    "AbortedError", "AccessError", "Algorithm", "AllGather", "AllReduce", "AllToAll", "Atomics",
+    "AuthError", "Broadcast", "Comm", "Compare", "ConfigError", "Connect", "Endpoint", "Error",
+    "Feature", "ForkedError", "Gather", "Health", "InvalidError", "JobId", "Memory",
+    "MismatchError", "Mode", "NoMemoryError", "NoPathError", "Op", "OsError", "P2PContext", "Path",
+    "Peer", "PeerError", "ProtocolError", "RangeError", "Reduce", "ReduceScatter", "Region",
+    "Registration", "Remote", "Request", "SPLIT_DOMAIN", "SPLIT_NONE", "Scatter", "Setting",
+    "SignalOp", "StateError", "Status", "TimeoutError", "Type", "UnsupportedError", "VersionError",
+    "Window", "__version__", "at", "endpoint", "features", "include_folder", "run_threads",
+    "settings", "version",
 ]

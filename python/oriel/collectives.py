@@ -12,6 +12,7 @@ from ._library import Handle, lib, nanoseconds, size_of
 from .comm import Comm
 from .errors import InvalidError
 from .memory import Borrowed, Memory
+from .reductions import Op, Reduction, TypeLike, type_like, type_of
 from .window import Window
 
 
@@ -56,9 +57,13 @@ class Collective(Handle):
             view.kind, view.buffer = c.ORIEL_VIEW_BUFFER, recv.address + offset
         attr = size_of(c.oriel_coll_attr(algorithm=algorithm, chunk=chunk))
         pointer = ctypes.c_void_p()
-        self._function("create")(comm._handle(), ctypes.byref(view), ctypes.byref(attr),
-                                 ctypes.byref(pointer))
+        self._function("create")(comm._handle(), ctypes.byref(view), *self._what(),
+                                 ctypes.byref(attr), ctypes.byref(pointer))
         self._open(pointer)
+
+    def _what(self) -> Tuple[Any, ...]:
+        """What the create function of the kind takes besides."""
+        return ()
 
     @classmethod
     def _function(cls, verb: str) -> Any:
@@ -150,16 +155,132 @@ class AllToAll(Collective):
                       (c.oriel_dev_alltoallv * self._comm.size)(*entries))
 
 
-class Broadcast(Collective):
-    """The message of one rank, the root, to every rank."""
-
-    _kind = "bcast"
+class _Rooted(Collective):
+    """Those with a root, which any execution may choose; equal on all ranks."""
 
     def run(self, send: Any, root: int = 0) -> None:
-        """One execution. `send` of every rank has the same length; only the root's is read."""
+        """One execution; see the class."""
         source = Borrowed(send)
         self._execute("run", source, root, source.address, source.length)
 
     def start(self, send: Any, root: int = 0) -> None:
         source = Borrowed(send)
         self._execute("start", source, root, source.address, source.length)
+
+
+class Broadcast(_Rooted):
+    """The message of one rank, the root, to every rank. `send` of every rank has the same length;
+    only the root's is read."""
+
+    _kind = "bcast"
+
+
+class Gather(_Rooted):
+    """The message of every rank to one, the root: rank r's n bytes at byte r * n of its result.
+    Results of other ranks do not change. `send` has n bytes, equal on all ranks."""
+
+    _kind = "gather"
+
+
+class Scatter(Collective):
+    """A message of one rank, the root, for every rank."""
+
+    _kind = "scatter"
+
+    def run(self, send: Any, length: int, root: int = 0) -> None:
+        """One execution. length: n, bytes of one message, equal on all ranks. send: of the root,
+        size * n bytes, part r for rank r; None elsewhere."""
+        self._scatter("run", send, length, root)
+
+    def start(self, send: Any, length: int, root: int = 0) -> None:
+        self._scatter("start", send, length, root)
+
+    def _scatter(self, verb: str, send: Any, length: int, root: int) -> None:
+        source = Borrowed(b"" if self._comm.rank != root or send is None else send)
+        if self._comm.rank == root and source.length != length * self._comm.size:
+            raise InvalidError(f"scatter: send has {source.length} bytes, not {self._comm.size} parts "
+                               f"of {length}")
+        self._execute(verb, source, root, source.address if self._comm.rank == root else None, length)
+
+
+class _Reducing(Collective):
+    """Persistent reductions. Parameters besides those of the others, equal on all ranks:
+
+    type: of the elements, a Type or what numpy.dtype() takes. op: the operation. block: so many
+    consecutive ranks are added first; 0 is the ranks of a domain. factor: of this rank, for
+    Op.PREMUL_SUM.
+
+    UnsupportedError: the type has no such operation. MismatchError: ranks differ in the type, the
+    operation or the block.
+    """
+
+    def __init__(self, comm: Comm, recv: Union[Memory, Window], type: TypeLike,  # pylint: disable=redefined-builtin
+                 op: Op = Op.SUM, *, block: int = 0, factor: Optional[float] = None,
+                 offset: int = 0, length: int = 0, algorithm: Algorithm = Algorithm.DEFAULT):
+        self._reduction = Reduction(type_like(type), op, block, factor)
+        super().__init__(comm, recv, offset=offset, length=length, algorithm=algorithm)
+
+    def _what(self) -> Tuple[Any, ...]:
+        return (self._reduction.pointer,)
+
+    def _elements(self, send: Any, parts: int = 1) -> Tuple[Borrowed, int]:
+        source, kind = Borrowed(send, is_typed=True), self._reduction.type
+        found = type_of(source.element)
+        # Bytes are of any type.
+        if found not in (None, kind) and source.element not in ("B", "c", (1, 8)):
+            raise InvalidError(f"{self._kind} of {kind.text}, but send has elements of "
+                               f"type {found.text}")
+        if source.length % (kind.size * parts):
+            raise InvalidError(f"{self._kind}: {source.length} bytes are no {parts} equal parts of "
+                               f"elements of type {kind.text}")
+        return source, source.length // kind.size // parts
+
+    def algorithm(self, length: int) -> Algorithm:
+        """The algorithm that executes `length` bytes of a result. Local."""
+        return super().algorithm(length // self._reduction.type.size)
+
+
+class AllReduce(_Reducing):
+    """The reduction of the elements of all ranks to every rank."""
+
+    _kind = "allreduce"
+
+    def run(self, send: Any) -> None:
+        """One execution; `send` has equally many elements on all ranks. It is the beginning of
+        `recv` (in place), or does not overlap the result."""
+        source, count = self._elements(send)
+        self._execute("run", source, source.address, count)
+
+    def start(self, send: Any) -> None:
+        source, count = self._elements(send)
+        self._execute("start", source, source.address, count)
+
+
+class Reduce(_Reducing):
+    """The reduction of the elements of all ranks to one, the root."""
+
+    _kind = "reduce"
+
+    def run(self, send: Any, root: int = 0) -> None:
+        """One execution; results of other ranks than `root` do not change."""
+        source, count = self._elements(send)
+        self._execute("run", source, root, source.address, count)
+
+    def start(self, send: Any, root: int = 0) -> None:
+        source, count = self._elements(send)
+        self._execute("start", source, root, source.address, count)
+
+
+class ReduceScatter(_Reducing):
+    """Part r of the reduction of the elements of all ranks to rank r."""
+
+    _kind = "reduce_scatter"
+
+    def run(self, send: Any) -> None:
+        """One execution; `send` has size parts of n elements, n equal on all ranks."""
+        source, count = self._elements(send, self._comm.size)
+        self._execute("run", source, source.address, count)
+
+    def start(self, send: Any) -> None:
+        source, count = self._elements(send, self._comm.size)
+        self._execute("start", source, source.address, count)

@@ -12,7 +12,8 @@ from typing import Any, Callable, List, Optional, Sequence
 from . import _declarations as c
 from ._library import Handle, failure, lib, nanoseconds, size_of, text
 from .errors import AbortedError, Error, InvalidError, Status
-from .memory import Borrowed, result_like
+from .memory import Borrowed, result_like, result_of_shape, shape_of
+from .reductions import Op, Reduction, TypeLike, check_type
 
 # docs/launch.md has the colours of parts.
 SPLIT_NONE: int = c.ORIEL_SPLIT_NONE
@@ -101,10 +102,12 @@ class JobId:
 
 
 def _attributes(timeout: Optional[float], node: Optional[str], connect: Connect,
-                queue_depth: int) -> Any:
+                queue_depth: int, can_shrink: bool = False, kill_suspects: bool = False) -> Any:
+    flags = c.ORIEL_COMM_SHRINK if can_shrink or kill_suspects else 0
     return size_of(c.oriel_comm_attr(
         timeout_ns=nanoseconds(timeout), node=None if node is None else node.encode(),
-        connect=connect, queue_depth=queue_depth))
+        connect=connect, queue_depth=queue_depth,
+        flags=flags | (c.ORIEL_COMM_KILL_SUSPECTS if kill_suspects else 0)))
 
 
 class Comm(Handle):
@@ -118,6 +121,9 @@ class Comm(Handle):
     node: the name of this rank's virtual node; None is ORIEL_NODE.
     connect: when links to peers over NICs are made.
     queue_depth: requests that a queue to such a peer holds; 0 is the default.
+    can_shrink: shrink() may be called. Equal on all ranks.
+    kill_suspects: shrink() may kill the process of a rank that does not answer and maps memory of
+        one that is left. Equal on all ranks; it implies can_shrink.
 
     Errors: ConfigError (a setting or variable), PeerError or TimeoutError (a rank did not join),
     NoPathError (two ranks cannot reach each other), MismatchError (attributes differ).
@@ -130,21 +136,23 @@ class Comm(Handle):
     """
 
     def __init__(self, *, timeout: Optional[float] = None, node: Optional[str] = None,
-                 connect: Connect = Connect.DEFAULT, queue_depth: int = 0):
+                 connect: Connect = Connect.DEFAULT, queue_depth: int = 0,
+                 can_shrink: bool = False, kill_suspects: bool = False):
         pointer = ctypes.c_void_p()
-        attr = _attributes(timeout, node, connect, queue_depth)
+        attr = _attributes(timeout, node, connect, queue_depth, can_shrink, kill_suspects)
         lib.oriel_comm_create(None, ctypes.byref(attr), ctypes.byref(pointer))
         self._opened(pointer)
 
     @classmethod
     def from_id(cls, job: bytes, rank: int, size: int, *, timeout: Optional[float] = None,
                 node: Optional[str] = None, connect: Connect = Connect.DEFAULT,
-                queue_depth: int = 0) -> "Comm":
+                queue_depth: int = 0, can_shrink: bool = False,
+                kill_suspects: bool = False) -> "Comm":
         """Join the job of a JobId, of which `job` is the bytes, as `rank` of `size`. Collective."""
         if len(job) != c.ORIEL_JOB_ID_LENGTH:
             raise InvalidError(f"a job id has {c.ORIEL_JOB_ID_LENGTH} bytes, not {len(job)}")
         pointer = ctypes.c_void_p()
-        attr = _attributes(timeout, node, connect, queue_depth)
+        attr = _attributes(timeout, node, connect, queue_depth, can_shrink, kill_suspects)
         wanted = c.oriel_job_id((ctypes.c_ubyte * c.ORIEL_JOB_ID_LENGTH)(*job))
         lib.oriel_comm_create_id(ctypes.byref(wanted), rank, size, ctypes.byref(attr),
                                  ctypes.byref(pointer))
@@ -165,20 +173,42 @@ class Comm(Handle):
         self.rank: int = lib.oriel_comm_rank(pointer)
         self.size: int = lib.oriel_comm_size(pointer)
 
-    def split(self, colour: int, key: int = 0, *, timeout: Optional[float] = None,
-              node: Optional[str] = None, connect: Connect = Connect.DEFAULT,
-              queue_depth: int = 0) -> Optional["Comm"]:
+    def split(self, colour: int, key: int = 0, **attributes: Any) -> Optional["Comm"]:
         """A communicator of the ranks with one `colour`, ordered by `key`, then by rank.
 
         Collective. SPLIT_NONE as the colour gives None, SPLIT_DOMAIN a communicator of the ranks
-        that map each other's memory. It shares nothing with this one.
+        that map each other's memory. It shares nothing with this one. attributes: those of Comm(),
+        from timeout on; without any the part has those of this communicator.
         """
         pointer = ctypes.c_void_p()
-        attr = None
-        if (timeout, node, connect, queue_depth) != (None, None, Connect.DEFAULT, 0):
-            attr = ctypes.byref(_attributes(timeout, node, connect, queue_depth))
-        lib.oriel_comm_split(self._handle(), colour, key, attr, ctypes.byref(pointer))
+        lib.oriel_comm_split(self._handle(), colour, key, _part_attributes(attributes),
+                             ctypes.byref(pointer))
         return Comm._made(pointer) if pointer.value else None
+
+    def shrink(self, **attributes: Any) -> "Comm":
+        """A communicator of the ranks that are left, numbered in their old order (origin()).
+
+        Collective among those that are alive, after a failure or at any time; needs can_shrink.
+        It breaks this communicator, which is then only to be closed. All that was made on it is
+        closed before, else StateError; its endpoints end with the call. attributes: as of split().
+
+        Blocks up to the timeout of this communicator, again for each rank that is alive and does
+        not come. StateError: such a rank maps memory of a rank that is left and may not be killed
+        (kill_suspects), more ranks are suspected than are left, or it was shrunk already; the text
+        says what to do, and unsafe_rank() which memory is in use. PeerError: the others went on
+        without this rank.
+        """
+        pointer = ctypes.c_void_p()
+        lib.oriel_comm_shrink(self._handle(), _part_attributes(attributes), ctypes.byref(pointer))
+        return Comm._made(pointer)
+
+    def unsafe_rank(self, memory: Any) -> Optional[int]:
+        """The lowest rank that shrink() suspected and that may still write to `memory`, any buffer;
+        None if there is none. Local."""
+        rank = ctypes.c_uint()
+        part = Borrowed(memory)
+        lib.oriel_comm_unsafe(self._handle(), part.address, part.length, ctypes.byref(rank))
+        return None if rank.value == c.ORIEL_NO_RANK else rank.value
 
     def _destroy(self, pointer: int) -> None:
         lib.oriel_comm_destroy(pointer)
@@ -226,7 +256,8 @@ class Comm(Handle):
         return ranks
 
     def origin(self, rank: int) -> int:
-        """The rank that `rank` has in the communicator that this one was split from. Local."""
+        """The rank that `rank` has in the communicator that this one was split or shrunk from.
+        Local."""
         origin = ctypes.c_uint()
         lib.oriel_comm_origin(self._handle(), rank, ctypes.byref(origin))
         return origin.value
@@ -320,17 +351,133 @@ class Comm(Handle):
         return buffer
 
 
+    def _reduce(self, name: str, send: Any, parts: int, recv: Any, op: Op, kind: Optional[TypeLike],
+                block: int, factor: Optional[float], *roots: int) -> Any:
+        """What allreduce(), reduce() and reduce_scatter() share; the result is one of @parts."""
+        source = Borrowed(send, is_typed=True)
+        reduction = Reduction(check_type(source, kind), op, block, factor)
+        count = source.length // reduction.type.size
+        if count % parts:
+            raise InvalidError(f"{name}: {count} elements are no {parts} equal parts")
+        if recv is None:
+            shape = shape_of(send)
+            if parts > 1 or name == "reduce_scatter":
+                shape = shape[1:] if shape[:1] == (parts,) else (count // parts,)
+            recv, target = result_of_shape(send, shape, None)
+        else:
+            target = Borrowed(recv, is_written=True)
+        _room(name, target, source.length // parts)
+        getattr(lib, f"oriel_{name}_once")(self._handle(), *roots, source.address, target.address,
+                                           count // parts, reduction.pointer)
+        return recv
+
+    def allreduce(self, send: Any, recv: Any = None, op: Op = Op.SUM, *,
+                  type: Optional[TypeLike] = None,  # pylint: disable=redefined-builtin
+                  block: int = 0, factor: Optional[float] = None) -> Any:
+        """The reduction of the elements of `send` of all ranks, in `recv` of every rank. Collective.
+
+        send: n elements, equal on all ranks. recv: n elements, `send` itself (in place) or memory
+        that does not overlap it; None for a new numpy array like send. Returns recv.
+        op, type, block: equal on all ranks. type: a Type or dtype; None is that of send.
+        block: so many consecutive ranks are added first; 0 is those of a domain. The bits of a
+        result depend on the values, the number of ranks and the block alone.
+        factor: of this rank, for Op.PREMUL_SUM.
+
+        UnsupportedError: the type has no such operation. MismatchError: ranks differ in n, the
+        type, the operation or the block; nothing was done. RangeError: recv is too short.
+        """
+        return self._reduce("allreduce", send, 1, recv, op, type, block, factor)
+
+    def reduce(self, send: Any, recv: Any = None, op: Op = Op.SUM, root: int = 0, *,
+               type: Optional[TypeLike] = None,  # pylint: disable=redefined-builtin
+               block: int = 0, factor: Optional[float] = None) -> Any:
+        """The same for rank `root` alone. recv of every rank has room for the result, and only the
+        root's changes, which is returned there; other ranks return None."""
+        recv = self._reduce("reduce", send, 1, recv, op, type, block, factor, root)
+        return recv if self.rank == root else None
+
+    def reduce_scatter(self, send: Any, recv: Any = None, op: Op = Op.SUM, *,
+                       type: Optional[TypeLike] = None,  # pylint: disable=redefined-builtin
+                       block: int = 0, factor: Optional[float] = None) -> Any:
+        """Part r of the reduction of `send` of all ranks, in `recv` of rank r. Collective.
+
+        send: size parts of n elements, such as an array of shape (size, ...). recv: n elements;
+        None for a new numpy array of shape send.shape[1:], or (n,) if send has not that shape. The
+        rest is as of allreduce().
+        """
+        return self._reduce("reduce_scatter", send, self.size, recv, op, type, block, factor)
+
+    def gather(self, send: Any, recv: Any = None, root: int = 0) -> Any:
+        """The `send` of every rank, in `recv` of rank `root`: rank r's at index r. Collective.
+
+        send: n bytes, equal on all ranks. recv: size * n bytes, on the root alone; None for a new
+        numpy array of shape (size, *send.shape). Returns recv on the root, None elsewhere.
+        """
+        source, where, error = Borrowed(send), None, None
+        if self.rank == root:
+            try:
+                recv, target = result_like(send, self.size, recv)
+                _room("gather", target, self.size * source.length)
+                where = target.address
+            except Error as failed:
+                error = failed
+        _alone(error, lib.oriel_gather_once, self._handle(), root, source.address, where,
+               source.length)
+        return recv if self.rank == root else None
+
+    def scatter(self, send: Any, recv: Any, root: int = 0) -> Any:
+        """Part r of `send` of rank `root`, in `recv` of rank r. Collective.
+
+        recv: n bytes, equal on all ranks. send: size * n bytes on the root, such as an array of
+        shape (size, ...), and None elsewhere. Returns recv.
+        """
+        target, where, error = Borrowed(recv, is_written=True), None, None
+        if self.rank == root:
+            try:
+                source = Borrowed(send)
+                if source.length != self.size * target.length:
+                    raise InvalidError(f"scatter: send has {source.length} bytes, not {self.size} "
+                                       f"parts of {target.length}")
+                where = source.address
+            except Error as failed:
+                error = failed
+        _alone(error, lib.oriel_scatter_once, self._handle(), root, where, target.address,
+               target.length)
+        return recv
+
+
+def _alone(error: Optional[Error], function: Any, *arguments: Any) -> None:
+    """Call @function, with NULL for a buffer where this rank alone found an @error: the library
+    then fails on all ranks, and this one raises what it found."""
+    try:
+        function(*arguments)
+    except Error as failed:
+        raise (error or failed) from None
+    if error:  # no bytes at all: the library looks at no buffer
+        raise error
+
+
+def _part_attributes(attributes: dict) -> Any:
+    """Of split() and shrink(): NULL, which is the attributes of the communicator, without any."""
+    if not attributes:
+        return None
+    every = {"timeout": None, "node": None, "connect": Connect.DEFAULT, "queue_depth": 0,
+             **attributes}
+    return ctypes.byref(_attributes(**every))
+
+
 def _room(what: str, target: Borrowed, length: int) -> None:
     if target.length < length:
         raise failure(Status.RANGE, f"{what}: recv has {target.length} bytes, the result {length}")
 
 
 def run_threads(size: int, function: Callable[[Comm], Any], *, timeout: Optional[float] = None,
-                nodes: int = 1) -> List[Any]:
+                nodes: int = 1, can_shrink: bool = False) -> List[Any]:
     """Call function(comm) in `size` threads of this process, each a rank of one job, and return
     what they return, by rank. For notebooks and tests.
 
-    nodes: split the ranks into so many virtual nodes, which do not map each other's memory. The
+    nodes: split the ranks into so many virtual nodes, which do not map each other's memory.
+    can_shrink: as of Comm(). The
     exception of the rank that failed first is raised when all have ended: what another rank raises
     because of it is no cause.
     """
@@ -346,7 +493,7 @@ def run_threads(size: int, function: Callable[[Comm], Any], *, timeout: Optional
         try:
             lib.oriel_bootstrap_open_local(job, rank, ctypes.byref(bootstrap))
             name = f"node{rank // per_node}" if nodes > 1 else None
-            attr = _attributes(timeout, name, Connect.DEFAULT, 0)
+            attr = _attributes(timeout, name, Connect.DEFAULT, 0, can_shrink)
             try:
                 lib.oriel_comm_create(ctypes.byref(bootstrap), ctypes.byref(attr),
                                       ctypes.byref(pointer))

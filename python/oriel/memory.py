@@ -15,7 +15,9 @@ from . import _declarations as c
 from ._library import failure, lib
 from .errors import InvalidError, Status, UnsupportedError
 
-_SIMPLE, _WRITABLE = 0, 1  # PyBUF_SIMPLE, PyBUF_WRITABLE of Python's buffer protocol
+# Of Python's buffer protocol: PyBUF_SIMPLE, PyBUF_WRITABLE, and PyBUF_ND with PyBUF_FORMAT, which is
+# contiguous memory as the first, with the type of its elements. Some types have no format.
+_SIMPLE, _WRITABLE, _TYPED = 0, 1, 0x8 | 0x4
 
 
 class _PyBuffer(ctypes.Structure):
@@ -55,15 +57,20 @@ _capsule_pointer.restype = ctypes.c_void_p
 
 
 class Borrowed:
-    """The bytes of @source, which stay where they are as long as this object lives."""
+    """The bytes of @source, which stay where they are as long as this object lives.
 
-    __slots__ = ("address", "length", "_buffer", "_keep")
+    element: with `is_typed` what the source says of the type of its elements, a format of the module
+    struct, or (code, bits) of DLPack.
+    """
 
-    def __init__(self, source: Any, is_written: bool = False):
+    __slots__ = ("address", "length", "element", "_buffer", "_keep")
+
+    def __init__(self, source: Any, is_written: bool = False, is_typed: bool = False):
+        flags = (_WRITABLE if is_written else _SIMPLE) | (_TYPED if is_typed else 0)
         self._buffer: Optional[_PyBuffer] = None
         buffer = _PyBuffer()
         try:
-            _get_buffer(source, ctypes.byref(buffer), _WRITABLE if is_written else _SIMPLE)
+            _get_buffer(source, ctypes.byref(buffer), flags)
         except TypeError:
             if not hasattr(source, "__dlpack__"):
                 raise InvalidError(f"{type(source).__name__} has no bytes: neither the buffer "
@@ -76,6 +83,7 @@ class Borrowed:
         else:
             self._buffer = buffer
             self.address, self.length = buffer.buf or 0, buffer.len
+            self.element: Any = (buffer.format or b"B").decode()
 
     def _borrow_tensor(self, source: Any) -> None:
         capsule = source.__dlpack__()  # frees what it holds when it is collected
@@ -92,6 +100,7 @@ class Borrowed:
             count *= extent
         self.address = (tensor.data or 0) + tensor.byte_offset
         self.length = count * tensor.bits * tensor.lanes // 8
+        self.element = tensor.code, tensor.bits
         self._keep = (source, capsule)
 
     def __del__(self):
@@ -202,10 +211,20 @@ def _free(address: int, pid: int) -> None:
         lib.oriel_memory_free(address)
 
 
-def result_like(source: Any, count: int, recv: Any) -> Tuple[Any, Borrowed]:
-    """@recv, or a new array of numpy for @count times @source, and its bytes."""
+def shape_of(source: Any) -> Tuple[int, ...]:
+    """The shape of @source as numpy sees it."""
+    import numpy  # pylint: disable=import-outside-toplevel
+    return numpy.asarray(source).shape
+
+
+def result_of_shape(source: Any, shape: Tuple[int, ...], recv: Any) -> Tuple[Any, Borrowed]:
+    """@recv, or a new array of numpy of @shape with elements as @source has, and its bytes."""
     if recv is None:
         import numpy  # pylint: disable=import-outside-toplevel
-        like = numpy.asarray(source)
-        recv = numpy.empty((count, *like.shape), like.dtype)
+        recv = numpy.empty(shape, numpy.asarray(source).dtype)
     return recv, Borrowed(recv, is_written=True)
+
+
+def result_like(source: Any, count: int, recv: Any) -> Tuple[Any, Borrowed]:
+    """@recv, or a new array of numpy for @count times @source, and its bytes."""
+    return result_of_shape(source, (count, *shape_of(source)) if recv is None else (), recv)

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reductions, gather and scatter, with an object and without; numpy computes what they must give."""
+import numpy
+import oriel
+import pytest
+from oriel import Op, Type
+
+TYPES = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"]
+
+
+def values(rank, count, dtype):
+    return ((numpy.arange(count) + 3 * rank) % 5 + 1).astype(dtype)
+
+
+def expected(op, size, count, dtype):
+    """In the order of the ranks, and with the precision of the accumulation."""
+    wide = {"f2": "f4"}.get(dtype, dtype)
+    every = [values(rank, count, dtype).astype(wide) for rank in range(size)]
+    function = {Op.SUM: numpy.add, Op.PROD: numpy.multiply, Op.MIN: numpy.minimum, Op.MAX: numpy.maximum}[op]
+    result = every[0]
+    for other in every[1:]:
+        result = function(result, other)
+    return result.astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_all_reduce_of_every_type(dtype, nodes):
+    def check(comm):
+        for op in (Op.SUM, Op.PROD, Op.MIN, Op.MAX):
+            for count in (1, 1000, 100_000 if op == Op.SUM else 7):
+                mine = values(comm.rank, count, dtype)
+                result = comm.allreduce(mine, op=op, block=3)
+                assert result.dtype == mine.dtype and (result == expected(op, 3, count, dtype)).all()
+                assert (mine == values(comm.rank, count, dtype)).all()
+                assert comm.allreduce(mine, mine, op, block=3) is mine and (mine == result).all()
+    oriel.run_threads(3, check, nodes=nodes)
+
+
+def test_bits_averages_and_factors():
+    def check(comm):
+        bit = numpy.array([1 << comm.rank, 7], "u2")
+        assert comm.allreduce(bit, op=Op.BOR).tolist() == [7, 7]
+        assert comm.allreduce(bit, op=Op.BAND).tolist() == [0, 7]
+        assert comm.allreduce(bit, op=Op.BXOR).tolist() == [7, 7]
+        assert comm.allreduce(numpy.array([comm.rank, -2]), op=Op.AVG).tolist() == [1, -2]
+        one = numpy.ones(3, "f4")
+        assert comm.allreduce(one, op=Op.PREMUL_SUM, factor=comm.rank + 0.5).tolist() == [4.5] * 3
+        whole = numpy.ones(3, "i8")
+        assert comm.allreduce(whole, op=Op.PREMUL_SUM, factor=2 ** 40).tolist() == [3 * 2 ** 40] * 3
+    oriel.run_threads(3, check)
+
+
+def test_reduce_and_reduce_scatter(nodes):
+    def check(comm):
+        for count in (1, 30_000):
+            mine = values(comm.rank, count, "f8")
+            for root in range(3):
+                result = comm.reduce(mine, op=Op.MAX, root=root)
+                assert (result is None) == (comm.rank != root)
+                if comm.rank == root:
+                    assert (result == expected(Op.MAX, 3, count, "f8")).all()
+            parts = values(comm.rank, 3 * count, "i4")
+            whole = expected(Op.SUM, 3, 3 * count, "i4").reshape(3, count)
+            part = comm.reduce_scatter(parts.reshape(3, count))
+            assert part.shape == (count,) and (part == whole[comm.rank]).all()
+            into = numpy.zeros(count, "i4")
+            assert comm.reduce_scatter(parts, into) is into and (into == part).all()
+    oriel.run_threads(3, check, nodes=nodes)
+
+
+def test_gather_and_scatter(nodes):
+    def check(comm):
+        for count in (1, 5000):
+            for root in range(3):
+                every = comm.gather(numpy.full(count, comm.rank, "i2"), root=root)
+                if comm.rank == root:
+                    assert every.shape == (3, count) and (every == numpy.arange(3)[:, None]).all()
+                else:
+                    assert every is None
+                send = numpy.arange(3 * count).reshape(3, count) + root if comm.rank == root else None
+                recv = numpy.zeros(count, "i8")
+                assert comm.scatter(send, recv, root) is recv
+                assert (recv == numpy.arange(count) + comm.rank * count + root).all()
+    oriel.run_threads(3, check, nodes=nodes)
+
+
+def test_an_error_of_the_root_alone_is_one_of_all():
+    def check(comm):
+        is_root = comm.rank == 0
+        with pytest.raises(oriel.Error, match="12 bytes, not 2 parts of 8" if is_root else "send is NULL"):
+            comm.scatter(bytes(12) if is_root else None, bytearray(8))
+        with pytest.raises(oriel.Error, match="recv has 9 bytes, the result 16" if is_root else "recv is NULL"):
+            comm.gather(bytes(8), bytearray(9))
+        assert comm.gather(b"%d" % comm.rank, bytearray(2) if is_root else None) == (b"01" if is_root else None)
+    oriel.run_threads(2, check)
+
+
+class Dlpack:
+    """As tensors of torch: no buffer protocol."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **arguments):
+        return self.array.__dlpack__(**arguments)
+
+
+def test_elements_say_their_type():
+    def check(comm):
+        into = numpy.zeros(2, "f4")
+        comm.allreduce(Dlpack(numpy.full(2, comm.rank + 1, "f4")), into)
+        assert into.tolist() == [3, 3]
+        # 1.0 and 2.0 of BF16, which numpy does not have.
+        one = numpy.array([0x3F80], "u2")
+        assert comm.allreduce(one, type=Type.BF16).tolist() == [0x4000]
+        assert comm.allreduce(b"\x01\xff", bytearray(2)) == b"\x02\xfe"
+        assert comm.allreduce(b"\0\0\x80\x3f", bytearray(4), type="f4") == b"\0\0\0\x40"
+    oriel.run_threads(2, check)
+
+
+def test_wrong_reductions_are_named():
+    def check(comm):
+        ones = numpy.ones(4, "f4")
+        for error, text, call in [
+                (oriel.UnsupportedError, "no BAND of elements of type fp32", lambda: comm.allreduce(ones, op=Op.BAND)),
+                (oriel.UnsupportedError, r"format '\?'", lambda: comm.allreduce(numpy.ones(2, "?"))),
+                (oriel.UnsupportedError, "complex64", lambda: comm.allreduce(ones, type="c8")),
+                (oriel.UnsupportedError, "format '>i'", lambda: comm.allreduce(numpy.ones(2, ">i4"))),
+                (oriel.InvalidError, "7 bytes are no whole elements", lambda: comm.allreduce(bytes(7), type="f4")),
+                (oriel.InvalidError, "3 elements are no 2 equal parts", lambda: comm.reduce_scatter(ones[:3])),
+                (oriel.InvalidError, "needs a factor", lambda: comm.allreduce(ones, op=Op.PREMUL_SUM)),
+                (oriel.InvalidError, "no other operation", lambda: comm.allreduce(ones, factor=2)),
+                (oriel.RangeError, "recv has 4 bytes, the result 16", lambda: comm.allreduce(ones, bytearray(4))),
+                (oriel.RangeError, "root 2", lambda: comm.reduce(ones, root=2)),
+                (oriel.MismatchError, "the operation", lambda: comm.allreduce(ones, op=Op(1 + comm.rank))),
+                (oriel.MismatchError, "bytes: 4 on rank 0, 8 on rank 1",
+                 lambda: comm.allreduce(ones[:1 + comm.rank])),
+        ]:
+            with pytest.raises(error, match=text):
+                call()
+        assert comm.allreduce(ones).tolist() == [2.0] * 4
+    oriel.run_threads(2, check)
+
+
+def test_persistent_reductions(nodes):
+    def check(comm):
+        memory = oriel.Memory(8 * 3000)
+        with oriel.AllReduce(comm, memory, "f8", block=3) as reduction:
+            for count in (3000, 1):
+                reduction.run(values(comm.rank, count, "f8"))
+                assert (reduction.result("f8", count) == expected(Op.SUM, 3, count, "f8")).all()
+            reduction.start(values(comm.rank, 9, "f8"))
+            while not reduction.test():
+                pass
+            assert (reduction.result("f8", 9) == expected(Op.SUM, 3, 9, "f8")).all()
+            assert reduction.algorithm(8) in (oriel.Algorithm.ONE_SHOT, oriel.Algorithm.OWNER)
+            with pytest.raises(oriel.InvalidError, match="of fp64, but send has elements of type fp32"):
+                reduction.run(numpy.ones(2, "f4"))
+        with oriel.Reduce(comm, memory, "i4", Op.MIN) as reduction:
+            memory.array("i4")[:] = -1
+            for root in range(3):
+                reduction.run(values(comm.rank, 100, "i4"), root)
+                reduction.start(values(comm.rank, 100, "i4"), root)
+                reduction.wait()
+                had_its_turn = comm.rank <= root
+                least = expected(Op.MIN, 3, 100, "i4") if had_its_turn else -1
+                assert (reduction.result("i4", 100) == least).all()
+            comm.barrier()
+        with oriel.ReduceScatter(comm, memory, "u8") as reduction:
+            for run in (reduction.run, reduction.start):
+                run(values(comm.rank, 300, "u8"))
+                reduction.wait()
+                whole = expected(Op.SUM, 3, 300, "u8").reshape(3, 100)
+                assert (reduction.result("u8", 100) == whole[comm.rank]).all()
+    oriel.run_threads(3, check, nodes=nodes)
+
+
+def test_persistent_gather_and_scatter():
+    def check(comm):
+        memory = oriel.Memory(3 * 64)
+        with oriel.Gather(comm, memory) as gather:
+            for run in (gather.run, gather.start):
+                run(b"rank %d" % comm.rank, root=1)
+                gather.wait()
+                assert bytes(memory.buffer[:18]) == (b"rank 0rank 1rank 2" if comm.rank == 1 else bytes(18))
+                comm.barrier()
+                memory.buffer[:18] = bytes(18)
+                comm.barrier()
+        with oriel.Scatter(comm, memory) as scatter:
+            for root in range(3):
+                scatter.run(b"to 0to 1to 2" if comm.rank == root else None, 4, root)
+                assert bytes(memory.buffer[:4]) == b"to %d" % comm.rank
+            scatter.start(b"as 0as 1as 2" if comm.rank == 2 else None, 4, 2)
+            scatter.wait()
+            assert bytes(memory.buffer[:4]) == b"as %d" % comm.rank
+            if comm.rank == 0:
+                with pytest.raises(oriel.InvalidError, match="11 bytes, not 3 parts of 4"):
+                    scatter.run(bytes(11), 4)
+            comm.barrier()
+    oriel.run_threads(3, check)
