@@ -3,13 +3,21 @@
 """One rank of the tests of the backend "oriel" of torch: oriel run -n 3 backend_rank.py [PART]."""
 import datetime
 import os
+import re
 import sys
 import time
 
+import numpy
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import PutOptions, SignalOptions, WaitSignalOptions, WindowAccessType
 
 PARTS = {}
+CPU = torch.device("cpu")
+
+
+def ms(count):
+    return datetime.timedelta(milliseconds=count)
 
 
 def part(function):
@@ -250,6 +258,184 @@ def profiled(rank, _):
         dist.barrier()
     names = [event.name for event in profile.events()]
     assert "oriel:broadcast" in names and "oriel:barrier" in names, names
+
+
+@part
+def timeouts(rank, size):
+    """Limits of single operations: who is late is named, and how long that takes."""
+    late, everyone = size - 1, list(range(size))
+    group = dist.new_group(everyone)
+    dist.all_reduce(torch.ones(1), group=group)
+    begun = time.monotonic()
+    if rank != late:
+        options = dist.AllreduceOptions()
+        options.timeout, options.asyncOp = ms(400), False
+        backend = group._get_backend(CPU)
+        # The first one that learns it ends the others, whose reads of memory that is not mapped fail then.
+        said = raises("", backend.allreduce([torch.ones(1)], options).wait)
+        assert re.search(rf"ranks? [\d, ]*\b{late} (has not begun it|does not answer|do not answer)|aborted by rank",
+                         said), said
+        assert time.monotonic() - begun < 10, said
+        assert backend.get_error() != torch._C._distributed_c10d.ErrorType.SUCCESS
+    dist.barrier()
+    dist.destroy_process_group(group)
+
+    # A limit of wait() alone breaks nothing.
+    group = dist.new_group(everyone)
+    tensor = torch.ones(3)
+    if rank != late:
+        work = dist.all_reduce(tensor, group=group, async_op=True)
+        raises(f"rank {late} has not begun it", work.wait, ms(200))
+        assert not work.is_completed()
+    dist.barrier()
+    if rank == late:
+        work = dist.all_reduce(tensor, group=group, async_op=True)
+    work.wait()
+    assert tensor.tolist() == [size] * 3
+    if rank == 0:
+        work = dist.irecv(tensor, 1, tag=3, group=group)
+        raises("rank 1 has not sent it, tag 3", work.wait, ms(100))
+    dist.barrier()
+    if rank == 1:
+        dist.send(torch.full((3,), 7.0), 0, tag=3, group=group)
+    elif rank == 0:
+        work.wait()
+        assert tensor.tolist() == [7] * 3
+    dist.barrier()
+    dist.destroy_process_group(group)
+
+    # Of all later operations.
+    group = dist.new_group(everyone)
+    dist.barrier(group=group)
+    dist.set_timeout(ms(300), group)
+    if rank == 0:
+        begun = time.monotonic()
+        raises("have not begun it" if size > 2 else "has not begun it", dist.barrier, group=group)
+        assert time.monotonic() - begun < 10
+    dist.barrier()
+    dist.destroy_process_group(group)
+
+
+@part
+def splits(rank, size):
+    rest = list(range(1, size))[::-1]  # in an order of its own
+    part_of_it = dist.split_group(split_ranks=[[0], rest])
+    members = [0] if rank == 0 else rest
+    assert dist.get_rank(part_of_it) == members.index(rank) and part_of_it.size() == len(members)
+    tensor = torch.tensor([float(rank)])
+    dist.all_reduce(tensor, group=part_of_it)
+    assert tensor.item() == sum(members)
+    alone = dist.split_group(split_ranks=[[1]])
+    assert (dist.get_rank(alone) if rank == 1 else alone) == (0 if rank == 1 else dist.GroupMember.NON_GROUP_MEMBER)
+    for group in (part_of_it, alone) if rank == 1 else (part_of_it,):
+        dist.destroy_process_group(group)
+    merged = dist.distributed_c10d._get_default_group().merge_remote_group(
+        dist.PrefixStore("merged", dist.distributed_c10d._get_default_store()), size, ms(30_000))
+    options = dist.AllreduceOptions()
+    tensor = torch.ones(2)
+    merged._get_backend(CPU).allreduce([tensor], options).wait()
+    assert merged.size() == size and tensor.tolist() == [size] * 2
+    merged.shutdown()
+
+
+def hinted(options, **hints):
+    options.hints = hints
+    return options
+
+
+@part
+def windows(rank, size):
+    after, before = (rank + 1) % size, (rank - 1) % size
+    # Any tensor: it moves to memory that peers map, with what shares its storage.
+    whole = torch.arange(20.0) + 100 * rank
+    alias, tensor = whole[:4], whole[4:16].view(3, 4)
+    window = dist._new_window(tensor)
+    assert torch.equal(whole, torch.arange(20.0) + 100 * rank)
+    dist.barrier()
+    window.put(torch.tensor([1.0, 2.0]) + rank, after, 5, False)
+    window.signal(after, False)
+    window.wait_signal(before, False)
+    assert tensor[1].tolist() == [8 + 100 * rank, 1 + before, 2 + before, 11 + 100 * rank]
+    alias[0] = 77
+    assert whole[0] == 77 and whole[9] == 1 + before
+    dist.barrier()
+
+    # A put with its signal, and waits that are asked for before.
+    works = [window.wait_signal(before, True, hinted(WaitSignalOptions(), signal="9")) for _ in range(3)]
+    future = works[2].get_future()
+    assert not works[0].is_completed()
+    dist.barrier()
+    for i in range(3):
+        window.put(torch.tensor([float(i)]), after, i, True, hinted(PutOptions(), signal="9")).wait()
+    for work in works:
+        assert work.wait()
+    future.wait()
+    assert tensor[0, :3].tolist() == [0, 1, 2]
+    dist.barrier()
+
+    # A limit is kept, names the rank and breaks nothing: the same call may be made again.
+    options = WaitSignalOptions()
+    options.timeout = ms(150)
+    begun = time.monotonic()
+    raises(f"rank {before}", window.wait_signal, before, False, options)
+    assert 0.1 < time.monotonic() - begun < 5
+    dist.barrier()
+    window.signal(after, True, SignalOptions()).wait()
+    window.wait_signal(before, False, WaitSignalOptions())
+
+    for text, call in {
+        f"put: 2 elements at offset 11 exceed the 12 of rank {after}": lambda: window.put(torch.ones(2), after, 11, False),
+        f"the tensor is Int, that of rank {after} Float": lambda: window.put(torch.ones(1, dtype=torch.int32), after, 0, False),
+        f"rank {size} of {size}": lambda: window.signal(size, False),
+        "contiguous": lambda: window.put(torch.ones(4, 4)[:, 1], after, 0, False),
+        'the hint signal is "64"': lambda: window.signal(after, False, hinted(SignalOptions(), signal="64")),
+        "deregister it first": lambda: window.tensor_register(torch.ones(1)),
+    }.items():
+        raises(text, call)
+
+    # Memory of peers, where it is mapped.
+    dist.barrier()
+    backend = dist.distributed_c10d._get_default_group()._get_backend(CPU)
+    views = {}
+    for peer in range(size):
+        if window.get_attr(peer).access_type == WindowAccessType.UNIFIED:
+            views[peer] = window.map_remote_tensor(peer)
+            assert views[peer].shape == (3, 4) and views[peer][2, 3] == 15 + 100 * peer
+        else:
+            raises(f"rank {peer}", window.map_remote_tensor, peer)
+    assert rank in views
+    dist.barrier()
+    if after in views:
+        views[after][2, 3] = -rank
+    dist.barrier()
+    if before in views and window.get_attr(before).access_type == WindowAccessType.UNIFIED:
+        assert tensor[2, 3] == -before
+    held = views if rank == 1 else None
+    views = view = None  # noqa: F841
+    raises("rank 1 has ", window.tensor_deregister)
+    held = None  # noqa: F841
+    window.tensor_deregister()
+    raises("no tensor is registered", window.signal, after, False)
+    assert whole[9] == 1 + before  # the tensor stays what it is
+
+    # Lengths and shapes differ; a rank may have nothing.
+    window.tensor_register(torch.zeros(rank * 5, dtype=torch.bfloat16), True)
+    if rank == 0:
+        for peer in range(1, size):
+            window.put(torch.full((5,), 3.0, dtype=torch.bfloat16), peer, peer * 5 - 5, False)
+            window.signal(peer, False)
+    else:
+        window.wait_signal(0, False)
+        if window.get_attr(rank).access_type == WindowAccessType.UNIFIED:
+            assert window.map_remote_tensor(rank)[-5:].tolist() == [3.0] * 5
+    window.tensor_deregister()
+
+    # One rank's tensor cannot move: all ranks learn it.
+    foreign = torch.from_numpy(numpy.zeros(4)) if rank == size - 1 else torch.zeros(4, dtype=torch.float64)
+    raises("clone() of it", window.tensor_register, foreign, True)
+    window.tensor_register(foreign.clone(), True)
+    # The group closes a window that is left.
+    assert backend.supports_window
 
 
 def killed(rank, size):

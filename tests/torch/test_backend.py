@@ -10,7 +10,7 @@ import pytest
 
 RANK = pathlib.Path(__file__).with_name("backend_rank.py")
 PARTS = ["broadcasts", "gathers", "exchanges", "reductions", "roots", "messages", "any_source", "lengths_that_differ", "works",
-         "groups", "monitored", "refusals", "profiled"]
+         "groups", "monitored", "refusals", "profiled", "timeouts", "splits", "windows"]
 
 
 def job(ranks, *arguments, nodes=1):
@@ -33,6 +33,17 @@ def test_a_killed_rank_is_named():
     _, said = job(3, "killed")
     for rank in (0, 1):
         assert f"rank {rank} learned: " in said and "rank 2" in said, said
+
+
+def test_a_group_goes_on_without_a_killed_rank(tmp_path):
+    # Started alone: the launcher ends all ranks when one is killed.
+    ranks = [subprocess.Popen([sys.executable, RANK.with_name("reconfigure_rank.py"), str(rank), "3",
+                               str(tmp_path / "store")], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+             for rank in range(3)]
+    said = [rank.communicate(timeout=120)[0] for rank in ranks]
+    for rank, was, now in ((2, 0, 0), (0, 2, 1)):
+        assert ranks[rank].returncode == 0, said
+        assert said[rank].count(f"was {was}, is {now} of 2") == 2 and said[rank].count("sum 2.0") == 2, said
 
 
 def test_another_torch_is_refused():

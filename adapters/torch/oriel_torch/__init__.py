@@ -21,10 +21,15 @@ if torch.__version__ != _built.TORCH:
 from . import _backend  # noqa: E402  # pylint: disable=wrong-import-position
 
 
+def _create(options, _):
+    return _backend.create(options.store, options.group_rank, options.group_size, options.timeout,
+                           options.enable_reconfigure)
+
+
 def register() -> None:
     """Make "oriel" a backend of torch.distributed; torch calls it."""
     if "ORIEL" not in torch.distributed.Backend._plugins:
-        torch.distributed.Backend.register_backend("oriel", _backend.create, devices=["cpu"])
+        torch.distributed.Backend.register_backend("oriel", _create, extended_api=True, devices=["cpu"])
 
 
 # Groups that were shut down close their communicators in threads, which this process waits for.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <thread>
 
 #include <pybind11/pybind11.h>
 
@@ -13,38 +14,11 @@ namespace oriel_torch {
 static const char STORE_KEY[] = "oriel/job_id";
 
 enum Slot : uint32_t { BARRIER_SLOT = 0 };
-enum Signal : uint32_t { ARRIVED, RELEASED, SIGNALS };
+enum Signal : uint32_t { ARRIVED, RELEASED };
 
 // Communicators that close: the other ranks may come later, and this one has other work.
 static std::mutex closing_mutex;
 static std::vector<std::thread> closing;
-
-Scratch::~Scratch()
-{
-	oriel_memory_free(memory_);
-}
-
-char *Scratch::at_least(size_t length)
-{
-	size_t wanted = 4096;
-
-	if (length > length_) {
-		while (wanted < length)
-			wanted *= 2;
-		if (memory_)
-			check(oriel_memory_free(memory_), "freeing memory");
-		memory_ = nullptr;
-		length_ = 0;
-		check(oriel_memory_alloc(wanted, 0, &memory_), "memory for results");
-		length_ = wanted;
-	}
-	return static_cast<char *>(memory_);
-}
-
-static uint64_t in_ns(std::chrono::milliseconds timeout)
-{
-	return std::max<int64_t>(1, timeout.count()) * 1000000u;
-}
 
 void check_tensor(const at::Tensor &tensor, const char *what)
 {
@@ -91,41 +65,96 @@ void OrielBackend::check_root(int64_t root, const char *what) const
 	TORCH_CHECK(root >= 0 && root < size_, what, ": root rank ", root, " of ", size_);
 }
 
-OrielBackend::OrielBackend(const c10::intrusive_ptr<c10d::Store> &store, int rank, int size,
-			   std::chrono::milliseconds timeout)
-    : Backend(rank, size), options_(c10::make_intrusive<Options>("oriel", timeout))
+// Collective: a communicator of the job of @id.
+struct oriel_comm *OrielBackend::join(const struct oriel_job_id &id, int rank, int size)
 {
 	struct oriel_comm_attr attr = {};
-	struct oriel_window_attr window = {};
-	struct oriel_job_id id;
+	struct oriel_comm *comm = nullptr;
 
 	attr.size = sizeof(attr);
-	attr.timeout_ns = in_ns(timeout);
-	if (rank == 0) {
-		check(oriel_job_id_open(&id), "job id");
-		store->set(STORE_KEY, std::vector<uint8_t>(id.bytes, id.bytes + sizeof(id.bytes)));
-	} else {
+	attr.timeout_ns = in_ns(options_->timeout);
+	attr.flags = options_->enable_reconfigure ? ORIEL_COMM_SHRINK : 0;
+	if (oriel_comm_create_id(&id, rank, size, &attr, &comm) != ORIEL_OK)
+		C10_THROW_ERROR(DistBackendError, c10::str("oriel: rank ", rank, ": ", oriel_last_error()));
+	return comm;
+}
+
+// Collective: a communicator of the ranks that have this @store.
+struct oriel_comm *OrielBackend::meet(const c10::intrusive_ptr<c10d::Store> &store)
+{
+	struct oriel_job_id id;
+
+	if (rank_ != 0) {
 		std::vector<uint8_t> bytes = store->get(STORE_KEY);
 
 		TORCH_CHECK(bytes.size() == sizeof(id.bytes), "oriel: the job id of rank 0 has ",
 			    bytes.size(), " bytes, not ", sizeof(id.bytes));
 		memcpy(id.bytes, bytes.data(), sizeof(id.bytes));
+		return join(id, rank_, size_);
 	}
-	enum oriel_status status = oriel_comm_create_id(&id, rank, size, &attr, &comm_);
-	if (status == ORIEL_OK) {
-		window.size = sizeof(window);
-		window.signals = SIGNALS;
-		status = oriel_window_create(comm_, &window, &window_);
-	}
-	std::string text = status < 0 ? oriel_last_error() : "";
-	if (rank == 0)
-		oriel_job_id_close(&id);
-	if (status < 0) {
-		oriel_comm_destroy(comm_);
-		C10_THROW_ERROR(DistBackendError, "oriel: rank " + std::to_string(rank) + ": " + text);
-	}
-	messenger_ = std::make_unique<Messenger>(comm_, rank, size);
+	check(oriel_job_id_open(&id), "job id");
+	auto close = [](struct oriel_job_id *open) { oriel_job_id_close(open); };
+	std::unique_ptr<struct oriel_job_id, decltype(close)> closing(&id, close);
+
+	store->set(STORE_KEY, std::vector<uint8_t>(id.bytes, id.bytes + sizeof(id.bytes)));
+	return join(id, rank_, size_);
+}
+
+OrielBackend::OrielBackend(const c10::intrusive_ptr<c10d::Store> &store, int rank, int size,
+			   const c10::intrusive_ptr<Options> &options)
+    : Backend(rank, size), options_(options)
+{
 	init();
+	if (options_->enable_reconfigure) {
+		open_handle();
+		return;
+	}
+	communicator_ = std::make_shared<Communicator>(meet(store));
+	executor_.use(communicator_->roster);
+}
+
+c10::intrusive_ptr<c10d::Backend> OrielBackend::split(const c10::intrusive_ptr<c10d::Store> &store,
+						      const std::vector<int> &ranks,
+						      const c10::intrusive_ptr<Options> &options)
+{
+	auto mine = std::find(ranks.begin(), ranks.end(), rank_);
+
+	if (mine == ranks.end())
+		return nullptr;
+	return c10::make_intrusive<OrielBackend>(store, (int)(mine - ranks.begin()), (int)ranks.size(),
+						 options);
+}
+
+c10::intrusive_ptr<c10d::Backend> OrielBackend::merge(const c10::intrusive_ptr<c10d::Store> &store,
+						      const c10::intrusive_ptr<Options> &options,
+						      const int &rank, const int &size)
+{
+	return c10::make_intrusive<OrielBackend>(store, rank, size, options);
+}
+
+std::shared_ptr<Communicator> OrielBackend::communicator()
+{
+	std::lock_guard<std::mutex> lock(close_mutex_);
+
+	TORCH_CHECK(communicator_, "oriel: the process group was shut down, or awaits reconfigure()");
+	return communicator_;
+}
+
+void OrielBackend::execute(const char *title, std::function<void(Communicator &)> operation)
+{
+	submit(c10d::OpType::UNKNOWN, title, {}, {}, c10d::kUnsetTimeout, false,
+	       [this, &operation] { operation(*communicator_); })
+		->wait();
+}
+
+c10::intrusive_ptr<c10d::Window> OrielBackend::new_window(const std::optional<at::Tensor> &tensor)
+{
+	auto self = c10::intrusive_ptr<OrielBackend>::unsafe_reclaim_from_nonowning(this);
+	auto window = c10::make_intrusive<OrielWindow>(self, rank_);
+
+	if (tensor)
+		window->tensor_register(*tensor, true);
+	return window;
 }
 
 OrielBackend::~OrielBackend()
@@ -149,27 +178,35 @@ void OrielBackend::abort()
 	close_communicator(true);
 }
 
+std::shared_ptr<Communicator> OrielBackend::take_communicator()
+{
+	std::lock_guard<std::mutex> lock(close_mutex_);
+
+	return std::move(communicator_);
+}
+
 void OrielBackend::close_communicator(bool is_aborted)
 {
-	{
+	if (is_aborted) {
 		std::lock_guard<std::mutex> lock(close_mutex_);
-		if (is_closed_)
-			return;
-		is_closed_ = true;
+		if (communicator_)
+			oriel_comm_abort(communicator_->comm, "the process group was aborted");
 	}
-	if (is_aborted)
-		oriel_comm_abort(comm_, "the process group was aborted");
 	executor_.stop();
-	messenger_->stop(in_ns(options_->timeout));
+	close_handle();
+	auto taken = take_communicator();
+	if (!taken)
+		return;
+	taken->messenger.stop(in_ns(options_->timeout));
 	// Closing waits for the other ranks, which may shut down other groups first: so a thread waits.
+	run_apart([taken = std::move(taken)]() mutable { taken.reset(); });
+}
+
+void OrielBackend::run_apart(std::function<void()> function)
+{
 	std::lock_guard<std::mutex> lock(closing_mutex);
-	closing.emplace_back([comm = comm_, window = window_, alltoall = alltoall_,
-			      messenger = messenger_.release()] {
-		oriel_alltoall_destroy(alltoall);
-		oriel_window_destroy(window);
-		oriel_comm_destroy(comm);
-		delete messenger;
-	});
+
+	closing.emplace_back(std::move(function));
 }
 
 void OrielBackend::join_closing()
@@ -190,7 +227,7 @@ c10d::ErrorType OrielBackend::getError()
 
 	health.size = sizeof(health);
 	std::lock_guard<std::mutex> lock(close_mutex_);
-	if (is_closed_ || oriel_comm_health(comm_, &health) != ORIEL_OK)
+	if (!communicator_ || oriel_comm_health(communicator_->comm, &health) != ORIEL_OK)
 		return c10d::ErrorType::COMM_ERROR;
 	switch (health.status) {
 	case ORIEL_OK:
@@ -210,9 +247,8 @@ OrielBackend::WorkPtr OrielBackend::submit(c10d::OpType type, const char *title,
 					   std::chrono::milliseconds timeout, bool is_async,
 					   std::function<void()> operation)
 {
-	auto work = c10::make_intrusive<OrielWork>(
-		rank_, type, ++sequence_, title, inputs, std::move(outputs),
-		timeout == c10d::kUnsetTimeout ? options_->timeout : timeout);
+	auto work = c10::make_intrusive<OrielWork>(rank_, type, ++sequence_, title, inputs,
+						   std::move(outputs), timeout_or(timeout));
 
 	executor_.submit(work, std::move(operation), is_async);
 	return work;
@@ -228,22 +264,52 @@ OrielBackend::WorkPtr OrielBackend::broadcast(Tensors &tensors, const c10d::Broa
 		      opts.asyncOp, [this, tensor, root] {
 			      at::Tensor flat = tensor.contiguous();
 
-			      check(oriel_bcast_once(comm_, root, flat.data_ptr(), flat.data_ptr(),
-						     flat.nbytes()), "broadcast");
+			      plans().broadcast(root, flat.data_ptr(), flat.nbytes());
 			      if (!flat.is_alias_of(tensor))
 				      at::Tensor(tensor).copy_(flat);
 		      });
+}
+
+// Where the bytes of each of @tensors go: to the tensor, or to one that is contiguous, from which
+// copy_back() takes them.
+static std::vector<char *> addresses_of(const std::vector<at::Tensor> &tensors,
+					std::vector<at::Tensor> &contiguous)
+{
+	std::vector<char *> addresses;
+
+	for (const at::Tensor &tensor : tensors) {
+		contiguous.push_back(tensor.contiguous());
+		addresses.push_back(static_cast<char *>(contiguous.back().data_ptr()));
+	}
+	return addresses;
+}
+
+static void copy_back(const std::vector<at::Tensor> &tensors, const std::vector<at::Tensor> &contiguous)
+{
+	for (size_t i = 0; i < tensors.size(); i++)
+		if (!contiguous[i].is_alias_of(tensors[i]))
+			at::Tensor(tensors[i]).copy_(contiguous[i]);
 }
 
 // The message of every rank to @outputs, one for each rank.
 void OrielBackend::gather_into(const at::Tensor &input, const Tensors &outputs)
 {
 	at::Tensor flat = input.contiguous();
-	size_t length = flat.nbytes();
-	char *gathered = gathered_.at_least(std::max<size_t>(1, length * size_));
+	Tensors contiguous;
+	auto parts = addresses_of(outputs, contiguous);
 
-	check(oriel_allgather_once(comm_, flat.data_ptr(), gathered, length), "all_gather");
-	copy_parts(outputs, gathered);
+	plans().gather_all(flat.data_ptr(), flat.nbytes(), parts.data());
+	copy_back(outputs, contiguous);
+}
+
+void OrielBackend::gather_root(const at::Tensor &input, const Tensors &outputs, unsigned root)
+{
+	at::Tensor flat = input.contiguous();
+	Tensors contiguous;
+	auto parts = addresses_of(outputs, contiguous);
+
+	plans().gather(root, flat.data_ptr(), flat.nbytes(), parts.data());
+	copy_back(outputs, contiguous);
 }
 
 void check_gather(const std::vector<at::Tensor> &outputs, const at::Tensor &input, int size)
@@ -273,9 +339,11 @@ OrielBackend::WorkPtr OrielBackend::allgather(Lists &outputs, Tensors &inputs,
 void OrielBackend::gather_flat(const at::Tensor &input, at::Tensor &output)
 {
 	at::Tensor from = input.contiguous(), to = output.contiguous();
+	std::vector<char *> parts(size_);
 
-	check(oriel_allgather_once(comm_, from.data_ptr(), to.data_ptr(), from.nbytes()),
-	      "all_gather_into_tensor");
+	for (int r = 0; r < size_; r++)
+		parts[r] = static_cast<char *>(to.data_ptr()) + r * from.nbytes();
+	plans().gather_all(from.data_ptr(), from.nbytes(), parts.data());
 	if (!to.is_alias_of(output))
 		output.copy_(to);
 }
@@ -337,47 +405,6 @@ OrielBackend::allgather_into_tensor_coalesced(Tensors &outputs, Tensors &inputs,
 		      });
 }
 
-// An object with room for @length bytes on every rank: all ranks learn the longest.
-void OrielBackend::prepare_exchange(uint64_t length)
-{
-	std::vector<uint64_t> lengths(size_);
-
-	check(oriel_allgather_once(comm_, &length, lengths.data(), sizeof(length)), "all_to_all");
-	uint64_t longest = *std::max_element(lengths.begin(), lengths.end());
-	if (alltoall_ && longest <= exchanged_.length())
-		return;
-	struct oriel_view view = {};
-
-	check(oriel_alltoall_destroy(alltoall_), "all_to_all");
-	alltoall_ = nullptr;
-	view.size = sizeof(view);
-	view.kind = ORIEL_VIEW_BUFFER;
-	view.buffer = exchanged_.at_least(std::max<uint64_t>(1, longest));
-	view.length = exchanged_.length();
-	check(oriel_alltoall_create(comm_, &view, nullptr, &alltoall_), "all_to_all");
-}
-
-// Messages of any lengths in bytes, in the order of the ranks. @take gets what was received.
-void OrielBackend::exchange(const char *from, const std::vector<uint64_t> &send_lengths,
-			    const std::vector<uint64_t> &recv_lengths,
-			    const std::function<void(const char *)> &take)
-{
-	std::vector<struct oriel_dev_alltoallv> layout(size_);
-	uint64_t sent = 0, received = 0;
-
-	for (int r = 0; r < size_; r++) {
-		layout[r].send_displacement = sent;
-		layout[r].send_length = send_lengths[r];
-		layout[r].recv_displacement = received;
-		layout[r].recv_length = recv_lengths[r];
-		sent += send_lengths[r];
-		received += recv_lengths[r];
-	}
-	prepare_exchange(received);
-	check(oriel_alltoall_run_v(alltoall_, from, layout.data()), "all_to_all");
-	take(exchanged_.at_least(0));
-}
-
 // Bytes of each rank's part of @tensor: @splits of its rows, or equal parts.
 static std::vector<uint64_t> parts_of(const at::Tensor &tensor, const std::vector<int64_t> &splits,
 				      int size, const char *what)
@@ -419,14 +446,14 @@ OrielBackend::WorkPtr OrielBackend::alltoall_base(at::Tensor &output, at::Tensor
 		      opts.asyncOp, [=, this]() mutable {
 			      at::Tensor from = input.contiguous(), to = output.contiguous();
 
+			      auto *data = static_cast<char *>(from.data_ptr());
+
 			      if (is_equal)
-				      check(oriel_alltoall_once(comm_, from.data_ptr(), to.data_ptr(),
-								from.nbytes() / size_), "all_to_all");
-			      else
-				      exchange(static_cast<char *>(from.data_ptr()), send_parts, recv_parts,
-					       [&](const char *data) {
-						       memcpy(to.data_ptr(), data, to.nbytes());
-					       });
+				      plans().exchange(data, static_cast<char *>(to.data_ptr()),
+						       from.nbytes() / size_);
+			      else if (const char *came = plans().exchange_any(data, send_parts, recv_parts);
+				       to.nbytes())
+				      memcpy(to.data_ptr(), came, to.nbytes());
 			      if (!to.is_alias_of(output))
 				      output.copy_(to);
 		      });
@@ -449,8 +476,7 @@ OrielBackend::WorkPtr OrielBackend::alltoall(Tensors &outputs, Tensors &inputs,
 		      opts.asyncOp, [=, this]() mutable {
 			      std::vector<char> from = bytes_of(inputs);
 
-			      exchange(from.data(), send_parts, recv_parts,
-				       [&](const char *data) { copy_parts(outputs, data); });
+			      copy_parts(outputs, plans().exchange_any(from.data(), send_parts, recv_parts));
 		      });
 }
 
@@ -463,13 +489,14 @@ OrielBackend::WorkPtr OrielBackend::message(c10d::OpType type, const char *title
 	TORCH_CHECK(type == c10d::OpType::RECVANYSOURCE || (peer >= 0 && peer < size_), title, ": rank ",
 		    peer, " of ", size_);
 	TORCH_CHECK(tag >= 0, title, ": tag ", tag, " is negative");
-	auto work = c10::make_intrusive<MessageWork>(*messenger_, rank_, type, ++sequence_, title, tensor,
+	auto with = communicator();
+	auto work = c10::make_intrusive<MessageWork>(with, rank_, type, ++messages_, title, tensor, peer, tag,
 						     options_->timeout);
 
 	if (type == c10d::OpType::SEND)
-		messenger_->send(work, tensor, peer, tag);
+		with->messenger.send(work, tensor, peer, tag);
 	else
-		messenger_->recv(work, tensor, peer, tag);
+		with->messenger.recv(work, tensor, peer, tag);
 	return work;
 }
 
@@ -492,13 +519,15 @@ OrielBackend::WorkPtr OrielBackend::barrier(const c10d::BarrierOptions &opts)
 {
 	// All that was submitted before has been executed when it is: one operation at a time is.
 	return submit(c10d::OpType::BARRIER, "oriel:barrier", {}, {}, opts.timeout, opts.asyncOp, [this] {
-		check(oriel_window_barrier(window_, BARRIER_SLOT, 0), "barrier");
+		check(oriel_window_barrier(communicator_->roster->window(), BARRIER_SLOT, 0), "barrier");
 	});
 }
 
 void OrielBackend::monitoredBarrier(const c10d::BarrierOptions &opts, bool wait_all_ranks)
 {
-	auto timeout = opts.timeout == c10d::kUnsetTimeout ? options_->timeout : opts.timeout;
+	auto timeout = timeout_or(opts.timeout);
+	auto with = communicator();
+	struct oriel_window *window = with->roster->window();
 	auto deadline = std::chrono::steady_clock::now() + timeout;
 	auto left = [&] {
 		auto now = std::chrono::steady_clock::now();
@@ -508,8 +537,8 @@ void OrielBackend::monitoredBarrier(const c10d::BarrierOptions &opts, bool wait_
 
 	monitored_++;
 	if (rank_ != 0) {
-		check(oriel_window_signal(window_, 0, ARRIVED, ORIEL_SIGNAL_ADD, 1), "monitored_barrier");
-		enum oriel_status status = oriel_window_wait_signal_from(window_, 0, RELEASED, ORIEL_GE,
+		check(oriel_window_signal(window, 0, ARRIVED, ORIEL_SIGNAL_ADD, 1), "monitored_barrier");
+		enum oriel_status status = oriel_window_wait_signal_from(window, 0, RELEASED, ORIEL_GE,
 									  monitored_, left());
 
 		TORCH_CHECK(status == ORIEL_OK, "Rank ", rank_,
@@ -521,7 +550,7 @@ void OrielBackend::monitoredBarrier(const c10d::BarrierOptions &opts, bool wait_
 	TORCH_CHECK(size_ == 1 || std::chrono::steady_clock::now() < deadline,
 		    "Rank 0 timed out in monitoredBarrier after ", timeout.count(), " ms");
 	for (int r = 1; r < size_ && (missing.empty() || wait_all_ranks); r++) {
-		enum oriel_status status = oriel_window_wait_signal_from(window_, r, ARRIVED, ORIEL_GE,
+		enum oriel_status status = oriel_window_wait_signal_from(window, r, ARRIVED, ORIEL_GE,
 									  monitored_, left());
 
 		if (status != ORIEL_OK && status != ORIEL_ERR_TIMEOUT && status != ORIEL_ERR_PEER)
@@ -532,7 +561,7 @@ void OrielBackend::monitoredBarrier(const c10d::BarrierOptions &opts, bool wait_
 	TORCH_CHECK(missing.empty(), missing.size() > 1 ? "Ranks " : "Rank ", c10::Join(", ", missing),
 		    " failed to pass monitoredBarrier in ", timeout.count(), " ms");
 	for (int r = 1; r < size_; r++)
-		check(oriel_window_signal(window_, r, RELEASED, ORIEL_SIGNAL_ADD, 1), "monitored_barrier");
+		check(oriel_window_signal(window, r, RELEASED, ORIEL_SIGNAL_ADD, 1), "monitored_barrier");
 }
 
 } // namespace oriel_torch

@@ -4,25 +4,14 @@
 
 #include <atomic>
 #include <memory>
+#include <set>
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
-#include "messenger.hpp"
+#include "communicator.hpp"
 
 namespace oriel_torch {
-
-// Memory of the library, in which collectives leave their results without a copy. It grows.
-class Scratch {
- public:
-	~Scratch();
-	char *at_least(size_t length);
-	size_t length() const { return length_; }
-
- private:
-	void *memory_ = nullptr;
-	size_t length_ = 0;
-};
 
 // Checks of arguments: the first says of @what operation a tensor is not for this backend.
 void check_tensor(const at::Tensor &tensor, const char *what);
@@ -35,9 +24,9 @@ void copy_parts(const std::vector<at::Tensor> &outputs, const char *data);
 
 class OrielBackend : public c10d::Backend {
  public:
-	// Collective; ranks meet by @store. @timeout is of every operation.
+	// Collective; ranks meet by @store. The timeout of @options is of every operation.
 	OrielBackend(const c10::intrusive_ptr<c10d::Store> &store, int rank, int size,
-		     std::chrono::milliseconds timeout);
+		     const c10::intrusive_ptr<Options> &options);
 	~OrielBackend() override;
 
 	const std::string getBackendName() const override { return "oriel"; }
@@ -46,6 +35,23 @@ class OrielBackend : public c10d::Backend {
 	c10d::ErrorType getError() override;
 	void abort() override;
 	void shutdown() override;
+	// Of later operations. A longer one than the group was made with has no effect: the library's
+	// own ends them.
+	void setTimeout(std::chrono::milliseconds timeout) override { options_->timeout = timeout; }
+	bool supportsSplitting() const override { return true; }
+	c10::intrusive_ptr<Backend> split(const c10::intrusive_ptr<c10d::Store> &store,
+					  const std::vector<int> &ranks,
+					  const c10::intrusive_ptr<Options> &options) override;
+	c10::intrusive_ptr<Backend> merge(const c10::intrusive_ptr<c10d::Store> &store,
+					  const c10::intrusive_ptr<Options> &options, const int &rank,
+					  const int &size) override;
+	// The group goes on with the ranks of the handles: it begins so, where it was made for that, and
+	// later leaves ranks out. All of them call it, after a failure or at any time.
+	bool supportsReconfigure() const override { return options_->enable_reconfigure; }
+	c10d::ReconfigureHandle get_reconfigure_handle() const override;
+	c10::intrusive_ptr<c10d::Work> reconfigure(const c10d::ReconfigureOptions &opts) override;
+	bool supportsWindow() const override { return true; }
+	c10::intrusive_ptr<c10d::Window> new_window(const std::optional<at::Tensor> &tensor) override;
 
 	using Tensors = std::vector<at::Tensor>;
 	using Lists = std::vector<std::vector<at::Tensor>>;
@@ -83,6 +89,16 @@ class OrielBackend : public c10d::Backend {
 
 	// Waits for the communicators that shutdown() left behind.
 	static void join_closing();
+	// Calls @function in a thread that join_closing() waits for.
+	static void run_apart(std::function<void()> function);
+
+	// Of windows: executes @operation in the order of the collectives, and waits for it.
+	void execute(const char *title, std::function<void(Communicator &)> operation);
+	std::shared_ptr<Communicator> communicator();
+	std::chrono::milliseconds timeout_or(std::chrono::milliseconds timeout) const
+	{
+		return timeout == c10d::kUnsetTimeout ? options_->timeout : timeout;
+	}
 
  private:
 	WorkPtr submit(c10d::OpType type, const char *title, const Tensors &inputs, Lists outputs,
@@ -90,30 +106,33 @@ class OrielBackend : public c10d::Backend {
 		       std::function<void()> operation);
 	WorkPtr message(c10d::OpType type, const char *title, Tensors &tensors, int peer, int tag);
 	void gather_into(const at::Tensor &input, const Tensors &outputs);
+	void gather_root(const at::Tensor &input, const Tensors &outputs, unsigned root);
 	void gather_flat(const at::Tensor &input, at::Tensor &output);
-	void exchange(const char *from, const std::vector<uint64_t> &send_lengths,
-		      const std::vector<uint64_t> &recv_lengths,
-		      const std::function<void(const char *)> &take);
-	void prepare_exchange(uint64_t length);
 	void scatter_reduced(const at::Tensor &from, const at::Tensor &output,
 			     const struct oriel_reduction *reduction);
 	void check_root(int64_t root, const char *what) const;
+	struct oriel_comm *meet(const c10::intrusive_ptr<c10d::Store> &store);
+	struct oriel_comm *join(const struct oriel_job_id &id, int rank, int size);
+	std::shared_ptr<Communicator> take_communicator();
+	void open_handle();
+	void close_handle();
+	Plans &plans() { return communicator_->plans; } // of operations, which end before it does
 	void close_communicator(bool is_aborted);
 
 	const c10::intrusive_ptr<Options> options_;
-	std::atomic<uint64_t> sequence_{0};
-	struct oriel_comm *comm_ = nullptr;
-	struct oriel_window *window_ = nullptr; // of no memory: its signals and barriers
-	uint64_t monitored_ = 0;                // how many monitored barriers there were
+	std::atomic<uint64_t> sequence_{0}; // of collectives
+	std::atomic<uint64_t> messages_{0};
+	uint64_t monitored_ = 0; // how many monitored barriers there were
 
-	// Of the operation that executes, one at a time.
-	Scratch gathered_, exchanged_;
-	struct oriel_alltoall *alltoall_ = nullptr;
+	// With enable_reconfigure: the handles of all ranks, that of this one, and what it names.
+	std::vector<std::string> members_;
+	std::string handle_;
+	struct oriel_job_id own_id_;
+	std::set<int64_t> uuids_;
 
-	std::unique_ptr<Messenger> messenger_;
 	Executor executor_;
-	std::mutex close_mutex_; // guards is_closed_
-	bool is_closed_ = false;
+	std::mutex close_mutex_; // guards what follows
+	std::shared_ptr<Communicator> communicator_; // none before reconfigure() and after shutdown()
 };
 
 } // namespace oriel_torch

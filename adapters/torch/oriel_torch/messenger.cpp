@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Send and receive with tags: see messenger.hpp.
-#include "messenger.hpp"
+#include "communicator.hpp"
 
 #include <cstring>
 
@@ -10,18 +10,19 @@ namespace oriel_torch {
 
 static constexpr uint64_t CONTROL_TAG = 1;
 
-MessageWork::MessageWork(Messenger &messenger, int rank, c10d::OpType type, uint64_t sequence,
-			 const char *title, const at::Tensor &tensor,
-			 std::chrono::milliseconds timeout)
+MessageWork::MessageWork(std::shared_ptr<Communicator> communicator, int rank, c10d::OpType type,
+			 uint64_t sequence, const char *title, const at::Tensor &tensor, int peer,
+			 int tag, std::chrono::milliseconds timeout)
     : OrielWork(rank, type, sequence, title, std::vector<at::Tensor>{tensor}, {{tensor}}, timeout),
-      messenger_(messenger)
+      communicator_(communicator), peer_(peer), tag_(tag)
 {
 }
 
 bool MessageWork::isCompleted()
 {
 	if (!Work::isCompleted())
-		messenger_.drive();
+		if (auto communicator = communicator_.lock())
+			communicator->messenger.drive();
 	return Work::isCompleted();
 }
 
@@ -41,7 +42,11 @@ bool MessageWork::wait(std::chrono::milliseconds timeout)
 		TORCH_CHECK_WITH(DistBackendError,
 				 std::chrono::steady_clock::now() - begun < limit,
 				 "oriel: ", c10d::opTypeToString(retrieveOpType()), " on rank ", rank_,
-				 " timed out after ", limit.count(), " ms");
+				 " timed out after ", limit.count(), " ms: ",
+				 peer_ == Messenger::ANY ? std::string("no rank")
+							 : c10::str("rank ", peer_),
+				 opType_ == c10d::OpType::SEND ? " has not received it, tag "
+							      : " has not sent it, tag ", tag_);
 		std::unique_lock<std::mutex> lock(mutex_);
 		cv_.wait_for(lock, pause, [this] { return completed_; });
 		pause = std::min(pause * 2, std::chrono::microseconds(500));

@@ -18,13 +18,15 @@
 
 namespace oriel_torch {
 
+class Communicator;
 class Messenger;
 
 // A send or a receive. Its waits make progress themselves.
 class MessageWork : public OrielWork {
  public:
-	MessageWork(Messenger &messenger, int rank, c10d::OpType type, uint64_t sequence,
-		    const char *title, const at::Tensor &tensor, std::chrono::milliseconds timeout);
+	MessageWork(std::shared_ptr<Communicator> communicator, int rank, c10d::OpType type,
+		    uint64_t sequence, const char *title, const at::Tensor &tensor, int peer, int tag,
+		    std::chrono::milliseconds timeout);
 
 	bool isCompleted() override;
 	bool wait(std::chrono::milliseconds timeout) override;
@@ -32,7 +34,8 @@ class MessageWork : public OrielWork {
 
  private:
 	friend class Messenger;
-	Messenger &messenger_;
+	const std::weak_ptr<Communicator> communicator_;
+	const int peer_, tag_;
 	int source_ = -1;
 };
 

@@ -123,12 +123,11 @@ static at::Tensor real(const at::Tensor &tensor, const c10d::ReduceOp &op, const
 	return at::view_as_real(tensor);
 }
 
-static void reduce_in_place(struct oriel_comm *comm, const at::Tensor &tensor, Reduction reduction)
+static void reduce_in_place(Plans &plans, const at::Tensor &tensor, Reduction reduction)
 {
 	at::Tensor flat = tensor.contiguous();
 
-	check(oriel_allreduce_once(comm, flat.data_ptr(), flat.data_ptr(), flat.numel(), reduction.get()),
-	      "all_reduce");
+	plans.reduce_all(flat.data_ptr(), flat.numel(), reduction.get());
 	if (!flat.is_alias_of(tensor))
 		at::Tensor(tensor).copy_(flat);
 }
@@ -140,7 +139,7 @@ OrielBackend::WorkPtr OrielBackend::allreduce(Tensors &tensors, const c10d::Allr
 
 	return submit(c10d::OpType::ALLREDUCE, "oriel:all_reduce", tensors, {tensors}, opts.timeout,
 		      opts.asyncOp,
-		      [this, tensor, reduction] { reduce_in_place(comm_, tensor, reduction); });
+		      [this, tensor, reduction] { reduce_in_place(plans(), tensor, reduction); });
 }
 
 OrielBackend::WorkPtr OrielBackend::allreduce_coalesced(Tensors &tensors,
@@ -156,7 +155,7 @@ OrielBackend::WorkPtr OrielBackend::allreduce_coalesced(Tensors &tensors,
 	return submit(c10d::OpType::ALLREDUCE_COALESCED, "oriel:all_reduce", tensors, {tensors}, opts.timeout,
 		      opts.asyncOp, [this, each] {
 			      for (const auto &[tensor, reduction] : each)
-				      reduce_in_place(comm_, tensor, reduction);
+				      reduce_in_place(plans(), tensor, reduction);
 		      });
 }
 
@@ -171,8 +170,7 @@ OrielBackend::WorkPtr OrielBackend::reduce(Tensors &tensors, const c10d::ReduceO
 		      [this, tensor, root, reduction]() mutable {
 			      at::Tensor flat = tensor.contiguous();
 
-			      check(oriel_reduce_once(comm_, root, flat.data_ptr(), flat.data_ptr(), flat.numel(),
-						      reduction.get()), "reduce");
+			      plans().reduce(root, flat.data_ptr(), flat.numel(), reduction.get());
 			      if (!flat.is_alias_of(tensor) && (int)root == rank_)
 				      at::Tensor(tensor).copy_(flat);
 		      });
@@ -183,8 +181,7 @@ void OrielBackend::scatter_reduced(const at::Tensor &from, const at::Tensor &out
 {
 	at::Tensor input = from.contiguous(), to = output.contiguous();
 
-	check(oriel_reduce_scatter_once(comm_, input.data_ptr(), to.data_ptr(), to.numel(), reduction),
-	      "reduce_scatter");
+	plans().reduce_scatter(input.data_ptr(), to.data_ptr(), to.numel(), reduction);
 	if (!to.is_alias_of(output))
 		at::Tensor(output).copy_(to);
 }
@@ -254,7 +251,6 @@ OrielBackend::reduce_scatter_tensor_coalesced(Tensors &outputs, Tensors &inputs,
 		      });
 }
 
-// Gather and scatter are exchanges in which only the root receives, or sends.
 OrielBackend::WorkPtr OrielBackend::gather(Lists &outputs, Tensors &inputs, const c10d::GatherOptions &opts)
 {
 	at::Tensor input = only(inputs, "gather");
@@ -271,16 +267,7 @@ OrielBackend::WorkPtr OrielBackend::gather(Lists &outputs, Tensors &inputs, cons
 		TORCH_CHECK(outputs.empty(), "gather: only rank ", root, ", the root, takes outputs");
 	}
 	return submit(c10d::OpType::GATHER, "oriel:gather", inputs, outputs, opts.timeout, opts.asyncOp,
-		      [this, input, list, root] {
-			      at::Tensor flat = input.contiguous();
-			      std::vector<uint64_t> send_lengths(size_), recv_lengths(size_);
-
-			      send_lengths[root] = flat.nbytes();
-			      if (rank_ == root)
-				      recv_lengths.assign(size_, flat.nbytes());
-			      exchange(static_cast<char *>(flat.data_ptr()), send_lengths, recv_lengths,
-				       [&](const char *data) { copy_parts(list, data); });
-		      });
+		      [this, input, list, root] { gather_root(input, list, root); });
 }
 
 OrielBackend::WorkPtr OrielBackend::scatter(Tensors &outputs, Lists &inputs, const c10d::ScatterOptions &opts)
@@ -299,14 +286,12 @@ OrielBackend::WorkPtr OrielBackend::scatter(Tensors &outputs, Lists &inputs, con
 	}
 	return submit(c10d::OpType::SCATTER, "oriel:scatter", list, {outputs}, opts.timeout, opts.asyncOp,
 		      [this, output, list, root] {
-			      std::vector<uint64_t> send_lengths(size_), recv_lengths(size_);
 			      std::vector<char> from = bytes_of(list);
+			      at::Tensor to = output.contiguous();
 
-			      recv_lengths[root] = output.nbytes();
-			      if (rank_ == root)
-				      send_lengths.assign(size_, output.nbytes());
-			      exchange(from.data(), send_lengths, recv_lengths,
-				       [&](const char *data) { copy_parts({output}, data); });
+			      plans().scatter(root, from.data(), to.data_ptr(), to.nbytes());
+			      if (!to.is_alias_of(output))
+				      at::Tensor(output).copy_(to);
 		      });
 }
 

@@ -2,6 +2,9 @@
 // Operations of the backend and their executor: see work.hpp.
 #include "work.hpp"
 
+#include <algorithm>
+#include <future>
+
 #include <c10/util/Exception.h>
 
 namespace oriel_torch {
@@ -15,9 +18,101 @@ void check(enum oriel_status status, const char *what)
 					 oriel_status_name(status), "): ", oriel_last_error()));
 }
 
+uint64_t in_ns(std::chrono::milliseconds timeout)
+{
+	return timeout.count() <= 0 ? 1 : (uint64_t)timeout.count() * 1000000u;
+}
+
+Roster::Roster(struct oriel_comm *comm) : comm_(comm)
+{
+	struct oriel_window_attr attr = {};
+	void *address = nullptr;
+
+	attr.size = sizeof(attr);
+	attr.length = sizeof(*mine_);
+	check(oriel_window_create(comm_, &attr, &window_), "window of the process group");
+	check(oriel_window_buffer(window_, 0, &address, nullptr), "window of the process group");
+	mine_ = static_cast<uint64_t *>(address);
+	for (unsigned rank = 0; rank < oriel_comm_size(comm_); rank++) {
+		enum oriel_path path = ORIEL_PATH_NONE;
+
+		check(oriel_comm_path(comm_, rank, &path), "window of the process group");
+		address = nullptr;
+		if (path == ORIEL_PATH_MAPPED || path == ORIEL_PATH_SELF)
+			check(oriel_window_peer_address(window_, rank, 0, &address),
+			      "window of the process group");
+		mapped_.push_back(static_cast<const uint64_t *>(address));
+	}
+}
+
+void Roster::close()
+{
+	{
+		std::lock_guard<std::mutex> lock(mutex_);
+		is_closed_ = true;
+	}
+	for (std::thread &thread : looking_)
+		thread.join();
+	oriel_window_destroy(window_);
+}
+
+std::chrono::milliseconds Roster::limit() const
+{
+	uint64_t ns = oriel_comm_timeout(comm_);
+
+	return ns == ORIEL_TIMEOUT_INFINITE ? std::chrono::milliseconds::max()
+					    : std::chrono::milliseconds(ns / 1000000u);
+}
+
+static std::string named(const std::vector<unsigned> &ranks)
+{
+	return c10::str(ranks.size() > 1 ? "ranks " : "rank ", c10::Join(", ", ranks));
+}
+
+std::string Roster::missing(uint64_t number)
+{
+	const unsigned ranks = (unsigned)mapped_.size();
+	auto answers = std::make_shared<std::vector<uint64_t>>(ranks, UINT64_MAX);
+	auto done = std::make_shared<std::promise<void>>();
+	auto future = done->get_future();
+	std::vector<unsigned> late, silent;
+
+	{
+		std::lock_guard<std::mutex> lock(mutex_);
+		if (is_closed_)
+			return "the process group was shut down";
+		// A rank that stands still answers no get, so that another thread asks.
+		looking_.emplace_back([this, ranks, answers, done] {
+			for (unsigned rank = 0; rank < ranks; rank++) {
+				uint64_t seen;
+
+				if (!mapped_[rank] &&
+				    oriel_window_get(window_, rank, 0, &seen, sizeof(seen)) == ORIEL_OK)
+					__atomic_store_n(&(*answers)[rank], seen, __ATOMIC_RELEASE);
+			}
+			done->set_value();
+		});
+	}
+	// The window, too, stays until that thread has ended.
+	future.wait_for(std::chrono::milliseconds(LOOK_MS));
+	for (unsigned rank = 0; rank < ranks; rank++) {
+		const uint64_t *at = mapped_[rank] ? mapped_[rank] : &(*answers)[rank];
+		uint64_t seen = __atomic_load_n(at, __ATOMIC_ACQUIRE);
+
+		if (seen == UINT64_MAX)
+			silent.push_back(rank);
+		else if (seen < number)
+			late.push_back(rank);
+	}
+	std::string text = late.empty() ? "" : named(late) + (late.size() > 1 ? " have" : " has") + " not begun it";
+	if (!silent.empty())
+		text += (text.empty() ? "" : "; ") + named(silent) + (silent.size() > 1 ? " do" : " does") +
+			" not answer";
+	return text.empty() ? "all ranks have begun it" : text;
+}
+
 // A future's value is a list of tensors, or of lists of them where an operation has several lists.
-static c10::intrusive_ptr<c10::ivalue::Future>
-future_for(const std::vector<std::vector<at::Tensor>> &outputs)
+static c10::intrusive_ptr<c10::ivalue::Future> future_for(const OrielWork::Lists &outputs)
 {
 	c10::TypePtr type = c10::ListType::create(c10::TensorType::get());
 
@@ -27,11 +122,10 @@ future_for(const std::vector<std::vector<at::Tensor>> &outputs)
 }
 
 OrielWork::OrielWork(int rank, c10d::OpType type, uint64_t sequence, const char *title,
-		     const std::optional<std::vector<at::Tensor>> &inputs,
-		     std::vector<std::vector<at::Tensor>> outputs,
+		     const std::optional<std::vector<at::Tensor>> &inputs, Lists outputs,
 		     std::chrono::milliseconds timeout)
     : Work(rank, type, title, inputs), outputs_(std::move(outputs)), sequence_(sequence),
-      timeout_(timeout), future_(future_for(outputs_))
+      timeout_(timeout)
 {
 }
 
@@ -41,16 +135,11 @@ std::vector<at::Tensor> OrielWork::result()
 	return outputs_.empty() ? std::vector<at::Tensor>() : outputs_.at(0);
 }
 
-c10::intrusive_ptr<c10::ivalue::Future> OrielWork::getFuture()
+// The caller has set is_future_done_.
+void OrielWork::end_future()
 {
-	return future_;
-}
-
-void OrielWork::complete(std::exception_ptr error)
-{
-	finish(error);
-	if (error)
-		future_->setError(error);
+	if (exception_)
+		future_->setError(exception_);
 	else if (outputs_.size() > 1)
 		future_->markCompleted(c10::IValue(outputs_));
 	else
@@ -58,14 +147,131 @@ void OrielWork::complete(std::exception_ptr error)
 								    : outputs_[0]));
 }
 
+c10::intrusive_ptr<c10::ivalue::Future> OrielWork::getFuture()
+{
+	std::unique_lock<std::mutex> lock(mutex_);
+
+	if (!future_)
+		future_ = future_for(outputs_);
+	if (completed_ && !is_future_done_) {
+		is_future_done_ = true;
+		lock.unlock();
+		end_future();
+	}
+	return future_;
+}
+
+void OrielWork::complete(std::exception_ptr error)
+{
+	finish(error);
+	std::unique_lock<std::mutex> lock(mutex_);
+	if (!future_ || is_future_done_)
+		return;
+	is_future_done_ = true;
+	lock.unlock();
+	end_future();
+}
+
+std::string OrielWork::late(std::chrono::milliseconds limit) const
+{
+	std::string text = c10::str("oriel: ", c10d::opTypeToString(opType_), " ", sequence_, " on rank ",
+				    rank_, " has not ended within ", limit.count(), " ms");
+
+	return roster_ ? text + ": " + roster_->missing(sequence_) : text;
+}
+
+bool OrielWork::wait(std::chrono::milliseconds timeout)
+{
+	if (timeout != kNoTimeout) {
+		std::unique_lock<std::mutex> lock(mutex_);
+		bool has_ended = cv_.wait_for(lock, timeout, [this] { return completed_; });
+
+		lock.unlock();
+		if (!has_ended)
+			C10_THROW_ERROR(DistBackendError, late(timeout));
+	}
+	return Work::wait(kNoTimeout);
+}
+
+Guard::~Guard()
+{
+	{
+		std::lock_guard<std::mutex> lock(mutex_);
+		is_stopped_ = true;
+	}
+	changed_.notify_all();
+	if (thread_.joinable())
+		thread_.join();
+}
+
+void Guard::begin(const OrielWork *work, Roster *roster, std::chrono::milliseconds limit)
+{
+	std::lock_guard<std::mutex> lock(mutex_);
+
+	work_ = work;
+	roster_ = roster;
+	limit_ = limit;
+	deadline_ = std::chrono::steady_clock::now() + limit;
+	text_.clear();
+	if (!thread_.joinable())
+		thread_ = std::thread([this] { loop(); });
+	changed_.notify_all();
+}
+
+std::string Guard::end()
+{
+	std::lock_guard<std::mutex> lock(mutex_);
+
+	work_ = nullptr;
+	return std::move(text_);
+}
+
+void Guard::loop()
+{
+	std::unique_lock<std::mutex> lock(mutex_);
+
+	for (;;) {
+		changed_.wait(lock, [this] { return is_stopped_ || work_; });
+		if (is_stopped_)
+			return;
+		auto deadline = deadline_;
+		changed_.wait_until(lock, deadline, [&] {
+			return is_stopped_ || !work_ || deadline_ != deadline;
+		});
+		if (is_stopped_ || !work_ || std::chrono::steady_clock::now() < deadline_)
+			continue;
+		// With the lock held, so that end() has the text, and the operation is not another one.
+		text_ = work_->late(limit_);
+		roster_->abort(text_);
+		work_ = nullptr;
+	}
+}
+
+void Executor::use(std::shared_ptr<Roster> roster)
+{
+	roster_ = std::move(roster);
+	limit_ = roster_->limit();
+}
+
 void Executor::execute(const Entry &entry)
 {
+	bool is_guarded = entry.work->getTimeout() < limit_;
 	std::exception_ptr error;
 
+	roster_->begin(entry.work->getSequencenumber());
+	if (is_guarded)
+		guard_.begin(entry.work.get(), roster_.get(), entry.work->getTimeout());
 	try {
 		entry.operation();
 	} catch (...) {
 		error = std::current_exception();
+	}
+	if (is_guarded) {
+		std::string text = guard_.end();
+
+		if (error && !text.empty())
+			error = std::make_exception_ptr(c10::DistBackendError(
+				{__func__, __FILE__, (uint32_t)__LINE__}, text));
 	}
 	entry.work->complete(error);
 }
@@ -76,6 +282,8 @@ void Executor::submit(const c10::intrusive_ptr<OrielWork> &work, std::function<v
 	std::unique_lock<std::mutex> lock(mutex_);
 
 	TORCH_CHECK(!is_stopped_, "oriel: the process group was shut down");
+	TORCH_CHECK(roster_, "oriel: the process group awaits reconfigure()");
+	work->roster_ = roster_;
 	if (is_async || is_busy_ || !entries_.empty()) {
 		entries_.push_back({work, std::move(operation)});
 		if (!thread_.joinable())
@@ -111,6 +319,13 @@ void Executor::loop()
 		is_busy_ = false;
 		changed_.notify_all();
 	}
+}
+
+void Executor::drain()
+{
+	std::unique_lock<std::mutex> lock(mutex_);
+
+	changed_.wait(lock, [this] { return !is_busy_ && entries_.empty(); });
 }
 
 void Executor::stop()

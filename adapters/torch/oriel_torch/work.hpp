@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -19,26 +20,97 @@ namespace oriel_torch {
 // Throws the failure @status of this thread's last call, with the text of the library.
 void check(enum oriel_status status, const char *what);
 
+// A limit as the library takes it; one of torch that has passed is 1 ns, a look.
+uint64_t in_ns(std::chrono::milliseconds timeout);
+
+// What every rank executes: a number in its memory, which others read when they miss it.
+class Roster {
+ public:
+	// Collective.
+	explicit Roster(struct oriel_comm *comm);
+	// Collective; before @comm is destroyed. Operations that are left keep the object, not the
+	// window.
+	void close();
+
+	// This rank executes collective @number.
+	void begin(uint64_t number) { __atomic_store_n(mine_, number, __ATOMIC_RELAXED); }
+	// A text that names the ranks that have not begun collective @number; for people, since they
+	// may begin it meanwhile. Any thread; takes LOOK_MS at most.
+	std::string missing(uint64_t number);
+
+	struct oriel_window *window() const { return window_; } // for its barriers and signals
+	std::chrono::milliseconds limit() const;                // of the communicator
+	void abort(const std::string &why) { oriel_comm_abort(comm_, why.c_str()); }
+
+ private:
+	static constexpr unsigned LOOK_MS = 300;
+
+	struct oriel_comm *const comm_;
+	struct oriel_window *window_ = nullptr;
+	uint64_t *mine_;
+	std::vector<const uint64_t *> mapped_; // of each rank; NULL of those whose memory is not mapped
+	std::mutex mutex_; // guards what follows
+	std::vector<std::thread> looking_;
+	bool is_closed_ = false;
+};
+
 // One operation. It is finished once, by the thread that executed it.
 class OrielWork : public c10d::Work {
  public:
+	using Lists = std::vector<std::vector<at::Tensor>>;
+
 	OrielWork(int rank, c10d::OpType type, uint64_t sequence, const char *title,
-		  const std::optional<std::vector<at::Tensor>> &inputs,
-		  std::vector<std::vector<at::Tensor>> outputs, std::chrono::milliseconds timeout);
+		  const std::optional<std::vector<at::Tensor>> &inputs, Lists outputs,
+		  std::chrono::milliseconds timeout);
 
 	std::vector<at::Tensor> result() override;
 	c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
 	uint64_t getSequencenumber() const override { return sequence_; }
 	std::chrono::milliseconds getTimeout() const override { return timeout_; }
+	// With a limit: the error names the ranks that have not come, and the operation goes on.
+	bool wait(std::chrono::milliseconds timeout) override;
 
 	// Any thread, once. The future's callbacks run within.
 	void complete(std::exception_ptr error);
+	// "all_reduce 7 on rank 0 has not ended within 300 ms: rank 2 has not begun it".
+	std::string late(std::chrono::milliseconds limit) const;
 
  private:
-	const std::vector<std::vector<at::Tensor>> outputs_;
+	friend class Executor;
+
+	const Lists outputs_;
 	const uint64_t sequence_;
 	const std::chrono::milliseconds timeout_;
+	std::shared_ptr<Roster> roster_; // of a collective
+	// Under the mutex of c10d::Work. Few callers ask for a future, and one costs as much as a small
+	// operation.
 	c10::intrusive_ptr<c10::ivalue::Future> future_;
+	bool is_future_done_ = false;
+
+	void end_future();
+};
+
+// Ends an operation whose own limit is shorter than that of the communicator, by breaking the latter:
+// the library has one limit for the waits of collectives.
+class Guard {
+ public:
+	~Guard();
+	void begin(const OrielWork *work, Roster *roster, std::chrono::milliseconds limit);
+	// The text of an operation that was ended, or "".
+	std::string end();
+
+ private:
+	void loop();
+
+	std::mutex mutex_; // guards what follows
+	std::condition_variable changed_;
+	std::thread thread_; // from the first operation that needs it
+	const OrielWork *work_ = nullptr;
+	Roster *roster_ = nullptr;
+	std::chrono::milliseconds limit_{0};
+	std::chrono::steady_clock::time_point deadline_;
+	std::string text_;
+	bool is_stopped_ = false;
 };
 
 // Executes one operation at a time, in the order of submit(), which is that of all ranks. An
@@ -48,8 +120,12 @@ class Executor {
  public:
 	~Executor() { stop(); }
 
+	// Before the first operation, and while none is under way: they are on this communicator.
+	void use(std::shared_ptr<Roster> roster);
 	void submit(const c10::intrusive_ptr<OrielWork> &work, std::function<void()> operation,
 		    bool is_async);
+	// Waits until nothing is under way.
+	void drain();
 	// Executes what was submitted, and ends the thread.
 	void stop();
 
@@ -59,9 +135,12 @@ class Executor {
 		std::function<void()> operation;
 	};
 
-	static void execute(const Entry &entry);
+	void execute(const Entry &entry);
 	void loop();
 
+	std::shared_ptr<Roster> roster_;
+	std::chrono::milliseconds limit_{0};
+	Guard guard_;
 	std::mutex mutex_; // guards what follows
 	std::condition_variable changed_;
 	std::deque<Entry> entries_;

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collectives on memory of torch, by persistent objects of the library. The backend calls them, one
+// at a time.
+//
+// An object serves all executions of its kind, and for reductions of its type and operation. Ranks
+// make it in their first execution, which is the same one everywhere. Results arrive in memory of
+// the object, in pieces that stay in the cache until they are copied: tensors are in memory that
+// peers cannot map. oriel_X_once() has such memory too, but ranks meet in each call to find the
+// object, which costs more than a small operation.
+#pragma once
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include <oriel/oriel.h>
+
+namespace oriel_torch {
+
+// Memory of the library. It grows.
+class Scratch {
+ public:
+	~Scratch();
+	char *at_least(size_t length);
+	char *data() const { return static_cast<char *>(memory_); }
+	size_t length() const { return length_; }
+
+ private:
+	void *memory_ = nullptr;
+	size_t length_ = 0;
+};
+
+class Plans {
+ public:
+	explicit Plans(struct oriel_comm *comm);
+	~Plans() { close(); }
+	// Collective: destroys all objects.
+	void close();
+
+	// All throw failures. Lengths are in bytes, equal on all ranks; pointers are of contiguous
+	// memory, @parts of one for each rank.
+	void gather_all(const void *send, size_t length, char *const *parts);
+	void broadcast(unsigned root, void *data, size_t length);
+	void gather(unsigned root, const void *send, size_t length, char *const *parts);
+	void scatter(unsigned root, const void *send, void *recv, size_t length);
+	void exchange(const char *send, char *recv, size_t length); // @length for each rank
+	// Lengths of each pair are equal at both ends. What came, in the order of the ranks, until the
+	// next exchange.
+	const char *exchange_any(const char *send, const std::vector<uint64_t> &send_lengths,
+				 const std::vector<uint64_t> &recv_lengths);
+	void reduce_all(void *data, size_t count, const struct oriel_reduction *reduction);
+	void reduce(unsigned root, void *data, size_t count, const struct oriel_reduction *reduction);
+	void reduce_scatter(const void *send, void *recv, size_t count,
+			    const struct oriel_reduction *reduction);
+
+ private:
+	// Bytes of the memory of an object, which results pass through in pieces.
+	static constexpr size_t PIECE = 4 << 20;
+
+	template <typename Object> struct Plan {
+		Object *object = nullptr;
+		Scratch memory;
+	};
+	using Key = std::pair<unsigned, unsigned>; // type and operation
+
+	template <typename Object, typename Create, typename Destroy>
+	void prepare(Plan<Object> &plan, size_t length, Create create, Destroy destroy, const char *what);
+	size_t share(size_t length) const;
+
+	struct oriel_comm *const comm_;
+	const unsigned rank_, size_;
+	Plan<struct oriel_allgather> gather_all_;
+	Plan<struct oriel_bcast> broadcast_;
+	Plan<struct oriel_gather> gather_;
+	Plan<struct oriel_scatter> scatter_;
+	Plan<struct oriel_alltoall> exchange_;
+	std::map<Key, Plan<struct oriel_allreduce>> reduce_all_;
+	std::map<Key, Plan<struct oriel_reduce>> reduce_;
+	std::map<Key, Plan<struct oriel_reduce_scatter>> reduce_scatter_;
+};
+
+} // namespace oriel_torch

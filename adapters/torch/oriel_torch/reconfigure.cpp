@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// Groups that go on with other ranks: reconfigure() of the backend, on oriel_comm_shrink(). See
+// backend.hpp.
+#include "backend.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace oriel_torch {
+
+// A handle is this and the bytes of a job id that its rank has opened, as hexadecimal digits.
+static const char HANDLE[] = "oriel1:";
+
+static std::string handle_of(const struct oriel_job_id &id)
+{
+	std::string text = HANDLE;
+
+	for (unsigned char byte : id.bytes) {
+		text += "0123456789abcdef"[byte >> 4];
+		text += "0123456789abcdef"[byte & 15];
+	}
+	return text;
+}
+
+static struct oriel_job_id id_of(const std::string &handle)
+{
+	struct oriel_job_id id;
+	size_t head = strlen(HANDLE);
+	auto digit = [](char c) { return c <= '9' ? c - '0' : c - 'a' + 10; };
+
+	TORCH_CHECK(handle.size() == head + 2 * sizeof(id.bytes) && handle.compare(0, head, HANDLE) == 0 &&
+			    handle.find_first_not_of("0123456789abcdef", head) == std::string::npos,
+		    "reconfigure: a handle is not one of backend oriel");
+	for (size_t i = 0; i < sizeof(id.bytes); i++)
+		id.bytes[i] = digit(handle[head + 2 * i]) << 4 | digit(handle[head + 2 * i + 1]);
+	return id;
+}
+
+c10d::ReconfigureHandle OrielBackend::get_reconfigure_handle() const
+{
+	TORCH_CHECK(options_->enable_reconfigure,
+		    "this process group was made without enable_reconfigure=True");
+	return handle_;
+}
+
+void OrielBackend::open_handle()
+{
+	check(oriel_job_id_open(&own_id_), "job id");
+	handle_ = handle_of(own_id_);
+}
+
+void OrielBackend::close_handle()
+{
+	if (!handle_.empty())
+		oriel_job_id_close(&own_id_);
+	handle_.clear();
+}
+
+// The ranks in their order: by position, or in that of the group, which a shrink keeps.
+static std::vector<std::string> in_order(const c10d::ReconfigureOptions &opts,
+					 const std::vector<std::string> &members)
+{
+	if (auto *list = std::get_if<std::vector<std::string>>(&opts.handles))
+		return *list;
+	auto &set = std::get<std::unordered_set<std::string>>(opts.handles);
+	std::vector<std::string> handles(set.begin(), set.end());
+
+	std::sort(handles.begin(), handles.end(), [&](auto &a, auto &b) {
+		auto at_a = std::find(members.begin(), members.end(), a) - members.begin();
+		auto at_b = std::find(members.begin(), members.end(), b) - members.begin();
+
+		return at_a != at_b ? at_a < at_b : a < b;
+	});
+	return handles;
+}
+
+// Are @handles members, in their order?
+static bool is_part_of(const std::vector<std::string> &handles, const std::vector<std::string> &members)
+{
+	auto at = members.begin();
+
+	for (const std::string &handle : handles) {
+		at = std::find(at, members.end(), handle);
+		if (at == members.end())
+			return false;
+		++at;
+	}
+	return true;
+}
+
+static struct oriel_comm *shrunk(Communicator &old, const std::vector<std::string> &handles,
+				 const std::vector<std::string> &members)
+{
+	struct oriel_comm *comm = nullptr;
+
+	check(oriel_comm_shrink(old.comm, nullptr, &comm), "reconfigure");
+	unsigned size = oriel_comm_size(comm);
+
+	for (unsigned rank = 0; rank < std::max<size_t>(size, handles.size()); rank++) {
+		unsigned origin = ORIEL_NO_RANK;
+
+		if (rank < size && rank < handles.size())
+			check(oriel_comm_origin(comm, rank, &origin), "reconfigure");
+		if (origin != ORIEL_NO_RANK && members.at(origin) == handles[rank])
+			continue;
+		oriel_comm_abort(comm, "reconfigure: other ranks are left");
+		oriel_comm_destroy(comm);
+		C10_THROW_ERROR(DistBackendError,
+				c10::str("oriel: reconfigure: ", size, " ranks are left, and ", handles.size(),
+					 " have a handle in the list; rank ", rank, " is not the one that the list "
+					 "has there"));
+	}
+	return comm;
+}
+
+c10::intrusive_ptr<c10d::Work> OrielBackend::reconfigure(const c10d::ReconfigureOptions &opts)
+{
+	auto handles = in_order(opts, members_);
+	auto mine = std::find(handles.begin(), handles.end(), handle_);
+	struct oriel_comm *comm;
+
+	TORCH_CHECK(options_->enable_reconfigure,
+		    "reconfigure: this process group was made without enable_reconfigure=True");
+	TORCH_CHECK(mine != handles.end(), "reconfigure: the handle of this rank is not in the list");
+	TORCH_CHECK(uuids_.insert(opts.uuid).second, "reconfigure: uuid ", opts.uuid, " was used before");
+	if (opts.timeout)
+		options_->timeout = *opts.timeout;
+	if (members_.empty()) {
+		comm = join(id_of(handles[0]), (int)(mine - handles.begin()), (int)handles.size());
+	} else {
+		TORCH_CHECK(is_part_of(handles, members_),
+			    "reconfigure: the list has a handle that is no member of the group, or members in "
+			    "another order; backend oriel leaves ranks out, and does not add any yet");
+		// All end what is under way: a broken communicator makes no operation wait.
+		oriel_comm_abort(communicator()->comm, "the process group is reconfigured");
+		executor_.drain();
+		auto old = take_communicator();
+		old->messenger.stop(in_ns(options_->timeout));
+		old->close_objects();
+		comm = shrunk(*old, handles, members_);
+	}
+	auto fresh = std::make_shared<Communicator>(comm);
+	{
+		std::lock_guard<std::mutex> lock(close_mutex_);
+		communicator_ = fresh;
+	}
+	members_ = handles;
+	rank_ = (int)fresh->rank;
+	size_ = (int)fresh->size;
+	sequence_ = 0;
+	monitored_ = 0;
+	executor_.use(fresh->roster);
+	auto work = c10::make_intrusive<OrielWork>(rank_, c10d::OpType::UNKNOWN, 0, "oriel:reconfigure",
+						   Tensors(), Lists(), options_->timeout);
+	work->complete(nullptr);
+	return work;
+}
+
+} // namespace oriel_torch

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+// c10d::Window over a window of the library: see window.hpp.
+#include "window.hpp"
+
+#include <charconv>
+#include <cstring>
+
+#include "backend.hpp"
+
+namespace oriel_torch {
+
+static void free_shared(void *memory)
+{
+	oriel_memory_free(memory);
+}
+
+// Peers map memory of the library alone: the storage of @tensor moves there, with all tensors that
+// share it. Fails with a text behind oriel_last_error().
+static enum oriel_status move_to_shared(const at::Tensor &tensor)
+{
+	c10::StorageImpl *storage = tensor.storage().unsafeGetStorageImpl();
+	size_t length = storage->nbytes();
+	void *memory = nullptr;
+	enum oriel_status status;
+
+	if (!length || storage->data_ptr().get_deleter() == &free_shared)
+		return ORIEL_OK;
+	if (!storage->resizable())
+		return oriel_error_set(ORIEL_ERR_UNSUPPORTED,
+				       "tensor_register: the memory of this tensor belongs to another object "
+				       "(numpy, a file, another process), and cannot move to memory that peers "
+				       "map: register a clone() of it");
+	status = oriel_memory_alloc(length, 0, &memory);
+	if (status != ORIEL_OK)
+		return status;
+	memcpy(memory, storage->data(), length);
+	storage->set_data_ptr_noswap(
+		c10::DataPtr(memory, memory, &free_shared, c10::Device(c10::DeviceType::CPU)));
+	return ORIEL_OK;
+}
+
+static Layout layout_of(const at::Tensor &tensor)
+{
+	Layout layout = {};
+
+	layout.type = (int32_t)tensor.scalar_type();
+	layout.elements = tensor.numel();
+	if (tensor.dim() > Layout::DIMENSIONS) {
+		layout.dimensions = 1;
+		layout.sizes[0] = tensor.numel();
+		return layout;
+	}
+	layout.dimensions = (int32_t)tensor.dim();
+	for (int i = 0; i < layout.dimensions; i++)
+		layout.sizes[i] = tensor.size(i);
+	return layout;
+}
+
+Exposed::Exposed(std::shared_ptr<Communicator> communicator, const at::Tensor &tensor, bool is_owning)
+    : communicator_(communicator), comm_(communicator->comm), keep_(is_owning ? tensor : at::Tensor()),
+      layouts_(communicator->size)
+{
+	Layout mine = layout_of(tensor);
+	struct oriel_window_attr attr = {};
+	struct oriel_window *window = nullptr;
+	std::vector<char *> parts;
+
+	check(oriel_comm_agree(comm_, move_to_shared(tensor)), "tensor_register");
+	for (Layout &layout : layouts_)
+		parts.push_back(reinterpret_cast<char *>(&layout));
+	communicator->plans.gather_all(&mine, sizeof(mine), parts.data());
+	attr.size = sizeof(attr);
+	attr.length = tensor.nbytes();
+	attr.buffer = attr.length ? tensor.data_ptr() : nullptr;
+	check(oriel_window_create(comm_, &attr, &window), "tensor_register");
+	window_ = window;
+}
+
+void Exposed::close()
+{
+	struct oriel_window *window = window_.exchange(nullptr);
+
+	if (window && !views)
+		oriel_window_destroy(window);
+	else if (window)
+		TORCH_WARN("oriel: the process group ends with ", views.load(),
+			   " tensors over windows of its peers, whose memory stays until the process exits");
+}
+
+struct oriel_window *Exposed::get() const
+{
+	struct oriel_window *window = window_;
+
+	TORCH_CHECK(window, "oriel: this window is closed: its tensor was deregistered, or its process "
+			    "group shut down");
+	return window;
+}
+
+bool Exposed::is_mapped(int64_t rank) const
+{
+	enum oriel_path path = ORIEL_PATH_NONE;
+
+	check(oriel_comm_path(comm_, (unsigned)rank, &path), "path");
+	return path == ORIEL_PATH_SELF || path == ORIEL_PATH_MAPPED;
+}
+
+uint64_t Exposed::expect(int64_t peer, uint32_t id)
+{
+	std::lock_guard<std::mutex> lock(mutex_);
+
+	return ++expected_[{peer, id}];
+}
+
+void Exposed::forget(int64_t peer, uint32_t id, uint64_t target)
+{
+	std::lock_guard<std::mutex> lock(mutex_);
+	uint64_t &last = expected_[{peer, id}];
+
+	last -= last == target;
+}
+
+WindowWork::WindowWork(int rank, const char *title, std::vector<at::Tensor> tensors, uint64_t sequence,
+		       std::chrono::milliseconds timeout, Attempt attempt)
+    : OrielWork(rank, c10d::OpType::UNKNOWN, sequence, title, std::nullopt, {std::move(tensors)}, timeout),
+      title_(title), attempt_(std::move(attempt))
+{
+}
+
+enum oriel_status WindowWork::attempt(uint64_t limit_ns)
+{
+	std::lock_guard<std::mutex> lock(attempt_mutex_);
+	std::exception_ptr error;
+	enum oriel_status status = ORIEL_OK;
+
+	if (Work::isCompleted())
+		return ORIEL_OK;
+	try {
+		status = attempt_(limit_ns);
+		if (status == ORIEL_ERR_TIMEOUT)
+			return status;
+		check(status, title_);
+	} catch (...) {
+		error = std::current_exception();
+	}
+	attempt_ = nullptr; // it holds the tensors and the window
+	complete(error);
+	return ORIEL_OK;
+}
+
+bool WindowWork::isCompleted()
+{
+	return Work::isCompleted() || attempt(1) == ORIEL_OK;
+}
+
+bool WindowWork::wait(std::chrono::milliseconds timeout)
+{
+	auto limit = timeout == kNoTimeout ? getTimeout() : timeout;
+
+	if (!Work::isCompleted())
+		check(attempt(in_ns(limit)), title_);
+	return Work::wait(kNoTimeout);
+}
+
+c10::intrusive_ptr<c10::ivalue::Future> WindowWork::getFuture()
+{
+	auto future = OrielWork::getFuture();
+
+	if (!isCompleted())
+		OrielBackend::run_apart([self = c10::intrusive_ptr<WindowWork>::unsafe_reclaim_from_nonowning(
+						 this)] {
+			try {
+				self->wait(kNoTimeout);
+			} catch (...) {
+				if (!self->Work::isCompleted())
+					self->complete(std::current_exception());
+			}
+		});
+	return future;
+}
+
+OrielWindow::OrielWindow(c10::intrusive_ptr<OrielBackend> backend, int rank)
+    : backend_(std::move(backend)), rank_(rank)
+{
+}
+
+std::shared_ptr<Exposed> OrielWindow::exposed(int64_t peer, const char *what) const
+{
+	TORCH_CHECK(exposed_, what, ": no tensor is registered with this window");
+	TORCH_CHECK(peer >= 0 && peer < exposed_->ranks(), what, ": rank ", peer, " of ", exposed_->ranks());
+	return exposed_;
+}
+
+void OrielWindow::tensor_register(const at::Tensor &tensor, bool is_owning)
+{
+	check_tensor(tensor, "tensor_register");
+	TORCH_CHECK(tensor.is_contiguous(), "tensor_register: the tensor must be contiguous");
+	TORCH_CHECK(!exposed_, "tensor_register: this window has a tensor; deregister it first");
+	backend_->execute("oriel:tensor_register", [&](Communicator &) {
+		auto with = backend_->communicator();
+
+		exposed_ = std::make_shared<Exposed>(with, tensor, is_owning);
+		with->add(exposed_);
+	});
+}
+
+void OrielWindow::tensor_deregister()
+{
+	TORCH_CHECK(exposed_, "tensor_deregister: no tensor is registered with this window");
+	backend_->execute("oriel:tensor_deregister", [&](Communicator &with) {
+		enum oriel_status status = ORIEL_OK;
+		int views = exposed_->views;
+
+		exposed_->get();
+		if (views) {
+			std::string text = c10::str("rank ", rank_, " has ", views,
+						    " tensors over memory of its peers: delete them first");
+			status = oriel_error_set(ORIEL_ERR_STATE, text.c_str());
+		}
+		check(oriel_comm_agree(with.comm, status), "tensor_deregister");
+		with.remove(exposed_);
+		exposed_->close();
+		exposed_.reset();
+	});
+}
+
+static uint32_t signal_of(const std::unordered_map<std::string, std::string> &hints, uint32_t without)
+{
+	auto found = hints.find("signal");
+	uint32_t id = without;
+
+	if (found == hints.end())
+		return id;
+	const std::string &text = found->second;
+	auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
+	TORCH_CHECK(error == std::errc() && end == text.data() + text.size() && id < 64, "the hint signal is \"",
+		    text, "\": 0 to 63");
+	return id;
+}
+
+c10::intrusive_ptr<c10d::Work> OrielWindow::finish(c10::intrusive_ptr<WindowWork> work, bool is_async)
+{
+	if (!is_async)
+		work->wait(kNoTimeout);
+	return work;
+}
+
+c10::intrusive_ptr<c10d::Work> OrielWindow::put(const at::Tensor &tensor, int64_t peer, int64_t at,
+						bool is_async, const c10d::PutOptions &options)
+{
+	auto window = exposed(peer, "put");
+	const Layout &target = window->layout(peer);
+	uint32_t id = signal_of(options.hints, ORIEL_NONE);
+	bool is_mapped = window->is_mapped(peer);
+
+	check_tensor(tensor, "put");
+	TORCH_CHECK(tensor.is_contiguous(), "put: the tensor must be contiguous");
+	TORCH_CHECK((int32_t)tensor.scalar_type() == target.type, "put: the tensor is ", tensor.scalar_type(),
+		    ", that of rank ", peer, " ", (at::ScalarType)target.type);
+	TORCH_CHECK(at >= 0 && at <= target.elements && tensor.numel() <= target.elements - at, "put: ",
+		    tensor.numel(), " elements at offset ", at, " exceed the ", target.elements, " of rank ", peer);
+	size_t length = tensor.nbytes();
+	uint64_t to = (uint64_t)at * tensor.element_size();
+
+	check(id == ORIEL_NONE ? oriel_window_put(window->get(), peer, to, tensor.data_ptr(), length)
+			       : oriel_window_put_signal(window->get(), peer, to, tensor.data_ptr(), length, id, 1),
+	      "put");
+	auto work = c10::make_intrusive<WindowWork>(
+		rank_, "oriel:put", std::vector<at::Tensor>{tensor}, ++sequence_, backend_->timeout_or(options.timeout),
+		[window, tensor, is_mapped](uint64_t limit_ns) {
+			return is_mapped ? ORIEL_OK : oriel_window_drain(window->get(), limit_ns);
+		});
+	return finish(std::move(work), is_async);
+}
+
+at::Tensor OrielWindow::map_remote_tensor(int64_t peer)
+{
+	auto window = exposed(peer, "map_remote_tensor");
+	const Layout &layout = window->layout(peer);
+	auto options = at::TensorOptions((at::ScalarType)layout.type);
+	at::IntArrayRef sizes(layout.sizes, layout.dimensions);
+	void *address = nullptr;
+
+	if (!layout.elements)
+		return at::empty(sizes, options);
+	check(oriel_window_peer_address(window->get(), peer, 0, &address), "map_remote_tensor");
+	window->views++;
+	return at::from_blob(address, sizes, [window](void *) { window->views--; }, options);
+}
+
+c10::intrusive_ptr<c10d::Work> OrielWindow::signal(int64_t peer, bool is_async,
+						   const c10d::SignalOptions &options)
+{
+	auto window = exposed(peer, "signal");
+
+	check(oriel_window_signal(window->get(), peer, signal_of(options.hints, 0), ORIEL_SIGNAL_ADD, 1), "signal");
+	auto work = c10::make_intrusive<WindowWork>(rank_, "oriel:signal", std::vector<at::Tensor>(), ++sequence_,
+						    backend_->timeout_or(options.timeout),
+						    [](uint64_t) { return ORIEL_OK; });
+	return finish(std::move(work), is_async);
+}
+
+c10::intrusive_ptr<c10d::Work> OrielWindow::wait_signal(int64_t peer, bool is_async,
+							const c10d::WaitSignalOptions &options)
+{
+	auto window = exposed(peer, "wait_signal");
+	uint32_t id = signal_of(options.hints, 0);
+	uint64_t target = window->expect(peer, id);
+	auto work = c10::make_intrusive<WindowWork>(
+		rank_, "oriel:wait_signal", std::vector<at::Tensor>(), ++sequence_,
+		backend_->timeout_or(options.timeout), [window, peer, id, target](uint64_t limit_ns) {
+			return oriel_window_wait_signal_from(window->get(), peer, id, ORIEL_GE, target, limit_ns);
+		});
+
+	try {
+		return finish(std::move(work), is_async);
+	} catch (...) {
+		window->forget(peer, id, target);
+		throw;
+	}
+}
+
+c10d::WindowAttr OrielWindow::get_attr(int64_t peer)
+{
+	c10d::WindowAttr attr;
+
+	attr.access_type = exposed(peer, "get_attr")->is_mapped(peer) ? c10d::WindowAccessType::UNIFIED
+								      : c10d::WindowAccessType::SEPARATE;
+	return attr;
+}
+
+} // namespace oriel_torch

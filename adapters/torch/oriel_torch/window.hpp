@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// c10d::Window over a window of the library: a tensor of every rank that every rank puts to. The
+// backend makes it.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include <torch/csrc/distributed/c10d/Window.hpp>
+
+#include "work.hpp"
+
+namespace oriel_torch {
+
+class Communicator;
+class OrielBackend;
+
+// The tensor of a rank, as all ranks learn it.
+struct Layout {
+	static constexpr int DIMENSIONS = 10; // more are flattened
+
+	int32_t type;
+	int32_t dimensions;
+	int64_t elements;
+	int64_t sizes[DIMENSIONS];
+};
+
+// The window of the library behind a registered tensor. Tensors over it and operations share it.
+class Exposed {
+ public:
+	// Collective. @tensor has moved to memory of the library.
+	Exposed(std::shared_ptr<Communicator> communicator, const at::Tensor &tensor, bool is_owning);
+
+	// Collective. Tensors over memory of peers are not to be left; if some are, the window stays
+	// until the process exits.
+	void close();
+
+	// The window, for a call that may meet close(): throws once it is closed.
+	struct oriel_window *get() const;
+	const Layout &layout(int64_t rank) const { return layouts_.at(rank); }
+	bool is_mapped(int64_t rank) const;
+	int64_t ranks() const { return (int64_t)layouts_.size(); }
+
+	// How many signals with @id of @peer the waits have asked for, with one more.
+	uint64_t expect(int64_t peer, uint32_t id);
+	// The wait for @target of them has failed, and no other one came: it may be made again.
+	void forget(int64_t peer, uint32_t id, uint64_t target);
+
+	std::atomic<int> views{0}; // tensors over memory of peers
+
+ private:
+	const std::weak_ptr<Communicator> communicator_;
+	struct oriel_comm *const comm_;
+	std::atomic<struct oriel_window *> window_{nullptr};
+	const at::Tensor keep_;
+	std::vector<Layout> layouts_;
+	std::mutex mutex_; // guards expected_
+	std::map<std::pair<int64_t, uint32_t>, uint64_t> expected_;
+};
+
+// An operation on a window, which the thread that asks for its end drives.
+class WindowWork : public OrielWork {
+ public:
+	// Tries to complete within so many nanoseconds; ORIEL_ERR_TIMEOUT if it does not.
+	using Attempt = std::function<enum oriel_status(uint64_t)>;
+
+	WindowWork(int rank, const char *title, std::vector<at::Tensor> tensors, uint64_t sequence,
+		   std::chrono::milliseconds timeout, Attempt attempt);
+
+	bool isCompleted() override;
+	bool wait(std::chrono::milliseconds timeout) override;
+	c10::intrusive_ptr<c10::ivalue::Future> getFuture() override; // a thread drives it then
+
+ private:
+	enum oriel_status attempt(uint64_t limit_ns);
+
+	const char *const title_;
+	std::mutex attempt_mutex_; // one thread at a time completes it; guards attempt_
+	Attempt attempt_;
+};
+
+class OrielWindow : public c10d::Window {
+ public:
+	OrielWindow(c10::intrusive_ptr<OrielBackend> backend, int rank);
+
+	void tensor_register(const at::Tensor &tensor, bool is_owning) override;
+	void tensor_deregister() override;
+	// The hint "signal" of options is the id of a signal, 0 to 63, which a put sends behind the
+	// bytes; signal() and wait_signal() take 0 without.
+	c10::intrusive_ptr<c10d::Work> put(const at::Tensor &tensor, int64_t peer, int64_t at, bool is_async,
+					   const c10d::PutOptions &options) override;
+	at::Tensor map_remote_tensor(int64_t peer) override;
+	c10::intrusive_ptr<c10d::Work> signal(int64_t peer, bool is_async,
+					      const c10d::SignalOptions &options) override;
+	c10::intrusive_ptr<c10d::Work> wait_signal(int64_t peer, bool is_async,
+						   const c10d::WaitSignalOptions &options) override;
+	c10d::WindowAttr get_attr(int64_t peer) override;
+
+ private:
+	std::shared_ptr<Exposed> exposed(int64_t peer, const char *what) const;
+	c10::intrusive_ptr<c10d::Work> finish(c10::intrusive_ptr<WindowWork> work, bool is_async);
+
+	const c10::intrusive_ptr<OrielBackend> backend_;
+	const int rank_;
+	std::shared_ptr<Exposed> exposed_;
+	std::atomic<uint64_t> sequence_{0};
+};
+
+} // namespace oriel_torch

@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""One rank of a group that goes on without another one: reconfigure_rank.py RANK SIZE STORE."""
+import datetime
+import os
+import signal
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+
+
+def raises(text, function, *arguments, **named):
+    try:
+        function(*arguments, **named)
+    except Exception as error:  # pylint: disable=broad-except
+        assert text in str(error), f"'{text}' is not in '{error}'"
+        return
+    raise AssertionError(f"no error with '{text}'")
+
+
+def total(value):
+    tensor = torch.tensor([float(value)])
+    dist.all_reduce(tensor)
+    return tensor.item()
+
+
+def main():
+    rank, size = int(sys.argv[1]), int(sys.argv[2])
+    store = dist.FileStore(sys.argv[3], size)
+    dist.init_process_group("oriel", store=store, rank=rank, world_size=size, enable_reconfigure=True,
+                            timeout=datetime.timedelta(seconds=20))
+    raises("awaits reconfigure()", total, 1)
+    # How handles travel is up to the program.
+    box = dist.PrefixStore("box", store)
+    box.set(str(rank), dist._get_reconfigure_handle())
+    handles = [box.get(str(r)).decode() for r in range(size)]
+    # In another order: the position is the rank.
+    handles.reverse()
+    dist._reconfigure(1, handles).wait()
+    assert (dist.get_rank(), dist.get_world_size()) == (size - 1 - rank, size)
+    assert total(dist.get_rank()) == sum(range(size))
+    raises("uuid 1 was used", dist._reconfigure, 1, handles)
+    raises("not in the list", dist._reconfigure, 2, [h for h in handles if h != dist._get_reconfigure_handle()])
+    window = dist._new_window(torch.zeros(4))
+    dist.barrier()
+    me = dist.get_rank()
+    if me == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    raises("rank 1", total, 1)
+    raises("does not add any yet", dist._reconfigure, 3, handles[::-1])
+    for uuid, left in ((4, [h for i, h in enumerate(handles) if i != 1]), (5, [h for i, h in enumerate(handles) if i != 1])):
+        begun = time.monotonic()
+        dist._reconfigure(uuid, left if uuid == 4 else set(left)).wait()
+        print(f"was {me}, is {dist.get_rank()} of {dist.get_world_size()} after {time.monotonic() - begun:.2f} s, "
+              f"sum {total(me)}", flush=True)
+    raises("closed", window.signal, 0, False)
+    with_window = torch.zeros(2)
+    window = dist._new_window(with_window)
+    other = (dist.get_rank() + 1) % dist.get_world_size()
+    window.put(torch.ones(2), other, 0, False)
+    window.signal(other, False)
+    window.wait_signal((dist.get_rank() - 1) % dist.get_world_size(), False)
+    assert with_window.tolist() == [1, 1]
+    dist.destroy_process_group()
+    print("ended", flush=True)
+
+
+if __name__ == "__main__":
+    main()
