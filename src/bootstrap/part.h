@@ -48,7 +48,7 @@ enum oriel_status ori_part_offer(enum ori_part_extent extent, unsigned size,
 				 struct ori_part_root *root, struct ori_part_offer *offer);
 void ori_part_close(struct ori_part_root *root);
 
-/* What a rank of a part knows of it. */
+/* A rank of a part knows this of it. */
 struct ori_part_join {
 	enum ori_part_extent extent;
 	const struct ori_part_offer *offer;

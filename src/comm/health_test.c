@@ -187,7 +187,7 @@ static void test_a_suspicion_goes_from_rank_to_rank(void **state)
 }
 
 /* A rank that was stopped, too, blames the silence that it saw, and not that it slept through. */
-static void test_an_own_pause_is_nobodys_silence(void **state)
+static void test_an_own_pause_is_no_silence(void **state)
 {
 	static const struct timespec long_pause = {.tv_sec = 1, .tv_nsec = 300000000};
 	struct ori_mapping peers[4] = {0};
@@ -630,7 +630,7 @@ int main(void)
 		cmocka_unit_test(test_a_rank_that_dies_while_it_reports_to_a_peer_is_named),
 	};
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_an_own_pause_is_nobodys_silence),
+		cmocka_unit_test(test_an_own_pause_is_no_silence),
 		cmocka_unit_test(test_a_new_communicator_is_well),
 		cmocka_unit_test(test_the_first_cause_stays),
 		cmocka_unit_test(test_the_path_to_an_aborting_rank_is_the_one_from_this_rank),

@@ -211,7 +211,7 @@ static void silence_suspect(struct oriel_comm *comm, uint64_t now)
 }
 
 /*
- * This rank did not run itself for @pause, and so saw no beats: that time is nobody's silence, and
+ * This rank did not run itself for @pause, and so saw no beats: that time is no rank's silence, and
  * what a rank was silent before stays.
  */
 static void silence_forgive(struct oriel_comm *comm, uint64_t pause)

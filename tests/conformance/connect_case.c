@@ -506,33 +506,22 @@ static void sparse_windows_are_sparse_on_all_ranks(struct rank *r)
 	leave(r);
 }
 
-/* A window of which each rank names @count ranks at @peers; NULL after a failure. */
-static struct oriel_window *open_among(struct rank *r, const uint32_t *peers, uint32_t count,
-				       enum oriel_status expected)
-{
-	struct oriel_window_attr attr = small_window;
-	struct oriel_window *window = NULL;
-
-	attr.length = PART * r->size;
-	attr.peers = peers;
-	attr.peer_count = count;
-	CHECK_STATUS(r, oriel_window_create(r->comm, &attr, &window), expected);
-	return window;
-}
-
 static void a_window_connects_the_peers_that_it_names(struct rank *r)
 {
 	const enum oriel_connect modes[] = {ORIEL_CONNECT_LAZY, ORIEL_CONNECT_DEMAND};
 	/* The same rank twice, and itself, change nothing. */
 	const uint32_t peers[] = {rank_next(r), r->rank, rank_prev(r), rank_next(r)};
+	struct oriel_window_attr attr = small_window;
 	struct oriel_dev_window w;
 	unsigned i, peer;
 
+	attr.length = PART * r->size;
+	attr.peers = peers;
+	attr.peer_count = 4;
 	for (i = 0; i < 2; i++) {
-		if (!join(r, 1, modes[i]))
-			return;
-		r->window = open_among(r, peers, 4, ORIEL_OK);
-		if (!r->window || !CHECK_OK(r, oriel_window_device(r->window, &w)))
+		if (!join(r, 1, modes[i]) ||
+		    !CHECK_OK(r, oriel_window_create(r->comm, &attr, &r->window)) ||
+		    !CHECK_OK(r, oriel_window_device(r->window, &w)))
 			return;
 		/* The links by which failures travel are made on demand, too. */
 		for (peer = 0; peer < r->size; peer++)
@@ -544,38 +533,6 @@ static void a_window_connects_the_peers_that_it_names(struct rank *r)
 				all_calls_are_rejected(r, &w, peer);
 		leave(r);
 	}
-}
-
-static void peers_of_a_window_name_each_other(struct rank *r)
-{
-	const uint32_t peers[] = {0, 1}, none = r->size;
-	char text[96];
-
-	if (!join(r, 1, ORIEL_CONNECT_LAZY))
-		return;
-	snprintf(text, sizeof(text), "peer 1 is rank %u of %u", r->size, r->size);
-	/* Rank 1 fails by itself, and the others by its verdict. */
-	if (r->rank == 1) {
-		const uint32_t wrong[] = {0, none};
-
-		CHECK(r, !open_among(r, wrong, 2, ORIEL_ERR_RANGE));
-	} else {
-		CHECK(r, !open_among(r, peers, 2, ORIEL_ERR_RANGE));
-	}
-	CHECK_TEXT(r, oriel_last_error(), text);
-	/* Rank 1 names no rank, and rank 0 names rank 1. */
-	CHECK(r, !open_among(r, peers, r->rank ? 0 : 2, ORIEL_ERR_MISMATCH));
-	CHECK_TEXT(r, oriel_last_error(),
-		   "rank 1 among the peers of rank 0, and not rank 0 among those of rank 1");
-	/* Some ranks have a list, and others none. */
-	CHECK(r, !open_among(r, r->rank ? NULL : peers, 0, ORIEL_ERR_MISMATCH));
-	CHECK_TEXT(r, oriel_last_error(), "sparse on rank 0 and not on rank 1");
-	CHECK(r, !open_among(r, NULL, 2, ORIEL_ERR_INVALID));
-	CHECK_TEXT(r, oriel_last_error(), "2 peers at NULL");
-	CHECK(r, !is_connected(r, rank_next(r)));
-	/* Nothing is broken. */
-	r->window = open_among(r, peers, 0, ORIEL_OK);
-	leave(r);
 }
 
 /* The HCA of rank 0 fits no other one: check the errors of calls that find this late. */
@@ -714,8 +671,6 @@ static const struct test_case connect_cases[] = {
 	 OWN_COMM | NEEDS_HCA},
 	{"a_window_connects_the_peers_that_it_names", a_window_connects_the_peers_that_it_names,
 	 NULL, 2, OWN_COMM | NEEDS_HCA},
-	{"peers_of_a_window_name_each_other", peers_of_a_window_name_each_other, NULL, 2,
-	 OWN_COMM | NEEDS_HCA},
 	{"a_peer_that_cannot_be_connected_is_named", a_peer_that_cannot_be_connected_is_named, NULL,
 	 2, OWN_COMM | NEEDS_HCA},
 	{"lazy_links_open_no_socket", lazy_links_open_no_socket, NULL, 2, OWN_COMM | NEEDS_HCA},

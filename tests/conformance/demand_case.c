@@ -8,8 +8,8 @@
 #define POSTERS 4u
 #define KINDS 8u /* of first operations */
 
-/* Collective: @per_node ranks of a node, and a window whose first word of each rank counts. */
-static bool join(struct rank *r, unsigned per_node, struct oriel_dev_window *w)
+/* Collective: @per_node ranks of a node. */
+static bool join_alone(struct rank *r, unsigned per_node)
 {
 	struct oriel_comm_attr attr = {.size = sizeof(attr),
 				       .timeout_ns = LONG_NS,
@@ -18,7 +18,13 @@ static bool join(struct rank *r, unsigned per_node, struct oriel_dev_window *w)
 
 	snprintf(node, sizeof(node), "demand%u", r->rank / per_node);
 	attr.node = node;
-	if (!CHECK_OK(r, oriel_comm_create(&r->bootstrap, &attr, &r->comm)))
+	return CHECK_OK(r, oriel_comm_create(&r->bootstrap, &attr, &r->comm));
+}
+
+/* The same with a window whose first word of each rank counts. */
+static bool join(struct rank *r, unsigned per_node, struct oriel_dev_window *w)
+{
+	if (!join_alone(r, per_node))
 		return false;
 	if (!CHECK_OK(r, oriel_window_create(r->comm, &small_window, &r->window)))
 		return false;
@@ -261,6 +267,41 @@ static void one_end_connects_alone(struct rank *r)
 	leave(r);
 }
 
+/* Does a window of which this rank names @count ranks at @peers end as all expect? */
+static bool opens(struct rank *r, const uint32_t *peers, uint32_t count, enum oriel_status expected)
+{
+	struct oriel_window_attr attr = small_window;
+
+	attr.peers = peers;
+	attr.peer_count = count;
+	return CHECK_STATUS(r, oriel_window_create(r->comm, &attr, &r->window), expected);
+}
+
+static void peers_of_a_window_name_each_other(struct rank *r)
+{
+	const uint32_t peers[] = {0, 1}, wrong[] = {0, r->size};
+	char text[96];
+
+	if (!join_alone(r, 1))
+		return;
+	snprintf(text, sizeof(text), "peer 1 is rank %u of %u", r->size, r->size);
+	/* Rank 1 fails by itself, and the others by its verdict. */
+	opens(r, r->rank == 1 ? wrong : peers, 2, ORIEL_ERR_RANGE);
+	CHECK_TEXT(r, oriel_last_error(), text);
+	/* Rank 1 names no rank, and rank 0 names rank 1. */
+	opens(r, peers, r->rank ? 0 : 2, ORIEL_ERR_MISMATCH);
+	CHECK_TEXT(r, oriel_last_error(),
+		   "rank 1 among the peers of rank 0, and not rank 0 among those of rank 1");
+	/* Some ranks have a list, and others none. */
+	opens(r, r->rank ? NULL : peers, 0, ORIEL_ERR_MISMATCH);
+	CHECK_TEXT(r, oriel_last_error(), "sparse on rank 0 and not on rank 1");
+	opens(r, NULL, 2, ORIEL_ERR_INVALID);
+	CHECK_TEXT(r, oriel_last_error(), "2 peers at NULL");
+	/* Nothing is broken. */
+	opens(r, peers, 0, ORIEL_OK);
+	leave(r);
+}
+
 static const struct test_case demand_cases[] = {
 	{"a_window_makes_no_links", a_window_makes_no_links, NULL, 2, OWN_COMM | NEEDS_HCA},
 	{"every_operation_connects", every_operation_connects, NULL, 2, OWN_COMM | NEEDS_HCA},
@@ -271,6 +312,8 @@ static const struct test_case demand_cases[] = {
 	{"atomics_connect_inside_a_node", atomics_connect_inside_a_node, NULL, 3,
 	 OWN_COMM | NEEDS_HCA},
 	{"one_end_connects_alone", one_end_connects_alone, NULL, 2, OWN_COMM | NEEDS_HCA},
+	{"peers_of_a_window_name_each_other", peers_of_a_window_name_each_other, NULL, 2,
+	 OWN_COMM | NEEDS_HCA},
 };
 
 const struct suite demand_suite = SUITE(demand);

@@ -17,6 +17,7 @@
 #include "comm/demand.h"
 #include "comm/demand_link.h"
 #include "comm/exchange.h"
+#include "comm/health.h"
 #include "comm/links.h"
 #include "comm/watcher.h"
 #include "fuzz.h"
@@ -30,8 +31,10 @@
 enum demand_choice {
 	DEMAND_FRAMES = 1,  /* the input is the body of an ask; else it is the whole stream */
 	DEMAND_HEADS = 2,   /* of a frame: version, ranks and name are right */
-	DEMAND_READIES = 4, /* a ready follows */
+	DEMAND_READIES = 4, /* a second frame follows: a ready, or what the last two change of it */
 	DEMAND_ENDS = 8,    /* the socket is closed before the rank looks */
+	DEMAND_TYPES = 48,
+	DEMAND_BODIES = 64,
 };
 
 static struct oriel_comm *demand_comms[DEMAND_RANKS];
@@ -74,7 +77,7 @@ static void demand_open(void)
 
 /* One input, as it is sent. */
 struct demand_stream {
-	uint8_t bytes[2 * ORI_FRAME_HEADER + FUZZ_INPUT_MAX];
+	uint8_t bytes[2 * ORI_FRAME_HEADER + 4 + FUZZ_INPUT_MAX];
 	size_t length;
 };
 
@@ -113,7 +116,8 @@ static void stream_fill(struct demand_stream *s, unsigned choices, struct fuzz_i
 		stream_frame(s, DEMAND_ASK, in->at, in->left);
 	}
 	if (choices & DEMAND_READIES)
-		stream_frame(s, DEMAND_READY, NULL, 0);
+		stream_frame(s, DEMAND_READY ^ (choices & DEMAND_TYPES) >> 4, "body",
+			     choices & DEMAND_BODIES ? 4 : 0);
 }
 
 /* The rank whose ask @s begins with, by a check of this file; 0: it is none. */
@@ -144,7 +148,7 @@ static bool stream_is_ready(const struct demand_stream *s)
 	       frame.length == 0;
 }
 
-/* What the rank has sent: one answer, or nothing. */
+/* The rank has sent one answer, or nothing. */
 static bool demand_has_answer(int fd, struct demand_answer *answer)
 {
 	uint8_t bytes[2 * (ORI_FRAME_HEADER + sizeof(*answer))];
@@ -228,7 +232,7 @@ size_t fuzz_seed(unsigned n, uint8_t bytes[FUZZ_SEED_MAX])
 		return 0;
 	bytes[0] = (uint8_t)(n & (DEMAND_READIES | DEMAND_ENDS));
 	if (n < 8) {
-		bytes[0] |= DEMAND_FRAMES | DEMAND_HEADS;
+		bytes[0] |= DEMAND_FRAMES | DEMAND_HEADS | (n & 3) << 4;
 		memset(bytes + 1, (int)n, sizeof(ask.qps));
 		return 1 + sizeof(ask.qps);
 	}
