@@ -45,6 +45,7 @@ set(ORIEL_HEADERS
 	oriel/dev/message.h
 	oriel/dev/gather.h
 	oriel/dev/exchange.h
+	oriel/dev/reduction.h
 	oriel/dev/detail/cpu.h
 	oriel/dev/detail/types.h
 	oriel/dev/detail/order.h
@@ -53,6 +54,8 @@ set(ORIEL_HEADERS
 	oriel/dev/detail/wait.h
 	oriel/dev/detail/check.h
 	oriel/dev/detail/copy.h
+	oriel/dev/detail/convert.h
+	oriel/dev/detail/fold.h
 	oriel/dev/detail/mapped.h
 	oriel/dev/detail/copy_group.h
 	oriel/dev/detail/queue.h
@@ -76,4 +79,5 @@ set(ORIEL_HEADERS
 	oriel/dev/detail/ll128.h
 	oriel/dev/detail/message.h
 	oriel/dev/detail/gather.h
-	oriel/dev/detail/exchange.h)
+	oriel/dev/detail/exchange.h
+	oriel/dev/detail/reduction.h)

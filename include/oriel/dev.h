@@ -46,6 +46,7 @@
 #include <oriel/dev/ll.h>
 #include <oriel/dev/ll128.h>
 #include <oriel/dev/message.h>
+#include <oriel/dev/reduction.h>
 #include <oriel/dev/signal.h>
 #include <oriel/dev/types.h>
 #include <oriel/dev/wait.h>

@@ -36,42 +36,6 @@
 extern "C" {
 #endif
 
-/* The type of an element. */
-enum oriel_type {
-	ORIEL_TYPE_NONE, /* refused */
-	ORIEL_TYPE_INT8,
-	ORIEL_TYPE_INT16,
-	ORIEL_TYPE_INT32,
-	ORIEL_TYPE_INT64,
-	ORIEL_TYPE_UINT8,
-	ORIEL_TYPE_UINT16,
-	ORIEL_TYPE_UINT32,
-	ORIEL_TYPE_UINT64,
-	ORIEL_TYPE_FP16, /* binary16 of IEEE 754 */
-	ORIEL_TYPE_BF16, /* the upper half of a binary32 */
-	ORIEL_TYPE_FP32,
-	ORIEL_TYPE_FP64,
-	ORIEL_TYPE_FP8_E4M3, /* of the OCP 8-bit floating point specification: no infinity */
-	ORIEL_TYPE_FP8_E5M2,
-	ORIEL_TYPES
-};
-
-/* The operation. */
-enum oriel_op {
-	ORIEL_OP_NONE, /* refused */
-	ORIEL_OP_SUM,
-	ORIEL_OP_PROD,
-	ORIEL_OP_MIN,
-	ORIEL_OP_MAX,
-	ORIEL_OP_AVG, /* the sum, divided by the number of ranks; of integers towards 0 */
-	ORIEL_OP_BAND,
-	ORIEL_OP_BOR, /* bits: integers only */
-	ORIEL_OP_BXOR,
-	ORIEL_OP_PREMUL_SUM, /* the sum of the products of each rank's values and its factor */
-	ORIEL_OP_USER,       /* the function of the caller; host memory only */
-	ORIEL_OPS
-};
-
 /* A reduction. Fields that a field's comment does not limit are 0. */
 struct oriel_reduction {
 	size_t size;    /* of this struct, as the caller knew it */

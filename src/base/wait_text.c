@@ -48,6 +48,7 @@ static const char *const what_names[] = {
 	[ORIEL_DEV_SET] = "set",
 	[ORIEL_DEV_ATOMIC] = "an atomic",
 	[ORIEL_DEV_HEARTBEAT] = "heartbeat",
+	[ORIEL_DEV_REDUCE] = "reduce",
 };
 
 const char *ori_what_name(uint32_t what)

@@ -4,8 +4,9 @@
  * fold_avx512.c define FOLD_SET, the set that this text is for, and include it. There is no code
  * for a processor in it: the options of each file let the compiler make its vectors.
  */
+#include <oriel/dev/detail/convert.h>
+
 #include "reduce/fold.h"
-#include "reduce/fold_convert.h"
 
 /* Elements of any alignment, which the caller's program has stored as any type. */
 #define FOLD_ANY __attribute__((aligned(1), may_alias))
@@ -127,10 +128,10 @@ FOLD_SCALE(f64, double, FOLD_MUL)
 			out[i] = convert(in[i]);                           \
 	}
 
-FOLD_WIDEN(fp16, float, fold_u16, fold_from_fp16)
-FOLD_WIDEN(bf16, float, fold_u16, fold_from_bf16)
-FOLD_WIDEN(e4m3, float, fold_u8, fold_from_e4m3)
-FOLD_WIDEN(e5m2, float, fold_u8, fold_from_e5m2)
+FOLD_WIDEN(fp16, float, fold_u16, ori_dev_from_fp16)
+FOLD_WIDEN(bf16, float, fold_u16, ori_dev_from_bf16)
+FOLD_WIDEN(e4m3, float, fold_u8, ori_dev_from_e4m3)
+FOLD_WIDEN(e5m2, float, fold_u8, ori_dev_from_e5m2)
 FOLD_WIDEN(s8, int64_t, fold_s8, (int64_t))
 FOLD_WIDEN(s16, int64_t, fold_s16, (int64_t))
 FOLD_WIDEN(s32, int64_t, fold_s32, (int64_t))
@@ -140,7 +141,7 @@ FOLD_WIDEN(u32, uint64_t, fold_u32, (uint64_t))
 
 static inline float fold_one_nan_f32(float x)
 {
-	return x == x ? x : fold_float(0x7fc00000u);
+	return x == x ? x : ori_dev_bits_float(0x7fc00000u);
 }
 
 static inline double fold_one_nan_f64(double x)
@@ -175,10 +176,10 @@ static inline double fold_one_nan_f64(double x)
 			out[i] = convert(in[i] / by);                                     \
 	}
 
-FOLD_LAST_FLOAT(fp16, float, fold_u16, fold_to_fp16)
-FOLD_LAST_FLOAT(bf16, float, fold_u16, fold_to_bf16)
-FOLD_LAST_FLOAT(e4m3, float, fold_u8, fold_to_e4m3)
-FOLD_LAST_FLOAT(e5m2, float, fold_u8, fold_to_e5m2)
+FOLD_LAST_FLOAT(fp16, float, fold_u16, ori_dev_to_fp16)
+FOLD_LAST_FLOAT(bf16, float, fold_u16, ori_dev_to_bf16)
+FOLD_LAST_FLOAT(e4m3, float, fold_u8, ori_dev_to_e4m3)
+FOLD_LAST_FLOAT(e5m2, float, fold_u8, ori_dev_to_e5m2)
 FOLD_LAST_FLOAT(f32, float, fold_f32, fold_one_nan_f32)
 FOLD_LAST_FLOAT(f64, double, fold_f64, fold_one_nan_f64)
 

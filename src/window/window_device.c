@@ -151,7 +151,7 @@ static bool fault_is_about_bytes(const struct oriel_dev_fault *fault)
 	       fault->what == ORIEL_DEV_GET || fault->what == ORIEL_DEV_FETCH_ADD ||
 	       (fault->what >= ORIEL_DEV_FETCH_AND && fault->what <= ORIEL_DEV_SET) ||
 	       fault->what == ORIEL_DEV_PUT_LL || fault->what == ORIEL_DEV_WAIT_LL ||
-	       fault->what == ORIEL_DEV_ALLTOALLV;
+	       fault->what == ORIEL_DEV_ALLTOALLV || fault->what == ORIEL_DEV_REDUCE;
 }
 
 static bool fault_is_about_channel(const struct oriel_dev_fault *fault)

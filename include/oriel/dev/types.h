@@ -122,6 +122,7 @@ enum oriel_dev_what {
 	ORIEL_DEV_SET,
 	ORIEL_DEV_ATOMIC, /* one of these: the request of the NIC that failed does not say which */
 	ORIEL_DEV_HEARTBEAT, /* a rank did not run for as long as ORIEL_HEARTBEAT says */
+	ORIEL_DEV_REDUCE,
 };
 
 /*
@@ -225,6 +226,50 @@ struct oriel_dev_alltoallv {
 	uint64_t send_length;
 	uint64_t recv_displacement; /* from the beginning of the result */
 	uint64_t recv_length;
+};
+
+/* The type of an element of a reduction, which oriel/reduce.h defines. */
+enum oriel_type {
+	ORIEL_TYPE_NONE, /* refused */
+	ORIEL_TYPE_INT8,
+	ORIEL_TYPE_INT16,
+	ORIEL_TYPE_INT32,
+	ORIEL_TYPE_INT64,
+	ORIEL_TYPE_UINT8,
+	ORIEL_TYPE_UINT16,
+	ORIEL_TYPE_UINT32,
+	ORIEL_TYPE_UINT64,
+	ORIEL_TYPE_FP16, /* binary16 of IEEE 754 */
+	ORIEL_TYPE_BF16, /* the upper half of a binary32 */
+	ORIEL_TYPE_FP32,
+	ORIEL_TYPE_FP64,
+	ORIEL_TYPE_FP8_E4M3, /* of the OCP 8-bit floating point specification: no infinity */
+	ORIEL_TYPE_FP8_E5M2,
+	ORIEL_TYPES
+};
+
+/* The operation of a reduction. */
+enum oriel_op {
+	ORIEL_OP_NONE, /* refused */
+	ORIEL_OP_SUM,
+	ORIEL_OP_PROD,
+	ORIEL_OP_MIN,
+	ORIEL_OP_MAX,
+	ORIEL_OP_AVG, /* the sum, divided by the number of ranks; of integers towards 0 */
+	ORIEL_OP_BAND,
+	ORIEL_OP_BOR, /* bits: integers only */
+	ORIEL_OP_BXOR,
+	ORIEL_OP_PREMUL_SUM, /* the sum of the products of each rank's values and its factor */
+	ORIEL_OP_USER,       /* the function of the caller; host memory only, as PREMUL_SUM */
+	ORIEL_OPS
+};
+
+/* A reduction as device functions take it (oriel/dev/reduction.h). */
+struct oriel_dev_reduction {
+	uint32_t type;  /* enum oriel_type */
+	uint32_t op;    /* enum oriel_op, up to BXOR */
+	uint32_t block; /* consecutive ranks that are added first; 0: all */
+	uint32_t reserved;
 };
 
 /* The format of the lines of oriel_dev_gather_lines(). */
