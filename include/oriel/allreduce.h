@@ -18,10 +18,12 @@ struct oriel_allreduce;
 /*
  * Collective: the contract and the attributes of oriel_allgather_create() apply, with the setting
  * ORIEL_ALLREDUCE for ORIEL_ALLGATHER. @reduction is copied. Algorithms: ONE_SHOT for up to 256
- * KiB, where all ranks are mapped, and OWNER.
+ * KiB, where all ranks are mapped, and OWNER. In GPU memory all ranks are mapped, and the
+ * algorithms are LL up to 256 KiB, ONE_SHOT up to 4 MiB, and OWNER.
  *
  * ORIEL_ERR_INVALID: @reduction is invalid. ORIEL_ERR_MISMATCH: ranks differ in the type, the
- * operation or the block. ORIEL_ERR_UNSUPPORTED: ORIEL_VIEW_GPU; reductions are of host memory.
+ * operation or the block. ORIEL_ERR_UNSUPPORTED: ORIEL_VIEW_GPU, and @reduction is PREMUL_SUM or
+ * USER, or there are GPUs of several nodes.
  */
 enum oriel_status oriel_allreduce_create(struct oriel_comm *comm, const struct oriel_view *view,
 					 const struct oriel_reduction *reduction,
@@ -41,6 +43,8 @@ enum oriel_status oriel_allreduce_destroy(struct oriel_allreduce *allreduce);
  */
 enum oriel_status oriel_allreduce_run(struct oriel_allreduce *allreduce, const void *send,
 				      size_t count);
+enum oriel_status oriel_allreduce_run_on_stream(struct oriel_allreduce *allreduce, const void *send,
+						size_t count, struct CUstream_st *stream);
 enum oriel_status oriel_allreduce_start(struct oriel_allreduce *allreduce, const void *send,
 					size_t count);
 enum oriel_status oriel_allreduce_test(struct oriel_allreduce *allreduce);
@@ -53,6 +57,11 @@ enum oriel_status oriel_allreduce_wait(struct oriel_allreduce *allreduce, uint64
  */
 enum oriel_status oriel_allreduce_once(struct oriel_comm *comm, const void *send, void *recv,
 				       size_t count, const struct oriel_reduction *reduction);
+
+enum oriel_status oriel_allreduce_once_on_stream(struct oriel_comm *comm, const void *send,
+						 void *recv, size_t count,
+						 const struct oriel_reduction *reduction,
+						 struct CUstream_st *stream);
 
 /* Local; for @count elements. */
 enum oriel_status oriel_allreduce_query(const struct oriel_allreduce *allreduce, size_t count,

@@ -17,7 +17,8 @@ struct oriel_reduce_scatter;
 
 /*
  * Collective: the contract of oriel_allreduce_create() applies, but the setting ORIEL_ALLREDUCE
- * does not. @view is for the part of this rank alone. Algorithm: OWNER.
+ * does not. @view is for the part of this rank alone. Algorithms: OWNER, and in GPU memory also LL,
+ * for parts of up to 256 KiB.
  */
 enum oriel_status oriel_reduce_scatter_create(struct oriel_comm *comm,
 					      const struct oriel_view *view,
@@ -37,6 +38,9 @@ enum oriel_status oriel_reduce_scatter_destroy(struct oriel_reduce_scatter *scat
  */
 enum oriel_status oriel_reduce_scatter_run(struct oriel_reduce_scatter *scatter, const void *send,
 					   size_t count);
+enum oriel_status oriel_reduce_scatter_run_on_stream(struct oriel_reduce_scatter *scatter,
+						     const void *send, size_t count,
+						     struct CUstream_st *stream);
 enum oriel_status oriel_reduce_scatter_start(struct oriel_reduce_scatter *scatter, const void *send,
 					     size_t count);
 enum oriel_status oriel_reduce_scatter_test(struct oriel_reduce_scatter *scatter);
@@ -46,6 +50,11 @@ enum oriel_status oriel_reduce_scatter_wait(struct oriel_reduce_scatter *scatter
 /* One execution without an object: see oriel_allreduce_once(). @recv is for @count elements. */
 enum oriel_status oriel_reduce_scatter_once(struct oriel_comm *comm, const void *send, void *recv,
 					    size_t count, const struct oriel_reduction *reduction);
+
+enum oriel_status oriel_reduce_scatter_once_on_stream(struct oriel_comm *comm, const void *send,
+						      void *recv, size_t count,
+						      const struct oriel_reduction *reduction,
+						      struct CUstream_st *stream);
 
 /* Local; for @count elements of each part. */
 enum oriel_status oriel_reduce_scatter_query(const struct oriel_reduce_scatter *scatter,

@@ -528,12 +528,13 @@ enum oriel_status oriel_window_put_table_on_stream(struct oriel_window *window, 
 
 /*
  * One execution of the device function of that name, with all of its @parts: see
- * oriel/dev/gather.h and oriel/dev/exchange.h. On a GPU a block has one part, and @layout lies
- * where kernels reach it; an error in it then breaks the communicator. Persistent collectives
- * (oriel/allgather.h) are made of these.
+ * oriel/dev/gather.h, oriel/dev/exchange.h and oriel/dev/reduction.h. On a GPU a block has one part,
+ * and @layout lies where kernels reach it; an error in it then breaks the communicator. Persistent
+ * collectives (oriel/allgather.h) are made of these.
  */
 struct oriel_dev_gather;
 struct oriel_dev_alltoallv;
+struct oriel_dev_reduction;
 enum oriel_status oriel_window_broadcast(struct oriel_window *window,
 					 const struct oriel_dev_gather *gather, uint32_t parts,
 					 unsigned root, const void *from, size_t length);
@@ -563,6 +564,33 @@ enum oriel_status oriel_window_gather_puts_on_stream(struct oriel_window *window
 						     const struct oriel_dev_gather *gather,
 						     uint32_t parts, const void *from,
 						     size_t length, struct CUstream_st *stream);
+enum oriel_status oriel_window_reduce_lines(struct oriel_window *window,
+					    const struct oriel_dev_gather *gather,
+					    const struct oriel_dev_reduction *reduction,
+					    uint32_t parts, const void *from, size_t count);
+enum oriel_status oriel_window_reduce_lines_on_stream(struct oriel_window *window,
+						      const struct oriel_dev_gather *gather,
+						      const struct oriel_dev_reduction *reduction,
+						      uint32_t parts, const void *from,
+						      size_t count, struct CUstream_st *stream);
+enum oriel_status oriel_window_reduce_slots(struct oriel_window *window,
+					    const struct oriel_dev_gather *gather,
+					    const struct oriel_dev_reduction *reduction,
+					    uint32_t parts, const void *from, size_t count);
+enum oriel_status oriel_window_reduce_slots_on_stream(struct oriel_window *window,
+						      const struct oriel_dev_gather *gather,
+						      const struct oriel_dev_reduction *reduction,
+						      uint32_t parts, const void *from,
+						      size_t count, struct CUstream_st *stream);
+enum oriel_status oriel_window_reduce_owners(struct oriel_window *window,
+					     const struct oriel_dev_gather *gather,
+					     const struct oriel_dev_reduction *reduction,
+					     uint32_t parts, const void *from, size_t count);
+enum oriel_status oriel_window_reduce_owners_on_stream(struct oriel_window *window,
+						       const struct oriel_dev_gather *gather,
+						       const struct oriel_dev_reduction *reduction,
+						       uint32_t parts, const void *from,
+						       size_t count, struct CUstream_st *stream);
 
 /*
  * Set all signals of this rank, and the bases of wait_signal_next, to 0. Local, while no rank

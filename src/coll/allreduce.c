@@ -11,6 +11,8 @@ static const struct ori_gather_kind allreduce_kind = {
 	.handle = ORI_HANDLE_ALLREDUCE,
 	.host = 1u << ORIEL_ALGORITHM_ONE_SHOT | 1u << ORIEL_ALGORITHM_OWNER,
 	.nodes = 1u << ORIEL_ALGORITHM_OWNER,
+	.gpus = 1u << ORIEL_ALGORITHM_LL | 1u << ORIEL_ALGORITHM_ONE_SHOT |
+		1u << ORIEL_ALGORITHM_OWNER,
 	.is_whole = true,
 	.is_reduction = true,
 };
@@ -56,6 +58,16 @@ enum oriel_status oriel_allreduce_start(struct oriel_allreduce *r, const void *s
 	return ori_reduction_execute(&r->gather, 0, send, count, true, __func__);
 }
 
+enum oriel_status oriel_allreduce_run_on_stream(struct oriel_allreduce *r, const void *send,
+						size_t count, struct CUstream_st *stream)
+{
+	enum oriel_status status = ori_handle_check(r, ORI_HANDLE_ALLREDUCE, __func__);
+
+	if (status != ORIEL_OK)
+		return status;
+	return ori_reduction_execute_on_stream(&r->gather, send, count, stream, __func__);
+}
+
 enum oriel_status oriel_allreduce_test(struct oriel_allreduce *r)
 {
 	return ori_gather_test(&allreduce_kind, r, __func__);
@@ -91,4 +103,26 @@ enum oriel_status oriel_allreduce_once(struct oriel_comm *comm, const void *send
 	object = call.object;
 	return ori_cached_end(&call, ori_reduction_execute(&object->gather, 0, send, count, false,
 							   __func__));
+}
+
+enum oriel_status oriel_allreduce_once_on_stream(struct oriel_comm *comm, const void *send,
+						 void *recv, size_t count,
+						 const struct oriel_reduction *reduction,
+						 struct CUstream_st *stream)
+{
+	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
+	struct oriel_allreduce *object;
+	struct ori_cached_call call = {.kind = &allreduce_kind,
+				       .comm = comm,
+				       .recv = recv,
+				       .is_gpu = true,
+				       .stream = ori_gather_stream(stream)};
+
+	if (status == ORIEL_OK)
+		status = ori_reduction_once(&call, send, count, reduction);
+	if (status != ORIEL_OK || !call.object)
+		return status;
+	object = call.object;
+	return ori_cached_end(&call, ori_reduction_execute_on_stream(&object->gather, send, count,
+								     stream, __func__));
 }

@@ -135,6 +135,8 @@ enum oriel_status ori_gather_create(const struct ori_gather_kind *kind, struct o
 /* @handle: of @kind; NULL is allowed. */
 enum oriel_status ori_gather_destroy(const struct ori_gather_kind *kind, void *handle,
 				     const char *call);
+/* The first signal of a series. */
+uint32_t ori_gather_id(const struct ori_gather *gather, enum ori_gather_series series);
 /* Would ori_gather_create() succeed, with an object that executes @bytes? Collective. */
 enum oriel_status ori_gather_try(const struct ori_gather_kind *kind, struct oriel_comm *comm,
 				 const struct oriel_view *view, const struct oriel_coll_attr *attr,

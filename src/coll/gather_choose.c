@@ -73,6 +73,9 @@ static const struct choose_row choose_rows[][CHOOSE_TOPOLOGIES][CHOOSE_ROWS] =
 						 {CHOOSE_ANY, ORIEL_ALGORITHM_OWNER}},
 				[CHOOSE_PAIR] = {{CHOOSE_ANY, ORIEL_ALGORITHM_OWNER}},
 				[CHOOSE_NODES] = {{CHOOSE_ANY, ORIEL_ALGORITHM_OWNER}},
+				[CHOOSE_GPUS] = {{65536, ORIEL_ALGORITHM_LL},
+						 {1u << 20, ORIEL_ALGORITHM_ONE_SHOT},
+						 {CHOOSE_ANY, ORIEL_ALGORITHM_OWNER}},
 			},
 		[ORI_REDUCE] =
 			{
@@ -86,6 +89,8 @@ static const struct choose_row choose_rows[][CHOOSE_TOPOLOGIES][CHOOSE_ROWS] =
 				[CHOOSE_HOST] = {{CHOOSE_ANY, ORIEL_ALGORITHM_OWNER}},
 				[CHOOSE_PAIR] = {{CHOOSE_ANY, ORIEL_ALGORITHM_OWNER}},
 				[CHOOSE_NODES] = {{CHOOSE_ANY, ORIEL_ALGORITHM_OWNER}},
+				[CHOOSE_GPUS] = {{65536, ORIEL_ALGORITHM_LL},
+						 {CHOOSE_ANY, ORIEL_ALGORITHM_OWNER}},
 			},
 		[ORI_GATHER] =
 			{
@@ -106,13 +111,33 @@ size_t ori_gather_lines_max(bool is_gpu)
 	return is_gpu ? 1u << 20 : 1u << 14;
 }
 
+/* The longest message by lines of @g. */
+static size_t choose_lines_max(const struct ori_gather *g)
+{
+	return g->reduction ? ORI_REDUCE_LINES : ori_gather_lines_max(g->is_gpu);
+}
+
+/*
+ * The most bytes of @row. In reductions by lines and by one shot a GPU sends its message once for
+ * each peer, and the rows are those of two ranks.
+ */
+static size_t choose_bytes(const struct ori_gather *g, const struct choose_row *row)
+{
+	if (!g->reduction || !g->is_gpu || row->bytes == CHOOSE_ANY || g->shape.ranks < 3)
+		return row->bytes;
+	return row->bytes / (g->shape.ranks - 1);
+}
+
 static bool choose_can(const struct ori_gather *g, enum oriel_algorithm algorithm, size_t bytes)
 {
-	if (algorithm == ORIEL_ALGORITHM_LL && bytes > ori_gather_lines_max(g->is_gpu))
+	if (algorithm == ORIEL_ALGORITHM_LL && bytes > choose_lines_max(g))
 		return false;
-	/* An all-reduce by owners has no rounds through the staging; one shot is one round. */
+	/*
+	 * In host memory an all-reduce by owners has no rounds through the staging, and one shot is
+	 * one round. In GPU memory one shot needs no limit, but is never the fastest above.
+	 */
 	if (algorithm == ORIEL_ALGORITHM_ONE_SHOT && g->kind->number == ORI_ALLREDUCE &&
-	    bytes > ORI_REDUCE_SLOT)
+	    bytes > (g->is_gpu ? ORI_REDUCE_ONE_SHOT : ORI_REDUCE_SLOT))
 		return false;
 	return g->supported >> algorithm & 1;
 }
@@ -150,7 +175,7 @@ enum oriel_algorithm ori_gather_choose(const struct ori_gather *g, size_t bytes)
 		return g->requested;
 	if (tuned)
 		return tuned->algorithm;
-	while (bytes > row->bytes)
+	while (bytes > choose_bytes(g, row))
 		row++;
 	/* Ranks of one process share the few copy queues of their GPU, and would block each other.
 	 */
@@ -164,12 +189,12 @@ static size_t choose_end(const struct ori_gather *g, size_t bytes)
 {
 	const struct ori_tune_row *tuned = ori_tune_row(&g->tune, g->kind->number, bytes);
 	const struct choose_row *row = choose_rows[g->kind->number][choose_topology(g)];
-	size_t end = g->bytes_max, lines = ori_gather_lines_max(g->is_gpu);
+	size_t end = g->bytes_max, lines = choose_lines_max(g);
 
-	while (bytes > row->bytes)
+	while (bytes > choose_bytes(g, row))
 		row++;
-	if (row->bytes < end)
-		end = row->bytes;
+	if (choose_bytes(g, row) < end)
+		end = choose_bytes(g, row);
 	if (tuned && tuned->bytes < end)
 		end = (size_t)tuned->bytes;
 	return bytes <= lines && lines < end ? lines : end;

@@ -98,6 +98,10 @@ static enum oriel_status make_supported(struct ori_gather *g)
 	if (!g->supported)
 		return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s: %s memory of %u nodes is not supported",
 				g->kind->name, g->is_gpu ? "GPU" : "host", g->shape.nodes);
+	if (g->is_gpu && g->reduction && g->reduction->given.op >= ORIEL_OP_PREMUL_SUM)
+		return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s: op %s is for host memory",
+				g->kind->name,
+				oriel_op_name((enum oriel_op)g->reduction->given.op));
 	if (g->requested != ORIEL_ALGORITHM_DEFAULT && !(g->supported >> g->requested & 1))
 		return ori_fail(ORIEL_ERR_UNSUPPORTED,
 				"%s: algorithm %s does not support %s memory of %u nodes",
@@ -149,7 +153,7 @@ static enum oriel_status make_prepare(struct ori_gather *g)
 	return status == ORIEL_OK ? make_plans(g) : status;
 }
 
-static uint32_t make_id(const struct ori_gather *g, enum ori_gather_series kind)
+uint32_t ori_gather_id(const struct ori_gather *g, enum ori_gather_series kind)
 {
 	return ORI_GATHER_SERIES + kind * 2 * g->parts;
 }
@@ -176,7 +180,7 @@ static size_t make_lay_out_lines(struct ori_gather *g)
 	if (!(g->supported >> ORIEL_ALGORITHM_LL & 1))
 		return 0;
 	g->ll = (struct oriel_dev_gather){.lines = ORIEL_DEV_LINES_LL,
-					  .id = make_id(g, ORI_GATHER_LL)};
+					  .id = ori_gather_id(g, ORI_GATHER_LL)};
 	if (!g->is_gpu) {
 		g->ll.slot = oriel_dev_gather_slot(ORIEL_DEV_LINES_LL, longest, 1);
 		return oriel_dev_gather_staging(ranks, g->parts, g->ll.slot);
@@ -185,7 +189,7 @@ static size_t make_lay_out_lines(struct ori_gather *g)
 			       longest < ORI_GATHER_LL_MOST ? longest : ORI_GATHER_LL_MOST);
 	length = oriel_dev_gather_staging(ranks, g->parts, g->ll.slot);
 	g->ll128 = (struct oriel_dev_gather){.lines = longer,
-					     .id = make_id(g, ORI_GATHER_LL128),
+					     .id = ori_gather_id(g, ORI_GATHER_LL128),
 					     .slot = make_slot(g, longer, longest),
 					     .staging = length};
 	return length + oriel_dev_gather_staging(ranks, g->parts, g->ll128.slot);
@@ -195,14 +199,15 @@ static size_t make_lay_out_lines(struct ori_gather *g)
 static size_t make_lay_out(struct ori_gather *g)
 {
 	uint32_t ranks = oriel_comm_size(g->comm);
-	size_t length = make_lay_out_lines(g);
+	size_t length;
 
 	if (g->reduction)
-		return ori_reduction_staging(g);
-
+		return g->is_gpu ? ori_reduce_stream_lay_out(g) : ori_reduction_staging(g);
+	length = make_lay_out_lines(g);
 	if (g->is_gpu && g->shape.nodes > 1)
 		return ori_internode_staging(g);
-	g->notes = (struct oriel_dev_gather){.id = make_id(g, ORI_GATHER_NOTES), .staging = length};
+	g->notes = (struct oriel_dev_gather){.id = ori_gather_id(g, ORI_GATHER_NOTES),
+					     .staging = length};
 	if (!g->kind->has_notes)
 		return length;
 	return length + oriel_dev_exchange_staging(ranks, ori_gather_exchange_parts(g));
@@ -225,7 +230,7 @@ static enum oriel_status make_open_windows(struct ori_gather *g)
 					 .length = make_lay_out(g),
 					 .flags = make_flags[g->kind->number] |
 						  (g->is_gpu ? ORIEL_WINDOW_DEVICE : 0),
-					 .signals = make_id(g, ORI_GATHER_KINDS),
+					 .signals = ori_gather_id(g, ORI_GATHER_KINDS),
 					 .barriers = 1,
 					 .counters = ORIEL_NONE,
 					 .buffers = 2};
@@ -374,7 +379,7 @@ static enum oriel_status make_open(struct ori_gather *g, struct ori_gather_reque
 		status = make_table(g, request);
 	if (status == ORIEL_OK && g->is_gpu && g->shape.nodes > 1)
 		status = ori_internode_open(g, request->view.length);
-	g->puts.id = make_id(g, ORI_GATHER_PUTS);
+	g->puts.id = ori_gather_id(g, ORI_GATHER_PUTS);
 	g->ll.to = g->ll128.to = g->puts.to = g->notes.to = oriel_at(ORI_GATHER_RESULT, 0);
 	g->ll.result = g->ll128.result = g->puts.result = g->notes.result = g->result;
 	if (status == ORIEL_OK)

@@ -13,6 +13,17 @@
 /* The most bytes of elements in one half of the staging. */
 #define ORI_REDUCE_SLOT ((size_t)256 << 10)
 
+/*
+ * GPU memory: the most bytes of a message by lines and by one shot, of the slots of all ranks for
+ * one half of a part, and those that one part of an execution has at most while there are parts
+ * left.
+ */
+#define ORI_REDUCE_LINES ((size_t)256 << 10)
+#define ORI_REDUCE_ONE_SHOT ((size_t)4 << 20)
+#define ORI_REDUCE_SLOTS ((size_t)128 << 10)
+#define ORI_REDUCE_LINES_PART 2048u
+#define ORI_REDUCE_STAGED_PART 8192u
+
 /* Ahead of the elements of a half. One rank writes it and all others read it. */
 struct ori_reduce_head {
 	uint64_t step;  /* the elements are those of this step; from 1 on */
@@ -48,8 +59,14 @@ void ori_reduction_combine(struct ori_reduction *reduction, const struct ori_gat
 			   uint32_t ranks);
 /* Once the shape of @g and its longest view are known. */
 void ori_reduction_open(struct ori_gather *g);
-/* Bytes of the staging. */
+/* Bytes of the staging of host memory. */
 size_t ori_reduction_staging(const struct ori_gather *g);
+/*
+ * reduce_stream.c: lays out the staging of GPU memory. Returns its bytes. Then one execution.
+ */
+size_t ori_reduce_stream_lay_out(struct ori_gather *g);
+enum oriel_status ori_reduce_stream(struct ori_gather *g, enum oriel_algorithm algorithm,
+				    const void *send, size_t count, void *stream);
 
 /*
  * reduction_call.c: an execution of @count elements; checks the arguments first. @root is that of a
@@ -57,6 +74,10 @@ size_t ori_reduction_staging(const struct ori_gather *g);
  */
 enum oriel_status ori_reduction_execute(struct ori_gather *g, uint32_t root, const void *send,
 					size_t count, bool is_start, const char *call);
+/* The same of GPU memory, posted to a stream of the caller. */
+enum oriel_status ori_reduction_execute_on_stream(struct ori_gather *g, const void *send,
+						  size_t count, struct CUstream_st *stream,
+						  const char *call);
 /* The bytes of @count elements, or SIZE_MAX if that is too many. */
 size_t ori_reduction_bytes(const struct ori_gather *g, size_t count);
 

@@ -30,10 +30,10 @@ static bool reduction_overlaps(const struct ori_gather *g, uint32_t root, const 
 }
 
 static enum oriel_status reduction_check(struct ori_gather *g, uint32_t root, const char *send,
-					 size_t count, const char *call)
+					 size_t count, const char *call, bool on_stream)
 {
 	size_t bytes = ori_reduction_bytes(g, count);
-	enum oriel_status status = ori_gather_check(g, call, false);
+	enum oriel_status status = ori_gather_check(g, call, on_stream);
 
 	if (status != ORIEL_OK)
 		return status;
@@ -58,7 +58,7 @@ static enum oriel_status reduction_check(struct ori_gather *g, uint32_t root, co
 enum oriel_status ori_reduction_execute(struct ori_gather *g, uint32_t root, const void *send,
 					size_t count, bool is_start, const char *call)
 {
-	enum oriel_status status = reduction_check(g, root, send, count, call);
+	enum oriel_status status = reduction_check(g, root, send, count, call, false);
 	enum oriel_algorithm algorithm;
 
 	if (status != ORIEL_OK)
@@ -73,6 +73,23 @@ enum oriel_status ori_reduction_execute(struct ori_gather *g, uint32_t root, con
 				     : ori_reduce_nodes_run(g, root, send, count);
 	/* Its text names both ranks and their values. */
 	return status == ORIEL_ERR_MISMATCH ? status : ori_gather_end(g, status);
+}
+
+enum oriel_status ori_reduction_execute_on_stream(struct ori_gather *g, const void *send,
+						  size_t count, struct CUstream_st *caller,
+						  const char *call)
+{
+	enum oriel_status status = reduction_check(g, 0, send, count, call, true);
+	size_t bytes = ori_reduction_bytes(g, count);
+
+	/* A rank of 0 bytes waits for no other: only this finds a peer that sends some. */
+	if (status == ORIEL_OK)
+		status = ori_gather_same(g, "bytes", bytes);
+	if (status != ORIEL_OK || !count)
+		return status;
+	status = ori_reduce_stream(g, ori_gather_choose(g, bytes), send, count,
+				   ori_gather_stream(caller));
+	return ori_gather_end(g, status);
 }
 
 /* Reads the factor of this rank, so that it is part of what recognises an object. */

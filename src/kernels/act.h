@@ -254,6 +254,18 @@ ORI_ACT(exchange)
 	return status;
 }
 
+ORI_ACT(reduce_lines)
+{
+	return oriel_dev_reduce_lines(a->w, a->group, &c->gather, &c->reduction, a->part, c->parts,
+				      c->memory, c->length, a->limit);
+}
+
+ORI_ACT(reduce_staged)
+{
+	return ori_dev_reduce_staged(a->w, a->group, &c->gather, &c->reduction, a->part, c->parts,
+				     c->memory, c->length, a->limit, c->op != 0);
+}
+
 /*
  * A job of the host's thread, where streams have no operations for words: memory is the word,
  * NULL in the warm-up. The thread always ends a job that it has begun.

@@ -46,6 +46,8 @@
 	X(GATHER_PUTS, gather_puts, 512)               \
 	X(BROADCAST, broadcast, 512)                   \
 	X(EXCHANGE, exchange, 512)                     \
+	X(REDUCE_LINES, reduce_lines, 256)             \
+	X(REDUCE_STAGED, reduce_staged, 512)           \
 	X(JOB_BEGIN, job_begin, 1)                     \
 	X(JOB_END, job_end, 1)                         \
 	X(TRIAL, trial, 1)
@@ -60,15 +62,17 @@ struct ori_kernel_call {
 	uint64_t at;      /* offset in a window */
 	uint64_t value;   /* to store, to add, to compare with, to wait for */
 	uint64_t compare; /* of an atomic compare_swap, which stores @value */
-	uint64_t length;
-	void *memory; /* of this rank, which the GPU reaches: source, target or result */
+	uint64_t length;  /* of a reduction elements, else bytes */
+	void *memory;     /* of this rank, which the GPU reaches: source, target or result */
 	uint32_t peer;
 	uint32_t id; /* signal, slot or channel */
-	uint32_t op; /* enum oriel_signal_op, oriel_compare or oriel_dev_atomic_op */
+	uint32_t op; /* enum oriel_signal_op, oriel_compare or oriel_dev_atomic_op; of a staged
+			reduction 1 if owners store results to all ranks */
 	uint32_t counter;
 	uint32_t parts; /* blocks, for those that are launched with several */
 	uint32_t bytes; /* of the word of an atomic, and of its result */
 	struct oriel_dev_gather gather;
+	struct oriel_dev_reduction reduction;
 	const struct oriel_dev_alltoallv *layout; /* [ranks], which the GPU reaches */
 };
 

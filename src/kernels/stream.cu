@@ -10,6 +10,9 @@
 
 /* A block for each part. */
 #define STREAM_KERNEL extern "C" __global__ void
+
+/* So that the registers of a multiprocessor suffice for a block. */
+#define STREAM_BOUNDS(threads) __launch_bounds__((threads) > 32 ? (threads) : 512)
 #define STREAM_PARTS(part, c) part = blockIdx.x;
 
 /* Launched before the previous kernel in the stream has ended: waits for that. */
@@ -30,6 +33,7 @@ ORIEL_DEV struct oriel_dev_group stream_group(int threads)
 #else
 
 #define STREAM_KERNEL void
+#define STREAM_BOUNDS(threads)
 #define STREAM_PARTS(part, c) for (part = 0; part == 0 || part < (c).parts; part++)
 
 static inline void stream_begin(void)
@@ -46,7 +50,8 @@ static inline struct oriel_dev_group stream_group(int threads)
 
 #define STREAM_DEFINE(number, name, threads)                                              \
 	STREAM_KERNEL stream_##name(struct oriel_dev_window w, struct ori_kernel_call c); \
-	STREAM_KERNEL stream_##name(struct oriel_dev_window w, struct ori_kernel_call c)  \
+	STREAM_KERNEL STREAM_BOUNDS(threads)                                              \
+		stream_##name(struct oriel_dev_window w, struct ori_kernel_call c)        \
 	{                                                                                 \
 		uint32_t part;                                                            \
                                                                                           \

@@ -338,3 +338,84 @@ enum oriel_status oriel_window_exchange_on_stream(struct oriel_window *w,
 
 	return gather_parts_on_stream(w, ORI_KERNEL_EXCHANGE, &call, stream, __func__);
 }
+
+static struct ori_kernel_call gather_call_reduce(const struct oriel_dev_gather *gather,
+						 const struct oriel_dev_reduction *reduction,
+						 uint32_t parts, const void *from, size_t count,
+						 bool by_owners)
+{
+	struct ori_kernel_call call = gather_call(gather, parts, from, count);
+
+	call.reduction = *reduction;
+	call.op = by_owners;
+	return call;
+}
+
+enum oriel_status oriel_window_reduce_lines(struct oriel_window *w,
+					    const struct oriel_dev_gather *gather,
+					    const struct oriel_dev_reduction *reduction,
+					    uint32_t parts, const void *from, size_t count)
+{
+	const struct ori_kernel_call call =
+		gather_call_reduce(gather, reduction, parts, from, count, false);
+
+	return gather_parts(w, ori_act_reduce_lines, &call, __func__);
+}
+
+enum oriel_status oriel_window_reduce_lines_on_stream(struct oriel_window *w,
+						      const struct oriel_dev_gather *gather,
+						      const struct oriel_dev_reduction *reduction,
+						      uint32_t parts, const void *from,
+						      size_t count, struct CUstream_st *stream)
+{
+	const struct ori_kernel_call call =
+		gather_call_reduce(gather, reduction, parts, from, count, false);
+
+	return gather_parts_on_stream(w, ORI_KERNEL_REDUCE_LINES, &call, stream, __func__);
+}
+
+enum oriel_status oriel_window_reduce_slots(struct oriel_window *w,
+					    const struct oriel_dev_gather *gather,
+					    const struct oriel_dev_reduction *reduction,
+					    uint32_t parts, const void *from, size_t count)
+{
+	const struct ori_kernel_call call =
+		gather_call_reduce(gather, reduction, parts, from, count, false);
+
+	return gather_parts(w, ori_act_reduce_staged, &call, __func__);
+}
+
+enum oriel_status oriel_window_reduce_slots_on_stream(struct oriel_window *w,
+						      const struct oriel_dev_gather *gather,
+						      const struct oriel_dev_reduction *reduction,
+						      uint32_t parts, const void *from,
+						      size_t count, struct CUstream_st *stream)
+{
+	const struct ori_kernel_call call =
+		gather_call_reduce(gather, reduction, parts, from, count, false);
+
+	return gather_parts_on_stream(w, ORI_KERNEL_REDUCE_STAGED, &call, stream, __func__);
+}
+
+enum oriel_status oriel_window_reduce_owners(struct oriel_window *w,
+					     const struct oriel_dev_gather *gather,
+					     const struct oriel_dev_reduction *reduction,
+					     uint32_t parts, const void *from, size_t count)
+{
+	const struct ori_kernel_call call =
+		gather_call_reduce(gather, reduction, parts, from, count, true);
+
+	return gather_parts(w, ori_act_reduce_staged, &call, __func__);
+}
+
+enum oriel_status oriel_window_reduce_owners_on_stream(struct oriel_window *w,
+						       const struct oriel_dev_gather *gather,
+						       const struct oriel_dev_reduction *reduction,
+						       uint32_t parts, const void *from,
+						       size_t count, struct CUstream_st *stream)
+{
+	const struct ori_kernel_call call =
+		gather_call_reduce(gather, reduction, parts, from, count, true);
+
+	return gather_parts_on_stream(w, ORI_KERNEL_REDUCE_STAGED, &call, stream, __func__);
+}

@@ -8,6 +8,7 @@
 #include <oriel/dev/atomic.h>
 #include <oriel/dev/exchange.h>
 #include <oriel/dev/gather.h>
+#include <oriel/dev/reduction.h>
 
 #include "base/error.h"
 #include "comm/health.h"
@@ -390,10 +391,24 @@ enum oriel_status ori_window_stream_put_each(struct oriel_window *w,
 	return status == ORIEL_OK ? joined : status;
 }
 
+static bool stream_reduces(enum ori_kernel kernel)
+{
+	return kernel == ORI_KERNEL_REDUCE_LINES || kernel == ORI_KERNEL_REDUCE_STAGED;
+}
+
+/* Bytes of the elements of a reduction, which has been checked. */
+static uint64_t stream_bytes(const struct ori_kernel_call *c)
+{
+	return c->length * ori_dev_type_size(c->reduction.type);
+}
+
 /* Bytes that @kernel leaves in a result as far as the host knows, and those of the staging. */
 static uint64_t stream_result(const struct oriel_window *w, enum ori_kernel kernel,
 			      const struct ori_kernel_call *c)
 {
+	/* Only that of owners is found by its offset. */
+	if (stream_reduces(kernel))
+		return c->op ? stream_bytes(c) : 0;
 	if (kernel == ORI_KERNEL_EXCHANGE)
 		return 0;
 	return kernel == ORI_KERNEL_BROADCAST ? c->length : w->device.ranks * c->length;
@@ -402,7 +417,7 @@ static uint64_t stream_result(const struct oriel_window *w, enum ori_kernel kern
 static uint64_t stream_staging(const struct oriel_window *w, enum ori_kernel kernel,
 			       const struct ori_kernel_call *c)
 {
-	if (kernel == ORI_KERNEL_GATHER_LINES)
+	if (kernel == ORI_KERNEL_GATHER_LINES || stream_reduces(kernel))
 		return oriel_dev_gather_staging(w->device.ranks, c->parts, c->gather.slot);
 	return kernel == ORI_KERNEL_EXCHANGE ? oriel_dev_exchange_staging(w->device.ranks, c->parts)
 					     : 0;
@@ -417,10 +432,39 @@ static enum oriel_status stream_check_sent(const struct oriel_window *w,
 
 	if (kernel == ORI_KERNEL_BROADCAST && c->peer != w->device.rank)
 		return ori_dev_check_id(d, ORIEL_DEV_PUT, c->peer, 0, 1);
+	if (stream_reduces(kernel) && !c->op) {
+		status = stream_check_memory(w, c->gather.result, c->length);
+		if (status != ORIEL_OK)
+			return status;
+	}
 	if (kernel != ORI_KERNEL_EXCHANGE)
 		return stream_check_memory(w, c->memory, c->length);
 	status = stream_check_result(w, c->layout, 8);
 	return status == ORIEL_OK && c->memory ? stream_check_memory(w, c->memory, 1) : status;
+}
+
+/* The arguments that only reductions have. */
+static enum oriel_status stream_check_reduce(const struct oriel_window *w,
+					     const struct oriel_dev_window *d,
+					     enum ori_kernel kernel,
+					     const struct ori_kernel_call *c)
+{
+	struct oriel_dev_fold fold;
+	enum oriel_status status = ori_dev_reduce_check(d, &c->reduction, &fold);
+
+	if (status == ORIEL_OK && c->length >> 60)
+		status = ori_fail(ORIEL_ERR_RANGE, "window %u: reduction of %llu elements",
+				  ORIEL_DEV_WINDOW_NUMBER(w->device.number),
+				  (unsigned long long)c->length);
+	if (status == ORIEL_OK && kernel == ORI_KERNEL_REDUCE_LINES &&
+	    oriel_dev_gather_slot(c->gather.lines, stream_bytes(c), c->parts) > c->gather.slot)
+		status = ori_fail(ORIEL_ERR_RANGE,
+				  "window %u: reduction of %llu bytes in %u parts: slots of %llu "
+				  "bytes",
+				  ORIEL_DEV_WINDOW_NUMBER(w->device.number),
+				  (unsigned long long)stream_bytes(c), c->parts,
+				  (unsigned long long)c->gather.slot);
+	return status;
 }
 
 /* Checks the signals and the ranges that all parts use. */
@@ -430,12 +474,15 @@ static enum oriel_status stream_check_gather(const struct oriel_window *w,
 					     const struct ori_kernel_call *c)
 {
 	uint64_t result = stream_result(w, kernel, c), staging = stream_staging(w, kernel, c);
+	enum oriel_status status = ORIEL_OK;
 	struct oriel_dev_target target;
-	enum oriel_status status;
 	uint32_t peer;
 
-	status =
-		ori_dev_check_any(d, ORIEL_DEV_SIGNAL, c->gather.id + 2 * c->parts - 1, d->signals);
+	if (stream_reduces(kernel))
+		status = stream_check_reduce(w, d, kernel, c);
+	if (status == ORIEL_OK)
+		status = ori_dev_check_any(d, ORIEL_DEV_SIGNAL, c->gather.id + 2 * c->parts - 1,
+					   d->signals);
 	if (status == ORIEL_OK && kernel == ORI_KERNEL_GATHER_LINES &&
 	    oriel_dev_gather_slot(c->gather.lines, c->length, c->parts) > c->gather.slot)
 		status =

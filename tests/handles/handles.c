@@ -65,6 +65,7 @@ static struct oriel_dev_window dev_window;
 static struct oriel_dev_fault fault;
 static enum oriel_atomics atomics;
 static struct oriel_dev_gather series;
+static const struct oriel_dev_reduction reduced = {.type = ORIEL_TYPE_FP32, .op = ORIEL_OP_SUM};
 static struct oriel_dev_alltoallv alltoallv;
 static struct oriel_dev_buffer places[4];
 static struct oriel_dev_copy_group dev_copy_group;
@@ -110,74 +111,77 @@ enum answer {
 #define OUT(x) (void *)&(x)
 
 /* X(kind, answer, function, arguments, value) */
-#define COMM_CASES(X)                                                                            \
-	X(COMM, DESTROY, oriel_comm_destroy, (h), 0)                                             \
-	X(COMM, VALUE, oriel_comm_rank, (h), UINT32_MAX)                                         \
-	X(COMM, VALUE, oriel_comm_size, (h), 0)                                                  \
-	X(COMM, VALUE, oriel_comm_timeout, (h), 0)                                               \
-	X(COMM, STATUS, oriel_comm_path, (h, 0, &path), 0)                                       \
-	X(COMM, STATUS, oriel_comm_peer, (h, 0, &peer), 0)                                       \
-	X(COMM, STATUS, oriel_comm_peer_gpu, (h, 0, &gpu), 0)                                    \
-	X(COMM, STATUS, oriel_comm_path_between, (h, 0, 0, &path), 0)                            \
-	X(COMM, VALUE, oriel_comm_domain_size, (h), 0)                                           \
-	X(COMM, VALUE, oriel_comm_domain_index, (h), UINT32_MAX)                                 \
-	X(COMM, STATUS, oriel_comm_domain_rank, (h, 0, &number), 0)                              \
-	X(COMM, STATUS, oriel_comm_domain_find, (h, 0, &number), 0)                              \
-	X(COMM, STATUS, oriel_comm_peer_rank, (h, 0, &number), 0)                                \
-	X(COMM, STATUS, oriel_comm_peer_index, (h, 0, &number), 0)                               \
-	X(COMM, STATUS, oriel_comm_device_as,                                                    \
-	  (h, ORIEL_DEV_VERSION, sizeof(dev_window), &dev_window), 0)                            \
-	X(COMM, STATUS, oriel_comm_device_create, (h, NULL), 0)                                  \
-	X(COMM, STATUS, oriel_comm_device_fault, (h, &fault), 0)                                 \
-	X(COMM, STATUS, oriel_comm_connect, (h, NULL, 0), 0)                                     \
-	X(COMM, STATUS, oriel_comm_barrier, (h), 0)                                              \
-	X(COMM, STATUS, oriel_comm_split, (h, ORIEL_SPLIT_NONE, 0, NULL, NULL), 0)               \
-	X(COMM, STATUS, oriel_comm_shrink, (h, NULL, OUT(made)), 0)                              \
-	X(COMM, STATUS, oriel_comm_unsafe, (h, bytes, 8, &number), 0)                            \
-	X(COMM, STATUS, oriel_comm_origin, (h, 0, &number), 0)                                   \
-	X(COMM, STATUS, oriel_comm_all_gather, (h, bytes, bytes, 1), 0)                          \
-	X(COMM, STATUS, oriel_comm_agree, (h, ORIEL_OK), 0)                                      \
-	X(COMM, STATUS, oriel_comm_attach, (h, bytes, bytes, close_nothing), 0)                  \
-	X(COMM, STATUS, oriel_comm_attached, (h, bytes, &address), 0)                            \
-	X(COMM, STATUS, oriel_memory_identity, (h, bytes, 8, &word), 0)                          \
-	X(COMM, STATUS, oriel_comm_health, (h, &health), 0)                                      \
-	X(COMM, NOTHING, oriel_comm_abort, (h, "test"), 0)                                       \
-	X(COMM, VALUE, oriel_comm_gpu_name, (h), NULL)                                           \
-	X(COMM, VALUE, oriel_comm_gpu_processors, (h), 0)                                        \
-	X(COMM, STATUS, oriel_comm_nic, (h, &nic), 0)                                            \
-	X(COMM, STATUS, oriel_comm_p2p, (h, 0, NULL, OUT(made)), 0)                              \
-	X(COMM, STATUS, oriel_comm_p2p_context, (h, OUT(made)), 0)                               \
-	X(COMM, STATUS, oriel_comm_prepare, (h), 0)                                              \
-	X(COMM, STATUS, oriel_comm_post, (h, &job), 0)                                           \
-	X(COMM, STATUS, oriel_comm_post_on_stream, (h, &job, NULL), 0)                           \
-	X(COMM, STATUS, oriel_copies_create, (h, OUT(made)), 0)                                  \
-	X(COMM, STATUS, oriel_mark_create, (h, OUT(made)), 0)                                    \
-	X(COMM, STATUS, oriel_comm_is_capturing, (h, (void *)bytes, &flag), 0)                   \
-	X(COMM, STATUS, oriel_region_register, (h, bytes, 8, OUT(made)), 0)                      \
-	X(COMM, STATUS, oriel_window_create, (h, NULL, OUT(made)), 0)                            \
-	X(COMM, STATUS, oriel_stream_barrier_create, (h, 0, OUT(made)), 0)                       \
-	X(COMM, STATUS, oriel_allgather_create, (h, &view, NULL, OUT(made)), 0)                  \
-	X(COMM, STATUS, oriel_allgather_once, (h, bytes, bytes, 8), 0)                           \
-	X(COMM, STATUS, oriel_allgather_once_on_stream, (h, bytes, bytes, 8, NULL), 0)           \
-	X(COMM, STATUS, oriel_alltoall_once, (h, bytes, bytes, 8), 0)                            \
-	X(COMM, STATUS, oriel_alltoall_once_on_stream, (h, bytes, bytes, 8, NULL), 0)            \
-	X(COMM, STATUS, oriel_bcast_once, (h, 0, bytes, bytes, 8), 0)                            \
-	X(COMM, STATUS, oriel_bcast_once_on_stream, (h, 0, bytes, bytes, 8, NULL), 0)            \
-	X(COMM, STATUS, oriel_object_cache_release, (h, NULL, 0), 0)                             \
-	X(COMM, STATUS, oriel_object_cache_query, (h, &cache_info), 0)                           \
-	X(COMM, STATUS, oriel_allgather_check, (h, &view, NULL, 8, &info), 0)                    \
-	X(COMM, STATUS, oriel_alltoall_create, (h, &view, NULL, OUT(made)), 0)                   \
-	X(COMM, STATUS, oriel_bcast_create, (h, &view, NULL, OUT(made)), 0)                      \
-	X(COMM, STATUS, oriel_allreduce_create, (h, &view, &reduction, NULL, OUT(made)), 0)      \
-	X(COMM, STATUS, oriel_reduce_scatter_create, (h, &view, &reduction, NULL, OUT(made)), 0) \
-	X(COMM, STATUS, oriel_reduce_create, (h, &view, &reduction, NULL, OUT(made)), 0)         \
-	X(COMM, STATUS, oriel_allreduce_once, (h, bytes, bytes, 2, &reduction), 0)               \
-	X(COMM, STATUS, oriel_reduce_scatter_once, (h, bytes, bytes, 2, &reduction), 0)          \
-	X(COMM, STATUS, oriel_reduce_once, (h, 0, bytes, bytes, 2, &reduction), 0)               \
-	X(COMM, STATUS, oriel_gather_create, (h, &view, NULL, OUT(made)), 0)                     \
-	X(COMM, STATUS, oriel_scatter_create, (h, &view, NULL, OUT(made)), 0)                    \
-	X(COMM, STATUS, oriel_gather_once, (h, 0, bytes, bytes, 2), 0)                           \
-	X(COMM, STATUS, oriel_scatter_once, (h, 0, bytes, bytes, 2), 0)                          \
+#define COMM_CASES(X)                                                                              \
+	X(COMM, DESTROY, oriel_comm_destroy, (h), 0)                                               \
+	X(COMM, VALUE, oriel_comm_rank, (h), UINT32_MAX)                                           \
+	X(COMM, VALUE, oriel_comm_size, (h), 0)                                                    \
+	X(COMM, VALUE, oriel_comm_timeout, (h), 0)                                                 \
+	X(COMM, STATUS, oriel_comm_path, (h, 0, &path), 0)                                         \
+	X(COMM, STATUS, oriel_comm_peer, (h, 0, &peer), 0)                                         \
+	X(COMM, STATUS, oriel_comm_peer_gpu, (h, 0, &gpu), 0)                                      \
+	X(COMM, STATUS, oriel_comm_path_between, (h, 0, 0, &path), 0)                              \
+	X(COMM, VALUE, oriel_comm_domain_size, (h), 0)                                             \
+	X(COMM, VALUE, oriel_comm_domain_index, (h), UINT32_MAX)                                   \
+	X(COMM, STATUS, oriel_comm_domain_rank, (h, 0, &number), 0)                                \
+	X(COMM, STATUS, oriel_comm_domain_find, (h, 0, &number), 0)                                \
+	X(COMM, STATUS, oriel_comm_peer_rank, (h, 0, &number), 0)                                  \
+	X(COMM, STATUS, oriel_comm_peer_index, (h, 0, &number), 0)                                 \
+	X(COMM, STATUS, oriel_comm_device_as,                                                      \
+	  (h, ORIEL_DEV_VERSION, sizeof(dev_window), &dev_window), 0)                              \
+	X(COMM, STATUS, oriel_comm_device_create, (h, NULL), 0)                                    \
+	X(COMM, STATUS, oriel_comm_device_fault, (h, &fault), 0)                                   \
+	X(COMM, STATUS, oriel_comm_connect, (h, NULL, 0), 0)                                       \
+	X(COMM, STATUS, oriel_comm_barrier, (h), 0)                                                \
+	X(COMM, STATUS, oriel_comm_split, (h, ORIEL_SPLIT_NONE, 0, NULL, NULL), 0)                 \
+	X(COMM, STATUS, oriel_comm_shrink, (h, NULL, OUT(made)), 0)                                \
+	X(COMM, STATUS, oriel_comm_unsafe, (h, bytes, 8, &number), 0)                              \
+	X(COMM, STATUS, oriel_comm_origin, (h, 0, &number), 0)                                     \
+	X(COMM, STATUS, oriel_comm_all_gather, (h, bytes, bytes, 1), 0)                            \
+	X(COMM, STATUS, oriel_comm_agree, (h, ORIEL_OK), 0)                                        \
+	X(COMM, STATUS, oriel_comm_attach, (h, bytes, bytes, close_nothing), 0)                    \
+	X(COMM, STATUS, oriel_comm_attached, (h, bytes, &address), 0)                              \
+	X(COMM, STATUS, oriel_memory_identity, (h, bytes, 8, &word), 0)                            \
+	X(COMM, STATUS, oriel_comm_health, (h, &health), 0)                                        \
+	X(COMM, NOTHING, oriel_comm_abort, (h, "test"), 0)                                         \
+	X(COMM, VALUE, oriel_comm_gpu_name, (h), NULL)                                             \
+	X(COMM, VALUE, oriel_comm_gpu_processors, (h), 0)                                          \
+	X(COMM, STATUS, oriel_comm_nic, (h, &nic), 0)                                              \
+	X(COMM, STATUS, oriel_comm_p2p, (h, 0, NULL, OUT(made)), 0)                                \
+	X(COMM, STATUS, oriel_comm_p2p_context, (h, OUT(made)), 0)                                 \
+	X(COMM, STATUS, oriel_comm_prepare, (h), 0)                                                \
+	X(COMM, STATUS, oriel_comm_post, (h, &job), 0)                                             \
+	X(COMM, STATUS, oriel_comm_post_on_stream, (h, &job, NULL), 0)                             \
+	X(COMM, STATUS, oriel_copies_create, (h, OUT(made)), 0)                                    \
+	X(COMM, STATUS, oriel_mark_create, (h, OUT(made)), 0)                                      \
+	X(COMM, STATUS, oriel_comm_is_capturing, (h, (void *)bytes, &flag), 0)                     \
+	X(COMM, STATUS, oriel_region_register, (h, bytes, 8, OUT(made)), 0)                        \
+	X(COMM, STATUS, oriel_window_create, (h, NULL, OUT(made)), 0)                              \
+	X(COMM, STATUS, oriel_stream_barrier_create, (h, 0, OUT(made)), 0)                         \
+	X(COMM, STATUS, oriel_allgather_create, (h, &view, NULL, OUT(made)), 0)                    \
+	X(COMM, STATUS, oriel_allgather_once, (h, bytes, bytes, 8), 0)                             \
+	X(COMM, STATUS, oriel_allgather_once_on_stream, (h, bytes, bytes, 8, NULL), 0)             \
+	X(COMM, STATUS, oriel_alltoall_once, (h, bytes, bytes, 8), 0)                              \
+	X(COMM, STATUS, oriel_alltoall_once_on_stream, (h, bytes, bytes, 8, NULL), 0)              \
+	X(COMM, STATUS, oriel_bcast_once, (h, 0, bytes, bytes, 8), 0)                              \
+	X(COMM, STATUS, oriel_bcast_once_on_stream, (h, 0, bytes, bytes, 8, NULL), 0)              \
+	X(COMM, STATUS, oriel_object_cache_release, (h, NULL, 0), 0)                               \
+	X(COMM, STATUS, oriel_object_cache_query, (h, &cache_info), 0)                             \
+	X(COMM, STATUS, oriel_allgather_check, (h, &view, NULL, 8, &info), 0)                      \
+	X(COMM, STATUS, oriel_alltoall_create, (h, &view, NULL, OUT(made)), 0)                     \
+	X(COMM, STATUS, oriel_bcast_create, (h, &view, NULL, OUT(made)), 0)                        \
+	X(COMM, STATUS, oriel_allreduce_create, (h, &view, &reduction, NULL, OUT(made)), 0)        \
+	X(COMM, STATUS, oriel_reduce_scatter_create, (h, &view, &reduction, NULL, OUT(made)), 0)   \
+	X(COMM, STATUS, oriel_reduce_create, (h, &view, &reduction, NULL, OUT(made)), 0)           \
+	X(COMM, STATUS, oriel_allreduce_once, (h, bytes, bytes, 2, &reduction), 0)                 \
+	X(COMM, STATUS, oriel_allreduce_once_on_stream, (h, bytes, bytes, 2, &reduction, NULL), 0) \
+	X(COMM, STATUS, oriel_reduce_scatter_once, (h, bytes, bytes, 2, &reduction), 0)            \
+	X(COMM, STATUS, oriel_reduce_scatter_once_on_stream,                                       \
+	  (h, bytes, bytes, 2, &reduction, NULL), 0)                                               \
+	X(COMM, STATUS, oriel_reduce_once, (h, 0, bytes, bytes, 2, &reduction), 0)                 \
+	X(COMM, STATUS, oriel_gather_create, (h, &view, NULL, OUT(made)), 0)                       \
+	X(COMM, STATUS, oriel_scatter_create, (h, &view, NULL, OUT(made)), 0)                      \
+	X(COMM, STATUS, oriel_gather_once, (h, 0, bytes, bytes, 2), 0)                             \
+	X(COMM, STATUS, oriel_scatter_once, (h, 0, bytes, bytes, 2), 0)                            \
 	X(COMM, STATUS, oriel_tune_find, (h, false, &tune), 0)
 
 /* An operation of windows in host memory, and the same of windows on GPUs. */
@@ -248,80 +252,85 @@ enum answer {
 	BOTH(X, exchange, h, &series, 1, bytes, &alltoallv)                  \
 	BOTH(X, gather_lines, h, &series, 1, bytes, 8)                       \
 	BOTH(X, gather_puts, h, &series, 1, bytes, 8)                        \
+	BOTH(X, reduce_lines, h, &series, &reduced, 1, bytes, 8)             \
+	BOTH(X, reduce_slots, h, &series, &reduced, 1, bytes, 8)             \
+	BOTH(X, reduce_owners, h, &series, &reduced, 1, bytes, 8)            \
 	BOTH(X, reset_signals, h)
 
-#define OTHER_CASES(X)                                                                       \
-	X(REGION, STATUS, oriel_region_share, (h), 0)                                        \
-	X(REGION, DESTROY, oriel_region_unregister, (h), 0)                                  \
-	X(REGION, STATUS, oriel_region_peer_length, (h, 0, &length), 0)                      \
-	X(REGION, STATUS, oriel_region_peer_address, (h, 0, 0, &address), 0)                 \
-	X(REGION, STATUS, oriel_region_table, (h, places), 0)                                \
-	X(REGION, STATUS, oriel_region_publish, (h, &number), 0)                             \
-	X(ALLGATHER, DESTROY, oriel_allgather_destroy, (h), 0)                               \
-	X(ALLGATHER, STATUS, oriel_allgather_run, (h, bytes, 8), 0)                          \
-	X(ALLGATHER, STATUS, oriel_allgather_run_on_stream, (h, bytes, 8, NULL), 0)          \
-	X(ALLGATHER, STATUS, oriel_allgather_start, (h, bytes, 8), 0)                        \
-	X(ALLGATHER, STATUS, oriel_allgather_test, (h), 0)                                   \
-	X(ALLGATHER, STATUS, oriel_allgather_wait, (h, 0), 0)                                \
-	X(ALLGATHER, STATUS, oriel_allgather_query, (h, 8, &info), 0)                        \
-	X(ALLTOALL, DESTROY, oriel_alltoall_destroy, (h), 0)                                 \
-	X(ALLTOALL, STATUS, oriel_alltoall_run, (h, bytes, 8), 0)                            \
-	X(ALLTOALL, STATUS, oriel_alltoall_run_on_stream, (h, bytes, 8, NULL), 0)            \
-	X(ALLTOALL, STATUS, oriel_alltoall_start, (h, bytes, 8), 0)                          \
-	X(ALLTOALL, STATUS, oriel_alltoall_run_v, (h, bytes, &alltoallv), 0)                 \
-	X(ALLTOALL, STATUS, oriel_alltoall_run_v_on_stream, (h, bytes, &alltoallv, NULL), 0) \
-	X(ALLTOALL, STATUS, oriel_alltoall_start_v, (h, bytes, &alltoallv), 0)               \
-	X(ALLTOALL, STATUS, oriel_alltoall_test, (h), 0)                                     \
-	X(ALLTOALL, STATUS, oriel_alltoall_wait, (h, 0), 0)                                  \
-	X(ALLTOALL, STATUS, oriel_alltoall_query, (h, 8, &info), 0)                          \
-	X(BCAST, DESTROY, oriel_bcast_destroy, (h), 0)                                       \
-	X(BCAST, STATUS, oriel_bcast_run, (h, 0, bytes, 8), 0)                               \
-	X(BCAST, STATUS, oriel_bcast_run_on_stream, (h, 0, bytes, 8, NULL), 0)               \
-	X(BCAST, STATUS, oriel_bcast_start, (h, 0, bytes, 8), 0)                             \
-	X(BCAST, STATUS, oriel_bcast_test, (h), 0)                                           \
-	X(BCAST, STATUS, oriel_bcast_wait, (h, 0), 0)                                        \
-	X(BCAST, STATUS, oriel_bcast_query, (h, 8, &info), 0)                                \
-	X(ALLREDUCE, DESTROY, oriel_allreduce_destroy, (h), 0)                               \
-	X(ALLREDUCE, STATUS, oriel_allreduce_run, (h, bytes, 2), 0)                          \
-	X(ALLREDUCE, STATUS, oriel_allreduce_start, (h, bytes, 2), 0)                        \
-	X(ALLREDUCE, STATUS, oriel_allreduce_test, (h), 0)                                   \
-	X(ALLREDUCE, STATUS, oriel_allreduce_wait, (h, 0), 0)                                \
-	X(ALLREDUCE, STATUS, oriel_allreduce_query, (h, 2, &info), 0)                        \
-	X(REDUCE_SCATTER, DESTROY, oriel_reduce_scatter_destroy, (h), 0)                     \
-	X(REDUCE_SCATTER, STATUS, oriel_reduce_scatter_run, (h, bytes, 2), 0)                \
-	X(REDUCE_SCATTER, STATUS, oriel_reduce_scatter_start, (h, bytes, 2), 0)              \
-	X(REDUCE_SCATTER, STATUS, oriel_reduce_scatter_test, (h), 0)                         \
-	X(REDUCE_SCATTER, STATUS, oriel_reduce_scatter_wait, (h, 0), 0)                      \
-	X(REDUCE_SCATTER, STATUS, oriel_reduce_scatter_query, (h, 2, &info), 0)              \
-	X(REDUCE, DESTROY, oriel_reduce_destroy, (h), 0)                                     \
-	X(REDUCE, STATUS, oriel_reduce_run, (h, 0, bytes, 2), 0)                             \
-	X(REDUCE, STATUS, oriel_reduce_start, (h, 0, bytes, 2), 0)                           \
-	X(REDUCE, STATUS, oriel_reduce_test, (h), 0)                                         \
-	X(REDUCE, STATUS, oriel_reduce_wait, (h, 0), 0)                                      \
-	X(REDUCE, STATUS, oriel_reduce_query, (h, 2, &info), 0)                              \
-	X(GATHER, DESTROY, oriel_gather_destroy, (h), 0)                                     \
-	X(GATHER, STATUS, oriel_gather_run, (h, 0, bytes, 2), 0)                             \
-	X(GATHER, STATUS, oriel_gather_start, (h, 0, bytes, 2), 0)                           \
-	X(GATHER, STATUS, oriel_gather_test, (h), 0)                                         \
-	X(GATHER, STATUS, oriel_gather_wait, (h, 0), 0)                                      \
-	X(GATHER, STATUS, oriel_gather_query, (h, 2, &info), 0)                              \
-	X(SCATTER, DESTROY, oriel_scatter_destroy, (h), 0)                                   \
-	X(SCATTER, STATUS, oriel_scatter_run, (h, 0, bytes, 2), 0)                           \
-	X(SCATTER, STATUS, oriel_scatter_start, (h, 0, bytes, 2), 0)                         \
-	X(SCATTER, STATUS, oriel_scatter_test, (h), 0)                                       \
-	X(SCATTER, STATUS, oriel_scatter_wait, (h, 0), 0)                                    \
-	X(SCATTER, STATUS, oriel_scatter_query, (h, 2, &info), 0)                            \
-	X(STREAM_BARRIER, DESTROY, oriel_stream_barrier_destroy, (h), 0)                     \
-	X(STREAM_BARRIER, STATUS, oriel_stream_barrier_run, (h), 0)                          \
-	X(STREAM_BARRIER, STATUS, oriel_stream_barrier_run_on_stream, (h, NULL), 0)          \
-	X(COPIES, DESTROY, oriel_copies_destroy, (h), 0)                                     \
-	X(COPIES, STATUS, oriel_copies_memory, (h, 8, &address), 0)                          \
-	X(COPIES, STATUS, oriel_copies_add, (h, 0, bytes, bytes + 8, 8), 0)                  \
-	X(COPIES, STATUS, oriel_copies_test, (h), 0)                                         \
-	X(MARK, DESTROY, oriel_mark_destroy, (h), 0)                                         \
-	X(MARK, STATUS, oriel_mark_set_on_stream, (h, (void *)bytes), 0)                     \
-	X(MARK, STATUS, oriel_mark_test, (h), 0)                                             \
-	X(LOCAL_JOB, DESTROY, oriel_local_job_destroy, (h), 0)                               \
+#define OTHER_CASES(X)                                                                        \
+	X(REGION, STATUS, oriel_region_share, (h), 0)                                         \
+	X(REGION, DESTROY, oriel_region_unregister, (h), 0)                                   \
+	X(REGION, STATUS, oriel_region_peer_length, (h, 0, &length), 0)                       \
+	X(REGION, STATUS, oriel_region_peer_address, (h, 0, 0, &address), 0)                  \
+	X(REGION, STATUS, oriel_region_table, (h, places), 0)                                 \
+	X(REGION, STATUS, oriel_region_publish, (h, &number), 0)                              \
+	X(ALLGATHER, DESTROY, oriel_allgather_destroy, (h), 0)                                \
+	X(ALLGATHER, STATUS, oriel_allgather_run, (h, bytes, 8), 0)                           \
+	X(ALLGATHER, STATUS, oriel_allgather_run_on_stream, (h, bytes, 8, NULL), 0)           \
+	X(ALLGATHER, STATUS, oriel_allgather_start, (h, bytes, 8), 0)                         \
+	X(ALLGATHER, STATUS, oriel_allgather_test, (h), 0)                                    \
+	X(ALLGATHER, STATUS, oriel_allgather_wait, (h, 0), 0)                                 \
+	X(ALLGATHER, STATUS, oriel_allgather_query, (h, 8, &info), 0)                         \
+	X(ALLTOALL, DESTROY, oriel_alltoall_destroy, (h), 0)                                  \
+	X(ALLTOALL, STATUS, oriel_alltoall_run, (h, bytes, 8), 0)                             \
+	X(ALLTOALL, STATUS, oriel_alltoall_run_on_stream, (h, bytes, 8, NULL), 0)             \
+	X(ALLTOALL, STATUS, oriel_alltoall_start, (h, bytes, 8), 0)                           \
+	X(ALLTOALL, STATUS, oriel_alltoall_run_v, (h, bytes, &alltoallv), 0)                  \
+	X(ALLTOALL, STATUS, oriel_alltoall_run_v_on_stream, (h, bytes, &alltoallv, NULL), 0)  \
+	X(ALLTOALL, STATUS, oriel_alltoall_start_v, (h, bytes, &alltoallv), 0)                \
+	X(ALLTOALL, STATUS, oriel_alltoall_test, (h), 0)                                      \
+	X(ALLTOALL, STATUS, oriel_alltoall_wait, (h, 0), 0)                                   \
+	X(ALLTOALL, STATUS, oriel_alltoall_query, (h, 8, &info), 0)                           \
+	X(BCAST, DESTROY, oriel_bcast_destroy, (h), 0)                                        \
+	X(BCAST, STATUS, oriel_bcast_run, (h, 0, bytes, 8), 0)                                \
+	X(BCAST, STATUS, oriel_bcast_run_on_stream, (h, 0, bytes, 8, NULL), 0)                \
+	X(BCAST, STATUS, oriel_bcast_start, (h, 0, bytes, 8), 0)                              \
+	X(BCAST, STATUS, oriel_bcast_test, (h), 0)                                            \
+	X(BCAST, STATUS, oriel_bcast_wait, (h, 0), 0)                                         \
+	X(BCAST, STATUS, oriel_bcast_query, (h, 8, &info), 0)                                 \
+	X(ALLREDUCE, DESTROY, oriel_allreduce_destroy, (h), 0)                                \
+	X(ALLREDUCE, STATUS, oriel_allreduce_run, (h, bytes, 2), 0)                           \
+	X(ALLREDUCE, STATUS, oriel_allreduce_run_on_stream, (h, bytes, 2, NULL), 0)           \
+	X(ALLREDUCE, STATUS, oriel_allreduce_start, (h, bytes, 2), 0)                         \
+	X(ALLREDUCE, STATUS, oriel_allreduce_test, (h), 0)                                    \
+	X(ALLREDUCE, STATUS, oriel_allreduce_wait, (h, 0), 0)                                 \
+	X(ALLREDUCE, STATUS, oriel_allreduce_query, (h, 2, &info), 0)                         \
+	X(REDUCE_SCATTER, DESTROY, oriel_reduce_scatter_destroy, (h), 0)                      \
+	X(REDUCE_SCATTER, STATUS, oriel_reduce_scatter_run, (h, bytes, 2), 0)                 \
+	X(REDUCE_SCATTER, STATUS, oriel_reduce_scatter_run_on_stream, (h, bytes, 2, NULL), 0) \
+	X(REDUCE_SCATTER, STATUS, oriel_reduce_scatter_start, (h, bytes, 2), 0)               \
+	X(REDUCE_SCATTER, STATUS, oriel_reduce_scatter_test, (h), 0)                          \
+	X(REDUCE_SCATTER, STATUS, oriel_reduce_scatter_wait, (h, 0), 0)                       \
+	X(REDUCE_SCATTER, STATUS, oriel_reduce_scatter_query, (h, 2, &info), 0)               \
+	X(REDUCE, DESTROY, oriel_reduce_destroy, (h), 0)                                      \
+	X(REDUCE, STATUS, oriel_reduce_run, (h, 0, bytes, 2), 0)                              \
+	X(REDUCE, STATUS, oriel_reduce_start, (h, 0, bytes, 2), 0)                            \
+	X(REDUCE, STATUS, oriel_reduce_test, (h), 0)                                          \
+	X(REDUCE, STATUS, oriel_reduce_wait, (h, 0), 0)                                       \
+	X(REDUCE, STATUS, oriel_reduce_query, (h, 2, &info), 0)                               \
+	X(GATHER, DESTROY, oriel_gather_destroy, (h), 0)                                      \
+	X(GATHER, STATUS, oriel_gather_run, (h, 0, bytes, 2), 0)                              \
+	X(GATHER, STATUS, oriel_gather_start, (h, 0, bytes, 2), 0)                            \
+	X(GATHER, STATUS, oriel_gather_test, (h), 0)                                          \
+	X(GATHER, STATUS, oriel_gather_wait, (h, 0), 0)                                       \
+	X(GATHER, STATUS, oriel_gather_query, (h, 2, &info), 0)                               \
+	X(SCATTER, DESTROY, oriel_scatter_destroy, (h), 0)                                    \
+	X(SCATTER, STATUS, oriel_scatter_run, (h, 0, bytes, 2), 0)                            \
+	X(SCATTER, STATUS, oriel_scatter_start, (h, 0, bytes, 2), 0)                          \
+	X(SCATTER, STATUS, oriel_scatter_test, (h), 0)                                        \
+	X(SCATTER, STATUS, oriel_scatter_wait, (h, 0), 0)                                     \
+	X(SCATTER, STATUS, oriel_scatter_query, (h, 2, &info), 0)                             \
+	X(STREAM_BARRIER, DESTROY, oriel_stream_barrier_destroy, (h), 0)                      \
+	X(STREAM_BARRIER, STATUS, oriel_stream_barrier_run, (h), 0)                           \
+	X(STREAM_BARRIER, STATUS, oriel_stream_barrier_run_on_stream, (h, NULL), 0)           \
+	X(COPIES, DESTROY, oriel_copies_destroy, (h), 0)                                      \
+	X(COPIES, STATUS, oriel_copies_memory, (h, 8, &address), 0)                           \
+	X(COPIES, STATUS, oriel_copies_add, (h, 0, bytes, bytes + 8, 8), 0)                   \
+	X(COPIES, STATUS, oriel_copies_test, (h), 0)                                          \
+	X(MARK, DESTROY, oriel_mark_destroy, (h), 0)                                          \
+	X(MARK, STATUS, oriel_mark_set_on_stream, (h, (void *)bytes), 0)                      \
+	X(MARK, STATUS, oriel_mark_test, (h), 0)                                              \
+	X(LOCAL_JOB, DESTROY, oriel_local_job_destroy, (h), 0)                                \
 	X(LOCAL_JOB, STATUS, oriel_bootstrap_open_local, (h, 0, &end), 0)
 
 #define P2P_CASES(X)                                                                        \

@@ -27,6 +27,7 @@ extern "C" {
 #define __device__
 #define __host__
 #define __shared__ static thread_local
+#define __launch_bounds__(threads)
 #define FAKECUDA_RUNTIME
 
 struct fakecuda_place {
