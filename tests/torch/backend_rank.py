@@ -120,6 +120,14 @@ def reductions(rank, size):
     assert torch.equal(output, part_of_sum)
     dist.reduce_scatter(output, list((torch.arange(4.0 * size) + rank).chunk(size)))
     assert torch.equal(output, part_of_sum)
+    # Sparse: ranks have different numbers of entries, some in one place.
+    for dense in ((), (3,)):
+        indices = torch.arange(rank).repeat(2, 1)
+        sparse = torch.sparse_coo_tensor(indices, torch.ones(rank, *dense), (size, size, *dense))
+        dist.all_reduce(sparse)
+        expected = torch.diag(torch.arange(size - 1, -1, -1.0))
+        assert torch.equal(sparse.to_dense(), expected.unsqueeze(-1).expand(size, size, 3) if dense else expected)
+    raises("of sparse tensors backend oriel has sums", dist.all_reduce, torch.eye(2).to_sparse(), dist.ReduceOp.MAX)
     raises("no band of Float", dist.all_reduce, torch.ones(1), dist.ReduceOp.BAND)
 
 

@@ -104,6 +104,7 @@ class OrielBackend : public c10d::Backend {
 	WorkPtr submit(c10d::OpType type, const char *title, const Tensors &inputs, Lists outputs,
 		       std::chrono::milliseconds timeout, bool is_async,
 		       std::function<void()> operation);
+	WorkPtr allreduce_sparse_sum(const at::Tensor &tensor, const c10d::AllreduceOptions &opts);
 	WorkPtr message(c10d::OpType type, const char *title, Tensors &tensors, int peer, int tag);
 	void gather_into(const at::Tensor &input, const Tensors &outputs);
 	void gather_root(const at::Tensor &input, const Tensors &outputs, unsigned root);

@@ -134,6 +134,8 @@ static void reduce_in_place(Plans &plans, const at::Tensor &tensor, Reduction re
 
 OrielBackend::WorkPtr OrielBackend::allreduce(Tensors &tensors, const c10d::AllreduceOptions &opts)
 {
+	if (tensors.size() == 1 && tensors[0].layout() != at::kStrided)
+		return allreduce_sparse_sum(tensors[0], opts);
 	at::Tensor tensor = real(only(tensors, "all_reduce"), opts.reduceOp, "all_reduce");
 	Reduction reduction(tensor.scalar_type(), opts.reduceOp, "all_reduce");
 
