@@ -65,7 +65,7 @@ struct fakecuda_posted {
 	unsigned blocks; /* of the kernels */
 };
 struct fakecuda_posted fakecuda_posted(void);
-/* The number of kernels of the library. */
+/* The number of kernels that the library has: none if it was built without nvcc. */
 unsigned fakecuda_kernels(void);
 
 /* Let the next calls of @call fail, after @after that succeed: "cuMemMap". */

@@ -28,7 +28,7 @@ static struct CUfunc_st kernels[] = {ORI_KERNELS(LAUNCH_ROW)};
 
 unsigned fakecuda_kernels(void)
 {
-	return ORI_KERNEL_COUNT;
+	return FAKECUDA_KERNELS ? ORI_KERNEL_COUNT : 0;
 }
 
 CUresult cuModuleLoadData(CUmodule *module, const void *image)
