@@ -14,7 +14,9 @@ import subprocess
 import sys
 import time
 import unittest
-from concurrent.futures import ThreadPoolExecutor
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import at_once
 
 FOLDER = None
 SIZE = 8
@@ -23,15 +25,6 @@ FOREIGN = re.compile("ORIEL_|TORCHELASTIC_|(LOCAL_)?(RANK|WORLD_SIZE)$|MASTER_")
 LONG = "60"  # ORIEL_TIMEOUT of tests in which all that is lost is dead, and known to be
 SHORT = None  # ... of tests that wait for it
 JOBS = 5  # of dead ranks, that run at the same time: the others wait, and take no CPU
-
-
-def at_once(test, check, cases):
-    """check(*case) for all cases at the same time: they mostly wait."""
-    with ThreadPoolExecutor(JOBS) as pool:
-        futures = [(case, pool.submit(check, *case)) for case in cases]
-    for case, future in futures:
-        with test.subTest(case):
-            future.result()
 
 
 class Job:
@@ -127,13 +120,13 @@ class Shrink:
             self.check(job, (doomed, 5))
             self.assertEqual(job.ranks[doomed].wait(), -signal.SIGKILL)
 
-        at_once(self, check,
-                ((0, "proposes agreement 1"), (0, "agreement 1 is decided"),
-                 (3, "accepts agreement 1"), (0, "agreement 2 is decided"),
-                 (3, "agreement 2 is decided"), (0, "host "),
-                 (0, "proposes agreement 3"), (0, "agreement 3 is decided"),
-                 (0, "proposes agreement 4"), (3, "accepts agreement 3"),
-                 (3, "agreement 3 is decided")))
+        at_once.each_case(
+            self, check, ((0, "proposes agreement 1"), (0, "agreement 1 is decided"),
+                          (3, "accepts agreement 1"), (0, "agreement 2 is decided"),
+                          (3, "agreement 2 is decided"), (0, "host "),
+                          (0, "proposes agreement 3"), (0, "agreement 3 is decided"),
+                          (0, "proposes agreement 4"), (3, "accepts agreement 3"),
+                          (3, "agreement 3 is decided")), JOBS)
 
     def test_a_rank_that_is_lost_while_the_others_connect_is_noticed_at_once(self):
         """A rank that ends itself where it has met the others, and is to connect to them."""
@@ -144,7 +137,7 @@ class Shrink:
             job.signal(signal.SIGKILL, 5)
             self.check(job, (doomed, 5))
 
-        at_once(self, check, ((rank,) for rank in (0, 1, 3, 4, 7)))
+        at_once.each_case(self, check, ((rank,) for rank in (0, 1, 3, 4, 7)), JOBS)
         self.assertLess(time.monotonic() - begun, int(LONG) / 4)
 
     def test_ranks_are_lost_one_after_the_other(self):
@@ -180,7 +173,7 @@ class Suspects:
             self.check(job, (victim,))
             self.assertEqual(job.ranks[victim].wait(), -signal.SIGKILL)
 
-        at_once(self, check, ((3,), (0,)))
+        at_once.each_case(self, check, ((3,), (0,)), JOBS)
 
     def test_a_rank_that_does_not_run_is_suspected_before_the_timeout(self):
         job = self.start(SIZE - 1, "--kill", ORIEL_HEARTBEAT="3", ORIEL_TIMEOUT="1000")
@@ -201,7 +194,7 @@ class Suspects:
                 job.ranks[rank].stdin.flush()
             self.check(job, ())
 
-        at_once(self, check, ((0,), (3,)))
+        at_once.each_case(self, check, ((0,), (3,)), JOBS)
 
 
 class Mapped(Shrink, Suspects, unittest.TestCase):
@@ -221,7 +214,7 @@ class Nodes(Shrink, unittest.TestCase):
             # All others have left.
             self.assertEqual(job.outcome(victim), (f"left: {victim}", 0))
 
-        at_once(self, check, ((3,), (0,)))
+        at_once.each_case(self, check, ((3,), (0,)), JOBS)
 
     def test_a_suspect_that_comes_back_meanwhile_is_refused(self):
         job = self.start(SIZE - 2, ORIEL_TIMEOUT=SHORT)
@@ -273,39 +266,7 @@ class Late(unittest.TestCase):
             self.assertGreater(late, 0, hold)
 
 
-class AtOnce:
-    """A runner of tests at the same time, each with a result of its own."""
-
-    @staticmethod
-    def each(tests):
-        for test in tests:
-            if isinstance(test, unittest.TestSuite):
-                yield from AtOnce.each(test)
-            else:
-                yield test
-
-    @staticmethod
-    def run_one(test):
-        result = unittest.TestResult()
-        begun = time.monotonic()
-        test.run(result)
-        return result, time.monotonic() - begun
-
-    def run(self, tests):
-        tests = list(self.each(tests))
-        whole = unittest.TestResult()
-        with ThreadPoolExecutor(max(len(tests), 1)) as pool:
-            for test, (result, seconds) in zip(tests, pool.map(self.run_one, tests)):
-                print(f"{seconds:6.1f} s  {'ok' if result.wasSuccessful() else 'FAILED'}  {test.id()}", flush=True)
-                whole.failures += result.failures
-                whole.errors += result.errors
-                whole.testsRun += 1
-        for test, trace in whole.failures + whole.errors:
-            print(f"\n{test}\n{trace}")
-        return whole
-
-
 if __name__ == "__main__":
     FOLDER = os.path.abspath(sys.argv.pop(1))
     SHORT = sys.argv.pop(1)
-    unittest.main(testRunner=AtOnce())
+    unittest.main(testRunner=at_once.Runner(16))
