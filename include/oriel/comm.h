@@ -217,8 +217,101 @@ enum oriel_status oriel_comm_unsafe(const struct oriel_comm *comm, const void *a
 				    size_t length, unsigned *rank);
 
 /*
- * Local; any thread. The rank that @rank has in the communicator that @comm was split or shrunk
- * from; @rank itself if it was not. ORIEL_ERR_RANGE: there is no such rank.
+ * An invitation lets new ranks into a communicator: it has the addresses where rank 0 awaits them,
+ * a random key of those connections, and the epoch of the communicator. It is a secret. The user,
+ * or a launcher, hands it to the new processes as bytes, or as text.
+ */
+#define ORIEL_INVITATION_LENGTH 144
+
+struct oriel_invitation {
+	unsigned char bytes[ORIEL_INVITATION_LENGTH];
+};
+
+#define ORIEL_INVITATION_TEXT (2 * ORIEL_INVITATION_LENGTH + 1) /* hex digits and a NUL */
+
+/* Local, any thread. ORIEL_ERR_INVALID: @text is not that of an invitation. */
+enum oriel_status oriel_invitation_text(const struct oriel_invitation *invitation,
+					char text[ORIEL_INVITATION_TEXT]);
+enum oriel_status oriel_invitation_read(const char *text, struct oriel_invitation *invitation);
+
+/*
+ * Make an invitation to @comm. Local; rank 0 alone calls it (ORIEL_ERR_STATE), by the thread that
+ * makes its collective calls. The process listens, at ports that the kernel chooses, or with
+ * ORIEL_MEET=unix by a unix socket, until oriel_comm_grow() has succeeded, @comm is shrunk or
+ * destroyed, or this is called again, which makes the invitation before void. ORIEL_ERR_SYSTEM: it
+ * cannot listen.
+ */
+enum oriel_status oriel_comm_invite(struct oriel_comm *comm, struct oriel_invitation *invitation);
+
+/*
+ * Make a communicator of the ranks of @comm, in their order, and @count new ones behind them, which
+ * come by oriel_comm_join(), or oriel_comm_merge(), with the invitation of rank 0; they are
+ * numbered in the order in which they arrive, and a group that joins keeps its own. Collective: all
+ * ranks of @comm call it with one @count, by one thread each, and all get the same status. *@grown
+ * shares nothing with @comm, which stays as it is and may be destroyed first; oriel_comm_epoch() of
+ * *@grown is higher by one.
+ * @attr is of the new communicator; NULL: the attributes of @comm, as for oriel_comm_split().
+ * oriel_comm_origin() of a new rank is ORIEL_NO_RANK. The key of the job is that of @comm, which
+ * the new ranks get from rank 0 by a connection that is encrypted, or a unix socket.
+ *
+ * ORIEL_ERR_TIMEOUT: fewer than @count came within half of the timeout of @comm; the text says how
+ * many of how many, and which. A process that comes without the invitation, or with that of another
+ * epoch, is rejected and changes nothing. ORIEL_ERR_PEER: a new rank was lost after it had arrived;
+ * the text names its process. After these @comm works, and its invitation counts, so that all may
+ * call again. If a rank of @comm is lost, @comm is broken, and the text names that rank.
+ * ORIEL_ERR_STATE: rank 0 has no invitation. ORIEL_ERR_MISMATCH: ranks differ in @count, or one is
+ * in another collective. The errors of oriel_comm_create() too.
+ */
+enum oriel_status oriel_comm_grow(struct oriel_comm *comm, unsigned count,
+				  const struct oriel_comm_attr *attr, struct oriel_comm **grown);
+
+/*
+ * The counterpart: join the communicator that @invitation is of, as one new rank, once its ranks
+ * call oriel_comm_grow(). Any thread; several of a process may be ranks. oriel_comm_origin() of
+ * *@grown is ORIEL_NO_RANK. A timeout of 0 in @attr is that of the ranks that invite, and so are
+ * the flags but ORIEL_COMM_GPU where @attr is NULL; other attributes that all ranks have in common
+ * must be equal here, too (ORIEL_ERR_MISMATCH). The call waits for the others up to the timeout of
+ * @attr, or ORIEL_TIMEOUT.
+ *
+ * oriel_comm_create() without a bootstrap joins by ORIEL_INVITATION, the text of an invitation,
+ * where that is set; a success takes it out of the environment, so no other thread may read the
+ * environment meanwhile.
+ *
+ * ORIEL_ERR_INVALID: @invitation has not been made by oriel_comm_invite(). ORIEL_ERR_PEER: no
+ * process listens for it any more: rank 0 has exited, or the invitation is used or void.
+ * ORIEL_ERR_TIMEOUT: those that invite did not come; or fewer than they await. ORIEL_ERR_AUTH:
+ * another process listens there now. ORIEL_ERR_STATE: it is of another epoch; the ranks are more
+ * than are still awaited. Any failure of oriel_comm_grow() there.
+ */
+enum oriel_status oriel_comm_join(const struct oriel_invitation *invitation,
+				  const struct oriel_comm_attr *attr, struct oriel_comm **grown);
+
+/*
+ * The same for a group: all ranks of @comm join, in their order, so that two communicators merge.
+ * Collective: all ranks of @comm call it, by one thread each, and all get the same status; the
+ * invitation of its rank 0 counts. *@grown shares nothing with @comm, which stays as it is;
+ * oriel_comm_origin() gives the ranks of @comm, and ORIEL_NO_RANK for all others. The call waits
+ * for half of the timeout of @comm, and @attr NULL begins with the attributes of @comm.
+ *
+ * The errors of oriel_comm_join(). ORIEL_ERR_AUTH: the communicator has a job key, and @comm has
+ * none but is on several machines, where it would pass the key on unencrypted. ORIEL_ERR_MISMATCH:
+ * a rank of @comm is in another collective.
+ */
+enum oriel_status oriel_comm_merge(struct oriel_comm *comm,
+				   const struct oriel_invitation *invitation,
+				   const struct oriel_comm_attr *attr, struct oriel_comm **grown);
+
+/*
+ * Local; any thread. How often ranks were removed from or added to the communicator that began with
+ * oriel_comm_create() or oriel_comm_split(): 0 there, and one more with each shrink and grow. Equal
+ * on all ranks. A handle that is no live communicator gives 0.
+ */
+uint64_t oriel_comm_epoch(const struct oriel_comm *comm);
+
+/*
+ * Local; any thread. The rank that @rank has in the communicator that @comm was split, shrunk or
+ * grown from; @rank itself if it was not. ORIEL_NO_RANK: it has none there. ORIEL_ERR_RANGE: there
+ * is no such rank.
  */
 enum oriel_status oriel_comm_origin(const struct oriel_comm *comm, unsigned rank, unsigned *origin);
 

@@ -50,6 +50,8 @@ static enum oriel_status config_bad(const struct ori_config_entry *entry, const 
 	char may_be[ORI_CONFIG_NAME_MAX + ORI_CONFIG_TEXT_MAX];
 
 	config_may_be(entry, may_be, sizeof(may_be));
+	if (entry->is_secret)
+		return ori_fail(ORIEL_ERR_CONFIG, "%s may be %s", entry->name, may_be);
 	return ori_fail(ORIEL_ERR_CONFIG, "%s is '%s', but it may be %s", entry->name, text,
 			may_be);
 }
@@ -162,7 +164,7 @@ enum oriel_status oriel_setting_get(unsigned index, struct oriel_setting *settin
 	found.name = entry->name;
 	found.value = text ? text : entry->fallback;
 	/* Once it is read, the environment has it no more. */
-	if (entry->is_secret && (text || ori_job_key_is_taken()))
+	if (entry->is_secret && (text || (index == ORI_SETTING_JOB_KEY && ori_job_key_is_taken())))
 		text = found.value = "(hidden)";
 	found.source = text ? "environment" : "default";
 	found.help = entry->help;
@@ -249,7 +251,7 @@ enum oriel_status oriel_settings_check(void)
 		if (config_check_name(*variable) != ORIEL_OK)
 			return ORIEL_ERR_CONFIG;
 	for (i = 0; i < ORI_SETTINGS; i++) {
-		if (ori_config_entries[i].is_secret)
+		if (i == ORI_SETTING_JOB_KEY)
 			continue;
 		text = ori_config_environment(&ori_config_entries[i]);
 		if (text && !ori_config_is_valid(&ori_config_entries[i], text))

@@ -23,6 +23,7 @@ enum ori_setting {
 	ORI_SETTING_LISTEN_FD,    /* ORIEL_LISTEN_FD, a listening socket rank 0 inherits */
 	ORI_SETTING_JOB_KEY,      /* ORIEL_JOB_KEY, hex or "required": only job_key.c reads it */
 	ORI_SETTING_JOB_KEY_FILE, /* ORIEL_JOB_KEY_FILE, a path or fd:N: see base/job_key.h */
+	ORI_SETTING_INVITATION,   /* ORIEL_INVITATION, hex: the process joins a communicator */
 	ORI_SETTING_SSH,          /* ORIEL_SSH, a command: `oriel run --hosts` reads it */
 	ORI_SETTING_HCA,          /* ORIEL_HCA, see ori_setting_hca() */
 	ORI_SETTING_SOFT_HCA,     /* ORIEL_SOFT_HCA, text: faults of the software HCA */

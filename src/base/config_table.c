@@ -11,6 +11,7 @@
 #include "base/log_file.h"
 
 #define CONFIG_SECONDS_MAX 1000000000u
+#define CONFIG_INVITATION (2 * 144u) /* hex digits: ORIEL_INVITATION_LENGTH of oriel/comm.h */
 
 bool ori_config_digits(const char *text, uint64_t max, uint64_t *value)
 {
@@ -129,6 +130,14 @@ static bool config_is_key(const char *text)
 	/* A peer that poses as rank 0 can try keys offline, so a key has 16 bytes at least. */
 	return length % 2 == 0 && length >= 32 && length <= ORI_CONFIG_TEXT_MAX &&
 	       strspn(text, "0123456789abcdefABCDEF") == length;
+}
+
+/* The bytes are parsed where they are used. */
+static bool config_is_invitation(const char *text)
+{
+	size_t length = strlen(text);
+
+	return length == CONFIG_INVITATION && strspn(text, "0123456789abcdef") == length;
 }
 
 static bool config_is_hca(const char *text)
@@ -323,6 +332,16 @@ const struct ori_config_entry ori_config_entries[ORI_SETTINGS] = {
 			.may_be = "the path of a file, or fd:N for a descriptor",
 			.help = "file of this user alone that has the job key, or fd:N",
 			.is_valid = config_is_key_file,
+		},
+	[ORI_SETTING_INVITATION] =
+		{
+			.name = "ORIEL_INVITATION",
+			.fallback = "",
+			.may_be = "the text of an invitation of oriel_comm_invite()",
+			.help = "secret by which oriel_comm_create() joins a communicator that "
+				"grows, instead of a job",
+			.is_valid = config_is_invitation,
+			.is_secret = true,
 		},
 	[ORI_SETTING_SSH] =
 		{

@@ -60,26 +60,36 @@ void ori_job_id_encode(const struct ori_job_id *in, struct oriel_job_id *id)
 				   id->bytes + JOB_ID_AT_ADDRESSES + i * ORI_ADDRESS_LENGTH);
 }
 
+bool ori_job_id_parse_addresses(const unsigned char *bytes, unsigned count,
+				struct ori_address addresses[ORI_JOB_ID_ADDRESSES])
+{
+	struct ori_address *a;
+	unsigned i;
+
+	if (count == 0 || count > ORI_JOB_ID_ADDRESSES)
+		return false;
+	for (i = 0; i < count; i++) {
+		a = &addresses[i];
+		if (!ori_address_parse(bytes + i * ORI_ADDRESS_LENGTH, ORI_ADDRESS_LENGTH, a) ||
+		    a->family == 0 || (a->family == ORI_ADDRESS_UNIX) != (a->port == 0) ||
+		    (a->family == ORI_ADDRESS_UNIX && count != 1))
+			return false;
+	}
+	return true;
+}
+
 bool ori_job_id_parse(const struct oriel_job_id *id, struct ori_job_id *out)
 {
 	struct ori_job_id found = {.key.length = id->bytes[JOB_ID_AT_KEY_LENGTH],
 				   .count = id->bytes[JOB_ID_AT_COUNT]};
 	struct oriel_job_id again;
-	unsigned i;
 
 	if (memcmp(id->bytes, job_id_magic, sizeof(job_id_magic)) != 0 ||
-	    (found.key.length != 0 && found.key.length != JOB_ID_KEY) || found.count == 0 ||
-	    found.count > ORI_JOB_ID_ADDRESSES)
+	    (found.key.length != 0 && found.key.length != JOB_ID_KEY) ||
+	    !ori_job_id_parse_addresses(id->bytes + JOB_ID_AT_ADDRESSES, found.count,
+					found.addresses))
 		return false;
 	memcpy(found.key.bytes, id->bytes + JOB_ID_AT_KEY, found.key.length);
-	for (i = 0; i < found.count; i++)
-		if (!ori_address_parse(id->bytes + JOB_ID_AT_ADDRESSES + i * ORI_ADDRESS_LENGTH,
-				       ORI_ADDRESS_LENGTH, &found.addresses[i]) ||
-		    found.addresses[i].family == 0 ||
-		    (found.addresses[i].family == ORI_ADDRESS_UNIX) !=
-			    (found.addresses[i].port == 0) ||
-		    (found.addresses[i].family == ORI_ADDRESS_UNIX && found.count != 1))
-			return false;
 	/* Bytes without a meaning are zero, so that a later version may give them one. */
 	ori_job_id_encode(&found, &again);
 	if (memcmp(&again, id, sizeof(again)) != 0)
@@ -88,33 +98,31 @@ bool ori_job_id_parse(const struct oriel_job_id *id, struct ori_job_id *out)
 	return true;
 }
 
-/* Other machines reach this one at @hosts; where there is no such address, no other rank is. */
-static void job_id_set_hosts(const struct ori_hosts *hosts, uint16_t port, struct ori_job_id *in)
-{
-	in->count = ori_endpoint_of_hosts(hosts, port, in->addresses);
-	if (in->count)
-		return;
-	in->count = 1;
-	in->addresses[0] = (struct ori_address){.family = 4, .port = port, .ip = {127, 0, 0, 1}};
-}
-
 static_assert(ORI_HOSTS == ORI_JOB_ID_ADDRESSES, "all addresses of a host fit");
 
-static enum oriel_status job_id_open_listener(bool is_local, struct ori_job_id *in, int *fd)
+enum oriel_status ori_job_id_listen(bool is_local,
+				    struct ori_address addresses[ORI_JOB_ID_ADDRESSES],
+				    unsigned *count, int *fd)
 {
 	enum oriel_status status;
 	struct ori_hosts hosts;
 	uint16_t port;
 
 	if (is_local) {
-		in->count = 1;
-		in->addresses[0] = (struct ori_address){.family = ORI_ADDRESS_UNIX};
-		return ori_endpoint_listen(&in->addresses[0], fd);
+		*count = 1;
+		addresses[0] = (struct ori_address){.family = ORI_ADDRESS_UNIX};
+		return ori_endpoint_listen(&addresses[0], fd);
 	}
 	status = ori_endpoint_listen_all(&hosts, &port, fd);
-	if (status == ORIEL_OK)
-		job_id_set_hosts(&hosts, port, in);
-	return status;
+	if (status != ORIEL_OK)
+		return status;
+	*count = ori_endpoint_of_hosts(&hosts, port, addresses);
+	if (*count)
+		return ORIEL_OK;
+	/* Other machines do not reach this one, so no other rank is there. */
+	*count = 1;
+	addresses[0] = (struct ori_address){.family = 4, .port = port, .ip = {127, 0, 0, 1}};
+	return ORIEL_OK;
 }
 
 enum oriel_status ori_job_id_open(struct oriel_job_id *id, bool is_local)
@@ -133,7 +141,7 @@ enum oriel_status ori_job_id_open(struct oriel_job_id *id, bool is_local)
 	listener = ori_secret_alloc(sizeof(*listener));
 	if (!listener)
 		return ori_fail_nomem(sizeof(*listener), "a job id");
-	status = job_id_open_listener(is_local, &in, &listener->fd);
+	status = ori_job_id_listen(is_local, in.addresses, &in.count, &listener->fd);
 	if (status != ORIEL_OK) {
 		ori_secret_free(listener, sizeof(*listener));
 		return status;

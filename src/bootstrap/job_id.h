@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Job ids from inside: their bytes, and jobs of them. The bootstraps of launchers that have a
- * store, and oriel_bootstrap_open_id(), call it.
+ * store, and oriel_bootstrap_open_id(), call it; invitation.c shares the addresses.
  */
 #ifndef ORI_BOOTSTRAP_JOB_ID_H
 #define ORI_BOOTSTRAP_JOB_ID_H
@@ -20,6 +20,18 @@ struct ori_job_id {
 void ori_job_id_encode(const struct ori_job_id *in, struct oriel_job_id *id);
 /* False if the bytes are malformed. */
 bool ori_job_id_parse(const struct oriel_job_id *id, struct ori_job_id *out);
+
+/* False if the @count addresses, which follow each other at @bytes, are none of a job id. */
+bool ori_job_id_parse_addresses(const unsigned char *bytes, unsigned count,
+				struct ori_address addresses[ORI_JOB_ID_ADDRESSES]);
+
+/*
+ * Listens where other machines reach this one, at a port that the kernel chooses; @is_local: by a
+ * unix socket.
+ */
+enum oriel_status ori_job_id_listen(bool is_local,
+				    struct ori_address addresses[ORI_JOB_ID_ADDRESSES],
+				    unsigned *count, int *fd);
 
 /* As oriel_job_id_open(); @is_local: all ranks are on this machine, and meet by unix sockets. */
 enum oriel_status ori_job_id_open(struct oriel_job_id *id, bool is_local);

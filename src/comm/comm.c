@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes, aborts and destroys communicators. Public functions of oriel/comm.h. */
+/*
+ * Makes, aborts and destroys communicators. create.c, split.c, shrink.c, grow.c and newcomer.c call
+ * it; public functions of oriel/comm.h.
+ */
 #include "comm/comm.h"
 
 #include <stddef.h>
@@ -24,6 +27,7 @@
 #include "comm/comm_nics.h"
 #include "comm/demand.h"
 #include "comm/exchange.h"
+#include "comm/grow_host.h"
 #include "comm/health.h"
 #include "comm/heartbeat.h"
 #include "comm/join_record.h"
@@ -331,6 +335,7 @@ static void comm_free(struct oriel_comm *comm)
 	ori_paths_close(&comm->gpu_paths, comm->size);
 	ori_paths_close(&comm->host_paths, comm->size);
 	ori_mem_unref(comm->control_mem);
+	ori_invite_close(comm);
 	/* Last: peers that find no listener take it that this rank has let go of all memory. */
 	ori_survive_close(comm);
 	if (comm->listener >= 0)
@@ -349,6 +354,7 @@ static void comm_free(struct oriel_comm *comm)
 	free(comm->firsts);
 	free(comm->scratch);
 	ori_silence_close(comm);
+	ori_watcher_close(comm);
 	free(comm->peers);
 	free(comm->hosts);
 	ori_handle_free(comm);
@@ -364,6 +370,7 @@ static enum oriel_status comm_alloc(const struct oriel_bootstrap *bootstrap,
 	if (!comm)
 		return ori_fail_nomem(sizeof(*comm), "a communicator");
 	comm->listener = comm->listener_tcp = -1;
+	atomic_init(&comm->watcher.broken, -1);
 	for (kind = 0; kind < ORI_ATTACHED_KINDS; kind++)
 		pthread_mutex_init(&comm->attached[kind].lock, NULL);
 	pthread_mutex_init(&comm->attachments_lock, NULL);
@@ -421,7 +428,7 @@ static void comm_fork_child(void)
 	ori_handle_each(ORI_HANDLE_COMM, comm_fork_one);
 }
 
-static enum oriel_status comm_create(const struct oriel_bootstrap *bootstrap,
+enum oriel_status ori_comm_create_on(const struct oriel_bootstrap *bootstrap,
 				     const struct oriel_comm_attr *attr, struct oriel_comm **out)
 {
 	static const struct ori_fork_hook hook = {.child = comm_fork_child};
@@ -464,7 +471,7 @@ static enum oriel_status comm_create(const struct oriel_bootstrap *bootstrap,
 enum oriel_status ori_comm_create_own(struct oriel_bootstrap *own,
 				      const struct oriel_comm_attr *attr, struct oriel_comm **comm)
 {
-	enum oriel_status status = comm_create(own, attr, comm);
+	enum oriel_status status = ori_comm_create_on(own, attr, comm);
 	struct ori_error error;
 
 	if (status == ORIEL_OK) {
@@ -475,42 +482,6 @@ enum oriel_status ori_comm_create_own(struct oriel_bootstrap *own,
 	(void)oriel_bootstrap_close(own);
 	ori_error_restore(&error);
 	return status;
-}
-
-/* Attributes that are wrong are reported to all ranks, once they have met. */
-static uint64_t comm_join_timeout(const struct oriel_comm_attr *given)
-{
-	struct oriel_comm_attr attr = {0};
-
-	if (ori_attr_read("oriel_comm_attr", given, &attr, sizeof(attr)) != ORIEL_OK)
-		return 0;
-	return attr.timeout_ns;
-}
-
-enum oriel_status oriel_comm_create(const struct oriel_bootstrap *bootstrap,
-				    const struct oriel_comm_attr *attr, struct oriel_comm **comm)
-{
-	struct oriel_bootstrap own;
-	enum oriel_status status;
-
-	if (!comm)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_comm_create: comm is NULL");
-	if (bootstrap)
-		return comm_create(bootstrap, attr, comm);
-	status = oriel_bootstrap_open_env(comm_join_timeout(attr), &own);
-	return status == ORIEL_OK ? ori_comm_create_own(&own, attr, comm) : status;
-}
-
-enum oriel_status oriel_comm_create_id(const struct oriel_job_id *id, unsigned rank, unsigned size,
-				       const struct oriel_comm_attr *attr, struct oriel_comm **comm)
-{
-	struct oriel_bootstrap own;
-	enum oriel_status status;
-
-	if (!comm)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_comm_create_id: comm is NULL");
-	status = oriel_bootstrap_open_id(id, rank, size, comm_join_timeout(attr), &own);
-	return status == ORIEL_OK ? ori_comm_create_own(&own, attr, comm) : status;
 }
 
 /* Does another rank of this process use a GPU too? */
@@ -594,6 +565,7 @@ enum oriel_status ori_comm_let_go(struct oriel_comm *comm)
 	comm_close_attached(comm);
 	ori_watcher_stop(comm);
 	ori_nics_close(comm);
+	ori_invite_close(comm);
 	return ORIEL_OK;
 }
 

@@ -84,6 +84,7 @@ struct pollfd;
 struct ori_rdma;
 struct ori_rdma_link;
 struct ori_heartbeat;
+struct ori_invite;
 struct ori_silence;
 struct ori_survive;
 struct ori_links_rank;
@@ -124,6 +125,7 @@ struct ori_watcher {
 	int wake;           /* eventfd */
 	struct pollfd *fds; /* [size], of the peers, then @wake, then that of demand.c */
 	atomic_bool is_closing;
+	atomic_int broken; /* eventfd of ori_watcher_broken_fd(), -1: none */
 	pthread_t thread;
 };
 
@@ -134,6 +136,7 @@ struct oriel_comm {
 	uint64_t timeout_ns;
 	struct oriel_comm_attr attr; /* of the caller, for parts; with strings of its own */
 	uint32_t *origin; /* [size]: its ranks where it was split from; NULL: it was not */
+	uint64_t epoch;   /* oriel_comm_epoch(); the same on all ranks */
 
 	struct ori_host *hosts;           /* [size] */
 	struct ori_paths host_paths;      /* control segments and sockets use them as well */
@@ -177,6 +180,7 @@ struct oriel_comm {
 	struct ori_silence *silence;     /* NULL before there is a watcher */
 	struct ori_survive *survive;     /* NULL without ORIEL_COMM_SHRINK, or once it is shrunk */
 	struct ori_survive *past;        /* of those that were shrunk to this one */
+	struct ori_invite *invite;       /* of rank 0: NULL: none, or it is used */
 	void *scratch;                   /* see ori_comm_scratch() */
 	struct ori_gather_first *firsts; /* [size], of the gather by the bootstrap under way */
 
@@ -200,6 +204,9 @@ struct oriel_comm {
 	atomic_uint windows;        /* numbers given out */
 };
 
+/* oriel_comm_create() on @bootstrap. */
+enum oriel_status ori_comm_create_on(const struct oriel_bootstrap *bootstrap,
+				     const struct oriel_comm_attr *attr, struct oriel_comm **comm);
 /* oriel_comm_create() on @own, which the communicator owns; a failure closes it, too. */
 enum oriel_status ori_comm_create_own(struct oriel_bootstrap *own,
 				      const struct oriel_comm_attr *attr, struct oriel_comm **comm);

@@ -24,6 +24,11 @@ uint64_t oriel_comm_timeout(const struct oriel_comm *comm)
 	return ori_handle_use(comm, ORI_HANDLE_COMM, __func__) ? comm->timeout_ns : 0;
 }
 
+uint64_t oriel_comm_epoch(const struct oriel_comm *comm)
+{
+	return ori_handle_use(comm, ORI_HANDLE_COMM, __func__) ? comm->epoch : 0;
+}
+
 static enum oriel_status comm_check_rank(const struct oriel_comm *comm, unsigned rank,
 					 const char *call)
 {

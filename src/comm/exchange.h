@@ -46,6 +46,8 @@ enum ori_call {
 	ORI_CALL_GATHER_DESTROY,
 	ORI_CALL_SCATTER_DESTROY,
 	ORI_CALL_COMM_SPLIT,
+	ORI_CALL_COMM_GROW,
+	ORI_CALL_COMM_MERGE,
 };
 
 /* The limit of a step before an agreement: it leaves as much for the agreement. */

@@ -33,6 +33,8 @@ static const char *const call_names[] = {
 	[ORI_CALL_GATHER_DESTROY] = "oriel_gather_destroy",
 	[ORI_CALL_SCATTER_DESTROY] = "oriel_scatter_destroy",
 	[ORI_CALL_COMM_SPLIT] = "oriel_comm_split",
+	[ORI_CALL_COMM_GROW] = "oriel_comm_grow",
+	[ORI_CALL_COMM_MERGE] = "oriel_comm_merge",
 };
 
 const char *ori_call_name(unsigned call)

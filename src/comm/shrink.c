@@ -232,6 +232,17 @@ static enum oriel_status shrink_round(struct shrink *s, struct oriel_comm **made
 	return status;
 }
 
+/* Was a rank removed that may still run? Those that map memory of the group were killed. */
+static bool shrink_has_fenced(const struct shrink *s)
+{
+	unsigned rank;
+
+	for (rank = 0; rank < s->comm->size; rank++)
+		if (ori_vote_has(s->group.suspect, rank) && shrink_mapper(s, rank) == s->comm->size)
+			return true;
+	return false;
+}
+
 static enum oriel_status shrink_run(struct shrink *s, struct oriel_comm **made)
 {
 	enum oriel_status status;
@@ -253,8 +264,7 @@ static enum oriel_status shrink_run(struct shrink *s, struct oriel_comm **made)
 		ori_log_rank(ORIEL_LOG_INFO, s->comm->rank,
 			     "is rank %u of the %u that are left of %u", (*made)->rank, s->count,
 			     s->comm->size);
-		(*made)->origin = s->ranks;
-		s->ranks = NULL;
+		(*made)->epoch = s->comm->epoch + 1;
 	}
 	return status;
 }
@@ -297,13 +307,15 @@ enum oriel_status oriel_comm_shrink(struct oriel_comm *comm, const struct oriel_
 	 */
 	if (!s.is_out)
 		memcpy(comm->survive->suspects, s.group.suspect, sizeof(s.group.suspect));
+	ori_vote_close(s.vote);
 	if (s.is_out)
 		ori_survive_close(comm);
-	else if (status == ORIEL_OK)
-		ori_survive_bury(comm, made);
-	ori_vote_close(s.vote);
-	free(s.ranks);
-	if (status == ORIEL_OK)
+	if (status == ORIEL_OK) {
+		ori_survive_bury(comm, made, shrink_has_fenced(&s));
+		made->origin = s.ranks;
 		*survivors = made;
+	} else {
+		free(s.ranks);
+	}
 	return status;
 }

@@ -57,12 +57,12 @@ static bool split_is_before(const struct split_wish *wishes, unsigned a, unsigne
 enum ori_part_extent ori_split_extent(const struct oriel_comm *comm, const uint32_t *ranks,
 				      unsigned count)
 {
-	const struct ori_host *first = &comm->hosts[ranks[0]];
+	const struct ori_host *first = &comm->hosts[ranks ? ranks[0] : 0];
 	enum ori_part_extent extent = ORI_PART_PROCESS;
 	unsigned i;
 
 	for (i = 1; i < count; i++) {
-		const struct ori_host *host = &comm->hosts[ranks[i]];
+		const struct ori_host *host = &comm->hosts[ranks ? ranks[i] : i];
 
 		if (memcmp(host->boot_id, first->boot_id, sizeof(host->boot_id)) != 0 ||
 		    host->net_ns != first->net_ns || host->uid != first->uid)

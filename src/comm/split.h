@@ -6,7 +6,7 @@
 #include "bootstrap/part.h"
 #include "comm/comm.h"
 
-/* The extent of the part that the @count ranks @ranks of @comm make. */
+/* The extent of the part that the @count ranks @ranks of @comm make; NULL: all of its ranks. */
 enum ori_part_extent ori_split_extent(const struct oriel_comm *comm, const uint32_t *ranks,
 				      unsigned count);
 

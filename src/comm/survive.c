@@ -218,14 +218,28 @@ static void survive_free(struct ori_survive *s)
 	}
 }
 
-void ori_survive_bury(struct oriel_comm *comm, struct oriel_comm *survivors)
+void ori_survive_bury(struct oriel_comm *comm, struct oriel_comm *survivors, bool has_fenced)
 {
 	struct ori_survive *s = comm->survive;
 
 	survive_forget(s, comm->size);
-	s->past = comm->past;
-	survivors->past = s;
 	comm->survive = NULL;
+	if (has_fenced) {
+		s->past = comm->past;
+		comm->past = s;
+	} else {
+		survive_free(s);
+	}
+	ori_survive_pass(comm, survivors);
+}
+
+void ori_survive_pass(struct oriel_comm *comm, struct oriel_comm *grown)
+{
+	struct ori_survive **end = &grown->past;
+
+	while (*end)
+		end = &(*end)->past;
+	*end = comm->past;
 	comm->past = NULL;
 }
 

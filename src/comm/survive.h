@@ -80,9 +80,12 @@ void ori_survive_join(struct oriel_comm *comm, const void *addresses, size_t str
 enum oriel_status ori_survive_watch(struct oriel_comm *comm);
 /*
  * @comm was shrunk to @survivors, which keeps its listeners, without serving them, as long as it
- * lives: a rank that was removed, and comes late, must not take the others for dead.
+ * lives, if @has_fenced: a rank that was removed alive, and comes late, must not take the others
+ * for dead.
  */
-void ori_survive_bury(struct oriel_comm *comm, struct oriel_comm *survivors);
+void ori_survive_bury(struct oriel_comm *comm, struct oriel_comm *survivors, bool has_fenced);
+/* @comm was grown to @grown, which keeps what @comm has of communicators before. */
+void ori_survive_pass(struct oriel_comm *comm, struct oriel_comm *grown);
 /* From now on peers find that no process listens here: this rank has let go of all memory. */
 void ori_survive_close(struct oriel_comm *comm);
 

@@ -32,6 +32,15 @@ static void watcher_collect_blame(struct oriel_comm *comm)
 	comm->watcher.has_blamed = true;
 }
 
+/* Written again in each turn: a byte more in an eventfd costs nothing. */
+static void watcher_show_broken(struct oriel_comm *comm)
+{
+	int fd = atomic_load(&comm->watcher.broken);
+
+	if (fd >= 0 && !ori_comm_is_well(comm))
+		(void)eventfd_write(fd, 1);
+}
+
 static void *watcher_main(void *argument)
 {
 	struct oriel_comm *comm = argument;
@@ -61,6 +70,7 @@ static void *watcher_main(void *argument)
 		if (ori_silence_is_over(comm, &record) && ori_comm_is_well(comm))
 			ori_comm_break_for(comm, &record);
 		is_serving = ori_demand_serve(comm);
+		watcher_show_broken(comm);
 		pause = ori_heartbeat_watch(comm, is_serving) ? WATCHER_HURRY_MS : WATCHER_PAUSE_MS;
 	}
 	return NULL;
@@ -112,6 +122,26 @@ err_close_wake:
 err_free_fds:
 	free(w->fds);
 	return status;
+}
+
+enum oriel_status ori_watcher_broken_fd(struct oriel_comm *comm, int *fd)
+{
+	*fd = atomic_load(&comm->watcher.broken);
+	if (*fd >= 0)
+		return ORIEL_OK;
+	*fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (*fd < 0)
+		return ori_fail_errno(ORIEL_ERR_SYSTEM, "eventfd");
+	atomic_store(&comm->watcher.broken, *fd);
+	return ORIEL_OK;
+}
+
+void ori_watcher_close(struct oriel_comm *comm)
+{
+	int fd = atomic_load(&comm->watcher.broken);
+
+	if (fd >= 0)
+		close(fd);
 }
 
 void ori_watcher_stop(struct oriel_comm *comm)

@@ -10,6 +10,13 @@
 
 /* Sockets and links are there. Starts no thread if there is nothing to poll. */
 enum oriel_status ori_watcher_start(struct oriel_comm *comm);
+/*
+ * *@fd becomes readable once @comm is broken, as long as the watcher runs; it is the
+ * communicator's. The thread of the collective calls.
+ */
+enum oriel_status ori_watcher_broken_fd(struct oriel_comm *comm, int *fd);
+/* The end of @comm: closes that descriptor, if there is one. The watcher has stopped. */
+void ori_watcher_close(struct oriel_comm *comm);
 /* Links may be closed afterwards. May be called without a thread. */
 void ori_watcher_stop(struct oriel_comm *comm);
 

@@ -40,6 +40,7 @@ static const struct {
 	{ORI_SETTING_LISTEN_FD, "ORIEL_LISTEN_FD"},
 	{ORI_SETTING_JOB_KEY, "ORIEL_JOB_KEY"},
 	{ORI_SETTING_JOB_KEY_FILE, "ORIEL_JOB_KEY_FILE"},
+	{ORI_SETTING_INVITATION, "ORIEL_INVITATION"},
 	{ORI_SETTING_SSH, "ORIEL_SSH"},
 	{ORI_SETTING_HCA, "ORIEL_HCA"},
 	{ORI_SETTING_SOFT_HCA, "ORIEL_SOFT_HCA"},
@@ -221,6 +222,8 @@ static bool config_is_good(enum ori_setting which, const char *text)
 		return strcmp(text, "required") == 0 ||
 		       (strlen(text) % 2 == 0 && strlen(text) >= 32 && strlen(text) <= 254 &&
 			strspn(text, "0123456789abcdefABCDEF") == strlen(text));
+	case ORI_SETTING_INVITATION:
+		return strlen(text) == 288 && strspn(text, "0123456789abcdef") == strlen(text);
 	case ORI_SETTING_JOB_KEY_FILE:
 		if (text[0] == 'f' && text[1] == 'd' && text[2] == ':')
 			return config_is_number(text + 3, INT32_MAX, &number);
@@ -366,11 +369,11 @@ static void config_seconds(const char *text, uint64_t is, uint64_t fallback)
 	FUZZ_CHECK(is == (config_is_seconds(text, &ns) ? ns : fallback));
 }
 
-static void config_secret(const char *text)
+static void config_secret(enum ori_setting which, const char *text)
 {
 	struct oriel_setting setting = {.size = sizeof(setting)};
 
-	FUZZ_CHECK(oriel_setting_get(ORI_SETTING_JOB_KEY, &setting) == ORIEL_OK);
+	FUZZ_CHECK(oriel_setting_get(which, &setting) == ORIEL_OK);
 	FUZZ_CHECK(strcmp(setting.value, "(hidden)") == 0);
 	/* The text of the error is shorter, so it cannot hold such a key by accident. */
 	if (oriel_settings_check() != ORIEL_OK && strlen(text) >= SECRET_LONG)
@@ -413,7 +416,8 @@ static void config_values(enum ori_setting which, const char *text)
 		config_node(text);
 		break;
 	case ORI_SETTING_JOB_KEY:
-		config_secret(text);
+	case ORI_SETTING_INVITATION:
+		config_secret(which, text);
 		break;
 	case ORI_SETTING_IFACE:
 		config_iface(text);

@@ -77,6 +77,7 @@ static struct oriel_p2p_request request;
 static struct oriel_p2p_remote remote;
 static struct oriel_p2p_mock_event event;
 static struct oriel_bootstrap end;
+static struct oriel_invitation invitation;
 static struct oriel_view view = {.size = sizeof(view),
 				 .kind = ORIEL_VIEW_BUFFER,
 				 .length = sizeof(bytes),
@@ -134,6 +135,10 @@ enum answer {
 	X(COMM, STATUS, oriel_comm_barrier, (h), 0)                                                \
 	X(COMM, STATUS, oriel_comm_split, (h, ORIEL_SPLIT_NONE, 0, NULL, NULL), 0)                 \
 	X(COMM, STATUS, oriel_comm_shrink, (h, NULL, OUT(made)), 0)                                \
+	X(COMM, STATUS, oriel_comm_invite, (h, &invitation), 0)                                    \
+	X(COMM, STATUS, oriel_comm_grow, (h, 1, NULL, OUT(made)), 0)                               \
+	X(COMM, STATUS, oriel_comm_merge, (h, &invitation, NULL, OUT(made)), 0)                    \
+	X(COMM, VALUE, oriel_comm_epoch, (h), 0)                                                   \
 	X(COMM, STATUS, oriel_comm_unsafe, (h, bytes, 8, &number), 0)                              \
 	X(COMM, STATUS, oriel_comm_origin, (h, 0, &number), 0)                                     \
 	X(COMM, STATUS, oriel_comm_all_gather, (h, bytes, bytes, 1), 0)                            \
