@@ -18,7 +18,7 @@ FOREIGN = re.compile("ORIEL_|TORCHELASTIC_|(LOCAL_)?(RANK|WORLD_SIZE)$|MASTER_")
 LONG = "60"  # ORIEL_TIMEOUT of tests in which nothing waits for it
 SHORT = "6"  # ... of tests that wait for half of it
 UNCACHED = "glibc.malloc.tcache_count=0"  # so that memory that was freed does not count as used
-LEAK = 1000  # bytes by which the heap may differ: a communicator has many times that
+LEAK = 300  # bytes by which the heap may differ from one round to the next
 
 
 class Rank:
@@ -203,7 +203,7 @@ class Grow:
 
     def test_it_shrinks_and_grows_repeatedly_without_a_leak(self):
         members, counts = self.job(), []
-        for round_ in range(6):
+        for round_ in range(8):
             members = self.grow(members, [100 + round_], 2 * round_ + 1)
             members[-2].kill()
             del members[-2]
@@ -212,10 +212,12 @@ class Grow:
             self.plays(members, 2 * round_ + 2)
             counts.append([member.ask("count").split(";") for member in members[:2]])
         self.assertRegex(counts[0][0][0], "^ORIEL_OK [0-9]+ descriptors")
-        for before, after in zip(counts[1], counts[-1]):
-            self.assertEqual(before[0], after[0])
-            grown = int(after[1].split()[0]) - int(before[1].split()[0])
-            self.assertLess(grown, LEAK, f"bytes of {len(counts) - 2} rounds")
+        for rank in range(2):
+            self.assertEqual(counts[1][rank][0], counts[-1][rank][0])
+            # A table may double at some time; a leak grows in each round.
+            heap = [int(count[rank][1].split()[0]) for count in counts]
+            growths = [after - before > LEAK for before, after in zip(heap, heap[1:])]
+            self.assertLess(sum(growths), len(growths) / 2, heap)
         self.leave(members)
 
 
