@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ranks of an agreement as one of them sees them, and their messages. vote.c, which agrees, and
- * vote_dial.c, which connects, call it; one thread.
+ * The ranks of an agreement as one of them sees them, and their messages: for the files of the
+ * agreement, vote*.c; one thread.
  */
 #ifndef ORI_COMM_VOTE_PEER_H
 #define ORI_COMM_VOTE_PEER_H
@@ -83,6 +83,28 @@ struct ori_vote {
 	bool is_last; /* the agreement is for the sake of the one before */
 	struct vote_peer peers[];
 };
+
+/* One step of this rank, which leads. It never blocks. */
+enum oriel_status ori_vote_lead(struct ori_vote *vote);
+/* ... or which follows @leader. */
+enum oriel_status ori_vote_follow(struct ori_vote *vote, unsigned leader);
+
+/* Alive, or not known to be lost? */
+bool ori_vote_is_here(const struct ori_vote *vote, unsigned peer);
+void ori_vote_lose(struct ori_vote *vote, unsigned peer, enum vote_is is);
+/* Gives up on @peer if its time is over. */
+void ori_vote_judge(struct ori_vote *vote, unsigned peer);
+/* A frame of the rank has come. */
+void ori_vote_hear(struct vote_peer *peer);
+/* @peer counts from now on: it has some time left, even if this rank has waited for long. */
+void ori_vote_grant(struct ori_vote *vote, unsigned peer);
+/* The agreement is over for this rank. */
+void ori_vote_decide(struct ori_vote *vote, const struct ori_vote_value *value);
+/* Takes over a decision that this rank has missed, if @value is one. */
+void ori_vote_learn(struct ori_vote *vote, const struct ori_vote_value *value);
+/* False: the connection has ended, and is closed. */
+bool ori_vote_send(struct ori_net_conn **conn, enum vote_frame type, const void *body,
+		   size_t length);
 
 /* Closes and frees *@conn, if there is one. */
 void ori_vote_hang_up(struct ori_net_conn **conn);
