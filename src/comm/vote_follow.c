@@ -38,7 +38,7 @@ static bool vote_obey(struct ori_vote *v, unsigned leader, const struct ori_fram
 		v->is_removed = true;
 	else if (frame->type == VOTE_WAIT && frame->length == 0)
 		return true;
-	else if (frame->length != sizeof(*value))
+	else if (frame->length != sizeof(*value) || !ori_vote_is_value(v, value))
 		return false;
 	else if (frame->type == VOTE_DECIDED)
 		ori_vote_learn(v, value);

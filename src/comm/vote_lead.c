@@ -46,6 +46,18 @@ static void vote_admit(struct ori_vote *v, unsigned peer)
 		(void)ori_vote_send(&p->in, VOTE_PROPOSE, &v->accepted, sizeof(v->accepted));
 }
 
+/* The value of the agreement before is there unless this is the first one. */
+static bool vote_is_state(const struct ori_vote *v, const struct vote_state *state)
+{
+	if (!state->number || state->number == UINT32_MAX || state->has_accepted > 1 ||
+	    !memchr(state->text, '\0', sizeof(state->text)) ||
+	    state->last.number != state->number - 1 ||
+	    (state->last.number && !ori_vote_is_value(v, &state->last)))
+		return false;
+	return !state->has_accepted ||
+	       (state->accepted.number == state->number && ori_vote_is_value(v, &state->accepted));
+}
+
 /* A frame of a rank that has joined. False: it makes no sense. */
 static bool vote_hear_of(struct ori_vote *v, unsigned peer, const struct ori_frame *frame,
 			 const struct vote_state *state)
@@ -56,16 +68,14 @@ static bool vote_hear_of(struct ori_vote *v, unsigned peer, const struct ori_fra
 		memcpy(&p->accepted, state, sizeof(p->accepted));
 		return true;
 	}
-	if (frame->type != VOTE_STATE || frame->length != sizeof(*state))
+	if (frame->type != VOTE_STATE || frame->length != sizeof(*state) ||
+	    !vote_is_state(v, state))
 		return false;
 	if (!p->state)
 		p->state = malloc(sizeof(*p->state));
 	if (!p->state)
 		return false;
 	*p->state = *state;
-	p->state->text[sizeof(state->text) - 1] = '\0';
-	p->state->accepted.text[sizeof(state->text) - 1] = '\0';
-	p->state->last.text[sizeof(state->text) - 1] = '\0';
 	p->accepted = 0;
 	vote_admit(v, peer);
 	return true;

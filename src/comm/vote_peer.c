@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a rank knows of the others in an agreement, and the end of one. vote.c, vote_lead.c and
+ * The others as a rank of an agreement sees them, and the end of one. vote.c, vote_lead.c and
  * vote_follow.c call it.
  */
 #include <string.h>
@@ -83,6 +83,14 @@ void ori_vote_grant(struct ori_vote *v, unsigned peer)
 
 	if (limit > grace && now - p->heard_at > limit - grace)
 		p->heard_at = now - (limit - grace);
+}
+
+bool ori_vote_is_value(const struct ori_vote *v, const struct ori_vote_value *value)
+{
+	return value->number && value->number < UINT32_MAX && value->leader < v->comm->size &&
+	       (value->status == ORIEL_OK || value->status == ORIEL_AGAIN ||
+		ori_status_is_failure(value->status)) &&
+	       memchr(value->text, '\0', sizeof(value->text));
 }
 
 /* The agreement is over for this rank. */

@@ -98,6 +98,8 @@ void ori_vote_judge(struct ori_vote *vote, unsigned peer);
 void ori_vote_hear(struct vote_peer *peer);
 /* @peer counts from now on: it has some time left, even if this rank has waited for long. */
 void ori_vote_grant(struct ori_vote *vote, unsigned peer);
+/* May a rank propose, or have decided, these bytes? */
+bool ori_vote_is_value(const struct ori_vote *vote, const struct ori_vote_value *value);
 /* The agreement is over for this rank. */
 void ori_vote_decide(struct ori_vote *vote, const struct ori_vote_value *value);
 /* Takes over a decision that this rank has missed, if @value is one. */
