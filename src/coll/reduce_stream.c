@@ -4,6 +4,8 @@
  * arrive in the staging. gather_make.c and reduction_call.c call it; oriel/dev/reduction.h has the
  * device functions, and docs/reductions.md says why they are correct.
  */
+#include <oriel/dev/reduction.h>
+
 #include "coll/reduction.h"
 
 static size_t stream_line(size_t bytes)
@@ -32,7 +34,7 @@ size_t ori_reduce_stream_lay_out(struct ori_gather *g)
 	g->puts = (struct oriel_dev_gather){.slot = slot,
 					    .staging = oriel_dev_gather_staging(ranks, g->parts,
 										g->ll.slot)};
-	return g->puts.staging + oriel_dev_gather_staging(ranks, g->parts, slot);
+	return g->puts.staging + oriel_dev_reduce_staging(ranks, g->parts, slot);
 }
 
 static uint32_t stream_parts(const struct ori_gather *g, size_t bytes, size_t most)

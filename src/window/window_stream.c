@@ -417,7 +417,9 @@ static uint64_t stream_result(const struct oriel_window *w, enum ori_kernel kern
 static uint64_t stream_staging(const struct oriel_window *w, enum ori_kernel kernel,
 			       const struct ori_kernel_call *c)
 {
-	if (kernel == ORI_KERNEL_GATHER_LINES || stream_reduces(kernel))
+	if (kernel == ORI_KERNEL_REDUCE_STAGED)
+		return oriel_dev_reduce_staging(w->device.ranks, c->parts, c->gather.slot);
+	if (kernel == ORI_KERNEL_GATHER_LINES || kernel == ORI_KERNEL_REDUCE_LINES)
 		return oriel_dev_gather_staging(w->device.ranks, c->parts, c->gather.slot);
 	return kernel == ORI_KERNEL_EXCHANGE ? oriel_dev_exchange_staging(w->device.ranks, c->parts)
 					     : 0;

@@ -50,6 +50,7 @@ int help_model(int argc, char **argv);
 int short_model(int argc, char **argv);
 int tickets_model(int argc, char **argv);
 int vote_model(int argc, char **argv);
+int staged_model(int argc, char **argv);
 
 /* Returns the number after @option in @argv, or @value without that option. */
 unsigned model_option(int argc, char **argv, const char *option, unsigned value);

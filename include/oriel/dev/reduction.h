@@ -133,10 +133,19 @@ ORIEL_DEV enum oriel_status oriel_dev_reduce_lines(const struct oriel_dev_window
 }
 
 /*
+ * Any thread, and the host: bytes of the staging of the next two functions for @ranks ranks and
+ * @parts parts, with slots of @slot bytes.
+ */
+ORIEL_DEV uint64_t oriel_dev_reduce_staging(uint32_t ranks, uint32_t parts, uint64_t slot)
+{
+	return ORIEL_REDUCE_DEPTH * (uint64_t)ranks * parts * slot;
+}
+
+/*
  * Whole group: one execution in rounds through the slots of the staging: every rank puts its
  * messages there, with a signal behind them, and reduces those of all ranks for it to @c->result.
- * The staging is as that of oriel_dev_gather_lines(), with slots of any length that is a multiple
- * of 128. @from may be the result, or with a stride this rank's message there, or begin where it
+ * The staging has oriel_dev_reduce_staging() bytes, with slots of any length that is a multiple of
+ * 128. @from may be the result, or with a stride this rank's message there, or begin where it
  * does.
  */
 ORIEL_DEV enum oriel_status oriel_dev_reduce_slots(const struct oriel_dev_window *w,

@@ -276,6 +276,9 @@ ORIEL_DEV enum oriel_status ori_dev_reduce_await(const struct oriel_dev_window *
 	return oriel_dev_vote(g, status);
 }
 
+/* Slots of each pair of ranks for one part. */
+#define ORIEL_REDUCE_DEPTH 4u
+
 /* One execution through the slots of the staging. */
 struct oriel_dev_reduce_run {
 	const struct oriel_dev_window *w;
@@ -307,11 +310,17 @@ ORIEL_DEV uint64_t ori_dev_reduce_chunk(const struct oriel_dev_reduce_run *r, ui
 	return end - *begin < r->chunk ? end - *begin : r->chunk;
 }
 
-/* The slot for the elements of @source in round @number. */
+/*
+ * The slot for the elements of @source in round @number. A rank sends those of round n after it has
+ * those of round n - 2 of all ranks, and so do its peers: so the peers have reduced round n - 4,
+ * which is ordered by the signal of round n - 2, and the slot of that round is free.
+ */
 ORIEL_DEV uint64_t ori_dev_reduce_slot(const struct oriel_dev_reduce_run *r, uint64_t number,
 				       uint32_t source)
 {
-	return ori_dev_gather_lines_offset(r->w, r->c, r->part, number, source);
+	uint64_t turn = (uint64_t)r->part * ORIEL_REDUCE_DEPTH + number % ORIEL_REDUCE_DEPTH;
+
+	return r->c->staging + (turn * r->w->ranks + source) * r->c->slot;
 }
 
 /* Where the elements of this rank in chunk @index of its own piece are read from. */
@@ -327,9 +336,7 @@ ORIEL_DEV bool ori_dev_reduce_is_plain(const struct oriel_dev_reduce_run *r, uin
 	return !(((uintptr_t)ori_dev_reduce_own(r, index) | length) & 15);
 }
 
-/*
- * Whole group: puts the chunks @index to the slots of their owners, for round @number of this
- * part. A slot is free when its owner has reduced the round two before, which it signals.
+/* Whole group: puts the chunks @index to the slots of their owners, for round @number of this part.
  */
 ORIEL_DEV enum oriel_status ori_dev_reduce_send(const struct oriel_dev_reduce_run *r,
 						struct oriel_dev_group g, uint64_t index,
@@ -340,8 +347,6 @@ ORIEL_DEV enum oriel_status ori_dev_reduce_send(const struct oriel_dev_reduce_ru
 	uint32_t id = r->c->id + 2 * r->part, i, peer;
 	uint64_t begin, length;
 
-	if (number > 2)
-		status = ori_dev_reduce_await(w, g, id + 1, number - 2, r->timeout_ns);
 	ORIEL_DEV_ROLL
 	for (i = 1; i < w->ranks && status == ORIEL_OK; i++) {
 		peer = ori_dev_rank_after(w, i);
@@ -382,13 +387,13 @@ ORIEL_DEV enum oriel_status ori_dev_reduce_fold(const struct oriel_dev_reduce_ru
 		results.to = r->c->result + begin;
 	if (length)
 		ORIEL_FOLD_BY_TYPE(f, ori_dev_reduce_rows(g, f, &rows, &results, length))
-	return oriel_dev_signal_all(w, g, id + 1, ORIEL_SIGNAL_ADD, 1);
+	return ORIEL_OK;
 }
 
 /*
  * Whole group: all rounds of a part. A rank sends the chunks of a round before it reduces those of
  * the one before, so that the link has bytes meanwhile. @is_to_all: the result is complete when all
- * owners have signalled the last round, behind their stores.
+ * owners have signalled the number of the last round, behind their stores.
  */
 ORIEL_DEV enum oriel_status ori_dev_reduce_rounds(const struct oriel_dev_reduce_run *r,
 						  struct oriel_dev_group g)
@@ -396,6 +401,7 @@ ORIEL_DEV enum oriel_status ori_dev_reduce_rounds(const struct oriel_dev_reduce_
 	uint64_t *count = ori_dev_gather_count(r->w, r->c, r->part);
 	uint64_t number = oriel_dev_load_relaxed(count), index = r->part, last;
 	enum oriel_status status = ORIEL_OK;
+	uint32_t id = r->c->id + 2 * r->part + 1;
 	bool is_first = true, is_sending;
 
 	if (index * r->chunk >= r->piece)
@@ -416,8 +422,9 @@ ORIEL_DEV enum oriel_status ori_dev_reduce_rounds(const struct oriel_dev_reduce_
 	if (oriel_dev_is_leader(g))
 		oriel_dev_store_relaxed(count, last);
 	if (status == ORIEL_OK && r->is_to_all)
-		status = ori_dev_reduce_await(r->w, g, r->c->id + 2 * r->part + 1, last,
-					      r->timeout_ns);
+		status = oriel_dev_signal_all(r->w, g, id, ORIEL_SIGNAL_SET, last);
+	if (status == ORIEL_OK && r->is_to_all)
+		status = ori_dev_reduce_await(r->w, g, id, last, r->timeout_ns);
 	/* Results of other threads are complete as well. */
 	return oriel_dev_vote(g, status);
 }
