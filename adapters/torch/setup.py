@@ -29,6 +29,11 @@ package = pathlib.Path(oriel.__file__).parent
 pathlib.Path("oriel_torch/_built.py").write_text(
     f'"""Written by setup.py: what oriel.torch was built for."""\nTORCH = "{torch.__version__}"\n', "utf-8")
 
+# One unit of all sources: the headers of torch take half a minute each time that they are read.
+sources = sorted(name for name in glob.glob("oriel_torch/*.cpp") if not name.endswith("_unit.cpp"))
+pathlib.Path("oriel_torch/_unit.cpp").write_text(
+    "".join(f'#include "{pathlib.Path(name).name}"\n' for name in sources), "utf-8")
+
 setup(
     name="oriel-torch",
     version=oriel.__version__,
@@ -40,7 +45,7 @@ setup(
     package_dir={"oriel.torch": "oriel_torch"},
     entry_points={"torch.distributed.backends": ["oriel = oriel.torch:register"]},
     ext_modules=[CppExtension(
-        "oriel.torch._backend", sorted(glob.glob("oriel_torch/*.cpp")),
+        "oriel.torch._backend", ["oriel_torch/_unit.cpp"],
         include_dirs=[oriel.include_folder()],
         extra_compile_args=["-O2", "-g0", "-std=c++20", "-Wall", "-Wno-unknown-pragmas"],
         # Both lie in the folder of the package oriel when it runs.

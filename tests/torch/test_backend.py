@@ -3,6 +3,7 @@
 import importlib
 import pathlib
 import re
+import socket
 import subprocess
 import sys
 
@@ -13,9 +14,9 @@ PARTS = ["broadcasts", "gathers", "exchanges", "reductions", "roots", "messages"
          "groups", "monitored", "refusals", "profiled", "timeouts", "splits", "windows"]
 
 
-def job(ranks, *arguments, nodes=1):
+def job(ranks, *arguments, nodes=1, program=RANK):
     done = subprocess.run(["oriel", "run", "-n", str(ranks), "--nodes", str(nodes), "--timeout", "200",
-                           sys.executable, str(RANK), *arguments],
+                           sys.executable, str(program), *arguments],
                           capture_output=True, text=True, timeout=300, check=False)
     return done.returncode, done.stdout + done.stderr
 
@@ -44,6 +45,45 @@ def test_a_group_goes_on_without_a_killed_rank(tmp_path):
     for rank, was, now in ((2, 0, 0), (0, 2, 1)):
         assert ranks[rank].returncode == 0, said
         assert said[rank].count(f"was {was}, is {now} of 2") == 2 and said[rank].count("sum 2.0") == 2, said
+
+
+@pytest.mark.parametrize("ranks, nodes, ways", [
+    (2, 1, ["ddp", "fsdp2", "tensor_parallel", "dtensor", "pipeline", "checkpoint"]),
+    (4, 2, ["ddp", "fsdp2", "pipeline"])])
+def test_training_has_the_losses_of_gloo(ranks, nodes, ways):
+    code, said = job(ranks, *ways, nodes=nodes, program=RANK.with_name("training_rank.py"))
+    assert code == 0, said
+    for name in ways:
+        same = "has the bits of gloo" if ranks == 2 else ""
+        assert said.count(f": {name} {same}") == ranks, said
+
+
+def torchrun(agents, ranks, restarts):
+    """Codes and output of so many agents, each with so many ranks."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    jobs = [subprocess.Popen(
+        [sys.executable, "-m", "torch.distributed.run", "--nnodes", str(agents), "--nproc-per-node", str(ranks),
+         "--max-restarts", str(restarts), "--rdzv-backend", "c10d", "--rdzv-endpoint", f"127.0.0.1:{port}",
+         "--rdzv-id", "test", "--rdzv-conf", f"is_host={int(agent == 0)}", "--monitor-interval", "0.2",
+         str(RANK.with_name("elastic_rank.py"))], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for agent in range(agents)]
+    said = [job.communicate(timeout=200)[0] for job in jobs]
+    return [job.returncode for job in jobs], "".join(said)
+
+
+def test_an_agent_restarts_after_a_killed_rank():
+    codes, said = torchrun(1, 3, 1)
+    assert codes == [0] and "learned that rank 1 is lost" in said, said
+    for rank in range(3):
+        assert f"rank {rank} of 3 ended after 1 restart" in said, said
+
+
+def test_two_agents_learn_of_a_killed_rank():
+    # No restart: torch counts those of each agent alone, and ranks with different counts do not meet.
+    codes, said = torchrun(2, 2, 0)
+    assert codes == [1, 1], said
+    assert re.search("rank [23] learned that rank 1 is lost", said), said
 
 
 def test_another_torch_is_refused():

@@ -54,8 +54,9 @@ class Plans {
 			    const struct oriel_reduction *reduction);
 
  private:
-	// Bytes of the memory of an object, which results pass through in pieces.
-	static constexpr size_t PIECE = 4 << 20;
+	// Bytes of the memory of an object, which results pass through in pieces: a piece is still in the
+	// second-level cache when it is copied.
+	static constexpr size_t PIECE = 1 << 20;
 
 	template <typename Object> struct Plan {
 		Object *object = nullptr;
