@@ -86,6 +86,13 @@ def test_two_agents_learn_of_a_killed_rank():
     assert re.search("rank [23] learned that rank 1 is lost", said), said
 
 
+@pytest.mark.parametrize("name, expected", [("ddp.py", "2 ranks: the loss went from"),
+                                            ("moe.py", "2 experts: every token came back")])
+def test_examples(name, expected):
+    code, said = job(2, program=RANK.parents[2] / "examples/python" / name)
+    assert code == 0 and expected in said, said
+
+
 def test_another_torch_is_refused():
     import torch
     import oriel.torch
