@@ -446,6 +446,39 @@ def windows(rank, size):
     assert backend.supports_window
 
 
+@part
+def symmetric(rank, size):
+    import torch.distributed._symmetric_memory as symm
+    after, before = (rank + 1) % size, (rank - 1) % size
+    window = dist._new_window(torch.zeros(1))
+    is_mapped = all(window.get_attr(peer).access_type == WindowAccessType.UNIFIED for peer in range(size))
+    symm.set_backend("ORIEL")
+    tensor = symm.empty(1000, dtype=torch.int64, device="cpu").fill_(rank)
+    if not is_mapped:
+        raises("NO_PATH", symm.rendezvous, tensor, dist.group.WORLD)
+        return
+    handle = symm.rendezvous(tensor, dist.group.WORLD)
+    assert symm.rendezvous(tensor, dist.group.WORLD).buffer_ptrs == handle.buffer_ptrs
+    assert (handle.rank, handle.world_size) == (rank, size) and handle.multicast_ptr == 0
+    handle.barrier(channel=5)
+    theirs = handle.get_buffer(after, (1000,), torch.int64)
+    assert (theirs == after).all()
+    handle.barrier(channel=5)
+    for i in range(100):
+        theirs[0] = 1000 * rank + i
+        handle.put_signal(after, 9)
+        handle.wait_signal(before, 9)
+        assert tensor[0] == 1000 * before + i
+        handle.barrier(channel=63, timeout_ms=20_000)
+    begun = time.monotonic()
+    raises(f"rank {before}", handle.wait_signal, before, 9, 200)
+    assert 0.1 < time.monotonic() - begun < 10
+    raises("channel 64 of 64", handle.barrier, 64)
+    handle.get_signal_pad(after, (4,), torch.int32)[2] = 50 + rank
+    handle.barrier(channel=0)
+    assert handle.get_signal_pad(rank, (4,), torch.int32).tolist() == [0, 0, 50 + before, 0]
+
+
 def killed(rank, size):
     if rank == size - 1:
         os._exit(0)

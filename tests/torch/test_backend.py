@@ -11,7 +11,8 @@ import pytest
 
 RANK = pathlib.Path(__file__).with_name("backend_rank.py")
 PARTS = ["broadcasts", "gathers", "exchanges", "reductions", "roots", "messages", "any_source", "lengths_that_differ", "works",
-         "groups", "monitored", "refusals", "profiled", "timeouts", "splits", "windows"]
+         "groups", "monitored", "refusals", "profiled", "timeouts", "splits", "windows",
+         "symmetric"]
 
 
 def job(ranks, *arguments, nodes=1, program=RANK):

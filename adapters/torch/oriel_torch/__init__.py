@@ -34,5 +34,6 @@ def register() -> None:
 
 # Groups that were shut down close their communicators in threads, which this process waits for.
 atexit.register(_backend.join_closing)
+atexit.register(_backend.close_symmetric_memory)
 
 __all__ = ["register"]

@@ -65,39 +65,45 @@ void OrielBackend::check_root(int64_t root, const char *what) const
 	TORCH_CHECK(root >= 0 && root < size_, what, ": root rank ", root, " of ", size_);
 }
 
-// Collective: a communicator of the job of @id.
-struct oriel_comm *OrielBackend::join(const struct oriel_job_id &id, int rank, int size)
+// Collective: a communicator of the job of @id. @flags: enum oriel_comm_flags.
+static struct oriel_comm *join_job(const struct oriel_job_id &id, int rank, int size, uint64_t timeout_ns,
+				   unsigned flags)
 {
 	struct oriel_comm_attr attr = {};
 	struct oriel_comm *comm = nullptr;
 
 	attr.size = sizeof(attr);
-	attr.timeout_ns = in_ns(options_->timeout);
-	attr.flags = options_->enable_reconfigure ? ORIEL_COMM_SHRINK : 0;
+	attr.timeout_ns = timeout_ns;
+	attr.flags = flags;
 	if (oriel_comm_create_id(&id, rank, size, &attr, &comm) != ORIEL_OK)
 		C10_THROW_ERROR(DistBackendError, c10::str("oriel: rank ", rank, ": ", oriel_last_error()));
 	return comm;
 }
 
-// Collective: a communicator of the ranks that have this @store.
-struct oriel_comm *OrielBackend::meet(const c10::intrusive_ptr<c10d::Store> &store)
+struct oriel_comm *meet_by_store(const c10::intrusive_ptr<c10d::Store> &store, const std::string &key, int rank,
+				 int size, uint64_t timeout_ns, unsigned flags)
 {
 	struct oriel_job_id id;
 
-	if (rank_ != 0) {
-		std::vector<uint8_t> bytes = store->get(STORE_KEY);
+	if (rank != 0) {
+		std::vector<uint8_t> bytes = store->get(key);
 
 		TORCH_CHECK(bytes.size() == sizeof(id.bytes), "oriel: the job id of rank 0 has ",
 			    bytes.size(), " bytes, not ", sizeof(id.bytes));
 		memcpy(id.bytes, bytes.data(), sizeof(id.bytes));
-		return join(id, rank_, size_);
+		return join_job(id, rank, size, timeout_ns, flags);
 	}
 	check(oriel_job_id_open(&id), "job id");
 	auto close = [](struct oriel_job_id *open) { oriel_job_id_close(open); };
 	std::unique_ptr<struct oriel_job_id, decltype(close)> closing(&id, close);
 
-	store->set(STORE_KEY, std::vector<uint8_t>(id.bytes, id.bytes + sizeof(id.bytes)));
-	return join(id, rank_, size_);
+	store->set(key, std::vector<uint8_t>(id.bytes, id.bytes + sizeof(id.bytes)));
+	return join_job(id, rank, size, timeout_ns, flags);
+}
+
+struct oriel_comm *OrielBackend::join(const struct oriel_job_id &id, int rank, int size)
+{
+	return join_job(id, rank, size, in_ns(options_->timeout), ORIEL_COMM_SHRINK);
 }
 
 OrielBackend::OrielBackend(const c10::intrusive_ptr<c10d::Store> &store, int rank, int size,
@@ -109,7 +115,8 @@ OrielBackend::OrielBackend(const c10::intrusive_ptr<c10d::Store> &store, int ran
 		open_handle();
 		return;
 	}
-	communicator_ = std::make_shared<Communicator>(meet(store));
+	communicator_ = std::make_shared<Communicator>(
+		meet_by_store(store, STORE_KEY, rank, size, in_ns(options_->timeout), 0));
 	executor_.use(communicator_->roster);
 }
 

@@ -22,6 +22,11 @@ void check_gather(const std::vector<at::Tensor> &parts, const at::Tensor &whole,
 std::vector<char> bytes_of(const std::vector<at::Tensor> &tensors);
 void copy_parts(const std::vector<at::Tensor> &outputs, const char *data);
 
+// Collective: a communicator of the ranks that have this @store, in which rank 0 leaves the id of the
+// job under @key. @timeout_ns 0 is that of the library; @flags are enum oriel_comm_flags.
+struct oriel_comm *meet_by_store(const c10::intrusive_ptr<c10d::Store> &store, const std::string &key, int rank,
+				 int size, uint64_t timeout_ns, unsigned flags);
+
 class OrielBackend : public c10d::Backend {
  public:
 	// Collective; ranks meet by @store. The timeout of @options is of every operation.
@@ -112,7 +117,6 @@ class OrielBackend : public c10d::Backend {
 	void scatter_reduced(const at::Tensor &from, const at::Tensor &output,
 			     const struct oriel_reduction *reduction);
 	void check_root(int64_t root, const char *what) const;
-	struct oriel_comm *meet(const c10::intrusive_ptr<c10d::Store> &store);
 	struct oriel_comm *join(const struct oriel_job_id &id, int rank, int size);
 	std::shared_ptr<Communicator> take_communicator();
 	void open_handle();

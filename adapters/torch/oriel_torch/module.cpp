@@ -4,6 +4,7 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include "backend.hpp"
+#include "symmetric.hpp"
 
 static c10::intrusive_ptr<c10d::Backend> create(const c10::intrusive_ptr<c10d::Store> &store,
 						int rank, int size,
@@ -22,6 +23,9 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m)
 	m.def("create", &create, pybind11::arg("store"), pybind11::arg("rank"), pybind11::arg("size"),
 	      pybind11::arg("timeout"), pybind11::arg("enable_reconfigure"),
 	      pybind11::call_guard<pybind11::gil_scoped_release>());
+	m.def("close_symmetric_memory", &oriel_torch::close_symmetric_memory,
+	      pybind11::call_guard<pybind11::gil_scoped_release>());
+	oriel_torch::register_symmetric_memory();
 	m.def("join_closing", &oriel_torch::OrielBackend::join_closing,
 	      pybind11::call_guard<pybind11::gil_scoped_release>());
 }

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// Symmetric memory on the CPU: see symmetric.hpp.
+#include "symmetric.hpp"
+
+#include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
+
+#include "backend.hpp"
+
+namespace oriel_torch {
+
+namespace symmetric = c10d::symmetric_memory;
+
+static constexpr unsigned CHANNELS = 64; // each has a signal of each pair of ranks, and a barrier
+
+// One allocation as all ranks of a group map it.
+class SymmetricBlock : public symmetric::SymmetricMemory {
+ public:
+	SymmetricBlock(struct oriel_comm *comm, struct oriel_window *window, size_t length)
+	    : window_(window), length_(length), rank_((int)oriel_comm_rank(comm)),
+	      size_((int)oriel_comm_size(comm))
+	{
+		for (int peer = 0; peer < size_; peer++) {
+			size_t room = 0;
+			void *address = nullptr;
+
+			check(oriel_window_peer_address(window_, peer, 0, &address), "rendezvous");
+			check(oriel_window_peer_length(window_, peer, 0, &room), "rendezvous");
+			TORCH_CHECK(room == length_ + symmetric::get_signal_pad_size(), "rendezvous: rank ", peer,
+				    " has ", room - symmetric::get_signal_pad_size(), " bytes, rank ", rank_, " ", length_);
+			buffers_.push_back(address);
+			pads_.push_back(static_cast<char *>(address) + length_);
+		}
+	}
+
+	std::vector<void *> get_buffer_ptrs() override { return buffers_; }
+	std::vector<void *> get_signal_pad_ptrs() override { return pads_; }
+	// The device is the CPU.
+	void **get_buffer_ptrs_dev() override { return buffers_.data(); }
+	void **get_signal_pad_ptrs_dev() override { return pads_.data(); }
+	size_t get_buffer_size() override { return length_; }
+	size_t get_offset() override { return 0; }
+	bool has_multicast_support() override { return false; }
+	void *get_multicast_ptr() override { return nullptr; }
+	int get_rank() override { return rank_; }
+	int get_world_size() override { return size_; }
+	c10::Device get_device() override { return c10::Device(c10::DeviceType::CPU); }
+	bool world_within_direct_access() override { return true; }
+
+	void barrier(int channel, size_t timeout_ms) override
+	{
+		check(oriel_window_barrier(window_, checked(channel), limit(timeout_ms)), "barrier");
+	}
+
+	void put_signal(int peer, int channel, size_t) override
+	{
+		symmetric::check_rank(peer, size_);
+		check(oriel_window_signal(window_, peer, checked(channel), ORIEL_SIGNAL_ADD, 1), "put_signal");
+	}
+
+	void wait_signal(int peer, int channel, size_t timeout_ms) override
+	{
+		symmetric::check_rank(peer, size_);
+		check(oriel_window_wait_signal_next(window_, peer, checked(channel), 1, limit(timeout_ms)),
+		      "wait_signal");
+	}
+
+ private:
+	static uint32_t checked(int channel)
+	{
+		TORCH_CHECK(channel >= 0 && channel < (int)CHANNELS, "channel ", channel, " of ", CHANNELS);
+		return (uint32_t)channel;
+	}
+
+	// 0 is that of the communicator.
+	static uint64_t limit(size_t timeout_ms) { return (uint64_t)timeout_ms * 1000000u; }
+
+	struct oriel_window *const window_;
+	const size_t length_;
+	const int rank_, size_;
+	std::vector<void *> buffers_, pads_;
+};
+
+void *SymmetricAllocator::alloc(size_t size, int, const std::optional<std::string> &group)
+{
+	std::lock_guard<std::mutex> lock(mutex_);
+	// So that the pad is aligned.
+	size_t length = (std::max<size_t>(size, 1) + 63) / 64 * 64;
+	void *memory = nullptr;
+
+	check(oriel_memory_alloc(length + symmetric::get_signal_pad_size(), 0, &memory), "symmetric memory");
+	blocks_[static_cast<char *>(memory)] = {length, group, {}};
+	return memory;
+}
+
+void SymmetricAllocator::free(void *address)
+{
+	std::lock_guard<std::mutex> lock(mutex_);
+
+	if (blocks_.erase(static_cast<char *>(address)))
+		oriel_memory_free(address);
+}
+
+SymmetricAllocator::Blocks::iterator SymmetricAllocator::find(void *address)
+{
+	auto block = blocks_.upper_bound(static_cast<char *>(address));
+
+	if (block == blocks_.begin())
+		return blocks_.end();
+	--block;
+	return static_cast<char *>(address) < block->first + block->second.length ? block : blocks_.end();
+}
+
+bool SymmetricAllocator::has_allocation(void *address)
+{
+	std::lock_guard<std::mutex> lock(mutex_);
+
+	return find(address) != blocks_.end();
+}
+
+size_t SymmetricAllocator::get_alloc_size(void *address)
+{
+	std::lock_guard<std::mutex> lock(mutex_);
+	auto block = find(address);
+
+	TORCH_CHECK(block != blocks_.end(), "this is no symmetric memory of ORIEL");
+	return block->second.length;
+}
+
+SymmetricAllocator::Group &SymmetricAllocator::group(const std::string &name)
+{
+	Group &group = groups_[name];
+
+	if (!group.comm) {
+		auto members = c10d::resolve_process_group(name);
+
+		group.comm = meet_by_store(members->getStore(), "oriel/symmetric/" + name, members->getRank(),
+					   members->getSize(), 0, 0);
+	}
+	return group;
+}
+
+SymmetricAllocator::Handle SymmetricAllocator::rendezvous(void *address,
+							  const std::optional<std::string> &name)
+{
+	std::lock_guard<std::mutex> lock(mutex_);
+	struct oriel_window_attr attr = {};
+	struct oriel_window *window = nullptr;
+	auto block = find(address);
+
+	if (block == blocks_.end())
+		return nullptr;
+	auto wanted = name ? name : block->second.group;
+	TORCH_CHECK(wanted, "rendezvous: neither it nor the allocation names a group");
+	Handle &handle = block->second.handles[*wanted];
+	if (handle)
+		return handle;
+	Group &with = group(*wanted);
+
+	attr.size = sizeof(attr);
+	attr.buffer = block->first;
+	attr.length = block->second.length + symmetric::get_signal_pad_size();
+	attr.signals = CHANNELS;
+	attr.barriers = CHANNELS;
+	check(oriel_window_create(with.comm, &attr, &window), "rendezvous");
+	with.windows.push_back(window);
+	handle = c10::make_intrusive<SymmetricBlock>(with.comm, window, block->second.length);
+	return handle;
+}
+
+void SymmetricAllocator::close()
+{
+	std::lock_guard<std::mutex> lock(mutex_);
+
+	for (auto &[name, group] : groups_) {
+		for (struct oriel_window *window : group.windows)
+			oriel_window_destroy(window);
+		oriel_comm_destroy(group.comm);
+	}
+	groups_.clear();
+}
+
+static c10::intrusive_ptr<SymmetricAllocator> &allocator()
+{
+	static auto the_one = c10::make_intrusive<SymmetricAllocator>();
+
+	return the_one;
+}
+
+void register_symmetric_memory()
+{
+	symmetric::register_availability("ORIEL", allocator());
+}
+
+void close_symmetric_memory()
+{
+	allocator()->close();
+}
+
+} // namespace oriel_torch
