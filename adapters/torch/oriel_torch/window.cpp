@@ -122,7 +122,7 @@ void Exposed::forget(int64_t peer, uint32_t id, uint64_t target)
 WindowWork::WindowWork(int rank, const char *title, std::vector<at::Tensor> tensors, uint64_t sequence,
 		       std::chrono::milliseconds timeout, Attempt attempt)
     : OrielWork(rank, c10d::OpType::UNKNOWN, sequence, title, std::nullopt, {std::move(tensors)}, timeout),
-      title_(title), attempt_(std::move(attempt))
+      attempt_(std::move(attempt))
 {
 }
 

@@ -77,7 +77,6 @@ class WindowWork : public OrielWork {
  private:
 	enum oriel_status attempt(uint64_t limit_ns);
 
-	const char *const title_;
 	std::mutex attempt_mutex_; // one thread at a time completes it; guards attempt_
 	Attempt attempt_;
 };

@@ -124,7 +124,7 @@ static c10::intrusive_ptr<c10::ivalue::Future> future_for(const OrielWork::Lists
 OrielWork::OrielWork(int rank, c10d::OpType type, uint64_t sequence, const char *title,
 		     const std::optional<std::vector<at::Tensor>> &inputs, Lists outputs,
 		     std::chrono::milliseconds timeout)
-    : Work(rank, type, title, inputs), outputs_(std::move(outputs)), sequence_(sequence),
+    : Work(rank, type, title, inputs), title_(title), outputs_(std::move(outputs)), sequence_(sequence),
       timeout_(timeout)
 {
 }
@@ -174,8 +174,7 @@ void OrielWork::complete(std::exception_ptr error)
 
 std::string OrielWork::late(std::chrono::milliseconds limit) const
 {
-	std::string text = c10::str("oriel: ", c10d::opTypeToString(opType_), " ", sequence_, " on rank ",
-				    rank_, " has not ended within ", limit.count(), " ms");
+	std::string text = c10::str(title_, " ", sequence_, " on rank ", rank_, " has not ended within ", limit.count(), " ms");
 
 	return roster_ ? text + ": " + roster_->missing(sequence_) : text;
 }

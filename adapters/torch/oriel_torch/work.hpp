@@ -72,8 +72,11 @@ class OrielWork : public c10d::Work {
 
 	// Any thread, once. The future's callbacks run within.
 	void complete(std::exception_ptr error);
-	// "all_reduce 7 on rank 0 has not ended within 300 ms: rank 2 has not begun it".
+	// "oriel:all_reduce 7 on rank 0 has not ended within 300 ms: rank 2 has not begun it".
 	std::string late(std::chrono::milliseconds limit) const;
+
+ protected:
+	const char *const title_; // "oriel:all_reduce"
 
  private:
 	friend class Executor;

@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""One rank of run.py: both backends in turns, in one process. Rank 0 prints a JSON object a row.
+
+A lap of a row is a number of calls in a row by one backend and then by the other one, between
+barriers; a time is that of a lap over its calls, on rank 0. A ping-pong counts half.
+"""
+import json
+import os
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+
+K, M = 1 << 10, 1 << 20
+SIZES = [8, K, 64 * K, M, 16 * M, 64 * M]
+LAPS = int(os.environ.get("LAPS", "9"))
+LAP_S = 0.03  # about
+
+
+def operations(rank, size, group):
+    """Name: (largest size, a function that makes the call for so many bytes of a rank)."""
+    def all_reduce(count):
+        tensor = torch.ones(count)
+        return lambda: dist.all_reduce(tensor, group=group)
+
+    def all_gather(count):
+        send, recv = torch.ones(count), torch.empty(count * size)
+        return lambda: dist.all_gather_into_tensor(recv, send, group=group)
+
+    def reduce_scatter(count):
+        send, recv = torch.ones(count * size), torch.empty(count)
+        return lambda: dist.reduce_scatter_tensor(recv, send, group=group)
+
+    def all_to_all(count):
+        send, recv = torch.ones(count * size), torch.empty(count * size)
+        return lambda: dist.all_to_all_single(recv, send, group=group)
+
+    def broadcast(count):
+        tensor = torch.ones(count)
+        return lambda: dist.broadcast(tensor, 0, group=group)
+
+    def send_recv(count):
+        tensor = torch.ones(count)
+
+        def call():
+            if rank == 0:
+                dist.send(tensor, 1, group=group)
+                dist.recv(tensor, 1, group=group)
+            elif rank == 1:
+                dist.recv(tensor, 0, group=group)
+                dist.send(tensor, 0, group=group)
+        return call
+
+    def barrier(_):
+        return lambda: dist.barrier(group=group)
+    return {"all_reduce": (64 * M, all_reduce), "all_gather": (16 * M, all_gather),
+            "reduce_scatter": (16 * M, reduce_scatter), "all_to_all": (16 * M, all_to_all),
+            "broadcast": (64 * M, broadcast), "send_recv": (64 * M, send_recv), "barrier": (8, barrier)}
+
+
+def lap(call, calls, control):
+    dist.barrier(group=control)
+    begun = time.perf_counter()
+    for _ in range(calls):
+        call()
+    return (time.perf_counter() - begun) / calls * 1e6
+
+
+def agreed(calls, control):
+    """The number of calls of rank 0."""
+    tensor = torch.tensor([calls])
+    dist.broadcast(tensor, 0, group=control)
+    return int(tensor.item())
+
+
+def main():
+    wanted = sys.argv[1:]
+    dist.init_process_group("gloo")
+    rank, size = dist.get_rank(), dist.get_world_size()
+    torch.set_num_threads(1)
+    groups = {"oriel": dist.new_group(backend="oriel"), "gloo": dist.new_group(backend="gloo")}
+    tables = {name: operations(rank, size, group) for name, group in groups.items()}
+    for test in wanted or tables["gloo"]:
+        largest = tables["gloo"][test][0]
+        for length in SIZES if test != "barrier" else [0]:
+            if length > largest:
+                continue
+            half = 2 if test == "send_recv" else 1
+            calls, taken = {}, {name: [] for name in groups}
+            functions = {name: tables[name][test][1](max(1, length // 4)) for name in groups}
+            for name, call in functions.items():
+                once = min(lap(call, 3, groups["oriel"]) for _ in range(3))
+                calls[name] = agreed(max(2, min(2000, int(LAP_S * 1e6 / max(once, 1)))), groups["oriel"])
+            for number in range(LAPS):
+                names = list(groups) if number % 2 else list(groups)[::-1]
+                for name in names:
+                    taken[name].append(lap(functions[name], calls[name], groups["oriel"]) / half)
+            if rank == 0:
+                print(json.dumps({"test": test, "bytes": length, "ranks": size, "laps_us": taken, "calls": calls}),
+                      flush=True)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
