@@ -390,10 +390,10 @@ static bool take_option(const char *name, const char *value)
 int main(int argc, char **argv)
 {
 	static const struct suite *const suites[] = {
-		&data_suite,    &atomic_suite,     &signal_suite,  &order_suite,
-		&barrier_suite, &team_suite,       &counter_suite, &channel_suite,
-		&ll_suite,      &ll128_suite,      &replay_suite,  &fault_suite,
-		&stuck_suite,   &stuck_host_suite, &lie_suite,     &handle_suite,
+		&data_suite, &atomic_suite,  &signal_suite,  &order_suite, &barrier_suite,
+		&team_suite, &counter_suite, &channel_suite, &ll_suite,    &ll128_suite,
+		&fold_suite, &replay_suite,  &fault_suite,   &stuck_suite, &stuck_host_suite,
+		&lie_suite,  &handle_suite,
 	};
 	static const struct backend backend = {suites,         sizeof(suites) / sizeof(suites[0]),
 					       ORIEL_COMM_GPU, ORIEL_WINDOW_DEVICE,

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reductions by device functions, by groups of each kind and by teams: the bits of the scalar fold
+ * below. src/coll/reduce_stream_test.c compares the arithmetic of all types.
+ */
+#include "harness.h"
+
+#define RESULT_AT 16384u
+#define LINES_AT 32768u
+#define LINES_SLOT 16384u
+#define SLOT 1024u
+#define RANKS_MOST 16u
+#define SLOTS_AT (LINES_AT + 2 * RANKS_MOST * LINES_SLOT)
+
+static const struct oriel_window_attr fold_window = {
+	.size = sizeof(struct oriel_window_attr),
+	.length = SLOTS_AT + ORIEL_REDUCE_DEPTH * RANKS_MOST * SLOT,
+};
+
+/* The last is longer than the slots: it has several rounds. */
+#define COUNTS 8u
+
+CASE unsigned count_of(unsigned k)
+{
+	const unsigned counts[COUNTS] = {1, 3, 4, 17, 64, 250, 1001, 2000};
+
+	return counts[k % COUNTS];
+}
+
+/* Sums of such numbers have other bits in another order. */
+CASE float element(unsigned round, unsigned rank, unsigned i)
+{
+	uint32_t x = i * 2654435761u + rank * 0x9e3779b9u + round * 0x85ebca6bu;
+
+	x ^= x >> 15;
+	x *= 0x2c1b3c6du;
+	x ^= x >> 12;
+	return (float)(int32_t)x * (float)(1u << (x >> 7) % 16);
+}
+
+CASE float sum_of(unsigned round, unsigned ranks, unsigned block, unsigned i)
+{
+	float total = 0, part = 0;
+	unsigned rank;
+
+	for (rank = 0; rank < ranks; rank++) {
+		part = rank % block ? part + element(round, rank, i) : element(round, rank, i);
+		if ((rank + 1) % block && rank + 1 < ranks)
+			continue;
+		total = rank < block ? part : total + part;
+	}
+	return total;
+}
+
+CASE struct oriel_dev_reduction sum_in(unsigned block)
+{
+	struct oriel_dev_reduction reduction = {ORIEL_TYPE_FP32, ORIEL_OP_SUM, 0, 0};
+
+	reduction.block = block;
+	return reduction;
+}
+
+/* Elements @first and following of the message of this rank. */
+CASE void write_elements(struct rank *r, struct oriel_dev_group g, float *to, unsigned round,
+			 unsigned count)
+{
+	unsigned i;
+
+	for (i = g.rank; i < count; i += g.size)
+		to[i] = element(round, r->rank, i);
+	oriel_dev_sync(g);
+}
+
+CASE void check_sums(struct rank *r, struct oriel_dev_group g, const float *at, unsigned round,
+		     unsigned block, unsigned first, unsigned count)
+{
+	unsigned i, wrong_ones = 0;
+
+	oriel_dev_sync(g);
+	if (!oriel_dev_is_leader(g))
+		return;
+	for (i = 0; i < count; i++)
+		wrong_ones += at[i] != sum_of(round, r->size, block, first + i);
+	CHECK_EQ(r, wrong_ones, 0);
+}
+
+CASE void fold_windows(struct rank *r, struct oriel_dev_group g, float *out)
+{
+	unsigned k, count, block, share, begin;
+
+	for (k = 0; k < 3 * COUNTS; k++) {
+		struct oriel_dev_reduction sum = sum_in(k % 2 ? 2 : 0);
+		uint64_t at = 4 * (k % 3);
+
+		block = k % 2 ? 2 : r->size;
+		count = count_of(k);
+		write_elements(r, g, (float *)(void *)(r->base + at), k, count);
+		CHECK_OK(r, oriel_dev_barrier(&r->dev, g, 0, LONG_NS));
+		CHECK_OK(r, oriel_dev_reduce(&r->dev, g, &sum, at, count, out + k % 4));
+		check_sums(r, g, out + k % 4, k, block, 0, count);
+		share = (count + r->size - 1) / r->size;
+		begin = r->rank * share < count ? r->rank * share : count;
+		share = count - begin < share ? count - begin : share;
+		CHECK_OK(r, oriel_dev_reduce_all(&r->dev, g, &sum, at + begin * 4, share,
+						 RESULT_AT + begin * 4));
+		CHECK_OK(r, oriel_dev_barrier(&r->dev, g, 0, LONG_NS));
+		check_sums(r, g, (const float *)(const void *)(r->base + RESULT_AT), k, block, 0,
+			   count);
+		CHECK_OK(r, oriel_dev_barrier(&r->dev, g, 0, LONG_NS));
+	}
+}
+
+CASE void windows_are_folded_in_the_order(struct rank *r)
+{
+	float *out = (float *)rank_alloc(r, 2004 * sizeof(float));
+
+	fold_windows(r, r->group, out);
+	rank_free(r, out);
+}
+
+CASE void team_folds_windows(struct rank *r, struct oriel_dev_group g, void *context)
+{
+	fold_windows(r, g, (float *)context);
+}
+
+CASE void teams_fold_windows(struct rank *r)
+{
+	float *out = (float *)rank_alloc(r, 2004 * sizeof(float));
+
+	rank_team(r, 3, team_folds_windows, out);
+	rank_free(r, out);
+}
+
+/* Messages for all ranks, or one for each, by lines, through slots and by owners in turn. */
+CASE void execute(struct rank *r, struct oriel_dev_group g, float *send)
+{
+	struct oriel_dev_gather c = {0, NULL, 0, 0, 0, ORIEL_DEV_LINES_LL, 0};
+	const float *result = (const float *)(const void *)(r->base + RESULT_AT);
+	unsigned k, way, count, first;
+
+	c.to = RESULT_AT;
+	c.result = r->base + RESULT_AT;
+	for (k = 0; k < 6 * COUNTS; k++) {
+		struct oriel_dev_reduction sum = sum_in(2);
+
+		way = k % 5;
+		count = count_of(k / 2);
+		/* A scatter of ways 3 and 4. */
+		if (way > 2)
+			count = count / r->size + 1;
+		first = way > 2 ? r->rank * count : 0;
+		c.stride = way > 2 ? count * 4 : 0;
+		c.id = way % 3 ? 2 : 0;
+		c.staging = way % 3 ? SLOTS_AT : LINES_AT;
+		c.slot = way % 3 ? SLOT : LINES_SLOT;
+		write_elements(r, g, send, k, way > 2 ? count * r->size : count);
+		if (way % 3 == 0)
+			CHECK_OK(r, oriel_dev_reduce_lines(&r->dev, g, &c, &sum, 0, 1, send, count,
+							   LONG_NS));
+		else if (way == 2)
+			CHECK_OK(r, oriel_dev_reduce_owners(&r->dev, g, &c, &sum, 0, 1, send, count,
+							    LONG_NS));
+		else
+			CHECK_OK(r, oriel_dev_reduce_slots(&r->dev, g, &c, &sum, 0, 1, send, count,
+							   LONG_NS));
+		check_sums(r, g, result, k, 2, first, count);
+		/* The leader has read the result. */
+		oriel_dev_sync(g);
+	}
+}
+
+CASE void executions_share_the_staging(struct rank *r)
+{
+	float *send = (float *)rank_alloc(r, (2000 + 2 * RANKS_MOST) * sizeof(float));
+
+	execute(r, r->group, send);
+	rank_free(r, send);
+}
+
+CASE void team_executes(struct rank *r, struct oriel_dev_group g, void *context)
+{
+	execute(r, g, (float *)context);
+}
+
+CASE void teams_share_an_execution(struct rank *r)
+{
+	float *send = (float *)rank_alloc(r, (2000 + 2 * RANKS_MOST) * sizeof(float));
+
+	rank_team(r, 3, team_executes, send);
+	rank_free(r, send);
+}
+
+CASE void what_kernels_lack_is_rejected(struct rank *r)
+{
+	struct oriel_dev_reduction sum = sum_in(0);
+	struct oriel_dev_fault fault;
+	RANK_ARRAY(r, float, out, 8);
+
+	CHECK_STATUS(r, oriel_dev_reduce(&r->dev, r->group, &sum, r->length - 4, 2, out),
+		     ORIEL_ERR_RANGE);
+	CHECK_STATUS(r, oriel_dev_reduce(&r->dev, r->group, &sum, 0, UINT64_MAX / 2, out),
+		     ORIEL_ERR_RANGE);
+	CHECK_OK(r, rank_fault(r, &fault));
+	CHECK_EQ(r, fault.what, ORIEL_DEV_REDUCE);
+	sum.op = ORIEL_OP_BXOR;
+	CHECK_STATUS(r, oriel_dev_reduce(&r->dev, r->group, &sum, 0, 2, out), ORIEL_ERR_INVALID);
+	sum.op = ORIEL_OP_PREMUL_SUM;
+	CHECK_STATUS(r, oriel_dev_reduce(&r->dev, r->group, &sum, 0, 2, out), ORIEL_ERR_INVALID);
+	sum.type = ORIEL_TYPE_NONE;
+	CHECK_STATUS(r, oriel_dev_reduce(&r->dev, r->group, &sum, 0, 2, out), ORIEL_ERR_INVALID);
+	CHECK_OK(r, rank_fault(r, &fault));
+	CHECK_STATUS(r, fault.status, ORIEL_ERR_INVALID);
+}
+
+#define FOLD_CASES(ROW)                                                     \
+	ROW(windows_are_folded_in_the_order, &fold_window, 1, NEEDS_MAPPED) \
+	ROW(teams_fold_windows, &fold_window, 1, NEEDS_MAPPED)              \
+	ROW(executions_share_the_staging, &fold_window, 1, NEEDS_MAPPED)    \
+	ROW(teams_share_an_execution, &fold_window, 1, NEEDS_MAPPED)        \
+	ROW(what_kernels_lack_is_rejected, &fold_window, 1, NEEDS_MAPPED)
+
+DEVICE_SUITE(fold, FOLD_CASES, NO_FORKS, NULL);
