@@ -122,6 +122,12 @@ struct ori_gather {
 	struct ori_tune tune;           /* that table; without rows the library's decides */
 };
 
+/* The first signal of a series. */
+static inline uint32_t ori_gather_id(const struct ori_gather *gather, enum ori_gather_series series)
+{
+	return ORI_GATHER_SERIES + series * 2 * gather->parts;
+}
+
 /*
  * gather_make.c creates a handle of @kind, whose only field is the gather; gather_start.c has what
  * its executions share. All functions leave a message for oriel_last_error() where they fail.
@@ -135,8 +141,6 @@ enum oriel_status ori_gather_create(const struct ori_gather_kind *kind, struct o
 /* @handle: of @kind; NULL is allowed. */
 enum oriel_status ori_gather_destroy(const struct ori_gather_kind *kind, void *handle,
 				     const char *call);
-/* The first signal of a series. */
-uint32_t ori_gather_id(const struct ori_gather *gather, enum ori_gather_series series);
 /* Would ori_gather_create() succeed, with an object that executes @bytes? Collective. */
 enum oriel_status ori_gather_try(const struct ori_gather_kind *kind, struct oriel_comm *comm,
 				 const struct oriel_view *view, const struct oriel_coll_attr *attr,

@@ -153,11 +153,6 @@ static enum oriel_status make_prepare(struct ori_gather *g)
 	return status == ORIEL_OK ? make_plans(g) : status;
 }
 
-uint32_t ori_gather_id(const struct ori_gather *g, enum ori_gather_series kind)
-{
-	return ORI_GATHER_SERIES + kind * 2 * g->parts;
-}
-
 /* Bytes of a slot of the staging. @bytes: the longest message that these lines send. */
 static size_t make_slot(const struct ori_gather *g, enum oriel_dev_lines lines, size_t bytes)
 {
