@@ -214,8 +214,19 @@ static unsigned mesh_first_missing(const struct oriel_comm *comm)
 	return peer;
 }
 
-enum oriel_status ori_mesh_connect(struct oriel_comm *comm, const void *names, size_t stride,
-				   uint64_t deadline)
+/* Peers that wait for this rank see that it gives up, also those that it has not accepted. */
+static void mesh_give_up(struct oriel_comm *comm)
+{
+	unsigned peer;
+
+	ori_net_listener_close(&comm->mesh->listener);
+	for (peer = 0; peer < comm->size; peer++)
+		if (comm->mesh->conn[peer])
+			ori_net_close(comm->mesh->conn[peer]);
+}
+
+static enum oriel_status mesh_connect(struct oriel_comm *comm, const void *names, size_t stride,
+				      uint64_t deadline)
 {
 	enum oriel_status status;
 	unsigned peer, missing = 0;
@@ -239,6 +250,17 @@ enum oriel_status ori_mesh_connect(struct oriel_comm *comm, const void *names, s
 				mesh_first_missing(comm), oriel_last_error());
 	ori_net_listener_close(&comm->mesh->listener);
 	return ORIEL_OK;
+}
+
+enum oriel_status ori_mesh_connect(struct oriel_comm *comm, const void *names, size_t stride,
+				   uint64_t deadline)
+{
+	enum oriel_status status = mesh_connect(comm, names, stride, deadline);
+
+	/* The limit is that of all. */
+	if (status != ORIEL_OK && status != ORIEL_ERR_TIMEOUT)
+		mesh_give_up(comm);
+	return status;
 }
 
 /* Did the peer at the other end of @fd, which is closed, send its BYE? */

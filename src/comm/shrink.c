@@ -170,15 +170,18 @@ static enum oriel_status shrink_meet(struct shrink *s, struct oriel_comm **made)
 				     .timeout_ns = limit < SHRINK_MEET_NS ? limit : SHRINK_MEET_NS};
 	struct oriel_bootstrap own;
 	enum oriel_status status;
+	unsigned i;
 	int lost_fd;
 
 	while (s->ranks[join.rank] != comm->rank)
 		join.rank++;
 	join.root = join.rank ? NULL : &s->root;
-	/* Its place is in the decision, and it has died since: the next round has another. */
-	if (ori_vote_leader(s->vote) != s->ranks[0])
-		return ori_fail(ORIEL_ERR_PEER, "rank %u, where the others were to meet, is lost",
-				s->ranks[0]);
+	/* It was lost after the value had been proposed: the next round has another group. */
+	for (i = 0; i < s->count; i++)
+		if (!ori_vote_is_here(s->vote, s->ranks[i]))
+			return ori_fail(ORIEL_ERR_PEER,
+					"rank %u, which was to meet the others, is lost",
+					s->ranks[i]);
 	status = ori_vote_watch(s->vote, &lost_fd);
 	if (status != ORIEL_OK)
 		return status;

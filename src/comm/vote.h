@@ -40,8 +40,8 @@ enum oriel_status ori_vote_agree(struct ori_vote *vote, enum oriel_status status
 				 ori_vote_choose *choose, void *context,
 				 struct ori_vote_value *value);
 
-/* The lowest rank that this one does not know to be lost. */
-unsigned ori_vote_leader(const struct ori_vote *vote);
+/* Is @rank alive, or not known to be lost? */
+bool ori_vote_is_here(const struct ori_vote *vote, unsigned rank);
 
 /*
  * Opens a descriptor, the caller's, that becomes readable where a rank is lost, or is in the next

@@ -89,8 +89,8 @@ enum oriel_status ori_vote_lead(struct ori_vote *vote);
 /* ... or which follows @leader. */
 enum oriel_status ori_vote_follow(struct ori_vote *vote, unsigned leader);
 
-/* Alive, or not known to be lost? */
-bool ori_vote_is_here(const struct ori_vote *vote, unsigned peer);
+/* The lowest rank that this one does not know to be lost. */
+unsigned ori_vote_leader(const struct ori_vote *vote);
 void ori_vote_lose(struct ori_vote *vote, unsigned peer, enum vote_is is);
 /* Gives up on @peer if its time is over. */
 void ori_vote_judge(struct ori_vote *vote, unsigned peer);
