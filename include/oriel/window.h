@@ -528,9 +528,9 @@ enum oriel_status oriel_window_put_table_on_stream(struct oriel_window *window, 
 
 /*
  * One execution of the device function of that name, with all of its @parts: see
- * oriel/dev/gather.h, oriel/dev/exchange.h and oriel/dev/reduction.h. On a GPU a block has one part,
- * and @layout lies where kernels reach it; an error in it then breaks the communicator. Persistent
- * collectives (oriel/allgather.h) are made of these.
+ * oriel/dev/gather.h, oriel/dev/exchange.h and oriel/dev/reduction.h. On a GPU a block has one
+ * part, and @layout lies where kernels reach it; an error in it then breaks the communicator.
+ * Persistent collectives (oriel/allgather.h) are made of these.
  */
 struct oriel_dev_gather;
 struct oriel_dev_alltoallv;

@@ -3,8 +3,8 @@
  * Conversions between float and the types of 8 and 16 bits, without branches, so that compilers
  * make vectors of loops around them. oriel/dev/detail/fold.h uses them, and so does src/reduce.
  *
- * Options of the compiler that flush subnormal numbers or fuse operations do not change a result: no
- * product is added, and the one float that may be subnormal is too small to change its sum.
+ * Options of the compiler that flush subnormal numbers or fuse operations do not change a result:
+ * no product is added, and the one float that may be subnormal is too small to change its sum.
  *
  * No API: this may change in any release.
  */
