@@ -214,7 +214,7 @@ static void silence_suspect(struct oriel_comm *comm, uint64_t now)
  * This rank did not run itself for @pause, and so saw no beats: that time is no rank's silence, and
  * what a rank was silent before stays.
  */
-static void silence_forgive(struct oriel_comm *comm, uint64_t pause)
+static void silence_forgive(struct oriel_comm *comm, uint64_t now, uint64_t pause)
 {
 	struct silence_peer *p;
 	unsigned peer;
@@ -223,30 +223,35 @@ static void silence_forgive(struct oriel_comm *comm, uint64_t pause)
 		p = &comm->silence->peers[peer];
 		if (p->since_ns)
 			atomic_fetch_add_explicit(&p->since_ns, pause, memory_order_relaxed);
+		if (p->heard_ns)
+			atomic_fetch_add_explicit(&p->heard_ns, pause, memory_order_relaxed);
 	}
+	/* It may have heard since its last turn. */
+	comm->silence->heard_at += pause;
+	if (comm->silence->heard_at > now)
+		comm->silence->heard_at = now;
 }
 
 void ori_silence_watch(struct oriel_comm *comm)
 {
 	struct ori_silence *silence = comm->silence;
 	uint64_t now = ori_clock_ns(), pause = now - silence->turned_at;
-	bool is_turn = !silence->turned_at || pause >= SILENCE_TURN_NS, is_back;
+	bool is_turn = !silence->turned_at || pause >= SILENCE_TURN_NS;
 	const struct ori_control *control;
 	unsigned peer;
 
 	silence->beat.count++;
 	if (is_turn) {
-		is_back = silence->turned_at && pause >= SILENCE_GAP_NS;
+		if (silence->turned_at && pause >= SILENCE_GAP_NS)
+			silence_forgive(comm, now, pause);
 		silence->turned_at = now;
-		if (is_back)
-			silence_forgive(comm, pause);
 		for (peer = 0; peer < comm->size; peer++) {
 			control = comm->peers[peer].address;
 			if (control && peer != comm->rank)
 				ori_silence_see(comm, peer, oriel_dev_load_relaxed(&control->beat));
 		}
 		if (silence->heard != ORIEL_DEV_NO_RANK &&
-		    (is_back || now - silence->heard_at >= SILENCE_OLD_NS ||
+		    (now - silence->heard_at >= SILENCE_OLD_NS ||
 		     atomic_load(&silence->peers[silence->heard].since_ns)))
 			silence_set_heard(silence, ORIEL_DEV_NO_RANK, 0);
 		silence_suspect(comm, now);

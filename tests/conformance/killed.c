@@ -509,6 +509,17 @@ static int wait_to_be_killed(void)
 	return signal;
 }
 
+/* The test has stopped the victim before others wait for it. */
+static void await_go(void)
+{
+	sigset_t set;
+	int signal;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	sigwait(&set, &signal);
+}
+
 /* No rank sends that signal. */
 static enum oriel_status wait_until_timeout(struct rank_state *p)
 {
@@ -585,6 +596,8 @@ static int wait_at(const struct oriel_bootstrap *bootstrap, const char *where, s
 		code = print_status(p->comm, act_as_victim(p, where));
 	} else {
 		say("ready");
+		if (getenv("KILLED_GO"))
+			await_go();
 		for (i = 0; i < WAITS; i++)
 			if (strcmp(waits[i].name, where) == 0)
 				code = print_status(p->comm, waits[i].wait(p));

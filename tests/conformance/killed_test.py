@@ -264,9 +264,12 @@ class Stopped(unittest.TestCase):
     SILENT = r"rank 1 has not run for [0-9.]+ s: it is stopped, or its machine is$"
 
     def stop(self, where, size, nodes, **env):
-        job = Job(self, size, where, 1, nodes=nodes, **env)
+        job = Job(self, size, where, 1, nodes=nodes, KILLED_GO="1", **env)
         job.until_ready()
         job.signal(1, signal.SIGSTOP)
+        for rank in range(size):
+            if rank != 1:
+                job.signal(rank, signal.SIGUSR1)
         return job
 
     def check(self, jobs, pattern):
