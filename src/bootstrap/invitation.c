@@ -98,7 +98,7 @@ enum oriel_status oriel_invitation_read(const char *text, struct oriel_invitatio
 	for (i = 0; i < ORIEL_INVITATION_LENGTH && high >= 0 && low >= 0; i++) {
 		high = invitation_digit(text[2 * i]);
 		low = high < 0 ? -1 : invitation_digit(text[2 * i + 1]);
-		found.bytes[i] = (unsigned char)(high << 4 | (low & 15));
+		found.bytes[i] = (unsigned char)((unsigned)high << 4 | ((unsigned)low & 15));
 	}
 	/* The text is a secret: it is no part of the error. */
 	if (high < 0 || low < 0 || text[2 * i] || !ori_invitation_parse(&found, &in))
