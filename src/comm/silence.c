@@ -48,6 +48,7 @@ struct silence_beat {
 
 struct silence_peer {
 	uint64_t beat;              /* last seen, by the watcher alone */
+	uint64_t looked_at;         /* when the watcher last looked for one */
 	_Atomic(uint64_t) since_ns; /* when it came, or could have come; 0: none can */
 	_Atomic(uint64_t) heard_ns; /* the same as other ranks report it; 0: none does */
 };
@@ -160,13 +161,19 @@ static void silence_set_heard(struct ori_silence *silence, unsigned rank, uint64
 				      memory_order_relaxed);
 }
 
-/* Takes the suspicion of a peer over, unless beats of that rank come here, too. */
-static void silence_listen(struct oriel_comm *comm, const struct silence_beat *beat)
+/*
+ * Takes the suspicion of a peer over, unless beats of that rank come here, too. The beat was
+ * written @stale_ns ago at most: no rank on the way makes a suspicion younger, so that one that
+ * comes back to a rank is not taken for news.
+ */
+static void silence_listen(struct oriel_comm *comm, const struct silence_beat *beat,
+			   uint64_t stale_ns)
 {
 	struct ori_silence *silence = comm->silence;
-	uint64_t now = ori_clock_ns(), silent = (uint64_t)beat->silent * BEAT_UNIT_NS;
-	/* Each rank on the way makes it older. */
-	uint64_t age = ((uint64_t)beat->age + 1) * BEAT_UNIT_NS;
+	uint64_t now = ori_clock_ns();
+	uint64_t age = (uint64_t)beat->age * BEAT_UNIT_NS + stale_ns;
+	/* It was silent for so long when a rank that gets its beats said so, and is since. */
+	uint64_t silent = (uint64_t)beat->silent * BEAT_UNIT_NS + age;
 
 	if (beat->rank >= comm->size || beat->rank == comm->rank || age >= SILENCE_OLD_NS ||
 	    age >= now || atomic_load(&silence->peers[beat->rank].since_ns))
@@ -185,13 +192,15 @@ void ori_silence_see(struct oriel_comm *comm, unsigned peer, uint64_t beat)
 {
 	struct silence_peer *p = &comm->silence->peers[peer];
 	struct silence_beat said = beat_unpack(beat);
+	uint64_t now = ori_clock_ns(), stale = now - p->looked_at;
 	bool is_new = beat != p->beat;
 
 	if (is_new || !p->since_ns)
-		atomic_store_explicit(&p->since_ns, ori_clock_ns(), memory_order_relaxed);
+		atomic_store_explicit(&p->since_ns, now, memory_order_relaxed);
 	p->beat = beat;
+	p->looked_at = now;
 	if (is_new)
-		silence_listen(comm, &said);
+		silence_listen(comm, &said, stale);
 }
 
 /* The rank that the next beats of this one name. */
@@ -199,15 +208,18 @@ static void silence_suspect(struct oriel_comm *comm, uint64_t now)
 {
 	struct ori_silence *silence = comm->silence;
 	struct silence_beat *beat = &silence->beat;
-	uint64_t silent;
+	uint64_t silent, age;
 
 	beat->rank = silence_longest(comm, &silent);
-	beat->silent = beat_units(silent, BEAT_SILENT_BITS);
 	beat->age = 0;
-	if (silent < SILENCE_LEAST_NS)
+	if (silent < SILENCE_LEAST_NS) {
 		beat->rank = ORIEL_DEV_NO_RANK;
-	else if (beat->rank == silence->heard)
-		beat->age = beat_units(now - silence->heard_at, BEAT_AGE_BITS);
+	} else if (beat->rank == silence->heard) {
+		age = now - silence->heard_at;
+		beat->age = beat_units(age + BEAT_UNIT_NS - 1, BEAT_AGE_BITS);
+		silent -= age;
+	}
+	beat->silent = beat_units(silent, BEAT_SILENT_BITS);
 }
 
 /*
@@ -254,8 +266,8 @@ void ori_silence_watch(struct oriel_comm *comm)
 		    (now - silence->heard_at >= SILENCE_OLD_NS ||
 		     atomic_load(&silence->peers[silence->heard].since_ns)))
 			silence_set_heard(silence, ORIEL_DEV_NO_RANK, 0);
-		silence_suspect(comm, now);
 	}
+	silence_suspect(comm, now);
 	oriel_dev_store_relaxed(&comm->control->beat, beat_pack(&silence->beat));
 }
 
