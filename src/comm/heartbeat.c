@@ -373,7 +373,10 @@ static void heartbeat_found(struct oriel_comm *comm, const struct oriel_dev_faul
 	comm->heartbeat->next_beat = 0;
 }
 
-/* Ends a doubt once the rank has lived on, or was not found dead in time. */
+/*
+ * Ends a doubt once the rank has lived on. One that has sent no beat for the whole time is gone: a
+ * NIC that retries for ever does not say so.
+ */
 static void heartbeat_settle(struct oriel_comm *comm)
 {
 	struct heartbeat_doubt *doubt = &comm->heartbeat->doubt;
@@ -384,8 +387,11 @@ static void heartbeat_settle(struct oriel_comm *comm)
 	beat = oriel_dev_load_relaxed(&comm->heartbeat->table[doubt->record.peer].beat);
 	doubt->counts += beat != doubt->beat;
 	doubt->beat = beat;
-	if (doubt->counts >= 2 || ori_deadline_passed(doubt->until))
-		ori_comm_break_for(comm, &doubt->record);
+	if (doubt->counts < 2 && !ori_deadline_passed(doubt->until))
+		return;
+	if (doubt->counts < 2)
+		doubt->record.status = ORIEL_ERR_PEER;
+	ori_comm_break_for(comm, &doubt->record);
 }
 
 bool ori_heartbeat_watch(struct oriel_comm *comm, bool is_serving)
