@@ -374,8 +374,8 @@ static void heartbeat_found(struct oriel_comm *comm, const struct oriel_dev_faul
 }
 
 /*
- * Ends a doubt once the rank has lived on. One that has sent no beat for the whole time is gone: a
- * NIC that retries for ever does not say so.
+ * Ends a doubt once the rank has lived on. One that has sent no beat for the whole time has exited:
+ * a NIC that retries for ever does not say so.
  */
 static void heartbeat_settle(struct oriel_comm *comm)
 {
