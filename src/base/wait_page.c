@@ -18,8 +18,9 @@
 #include "base/fork.h"
 
 static pthread_mutex_t page_lock = PTHREAD_MUTEX_INITIALIZER;
-static _Atomic(struct ori_wait_page *) page_now; /* while there is a communicator */
-static int page_fd;                              /* of it; guarded by page_lock */
+static _Atomic(struct ori_wait_page *) page_now; /* while there is a user of it */
+static unsigned page_users;                      /* guarded by page_lock */
+static int page_fd;                              /* of page_now; guarded by page_lock */
 static atomic_uint page_turn;                    /* which page it is: addresses come again */
 static pthread_key_t page_key; /* its destructor frees the slot of a thread that exits */
 static pthread_once_t page_once = PTHREAD_ONCE_INIT;
@@ -55,6 +56,7 @@ static void page_free_slot(void *unused)
 static void page_fork_child(void)
 {
 	atomic_store(&page_now, NULL);
+	page_users = 0;
 	page_mine.slot = NULL;
 	page_mine.is_noted = false;
 	pthread_setspecific(page_key, NULL);
@@ -69,27 +71,25 @@ static void page_open_once(void)
 }
 
 /* The caller has the lock. The descriptor is for readers, and is closed by exec(). */
-static struct ori_wait_page *page_open_locked(void)
+static void page_open_locked(void)
 {
-	struct ori_wait_page *page = atomic_load(&page_now);
+	struct ori_wait_page *page;
 	struct rlimit most;
 	int fd;
 
-	if (page)
-		return page;
 	/* Beyond this limit ftruncate() ends the process by SIGXFSZ: setrlimit(2). */
 	if (getrlimit(RLIMIT_FSIZE, &most) != 0 || most.rlim_cur < sizeof(*page))
-		return NULL;
+		return;
 	fd = memfd_create(ORI_WAIT_PAGE_NAME, MFD_CLOEXEC);
 	if (fd < 0)
-		return NULL;
+		return;
 	if (ftruncate(fd, sizeof(*page)) == 0)
 		page = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	else
 		page = MAP_FAILED;
 	if (page == MAP_FAILED) {
 		close(fd);
-		return NULL;
+		return;
 	}
 	page->version = ORI_WAIT_VERSION;
 	page->process = getpid();
@@ -99,10 +99,9 @@ static struct ori_wait_page *page_open_locked(void)
 	__atomic_store_n(&page->magic, ORI_WAIT_MAGIC, __ATOMIC_RELEASE);
 	page_fd = fd;
 	atomic_store(&page_now, page);
-	return page;
 }
 
-/* The caller has the lock, and no communicator is left, in a wait of which a thread could be. */
+/* The caller has the lock, and no user is left, in a wait of which a thread could be. */
 static void page_close_locked(struct ori_wait_page *page)
 {
 	atomic_store(&page_now, NULL);
@@ -111,14 +110,34 @@ static void page_close_locked(struct ori_wait_page *page)
 	close(page_fd);
 }
 
+void ori_wait_page_open(void)
+{
+	pthread_once(&page_once, page_open_once);
+	pthread_mutex_lock(&page_lock);
+	page_users++;
+	if (!atomic_load(&page_now))
+		page_open_locked();
+	pthread_mutex_unlock(&page_lock);
+}
+
+void ori_wait_page_close(void)
+{
+	struct ori_wait_page *page;
+
+	pthread_mutex_lock(&page_lock);
+	page = atomic_load(&page_now);
+	if (--page_users == 0 && page)
+		page_close_locked(page);
+	pthread_mutex_unlock(&page_lock);
+}
+
 void ori_wait_page_add(const struct ori_wait_comm *comm)
 {
 	struct ori_wait_page *page;
 	unsigned i;
 
-	pthread_once(&page_once, page_open_once);
 	pthread_mutex_lock(&page_lock);
-	page = page_open_locked();
+	page = atomic_load(&page_now);
 	for (i = 0; page && i < ORI_WAIT_COMMS; i++) {
 		struct ori_wait_comm *entry = &page->comm[i];
 
@@ -135,17 +154,13 @@ void ori_wait_page_add(const struct ori_wait_comm *comm)
 void ori_wait_page_remove(uint64_t key)
 {
 	struct ori_wait_page *page;
-	unsigned i, left = 0;
+	unsigned i;
 
 	pthread_mutex_lock(&page_lock);
 	page = atomic_load(&page_now);
-	for (i = 0; page && i < ORI_WAIT_COMMS; i++) {
+	for (i = 0; page && i < ORI_WAIT_COMMS; i++)
 		if (page->comm[i].key == key)
 			__atomic_store_n(&page->comm[i].key, 0, __ATOMIC_RELEASE);
-		left += page->comm[i].key != 0;
-	}
-	if (page && !left)
-		page_close_locked(page);
 	pthread_mutex_unlock(&page_lock);
 }
 

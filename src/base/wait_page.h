@@ -81,9 +81,15 @@ struct ori_wait_page {
 };
 
 /*
- * Any thread: a communicator of this process, and its end. The page is there while one is. Without
- * memory or a descriptor for it waits are not recorded, and nothing else changes.
+ * Any thread: the page is there between the two, which are counted. A communicator is between them
+ * with its first and its last wait: its ranks meet before it has a name to be added by, and other
+ * threads may close theirs meanwhile. Without memory or a descriptor for it waits are not recorded,
+ * and nothing else changes.
  */
+void ori_wait_page_open(void);
+void ori_wait_page_close(void);
+
+/* Any thread, between them: a communicator of this process, and its end. */
 void ori_wait_page_add(const struct ori_wait_comm *comm);
 void ori_wait_page_remove(uint64_t key);
 

@@ -23,6 +23,19 @@
 
 static const struct ori_wait_comm some_comm = {.key = KEY, .rank = 1, .size = 2, .health_fd = -1};
 
+/* As a communicator begins and ends. */
+static void begin(const struct ori_wait_comm *comm)
+{
+	ori_wait_page_open();
+	ori_wait_page_add(comm);
+}
+
+static void end(uint64_t key)
+{
+	ori_wait_page_remove(key);
+	ori_wait_page_close();
+}
+
 /* No other thread ends a communicator here. */
 static const struct ori_wait_page *page_of_all(void)
 {
@@ -73,7 +86,7 @@ static void test_a_note_is_shown_in_the_sleep_and_not_after(void **state)
 	struct ori_wait_slot found;
 
 	(void)state;
-	ori_wait_page_add(&some_comm);
+	begin(&some_comm);
 	ori_wait_note(&note);
 	assert_int_equal(count_waits(3, &found), 0);
 	ori_wait_show();
@@ -90,7 +103,7 @@ static void test_a_note_is_shown_in_the_sleep_and_not_after(void **state)
 	assert_int_equal(count_waits(3, &found), 1);
 	ori_wait_end();
 	assert_int_equal(count_waits(3, &found), 0);
-	ori_wait_page_remove(KEY);
+	end(KEY);
 }
 
 static void test_a_thread_that_exits_frees_its_slot(void **state)
@@ -100,7 +113,7 @@ static void test_a_thread_that_exits_frees_its_slot(void **state)
 	unsigned i, round, before;
 
 	(void)state;
-	ori_wait_page_add(&some_comm);
+	begin(&some_comm);
 	before = count_slots(ORI_WAIT_FREE);
 	for (round = 0; round < ORI_WAIT_SLOTS / 4; round++) {
 		for (i = 0; i < 8; i++)
@@ -110,7 +123,7 @@ static void test_a_thread_that_exits_frees_its_slot(void **state)
 	}
 	assert_int_equal(count_slots(ORI_WAIT_FREE), before);
 	assert_int_equal(page_of_all()->lost, 0);
-	ori_wait_page_remove(KEY);
+	end(KEY);
 }
 
 /* A wait of a device function calls the library at the age of @age. */
@@ -129,7 +142,7 @@ static void test_short_waits_are_not_recorded(void **state)
 	struct ori_wait_slot found;
 
 	(void)state;
-	ori_wait_page_add(&some_comm);
+	begin(&some_comm);
 	assert_int_equal(be_late(0), ORI_WAIT_RECORD_NS);
 	assert_int_equal(be_late(ORI_WAIT_RECORD_NS - 1), ORI_WAIT_RECORD_NS);
 	ori_wait_show();
@@ -142,7 +155,7 @@ static void test_short_waits_are_not_recorded(void **state)
 	assert_true(ori_clock_ns() - found.note.begun >= ORI_WAIT_RECORD_NS);
 	assert_int_equal(found.note.comm, KEY);
 	ori_wait_hide();
-	ori_wait_page_remove(KEY);
+	end(KEY);
 }
 
 /* It has the parent's descriptor, and writes to a page of its own. */
@@ -155,7 +168,7 @@ static void test_a_child_does_not_write_to_the_page_of_its_parent(void **state)
 	pid_t child;
 
 	(void)state;
-	ori_wait_page_add(&some_comm);
+	begin(&some_comm);
 	page = page_of_all();
 	ori_wait_begin(&note);
 	child = fork();
@@ -163,7 +176,7 @@ static void test_a_child_does_not_write_to_the_page_of_its_parent(void **state)
 		if (page_of_all())
 			_exit(1);
 		ori_wait_end();
-		ori_wait_page_add(&some_comm);
+		begin(&some_comm);
 		if (page_of_all() == page || page_of_all()->process != getpid())
 			_exit(2);
 		ori_wait_begin(&note);
@@ -173,7 +186,7 @@ static void test_a_child_does_not_write_to_the_page_of_its_parent(void **state)
 	assert_int_equal(code, 0);
 	assert_int_equal(count_waits(5, &found), 1);
 	ori_wait_end();
-	ori_wait_page_remove(KEY);
+	end(KEY);
 }
 
 static void test_communicators_come_and_are_removed(void **state)
@@ -186,29 +199,46 @@ static void test_communicators_come_and_are_removed(void **state)
 
 	(void)state;
 	assert_null(page_of_all());
-	ori_wait_page_add(&some_comm);
+	begin(&some_comm);
 	page = page_of_all();
 	for (i = 0; i < 3 * ORI_WAIT_COMMS; i++) {
-		ori_wait_page_add(&other);
-		ori_wait_page_remove(other.key);
+		begin(&other);
+		end(other.key);
 	}
 	for (i = 0; i < ORI_WAIT_COMMS; i++)
 		count += page->comm[i].key != 0;
 	assert_int_equal(count, 1);
 	ori_wait_begin(&note);
-	ori_wait_page_remove(KEY);
+	end(KEY);
 	/* The last one takes the page along, with the slots of threads; the next one makes another.
 	 */
 	assert_null(page_of_all());
 	assert_int_equal(count_fds(), fds);
 	ori_wait_end();
-	ori_wait_page_add(&some_comm);
+	begin(&some_comm);
 	assert_int_equal(count_waits(8, &found), 0);
 	ori_wait_begin(&note);
 	assert_int_equal(count_waits(8, &found), 1);
 	ori_wait_end();
-	ori_wait_page_remove(KEY);
+	end(KEY);
 	assert_int_equal(count_fds(), fds);
+}
+
+/* Its ranks meet before it has a name to be added by, and another communicator ends meanwhile. */
+static void test_a_communicator_may_wait_before_it_is_added(void **state)
+{
+	const struct ori_wait_note note = {.rank = 9};
+	struct ori_wait_slot found;
+
+	(void)state;
+	begin(&some_comm);
+	ori_wait_page_open();
+	end(KEY);
+	ori_wait_begin(&note);
+	assert_int_equal(count_waits(9, &found), 1);
+	ori_wait_end();
+	ori_wait_page_close();
+	assert_null(page_of_all());
 }
 
 /* A file of that size would end the process by SIGXFSZ. */
@@ -220,9 +250,9 @@ static void test_a_limit_of_files_leaves_waits_out(void **state)
 	(void)state;
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &few), 0);
-	ori_wait_page_add(&some_comm);
+	begin(&some_comm);
 	assert_null(page_of_all());
-	ori_wait_page_remove(KEY);
+	end(KEY);
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
 }
 
@@ -234,6 +264,7 @@ int main(void)
 		cmocka_unit_test(test_short_waits_are_not_recorded),
 		cmocka_unit_test(test_a_child_does_not_write_to_the_page_of_its_parent),
 		cmocka_unit_test(test_communicators_come_and_are_removed),
+		cmocka_unit_test(test_a_communicator_may_wait_before_it_is_added),
 		cmocka_unit_test(test_a_limit_of_files_leaves_waits_out),
 	};
 

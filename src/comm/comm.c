@@ -329,6 +329,7 @@ static void comm_free(struct oriel_comm *comm)
 
 	if (comm->control)
 		ori_wait_page_remove(ori_comm_wait_key(comm));
+	ori_wait_page_close();
 	for (peer = 0; comm->peers && peer < comm->size; peer++)
 		ori_mapping_close(&comm->peers[peer]);
 	ori_comm_gpu_close(comm);
@@ -369,6 +370,7 @@ static enum oriel_status comm_alloc(const struct oriel_bootstrap *bootstrap,
 
 	if (!comm)
 		return ori_fail_nomem(sizeof(*comm), "a communicator");
+	ori_wait_page_open();
 	comm->listener = comm->listener_tcp = -1;
 	atomic_init(&comm->watcher.broken, -1);
 	for (kind = 0; kind < ORI_ATTACHED_KINDS; kind++)
