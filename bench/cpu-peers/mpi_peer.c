@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Open MPI: measures the operations of Oriel with MPI's functions. run.py calls it. With two ranks
- * it runs all tests, with four all-gathers and the barrier, with more the barrier alone;
+ * it runs all tests, with four collectives, with more the barrier alone;
  * `mpi_peer empty` only starts and ends.
  */
 #include <mpi.h>
@@ -138,6 +138,20 @@ static void round_allgather(size_t bytes, uint64_t round)
 	MPI_Allgather(source, (int)bytes, MPI_BYTE, sink, (int)bytes, MPI_BYTE, MPI_COMM_WORLD);
 }
 
+static void round_all_reduce(size_t bytes, uint64_t round)
+{
+	(void)round;
+	MPI_Allreduce(source, sink, (int)(bytes / sizeof(float)), MPI_FLOAT, MPI_SUM,
+		      MPI_COMM_WORLD);
+}
+
+static void round_reduce_scatter(size_t bytes, uint64_t round)
+{
+	(void)round;
+	MPI_Reduce_scatter_block(source, sink, (int)(bytes / sizeof(float)), MPI_FLOAT, MPI_SUM,
+				 MPI_COMM_WORLD);
+}
+
 static const struct peer_case case_put_flush = {"put_flush", "origin",        true,
 						PEER_ONE,    round_put_flush, false};
 static const struct peer_case case_put_signal = {"put_signal_lat", "one way",        false,
@@ -155,14 +169,23 @@ static const struct peer_case case_barrier = {"barrier", "all",         false,
 
 static const struct peer_case case_allgather = {"allgather", "all",           false,
 						PEER_ONE,    round_allgather, false};
+static const struct peer_case case_all_reduce = {"all_reduce", "fp32 sum",       false,
+						 PEER_ONE,     round_all_reduce, false};
+static const struct peer_case case_reduce_scatter = {"reduce_scatter", "fp32 sum",           false,
+						     PEER_ONE,         round_reduce_scatter, false};
 
-static void measure_gathers(const struct peer_job *job)
+static void measure_collectives(const struct peer_job *job)
 {
 	static const size_t sizes[] = {8, 65536, 1 << 20};
+	static const size_t reduced[] = {8, 4096, 65536, 1 << 20, MPI_PEER_MAX};
 	size_t i;
 
 	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
 		peer_measure(job, &case_allgather, sizes[i]);
+	for (i = 0; i < sizeof(reduced) / sizeof(reduced[0]); i++)
+		peer_measure(job, &case_all_reduce, reduced[i]);
+	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+		peer_measure(job, &case_reduce_scatter, sizes[i]);
 }
 
 static void measure_one_sided(const struct peer_job *job)
@@ -226,7 +249,7 @@ int main(int argc, char **argv)
 	if (argc == 1 && ranks <= 4) {
 		source = peer_memory(MPI_PEER_MAX);
 		sink = peer_memory(MPI_PEER_MAX);
-		measure_gathers(&job);
+		measure_collectives(&job);
 	}
 	if (argc == 1 && ranks == 2) {
 		measure_one_sided(&job);

@@ -33,6 +33,7 @@ class Row:
     goal: float = None  # us at most, GB/s at least
     limit: float = None  # at most so many times the time of the bare store and flag
     mpi: float = None  # at most so many times the time of mpirun
+    peer: float = None  # at least so many times as fast as Open MPI
     then: float = None  # the best of these peers when the goal was set: makes a ratio
 
     @property
@@ -40,6 +41,7 @@ class Row:
         return self.test, self.mode, self.bytes, self.ranks
 
 
+REDUCED = (8, 4 * K, 64 * K, M, 16 * M)
 P2P = ("zero_copy", "copy_based")
 ROWS = [
     Row("put_flush", "origin", 8, 2, goal=0.02, then=0.051),
@@ -69,6 +71,9 @@ ROWS = [
     Row("allgather", "all", 8, 4, goal=2.5, then=4.2),
     Row("allgather", "all", 64 * K, 4, goal=40, then=73),
     Row("allgather", "all", M, 4, goal=1000, then=1550),
+    *(Row("all_reduce", "fp32 sum", size, ranks, peer=1.5)
+      for ranks in (2, 4) for size in REDUCED),
+    *(Row("reduce_scatter", "fp32 sum", size, ranks) for ranks in (2, 4) for size in (8, 64 * K, M)),
     Row("window_create", "and destroy", M, 2, goal=400, then=880),
     Row("window_create", "and destroy", 16 * M, 2, goal=3000, then=12300),
     Row("launch", "empty program", 0, 4, mpi=0.25),
@@ -101,6 +106,9 @@ class Oriel:
 
     def lap(self):
         rows = self.perf(2, self.tests) | self.perf(4, ["barrier", "allgather"]) | self.perf(16, ["barrier"])
+        for ranks in (2, 4):
+            rows |= self.perf(ranks, ["all_reduce", "--sizes", ",".join(map(str, REDUCED))])
+            rows |= self.perf(ranks, ["reduce_scatter"])
         empty = [self.tool, "perf", "launch", "--json", "--reps", "1", "--iters", "1"]
         return rows | timed_launch([self.tool, "run", "-n", "4", "--", *empty])
 
@@ -266,6 +274,10 @@ def judge(row, taken, mine, best):
         if times and reference:
             noise = max(noise, spread(taken, name, row))
             return f"<= {times:g} of {name}", verdict(times * reference / mine, noise), "", ""
+    mpi = pick(taken, "openmpi", row)
+    if row.peer and mpi:
+        noise = max(noise, spread(taken, "openmpi", row))
+        return f">= {row.peer:g}x openmpi", verdict(mpi / (row.peer * mine), noise), "", ""
     if row.goal is None:
         return "", "", "", ""
     sign = ">=" if row.unit == "GB/s" else "<="

@@ -2,8 +2,8 @@
 /*
  * OpenSHMEM: measures the operations of Oriel with OpenSHMEM's functions. run.py calls it. Version
  * 1.4 has no put with signal: a put, a fence and a store replace it. With two ranks it runs all
- * tests, with four all-gathers and the barrier, with more the barrier alone; `shmem_peer empty`
- * only starts and ends.
+ * tests, with four collectives, with more the barrier alone; `shmem_peer empty` only starts
+ * and ends.
  */
 #include <shmem.h>
 #include <stdio.h>
@@ -17,8 +17,10 @@
 static int rank;
 static unsigned ranks;
 static char *source, *target, *gathered;
-static long syncs[2][SHMEM_COLLECT_SYNC_SIZE]; /* symmetric, as all static data is */
-static uint64_t *words;                        /* each in its own cache line */
+static long syncs[2][SHMEM_SYNC_SIZE]; /* symmetric, as all static data is */
+static float work[2][SHMEM_PEER_GATHERED / sizeof(float) / 2 +
+		     1]; /* pWrk: half of the elements and one */
+static uint64_t *words;  /* each in its own cache line */
 enum {
 	WORD_FLAG = 0,
 	WORD_SUM = 16,
@@ -88,6 +90,14 @@ static void round_allgather(size_t bytes, uint64_t round)
 	shmem_fcollect64(target, gathered, bytes / 8, 0, 0, (int)ranks, syncs[round % 2]);
 }
 
+/* The same, and its work arrays. */
+static void round_all_reduce(size_t bytes, uint64_t round)
+{
+	shmem_float_sum_to_all((float *)(void *)gathered, (float *)(void *)target,
+			       (int)(bytes / sizeof(float)), 0, 0, (int)ranks, work[round % 2],
+			       syncs[round % 2]);
+}
+
 static void round_barrier(size_t bytes, uint64_t round)
 {
 	(void)bytes;
@@ -108,14 +118,18 @@ static const struct peer_case case_barrier = {"barrier", "all",         false,
 
 static const struct peer_case case_allgather = {"allgather", "all",           false,
 						PEER_ONE,    round_allgather, false};
+static const struct peer_case case_all_reduce = {"all_reduce", "fp32 sum",       false,
+						 PEER_ONE,     round_all_reduce, false};
 
-static void measure_gathers(const struct peer_job *job)
+static void measure_collectives(const struct peer_job *job)
 {
 	static const size_t sizes[] = {8, 65536, SHMEM_PEER_GATHERED};
 	size_t i;
 
 	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
 		peer_measure(job, &case_allgather, sizes[i]);
+	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+		peer_measure(job, &case_all_reduce, sizes[i]);
 }
 
 static void measure_pair(const struct peer_job *job)
@@ -155,7 +169,7 @@ static bool shmem_prepare(bool is_pair)
 		memset(gathered, 1, SHMEM_PEER_GATHERED);
 	}
 	for (k = 0; k < 2; k++)
-		for (i = 0; i < SHMEM_COLLECT_SYNC_SIZE; i++)
+		for (i = 0; i < SHMEM_SYNC_SIZE; i++)
 			syncs[k][i] = SHMEM_SYNC_VALUE;
 	shmem_barrier_all();
 	return true;
@@ -178,7 +192,7 @@ int main(int argc, char **argv)
 			shmem_global_exit(1);
 		}
 		if (job.ranks <= 4)
-			measure_gathers(&job);
+			measure_collectives(&job);
 		if (job.ranks == 2)
 			measure_pair(&job);
 		peer_measure(&job, &case_barrier, 0);
