@@ -31,7 +31,7 @@ enum choose_topology {
 #define CHOOSE_ROWS 3u
 
 /* Up to so many bytes one wait costs more than adding them on each rank. */
-#define CHOOSE_ONE_SHOT 16384u
+#define CHOOSE_ONE_SHOT 4096u
 
 /* In the order of their bytes; the last row of each is for any length. */
 static const struct choose_row choose_rows[][CHOOSE_TOPOLOGIES][CHOOSE_ROWS] =

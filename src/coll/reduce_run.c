@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <oriel/dev/detail/mapped.h>
 #include <oriel/dev/detail/wait.h>
 
 #include "base/error.h"
@@ -230,6 +231,12 @@ static void run_add(struct reduce_run *r)
 	}
 	ori_fold_all(&reduction->fold, reduction->inputs, reduction->outs, outs, 0,
 		     part.length / reduction->fold.size);
+	/* Else several ranks read the same elements, or the result was written there. */
+	if (r->by_views || (!r->by_owners && run_ranks(r) > 2 && run_kind(r) == ORI_ALLREDUCE))
+		return;
+	for (rank = 0; rank < run_ranks(r); rank++)
+		if (rank != run_rank(r))
+			ori_dev_mapped_own(reduction->inputs[rank], part.length);
 }
 
 /* Waits for the results that peers write to the view of this rank. */

@@ -5,6 +5,8 @@
  */
 #include <string.h>
 
+#include <oriel/dev/detail/mapped.h>
+
 #include "base/error.h"
 #include "p2p/p2p_recv.h"
 
@@ -74,6 +76,8 @@ static enum oriel_status staged_copy(struct oriel_p2p *p2p, struct p2p_recv_slot
 	}
 	if (!s->request->is_gpu && !p2p->ctx->pool.is_gpu) {
 		memcpy(chunk->buffer, chunk->slot, chunk->length);
+		if (p2p->backend->is_mapped)
+			ori_dev_mapped_own(chunk->slot, chunk->length);
 		return ORIEL_OK;
 	}
 	if (!s->copy)

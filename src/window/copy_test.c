@@ -11,6 +11,8 @@
 #include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <oriel/dev/signal.h>
 
@@ -103,11 +105,38 @@ static void test_all_threads_agree_on_the_copiers_of_a_message(void **state)
 	}
 }
 
+/* Pages that cannot be written lie on both sides, and the bytes stay as they are. */
+static void test_owned_lines_hold_no_byte_of_neighbours(void **state)
+{
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	unsigned char *memory, *middle;
+	size_t begin, end, i;
+
+	(void)state;
+	memory = mmap(NULL, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(memory, MAP_FAILED);
+	middle = memory + page;
+	for (i = 0; i < 3 * page; i++)
+		memory[i] = byte_of(i);
+	assert_int_equal(mprotect(memory, page, PROT_READ), 0);
+	assert_int_equal(mprotect(middle + page, page, PROT_READ), 0);
+	for (begin = 0; begin < 130; begin++)
+		for (end = 0; end < 130; end++)
+			ori_dev_mapped_own(middle + begin, page - begin - end);
+	for (end = 1; end <= ORIEL_MAPPED_OWN_MIN; end++)
+		ori_dev_mapped_own(middle + page - end, end);
+	ori_dev_mapped_own(middle + page, ORIEL_MAPPED_OWN_MIN - 1);
+	for (i = 0; i < 3 * page; i++)
+		assert_int_equal(memory[i], byte_of(i));
+	assert_int_equal(munmap(memory, 3 * page), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_short_copies_are_right_at_all_offsets),
 		cmocka_unit_test(test_long_copies_are_right_at_all_offsets),
+		cmocka_unit_test(test_owned_lines_hold_no_byte_of_neighbours),
 		cmocka_unit_test(test_all_threads_agree_on_the_copiers_of_a_message),
 	};
 

