@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""One rank of a group that goes on without another one: reconfigure_rank.py RANK SIZE STORE."""
+"""One rank of a group that goes on without another one, and then with two more, which are a group
+of their own before: reconfigure_rank.py RANK SIZE STORE."""
 import datetime
+import json
 import os
 import signal
 import sys
@@ -26,16 +28,46 @@ def total(value):
     return tensor.item()
 
 
+def exchange(box, rank, ranks):
+    """The handles of these ranks. How they travel is up to the program."""
+    box.set(str(rank), dist._get_reconfigure_handle())
+    return [box.get(str(r)).decode() for r in ranks]
+
+
+def meet(handles):
+    """All ranks have come to the group of these handles."""
+    begun = time.monotonic()
+    dist._reconfigure(6, handles).wait()
+    me = dist.get_rank()
+    assert dist.get_world_size() == len(handles)
+    assert handles[me] == dist._get_reconfigure_handle()
+    assert total(me) == sum(range(len(handles)))
+    print(f"is {me} of {len(handles)} after {time.monotonic() - begun:.2f} s", flush=True)
+    window = dist._new_window(torch.zeros(1))
+    dist.barrier()
+    dist.destroy_process_group()
+    print("ended", flush=True)
+
+
+def late(box, rank, size):
+    """A rank of the second group: ranks from @size on."""
+    handles = exchange(box, rank, (size, size + 1))
+    dist._reconfigure(1, set(handles)).wait()
+    assert dist.get_world_size() == 2 and total(1) == 2
+    box.set("formed", "yes")
+    meet(json.loads(box.get("all")))
+
+
 def main():
     rank, size = int(sys.argv[1]), int(sys.argv[2])
-    store = dist.FileStore(sys.argv[3], size)
-    dist.init_process_group("oriel", store=store, rank=rank, world_size=size, enable_reconfigure=True,
+    store = dist.FileStore(sys.argv[3], size + 2)
+    dist.init_process_group("oriel", store=store, rank=rank, world_size=size + 2, enable_reconfigure=True,
                             timeout=datetime.timedelta(seconds=20))
     raises("awaits reconfigure()", total, 1)
-    # How handles travel is up to the program.
     box = dist.PrefixStore("box", store)
-    box.set(str(rank), dist._get_reconfigure_handle())
-    handles = [box.get(str(r)).decode() for r in range(size)]
+    if rank >= size:
+        return late(box, rank, size)
+    handles = exchange(box, rank, range(size))
     # In another order: the position is the rank.
     handles.reverse()
     dist._reconfigure(1, handles).wait()
@@ -48,8 +80,8 @@ def main():
     me = dist.get_rank()
     if me == 1:
         os.kill(os.getpid(), signal.SIGKILL)
-    raises("rank 1", total, 1)
-    raises("does not add any yet", dist._reconfigure, 3, handles[::-1])
+    # The other one may have found it before, and reconfigures already.
+    raises("rank", total, 1)
     for uuid, left in ((4, [h for i, h in enumerate(handles) if i != 1]), (5, [h for i, h in enumerate(handles) if i != 1])):
         begun = time.monotonic()
         dist._reconfigure(uuid, left if uuid == 4 else set(left)).wait()
@@ -63,8 +95,12 @@ def main():
     window.signal(other, False)
     window.wait_signal((dist.get_rank() - 1) % dist.get_world_size(), False)
     assert with_window.tolist() == [1, 1]
-    dist.destroy_process_group()
-    print("ended", flush=True)
+    box.get("formed")
+    others = [box.get(str(r)).decode() for r in (size, size + 1)]
+    together = [others[0], left[1], others[1], left[0]]
+    if dist.get_rank() == 0:
+        box.set("all", json.dumps(together))
+    return meet(together)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Groups that go on with other ranks: reconfigure() of the backend, on oriel_comm_shrink(). See
-// backend.hpp.
+// Groups that go on with other ranks: reconfigure() of the backend. oriel_comm_shrink() leaves ranks
+// out; ranks that join, merge or change places meet anew. See backend.hpp.
 #include "backend.hpp"
 
 #include <algorithm>
@@ -56,7 +56,24 @@ void OrielBackend::close_handle()
 	handle_.clear();
 }
 
-// The ranks in their order: by position, or in that of the group, which a shrink keeps.
+static bool has(const std::vector<std::string> &handles, const std::string &handle)
+{
+	return std::find(handles.begin(), handles.end(), handle) != handles.end();
+}
+
+// The members of the group that stay, in their order.
+static std::vector<std::string> kept_of(const std::vector<std::string> &members,
+					const std::vector<std::string> &handles)
+{
+	std::vector<std::string> kept;
+
+	std::copy_if(members.begin(), members.end(), std::back_inserter(kept),
+		     [&](auto &member) { return has(handles, member); });
+	return kept;
+}
+
+// The ranks in their order: by position. A set has that of the group if it adds no rank, or else one
+// that ranks of other groups find, too.
 static std::vector<std::string> in_order(const c10d::ReconfigureOptions &opts,
 					 const std::vector<std::string> &members)
 {
@@ -64,28 +81,10 @@ static std::vector<std::string> in_order(const c10d::ReconfigureOptions &opts,
 		return *list;
 	auto &set = std::get<std::unordered_set<std::string>>(opts.handles);
 	std::vector<std::string> handles(set.begin(), set.end());
+	auto kept = kept_of(members, handles);
 
-	std::sort(handles.begin(), handles.end(), [&](auto &a, auto &b) {
-		auto at_a = std::find(members.begin(), members.end(), a) - members.begin();
-		auto at_b = std::find(members.begin(), members.end(), b) - members.begin();
-
-		return at_a != at_b ? at_a < at_b : a < b;
-	});
-	return handles;
-}
-
-// Are @handles members, in their order?
-static bool is_part_of(const std::vector<std::string> &handles, const std::vector<std::string> &members)
-{
-	auto at = members.begin();
-
-	for (const std::string &handle : handles) {
-		at = std::find(at, members.end(), handle);
-		if (at == members.end())
-			return false;
-		++at;
-	}
-	return true;
+	std::sort(handles.begin(), handles.end());
+	return kept.size() == handles.size() ? kept : handles;
 }
 
 static struct oriel_comm *shrunk(Communicator &old, const std::vector<std::string> &handles,
@@ -117,7 +116,7 @@ c10::intrusive_ptr<c10d::Work> OrielBackend::reconfigure(const c10d::Reconfigure
 {
 	auto handles = in_order(opts, members_);
 	auto mine = std::find(handles.begin(), handles.end(), handle_);
-	struct oriel_comm *comm;
+	struct oriel_comm *comm = nullptr;
 
 	TORCH_CHECK(options_->enable_reconfigure,
 		    "reconfigure: this process group was made without enable_reconfigure=True");
@@ -125,19 +124,23 @@ c10::intrusive_ptr<c10d::Work> OrielBackend::reconfigure(const c10d::Reconfigure
 	TORCH_CHECK(uuids_.insert(opts.uuid).second, "reconfigure: uuid ", opts.uuid, " was used before");
 	if (opts.timeout)
 		options_->timeout = *opts.timeout;
-	if (members_.empty()) {
-		comm = join(id_of(handles[0]), (int)(mine - handles.begin()), (int)handles.size());
-	} else {
-		TORCH_CHECK(is_part_of(handles, members_),
-			    "reconfigure: the list has a handle that is no member of the group, or members in "
-			    "another order; backend oriel leaves ranks out, and does not add any yet");
+	auto kept = kept_of(members_, handles);
+	if (communicator_) {
 		// All end what is under way: a broken communicator makes no operation wait.
 		oriel_comm_abort(communicator()->comm, "the process group is reconfigured");
 		executor_.drain();
 		auto old = take_communicator();
 		old->messenger.stop(in_ns(options_->timeout));
 		old->close_objects();
-		comm = shrunk(*old, handles, members_);
+		// Also where others join: a rank that is left out may run, and must not reach this one.
+		if (handles == kept || kept != members_)
+			comm = shrunk(*old, kept, members_);
+		members_ = kept;
+	}
+	// Each rank has a listener behind its handle, as long as the group is there.
+	if (!comm || handles != kept) {
+		oriel_comm_destroy(comm);
+		comm = join(id_of(handles[0]), (int)(mine - handles.begin()), (int)handles.size());
 	}
 	auto fresh = std::make_shared<Communicator>(comm);
 	{
