@@ -42,30 +42,18 @@ enum oriel_status oriel_allreduce_destroy(struct oriel_allreduce *r)
 
 enum oriel_status oriel_allreduce_run(struct oriel_allreduce *r, const void *send, size_t count)
 {
-	enum oriel_status status = ori_handle_check(r, ORI_HANDLE_ALLREDUCE, __func__);
-
-	if (status != ORIEL_OK)
-		return status;
-	return ori_reduction_execute(&r->gather, 0, send, count, false, __func__);
+	return ori_reduction_execute(&allreduce_kind, r, 0, send, count, false, __func__);
 }
 
 enum oriel_status oriel_allreduce_start(struct oriel_allreduce *r, const void *send, size_t count)
 {
-	enum oriel_status status = ori_handle_check(r, ORI_HANDLE_ALLREDUCE, __func__);
-
-	if (status != ORIEL_OK)
-		return status;
-	return ori_reduction_execute(&r->gather, 0, send, count, true, __func__);
+	return ori_reduction_execute(&allreduce_kind, r, 0, send, count, true, __func__);
 }
 
 enum oriel_status oriel_allreduce_run_on_stream(struct oriel_allreduce *r, const void *send,
 						size_t count, struct CUstream_st *stream)
 {
-	enum oriel_status status = ori_handle_check(r, ORI_HANDLE_ALLREDUCE, __func__);
-
-	if (status != ORIEL_OK)
-		return status;
-	return ori_reduction_execute_on_stream(&r->gather, send, count, stream, __func__);
+	return ori_reduction_execute_on_stream(&allreduce_kind, r, send, count, stream, __func__);
 }
 
 enum oriel_status oriel_allreduce_test(struct oriel_allreduce *r)
@@ -81,28 +69,15 @@ enum oriel_status oriel_allreduce_wait(struct oriel_allreduce *r, uint64_t timeo
 enum oriel_status oriel_allreduce_query(const struct oriel_allreduce *r, size_t count,
 					struct oriel_coll_info *info)
 {
-	enum oriel_status status = ori_handle_check(r, ORI_HANDLE_ALLREDUCE, __func__);
-
-	if (status != ORIEL_OK)
-		return status;
-	return ori_gather_query(&allreduce_kind, r, ori_reduction_bytes(&r->gather, count), info,
-				__func__);
+	return ori_reduction_query(&allreduce_kind, r, count, info, __func__);
 }
 
 enum oriel_status oriel_allreduce_once(struct oriel_comm *comm, const void *send, void *recv,
 				       size_t count, const struct oriel_reduction *reduction)
 {
-	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
-	struct oriel_allreduce *object;
 	struct ori_cached_call call = {.kind = &allreduce_kind, .comm = comm, .recv = recv};
 
-	if (status == ORIEL_OK)
-		status = ori_reduction_once(&call, send, count, reduction);
-	if (status != ORIEL_OK || !call.object)
-		return status;
-	object = call.object;
-	return ori_cached_end(&call, ori_reduction_execute(&object->gather, 0, send, count, false,
-							   __func__));
+	return ori_reduction_once(&call, send, count, reduction, __func__);
 }
 
 enum oriel_status oriel_allreduce_once_on_stream(struct oriel_comm *comm, const void *send,
@@ -110,19 +85,11 @@ enum oriel_status oriel_allreduce_once_on_stream(struct oriel_comm *comm, const 
 						 const struct oriel_reduction *reduction,
 						 struct CUstream_st *stream)
 {
-	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
-	struct oriel_allreduce *object;
 	struct ori_cached_call call = {.kind = &allreduce_kind,
 				       .comm = comm,
 				       .recv = recv,
 				       .is_gpu = true,
 				       .stream = ori_gather_stream(stream)};
 
-	if (status == ORIEL_OK)
-		status = ori_reduction_once(&call, send, count, reduction);
-	if (status != ORIEL_OK || !call.object)
-		return status;
-	object = call.object;
-	return ori_cached_end(&call, ori_reduction_execute_on_stream(&object->gather, send, count,
-								     stream, __func__));
+	return ori_reduction_once(&call, send, count, reduction, __func__);
 }

@@ -51,11 +51,11 @@ enum oriel_status ori_cached_check(const struct ori_cached_call *call, const voi
  */
 enum oriel_status ori_cached_begin(struct ori_cached_call *call, enum oriel_status status);
 /*
- * Reductions: ori_cached_begin() of @call, which has no length yet, after the arguments of the user
- * are checked.
+ * reduction_call.c: the whole of a reduction without an object. @call has all but the length, the
+ * reduction and what ori_cached_begin() sets; @name is that of the function of the user.
  */
 enum oriel_status ori_reduction_once(struct ori_cached_call *call, const void *send, size_t count,
-				     const struct oriel_reduction *reduction);
+				     const struct oriel_reduction *reduction, const char *name);
 /* The execution was started with @status: copies a result that was staged. Returns the status. */
 enum oriel_status ori_cached_end(struct ori_cached_call *call, enum oriel_status status);
 

@@ -40,21 +40,13 @@ enum oriel_status oriel_reduce_destroy(struct oriel_reduce *r)
 enum oriel_status oriel_reduce_run(struct oriel_reduce *r, unsigned root, const void *send,
 				   size_t count)
 {
-	enum oriel_status status = ori_handle_check(r, ORI_HANDLE_REDUCE, __func__);
-
-	if (status != ORIEL_OK)
-		return status;
-	return ori_reduction_execute(&r->gather, root, send, count, false, __func__);
+	return ori_reduction_execute(&reduce_kind, r, root, send, count, false, __func__);
 }
 
 enum oriel_status oriel_reduce_start(struct oriel_reduce *r, unsigned root, const void *send,
 				     size_t count)
 {
-	enum oriel_status status = ori_handle_check(r, ORI_HANDLE_REDUCE, __func__);
-
-	if (status != ORIEL_OK)
-		return status;
-	return ori_reduction_execute(&r->gather, root, send, count, true, __func__);
+	return ori_reduction_execute(&reduce_kind, r, root, send, count, true, __func__);
 }
 
 enum oriel_status oriel_reduce_test(struct oriel_reduce *r)
@@ -70,30 +62,17 @@ enum oriel_status oriel_reduce_wait(struct oriel_reduce *r, uint64_t timeout_ns)
 enum oriel_status oriel_reduce_query(const struct oriel_reduce *r, size_t count,
 				     struct oriel_coll_info *info)
 {
-	enum oriel_status status = ori_handle_check(r, ORI_HANDLE_REDUCE, __func__);
-
-	if (status != ORIEL_OK)
-		return status;
-	return ori_gather_query(&reduce_kind, r, ori_reduction_bytes(&r->gather, count), info,
-				__func__);
+	return ori_reduction_query(&reduce_kind, r, count, info, __func__);
 }
 
 enum oriel_status oriel_reduce_once(struct oriel_comm *comm, unsigned root, const void *send,
 				    void *recv, size_t count,
 				    const struct oriel_reduction *reduction)
 {
-	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
-	struct oriel_reduce *object;
 	struct ori_cached_call call = {.kind = &reduce_kind,
 				       .comm = comm,
 				       .recv = recv,
 				       .root = root};
 
-	if (status == ORIEL_OK)
-		status = ori_reduction_once(&call, send, count, reduction);
-	if (status != ORIEL_OK || !call.object)
-		return status;
-	object = call.object;
-	return ori_cached_end(&call, ori_reduction_execute(&object->gather, root, send, count,
-							   false, __func__));
+	return ori_reduction_once(&call, send, count, reduction, __func__);
 }

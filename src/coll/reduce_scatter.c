@@ -43,32 +43,21 @@ enum oriel_status oriel_reduce_scatter_destroy(struct oriel_reduce_scatter *r)
 enum oriel_status oriel_reduce_scatter_run(struct oriel_reduce_scatter *r, const void *send,
 					   size_t count)
 {
-	enum oriel_status status = ori_handle_check(r, ORI_HANDLE_REDUCE_SCATTER, __func__);
-
-	if (status != ORIEL_OK)
-		return status;
-	return ori_reduction_execute(&r->gather, 0, send, count, false, __func__);
+	return ori_reduction_execute(&reduce_scatter_kind, r, 0, send, count, false, __func__);
 }
 
 enum oriel_status oriel_reduce_scatter_start(struct oriel_reduce_scatter *r, const void *send,
 					     size_t count)
 {
-	enum oriel_status status = ori_handle_check(r, ORI_HANDLE_REDUCE_SCATTER, __func__);
-
-	if (status != ORIEL_OK)
-		return status;
-	return ori_reduction_execute(&r->gather, 0, send, count, true, __func__);
+	return ori_reduction_execute(&reduce_scatter_kind, r, 0, send, count, true, __func__);
 }
 
 enum oriel_status oriel_reduce_scatter_run_on_stream(struct oriel_reduce_scatter *r,
 						     const void *send, size_t count,
 						     struct CUstream_st *stream)
 {
-	enum oriel_status status = ori_handle_check(r, ORI_HANDLE_REDUCE_SCATTER, __func__);
-
-	if (status != ORIEL_OK)
-		return status;
-	return ori_reduction_execute_on_stream(&r->gather, send, count, stream, __func__);
+	return ori_reduction_execute_on_stream(&reduce_scatter_kind, r, send, count, stream,
+					       __func__);
 }
 
 enum oriel_status oriel_reduce_scatter_test(struct oriel_reduce_scatter *r)
@@ -84,28 +73,15 @@ enum oriel_status oriel_reduce_scatter_wait(struct oriel_reduce_scatter *r, uint
 enum oriel_status oriel_reduce_scatter_query(const struct oriel_reduce_scatter *r, size_t count,
 					     struct oriel_coll_info *info)
 {
-	enum oriel_status status = ori_handle_check(r, ORI_HANDLE_REDUCE_SCATTER, __func__);
-
-	if (status != ORIEL_OK)
-		return status;
-	return ori_gather_query(&reduce_scatter_kind, r, ori_reduction_bytes(&r->gather, count),
-				info, __func__);
+	return ori_reduction_query(&reduce_scatter_kind, r, count, info, __func__);
 }
 
 enum oriel_status oriel_reduce_scatter_once(struct oriel_comm *comm, const void *send, void *recv,
 					    size_t count, const struct oriel_reduction *reduction)
 {
-	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
-	struct oriel_reduce_scatter *object;
 	struct ori_cached_call call = {.kind = &reduce_scatter_kind, .comm = comm, .recv = recv};
 
-	if (status == ORIEL_OK)
-		status = ori_reduction_once(&call, send, count, reduction);
-	if (status != ORIEL_OK || !call.object)
-		return status;
-	object = call.object;
-	return ori_cached_end(&call, ori_reduction_execute(&object->gather, 0, send, count, false,
-							   __func__));
+	return ori_reduction_once(&call, send, count, reduction, __func__);
 }
 
 enum oriel_status oriel_reduce_scatter_once_on_stream(struct oriel_comm *comm, const void *send,
@@ -113,19 +89,11 @@ enum oriel_status oriel_reduce_scatter_once_on_stream(struct oriel_comm *comm, c
 						      const struct oriel_reduction *reduction,
 						      struct CUstream_st *stream)
 {
-	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
-	struct oriel_reduce_scatter *object;
 	struct ori_cached_call call = {.kind = &reduce_scatter_kind,
 				       .comm = comm,
 				       .recv = recv,
 				       .is_gpu = true,
 				       .stream = ori_gather_stream(stream)};
 
-	if (status == ORIEL_OK)
-		status = ori_reduction_once(&call, send, count, reduction);
-	if (status != ORIEL_OK || !call.object)
-		return status;
-	object = call.object;
-	return ori_cached_end(&call, ori_reduction_execute_on_stream(&object->gather, send, count,
-								     stream, __func__));
+	return ori_reduction_once(&call, send, count, reduction, __func__);
 }

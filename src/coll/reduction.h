@@ -69,15 +69,20 @@ enum oriel_status ori_reduce_stream(struct ori_gather *g, enum oriel_algorithm a
 				    const void *send, size_t count, void *stream);
 
 /*
- * reduction_call.c: an execution of @count elements; checks the arguments first. @root is that of a
- * reduction to a root, else 0. @is_start: the thread of the communicator executes.
+ * reduction_call.c: an execution of @count elements by @handle; checks that it is of @kind, and the
+ * other arguments. @root is that of a reduction to a root, else 0. @is_start: the thread of the
+ * communicator executes.
  */
-enum oriel_status ori_reduction_execute(struct ori_gather *g, uint32_t root, const void *send,
-					size_t count, bool is_start, const char *call);
+enum oriel_status ori_reduction_execute(const struct ori_gather_kind *kind, void *handle,
+					uint32_t root, const void *send, size_t count,
+					bool is_start, const char *call);
 /* The same of GPU memory, posted to a stream of the caller. */
-enum oriel_status ori_reduction_execute_on_stream(struct ori_gather *g, const void *send,
-						  size_t count, struct CUstream_st *stream,
-						  const char *call);
+enum oriel_status ori_reduction_execute_on_stream(const struct ori_gather_kind *kind, void *handle,
+						  const void *send, size_t count,
+						  struct CUstream_st *stream, const char *call);
+/* The query functions, for @count elements. */
+enum oriel_status ori_reduction_query(const struct ori_gather_kind *kind, const void *handle,
+				      size_t count, struct oriel_coll_info *info, const char *call);
 /* The bytes of @count elements, or SIZE_MAX if that is too many. */
 size_t ori_reduction_bytes(const struct ori_gather *g, size_t count);
 

@@ -55,8 +55,8 @@ static enum oriel_status reduction_check(struct ori_gather *g, uint32_t root, co
 	return ORIEL_OK;
 }
 
-enum oriel_status ori_reduction_execute(struct ori_gather *g, uint32_t root, const void *send,
-					size_t count, bool is_start, const char *call)
+static enum oriel_status reduction_execute(struct ori_gather *g, uint32_t root, const void *send,
+					   size_t count, bool is_start, const char *call)
 {
 	enum oriel_status status = reduction_check(g, root, send, count, call, false);
 	enum oriel_algorithm algorithm;
@@ -75,9 +75,8 @@ enum oriel_status ori_reduction_execute(struct ori_gather *g, uint32_t root, con
 	return status == ORIEL_ERR_MISMATCH ? status : ori_gather_end(g, status);
 }
 
-enum oriel_status ori_reduction_execute_on_stream(struct ori_gather *g, const void *send,
-						  size_t count, struct CUstream_st *caller,
-						  const char *call)
+static enum oriel_status reduction_post(struct ori_gather *g, const void *send, size_t count,
+					void *stream, const char *call)
 {
 	enum oriel_status status = reduction_check(g, 0, send, count, call, true);
 	size_t bytes = ori_reduction_bytes(g, count);
@@ -87,9 +86,39 @@ enum oriel_status ori_reduction_execute_on_stream(struct ori_gather *g, const vo
 		status = ori_gather_same(g, "bytes", bytes);
 	if (status != ORIEL_OK || !count)
 		return status;
-	status = ori_reduce_stream(g, ori_gather_choose(g, bytes), send, count,
-				   ori_gather_stream(caller));
+	status = ori_reduce_stream(g, ori_gather_choose(g, bytes), send, count, stream);
 	return ori_gather_end(g, status);
+}
+
+enum oriel_status ori_reduction_execute(const struct ori_gather_kind *kind, void *handle,
+					uint32_t root, const void *send, size_t count,
+					bool is_start, const char *call)
+{
+	enum oriel_status status = ori_handle_check(handle, kind->handle, call);
+
+	return status == ORIEL_OK ? reduction_execute(handle, root, send, count, is_start, call)
+				  : status;
+}
+
+enum oriel_status ori_reduction_execute_on_stream(const struct ori_gather_kind *kind, void *handle,
+						  const void *send, size_t count,
+						  struct CUstream_st *stream, const char *call)
+{
+	enum oriel_status status = ori_handle_check(handle, kind->handle, call);
+
+	return status == ORIEL_OK
+		       ? reduction_post(handle, send, count, ori_gather_stream(stream), call)
+		       : status;
+}
+
+enum oriel_status ori_reduction_query(const struct ori_gather_kind *kind, const void *handle,
+				      size_t count, struct oriel_coll_info *info, const char *call)
+{
+	enum oriel_status status = ori_handle_check(handle, kind->handle, call);
+
+	if (status != ORIEL_OK)
+		return status;
+	return ori_gather_query(kind, handle, ori_reduction_bytes(handle, count), info, call);
 }
 
 /* Reads the factor of this rank, so that it is part of what recognises an object. */
@@ -121,8 +150,9 @@ static enum oriel_status once_check(const struct ori_cached_call *call, const vo
 	return ori_cached_check(call, send, sent, call->recv);
 }
 
-enum oriel_status ori_reduction_once(struct ori_cached_call *call, const void *send, size_t count,
-				     const struct oriel_reduction *reduction)
+/* Finds or creates the object of @call, after the arguments of the user are checked. */
+static enum oriel_status once_begin(struct ori_cached_call *call, const void *send, size_t count,
+				    const struct oriel_reduction *reduction)
 {
 	enum oriel_status status =
 		ori_reduction_read(reduction, call->kind->name, &call->reduction);
@@ -146,4 +176,19 @@ enum oriel_status ori_reduction_once(struct ori_cached_call *call, const void *s
 	call->is_without_result =
 		call->kind->number == ORI_REDUCE && call->root != oriel_comm_rank(call->comm);
 	return ori_cached_begin(call, status);
+}
+
+enum oriel_status ori_reduction_once(struct ori_cached_call *call, const void *send, size_t count,
+				     const struct oriel_reduction *reduction, const char *name)
+{
+	enum oriel_status status = ori_handle_check(call->comm, ORI_HANDLE_COMM, name);
+
+	if (status == ORIEL_OK)
+		status = once_begin(call, send, count, reduction);
+	if (status != ORIEL_OK || !call->object)
+		return status;
+	status = call->is_gpu
+			 ? reduction_post(call->object, send, count, call->stream, name)
+			 : reduction_execute(call->object, call->root, send, count, false, name);
+	return ori_cached_end(call, status);
 }
