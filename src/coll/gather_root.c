@@ -38,21 +38,13 @@ enum oriel_status oriel_gather_destroy(struct oriel_gather *r)
 enum oriel_status oriel_gather_run(struct oriel_gather *r, unsigned root, const void *send,
 				   size_t bytes)
 {
-	enum oriel_status status = ori_handle_check(r, ORI_HANDLE_GATHER, __func__);
-
-	if (status != ORIEL_OK)
-		return status;
-	return ori_root_execute(&r->gather, root, send, bytes, false, __func__);
+	return ori_root_execute(&gather_kind, r, root, send, bytes, false, __func__);
 }
 
 enum oriel_status oriel_gather_start(struct oriel_gather *r, unsigned root, const void *send,
 				     size_t bytes)
 {
-	enum oriel_status status = ori_handle_check(r, ORI_HANDLE_GATHER, __func__);
-
-	if (status != ORIEL_OK)
-		return status;
-	return ori_root_execute(&r->gather, root, send, bytes, true, __func__);
+	return ori_root_execute(&gather_kind, r, root, send, bytes, true, __func__);
 }
 
 enum oriel_status oriel_gather_test(struct oriel_gather *r)
@@ -95,13 +87,11 @@ enum oriel_status oriel_gather_once(struct oriel_comm *comm, unsigned root, cons
 	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
 	struct ori_cached_call call = {
 		.kind = &gather_kind, .comm = comm, .recv = recv, .bytes = bytes, .root = root};
-	struct oriel_gather *object;
 
 	if (status == ORIEL_OK)
 		status = once_begin(&call, send);
 	if (status != ORIEL_OK || !call.object)
 		return status;
-	object = call.object;
-	return ori_cached_end(&call, ori_root_execute(&object->gather, root, send, bytes, false,
-						      __func__));
+	return ori_cached_end(&call, ori_root_execute(&gather_kind, call.object, root, send, bytes,
+						      false, __func__));
 }

@@ -156,12 +156,15 @@ static enum oriel_status root_start(struct ori_gather *g, uint32_t root, const v
 	return status;
 }
 
-enum oriel_status ori_root_execute(struct ori_gather *g, uint32_t root, const void *send,
-				   size_t bytes, bool is_start, const char *call)
+enum oriel_status ori_root_execute(const struct ori_gather_kind *kind, void *handle, uint32_t root,
+				   const void *send, size_t bytes, bool is_start, const char *call)
 {
-	enum oriel_status status = root_check(g, root, send, bytes, call);
+	enum oriel_status status = ori_handle_check(handle, kind->handle, call);
+	struct ori_gather *g = handle;
 	struct root_run r;
 
+	if (status == ORIEL_OK)
+		status = root_check(g, root, send, bytes, call);
 	if (status != ORIEL_OK)
 		return status;
 	if (!bytes)

@@ -5,9 +5,11 @@
 
 #include "coll/gather.h"
 
-/* Checks the arguments of an execution first. @is_start: the thread of the communicator executes.
+/*
+ * Checks that @handle is of @kind, and the other arguments of an execution, first. @is_start: the
+ * thread of the communicator executes.
  */
-enum oriel_status ori_root_execute(struct ori_gather *g, uint32_t root, const void *send,
-				   size_t bytes, bool is_start, const char *call);
+enum oriel_status ori_root_execute(const struct ori_gather_kind *kind, void *handle, uint32_t root,
+				   const void *send, size_t bytes, bool is_start, const char *call);
 
 #endif

@@ -40,21 +40,13 @@ enum oriel_status oriel_scatter_destroy(struct oriel_scatter *r)
 enum oriel_status oriel_scatter_run(struct oriel_scatter *r, unsigned root, const void *send,
 				    size_t bytes)
 {
-	enum oriel_status status = ori_handle_check(r, ORI_HANDLE_SCATTER, __func__);
-
-	if (status != ORIEL_OK)
-		return status;
-	return ori_root_execute(&r->gather, root, send, bytes, false, __func__);
+	return ori_root_execute(&scatter_kind, r, root, send, bytes, false, __func__);
 }
 
 enum oriel_status oriel_scatter_start(struct oriel_scatter *r, unsigned root, const void *send,
 				      size_t bytes)
 {
-	enum oriel_status status = ori_handle_check(r, ORI_HANDLE_SCATTER, __func__);
-
-	if (status != ORIEL_OK)
-		return status;
-	return ori_root_execute(&r->gather, root, send, bytes, true, __func__);
+	return ori_root_execute(&scatter_kind, r, root, send, bytes, true, __func__);
 }
 
 enum oriel_status oriel_scatter_test(struct oriel_scatter *r)
@@ -98,13 +90,11 @@ enum oriel_status oriel_scatter_once(struct oriel_comm *comm, unsigned root, con
 	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
 	struct ori_cached_call call = {
 		.kind = &scatter_kind, .comm = comm, .recv = recv, .bytes = bytes, .root = root};
-	struct oriel_scatter *object;
 
 	if (status == ORIEL_OK)
 		status = once_begin(&call, send);
 	if (status != ORIEL_OK || !call.object)
 		return status;
-	object = call.object;
-	return ori_cached_end(&call, ori_root_execute(&object->gather, root, send, bytes, false,
-						      __func__));
+	return ori_cached_end(&call, ori_root_execute(&scatter_kind, call.object, root, send, bytes,
+						      false, __func__));
 }
