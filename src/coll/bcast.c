@@ -61,11 +61,10 @@ static enum oriel_status bcast_check(const struct ori_gather *g, unsigned root, 
 	uintptr_t from = (uintptr_t)send, to = (uintptr_t)g->result;
 	enum oriel_status status = ori_gather_check(g, call, on_stream);
 
+	if (status == ORIEL_OK)
+		status = ori_gather_check_root(g->kind, root, g->device.ranks);
 	if (status != ORIEL_OK)
 		return status;
-	if (root >= g->device.ranks)
-		return ori_fail(ORIEL_ERR_RANGE, "broadcast: root %u, but there are %u ranks", root,
-				g->device.ranks);
 	if (bytes > g->bytes_max)
 		return ori_fail(ORIEL_ERR_RANGE, "broadcast of %zu bytes, at most %zu", bytes,
 				g->bytes_max);
@@ -166,13 +165,9 @@ enum oriel_status oriel_bcast_query(const struct oriel_bcast *b, size_t bytes,
 /* @call has all but the length and what ori_cached_begin() sets. */
 static enum oriel_status once_begin(struct ori_cached_call *call, const void *send)
 {
-	unsigned ranks = oriel_comm_size(call->comm);
 	bool is_root = call->root == oriel_comm_rank(call->comm);
 	enum oriel_status status = ori_cached_length(call, 1);
 
-	if (status == ORIEL_OK && call->root >= ranks)
-		status = ori_fail(ORIEL_ERR_RANGE, "broadcast: root %u, but there are %u ranks",
-				  call->root, ranks);
 	if (status == ORIEL_OK)
 		status = ori_cached_check(call, send, is_root ? call->bytes : 0, call->recv);
 	return ori_cached_begin(call, status);

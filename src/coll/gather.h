@@ -160,6 +160,9 @@ enum oriel_status ori_gather_check(const struct ori_gather *gather, const char *
  * communicator reads it, in a call that the user does not see.
  */
 enum oriel_status ori_gather_null_send(const struct ori_gather *gather);
+/* Is @root one of @ranks ranks? */
+enum oriel_status ori_gather_check_root(const struct ori_gather_kind *kind, uint32_t root,
+					uint32_t ranks);
 /* The stream of a caller: NULL is CUDA's default stream with legacy synchronization. */
 void *ori_gather_stream(struct CUstream_st *stream);
 /* Returns @status, a failure of an execution, and leaves the text of what broke it. */

@@ -66,13 +66,9 @@ enum oriel_status oriel_gather_query(const struct oriel_gather *r, size_t bytes,
 /* @call has all but the length and what ori_cached_begin() sets. The root alone has a result. */
 static enum oriel_status once_begin(struct ori_cached_call *call, const void *send)
 {
-	unsigned ranks = oriel_comm_size(call->comm);
-	enum oriel_status status = ori_cached_length(call, ranks);
+	enum oriel_status status = ori_cached_length(call, oriel_comm_size(call->comm));
 	const char *own = (char *)call->recv + call->root * call->bytes;
 
-	if (status == ORIEL_OK && call->root >= ranks)
-		status = ori_fail(ORIEL_ERR_RANGE, "gather: root %u, but there are %u ranks",
-				  call->root, ranks);
 	call->is_without_result = call->root != oriel_comm_rank(call->comm);
 	if (status == ORIEL_OK && !call->is_without_result)
 		status = ori_cached_check(call, send, call->bytes, own);

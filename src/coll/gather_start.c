@@ -103,6 +103,15 @@ enum oriel_status ori_gather_null_send(const struct ori_gather *g)
 	return ori_fail(ORIEL_ERR_INVALID, "%s: send is NULL", g->kind->name);
 }
 
+enum oriel_status ori_gather_check_root(const struct ori_gather_kind *kind, uint32_t root,
+					uint32_t ranks)
+{
+	if (root < ranks)
+		return ORIEL_OK;
+	return ori_fail(ORIEL_ERR_RANGE, "%s: root %u, but there are %u ranks", kind->name, root,
+			ranks);
+}
+
 /*
  * The number is CU_STREAM_LEGACY of cuda.h: "CUDA Driver API", "Data types used by CUDA driver" and
  * "Stream synchronization behavior".

@@ -263,7 +263,7 @@ enum oriel_status ori_cached_length(struct ori_cached_call *call, unsigned parts
 		return ori_fail(ORIEL_ERR_INVALID,
 				"%s: %u messages of %zu bytes exceed the address space",
 				call->kind->name, parts, call->bytes);
-	return ORIEL_OK;
+	return ori_gather_check_root(call->kind, call->root, oriel_comm_size(call->comm));
 }
 
 enum oriel_status ori_cached_check(const struct ori_cached_call *call, const void *send,

@@ -36,7 +36,7 @@ struct ori_cached_call {
 	bool is_capturing;
 };
 
-/* Writes the length of a result with @parts messages. */
+/* Writes the length of a result with @parts messages, and checks the root. */
 enum oriel_status ori_cached_length(struct ori_cached_call *call, unsigned parts);
 /*
  * Checks the addresses of @call: the @sent bytes at @send lie outside of the result, or are @own,

@@ -35,11 +35,10 @@ static enum oriel_status reduction_check(struct ori_gather *g, uint32_t root, co
 	size_t bytes = ori_reduction_bytes(g, count);
 	enum oriel_status status = ori_gather_check(g, call, on_stream);
 
+	if (status == ORIEL_OK)
+		status = ori_gather_check_root(g->kind, root, g->device.ranks);
 	if (status != ORIEL_OK)
 		return status;
-	if (root >= g->device.ranks)
-		return ori_fail(ORIEL_ERR_RANGE, "%s: root %u, but there are %u ranks",
-				g->kind->name, root, g->device.ranks);
 	if (bytes > g->bytes_max)
 		return ori_fail(
 			ORIEL_ERR_RANGE,
@@ -134,13 +133,10 @@ static void once_factor(struct ori_cached_call *call)
 
 static enum oriel_status once_check(const struct ori_cached_call *call, const void *send)
 {
-	unsigned ranks = oriel_comm_size(call->comm), rank = oriel_comm_rank(call->comm);
+	unsigned rank = oriel_comm_rank(call->comm);
 	bool is_scatter = call->kind->number == ORI_REDUCE_SCATTER;
-	size_t sent = is_scatter ? call->bytes * ranks : call->bytes;
+	size_t sent = is_scatter ? call->bytes * oriel_comm_size(call->comm) : call->bytes;
 
-	if (call->root >= ranks)
-		return ori_fail(ORIEL_ERR_RANGE, "%s: root %u, but there are %u ranks",
-				call->kind->name, call->root, ranks);
 	if (is_scatter && send == call->recv)
 		return ori_cached_check(call, send, sent, send);
 	if (is_scatter && call->bytes && (const char *)send + rank * call->bytes == call->recv)

@@ -109,11 +109,10 @@ static enum oriel_status root_check(const struct ori_gather *g, uint32_t root, c
 	const char *own = is_gather ? g->result + root * bytes : send + root * bytes;
 	uintptr_t from = (uintptr_t)send, to = (uintptr_t)g->result;
 
+	if (status == ORIEL_OK)
+		status = ori_gather_check_root(g->kind, root, g->device.ranks);
 	if (status != ORIEL_OK)
 		return status;
-	if (root >= g->device.ranks)
-		return ori_fail(ORIEL_ERR_RANGE, "%s: root %u, but there are %u ranks",
-				g->kind->name, root, g->device.ranks);
 	if (bytes > g->bytes_max)
 		return ori_fail(ORIEL_ERR_RANGE, "%s of %zu bytes of each rank, at most %zu",
 				g->kind->name, bytes, g->bytes_max);

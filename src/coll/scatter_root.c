@@ -2,7 +2,6 @@
 /* The scatter of oriel/gather_scatter.h. Called by the user. */
 #include <oriel/gather_scatter.h>
 
-#include "base/error.h"
 #include "coll/object_cache.h"
 #include "coll/root_run.h"
 
@@ -72,9 +71,6 @@ static enum oriel_status once_begin(struct ori_cached_call *call, const void *se
 	bool is_root = call->root == oriel_comm_rank(call->comm);
 	enum oriel_status status = ori_cached_length(call, ranks);
 
-	if (status == ORIEL_OK && call->root >= ranks)
-		status = ori_fail(ORIEL_ERR_RANGE, "scatter: root %u, but there are %u ranks",
-				  call->root, ranks);
 	call->length = call->bytes;
 	if (status == ORIEL_OK && is_root && send && call->recv &&
 	    (const char *)send + call->root * call->bytes == call->recv)
