@@ -11,10 +11,10 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/file_limit.h"
 #include "base/fork.h"
 
 static pthread_mutex_t page_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -74,11 +74,9 @@ static void page_open_once(void)
 static void page_open_locked(void)
 {
 	struct ori_wait_page *page;
-	struct rlimit most;
 	int fd;
 
-	/* Beyond this limit ftruncate() ends the process by SIGXFSZ: setrlimit(2). */
-	if (getrlimit(RLIMIT_FSIZE, &most) != 0 || most.rlim_cur < sizeof(*page))
+	if (sizeof(*page) > ori_file_limit())
 		return;
 	fd = memfd_create(ORI_WAIT_PAGE_NAME, MFD_CLOEXEC);
 	if (fd < 0)

@@ -11,13 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file_limit.h"
 #include "base/fork.h"
 #include "sys/hugepages.h"
 
@@ -151,18 +151,14 @@ void ori_memfd_unmap(const struct ori_memfd_map *map)
 
 static enum oriel_status memfd_size(int fd, size_t length)
 {
-	struct rlimit most;
-
 	if (length > INT64_MAX)
 		return ori_fail(ORIEL_ERR_RANGE, "%zu bytes exceed the address space", length);
-	/* Beyond this limit ftruncate() ends the process by SIGXFSZ: setrlimit(2). */
-	if (getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur != RLIM_INFINITY &&
-	    length > most.rlim_cur) {
+	if (length > ori_file_limit()) {
 		errno = EFBIG;
 		return ori_fail_errno(ORIEL_ERR_NOMEM,
 				      "cannot make an anonymous file of %zu bytes: the limit of "
 				      "this process is %llu bytes; raise ulimit -f",
-				      length, (unsigned long long)most.rlim_cur);
+				      length, (unsigned long long)ori_file_limit());
 	}
 	if (ftruncate(fd, (off_t)length) != 0)
 		return ori_fail_errno(errno == EFBIG || errno == EINVAL ? ORIEL_ERR_NOMEM
