@@ -39,14 +39,14 @@ static unsigned credits_in(unsigned landed)
 
 static bool puts_may_go(const struct state *s, unsigned me, unsigned peer)
 {
-	unsigned needed = options.is_counted ? s->ranks[me].execution : 1;
+	unsigned needed = options.is_counted ? s->ranks[me].begun : 1;
 
 	return options.credit == CREDIT_NONE || credits_in(s->ranks[peer].landed[me]) >= needed;
 }
 
 static bool puts_have_arrived(const struct state *s, unsigned me, unsigned peer)
 {
-	unsigned needed = options.is_counted ? s->ranks[me].execution : 1, sum = 0, i;
+	unsigned needed = options.is_counted ? s->ranks[me].begun : 1, sum = 0, i;
 
 	if (!options.is_summed)
 		return signals_in(s->ranks[peer].landed[me]) >= needed;
@@ -58,7 +58,7 @@ static bool puts_have_arrived(const struct state *s, unsigned me, unsigned peer)
 /* The error in the message of @peer that @me reads, or NULL. */
 static const char *puts_complaint(const struct state *s, unsigned me, unsigned peer)
 {
-	unsigned landed = s->ranks[peer].landed[me], execution = s->ranks[me].execution;
+	unsigned landed = s->ranks[peer].landed[me], execution = s->ranks[me].begun;
 	unsigned last = options.is_hasty ? 4 : 3;
 
 	if (landed < store_of(execution, last, 4))
@@ -79,17 +79,17 @@ static void puts_step(struct explore *e, const void *state, unsigned me)
 	ranks_land(e, s, me);
 	switch (r->phase) {
 	case PHASE_START:
-		if (r->execution == options.executions)
+		if (r->begun == options.executions)
 			return;
-		if (options.credit != CREDIT_AT_END || !r->execution)
+		if (options.credit != CREDIT_AT_END || !r->begun)
 			ranks_send_all(r, me, 1);
-		r->execution++;
+		r->begun++;
 		r->phase = PHASE_SEND;
 		break;
 	case PHASE_SEND:
 		if (!puts_may_go(s, me, peer))
 			return;
-		r->sent[peer] = (uint8_t)(4 * r->execution);
+		r->sent[peer] = (uint8_t)(4 * r->begun);
 		what = "puts: rank";
 		ranks_advance(r, PHASE_WAIT);
 		break;
@@ -127,15 +127,15 @@ static void lines_step(struct explore *e, const void *state, unsigned me)
 
 	ranks_land(e, s, me);
 	if (r->phase == PHASE_START) {
-		if (r->execution == options.executions)
+		if (r->begun == options.executions)
 			return;
-		r->execution++;
+		r->begun++;
 		ranks_send_all(r, me, 2);
 		r->phase = PHASE_READ;
 		explore_to(e, &next, "writes its lines: rank", me, NULL);
 		return;
 	}
-	seen = lines_poll(s->ranks[peer].landed[me], r->execution, r->line + 1u);
+	seen = lines_poll(s->ranks[peer].landed[me], r->begun, r->line + 1u);
 	if (!seen)
 		return;
 	r->line = !r->line;

@@ -30,14 +30,14 @@ static bool has_landed(const struct state *s, unsigned from, unsigned to, unsign
 /* The error in the note of @peer that @me reads, or NULL. */
 static const char *note_complaint(const struct state *s, unsigned me, unsigned peer)
 {
-	if (has_landed(s, peer, me, s->ranks[me].execution + options.halves, 1))
+	if (has_landed(s, peer, me, s->ranks[me].begun + options.halves, 1))
 		return "a note is overwritten before it is read";
 	return NULL;
 }
 
 static const char *data_complaint(const struct state *s, unsigned me, unsigned peer)
 {
-	unsigned execution = s->ranks[me].execution;
+	unsigned execution = s->ranks[me].begun;
 
 	if (!has_data(peer, me))
 		return NULL;
@@ -59,14 +59,14 @@ static void exchange_step(struct explore *e, const void *state, unsigned me)
 	ranks_land(e, s, me);
 	switch (r->phase) {
 	case PHASE_START:
-		if (r->execution == options.executions)
+		if (r->begun == options.executions)
 			return;
-		r->execution++;
+		r->begun++;
 		ranks_send_all(r, me, 2);
 		r->phase = PHASE_SEND;
 		break;
 	case PHASE_SEND:
-		if (options.has_credit && !has_landed(s, peer, me, r->execution, 2))
+		if (options.has_credit && !has_landed(s, peer, me, r->begun, 2))
 			return;
 		complaint = options.has_credit ? note_complaint(s, me, peer) : NULL;
 		if (has_data(me, peer))
@@ -75,7 +75,7 @@ static void exchange_step(struct explore *e, const void *state, unsigned me)
 		ranks_advance(r, PHASE_WAIT);
 		break;
 	case PHASE_WAIT:
-		if (has_data(peer, me) && !has_landed(s, peer, me, r->execution, 4))
+		if (has_data(peer, me) && !has_landed(s, peer, me, r->begun, 4))
 			return;
 		complaint = note_complaint(s, me, peer);
 		what = "has waited: rank";

@@ -38,7 +38,7 @@ void ranks_send_all(struct rank *r, unsigned me, unsigned count)
 			r->sent[i] = (uint8_t)(r->sent[i] + count);
 }
 
-void ranks_advance(struct rank *r, enum phase phase)
+void ranks_advance(struct rank *r, unsigned phase)
 {
 	if (++r->peer < RANKS)
 		return;
@@ -51,7 +51,7 @@ const char *ranks_end(const struct state *s, unsigned executions)
 	unsigned i;
 
 	for (i = 0; i < RANKS; i++)
-		if (s->ranks[i].phase != PHASE_START || s->ranks[i].execution != executions)
+		if (s->ranks[i].phase != PHASE_START || s->ranks[i].begun != executions)
 			return "a rank waits for ever";
 	return NULL;
 }

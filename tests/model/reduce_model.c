@@ -9,26 +9,9 @@
  * A rank reads and writes words of its peers directly, so the state is what each rank has begun,
  * published and done, and the peer that it serves next.
  */
-#include <stdint.h>
-#include <string.h>
+#include "ranks.h"
 
-#include "explore.h"
-
-#define RANKS 3
-
-enum phase { BEGIN, PUBLISH, ARRIVE, ADD, WRITE, DONE, AWAIT, READ };
-
-struct rank {
-	uint8_t begun;     /* the last step whose elements it has begun to write */
-	uint8_t published; /* the last one that peers may add */
-	uint8_t done;      /* the last one whose results it has written */
-	uint8_t phase;
-	uint8_t peer; /* the next one to be served, counted from the own rank */
-};
-
-struct state {
-	struct rank ranks[RANKS];
-};
+enum reduce_phase { BEGIN, PUBLISH, ARRIVE, ADD, WRITE, DONE, AWAIT, READ };
 
 static struct {
 	unsigned executions, halves, owners, arrives, awaits;
@@ -37,15 +20,6 @@ static struct {
 static bool by_owners(unsigned step)
 {
 	return options.owners == 1 || (options.owners == 2 && step % 2);
-}
-
-/* The next peer, or @phase after the last. */
-static void advance(struct rank *r, enum phase phase)
-{
-	if (++r->peer < RANKS)
-		return;
-	r->peer = 1;
-	r->phase = (uint8_t)phase;
 }
 
 /* The error in elements of step @step that are read from @peer, or NULL. */
@@ -70,7 +44,7 @@ static void reduce_step(struct explore *e, const void *state, unsigned me)
 	const struct rank *peer = &s->ranks[(me + r->peer) % RANKS];
 	const char *complaint = NULL, *what = "";
 
-	switch ((enum phase)r->phase) {
+	switch ((enum reduce_phase)r->phase) {
 	case BEGIN:
 		if (r->begun == options.executions)
 			return;
@@ -87,7 +61,7 @@ static void reduce_step(struct explore *e, const void *state, unsigned me)
 		if (options.arrives && peer->published < r->begun)
 			return;
 		what = "has waited for a step: rank";
-		advance(r, ADD);
+		ranks_advance(r, ADD);
 		break;
 	case ADD:
 		what = "adds: rank";
@@ -95,13 +69,13 @@ static void reduce_step(struct explore *e, const void *state, unsigned me)
 		/* A mutant that does not wait finds its first error where it writes. */
 		if (!options.arrives && by_owners(r->begun))
 			complaint = NULL;
-		advance(r, by_owners(r->begun) ? WRITE : READ);
+		ranks_advance(r, by_owners(r->begun) ? WRITE : READ);
 		break;
 	case WRITE:
 		what = "writes a result: rank";
 		if (peer->begun < r->begun)
 			complaint = "a result is overwritten while it is read";
-		advance(r, DONE);
+		ranks_advance(r, DONE);
 		break;
 	case DONE:
 		what = "is done: rank";
@@ -112,13 +86,13 @@ static void reduce_step(struct explore *e, const void *state, unsigned me)
 		if (options.awaits && peer->done < r->begun)
 			return;
 		what = "has waited for results: rank";
-		advance(r, READ);
+		ranks_advance(r, READ);
 		break;
 	case READ:
 		what = "reads its result: rank";
 		if (by_owners(r->begun) && peer->done < r->begun)
 			complaint = "an execution ends before the result is complete";
-		advance(r, BEGIN);
+		ranks_advance(r, BEGIN);
 		break;
 	}
 	explore_to(e, &next, what, me, complaint);
@@ -126,24 +100,14 @@ static void reduce_step(struct explore *e, const void *state, unsigned me)
 
 static const char *reduce_end(const void *state)
 {
-	const struct state *s = state;
-	unsigned i;
-
-	for (i = 0; i < RANKS; i++)
-		if (s->ranks[i].phase != BEGIN || s->ranks[i].begun != options.executions)
-			return "a rank waits for ever";
-	return NULL;
+	return ranks_end(state, options.executions);
 }
 
 int reduce_model(int argc, char **argv)
 {
 	const struct model model = {sizeof(struct state), RANKS, reduce_step, reduce_end};
-	struct state start;
-	unsigned i;
+	struct state start = ranks_start();
 
-	memset(&start, 0, sizeof(start));
-	for (i = 0; i < RANKS; i++)
-		start.ranks[i].peer = 1;
 	options.executions = model_option(argc, argv, "--executions", 4);
 	options.halves = model_option(argc, argv, "--halves", 2);
 	options.owners = model_option(argc, argv, "--owners", 0);
