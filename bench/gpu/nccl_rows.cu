@@ -23,14 +23,6 @@ static char *source, *target;
 static unsigned *wrong, *present; /* @present: for is_placed() */
 static unsigned long long *ns;
 
-static void check(cudaError_t error, const char *what)
-{
-	if (error == cudaSuccess)
-		return;
-	fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(error));
-	exit(2);
-}
-
 static void nccl_check(ncclResult_t result, const char *what)
 {
 	if (result == ncclSuccess)
@@ -39,7 +31,6 @@ static void nccl_check(ncclResult_t result, const char *what)
 	exit(2);
 }
 
-#define CHECK(call) check(call, #call)
 #define NCCL_CHECK(call) nccl_check(call, #call)
 
 __global__ void __launch_bounds__(512) paint(char *at, size_t bytes, unsigned seed)

@@ -23,16 +23,6 @@ static uint64_t *words; /* symmetric, WORDS of them */
 static unsigned long long *ns;
 static unsigned *wrong, *present; /* @present: for is_placed() */
 
-static void check(cudaError_t error, const char *what)
-{
-	if (error == cudaSuccess)
-		return;
-	fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(error));
-	exit(2);
-}
-
-#define CHECK(call) check(call, #call)
-
 enum scope { THREAD, WARP, BLOCK };
 enum method { VALUE, SIGNAL, PUT_SIGNAL };
 

@@ -49,14 +49,6 @@ struct method {
 static pthread_barrier_t meeting;
 static char *results[RANKS_MAX]; /* of all ranks, for the bare kernel */
 
-static void check(cudaError_t error, const char *what)
-{
-	if (error == cudaSuccess)
-		return;
-	fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(error));
-	exit(2);
-}
-
 static void nccl_check(ncclResult_t result, const char *what)
 {
 	if (result == ncclSuccess)
@@ -73,7 +65,6 @@ static void oriel_check(enum oriel_status status, const char *what)
 	exit(2);
 }
 
-#define CHECK(call) check(call, #call)
 #define NCCL_CHECK(call) nccl_check(call, #call)
 #define ORIEL_CHECK(call) oriel_check(call, #call)
 

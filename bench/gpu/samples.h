@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One measured row: the median and p99 of samples, as a JSON line. Used by the *_rows.cu programs.
+/*
+ * One measured row: the median and p99 of samples, as a JSON line, and a checked CUDA call. Used by
+ * limits.cu and the *_rows.cu programs.
  */
 #ifndef BENCH_GPU_SAMPLES_H
 #define BENCH_GPU_SAMPLES_H
@@ -9,6 +11,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+static inline void check(cudaError_t error, const char *what)
+{
+	if (error == cudaSuccess)
+		return;
+	fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(error));
+	exit(2);
+}
+
+#define CHECK(call) check(call, #call)
 
 struct row {
 	const char *test;
