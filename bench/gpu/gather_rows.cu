@@ -4,33 +4,10 @@
  * two GPUs also puts by a copy engine. Ranks are threads, one for each GPU. gather.py calls it.
  * usage: gather_rows [GPUS]
  */
-#include "samples.h"
-
-#include <cuda_runtime.h>
-#include <nccl.h>
-
-#include <oriel/oriel.h>
-
-#include <pthread.h>
-#include <string.h>
-
-#define BYTES_MAX (256ul << 20)
-#define RANKS_MAX 8
-#define PASSES 7
+#include "coll_rows.h"
 
 static const size_t sizes[] = {1024,     4096,     16384,     65536,     262144,
 			       1u << 20, 4u << 20, 16u << 20, 64u << 20, 256u << 20};
-
-struct rank {
-	int rank, ranks;
-	struct oriel_comm *oriel;
-	struct oriel_allgather *gather; /* of the current row */
-	ncclComm_t nccl;
-	cudaStream_t stream;
-	char *send, *result;
-	unsigned *wrong;
-	cudaStream_t urgent; /* for gathers beside a kernel */
-};
 
 /* One method of an all-gather. */
 struct method {
@@ -41,27 +18,6 @@ struct method {
 	bool is_symmetric;
 	const char *batch; /* Oriel's ORIEL_CE_BATCH; NULL: unchanged */
 };
-
-static pthread_barrier_t meeting;
-
-static void nccl_check(ncclResult_t result, const char *what)
-{
-	if (result == ncclSuccess)
-		return;
-	fprintf(stderr, "%s: %s\n", what, ncclGetErrorString(result));
-	exit(2);
-}
-
-static void oriel_check(enum oriel_status status, const char *what)
-{
-	if (status == ORIEL_OK)
-		return;
-	fprintf(stderr, "%s: %s\n", what, oriel_last_error());
-	exit(2);
-}
-
-#define NCCL_CHECK(call) nccl_check(call, #call)
-#define ORIEL_CHECK(call) oriel_check(call, #call)
 
 __device__ static char pattern(size_t i, int rank)
 {
@@ -86,17 +42,12 @@ __global__ void __launch_bounds__(512)
 			atomicAdd(wrong, 1u);
 }
 
-static void gather(struct rank *r, const struct method *method, size_t bytes)
+static void execute(struct rank *r, const struct method *method, size_t bytes)
 {
 	if (strcmp(method->impl, "oriel") == 0)
 		ORIEL_CHECK(oriel_allgather_run_on_stream(r->gather, r->send, bytes, r->stream));
 	else
 		NCCL_CHECK(ncclAllGather(r->send, r->result, bytes, ncclInt8, r->nccl, r->stream));
-}
-
-static unsigned rounds_of(size_t bytes)
-{
-	return bytes >= 64u << 20 ? 4 : bytes >= 1u << 20 ? 20 : 100;
 }
 
 static void verify(struct rank *r, const struct method *method, size_t bytes)
@@ -108,10 +59,9 @@ static void verify(struct rank *r, const struct method *method, size_t bytes)
 	paint<<<264, 512, 0, r->stream>>>(r->send, bytes, r->rank);
 	CHECK(cudaStreamSynchronize(r->stream));
 	pthread_barrier_wait(&meeting);
-	gather(r, method, bytes);
+	execute(r, method, bytes);
 	check_bytes<<<264, 512, 0, r->stream>>>(r->result, bytes, r->ranks, r->wrong);
-	CHECK(cudaMemcpyAsync(&wrong, r->wrong, sizeof(wrong), cudaMemcpyDefault, r->stream));
-	CHECK(cudaStreamSynchronize(r->stream));
+	wrong = count_wrong(r);
 	if (wrong) {
 		fprintf(stderr, "%s %s, %zu bytes: %u wrong on rank %d\n", method->impl,
 			method->mode, bytes, wrong, r->rank);
@@ -119,72 +69,14 @@ static void verify(struct rank *r, const struct method *method, size_t bytes)
 	}
 }
 
-/* Time of one of many queued executions. @exec NULL: each is started; else each is a launch. */
-static void run_timed(struct rank *r, const struct method *method, size_t bytes,
-		      cudaGraphExec_t exec, double *us)
-{
-	unsigned rounds = rounds_of(bytes), pass, i;
-	cudaEvent_t begin, end;
-	float ms;
-
-	CHECK(cudaEventCreate(&begin));
-	CHECK(cudaEventCreate(&end));
-	for (pass = 0; pass <= PASSES; pass++) {
-		CHECK(cudaStreamSynchronize(r->stream));
-		pthread_barrier_wait(&meeting);
-		if (!exec)
-			gather(r, method, bytes);
-		CHECK(cudaEventRecord(begin, r->stream));
-		for (i = 0; i < rounds && !exec; i++)
-			gather(r, method, bytes);
-		if (exec)
-			CHECK(cudaGraphLaunch(exec, r->stream));
-		CHECK(cudaEventRecord(end, r->stream));
-		CHECK(cudaStreamSynchronize(r->stream));
-		CHECK(cudaEventElapsedTime(&ms, begin, end));
-		if (pass)
-			us[pass - 1] = ms * 1e3 / rounds;
-	}
-	CHECK(cudaEventDestroy(begin));
-	CHECK(cudaEventDestroy(end));
-}
-
-static cudaGraphExec_t capture(struct rank *r, const struct method *method, size_t bytes)
-{
-	unsigned rounds = rounds_of(bytes), i;
-	cudaGraphExec_t exec;
-	cudaGraph_t graph;
-
-	CHECK(cudaStreamBeginCapture(r->stream, cudaStreamCaptureModeThreadLocal));
-	for (i = 0; i < rounds; i++)
-		gather(r, method, bytes);
-	CHECK(cudaStreamEndCapture(r->stream, &graph));
-	CHECK(cudaGraphInstantiate(&exec, graph, 0));
-	CHECK(cudaGraphDestroy(graph));
-	return exec;
-}
-
 static void run_size(struct rank *r, const struct method *method, size_t bytes)
 {
-	struct row row = {"allgather", method->impl, "", "mapped", (uint32_t)r->ranks, bytes, 0, 0};
-	double us[PASSES];
-	cudaGraphExec_t exec;
-	char mode[64];
-	int in_graph;
+	const struct row row = {
+		"allgather", method->impl, method->mode, "mapped", (uint32_t)r->ranks, bytes, 0, 0};
 
-	row.mode = mode;
 	verify(r, method, bytes);
 	/* Batches are not captured, so that row would equal the one without. */
-	for (in_graph = 0; in_graph < (method->batch ? 1 : 2); in_graph++) {
-		exec = in_graph ? capture(r, method, bytes) : NULL;
-		run_timed(r, method, bytes, exec, us);
-		pthread_barrier_wait(&meeting);
-		snprintf(mode, sizeof(mode), "%s, %s", method->mode, in_graph ? "graph" : "eager");
-		if (r->rank == 0)
-			row_print(&row, us, PASSES, (double)bytes * (r->ranks - 1));
-		if (exec)
-			CHECK(cudaGraphExecDestroy(exec));
-	}
+	run_forms(r, method, &row, method->batch ? 1 : 2, (double)bytes * (r->ranks - 1));
 }
 
 /* Registers and arithmetic alone, on all SMs, in several waves of blocks. */
@@ -239,7 +131,7 @@ static void run_beside(struct rank *r, const struct method *method)
 		pthread_barrier_wait(&meeting);
 		r->stream = r->urgent;
 		for (i = 0; method && i < BESIDE_GATHERS; i++)
-			gather(r, method, BESIDE_BYTES);
+			execute(r, method, BESIDE_BYTES);
 		r->stream = mine;
 		CHECK(cudaEventRecord(begin, mine));
 		post_compute(r);
@@ -300,7 +192,7 @@ static void run_engine(struct rank *r)
 {
 	struct oriel_window_attr attr = {};
 	struct oriel_window *window;
-	unsigned wrong = 0;
+	unsigned wrong;
 	void *mine;
 	char *from;
 	size_t bytes;
@@ -320,8 +212,7 @@ static void run_engine(struct rank *r)
 	if (r->rank == 1)
 		check_bytes<<<264, 512, 0, r->stream>>>((const char *)mine, ENGINE_BYTES, 1,
 							r->wrong);
-	CHECK(cudaMemcpyAsync(&wrong, r->wrong, sizeof(wrong), cudaMemcpyDefault, r->stream));
-	CHECK(cudaStreamSynchronize(r->stream));
+	wrong = count_wrong(r);
 	if (wrong) {
 		fprintf(stderr, "a put of %lu bytes: %u wrong\n", ENGINE_BYTES, wrong);
 		exit(1);
@@ -398,100 +289,42 @@ static void run_oriel(struct rank *r)
 	oriel_memory_free(memory);
 }
 
-static ncclUniqueId nccl_id;
-
 static void run_nccl(struct rank *r, const struct method *method)
 {
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-	ncclWindow_t windows[2] = {};
-	char *send = r->send;
+	struct nccl_buffers buffers;
 	size_t k;
 
 	if (method->cta_policy)
 		config.CTAPolicy = method->cta_policy;
-	if (r->rank == 0)
-		NCCL_CHECK(ncclGetUniqueId(&nccl_id));
-	pthread_barrier_wait(&meeting);
-	NCCL_CHECK(ncclCommInitRankConfig(&r->nccl, r->ranks, nccl_id, r->rank, &config));
-	NCCL_CHECK(ncclMemAlloc((void **)&r->send, BYTES_MAX));
-	NCCL_CHECK(ncclMemAlloc((void **)&r->result, BYTES_MAX * (size_t)r->ranks));
-	if (method->is_symmetric) {
-		NCCL_CHECK(ncclCommWindowRegister(r->nccl, r->send, BYTES_MAX, &windows[0],
-						  NCCL_WIN_COLL_SYMMETRIC));
-		NCCL_CHECK(ncclCommWindowRegister(r->nccl, r->result, BYTES_MAX * (size_t)r->ranks,
-						  &windows[1], NCCL_WIN_COLL_SYMMETRIC));
-	}
+	buffers = nccl_open(r, &config, BYTES_MAX, BYTES_MAX * (size_t)r->ranks,
+			    method->is_symmetric);
 	for (k = 0; k < sizeof(sizes) / sizeof(sizes[0]); k++)
 		run_size(r, method, sizes[k]);
 	run_beside(r, method);
-	CHECK(cudaStreamSynchronize(r->stream));
-	pthread_barrier_wait(&meeting);
-	if (method->is_symmetric) {
-		NCCL_CHECK(ncclCommWindowDeregister(r->nccl, windows[0]));
-		NCCL_CHECK(ncclCommWindowDeregister(r->nccl, windows[1]));
-	}
-	NCCL_CHECK(ncclMemFree(r->send));
-	NCCL_CHECK(ncclMemFree(r->result));
-	NCCL_CHECK(ncclCommDestroy(r->nccl));
-	r->send = send;
+	nccl_close(r, &buffers);
 }
 
-static struct oriel_local_job *job;
-static int ranks;
-
-static void *rank_main(void *argument)
+static void rank_run(struct rank *r)
 {
 	static const struct method methods[] = {
 		{"nccl", "default", 0, 0, false},
 		{"nccl", "symmetric", 0, 0, true},
 		{"nccl", "zero cta", 0, NCCL_CTA_POLICY_ZERO, true},
 	};
-	struct oriel_bootstrap bootstrap;
-	struct oriel_comm_attr attr = {};
-	struct rank r = {};
 	size_t i;
 
-	r.rank = (int)(intptr_t)argument;
-	r.ranks = ranks;
-	attr.size = sizeof(attr);
-	attr.flags = ORIEL_COMM_GPU;
-	CHECK(cudaSetDevice(r.rank));
-	CHECK(cudaStreamCreateWithFlags(&r.stream, cudaStreamNonBlocking));
-	CHECK(cudaMalloc((void **)&r.send, BYTES_MAX));
-	CHECK(cudaMalloc((void **)&r.wrong, sizeof(*r.wrong)));
-	ORIEL_CHECK(oriel_bootstrap_open_local(job, (unsigned)r.rank, &bootstrap));
-	ORIEL_CHECK(oriel_comm_create(&bootstrap, &attr, &r.oriel));
-	CHECK(cudaStreamCreateWithPriority(&r.urgent, cudaStreamNonBlocking, -5));
-	run_beside(&r, NULL);
-	run_oriel(&r);
-	if (ranks == 2)
-		run_engine(&r);
+	CHECK(cudaMalloc((void **)&r->send, BYTES_MAX));
+	CHECK(cudaStreamCreateWithPriority(&r->urgent, cudaStreamNonBlocking, -5));
+	run_beside(r, NULL);
+	run_oriel(r);
+	if (r->ranks == 2)
+		run_engine(r);
 	for (i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
-		run_nccl(&r, &methods[i]);
-	oriel_comm_destroy(r.oriel);
-	oriel_bootstrap_close(&bootstrap);
-	return NULL;
+		run_nccl(r, &methods[i]);
 }
 
 int main(int argc, char **argv)
 {
-	pthread_t threads[RANKS_MAX];
-	int i;
-
-	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
-	setenv("CUDA_MODULE_LOADING", "EAGER", 1);
-	CHECK(cudaGetDeviceCount(&ranks));
-	if (argc > 1 && atoi(argv[1]) < ranks)
-		ranks = atoi(argv[1]);
-	if (ranks < 1 || ranks > RANKS_MAX)
-		return 77;
-	pthread_barrier_init(&meeting, NULL, (unsigned)ranks);
-	ORIEL_CHECK(oriel_local_job_create((unsigned)ranks, &job));
-	for (i = 0; i < ranks; i++)
-		if (pthread_create(&threads[i], NULL, rank_main, (void *)(intptr_t)i))
-			return 2;
-	for (i = 0; i < ranks; i++)
-		pthread_join(threads[i], NULL);
-	oriel_local_job_destroy(job);
-	return 0;
+	return run_ranks(argc, argv);
 }

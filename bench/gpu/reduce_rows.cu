@@ -5,35 +5,12 @@
  * reduce-scatter are those of one part. Ranks are threads, one for each GPU. reduce.py calls it.
  * usage: reduce_rows [GPUS]
  */
-#include "samples.h"
+#include "coll_rows.h"
 
 #include <cuda_bf16.h>
-#include <cuda_runtime.h>
-#include <nccl.h>
-
-#include <oriel/oriel.h>
-
-#include <pthread.h>
-#include <string.h>
-
-#define BYTES_MAX (256ul << 20)
-#define RANKS_MAX 8
-#define PASSES 7
-#define LONG_NS 20000000000ull /* a wait of a kernel that takes as long has failed */
 
 static const size_t sizes[] = {1024,     4096,     16384,    65536,     262144,    524288,
 			       1u << 20, 2u << 20, 4u << 20, 16u << 20, 64u << 20, 256u << 20};
-
-struct rank {
-	int rank, ranks;
-	struct oriel_comm *oriel;
-	struct oriel_allreduce *all; /* of the current row */
-	struct oriel_reduce_scatter *scatter;
-	ncclComm_t nccl;
-	cudaStream_t stream;
-	char *send, *result; /* of a part for each rank */
-	unsigned *wrong;
-};
 
 /* One method of a reduction. */
 struct method {
@@ -46,27 +23,7 @@ struct method {
 	size_t least, most; /* bytes; 0: any */
 };
 
-static pthread_barrier_t meeting;
 static char *results[RANKS_MAX]; /* of all ranks, for the bare kernel */
-
-static void nccl_check(ncclResult_t result, const char *what)
-{
-	if (result == ncclSuccess)
-		return;
-	fprintf(stderr, "%s: %s\n", what, ncclGetErrorString(result));
-	exit(2);
-}
-
-static void oriel_check(enum oriel_status status, const char *what)
-{
-	if (status == ORIEL_OK)
-		return;
-	fprintf(stderr, "%s: %s\n", what, oriel_last_error());
-	exit(2);
-}
-
-#define NCCL_CHECK(call) nccl_check(call, #call)
-#define ORIEL_CHECK(call) oriel_check(call, #call)
 
 /* Integers whose sums over 8 ranks are numbers of bf16, in any order. */
 __device__ static float pattern(size_t i, int rank)
@@ -133,7 +90,7 @@ static void post_bare(struct rank *r, size_t bytes)
 	bare<<<132, 512, 0, r->stream>>>(places, bytes / sizeof(float4), r->rank, r->ranks);
 }
 
-static void reduce(struct rank *r, const struct method *method, size_t bytes)
+static void execute(struct rank *r, const struct method *method, size_t bytes)
 {
 	size_t count = bytes / sizeof(__nv_bfloat16);
 	char *send = sent(r, method);
@@ -152,11 +109,6 @@ static void reduce(struct rank *r, const struct method *method, size_t bytes)
 					 r->stream));
 }
 
-static unsigned rounds_of(size_t bytes)
-{
-	return bytes >= 64u << 20 ? 4 : bytes >= 1u << 20 ? 20 : 100;
-}
-
 static void verify(struct rank *r, const struct method *method, size_t bytes)
 {
 	size_t count = bytes / sizeof(__nv_bfloat16), parts = method->is_scatter ? r->ranks : 1;
@@ -170,61 +122,15 @@ static void verify(struct rank *r, const struct method *method, size_t bytes)
 	paint<<<264, 512, 0, r->stream>>>((__nv_bfloat16 *)sent(r, method), count * parts, r->rank);
 	CHECK(cudaStreamSynchronize(r->stream));
 	pthread_barrier_wait(&meeting);
-	reduce(r, method, bytes);
+	execute(r, method, bytes);
 	check_sums<<<264, 512, 0, r->stream>>>((const __nv_bfloat16 *)r->result, begin, count,
 					       r->ranks, r->wrong);
-	CHECK(cudaMemcpyAsync(&wrong, r->wrong, sizeof(wrong), cudaMemcpyDefault, r->stream));
-	CHECK(cudaStreamSynchronize(r->stream));
+	wrong = count_wrong(r);
 	if (wrong) {
 		fprintf(stderr, "%s %s, %zu bytes: %u wrong on rank %d\n", method->impl,
 			method->mode, bytes, wrong, r->rank);
 		exit(1);
 	}
-}
-
-/* Time of one of many queued executions. @exec NULL: each is started; else each is a launch. */
-static void run_timed(struct rank *r, const struct method *method, size_t bytes,
-		      cudaGraphExec_t exec, double *us)
-{
-	unsigned rounds = rounds_of(bytes), pass, i;
-	cudaEvent_t begin, end;
-	float ms;
-
-	CHECK(cudaEventCreate(&begin));
-	CHECK(cudaEventCreate(&end));
-	for (pass = 0; pass <= PASSES; pass++) {
-		CHECK(cudaStreamSynchronize(r->stream));
-		pthread_barrier_wait(&meeting);
-		if (!exec)
-			reduce(r, method, bytes);
-		CHECK(cudaEventRecord(begin, r->stream));
-		for (i = 0; i < rounds && !exec; i++)
-			reduce(r, method, bytes);
-		if (exec)
-			CHECK(cudaGraphLaunch(exec, r->stream));
-		CHECK(cudaEventRecord(end, r->stream));
-		CHECK(cudaStreamSynchronize(r->stream));
-		CHECK(cudaEventElapsedTime(&ms, begin, end));
-		if (pass)
-			us[pass - 1] = ms * 1e3 / rounds;
-	}
-	CHECK(cudaEventDestroy(begin));
-	CHECK(cudaEventDestroy(end));
-}
-
-static cudaGraphExec_t capture(struct rank *r, const struct method *method, size_t bytes)
-{
-	unsigned rounds = rounds_of(bytes), i;
-	cudaGraphExec_t exec;
-	cudaGraph_t graph;
-
-	CHECK(cudaStreamBeginCapture(r->stream, cudaStreamCaptureModeThreadLocal));
-	for (i = 0; i < rounds; i++)
-		reduce(r, method, bytes);
-	CHECK(cudaStreamEndCapture(r->stream, &graph));
-	CHECK(cudaGraphInstantiate(&exec, graph, 0));
-	CHECK(cudaGraphDestroy(graph));
-	return exec;
 }
 
 /* Bytes that a GPU sends at least: for GB/s of the bus, as NCCL's tests count them. */
@@ -237,33 +143,19 @@ static double moved(const struct rank *r, const struct method *method, size_t by
 
 static void run_size(struct rank *r, const struct method *method, size_t bytes)
 {
-	struct row row = {method->is_scatter ? "reduce_scatter" : "allreduce",
-			  method->impl,
-			  "",
-			  "mapped",
-			  (uint32_t)r->ranks,
-			  bytes,
-			  0,
-			  0};
-	double us[PASSES];
-	cudaGraphExec_t exec;
-	char mode[64];
-	int in_graph;
+	const struct row row = {method->is_scatter ? "reduce_scatter" : "allreduce",
+				method->impl,
+				method->mode,
+				"mapped",
+				(uint32_t)r->ranks,
+				bytes,
+				0,
+				0};
 
 	if (bytes < method->least || (method->most && bytes > method->most))
 		return;
-	row.mode = mode;
 	verify(r, method, bytes);
-	for (in_graph = 0; in_graph < 2; in_graph++) {
-		exec = in_graph ? capture(r, method, bytes) : NULL;
-		run_timed(r, method, bytes, exec, us);
-		pthread_barrier_wait(&meeting);
-		snprintf(mode, sizeof(mode), "%s, %s", method->mode, in_graph ? "graph" : "eager");
-		if (r->rank == 0)
-			row_print(&row, us, PASSES, moved(r, method, bytes));
-		if (exec)
-			CHECK(cudaGraphExecDestroy(exec));
-	}
+	run_forms(r, method, &row, 2, moved(r, method, bytes));
 }
 
 static void run_sizes(struct rank *r, const struct method *method)
@@ -340,8 +232,6 @@ static void run_oriel(struct rank *r)
 	CHECK(cudaFree(results[r->rank]));
 }
 
-static ncclUniqueId nccl_id;
-
 static void run_nccl(struct rank *r, bool is_symmetric)
 {
 	const struct method methods[] = {{"nccl", is_symmetric ? "symmetric" : "default", 0, false,
@@ -350,84 +240,25 @@ static void run_nccl(struct rank *r, bool is_symmetric)
 					  0, false, true, is_symmetric},
 					 {"nccl", is_symmetric ? "symmetric" : "default", 0, true,
 					  false, is_symmetric}};
-	size_t length = BYTES_MAX * (size_t)r->ranks, i;
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-	ncclWindow_t windows[2] = {};
-	char *send = r->send;
+	struct nccl_buffers buffers =
+		nccl_open(r, &config, BYTES_MAX * (size_t)r->ranks, BYTES_MAX, is_symmetric);
+	size_t i;
 
-	if (r->rank == 0)
-		NCCL_CHECK(ncclGetUniqueId(&nccl_id));
-	pthread_barrier_wait(&meeting);
-	NCCL_CHECK(ncclCommInitRankConfig(&r->nccl, r->ranks, nccl_id, r->rank, &config));
-	NCCL_CHECK(ncclMemAlloc((void **)&r->send, length));
-	NCCL_CHECK(ncclMemAlloc((void **)&r->result, BYTES_MAX));
-	if (is_symmetric) {
-		NCCL_CHECK(ncclCommWindowRegister(r->nccl, r->send, length, &windows[0],
-						  NCCL_WIN_COLL_SYMMETRIC));
-		NCCL_CHECK(ncclCommWindowRegister(r->nccl, r->result, BYTES_MAX, &windows[1],
-						  NCCL_WIN_COLL_SYMMETRIC));
-	}
 	for (i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
 		run_sizes(r, &methods[i]);
-	CHECK(cudaStreamSynchronize(r->stream));
-	pthread_barrier_wait(&meeting);
-	if (is_symmetric) {
-		NCCL_CHECK(ncclCommWindowDeregister(r->nccl, windows[0]));
-		NCCL_CHECK(ncclCommWindowDeregister(r->nccl, windows[1]));
-	}
-	NCCL_CHECK(ncclMemFree(r->send));
-	NCCL_CHECK(ncclMemFree(r->result));
-	NCCL_CHECK(ncclCommDestroy(r->nccl));
-	r->send = send;
+	nccl_close(r, &buffers);
 }
 
-static struct oriel_local_job *job;
-static int ranks;
-
-static void *rank_main(void *argument)
+static void rank_run(struct rank *r)
 {
-	struct oriel_bootstrap bootstrap;
-	struct oriel_comm_attr attr = {};
-	struct rank r = {};
-
-	r.rank = (int)(intptr_t)argument;
-	r.ranks = ranks;
-	attr.size = sizeof(attr);
-	attr.flags = ORIEL_COMM_GPU;
-	attr.timeout_ns = LONG_NS;
-	CHECK(cudaSetDevice(r.rank));
-	CHECK(cudaStreamCreateWithFlags(&r.stream, cudaStreamNonBlocking));
-	CHECK(cudaMalloc((void **)&r.send, BYTES_MAX * (size_t)ranks));
-	CHECK(cudaMalloc((void **)&r.wrong, sizeof(*r.wrong)));
-	ORIEL_CHECK(oriel_bootstrap_open_local(job, (unsigned)r.rank, &bootstrap));
-	ORIEL_CHECK(oriel_comm_create(&bootstrap, &attr, &r.oriel));
-	run_oriel(&r);
-	run_nccl(&r, false);
-	run_nccl(&r, true);
-	oriel_comm_destroy(r.oriel);
-	oriel_bootstrap_close(&bootstrap);
-	return NULL;
+	CHECK(cudaMalloc((void **)&r->send, BYTES_MAX * (size_t)r->ranks));
+	run_oriel(r);
+	run_nccl(r, false);
+	run_nccl(r, true);
 }
 
 int main(int argc, char **argv)
 {
-	pthread_t threads[RANKS_MAX];
-	int i;
-
-	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
-	setenv("CUDA_MODULE_LOADING", "EAGER", 1);
-	CHECK(cudaGetDeviceCount(&ranks));
-	if (argc > 1 && atoi(argv[1]) < ranks)
-		ranks = atoi(argv[1]);
-	if (ranks < 1 || ranks > RANKS_MAX)
-		return 77;
-	pthread_barrier_init(&meeting, NULL, (unsigned)ranks);
-	ORIEL_CHECK(oriel_local_job_create((unsigned)ranks, &job));
-	for (i = 0; i < ranks; i++)
-		if (pthread_create(&threads[i], NULL, rank_main, (void *)(intptr_t)i))
-			return 2;
-	for (i = 0; i < ranks; i++)
-		pthread_join(threads[i], NULL);
-	oriel_local_job_destroy(job);
-	return 0;
+	return run_ranks(argc, argv);
 }
