@@ -5,11 +5,8 @@ with DIRECTORY/gather_rows and print a table; gather.py FILE [--page PREFIX], pr
 and write PREFIX.jsonl, PREFIX_*.svg and PREFIX.md, whose text from "What the numbers say:" on
 stays."""
 
-import argparse
 import contextlib
 import io
-import json
-import os
 import pathlib
 import sys
 
@@ -27,10 +24,6 @@ GOALS = {
 ENGINE_GOALS = {1024 * M: 393}  # GB/s at least
 
 
-def cell(row):
-    return f"{row['median_us']:9.2f} {row['mode'].split(',')[0]:9}" if row else f"{'-':>19}"
-
-
 def table(rows):
     rows = [r for r in rows if r["test"] == "allgather"]
     print(f"{'GPUs':>4} {'bytes':>9} {'':5} {'auto us':>9}  {'best of Oriel':19} {'best of NCCL':19}"
@@ -39,14 +32,13 @@ def table(rows):
     for ranks, size, mode in keys:
         mine = [r for r in rows if (r["ranks"], r["bytes"]) == (ranks, size)
                 and r["mode"].endswith(mode)]
-        best = {impl: min((r for r in mine if r["impl"] == impl), default=None,
-                          key=lambda r: r["median_us"]) for impl in ("oriel", "nccl")}
+        best = {impl: run.fastest(mine, impl) for impl in ("oriel", "nccl")}
         auto = next((r["median_us"] for r in mine if r["mode"] == f"auto, {mode}"), 0)
         ratio = best["nccl"]["median_us"] / auto if best["nccl"] and auto else 0
         goal = GOALS.get((ranks, size), ("", ""))[mode == "graph"]
         met = "" if goal == "" else "met" if auto <= goal else "MISSED"
-        print(f"{ranks:4} {size:9} {mode:5} {auto:9.2f}  {cell(best['oriel'])} "
-              f"{cell(best['nccl'])} {ratio:5.2f} {goal:>6} {met}")
+        print(f"{ranks:4} {size:9} {mode:5} {auto:9.2f}  {run.cell(best['oriel'], 9)} "
+              f"{run.cell(best['nccl'], 9)} {ratio:5.2f} {goal:>6} {met}")
 
 
 def disturbance(rows):
@@ -77,26 +69,6 @@ def show(rows):
     engines(rows)
 
 
-def measure(options):
-    # Multicast can take the GPUs of a shared host out of service.
-    env = dict(os.environ, NCCL_NVLS_ENABLE="0")
-    rows, is_complete = [], True
-    for _ in range(options.passes):
-        for gpus in sorted({2, options.gpus}):
-            got, is_well = run.run(options.what / "gather_rows", [str(gpus)], env)
-            rows += got
-            is_complete &= is_well
-    rows = run.merge(rows)
-    stamp = {"commit": options.commit, "machine": run.machine(),
-             "versions": run.versions(options.what)}
-    for row in rows:
-        row |= stamp
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            file.writelines(json.dumps(row) + "\n" for row in rows)
-    return rows, is_complete
-
-
 def page(rows, prefix):
     text = io.StringIO()
     with contextlib.redirect_stdout(text):
@@ -107,8 +79,7 @@ def page(rows, prefix):
     commits = ", ".join(sorted({row["commit"] for row in rows}))
     machines = ", ".join(sorted({row["machine"] for row in rows}))
     numbers = prefix.with_suffix(".jsonl")
-    with open(numbers, "w", encoding="utf-8") as file:
-        file.writelines(json.dumps(row) + "\n" for row in rows)
+    run.write_rows(rows, numbers)
     status = report.draw(numbers, prefix)
     target.write_text(f"""# AllGather on GPUs, beside NCCL
 
@@ -129,22 +100,11 @@ with zero-CTA policy. "MISSED" is against the goal of the project, not against N
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", type=pathlib.Path)
-    parser.add_argument("--gpus", type=int, default=2)
-    parser.add_argument("--passes", type=int, default=1)
-    parser.add_argument("--json", type=pathlib.Path, help="write the rows to this file")
+    parser = run.parser_of(__doc__)
     parser.add_argument("--page", type=pathlib.Path)
-    parser.add_argument("--commit", default=run.output_of(
-        "git", "-C", str(pathlib.Path(__file__).parent), "rev-parse", "--short", "HEAD"),
-        help="of the sources, where git does not know")
     options = parser.parse_args()
-    is_complete = True
-    if options.what.is_dir():
-        rows, is_complete = measure(options)
-    else:
-        with open(options.what, encoding="utf-8") as file:
-            rows = [json.loads(line) for line in file if line.startswith("{")]
+    rows, is_complete = run.rows_of(
+        options, lambda gpus: run.run_program(options.what / "gather_rows", str(gpus)))
     if options.page:
         is_complete &= page(rows, options.page)
     show(rows)

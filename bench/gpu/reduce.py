@@ -4,8 +4,6 @@
 [--gpus N] [--json FILE], measure with DIRECTORY/reduce_rows, and with PyTorch where that is, and
 print a table; reduce.py FILE, print that of rows."""
 
-import argparse
-import json
 import os
 import pathlib
 import subprocess
@@ -20,14 +18,6 @@ TORCH_SECONDS = 150
 PEERS = ("nccl", "torch")
 
 
-def cell(row):
-    return f"{row['median_us']:9.2f} {row['mode'].rsplit(', ', 1)[0]:19}" if row else f"{'-':>29}"
-
-
-def best_of(rows, impl):
-    return min((r for r in rows if r["impl"] == impl), default=None, key=lambda r: r["median_us"])
-
-
 def table(rows, test):
     rows = [r for r in rows if r["test"] == test]
     if not rows:
@@ -40,15 +30,16 @@ def table(rows, test):
                 and r["mode"].endswith(form)]
         auto = next((r for r in mine if r["impl"] == "oriel" and r["mode"] == f"auto, {form}"),
                     None)
-        best = {impl: best_of(mine, impl) for impl in ("oriel", *PEERS)}
+        best = {impl: run.fastest(mine, impl) for impl in ("oriel", *PEERS)}
         peer = min((best[p]["median_us"] for p in PEERS if best[p]), default=0)
         ratio = peer / auto["median_us"] if auto else 0
         goal = GOALS.get((ranks, size)) if test == "allreduce" else None
         met = "" if not goal or not auto else (
             f"goal {goal} {'met' if auto['median_us'] <= goal else 'MISSED'}")
         print(f"{ranks:4} {size:9} {form:5} {auto['median_us'] if auto else 0:9.2f} "
-              f"{auto['gbps'] if auto else 0:6.1f}  {cell(best['oriel'])} {cell(best['nccl'])} "
-              f"{cell(best['torch'])} {ratio:5.2f} {'' if ratio >= 1 else 'BEHIND'} {met}")
+              f"{auto['gbps'] if auto else 0:6.1f}  "
+              f"{' '.join(run.cell(best[impl], 19) for impl in ('oriel', *PEERS))} "
+              f"{ratio:5.2f} {'' if ratio >= 1 else 'BEHIND'} {met}")
     print()
 
 
@@ -69,7 +60,7 @@ def limits(rows):
                       f"{'met' if ratio >= LIMIT_RATIO else 'MISSED'}")
 
 
-def torch_rows(gpus, env):
+def torch_rows(gpus):
     """Rows of PyTorch, and whether it ended well; none where it is not installed."""
     python = os.environ.get("TORCH_PYTHON", sys.executable)
     if subprocess.run([python, "-c", "import torch.distributed._symmetric_memory"],
@@ -77,59 +68,19 @@ def torch_rows(gpus, env):
         print("no PyTorch with symmetric memory (TORCH_PYTHON names its python)", file=sys.stderr)
         return [], True
     script = pathlib.Path(__file__).with_name("reduce_torch.py")
-    command = [python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node",
-               str(gpus), str(script)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=TORCH_SECONDS,
-                              env=env, check=False)
-    except subprocess.TimeoutExpired:
-        print(f"reduce_torch.py: timed out after {TORCH_SECONDS} s", file=sys.stderr)
-        return [], False
-    rows = [json.loads(line) | {"command": f"reduce_torch.py {gpus}"}
-            for line in done.stdout.splitlines() if line.startswith("{")]
-    if done.returncode:
-        print(f"reduce_torch.py: exit code {done.returncode}: {done.stderr[-1500:]}",
-              file=sys.stderr)
-    return rows, done.returncode == 0
-
-
-def measure(options):
-    # Multicast can take the GPUs of a shared host out of service.
-    env = dict(os.environ, NCCL_NVLS_ENABLE="0", TORCH_SYMM_MEM_DISABLE_MULTICAST="1")
-    rows, is_complete = [], True
-    for _ in range(options.passes):
-        for gpus in sorted({2, options.gpus}):
-            for got, is_well in (run.run(options.what / "reduce_rows", [str(gpus)], env),
-                                 torch_rows(gpus, env)):
-                rows += got
-                is_complete &= is_well
-    rows = run.merge(rows)
-    stamp = {"commit": options.commit, "machine": run.machine(),
-             "versions": run.versions(options.what)}
-    for row in rows:
-        row |= stamp
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            file.writelines(json.dumps(row) + "\n" for row in rows)
-    return rows, is_complete
+    return run.run([python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node",
+                    str(gpus), str(script)], f"{script.name} {gpus}", TORCH_SECONDS)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", type=pathlib.Path)
-    parser.add_argument("--gpus", type=int, default=2)
-    parser.add_argument("--passes", type=int, default=1)
-    parser.add_argument("--json", type=pathlib.Path, help="write the rows to this file")
-    parser.add_argument("--commit", default=run.output_of(
-        "git", "-C", str(pathlib.Path(__file__).parent), "rev-parse", "--short", "HEAD"),
-        help="of the sources, where git does not know")
-    options = parser.parse_args()
-    is_complete = True
-    if options.what.is_dir():
-        rows, is_complete = measure(options)
-    else:
-        with open(options.what, encoding="utf-8") as file:
-            rows = [json.loads(line) for line in file if line.startswith("{")]
+    options = run.parser_of(__doc__).parse_args()
+
+    def measure_on(gpus):
+        (rows, is_well), (others, are_well) = (
+            run.run_program(options.what / "reduce_rows", str(gpus)), torch_rows(gpus))
+        return rows + others, is_well and are_well
+
+    rows, is_complete = run.rows_of(options, measure_on)
     for test in ("allreduce", "reduce_scatter"):
         table(rows, test)
     limits(rows)

@@ -9,7 +9,6 @@ Writes PREFIX.jsonl, PREFIX.md and PREFIX_*.svg. What people wrote stays: all fr
 import argparse
 import contextlib
 import io
-import json
 import pathlib
 import subprocess
 import sys
@@ -130,11 +129,9 @@ def main():
     arguments = parser.parse_args()
     prefix, rows = arguments.prefix, []
     for path in arguments.rows:
-        with open(path, encoding="utf-8") as file:
-            rows += [json.loads(line) for line in file]
+        rows += run.read_rows(path)
     target, page = prefix.with_suffix(".jsonl"), prefix.with_suffix(".md")
-    with open(target, "w", encoding="utf-8") as file:
-        file.writelines(json.dumps(row) + "\n" for row in rows)
+    run.write_rows(rows, target)
     status = draw(target, prefix)
     page.write_text(document(rows, prefix, notes(arguments.notes or page)), encoding="utf-8")
     print(page)

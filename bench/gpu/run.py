@@ -15,6 +15,9 @@ import sys
 
 SECONDS = 100  # no single program takes longer
 ON_ONE = ("post_rows", "peer_rows")  # programs that need one GPU
+# Multicast can take the GPUs of a shared host out of service.
+ENV = dict(os.environ, NCCL_NVLS_ENABLE="0", NVSHMEM_DISABLE_NVLS="1",
+           TORCH_SYMM_MEM_DISABLE_MULTICAST="1")
 K, M, G = 1 << 10, 1 << 20, 1 << 30
 
 
@@ -56,24 +59,25 @@ GOALS = [
 ]
 
 
-def run(program, arguments, env):
-    """The rows of the program, and whether it succeeded."""
-    command = [str(program), *arguments]
+def run(command, label, seconds=SECONDS):
+    """The rows of the command, and whether it succeeded; @label is what they are said to be of."""
+    name = label.split()[0]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, env=env)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, env=ENV)
     except subprocess.TimeoutExpired as expired:
-        print(f"{program.name}: timed out after {SECONDS} s", file=sys.stderr)
+        print(f"{name}: timed out after {seconds} s", file=sys.stderr)
         done = subprocess.CompletedProcess(command, 124, expired.stdout or "", "")
         if isinstance(done.stdout, bytes):
             done.stdout = done.stdout.decode()
-    rows = []
-    for line in done.stdout.splitlines():
-        if line.startswith("{"):
-            rows.append(json.loads(line) | {"command": " ".join([program.name, *arguments])})
+    rows = [json.loads(line) | {"command": label}
+            for line in done.stdout.splitlines() if line.startswith("{")]
     if done.returncode:
-        print(f"{program.name}: exit code {done.returncode}: {done.stderr[-1500:]}",
-              file=sys.stderr)
+        print(f"{name}: exit code {done.returncode}: {done.stderr[-1500:]}", file=sys.stderr)
     return rows, done.returncode == 0
+
+
+def run_program(program, *words):
+    return run([str(program), *words], " ".join([program.name, *words]))
 
 
 def turns(arguments):
@@ -91,15 +95,13 @@ def turns(arguments):
 
 def measure(arguments):
     """All rows of all passes. Prints for each program whether it wrote all of its rows."""
-    # Multicast can take the GPUs of a shared host out of service.
-    env = dict(os.environ, NCCL_NVLS_ENABLE="0", NVSHMEM_DISABLE_NVLS="1")
     runs, seen = [], {}
     for turn in range(arguments.passes):
         for name, words in turns(arguments):
             if turn and not words:
                 continue
             program = arguments.directory / name
-            rows, is_well = run(program, words, env) if program.exists() else ([], False)
+            rows, is_well = run_program(program, *words) if program.exists() else ([], False)
             runs += rows
             seen.setdefault(" ".join([name, *words]), []).append(
                 (is_well, {key_of(row) for row in rows}))
@@ -227,6 +229,66 @@ def versions_text(rows):
                      in sorted(by_commit.items()))
 
 
+def read_rows(path):
+    with open(path, encoding="utf-8") as file:
+        return [json.loads(line) for line in file if line.startswith("{")]
+
+
+def write_rows(rows, path, mode="w"):
+    with open(path, mode, encoding="utf-8") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
+
+
+def stamped(runs, commit, directory):
+    """One row of all passes, with what was measured and where."""
+    stamp = {"commit": commit, "machine": machine(), "versions": versions(directory)}
+    return [row | stamp for row in merge(runs)]
+
+
+def add_commit(parser):
+    parser.add_argument("--commit", default=output_of(
+        "git", "-C", str(pathlib.Path(__file__).parent), "rev-parse", "--short", "HEAD"),
+        help="of the sources, where git does not know")
+
+
+def parser_of(text):
+    """The arguments of gather.py and reduce.py."""
+    parser = argparse.ArgumentParser(description=text)
+    parser.add_argument("what", type=pathlib.Path)
+    parser.add_argument("--gpus", type=int, default=2)
+    parser.add_argument("--passes", type=int, default=1)
+    parser.add_argument("--json", type=pathlib.Path, help="write the rows to this file")
+    add_commit(parser)
+    return parser
+
+
+def rows_of(options, measure_on):
+    """The rows of a file, or those of all passes of measure_on(GPUs); and are they complete?"""
+    if not options.what.is_dir():
+        return read_rows(options.what), True
+    runs, is_complete = [], True
+    for _ in range(options.passes):
+        for gpus in sorted({2, options.gpus}):
+            got, is_well = measure_on(gpus)
+            runs += got
+            is_complete &= is_well
+    rows = stamped(runs, options.commit, options.what)
+    if options.json:
+        write_rows(rows, options.json)
+    return rows, is_complete
+
+
+def fastest(rows, impl):
+    return min((r for r in rows if r["impl"] == impl), default=None, key=lambda r: r["median_us"])
+
+
+def cell(row, width):
+    """Time and method of a row, in a table."""
+    if not row:
+        return f"{'-':>{width + 10}}"
+    return f"{row['median_us']:9.2f} {row['mode'].rsplit(', ', 1)[0]:{width}}"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("directory", type=pathlib.Path, help="of bench/gpu/build")
@@ -235,20 +297,13 @@ def main():
     parser.add_argument("--only", default="limits,oriel_rows,nvshmem_rows,nccl_rows,"
                         + ",".join(ON_ONE))
     parser.add_argument("--json", type=pathlib.Path, help="append the rows to this file")
-    parser.add_argument("--commit", default=output_of(
-        "git", "-C", str(pathlib.Path(__file__).parent), "rev-parse", "--short", "HEAD"),
-        help="of the sources, where git does not know")
+    add_commit(parser)
     parser.add_argument("--all", action="store_true", help="print every row")
     arguments = parser.parse_args()
     runs, is_complete = measure(arguments)
-    rows = merge(runs)
-    stamp = {"commit": arguments.commit, "machine": machine(),
-             "versions": versions(arguments.directory)}
-    for row in rows:
-        row |= stamp
+    rows = stamped(runs, arguments.commit, arguments.directory)
     if arguments.json:
-        with open(arguments.json, "a", encoding="utf-8") as file:
-            file.writelines(json.dumps(row) + "\n" for row in rows)
+        write_rows(rows, arguments.json, "a")
     if arguments.all:
         table(rows)
     judge(rows, GOALS if arguments.gpus > 1 else [g for g in GOALS if g.ranks == 1])
