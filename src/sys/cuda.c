@@ -2,14 +2,13 @@
 /* Opens libcuda and looks up its functions. gpu_*.c and the tools' GPU helper call it. */
 #include "sys/cuda.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/error.h"
+#include "sys/library.h"
 
 #define CUDA_LIBRARY "libcuda.so.1"
 
@@ -18,18 +17,9 @@ struct ori_cuda ori_cuda;
 /* Empty if the driver is usable. Written once, in cuda_load(). */
 static char cuda_why_not[256];
 
-/* @function is the address of a function pointer, which ISO C does not convert to void *. */
-static bool cuda_try_symbol(void *library, const char *name, void *function)
-{
-	void *symbol = dlsym(library, name);
-
-	memcpy(function, &symbol, sizeof(symbol));
-	return symbol != NULL;
-}
-
 static bool cuda_need_symbol(void *library, const char *name, void *function)
 {
-	bool is_found = cuda_try_symbol(library, name, function);
+	bool is_found = ori_library_find(library, name, function);
 
 	if (!is_found)
 		snprintf(cuda_why_not, sizeof(cuda_why_not),
@@ -67,7 +57,7 @@ static void cuda_load(void)
 		return;
 	ORI_CUDA_CALLS(CUDA_NEED)
 #undef CUDA_NEED
-#define CUDA_TRY(call) cuda_try_symbol(library, CUDA_TEXT(call), (void *)&ori_cuda.call);
+#define CUDA_TRY(call) ori_library_find(library, CUDA_TEXT(call), (void *)&ori_cuda.call);
 	ORI_CUDA_OPTIONAL(CUDA_TRY)
 #undef CUDA_TRY
 #undef CUDA_TEXT

@@ -6,13 +6,13 @@
 #include "sys/gpus.h"
 
 #include <ctype.h>
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "sys/gpus_abi.h"
+#include "sys/library.h"
 #include "sys/nvml.h"
 
 /* A pointer is NULL if the library or the call is missing; each use checks. */
@@ -38,11 +38,7 @@ static struct {
 	int result;
 } cuda;
 
-static const struct {
-	const char *name;
-	void *call;
-	bool is_needed;
-} cuda_calls[] = {
+static const struct ori_library_call cuda_calls[] = {
 	{"cuInit", &cuda.init, true},
 	{"cuDriverGetVersion", &cuda.version, true},
 	{"cuDeviceGetCount", &cuda.count, true},
@@ -62,30 +58,11 @@ static const struct {
 	{"cuMemGetHandleForAddressRange", &cuda.dmabuf, false},
 };
 
-/* @function is the address of a function pointer, which ISO C keeps apart from void *. */
-static bool library_find(void *library, const char *name, void *function)
-{
-	void *symbol = dlsym(library, name);
-
-	memcpy(function, &symbol, sizeof(symbol));
-	return symbol != NULL;
-}
-
-static bool cuda_find(void *library)
-{
-	for (size_t i = 0; i < sizeof(cuda_calls) / sizeof(cuda_calls[0]); i++)
-		if (!library_find(library, cuda_calls[i].name, cuda_calls[i].call) &&
-		    cuda_calls[i].is_needed)
-			return false;
-	return true;
-}
-
 /* The library stays open: it does not survive being closed. */
 static void gpus_load(void)
 {
-	void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-
-	cuda.is_loaded = library && cuda_find(library);
+	cuda.is_loaded = ori_library_load("libcuda.so.1", cuda_calls,
+					  sizeof(cuda_calls) / sizeof(cuda_calls[0]));
 	if (cuda.is_loaded)
 		cuda.result = cuda.init(0);
 }

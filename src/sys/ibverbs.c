@@ -2,12 +2,11 @@
 /* Opens libibverbs and looks up its functions. The verbs HCA (hca/) and sys/probe.c call it. */
 #include "sys/ibverbs.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/error.h"
+#include "sys/library.h"
 
 #define IBVERBS_LIBRARY "libibverbs.so.1"
 
@@ -15,18 +14,6 @@ struct ori_ibverbs ori_ibverbs;
 
 /* Empty if the library is usable. Written once, in ibverbs_load(). */
 static char ibverbs_why_not[256];
-
-/*
- * Look up by version, since the oldest function of the same name takes other structs. @function is
- * the address of a function pointer, which ISO C does not convert to void *.
- */
-static bool ibverbs_find(void *library, const char *name, const char *version, void *function)
-{
-	void *symbol = dlvsym(library, name, version);
-
-	memcpy(function, &symbol, sizeof(symbol));
-	return symbol != NULL;
-}
 
 /* The library stays open: providers start threads that never end. */
 static void ibverbs_load(void)
@@ -39,7 +26,7 @@ static void ibverbs_load(void)
 		return;
 	}
 #define IBVERBS_FIND(member, symbol, version) \
-	ibverbs_find(library, #symbol, version, (void *)&ori_ibverbs.member)
+	ori_library_find_version(library, #symbol, version, (void *)&ori_ibverbs.member)
 #define IBVERBS_NEED(member, symbol, version)                                                \
 	if (!IBVERBS_FIND(member, symbol, version)) {                                        \
 		snprintf(ibverbs_why_not, sizeof(ibverbs_why_not),                           \

@@ -2,12 +2,11 @@
 /* Opens libmlx5 and looks up its functions. The mlx5 HCA (hca/) calls it. */
 #include "sys/mlx5dv.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/error.h"
+#include "sys/library.h"
 
 #define MLX5DV_LIBRARY "libmlx5.so.1"
 
@@ -15,15 +14,6 @@ struct ori_mlx5dv ori_mlx5dv;
 
 /* Empty if the library is usable. Written once, in mlx5dv_load(). */
 static char mlx5dv_why_not[256];
-
-/* As in ibverbs.c: by version, and a function pointer does not convert to void *. */
-static bool mlx5dv_find(void *library, const char *name, const char *version, void *function)
-{
-	void *symbol = dlvsym(library, name, version);
-
-	memcpy(function, &symbol, sizeof(symbol));
-	return symbol != NULL;
-}
 
 /* The library stays open: its contexts may outlive the caller that opened it. */
 static void mlx5dv_load(void)
@@ -36,7 +26,7 @@ static void mlx5dv_load(void)
 		return;
 	}
 #define MLX5DV_FIND(member, symbol, version) \
-	mlx5dv_find(library, #symbol, version, (void *)&ori_mlx5dv.member)
+	ori_library_find_version(library, #symbol, version, (void *)&ori_mlx5dv.member)
 #define MLX5DV_NEED(member, symbol, version)                                                \
 	if (!MLX5DV_FIND(member, symbol, version)) {                                        \
 		snprintf(mlx5dv_why_not, sizeof(mlx5dv_why_not),                            \

@@ -5,7 +5,6 @@
  */
 #include "sys/nics.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -14,6 +13,7 @@
 #include <unistd.h>
 
 #include "sys/gpus.h"
+#include "sys/library.h"
 #include "sys/nics_abi.h"
 
 #define NICS_GPU_PAGE 65536u
@@ -45,13 +45,7 @@ static struct {
 	bool is_loaded;
 } mlx5;
 
-struct nics_call {
-	const char *name;
-	void *call;
-	bool is_needed;
-};
-
-static const struct nics_call verbs_calls[] = {
+static const struct ori_library_call verbs_calls[] = {
 	{"ibv_get_device_list", &verbs.list, true},
 	{"ibv_free_device_list", &verbs.free_list, true},
 	{"ibv_get_device_name", &verbs.name, true},
@@ -66,7 +60,7 @@ static const struct nics_call verbs_calls[] = {
 	{"ibv_reg_dmabuf_mr", &verbs.reg_dmabuf, false},
 };
 
-static const struct nics_call mlx5_calls[] = {
+static const struct ori_library_call mlx5_calls[] = {
 	{"mlx5dv_is_supported", &mlx5.is_ours, true},
 	{"mlx5dv_open_device", &mlx5.open, true},
 	{"mlx5dv_devx_query_eqn", &mlx5.eqn, true},
@@ -76,28 +70,12 @@ static const struct nics_call mlx5_calls[] = {
 	{"mlx5dv_devx_umem_dereg", &mlx5.dereg_umem, false},
 };
 
-/* Without a version dlsym() returns the newest symbol, the one that today's verbs.h uses. */
-static bool nics_open_library(const char *soname, const struct nics_call *calls, size_t count)
-{
-	void *library = dlopen(soname, RTLD_NOW | RTLD_LOCAL);
-
-	for (size_t i = 0; library && i < count; i++) {
-		void *symbol = dlsym(library, calls[i].name);
-
-		memcpy(calls[i].call, &symbol, sizeof(symbol));
-		if (!symbol && calls[i].is_needed)
-			return false;
-	}
-	return library != NULL;
-}
-
-/* A library that lacks a needed function counts as missing. */
 static void nics_load(void)
 {
-	verbs.is_loaded = nics_open_library("libibverbs.so.1", verbs_calls,
-					    sizeof(verbs_calls) / sizeof(verbs_calls[0]));
-	mlx5.is_loaded = nics_open_library("libmlx5.so.1", mlx5_calls,
-					   sizeof(mlx5_calls) / sizeof(mlx5_calls[0]));
+	verbs.is_loaded = ori_library_load("libibverbs.so.1", verbs_calls,
+					   sizeof(verbs_calls) / sizeof(verbs_calls[0]));
+	mlx5.is_loaded = ori_library_load("libmlx5.so.1", mlx5_calls,
+					  sizeof(mlx5_calls) / sizeof(mlx5_calls[0]));
 }
 
 static int nic_try_pin(void *pd)

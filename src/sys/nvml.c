@@ -6,10 +6,11 @@
 #include "sys/nvml.h"
 
 #include <assert.h>
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "sys/library.h"
 
 #define NVML_LIBRARY "libnvidia-ml.so.1"
 
@@ -54,15 +55,6 @@ static struct {
 	char why_not[ORI_NVML_WHY]; /* empty if the library is usable */
 } nvml;                             /* written once, in nvml_load() */
 
-/* @function is the address of a function pointer, which ISO C does not convert to void *. */
-static bool nvml_find(void *library, const char *name, void *function)
-{
-	void *symbol = dlsym(library, name);
-
-	memcpy(function, &symbol, sizeof(symbol));
-	return symbol != NULL;
-}
-
 /* The library stays open. Drivers before 535 have no fabric query; nvml.fabric is NULL then. */
 static void nvml_load(void)
 {
@@ -73,18 +65,18 @@ static void nvml_load(void)
 		snprintf(nvml.why_not, sizeof(nvml.why_not), "no NVML: %s", dlerror());
 		return;
 	}
-	if (!nvml_find(library, "nvmlInit_v2", &nvml.init) ||
-	    !nvml_find(library, "nvmlErrorString", &nvml.text) ||
-	    !nvml_find(library, "nvmlDeviceGetCount_v2", &nvml.count) ||
-	    !nvml_find(library, "nvmlDeviceGetHandleByIndex_v2", &nvml.by_index) ||
-	    !nvml_find(library, "nvmlDeviceGetHandleByPciBusId_v2", &nvml.by_pci) ||
-	    !nvml_find(library, "nvmlDeviceGetPciInfo_v3", &nvml.pci) ||
-	    !nvml_find(library, "nvmlDeviceGetUUID", &nvml.uuid) ||
-	    !nvml_find(library, "nvmlDeviceGetP2PStatus", &nvml.p2p)) {
+	if (!ori_library_find(library, "nvmlInit_v2", &nvml.init) ||
+	    !ori_library_find(library, "nvmlErrorString", &nvml.text) ||
+	    !ori_library_find(library, "nvmlDeviceGetCount_v2", &nvml.count) ||
+	    !ori_library_find(library, "nvmlDeviceGetHandleByIndex_v2", &nvml.by_index) ||
+	    !ori_library_find(library, "nvmlDeviceGetHandleByPciBusId_v2", &nvml.by_pci) ||
+	    !ori_library_find(library, "nvmlDeviceGetPciInfo_v3", &nvml.pci) ||
+	    !ori_library_find(library, "nvmlDeviceGetUUID", &nvml.uuid) ||
+	    !ori_library_find(library, "nvmlDeviceGetP2PStatus", &nvml.p2p)) {
 		snprintf(nvml.why_not, sizeof(nvml.why_not), NVML_LIBRARY " is too old");
 		return;
 	}
-	nvml_find(library, "nvmlDeviceGetGpuFabricInfoV", &nvml.fabric);
+	ori_library_find(library, "nvmlDeviceGetGpuFabricInfoV", &nvml.fabric);
 	result = nvml.init();
 	if (result)
 		snprintf(nvml.why_not, sizeof(nvml.why_not), "NVML cannot be initialised: %s",

@@ -6,7 +6,6 @@
 #include "sys/pmix.h"
 
 #include <assert.h>
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "sys/library.h"
 
 /*
  * The soname of all releases from 2.0 to 5.0: OpenPMIx keeps the ABI of these functions and
@@ -45,15 +45,6 @@ static struct {
 /* Empty if the library is usable. Written once, in pmix_load(). */
 static char pmix_why_not[256];
 
-/* @function is the address of a function pointer, which ISO C does not convert to void *. */
-static bool pmix_find(void *library, const char *name, void *function)
-{
-	void *symbol = dlsym(library, name);
-
-	memcpy(function, &symbol, sizeof(symbol));
-	return symbol != NULL;
-}
-
 /* The text is "OpenPMIx 4.2.2 (...)", and was "PMIx 3.2.3": the first digits are the version. */
 static bool pmix_is_recent(const char *version)
 {
@@ -70,11 +61,11 @@ static void pmix_load(void)
 			 "cannot open libpmix (Debian: libpmix2): %s", dlerror());
 		return;
 	}
-#define PMIX_NEED(member, symbol)                                            \
-	if (!pmix_find(library, #symbol, (void *)&pmix_calls.member)) {      \
-		snprintf(pmix_why_not, sizeof(pmix_why_not),                 \
-			 PMIX_LIBRARY " has no " #symbol ": it is no PMIx"); \
-		return;                                                      \
+#define PMIX_NEED(member, symbol)                                              \
+	if (!ori_library_find(library, #symbol, (void *)&pmix_calls.member)) { \
+		snprintf(pmix_why_not, sizeof(pmix_why_not),                   \
+			 PMIX_LIBRARY " has no " #symbol ": it is no PMIx");   \
+		return;                                                        \
 	}
 	PMIX_CALLS(PMIX_NEED)
 #undef PMIX_NEED

@@ -27,6 +27,7 @@
 #include "base/error.h"
 #include "sys/hugepages.h"
 #include "sys/ibverbs_built.h"
+#include "sys/library.h"
 #include "sys/nvml.h"
 #include "sys/pmix.h"
 
@@ -148,15 +149,6 @@ static void *library_open(const char *soname, char *detail)
 	return library;
 }
 
-/* @function is the address of a function pointer, which ISO C does not convert to void *. */
-static bool library_find(void *library, const char *name, void *function)
-{
-	void *symbol = dlsym(library, name);
-
-	memcpy(function, &symbol, sizeof(symbol));
-	return symbol != NULL;
-}
-
 static void detail_add(char *detail, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 static void detail_add(char *detail, const char *format, ...)
@@ -177,9 +169,9 @@ static bool probe_cuda(char *detail)
 
 	if (!cuda)
 		return false;
-	if (!library_find(cuda, "cuInit", &init) ||
-	    !library_find(cuda, "cuDriverGetVersion", &version) ||
-	    !library_find(cuda, "cuDeviceGetCount", &count)) {
+	if (!ori_library_find(cuda, "cuInit", &init) ||
+	    !ori_library_find(cuda, "cuDriverGetVersion", &version) ||
+	    !ori_library_find(cuda, "cuDeviceGetCount", &count)) {
 		detail_add(detail, ": not the CUDA driver");
 		return false;
 	}
@@ -203,9 +195,9 @@ static bool probe_nvml(char *detail)
 
 	if (!nvml)
 		return false;
-	if (!library_find(nvml, "nvmlInit_v2", &init) ||
-	    !library_find(nvml, "nvmlShutdown", &finish) ||
-	    !library_find(nvml, "nvmlSystemGetDriverVersion", &version)) {
+	if (!ori_library_find(nvml, "nvmlInit_v2", &init) ||
+	    !ori_library_find(nvml, "nvmlShutdown", &finish) ||
+	    !ori_library_find(nvml, "nvmlSystemGetDriverVersion", &version)) {
 		detail_add(detail, ": not NVML");
 		return false;
 	}
@@ -288,8 +280,8 @@ static bool probe_ibverbs(char *detail)
 
 	if (!verbs)
 		return false;
-	if (!library_find(verbs, "ibv_get_device_list", &list) ||
-	    !library_find(verbs, "ibv_free_device_list", &release)) {
+	if (!ori_library_find(verbs, "ibv_get_device_list", &list) ||
+	    !ori_library_find(verbs, "ibv_free_device_list", &release)) {
 		detail_add(detail, ": not libibverbs");
 		return false;
 	}
@@ -315,7 +307,7 @@ static bool probe_pmix(char *detail)
 
 	if (!pmix)
 		return false;
-	if (library_find(pmix, "PMIx_Get_version", &version))
+	if (ori_library_find(pmix, "PMIx_Get_version", &version))
 		detail_add(detail, ": %s", version());
 	ori_error_save(&before);
 	status = ori_pmix_load();
