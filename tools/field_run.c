@@ -12,20 +12,12 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "field.h"
+#include "measure.h"
 
 #define RUN_TEXT_MAX (4u << 20)
-
-static double run_now(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 static void run_child(int to, char *const *arguments, const char *const *settings)
 {
@@ -48,7 +40,7 @@ static bool run_read(int from, FILE *to, double end)
 
 	for (;;) {
 		struct pollfd ready = {.fd = from, .events = POLLIN};
-		double left = end - run_now();
+		double left = end - 1e-9 * tool_now_ns();
 		char piece[4096];
 		ssize_t got;
 
@@ -71,7 +63,7 @@ static bool run_read(int from, FILE *to, double end)
 bool field_run(char *const *arguments, const char *const *settings, unsigned limit_s,
 	       struct field_run *run)
 {
-	double begin = run_now();
+	double begin = 1e-9 * tool_now_ns();
 	int status = 0, ends[2];
 	size_t length;
 	FILE *to;
@@ -96,7 +88,7 @@ bool field_run(char *const *arguments, const char *const *settings, unsigned lim
 		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 			continue;
 		run->code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-		run->seconds = run_now() - begin;
+		run->seconds = 1e-9 * tool_now_ns() - begin;
 	}
 	close(ends[0]);
 	if (to && fclose(to) == 0 && pid > 0)

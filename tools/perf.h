@@ -25,6 +25,8 @@
 #include <oriel/dev.h>
 #include <oriel/oriel.h>
 
+#include "measure.h"
+
 #define PERF_SIZES_MAX 64
 #define PERF_REPS_MAX 100
 #define PERF_BURST 64  /* operations before a bandwidth test waits */
@@ -245,7 +247,6 @@ void perf_compare_word(struct perf_rep *rep, const char *what, uint64_t seen, ui
 		       uint64_t round);
 
 /* perf_stats.c */
-double perf_now_ns(void);
 bool perf_series_add(struct perf_series *series, const double *ns, size_t count);
 double perf_series_median(const struct perf_series *series);             /* of the medians */
 double perf_series_quantile(const struct perf_series *series, double q); /* of all samples */

@@ -154,7 +154,7 @@ static void job_read_paths(struct perf_job *job)
 enum oriel_status perf_job_open(struct perf_job *job, const struct perf_options *options, int argc,
 				char **argv)
 {
-	double start = perf_now_ns();
+	double start = tool_now_ns();
 	enum oriel_status status;
 
 	*job = (struct perf_job){.options = options};
@@ -168,7 +168,7 @@ enum oriel_status perf_job_open(struct perf_job *job, const struct perf_options 
 		oriel_bootstrap_close(&job->bootstrap);
 		return status;
 	}
-	job->open_ns = perf_now_ns() - start;
+	job->open_ns = tool_now_ns() - start;
 	job->rank = oriel_comm_rank(job->comm);
 	job->ranks = oriel_comm_size(job->comm);
 	job_read_paths(job);

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "measure.h"
+
 #define RATIO_TAIL 0.025     /* outside on either side, at most */
 #define RATIO_EXACT 20u      /* repetitions up to which ranks are counted */
 #define RATIO_NORMAL 1.95996 /* quantile of the normal distribution for RATIO_TAIL */
@@ -57,13 +59,6 @@ static size_t ratio_outside(size_t n, size_t m)
 	return outside < 0 ? 0 : (size_t)outside;
 }
 
-static int ratio_order(const void *left, const void *right)
-{
-	double a = *(const double *)left, b = *(const double *)right;
-
-	return (a > b) - (a < b);
-}
-
 static enum perf_verdict ratio_verdict(const struct perf_ratio *r, double tolerance)
 {
 	if (r->low > 1 && r->ratio > 1 + tolerance)
@@ -84,7 +79,7 @@ static bool ratio_from(struct perf_ratio *r, const struct perf_result *old,
 	for (i = 0; i < new->reps; i++)
 		for (j = 0; j < old->reps; j++)
 			ratios[i * old->reps + j] = new->medians_us[i] / old->medians_us[j];
-	qsort(ratios, pairs, sizeof(*ratios), ratio_order);
+	qsort(ratios, pairs, sizeof(*ratios), tool_order);
 	r->ratio = (ratios[(pairs - 1) / 2] + ratios[pairs / 2]) / 2;
 	outside = ratio_outside(new->reps, old->reps);
 	if (outside) {

@@ -54,13 +54,13 @@ static void phase_rounds(struct row_phase *phase, struct oriel_dev_group g)
 {
 	struct perf_rep *rep = phase->rep;
 	enum oriel_status status = rep_synchronize(rep, g);
-	double now, first = perf_now_ns(), start = first;
+	double now, first = tool_now_ns(), start = first;
 	uint64_t i, begin = phase->begin;
 
 	for (i = 0; i < phase->samples && status == ORIEL_OK; i++) {
 		status = rep->plan->pass(rep, g, begin, begin + phase->batch);
 		begin += phase->batch;
-		now = perf_now_ns();
+		now = tool_now_ns();
 		if (oriel_dev_is_leader(g)) {
 			if (phase->ns)
 				phase->ns[i] = (now - start - rep->idle_ns) / (double)phase->batch;

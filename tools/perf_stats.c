@@ -2,24 +2,8 @@
 /* Statistics over the samples of a row. */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "perf.h"
-
-double perf_now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
-}
-
-static int stats_order(const void *left, const void *right)
-{
-	double a = *(const double *)left, b = *(const double *)right;
-
-	return (a > b) - (a < b);
-}
 
 /* The @q quantile of @values, from a sorted copy; 0 if there are none. */
 static double stats_quantile(const double *values, size_t count, double q)
@@ -33,7 +17,7 @@ static double stats_quantile(const double *values, size_t count, double q)
 	if (!sorted)
 		return values[0];
 	memcpy(sorted, values, count * sizeof(*sorted));
-	qsort(sorted, count, sizeof(*sorted), stats_order);
+	qsort(sorted, count, sizeof(*sorted), tool_order);
 	at = (size_t)(q * (double)count);
 	if (at >= count)
 		at = count - 1;

@@ -67,13 +67,13 @@ enum oriel_status perf_window_create(struct perf_job *job, uint64_t bytes, doubl
 	struct oriel_window_attr attr = {.size = sizeof(attr), .length = bytes};
 	struct oriel_window *window;
 	enum oriel_status status;
-	double start = perf_now_ns();
+	double start = tool_now_ns();
 
 	status = oriel_window_create(job->comm, &attr, &window);
 	if (status != ORIEL_OK)
 		return status;
 	oriel_window_destroy(window);
-	*ns = perf_now_ns() - start;
+	*ns = tool_now_ns() - start;
 	return ORIEL_OK;
 }
 

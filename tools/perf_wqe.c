@@ -48,12 +48,12 @@ static enum oriel_status wqe_post_together(const struct perf_rep *s, struct orie
 /* Empties the queue and excludes the time it takes. */
 static enum oriel_status wqe_empty(struct perf_rep *s, struct oriel_dev_group g, uint64_t parts)
 {
-	double start = perf_now_ns();
+	double start = tool_now_ns();
 	enum oriel_status status = ori_dev_link_fence(wqe_link(s), g, 0);
 
 	if (oriel_dev_is_leader(g)) {
 		s->parts = parts;
-		s->idle_ns += perf_now_ns() - start;
+		s->idle_ns += tool_now_ns() - start;
 	}
 	return status;
 }

@@ -10,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <oriel/status.h>
 
+#include "measure.h"
 #include "run_host.h"
 #include "run_task.h"
 #include "tool.h"
@@ -55,14 +55,6 @@ struct agent {
 	bool is_over;
 	int code;
 };
-
-static uint64_t agent_now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 static void agent_end(struct agent *agent, int code)
 {
@@ -296,7 +288,7 @@ static void agent_listen(struct agent *agent, const struct run_frame *frame)
 
 static void agent_take(struct agent *agent, const struct run_frame *frame)
 {
-	agent->heard_at = agent_now_ms();
+	agent->heard_at = tool_now_ms();
 	switch (frame->type) {
 	case RUN_FRAME_LISTEN:
 		agent_listen(agent, frame);
@@ -409,7 +401,7 @@ static void agent_serve(struct agent *agent)
 
 static int agent_poll_ms(const struct agent *agent)
 {
-	const uint64_t now = agent_now_ms();
+	const uint64_t now = tool_now_ms();
 
 	if (agent->heard_at == UINT64_MAX)
 		return -1;
@@ -420,8 +412,7 @@ static int agent_poll_ms(const struct agent *agent)
 
 static bool agent_is_forgotten(const struct agent *agent)
 {
-	return agent->heard_at != UINT64_MAX &&
-	       agent_now_ms() >= agent->heard_at + AGENT_SILENCE_MS;
+	return agent->heard_at != UINT64_MAX && tool_now_ms() >= agent->heard_at + AGENT_SILENCE_MS;
 }
 
 static void agent_loop(struct agent *agent)
@@ -472,7 +463,7 @@ int run_agent(void)
 	struct agent agent = {.signals = -1,
 			      .input = -1,
 			      .start = {.listener = -1},
-			      .heard_at = agent_now_ms()};
+			      .heard_at = tool_now_ms()};
 	const char *version = oriel_version();
 
 	if (!agent_open(&agent)) {

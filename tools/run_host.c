@@ -11,11 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <oriel/status.h>
 
+#include "measure.h"
 #include "run_task.h"
 #include "tool.h"
 
@@ -61,14 +61,6 @@ struct run_hosts {
 	bool is_suspended; /* by SIGTSTP: no pings */
 	uint64_t ping_at;
 };
-
-static uint64_t host_now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 /* "ranks 2-3" */
 static const char *host_ranks(const struct run_host *host, char text[32])
@@ -444,7 +436,7 @@ int run_hosts_open(const struct run_options *options, const sigset_t *mask, stru
 	hosts->calls = *calls;
 	hosts->sink = err;
 	hosts->is_input_wanted = true;
-	hosts->ping_at = host_now_ms() + HOST_PING_MS;
+	hosts->ping_at = tool_now_ms() + HOST_PING_MS;
 	code = hosts_prepare(hosts);
 	for (i = 0; i < options->target_count && code == TOOL_OK; i++) {
 		struct run_host *host = &hosts->all[i];

@@ -11,9 +11,9 @@
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "measure.h"
 #include "run.h"
 #include "run_host.h"
 #include "tool.h"
@@ -59,17 +59,9 @@ enum {
 
 static const int run_forwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
 
-static uint64_t run_now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 static uint64_t run_after_s(double seconds)
 {
-	return run_now_ms() + (uint64_t)(seconds * 1000);
+	return tool_now_ms() + (uint64_t)(seconds * 1000);
 }
 
 static void run_send(struct run_job *job, int number)
@@ -165,7 +157,7 @@ static void run_count_end(struct run_job *job, unsigned rank)
 	job->has_ended[rank] = true;
 	job->alive--;
 	if (job->alive == 0)
-		job->drain_at = run_now_ms() + RUN_DRAIN_MS;
+		job->drain_at = tool_now_ms() + RUN_DRAIN_MS;
 	if (job->alive == 0 && job->is_late) /* leave the remaining time for writing the output */
 		job->deadline = job->drain_at + (uint64_t)(job->options.grace_s * 1000);
 }
@@ -358,7 +350,7 @@ static void run_close_streams(struct run_job *job)
 
 static void run_check_time(struct run_job *job)
 {
-	const uint64_t now = run_now_ms();
+	const uint64_t now = tool_now_ms();
 
 	if (now >= job->deadline)
 		run_time_out(job);
@@ -420,7 +412,7 @@ static int run_poll_ms(const struct run_job *job)
 	const uint64_t due = job->hosts ? run_hosts_due(job->hosts) : RUN_NEVER;
 	const uint64_t until =
 		earliest(earliest(job->deadline, kill_at), earliest(job->drain_at, due));
-	const uint64_t now = run_now_ms();
+	const uint64_t now = tool_now_ms();
 
 	if (until == RUN_NEVER)
 		return -1;

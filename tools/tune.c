@@ -10,13 +10,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <oriel/oriel.h>
 
 #include "json.h"
 #include "launch.h"
+#include "measure.h"
 #include "tool.h"
 #include "tune.h"
 
@@ -62,14 +62,6 @@ struct tune_object {
 	struct oriel_alltoall *alltoall;
 	struct oriel_bcast *bcast;
 };
-
-static double tune_now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
-}
 
 static enum oriel_status object_open(struct tune_job *job, enum tune_collective which,
 				     unsigned algorithm, struct tune_object *o)
@@ -134,14 +126,14 @@ static enum oriel_status tune_sample(struct tune_job *job, const struct tune_obj
 				     size_t bytes, unsigned rounds, double *ns)
 {
 	enum oriel_status status = oriel_comm_barrier(job->comm);
-	double mine = tune_now_ns();
+	double mine = tool_now_ns();
 	unsigned i;
 
 	for (i = 0; i < rounds && status == ORIEL_OK; i++)
 		status = object_start(job, o, bytes, i);
 	if (status == ORIEL_OK && job->stream)
 		status = oriel_tune_gpu_wait(job->stream);
-	mine = (tune_now_ns() - mine) / rounds;
+	mine = (tool_now_ns() - mine) / rounds;
 	if (status == ORIEL_OK)
 		status = oriel_comm_all_gather(job->comm, &mine, job->all, sizeof(mine));
 	*ns = mine;
@@ -149,13 +141,6 @@ static enum oriel_status tune_sample(struct tune_job *job, const struct tune_obj
 		if (job->all[i] > *ns)
 			*ns = job->all[i];
 	return status;
-}
-
-static int tune_order(const void *left, const void *right)
-{
-	double a = *(const double *)left, b = *(const double *)right;
-
-	return (a > b) - (a < b);
 }
 
 /*
@@ -177,7 +162,7 @@ static enum oriel_status tune_measure(struct tune_job *job, const struct tune_ob
 		status = tune_sample(job, o, bytes, rounds, &samples[i]);
 	if (status != ORIEL_OK)
 		return status;
-	qsort(samples, TUNE_SAMPLES, sizeof(samples[0]), tune_order);
+	qsort(samples, TUNE_SAMPLES, sizeof(samples[0]), tool_order);
 	time->low_ns = samples[TUNE_SAMPLES / 4];
 	time->high_ns = samples[TUNE_SAMPLES * 3 / 4];
 	return ORIEL_OK;
