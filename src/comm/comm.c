@@ -83,8 +83,7 @@ static enum oriel_status comm_open_listeners(struct oriel_comm *comm, unsigned p
 
 static bool comm_is_remote(const struct ori_host *a, const struct ori_host *b)
 {
-	return memcmp(a->boot_id, b->boot_id, sizeof(a->boot_id)) != 0 || a->net_ns != b->net_ns ||
-	       a->uid != b->uid || strcmp(a->node, b->node) != 0;
+	return !ori_hosts_share_sockets(a, b) || strcmp(a->node, b->node) != 0;
 }
 
 static void comm_close_listener(struct oriel_comm *comm)

@@ -57,8 +57,7 @@ static bool nics_are_remote(const struct oriel_comm *comm)
 		const struct ori_host *host = &comm->hosts[peer];
 
 		if (comm->host_paths.of[peer].path == ORIEL_PATH_RDMA &&
-		    (memcmp(host->boot_id, mine->boot_id, sizeof(host->boot_id)) != 0 ||
-		     host->net_ns != mine->net_ns))
+		    !ori_hosts_share_network(host, mine))
 			return true;
 	}
 	return false;

@@ -13,7 +13,6 @@
 #include "comm/demand.h"
 
 #include <errno.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,15 +48,6 @@ static enum oriel_status demand_loop_locked(struct oriel_comm *comm)
 	else
 		ori_rdma_link_close(link);
 	return status;
-}
-
-/* Do the sockets of @peer's kernel and user lead to it? */
-static bool demand_is_local(const struct oriel_comm *comm, unsigned peer)
-{
-	const struct ori_host *a = &comm->hosts[comm->rank], *b = &comm->hosts[peer];
-
-	return memcmp(a->boot_id, b->boot_id, sizeof(a->boot_id)) == 0 && a->net_ns == b->net_ns &&
-	       a->uid == b->uid;
 }
 
 /* A thread that asks. */
@@ -145,14 +135,13 @@ static enum oriel_status demand_dial_tcp(struct demand_call *c)
 	const struct ori_listen_address *to = &c->comm->ranks[c->peer].listen;
 	struct ori_address addresses[DEMAND_ADDRESSES];
 	enum oriel_status status = ORIEL_AGAIN;
-	uint32_t loopback = htonl(INADDR_LOOPBACK);
 	unsigned i, count;
 
 	count = ori_endpoint_of_hosts(&to->hosts, (uint16_t)to->port, addresses);
-	if (memcmp(a->boot_id, b->boot_id, sizeof(a->boot_id)) == 0 && a->net_ns == b->net_ns) {
-		addresses[count] = (struct ori_address){.family = 4, .port = (uint16_t)to->port};
-		memcpy(addresses[count++].ip, &loopback, sizeof(loopback));
-	}
+	if (ori_hosts_share_network(a, b))
+		addresses[count++] = (struct ori_address){.family = 4,
+							  .port = (uint16_t)to->port,
+							  .ip = {127, 0, 0, 1}};
 	c->is_refused = count > 0;
 	for (i = 0; i < count && status == ORIEL_AGAIN; i++) {
 		status = demand_dial_one(c, &addresses[i]);
@@ -195,12 +184,13 @@ static enum oriel_status demand_ask_once(struct demand_call *c, const struct ori
 static enum oriel_status demand_ask(struct demand_call *c, const struct ori_rdma_qps *qps,
 				    struct demand_answer *answer)
 {
+	const struct ori_host *hosts = c->comm->hosts;
+	bool is_local = ori_hosts_share_sockets(&hosts[c->comm->rank], &hosts[c->peer]);
 	const struct timespec pause = {0, DEMAND_PAUSE_NS};
 	enum oriel_status status;
 
 	for (;;) {
-		status = demand_is_local(c->comm, c->peer) ? demand_dial_local(c)
-							   : demand_dial_tcp(c);
+		status = is_local ? demand_dial_local(c) : demand_dial_tcp(c);
 		if (status == ORIEL_OK)
 			status = demand_ask_once(c, qps, answer);
 		if (status == ORIEL_OK)

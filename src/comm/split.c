@@ -6,7 +6,6 @@
  */
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -14,6 +13,7 @@
 #include "comm/comm.h"
 #include "comm/exchange.h"
 #include "comm/split.h"
+#include "topo/classify.h"
 
 /* The wish of a rank. Goes over the wire as it is. */
 struct split_wish {
@@ -64,8 +64,7 @@ enum ori_part_extent ori_split_extent(const struct oriel_comm *comm, const uint3
 	for (i = 1; i < count; i++) {
 		const struct ori_host *host = &comm->hosts[ranks ? ranks[i] : i];
 
-		if (memcmp(host->boot_id, first->boot_id, sizeof(host->boot_id)) != 0 ||
-		    host->net_ns != first->net_ns || host->uid != first->uid)
+		if (!ori_hosts_share_sockets(host, first))
 			return ORI_PART_NETWORK;
 		if (host->token != first->token)
 			extent = ORI_PART_MACHINE;

@@ -6,7 +6,6 @@
 #include "comm/survive.h"
 
 #include <errno.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -75,14 +74,6 @@ enum oriel_status ori_survive_open(struct oriel_comm *comm, bool is_remote,
 	return status == ORIEL_OK && is_remote ? survive_listen_tcp(comm, address) : status;
 }
 
-bool ori_survive_is_local(const struct oriel_comm *comm, unsigned peer)
-{
-	const struct ori_host *a = &comm->hosts[comm->rank], *b = &comm->hosts[peer];
-
-	return memcmp(a->boot_id, b->boot_id, sizeof(a->boot_id)) == 0 && a->net_ns == b->net_ns &&
-	       a->uid == b->uid;
-}
-
 void ori_survive_join(struct oriel_comm *comm, const void *addresses, size_t stride)
 {
 	struct ori_survive *s = comm->survive;
@@ -93,7 +84,7 @@ void ori_survive_join(struct oriel_comm *comm, const void *addresses, size_t str
 		return;
 	for (peer = 0; peer < comm->size; peer++) {
 		memcpy(&s->of[peer], (const char *)addresses + peer * stride, sizeof(s->of[peer]));
-		is_needed |= !ori_survive_is_local(comm, peer);
+		is_needed |= !ori_hosts_share_sockets(&comm->hosts[comm->rank], &comm->hosts[peer]);
 	}
 	if (!is_needed)
 		ori_net_listener_close(&s->tcp);
@@ -104,19 +95,18 @@ unsigned ori_survive_addresses(const struct oriel_comm *comm, unsigned peer,
 {
 	const struct ori_host *a = &comm->hosts[comm->rank], *b = &comm->hosts[peer];
 	const struct ori_listen_address *to = &comm->survive->of[peer];
-	uint32_t loopback = htonl(INADDR_LOOPBACK);
 	unsigned count;
 
-	if (ori_survive_is_local(comm, peer)) {
+	if (ori_hosts_share_sockets(a, b)) {
 		addresses[0] = (struct ori_address){.family = ORI_ADDRESS_UNIX};
 		memcpy(addresses[0].ip, to->name, sizeof(to->name));
 		return 1;
 	}
 	count = ori_endpoint_of_hosts(&to->hosts, (uint16_t)to->port, addresses);
-	if (memcmp(a->boot_id, b->boot_id, sizeof(a->boot_id)) == 0 && a->net_ns == b->net_ns) {
-		addresses[count] = (struct ori_address){.family = 4, .port = (uint16_t)to->port};
-		memcpy(addresses[count++].ip, &loopback, sizeof(loopback));
-	}
+	if (ori_hosts_share_network(a, b))
+		addresses[count++] = (struct ori_address){.family = 4,
+							  .port = (uint16_t)to->port,
+							  .ip = {127, 0, 0, 1}};
 	return count;
 }
 

@@ -89,8 +89,6 @@ void ori_survive_pass(struct oriel_comm *comm, struct oriel_comm *grown);
 /* From now on peers find that no process listens here: this rank has let go of all memory. */
 void ori_survive_close(struct oriel_comm *comm);
 
-/* Do the unix sockets of @peer lead to it from here? */
-bool ori_survive_is_local(const struct oriel_comm *comm, unsigned peer);
 #define ORI_SURVIVE_ADDRESSES (ORI_HOSTS + 1) /* and loopback */
 /* The addresses where @peer listens; returns their number. */
 unsigned ori_survive_addresses(const struct oriel_comm *comm, unsigned peer,

@@ -55,6 +55,16 @@ static bool hosts_are_one_machine(const struct ori_host *a, const struct ori_hos
 	return memcmp(a->boot_id, b->boot_id, sizeof(a->boot_id)) == 0;
 }
 
+bool ori_hosts_share_network(const struct ori_host *a, const struct ori_host *b)
+{
+	return hosts_are_one_machine(a, b) && a->net_ns == b->net_ns;
+}
+
+bool ori_hosts_share_sockets(const struct ori_host *a, const struct ori_host *b)
+{
+	return ori_hosts_share_network(a, b) && a->uid == b->uid;
+}
+
 /* The access of @a's GPU to @b's GPU; NULL if the process of @a does not see that GPU. */
 static const struct ori_gpu_reach *gpu_find_reach(const struct ori_host_gpu *a,
 						  const struct ori_host_gpu *b)

@@ -81,6 +81,11 @@ bool ori_gpus_are_mapped(const void *hosts, unsigned a, unsigned b);
 enum oriel_status ori_domain_check(unsigned rank, const unsigned *members, unsigned count,
 				   ori_is_mapped *is_mapped, const void *context);
 
+/* Does loopback, at each of the two, lead to the other? */
+bool ori_hosts_share_network(const struct ori_host *a, const struct ori_host *b);
+/* Do unix sockets, which take connections of their own user alone, do so? */
+bool ori_hosts_share_sockets(const struct ori_host *a, const struct ori_host *b);
+
 /* The ranks and CPUs of one machine, regardless of virtual nodes. */
 struct ori_machine_load {
 	unsigned ranks;
