@@ -622,6 +622,15 @@ enum oriel_status oriel_comm_destroy(struct oriel_comm *comm)
 	return oriel_bootstrap_close(&own);
 }
 
+void ori_comm_discard(struct oriel_comm *made)
+{
+	struct ori_error error;
+
+	ori_error_save(&error);
+	(void)oriel_comm_destroy(made);
+	ori_error_restore(&error);
+}
+
 void oriel_comm_abort(struct oriel_comm *comm, const char *why)
 {
 	if (!ori_handle_use(comm, ORI_HANDLE_COMM, __func__))

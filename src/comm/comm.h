@@ -211,6 +211,9 @@ enum oriel_status ori_comm_create_on(const struct oriel_bootstrap *bootstrap,
 enum oriel_status ori_comm_create_own(struct oriel_bootstrap *own,
 				      const struct oriel_comm_attr *attr, struct oriel_comm **comm);
 
+/* Destroys @made, which is no communicator of the others; the last error stays. */
+void ori_comm_discard(struct oriel_comm *made);
+
 /*
  * The name of @comm in the notes of waits of this process (base/wait_page.h): the address of its
  * struct oriel_dev_fault, which begins the segment; 0 before there is one.

@@ -67,15 +67,6 @@ enum oriel_status ori_grow_settle(struct oriel_comm *comm, struct oriel_comm *ma
 	return ORIEL_OK;
 }
 
-void ori_grow_discard(struct oriel_comm *made)
-{
-	struct ori_error error;
-
-	ori_error_save(&error);
-	(void)oriel_comm_destroy(made);
-	ori_error_restore(&error);
-}
-
 /* All ranks come to the same answer. */
 static enum oriel_status grow_compare(const struct grow_wish *wishes, unsigned size)
 {
@@ -228,7 +219,7 @@ static enum oriel_status grow_make(struct grow *g, struct oriel_comm **made)
 		status = grow_results(g, status);
 	status = ori_comm_agree(comm, ORI_CALL_COMM_GROW, status);
 	if (status != ORIEL_OK && *made) {
-		ori_grow_discard(*made);
+		ori_comm_discard(*made);
 		*made = NULL;
 	}
 	return status;

@@ -12,7 +12,5 @@
  */
 enum oriel_status ori_grow_settle(struct oriel_comm *comm, struct oriel_comm *made, unsigned first,
 				  uint64_t epoch);
-/* Destroys @made, which is no communicator of the others; the last error stays. */
-void ori_grow_discard(struct oriel_comm *made);
 
 #endif

@@ -374,7 +374,7 @@ static enum oriel_status newcomer_run(struct newcomer *n, enum oriel_status stat
 		status = newcomer_end(n, status);
 	status = newcomer_agree(n, status);
 	if (status != ORIEL_OK && *made) {
-		ori_grow_discard(*made);
+		ori_comm_discard(*made);
 		*made = NULL;
 	}
 	return status;

@@ -206,15 +206,6 @@ static enum oriel_status shrink_agree(struct shrink *s, enum oriel_status status
 	return status == ORIEL_OK ? (enum oriel_status)value->status : status;
 }
 
-static void shrink_discard(struct oriel_comm *made)
-{
-	struct ori_error error;
-
-	ori_error_save(&error);
-	(void)oriel_comm_destroy(made);
-	ori_error_restore(&error);
-}
-
 /* ORIEL_AGAIN: a rank was lost on the way. */
 static enum oriel_status shrink_round(struct shrink *s, struct oriel_comm **made)
 {
@@ -229,7 +220,7 @@ static enum oriel_status shrink_round(struct shrink *s, struct oriel_comm **made
 		return status;
 	status = shrink_agree(s, shrink_meet(s, made), shrink_choose_result, &value);
 	if (status != ORIEL_OK && *made) {
-		shrink_discard(*made);
+		ori_comm_discard(*made);
 		*made = NULL;
 	}
 	return status;

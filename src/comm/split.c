@@ -151,7 +151,6 @@ static enum oriel_status split_make(struct oriel_comm *comm, const struct oriel_
 	struct ori_part_root root = {.listen_fd = -1};
 	struct ori_part_offer offer;
 	enum oriel_status status = ORIEL_OK;
-	struct ori_error error;
 
 	if (part->size && part->rank == 0)
 		status = ori_part_offer(part->extent, part->size, &root, &mine.offer);
@@ -168,9 +167,7 @@ static enum oriel_status split_make(struct oriel_comm *comm, const struct oriel_
 	status = ori_comm_agree(comm, ORI_CALL_COMM_SPLIT, status);
 	ori_part_close(&root);
 	if (status != ORIEL_OK && *made) {
-		ori_error_save(&error);
-		(void)oriel_comm_destroy(*made);
-		ori_error_restore(&error);
+		ori_comm_discard(*made);
 		*made = NULL;
 	}
 	return status;
