@@ -93,7 +93,7 @@ const char *ori_collective_noun(uint32_t window)
 	return which < sizeof(nouns) / sizeof(nouns[0]) ? nouns[which] : "collective";
 }
 
-static const char *wait_sign(uint32_t compare)
+const char *ori_compare_sign(uint32_t compare)
 {
 	static const char *const signs[] = {
 		[ORIEL_EQ] = "==", [ORIEL_NE] = "!=", [ORIEL_GT] = ">",
@@ -136,7 +136,7 @@ void ori_wait_text(const struct oriel_dev_fault *f, uint32_t compare, char *text
 	default:
 		snprintf(clause, sizeof(clause),
 			 "%s %u%s, which is %" PRIu64 ", did not become %s %" PRIu64,
-			 ori_what_noun(f->what), f->id, rank, f->seen, wait_sign(compare),
+			 ori_what_noun(f->what), f->id, rank, f->seen, ori_compare_sign(compare),
 			 f->expected);
 	}
 	snprintf(text, length, "%s: window %u: %s", ori_what_name(f->what),

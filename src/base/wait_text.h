@@ -22,6 +22,9 @@ const char *ori_what_noun(uint32_t what);
 /* "all-gather", of the number of its window; NULL: a window of the user's. */
 const char *ori_collective_noun(uint32_t window);
 
+/* ">=", of an enum oriel_compare. */
+const char *ori_compare_sign(uint32_t compare);
+
 /* The awaited event that is missing: "barrier: window 1: rank 2 did not arrive at barrier slot 0".
  */
 void ori_wait_text(const struct oriel_dev_fault *record, uint32_t compare, char *text,

@@ -24,29 +24,19 @@
 static pthread_mutex_t report_lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_int report_event = -1; /* the handler writes to it; -1: there is no thread */
 
-static const char *report_sign(uint32_t compare)
-{
-	static const char *const signs[] = {
-		[ORIEL_EQ] = "==", [ORIEL_NE] = "!=", [ORIEL_GT] = ">",
-		[ORIEL_GE] = ">=", [ORIEL_LT] = "<",  [ORIEL_LE] = "<=",
-	};
-
-	return compare < sizeof(signs) / sizeof(signs[0]) ? signs[compare] : ">=";
-}
-
 void ori_wait_note_text(const struct ori_wait_note *n, char *text, size_t length)
 {
 	if (n->what == ORIEL_DEV_EXCHANGE && !n->window)
 		snprintf(text, length, "%s", ori_call_name(n->id));
 	else if (ori_collective_noun(n->window))
 		snprintf(text, length, "%s: expected %s %" PRIu64 ", seen %" PRIu64,
-			 ori_collective_noun(n->window), report_sign(n->compare), n->expected,
+			 ori_collective_noun(n->window), ori_compare_sign(n->compare), n->expected,
 			 n->seen);
 	else
 		snprintf(text, length,
 			 "%s: window %u, %s %u: expected %s %" PRIu64 ", seen %" PRIu64,
 			 ori_what_name(n->what), ORIEL_DEV_WINDOW_NUMBER(n->window),
-			 ori_what_noun(n->what), n->id, report_sign(n->compare), n->expected,
+			 ori_what_noun(n->what), n->id, ori_compare_sign(n->compare), n->expected,
 			 n->seen);
 }
 
