@@ -58,11 +58,6 @@ void ori_soft_responder_miss(struct soft_qp *qp, const struct soft_header *h)
 	responder_miss(qp, &read, h->psn);
 }
 
-static bool responder_is_write(const struct soft_header *h)
-{
-	return h->type == SOFT_WRITE || h->type == SOFT_WRITE_IMM;
-}
-
 static unsigned responder_access(const struct soft_header *h)
 {
 	switch (h->type) {
@@ -298,7 +293,7 @@ static void responder_again(struct soft_qp *qp, const struct soft_header *h, uin
 			    const char *payload)
 {
 	qp->node->counters.replayed++;
-	if (responder_is_write(h)) {
+	if (soft_is_write(h)) {
 		if (behind < h->packets)
 			responder_write(qp, h, behind, payload);
 		qp->has_ack = true;
@@ -329,7 +324,7 @@ void ori_soft_responder_receive(struct soft_qp *qp, const struct soft_header *h,
 		qp->is_gap = true;
 		return;
 	}
-	if (!responder_is_write(h) && qp->replies_count == SOFT_REPLIES)
+	if (!soft_is_write(h) && qp->replies_count == SOFT_REPLIES)
 		return;
 	soft_trace(qp->node->engine, 'R', qp->qpn, h->psn);
 	if (ahead < 0) {
@@ -337,7 +332,7 @@ void ori_soft_responder_receive(struct soft_qp *qp, const struct soft_header *h,
 		return;
 	}
 	qp->is_gap = false;
-	if (responder_is_write(h))
+	if (soft_is_write(h))
 		responder_write(qp, h, 0, payload);
 	else if (h->type == SOFT_READ)
 		responder_read(qp, h, false);
@@ -352,7 +347,7 @@ char *ori_soft_responder_target(struct soft_qp *qp, const struct soft_header *h,
 	const char *why;
 	char *to;
 
-	if (qp->state != SOFT_READY || !responder_is_write(h) || h->psn != qp->expected ||
+	if (qp->state != SOFT_READY || !soft_is_write(h) || h->psn != qp->expected ||
 	    (responder_is_taking(h) && !responder_has_receive(qp)))
 		return NULL;
 	*mr = responder_find(qp, h, &why);
