@@ -47,14 +47,9 @@ enum oriel_status ori_shape_open(struct ori_shape *s, const uint32_t *leader_of,
 	return ORIEL_OK;
 }
 
-static uint32_t shape_size(const struct ori_shape *s, uint32_t node)
-{
-	return s->first[node + 1] - s->first[node];
-}
-
 static uint32_t shape_carrier(const struct ori_shape *s, uint32_t node, uint32_t block)
 {
-	return s->members[s->first[node] + s->local_rank_of[block] % shape_size(s, node)];
+	return s->members[s->first[node] + s->local_rank_of[block] % ori_shape_size(s, node)];
 }
 
 void ori_plan_close(struct ori_plan *p)
@@ -93,7 +88,7 @@ static void plan_move(struct plan_maker *m, uint32_t block, uint32_t source)
 static void plan_target_node(struct plan_maker *m)
 {
 	const struct ori_shape *s = m->shape;
-	uint32_t size = shape_size(s, m->node), i;
+	uint32_t size = ori_shape_size(s, m->node), i;
 
 	for (i = 1; i < size; i++)
 		plan_target(m,
@@ -201,7 +196,7 @@ static enum oriel_status plan_open(struct ori_plan *p, const struct ori_shape *s
 {
 	struct plan_maker m = {p, shape, algorithm, rank, shape->node_of[rank], block, 0};
 	/* A block is sent to the own node, and to fewer than 32 other ranks, or to all ranks. */
-	size_t targets = (size_t)shape->ranks * (shape_size(shape, m.node) + 32);
+	size_t targets = (size_t)shape->ranks * (ori_shape_size(shape, m.node) + 32);
 
 	*p = (struct ori_plan){.moves = calloc(shape->ranks, sizeof(*p->moves)),
 			       .targets = calloc(targets, sizeof(*p->targets)),

@@ -25,6 +25,12 @@ struct ori_shape {
 	uint32_t *members;       /* [ranks], node by node, in order of the ranks */
 };
 
+/* The ranks of @node. */
+static inline uint32_t ori_shape_size(const struct ori_shape *shape, uint32_t node)
+{
+	return shape->first[node + 1] - shape->first[node];
+}
+
 /* @leader_of: the lowest rank of each rank's node. Nodes are ordered by their lowest rank. */
 enum oriel_status ori_shape_open(struct ori_shape *shape, const uint32_t *leader_of,
 				 uint32_t ranks);

@@ -5,21 +5,16 @@
  */
 #include "coll/gather_tree.h"
 
-static uint32_t tree_size(const struct ori_shape *s, uint32_t node)
-{
-	return s->first[node + 1] - s->first[node];
-}
-
 /* The rank at @position. */
 static uint32_t tree_rank(const struct ori_tree *t, uint32_t position)
 {
 	const struct ori_shape *s = t->shape;
-	uint32_t node = s->node_of[t->root], size = tree_size(s, node);
+	uint32_t node = s->node_of[t->root], size = ori_shape_size(s, node);
 
 	while (position >= size) {
 		position -= size;
 		node = (node + 1) % s->nodes;
-		size = tree_size(s, node);
+		size = ori_shape_size(s, node);
 	}
 	return s->members[s->first[node] + (s->local_rank_of[t->root] + position) % size];
 }
@@ -30,8 +25,8 @@ static uint32_t tree_position(const struct ori_tree *t, uint32_t rank)
 	uint32_t node = s->node_of[t->root], before = 0, size;
 
 	for (; node != s->node_of[rank]; node = (node + 1) % s->nodes)
-		before += tree_size(s, node);
-	size = tree_size(s, node);
+		before += ori_shape_size(s, node);
+	size = ori_shape_size(s, node);
 	return before + (s->local_rank_of[rank] + size - s->local_rank_of[t->root] % size) % size;
 }
 
