@@ -13,12 +13,15 @@ bool ori_gpu_has_memops(CUdevice device)
 	       ori_gpu_attribute(device, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS);
 }
 
+/* Leaves after @what, which stands ahead of "GPU" in the text of a failure. */
 static enum oriel_status memops_finish(const struct ori_gpu *gpu, struct ori_gpu_guard *guard,
-				       CUresult result)
+				       CUresult result, const char *what)
 {
 	ori_gpu_leave(guard);
+	if (result == CUDA_ERROR_NOT_READY)
+		return ORIEL_AGAIN;
 	if (result != CUDA_SUCCESS)
-		return ori_cuda_fail(result, "a stream memory operation on GPU %s", gpu->pci);
+		return ori_cuda_fail(result, "%s GPU %s", what, gpu->pci);
 	return ORIEL_OK;
 }
 
@@ -31,7 +34,8 @@ enum oriel_status ori_gpu_stream_write(const struct ori_gpu *gpu, void *stream, 
 		return guard.status;
 	return memops_finish(gpu, &guard,
 			     ori_cuda.cuStreamWriteValue32(stream, ori_gpu_address(word), value,
-							   CU_STREAM_WRITE_VALUE_DEFAULT));
+							   CU_STREAM_WRITE_VALUE_DEFAULT),
+			     "a stream memory operation on");
 }
 
 /* FLUSH, because NICs may have written to GPU memory before the word was written. */
@@ -47,23 +51,17 @@ enum oriel_status ori_gpu_stream_wait(const struct ori_gpu *gpu, void *stream, u
 		flags |= CU_STREAM_WAIT_VALUE_FLUSH;
 	return memops_finish(gpu, &guard,
 			     ori_cuda.cuStreamWaitValue32(stream, ori_gpu_address(word), value,
-							  flags));
+							  flags),
+			     "a stream memory operation on");
 }
 
 enum oriel_status ori_gpu_stream_query(const struct ori_gpu *gpu, void *stream)
 {
 	struct ori_gpu_guard guard = ori_gpu_enter(gpu);
-	CUresult result;
 
 	if (guard.status != ORIEL_OK)
 		return guard.status;
-	result = ori_cuda.cuStreamQuery(stream);
-	ori_gpu_leave(&guard);
-	if (result == CUDA_ERROR_NOT_READY)
-		return ORIEL_AGAIN;
-	if (result != CUDA_SUCCESS)
-		return ori_cuda_fail(result, "querying a stream on GPU %s", gpu->pci);
-	return ORIEL_OK;
+	return memops_finish(gpu, &guard, ori_cuda.cuStreamQuery(stream), "querying a stream on");
 }
 
 static CUresult memops_graph(CUstream stream, CUgraph *graph)
@@ -150,31 +148,20 @@ static CUresult memops_mark(CUstream stream, void **mark)
 enum oriel_status ori_gpu_mark_set(const struct ori_gpu *gpu, void *stream, void **mark)
 {
 	struct ori_gpu_guard guard = ori_gpu_enter(gpu);
-	CUresult result;
 
 	if (guard.status != ORIEL_OK)
 		return guard.status;
-	result = memops_mark(stream, mark);
-	ori_gpu_leave(&guard);
-	if (result != CUDA_SUCCESS)
-		return ori_cuda_fail(result, "marking a stream of GPU %s", gpu->pci);
-	return ORIEL_OK;
+	return memops_finish(gpu, &guard, memops_mark(stream, mark), "marking a stream of");
 }
 
 enum oriel_status ori_gpu_mark_query(const struct ori_gpu *gpu, void *mark)
 {
 	struct ori_gpu_guard guard = ori_gpu_enter(gpu);
-	CUresult result;
 
 	if (guard.status != ORIEL_OK)
 		return guard.status;
-	result = ori_cuda.cuEventQuery(mark);
-	ori_gpu_leave(&guard);
-	if (result == CUDA_ERROR_NOT_READY)
-		return ORIEL_AGAIN;
-	if (result != CUDA_SUCCESS)
-		return ori_cuda_fail(result, "querying a mark in a stream of GPU %s", gpu->pci);
-	return ORIEL_OK;
+	return memops_finish(gpu, &guard, ori_cuda.cuEventQuery(mark),
+			     "querying a mark in a stream of");
 }
 
 void ori_gpu_mark_close(const struct ori_gpu *gpu, void *mark)
