@@ -13,12 +13,6 @@
 #define DATA 1024u
 #define LENGTH 65536u
 
-struct arena {
-	struct ori_soft_cluster *cluster;
-	struct ori_hca *hca[2];
-	struct side a, b;
-};
-
 static inline void arena_side(struct arena *r, struct side *s, unsigned which, unsigned slot,
 			      unsigned access)
 {
@@ -49,15 +43,6 @@ static inline void arena_open(struct arena *r, uint64_t seed, const char *config
 	const char *const configs[2] = {config, config};
 
 	arena_open_both(r, seed, configs);
-}
-
-static inline void arena_close(struct arena *r)
-{
-	side_close(&r->a);
-	side_close(&r->b);
-	for (unsigned i = 0; i < 2; i++)
-		HCA.close(r->hca[i]);
-	ori_soft_cluster_destroy(r->cluster);
 }
 
 /*

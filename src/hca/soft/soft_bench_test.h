@@ -346,4 +346,28 @@ static inline uint64_t *side_word(struct side *s, uint64_t offset)
 	return (uint64_t *)(void *)(s->memory + offset);
 }
 
+/* Two HCAs, each with a QP that is joined to that of the other. */
+struct arena {
+	struct ori_soft_cluster *cluster;
+	struct ori_hca *hca[2];
+	struct side a, b;
+};
+
+static inline void arena_close(struct arena *r)
+{
+	side_close(&r->a);
+	side_close(&r->b);
+	for (unsigned i = 0; i < 2; i++)
+		HCA.close(r->hca[i]);
+	ori_soft_cluster_destroy(r->cluster);
+}
+
+/* The teardown of a test whose state is an arena on the heap. */
+static inline int close_arena(void **state)
+{
+	arena_close(*state);
+	free(*state);
+	return 0;
+}
+
 #endif

@@ -8,12 +8,6 @@
 #define LENGTH 8192u
 #define DEPTH 16u
 
-struct arena {
-	struct ori_soft_cluster *cluster;
-	struct ori_hca *hca[2];
-	struct side a, b;
-};
-
 static void arena_open(struct arena *r, const char *config)
 {
 	assert_int_equal(ori_soft_cluster_create(1, &r->cluster), ORIEL_OK);
@@ -27,26 +21,10 @@ static void arena_open(struct arena *r, const char *config)
 	side_join(&r->a, &r->b);
 }
 
-static void arena_close(struct arena *r)
-{
-	side_close(&r->a);
-	side_close(&r->b);
-	for (unsigned i = 0; i < 2; i++)
-		HCA.close(r->hca[i]);
-	ori_soft_cluster_destroy(r->cluster);
-}
-
 static int open_arena(void **state)
 {
 	*state = calloc(1, sizeof(struct arena));
 	arena_open(*state, "ack=1ms");
-	return 0;
-}
-
-static int close_arena(void **state)
-{
-	arena_close(*state);
-	free(*state);
 	return 0;
 }
 

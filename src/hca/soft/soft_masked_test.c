@@ -17,13 +17,6 @@ static int open_arena(void **state)
 	return 0;
 }
 
-static int close_arena(void **state)
-{
-	arena_close(*state);
-	free(*state);
-	return 0;
-}
-
 /* The 4 bytes at AT become @before; their neighbours must not change. */
 static void begin32(struct arena *r, uint32_t before)
 {
