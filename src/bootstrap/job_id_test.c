@@ -2,12 +2,10 @@
 /* Unit tests of job_id.c: the bytes of ids, jobs that meet by one, and errors. */
 #include "bootstrap/job_id.h"
 
-#include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -27,18 +25,6 @@ static int clear(void **state)
 	(void)state;
 	unsetenv("ORIEL_JOB_KEY");
 	return 0;
-}
-
-/* A bound socket that does not listen reserves a port, which refuses connections. */
-static int reserve(struct ori_address *address)
-{
-	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	assert_true(fd >= 0);
-	assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
-	assert_int_equal(ori_endpoint_local(fd, address), ORIEL_OK);
-	return fd;
 }
 
 static void test_the_bytes_of_an_id_are_read_back(void **state)
@@ -149,7 +135,7 @@ static void test_the_next_address_is_tried(void **state)
 	assert_true(ori_job_id_parse(&meeting.id, &in));
 	in.count = 2;
 	in.addresses[1] = in.addresses[0];
-	fd = reserve(&in.addresses[0]);
+	fd = party_reserve(&in.addresses[0]);
 	ori_job_id_encode(&in, &meeting.of_others);
 	meet(&meeting, true);
 	close(fd);

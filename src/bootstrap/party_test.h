@@ -8,13 +8,17 @@
 
 #include <oriel/bootstrap.h>
 
+#include <netinet/in.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include <cmocka.h>
+
+#include "net/endpoint.h"
 
 #define PARTY_MAX 512
 #define PARTY_PATIENCE 100000000000ull /* ns; a deadline that passes only when a test fails */
@@ -114,6 +118,19 @@ static inline enum oriel_status party_rounds(struct oriel_bootstrap *b, unsigned
 	free(mine);
 	free(all);
 	return status;
+}
+
+/* A bound socket that does not listen reserves a port, which refuses connections. */
+static inline int party_reserve(struct ori_address *at)
+{
+	struct sockaddr_in name = {.sin_family = AF_INET,
+				   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_true(fd >= 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&name, sizeof(name)), 0);
+	assert_int_equal(ori_endpoint_local(fd, at), ORIEL_OK);
+	return fd;
 }
 
 #endif

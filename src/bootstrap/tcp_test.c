@@ -6,7 +6,6 @@
 #include "bootstrap/tcp.h"
 
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -139,19 +138,6 @@ static void test_a_rank_that_does_not_join_is_named_to_all(void **state)
 	party_expect(3, ORIEL_ERR_TIMEOUT, "rank 2 of 4 did not join within 4 s");
 }
 
-/* A bound socket that does not listen reserves a port, which refuses connections. */
-static int reserve(struct ori_address *at)
-{
-	struct sockaddr_in name = {.sin_family = AF_INET,
-				   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	assert_true(fd >= 0);
-	assert_int_equal(bind(fd, (struct sockaddr *)&name, sizeof(name)), 0);
-	assert_int_equal(ori_endpoint_local(fd, at), ORIEL_OK);
-	return fd;
-}
-
 static void test_a_missing_root_is_named_with_its_address(void **state)
 {
 	struct tcp_party party = tcp_party(2, MOMENT);
@@ -161,7 +147,7 @@ static void test_a_missing_root_is_named_with_its_address(void **state)
 
 	(void)state;
 	close(party.job.listen_fd);
-	fd = reserve(&at);
+	fd = party_reserve(&at);
 	party.job.port = at.port;
 	party.absent = 0;
 	party_run(2, run_rounds, &party);
