@@ -3,12 +3,11 @@
  * Persistent all-to-all, broadcast and barrier in host memory: results are complete, in order, and
  * no other byte changes. The conformance program runs this suite for every transport.
  */
-#include "harness.h"
+#include "lengths.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define SHARE 20000u /* the most bytes for each pair of ranks */
 #define GUARD 0x5a
 #define ROUNDS 24u
 
@@ -56,12 +55,6 @@ static void site_close(struct rank *r, struct site *s)
 	oriel_memory_free(s->memory);
 }
 
-/* The seed of the message from @from to @to in this round. */
-static uint64_t seed_of(const struct site *s, unsigned from, unsigned to)
-{
-	return s->round * 131 + from * 7 + to * 29 + 1;
-}
-
 static bool alltoall_create(struct rank *r, struct site *s, unsigned algorithm)
 {
 	s->attr.algorithm = algorithm;
@@ -81,14 +74,16 @@ static void alltoall_once(struct rank *r, struct site *s, size_t bytes)
 
 	s->round++;
 	for (rank = 0; rank < r->size; rank++)
-		fill(send + rank * bytes, bytes, seed_of(s, r->rank, rank));
+		fill(send + rank * bytes, bytes, seed_of(s->round, r->rank, rank));
 	memset(s->result + r->size * bytes, GUARD, s->length - r->size * bytes);
 	if (!CHECK_OK(r, oriel_alltoall_run(s->alltoall, send, bytes)))
 		return;
 	/* The caller may reuse the buffer on return. */
 	memset(send, GUARD, r->size * bytes);
 	for (rank = 0; rank < r->size; rank++)
-		if (!CHECK_EQ(r, wrong(s->result + rank * bytes, bytes, seed_of(s, rank, r->rank)),
+		if (!CHECK_EQ(r,
+			      wrong(s->result + rank * bytes, bytes,
+				    seed_of(s->round, rank, r->rank)),
 			      0))
 			return;
 	CHECK_EQ(r, not_all(s->result + r->size * bytes, s->length - r->size * bytes, GUARD), 0);
@@ -115,32 +110,6 @@ static void every_algorithm_exchanges_every_size(struct rank *r)
 	site_close(r, &s);
 }
 
-/* Bytes from @from to @to in @round: some, none, or few, and not the same both ways. */
-static size_t length_of(uint64_t round, unsigned from, unsigned to)
-{
-	unsigned draw = (unsigned)(round * 7 + from * 13 + to * 5) % 8;
-
-	return draw < 3 ? 0 : draw == 3 ? 1 : (draw * 2477 + round * 31) % SHARE;
-}
-
-/* The messages lie in the view in another order than in the send buffer. */
-static void layout_fill(const struct rank *r, struct site *s)
-{
-	size_t send_offset = 0, recv_offset = s->round % 3;
-	unsigned i, rank;
-
-	for (i = 0; i < r->size; i++) {
-		rank = (r->rank * 3 + i) % r->size;
-		s->layout[rank].recv_displacement = recv_offset;
-		s->layout[rank].recv_length = length_of(s->round, rank, r->rank);
-		recv_offset += s->layout[rank].recv_length;
-		s->layout[i].send_displacement = send_offset;
-		s->layout[i].send_length = length_of(s->round, r->rank, i);
-		fill(s->send + send_offset, s->layout[i].send_length, seed_of(s, r->rank, i));
-		send_offset += s->layout[i].send_length;
-	}
-}
-
 static void check_received(struct rank *r, const struct site *s, unsigned but)
 {
 	unsigned rank;
@@ -149,7 +118,7 @@ static void check_received(struct rank *r, const struct site *s, unsigned but)
 		if (rank != but &&
 		    !CHECK_EQ(r,
 			      wrong(s->result + s->layout[rank].recv_displacement,
-				    s->layout[rank].recv_length, seed_of(s, rank, r->rank)),
+				    s->layout[rank].recv_length, seed_of(s->round, rank, r->rank)),
 			      0))
 			return;
 }
@@ -157,7 +126,7 @@ static void check_received(struct rank *r, const struct site *s, unsigned but)
 static void alltoallv_once(struct rank *r, struct site *s)
 {
 	s->round++;
-	layout_fill(r, s);
+	layout_fill(r, s->round, s->layout, s->send);
 	if (CHECK_OK(r, oriel_alltoall_run_v(s->alltoall, s->send, s->layout)))
 		check_received(r, s, r->size);
 }
@@ -216,7 +185,7 @@ static void lengths_of_a_pair_that_differ_are_reported(struct rank *r)
 		return;
 	alltoallv_once(r, &s);
 	s.round = 50;
-	layout_fill(r, &s);
+	layout_fill(r, s.round, s.layout, s.send);
 	if (r->rank == 0)
 		s.layout[last].send_length = length_of(50, 0, last) + 3;
 	if (r->rank == 0 || r->rank == last) {
@@ -243,12 +212,12 @@ static void bcast_once(struct rank *r, struct site *s, size_t bytes)
 		send = NULL;
 	memset(s->result, GUARD, s->length);
 	if (send)
-		fill(send, bytes, seed_of(s, root, 0));
+		fill(send, bytes, seed_of(s->round, root, 0));
 	if (!CHECK_OK(r, oriel_bcast_run(s->bcast, root, send, bytes)))
 		return;
 	if (send && !is_in_place)
 		memset(send, GUARD, bytes);
-	CHECK_EQ(r, wrong(s->result, bytes, seed_of(s, root, 0)), 0);
+	CHECK_EQ(r, wrong(s->result, bytes, seed_of(s->round, root, 0)), 0);
 	CHECK_EQ(r, not_all(s->result + bytes, s->length - bytes, GUARD), 0);
 }
 
@@ -296,11 +265,11 @@ static void bcast_and_check(struct rank *r, struct site *s)
 		root = i / 8 % r->size;
 		s->round++;
 		if (r->rank == root)
-			fill(s->send, 9000, seed_of(s, 0, 0));
+			fill(s->send, 9000, seed_of(s->round, 0, 0));
 		CHECK_OK(r, oriel_bcast_run(s->bcast, root, s->send, 9000));
 		if ((i + r->rank) % 3 == 0)
 			oriel_cpu_back_off(1000000);
-		CHECK_EQ(r, wrong(s->result, 9000, seed_of(s, 0, 0)), 0);
+		CHECK_EQ(r, wrong(s->result, 9000, seed_of(s->round, 0, 0)), 0);
 	}
 }
 

@@ -4,12 +4,11 @@
  * results are complete, in order, and no other byte changes. The conformance program runs this
  * suite for every transport.
  */
-#include "harness.h"
+#include "lengths.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define SHARE 20000u /* the most bytes for each pair of ranks */
 #define GUARD 0x5a
 #define ROUNDS 24u
 #define LIMIT_NS 2000000u
@@ -77,38 +76,6 @@ static void site_close(struct rank *r, struct site *s)
 	free(s->layout);
 }
 
-static uint64_t seed_of(const struct object *o, unsigned from, unsigned to)
-{
-	return o->round * 131 + from * 7 + to * 29 + 1;
-}
-
-/* Bytes from @from to @to in @round: some, none, or few, and not the same both ways. */
-static size_t length_of(uint64_t round, unsigned from, unsigned to)
-{
-	unsigned draw = (unsigned)(round * 7 + from * 13 + to * 5) % 8;
-
-	return draw < 3 ? 0 : draw == 3 ? 1 : (draw * 2477 + round * 31) % SHARE;
-}
-
-/* The messages lie in the view in another order than in the send buffer. */
-static void layout_fill(const struct rank *r, struct site *s)
-{
-	struct object *o = &s->objects[ALLTOALLV];
-	size_t send_offset = 0, recv_offset = o->round % 3;
-	unsigned i, rank;
-
-	for (i = 0; i < r->size; i++) {
-		rank = (r->rank * 3 + i) % r->size;
-		s->layout[rank].recv_displacement = recv_offset;
-		s->layout[rank].recv_length = length_of(o->round, rank, r->rank);
-		recv_offset += s->layout[rank].recv_length;
-		s->layout[i].send_displacement = send_offset;
-		s->layout[i].send_length = length_of(o->round, r->rank, i);
-		fill(o->send + send_offset, s->layout[i].send_length, seed_of(o, r->rank, i));
-		send_offset += s->layout[i].send_length;
-	}
-}
-
 /* Prepares the messages of the next execution of @kind, of @bytes. */
 static void prepare(struct rank *r, struct site *s, unsigned kind, size_t bytes)
 {
@@ -121,11 +88,11 @@ static void prepare(struct rank *r, struct site *s, unsigned kind, size_t bytes)
 	o->root = (unsigned)(o->round / 4) % r->size;
 	memset(o->memory, GUARD, s->length);
 	for (rank = 0; kind == ALLTOALL && rank < r->size; rank++)
-		fill(o->send + rank * bytes, bytes, seed_of(o, r->rank, rank));
+		fill(o->send + rank * bytes, bytes, seed_of(o->round, r->rank, rank));
 	if (kind == GATHER || (kind == BCAST && r->rank == o->root))
-		fill(o->send, bytes, seed_of(o, r->rank, 0));
+		fill(o->send, bytes, seed_of(o->round, r->rank, 0));
 	if (kind == ALLTOALLV)
-		layout_fill(r, s);
+		layout_fill(r, o->round, s->layout, o->send);
 }
 
 static enum oriel_status start(struct site *s, unsigned kind)
@@ -194,7 +161,7 @@ static void check_lengths(struct rank *r, const struct site *s, unsigned but)
 			CHECK_EQ(r,
 				 wrong(o->memory + s->layout[rank].recv_displacement,
 				       length_of(o->round, rank, r->rank),
-				       seed_of(o, rank, r->rank)),
+				       seed_of(o->round, rank, r->rank)),
 				 0);
 	}
 	CHECK_EQ(r, not_all(o->memory + end, s->length - end, GUARD), 0);
@@ -212,7 +179,7 @@ static void check_result(struct rank *r, const struct site *s, unsigned kind)
 	for (rank = 0; rank < count; rank++)
 		CHECK_EQ(r,
 			 wrong(o->memory + rank * o->bytes, o->bytes,
-			       seed_of(o, kind == BCAST ? o->root : rank,
+			       seed_of(o->round, kind == BCAST ? o->root : rank,
 				       kind == ALLTOALL ? r->rank : 0)),
 			 0);
 	CHECK_EQ(r, not_all(o->memory + count * o->bytes, s->length - count * o->bytes, GUARD), 0);
@@ -344,7 +311,8 @@ static void an_own_limit_leaves_the_execution_alone(struct rank *r)
 		prepare(r, &s, kind, 3000);
 		s.objects[kind].root = r->size - 1;
 		if (is_late && kind == BCAST)
-			fill(s.objects[kind].send, 3000, seed_of(&s.objects[kind], r->rank, 0));
+			fill(s.objects[kind].send, 3000,
+			     seed_of(s.objects[kind].round, r->rank, 0));
 		if (!is_late) {
 			CHECK_OK(r, start(&s, kind));
 			CHECK_STATUS(r, test(&s, kind), ORIEL_AGAIN);
