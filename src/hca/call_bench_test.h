@@ -85,6 +85,21 @@ static inline void end_close(struct end *e)
 	free(e->memory);
 }
 
+/* Opens the HCA @name, too. */
+static inline void end_start(struct end *e, const struct ori_hca_ops *ops, const char *name)
+{
+	memset(e, 0, sizeof(*e));
+	e->ops = ops;
+	assert_int_equal(ops->open(name, 0, &e->hca), ORIEL_OK);
+	end_open(e, CALL_ALL);
+}
+
+static inline void end_stop(struct end *e)
+{
+	end_close(e);
+	e->ops->close(e->hca);
+}
+
 static inline void duo_join(struct duo *d)
 {
 	assert_int_equal(d->a.ops->connect_qp(d->a.qp, &d->b.address), ORIEL_OK);

@@ -18,25 +18,10 @@ static struct ori_hca *open_one(const char *config, unsigned rail)
 	return hca;
 }
 
-static void end_start(struct end *e, const char *name)
-{
-	memset(e, 0, sizeof(*e));
-	e->ops = ori_hca_verbs();
-	e->hca = open_one(name, 0);
-	end_open(e, CALL_ALL);
-}
-
-static void end_stop(struct end *e)
-{
-	end_close(e);
-	e->ops->close(e->hca);
-	assert_true(fake_left() >= 0);
-}
-
 static void duo_start(struct duo *d)
 {
-	end_start(&d->a, "=fake0");
-	end_start(&d->b, "=fake1");
+	end_start(&d->a, ori_hca_verbs(), "=fake0");
+	end_start(&d->b, ori_hca_verbs(), "=fake1");
 }
 
 static void duo_stop(struct duo *d)
@@ -241,7 +226,7 @@ static void test_a_failed_create_leaks_nothing(void **state)
 	int left;
 
 	(void)state;
-	end_start(&e, "");
+	end_start(&e, ori_hca_verbs(), "");
 	left = fake_left();
 	qp.send_cq = e.cq;
 	fake_fail("create_cq", 0, ENOMEM);

@@ -10,19 +10,6 @@
 
 static const char *names[2] = {"=fake0", "=fake1"};
 
-static void end_start(struct end *e, const char *name)
-{
-	e->ops = ori_hca_verbs();
-	assert_int_equal(e->ops->open(name, 0, &e->hca), ORIEL_OK);
-	end_open(e, CALL_ALL);
-}
-
-static void end_stop(struct end *e)
-{
-	end_close(e);
-	e->ops->close(e->hca);
-}
-
 static void run_cases(const char *a, const char *b)
 {
 	struct duo d;
@@ -30,8 +17,8 @@ static void run_cases(const char *a, const char *b)
 	for (size_t i = 0; i < CALL_CASES; i++) {
 		print_message("%s to %s: %s\n", a, b, call_cases[i].name);
 		memset(&d, 0, sizeof(d));
-		end_start(&d.a, a);
-		end_start(&d.b, b);
+		end_start(&d.a, ori_hca_verbs(), a);
+		end_start(&d.b, ori_hca_verbs(), b);
 		duo_join(&d);
 		call_cases[i].run(&d);
 		end_stop(&d.a);
@@ -81,8 +68,8 @@ static void test_a_request_to_a_destroyed_peer_fails(void **state)
 
 	(void)state;
 	memset(&d, 0, sizeof(d));
-	end_start(&d.a, names[0]);
-	end_start(&d.b, names[1]);
+	end_start(&d.a, ori_hca_verbs(), names[0]);
+	end_start(&d.b, ori_hca_verbs(), names[1]);
 	duo_join(&d);
 	end_close_qp(&d.b);
 	wr = call_wr(&d.a, &d.b, ORI_HCA_WRITE, 0, 0, 64);
