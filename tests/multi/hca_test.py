@@ -13,19 +13,19 @@ import subprocess
 import sys
 import unittest
 
+import tool
+
 DEADLINE = 200
-FOREIGN = re.compile("ORIEL_|TORCHELASTIC_|(LOCAL_)?(RANK|WORLD_SIZE)$|MASTER_")
 HOST = re.escape(socket.gethostname()[:31])
 
 
 def job(ranks, *options, **env):
     """(exit codes of the ranks, standard output, lines of standard error) of a job of first_put."""
-    ours = {name: value for name, value in os.environ.items() if not FOREIGN.match(name)}
     # The launcher ends the ranks that remain when one fails, which may be before they report it.
     rank = ("sh", "-c", f'"{FIRST_PUT}"; echo code $?')
     done = subprocess.run([ORIEL, "run", "-n", str(ranks), *options, "--no-pty", "--timeout", "120", "--", *rank],
                           capture_output=True, text=True, timeout=DEADLINE, stdin=subprocess.DEVNULL,
-                          env=ours | {"ORIEL_RAILS": "3"} | FAKE | env)
+                          env=tool.environment(**{"ORIEL_RAILS": "3"} | FAKE | env))
     codes = [int(code) for code in re.findall(r"\] code (\d+)", done.stdout)]
     return codes, done.stdout, done.stderr.splitlines()
 
@@ -38,10 +38,9 @@ class Hca(unittest.TestCase):
         return err
 
     def hosts(self, **env):
-        ours = {name: value for name, value in os.environ.items() if not FOREIGN.match(name)}
         done = subprocess.run([ORIEL, "run", "-n", "2", "--no-pty", "--no-prefix", "--timeout", "120", "--", TWO_HOSTS],
                               capture_output=True, text=True, timeout=DEADLINE, stdin=subprocess.DEVNULL,
-                              env=ours | {"ORIEL_RAILS": "3"} | FAKE | env)
+                              env=tool.environment(**{"ORIEL_RAILS": "3"} | FAKE | env))
         return done.returncode, sorted(done.stdout.splitlines()), done.stderr
 
     def test_auto_does_not_join_hosts_without_a_nic(self):

@@ -4,22 +4,18 @@
 
 import json
 import os
-import re
 import socket
-import subprocess
 import sys
 import unittest
 
+import tool
+
 ORIEL = None
 DEADLINE = 200
-FOREIGN = re.compile("ORIEL_|TORCHELASTIC_|(LOCAL_)?(RANK|WORLD_SIZE)$|MASTER_")
 
 
 def oriel(*arguments, **env):
-    ours = {name: value for name, value in os.environ.items() if not FOREIGN.match(name)}
-    done = subprocess.run([ORIEL, *arguments], capture_output=True, text=True, timeout=DEADLINE,
-                          stdin=subprocess.DEVNULL, env=ours | {"ORIEL_HCA": "soft"} | env)
-    return done.returncode, done.stdout, done.stderr
+    return tool.run([ORIEL, *arguments], DEADLINE, **{"ORIEL_HCA": "soft"} | env)
 
 
 class Info(unittest.TestCase):

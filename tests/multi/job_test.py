@@ -12,17 +12,12 @@ import threading
 import time
 import unittest
 
+import tool
+
 ORIEL = HELPER = None
 FLOOD = 600     # connections at once, over TCP
 UNIX_EACH = 50  # to each unix socket
 DEADLINE = 200  # seconds after which a test has failed; it never decides anything else
-# Names that a launcher around these tests might have set.
-FOREIGN = re.compile("ORIEL_|TORCHELASTIC_|SLURM_|PMIX_|(LOCAL_)?(RANK|WORLD_SIZE)$|MASTER_")
-
-
-def environment(**more):
-    ours = {name: value for name, value in os.environ.items() if not FOREIGN.match(name)}
-    return ours | more
 
 
 def inodes_of(pid):
@@ -94,7 +89,7 @@ def free_port():
 
 class Job(unittest.TestCase):
     def start(self, *command, **env):
-        job = subprocess.Popen([*map(str, command)], env=environment(**env), text=True,
+        job = subprocess.Popen([*map(str, command)], env=tool.environment(**env), text=True,
                                stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE)
         self.addCleanup(self.forget, job)

@@ -16,12 +16,11 @@ import tempfile
 import unittest
 
 import launch_slurm
+import tool
 
 DEADLINE = 200
 HERE = pathlib.Path(__file__).resolve().parent
 PAGE = HERE.parents[1] / "docs" / "launch.md"
-FOREIGN = re.compile("ORIEL_|TORCHELASTIC_|(LOCAL_)?(RANK|WORLD_SIZE)$|MASTER_|SLURM|PMI|OMPI_|"
-                     "JOB_COMPLETION_INDEX")
 FIRST_PUT = JOB_HELPER = NO_PMIX = None
 BOOTSTRAP = re.compile(r"oriel: info: rank 0: bootstrap: (\w+), since (.*)")
 # mpirun refuses root, and more ranks than cores, without these.
@@ -30,10 +29,9 @@ AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
 def environment(**more):
-    ours = {name: value for name, value in os.environ.items() if not FOREIGN.match(name)}
     # libpmix 4.2 leaks a few bytes of each PMIx_Init() (pmix_rte_init).
     leaks = f"suppressions={HERE / 'libpmix.supp'}:print_suppressions=0"
-    return ours | {"ORIEL_TIMEOUT": "60", "LSAN_OPTIONS": leaks} | more
+    return tool.environment(**{"ORIEL_TIMEOUT": "60", "LSAN_OPTIONS": leaks} | more)
 
 
 class Launcher(unittest.TestCase):

@@ -17,15 +17,10 @@ import time
 import unittest
 import uuid
 
+import tool
+
 ORIEL = HELPER = None
 DEADLINE = 200  # seconds after which a test has failed; it never decides anything else
-# Variables that an outer launcher may have set.
-FOREIGN = re.compile("ORIEL_|TORCHELASTIC_|(LOCAL_)?(RANK|WORLD_SIZE)$|MASTER_")
-
-
-def environment(**more):
-    ours = {name: value for name, value in os.environ.items() if not FOREIGN.match(name)}
-    return ours | more
 
 
 def until(claim, otherwise="it never became true"):
@@ -75,7 +70,7 @@ class Launcher(unittest.TestCase):
                    "stderr": subprocess.PIPE} | options
         # No slow rank is killed, unless @arguments set another grace.
         job = subprocess.Popen([ORIEL, "run", "--grace", str(DEADLINE * 2), *map(str, arguments)],
-                               env=environment(**{name: value}, **(env or {})), **options)
+                               env=tool.environment(**{name: value}, **(env or {})), **options)
         self.addCleanup(self.forget, job)
         return job
 
@@ -303,7 +298,7 @@ class Launcher(unittest.TestCase):
         except (OSError, subprocess.CalledProcessError) as error:
             self.skipTest(f"no mounts of its own: {error}")
         done = subprocess.run([*command, ORIEL, "run", "-n", "2", "echo", "x"],
-                              capture_output=True, env=environment(), timeout=DEADLINE)
+                              capture_output=True, env=tool.environment(), timeout=DEADLINE)
         self.assertEqual((done.returncode, sorted(done.stdout.splitlines())),
                          (0, [b"[0] x", b"[1] x"]))
         self.assertRegex(done.stderr, b"^oriel run: no pseudo terminal for a rank: [^\n]*\n$")
@@ -634,7 +629,7 @@ class Launcher(unittest.TestCase):
 
     def test_an_agent_without_a_launcher_explains_itself(self):
         done = subprocess.run([ORIEL, "run", "--agent"], input=b"x" * 100, capture_output=True,
-                              env=environment(), timeout=DEADLINE)
+                              env=tool.environment(), timeout=DEADLINE)
         self.assertEqual(done.returncode, 2)
         self.assertIn(b"oriel run --agent is what `oriel run --hosts` starts on a host", done.stderr)
 
@@ -701,7 +696,7 @@ class Launcher(unittest.TestCase):
 
     def oriel(self, *arguments):
         done = subprocess.run([ORIEL, *arguments], capture_output=True, text=True,
-                              timeout=DEADLINE, env=environment())
+                              timeout=DEADLINE, env=tool.environment())
         return done.returncode, done.stdout, done.stderr
 
     def test_help(self):

@@ -11,9 +11,10 @@ import sys
 import tempfile
 import unittest
 
+import tool
+
 ORIEL = HELPER = None
 DEADLINE = 200
-FOREIGN = re.compile("ORIEL_|TORCHELASTIC_|XDG_CACHE|(LOCAL_)?(RANK|WORLD_SIZE)$|MASTER_|SLURM|PMI|OMPI_")
 LINE = re.compile(r"oriel: (error|warn|info|debug): (?:(\S+Z) )?(?:rank (\d+): )?(.*)$")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$")
 # The first words of lines of rank 0, for a job on one node.
@@ -23,8 +24,7 @@ Line = collections.namedtuple("Line", "level time rank text")
 
 
 def environment(env):
-    ours = {name: value for name, value in os.environ.items() if not FOREIGN.match(name)}
-    return ours | {"ORIEL_HCA": "soft", "ORIEL_TUNE": "off"} | env
+    return tool.environment(**{"ORIEL_HCA": "soft", "ORIEL_TUNE": "off"} | env)
 
 
 def run(command, **env):

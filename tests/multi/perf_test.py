@@ -14,17 +14,15 @@ import sys
 import tempfile
 import unittest
 
+import tool
+
 ORIEL = None
 DEADLINE = 300
-FOREIGN = re.compile("ORIEL_|TORCHELASTIC_|(LOCAL_)?(RANK|WORLD_SIZE)$|MASTER_")
 SHORT = ("--iters", "5", "--reps", "1")
 
 
 def oriel(*arguments, **env):
-    ours = {name: value for name, value in os.environ.items() if not FOREIGN.match(name)}
-    done = subprocess.run([ORIEL, *arguments], capture_output=True, text=True, timeout=DEADLINE,
-                          stdin=subprocess.DEVNULL, env=ours | {"ORIEL_HCA": "soft"} | env)
-    return done.returncode, done.stdout, done.stderr
+    return tool.run([ORIEL, *arguments], DEADLINE, **{"ORIEL_HCA": "soft"} | env)
 
 
 class Perf(unittest.TestCase):
@@ -181,10 +179,9 @@ class Perf(unittest.TestCase):
 
     def test_rows_stream_and_an_interrupt_keeps_them(self):
         # 100 repetitions of 30 ms a row: the first row is there long before the last.
-        ours = {name: value for name, value in os.environ.items() if not FOREIGN.match(name)}
         with subprocess.Popen([ORIEL, "perf", "put_flush", "--sizes", "8:65536", "--reps", "100",
                                "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              text=True, env=ours) as job:
+                              text=True, env=tool.environment()) as job:
             first = json.loads(job.stdout.readline())
             self.assertEqual((first["bytes"], len(first["medians_us"])), (8, 100))
             self.assertIsNone(job.poll())

@@ -6,21 +6,18 @@ import json
 import os
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
 import unittest
 
+import tool
+
 ORIEL = None
 DEADLINE = 300
-FOREIGN = re.compile("ORIEL_|TORCHELASTIC_|(LOCAL_)?(RANK|WORLD_SIZE)$|MASTER_|XDG_CACHE_HOME$")
 
 
 def oriel(*arguments, **env):
-    ours = {name: value for name, value in os.environ.items() if not FOREIGN.match(name)}
-    done = subprocess.run([ORIEL, *arguments], capture_output=True, text=True, timeout=DEADLINE,
-                          stdin=subprocess.DEVNULL, env=ours | {"ORIEL_HCA": "soft"} | env)
-    return done.returncode, done.stdout, done.stderr
+    return tool.run([ORIEL, *arguments], DEADLINE, **{"ORIEL_HCA": "soft"} | env)
 
 
 class Tune(unittest.TestCase):
