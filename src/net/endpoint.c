@@ -250,6 +250,18 @@ unsigned ori_endpoint_of_hosts(const struct ori_hosts *hosts, uint16_t port,
 	return count;
 }
 
+struct ori_address ori_endpoint_attempt(const struct ori_hosts *hosts, uint16_t port, bool is_here,
+					unsigned attempt)
+{
+	struct ori_address addresses[ORI_HOSTS] = {
+		{.family = 4, .port = port, .ip = {127, 0, 0, 1}},
+		{.family = 6, .port = port, .ip = {[15] = 1}},
+	};
+	unsigned count = is_here ? 2 : ori_endpoint_of_hosts(hosts, port, addresses);
+
+	return attempt < count ? addresses[attempt] : (struct ori_address){0};
+}
+
 bool ori_endpoint_chosen(uint16_t port, struct ori_address *address)
 {
 	struct ori_address addresses[ORI_HOSTS];

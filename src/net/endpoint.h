@@ -43,6 +43,12 @@ enum oriel_status ori_endpoint_listen(struct ori_address *address, int *fd);
 /* The addresses of @hosts, with @port; returns their number. */
 unsigned ori_endpoint_of_hosts(const struct ori_hosts *hosts, uint16_t port,
 			       struct ori_address addresses[ORI_HOSTS]);
+/*
+ * Address number @attempt, from 0 on, at which a listener of @hosts is reached; family 0: there are
+ * no more. @is_here: those are of this machine, so that loopback leads there.
+ */
+struct ori_address ori_endpoint_attempt(const struct ori_hosts *hosts, uint16_t port, bool is_here,
+					unsigned attempt);
 /* The address that ORIEL_IFACE chooses, with @port. False: it chooses none. */
 bool ori_endpoint_chosen(uint16_t port, struct ori_address *address);
 /*

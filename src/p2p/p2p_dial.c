@@ -6,7 +6,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
 
 #include "base/clock.h"
@@ -15,39 +14,12 @@
 #define DIAL_PATIENCE_NS UINT64_C(3000000000) /* for an address */
 #define DIAL_PAUSE_NS UINT64_C(100000000)     /* between rounds */
 
-static struct ori_address dial_v4(uint32_t host, uint16_t port)
-{
-	struct ori_address a = {.family = 4, .port = port};
-
-	memcpy(a.ip, &host, sizeof(host));
-	return a;
-}
-
-static struct ori_address dial_v6(const void *host, uint16_t port)
-{
-	struct ori_address a = {.family = 6, .port = port};
-
-	memcpy(a.ip, host, sizeof(a.ip));
-	return a;
-}
-
 /* Address number @attempt of the context at @to; family 0: there are no more. */
 static struct ori_address dial_address(const struct p2p_address *from, const struct p2p_address *to,
 				       unsigned attempt)
 {
-	const struct ori_address none = {0};
-
-	/* Two virtual nodes of one machine. */
-	if (from->kernel == to->kernel && attempt < 2)
-		return attempt ? dial_v6(&in6addr_loopback, to->port)
-			       : dial_v4(htonl(INADDR_LOOPBACK), to->port);
-	if (from->kernel == to->kernel)
-		return none;
-	if (to->hosts.is_ipv6)
-		return attempt ? none : dial_v6(to->hosts.of, to->port);
-	if (attempt >= ORI_HOSTS || !to->hosts.of[attempt])
-		return none;
-	return dial_v4(to->hosts.of[attempt], to->port);
+	/* The same kernel: two virtual nodes of one machine. */
+	return ori_endpoint_attempt(&to->hosts, to->port, from->kernel == to->kernel, attempt);
 }
 
 void ori_p2p_name(const struct p2p_address *from, const struct p2p_address *to, char text[P2P_NAME])

@@ -6,12 +6,12 @@
 #include "hca/soft/soft_address.h"
 
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "net/endpoint.h"
 #include "sys/hosts.h"
 #include "sys/process.h"
 
@@ -89,39 +89,18 @@ enum oriel_status ori_soft_address_parse(const uint8_t bytes[ORI_HCA_ADDRESS],
 	return ORIEL_OK;
 }
 
-static struct ori_address address_v4(uint32_t host, uint16_t port)
-{
-	struct ori_address at = {.family = 4, .port = port};
-
-	memcpy(at.ip, &host, sizeof(host));
-	return at;
-}
-
-static struct ori_address address_v6(const void *host, uint16_t port)
-{
-	struct ori_address at = {.family = 6, .port = port};
-
-	memcpy(at.ip, host, sizeof(at.ip));
-	return at;
-}
-
 struct ori_address ori_soft_address_on(enum soft_road road, const struct soft_address *to,
 				       const struct soft_address *from, unsigned attempt)
 {
-	const struct ori_address none = {.family = 0};
 	bool is_intranode = ori_soft_address_is_intranode(to, from);
+	struct ori_hosts hosts = {.is_ipv6 = to->is_ipv6};
 
-	if (road == SOFT_ROAD_IPV6)
+	memcpy(hosts.of, to->hosts, sizeof(hosts.of));
+	if (road == SOFT_ROAD_IPV6 && is_intranode)
 		attempt++; /* continue as if IPv4 had been tried */
-	if (is_intranode && attempt == 0)
-		return address_v4(htonl(INADDR_LOOPBACK), to->port);
-	if (is_intranode)
-		return attempt == 1 ? address_v6(&in6addr_loopback, to->port) : none;
-	if (to->is_ipv6)
-		return attempt == (road == SOFT_ROAD_IPV6) ? address_v6(to->hosts, to->port) : none;
-	if (road == SOFT_ROAD_IPV6 || attempt >= 4 || !to->hosts[attempt])
-		return none;
-	return address_v4(to->hosts[attempt], to->port);
+	else if (road == SOFT_ROAD_IPV6 && !to->is_ipv6)
+		return (struct ori_address){0};
+	return ori_endpoint_attempt(&hosts, to->port, is_intranode, attempt);
 }
 
 bool ori_soft_address_is_intranode(const struct soft_address *a, const struct soft_address *b)
