@@ -49,16 +49,6 @@ static_assert(sizeof(struct heartbeat_row) == 64, "struct heartbeat_row goes ove
 static_assert(offsetof(struct heartbeat_row, complete) == 2 * ORI_RDMA_PIECE,
 	      "the body is two pieces");
 
-/* The watcher alone uses it, but for the members that ori_heartbeat_join() sets. */
-struct heartbeat_peer {
-	atomic_bool is_joined;       /* rkeys are there */
-	struct oriel_dev_keys rkeys; /* of its table */
-	uint64_t lost_at;  /* requests in flight must be answered before; 0: there are none */
-	bool has_reported; /* its row holds its failure */
-	bool is_notified;  /* or need not be */
-	bool is_dead;      /* the queue to it is */
-};
-
 /*
  * A NIC has rejected a request, and the rank behind it may be about to exit: the kernel destroys
  * what a process has of an HCA in the reverse order of its making, memory of windows before the
@@ -70,6 +60,17 @@ struct heartbeat_doubt {
 	uint64_t until;  /* 0: there is none */
 	uint64_t beat;   /* of that rank, last seen */
 	unsigned counts; /* how often that has changed; the first one may have been on its way */
+};
+
+/* The watcher alone uses it, but for the members that ori_heartbeat_join() sets. */
+struct heartbeat_peer {
+	atomic_bool is_joined;       /* rkeys are there */
+	struct oriel_dev_keys rkeys; /* of its table */
+	uint64_t lost_at;  /* requests in flight must be answered before; 0: there are none */
+	bool has_reported; /* its row holds its failure */
+	bool is_notified;  /* or need not be */
+	bool is_dead;      /* the queue to it is */
+	struct heartbeat_doubt doubt;
 };
 
 struct ori_heartbeat {
@@ -85,7 +86,6 @@ struct ori_heartbeat {
 	atomic_bool is_stopping; /* no more beats */
 	atomic_bool is_stopped;  /* and none is in flight */
 	atomic_bool is_reported; /* all peers have the failure of this rank */
-	struct heartbeat_doubt doubt;
 	struct heartbeat_peer peers[];
 };
 
@@ -352,39 +352,40 @@ static void heartbeat_finish(struct oriel_comm *comm, bool is_waiting)
 	ori_comm_interrupt(comm);
 }
 
-/* A link has failed as *@record says, which goes into doubt, or breaks @comm. */
+static bool heartbeat_is_in_doubt(const struct oriel_comm *comm, unsigned peer)
+{
+	return comm->heartbeat->peers[peer].doubt.until;
+}
+
+/* A link has failed as *@record says: its peer, which is not in doubt, now is, or @comm breaks. */
 static void heartbeat_found(struct oriel_comm *comm, const struct oriel_dev_fault *record)
 {
-	struct heartbeat_doubt *doubt = &comm->heartbeat->doubt;
 	uint64_t limit =
 		comm->timeout_ns < HEARTBEAT_DOUBT_NS ? comm->timeout_ns : HEARTBEAT_DOUBT_NS;
 
-	if (doubt->until)
-		return;
 	if (record->status != ORIEL_ERR_ACCESS || ori_dev_link_is_own_access(record->seen) ||
 	    record->peer >= comm->size ||
 	    !heartbeat_is_joined(&comm->heartbeat->peers[record->peer])) {
 		ori_comm_break_for(comm, record);
 		return;
 	}
-	doubt->record = *record;
-	doubt->until = ori_deadline(limit);
-	doubt->beat = oriel_dev_load_relaxed(&comm->heartbeat->table[record->peer].beat);
+	comm->heartbeat->peers[record->peer].doubt = (struct heartbeat_doubt){
+		.record = *record,
+		.until = ori_deadline(limit),
+		.beat = oriel_dev_load_relaxed(&comm->heartbeat->table[record->peer].beat),
+	};
 	comm->heartbeat->next_beat = 0;
 }
 
 /*
- * Ends a doubt once the rank has lived on. One that has sent no beat for the whole time has exited:
- * a NIC that retries for ever does not say so.
+ * Ends the doubt about @peer once that rank has lived on. One that has sent no beat for the whole
+ * time has exited: a NIC that retries for ever does not say so.
  */
-static void heartbeat_settle(struct oriel_comm *comm)
+static void heartbeat_judge(struct oriel_comm *comm, unsigned peer)
 {
-	struct heartbeat_doubt *doubt = &comm->heartbeat->doubt;
-	uint64_t beat;
+	struct heartbeat_doubt *doubt = &comm->heartbeat->peers[peer].doubt;
+	uint64_t beat = oriel_dev_load_relaxed(&comm->heartbeat->table[peer].beat);
 
-	if (!doubt->until || !ori_comm_is_well(comm))
-		return;
-	beat = oriel_dev_load_relaxed(&comm->heartbeat->table[doubt->record.peer].beat);
 	doubt->counts += beat != doubt->beat;
 	doubt->beat = beat;
 	if (doubt->counts < 2 && !ori_deadline_passed(doubt->until))
@@ -394,10 +395,25 @@ static void heartbeat_settle(struct oriel_comm *comm)
 	ori_comm_break_for(comm, &doubt->record);
 }
 
+/* True: some rank is in doubt. */
+static bool heartbeat_settle(struct oriel_comm *comm)
+{
+	bool is_any = false;
+	unsigned peer;
+
+	for (peer = 0; peer < comm->size; peer++) {
+		if (!heartbeat_is_in_doubt(comm, peer))
+			continue;
+		is_any = true;
+		heartbeat_judge(comm, peer);
+	}
+	return is_any;
+}
+
 bool ori_heartbeat_watch(struct oriel_comm *comm, bool is_serving)
 {
 	struct ori_heartbeat *heartbeat = comm->heartbeat;
-	bool is_stopping, is_well, is_beat, is_waiting, has_failed;
+	bool is_stopping, is_well, is_beat, is_waiting, has_failed, has_doubts;
 	struct oriel_dev_fault record;
 	unsigned peer;
 
@@ -407,7 +423,7 @@ bool ori_heartbeat_watch(struct oriel_comm *comm, bool is_serving)
 	 * A peer ends its links once its report is in the table: a link is polled first, so that
 	 * the report of a peer that ended it is read before, and says why.
 	 */
-	has_failed = ori_links_poll(comm, &record);
+	has_failed = ori_links_poll(comm, heartbeat_is_in_doubt, &record);
 	for (peer = 0; peer < comm->size; peer++) {
 		heartbeat_receive(comm, peer);
 		if (heartbeat_is_joined(&heartbeat->peers[peer]))
@@ -416,15 +432,14 @@ bool ori_heartbeat_watch(struct oriel_comm *comm, bool is_serving)
 	}
 	if (has_failed)
 		heartbeat_found(comm, &record);
-	heartbeat_settle(comm);
+	has_doubts = heartbeat_settle(comm);
 
 	is_stopping = atomic_load(&heartbeat->is_stopping);
 	is_well = ori_comm_is_well(comm);
 	is_beat = !is_stopping && ori_deadline_passed(heartbeat->next_beat);
 	if (is_beat)
 		heartbeat->next_beat =
-			ori_clock_ns() +
-			(heartbeat->doubt.until ? HEARTBEAT_PROBE_NS : HEARTBEAT_INTERVAL_NS);
+			ori_clock_ns() + (has_doubts ? HEARTBEAT_PROBE_NS : HEARTBEAT_INTERVAL_NS);
 	if (!is_well && !heartbeat->is_passed_on) {
 		ori_comm_pass_on(comm);
 		heartbeat->is_passed_on = true;

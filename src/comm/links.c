@@ -49,12 +49,18 @@ static bool links_explain(const struct oriel_comm *comm, const struct ori_rdma_e
 	return event->of.qpn == 0;
 }
 
-/* The first event that is about a link or a NIC goes to *@found, if there is one. */
-static void links_poll_events(struct oriel_comm *comm, struct oriel_dev_fault *found)
+/*
+ * Up to the first event that is about a NIC, or a link to a peer that is not @is_known, which goes
+ * to *@found: the failure may yet be in doubt, so that the next one must not be lost. Once @comm is
+ * broken no event matters.
+ */
+static void links_poll_events(struct oriel_comm *comm,
+			      bool (*is_known)(const struct oriel_comm *comm, unsigned peer),
+			      struct oriel_dev_fault *found)
 {
 	struct oriel_dev_fault record;
 	struct ori_rdma_event event;
-	bool is_news, is_first = true;
+	bool is_news;
 	unsigned peer;
 
 	while (ori_rdma_poll_event(comm->rdma, &event) == ORIEL_OK) {
@@ -66,13 +72,16 @@ static void links_poll_events(struct oriel_comm *comm, struct oriel_dev_fault *f
 		is_news = ori_comm_is_well(comm);
 		ori_log_rank(is_news ? ORIEL_LOG_WARN : ORIEL_LOG_DEBUG, comm->rank,
 			     "link to rank %d: %s", (int)peer, event.of.text);
-		if (is_first)
-			*found = record;
-		is_first = false;
+		if (!is_news || (peer < comm->size && is_known(comm, peer)))
+			continue;
+		*found = record;
+		return;
 	}
 }
 
-bool ori_links_poll(struct oriel_comm *comm, struct oriel_dev_fault *found)
+bool ori_links_poll(struct oriel_comm *comm,
+		    bool (*is_known)(const struct oriel_comm *comm, unsigned peer),
+		    struct oriel_dev_fault *found)
 {
 	struct oriel_dev_fault record;
 	unsigned peer;
@@ -82,10 +91,10 @@ bool ori_links_poll(struct oriel_comm *comm, struct oriel_dev_fault *found)
 		return false;
 	for (peer = 0; peer < comm->size; peer++)
 		if (comm->links[peer] && ori_rdma_link_poll(comm->links[peer], &record) &&
-		    found->status == ORIEL_OK)
+		    found->status == ORIEL_OK && !is_known(comm, peer))
 			*found = record;
 	/* The event of the NIC came before the failed poll, and says more than "flushed". */
-	links_poll_events(comm, found);
+	links_poll_events(comm, is_known, found);
 	return found->status != ORIEL_OK;
 }
 

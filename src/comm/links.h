@@ -16,8 +16,13 @@ bool ori_links_is_connected(const struct oriel_comm *comm, unsigned peer);
 unsigned ori_links_rail(const struct oriel_comm *comm, unsigned peer);
 /* The address of @peer's NIC at the other end of their link. */
 const struct ori_hca_qp_address *ori_links_hca(const struct oriel_comm *comm, unsigned peer);
-/* The watcher: polls links and NICs once. True: one has failed, and *@found is its record. */
-bool ori_links_poll(struct oriel_comm *comm, struct oriel_dev_fault *found);
+/*
+ * The watcher: polls NICs, and links to peers that are not @is_known, once. True: one has failed,
+ * and *@found is its record; the next call finds others once that one is known.
+ */
+bool ori_links_poll(struct oriel_comm *comm,
+		    bool (*is_known)(const struct oriel_comm *comm, unsigned peer),
+		    struct oriel_dev_fault *found);
 /* @comm is broken, and the peers of all links that have begun have heard: none begins any more. */
 void ori_links_seal(struct oriel_comm *comm);
 /* @comm is broken: the NICs stop using all memory that users registered. */
