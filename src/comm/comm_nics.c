@@ -122,6 +122,7 @@ static enum oriel_status nics_create(struct oriel_comm *comm)
 	links.blame = &comm->control->blame;
 	links.post = nics_post();
 	links.is_remote = nics_are_remote(comm);
+	links.is_watched = true;
 	if (comm->is_on_demand) {
 		links.connect = ori_demand_connect;
 		links.context = comm;

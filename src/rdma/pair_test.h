@@ -39,6 +39,8 @@ struct side {
 
 /* The posting thread of the links; a test sets it before pair_create(). */
 static enum ori_rdma_post pair_post;
+/* Does the test watch its links? It sets this before pair_create(), too. */
+static bool pair_is_watched;
 
 struct pair {
 	struct side a, b;
@@ -54,7 +56,8 @@ static inline void side_open(struct side *s, const char *config, unsigned peer, 
 						  .health = &s->health,
 						  .timeout_ns = LONG_NS,
 						  .spin = 100,
-						  .post = pair_post};
+						  .post = pair_post,
+						  .is_watched = pair_is_watched};
 
 	s->memory = aligned_alloc(4096, LENGTH);
 	assert_non_null(s->memory);

@@ -96,6 +96,11 @@ struct ori_rdma_links_attr {
 	enum ori_rdma_post post;
 	bool is_remote; /* peers are on other hosts or in other network namespaces */
 	/*
+	 * A thread of the caller polls each link, by ori_rdma_link_poll(), as long as others post
+	 * to it, and leaves the cause of a failure in @health, for which they wait.
+	 */
+	bool is_watched;
+	/*
 	 * NULL, or: connects the link to @peer, at the first post of a CPU thread; see
 	 * oriel_cpu_connect(). Not with a GPU.
 	 */

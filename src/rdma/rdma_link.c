@@ -98,6 +98,8 @@ enum oriel_status ori_rdma_link_create(struct ori_rdma *r, unsigned peer, unsign
 		link->handle.dev.unordered |= ORIEL_LINK_UNORDERED_NETWORK;
 	if (r->links.connect)
 		link->handle.dev.unordered |= ORIEL_LINK_DEMAND;
+	if (r->links.is_watched)
+		link->handle.dev.unordered |= ORIEL_LINK_WATCHED;
 	link->handle.dev.answers = r->posted ? ori_posted_answers(r->posted, rail) : NULL;
 	if (r->gpu) {
 		status = ori_rdma_cell_take(&r->cells, r->gpu, &link->cell);

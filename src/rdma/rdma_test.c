@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operations of links between two software HCAs of this process. */
 #include <pthread.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "rdma/pair_test.h"
@@ -195,6 +196,60 @@ static void test_a_bad_key_breaks_the_link_and_is_reported(void **state)
 	/* Every other call ends at once, whatever it waits for. */
 	assert_true(ori_dev_link_put(p->a.dev, g, remote(&p->b, DATA), local(&p->a, DATA), 8) < 0);
 	assert_true(ori_dev_link_wait_signal(p->a.dev, g, word(&p->a, SIGNAL), 1, 0) < 0);
+	pair_close(p);
+}
+
+/* No thread knows more than the one that waits. */
+static void test_a_failure_of_a_link_that_is_not_watched_is_reported_at_once(void **state)
+{
+	struct oriel_dev_group g = oriel_dev_thread();
+	struct pair *p = pair_open(NULL);
+	uint64_t begun = ori_clock_ns();
+
+	(void)state;
+	assert_int_equal(ori_dev_link_wait_local(p->a.dev, g,
+						 ori_dev_link_put_value(p->a.dev, g,
+									remote(&p->b, LENGTH), 1),
+						 0),
+			 ORIEL_ERR_ACCESS);
+	assert_true(ori_clock_ns() - begun < ORIEL_LINK_DOUBT_NS);
+	pair_close(p);
+}
+
+/* Finds the failure first, and knows after a while that the peer has exited. */
+static void *watch_slowly(void *argument)
+{
+	const struct oriel_dev_fault record = {.status = ORIEL_ERR_PEER,
+					       .what = ORIEL_DEV_LOST,
+					       .peer = 1};
+	struct pair *p = argument;
+	struct oriel_dev_fault found;
+
+	while (!ori_rdma_link_poll(p->a.link, &found))
+		usleep(1000);
+	usleep(2 * ORIEL_LINK_CAUSE_NS / 1000);
+	ori_dev_leave(&p->a.health, &record);
+	return NULL;
+}
+
+static void test_a_thread_waits_for_the_cause_that_the_watcher_finds(void **state)
+{
+	struct oriel_dev_group g = oriel_dev_thread();
+	struct pair *p;
+	pthread_t thread;
+
+	(void)state;
+	pair_is_watched = true;
+	p = pair_open(NULL);
+	pair_is_watched = false;
+	assert_int_equal(pthread_create(&thread, NULL, watch_slowly, p), 0);
+	assert_int_equal(ori_dev_link_wait_local(p->a.dev, g,
+						 ori_dev_link_put_value(p->a.dev, g,
+									remote(&p->b, LENGTH), 1),
+						 0),
+			 ORIEL_ERR_PEER);
+	pthread_join(thread, NULL);
+	assert_int_equal(p->a.health.what, ORIEL_DEV_LOST);
 	pair_close(p);
 }
 
@@ -612,6 +667,8 @@ int main(void)
 		cmocka_unit_test(test_a_team_shares_the_writing_of_wqes),
 		cmocka_unit_test(test_more_threads_than_half_the_ring_are_rejected),
 		cmocka_unit_test(test_a_bad_key_breaks_the_link_and_is_reported),
+		cmocka_unit_test(test_a_failure_of_a_link_that_is_not_watched_is_reported_at_once),
+		cmocka_unit_test(test_a_thread_waits_for_the_cause_that_the_watcher_finds),
 		cmocka_unit_test(test_an_own_limit_harms_nothing),
 		cmocka_unit_test(test_loss_changes_nothing),
 		cmocka_unit_test(test_a_ticket_that_was_not_issued_is_rejected),

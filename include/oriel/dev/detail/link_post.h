@@ -268,7 +268,8 @@ ORIEL_DEV bool ori_dev_link_add_read_flush(const struct oriel_dev_link *l,
 					   struct oriel_link_post *post,
 					   struct oriel_rdma_address word)
 {
-	if (ORIEL_DEV_OFTEN(!(l->unordered & ~ORIEL_LINK_DEMAND)))
+	if (ORIEL_DEV_OFTEN(
+		    !(l->unordered & (ORIEL_LINK_UNORDERED_REMOTE | ORIEL_LINK_UNORDERED_NETWORK))))
 		return false;
 	if (!ori_dev_link_read_flushes(l))
 		return ori_dev_link_is_reordered(l);

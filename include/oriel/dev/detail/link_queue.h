@@ -91,6 +91,11 @@ ORIEL_DEV_ASSERT(sizeof(struct oriel_link_answers) == 5 * ORIEL_DEV_LINE);
  * like that: they cannot wait for a thread of the host.
  */
 #define ORIEL_LINK_DEMAND 16u
+/*
+ * A thread of the host polls the link for as long as others post to it, and leaves the cause of a
+ * failure in @health.
+ */
+#define ORIEL_LINK_WATCHED 32u
 
 struct oriel_dev_link {
 	void *main; /* NULL until connected; its type depends on @post_kind: see ori_dev_link_main()
@@ -105,7 +110,7 @@ struct oriel_dev_link {
 	uint32_t rail;      /* the NIC at both ends, and the key of a table */
 	uint16_t post_kind; /* enum oriel_link_post_kind, from the beginning */
 	uint16_t unordered; /* ORIEL_LINK_UNORDERED_... and _MAPPED_TOO, as long as it has been
-			       connected; ORIEL_LINK_DEMAND, from the beginning */
+			       connected; ORIEL_LINK_DEMAND and _WATCHED, from the beginning */
 };
 
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_link) == 64);
@@ -337,8 +342,8 @@ ORIEL_DEV_COLD void ori_dev_link_fault(const struct oriel_dev_link *l, struct or
 }
 
 /*
- * The host polls the same queue, and knows more: the cause of a flushed request, and the reason
- * that the peer sent before it closed its end. This gives the host time to leave its record.
+ * The watcher of @l polls the same queue, and knows more: the cause of a flushed request, and the
+ * reason that the peer sent before it closed its end. This gives it time to leave its record.
  */
 ORIEL_DEV_COLD void ori_dev_link_await_cause(const struct oriel_dev_link *l, uint64_t err)
 {
@@ -369,7 +374,8 @@ ORIEL_DEV_COLD enum oriel_status ori_dev_link_failed(const struct oriel_dev_link
 	    (status == ORIEL_ERR_TIMEOUT && is_own_limit))
 		return status;
 	err = ori_dev_link_err(q);
-	if (ori_dev_queue_err_state(err) == ORIEL_QUEUE_ERROR_CQE)
+	if (l->unordered & ORIEL_LINK_WATCHED &&
+	    ori_dev_queue_err_state(err) == ORIEL_QUEUE_ERROR_CQE)
 		ori_dev_link_await_cause(l, err);
 	ori_dev_link_fault(l, q, what, status, &record);
 	ori_dev_leave(l->blame, &record);
