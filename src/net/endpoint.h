@@ -72,6 +72,13 @@ int ori_endpoint_outcome(int fd);
 /* Accept the next connection, which becomes non-blocking; -1 and errno if there is none. */
 int ori_endpoint_accept(int listener);
 
+/*
+ * Does the peer's host owe an acknowledgement, and has none arrived for @ns? @tries: how often TCP
+ * has sent again since the last one. False for a unix socket, and while the peer keeps its window
+ * closed and its host answers.
+ */
+bool ori_endpoint_is_unheard(int fd, uint64_t ns, unsigned *tries);
+
 enum oriel_status ori_endpoint_local(int fd, struct ori_address *address);
 enum oriel_status ori_endpoint_remote(int fd, struct ori_address *address);
 

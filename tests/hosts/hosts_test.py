@@ -155,9 +155,9 @@ class Hosts(unittest.TestCase):
             self.assertIn("ORIEL_IFACE is 'ib'", out)
             self.assertIn("eth0 (IPv4)", out)
 
-    def cut(self, how, where):
+    def cut(self, how, where, timeout=8):
         hosts = self.lab(2)
-        job = Job(hosts, 2, KILLED, where, "3", ORIEL_TIMEOUT="8")
+        job = Job(hosts, 2, KILLED, where, "3", ORIEL_TIMEOUT=str(timeout))
         job.until_ready()
         begun = time.monotonic()
         how(hosts[1])
@@ -170,14 +170,28 @@ class Hosts(unittest.TestCase):
             with self.subTest(where):
                 self.cut(lambda host: host.set_link(False), where)
 
-    def test_a_host_that_vanishes_is_named(self):
-        def vanish(host):
-            host.set_link(False)
-            host.kill()
+    @staticmethod
+    def vanish(host):
+        host.set_link(False)
+        host.kill()
 
+    def test_a_host_that_vanishes_is_named(self):
         for where in ["barrier", "recv"]:
             with self.subTest(where):
-                self.cut(vanish, where)
+                self.cut(self.vanish, where)
+
+    def test_a_host_that_vanishes_is_lost_before_the_timeout(self):
+        # The software HCA waits for 30 s, and notices within a second or two.
+        self.assertTrue(28 < self.cut(self.vanish, "barrier", timeout=150) < 60)
+
+    def test_every_fifth_packet_is_lost(self):
+        hosts = self.lab(2)
+        try:
+            hosts[0].lose(1 / 5)
+        except subprocess.CalledProcessError as error:
+            self.skipTest(f"{' '.join(error.cmd)} fails")
+        self.check_conformance(hosts, ["split/equal_keys", "signal/next_survives_wrap_around"],
+                               ORIEL_TIMEOUT="150")
 
     def test_a_second_without_a_link_is_survived(self):
         hosts = self.lab(2)

@@ -73,6 +73,20 @@ class Host:
     def set_link(self, is_up, switch=0):
         run("ip", "link", "set", f"sw{switch}h{self.number}", "up" if is_up else "down")
 
+    def lose(self, share, switch=0):
+        """Packets from and to it are lost, one of 1 / @share. CalledProcessError: the kernel
+        has no such filter."""
+        # Classic BPF: a random word (SKF_AD_RANDOM, linux/filter.h), TC_ACT_SHOT below the limit,
+        # else TC_ACT_OK.
+        program = f"4,32 0 0 {0xfffff000 + 56},53 1 0 {int(share * 2**32)},6 0 0 2,6 0 0 0"
+        inside, outside = ("-n", self.name), ()
+        # Each packet for itself, not 64 KiB of them.
+        run("ip", *inside, "link", "set", f"eth{switch}", "gso_max_segs", "1")
+        for where, device in (inside, f"eth{switch}"), (outside, f"sw{switch}h{self.number}"):
+            run("tc", *where, "qdisc", "add", "dev", device, "clsact")
+            run("tc", *where, "filter", "add", "dev", device, "egress", "bpf", "da", "bytecode",
+                program)
+
     def kill(self):
         for process in self.processes:
             if process.poll() is None:

@@ -29,7 +29,7 @@ struct soft_link {
 	enum soft_link_state state;
 	struct ori_net_conn net;
 	bool is_out;
-	uint64_t deadline; /* outgoing: of this attempt; SOFT_NEVER: none */
+	uint64_t deadline; /* outgoing: of this attempt, or the next check; SOFT_NEVER: none */
 
 	/* outgoing connections */
 	struct soft_address address; /* of the peer's engine */
@@ -38,9 +38,12 @@ struct soft_link {
 	unsigned attempt;       /* addresses tried */
 	bool was_silent;        /* one of them took the connection, and sent nothing */
 	bool was_cut;           /* ... or closed it */
+	bool was_unreached;     /* ... or neither took nor refused it */
 	char refusal[SOFT_WHY]; /* ... or "", or why an acceptor is not the peer */
-	uint64_t dial_until;    /* as long as acceptors close connections */
+	uint64_t dial_until;    /* as long as acceptors close connections, or none is reached */
 	bool has_greeted;       /* the hello is sent */
+	uint64_t checked_at;    /* whether the peer's host acknowledges */
+	unsigned silent_checks; /* one after the other in which it did not */
 	struct soft_outbox out;
 	char why[SOFT_WHY]; /* the link is lost */
 
