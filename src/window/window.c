@@ -377,15 +377,15 @@ static enum oriel_status window_fill(struct oriel_window *w, const struct ori_of
 	return ori_window_gpu_publish(w, 0, w->device.buffers);
 }
 
-/* After the agreement: all ranks come here, or none. */
+/* After the agreement: all ranks come here, or none. @names: NULL if no rank names its peers. */
 static enum oriel_status window_connect(struct oriel_window *w,
 					const struct oriel_window_attr *attr, bool is_sparse,
-					bool has_peers)
+					const struct ori_window_names *names)
 {
 	enum oriel_status status = ORIEL_OK;
 
-	if (has_peers)
-		status = ori_window_connect_peers(w, attr);
+	if (names)
+		status = ori_window_connect_peers(w, attr, names);
 	else if (!is_sparse)
 		status = ori_links_connect_all(w->comm, ORI_CALL_WINDOW_CREATE);
 	if (status == ORIEL_OK && ori_window_has_nic_atomics(w))
@@ -401,6 +401,7 @@ static enum oriel_status window_join(struct oriel_window *w, const struct oriel_
 	unsigned peer;
 	uint32_t number = atomic_fetch_add(&comm->windows, 1) + 1;
 	struct ori_offering offering = {0};
+	struct ori_window_names names = {0};
 	struct window_join mine = {0}, *joins;
 	enum oriel_status status;
 
@@ -415,18 +416,22 @@ static enum oriel_status window_join(struct oriel_window *w, const struct oriel_
 	/* The agreement takes the place of @joins. */
 	for (peer = 0; peer < comm->size; peer++)
 		has_peers |= joins[peer].has_peers != 0;
-	if (status == ORIEL_OK)
-		status = ori_comm_agree(comm, ORI_CALL_WINDOW_CREATE,
-					window_fill(w, &offering, joins));
+	if (status == ORIEL_OK) {
+		status = window_fill(w, &offering, joins);
+		if (status == ORIEL_OK && has_peers)
+			status = ori_window_names_open(w, &names);
+		status = ori_comm_agree(comm, ORI_CALL_WINDOW_CREATE, status);
+	}
 	if (status == ORIEL_OK) {
 		w->control_mr = offering.mr[0];
 		w->buffer_mrs[0] = offering.mr[1];
 		offering.mr[0] = offering.mr[1] = NULL;
 	}
 	ori_share_withdraw(&offering);
-	if (status != ORIEL_OK)
-		return status;
-	return window_connect(w, &attr, mine.is_sparse, has_peers);
+	if (status == ORIEL_OK)
+		status = window_connect(w, &attr, mine.is_sparse, has_peers ? &names : NULL);
+	free(names.peers);
+	return status;
 }
 
 /*

@@ -69,9 +69,20 @@ enum oriel_status ori_window_copy_device(const struct oriel_window *window, uint
 /* window_connect.c: are the peers that @attr names, if it does, ranks of the job? Local. */
 enum oriel_status ori_window_check_peers(const struct oriel_window *window,
 					 const struct oriel_window_attr *attr);
+/* Memory for what ranks name. The caller frees @peers, of which the others are parts. */
+struct ori_window_names {
+	unsigned *peers; /* [size], those of this rank */
+	uint8_t *mine;   /* a row: a bit for each rank */
+	uint8_t *rows;   /* [size], of all ranks */
+};
+
+/* Local, before ranks agree: afterwards none fails alone for want of memory. */
+enum oriel_status ori_window_names_open(const struct oriel_window *window,
+					struct ori_window_names *names);
 /* Some rank names its peers. Collective: compares what all name, and makes those links. */
 enum oriel_status ori_window_connect_peers(struct oriel_window *window,
-					   const struct oriel_window_attr *attr);
+					   const struct oriel_window_attr *attr,
+					   const struct ori_window_names *names);
 
 /* window_peers.c: the paths of the memory that the window lies in. */
 const struct ori_paths *ori_window_paths(const struct oriel_window *window);

@@ -23,11 +23,30 @@ enum oriel_status ori_window_check_peers(const struct oriel_window *w,
 	return ORIEL_OK;
 }
 
+static size_t connect_bytes(const struct oriel_window *w)
+{
+	return (w->comm->size + 7) / 8;
+}
+
+enum oriel_status ori_window_names_open(const struct oriel_window *w,
+					struct ori_window_names *names)
+{
+	size_t size = w->comm->size, bytes = connect_bytes(w);
+	size_t length = size * sizeof(*names->peers) + (size + 1) * bytes;
+
+	names->peers = calloc(1, length);
+	if (!names->peers)
+		return ori_fail_nomem(length, "the peers of %zu ranks", size);
+	names->mine = (uint8_t *)(names->peers + size);
+	names->rows = names->mine + bytes;
+	return ORIEL_OK;
+}
+
 /* Row @rank of @rows has a bit for each rank that it names. */
 static bool connect_names(const struct oriel_window *w, const uint8_t *rows, unsigned rank,
 			  unsigned peer)
 {
-	return rows[(size_t)rank * ((w->comm->size + 7) / 8) + peer / 8] >> peer % 8 & 1;
+	return rows[rank * connect_bytes(w) + peer / 8] >> peer % 8 & 1;
 }
 
 /* All ranks see the same rows, and get the same answer. */
@@ -47,57 +66,35 @@ static enum oriel_status connect_compare(const struct oriel_window *w, const uin
 }
 
 static enum oriel_status connect_gather(struct oriel_window *w,
-					const struct oriel_window_attr *attr, uint8_t *mine,
-					uint8_t *rows)
+					const struct oriel_window_attr *attr,
+					const struct ori_window_names *names)
 {
-	size_t bytes = (w->comm->size + 7) / 8;
-	enum oriel_status status = ORIEL_OK;
+	enum oriel_status status;
 	uint32_t i;
 
-	if (!mine || !rows)
-		status = ori_fail_nomem((w->comm->size + 1u) * bytes, "the peers of %u ranks",
-					w->comm->size);
-	status = ori_comm_agree(w->comm, ORI_CALL_WINDOW_CREATE, status);
-	if (status != ORIEL_OK)
-		return status;
 	for (i = 0; i < attr->peer_count; i++)
-		mine[attr->peers[i] / 8] |= (uint8_t)(1u << attr->peers[i] % 8);
+		names->mine[attr->peers[i] / 8] |= (uint8_t)(1u << attr->peers[i] % 8);
 	/* Mapped ranks need no link, and no name. */
 	for (i = 0; i < w->comm->size; i++)
 		if (!ori_comm_needs_link(w->comm, i))
-			mine[i / 8] &= (uint8_t) ~(1u << i % 8);
-	status = ori_comm_gather(w->comm, ORI_CALL_WINDOW_CREATE, mine, rows, bytes);
-	return status == ORIEL_OK ? connect_compare(w, rows) : status;
-}
-
-static enum oriel_status connect_each(struct oriel_window *w, const uint8_t *rows)
-{
-	unsigned *peers = calloc(w->comm->size, sizeof(*peers)), count = 0, peer;
-	enum oriel_status status = ORIEL_OK;
-
-	if (!peers)
-		status = ori_fail_nomem(w->comm->size * sizeof(*peers), "the peers of a window");
-	status = ori_comm_agree(w->comm, ORI_CALL_WINDOW_CREATE, status);
-	for (peer = 0; status == ORIEL_OK && peer < w->comm->size; peer++)
-		if (connect_names(w, rows, w->comm->rank, peer))
-			peers[count++] = peer;
-	if (status == ORIEL_OK)
-		status = ori_comm_agree(w->comm, ORI_CALL_WINDOW_CREATE,
-					oriel_comm_connect(w->comm, peers, count));
-	free(peers);
-	return status;
+			names->mine[i / 8] &= (uint8_t) ~(1u << i % 8);
+	status = ori_comm_gather(w->comm, ORI_CALL_WINDOW_CREATE, names->mine, names->rows,
+				 connect_bytes(w));
+	return status == ORIEL_OK ? connect_compare(w, names->rows) : status;
 }
 
 enum oriel_status ori_window_connect_peers(struct oriel_window *w,
-					   const struct oriel_window_attr *attr)
+					   const struct oriel_window_attr *attr,
+					   const struct ori_window_names *names)
 {
-	size_t bytes = (w->comm->size + 7) / 8;
-	uint8_t *mine = calloc(bytes, 1), *rows = calloc(w->comm->size, bytes);
-	enum oriel_status status = connect_gather(w, attr, mine, rows);
+	enum oriel_status status = connect_gather(w, attr, names);
+	unsigned count = 0, peer;
 
-	if (status == ORIEL_OK)
-		status = connect_each(w, rows);
-	free(rows);
-	free(mine);
-	return status;
+	if (status != ORIEL_OK)
+		return status;
+	for (peer = 0; peer < w->comm->size; peer++)
+		if (connect_names(w, names->rows, w->comm->rank, peer))
+			names->peers[count++] = peer;
+	return ori_comm_agree(w->comm, ORI_CALL_WINDOW_CREATE,
+			      oriel_comm_connect(w->comm, names->peers, count));
 }

@@ -302,6 +302,50 @@ static void peers_of_a_window_name_each_other(struct rank *r)
 	leave(r);
 }
 
+static _Thread_local const struct oriel_bootstrap_ops *counted_ops;
+static _Thread_local unsigned rounds; /* of the bootstrap, by this rank */
+
+static enum oriel_status counted_all_gather(void *context, const void *mine, void *all,
+					    size_t length, uint64_t timeout_ns)
+{
+	rounds++;
+	return counted_ops->all_gather(context, mine, all, length, timeout_ns);
+}
+
+/* How often ranks wait for each other while a window is created and destroyed. */
+static unsigned rounds_of_window(struct rank *r, const uint32_t *peers, uint32_t count)
+{
+	unsigned before = rounds;
+
+	opens(r, peers, count, ORIEL_OK);
+	oriel_window_destroy(r->window);
+	r->window = NULL;
+	return rounds - before;
+}
+
+/* One for what all name, and one for the links. */
+static void named_peers_cost_two_rounds(struct rank *r)
+{
+	const uint32_t peers[] = {0, 1};
+	struct oriel_bootstrap_ops ops = *r->bootstrap.ops;
+	unsigned without, with, agreement;
+
+	counted_ops = r->bootstrap.ops;
+	ops.all_gather = counted_all_gather;
+	r->bootstrap.ops = &ops;
+	if (join_alone(r, 1)) {
+		without = rounds_of_window(r, NULL, 0);
+		with = rounds_of_window(r, peers, r->rank < 2 ? 2 : 0);
+		agreement = rounds;
+		CHECK_OK(r, oriel_comm_agree(r->comm, ORIEL_OK));
+		agreement = rounds - agreement;
+		CHECK(r, agreement > 0);
+		CHECK_EQ(r, with, without + 1 + agreement);
+		leave(r);
+	}
+	r->bootstrap.ops = counted_ops;
+}
+
 static const struct test_case demand_cases[] = {
 	{"a_window_makes_no_links", a_window_makes_no_links, NULL, 2, OWN_COMM | NEEDS_HCA},
 	{"every_operation_connects", every_operation_connects, NULL, 2, OWN_COMM | NEEDS_HCA},
@@ -314,6 +358,7 @@ static const struct test_case demand_cases[] = {
 	{"one_end_connects_alone", one_end_connects_alone, NULL, 2, OWN_COMM | NEEDS_HCA},
 	{"peers_of_a_window_name_each_other", peers_of_a_window_name_each_other, NULL, 2,
 	 OWN_COMM | NEEDS_HCA},
+	{"named_peers_cost_two_rounds", named_peers_cost_two_rounds, NULL, 2, OWN_COMM | NEEDS_HCA},
 };
 
 const struct suite demand_suite = SUITE(demand);
