@@ -202,6 +202,58 @@ class Comm(Handle):
         lib.oriel_comm_shrink(self._handle(), _part_attributes(attributes), ctypes.byref(pointer))
         return Comm._made(pointer)
 
+    def invite(self) -> str:
+        """The text of an invitation, which lets new ranks in. Local; rank 0 alone, else StateError.
+
+        It is a secret: hand it to the new processes, for join(), merge() or as ORIEL_INVITATION. It
+        counts until grow() has succeeded, this communicator is shrunk or closed, or the next call.
+        """
+        invitation = c.oriel_invitation()
+        line = ctypes.create_string_buffer(2 * c.ORIEL_INVITATION_LENGTH + 1)
+        lib.oriel_comm_invite(self._handle(), ctypes.byref(invitation))
+        lib.oriel_invitation_text(ctypes.byref(invitation), line)
+        return text(line.value)
+
+    def grow(self, count: int, **attributes: Any) -> "Comm":
+        """A communicator of these ranks, in their order, and `count` new ones behind them, which
+        come by join() or merge() with the invitation of rank 0. Collective; `count` is equal.
+
+        It shares nothing with this one, which stays as it is. attributes: as of split().
+        TimeoutError: fewer came within half of the timeout; PeerError: a new rank was lost after it
+        had arrived. Then all may call again. StateError: rank 0 has no invitation.
+        """
+        pointer = ctypes.c_void_p()
+        lib.oriel_comm_grow(self._handle(), count, _part_attributes(attributes),
+                            ctypes.byref(pointer))
+        return Comm._made(pointer)
+
+    @classmethod
+    def join(cls, invitation: str, **attributes: Any) -> "Comm":
+        """Join the communicator of `invitation` as one new rank, once its ranks call grow().
+
+        attributes: those of Comm(), from timeout on; without any those of the ranks that invite.
+        InvalidError: the text is of no invitation. PeerError: no process listens for it any more.
+        TimeoutError: those that invite did not come. StateError: it is of another epoch.
+        """
+        pointer = ctypes.c_void_p()
+        lib.oriel_comm_join(_invitation(invitation), _part_attributes(attributes),
+                            ctypes.byref(pointer))
+        return cls._made(pointer)
+
+    def merge(self, invitation: str, **attributes: Any) -> "Comm":
+        """Join the communicator of `invitation` with all ranks of this one, in their order.
+        Collective; the invitation of rank 0 counts. Errors are those of join(); this communicator
+        stays as it is. attributes: as of split()."""
+        pointer = ctypes.c_void_p()
+        lib.oriel_comm_merge(self._handle(), _invitation(invitation), _part_attributes(attributes),
+                             ctypes.byref(pointer))
+        return Comm._made(pointer)
+
+    @property
+    def epoch(self) -> int:
+        """How often ranks were removed or added: one more with each shrink() and grow(). Local."""
+        return lib.oriel_comm_epoch(self._handle())
+
     def unsafe_rank(self, memory: Any) -> Optional[int]:
         """The lowest rank that shrink() suspected and that may still write to `memory`, any buffer;
         None if there is none. Local."""
@@ -255,12 +307,12 @@ class Comm(Handle):
             ranks.append(rank.value)
         return ranks
 
-    def origin(self, rank: int) -> int:
-        """The rank that `rank` has in the communicator that this one was split or shrunk from.
-        Local."""
+    def origin(self, rank: int) -> Optional[int]:
+        """The rank that `rank` has in the communicator that this one was split, shrunk, grown or
+        merged from; None for a rank that is new to it. Local."""
         origin = ctypes.c_uint()
         lib.oriel_comm_origin(self._handle(), rank, ctypes.byref(origin))
-        return origin.value
+        return None if origin.value == c.ORIEL_NO_RANK else origin.value
 
     @property
     def health(self) -> Health:
@@ -457,8 +509,15 @@ def _alone(error: Optional[Error], function: Any, *arguments: Any) -> None:
         raise error
 
 
+def _invitation(line: str) -> Any:
+    invitation = c.oriel_invitation()
+    lib.oriel_invitation_read(line.encode(), ctypes.byref(invitation))
+    return ctypes.byref(invitation)
+
+
 def _part_attributes(attributes: dict) -> Any:
-    """Of split() and shrink(): NULL, which is the attributes of the communicator, without any."""
+    """Of split(), shrink(), grow() ...: NULL, which is the attributes of the communicator, without
+    any."""
     if not attributes:
         return None
     every = {"timeout": None, "node": None, "connect": Connect.DEFAULT, "queue_depth": 0,
