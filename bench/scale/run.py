@@ -33,8 +33,7 @@ MANY = 16384  # ranks of the extrapolation
 NODE = 8  # of them on a node
 
 # Quantity of a rank, its name in the tables, and by how much its numbers are divided.
-HELD = [("dirty_kib", "private memory, KiB", 1), ("pss_kib", "memory with its part of shared, KiB", 1),
-        ("rss_kib", "resident, KiB", 1),
+HELD = [("dirty_kib", "private memory, KiB", 1), ("rss_kib", "resident, KiB", 1),
         ("space_kib", "address space, MiB", 1024), ("files", "descriptors", 1),
         ("threads", "threads", 1)]
 # What a rank's part of each grows by: see fit().
@@ -186,8 +185,6 @@ def print_model(jobs):
     many = terms_of(MANY, NODE, 1)
     lines = []
     for key, name, scale in HELD:
-        if key == "pss_kib":  # a part that falls with the number of ranks: the model has none
-            continue
         terms, error = fit(jobs, key)
         lines.append([name, *(number(term / scale) for term in terms), f"{error * 100:.0f} %",
                       number(sum(t * m for t, m in zip(terms, many)) / scale)])
