@@ -260,6 +260,7 @@ ORIEL_DEV enum oriel_status ori_dev_channel_recv(const struct oriel_dev_window *
 		return status;
 	ORIEL_DEV_ROLL
 	while (length) {
+		const char *from = staging + (received & (w->channel_bytes - 1));
 		uint64_t piece;
 
 		if (arrived == received) {
@@ -276,10 +277,10 @@ ORIEL_DEV enum oriel_status ori_dev_channel_recv(const struct oriel_dev_window *
 		}
 		piece = length < arrived - received ? length : arrived - received;
 		piece = ori_dev_channel_run(w, received, piece);
-		ori_dev_mapped_copy(g, to, staging + (received & (w->channel_bytes - 1)), piece);
+		ori_dev_mapped_copy(g, to, from, piece);
 		oriel_dev_sync(g);
 		if (oriel_dev_is_leader(g) && !ori_dev_is_rdma(w, peer))
-			ori_dev_mapped_own(staging + (received & (w->channel_bytes - 1)), piece);
+			ori_dev_mapped_own(from, piece);
 		received += piece;
 		to += piece;
 		length -= piece;
