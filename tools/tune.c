@@ -29,11 +29,12 @@ static const char tune_usage[] =
 	"usage: oriel tune [-n RANKS] [--nodes NODES] [--gpu] [--most BYTES] [--json]\n"
 	"                  [-o FILE]\n"
 	"\n"
-	"Measures the algorithms of all-gathers, all-to-alls and broadcasts between the ranks of\n"
-	"a job, and writes the fastest for each size to a file: lines for this machine, these\n"
-	"ranks and nodes replace older ones. Under a launcher the job is the launcher's; else\n"
-	"the command starts one. An algorithm replaces that of the smaller sizes, and at the\n"
-	"smallest that of the library, only where it is faster by more than the spread.\n"
+	"Measures the algorithms of all-gathers, all-to-alls, broadcasts and reductions between\n"
+	"the ranks of a job, and writes the fastest for each size to a file: lines for this\n"
+	"machine, these ranks and nodes replace older ones. Under a launcher the job is the\n"
+	"launcher's; else the command starts one. An algorithm replaces that of the smaller\n"
+	"sizes, and at the smallest that of the library, only where it is faster by more than\n"
+	"the spread.\n"
 	"\n"
 	"  -n RANKS       ranks to start; default 2\n"
 	"      --nodes N  virtual nodes to distribute them over\n"
@@ -56,12 +57,32 @@ struct tune_time {
 	double low_ns, high_ns;
 };
 
-/* One collective with its handle; the other two are NULL. */
+/* One collective with its handle; the others are NULL. */
 struct tune_object {
 	struct oriel_allgather *gather;
 	struct oriel_alltoall *alltoall;
 	struct oriel_bcast *bcast;
+	struct oriel_allreduce *allreduce;
+	struct oriel_reduce_scatter *scatter;
+	struct oriel_reduce *reduce;
 };
+
+static const struct oriel_reduction tune_sum = {.size = sizeof(tune_sum),
+						.type = ORIEL_TYPE_FP32,
+						.op = ORIEL_OP_SUM};
+
+static size_t tune_count(size_t bytes)
+{
+	return bytes / sizeof(float);
+}
+
+/* One message may fill the view of the collectives whose results are equal on all ranks. */
+static size_t object_length(const struct tune_job *job, enum tune_collective which)
+{
+	bool is_whole = which == TUNE_BCAST || which == TUNE_ALLREDUCE || which == TUNE_REDUCE;
+
+	return is_whole ? job->most : job->most * job->ranks;
+}
 
 static enum oriel_status object_open(struct tune_job *job, enum tune_collective which,
 				     unsigned algorithm, struct tune_object *o)
@@ -69,16 +90,28 @@ static enum oriel_status object_open(struct tune_job *job, enum tune_collective 
 	struct oriel_coll_attr attr = {.size = sizeof(attr), .algorithm = algorithm};
 	struct oriel_view view = {.size = sizeof(view),
 				  .kind = ORIEL_VIEW_BUFFER,
-				  .length = job->most * job->ranks,
+				  .length = object_length(job, which),
 				  .buffer = job->result,
 				  .flags = job->stream ? ORIEL_VIEW_GPU : 0};
 
 	*o = (struct tune_object){.gather = NULL};
-	if (which == TUNE_ALLGATHER)
+	switch (which) {
+	case TUNE_ALLGATHER:
 		return oriel_allgather_create(job->comm, &view, &attr, &o->gather);
-	if (which == TUNE_ALLTOALL)
+	case TUNE_ALLTOALL:
 		return oriel_alltoall_create(job->comm, &view, &attr, &o->alltoall);
-	return oriel_bcast_create(job->comm, &view, &attr, &o->bcast);
+	case TUNE_BCAST:
+		return oriel_bcast_create(job->comm, &view, &attr, &o->bcast);
+	case TUNE_ALLREDUCE:
+		return oriel_allreduce_create(job->comm, &view, &tune_sum, &attr, &o->allreduce);
+	case TUNE_REDUCE_SCATTER:
+		return oriel_reduce_scatter_create(job->comm, &view, &tune_sum, &attr, &o->scatter);
+	case TUNE_REDUCE:
+		return oriel_reduce_create(job->comm, &view, &tune_sum, &attr, &o->reduce);
+	case TUNE_COLLECTIVES:
+		break;
+	}
+	return ORIEL_ERR_INVALID;
 }
 
 static void object_close(struct tune_object *o)
@@ -86,8 +119,12 @@ static void object_close(struct tune_object *o)
 	oriel_allgather_destroy(o->gather);
 	oriel_alltoall_destroy(o->alltoall);
 	oriel_bcast_destroy(o->bcast);
+	oriel_allreduce_destroy(o->allreduce);
+	oriel_reduce_scatter_destroy(o->scatter);
+	oriel_reduce_destroy(o->reduce);
 }
 
+/* The root rotates, so that no rank gets ahead of the others. */
 static enum oriel_status object_run(struct tune_job *job, const struct tune_object *o, size_t bytes,
 				    unsigned round)
 {
@@ -95,6 +132,13 @@ static enum oriel_status object_run(struct tune_job *job, const struct tune_obje
 		return oriel_allgather_run(o->gather, job->send, bytes);
 	if (o->alltoall)
 		return oriel_alltoall_run(o->alltoall, job->send, bytes);
+	if (o->allreduce)
+		return oriel_allreduce_run(o->allreduce, job->send, tune_count(bytes));
+	if (o->scatter)
+		return oriel_reduce_scatter_run(o->scatter, job->send, tune_count(bytes));
+	if (o->reduce)
+		return oriel_reduce_run(o->reduce, round % job->ranks, job->send,
+					tune_count(bytes));
 	return oriel_bcast_run(o->bcast, round % job->ranks, job->send, bytes);
 }
 
@@ -107,6 +151,12 @@ static enum oriel_status object_start(struct tune_job *job, const struct tune_ob
 		return oriel_allgather_run_on_stream(o->gather, job->send, bytes, job->stream);
 	if (o->alltoall)
 		return oriel_alltoall_run_on_stream(o->alltoall, job->send, bytes, job->stream);
+	if (o->allreduce)
+		return oriel_allreduce_run_on_stream(o->allreduce, job->send, tune_count(bytes),
+						     job->stream);
+	if (o->scatter)
+		return oriel_reduce_scatter_run_on_stream(o->scatter, job->send, tune_count(bytes),
+							  job->stream);
 	return oriel_bcast_run_on_stream(o->bcast, round % job->ranks, job->send, bytes,
 					 job->stream);
 }
@@ -118,6 +168,12 @@ static enum oriel_status object_query(const struct tune_object *o, size_t bytes,
 		return oriel_allgather_query(o->gather, bytes, info);
 	if (o->alltoall)
 		return oriel_alltoall_query(o->alltoall, bytes, info);
+	if (o->allreduce)
+		return oriel_allreduce_query(o->allreduce, tune_count(bytes), info);
+	if (o->scatter)
+		return oriel_reduce_scatter_query(o->scatter, tune_count(bytes), info);
+	if (o->reduce)
+		return oriel_reduce_query(o->reduce, tune_count(bytes), info);
 	return oriel_bcast_query(o->bcast, bytes, info);
 }
 
@@ -409,7 +465,7 @@ static int tune_run(const struct tune_options *options)
 		job_close(&job);
 		return TOOL_FAILED;
 	}
-	for (which = 0; which < TUNE_COLLECTIVES && status == ORIEL_OK; which++) {
+	for (which = 0; which < tune_collectives(&job) && status == ORIEL_OK; which++) {
 		status = tune_collective(&job, (enum tune_collective)which);
 		if (status != ORIEL_OK)
 			fprintf(stderr, "oriel tune: %s: %s\n", oriel_status_name(status),

@@ -10,7 +10,15 @@
 
 #define TUNE_SIZES 32u
 
-enum tune_collective { TUNE_ALLGATHER, TUNE_ALLTOALL, TUNE_BCAST, TUNE_COLLECTIVES };
+enum tune_collective {
+	TUNE_ALLGATHER,
+	TUNE_ALLTOALL,
+	TUNE_BCAST,
+	TUNE_ALLREDUCE,      /* on GPUs of one node only */
+	TUNE_REDUCE_SCATTER, /* the same */
+	TUNE_REDUCE,         /* host memory only */
+	TUNE_COLLECTIVES
+};
 
 struct tune_job {
 	struct oriel_bootstrap bootstrap;
@@ -27,6 +35,8 @@ struct tune_job {
 
 /* "all-gather", as the file has it. */
 const char *tune_collective_name(enum tune_collective which);
+/* How many of them there are in the memory that is measured, from the first on. */
+unsigned tune_collectives(const struct tune_job *job);
 /* The sizes that are measured, from small to large. */
 size_t tune_size(unsigned index);
 unsigned tune_sizes(const struct tune_job *job);

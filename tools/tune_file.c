@@ -20,9 +20,17 @@
 
 const char *tune_collective_name(enum tune_collective which)
 {
-	static const char *const names[] = {"all-gather", "all-to-all", "broadcast"};
+	static const char *const names[] = {"all-gather", "all-to-all",     "broadcast",
+					    "all-reduce", "reduce-scatter", "reduce"};
 
 	return names[which];
+}
+
+unsigned tune_collectives(const struct tune_job *job)
+{
+	if (!job->stream)
+		return TUNE_COLLECTIVES;
+	return job->info.nodes == 1 ? TUNE_REDUCE : TUNE_ALLREDUCE;
 }
 
 size_t tune_size(unsigned index)
@@ -49,7 +57,7 @@ static void file_write_rows(const struct tune_job *job, FILE *to)
 	unsigned which, i, sizes = tune_sizes(job);
 	char bytes[24];
 
-	for (which = 0; which < TUNE_COLLECTIVES; which++)
+	for (which = 0; which < tune_collectives(job); which++)
 		for (i = 0; i < sizes; i++) {
 			if (i + 1 < sizes && job->best[which][i + 1] == job->best[which][i])
 				continue;
@@ -72,7 +80,7 @@ static bool file_is_ours(const struct tune_job *job, const char *line)
 	snprintf(tail, sizeof(tail), " %s\n", job->info.machine);
 	if (strlen(line) < strlen(tail) || strcmp(line + strlen(line) - strlen(tail), tail) != 0)
 		return false;
-	for (i = 0; i < TUNE_COLLECTIVES; i++) {
+	for (i = 0; i < tune_collectives(job); i++) {
 		snprintf(head, sizeof(head), "%s %s %u %u ",
 			 tune_collective_name((enum tune_collective)i),
 			 job->stream ? "gpu" : "host", job->ranks, job->info.nodes);
