@@ -10,7 +10,8 @@
 #define LINES_SLOT 16384u
 #define SLOT 1024u
 #define RANKS_MOST 16u
-#define SLOTS_AT (LINES_AT + 2 * RANKS_MOST * LINES_SLOT)
+#define LL128_AT (LINES_AT + 2 * RANKS_MOST * LINES_SLOT)
+#define SLOTS_AT (LL128_AT + 2 * RANKS_MOST * LINES_SLOT)
 
 static const struct oriel_window_attr fold_window = {
 	.size = sizeof(struct oriel_window_attr),
@@ -131,7 +132,20 @@ CASE void teams_fold_windows(struct rank *r)
 	rank_free(r, out);
 }
 
-/* Messages for all ranks, or one for each, by lines, through slots and by owners in turn. */
+CASE bool has_ll128(const struct rank *r)
+{
+	unsigned peer;
+
+	for (peer = 0; peer < r->size; peer++)
+		if (!oriel_dev_has_ll128(&r->dev, peer))
+			return false;
+	return true;
+}
+
+/*
+ * Messages for all ranks, or one for each, by both kinds of lines, through slots and by owners in
+ * turn.
+ */
 CASE void execute(struct rank *r, struct oriel_dev_group g, float *send)
 {
 	struct oriel_dev_gather c = {0, NULL, 0, 0, 0, ORIEL_DEV_LINES_LL, 0};
@@ -153,6 +167,12 @@ CASE void execute(struct rank *r, struct oriel_dev_group g, float *send)
 		c.id = way % 3 ? 2 : 0;
 		c.staging = way % 3 ? SLOTS_AT : LINES_AT;
 		c.slot = way % 3 ? SLOT : LINES_SLOT;
+		c.lines = ORIEL_DEV_LINES_LL;
+		if (way % 3 == 0 && k & 1 && has_ll128(r)) {
+			c.lines = ORIEL_DEV_LINES_LL128;
+			c.staging = LL128_AT;
+			c.id = 4;
+		}
 		write_elements(r, g, send, k, way > 2 ? count * r->size : count);
 		if (way % 3 == 0)
 			CHECK_OK(r, oriel_dev_reduce_lines(&r->dev, g, &c, &sum, 0, 1, send, count,

@@ -75,11 +75,12 @@ ORIEL_DEV enum oriel_status oriel_dev_reduce_all(const struct oriel_dev_window *
 }
 
 /*
- * Whole group: one execution by lines of dev/ll.h, each of which carries a flag that shows its
- * arrival; for few bytes. Every rank gets the messages of all ranks for it and reduces them to
+ * Whole group: one execution by lines of dev/ll.h or dev/ll128.h, each of which carries a flag
+ * that shows its arrival; for few bytes. Every rank gets the messages of all ranks for it and
+ * reduces them to
  * @c->result as they arrive. The staging of @c is that of oriel_dev_gather_lines(), and so is the
  * reason why two halves of it suffice. @from may be the result, or with a stride this rank's
- * message there. ORIEL_ERR_RANGE: a part does not fit the slots, or @c has other lines.
+ * message there. ORIEL_ERR_RANGE: a part does not fit the slots.
  */
 ORIEL_DEV enum oriel_status oriel_dev_reduce_lines(const struct oriel_dev_window *w,
 						   struct oriel_dev_group g,
@@ -103,7 +104,7 @@ ORIEL_DEV enum oriel_status oriel_dev_reduce_lines(const struct oriel_dev_window
 	mine = ori_dev_gather_part(part, parts, ori_dev_reduce_bytes(&f, count), &begin);
 	if (!mine)
 		return ORIEL_OK;
-	if (c->lines != ORIEL_DEV_LINES_LL || oriel_dev_gather_slot(c->lines, mine, 1) > c->slot)
+	if (oriel_dev_gather_slot(c->lines, mine, 1) > c->slot)
 		return ORIEL_ERR_RANGE;
 	epoch = oriel_dev_load_relaxed(ori_dev_gather_count(w, c, part)) + 1;
 	text += begin;
@@ -126,9 +127,12 @@ ORIEL_DEV enum oriel_status oriel_dev_reduce_lines(const struct oriel_dev_window
 	status = oriel_dev_vote(g, status);
 	if (oriel_dev_is_leader(g))
 		oriel_dev_store_relaxed(ori_dev_gather_count(w, c, part), epoch);
-	if (status == ORIEL_OK)
+	if (status == ORIEL_OK && c->lines == ORIEL_DEV_LINES_LL128)
 		ORIEL_FOLD_BY_TYPE(f, status = ori_dev_reduce_take_lines(w, g, f, &lines, mine,
-									 timeout_ns))
+									 timeout_ns, true))
+	else if (status == ORIEL_OK)
+		ORIEL_FOLD_BY_TYPE(f, status = ori_dev_reduce_take_lines(w, g, f, &lines, mine,
+									 timeout_ns, false))
 	return oriel_dev_vote(g, status);
 }
 

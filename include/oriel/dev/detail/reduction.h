@@ -89,6 +89,37 @@ ORIEL_DEV void ori_dev_vector_store_any(char *at, struct oriel_dev_vector v, uin
 		ori_dev_vector_store_odd(at, v, length);
 }
 
+ORIEL_DEV struct oriel_dev_vector ori_dev_vector_of(uint64_t low, uint64_t high)
+{
+	struct oriel_dev_vector v = {
+		{(uint32_t)low, (uint32_t)(low >> 32), (uint32_t)high, (uint32_t)(high >> 32)}};
+
+	return v;
+}
+
+/* The first @length bytes of a vector that is most often one or two words at their addresses. */
+ORIEL_DEV struct oriel_dev_vector ori_dev_vector_load_words(const char *at, uint32_t length)
+{
+	const uint64_t *word = (const uint64_t *)(const void *)at;
+
+	if (ORIEL_DEV_OFTEN(!(((uintptr_t)at | length) & 7) & (length > 0)))
+		return ori_dev_vector_of(word[0], length > 8 ? word[1] : 0);
+	return ori_dev_vector_load_odd(at, length);
+}
+
+ORIEL_DEV void ori_dev_vector_store_words(char *at, struct oriel_dev_vector v, uint32_t length)
+{
+	uint64_t *word = (uint64_t *)(void *)at;
+
+	if (ORIEL_DEV_OFTEN(!(((uintptr_t)at | length) & 7) & (length > 0))) {
+		word[0] = v.word[0] | (uint64_t)v.word[1] << 32;
+		if (length > 8)
+			word[1] = v.word[2] | (uint64_t)v.word[3] << 32;
+		return;
+	}
+	ori_dev_vector_store_odd(at, v, length);
+}
+
 /* The byte @at of mapped @rank, which exists. */
 ORIEL_DEV char *ori_dev_reduce_address(const struct oriel_dev_window *w, uint32_t rank, uint64_t at)
 {
@@ -467,11 +498,38 @@ ORIEL_DEV uint32_t ori_dev_reduce_poll(const struct oriel_ll_slot *slot, uint32_
 	uint32_t missing = ori_dev_ll_poll_line(slot, line, &low);
 
 	missing |= ori_dev_ll_poll_line(slot, line + 1 < lines ? line + 1 : line, &high);
-	v->word[0] = (uint32_t)low;
-	v->word[1] = (uint32_t)(low >> 32);
-	v->word[2] = (uint32_t)high;
-	v->word[3] = (uint32_t)(high >> 32);
+	*v = ori_dev_vector_of(low, high);
 	return missing;
+}
+
+/*
+ * The same of unit @unit of LL128 lines: the two words of a quarter of a half, of which the last
+ * has the flag instead of its second word. @is_wide: the threads of a warp read halves together,
+ * and of four only the last one knows.
+ */
+ORIEL_DEV uint32_t ori_dev_reduce_poll_half(const struct oriel_ll128_slot *slot, uint32_t unit,
+					    bool is_wide, struct oriel_dev_vector *v)
+{
+	const uint64_t *half = ori_dev_ll128_half(slot, unit / ORIEL_LL128_THREADS);
+	const uint64_t *words = half + unit % ORIEL_LL128_THREADS * 2;
+	bool has_flag = unit % ORIEL_LL128_THREADS == ORIEL_LL128_THREADS - 1;
+	uint64_t low, high;
+
+#ifdef __CUDA_ARCH__
+	if (is_wide) {
+		ori_dev_load_pair_relaxed(words, &low, &high);
+		*v = ori_dev_vector_of(low, has_flag ? 0 : high);
+		return has_flag && high != slot->flag;
+	}
+#else
+	(void)is_wide;
+#endif
+	if (oriel_dev_load_acquire(half + ORIEL_LL128_WORDS) != slot->flag)
+		return 1;
+	low = words[0];
+	high = has_flag ? 0 : words[1];
+	*v = ori_dev_vector_of(low, high);
+	return 0;
 }
 
 /* The lines of all ranks for a part, and this rank's own elements. */
@@ -486,16 +544,76 @@ struct oriel_dev_line_rows {
 };
 
 /*
- * One thread: waits for the lines of vector @i of up to ORIEL_FOLD_BATCH ranks from @first on, of
- * which all loads are under way at once.
+ * Where unit @unit of a message begins, which is what one thread takes at once: of LL lines two,
+ * which are a vector, and of LL128 lines a quarter of a half.
  */
-ORIEL_DEV enum oriel_status ori_dev_reduce_take(const struct oriel_dev_line_rows *r, uint32_t ranks,
-						uint32_t first, uint32_t i,
-						struct oriel_dev_waiter *waiter,
-						struct oriel_dev_aim *aim,
-						struct oriel_dev_vector v[ORIEL_FOLD_BATCH])
+ORIEL_DEV uint64_t ori_dev_reduce_unit(bool is_ll128, uint32_t unit)
+{
+	if (!is_ll128)
+		return (uint64_t)unit * 16;
+	return (uint64_t)(unit / ORIEL_LL128_THREADS) * ORIEL_LL128_WORDS * 8 +
+	       unit % ORIEL_LL128_THREADS * 16;
+}
+
+/* Bytes of the message in the unit that begins at @at of @length bytes. */
+ORIEL_DEV uint32_t ori_dev_reduce_run(bool is_ll128, uint32_t unit, uint64_t at, uint64_t length)
+{
+	bool has_flag = is_ll128 && unit % ORIEL_LL128_THREADS == ORIEL_LL128_THREADS - 1;
+	uint32_t most = has_flag ? 8 : 16;
+
+	if (at >= length)
+		return 0;
+	return length - at < most ? (uint32_t)(length - at) : most;
+}
+
+/* May the warps of @g wait for LL128 lines together? They have all of their threads. */
+ORIEL_DEV bool ori_dev_reduce_is_wide(struct oriel_dev_group g, bool is_ll128)
+{
+#ifdef __CUDA_ARCH__
+	uint32_t size = g.kind == ORIEL_DEV_CLUSTER ? blockDim.x : g.size;
+
+	return is_ll128 && size % 32 == 0;
+#else
+	(void)g;
+	(void)is_ll128;
+	return false;
+#endif
+}
+
+/*
+ * The outcome of one try of a thread; of the whole warp if it @is_wide, so that its threads stay
+ * together: the one that has tried longest in vain speaks for it.
+ */
+ORIEL_DEV enum oriel_status ori_dev_reduce_tried(bool is_wide, uint32_t missing,
+						 struct oriel_dev_waiter *waiter,
+						 struct oriel_dev_aim *aim, uint32_t unit)
+{
+	enum oriel_status status = missing ? ori_dev_wait_step(waiter, aim, unit) : ORIEL_OK;
+#ifdef __CUDA_ARCH__
+	uint32_t some;
+
+	if (!is_wide)
+		return status;
+	some = __ballot_sync(UINT32_MAX, missing);
+	if (some)
+		status = (enum oriel_status)__shfl_sync(UINT32_MAX, (int)status, __ffs(some) - 1);
+#else
+	(void)is_wide;
+#endif
+	return status;
+}
+
+/*
+ * One thread: waits for unit @i of up to ORIEL_FOLD_BATCH ranks from @first on, of which all loads
+ * are under way at once; none if it @is_none. Threads of a warp do it together if they are wide.
+ */
+ORIEL_DEV enum oriel_status
+ori_dev_reduce_take(const struct oriel_dev_line_rows *r, bool is_ll128, bool is_wide, bool is_none,
+		    uint32_t ranks, uint32_t first, uint32_t i, struct oriel_dev_waiter *waiter,
+		    struct oriel_dev_aim *aim, struct oriel_dev_vector v[ORIEL_FOLD_BATCH])
 {
 	struct oriel_ll_slot slot = {NULL, 0, UINT64_MAX, r->flag, 0};
+	struct oriel_ll128_slot wide = {NULL, 0, UINT64_MAX, r->flag, 0};
 	enum oriel_status status;
 	uint32_t missing, k;
 
@@ -503,44 +621,55 @@ ORIEL_DEV enum oriel_status ori_dev_reduce_take(const struct oriel_dev_line_rows
 		missing = 0;
 		ORIEL_DEV_UNROLL
 		for (k = 0; k < ORIEL_FOLD_BATCH; k++) {
-			if (first + k >= ranks || first + k == r->rank)
+			if (is_none || first + k >= ranks || first + k == r->rank)
 				continue;
-			slot.base = r->base + (first + k) * r->slot;
-			if (ori_dev_reduce_poll(&slot, r->lines, i * 2, &v[k])) {
+			wide.base = slot.base = r->base + (first + k) * r->slot;
+			if (is_ll128 ? ori_dev_reduce_poll_half(&wide, i, is_wide, &v[k])
+				     : ori_dev_reduce_poll(&slot, r->lines, i * 2, &v[k])) {
 				missing = 1;
 				aim->peer = first + k;
 			}
 		}
-		status = missing ? ori_dev_wait_step(waiter, aim, i) : ORIEL_OK;
+		status = ori_dev_reduce_tried(is_wide, missing, waiter, aim, i);
 	} while (status == ORIEL_AGAIN);
 	return status;
 }
 
-/* Whole group, each thread for its own vectors: folds lines as they arrive. Not synchronised. */
-ORIEL_DEV enum oriel_status ori_dev_reduce_take_lines(const struct oriel_dev_window *w,
-						      struct oriel_dev_group g,
-						      struct oriel_dev_fold f,
-						      const struct oriel_dev_line_rows *r,
-						      uint64_t length, uint64_t timeout_ns)
+/*
+ * Whole group, each thread for its own units: folds lines as they arrive. Not synchronised.
+ * @is_ll128 is a constant.
+ */
+ORIEL_DEV enum oriel_status
+ori_dev_reduce_take_lines(const struct oriel_dev_window *w, struct oriel_dev_group g,
+			  struct oriel_dev_fold f, const struct oriel_dev_line_rows *r,
+			  uint64_t length, uint64_t timeout_ns, bool is_ll128)
 {
 	struct oriel_dev_aim aim = {NULL, r->flag, ORIEL_EQ, ORIEL_DEV_WAIT_LL, ORIEL_DEV_NO_RANK,
 				    0};
 	struct oriel_dev_waiter waiter = ori_dev_wait_begin(w, g, timeout_ns);
+	bool is_wide = ori_dev_reduce_is_wide(g, is_ll128);
+	/* A warp goes on while one of its threads has a unit. */
+	uint32_t together = is_wide ? 32 : 1;
 	enum oriel_status status;
 	uint32_t i, k, rank, run;
 
 	ORIEL_DEV_ROLL
-	for (i = g.rank; (uint64_t)i * 16 < length; i += g.size) {
+	for (i = g.rank; ori_dev_reduce_unit(is_ll128, i / together * together) < length;
+	     i += g.size) {
 		struct oriel_dev_vector v[ORIEL_FOLD_BATCH] = {{{0}}, {{0}}, {{0}}, {{0}}}, own;
 		struct oriel_dev_folding p = {{{0}}, {{0}}, 0, false};
-		uint64_t at = (uint64_t)i * 16;
+		uint64_t at = ori_dev_reduce_unit(is_ll128, i);
+		/* Of a half with some bytes of the message any thread may have the flag. */
+		bool is_none = is_wide && ori_dev_reduce_unit(true, i & ~3u) >= length;
 
-		run = length - at < 16 ? (uint32_t)(length - at) : 16;
-		own = ori_dev_vector_load_any(r->own + at, run);
+		run = ori_dev_reduce_run(is_ll128, i, at, length);
+		own = is_ll128 ? ori_dev_vector_load_words(r->own + at, run)
+			       : ori_dev_vector_load_any(r->own + at, run);
 		ORIEL_DEV_ROLL
 		for (rank = 0; rank < f.ranks; rank++) {
 			if (rank % ORIEL_FOLD_BATCH == 0) {
-				status = ori_dev_reduce_take(r, f.ranks, rank, i, &waiter, &aim, v);
+				status = ori_dev_reduce_take(r, is_ll128, is_wide, is_none, f.ranks,
+							     rank, i, &waiter, &aim, v);
 				if (status != ORIEL_OK)
 					return status;
 			}
@@ -551,7 +680,10 @@ ORIEL_DEV enum oriel_status ori_dev_reduce_take_lines(const struct oriel_dev_win
 			for (k = 0; k + 1 < ORIEL_FOLD_BATCH; k++)
 				v[k] = v[k + 1];
 		}
-		ori_dev_vector_store_any(r->to + at, ori_dev_fold_end(&f, &p), run);
+		if (is_ll128)
+			ori_dev_vector_store_words(r->to + at, ori_dev_fold_end(&f, &p), run);
+		else
+			ori_dev_vector_store_any(r->to + at, ori_dev_fold_end(&f, &p), run);
 	}
 	return ORIEL_OK;
 }
