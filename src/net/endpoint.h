@@ -73,11 +73,26 @@ int ori_endpoint_outcome(int fd);
 int ori_endpoint_accept(int listener);
 
 /*
- * Does the peer's host owe an acknowledgement, and has none arrived for @ns? @tries: how often TCP
- * has sent again since the last one. False for a unix socket, and while the peer keeps its window
- * closed and its host answers.
+ * Looks at whether the host of a peer still acknowledges. Looks count, not time: a process that was
+ * stopped itself has made none.
  */
-bool ori_endpoint_is_unheard(int fd, uint64_t ns, unsigned *tries);
+struct ori_hearing {
+	uint64_t at;     /* of the last look; 0: there was none */
+	unsigned silent; /* looks, one after the other, between which no acknowledgement came */
+};
+
+#define ORI_HEARING_NS UINT64_C(1000000000) /* between two looks, at least */
+#define ORI_HEARING_MOST 30u                /* until a host is lost */
+
+/*
+ * Has the host of the peer of @fd been silent at @most looks, of which this is one, and left seven
+ * packets in a row unanswered? Never for a unix socket, nor while the peer keeps its window closed
+ * and its host answers. TCP itself would go on for a quarter of an hour (tcp(7), tcp_retries2).
+ * TCP_USER_TIMEOUT is no limit for it: its time also runs while a stopped process keeps its window
+ * closed, although its host answers each probe (Linux 6.18: such a connection ended after that
+ * time; net/ipv4/tcp_timer.c, tcp_probe_timer()).
+ */
+bool ori_hearing_lost(struct ori_hearing *hearing, int fd, uint64_t now, unsigned most);
 
 enum oriel_status ori_endpoint_local(int fd, struct ori_address *address);
 enum oriel_status ori_endpoint_remote(int fd, struct ori_address *address);

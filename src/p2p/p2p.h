@@ -223,6 +223,7 @@ struct p2p_control_socket {
 	uint64_t probe_at; /* when to probe a peer that has to connect */
 	uint64_t clash; /* of a communicator's: when to look for a peer of another mode; 0: never */
 	struct p2p_dial dial;
+	struct ori_hearing hearing; /* of a peer on another machine */
 	bool is_local;
 	bool has_info, has_sent_info, has_sent_ready, is_ready;
 };
@@ -471,6 +472,8 @@ enum oriel_status ori_transport_recv(struct oriel_p2p *p2p, struct p2p_frame *fr
 bool ori_control_socket_is_open(const struct oriel_p2p *p2p);
 /* Send the rest of the last frame. */
 enum oriel_status ori_control_socket_flush(struct oriel_p2p *p2p);
+/* ORIEL_ERR_PEER: the peer's host is lost. */
+enum oriel_status ori_control_socket_look(struct oriel_p2p *p2p, uint64_t now);
 /* ORIEL_AGAIN: the socket takes nothing now. Copies of @fds are sent. */
 enum oriel_status ori_control_socket_send(struct oriel_p2p *p2p, const struct p2p_frame *frame,
 					  const int *fds, unsigned nfds);

@@ -90,6 +90,19 @@ enum oriel_status ori_control_socket_send(struct oriel_p2p *p2p, const struct p2
 	return status == ORIEL_AGAIN && control_socket->has_out ? ORIEL_OK : status;
 }
 
+/* A host that vanished ends nothing by itself, unlike a process, whose socket the kernel closes. */
+enum oriel_status ori_control_socket_look(struct oriel_p2p *p2p, uint64_t now)
+{
+	struct p2p_control_socket *s = &p2p->control_socket;
+
+	if (s->is_local || s->conn.fd < 0 || now - s->hearing.at < ORI_HEARING_NS ||
+	    !ori_hearing_lost(&s->hearing, s->conn.fd, now, ORI_HEARING_MOST))
+		return ORIEL_OK;
+	return ori_fail(ORIEL_ERR_PEER,
+			"the host of the peer, %s, has acknowledged nothing for %u s",
+			p2p->peer_name, s->hearing.silent);
+}
+
 void ori_control_socket_bye(struct oriel_p2p *p2p, enum oriel_status status, const char *text)
 {
 	struct p2p_frame frame = {.kind = P2P_BYE, .bye.status = status};

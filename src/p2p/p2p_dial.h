@@ -40,10 +40,7 @@ enum oriel_status ori_p2p_probe(struct p2p_dial *dial, struct ori_net_conn *conn
 void ori_p2p_name(const struct p2p_address *from, const struct p2p_address *to,
 		  char text[P2P_NAME]);
 
-/*
- * Let the kernel report a machine that is cut off on @fd after half a minute, also while
- * the connection is idle.
- */
+/* The kernel probes the machine of the peer of @fd while the connection is idle. */
 void ori_p2p_tune(int fd);
 
 #endif

@@ -276,7 +276,7 @@ enum oriel_status ori_p2p_watch(struct oriel_p2p *p2p)
 			break;
 	}
 	if (status == ORIEL_AGAIN)
-		return ORIEL_OK;
+		status = ori_control_socket_look(p2p, p2p->watched_at);
 	/* Puts that the peer made before have arrived, and are still taken. */
 	if (status == ORIEL_ERR_PEER) {
 		p2p->is_leaving = true;

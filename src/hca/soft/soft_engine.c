@@ -34,8 +34,7 @@
 #define ENGINE_SLEEP_NS UINT64_C(1000000000)
 #define ENGINE_WQES 32u /* of one QP in one turn */
 #define ENGINE_PACKETS 16u
-#define ENGINE_SILENT_CHECKS 30u /* of a second each, until a host is lost */
-#define ENGINE_TRIES 64u         /* of a caller to get the lock, before it sleeps */
+#define ENGINE_TRIES 64u /* of a caller to get the lock, before it sleeps */
 
 static pthread_mutex_t engine_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct soft_engine *engine_running; /* guarded by engine_lock */
@@ -249,7 +248,7 @@ struct soft_engine *ori_soft_engine_make(void)
 		return NULL;
 	pthread_mutex_init(&e->lock, NULL);
 	e->poll = e->event = -1;
-	e->silent_checks_max = ENGINE_SILENT_CHECKS;
+	e->silent_looks_max = ORI_HEARING_MOST;
 	for (unsigned i = 0; i < 2; i++)
 		ori_net_listener_init(&e->listeners[i], NULL, 0, NULL);
 	e->trace = UINT64_C(0xcbf29ce484222325);

@@ -30,13 +30,6 @@
 #define LINK_LOG_NS UINT64_C(1000000000)
 #define LINK_EVENTS 32
 #define LINK_SOCKET_BYTES (1 << 20)
-#define LINK_CHECK_NS UINT64_C(1000000000) /* between two looks at the acknowledgements */
-/*
- * Times that TCP has sent again without an answer. At its least interval, 0.2 s, which doubles,
- * they take 25 s; where the interval has grown, 30 s are three or four of them, and at a loss of
- * 20 % each way about one link in a hundred got no answer to so few.
- */
-#define LINK_TRIES 7u
 
 static enum oriel_status link_watch(struct soft_engine *e, int fd, uint32_t events, void *what)
 {
@@ -223,33 +216,22 @@ static void link_tune(int fd)
 	(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
 }
 
-static void link_await_check(struct soft_link *link)
+static void link_await_look(struct soft_link *link)
 {
-	link->checked_at = link->engine->now;
-	link->deadline = link->checked_at + LINK_CHECK_NS;
+	link->hearing.at = link->engine->now;
+	link->deadline = link->hearing.at + ORI_HEARING_NS;
 }
 
-/*
- * TCP retransmits to a host that vanished for a quarter of an hour (tcp(7), tcp_retries2).
- * TCP_USER_TIMEOUT is no limit for it: its time also runs while a stopped process keeps its window
- * closed, although its host answers each probe (Linux 6.18: such a connection ended after that
- * time; net/ipv4/tcp_timer.c, tcp_probe_timer()). Checks count, not time: a process that was
- * stopped itself has made none.
- */
-static void link_check(struct soft_link *link)
+static void link_look(struct soft_link *link)
 {
 	struct soft_engine *e = link->engine;
-	unsigned tries = 0;
+	bool is_lost = ori_hearing_lost(&link->hearing, link->net.fd, e->now, e->silent_looks_max);
 
-	if (ori_endpoint_is_unheard(link->net.fd, e->now - link->checked_at, &tries))
-		link->silent_checks++;
-	else
-		link->silent_checks = 0;
-	link_await_check(link);
-	if (link->silent_checks < e->silent_checks_max || tries < LINK_TRIES)
+	link_await_look(link);
+	if (!is_lost)
 		return;
 	snprintf(link->refusal, SOFT_WHY, "the peer's host has acknowledged nothing for %u s",
-		 link->silent_checks);
+		 link->hearing.silent);
 	link_lose(link, link->refusal);
 }
 
@@ -432,7 +414,7 @@ static void link_expire(struct soft_link *link)
 	bool is_dialling = link->state == SOFT_LINK_CONNECTING && !link->is_unix;
 
 	if (link->state == SOFT_LINK_UP) {
-		link_check(link);
+		link_look(link);
 		return;
 	}
 	/* Between two attempts there is no socket. */
@@ -518,7 +500,7 @@ static void link_greet(struct soft_link *link)
 		link->state = SOFT_LINK_UP;
 		link->deadline = SOFT_NEVER;
 		if (!link->is_unix)
-			link_await_check(link);
+			link_await_look(link);
 		return;
 	}
 	if (status != ORIEL_ERR_PEER)

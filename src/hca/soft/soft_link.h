@@ -29,7 +29,7 @@ struct soft_link {
 	enum soft_link_state state;
 	struct ori_net_conn net;
 	bool is_out;
-	uint64_t deadline; /* outgoing: of this attempt, or the next check; SOFT_NEVER: none */
+	uint64_t deadline; /* outgoing: of this attempt, or the next look; SOFT_NEVER: none */
 
 	/* outgoing connections */
 	struct soft_address address; /* of the peer's engine */
@@ -42,8 +42,7 @@ struct soft_link {
 	char refusal[SOFT_WHY]; /* ... or "", or why an acceptor is not the peer */
 	uint64_t dial_until;    /* as long as acceptors close connections, or none is reached */
 	bool has_greeted;       /* the hello is sent */
-	uint64_t checked_at;    /* whether the peer's host acknowledges */
-	unsigned silent_checks; /* one after the other in which it did not */
+	struct ori_hearing hearing;
 	struct soft_outbox out;
 	char why[SOFT_WHY]; /* the link is lost */
 

@@ -122,12 +122,12 @@ static void test_a_port_at_which_no_process_listens_ends_the_link(void **state)
 	side_close(&other.side);
 }
 
-static void set_patience(const struct stage *s, unsigned checks)
+static void set_patience(const struct stage *s, unsigned looks)
 {
 	struct soft_engine *e = engine_of(s);
 
 	ori_soft_engine_lock(e);
-	e->silent_checks_max = checks;
+	e->silent_looks_max = looks;
 	ori_soft_engine_unlock(e);
 }
 

@@ -308,9 +308,9 @@ struct soft_engine {
 	uint64_t log_after;           /* earliest time of the next log line about a rejection */
 	unsigned unlogged_rejections; /* rejections since the last such line */
 	struct soft_link *links;
-	bool is_overdue;            /* the deadline of one of them has passed */
-	bool is_unread;             /* one of them has bytes that epoll does not report */
-	unsigned silent_checks_max; /* one a second, until the host of a peer is lost */
+	bool is_overdue;           /* the deadline of one of them has passed */
+	bool is_unread;            /* one of them has bytes that epoll does not report */
+	unsigned silent_looks_max; /* ORI_HEARING_MOST; tests have fewer */
 	unsigned nodes_count;
 	struct soft_node *nodes[SOFT_NODES];
 	uint64_t now;
