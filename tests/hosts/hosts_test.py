@@ -184,6 +184,17 @@ class Hosts(unittest.TestCase):
         # The software HCA waits for 30 s, and notices within a second or two.
         self.assertTrue(28 < self.cut(self.vanish, "barrier", timeout=150) < 60)
 
+    def test_an_idle_endpoint_loses_a_host_that_vanishes(self):
+        hosts = self.lab(2)
+        job = Job(hosts, 1, P2P_PAIRS, "1", "lose", ORIEL_P2P_TCP="on", ORIEL_TIMEOUT="150")
+        job.until_ready()
+        begun = time.monotonic()
+        self.vanish(hosts[1])
+        out, _ = job.answers(1)[0]
+        self.assertRegex(out, r"^ORIEL_ERR_PEER the host of the peer, .*, has acknowledged nothing "
+                              r"for [3-9]\d s\n")
+        self.assertTrue(28 < time.monotonic() - begun < 120)
+
     def test_every_fifth_packet_is_lost(self):
         hosts = self.lab(2)
         try:

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * p2p_pairs EACH: endpoints of p2p between all pairs of ranks, of which each host has EACH: those
- * of the communicator and those of a context without one, in each mode. Control messages, transfers
- * of several sizes and puts carry what their ends can check; the path is mapped on a host and rdma
- * between hosts. hosts_test.py runs it.
+ * p2p_pairs EACH [lose]: endpoints of p2p between all pairs of ranks, of which each host has EACH:
+ * those of the communicator and those of a context without one, in each mode. Control messages,
+ * transfers of several sizes and puts carry what their ends can check; the path is mapped on a host
+ * and rdma between hosts. With "lose" the first rank of each of two hosts waits for the other,
+ * whose host vanishes. hosts_test.py runs it.
  */
 #include <oriel/oriel.h>
 
@@ -13,6 +14,7 @@
 #include <string.h>
 
 #define TIMEOUT_NS 60000000000u
+#define LOSE_NS 150000000000u
 #define RANKS_MAX 16u
 #define MODES 3u
 #define LENGTH_MAX (1u << 20)
@@ -162,30 +164,56 @@ static bool of_communicator(unsigned peer, unsigned mode)
 	       use(&pair, registers, peer, mode);
 }
 
-static bool of_context(unsigned peer, unsigned mode)
+/* An endpoint of the context, which joins that of @peer. */
+static bool join(struct pair *pair, unsigned peer, unsigned mode)
 {
 	struct oriel_p2p_attr attr = {.size = sizeof(attr), .mode = mode};
 	unsigned char mine[RANKS_MAX][ORIEL_P2P_ADDRESS] = {{0}};
 	unsigned char all[RANKS_MAX][RANKS_MAX][ORIEL_P2P_ADDRESS];
 	unsigned char flat[RANKS_MAX * RANKS_MAX * ORIEL_P2P_ADDRESS];
-	struct pair pair = {0};
-	bool is_fine = check(oriel_p2p_create(context, &attr, &pair.p2p), "create", peer) &&
-		       check(oriel_p2p_address(pair.p2p, mine[peer]), "address", peer);
+	bool is_fine = check(oriel_p2p_create(context, &attr, &pair->p2p), "create", peer) &&
+		       check(oriel_p2p_address(pair->p2p, mine[peer]), "address", peer);
 	unsigned i;
 
 	if (!check(oriel_comm_all_gather(comm, mine, flat, sizeof(mine)), "all_gather", peer))
 		return false;
 	for (i = 0; i < size; i++)
 		memcpy(all[i], flat + i * sizeof(mine), sizeof(mine));
-	if (is_fine)
-		is_fine = check(oriel_p2p_connect(pair.p2p, all[peer][rank], ORIEL_P2P_ADDRESS,
-						  TIMEOUT_NS),
-				"connect", peer) &&
-			  use(&pair, context, peer, mode);
+	return is_fine &&
+	       check(oriel_p2p_connect(pair->p2p, all[peer][rank], ORIEL_P2P_ADDRESS, TIMEOUT_NS),
+		     "connect", peer);
+}
+
+static bool of_context(unsigned peer, unsigned mode)
+{
+	struct pair pair = {0};
+	bool is_fine = join(&pair, peer, mode) && use(&pair, context, peer, mode);
+
 	/* The drain of the peer is over, too. */
 	is_fine = check(oriel_comm_barrier(comm), "barrier", peer) && is_fine;
 	oriel_p2p_destroy(pair.p2p);
 	return is_fine;
+}
+
+/* Nothing is on its way, so that only the kernel's probes of the socket can tell. */
+static bool lose(void)
+{
+	unsigned peer = (rank + size / 2) % size;
+	struct pair pair = {0};
+	bool is_fine = join(&pair, peer, ORIEL_P2P_ZERO_COPY) && talk(&pair, peer);
+	enum oriel_status status;
+	unsigned theirs;
+
+	printf("ready\n");
+	fflush(stdout);
+	if (!is_fine)
+		return false;
+	status = oriel_p2p_recv_control(pair.p2p, 5, &theirs, sizeof(theirs), &pair.received);
+	if (status == ORIEL_OK)
+		status = oriel_p2p_wait(pair.p2p, &pair.received, LOSE_NS);
+	printf("%s %s\n", oriel_status_name(status), oriel_last_error());
+	oriel_p2p_destroy(pair.p2p);
+	return status == ORIEL_ERR_PEER;
 }
 
 /* In each round from 1 on a rank has one peer, whose peer it is. */
@@ -209,19 +237,20 @@ static bool run(void)
 
 int main(int argc, char **argv)
 {
-	bool is_fine;
+	bool is_fine, is_lost = argc == 3 && strcmp(argv[2], "lose") == 0;
 
-	each = argc == 2 ? (unsigned)atoi(argv[1]) : 0;
+	each = argc == 2 || is_lost ? (unsigned)atoi(argv[1]) : 0;
 	if (each == 0 || oriel_comm_create(NULL, NULL, &comm) != ORIEL_OK) {
-		fprintf(stderr, "%s\n", each ? oriel_last_error() : "usage: p2p_pairs EACH");
+		fprintf(stderr, "%s\n", each ? oriel_last_error() : "usage: p2p_pairs EACH [lose]");
 		return 2;
 	}
 	rank = oriel_comm_rank(comm);
 	size = oriel_comm_size(comm);
 	/* A power of two, so that rounds pair all ranks. */
 	is_fine = size <= RANKS_MAX && (size & (size - 1)) == 0 &&
-		  check(oriel_p2p_context_create(NULL, &context), "a context", rank) && run();
-	if (is_fine)
+		  check(oriel_p2p_context_create(NULL, &context), "a context", rank) &&
+		  (is_lost ? lose() : run());
+	if (is_fine && !is_lost)
 		printf("rank %u: all pairs\n", rank);
 	oriel_p2p_context_destroy(context);
 	oriel_comm_destroy(comm);
