@@ -58,7 +58,8 @@ struct demand_call {
 	uint64_t deadline;
 	struct ori_late late;
 	struct ori_net_conn conn;
-	bool is_refused; /* each address of the last round refused */
+	bool is_refused;   /* each address of the last round refused */
+	const char *doubt; /* of the last connection, or NULL; it is in the log */
 };
 
 /* ORIEL_OK: try on. Ends when the link is made by the ask of the peer, too. */
@@ -69,8 +70,10 @@ static enum oriel_status demand_may_wait(struct demand_call *c)
 	if (ori_deadline_passed(c->deadline))
 		return ori_fail(ORIEL_ERR_TIMEOUT,
 				"rank %u did not answer rank %u, which connects to it, within %g "
-				"s, half of the timeout (ORIEL_TIMEOUT)",
-				c->peer, c->comm->rank, (double)c->limit_ns / 1e9);
+				"s, half of the timeout (ORIEL_TIMEOUT)%s%s",
+				c->peer, c->comm->rank, (double)c->limit_ns / 1e9,
+				c->doubt ? "; the process there, or the connection, " : "",
+				c->doubt ? c->doubt : "");
 	if (ori_late_is_due(&c->late))
 		ori_late_warn(&c->late, c->limit_ns,
 			      "rank %u does not answer rank %u, which connects to it", c->peer,
@@ -108,6 +111,22 @@ static enum oriel_status demand_dial_local(struct demand_call *c)
 	return status;
 }
 
+/* The connection ends with @status, and the ask is made again: a line for each new reason. */
+static void demand_doubt(struct demand_call *c, enum oriel_status status)
+{
+	const char *doubt = "has sent malformed bytes";
+
+	if (status == ORIEL_ERR_AUTH)
+		doubt = ori_net_doubt(&c->conn);
+	else if (status != ORIEL_ERR_PROTOCOL)
+		return;
+	if (!c->doubt || strcmp(c->doubt, doubt) != 0)
+		ori_log_rank(ORIEL_LOG_WARN, c->comm->rank,
+			     "connects to rank %u again: the process there, or the connection, %s",
+			     c->peer, doubt);
+	c->doubt = doubt;
+}
+
 static enum oriel_status demand_dial_one(struct demand_call *c, const struct ori_address *address)
 {
 	uint64_t until = ori_deadline(DEMAND_PATIENCE_NS);
@@ -126,6 +145,7 @@ static enum oriel_status demand_dial_one(struct demand_call *c, const struct ori
 		c->is_refused &= errno == ECONNREFUSED;
 	else
 		c->is_refused = false;
+	demand_doubt(c, status);
 	return status == ORIEL_OK ? status : ORIEL_AGAIN;
 }
 
@@ -172,7 +192,9 @@ static enum oriel_status demand_ask_once(struct demand_call *c, const struct ori
 		if (may != ORIEL_OK)
 			return may;
 	}
-	if (status == ORIEL_ERR_PEER)
+	/* Bytes that were altered: without its ready the peer drops its end of the link. */
+	demand_doubt(c, status);
+	if (status == ORIEL_ERR_PEER || status == ORIEL_ERR_AUTH)
 		return ORIEL_AGAIN;
 	if (status != ORIEL_OK || frame.type != DEMAND_ANSWER || frame.length != sizeof(*answer))
 		return ori_fail(ORIEL_ERR_PROTOCOL, "rank %u sent no answer to rank %u", c->peer,

@@ -49,6 +49,7 @@ enum demand_state {
 struct demand_peer {
 	enum demand_state state;
 	const struct ori_rdma_qps *asked; /* while DEMAND_ASKING: the queues of this end */
+	bool is_altered; /* its answer, or its ready, was altered on the way: this rank is broken */
 };
 
 /* A peer that was answered. */

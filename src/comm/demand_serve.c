@@ -47,6 +47,9 @@ static enum oriel_status demand_answer_locked(struct oriel_comm *comm, const str
 	struct demand_peer *p = &comm->demand->peers[ask->from];
 	enum oriel_status status = ORIEL_OK;
 
+	if (p->is_altered)
+		return ori_fail(ORIEL_ERR_AUTH, "the connection of rank %u to rank %u was altered",
+				ask->from, comm->rank);
 	/* The ready of this rank's own ask is on its way, or this rank's ask counts. */
 	if (ori_rdma_link_is_ready(link) || (p->state == DEMAND_ASKING && comm->rank < ask->from))
 		return ORIEL_AGAIN;
@@ -103,9 +106,11 @@ static void demand_admit(struct oriel_comm *comm, struct ori_net_listener *liste
 	while ((arrived = ori_net_listener_next(listener))) {
 		if (demand_parse(comm, &arrived->conn, &ask)) {
 			pthread_mutex_lock(&comm->links_lock);
-			/* Without an answer the peer asks again, until the failure has reached it.
+			/*
+			 * Without an answer the peer asks again, until the failure has reached it,
+			 * unless the failure is that of this link.
 			 */
-			if (ori_comm_is_well(comm))
+			if (ori_comm_is_well(comm) || comm->demand->peers[ask.from].is_altered)
 				demand_serve_locked(comm, &ask, arrived);
 			pthread_mutex_unlock(&comm->links_lock);
 		} else {
@@ -114,6 +119,19 @@ static void demand_admit(struct oriel_comm *comm, struct ori_net_listener *liste
 		}
 		ori_net_pending_free(arrived);
 	}
+}
+
+/*
+ * Bytes were altered on the way behind the ask. If they were those of the ready, the peer uses the
+ * link from now on and does not ask again, so that this end cannot drop the link and go on.
+ */
+static void demand_doubt_locked(struct oriel_comm *comm, const struct demand_served *served)
+{
+	ori_log_rank(ORIEL_LOG_WARN, comm->rank,
+		     "no link to rank %u: the connection of rank %u to rank %u %s", served->peer,
+		     served->peer, comm->rank, ori_net_doubt(&served->conn));
+	comm->demand->peers[served->peer].is_altered = true;
+	ori_comm_break_all(comm, ORIEL_ERR_AUTH, ORIEL_DEV_LINK, served->peer, 0);
 }
 
 /* Takes what served peers have sent. */
@@ -136,6 +154,8 @@ static void demand_finish_locked(struct oriel_comm *comm)
 			ori_demand_begin_locked(comm, served->peer);
 		else
 			ori_demand_drop_locked(comm, served->peer);
+		if (status == ORIEL_ERR_AUTH)
+			demand_doubt_locked(comm, served);
 		ori_demand_free(served);
 	}
 }
