@@ -22,6 +22,23 @@ void ori_vote_hang_up(struct ori_net_conn **conn)
 	*conn = NULL;
 }
 
+void ori_vote_doubt(struct ori_vote *v, unsigned peer, const struct ori_net_conn *conn,
+		    enum oriel_status status)
+{
+	struct vote_peer *p = &v->peers[peer];
+	const char *doubt = "has sent malformed bytes";
+
+	if (status == ORIEL_ERR_AUTH)
+		doubt = ori_net_doubt(conn);
+	else if (status != ORIEL_ERR_PROTOCOL)
+		return;
+	if (!p->doubt || strcmp(p->doubt, doubt) != 0)
+		ori_log_rank(ORIEL_LOG_WARN, v->comm->rank,
+			     "agreement %u: rank %u, or its connection with rank %u, %s",
+			     v->comm->survive->number, peer, v->comm->rank, doubt);
+	p->doubt = doubt;
+}
+
 void ori_vote_drop(struct vote_peer *p)
 {
 	ori_vote_hang_up(&p->out);
@@ -125,6 +142,7 @@ enum oriel_status ori_vote_dial(struct ori_vote *v, unsigned peer, enum vote_fra
 		return dial_hello(v, peer, hello);
 	if (status == ORIEL_AGAIN && !ori_deadline_passed(p->patient_until))
 		return ORIEL_AGAIN;
+	ori_vote_doubt(v, peer, p->out, status);
 	return dial_next(p, count,
 			 status == ORIEL_ERR_PEER && p->out->state == ORI_NET_CONNECTING &&
 				 errno == ECONNREFUSED);

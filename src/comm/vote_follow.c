@@ -87,6 +87,7 @@ enum oriel_status ori_vote_follow(struct ori_vote *v, unsigned leader)
 			ori_vote_hear(p);
 			continue;
 		}
+		ori_vote_doubt(v, leader, p->out, status);
 		/* It joins again, or finds that no process listens. */
 		ori_vote_hang_up(&p->out);
 		v->is_announced = false;

@@ -92,10 +92,12 @@ static void vote_take(struct ori_vote *v, unsigned peer)
 		status = ori_net_take(p->in, &frame, &state, sizeof(state));
 		if (status == ORIEL_AGAIN)
 			return;
-		if (status != ORIEL_OK || !vote_hear_of(v, peer, &frame, &state))
-			ori_vote_hang_up(&p->in);
-		else
+		if (status == ORIEL_OK && vote_hear_of(v, peer, &frame, &state)) {
 			ori_vote_hear(p);
+			continue;
+		}
+		ori_vote_doubt(v, peer, p->in, status);
+		ori_vote_hang_up(&p->in);
 	}
 }
 
@@ -116,6 +118,7 @@ static enum oriel_status vote_probe(struct ori_vote *v, unsigned peer)
 	if (status == ORIEL_OK && frame.type == VOTE_REMOVED)
 		v->is_removed = true;
 	else if (status != ORIEL_AGAIN) {
+		ori_vote_doubt(v, peer, p->out, status);
 		/* It serves its listener, and so lives, or exits at this moment. */
 		p->heard_at = ori_clock_ns();
 		ori_vote_drop(p);

@@ -57,6 +57,7 @@ struct vote_peer {
 	bool has_answered;
 	uint64_t heard_at; /* or since when this rank has waited */
 	uint64_t beat, beat_at;
+	const char *doubt; /* the last one in the log, or NULL */
 	/* These are about @out. */
 	uint64_t dial_at;       /* not before */
 	uint64_t patient_until; /* for one address */
@@ -110,6 +111,12 @@ bool ori_vote_send(struct ori_net_conn **conn, enum vote_frame type, const void 
 
 /* Closes and frees *@conn, if there is one. */
 void ori_vote_hang_up(struct ori_net_conn **conn);
+/*
+ * @status of a connection with @peer, which has ended: a line of the log if bytes were altered on
+ * the way, are malformed, or the keys differ. The rank comes, or is dialled, again.
+ */
+void ori_vote_doubt(struct ori_vote *vote, unsigned peer, const struct ori_net_conn *conn,
+		    enum oriel_status status);
 /* Closes the connection to a rank, which is dialled again after a pause. */
 void ori_vote_drop(struct vote_peer *peer);
 /*
