@@ -137,11 +137,15 @@ static void host_name(const struct ori_grow_hello *hello, char *text, size_t siz
 			 hello->hostname);
 }
 
-static enum oriel_status host_lost(const struct host_newcomer *n)
+/* @status: how its connection has ended. */
+static enum oriel_status host_lost(const struct host_newcomer *n, enum oriel_status status)
 {
 	char name[HOST_TEXT];
 
 	host_name(&n->hello, name, sizeof(name));
+	if (status == ORIEL_ERR_AUTH)
+		return ori_fail(status, "new rank %u (%s): its connection with rank 0 %s", n->first,
+				name, ori_net_doubt(&n->conn));
 	return ori_fail(ORIEL_ERR_PEER, "new rank %u (%s) was lost while it joined", n->first,
 			name);
 }
@@ -241,17 +245,21 @@ static void host_drop_lost(struct oriel_comm *comm)
 {
 	struct ori_invite *invite = comm->invite;
 	struct host_newcomer **at = &invite->newcomers, *n;
+	enum oriel_status status;
 	struct ori_frame frame;
 	char name[HOST_TEXT];
 
 	while ((n = *at)) {
-		if (ori_net_take(&n->conn, &frame, NULL, 0) == ORIEL_AGAIN) {
+		status = ori_net_take(&n->conn, &frame, NULL, 0);
+		if (status == ORIEL_AGAIN) {
 			at = &n->next;
 			continue;
 		}
 		host_name(&n->hello, name, sizeof(name));
 		ori_log_rank(ORIEL_LOG_WARN, comm->rank,
-			     "%s was lost before all new ranks had come", name);
+			     "%s was lost before all new ranks had come%s%s", name,
+			     status == ORIEL_ERR_AUTH ? ": its connection with rank 0 " : "",
+			     status == ORIEL_ERR_AUTH ? ori_net_doubt(&n->conn) : "");
 		*at = n->next;
 		invite->came -= n->hello.count;
 		host_free(n);
@@ -379,7 +387,7 @@ static enum oriel_status host_result(struct host_newcomer *n)
 	if (status == ORIEL_OK && !n->has_result)
 		n->has_result = ori_grow_done_parse(&frame, ORI_GROW_RESULT, &n->result);
 	if (!n->has_result)
-		return host_lost(n);
+		return host_lost(n, status);
 	if (n->result.status == ORIEL_OK)
 		return ORIEL_OK;
 	host_name(&n->hello, name, sizeof(name));

@@ -107,7 +107,8 @@ static enum oriel_status newcomer_try(struct newcomer *n, const struct ori_addre
 	if (status == ORIEL_OK || status == ORIEL_ERR_PEER)
 		return status == ORIEL_OK ? status : ORIEL_AGAIN;
 	return ori_fail(status == ORIEL_ERR_PROTOCOL ? ORIEL_ERR_AUTH : status,
-			"%s is not the process that has made this invitation: the key differs",
+			"%s is not the process that has made this invitation: the key differs, or "
+			"bytes were altered on the way",
 			ori_endpoint_text(address, where));
 }
 
@@ -177,6 +178,9 @@ static enum oriel_status newcomer_hear(struct newcomer *n, struct ori_frame *fra
 	}
 	if (status == ORIEL_ERR_PEER)
 		return ori_fail(status, "rank 0 of the communicator exited, or gave up");
+	if (status == ORIEL_ERR_AUTH)
+		return ori_fail(status, "the connection with rank 0 of the communicator %s",
+				ori_net_doubt(&n->conn));
 	return status == ORIEL_OK
 		       ? status
 		       : ori_fail(status, "rank 0 of the communicator sent malformed bytes");
@@ -313,8 +317,24 @@ static enum oriel_status newcomer_meet(struct newcomer *n, struct oriel_comm **m
 	return status;
 }
 
+/*
+ * The others may have joined already, and this process cannot know: the communicator that it leaves
+ * ends with the reason. Where rank 0 has exited, they find that by themselves.
+ */
+static void newcomer_abort(enum oriel_status status, struct oriel_comm *made)
+{
+	struct ori_error error;
+
+	if (status == ORIEL_ERR_PEER)
+		return;
+	ori_error_save(&error);
+	oriel_comm_abort(made, error.text);
+	ori_error_restore(&error);
+}
+
 /* The group is done with @status; now it is for the others to say whether all are. */
-static enum oriel_status newcomer_end(struct newcomer *n, enum oriel_status status)
+static enum oriel_status newcomer_end(struct newcomer *n, enum oriel_status status,
+				      struct oriel_comm *made)
 {
 	bool is_caused = status == ORIEL_ERR_PEER || status == ORIEL_ERR_TIMEOUT;
 	struct ori_grow_done done;
@@ -327,6 +347,8 @@ static enum oriel_status newcomer_end(struct newcomer *n, enum oriel_status stat
 	(void)ori_net_send(&n->conn, ORI_GROW_RESULT, &done, sizeof(done));
 	n->deadline = ori_deadline(n->welcome.timeout_ns);
 	theirs = newcomer_hear(n, &frame, &done);
+	if (theirs != ORIEL_OK && status == ORIEL_OK)
+		newcomer_abort(theirs, made);
 	if (theirs == ORIEL_OK)
 		theirs = newcomer_read_done(&frame, &done);
 	if (status == ORIEL_OK || (is_caused && theirs != ORIEL_OK && theirs != ORIEL_ERR_PEER))
@@ -371,7 +393,7 @@ static enum oriel_status newcomer_run(struct newcomer *n, enum oriel_status stat
 		return status;
 	status = newcomer_agree(n, newcomer_meet(n, made));
 	if (n->rank == 0)
-		status = newcomer_end(n, status);
+		status = newcomer_end(n, status, *made);
 	status = newcomer_agree(n, status);
 	if (status != ORIEL_OK && *made) {
 		ori_comm_discard(*made);
