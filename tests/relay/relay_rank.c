@@ -92,15 +92,13 @@ static enum oriel_status window_rounds(struct rank *r, struct oriel_window *wind
 	return status;
 }
 
-static enum oriel_status soft(struct rank *r)
+/* Uses @comm, and destroys it; a failure leaves it to the end of the process. */
+static enum oriel_status use(struct rank *r, struct oriel_comm *comm)
 {
 	struct oriel_window_attr attr = {.size = sizeof(attr), .length = 2 * LENGTH};
 	struct oriel_window *window = NULL;
-	struct oriel_comm *comm = NULL;
-	enum oriel_status status = oriel_comm_create(&r->b, NULL, &comm);
+	enum oriel_status status = oriel_window_create(comm, &attr, &window);
 
-	if (status == ORIEL_OK)
-		status = oriel_window_create(comm, &attr, &window);
 	if (status == ORIEL_OK)
 		status = window_rounds(r, window);
 	if (status != ORIEL_OK)
@@ -108,6 +106,104 @@ static enum oriel_status soft(struct rank *r)
 	oriel_window_destroy(window);
 	oriel_comm_destroy(comm);
 	return ORIEL_OK;
+}
+
+static enum oriel_status soft(struct rank *r)
+{
+	struct oriel_comm *comm = NULL;
+	enum oriel_status status = oriel_comm_create(&r->b, NULL, &comm);
+
+	return status == ORIEL_OK ? use(r, comm) : status;
+}
+
+/*
+ * The ranks are on two hosts (RELAY_BOOT_ID): the main thread asks for the link while it creates
+ * the communicator, by a connection of its own.
+ */
+static enum oriel_status demand(struct rank *r)
+{
+	struct oriel_comm *comm = NULL;
+	enum oriel_status status;
+
+	unsetenv("RELAY_LISTEN");
+	setenv("RELAY_MAIN", "demand", 1);
+	status = oriel_comm_create(&r->b, NULL, &comm);
+	unsetenv("RELAY_MAIN");
+	return status == ORIEL_OK ? use(r, comm) : status;
+}
+
+/* Both ranks break their communicator, and go on with one of all that are left: of both. */
+static enum oriel_status vote(struct rank *r)
+{
+	struct oriel_comm_attr attr = {.size = sizeof(attr), .flags = ORIEL_COMM_SHRINK};
+	struct oriel_comm *comm = NULL, *left = NULL;
+	char byte;
+	enum oriel_status status = oriel_comm_create(&r->b, &attr, &comm);
+
+	if (status != ORIEL_OK)
+		return status;
+	/* Rank 0 awaits rank 1, which an abort might end in the creation, and ends its barrier. */
+	if (r->b.rank == 1) {
+		(void)r->b.ops->send(r->b.context, 0, TAG, "", 1, PATIENCE);
+		status = oriel_comm_barrier(comm);
+	} else {
+		status = r->b.ops->recv(r->b.context, 1, TAG, &byte, 1, PATIENCE);
+		oriel_comm_abort(comm, "the ranks vote");
+	}
+	if (status != (r->b.rank == 1 ? ORIEL_ERR_ABORTED : ORIEL_OK))
+		return status == ORIEL_OK ? ORIEL_ERR_STATE : status;
+	/* By the listeners of the new communicator they meet after the vote. */
+	setenv("RELAY_LISTEN", "left", 1);
+	setenv("RELAY_MAIN", "vote", 1);
+	status = oriel_comm_shrink(comm, NULL, &left);
+	if (status != ORIEL_OK)
+		return status;
+	if (oriel_comm_size(left) != 2) {
+		printf("WRONG SIZE %u\n", oriel_comm_size(left));
+		_Exit(4);
+	}
+	oriel_comm_destroy(comm);
+	return use(r, left);
+}
+
+/* Rank 0 of the job is one of a communicator of its own, which takes rank 1 in. */
+static enum oriel_status grow_host(struct rank *r, struct oriel_comm **grown)
+{
+	struct oriel_invitation invitation = {0}, all[2];
+	struct oriel_local_job *alone = NULL;
+	struct oriel_bootstrap b;
+	struct oriel_comm *comm = NULL;
+	enum oriel_status status = oriel_local_job_create(1, &alone), gathered;
+
+	if (status == ORIEL_OK)
+		status = oriel_bootstrap_open_local(alone, 0, &b);
+	if (status == ORIEL_OK)
+		status = oriel_comm_create(&b, NULL, &comm);
+	if (status == ORIEL_OK)
+		status = oriel_comm_invite(comm, &invitation);
+	gathered =
+		r->b.ops->all_gather(r->b.context, &invitation, all, sizeof(invitation), PATIENCE);
+	if (status == ORIEL_OK)
+		status = gathered;
+	return status == ORIEL_OK ? oriel_comm_grow(comm, 1, NULL, grown) : status;
+}
+
+static enum oriel_status grow_new(struct rank *r, struct oriel_comm **grown)
+{
+	struct oriel_invitation mine = {0}, all[2];
+	enum oriel_status status =
+		r->b.ops->all_gather(r->b.context, &mine, all, sizeof(mine), PATIENCE);
+
+	setenv("RELAY_MAIN", "grow", 1);
+	return status == ORIEL_OK ? oriel_comm_join(&all[0], NULL, grown) : status;
+}
+
+static enum oriel_status grow(struct rank *r)
+{
+	struct oriel_comm *grown = NULL;
+	enum oriel_status status = r->b.rank ? grow_new(r, &grown) : grow_host(r, &grown);
+
+	return status == ORIEL_OK ? use(r, grown) : status;
 }
 
 static enum oriel_status control_rounds(struct rank *r, struct oriel_p2p *p2p,
@@ -203,7 +299,15 @@ static enum oriel_status p2p(struct rank *r)
 static const struct {
 	const char *kind;
 	enum oriel_status (*run)(struct rank *r);
-} kinds[] = {{"join", join}, {"message", message}, {"soft", soft}, {"p2p", p2p}};
+} kinds[] = {{"join", join},     {"message", message}, {"soft", soft}, {"p2p", p2p},
+	     {"demand", demand}, {"vote", vote},       {"grow", grow}};
+
+/* A communicator that is destroyed has waited for the other rank, and may own the bootstrap. */
+static bool is_open_yet(const char *kind)
+{
+	return strcmp(kind, "join") == 0 || strcmp(kind, "message") == 0 ||
+	       strcmp(kind, "p2p") == 0;
+}
 
 int main(int argc, char **argv)
 {
@@ -213,6 +317,9 @@ int main(int argc, char **argv)
 	if (argc != 3)
 		return 2;
 	r.rounds = (unsigned)atoi(argv[2]);
+	/* The bootstrap's connections are none that ask for a link. */
+	if (strcmp(argv[1], "demand") == 0)
+		setenv("RELAY_LISTEN", "bootstrap", 1);
 	setenv("RELAY_KIND", "join", 1);
 	status = oriel_bootstrap_open_env(0, &r.b);
 	/* Endpoints of p2p are joined by the software HCA; the shim knows their own connection. */
@@ -221,7 +328,7 @@ int main(int argc, char **argv)
 		if (strcmp(argv[1], kinds[i].kind) == 0)
 			status = kinds[i].run(&r);
 	/* Neither rank takes its sockets from the other before that has all data. */
-	if (status == ORIEL_OK && strcmp(argv[1], "soft") != 0)
+	if (status == ORIEL_OK && is_open_yet(argv[1]))
 		status = r.b.ops->barrier(r.b.context, PATIENCE);
 	printf("%s %s\n", status == ORIEL_OK ? "ends" : oriel_status_name(status),
 	       status == ORIEL_OK ? "" : oriel_last_error());

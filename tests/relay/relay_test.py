@@ -18,6 +18,8 @@ import unittest
 
 ORIEL = RANK = SHIM = None
 DEADLINE = 200  # seconds after which a test has failed; it never decides anything else
+NAMED = r"(\brank [01]\b|[\d\]]:\d+\b)"
+NOTICED = NAMED + r".*(altered on the way|ORIEL_JOB_KEY|malformed)"
 KEY = "00c0ffee11c0ffee22c0ffee33c0ffee"
 MARKER = b"window data that no relay may read"
 FOREIGN = re.compile("ORIEL_|TORCHELASTIC_|SLURM_|PMIX_|(LOCAL_)?(RANK|WORLD_SIZE)$|MASTER_")
@@ -38,6 +40,9 @@ class Relay:
         self.fault, self.done = fault, 0
         self.lock = threading.Lock()
         self.targets, self.seen, self.bytes = {}, {}, {}
+        self.listeners = {}  # kinds of those that say so
+        self.asked = "demand"
+        self.longest = {}  # what has passed over one connection, by its kind and way
         self.folder = tempfile.TemporaryDirectory()
         self.path = os.path.join(self.folder.name, "relay")
         self.notes = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -55,6 +60,15 @@ class Relay:
         self.listener.close()
         self.folder.cleanup()
 
+    def boot_id(self):
+        """A file with the id of another kernel than this one's."""
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            own = file.read()
+        path = os.path.join(self.folder.name, "boot_id")
+        with open(path, "w", encoding="ascii") as file:
+            file.write(("1" if own[0] == "0" else "0") + own[1:])
+        return path
+
     def environment(self):
         ours = {name: value for name, value in os.environ.items() if not FOREIGN.match(name)}
         return ours | {"LD_PRELOAD": SHIM, "RELAY_PORT": str(self.listener.getsockname()[1]),
@@ -64,7 +78,15 @@ class Relay:
         while not self.is_over.is_set():
             ready, _, _ = select.select([self.notes, self.listener], [], [], 0.1)
             if self.notes in ready:
-                port, host, to, kind = self.notes.recv(256).decode().split()
+                words = self.notes.recv(256).decode().split()
+                if words[0] == "listen":
+                    self.listeners[int(words[1])] = words[2]
+                    continue
+                port, host, to, kind = words
+                kind = self.listeners.get(int(to), kind)
+                # The link that was asked for joins next.
+                if kind == "demand":
+                    kind, self.asked = self.asked, "soft"
                 self.targets[int(port)] = (host, int(to)), kind
             # A note comes before its connection, which is accepted once the notes are read.
             elif self.listener in ready:
@@ -82,6 +104,7 @@ class Relay:
             return
         with self.lock:
             self.seen[kind] = self.seen.get(kind, 0) + 1
+        whole = {"acceptor": b"", "connector": b""}
         passed = {connector: 0, acceptor: 0}
         ways = {connector: (acceptor, "acceptor"), acceptor: (connector, "connector")}
         while ways and not self.is_over.is_set():
@@ -89,6 +112,7 @@ class Relay:
                 other, way = ways[sock]
                 try:
                     data = sock.recv(65536)
+                    whole[way] += data
                     if data:
                         other.sendall(self.change(kind, way, passed[sock], data))
                     else:
@@ -98,6 +122,9 @@ class Relay:
                 passed[sock] += len(data)
                 if not data:
                     del ways[sock]
+        with self.lock:
+            for way, data in whole.items():
+                self.longest[kind, way] = max(self.longest.get((kind, way), b""), data, key=len)
         connector.close()
         acceptor.close()
 
@@ -114,11 +141,24 @@ class Relay:
         return FAULTS[how](data)
 
 
+def records_of(data):
+    """Where the records of TLS begin in @data that have data, or encrypted words of a handshake:
+    RFC 8446, section 5.1."""
+    at = 0
+    while at + 5 <= len(data):
+        if data[at] == 0x17:
+            yield at
+        at += 5 + int.from_bytes(data[at + 3:at + 5], "big")
+
+
 class Relayed(unittest.TestCase):
     def run_job(self, relay, kind, rounds, **more):
         env = relay.environment() | {
             "ORIEL_HCA": "soft", "ORIEL_SOFT_HCA": "tcp=1", "ORIEL_P2P_TCP": "on",
             "ORIEL_FAMILY": "ipv4", "ORIEL_MEET": "tcp", "ORIEL_TIMEOUT": "20", "ORIEL_LOG": "warn"} | more
+        # By demand, and to vote, ranks of one host join by unix sockets.
+        if kind in ("demand", "vote"):
+            env["RELAY_BOOT_ID"] = relay.boot_id()
         # Without a key it is env(1), behind oriel run, which would make one.
         words = [RANK, kind, str(rounds)]
         if not more.get("ORIEL_JOB_KEY"):
@@ -129,9 +169,9 @@ class Relayed(unittest.TestCase):
         relay.close()
         return job.returncode, job.stdout, job.stderr
 
-    def check_fault(self, kind, way, after, how):
+    def check_fault(self, kind, way, after, how, rounds=2000):
         relay = Relay((kind, way, after, how))
-        code, out, err = self.run_job(relay, kind, 2000, ORIEL_JOB_KEY=KEY)
+        code, out, err = self.run_job(relay, kind, rounds, ORIEL_JOB_KEY=KEY)
         said = f"{kind}, to the {way}, after {after}: {how}\n{out}{err}"
         self.assertEqual(relay.done, 1, said)
         self.assertNotIn("WRONG", out, said)
@@ -151,7 +191,7 @@ class Relayed(unittest.TestCase):
         """The connection is not open: it is rejected, and made again or given up."""
         for way in ("acceptor", "connector"):
             for how in FAULTS:
-                code, out, err, said = self.check_fault(kind, way, 0, how)
+                code, out, err, said = self.check_fault(kind, way, 0, how, 20)
                 if code == 0:
                     self.assertEqual(out.count("ends"), 2, said)
                 else:
@@ -167,7 +207,7 @@ class Relayed(unittest.TestCase):
         self.check_open("soft", ("acceptor",))  # so do these
 
     def test_faults_in_handshakes(self):
-        for kind in ("join", "message", "soft", "p2p"):
+        for kind in ("join", "message", "soft", "p2p", "demand", "vote", "grow"):
             with self.subTest(kind):
                 self.check_handshake(kind)
 
@@ -180,6 +220,36 @@ class Relayed(unittest.TestCase):
                 self.assertRegex(out, r"\[\d\] ORIEL_ERR_\w+ ", said)
                 self.assertRegex(out + err, "altered on the way", said)
 
+    def check_protocol(self, kind, most):
+        """Each of the first @most records of the kind's longest connection. Either the ranks go on,
+        after a line that names the connection, or all end, and name it or its rank."""
+        relay = Relay()
+        code, out, err = self.run_job(relay, kind, 20, ORIEL_JOB_KEY=KEY)
+        self.assertEqual((code, out.count("ends")), (0, 2), out + err)
+        for way in ("acceptor", "connector"):
+            records = list(records_of(relay.longest[kind, way]))[:most]
+            self.assertGreater(len(records), 2)
+            for after in records:
+                for how in FAULTS:
+                    code, out, err, said = self.check_fault(kind, way, after, how, 20)
+                    # A record that is repeated behind the last one that is read changes nothing.
+                    if code != 0 or how != "repeat":
+                        self.assertRegex(out + err, NOTICED, said)
+                    if code == 0:
+                        self.assertEqual(out.count("ends"), 2, said)
+                    else:
+                        self.assertNotIn("ends", out, said)
+                        self.assertRegex(out, r"\[\d\] ORIEL_ERR_\w+ .*" + NAMED, said)
+
+    def test_faults_in_links_on_demand(self):
+        self.check_protocol("demand", 10)
+
+    def test_faults_in_votes(self):
+        self.check_protocol("vote", 6)
+
+    def test_faults_in_growth(self):
+        self.check_protocol("grow", 10)
+
     def recorded(self, kind, key):
         relay = Relay()
         code, out, err = self.run_job(relay, kind, 50, ORIEL_JOB_KEY=key)
@@ -189,7 +259,7 @@ class Relayed(unittest.TestCase):
         return relay, secrets
 
     def test_a_relay_reads_no_data_no_rkey_and_no_key(self):
-        for kind in ("join", "message", "soft", "p2p"):
+        for kind in ("join", "message", "soft", "p2p", "demand", "vote", "grow"):
             for key in ("", KEY):
                 with self.subTest(kind, key=key):
                     relay, exports = self.recorded(kind, key)
