@@ -6,6 +6,8 @@ That rank ends with a status and a text, or does without; it leaves no memory, d
 behind that it does not leave otherwise. All other ranks end, too.
 """
 import argparse
+import ctypes
+import errno
 import os
 import re
 import resource
@@ -25,6 +27,32 @@ PATHS = {  # and the rank that fails
     "keyed": ({"ORIEL_JOB_KEY": "0123456789abcdef" * 4}, 0),
     "proxied": ({"ORIEL_POST": "proxy"}, 2),
 }
+
+
+SHM = "/dev/shm"
+CLONE_NEWNS, MS_REC, MS_PRIVATE = 0x20000, 0x4000, 0x40000  # of linux/sched.h and linux/mount.h
+
+
+def fill_shm():
+    """This process, and those it starts, have a /dev/shm of their own, which is full. OSError: the
+    kernel forbids it."""
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def must(returned, what):
+        if returned != 0:
+            raise OSError(ctypes.get_errno(), what)
+
+    must(libc.unshare(CLONE_NEWNS), "unshare")
+    must(libc.mount(None, b"/", None, MS_REC | MS_PRIVATE, None), "private mounts")
+    must(libc.mount(b"none", SHM.encode(), b"tmpfs", 0, b"size=4096"), "a tmpfs at " + SHM)
+    with open(SHM + "/filler", "wb", buffering=0) as file:
+        assert file.write(bytes(4096)) == 4096
+        try:
+            file.write(b"1")
+        except OSError as error:
+            assert error.errno == errno.ENOSPC, error
+            return
+    sys.exit(f"{SHM} is not full")
 
 
 MIB = 1 << 20
@@ -112,6 +140,14 @@ class Run:
         if any(a > b for a, b in zip(now, left)):
             self.wrong.append(f"left are {now} blocks, descriptors, threads, otherwise {left}")
 
+    def check_unharmed(self):
+        """No rank has needed what was full."""
+        for rank in range(SIZE):
+            if not self.ends[rank] or self.ends[rank][1] != "ORIEL_OK" or self.codes[rank] != 0:
+                self.wrong.append(f"rank {rank} ended with code {self.codes[rank]}")
+        if os.listdir(SHM) != ["filler"]:
+            self.wrong.append(f"{SHM} has {os.listdir(SHM)}")
+
     def text(self):
         lines = [f"FAILED {self.name}: " + "; ".join(self.wrong)]
         for rank, said in sorted(self.said.items()):
@@ -126,11 +162,28 @@ def main():
     parser.add_argument("--paths", type=lambda text: text.split(","), default=list(PATHS))
     parser.add_argument("--step", type=int, default=1, help="each how many calls one fails")
     parser.add_argument("--limits", action="store_true", help="limits of the kernel instead")
+    parser.add_argument("--full-shm", action="store_true", help="a full /dev/shm instead")
     parser.add_argument("--at-once", type=int, default=6)
     options = parser.parse_args()
     options.rank = os.path.abspath(options.rank)
     begun, failed, count = time.monotonic(), 0, 0
+    if options.full_shm:
+        try:
+            fill_shm()
+        except OSError as error:
+            print(f"skipped: no {SHM} of its own: {error}")
+            sys.exit(77)
     with ThreadPoolExecutor(options.at_once) as pool:
+        if options.full_shm:
+            for run in pool.map(Run.run, [Run(options, phase, path, 0) for path in options.paths
+                                          for phase in options.phases]):
+                count += 1
+                run.check_unharmed()
+                if run.wrong:
+                    failed += 1
+                    print(run.text(), flush=True)
+            print(f"{count} runs, {failed} failed, {time.monotonic() - begun:.0f} s")
+            sys.exit(failed != 0)
         if options.limits:
             runs = [Run(options, "p2p_connect", path, 0, (which, value)) for path in options.paths
                     for which, values in LIMITS for value in values]
