@@ -133,6 +133,49 @@ static void test_huge_pages_are_used_or_their_lack_is_explained(void **state)
 	assert_int_equal(count_fds(), before);
 }
 
+/* Another program takes the last pages while this one asks for more than are left. */
+static void test_hugetlb_pages_run_out(void **state)
+{
+	struct ori_memfd_map map;
+	struct ori_hugepages p;
+	enum oriel_status status;
+	size_t length, taken;
+	void *others;
+	int fd;
+
+	(void)state;
+	ori_hugepages_read(&p);
+	if (p.hugetlb_free == 0) {
+		print_message("no hugetlb page of %llu is free (vm.nr_hugepages)\n",
+			      (unsigned long long)p.hugetlb_total);
+		skip();
+	}
+	taken = (p.hugetlb_free - 1) * p.hugetlb_size;
+	others = taken ? mmap(NULL, taken, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0)
+		       : NULL;
+	assert_ptr_not_equal(others, MAP_FAILED);
+	/* One is free, and two are wanted: none of them is found missing at its first use. */
+	length = 2 * p.hugetlb_size;
+	status = ori_memfd_open(true, &length, &fd, &map);
+	if (status == ORIEL_OK) {
+		assert_true(p.is_thp_usable);
+		memset(map.base, 1, length);
+		ori_memfd_unmap(&map);
+		close(fd);
+	} else {
+		assert_int_equal(status, ORIEL_ERR_UNSUPPORTED);
+		assert_non_null(strstr(oriel_last_error(), "hugetlb pages of"));
+	}
+	length = p.hugetlb_size;
+	assert_int_equal(ori_memfd_open(true, &length, &fd, &map), ORIEL_OK);
+	memset(map.base, 1, length);
+	ori_memfd_unmap(&map);
+	close(fd);
+	if (taken)
+		munmap(others, taken);
+}
+
 static void test_any_offset_can_be_mapped(void **state)
 {
 	int fd = make_file(4 * PAGE, F_SEAL_SHRINK);
@@ -243,6 +286,7 @@ int main(void)
 		cmocka_unit_test(test_impossible_lengths_are_rejected),
 		cmocka_unit_test(test_a_limit_of_file_sizes_is_an_error),
 		cmocka_unit_test(test_huge_pages_are_used_or_their_lack_is_explained),
+		cmocka_unit_test(test_hugetlb_pages_run_out),
 		cmocka_unit_test(test_any_offset_can_be_mapped),
 		cmocka_unit_test(test_offsets_that_overflow_are_rejected),
 		cmocka_unit_test(test_short_or_unsealed_files_are_rejected),
