@@ -31,7 +31,7 @@ struct ori_rank_owner {
 struct ori_listener {
 	struct ori_net_listener net;
 	int interrupt_fd;    /* eventfd; readable once ori_listener_interrupt() was called */
-	const int *abort_fd; /* of struct ori_tcp_job, while the rank joins; else NULL */
+	const int *abort_fd; /* of struct ori_tcp_job or ori_tcp_abort_by(); or NULL */
 	struct ori_address address;
 	const struct ori_credentials *own; /* borrowed */
 	unsigned rank, size;               /* of the listener; ranks of the job */

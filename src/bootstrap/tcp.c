@@ -324,6 +324,20 @@ const struct ori_key *ori_tcp_key(const struct oriel_bootstrap *bootstrap)
 	return tcp->key;
 }
 
+void ori_tcp_abort_by(const struct oriel_bootstrap *bootstrap, const int *abort_fd)
+{
+	struct tcp *tcp = bootstrap->context;
+
+	tcp->listener.abort_fd = abort_fd;
+}
+
+enum oriel_status ori_tcp_check(const struct oriel_bootstrap *bootstrap)
+{
+	const struct tcp *tcp = bootstrap->context;
+
+	return ori_listener_check(&tcp->listener);
+}
+
 const struct ori_traffic *ori_tcp_traffic(const struct oriel_bootstrap *bootstrap)
 {
 	const struct tcp *tcp = bootstrap->context;

@@ -50,6 +50,14 @@ bool ori_tcp_is_local(const struct oriel_bootstrap *bootstrap);
 /* The key of the job of @bootstrap, opened by ori_tcp_open(); of length 0 if it has none. */
 const struct ori_key *ori_tcp_key(const struct oriel_bootstrap *bootstrap);
 
+/*
+ * @abort_fd, NULL or what it is in struct ori_tcp_job, ends the waits of @bootstrap, opened by
+ * ori_tcp_open(), from now on. Not while another thread uses it.
+ */
+void ori_tcp_abort_by(const struct oriel_bootstrap *bootstrap, const int *abort_fd);
+/* ORIEL_ERR_PEER once that descriptor is readable, else ORIEL_OK; never waits. */
+enum oriel_status ori_tcp_check(const struct oriel_bootstrap *bootstrap);
+
 /* The traffic that the rank of @bootstrap, opened by ori_tcp_open(), has sent so far. */
 const struct ori_traffic *ori_tcp_traffic(const struct oriel_bootstrap *bootstrap);
 

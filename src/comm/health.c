@@ -199,6 +199,12 @@ bool ori_comm_is_well(const struct oriel_comm *comm)
 	return !health_has_record(comm);
 }
 
+bool ori_comm_is_silent(const struct oriel_comm *comm)
+{
+	return ori_dev_load_acquire32(&comm->control->health.state) == ORIEL_DEV_FAULT_FULL &&
+	       comm->control->health.what == ORIEL_DEV_HEARTBEAT;
+}
+
 /* Did another rank find it, which the text alone does not say? */
 static bool health_is_others(const struct oriel_comm *comm, const struct oriel_health *h)
 {

@@ -11,6 +11,8 @@
 /* ORIEL_OK, or the failure that broke @comm, with its text. */
 enum oriel_status ori_comm_check(const struct oriel_comm *comm);
 bool ori_comm_is_well(const struct oriel_comm *comm);
+/* Is it broken since a rank did not run for as long as ORIEL_HEARTBEAT says? */
+bool ori_comm_is_silent(const struct oriel_comm *comm);
 
 /*
  * Records a failure of @comm unless there is one already; @peer is ORIEL_DEV_NO_RANK if none.

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "bootstrap/tcp.h"
 #include "comm/exchange.h"
 #include "comm/health.h"
 #include "comm/mesh_watch.h"
@@ -157,11 +158,24 @@ static enum oriel_status mesh_limit_passed(const struct oriel_comm *comm, const 
 			what, ori_comm_half_timeout(comm) / 1e9);
 }
 
+/* Has a rank been lost meanwhile, or does one not run (ORIEL_HEARTBEAT)? */
+static enum oriel_status mesh_check(const struct oriel_comm *comm)
+{
+	enum oriel_status status = ori_comm_check(comm);
+
+	return status == ORIEL_OK && ori_tcp_is_own(&comm->bootstrap)
+		       ? ori_tcp_check(&comm->bootstrap)
+		       : status;
+}
+
 static enum oriel_status mesh_wait(const struct oriel_comm *comm, int fd, short events,
 				   uint64_t deadline, const char *what)
 {
 	struct pollfd polled = {.fd = fd, .events = events};
+	enum oriel_status status = mesh_check(comm);
 
+	if (status != ORIEL_OK)
+		return status;
 	if (ori_deadline_passed(deadline))
 		return mesh_limit_passed(comm, what);
 	if (poll(&polled, 1, ori_deadline_poll_ms(deadline)) < 0 && errno != EINTR)
@@ -198,6 +212,8 @@ static enum oriel_status mesh_answer(struct oriel_comm *comm, unsigned *missing,
 		paused = listener->paused_until;
 		status = ori_mesh_watch_wait(comm, &watch,
 					     paused && paused < deadline ? paused : deadline);
+		if (status == ORIEL_OK)
+			status = mesh_check(comm);
 		if (status == ORIEL_OK)
 			status = mesh_admit(comm, missing);
 	}

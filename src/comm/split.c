@@ -10,9 +10,11 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "bootstrap/part.h"
+#include "bootstrap/tcp.h"
 #include "comm/comm.h"
 #include "comm/exchange.h"
 #include "comm/split.h"
+#include "comm/watcher.h"
 #include "topo/classify.h"
 
 /* The wish of a rank. Goes over the wire as it is. */
@@ -123,23 +125,35 @@ enum oriel_status ori_comm_join_part(const struct oriel_comm *comm, struct ori_p
 	return status;
 }
 
-/* A part fails alone, and its ranks at about the same time, but all ranks of @comm wait for it. */
+/*
+ * A part fails alone, and its ranks at about the same time, but all ranks of @comm wait for it. A
+ * rank that is lost, or does not run, breaks @comm first, and ends the waits of the part.
+ */
 static enum oriel_status split_open(struct oriel_comm *comm, const struct oriel_comm_attr *attr,
 				    const struct split_part *part,
 				    const struct ori_part_offer *offer, struct ori_part_root *root,
 				    struct oriel_comm **made)
 {
 	struct oriel_bootstrap own;
+	int broken;
 	struct ori_part_join join = {.extent = part->extent,
 				     .offer = offer,
 				     .root = part->rank ? NULL : root,
 				     .rank = part->rank,
 				     .size = part->size,
-				     .timeout_ns = ori_comm_half_timeout(comm)};
-	enum oriel_status status = ori_comm_join_part(comm, &join, &own);
+				     .timeout_ns = ori_comm_half_timeout(comm),
+				     .abort_fd = &broken};
+	enum oriel_status status = ori_watcher_broken_fd(comm, &broken);
 
 	if (status == ORIEL_OK)
-		status = ori_comm_create_own(&own, attr ? attr : &comm->attr, made);
+		status = ori_comm_join_part(comm, &join, &own);
+	if (status != ORIEL_OK)
+		return status;
+	if (ori_tcp_is_own(&own))
+		ori_tcp_abort_by(&own, &broken);
+	status = ori_comm_create_own(&own, attr ? attr : &comm->attr, made);
+	if (status == ORIEL_OK && ori_tcp_is_own(&(*made)->bootstrap))
+		ori_tcp_abort_by(&(*made)->bootstrap, NULL);
 	return status;
 }
 

@@ -403,5 +403,8 @@ enum oriel_status ori_p2p_pass(struct oriel_p2p *p2p, bool *has_moved)
 	case P2P_BROKEN:
 		return ori_p2p_failed(p2p);
 	}
+	/* Endpoints outlive other failures of the job, but the peer may wait for that rank. */
+	if (status == ORIEL_OK && !*has_moved && p2p->comm && ori_comm_is_silent(p2p->comm))
+		status = ori_comm_check(p2p->comm);
 	return status == ORIEL_OK ? ORIEL_OK : p2p_break(p2p, status);
 }
