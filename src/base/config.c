@@ -18,6 +18,7 @@
 #include "base/log_file.h"
 
 #define CONFIG_PREFIX "ORIEL_"
+#define CONFIG_BOOT_NS UINT64_C(10000000000)
 
 /* Write the list @words, "a,b,c", as "a, b or c". */
 static void config_enumerate(const char *words, char *text, size_t size)
@@ -84,6 +85,18 @@ uint64_t ori_setting_late(void)
 uint64_t ori_setting_heartbeat(void)
 {
 	return config_seconds_of(ORI_SETTING_HEARTBEAT);
+}
+
+uint64_t ori_setting_boot_limit(uint64_t timeout_ns)
+{
+	uint64_t limit = ori_setting_heartbeat();
+
+	if (!limit)
+		return timeout_ns;
+	/* A rank that opens GPUs and NICs meanwhile says nothing for seconds. */
+	if (limit < CONFIG_BOOT_NS)
+		limit = CONFIG_BOOT_NS;
+	return limit < timeout_ns ? limit : timeout_ns;
 }
 
 enum oriel_status ori_setting_unsigned(enum ori_setting which, uint64_t max, uint64_t *value)

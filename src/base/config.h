@@ -62,6 +62,11 @@ ori_setting_timeout(uint64_t *timeout_ns); /* ORIEL_TIMEOUT_INFINITE for "infini
 /* The next two: ns; 0: never; the default for a text that does not parse. */
 uint64_t ori_setting_late(void);
 uint64_t ori_setting_heartbeat(void);
+/*
+ * The limit of a wait in which all ranks are inside one call, of which none has beats yet:
+ * @timeout_ns, or ORIEL_HEARTBEAT, ten seconds at least, if that is set and less.
+ */
+uint64_t ori_setting_boot_limit(uint64_t timeout_ns);
 enum oriel_status ori_setting_unsigned(enum ori_setting which, uint64_t max, uint64_t *value);
 /* Bits 1 << enum oriel_path value: 1 << 2 mapped, 1 << 3 rdma. */
 enum oriel_status ori_setting_paths(unsigned *mask);

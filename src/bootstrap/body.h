@@ -26,6 +26,7 @@ enum ori_frame_type {
 	ORI_FRAME_MESSAGE,   /* send and recv */
 	ORI_FRAME_FAILURE,   /* status, rank and text; no frame follows */
 	ORI_FRAME_ANSWER,    /* to a hello that is not rejected: enum ori_answer, a byte */
+	ORI_FRAME_WAIT,      /* rank 0 runs, and waits for others to join; empty */
 };
 
 enum ori_answer {

@@ -7,7 +7,6 @@
 #include "bootstrap/join.h"
 
 #include <errno.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,14 +15,15 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/config.h"
 #include "base/error.h"
-#include "base/job_key.h"
 #include "base/late.h"
 #include "base/log.h"
 #include "bootstrap/dial.h"
 #include "bootstrap/ranks.h"
 
 #define JOIN_SWEEP_NS 200000000u  /* between checks for joined ranks that have left */
+#define JOIN_WAIT_NS 1000000000u  /* between signs of life of rank 0 */
 #define JOIN_GRACE_NS 5000000000u /* for the root's answer to arrive, at most the timeout */
 /* Packets to an address of another network may get no answer: the next address is tried then. */
 #define JOIN_CONNECT_NS 3000000000u
@@ -39,6 +39,7 @@ struct join_root {
 	struct ori_failure failure;  /* of the job; every rank gets it */
 	uint64_t deadline;           /* the earliest of all ranks */
 	uint64_t timeout_ns;         /* the timeout of that rank, for texts */
+	uint64_t wait_at;            /* the next sign of life */
 };
 
 /* Milliseconds for a hello; 0 means for ever, and so do more than 49 days, which do not fit. */
@@ -54,109 +55,23 @@ static uint64_t join_min(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
+/* All ranks have come: none of them has anything else to do now. */
+static void join_limit(struct ori_join *join)
+{
+	uint64_t limit = ori_setting_boot_limit(join->job->timeout_ns);
+
+	if (limit == join->job->timeout_ns)
+		return;
+	join->limit_ns = limit;
+	join->deadline = join_min(join->deadline, ori_deadline(limit));
+}
+
 static uint64_t join_grace(const struct ori_join *join)
 {
 	uint64_t grace = join_min(join->job->timeout_ns, JOIN_GRACE_NS);
 
 	return join->deadline < ORIEL_TIMEOUT_INFINITE - grace ? join->deadline + grace
 							       : ORIEL_TIMEOUT_INFINITE;
-}
-
-/*
- * Debian's /etc/hosts gives the machine's own name the address 127.0.1.1 (Debian Reference, 5.1.1),
- * where other machines, which resolve it to another one, do not reach rank 0. A caller that means
- * loopback says "localhost" or the address.
- */
-static bool join_is_only_home(const char *host, const struct ori_address *address)
-{
-	return ori_endpoint_is_loopback(address) && strcmp(host, "localhost") != 0 &&
-	       strspn(host, "0123456789.") != strlen(host) && !strchr(host, ':');
-}
-
-static enum oriel_status join_listen(const struct ori_tcp_job *job, const struct ori_address *names,
-				     unsigned count, struct ori_listener *listener, int *fd)
-{
-	enum oriel_status status = ORIEL_ERR_SYSTEM;
-	unsigned i;
-
-	for (i = 0; i < count; i++) {
-		if (join_is_only_home(job->host, &names[i]))
-			continue;
-		listener->address = names[i];
-		status = ori_endpoint_listen(&listener->address, fd);
-		if (status == ORIEL_OK || errno != EADDRNOTAVAIL)
-			return status;
-	}
-	/* The name is a router's in front of this machine, or loopback here: listen at any address.
-	 */
-	if (!ori_endpoint_chosen(job->port, &listener->address))
-		listener->address =
-			(struct ori_address){.family = names[0].family, .port = job->port};
-	return ori_endpoint_listen(&listener->address, fd);
-}
-
-/* Other processes of this machine reach a loopback address, too, but no other machine does. */
-static bool join_is_loopback(const struct ori_address *address)
-{
-	static const unsigned char mapped[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127};
-	static const unsigned char one[16] = {[15] = 1};
-
-	if (address->family == 4)
-		return address->ip[0] == 127;
-	return memcmp(address->ip, one, sizeof(one)) == 0 ||
-	       memcmp(address->ip, mapped, sizeof(mapped)) == 0;
-}
-
-/* Members listen at the network by which they reach rank 0, which therefore speaks for all. */
-static void join_warn_of_no_key(const struct ori_join *join)
-{
-	static atomic_flag is_warned = ATOMIC_FLAG_INIT;
-	const struct ori_address *address = &join->listener->address;
-	char at[ORI_ENDPOINT_LENGTH];
-
-	if (join->job->own.key.length || address->family == ORI_ADDRESS_UNIX ||
-	    join_is_loopback(address) ||
-	    atomic_flag_test_and_set_explicit(&is_warned, memory_order_relaxed))
-		return;
-	ori_log_rank(ORIEL_LOG_WARN, 0,
-		     "this job has no key and listens at %s: any process that reaches the port can "
-		     "join, and bytes travel as they are; " ORI_JOB_KEY_HOW
-		     "; ORIEL_JOB_KEY=required forbids jobs without a key",
-		     ori_endpoint_text(address, at));
-}
-
-static enum oriel_status join_root_listen(struct ori_join *join)
-{
-	const struct ori_tcp_job *job = join->job;
-	struct ori_address names[ORI_ENDPOINT_NAMES];
-	enum oriel_status status;
-	unsigned count;
-	int fd = join->listener->net.fd;
-
-	if (ori_tcp_job_is_local(job)) {
-		join->listener->address = job->addresses[0];
-		status = fd >= 0 ? ORIEL_OK : ori_endpoint_listen(&join->listener->address, &fd);
-		return status == ORIEL_OK ? ori_net_listener_open(&join->listener->net, fd)
-					  : status;
-	}
-	if (fd >= 0) {
-		status = ori_endpoint_local(fd, &join->listener->address);
-		return status == ORIEL_OK ? ori_net_listener_open(&join->listener->net, fd)
-					  : status;
-	}
-	status = ori_endpoint_resolve(job->host, job->port, join->deadline, names, &count);
-	if (status == ORIEL_OK)
-		status = join_listen(job, names, count, join->listener, &fd);
-	return status == ORIEL_OK ? ori_net_listener_open(&join->listener->net, fd) : status;
-}
-
-static enum oriel_status join_root_open(struct ori_join *join)
-{
-	enum oriel_status status = join_root_listen(join);
-
-	if (status == ORIEL_OK)
-		join_warn_of_no_key(join);
-	return status;
 }
 
 static void root_report(const struct join_root *root, struct ori_pending *pending)
@@ -302,6 +217,19 @@ static enum oriel_status root_timed_out(struct join_root *root)
 			ori_seconds(root->timeout_ns));
 }
 
+/* Ranks that have joined see that this one runs. A full socket is of a rank that does not. */
+static void root_reassure(struct join_root *root)
+{
+	unsigned i;
+
+	if (!ori_setting_heartbeat() || !ori_deadline_passed(root->wait_at))
+		return;
+	root->wait_at = ori_deadline(JOIN_WAIT_NS);
+	for (i = 1; i < root->join->job->size; i++)
+		if (root->joined[i])
+			(void)ori_net_send(&root->joined[i]->link, ORI_FRAME_WAIT, NULL, 0);
+}
+
 /*
  * The root does not return at a failure: a rank that joins later would try to reach a root that
  * does not listen any more. So the root stays until all ranks have arrived, or the deadline.
@@ -326,6 +254,7 @@ static enum oriel_status root_wait(struct join_root *root)
 			if (root_check_closed(root) != ORIEL_OK)
 				root_fail_job(root);
 			sweep = ori_deadline(JOIN_SWEEP_NS);
+			root_reassure(root);
 		}
 		while ((pending = ori_listener_next(root->join->listener, ORI_PURPOSE_JOIN)))
 			root_admit(root, pending);
@@ -382,7 +311,7 @@ enum oriel_status ori_join_root(struct ori_join *join)
 		.deadline = join->deadline,
 		.timeout_ns = join->job->timeout_ns,
 	};
-	enum oriel_status status = join_root_open(join);
+	enum oriel_status status = ori_join_listen(join);
 	unsigned i;
 
 	if (status != ORIEL_OK)
@@ -401,6 +330,7 @@ enum oriel_status ori_join_root(struct ori_join *join)
 	}
 	if (status == ORIEL_OK)
 		root_welcome(&root);
+	join_limit(join);
 	for (i = 0; i < join->job->size; i++)
 		ori_pending_free(root.joined[i]);
 	free(root.joined);
@@ -547,8 +477,12 @@ static enum oriel_status join_connect_root(struct ori_join *join, struct ori_add
 	}
 }
 
-/* ORIEL_OK and the parent's address; ORIEL_AGAIN; or the failure that the root reports. */
-static enum oriel_status join_receive_answer(struct ori_net_conn *link, struct ori_address *parent)
+/*
+ * ORIEL_OK and the parent's address; ORIEL_AGAIN, and *@heard_at if it is a sign of life; or the
+ * failure that the root reports.
+ */
+static enum oriel_status join_receive_answer(struct ori_net_conn *link, struct ori_address *parent,
+					     uint64_t *heard_at)
 {
 	unsigned char body[ORI_FAILURE_LENGTH];
 	struct ori_failure failure;
@@ -565,6 +499,12 @@ static enum oriel_status join_receive_answer(struct ori_net_conn *link, struct o
 	if (status == ORIEL_OK && frame.type == ORI_FRAME_FAILURE &&
 	    ori_failure_parse(body, frame.length, &failure))
 		return ori_fail(failure.status, "%s", failure.text);
+	if (status == ORIEL_OK && frame.type == ORI_FRAME_WAIT && !frame.length) {
+		if (!*heard_at)
+			ori_log(ORIEL_LOG_DEBUG, "rank 0 beats while others are to join");
+		*heard_at = ori_clock_ns();
+		return ORIEL_AGAIN;
+	}
 	if (status == ORIEL_OK && frame.type == ORI_FRAME_WELCOME &&
 	    ori_address_parse(body, frame.length, parent))
 		return ORIEL_OK;
@@ -575,12 +515,18 @@ static enum oriel_status join_wait(struct ori_join *join, struct ori_net_conn *l
 				   struct ori_address *parent)
 {
 	struct pollfd polled = {.fd = link->fd, .events = POLLIN};
-	uint64_t deadline = join_grace(join);
+	uint64_t limit = ori_setting_boot_limit(ORIEL_TIMEOUT_INFINITE);
+	uint64_t deadline = join_grace(join), heard_at = 0;
 	enum oriel_status status;
 	struct ori_late late;
 
 	ori_late_begin(&late);
-	while ((status = join_receive_answer(link, parent)) == ORIEL_AGAIN) {
+	while ((status = join_receive_answer(link, parent, &heard_at)) == ORIEL_AGAIN) {
+		if (heard_at && ori_clock_ns() - heard_at >= limit)
+			return ori_fail(ORIEL_ERR_TIMEOUT,
+					"rank 0 has not run for %g s (ORIEL_HEARTBEAT) while ranks "
+					"join: it is stopped, or its machine is",
+					ori_seconds(limit));
 		if (ori_deadline_passed(deadline))
 			return ori_fail(
 				ORIEL_ERR_TIMEOUT,
@@ -653,7 +599,7 @@ static enum oriel_status join_children_timed_out(struct ori_join *join)
 	return ori_tree_break(tree, ORIEL_ERR_TIMEOUT, missing.first[0],
 			      "%s did not connect to rank %u within %g s",
 			      ori_ranks_text(&missing, tree->size, text), tree->rank,
-			      ori_seconds(join->job->timeout_ns));
+			      ori_seconds(join->limit_ns));
 }
 
 static enum oriel_status join_children(struct ori_join *join)
@@ -685,6 +631,7 @@ enum oriel_status ori_join_member(struct ori_join *join, struct ori_address *roo
 	if (status != ORIEL_OK)
 		return status;
 	status = join_wait(join, &link, &parent);
+	join_limit(join);
 	if (status == ORIEL_OK && join->tree->place.parent == 0) {
 		ori_net_move(ori_tree_parent(join->tree), &link);
 		return join_children(join);

@@ -16,8 +16,11 @@ struct ori_join {
 	struct ori_listener *listener; /* the call opens it, with its fd if it has one */
 	struct ori_tree *tree;         /* gets its links */
 	struct ori_address *addresses; /* of all ranks; rank 0 fills them in */
+	uint64_t limit_ns; /* of the job, and of the steps behind the answer of rank 0, for texts */
 };
 
+/* Rank 0: opens the listener. */
+enum oriel_status ori_join_listen(struct ori_join *join);
 enum oriel_status ori_join_root(struct ori_join *join);
 /* @root: where this rank reaches rank 0. */
 enum oriel_status ori_join_member(struct ori_join *join, struct ori_address *root);

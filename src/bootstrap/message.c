@@ -243,8 +243,7 @@ static enum oriel_status message_wait(struct ori_message_service *service, unsig
 {
 	struct pollfd polled[ORI_TREE_LINKS + 2];
 	enum oriel_status status;
-	struct ori_frame frame;
-	unsigned i, n = 0;
+	unsigned n = 0;
 
 	status = ori_tree_poll_failure(service->tree);
 	if (status != ORIEL_OK)
@@ -253,16 +252,7 @@ static enum oriel_status message_wait(struct ori_message_service *service, unsig
 		polled[n++] = (struct pollfd){.fd = link->fd, .events = POLLOUT};
 	if (service->in[peer])
 		polled[n++] = (struct pollfd){.fd = service->in[peer]->link.fd, .events = POLLIN};
-	for (i = 0; i < ORI_TREE_LINKS; i++) {
-		status = ori_net_peek(&service->tree->links[i], &frame);
-		/*
-		 * A frame of the next collective stays unread, so POLLIN would return at once;
-		 * only the end of the stream matters behind it.
-		 */
-		if (status == ORIEL_AGAIN || status == ORIEL_OK)
-			polled[n++] = (struct pollfd){service->tree->links[i].fd,
-						      status == ORIEL_OK ? POLLRDHUP : POLLIN, 0};
-	}
+	n += ori_tree_poll_fds(service->tree, polled + n);
 	status = ori_listener_poll(service->listener, polled, n, deadline);
 	if (status != ORIEL_OK)
 		return ori_tree_stop(service->tree, status);

@@ -156,6 +156,7 @@ static void tcp_close(void *context)
 {
 	struct tcp *tcp = context;
 
+	ori_tree_beat_end(&tcp->tree, tcp->stamp != ori_handle_stamp);
 	ori_message_close(&tcp->service);
 	ori_tree_close(&tcp->tree);
 	ori_listener_close(&tcp->listener);
@@ -215,6 +216,7 @@ static enum oriel_status tcp_join(struct tcp *tcp, const struct ori_tcp_job *job
 		.listener = &tcp->listener,
 		.tree = &tcp->tree,
 		.addresses = addresses,
+		.limit_ns = job->timeout_ns,
 	};
 	struct ori_address root = {0};
 	enum oriel_status status;
@@ -222,6 +224,8 @@ static enum oriel_status tcp_join(struct tcp *tcp, const struct ori_tcp_job *job
 	tcp->listener.abort_fd = job->abort_fd;
 	status = job->rank == 0 ? ori_join_root(&join) : ori_join_member(&join, &root);
 	tcp->listener.abort_fd = NULL;
+	if (status == ORIEL_OK)
+		status = ori_tree_beat(&tcp->tree);
 	if (status == ORIEL_OK)
 		status = tcp_share_addresses(tcp, addresses, join.deadline);
 	/* Each rank uses the address by which it reached rank 0; rank 0 does not know it. */

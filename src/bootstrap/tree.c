@@ -5,13 +5,20 @@
  */
 #include "bootstrap/tree.h"
 
+#include <errno.h>
+#include <linux/sockios.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "base/clock.h"
+#include "base/config.h"
 #include "base/error.h"
 #include "base/late.h"
+#include "base/thread.h"
 #include "bootstrap/ranks.h"
 
 /*
@@ -20,6 +27,10 @@
  * entered the collective later or was not scheduled. A quarter of the timeout, at most this.
  */
 #define TREE_GRACE_NS 1000000000u
+
+/* Between two beats a quarter of ORIEL_HEARTBEAT, but in these bounds. */
+#define TREE_BEAT_LEAST_NS 50000000u
+#define TREE_BEAT_MOST_NS 1000000000u
 
 static unsigned tree_height(unsigned ranks)
 {
@@ -66,6 +77,7 @@ void ori_tree_place(unsigned size, unsigned rank, struct ori_tree_place *place)
 void ori_tree_init(struct ori_tree *tree, unsigned rank, unsigned size,
 		   struct ori_listener *listener)
 {
+	pthread_mutexattr_t again;
 	unsigned i;
 
 	tree->rank = rank;
@@ -75,6 +87,85 @@ void ori_tree_init(struct ori_tree *tree, unsigned rank, unsigned size,
 	ori_tree_place(size, rank, &tree->place);
 	for (i = 0; i < ORI_TREE_LINKS; i++)
 		ori_net_open(&tree->links[i], -1, NULL);
+	pthread_mutexattr_init(&again);
+	pthread_mutexattr_settype(&again, PTHREAD_MUTEX_RECURSIVE);
+	pthread_mutex_init(&tree->lock, &again);
+	pthread_mutexattr_destroy(&again);
+	memset(tree->heard_at, 0, sizeof(tree->heard_at));
+	tree->limit_ns = 0;
+}
+
+/*
+ * A beat is sent where the neighbour's kernel has all bytes before it (tcp(7) and unix(7),
+ * SIOCOUTQ), and so never fills a socket that its rank does not read for long.
+ */
+static void beat_send(struct ori_net_conn *link)
+{
+	int unsent;
+
+	if (link->fd >= 0 && !link->is_mid_frame && ioctl(link->fd, SIOCOUTQ, &unsent) == 0 &&
+	    unsent == 0)
+		(void)ori_net_send(link, ORI_FRAME_WAIT, NULL, 0);
+}
+
+static void *beat_main(void *argument)
+{
+	struct ori_tree *tree = argument;
+	struct pollfd polled = {.fd = tree->stop_fd, .events = POLLIN};
+	uint64_t pause = tree->limit_ns / 4;
+	unsigned i;
+	int count;
+
+	if (pause < TREE_BEAT_LEAST_NS)
+		pause = TREE_BEAT_LEAST_NS;
+	if (pause > TREE_BEAT_MOST_NS)
+		pause = TREE_BEAT_MOST_NS;
+	do {
+		pthread_mutex_lock(&tree->lock);
+		/* No frame follows a failure. */
+		for (i = 0; i < ORI_TREE_LINKS && tree->failure.status == ORIEL_OK; i++)
+			beat_send(&tree->links[i]);
+		pthread_mutex_unlock(&tree->lock);
+		count = poll(&polled, 1, (int)(pause / 1000000));
+	} while (count == 0 || (count < 0 && errno == EINTR));
+	return NULL;
+}
+
+enum oriel_status ori_tree_beat(struct ori_tree *tree)
+{
+	uint64_t limit = ori_setting_heartbeat();
+	unsigned i;
+	int error;
+
+	if (!limit)
+		return ORIEL_OK;
+	tree->stop_fd = eventfd(0, EFD_CLOEXEC);
+	if (tree->stop_fd < 0)
+		return ori_fail_errno(ORIEL_ERR_SYSTEM, "eventfd");
+	tree->limit_ns = limit;
+	/* Neighbours that do not beat are not judged: this one comes before all other frames. */
+	for (i = 0; i < ORI_TREE_LINKS; i++)
+		if (tree->links[i].fd >= 0)
+			(void)ori_net_send(&tree->links[i], ORI_FRAME_WAIT, NULL, 0);
+	error = ori_thread_start(&tree->beater, beat_main, tree);
+	if (error == 0)
+		return ORIEL_OK;
+	close(tree->stop_fd);
+	tree->limit_ns = 0;
+	errno = error;
+	return ori_fail_errno(ORIEL_ERR_SYSTEM, "cannot start a thread");
+}
+
+void ori_tree_beat_end(struct ori_tree *tree, bool is_forked)
+{
+	if (!tree->limit_ns)
+		return;
+	tree->limit_ns = 0;
+	if (!is_forked) {
+		(void)eventfd_write(tree->stop_fd, 1);
+		pthread_join(tree->beater, NULL);
+	}
+	close(tree->stop_fd);
 }
 
 void ori_tree_close(struct ori_tree *tree)
@@ -83,6 +174,7 @@ void ori_tree_close(struct ori_tree *tree)
 
 	for (i = 0; i < ORI_TREE_LINKS; i++)
 		ori_net_close(&tree->links[i]);
+	pthread_mutex_destroy(&tree->lock);
 }
 
 struct ori_net_conn *ori_tree_parent(struct ori_tree *tree)
@@ -116,11 +208,14 @@ enum oriel_status ori_tree_break(struct ori_tree *tree, enum oriel_status status
 	if (tree->failure.status != ORIEL_OK)
 		return ori_tree_check(tree);
 	va_start(args, format);
+	pthread_mutex_lock(&tree->lock);
 	vsnprintf(tree->failure.text, sizeof(tree->failure.text), format, args);
-	va_end(args);
 	tree->failure.status = status;
 	tree->failure.rank = rank;
-	return tree_report(tree);
+	status = tree_report(tree);
+	pthread_mutex_unlock(&tree->lock);
+	va_end(args);
+	return status;
 }
 
 enum oriel_status ori_tree_stop(struct ori_tree *tree, enum oriel_status status)
@@ -160,6 +255,20 @@ enum oriel_status ori_tree_link_failed(struct ori_tree *tree, const struct ori_n
 	return tree_malformed(tree, link->peer);
 }
 
+/* The header of the next frame of @link behind beats, which stays in the buffer. */
+static enum oriel_status tree_peek(struct ori_tree *tree, struct ori_net_conn *link,
+				   struct ori_frame *frame)
+{
+	enum oriel_status status;
+
+	while ((status = ori_net_peek(link, frame)) == ORIEL_OK && frame->type == ORI_FRAME_WAIT &&
+	       !frame->length) {
+		ori_net_skip(link);
+		tree->heard_at[link - tree->links] = ori_clock_ns();
+	}
+	return status;
+}
+
 /* Read the FAILURE frame at the head of @link and make it the failure of the job. */
 static enum oriel_status tree_receive_failure(struct ori_tree *tree, struct ori_net_conn *link)
 {
@@ -178,10 +287,10 @@ static enum oriel_status tree_receive_failure(struct ori_tree *tree, struct ori_
 	return ori_tree_break(tree, heard.status, heard.rank, "%s", heard.text);
 }
 
-enum oriel_status ori_tree_expect_failure(struct ori_tree *tree, struct ori_net_conn *link)
+static enum oriel_status tree_expect_failure(struct ori_tree *tree, struct ori_net_conn *link)
 {
 	struct ori_frame frame;
-	enum oriel_status status = ori_net_peek(link, &frame);
+	enum oriel_status status = tree_peek(tree, link, &frame);
 
 	if (status == ORIEL_AGAIN)
 		return ORIEL_AGAIN;
@@ -192,13 +301,23 @@ enum oriel_status ori_tree_expect_failure(struct ori_tree *tree, struct ori_net_
 	return tree_receive_failure(tree, link);
 }
 
+enum oriel_status ori_tree_expect_failure(struct ori_tree *tree, struct ori_net_conn *link)
+{
+	enum oriel_status status;
+
+	pthread_mutex_lock(&tree->lock);
+	status = tree_expect_failure(tree, link);
+	pthread_mutex_unlock(&tree->lock);
+	return status;
+}
+
 /* ORIEL_AGAIN unless @link has the failure of the job. Other frames stay unread. */
 static enum oriel_status tree_poll_failure(struct ori_tree *tree, struct ori_net_conn *link)
 {
 	enum oriel_status status;
 	struct ori_frame frame;
 
-	if (link->fd < 0 || ori_net_peek(link, &frame) != ORIEL_OK)
+	if (link->fd < 0 || tree_peek(tree, link, &frame) != ORIEL_OK)
 		return ORIEL_AGAIN;
 	if (frame.type == ORI_FRAME_FAILURE)
 		return tree_receive_failure(tree, link);
@@ -212,15 +331,35 @@ static enum oriel_status tree_poll_failure(struct ori_tree *tree, struct ori_net
 
 enum oriel_status ori_tree_poll_failure(struct ori_tree *tree)
 {
-	enum oriel_status status;
+	enum oriel_status status = ORIEL_AGAIN;
 	unsigned i;
 
-	for (i = 0; i < ORI_TREE_LINKS; i++) {
+	pthread_mutex_lock(&tree->lock);
+	for (i = 0; i < ORI_TREE_LINKS && status == ORIEL_AGAIN; i++)
 		status = tree_poll_failure(tree, &tree->links[i]);
-		if (status != ORIEL_AGAIN)
-			return status;
+	pthread_mutex_unlock(&tree->lock);
+	return status == ORIEL_AGAIN ? ORIEL_OK : status;
+}
+
+unsigned ori_tree_poll_fds(struct ori_tree *tree, struct pollfd polled[ORI_TREE_LINKS])
+{
+	enum oriel_status status;
+	struct ori_frame frame;
+	unsigned i, n = 0;
+
+	pthread_mutex_lock(&tree->lock);
+	for (i = 0; i < ORI_TREE_LINKS; i++) {
+		status = tree_peek(tree, &tree->links[i], &frame);
+		/*
+		 * A frame of the next collective stays unread, so POLLIN would return at once;
+		 * only the end of the stream matters behind it.
+		 */
+		if (status == ORIEL_AGAIN || status == ORIEL_OK)
+			polled[n++] = (struct pollfd){tree->links[i].fd,
+						      status == ORIEL_OK ? POLLRDHUP : POLLIN, 0};
 	}
-	return ORIEL_OK;
+	pthread_mutex_unlock(&tree->lock);
+	return n;
 }
 
 /* The transfer over one link in one phase of a collective. */
@@ -238,7 +377,7 @@ struct tree_phase {
 	struct ori_tree *tree;
 	struct tree_move moves[ORI_TREE_LINKS];
 	unsigned count;
-	uint64_t deadline, timeout_ns;
+	uint64_t begun, deadline, timeout_ns;
 	struct ori_late late;
 };
 
@@ -273,7 +412,7 @@ static enum oriel_status move_begin(struct ori_tree *tree, struct tree_move *mov
 	enum oriel_status status;
 	struct ori_frame got;
 
-	status = ori_net_peek(move->link, &got);
+	status = tree_peek(tree, move->link, &got);
 	if (status == ORIEL_AGAIN)
 		return status;
 	if (status != ORIEL_OK)
@@ -325,7 +464,7 @@ static enum oriel_status move_send(struct ori_tree *tree, struct tree_move *move
 static enum oriel_status move_step(struct ori_tree *tree, struct tree_move *move)
 {
 	if (move->action == TREE_WATCH)
-		return ori_tree_expect_failure(tree, move->link);
+		return tree_expect_failure(tree, move->link);
 	if (move->is_over)
 		return ORIEL_OK;
 	return move->action == TREE_SEND ? move_send(tree, move) : move_receive(tree, move);
@@ -353,6 +492,30 @@ static enum oriel_status phase_late(struct tree_phase *phase)
 			      ori_seconds(phase->timeout_ns));
 }
 
+/* Does a neighbour that this phase waits for not run? */
+static enum oriel_status phase_judge(struct tree_phase *phase)
+{
+	struct ori_tree *tree = phase->tree;
+	uint64_t heard, now = ori_clock_ns();
+	unsigned i;
+
+	for (i = 0; i < phase->count && tree->limit_ns; i++) {
+		heard = tree->heard_at[phase->moves[i].link - tree->links];
+		if (phase->moves[i].is_over || !heard)
+			continue;
+		/* Beats of before this wait may be older: they are read in it. */
+		if (heard < phase->begun)
+			heard = phase->begun;
+		if (now - heard >= tree->limit_ns)
+			return ori_tree_break(tree, ORIEL_ERR_TIMEOUT, phase->moves[i].link->peer,
+					      "rank %u of %u has not run for %g s "
+					      "(ORIEL_HEARTBEAT): it is stopped, or its machine is",
+					      phase->moves[i].link->peer, tree->size,
+					      ori_seconds(tree->limit_ns));
+	}
+	return ORIEL_OK;
+}
+
 /* A neighbour in the tree may itself wait for another rank, which only that one knows. */
 static void phase_warn(const struct tree_phase *phase)
 {
@@ -374,6 +537,9 @@ static enum oriel_status phase_wait(struct tree_phase *phase)
 
 	if (ori_deadline_passed(phase->deadline))
 		return phase_late(phase);
+	status = phase_judge(phase);
+	if (status != ORIEL_OK)
+		return status;
 	if (ori_late_is_due(&phase->late))
 		phase_warn(phase);
 	for (i = 0; i < phase->count; i++) {
@@ -384,7 +550,9 @@ static enum oriel_status phase_wait(struct tree_phase *phase)
 		polled[n].fd = move->link->fd;
 		polled[n++].events = move->action == TREE_SEND ? POLLIN | POLLOUT : POLLIN;
 	}
+	pthread_mutex_unlock(&phase->tree->lock);
 	status = ori_listener_poll(phase->tree->listener, polled, n, phase->deadline);
+	pthread_mutex_lock(&phase->tree->lock);
 	return status == ORIEL_OK ? status : ori_tree_stop(phase->tree, status);
 }
 
@@ -419,6 +587,7 @@ static void phase_begin(struct tree_phase *phase, struct ori_tree *tree, uint64_
 
 	grace *= levels;
 	phase->tree = tree;
+	phase->begun = ori_clock_ns();
 	phase->count = 0;
 	phase->timeout_ns = timeout_ns;
 	ori_late_begin(&phase->late);
@@ -451,8 +620,8 @@ static void phase_parent(struct tree_phase *phase, int action, enum ori_frame_ty
 		phase_add(phase, ori_tree_parent(phase->tree), action, type, data, length, ranks);
 }
 
-enum oriel_status ori_tree_exchange(struct ori_tree *tree, void *all, size_t up, size_t down,
-				    uint64_t timeout_ns)
+static enum oriel_status tree_exchange(struct ori_tree *tree, void *all, size_t up, size_t down,
+				       uint64_t timeout_ns)
 {
 	const struct ori_tree_place *place = &tree->place;
 	unsigned ranks = place->end - tree->rank, height = place->height;
@@ -489,4 +658,15 @@ enum oriel_status ori_tree_exchange(struct ori_tree *tree, void *all, size_t up,
 	phase_begin(&phase, tree, start, timeout_ns, place->total_height + place->depth);
 	phase_children(&phase, TREE_SEND, ORI_FRAME_SPREAD, all, up, down);
 	return phase_run(&phase);
+}
+
+enum oriel_status ori_tree_exchange(struct ori_tree *tree, void *all, size_t up, size_t down,
+				    uint64_t timeout_ns)
+{
+	enum oriel_status status;
+
+	pthread_mutex_lock(&tree->lock);
+	status = tree_exchange(tree, all, up, down, timeout_ns);
+	pthread_mutex_unlock(&tree->lock);
+	return status;
 }

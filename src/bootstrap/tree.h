@@ -10,6 +10,8 @@
 #ifndef ORI_BOOTSTRAP_TREE_H
 #define ORI_BOOTSTRAP_TREE_H
 
+#include <pthread.h>
+
 #include "bootstrap/listener.h"
 
 #define ORI_TREE_ARITY 8
@@ -33,6 +35,17 @@ struct ori_tree {
 	struct ori_listener *listener;             /* served while a call waits */
 	struct ori_net_conn links[ORI_TREE_LINKS]; /* children, then the parent; fd -1: none */
 	struct ori_failure failure;                /* status ORIEL_OK: none */
+	/*
+	 * With ORIEL_HEARTBEAT a thread sends each neighbour a beat, a frame WAIT, while this rank
+	 * computes, too. The lock, which one thread may take again, guards the links and the
+	 * failure; none waits with it.
+	 */
+	pthread_mutex_t lock;
+	uint64_t limit_ns; /* ORIEL_HEARTBEAT; 0: no thread beats */
+	pthread_t beater;
+	int stop_fd; /* eventfd: the thread is to end */
+	/* When a beat of the neighbour came last, to the thread that calls; 0: none has come. */
+	uint64_t heard_at[ORI_TREE_LINKS];
 };
 
 void ori_tree_init(struct ori_tree *tree, unsigned rank, unsigned size,
@@ -66,6 +79,15 @@ enum oriel_status ori_tree_link_failed(struct ori_tree *tree, const struct ori_n
 enum oriel_status ori_tree_lost(struct ori_tree *tree, unsigned rank);
 /* Read @link at a time when only a FAILURE may arrive: ORIEL_AGAIN, or the job has failed. */
 enum oriel_status ori_tree_expect_failure(struct ori_tree *tree, struct ori_net_conn *link);
+/*
+ * All links are connected: begins to beat, if ORIEL_HEARTBEAT is set. A neighbour whose beats have
+ * come, and stay away for as long, fails the job in the next wait for it.
+ */
+enum oriel_status ori_tree_beat(struct ori_tree *tree);
+/* Before ori_tree_close(), if that may have begun; @is_forked: in a child, without the thread. */
+void ori_tree_beat_end(struct ori_tree *tree, bool is_forked);
+/* For a wait for other things: polls the links for a failure. Returns how many it has added. */
+unsigned ori_tree_poll_fds(struct ori_tree *tree, struct pollfd polled[ORI_TREE_LINKS]);
 /* Has a neighbour sent a failure? Other frames stay unread, and a closed link is no failure. */
 enum oriel_status ori_tree_poll_failure(struct ori_tree *tree);
 

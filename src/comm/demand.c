@@ -54,7 +54,7 @@ static enum oriel_status demand_loop_locked(struct oriel_comm *comm)
 struct demand_call {
 	struct oriel_comm *comm;
 	unsigned peer;
-	uint64_t limit_ns; /* half of the timeout: ranks that wait for this one get its cause */
+	uint64_t limit_ns; /* see demand_limit() */
 	uint64_t deadline;
 	struct ori_late late;
 	struct ori_net_conn conn;
@@ -70,7 +70,7 @@ static enum oriel_status demand_may_wait(struct demand_call *c)
 	if (ori_deadline_passed(c->deadline))
 		return ori_fail(ORIEL_ERR_TIMEOUT,
 				"rank %u did not answer rank %u, which connects to it, within %g "
-				"s, half of the timeout (ORIEL_TIMEOUT)%s%s",
+				"s: half of ORIEL_TIMEOUT, or ORIEL_HEARTBEAT%s%s",
 				c->peer, c->comm->rank, (double)c->limit_ns / 1e9,
 				c->doubt ? "; the process there, or the connection, " : "",
 				c->doubt ? c->doubt : "");
@@ -311,14 +311,24 @@ static void demand_fail(struct demand_call *c, enum oriel_status status)
 }
 
 /*
+ * Half of the timeout: ranks that wait for this one get its cause. A watcher answers at once
+ * whatever its rank does, so that one which does not is as silent as one without beats, which no
+ * link has brought yet.
+ */
+static uint64_t demand_limit(const struct oriel_comm *comm)
+{
+	uint64_t half = ori_comm_half_timeout(comm), boot = ori_comm_boot_limit(comm);
+
+	return boot < half ? boot : half;
+}
+
+/*
  * Asks the peer, or, without @is_asking, waits until it has asked; not for long, since a peer that
  * exited is found by asking.
  */
 static void demand_connect(struct oriel_comm *comm, unsigned peer, bool is_asking)
 {
-	struct demand_call c = {.comm = comm,
-				.peer = peer,
-				.limit_ns = ori_comm_half_timeout(comm)};
+	struct demand_call c = {.comm = comm, .peer = peer, .limit_ns = demand_limit(comm)};
 	enum oriel_status status = ORIEL_OK;
 	uint64_t ask_at;
 

@@ -13,9 +13,11 @@
 #include <oriel/dev/detail/order.h>
 
 #include "base/clock.h"
+#include "base/config.h"
 #include "base/error.h"
 #include "base/late.h"
 #include "base/wait_page.h"
+#include "bootstrap/tcp.h"
 #include "comm/health.h"
 #include "comm/health_text.h"
 #include "comm/links.h"
@@ -28,6 +30,11 @@ uint64_t ori_comm_half_timeout(const struct oriel_comm *comm)
 {
 	return comm->timeout_ns == ORIEL_TIMEOUT_INFINITE ? ORIEL_TIMEOUT_INFINITE
 							  : comm->timeout_ns / 2;
+}
+
+uint64_t ori_comm_boot_limit(const struct oriel_comm *comm)
+{
+	return ori_setting_boot_limit(comm->timeout_ns);
 }
 
 static struct ori_control *exchange_control(struct oriel_comm *comm, unsigned peer)
@@ -252,12 +259,19 @@ static enum oriel_status exchange_all_gather(struct oriel_comm *comm, enum ori_c
 	const struct oriel_bootstrap *b = &comm->bootstrap;
 	struct ori_wait_note note =
 		exchange_note(comm, call, ORIEL_DEV_NO_RANK, ++comm->bootstrap_gathers);
+	/*
+	 * In the first gather of a creation ranks may be late; in the next ones none is. The
+	 * library's own bootstrap has beats, which decide better.
+	 */
+	bool is_boot =
+		call == ORI_CALL_COMM_CREATE && comm->bootstrap_gathers > 1 && !ori_tcp_is_own(b);
 	enum oriel_status status;
 
 	note.begun = ori_clock_ns();
 	atomic_store(&comm->is_in_bootstrap, true);
 	ori_wait_begin(&note);
-	status = b->ops->all_gather(b->context, mine, all, length, comm->timeout_ns);
+	status = b->ops->all_gather(b->context, mine, all, length,
+				    is_boot ? ori_comm_boot_limit(comm) : comm->timeout_ns);
 	ori_wait_end();
 	atomic_store(&comm->is_in_bootstrap, false);
 	return status == ORIEL_OK ? status : exchange_failed(comm, call, status);

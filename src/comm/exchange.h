@@ -52,6 +52,8 @@ enum ori_call {
 
 /* The limit of a step before an agreement: it leaves as much for the agreement. */
 uint64_t ori_comm_half_timeout(const struct oriel_comm *comm);
+/* The limit of a wait inside a creation, which all ranks have begun: ori_setting_boot_limit(). */
+uint64_t ori_comm_boot_limit(const struct oriel_comm *comm);
 
 /*
  * Collective: @length bytes of every rank into @all, in rank order. Where ranks differ in

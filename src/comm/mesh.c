@@ -69,6 +69,14 @@ err_free_mesh:
 	return status;
 }
 
+/* Before the watcher runs nothing else finds a rank that stands still. */
+static uint64_t mesh_limit(const struct oriel_comm *comm)
+{
+	uint64_t half = ori_comm_half_timeout(comm), boot = ori_comm_boot_limit(comm);
+
+	return boot < half && !comm->watcher.is_running ? boot : half;
+}
+
 /* NULL: there is no memory. */
 static struct ori_net_conn *mesh_add(struct oriel_comm *comm, unsigned peer)
 {
@@ -96,9 +104,9 @@ static enum oriel_status mesh_call(struct oriel_comm *comm, unsigned peer, const
 	status = ori_fdsock_connect(name, host->uid, (pid_t)host->pid, deadline, &fd);
 	if (status == ORIEL_ERR_TIMEOUT)
 		return ori_fail(status,
-				"rank %u accepts no unix connection within %g s, half of the "
-				"timeout (ORIEL_TIMEOUT)",
-				peer, ori_comm_half_timeout(comm) / 1e9);
+				"rank %u accepts no unix connection within %g s: half of "
+				"ORIEL_TIMEOUT, or ORIEL_HEARTBEAT",
+				peer, mesh_limit(comm) / 1e9);
 	if (status != ORIEL_OK)
 		return ori_fail(status, "rank %u: %s", peer, oriel_last_error());
 	ori_net_open(conn, fd, NULL);
@@ -154,8 +162,9 @@ static enum oriel_status mesh_admit(struct oriel_comm *comm, unsigned *missing)
 
 static enum oriel_status mesh_limit_passed(const struct oriel_comm *comm, const char *what)
 {
-	return ori_fail(ORIEL_ERR_TIMEOUT, "no %s within %g s, half of the timeout (ORIEL_TIMEOUT)",
-			what, ori_comm_half_timeout(comm) / 1e9);
+	return ori_fail(ORIEL_ERR_TIMEOUT,
+			"no %s within %g s: half of ORIEL_TIMEOUT, or ORIEL_HEARTBEAT", what,
+			mesh_limit(comm) / 1e9);
 }
 
 /* Has a rank been lost meanwhile, or does one not run (ORIEL_HEARTBEAT)? */
@@ -382,7 +391,7 @@ enum oriel_status ori_mesh_exchange(struct oriel_comm *comm, const int *fds, uns
 				    const struct ori_mesh_taker *taker)
 {
 	enum oriel_status status = ORIEL_OK, step;
-	uint64_t deadline = ori_deadline(ori_comm_half_timeout(comm));
+	uint64_t deadline = ori_deadline(mesh_limit(comm));
 	unsigned d, to, from;
 
 	comm->exchanges++;

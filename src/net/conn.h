@@ -20,10 +20,10 @@
 
 #define ORI_NET_HELLO_MAX 512 /* bytes of the first frame's body that an acceptor takes */
 
-/* The traffic that the owner of some connections has sent over them. */
+/* The traffic that the owner of some connections has sent over them, maybe by several threads. */
 struct ori_traffic {
-	uint64_t frames;
-	uint64_t bytes; /* with those of TLS */
+	_Atomic(uint64_t) frames;
+	_Atomic(uint64_t) bytes; /* with those of TLS */
 };
 
 enum ori_net_state {

@@ -55,7 +55,7 @@ struct tls_out {
 struct ori_tls {
 	SSL *ssl;
 	int fd;
-	uint64_t *sent;
+	_Atomic(uint64_t) *sent;
 	uint64_t key_records, records; /* that one key may seal, that this key has sealed */
 	struct tls_out *out;           /* NULL: all that was sealed has been sent */
 	struct tls_out *small;         /* of TLS_SMALL_OUT, behind this struct */
@@ -246,7 +246,7 @@ void ori_tls_context_destroy(struct ori_tls_context *context)
 }
 
 struct ori_tls *ori_tls_create(struct ori_tls_context *context, int fd, bool is_connector,
-			       uint64_t *sent)
+			       _Atomic(uint64_t) *sent)
 {
 	struct ori_tls *tls = calloc(1, sizeof(*tls) + sizeof(struct tls_out) + TLS_SMALL_OUT);
 	BIO *bio = tls ? BIO_new(tls_socket) : NULL;

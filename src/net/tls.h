@@ -36,7 +36,7 @@ void ori_tls_context_destroy(struct ori_tls_context *context);
  */
 struct ori_tls;
 struct ori_tls *ori_tls_create(struct ori_tls_context *context, int fd, bool is_connector,
-			       uint64_t *sent);
+			       _Atomic(uint64_t) *sent);
 void ori_tls_destroy(struct ori_tls *tls);
 
 /*

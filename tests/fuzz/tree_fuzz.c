@@ -25,6 +25,18 @@ struct tree_scene {
 	uint8_t all[TREE_RANKS * TREE_PIECE];
 };
 
+/* Skips beats: frames WAIT without a body, which may come at any time. */
+static void tree_skip_beats(const uint8_t **at, size_t *left)
+{
+	struct ori_frame frame;
+
+	while (*left >= ORI_FRAME_HEADER && ori_frame_parse(*at, &frame) == ORIEL_OK &&
+	       frame.type == ORI_FRAME_WAIT && !frame.length) {
+		*at += ORI_FRAME_HEADER;
+		*left -= ORI_FRAME_HEADER;
+	}
+}
+
 /* The status due to a neighbour that may send only a failure; @silent if it has sent none. */
 static enum oriel_status tree_expect_silence(const uint8_t *at, size_t left,
 					     enum oriel_status silent)
@@ -32,6 +44,7 @@ static enum oriel_status tree_expect_silence(const uint8_t *at, size_t left,
 	struct ori_failure failure;
 	struct ori_frame frame;
 
+	tree_skip_beats(&at, &left);
 	if (left < ORI_FRAME_HEADER)
 		return silent;
 	if (ori_frame_parse(at, &frame) != ORIEL_OK || frame.type != ORI_FRAME_FAILURE ||
@@ -50,6 +63,7 @@ static enum oriel_status tree_expect(const uint8_t *at, size_t left, size_t leng
 	struct ori_frame frame;
 
 	*is_proper = false;
+	tree_skip_beats(&at, &left);
 	if (left < ORI_FRAME_HEADER || ori_frame_parse(at, &frame) != ORIEL_OK ||
 	    frame.type != ORI_FRAME_GATHER)
 		return tree_expect_silence(at, left, ORIEL_ERR_PEER);

@@ -23,6 +23,8 @@ FOREIGN = re.compile("ORIEL_|KILL_|TORCHELASTIC_|(LOCAL_)?(RANK|WORLD_SIZE)$|MAS
 # ORIEL_TIMEOUT. Levels of the bootstrap's tree and reports by NICs have a second each beyond it.
 LIMIT = 6
 LATE, TOO_LATE = 1.5 * LIMIT + 0.5, 10 * LIMIT
+# ORIEL_HEARTBEAT, in waits without a limit (--heartbeat), and as in waits between its beats.
+HEARTBEAT, LATE_IN_BOOT = 3, 1.5 * 10 + 0.5
 START = 100  # seconds in which a victim reaches its phase
 SIZE = 3
 
@@ -63,6 +65,9 @@ class Cell:
         self.options, self.fault, self.phase, self.path = options, fault, phase, path
         self.victim = draw.randrange(SIZE)
         self.steps = draw.randint(1, PHASES[phase])
+        # Without a limit the others wait for a rank that has not come, or has stopped before.
+        if options.heartbeat and phase == "join":
+            self.steps = 1000000  # where it has joined
         self.round = draw.randrange(100)
         self.name = (f"{fault} {phase} {path} (rank {self.victim}, step {self.steps}, "
                      f"round {self.round})")
@@ -74,6 +79,8 @@ class Cell:
                       "MASTER_PORT": str(port), "ORIEL_TIMEOUT": str(LIMIT), "ORIEL_LOG": "error",
                       "ORIEL_HCA": "soft", "KILL_FAULT": self.fault, "KILL_PATH": self.path}
         env |= PATHS[self.path]
+        if self.options.heartbeat:
+            env |= {"ORIEL_TIMEOUT": "infinite", "ORIEL_HEARTBEAT": str(HEARTBEAT)}
         if self.path in NODES and self.fault != "cut":
             env["ORIEL_NODE"] = f"node{NODES[self.path][rank]}"
         if rank == self.victim:
@@ -168,7 +175,8 @@ class Cell:
             return
         status, _, took, text, health = end.groups()
         text += "|" + health  # the text of a device function does not know the health
-        self.is_late |= float(took) > LATE or float(done[1]) > LATE
+        late = LATE_IN_BOOT if self.options.heartbeat else LATE
+        self.is_late |= float(took) > late or float(done[1]) > late
         if rank == self.victim and self.fault in ("socket", "cut"):
             return  # it misses all others
         allowed = set(FAULTS[self.fault])
@@ -259,6 +267,7 @@ def main():
     parser.add_argument("--faults", type=names(FAULTS), default=[f for f in FAULTS if f != "cut"])
     parser.add_argument("--phases", type=names(PHASES), default=list(PHASES))
     parser.add_argument("--paths", type=names(PATHS), default=list(PATHS))
+    parser.add_argument("--heartbeat", action="store_true", help="no limit, but ORIEL_HEARTBEAT")
     parser.add_argument("--at-once", type=int, default=6)
     options = parser.parse_args()
     options.rank, options.shim = os.path.abspath(options.rank), os.path.abspath(options.shim)
