@@ -43,13 +43,30 @@ enum ori_wait_state {
 	ORI_WAIT_BUSY,
 };
 
+/*
+ * Waits for requests of an endpoint of p2p, beside enum oriel_dev_what. The id of the note is the
+ * channel, expected has the bytes, seen the chunks that are done; for control messages expected is
+ * the tag.
+ */
+enum ori_wait_what {
+	ORI_WAIT_P2P = 0x10000, /* the least of them */
+	ORI_WAIT_P2P_SEND = ORI_WAIT_P2P,
+	ORI_WAIT_P2P_RECV,
+	ORI_WAIT_P2P_PUT,
+	ORI_WAIT_P2P_EXPECT,
+	ORI_WAIT_P2P_SEND_CONTROL,
+	ORI_WAIT_P2P_RECV_CONTROL,
+	ORI_WAIT_P2P_DRAIN,
+};
+
 /* The wait of one thread. */
 struct ori_wait_note {
 	uint64_t comm;   /* the key of its communicator */
 	uint32_t rank;   /* that waits */
-	uint32_t what;   /* enum oriel_dev_what */
+	uint32_t what;   /* enum oriel_dev_what, or enum ori_wait_what */
 	uint32_t peer;   /* that is waited for; ORIEL_DEV_NO_RANK: several, or any */
-	uint32_t window; /* 0: a call of the communicator, of which @id is the enum ori_call */
+	uint32_t window; /* 0: a call of the communicator, of which @id is the enum ori_call, or p2p
+			  */
 	uint32_t id;
 	uint32_t compare; /* enum oriel_compare */
 	uint64_t expected, seen;

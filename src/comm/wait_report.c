@@ -24,9 +24,38 @@
 static pthread_mutex_t report_lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_int report_event = -1; /* the handler writes to it; -1: there is no thread */
 
+static void report_p2p_text(const struct ori_wait_note *n, char *text, size_t length)
+{
+	static const char *const names[] = {"send",
+					    "receive",
+					    "put",
+					    "expected put",
+					    "send of a control message",
+					    "receive of a control message",
+					    "drain"};
+	unsigned which = n->what - ORI_WAIT_P2P;
+	const char *name = which < sizeof(names) / sizeof(names[0]) ? names[which] : "wait";
+
+	switch (n->what) {
+	case ORI_WAIT_P2P_DRAIN:
+		snprintf(text, length, "p2p drain");
+		break;
+	case ORI_WAIT_P2P_SEND_CONTROL:
+	case ORI_WAIT_P2P_RECV_CONTROL:
+		snprintf(text, length, "p2p %s, tag %" PRIu64, name, n->expected);
+		break;
+	default:
+		snprintf(text, length,
+			 "p2p %s: channel %u, %" PRIu64 " bytes, %" PRIu64 " chunks done", name,
+			 n->id, n->expected, n->seen);
+	}
+}
+
 void ori_wait_note_text(const struct ori_wait_note *n, char *text, size_t length)
 {
-	if (n->what == ORIEL_DEV_EXCHANGE && !n->window)
+	if (n->what >= ORI_WAIT_P2P)
+		report_p2p_text(n, text, length);
+	else if (n->what == ORIEL_DEV_EXCHANGE && !n->window)
 		snprintf(text, length, "%s", ori_call_name(n->id));
 	else if (ori_collective_noun(n->window))
 		snprintf(text, length, "%s: expected %s %" PRIu64 ", seen %" PRIu64,

@@ -9,6 +9,8 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/wait_page.h"
+#include "comm/comm.h"
 #include "p2p/p2p.h"
 
 #define WAIT_ASK 64u            /* passes between two checks of the deadline */
@@ -65,9 +67,54 @@ enum oriel_status oriel_p2p_test(struct oriel_p2p *p2p, const struct oriel_p2p_r
 
 /* Turns of a wait in which nothing moved. A short wait reads no clock. */
 struct wait_patience {
-	uint64_t timeout_ns, deadline, since; /* the last two 0: not read yet */
+	const struct oriel_p2p *p2p;
+	const struct oriel_p2p_request *request; /* NULL: all that have begun */
+	bool is_shown;                           /* to `oriel hang` */
+	uint64_t timeout_ns, deadline, since;    /* the last two 0: not read yet */
 	unsigned turns, passes;
 };
+
+/* For `oriel hang`, which knows ranks of communicators. */
+static void wait_show(struct wait_patience *patience)
+{
+	static const uint32_t whats[] = {
+		[P2P_SEND] = ORI_WAIT_P2P_SEND,
+		[P2P_RECV] = ORI_WAIT_P2P_RECV,
+		[P2P_PUT] = ORI_WAIT_P2P_PUT,
+		[P2P_EXPECT] = ORI_WAIT_P2P_EXPECT,
+		[P2P_SEND_CONTROL] = ORI_WAIT_P2P_SEND_CONTROL,
+		[P2P_RECV_CONTROL] = ORI_WAIT_P2P_RECV_CONTROL,
+	};
+	const struct oriel_p2p *p2p = patience->p2p;
+	const struct oriel_p2p_request *r = patience->request;
+	struct ori_wait_note note = {.what = ORI_WAIT_P2P_DRAIN,
+				     .peer = p2p->peer_rank,
+				     .compare = ORIEL_GE,
+				     .begun = patience->since,
+				     .limit_ns = patience->timeout_ns};
+
+	if (!p2p->comm || patience->is_shown)
+		return;
+	note.comm = ori_comm_wait_key(p2p->comm);
+	note.rank = p2p->comm->rank;
+	if (r) {
+		bool is_control = r->kind == P2P_SEND_CONTROL || r->kind == P2P_RECV_CONTROL;
+
+		note.what = whats[r->kind];
+		note.id = r->channel;
+		note.expected = is_control ? r->tag : r->length;
+		note.seen = is_control ? 0 : r->done;
+	}
+	ori_wait_begin(&note);
+	patience->is_shown = true;
+}
+
+static void wait_hide(struct wait_patience *patience)
+{
+	if (patience->is_shown)
+		ori_wait_end();
+	patience->is_shown = false;
+}
 
 /*
  * False if the deadline has passed. The peer may be a thread that needs this core, so a wait does
@@ -79,6 +126,7 @@ static bool wait_turn(struct wait_patience *patience, bool has_moved)
 	uint64_t now;
 
 	if (has_moved) {
+		wait_hide(patience);
 		patience->turns = 0;
 		patience->since = 0;
 	}
@@ -94,16 +142,22 @@ static bool wait_turn(struct wait_patience *patience, bool has_moved)
 		return true;
 	if (!patience->since)
 		patience->since = now;
-	if (now - patience->since < WAIT_SLEEPY_NS)
+	if (now - patience->since < WAIT_SLEEPY_NS) {
 		sched_yield();
-	else
-		nanosleep(&pause, NULL);
+		return true;
+	}
+	wait_show(patience);
+	nanosleep(&pause, NULL);
 	return true;
 }
 
-static struct wait_patience wait_patience(const struct oriel_p2p *p2p, uint64_t timeout_ns)
+static struct wait_patience wait_patience(const struct oriel_p2p *p2p,
+					  const struct oriel_p2p_request *request,
+					  uint64_t timeout_ns)
 {
-	struct wait_patience patience = {.timeout_ns =
+	struct wait_patience patience = {.p2p = p2p,
+					 .request = request,
+					 .timeout_ns =
 						 timeout_ns ? timeout_ns : p2p->ctx->timeout_ns};
 
 	return patience;
@@ -127,13 +181,14 @@ enum oriel_status oriel_p2p_wait(struct oriel_p2p *p2p, const struct oriel_p2p_r
 		return status;
 	if (!request)
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_wait: request is NULL");
-	patience = wait_patience(p2p, timeout_ns);
+	patience = wait_patience(p2p, request, timeout_ns);
 	ori_p2p_enter(p2p);
 	while (request->status == ORIEL_AGAIN && has_time) {
 		(void)ori_p2p_pass(p2p, &has_moved);
 		if (request->status == ORIEL_AGAIN)
 			has_time = wait_turn(&patience, has_moved);
 	}
+	wait_hide(&patience);
 	ori_p2p_leave(p2p);
 	if (request->status == ORIEL_AGAIN)
 		return ori_fail(ORIEL_ERR_TIMEOUT, "a request to %s is not done after %g s%s%s",
@@ -170,13 +225,14 @@ enum oriel_status oriel_p2p_drain(struct oriel_p2p *p2p, uint64_t timeout_ns)
 
 	if (status != ORIEL_OK)
 		return status;
-	patience = wait_patience(p2p, timeout_ns);
+	patience = wait_patience(p2p, NULL, timeout_ns);
 	ori_p2p_enter(p2p);
 	status = ori_p2p_pass(p2p, &has_moved);
 	while (status == ORIEL_OK && has_time && !wait_is_drained(p2p)) {
 		has_time = wait_turn(&patience, has_moved);
 		status = ori_p2p_pass(p2p, &has_moved);
 	}
+	wait_hide(&patience);
 	ori_p2p_leave(p2p);
 	if (status == ORIEL_OK && !wait_is_drained(p2p))
 		return ori_fail(ORIEL_ERR_TIMEOUT,

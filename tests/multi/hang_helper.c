@@ -5,10 +5,13 @@
  * window. "signals": each rank waits for a signal of the next one, which never comes. "comm": the
  * same as "barrier" in a call of the host. "any": rank 0 waits for a signal of any rank. "flow":
  * all ranks go through barriers for ever, and nothing hangs. "handler": as "barrier", with a
- * handler of SIGUSR2 of the program's own.
+ * handler of SIGUSR2 of the program's own. "p2p": each rank receives by an endpoint from the next
+ * one, which sends nothing; "control": the same with control messages. "both": rank 0 receives by
+ * an endpoint, and rank 1 waits for a signal. "send": rank 0 sends and drains, and rank 1 computes.
  */
 #include <oriel/dev.h>
 #include <oriel/oriel.h>
+#include <oriel/p2p.h>
 
 #include <fcntl.h>
 #include <signal.h>
@@ -47,6 +50,27 @@ static void compute(void)
 		__asm__ volatile("" ::: "memory");
 }
 
+/* @how: a mode. Endpoints wait for ever. */
+static void wait_by_p2p(struct oriel_comm *comm, const char *how, unsigned peer)
+{
+	static char bytes[1 << 20];
+	struct oriel_p2p_buffer buffer = {bytes, sizeof(bytes), NULL};
+	struct oriel_p2p_request request;
+	struct oriel_p2p *p2p;
+
+	MUST(oriel_comm_p2p(comm, peer, NULL, &p2p) == ORIEL_OK);
+	if (strcmp(how, "control") == 0)
+		MUST(oriel_p2p_recv_control(p2p, 7, bytes, sizeof(bytes), &request) == ORIEL_OK);
+	else if (strcmp(how, "send") == 0)
+		MUST(oriel_p2p_send(p2p, 0, &buffer, &request) == ORIEL_OK);
+	else
+		MUST(oriel_p2p_recv(p2p, 0, &buffer, &request) == ORIEL_OK);
+	if (strcmp(how, "send") == 0)
+		(void)oriel_p2p_drain(p2p, 0);
+	else
+		(void)oriel_p2p_wait(p2p, &request, 0);
+}
+
 int main(int argc, char **argv)
 {
 	struct oriel_dev_group me = oriel_dev_thread();
@@ -70,7 +94,12 @@ int main(int argc, char **argv)
 	if (strcmp(argv[1], "flow") == 0)
 		while (oriel_dev_barrier(&d, me, 3, 0) == ORIEL_OK)
 			usleep(1000);
-	else if (strcmp(argv[1], "signals") == 0)
+	else if (strcmp(argv[1], "p2p") == 0 || strcmp(argv[1], "control") == 0 ||
+		 (rank == 0 && (strcmp(argv[1], "both") == 0 || strcmp(argv[1], "send") == 0)))
+		wait_by_p2p(comm, argv[1], (rank + 1) % size);
+	else if (strcmp(argv[1], "send") == 0)
+		compute();
+	else if (strcmp(argv[1], "signals") == 0 || strcmp(argv[1], "both") == 0)
 		(void)oriel_dev_wait_signal_from(&d, me, (rank + 1) % size, 5, ORIEL_GE, 2, 0);
 	else if (strcmp(argv[1], "any") == 0 && rank == 0)
 		(void)oriel_dev_wait_signal(&d, me, 5, ORIEL_GE, 2, 0);

@@ -104,6 +104,32 @@ class Hang(unittest.TestCase):
         code, comm = self.until(pids[2], lambda c: all(r["waits"] for r in c["ranks"]))
         self.assertEqual((code, comm["cycle"]), (3, [0, 1, 2, 3]))
 
+    def check_cycle(self, mode, ranks, text):
+        pids = self.start(mode, ranks=ranks)
+        code, comm = self.until(pids[0], lambda c: all(r["waits"] for r in c["ranks"]))
+        self.assertEqual((code, comm["cycle"]), (3, list(range(ranks))))
+        self.assertEqual(comm["ranks"][0]["waits"][0]["text"], text)
+        self.assertEqual(self.waits(comm), [[(rank + 1) % ranks] for rank in range(ranks)])
+        code, out, _ = self.hang(pids[1])
+        self.assertEqual(code, 3)
+        self.assertIn(f" s for rank 1: {text}\n", out)
+        self.assertRegex(out, r"(?m)^  cycle: rank 0 waits for rank 1 .*waits for rank 0$")
+
+    def test_endpoints_that_wait_for_each_other_are_a_cycle(self):
+        self.check_cycle("p2p", 3, "p2p receive: channel 0, 1048576 bytes, 0 chunks done")
+
+    def test_so_are_control_messages(self):
+        self.check_cycle("control", 2, "p2p receive of a control message, tag 7")
+
+    def test_a_cycle_may_go_by_an_endpoint_and_a_window(self):
+        self.check_cycle("both", 2, "p2p receive: channel 0, 1048576 bytes, 0 chunks done")
+
+    def test_a_rank_that_receives_nothing_is_named(self):
+        pids = self.start("send", ranks=2)
+        code, comm = self.until(pids[0], lambda c: c["ranks"][0]["waits"])
+        self.assertEqual((code, self.waits(comm), comm["awaited"]), (3, [[1], []], [1]))
+        self.assertEqual(comm["ranks"][0]["waits"][0]["text"], "p2p drain")
+
     def test_a_wait_for_any_rank_blames_none(self):
         pids = self.start("any")
         _, comm = self.until(pids[0], lambda c: c["ranks"][0]["waits"])
