@@ -13,7 +13,7 @@
 #include "coll/gather_internode.h"
 #include "coll/gather_leaders.h"
 #include "coll/gather_request.h"
-#include "coll/reduction.h"
+#include "coll/reduce_rounds.h"
 
 /* Combines the @joins of all ranks, so that all get the same parts and limits. */
 static void make_combine(struct ori_gather *g, const struct ori_gather_request *request,
@@ -196,8 +196,10 @@ static size_t make_lay_out(struct ori_gather *g)
 	uint32_t ranks = oriel_comm_size(g->comm);
 	size_t length;
 
+	if (g->reduction && g->is_gpu)
+		return ori_reduce_stream_lay_out(g);
 	if (g->reduction)
-		return g->is_gpu ? ori_reduce_stream_lay_out(g) : ori_reduction_staging(g);
+		return g->shape.nodes > 1 ? ori_reduce_rounds_staging(g) : ori_reduction_staging(g);
 	length = make_lay_out_lines(g);
 	if (g->is_gpu && g->shape.nodes > 1)
 		return ori_internode_staging(g);

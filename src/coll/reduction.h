@@ -61,7 +61,7 @@ void ori_reduction_combine(struct ori_reduction *reduction, const struct ori_gat
 			   uint32_t ranks);
 /* Once the shape of @g and its longest view are known. */
 void ori_reduction_open(struct ori_gather *g);
-/* Bytes of the staging of host memory. */
+/* Bytes of the staging of one domain, in host memory. */
 size_t ori_reduction_staging(const struct ori_gather *g);
 /*
  * reduce_stream.c: lays out the staging of GPU memory. Returns its bytes. Then one execution.

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The parts, the staging and the signals of reductions of several nodes. reduce_nodes.c calls it.
+ */
+#include "coll/reduce_rounds.h"
+
+static bool rounds_is_scatter(const struct ori_reduce_rounds *r)
+{
+	return r->job.g->kind->number == ORI_REDUCE_SCATTER;
+}
+
+static size_t rounds_piece(const struct ori_gather *g)
+{
+	return g->reduction->slot / g->shape.ranks & ~(size_t)63;
+}
+
+size_t ori_reduce_rounds_staging(const struct ori_gather *g)
+{
+	return 2 * g->shape.ranks * rounds_piece(g);
+}
+
+uint64_t ori_reduce_rounds_offset(const struct ori_reduce_rounds *r, uint32_t index)
+{
+	return (r->step % 2 * r->w->ranks + index) * rounds_piece(r->job.g);
+}
+
+struct ori_reduce_part ori_reduce_rounds_part(const struct ori_reduce_rounds *r, uint32_t owner)
+{
+	if (rounds_is_scatter(r))
+		return (struct ori_reduce_part){0, r->length};
+	return ori_reduce_share(r->length, r->w->ranks, owner);
+}
+
+const char *ori_reduce_rounds_elements(const struct ori_reduce_rounds *r, uint32_t owner)
+{
+	if (rounds_is_scatter(r))
+		return r->send + owner * r->bytes + r->at;
+	return r->send + r->at + ori_reduce_rounds_part(r, owner).begin;
+}
+
+void ori_reduce_rounds_next(struct ori_reduce_rounds *r)
+{
+	size_t piece = rounds_piece(r->job.g), rest = r->bytes - r->at;
+	size_t most = rounds_is_scatter(r) ? piece : piece * r->w->ranks;
+
+	r->length = rest < most ? rest : most;
+	r->step = ++r->job.g->reduction->step;
+	r->index = 1;
+	r->job.has_moved = true;
+}
+
+char *ori_reduce_rounds_result(const struct ori_reduce_rounds *r)
+{
+	const struct ori_gather *g = r->job.g;
+
+	if (g->kind->number == ORI_REDUCE && r->w->rank != r->root)
+		return g->table[r->w->rank].base + ori_reduce_rounds_offset(r, r->w->rank);
+	return g->result + r->at + ori_reduce_rounds_part(r, r->w->rank).begin;
+}
+
+bool ori_reduce_rounds_gets(const struct ori_reduce_rounds *r, uint32_t rank)
+{
+	switch (r->job.g->kind->number) {
+	case ORI_ALLREDUCE:
+		return true;
+	case ORI_REDUCE:
+		return rank == r->root;
+	default:
+		return false;
+	}
+}
+
+enum oriel_status ori_reduce_rounds_return(struct ori_reduce_rounds *r, uint32_t peer)
+{
+	struct ori_reduce_part part = ori_reduce_rounds_part(r, r->w->rank);
+
+	return oriel_dev_put_signal(r->w, oriel_dev_thread(), peer,
+				    oriel_at(ORI_GATHER_RESULT, r->at + part.begin),
+				    ori_reduce_rounds_result(r), part.length, ORI_REDUCE_RESULTS, 1,
+				    NULL);
+}
+
+enum oriel_status ori_reduce_rounds_take(struct ori_reduce_rounds *r, uint32_t id)
+{
+	enum oriel_status status = ORIEL_OK;
+
+	for (; r->index < r->w->ranks && status == ORIEL_OK; r->index += status == ORIEL_OK)
+		status = ori_gather_take(&r->job, ori_dev_rank_after(r->w, r->index), id, 1);
+	return status;
+}
+
+enum oriel_status ori_reduce_rounds_phase(struct ori_reduce_rounds *r, unsigned phase,
+					  enum oriel_status status)
+{
+	if (status != ORIEL_OK)
+		return status;
+	r->phase = phase;
+	r->index = 1;
+	return ORIEL_OK;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reductions of several nodes execute in rounds, in each of which every part of the elements has
+ * one owner, a rank that computes its end result. reduce_nodes.c has the algorithm.
+ *
+ * The staging has two halves of one piece for each rank, which alternate. No rank completes a round
+ * before all ranks have begun it: the end result of each part needs elements of all ranks, and
+ * every rank owns a part, which may be empty. So a rank that begins round k + 2 knows that all
+ * ranks have completed round k, and that its half of the staging is free everywhere.
+ */
+#ifndef ORI_COLL_REDUCE_ROUNDS_H
+#define ORI_COLL_REDUCE_ROUNDS_H
+
+#include "coll/gather_job.h"
+#include "coll/reduction.h"
+
+/* The signals behind elements and behind results. */
+#define ORI_REDUCE_ELEMENTS ORI_GATHER_CREDIT
+#define ORI_REDUCE_RESULTS ORI_GATHER_DATA
+
+struct ori_reduce_rounds {
+	struct ori_gather_job job;
+	const struct oriel_dev_window *w;
+	const char *send;
+	size_t bytes; /* of all elements, or of a part of a reduce-scatter */
+	uint32_t root;
+
+	/* The position, from which the next step of a job continues. */
+	unsigned phase; /* of the algorithm; 0 begins a round */
+	size_t at;
+	size_t length; /* of this round */
+	uint64_t step;
+	uint32_t index; /* of the next peer of a phase */
+};
+
+/* Begins the next round. */
+void ori_reduce_rounds_next(struct ori_reduce_rounds *r);
+
+/* Bytes of the staging. */
+size_t ori_reduce_rounds_staging(const struct ori_gather *g);
+/* The offset of piece number @index in the half of this round. */
+uint64_t ori_reduce_rounds_offset(const struct ori_reduce_rounds *r, uint32_t index);
+/* The part of a round that @owner owns, and the elements of this rank in it. */
+struct ori_reduce_part ori_reduce_rounds_part(const struct ori_reduce_rounds *r, uint32_t owner);
+const char *ori_reduce_rounds_elements(const struct ori_reduce_rounds *r, uint32_t owner);
+
+/*
+ * Where this rank computes the result of its part: in its view, or in its piece of the staging
+ * where a reduction to another root leaves its view alone.
+ */
+char *ori_reduce_rounds_result(const struct ori_reduce_rounds *r);
+
+/* Does @rank get the results of others? */
+bool ori_reduce_rounds_gets(const struct ori_reduce_rounds *r, uint32_t rank);
+
+/* Puts the result of this rank's part to the view of @peer, with a signal behind. */
+enum oriel_status ori_reduce_rounds_return(struct ori_reduce_rounds *r, uint32_t peer);
+
+/* Waits for one more signal @id of each peer. ORIEL_AGAIN: posted, and one has not arrived. */
+enum oriel_status ori_reduce_rounds_take(struct ori_reduce_rounds *r, uint32_t id);
+
+/* If a phase has ended with ORIEL_OK, @phase is next. Returns @status. */
+enum oriel_status ori_reduce_rounds_phase(struct ori_reduce_rounds *r, unsigned phase,
+					  enum oriel_status status);
+
+#endif
