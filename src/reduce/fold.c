@@ -169,3 +169,35 @@ void ori_fold_all(const struct ori_fold *f, const char *const *inputs, char *con
 	}
 	ori_fold_mode_end(mode);
 }
+
+void ori_fold_block(const struct ori_fold *f, const char *const *inputs, uint32_t rank,
+		    uint32_t end, char *to, size_t count)
+{
+	uint64_t mode = ori_fold_mode_begin();
+	size_t most = FOLD_SLICE / f->sum_size, at, slice;
+	struct fold_buffers b;
+
+	for (at = 0; at < count; at += slice) {
+		slice = count - at < most ? count - at : most;
+		fold_block(f, inputs, at * f->size, rank, end, slice, to + at * f->sum_size, &b);
+	}
+	ori_fold_mode_end(mode);
+}
+
+void ori_fold_sums(const struct ori_fold *f, const char *const *sums, uint32_t blocks, char *out,
+		   size_t count)
+{
+	uint64_t mode = ori_fold_mode_begin();
+	size_t most = FOLD_SLICE / f->sum_size, at, slice;
+	_Alignas(64) char total[FOLD_SLICE];
+	uint32_t i;
+
+	for (at = 0; at < count; at += slice) {
+		slice = count - at < most ? count - at : most;
+		memcpy(total, sums[0] + at * f->sum_size, slice * f->sum_size);
+		for (i = 1; i < blocks; i++)
+			fold_next(f, total, sums[i] + at * f->sum_size, slice);
+		fold_end(f, out + at * f->size, total, slice);
+	}
+	ori_fold_mode_end(mode);
+}

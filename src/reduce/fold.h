@@ -71,6 +71,20 @@ void ori_fold_all(const struct ori_fold *fold, const char *const *inputs, char *
 		  uint32_t copies, size_t at, size_t count);
 
 /*
+ * The left fold of @count elements at inputs[rank], of the ranks from @rank to @end - 1, to @to in
+ * the accumulation type; aligned to 64.
+ */
+void ori_fold_block(const struct ori_fold *fold, const char *const *inputs, uint32_t rank,
+		    uint32_t end, char *to, size_t count);
+
+/*
+ * The end result of @count elements from the folds of all @blocks blocks, which are in the
+ * accumulation type and aligned to 64: to @out.
+ */
+void ori_fold_sums(const struct ori_fold *fold, const char *const *sums, uint32_t blocks, char *out,
+		   size_t count);
+
+/*
  * fold_mode.c: the mode of the floating-point unit that the arithmetic needs. end() restores what
  * begin() returned.
  */

@@ -307,6 +307,24 @@ static void fill(enum oriel_type type, enum oriel_type sum, unsigned shift)
 	}
 }
 
+/* The sums of the blocks, and the end result of these, to @out. */
+static void fold_by_blocks(const struct ori_fold *f, const char *const *from, char *out,
+			   size_t count)
+{
+	static _Alignas(64) char sums[RANKS][ROOM];
+	const char *all[RANKS];
+	uint32_t block, end, blocks = (f->ranks + f->block - 1) / f->block;
+
+	for (block = 0; block < blocks; block++) {
+		end = block + 1 < blocks ? (block + 1) * f->block : f->ranks;
+		memset(sums[block], 0x5a, sizeof(sums[block]));
+		ori_fold_block(f, from, block * f->block, end, sums[block], count);
+		assert_int_equal(sums[block][count * f->sum_size], 0x5a);
+		all[block] = sums[block];
+	}
+	ori_fold_sums(f, all, blocks, out, count);
+}
+
 /* One fold of the first @count elements, at odd addresses if @shift is odd. */
 static void check_fold(const struct ori_fold *f, unsigned shift, size_t count)
 {
@@ -336,6 +354,10 @@ static void check_fold(const struct ori_fold *f, unsigned shift, size_t count)
 	assert_int_equal(outs[0][count * f->size], 0x5a);
 	assert_int_equal(outs[1][count * f->size], 0x5a);
 	assert_int_equal(output[0][0], shift || !count ? 0x5a : output[0][0]);
+	memset(output[1], 0x5a, sizeof(output[1]));
+	fold_by_blocks(f, from, outs[1], count);
+	assert_memory_equal(outs[0], outs[1], count * f->size);
+	assert_int_equal(outs[1][count * f->size], 0x5a);
 }
 
 static struct oriel_reduction reduction_of(enum oriel_type type, enum oriel_op op, unsigned block)
@@ -463,6 +485,9 @@ static void test_a_user_function_is_applied_in_the_order(void **state)
 		assert_int_equal(y, (x[0] * 10 - x[1]) * 10 - (x[2] * 10 - x[3]));
 	}
 	assert_int_equal(calls, 3 * ((COUNT + 1023) / 1024));
+	fold_by_blocks(&f, from, output[1] + 1, COUNT);
+	assert_memory_equal(output[1] + 1, out, 4 * COUNT);
+	assert_int_equal(calls, 6 * ((COUNT + 1023) / 1024));
 }
 
 /* A sum of subnormal numbers, with a processor that would make 0 of them. */
