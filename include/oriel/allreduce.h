@@ -18,8 +18,10 @@ struct oriel_allreduce;
 /*
  * Collective: the contract and the attributes of oriel_allgather_create() apply, with the setting
  * ORIEL_ALLREDUCE for ORIEL_ALLGATHER. @reduction is copied. Algorithms: ONE_SHOT for up to 256
- * KiB, where all ranks are mapped, and OWNER. In GPU memory all ranks are mapped, and the
- * algorithms are LL up to 256 KiB, ONE_SHOT up to 4 MiB, and OWNER.
+ * KiB, where all ranks are mapped; OWNER; HIERARCHICAL, where the nodes are several, and each is a
+ * block of two or more ranks whose elements have at least the bytes of one of the accumulation
+ * type. In GPU memory all ranks are mapped, and the algorithms are LL up to 256 KiB, ONE_SHOT up to
+ * 4 MiB, and OWNER.
  *
  * ORIEL_ERR_INVALID: @reduction is invalid. ORIEL_ERR_MISMATCH: ranks differ in the type, the
  * operation or the block. ORIEL_ERR_UNSUPPORTED: ORIEL_VIEW_GPU, and @reduction is PREMUL_SUM or

@@ -117,6 +117,9 @@ enum oriel_algorithm {
 	/* Reductions (oriel/reduce.h). */
 	ORIEL_ALGORITHM_ONE_SHOT, /* each rank that gets the result reads the values of all ranks */
 	ORIEL_ALGORITHM_OWNER,    /* each rank reads a part of all ranks, and writes its result */
+
+	/* First the ranks of each node, then the nodes, whose ranks are the blocks of the order. */
+	ORIEL_ALGORITHM_HIERARCHICAL,
 	ORIEL_ALGORITHMS
 };
 

@@ -17,7 +17,7 @@ struct oriel_reduce;
 
 /*
  * Collective: the contract of oriel_allreduce_create() applies, but the setting ORIEL_ALLREDUCE
- * does not. Algorithms: ONE_SHOT, where all ranks are mapped, and OWNER.
+ * does not. Algorithms: ONE_SHOT, where all ranks are mapped; OWNER; HIERARCHICAL, as there.
  */
 enum oriel_status oriel_reduce_create(struct oriel_comm *comm, const struct oriel_view *view,
 				      const struct oriel_reduction *reduction,

@@ -431,7 +431,7 @@ const struct ori_config_entry ori_config_entries[ORI_SETTINGS] = {
 			.name = "ORIEL_ALLREDUCE",
 			.fallback = "auto",
 			.help = "algorithm of all-reduces whose attr names none",
-			.words = "auto,one_shot,owner",
+			.words = "auto,one_shot,owner,hierarchical",
 		},
 	[ORI_SETTING_CE_BATCH] =
 		{

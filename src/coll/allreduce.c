@@ -10,7 +10,7 @@ static const struct ori_gather_kind allreduce_kind = {
 	.number = ORI_ALLREDUCE,
 	.handle = ORI_HANDLE_ALLREDUCE,
 	.host = 1u << ORIEL_ALGORITHM_ONE_SHOT | 1u << ORIEL_ALGORITHM_OWNER,
-	.nodes = 1u << ORIEL_ALGORITHM_OWNER,
+	.nodes = 1u << ORIEL_ALGORITHM_OWNER | 1u << ORIEL_ALGORITHM_HIERARCHICAL,
 	.gpus = 1u << ORIEL_ALGORITHM_LL | 1u << ORIEL_ALGORITHM_ONE_SHOT |
 		1u << ORIEL_ALGORITHM_OWNER,
 	.is_whole = true,

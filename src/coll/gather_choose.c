@@ -72,7 +72,7 @@ static const struct choose_row choose_rows[][CHOOSE_TOPOLOGIES][CHOOSE_ROWS] =
 				[CHOOSE_HOST] = {{CHOOSE_ONE_SHOT, ORIEL_ALGORITHM_ONE_SHOT},
 						 {CHOOSE_ANY, ORIEL_ALGORITHM_OWNER}},
 				[CHOOSE_PAIR] = {{CHOOSE_ANY, ORIEL_ALGORITHM_OWNER}},
-				[CHOOSE_NODES] = {{CHOOSE_ANY, ORIEL_ALGORITHM_OWNER}},
+				[CHOOSE_NODES] = {{CHOOSE_ANY, ORIEL_ALGORITHM_HIERARCHICAL}},
 				[CHOOSE_GPUS] = {{256u << 10, ORIEL_ALGORITHM_LL},
 						 {2u << 20, ORIEL_ALGORITHM_ONE_SHOT},
 						 {CHOOSE_ANY, ORIEL_ALGORITHM_OWNER}},
@@ -82,13 +82,13 @@ static const struct choose_row choose_rows[][CHOOSE_TOPOLOGIES][CHOOSE_ROWS] =
 				[CHOOSE_HOST] = {{CHOOSE_ONE_SHOT, ORIEL_ALGORITHM_ONE_SHOT},
 						 {CHOOSE_ANY, ORIEL_ALGORITHM_OWNER}},
 				[CHOOSE_PAIR] = {{CHOOSE_ANY, ORIEL_ALGORITHM_OWNER}},
-				[CHOOSE_NODES] = {{CHOOSE_ANY, ORIEL_ALGORITHM_OWNER}},
+				[CHOOSE_NODES] = {{CHOOSE_ANY, ORIEL_ALGORITHM_HIERARCHICAL}},
 			},
 		[ORI_REDUCE_SCATTER] =
 			{
 				[CHOOSE_HOST] = {{CHOOSE_ANY, ORIEL_ALGORITHM_OWNER}},
 				[CHOOSE_PAIR] = {{CHOOSE_ANY, ORIEL_ALGORITHM_OWNER}},
-				[CHOOSE_NODES] = {{CHOOSE_ANY, ORIEL_ALGORITHM_OWNER}},
+				[CHOOSE_NODES] = {{CHOOSE_ANY, ORIEL_ALGORITHM_HIERARCHICAL}},
 				[CHOOSE_GPUS] = {{256u << 10, ORIEL_ALGORITHM_LL},
 						 {CHOOSE_ANY, ORIEL_ALGORITHM_OWNER}},
 			},
@@ -142,6 +142,15 @@ static bool choose_can(const struct ori_gather *g, enum oriel_algorithm algorith
 	return g->supported >> algorithm & 1;
 }
 
+/* Tables know the nodes, and not the block and the type, which are attributes of the reduction. */
+static enum oriel_algorithm choose_possible(const struct ori_gather *g,
+					    enum oriel_algorithm algorithm)
+{
+	return algorithm == ORIEL_ALGORITHM_HIERARCHICAL && !(g->supported >> algorithm & 1)
+		       ? ORIEL_ALGORITHM_OWNER
+		       : algorithm;
+}
+
 enum oriel_status ori_gather_check_table(const struct ori_gather *g, const char *path)
 {
 	const struct ori_tune_row *row;
@@ -150,7 +159,7 @@ enum oriel_status ori_gather_check_table(const struct ori_gather *g, const char 
 	for (i = 0; i < g->tune.count; i++) {
 		row = &g->tune.rows[i];
 		if (row->collective == g->kind->number &&
-		    !choose_can(g, row->algorithm, row->bytes))
+		    !choose_can(g, choose_possible(g, row->algorithm), row->bytes))
 			return ori_fail(ORIEL_ERR_CONFIG,
 					"%s:%u: algorithm %s does not support messages of that "
 					"size on these ranks",
@@ -174,14 +183,14 @@ enum oriel_algorithm ori_gather_choose(const struct ori_gather *g, size_t bytes)
 	if (g->requested != ORIEL_ALGORITHM_DEFAULT && choose_can(g, g->requested, bytes))
 		return g->requested;
 	if (tuned)
-		return tuned->algorithm;
+		return choose_possible(g, tuned->algorithm);
 	while (bytes > choose_bytes(g, row))
 		row++;
 	/* Ranks of one process share the few copy queues of their GPU, and would block each other.
 	 */
 	if (row->algorithm == ORIEL_ALGORITHM_CE && g->is_sharing)
 		return ORIEL_ALGORITHM_STORE;
-	return row->algorithm;
+	return choose_possible(g, row->algorithm);
 }
 
 /* The most bytes, from @bytes on, for which the choice is certain to be the same. */

@@ -95,6 +95,8 @@ static enum oriel_status make_supported(struct ori_gather *g)
 		g->supported = g->shape.nodes == 1 ? g->kind->gpus : g->kind->gpu_nodes;
 	else
 		g->supported = g->shape.nodes == 1 ? g->kind->host : g->kind->nodes;
+	if (g->reduction && !g->reduction->is_hierarchical)
+		g->supported &= ~(1u << ORIEL_ALGORITHM_HIERARCHICAL);
 	if (!g->supported)
 		return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s: %s memory of %u nodes is not supported",
 				g->kind->name, g->is_gpu ? "GPU" : "host", g->shape.nodes);
@@ -102,6 +104,18 @@ static enum oriel_status make_supported(struct ori_gather *g)
 		return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s: op %s is for host memory",
 				g->kind->name,
 				oriel_op_name((enum oriel_op)g->reduction->given.op));
+	if (g->requested == ORIEL_ALGORITHM_HIERARCHICAL && g->reduction &&
+	    !g->reduction->is_hierarchical)
+		return ori_fail(
+			ORIEL_ERR_UNSUPPORTED,
+			"%s: algorithm hierarchical needs several nodes, each of them a block of "
+			"two or more ranks, whose elements have the bytes of a sum: %u ranks of %u "
+			"nodes are in blocks of %u, and a sum of %s is %s",
+			g->kind->name, g->shape.ranks, g->shape.nodes, g->reduction->given.block,
+			oriel_type_name((enum oriel_type)g->reduction->given.type),
+			oriel_type_name(
+				oriel_type_accumulation((enum oriel_type)g->reduction->given.type,
+							(enum oriel_op)g->reduction->given.op)));
 	if (g->requested != ORIEL_ALGORITHM_DEFAULT && !(g->supported >> g->requested & 1))
 		return ori_fail(ORIEL_ERR_UNSUPPORTED,
 				"%s: algorithm %s does not support %s memory of %u nodes",
@@ -144,10 +158,12 @@ static enum oriel_status make_prepare(struct ori_gather *g)
 {
 	enum oriel_status status = ori_shape_open(&g->shape, g->leaders, oriel_comm_size(g->comm));
 
+	if (status == ORIEL_OK && g->reduction)
+		ori_reduction_order(g);
 	if (status == ORIEL_OK)
 		status = make_supported(g);
 	if (status == ORIEL_OK && g->reduction)
-		ori_reduction_open(g);
+		status = ori_reduction_open(g);
 	if (status == ORIEL_OK && g->is_gpu && g->shape.nodes == 1)
 		return ORIEL_OK;
 	return status == ORIEL_OK ? make_plans(g) : status;

@@ -44,11 +44,16 @@ const char *ori_collective_name(enum ori_collective collective)
 const char *oriel_algorithm_name(enum oriel_algorithm algorithm)
 {
 	static const char *const names[ORIEL_ALGORITHMS] = {
-		[ORIEL_ALGORITHM_DEFAULT] = "auto",  [ORIEL_ALGORITHM_LL] = "ll",
-		[ORIEL_ALGORITHM_STORE] = "store",   [ORIEL_ALGORITHM_CE] = "ce",
-		[ORIEL_ALGORITHM_DIRECT] = "direct", [ORIEL_ALGORITHM_RING] = "ring",
-		[ORIEL_ALGORITHM_BRUCK] = "bruck",   [ORIEL_ALGORITHM_ONE_SHOT] = "one_shot",
+		[ORIEL_ALGORITHM_DEFAULT] = "auto",
+		[ORIEL_ALGORITHM_LL] = "ll",
+		[ORIEL_ALGORITHM_STORE] = "store",
+		[ORIEL_ALGORITHM_CE] = "ce",
+		[ORIEL_ALGORITHM_DIRECT] = "direct",
+		[ORIEL_ALGORITHM_RING] = "ring",
+		[ORIEL_ALGORITHM_BRUCK] = "bruck",
+		[ORIEL_ALGORITHM_ONE_SHOT] = "one_shot",
 		[ORIEL_ALGORITHM_OWNER] = "owner",
+		[ORIEL_ALGORITHM_HIERARCHICAL] = "hierarchical",
 	};
 
 	return (unsigned)algorithm < ORIEL_ALGORITHMS ? names[algorithm] : "unknown";

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "coll/reduce_rounds.h"
+#include "coll/reduce_hierarchy.h"
 
 enum nodes_phase { NODES_BEGIN, NODES_SEND, NODES_ARRIVE, NODES_RETURN, NODES_REST, NODES_DRAIN };
 
@@ -119,36 +119,40 @@ static uint64_t nodes_number(const struct ori_reduce_rounds *r)
 	return r->job.g->kind->number == ORI_REDUCE ? (uint64_t)r->bytes << 16 | r->root : r->bytes;
 }
 
-static void nodes_begin(struct ori_reduce_rounds *r, struct ori_gather *g, uint32_t root,
-			const void *send, size_t count)
+static void nodes_begin(struct ori_reduce_rounds *r, struct ori_gather *g,
+			enum oriel_algorithm algorithm, uint32_t root, const void *send,
+			size_t count)
 {
-	*r = (struct ori_reduce_rounds){.job = {.g = g, .go_on = nodes_go_on},
+	*r = (struct ori_reduce_rounds){.job = {.g = g,
+						.go_on = algorithm == ORIEL_ALGORITHM_HIERARCHICAL
+								 ? ori_reduce_hierarchy_go_on
+								 : nodes_go_on},
 					.w = &g->device,
 					.send = send,
 					.bytes = count * g->reduction->fold.size,
 					.root = root};
 }
 
-enum oriel_status ori_reduce_nodes_run(struct ori_gather *g, uint32_t root, const void *send,
-				       size_t count)
+enum oriel_status ori_reduce_nodes_run(struct ori_gather *g, enum oriel_algorithm algorithm,
+				       uint32_t root, const void *send, size_t count)
 {
 	struct ori_reduce_rounds r;
 	enum oriel_status status;
 
-	nodes_begin(&r, g, root, send, count);
+	nodes_begin(&r, g, algorithm, root, send, count);
 	status = ori_gather_publish(g, nodes_number(&r));
-	return status == ORIEL_OK ? nodes_go_on(&r.job) : status;
+	return status == ORIEL_OK ? r.job.go_on(&r.job) : status;
 }
 
-enum oriel_status ori_reduce_nodes_start(struct ori_gather *g, uint32_t root, const void *send,
-					 size_t count)
+enum oriel_status ori_reduce_nodes_start(struct ori_gather *g, enum oriel_algorithm algorithm,
+					 uint32_t root, const void *send, size_t count)
 {
 	struct ori_reduce_rounds *r = malloc(sizeof(*r));
 	enum oriel_status status;
 
 	if (!r)
 		return ori_fail_nomem(sizeof(*r), "an execution of %s", g->kind->name);
-	nodes_begin(r, g, root, send, count);
+	nodes_begin(r, g, algorithm, root, send, count);
 	status = ori_gather_publish(g, nodes_number(r));
 	if (status == ORIEL_OK)
 		status = ori_gather_post(&r->job);

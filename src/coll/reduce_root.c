@@ -10,7 +10,7 @@ static const struct ori_gather_kind reduce_kind = {
 	.number = ORI_REDUCE,
 	.handle = ORI_HANDLE_REDUCE,
 	.host = 1u << ORIEL_ALGORITHM_ONE_SHOT | 1u << ORIEL_ALGORITHM_OWNER,
-	.nodes = 1u << ORIEL_ALGORITHM_OWNER,
+	.nodes = 1u << ORIEL_ALGORITHM_OWNER | 1u << ORIEL_ALGORITHM_HIERARCHICAL,
 	.is_whole = true,
 	.is_reduction = true,
 };

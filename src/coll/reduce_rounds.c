@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The parts, the staging and the signals of reductions of several nodes. reduce_nodes.c calls it.
+ * The parts, the staging and the signals of reductions of several nodes. reduce_nodes.c and
+ * reduce_hierarchy.c call it.
  */
 #include "coll/reduce_rounds.h"
 
@@ -14,14 +15,33 @@ static size_t rounds_piece(const struct ori_gather *g)
 	return g->reduction->slot / g->shape.ranks & ~(size_t)63;
 }
 
+/* A piece in the accumulation type. */
+static size_t rounds_sum(const struct ori_gather *g)
+{
+	const struct ori_fold *f = &g->reduction->fold;
+
+	return rounds_piece(g) / f->size * f->sum_size;
+}
+
 size_t ori_reduce_rounds_staging(const struct ori_gather *g)
 {
-	return 2 * g->shape.ranks * rounds_piece(g);
+	size_t elements = 2 * g->shape.ranks * rounds_piece(g);
+
+	return elements +
+	       (g->reduction->is_hierarchical ? 2 * 2 * g->shape.nodes * rounds_sum(g) : 0);
 }
 
 uint64_t ori_reduce_rounds_offset(const struct ori_reduce_rounds *r, uint32_t index)
 {
 	return (r->step % 2 * r->w->ranks + index) * rounds_piece(r->job.g);
+}
+
+uint64_t ori_reduce_rounds_sum(const struct ori_reduce_rounds *r, uint32_t index)
+{
+	const struct ori_gather *g = r->job.g;
+
+	return 2 * r->w->ranks * rounds_piece(g) +
+	       (r->step % 2 * 2 * g->shape.nodes + index) * rounds_sum(g);
 }
 
 struct ori_reduce_part ori_reduce_rounds_part(const struct ori_reduce_rounds *r, uint32_t owner)

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reductions of several nodes execute in rounds, in each of which every part of the elements has
- * one owner, a rank that computes its end result. reduce_nodes.c has the algorithm.
+ * one owner, a rank that computes its end result. reduce_nodes.c and reduce_hierarchy.c have the
+ * algorithms, and share what is here.
  *
  * The staging has two halves of one piece for each rank, which alternate. No rank completes a round
  * before all ranks have begun it: the end result of each part needs elements of all ranks, and
  * every rank owns a part, which may be empty. So a rank that begins round k + 2 knows that all
- * ranks have completed round k, and that its half of the staging is free everywhere.
+ * ranks have completed round k, and that its half of the staging is free everywhere. That holds
+ * for any two algorithms in turn.
  */
 #ifndef ORI_COLL_REDUCE_ROUNDS_H
 #define ORI_COLL_REDUCE_ROUNDS_H
@@ -14,7 +16,7 @@
 #include "coll/gather_job.h"
 #include "coll/reduction.h"
 
-/* The signals behind elements and behind results. */
+/* The signals behind elements, or sums of them, and behind results. */
 #define ORI_REDUCE_ELEMENTS ORI_GATHER_CREDIT
 #define ORI_REDUCE_RESULTS ORI_GATHER_DATA
 
@@ -40,6 +42,12 @@ void ori_reduce_rounds_next(struct ori_reduce_rounds *r);
 size_t ori_reduce_rounds_staging(const struct ori_gather *g);
 /* The offset of piece number @index in the half of this round. */
 uint64_t ori_reduce_rounds_offset(const struct ori_reduce_rounds *r, uint32_t index);
+/*
+ * The same for sums, which HIERARCHICAL has behind the pieces, two for each node. A sum is a piece
+ * whose elements have the accumulation type, and is aligned to 64.
+ */
+uint64_t ori_reduce_rounds_sum(const struct ori_reduce_rounds *r, uint32_t index);
+
 /* The part of a round that @owner owns, and the elements of this rank in it. */
 struct ori_reduce_part ori_reduce_rounds_part(const struct ori_reduce_rounds *r, uint32_t owner);
 const char *ori_reduce_rounds_elements(const struct ori_reduce_rounds *r, uint32_t owner);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "coll/gather_request.h"
 
 void ori_reduction_free(struct ori_reduction *r)
@@ -17,6 +18,7 @@ void ori_reduction_free(struct ori_reduction *r)
 	free(r->factors);
 	free(r->inputs);
 	free(r->outs);
+	ori_plan_close(&r->heard);
 	free(r);
 }
 
@@ -72,15 +74,43 @@ static uint32_t reduction_block(const struct ori_shape *shape)
 	return block;
 }
 
-void ori_reduction_open(struct ori_gather *g)
+void ori_reduction_order(struct ori_gather *g)
+{
+	struct ori_reduction *r = g->reduction;
+	uint32_t block = reduction_block(&g->shape);
+
+	if (!r->given.block)
+		r->given.block = block;
+	if (r->given.block > g->shape.ranks)
+		r->given.block = g->shape.ranks;
+	/* A sum goes over the network instead of the elements of a block. */
+	r->is_hierarchical = r->given.block == block && block < g->shape.ranks && block > 1 &&
+			     reduction_sum_size(&r->given) <=
+				     block * oriel_type_size((enum oriel_type)r->given.type);
+}
+
+/* The ranks of the own node, and those with the own local rank. */
+static enum oriel_status reduction_hear(struct ori_gather *g)
+{
+	uint32_t ranks = g->shape.ranks, own = oriel_comm_rank(g->comm), rank;
+	const struct ori_shape *shape = &g->shape;
+	uint32_t *heard = calloc(ranks, sizeof(*heard));
+
+	if (!heard)
+		return ori_fail_nomem(ranks * sizeof(*heard), "%s of %u ranks", g->kind->name,
+				      ranks);
+	for (rank = 0; rank < ranks; rank++)
+		heard[rank] = shape->node_of[rank] == shape->node_of[own] ||
+			      shape->local_rank_of[rank] == shape->local_rank_of[own];
+	g->reduction->heard.expected = heard;
+	return ORIEL_OK;
+}
+
+enum oriel_status ori_reduction_open(struct ori_gather *g)
 {
 	struct ori_reduction *r = g->reduction;
 	size_t most = g->bytes_max;
 
-	if (!r->given.block)
-		r->given.block = reduction_block(&g->shape);
-	if (r->given.block > g->shape.ranks)
-		r->given.block = g->shape.ranks;
 	ori_fold_open(&r->fold, &r->given, g->shape.ranks,
 		      r->given.factor ? (char *)r->factors : NULL, NULL);
 	r->given.factor = NULL;
@@ -94,6 +124,7 @@ void ori_reduction_open(struct ori_gather *g)
 	 * nothing. */
 	if (r->slot < (size_t)g->shape.ranks * ORIEL_DEV_LINE)
 		r->slot = (size_t)g->shape.ranks * ORIEL_DEV_LINE;
+	return r->is_hierarchical ? reduction_hear(g) : ORIEL_OK;
 }
 
 /* A line for the word that says how far this rank's results are, and two halves. */

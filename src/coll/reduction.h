@@ -43,8 +43,10 @@ struct ori_reduction {
 	uint64_t *factors;   /* [ranks], in the first bytes of each; packed by the fold's type */
 	const char **inputs; /* [ranks]: scratch of an execution, as @outs is */
 	char **outs;
-	size_t slot;   /* bytes of elements of a half */
-	uint64_t step; /* the last one that this rank has begun */
+	bool is_hierarchical;  /* it has the algorithm HIERARCHICAL */
+	struct ori_plan heard; /* @expected: ranks that HIERARCHICAL has messages of */
+	size_t slot;           /* bytes of elements of a half */
+	uint64_t step;         /* the last one that this rank has begun */
 };
 
 struct ori_gather_job;
@@ -59,8 +61,10 @@ void ori_reduction_join(const struct oriel_reduction *given, struct ori_gather_j
 /* The factors of all ranks. */
 void ori_reduction_combine(struct ori_reduction *reduction, const struct ori_gather_join *joins,
 			   uint32_t ranks);
-/* Once the shape of @g and its longest view are known. */
-void ori_reduction_open(struct ori_gather *g);
+/* Once the shape of @g is known: the block, and whether the nodes are the blocks. */
+void ori_reduction_order(struct ori_gather *g);
+/* Then, once its longest view is known. */
+enum oriel_status ori_reduction_open(struct ori_gather *g);
 /* Bytes of the staging of one domain, in host memory. */
 size_t ori_reduction_staging(const struct ori_gather *g);
 /*
@@ -97,10 +101,10 @@ struct ori_reduce_part {
 struct ori_reduce_part ori_reduce_share(size_t length, uint32_t ranks, uint32_t rank);
 
 /* reduce_nodes.c: one execution of several nodes. The first function blocks, the second posts. */
-enum oriel_status ori_reduce_nodes_run(struct ori_gather *g, uint32_t root, const void *send,
-				       size_t count);
-enum oriel_status ori_reduce_nodes_start(struct ori_gather *g, uint32_t root, const void *send,
-					 size_t count);
+enum oriel_status ori_reduce_nodes_run(struct ori_gather *g, enum oriel_algorithm algorithm,
+				       uint32_t root, const void *send, size_t count);
+enum oriel_status ori_reduce_nodes_start(struct ori_gather *g, enum oriel_algorithm algorithm,
+					 uint32_t root, const void *send, size_t count);
 
 /* reduce_run.c: one execution of mapped ranks. The first function blocks, the second posts. */
 enum oriel_status ori_reduce_run(struct ori_gather *g, enum oriel_algorithm algorithm,

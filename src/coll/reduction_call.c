@@ -66,10 +66,11 @@ static enum oriel_status reduction_execute(struct ori_gather *g, uint32_t root, 
 		return is_start ? ori_gather_start_nothing(g) : ORIEL_OK;
 	algorithm = ori_gather_choose(g, ori_reduction_bytes(g, count));
 	if (is_start)
-		return g->shape.nodes == 1 ? ori_reduce_start(g, algorithm, root, send, count)
-					   : ori_reduce_nodes_start(g, root, send, count);
+		return g->shape.nodes == 1
+			       ? ori_reduce_start(g, algorithm, root, send, count)
+			       : ori_reduce_nodes_start(g, algorithm, root, send, count);
 	status = g->shape.nodes == 1 ? ori_reduce_run(g, algorithm, root, send, count)
-				     : ori_reduce_nodes_run(g, root, send, count);
+				     : ori_reduce_nodes_run(g, algorithm, root, send, count);
 	/* Its text names both ranks and their values. */
 	return status == ORIEL_ERR_MISMATCH ? status : ori_gather_end(g, status);
 }

@@ -267,8 +267,12 @@ static enum oriel_status prepare_exchange(struct rank_state *p)
 	const struct oriel_reduction sum = {.size = sizeof(sum),
 					    .type = ORIEL_TYPE_FP32,
 					    .op = ORIEL_OP_SUM};
-	const struct oriel_coll_attr owners = {.size = sizeof(owners),
-					       .algorithm = ORIEL_ALGORITHM_OWNER};
+	unsigned domain = oriel_comm_domain_size(p->comm);
+	bool is_mixed = domain > 1 && domain < p->dev.ranks;
+	/* Those with the most phases: several ranks of several nodes, or else by owners. */
+	const struct oriel_coll_attr phases = {.size = sizeof(phases),
+					       .algorithm = is_mixed ? ORIEL_ALGORITHM_HIERARCHICAL
+								     : ORIEL_ALGORITHM_OWNER};
 	struct oriel_view view = {.size = sizeof(view),
 				  .kind = ORIEL_VIEW_BUFFER,
 				  .length = GATHERED * p->dev.ranks};
@@ -280,7 +284,7 @@ static enum oriel_status prepare_exchange(struct rank_state *p)
 	if (status == ORIEL_OK)
 		status = oriel_bcast_create(p->comm, &view, NULL, &p->bcast);
 	if (status == ORIEL_OK)
-		status = oriel_allreduce_create(p->comm, &view, &sum, &owners, &p->allreduce);
+		status = oriel_allreduce_create(p->comm, &view, &sum, &phases, &p->allreduce);
 	return status;
 }
 
@@ -331,7 +335,7 @@ static enum oriel_status at_bcast(struct rank_state *p)
 	return exchange_on(p, 3 * p->victim + 2);
 }
 
-/* By owners: a rank waits for the elements of all, and then for their results. */
+/* A rank waits for elements, or sums of them, and then for results. */
 static enum oriel_status at_allreduce(struct rank_state *p)
 {
 	static const char message[16 * GATHERED];
@@ -348,6 +352,24 @@ static void *exchange_thread(void *argument)
 {
 	exchange_on(argument, 0);
 	return NULL;
+}
+
+static void *allreduce_thread(void *argument)
+{
+	at_allreduce(argument);
+	return NULL;
+}
+
+/* The victim reduces like its peers, until it is killed at some point. */
+static enum oriel_status prepare_allreduce_running(struct rank_state *p)
+{
+	enum oriel_status status = prepare_exchange(p);
+	pthread_t thread;
+
+	if (status == ORIEL_OK && p->dev.rank == p->victim &&
+	    pthread_create(&thread, NULL, allreduce_thread, p))
+		return ORIEL_ERR_SYSTEM;
+	return status;
 }
 
 /* The victim exchanges like its peers, until it is killed at some point. */
@@ -472,6 +494,7 @@ static const struct {
 	{"alltoallv", at_alltoallv, prepare_exchange},
 	{"bcast", at_bcast, prepare_exchange},
 	{"allreduce", at_allreduce, prepare_exchange},
+	{"allreduce_running", at_allreduce, prepare_allreduce_running},
 	{"exchange_running", at_alltoall, prepare_exchange_running},
 	{"rejected", at_rejected, NULL},
 	{"rejected_by_the_dead", at_rejected, NULL},

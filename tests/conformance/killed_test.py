@@ -22,7 +22,8 @@ WAITS = ["wait_signal", "wait_signal_from", "wait_signal_next", "barrier", "barr
 # Operations that fail by themselves when the rank behind the HCA is dead.
 POSTS = ["fetch_add", "get", "flush"]
 GATHERS = ["allgather_create", "allgather", "allgather_half", "allgather_running"]
-EXCHANGES = ["alltoall", "alltoallv", "bcast", "allreduce", "exchange_running"]
+EXCHANGES = ["alltoall", "alltoallv", "bcast", "allreduce",
+             "allreduce_running", "exchange_running"]
 # (ranks, nodes): all peers by rdma; mixed.
 NODES = [(2, 2), (3, 3), (4, 2)]
 AT_ONCE = 4  # jobs

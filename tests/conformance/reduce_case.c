@@ -14,7 +14,7 @@
 #define MOST (LENGTH - 64u)
 
 /* Reductions whose results show the order of the ranks, each with one reason to be here. */
-enum { SUM_FP32, BXOR_UINT8, PREMUL_FP64, USER_INT16, REDUCTIONS };
+enum { SUM_FP32, SUM_BF16, BXOR_UINT8, PREMUL_FP64, USER_INT16, REDUCTIONS };
 
 static const size_t sizes[] = {1, 3, 0, 12, 13, 24, 25, 100, 1025, 8192, 65535, 70001, 140000};
 
@@ -50,10 +50,10 @@ static double factor_of(unsigned rank)
 
 static struct oriel_reduction reduction_of(unsigned which, const double *factor, unsigned block)
 {
-	static const enum oriel_type types[] = {ORIEL_TYPE_FP32, ORIEL_TYPE_UINT8, ORIEL_TYPE_FP64,
-						ORIEL_TYPE_INT16};
-	static const enum oriel_op ops[] = {ORIEL_OP_SUM, ORIEL_OP_BXOR, ORIEL_OP_PREMUL_SUM,
-					    ORIEL_OP_USER};
+	static const enum oriel_type types[] = {ORIEL_TYPE_FP32, ORIEL_TYPE_BF16, ORIEL_TYPE_UINT8,
+						ORIEL_TYPE_FP64, ORIEL_TYPE_INT16};
+	static const enum oriel_op ops[] = {ORIEL_OP_SUM, ORIEL_OP_SUM, ORIEL_OP_BXOR,
+					    ORIEL_OP_PREMUL_SUM, ORIEL_OP_USER};
 	struct oriel_reduction reduction = {.size = sizeof(reduction),
 					    .type = types[which],
 					    .op = ops[which],
@@ -80,6 +80,8 @@ static void element(enum oriel_type type, uint64_t seed, unsigned rank, size_t i
 	d = (double)(int64_t)x / 3.0;
 	if (type == ORIEL_TYPE_FP32)
 		memcpy(to, &f, sizeof(f));
+	else if (type == ORIEL_TYPE_BF16)
+		memcpy(to, (char *)&f + 2, 2);
 	else if (type == ORIEL_TYPE_FP64)
 		memcpy(to, &d, sizeof(d));
 	else
@@ -98,7 +100,7 @@ static void apply(const struct oriel_reduction *reduction, char *left, const cha
 		*left = (char)(*left ^ *right);
 	} else if (reduction->type == ORIEL_TYPE_INT16) {
 		subtract(NULL, left, right, 1);
-	} else if (reduction->type == ORIEL_TYPE_FP32) {
+	} else if (reduction->type == ORIEL_TYPE_FP32 || reduction->type == ORIEL_TYPE_BF16) {
 		memcpy(&f_copy, left, sizeof(f_copy));
 		memcpy(&g_copy, right, sizeof(g_copy));
 		f = f_copy;
@@ -115,18 +117,34 @@ static void apply(const struct oriel_reduction *reduction, char *left, const cha
 	}
 }
 
+/* Converts an element to the accumulation type. */
 static void operand(const struct site *s, unsigned rank, size_t i, char *to)
 {
 	volatile double product;
 	double d;
 
 	element((enum oriel_type)s->reduction.type, s->round, rank, i, to);
+	if (s->reduction.type == ORIEL_TYPE_BF16) {
+		memcpy(to + 2, to, 2);
+		memset(to, 0, 2);
+	}
 	if (s->reduction.op != ORIEL_OP_PREMUL_SUM)
 		return;
 	memcpy(&d, to, sizeof(d));
 	product = d * factor_of(rank);
 	d = product;
 	memcpy(to, &d, sizeof(d));
+}
+
+/* Rounds the float at @value to BF16: to nearest, ties to even. */
+static void narrow(char *value)
+{
+	uint32_t bits;
+
+	memcpy(&bits, value, sizeof(bits));
+	bits += 0x7fff + (bits >> 16 & 1);
+	bits >>= 16;
+	memcpy(value, &bits, 2);
 }
 
 /* Elements @begin and following of the reduction of all ranks. */
@@ -150,6 +168,8 @@ static void expect(const struct rank *r, const struct site *s, size_t begin, siz
 			else
 				apply(&s->reduction, total, part);
 		}
+		if (s->reduction.type == ORIEL_TYPE_BF16)
+			narrow(total);
 		memcpy(s->expected + i * s->size, total, s->size);
 	}
 }
@@ -198,18 +218,28 @@ static unsigned create(struct rank *r, struct site *s, unsigned algorithm)
 {
 	struct oriel_coll_attr attr = {.size = sizeof(attr), .algorithm = algorithm, .chunk = 4096};
 	struct oriel_coll_info info = {.size = sizeof(info)};
+	bool is_hierarchical;
 
 	if (!CHECK_OK(r, oriel_allreduce_create(r->comm, &s->view, &s->reduction, &attr, &s->all)))
 		return 0;
 	CHECK_OK(r, oriel_reduce_create(r->comm, &s->view, &s->reduction, &attr, &s->root));
-	attr.algorithm = ORIEL_ALGORITHM_DEFAULT;
+	/* Each rank has its part of a reduce-scatter, which no other one computes. */
+	if (algorithm == ORIEL_ALGORITHM_ONE_SHOT)
+		attr.algorithm = ORIEL_ALGORITHM_OWNER;
 	CHECK_OK(r,
 		 oriel_reduce_scatter_create(r->comm, &s->view, &s->reduction, &attr, &s->scatter));
 	CHECK_OK(r, oriel_allreduce_query(s->all, 1, &info));
 	s->block = info.block;
 	CHECK(r, s->block && s->block <= r->size);
 	CHECK_EQ(r, info.bytes_max, MOST);
-	CHECK_EQ(r, info.accumulation, s->reduction.type);
+	CHECK_EQ(r, info.accumulation,
+		 s->reduction.type == ORIEL_TYPE_BF16 ? ORIEL_TYPE_FP32 : s->reduction.type);
+	/* The nodes of these jobs are consecutive ranks. */
+	is_hierarchical = info.nodes > 1 && s->block > 1 && s->block * info.nodes == r->size;
+	CHECK_EQ(r, info.supported >> ORIEL_ALGORITHM_HIERARCHICAL & 1, is_hierarchical);
+	if (info.nodes > 1 && algorithm == ORIEL_ALGORITHM_DEFAULT)
+		CHECK_EQ(r, info.algorithm,
+			 is_hierarchical ? ORIEL_ALGORITHM_HIERARCHICAL : ORIEL_ALGORITHM_OWNER);
 	return info.supported;
 }
 
@@ -326,6 +356,11 @@ static void run_algorithms(struct rank *r, unsigned which, unsigned block)
 static void every_algorithm_adds_in_the_order(struct rank *r)
 {
 	run_algorithms(r, SUM_FP32, 0);
+}
+
+static void partial_results_are_wide(struct rank *r)
+{
+	run_algorithms(r, SUM_BF16, 0);
 }
 
 static void blocks_of_two_are_added_first(struct rank *r)
@@ -491,8 +526,30 @@ static void a_gathered_result_stays(struct rank *r)
 	site_close(r, &s);
 }
 
+/* The sum of an average of int8 is an int64: few ranks in a node have fewer bytes. */
+static void wide_sums_stay_in_small_nodes(struct rank *r)
+{
+	struct oriel_coll_info info = {.size = sizeof(info)};
+	struct site s;
+
+	site_open(r, &s, BXOR_UINT8, 0);
+	s.reduction.type = ORIEL_TYPE_INT8;
+	s.reduction.op = ORIEL_OP_AVG;
+	if (CHECK_OK(r, oriel_allreduce_create(r->comm, &s.view, &s.reduction, NULL, &s.all))) {
+		CHECK_OK(r, oriel_allreduce_query(s.all, 8192, &info));
+		CHECK_EQ(r, info.algorithm,
+			 info.nodes > 1 && info.block >= 8 && info.block * info.nodes == r->size
+				 ? ORIEL_ALGORITHM_HIERARCHICAL
+				 : ORIEL_ALGORITHM_OWNER);
+		CHECK_OK(r, oriel_allreduce_destroy(s.all));
+	}
+	site_close(r, &s);
+}
+
 static void invalid_arguments_are_rejected(struct rank *r)
 {
+	const struct oriel_coll_attr attr = {.size = sizeof(attr),
+					     .algorithm = ORIEL_ALGORITHM_HIERARCHICAL};
 	struct oriel_reduction other;
 	struct site s;
 
@@ -522,6 +579,11 @@ static void invalid_arguments_are_rejected(struct rank *r)
 	CHECK_LAST(r, "op band is for integers, not fp32");
 	CHECK_STATUS(r, oriel_allreduce_create(r->comm, &s.view, NULL, NULL, &s.all),
 		     ORIEL_ERR_INVALID);
+	other = s.reduction;
+	other.block = r->size;
+	CHECK_STATUS(r, oriel_allreduce_create(r->comm, &s.view, &other, &attr, &s.all),
+		     ORIEL_ERR_UNSUPPORTED);
+	CHECK_LAST(r, "algorithm hierarchical needs several nodes, each of them a block of two");
 	site_close(r, &s);
 }
 
@@ -568,6 +630,7 @@ static void different_counts_break_the_communicator(struct rank *r)
 static const struct test_case reduce_cases[] = {
 	{"every_algorithm_adds_in_the_order", every_algorithm_adds_in_the_order, NULL, 1,
 	 NO_WINDOW},
+	{"partial_results_are_wide", partial_results_are_wide, NULL, 1, NO_WINDOW},
 	{"blocks_of_two_are_added_first", blocks_of_two_are_added_first, NULL, 1, NO_WINDOW},
 	{"bytes_need_no_alignment", bytes_need_no_alignment, NULL, 1, NO_WINDOW},
 	{"each_rank_has_its_factor", each_rank_has_its_factor, NULL, 1, NO_WINDOW},
@@ -577,6 +640,7 @@ static const struct test_case reduce_cases[] = {
 	{"reductions_without_an_object", reductions_without_an_object, NULL, 1, NO_WINDOW},
 	{"gather_and_scatter", gather_and_scatter, NULL, 1, NO_WINDOW},
 	{"a_gathered_result_stays", a_gathered_result_stays, NULL, 2, NO_WINDOW},
+	{"wide_sums_stay_in_small_nodes", wide_sums_stay_in_small_nodes, NULL, 1, NO_WINDOW},
 	{"invalid_arguments_are_rejected", invalid_arguments_are_rejected, NULL, 1, NO_WINDOW},
 	{"different_reductions_are_a_mismatch", different_reductions_are_a_mismatch, NULL, 2,
 	 NO_WINDOW},

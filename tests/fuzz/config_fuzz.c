@@ -277,7 +277,7 @@ static bool config_is_good(enum ori_setting which, const char *text)
 		       config_is_word(text, "auto ll store ce direct ring bruck ");
 	case ORI_SETTING_ALLREDUCE:
 		return strspn(text, "abcdefghijklmnopqrstuvwxyz_") == strlen(text) && *text &&
-		       config_is_word(text, "auto one_shot owner ");
+		       config_is_word(text, "auto one_shot owner hierarchical ");
 	case ORI_SETTING_CE_BATCH:
 		return config_is_number(text, UINT32_MAX, &number);
 	case ORI_SETTING_RAILS:
