@@ -244,13 +244,23 @@ static enum oriel_status tune_algorithm(struct tune_job *job, enum tune_collecti
 	return status;
 }
 
-/* The algorithm with the least time, whatever the spread; 0: none was measured. */
-static unsigned tune_fastest(struct tune_time times[ORIEL_ALGORITHMS][TUNE_SIZES], unsigned size)
+/* Does the algorithm execute messages of any length? A line that says so without is refused. */
+static bool tune_has_any(unsigned algorithm)
+{
+	return algorithm != ORIEL_ALGORITHM_LL && algorithm != ORIEL_ALGORITHM_ONE_SHOT;
+}
+
+/*
+ * The algorithm with the least time, whatever the spread, of those for any length if @any; 0: none
+ * was measured.
+ */
+static unsigned tune_fastest(struct tune_time times[ORIEL_ALGORITHMS][TUNE_SIZES], unsigned size,
+			     bool any)
 {
 	unsigned algorithm, best = 0;
 
 	for (algorithm = 1; algorithm < ORIEL_ALGORITHMS; algorithm++)
-		if (times[algorithm][size].low_ns > 0 &&
+		if ((!any || tune_has_any(algorithm)) && times[algorithm][size].low_ns > 0 &&
 		    (!best || times[algorithm][size].low_ns < times[best][size].low_ns))
 			best = algorithm;
 	return best;
@@ -259,7 +269,8 @@ static unsigned tune_fastest(struct tune_time times[ORIEL_ALGORITHMS][TUNE_SIZES
 static void tune_print(const struct tune_job *job, enum tune_collective which, unsigned size,
 		       struct tune_time times[ORIEL_ALGORITHMS][TUNE_SIZES])
 {
-	unsigned algorithm, best = job->best[which][size], fastest = tune_fastest(times, size);
+	unsigned fastest = tune_fastest(times, size, false);
+	unsigned algorithm, best = job->best[which][size];
 
 	printf("%-10s %9zu", tune_collective_name(which), tune_size(size));
 	for (algorithm = 1; algorithm < ORIEL_ALGORITHMS; algorithm++)
@@ -287,7 +298,7 @@ static void tune_json(const struct tune_job *job, enum tune_collective which, un
 	json_text(&json, "algorithm",
 		  oriel_algorithm_name((enum oriel_algorithm)job->best[which][size]));
 	json_text(&json, "fastest",
-		  oriel_algorithm_name((enum oriel_algorithm)tune_fastest(times, size)));
+		  oriel_algorithm_name((enum oriel_algorithm)tune_fastest(times, size, false)));
 	json_open_array(&json, "times");
 	for (algorithm = 1; algorithm < ORIEL_ALGORITHMS; algorithm++) {
 		if (times[algorithm][size].low_ns <= 0)
@@ -324,7 +335,7 @@ static void tune_pick(struct tune_job *job, enum tune_collective which,
 	for (i = 0; i < tune_sizes(job); i++) {
 		stays = last && times[last][i].low_ns > 0 ? last : own[i];
 		if (times[stays][i].low_ns <= 0)
-			stays = tune_fastest(times, i);
+			stays = tune_fastest(times, i, false);
 		best = stays;
 		for (algorithm = 1; algorithm < ORIEL_ALGORITHMS; algorithm++)
 			if (times[algorithm][i].low_ns > 0 &&
@@ -333,6 +344,7 @@ static void tune_pick(struct tune_job *job, enum tune_collective which,
 				best = algorithm;
 		job->best[which][i] = last = best;
 	}
+	job->rest[which] = tune_has_any(last) ? last : tune_fastest(times, i - 1, true);
 }
 
 static void tune_report(const struct tune_job *job, enum tune_collective which,

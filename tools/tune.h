@@ -31,6 +31,7 @@ struct tune_job {
 	double *all; /* times of all ranks */
 	bool is_json;
 	unsigned best[TUNE_COLLECTIVES][TUNE_SIZES];
+	unsigned rest[TUNE_COLLECTIVES]; /* beyond the largest size */
 };
 
 /* "all-gather", as the file has it. */

@@ -51,6 +51,14 @@ unsigned tune_sizes(const struct tune_job *job)
 	return count;
 }
 
+static void file_write_row(const struct tune_job *job, FILE *to, unsigned which, const char *bytes,
+			   unsigned algorithm)
+{
+	fprintf(to, "%s %s %u %u %s %s %s\n", tune_collective_name((enum tune_collective)which),
+		job->stream ? "gpu" : "host", job->ranks, job->info.nodes, bytes,
+		oriel_algorithm_name((enum oriel_algorithm)algorithm), job->info.machine);
+}
+
 /* Write the rows of this job; an algorithm changes halfway between two sizes. */
 static void file_write_rows(const struct tune_job *job, FILE *to)
 {
@@ -59,15 +67,16 @@ static void file_write_rows(const struct tune_job *job, FILE *to)
 
 	for (which = 0; which < tune_collectives(job); which++)
 		for (i = 0; i < sizes; i++) {
-			if (i + 1 < sizes && job->best[which][i + 1] == job->best[which][i])
+			unsigned best = job->best[which][i];
+			bool is_last = i + 1 == sizes;
+
+			if (!is_last && job->best[which][i + 1] == best)
 				continue;
 			snprintf(bytes, sizeof(bytes), "%zu", tune_size(i) * 2);
-			fprintf(to, "%s %s %u %u %s %s %s\n",
-				tune_collective_name((enum tune_collective)which),
-				job->stream ? "gpu" : "host", job->ranks, job->info.nodes,
-				i + 1 < sizes ? bytes : "any",
-				oriel_algorithm_name((enum oriel_algorithm)job->best[which][i]),
-				job->info.machine);
+			if (!is_last || best != job->rest[which])
+				file_write_row(job, to, which, bytes, best);
+			if (is_last)
+				file_write_row(job, to, which, "any", job->rest[which]);
 		}
 }
 

@@ -59,6 +59,17 @@ class Tune(unittest.TestCase):
             self.assertEqual(self.tuning(*job, ORIEL_TUNE=str(self.file))["source"], "library")
         self.assertEqual(self.tuning("-n", "2", ORIEL_TUNE="off")["source"], "library")
 
+    def test_a_table_executes_all_sizes_beyond_those_that_were_measured(self):
+        """The fastest at the largest size may be one that has a limit."""
+        for job in (("-n", "2"), ("-n", "4", "--nodes", "2")):
+            out = self.tune(*job, "--most", "8", "-o", str(self.file))
+            if "--nodes" in job:
+                self.assertRegex(out, r"(?m)^all-reduce +8  owner \d+\.\d\d  hierarchical \d")
+            for test in ("allgather", "all_reduce", "reduce_scatter"):
+                code, _, err = oriel("run", *job, ORIEL, "perf", test, "--sizes", "8,2K,1M", "--check",
+                                     "--iters", "5", "--reps", "1", ORIEL_TUNE=str(self.file))
+                self.assertEqual(code, 0, err)
+
     def test_lines_of_other_jobs_stay(self):
         self.tune("-n", "2", "-o", str(self.file))
         older = self.lines()
