@@ -17,7 +17,7 @@ static const struct {
 	{"gather", gather_model},     {"proxy", proxy_model},   {"allgather", allgather_model},
 	{"exchange", exchange_model}, {"help", help_model},     {"short", short_model},
 	{"reduce", reduce_model},     {"stream", stream_model}, {"tickets", tickets_model},
-	{"vote", vote_model},         {"staged", staged_model},
+	{"vote", vote_model},         {"staged", staged_model}, {"hierarchy", hierarchy_model},
 };
 
 unsigned model_option(int argc, char **argv, const char *option, unsigned value)
@@ -39,7 +39,7 @@ int main(int argc, char **argv)
 			return models[i].run(argc - 1, argv + 1);
 	fputs("usage: model "
 	      "ring|sleep|barrier|gather|proxy|allgather|exchange|help|short|reduce|stream|"
-	      "tickets|vote|staged [OPTION NUMBER]...\n",
+	      "tickets|vote|staged|hierarchy [OPTION NUMBER]...\n",
 	      stderr);
 	return 2;
 }
