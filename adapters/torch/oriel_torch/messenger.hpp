@@ -7,6 +7,7 @@
 // Oriel's, and are matched here: the library keeps few unexpected ones.
 #pragma once
 
+#include <atomic>
 #include <list>
 #include <map>
 #include <memory>
@@ -37,6 +38,7 @@ class MessageWork : public OrielWork {
 	const std::weak_ptr<Communicator> communicator_;
 	const int peer_, tag_;
 	int source_ = -1;
+	std::atomic<bool> is_moving_{false}; // both ranks are in its transfer
 };
 
 class Messenger {
@@ -98,6 +100,7 @@ class Messenger {
 	void fail(const std::unique_ptr<Operation> &operation, const std::string &text);
 	void fail_peer(unsigned rank, const std::string &text);
 	void look(Finished &finished);
+	bool is_moving() const; // any of the transfers
 	void loop();
 
 	struct oriel_comm *const comm_;
