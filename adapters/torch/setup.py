@@ -18,11 +18,11 @@ try:
     import torch
     from torch.utils.cpp_extension import BuildExtension, CppExtension
 except ImportError as error:
-    sys.exit(f"oriel.torch needs oriel and torch 2.15 in this environment ({error}): install them, and "
+    sys.exit(f"oriel.torch needs oriel and torch 2.11 in this environment ({error}): install them, and "
              "this by: pip install --no-build-isolation ./adapters/torch")
 
-if tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 15):
-    sys.exit(f"oriel.torch needs torch 2.15 or later; this environment has {torch.__version__}")
+if tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 11):
+    sys.exit(f"oriel.torch needs torch 2.11 or later; this environment has {torch.__version__}")
 
 package = pathlib.Path(oriel.__file__).parent
 (library,) = (package / "lib").glob("liboriel.so.*")
@@ -33,6 +33,10 @@ pathlib.Path("oriel_torch/_built.py").write_text(
 sources = sorted(name for name in glob.glob("oriel_torch/*.cpp") if not name.endswith("_unit.cpp"))
 pathlib.Path("oriel_torch/_unit.cpp").write_text(
     "".join(f'#include "{pathlib.Path(name).name}"\n' for name in sources), "utf-8")
+
+# Streams and exceptions cross between torch and the extension, which must have one libstdc++: some
+# compilers link a second one statically by default.
+standard = next(line.split()[-1] for line in open("/proc/self/maps", encoding="utf-8") if "libstdc++.so" in line)
 
 setup(
     name="oriel-torch",
@@ -49,7 +53,7 @@ setup(
         include_dirs=[oriel.include_folder()],
         extra_compile_args=["-O2", "-g0", "-std=c++20", "-Wall", "-Wno-unknown-pragmas"],
         # Both lie in the folder of the package oriel when it runs.
-        extra_link_args=[f"-L{library.parent}", f"-l:{library.name}", "-Wl,-rpath,$ORIGIN/../lib"])],
+        extra_link_args=[standard, f"-L{library.parent}", f"-l:{library.name}", "-Wl,-rpath,$ORIGIN/../lib"])],
     cmdclass={"build_ext": BuildExtension},
     zip_safe=False,
 )

@@ -3,7 +3,8 @@
 
 >>> torch.distributed.init_process_group("oriel")
 
-torch finds it by its entry point; docs/pytorch.md has what it can do.
+torch 2.15 finds it by its entry point; with torch 2.11 programs import oriel.torch. docs/pytorch.md has
+what it can do.
 """
 import atexit
 
@@ -23,14 +24,16 @@ from . import _backend  # noqa: E402  # pylint: disable=wrong-import-position
 
 def _create(options, _):
     return _backend.create(options.store, options.group_rank, options.group_size, options.timeout,
-                           options.enable_reconfigure)
+                           getattr(options, "enable_reconfigure", False))
 
 
 def register() -> None:
     """Make "oriel" a backend of torch.distributed; torch calls it."""
     if "ORIEL" not in torch.distributed.Backend._plugins:
-        torch.distributed.Backend.register_backend("oriel", _create, extended_api=True, devices=["cpu"])
+        torch.distributed.Backend.register_backend("oriel", _create, extended_api=True, devices=["cpu", "cuda"])
 
+
+register()
 
 # Groups that were shut down close their communicators in threads, which this process waits for.
 atexit.register(_backend.join_closing)

@@ -22,8 +22,8 @@ static std::vector<std::thread> closing;
 
 void check_tensor(const at::Tensor &tensor, const char *what)
 {
-	TORCH_CHECK(tensor.device().is_cpu(), what, ": backend oriel takes tensors of the CPU, not of ",
-		    tensor.device());
+	TORCH_CHECK(tensor.device().is_cpu() || tensor.device().is_cuda(), what,
+		    ": backend oriel takes tensors of the CPU and of CUDA, not of ", tensor.device());
 	TORCH_CHECK(tensor.layout() == at::kStrided, what,
 		    ": backend oriel takes dense tensors, not sparse ones");
 }
@@ -35,29 +35,23 @@ const at::Tensor &only(const std::vector<at::Tensor> &tensors, const char *what)
 	return tensors[0];
 }
 
-std::vector<char> bytes_of(const std::vector<at::Tensor> &tensors)
+std::vector<Collectives::Part> parts_of(const std::vector<at::Tensor> &tensors,
+					std::vector<at::Tensor> &contiguous)
 {
-	std::vector<char> bytes;
+	std::vector<Collectives::Part> parts;
 
 	for (const at::Tensor &tensor : tensors) {
-		at::Tensor flat = tensor.contiguous();
-		auto *data = static_cast<char *>(flat.data_ptr());
-
-		bytes.insert(bytes.end(), data, data + flat.nbytes());
+		contiguous.push_back(tensor.contiguous());
+		parts.push_back({static_cast<char *>(contiguous.back().data_ptr()), contiguous.back().nbytes()});
 	}
-	return bytes;
+	return parts;
 }
 
-void copy_parts(const std::vector<at::Tensor> &outputs, const char *data)
+void copy_back(const std::vector<at::Tensor> &tensors, const std::vector<at::Tensor> &contiguous)
 {
-	for (at::Tensor output : outputs) {
-		if (output.is_contiguous())
-			memcpy(output.data_ptr(), data, output.nbytes());
-		else
-			output.copy_(at::from_blob(const_cast<char *>(data), output.sizes(),
-						   at::TensorOptions(output.scalar_type())));
-		data += output.nbytes();
-	}
+	for (size_t i = 0; i < tensors.size(); i++)
+		if (!contiguous[i].is_alias_of(tensors[i]))
+			at::Tensor(tensors[i]).copy_(contiguous[i]);
 }
 
 void OrielBackend::check_root(int64_t root, const char *what) const
@@ -111,10 +105,12 @@ OrielBackend::OrielBackend(const c10::intrusive_ptr<c10d::Store> &store, int ran
     : Backend(rank, size), options_(options)
 {
 	init();
+#ifdef C10D_BACKEND_HAS_RECONFIGURE
 	if (options_->enable_reconfigure) {
 		open_handle();
 		return;
 	}
+#endif
 	communicator_ = std::make_shared<Communicator>(
 		meet_by_store(store, STORE_KEY, rank, size, in_ns(options_->timeout), 0));
 	executor_.use(communicator_->roster);
@@ -150,10 +146,11 @@ std::shared_ptr<Communicator> OrielBackend::communicator()
 void OrielBackend::execute(const char *title, std::function<void(Communicator &)> operation)
 {
 	submit(c10d::OpType::UNKNOWN, title, {}, {}, c10d::kUnsetTimeout, false,
-	       [this, &operation] { operation(*communicator_); })
+	       [with = communicator(), &operation](Collectives &) { operation(*with); })
 		->wait();
 }
 
+#ifdef C10D_BACKEND_HAS_WINDOW
 c10::intrusive_ptr<c10d::Window> OrielBackend::new_window(const std::optional<at::Tensor> &tensor)
 {
 	auto self = c10::intrusive_ptr<OrielBackend>::unsafe_reclaim_from_nonowning(this);
@@ -163,6 +160,7 @@ c10::intrusive_ptr<c10d::Window> OrielBackend::new_window(const std::optional<at
 		window->tensor_register(*tensor, true);
 	return window;
 }
+#endif
 
 OrielBackend::~OrielBackend()
 {
@@ -192,21 +190,41 @@ std::shared_ptr<Communicator> OrielBackend::take_communicator()
 	return std::move(communicator_);
 }
 
+std::shared_ptr<GpuGroup> OrielBackend::take_gpu()
+{
+	std::lock_guard<std::mutex> lock(gpu_mutex_);
+
+	return std::move(gpu_);
+}
+
 void OrielBackend::close_communicator(bool is_aborted)
 {
+	static const char why[] = "the process group was aborted";
+
 	if (is_aborted) {
 		std::lock_guard<std::mutex> lock(close_mutex_);
 		if (communicator_)
-			oriel_comm_abort(communicator_->comm, "the process group was aborted");
+			oriel_comm_abort(communicator_->comm, why);
+	}
+	if (is_aborted) {
+		// An operation that makes it has ended by the above.
+		std::lock_guard<std::mutex> lock(gpu_mutex_);
+		if (gpu_)
+			oriel_comm_abort(gpu_->comm, why);
 	}
 	executor_.stop();
+#ifdef C10D_BACKEND_HAS_RECONFIGURE
 	close_handle();
+#endif
 	auto taken = take_communicator();
 	if (!taken)
 		return;
 	taken->messenger.stop(in_ns(options_->timeout));
 	// Closing waits for the other ranks, which may shut down other groups first: so a thread waits.
-	run_apart([taken = std::move(taken)]() mutable { taken.reset(); });
+	run_apart([taken = std::move(taken), gpu = take_gpu()]() mutable {
+		gpu.reset();
+		taken.reset();
+	});
 }
 
 void OrielBackend::run_apart(std::function<void()> function)
@@ -228,13 +246,12 @@ void OrielBackend::join_closing()
 		thread.join();
 }
 
-c10d::ErrorType OrielBackend::getError()
+static c10d::ErrorType error_of(struct oriel_comm *comm)
 {
 	struct oriel_health health = {};
 
 	health.size = sizeof(health);
-	std::lock_guard<std::mutex> lock(close_mutex_);
-	if (!communicator_ || oriel_comm_health(communicator_->comm, &health) != ORIEL_OK)
+	if (oriel_comm_health(comm, &health) != ORIEL_OK)
 		return c10d::ErrorType::COMM_ERROR;
 	switch (health.status) {
 	case ORIEL_OK:
@@ -249,16 +266,82 @@ c10d::ErrorType OrielBackend::getError()
 	}
 }
 
+c10d::ErrorType OrielBackend::getError()
+{
+	c10d::ErrorType error = c10d::ErrorType::COMM_ERROR;
+
+	{
+		std::lock_guard<std::mutex> lock(close_mutex_);
+		if (communicator_)
+			error = error_of(communicator_->comm);
+	}
+	std::lock_guard<std::mutex> lock(gpu_mutex_);
+	return error == c10d::ErrorType::SUCCESS && gpu_ ? error_of(gpu_->comm) : error;
+}
+
+// The device of all of them; the CPU if there are none.
+static c10::Device device_of(const char *title, const std::vector<at::Tensor> &inputs,
+			     const OrielBackend::Lists &outputs)
+{
+	const at::Tensor *first = nullptr;
+	auto look = [&](const std::vector<at::Tensor> &tensors) {
+		for (const at::Tensor &tensor : tensors) {
+			first = first ? first : &tensor;
+			TORCH_CHECK(tensor.device() == first->device(), title, ": tensors of ", first->device(),
+				    " and ", tensor.device());
+		}
+	};
+
+	look(inputs);
+	for (const auto &list : outputs)
+		look(list);
+	return first ? first->device() : c10::Device(c10::DeviceType::CPU);
+}
+
 OrielBackend::WorkPtr OrielBackend::submit(c10d::OpType type, const char *title,
 					   const Tensors &inputs, Lists outputs,
 					   std::chrono::milliseconds timeout, bool is_async,
-					   std::function<void()> operation)
+					   std::function<void(Collectives &)> operation)
 {
+	c10::Device device = device_of(title, inputs, outputs);
+
+	if (device.is_cuda()) {
+		auto with = gpu(device);
+		auto work = c10::make_intrusive<GpuWork>(rank_, type, ++sequence_, title, inputs, std::move(outputs),
+							 timeout_or(timeout));
+
+		with->post(work, is_async, operation);
+		return work;
+	}
 	auto work = c10::make_intrusive<OrielWork>(rank_, type, ++sequence_, title, inputs,
 						   std::move(outputs), timeout_or(timeout));
 
-	executor_.submit(work, std::move(operation), is_async);
+	executor_.submit(work, [with = communicator(), operation = std::move(operation)] { operation(with->plans); },
+			 is_async);
 	return work;
+}
+
+// Collective: the communicator of tensors of @device, made by the first operation on one.
+std::shared_ptr<GpuGroup> OrielBackend::gpu(c10::Device device)
+{
+	std::lock_guard<std::mutex> lock(gpu_mutex_);
+
+	if (!gpu_)
+		execute("oriel:gpu", [&](Communicator &with) {
+			struct oriel_comm_attr attr = {};
+			struct oriel_comm *comm = nullptr;
+			c10::DeviceGuard guard(device);
+
+			GpuGroup::enter(device);
+			attr.size = sizeof(attr);
+			attr.flags = ORIEL_COMM_GPU;
+			attr.timeout_ns = oriel_comm_timeout(with.comm);
+			check(oriel_comm_split(with.comm, 0, (int)with.rank, &attr, &comm), "communicator of GPUs");
+			gpu_ = std::make_shared<GpuGroup>(comm, device);
+		});
+	TORCH_CHECK(gpu_->device == device, "oriel: this process group has tensors of ", gpu_->device,
+		    ", and takes none of ", device);
+	return gpu_;
 }
 
 OrielBackend::WorkPtr OrielBackend::broadcast(Tensors &tensors, const c10d::BroadcastOptions &opts)
@@ -268,54 +351,42 @@ OrielBackend::WorkPtr OrielBackend::broadcast(Tensors &tensors, const c10d::Broa
 
 	check_root(opts.rootRank, "broadcast");
 	return submit(c10d::OpType::BROADCAST, "oriel:broadcast", tensors, {tensors}, opts.timeout,
-		      opts.asyncOp, [this, tensor, root] {
+		      opts.asyncOp, [tensor, root](Collectives &plans) {
 			      at::Tensor flat = tensor.contiguous();
 
-			      plans().broadcast(root, flat.data_ptr(), flat.nbytes());
+			      plans.broadcast(root, flat.data_ptr(), flat.nbytes());
 			      if (!flat.is_alias_of(tensor))
 				      at::Tensor(tensor).copy_(flat);
 		      });
 }
 
-// Where the bytes of each of @tensors go: to the tensor, or to one that is contiguous, from which
-// copy_back() takes them.
-static std::vector<char *> addresses_of(const std::vector<at::Tensor> &tensors,
-					std::vector<at::Tensor> &contiguous)
+static std::vector<char *> addresses_of(const std::vector<Collectives::Part> &parts)
 {
 	std::vector<char *> addresses;
 
-	for (const at::Tensor &tensor : tensors) {
-		contiguous.push_back(tensor.contiguous());
-		addresses.push_back(static_cast<char *>(contiguous.back().data_ptr()));
-	}
+	for (const auto &part : parts)
+		addresses.push_back(part.data);
 	return addresses;
 }
 
-static void copy_back(const std::vector<at::Tensor> &tensors, const std::vector<at::Tensor> &contiguous)
-{
-	for (size_t i = 0; i < tensors.size(); i++)
-		if (!contiguous[i].is_alias_of(tensors[i]))
-			at::Tensor(tensors[i]).copy_(contiguous[i]);
-}
-
 // The message of every rank to @outputs, one for each rank.
-void OrielBackend::gather_into(const at::Tensor &input, const Tensors &outputs)
+static void gather_into(Collectives &plans, const at::Tensor &input, const std::vector<at::Tensor> &outputs)
 {
 	at::Tensor flat = input.contiguous();
-	Tensors contiguous;
-	auto parts = addresses_of(outputs, contiguous);
+	std::vector<at::Tensor> contiguous;
+	auto parts = addresses_of(parts_of(outputs, contiguous));
 
-	plans().gather_all(flat.data_ptr(), flat.nbytes(), parts.data());
+	plans.gather_all(flat.data_ptr(), flat.nbytes(), parts.data());
 	copy_back(outputs, contiguous);
 }
 
-void OrielBackend::gather_root(const at::Tensor &input, const Tensors &outputs, unsigned root)
+void gather_root(Collectives &plans, const at::Tensor &input, const std::vector<at::Tensor> &outputs, unsigned root)
 {
 	at::Tensor flat = input.contiguous();
-	Tensors contiguous;
-	auto parts = addresses_of(outputs, contiguous);
+	std::vector<at::Tensor> contiguous;
+	auto parts = addresses_of(parts_of(outputs, contiguous));
 
-	plans().gather(root, flat.data_ptr(), flat.nbytes(), parts.data());
+	plans.gather(root, flat.data_ptr(), flat.nbytes(), parts.data());
 	copy_back(outputs, contiguous);
 }
 
@@ -340,17 +411,18 @@ OrielBackend::WorkPtr OrielBackend::allgather(Lists &outputs, Tensors &inputs,
 	TORCH_CHECK(outputs.size() == 1, "all_gather takes one list of outputs, not ", outputs.size());
 	check_gather(outputs[0], input, size_);
 	return submit(c10d::OpType::ALLGATHER, "oriel:all_gather", inputs, outputs, opts.timeout,
-		      opts.asyncOp, [this, input, list = outputs[0]] { gather_into(input, list); });
+		      opts.asyncOp,
+		      [input, list = outputs[0]](Collectives &plans) { gather_into(plans, input, list); });
 }
 
-void OrielBackend::gather_flat(const at::Tensor &input, at::Tensor &output)
+static void gather_flat(Collectives &plans, const at::Tensor &input, at::Tensor &output, int size)
 {
 	at::Tensor from = input.contiguous(), to = output.contiguous();
-	std::vector<char *> parts(size_);
+	std::vector<char *> parts(size);
 
-	for (int r = 0; r < size_; r++)
+	for (int r = 0; r < size; r++)
 		parts[r] = static_cast<char *>(to.data_ptr()) + r * from.nbytes();
-	plans().gather_all(from.data_ptr(), from.nbytes(), parts.data());
+	plans.gather_all(from.data_ptr(), from.nbytes(), parts.data());
 	if (!to.is_alias_of(output))
 		output.copy_(to);
 }
@@ -372,7 +444,9 @@ OrielBackend::WorkPtr OrielBackend::_allgather_base(at::Tensor &output, at::Tens
 	check_gather_flat(output, input, size_);
 	return submit(c10d::OpType::_ALLGATHER_BASE, "oriel:_all_gather_base", {input}, {{output}},
 		      opts.timeout, opts.asyncOp,
-		      [this, input, output]() mutable { gather_flat(input, output); });
+		      [this, input, output](Collectives &plans) mutable {
+			      gather_flat(plans, input, output, size_);
+		      });
 }
 
 OrielBackend::WorkPtr OrielBackend::allgather_coalesced(Lists &outputs, Tensors &inputs,
@@ -390,9 +464,9 @@ OrielBackend::WorkPtr OrielBackend::allgather_coalesced(Lists &outputs, Tensors 
 		check_gather(of_input[i], inputs[i], size_);
 	}
 	return submit(c10d::OpType::ALLGATHER_COALESCED, "oriel:all_gather_coalesced", inputs, outputs,
-		      opts.timeout, opts.asyncOp, [this, inputs, of_input] {
+		      opts.timeout, opts.asyncOp, [inputs, of_input](Collectives &plans) {
 			      for (size_t i = 0; i < inputs.size(); i++)
-				      gather_into(inputs[i], of_input[i]);
+				      gather_into(plans, inputs[i], of_input[i]);
 		      });
 }
 
@@ -404,16 +478,16 @@ OrielBackend::allgather_into_tensor_coalesced(Tensors &outputs, Tensors &inputs,
 		    outputs.size(), " outputs for ", inputs.size(), " inputs");
 	for (size_t i = 0; i < inputs.size(); i++)
 		check_gather_flat(outputs[i], inputs[i], size_);
-	return submit(c10d::OpType::ALLGATHER_INTO_TENSOR_COALESCED,
+	return submit(GATHERS_COALESCED,
 		      "oriel:all_gather_into_tensor_coalesced", inputs, {outputs}, opts.timeout,
-		      opts.asyncOp, [this, inputs, outputs]() mutable {
+		      opts.asyncOp, [this, inputs, outputs](Collectives &plans) mutable {
 			      for (size_t i = 0; i < inputs.size(); i++)
-				      gather_flat(inputs[i], outputs[i]);
+				      gather_flat(plans, inputs[i], outputs[i], size_);
 		      });
 }
 
 // Bytes of each rank's part of @tensor: @splits of its rows, or equal parts.
-static std::vector<uint64_t> parts_of(const at::Tensor &tensor, const std::vector<int64_t> &splits,
+static std::vector<uint64_t> lengths_of(const at::Tensor &tensor, const std::vector<int64_t> &splits,
 				      int size, const char *what)
 {
 	int64_t rows = tensor.dim() ? tensor.size(0) : 1;
@@ -434,6 +508,18 @@ static std::vector<uint64_t> parts_of(const at::Tensor &tensor, const std::vecto
 	return parts;
 }
 
+static std::vector<Collectives::Part> cut(const at::Tensor &tensor, const std::vector<uint64_t> &lengths)
+{
+	std::vector<Collectives::Part> parts;
+	auto *at = static_cast<char *>(tensor.data_ptr());
+
+	for (uint64_t length : lengths) {
+		parts.push_back({at, length});
+		at += length;
+	}
+	return parts;
+}
+
 OrielBackend::WorkPtr OrielBackend::alltoall_base(at::Tensor &output, at::Tensor &input,
 						  std::vector<int64_t> &output_splits,
 						  std::vector<int64_t> &input_splits,
@@ -443,24 +529,21 @@ OrielBackend::WorkPtr OrielBackend::alltoall_base(at::Tensor &output, at::Tensor
 	check_tensor(output, "all_to_all_single");
 	TORCH_CHECK(output.scalar_type() == input.scalar_type(), "all_to_all_single: the output is ",
 		    output.scalar_type(), ", the input ", input.scalar_type());
-	auto send_parts = parts_of(input, input_splits, size_, "input");
-	auto recv_parts = parts_of(output, output_splits, size_, "output");
+	auto send_lengths = lengths_of(input, input_splits, size_, "input");
+	auto recv_lengths = lengths_of(output, output_splits, size_, "output");
 	bool is_equal = input_splits.empty() && output_splits.empty();
 
 	TORCH_CHECK(!is_equal || output.nbytes() == input.nbytes(), "all_to_all_single: the output has ",
 		    output.nbytes(), " bytes, the input ", input.nbytes());
 	return submit(c10d::OpType::ALLTOALL_BASE, "oriel:all_to_all", {input}, {{output}}, opts.timeout,
-		      opts.asyncOp, [=, this]() mutable {
+		      opts.asyncOp, [=, this](Collectives &plans) mutable {
 			      at::Tensor from = input.contiguous(), to = output.contiguous();
 
-			      auto *data = static_cast<char *>(from.data_ptr());
-
 			      if (is_equal)
-				      plans().exchange(data, static_cast<char *>(to.data_ptr()),
-						       from.nbytes() / size_);
-			      else if (const char *came = plans().exchange_any(data, send_parts, recv_parts);
-				       to.nbytes())
-				      memcpy(to.data_ptr(), came, to.nbytes());
+				      plans.exchange(static_cast<char *>(from.data_ptr()),
+						     static_cast<char *>(to.data_ptr()), from.nbytes() / size_);
+			      else
+				      plans.exchange_any(cut(from, send_lengths), cut(to, recv_lengths));
 			      if (!to.is_alias_of(output))
 				      output.copy_(to);
 		      });
@@ -469,21 +552,19 @@ OrielBackend::WorkPtr OrielBackend::alltoall_base(at::Tensor &output, at::Tensor
 OrielBackend::WorkPtr OrielBackend::alltoall(Tensors &outputs, Tensors &inputs,
 					     const c10d::AllToAllOptions &opts)
 {
-	std::vector<uint64_t> send_parts, recv_parts;
-
 	TORCH_CHECK(outputs.size() == (size_t)size_ && inputs.size() == (size_t)size_, "all_to_all: ",
 		    inputs.size(), " inputs and ", outputs.size(), " outputs for ", size_, " ranks");
 	for (int r = 0; r < size_; r++) {
 		check_tensor(inputs[r], "all_to_all");
 		check_tensor(outputs[r], "all_to_all");
-		send_parts.push_back(inputs[r].nbytes());
-		recv_parts.push_back(outputs[r].nbytes());
 	}
 	return submit(c10d::OpType::ALLTOALL, "oriel:all_to_all", inputs, {outputs}, opts.timeout,
-		      opts.asyncOp, [=, this]() mutable {
-			      std::vector<char> from = bytes_of(inputs);
+		      opts.asyncOp, [inputs, outputs](Collectives &plans) {
+			      Tensors from, to;
+			      auto send = parts_of(inputs, from), recv = parts_of(outputs, to);
 
-			      copy_parts(outputs, plans().exchange_any(from.data(), send_parts, recv_parts));
+			      plans.exchange_any(send, recv);
+			      copy_back(outputs, to);
 		      });
 }
 
@@ -496,6 +577,15 @@ OrielBackend::WorkPtr OrielBackend::message(c10d::OpType type, const char *title
 	TORCH_CHECK(type == c10d::OpType::RECVANYSOURCE || (peer >= 0 && peer < size_), title, ": rank ",
 		    peer, " of ", size_);
 	TORCH_CHECK(tag >= 0, title, ": tag ", tag, " is negative");
+	if (tensor.is_cuda()) {
+		TORCH_CHECK(type != c10d::OpType::RECVANYSOURCE, title,
+			    ": backend oriel receives tensors of a GPU from a rank that is named");
+		auto work = c10::make_intrusive<GpuWork>(rank_, type, ++messages_, title, tensors, Lists{tensors},
+							 options_->timeout, type == c10d::OpType::RECV ? peer : -1);
+
+		gpu(tensor.device())->message(work, tensor, (unsigned)peer, type == c10d::OpType::SEND);
+		return work;
+	}
 	auto with = communicator();
 	auto work = c10::make_intrusive<MessageWork>(with, rank_, type, ++messages_, title, tensor, peer, tag,
 						     options_->timeout);
@@ -524,9 +614,21 @@ OrielBackend::WorkPtr OrielBackend::recvAnysource(Tensors &tensors, int tag)
 
 OrielBackend::WorkPtr OrielBackend::barrier(const c10d::BarrierOptions &opts)
 {
+	std::shared_ptr<GpuGroup> on_gpu;
+	{
+		std::lock_guard<std::mutex> lock(gpu_mutex_);
+		on_gpu = gpu_;
+	}
+	std::optional<c10::Stream> stream;
+
+	if (on_gpu)
+		stream = on_gpu->current();
 	// All that was submitted before has been executed when it is: one operation at a time is.
-	return submit(c10d::OpType::BARRIER, "oriel:barrier", {}, {}, opts.timeout, opts.asyncOp, [this] {
-		check(oriel_window_barrier(communicator_->roster->window(), BARRIER_SLOT, 0), "barrier");
+	return submit(c10d::OpType::BARRIER, "oriel:barrier", {}, {}, opts.timeout, opts.asyncOp,
+		      [with = communicator(), on_gpu, stream](Collectives &) {
+		if (on_gpu)
+			on_gpu->drain(*stream);
+		check(oriel_window_barrier(with->roster->window(), BARRIER_SLOT, 0), "barrier");
 	});
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The backend "oriel" of torch.distributed, for tensors in host memory. module.cpp makes it.
+// The backend "oriel" of torch.distributed. module.cpp makes it.
 #pragma once
 
 #include <atomic>
@@ -10,6 +10,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "communicator.hpp"
+#include "gpu.hpp"
 
 namespace oriel_torch {
 
@@ -18,9 +19,13 @@ void check_tensor(const at::Tensor &tensor, const char *what);
 const at::Tensor &only(const std::vector<at::Tensor> &tensors, const char *what);
 void check_gather(const std::vector<at::Tensor> &parts, const at::Tensor &whole, int size);
 
-// The bytes of tensors, one behind the other, and the way back.
-std::vector<char> bytes_of(const std::vector<at::Tensor> &tensors);
-void copy_parts(const std::vector<at::Tensor> &outputs, const char *data);
+// Where the bytes of each of @tensors lie or go: in the tensor, or in one that is contiguous, from
+// which copy_back() takes them.
+std::vector<Collectives::Part> parts_of(const std::vector<at::Tensor> &tensors,
+					std::vector<at::Tensor> &contiguous);
+void copy_back(const std::vector<at::Tensor> &tensors, const std::vector<at::Tensor> &contiguous);
+
+void gather_root(Collectives &plans, const at::Tensor &input, const std::vector<at::Tensor> &outputs, unsigned root);
 
 // Collective: a communicator of the ranks that have this @store, in which rank 0 leaves the id of the
 // job under @key. @timeout_ns 0 is that of the library; @flags are enum oriel_comm_flags.
@@ -50,13 +55,17 @@ class OrielBackend : public c10d::Backend {
 	c10::intrusive_ptr<Backend> merge(const c10::intrusive_ptr<c10d::Store> &store,
 					  const c10::intrusive_ptr<Options> &options, const int &rank,
 					  const int &size) override;
+#ifdef C10D_BACKEND_HAS_RECONFIGURE
 	// The group goes on with the ranks of the handles: it begins so, where it was made for that, and
 	// later leaves ranks out. All of them call it, after a failure or at any time.
 	bool supportsReconfigure() const override { return options_->enable_reconfigure; }
 	c10d::ReconfigureHandle get_reconfigure_handle() const override;
 	c10::intrusive_ptr<c10d::Work> reconfigure(const c10d::ReconfigureOptions &opts) override;
+#endif
+#ifdef C10D_BACKEND_HAS_WINDOW
 	bool supportsWindow() const override { return true; }
 	c10::intrusive_ptr<c10d::Window> new_window(const std::optional<at::Tensor> &tensor) override;
+#endif
 
 	using Tensors = std::vector<at::Tensor>;
 	using Lists = std::vector<std::vector<at::Tensor>>;
@@ -108,20 +117,16 @@ class OrielBackend : public c10d::Backend {
  private:
 	WorkPtr submit(c10d::OpType type, const char *title, const Tensors &inputs, Lists outputs,
 		       std::chrono::milliseconds timeout, bool is_async,
-		       std::function<void()> operation);
+		       std::function<void(Collectives &)> operation);
 	WorkPtr allreduce_sparse_sum(const at::Tensor &tensor, const c10d::AllreduceOptions &opts);
 	WorkPtr message(c10d::OpType type, const char *title, Tensors &tensors, int peer, int tag);
-	void gather_into(const at::Tensor &input, const Tensors &outputs);
-	void gather_root(const at::Tensor &input, const Tensors &outputs, unsigned root);
-	void gather_flat(const at::Tensor &input, at::Tensor &output);
-	void scatter_reduced(const at::Tensor &from, const at::Tensor &output,
-			     const struct oriel_reduction *reduction);
 	void check_root(int64_t root, const char *what) const;
 	struct oriel_comm *join(const struct oriel_job_id &id, int rank, int size);
 	std::shared_ptr<Communicator> take_communicator();
 	void open_handle();
 	void close_handle();
-	Plans &plans() { return communicator_->plans; } // of operations, which end before it does
+	std::shared_ptr<GpuGroup> gpu(c10::Device device);
+	std::shared_ptr<GpuGroup> take_gpu();
 	void close_communicator(bool is_aborted);
 
 	const c10::intrusive_ptr<Options> options_;
@@ -136,6 +141,8 @@ class OrielBackend : public c10d::Backend {
 	std::set<int64_t> uuids_;
 
 	Executor executor_;
+	std::mutex gpu_mutex_; // guards gpu_
+	std::shared_ptr<GpuGroup> gpu_;
 	std::mutex close_mutex_; // guards what follows
 	std::shared_ptr<Communicator> communicator_; // none before reconfigure() and after shutdown()
 };

@@ -14,7 +14,11 @@ static c10::intrusive_ptr<c10d::Backend> create(const c10::intrusive_ptr<c10d::S
 	auto options = c10::make_intrusive<c10d::Backend::Options>(
 		"oriel", std::chrono::duration_cast<std::chrono::milliseconds>(timeout));
 
+#ifdef C10D_BACKEND_HAS_RECONFIGURE
 	options->enable_reconfigure = enable_reconfigure;
+#else
+	TORCH_CHECK(!enable_reconfigure, "oriel: this version of torch has no reconfigure()");
+#endif
 	return c10::make_intrusive<oriel_torch::OrielBackend>(store, rank, size, options);
 }
 

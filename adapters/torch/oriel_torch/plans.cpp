@@ -135,8 +135,33 @@ void Plans::gather(unsigned root, const void *send, size_t length, char *const *
 	}
 }
 
-void Plans::scatter(unsigned root, const void *send, void *recv, size_t length)
+// @parts as one piece of memory: where they lie, or in @room.
+static const char *joined(const std::vector<Collectives::Part> &parts, std::vector<char> &room)
 {
+	const char *end = nullptr;
+	bool is_joined = true;
+
+	for (const auto &part : parts) {
+		is_joined = is_joined && (!end || !part.length || part.data == end);
+		end = part.length ? part.data + part.length : end;
+	}
+	if (is_joined) {
+		for (const auto &part : parts)
+			if (part.length)
+				return part.data;
+		room.resize(1); // nothing is sent, and the library takes no NULL
+	}
+	for (const auto &part : parts)
+		if (!is_joined)
+			room.insert(room.end(), part.data, part.data + part.length);
+	return room.data();
+}
+
+void Plans::scatter(unsigned root, const std::vector<Part> &parts, void *recv, size_t length)
+{
+	std::vector<char> room;
+	const char *send = joined(parts, room);
+
 	prepare(scatter_, length, [&](auto *view, auto **out) {
 		return oriel_scatter_create(comm_, view, nullptr, out);
 	}, oriel_scatter_destroy, "scatter");
@@ -170,21 +195,18 @@ void Plans::exchange(const char *send, char *recv, size_t length)
 	}
 }
 
-const char *Plans::exchange_any(const char *send, const std::vector<uint64_t> &send_lengths,
-				const std::vector<uint64_t> &recv_lengths)
+void Plans::exchange_any(const std::vector<Part> &send, const std::vector<Part> &recv)
 {
 	std::vector<struct oriel_dev_alltoallv> layout(size_);
 	std::vector<uint64_t> lengths(size_);
 	std::vector<char *> parts(size_);
+	std::vector<char> room;
 	uint64_t sent = 0, received = 0;
 
 	for (unsigned r = 0; r < size_; r++) {
-		layout[r].send_displacement = sent;
-		layout[r].send_length = send_lengths[r];
-		layout[r].recv_displacement = received;
-		layout[r].recv_length = recv_lengths[r];
-		sent += send_lengths[r];
-		received += recv_lengths[r];
+		layout[r] = {sent, send[r].length, received, recv[r].length};
+		sent += send[r].length;
+		received += recv[r].length;
 		parts[r] = reinterpret_cast<char *>(&lengths[r]);
 	}
 	// All ranks learn the longest, since all have objects of one length.
@@ -192,8 +214,11 @@ const char *Plans::exchange_any(const char *send, const std::vector<uint64_t> &s
 	prepare(exchange_, *std::max_element(lengths.begin(), lengths.end()), [&](auto *view, auto **out) {
 		return oriel_alltoall_create(comm_, view, nullptr, out);
 	}, oriel_alltoall_destroy, "all_to_all");
-	check(oriel_alltoall_run_v(exchange_.object, send, layout.data()), "all_to_all");
-	return exchange_.memory.data();
+	check(oriel_alltoall_run_v(exchange_.object, joined(send, room), layout.data()), "all_to_all");
+	for (unsigned r = 0; r < size_; r++)
+		if (recv[r].length)
+			memcpy(recv[r].data, exchange_.memory.data() + layout[r].recv_displacement,
+			       recv[r].length);
 }
 
 void Plans::reduce_all(void *data, size_t count, const struct oriel_reduction *reduction)

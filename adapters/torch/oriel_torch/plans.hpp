@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include <oriel/oriel.h>
+#include "collectives.hpp"
 
 namespace oriel_torch {
 
@@ -30,28 +30,23 @@ class Scratch {
 	size_t length_ = 0;
 };
 
-class Plans {
+class Plans : public Collectives {
  public:
 	explicit Plans(struct oriel_comm *comm);
-	~Plans() { close(); }
+	~Plans() override { close(); }
 	// Collective: destroys all objects.
 	void close();
 
-	// All throw failures. Lengths are in bytes, equal on all ranks; pointers are of contiguous
-	// memory, @parts of one for each rank.
-	void gather_all(const void *send, size_t length, char *const *parts);
-	void broadcast(unsigned root, void *data, size_t length);
-	void gather(unsigned root, const void *send, size_t length, char *const *parts);
-	void scatter(unsigned root, const void *send, void *recv, size_t length);
-	void exchange(const char *send, char *recv, size_t length); // @length for each rank
-	// Lengths of each pair are equal at both ends. What came, in the order of the ranks, until the
-	// next exchange.
-	const char *exchange_any(const char *send, const std::vector<uint64_t> &send_lengths,
-				 const std::vector<uint64_t> &recv_lengths);
-	void reduce_all(void *data, size_t count, const struct oriel_reduction *reduction);
-	void reduce(unsigned root, void *data, size_t count, const struct oriel_reduction *reduction);
+	void gather_all(const void *send, size_t length, char *const *parts) override;
+	void broadcast(unsigned root, void *data, size_t length) override;
+	void gather(unsigned root, const void *send, size_t length, char *const *parts) override;
+	void scatter(unsigned root, const std::vector<Part> &parts, void *recv, size_t length) override;
+	void exchange(const char *send, char *recv, size_t length) override;
+	void exchange_any(const std::vector<Part> &send, const std::vector<Part> &recv) override;
+	void reduce_all(void *data, size_t count, const struct oriel_reduction *reduction) override;
+	void reduce(unsigned root, void *data, size_t count, const struct oriel_reduction *reduction) override;
 	void reduce_scatter(const void *send, void *recv, size_t count,
-			    const struct oriel_reduction *reduction);
+			    const struct oriel_reduction *reduction) override;
 
  private:
 	// Bytes of the memory of an object, which results pass through in pieces: a piece is still in the

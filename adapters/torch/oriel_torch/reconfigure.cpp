@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
+#ifdef C10D_BACKEND_HAS_RECONFIGURE
+
 namespace oriel_torch {
 
 // A handle is this and the bytes of a job id that its rank has opened, as hexadecimal digits.
@@ -126,8 +128,12 @@ c10::intrusive_ptr<c10d::Work> OrielBackend::reconfigure(const c10d::Reconfigure
 		options_->timeout = *opts.timeout;
 	auto kept = kept_of(members_, handles);
 	if (communicator_) {
+		static const char why[] = "the process group is reconfigured";
+
 		// All end what is under way: a broken communicator makes no operation wait.
-		oriel_comm_abort(communicator()->comm, "the process group is reconfigured");
+		oriel_comm_abort(communicator()->comm, why);
+		if (auto gpu = take_gpu())
+			oriel_comm_abort(gpu->comm, why);
 		executor_.drain();
 		auto old = take_communicator();
 		old->messenger.stop(in_ns(options_->timeout));
@@ -160,3 +166,5 @@ c10::intrusive_ptr<c10d::Work> OrielBackend::reconfigure(const c10d::Reconfigure
 }
 
 } // namespace oriel_torch
+
+#endif

@@ -101,7 +101,7 @@ Reduction::Reduction(at::ScalarType type, const c10d::ReduceOp &op, const char *
 		    what, ": backend oriel has no ", oriel_op_name((enum oriel_op)attr.op), " of ", type);
 	if (attr.op != ORIEL_OP_PREMUL_SUM)
 		return;
-	auto *supplement = dynamic_cast<c10d::PreMulSumSupplement *>(op.supplement_.get());
+	auto *supplement = dynamic_cast<PreMulSum *>(op.supplement_.get());
 	TORCH_CHECK(supplement, what, ": PREMUL_SUM without a factor");
 	double value = supplement->tensor_factor.defined() ? supplement->tensor_factor.item<double>()
 							   : supplement->double_factor;
@@ -123,7 +123,7 @@ static at::Tensor real(const at::Tensor &tensor, const c10d::ReduceOp &op, const
 	return at::view_as_real(tensor);
 }
 
-static void reduce_in_place(Plans &plans, const at::Tensor &tensor, Reduction reduction)
+static void reduce_in_place(Collectives &plans, const at::Tensor &tensor, Reduction reduction)
 {
 	at::Tensor flat = tensor.contiguous();
 
@@ -141,7 +141,7 @@ OrielBackend::WorkPtr OrielBackend::allreduce(Tensors &tensors, const c10d::Allr
 
 	return submit(c10d::OpType::ALLREDUCE, "oriel:all_reduce", tensors, {tensors}, opts.timeout,
 		      opts.asyncOp,
-		      [this, tensor, reduction] { reduce_in_place(plans(), tensor, reduction); });
+		      [tensor, reduction](Collectives &plans) { reduce_in_place(plans, tensor, reduction); });
 }
 
 OrielBackend::WorkPtr OrielBackend::allreduce_coalesced(Tensors &tensors,
@@ -155,9 +155,9 @@ OrielBackend::WorkPtr OrielBackend::allreduce_coalesced(Tensors &tensors,
 		each.emplace_back(as_real, Reduction(as_real.scalar_type(), opts.reduceOp, "all_reduce_coalesced"));
 	}
 	return submit(c10d::OpType::ALLREDUCE_COALESCED, "oriel:all_reduce", tensors, {tensors}, opts.timeout,
-		      opts.asyncOp, [this, each] {
+		      opts.asyncOp, [each](Collectives &plans) {
 			      for (const auto &[tensor, reduction] : each)
-				      reduce_in_place(plans(), tensor, reduction);
+				      reduce_in_place(plans, tensor, reduction);
 		      });
 }
 
@@ -169,21 +169,21 @@ OrielBackend::WorkPtr OrielBackend::reduce(Tensors &tensors, const c10d::ReduceO
 
 	check_root(opts.rootRank, "reduce");
 	return submit(c10d::OpType::REDUCE, "oriel:reduce", tensors, {tensors}, opts.timeout, opts.asyncOp,
-		      [this, tensor, root, reduction]() mutable {
+		      [this, tensor, root, reduction](Collectives &plans) mutable {
 			      at::Tensor flat = tensor.contiguous();
 
-			      plans().reduce(root, flat.data_ptr(), flat.numel(), reduction.get());
+			      plans.reduce(root, flat.data_ptr(), flat.numel(), reduction.get());
 			      if (!flat.is_alias_of(tensor) && (int)root == rank_)
 				      at::Tensor(tensor).copy_(flat);
 		      });
 }
 
-void OrielBackend::scatter_reduced(const at::Tensor &from, const at::Tensor &output,
-				   const struct oriel_reduction *reduction)
+static void scatter_reduced(Collectives &plans, const at::Tensor &from, const at::Tensor &output,
+			    const struct oriel_reduction *reduction)
 {
 	at::Tensor input = from.contiguous(), to = output.contiguous();
 
-	plans().reduce_scatter(input.data_ptr(), to.data_ptr(), to.numel(), reduction);
+	plans.reduce_scatter(input.data_ptr(), to.data_ptr(), to.numel(), reduction);
 	if (!to.is_alias_of(output))
 		at::Tensor(output).copy_(to);
 }
@@ -206,8 +206,8 @@ OrielBackend::WorkPtr OrielBackend::reduce_scatter(Tensors &outputs, Lists &inpu
 		parts.push_back(real(input, opts.reduceOp, "reduce_scatter").reshape(-1));
 	}
 	return submit(c10d::OpType::REDUCE_SCATTER, "oriel:reduce_scatter", inputs[0], {outputs}, opts.timeout,
-		      opts.asyncOp, [this, parts, output, reduction]() mutable {
-			      scatter_reduced(at::cat(parts), output, reduction.get());
+		      opts.asyncOp, [parts, output, reduction](Collectives &plans) mutable {
+			      scatter_reduced(plans, at::cat(parts), output, reduction.get());
 		      });
 }
 
@@ -229,8 +229,8 @@ OrielBackend::WorkPtr OrielBackend::_reduce_scatter_base(at::Tensor &output, at:
 	Reduction reduction(to.scalar_type(), opts.reduceOp, "reduce_scatter_tensor");
 
 	return submit(c10d::OpType::_REDUCE_SCATTER_BASE, "oriel:_reduce_scatter_base", {input}, {{output}},
-		      opts.timeout, opts.asyncOp, [this, to = to, from = from, reduction]() mutable {
-			      scatter_reduced(from, to, reduction.get());
+		      opts.timeout, opts.asyncOp, [to = to, from = from, reduction](Collectives &plans) mutable {
+			      scatter_reduced(plans, from, to, reduction.get());
 		      });
 }
 
@@ -246,10 +246,10 @@ OrielBackend::reduce_scatter_tensor_coalesced(Tensors &outputs, Tensors &inputs,
 		auto [to, from] = check_scatter(outputs[i], inputs[i], size_, opts.reduceOp);
 		each.emplace_back(to, from, Reduction(to.scalar_type(), opts.reduceOp, "reduce_scatter_tensor"));
 	}
-	return submit(c10d::OpType::REDUCE_SCATTER_TENSOR_COALESCED, "oriel:reduce_scatter_tensor_coalesced",
-		      inputs, {outputs}, opts.timeout, opts.asyncOp, [this, each]() mutable {
+	return submit(REDUCE_SCATTERS_COALESCED, "oriel:reduce_scatter_tensor_coalesced",
+		      inputs, {outputs}, opts.timeout, opts.asyncOp, [each](Collectives &plans) mutable {
 			      for (auto &[to, from, reduction] : each)
-				      scatter_reduced(from, to, reduction.get());
+				      scatter_reduced(plans, from, to, reduction.get());
 		      });
 }
 
@@ -269,7 +269,7 @@ OrielBackend::WorkPtr OrielBackend::gather(Lists &outputs, Tensors &inputs, cons
 		TORCH_CHECK(outputs.empty(), "gather: only rank ", root, ", the root, takes outputs");
 	}
 	return submit(c10d::OpType::GATHER, "oriel:gather", inputs, outputs, opts.timeout, opts.asyncOp,
-		      [this, input, list, root] { gather_root(input, list, root); });
+		      [input, list, root](Collectives &plans) { gather_root(plans, input, list, root); });
 }
 
 OrielBackend::WorkPtr OrielBackend::scatter(Tensors &outputs, Lists &inputs, const c10d::ScatterOptions &opts)
@@ -287,11 +287,11 @@ OrielBackend::WorkPtr OrielBackend::scatter(Tensors &outputs, Lists &inputs, con
 		TORCH_CHECK(inputs.empty(), "scatter: only rank ", root, ", the root, takes inputs");
 	}
 	return submit(c10d::OpType::SCATTER, "oriel:scatter", list, {outputs}, opts.timeout, opts.asyncOp,
-		      [this, output, list, root] {
-			      std::vector<char> from = bytes_of(list);
+		      [output, list, root](Collectives &plans) {
+			      Tensors from;
 			      at::Tensor to = output.contiguous();
 
-			      plans().scatter(root, from.data(), to.data_ptr(), to.nbytes());
+			      plans.scatter(root, parts_of(list, from), to.data_ptr(), to.nbytes());
 			      if (!to.is_alias_of(output))
 				      at::Tensor(output).copy_(to);
 		      });

@@ -15,7 +15,7 @@ struct Entries {
 	int64_t element; // bytes of the values of one entry
 };
 
-static at::Tensor gathered(Plans &plans, const at::Tensor &mine, const std::vector<int64_t> &counts,
+static at::Tensor gathered(Collectives &plans, const at::Tensor &mine, const std::vector<int64_t> &counts,
 			   int64_t most)
 {
 	// Rows of equal number: the shorter ones are padded, and cut again.
@@ -34,7 +34,7 @@ static at::Tensor gathered(Plans &plans, const at::Tensor &mine, const std::vect
 	return at::cat(every);
 }
 
-static void reduce_sparse(Plans &plans, const at::Tensor &tensor, int size)
+static void reduce_sparse(Collectives &plans, const at::Tensor &tensor, int size)
 {
 	at::Tensor whole = tensor.coalesce();
 	at::Tensor indices = whole.indices().t().contiguous();
@@ -73,7 +73,7 @@ OrielBackend::WorkPtr OrielBackend::allreduce_sparse_sum(const at::Tensor &tenso
 	TORCH_CHECK(tensor.is_sparse() && tensor.device().is_cpu() && opts.reduceOp == c10d::ReduceOp::SUM,
 		    "all_reduce: of sparse tensors backend oriel has sums, of the layout COO on the CPU");
 	return submit(c10d::OpType::ALLREDUCE, "oriel:all_reduce", {tensor}, {{tensor}}, opts.timeout,
-		      opts.asyncOp, [this, tensor] { reduce_sparse(plans(), tensor, size_); });
+		      opts.asyncOp, [this, tensor](Collectives &plans) { reduce_sparse(plans, tensor, size_); });
 }
 
 } // namespace oriel_torch

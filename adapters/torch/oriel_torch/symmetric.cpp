@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Symmetric memory on the CPU: see symmetric.hpp.
+// Symmetric memory: see symmetric.hpp.
 #include "symmetric.hpp"
 
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
@@ -10,13 +10,15 @@ namespace oriel_torch {
 
 namespace symmetric = c10d::symmetric_memory;
 
+struct CUstream_st *handle_of(const c10::Stream &stream);
+
 static constexpr unsigned CHANNELS = 64; // each has a signal of each pair of ranks, and a barrier
 
 // One allocation as all ranks of a group map it.
 class SymmetricBlock : public symmetric::SymmetricMemory {
  public:
-	SymmetricBlock(struct oriel_comm *comm, struct oriel_window *window, size_t length)
-	    : window_(window), length_(length), rank_((int)oriel_comm_rank(comm)),
+	SymmetricBlock(struct oriel_comm *comm, struct oriel_window *window, size_t length, c10::Device device)
+	    : window_(window), length_(length), device_(device), rank_((int)oriel_comm_rank(comm)),
 	      size_((int)oriel_comm_size(comm))
 	{
 		for (int peer = 0; peer < size_; peer++) {
@@ -30,37 +32,60 @@ class SymmetricBlock : public symmetric::SymmetricMemory {
 			buffers_.push_back(address);
 			pads_.push_back(static_cast<char *>(address) + length_);
 		}
+		if (device_.is_cuda()) {
+			buffers_on_gpu_ = on_gpu(buffers_);
+			pads_on_gpu_ = on_gpu(pads_);
+		}
 	}
 
 	std::vector<void *> get_buffer_ptrs() override { return buffers_; }
 	std::vector<void *> get_signal_pad_ptrs() override { return pads_; }
-	// The device is the CPU.
-	void **get_buffer_ptrs_dev() override { return buffers_.data(); }
-	void **get_signal_pad_ptrs_dev() override { return pads_.data(); }
+	void **get_buffer_ptrs_dev() override
+	{
+		return device_.is_cuda() ? static_cast<void **>(buffers_on_gpu_.data_ptr()) : buffers_.data();
+	}
+	void **get_signal_pad_ptrs_dev() override
+	{
+		return device_.is_cuda() ? static_cast<void **>(pads_on_gpu_.data_ptr()) : pads_.data();
+	}
 	size_t get_buffer_size() override { return length_; }
 	size_t get_offset() override { return 0; }
 	bool has_multicast_support() override { return false; }
 	void *get_multicast_ptr() override { return nullptr; }
 	int get_rank() override { return rank_; }
 	int get_world_size() override { return size_; }
-	c10::Device get_device() override { return c10::Device(c10::DeviceType::CPU); }
+	c10::Device get_device() override { return device_; }
 	bool world_within_direct_access() override { return true; }
 
+	// On a GPU in the current stream. A limit that passes there breaks the communicator.
 	void barrier(int channel, size_t timeout_ms) override
 	{
-		check(oriel_window_barrier(window_, checked(channel), limit(timeout_ms)), "barrier");
+		uint32_t slot = checked(channel);
+
+		check(device_.is_cuda() ? oriel_window_barrier_on_stream(window_, slot, limit(timeout_ms), stream())
+					: oriel_window_barrier(window_, slot, limit(timeout_ms)),
+		      "barrier");
 	}
 
 	void put_signal(int peer, int channel, size_t) override
 	{
-		symmetric::check_rank(peer, size_);
-		check(oriel_window_signal(window_, peer, checked(channel), ORIEL_SIGNAL_ADD, 1), "put_signal");
+		uint32_t id = checked(channel);
+
+		check_peer(peer);
+		check(device_.is_cuda()
+			      ? oriel_window_signal_on_stream(window_, peer, id, ORIEL_SIGNAL_ADD, 1, stream())
+			      : oriel_window_signal(window_, peer, id, ORIEL_SIGNAL_ADD, 1),
+		      "put_signal");
 	}
 
 	void wait_signal(int peer, int channel, size_t timeout_ms) override
 	{
-		symmetric::check_rank(peer, size_);
-		check(oriel_window_wait_signal_next(window_, peer, checked(channel), 1, limit(timeout_ms)),
+		uint32_t id = checked(channel);
+
+		check_peer(peer);
+		check(device_.is_cuda()
+			      ? oriel_window_wait_signal_next_on_stream(window_, peer, id, 1, limit(timeout_ms), stream())
+			      : oriel_window_wait_signal_next(window_, peer, id, 1, limit(timeout_ms)),
 		      "wait_signal");
 	}
 
@@ -71,24 +96,50 @@ class SymmetricBlock : public symmetric::SymmetricMemory {
 		return (uint32_t)channel;
 	}
 
+	void check_peer(int peer) const
+	{
+		TORCH_CHECK(peer >= 0 && peer < size_, "rank ", peer, " of ", size_);
+	}
+
+	struct CUstream_st *stream() const
+	{
+		return handle_of(c10::impl::VirtualGuardImpl(device_.type()).getStream(device_));
+	}
+
+	at::Tensor on_gpu(std::vector<void *> &addresses) const
+	{
+		return at::from_blob(addresses.data(), {(int64_t)addresses.size()}, at::TensorOptions(at::kLong))
+			.to(device_);
+	}
+
 	// 0 is that of the communicator.
 	static uint64_t limit(size_t timeout_ms) { return (uint64_t)timeout_ms * 1000000u; }
 
 	struct oriel_window *const window_;
 	const size_t length_;
+	const c10::Device device_;
 	const int rank_, size_;
 	std::vector<void *> buffers_, pads_;
+	at::Tensor buffers_on_gpu_, pads_on_gpu_;
 };
 
-void *SymmetricAllocator::alloc(size_t size, int, const std::optional<std::string> &group)
+void *SymmetricAllocator::alloc(size_t size, int index, const std::optional<std::string> &group)
 {
 	std::lock_guard<std::mutex> lock(mutex_);
+	c10::Device device(type_, type_ == c10::DeviceType::CPU ? -1 : (c10::DeviceIndex)index);
+	c10::OptionalDeviceGuard guard;
 	// So that the pad is aligned.
 	size_t length = (std::max<size_t>(size, 1) + 63) / 64 * 64;
 	void *memory = nullptr;
 
-	check(oriel_memory_alloc(length + symmetric::get_signal_pad_size(), 0, &memory), "symmetric memory");
-	blocks_[static_cast<char *>(memory)] = {length, group, {}};
+	if (device.is_cuda()) {
+		guard.reset_device(device);
+		GpuGroup::enter(device);
+	}
+	check(oriel_memory_alloc(length + symmetric::get_signal_pad_size(),
+				 device.is_cuda() ? ORIEL_MEMORY_DEVICE : 0, &memory),
+	      "symmetric memory");
+	blocks_[static_cast<char *>(memory)] = {length, device, group, {}};
 	return memory;
 }
 
@@ -126,15 +177,16 @@ size_t SymmetricAllocator::get_alloc_size(void *address)
 	return block->second.length;
 }
 
-SymmetricAllocator::Group &SymmetricAllocator::group(const std::string &name)
+SymmetricAllocator::Group &SymmetricAllocator::group(const std::string &name, c10::Device device)
 {
 	Group &group = groups_[name];
 
 	if (!group.comm) {
 		auto members = c10d::resolve_process_group(name);
 
-		group.comm = meet_by_store(members->getStore(), "oriel/symmetric/" + name, members->getRank(),
-					   members->getSize(), 0, 0);
+		group.comm = meet_by_store(members->getStore(), "oriel/symmetric/" + this->name() + "/" + name,
+					   members->getRank(), members->getSize(), 0,
+					   device.is_cuda() ? ORIEL_COMM_GPU : 0);
 	}
 	return group;
 }
@@ -154,16 +206,24 @@ SymmetricAllocator::Handle SymmetricAllocator::rendezvous(void *address,
 	Handle &handle = block->second.handles[*wanted];
 	if (handle)
 		return handle;
-	Group &with = group(*wanted);
+	c10::Device device = block->second.device;
+	c10::OptionalDeviceGuard guard;
+
+	if (device.is_cuda()) {
+		guard.reset_device(device);
+		GpuGroup::enter(device);
+	}
+	Group &with = group(*wanted, device);
 
 	attr.size = sizeof(attr);
 	attr.buffer = block->first;
 	attr.length = block->second.length + symmetric::get_signal_pad_size();
 	attr.signals = CHANNELS;
 	attr.barriers = CHANNELS;
+	attr.flags = device.is_cuda() ? ORIEL_WINDOW_DEVICE : 0;
 	check(oriel_window_create(with.comm, &attr, &window), "rendezvous");
 	with.windows.push_back(window);
-	handle = c10::make_intrusive<SymmetricBlock>(with.comm, window, block->second.length);
+	handle = c10::make_intrusive<SymmetricBlock>(with.comm, window, block->second.length, device);
 	return handle;
 }
 
@@ -179,21 +239,24 @@ void SymmetricAllocator::close()
 	groups_.clear();
 }
 
-static c10::intrusive_ptr<SymmetricAllocator> &allocator()
+static c10::intrusive_ptr<SymmetricAllocator> &allocator(c10::DeviceType type)
 {
-	static auto the_one = c10::make_intrusive<SymmetricAllocator>();
+	static auto of_cpu = c10::make_intrusive<SymmetricAllocator>(c10::DeviceType::CPU);
+	static auto of_gpu = c10::make_intrusive<SymmetricAllocator>(c10::DeviceType::CUDA);
 
-	return the_one;
+	return type == c10::DeviceType::CPU ? of_cpu : of_gpu;
 }
 
 void register_symmetric_memory()
 {
-	symmetric::register_availability("ORIEL", allocator());
+	for (c10::DeviceType type : {c10::DeviceType::CPU, c10::DeviceType::CUDA})
+		symmetric::register_availability(allocator(type)->name(), allocator(type));
 }
 
 void close_symmetric_memory()
 {
-	allocator()->close();
+	for (c10::DeviceType type : {c10::DeviceType::CPU, c10::DeviceType::CUDA})
+		allocator(type)->close();
 }
 
 } // namespace oriel_torch

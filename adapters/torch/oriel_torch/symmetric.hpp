@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The backend "ORIEL" of torch's symmetric memory, for the CPU: memory that all ranks of a group map,
-// with signals and barriers of channels, on windows of the library. module.cpp registers it.
+// The backends "ORIEL", for the CPU, and "ORIEL_CUDA" of torch's symmetric memory, which has one device for
+// each: memory that all ranks of a group map, with signals and barriers of channels, on windows of the
+// library. module.cpp registers them.
 #pragma once
 
 #include <map>
@@ -12,9 +13,11 @@
 
 #include <oriel/oriel.h>
 
+#include "version.hpp"
+
 namespace oriel_torch {
 
-// Makes "ORIEL" known to torch, which uses it after set_backend("ORIEL").
+// Makes them known to torch, which uses one after set_backend("ORIEL").
 void register_symmetric_memory();
 
 // At exit: destroys the windows of all groups, in the order of their rendezvous. Collective in each.
@@ -24,6 +27,8 @@ class SymmetricAllocator : public c10d::symmetric_memory::SymmetricMemoryAllocat
  public:
 	using Handle = c10::intrusive_ptr<c10d::symmetric_memory::SymmetricMemory>;
 
+	explicit SymmetricAllocator(c10::DeviceType type) : type_(type) {}
+
 	void *alloc(size_t size, int device, const std::optional<std::string> &group) override;
 	// Windows over the memory hold it until the process exits: closing them is collective.
 	void free(void *address) override;
@@ -31,9 +36,9 @@ class SymmetricAllocator : public c10d::symmetric_memory::SymmetricMemoryAllocat
 	// Collective. ORIEL maps memory of ranks of one machine alone; the text names a rank of another.
 	Handle rendezvous(void *address, const std::optional<std::string> &group) override;
 	bool has_multicast_support(int) override { return false; }
-	c10::DeviceType supported_device_type() override { return c10::DeviceType::CPU; }
-	std::string name() override { return "ORIEL"; }
-	bool has_allocation(void *address) override;
+	c10::DeviceType supported_device_type() override { return type_; }
+	std::string name() override { return type_ == c10::DeviceType::CPU ? "ORIEL" : "ORIEL_CUDA"; }
+	bool has_allocation(void *address) ORIEL_OVERRIDE_NEW;
 
 	void close();
 
@@ -44,14 +49,16 @@ class SymmetricAllocator : public c10d::symmetric_memory::SymmetricMemoryAllocat
 	};
 	struct Block {
 		size_t length = 0; // of the buffer; the signal pad lies behind it
+		c10::Device device = c10::Device(c10::DeviceType::CPU);
 		std::optional<std::string> group;
 		std::map<std::string, Handle> handles; // by group
 	};
 	using Blocks = std::map<char *, Block>;
 
 	Blocks::iterator find(void *address);
-	Group &group(const std::string &name);
+	Group &group(const std::string &name, c10::Device device);
 
+	const c10::DeviceType type_;
 	std::mutex mutex_; // guards what follows
 	Blocks blocks_;
 	std::map<std::string, Group> groups_;

@@ -178,6 +178,16 @@ c10::intrusive_ptr<c10::ivalue::Future> WindowWork::getFuture()
 	return future;
 }
 
+#ifdef C10D_BACKEND_HAS_WINDOW
+
+// The library has windows in memory of GPUs, which these do not use yet.
+static void check_window_tensor(const at::Tensor &tensor, const char *what)
+{
+	check_tensor(tensor, what);
+	TORCH_CHECK(tensor.device().is_cpu(), what, ": windows of backend oriel take tensors of the CPU, not of ",
+		    tensor.device());
+}
+
 OrielWindow::OrielWindow(c10::intrusive_ptr<OrielBackend> backend, int rank)
     : backend_(std::move(backend)), rank_(rank)
 {
@@ -192,7 +202,7 @@ std::shared_ptr<Exposed> OrielWindow::exposed(int64_t peer, const char *what) co
 
 void OrielWindow::tensor_register(const at::Tensor &tensor, bool is_owning)
 {
-	check_tensor(tensor, "tensor_register");
+	check_window_tensor(tensor, "tensor_register");
 	TORCH_CHECK(tensor.is_contiguous(), "tensor_register: the tensor must be contiguous");
 	TORCH_CHECK(!exposed_, "tensor_register: this window has a tensor; deregister it first");
 	backend_->execute("oriel:tensor_register", [&](Communicator &) {
@@ -252,7 +262,7 @@ c10::intrusive_ptr<c10d::Work> OrielWindow::put(const at::Tensor &tensor, int64_
 	uint32_t id = signal_of(options.hints, ORIEL_NONE);
 	bool is_mapped = window->is_mapped(peer);
 
-	check_tensor(tensor, "put");
+	check_window_tensor(tensor, "put");
 	TORCH_CHECK(tensor.is_contiguous(), "put: the tensor must be contiguous");
 	TORCH_CHECK((int32_t)tensor.scalar_type() == target.type, "put: the tensor is ", tensor.scalar_type(),
 		    ", that of rank ", peer, " ", (at::ScalarType)target.type);
@@ -327,5 +337,7 @@ c10d::WindowAttr OrielWindow::get_attr(int64_t peer)
 								      : c10d::WindowAccessType::SEPARATE;
 	return attr;
 }
+
+#endif
 
 } // namespace oriel_torch

@@ -9,7 +9,10 @@
 #include <mutex>
 #include <vector>
 
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#ifdef C10D_BACKEND_HAS_WINDOW
 #include <torch/csrc/distributed/c10d/Window.hpp>
+#endif
 
 #include "work.hpp"
 
@@ -81,6 +84,8 @@ class WindowWork : public OrielWork {
 	Attempt attempt_;
 };
 
+#ifdef C10D_BACKEND_HAS_WINDOW
+
 class OrielWindow : public c10d::Window {
  public:
 	OrielWindow(c10::intrusive_ptr<OrielBackend> backend, int rank);
@@ -107,5 +112,7 @@ class OrielWindow : public c10d::Window {
 	std::shared_ptr<Exposed> exposed_;
 	std::atomic<uint64_t> sequence_{0};
 };
+
+#endif
 
 } // namespace oriel_torch

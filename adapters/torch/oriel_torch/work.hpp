@@ -15,6 +15,8 @@
 
 #include <oriel/oriel.h>
 
+#include "version.hpp"
+
 namespace oriel_torch {
 
 // Throws the failure @status of this thread's last call, with the text of the library.
@@ -66,7 +68,7 @@ class OrielWork : public c10d::Work {
 	std::vector<at::Tensor> result() override;
 	c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
 	uint64_t getSequencenumber() const override { return sequence_; }
-	std::chrono::milliseconds getTimeout() const override { return timeout_; }
+	std::chrono::milliseconds getTimeout() const ORIEL_OVERRIDE_NEW { return timeout_; }
 	// With a limit: the error names the ranks that have not come, and the operation goes on.
 	bool wait(std::chrono::milliseconds timeout) override;
 
