@@ -127,15 +127,15 @@ c10::intrusive_ptr<c10d::Work> OrielBackend::reconfigure(const c10d::Reconfigure
 	if (opts.timeout)
 		options_->timeout = *opts.timeout;
 	auto kept = kept_of(members_, handles);
-	if (communicator_) {
+	// Another thread may shut the group down meanwhile: one of the two has the communicator.
+	if (auto old = take_communicator()) {
 		static const char why[] = "the process group is reconfigured";
 
 		// All end what is under way: a broken communicator makes no operation wait.
-		oriel_comm_abort(communicator()->comm, why);
+		oriel_comm_abort(old->comm, why);
 		if (auto gpu = take_gpu())
 			oriel_comm_abort(gpu->comm, why);
 		executor_.drain();
-		auto old = take_communicator();
 		old->messenger.stop(in_ns(options_->timeout));
 		old->close_objects();
 		// Also where others join: a rank that is left out may run, and must not reach this one.
