@@ -40,6 +40,7 @@ ALLOWED = {
     "cmake/oriel_install.cmake": {"adapters"},
     "docs/pytorch.md": {"adapters"},
     "scripts/check-torch": {"adapters"},
+    "scripts/gpu-check": {"adapters"},
     "adapters/torch": {"adapters"},
     "docs/architecture.md": {"adapters"},
     "docs/launch.md": {"adapters"},

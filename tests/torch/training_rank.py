@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""One rank that trains a small transformer in each way of torch, by gloo and then by oriel:
-training_rank.py [WAY...]. Losses have equal bits where a sum has two addends."""
+"""One rank that trains a small transformer in each way of torch, by another backend and then by oriel:
+training_rank.py [--gpu] [WAY...]. Losses have equal bits where a sum has two addends. The other backend is
+gloo; with --gpu oriel has tensors of CUDA, and the other backend is nccl, or, where ranks share a GPU, gloo
+on the CPU, whose losses are close."""
 import datetime
 import os
 import sys
@@ -13,8 +15,12 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
 
+if not hasattr(dist, "_new_window"):  # torch 2.11 finds no backend by itself
+    import oriel.torch  # noqa: F401
+
 WAYS = {}
 STEPS, BATCH, LENGTH, WIDTH, WORDS = 3, 4, 8, 32, 50
+DEVICE = torch.device("cpu")
 
 
 def way(function):
@@ -41,6 +47,7 @@ class Transformer(nn.Module):
         self.words = nn.Embedding(WORDS, WIDTH)
         self.blocks = nn.ModuleList(Block() for _ in range(2))
         self.head = nn.Linear(WIDTH, WORDS)
+        self.to(DEVICE)
 
     def forward(self, tokens):
         x = self.words(tokens)
@@ -55,12 +62,12 @@ def loss_of(outputs, targets):
 
 def batch(step, rank):
     generator = torch.Generator().manual_seed(100 * step + rank)
-    tokens = torch.randint(0, WORDS, (BATCH, LENGTH + 1), generator=generator)
-    return tokens[:, :-1], tokens[:, 1:]
+    tokens = torch.randint(0, WORDS, (BATCH, LENGTH + 1), generator=generator).to(DEVICE)
+    return tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
 
 
 def train(model, rank, parameters=None):
-    optimizer = torch.optim.AdamW(parameters or model.parameters(), lr=1e-2)
+    optimizer = torch.optim.AdamW(parameters or model.parameters(), lr=1e-2, foreach=False)
     losses = []
     for step in range(STEPS):
         tokens, targets = batch(step, rank)
@@ -76,7 +83,7 @@ def train(model, rank, parameters=None):
 def ddp(rank, size):
     model = nn.parallel.DistributedDataParallel(Transformer(), bucket_cap_mb=0.05)
     losses = train(model, rank)
-    total = torch.tensor([p.double().sum().item() for p in model.parameters()])
+    total = torch.tensor([p.double().sum().item() for p in model.parameters()], device=DEVICE)
     every = [torch.empty_like(total) for _ in range(size)]
     dist.all_gather(every, total)
     assert all(torch.equal(other, total) for other in every), "parameters of ranks differ"
@@ -87,7 +94,7 @@ def ddp(rank, size):
 def fsdp2(rank, _):
     from torch.distributed.fsdp import fully_shard
     model = Transformer()
-    mesh = dist.init_device_mesh("cpu", (dist.get_world_size(),))
+    mesh = dist.init_device_mesh(DEVICE.type, (dist.get_world_size(),))
     for block in model.blocks:
         fully_shard(block, mesh=mesh)
     fully_shard(model, mesh=mesh)
@@ -98,7 +105,7 @@ def fsdp2(rank, _):
 def tensor_parallel(_, size):
     from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
     model = Transformer()
-    mesh = dist.init_device_mesh("cpu", (size,))
+    mesh = dist.init_device_mesh(DEVICE.type, (size,))
     for block in model.blocks:
         parallelize_module(block, mesh, {"up": ColwiseParallel(), "down": RowwiseParallel()})
     return train(model, 0)  # of one batch on all ranks
@@ -107,8 +114,8 @@ def tensor_parallel(_, size):
 @way
 def dtensor(rank, size):
     from torch.distributed.tensor import Replicate, Shard, distribute_tensor
-    mesh = dist.init_device_mesh("cpu", (size,))
-    whole = torch.arange(8.0 * 6).reshape(8, 6)
+    mesh = dist.init_device_mesh(DEVICE.type, (size,))
+    whole = torch.arange(8.0 * 6, device=DEVICE).reshape(8, 6)
     rows = distribute_tensor(whole, mesh, [Shard(0)])
     columns = rows.redistribute(mesh, [Shard(1)])
     product = rows.t() @ rows
@@ -133,7 +140,7 @@ class Stage(nn.Module):
 def pipeline(rank, size):
     from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
     part = Stage(Transformer(), rank, size)
-    stage = PipelineStage(part, rank, size, torch.device("cpu"))
+    stage = PipelineStage(part, rank, size, DEVICE)
     schedule = ScheduleGPipe(stage, n_microbatches=2, loss_fn=loss_of)
     optimizer = torch.optim.SGD(part.parameters(), lr=0.1)
     losses = []
@@ -158,11 +165,12 @@ def checkpoint(rank, _):
     from torch.distributed.fsdp import fully_shard
     folder = [tempfile.mkdtemp() if rank == 0 else None]
     dist.broadcast_object_list(folder, 0)
-    model = fully_shard(Transformer())
+    mesh = dist.init_device_mesh(DEVICE.type, (dist.get_world_size(),))
+    model = fully_shard(Transformer(), mesh=mesh)
     losses = train(model, rank)
     dcp.save({"model": model.state_dict()}, checkpoint_id=folder[0])
     torch.manual_seed(99)
-    other = fully_shard(Transformer())
+    other = fully_shard(Transformer(), mesh=mesh)
     state = {"model": other.state_dict()}
     dcp.load(state, checkpoint_id=folder[0])
     other.load_state_dict(state["model"])
@@ -172,13 +180,29 @@ def checkpoint(rank, _):
     return losses + after
 
 
+def gpu():
+    """The GPU of this rank, on which all is deterministic."""
+    device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", os.environ["RANK"])) % torch.cuda.device_count())
+    torch.cuda.set_device(device)
+    os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.backends.cuda.enable_flash_sdp(False)
+    torch.backends.cuda.enable_mem_efficient_sdp(False)
+    torch.backends.cuda.enable_cudnn_sdp(False)
+    return device
+
+
 def main():
+    global DEVICE  # pylint: disable=global-statement
     warnings.filterwarnings("ignore")
     torch.set_num_threads(1)
-    wanted = sys.argv[1:] or list(WAYS)
+    wanted = [name for name in sys.argv[1:] if name != "--gpu"] or list(WAYS)
+    own = gpu() if "--gpu" in sys.argv else DEVICE
+    is_alone = own.type == "cuda" and torch.cuda.device_count() >= int(os.environ["WORLD_SIZE"])
+    other, theirs_on = ("nccl", own) if is_alone else ("gloo", torch.device("cpu"))
     results = {}
-    for backend in ("gloo", "oriel"):
-        dist.init_process_group(backend, timeout=datetime.timedelta(seconds=60))
+    for backend, DEVICE in ((other, theirs_on), ("oriel", own)):
+        dist.init_process_group(backend, timeout=datetime.timedelta(seconds=100))
         rank, size = dist.get_rank(), dist.get_world_size()
         for name in wanted:
             torch.manual_seed(7)
@@ -188,14 +212,14 @@ def main():
         # A second rendezvous at another port, since the first store was closed.
         os.environ["MASTER_PORT"] = str(int(os.environ["MASTER_PORT"]) + 1)
     for name in wanted:
-        theirs, ours = results["gloo", name], results["oriel", name]
+        theirs, ours = results[other, name], results["oriel", name]
         assert len(ours) == len(theirs)
         if ours == theirs:
-            print(f"rank {rank}: {name} has the bits of gloo", flush=True)
+            print(f"rank {rank}: {name} has the bits of {other}", flush=True)
             continue
         apart = max(abs(a - b) / abs(b) for a, b in zip(ours, theirs))
-        assert size > 2 and apart < 1e-4, (name, ours, theirs)
-        print(f"rank {rank}: {name} differs from gloo by {apart:.0e} at most", flush=True)
+        assert (size > 2 or own != theirs_on) and apart < 1e-4, (name, ours, theirs)
+        print(f"rank {rank}: {name} differs from {other} by {apart:.0e} at most", flush=True)
 
 
 if __name__ == "__main__":
