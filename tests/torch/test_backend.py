@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The backend "oriel" of torch, by processes: scripts/check-torch runs it."""
 import importlib
+import os
 import pathlib
 import re
 import socket
 import subprocess
 import sys
+import sysconfig
 
 import pytest
 
@@ -59,6 +61,41 @@ def test_training_has_the_losses_of_gloo(ranks, nodes, ways):
     for name in ways:
         same = "has the bits of gloo" if ranks == 2 else ""
         assert said.count(f": {name} {same}") == ranks, said
+
+
+@pytest.fixture(scope="module")
+def fake_gpu(tmp_path_factory):
+    """The environment of ranks with a fake GPU, and the folder of fake_gpu.so."""
+    from torch.utils import cpp_extension
+    drivers = pathlib.Path(os.environ.get("FAKECUDA", ""))
+    if not (drivers / "libcuda.so.1").exists():
+        pytest.skip("FAKECUDA names no folder with the fake driver of a build tree, build/release/fakecuda")
+    folder = tmp_path_factory.mktemp("fake_gpu")
+    include = [sysconfig.get_paths()["include"], os.environ.get("CUDA_PATH", "/usr/local/cuda") + "/include",
+               *cpp_extension.include_paths()]
+    subprocess.run(["c++", "-O1", "-shared", "-fPIC", "-std=c++20", "-DTORCH_EXTENSION_NAME=fake_gpu",
+                    *(f"-I{path}" for path in include), RANK.with_name("fake_gpu.cpp"), "-o", folder / "fake_gpu.so",
+                    drivers / "libcuda.so.1", *(f"-L{path}" for path in cpp_extension.library_paths()), "-ltorch",
+                    "-ltorch_cpu", "-ltorch_python", "-lc10"], check=True)
+    return {"LD_LIBRARY_PATH": str(drivers), "ORIEL_HCA": "none", "FAKECUDA_DEVICES": "1",
+            "FAKECUDA_PROCESSORS": "4"}, folder
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_tensors_of_a_fake_gpu(fake_gpu, ranks, monkeypatch):
+    environment, folder = fake_gpu
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    parts = ["gathers", "broadcasts", "reductions", "exchanges", "messages", "groups", "captures"]
+    code, said = job(ranks, str(folder), *parts, program=RANK.with_name("fake_gpu_rank.py"))
+    assert code == 0, said
+    for name in parts:
+        for rank in range(ranks):
+            assert f"rank {rank}: {name} passed" in said, said
+    _, said = job(ranks, str(folder), "killed", program=RANK.with_name("fake_gpu_rank.py"))
+    for rank in range(ranks - 1):
+        assert f"rank {rank} learned: " in said, said
+    assert f"rank {ranks - 1} exited" in said, said
 
 
 def torchrun(agents, ranks, restarts):
