@@ -12,7 +12,7 @@
 #define STREAM_KERNEL extern "C" __global__ void
 
 /* So that the registers of a multiprocessor suffice for a block. */
-#define STREAM_BOUNDS(threads) __launch_bounds__((threads) > 32 ? (threads) : 512)
+#define STREAM_BOUNDS(threads) __launch_bounds__((threads) > 32 ? (threads) : 512, 1)
 #define STREAM_PARTS(part, c) part = blockIdx.x;
 
 /* Launched before the previous kernel in the stream has ended: waits for that. */
