@@ -119,13 +119,18 @@ static size_t choose_lines_max(const struct ori_gather *g)
 
 /*
  * The most bytes of @row. In reductions by lines and by one shot a GPU sends its message once for
- * each peer, and the rows are those of two ranks.
+ * each peer, and the rows are those of two ranks. LL128 lines of four ranks were as far ahead as of
+ * two, at the same bytes.
  */
 static size_t choose_bytes(const struct ori_gather *g, const struct choose_row *row)
 {
-	if (!g->reduction || !g->is_gpu || row->bytes == CHOOSE_ANY || g->shape.ranks < 3)
-		return row->bytes;
-	return row->bytes / (g->shape.ranks - 1);
+	size_t times = g->shape.ranks > 2 ? g->shape.ranks - 1 : 1, most = row->bytes;
+
+	if (!g->reduction || !g->is_gpu || most == CHOOSE_ANY)
+		return most;
+	if (row->algorithm == ORIEL_ALGORITHM_LL && !g->is_narrow)
+		return times <= 3 ? most : most * 3 / times;
+	return most / times;
 }
 
 static bool choose_can(const struct ori_gather *g, enum oriel_algorithm algorithm, size_t bytes)
