@@ -582,7 +582,7 @@ ORIEL_DEV bool ori_dev_reduce_is_wide(struct oriel_dev_group g, bool is_ll128)
 
 /*
  * The outcome of one try of a thread; of the whole warp if it @is_wide, so that its threads stay
- * together: the one that has tried longest in vain speaks for it.
+ * together: the first of those that lack lines speaks for it.
  */
 ORIEL_DEV enum oriel_status ori_dev_reduce_tried(bool is_wide, uint32_t missing,
 						 struct oriel_dev_waiter *waiter,
@@ -659,7 +659,7 @@ ori_dev_reduce_take_lines(const struct oriel_dev_window *w, struct oriel_dev_gro
 		struct oriel_dev_vector v[ORIEL_FOLD_BATCH] = {{{0}}, {{0}}, {{0}}, {{0}}}, own;
 		struct oriel_dev_folding p = {{{0}}, {{0}}, 0, false};
 		uint64_t at = ori_dev_reduce_unit(is_ll128, i);
-		/* Of a half with some bytes of the message any thread may have the flag. */
+		/* Any thread may have the flag of a half with some bytes of the message. */
 		bool is_none = is_wide && ori_dev_reduce_unit(true, i & ~3u) >= length;
 
 		run = ori_dev_reduce_run(is_ll128, i, at, length);
