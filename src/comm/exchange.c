@@ -217,8 +217,10 @@ static enum oriel_status exchange_failed(struct oriel_comm *comm, enum ori_call 
 	uint64_t start = ori_clock_ns(), deadline = ori_deadline(EXCHANGE_BLAME_NS);
 	unsigned rank = exchange_at_fault(comm);
 	bool is_lost = status == ORIEL_ERR_PEER && rank != ORIEL_DEV_NO_RANK;
+	/* The bootstrap may miss beats of a rank a moment before the watcher does. */
+	bool is_silent = status == ORIEL_ERR_TIMEOUT && ori_setting_heartbeat();
 
-	if ((status == ORIEL_ERR_PEER || status == ORIEL_ERR_ABORTED) &&
+	if ((status == ORIEL_ERR_PEER || status == ORIEL_ERR_ABORTED || is_silent) &&
 	    call != ORI_CALL_COMM_DESTROY)
 		while (ori_comm_is_well(comm) && !ori_deadline_passed(deadline) &&
 		       ori_comm_wake(comm) && exchange_has_witness(comm))
