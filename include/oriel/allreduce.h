@@ -20,7 +20,7 @@ struct oriel_allreduce;
  * ORIEL_ALLREDUCE for ORIEL_ALLGATHER. @reduction is copied. Algorithms: ONE_SHOT for up to 256
  * KiB, where all ranks are mapped; OWNER; HIERARCHICAL, where the nodes are several, and each is a
  * block of two or more ranks whose elements have at least the bytes of one of the accumulation
- * type. In GPU memory all ranks are mapped, and the algorithms are LL up to 256 KiB, ONE_SHOT up to
+ * type. In GPU memory all ranks are mapped, and the algorithms are LL up to 512 KiB, ONE_SHOT up to
  * 4 MiB, and OWNER.
  *
  * ORIEL_ERR_INVALID: @reduction is invalid. ORIEL_ERR_MISMATCH: ranks differ in the type, the

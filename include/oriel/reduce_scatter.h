@@ -18,7 +18,7 @@ struct oriel_reduce_scatter;
 /*
  * Collective: the contract of oriel_allreduce_create() applies, but the setting ORIEL_ALLREDUCE
  * does not. @view is for the part of this rank alone. Algorithms: OWNER; HIERARCHICAL, as there; in
- * GPU memory also LL, for parts of up to 256 KiB.
+ * GPU memory also LL, for parts of up to 512 KiB.
  */
 enum oriel_status oriel_reduce_scatter_create(struct oriel_comm *comm,
 					      const struct oriel_view *view,

@@ -46,7 +46,7 @@
 	X(GATHER_PUTS, gather_puts, 512)               \
 	X(BROADCAST, broadcast, 512)                   \
 	X(EXCHANGE, exchange, 512)                     \
-	X(REDUCE_LINES, reduce_lines, 256)             \
+	X(REDUCE_LINES, reduce_lines, 320)             \
 	X(REDUCE_STAGED, reduce_staged, 512)           \
 	X(JOB_BEGIN, job_begin, 1)                     \
 	X(JOB_END, job_end, 1)                         \
