@@ -122,6 +122,11 @@ struct oriel_window_attr {
  * of one process. Its kind may differ between ranks. Over the nodes of an NVLink fabric it
  * follows the rules of oriel_region_share(), and is no host memory. A buffer of a window in
  * host memory is host memory.
+ *
+ * Memory of a peer in another process, of a window in host memory, is mapped by the first function
+ * that reaches it where more than 32 ranks are mapped: that one may fail for want of descriptors or
+ * mappings (ORIEL_ERR_NOMEM), or because the peer's process does not run (ORIEL_ERR_TIMEOUT after
+ * half of the communicator's limit; the communicator goes on).
  */
 enum oriel_status oriel_window_create(struct oriel_comm *comm, const struct oriel_window_attr *attr,
 				      struct oriel_window **window);
@@ -157,9 +162,10 @@ enum oriel_status oriel_window_share_table(struct oriel_window *window,
 					   const struct oriel_dev_buffer *table, uint32_t *buffer);
 
 /*
- * The handle for device functions, to be passed by value. Local. The program says for which version
- * and size of handles it was compiled, since its kernels have the code of that version inside;
- * ORIEL_ERR_MISMATCH: this library makes no such handles.
+ * The handle for device functions, to be passed by value. Local; maps all peers that are not mapped
+ * yet, see oriel_window_create(). The program says for which version and size of handles it was
+ * compiled, since its kernels have the code of that version inside; ORIEL_ERR_MISMATCH: this library
+ * makes no such handles.
  */
 enum oriel_status oriel_window_device_as(const struct oriel_window *window, uint32_t version,
 					 size_t size, struct oriel_dev_window *device);

@@ -346,6 +346,7 @@ static void comm_free(struct oriel_comm *comm)
 		pthread_mutex_destroy(&comm->attached[kind].lock);
 	pthread_mutex_destroy(&comm->attachments_lock);
 	pthread_mutex_destroy(&comm->links_lock);
+	pthread_mutex_destroy(&comm->loans_lock);
 	free((char *)comm->attr.node);
 	free((char *)comm->attr.topology);
 	free(comm->origin);
@@ -377,6 +378,7 @@ static enum oriel_status comm_alloc(const struct oriel_bootstrap *bootstrap,
 		pthread_mutex_init(&comm->attached[kind].lock, NULL);
 	pthread_mutex_init(&comm->attachments_lock, NULL);
 	pthread_mutex_init(&comm->links_lock, NULL);
+	pthread_mutex_init(&comm->loans_lock, NULL);
 	comm->bootstrap = *bootstrap;
 	comm->has_interrupt =
 		bootstrap->ops->size >= OPS_SIZE(interrupt) && bootstrap->ops->interrupt;

@@ -123,7 +123,8 @@ struct ori_watcher {
 	bool is_running;
 	bool has_blamed;    /* a failure that kernels reported is passed on */
 	int wake;           /* eventfd */
-	struct pollfd *fds; /* [size], of the peers, then @wake, then that of demand.c */
+	struct pollfd *fds; /* [size], of the peers, then @wake, then those of demand.c and
+			       lend.c */
 	atomic_bool is_closing;
 	atomic_int broken; /* eventfd of ori_watcher_broken_fd(), -1: none */
 	pthread_t thread;
@@ -156,6 +157,8 @@ struct oriel_comm {
 	struct ori_mapping *peers;   /* [size], control segments; address NULL if not mapped */
 	bool is_mapped_whole;        /* the domain is the job: gathers go through memory */
 	struct ori_mesh *mesh;       /* sockets to mapped peers in other processes */
+	pthread_mutex_t loans_lock;
+	struct ori_loan *loans; /* of lend.c; guarded by its lock */
 	struct ori_watcher watcher;
 	unsigned rails;                 /* NICs of each rank; the same on all ranks */
 	enum oriel_net_order net_order; /* of the attributes */

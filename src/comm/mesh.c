@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The unix sockets between processes of a domain. comm.c opens the mesh, share.c exchanges
- * descriptors by it, and the watcher polls it.
+ * descriptors by it, lend.c answers at its listener, and the watcher polls it.
  */
 #include "comm/mesh.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "base/clock.h"
@@ -16,6 +17,7 @@
 #include "bootstrap/tcp.h"
 #include "comm/exchange.h"
 #include "comm/health.h"
+#include "comm/lend.h"
 #include "comm/mesh_watch.h"
 #include "comm/paths.h"
 #include "net/listen.h"
@@ -35,7 +37,8 @@ struct mesh_hello {
 
 struct ori_mesh {
 	struct ori_net_listener listener;
-	struct ori_net_conn **conn; /* [size], NULL where there is none */
+	struct ori_net_conn **conn;        /* [size], NULL where there is none */
+	uint8_t (*names)[ORI_FDSOCK_NAME]; /* [size]; NULL: the listener is closed */
 };
 
 enum oriel_status ori_mesh_open(struct oriel_comm *comm, uint8_t name[ORI_FDSOCK_NAME])
@@ -250,6 +253,21 @@ static void mesh_give_up(struct oriel_comm *comm)
 			ori_net_close(comm->mesh->conn[peer]);
 }
 
+static enum oriel_status mesh_keep_names(struct oriel_comm *comm, const void *names, size_t stride)
+{
+	struct ori_mesh *mesh = comm->mesh;
+	unsigned peer;
+
+	mesh->names = calloc(comm->size, sizeof(*mesh->names));
+	if (!mesh->names)
+		return ori_fail_nomem(comm->size * sizeof(*mesh->names), "the mesh of %u ranks",
+				      comm->size);
+	for (peer = 0; peer < comm->size; peer++)
+		memcpy(mesh->names[peer], (const char *)names + peer * stride,
+		       sizeof(mesh->names[peer]));
+	return ORIEL_OK;
+}
+
 static enum oriel_status mesh_connect(struct oriel_comm *comm, const void *names, size_t stride,
 				      uint64_t deadline)
 {
@@ -273,6 +291,8 @@ static enum oriel_status mesh_connect(struct oriel_comm *comm, const void *names
 	if (status != ORIEL_OK)
 		return ori_fail(status, "%u ranks, among them rank %u: %s", missing,
 				mesh_first_missing(comm), oriel_last_error());
+	if (ori_lend_is_used(comm))
+		return mesh_keep_names(comm, names, stride);
 	ori_net_listener_close(&comm->mesh->listener);
 	return ORIEL_OK;
 }
@@ -286,6 +306,16 @@ enum oriel_status ori_mesh_connect(struct oriel_comm *comm, const void *names, s
 	if (status != ORIEL_OK && status != ORIEL_ERR_TIMEOUT)
 		mesh_give_up(comm);
 	return status;
+}
+
+struct ori_net_listener *ori_mesh_listener(const struct oriel_comm *comm)
+{
+	return comm->mesh->names ? &comm->mesh->listener : NULL;
+}
+
+const uint8_t *ori_mesh_name(const struct oriel_comm *comm, unsigned peer)
+{
+	return comm->mesh->names[peer];
 }
 
 /* Did the peer at the other end of @fd, which is closed, send its BYE? */
@@ -434,6 +464,7 @@ void ori_mesh_close(struct oriel_comm *comm, bool is_orderly)
 		free(conn);
 	}
 	ori_net_listener_close(&mesh->listener);
+	free(mesh->names);
 	free(mesh->conn);
 	free(mesh);
 	comm->mesh = NULL;

@@ -44,6 +44,14 @@ struct ori_mesh_taker {
 enum oriel_status ori_mesh_exchange(struct oriel_comm *comm, const int *fds, unsigned count,
 				    const struct ori_mesh_taker *taker);
 
+/*
+ * Where peers ask for what they map at their first touch (comm/lend.h), from ori_mesh_connect() to
+ * ori_mesh_close(), and the name of @peer's; NULL where this rank does not lend.
+ */
+struct ori_net_listener;
+struct ori_net_listener *ori_mesh_listener(const struct oriel_comm *comm);
+const uint8_t *ori_mesh_name(const struct oriel_comm *comm, unsigned peer);
+
 /* Sends a BYE to the peers if @is_orderly. A comm without mesh is fine. */
 void ori_mesh_close(struct oriel_comm *comm, bool is_orderly);
 

@@ -167,6 +167,7 @@ struct share_import {
 	unsigned count;          /* pieces of each rank */
 	const enum ori_use *use; /* of each piece */
 	const bool *is_unmapped; /* the same */
+	bool is_late;
 	const void *offers;
 	size_t stride;
 	struct ori_mapping *maps;
@@ -279,7 +280,7 @@ static enum oriel_status share_take_all(struct share_import *s, const int *fds, 
 {
 	struct ori_mesh_taker taker = {share_count, share_take, s};
 	struct oriel_comm *comm = s->comm;
-	enum oriel_status status = ORIEL_OK, exchanged;
+	enum oriel_status status = ORIEL_OK, exchanged = ORIEL_OK;
 	unsigned peer;
 
 	share_set_lengths(s);
@@ -290,15 +291,22 @@ static enum oriel_status share_take_all(struct share_import *s, const int *fds, 
 	for (peer = 0; peer < comm->size && status == ORIEL_OK; peer++)
 		if (ori_comm_is_fabric_peer(comm, peer))
 			status = share_take_fabric(s, peer);
-	exchanged = ori_mesh_exchange(comm, fds, files, &taker);
+	if (!s->is_late)
+		exchanged = ori_mesh_exchange(comm, fds, files, &taker);
 	return status == ORIEL_OK ? exchanged : status;
 }
 
 enum oriel_status ori_share_import(struct oriel_comm *comm, const struct ori_offering *offering,
 				   const void *offers, size_t stride, struct ori_mapping *maps)
 {
-	struct share_import s = {comm,   offering->count, offering->use, offering->is_unmapped,
-				 offers, stride,          maps};
+	struct share_import s = {.comm = comm,
+				 .count = offering->count,
+				 .use = offering->use,
+				 .is_unmapped = offering->is_unmapped,
+				 .is_late = offering->is_late,
+				 .offers = offers,
+				 .stride = stride,
+				 .maps = maps};
 	int fds[ORI_SHARE_PIECES * ORI_MEM_FDS];
 	enum oriel_status status;
 	unsigned i, files = 0;

@@ -48,6 +48,8 @@ struct ori_offering {
 	struct ori_rdma_mr *mr[ORI_SHARE_PIECES]; /* the caller takes those that stay */
 	enum ori_use use[ORI_SHARE_PIECES];
 	bool is_unmapped[ORI_SHARE_PIECES];
+	bool is_late; /* of the caller, before the import: peers in other processes map nothing yet.
+			 The same on all ranks of a domain */
 	struct oriel_comm *comm;
 	unsigned count;
 };

@@ -17,6 +17,7 @@
 #include "comm/demand.h"
 #include "comm/health.h"
 #include "comm/heartbeat.h"
+#include "comm/lend.h"
 #include "comm/mesh.h"
 #include "comm/silence.h"
 
@@ -53,7 +54,7 @@ static void *watcher_main(void *argument)
 
 	ori_log_set_rank(comm->rank);
 	for (;;) {
-		if (poll(w->fds, comm->size + 2, pause) < 0 && errno != EINTR)
+		if (poll(w->fds, comm->size + 3, pause) < 0 && errno != EINTR)
 			break;
 		if (w->fds[comm->size].revents)
 			(void)eventfd_read(w->wake, &times);
@@ -70,6 +71,7 @@ static void *watcher_main(void *argument)
 		if (ori_silence_is_over(comm, &record) && ori_comm_is_well(comm))
 			ori_comm_break_for(comm, &record);
 		is_serving = ori_demand_serve(comm);
+		ori_lend_serve(comm);
 		watcher_show_broken(comm);
 		pause = ori_heartbeat_watch(comm, is_serving) ? WATCHER_HURRY_MS : WATCHER_PAUSE_MS;
 	}
@@ -91,9 +93,9 @@ enum oriel_status ori_watcher_start(struct oriel_comm *comm)
 	status = comm->silence ? ORIEL_OK : ori_silence_open(comm);
 	if (status != ORIEL_OK)
 		return status;
-	w->fds = calloc(comm->size + 2, sizeof(w->fds[0]));
+	w->fds = calloc(comm->size + 3, sizeof(w->fds[0]));
 	if (!w->fds)
-		return ori_fail_nomem((comm->size + 2u) * sizeof(w->fds[0]),
+		return ori_fail_nomem((comm->size + 3u) * sizeof(w->fds[0]),
 				      "descriptors of %u peers to watch", count);
 	w->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (w->wake < 0) {
@@ -108,6 +110,8 @@ enum oriel_status ori_watcher_start(struct oriel_comm *comm)
 	w->fds[comm->size].events = POLLIN;
 	w->fds[comm->size + 1].fd = ori_demand_fd(comm);
 	w->fds[comm->size + 1].events = POLLIN;
+	w->fds[comm->size + 2].fd = ori_lend_fd(comm);
+	w->fds[comm->size + 2].events = POLLIN;
 	error = ori_thread_start(&w->thread, watcher_main, comm);
 	if (error) {
 		errno = error;

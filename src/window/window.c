@@ -24,12 +24,11 @@
 #define WINDOW_BUFFERS_MAX 65535u
 #define WINDOW_COUNT_MAX (1u << 20)
 #define WINDOW_CHANNEL_MAX (1u << 30)
-#define WINDOW_COLLECTIVES (15u << 8) /* of enum oriel_window_flags */
 /* Windows whose program does without atomics, or with few links, unless it asks for more. */
-#define WINDOW_NO_LINKS (WINDOW_COLLECTIVES | ORIEL_WINDOW_SPARSE)
+#define WINDOW_NO_LINKS (ORI_WINDOW_COLLECTIVES | ORIEL_WINDOW_SPARSE)
 #define WINDOW_FLAGS                                                                         \
 	(ORIEL_WINDOW_HUGE | ORIEL_WINDOW_SPARSE | ORIEL_WINDOW_DEVICE | ORIEL_WINDOW_RDMA | \
-	 WINDOW_COLLECTIVES)
+	 ORI_WINDOW_COLLECTIVES)
 
 /* The record that ranks exchange for a new window. Goes over the wire as it is. */
 struct window_join {
@@ -141,6 +140,7 @@ static void window_free(struct oriel_window *w)
 {
 	uint32_t i;
 
+	ori_window_late_close(w);
 	if (w->control)
 		ori_share_close(w->control, w->comm->size);
 	for (i = 0; w->buffers && i < w->device.buffers; i++) {
@@ -261,7 +261,7 @@ static enum oriel_status window_prepare(struct oriel_window *w,
 	if (status != ORIEL_OK)
 		return status;
 	/* Faults carry this number, so that the text of a timeout names the collective. */
-	number |= (attr->flags & WINDOW_COLLECTIVES) << (ORIEL_DEV_COLLECTIVE_BIT - 8);
+	number |= (attr->flags & ORI_WINDOW_COLLECTIVES) << (ORIEL_DEV_COLLECTIVE_BIT - 8);
 	window_fill_device(w, &join->counts, number);
 	length = ori_window_layout(&w->device) + (attr->buffer ? 0 : attr->length);
 	w->is_rdma = (attr->flags & ORIEL_WINDOW_RDMA) != 0;
@@ -289,8 +289,10 @@ static enum oriel_status window_prepare(struct oriel_window *w,
 	pieces[1].length = attr->buffer ? attr->length : 0;
 	pieces[0].use = pieces[1].use = w->gpu ? ORI_USE_GPU : ORI_USE_CPU;
 	pieces[0].is_unmapped = pieces[1].is_unmapped = w->is_rdma;
-	return ori_share_offer(w->comm, ORI_CALL_WINDOW_CREATE, ORIEL_OK, pieces, ORI_SHARE_PIECES,
-			       offering);
+	status = ori_share_offer(w->comm, ORI_CALL_WINDOW_CREATE, ORIEL_OK, pieces,
+				 ORI_SHARE_PIECES, offering);
+	offering->is_late = ori_window_is_late(w, attr->flags);
+	return status;
 }
 
 /* Do all ranks want the same window? All ranks get the same answer. */
@@ -361,17 +363,25 @@ static enum oriel_status window_fill(struct oriel_window *w, const struct ori_of
 		status = window_check_join(w, peer, &joins[peer], control_length);
 	if (status == ORIEL_OK)
 		status = ori_share_import(w->comm, offering, joins, sizeof(*joins), w->control);
+	if (status == ORIEL_OK && offering->is_late)
+		status = ori_window_late_open(w, offering, control_length);
 	if (status != ORIEL_OK)
 		return status;
 	memcpy(w->buffers[0], w->control + size, size * sizeof(*w->control));
 	w->device.control = w->control[w->comm->rank].address;
-	for (peer = 0; peer < size; peer++)
+	for (peer = 0; peer < size; peer++) {
 		ori_window_fill_peer(w, peer, &joins[peer].offer, joins[peer].length);
+		if (w->late)
+			ori_window_late_set(w, peer, &joins[peer].offer);
+	}
 	if (offering->mr[1])
 		ori_window_fill_own(&w->table[w->comm->rank], offering->mr[1], 0);
 	else
 		ori_window_fill_own(&w->table[w->comm->rank], offering->mr[0], control_length);
-	ori_window_fill_inline(&w->device, ori_window_paths(w)->domain[0], w->peers, w->table);
+	/* Threads copy the handle while others map peers: those are in the tables alone. */
+	if (!w->late)
+		ori_window_fill_inline(&w->device, ori_window_paths(w)->domain[0], w->peers,
+				       w->table);
 	ori_window_gpu_mark(w);
 	w->shared = 1;
 	return ori_window_gpu_publish(w, 0, w->device.buffers);

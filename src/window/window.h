@@ -9,6 +9,8 @@
 #include "comm/share.h"
 #include "kernels/kernels.h"
 
+#define ORI_WINDOW_COLLECTIVES (15u << 8) /* of enum oriel_window_flags */
+
 /* The numbers that must be equal on all ranks. Goes over the wire as it is. */
 struct ori_window_counts {
 	uint32_t signals;
@@ -41,6 +43,7 @@ struct oriel_window {
 	struct ori_rdma_mr *control_mr; /* the rest of the memory for NICs */
 	struct ori_rdma_mr *counter_mr;
 	struct ori_rdma_mr **buffer_mrs; /* [buffers] */
+	struct ori_window_late *late;    /* of window_touch.c; NULL: all is mapped that will be */
 	void *state;                     /* all that only this rank uses */
 	struct ori_mem *gpu_state;       /* the same on a GPU, and the tables */
 	size_t batch;                    /* copies of at most so many bytes go at once */
@@ -104,6 +107,35 @@ bool ori_window_has_nic_atomics(const struct oriel_window *window);
  */
 void ori_window_fill_peer(struct oriel_window *window, unsigned peer, const struct ori_offer *offer,
 			  uint64_t length);
+
+/* The part of it that mappings decide. @control_length: of ori_window_layout(). */
+void ori_window_fill_mapped(struct oriel_window *window, unsigned peer, uint64_t control_length);
+
+/* window_touch.c: does a new window with @flags map peers at their first touch? On all alike. */
+bool ori_window_is_late(const struct oriel_window *window, unsigned flags);
+/* Local, before ranks agree: peers may map this rank's memory from then on. */
+enum oriel_status ori_window_late_open(struct oriel_window *window,
+				       const struct ori_offering *offering,
+				       uint64_t control_length);
+/* What @peer offers. */
+void ori_window_late_set(struct oriel_window *window, unsigned peer, const struct ori_offer *offer);
+/* No peer touches it any more. */
+void ori_window_late_close(struct oriel_window *window);
+
+enum oriel_status ori_window_touch_late(const struct oriel_window *window, unsigned peer);
+enum oriel_status ori_window_touch_whole(const struct oriel_window *window);
+
+/* Before this thread reaches memory of @peer, by the tables of the window. */
+static inline enum oriel_status ori_window_touch(const struct oriel_window *w, unsigned peer)
+{
+	return w->late ? ori_window_touch_late(w, peer) : ORIEL_OK;
+}
+
+/* The same for all peers. */
+static inline enum oriel_status ori_window_touch_all(const struct oriel_window *w)
+{
+	return w->late ? ori_window_touch_whole(w) : ORIEL_OK;
+}
 
 /*
  * Fills this rank's own entry: posts of this rank name its memory by other keys than peers do. @mr:

@@ -130,6 +130,9 @@ enum oriel_status ori_window_copy_device(const struct oriel_window *window, uint
 {
 	enum oriel_status status = ori_device_check(call, device, version, size, sizeof(*device));
 
+	/* Its users load and store without a question. */
+	if (status == ORIEL_OK)
+		status = ori_window_touch_all(window);
 	if (status == ORIEL_OK)
 		*device = window->device;
 	return status;

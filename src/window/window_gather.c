@@ -208,6 +208,8 @@ static enum oriel_status gather_parts(struct oriel_window *w,
 		status = gather_check_parts(w, call->parts);
 	if (status == ORIEL_OK)
 		status = ori_comm_check(w->comm);
+	if (status == ORIEL_OK)
+		status = ori_window_touch_all(w);
 	if (status != ORIEL_OK)
 		return status;
 	a.w = &w->device;

@@ -170,6 +170,34 @@ host_check_memory(const struct oriel_window *w, enum ori_kernel kernel,
 			c->peer);
 }
 
+/* Maps what @kernel is about to reach. */
+static inline enum oriel_status host_touch(const struct oriel_window *w, enum ori_kernel kernel,
+					   unsigned peer)
+{
+	switch (kernel) {
+	case ORI_KERNEL_WAIT_SIGNAL:
+	case ORI_KERNEL_WAIT_FROM:
+	case ORI_KERNEL_WAIT_NEXT:
+	case ORI_KERNEL_WAIT_COUNTER:
+	case ORI_KERNEL_READ_SIGNAL:
+	case ORI_KERNEL_READ_FROM:
+	case ORI_KERNEL_READ_COUNTER:
+	case ORI_KERNEL_BARRIER_WAIT:
+	case ORI_KERNEL_BARRIER_PEER_WAIT:
+	case ORI_KERNEL_DRAIN:
+	case ORI_KERNEL_FLUSH:
+	case ORI_KERNEL_RESET:
+	case ORI_KERNEL_RESET_COUNTER:
+		return ORIEL_OK; /* memory of this rank */
+	case ORI_KERNEL_BARRIER:
+	case ORI_KERNEL_BARRIER_ARRIVE:
+	case ORI_KERNEL_SIGNAL_ALL:
+		return ori_window_touch_all(w);
+	default:
+		return ori_window_touch(w, peer);
+	}
+}
+
 typedef enum oriel_status host_act(const struct ori_act *act, const struct ori_kernel_call *c);
 
 /*
@@ -190,6 +218,8 @@ host_run(const char *call_name, struct oriel_window *w, enum ori_kernel kernel, 
 	if (!c->memory && (c->length || ori_pack_has_result(kernel, c)))
 		return host_null(w, kernel, c->op);
 	status = host_begin(&call, w);
+	if (status == ORIEL_OK)
+		status = host_touch(w, kernel, c->peer);
 	if (status == ORIEL_OK && host_names_memory(kernel) && w->device.rails)
 		status = host_check_memory(w, kernel, c);
 	if (status != ORIEL_OK)
@@ -671,6 +701,9 @@ enum oriel_status oriel_window_peer_address(const struct oriel_window *w, unsign
 				"of rank %u has %llu",
 				(unsigned long long)offset, buffer, peer,
 				(unsigned long long)entry->length);
+	status = ori_window_touch(w, peer);
+	if (status != ORIEL_OK)
+		return status;
 	/* By the host's table: those of the handle may lie on a GPU. */
 	if (w->peers[peer].path == ORIEL_PATH_RDMA)
 		return ori_fail(ORIEL_ERR_NO_PATH, "rank %u is not mapped by rank %u", peer,

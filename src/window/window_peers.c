@@ -188,13 +188,22 @@ static uint32_t window_bus_flags(const struct oriel_window *w, unsigned peer)
 	return ORIEL_DEV_PEER_NARROW | ORIEL_DEV_PEER_SERIAL | flat << ORIEL_DEV_PEER_FLAT_SHIFT;
 }
 
+void ori_window_fill_mapped(struct oriel_window *w, unsigned peer, uint64_t control_length)
+{
+	char *control = w->control[peer].address;
+
+	w->peers[peer].control = control;
+	if (w->buffers[0][peer].address)
+		w->table[peer].base = w->buffers[0][peer].address;
+	else if (control)
+		w->table[peer].base = control + control_length;
+}
+
 void ori_window_fill_peer(struct oriel_window *w, unsigned peer, const struct ori_offer *offer,
 			  uint64_t length)
 {
 	uint64_t control_length = ori_window_layout(&w->device);
 	bool is_by_bus = w->gpu && !w->is_rdma;
-	struct oriel_dev_buffer *buffer = &w->table[peer];
-	char *control = w->control[peer].address;
 
 	w->peers[peer].path = window_path(w, peer);
 	w->peers[peer].flags = is_by_bus ? window_bus_flags(w, peer) : 0;
@@ -202,11 +211,7 @@ void ori_window_fill_peer(struct oriel_window *w, unsigned peer, const struct or
 		w->peers[peer].flags |= ORIEL_DEV_PEER_TURNS;
 	if (w->peers[peer].flags & ORIEL_DEV_PEER_TURNS)
 		w->device.inline_wide |= ORIEL_DEV_HAS_SERIAL;
-	w->peers[peer].control = control;
-	buffer->length = length;
-	if (w->buffers[0][peer].address)
-		buffer->base = w->buffers[0][peer].address;
-	else if (control)
-		buffer->base = control + control_length;
+	w->table[peer].length = length;
+	ori_window_fill_mapped(w, peer, control_length);
 	window_fill_remote(w, peer, offer, control_length);
 }
