@@ -42,7 +42,7 @@
 	X(FLUSH, flush, 1)                             \
 	X(RESET, reset_signals, 128)                   \
 	X(RESET_COUNTER, reset_counter, 1)             \
-	X(GATHER_LINES, gather_lines, 512)             \
+	X(GATHER_LINES, gather_lines, 608)             \
 	X(GATHER_PUTS, gather_puts, 512)               \
 	X(BROADCAST, broadcast, 512)                   \
 	X(EXCHANGE, exchange, 512)                     \
