@@ -599,6 +599,17 @@ enum oriel_status oriel_window_reduce_owners_on_stream(struct oriel_window *wind
 						       size_t count, struct CUstream_st *stream);
 
 /*
+ * The same for the elements of all ranks in memory of this rank, where those of rank r lie
+ * r * @gather->stride behind @from: to @gather->result, which does not overlap them. Local: no rank
+ * waits for another, and no other field of @gather is read.
+ */
+enum oriel_status oriel_window_reduce_rows_on_stream(struct oriel_window *window,
+						     const struct oriel_dev_gather *gather,
+						     const struct oriel_dev_reduction *reduction,
+						     uint32_t parts, const void *from, size_t count,
+						     struct CUstream_st *stream);
+
+/*
  * Set all signals of this rank, and the bases of wait_signal_next, to 0. Local, while no rank
  * signals this one.
  */

@@ -266,6 +266,25 @@ ORI_ACT(reduce_staged)
 				     c->memory, c->length, a->limit, c->op != 0);
 }
 
+/* The elements of all ranks lie in memory of this rank. */
+ORI_ACT(reduce_rows)
+{
+	struct oriel_dev_rows rows = {a->w, false, 0,    (const char *)c->memory, c->gather.stride,
+				      NULL, 0,     false};
+	struct oriel_dev_results results = {a->w, false, 0, c->gather.result};
+	struct oriel_dev_fold f;
+	enum oriel_status status = ori_dev_reduce_check(a->w, &c->reduction, &f);
+	uint64_t begin = 0, mine;
+
+	if (status != ORIEL_OK)
+		return status;
+	mine = ori_dev_gather_part(a->part, c->parts, ori_dev_reduce_bytes(&f, c->length), &begin);
+	rows.base += begin;
+	results.to += begin;
+	ORIEL_FOLD_BY_TYPE(f, ori_dev_reduce_rows(a->group, f, &rows, &results, mine))
+	return ORIEL_OK;
+}
+
 /*
  * A job of the host's thread, where streams have no operations for words: memory is the word,
  * NULL in the warm-up. The thread always ends a job that it has begun.

@@ -46,21 +46,29 @@ static char *stream_find(const struct ori_window_call *call, uint32_t peer, uint
 	return target.base;
 }
 
-/* Kernels copy to and from @memory. */
-static enum oriel_status stream_check_memory(const struct oriel_window *w, const void *memory,
-					     uint64_t length)
+/* Kernels load from @memory, or store to it. */
+static enum oriel_status stream_check_local(const struct oriel_window *w, const void *memory)
 {
-	enum oriel_status status;
 	bool is_reached;
+	enum oriel_status status = w->gpu->ops->can_access(w->gpu, memory, &is_reached);
 
-	if (!length)
-		return ORIEL_OK;
-	status = w->gpu->ops->can_access(w->gpu, memory, &is_reached);
 	if (status == ORIEL_OK && !is_reached)
 		return ori_fail(ORIEL_ERR_INVALID,
 				"%p is host memory that is not pinned, or of another GPU, which "
 				"kernels do not reach",
 				memory);
+	return status;
+}
+
+/* Kernels copy to and from @memory. */
+static enum oriel_status stream_check_memory(const struct oriel_window *w, const void *memory,
+					     uint64_t length)
+{
+	enum oriel_status status;
+
+	if (!length)
+		return ORIEL_OK;
+	status = stream_check_local(w, memory);
 	/* Memory that kernels post to a NIC has to be registered with it. */
 	return status == ORIEL_OK ? ori_links_reach(w->comm, memory) : status;
 }
@@ -469,6 +477,20 @@ static enum oriel_status stream_check_reduce(const struct oriel_window *w,
 	return status;
 }
 
+/* A reduction of rows waits for no rank and moves no bytes to one. */
+static enum oriel_status stream_check_rows(const struct oriel_window *w,
+					   const struct oriel_dev_window *d,
+					   const struct ori_kernel_call *c)
+{
+	enum oriel_status status = stream_check_reduce(w, d, ORI_KERNEL_REDUCE_ROWS, c);
+
+	if (status == ORIEL_OK && c->length)
+		status = stream_check_local(w, c->memory);
+	if (status == ORIEL_OK && c->length)
+		status = stream_check_local(w, c->gather.result);
+	return status;
+}
+
 /* Checks the signals and the ranges that all parts use. */
 static enum oriel_status stream_check_gather(const struct oriel_window *w,
 					     const struct oriel_dev_window *d,
@@ -480,6 +502,8 @@ static enum oriel_status stream_check_gather(const struct oriel_window *w,
 	struct oriel_dev_target target;
 	uint32_t peer;
 
+	if (kernel == ORI_KERNEL_REDUCE_ROWS)
+		return stream_check_rows(w, d, c);
 	if (stream_reduces(kernel))
 		status = stream_check_reduce(w, d, kernel, c);
 	if (status == ORIEL_OK)
