@@ -57,6 +57,7 @@ void ori_plan_close(struct ori_plan *p)
 	free(p->moves);
 	free(p->targets);
 	free(p->expected);
+	free(p->sources);
 	*p = (struct ori_plan){0};
 }
 
@@ -95,6 +96,12 @@ static void plan_target_node(struct plan_maker *m)
 			    s->members[s->first[m->node] + (s->local_rank_of[m->rank] + i) % size]);
 }
 
+static void plan_expect(struct plan_maker *m, uint32_t block, uint32_t source)
+{
+	m->plan->expected[source]++;
+	m->plan->sources[block] = source;
+}
+
 static bool plan_has(const struct plan_maker *m, uint32_t block)
 {
 	return m->block == PLAN_ALL || m->block == block;
@@ -107,7 +114,8 @@ static void plan_direct(struct plan_maker *m)
 
 	for (i = 1; i < s->ranks; i++) {
 		peer = (m->rank + i) % s->ranks;
-		m->plan->expected[peer] = plan_has(m, peer);
+		if (plan_has(m, peer))
+			plan_expect(m, peer, peer);
 	}
 	if (!plan_has(m, m->rank))
 		return;
@@ -179,12 +187,12 @@ static void plan_by_nodes(struct plan_maker *m)
 				continue;
 			carrier = shape_carrier(s, m->node, block);
 			if (carrier != m->rank) {
-				m->plan->expected[carrier]++;
+				plan_expect(m, block, carrier);
 				continue;
 			}
 			plan_move(m, block, away ? plan_source(m, away, block) : ORI_PLAN_OWN);
 			if (away)
-				m->plan->expected[plan_source(m, away, block)]++;
+				plan_expect(m, block, plan_source(m, away, block));
 			plan_pass_on(m, away, block);
 			plan_target_node(m);
 		}
@@ -197,16 +205,21 @@ static enum oriel_status plan_open(struct ori_plan *p, const struct ori_shape *s
 	struct plan_maker m = {p, shape, algorithm, rank, shape->node_of[rank], block, 0};
 	/* A block is sent to the own node, and to fewer than 32 other ranks, or to all ranks. */
 	size_t targets = (size_t)shape->ranks * (ori_shape_size(shape, m.node) + 32);
+	uint32_t i;
 
 	*p = (struct ori_plan){.moves = calloc(shape->ranks, sizeof(*p->moves)),
 			       .targets = calloc(targets, sizeof(*p->targets)),
-			       .expected = calloc(shape->ranks, sizeof(*p->expected))};
-	if (!p->moves || !p->targets || !p->expected) {
+			       .expected = calloc(shape->ranks, sizeof(*p->expected)),
+			       .sources = malloc(shape->ranks * sizeof(*p->sources))};
+	if (!p->moves || !p->targets || !p->expected || !p->sources) {
 		ori_plan_close(p);
-		return ori_fail_nomem(shape->ranks * (sizeof(*p->moves) + sizeof(*p->expected)) +
+		return ori_fail_nomem(shape->ranks * (sizeof(*p->moves) + sizeof(*p->expected) +
+						      sizeof(*p->sources)) +
 					      targets * sizeof(*p->targets),
 				      "the plan of %u ranks", shape->ranks);
 	}
+	for (i = 0; i < shape->ranks; i++)
+		p->sources[i] = ORI_PLAN_OWN;
 	if (algorithm == ORIEL_ALGORITHM_DIRECT)
 		plan_direct(&m);
 	else

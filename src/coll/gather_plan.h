@@ -53,6 +53,7 @@ struct ori_plan {
 	uint32_t count;
 	uint32_t *targets;  /* of all moves; of each move ranks of other nodes first */
 	uint32_t *expected; /* [ranks]: blocks that each rank sends to this one */
+	uint32_t *sources;  /* [ranks]: the sender of each block to this rank; ORI_PLAN_OWN: none */
 };
 
 /* @algorithm: DIRECT, RING or BRUCK. */

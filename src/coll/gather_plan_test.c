@@ -52,6 +52,7 @@ static bool world_step(struct world *w, uint32_t rank)
 	if (w->done[rank] == plan->count)
 		return false;
 	if (move->source != ORI_PLAN_OWN) {
+		assert_int_equal(plan->sources[move->block], move->source);
 		pipe = &w->pipes[move->source][rank];
 		if (pipe->taken == pipe->sent)
 			return false;
@@ -78,9 +79,18 @@ static void world_run(struct world *w)
 
 static void world_check(const struct world *w, uint32_t block)
 {
-	uint32_t ranks = w->shape.ranks, rank, other;
+	uint32_t ranks = w->shape.ranks, rank, other, source;
+	uint32_t from[RANKS_MAX];
 
 	for (rank = 0; rank < ranks; rank++) {
+		memset(from, 0, sizeof(from));
+		for (other = 0; other < ranks; other++) {
+			source = w->plans[rank].sources[other];
+			assert_int_equal(source == ORI_PLAN_OWN, w->copies[rank][other] == 0);
+			if (source != ORI_PLAN_OWN)
+				from[source]++;
+		}
+		assert_memory_equal(from, w->plans[rank].expected, ranks * sizeof(from[0]));
 		assert_int_equal(w->done[rank], w->plans[rank].count);
 		for (other = 0; other < ranks; other++) {
 			assert_int_equal(w->copies[rank][other],
