@@ -20,12 +20,12 @@ struct oriel_allreduce;
  * ORIEL_ALLREDUCE for ORIEL_ALLGATHER. @reduction is copied. Algorithms: ONE_SHOT for up to 256
  * KiB, where all ranks are mapped; OWNER; HIERARCHICAL, where the nodes are several, and each is a
  * block of two or more ranks whose elements have at least the bytes of one of the accumulation
- * type. In GPU memory all ranks are mapped, and the algorithms are LL up to 512 KiB, ONE_SHOT up to
- * 4 MiB, and OWNER.
+ * type. In GPU memory the algorithms are OWNER and, where all ranks are mapped, LL up to 512 KiB
+ * and ONE_SHOT up to 4 MiB.
  *
  * ORIEL_ERR_INVALID: @reduction is invalid. ORIEL_ERR_MISMATCH: ranks differ in the type, the
  * operation or the block. ORIEL_ERR_UNSUPPORTED: ORIEL_VIEW_GPU, and @reduction is PREMUL_SUM or
- * USER, or there are GPUs of several nodes.
+ * USER.
  */
 enum oriel_status oriel_allreduce_create(struct oriel_comm *comm, const struct oriel_view *view,
 					 const struct oriel_reduction *reduction,

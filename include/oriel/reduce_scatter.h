@@ -17,8 +17,8 @@ struct oriel_reduce_scatter;
 
 /*
  * Collective: the contract of oriel_allreduce_create() applies, but the setting ORIEL_ALLREDUCE
- * does not. @view is for the part of this rank alone. Algorithms: OWNER; HIERARCHICAL, as there; in
- * GPU memory also LL, for parts of up to 512 KiB.
+ * does not. @view is for the part of this rank alone. Algorithms: OWNER; HIERARCHICAL, as there, in
+ * host memory; in GPU memory, where all ranks are mapped, also LL, for parts of up to 512 KiB.
  */
 enum oriel_status oriel_reduce_scatter_create(struct oriel_comm *comm,
 					      const struct oriel_view *view,

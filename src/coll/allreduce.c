@@ -13,6 +13,7 @@ static const struct ori_gather_kind allreduce_kind = {
 	.nodes = 1u << ORIEL_ALGORITHM_OWNER | 1u << ORIEL_ALGORITHM_HIERARCHICAL,
 	.gpus = 1u << ORIEL_ALGORITHM_LL | 1u << ORIEL_ALGORITHM_ONE_SHOT |
 		1u << ORIEL_ALGORITHM_OWNER,
+	.gpu_nodes = 1u << ORIEL_ALGORITHM_OWNER,
 	.is_whole = true,
 	.is_reduction = true,
 };

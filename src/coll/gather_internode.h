@@ -2,7 +2,7 @@
 /*
  * Collectives of GPU memory over several nodes, by jobs of the communicator's thread: puts of
  * p2p between nodes, copy engines within a node. Called by the objects (gather_make.c) and by
- * their start functions (allgather.c, alltoall.c, bcast.c).
+ * their start functions (allgather.c, alltoall.c, bcast.c, reduce_internode.c).
  */
 #ifndef ORI_COLL_GATHER_INTERNODE_H
 #define ORI_COLL_GATHER_INTERNODE_H
@@ -13,6 +13,8 @@ struct ori_internode;
 
 /* Bytes of GPU staging that ori_internode_open() expects in the window of @g. */
 size_t ori_internode_staging(const struct ori_gather *g);
+/* Reductions have a row for each rank at its begin. Returns the bytes of one. */
+size_t ori_internode_row(const struct ori_gather *g);
 /* Collective; @g has its window, its view and its plans. @length: bytes of the view. */
 enum oriel_status ori_internode_open(struct ori_gather *g, size_t length);
 /* Collective. NULL is allowed. No execution is in progress, or the communicator is broken. */
@@ -33,5 +35,17 @@ enum oriel_status ori_internode_bcast(struct ori_gather *g, enum oriel_algorithm
 enum oriel_status ori_internode_alltoall(struct ori_gather *g, const void *send,
 					 const struct oriel_dev_alltoallv *layout, size_t bytes,
 					 void *stream);
+
+/*
+ * The parts of a reduction. First the all-to-all: rank r gets the message that lies r * @stride
+ * behind @send, of @bytes bytes, or less, or nothing, since the last one ends at @end. That of rank
+ * s goes to row s of the staging. Then the all-gather: the @length bytes at @begin of the views
+ * are pieces of @piece bytes, of which the last one may be shorter, and ranks may have none. Piece
+ * r lies in the view of rank r and goes to those of all ranks.
+ */
+enum oriel_status ori_internode_rows(struct ori_gather *g, const char *send, size_t stride,
+				     size_t bytes, size_t end, void *stream);
+enum oriel_status ori_internode_pieces(struct ori_gather *g, enum oriel_algorithm algorithm,
+				       size_t begin, size_t piece, size_t length, void *stream);
 
 #endif

@@ -127,12 +127,16 @@ static enum oriel_status make_supported(struct ori_gather *g)
 /*
  * A broadcast of GPU memory needs them as well: it executes the part of a plan that concerns the
  * block of its root, which is made at each start. An all-to-all in host memory that was started
- * executes DIRECT.
+ * executes DIRECT. An all-reduce of GPU memory gathers the results of the owners.
  */
-static bool make_has_plans(const struct ori_gather *g)
+static unsigned make_planned(const struct ori_gather *g)
 {
+	if (g->kind->number == ORI_ALLREDUCE)
+		return g->is_gpu ? 1u << ORIEL_ALGORITHM_RING | 1u << ORIEL_ALGORITHM_BRUCK : 0;
 	return g->kind->number == ORI_ALLGATHER ||
-	       g->kind->number == (g->is_gpu ? ORI_BCAST : ORI_ALLTOALL);
+			       g->kind->number == (g->is_gpu ? ORI_BCAST : ORI_ALLTOALL)
+		       ? g->supported
+		       : 0;
 }
 
 static enum oriel_status make_plans(struct ori_gather *g)
@@ -148,7 +152,7 @@ static enum oriel_status make_plans(struct ori_gather *g)
 					      2 * sizeof(*g->table)),
 				      "%s of %u ranks", g->kind->name, size);
 	for (i = ORIEL_ALGORITHM_DIRECT; i < ORIEL_ALGORITHMS && status == ORIEL_OK; i++)
-		if (g->supported >> i & 1 && make_has_plans(g))
+		if (make_planned(g) >> i & 1)
 			status = ori_plan_open(&g->plans[i], &g->shape, (enum oriel_algorithm)i,
 					       oriel_comm_rank(g->comm));
 	return status;
@@ -212,13 +216,13 @@ static size_t make_lay_out(struct ori_gather *g)
 	uint32_t ranks = oriel_comm_size(g->comm);
 	size_t length;
 
+	if (g->is_gpu && g->shape.nodes > 1)
+		return ori_internode_staging(g);
 	if (g->reduction && g->is_gpu)
 		return ori_reduce_stream_lay_out(g);
 	if (g->reduction)
 		return g->shape.nodes > 1 ? ori_reduce_rounds_staging(g) : ori_reduction_staging(g);
 	length = make_lay_out_lines(g);
-	if (g->is_gpu && g->shape.nodes > 1)
-		return ori_internode_staging(g);
 	g->notes = (struct oriel_dev_gather){.id = ori_gather_id(g, ORI_GATHER_NOTES),
 					     .staging = length};
 	if (!g->kind->has_notes)

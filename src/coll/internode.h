@@ -2,7 +2,8 @@
 /*
  * Executions over several nodes of GPUs, the inside. internode_open.c opens the object,
  * gather_internode.c runs its executions as jobs, and internode_schedule.c (all-gather, broadcast)
- * and internode_alltoall.c implement the operations of one execution.
+ * and internode_alltoall.c implement the operations of one execution. Reductions have both:
+ * reduce_internode.c.
  */
 #ifndef ORI_COLL_INTERNODE_H
 #define ORI_COLL_INTERNODE_H
@@ -16,6 +17,7 @@
 #define ORI_INTERNODE_REQUESTS 16u /* posted puts, and posted expects, of a pair of ranks */
 #define ORI_INTERNODE_SLOTS 64u    /* in the staging of an all-to-all */
 #define ORI_INTERNODE_SLOT ((size_t)256 << 10) /* bytes of one, at most */
+#define ORI_INTERNODE_ROWS 2u /* times the bytes of all slots: the rows of a reduction, at most */
 
 /*
  * Signals of the object's own window, numbered from 0. CREDIT is also the first signal of the
@@ -34,14 +36,16 @@ struct ori_internode_peer {
 	/* A rank of another node: an endpoint, unless no execution involves the pair. */
 	struct oriel_p2p *p2p;
 	struct oriel_p2p_remote remote;           /* the view of the peer */
+	struct oriel_p2p_remote remote_rows;      /* its rows; reductions only */
 	struct ori_internode_queue puts, expects; /* this execution, as all down to @slots */
 	uint64_t due;                             /* chunks that the peer sends */
 	uint64_t taken;                           /* chunks that arrived and were handled */
 	uint64_t sent;  /* bytes of the message to it that were copied to slots */
 	uint32_t slots; /* slots in use for it */
 
-	/* A rank of this node: its view is mapped into this process. */
+	/* A rank of this node: its view, and its rows, are mapped into this process. */
 	char *view;
+	char *rows;
 	uint64_t credits, data; /* signals that executions have consumed */
 
 	/* This execution. */
@@ -63,13 +67,15 @@ struct ori_internode_slot {
 };
 
 /*
- * The staging of an all-to-all. The caller's messages lie in memory that is not registered with
- * the NICs, so they are copied to slots of registered memory and put from there.
+ * The staging of an all-to-all and of a reduction. The caller's messages lie in memory that is not
+ * registered with the NICs, so they are copied to slots of registered memory and put from there.
+ * Those of a reduction go to the rows of their owners, one for each rank, ahead of the slots.
  */
 struct ori_internode_stage {
 	struct oriel_copies *copies;
 	struct oriel_p2p_memory *memory;
-	char *base;                         /* on the GPU */
+	char *rows;                         /* on the GPU, as the slots */
+	char *base;                         /* of the slots */
 	size_t slot;                        /* bytes */
 	struct oriel_dev_alltoallv *layout; /* [ranks], host memory that copy engines write */
 	struct oriel_dev_note *notes;       /* [ranks], valid once the peer has_credit */
@@ -87,18 +93,33 @@ struct ori_internode_job {
 	struct ori_gather *g;
 	size_t bytes;
 
+	/* ori_internode_length() has the lengths of blocks, and of messages without @layout. */
+	size_t stride; /* between the blocks in the view, or the messages at @send */
+	size_t end;    /* of the last one */
+
 	/* internode_schedule.c */
 	const struct ori_plan *plan;
 	struct ori_plan own; /* the plan, if it belongs to this job alone */
-	size_t stride;       /* between the blocks in the view */
 	size_t chunk;
+	size_t begin;  /* of the blocks, in the views */
 	size_t offset; /* in the view of this rank, where @send is copied to */
 
 	const char *send; /* a schedule: NULL if nothing is to be copied to @offset */
 
 	/* internode_alltoall.c */
 	const struct oriel_dev_alltoallv *layout; /* the caller's; NULL: messages of @bytes */
+	bool is_to_rows;                          /* not to the views */
 };
+
+/* Bytes of the block of @rank, or of the message for it: @bytes, but none lie behind @end. */
+static inline size_t ori_internode_length(const struct ori_internode_job *job, uint32_t rank)
+{
+	size_t begin = rank * job->stride;
+
+	if (begin >= job->end)
+		return 0;
+	return job->end - begin < job->bytes ? job->end - begin : job->bytes;
+}
 
 /* The current execution. */
 struct ori_internode_run {
@@ -110,7 +131,6 @@ struct ori_internode_run {
 
 	/* internode_schedule.c: the position in the plan. */
 	bool is_copying_source; /* the message is still copied to the view */
-	uint64_t chunks;        /* of a block */
 	uint32_t move;          /* of the plan */
 	uint64_t offset;        /* in the block */
 	uint32_t target;        /* of the move */
@@ -127,7 +147,7 @@ struct ori_internode {
 	struct oriel_copies *copies;
 	struct oriel_p2p_memory *memory;   /* the view */
 	size_t length;                     /* of the view, in bytes */
-	struct ori_internode_stage *stage; /* of an all-to-all; else NULL */
+	struct ori_internode_stage *stage; /* of an all-to-all or a reduction; else NULL */
 	struct ori_internode_run run;
 	struct ori_internode_peer peers[];
 };

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All-to-alls over several nodes of GPUs, called by alltoall.c and by the job of
- * gather_internode.c. Copy engines copy messages for ranks of this node straight to their views.
- * Messages for other nodes lie in memory that is not registered with the NICs: copy engines copy
- * them part by part to slots of the staging, from where they are put, and the target ranks take
- * turns. A put depends on its target alone, which expects it from its start on, so slots become
- * free again whatever other ranks do.
+ * All-to-alls over several nodes of GPUs, to views or to the rows of a reduction, called by
+ * alltoall.c, reduce_internode.c and by the job of gather_internode.c. Copy engines copy messages
+ * for ranks of this node straight to their views. Messages for other nodes lie in memory that is
+ * not registered with the NICs: copy engines copy them part by part to slots of the staging, from
+ * where they are put, and the target ranks take turns. A put depends on its target alone, which
+ * expects it from its start on, so slots become free again whatever other ranks do.
  *
  * With lengths and displacements each rank sends each peer a note (oriel/dev/exchange.h) that
  * says where the message of that peer goes and which lengths it assumes.
@@ -18,6 +18,7 @@ static uint64_t alltoall_parts(const struct ori_internode *internode, uint64_t l
 	return (length + internode->stage->slot - 1) / internode->stage->slot;
 }
 
+/* A layout of the caller. */
 static enum oriel_status alltoall_check_layout(const struct ori_internode *internode)
 {
 	const struct oriel_dev_alltoallv *layout = internode->stage->layout, *p;
@@ -64,13 +65,16 @@ static enum oriel_status alltoall_start(struct ori_internode *internode)
 {
 	const struct oriel_dev_alltoallv *layout = internode->stage->layout;
 	const struct oriel_dev_alltoallv *own = &layout[internode->device.rank];
-	const char *send = internode->run.job->send;
-	enum oriel_status status = alltoall_check_layout(internode);
+	const struct ori_internode_job *job = internode->run.job;
+	char *to = job->is_to_rows ? internode->stage->rows : internode->g->result;
+	enum oriel_status status = ORIEL_OK;
 	struct ori_internode_peer *peer;
 	uint32_t i, rank;
 
-	if (internode->run.job->layout)
+	if (job->layout) {
+		status = alltoall_check_layout(internode);
 		internode->stage->epoch++;
+	}
 	for (i = 1; i < internode->device.ranks && status == ORIEL_OK; i++) {
 		rank = ori_dev_rank_after(&internode->device, i);
 		peer = &internode->peers[rank];
@@ -81,15 +85,22 @@ static enum oriel_status alltoall_start(struct ori_internode *internode)
 	}
 	if (status == ORIEL_OK && own->send_length)
 		status = oriel_copies_add(internode->copies, internode->run.lane++,
-					  internode->g->result + own->recv_displacement,
-					  send + own->send_displacement, own->send_length);
+					  to + own->recv_displacement,
+					  job->send + own->send_displacement, own->send_length);
 	return status;
+}
+
+/* Bytes between the messages of two ranks at their target. */
+static size_t alltoall_row(const struct ori_internode_job *job)
+{
+	return job->is_to_rows ? ori_internode_row(job->g) : job->stride;
 }
 
 static enum oriel_status alltoall_begin(struct ori_internode *internode)
 {
 	const struct ori_internode_job *job = internode->run.job;
 	uint32_t ranks = internode->device.ranks, rank;
+	size_t own = ori_internode_length(job, internode->device.rank);
 
 	if (job->layout) {
 		internode->run.is_reading = true;
@@ -98,8 +109,9 @@ static enum oriel_status alltoall_begin(struct ori_internode *internode)
 	}
 	for (rank = 0; rank < ranks; rank++)
 		internode->stage->layout[rank] =
-			(struct oriel_dev_alltoallv){rank * job->bytes, job->bytes,
-						     rank * job->bytes, job->bytes};
+			(struct oriel_dev_alltoallv){rank * job->stride,
+						     ori_internode_length(job, rank),
+						     rank * alltoall_row(job), own};
 	return alltoall_start(internode);
 }
 
@@ -123,6 +135,7 @@ static enum oriel_status alltoall_compare(const struct ori_internode *internode,
 /* Takes the note of @rank, or writes the note that equal lengths imply. ORIEL_AGAIN: not yet. */
 static enum oriel_status alltoall_match(struct ori_internode *internode, uint32_t rank)
 {
+	const struct oriel_dev_alltoallv *entry = &internode->stage->layout[rank];
 	const struct ori_internode_job *job = internode->run.job;
 	struct oriel_dev_note *note = &internode->stage->notes[rank];
 	struct ori_internode_peer *peer = &internode->peers[rank];
@@ -133,8 +146,8 @@ static enum oriel_status alltoall_match(struct ori_internode *internode, uint32_
 						   &peer->credits);
 	if (status != ORIEL_OK)
 		return status;
-	*note = (struct oriel_dev_note){internode->device.rank * job->bytes, job->bytes, job->bytes,
-					0};
+	*note = (struct oriel_dev_note){internode->device.rank * alltoall_row(job),
+					entry->send_length, entry->recv_length, 0};
 	if (job->layout)
 		*note = ori_dev_exchange_note(&internode->device, &internode->stage->series, 0,
 					      internode->stage->epoch, rank);
@@ -147,12 +160,13 @@ static enum oriel_status alltoall_copy(struct ori_internode *internode, uint32_t
 {
 	const struct oriel_dev_alltoallv *entry = &internode->stage->layout[rank];
 	struct ori_internode_peer *peer = &internode->peers[rank];
+	char *to = internode->run.job->is_to_rows ? peer->rows : peer->view;
 
 	if (!peer->view || !entry->send_length)
 		return ORIEL_OK;
 	peer->is_notified = true;
 	return oriel_copies_add(internode->copies, internode->run.lane++,
-				peer->view + internode->stage->notes[rank].offset,
+				to + internode->stage->notes[rank].offset,
 				internode->run.job->send + entry->send_displacement,
 				entry->send_length);
 }
@@ -234,7 +248,9 @@ static enum oriel_status slot_put(struct ori_internode *internode, struct ori_in
 	const struct ori_internode_peer *peer = &internode->peers[slot->peer];
 
 	slot->state = ORI_INTERNODE_PUTTING;
-	return oriel_p2p_put(peer->p2p, 0, &from, &peer->remote, slot->offset, &slot->request);
+	return oriel_p2p_put(peer->p2p, 0, &from,
+			     internode->run.job->is_to_rows ? &peer->remote_rows : &peer->remote,
+			     slot->offset, &slot->request);
 }
 
 /*
@@ -331,8 +347,27 @@ enum oriel_status ori_internode_alltoall(struct ori_gather *g, const void *send,
 					 const struct oriel_dev_alltoallv *layout, size_t bytes,
 					 void *stream)
 {
-	const struct ori_internode_job job = {
-		.ops = &alltoall_ops, .g = g, .bytes = bytes, .send = send, .layout = layout};
+	const struct ori_internode_job job = {.ops = &alltoall_ops,
+					      .g = g,
+					      .bytes = bytes,
+					      .stride = bytes,
+					      .end = g->device.ranks * bytes,
+					      .send = send,
+					      .layout = layout};
+
+	return ori_internode_post(&job, stream);
+}
+
+enum oriel_status ori_internode_rows(struct ori_gather *g, const char *send, size_t stride,
+				     size_t bytes, size_t end, void *stream)
+{
+	const struct ori_internode_job job = {.ops = &alltoall_ops,
+					      .g = g,
+					      .bytes = bytes,
+					      .stride = stride,
+					      .end = end,
+					      .send = send,
+					      .is_to_rows = true};
 
 	return ori_internode_post(&job, stream);
 }

@@ -1,13 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Opens and closes what executions over several nodes use: p2p endpoints to ranks of other nodes,
- * signals in host memory, copies, and the staging of an all-to-all. Called by gather_make.c.
+ * signals in host memory, copies, and the staging of an all-to-all or a reduction. Called by
+ * gather_make.c, and by reduce_internode.c for the length of a row.
  * Executions allocate nothing, since a call that allocates or pins may wait for the GPU.
  */
 #include <stdlib.h>
 
 #include "base/error.h"
 #include "coll/internode.h"
+#include "coll/reduction.h"
+
+/* Each rank sends a message of its own to each rank, by the staging. */
+static bool internode_has_stage(const struct ori_gather *g)
+{
+	return g->kind->has_notes || g->kind->is_reduction;
+}
 
 /* Does any execution of this rank send to @rank of another node, or receive from it? */
 static bool internode_needs(const struct ori_gather *g, uint32_t rank)
@@ -18,7 +26,7 @@ static bool internode_needs(const struct ori_gather *g, uint32_t rank)
 
 	if (g->shape.node_of[rank] == g->shape.node_of[own])
 		return false;
-	if (g->kind->has_notes)
+	if (internode_has_stage(g))
 		return true;
 	for (i = 0; i < ORIEL_ALGORITHMS; i++) {
 		plan = &g->plans[i];
@@ -46,9 +54,34 @@ static size_t stage_slot(const struct ori_gather *g)
 	return g->chunk < ORI_INTERNODE_SLOT ? g->chunk : ORI_INTERNODE_SLOT;
 }
 
+static size_t stage_slots(const struct ori_gather *g)
+{
+	return ORI_INTERNODE_SLOTS * stage_slot(g);
+}
+
+/* Whole lines: as many as the longest execution needs, while those of all ranks are not too many.
+ */
+size_t ori_internode_row(const struct ori_gather *g)
+{
+	size_t line = ORIEL_DEV_LINE, bytes = g->bytes_max;
+	size_t most = ORI_INTERNODE_ROWS * stage_slots(g) / g->shape.ranks & ~(line - 1);
+
+	if (g->kind->number == ORI_ALLREDUCE)
+		bytes = ori_reduce_share(bytes, g->shape.ranks, 0).length;
+	bytes = (bytes + line - 1) & ~(line - 1);
+	if (bytes > most)
+		bytes = most;
+	return bytes ? bytes : line;
+}
+
+static size_t stage_rows(const struct ori_gather *g)
+{
+	return g->kind->is_reduction ? g->shape.ranks * ori_internode_row(g) : 0;
+}
+
 size_t ori_internode_staging(const struct ori_gather *g)
 {
-	return g->kind->has_notes ? ORI_INTERNODE_SLOTS * stage_slot(g) : 0;
+	return internode_has_stage(g) ? stage_rows(g) + stage_slots(g) : 0;
 }
 
 static enum oriel_status stage_open(struct ori_internode *internode,
@@ -75,10 +108,12 @@ static enum oriel_status stage_open(struct ori_internode *internode,
 	stage->layout = memory;
 	if (status == ORIEL_OK)
 		status = oriel_window_buffer(g->window, ORI_GATHER_STAGING, &memory, NULL);
-	stage->base = memory;
-	return status == ORIEL_OK ? oriel_p2p_register(context, stage->base,
-						       ori_internode_staging(g), 0, &stage->memory)
-				  : status;
+	if (status != ORIEL_OK)
+		return status;
+	stage->rows = memory;
+	stage->base = stage->rows + stage_rows(g);
+	return oriel_p2p_register(context, stage->rows, ori_internode_staging(g), 0,
+				  &stage->memory);
 }
 
 /* No put from the staging is in progress. */
@@ -103,7 +138,7 @@ static enum oriel_status internode_prepare(struct ori_internode *internode, char
 	uint32_t ranks = oriel_comm_size(g->comm), rank;
 	struct oriel_p2p_context *context = NULL;
 	struct ori_internode_peer *peer;
-	void *view = NULL;
+	void *view = NULL, *rows = NULL;
 	enum oriel_status status = oriel_comm_prepare(g->comm);
 
 	if (status == ORIEL_OK)
@@ -113,14 +148,19 @@ static enum oriel_status internode_prepare(struct ori_internode *internode, char
 	if (status == ORIEL_OK)
 		status = oriel_p2p_register(context, g->result, internode->length, 0,
 					    &internode->memory);
-	if (status == ORIEL_OK && g->kind->has_notes)
+	if (status == ORIEL_OK && internode_has_stage(g))
 		status = stage_open(internode, context);
 	for (rank = 0; rank < ranks && status == ORIEL_OK; rank++) {
 		peer = &internode->peers[rank];
 		if (internode_is_same_node(g, rank)) {
 			status = oriel_window_peer_address(g->window, rank,
 							   oriel_at(ORI_GATHER_RESULT, 0), &view);
+			if (status == ORIEL_OK && g->kind->is_reduction)
+				status = oriel_window_peer_address(g->window, rank,
+								   oriel_at(ORI_GATHER_STAGING, 0),
+								   &rows);
 			peer->view = view;
+			peer->rows = rows;
 		} else if (internode_needs(g, rank)) {
 			status = oriel_p2p_create(context, &attr, &peer->p2p);
 			if (status == ORIEL_OK)
@@ -200,31 +240,50 @@ static enum oriel_status internode_connect(struct ori_internode *internode, cons
 	return status == ORIEL_OK ? internode_await_connections(internode) : status;
 }
 
-static enum oriel_status internode_export(struct ori_internode *internode, char *exports)
+static enum oriel_status internode_export(struct ori_internode *internode,
+					  const struct oriel_p2p_buffer *buffer, char *exports)
 {
-	const struct oriel_p2p_buffer view = {internode->g->result, internode->length,
-					      internode->memory};
 	uint32_t ranks = oriel_comm_size(internode->g->comm), rank;
 	enum oriel_status status = ORIEL_OK;
 
 	for (rank = 0; rank < ranks && status == ORIEL_OK; rank++)
 		if (internode->peers[rank].p2p)
-			status = oriel_p2p_export(internode->peers[rank].p2p, &view,
+			status = oriel_p2p_export(internode->peers[rank].p2p, buffer,
 						  exports + rank * ORIEL_P2P_EXPORT);
 	return status;
 }
 
-static enum oriel_status internode_import(struct ori_internode *internode, const char *exports)
+static enum oriel_status internode_import(struct ori_internode *internode, bool is_rows,
+					  const char *exports)
 {
 	uint32_t ranks = oriel_comm_size(internode->g->comm), rank;
 	enum oriel_status status = ORIEL_OK;
+	struct ori_internode_peer *peer;
 
-	for (rank = 0; rank < ranks && status == ORIEL_OK; rank++)
-		if (internode->peers[rank].p2p)
-			status = oriel_p2p_import(internode->peers[rank].p2p,
-						  exports + rank * ORIEL_P2P_EXPORT,
-						  ORIEL_P2P_EXPORT, &internode->peers[rank].remote);
+	for (rank = 0; rank < ranks && status == ORIEL_OK; rank++) {
+		peer = &internode->peers[rank];
+		if (peer->p2p)
+			status = oriel_p2p_import(peer->p2p, exports + rank * ORIEL_P2P_EXPORT,
+						  ORIEL_P2P_EXPORT,
+						  is_rows ? &peer->remote_rows : &peer->remote);
+	}
 	return status;
+}
+
+/* Collective: lets ranks of other nodes put to the view of this rank, or to its rows. */
+static enum oriel_status internode_share(struct ori_internode *internode, bool is_rows, char *words)
+{
+	struct ori_gather *g = internode->g;
+	struct oriel_p2p_buffer buffer = {g->result, internode->length, internode->memory};
+	enum oriel_status status;
+
+	if (is_rows)
+		buffer = (struct oriel_p2p_buffer){internode->stage->rows, stage_rows(g),
+						   internode->stage->memory};
+	status = oriel_comm_agree(g->comm, internode_export(internode, &buffer, words));
+	if (status == ORIEL_OK)
+		status = internode_swap(internode, words, ORIEL_P2P_EXPORT);
+	return status == ORIEL_OK ? internode_import(internode, is_rows, words) : status;
 }
 
 /* Collective. All ranks take part in each agreement, whatever failed before it. */
@@ -237,11 +296,13 @@ static enum oriel_status internode_connect_all(struct ori_internode *internode, 
 		status = internode_swap(internode, words, ORIEL_P2P_ADDRESS);
 	if (status == ORIEL_OK)
 		status = oriel_comm_agree(comm, internode_connect(internode, words));
-	if (status == ORIEL_OK)
-		status = oriel_comm_agree(comm, internode_export(internode, words));
-	if (status == ORIEL_OK)
-		status = internode_swap(internode, words, ORIEL_P2P_EXPORT);
-	return status == ORIEL_OK ? internode_import(internode, words) : status;
+	if (status != ORIEL_OK)
+		return status;
+	status = internode_share(internode, false, words);
+	if (!internode->g->kind->is_reduction)
+		return status;
+	status = oriel_comm_agree(comm, status);
+	return status == ORIEL_OK ? internode_share(internode, true, words) : status;
 }
 
 enum oriel_status ori_internode_open(struct ori_gather *g, size_t length)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * All-gathers and broadcasts over several nodes of GPUs: the moves of a plan in their order,
- * called by allgather.c, bcast.c and by the job of gather_internode.c. A chunk is passed on as
- * soon as it arrives, to the carriers of other nodes by puts, to the ranks of this node by copy
- * engines, and no part of it waits for another chunk.
+ * called by allgather.c, bcast.c, reduce_internode.c and by the job of gather_internode.c. A chunk
+ * is passed on as soon as it arrives, to the carriers of other nodes by puts, to the ranks of this
+ * node by copy engines, and no part of it waits for another chunk.
  *
  * The job copies the message to its offset in the view, not the caller's stream: a copy there
  * would wait for its stream in a queue of the GPU, and hold up copies of other ranks behind it.
@@ -13,23 +13,37 @@
 
 #define SCHEDULE_DIRECT_CHUNK ((size_t)16 << 20) /* a shorter message is put whole by DIRECT */
 
+/* Blocks of no bytes are sent by no rank. */
+static void schedule_expect(struct ori_internode *internode)
+{
+	const struct ori_internode_job *job = internode->run.job;
+	struct ori_internode_peer *peer;
+	uint32_t block;
+	size_t length;
+
+	for (block = 0; block < internode->device.ranks; block++) {
+		length = ori_internode_length(job, block);
+		if (!length || job->plan->sources[block] == ORI_PLAN_OWN)
+			continue;
+		peer = &internode->peers[job->plan->sources[block]];
+		if (peer->p2p)
+			peer->due += (length + job->chunk - 1) / job->chunk;
+		else
+			peer->awaits_data = true;
+	}
+}
+
 static enum oriel_status schedule_begin(struct ori_internode *internode)
 {
 	struct ori_internode_run *run = &internode->run;
 	const struct ori_internode_job *job = run->job;
 	enum oriel_status status = ORIEL_OK;
-	struct ori_internode_peer *peer;
 	uint32_t rank;
 
-	run->chunks = (job->bytes + job->chunk - 1) / job->chunk;
-	for (rank = 0; rank < internode->device.ranks && status == ORIEL_OK; rank++) {
-		peer = &internode->peers[rank];
-		if (peer->p2p)
-			peer->due = job->plan->expected[rank] * run->chunks;
-		peer->awaits_data = peer->view && job->plan->expected[rank];
-		if (peer->awaits_data)
+	schedule_expect(internode);
+	for (rank = 0; rank < internode->device.ranks && status == ORIEL_OK; rank++)
+		if (internode->peers[rank].awaits_data)
 			status = ori_internode_send_signal(internode, rank, ORI_INTERNODE_CREDIT);
-	}
 	run->is_copying_source = job->send != NULL;
 	if (status == ORIEL_OK && run->is_copying_source)
 		status =
@@ -77,7 +91,7 @@ static enum oriel_status schedule_send(struct ori_internode *internode, const st
 {
 	const struct ori_internode_run *run = &internode->run;
 	uint32_t to = run->job->plan->targets[move->first + run->target];
-	uint64_t offset = move->block * run->job->stride + run->offset;
+	uint64_t offset = run->job->begin + move->block * run->job->stride + run->offset;
 
 	return internode->peers[to].p2p
 		       ? schedule_put(internode, &internode->peers[to], offset, length)
@@ -116,14 +130,18 @@ static enum oriel_status schedule_move(struct ori_internode *internode, bool *ha
 	const struct ori_internode_job *job = run->job;
 	enum oriel_status status = walk_place(internode, has_moved);
 	const struct ori_move *move;
-	uint64_t length;
+	uint64_t block, length;
 
 	if (status != ORIEL_OK)
 		return status;
 	while (run->move < job->plan->count) {
 		move = &job->plan->moves[run->move];
-		length = job->bytes - run->offset < job->chunk ? job->bytes - run->offset
-							       : job->chunk;
+		block = ori_internode_length(job, move->block);
+		if (!block) {
+			run->move++;
+			continue;
+		}
+		length = block - run->offset < job->chunk ? block - run->offset : job->chunk;
 		if (!schedule_has_chunk(internode, move))
 			return ORIEL_AGAIN;
 		for (; run->target < move->targets; run->target++) {
@@ -136,7 +154,7 @@ static enum oriel_status schedule_move(struct ori_internode *internode, bool *ha
 			internode->peers[move->source].taken++;
 		run->target = 0;
 		run->offset += length;
-		if (run->offset == job->bytes) {
+		if (run->offset == block) {
 			run->offset = 0;
 			run->move++;
 		}
@@ -178,6 +196,7 @@ static struct ori_internode_job schedule_job(struct ori_gather *g, enum oriel_al
 	const struct ori_internode_job job = {.ops = &schedule_ops,
 					      .g = g,
 					      .bytes = bytes,
+					      .end = bytes,
 					      .chunk = algorithm == ORIEL_ALGORITHM_DIRECT &&
 								       bytes < SCHEDULE_DIRECT_CHUNK
 							       ? bytes
@@ -194,7 +213,20 @@ enum oriel_status ori_internode_allgather(struct ori_gather *g, enum oriel_algor
 
 	job.plan = &g->plans[algorithm];
 	job.stride = bytes;
+	job.end = g->device.ranks * bytes;
 	return status == ORIEL_OK ? ori_internode_post(&job, stream) : status;
+}
+
+enum oriel_status ori_internode_pieces(struct ori_gather *g, enum oriel_algorithm algorithm,
+				       size_t begin, size_t piece, size_t length, void *stream)
+{
+	struct ori_internode_job job = schedule_job(g, algorithm, piece);
+
+	job.plan = &g->plans[algorithm];
+	job.begin = begin;
+	job.stride = piece;
+	job.end = length;
+	return ori_internode_post(&job, stream);
 }
 
 enum oriel_status ori_internode_bcast(struct ori_gather *g, enum oriel_algorithm algorithm,

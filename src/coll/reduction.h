@@ -74,6 +74,10 @@ size_t ori_reduce_stream_lay_out(struct ori_gather *g);
 enum oriel_status ori_reduce_stream(struct ori_gather *g, enum oriel_algorithm algorithm,
 				    const void *send, size_t count, void *stream);
 
+/* reduce_internode.c: one execution of GPU memory of several nodes. */
+enum oriel_status ori_reduce_internode(struct ori_gather *g, const void *send, size_t count,
+				       void *stream);
+
 /*
  * reduction_call.c: an execution of @count elements by @handle; checks that it is of @kind, and the
  * other arguments. @root is that of a reduction to a root, else 0. @is_start: the thread of the

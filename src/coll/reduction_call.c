@@ -86,7 +86,9 @@ static enum oriel_status reduction_post(struct ori_gather *g, const void *send, 
 		status = ori_gather_same(g, "bytes", bytes);
 	if (status != ORIEL_OK || !count)
 		return status;
-	status = ori_reduce_stream(g, ori_gather_choose(g, bytes), send, count, stream);
+	status = g->internode
+			 ? ori_reduce_internode(g, send, count, stream)
+			 : ori_reduce_stream(g, ori_gather_choose(g, bytes), send, count, stream);
 	return ori_gather_end(g, status);
 }
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reductions of GPU memory, by the library and in a kernel, have the bits of those of host memory:
- * gpu_reduce RANKS (threads), or oriel run -n N gpu_reduce (processes). Rank r uses GPU r modulo
- * the number of GPUs. Prints a line for each claim; exit status 1: a claim does not hold.
- * tests/fakecuda builds it for the CPU.
+ * gpu_reduce RANKS [NODES] (threads), or oriel run -n N [--nodes M] gpu_reduce (processes). Rank r
+ * uses GPU r modulo the number of GPUs. Over virtual nodes the software HCA joins them, and a
+ * kernel of the program does not reduce. Prints a line for each claim; exit status 1: a claim does
+ * not hold. tests/fakecuda builds it for the CPU.
  */
 #include <cuda_runtime.h>
 
@@ -16,16 +17,18 @@
 /* Smaller where a CPU executes the kernels. */
 #ifdef FAKECUDA_RUNTIME
 #define MOST (1u << 20)
+#define CHUNK 4096u
 #define REDUCE_REPLAYS 30u
 #else
 #define MOST (32u << 20)
+#define CHUNK 65536u /* over nodes the longest reductions by owners take several rounds then */
 #define REDUCE_REPLAYS 500u
 #endif
 #define BLOCKS 4u
 #define LONG_NS 20000000000ull
 
 struct rank {
-	unsigned rank, size, failures;
+	unsigned rank, size, nodes, failures;
 	struct oriel_comm *comm;
 	struct oriel_window *window; /* its buffer is the view */
 	struct oriel_dev_window dev;
@@ -197,7 +200,15 @@ static struct oriel_coll_attr attr_of(unsigned algorithm)
 
 	attr.size = sizeof(attr);
 	attr.algorithm = algorithm;
+	attr.chunk = algorithm == ORIEL_ALGORITHM_OWNER ? CHUNK : 0;
 	return attr;
+}
+
+/* Over nodes there are no others. */
+static bool has(const struct rank *r, unsigned algorithm)
+{
+	return r->nodes == 1 || algorithm == ORIEL_ALGORITHM_DEFAULT ||
+	       algorithm == ORIEL_ALGORITHM_OWNER;
 }
 
 static void test_what(struct rank *r, struct what what, unsigned algorithm)
@@ -213,6 +224,8 @@ static void test_what(struct rank *r, struct what what, unsigned algorithm)
 	char text[80];
 	bool is_right = true;
 
+	if (!has(r, algorithm))
+		return;
 	MUST(oriel_allreduce_create(r->comm, &view, &reduction, &attr, &all));
 	if (algorithm == ORIEL_ALGORITHM_ONE_SHOT)
 		attr.algorithm = ORIEL_ALGORITHM_DEFAULT;
@@ -418,10 +431,15 @@ static void test_rejected(struct rank *r)
 	const struct oriel_view view = view_of(r);
 	struct oriel_allreduce *all = NULL;
 	struct oriel_reduce *root = NULL;
+	struct oriel_coll_attr attr = attr_of(ORIEL_ALGORITHM_LL);
+	struct oriel_coll_info info = {};
 	const float factor = 2;
 	bool is_right = true;
 
+	info.size = sizeof(info);
 	MUST(oriel_allreduce_create(r->comm, &view, &reduction, NULL, &all));
+	MUST(oriel_allreduce_query(all, 1, &info));
+	r->nodes = info.nodes;
 	is_right &= fails(oriel_allreduce_run(all, r->send, 1), ORIEL_ERR_INVALID,
 			  "call oriel_allreduce_run_on_stream()");
 	is_right &= fails(oriel_allreduce_run_on_stream(all, r->send, MOST, r->stream),
@@ -434,6 +452,9 @@ static void test_rejected(struct rank *r)
 	MUST(oriel_allreduce_destroy(all));
 	is_right &= fails(oriel_reduce_create(r->comm, &view, &reduction, NULL, &root),
 			  ORIEL_ERR_UNSUPPORTED, "GPU memory");
+	if (r->nodes > 1)
+		is_right &= fails(oriel_allreduce_create(r->comm, &view, &reduction, &attr, &all),
+				  ORIEL_ERR_UNSUPPORTED, "algorithm ll does not support GPU");
 	reduction.op = ORIEL_OP_PREMUL_SUM;
 	reduction.factor = &factor;
 	is_right &= fails(oriel_allreduce_create(r->comm, &view, &reduction, NULL, &all),
@@ -574,11 +595,14 @@ static unsigned rank_main(const struct oriel_bootstrap *bootstrap, const char *n
 	test_rejected(&r);
 	test_types(&r);
 	for (i = 0; i < 4; i++)
-		test_streams(&r, algorithms[i], i % 2 ? 2 : 0);
-	test_fused(&r);
+		if (has(&r, algorithms[i]))
+			test_streams(&r, algorithms[i], i % 2 ? 2 : 0);
+	if (r.nodes == 1)
+		test_fused(&r);
 	test_once(&r);
 	for (i = 1; i < 4 && r.size > 1; i++)
-		test_broken(r, bootstrap, node, algorithms[i], &r);
+		if (has(&r, algorithms[i]))
+			test_broken(r, bootstrap, node, algorithms[i], &r);
 	/* Freeing memory waits for GPUs, so all peers have to end first. */
 	oriel_comm_barrier(r.comm);
 	oriel_window_destroy(r.window);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Ranks that are threads, on virtual nodes of fake GPUs, with streams that have threads of their
- * own. gpu_nodes and gpu_nodes_exchange include it: PROGRAM TEST RANKS NODES.
+ * own. gpu_nodes, gpu_nodes_exchange and gpu_nodes_reduce include it: PROGRAM TEST RANKS NODES.
  */
 #ifndef FAKECUDA_NODES_H
 #define FAKECUDA_NODES_H
@@ -29,6 +29,8 @@ struct object {
 	struct oriel_allgather *gather;
 	struct oriel_alltoall *alltoall;
 	struct oriel_bcast *bcast;
+	struct oriel_allreduce *all;
+	struct oriel_reduce_scatter *scatter;
 	CUstream stream;
 	char *result, *send; /* GPU memory: SHARE for each rank; @send has some bytes more */
 };
