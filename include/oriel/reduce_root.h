@@ -17,7 +17,8 @@ struct oriel_reduce;
 
 /*
  * Collective: the contract of oriel_allreduce_create() applies, but the setting ORIEL_ALLREDUCE
- * does not. Algorithms: ONE_SHOT, where all ranks are mapped; OWNER; HIERARCHICAL, as there.
+ * does not. Algorithms: ONE_SHOT, where all ranks are mapped; OWNER; HIERARCHICAL, as there. In GPU
+ * memory OWNER.
  */
 enum oriel_status oriel_reduce_create(struct oriel_comm *comm, const struct oriel_view *view,
 				      const struct oriel_reduction *reduction,
@@ -34,6 +35,9 @@ enum oriel_status oriel_reduce_destroy(struct oriel_reduce *reduce);
  */
 enum oriel_status oriel_reduce_run(struct oriel_reduce *reduce, unsigned root, const void *send,
 				   size_t count);
+enum oriel_status oriel_reduce_run_on_stream(struct oriel_reduce *reduce, unsigned root,
+					     const void *send, size_t count,
+					     struct CUstream_st *stream);
 enum oriel_status oriel_reduce_start(struct oriel_reduce *reduce, unsigned root, const void *send,
 				     size_t count);
 enum oriel_status oriel_reduce_test(struct oriel_reduce *reduce);
@@ -46,6 +50,11 @@ enum oriel_status oriel_reduce_wait(struct oriel_reduce *reduce, uint64_t timeou
 enum oriel_status oriel_reduce_once(struct oriel_comm *comm, unsigned root, const void *send,
 				    void *recv, size_t count,
 				    const struct oriel_reduction *reduction);
+
+enum oriel_status oriel_reduce_once_on_stream(struct oriel_comm *comm, unsigned root,
+					      const void *send, void *recv, size_t count,
+					      const struct oriel_reduction *reduction,
+					      struct CUstream_st *stream);
 
 /* Local; for @count elements. */
 enum oriel_status oriel_reduce_query(const struct oriel_reduce *reduce, size_t count,

@@ -54,7 +54,8 @@ enum oriel_status oriel_allreduce_start(struct oriel_allreduce *r, const void *s
 enum oriel_status oriel_allreduce_run_on_stream(struct oriel_allreduce *r, const void *send,
 						size_t count, struct CUstream_st *stream)
 {
-	return ori_reduction_execute_on_stream(&allreduce_kind, r, send, count, stream, __func__);
+	return ori_reduction_execute_on_stream(&allreduce_kind, r, 0, send, count, stream,
+					       __func__);
 }
 
 enum oriel_status oriel_allreduce_test(struct oriel_allreduce *r)

@@ -114,13 +114,22 @@ struct ori_gather {
 	_Atomic int started;
 	_Atomic uint32_t awaited;        /* the rank that it waits for; ORI_PLAN_OWN: none */
 	char started_text[256];          /* of its failure; written before @started */
-	struct ori_internode *internode; /* GPUs of several nodes; else NULL */
+	struct ori_internode *internode; /* ori_gather_has_jobs(); else NULL */
 	struct ori_reduction *reduction; /* reductions; else NULL */
 
 	unsigned supported;             /* mask of algorithms */
 	enum oriel_algorithm requested; /* DEFAULT: the table decides */
 	struct ori_tune tune;           /* that table; without rows the library's decides */
 };
+
+/*
+ * Do jobs of the communicator's thread execute it (gather_internode.h)? In GPU memory over nodes,
+ * and in reductions to a root.
+ */
+static inline bool ori_gather_has_jobs(const struct ori_gather *gather)
+{
+	return gather->is_gpu && (gather->shape.nodes > 1 || gather->kind->number == ORI_REDUCE);
+}
 
 /* The first signal of a series. */
 static inline uint32_t ori_gather_id(const struct ori_gather *gather, enum ori_gather_series series)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collectives of GPU memory over several nodes, by jobs of the communicator's thread: puts of
- * p2p between nodes, copy engines within a node. Called by the objects (gather_make.c) and by
- * their start functions (allgather.c, alltoall.c, bcast.c, reduce_internode.c).
+ * Collectives of GPU memory over several nodes, and reductions to a root over any, by jobs of the
+ * communicator's thread: puts of p2p between nodes, copy engines within a node. Called by the
+ * objects (gather_make.c) and by their start functions (allgather.c, alltoall.c, bcast.c,
+ * reduce_internode.c).
  */
 #ifndef ORI_COLL_GATHER_INTERNODE_H
 #define ORI_COLL_GATHER_INTERNODE_H
@@ -36,15 +37,24 @@ enum oriel_status ori_internode_alltoall(struct ori_gather *g, const void *send,
 					 const struct oriel_dev_alltoallv *layout, size_t bytes,
 					 void *stream);
 
+/* The messages of a rank for all ranks: that for rank r lies r * @stride behind @send. */
+struct ori_internode_messages {
+	const char *send;
+	size_t stride;
+	size_t bytes; /* of each, but none lie behind @end */
+	size_t end;
+	bool is_to_root; /* the other ranks get none */
+	uint32_t root;
+};
+
 /*
- * The parts of a reduction. First the all-to-all: rank r gets the message that lies r * @stride
- * behind @send, of @bytes bytes, or less, or nothing, since the last one ends at @end. That of rank
- * s goes to row s of the staging. Then the all-gather: the @length bytes at @begin of the views
- * are pieces of @piece bytes, of which the last one may be shorter, and ranks may have none. Piece
- * r lies in the view of rank r and goes to those of all ranks.
+ * The parts of a reduction. First the all-to-all, in which the message of rank s goes to row s of
+ * the staging. Then the all-gather: the @length bytes at @begin of the views are pieces of @piece
+ * bytes, of which the last one may be shorter, and ranks may have none. Piece r lies in the view of
+ * rank r and goes to those of all ranks.
  */
-enum oriel_status ori_internode_rows(struct ori_gather *g, const char *send, size_t stride,
-				     size_t bytes, size_t end, void *stream);
+enum oriel_status ori_internode_rows(struct ori_gather *g,
+				     const struct ori_internode_messages *messages, void *stream);
 enum oriel_status ori_internode_pieces(struct ori_gather *g, enum oriel_algorithm algorithm,
 				       size_t begin, size_t piece, size_t length, void *stream);
 

@@ -216,7 +216,7 @@ static size_t make_lay_out(struct ori_gather *g)
 	uint32_t ranks = oriel_comm_size(g->comm);
 	size_t length;
 
-	if (g->is_gpu && g->shape.nodes > 1)
+	if (ori_gather_has_jobs(g))
 		return ori_internode_staging(g);
 	if (g->reduction && g->is_gpu)
 		return ori_reduce_stream_lay_out(g);
@@ -394,7 +394,7 @@ static enum oriel_status make_open(struct ori_gather *g, struct ori_gather_reque
 		status = make_share(g, request);
 	if (status == ORIEL_OK)
 		status = make_table(g, request);
-	if (status == ORIEL_OK && g->is_gpu && g->shape.nodes > 1)
+	if (status == ORIEL_OK && ori_gather_has_jobs(g))
 		status = ori_internode_open(g, request->view.length);
 	g->puts.id = ori_gather_id(g, ORI_GATHER_PUTS);
 	g->ll.to = g->ll128.to = g->puts.to = g->notes.to = oriel_at(ORI_GATHER_RESULT, 0);

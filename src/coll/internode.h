@@ -109,6 +109,8 @@ struct ori_internode_job {
 	/* internode_alltoall.c */
 	const struct oriel_dev_alltoallv *layout; /* the caller's; NULL: messages of @bytes */
 	bool is_to_rows;                          /* not to the views */
+	bool is_to_root;                          /* no other rank gets a message */
+	uint32_t root;
 };
 
 /* Bytes of the block of @rank, or of the message for it: @bytes, but none lie behind @end. */
@@ -116,7 +118,7 @@ static inline size_t ori_internode_length(const struct ori_internode_job *job, u
 {
 	size_t begin = rank * job->stride;
 
-	if (begin >= job->end)
+	if (begin >= job->end || (job->is_to_root && rank != job->root))
 		return 0;
 	return job->end - begin < job->bytes ? job->end - begin : job->bytes;
 }

@@ -358,16 +358,18 @@ enum oriel_status ori_internode_alltoall(struct ori_gather *g, const void *send,
 	return ori_internode_post(&job, stream);
 }
 
-enum oriel_status ori_internode_rows(struct ori_gather *g, const char *send, size_t stride,
-				     size_t bytes, size_t end, void *stream)
+enum oriel_status ori_internode_rows(struct ori_gather *g,
+				     const struct ori_internode_messages *messages, void *stream)
 {
 	const struct ori_internode_job job = {.ops = &alltoall_ops,
 					      .g = g,
-					      .bytes = bytes,
-					      .stride = stride,
-					      .end = end,
-					      .send = send,
-					      .is_to_rows = true};
+					      .bytes = messages->bytes,
+					      .stride = messages->stride,
+					      .end = messages->end,
+					      .send = messages->send,
+					      .is_to_rows = true,
+					      .is_to_root = messages->is_to_root,
+					      .root = messages->root};
 
 	return ori_internode_post(&job, stream);
 }

@@ -81,7 +81,9 @@ static size_t stage_rows(const struct ori_gather *g)
 
 size_t ori_internode_staging(const struct ori_gather *g)
 {
-	return internode_has_stage(g) ? stage_rows(g) + stage_slots(g) : 0;
+	/* Puts to other nodes alone have slots. */
+	return internode_has_stage(g) ? stage_rows(g) + (g->shape.nodes > 1 ? stage_slots(g) : 0)
+				      : 0;
 }
 
 static enum oriel_status stage_open(struct ori_internode *internode,
@@ -112,8 +114,9 @@ static enum oriel_status stage_open(struct ori_internode *internode,
 		return status;
 	stage->rows = memory;
 	stage->base = stage->rows + stage_rows(g);
-	return oriel_p2p_register(context, stage->rows, ori_internode_staging(g), 0,
-				  &stage->memory);
+	return context ? oriel_p2p_register(context, stage->rows, ori_internode_staging(g), 0,
+					    &stage->memory)
+		       : ORIEL_OK;
 }
 
 /* No put from the staging is in progress. */
@@ -143,9 +146,10 @@ static enum oriel_status internode_prepare(struct ori_internode *internode, char
 
 	if (status == ORIEL_OK)
 		status = oriel_copies_create(g->comm, &internode->copies);
-	if (status == ORIEL_OK)
+	/* Within a node there are copies alone. */
+	if (status == ORIEL_OK && g->shape.nodes > 1)
 		status = oriel_comm_p2p_context(g->comm, &context);
-	if (status == ORIEL_OK)
+	if (status == ORIEL_OK && context)
 		status = oriel_p2p_register(context, g->result, internode->length, 0,
 					    &internode->memory);
 	if (status == ORIEL_OK && internode_has_stage(g))

@@ -11,6 +11,8 @@ static const struct ori_gather_kind reduce_kind = {
 	.handle = ORI_HANDLE_REDUCE,
 	.host = 1u << ORIEL_ALGORITHM_ONE_SHOT | 1u << ORIEL_ALGORITHM_OWNER,
 	.nodes = 1u << ORIEL_ALGORITHM_OWNER | 1u << ORIEL_ALGORITHM_HIERARCHICAL,
+	.gpus = 1u << ORIEL_ALGORITHM_OWNER,
+	.gpu_nodes = 1u << ORIEL_ALGORITHM_OWNER,
 	.is_whole = true,
 	.is_reduction = true,
 };
@@ -49,6 +51,14 @@ enum oriel_status oriel_reduce_start(struct oriel_reduce *r, unsigned root, cons
 	return ori_reduction_execute(&reduce_kind, r, root, send, count, true, __func__);
 }
 
+enum oriel_status oriel_reduce_run_on_stream(struct oriel_reduce *r, unsigned root,
+					     const void *send, size_t count,
+					     struct CUstream_st *stream)
+{
+	return ori_reduction_execute_on_stream(&reduce_kind, r, root, send, count, stream,
+					       __func__);
+}
+
 enum oriel_status oriel_reduce_test(struct oriel_reduce *r)
 {
 	return ori_gather_test(&reduce_kind, r, __func__);
@@ -73,6 +83,21 @@ enum oriel_status oriel_reduce_once(struct oriel_comm *comm, unsigned root, cons
 				       .comm = comm,
 				       .recv = recv,
 				       .root = root};
+
+	return ori_reduction_once(&call, send, count, reduction, __func__);
+}
+
+enum oriel_status oriel_reduce_once_on_stream(struct oriel_comm *comm, unsigned root,
+					      const void *send, void *recv, size_t count,
+					      const struct oriel_reduction *reduction,
+					      struct CUstream_st *stream)
+{
+	struct ori_cached_call call = {.kind = &reduce_kind,
+				       .comm = comm,
+				       .recv = recv,
+				       .root = root,
+				       .is_gpu = true,
+				       .stream = ori_gather_stream(stream)};
 
 	return ori_reduction_once(&call, send, count, reduction, __func__);
 }

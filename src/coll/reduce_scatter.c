@@ -57,7 +57,7 @@ enum oriel_status oriel_reduce_scatter_run_on_stream(struct oriel_reduce_scatter
 						     const void *send, size_t count,
 						     struct CUstream_st *stream)
 {
-	return ori_reduction_execute_on_stream(&reduce_scatter_kind, r, send, count, stream,
+	return ori_reduction_execute_on_stream(&reduce_scatter_kind, r, 0, send, count, stream,
 					       __func__);
 }
 

@@ -74,9 +74,9 @@ size_t ori_reduce_stream_lay_out(struct ori_gather *g);
 enum oriel_status ori_reduce_stream(struct ori_gather *g, enum oriel_algorithm algorithm,
 				    const void *send, size_t count, void *stream);
 
-/* reduce_internode.c: one execution of GPU memory of several nodes. */
-enum oriel_status ori_reduce_internode(struct ori_gather *g, const void *send, size_t count,
-				       void *stream);
+/* reduce_internode.c: one execution of GPU memory by jobs. */
+enum oriel_status ori_reduce_internode(struct ori_gather *g, uint32_t root, const void *send,
+				       size_t count, void *stream);
 
 /*
  * reduction_call.c: an execution of @count elements by @handle; checks that it is of @kind, and the
@@ -88,7 +88,7 @@ enum oriel_status ori_reduction_execute(const struct ori_gather_kind *kind, void
 					bool is_start, const char *call);
 /* The same of GPU memory, posted to a stream of the caller. */
 enum oriel_status ori_reduction_execute_on_stream(const struct ori_gather_kind *kind, void *handle,
-						  const void *send, size_t count,
+						  uint32_t root, const void *send, size_t count,
 						  struct CUstream_st *stream, const char *call);
 /* The query functions, for @count elements. */
 enum oriel_status ori_reduction_query(const struct ori_gather_kind *kind, const void *handle,

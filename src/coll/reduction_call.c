@@ -75,19 +75,21 @@ static enum oriel_status reduction_execute(struct ori_gather *g, uint32_t root, 
 	return status == ORIEL_ERR_MISMATCH ? status : ori_gather_end(g, status);
 }
 
-static enum oriel_status reduction_post(struct ori_gather *g, const void *send, size_t count,
-					void *stream, const char *call)
+static enum oriel_status reduction_post(struct ori_gather *g, uint32_t root, const void *send,
+					size_t count, void *stream, const char *call)
 {
-	enum oriel_status status = reduction_check(g, 0, send, count, call, true);
+	enum oriel_status status = reduction_check(g, root, send, count, call, true);
 	size_t bytes = ori_reduction_bytes(g, count);
 
 	/* A rank of 0 bytes waits for no other: only this finds a peer that sends some. */
 	if (status == ORIEL_OK)
 		status = ori_gather_same(g, "bytes", bytes);
+	if (status == ORIEL_OK && g->kind->number == ORI_REDUCE)
+		status = ori_gather_same(g, "root", root);
 	if (status != ORIEL_OK || !count)
 		return status;
 	status = g->internode
-			 ? ori_reduce_internode(g, send, count, stream)
+			 ? ori_reduce_internode(g, root, send, count, stream)
 			 : ori_reduce_stream(g, ori_gather_choose(g, bytes), send, count, stream);
 	return ori_gather_end(g, status);
 }
@@ -103,13 +105,13 @@ enum oriel_status ori_reduction_execute(const struct ori_gather_kind *kind, void
 }
 
 enum oriel_status ori_reduction_execute_on_stream(const struct ori_gather_kind *kind, void *handle,
-						  const void *send, size_t count,
+						  uint32_t root, const void *send, size_t count,
 						  struct CUstream_st *stream, const char *call)
 {
 	enum oriel_status status = ori_handle_check(handle, kind->handle, call);
 
 	return status == ORIEL_OK
-		       ? reduction_post(handle, send, count, ori_gather_stream(stream), call)
+		       ? reduction_post(handle, root, send, count, ori_gather_stream(stream), call)
 		       : status;
 }
 
@@ -187,7 +189,7 @@ enum oriel_status ori_reduction_once(struct ori_cached_call *call, const void *s
 	if (status != ORIEL_OK || !call->object)
 		return status;
 	status = call->is_gpu
-			 ? reduction_post(call->object, send, count, call->stream, name)
+			 ? reduction_post(call->object, call->root, send, count, call->stream, name)
 			 : reduction_execute(call->object, call->root, send, count, false, name);
 	return ori_cached_end(call, status);
 }

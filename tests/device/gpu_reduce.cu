@@ -194,6 +194,27 @@ static bool is_same(struct rank *r, struct what what, struct oriel_allreduce *al
 	return memcmp(r->got, r->expected, bytes) == 0;
 }
 
+/* The same of a reduction to @root. The views of the other ranks do not change. */
+static bool is_same_at_root(struct rank *r, struct what what, struct oriel_reduce *reduce,
+			    unsigned root, size_t count)
+{
+	const struct oriel_reduction reduction = reduction_of(what);
+	size_t bytes = count * oriel_type_size(what.type);
+	char *send = root == r->rank && r->seed % 2 ? r->view : r->send + r->seed % 3 * 5;
+
+	r->seed++;
+	fill(r, what, r->input, count);
+	memset(r->expected, 0x5a, bytes);
+	MUST(oriel_reduce_once(r->comm, root, r->input, r->expected, count, &reduction));
+	memset(r->got, 0x5a, bytes);
+	to_gpu(r, r->view, r->got, bytes);
+	to_gpu(r, send, r->input, bytes);
+	MUST(oriel_reduce_run_on_stream(reduce, root, send, count, r->stream));
+	CUDA(cudaStreamSynchronize(r->stream));
+	to_gpu(r, r->got, r->view, bytes);
+	return memcmp(r->got, r->expected, bytes) == 0;
+}
+
 static struct oriel_coll_attr attr_of(unsigned algorithm)
 {
 	struct oriel_coll_attr attr = {};
@@ -220,6 +241,7 @@ static void test_what(struct rank *r, struct what what, unsigned algorithm)
 	const struct oriel_view view = view_of(r);
 	struct oriel_reduce_scatter *scatter = NULL;
 	struct oriel_allreduce *all = NULL;
+	struct oriel_reduce *reduce = NULL;
 	size_t size = oriel_type_size(what.type), i;
 	char text[80];
 	bool is_right = true;
@@ -230,15 +252,21 @@ static void test_what(struct rank *r, struct what what, unsigned algorithm)
 	if (algorithm == ORIEL_ALGORITHM_ONE_SHOT)
 		attr.algorithm = ORIEL_ALGORITHM_DEFAULT;
 	MUST(oriel_reduce_scatter_create(r->comm, &view, &reduction, &attr, &scatter));
+	if (attr.algorithm != ORIEL_ALGORITHM_LL)
+		MUST(oriel_reduce_create(r->comm, &view, &reduction, &attr, &reduce));
 	snprintf(text, sizeof(text), "%s %s %s, blocks of %u", oriel_type_name(what.type),
 		 oriel_op_name(what.op), oriel_algorithm_name((enum oriel_algorithm)algorithm),
 		 what.block);
 	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]) && sizes[i] * size <= MOST; i++) {
 		is_right &= is_same(r, what, all, NULL, sizes[i]);
 		is_right &= is_same(r, what, NULL, scatter, sizes[i]);
+		if (reduce)
+			is_right &=
+				is_same_at_root(r, what, reduce, (unsigned)i % r->size, sizes[i]);
 	}
 	verdict(r, "the bits of the host", text, sizes[i - 1], is_right);
 	MUST(oriel_allreduce_destroy(all));
+	MUST(oriel_reduce_destroy(reduce));
 	MUST(oriel_reduce_scatter_destroy(scatter));
 }
 
@@ -430,7 +458,6 @@ static void test_rejected(struct rank *r)
 	struct oriel_reduction reduction = reduction_of({ORIEL_TYPE_FP32, ORIEL_OP_SUM, 0});
 	const struct oriel_view view = view_of(r);
 	struct oriel_allreduce *all = NULL;
-	struct oriel_reduce *root = NULL;
 	struct oriel_coll_attr attr = attr_of(ORIEL_ALGORITHM_LL);
 	struct oriel_coll_info info = {};
 	const float factor = 2;
@@ -450,8 +477,6 @@ static void test_rejected(struct rank *r)
 			  ORIEL_ERR_INVALID, "overlaps the result");
 	MUST(oriel_allreduce_run_on_stream(all, NULL, 0, r->stream));
 	MUST(oriel_allreduce_destroy(all));
-	is_right &= fails(oriel_reduce_create(r->comm, &view, &reduction, NULL, &root),
-			  ORIEL_ERR_UNSUPPORTED, "GPU memory");
 	if (r->nodes > 1)
 		is_right &= fails(oriel_allreduce_create(r->comm, &view, &reduction, &attr, &all),
 				  ORIEL_ERR_UNSUPPORTED, "algorithm ll does not support GPU");

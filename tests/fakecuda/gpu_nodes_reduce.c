@@ -130,7 +130,8 @@ static void create(struct site *s, struct object *o, unsigned block)
 	if (!CHECK_OK(&s->r,
 		      oriel_allreduce_create(s->r.comm, &view, &reduction, &attr, &o->all)) ||
 	    !CHECK_OK(&s->r, oriel_reduce_scatter_create(s->r.comm, &view, &reduction, &attr,
-							 &o->scatter)))
+							 &o->scatter)) ||
+	    !CHECK_OK(&s->r, oriel_reduce_create(s->r.comm, &view, &reduction, &attr, &o->root)))
 		_Exit(1);
 }
 
@@ -138,6 +139,7 @@ static void destroy(struct object *o)
 {
 	oriel_allreduce_destroy(o->all);
 	oriel_reduce_scatter_destroy(o->scatter);
+	oriel_reduce_destroy(o->root);
 }
 
 static unsigned block_of(const struct site *s, const struct object *o)
@@ -184,6 +186,25 @@ static void scatter_once(struct site *s, struct object *o, size_t count)
 	s->round++;
 }
 
+/* In place at the root, or from an odd address. No view of another rank changes. */
+static void root_once(struct site *s, struct object *o, size_t count)
+{
+	size_t size = size_of(s, o), most = s->r.size * SHARE;
+	unsigned root = s->round % s->r.size;
+	bool is_root = root == s->r.rank;
+	char *send = is_root && s->round % 4 < 2 ? o->result : o->send + 1;
+
+	memset(o->result, GUARD, most);
+	fill(s, o, send, count);
+	nodes_meet(s);
+	if (!CHECK_OK(&s->r, oriel_reduce_run_on_stream(o->root, root, send, count, o->stream)))
+		return;
+	fakecuda_finish(o->stream);
+	CHECK(&s->r, is_reduced(s, o, block_of(s, o), 0, is_root ? count : 0,
+				is_root ? most - count * size : most));
+	s->round++;
+}
+
 static void test_sizes(struct site *s)
 {
 	static const unsigned blocks[] = {0, 1, 2, 3};
@@ -195,16 +216,18 @@ static void test_sizes(struct site *s)
 		o = &s->objects[k % OBJECTS];
 		create(s, o, blocks[k / OBJECTS]);
 		CHECK_OK(&s->r, oriel_allreduce_query(o->all, 8, &info));
-		CHECK(&s->r, info.nodes > 1 && info.bytes_max == s->r.size * SHARE);
-		CHECK(&s->r, info.supported == 1u << ORIEL_ALGORITHM_OWNER);
+		CHECK(&s->r, info.bytes_max == s->r.size * SHARE);
+		CHECK(&s->r, info.nodes == 1 || info.supported == 1u << ORIEL_ALGORITHM_OWNER);
 		for (i = 0; i < COUNTS; i++) {
 			all_once(s, o, counts[i]);
 			scatter_once(s, o, counts[i]);
+			root_once(s, o, counts[i]);
 		}
 		all_once(s, o, LONG);
 		/* All of the view: more than one round. */
 		all_once(s, o, s->r.size * SHARE / size_of(s, o));
 		scatter_once(s, o, SHARE / size_of(s, o));
+		root_once(s, o, s->r.size * SHARE / size_of(s, o));
 		CHECK_OK(&s->r, oriel_allreduce_run_on_stream(o->all, NULL, 0, o->stream));
 		CHECK_FAILS(&s->r, oriel_allreduce_run(o->all, o->send, 8), ORIEL_ERR_INVALID,
 			    "call oriel_allreduce_run_on_stream()");
@@ -230,6 +253,8 @@ static void test_ahead(struct site *s)
 			CHECK_OK(&s->r,
 				 oriel_reduce_scatter_run_on_stream(o->scatter, o->send,
 								    PART / s->r.size, o->stream));
+			CHECK_OK(&s->r, oriel_reduce_run_on_stream(o->root, i % s->r.size, o->send,
+								   LONG, o->stream));
 			CHECK_OK(&s->r,
 				 oriel_allreduce_run_on_stream(o->all, o->send, LONG, o->stream));
 		}
@@ -335,6 +360,12 @@ static void test_cached(struct site *s)
 								    100, &sum, o->stream));
 		fakecuda_finish(o->stream);
 		CHECK(&s->r, is_reduced(s, o, 1, s->r.rank * 100, 100, 0));
+		nodes_meet(s);
+		CHECK_OK(&s->r, oriel_reduce_once_on_stream(s->r.comm, i % s->r.size, o->send,
+							    o->result, 200, &sum, o->stream));
+		fakecuda_finish(o->stream);
+		if (i % s->r.size == s->r.rank)
+			CHECK(&s->r, is_reduced(s, o, 1, 0, 200, 0));
 		nodes_meet(s);
 		s->round++;
 	}

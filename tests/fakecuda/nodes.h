@@ -31,6 +31,7 @@ struct object {
 	struct oriel_bcast *bcast;
 	struct oriel_allreduce *all;
 	struct oriel_reduce_scatter *scatter;
+	struct oriel_reduce *root;
 	CUstream stream;
 	char *result, *send; /* GPU memory: SHARE for each rank; @send has some bytes more */
 };

@@ -183,6 +183,7 @@ enum answer {
 	X(COMM, STATUS, oriel_reduce_scatter_once_on_stream,                                       \
 	  (h, bytes, bytes, 2, &reduction, NULL), 0)                                               \
 	X(COMM, STATUS, oriel_reduce_once, (h, 0, bytes, bytes, 2, &reduction), 0)                 \
+	X(COMM, STATUS, oriel_reduce_once_on_stream, (h, 0, bytes, bytes, 2, &reduction, NULL), 0) \
 	X(COMM, STATUS, oriel_gather_create, (h, &view, NULL, OUT(made)), 0)                       \
 	X(COMM, STATUS, oriel_scatter_create, (h, &view, NULL, OUT(made)), 0)                      \
 	X(COMM, STATUS, oriel_gather_once, (h, 0, bytes, bytes, 2), 0)                             \
@@ -311,6 +312,7 @@ enum answer {
 	X(REDUCE_SCATTER, STATUS, oriel_reduce_scatter_query, (h, 2, &info), 0)               \
 	X(REDUCE, DESTROY, oriel_reduce_destroy, (h), 0)                                      \
 	X(REDUCE, STATUS, oriel_reduce_run, (h, 0, bytes, 2), 0)                              \
+	X(REDUCE, STATUS, oriel_reduce_run_on_stream, (h, 0, bytes, 2, NULL), 0)              \
 	X(REDUCE, STATUS, oriel_reduce_start, (h, 0, bytes, 2), 0)                            \
 	X(REDUCE, STATUS, oriel_reduce_test, (h), 0)                                          \
 	X(REDUCE, STATUS, oriel_reduce_wait, (h, 0), 0)                                       \
