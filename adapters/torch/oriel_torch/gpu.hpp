@@ -102,6 +102,8 @@ class GpuCollectives : public Collectives {
 	const void *rows(const void *send, size_t stride, size_t at, size_t length, at::Tensor &room);
 	size_t share(size_t length) const;
 	struct oriel_allreduce *reduction_of(const struct oriel_reduction *reduction, const char *what);
+	void reduce_with(bool is_taken, void *data, size_t count, const struct oriel_reduction *reduction,
+			 const char *what);
 
 	struct oriel_comm *const comm_;
 	const c10::Device device_;

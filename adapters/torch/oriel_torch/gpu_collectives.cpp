@@ -212,36 +212,33 @@ struct oriel_allreduce *GpuCollectives::reduction_of(const struct oriel_reductio
 	}, what);
 }
 
-void GpuCollectives::reduce_all(void *data, size_t count, const struct oriel_reduction *reduction)
+// The library has reductions to a root in host memory alone: all reduce, and the ranks where
+// @is_taken take the result.
+void GpuCollectives::reduce_with(bool is_taken, void *data, size_t count, const struct oriel_reduction *reduction,
+				 const char *what)
 {
 	const size_t element = oriel_type_size((enum oriel_type)reduction->type);
 	const size_t step = ROOM / element;
-	struct oriel_allreduce *object = reduction_of(reduction, "all_reduce");
+	struct oriel_allreduce *object = reduction_of(reduction, what);
 
 	for (size_t at = 0; at < count; at += step) {
 		size_t now = std::min(step, count - at);
 		char *piece = static_cast<char *>(data) + at * element;
 
-		check(oriel_allreduce_run_on_stream(object, piece, now, handle_), "all_reduce");
-		take(0, piece, now * element, "all_reduce");
+		check(oriel_allreduce_run_on_stream(object, piece, now, handle_), what);
+		if (is_taken)
+			take(0, piece, now * element, what);
 	}
 }
 
-// The library has reductions to a root in host memory alone: all reduce, and the root takes it.
+void GpuCollectives::reduce_all(void *data, size_t count, const struct oriel_reduction *reduction)
+{
+	reduce_with(true, data, count, reduction, "all_reduce");
+}
+
 void GpuCollectives::reduce(unsigned root, void *data, size_t count, const struct oriel_reduction *reduction)
 {
-	const size_t element = oriel_type_size((enum oriel_type)reduction->type);
-	const size_t step = ROOM / element;
-	struct oriel_allreduce *object = reduction_of(reduction, "reduce");
-
-	for (size_t at = 0; at < count; at += step) {
-		size_t now = std::min(step, count - at);
-		char *piece = static_cast<char *>(data) + at * element;
-
-		check(oriel_allreduce_run_on_stream(object, piece, now, handle_), "reduce");
-		if (rank_ == root)
-			take(0, piece, now * element, "reduce");
-	}
+	reduce_with(rank_ == root, data, count, reduction, "reduce");
 }
 
 void GpuCollectives::reduce_scatter(const void *send, void *recv, size_t count,
