@@ -18,6 +18,7 @@ extern "C" void fakecuda_async(bool is_async); // tests/fakecuda/fakecuda.h
 namespace {
 
 CUcontext context;
+std::vector<int64_t> streams; // all of them; guarded by the lock of Python, which their makers hold
 int64_t first; // the current stream of a thread that has chosen none
 thread_local int64_t chosen;
 
@@ -67,7 +68,8 @@ int64_t new_stream()
 
 	enter();
 	DO(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-	return reinterpret_cast<int64_t>(stream);
+	streams.push_back(reinterpret_cast<int64_t>(stream));
+	return streams.back();
 }
 
 void synchronize(int64_t id)
@@ -132,6 +134,11 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
 		return cuStreamQuery(handle_of(stream.id())) == CUDA_SUCCESS;
 	}
 	void synchronizeStream(const c10::Stream &stream) const override { synchronize(stream.id()); }
+	void synchronizeDevice(const c10::DeviceIndex) const override
+	{
+		for (int64_t id : streams)
+			synchronize(id);
+	}
 	c10::DeviceIndex deviceCount() const noexcept override { return 1; }
 };
 

@@ -32,6 +32,8 @@ def captures(rank, size):
     gpu, same, before = gpu_rank.GPU, gpu_rank.same, (rank - 1) % size
     reduced, flat = torch.zeros(1000, device=gpu), torch.zeros(1000 * size, device=gpu)
     sent, received = torch.zeros(70_000, device=gpu), torch.zeros(70_000, device=gpu)
+    shared, seen = torch.zeros(10, device=gpu), torch.zeros(10, device=gpu)
+    window = dist._new_window(shared) if gpu_rank.PutOptions else None
     stream = fake_gpu.new_stream()
     fake_gpu.use(stream)
     fake_gpu.begin_capture(stream)
@@ -39,6 +41,11 @@ def captures(rank, size):
     dist.all_gather_into_tensor(flat, reduced)
     for work in [dist.isend(sent, (rank + 1) % size), dist.irecv(received, before)]:
         work.wait()
+    if window:
+        window.put(sent[:10], (rank + 1) % size, 0, False)
+        window.signal((rank + 1) % size, True).wait()
+        window.wait_signal(before, False)
+        seen.copy_(shared)
     graph = fake_gpu.end_capture(stream)
     for i in range(10):
         reduced.fill_(float(rank + i))
@@ -48,6 +55,8 @@ def captures(rank, size):
         same(reduced, torch.full((1000,), total), f"all_reduce, launch {i}")
         same(flat, torch.full((1000 * size,), total), f"all_gather, launch {i}")
         same(received, torch.full((70_000,), float(before + i)), f"message, launch {i}")
+        if window:
+            same(seen, torch.full((10,), float(before + i)), f"put, launch {i}")
         tensor = torch.ones(10, device=gpu)
         dist.all_reduce(tensor)
         same(tensor, torch.full((10,), float(size)), "between launches")

@@ -13,6 +13,11 @@ import torch.distributed as dist
 
 import oriel.torch  # noqa: F401  # torch 2.11 finds no backend by itself
 
+try:
+    from torch._C._distributed_c10d import PutOptions, WaitSignalOptions, WindowAccessType
+except ImportError:  # torch 2.11
+    PutOptions = None
+
 PARTS = {}
 GPU = None  # of this rank
 # Bytes of the window that results pass through (gpu.hpp of oriel.torch): longer ones take
@@ -331,6 +336,8 @@ def graphs(rank, size):
     uneven = torch.zeros(size * (rank + 1), device=GPU)
     received = torch.zeros(300_000, device=GPU)
     message = torch.zeros(300_000, device=GPU)
+    shared, seen = torch.zeros(10, device=GPU), torch.zeros(10, device=GPU)
+    window = dist._new_window(shared) if PutOptions else None
 
     def step():
         reduced.copy_(source)
@@ -348,6 +355,12 @@ def graphs(rank, size):
         works = [dist.isend(message, (rank + 1) % size), dist.irecv(received, (rank - 1) % size)]
         for work in works:
             work.wait()
+        if window:
+            window.put(source[:10], (rank + 1) % size, 0, False)
+            window.signal((rank + 1) % size, True).wait()
+            window.wait_signal((rank - 1) % size, False)
+            seen.copy_(shared)
+            dist.all_reduce(few)  # before the next put: all have read it
 
     # Made in the capture itself: no warm-up.
     graph = torch.cuda.CUDAGraph()
@@ -358,7 +371,7 @@ def graphs(rank, size):
         graph.replay()
         total = float(sum(i * size + r for r in range(size)))
         same(reduced, torch.full((5001,), total), f"all_reduce, replay {i}")
-        same(few, torch.full((3,), float(i * size + 1)), f"broadcast, replay {i}")
+        same(few, torch.full((3,), float(i * size + 1) * (size if window else 1)), f"broadcast, replay {i}")
         same(flat, torch.cat([torch.full((5001,), float(i * size + r)) for r in range(size)]), f"all_gather, replay {i}")
         same(scattered, total + size * (torch.arange(100.0) + 100 * rank), f"reduce_scatter, replay {i}")
         same(swapped, torch.cat([torch.arange(100.0) + 100 * rank + i * size + r for r in range(size)]),
@@ -366,6 +379,8 @@ def graphs(rank, size):
         same(uneven, torch.cat([torch.full((rank + 1,), float(i * size + r)) for r in range(size)]),
              f"all_to_all with splits, replay {i}")
         same(received, torch.full((300_000,), float(i * size + (rank - 1) % size)), f"message, replay {i}")
+        if window:
+            same(seen, torch.full((10,), float(i * size + (rank - 1) % size)), f"put, replay {i}")
         if i % 7 == 0:  # between replays, the same objects
             tensor = torch.full((5001,), float(rank), device=GPU)
             dist.all_reduce(tensor)
@@ -454,6 +469,111 @@ def symmetric(rank, size):
     total = torch.ops.symm_mem.one_shot_all_reduce(numbers, "sum", dist.group.WORLD.group_name)
     same(total, sum(values(4096, r) for r in range(size)).bfloat16(), "one_shot_all_reduce")
     handle.barrier(channel=0)
+
+
+def hinted(options, signal):
+    options.hints = {"signal": str(signal)}
+    return options
+
+
+@part
+def windows(rank, size):
+    if not PutOptions:
+        print(f"rank {rank}: windows left out: torch {torch.__version__} has none", flush=True)
+        return
+    after, before = (rank + 1) % size, (rank - 1) % size
+    whole = values(20, rank).to(GPU)
+    window = dist._new_window(whole)
+    mine = torch.zeros(2, device=GPU)
+    for i in range(20):  # in streams: nothing waits on the host
+        mine.fill_(float(10 * rank + i))
+        window.put(mine, after, 5, False)
+        window.signal(after, False)
+        window.wait_signal(before, False)
+        same(whole[5:7], torch.full((2,), 10.0 * before + i), f"put {i}")
+        dist.barrier()
+    expected = values(20, rank)
+    expected[5:7] = 10 * before + 19
+    same(whole, expected, "the other elements")
+
+    # A put with its signal, waits that are posted before it, and one that a copy engine moves.
+    count = 300_000
+    long = torch.zeros(count + 7, device=GPU)
+    second = dist._new_window(long)
+    works = [second.wait_signal(before, True, hinted(WaitSignalOptions(), 9)) for _ in range(3)]
+    assert not works[0].is_completed()
+    dist.barrier(group=dist.new_group(backend="gloo"))
+    for i in range(3):
+        length = count if i == 2 else 3
+        sent = second.put(values(length, rank + i).to(GPU), after, 3 * i, True, hinted(PutOptions(), 9))
+    for work in works:
+        work.wait()
+    sent.wait()
+    expected = torch.cat([values(3, before), values(3, before + 1), values(count, before + 2), torch.zeros(1)])
+    same(long, expected, "puts with signals")
+    works[2].wait(datetime.timedelta(seconds=20))
+    assert works[2].is_completed() and works[2].is_success()
+    dist.barrier()
+
+    for text, call in {
+        f"put: 2 elements at offset 19 exceed the 20 of rank {after}": lambda: window.put(mine, after, 19, False),
+        "the tensor is Int": lambda: window.put(torch.ones(1, dtype=torch.int32, device=GPU), after, 0, False),
+        "the tensor is of cpu, that of the window of cuda": lambda: window.put(torch.ones(1), after, 0, False),
+        f"rank {size} of {size}": lambda: window.signal(size, False),
+        "deregister it first": lambda: window.tensor_register(mine),
+    }.items():
+        raises(text, call)
+
+    # Memory of peers, where it is mapped.
+    views = {}
+    for peer in range(size):
+        if window.get_attr(peer).access_type == WindowAccessType.UNIFIED:
+            views[peer] = window.map_remote_tensor(peer)
+            same(views[peer][:5], values(5, peer), f"memory of rank {peer}")
+        else:
+            raises(f"rank {peer}", window.map_remote_tensor, peer)
+    assert rank in views
+    dist.barrier()
+    if after in views:
+        views[after].fill_(float(rank))
+    dist.barrier()
+    if before in views:
+        same(whole, torch.full((20,), float(before)), "stored by a peer")
+    expected = whole.cpu()
+    held = views if rank == 1 else None
+    views = None  # noqa: F841
+    raises("rank 1 has ", window.tensor_deregister)
+    held = None  # noqa: F841
+    window.tensor_deregister()
+    raises("no tensor is registered", window.signal, after, False)
+    same(whole, expected, "the tensor stays")
+    raises(f"of cuda, that of rank {size - 1} of cpu", window.tensor_register,
+           torch.zeros(1, device="cpu" if rank == size - 1 else GPU))
+
+    # Lengths differ; a rank may have nothing. The group closes a window that is left.
+    window.tensor_register(torch.zeros(rank * 5, dtype=torch.bfloat16, device=GPU))
+    if rank == 0:
+        for peer in range(1, size):
+            window.put(values(5, peer, torch.bfloat16).to(GPU), peer, peer * 5 - 5, False)
+            window.signal(peer, False)
+    else:
+        window.wait_signal(0, False)
+        same(window.map_remote_tensor(rank)[-5:], values(5, rank, torch.bfloat16), "of another length")
+
+    # A limit that passes in a stream breaks the group, and names the rank.
+    group = dist.new_group()
+    lost = dist._new_window(torch.zeros(1, device=GPU), group)
+    if rank == 0:
+        options = WaitSignalOptions()
+        options.timeout = datetime.timedelta(seconds=2)
+        begun = time.monotonic()
+        work = lost.wait_signal(1, True, options)
+        ended(work)
+        assert time.monotonic() - begun > 1.5
+        raises("rank 1", work.wait)
+        raises("the process group is broken", lost.signal, 1, False)
+    dist.barrier()
+    dist.destroy_process_group(group)
 
 
 def killed(rank, size):

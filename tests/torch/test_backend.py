@@ -86,7 +86,7 @@ def test_tensors_of_a_fake_gpu(fake_gpu, ranks, monkeypatch):
     environment, folder = fake_gpu
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    parts = ["gathers", "broadcasts", "reductions", "exchanges", "messages", "groups", "captures"]
+    parts = ["gathers", "broadcasts", "reductions", "exchanges", "messages", "groups", "windows", "captures"]
     code, said = job(ranks, str(folder), *parts, program=RANK.with_name("fake_gpu_rank.py"))
     assert code == 0, said
     for name in parts:
@@ -96,6 +96,14 @@ def test_tensors_of_a_fake_gpu(fake_gpu, ranks, monkeypatch):
     for rank in range(ranks - 1):
         assert f"rank {rank} learned: " in said, said
     assert f"rank {ranks - 1} exited" in said, said
+
+
+def test_windows_of_a_fake_gpu_reach_ranks_that_are_not_mapped(fake_gpu, monkeypatch):
+    environment, folder = fake_gpu
+    for name, value in {**environment, "ORIEL_HCA": "soft"}.items():
+        monkeypatch.setenv(name, value)
+    code, said = job(2, str(folder), "windows", nodes=2, program=RANK.with_name("fake_gpu_rank.py"))
+    assert code == 0 and said.count(": windows passed") == 2, said
 
 
 def torchrun(agents, ranks, restarts):

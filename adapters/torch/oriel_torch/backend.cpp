@@ -321,7 +321,7 @@ OrielBackend::WorkPtr OrielBackend::submit(c10d::OpType type, const char *title,
 	return work;
 }
 
-// Collective: the communicator of tensors of @device, made by the first operation on one.
+// The communicator of tensors of @device is made by the first operation on one.
 std::shared_ptr<GpuGroup> OrielBackend::gpu(c10::Device device)
 {
 	std::lock_guard<std::mutex> lock(gpu_mutex_);

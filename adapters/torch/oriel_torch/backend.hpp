@@ -109,6 +109,8 @@ class OrielBackend : public c10d::Backend {
 	// Of windows: executes @operation in the order of the collectives, and waits for it.
 	void execute(const char *title, std::function<void(Communicator &)> operation);
 	std::shared_ptr<Communicator> communicator();
+	// Collective by the first call: what the group has for tensors of @device, a GPU.
+	std::shared_ptr<GpuGroup> gpu(c10::Device device);
 	std::chrono::milliseconds timeout_or(std::chrono::milliseconds timeout) const
 	{
 		return timeout == c10d::kUnsetTimeout ? options_->timeout : timeout;
@@ -125,7 +127,6 @@ class OrielBackend : public c10d::Backend {
 	std::shared_ptr<Communicator> take_communicator();
 	void open_handle();
 	void close_handle();
-	std::shared_ptr<GpuGroup> gpu(c10::Device device);
 	std::shared_ptr<GpuGroup> take_gpu();
 	void close_communicator(bool is_aborted);
 

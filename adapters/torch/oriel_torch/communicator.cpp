@@ -2,8 +2,6 @@
 // All that a process group has on one communicator: see communicator.hpp.
 #include "communicator.hpp"
 
-#include <algorithm>
-
 namespace oriel_torch {
 
 static std::shared_ptr<Roster> roster_of(struct oriel_comm *comm)
@@ -22,28 +20,12 @@ Communicator::Communicator(struct oriel_comm *taken)
 {
 }
 
-void Communicator::add(std::shared_ptr<Exposed> window)
-{
-	std::lock_guard<std::mutex> lock(mutex_);
-
-	windows_.push_back(std::move(window));
-}
-
-void Communicator::remove(const std::shared_ptr<Exposed> &window)
-{
-	std::lock_guard<std::mutex> lock(mutex_);
-
-	windows_.erase(std::remove(windows_.begin(), windows_.end(), window), windows_.end());
-}
-
 void Communicator::close_objects()
 {
 	if (is_closed_)
 		return;
 	is_closed_ = true;
-	for (const std::shared_ptr<Exposed> &window : windows_)
-		window->close();
-	windows_.clear();
+	windows.close();
 	plans.close();
 	roster->close();
 }

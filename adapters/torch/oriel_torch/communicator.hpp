@@ -4,8 +4,6 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
-#include <vector>
 
 #include "messenger.hpp"
 #include "plans.hpp"
@@ -23,20 +21,14 @@ class Communicator {
 	// Collective; waits for the other ranks. close_objects() where it was not called.
 	~Communicator();
 
-	// Windows are destroyed with it, in the order in which they were made, which is that of all
-	// ranks.
-	void add(std::shared_ptr<Exposed> window);
-	void remove(const std::shared_ptr<Exposed> &window);
-
 	struct oriel_comm *const comm;
 	const unsigned rank, size;
 	std::shared_ptr<Roster> roster;
 	Plans plans;
 	Messenger messenger;
+	OpenWindows windows; // destroyed with it
 
  private:
-	std::mutex mutex_; // guards windows_
-	std::vector<std::shared_ptr<Exposed>> windows_;
 	bool is_closed_ = false;
 };
 

@@ -147,11 +147,12 @@ GpuGroup::~GpuGroup()
 	try {
 		if (last_)
 			last_->synchronize();
-		for (const auto &[key, stream] : messages_)
+		for (const auto &[key, stream] : lanes_)
 			stream.synchronize();
 	} catch (const std::exception &error) {
 		TORCH_WARN("oriel: closing a process group: ", error.what());
 	}
+	windows_.close();
 	collectives_.reset();
 	oriel_comm_destroy(comm);
 }
@@ -237,31 +238,63 @@ void GpuGroup::post(const c10::intrusive_ptr<GpuWork> &work, bool is_async,
 		work->end_->block(now);
 }
 
-void GpuGroup::message(const c10::intrusive_ptr<GpuWork> &work, const at::Tensor &tensor, unsigned peer,
-		       bool is_send)
+void GpuGroup::beside(const c10::intrusive_ptr<GpuWork> &work, unsigned peer, Lane lane, bool is_async,
+		      const std::function<void(struct CUstream_st *)> &operation)
 {
 	std::lock_guard<std::mutex> lock(mutex_);
 	c10::DeviceGuard device_guard(device);
 	c10::Stream now = current();
 	bool is_captured = is_capturing(now, work->title_);
-	auto found = messages_.find({peer, is_send});
+	auto found = lanes_.find({peer, lane});
 
 	if (auto broken = failure())
 		std::rethrow_exception(broken);
-	if (found == messages_.end())
-		found = messages_.emplace(std::pair(peer, is_send),
-					  implementation(device).getStreamFromGlobalPool(device, true)).first;
+	if (found == lanes_.end())
+		found = lanes_.emplace(std::pair(peer, lane),
+				       implementation(device).getStreamFromGlobalPool(device, true)).first;
 	const c10::Stream &stream = found->second;
-	struct oriel_window *window = collectives_->window();
 
 	order_behind(now, stream);
-	if (tensor.nbytes())
-		check(is_send ? oriel_window_send_on_stream(window, peer, GpuCollectives::MESSAGES,
-							    tensor.data_ptr(), tensor.nbytes(), 0, handle_of(stream))
-			      : oriel_window_recv_on_stream(window, peer, GpuCollectives::MESSAGES,
-							    tensor.data_ptr(), tensor.nbytes(), 0, handle_of(stream)),
-		      work->title_);
+	operation(handle_of(stream));
 	end(work, stream, now, is_captured);
+	if (!is_async)
+		work->end_->block(now);
+}
+
+void GpuGroup::message(const c10::intrusive_ptr<GpuWork> &work, const at::Tensor &tensor, unsigned peer,
+		       bool is_send)
+{
+	struct oriel_window *window = collectives_->window();
+
+	beside(work, peer, is_send ? SENDS : RECEIVES, true, [&](struct CUstream_st *stream) {
+		if (tensor.nbytes())
+			check(is_send ? oriel_window_send_on_stream(window, peer, GpuCollectives::MESSAGES,
+								    tensor.data_ptr(), tensor.nbytes(), 0, stream)
+				      : oriel_window_recv_on_stream(window, peer, GpuCollectives::MESSAGES,
+								    tensor.data_ptr(), tensor.nbytes(), 0, stream),
+			      work->title_);
+	});
+}
+
+std::shared_ptr<Exposed> GpuGroup::expose(const at::Tensor &tensor, bool is_owning, std::vector<Layout> layouts)
+{
+	std::lock_guard<std::mutex> lock(mutex_);
+	c10::DeviceGuard device_guard(device);
+	auto window = std::make_shared<Exposed>(comm, tensor, is_owning, std::move(layouts), ORIEL_WINDOW_DEVICE);
+
+	windows_.add(window);
+	return window;
+}
+
+void GpuGroup::conceal(const std::shared_ptr<Exposed> &window)
+{
+	std::lock_guard<std::mutex> lock(mutex_);
+	c10::DeviceGuard device_guard(device);
+
+	// Views of this rank may be read in any stream.
+	implementation(device).synchronizeDevice(device.index());
+	windows_.remove(window);
+	window->close();
 }
 
 void GpuGroup::drain(const c10::Stream &current)

@@ -21,6 +21,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "collectives.hpp"
+#include "window.hpp"
 #include "work.hpp"
 
 namespace oriel_torch {
@@ -131,9 +132,16 @@ class GpuGroup : public std::enable_shared_from_this<GpuGroup> {
 
 	void post(const c10::intrusive_ptr<GpuWork> &work, bool is_async,
 		  const std::function<void(Collectives &)> &operation);
-	// Messages of a pair and direction are in the order of the calls, in a stream of their own.
+	// What has a stream of its own for each peer, in which operations have the order of the calls.
+	enum Lane { SENDS, RECEIVES, PUTS, WAITS }; // messages; puts and signals, waits of windows
+	void beside(const c10::intrusive_ptr<GpuWork> &work, unsigned peer, Lane lane, bool is_async,
+		    const std::function<void(struct CUstream_st *)> &operation);
 	void message(const c10::intrusive_ptr<GpuWork> &work, const at::Tensor &tensor, unsigned peer,
 		     bool is_send);
+	// Collective: a window over @tensor, open until conceal() or the end of the group.
+	std::shared_ptr<Exposed> expose(const at::Tensor &tensor, bool is_owning, std::vector<Layout> layouts);
+	// Collective; waits for all that the GPU has to do.
+	void conceal(const std::shared_ptr<Exposed> &window);
 	// Waits, on the host, for what @current and this group have posted until now.
 	void drain(const c10::Stream &current);
 	c10::Stream current() const;
@@ -152,7 +160,8 @@ class GpuGroup : public std::enable_shared_from_this<GpuGroup> {
 	std::mutex mutex_; // guards what follows
 	std::unique_ptr<GpuCollectives> collectives_;
 	std::optional<c10::Stream> stream_;
-	std::map<std::pair<unsigned, bool>, c10::Stream> messages_; // by peer, and whether it sends
+	std::map<std::pair<unsigned, Lane>, c10::Stream> lanes_; // by peer
+	OpenWindows windows_;
 	// Of the last collective that was not captured.
 	std::shared_ptr<c10::Event> last_;
 	std::optional<c10::Stream> last_stream_;

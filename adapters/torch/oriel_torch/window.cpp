@@ -2,12 +2,15 @@
 // c10d::Window over a window of the library: see window.hpp.
 #include "window.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 
 #include "backend.hpp"
 
 namespace oriel_torch {
+
+#ifdef C10D_BACKEND_HAS_WINDOW
 
 static void free_shared(void *memory)
 {
@@ -43,7 +46,8 @@ static Layout layout_of(const at::Tensor &tensor)
 {
 	Layout layout = {};
 
-	layout.type = (int32_t)tensor.scalar_type();
+	layout.type = (int16_t)tensor.scalar_type();
+	layout.device = (int16_t)tensor.device().type();
 	layout.elements = tensor.numel();
 	if (tensor.dim() > Layout::DIMENSIONS) {
 		layout.dimensions = 1;
@@ -56,24 +60,44 @@ static Layout layout_of(const at::Tensor &tensor)
 	return layout;
 }
 
-Exposed::Exposed(std::shared_ptr<Communicator> communicator, const at::Tensor &tensor, bool is_owning)
-    : communicator_(communicator), comm_(communicator->comm), keep_(is_owning ? tensor : at::Tensor()),
-      layouts_(communicator->size)
+// Collective: the tensors of all ranks, which are all in host memory or all on GPUs.
+static std::vector<Layout> layouts_of_all(Communicator &with, const at::Tensor &tensor)
 {
+	std::vector<Layout> layouts(with.size);
 	Layout mine = layout_of(tensor);
-	struct oriel_window_attr attr = {};
-	struct oriel_window *window = nullptr;
 	std::vector<char *> parts;
 
-	check(oriel_comm_agree(comm_, move_to_shared(tensor)), "tensor_register");
-	for (Layout &layout : layouts_)
+	for (Layout &layout : layouts)
 		parts.push_back(reinterpret_cast<char *>(&layout));
-	communicator->plans.gather_all(&mine, sizeof(mine), parts.data());
+	with.plans.gather_all(&mine, sizeof(mine), parts.data());
+	for (unsigned rank = 0; rank < with.size; rank++)
+		TORCH_CHECK(layouts[rank].device == layouts[0].device, "tensor_register: the tensor of rank 0 is of ",
+			    (c10::DeviceType)layouts[0].device, ", that of rank ", rank, " of ",
+			    (c10::DeviceType)layouts[rank].device);
+	return layouts;
+}
+
+#endif
+
+Exposed::Exposed(struct oriel_comm *comm, const at::Tensor &tensor, bool is_owning, std::vector<Layout> layouts,
+		 unsigned flags)
+    : keep_(is_owning ? tensor : at::Tensor()), layouts_(std::move(layouts))
+{
+	struct oriel_window_attr attr = {};
+	struct oriel_window *window = nullptr;
+
 	attr.size = sizeof(attr);
+	attr.flags = flags;
 	attr.length = tensor.nbytes();
 	attr.buffer = attr.length ? tensor.data_ptr() : nullptr;
-	check(oriel_window_create(comm_, &attr, &window), "tensor_register");
+	check(oriel_window_create(comm, &attr, &window), "tensor_register");
 	window_ = window;
+	for (unsigned rank = 0; rank < layouts_.size(); rank++) {
+		enum oriel_path path = ORIEL_PATH_NONE;
+
+		check(oriel_comm_path(comm, rank, &path), "path");
+		is_mapped_.push_back(path == ORIEL_PATH_SELF || path == ORIEL_PATH_MAPPED);
+	}
 }
 
 void Exposed::close()
@@ -96,14 +120,6 @@ struct oriel_window *Exposed::get() const
 	return window;
 }
 
-bool Exposed::is_mapped(int64_t rank) const
-{
-	enum oriel_path path = ORIEL_PATH_NONE;
-
-	check(oriel_comm_path(comm_, (unsigned)rank, &path), "path");
-	return path == ORIEL_PATH_SELF || path == ORIEL_PATH_MAPPED;
-}
-
 uint64_t Exposed::expect(int64_t peer, uint32_t id)
 {
 	std::lock_guard<std::mutex> lock(mutex_);
@@ -117,6 +133,29 @@ void Exposed::forget(int64_t peer, uint32_t id, uint64_t target)
 	uint64_t &last = expected_[{peer, id}];
 
 	last -= last == target;
+}
+
+void OpenWindows::add(std::shared_ptr<Exposed> window)
+{
+	std::lock_guard<std::mutex> lock(mutex_);
+
+	windows_.push_back(std::move(window));
+}
+
+void OpenWindows::remove(const std::shared_ptr<Exposed> &window)
+{
+	std::lock_guard<std::mutex> lock(mutex_);
+
+	windows_.erase(std::remove(windows_.begin(), windows_.end(), window), windows_.end());
+}
+
+void OpenWindows::close()
+{
+	std::lock_guard<std::mutex> lock(mutex_);
+
+	for (const std::shared_ptr<Exposed> &window : windows_)
+		window->close();
+	windows_.clear();
 }
 
 WindowWork::WindowWork(int rank, const char *title, std::vector<at::Tensor> tensors, uint64_t sequence,
@@ -180,14 +219,6 @@ c10::intrusive_ptr<c10::ivalue::Future> WindowWork::getFuture()
 
 #ifdef C10D_BACKEND_HAS_WINDOW
 
-// The library has windows in memory of GPUs, which these do not use yet.
-static void check_window_tensor(const at::Tensor &tensor, const char *what)
-{
-	check_tensor(tensor, what);
-	TORCH_CHECK(tensor.device().is_cpu(), what, ": windows of backend oriel take tensors of the CPU, not of ",
-		    tensor.device());
-}
-
 OrielWindow::OrielWindow(c10::intrusive_ptr<OrielBackend> backend, int rank)
     : backend_(std::move(backend)), rank_(rank)
 {
@@ -202,20 +233,32 @@ std::shared_ptr<Exposed> OrielWindow::exposed(int64_t peer, const char *what) co
 
 void OrielWindow::tensor_register(const at::Tensor &tensor, bool is_owning)
 {
-	check_window_tensor(tensor, "tensor_register");
+	std::vector<Layout> layouts;
+
+	check_tensor(tensor, "tensor_register");
 	TORCH_CHECK(tensor.is_contiguous(), "tensor_register: the tensor must be contiguous");
 	TORCH_CHECK(!exposed_, "tensor_register: this window has a tensor; deregister it first");
-	backend_->execute("oriel:tensor_register", [&](Communicator &) {
-		auto with = backend_->communicator();
-
-		exposed_ = std::make_shared<Exposed>(with, tensor, is_owning);
-		with->add(exposed_);
+	backend_->execute("oriel:tensor_register", [&](Communicator &with) {
+		layouts = layouts_of_all(with, tensor);
+		if (!tensor.is_cpu())
+			return;
+		check(oriel_comm_agree(with.comm, move_to_shared(tensor)), "tensor_register");
+		exposed_ = std::make_shared<Exposed>(with.comm, tensor, is_owning, std::move(layouts), 0);
+		with.windows.add(exposed_);
 	});
+	if (tensor.is_cpu())
+		return;
+	auto gpu = backend_->gpu(tensor.device());
+
+	exposed_ = gpu->expose(tensor, is_owning, std::move(layouts));
+	gpu_ = gpu;
 }
 
 void OrielWindow::tensor_deregister()
 {
 	TORCH_CHECK(exposed_, "tensor_deregister: no tensor is registered with this window");
+	auto gpu = gpu_.lock();
+
 	backend_->execute("oriel:tensor_deregister", [&](Communicator &with) {
 		enum oriel_status status = ORIEL_OK;
 		int views = exposed_->views;
@@ -227,10 +270,14 @@ void OrielWindow::tensor_deregister()
 			status = oriel_error_set(ORIEL_ERR_STATE, text.c_str());
 		}
 		check(oriel_comm_agree(with.comm, status), "tensor_deregister");
-		with.remove(exposed_);
-		exposed_->close();
-		exposed_.reset();
+		if (!gpu) {
+			with.windows.remove(exposed_);
+			exposed_->close();
+		}
 	});
+	if (gpu)
+		gpu->conceal(exposed_);
+	exposed_.reset();
 }
 
 static uint32_t signal_of(const std::unordered_map<std::string, std::string> &hints, uint32_t without)
@@ -254,6 +301,23 @@ c10::intrusive_ptr<c10d::Work> OrielWindow::finish(c10::intrusive_ptr<WindowWork
 	return work;
 }
 
+// Of a tensor of CUDA: @operation in a stream.
+c10::intrusive_ptr<c10d::Work> OrielWindow::post(const char *title, int64_t peer, bool is_wait, bool is_async,
+						 std::chrono::milliseconds timeout, std::vector<at::Tensor> tensors,
+						 const Operation &operation)
+{
+	struct oriel_window *window = exposed_->get();
+	auto gpu = gpu_.lock();
+
+	TORCH_CHECK(gpu, title, ": the process group was shut down");
+	auto work = c10::make_intrusive<GpuWork>(rank_, c10d::OpType::UNKNOWN, ++sequence_, title, std::move(tensors),
+						 OrielWork::Lists(), backend_->timeout_or(timeout));
+
+	gpu->beside(work, (unsigned)peer, is_wait ? GpuGroup::WAITS : GpuGroup::PUTS, is_async,
+		    [&](struct CUstream_st *stream) { operation(window, stream); });
+	return work;
+}
+
 c10::intrusive_ptr<c10d::Work> OrielWindow::put(const at::Tensor &tensor, int64_t peer, int64_t at,
 						bool is_async, const c10d::PutOptions &options)
 {
@@ -262,17 +326,31 @@ c10::intrusive_ptr<c10d::Work> OrielWindow::put(const at::Tensor &tensor, int64_
 	uint32_t id = signal_of(options.hints, ORIEL_NONE);
 	bool is_mapped = window->is_mapped(peer);
 
-	check_window_tensor(tensor, "put");
+	check_tensor(tensor, "put");
+	TORCH_CHECK((int16_t)tensor.device().type() == target.device, "put: the tensor is of ", tensor.device().type(),
+		    ", that of the window of ", (c10::DeviceType)target.device);
 	TORCH_CHECK(tensor.is_contiguous(), "put: the tensor must be contiguous");
-	TORCH_CHECK((int32_t)tensor.scalar_type() == target.type, "put: the tensor is ", tensor.scalar_type(),
+	TORCH_CHECK((int16_t)tensor.scalar_type() == target.type, "put: the tensor is ", tensor.scalar_type(),
 		    ", that of rank ", peer, " ", (at::ScalarType)target.type);
 	TORCH_CHECK(at >= 0 && at <= target.elements && tensor.numel() <= target.elements - at, "put: ",
 		    tensor.numel(), " elements at offset ", at, " exceed the ", target.elements, " of rank ", peer);
 	size_t length = tensor.nbytes();
 	uint64_t to = (uint64_t)at * tensor.element_size();
+	const void *from = tensor.data_ptr();
 
-	check(id == ORIEL_NONE ? oriel_window_put(window->get(), peer, to, tensor.data_ptr(), length)
-			       : oriel_window_put_signal(window->get(), peer, to, tensor.data_ptr(), length, id, 1),
+	if (tensor.is_cuda())
+		return post("oriel:put", peer, false, is_async, options.timeout, {tensor},
+			    [&](struct oriel_window *on, struct CUstream_st *stream) {
+				    check(id == ORIEL_NONE
+						  ? oriel_window_put_on_stream(on, peer, to, from, length, stream)
+						  : oriel_window_put_signal_on_stream(on, peer, to, from, length, id, 1,
+										      stream),
+					  "put");
+				    if (!is_mapped)
+					    check(oriel_window_drain_on_stream(on, 0, stream), "put");
+			    });
+	check(id == ORIEL_NONE ? oriel_window_put(window->get(), peer, to, from, length)
+			       : oriel_window_put_signal(window->get(), peer, to, from, length, id, 1),
 	      "put");
 	auto work = c10::make_intrusive<WindowWork>(
 		rank_, "oriel:put", std::vector<at::Tensor>{tensor}, ++sequence_, backend_->timeout_or(options.timeout),
@@ -286,7 +364,9 @@ at::Tensor OrielWindow::map_remote_tensor(int64_t peer)
 {
 	auto window = exposed(peer, "map_remote_tensor");
 	const Layout &layout = window->layout(peer);
-	auto options = at::TensorOptions((at::ScalarType)layout.type);
+	auto gpu = gpu_.lock();
+	c10::Device device = gpu ? gpu->device : c10::Device(c10::DeviceType::CPU);
+	auto options = at::TensorOptions(device).dtype((at::ScalarType)layout.type);
 	at::IntArrayRef sizes(layout.sizes, layout.dimensions);
 	void *address = nullptr;
 
@@ -294,15 +374,26 @@ at::Tensor OrielWindow::map_remote_tensor(int64_t peer)
 		return at::empty(sizes, options);
 	check(oriel_window_peer_address(window->get(), peer, 0, &address), "map_remote_tensor");
 	window->views++;
-	return at::from_blob(address, sizes, [window](void *) { window->views--; }, options);
+	return at::for_blob(address, sizes)
+		.deleter([window](void *) { window->views--; })
+		.options(options)
+		.target_device(device)
+		.make_tensor();
 }
 
 c10::intrusive_ptr<c10d::Work> OrielWindow::signal(int64_t peer, bool is_async,
 						   const c10d::SignalOptions &options)
 {
 	auto window = exposed(peer, "signal");
+	uint32_t id = signal_of(options.hints, 0);
 
-	check(oriel_window_signal(window->get(), peer, signal_of(options.hints, 0), ORIEL_SIGNAL_ADD, 1), "signal");
+	if (is_on_gpu())
+		return post("oriel:signal", peer, false, is_async, options.timeout, {},
+			    [&](struct oriel_window *on, struct CUstream_st *stream) {
+				    check(oriel_window_signal_on_stream(on, peer, id, ORIEL_SIGNAL_ADD, 1, stream),
+					  "signal");
+			    });
+	check(oriel_window_signal(window->get(), peer, id, ORIEL_SIGNAL_ADD, 1), "signal");
 	auto work = c10::make_intrusive<WindowWork>(rank_, "oriel:signal", std::vector<at::Tensor>(), ++sequence_,
 						    backend_->timeout_or(options.timeout),
 						    [](uint64_t) { return ORIEL_OK; });
@@ -314,6 +405,16 @@ c10::intrusive_ptr<c10d::Work> OrielWindow::wait_signal(int64_t peer, bool is_as
 {
 	auto window = exposed(peer, "wait_signal");
 	uint32_t id = signal_of(options.hints, 0);
+
+	if (is_on_gpu())
+		return post("oriel:wait_signal", peer, true, is_async, options.timeout, {},
+			    [&](struct oriel_window *on, struct CUstream_st *stream) {
+				    // 0 is the limit of the group.
+				    uint64_t limit_ns = options.timeout == c10d::kUnsetTimeout ? 0 : in_ns(options.timeout);
+
+				    check(oriel_window_wait_signal_next_on_stream(on, peer, id, 1, limit_ns, stream),
+					  "wait_signal");
+			    });
 	uint64_t target = window->expect(peer, id);
 	auto work = c10::make_intrusive<WindowWork>(
 		rank_, "oriel:wait_signal", std::vector<at::Tensor>(), ++sequence_,

@@ -19,13 +19,14 @@
 namespace oriel_torch {
 
 class Communicator;
+class GpuGroup;
 class OrielBackend;
 
 // The tensor of a rank, as all ranks learn it.
 struct Layout {
 	static constexpr int DIMENSIONS = 10; // more are flattened
 
-	int32_t type;
+	int16_t type, device; // at::ScalarType, at::DeviceType
 	int32_t dimensions;
 	int64_t elements;
 	int64_t sizes[DIMENSIONS];
@@ -34,8 +35,9 @@ struct Layout {
 // The window of the library behind a registered tensor. Tensors over it and operations share it.
 class Exposed {
  public:
-	// Collective. @tensor has moved to memory of the library.
-	Exposed(std::shared_ptr<Communicator> communicator, const at::Tensor &tensor, bool is_owning);
+	// Collective. @tensor is in memory that the ranks of @comm share; @flags are those of the window.
+	Exposed(struct oriel_comm *comm, const at::Tensor &tensor, bool is_owning, std::vector<Layout> layouts,
+		unsigned flags);
 
 	// Collective. Tensors over memory of peers are not to be left; if some are, the window stays
 	// until the process exits.
@@ -44,7 +46,7 @@ class Exposed {
 	// The window, for a call that may meet close(): throws once it is closed.
 	struct oriel_window *get() const;
 	const Layout &layout(int64_t rank) const { return layouts_.at(rank); }
-	bool is_mapped(int64_t rank) const;
+	bool is_mapped(int64_t rank) const { return is_mapped_.at(rank); }
 	int64_t ranks() const { return (int64_t)layouts_.size(); }
 
 	// How many signals with @id of @peer the waits have asked for, with one more.
@@ -55,16 +57,28 @@ class Exposed {
 	std::atomic<int> views{0}; // tensors over memory of peers
 
  private:
-	const std::weak_ptr<Communicator> communicator_;
-	struct oriel_comm *const comm_;
 	std::atomic<struct oriel_window *> window_{nullptr};
 	const at::Tensor keep_;
-	std::vector<Layout> layouts_;
+	const std::vector<Layout> layouts_;
+	std::vector<bool> is_mapped_; // of each rank
 	std::mutex mutex_; // guards expected_
 	std::map<std::pair<int64_t, uint32_t>, uint64_t> expected_;
 };
 
-// An operation on a window, which the thread that asks for its end drives.
+// The windows on a communicator that are open, in the order in which they were made: that of all ranks.
+class OpenWindows {
+ public:
+	void add(std::shared_ptr<Exposed> window);
+	void remove(const std::shared_ptr<Exposed> &window);
+	// Collective: closes them.
+	void close();
+
+ private:
+	std::mutex mutex_; // guards windows_
+	std::vector<std::shared_ptr<Exposed>> windows_;
+};
+
+// An operation on a window in host memory, which the thread that asks for its end drives.
 class WindowWork : public OrielWork {
  public:
 	// Tries to complete within so many nanoseconds; ORIEL_ERR_TIMEOUT if it does not.
@@ -104,12 +118,19 @@ class OrielWindow : public c10d::Window {
 	c10d::WindowAttr get_attr(int64_t peer) override;
 
  private:
+	using Operation = std::function<void(struct oriel_window *, struct CUstream_st *)>;
+
 	std::shared_ptr<Exposed> exposed(int64_t peer, const char *what) const;
+	bool is_on_gpu() const { return exposed_->layout(rank_).device == (int16_t)c10::DeviceType::CUDA; }
+	c10::intrusive_ptr<c10d::Work> post(const char *title, int64_t peer, bool is_wait, bool is_async,
+					    std::chrono::milliseconds timeout, std::vector<at::Tensor> tensors,
+					    const Operation &operation);
 	c10::intrusive_ptr<c10d::Work> finish(c10::intrusive_ptr<WindowWork> work, bool is_async);
 
 	const c10::intrusive_ptr<OrielBackend> backend_;
 	const int rank_;
 	std::shared_ptr<Exposed> exposed_;
+	std::weak_ptr<GpuGroup> gpu_; // of a tensor of CUDA
 	std::atomic<uint64_t> sequence_{0};
 };
 
