@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""One rank of run.py: both backends in turns, in one process. Rank 0 prints a JSON object a row.
+"""One rank of run.py: both backends, and mpi4py under mpirun, in turns, in one process. Rank 0 prints
+a JSON object a row.
 
-A lap of a row is a number of calls in a row by one backend and then by the other one, between
+A lap of a row is a number of calls in a row by one of them and then by the next one, between
 barriers; a time is that of a lap over its calls, on rank 0. A ping-pong counts half.
 """
 import json
@@ -17,6 +18,11 @@ K, M = 1 << 10, 1 << 20
 SIZES = [8, K, 64 * K, M, 16 * M, 64 * M]
 LAPS = int(os.environ.get("LAPS", "9"))
 LAP_S = 0.03  # about
+
+
+if "OMPI_COMM_WORLD_RANK" in os.environ:
+    from mpi4py import MPI
+    os.environ.update(RANK=os.environ["OMPI_COMM_WORLD_RANK"], WORLD_SIZE=os.environ["OMPI_COMM_WORLD_SIZE"])
 
 
 def operations(rank, size, group):
@@ -60,6 +66,50 @@ def operations(rank, size, group):
             "broadcast": (64 * M, broadcast), "send_recv": (64 * M, send_recv), "barrier": (8, barrier)}
 
 
+def mpi_operations(rank, size):
+    """The same by mpi4py, on the memory of the same kind of tensors."""
+    world = MPI.COMM_WORLD
+
+    def full(count):
+        return torch.ones(count).numpy()
+
+    def all_reduce(count):
+        buffer = full(count)
+        return lambda: world.Allreduce(MPI.IN_PLACE, buffer)
+
+    def all_gather(count):
+        send, recv = full(count), full(count * size)
+        return lambda: world.Allgather(send, recv)
+
+    def reduce_scatter(count):
+        send, recv = full(count * size), full(count)
+        return lambda: world.Reduce_scatter_block(send, recv)
+
+    def all_to_all(count):
+        send, recv = full(count * size), full(count * size)
+        return lambda: world.Alltoall(send, recv)
+
+    def broadcast(count):
+        buffer = full(count)
+        return lambda: world.Bcast(buffer)
+
+    def send_recv(count):
+        buffer = full(count)
+
+        def call():
+            if rank == 0:
+                world.Send(buffer, 1)
+                world.Recv(buffer, 1)
+            elif rank == 1:
+                world.Recv(buffer, 0)
+                world.Send(buffer, 0)
+        return call
+    functions = {"all_reduce": all_reduce, "all_gather": all_gather, "reduce_scatter": reduce_scatter,
+                 "all_to_all": all_to_all, "broadcast": broadcast, "send_recv": send_recv,
+                 "barrier": lambda _: world.Barrier}
+    return {name: (None, function) for name, function in functions.items()}
+
+
 def lap(call, calls, control):
     dist.barrier(group=control)
     begun = time.perf_counter()
@@ -81,22 +131,25 @@ def main():
     rank, size = dist.get_rank(), dist.get_world_size()
     torch.set_num_threads(1)
     groups = {"oriel": dist.new_group(backend="oriel"), "gloo": dist.new_group(backend="gloo")}
+    control = groups["oriel"]
     tables = {name: operations(rank, size, group) for name, group in groups.items()}
+    if "OMPI_COMM_WORLD_RANK" in os.environ:
+        tables["mpi4py"] = mpi_operations(rank, size)
     for test in wanted or tables["gloo"]:
         largest = tables["gloo"][test][0]
         for length in SIZES if test != "barrier" else [0]:
             if length > largest:
                 continue
             half = 2 if test == "send_recv" else 1
-            calls, taken = {}, {name: [] for name in groups}
-            functions = {name: tables[name][test][1](max(1, length // 4)) for name in groups}
+            calls, taken = {}, {name: [] for name in tables}
+            functions = {name: table[test][1](max(1, length // 4)) for name, table in tables.items()}
             for name, call in functions.items():
-                once = min(lap(call, 3, groups["oriel"]) for _ in range(3))
-                calls[name] = agreed(max(2, min(2000, int(LAP_S * 1e6 / max(once, 1)))), groups["oriel"])
+                once = min(lap(call, 3, control) for _ in range(3))
+                calls[name] = agreed(max(2, min(2000, int(LAP_S * 1e6 / max(once, 1)))), control)
             for number in range(LAPS):
-                names = list(groups) if number % 2 else list(groups)[::-1]
+                names = list(tables) if number % 2 else list(tables)[::-1]
                 for name in names:
-                    taken[name].append(lap(functions[name], calls[name], groups["oriel"]) / half)
+                    taken[name].append(lap(functions[name], calls[name], control) / half)
             if rank == 0:
                 print(json.dumps({"test": test, "bytes": length, "ranks": size, "laps_us": taken, "calls": calls}),
                       flush=True)
