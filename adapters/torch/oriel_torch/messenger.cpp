@@ -14,6 +14,10 @@ static constexpr uint64_t CONTROL_TAG = 1;
 // How long a wait for a transfer takes all of a core: the peer may have been stopped.
 static constexpr std::chrono::seconds MOVING_LIMIT{1};
 
+// How often the thread looks for work, a millisecond apart, before it waits to be woken: that costs
+// more than a short message takes.
+static constexpr unsigned IDLE_LOOKS = 20;
+
 MessageWork::MessageWork(std::shared_ptr<Communicator> communicator, int rank, c10d::OpType type,
 			 uint64_t sequence, const char *title, const at::Tensor &tensor, int peer,
 			 int tag, std::chrono::milliseconds timeout)
@@ -330,6 +334,7 @@ bool Messenger::is_moving() const
 void Messenger::loop()
 {
 	auto pause = std::chrono::microseconds(50);
+	unsigned idle = 0; // looks in a row with nothing to do
 
 	for (;;) {
 		{
@@ -339,16 +344,20 @@ void Messenger::loop()
 				       finished_.empty();
 			};
 
-			if (is_idle()) {
-				pause = std::chrono::microseconds(50);
+			idle = is_idle() ? idle + 1 : 0;
+			// Before, each message that follows soon would have to wake it.
+			if (idle > IDLE_LOOKS) {
 				changed_.wait(lock, [&] { return is_stopped_ || !is_idle(); });
+				pause = std::chrono::microseconds(50);
+				idle = 0;
 			}
 			if (is_moving())
 				pause = std::chrono::microseconds(50);
 			if (is_stopped_)
 				return;
 		}
-		drive();
+		if (!idle)
+			drive();
 		std::this_thread::sleep_for(pause);
 		pause = std::min(pause * 2, std::chrono::microseconds(1000));
 	}
