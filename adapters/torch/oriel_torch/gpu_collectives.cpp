@@ -212,8 +212,8 @@ struct oriel_allreduce *GpuCollectives::reduction_of(const struct oriel_reductio
 	}, what);
 }
 
-// The library has reductions to a root in host memory alone: all reduce, and the ranks where
-// @is_taken take the result.
+// All ranks reduce, and those where @is_taken take the result: a reduction to a root goes by the thread
+// of the communicator and by copy engines, which costs more as long as it is short.
 void GpuCollectives::reduce_with(bool is_taken, void *data, size_t count, const struct oriel_reduction *reduction,
 				 const char *what)
 {

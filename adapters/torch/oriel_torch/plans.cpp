@@ -34,6 +34,12 @@ char *Scratch::at_least(size_t length)
 Plans::Plans(struct oriel_comm *comm)
     : comm_(comm), rank_(oriel_comm_rank(comm)), size_(oriel_comm_size(comm))
 {
+	for (unsigned r = 0; r < size_; r++) {
+		enum oriel_path path = ORIEL_PATH_NONE;
+
+		check(oriel_comm_path(comm, r, &path), "path");
+		is_mapped_ = is_mapped_ && (path == ORIEL_PATH_SELF || path == ORIEL_PATH_MAPPED);
+	}
 }
 
 void Plans::close()
@@ -49,6 +55,8 @@ void Plans::close()
 		oriel_reduce_destroy(plan.object);
 	for (auto &[key, plan] : reduce_scatter_)
 		oriel_reduce_scatter_destroy(plan.object);
+	oriel_window_destroy(slots_);
+	slots_ = nullptr;
 	gather_all_.object = nullptr;
 	broadcast_.object = nullptr;
 	gather_.object = nullptr;
@@ -101,10 +109,59 @@ void Plans::gather_all(const void *send, size_t length, char *const *parts)
 	}
 }
 
+void Plans::open_slots()
+{
+	struct oriel_window_attr attr = {};
+
+	attr.size = sizeof(attr);
+	attr.length = SLOT * SLOTS;
+	check(oriel_window_create(comm_, &attr, &slots_), "broadcast");
+}
+
+// The root copies a piece to its window while the others copy the ones before from there: each rank
+// copies all bytes once, and all do so at the same time.
+void Plans::broadcast_by_slots(unsigned root, char *data, size_t length)
+{
+	const size_t pieces = (length + SLOT - 1) / SLOT;
+	void *address = nullptr;
+	auto taken = [&] {
+		for (unsigned r = 0; r < size_; r++)
+			if (r != root)
+				check(oriel_window_wait_signal_next(slots_, r, TAKEN, 1, 0), "broadcast");
+	};
+
+	if (!slots_)
+		open_slots();
+	check(oriel_window_peer_address(slots_, root, 0, &address), "broadcast");
+	for (size_t i = 0; i < pieces; i++) {
+		char *slot = static_cast<char *>(address) + i % SLOTS * SLOT, *piece = data + i * SLOT;
+		size_t now = std::min(SLOT, length - i * SLOT);
+
+		if (rank_ != root) {
+			check(oriel_window_wait_signal_next(slots_, root, FILLED, 1, 0), "broadcast");
+			memcpy(piece, slot, now);
+			check(oriel_window_signal(slots_, root, TAKEN, ORIEL_SIGNAL_ADD, 1), "broadcast");
+			continue;
+		}
+		if (i >= SLOTS)
+			taken();
+		memcpy(slot, piece, now);
+		for (unsigned r = 0; r < size_; r++)
+			if (r != root)
+				check(oriel_window_signal(slots_, r, FILLED, ORIEL_SIGNAL_ADD, 1), "broadcast");
+	}
+	for (size_t i = 0; rank_ == root && i < std::min(pieces, SLOTS); i++)
+		taken();
+}
+
 void Plans::broadcast(unsigned root, void *data, size_t length)
 {
 	const size_t step = std::min(length, PIECE);
 
+	if (is_mapped_ && size_ > 1 && length > SLOT) {
+		broadcast_by_slots(root, static_cast<char *>(data), length);
+		return;
+	}
 	prepare(broadcast_, step, [&](auto *view, auto **out) {
 		return oriel_bcast_create(comm_, view, nullptr, out);
 	}, oriel_bcast_destroy, "broadcast");

@@ -5,8 +5,9 @@
 // An object serves all executions of its kind, and for reductions of its type and operation. Ranks
 // make it in their first execution, which is the same one everywhere. Results arrive in memory of
 // the object, in pieces that stay in the cache until they are copied: tensors are in memory that
-// peers cannot map. oriel_X_once() has such memory too, but ranks meet in each call to find the
-// object, which costs more than a small operation.
+// peers cannot map. Long broadcasts pass through a window instead, so that all ranks copy at once.
+// oriel_X_once() has such memory too, but ranks meet in each call to find the object, which costs
+// more than a small operation.
 #pragma once
 
 #include <map>
@@ -59,14 +60,22 @@ class Plans : public Collectives {
 	};
 	using Key = std::pair<unsigned, unsigned>; // type and operation
 
+	// Of long broadcasts: the slots of a window, each of so many bytes. They stay in the cache, too.
+	static constexpr size_t SLOT = PIECE / 4, SLOTS = 4;
+	enum Signal : uint32_t { FILLED, TAKEN };
+
 	template <typename Object, typename Create, typename Destroy>
 	void prepare(Plan<Object> &plan, size_t length, Create create, Destroy destroy, const char *what);
 	size_t share(size_t length) const;
+	void open_slots();
+	void broadcast_by_slots(unsigned root, char *data, size_t length);
 
 	struct oriel_comm *const comm_;
 	const unsigned rank_, size_;
 	Plan<struct oriel_allgather> gather_all_;
 	Plan<struct oriel_bcast> broadcast_;
+	bool is_mapped_ = true; // all ranks map each other's memory
+	struct oriel_window *slots_ = nullptr;
 	Plan<struct oriel_gather> gather_;
 	Plan<struct oriel_scatter> scatter_;
 	Plan<struct oriel_alltoall> exchange_;
