@@ -245,10 +245,12 @@ void Plans::exchange(const char *send, char *recv, size_t length)
 		size_t now = std::min(step, length - at);
 
 		for (unsigned r = 0; r < size_; r++)
-			layout[r] = {r * length + at, now, r * now, now};
+			layout[r] = {r * length + at, r == rank_ ? 0 : now, r * now, r == rank_ ? 0 : now};
 		check(oriel_alltoall_run_v(exchange_.object, send, layout.data()), "all_to_all");
+		// What a rank keeps is copied once.
 		for (unsigned r = 0; r < size_; r++)
-			memcpy(recv + r * length + at, exchange_.memory.data() + r * now, now);
+			memcpy(recv + r * length + at,
+			       r == rank_ ? send + r * length + at : exchange_.memory.data() + r * now, now);
 	}
 }
 
