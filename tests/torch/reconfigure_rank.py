@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """One rank of a group that goes on without another one, and then with two more, which are a group
-of their own before: reconfigure_rank.py RANK SIZE STORE."""
+of their own before: reconfigure_rank.py RANK SIZE STORE. With SIZE 0: two ranks, of which one shuts down."""
 import datetime
 import json
 import os
 import signal
 import sys
+import threading
 import time
 
 import torch
@@ -58,6 +59,35 @@ def late(box, rank, size):
     meet(json.loads(box.get("all")))
 
 
+def shut_down_meanwhile(box, rank):
+    """Another thread shuts the group down while it is reconfigured: what that makes is closed, too."""
+    handles = exchange(box, rank, (0, 1))
+    dist._reconfigure(1, handles).wait()
+    if rank == 1:
+        box.get("go")
+        dist._reconfigure(2, handles).wait()
+    else:
+        backend = dist.distributed_c10d._get_default_group()._get_backend(torch.device("cpu"))
+        intact = torch._C._distributed_c10d.ErrorType.SUCCESS
+        threads = [threading.Thread(target=lambda: dist._reconfigure(2, handles).wait()),
+                   threading.Thread(target=backend.shutdown)]
+        assert backend.get_error() == intact
+        threads[0].start()
+        while backend.get_error() == intact:  # then it has the communicator, and waits for rank 1
+            assert threads[0].is_alive()
+            time.sleep(0.01)
+        threads[1].start()
+        threads[1].join(1)  # it may end only after the other one
+        box.set("go", "yes")
+        for thread in threads:
+            thread.join(60)
+            assert not thread.is_alive()
+        assert backend.get_error() != intact
+        raises("shut down", total, 1)
+    dist.destroy_process_group()
+    print("ended", flush=True)
+
+
 def main():
     rank, size = int(sys.argv[1]), int(sys.argv[2])
     store = dist.FileStore(sys.argv[3], size + 2)
@@ -65,6 +95,8 @@ def main():
                             timeout=datetime.timedelta(seconds=20))
     raises("awaits reconfigure()", total, 1)
     box = dist.PrefixStore("box", store)
+    if not size:
+        return shut_down_meanwhile(box, rank)
     if rank >= size:
         return late(box, rank, size)
     handles = exchange(box, rank, range(size))

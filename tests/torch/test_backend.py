@@ -52,6 +52,14 @@ def test_a_group_goes_on_without_a_killed_rank_and_with_others(tmp_path):
         assert f"is {now} of 4 after" in said[rank] and "ended" in said[rank], said
 
 
+def test_a_group_that_shuts_down_while_it_is_reconfigured_ends(tmp_path):
+    ranks = [subprocess.Popen([sys.executable, RANK.with_name("reconfigure_rank.py"), str(rank), "0",
+                               str(tmp_path / "store")], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+             for rank in range(2)]
+    said = [rank.communicate(timeout=120)[0] for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0] and "ended" in said[0] and "ended" in said[1], said
+
+
 @pytest.mark.parametrize("ranks, nodes, ways", [
     (2, 1, ["ddp", "fsdp2", "tensor_parallel", "dtensor", "pipeline", "checkpoint"]),
     (4, 2, ["ddp", "fsdp2", "pipeline"])])

@@ -212,6 +212,8 @@ void OrielBackend::close_communicator(bool is_aborted)
 		if (gpu_)
 			oriel_comm_abort(gpu_->comm, why);
 	}
+	// What reconfigure() makes meanwhile is closed, too.
+	std::lock_guard<std::mutex> lock(change_mutex_);
 	executor_.stop();
 #ifdef C10D_BACKEND_HAS_RECONFIGURE
 	close_handle();

@@ -142,6 +142,7 @@ class OrielBackend : public c10d::Backend {
 	std::set<int64_t> uuids_;
 
 	Executor executor_;
+	std::mutex change_mutex_; // held by reconfigure(), and while the group shuts down
 	std::mutex gpu_mutex_; // guards gpu_
 	std::shared_ptr<GpuGroup> gpu_;
 	std::mutex close_mutex_; // guards what follows

@@ -116,6 +116,7 @@ static struct oriel_comm *shrunk(Communicator &old, const std::vector<std::strin
 
 c10::intrusive_ptr<c10d::Work> OrielBackend::reconfigure(const c10d::ReconfigureOptions &opts)
 {
+	std::lock_guard<std::mutex> change_lock(change_mutex_);
 	auto handles = in_order(opts, members_);
 	auto mine = std::find(handles.begin(), handles.end(), handle_);
 	struct oriel_comm *comm = nullptr;
@@ -127,7 +128,6 @@ c10::intrusive_ptr<c10d::Work> OrielBackend::reconfigure(const c10d::Reconfigure
 	if (opts.timeout)
 		options_->timeout = *opts.timeout;
 	auto kept = kept_of(members_, handles);
-	// Another thread may shut the group down meanwhile: one of the two has the communicator.
 	if (auto old = take_communicator()) {
 		static const char why[] = "the process group is reconfigured";
 
