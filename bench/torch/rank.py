@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""One rank of run.py: both backends, and mpi4py under mpirun, in turns, in one process. Rank 0 prints
-a JSON object a row.
+"""One rank of run.py: both backends, mpi4py under mpirun, and a bare copy in turns, in one process. Rank 0
+prints a JSON object a row.
 
 A lap of a row is a number of calls in a row by one of them and then by the next one, between
 barriers; a time is that of a lap over its calls, on rank 0. A ping-pong counts half.
@@ -110,6 +110,22 @@ def mpi_operations(rank, size):
     return {name: (None, function) for name, function in functions.items()}
 
 
+def copies(size):
+    """A bare copy, on all ranks, of what a rank receives: with long messages the limit of all."""
+    def copy(many, times=1):
+        def make(count):
+            send, recv = torch.ones(count * many), torch.empty(count * many)
+
+            def call():
+                for _ in range(times):
+                    recv.copy_(send)
+            return call
+        return make
+    return {name: (None, copy(*how)) for name, how in {
+        "all_reduce": (1,), "all_gather": (size,), "reduce_scatter": (1,), "all_to_all": (size,), "broadcast": (1,),
+        "send_recv": (1, 2), "barrier": (0,)}.items()}
+
+
 def lap(call, calls, control):
     dist.barrier(group=control)
     begun = time.perf_counter()
@@ -135,6 +151,7 @@ def main():
     tables = {name: operations(rank, size, group) for name, group in groups.items()}
     if "OMPI_COMM_WORLD_RANK" in os.environ:
         tables["mpi4py"] = mpi_operations(rank, size)
+    tables["copy"] = copies(size)
     for test in wanted or tables["gloo"]:
         largest = tables["gloo"][test][0]
         for length in SIZES if test != "barrier" else [0]:

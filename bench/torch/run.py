@@ -90,8 +90,9 @@ def main():
             sys.exit("run.py: no mpirun: scripts/setup --bench installs it; or --without-mpi")
         if not importlib.util.find_spec("mpi4py"):
             sys.exit(f"run.py: no mpi4py: {sys.executable} -m pip install mpi4py; or --without-mpi")
-    lines = [["test", "bytes", "ranks", *(word for name in ["oriel", *peers] for word in (f"{name} us", "best", "spread")),
-              *(f"{name}/oriel" for name in peers), "goal"]]
+    beside = [*peers, "copy"]
+    lines = [["test", "bytes", "ranks", *(word for name in ["oriel", *beside] for word in (f"{name} us", "best", "spread")),
+              *(f"{name}/oriel" for name in beside), "goal"]]
     for ranks in args.ranks.split(","):
         lines += [list(cells(row)) for row in rows_of(int(ranks), args.laps, args.tests, not args.without_mpi)]
     widths = [max(map(len, column)) for column in zip(*lines)]
@@ -108,7 +109,8 @@ def main():
             "0, tensors of float32; bytes are those of one rank; by\n\n"
             f"    bench/torch/run.py {' '.join(sys.argv[1:])}\n\n"
             f"The goal is {SMALL_GOAL} times gloo up to {SMALL // K} KiB and {LARGE_GOAL} times above; `send_recv` is half a "
-            f"ping-pong.\n\n```\n{table}\n```\n", "utf-8")
+            "ping-pong. `copy` is a bare copy, on all ranks at once, of the bytes that a rank receives: no collective of long "
+            f"messages can take much less.\n\n```\n{table}\n```\n", "utf-8")
 
 
 if __name__ == "__main__":
