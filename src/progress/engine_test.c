@@ -15,6 +15,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "progress/engine.h"
 
 #define TIMEOUT_NS UINT64_C(60000000000)
 #define SHORT_NS UINT64_C(200000000)
@@ -333,6 +334,34 @@ static void test_destroying_an_idle_communicator_takes_no_limit(void **state)
 	assert_true(took <= IDLE_NS);
 }
 
+/* Without work it takes no time of a processor; one of several tries is long after the last job. */
+static void test_the_thread_sleeps_while_there_is_no_job(void **state)
+{
+	const struct timespec nap = {0, 100000000};
+	struct work done = {.steps = 1};
+	struct timespec before, after;
+	struct ori_engine *engine;
+	bool has_slept = false;
+	struct fixture f;
+	clockid_t clock;
+	unsigned i;
+
+	(void)state;
+	open_comm(&f, TIMEOUT_NS);
+	assert_int_equal(post(f.comm, &done), ORIEL_OK);
+	await_count(&done.released, 1);
+	engine = f.comm->attached[ORI_ATTACHED_ENGINE].object;
+	assert_int_equal(pthread_getcpuclockid(engine->thread, &clock), 0);
+	for (i = 0; i < 50 && !has_slept; i++) {
+		assert_int_equal(clock_gettime(clock, &before), 0);
+		nanosleep(&nap, NULL);
+		assert_int_equal(clock_gettime(clock, &after), 0);
+		has_slept = memcmp(&before, &after, sizeof(after)) == 0;
+	}
+	assert_true(has_slept);
+	close_comm(&f);
+}
+
 struct poster {
 	pthread_t thread;
 	struct oriel_comm *comm;
@@ -422,6 +451,7 @@ int main(void)
 		cmocka_unit_test(test_destroying_a_communicator_waits_for_its_jobs),
 		cmocka_unit_test(test_destroying_a_communicator_gives_a_stuck_job_up),
 		cmocka_unit_test(test_destroying_an_idle_communicator_takes_no_limit),
+		cmocka_unit_test(test_the_thread_sleeps_while_there_is_no_job),
 		cmocka_unit_test(test_any_thread_may_post),
 		cmocka_unit_test(test_a_copy_without_a_gpu_is_done_in_its_call),
 		cmocka_unit_test(test_copies_allocate_memory_once),

@@ -14,6 +14,7 @@
 #define REPLAYS 1000u
 #define MANY 5000u
 #define FEW 100u
+#define SHORT_NS UINT64_C(200000000)
 
 /* Pinned memory: streams write @seen and jobs read it, or jobs write and streams read. */
 struct page {
@@ -461,16 +462,92 @@ static void test_marks(struct test *t)
 	CHECK(&t->r, fakecuda_left() == left - 1);
 }
 
+/* Jobs in streams count for the limit of posts; after their end there is room again. */
+static void test_limit(struct test *t)
+{
+	static struct work works[ORIEL_JOBS];
+	struct work more = {.index = 21}, last = {.index = 21};
+	unsigned i;
+
+	oriel_comm_destroy(t->r.comm);
+	rank_join(&t->r, SHORT_NS);
+	CHECK_OK(&t->r, oriel_comm_prepare(t->r.comm));
+	stream_block(t, t->other);
+	for (i = 0; i < ORIEL_JOBS; i++) {
+		works[i].index = 21;
+		CHECK_OK(&t->r, post(t, &works[i], t->other));
+	}
+	CHECK_FAILS(&t->r, post(t, &more, t->other), ORIEL_ERR_TIMEOUT, "1024 jobs");
+	__atomic_store_n(&t->page->gate, 1, __ATOMIC_RELEASE);
+	fakecuda_finish(t->other);
+	for (i = 0; i < ORIEL_JOBS; i++)
+		await(&works[i].released, 1);
+	if (CHECK_OK(&t->r, post(t, &last, NULL)))
+		await(&last.released, 1);
+	CHECK(&t->r, more.steps == 0 && more.released == 0);
+	t->page->gate = 0;
+}
+
+/* Opens the gate once the destroy is likely to wait for the job behind it. */
+static void *opener_main(void *argument)
+{
+	const struct timespec nap = {0, 100000000};
+	struct page *page = argument;
+
+	nanosleep(&nap, NULL);
+	__atomic_store_n(&page->gate, 1, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/* The destroy waits for a job whose stream has not reached it, and for none that a graph holds. */
+static void test_destroyed(struct test *t)
+{
+	struct work captured = {.index = 19}, waiting = {.index = 20};
+	pthread_t opener;
+	CUgraphExec exec;
+	CUgraph graph;
+	unsigned left;
+
+	oriel_comm_destroy(t->r.comm);
+	left = fakecuda_left();
+	rank_join(&t->r, LONG_NS);
+	exec = capture(t, &captured, 1, &graph);
+	oriel_comm_destroy(t->r.comm);
+	CHECK(&t->r, captured.steps == 0 && captured.released == 1);
+	cuGraphExecDestroy(exec);
+	cuGraphDestroy(graph);
+	/* Had it waited until the limit, it would have left the words to the stream. */
+	CHECK(&t->r, fakecuda_left() == left);
+
+	rank_join(&t->r, LONG_NS);
+	CHECK_OK(&t->r, oriel_comm_prepare(t->r.comm));
+	stream_block(t, t->other);
+	CHECK_OK(&t->r, post(t, &waiting, t->other));
+	if (pthread_create(&opener, NULL, opener_main, t->page) != 0)
+		abort();
+	oriel_comm_destroy(t->r.comm);
+	t->r.comm = NULL;
+	pthread_join(opener, NULL);
+	/* Otherwise the stream waits for ever. */
+	if (CHECK(&t->r, waiting.executions == 1 && waiting.released == 1))
+		fakecuda_finish(t->other);
+	else
+		t->other = NULL;
+	CHECK(&t->r, fakecuda_left() == left);
+	t->page->gate = 0;
+}
+
 static const struct {
 	const char *name;
 	void (*run)(struct test *t);
 } tests[] = {
-	{"order", test_order},     {"blocked", test_blocked},
-	{"streams", test_streams}, {"replays", test_replays},
-	{"two", test_two_graphs},  {"rejected", test_rejected},
-	{"failure", test_failure}, {"torn", test_torn},
-	{"many", test_many},       {"default_stream", test_a_job_in_the_default_stream},
-	{"marks", test_marks},
+	{"order", test_order},         {"blocked", test_blocked},
+	{"streams", test_streams},     {"replays", test_replays},
+	{"two", test_two_graphs},      {"rejected", test_rejected},
+	{"failure", test_failure},     {"torn", test_torn},
+	{"many", test_many},           {"default_stream", test_a_job_in_the_default_stream},
+	{"marks", test_marks},         {"limit", test_limit},
+	{"destroyed", test_destroyed},
 };
 
 static unsigned run_test(void (*run)(struct test *t))
