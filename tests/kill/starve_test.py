@@ -92,7 +92,9 @@ class Run:
         for rank in range(SIZE):
             env = ours | {"RANK": str(rank), "WORLD_SIZE": str(SIZE), "MASTER_ADDR": "127.0.0.1",
                           "MASTER_PORT": str(port), "ORIEL_TIMEOUT": str(LIMIT),
-                          "ORIEL_LOG": "error", "ORIEL_HCA": "soft"} | self.more
+                          "ORIEL_LOG": "error", "ORIEL_HCA": "soft",
+                          # mallopt(3), M_PERTURB: memory that was freed has other contents.
+                          "MALLOC_PERTURB_": "165"} | self.more
             if self.path != "mapped":
                 env["ORIEL_NODE"] = f"node{rank}"
             ranks.append(subprocess.Popen(
@@ -131,6 +133,9 @@ class Run:
             self.wrong.append(f"the rank has {status}")
         if status != "ORIEL_OK" and not text:
             self.wrong.append("the rank has no text")
+        length = re.search(r"no memory for (\d+) bytes", text)
+        if length and int(length[1]) >> 36:
+            self.wrong.append("the text is of memory that was freed")
         if status != "ORIEL_OK" and all(end[1] == "ORIEL_OK" for rank, end in enumerate(self.ends)
                                         if rank != self.victim):
             self.wrong.append("the other ranks go on")

@@ -71,9 +71,10 @@ enum oriel_status ori_soft_node_open(struct soft_engine *e, const char *config,
 	node->held_room = scenario.relaxed ? (uint32_t)scenario.relaxed : NODE_HELD;
 	node->held = calloc(node->held_room, sizeof(*node->held));
 	if (!node->held) {
+		status = ori_fail_nomem(node->held_room * sizeof(*node->held),
+					"held requests of a software HCA");
 		node_free(node);
-		return ori_fail_nomem(node->held_room * sizeof(*node->held),
-				      "held requests of a software HCA");
+		return status;
 	}
 	status = ori_soft_stray_open(node);
 	if (status != ORIEL_OK) {
