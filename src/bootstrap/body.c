@@ -98,7 +98,7 @@ bool ori_failure_parse(const unsigned char *bytes, size_t length, struct ori_fai
 	bytes += ORI_FAILURE_HEADER;
 	length -= ORI_FAILURE_HEADER;
 	for (i = 0; i < length; i++)
-		failure->text[i] = bytes[i] >= ' ' ? (char)bytes[i] : '?';
+		failure->text[i] = (char)(bytes[i] >= ' ' ? bytes[i] : '?');
 	failure->text[length] = '\0';
 	return true;
 }

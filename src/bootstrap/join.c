@@ -6,6 +6,7 @@
  */
 #include "bootstrap/join.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,6 +119,7 @@ static struct ori_rank_owner root_rank_owner(const struct join_root *root, unsig
 	ori_endpoint_text(&root->join->listener->address, owner.from);
 	if (rank == 0)
 		return owner;
+	assert(pending);
 	owner.process = pending->hello.process;
 	owner.pid = pending->hello.pid;
 	memcpy(owner.from, pending->from, sizeof(owner.from));

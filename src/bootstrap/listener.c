@@ -259,7 +259,7 @@ enum oriel_status ori_listener_poll(struct ori_listener *listener, struct pollfd
 	if (n > 0 && all[count + 2].revents)
 		return ori_listener_check(listener);
 	for (; count > 0; count--)
-		polled[count - 1].revents = n > 0 ? all[count - 1].revents : 0;
+		polled[count - 1].revents = (short)(n > 0 ? all[count - 1].revents : 0);
 	ori_listener_serve(listener);
 	return ORIEL_OK;
 }

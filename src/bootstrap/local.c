@@ -5,6 +5,7 @@
  */
 #include <oriel/bootstrap.h>
 
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -235,6 +236,7 @@ static enum oriel_status local_gather(struct local_member *member, const void *m
 	status = local_round_enter(member, length, &round);
 	if (status != ORIEL_OK)
 		return status;
+	assert(round);
 	if (length)
 		memcpy(round->data + member->rank * length, mine, length);
 	round->is_here[member->rank] = 1;
@@ -285,6 +287,7 @@ static enum oriel_status local_all_gather(void *context, const void *mine, void 
 	if (length)
 		memcpy(all, round->data, job->size * length);
 	pthread_mutex_lock(&job->lock);
+	assert(round);
 	local_round_unref(job, round);
 	pthread_mutex_unlock(&job->lock);
 	return ORIEL_OK;
@@ -343,7 +346,7 @@ static enum oriel_status local_send(void *context, unsigned peer, uint32_t tag, 
 	pthread_mutex_unlock(&member->job->lock);
 	if (status != ORIEL_OK)
 		free(message);
-	return local_report(member->job, status);
+	return local_report(member->job, status); /* NOLINT(*-unix.Malloc): the inbox has it */
 }
 
 static struct local_message *local_take(struct local_member *member, unsigned source, uint32_t tag)

@@ -5,6 +5,7 @@
  */
 #include "bootstrap/message.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,8 +40,8 @@ enum oriel_status ori_message_open(struct ori_message_service *service, struct o
 	service->out = calloc(tree->size, sizeof(struct ori_net_conn *));
 	service->in = calloc(tree->size, sizeof(struct ori_message_inbox *));
 	if (!service->out || !service->in)
-		return ori_fail_nomem(tree->size * (sizeof(*service->out) + sizeof(*service->in)),
-				      "a job of %u ranks", tree->size);
+		return ori_fail_nomem(tree->size * 2 * sizeof(void *), "a job of %u ranks",
+				      tree->size);
 	service->addresses = addresses;
 	return ORIEL_OK;
 }
@@ -411,6 +412,7 @@ enum oriel_status ori_message_recv(struct ori_message_service *service, unsigned
 		status = message_receive(service, peer, tag, timeout_ns, &message);
 	if (status != ORIEL_OK)
 		return status;
+	assert(message);
 	if (message->length != length)
 		status = ori_tree_break(
 			service->tree, ORIEL_ERR_MISMATCH, ORIEL_NO_RANK,

@@ -54,7 +54,7 @@ static unsigned tree_split(unsigned lo, unsigned hi, unsigned begin[ORI_TREE_ARI
 
 void ori_tree_place(unsigned size, unsigned rank, struct ori_tree_place *place)
 {
-	unsigned begin[ORI_TREE_ARITY + 1], lo = 0, hi = size, i, parts;
+	unsigned begin[ORI_TREE_ARITY + 1] = {0}, lo = 0, hi = size, i, parts;
 
 	*place = (struct ori_tree_place){.total_height = tree_height(size)};
 	while ((parts = tree_split(lo, hi, begin)) && lo != rank) {

@@ -31,7 +31,7 @@ enum oriel_status oriel_allgather_create(struct oriel_comm *comm, const struct o
 	enum oriel_status status = ori_gather_create(&allgather_kind, comm, view, NULL, attr,
 						     gather ? &made : NULL, __func__);
 
-	if (status == ORIEL_OK)
+	if (made)
 		*gather = made;
 	return status;
 }

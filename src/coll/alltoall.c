@@ -35,7 +35,7 @@ enum oriel_status oriel_alltoall_create(struct oriel_comm *comm, const struct or
 	enum oriel_status status = ori_gather_create(&alltoall_kind, comm, view, NULL, attr,
 						     alltoall ? &made : NULL, __func__);
 
-	if (status == ORIEL_OK)
+	if (made)
 		*alltoall = made;
 	return status;
 }

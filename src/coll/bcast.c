@@ -32,7 +32,7 @@ enum oriel_status oriel_bcast_create(struct oriel_comm *comm, const struct oriel
 	enum oriel_status status = ori_gather_create(&bcast_kind, comm, view, NULL, attr,
 						     bcast ? &made : NULL, __func__);
 
-	if (status == ORIEL_OK)
+	if (made)
 		*bcast = made;
 	return status;
 }

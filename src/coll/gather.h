@@ -16,6 +16,8 @@
 #include "coll/gather_tree.h"
 #include "coll/gather_tune.h"
 
+struct oriel_reduction;
+
 /*
  * The most groups that share one execution on a GPU: by lines or by puts; of a broadcast; of an
  * all-to-all with lengths, which the host does not know. Groups of ranks that share a GPU wait

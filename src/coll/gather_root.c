@@ -25,7 +25,7 @@ enum oriel_status oriel_gather_create(struct oriel_comm *comm, const struct orie
 	enum oriel_status status = ori_gather_create(&gather_kind, comm, view, NULL, attr,
 						     out ? &made : NULL, __func__);
 
-	if (status == ORIEL_OK)
+	if (made)
 		*out = made;
 	return status;
 }

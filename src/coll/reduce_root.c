@@ -29,7 +29,7 @@ enum oriel_status oriel_reduce_create(struct oriel_comm *comm, const struct orie
 	enum oriel_status status = ori_gather_create(&reduce_kind, comm, view, reduction, attr,
 						     out ? &made : NULL, __func__);
 
-	if (status == ORIEL_OK)
+	if (made)
 		*out = made;
 	return status;
 }

@@ -31,7 +31,7 @@ enum oriel_status oriel_reduce_scatter_create(struct oriel_comm *comm,
 	enum oriel_status status = ori_gather_create(&reduce_scatter_kind, comm, view, reduction,
 						     attr, out ? &made : NULL, __func__);
 
-	if (status == ORIEL_OK)
+	if (made)
 		*out = made;
 	return status;
 }

@@ -26,7 +26,7 @@ enum oriel_status oriel_scatter_create(struct oriel_comm *comm, const struct ori
 	enum oriel_status status = ori_gather_create(&scatter_kind, comm, view, NULL, attr,
 						     out ? &made : NULL, __func__);
 
-	if (status == ORIEL_OK)
+	if (made)
 		*out = made;
 	return status;
 }

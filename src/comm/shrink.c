@@ -5,6 +5,7 @@
  * kill suspects that map their memory, meet, and agree on the result. A loss on the way begins the
  * next round. A public function of oriel/comm.h.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -255,6 +256,7 @@ static enum oriel_status shrink_run(struct shrink *s, struct oriel_comm **made)
 	if (!s->is_out && s->vote)
 		ori_vote_part(s->vote, status);
 	if (status == ORIEL_OK) {
+		assert(*made);
 		ori_log_rank(ORIEL_LOG_INFO, s->comm->rank,
 			     "is rank %u of the %u that are left of %u", (*made)->rank, s->count,
 			     s->comm->size);

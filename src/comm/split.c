@@ -4,8 +4,10 @@
  * communicator make the parts and send each the place where its ranks meet; from then on a part is
  * a communicator as any other, with a bootstrap of its own. A public function of oriel/comm.h.
  */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -219,6 +221,7 @@ enum oriel_status oriel_comm_split(struct oriel_comm *comm, uint32_t colour, int
 	status = ori_verdict_gather(comm, ORI_CALL_COMM_SPLIT, &mine, wishes, sizeof(mine));
 	if (status != ORIEL_OK)
 		goto out;
+	assert(own.origin);
 	if (colour != ORIEL_SPLIT_NONE)
 		split_find(comm, wishes, &own);
 	status = split_make(comm, attr, &own, &made);

@@ -432,7 +432,7 @@ bool ori_hearing_lost(struct ori_hearing *hearing, int fd, uint64_t now, unsigne
 
 enum oriel_status ori_endpoint_local(int fd, struct ori_address *address)
 {
-	union endpoint_name name;
+	union endpoint_name name = {0};
 	socklen_t length = sizeof(name);
 
 	if (getsockname(fd, &name.any, &length) != 0)
@@ -444,7 +444,7 @@ enum oriel_status ori_endpoint_local(int fd, struct ori_address *address)
 
 enum oriel_status ori_endpoint_remote(int fd, struct ori_address *address)
 {
-	union endpoint_name name;
+	union endpoint_name name = {0};
 	socklen_t length = sizeof(name);
 
 	if (getpeername(fd, &name.any, &length) != 0)

@@ -27,6 +27,7 @@ static socklen_t fdsock_address(const uint8_t name[ORI_FDSOCK_NAME], struct sock
 	char *at = address->sun_path;
 
 	*address = (struct sockaddr_un){.sun_family = AF_UNIX};
+	/* The address has a length: NOLINTNEXTLINE(bugprone-not-null-terminated-result) */
 	memcpy(at, "\0oriel-", 7);
 	at += 7;
 	for (unsigned i = 0; i < ORI_FDSOCK_NAME; i++) {

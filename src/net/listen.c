@@ -5,6 +5,7 @@
  */
 #include "net/listen.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -131,6 +132,7 @@ static void listen_unlink(struct ori_net_listener *listener, struct ori_net_pend
 {
 	struct ori_net_pending **link;
 
+	assert(pending);
 	for (link = &listener->waiting; *link != pending; link = &(*link)->next)
 		;
 	*link = pending->next;

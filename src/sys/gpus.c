@@ -138,7 +138,7 @@ static void gpu_query(int device, struct ori_gpus_item *item)
 
 void ori_gpus_query(struct ori_gpus *gpus)
 {
-	int devices[ORI_GPUS_MOST];
+	int devices[ORI_GPUS_MOST] = {0};
 	int count = 0;
 
 	memset(gpus, 0, sizeof(*gpus));
