@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The all-gather of oriel/allgather.h: chooses what executes a call. Called by the user. */
+#include <oriel/allgather.h>
+
 #include "base/error.h"
 #include "coll/gather_internode.h"
 #include "coll/gather_job.h"
