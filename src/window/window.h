@@ -117,18 +117,27 @@ bool ori_window_is_late(const struct oriel_window *window, unsigned flags);
 enum oriel_status ori_window_late_open(struct oriel_window *window,
 				       const struct ori_offering *offering,
 				       uint64_t control_length);
-/* What @peer offers. */
+/* Sets what @peer offers. */
 void ori_window_late_set(struct oriel_window *window, unsigned peer, const struct ori_offer *offer);
 /* No peer touches it any more. */
 void ori_window_late_close(struct oriel_window *window);
 
 enum oriel_status ori_window_touch_late(const struct oriel_window *window, unsigned peer);
 enum oriel_status ori_window_touch_whole(const struct oriel_window *window);
+enum oriel_status ori_window_touch_late_by(const struct oriel_window *window,
+					   enum ori_kernel kernel, unsigned peer);
 
 /* Before this thread reaches memory of @peer, by the tables of the window. */
 static inline enum oriel_status ori_window_touch(const struct oriel_window *w, unsigned peer)
 {
 	return w->late ? ori_window_touch_late(w, peer) : ORIEL_OK;
+}
+
+/* The same before @kernel, an operation of the host on @peer or on all. */
+static inline enum oriel_status ori_window_touch_by(const struct oriel_window *w,
+						    enum ori_kernel kernel, unsigned peer)
+{
+	return w->late ? ori_window_touch_late_by(w, kernel, peer) : ORIEL_OK;
 }
 
 /* The same for all peers. */

@@ -170,34 +170,6 @@ host_check_memory(const struct oriel_window *w, enum ori_kernel kernel,
 			c->peer);
 }
 
-/* Maps what @kernel is about to reach. */
-static inline enum oriel_status host_touch(const struct oriel_window *w, enum ori_kernel kernel,
-					   unsigned peer)
-{
-	switch (kernel) {
-	case ORI_KERNEL_WAIT_SIGNAL:
-	case ORI_KERNEL_WAIT_FROM:
-	case ORI_KERNEL_WAIT_NEXT:
-	case ORI_KERNEL_WAIT_COUNTER:
-	case ORI_KERNEL_READ_SIGNAL:
-	case ORI_KERNEL_READ_FROM:
-	case ORI_KERNEL_READ_COUNTER:
-	case ORI_KERNEL_BARRIER_WAIT:
-	case ORI_KERNEL_BARRIER_PEER_WAIT:
-	case ORI_KERNEL_DRAIN:
-	case ORI_KERNEL_FLUSH:
-	case ORI_KERNEL_RESET:
-	case ORI_KERNEL_RESET_COUNTER:
-		return ORIEL_OK; /* memory of this rank */
-	case ORI_KERNEL_BARRIER:
-	case ORI_KERNEL_BARRIER_ARRIVE:
-	case ORI_KERNEL_SIGNAL_ALL:
-		return ori_window_touch_all(w);
-	default:
-		return ori_window_touch(w, peer);
-	}
-}
-
 typedef enum oriel_status host_act(const struct ori_act *act, const struct ori_kernel_call *c);
 
 /*
@@ -219,7 +191,7 @@ host_run(const char *call_name, struct oriel_window *w, enum ori_kernel kernel, 
 		return host_null(w, kernel, c->op);
 	status = host_begin(&call, w);
 	if (status == ORIEL_OK)
-		status = host_touch(w, kernel, c->peer);
+		status = ori_window_touch_by(w, kernel, c->peer);
 	if (status == ORIEL_OK && host_names_memory(kernel) && w->device.rails)
 		status = host_check_memory(w, kernel, c);
 	if (status != ORIEL_OK)

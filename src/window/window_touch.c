@@ -114,3 +114,30 @@ enum oriel_status ori_window_touch_whole(const struct oriel_window *w)
 		atomic_store_explicit(&w->late->is_whole, true, memory_order_release);
 	return status;
 }
+
+enum oriel_status ori_window_touch_late_by(const struct oriel_window *w, enum ori_kernel kernel,
+					   unsigned peer)
+{
+	switch (kernel) {
+	case ORI_KERNEL_WAIT_SIGNAL:
+	case ORI_KERNEL_WAIT_FROM:
+	case ORI_KERNEL_WAIT_NEXT:
+	case ORI_KERNEL_WAIT_COUNTER:
+	case ORI_KERNEL_READ_SIGNAL:
+	case ORI_KERNEL_READ_FROM:
+	case ORI_KERNEL_READ_COUNTER:
+	case ORI_KERNEL_BARRIER_WAIT:
+	case ORI_KERNEL_BARRIER_PEER_WAIT:
+	case ORI_KERNEL_DRAIN:
+	case ORI_KERNEL_FLUSH:
+	case ORI_KERNEL_RESET:
+	case ORI_KERNEL_RESET_COUNTER:
+		return ORIEL_OK; /* memory of this rank */
+	case ORI_KERNEL_BARRIER:
+	case ORI_KERNEL_BARRIER_ARRIVE:
+	case ORI_KERNEL_SIGNAL_ALL:
+		return ori_window_touch_whole(w);
+	default:
+		return ori_window_touch_late(w, peer);
+	}
+}
