@@ -413,12 +413,12 @@ def windows(rank, size):
     window.wait_signal(before, False, WaitSignalOptions())
 
     for text, call in {
-        f"put: 2 elements at offset 11 exceed the 12 of rank {after}": lambda: window.put(torch.ones(2), after, 11, False),
+        f"put of 2 elements at offset 11 exceeds the window size of rank {after}, 12": lambda: window.put(torch.ones(2), after, 11, False),
         f"the tensor is Int, that of rank {after} Float": lambda: window.put(torch.ones(1, dtype=torch.int32), after, 0, False),
         f"rank {size} of {size}": lambda: window.signal(size, False),
         "contiguous": lambda: window.put(torch.ones(4, 4)[:, 1], after, 0, False),
         'the hint signal is "64"': lambda: window.signal(after, False, hinted(SignalOptions(), signal="64")),
-        "deregister it first": lambda: window.tensor_register(torch.ones(1)),
+        "double registration": lambda: window.tensor_register(torch.ones(1)),
     }.items():
         raises(text, call)
 
@@ -443,9 +443,12 @@ def windows(rank, size):
     views = view = None  # noqa: F841
     raises("rank 1 has ", window.tensor_deregister)
     held = None  # noqa: F841
+    own = window.map_remote_tensor(rank)  # no memory of a peer: it may stay
     window.tensor_deregister()
-    raises("no tensor is registered", window.signal, after, False)
+    raises("a tensor is not registered", window.signal, after, False)
     assert whole[9] == 1 + before  # the tensor stays what it is
+    own[1, 1] = 7
+    assert tensor[1, 1] == 7
 
     # Lengths and shapes differ; a rank may have nothing.
     window.tensor_register(torch.zeros(rank * 5, dtype=torch.bfloat16), True)

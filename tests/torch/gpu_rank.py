@@ -516,11 +516,11 @@ def windows(rank, size):
     dist.barrier()
 
     for text, call in {
-        f"put: 2 elements at offset 19 exceed the 20 of rank {after}": lambda: window.put(mine, after, 19, False),
+        f"put of 2 elements at offset 19 exceeds the window size of rank {after}, 20": lambda: window.put(mine, after, 19, False),
         "the tensor is Int": lambda: window.put(torch.ones(1, dtype=torch.int32, device=GPU), after, 0, False),
         "the tensor is of cpu, that of the window of cuda": lambda: window.put(torch.ones(1), after, 0, False),
         f"rank {size} of {size}": lambda: window.signal(size, False),
-        "deregister it first": lambda: window.tensor_register(mine),
+        "double registration": lambda: window.tensor_register(mine),
     }.items():
         raises(text, call)
 
@@ -540,13 +540,18 @@ def windows(rank, size):
     if before in views:
         same(whole, torch.full((20,), float(before)), "stored by a peer")
     expected = whole.cpu()
+    own = views.pop(rank)  # no memory of a peer: it may stay
+    is_held = torch.tensor([rank == 1 and len(views) > 0], device=GPU)
+    dist.broadcast(is_held, 1)
     held = views if rank == 1 else None
     views = None  # noqa: F841
-    raises("rank 1 has ", window.tensor_deregister)
+    if is_held:
+        raises("rank 1 has ", window.tensor_deregister)
     held = None  # noqa: F841
     window.tensor_deregister()
-    raises("no tensor is registered", window.signal, after, False)
+    raises("a tensor is not registered", window.signal, after, False)
     same(whole, expected, "the tensor stays")
+    same(own, expected, "the own memory stays")
     raises(f"of cuda, that of rank {size - 1} of cpu", window.tensor_register,
            torch.zeros(1, device="cpu" if rank == size - 1 else GPU))
 

@@ -105,7 +105,7 @@ def main():
     dist._reconfigure(1, handles).wait()
     assert (dist.get_rank(), dist.get_world_size()) == (size - 1 - rank, size)
     assert total(dist.get_rank()) == sum(range(size))
-    raises("uuid 1 was used", dist._reconfigure, 1, handles)
+    raises("uuid 1 was already used", dist._reconfigure, 1, handles)
     raises("not in the list", dist._reconfigure, 2, [h for h in handles if h != dist._get_reconfigure_handle()])
     window = dist._new_window(torch.zeros(4))
     dist.barrier()

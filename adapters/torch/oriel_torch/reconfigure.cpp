@@ -124,7 +124,7 @@ c10::intrusive_ptr<c10d::Work> OrielBackend::reconfigure(const c10d::Reconfigure
 	TORCH_CHECK(options_->enable_reconfigure,
 		    "reconfigure: this process group was made without enable_reconfigure=True");
 	TORCH_CHECK(mine != handles.end(), "reconfigure: the handle of this rank is not in the list");
-	TORCH_CHECK(uuids_.insert(opts.uuid).second, "reconfigure: uuid ", opts.uuid, " was used before");
+	TORCH_CHECK(uuids_.insert(opts.uuid).second, "reconfigure: uuid ", opts.uuid, " was already used");
 	if (opts.timeout)
 		options_->timeout = *opts.timeout;
 	auto kept = kept_of(members_, handles);

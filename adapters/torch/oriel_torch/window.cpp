@@ -81,7 +81,8 @@ static std::vector<Layout> layouts_of_all(Communicator &with, const at::Tensor &
 
 Exposed::Exposed(struct oriel_comm *comm, const at::Tensor &tensor, bool is_owning, std::vector<Layout> layouts,
 		 unsigned flags)
-    : keep_(is_owning ? tensor : at::Tensor()), layouts_(std::move(layouts))
+    : keep_(is_owning ? tensor : at::Tensor()),
+      storage_(tensor.storage().getWeakStorageImpl()), layouts_(std::move(layouts))
 {
 	struct oriel_window_attr attr = {};
 	struct oriel_window *window = nullptr;
@@ -226,7 +227,7 @@ OrielWindow::OrielWindow(c10::intrusive_ptr<OrielBackend> backend, int rank)
 
 std::shared_ptr<Exposed> OrielWindow::exposed(int64_t peer, const char *what) const
 {
-	TORCH_CHECK(exposed_, what, ": no tensor is registered with this window");
+	TORCH_CHECK(exposed_, what, ": a tensor is not registered with this window");
 	TORCH_CHECK(peer >= 0 && peer < exposed_->ranks(), what, ": rank ", peer, " of ", exposed_->ranks());
 	return exposed_;
 }
@@ -237,7 +238,7 @@ void OrielWindow::tensor_register(const at::Tensor &tensor, bool is_owning)
 
 	check_tensor(tensor, "tensor_register");
 	TORCH_CHECK(tensor.is_contiguous(), "tensor_register: the tensor must be contiguous");
-	TORCH_CHECK(!exposed_, "tensor_register: this window has a tensor; deregister it first");
+	TORCH_CHECK(!exposed_, "tensor_register: double registration: deregister the tensor of this window first");
 	backend_->execute("oriel:tensor_register", [&](Communicator &with) {
 		layouts = layouts_of_all(with, tensor);
 		if (!tensor.is_cpu())
@@ -256,7 +257,7 @@ void OrielWindow::tensor_register(const at::Tensor &tensor, bool is_owning)
 
 void OrielWindow::tensor_deregister()
 {
-	TORCH_CHECK(exposed_, "tensor_deregister: no tensor is registered with this window");
+	TORCH_CHECK(exposed_, "tensor_deregister: a tensor is not registered with this window");
 	auto gpu = gpu_.lock();
 
 	backend_->execute("oriel:tensor_deregister", [&](Communicator &with) {
@@ -332,8 +333,9 @@ c10::intrusive_ptr<c10d::Work> OrielWindow::put(const at::Tensor &tensor, int64_
 	TORCH_CHECK(tensor.is_contiguous(), "put: the tensor must be contiguous");
 	TORCH_CHECK((int16_t)tensor.scalar_type() == target.type, "put: the tensor is ", tensor.scalar_type(),
 		    ", that of rank ", peer, " ", (at::ScalarType)target.type);
-	TORCH_CHECK(at >= 0 && at <= target.elements && tensor.numel() <= target.elements - at, "put: ",
-		    tensor.numel(), " elements at offset ", at, " exceed the ", target.elements, " of rank ", peer);
+	TORCH_CHECK(at >= 0 && at <= target.elements && tensor.numel() <= target.elements - at, "put of ",
+		    tensor.numel(), " elements at offset ", at, " exceeds the window size of rank ", peer, ", ",
+		    target.elements);
 	size_t length = tensor.nbytes();
 	uint64_t to = (uint64_t)at * tensor.element_size();
 	const void *from = tensor.data_ptr();
@@ -373,6 +375,17 @@ at::Tensor OrielWindow::map_remote_tensor(int64_t peer)
 	if (!layout.elements)
 		return at::empty(sizes, options);
 	check(oriel_window_peer_address(window->get(), peer, 0, &address), "map_remote_tensor");
+	if (peer == rank_) {
+		// No memory of a peer: it stays as long as this tensor, whatever becomes of the window.
+		auto storage = window->storage();
+
+		TORCH_CHECK(storage, "map_remote_tensor: the registered tensor of this rank was freed");
+		return at::for_blob(address, sizes)
+			.deleter([storage](void *) {})
+			.options(options)
+			.target_device(device)
+			.make_tensor();
+	}
 	window->views++;
 	return at::for_blob(address, sizes)
 		.deleter([window](void *) { window->views--; })

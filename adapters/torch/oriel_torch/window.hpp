@@ -48,6 +48,8 @@ class Exposed {
 	const Layout &layout(int64_t rank) const { return layouts_.at(rank); }
 	bool is_mapped(int64_t rank) const { return is_mapped_.at(rank); }
 	int64_t ranks() const { return (int64_t)layouts_.size(); }
+	// Of the tensor of this rank; null once it is freed, if the window does not own it.
+	c10::intrusive_ptr<c10::StorageImpl> storage() const { return storage_.lock(); }
 
 	// How many signals with @id of @peer the waits have asked for, with one more.
 	uint64_t expect(int64_t peer, uint32_t id);
@@ -59,6 +61,7 @@ class Exposed {
  private:
 	std::atomic<struct oriel_window *> window_{nullptr};
 	const at::Tensor keep_;
+	const c10::weak_intrusive_ptr<c10::StorageImpl> storage_;
 	const std::vector<Layout> layouts_;
 	std::vector<bool> is_mapped_; // of each rank
 	std::mutex mutex_; // guards expected_
