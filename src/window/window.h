@@ -133,7 +133,7 @@ static inline enum oriel_status ori_window_touch(const struct oriel_window *w, u
 	return w->late ? ori_window_touch_late(w, peer) : ORIEL_OK;
 }
 
-/* The same before @kernel, an operation of the host on @peer or on all. */
+/* Touches what @kernel reaches, an operation of the host on @peer or on all. */
 static inline enum oriel_status ori_window_touch_by(const struct oriel_window *w,
 						    enum ori_kernel kernel, unsigned peer)
 {
