@@ -53,18 +53,6 @@ struct ori_loan {
 	struct ori_mem *mem[ORI_SHARE_PIECES]; /* NULL: nothing */
 };
 
-bool ori_lend_is_used(const struct oriel_comm *comm)
-{
-	unsigned peer;
-
-	if (comm->host_paths.domain_size <= ORI_LEND_RANKS)
-		return false;
-	for (peer = 0; peer < comm->size; peer++)
-		if (ori_comm_is_foreign(comm, peer))
-			return true;
-	return false;
-}
-
 enum oriel_status ori_lend_begin(struct oriel_comm *comm, uint32_t number,
 				 const struct ori_offering *offering, struct ori_loan **out)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory that peers map at their first touch: the owner keeps its descriptors, and its watcher
- * gives them to a peer that asks. Windows in host memory call it where more than ORI_LEND_RANKS
+ * gives them to a peer that asks. Windows in host memory call it where more than ORI_LENDING_RANKS
  * ranks are mapped; mesh.c keeps the socket at which peers ask, the watcher answers.
  */
 #ifndef ORI_COMM_LEND_H
@@ -9,13 +9,7 @@
 
 #include "comm/share.h"
 
-/* The largest domain whose ranks map each other's windows as these are created. */
-#define ORI_LEND_RANKS 32u
-
 struct ori_loan;
-
-/* Do ranks of this domain lend? The same on all of them. */
-bool ori_lend_is_used(const struct oriel_comm *comm);
 
 /*
  * Local, before all ranks agree: peers may ask for window @number from then on. The memory of

@@ -17,7 +17,6 @@
 #include "bootstrap/tcp.h"
 #include "comm/exchange.h"
 #include "comm/health.h"
-#include "comm/lend.h"
 #include "comm/mesh_watch.h"
 #include "comm/paths.h"
 #include "net/listen.h"
@@ -291,7 +290,7 @@ static enum oriel_status mesh_connect(struct oriel_comm *comm, const void *names
 	if (status != ORIEL_OK)
 		return ori_fail(status, "%u ranks, among them rank %u: %s", missing,
 				mesh_first_missing(comm), oriel_last_error());
-	if (ori_lend_is_used(comm))
+	if (ori_comm_is_lending(comm))
 		return mesh_keep_names(comm, names, stride);
 	ori_net_listener_close(&comm->mesh->listener);
 	return ORIEL_OK;

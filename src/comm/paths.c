@@ -258,3 +258,15 @@ bool ori_comm_is_fabric_peer(const struct oriel_comm *comm, unsigned peer)
 	return comm->gpu && comm->host_paths.of[peer].path != ORIEL_PATH_MAPPED &&
 	       comm->gpu_paths.of[peer].path == ORIEL_PATH_MAPPED;
 }
+
+bool ori_comm_is_lending(const struct oriel_comm *comm)
+{
+	unsigned peer;
+
+	if (comm->host_paths.domain_size <= ORI_LENDING_RANKS)
+		return false;
+	for (peer = 0; peer < comm->size; peer++)
+		if (ori_comm_is_foreign(comm, peer))
+			return true;
+	return false;
+}

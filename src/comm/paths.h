@@ -25,6 +25,11 @@ void ori_paths_close(struct ori_paths *paths, unsigned size);
 /* For @path[peer] == ORIEL_PATH_MAPPED: does @peer live in another process? */
 bool ori_comm_is_foreign(const struct oriel_comm *comm, unsigned peer);
 
+/* The largest domain whose ranks map each other's windows as these are created. */
+#define ORI_LENDING_RANKS 32u
+/* Do ranks of this domain lend their memory (comm/lend.h)? The same on all of them. */
+bool ori_comm_is_lending(const struct oriel_comm *comm);
+
 /* Is @peer mapped, and reached by rdma as well? */
 bool ori_comm_has_both(const struct oriel_comm *comm, unsigned peer);
 

@@ -108,10 +108,12 @@ bool ori_window_has_nic_atomics(const struct oriel_window *window);
 void ori_window_fill_peer(struct oriel_window *window, unsigned peer, const struct ori_offer *offer,
 			  uint64_t length);
 
-/* The part of it that mappings decide. @control_length: of ori_window_layout(). */
+/*
+ * window_touch.c: the part of ori_window_fill_peer() that mappings decide. @control_length: of
+ * ori_window_layout().
+ */
 void ori_window_fill_mapped(struct oriel_window *window, unsigned peer, uint64_t control_length);
-
-/* window_touch.c: does a new window with @flags map peers at their first touch? On all alike. */
+/* Does a new window with @flags map peers at their first touch? On all alike. */
 bool ori_window_is_late(const struct oriel_window *window, unsigned flags);
 /* Local, before ranks agree: peers may map this rank's memory from then on. */
 enum oriel_status ori_window_late_open(struct oriel_window *window,

@@ -188,17 +188,6 @@ static uint32_t window_bus_flags(const struct oriel_window *w, unsigned peer)
 	return ORIEL_DEV_PEER_NARROW | ORIEL_DEV_PEER_SERIAL | flat << ORIEL_DEV_PEER_FLAT_SHIFT;
 }
 
-void ori_window_fill_mapped(struct oriel_window *w, unsigned peer, uint64_t control_length)
-{
-	char *control = w->control[peer].address;
-
-	w->peers[peer].control = control;
-	if (w->buffers[0][peer].address)
-		w->table[peer].base = w->buffers[0][peer].address;
-	else if (control)
-		w->table[peer].base = control + control_length;
-}
-
 void ori_window_fill_peer(struct oriel_window *w, unsigned peer, const struct ori_offer *offer,
 			  uint64_t length)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Peers whose memory of a window this rank maps at the first touch: those in other processes, where
- * the window lies in host memory and more than ORI_LEND_RANKS ranks are mapped. window.c opens it;
- * what reaches a peer's memory touches the peer before.
+ * the window lies in host memory and more than ORI_LENDING_RANKS ranks are mapped. window.c opens
+ * it; what reaches a peer's memory touches the peer before.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ struct ori_window_late {
 bool ori_window_is_late(const struct oriel_window *w, unsigned flags)
 {
 	return !w->gpu && !w->is_rdma && !(flags & ORI_WINDOW_COLLECTIVES) &&
-	       ori_lend_is_used(w->comm);
+	       ori_comm_is_lending(w->comm);
 }
 
 enum oriel_status ori_window_late_open(struct oriel_window *w, const struct ori_offering *offering,
@@ -64,6 +64,17 @@ void ori_window_late_close(struct oriel_window *w)
 	pthread_mutex_destroy(&w->late->lock);
 	free(w->late);
 	w->late = NULL;
+}
+
+void ori_window_fill_mapped(struct oriel_window *w, unsigned peer, uint64_t control_length)
+{
+	char *control = w->control[peer].address;
+
+	w->peers[peer].control = control;
+	if (w->buffers[0][peer].address)
+		w->table[peer].base = w->buffers[0][peer].address;
+	else if (control)
+		w->table[peer].base = control + control_length;
 }
 
 static enum oriel_status touch_map(struct ori_window_late *late, unsigned peer)
