@@ -266,7 +266,10 @@ ORI_ACT(reduce_staged)
 				     c->memory, c->length, a->limit, c->op != 0);
 }
 
-/* The elements of all ranks lie in memory of this rank. */
+/*
+ * The elements of all ranks lie in memory of this rank; they do not where the communicator failed
+ * while the stream waited for them, and a peer may write there still.
+ */
 ORI_ACT(reduce_rows)
 {
 	struct oriel_dev_rows rows = {a->w, false, 0,    (const char *)c->memory, c->gather.stride,
@@ -276,6 +279,8 @@ ORI_ACT(reduce_rows)
 	enum oriel_status status = ori_dev_reduce_check(a->w, &c->reduction, &f);
 	uint64_t begin = 0, mine;
 
+	if (status == ORIEL_OK)
+		status = ori_dev_health(a->w);
 	if (status != ORIEL_OK)
 		return status;
 	mine = ori_dev_gather_part(a->part, c->parts, ori_dev_reduce_bytes(&f, c->length), &begin);
