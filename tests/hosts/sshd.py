@@ -24,8 +24,10 @@ StrictModes no
 UsePAM no
 PrintMotd no
 MaxStartups 100
+SetEnv HOME={folder}
 """
-# MaxStartups and StrictModes: sshd_config(5). It ignores what the user has configured for ssh.
+# MaxStartups, StrictModes and SetEnv: sshd_config(5). It ignores what the user has configured for
+# ssh; and for the shell, whose start-up files may print or write anything.
 COMMAND = ("ssh -F none -o BatchMode=yes -o StrictHostKeyChecking=no -o LogLevel=ERROR "
            "-o UserKnownHostsFile={folder}/known -o IdentitiesOnly=yes -i {folder}/user_key")
 
