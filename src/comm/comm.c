@@ -223,8 +223,7 @@ static enum oriel_status comm_take_control(void *context, unsigned peer, const i
 /* Connects to the peers of the domain: sockets first, then control segments. */
 static enum oriel_status comm_meet(struct oriel_comm *comm, const struct ori_join_record *joins)
 {
-	uint64_t half = ori_comm_half_timeout(comm), boot = ori_comm_boot_limit(comm);
-	uint64_t deadline = ori_deadline(boot < half ? boot : half);
+	uint64_t deadline = ori_deadline(ori_comm_answer_limit(comm));
 	struct comm_controls controls = {comm, joins};
 	struct ori_mesh_taker taker = {comm_count_control, comm_take_control, &controls};
 	enum oriel_status status;

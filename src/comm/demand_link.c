@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "comm/ask.h"
 #include "comm/comm_nics.h"
 #include "comm/demand.h"
 #include "comm/health.h"
@@ -122,7 +123,7 @@ void ori_demand_wait_locked(struct oriel_comm *comm)
 	struct timespec until;
 
 	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_nsec += DEMAND_TICK_MS * 1000000;
+	until.tv_nsec += ORI_ASK_TICK_MS * 1000000;
 	until.tv_sec += until.tv_nsec / 1000000000;
 	until.tv_nsec %= 1000000000;
 	pthread_cond_timedwait(&comm->demand->changed, &comm->links_lock, &until);

@@ -13,8 +13,6 @@
 #include "net/listen.h"
 #include "rdma/rdma.h"
 
-#define DEMAND_TICK_MS 20 /* between two looks at the health */
-
 enum demand_frame {
 	DEMAND_ASK = 1,
 	DEMAND_ANSWER,

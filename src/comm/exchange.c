@@ -37,6 +37,13 @@ uint64_t ori_comm_boot_limit(const struct oriel_comm *comm)
 	return ori_setting_boot_limit(comm->timeout_ns);
 }
 
+uint64_t ori_comm_answer_limit(const struct oriel_comm *comm)
+{
+	uint64_t half = ori_comm_half_timeout(comm), boot = ori_comm_boot_limit(comm);
+
+	return boot < half ? boot : half;
+}
+
 static struct ori_control *exchange_control(struct oriel_comm *comm, unsigned peer)
 {
 	return comm->peers[peer].address;

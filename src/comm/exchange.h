@@ -54,6 +54,12 @@ enum ori_call {
 uint64_t ori_comm_half_timeout(const struct oriel_comm *comm);
 /* The limit of a wait inside a creation, which all ranks have begun: ori_setting_boot_limit(). */
 uint64_t ori_comm_boot_limit(const struct oriel_comm *comm);
+/*
+ * The lesser of both: how long a thread asks a peer whose watcher answers at once whatever its rank
+ * does. One that does not is as silent as a rank without beats, which no link has brought yet; and
+ * ranks that wait for this one get its cause.
+ */
+uint64_t ori_comm_answer_limit(const struct oriel_comm *comm);
 
 /*
  * Collective: @length bytes of every rank into @all, in rank order. Where ranks differ in

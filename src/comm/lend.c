@@ -9,21 +9,13 @@
  */
 #include "comm/lend.h"
 
-#include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
-#include <time.h>
 
-#include "base/clock.h"
 #include "base/error.h"
-#include "base/late.h"
-#include "comm/health.h"
+#include "comm/ask.h"
 #include "comm/mesh.h"
 #include "comm/paths.h"
 #include "net/listen.h"
-
-#define LEND_TICK_MS 20        /* between two looks at the health */
-#define LEND_PAUSE_NS 10000000 /* before a rank asks again */
 
 enum lend_frame {
 	LEND_ASK = 16, /* apart from those of the mesh */
@@ -100,16 +92,18 @@ int ori_lend_fd(const struct oriel_comm *comm)
 }
 
 /* A full socket buffer, of a new connection, is that of a peer that asks again. */
-static void lend_answer_locked(const struct oriel_comm *comm, const struct lend_ask *ask,
-			       struct ori_net_conn *conn)
+static void lend_answer(struct oriel_comm *comm, const struct lend_ask *ask,
+			struct ori_net_conn *conn)
 {
-	const struct ori_loan *loan = comm->loans;
+	const struct ori_loan *loan;
 	const struct ori_frame frame = {.type = LEND_ANSWER, .length = sizeof(struct lend_answer)};
 	struct lend_answer answer = {.status = ORIEL_ERR_STATE};
 	int fds[ORI_SHARE_PIECES * ORI_MEM_FDS];
 	unsigned i, count = 0;
 	size_t done = 0;
 
+	pthread_mutex_lock(&comm->loans_lock);
+	loan = comm->loans;
 	while (loan && loan->number != ask->number)
 		loan = loan->next;
 	for (i = 0; loan && i < ORI_SHARE_PIECES; i++)
@@ -118,6 +112,7 @@ static void lend_answer_locked(const struct oriel_comm *comm, const struct lend_
 	if (loan)
 		answer.status = ORIEL_OK;
 	(void)ori_net_write_fds(conn, &frame, &answer, fds, count, &done);
+	pthread_mutex_unlock(&comm->loans_lock);
 }
 
 static bool lend_parse(const struct oriel_comm *comm, struct ori_net_pending *arrived,
@@ -144,114 +139,51 @@ void ori_lend_serve(struct oriel_comm *comm)
 	ori_error_save(&before);
 	ori_net_listener_serve(listener);
 	while ((arrived = ori_net_listener_next(listener))) {
-		pthread_mutex_lock(&comm->loans_lock);
 		if (lend_parse(comm, arrived, &ask))
-			lend_answer_locked(comm, &ask, &arrived->conn);
+			lend_answer(comm, &ask, &arrived->conn);
 		else
 			ori_net_listener_warn(listener, arrived->from,
 					      "it is no rank of this job that maps a window");
-		pthread_mutex_unlock(&comm->loans_lock);
 		ori_net_pending_free(arrived);
 	}
 	ori_error_restore(&before);
 }
 
-/* A thread that asks. */
-struct lend_call {
-	struct oriel_comm *comm;
-	unsigned peer;
-	uint32_t number;
-	uint64_t limit_ns;
-	uint64_t deadline;
-	struct ori_late late;
-	struct ori_net_conn conn;
-};
-
-/* ORIEL_OK: try on. A peer that has exited breaks the communicator, by the mesh. */
-static enum oriel_status lend_may_wait(struct lend_call *c)
+/* A peer that has exited breaks the communicator, by the mesh. */
+static enum oriel_status lend_ask(struct ori_ask *ask, uint32_t number)
 {
-	if (!ori_comm_is_well(c->comm))
-		return ori_comm_check(c->comm);
-	if (ori_deadline_passed(c->deadline))
-		return ori_fail(ORIEL_ERR_TIMEOUT,
-				"rank %u did not answer rank %u, which maps its window %u, within "
-				"%g s: half of ORIEL_TIMEOUT, or ORIEL_HEARTBEAT",
-				c->peer, c->comm->rank, c->number, (double)c->limit_ns / 1e9);
-	if (ori_late_is_due(&c->late))
-		ori_late_warn(&c->late, c->limit_ns,
-			      "rank %u does not answer rank %u, which maps its window %u", c->peer,
-			      c->comm->rank, c->number);
-	return ORIEL_OK;
-}
-
-/* ORIEL_AGAIN: no process listens, or it has closed the connection. */
-static enum oriel_status lend_ask_once(struct lend_call *c, struct lend_answer *answer)
-{
-	const struct ori_host *host = &c->comm->hosts[c->peer];
-	const struct lend_ask ask = {ORI_COMM_WIRE, c->comm->rank, c->number, 0};
-	uint64_t until = ori_deadline(LEND_TICK_MS * UINT64_C(1000000));
-	enum oriel_status status;
-	struct ori_frame frame;
-	int fd;
-
-	status = ori_fdsock_connect(ori_mesh_name(c->comm, c->peer), host->uid, (pid_t)host->pid,
-				    until, &fd);
-	if (status != ORIEL_OK)
-		return status == ORIEL_ERR_TIMEOUT || status == ORIEL_ERR_PEER ? ORIEL_AGAIN
-									       : status;
-	ori_net_open(&c->conn, fd, NULL);
-	if (ori_net_send(&c->conn, LEND_ASK, &ask, sizeof(ask)) != ORIEL_OK)
-		return ORIEL_AGAIN;
-	while ((status = ori_net_take(&c->conn, &frame, answer, sizeof(*answer))) == ORIEL_AGAIN) {
-		struct pollfd polled = {.fd = fd, .events = POLLIN};
-
-		if (poll(&polled, 1, LEND_TICK_MS) < 0 && errno != EINTR)
-			return ori_fail_errno(ORIEL_ERR_SYSTEM, "poll");
-		status = lend_may_wait(c);
-		if (status != ORIEL_OK)
-			return status;
-	}
-	if (status == ORIEL_ERR_PEER)
-		return ORIEL_AGAIN;
-	if (status == ORIEL_ERR_NOMEM)
-		return ori_fail(status,
-				"descriptors of rank %u were lost: raise the limit of open files "
-				"(ulimit -n)",
-				c->peer);
-	if (status != ORIEL_OK || frame.type != LEND_ANSWER || frame.length != sizeof(*answer))
-		return ori_fail(ORIEL_ERR_PROTOCOL, "rank %u sent no answer to rank %u", c->peer,
-				c->comm->rank);
-	if (answer->status == ORIEL_OK)
-		return ORIEL_OK;
-	return ori_fail(ORIEL_ERR_STATE, "rank %u has no window %u any more", c->peer, c->number);
-}
-
-static enum oriel_status lend_ask(struct lend_call *c)
-{
-	const struct timespec pause = {0, LEND_PAUSE_NS};
+	const struct ori_host *host = &ask->comm->hosts[ask->peer];
+	const struct lend_ask question = {ORI_COMM_WIRE, ask->comm->rank, number, 0};
 	struct lend_answer answer;
+	const struct ori_ask_frames frames = {LEND_ASK,         LEND_ANSWER, &question,
+					      sizeof(question), &answer,     sizeof(answer)};
 	enum oriel_status status;
 	struct ori_error before;
 
+	ori_error_save(&before);
 	for (;;) {
-		ori_error_save(&before);
-		status = lend_ask_once(c, &answer);
-		if (status != ORIEL_AGAIN)
-			return status;
+		status = ori_ask_dial(ask, ori_mesh_name(ask->comm, ask->peer), host->pid);
+		if (status == ORIEL_OK)
+			status = ori_ask_once(ask, &frames);
+		if (status != ORIEL_AGAIN && status != ORIEL_ERR_PEER)
+			break;
 		ori_error_restore(&before);
-		ori_net_close(&c->conn);
-		status = lend_may_wait(c);
+		ori_net_close(&ask->conn);
+		status = ori_ask_may_retry(ask);
 		if (status != ORIEL_OK)
 			return status;
-		nanosleep(&pause, NULL);
 	}
+	if (status == ORIEL_OK && answer.status != ORIEL_OK)
+		return ori_fail(ORIEL_ERR_STATE, "rank %u has no window %u any more", ask->peer,
+				number);
+	return status;
 }
 
 /* The descriptors of the answer, in the order of the pieces. */
-static enum oriel_status lend_map(const struct lend_call *c, const struct ori_mem_blob *blobs,
-				  struct ori_mapping *maps)
+static enum oriel_status lend_map(const struct ori_ask *ask, uint32_t number,
+				  const struct ori_mem_blob *blobs, struct ori_mapping *maps)
 {
-	const struct ori_fds *fds = &c->conn.fds;
+	const struct ori_fds *fds = &ask->conn.fds;
 	enum oriel_status status = ORIEL_OK;
 	unsigned i, at = 0;
 
@@ -260,8 +192,8 @@ static enum oriel_status lend_map(const struct lend_call *c, const struct ori_me
 			continue;
 		if (at == fds->count)
 			status = ori_fail(ORIEL_ERR_PROTOCOL,
-					  "rank %u sent %u descriptors of its window %u", c->peer,
-					  fds->count, c->number);
+					  "rank %u sent %u descriptors of its window %u", ask->peer,
+					  fds->count, number);
 		else
 			status = ori_mem_import(&blobs[i], fds->of[at++], &maps[i]);
 	}
@@ -273,19 +205,13 @@ static enum oriel_status lend_map(const struct lend_call *c, const struct ori_me
 enum oriel_status ori_lend_borrow(struct oriel_comm *comm, unsigned peer, uint32_t number,
 				  const struct ori_mem_blob *blobs, struct ori_mapping *maps)
 {
-	uint64_t half = ori_comm_half_timeout(comm), boot = ori_comm_boot_limit(comm);
-	struct lend_call c = {.comm = comm,
-			      .peer = peer,
-			      .number = number,
-			      .limit_ns = boot < half ? boot : half};
 	enum oriel_status status;
+	struct ori_ask ask;
 
-	c.deadline = ori_deadline(c.limit_ns);
-	ori_net_open(&c.conn, -1, NULL);
-	ori_late_begin(&c.late);
-	status = lend_ask(&c);
+	ori_ask_begin(&ask, comm, peer, "maps its window %u", number);
+	status = lend_ask(&ask, number);
 	if (status == ORIEL_OK)
-		status = lend_map(&c, blobs, maps);
-	ori_net_close(&c.conn);
+		status = lend_map(&ask, number, blobs, maps);
+	ori_ask_end(&ask);
 	return status;
 }

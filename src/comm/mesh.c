@@ -74,9 +74,7 @@ err_free_mesh:
 /* Before the watcher runs nothing else finds a rank that stands still. */
 static uint64_t mesh_limit(const struct oriel_comm *comm)
 {
-	uint64_t half = ori_comm_half_timeout(comm), boot = ori_comm_boot_limit(comm);
-
-	return boot < half && !comm->watcher.is_running ? boot : half;
+	return comm->watcher.is_running ? ori_comm_half_timeout(comm) : ori_comm_answer_limit(comm);
 }
 
 /* NULL: there is no memory. */
