@@ -6,7 +6,6 @@
 #include <oriel/dev/detail/order.h>
 
 #include <linux/futex.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -16,6 +15,7 @@
 #include "base/help.h"
 #include "base/sleep.h"
 #include "base/wait_page.h"
+#include "base/yield.h"
 
 /* A short wait yields only: a sleep costs the timer slack of Linux, 50 us, at least. */
 #define CPU_YIELD_NS 4000000u
@@ -35,7 +35,7 @@ void oriel_cpu_back_off(uint64_t waited_ns)
 
 	ori_help();
 	if (waited_ns < CPU_YIELD_NS) {
-		sched_yield();
+		ori_yield();
 		return;
 	}
 	pause.tv_nsec =

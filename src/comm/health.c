@@ -5,7 +5,6 @@
  */
 #include "comm/health.h"
 
-#include <sched.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -16,6 +15,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/wait_text.h"
+#include "base/yield.h"
 #include "comm/health_text.h"
 #include "comm/silence.h"
 #include "rdma/rdma.h"
@@ -104,7 +104,7 @@ static bool health_has_record(const struct oriel_comm *comm)
 			deadline = ori_deadline(HEALTH_WRITE_NS);
 		else if (ori_deadline_passed(deadline))
 			health_finish(health, health_writer(comm, state));
-		sched_yield();
+		ori_yield();
 	}
 }
 

@@ -7,13 +7,13 @@
 #include <stdlib.h>
 
 #include <oriel/dev/copy_group.h>
-#include <sched.h>
 
 #include "base/attr.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/log.h"
+#include "base/yield.h"
 #include "p2p/p2p_context.h"
 
 #define GROUP_DEPTH 64u
@@ -135,7 +135,7 @@ static void group_cancel(void *context, enum oriel_status status)
 			ori_log(ORIEL_LOG_WARN, "workers of a copy group have not left in time");
 			return;
 		}
-		sched_yield();
+		ori_yield();
 	}
 }
 

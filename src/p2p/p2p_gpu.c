@@ -6,11 +6,11 @@
 #include <string.h>
 
 #include <oriel/dev/detail/order.h>
-#include <sched.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/yield.h"
 #include "p2p/p2p.h"
 #include "topo/overrides.h"
 
@@ -172,7 +172,7 @@ static void copy_stream_drain(struct oriel_p2p *p2p, struct p2p_copy_stream *cop
 				gpu->pci);
 			return;
 		}
-		sched_yield();
+		ori_yield();
 	}
 	/* Also if a copy was never begun, or has failed. */
 	oriel_dev_store_release(copy_stream->word, copy_stream->begun);

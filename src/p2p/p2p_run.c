@@ -6,11 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <sched.h>
-
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/yield.h"
 #include "comm/health.h"
 #include "comm/silence.h"
 #include "p2p/p2p.h"
@@ -38,7 +37,7 @@ static void p2p_sever(struct oriel_p2p *p2p)
 				p2p->peer_name, p2p->ctx->timeout_ns / 1e9);
 			break;
 		}
-		sched_yield();
+		ori_yield();
 	}
 	p2p->backend->sever(p2p);
 }

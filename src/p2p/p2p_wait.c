@@ -5,11 +5,10 @@
  */
 #include <time.h>
 
-#include <sched.h>
-
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/wait_page.h"
+#include "base/yield.h"
 #include "comm/comm.h"
 #include "p2p/p2p.h"
 
@@ -143,7 +142,7 @@ static bool wait_turn(struct wait_patience *patience, bool has_moved)
 	if (!patience->since)
 		patience->since = now;
 	if (now - patience->since < WAIT_SLEEPY_NS) {
-		sched_yield();
+		ori_yield();
 		return true;
 	}
 	wait_show(patience);

@@ -8,7 +8,6 @@
 #include "progress/engine.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 
 #include <oriel/dev/detail/order.h>
@@ -19,6 +18,7 @@
 #include "base/log.h"
 #include "base/sleep.h"
 #include "base/thread.h"
+#include "base/yield.h"
 #include "comm/health.h"
 
 #define ENGINE_SPIN_NS 50000u    /* since the last progress: polls only */
@@ -226,7 +226,7 @@ static void engine_rest(struct ori_engine *engine, const struct engine_lists *l,
 	else if (idle > ENGINE_YIELD_NS)
 		engine_sleep(engine, ENGINE_SLEEP_NS);
 	else if (idle > ENGINE_SPIN_NS || engine->comm->is_oversubscribed)
-		sched_yield();
+		ori_yield();
 }
 
 /* Is there a job whose end the thread has to see? A captured one may wait for ever. */

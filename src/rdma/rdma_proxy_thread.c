@@ -6,7 +6,6 @@
 #include "rdma/rdma_proxy_thread.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +19,7 @@
 #include "base/log.h"
 #include "base/sleep.h"
 #include "base/thread.h"
+#include "base/yield.h"
 
 #define THREAD_SPIN_NS 50000u          /* without work before it sleeps, if kernels post */
 #define THREAD_YIELD_NS 4000000u       /* ... while completions are to be expected */
@@ -206,9 +206,9 @@ static void thread_yield_lock(struct ori_proxy_thread *t, bool is_busy)
 {
 	pthread_mutex_unlock(&t->lock);
 	if (!is_busy)
-		sched_yield();
+		ori_yield();
 	while (atomic_load_explicit(&t->waiters, memory_order_relaxed))
-		sched_yield();
+		ori_yield();
 	pthread_mutex_lock(&t->lock);
 }
 

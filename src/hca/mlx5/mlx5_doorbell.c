@@ -4,7 +4,6 @@
  * of each queue and copies each new value to the register. Words hold absolute
  * indices, so an overwritten value that the thread did not see is not missed.
  */
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -14,6 +13,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/thread.h"
+#include "base/yield.h"
 #include "hca/mlx5/mlx5_device.h"
 
 #define DOORBELL_WORDS (MLX5_PAGE / 8)
@@ -59,7 +59,7 @@ static void *doorbells_main(void *context)
 		if (ori_clock_ns() - idle_since > DOORBELL_SPIN_NS)
 			nanosleep(&pause, NULL);
 		else
-			sched_yield();
+			ori_yield();
 	} while (!is_stopping);
 	return NULL;
 }

@@ -6,7 +6,6 @@
 #include "hca/soft/soft_engine.h"
 
 #include <poll.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -21,6 +20,7 @@
 #include "base/secret.h"
 #include "base/sleep.h"
 #include "base/thread.h"
+#include "base/yield.h"
 #include "hca/soft/soft_address.h"
 #include "hca/soft/soft_cq.h"
 #include "hca/soft/soft_link.h"
@@ -214,9 +214,9 @@ static void engine_yield(struct soft_engine *e, bool is_busy)
 {
 	pthread_mutex_unlock(&e->lock);
 	if (!is_busy)
-		sched_yield();
+		ori_yield();
 	while (atomic_load_explicit(&e->waiters, memory_order_relaxed))
-		sched_yield();
+		ori_yield();
 	pthread_mutex_lock(&e->lock);
 }
 
@@ -363,7 +363,7 @@ void ori_soft_engine_lock(struct soft_engine *e)
 			pthread_mutex_lock(&e->lock);
 			break;
 		}
-		sched_yield();
+		ori_yield();
 	}
 	atomic_fetch_sub_explicit(&e->waiters, 1, memory_order_relaxed);
 	if (!e->is_virtual)
