@@ -24,8 +24,7 @@ struct oriel_allreduce;
  * and ONE_SHOT up to 4 MiB.
  *
  * ORIEL_ERR_INVALID: @reduction is invalid. ORIEL_ERR_MISMATCH: ranks differ in the type, the
- * operation or the block. ORIEL_ERR_UNSUPPORTED: ORIEL_VIEW_GPU, and @reduction is PREMUL_SUM or
- * USER.
+ * operation or the block. ORIEL_ERR_UNSUPPORTED: ORIEL_VIEW_GPU, and @reduction is USER.
  */
 enum oriel_status oriel_allreduce_create(struct oriel_comm *comm, const struct oriel_view *view,
 					 const struct oriel_reduction *reduction,

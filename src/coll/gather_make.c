@@ -59,7 +59,7 @@ static enum oriel_status make_join(struct ori_gather *g, const struct ori_gather
 	if (status == ORIEL_OK)
 		make_combine(g, request, joins);
 	if (status == ORIEL_OK && g->reduction)
-		ori_reduction_combine(g->reduction, joins, size);
+		ori_reduction_combine(g, joins);
 	free(joins);
 	return status;
 }
@@ -100,7 +100,7 @@ static enum oriel_status make_supported(struct ori_gather *g)
 	if (!g->supported)
 		return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s: %s memory of %u nodes is not supported",
 				g->kind->name, g->is_gpu ? "GPU" : "host", g->shape.nodes);
-	if (g->is_gpu && g->reduction && g->reduction->given.op >= ORIEL_OP_PREMUL_SUM)
+	if (g->is_gpu && g->reduction && g->reduction->given.op == ORIEL_OP_USER)
 		return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s: op %s is for host memory",
 				g->kind->name,
 				oriel_op_name((enum oriel_op)g->reduction->given.op));
@@ -243,8 +243,10 @@ static const unsigned make_flags[ORI_COLLECTIVES] = {
 
 static enum oriel_status make_open_windows(struct ori_gather *g)
 {
+	size_t length = make_lay_out(g);
 	struct oriel_window_attr attr = {.size = sizeof(attr),
-					 .length = make_lay_out(g),
+					 .length = g->reduction ? ori_reduction_lay_out(g, length)
+								: length,
 					 .flags = make_flags[g->kind->number] |
 						  (g->is_gpu ? ORIEL_WINDOW_DEVICE : 0),
 					 .signals = ori_gather_id(g, ORI_GATHER_KINDS),
@@ -396,6 +398,8 @@ static enum oriel_status make_open(struct ori_gather *g, struct ori_gather_reque
 		status = make_table(g, request);
 	if (status == ORIEL_OK && ori_gather_has_jobs(g))
 		status = ori_internode_open(g, request->view.length);
+	if (status == ORIEL_OK && g->reduction)
+		status = ori_reduction_copy_factors(g);
 	g->puts.id = ori_gather_id(g, ORI_GATHER_PUTS);
 	g->ll.to = g->ll128.to = g->puts.to = g->notes.to = oriel_at(ORI_GATHER_RESULT, 0);
 	g->ll.result = g->ll128.result = g->puts.result = g->notes.result = g->result;

@@ -49,7 +49,7 @@ static enum oriel_status internode_add(const struct internode_round *r, struct o
 {
 	struct ori_gather *g = r->g;
 	const struct ori_fold *fold = &g->reduction->fold;
-	const struct oriel_dev_reduction reduction = {fold->type, fold->op, fold->block, 0};
+	const struct oriel_dev_reduction reduction = ori_reduction_device(g);
 	const struct oriel_dev_gather rows = {.stride = ori_internode_row(g),
 					      .result = g->result + r->at + own.begin};
 	void *staging = NULL;

@@ -68,9 +68,7 @@ static uint32_t stream_parts(const struct ori_gather *g, size_t bytes, size_t mo
 enum oriel_status ori_reduce_stream(struct ori_gather *g, enum oriel_algorithm algorithm,
 				    const void *send, size_t count, void *stream)
 {
-	const struct oriel_dev_reduction reduction = {.type = g->reduction->fold.type,
-						      .op = g->reduction->fold.op,
-						      .block = g->reduction->fold.block};
+	const struct oriel_dev_reduction reduction = ori_reduction_device(g);
 	bool is_scatter = g->kind->number == ORI_REDUCE_SCATTER;
 	bool is_lines = algorithm == ORIEL_ALGORITHM_LL;
 	struct oriel_dev_gather series = g->puts;

@@ -24,6 +24,9 @@
 static _Alignas(16) char inputs[RANKS][ROOM];
 static _Alignas(16) char expected[ROOM], got[ROOM];
 
+/* The factors of all ranks, as kernels and as the host have them. */
+static uint64_t words[RANKS], packed[RANKS];
+
 static uint64_t seed = UINT64_C(0x9e3779b97f4a7c15);
 
 static uint64_t draw(void)
@@ -60,6 +63,19 @@ static void fill(size_t size, size_t skew)
 		}
 }
 
+/* They have @size bytes each; the bytes behind them in a word are not read. */
+static void fill_factors(size_t size)
+{
+	unsigned rank;
+
+	for (rank = 0; rank < RANKS; rank++) {
+		words[rank] = draw();
+		if (rank % 3 == 0)
+			words[rank] = draw_element(size);
+		memcpy((char *)packed + rank * size, &words[rank], size);
+	}
+}
+
 /* All ranks' elements lie at @skew of their rows, which are ROOM bytes apart. */
 static void check_fold(const struct oriel_dev_fold *f, size_t size, size_t skew, uint32_t threads)
 {
@@ -67,6 +83,7 @@ static void check_fold(const struct oriel_dev_fold *f, size_t size, size_t skew,
 						  .type = f->type,
 						  .op = f->op,
 						  .block = f->block};
+	const bool has_factors = f->op == ORIEL_OP_PREMUL_SUM;
 	const struct oriel_dev_rows rows = {.base = inputs[0] + skew, .stride = ROOM};
 	const struct oriel_dev_results results = {.to = got + skew};
 	const char *from[RANKS];
@@ -78,7 +95,8 @@ static void check_fold(const struct oriel_dev_fold *f, size_t size, size_t skew,
 		from[rank] = inputs[rank] + skew;
 	memset(expected, 0x5a, sizeof(expected));
 	memset(got, 0x5a, sizeof(got));
-	ori_fold_open(&host, &reduction, f->ranks, NULL, &ori_fold_plain);
+	ori_fold_open(&host, &reduction, f->ranks, has_factors ? (char *)packed : NULL,
+		      &ori_fold_plain);
 	ori_fold_all(&host, from, &out, 1, 0, COUNT);
 	for (rank = 0; rank < threads; rank++) {
 		struct oriel_dev_group g = {.rank = rank, .size = threads};
@@ -92,7 +110,9 @@ static void check_type(uint32_t type, uint32_t op)
 {
 	static const uint32_t blocks[] = {1, 2, 3, 4, 9};
 	size_t size = oriel_type_size((enum oriel_type)type), skew;
-	struct oriel_dev_fold f = {type, op, 0, 0};
+	size_t sum =
+		oriel_type_size(oriel_type_accumulation((enum oriel_type)type, (enum oriel_op)op));
+	struct oriel_dev_fold f = {type, op, 0, 0, op == ORIEL_OP_PREMUL_SUM ? words : NULL};
 	unsigned i;
 
 	for (i = 0; i < 5 * RANKS; i++) {
@@ -100,6 +120,7 @@ static void check_type(uint32_t type, uint32_t op)
 		f.block = blocks[i / RANKS];
 		skew = i % 3 == 0 ? 0 : i % 17;
 		fill(size, skew);
+		fill_factors(sum);
 		check_fold(&f, size, skew, 1 + i % 5);
 	}
 }
@@ -110,7 +131,7 @@ static void test_kernels_fold_every_type_as_the_host(void **state)
 
 	(void)state;
 	for (type = ORIEL_TYPE_INT8; type < ORIEL_TYPES; type++)
-		for (op = ORIEL_OP_SUM; op <= ORIEL_OP_BXOR; op++)
+		for (op = ORIEL_OP_SUM; op <= ORIEL_OP_PREMUL_SUM; op++)
 			if (oriel_type_accumulation((enum oriel_type)type, (enum oriel_op)op))
 				check_type(type, op);
 }

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <oriel/progress.h>
+
 #include "base/error.h"
 #include "coll/gather_request.h"
 
@@ -53,11 +55,11 @@ void ori_reduction_join(const struct oriel_reduction *given, struct ori_gather_j
 		memcpy(&join->factor, given->factor, reduction_sum_size(given));
 }
 
-void ori_reduction_combine(struct ori_reduction *r, const struct ori_gather_join *joins,
-			   uint32_t ranks)
+void ori_reduction_combine(struct ori_gather *g, const struct ori_gather_join *joins)
 {
-	size_t size = reduction_sum_size(&r->given);
-	uint32_t rank;
+	struct ori_reduction *r = g->reduction;
+	size_t size = g->is_gpu ? sizeof(*r->factors) : reduction_sum_size(&r->given);
+	uint32_t ranks = oriel_comm_size(g->comm), rank;
 
 	for (rank = 0; rank < ranks; rank++)
 		memcpy((char *)r->factors + rank * size, &joins[rank].factor, size);
@@ -131,6 +133,76 @@ enum oriel_status ori_reduction_open(struct ori_gather *g)
 size_t ori_reduction_staging(const struct ori_gather *g)
 {
 	return ORIEL_DEV_LINE + 2 * (sizeof(struct ori_reduce_head) + g->reduction->slot);
+}
+
+static size_t reduction_factors(const struct ori_gather *g)
+{
+	bool has_some = g->is_gpu && g->reduction->given.op == ORIEL_OP_PREMUL_SUM;
+
+	return has_some ? g->shape.ranks * sizeof(*g->reduction->factors) : 0;
+}
+
+size_t ori_reduction_lay_out(struct ori_gather *g, size_t staging)
+{
+	size_t line = ORIEL_DEV_LINE;
+
+	g->reduction->factors_at = (staging + line - 1) & ~(line - 1);
+	return reduction_factors(g) ? g->reduction->factors_at + reduction_factors(g) : staging;
+}
+
+static enum oriel_status reduction_await(const struct ori_gather *g, struct oriel_copies *copies)
+{
+	uint64_t begun = oriel_dev_clock_ns(), waited = 0;
+	enum oriel_status status = oriel_copies_test(copies);
+
+	while (status == ORIEL_AGAIN && waited < oriel_comm_timeout(g->comm)) {
+		ori_dev_back_off(waited);
+		waited = oriel_dev_clock_ns() - begun;
+		status = oriel_copies_test(copies);
+	}
+	if (status == ORIEL_AGAIN)
+		return ori_fail(ORIEL_ERR_TIMEOUT,
+				"%s: the GPU did not copy the factors within %.1f s: other work of "
+				"it may wait for this rank",
+				g->kind->name, (double)waited / 1e9);
+	return status;
+}
+
+enum oriel_status ori_reduction_copy_factors(struct ori_gather *g)
+{
+	size_t length = reduction_factors(g);
+	struct oriel_copies *copies = NULL;
+	enum oriel_status status;
+	void *staging = NULL;
+
+	if (!length)
+		return ORIEL_OK;
+	status = oriel_window_buffer(g->window, ORI_GATHER_STAGING, &staging, NULL);
+	if (status == ORIEL_OK)
+		status = oriel_copies_create(g->comm, &copies);
+	if (status != ORIEL_OK)
+		return status;
+	status = oriel_copies_add(copies, 0, (char *)staging + g->reduction->factors_at,
+				  g->reduction->factors, length);
+	if (status == ORIEL_OK)
+		status = reduction_await(g, copies);
+	oriel_copies_destroy(copies);
+	return status;
+}
+
+struct oriel_dev_reduction ori_reduction_device(const struct ori_gather *g)
+{
+	const struct ori_fold *f = &g->reduction->fold;
+	struct oriel_dev_reduction device = {.type = f->type, .op = f->op, .block = f->block};
+	void *staging = NULL;
+
+	/* It was found when the factors were copied. */
+	if (reduction_factors(g))
+		(void)oriel_window_buffer(g->window, ORI_GATHER_STAGING, &staging, NULL);
+	if (staging)
+		device.factors = (const uint64_t *)(const void *)((char *)staging +
+								  g->reduction->factors_at);
+	return device;
 }
 
 struct ori_reduce_part ori_reduce_share(size_t length, uint32_t ranks, uint32_t rank)

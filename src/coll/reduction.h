@@ -40,7 +40,8 @@ static_assert(sizeof(struct ori_reduce_head) == ORIEL_DEV_LINE, "elements begin 
 struct ori_reduction {
 	struct oriel_reduction given; /* as the caller gave it; @factor is not read any more */
 	struct ori_fold fold;
-	uint64_t *factors;   /* [ranks], in the first bytes of each; packed by the fold's type */
+	uint64_t *factors;   /* [ranks]; packed by the fold's type, but words in GPU memory */
+	size_t factors_at;   /* GPU memory: their offset in the staging, where kernels read them */
 	const char **inputs; /* [ranks]: scratch of an execution, as @outs is */
 	char **outs;
 	bool is_hierarchical;  /* it has the algorithm HIERARCHICAL */
@@ -59,14 +60,20 @@ void ori_reduction_free(struct ori_reduction *reduction);
 /* The type, operation, block and factor of @request, for its peers. */
 void ori_reduction_join(const struct oriel_reduction *given, struct ori_gather_join *join);
 /* The factors of all ranks. */
-void ori_reduction_combine(struct ori_reduction *reduction, const struct ori_gather_join *joins,
-			   uint32_t ranks);
+void ori_reduction_combine(struct ori_gather *g, const struct ori_gather_join *joins);
 /* Once the shape of @g is known: the block, and whether the nodes are the blocks. */
 void ori_reduction_order(struct ori_gather *g);
 /* Then, once its longest view is known. */
 enum oriel_status ori_reduction_open(struct ori_gather *g);
 /* Bytes of the staging of one domain, in host memory. */
 size_t ori_reduction_staging(const struct ori_gather *g);
+/*
+ * The factors of GPU memory lie behind @staging bytes of others. Returns the bytes of both. The
+ * second function copies them there; the third is what kernels read.
+ */
+size_t ori_reduction_lay_out(struct ori_gather *g, size_t staging);
+enum oriel_status ori_reduction_copy_factors(struct ori_gather *g);
+struct oriel_dev_reduction ori_reduction_device(const struct ori_gather *g);
 /*
  * reduce_stream.c: lays out the staging of GPU memory. Returns its bytes. Then one execution.
  */

@@ -20,6 +20,8 @@ static const struct oriel_window_attr fold_window = {
 
 /* The last is longer than the slots: it has several rounds. */
 #define COUNTS 8u
+#define OUTS 2004u
+#define SENDS (2000u + 2 * RANKS_MOST)
 
 CASE unsigned count_of(unsigned k)
 {
@@ -39,13 +41,29 @@ CASE float element(unsigned round, unsigned rank, unsigned i)
 	return (float)(int32_t)x * (float)(1u << (x >> 7) % 16);
 }
 
+/* In every third round each rank has a factor. */
+CASE bool is_scaled(unsigned round)
+{
+	return round % 3 == 1;
+}
+
+/* Rounded, and so not a part of a fused addition. */
+CASE float value_of(unsigned round, unsigned rank, unsigned i)
+{
+	volatile float value = element(round, rank, i);
+
+	if (is_scaled(round))
+		value = value * (1.3f - (float)rank);
+	return value;
+}
+
 CASE float sum_of(unsigned round, unsigned ranks, unsigned block, unsigned i)
 {
 	float total = 0, part = 0;
 	unsigned rank;
 
 	for (rank = 0; rank < ranks; rank++) {
-		part = rank % block ? part + element(round, rank, i) : element(round, rank, i);
+		part = rank % block ? part + value_of(round, rank, i) : value_of(round, rank, i);
 		if ((rank + 1) % block && rank + 1 < ranks)
 			continue;
 		total = rank < block ? part : total + part;
@@ -53,12 +71,33 @@ CASE float sum_of(unsigned round, unsigned ranks, unsigned block, unsigned i)
 	return total;
 }
 
-CASE struct oriel_dev_reduction sum_in(unsigned block)
+CASE struct oriel_dev_reduction sum_in(unsigned round, unsigned block, const uint64_t *factors)
 {
-	struct oriel_dev_reduction reduction = {ORIEL_TYPE_FP32, ORIEL_OP_SUM, 0, 0};
+	struct oriel_dev_reduction reduction = {ORIEL_TYPE_FP32, ORIEL_OP_SUM, 0, 0, NULL};
 
 	reduction.block = block;
+	reduction.factors = factors;
+	if (is_scaled(round))
+		reduction.op = ORIEL_OP_PREMUL_SUM;
 	return reduction;
+}
+
+/* The factors lie behind @floats elements at @memory, of alloc_elements(). */
+CASE const uint64_t *write_factors(struct rank *r, struct oriel_dev_group g, float *memory,
+				   unsigned floats)
+{
+	uint64_t *factors = (uint64_t *)(void *)(memory + floats);
+	unsigned rank;
+
+	for (rank = g.rank; rank < r->size; rank += g.size)
+		factors[rank] = UINT64_C(0xdead) << 32 | ori_dev_float_bits(1.3f - (float)rank);
+	oriel_dev_sync(g);
+	return factors;
+}
+
+CASE float *alloc_elements(struct rank *r, unsigned floats)
+{
+	return (float *)rank_alloc(r, floats * sizeof(float) + RANKS_MOST * sizeof(uint64_t));
 }
 
 /* Elements @first and following of the message of this rank. */
@@ -87,10 +126,11 @@ CASE void check_sums(struct rank *r, struct oriel_dev_group g, const float *at, 
 
 CASE void fold_windows(struct rank *r, struct oriel_dev_group g, float *out)
 {
+	const uint64_t *factors = write_factors(r, g, out, OUTS);
 	unsigned k, count, block, share, begin;
 
 	for (k = 0; k < 3 * COUNTS; k++) {
-		struct oriel_dev_reduction sum = sum_in(k % 2 ? 2 : 0);
+		struct oriel_dev_reduction sum = sum_in(k, k % 2 ? 2 : 0, factors);
 		uint64_t at = 4 * (k % 3);
 
 		block = k % 2 ? 2 : r->size;
@@ -113,7 +153,7 @@ CASE void fold_windows(struct rank *r, struct oriel_dev_group g, float *out)
 
 CASE void windows_are_folded_in_the_order(struct rank *r)
 {
-	float *out = (float *)rank_alloc(r, 2004 * sizeof(float));
+	float *out = alloc_elements(r, OUTS);
 
 	fold_windows(r, r->group, out);
 	rank_free(r, out);
@@ -126,7 +166,7 @@ CASE void team_folds_windows(struct rank *r, struct oriel_dev_group g, void *con
 
 CASE void teams_fold_windows(struct rank *r)
 {
-	float *out = (float *)rank_alloc(r, 2004 * sizeof(float));
+	float *out = alloc_elements(r, OUTS);
 
 	rank_team(r, 3, team_folds_windows, out);
 	rank_free(r, out);
@@ -149,13 +189,14 @@ CASE bool has_ll128(const struct rank *r)
 CASE void execute(struct rank *r, struct oriel_dev_group g, float *send)
 {
 	struct oriel_dev_gather c = {0, NULL, 0, 0, 0, ORIEL_DEV_LINES_LL, 0};
+	const uint64_t *factors = write_factors(r, g, send, SENDS);
 	const float *result = (const float *)(const void *)(r->base + RESULT_AT);
 	unsigned k, way, count, first;
 
 	c.to = RESULT_AT;
 	c.result = r->base + RESULT_AT;
 	for (k = 0; k < 6 * COUNTS; k++) {
-		struct oriel_dev_reduction sum = sum_in(2);
+		struct oriel_dev_reduction sum = sum_in(k, 2, factors);
 
 		way = k % 5;
 		count = count_of(k / 2);
@@ -191,7 +232,7 @@ CASE void execute(struct rank *r, struct oriel_dev_group g, float *send)
 
 CASE void executions_share_the_staging(struct rank *r)
 {
-	float *send = (float *)rank_alloc(r, (2000 + 2 * RANKS_MOST) * sizeof(float));
+	float *send = alloc_elements(r, SENDS);
 
 	execute(r, r->group, send);
 	rank_free(r, send);
@@ -204,7 +245,7 @@ CASE void team_executes(struct rank *r, struct oriel_dev_group g, void *context)
 
 CASE void teams_share_an_execution(struct rank *r)
 {
-	float *send = (float *)rank_alloc(r, (2000 + 2 * RANKS_MOST) * sizeof(float));
+	float *send = alloc_elements(r, SENDS);
 
 	rank_team(r, 3, team_executes, send);
 	rank_free(r, send);
@@ -212,7 +253,7 @@ CASE void teams_share_an_execution(struct rank *r)
 
 CASE void what_kernels_lack_is_rejected(struct rank *r)
 {
-	struct oriel_dev_reduction sum = sum_in(0);
+	struct oriel_dev_reduction sum = sum_in(0, 0, NULL);
 	struct oriel_dev_fault fault;
 	RANK_ARRAY(r, float, out, 8);
 

@@ -57,7 +57,19 @@ static void verdict(struct rank *r, const char *claim, const char *detail, size_
 	fflush(stdout);
 }
 
-static struct oriel_reduction reduction_of(struct what what)
+/* It has the accumulation type of @type. */
+static const void *factor_of(enum oriel_type type, unsigned rank)
+{
+	static const float floats[] = {1.3f, -0.7f, 3, 0.01f};
+	static const double doubles[] = {1.3, -0.7, 3, 0.01};
+	static const uint64_t integers[] = {7, 0xfedcba9876543211ull, 0x0101010101010103ull, 250};
+
+	if (type == ORIEL_TYPE_FP64)
+		return &doubles[rank % 4];
+	return type < ORIEL_TYPE_FP16 ? (const void *)&integers[rank % 4] : &floats[rank % 4];
+}
+
+static struct oriel_reduction reduction_of(struct what what, unsigned rank)
 {
 	struct oriel_reduction reduction = {};
 
@@ -65,6 +77,7 @@ static struct oriel_reduction reduction_of(struct what what)
 	reduction.type = what.type;
 	reduction.op = what.op;
 	reduction.block = what.block;
+	reduction.factor = what.op == ORIEL_OP_PREMUL_SUM ? factor_of(what.type, rank) : NULL;
 	return reduction;
 }
 
@@ -167,7 +180,7 @@ static void to_gpu(struct rank *r, char *to, const char *from, size_t length)
 static bool is_same(struct rank *r, struct what what, struct oriel_allreduce *all,
 		    struct oriel_reduce_scatter *scatter, size_t count)
 {
-	const struct oriel_reduction reduction = reduction_of(what);
+	const struct oriel_reduction reduction = reduction_of(what, r->rank);
 	size_t bytes = count * oriel_type_size(what.type);
 	size_t sent = all ? bytes : bytes * r->size;
 	/* In place on some ranks: the whole message, which has room for all parts then. */
@@ -198,7 +211,7 @@ static bool is_same(struct rank *r, struct what what, struct oriel_allreduce *al
 static bool is_same_at_root(struct rank *r, struct what what, struct oriel_reduce *reduce,
 			    unsigned root, size_t count)
 {
-	const struct oriel_reduction reduction = reduction_of(what);
+	const struct oriel_reduction reduction = reduction_of(what, r->rank);
 	size_t bytes = count * oriel_type_size(what.type);
 	char *send = root == r->rank && r->seed % 2 ? r->view : r->send + r->seed % 3 * 5;
 
@@ -236,7 +249,7 @@ static void test_what(struct rank *r, struct what what, unsigned algorithm)
 {
 	static const size_t sizes[] = {1,    3,     16,    255,    1024,    1025,   8191,
 				       9000, 32768, 70001, 131072, 262144u, 2000003};
-	const struct oriel_reduction reduction = reduction_of(what);
+	const struct oriel_reduction reduction = reduction_of(what, r->rank);
 	struct oriel_coll_attr attr = attr_of(algorithm);
 	const struct oriel_view view = view_of(r);
 	struct oriel_reduce_scatter *scatter = NULL;
@@ -274,24 +287,38 @@ static void test_types(struct rank *r)
 {
 	static const unsigned algorithms[] = {ORIEL_ALGORITHM_DEFAULT, ORIEL_ALGORITHM_LL,
 					      ORIEL_ALGORITHM_ONE_SHOT, ORIEL_ALGORITHM_OWNER};
-	static const struct what whats[] = {
-		{ORIEL_TYPE_FP32, ORIEL_OP_SUM, 0},     {ORIEL_TYPE_BF16, ORIEL_OP_SUM, 0},
-		{ORIEL_TYPE_FP16, ORIEL_OP_AVG, 2},     {ORIEL_TYPE_FP64, ORIEL_OP_PROD, 1},
-		{ORIEL_TYPE_FP8_E4M3, ORIEL_OP_SUM, 0}, {ORIEL_TYPE_FP8_E5M2, ORIEL_OP_AVG, 2},
-		{ORIEL_TYPE_FP32, ORIEL_OP_MIN, 0},     {ORIEL_TYPE_BF16, ORIEL_OP_MAX, 0},
-		{ORIEL_TYPE_FP64, ORIEL_OP_MAX, 0},     {ORIEL_TYPE_FP32, ORIEL_OP_AVG, 3},
-		{ORIEL_TYPE_INT8, ORIEL_OP_MIN, 0},     {ORIEL_TYPE_UINT16, ORIEL_OP_AVG, 0},
-		{ORIEL_TYPE_INT32, ORIEL_OP_AVG, 0},    {ORIEL_TYPE_INT64, ORIEL_OP_PROD, 0},
-		{ORIEL_TYPE_UINT64, ORIEL_OP_MAX, 0},   {ORIEL_TYPE_UINT8, ORIEL_OP_BXOR, 0},
-		{ORIEL_TYPE_INT16, ORIEL_OP_BAND, 0},   {ORIEL_TYPE_UINT32, ORIEL_OP_BOR, 0}};
+	static const struct what whats[] = {{ORIEL_TYPE_FP32, ORIEL_OP_SUM, 0},
+					    {ORIEL_TYPE_BF16, ORIEL_OP_SUM, 0},
+					    {ORIEL_TYPE_FP16, ORIEL_OP_AVG, 2},
+					    {ORIEL_TYPE_BF16, ORIEL_OP_PREMUL_SUM, 2},
+					    {ORIEL_TYPE_FP64, ORIEL_OP_PROD, 1},
+					    {ORIEL_TYPE_FP64, ORIEL_OP_PREMUL_SUM, 0},
+					    {ORIEL_TYPE_FP8_E4M3, ORIEL_OP_PREMUL_SUM, 2},
+					    {ORIEL_TYPE_INT8, ORIEL_OP_PREMUL_SUM, 0},
+					    {ORIEL_TYPE_UINT16, ORIEL_OP_PREMUL_SUM, 0},
+					    {ORIEL_TYPE_INT64, ORIEL_OP_PREMUL_SUM, 0},
+					    {ORIEL_TYPE_FP8_E4M3, ORIEL_OP_SUM, 0},
+					    {ORIEL_TYPE_FP8_E5M2, ORIEL_OP_AVG, 2},
+					    {ORIEL_TYPE_FP32, ORIEL_OP_MIN, 0},
+					    {ORIEL_TYPE_BF16, ORIEL_OP_MAX, 0},
+					    {ORIEL_TYPE_FP64, ORIEL_OP_MAX, 0},
+					    {ORIEL_TYPE_FP32, ORIEL_OP_AVG, 3},
+					    {ORIEL_TYPE_INT8, ORIEL_OP_MIN, 0},
+					    {ORIEL_TYPE_UINT16, ORIEL_OP_AVG, 0},
+					    {ORIEL_TYPE_INT32, ORIEL_OP_AVG, 0},
+					    {ORIEL_TYPE_INT64, ORIEL_OP_PROD, 0},
+					    {ORIEL_TYPE_UINT64, ORIEL_OP_MAX, 0},
+					    {ORIEL_TYPE_UINT8, ORIEL_OP_BXOR, 0},
+					    {ORIEL_TYPE_INT16, ORIEL_OP_BAND, 0},
+					    {ORIEL_TYPE_UINT32, ORIEL_OP_BOR, 0}};
 	size_t i, k;
 
 	for (i = 0; i < sizeof(whats) / sizeof(whats[0]); i++)
-		for (k = 0; k < (i < 3 ? 4 : 1); k++)
+		for (k = 0; k < (i < 4 ? 4 : 1); k++)
 			test_what(r, whats[i], algorithms[k]);
 	/* And the longest of the others. */
-	test_what(r, whats[4], ORIEL_ALGORITHM_OWNER);
-	test_what(r, whats[3], ORIEL_ALGORITHM_LL);
+	test_what(r, {ORIEL_TYPE_FP8_E4M3, ORIEL_OP_SUM, 0}, ORIEL_ALGORITHM_OWNER);
+	test_what(r, {ORIEL_TYPE_FP64, ORIEL_OP_PROD, 1}, ORIEL_ALGORITHM_LL);
 }
 
 /* The elements have another value in each round, also where a graph is replayed. */
@@ -339,7 +366,7 @@ static void test_streams(struct rank *r, unsigned algorithm, unsigned block)
 {
 	static const size_t counts[] = {1, 2000, 33, 70000, 512, 100003, 4096, 17};
 	const struct oriel_reduction reduction =
-		reduction_of({ORIEL_TYPE_FP32, ORIEL_OP_SUM, block});
+		reduction_of({ORIEL_TYPE_FP32, ORIEL_OP_SUM, block}, r->rank);
 	const char *name = oriel_algorithm_name((enum oriel_algorithm)algorithm);
 	struct oriel_coll_attr attr = attr_of(algorithm);
 	const struct oriel_view view = view_of(r);
@@ -420,7 +447,7 @@ __global__ void __launch_bounds__(256)
 static void test_fused(struct rank *r)
 {
 	static const size_t counts[] = {1, 5, 64, 1001, 4096, 50003};
-	struct oriel_dev_reduction reduction = {ORIEL_TYPE_FP32, ORIEL_OP_SUM, 2, 0};
+	struct oriel_dev_reduction reduction = {ORIEL_TYPE_FP32, ORIEL_OP_SUM, 2};
 	const float *result;
 	unsigned i;
 
@@ -442,7 +469,7 @@ static void test_fused(struct rank *r)
 	reduction.op = ORIEL_OP_PREMUL_SUM;
 	fused<<<1, 256, 0, r->stream>>>(r->dev, reduction, 1, (float *)r->send, false,
 					(int *)r->wrong);
-	verdict(r, "an operation that kernels lack is rejected", "premul_sum", 1, !all_is_right(r));
+	verdict(r, "in a kernel, no factors are rejected", "premul_sum", 1, !all_is_right(r));
 }
 
 static bool fails(enum oriel_status got, enum oriel_status expected, const char *text)
@@ -453,14 +480,20 @@ static bool fails(enum oriel_status got, enum oriel_status expected, const char 
 	return false;
 }
 
+static void user(void *context, void *left, const void *right, size_t count)
+{
+	(void)context;
+	memmove(left, right, count * sizeof(float));
+}
+
 static void test_rejected(struct rank *r)
 {
-	struct oriel_reduction reduction = reduction_of({ORIEL_TYPE_FP32, ORIEL_OP_SUM, 0});
+	struct oriel_reduction reduction =
+		reduction_of({ORIEL_TYPE_FP32, ORIEL_OP_SUM, 0}, r->rank);
 	const struct oriel_view view = view_of(r);
 	struct oriel_allreduce *all = NULL;
 	struct oriel_coll_attr attr = attr_of(ORIEL_ALGORITHM_LL);
 	struct oriel_coll_info info = {};
-	const float factor = 2;
 	bool is_right = true;
 
 	info.size = sizeof(info);
@@ -480,18 +513,18 @@ static void test_rejected(struct rank *r)
 	if (r->nodes > 1)
 		is_right &= fails(oriel_allreduce_create(r->comm, &view, &reduction, &attr, &all),
 				  ORIEL_ERR_UNSUPPORTED, "algorithm ll does not support GPU");
-	reduction.op = ORIEL_OP_PREMUL_SUM;
-	reduction.factor = &factor;
+	reduction.op = ORIEL_OP_USER;
+	reduction.function = user;
 	is_right &= fails(oriel_allreduce_create(r->comm, &view, &reduction, NULL, &all),
-			  ORIEL_ERR_UNSUPPORTED, "op premul_sum is for host memory");
+			  ORIEL_ERR_UNSUPPORTED, "op user is for host memory");
 	verdict(r, "wrong calls are rejected", "all-reduce", 1, is_right);
 }
 
 /* Calls without an object. */
 static void test_once(struct rank *r)
 {
-	const struct oriel_reduction reduction = reduction_of({ORIEL_TYPE_BF16, ORIEL_OP_SUM, 0});
 	const struct what what = {ORIEL_TYPE_BF16, ORIEL_OP_SUM, 0};
+	const struct oriel_reduction reduction = reduction_of(what, r->rank);
 	bool is_right = true;
 	size_t count = 5001;
 	unsigned i;
@@ -532,7 +565,8 @@ static void join(struct rank *r, const struct oriel_bootstrap *bootstrap, const 
 static void test_broken(struct rank r_copy, const struct oriel_bootstrap *bootstrap,
 			const char *node, unsigned algorithm, struct rank *out)
 {
-	const struct oriel_reduction reduction = reduction_of({ORIEL_TYPE_FP32, ORIEL_OP_SUM, 0});
+	const struct oriel_reduction reduction =
+		reduction_of({ORIEL_TYPE_FP32, ORIEL_OP_SUM, 0}, r_copy.rank);
 	struct oriel_coll_attr attr = attr_of(algorithm);
 	struct oriel_health health = {};
 	struct oriel_view view = {};

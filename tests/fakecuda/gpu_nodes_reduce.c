@@ -17,7 +17,10 @@
 static const size_t counts[] = {1, 3, 16, 17, 100, 1025, CHUNK / 2 + 1, PART - 1};
 #define COUNTS (sizeof(counts) / sizeof(counts[0]))
 
-/* The types of the two objects: one whose sums show the order, and one of odd lengths. */
+/*
+ * The types of the two objects: one whose sums show the order, with a factor for each rank, and one
+ * of odd lengths. Plain sums have the tests of tests/device/gpu_reduce.cu.
+ */
 static const enum oriel_type types[OBJECTS] = {ORIEL_TYPE_FP32, ORIEL_TYPE_UINT8};
 
 static unsigned number(const struct site *s, const struct object *o)
@@ -41,13 +44,26 @@ static float element(unsigned round, unsigned rank, size_t i)
 	return (float)(int32_t)x * (float)(1u << (x >> 7) % 16);
 }
 
+static float factor_of(unsigned rank)
+{
+	return 1.3f - (float)rank;
+}
+
+/* Rounded, and so not a part of a fused addition. */
+static float product(unsigned round, unsigned rank, size_t i)
+{
+	volatile float value = element(round, rank, i) * factor_of(rank);
+
+	return value;
+}
+
 static float sum_of(unsigned round, unsigned ranks, unsigned block, size_t i)
 {
 	volatile float total = 0, part = 0;
 	unsigned rank;
 
 	for (rank = 0; rank < ranks; rank++) {
-		part = rank % block ? part + element(round, rank, i) : element(round, rank, i);
+		part = rank % block ? part + product(round, rank, i) : product(round, rank, i);
 		if ((rank + 1) % block && rank + 1 < ranks)
 			continue;
 		total = rank < block ? part : total + part;
@@ -106,20 +122,24 @@ static bool is_reduced(const struct site *s, const struct object *o, unsigned bl
 	return is_right;
 }
 
+/* With the factor at @factor. */
 static struct oriel_reduction reduction_of(const struct site *s, const struct object *o,
-					   unsigned block)
+					   unsigned block, const float *factor)
 {
 	const struct oriel_reduction reduction = {.size = sizeof(reduction),
 						  .type = types[number(s, o)],
-						  .op = number(s, o) ? ORIEL_OP_BXOR : ORIEL_OP_SUM,
-						  .block = block};
+						  .op = number(s, o) ? ORIEL_OP_BXOR
+								     : ORIEL_OP_PREMUL_SUM,
+						  .block = block,
+						  .factor = number(s, o) ? NULL : factor};
 
 	return reduction;
 }
 
 static void create(struct site *s, struct object *o, unsigned block)
 {
-	const struct oriel_reduction reduction = reduction_of(s, o, block);
+	const float factor = factor_of(s->r.rank);
+	const struct oriel_reduction reduction = reduction_of(s, o, block, &factor);
 	const struct oriel_coll_attr attr = {.size = sizeof(attr), .chunk = CHUNK};
 	struct oriel_view view = {.size = sizeof(view),
 				  .kind = ORIEL_VIEW_BUFFER,
@@ -344,7 +364,8 @@ static void test_graphs(struct site *s)
 /* Calls without an object. */
 static void test_cached(struct site *s)
 {
-	const struct oriel_reduction sum = reduction_of(s, &s->objects[0], 1);
+	const float factor = factor_of(s->r.rank);
+	const struct oriel_reduction sum = reduction_of(s, &s->objects[0], 1, &factor);
 	struct object *o = &s->objects[0];
 	unsigned i;
 

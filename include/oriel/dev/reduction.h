@@ -14,8 +14,8 @@
  * a reduce-scatter.
  *
  * All ranks are mapped, else ORIEL_ERR_NO_PATH. ORIEL_ERR_INVALID: there is no such type, or not
- * with that operation; PREMUL_SUM and USER are for the host. Elements are aligned to nothing, but
- * vectors of 16 bytes at aligned addresses are loaded and stored at once.
+ * with that operation; PREMUL_SUM without factors; USER, which is for the host. Elements are
+ * aligned to nothing, but vectors of 16 bytes at aligned addresses are loaded and stored at once.
  */
 #ifndef ORIEL_DEV_REDUCTION_H
 #define ORIEL_DEV_REDUCTION_H

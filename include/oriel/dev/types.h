@@ -260,16 +260,22 @@ enum oriel_op {
 	ORIEL_OP_BOR, /* bits: integers only */
 	ORIEL_OP_BXOR,
 	ORIEL_OP_PREMUL_SUM, /* the sum of the products of each rank's values and its factor */
-	ORIEL_OP_USER,       /* the function of the caller; host memory only, as PREMUL_SUM */
+	ORIEL_OP_USER,       /* the function of the caller; host memory only */
 	ORIEL_OPS
 };
 
 /* A reduction as device functions take it (oriel/dev/reduction.h). */
 struct oriel_dev_reduction {
 	uint32_t type;  /* enum oriel_type */
-	uint32_t op;    /* enum oriel_op, up to BXOR */
+	uint32_t op;    /* enum oriel_op, but not USER */
 	uint32_t block; /* consecutive ranks that are added first; 0: all */
 	uint32_t reserved;
+
+	/*
+	 * PREMUL_SUM: a word for each rank, whose first bytes are its factor, of the accumulation
+	 * type. Memory of this rank, with the same contents on all ranks. Else it is not read.
+	 */
+	const uint64_t *factors;
 };
 
 /* The format of the lines of oriel_dev_gather_lines(). */

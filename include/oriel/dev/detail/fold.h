@@ -23,6 +23,7 @@ struct oriel_dev_fold {
 	uint32_t op;   /* enum oriel_op */
 	uint32_t ranks;
 	uint32_t block;
+	const uint64_t *factors; /* as in struct oriel_dev_reduction; NULL: another operation */
 };
 
 #define ORIEL_FOLD_WORDS 16u
@@ -413,12 +414,39 @@ ORIEL_DEV void ori_dev_fold_combine(const struct oriel_dev_fold *f, struct oriel
 	}
 }
 
+/*
+ * PREMUL_SUM: multiplies @x by the factor of @rank. The lower bits of a product of integers depend
+ * on those of its factors alone.
+ */
+ORIEL_DEV void ori_dev_fold_scale(const struct oriel_dev_fold *f, uint32_t rank,
+				  struct oriel_dev_sums *x)
+{
+	uint64_t factor = f->factors[rank];
+	uint32_t lanes = ori_dev_fold_lanes(f), i;
+
+	if (f->type == ORIEL_TYPE_FP64) {
+		ORIEL_FOLD_EACH_WIDE(i, 2u)
+		ori_dev_fold_set(x, i, ori_dev_multiply64(ori_dev_fold_get(x, i), factor));
+	} else if (ori_dev_type_is_float(f->type)) {
+		ORIEL_FOLD_EACH(i, lanes)
+		x->word[i] = ori_dev_multiply32(x->word[i], (uint32_t)factor);
+	} else if (lanes == 2) {
+		ORIEL_FOLD_EACH_WIDE(i, 2u)
+		ori_dev_fold_set(x, i, ori_dev_fold_get(x, i) * factor);
+	} else {
+		ORIEL_FOLD_EACH(i, lanes)
+		x->word[i] *= (uint32_t)factor;
+	}
+}
+
 /* The elements of @rank, which come in the order of the ranks. */
 ORIEL_DEV void ori_dev_fold_next(const struct oriel_dev_fold *f, struct oriel_dev_folding *p,
 				 uint32_t rank, const struct oriel_dev_vector *v)
 {
 	struct oriel_dev_sums x = ori_dev_fold_widen(f, v);
 
+	if (f->factors)
+		ori_dev_fold_scale(f, rank, &x);
 	if (p->count)
 		ori_dev_fold_combine(f, &p->block, &x);
 	else

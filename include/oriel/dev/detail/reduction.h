@@ -240,15 +240,18 @@ ORIEL_DEV enum oriel_status ori_dev_reduce_check(const struct oriel_dev_window *
 	enum oriel_status status = ori_dev_check_any(w, ORIEL_DEV_REDUCE, 0, 1);
 	/* 0 is refused as the one below it is, which no type or operation has. */
 	uint32_t last = ori_dev_type_is_float(r->type) ? ORIEL_OP_AVG : ORIEL_OP_BXOR;
+	bool has_factors = r->op == ORIEL_OP_PREMUL_SUM && r->factors;
+	uint32_t op = has_factors ? (uint32_t)ORIEL_OP_SUM : r->op;
 
 	if (status == ORIEL_OK)
 		status = ori_dev_check_choice(w, ORIEL_DEV_REDUCE, r->type - 1, ORIEL_TYPES - 2);
 	if (status == ORIEL_OK)
-		status = ori_dev_check_choice(w, ORIEL_DEV_REDUCE, r->op - 1, last - 1);
+		status = ori_dev_check_choice(w, ORIEL_DEV_REDUCE, op - 1, last - 1);
 	f->type = r->type;
 	f->op = r->op;
 	f->ranks = w->ranks;
 	f->block = r->block ? r->block : w->ranks;
+	f->factors = r->op == ORIEL_OP_PREMUL_SUM ? r->factors : NULL;
 	return status;
 }
 
@@ -471,8 +474,8 @@ ori_dev_reduce_staged(const struct oriel_dev_window *w, struct oriel_dev_group g
 		      uint64_t timeout_ns, bool is_to_all)
 {
 	struct oriel_dev_reduce_run run = {
-		w,          c,    {0, 0, 0, 0}, (const char *)from, 0, 0, 0, 0,
-		timeout_ns, part, parts,        is_to_all};
+		w,    c,     {0, 0, 0, 0, NULL}, (const char *)from, 0, 0, 0, 0, timeout_ns,
+		part, parts, is_to_all};
 	enum oriel_status status = ori_dev_reduce_check(w, r, &run.fold);
 
 	if (status == ORIEL_OK)
