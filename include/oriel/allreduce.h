@@ -20,11 +20,12 @@ struct oriel_allreduce;
  * ORIEL_ALLREDUCE for ORIEL_ALLGATHER. @reduction is copied. Algorithms: ONE_SHOT for up to 256
  * KiB, where all ranks are mapped; OWNER; HIERARCHICAL, where the nodes are several, and each is a
  * block of two or more ranks whose elements have at least the bytes of one of the accumulation
- * type. In GPU memory the algorithms are OWNER and, where all ranks are mapped, LL up to 512 KiB
- * and ONE_SHOT up to 4 MiB.
+ * type; RING and RECURSIVE with ORIEL_REDUCE_FAST. In GPU memory they are OWNER and, where all
+ * ranks are mapped, LL up to 512 KiB and ONE_SHOT up to 4 MiB.
  *
  * ORIEL_ERR_INVALID: @reduction is invalid. ORIEL_ERR_MISMATCH: ranks differ in the type, the
- * operation or the block. ORIEL_ERR_UNSUPPORTED: ORIEL_VIEW_GPU, and @reduction is USER.
+ * operation, the block or the flags. ORIEL_ERR_UNSUPPORTED: ORIEL_VIEW_GPU, and @reduction is USER;
+ * RING or RECURSIVE where they are not allowed.
  */
 enum oriel_status oriel_allreduce_create(struct oriel_comm *comm, const struct oriel_view *view,
 					 const struct oriel_reduction *reduction,

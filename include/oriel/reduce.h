@@ -36,6 +36,16 @@
 extern "C" {
 #endif
 
+enum oriel_reduce_flags {
+	/*
+	 * All-reduces may add in another order where that is faster: host memory of several nodes,
+	 * operations other than USER. The algorithms RING and RECURSIVE need it. All ranks get the
+	 * same bits, and the same ones each time from the same algorithm, but not those above,
+	 * and other ones for other numbers of elements. docs/reductions.md has the orders.
+	 */
+	ORIEL_REDUCE_FAST = 1,
+};
+
 /* A reduction. Fields that a field's comment does not limit are 0. */
 struct oriel_reduction {
 	size_t size;    /* of this struct, as the caller knew it */
@@ -44,7 +54,7 @@ struct oriel_reduction {
 	unsigned block; /* consecutive ranks that are added first; equal on all ranks. 0: the
 			   ranks of a domain if all domains are equally many consecutive ranks,
 			   else all ranks. The query functions return it. */
-	unsigned reserved;
+	unsigned flags; /* enum oriel_reduce_flags; equal on all ranks */
 
 	/*
 	 * PREMUL_SUM: the factor of this rank, of the accumulation type, aligned to its size. Read

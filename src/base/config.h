@@ -35,6 +35,7 @@ enum ori_setting {
 	ORI_SETTING_RAILS,        /* ORIEL_RAILS, 1 to 4: NICs that each rank drives */
 	ORI_SETTING_ALLGATHER,    /* ORIEL_ALLGATHER, auto or a name: algorithm of all-gathers */
 	ORI_SETTING_ALLREDUCE,    /* ORIEL_ALLREDUCE, auto or a name: algorithm of all-reduces */
+	ORI_SETTING_REDUCE_FAST,  /* ORIEL_REDUCE_FAST, on | off: all-reduces in another order */
 	ORI_SETTING_CE_BATCH,     /* ORIEL_CE_BATCH, bytes: largest copy that is batched */
 	ORI_SETTING_TUNE,         /* ORIEL_TUNE, off, a path, or "": ~/.cache/oriel/tune */
 	ORI_SETTING_POST,         /* ORIEL_POST, auto | rings | proxy: initiator or proxy posts */

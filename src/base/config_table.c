@@ -431,7 +431,15 @@ const struct ori_config_entry ori_config_entries[ORI_SETTINGS] = {
 			.name = "ORIEL_ALLREDUCE",
 			.fallback = "auto",
 			.help = "algorithm of all-reduces whose attr names none",
-			.words = "auto,one_shot,owner,hierarchical",
+			.words = "auto,one_shot,owner,hierarchical,ring,recursive",
+		},
+	[ORI_SETTING_REDUCE_FAST] =
+		{
+			.name = "ORIEL_REDUCE_FAST",
+			.fallback = "off",
+			.help = "all-reduces of host memory over nodes may add in another order "
+				"where that is faster, as with the flag of that name",
+			.words = "on,off",
 		},
 	[ORI_SETTING_CE_BATCH] =
 		{

@@ -231,6 +231,8 @@ enum oriel_status ori_gather_publish(struct ori_gather *g, uint64_t bytes);
  * this rank another number of bytes. @plan: of the execution; NULL: all have sent to all.
  */
 enum oriel_status ori_gather_compare(struct ori_gather *g, const struct ori_plan *plan);
+/* The same for one rank, of which a message has arrived. */
+enum oriel_status ori_gather_compare_rank(struct ori_gather *g, uint32_t peer);
 
 /* The same for a difference that the caller has found: @peer has @seen for @what instead. */
 enum oriel_status ori_gather_break(struct ori_gather *g, const char *what, uint64_t value,

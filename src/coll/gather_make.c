@@ -97,6 +97,8 @@ static enum oriel_status make_supported(struct ori_gather *g)
 		g->supported = g->shape.nodes == 1 ? g->kind->host : g->kind->nodes;
 	if (g->reduction && !g->reduction->is_hierarchical)
 		g->supported &= ~(1u << ORIEL_ALGORITHM_HIERARCHICAL);
+	if (g->reduction && !g->reduction->is_fast)
+		g->supported &= ~(1u << ORIEL_ALGORITHM_RING | 1u << ORIEL_ALGORITHM_RECURSIVE);
 	if (!g->supported)
 		return ori_fail(ORIEL_ERR_UNSUPPORTED, "%s: %s memory of %u nodes is not supported",
 				g->kind->name, g->is_gpu ? "GPU" : "host", g->shape.nodes);
@@ -116,6 +118,16 @@ static enum oriel_status make_supported(struct ori_gather *g)
 			oriel_type_name(
 				oriel_type_accumulation((enum oriel_type)g->reduction->given.type,
 							(enum oriel_op)g->reduction->given.op)));
+	if (g->reduction && !g->reduction->is_fast &&
+	    (g->requested == ORIEL_ALGORITHM_RING || g->requested == ORIEL_ALGORITHM_RECURSIVE))
+		return ori_fail(
+			ORIEL_ERR_UNSUPPORTED,
+			"%s: algorithm %s adds in another order: it needs "
+			"ORIEL_REDUCE_FAST, an all-reduce of host memory, several nodes and an op "
+			"other than user; here are flags 0x%x, %s memory, nodes %u and op %s",
+			g->kind->name, oriel_algorithm_name(g->requested),
+			g->reduction->given.flags, g->is_gpu ? "GPU" : "host", g->shape.nodes,
+			oriel_op_name((enum oriel_op)g->reduction->given.op));
 	if (g->requested != ORIEL_ALGORITHM_DEFAULT && !(g->supported >> g->requested & 1))
 		return ori_fail(ORIEL_ERR_UNSUPPORTED,
 				"%s: algorithm %s does not support %s memory of %u nodes",

@@ -4,7 +4,10 @@
  */
 #include "coll/gather_request.h"
 
+#include <string.h>
+
 #include "base/attr.h"
+#include "base/config.h"
 #include "base/error.h"
 #include "coll/reduction.h"
 
@@ -141,6 +144,8 @@ enum oriel_status ori_gather_request_read(struct ori_gather_request *request,
 	request->join.algorithm = request->attr.algorithm;
 	request->join.setting = (uint32_t)setting;
 	request->join.collective = (uint32_t)kind->number;
+	if (kind->is_reduction && strcmp(ori_setting_text(ORI_SETTING_REDUCE_FAST), "on") == 0)
+		request->reduction.flags |= ORIEL_REDUCE_FAST;
 	if (kind->is_reduction)
 		ori_reduction_join(&request->reduction, &request->join);
 	return ORIEL_OK;
@@ -202,6 +207,9 @@ enum oriel_status ori_gather_join_compare(const struct ori_gather_join *joins, u
 			return join_mismatch("the operation (enum oriel_op)", a->op, b->op, peer);
 		if (a->block != b->block)
 			return join_mismatch("the block", a->block, b->block, peer);
+		if (a->reduce_flags != b->reduce_flags)
+			return join_mismatch("the flags of the reduction (ORIEL_REDUCE_FAST)",
+					     a->reduce_flags, b->reduce_flags, peer);
 	}
 	return ORIEL_OK;
 }

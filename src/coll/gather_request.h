@@ -24,10 +24,11 @@ struct ori_gather_join {
 	uint32_t sharers;    /* view on a GPU: ranks on this rank's GPU, itself included */
 	uint32_t parts;      /* view on a GPU: parts that each of them may have */
 	uint32_t is_narrow;  /* view on a GPU: LL128 lines do not reach the GPU of some rank */
-	uint32_t type;   /* reduction: enum oriel_type; 0 for the other kinds, as the next ones */
-	uint32_t op;     /* enum oriel_op */
-	uint64_t block;  /* as the caller gave it */
-	uint64_t factor; /* of this rank, in the first bytes */
+	uint32_t type;  /* reduction: enum oriel_type; 0 for the other kinds, as the next ones */
+	uint32_t op;    /* enum oriel_op */
+	uint32_t block; /* as the caller gave it */
+	uint32_t reduce_flags; /* enum oriel_reduce_flags; with those of ORIEL_REDUCE_FAST */
+	uint64_t factor;       /* of this rank, in the first bytes */
 };
 
 /* The caller's view and attributes, copied and checked. */

@@ -60,26 +60,29 @@ enum oriel_status ori_gather_publish(struct ori_gather *g, uint64_t bytes)
 	return status == ORIEL_OK ? ORIEL_OK : ori_gather_end(g, status);
 }
 
+enum oriel_status ori_gather_compare_rank(struct ori_gather *g, uint32_t peer)
+{
+	uint32_t which = (uint32_t)((g->published_count - 1) % 2);
+	uint64_t seen = oriel_dev_load_acquire(
+		ori_dev_mapped_inbox(&g->device, peer, ORI_GATHER_NUMBER + which));
+
+	if (seen == g->published[which])
+		return ORIEL_OK;
+	return ori_gather_break(g, g->kind->number == ORI_REDUCE ? "bytes * 65536 + root" : "bytes",
+				g->published[which], peer, seen);
+}
+
 enum oriel_status ori_gather_compare(struct ori_gather *g, const struct ori_plan *plan)
 {
-	const struct oriel_dev_window *w = &g->device;
-	uint32_t which = (uint32_t)((g->published_count - 1) % 2), i, peer;
-	uint64_t seen;
+	enum oriel_status status = ORIEL_OK;
+	uint32_t i, peer;
 
-	for (i = 1; i < w->ranks; i++) {
-		peer = ori_dev_rank_after(w, i);
-		if (plan && !plan->expected[peer])
-			continue;
-		seen = oriel_dev_load_acquire(
-			ori_dev_mapped_inbox(w, peer, ORI_GATHER_NUMBER + which));
-		if (seen != g->published[which])
-			return ori_gather_break(g,
-						g->kind->number == ORI_REDUCE
-							? "bytes * 65536 + root"
-							: "bytes",
-						g->published[which], peer, seen);
+	for (i = 1; i < g->device.ranks && status == ORIEL_OK; i++) {
+		peer = ori_dev_rank_after(&g->device, i);
+		if (!plan || plan->expected[peer])
+			status = ori_gather_compare_rank(g, peer);
 	}
-	return ORIEL_OK;
+	return status;
 }
 
 #ifndef NDEBUG

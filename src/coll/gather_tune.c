@@ -54,6 +54,7 @@ const char *oriel_algorithm_name(enum oriel_algorithm algorithm)
 		[ORIEL_ALGORITHM_ONE_SHOT] = "one_shot",
 		[ORIEL_ALGORITHM_OWNER] = "owner",
 		[ORIEL_ALGORITHM_HIERARCHICAL] = "hierarchical",
+		[ORIEL_ALGORITHM_RECURSIVE] = "recursive",
 	};
 
 	return (unsigned)algorithm < ORIEL_ALGORITHMS ? names[algorithm] : "unknown";

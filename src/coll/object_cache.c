@@ -17,7 +17,7 @@ static bool cached_has_reduction(const struct ori_cached *slot, const struct ori
 	const struct oriel_reduction *a = &slot->reduction, *b = &call->reduction;
 
 	return a->type == b->type && a->op == b->op && a->block == b->block &&
-	       !a->factor == !b->factor && slot->factor == call->factor &&
+	       a->flags == b->flags && !a->factor == !b->factor && slot->factor == call->factor &&
 	       a->function == b->function && a->context == b->context;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Executes a reduction of several nodes in host memory, over any path: the algorithm OWNER. In a
+ * Executes a reduction of several nodes in host memory, over any path: the algorithm OWNER; the
+ * files of the others are reduce_hierarchy.c and reduce_fast.c. In a
  * round each rank puts its elements of each part to the staging of the part's owner, which adds
  * those of all ranks and puts the result to the views that are to have it. reduction_call.c calls
  * it.
@@ -12,6 +13,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "coll/reduce_fast.h"
 #include "coll/reduce_hierarchy.h"
 
 enum nodes_phase { NODES_BEGIN, NODES_SEND, NODES_ARRIVE, NODES_RETURN, NODES_REST, NODES_DRAIN };
@@ -119,18 +121,30 @@ static uint64_t nodes_number(const struct ori_reduce_rounds *r)
 	return r->job.g->kind->number == ORI_REDUCE ? (uint64_t)r->bytes << 16 | r->root : r->bytes;
 }
 
+static enum oriel_status (*nodes_algorithm(enum oriel_algorithm algorithm))(struct ori_gather_job *)
+{
+	switch (algorithm) {
+	case ORIEL_ALGORITHM_HIERARCHICAL:
+		return ori_reduce_hierarchy_go_on;
+	case ORIEL_ALGORITHM_RING:
+		return ori_reduce_ring_go_on;
+	case ORIEL_ALGORITHM_RECURSIVE:
+		return ori_reduce_recursive_go_on;
+	default:
+		return nodes_go_on;
+	}
+}
+
 static void nodes_begin(struct ori_reduce_rounds *r, struct ori_gather *g,
 			enum oriel_algorithm algorithm, uint32_t root, const void *send,
 			size_t count)
 {
-	*r = (struct ori_reduce_rounds){.job = {.g = g,
-						.go_on = algorithm == ORIEL_ALGORITHM_HIERARCHICAL
-								 ? ori_reduce_hierarchy_go_on
-								 : nodes_go_on},
+	*r = (struct ori_reduce_rounds){.job = {.g = g, .go_on = nodes_algorithm(algorithm)},
 					.w = &g->device,
 					.send = send,
 					.bytes = count * g->reduction->fold.size,
-					.root = root};
+					.root = root,
+					.is_whole = algorithm == ORIEL_ALGORITHM_RECURSIVE};
 }
 
 enum oriel_status ori_reduce_nodes_run(struct ori_gather *g, enum oriel_algorithm algorithm,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The parts, the staging and the signals of reductions of several nodes. reduce_nodes.c and
- * reduce_hierarchy.c call it.
+ * The parts, the staging and the signals of reductions of several nodes. reduce_nodes.c,
+ * reduce_hierarchy.c and reduce_fast.c call it.
  */
 #include "coll/reduce_rounds.h"
 
@@ -23,12 +23,17 @@ static size_t rounds_sum(const struct ori_gather *g)
 	return rounds_piece(g) / f->size * f->sum_size;
 }
 
+/* The sums of a half. */
+static size_t rounds_sums(const struct ori_gather *g)
+{
+	size_t sums = g->reduction->is_hierarchical ? 2 * g->shape.nodes : 0;
+
+	return g->reduction->is_fast && g->shape.ranks > sums ? g->shape.ranks : sums;
+}
+
 size_t ori_reduce_rounds_staging(const struct ori_gather *g)
 {
-	size_t elements = 2 * g->shape.ranks * rounds_piece(g);
-
-	return elements +
-	       (g->reduction->is_hierarchical ? 2 * 2 * g->shape.nodes * rounds_sum(g) : 0);
+	return 2 * (g->shape.ranks * rounds_piece(g) + rounds_sums(g) * rounds_sum(g));
 }
 
 uint64_t ori_reduce_rounds_offset(const struct ori_reduce_rounds *r, uint32_t index)
@@ -41,7 +46,7 @@ uint64_t ori_reduce_rounds_sum(const struct ori_reduce_rounds *r, uint32_t index
 	const struct ori_gather *g = r->job.g;
 
 	return 2 * r->w->ranks * rounds_piece(g) +
-	       (r->step % 2 * 2 * g->shape.nodes + index) * rounds_sum(g);
+	       (r->step % 2 * rounds_sums(g) + index) * rounds_sum(g);
 }
 
 struct ori_reduce_part ori_reduce_rounds_part(const struct ori_reduce_rounds *r, uint32_t owner)
@@ -61,7 +66,7 @@ const char *ori_reduce_rounds_elements(const struct ori_reduce_rounds *r, uint32
 void ori_reduce_rounds_next(struct ori_reduce_rounds *r)
 {
 	size_t piece = rounds_piece(r->job.g), rest = r->bytes - r->at;
-	size_t most = rounds_is_scatter(r) ? piece : piece * r->w->ranks;
+	size_t most = rounds_is_scatter(r) || r->is_whole ? piece : piece * r->w->ranks;
 
 	r->length = rest < most ? rest : most;
 	r->step = ++r->job.g->reduction->step;

@@ -26,6 +26,7 @@ struct ori_reduce_rounds {
 	const char *send;
 	size_t bytes; /* of all elements, or of a part of a reduce-scatter */
 	uint32_t root;
+	bool is_whole; /* a piece has all elements of a round */
 
 	/* The position, from which the next step of a job continues. */
 	unsigned phase; /* of the algorithm; 0 begins a round */
@@ -43,8 +44,9 @@ size_t ori_reduce_rounds_staging(const struct ori_gather *g);
 /* The offset of piece number @index in the half of this round. */
 uint64_t ori_reduce_rounds_offset(const struct ori_reduce_rounds *r, uint32_t index);
 /*
- * The same for sums, which HIERARCHICAL has behind the pieces, two for each node. A sum is a piece
- * whose elements have the accumulation type, and is aligned to 64.
+ * The same for sums, which lie behind the pieces: HIERARCHICAL has two for each node, RING and
+ * RECURSIVE one for each rank. A sum is a piece whose elements have the accumulation type, and is
+ * aligned to 64.
  */
 uint64_t ori_reduce_rounds_sum(const struct ori_reduce_rounds *r, uint32_t index);
 

@@ -51,6 +51,7 @@ void ori_reduction_join(const struct oriel_reduction *given, struct ori_gather_j
 	join->type = given->type;
 	join->op = given->op;
 	join->block = given->block;
+	join->reduce_flags = given->flags;
 	if (given->factor)
 		memcpy(&join->factor, given->factor, reduction_sum_size(given));
 }
@@ -85,6 +86,8 @@ void ori_reduction_order(struct ori_gather *g)
 		r->given.block = block;
 	if (r->given.block > g->shape.ranks)
 		r->given.block = g->shape.ranks;
+	r->is_fast = r->given.flags & ORIEL_REDUCE_FAST && g->kind->number == ORI_ALLREDUCE &&
+		     !g->is_gpu && g->shape.nodes > 1 && r->given.op != ORIEL_OP_USER;
 	/* A sum goes over the network instead of the elements of a block. */
 	r->is_hierarchical = r->given.block == block && block < g->shape.ranks && block > 1 &&
 			     reduction_sum_size(&r->given) <=
@@ -118,6 +121,9 @@ enum oriel_status ori_reduction_open(struct ori_gather *g)
 	r->given.factor = NULL;
 	r->slot = g->shape.nodes == 1 ? ORI_REDUCE_SLOT : g->chunk;
 	if (g->kind->number == ORI_REDUCE_SCATTER)
+		most = most > r->slot ? r->slot : most * g->shape.ranks;
+	/* So that RECURSIVE has few rounds. */
+	if (r->is_fast)
 		most = most > r->slot ? r->slot : most * g->shape.ranks;
 	most = (most + ORIEL_DEV_LINE) * 2;
 	if (most < r->slot)

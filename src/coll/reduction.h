@@ -45,6 +45,7 @@ struct ori_reduction {
 	const char **inputs; /* [ranks]: scratch of an execution, as @outs is */
 	char **outs;
 	bool is_hierarchical;  /* it has the algorithm HIERARCHICAL */
+	bool is_fast;          /* it has RING and RECURSIVE */
 	struct ori_plan heard; /* @expected: ranks that HIERARCHICAL has messages of */
 	size_t slot;           /* bytes of elements of a half */
 	uint64_t step;         /* the last one that this rank has begun */

@@ -34,10 +34,10 @@ enum oriel_status ori_reduction_read(const struct oriel_reduction *given, const 
 	if (status != ORIEL_OK)
 		return status;
 	if (!oriel_type_size((enum oriel_type)r->type) || r->op == ORIEL_OP_NONE ||
-	    r->op >= ORIEL_OPS || r->reserved)
+	    r->op >= ORIEL_OPS || (r->flags & ~(unsigned)ORIEL_REDUCE_FAST))
 		return ori_fail(ORIEL_ERR_INVALID,
-				"%s: oriel_reduction: invalid type %u, op %u or reserved %u", what,
-				r->type, r->op, r->reserved);
+				"%s: oriel_reduction: invalid type %u, op %u or flags 0x%x", what,
+				r->type, r->op, r->flags);
 	if (!oriel_type_accumulation((enum oriel_type)r->type, (enum oriel_op)r->op))
 		return ori_fail(ORIEL_ERR_INVALID,
 				"%s: oriel_reduction: op %s is for integers, not %s", what,
@@ -180,6 +180,51 @@ void ori_fold_block(const struct ori_fold *f, const char *const *inputs, uint32_
 	for (at = 0; at < count; at += slice) {
 		slice = count - at < most ? count - at : most;
 		fold_block(f, inputs, at * f->size, rank, end, slice, to + at * f->sum_size, &b);
+	}
+	ori_fold_mode_end(mode);
+}
+
+void ori_fold_rank(const struct ori_fold *f, uint32_t rank, const char *from, char *to,
+		   size_t count)
+{
+	uint64_t mode = ori_fold_mode_begin();
+	size_t most = FOLD_SLICE / f->sum_size, at, slice;
+	_Alignas(64) char value[FOLD_SLICE];
+
+	for (at = 0; at < count; at += slice) {
+		slice = count - at < most ? count - at : most;
+		memcpy(to + at * f->sum_size,
+		       fold_value(f, rank, from + at * f->size, slice, value), slice * f->sum_size);
+	}
+	ori_fold_mode_end(mode);
+}
+
+void ori_fold_add(const struct ori_fold *f, char *to, uint32_t rank, const char *from, size_t count)
+{
+	uint64_t mode = ori_fold_mode_begin();
+	size_t most = FOLD_SLICE / f->sum_size, at, slice;
+	_Alignas(64) char value[FOLD_SLICE];
+
+	for (at = 0; at < count; at += slice) {
+		slice = count - at < most ? count - at : most;
+		fold_next(f, to + at * f->sum_size,
+			  fold_value(f, rank, from + at * f->size, slice, value), slice);
+	}
+	ori_fold_mode_end(mode);
+}
+
+void ori_fold_two(const struct ori_fold *f, const char *left, const char *right, char *to,
+		  size_t count)
+{
+	uint64_t mode = ori_fold_mode_begin();
+	size_t most = FOLD_SLICE / f->sum_size, at, slice;
+	_Alignas(64) char total[FOLD_SLICE];
+
+	for (at = 0; at < count; at += slice) {
+		slice = count - at < most ? count - at : most;
+		memcpy(total, left + at * f->sum_size, slice * f->sum_size);
+		fold_next(f, total, right + at * f->sum_size, slice);
+		memcpy(to + at * f->sum_size, total, slice * f->sum_size);
 	}
 	ori_fold_mode_end(mode);
 }

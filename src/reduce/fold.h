@@ -78,6 +78,19 @@ void ori_fold_block(const struct ori_fold *fold, const char *const *inputs, uint
 		    uint32_t end, char *to, size_t count);
 
 /*
+ * The @count elements of @rank at @from in the accumulation type: to @to; and with @to as the left
+ * operand, which becomes the result. @to is aligned to 64.
+ */
+void ori_fold_rank(const struct ori_fold *fold, uint32_t rank, const char *from, char *to,
+		   size_t count);
+void ori_fold_add(const struct ori_fold *fold, char *to, uint32_t rank, const char *from,
+		  size_t count);
+
+/* The fold of two in the accumulation type, aligned to 64: to @to, which may be one of them. */
+void ori_fold_two(const struct ori_fold *fold, const char *left, const char *right, char *to,
+		  size_t count);
+
+/*
  * The end result of @count elements from the folds of all @blocks blocks, which are in the
  * accumulation type and aligned to 64: to @out.
  */

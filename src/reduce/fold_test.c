@@ -325,6 +325,33 @@ static void fold_by_blocks(const struct ori_fold *f, const char *const *from, ch
 	ori_fold_sums(f, all, blocks, out, count);
 }
 
+/* The same, one rank after the other, and then one sum. */
+static void fold_by_ranks(const struct ori_fold *f, const char *const *from, char *out,
+			  size_t count)
+{
+	static _Alignas(64) char total[ROOM], sum[ROOM];
+	const char *all = total;
+	uint32_t rank;
+
+	for (rank = 0; rank < f->ranks; rank++) {
+		if (rank % f->block)
+			ori_fold_add(f, sum, rank, from[rank], count);
+		else
+			ori_fold_rank(f, rank, from[rank], sum, count);
+		if ((rank + 1) % f->block && rank + 1 < f->ranks)
+			continue;
+		if (rank < f->block)
+			memcpy(total, sum, sizeof(total));
+		else if (rank % 2)
+			ori_fold_two(f, total, sum, total, count);
+		else
+			ori_fold_two(f, total, sum, sum, count);
+		if (rank >= f->block && rank % 2 == 0)
+			memcpy(total, sum, sizeof(total));
+	}
+	ori_fold_sums(f, &all, 1, out, count);
+}
+
 /* One fold of the first @count elements, at odd addresses if @shift is odd. */
 static void check_fold(const struct ori_fold *f, unsigned shift, size_t count)
 {
@@ -356,6 +383,10 @@ static void check_fold(const struct ori_fold *f, unsigned shift, size_t count)
 	assert_int_equal(output[0][0], shift || !count ? 0x5a : output[0][0]);
 	memset(output[1], 0x5a, sizeof(output[1]));
 	fold_by_blocks(f, from, outs[1], count);
+	assert_memory_equal(outs[0], outs[1], count * f->size);
+	assert_int_equal(outs[1][count * f->size], 0x5a);
+	memset(output[1], 0x5a, sizeof(output[1]));
+	fold_by_ranks(f, from, outs[1], count);
 	assert_memory_equal(outs[0], outs[1], count * f->size);
 	assert_int_equal(outs[1][count * f->size], 0x5a);
 }

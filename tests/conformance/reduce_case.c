@@ -1,195 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reductions in host memory: each algorithm, size, alignment and form has the bits of the scalar
- * fold below, and no other byte changes. The conformance program runs this suite for every
- * transport. src/reduce/fold_test.c compares the arithmetic of all types.
+ * folds of reductions.h, and no other byte changes. The conformance program runs this suite for
+ * every transport. src/reduce/fold_test.c compares the arithmetic of all types.
  */
-#include "harness.h"
+#include "reductions.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #define GUARD 0x5a
 #define LENGTH 1200000u /* bytes of a view */
 #define MOST (LENGTH - 64u)
 
-/* Reductions whose results show the order of the ranks, each with one reason to be here. */
-enum { SUM_FP32, SUM_BF16, BXOR_UINT8, PREMUL_FP64, USER_INT16, REDUCTIONS };
-
 static const size_t sizes[] = {1, 3, 0, 12, 13, 24, 25, 100, 1025, 8192, 65535, 70001, 140000};
-
-struct site {
-	struct oriel_reduction reduction;
-	struct oriel_allreduce *all;
-	struct oriel_reduce_scatter *scatter;
-	struct oriel_reduce *root;
-	struct oriel_view view;
-	char *result; /* the view, at an odd address */
-	char *send;   /* of all ranks' parts */
-	char *expected;
-	double factor;
-	size_t size; /* of an element */
-	unsigned block;
-	uint64_t round;
-};
-
-static void subtract(void *context, void *left, const void *right, size_t count)
-{
-	uint16_t *to = left;
-	size_t i;
-
-	(void)context;
-	for (i = 0; i < count; i++)
-		to[i] = (uint16_t)(to[i] * 3u - ((const uint16_t *)right)[i]);
-}
-
-static double factor_of(unsigned rank)
-{
-	return 1.0 + rank / 3.0;
-}
-
-static struct oriel_reduction reduction_of(unsigned which, const double *factor, unsigned block)
-{
-	static const enum oriel_type types[] = {ORIEL_TYPE_FP32, ORIEL_TYPE_BF16, ORIEL_TYPE_UINT8,
-						ORIEL_TYPE_FP64, ORIEL_TYPE_INT16};
-	static const enum oriel_op ops[] = {ORIEL_OP_SUM, ORIEL_OP_SUM, ORIEL_OP_BXOR,
-					    ORIEL_OP_PREMUL_SUM, ORIEL_OP_USER};
-	struct oriel_reduction reduction = {.size = sizeof(reduction),
-					    .type = types[which],
-					    .op = ops[which],
-					    .block = block};
-
-	if (which == PREMUL_FP64)
-		reduction.factor = factor;
-	if (which == USER_INT16)
-		reduction.function = subtract;
-	return reduction;
-}
-
-/* The element of @rank: sums of such numbers have other bits in another order. */
-static void element(enum oriel_type type, uint64_t seed, unsigned rank, size_t i, char *to)
-{
-	uint64_t x = (seed * 1000003 + i) * 2654435761u + rank * UINT64_C(0x9e3779b97f4a7c15);
-	float f;
-	double d;
-
-	x ^= x >> 29;
-	x *= UINT64_C(0xbf58476d1ce4e5b9);
-	x ^= x >> 32;
-	f = (float)(int32_t)x * (float)(1u << (x >> 40) % 20);
-	d = (double)(int64_t)x / 3.0;
-	if (type == ORIEL_TYPE_FP32)
-		memcpy(to, &f, sizeof(f));
-	else if (type == ORIEL_TYPE_BF16)
-		memcpy(to, (char *)&f + 2, 2);
-	else if (type == ORIEL_TYPE_FP64)
-		memcpy(to, &d, sizeof(d));
-	else
-		memcpy(to, &x, oriel_type_size(type));
-}
-
-/* One operation on single elements; @left becomes the result. */
-static void apply(const struct oriel_reduction *reduction, char *left, const char *right)
-{
-	volatile double d, e;
-	volatile float f, g;
-	float f_copy, g_copy;
-	double d_copy, e_copy;
-
-	if (reduction->type == ORIEL_TYPE_UINT8) {
-		*left = (char)(*left ^ *right);
-	} else if (reduction->type == ORIEL_TYPE_INT16) {
-		subtract(NULL, left, right, 1);
-	} else if (reduction->type == ORIEL_TYPE_FP32 || reduction->type == ORIEL_TYPE_BF16) {
-		memcpy(&f_copy, left, sizeof(f_copy));
-		memcpy(&g_copy, right, sizeof(g_copy));
-		f = f_copy;
-		g = g_copy;
-		f_copy = f + g;
-		memcpy(left, &f_copy, sizeof(f_copy));
-	} else {
-		memcpy(&d_copy, left, sizeof(d_copy));
-		memcpy(&e_copy, right, sizeof(e_copy));
-		d = d_copy;
-		e = e_copy;
-		d_copy = d + e;
-		memcpy(left, &d_copy, sizeof(d_copy));
-	}
-}
-
-/* Converts an element to the accumulation type. */
-static void operand(const struct site *s, unsigned rank, size_t i, char *to)
-{
-	volatile double product;
-	double d;
-
-	element((enum oriel_type)s->reduction.type, s->round, rank, i, to);
-	if (s->reduction.type == ORIEL_TYPE_BF16) {
-		memcpy(to + 2, to, 2);
-		memset(to, 0, 2);
-	}
-	if (s->reduction.op != ORIEL_OP_PREMUL_SUM)
-		return;
-	memcpy(&d, to, sizeof(d));
-	product = d * factor_of(rank);
-	d = product;
-	memcpy(to, &d, sizeof(d));
-}
-
-/* Rounds the float at @value to BF16: to nearest, ties to even. */
-static void narrow(char *value)
-{
-	uint32_t bits;
-
-	memcpy(&bits, value, sizeof(bits));
-	bits += 0x7fff + (bits >> 16 & 1);
-	bits >>= 16;
-	memcpy(value, &bits, 2);
-}
-
-/* Elements @begin and following of the reduction of all ranks. */
-static void expect(const struct rank *r, const struct site *s, size_t begin, size_t count)
-{
-	_Alignas(8) char total[8], part[8], value[8];
-	unsigned rank;
-	size_t i;
-
-	for (i = 0; i < count; i++) {
-		for (rank = 0; rank < r->size; rank++) {
-			operand(s, rank, begin + i, value);
-			if (rank % s->block)
-				apply(&s->reduction, part, value);
-			else
-				memcpy(part, value, 8);
-			if ((rank + 1) % s->block && rank + 1 < r->size)
-				continue;
-			if (rank < s->block)
-				memcpy(total, part, 8);
-			else
-				apply(&s->reduction, total, part);
-		}
-		if (s->reduction.type == ORIEL_TYPE_BF16)
-			narrow(total);
-		memcpy(s->expected + i * s->size, total, s->size);
-	}
-}
-
-static void fill_own(const struct rank *r, const struct site *s, char *to, size_t count)
-{
-	_Alignas(8) char value[8];
-	size_t i;
-
-	for (i = 0; i < count; i++) {
-		element((enum oriel_type)s->reduction.type, s->round, r->rank, i, value);
-		memcpy(to + i * s->size, value, s->size);
-	}
-}
 
 static void site_open(struct rank *r, struct site *s, unsigned which, unsigned block)
 {
 	void *memory = NULL;
 
 	memset(s, 0, sizeof(*s));
+	s->chunk = 4096;
 	s->factor = factor_of(r->rank);
 	s->reduction = reduction_of(which, &s->factor, block);
 	s->size = oriel_type_size((enum oriel_type)s->reduction.type);
@@ -216,12 +46,16 @@ static void site_close(struct rank *r, struct site *s)
 
 static unsigned create(struct rank *r, struct site *s, unsigned algorithm)
 {
-	struct oriel_coll_attr attr = {.size = sizeof(attr), .algorithm = algorithm, .chunk = 4096};
+	struct oriel_coll_attr attr = {.size = sizeof(attr),
+				       .algorithm = algorithm,
+				       .chunk = s->chunk};
 	struct oriel_coll_info info = {.size = sizeof(info)};
-	bool is_hierarchical;
+	bool is_hierarchical, is_fast;
 
 	if (!CHECK_OK(r, oriel_allreduce_create(r->comm, &s->view, &s->reduction, &attr, &s->all)))
 		return 0;
+	if (algorithm == ORIEL_ALGORITHM_RING || algorithm == ORIEL_ALGORITHM_RECURSIVE)
+		attr.algorithm = ORIEL_ALGORITHM_OWNER;
 	CHECK_OK(r, oriel_reduce_create(r->comm, &s->view, &s->reduction, &attr, &s->root));
 	/* Each rank has its part of a reduce-scatter, which no other one computes. */
 	if (algorithm == ORIEL_ALGORITHM_ONE_SHOT)
@@ -237,9 +71,14 @@ static unsigned create(struct rank *r, struct site *s, unsigned algorithm)
 	/* The nodes of these jobs are consecutive ranks. */
 	is_hierarchical = info.nodes > 1 && s->block > 1 && s->block * info.nodes == r->size;
 	CHECK_EQ(r, info.supported >> ORIEL_ALGORITHM_HIERARCHICAL & 1, is_hierarchical);
+	is_fast = info.nodes > 1 && s->reduction.flags && s->reduction.op != ORIEL_OP_USER;
+	CHECK_EQ(r, info.supported >> ORIEL_ALGORITHM_RING & 1, is_fast);
+	CHECK_EQ(r, info.supported >> ORIEL_ALGORITHM_RECURSIVE & 1, is_fast);
 	if (info.nodes > 1 && algorithm == ORIEL_ALGORITHM_DEFAULT)
 		CHECK_EQ(r, info.algorithm,
-			 is_hierarchical ? ORIEL_ALGORITHM_HIERARCHICAL : ORIEL_ALGORITHM_OWNER);
+			 is_fast           ? ORIEL_ALGORITHM_RECURSIVE
+			 : is_hierarchical ? ORIEL_ALGORITHM_HIERARCHICAL
+					   : ORIEL_ALGORITHM_OWNER);
 	return info.supported;
 }
 
@@ -258,9 +97,12 @@ static void check_result(struct rank *r, const struct site *s, const char *at, s
 /* In place on each third rank, for an address of the message that is odd or even. */
 static void run_all(struct rank *r, struct site *s, size_t count, bool is_started)
 {
+	struct oriel_coll_info info = {.size = sizeof(info)};
 	bool in_place = (s->round + r->rank) % 3 == 0;
 	char *send = in_place ? s->result : s->send + s->round % 8;
 
+	CHECK_OK(r, oriel_allreduce_query(s->all, count, &info));
+	s->algorithm = info.algorithm;
 	s->round++;
 	fill_own(r, s, send, count);
 	expect(r, s, 0, count);
@@ -282,6 +124,7 @@ static void run_scatter(struct rank *r, struct site *s, size_t count, bool is_st
 	unsigned way = count && whole * s->size <= MOST ? (s->round + r->rank) % 2 : 0;
 	char *send = way ? s->result : s->send + s->round % 8;
 
+	s->algorithm = ORIEL_ALGORITHM_OWNER;
 	s->round++;
 	fill_own(r, s, send, whole);
 	expect(r, s, r->rank * count, count);
@@ -300,6 +143,7 @@ static void run_root(struct rank *r, struct site *s, size_t count, bool is_start
 	bool in_place = (s->round + r->rank) % 3 == 1;
 	char *send = in_place ? s->result : s->send + s->round % 8;
 
+	s->algorithm = ORIEL_ALGORITHM_OWNER;
 	s->round++;
 	memset(s->result, GUARD, count * s->size);
 	fill_own(r, s, send, count);
@@ -336,12 +180,16 @@ static void run_sizes(struct rank *r, struct site *s)
 	}
 }
 
-static void run_algorithms(struct rank *r, unsigned which, unsigned block)
+static void run_algorithms(struct rank *r, unsigned which, unsigned block, unsigned flags)
 {
 	unsigned mask = 1u << ORIEL_ALGORITHM_DEFAULT, algorithm;
 	struct site s;
 
 	site_open(r, &s, which, block);
+	s.reduction.flags = flags;
+	/* A round of RECURSIVE has a part of it, and each of its steps waits for another rank. */
+	if (flags)
+		s.chunk = 65536;
 	for (algorithm = 0; algorithm < ORIEL_ALGORITHMS; algorithm++) {
 		if (!(mask >> algorithm & 1))
 			continue;
@@ -355,41 +203,79 @@ static void run_algorithms(struct rank *r, unsigned which, unsigned block)
 
 static void every_algorithm_adds_in_the_order(struct rank *r)
 {
-	run_algorithms(r, SUM_FP32, 0);
+	run_algorithms(r, SUM_FP32, 0, 0);
 }
 
 static void partial_results_are_wide(struct rank *r)
 {
-	run_algorithms(r, SUM_BF16, 0);
+	run_algorithms(r, SUM_BF16, 0, 0);
 }
 
 static void blocks_of_two_are_added_first(struct rank *r)
 {
-	run_algorithms(r, SUM_FP32, 2);
+	run_algorithms(r, SUM_FP32, 2, 0);
 }
 
 static void bytes_need_no_alignment(struct rank *r)
 {
-	run_algorithms(r, BXOR_UINT8, 0);
+	run_algorithms(r, BXOR_UINT8, 0, 0);
 }
 
 static void each_rank_has_its_factor(struct rank *r)
 {
-	run_algorithms(r, PREMUL_FP64, 3);
+	run_algorithms(r, PREMUL_FP64, 3, 0);
 }
 
 static void a_function_is_applied_in_the_order(struct rank *r)
 {
-	run_algorithms(r, USER_INT16, 0);
+	run_algorithms(r, USER_INT16, 0, 0);
+}
+
+static void fast_ones_have_orders_of_their_own(struct rank *r)
+{
+	run_algorithms(r, SUM_FP32, 0, ORIEL_REDUCE_FAST);
+	run_algorithms(r, SUM_BF16, 2, ORIEL_REDUCE_FAST);
+	run_algorithms(r, PREMUL_FP64, 0, ORIEL_REDUCE_FAST);
+}
+
+static void functions_are_never_fast(struct rank *r)
+{
+	run_algorithms(r, USER_INT16, 0, ORIEL_REDUCE_FAST);
+}
+
+/* Parts of a round have several chunks. */
+static void long_rings_have_chunks(struct rank *r)
+{
+	static const size_t counts[] = {40000, 140001, 299000};
+	struct oriel_coll_info info = {.size = sizeof(info)};
+	struct oriel_coll_attr attr = {.size = sizeof(attr), .algorithm = ORIEL_ALGORITHM_RING};
+	struct site s;
+	unsigned i;
+
+	site_open(r, &s, SUM_FP32, 0);
+	s.chunk = (size_t)1 << 20;
+	s.reduction.flags = ORIEL_REDUCE_FAST;
+	if (create(r, &s, ORIEL_ALGORITHM_DEFAULT)) {
+		CHECK_OK(r, oriel_allreduce_query(s.all, 1, &info));
+		CHECK_OK(r, oriel_allreduce_destroy(s.all));
+		if (!(info.supported >> ORIEL_ALGORITHM_RING & 1))
+			attr.algorithm = ORIEL_ALGORITHM_DEFAULT;
+		CHECK_OK(r, oriel_allreduce_create(r->comm, &s.view, &s.reduction, &attr, &s.all));
+		for (i = 0; i < (r->size > 4 ? 2 : 6); i++)
+			run_all(r, &s, counts[i % 3], i % 2);
+		close_objects(r, &s);
+	}
+	site_close(r, &s);
 }
 
 /* Small and large ones, blocking and started, so that all use the staging and views in turn. */
-static void executions_do_not_mix(struct rank *r)
+static void mix(struct rank *r, unsigned flags)
 {
 	struct site s;
 	unsigned i;
 
 	site_open(r, &s, SUM_FP32, 0);
+	s.reduction.flags = flags;
 	if (create(r, &s, ORIEL_ALGORITHM_DEFAULT)) {
 		for (i = 0; i < (r->size > 4 ? 40 : 120); i++) {
 			run_all(r, &s, 1 + i * 37 % 300, i % 5 == 0);
@@ -403,6 +289,16 @@ static void executions_do_not_mix(struct rank *r)
 		close_objects(r, &s);
 	}
 	site_close(r, &s);
+}
+
+static void executions_do_not_mix(struct rank *r)
+{
+	mix(r, 0);
+}
+
+static void fast_executions_do_not_mix(struct rank *r)
+{
+	mix(r, ORIEL_REDUCE_FAST);
 }
 
 /* Memory that ranks map, and memory that they cannot map; each reduction has its object. */
@@ -548,8 +444,8 @@ static void wide_sums_stay_in_small_nodes(struct rank *r)
 
 static void invalid_arguments_are_rejected(struct rank *r)
 {
-	const struct oriel_coll_attr attr = {.size = sizeof(attr),
-					     .algorithm = ORIEL_ALGORITHM_HIERARCHICAL};
+	struct oriel_coll_attr attr = {.size = sizeof(attr),
+				       .algorithm = ORIEL_ALGORITHM_HIERARCHICAL};
 	struct oriel_reduction other;
 	struct site s;
 
@@ -584,6 +480,14 @@ static void invalid_arguments_are_rejected(struct rank *r)
 	CHECK_STATUS(r, oriel_allreduce_create(r->comm, &s.view, &other, &attr, &s.all),
 		     ORIEL_ERR_UNSUPPORTED);
 	CHECK_LAST(r, "algorithm hierarchical needs several nodes, each of them a block of two");
+	attr.algorithm = ORIEL_ALGORITHM_RING;
+	CHECK_STATUS(r, oriel_allreduce_create(r->comm, &s.view, &s.reduction, &attr, &s.all),
+		     ORIEL_ERR_UNSUPPORTED);
+	CHECK_LAST(r, "algorithm ring adds in another order: it needs ORIEL_REDUCE_FAST");
+	s.reduction.flags = 2;
+	CHECK_STATUS(r, oriel_allreduce_create(r->comm, &s.view, &s.reduction, NULL, &s.all),
+		     ORIEL_ERR_INVALID);
+	CHECK_LAST(r, "flags 0x2");
 	site_close(r, &s);
 }
 
@@ -605,17 +509,23 @@ static void different_reductions_are_a_mismatch(struct rank *r)
 	CHECK_STATUS(r, oriel_reduce_create(r->comm, &s.view, &s.reduction, NULL, &s.root),
 		     ORIEL_ERR_MISMATCH);
 	CHECK_LAST(r, "ranks differ in the block: 2 on rank 0, 1 on rank 1");
+	s.reduction.block = 0;
+	s.reduction.flags = r->rank == 0 ? ORIEL_REDUCE_FAST : 0;
+	CHECK_STATUS(r, oriel_allreduce_create(r->comm, &s.view, &s.reduction, NULL, &s.all),
+		     ORIEL_ERR_MISMATCH);
+	CHECK_LAST(r, "ranks differ in the flags of the reduction (ORIEL_REDUCE_FAST): 1 on rank");
 	site_close(r, &s);
 }
 
-static void different_counts_break_the_communicator(struct rank *r)
+static void different_counts(struct rank *r, unsigned flags, unsigned first, unsigned others)
 {
 	enum oriel_status status;
 	struct site s;
 
 	site_open(r, &s, SUM_FP32, 0);
+	s.reduction.flags = flags;
 	if (create(r, &s, ORIEL_ALGORITHM_DEFAULT)) {
-		status = oriel_allreduce_run(s.all, s.send, r->rank ? 4 : 5);
+		status = oriel_allreduce_run(s.all, s.send, r->rank ? others : first);
 		CHECK(r, status == ORIEL_ERR_MISMATCH || status == ORIEL_ERR_ABORTED);
 		if (status == ORIEL_ERR_MISMATCH)
 			CHECK_LAST(r, "all-reduce: ranks differ in bytes: ");
@@ -627,6 +537,21 @@ static void different_counts_break_the_communicator(struct rank *r)
 	site_close(r, &s);
 }
 
+static void different_counts_break_the_communicator(struct rank *r)
+{
+	different_counts(r, 0, 5, 4);
+}
+
+static void different_counts_of_trees_break_the_communicator(struct rank *r)
+{
+	different_counts(r, ORIEL_REDUCE_FAST, 5, 4);
+}
+
+static void different_counts_of_rings_break_the_communicator(struct rank *r)
+{
+	different_counts(r, ORIEL_REDUCE_FAST, 70000, 90000);
+}
+
 static const struct test_case reduce_cases[] = {
 	{"every_algorithm_adds_in_the_order", every_algorithm_adds_in_the_order, NULL, 1,
 	 NO_WINDOW},
@@ -636,7 +561,12 @@ static const struct test_case reduce_cases[] = {
 	{"each_rank_has_its_factor", each_rank_has_its_factor, NULL, 1, NO_WINDOW},
 	{"a_function_is_applied_in_the_order", a_function_is_applied_in_the_order, NULL, 1,
 	 NO_WINDOW},
+	{"fast_ones_have_orders_of_their_own", fast_ones_have_orders_of_their_own, NULL, 1,
+	 NO_WINDOW},
+	{"functions_are_never_fast", functions_are_never_fast, NULL, 1, NO_WINDOW},
+	{"long_rings_have_chunks", long_rings_have_chunks, NULL, 1, NO_WINDOW},
 	{"executions_do_not_mix", executions_do_not_mix, NULL, 1, NO_WINDOW},
+	{"fast_executions_do_not_mix", fast_executions_do_not_mix, NULL, 1, NO_WINDOW},
 	{"reductions_without_an_object", reductions_without_an_object, NULL, 1, NO_WINDOW},
 	{"gather_and_scatter", gather_and_scatter, NULL, 1, NO_WINDOW},
 	{"a_gathered_result_stays", a_gathered_result_stays, NULL, 2, NO_WINDOW},
@@ -646,6 +576,10 @@ static const struct test_case reduce_cases[] = {
 	 NO_WINDOW},
 	{"different_counts_break_the_communicator", different_counts_break_the_communicator, NULL,
 	 2, NO_WINDOW | BREAKS_COMM},
+	{"different_counts_of_trees_break_the_communicator",
+	 different_counts_of_trees_break_the_communicator, NULL, 2, NO_WINDOW | BREAKS_COMM},
+	{"different_counts_of_rings_break_the_communicator",
+	 different_counts_of_rings_break_the_communicator, NULL, 2, NO_WINDOW | BREAKS_COMM},
 };
 
 const struct suite reduce_suite = SUITE(reduce);

@@ -52,6 +52,7 @@ static const struct {
 	{ORI_SETTING_RAILS, "ORIEL_RAILS"},
 	{ORI_SETTING_ALLGATHER, "ORIEL_ALLGATHER"},
 	{ORI_SETTING_ALLREDUCE, "ORIEL_ALLREDUCE"},
+	{ORI_SETTING_REDUCE_FAST, "ORIEL_REDUCE_FAST"},
 	{ORI_SETTING_CE_BATCH, "ORIEL_CE_BATCH"},
 	{ORI_SETTING_TUNE, "ORIEL_TUNE"},
 	{ORI_SETTING_POST, "ORIEL_POST"},
@@ -277,7 +278,9 @@ static bool config_is_good(enum ori_setting which, const char *text)
 		       config_is_word(text, "auto ll store ce direct ring bruck ");
 	case ORI_SETTING_ALLREDUCE:
 		return strspn(text, "abcdefghijklmnopqrstuvwxyz_") == strlen(text) && *text &&
-		       config_is_word(text, "auto one_shot owner hierarchical ");
+		       config_is_word(text, "auto one_shot owner hierarchical ring recursive ");
+	case ORI_SETTING_REDUCE_FAST:
+		return strcmp(text, "on") == 0 || strcmp(text, "off") == 0;
 	case ORI_SETTING_CE_BATCH:
 		return config_is_number(text, UINT32_MAX, &number);
 	case ORI_SETTING_RAILS:
