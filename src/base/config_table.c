@@ -125,7 +125,7 @@ static bool config_is_key(const char *text)
 {
 	size_t length = strlen(text);
 
-	if (strcmp(text, ORI_CONFIG_REQUIRED) == 0)
+	if (strcmp(text, ORI_CONFIG_REQUIRED) == 0 || strcmp(text, ORI_CONFIG_NO_KEY) == 0)
 		return true;
 	/* A peer that poses as rank 0 can try keys offline, so a key has 16 bytes at least. */
 	return length % 2 == 0 && length >= 32 && length <= ORI_CONFIG_TEXT_MAX &&
@@ -319,9 +319,9 @@ const struct ori_config_entry ori_config_entries[ORI_SETTINGS] = {
 		{
 			.name = "ORIEL_JOB_KEY",
 			.fallback = "",
-			.may_be = "an even number of hex digits, 32 to 254, or required",
+			.may_be = "an even number of hex digits, 32 to 254, or required, or none",
 			.help = "secret that the ranks of a job share, in hex; required: no job "
-				"without a key",
+				"without a key; none: no key by munge",
 			.is_valid = config_is_key,
 			.is_secret = true,
 		},

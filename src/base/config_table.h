@@ -13,6 +13,7 @@
 #define ORI_CONFIG_NAME_MAX 32
 #define ORI_CONFIG_TEXT_MAX 255
 #define ORI_CONFIG_REQUIRED "required" /* ORIEL_JOB_KEY: no job without a key */
+#define ORI_CONFIG_NO_KEY "none"       /* ORIEL_JOB_KEY: no key by munge */
 #define ORI_CONFIG_KEY_FD "fd:"        /* ORIEL_JOB_KEY_FILE: the number of a descriptor follows */
 
 struct ori_config_entry {

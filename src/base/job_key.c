@@ -46,9 +46,15 @@ static const char *key_variable(enum ori_setting which)
 	return getenv(ori_config_entries[which].name);
 }
 
-static bool key_is_required(const char *text)
+static bool key_is_word(const char *text, const char *word)
 {
-	return text && strcmp(text, ORI_CONFIG_REQUIRED) == 0;
+	return text && strcmp(text, word) == 0;
+}
+
+static bool key_is_digits(const char *text)
+{
+	return text && *text && !key_is_word(text, ORI_CONFIG_REQUIRED) &&
+	       !key_is_word(text, ORI_CONFIG_NO_KEY);
 }
 
 /* A string of putenv() may be constant. The kernel writes there only if the process may, too. */
@@ -211,7 +217,7 @@ static enum oriel_status key_keep_read_locked(enum key_source source, const char
 	if (!key_read_all(fd, text, sizeof(text)))
 		status = ori_fail_errno(ORIEL_ERR_CONFIG, "cannot read the key of %s '%s'",
 					KEY_FILE_NAME, where);
-	else if (key_is_required(text) ||
+	else if (!key_is_digits(text) ||
 		 !ori_config_is_valid(&ori_config_entries[ORI_SETTING_JOB_KEY], text))
 		status = ori_fail(ORIEL_ERR_CONFIG,
 				  "%s '%s' may have an even number of hex digits, 32 to 254, but "
@@ -291,7 +297,7 @@ static enum oriel_status key_check_locked(void)
 
 	if (text && *text && !ori_config_is_valid(&ori_config_entries[ORI_SETTING_JOB_KEY], text))
 		return key_is_malformed(KEY_NAME);
-	if (text && *text && !key_is_required(text) && file && *file)
+	if (key_is_digits(text) && file && *file)
 		return ori_fail(ORIEL_ERR_CONFIG,
 				"%s and %s are both set: only one of them may have the key",
 				KEY_NAME, KEY_FILE_NAME);
@@ -315,7 +321,7 @@ static enum oriel_status key_take_locked(void)
 
 	if (status != ORIEL_OK)
 		return status;
-	if (text && *text && !key_is_required(text)) {
+	if (key_is_digits(text)) {
 		status = key_keep_locked(KEY_FROM_ENVIRONMENT, text);
 		if (status == ORIEL_OK)
 			key_scrub(KEY_NAME);
@@ -369,20 +375,29 @@ bool ori_job_key_is_set(void)
 	key_lock();
 	text = key_variable(ORI_SETTING_JOB_KEY);
 	file = key_variable(ORI_SETTING_JOB_KEY_FILE);
-	is_set = (text && *text && !key_is_required(text)) || (file && *file) ||
-		 key_is_stored_locked(text, file);
+	is_set = key_is_digits(text) || (file && *file) || key_is_stored_locked(text, file);
 	pthread_mutex_unlock(&key_store.lock);
 	return is_set;
 }
 
-bool ori_job_key_is_required(void)
+static bool key_variable_is(const char *word)
 {
-	bool is_required;
+	bool is_word;
 
 	key_lock();
-	is_required = key_is_required(key_variable(ORI_SETTING_JOB_KEY));
+	is_word = key_is_word(key_variable(ORI_SETTING_JOB_KEY), word);
 	pthread_mutex_unlock(&key_store.lock);
-	return is_required;
+	return is_word;
+}
+
+bool ori_job_key_is_required(void)
+{
+	return key_variable_is(ORI_CONFIG_REQUIRED);
+}
+
+bool ori_job_key_is_none(void)
+{
+	return key_variable_is(ORI_CONFIG_NO_KEY);
 }
 
 bool ori_job_key_is_taken(void)

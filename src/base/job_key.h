@@ -37,4 +37,7 @@ bool ori_job_key_is_taken(void);
 /* Is ORIEL_JOB_KEY "required"? A job of several ranks then fails without a key. Any thread. */
 bool ori_job_key_is_required(void);
 
+/* Is it "none"? Rank 0 then makes no key by munge, and ranks ask for none. Any thread. */
+bool ori_job_key_is_none(void);
+
 #endif

@@ -270,6 +270,9 @@ static void test_two_sources_are_an_error(void **state)
 	assert_int_equal(oriel_settings_check(), ORIEL_OK);
 	expect_key(OTHER);
 	assert_true(ori_job_key_is_required());
+	setenv("ORIEL_JOB_KEY", "none", 1);
+	expect_key(OTHER);
+	assert_true(ori_job_key_is_none() && !ori_job_key_is_required());
 	unlink(path);
 }
 

@@ -6,6 +6,7 @@
 #include "bootstrap/dial.h"
 
 #include <errno.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -92,32 +93,44 @@ static enum oriel_status dial_check_answer(const char *where, const struct ori_f
 	return ori_fail(ORIEL_ERR_PROTOCOL, "%s answers a hello with frame %u", where, frame->type);
 }
 
+enum oriel_status ori_dial_ask(struct ori_net_conn *link, const char *where,
+			       struct ori_listener *listener, const struct ori_frame *question,
+			       const void *body, struct ori_dial_answer *answer, uint64_t deadline)
+{
+	enum oriel_status status = ori_net_send(link, question->type, body, question->length);
+	struct ori_late late;
+
+	if (status != ORIEL_OK)
+		return status;
+	memset(answer, 0, sizeof(*answer));
+	ori_late_begin(&late);
+	while ((status = ori_net_take(link, &answer->frame, answer->body,
+				      sizeof(answer->body) - 1)) == ORIEL_AGAIN) {
+		status = dial_wait(link, POLLIN, where, listener, &late, deadline, deadline);
+		if (status != ORIEL_OK)
+			return status;
+	}
+	return dial_explain(link, where, status);
+}
+
 enum oriel_status ori_dial_hello(struct ori_net_conn *link, const struct ori_address *address,
 				 struct ori_listener *listener, struct ori_hello *hello,
 				 uint64_t deadline)
 {
-	unsigned char body[ORI_HELLO_LENGTH], answer[ORI_FAILURE_LENGTH];
+	const struct ori_frame question = {.type = ORI_FRAME_HELLO, .length = ORI_HELLO_LENGTH};
+	unsigned char body[ORI_HELLO_LENGTH];
 	char where[ORI_ENDPOINT_LENGTH];
+	struct ori_dial_answer answer;
 	enum oriel_status status;
-	struct ori_frame frame;
-	struct ori_late late;
 
 	ori_endpoint_text(address, where);
 	hello->process = listener->own->process;
 	hello->pid = (uint32_t)getpid();
 	hello->tag = listener->own->tag;
 	ori_hello_encode(hello, body);
-	status = ori_net_send(link, ORI_FRAME_HELLO, body, sizeof(body));
-	if (status != ORIEL_OK)
-		return status;
-	ori_late_begin(&late);
-	while ((status = ori_net_take(link, &frame, answer, sizeof(answer))) == ORIEL_AGAIN) {
-		status = dial_wait(link, POLLIN, where, listener, &late, deadline, deadline);
-		if (status != ORIEL_OK)
-			return status;
-	}
-	return status == ORIEL_OK ? dial_check_answer(where, &frame, answer, hello)
-				  : dial_explain(link, where, status);
+	status = ori_dial_ask(link, where, listener, &question, body, &answer, deadline);
+	return status == ORIEL_OK ? dial_check_answer(where, &answer.frame, answer.body, hello)
+				  : status;
 }
 
 /* Sleep @pause_ns, and serve the listener meanwhile: a peer may need it to make progress. */

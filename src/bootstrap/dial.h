@@ -17,6 +17,23 @@ enum oriel_status ori_dial_connect(struct ori_net_conn *link, const struct ori_a
 				   struct ori_listener *listener, uint64_t connect_by,
 				   uint64_t deadline);
 
+/* The largest body of an answer, and a NUL behind it. */
+#define ORI_DIAL_ANSWER 1024
+
+struct ori_dial_answer {
+	struct ori_frame frame;
+	unsigned char body[ORI_DIAL_ANSWER];
+};
+
+/*
+ * Send a frame, @question with @body, over the connected @link, and wait for the answer.
+ * ORIEL_ERR_PEER, without a last error, if the acceptor closes the connection. @where is its
+ * address, for texts.
+ */
+enum oriel_status ori_dial_ask(struct ori_net_conn *link, const char *where,
+			       struct ori_listener *listener, const struct ori_frame *question,
+			       const void *body, struct ori_dial_answer *answer, uint64_t deadline);
+
 /*
  * Send @hello (the credentials of this rank are filled in) over the connected @link, and wait for
  * the answer. ORIEL_OK: admitted. ORIEL_ERR_PEER, without a last error, if the acceptor closes

@@ -24,6 +24,7 @@ enum ori_job_tag_kind {
 struct ori_credentials {
 	struct ori_key key;
 	struct ori_tls_context *tls; /* with the key; NULL without one */
+	bool is_munged; /* rank 0 has made the key, and the others ask it: join_key.c */
 	struct ori_job_tag tag;
 	uint64_t process; /* ori_process_token() */
 };

@@ -388,6 +388,12 @@ static enum oriel_status join_attempt(struct ori_join *join, const struct ori_ad
 		errno = error;
 		return ORIEL_AGAIN;
 	}
+	if (status == ORIEL_OK && ori_join_wants_key(join)) {
+		status = ori_join_ask_key(join, root, link);
+		ori_net_close(link);
+		if (status == ORIEL_OK)
+			return join_attempt(join, root, has_others, link);
+	}
 	if (status == ORIEL_OK)
 		status = join_open_listener(join->listener, link->fd);
 	if (status == ORIEL_OK) {

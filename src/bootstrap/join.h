@@ -16,6 +16,9 @@ struct ori_join {
 	struct ori_listener *listener; /* the call opens it, with its fd if it has one */
 	struct ori_tree *tree;         /* gets its links */
 	struct ori_address *addresses; /* of all ranks; rank 0 fills them in */
+	/* Where munge has sealed the key, the call of a member fills them in. */
+	struct ori_key *key;
+	struct ori_tls_context **tls;
 	uint64_t limit_ns; /* of the job, and of the steps behind the answer of rank 0, for texts */
 };
 
@@ -24,5 +27,16 @@ enum oriel_status ori_join_listen(struct ori_join *join);
 enum oriel_status ori_join_root(struct ori_join *join);
 /* @root: where this rank reaches rank 0. */
 enum oriel_status ori_join_member(struct ori_join *join, struct ori_address *root);
+
+/* Rank 0, with its context of TLS: those that ask for its key get it sealed by munge. */
+enum oriel_status ori_join_seal_key(const struct ori_key *key, struct ori_tls_context *tls);
+/* Has a member yet to ask for the key? */
+bool ori_join_wants_key(const struct ori_join *join);
+/*
+ * Ask rank 0 at @root, to which @link is connected. ORIEL_OK: later connections have the key, by
+ * TLS; @link is of no more use.
+ */
+enum oriel_status ori_join_ask_key(struct ori_join *join, const struct ori_address *root,
+				   struct ori_net_conn *link);
 
 #endif

@@ -114,6 +114,13 @@ static enum oriel_status launch_check_size(const struct ori_launcher *launcher,
 	return status;
 }
 
+static const char *launch_key_text(const struct ori_credentials *own)
+{
+	if (own->is_munged)
+		return "with a job key by munge";
+	return own->key.length ? "with a job key" : "without a job key";
+}
+
 /* Before the ranks meet, which is when a job most often fails. */
 static void launch_log(const struct ori_launcher *launcher, const char *why,
 		       const struct ori_launch *launch)
@@ -130,8 +137,7 @@ static void launch_log(const struct ori_launcher *launcher, const char *why,
 			"bootstrap: %s, since %s: rank 0 of %u listens at unix socket %s (%s), "
 			"%s",
 			launcher->name, why, job->size, ori_endpoint_text(&job->addresses[0], at),
-			launch->local_from,
-			job->own.key.length ? "with a job key" : "without a job key");
+			launch->local_from, launch_key_text(&job->own));
 	else if (job->size == 1)
 		ori_log_rank(ORIEL_LOG_INFO, 0, "bootstrap: %s, since %s: this process alone",
 			     launcher->name, why);
@@ -143,7 +149,7 @@ static void launch_log(const struct ori_launcher *launcher, const char *why,
 			launcher->name, why, job->size, job->host, launch->host_from, job->port,
 			launch->port_from,
 			job->listen_fd < 0 ? "of its own" : "that is open already",
-			job->own.key.length ? "with a job key" : "without a job key");
+			launch_key_text(&job->own));
 }
 
 /* All ranks are on this machine: a unix socket takes the place of the TCP port. */

@@ -8,9 +8,14 @@
 
 #include "base/config.h"
 #include "base/error.h"
+#include "base/job_key.h"
+#include "base/log.h"
 #include "bootstrap/launch.h"
 #include "sys/hosts.h"
+#include "sys/munge.h"
 #include "sys/process.h"
+
+#define LAUNCH_KEY 32 /* bytes of a key that rank 0 makes */
 
 const char *ori_launch_variable(const char *name)
 {
@@ -89,6 +94,56 @@ bool ori_launch_is_local(struct ori_launch *launch)
 	return launch->local_from != NULL;
 }
 
+/*
+ * Is the key to be one by munge? By unix sockets each rank knows the user of its peers. All ranks
+ * of a job find the same, where munged runs on all of its hosts, or on none; else they name it.
+ */
+static bool launch_is_munged(struct ori_launch *launch)
+{
+	struct ori_error before;
+	bool is_there;
+
+	if (ori_launch_is_local(launch) || ori_job_key_is_set() || ori_job_key_is_none())
+		return false;
+	ori_error_save(&before);
+	is_there = ori_munge_check() == ORIEL_OK;
+	if (!is_there)
+		ori_log(ORIEL_LOG_DEBUG, "no job key by munge: %s", oriel_last_error());
+	ori_error_restore(&before);
+	return is_there;
+}
+
+/* Rank 0 makes the key for the first job of the process, and others ask for it when they join. */
+static enum oriel_status launch_make_key(struct ori_launch *launch)
+{
+	struct ori_key *key = &launch->job.own.key;
+	enum oriel_status status;
+
+	launch->job.own.is_munged = true;
+	if (launch->job.rank != 0)
+		return ORIEL_OK;
+	key->length = LAUNCH_KEY;
+	status = ori_random(key->bytes, LAUNCH_KEY);
+	if (status == ORIEL_OK)
+		status = ori_key_adopt(key);
+	return status == ORIEL_OK ? ori_key_read(key) : status;
+}
+
+/* The tag stays that of the launcher's name: a member knows the tag before it knows the key. */
+static enum oriel_status launch_key(struct ori_launch *launch)
+{
+	struct ori_credentials *own = &launch->job.own;
+	const struct ori_key none = {0};
+	enum oriel_status status;
+
+	if (launch_is_munged(launch)) {
+		status = launch_make_key(launch);
+		return status == ORIEL_OK ? ori_job_tag_make(&none, &own->tag) : status;
+	}
+	status = ori_key_read(&own->key);
+	return status == ORIEL_OK ? ori_job_tag_make(&own->key, &own->tag) : status;
+}
+
 enum oriel_status ori_launch_credentials(struct ori_launch *launch)
 {
 	struct ori_credentials *own = &launch->job.own;
@@ -99,8 +154,6 @@ enum oriel_status ori_launch_credentials(struct ori_launch *launch)
 	if (ori_hosts_is_chosen() && !ori_launch_is_local(launch))
 		status = ori_hosts_list(&hosts);
 	if (status == ORIEL_OK)
-		status = ori_key_read(&own->key);
-	if (status == ORIEL_OK)
-		status = ori_job_tag_make(&own->key, &own->tag);
+		status = launch_key(launch);
 	return status == ORIEL_OK ? ori_process_token(&own->process) : status;
 }

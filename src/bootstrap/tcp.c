@@ -216,6 +216,8 @@ static enum oriel_status tcp_join(struct tcp *tcp, const struct ori_tcp_job *job
 		.listener = &tcp->listener,
 		.tree = &tcp->tree,
 		.addresses = addresses,
+		.key = tcp->key,
+		.tls = &tcp->own.tls,
 		.limit_ns = job->timeout_ns,
 	};
 	struct ori_address root = {0};
@@ -272,6 +274,8 @@ static enum oriel_status tcp_start(struct tcp *tcp, const struct ori_tcp_job *jo
 		status = ori_listener_enable_interrupt(&tcp->listener);
 	if (status == ORIEL_OK && job->size > 1 && tcp->key->length && !tcp->local.family)
 		status = ori_tls_context_create(tcp->key, &tcp->own.tls);
+	if (status == ORIEL_OK && tcp->own.tls && job->own.is_munged)
+		status = ori_join_seal_key(tcp->key, tcp->own.tls);
 	tcp->listener.net.context = tcp->own.tls;
 	if (status == ORIEL_OK && job->size > 1)
 		status = tcp_join(tcp, job, addresses);

@@ -18,6 +18,7 @@
 #define CONN_ALERT_LENGTH 7
 #define CONN_HANDSHAKE_FAILURE 40 /* alerts of TLS (RFC 8446, section 6) */
 #define CONN_UNKNOWN_PSK_IDENTITY 115
+#define CONN_CERTIFICATE_REQUIRED 116
 #define CONN_DRAIN 8 /* reads before a connection is closed with bytes unread */
 
 void ori_net_open(struct ori_net_conn *conn, int fd, struct ori_traffic *traffic)
@@ -219,13 +220,48 @@ static bool conn_is_refused(const struct ori_net_conn *conn)
 	       conn->received[conn->start] == CONN_TLS_ALERT;
 }
 
+static const char *conn_refusal(unsigned char code)
+{
+	switch (code) {
+	case CONN_UNKNOWN_PSK_IDENTITY:
+		return "has no job key by munge, but this process asks for one";
+	case CONN_CERTIFICATE_REQUIRED:
+		return "has a job key by munge, but this process asks for none";
+	default:
+		return "has an ORIEL_JOB_KEY, but this process has none";
+	}
+}
+
 enum oriel_status ori_net_peek(struct ori_net_conn *conn, struct ori_frame *frame)
 {
 	enum oriel_status status = conn_fill(conn, ORI_FRAME_HEADER);
 
 	if (conn_is_refused(conn))
-		return conn_doubt(conn, "has an ORIEL_JOB_KEY, but this process has none");
+		return conn_doubt(conn,
+				  conn_refusal(
+					  conn->received[conn->start + CONN_ALERT_LENGTH - 1]));
 	return status == ORIEL_OK ? ori_frame_parse(conn->received + conn->start, frame) : status;
+}
+
+/*
+ * A connector speaks plainly, and this side has a key; or it asks for a key. Any connector gets the
+ * credential: munge opens it for processes of this user alone.
+ */
+static enum oriel_status conn_answer_plain(struct ori_net_conn *conn, bool asks)
+{
+	const char *sealed = conn->lacks_key ? ori_tls_context_sealed(conn->context) : NULL;
+
+	if (asks && sealed) {
+		(void)ori_net_send_last(conn, ORI_FRAME_SEALED_KEY, sealed, strlen(sealed));
+		return ORIEL_ERR_PEER;
+	}
+	if (asks && !conn->lacks_key) {
+		conn_alert(conn, CONN_UNKNOWN_PSK_IDENTITY);
+		return conn_doubt(conn, "asks for a job key by munge, but this process has none");
+	}
+	conn_alert(conn, sealed ? CONN_CERTIFICATE_REQUIRED : CONN_HANDSHAKE_FAILURE);
+	return conn_doubt(conn, sealed ? "does not ask for the job key, which is one by munge"
+				       : "has no ORIEL_JOB_KEY, but this process has one");
 }
 
 /* An acceptor's first frame, whose body stays in the buffer. */
@@ -233,11 +269,10 @@ static enum oriel_status conn_expect_hello(struct ori_net_conn *conn)
 {
 	struct ori_frame frame;
 	enum oriel_status status = ori_net_peek(conn, &frame);
+	bool asks = status == ORIEL_OK && frame.type == ORI_FRAME_SEALED_KEY && !conn->tls;
 
-	if (status == ORIEL_OK && conn->lacks_key) {
-		conn_alert(conn, CONN_HANDSHAKE_FAILURE);
-		return conn_doubt(conn, "has no ORIEL_JOB_KEY, but this process has one");
-	}
+	if (status == ORIEL_OK && (conn->lacks_key || asks))
+		return conn_answer_plain(conn, asks);
 	if (status == ORIEL_OK && frame.length > ORI_NET_HELLO_MAX)
 		return ORIEL_ERR_PROTOCOL;
 	if (status == ORIEL_OK)

@@ -12,6 +12,11 @@
 
 #define ORI_FRAME_HEADER 20
 #define ORI_FRAME_VERSION 4
+/*
+ * In place of a hello, and empty: "which key has the job?" An acceptor whose key is sealed answers
+ * with the same type and the text of the credential, and closes (conn.c).
+ */
+#define ORI_FRAME_SEALED_KEY 0xffffu
 
 /* A body of length bytes follows. */
 struct ori_frame {

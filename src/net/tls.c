@@ -36,6 +36,7 @@ struct ori_tls_context {
 	SSL_CTX *ssl;
 	unsigned char *psk;   /* secret memory, [ORI_PSK_LENGTH] */
 	uint64_t key_records; /* that one key seals at most */
+	char *sealed;         /* the key as munge seals it, or NULL */
 };
 
 /* Sealed records on their way to the socket. */
@@ -236,12 +237,24 @@ void ori_tls_context_limit(struct ori_tls_context *context, uint64_t records)
 	context->key_records = records;
 }
 
+enum oriel_status ori_tls_context_seal(struct ori_tls_context *context, const char *credential)
+{
+	context->sealed = strdup(credential);
+	return context->sealed ? ORIEL_OK : ori_fail_nomem(strlen(credential), "a credential");
+}
+
+const char *ori_tls_context_sealed(const struct ori_tls_context *context)
+{
+	return context->sealed;
+}
+
 void ori_tls_context_destroy(struct ori_tls_context *context)
 {
 	if (!context)
 		return;
 	SSL_CTX_free(context->ssl);
 	ori_secret_free(context->psk, ORI_PSK_LENGTH);
+	free(context->sealed);
 	free(context);
 }
 

@@ -27,6 +27,13 @@ enum oriel_status ori_tls_context_create(const struct ori_key *key,
  * of this module lower it before they open connections.
  */
 void ori_tls_context_limit(struct ori_tls_context *context, uint64_t records);
+/*
+ * Peers that ask for the key get @credential, copied, by which those of this user learn it
+ * (sys/munge.h). ORIEL_ERR_NOMEM. Before connections are accepted.
+ */
+enum oriel_status ori_tls_context_seal(struct ori_tls_context *context, const char *credential);
+/* That text, or NULL. */
+const char *ori_tls_context_sealed(const struct ori_tls_context *context);
 /* NULL is allowed. The connections are closed before. */
 void ori_tls_context_destroy(struct ori_tls_context *context);
 

@@ -220,7 +220,7 @@ static bool config_is_good(enum ori_setting which, const char *text)
 	case ORI_SETTING_LISTEN_FD:
 		return config_is_number(text, INT32_MAX, &number);
 	case ORI_SETTING_JOB_KEY:
-		return strcmp(text, "required") == 0 ||
+		return strcmp(text, "required") == 0 || strcmp(text, "none") == 0 ||
 		       (strlen(text) % 2 == 0 && strlen(text) >= 32 && strlen(text) <= 254 &&
 			strspn(text, "0123456789abcdefABCDEF") == strlen(text));
 	case ORI_SETTING_INVITATION:
