@@ -106,7 +106,7 @@ static enum oriel_status root_check(const struct ori_gather *g, uint32_t root, c
 	enum oriel_status status = ori_gather_check(g, call, false);
 	bool is_gather = g->kind->number == ORI_GATHER;
 	size_t all = bytes * g->device.ranks;
-	const char *own = is_gather ? g->result + root * bytes : send + root * bytes;
+	const char *own;
 	uintptr_t from = (uintptr_t)send, to = (uintptr_t)g->result;
 
 	if (status == ORIEL_OK)
@@ -118,7 +118,10 @@ static enum oriel_status root_check(const struct ori_gather *g, uint32_t root, c
 				g->kind->name, bytes, g->bytes_max);
 	if (bytes && !send && (is_gather || root == g->device.rank))
 		return ori_gather_null_send(g);
-	if (root != g->device.rank || own == (is_gather ? send : g->result))
+	if (root != g->device.rank || !bytes)
+		return ORIEL_OK;
+	own = is_gather ? g->result + root * bytes : send + root * bytes;
+	if (own == (is_gather ? send : g->result))
 		return ORIEL_OK;
 	if (from < to + (is_gather ? all : bytes) && to < from + (is_gather ? bytes : all))
 		return ori_fail(ORIEL_ERR_INVALID,
