@@ -83,7 +83,7 @@ static float gather_number(uint64_t round, unsigned rank, uint64_t i)
 static void gather_fill_numbers(struct perf_rep *s, uint64_t round)
 {
 	uint64_t parts = s->job->gather.which == PERF_ALLREDUCE ? 1 : s->job->ranks, i;
-	float *to = (float *)s->job->gather.source;
+	float *to = (void *)s->job->gather.source;
 
 	for (i = 0; i < parts * (s->bytes / sizeof(*to)); i++)
 		to[i] = gather_number(round, s->job->rank, i);
@@ -92,7 +92,7 @@ static void gather_fill_numbers(struct perf_rep *s, uint64_t round)
 static void gather_verify_numbers(struct perf_rep *s, uint64_t round)
 {
 	uint64_t count = s->bytes / sizeof(float), i, first = 0;
-	const float *result = (const float *)s->job->gather.result;
+	const float *result = (const void *)s->job->gather.result;
 	unsigned rank;
 	float sum;
 

@@ -4,6 +4,7 @@
  * per test and mode, limits in grey; below it bandwidth, or with --compare the ratio to the old
  * rows with its interval.
  */
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -199,6 +200,7 @@ static void plot_times(const struct plot *plot)
 		least = least == 0 || r->median_us < least ? r->median_us : least;
 		most = r->median_us > most ? r->median_us : most;
 	}
+	assert(least > 0); /* each curve has such a row, and there is a curve */
 	fprintf(plot->to, "set logscale y 10\nset yrange [%.9g:%.9g]\nset ytics (", least / 1.3,
 		most * 1.3);
 	for (decade = (int)floor(log10(least)) - 1; decade <= ceil(log10(most)); decade++) {

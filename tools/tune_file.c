@@ -148,7 +148,9 @@ static int file_open_draft(const char *file, char *draft, size_t room)
 		return file_failed(file, strerror(ENAMETOOLONG));
 	file_make_folders(draft);
 	fd = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-	return fd < 0 ? file_failed(file, strerror(errno)) : fd;
+	if (fd < 0)
+		return file_failed(file, strerror(errno));
+	return fd;
 }
 
 bool tune_file_check(const char *file)

@@ -23,10 +23,11 @@ static const char invitation_digits[] = "0123456789abcdef";
 
 void ori_invitation_encode(const struct ori_invitation *in, struct oriel_invitation *invitation)
 {
-	unsigned char *bytes = invitation->bytes;
+	unsigned char *bytes;
 	unsigned i;
 
 	memset(invitation, 0, sizeof(*invitation));
+	bytes = invitation->bytes;
 	memcpy(bytes, invitation_magic, sizeof(invitation_magic));
 	bytes[INVITATION_AT_COUNT] = (unsigned char)in->count;
 	ori_store64(bytes + INVITATION_AT_EPOCH, in->epoch);

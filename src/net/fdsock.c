@@ -24,9 +24,10 @@ static_assert(sizeof(union ori_fds_room) >= CMSG_SPACE(ORI_FDSOCK_FDS * sizeof(i
 static socklen_t fdsock_address(const uint8_t name[ORI_FDSOCK_NAME], struct sockaddr_un *address)
 {
 	static const char digits[] = "0123456789abcdef";
-	char *at = address->sun_path;
+	char *at;
 
 	*address = (struct sockaddr_un){.sun_family = AF_UNIX};
+	at = address->sun_path;
 	/* The address has a length: NOLINTNEXTLINE(bugprone-not-null-terminated-result) */
 	memcpy(at, "\0oriel-", 7);
 	at += 7;
