@@ -46,6 +46,10 @@ if(ORIEL_SANITIZE)
 	add_link_options(${sanitize})
 endif()
 
+if(ORIEL_ANALYZE) # see src/base/error.h
+	add_compile_definitions(ORI_ANALYZE)
+endif()
+
 # ORIEL_NVCC is the compiler, ORIEL_CUDA_INCLUDE where cuda.h lies, or they are false.
 if(ORIEL_CUDA STREQUAL OFF)
 	set(ORIEL_NVCC OFF)

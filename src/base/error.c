@@ -3,6 +3,7 @@
  * The last error of each thread: its status and its text. The function that decides that
  * something is an error records it here; oriel_last_error() is the program's view.
  */
+#define ORI_ERROR_DEFINED /* for analyzers, too: not by the macros */
 #include "base/error.h"
 
 #include <errno.h>

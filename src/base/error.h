@@ -69,4 +69,13 @@ void ori_error_restore(const struct ori_error *error);
  */
 enum oriel_status ori_error_end(const struct ori_error *error, enum oriel_status status);
 
+/* Analyzers see one file, and so not that a failure has the status that it was recorded with. */
+#if defined(ORI_ANALYZE) && !defined(ORI_ERROR_DEFINED)
+#define ori_fail(status, ...) (ori_fail(status, __VA_ARGS__), (status))
+#define ori_fail_errno(status, ...) (ori_fail_errno(status, __VA_ARGS__), (status))
+#define ori_fail_nomem(...) (ori_fail_nomem(__VA_ARGS__), ORIEL_ERR_NOMEM)
+#define ori_fail_at_end(...) (ori_fail_at_end(__VA_ARGS__), ORIEL_ERR_RANGE)
+#define ori_misuse(...) (ori_misuse(__VA_ARGS__), ORIEL_ERR_STATE)
+#endif
+
 #endif
