@@ -124,6 +124,11 @@ class Handle:
             return f"of process {self._pid}, which forked this one"
         return "open"
 
+    def _standing(self) -> str:
+        """The paths and the state that repr() shows: those of its communicator, while it is open."""
+        state = self._state()
+        return self._comm._condition() if state == "open" and self._comm is not None else state
+
     def __enter__(self):
         return self
 

@@ -77,7 +77,7 @@ class Collective(Handle):
 
     def __repr__(self) -> str:
         return (f"<oriel.{type(self).__name__} of rank {self._comm.rank} of {self._comm.size}; "
-                f"{self._state()}>")
+                f"{self._standing()}>")
 
     def result(self, dtype: Any = "u1", shape: Any = None) -> Any:
         """This rank's results as a numpy array over `recv`."""

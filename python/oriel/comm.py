@@ -269,14 +269,14 @@ class Comm(Handle):
             self._bootstrap = None
 
     def __repr__(self) -> str:
-        state = self._state()
-        if state == "open":
-            paths = [self.path(peer).name.lower() for peer in range(self.size)]
-            counts = ", ".join(f"{paths.count(p)} {p}" for p in dict.fromkeys(paths) if p != "self")
-            health = self.health
-            state = (f"{counts or 'alone'}; "
-                     + (f"broken: {health.text}" if health.is_broken else "open"))
-        return f"<oriel.Comm rank {self.rank} of {self.size}; {state}>"
+        return f"<oriel.Comm rank {self.rank} of {self.size}; {self._standing()}>"
+
+    def _condition(self) -> str:
+        """The paths to the other ranks, and whether it works: "3 mapped; open"."""
+        paths = [self.path(peer).name.lower() for peer in range(self.size)]
+        counts = ", ".join(f"{paths.count(p)} {p}" for p in dict.fromkeys(paths) if p != "self")
+        health = self.health
+        return f"{counts or 'alone'}; " + (f"broken: {health.text}" if health.is_broken else "open")
 
     @property
     def timeout(self) -> float:

@@ -144,7 +144,7 @@ class Registration(Handle):
         self._source = (None, None)
 
     def __repr__(self) -> str:
-        return f"<oriel.Registration of {self.length} bytes; {self._state()}>"
+        return f"<oriel.Registration of {self.length} bytes with {self._context!r}; {self._state()}>"
 
 
 class P2PContext(Handle):
@@ -202,12 +202,13 @@ class P2PContext(Handle):
 class Remote:
     """Memory of the other endpoint that this one puts to: Endpoint.import_memory()."""
 
-    def __init__(self, struct: Any):
+    def __init__(self, struct: Any, end: "Endpoint"):
         self._struct = struct
+        self._endpoint = end
         self.length: int = struct.length
 
     def __repr__(self) -> str:
-        return f"<oriel.Remote of {self.length} bytes>"
+        return f"<oriel.Remote of {self.length} bytes behind {self._endpoint!r}>"
 
 
 class Endpoint(Handle):
@@ -341,7 +342,7 @@ class Endpoint(Handle):
         remote = c.oriel_p2p_remote()
         with self._one:
             lib.oriel_p2p_import(self._handle(), exported, len(exported), ctypes.byref(remote))
-        return Remote(remote)
+        return Remote(remote, self)
 
     def put(self, data: Any, remote: Remote, offset: int = 0, channel: int = 0, *,
             registration: Optional[Registration] = None) -> Request:

@@ -110,7 +110,7 @@ class Window(Handle):
 
     def __repr__(self) -> str:
         return (f"<oriel.Window of rank {self._comm.rank} of {self._comm.size}, "
-                f"{self.length} bytes; {self._state()}>")
+                f"{self.length} bytes; {self._standing()}>")
 
     @property
     def comm(self) -> Comm:
@@ -399,9 +399,9 @@ class Region(Handle):
         self._source = (None, None)
 
     def __repr__(self) -> str:
-        shared = "shared, " if self._is_shared else ""
+        shared = ", shared" if self._is_shared else ""
         return (f"<oriel.Region of rank {self._of.rank} of {self._of.size}, {self.length} "
-                f"bytes; {shared}{self._state()}>")
+                f"bytes{shared}; {self._standing()}>")
 
     def share(self) -> "Region":
         """Let every rank reach it. Collective, once; each rank passes its own. Returns self."""

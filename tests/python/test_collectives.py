@@ -62,7 +62,8 @@ def test_persistent_all_gather(nodes):
             gather.wait()
             assert gather.result("i8")[:3].tolist() == [0, 2, 4]
             assert isinstance(gather.algorithm(8), oriel.Algorithm)
-            assert "AllGather of rank" in repr(gather)
+            assert f"<oriel.AllGather of rank {comm.rank} of 3; " in repr(gather) and "; open>" in repr(gather)
+            assert ("2 mapped" if nodes == 1 else "rdma") in repr(gather)
         with pytest.raises(oriel.StateError, match="closed"):
             gather.run(b"x")
     oriel.run_threads(3, check, nodes=nodes)

@@ -78,6 +78,8 @@ def test_puts_into_exported_memory(nodes):
             remote = end.import_memory(end.recv_control(1).wait())
             sent.wait()
             assert remote.length == 4096
+            assert f"4096 bytes behind <oriel.Endpoint rank {comm.rank} to" in repr(remote)
+            assert f"4096 bytes with <oriel.P2PContext of <oriel.Comm rank {comm.rank} of 2; 1 " in repr(mine)
             expected = end.expect()
             put = end.put(b"put here", remote, offset=8)
             expected.wait()

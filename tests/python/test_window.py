@@ -253,7 +253,7 @@ def test_a_rank_without_memory_fails_on_all_ranks():
 def test_use_after_close_and_repr():
     def check(comm):
         window = oriel.Window(comm, 64)
-        assert repr(window) == f"<oriel.Window of rank {comm.rank} of 2, 64 bytes; open>"
+        assert repr(window) == f"<oriel.Window of rank {comm.rank} of 2, 64 bytes; 1 mapped; open>"
         window.close()
         for call in (lambda: window.put(0, 0, b""), window.barrier, lambda: window.wait_signal(0, 1),
                      window.drain, lambda: window.peer_array(1 - comm.rank)):
@@ -308,7 +308,7 @@ def test_regions():
             memory.array("i8")[0] = comm.rank + 5
             comm.barrier()
             theirs = region.peer_array(1 - comm.rank, "i8")
-            assert theirs[0] == 6 - comm.rank and "shared, open" in repr(region)
+            assert theirs[0] == 6 - comm.rank and f"{4096 * (comm.rank + 1)} bytes, shared; 1 mapped; open" in repr(region)
             with pytest.raises(oriel.StateError, match="array"):
                 region.close()
             del theirs
