@@ -27,6 +27,7 @@ from .errors import (AbortedError, AccessError, AuthError, ConfigError, Error, F
                      UnsupportedError, VersionError)
 from .memory import Memory
 from .p2p import Endpoint, Mode, P2PContext, Registration, Remote, Request, endpoint
+from .progress import show_progress
 from .reductions import Op, Type
 from .window import Atomics, Compare, Region, SignalOp, Window, at
 
@@ -93,5 +94,5 @@ __all__ = [
     "Registration", "Remote", "Request", "SPLIT_DOMAIN", "SPLIT_NONE", "Scatter", "Setting",
     "SignalOp", "StateError", "Status", "TimeoutError", "Type", "UnsupportedError", "VersionError",
     "Window", "__version__", "at", "endpoint", "features", "include_folder", "run_threads",
-    "settings", "version",
+    "settings", "show_progress", "version",
 ]

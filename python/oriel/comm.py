@@ -13,6 +13,7 @@ from . import _declarations as c
 from ._library import Handle, failure, lib, nanoseconds, size_of, text
 from .errors import AbortedError, Error, InvalidError, Status
 from .memory import Borrowed, result_like, result_of_shape, shape_of
+from .progress import progress
 from .reductions import Op, Reduction, TypeLike, check_type
 
 # docs/launch.md has the colours of parts.
@@ -140,7 +141,8 @@ class Comm(Handle):
                  can_shrink: bool = False, kill_suspects: bool = False):
         pointer = ctypes.c_void_p()
         attr = _attributes(timeout, node, connect, queue_depth, can_shrink, kill_suspects)
-        lib.oriel_comm_create(None, ctypes.byref(attr), ctypes.byref(pointer))
+        with progress("waiting for the other ranks of the job"):
+            lib.oriel_comm_create(None, ctypes.byref(attr), ctypes.byref(pointer))
         self._opened(pointer)
 
     @classmethod
@@ -154,8 +156,9 @@ class Comm(Handle):
         pointer = ctypes.c_void_p()
         attr = _attributes(timeout, node, connect, queue_depth, can_shrink, kill_suspects)
         wanted = c.oriel_job_id((ctypes.c_ubyte * c.ORIEL_JOB_ID_LENGTH)(*job))
-        lib.oriel_comm_create_id(ctypes.byref(wanted), rank, size, ctypes.byref(attr),
-                                 ctypes.byref(pointer))
+        with progress(f"waiting for the other ranks of {size}"):
+            lib.oriel_comm_create_id(ctypes.byref(wanted), rank, size, ctypes.byref(attr),
+                                     ctypes.byref(pointer))
         return cls._made(pointer)
 
     @classmethod
@@ -181,8 +184,9 @@ class Comm(Handle):
         from timeout on; without any the part has those of this communicator.
         """
         pointer = ctypes.c_void_p()
-        lib.oriel_comm_split(self._handle(), colour, key, _part_attributes(attributes),
-                             ctypes.byref(pointer))
+        with progress(f"waiting for the other ranks of {self.size}"):
+            lib.oriel_comm_split(self._handle(), colour, key, _part_attributes(attributes),
+                                 ctypes.byref(pointer))
         return Comm._made(pointer) if pointer.value else None
 
     def shrink(self, **attributes: Any) -> "Comm":
@@ -199,7 +203,8 @@ class Comm(Handle):
         without this rank.
         """
         pointer = ctypes.c_void_p()
-        lib.oriel_comm_shrink(self._handle(), _part_attributes(attributes), ctypes.byref(pointer))
+        with progress(f"looking for the ranks that are left of {self.size}"):
+            lib.oriel_comm_shrink(self._handle(), _part_attributes(attributes), ctypes.byref(pointer))
         return Comm._made(pointer)
 
     def invite(self) -> str:
@@ -223,8 +228,9 @@ class Comm(Handle):
         had arrived. Then all may call again. StateError: rank 0 has no invitation.
         """
         pointer = ctypes.c_void_p()
-        lib.oriel_comm_grow(self._handle(), count, _part_attributes(attributes),
-                            ctypes.byref(pointer))
+        with progress(f"waiting for {count} new ranks"):
+            lib.oriel_comm_grow(self._handle(), count, _part_attributes(attributes),
+                                ctypes.byref(pointer))
         return Comm._made(pointer)
 
     @classmethod
@@ -236,8 +242,9 @@ class Comm(Handle):
         TimeoutError: those that invite did not come. StateError: it is of another epoch.
         """
         pointer = ctypes.c_void_p()
-        lib.oriel_comm_join(_invitation(invitation), _part_attributes(attributes),
-                            ctypes.byref(pointer))
+        with progress("waiting for the ranks that invite"):
+            lib.oriel_comm_join(_invitation(invitation), _part_attributes(attributes),
+                                ctypes.byref(pointer))
         return cls._made(pointer)
 
     def merge(self, invitation: str, **attributes: Any) -> "Comm":
@@ -245,8 +252,9 @@ class Comm(Handle):
         Collective; the invitation of rank 0 counts. Errors are those of join(); this communicator
         stays as it is. attributes: as of split()."""
         pointer = ctypes.c_void_p()
-        lib.oriel_comm_merge(self._handle(), _invitation(invitation), _part_attributes(attributes),
-                             ctypes.byref(pointer))
+        with progress("waiting for the ranks that invite"):
+            lib.oriel_comm_merge(self._handle(), _invitation(invitation), _part_attributes(attributes),
+                                 ctypes.byref(pointer))
         return Comm._made(pointer)
 
     @property
