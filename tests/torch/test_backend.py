@@ -128,6 +128,28 @@ def torchrun(agents, ranks, restarts):
     return [job.returncode for job in jobs], "".join(said)
 
 
+AGAIN = """
+import datetime, sys, time, torch.distributed as dist
+rank, store = int(sys.argv[1]), dist.FileStore(sys.argv[2], 2)
+for number in range(2):
+    if number and rank == 0:
+        store.get("rank 1 comes")
+        time.sleep(1)
+    elif number:
+        store.set("rank 1 comes", "yes")
+    dist.init_process_group("oriel", store=store, rank=rank, world_size=2, timeout=datetime.timedelta(seconds=40))
+    dist.barrier()
+    dist.destroy_process_group()
+"""
+
+
+def test_ranks_that_are_started_again_with_a_store_find_nothing_of_before(tmp_path):
+    ranks = [subprocess.Popen([sys.executable, "-c", AGAIN, str(rank), str(tmp_path / "store")],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for rank in range(2)]
+    said = [rank.communicate(timeout=120)[0] for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0], said
+
+
 def test_an_agent_restarts_after_a_killed_rank():
     codes, said = torchrun(1, 3, 1)
     assert codes == [0] and "learned that rank 1 is lost" in said, said

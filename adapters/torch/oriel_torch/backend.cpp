@@ -88,7 +88,16 @@ struct oriel_comm *meet_by_store(const c10::intrusive_ptr<c10d::Store> &store, c
 		return join_job(id, rank, size, timeout_ns, flags);
 	}
 	check(oriel_job_id_open(&id), "job id");
-	auto close = [](struct oriel_job_id *open) { oriel_job_id_close(open); };
+	// All ranks have read it then, or do not come. Where ranks are started again with the same store, a
+	// rank that came before the new rank 0 would find it.
+	auto close = [&](struct oriel_job_id *open) {
+		oriel_job_id_close(open);
+		try {
+			store->deleteKey(key);
+		} catch (const std::exception &error) {
+			TORCH_WARN("oriel: the store keeps the key ", key, ": ", error.what());
+		}
+	};
 	std::unique_ptr<struct oriel_job_id, decltype(close)> closing(&id, close);
 
 	store->set(key, std::vector<uint8_t>(id.bytes, id.bytes + sizeof(id.bytes)));
