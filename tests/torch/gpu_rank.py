@@ -595,6 +595,23 @@ def killed(rank, size):
     dist.distributed_c10d._get_default_group()._get_backend(GPU).abort()
 
 
+@part
+def open_windows(rank, size):
+    """A group ends with an open window: each call on that says so, and the tensor stays."""
+    if not PutOptions:
+        return
+    group, peer = dist.new_group(backend="oriel"), (rank + 1) % size
+    tensor = values(5, rank).to(GPU)
+    window = dist._new_window(tensor, group)
+    dist.barrier(group=group)
+    dist.destroy_process_group(group)
+    for call in (lambda: window.put(values(1, 0).to(GPU), peer, 0, False), lambda: window.signal(peer, False),
+                 lambda: window.wait_signal(peer, True), lambda: window.map_remote_tensor(peer)):
+        raises("this window is closed", call)
+    raises("the process group was shut down", window.tensor_deregister)
+    same(tensor, values(5, rank), "the tensor of a window that was open")
+
+
 def main():
     global GPU  # pylint: disable=global-statement
     if sys.argv[1:] == ["--list"]:

@@ -52,6 +52,21 @@ def test_a_group_goes_on_without_a_killed_rank_and_with_others(tmp_path):
         assert f"is {now} of 4 after" in said[rank] and "ended" in said[rank], said
 
 
+@pytest.mark.parametrize("part", ["closed", "waits", "viewed", "left"])
+def test_a_group_ends_with_an_open_window(part, tmp_path):
+    ranks = [subprocess.Popen([sys.executable, RANK.with_name("window_end_rank.py"), str(rank), str(tmp_path / "store"),
+                               part], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for rank in range(2)]
+    try:
+        said = [ranks[1].communicate(timeout=100)[0]]
+        import torch.distributed as dist  # pylint: disable=import-outside-toplevel
+        dist.PrefixStore("box", dist.FileStore(str(tmp_path / "store"), 2)).set("rank 1 has exited", "yes")
+        said.append(ranks[0].communicate(timeout=100)[0])
+    finally:
+        for rank in ranks:
+            rank.kill()
+    assert [rank.returncode for rank in ranks] == [0, 0] and all("ended" in text for text in said), said
+
+
 def test_a_group_that_shuts_down_while_it_is_reconfigured_ends(tmp_path):
     ranks = [subprocess.Popen([sys.executable, RANK.with_name("reconfigure_rank.py"), str(rank), "0",
                                str(tmp_path / "store")], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -94,7 +109,8 @@ def test_tensors_of_a_fake_gpu(fake_gpu, ranks, monkeypatch):
     environment, folder = fake_gpu
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    parts = ["gathers", "broadcasts", "reductions", "exchanges", "messages", "groups", "windows", "captures"]
+    parts = ["gathers", "broadcasts", "reductions", "exchanges", "messages", "groups", "windows", "open_windows",
+             "captures"]
     code, said = job(ranks, str(folder), *parts, program=RANK.with_name("fake_gpu_rank.py"))
     assert code == 0, said
     for name in parts:

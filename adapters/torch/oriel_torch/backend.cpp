@@ -231,8 +231,12 @@ void OrielBackend::close_communicator(bool is_aborted)
 	if (!taken)
 		return;
 	taken->messenger.stop(in_ns(options_->timeout));
+	auto taken_gpu = take_gpu();
+	taken->windows.refuse();
+	if (taken_gpu)
+		taken_gpu->refuse();
 	// Closing waits for the other ranks, which may shut down other groups first: so a thread waits.
-	run_apart([taken = std::move(taken), gpu = take_gpu()]() mutable {
+	run_apart([taken = std::move(taken), gpu = std::move(taken_gpu)]() mutable {
 		gpu.reset();
 		taken.reset();
 	});

@@ -25,7 +25,7 @@ void Communicator::close_objects()
 	if (is_closed_)
 		return;
 	is_closed_ = true;
-	windows.close();
+	windows.end(comm);
 	plans.close();
 	roster->close();
 }

@@ -152,7 +152,7 @@ GpuGroup::~GpuGroup()
 	} catch (const std::exception &error) {
 		TORCH_WARN("oriel: closing a process group: ", error.what());
 	}
-	windows_.close();
+	windows_.end(comm);
 	collectives_.reset();
 	oriel_comm_destroy(comm);
 }

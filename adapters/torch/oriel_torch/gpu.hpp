@@ -142,6 +142,8 @@ class GpuGroup : public std::enable_shared_from_this<GpuGroup> {
 	std::shared_ptr<Exposed> expose(const at::Tensor &tensor, bool is_owning, std::vector<Layout> layouts);
 	// Collective; waits for all that the GPU has to do.
 	void conceal(const std::shared_ptr<Exposed> &window);
+	// As Exposed::refuse(), all windows.
+	void refuse() { windows_.refuse(); }
 	// Waits, on the host, for what @current and this group have posted until now.
 	void drain(const c10::Stream &current);
 	c10::Stream current() const;

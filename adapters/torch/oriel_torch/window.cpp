@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <utility>
 
 #include "backend.hpp"
 
@@ -103,8 +104,13 @@ Exposed::Exposed(struct oriel_comm *comm, const at::Tensor &tensor, bool is_owni
 
 void Exposed::close()
 {
-	struct oriel_window *window = window_.exchange(nullptr);
+	struct oriel_window *window;
 
+	refuse();
+	{
+		std::unique_lock<std::shared_mutex> lock(use_mutex_);
+		window = std::exchange(window_, nullptr);
+	}
 	if (window && !views)
 		oriel_window_destroy(window);
 	else if (window)
@@ -112,13 +118,15 @@ void Exposed::close()
 			   " tensors over windows of its peers, whose memory stays until the process exits");
 }
 
-struct oriel_window *Exposed::get() const
+Exposed::Use Exposed::use() const
 {
-	struct oriel_window *window = window_;
+	Use use;
 
-	TORCH_CHECK(window, "oriel: this window is closed: its tensor was deregistered, or its process "
-			    "group shut down");
-	return window;
+	use.lock_ = std::shared_lock<std::shared_mutex>(use_mutex_);
+	use.window_ = window_;
+	TORCH_CHECK(!is_refused_, "oriel: this window is closed: its tensor was deregistered, or its process "
+				 "group shut down");
+	return use;
 }
 
 uint64_t Exposed::expect(int64_t peer, uint32_t id)
@@ -150,13 +158,37 @@ void OpenWindows::remove(const std::shared_ptr<Exposed> &window)
 	windows_.erase(std::remove(windows_.begin(), windows_.end(), window), windows_.end());
 }
 
-void OpenWindows::close()
+void OpenWindows::end(struct oriel_comm *comm)
+{
+	enum oriel_status status = ORIEL_OK;
+
+	if (views())
+		status = oriel_error_set(ORIEL_ERR_STATE, "tensors over memory of peers are left");
+	if (oriel_comm_agree(comm, status) != ORIEL_OK)
+		oriel_comm_abort(comm, oriel_last_error());
+
+	std::lock_guard<std::mutex> lock(mutex_);
+	for (const std::shared_ptr<Exposed> &window : windows_)
+		window->close();
+	windows_.clear();
+}
+
+void OpenWindows::refuse()
 {
 	std::lock_guard<std::mutex> lock(mutex_);
 
 	for (const std::shared_ptr<Exposed> &window : windows_)
-		window->close();
-	windows_.clear();
+		window->refuse();
+}
+
+int OpenWindows::views()
+{
+	std::lock_guard<std::mutex> lock(mutex_);
+	int views = 0;
+
+	for (const std::shared_ptr<Exposed> &window : windows_)
+		views += window->views;
+	return views;
 }
 
 WindowWork::WindowWork(int rank, const char *title, std::vector<at::Tensor> tensors, uint64_t sequence,
@@ -264,7 +296,7 @@ void OrielWindow::tensor_deregister()
 		enum oriel_status status = ORIEL_OK;
 		int views = exposed_->views;
 
-		exposed_->get();
+		exposed_->use();
 		if (views) {
 			std::string text = c10::str("rank ", rank_, " has ", views,
 						    " tensors over memory of its peers: delete them first");
@@ -307,15 +339,15 @@ c10::intrusive_ptr<c10d::Work> OrielWindow::post(const char *title, int64_t peer
 						 std::chrono::milliseconds timeout, std::vector<at::Tensor> tensors,
 						 const Operation &operation)
 {
-	struct oriel_window *window = exposed_->get();
 	auto gpu = gpu_.lock();
 
+	exposed_->use();
 	TORCH_CHECK(gpu, title, ": the process group was shut down");
 	auto work = c10::make_intrusive<GpuWork>(rank_, c10d::OpType::UNKNOWN, ++sequence_, title, std::move(tensors),
 						 OrielWork::Lists(), backend_->timeout_or(timeout));
 
 	gpu->beside(work, (unsigned)peer, is_wait ? GpuGroup::WAITS : GpuGroup::PUTS, is_async,
-		    [&](struct CUstream_st *stream) { operation(window, stream); });
+		    [&](struct CUstream_st *stream) { operation(exposed_->use(), stream); });
 	return work;
 }
 
@@ -351,13 +383,13 @@ c10::intrusive_ptr<c10d::Work> OrielWindow::put(const at::Tensor &tensor, int64_
 				    if (!is_mapped)
 					    check(oriel_window_drain_on_stream(on, 0, stream), "put");
 			    });
-	check(id == ORIEL_NONE ? oriel_window_put(window->get(), peer, to, from, length)
-			       : oriel_window_put_signal(window->get(), peer, to, from, length, id, 1),
+	check(id == ORIEL_NONE ? oriel_window_put(window->use(), peer, to, from, length)
+			       : oriel_window_put_signal(window->use(), peer, to, from, length, id, 1),
 	      "put");
 	auto work = c10::make_intrusive<WindowWork>(
 		rank_, "oriel:put", std::vector<at::Tensor>{tensor}, ++sequence_, backend_->timeout_or(options.timeout),
 		[window, tensor, is_mapped](uint64_t limit_ns) {
-			return is_mapped ? ORIEL_OK : oriel_window_drain(window->get(), limit_ns);
+			return is_mapped ? ORIEL_OK : oriel_window_drain(window->use(), limit_ns);
 		});
 	return finish(std::move(work), is_async);
 }
@@ -374,7 +406,8 @@ at::Tensor OrielWindow::map_remote_tensor(int64_t peer)
 
 	if (!layout.elements)
 		return at::empty(sizes, options);
-	check(oriel_window_peer_address(window->get(), peer, 0, &address), "map_remote_tensor");
+	auto use = window->use(); // close() looks for views
+	check(oriel_window_peer_address(use, peer, 0, &address), "map_remote_tensor");
 	if (peer == rank_) {
 		// No memory of a peer: it stays as long as this tensor, whatever becomes of the window.
 		auto storage = window->storage();
@@ -406,7 +439,7 @@ c10::intrusive_ptr<c10d::Work> OrielWindow::signal(int64_t peer, bool is_async,
 				    check(oriel_window_signal_on_stream(on, peer, id, ORIEL_SIGNAL_ADD, 1, stream),
 					  "signal");
 			    });
-	check(oriel_window_signal(window->get(), peer, id, ORIEL_SIGNAL_ADD, 1), "signal");
+	check(oriel_window_signal(window->use(), peer, id, ORIEL_SIGNAL_ADD, 1), "signal");
 	auto work = c10::make_intrusive<WindowWork>(rank_, "oriel:signal", std::vector<at::Tensor>(), ++sequence_,
 						    backend_->timeout_or(options.timeout),
 						    [](uint64_t) { return ORIEL_OK; });
@@ -432,7 +465,7 @@ c10::intrusive_ptr<c10d::Work> OrielWindow::wait_signal(int64_t peer, bool is_as
 	auto work = c10::make_intrusive<WindowWork>(
 		rank_, "oriel:wait_signal", std::vector<at::Tensor>(), ++sequence_,
 		backend_->timeout_or(options.timeout), [window, peer, id, target](uint64_t limit_ns) {
-			return oriel_window_wait_signal_from(window->get(), peer, id, ORIEL_GE, target, limit_ns);
+			return oriel_window_wait_signal_from(window->use(), peer, id, ORIEL_GE, target, limit_ns);
 		});
 
 	try {

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <shared_mutex>
 #include <vector>
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -43,8 +44,20 @@ class Exposed {
 	// until the process exits.
 	void close();
 
-	// The window, for a call that may meet close(): throws once it is closed.
-	struct oriel_window *get() const;
+	// The window, for one call, for whose end close() waits.
+	class Use {
+	 public:
+		operator struct oriel_window *() const { return window_; }
+
+	 private:
+		friend class Exposed;
+		std::shared_lock<std::shared_mutex> lock_;
+		struct oriel_window *window_;
+	};
+	// Throws once it is closed, or is to be.
+	Use use() const;
+	// Local: no call uses it from now on; those that do go on.
+	void refuse() { is_refused_ = true; }
 	const Layout &layout(int64_t rank) const { return layouts_.at(rank); }
 	bool is_mapped(int64_t rank) const { return is_mapped_.at(rank); }
 	int64_t ranks() const { return (int64_t)layouts_.size(); }
@@ -59,7 +72,9 @@ class Exposed {
 	std::atomic<int> views{0}; // tensors over memory of peers
 
  private:
-	std::atomic<struct oriel_window *> window_{nullptr};
+	std::atomic<bool> is_refused_{false};
+	mutable std::shared_mutex use_mutex_; // guards window_
+	struct oriel_window *window_ = nullptr;
 	const at::Tensor keep_;
 	const c10::weak_intrusive_ptr<c10::StorageImpl> storage_;
 	const std::vector<Layout> layouts_;
@@ -73,8 +88,11 @@ class OpenWindows {
  public:
 	void add(std::shared_ptr<Exposed> window);
 	void remove(const std::shared_ptr<Exposed> &window);
-	// Collective: closes them.
-	void close();
+	// Collective, before @comm is destroyed: closes them. Windows with tensors over memory of peers
+	// stay, on any rank, and @comm with them there: then it is aborted, so that no rank waits for that.
+	void end(struct oriel_comm *comm);
+	void refuse();
+	int views(); // tensors over memory of peers
 
  private:
 	std::mutex mutex_; // guards windows_
