@@ -612,6 +612,35 @@ def open_windows(rank, size):
     same(tensor, values(5, rank), "the tensor of a window that was open")
 
 
+def left_out():
+    """Rank 1 is left out, lives on, and stores to memory of before: it is of no tensor of rank 0 any more."""
+    rank = dist.get_rank()
+    store = dist.PrefixStore("left_out", dist.distributed_c10d._get_default_store())
+    store.set(str(rank), dist._get_reconfigure_handle())
+    handles = [store.get(str(r)).decode() for r in (0, 1)]
+    dist._reconfigure(1, handles).wait()
+    tensor = values(5, rank).to(GPU)
+    window = dist._new_window(tensor)
+    view = window.map_remote_tensor(0) if rank == 1 else None
+    dist.barrier()
+    if rank == 0:
+        dist._reconfigure(2, handles[:1]).wait()
+        store.set("went on", "yes")
+        store.get("stored")
+        same(tensor, values(5, 0), "after the store")
+        again = dist._new_window(tensor)
+        again.put(torch.full((1,), 9.0, device=GPU), 0, 4, False)
+        torch.cuda.synchronize()
+        same(tensor, torch.cat([values(5, 0)[:4], torch.tensor([9.0])]), "the new window")
+    else:
+        store.get("went on")
+        view.fill_(8.0)
+        torch.cuda.synchronize()
+        store.set("stored", "yes")
+    dist.destroy_process_group()
+    print(f"rank {rank}: left_out passed", flush=True)
+
+
 def main():
     global GPU  # pylint: disable=global-statement
     if sys.argv[1:] == ["--list"]:
@@ -619,6 +648,10 @@ def main():
         return
     GPU = torch.device("cuda", int(os.environ.get("LOCAL_RANK", os.environ["RANK"])) % torch.cuda.device_count())
     torch.cuda.set_device(GPU)
+    if sys.argv[1:] == ["left_out"]:
+        dist.init_process_group("oriel", timeout=datetime.timedelta(seconds=100), enable_reconfigure=True)
+        left_out()
+        return
     dist.init_process_group("cpu:oriel,cuda:oriel", timeout=datetime.timedelta(seconds=100))
     rank, size = dist.get_rank(), dist.get_world_size()
     if sys.argv[1:] == ["killed"]:

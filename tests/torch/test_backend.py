@@ -75,6 +75,18 @@ def test_a_group_that_shuts_down_while_it_is_reconfigured_ends(tmp_path):
     assert [rank.returncode for rank in ranks] == [0, 0] and "ended" in said[0] and "ended" in said[1], said
 
 
+@pytest.mark.parametrize("part", ["apart", "shuffled", "left_out", "aborted", "other_lists"])
+def test_ranks_that_live_form_other_groups(part, tmp_path):
+    ranks = [subprocess.Popen([sys.executable, RANK.with_name("regroup_rank.py"), str(rank), "3", str(tmp_path / "store"),
+                               part], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for rank in range(3)]
+    try:
+        said = [rank.communicate(timeout=200)[0] for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
+    assert all(rank.returncode == 0 for rank in ranks) and all("ended" in text for text in said), said
+
+
 @pytest.mark.parametrize("ranks, nodes, ways", [
     (2, 1, ["ddp", "fsdp2", "tensor_parallel", "dtensor", "pipeline", "checkpoint"]),
     (4, 2, ["ddp", "fsdp2", "pipeline"])])
@@ -104,6 +116,13 @@ def fake_gpu(tmp_path_factory):
             "FAKECUDA_PROCESSORS": "4"}, folder
 
 
+def job_on_fake_gpu(ranks, *arguments, nodes=1):
+    code, said = job(ranks, *arguments, nodes=nodes, program=RANK.with_name("fake_gpu_rank.py"))
+    if "the library was built without nvcc" in said:
+        pytest.skip("the library has no operations in streams: it was built without nvcc")
+    return code, said
+
+
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_tensors_of_a_fake_gpu(fake_gpu, ranks, monkeypatch):
     environment, folder = fake_gpu
@@ -111,22 +130,30 @@ def test_tensors_of_a_fake_gpu(fake_gpu, ranks, monkeypatch):
         monkeypatch.setenv(name, value)
     parts = ["gathers", "broadcasts", "reductions", "exchanges", "messages", "groups", "windows", "open_windows",
              "captures"]
-    code, said = job(ranks, str(folder), *parts, program=RANK.with_name("fake_gpu_rank.py"))
+    code, said = job_on_fake_gpu(ranks, str(folder), *parts)
     assert code == 0, said
     for name in parts:
         for rank in range(ranks):
             assert f"rank {rank}: {name} passed" in said, said
-    _, said = job(ranks, str(folder), "killed", program=RANK.with_name("fake_gpu_rank.py"))
+    _, said = job_on_fake_gpu(ranks, str(folder), "killed")
     for rank in range(ranks - 1):
         assert f"rank {rank} learned: " in said, said
     assert f"rank {ranks - 1} exited" in said, said
+
+
+def test_a_rank_that_is_left_out_stores_to_no_tensor_of_a_fake_gpu(fake_gpu, monkeypatch):
+    environment, folder = fake_gpu
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    code, said = job_on_fake_gpu(2, str(folder), "left_out")
+    assert code == 0 and said.count(": left_out passed") == 2, said
 
 
 def test_windows_of_a_fake_gpu_reach_ranks_that_are_not_mapped(fake_gpu, monkeypatch):
     environment, folder = fake_gpu
     for name, value in {**environment, "ORIEL_HCA": "soft"}.items():
         monkeypatch.setenv(name, value)
-    code, said = job(2, str(folder), "windows", nodes=2, program=RANK.with_name("fake_gpu_rank.py"))
+    code, said = job_on_fake_gpu(2, str(folder), "windows", nodes=2)
     assert code == 0 and said.count(": windows passed") == 2, said
 
 

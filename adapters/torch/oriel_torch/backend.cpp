@@ -104,10 +104,6 @@ struct oriel_comm *meet_by_store(const c10::intrusive_ptr<c10d::Store> &store, c
 	return join_job(id, rank, size, timeout_ns, flags);
 }
 
-struct oriel_comm *OrielBackend::join(const struct oriel_job_id &id, int rank, int size)
-{
-	return join_job(id, rank, size, in_ns(options_->timeout), ORIEL_COMM_SHRINK);
-}
 
 OrielBackend::OrielBackend(const c10::intrusive_ptr<c10d::Store> &store, int rank, int size,
 			   const c10::intrusive_ptr<Options> &options)
@@ -176,20 +172,26 @@ OrielBackend::~OrielBackend()
 	// Operations may need the lock of Python to end, which this thread may have.
 	if (Py_IsInitialized() && PyGILState_Check()) {
 		pybind11::gil_scoped_release release;
-		close_communicator(false);
+		close_communicator();
 	} else {
-		close_communicator(false);
+		close_communicator();
 	}
 }
 
 void OrielBackend::shutdown()
 {
-	close_communicator(false);
+	close_communicator();
 }
 
 void OrielBackend::abort()
 {
-	close_communicator(true);
+	is_aborted_ = true;
+	abort_communicators("the process group was aborted");
+#ifdef C10D_BACKEND_HAS_RECONFIGURE
+	if (options_->enable_reconfigure)
+		return; // the group may go on by reconfigure()
+#endif
+	close_communicator();
 }
 
 std::shared_ptr<Communicator> OrielBackend::take_communicator()
@@ -206,21 +208,22 @@ std::shared_ptr<GpuGroup> OrielBackend::take_gpu()
 	return std::move(gpu_);
 }
 
-void OrielBackend::close_communicator(bool is_aborted)
+// All that is under way ends, on all ranks.
+void OrielBackend::abort_communicators(const char *why)
 {
-	static const char why[] = "the process group was aborted";
-
-	if (is_aborted) {
+	{
 		std::lock_guard<std::mutex> lock(close_mutex_);
 		if (communicator_)
 			oriel_comm_abort(communicator_->comm, why);
 	}
-	if (is_aborted) {
-		// An operation that makes it has ended by the above.
-		std::lock_guard<std::mutex> lock(gpu_mutex_);
-		if (gpu_)
-			oriel_comm_abort(gpu_->comm, why);
-	}
+	// An operation that makes it has ended by the above.
+	std::lock_guard<std::mutex> lock(gpu_mutex_);
+	if (gpu_)
+		oriel_comm_abort(gpu_->comm, why);
+}
+
+void OrielBackend::close_communicator()
+{
 	// What reconfigure() makes meanwhile is closed, too.
 	std::lock_guard<std::mutex> lock(change_mutex_);
 	executor_.stop();
@@ -287,7 +290,8 @@ c10d::ErrorType OrielBackend::getError()
 
 	{
 		std::lock_guard<std::mutex> lock(close_mutex_);
-		if (communicator_)
+		// After abort() it is that, whichever rank was the first to abort.
+		if (communicator_ && !is_aborted_)
 			error = error_of(communicator_->comm);
 	}
 	std::lock_guard<std::mutex> lock(gpu_mutex_);

@@ -43,6 +43,7 @@ class OrielBackend : public c10d::Backend {
 	c10::intrusive_ptr<Options> getBackendOptions() override { return options_; }
 	uint64_t getSequenceNumberForGroup() override { return sequence_; }
 	c10d::ErrorType getError() override;
+	// A group with enable_reconfigure stays for that.
 	void abort() override;
 	void shutdown() override;
 	// Of later operations. A longer one than the group was made with has no effect: the library's
@@ -57,7 +58,8 @@ class OrielBackend : public c10d::Backend {
 					  const int &size) override;
 #ifdef C10D_BACKEND_HAS_RECONFIGURE
 	// The group goes on with the ranks of the handles: it begins so, where it was made for that, and
-	// later leaves ranks out. All of them call it, after a failure or at any time.
+	// later leaves ranks out, or takes others in. The ranks of the handles call it, after a failure or
+	// at any time; a rank that is left out may live on, and be in another list at the same time.
 	bool supportsReconfigure() const override { return options_->enable_reconfigure; }
 	c10d::ReconfigureHandle get_reconfigure_handle() const override;
 	c10::intrusive_ptr<c10d::Work> reconfigure(const c10d::ReconfigureOptions &opts) override;
@@ -123,16 +125,18 @@ class OrielBackend : public c10d::Backend {
 	WorkPtr allreduce_sparse_sum(const at::Tensor &tensor, const c10d::AllreduceOptions &opts);
 	WorkPtr message(c10d::OpType type, const char *title, Tensors &tensors, int peer, int tag);
 	void check_root(int64_t root, const char *what) const;
-	struct oriel_comm *join(const struct oriel_job_id &id, int rank, int size);
 	std::shared_ptr<Communicator> take_communicator();
 	void open_handle();
 	void close_handle();
 	std::shared_ptr<GpuGroup> take_gpu();
-	void close_communicator(bool is_aborted);
+	void abort_communicators(const char *why);
+	void let_go(bool is_complete);
+	void close_communicator();
 
 	const c10::intrusive_ptr<Options> options_;
 	std::atomic<uint64_t> sequence_{0}; // of collectives
 	std::atomic<uint64_t> messages_{0};
+	std::atomic<bool> is_aborted_{false}; // by this rank, and not reconfigured since
 	uint64_t monitored_ = 0; // how many monitored barriers there were
 
 	// With enable_reconfigure: the handles of all ranks, that of this one, and what it names.

@@ -142,7 +142,7 @@ GpuGroup::GpuGroup(struct oriel_comm *taken, c10::Device of)
 {
 }
 
-GpuGroup::~GpuGroup()
+void GpuGroup::settle()
 {
 	try {
 		if (last_)
@@ -152,6 +152,19 @@ GpuGroup::~GpuGroup()
 	} catch (const std::exception &error) {
 		TORCH_WARN("oriel: closing a process group: ", error.what());
 	}
+}
+
+void GpuGroup::leave()
+{
+	c10::DeviceGuard device_guard(device);
+
+	settle();
+	windows_.close(true);
+}
+
+GpuGroup::~GpuGroup()
+{
+	settle();
 	windows_.end(comm);
 	collectives_.reset();
 	oriel_comm_destroy(comm);

@@ -142,8 +142,12 @@ class GpuGroup : public std::enable_shared_from_this<GpuGroup> {
 	std::shared_ptr<Exposed> expose(const at::Tensor &tensor, bool is_owning, std::vector<Layout> layouts);
 	// Collective; waits for all that the GPU has to do.
 	void conceal(const std::shared_ptr<Exposed> &window);
+	// The communicator was aborted, and the group goes on without ranks that live: their mappings are of
+	// memory that no tensor has any more.
+	void leave();
 	// As Exposed::refuse(), all windows.
 	void refuse() { windows_.refuse(); }
+	int views() { return windows_.views(); } // tensors over memory of peers
 	// Waits, on the host, for what @current and this group have posted until now.
 	void drain(const c10::Stream &current);
 	c10::Stream current() const;
@@ -155,6 +159,7 @@ class GpuGroup : public std::enable_shared_from_this<GpuGroup> {
 	const c10::Device device;
 
  private:
+	void settle();
 	bool is_capturing(const c10::Stream &stream, const char *title) const;
 	void end(const c10::intrusive_ptr<GpuWork> &work, const c10::Stream &stream, const c10::Stream &current,
 		 bool is_captured);

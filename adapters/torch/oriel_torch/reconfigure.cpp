@@ -1,10 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Groups that go on with other ranks: reconfigure() of the backend. oriel_comm_shrink() leaves ranks
-// out; ranks that join, merge or change places meet anew. See backend.hpp.
+// Groups that go on with other ranks: reconfigure() of the backend. See backend.hpp.
+//
+// A rank lets go of the old communicator by itself, and meets the ranks of the list anew.
+// oriel_comm_shrink() is not used: it is collective among all ranks that live, and here a rank that
+// lives may be left out without a call of its own, or be in another list at the same time. What it
+// ensures holds all the same, by other means: no rank writes by the old communicator to memory that
+// the group still uses. Queues and keys end with the old communicator, memory that the library had
+// allocated is not used again, and tensors of windows move to other memory.
 #include "backend.hpp"
 
 #include <algorithm>
 #include <cstring>
+
+#include <c10/util/hash.h>
 
 #ifdef C10D_BACKEND_HAS_RECONFIGURE
 
@@ -89,29 +97,70 @@ static std::vector<std::string> in_order(const c10d::ReconfigureOptions &opts,
 	return kept.size() == handles.size() ? kept : handles;
 }
 
-static struct oriel_comm *shrunk(Communicator &old, const std::vector<std::string> &handles,
-				 const std::vector<std::string> &members)
+// Collective: the ranks of @handles meet at the first of them. Its listener may still be that of the
+// group that it is in, whose ranks it knows: it refuses this one until it comes itself.
+static struct oriel_comm *meet(const std::vector<std::string> &handles, unsigned rank,
+			       std::chrono::milliseconds timeout)
 {
+	auto deadline = std::chrono::steady_clock::now() + timeout;
+	struct oriel_job_id first = id_of(handles[0]);
+	struct oriel_comm_attr attr = {};
 	struct oriel_comm *comm = nullptr;
 
-	check(oriel_comm_shrink(old.comm, nullptr, &comm), "reconfigure");
-	unsigned size = oriel_comm_size(comm);
+	attr.size = sizeof(attr);
+	attr.timeout_ns = in_ns(timeout);
+	for (;;) {
+		enum oriel_status status =
+			oriel_comm_create_id(&first, rank, (unsigned)handles.size(), &attr, &comm);
 
-	for (unsigned rank = 0; rank < std::max<size_t>(size, handles.size()); rank++) {
-		unsigned origin = ORIEL_NO_RANK;
-
-		if (rank < size && rank < handles.size())
-			check(oriel_comm_origin(comm, rank, &origin), "reconfigure");
-		if (origin != ORIEL_NO_RANK && members.at(origin) == handles[rank])
-			continue;
-		oriel_comm_abort(comm, "reconfigure: other ranks are left");
-		oriel_comm_destroy(comm);
-		C10_THROW_ERROR(DistBackendError,
-				c10::str("oriel: reconfigure: ", size, " ranks are left, and ", handles.size(),
-					 " have a handle in the list; rank ", rank, " is not the one that the list "
-					 "has there"));
+		if (status == ORIEL_OK)
+			return comm;
+		TORCH_CHECK_WITH(DistBackendError,
+				 status == ORIEL_ERR_CONFIG && rank && std::chrono::steady_clock::now() < deadline,
+				 "oriel: reconfigure: rank ", rank, " of ", handles.size(), ": ", oriel_last_error());
+		std::this_thread::sleep_for(std::chrono::milliseconds(20));
 	}
-	return comm;
+}
+
+// Collective: do all ranks of @comm mean the same group? If not, @comm is destroyed.
+static void check_agreed(struct oriel_comm *comm, int64_t uuid, const std::vector<std::string> &handles)
+{
+	std::string mine = c10::sha1(c10::str(uuid, ' ', c10::Join(" ", handles))).str();
+	std::string all(mine.size() * handles.size(), 0);
+
+	try {
+		check(oriel_comm_all_gather(comm, mine.data(), all.data(), mine.size()), "reconfigure");
+		for (size_t rank = 0; rank < handles.size(); rank++)
+			TORCH_CHECK_WITH(DistBackendError, all.compare(rank * mine.size(), mine.size(), mine) == 0,
+					 "oriel: reconfigure: rank ", rank,
+					 " has come with another uuid or list of handles than this rank");
+	} catch (...) {
+		oriel_comm_destroy(comm); // all ranks find the same
+		throw;
+	}
+}
+
+// The communicators of the group end on this rank, whatever the others do.
+void OrielBackend::let_go(bool is_complete)
+{
+	auto old = communicator();
+	int views = old->windows.views();
+
+	{
+		std::lock_guard<std::mutex> lock(gpu_mutex_);
+		views += gpu_ ? gpu_->views() : 0;
+	}
+
+	TORCH_CHECK(!views, "reconfigure: this rank has ", views, " tensors over memory of its peers: delete them "
+		    "first");
+	// What is under way ends: a broken communicator makes no operation wait.
+	abort_communicators("the process group is reconfigured");
+	take_communicator();
+	executor_.drain();
+	old->messenger.stop(in_ns(options_->timeout));
+	if (auto gpu = take_gpu(); gpu && !is_complete)
+		gpu->leave();
+	old->windows.close(!is_complete);
 }
 
 c10::intrusive_ptr<c10d::Work> OrielBackend::reconfigure(const c10d::ReconfigureOptions &opts)
@@ -119,39 +168,24 @@ c10::intrusive_ptr<c10d::Work> OrielBackend::reconfigure(const c10d::Reconfigure
 	std::lock_guard<std::mutex> change_lock(change_mutex_);
 	auto handles = in_order(opts, members_);
 	auto mine = std::find(handles.begin(), handles.end(), handle_);
-	struct oriel_comm *comm = nullptr;
 
 	TORCH_CHECK(options_->enable_reconfigure,
 		    "reconfigure: this process group was made without enable_reconfigure=True");
 	TORCH_CHECK(mine != handles.end(), "reconfigure: the handle of this rank is not in the list");
-	TORCH_CHECK(uuids_.insert(opts.uuid).second, "reconfigure: uuid ", opts.uuid, " was already used");
+	TORCH_CHECK(!uuids_.count(opts.uuid), "reconfigure: uuid ", opts.uuid, " was already used");
 	if (opts.timeout)
 		options_->timeout = *opts.timeout;
-	auto kept = kept_of(members_, handles);
-	if (auto old = take_communicator()) {
-		static const char why[] = "the process group is reconfigured";
-
-		// All end what is under way: a broken communicator makes no operation wait.
-		oriel_comm_abort(old->comm, why);
-		if (auto gpu = take_gpu())
-			oriel_comm_abort(gpu->comm, why);
-		executor_.drain();
-		old->messenger.stop(in_ns(options_->timeout));
-		old->close_objects();
-		// Also where others join: a rank that is left out may run, and must not reach this one.
-		if (handles == kept || kept != members_)
-			comm = shrunk(*old, kept, members_);
-		members_ = kept;
-	}
+	if (communicator_)
+		let_go(kept_of(members_, handles) == members_);
+	uuids_.insert(opts.uuid);
 	// Each rank has a listener behind its handle, as long as the group is there.
-	if (!comm || handles != kept) {
-		oriel_comm_destroy(comm);
-		comm = join(id_of(handles[0]), (int)(mine - handles.begin()), (int)handles.size());
-	}
+	auto comm = meet(handles, (unsigned)(mine - handles.begin()), options_->timeout);
+	check_agreed(comm, opts.uuid, handles);
 	auto fresh = std::make_shared<Communicator>(comm);
 	{
 		std::lock_guard<std::mutex> lock(close_mutex_);
 		communicator_ = fresh;
+		is_aborted_ = false;
 	}
 	members_ = handles;
 	rank_ = (int)fresh->rank;

@@ -11,12 +11,12 @@
 
 namespace oriel_torch {
 
-#ifdef C10D_BACKEND_HAS_WINDOW
-
 static void free_shared(void *memory)
 {
 	oriel_memory_free(memory);
 }
+
+#ifdef C10D_BACKEND_HAS_WINDOW
 
 // Peers map memory of the library alone: the storage of @tensor moves there, with all tensors that
 // share it. Fails with a text behind oriel_last_error().
@@ -118,6 +118,24 @@ void Exposed::close()
 			   " tensors over windows of its peers, whose memory stays until the process exits");
 }
 
+void Exposed::move()
+{
+	static std::mutex kept_mutex;
+	static auto *kept = new std::vector<c10::DataPtr>; // until the process ends
+	auto storage = storage_.lock();
+
+	if (!storage || !storage->nbytes())
+		return;
+	c10::Allocator *allocator = c10::GetAllocator(storage->device_type());
+	c10::DataPtr former = storage->set_data_ptr(allocator->clone(storage->data(), storage->nbytes()));
+
+	// Memory of the library is not used again once it is freed; that of a GPU would be.
+	if (former.get_deleter() == &free_shared)
+		return;
+	std::lock_guard<std::mutex> lock(kept_mutex);
+	kept->push_back(std::move(former));
+}
+
 Exposed::Use Exposed::use() const
 {
 	Use use;
@@ -158,6 +176,18 @@ void OpenWindows::remove(const std::shared_ptr<Exposed> &window)
 	windows_.erase(std::remove(windows_.begin(), windows_.end(), window), windows_.end());
 }
 
+void OpenWindows::close(bool is_moving)
+{
+	std::lock_guard<std::mutex> lock(mutex_);
+
+	for (const std::shared_ptr<Exposed> &window : windows_) {
+		window->close();
+		if (is_moving)
+			window->move();
+	}
+	windows_.clear();
+}
+
 void OpenWindows::end(struct oriel_comm *comm)
 {
 	enum oriel_status status = ORIEL_OK;
@@ -166,11 +196,7 @@ void OpenWindows::end(struct oriel_comm *comm)
 		status = oriel_error_set(ORIEL_ERR_STATE, "tensors over memory of peers are left");
 	if (oriel_comm_agree(comm, status) != ORIEL_OK)
 		oriel_comm_abort(comm, oriel_last_error());
-
-	std::lock_guard<std::mutex> lock(mutex_);
-	for (const std::shared_ptr<Exposed> &window : windows_)
-		window->close();
-	windows_.clear();
+	close();
 }
 
 void OpenWindows::refuse()

@@ -43,6 +43,9 @@ class Exposed {
 	// Collective. Tensors over memory of peers are not to be left; if some are, the window stays
 	// until the process exits.
 	void close();
+	// After close(): the tensor moves to other memory, with its bytes. Ranks that live on without this
+	// one may write to the former for as long as they map it.
+	void move();
 
 	// The window, for one call, for whose end close() waits.
 	class Use {
@@ -88,6 +91,8 @@ class OpenWindows {
  public:
 	void add(std::shared_ptr<Exposed> window);
 	void remove(const std::shared_ptr<Exposed> &window);
+	// Collective: closes them, and moves their tensors, too.
+	void close(bool is_moving = false);
 	// Collective, before @comm is destroyed: closes them. Windows with tensors over memory of peers
 	// stay, on any rank, and @comm with them there: then it is aborted, so that no rank waits for that.
 	void end(struct oriel_comm *comm);
