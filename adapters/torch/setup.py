@@ -51,7 +51,7 @@ setup(
     ext_modules=[CppExtension(
         "oriel.torch._backend", ["oriel_torch/_unit.cpp"],
         include_dirs=[oriel.include_folder()],
-        extra_compile_args=["-O2", "-g0", "-std=c++20", "-Wall", "-Wno-unknown-pragmas"],
+        extra_compile_args=["-O2", "-g0", "-std=c++20", "-fvisibility=hidden", "-Wall", "-Wno-unknown-pragmas"],
         # Both lie in the folder of the package oriel when it runs.
         extra_link_args=[standard, f"-L{library.parent}", f"-l:{library.name}", "-Wl,-rpath,$ORIGIN/../lib"])],
     cmdclass={"build_ext": BuildExtension},

@@ -103,12 +103,15 @@ def left_out(ranks):
 def aborted(ranks):
     """abort() ends what is under way on all ranks; then the group goes on."""
     everyone = list(range(ranks.size))
+    assert repr(backend()) == f"<oriel backend: rank {ranks.rank} of 3; closed, or awaits reconfigure()>"
     ranks.form(1, everyone)
+    assert repr(backend()) == f"<oriel backend: rank {ranks.rank} of 3; 2 mapped; open>"
     if ranks.rank == 0:
         ranks.await_all("waits", everyone[1:])
         time.sleep(0.1)  # so that some are in it
         backend().abort()
         assert backend().get_error() == ErrorType.COMM_ERROR
+        assert repr(backend()).startswith("<oriel backend: rank 0 of 3; 2 mapped; broken: "), backend()
         raises("oriel:", total, 1)
     else:
         ranks.report("waits")

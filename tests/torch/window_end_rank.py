@@ -19,12 +19,14 @@ def closed(rank, window, tensor, _):
     """Each call on a window of a group that ended says so; the tensor stays."""
     peer = 1 - rank
     work = window.wait_signal(peer, True)
+    assert repr(window) == f"<oriel window of Float[5] on cpu; rank {rank} of 2; 1 mapped; open>"
     dist.destroy_process_group()
     for call in (lambda: window.put(torch.ones(1), peer, 0, False), lambda: window.signal(peer, False),
                  lambda: window.wait_signal(peer, False), lambda: window.wait_signal(peer, True).wait(), work.wait,
                  lambda: window.map_remote_tensor(peer)):
         raises("this window is closed", call)
     raises("the process group was shut down", window.tensor_deregister)
+    assert repr(window) == f"<oriel window of Float[5] on cpu; rank {rank}; closed>"
     assert tensor.tolist() == [rank] * 5
 
 

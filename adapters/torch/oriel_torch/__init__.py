@@ -19,12 +19,15 @@ if torch.__version__ != _built.TORCH:
         "extension in C++ serves one version. Build it again, from a clone of Oriel: "
         "pip install --force-reinstall --no-deps --no-build-isolation ./adapters/torch")
 
+from oriel.progress import progress  # noqa: E402  # pylint: disable=wrong-import-position
+
 from . import _backend  # noqa: E402  # pylint: disable=wrong-import-position
 
 
 def _create(options, _):
-    return _backend.create(options.store, options.group_rank, options.group_size, options.timeout,
-                           getattr(options, "enable_reconfigure", False))
+    with progress(f"waiting for the other ranks of {options.group_size}"):
+        return _backend.create(options.store, options.group_rank, options.group_size, options.timeout,
+                               getattr(options, "enable_reconfigure", False))
 
 
 def register() -> None:

@@ -113,6 +113,8 @@ class OrielBackend : public c10d::Backend {
 	std::shared_ptr<Communicator> communicator();
 	// Collective by the first call: what the group has for tensors of @device, a GPU.
 	std::shared_ptr<GpuGroup> gpu(c10::Device device);
+	// "rank 1 of 4; 3 mapped; open"
+	std::string standing();
 	std::chrono::milliseconds timeout_or(std::chrono::milliseconds timeout) const
 	{
 		return timeout == c10d::kUnsetTimeout ? options_->timeout : timeout;

@@ -24,6 +24,17 @@ static c10::intrusive_ptr<c10d::Backend> create(const c10::intrusive_ptr<c10d::S
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m)
 {
+	using oriel_torch::OrielBackend;
+
+	pybind11::class_<OrielBackend, c10::intrusive_ptr<OrielBackend>, c10d::Backend>(m, "OrielBackend")
+		.def("__repr__", [](OrielBackend &self) { return "<oriel backend: " + self.standing() + ">"; },
+		     pybind11::call_guard<pybind11::gil_scoped_release>());
+#ifdef C10D_BACKEND_HAS_WINDOW
+	using oriel_torch::OrielWindow;
+
+	pybind11::class_<OrielWindow, c10::intrusive_ptr<OrielWindow>, c10d::Window>(m, "OrielWindow")
+		.def("__repr__", &OrielWindow::text, pybind11::call_guard<pybind11::gil_scoped_release>());
+#endif
 	m.def("create", &create, pybind11::arg("store"), pybind11::arg("rank"), pybind11::arg("size"),
 	      pybind11::arg("timeout"), pybind11::arg("enable_reconfigure"),
 	      pybind11::call_guard<pybind11::gil_scoped_release>());

@@ -511,6 +511,18 @@ c10d::WindowAttr OrielWindow::get_attr(int64_t peer)
 	return attr;
 }
 
+std::string OrielWindow::text() const
+{
+	if (!exposed_)
+		return c10::str("<oriel window without a tensor; ", backend_->standing(), ">");
+	const Layout &layout = exposed_->layout(rank_);
+	at::IntArrayRef sizes(layout.sizes, layout.dimensions);
+
+	return c10::str("<oriel window of ", (at::ScalarType)layout.type, sizes, " on ",
+			(c10::DeviceType)layout.device, "; ",
+			exposed_->is_open() ? backend_->standing() : c10::str("rank ", rank_, "; closed"), ">");
+}
+
 #endif
 
 } // namespace oriel_torch

@@ -47,6 +47,7 @@ class Exposed {
 	// one may write to the former for as long as they map it.
 	void move();
 
+	bool is_open() const { return !is_refused_; }
 	// The window, for one call, for whose end close() waits.
 	class Use {
 	 public:
@@ -142,6 +143,7 @@ class OrielWindow : public c10d::Window {
 	c10::intrusive_ptr<c10d::Work> wait_signal(int64_t peer, bool is_async,
 						   const c10d::WaitSignalOptions &options) override;
 	c10d::WindowAttr get_attr(int64_t peer) override;
+	std::string text() const; // of repr()
 
  private:
 	using Operation = std::function<void(struct oriel_window *, struct CUstream_st *)>;
