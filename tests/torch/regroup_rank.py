@@ -63,6 +63,9 @@ def shuffled(ranks):
         mine = next(part for part in (order[:cut], order[cut:]) if ranks.rank in part)
         time.sleep(own.choice((0, 0, 0.2)))
         ranks.form(100 + number, mine)
+        # The first of a list may not still be forming one of before: see docs/pytorch.md.
+        ranks.report(f"has formed {number}")
+        ranks.await_all(f"has formed {number}")
 
 
 def left_out(ranks):
