@@ -334,6 +334,7 @@ static void an_own_limit_leaves_the_execution_alone(struct rank *r)
 			CHECK_LAST(r, "has not ended: wait for it");
 			CHECK_STATUS(r, destroy(&s, kind), ORIEL_ERR_STATE);
 			CHECK_LAST(r, "_destroy: rank");
+			CHECK_STATUS(r, wait(&s, kind, LIMIT_NS), ORIEL_ERR_TIMEOUT);
 			if (r->size == 2)
 				wait_until_named(r, &s, kind);
 			rank_check_healthy(r);
