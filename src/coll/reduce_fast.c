@@ -160,19 +160,12 @@ static enum oriel_status ring_phase(struct ori_reduce_rounds *r)
 	chunks = ring_chunks(r);
 	while (r->index < 2 * (r->w->ranks - 1) * chunks && status == ORIEL_OK)
 		status = ring_take(r, chunks);
-	if (status == ORIEL_OK)
-		r->at += r->length;
-	return ori_reduce_rounds_phase(r, r->at < r->bytes ? FAST_BEGIN : FAST_DRAIN, status);
+	return ori_reduce_rounds_end(r, FAST_DRAIN, status);
 }
 
 enum oriel_status ori_reduce_ring_go_on(struct ori_gather_job *job)
 {
-	struct ori_reduce_rounds *r = (struct ori_reduce_rounds *)job;
-	enum oriel_status status = ORIEL_OK;
-
-	while (r->phase != FAST_DRAIN && status == ORIEL_OK)
-		status = ring_phase(r);
-	return status == ORIEL_OK ? ori_gather_drain(job) : status;
+	return ori_reduce_rounds_go_on(job, ring_phase, FAST_DRAIN);
 }
 
 /* Exchanges: the largest power of two that is not above the number of ranks is 1 << exchanges. */
@@ -306,10 +299,7 @@ static enum oriel_status recursive_phase(struct ori_reduce_rounds *r)
 	case FAST_REST:
 		if (recursive_is_added(r))
 			status = fast_take(r, r->w->rank + 1, ORI_REDUCE_RESULTS);
-		if (status == ORIEL_OK)
-			r->at += r->length;
-		return ori_reduce_rounds_phase(r, r->at < r->bytes ? FAST_BEGIN : FAST_DRAIN,
-					       status);
+		return ori_reduce_rounds_end(r, FAST_DRAIN, status);
 	case FAST_DRAIN:
 		break;
 	}
@@ -318,10 +308,5 @@ static enum oriel_status recursive_phase(struct ori_reduce_rounds *r)
 
 enum oriel_status ori_reduce_recursive_go_on(struct ori_gather_job *job)
 {
-	struct ori_reduce_rounds *r = (struct ori_reduce_rounds *)job;
-	enum oriel_status status = ORIEL_OK;
-
-	while (r->phase != FAST_DRAIN && status == ORIEL_OK)
-		status = recursive_phase(r);
-	return status == ORIEL_OK ? ori_gather_drain(job) : status;
+	return ori_reduce_rounds_go_on(job, recursive_phase, FAST_DRAIN);
 }

@@ -251,12 +251,7 @@ static enum oriel_status hierarchy_phase(struct ori_reduce_rounds *r)
 	case HIERARCHY_RESULTS:
 		return ori_reduce_rounds_phase(r, HIERARCHY_REST, hierarchy_pass_all(r));
 	case HIERARCHY_REST:
-		status = hierarchy_rest(r);
-		if (status == ORIEL_OK)
-			r->at += r->length;
-		return ori_reduce_rounds_phase(r,
-					       r->at < r->bytes ? HIERARCHY_BEGIN : HIERARCHY_DRAIN,
-					       status);
+		return ori_reduce_rounds_end(r, HIERARCHY_DRAIN, hierarchy_rest(r));
 	case HIERARCHY_DRAIN:
 		break;
 	}
@@ -265,10 +260,5 @@ static enum oriel_status hierarchy_phase(struct ori_reduce_rounds *r)
 
 enum oriel_status ori_reduce_hierarchy_go_on(struct ori_gather_job *job)
 {
-	struct ori_reduce_rounds *r = (struct ori_reduce_rounds *)job;
-	enum oriel_status status = ORIEL_OK;
-
-	while (r->phase != HIERARCHY_DRAIN && status == ORIEL_OK)
-		status = hierarchy_phase(r);
-	return status == ORIEL_OK ? ori_gather_drain(job) : status;
+	return ori_reduce_rounds_go_on(job, hierarchy_phase, HIERARCHY_DRAIN);
 }

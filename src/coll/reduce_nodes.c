@@ -95,10 +95,7 @@ static enum oriel_status nodes_phase(struct ori_reduce_rounds *r)
 	case NODES_REST:
 		if (ori_reduce_rounds_gets(r, r->w->rank))
 			status = ori_reduce_rounds_take(r, ORI_REDUCE_RESULTS);
-		if (status == ORIEL_OK)
-			r->at += r->length;
-		return ori_reduce_rounds_phase(r, r->at < r->bytes ? NODES_BEGIN : NODES_DRAIN,
-					       status);
+		return ori_reduce_rounds_end(r, NODES_DRAIN, status);
 	case NODES_DRAIN:
 		break;
 	}
@@ -107,12 +104,7 @@ static enum oriel_status nodes_phase(struct ori_reduce_rounds *r)
 
 static enum oriel_status nodes_go_on(struct ori_gather_job *job)
 {
-	struct ori_reduce_rounds *r = (struct ori_reduce_rounds *)job;
-	enum oriel_status status = ORIEL_OK;
-
-	while (r->phase != NODES_DRAIN && status == ORIEL_OK)
-		status = nodes_phase(r);
-	return status == ORIEL_OK ? ori_gather_drain(job) : status;
+	return ori_reduce_rounds_go_on(job, nodes_phase, NODES_DRAIN);
 }
 
 /* All ranks have the same one. */

@@ -123,3 +123,22 @@ enum oriel_status ori_reduce_rounds_phase(struct ori_reduce_rounds *r, unsigned 
 	r->index = 1;
 	return ORIEL_OK;
 }
+
+enum oriel_status ori_reduce_rounds_end(struct ori_reduce_rounds *r, unsigned drain,
+					enum oriel_status status)
+{
+	if (status == ORIEL_OK)
+		r->at += r->length;
+	return ori_reduce_rounds_phase(r, r->at < r->bytes ? 0 : drain, status);
+}
+
+enum oriel_status ori_reduce_rounds_go_on(struct ori_gather_job *job, ori_reduce_phase *phase,
+					  unsigned drain)
+{
+	struct ori_reduce_rounds *r = (struct ori_reduce_rounds *)job;
+	enum oriel_status status = ORIEL_OK;
+
+	while (r->phase != drain && status == ORIEL_OK)
+		status = phase(r);
+	return status == ORIEL_OK ? ori_gather_drain(job) : status;
+}

@@ -72,5 +72,14 @@ enum oriel_status ori_reduce_rounds_take(struct ori_reduce_rounds *r, uint32_t i
 /* If a phase has ended with ORIEL_OK, @phase is next. Returns @status. */
 enum oriel_status ori_reduce_rounds_phase(struct ori_reduce_rounds *r, unsigned phase,
 					  enum oriel_status status);
+/* The same for the last phase of a round: the next one begins, or @drain is next. */
+enum oriel_status ori_reduce_rounds_end(struct ori_reduce_rounds *r, unsigned drain,
+					enum oriel_status status);
+
+/* Does what is possible of the phase that is next. */
+typedef enum oriel_status ori_reduce_phase(struct ori_reduce_rounds *r);
+/* Goes on with the job of an algorithm, until phase @drain, and awaits what it has posted then. */
+enum oriel_status ori_reduce_rounds_go_on(struct ori_gather_job *job, ori_reduce_phase *phase,
+					  unsigned drain);
 
 #endif
