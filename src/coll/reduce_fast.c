@@ -65,6 +65,16 @@ static enum oriel_status fast_put_result(struct ori_reduce_rounds *r, uint32_t p
 				    NULL);
 }
 
+/* The elements of this rank in the @length bytes at @begin of this round, as a sum. */
+static void fast_begin(const struct ori_reduce_rounds *r, size_t begin, size_t length, char *sum)
+{
+	const char **inputs = r->job.g->reduction->inputs;
+	uint32_t rank = r->w->rank;
+
+	inputs[rank] = r->send + r->at + begin;
+	ori_fold_block(fast_fold(r), inputs, rank, rank + 1, sum, length / fast_fold(r)->size);
+}
+
 /* The end result of the @length bytes at @begin of this round. */
 static void fast_end(const struct ori_reduce_rounds *r, const char *sum, size_t begin,
 		     size_t length)
@@ -117,9 +127,7 @@ static enum oriel_status ring_begin(struct ori_reduce_rounds *r)
 	chunks = ring_chunks(r);
 	for (chunk = 0; chunk < chunks && status == ORIEL_OK; chunk++) {
 		part = ring_chunk(r, fast_rank(r, ranks - 1), chunk);
-		ori_fold_rank(fast_fold(r), r->w->rank, r->send + r->at + part.begin,
-			      fast_sum(r, ranks - 1) + chunk * RING_CHUNK,
-			      part.length / fast_fold(r)->size);
+		fast_begin(r, part.begin, part.length, fast_sum(r, ranks - 1) + chunk * RING_CHUNK);
 		status = ring_send(r, 0, chunk);
 	}
 	return status;
@@ -230,8 +238,7 @@ static enum oriel_status recursive_begin(struct ori_reduce_rounds *r)
 	uint32_t own = r->w->ranks - 1;
 
 	ori_reduce_rounds_next(r);
-	ori_fold_rank(fast_fold(r), r->w->rank, r->send + r->at, fast_sum(r, own),
-		      recursive_count(r));
+	fast_begin(r, 0, r->length, fast_sum(r, own));
 	if (!recursive_is_added(r))
 		return ORIEL_OK;
 	return fast_put(r, r->w->rank + 1, ori_reduce_rounds_sum(r, recursive_pair_sum(r)),

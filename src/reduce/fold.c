@@ -184,21 +184,6 @@ void ori_fold_block(const struct ori_fold *f, const char *const *inputs, uint32_
 	ori_fold_mode_end(mode);
 }
 
-void ori_fold_rank(const struct ori_fold *f, uint32_t rank, const char *from, char *to,
-		   size_t count)
-{
-	uint64_t mode = ori_fold_mode_begin();
-	size_t most = FOLD_SLICE / f->sum_size, at, slice;
-	_Alignas(64) char value[FOLD_SLICE];
-
-	for (at = 0; at < count; at += slice) {
-		slice = count - at < most ? count - at : most;
-		memcpy(to + at * f->sum_size,
-		       fold_value(f, rank, from + at * f->size, slice, value), slice * f->sum_size);
-	}
-	ori_fold_mode_end(mode);
-}
-
 void ori_fold_add(const struct ori_fold *f, char *to, uint32_t rank, const char *from, size_t count)
 {
 	uint64_t mode = ori_fold_mode_begin();

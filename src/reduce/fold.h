@@ -78,11 +78,9 @@ void ori_fold_block(const struct ori_fold *fold, const char *const *inputs, uint
 		    uint32_t end, char *to, size_t count);
 
 /*
- * The @count elements of @rank at @from in the accumulation type: to @to; and with @to as the left
- * operand, which becomes the result. @to is aligned to 64.
+ * The fold of @to, in the accumulation type and aligned to 64, and of the @count elements of @rank
+ * at @from: to @to.
  */
-void ori_fold_rank(const struct ori_fold *fold, uint32_t rank, const char *from, char *to,
-		   size_t count);
 void ori_fold_add(const struct ori_fold *fold, char *to, uint32_t rank, const char *from,
 		  size_t count);
 

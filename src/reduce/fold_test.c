@@ -337,7 +337,7 @@ static void fold_by_ranks(const struct ori_fold *f, const char *const *from, cha
 		if (rank % f->block)
 			ori_fold_add(f, sum, rank, from[rank], count);
 		else
-			ori_fold_rank(f, rank, from[rank], sum, count);
+			ori_fold_block(f, from, rank, rank + 1, sum, count);
 		if ((rank + 1) % f->block && rank + 1 < f->ranks)
 			continue;
 		if (rank < f->block)
