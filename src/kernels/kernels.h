@@ -49,7 +49,7 @@
 	X(REDUCE_LINES, reduce_lines, 320)             \
 	X(REDUCE_STAGED, reduce_staged, 512)           \
 	X(REDUCE_ROWS, reduce_rows, 512)               \
-	X(REDUCE_SCALED, reduce_scaled_rows, 512)      \
+	X(REDUCE_SCALED_ROWS, reduce_scaled_rows, 512) \
 	X(JOB_BEGIN, job_begin, 1)                     \
 	X(JOB_END, job_end, 1)                         \
 	X(TRIAL, trial, 1)

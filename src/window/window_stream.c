@@ -502,7 +502,7 @@ static enum oriel_status stream_check_gather(const struct oriel_window *w,
 	struct oriel_dev_target target;
 	uint32_t peer;
 
-	if (kernel == ORI_KERNEL_REDUCE_ROWS || kernel == ORI_KERNEL_REDUCE_SCALED)
+	if (kernel == ORI_KERNEL_REDUCE_ROWS || kernel == ORI_KERNEL_REDUCE_SCALED_ROWS)
 		return stream_check_rows(w, d, c);
 	if (stream_reduces(kernel))
 		status = stream_check_reduce(w, d, kernel, c);
