@@ -101,7 +101,6 @@ struct oriel_comm *meet_by_store(const c10::intrusive_ptr<c10d::Store> &store, c
 	return join_job(id, rank, size, timeout_ns, flags);
 }
 
-
 OrielBackend::OrielBackend(const c10::intrusive_ptr<c10d::Store> &store, int rank, int size,
 			   const c10::intrusive_ptr<Options> &options)
     : Backend(rank, size), options_(options)
