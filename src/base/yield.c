@@ -5,62 +5,33 @@
  */
 #include "base/yield.h"
 
-#include <assert.h>
 #include <sched.h>
-#include <stdbool.h>
 #include <stdint.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+#include <time.h>
 
 #include "base/clock.h"
 
-#define YIELD_LONG_NS 500000u
-#define YIELD_SLICE_NS 100000u /* Linux clamps it to 0.1 ms at least */
-
-/* struct sched_attr of sched_setattr(2) in its first version; the C library may have none. */
-struct yield_attr {
-	uint32_t size;
-	uint32_t policy;
-	uint64_t flags;
-	int32_t nice;
-	uint32_t priority;
-	uint64_t runtime; /* of SCHED_OTHER: the slice, since Linux 6.12 (857b158dc5e8) */
-	uint64_t deadline;
-	uint64_t period;
-};
-
-static_assert(sizeof(struct yield_attr) == 48, "struct sched_attr, SCHED_ATTR_SIZE_VER0");
+#define YIELD_LONG_NS 100000u
+#define YIELD_PAUSE_NS 50000 /* and the timer slack of Linux, 50 us, too */
+#define YIELD_PAUSE_FOR_NS 20000000u
 
 /*
- * A thread that yields is behind all that have not used up their slices, and a yield costs it one
- * of its own: Documentation/scheduler/sched-eevdf.rst, yield_task_fair() of kernel/sched/fair.c.
- * Two threads that wait for each other beside threads that compute take turns once in many slices.
- * A kernel that has no slices ignores the number, and one that refuses the call leaves all as it
- * is.
+ * A thread that yields forfeits a slice and comes behind all that have not used up theirs:
+ * Documentation/scheduler/sched-eevdf.rst, yield_task_fair() of kernel/sched/fair.c. A thread that
+ * sleeps forfeits nothing, and what it would have burned goes to those that it waits for.
  */
-static void yield_ask(void)
-{
-	struct yield_attr attr = {.size = sizeof(attr)};
-
-	if (syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0) || attr.policy != SCHED_OTHER)
-		return;
-	attr.runtime = YIELD_SLICE_NS;
-	(void)syscall(SYS_sched_setattr, 0, &attr, 0);
-}
-
 void ori_yield(void)
 {
-	static _Thread_local bool has_asked;
-	uint64_t begin;
+	static const struct timespec pause = {0, YIELD_PAUSE_NS};
+	static _Thread_local uint64_t pauses_until;
+	uint64_t begin = ori_clock_ns(), end;
 
-	if (has_asked) {
-		sched_yield();
+	if (begin < pauses_until) {
+		nanosleep(&pause, NULL);
 		return;
 	}
-	begin = ori_clock_ns();
 	sched_yield();
-	if (ori_clock_ns() - begin < YIELD_LONG_NS)
-		return;
-	has_asked = true;
-	yield_ask();
+	end = ori_clock_ns();
+	if (end - begin > YIELD_LONG_NS)
+		pauses_until = end + YIELD_PAUSE_FOR_NS;
 }

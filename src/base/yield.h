@@ -4,9 +4,8 @@
 #define ORI_BASE_YIELD_H
 
 /*
- * Gives the CPU to other threads. One that keeps it for a slice of its own, milliseconds, shows
- * that threads compete for CPUs: from then on the calling thread has the shortest slices that Linux
- * gives. Its share of the CPU stays, and where no thread competes none has them.
+ * Gives the CPU to other threads. A yield of more than 0.1 ms shows that threads compete for CPUs:
+ * for 20 ms from then on the calling thread sleeps for 0.1 ms at a time instead.
  */
 void ori_yield(void);
 
