@@ -34,8 +34,11 @@ if(ORIEL_WERROR)
 	add_compile_options(-Werror)
 endif()
 
+# A null pointer is a fault without a check, and AddressSanitizer knows the sizes of objects: those
+# two checks are a quarter of the time of a compilation.
 if(ORIEL_SANITIZE STREQUAL address)
-	set(sanitize -fsanitize=address,undefined -fno-sanitize-recover=all)
+	set(sanitize -fsanitize=address,undefined -fno-sanitize=null,object-size
+		-fno-sanitize-recover=all)
 elseif(ORIEL_SANITIZE STREQUAL thread)
 	set(sanitize -fsanitize=thread)
 elseif(ORIEL_SANITIZE)
