@@ -16,8 +16,11 @@ struct ori_internode;
 size_t ori_internode_staging(const struct ori_gather *g);
 /* Reductions have a row for each rank at its begin. Returns the bytes of one. */
 size_t ori_internode_row(const struct ori_gather *g);
-/* Collective; @g has its window, its view and its plans. @length: bytes of the view. */
-enum oriel_status ori_internode_open(struct ori_gather *g, size_t length);
+/*
+ * Collective; @g has its window, its view and its plans. @length: bytes of the view. @mine: what
+ * this rank came to before; where it is a failure it is that of all ranks.
+ */
+enum oriel_status ori_internode_open(struct ori_gather *g, size_t length, enum oriel_status mine);
 /* Collective. NULL is allowed. No execution is in progress, or the communicator is broken. */
 void ori_internode_close(struct ori_internode *internode);
 

@@ -406,10 +406,11 @@ static enum oriel_status make_open(struct ori_gather *g, struct ori_gather_reque
 		status = make_open_windows(g);
 	if (status == ORIEL_OK)
 		status = make_share(g, request);
-	if (status == ORIEL_OK)
+	if (status == ORIEL_OK) {
 		status = make_table(g, request);
-	if (status == ORIEL_OK && ori_gather_has_jobs(g))
-		status = ori_internode_open(g, request->view.length);
+		if (ori_gather_has_jobs(g))
+			status = ori_internode_open(g, request->view.length, status);
+	}
 	if (status == ORIEL_OK && g->reduction)
 		status = ori_reduction_copy_factors(g);
 	g->puts.id = ori_gather_id(g, ORI_GATHER_PUTS);

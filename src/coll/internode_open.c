@@ -309,7 +309,7 @@ static enum oriel_status internode_connect_all(struct ori_internode *internode, 
 	return status == ORIEL_OK ? internode_share(internode, true, words) : status;
 }
 
-enum oriel_status ori_internode_open(struct ori_gather *g, size_t length)
+enum oriel_status ori_internode_open(struct ori_gather *g, size_t length, enum oriel_status mine)
 {
 	uint32_t ranks = oriel_comm_size(g->comm);
 	size_t notes = g->kind->has_notes ? oriel_dev_exchange_staging(ranks, 1) : 0;
@@ -322,9 +322,9 @@ enum oriel_status ori_internode_open(struct ori_gather *g, size_t length)
 	struct ori_internode *internode =
 		calloc(1, sizeof(*internode) + ranks * sizeof(internode->peers[0]));
 	char *words = calloc(ranks, ORIEL_P2P_ADDRESS);
-	enum oriel_status status = ORIEL_OK;
+	enum oriel_status status = mine;
 
-	if (!internode || !words)
+	if (status == ORIEL_OK && (!internode || !words))
 		status = ori_fail_nomem(sizeof(*internode) + ranks * (sizeof(internode->peers[0]) +
 								      ORIEL_P2P_ADDRESS),
 					"%s of %u ranks", g->kind->name, ranks);
