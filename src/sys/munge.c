@@ -157,7 +157,7 @@ enum oriel_status ori_munge_open(const char *credential, void *bytes, size_t *le
 		*length = (size_t)count;
 		*owner = uid;
 	}
-	if (opened)
+	if (opened && count > 0)
 		explicit_bzero(opened, (size_t)count);
 	free(opened);
 	munge_calls.context_destroy(context);
