@@ -109,7 +109,10 @@ enum oriel_algorithm {
 	ORIEL_ALGORITHM_STORE, /* stores by the calling thread or by a kernel */
 	ORIEL_ALGORITHM_CE,    /* copy engines, which use no SM; GPUs only */
 
-	/* All ranks, except for GPUs of one domain. A node means a domain here. */
+	/*
+	 * All ranks, but in GPU memory of one domain gathers and scatters alone. A node means a
+	 * domain here.
+	 */
 	ORIEL_ALGORITHM_DIRECT, /* each rank to every other rank */
 	ORIEL_ALGORITHM_RING,   /* from node to node, in chunks; within a node to all ranks */
 	ORIEL_ALGORITHM_BRUCK,  /* steps of 1, 2, 4 ... nodes, for any number of nodes */

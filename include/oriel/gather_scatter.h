@@ -18,8 +18,8 @@ struct oriel_scatter;
 
 /*
  * Collective: the contract and the attributes of oriel_allgather_create() apply, but the setting
- * ORIEL_ALLGATHER does not. Algorithm: DIRECT. ORIEL_ERR_UNSUPPORTED: ORIEL_VIEW_GPU; these are of
- * host memory.
+ * ORIEL_ALLGATHER does not. Algorithm: DIRECT. In GPU memory the thread of the communicator
+ * executes it, by copy engines and, between nodes, by puts.
  */
 enum oriel_status oriel_gather_create(struct oriel_comm *comm, const struct oriel_view *view,
 				      const struct oriel_coll_attr *attr,
@@ -42,6 +42,9 @@ enum oriel_status oriel_scatter_destroy(struct oriel_scatter *scatter);
  */
 enum oriel_status oriel_gather_run(struct oriel_gather *gather, unsigned root, const void *send,
 				   size_t bytes);
+enum oriel_status oriel_gather_run_on_stream(struct oriel_gather *gather, unsigned root,
+					     const void *send, size_t bytes,
+					     struct CUstream_st *stream);
 enum oriel_status oriel_gather_start(struct oriel_gather *gather, unsigned root, const void *send,
 				     size_t bytes);
 enum oriel_status oriel_gather_test(struct oriel_gather *gather);
@@ -55,20 +58,30 @@ enum oriel_status oriel_gather_wait(struct oriel_gather *gather, uint64_t timeou
  */
 enum oriel_status oriel_scatter_run(struct oriel_scatter *scatter, unsigned root, const void *send,
 				    size_t bytes);
+enum oriel_status oriel_scatter_run_on_stream(struct oriel_scatter *scatter, unsigned root,
+					      const void *send, size_t bytes,
+					      struct CUstream_st *stream);
 enum oriel_status oriel_scatter_start(struct oriel_scatter *scatter, unsigned root,
 				      const void *send, size_t bytes);
 enum oriel_status oriel_scatter_test(struct oriel_scatter *scatter);
 enum oriel_status oriel_scatter_wait(struct oriel_scatter *scatter, uint64_t timeout_ns);
 
 /*
- * These make one execution without an object: see oriel/coll.h. A gather reads @recv on the root
- * alone, and its result passes through memory of the library. @recv of a scatter has room for
- * @bytes.
+ * These make one execution without an object: see oriel/coll.h. A gather of host memory reads @recv
+ * on the root alone, and its result passes through memory of the library. On a stream @recv of
+ * every rank has room for the result, and that of the root alone changes. @recv of a scatter has
+ * room for @bytes.
  */
 enum oriel_status oriel_gather_once(struct oriel_comm *comm, unsigned root, const void *send,
 				    void *recv, size_t bytes);
 enum oriel_status oriel_scatter_once(struct oriel_comm *comm, unsigned root, const void *send,
 				     void *recv, size_t bytes);
+enum oriel_status oriel_gather_once_on_stream(struct oriel_comm *comm, unsigned root,
+					      const void *send, void *recv, size_t bytes,
+					      struct CUstream_st *stream);
+enum oriel_status oriel_scatter_once_on_stream(struct oriel_comm *comm, unsigned root,
+					       const void *send, void *recv, size_t bytes,
+					       struct CUstream_st *stream);
 
 /* Local. */
 enum oriel_status oriel_gather_query(const struct oriel_gather *gather, size_t bytes,

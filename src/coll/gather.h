@@ -73,6 +73,7 @@ struct ori_gather_kind {
 	unsigned gpu_nodes; /* GPU memory, several domains */
 	bool is_whole;      /* one message may fill the view; else each rank has its share of it */
 	bool has_notes;     /* all-to-all: oriel_dev_exchange() */
+	bool has_jobs;      /* GPU memory of one domain as well: ori_gather_has_jobs() */
 	bool is_reduction;
 };
 
@@ -126,11 +127,11 @@ struct ori_gather {
 
 /*
  * Do jobs of the communicator's thread execute it (gather_internode.h)? In GPU memory over nodes,
- * and in reductions to a root.
+ * and if one rank alone gets messages, or sends different ones.
  */
 static inline bool ori_gather_has_jobs(const struct ori_gather *gather)
 {
-	return gather->is_gpu && (gather->shape.nodes > 1 || gather->kind->number == ORI_REDUCE);
+	return gather->is_gpu && (gather->shape.nodes > 1 || gather->kind->has_jobs);
 }
 
 /* The first signal of a series. */

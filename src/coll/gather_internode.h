@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collectives of GPU memory over several nodes, and reductions to a root over any, by jobs of the
- * communicator's thread: puts of p2p between nodes, copy engines within a node. Called by the
- * objects (gather_make.c) and by their start functions (allgather.c, alltoall.c, bcast.c,
- * reduce_internode.c).
+ * Collectives of GPU memory over several nodes, and gathers, scatters and reductions to a root over
+ * any, by jobs of the communicator's thread: puts of p2p between nodes, copy engines within a node.
+ * Called by the objects (gather_make.c) and by their start functions (allgather.c, alltoall.c,
+ * bcast.c, reduce_internode.c, root_run.c).
  */
 #ifndef ORI_COLL_GATHER_INTERNODE_H
 #define ORI_COLL_GATHER_INTERNODE_H
@@ -39,6 +39,10 @@ enum oriel_status ori_internode_bcast(struct ori_gather *g, enum oriel_algorithm
 enum oriel_status ori_internode_alltoall(struct ori_gather *g, const void *send,
 					 const struct oriel_dev_alltoallv *layout, size_t bytes,
 					 void *stream);
+
+/* A gather or a scatter: all ranks send to @root, or @root to all ranks. */
+enum oriel_status ori_internode_root(struct ori_gather *g, uint32_t root, const void *send,
+				     size_t bytes, void *stream);
 
 /* The messages of a rank for all ranks: that for rank r lies r * @stride behind @send. */
 struct ori_internode_messages {

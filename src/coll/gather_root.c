@@ -12,6 +12,9 @@ static const struct ori_gather_kind gather_kind = {
 	.handle = ORI_HANDLE_GATHER,
 	.host = 1u << ORIEL_ALGORITHM_DIRECT,
 	.nodes = 1u << ORIEL_ALGORITHM_DIRECT,
+	.gpus = 1u << ORIEL_ALGORITHM_DIRECT,
+	.gpu_nodes = 1u << ORIEL_ALGORITHM_DIRECT,
+	.has_jobs = true,
 };
 
 struct oriel_gather {
@@ -47,6 +50,13 @@ enum oriel_status oriel_gather_start(struct oriel_gather *r, unsigned root, cons
 	return ori_root_execute(&gather_kind, r, root, send, bytes, true, __func__);
 }
 
+enum oriel_status oriel_gather_run_on_stream(struct oriel_gather *r, unsigned root,
+					     const void *send, size_t bytes,
+					     struct CUstream_st *stream)
+{
+	return ori_root_execute_on_stream(&gather_kind, r, root, send, bytes, stream, __func__);
+}
+
 enum oriel_status oriel_gather_test(struct oriel_gather *r)
 {
 	return ori_gather_test(&gather_kind, r, __func__);
@@ -63,7 +73,10 @@ enum oriel_status oriel_gather_query(const struct oriel_gather *r, size_t bytes,
 	return ori_gather_query(&gather_kind, r, bytes, info, __func__);
 }
 
-/* @call has all but the length and what ori_cached_begin() sets. The root alone has a result. */
+/*
+ * @call has all but the length and what ori_cached_begin() sets. The root alone has a result; the
+ * object of a stream has a view on each rank.
+ */
 static enum oriel_status once_begin(struct ori_cached_call *call, const void *send)
 {
 	enum oriel_status status = ori_cached_length(call, oriel_comm_size(call->comm));
@@ -72,6 +85,8 @@ static enum oriel_status once_begin(struct ori_cached_call *call, const void *se
 	call->is_without_result = call->root != oriel_comm_rank(call->comm);
 	if (status == ORIEL_OK && !call->is_without_result)
 		status = ori_cached_check(call, send, call->bytes, own);
+	else if (status == ORIEL_OK && call->is_gpu)
+		status = ori_cached_check(call, send, call->bytes, send);
 	else if (status == ORIEL_OK && call->bytes && !send)
 		status = ori_fail(ORIEL_ERR_INVALID, "gather: send is NULL");
 	return ori_cached_begin(call, status);
@@ -90,4 +105,25 @@ enum oriel_status oriel_gather_once(struct oriel_comm *comm, unsigned root, cons
 		return status;
 	return ori_cached_end(&call, ori_root_execute(&gather_kind, call.object, root, send, bytes,
 						      false, __func__));
+}
+
+enum oriel_status oriel_gather_once_on_stream(struct oriel_comm *comm, unsigned root,
+					      const void *send, void *recv, size_t bytes,
+					      struct CUstream_st *stream)
+{
+	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
+	struct ori_cached_call call = {.kind = &gather_kind,
+				       .comm = comm,
+				       .recv = recv,
+				       .bytes = bytes,
+				       .root = root,
+				       .is_gpu = true,
+				       .stream = ori_gather_stream(stream)};
+
+	if (status == ORIEL_OK)
+		status = once_begin(&call, send);
+	if (status != ORIEL_OK || !call.object)
+		return status;
+	return ori_cached_end(&call, ori_root_execute_on_stream(&gather_kind, call.object, root,
+								send, bytes, stream, __func__));
 }

@@ -108,8 +108,12 @@ struct ori_internode_job {
 
 	/* internode_alltoall.c */
 	const struct oriel_dev_alltoallv *layout; /* the caller's; NULL: messages of @bytes */
-	bool is_to_rows;                          /* not to the views */
-	bool is_to_root;                          /* no other rank gets a message */
+
+	/* Without @layout. */
+	size_t row;        /* between the messages of two ranks at their target */
+	bool is_to_rows;   /* not to the views */
+	bool is_to_root;   /* no other rank gets a message */
+	bool is_from_root; /* no other rank sends one */
 	uint32_t root;
 };
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All-to-alls over several nodes of GPUs, to views or to the rows of a reduction, called by
- * alltoall.c, reduce_internode.c and by the job of gather_internode.c. Copy engines copy messages
- * for ranks of this node straight to their views. Messages for other nodes lie in memory that is
- * not registered with the NICs: copy engines copy them part by part to slots of the staging, from
- * where they are put, and the target ranks take turns. A put depends on its target alone, which
- * expects it from its start on, so slots become free again whatever other ranks do.
+ * All-to-alls over several nodes of GPUs, to views or to the rows of a reduction, and the parts of
+ * one that gathers and scatters are, called by alltoall.c, reduce_internode.c, root_run.c and by
+ * the job of gather_internode.c. Copy engines copy messages for ranks of this node straight to
+ * their views. Messages for other nodes lie in memory that is not registered with the NICs: copy
+ * engines copy them part by part to slots of the staging, from where they are put, and the target
+ * ranks take turns. A put depends on its target alone, which expects it from its start on, so slots
+ * become free again whatever other ranks do.
  *
  * With lengths and displacements each rank sends each peer a note (oriel/dev/exchange.h) that
  * says where the message of that peer goes and which lengths it assumes.
@@ -46,7 +47,8 @@ static enum oriel_status alltoall_check_layout(const struct ori_internode *inter
 
 /*
  * Grants @rank the credit: it may write to the view of this rank. With equal lengths a rank of
- * another node needs none, since its put waits until it is expected.
+ * another node needs none, since its put waits until it is expected, and neither does one that
+ * sends nothing.
  */
 static enum oriel_status alltoall_announce(struct ori_internode *internode, uint32_t rank)
 {
@@ -55,23 +57,38 @@ static enum oriel_status alltoall_announce(struct ori_internode *internode, uint
 	if (internode->run.job->layout)
 		return ori_dev_exchange_send_note(&internode->device, &stage->series, 0,
 						  stage->epoch, rank, &stage->layout[rank]);
-	return internode->peers[rank].view
+	return internode->peers[rank].awaits_data
 		       ? ori_internode_send_signal(internode, rank, ORI_INTERNODE_CREDIT)
 		       : ORIEL_OK;
+}
+
+/* A gather or a scatter in place has its own message where it belongs. */
+static enum oriel_status alltoall_copy_own(struct ori_internode *internode)
+{
+	const struct oriel_dev_alltoallv *own = &internode->stage->layout[internode->device.rank];
+	const struct ori_internode_job *job = internode->run.job;
+	const char *from;
+	char *to;
+
+	if (!own->send_length)
+		return ORIEL_OK;
+	from = job->send + own->send_displacement;
+	to = (job->is_to_rows ? internode->stage->rows : internode->g->result) +
+	     own->recv_displacement;
+	return from == to ? ORIEL_OK
+			  : oriel_copies_add(internode->copies, internode->run.lane++, to, from,
+					     own->send_length);
 }
 
 /* The layout is in host memory. */
 static enum oriel_status alltoall_start(struct ori_internode *internode)
 {
 	const struct oriel_dev_alltoallv *layout = internode->stage->layout;
-	const struct oriel_dev_alltoallv *own = &layout[internode->device.rank];
-	const struct ori_internode_job *job = internode->run.job;
-	char *to = job->is_to_rows ? internode->stage->rows : internode->g->result;
 	enum oriel_status status = ORIEL_OK;
 	struct ori_internode_peer *peer;
 	uint32_t i, rank;
 
-	if (job->layout) {
+	if (internode->run.job->layout) {
 		status = alltoall_check_layout(internode);
 		internode->stage->epoch++;
 	}
@@ -83,24 +100,19 @@ static enum oriel_status alltoall_start(struct ori_internode *internode)
 		peer->awaits_data = peer->view && layout[rank].recv_length;
 		status = alltoall_announce(internode, rank);
 	}
-	if (status == ORIEL_OK && own->send_length)
-		status = oriel_copies_add(internode->copies, internode->run.lane++,
-					  to + own->recv_displacement,
-					  job->send + own->send_displacement, own->send_length);
-	return status;
+	return status == ORIEL_OK ? alltoall_copy_own(internode) : status;
 }
 
-/* Bytes between the messages of two ranks at their target. */
-static size_t alltoall_row(const struct ori_internode_job *job)
+/* The bytes of the message of @from for @to, without a layout of the caller. */
+static size_t alltoall_length(const struct ori_internode_job *job, uint32_t from, uint32_t to)
 {
-	return job->is_to_rows ? ori_internode_row(job->g) : job->stride;
+	return job->is_from_root && from != job->root ? 0 : ori_internode_length(job, to);
 }
 
 static enum oriel_status alltoall_begin(struct ori_internode *internode)
 {
 	const struct ori_internode_job *job = internode->run.job;
-	uint32_t ranks = internode->device.ranks, rank;
-	size_t own = ori_internode_length(job, internode->device.rank);
+	uint32_t ranks = internode->device.ranks, own = internode->device.rank, rank;
 
 	if (job->layout) {
 		internode->run.is_reading = true;
@@ -110,8 +122,9 @@ static enum oriel_status alltoall_begin(struct ori_internode *internode)
 	for (rank = 0; rank < ranks; rank++)
 		internode->stage->layout[rank] =
 			(struct oriel_dev_alltoallv){rank * job->stride,
-						     ori_internode_length(job, rank),
-						     rank * alltoall_row(job), own};
+						     alltoall_length(job, own, rank),
+						     rank * job->row,
+						     alltoall_length(job, rank, own)};
 	return alltoall_start(internode);
 }
 
@@ -141,13 +154,13 @@ static enum oriel_status alltoall_match(struct ori_internode *internode, uint32_
 	struct ori_internode_peer *peer = &internode->peers[rank];
 	enum oriel_status status = ORIEL_OK;
 
-	if (job->layout || peer->view)
+	if (job->layout || (peer->view && entry->send_length))
 		status = ori_internode_test_signal(internode, rank, ORI_INTERNODE_CREDIT,
 						   &peer->credits);
 	if (status != ORIEL_OK)
 		return status;
-	*note = (struct oriel_dev_note){internode->device.rank * alltoall_row(job),
-					entry->send_length, entry->recv_length, 0};
+	*note = (struct oriel_dev_note){internode->device.rank * job->row, entry->send_length,
+					entry->recv_length, 0};
 	if (job->layout)
 		*note = ori_dev_exchange_note(&internode->device, &internode->stage->series, 0,
 					      internode->stage->epoch, rank);
@@ -353,7 +366,8 @@ enum oriel_status ori_internode_alltoall(struct ori_gather *g, const void *send,
 					      .stride = bytes,
 					      .end = g->device.ranks * bytes,
 					      .send = send,
-					      .layout = layout};
+					      .layout = layout,
+					      .row = bytes};
 
 	return ori_internode_post(&job, stream);
 }
@@ -367,9 +381,28 @@ enum oriel_status ori_internode_rows(struct ori_gather *g,
 					      .stride = messages->stride,
 					      .end = messages->end,
 					      .send = messages->send,
+					      .row = ori_internode_row(g),
 					      .is_to_rows = true,
 					      .is_to_root = messages->is_to_root,
 					      .root = messages->root};
+
+	return ori_internode_post(&job, stream);
+}
+
+enum oriel_status ori_internode_root(struct ori_gather *g, uint32_t root, const void *send,
+				     size_t bytes, void *stream)
+{
+	bool is_gather = g->kind->number == ORI_GATHER;
+	const struct ori_internode_job job = {.ops = &alltoall_ops,
+					      .g = g,
+					      .bytes = bytes,
+					      .stride = is_gather ? 0 : bytes,
+					      .end = is_gather ? bytes : g->device.ranks * bytes,
+					      .send = send,
+					      .row = is_gather ? bytes : 0,
+					      .is_to_root = is_gather,
+					      .is_from_root = !is_gather,
+					      .root = root};
 
 	return ori_internode_post(&job, stream);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Opens and closes what executions over several nodes use: p2p endpoints to ranks of other nodes,
- * signals in host memory, copies, and the staging of an all-to-all or a reduction. Called by
- * gather_make.c, and by reduce_internode.c for the length of a row.
+ * signals in host memory, copies, and the staging of an all-to-all, of a gather or scatter, or of a
+ * reduction. Called by gather_make.c, and by reduce_internode.c for the length of a row.
  * Executions allocate nothing, since a call that allocates or pins may wait for the GPU.
  */
 #include <stdlib.h>
@@ -11,10 +11,10 @@
 #include "coll/internode.h"
 #include "coll/reduction.h"
 
-/* Each rank sends a message of its own to each rank, by the staging. */
+/* Messages of a rank differ, or may be for any rank: they are sent by the staging. */
 static bool internode_has_stage(const struct ori_gather *g)
 {
-	return g->kind->has_notes || g->kind->is_reduction;
+	return g->kind->number != ORI_ALLGATHER && g->kind->number != ORI_BCAST;
 }
 
 /* Does any execution of this rank send to @rank of another node, or receive from it? */

@@ -118,7 +118,7 @@ static enum oriel_status cached_look(const struct ori_object_cache *cache,
 				call->kind->name);
 	if (!call->bytes)
 		return ORIEL_OK;
-	if (call->kind->number == ORI_GATHER) {
+	if (call->kind->number == ORI_GATHER && !call->is_gpu) {
 		/* All ranks share memory of the library, since the root alone has some. */
 		note->flags |= CACHED_PRIVATE;
 		return ORIEL_OK;

@@ -14,6 +14,7 @@ static const struct ori_gather_kind reduce_kind = {
 	.gpus = 1u << ORIEL_ALGORITHM_OWNER,
 	.gpu_nodes = 1u << ORIEL_ALGORITHM_OWNER,
 	.is_whole = true,
+	.has_jobs = true,
 	.is_reduction = true,
 };
 

@@ -2,13 +2,15 @@
 /*
  * Executes a gather or a scatter in host memory, over any path: each message is one put with a
  * signal behind it. The rank that receives sends a credit as it starts, which says that its
- * previous result may be overwritten.
+ * previous result may be overwritten. In GPU memory it is a part of an all-to-all
+ * (internode_alltoall.c).
  */
 #include "coll/root_run.h"
 
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "coll/gather_internode.h"
 #include "coll/gather_job.h"
 
 enum root_phase { ROOT_CREDIT, ROOT_PUT, ROOT_TAKE, ROOT_DRAIN };
@@ -101,9 +103,9 @@ static enum oriel_status root_go_on(struct ori_gather_job *job)
 }
 
 static enum oriel_status root_check(const struct ori_gather *g, uint32_t root, const char *send,
-				    size_t bytes, const char *call)
+				    size_t bytes, const char *call, bool on_stream)
 {
-	enum oriel_status status = ori_gather_check(g, call, false);
+	enum oriel_status status = ori_gather_check(g, call, on_stream);
 	bool is_gather = g->kind->number == ORI_GATHER;
 	size_t all = bytes * g->device.ranks;
 	const char *own;
@@ -158,6 +160,13 @@ static enum oriel_status root_start(struct ori_gather *g, uint32_t root, const v
 	return status;
 }
 
+static enum oriel_status root_same(struct ori_gather *g, uint32_t root, size_t bytes)
+{
+	enum oriel_status status = ori_gather_same(g, "bytes", bytes);
+
+	return status == ORIEL_OK ? ori_gather_same(g, "root", root) : status;
+}
+
 enum oriel_status ori_root_execute(const struct ori_gather_kind *kind, void *handle, uint32_t root,
 				   const void *send, size_t bytes, bool is_start, const char *call)
 {
@@ -166,18 +175,33 @@ enum oriel_status ori_root_execute(const struct ori_gather_kind *kind, void *han
 	struct root_run r;
 
 	if (status == ORIEL_OK)
-		status = root_check(g, root, send, bytes, call);
+		status = root_check(g, root, send, bytes, call, false);
 	if (status != ORIEL_OK)
 		return status;
 	if (!bytes)
 		return is_start ? ori_gather_start_nothing(g) : ORIEL_OK;
 	if (is_start)
 		return root_start(g, root, send, bytes);
-	status = ori_gather_same(g, "bytes", bytes);
-	if (status == ORIEL_OK)
-		status = ori_gather_same(g, "root", root);
+	status = root_same(g, root, bytes);
 	if (status != ORIEL_OK)
 		return status;
 	root_begin(&r, g, root, send, bytes);
 	return ori_gather_end(g, root_go_on(&r.job));
+}
+
+enum oriel_status ori_root_execute_on_stream(const struct ori_gather_kind *kind, void *handle,
+					     uint32_t root, const void *send, size_t bytes,
+					     struct CUstream_st *stream, const char *call)
+{
+	enum oriel_status status = ori_handle_check(handle, kind->handle, call);
+	struct ori_gather *g = handle;
+
+	if (status == ORIEL_OK)
+		status = root_check(g, root, send, bytes, call, true);
+	if (status == ORIEL_OK && bytes)
+		status = root_same(g, root, bytes);
+	if (status != ORIEL_OK || !bytes)
+		return status;
+	status = ori_internode_root(g, root, send, bytes, ori_gather_stream(stream));
+	return ori_gather_end(g, status);
 }

@@ -12,4 +12,9 @@
 enum oriel_status ori_root_execute(const struct ori_gather_kind *kind, void *handle, uint32_t root,
 				   const void *send, size_t bytes, bool is_start, const char *call);
 
+/* The same for an execution in GPU memory, which is posted to @stream. */
+enum oriel_status ori_root_execute_on_stream(const struct ori_gather_kind *kind, void *handle,
+					     uint32_t root, const void *send, size_t bytes,
+					     struct CUstream_st *stream, const char *call);
+
 #endif

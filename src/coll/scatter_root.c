@@ -11,7 +11,10 @@ static const struct ori_gather_kind scatter_kind = {
 	.handle = ORI_HANDLE_SCATTER,
 	.host = 1u << ORIEL_ALGORITHM_DIRECT,
 	.nodes = 1u << ORIEL_ALGORITHM_DIRECT,
+	.gpus = 1u << ORIEL_ALGORITHM_DIRECT,
+	.gpu_nodes = 1u << ORIEL_ALGORITHM_DIRECT,
 	.is_whole = true,
+	.has_jobs = true,
 };
 
 struct oriel_scatter {
@@ -46,6 +49,13 @@ enum oriel_status oriel_scatter_start(struct oriel_scatter *r, unsigned root, co
 				      size_t bytes)
 {
 	return ori_root_execute(&scatter_kind, r, root, send, bytes, true, __func__);
+}
+
+enum oriel_status oriel_scatter_run_on_stream(struct oriel_scatter *r, unsigned root,
+					      const void *send, size_t bytes,
+					      struct CUstream_st *stream)
+{
+	return ori_root_execute_on_stream(&scatter_kind, r, root, send, bytes, stream, __func__);
 }
 
 enum oriel_status oriel_scatter_test(struct oriel_scatter *r)
@@ -93,4 +103,25 @@ enum oriel_status oriel_scatter_once(struct oriel_comm *comm, unsigned root, con
 		return status;
 	return ori_cached_end(&call, ori_root_execute(&scatter_kind, call.object, root, send, bytes,
 						      false, __func__));
+}
+
+enum oriel_status oriel_scatter_once_on_stream(struct oriel_comm *comm, unsigned root,
+					       const void *send, void *recv, size_t bytes,
+					       struct CUstream_st *stream)
+{
+	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
+	struct ori_cached_call call = {.kind = &scatter_kind,
+				       .comm = comm,
+				       .recv = recv,
+				       .bytes = bytes,
+				       .root = root,
+				       .is_gpu = true,
+				       .stream = ori_gather_stream(stream)};
+
+	if (status == ORIEL_OK)
+		status = once_begin(&call, send);
+	if (status != ORIEL_OK || !call.object)
+		return status;
+	return ori_cached_end(&call, ori_root_execute_on_stream(&scatter_kind, call.object, root,
+								send, bytes, stream, __func__));
 }

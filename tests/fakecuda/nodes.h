@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Ranks that are threads, on virtual nodes of fake GPUs, with streams that have threads of their
- * own. gpu_nodes, gpu_nodes_exchange and gpu_nodes_reduce include it: PROGRAM TEST RANKS NODES.
+ * own. gpu_nodes, gpu_nodes_exchange, gpu_nodes_reduce and gpu_nodes_root include it: PROGRAM TEST
+ * RANKS NODES.
  */
 #ifndef FAKECUDA_NODES_H
 #define FAKECUDA_NODES_H
@@ -32,6 +33,8 @@ struct object {
 	struct oriel_allreduce *all;
 	struct oriel_reduce_scatter *scatter;
 	struct oriel_reduce *root;
+	struct oriel_gather *gather_root;
+	struct oriel_scatter *scatter_root;
 	CUstream stream;
 	char *result, *send; /* GPU memory: SHARE for each rank; @send has some bytes more */
 };

@@ -188,6 +188,8 @@ enum answer {
 	X(COMM, STATUS, oriel_scatter_create, (h, &view, NULL, OUT(made)), 0)                      \
 	X(COMM, STATUS, oriel_gather_once, (h, 0, bytes, bytes, 2), 0)                             \
 	X(COMM, STATUS, oriel_scatter_once, (h, 0, bytes, bytes, 2), 0)                            \
+	X(COMM, STATUS, oriel_gather_once_on_stream, (h, 0, bytes, bytes, 2, NULL), 0)             \
+	X(COMM, STATUS, oriel_scatter_once_on_stream, (h, 0, bytes, bytes, 2, NULL), 0)            \
 	X(COMM, STATUS, oriel_tune_find, (h, false, &tune), 0)
 
 /* An operation of windows in host memory, and the same of windows on GPUs. */
@@ -319,12 +321,14 @@ enum answer {
 	X(REDUCE, STATUS, oriel_reduce_query, (h, 2, &info), 0)                               \
 	X(GATHER, DESTROY, oriel_gather_destroy, (h), 0)                                      \
 	X(GATHER, STATUS, oriel_gather_run, (h, 0, bytes, 2), 0)                              \
+	X(GATHER, STATUS, oriel_gather_run_on_stream, (h, 0, bytes, 2, NULL), 0)              \
 	X(GATHER, STATUS, oriel_gather_start, (h, 0, bytes, 2), 0)                            \
 	X(GATHER, STATUS, oriel_gather_test, (h), 0)                                          \
 	X(GATHER, STATUS, oriel_gather_wait, (h, 0), 0)                                       \
 	X(GATHER, STATUS, oriel_gather_query, (h, 2, &info), 0)                               \
 	X(SCATTER, DESTROY, oriel_scatter_destroy, (h), 0)                                    \
 	X(SCATTER, STATUS, oriel_scatter_run, (h, 0, bytes, 2), 0)                            \
+	X(SCATTER, STATUS, oriel_scatter_run_on_stream, (h, 0, bytes, 2, NULL), 0)            \
 	X(SCATTER, STATUS, oriel_scatter_start, (h, 0, bytes, 2), 0)                          \
 	X(SCATTER, STATUS, oriel_scatter_test, (h), 0)                                        \
 	X(SCATTER, STATUS, oriel_scatter_wait, (h, 0), 0)                                     \

@@ -136,13 +136,14 @@ void GpuCollectives::broadcast(unsigned root, void *data, size_t length)
 	}
 }
 
-// The library has gathers to a root in host memory alone: all gather, and the root takes it.
+// All gather, and the root takes it: a gather to a root goes by the thread of the communicator and by
+// copy engines, which costs more as long as it is short.
 void GpuCollectives::gather(unsigned root, const void *send, size_t length, char *const *parts)
 {
 	gather_all(send, length, rank_ == root ? parts : nullptr);
 }
 
-// By channels: the library has scatters in host memory alone.
+// By channels, from where the parts lie: a scatter of the library takes them one behind the other.
 void GpuCollectives::scatter(unsigned root, const std::vector<Part> &parts, void *recv, size_t length)
 {
 	if (rank_ != root) {
