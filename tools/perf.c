@@ -89,6 +89,8 @@ static bool case_is_allowed(const struct perf_case *plan, const struct perf_job 
 {
 	bool is_link = job->path == ORIEL_PATH_RDMA;
 
+	if (job->stream && !perf_is_collective(plan))
+		return false;
 	return plan->reach == PERF_ANY_PATH || is_link == (plan->reach == PERF_BY_RDMA);
 }
 
@@ -100,7 +102,10 @@ static void job_skip(struct perf_job *job, const char *test, const char *mode)
 		 test, *mode ? " " : "", mode);
 }
 
-/* Drop the rows that do not apply to the path between ranks 0 and 1; equal on all ranks. */
+/*
+ * Drop the rows that do not apply to the path between ranks 0 and 1, or to GPU memory; equal on all
+ * ranks.
+ */
 static void rows_choose(struct perf_rows *rows, struct perf_job *job)
 {
 	const char *last = "", *allowed = "";
@@ -221,8 +226,10 @@ static bool job_choose(struct perf_job *job, struct perf_rows *rows)
 	rows_choose(rows, job);
 	if (rows->count == 0) {
 		if (job->rank == 0)
-			fprintf(stderr, "oriel perf: the path %s has no %s\n",
-				oriel_path_name(job->path), job->skipped);
+			fprintf(stderr, "oriel perf: %s%s has no %s\n",
+				job->stream ? "" : "the path ",
+				job->stream ? "GPU memory" : oriel_path_name(job->path),
+				job->skipped);
 		return false;
 	}
 	/* Each rank knows only its own HCA. */

@@ -106,6 +106,7 @@ struct perf_options {
 	unsigned nodes;   /* virtual nodes to distribute them over; 0: none */
 	unsigned threads; /* in the team of each rank; 1: no team */
 	enum perf_pin pin;
+	bool is_gpu; /* collectives in GPU memory */
 	bool is_checked;
 	bool is_json;
 	bool is_csv;
@@ -153,7 +154,10 @@ struct perf_gather {
 	struct oriel_reduce_scatter *reduce_scatter;
 	enum perf_collective which;
 	uint64_t bytes;
-	char *source, *result; /* result NULL: not allocated */
+	char *source, *result; /* of the host; on a GPU for --check. result NULL: not allocated */
+	const char *send;      /* what executions send: @source, or on a GPU the begin of @window */
+	uint64_t length;       /* of the result */
+	struct oriel_window *window; /* on the GPU; it has the message, and the result behind */
 };
 
 /* This process as a rank. */
@@ -161,6 +165,7 @@ struct perf_job {
 	const struct perf_options *options;
 	struct oriel_bootstrap bootstrap;
 	struct oriel_comm *comm;
+	struct CUstream_st *stream; /* of --gpu; else NULL */
 	unsigned rank;
 	unsigned ranks;
 	enum oriel_path path;      /* to the peer of a pair */
@@ -175,7 +180,7 @@ struct perf_job {
 	struct perf_p2p *p2p;      /* NULL until a row needs it */
 	uint64_t mismatches;       /* found by --check on this rank */
 	struct perf_gather gather; /* perf_gather.c */
-	char skipped[256];         /* tests that the paths of this job do not allow */
+	char skipped[512];         /* tests that the paths or the memory do not allow */
 	char command[512];
 };
 
@@ -232,8 +237,9 @@ bool perf_job_is_oversubscribed(const struct perf_job *job);
 /* Collective: allocate sources and sinks for @bytes. */
 enum oriel_status perf_job_reserve(struct perf_job *job, uint64_t bytes);
 
-/* perf_gather.c: collective. */
-void perf_gather_close(struct perf_job *job);
+/* perf_gather.c */
+void perf_gather_close(struct perf_job *job); /* collective */
+bool perf_is_collective(const struct perf_case *plan);
 
 /* perf_row.c: collective. */
 enum oriel_status perf_row_measure(struct perf_row *row, struct perf_job *job);

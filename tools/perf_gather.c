@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cases of persistent collectives, with one handle for all rounds of a size. */
+/*
+ * Cases of persistent collectives, with one handle for all rounds of a size. In GPU memory the
+ * executions of a sample follow each other in a stream, for which the host waits at its end.
+ */
 #include <stdlib.h>
 
 #include "perf.h"
@@ -12,9 +15,17 @@ void perf_gather_close(struct perf_job *job)
 	oriel_bcast_destroy(job->gather.bcast);
 	oriel_allreduce_destroy(job->gather.allreduce);
 	oriel_reduce_scatter_destroy(job->gather.reduce_scatter);
+	oriel_window_destroy(job->gather.window);
 	oriel_memory_free(job->gather.result);
 	free(job->gather.source);
 	job->gather = (struct perf_gather){.result = NULL};
+}
+
+bool perf_is_collective(const struct perf_case *plan)
+{
+	return plan->pass == perf_allgather || plan->pass == perf_alltoall ||
+	       plan->pass == perf_bcast || plan->pass == perf_allreduce ||
+	       plan->pass == perf_reduce_scatter;
 }
 
 static bool gather_is_reduction(enum perf_collective which)
@@ -45,6 +56,34 @@ static enum oriel_status gather_create(struct perf_job *job, enum perf_collectiv
 	return ORIEL_ERR_INVALID;
 }
 
+/* Where the result of @g begins in the window on the GPU. */
+static uint64_t gather_result_at(const struct perf_gather *g)
+{
+	return oriel_at(0, perf_copy_stride(g->length));
+}
+
+/* Collective: creates the window on the GPU. @view becomes that of the result in it. */
+static enum oriel_status gather_open_gpu(struct perf_job *job, struct oriel_view *view)
+{
+	struct perf_gather *g = &job->gather;
+	const struct oriel_window_attr attr = {.size = sizeof(attr),
+					       .length = 2 * perf_copy_stride(g->length),
+					       .flags = ORIEL_WINDOW_DEVICE};
+	enum oriel_status status = oriel_window_create(job->comm, &attr, &g->window);
+	void *memory = NULL;
+
+	if (status != ORIEL_OK)
+		return status;
+	view->kind = ORIEL_VIEW_WINDOW;
+	view->flags = ORIEL_VIEW_GPU;
+	view->window = g->window;
+	view->at = gather_result_at(g);
+	view->buffer = NULL;
+	status = oriel_window_buffer(g->window, 0, &memory, NULL);
+	g->send = memory;
+	return oriel_comm_agree(job->comm, status);
+}
+
 /* Collective. Creates the object for one message from each rank to each, or from one to all. */
 static enum oriel_status gather_open(struct perf_job *job, enum perf_collective which,
 				     uint64_t bytes)
@@ -63,10 +102,13 @@ static enum oriel_status gather_open(struct perf_job *job, enum perf_collective 
 	perf_gather_close(job);
 	status = oriel_memory_alloc(length ? length : 1, 0, &memory);
 	view.buffer = g->result = memory;
-	g->source = calloc(1, length ? length : 1);
+	g->send = g->source = calloc(1, length ? length : 1);
+	g->length = length;
 	if (status == ORIEL_OK && !g->source)
 		status = ORIEL_ERR_NOMEM;
 	status = oriel_comm_agree(job->comm, status);
+	if (status == ORIEL_OK && job->stream)
+		status = gather_open_gpu(job, &view);
 	if (status == ORIEL_OK)
 		status = gather_create(job, which, &view);
 	g->which = which;
@@ -141,21 +183,70 @@ static void gather_verify(struct perf_rep *s, uint64_t round)
 		perf_compare(s, g->result + rank * s->bytes, s->bytes, round + shift, rank);
 }
 
-static enum oriel_status gather_start(const struct perf_rep *s, uint64_t round)
+/* The root of a broadcast rotates, so that no rank gets ahead of the others. */
+static enum oriel_status gather_run(const struct perf_rep *s, uint64_t round)
 {
 	const struct perf_gather *g = &s->job->gather;
 
 	if (g->which == PERF_ALLGATHER)
-		return oriel_allgather_run(g->allgather, g->source, s->bytes);
+		return oriel_allgather_run(g->allgather, g->send, s->bytes);
 	if (g->which == PERF_ALLTOALL)
-		return oriel_alltoall_run(g->alltoall, g->source, s->bytes);
+		return oriel_alltoall_run(g->alltoall, g->send, s->bytes);
 	if (g->which == PERF_ALLREDUCE)
-		return oriel_allreduce_run(g->allreduce, g->source, s->bytes / sizeof(float));
+		return oriel_allreduce_run(g->allreduce, g->send, s->bytes / sizeof(float));
 	if (g->which == PERF_REDUCE_SCATTER)
-		return oriel_reduce_scatter_run(g->reduce_scatter, g->source,
+		return oriel_reduce_scatter_run(g->reduce_scatter, g->send,
 						s->bytes / sizeof(float));
-	/* The root rotates, so that no rank gets ahead of the others. */
-	return oriel_bcast_run(g->bcast, (unsigned)(round % s->job->ranks), g->source, s->bytes);
+	return oriel_bcast_run(g->bcast, (unsigned)(round % s->job->ranks), g->send, s->bytes);
+}
+
+static enum oriel_status gather_run_on_stream(const struct perf_rep *s, uint64_t round,
+					      struct CUstream_st *stream)
+{
+	const struct perf_gather *g = &s->job->gather;
+
+	if (g->which == PERF_ALLGATHER)
+		return oriel_allgather_run_on_stream(g->allgather, g->send, s->bytes, stream);
+	if (g->which == PERF_ALLTOALL)
+		return oriel_alltoall_run_on_stream(g->alltoall, g->send, s->bytes, stream);
+	if (g->which == PERF_ALLREDUCE)
+		return oriel_allreduce_run_on_stream(g->allreduce, g->send,
+						     s->bytes / sizeof(float), stream);
+	if (g->which == PERF_REDUCE_SCATTER)
+		return oriel_reduce_scatter_run_on_stream(g->reduce_scatter, g->send,
+							  s->bytes / sizeof(float), stream);
+	return oriel_bcast_run_on_stream(g->bcast, (unsigned)(round % s->job->ranks), g->send,
+					 s->bytes, stream);
+}
+
+static enum oriel_status gather_start(const struct perf_rep *s, uint64_t round)
+{
+	struct CUstream_st *stream = s->job->stream;
+
+	return stream ? gather_run_on_stream(s, round, stream) : gather_run(s, round);
+}
+
+/* On a GPU copies of its own window bring the message there and the result back. */
+static enum oriel_status gather_checked(struct perf_rep *s, uint64_t round)
+{
+	struct perf_gather *g = &s->job->gather;
+	struct CUstream_st *stream = s->job->stream;
+	enum oriel_status status = ORIEL_OK;
+
+	gather_fill(s, round);
+	if (stream)
+		status = oriel_window_put_on_stream(g->window, s->job->rank, 0, g->source,
+						    g->length, stream);
+	if (status == ORIEL_OK)
+		status = gather_start(s, round);
+	if (status == ORIEL_OK && stream)
+		status = oriel_window_get_on_stream(g->window, s->job->rank, gather_result_at(g),
+						    g->result, g->length, stream);
+	if (status == ORIEL_OK && stream)
+		status = oriel_tune_gpu_wait(stream);
+	if (status == ORIEL_OK)
+		gather_verify(s, round);
+	return status;
 }
 
 /* The leader starts it, since a host call has no notion of a team. */
@@ -165,14 +256,9 @@ static enum oriel_status gather_rounds(struct perf_rep *s, enum perf_collective 
 	enum oriel_status status = gather_open(s->job, which, s->bytes);
 	uint64_t round;
 
-	for (round = begin; round < end && status == ORIEL_OK; round++) {
-		if (s->is_checked)
-			gather_fill(s, round);
-		status = gather_start(s, round);
-		if (s->is_checked && status == ORIEL_OK)
-			gather_verify(s, round);
-	}
-	return status;
+	for (round = begin; round < end && status == ORIEL_OK; round++)
+		status = s->is_checked ? gather_checked(s, round) : gather_start(s, round);
+	return status == ORIEL_OK && s->job->stream ? oriel_tune_gpu_wait(s->job->stream) : status;
 }
 
 enum oriel_status perf_allgather(struct perf_rep *s, struct oriel_dev_group g, uint64_t begin,

@@ -154,6 +154,8 @@ static void job_read_paths(struct perf_job *job)
 enum oriel_status perf_job_open(struct perf_job *job, const struct perf_options *options, int argc,
 				char **argv)
 {
+	const struct oriel_comm_attr attr = {.size = sizeof(attr),
+					     .flags = options->is_gpu ? ORIEL_COMM_GPU : 0};
 	double start = tool_now_ns();
 	enum oriel_status status;
 
@@ -163,8 +165,12 @@ enum oriel_status perf_job_open(struct perf_job *job, const struct perf_options 
 	status = oriel_bootstrap_open_env(0, &job->bootstrap);
 	if (status != ORIEL_OK)
 		return status;
-	status = oriel_comm_create(&job->bootstrap, NULL, &job->comm);
+	if (options->is_gpu)
+		status = oriel_tune_gpu_open(job->bootstrap.rank, &job->stream);
+	if (status == ORIEL_OK)
+		status = oriel_comm_create(&job->bootstrap, &attr, &job->comm);
 	if (status != ORIEL_OK) {
+		oriel_tune_gpu_close(job->stream);
 		oriel_bootstrap_close(&job->bootstrap);
 		return status;
 	}
@@ -185,6 +191,7 @@ void perf_job_close(struct perf_job *job)
 	perf_gather_close(job);
 	oriel_comm_destroy(job->comm);
 	oriel_bootstrap_close(&job->bootstrap);
+	oriel_tune_gpu_close(job->stream);
 }
 
 /* Written once, so that no timed copy takes a page fault. */

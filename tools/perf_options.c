@@ -41,6 +41,9 @@ static void options_help(FILE *to)
 		"      --reps N      repetitions, 1 to 100 (default 5); their medians give the "
 		"spread\n"
 		"      --interleave  a repetition measures every row once; rows come at the end\n"
+		"      --gpu         collectives in GPU memory, on a stream: rank r uses GPU r, "
+		"modulo\n"
+		"                    the number of GPUs\n"
 		"      --group G     thread (default) or team:N, N threads per rank\n"
 		"      --pin         rank r on core r, round robin (default where cores suffice)\n"
 		"      --no-pin      do not pin\n"
@@ -149,6 +152,7 @@ enum {
 	OPTION_WARMUP,
 	OPTION_ITERS,
 	OPTION_REPS,
+	OPTION_GPU,
 	OPTION_GROUP,
 	OPTION_PIN,
 	OPTION_NO_PIN,
@@ -175,6 +179,7 @@ static const struct option options_long[] = {
 	{"warmup", required_argument, NULL, OPTION_WARMUP},
 	{"iters", required_argument, NULL, OPTION_ITERS},
 	{"reps", required_argument, NULL, OPTION_REPS},
+	{"gpu", no_argument, NULL, OPTION_GPU},
 	{"group", required_argument, NULL, OPTION_GROUP},
 	{"pin", no_argument, NULL, OPTION_PIN},
 	{"no-pin", no_argument, NULL, OPTION_NO_PIN},
@@ -302,6 +307,9 @@ static int options_value(struct perf_options *options, int option, const char *v
 static int options_flag(struct perf_options *options, int option)
 {
 	switch (option) {
+	case OPTION_GPU:
+		options->is_gpu = true;
+		return TOOL_OK;
 	case OPTION_PIN:
 		options->pin = PERF_PIN_ON;
 		return TOOL_OK;

@@ -316,7 +316,8 @@ void perf_report_head(struct perf_report *report, const struct perf_job *job)
 		printf("# rdma is the software HCA, for development and tests: no NIC is "
 		       "used\n");
 	if (*job->skipped)
-		printf("# skipped, not for this path: %s\n", job->skipped);
+		printf("# skipped, not for this %s: %s\n", job->stream ? "memory" : "path",
+		       job->skipped);
 	perf_result_begin(&any, job);
 	printf("# %s; commit %s; %s\n", any.machine, any.commit, any.command);
 	fflush(stdout);

@@ -21,9 +21,13 @@ static void result_set_commit(struct perf_result *result)
 	snprintf(result->commit, sizeof(result->commit), "%.*s", (int)strcspn(from, ")"), from);
 }
 
-/* "AMD EPYC, 2 cores": the model if the kernel reports it, else the architecture. */
-static void result_set_machine(struct perf_result *result, unsigned cores)
+/*
+ * "AMD EPYC, 2 cores": the model if the kernel reports it, else the architecture. With --gpu the
+ * model of the GPU of rank 0 comes ahead.
+ */
+static void result_set_machine(struct perf_result *result, const struct perf_job *job)
 {
+	const char *gpu = oriel_comm_gpu_name(job->comm);
 	FILE *file = fopen("/proc/cpuinfo", "re");
 	char line[256], model[128] = "";
 	struct utsname system;
@@ -35,7 +39,8 @@ static void result_set_machine(struct perf_result *result, unsigned cores)
 		fclose(file);
 	if (!*model && uname(&system) == 0)
 		snprintf(model, sizeof(model), "%.100s", system.machine);
-	snprintf(result->machine, sizeof(result->machine), "%s, %u cores", model, cores);
+	snprintf(result->machine, sizeof(result->machine), "%s%s%s, %u cores", gpu ? gpu : "",
+		 gpu ? ", " : "", model, job->cores);
 }
 
 /* "mapped", "rdma[verbs]", "rdma[soft]"; "rdma[sink]" is a software HCA that discards all data. */
@@ -49,16 +54,17 @@ static void path_text(const struct perf_job *job, enum oriel_path path, char *te
 		snprintf(text, room, "%s", oriel_path_name(path));
 }
 
-/* All paths from rank 0 to others: "mapped+rdma[soft]". */
+/* All paths from rank 0 to others, or to their GPUs: "mapped+rdma[soft]". */
 static void paths_text(const struct perf_job *job, char *text, size_t room)
 {
+	struct oriel_peer peer = {.size = sizeof(peer)};
 	bool has[ORIEL_PATH_RDMA + 1] = {false};
 	enum oriel_path path;
-	unsigned peer;
+	unsigned rank;
 	size_t used = 0;
 
-	for (peer = 1; oriel_comm_path(job->comm, peer, &path) == ORIEL_OK; peer++)
-		has[path] = true;
+	for (rank = 1; oriel_comm_peer(job->comm, rank, &peer) == ORIEL_OK; rank++)
+		has[peer.gpu_path] = true;
 	for (path = ORIEL_PATH_MAPPED; path <= ORIEL_PATH_RDMA; path++) {
 		if (!has[path] || used + 1 >= room)
 			continue;
@@ -90,9 +96,7 @@ static void result_set_collective(struct perf_result *result, const struct perf_
 {
 	double factor = (result->ranks - 1.0) / result->ranks;
 
-	if (row->plan->pass != perf_allgather && row->plan->pass != perf_alltoall &&
-	    row->plan->pass != perf_bcast && row->plan->pass != perf_allreduce &&
-	    row->plan->pass != perf_reduce_scatter)
+	if (!perf_is_collective(row->plan))
 		return;
 	result->is_collective = true;
 	result->count = result->size = row->bytes;
@@ -133,7 +137,7 @@ void perf_result_begin(struct perf_result *result, const struct perf_job *job)
 	};
 	snprintf(result->command, sizeof(result->command), "%s", job->command);
 	result_set_commit(result);
-	result_set_machine(result, job->cores);
+	result_set_machine(result, job);
 }
 
 static void result_set_times(struct perf_result *result, const struct perf_row *row)
@@ -163,7 +167,8 @@ void perf_result_of(struct perf_result *result, const struct perf_job *job,
 	result->bytes = row->bytes;
 	result->wrong = row->wrong;
 	snprintf(result->test, sizeof(result->test), "%s", row->plan->test);
-	snprintf(result->mode, sizeof(result->mode), "%s", row->plan->mode);
+	snprintf(result->mode, sizeof(result->mode), "%s%s", row->plan->mode,
+		 job->stream ? ", gpu" : "");
 	row_path(job, row, result->path, sizeof(result->path));
 	result_set_times(result, row);
 	result_set_collective(result, row);

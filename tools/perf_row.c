@@ -11,6 +11,7 @@
 #include "perf.h"
 
 #define ROW_SAMPLE_NS 20e3     /* long compared with two reads of the clock */
+#define ROW_STREAM_NS 1e6      /* the same with the wait for a stream */
 #define ROW_REPETITION_NS 30e6 /* unless --iters is given */
 #define ROW_ONCE 10            /* samples of a case that is not a loop */
 #define ROW_SAMPLES_MIN 5
@@ -145,7 +146,7 @@ static uint64_t row_rounds(uint64_t volume, uint64_t bytes, uint64_t least, uint
 /* Divide the repetitions of @row into samples, on rank 0, where a round took @ns. */
 static void row_plan(struct perf_row *row, const struct perf_options *options, double ns)
 {
-	double batch = ROW_SAMPLE_NS / (ns > 1 ? ns : 1);
+	double batch = (options->is_gpu ? ROW_STREAM_NS : ROW_SAMPLE_NS) / (ns > 1 ? ns : 1);
 	double samples;
 
 	row->batch = batch < 1 ? 1 : (uint64_t)batch;

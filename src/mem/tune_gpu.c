@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stream that `oriel tune` runs collectives in (oriel/tune.h). In mem/ because tools link only
- * the public library.
+ * The stream that `oriel tune` and `oriel perf` run collectives in (oriel/tune.h). In mem/ because
+ * tools link only the public library.
  */
 #include <oriel/tune.h>
 

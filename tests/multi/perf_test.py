@@ -142,6 +142,25 @@ class Perf(unittest.TestCase):
         code, out, _ = oriel("perf", "bcast", "--sizes", "64", *SHORT)
         self.assertRegex(out, r"(?m)^bcast .* N/A ")
 
+    @unittest.skipUnless("FAKECUDA_FOLDER" in os.environ, "no driver of GPUs that are not there")
+    def test_collectives_are_measured_in_gpu_memory(self):
+        env = {"LD_LIBRARY_PATH": os.environ["FAKECUDA_FOLDER"]}
+        tests = ("all_reduce", "reduce_scatter", "allgather", "alltoall", "bcast")
+        # Two and three ranks have two GPUs.
+        for ranks, nodes, path in ((2, "1", "mapped"), (3, "1", "mapped"), (2, "2", "rdma[soft]")):
+            rows = self.rows(*tests, "--gpu", "--sizes", "64,4K", "--check", "-n", str(ranks),
+                             "--nodes", nodes, **env)
+            self.assertEqual([(row["test"], row["count"]) for row in rows],
+                             [(test, count) for test in tests for count in (64, 4096)])
+            self.assertEqual({(row["path"], row["wrong"]) for row in rows}, {(path, 0)})
+            for row in rows:
+                self.assertTrue(row["mode"].endswith(", gpu") and row["median_us"] > 0)
+                self.assertTrue(row["machine"].startswith("Fake 0, "))
+            self.assertAlmostEqual(rows[0]["busbw"], rows[0]["algbw"] * 2 * (ranks - 1) / ranks,
+                                   places=6)
+            self.assertEqual(rows[2]["size"], 64 * ranks)
+        self.fails("GPU memory has no put_bw\n", "put_bw", "--gpu", **env)
+
     def test_puts_have_the_columns_of_perftest(self):
         code, out, _ = oriel("perf", "put_bw", "--sizes", "64", *SHORT)
         self.assertEqual(code, 0)
