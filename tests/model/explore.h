@@ -43,6 +43,7 @@ int barrier_model(int argc, char **argv);
 int gather_model(int argc, char **argv);
 int allgather_model(int argc, char **argv);
 int exchange_model(int argc, char **argv);
+int fast_model(int argc, char **argv);
 int hierarchy_model(int argc, char **argv);
 int reduce_model(int argc, char **argv);
 int proxy_model(int argc, char **argv);

@@ -18,6 +18,7 @@ static const struct {
 	{"exchange", exchange_model}, {"help", help_model},     {"short", short_model},
 	{"reduce", reduce_model},     {"stream", stream_model}, {"tickets", tickets_model},
 	{"vote", vote_model},         {"staged", staged_model}, {"hierarchy", hierarchy_model},
+	{"fast", fast_model},
 };
 
 unsigned model_option(int argc, char **argv, const char *option, unsigned value)
@@ -39,7 +40,7 @@ int main(int argc, char **argv)
 			return models[i].run(argc - 1, argv + 1);
 	fputs("usage: model "
 	      "ring|sleep|barrier|gather|proxy|allgather|exchange|help|short|reduce|stream|"
-	      "tickets|vote|staged|hierarchy [OPTION NUMBER]...\n",
+	      "tickets|vote|staged|hierarchy|fast [OPTION NUMBER]...\n",
 	      stderr);
 	return 2;
 }
