@@ -31,6 +31,7 @@ def captures(rank, size):
     """Graphs as the fake driver has them: torch's belong to the real one."""
     gpu, same, before = gpu_rank.GPU, gpu_rank.same, (rank - 1) % size
     reduced, flat = torch.zeros(1000, device=gpu), torch.zeros(1000 * size, device=gpu)
+    scaled = torch.zeros(1000, device=gpu)
     sent, received = torch.zeros(70_000, device=gpu), torch.zeros(70_000, device=gpu)
     shared, seen = torch.zeros(10, device=gpu), torch.zeros(10, device=gpu)
     window = dist._new_window(shared) if gpu_rank.PutOptions else None
@@ -39,6 +40,7 @@ def captures(rank, size):
     fake_gpu.begin_capture(stream)
     dist.all_reduce(reduced, async_op=True).wait()
     dist.all_gather_into_tensor(flat, reduced)
+    dist.all_reduce(scaled, dist._make_nccl_premul_sum(rank + 0.5))
     for work in [dist.isend(sent, (rank + 1) % size), dist.irecv(received, before)]:
         work.wait()
     if window:
@@ -49,11 +51,13 @@ def captures(rank, size):
     graph = fake_gpu.end_capture(stream)
     for i in range(10):
         reduced.fill_(float(rank + i))
+        scaled.fill_(float(rank + i))
         sent.fill_(float(rank + i))
         fake_gpu.launch(graph, stream)
         total = float(sum(r + i for r in range(size)))
         same(reduced, torch.full((1000,), total), f"all_reduce, launch {i}")
         same(flat, torch.full((1000 * size,), total), f"all_gather, launch {i}")
+        same(scaled, torch.full((1000,), sum((r + 0.5) * (r + i) for r in range(size))), f"PREMUL_SUM, launch {i}")
         same(received, torch.full((70_000,), float(before + i)), f"message, launch {i}")
         if window:
             same(seen, torch.full((10,), float(before + i)), f"put, launch {i}")

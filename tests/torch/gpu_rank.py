@@ -143,6 +143,29 @@ def reductions(rank, size):
             dist.all_reduce(numbers, op)
             dist.all_reduce(tensor, op)
             same(tensor, numbers, f"all_reduce {op} {dtype} on the GPU and the CPU")
+    # Factors differ between ranks, and change on some of them only.
+    for dtype in (torch.float32, torch.bfloat16, torch.int32):
+        for step, count in enumerate((1001, 1001, 70_001, 1001)):
+            scale = 2 + rank + (step if rank else 0)
+            scale += 0 if dtype == torch.int32 else 0.3
+            op = dist._make_nccl_premul_sum(scale)
+            numbers = values(size * count, rank, dtype)
+            for root in (None, size - 1):
+                expected, tensor = numbers.clone(), numbers.to(GPU)
+                for one in (expected, tensor):
+                    if root is None:
+                        dist.all_reduce(one, op)
+                    else:
+                        dist.reduce(one, root, op)
+                same(tensor, expected, f"PREMUL_SUM {dtype} {count} to {root} on the GPU and the CPU")
+                assert root not in (None, rank) or not torch.equal(expected, numbers)
+            part_of_it, output = torch.empty(count, dtype=dtype), torch.empty(count, dtype=dtype, device=GPU)
+            dist.reduce_scatter_tensor(part_of_it, numbers, op)
+            dist.reduce_scatter_tensor(output, numbers.to(GPU), op)
+            same(output, part_of_it, f"reduce_scatter_tensor PREMUL_SUM {dtype} {count}")
+    tensor = torch.full((3,), float(rank + 1), device=GPU)
+    dist.all_reduce(tensor, dist._make_nccl_premul_sum(0.5))
+    assert tensor.tolist() == [size * (size + 1) / 4] * 3
     tensor = torch.tensor([1 << rank], dtype=torch.uint8, device=GPU)
     dist.all_reduce(tensor, dist.ReduceOp.BOR)
     assert tensor.item() == (1 << size) - 1
@@ -415,7 +438,6 @@ def refusals(rank, size):
     tensor = torch.ones(4, device=GPU)
     raises("from a rank that is named", dist.recv, tensor)
     raises("and cpu", dist.all_gather, [torch.empty(4) for _ in range(size)], tensor)
-    raises("PREMUL_SUM for tensors of the CPU", dist.all_reduce, tensor, dist._make_nccl_premul_sum(2.0))
     raises("sparse", dist.all_reduce, torch.eye(2, device=GPU).to_sparse())
     raises("no band of Float", dist.all_reduce, tensor, dist.ReduceOp.BAND)
     dist.all_reduce(tensor)  # nothing is broken

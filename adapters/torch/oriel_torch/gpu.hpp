@@ -110,11 +110,13 @@ class GpuCollectives : public Collectives {
 	const c10::Device device_;
 	const unsigned rank_, size_;
 	struct oriel_window *window_ = nullptr;
+	void *room_ = nullptr; // of window_
 	struct oriel_allgather *gather_all_ = nullptr;
 	struct oriel_bcast *broadcast_ = nullptr;
 	struct oriel_alltoall *exchange_ = nullptr;
 	std::map<Key, struct oriel_allreduce *> reduce_all_;
 	std::map<Key, struct oriel_reduce_scatter *> reduce_scatter_;
+	bool has_factors_ = false; // PREMUL_SUM: the library caches objects over room_
 	std::optional<c10::Stream> stream_;
 	struct CUstream_st *handle_ = nullptr; // of stream_
 	std::optional<c10::Stream> sends_;     // of exchange_any()

@@ -24,6 +24,7 @@ GpuCollectives::GpuCollectives(struct oriel_comm *comm, c10::Device device)
 	attr.channels = CHANNELS;
 	attr.channel_bytes = CHANNEL_BYTES;
 	check(oriel_window_create(comm_, &attr, &window_), "window of the process group");
+	check(oriel_window_buffer(window_, 0, &room_, nullptr), "window of the process group");
 }
 
 GpuCollectives::~GpuCollectives()
@@ -35,6 +36,8 @@ GpuCollectives::~GpuCollectives()
 		oriel_allreduce_destroy(object);
 	for (auto &[key, object] : reduce_scatter_)
 		oriel_reduce_scatter_destroy(object);
+	if (has_factors_)
+		oriel_object_cache_release(comm_, nullptr, 0);
 	oriel_window_destroy(window_);
 }
 
@@ -207,12 +210,14 @@ void GpuCollectives::exchange_any(const std::vector<Part> &send, const std::vect
 
 struct oriel_allreduce *GpuCollectives::reduction_of(const struct oriel_reduction *reduction, const char *what)
 {
-	TORCH_CHECK(!reduction->factor, what, ": backend oriel has PREMUL_SUM for tensors of the CPU, not of a GPU");
 	return made(reduce_all_[{reduction->type, reduction->op}], [&](auto *view, auto **out) {
 		return oriel_allreduce_create(comm_, view, reduction, nullptr, out);
 	}, what);
 }
 
+// A factor may differ between ranks and calls: then only all ranks together know whether there is an
+// object for it, and the library finds it.
+//
 // All ranks reduce, and those where @is_taken take the result: a reduction to a root goes by the thread
 // of the communicator and by copy engines, which costs more as long as it is short.
 void GpuCollectives::reduce_with(bool is_taken, void *data, size_t count, const struct oriel_reduction *reduction,
@@ -220,13 +225,16 @@ void GpuCollectives::reduce_with(bool is_taken, void *data, size_t count, const 
 {
 	const size_t element = oriel_type_size((enum oriel_type)reduction->type);
 	const size_t step = ROOM / element;
-	struct oriel_allreduce *object = reduction_of(reduction, what);
+	struct oriel_allreduce *object = reduction->factor ? nullptr : reduction_of(reduction, what);
 
+	has_factors_ |= !object;
 	for (size_t at = 0; at < count; at += step) {
 		size_t now = std::min(step, count - at);
 		char *piece = static_cast<char *>(data) + at * element;
 
-		check(oriel_allreduce_run_on_stream(object, piece, now, handle_), what);
+		check(object ? oriel_allreduce_run_on_stream(object, piece, now, handle_)
+			     : oriel_allreduce_once_on_stream(comm_, piece, room_, now, reduction, handle_),
+		      what);
 		if (is_taken)
 			take(0, piece, now * element, what);
 	}
@@ -250,17 +258,20 @@ void GpuCollectives::reduce_scatter(const void *send, void *recv, size_t count,
 	// So that rows() copies as much as the window has room for.
 	const size_t step = share(length);
 
-	TORCH_CHECK(!reduction->factor,
-		    "reduce_scatter: backend oriel has PREMUL_SUM for tensors of the CPU, not of a GPU");
+	struct oriel_reduce_scatter *object = nullptr;
+
+	if (!reduction->factor)
+		object = made(reduce_scatter_[{reduction->type, reduction->op}], [&](auto *view, auto **out) {
+			return oriel_reduce_scatter_create(comm_, view, reduction, nullptr, out);
+		}, "reduce_scatter");
+	has_factors_ |= !object;
 	for (size_t at = 0; at < length; at += step) {
 		size_t now = std::min(step, length - at);
 		at::Tensor room;
+		const void *from = rows(send, length, at, now, room);
 
-		check(oriel_reduce_scatter_run_on_stream(
-			      made(reduce_scatter_[{reduction->type, reduction->op}], [&](auto *view, auto **out) {
-				      return oriel_reduce_scatter_create(comm_, view, reduction, nullptr, out);
-			      }, "reduce_scatter"),
-			      rows(send, length, at, now, room), now / element, handle_),
+		check(object ? oriel_reduce_scatter_run_on_stream(object, from, now / element, handle_)
+			     : oriel_reduce_scatter_once_on_stream(comm_, from, room_, now / element, reduction, handle_),
 		      "reduce_scatter");
 		take(0, static_cast<char *>(recv) + at, now, "reduce_scatter");
 	}
