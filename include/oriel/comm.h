@@ -135,6 +135,18 @@ enum oriel_status oriel_comm_create_id(const struct oriel_job_id *id, unsigned r
 				       struct oriel_comm **comm);
 
 /*
+ * The same for ranks that meet in one list after the other, each with an id that it has opened:
+ * @ids of all, [@size], that of this rank at [@rank]. They meet at the first. A list with a @number
+ * is a job of its own: a rank that comes while the first one still forms another list without it,
+ * or is in one, waits for it. ORIEL_ERR_MISMATCH, on all ranks of the list that the first one has,
+ * and on the one that differs: a rank that it awaits has come with another list or @number.
+ */
+enum oriel_status oriel_comm_create_ids(const struct oriel_job_id *ids, unsigned rank,
+					unsigned size, uint64_t number,
+					const struct oriel_comm_attr *attr,
+					struct oriel_comm **comm);
+
+/*
  * Collective; waits for the peers, but no longer than the timeout. Once the communicator is
  * broken it waits only until the peers that are reached by rdma have been notified, two seconds
  * at most. Everything that was created on it and memory that was registered with its p2p

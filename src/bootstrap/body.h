@@ -31,7 +31,7 @@ enum ori_frame_type {
 
 enum ori_answer {
 	ORI_ANSWER_IN,
-	ORI_ANSWER_LATER, /* connect again: rank 0 has not closed the previous job */
+	ORI_ANSWER_LATER, /* connect again: rank 0 is in another job */
 };
 
 enum ori_purpose {

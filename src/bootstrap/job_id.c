@@ -268,6 +268,41 @@ static void job_id_log(const struct ori_tcp_job *job)
 			     ori_endpoint_text(&job->addresses[0], at));
 }
 
+/* @is_list: of @job->size ids and @number; else of one. @caller begins the texts of errors. */
+static enum oriel_status job_id_join(const struct oriel_job_id *ids, bool is_list, uint64_t number,
+				     const char *caller, struct ori_tcp_job *job,
+				     struct oriel_bootstrap *bootstrap)
+{
+	enum oriel_status status;
+
+	if (!ids || !bootstrap)
+		return ori_fail(ORIEL_ERR_INVALID, "%s: %s is NULL", caller,
+				ids       ? "bootstrap"
+				: is_list ? "ids"
+					  : "id");
+	if (job->size == 0 || job->size > ORI_TCP_RANKS_MAX || job->rank >= job->size)
+		return ori_fail(ORIEL_ERR_RANGE, "%s: rank %u of %u", caller, job->rank, job->size);
+	status = oriel_settings_check();
+	if (status == ORIEL_OK)
+		status = ori_setting_open_log();
+	ori_late_read();
+	if (status == ORIEL_OK && job->timeout_ns == 0)
+		status = ori_setting_timeout(&job->timeout_ns);
+	if (status == ORIEL_OK)
+		status = ori_job_id_use(&ids[0], caller, job);
+	if (status == ORIEL_OK && is_list) {
+		job->ids = ids;
+		status = ori_job_tag_list(&job->own.key, ids, job->rank, job->size, number,
+					  &job->own.tag);
+	}
+	if (status == ORIEL_OK) {
+		job_id_log(job);
+		status = ori_tcp_open(job, bootstrap);
+	}
+	explicit_bzero(&job->own, sizeof(job->own));
+	return status;
+}
+
 enum oriel_status oriel_bootstrap_open_id(const struct oriel_job_id *id, unsigned rank,
 					  unsigned size, uint64_t timeout_ns,
 					  struct oriel_bootstrap *bootstrap)
@@ -277,26 +312,19 @@ enum oriel_status oriel_bootstrap_open_id(const struct oriel_job_id *id, unsigne
 				  .host = "the address of the job id",
 				  .listen_fd = -1,
 				  .timeout_ns = timeout_ns};
-	enum oriel_status status;
 
-	if (!id || !bootstrap)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_bootstrap_open_id: %s is NULL",
-				id ? "bootstrap" : "id");
-	if (size == 0 || size > ORI_TCP_RANKS_MAX || rank >= size)
-		return ori_fail(ORIEL_ERR_RANGE, "oriel_bootstrap_open_id: rank %u of %u", rank,
-				size);
-	status = oriel_settings_check();
-	if (status == ORIEL_OK)
-		status = ori_setting_open_log();
-	ori_late_read();
-	if (status == ORIEL_OK && timeout_ns == 0)
-		status = ori_setting_timeout(&job.timeout_ns);
-	if (status == ORIEL_OK)
-		status = ori_job_id_use(id, "oriel_bootstrap_open_id", &job);
-	if (status == ORIEL_OK) {
-		job_id_log(&job);
-		status = ori_tcp_open(&job, bootstrap);
-	}
-	explicit_bzero(&job.own, sizeof(job.own));
-	return status;
+	return job_id_join(id, false, 0, "oriel_bootstrap_open_id", &job, bootstrap);
+}
+
+enum oriel_status ori_bootstrap_open_ids(const struct oriel_job_id *ids, unsigned rank,
+					 unsigned size, uint64_t number, uint64_t timeout_ns,
+					 struct oriel_bootstrap *bootstrap)
+{
+	struct ori_tcp_job job = {.rank = rank,
+				  .size = size,
+				  .host = "the address of the first job id",
+				  .listen_fd = -1,
+				  .timeout_ns = timeout_ns};
+
+	return job_id_join(ids, true, number, "oriel_comm_create_ids", &job, bootstrap);
 }

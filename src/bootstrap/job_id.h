@@ -43,4 +43,12 @@ enum oriel_status ori_job_id_open(struct oriel_job_id *id, bool is_local);
 enum oriel_status ori_job_id_use(const struct oriel_job_id *id, const char *caller,
 				 struct ori_tcp_job *job);
 
+/*
+ * As oriel_bootstrap_open_id() for the ranks of a list, each with an id of its own, as
+ * oriel_comm_create_ids() describes it.
+ */
+enum oriel_status ori_bootstrap_open_ids(const struct oriel_job_id *ids, unsigned rank,
+					 unsigned size, uint64_t number, uint64_t timeout_ns,
+					 struct oriel_bootstrap *bootstrap);
+
 #endif

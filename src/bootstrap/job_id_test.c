@@ -4,6 +4,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -157,6 +158,141 @@ static void test_the_key_of_the_user_is_not_in_the_id(void **state)
 	assert_int_equal(oriel_job_id_close(&meeting.id), ORIEL_OK);
 }
 
+/* Ranks of lists of ids, each a thread. */
+struct lists {
+	struct oriel_job_id ids[3];
+	unsigned phase; /* of the test */
+};
+
+static enum oriel_status join_list(struct party_seat *seat, const unsigned *members, unsigned size,
+				   unsigned rank, uint64_t number, uint64_t timeout_ns)
+{
+	struct lists *lists = seat->party;
+	struct oriel_job_id ids[3];
+	struct oriel_bootstrap b;
+	enum oriel_status status;
+	unsigned i;
+
+	for (i = 0; i < size; i++)
+		ids[i] = lists->ids[members[i]];
+	status = ori_bootstrap_open_ids(ids, rank, size, number, timeout_ns, &b);
+	if (status != ORIEL_OK)
+		return status;
+	status = party_rounds(&b, 3, 10);
+	oriel_bootstrap_close(&b);
+	return status;
+}
+
+static void await_phase(struct lists *lists, unsigned phase)
+{
+	while (__atomic_load_n(&lists->phase, __ATOMIC_ACQUIRE) < phase)
+		usleep(1000);
+}
+
+/* Until the first rank has told this one to come later. */
+static void await_refusal(struct party_seat *seat, const unsigned *members, unsigned size,
+			  unsigned rank, uint64_t number)
+{
+	while (join_list(seat, members, size, rank, number, SHORT) == ORIEL_ERR_TIMEOUT)
+		if (strstr(oriel_last_error(), "has not left another job for this one within"))
+			break;
+}
+
+/* Rank 2 comes to two lists of which rank 0 is the first, while that one forms one without it. */
+static void *come_early(void *argument)
+{
+	static const unsigned first[] = {0, 1}, all[] = {0, 1, 2}, other[] = {0, 2};
+	struct party_seat *seat = argument;
+	struct lists *lists = seat->party;
+	enum oriel_status status = ORIEL_OK;
+
+	if (seat->rank < 2) {
+		if (seat->rank == 1)
+			await_phase(lists, 1);
+		status = join_list(seat, first, 2, seat->rank, 1, PARTY_PATIENCE);
+	} else {
+		/* No other rank learns of that. */
+		await_refusal(seat, all, 3, 2, 1);
+		await_refusal(seat, other, 2, 1, 1);
+		__atomic_store_n(&lists->phase, 1, __ATOMIC_RELEASE);
+	}
+	if (status == ORIEL_OK)
+		status = join_list(seat, all, 3, seat->rank, 2, PARTY_PATIENCE);
+	/* Rank 2 is rank 1 then, which one process is once. */
+	if (seat->rank == 1)
+		__atomic_store_n(&lists->phase, 2, __ATOMIC_RELEASE);
+	await_phase(lists, 2);
+	if (status == ORIEL_OK && seat->rank != 1)
+		status = join_list(seat, other, 2, seat->rank / 2, 3, PARTY_PATIENCE);
+	party_note(seat, status);
+	return NULL;
+}
+
+/* Rank 1 comes to another list than that in which rank 0 awaits it: all learn that, and go on. */
+static void *differ(void *argument)
+{
+	static const unsigned all[] = {0, 1, 2}, pair[] = {0, 1};
+	struct party_seat *seat = argument;
+	struct lists *lists = seat->party;
+
+	if (seat->rank == 1) {
+		await_phase(lists, 1);
+		party_note(seat, join_list(seat, pair, 2, 1, 1, PARTY_PATIENCE));
+		/* It awaits rank 2 yet, and is not disturbed again. */
+		await_refusal(seat, pair, 2, 1, 2);
+		__atomic_store_n(&lists->phase, 2, __ATOMIC_RELEASE);
+	} else {
+		if (seat->rank == 0)
+			__atomic_store_n(&lists->phase, 1, __ATOMIC_RELEASE);
+		else
+			await_phase(lists, 2);
+		party_note(seat, join_list(seat, all, 3, seat->rank, 1, PARTY_PATIENCE));
+	}
+	if (seat->status == ORIEL_ERR_MISMATCH)
+		seat->status = join_list(seat, all, 3, seat->rank, 3, PARTY_PATIENCE);
+	return NULL;
+}
+
+static void open_ids(struct lists *lists)
+{
+	unsigned i;
+
+	memset(lists, 0, sizeof(*lists));
+	for (i = 0; i < 3; i++)
+		assert_int_equal(oriel_job_id_open(&lists->ids[i]), ORIEL_OK);
+}
+
+static void close_ids(const struct lists *lists)
+{
+	unsigned i;
+
+	for (i = 0; i < 3; i++)
+		assert_int_equal(oriel_job_id_close(&lists->ids[i]), ORIEL_OK);
+}
+
+static void test_a_rank_that_is_early_disturbs_no_list_without_it(void **state)
+{
+	struct lists lists;
+
+	(void)state;
+	open_ids(&lists);
+	party_run(3, come_early, &lists);
+	party_expect_all(3, ORIEL_OK, "");
+	close_ids(&lists);
+}
+
+static void test_a_rank_that_comes_with_another_list_is_named_to_all(void **state)
+{
+	struct lists lists;
+
+	(void)state;
+	open_ids(&lists);
+	party_run(3, differ, &lists);
+	party_expect(0, ORIEL_OK, "rank 1 at ");
+	party_expect_all(3, ORIEL_OK, "has come with another number or list of ids than rank 0");
+	close_ids(&lists);
+}
+
 static void test_a_closed_id_is_refused(void **state)
 {
 	struct oriel_bootstrap b;
@@ -198,6 +334,8 @@ int main(void)
 		cmocka_unit_test(test_the_next_address_is_tried),
 		cmocka_unit_test_setup_teardown(test_the_key_of_the_user_is_not_in_the_id, clear,
 						clear),
+		cmocka_unit_test(test_a_rank_that_is_early_disturbs_no_list_without_it),
+		cmocka_unit_test(test_a_rank_that_comes_with_another_list_is_named_to_all),
 		cmocka_unit_test(test_a_closed_id_is_refused),
 		cmocka_unit_test(test_bad_arguments_are_errors),
 	};

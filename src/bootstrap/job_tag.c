@@ -19,6 +19,8 @@
 
 /* The message of the HMAC; see also the label of net/key.c. */
 #define JOB_TAG_LABEL "oriel job tag"
+/* Bytes of the tag of a list that are equal on all ranks. */
+#define JOB_TAG_LIST (ORI_TAG_LENGTH - sizeof(struct ori_job_name))
 
 static const char *job_tag_name(uint32_t kind)
 {
@@ -29,6 +31,7 @@ static const char *job_tag_name(uint32_t kind)
 		[ORI_JOB_TAG_PMIX] = "PMIX_NAMESPACE",
 		[ORI_JOB_TAG_SLURM] = "SLURM_JOB_ID or SLURM_STEP_ID",
 		[ORI_JOB_TAG_PART] = "oriel_comm_split",
+		[ORI_JOB_TAG_LIST] = "a list of job ids",
 	};
 
 	return kind < ORI_JOB_TAG_KINDS ? names[kind] : "something unknown";
@@ -126,9 +129,55 @@ enum oriel_status ori_job_tag_socket(const struct ori_job_tag *tag, uint16_t por
 	return ORIEL_OK;
 }
 
+enum oriel_status ori_job_tag_name(const struct oriel_job_id *id, struct ori_job_name *name)
+{
+	unsigned char hash[ORI_TAG_LENGTH];
+	unsigned length = 0;
+
+	/* The id has a key, which its name does not reveal. */
+	if (!EVP_Digest(id->bytes, sizeof(id->bytes), hash, &length, EVP_sha256(), NULL) ||
+	    length != sizeof(hash))
+		return job_tag_failed();
+	memcpy(name->bytes, hash, sizeof(name->bytes));
+	return ORIEL_OK;
+}
+
+enum oriel_status ori_job_tag_list(const struct ori_key *key, const struct oriel_job_id *ids,
+				   unsigned rank, unsigned size, uint64_t number,
+				   struct ori_job_tag *tag)
+{
+	unsigned char list[8 + ORI_TAG_LENGTH], mac[ORI_TAG_LENGTH];
+	struct ori_job_name name;
+	unsigned length = 0;
+	enum oriel_status status = ori_job_tag_name(&ids[rank], &name);
+
+	if (status != ORIEL_OK)
+		return status;
+	ori_store64(list, number);
+	if (!EVP_Digest(ids, size * sizeof(*ids), list + 8, &length, EVP_sha256(), NULL) ||
+	    length != ORI_TAG_LENGTH ||
+	    !HMAC(EVP_sha256(), key->bytes, (int)key->length, list, sizeof(list), mac, &length) ||
+	    length != sizeof(mac))
+		return job_tag_failed();
+	tag->kind = ORI_JOB_TAG_LIST;
+	memcpy(tag->bytes, mac, JOB_TAG_LIST);
+	memcpy(tag->bytes + JOB_TAG_LIST, name.bytes, sizeof(name.bytes));
+	return ORIEL_OK;
+}
+
+struct ori_job_name ori_job_tag_own_name(const struct ori_job_tag *tag)
+{
+	struct ori_job_name name;
+
+	memcpy(name.bytes, tag->bytes + JOB_TAG_LIST, sizeof(name.bytes));
+	return name;
+}
+
 bool ori_job_tag_equal(const struct ori_job_tag *a, const struct ori_job_tag *b)
 {
-	return a->kind == b->kind && CRYPTO_memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
+	size_t length = a->kind == ORI_JOB_TAG_LIST ? JOB_TAG_LIST : sizeof(a->bytes);
+
+	return a->kind == b->kind && CRYPTO_memcmp(a->bytes, b->bytes, length) == 0;
 }
 
 const char *ori_job_tag_differ(const struct ori_job_tag *theirs, const struct ori_job_tag *ours,

@@ -17,6 +17,7 @@ enum ori_job_tag_kind {
 	ORI_JOB_TAG_PMIX,
 	ORI_JOB_TAG_SLURM,
 	ORI_JOB_TAG_PART, /* drawn by rank 0 of a part */
+	ORI_JOB_TAG_LIST, /* of a list of ids, and of the rank's own one */
 	ORI_JOB_TAG_KINDS
 };
 
@@ -35,6 +36,23 @@ struct ori_credentials {
  */
 enum oriel_status ori_job_tag_make(const struct ori_key *key, struct ori_job_tag *tag);
 
+/* A part of the hash of an id names it in the tag of a list. */
+struct ori_job_name {
+	unsigned char bytes[ORI_TAG_LENGTH / 2];
+};
+
+enum oriel_status ori_job_tag_name(const struct oriel_job_id *id, struct ori_job_name *name);
+
+/*
+ * Make the tag of rank @rank of the job of the list @ids, [@size], and @number. Its first half is
+ * an HMAC of these with @key, the second one the name of the rank's id.
+ */
+enum oriel_status ori_job_tag_list(const struct ori_key *key, const struct oriel_job_id *ids,
+				   unsigned rank, unsigned size, uint64_t number,
+				   struct ori_job_tag *tag);
+/* The name of the id of the rank with @tag, of a list. */
+struct ori_job_name ori_job_tag_own_name(const struct ori_job_tag *tag);
+
 /*
  * The name of the unix socket where rank 0 of the job with @tag listens, if its ranks are on one
  * machine. As with TCP, jobs without a key or a name meet by their @port alone.
@@ -42,6 +60,7 @@ enum oriel_status ori_job_tag_make(const struct ori_key *key, struct ori_job_tag
 enum oriel_status ori_job_tag_socket(const struct ori_job_tag *tag, uint16_t port,
 				     uint8_t name[ORI_FDSOCK_NAME]);
 
+/* They are equal if the job is one; tags of a list differ in the names of the ranks. */
 bool ori_job_tag_equal(const struct ori_job_tag *a, const struct ori_job_tag *b);
 
 /* The difference between @theirs and @ours, such as "its TORCHELASTIC_RUN_ID differs". */

@@ -35,12 +35,13 @@
 /* The state of the root while ranks join. */
 struct join_root {
 	struct ori_join *join;
-	struct ori_pending **joined; /* by rank */
-	unsigned arrived;            /* ranks that have joined or failed to, the root included */
-	struct ori_failure failure;  /* of the job; every rank gets it */
-	uint64_t deadline;           /* the earliest of all ranks */
-	uint64_t timeout_ns;         /* the timeout of that rank, for texts */
-	uint64_t wait_at;            /* the next sign of life */
+	struct ori_pending **joined;  /* by rank */
+	struct ori_job_name *awaited; /* of a list: of the listener, owned */
+	unsigned arrived;             /* ranks that have joined or failed to, the root included */
+	struct ori_failure failure;   /* of the job; every rank gets it */
+	uint64_t deadline;            /* the earliest of all ranks */
+	uint64_t timeout_ns;          /* the timeout of that rank, for texts */
+	uint64_t wait_at;             /* the next sign of life */
 };
 
 /* Milliseconds for a hello; 0 means for ever, and so do more than 49 days, which do not fit. */
@@ -77,8 +78,17 @@ static uint64_t join_grace(const struct ori_join *join)
 
 static void root_report(const struct join_root *root, struct ori_pending *pending)
 {
-	if (pending)
-		ori_failure_send(&root->failure, &pending->link);
+	unsigned rank;
+
+	if (!pending)
+		return;
+	ori_failure_send(&root->failure, &pending->link);
+	if (!root->awaited)
+		return;
+	/* It goes on to another list, which this rank comes to later. */
+	rank = ori_listener_awaited(root->join->listener, &pending->hello);
+	if (rank < root->join->job->size)
+		root->awaited[rank] = (struct ori_job_name){{0}};
 }
 
 /* The last error of this thread becomes the failure of the job: send it to all joined ranks. */
@@ -100,6 +110,12 @@ static enum oriel_status root_check(const struct join_root *root, const struct o
 {
 	unsigned size = root->join->job->size, rank = pending->hello.rank;
 
+	if (!ori_job_tag_equal(&pending->hello.tag, &root->join->listener->own->tag))
+		return ori_fail(ORIEL_ERR_MISMATCH,
+				"rank %u at %s has come with another number or list of ids than "
+				"rank 0",
+				ori_listener_awaited(root->join->listener, &pending->hello),
+				pending->from);
 	if (pending->hello.size != size)
 		return ori_fail(ORIEL_ERR_MISMATCH,
 				"rank %u at %s says the job has %u ranks, rank 0 says %u", rank,
@@ -161,15 +177,29 @@ static void root_shorten_deadline(struct join_root *root, const struct ori_hello
 	}
 }
 
+/* Has this rank of a list come before, and is it in another list by now? */
+static bool root_has_left(const struct join_root *root, const struct ori_pending *pending)
+{
+	unsigned rank;
+
+	if (!root->awaited ||
+	    ori_job_tag_equal(&pending->hello.tag, &root->join->listener->own->tag))
+		return false;
+	rank = ori_listener_awaited(root->join->listener, &pending->hello);
+	return rank < root->join->job->size && root->joined[rank];
+}
+
 static void root_admit(struct join_root *root, struct ori_pending *pending)
 {
+	bool has_left = root_has_left(root, pending);
+
 	if (root->failure.status == ORIEL_OK && root_check(root, pending) != ORIEL_OK)
 		root_fail_job(root);
 	if (root->failure.status == ORIEL_OK && root_reject_second(root, pending)) {
 		ori_pending_free(pending);
 		return;
 	}
-	root->arrived++;
+	root->arrived += !has_left;
 	if (root->failure.status != ORIEL_OK) {
 		root_report(root, pending);
 		ori_pending_free(pending);
@@ -305,6 +335,30 @@ static enum oriel_status root_record_owners(struct join_root *root)
 	return ORIEL_OK;
 }
 
+static enum oriel_status root_await(struct join_root *root)
+{
+	const struct ori_tcp_job *job = root->join->job;
+	enum oriel_status status = ORIEL_OK;
+	unsigned i;
+
+	root->joined = calloc(job->size, sizeof(*root->joined));
+	if (job->ids)
+		root->awaited = calloc(job->size, sizeof(*root->awaited));
+	if (!root->joined || (job->ids && !root->awaited))
+		return ori_fail_nomem(job->size * sizeof(*root->joined), "a job of %u ranks",
+				      job->size);
+	for (i = 1; i < job->size && job->ids && status == ORIEL_OK; i++)
+		status = ori_job_tag_name(&job->ids[i], &root->awaited[i]);
+	if (status != ORIEL_OK)
+		return status;
+	root->join->listener->awaited = root->awaited;
+	root->join->listener->accepts_joins = true;
+	status = root_wait(root);
+	root->join->listener->accepts_joins = false;
+	root->join->listener->awaited = NULL;
+	return status;
+}
+
 enum oriel_status ori_join_root(struct ori_join *join)
 {
 	struct join_root root = {
@@ -318,13 +372,7 @@ enum oriel_status ori_join_root(struct ori_join *join)
 
 	if (status != ORIEL_OK)
 		return status;
-	root.joined = calloc(join->job->size, sizeof(struct ori_pending *));
-	if (!root.joined)
-		return ori_fail_nomem(join->job->size * sizeof(struct ori_pending *),
-				      "a job of %u ranks", join->job->size);
-	join->listener->accepts_joins = true;
-	status = root_wait(&root);
-	join->listener->accepts_joins = false;
+	status = root_await(&root);
 	if (status == ORIEL_OK) {
 		status = root_record_owners(&root);
 		if (status != ORIEL_OK)
@@ -333,36 +381,17 @@ enum oriel_status ori_join_root(struct ori_join *join)
 	if (status == ORIEL_OK)
 		root_welcome(&root);
 	join_limit(join);
-	for (i = 0; i < join->job->size; i++)
+	for (i = 0; i < join->job->size && root.joined; i++)
 		ori_pending_free(root.joined[i]);
 	free(root.joined);
+	free(root.awaited);
 	return status;
-}
-
-/* A member listens at the address from which it reaches the root: that network has all ranks. */
-static enum oriel_status join_open_listener(struct ori_listener *listener, int root)
-{
-	enum oriel_status status;
-	int fd;
-
-	if (listener->net.fd >= 0)
-		return ORIEL_OK;
-	if (ori_fdsock_is(root)) {
-		listener->address = (struct ori_address){.family = ORI_ADDRESS_UNIX};
-	} else if (!ori_endpoint_chosen(0, &listener->address)) {
-		status = ori_endpoint_local(root, &listener->address);
-		if (status != ORIEL_OK)
-			return status;
-	}
-	listener->address.port = 0;
-	status = ori_endpoint_listen(&listener->address, &fd);
-	return status == ORIEL_OK ? ori_net_listener_open(&listener->net, fd) : status;
 }
 
 /*
  * Try once to reach the root; @has_others: at one of several addresses. ORIEL_AGAIN: try again.
  * errno is the reason: EBUSY if the root has not closed the previous job, in which this process was
- * the same rank.
+ * the same rank, or is in another list of ids.
  */
 static enum oriel_status join_attempt(struct ori_join *join, const struct ori_address *root,
 				      bool has_others, struct ori_net_conn *link)
@@ -395,7 +424,7 @@ static enum oriel_status join_attempt(struct ori_join *join, const struct ori_ad
 			return join_attempt(join, root, has_others, link);
 	}
 	if (status == ORIEL_OK)
-		status = join_open_listener(join->listener, link->fd);
+		status = ori_join_listen_member(join->listener, link->fd);
 	if (status == ORIEL_OK) {
 		hello.address = join->listener->address;
 		if (join->deadline != ORIEL_TIMEOUT_INFINITE &&
@@ -428,6 +457,16 @@ static enum oriel_status join_addresses(const struct ori_join *join, struct ori_
 	return ORIEL_OK;
 }
 
+static enum oriel_status join_busy(const struct ori_tcp_job *job, const struct ori_address *root)
+{
+	char text[ORI_ENDPOINT_LENGTH];
+
+	return ori_fail(
+		ORIEL_ERR_TIMEOUT,
+		"rank 0 at %s has not left another job for this one within %g s " ORI_LATE_LIMIT,
+		ori_endpoint_text(root, text), ori_seconds(job->timeout_ns));
+}
+
 static enum oriel_status join_connect_root(struct ori_join *join, struct ori_address *root,
 					   struct ori_net_conn *link)
 {
@@ -439,6 +478,7 @@ static enum oriel_status join_connect_root(struct ori_join *join, struct ori_add
 	enum oriel_status status;
 	struct ori_late late;
 	unsigned count, i, attempts = 1;
+	bool is_busy = false;
 
 	ori_late_begin(&late);
 	status = join_addresses(join, names, &count);
@@ -451,18 +491,17 @@ static enum oriel_status join_connect_root(struct ori_join *join, struct ori_add
 			ori_log_rank(ORIEL_LOG_DEBUG, job->rank,
 				     "connected to rank 0 at %s, attempt %u",
 				     ori_endpoint_text(root, text), attempts);
+		if (status == ORIEL_ERR_TIMEOUT && is_busy)
+			return join_busy(job, root);
 		if (status != ORIEL_AGAIN)
 			return status;
 		if (attempts == 1)
 			ori_log_rank(ORIEL_LOG_DEBUG, job->rank,
 				     "connecting to rank 0 at %s: %s; this rank tries again",
 				     ori_endpoint_text(root, text), strerror(errno));
-		if (ori_deadline_passed(join->deadline) && errno == EBUSY)
-			return ori_fail(ORIEL_ERR_TIMEOUT,
-					"rank 0 at %s has not closed the job before this one "
-					"within %g s " ORI_LATE_LIMIT,
-					ori_endpoint_text(root, text),
-					ori_seconds(job->timeout_ns));
+		is_busy = errno == EBUSY;
+		if (ori_deadline_passed(join->deadline) && is_busy)
+			return join_busy(job, root);
 		if (ori_deadline_passed(join->deadline))
 			return ori_fail_errno(ORIEL_ERR_TIMEOUT,
 					      "rank %u of %u cannot connect to rank 0 at %s (%s) "

@@ -24,6 +24,8 @@ struct ori_join {
 
 /* Rank 0: opens the listener. */
 enum oriel_status ori_join_listen(struct ori_join *join);
+/* A member: at the address from which it reaches the root by @root; that network has all ranks. */
+enum oriel_status ori_join_listen_member(struct ori_listener *listener, int root);
 enum oriel_status ori_join_root(struct ori_join *join);
 /* @root: where this rank reaches rank 0. */
 enum oriel_status ori_join_member(struct ori_join *join, struct ori_address *root);

@@ -105,3 +105,22 @@ enum oriel_status ori_join_listen(struct ori_join *join)
 		listen_warn_of_no_key(join);
 	return status;
 }
+
+enum oriel_status ori_join_listen_member(struct ori_listener *listener, int root)
+{
+	enum oriel_status status;
+	int fd;
+
+	if (listener->net.fd >= 0)
+		return ORIEL_OK;
+	if (ori_fdsock_is(root)) {
+		listener->address = (struct ori_address){.family = ORI_ADDRESS_UNIX};
+	} else if (!ori_endpoint_chosen(0, &listener->address)) {
+		status = ori_endpoint_local(root, &listener->address);
+		if (status != ORIEL_OK)
+			return status;
+	}
+	listener->address.port = 0;
+	status = ori_endpoint_listen(&listener->address, &fd);
+	return status == ORIEL_OK ? ori_net_listener_open(&listener->net, fd) : status;
+}

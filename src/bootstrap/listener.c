@@ -14,6 +14,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <openssl/crypto.h>
+
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -119,13 +121,40 @@ static enum oriel_status listener_check_late(const struct ori_listener *listener
 	return ORIEL_ERR_CONFIG;
 }
 
+unsigned ori_listener_awaited(const struct ori_listener *listener, const struct ori_hello *hello)
+{
+	struct ori_job_name name = ori_job_tag_own_name(&hello->tag);
+	unsigned i;
+
+	for (i = 1; i < listener->size; i++)
+		if (CRYPTO_memcmp(&listener->awaited[i], &name, sizeof(name)) == 0)
+			break;
+	return i;
+}
+
+/*
+ * Is @hello, of a rank of a list, too early? This rank may be in another list, which does not need
+ * it, or which is complete. One that rank 0 awaits and that comes to another list fails both.
+ */
+static bool listener_defers(const struct ori_listener *listener, const struct ori_hello *hello)
+{
+	if (!listener->awaited)
+		return !ori_job_tag_equal(&hello->tag, &listener->own->tag);
+	return ori_listener_awaited(listener, hello) == listener->size;
+}
+
 /* Check the hello of a proven connection. ORIEL_OK: admit it; ORIEL_AGAIN: it connects later. */
 static enum oriel_status listener_check(const struct ori_listener *listener,
 					const struct ori_hello *hello, char why[ORI_NET_TEXT])
 {
+	bool is_listed = hello->purpose == ORI_PURPOSE_JOIN &&
+			 hello->tag.kind == ORI_JOB_TAG_LIST &&
+			 listener->own->tag.kind == ORI_JOB_TAG_LIST;
 	char differ[ORI_JOB_TAG_TEXT];
 
-	if (!ori_job_tag_equal(&hello->tag, &listener->own->tag)) {
+	if (is_listed && listener_defers(listener, hello))
+		return ORIEL_AGAIN;
+	if (!is_listed && !ori_job_tag_equal(&hello->tag, &listener->own->tag)) {
 		snprintf(why, ORI_NET_TEXT,
 			 "it belongs to another job: %s (ranks of one job that are started so need "
 			 "an ORIEL_JOB_KEY)",

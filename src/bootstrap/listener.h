@@ -37,6 +37,11 @@ struct ori_listener {
 	unsigned rank, size;               /* of the listener; ranks of the job */
 	struct ori_pending *admitted;
 	bool accepts_joins; /* rank 0 while it waits for the ranks of its job */
+	/*
+	 * Rank 0 while it waits for the ranks of a list: the names of their ids, [size], borrowed;
+	 * all zeros of one that has failed here. Else NULL.
+	 */
+	const struct ori_job_name *awaited;
 	/* Rank 0 of a complete job: the process of each rank, [size], owned; else NULL. */
 	struct ori_rank_owner *rank_owners;
 };
@@ -55,6 +60,8 @@ void ori_listener_serve(struct ori_listener *listener);
 /* Fetch an admitted connection for @purpose, or NULL; the caller frees it. */
 struct ori_pending *ori_listener_next(struct ori_listener *listener, enum ori_purpose purpose);
 void ori_pending_free(struct ori_pending *pending);
+/* The rank in the list of rank 0 of the id with which @hello joins; size: none that is awaited. */
+unsigned ori_listener_awaited(const struct ori_listener *listener, const struct ori_hello *hello);
 /*
  * Warn that @pending is rejected with @status. The first rejection becomes part of the error if
  * the job fails later because a rank did not join.

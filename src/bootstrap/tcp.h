@@ -28,6 +28,7 @@ struct ori_tcp_job {
 	int listen_fd; /* -1, or the listener of rank 0; the call takes it over, also on failure */
 	bool is_only;  /* reject it while this process has such a bootstrap of @rank at @port */
 	struct ori_credentials own;
+	const struct oriel_job_id *ids; /* of all ranks, if a list of ids is the job; else NULL */
 	uint64_t timeout_ns;
 	/* NULL, or a descriptor that becomes readable where a rank exits, or gives up, instead. */
 	const int *abort_fd;

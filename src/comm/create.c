@@ -3,6 +3,7 @@
 #include "base/attr.h"
 #include "base/config.h"
 #include "base/error.h"
+#include "bootstrap/job_id.h"
 #include "comm/comm.h"
 #include "comm/newcomer.h"
 
@@ -41,5 +42,19 @@ enum oriel_status oriel_comm_create_id(const struct oriel_job_id *id, unsigned r
 	if (!comm)
 		return ori_fail(ORIEL_ERR_INVALID, "oriel_comm_create_id: comm is NULL");
 	status = oriel_bootstrap_open_id(id, rank, size, create_timeout(attr), &own);
+	return status == ORIEL_OK ? ori_comm_create_own(&own, attr, comm) : status;
+}
+
+enum oriel_status oriel_comm_create_ids(const struct oriel_job_id *ids, unsigned rank,
+					unsigned size, uint64_t number,
+					const struct oriel_comm_attr *attr,
+					struct oriel_comm **comm)
+{
+	struct oriel_bootstrap own;
+	enum oriel_status status;
+
+	if (!comm)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_comm_create_ids: comm is NULL");
+	status = ori_bootstrap_open_ids(ids, rank, size, number, create_timeout(attr), &own);
 	return status == ORIEL_OK ? ori_comm_create_own(&own, attr, comm) : status;
 }
