@@ -63,9 +63,23 @@ def shuffled(ranks):
         mine = next(part for part in (order[:cut], order[cut:]) if ranks.rank in part)
         time.sleep(own.choice((0, 0, 0.2)))
         ranks.form(100 + number, mine)
-        # The first of a list may not still be forming one of before: see docs/pytorch.md.
-        ranks.report(f"has formed {number}")
-        ranks.await_all(f"has formed {number}")
+
+
+def ahead(ranks):
+    """Ranks come to a list whose first one still forms another one without them."""
+    for number, of_before in ((10, [0, 1]), (20, [1, 0])):
+        first, other = of_before
+        if ranks.rank == 2:
+            ranks.report(f"comes to {number}")
+            ranks.form(number + 1, [first, 2])  # of the length of the one that is still formed
+        else:
+            if ranks.rank == other:
+                ranks.await_all(f"comes to {number}", [2])
+                time.sleep(0.7)  # so that it has come
+            ranks.form(number, of_before)
+            if ranks.rank == first:
+                ranks.form(number + 1, [first, 2])
+        ranks.form(number + 2, [first, other, 2])  # @other comes to it before @first, and finds two
 
 
 def left_out(ranks):
@@ -135,9 +149,9 @@ def aborted(ranks):
 
 def other_lists(ranks):
     """Ranks that come with different lists learn it, all of them; then the group goes on."""
-    raises("has come with another uuid or list of handles", dist._reconfigure, 1 + ranks.rank % 2, ranks.handles)
+    raises("has come with another number or list of ids", dist._reconfigure, 1 + ranks.rank % 2, ranks.handles)
     first, *rest = ranks.handles
-    raises("has come with another uuid or list of handles", dist._reconfigure, 3,
+    raises("has come with another number or list of ids", dist._reconfigure, 3,
            [first, *(rest if ranks.rank == 0 else rest[::-1])])
     ranks.form(4, list(range(ranks.size)))
 

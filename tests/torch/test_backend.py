@@ -75,7 +75,7 @@ def test_a_group_that_shuts_down_while_it_is_reconfigured_ends(tmp_path):
     assert [rank.returncode for rank in ranks] == [0, 0] and "ended" in said[0] and "ended" in said[1], said
 
 
-@pytest.mark.parametrize("part", ["apart", "shuffled", "left_out", "aborted", "other_lists"])
+@pytest.mark.parametrize("part", ["apart", "ahead", "shuffled", "left_out", "aborted", "other_lists"])
 def test_ranks_that_live_form_other_groups(part, tmp_path):
     ranks = [subprocess.Popen([sys.executable, RANK.with_name("regroup_rank.py"), str(rank), "3", str(tmp_path / "store"),
                                part], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for rank in range(3)]

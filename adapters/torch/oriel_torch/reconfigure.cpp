@@ -12,8 +12,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include <c10/util/hash.h>
-
 #ifdef C10D_BACKEND_HAS_RECONFIGURE
 
 namespace oriel_torch {
@@ -97,47 +95,22 @@ static std::vector<std::string> in_order(const c10d::ReconfigureOptions &opts,
 	return kept.size() == handles.size() ? kept : handles;
 }
 
-// Collective: the ranks of @handles meet at the first of them. Its listener may still be that of the
-// group that it is in, whose ranks it knows: it refuses this one until it comes itself.
-static struct oriel_comm *meet(const std::vector<std::string> &handles, unsigned rank,
+// Collective: the ranks of @handles meet at the first of them, if all have this list and @uuid.
+static struct oriel_comm *meet(const std::vector<std::string> &handles, unsigned rank, int64_t uuid,
 			       std::chrono::milliseconds timeout)
 {
-	auto deadline = std::chrono::steady_clock::now() + timeout;
-	struct oriel_job_id first = id_of(handles[0]);
+	std::vector<struct oriel_job_id> ids;
 	struct oriel_comm_attr attr = {};
 	struct oriel_comm *comm = nullptr;
 
+	std::transform(handles.begin(), handles.end(), std::back_inserter(ids), id_of);
 	attr.size = sizeof(attr);
 	attr.timeout_ns = in_ns(timeout);
-	for (;;) {
-		enum oriel_status status =
-			oriel_comm_create_id(&first, rank, (unsigned)handles.size(), &attr, &comm);
-
-		if (status == ORIEL_OK)
-			return comm;
-		TORCH_CHECK_WITH(DistBackendError,
-				 status == ORIEL_ERR_CONFIG && rank && std::chrono::steady_clock::now() < deadline,
-				 "oriel: reconfigure: rank ", rank, " of ", handles.size(), ": ", oriel_last_error());
-		std::this_thread::sleep_for(std::chrono::milliseconds(20));
-	}
-}
-
-// Collective: do all ranks of @comm mean the same group? If not, @comm is destroyed.
-static void check_agreed(struct oriel_comm *comm, int64_t uuid, const std::vector<std::string> &handles)
-{
-	std::string mine = c10::sha1(c10::str(uuid, ' ', c10::Join(" ", handles))).str();
-	std::string all(mine.size() * handles.size(), 0);
-
-	try {
-		check(oriel_comm_all_gather(comm, mine.data(), all.data(), mine.size()), "reconfigure");
-		for (size_t rank = 0; rank < handles.size(); rank++)
-			TORCH_CHECK_WITH(DistBackendError, all.compare(rank * mine.size(), mine.size(), mine) == 0,
-					 "oriel: reconfigure: rank ", rank,
-					 " has come with another uuid or list of handles than this rank");
-	} catch (...) {
-		oriel_comm_destroy(comm); // all ranks find the same
-		throw;
-	}
+	enum oriel_status status = oriel_comm_create_ids(ids.data(), rank, (unsigned)ids.size(), (uint64_t)uuid,
+							 &attr, &comm);
+	TORCH_CHECK_WITH(DistBackendError, status == ORIEL_OK, "oriel: reconfigure: rank ", rank, " of ",
+			 handles.size(), ": ", oriel_last_error());
+	return comm;
 }
 
 // The communicators of the group end on this rank, whatever the others do.
@@ -179,9 +152,8 @@ c10::intrusive_ptr<c10d::Work> OrielBackend::reconfigure(const c10d::Reconfigure
 		let_go(kept_of(members_, handles) == members_);
 	uuids_.insert(opts.uuid);
 	// Each rank has a listener behind its handle, as long as the group is there.
-	auto comm = meet(handles, (unsigned)(mine - handles.begin()), options_->timeout);
-	check_agreed(comm, opts.uuid, handles);
-	auto fresh = std::make_shared<Communicator>(comm);
+	auto fresh = std::make_shared<Communicator>(
+		meet(handles, (unsigned)(mine - handles.begin()), opts.uuid, options_->timeout));
 	{
 		std::lock_guard<std::mutex> lock(close_mutex_);
 		communicator_ = fresh;
