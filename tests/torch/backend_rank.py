@@ -220,6 +220,7 @@ def works(rank, size):
     future = work.get_future().then(lambda f: f.value()[0].sum())
     assert future.wait().item() == 0 and work.is_completed() and work.wait()
     assert work.result()[0] is not None
+    assert re.fullmatch(rf"<oriel:broadcast [0-9]+; rank {rank}; ended>", repr(work)), work
     flat, gathered = [torch.empty(2) for _ in range(size)], []
     pending = [dist.all_gather(flat, torch.full((2,), float(rank)), async_op=True) for _ in range(20)]
     for work in pending:
@@ -485,6 +486,8 @@ def symmetric(rank, size):
     handle = symm.rendezvous(tensor, dist.group.WORLD)
     assert symm.rendezvous(tensor, dist.group.WORLD).buffer_ptrs == handle.buffer_ptrs
     assert (handle.rank, handle.world_size) == (rank, size) and handle.multicast_ptr == 0
+    assert repr(handle) == (f"<oriel symmetric memory of 8000 bytes on cpu; rank {rank} of {size}; "
+                            f"{size - 1} mapped; open>"), handle
     handle.barrier(channel=5)
     theirs = handle.get_buffer(after, (1000,), torch.int64)
     assert (theirs == after).all()

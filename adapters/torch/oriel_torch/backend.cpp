@@ -260,31 +260,37 @@ void OrielBackend::join_closing()
 		thread.join();
 }
 
-std::string OrielBackend::standing()
+std::string standing_of(struct oriel_comm *comm)
 {
-	std::string text = c10::str("rank ", rank_, " of ", size_, "; ");
+	std::string text = c10::str("rank ", oriel_comm_rank(comm), " of ", oriel_comm_size(comm), "; ");
 	std::map<enum oriel_path, int> counts;
-	std::lock_guard<std::mutex> lock(close_mutex_);
 	struct oriel_health health = {};
 
-	if (!communicator_)
-		return text + "closed, or awaits reconfigure()";
-	for (unsigned peer = 0; peer < communicator_->size; peer++) {
+	for (unsigned peer = 0; peer < oriel_comm_size(comm); peer++) {
 		enum oriel_path path = ORIEL_PATH_NONE;
 
-		check(oriel_comm_path(communicator_->comm, peer, &path), "path");
-		if (peer != communicator_->rank)
+		check(oriel_comm_path(comm, peer, &path), "path");
+		if (peer != oriel_comm_rank(comm))
 			counts[path]++;
 	}
 	for (auto [path, count] : counts)
 		text += c10::str(count, " ", oriel_path_name(path), path == counts.rbegin()->first ? "; " : ", ");
 	health.size = sizeof(health);
-	check(oriel_comm_health(communicator_->comm, &health), "health");
+	check(oriel_comm_health(comm, &health), "health");
 	if (health.status == ORIEL_OK)
 		return text + "open";
 	char why[512];
 	oriel_health_text(&health, why, sizeof(why));
 	return text + "broken: " + why;
+}
+
+std::string OrielBackend::standing()
+{
+	std::lock_guard<std::mutex> lock(close_mutex_);
+
+	if (!communicator_)
+		return c10::str("rank ", rank_, " of ", size_, "; closed, or awaits reconfigure()");
+	return standing_of(communicator_->comm);
 }
 
 static c10d::ErrorType error_of(struct oriel_comm *comm)

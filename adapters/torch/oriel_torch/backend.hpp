@@ -32,6 +32,9 @@ void gather_root(Collectives &plans, const at::Tensor &input, const std::vector<
 struct oriel_comm *meet_by_store(const c10::intrusive_ptr<c10d::Store> &store, const std::string &key, int rank,
 				 int size, uint64_t timeout_ns, unsigned flags);
 
+// "rank 1 of 4; 3 mapped; open"
+std::string standing_of(struct oriel_comm *comm);
+
 class OrielBackend : public c10d::Backend {
  public:
 	// Collective; ranks meet by @store. The timeout of @options is of every operation.

@@ -35,6 +35,9 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m)
 	pybind11::class_<OrielWindow, c10::intrusive_ptr<OrielWindow>, c10d::Window>(m, "OrielWindow")
 		.def("__repr__", &OrielWindow::text, pybind11::call_guard<pybind11::gil_scoped_release>());
 #endif
+	pybind11::class_<oriel_torch::OrielWork, c10::intrusive_ptr<oriel_torch::OrielWork>, c10d::Work>(m, "OrielWork")
+		.def("__repr__", &oriel_torch::OrielWork::text, pybind11::call_guard<pybind11::gil_scoped_release>());
+	oriel_torch::name_symmetric_memory(m);
 	m.def("create", &create, pybind11::arg("store"), pybind11::arg("rank"), pybind11::arg("size"),
 	      pybind11::arg("timeout"), pybind11::arg("enable_reconfigure"),
 	      pybind11::call_guard<pybind11::gil_scoped_release>());

@@ -18,7 +18,7 @@ static constexpr unsigned CHANNELS = 64; // each has a signal of each pair of ra
 class SymmetricBlock : public symmetric::SymmetricMemory {
  public:
 	SymmetricBlock(struct oriel_comm *comm, struct oriel_window *window, size_t length, c10::Device device)
-	    : window_(window), length_(length), device_(device), rank_((int)oriel_comm_rank(comm)),
+	    : comm_(comm), window_(window), length_(length), device_(device), rank_((int)oriel_comm_rank(comm)),
 	      size_((int)oriel_comm_size(comm))
 	{
 		for (int peer = 0; peer < size_; peer++) {
@@ -89,6 +89,11 @@ class SymmetricBlock : public symmetric::SymmetricMemory {
 		      "wait_signal");
 	}
 
+	std::string text() const
+	{
+		return c10::str("<oriel symmetric memory of ", length_, " bytes on ", device_, "; ", standing_of(comm_), ">");
+	}
+
  private:
 	static uint32_t checked(int channel)
 	{
@@ -115,6 +120,7 @@ class SymmetricBlock : public symmetric::SymmetricMemory {
 	// 0 is that of the communicator.
 	static uint64_t limit(size_t timeout_ms) { return (uint64_t)timeout_ms * 1000000u; }
 
+	struct oriel_comm *const comm_;
 	struct oriel_window *const window_;
 	const size_t length_;
 	const c10::Device device_;
@@ -245,6 +251,12 @@ static c10::intrusive_ptr<SymmetricAllocator> &allocator(c10::DeviceType type)
 	static auto of_gpu = c10::make_intrusive<SymmetricAllocator>(c10::DeviceType::CUDA);
 
 	return type == c10::DeviceType::CPU ? of_cpu : of_gpu;
+}
+
+void name_symmetric_memory(pybind11::module_ &m)
+{
+	pybind11::class_<SymmetricBlock, c10::intrusive_ptr<SymmetricBlock>, symmetric::SymmetricMemory>(m, "SymmetricBlock")
+		.def("__repr__", &SymmetricBlock::text, pybind11::call_guard<pybind11::gil_scoped_release>());
 }
 
 void register_symmetric_memory()

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <torch/csrc/distributed/c10d/symm_mem/SymmetricMemory.hpp>
+#include <torch/csrc/utils/pybind.h>
 
 #include <oriel/oriel.h>
 
@@ -19,6 +20,8 @@ namespace oriel_torch {
 
 // Makes them known to torch, which uses one after set_backend("ORIEL").
 void register_symmetric_memory();
+// Makes its repr() known to Python.
+void name_symmetric_memory(pybind11::module_ &m);
 
 // At exit: destroys the windows of all groups, in the order of their rendezvous. Collective in each.
 void close_symmetric_memory();

@@ -179,6 +179,23 @@ std::string OrielWork::late(std::chrono::milliseconds limit) const
 	return roster_ ? text + ": " + roster_->missing(sequence_) : text;
 }
 
+std::string OrielWork::text()
+{
+	std::string head = c10::str("<", title_, " ", sequence_, "; rank ", rank_, "; ");
+
+	if (!isCompleted())
+		return head + "under way>";
+	try {
+		if (std::exception_ptr error = exception())
+			std::rethrow_exception(error);
+	} catch (const std::exception &error) {
+		std::string why = error.what();
+
+		return head + "failed: " + why.substr(0, why.find('\n')) + ">";
+	}
+	return head + "ended>";
+}
+
 bool OrielWork::wait(std::chrono::milliseconds timeout)
 {
 	if (timeout != kNoTimeout) {

@@ -76,6 +76,8 @@ class OrielWork : public c10d::Work {
 	void complete(std::exception_ptr error);
 	// "oriel:all_reduce 7 on rank 0 has not ended within 300 ms: rank 2 has not begun it".
 	std::string late(std::chrono::milliseconds limit) const;
+	// "<oriel:all_reduce 7; rank 0; under way>", or "; ended>", "; failed: " and the text of the error.
+	std::string text();
 
  protected:
 	const char *const title_; // "oriel:all_reduce"
