@@ -76,25 +76,41 @@ static void report_one(const struct ori_wait_slot *slot)
 	if (slot->note.peer != ORIEL_DEV_NO_RANK)
 		snprintf(peer, sizeof(peer), "rank %u", slot->note.peer);
 	ori_wait_note_text(&slot->note, text, sizeof(text));
-	ori_log_rank(ORIEL_LOG_WARN, slot->note.rank, "thread %d has waited %.1f s for %s: %s",
-		     slot->thread, (double)(ori_clock_ns() - slot->note.begun) / 1e9, peer, text);
+	if (slot->thread)
+		ori_log_rank(ORIEL_LOG_WARN, slot->note.rank,
+			     "thread %d has waited %.1f s for %s: %s", slot->thread,
+			     (double)(ori_clock_ns() - slot->note.begun) / 1e9, peer, text);
+	else
+		ori_log_rank(ORIEL_LOG_WARN, slot->note.rank, "a kernel waits for %s: %s", peer,
+			     text);
 }
 
 /* A thread shows its wait while it sleeps between two polls, so that one look may miss it. */
 #define REPORT_LOOKS 20u
 #define REPORT_PAUSE_US 500u
+/* Pauses until the waits of kernels have been read; then it goes without. */
+#define REPORT_ANSWER_LOOKS 2000u
 
 static void report_all(void)
 {
 	const struct ori_wait_page *page;
 	bool is_written[ORI_WAIT_SLOTS] = {false};
 	struct ori_wait_slot slot;
+	uint32_t asked = ori_wait_ask();
+	bool is_answered = ori_wait_is_answered(asked);
 	unsigned look, i, count = 0;
 
+	for (look = 0; look < REPORT_ANSWER_LOOKS && !is_answered; look++) {
+		usleep(REPORT_PAUSE_US);
+		is_answered = ori_wait_is_answered(asked);
+	}
 	for (look = 0; look < REPORT_LOOKS; look++) {
 		page = ori_wait_page_lock();
 		for (i = 0; page && i < ORI_WAIT_SLOTS; i++) {
 			if (is_written[i] || !ori_wait_read(&page->slot[i], &slot))
+				continue;
+			/* An earlier answer does not count. */
+			if (!slot.thread && !is_answered)
 				continue;
 			is_written[i] = true;
 			report_one(&slot);

@@ -26,6 +26,8 @@
  */
 #define READ_LOOKS 12u
 #define READ_PAUSE_NS 1000000u
+/* Looks until processes that run have read what their kernels wait for; then it goes without. */
+#define READ_ANSWER_LOOKS 1000u
 #define READ_SIZE_MAX (1u << 16)  /* ranks of a communicator */
 #define READ_RANKS_MAX (1u << 20) /* of all communicators; a page is another user's, maybe */
 
@@ -61,7 +63,8 @@ static int read_open_page(int pid)
 		target[length < 0 ? 0 : length] = '\0';
 		if (strncmp(target, name, strlen(name)) != 0)
 			continue;
-		found = openat(dirfd(dir), entry->d_name, O_RDONLY | O_CLOEXEC);
+		/* It is written to ask for the waits of kernels. */
+		found = openat(dirfd(dir), entry->d_name, O_RDWR | O_CLOEXEC);
 		error = found < 0 ? errno : 0;
 	}
 	closedir(dir);
@@ -262,9 +265,47 @@ static void read_look(struct read_process *p, struct ori_wait_page *again)
 	for (i = 0; i < ORI_WAIT_SLOTS; i++) {
 		const struct ori_wait_slot *a = &p->page->slot[i], *b = &again->slot[i];
 
+		/* Those of kernels are of the last answer. */
+		if (!p->waits[i].thread)
+			p->waits[i].state = ORI_WAIT_FREE;
 		if (a->state == ORI_WAIT_BUSY && !(a->turn & 1) && a->turn == b->turn)
 			p->waits[i] = *a;
 	}
+}
+
+/* Only the process itself can read what its kernels wait for. One that cannot be asked has none. */
+static void read_ask(struct read_scan *scan)
+{
+	uint32_t asked = (uint32_t)ori_clock_ns() | (ORI_WAIT_UNASKED + 1);
+	unsigned i;
+
+	for (i = 0; i < scan->count; i++)
+		if (scan->list[i].is_wanted)
+			(void)!pwrite(scan->list[i].fd, &asked, sizeof(asked),
+				      offsetof(struct ori_wait_page, asked));
+}
+
+/* Another reader may have asked since, whose answer is as good. */
+static bool read_is_answered(const struct ori_wait_page *page, const struct ori_wait_comm *comm)
+{
+	return !comm->answered || comm->answered == page->asked;
+}
+
+static bool read_awaits_answers(const struct read_scan *scan)
+{
+	unsigned i, k;
+
+	for (i = 0; i < scan->count; i++) {
+		const struct read_process *p = &scan->list[i];
+
+		if (!p->is_wanted || strchr("TtZX?", p->shown.state))
+			continue;
+		for (k = 0; k < ORI_WAIT_COMMS; k++)
+			if (read_is_valid(&p->page->comm[k]) &&
+			    !read_is_answered(p->page, &p->page->comm[k]))
+				return true;
+	}
+	return false;
 }
 
 static enum oriel_status read_waits(struct read_scan *scan)
@@ -275,7 +316,9 @@ static enum oriel_status read_waits(struct read_scan *scan)
 
 	if (!again)
 		return ori_fail_nomem(sizeof(*again), "a page of waits");
-	for (look = 0; look < READ_LOOKS; look++) {
+	read_ask(scan);
+	for (look = 0; look < READ_LOOKS || (look < READ_ANSWER_LOOKS && read_awaits_answers(scan));
+	     look++) {
 		for (i = 0; i < scan->count; i++)
 			if (scan->list[i].is_wanted)
 				read_look(&scan->list[i], again);
@@ -343,7 +386,8 @@ static enum oriel_status read_place(const struct read_process *p,
 		read_health(p, entry->health_fd, &rank->health);
 		for (k = 0; k < ORI_WAIT_SLOTS && status == ORIEL_OK; k++)
 			if (p->waits[k].state == ORI_WAIT_BUSY &&
-			    p->waits[k].note.comm == entry->key)
+			    p->waits[k].note.comm == entry->key &&
+			    (p->waits[k].thread || read_is_answered(p->page, entry)))
 				status = read_give(comm, rank, &p->waits[k]);
 	}
 	return status;

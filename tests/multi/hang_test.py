@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""hang_test.py ORIEL HELPER: `oriel hang` names the ranks that wait for others, and those that wait for none."""
+"""hang_test.py ORIEL HELPER [GPU_HELPER]: `oriel hang` names the ranks that wait for others, and those that wait for none."""
 import contextlib
 import json
 import os
@@ -16,11 +16,11 @@ DEADLINE = 120  # seconds after which a test has failed; it never decides anythi
 
 
 class Hang(unittest.TestCase):
-    def start(self, mode, *options, ranks=4, **env):
+    def start(self, mode, *options, ranks=4, helper=None, **env):
         """A job whose ranks are at their last call; the processes, by rank."""
         # With a limit of its own, so that nothing of it is left if the test ends badly.
-        job = subprocess.Popen([ORIEL, "run", "-n", str(ranks), "--timeout", "300", *options, HELPER,
-                                mode], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        job = subprocess.Popen([ORIEL, "run", "-n", str(ranks), "--timeout", "300", *options,
+                                helper or HELPER, mode], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
                                env=os.environ | {"ORIEL_TIMEOUT": "infinite"} | env)
         pids = {}
         self.addCleanup(self.end, job, pids)
@@ -165,6 +165,53 @@ class Hang(unittest.TestCase):
             _, comm = self.until(pids[0], lambda c: True)
             self.assertEqual(comm["cycle"], [])
 
+    def start_kernels(self, mode, **env):
+        if not GPU_HELPER:
+            self.skipTest("there is no cuda.h for the fake driver")
+        return self.start(mode, helper=GPU_HELPER, **env)
+
+    def check_kernels(self, mode, text, awaited, cycle):
+        """No rank has a thread that waits: what is shown was read from the memory of GPUs."""
+        pids = self.start_kernels(mode)
+        want = [sorted(awaited(rank)) for rank in range(4)]
+        # Arrivals may still be on their way.
+        code, comm = self.until(pids[0], lambda c: [sorted({peer for wait in rank["waits"]
+                                                           for peer in wait["for"]})
+                                                   for rank in c["ranks"]] == want)
+        self.assertEqual((code, comm["cycle"]), (3, cycle))
+        for rank in comm["ranks"]:
+            for wait in rank["waits"]:
+                self.assertEqual((wait["kernel"], wait["text"]), (True, text))
+        return pids, comm
+
+    def test_kernels_at_a_barrier_are_read_from_the_gpu(self):
+        text = "barrier: window 1, barrier slot 3: expected >= 2, seen 1"
+        pids, comm = self.check_kernels("barrier", text, lambda r: [] if r == 2 else [2], [])
+        self.assertEqual(comm["awaited"], [2])
+        self.assertIn(f"    a kernel waits for rank 2: {text}\n", self.hang(pids[1])[1])
+        # A process that does not run reads nothing, and what it has read before does not count.
+        os.kill(pids[0], signal.SIGSTOP)
+        self.until(pids[1], lambda c: c["ranks"][0]["state"] == "T" and not c["ranks"][0]["waits"]
+                   and c["ranks"][1]["waits"])
+        os.kill(pids[0], signal.SIGCONT)
+        self.until(pids[1], lambda c: c["ranks"][0]["waits"])
+
+    def test_so_are_those_at_a_flat_barrier(self):
+        self.check_kernels("flat", "barrier_flat: window 1, barrier slot 5: expected >= 3, seen 2",
+                           lambda r: [] if r == 2 else [2], [])
+
+    def test_kernels_that_wait_for_each_other_are_a_cycle(self):
+        self.check_kernels("pair", "barrier_peer: window 1, barrier slot 2: expected >= 1, seen 0",
+                           lambda r: [(r + 1) % 4], [0, 1, 2, 3])
+
+    def test_a_signal_makes_a_process_write_what_its_kernels_wait_for(self):
+        pids = self.start_kernels("barrier", ORIEL_HANG_SIGNAL="SIGUSR2",
+                                  ORIEL_LOG_FILE=self.log_file())
+        text = self.lines_of(pids, signal.SIGUSR2, lambda t: t.count("a kernel waits") >= 3)
+        for rank in 0, 1, 3:
+            self.assertRegex(text, rf"rank {rank}.*a kernel waits for rank 2: barrier: window 1, "
+                                   "barrier slot 3: expected >= 2, seen 1")
+
     def lines_of(self, pids, sent, claim):
         """Sends the signal until the log has the lines: threads take a while to begin to wait."""
         end = time.monotonic() + DEADLINE
@@ -247,4 +294,5 @@ class Hang(unittest.TestCase):
 
 if __name__ == "__main__":
     ORIEL, HELPER = map(os.path.abspath, sys.argv[1:3])
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
+    GPU_HELPER = sys.argv[3] if len(sys.argv) > 3 else None
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]])
