@@ -25,7 +25,7 @@ static enum oriel_status op_put(struct demo *d, struct oriel_dev_group g,
 static enum oriel_status op_put_delayed(struct demo *d, struct oriel_dev_group g,
 					const struct demo_transfer *transfer)
 {
-	struct timespec pause = {0, transfer->length % 1024 * 500};
+	struct timespec pause = {0, (long)(transfer->length % 1024 * 500)};
 
 	nanosleep(&pause, NULL);
 	return op_put(d, g, transfer);

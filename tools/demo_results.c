@@ -3,6 +3,7 @@
  * Random data of the demo, and the comparison of sent with received data: checksums per pair of
  * ranks, and the first difference in full. All cases use it.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -197,6 +198,7 @@ enum oriel_status demo_results_close(struct demo_results *r, enum oriel_status s
 	status = oriel_comm_agree(r->d->comm, all ? ORIEL_OK : ORIEL_ERR_NOMEM);
 	if (status == ORIEL_OK)
 		status = oriel_comm_all_gather(r->d->comm, &r->record, all, sizeof(r->record));
+	assert(all || status != ORIEL_OK);
 	if (status == ORIEL_OK && results_compare(r, all, &sum))
 		status = ORIEL_ERR_PROTOCOL;
 	if (status == ORIEL_OK && r->d->w.rank == 0)

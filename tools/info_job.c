@@ -4,6 +4,7 @@
  * reasons of its own paths, so rank 0 gathers them, one peer at a time, and counts equal ones
  * together.
  */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,6 +55,7 @@ static enum oriel_status reasons_count(struct info_job *job, unsigned peer,
 	enum oriel_status status = ORIEL_OK;
 	unsigned from;
 
+	assert(views);
 	for (from = 0; from < peer && status == ORIEL_OK; from++)
 		if (views[from].path != ORIEL_PATH_MAPPED)
 			status = reason_count(job, from, peer, &views[from]);

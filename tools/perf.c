@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `oriel perf`: the job from its options to its report. */
+#include <assert.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -154,6 +155,7 @@ static enum oriel_status job_meet(struct perf_job *job, struct perf_row *row, bo
 	status = oriel_comm_agree(job->comm, all ? ORIEL_OK : ORIEL_ERR_NOMEM);
 	if (status == ORIEL_OK)
 		status = oriel_comm_all_gather(job->comm, mine, all, sizeof(mine));
+	assert(all || status != ORIEL_OK);
 	for (rank = 0; rank < job->ranks && status == ORIEL_OK; rank++) {
 		*is_interrupted |= all[2 * rank] != 0;
 		row->wrong += all[2 * rank + 1];

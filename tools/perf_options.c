@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The command line of `oriel perf`. */
+#include <assert.h>
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -201,6 +202,7 @@ static int options_sweep(struct options_sweep *sweep, int option, const char *va
 	uint64_t *bytes = option == 'b' ? &sweep->first : &sweep->last;
 	const char *end = value;
 
+	assert(value);
 	if (option == 'f')
 		return options_count(value, 2, 1024, &sweep->factor)
 			       ? TOOL_OK

@@ -4,6 +4,7 @@
  * warm up, and to time. Between the phases all ranks synchronize over the bootstrap, where
  * non-participants sleep.
  */
+#include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -173,6 +174,7 @@ static enum oriel_status job_broadcast(struct perf_job *job, uint64_t *words, si
 	status = oriel_comm_agree(job->comm, all ? ORIEL_OK : ORIEL_ERR_NOMEM);
 	if (status == ORIEL_OK)
 		status = oriel_comm_all_gather(job->comm, words, all, length);
+	assert(all || status != ORIEL_OK);
 	if (status == ORIEL_OK)
 		memcpy(words, all, length);
 	free(all);
@@ -253,6 +255,7 @@ static enum oriel_status rep_time(struct perf_rep *rep, struct perf_row *row, ui
 	status = oriel_comm_agree(rep->job->comm, ns ? ORIEL_OK : ORIEL_ERR_NOMEM);
 	if (status == ORIEL_OK)
 		status = rep_run(rep, next, row->batch, row->samples, ns);
+	assert(ns || status != ORIEL_OK);
 	if (status == ORIEL_OK && rep->is_origin) {
 		for (i = 0; i < row->samples; i++)
 			ns[i] /= round_parts(rep, row);

@@ -155,7 +155,10 @@ static bool agent_set_scene(const struct run_task *task)
 	}
 	/* A command in the place of ssh may pass on the launcher's own. */
 	unsetenv("ORIEL_MEET");
-	/* A copy, since the frame that they are in is not kept. */
+	/*
+	 * A copy, which the environment has then, since the frame that they are in is not kept.
+	 */
+	/* NOLINTNEXTLINE(*-unix.Malloc) */
 	for (variable = task->variables; *variable; variable++) {
 		char *copy = strdup(*variable);
 

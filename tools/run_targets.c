@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parses the list of --hosts; run.c calls it. */
+#include <assert.h>
 #include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -89,9 +90,11 @@ static const char *targets_find_twin(const struct run_options *options)
 	unsigned i, j;
 
 	for (i = 0; i < options->target_count; i++)
-		for (j = 0; j < i; j++)
+		for (j = 0; j < i; j++) {
+			assert(options->targets[i].address && options->targets[j].address);
 			if (strcmp(options->targets[i].address, options->targets[j].address) == 0)
 				return options->targets[i].address;
+		}
 	return NULL;
 }
 

@@ -3,6 +3,7 @@
  * Creates and destroys the gather in the handle of a collective of any kind. Called by
  * allgather.c, alltoall.c and bcast.c.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -56,6 +57,7 @@ static enum oriel_status make_join(struct ori_gather *g, const struct ori_gather
 		status = oriel_comm_all_gather(g->comm, &request->join, joins, sizeof(*joins));
 	if (status == ORIEL_OK)
 		status = ori_gather_join_compare(joins, size);
+	assert(joins || status != ORIEL_OK);
 	if (status == ORIEL_OK)
 		make_combine(g, request, joins);
 	if (status == ORIEL_OK && g->reduction)
@@ -399,7 +401,7 @@ static enum oriel_status make_decide(struct ori_gather *g, struct ori_gather_req
 
 static enum oriel_status make_open(struct ori_gather *g, struct ori_gather_request *request)
 {
-	struct oriel_tune_info table;
+	struct oriel_tune_info table = {0};
 	enum oriel_status status = make_decide(g, request, &table);
 
 	if (status == ORIEL_OK)
@@ -477,6 +479,7 @@ static enum oriel_status make_begin(const struct ori_gather_kind *kind, struct o
 		ori_handle_free(g);
 		return status;
 	}
+	assert(g);
 	g->kind = kind;
 	g->comm = comm;
 	*gather = g;

@@ -5,6 +5,7 @@
  * reduction. Called by gather_make.c, and by reduce_internode.c for the length of a row.
  * Executions allocate nothing, since a call that allocates or pins may wait for the GPU.
  */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -225,6 +226,7 @@ static enum oriel_status internode_swap(const struct ori_internode *internode, c
 	status = oriel_comm_agree(internode->g->comm, status);
 	if (status == ORIEL_OK)
 		status = oriel_comm_all_gather(internode->g->comm, mine, all, ranks * each);
+	assert(all || status != ORIEL_OK);
 	for (rank = 0; rank < ranks && status == ORIEL_OK; rank++)
 		memcpy(mine + rank * each, all + (rank * ranks + own) * each, each);
 	free(all);
@@ -334,6 +336,7 @@ enum oriel_status ori_internode_open(struct ori_gather *g, size_t length, enum o
 		free(words);
 		return status;
 	}
+	assert(internode && words);
 	internode->g = g;
 	internode->length = length;
 	g->internode = internode;

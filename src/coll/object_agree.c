@@ -9,6 +9,7 @@
  * by these notes: what the notes say of a slot means the same object everywhere. An object serves
  * the call if it fits on all ranks, and is destroyed if it is stale on one.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -97,6 +98,7 @@ static enum oriel_status cached_get(struct oriel_comm *comm, struct ori_object_c
 	status = oriel_comm_agree(comm, status);
 	if (status != ORIEL_OK)
 		return status;
+	assert(cache);
 	cache->is_agreed = true;
 	*out = cache;
 	return ORIEL_OK;
@@ -315,6 +317,7 @@ enum oriel_status ori_cached_begin(struct ori_cached_call *call, enum oriel_stat
 					   &call->slot);
 	if (status != ORIEL_OK)
 		return status;
+	assert(call->slot);
 	call->slot->is_captured |= !!(note.flags & CACHED_CAPTURED);
 	call->slot->used = cache->calls;
 	call->object = call->slot->object;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Implements oriel/stream_barrier.h by a window with one barrier and no memory. */
+#include <assert.h>
 #include <oriel/stream_barrier.h>
 #include <oriel/window.h>
 
@@ -42,6 +43,7 @@ enum oriel_status oriel_stream_barrier_create(struct oriel_comm *comm, unsigned 
 		ori_handle_free(b);
 		return status;
 	}
+	assert(b);
 	ori_handle_open(b, comm);
 	b->is_gpu = flags & ORIEL_STREAM_BARRIER_GPU;
 	*barrier = b;

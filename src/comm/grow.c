@@ -6,6 +6,7 @@
  */
 #include "comm/grow.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -279,6 +280,7 @@ enum oriel_status oriel_comm_grow(struct oriel_comm *comm, unsigned count,
 		ori_invite_end(comm, status);
 	if (status != ORIEL_OK)
 		return status;
+	assert(made);
 	ori_invite_close(comm);
 	ori_survive_pass(comm, made);
 	ori_log_rank(ORIEL_LOG_INFO, comm->rank,

@@ -6,6 +6,7 @@
  */
 #include "comm/newcomer.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -462,6 +463,7 @@ static enum oriel_status newcomer_join(struct oriel_comm *comm, const char *call
 	explicit_bzero(&n.welcome, sizeof(n.welcome));
 	if (status != ORIEL_OK)
 		return status;
+	assert(made && grown);
 	if (comm)
 		ori_survive_pass(comm, made);
 	ori_log_rank(ORIEL_LOG_INFO, made->rank, "has joined as one of %u of epoch %" PRIu64,

@@ -38,12 +38,11 @@ static bool vote_obey(struct ori_vote *v, unsigned leader, const struct ori_fram
 		v->is_removed = true;
 	else if (frame->type == VOTE_WAIT && frame->length == 0)
 		return true;
-	else if (frame->length != sizeof(*value) || !ori_vote_is_value(v, value))
+	else if (frame->length != sizeof(*value) || !ori_vote_is_value(v, value) ||
+		 (frame->type != VOTE_DECIDED && frame->type != VOTE_PROPOSE))
 		return false;
 	else if (frame->type == VOTE_DECIDED)
 		ori_vote_learn(v, value);
-	else if (frame->type != VOTE_PROPOSE)
-		return false;
 	/* The leader is behind: it learns the decision by the state of this rank. */
 	else if (value->number == number) {
 		ori_log_rank(ORIEL_LOG_DEBUG, v->comm->rank, "accepts agreement %u of rank %u",

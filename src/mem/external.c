@@ -73,6 +73,7 @@ static enum oriel_status external_reject(const struct ori_gpu_memory_info *info,
 	static const char *const what[] = {
 		[ORI_GPU_PAGEABLE] = "host memory",
 		[ORI_GPU_PINNED] = "host memory",
+		/* One text: NOLINTNEXTLINE(bugprone-suspicious-missing-comma) */
 		[ORI_GPU_OTHER] = "managed memory, or of a memory pool, which no other process "
 				  "can open: use cudaMalloc() or oriel_memory_alloc()",
 	};

@@ -34,7 +34,7 @@ static void p2p_sever(struct oriel_p2p *p2p)
 		if (ori_deadline_passed(deadline)) {
 			ori_log(ORIEL_LOG_WARN,
 				"%s has not stopped writing within %g s (ORIEL_TIMEOUT)",
-				p2p->peer_name, p2p->ctx->timeout_ns / 1e9);
+				p2p->peer_name, (double)p2p->ctx->timeout_ns / 1e9);
 			break;
 		}
 		ori_yield();

@@ -59,8 +59,11 @@ static const struct ori_fold_set *fold_best(void)
 {
 	const struct ori_fold_set *const *set = ori_fold_sets;
 
-	while (!(*set)->is_supported())
+	/* The last one before the NULL is supported everywhere. */
+	while (!(*set)->is_supported()) {
 		set++;
+		assert(*set);
+	}
 	return *set;
 }
 

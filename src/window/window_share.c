@@ -3,6 +3,7 @@
  * Buffers that join a window after its creation, and leave it. Programs call it, and comm_device.c
  * for its regions.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -85,6 +86,7 @@ enum oriel_status ori_window_fill(struct oriel_window *w, uint32_t number, enum 
 		free(maps);
 		return status;
 	}
+	assert(maps && remotes);
 	window_fill_row(w, number, maps, remotes);
 	ori_window_fill_own(&w->table[(size_t)number * size + w->comm->rank], mr, 0);
 	free(remotes);

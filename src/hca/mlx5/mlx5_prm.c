@@ -5,6 +5,7 @@
  */
 #include "hca/mlx5/mlx5_prm.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -221,6 +222,7 @@ static void init2rtr_visit(struct ori_codec *c, void *parameters)
 	struct ori_prm_rtr *rtr = parameters;
 	struct ori_prm_view outer;
 
+	assert(rtr);
 	command_visit(c, ORI_PRM_MODIFY_QP_IN_COMMAND, ORI_PRM_INIT2RTR_QP, &rtr->qpn);
 	outer = ori_codec_enter(c, ORI_PRM_MODIFY_QP_IN_QPC);
 	path_mtu(c, &rtr->mtu);

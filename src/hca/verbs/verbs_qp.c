@@ -3,6 +3,7 @@
  * Queues by libibverbs: reliable connections, through their states. verbs.c has them in its
  * tables; mlx5 calls those that it shares.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -147,8 +148,10 @@ static enum oriel_status qp_make(struct verbs_qp *qp)
 static enum oriel_status qp_move(struct verbs_qp *qp, struct ibv_qp_attr *attr, int mask,
 				 const char *state)
 {
-	int error = ori_ibverbs.modify_qp(qp->qp, attr, mask | IBV_QP_STATE);
+	int error;
 
+	assert(qp->qp);
+	error = ori_ibverbs.modify_qp(qp->qp, attr, mask | IBV_QP_STATE);
 	if (!error)
 		return ORIEL_OK;
 	return ori_verbs_fail(qp->device, error, "QP 0x%06x does not become %s", qp->qp->qp_num,
