@@ -148,7 +148,7 @@ def reductions(rank, size):
         for step, count in enumerate((1001, 1001, 70_001, 1001)):
             scale = 2 + rank + (step if rank else 0)
             scale += 0 if dtype == torch.int32 else 0.3
-            op = dist._make_nccl_premul_sum(scale)
+            op = dist._make_nccl_premul_sum(float(scale))
             numbers = values(size * count, rank, dtype)
             for root in (None, size - 1):
                 expected, tensor = numbers.clone(), numbers.to(GPU)
