@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Unit tests of yield.c, beside a thread that computes on the only CPU that both may use. */
+/* Unit tests of yield.c in a time of their own: the linker gives it the clock and the calls. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,119 +8,111 @@
 #include <cmocka.h>
 
 #include <pthread.h>
-#include <sched.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+#include <time.h>
 
-#include "base/clock.h"
 #include "base/yield.h"
 
-#define SHORTEST_NS 100000u
-#define LIMIT_NS 20000000000u
+#define US 1000u
+#define MS 1000000u
 
-/* struct sched_attr of sched_setattr(2). */
-struct attr {
-	uint32_t size, policy;
-	uint64_t flags;
-	int32_t nice;
-	uint32_t priority;
-	uint64_t runtime, deadline, period;
-};
+static uint64_t now, yield_ns;
+static unsigned yields, pauses;
 
-static atomic_bool is_ending;
+uint64_t __wrap_ori_clock_ns(void);
+int __wrap_sched_yield(void);
+int __wrap_nanosleep(const struct timespec *pause, struct timespec *rest);
 
-static uint64_t slice(void)
+uint64_t __wrap_ori_clock_ns(void)
 {
-	struct attr attr = {.size = sizeof(attr)};
-
-	assert_int_equal(syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0), 0);
-	return attr.runtime;
+	return now;
 }
 
-static void *compute(void *context)
+int __wrap_sched_yield(void)
 {
-	while (!atomic_load(&is_ending))
-		;
-	return context;
+	yields++;
+	now += yield_ns;
+	return 0;
 }
 
-/* A thread that yields until its slice is the shortest, or @limit_ns; returns its slice. */
-struct yielding {
-	cpu_set_t cpu;
-	int policy;
-	uint64_t limit_ns;
-	uint64_t slice;
-};
-
-static void *yield(void *context)
+int __wrap_nanosleep(const struct timespec *pause, struct timespec *rest)
 {
-	const struct sched_param none = {0};
-	struct yielding *y = context;
-	uint64_t deadline = ori_deadline(y->limit_ns);
+	(void)rest;
+	assert_int_equal(pause->tv_sec, 0);
+	assert_in_range(pause->tv_nsec, 1, MS);
+	pauses++;
+	now += (uint64_t)pause->tv_nsec;
+	return 0;
+}
 
-	if (sched_setaffinity(0, sizeof(y->cpu), &y->cpu) ||
-	    sched_setscheduler(0, y->policy, &none))
-		return NULL;
-	while (slice() != SHORTEST_NS && !ori_deadline_passed(deadline))
+static void expect(unsigned yield_calls, unsigned pause_calls)
+{
+	assert_int_equal(yields, yield_calls);
+	assert_int_equal(pauses, pause_calls);
+}
+
+/* What a test before has found out is over. */
+static int later(void **state)
+{
+	(void)state;
+	now += 1000 * MS;
+	yields = pauses = 0;
+	return 0;
+}
+
+static void test_short_yields_stay_yields(void **state)
+{
+	(void)state;
+	yield_ns = 100 * US;
+	while (yields < 1000)
 		ori_yield();
-	y->slice = slice();
-	return y;
+	expect(1000, 0);
 }
 
-/* @yielding beside a thread that computes on the same CPU. */
-static void compete(struct yielding *yielding)
+static void test_after_a_long_yield_a_thread_sleeps_for_a_while(void **state)
 {
-	pthread_t other, thread;
-	cpu_set_t all;
-	void *ended;
-	int cpu;
-
-	assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
-	for (cpu = 0; !CPU_ISSET(cpu, &all); cpu++)
-		;
-	CPU_ZERO(&yielding->cpu);
-	CPU_SET(cpu, &yielding->cpu);
-	atomic_store(&is_ending, false);
-	assert_int_equal(sched_setaffinity(0, sizeof(yielding->cpu), &yielding->cpu), 0);
-	assert_int_equal(pthread_create(&other, NULL, compute, NULL), 0);
-	assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
-	assert_int_equal(pthread_create(&thread, NULL, yield, yielding), 0);
-	pthread_join(thread, &ended);
-	atomic_store(&is_ending, true);
-	pthread_join(other, NULL);
-	assert_non_null(ended);
-}
-
-static void test_a_thread_that_competes_has_short_slices(void **state)
-{
-	struct yielding y = {.policy = SCHED_OTHER, .limit_ns = LIMIT_NS};
+	uint64_t until;
 
 	(void)state;
-	if (!slice()) {
-		print_message("skipped: this kernel has no slices (Linux before 6.12)\n");
-		skip();
-	}
-	compete(&y);
-	assert_int_equal(y.slice, SHORTEST_NS);
+	yield_ns = 100 * US + 1;
+	ori_yield();
+	expect(1, 0);
+	until = now + 20 * MS;
+	while (now < until)
+		ori_yield();
+	assert_int_equal(yields, 1);
+	assert_in_range(pauses, 100, 1000);
+	/* The next one looks again whether others compete. */
+	yield_ns = US;
+	pauses = 0;
+	ori_yield();
+	ori_yield();
+	expect(3, 0);
 }
 
-/* A thread of another policy is left alone. */
-static void test_a_policy_of_the_program_stays(void **state)
+static void *yield_once(void *argument)
 {
-	struct yielding y = {.policy = SCHED_BATCH, .limit_ns = LIMIT_NS / 20};
+	ori_yield();
+	return argument;
+}
+
+static void test_another_thread_finds_out_by_itself(void **state)
+{
+	pthread_t thread;
 
 	(void)state;
-	compete(&y);
-	assert_int_not_equal(y.slice, SHORTEST_NS);
+	yield_ns = MS;
+	ori_yield();
+	assert_int_equal(pthread_create(&thread, NULL, yield_once, NULL), 0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	expect(2, 0);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_a_thread_that_competes_has_short_slices),
-		cmocka_unit_test(test_a_policy_of_the_program_stays),
+		cmocka_unit_test_setup(test_short_yields_stay_yields, later),
+		cmocka_unit_test_setup(test_after_a_long_yield_a_thread_sleeps_for_a_while, later),
+		cmocka_unit_test_setup(test_another_thread_finds_out_by_itself, later),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
