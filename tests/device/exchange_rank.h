@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All-to-alls and broadcasts of a rank of gather_rank.h, and the checks of their results. Shared by
- * gpu_gather and gpu_nodes.
+ * All-to-alls, broadcasts, gathers and scatters of a rank of gather_rank.h, and the checks of their
+ * results. Shared by gpu_gather and gpu_nodes.
  */
 #ifndef TESTS_DEVICE_EXCHANGE_RANK_H
 #define TESTS_DEVICE_EXCHANGE_RANK_H
@@ -11,7 +11,9 @@
 /* Other collectives use the stream and the memory of an object while its all-gather is idle. */
 struct others {
 	struct oriel_alltoall *alltoall;
-	struct oriel_bcast *bcast;          /* NULL: broadcasts do not support the algorithm */
+	struct oriel_bcast *bcast; /* NULL: broadcasts do not support the algorithm */
+	struct oriel_gather *gather;
+	struct oriel_scatter *scatter;
 	char *send;                         /* size * SHARE bytes */
 	struct oriel_dev_alltoallv *layout; /* [size], GPU memory */
 };
@@ -112,6 +114,34 @@ static void post_bcast(struct rank *r, struct object *o, struct others *x, unsig
 	count<<<1, 1, 0, o->stream>>>(o->round);
 }
 
+__global__ void check_scattered(const char *at, size_t bytes, unsigned root, unsigned rank,
+				unsigned size, const unsigned *round, unsigned *wrong)
+{
+	size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
+
+	for (; i < bytes; i += (size_t)gridDim.x * blockDim.x)
+		if (at[i] != pattern(*round + 1, root * size + rank, i))
+			atomicAdd(wrong, 1u);
+}
+
+/* To @root, and back from it: two rounds. */
+static void post_root(struct rank *r, struct object *o, struct others *x, unsigned root,
+		      size_t bytes)
+{
+	paint<<<64, 256, 0, o->stream>>>(x->send, bytes, r->rank, o->round);
+	MUST(oriel_gather_run_on_stream(x->gather, root, x->send, bytes, o->stream));
+	if (r->rank == root)
+		check_gathered<<<64, 256, 0, o->stream>>>(o->result, bytes, r->size, o->round,
+							  o->wrong);
+	count<<<1, 1, 0, o->stream>>>(o->round);
+	if (r->rank == root)
+		paint_each<<<64, 256, 0, o->stream>>>(x->send, bytes, root, r->size, o->round);
+	MUST(oriel_scatter_run_on_stream(x->scatter, root, x->send, bytes, o->stream));
+	check_scattered<<<64, 256, 0, o->stream>>>(o->result, bytes, root, r->rank, r->size,
+						   o->round, o->wrong);
+	count<<<1, 1, 0, o->stream>>>(o->round);
+}
+
 /* First launches and allocations may wait for all work of the GPU, of other ranks too. */
 static void others_open(struct rank *r, struct others *x, struct object *o)
 {
@@ -122,6 +152,9 @@ static void others_open(struct rank *r, struct others *x, struct object *o)
 	fill_layout<<<1, 256, 0, o->stream>>>(x->layout, x->send, 0, 0, o->round);
 	check_alltoallv<<<1, 256, 0, o->stream>>>(x->layout, o->result, 0, 0, o->round, o->wrong);
 	check_bcast<<<64, 256, 0, o->stream>>>(o->result, 0, 0, o->round, o->wrong);
+	paint<<<64, 256, 0, o->stream>>>(x->send, 0, 0, o->round);
+	check_gathered<<<64, 256, 0, o->stream>>>(o->result, 0, 1, o->round, o->wrong);
+	check_scattered<<<64, 256, 0, o->stream>>>(o->result, 0, 0, 0, 1, o->round, o->wrong);
 	CUDA(cudaStreamSynchronize(o->stream));
 }
 
@@ -131,7 +164,7 @@ static void others_close(struct rank *r, struct others *x)
 	CUDA(cudaFree(x->send));
 }
 
-/* If only one of the two supports @algorithm, the other one uses the default. */
+/* What does not support @algorithm uses the default. */
 static void others_create(struct rank *r, struct others *x, unsigned number, unsigned algorithm)
 {
 	struct oriel_coll_attr attr = attr_of(algorithm);
@@ -144,10 +177,15 @@ static void others_create(struct rank *r, struct others *x, unsigned number, uns
 	if (algorithm == ORIEL_ALGORITHM_RING || algorithm == ORIEL_ALGORITHM_BRUCK)
 		attr.algorithm = ORIEL_ALGORITHM_DEFAULT;
 	MUST(oriel_alltoall_create(r->comm, &view, &attr, &x->alltoall));
+	attr.algorithm = ORIEL_ALGORITHM_DEFAULT;
+	MUST(oriel_gather_create(r->comm, &view, &attr, &x->gather));
+	MUST(oriel_scatter_create(r->comm, &view, &attr, &x->scatter));
 }
 
 static void others_destroy(struct others *x)
 {
+	oriel_scatter_destroy(x->scatter);
+	oriel_gather_destroy(x->gather);
 	oriel_bcast_destroy(x->bcast);
 	oriel_alltoall_destroy(x->alltoall);
 }

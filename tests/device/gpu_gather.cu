@@ -108,6 +108,9 @@ static void test_others(struct rank *r, struct others *x, unsigned algorithm)
 			post_bcast(r, o, x, (unsigned)k / 2 % r->size, sizes[i]);
 		if (x->bcast)
 			verdict(r, "broadcast", name, sizes[i], object_is_right(r, o));
+		for (k = 0; k < 5; k++)
+			post_root(r, o, x, (unsigned)k / 2 % r->size, sizes[i]);
+		verdict(r, "gather and scatter", name, sizes[i], object_is_right(r, o));
 	}
 	for (k = 0; k < 50; k++)
 		post_alltoallv(r, o, x);
@@ -130,6 +133,7 @@ static void test_others_graph(struct rank *r, struct others *x,
 	MUST(oriel_stream_barrier_run_on_stream(barrier, o->stream));
 	if (x->bcast)
 		post_bcast(r, o, x, r->size - 1, 70000);
+	post_root(r, o, x, r->size - 1, 5000);
 	CUDA(cudaStreamEndCapture(o->stream, &graph));
 	CUDA(cudaGraphInstantiate(&exec, graph, 0));
 	CUDA(cudaStreamSynchronize(o->stream));

@@ -127,6 +127,9 @@ static void test_others_sizes(struct rank *r, struct others *x, const char *name
 		for (k = 0; k < 4; k++)
 			post_bcast(r, o, x, k % r->size, sizes[i]);
 		verdict(r, "broadcast", name, sizes[i], object_is_right(r, o));
+		for (k = 0; k < 4; k++)
+			post_root(r, o, x, k % r->size, sizes[i]);
+		verdict(r, "gather and scatter", name, sizes[i], object_is_right(r, o));
 	}
 	for (k = 0; k < 30; k++)
 		post_alltoallv(r, o, x);
@@ -144,6 +147,7 @@ static void test_others_graph(struct rank *r, struct others *x, const char *name
 	post_alltoallv(r, o, x);
 	post_alltoall(r, o, x, 3000);
 	post_bcast(r, o, x, r->size - 1, 70000);
+	post_root(r, o, x, r->size - 1, 5000);
 	exec = end_capture(r, o);
 	MUST(oriel_comm_barrier(r->comm));
 	for (i = 0; i < REPLAYS; i++) {
