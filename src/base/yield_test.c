@@ -50,7 +50,7 @@ static void expect(unsigned yield_calls, unsigned pause_calls)
 	assert_int_equal(pauses, pause_calls);
 }
 
-/* What a test before has found out is over. */
+/* A test begins long after the pauses of the one before it. */
 static int later(void **state)
 {
 	(void)state;

@@ -164,7 +164,7 @@ static void others_close(struct rank *r, struct others *x)
 	CUDA(cudaFree(x->send));
 }
 
-/* What does not support @algorithm uses the default. */
+/* A collective that does not support @algorithm uses the default. */
 static void others_create(struct rank *r, struct others *x, unsigned number, unsigned algorithm)
 {
 	struct oriel_coll_attr attr = attr_of(algorithm);
