@@ -67,6 +67,13 @@ def test_a_group_ends_with_an_open_window(part, tmp_path):
     assert [rank.returncode for rank in ranks] == [0, 0] and all("ended" in text for text in said), said
 
 
+@pytest.mark.parametrize("part", ["registered", "dropped"])
+def test_a_group_ends_behind_the_exit_of_the_backend(part):
+    job = subprocess.run(["oriel", "run", "-n", "2", sys.executable, RANK.with_name("exit_rank.py"), part],
+                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=200, check=False)
+    assert job.returncode == 0 and job.stdout.count("ended") == 2, job.stdout
+
+
 def test_a_group_that_shuts_down_while_it_is_reconfigured_ends(tmp_path):
     ranks = [subprocess.Popen([sys.executable, RANK.with_name("reconfigure_rank.py"), str(rank), "0",
                                str(tmp_path / "store")], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

@@ -16,6 +16,14 @@ static const char STORE_KEY[] = "oriel/job_id";
 // Communicators that close: the other ranks may come later, and this one has other work.
 static std::mutex closing_mutex;
 static std::vector<std::thread> closing;
+static bool is_ending; // the process: join_closing() was called, which is what joins them
+
+static bool process_is_ending()
+{
+	std::lock_guard<std::mutex> lock(closing_mutex);
+
+	return is_ending;
+}
 
 void check_tensor(const at::Tensor &tensor, const char *what)
 {
@@ -163,8 +171,12 @@ c10::intrusive_ptr<c10d::Window> OrielBackend::new_window(const std::optional<at
 }
 #endif
 
+// At the end of a process that did not shut down the group, maybe because of an exception: other
+// ranks may await an operation of this one, which would await them.
 OrielBackend::~OrielBackend()
 {
+	if (process_is_ending())
+		abort_communicators("the process ends without destroy_process_group()");
 	// Operations may need the lock of Python to end, which this thread may have.
 	if (Py_IsInitialized() && PyGILState_Check()) {
 		pybind11::gil_scoped_release release;
@@ -243,9 +255,15 @@ void OrielBackend::close_communicator()
 
 void OrielBackend::run_apart(std::function<void()> function)
 {
-	std::lock_guard<std::mutex> lock(closing_mutex);
+	{
+		std::lock_guard<std::mutex> lock(closing_mutex);
 
-	closing.emplace_back(std::move(function));
+		if (!is_ending) {
+			closing.emplace_back(std::move(function));
+			return;
+		}
+	}
+	function();
 }
 
 void OrielBackend::join_closing()
@@ -255,6 +273,7 @@ void OrielBackend::join_closing()
 	{
 		std::lock_guard<std::mutex> lock(closing_mutex);
 		threads.swap(closing);
+		is_ending = true;
 	}
 	for (std::thread &thread : threads)
 		thread.join();

@@ -106,9 +106,9 @@ class OrielBackend : public c10d::Backend {
 	WorkPtr barrier(const c10d::BarrierOptions &opts) override;
 	void monitoredBarrier(const c10d::BarrierOptions &opts, bool wait_all_ranks) override;
 
-	// Waits for the communicators that shutdown() left behind.
+	// At exit: waits for the communicators that shutdown() left behind. Later ones do not leave any.
 	static void join_closing();
-	// Calls @function in a thread that join_closing() waits for.
+	// Calls @function in a thread that join_closing() waits for; at once if that has been called.
 	static void run_apart(std::function<void()> function);
 
 	// Of windows: executes @operation in the order of the collectives, and waits for it.
