@@ -11,9 +11,9 @@
 
 #include "base/clock.h"
 
-#define YIELD_LONG_NS 100000u
-#define YIELD_PAUSE_NS 50000 /* and the timer slack of Linux, 50 us, too */
-#define YIELD_PAUSE_FOR_NS 20000000u
+#define YIELD_LONG_NS 2500000u /* more than a turn of threads that yield, less than two slices */
+#define YIELD_PAUSE_NS 50000   /* and the timer slack of Linux, 50 us, too */
+#define YIELD_PAUSE_FOR_NS 200000000u
 
 /*
  * A thread that yields forfeits a slice and comes behind all that have not used up theirs:

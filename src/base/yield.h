@@ -4,8 +4,8 @@
 #define ORI_BASE_YIELD_H
 
 /*
- * Gives the CPU to other threads. A yield of more than 0.1 ms shows that threads compete for CPUs:
- * for 20 ms from then on the calling thread sleeps for 0.1 ms at a time instead.
+ * Gives the CPU to other threads. A yield of more than 2.5 ms shows that threads compete for CPUs:
+ * for 200 ms from then on the calling thread sleeps for 0.1 ms at a time instead.
  */
 void ori_yield(void);
 

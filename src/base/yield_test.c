@@ -62,7 +62,7 @@ static int later(void **state)
 static void test_short_yields_stay_yields(void **state)
 {
 	(void)state;
-	yield_ns = 100 * US;
+	yield_ns = 2500 * US;
 	while (yields < 1000)
 		ori_yield();
 	expect(1000, 0);
@@ -73,14 +73,14 @@ static void test_after_a_long_yield_a_thread_sleeps_for_a_while(void **state)
 	uint64_t until;
 
 	(void)state;
-	yield_ns = 100 * US + 1;
+	yield_ns = 2500 * US + 1;
 	ori_yield();
 	expect(1, 0);
-	until = now + 20 * MS;
+	until = now + 200 * MS;
 	while (now < until)
 		ori_yield();
 	assert_int_equal(yields, 1);
-	assert_in_range(pauses, 100, 1000);
+	assert_in_range(pauses, 1000, 10000);
 	/* The next one looks again whether others compete. */
 	yield_ns = US;
 	pauses = 0;
@@ -100,7 +100,7 @@ static void test_another_thread_finds_out_by_itself(void **state)
 	pthread_t thread;
 
 	(void)state;
-	yield_ns = MS;
+	yield_ns = 3 * MS;
 	ori_yield();
 	assert_int_equal(pthread_create(&thread, NULL, yield_once, NULL), 0);
 	assert_int_equal(pthread_join(thread, NULL), 0);
