@@ -33,6 +33,16 @@ def test_every_operation(ranks, nodes):
             assert f"rank {rank}: {name} passed" in said, said
 
 
+def test_children_and_workers_are_refused_and_tasks_are_not():
+    code, said = job(2, program=RANK.with_name("worker_rank.py"))
+    assert code == 0, said
+    for rank in range(2):
+        for what in ("child: all_reduce", "child: barrier", "child: send", "child: put", "worker"):
+            line = next(line for line in said.splitlines() if f"rank {rank}: {what}: " in line)
+            assert "ORIEL_ERR_FORKED" in line and "this process was forked after" in line, said
+        assert f"rank {rank}: ended" in said, said
+
+
 def test_a_killed_rank_is_named():
     _, said = job(3, "killed")
     for rank in (0, 1):
