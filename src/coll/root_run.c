@@ -205,3 +205,21 @@ enum oriel_status ori_root_execute_on_stream(const struct ori_gather_kind *kind,
 	status = ori_internode_root(g, root, send, bytes, ori_gather_stream(stream));
 	return ori_gather_end(g, status);
 }
+
+enum oriel_status ori_root_once(struct ori_cached_call *call,
+				enum oriel_status (*begin)(struct ori_cached_call *call,
+							   const void *send),
+				const void *send, const char *name)
+{
+	enum oriel_status status = ori_handle_check(call->comm, ORI_HANDLE_COMM, name);
+
+	if (status == ORIEL_OK)
+		status = begin(call, send);
+	if (status != ORIEL_OK || !call->object)
+		return status;
+	status = call->is_gpu ? ori_root_execute_on_stream(call->kind, call->object, call->root,
+							   send, call->bytes, call->stream, name)
+			      : ori_root_execute(call->kind, call->object, call->root, send,
+						 call->bytes, false, name);
+	return ori_cached_end(call, status);
+}

@@ -2,7 +2,6 @@
 /* The scatter of oriel/gather_scatter.h. Called by the user. */
 #include <oriel/gather_scatter.h>
 
-#include "coll/object_cache.h"
 #include "coll/root_run.h"
 
 static const struct ori_gather_kind scatter_kind = {
@@ -93,23 +92,16 @@ static enum oriel_status once_begin(struct ori_cached_call *call, const void *se
 enum oriel_status oriel_scatter_once(struct oriel_comm *comm, unsigned root, const void *send,
 				     void *recv, size_t bytes)
 {
-	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
 	struct ori_cached_call call = {
 		.kind = &scatter_kind, .comm = comm, .recv = recv, .bytes = bytes, .root = root};
 
-	if (status == ORIEL_OK)
-		status = once_begin(&call, send);
-	if (status != ORIEL_OK || !call.object)
-		return status;
-	return ori_cached_end(&call, ori_root_execute(&scatter_kind, call.object, root, send, bytes,
-						      false, __func__));
+	return ori_root_once(&call, once_begin, send, __func__);
 }
 
 enum oriel_status oriel_scatter_once_on_stream(struct oriel_comm *comm, unsigned root,
 					       const void *send, void *recv, size_t bytes,
 					       struct CUstream_st *stream)
 {
-	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
 	struct ori_cached_call call = {.kind = &scatter_kind,
 				       .comm = comm,
 				       .recv = recv,
@@ -118,10 +110,5 @@ enum oriel_status oriel_scatter_once_on_stream(struct oriel_comm *comm, unsigned
 				       .is_gpu = true,
 				       .stream = ori_gather_stream(stream)};
 
-	if (status == ORIEL_OK)
-		status = once_begin(&call, send);
-	if (status != ORIEL_OK || !call.object)
-		return status;
-	return ori_cached_end(&call, ori_root_execute_on_stream(&scatter_kind, call.object, root,
-								send, bytes, stream, __func__));
+	return ori_root_once(&call, once_begin, send, __func__);
 }
