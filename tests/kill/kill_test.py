@@ -38,6 +38,7 @@ FAULTS = {  # statuses of the other ranks
     "socket": {PEER, TIMEOUT},
     "cut": {PEER, TIMEOUT},
 }
+ENDED_BY = {"kill": -signal.SIGKILL, "segv": -signal.SIGSEGV, "exit": 7}  # codes of the victim
 PHASES = {  # steps of libc to choose from, counted once
     "join": 40, "comm_create": 120, "comm_split": 120, "region_share": 20, "window_create": 40,
     "put": 20, "signal": 20, "barrier": 20, "channel": 20, "atomic": 20, "comm_barrier": 20,
@@ -102,13 +103,17 @@ class Cell:
                 self.ranks.append(subprocess.Popen(words, env=env, text=True, **more))
 
     def await_fault(self):
-        """Until the victim says that it fails. False: it ended before."""
+        """Until the victim fails. False: it ended before."""
         victim = self.ranks[self.victim]
-        while line := victim.stdout.readline():
-            if line == "FIRED\n":
+        if self.fault in ("stop", "cont", "cut"):
+            while not is_stopped(victim.pid):
+                time.sleep(0.01)
+            return victim.poll() is None
+        for line in victim.stdout:
+            if line == "FIRED\n":  # its sockets are closed
                 return True
             self.said[self.victim] = self.said.get(self.victim, "") + line
-        return False
+        return victim.wait() == ENDED_BY.get(self.fault)
 
     def act(self, hosts):
         """What the fault needs from outside."""
