@@ -103,16 +103,18 @@ static struct file *file_take(int fd, unsigned types)
 static struct file *file_make(size_t length, int physical, unsigned types)
 {
 	int fd = memfd_create("fakecuda", MFD_CLOEXEC);
-	char rubbish[TAIL];
-	size_t at;
+	char rubbish[16 * TAIL];
+	size_t at, part;
 
 	memset(rubbish, RUBBISH, sizeof(rubbish));
 	if (fd < 0 || ftruncate(fd, (off_t)(length + TAIL)) != 0 ||
 	    pwrite(fd, &physical, sizeof(physical), (off_t)length) != sizeof(physical))
 		abort();
-	for (at = 0; at < length; at += TAIL)
-		if (pwrite(fd, rubbish, TAIL, (off_t)at) != TAIL)
+	for (at = 0; at < length; at += part) {
+		part = length - at < sizeof(rubbish) ? length - at : sizeof(rubbish);
+		if (pwrite(fd, rubbish, part, (off_t)at) != (ssize_t)part)
 			abort();
+	}
 	return file_take(fd, types);
 }
 
