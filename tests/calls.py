@@ -38,13 +38,21 @@ def rule_of(source):
     return module, MODULES.get(module)
 
 
-def symbols(nm, path):
-    """(defined, undefined) global names of the object at @path."""
-    text = subprocess.run([nm, "--format=posix", path], check=True, stdout=subprocess.PIPE,
+def symbols(nm, paths):
+    """(defined, undefined) global names of each object of @paths: by its source."""
+    text = subprocess.run([nm, "--format=posix", *paths], check=True, stdout=subprocess.PIPE,
                           universal_newlines=True).stdout
-    fields = [line.split() for line in text.splitlines()]
-    return ({f[0] for f in fields if f[1].isupper() and f[1] != "U"},
-            {f[0] for f in fields if f[1] == "U"})
+    objects = {}
+    for line in [paths[0] + ":"] + text.splitlines():  # of one object nm does not say which
+        fields = line.split()
+        if len(fields) == 1:
+            source = source_of(line[:-1])
+            defined, undefined = objects.setdefault(source, (set(), set()))
+        elif len(fields) > 1 and fields[1] == "U":
+            undefined.add(fields[0])
+        elif len(fields) > 1 and fields[1].isupper():
+            defined.add(fields[0])
+    return objects
 
 
 def may_call(source, target, symbol):
@@ -163,7 +171,7 @@ def main():
     else:
         with open(args.list, encoding="utf-8") as file:
             paths = [path for path in file.read().split() if os.path.isfile(path)]
-        objects = {source_of(path): symbols(args.nm, path) for path in paths}
+        objects = symbols(args.nm, paths) if paths else {}
         complaints = check(objects) if objects else [f"{args.list} names no object"]
     for complaint in complaints:
         print(complaint)
