@@ -13,8 +13,8 @@ from torch.utils.data import DataLoader, Dataset
 
 dist.init_process_group("oriel")
 rank, size = dist.get_rank(), dist.get_world_size()
-kept = torch.full((4,), float(rank))
-window = dist.distributed_c10d._get_default_group()._get_backend(torch.device("cpu")).new_window(kept)  # pylint: disable=protected-access
+tensor = torch.full((4,), float(rank))
+window = dist.distributed_c10d._get_default_group()._get_backend(torch.device("cpu")).new_window(tensor)  # pylint: disable=protected-access
 
 
 class Summed(Dataset):
