@@ -38,7 +38,9 @@ def captures(rank, size):
     stream = fake_gpu.new_stream()
     fake_gpu.use(stream)
     fake_gpu.begin_capture(stream)
-    dist.all_reduce(reduced, async_op=True).wait()
+    work = dist.all_reduce(reduced, async_op=True)
+    assert repr(work).endswith(f"; rank {rank}; captured>"), work
+    work.wait()
     dist.all_gather_into_tensor(flat, reduced)
     dist.all_reduce(scaled, dist._make_nccl_premul_sum(rank + 0.5))
     for work in [dist.isend(sent, (rank + 1) % size), dist.irecv(received, before)]:

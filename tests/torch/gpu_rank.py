@@ -4,6 +4,7 @@
 oriel run -n 2 gpu_rank.py [PART...]. scripts/gpu-check python runs it."""
 import datetime
 import os
+import re
 import sys
 import threading
 import time
@@ -316,6 +317,7 @@ def streams(rank, size):
     same(doubled, torch.full((5,), 2.0 * sum(range(size))), "a future")
     work.wait(datetime.timedelta(seconds=20))
     assert work.is_completed() and work.is_success()
+    assert re.fullmatch(rf"<oriel:all_reduce [0-9]+; rank {rank}; ended>", repr(work)), work
     assert work.result()[0] is not None
     if rank == 0:
         tensor = torch.empty(4, device=GPU)

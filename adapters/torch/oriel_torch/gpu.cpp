@@ -96,6 +96,15 @@ bool GpuWork::wait(std::chrono::milliseconds timeout)
 	return true;
 }
 
+std::string GpuWork::text()
+{
+	if (is_captured_)
+		return c10::str("<", title_, " ", sequence_, "; rank ", rank_, "; captured>");
+	bool has_ended = isCompleted();
+
+	return text_of(title_, sequence_, rank_, has_ended, exception());
+}
+
 // Complete from the beginning: the streams of those that use its value wait for the operation.
 c10::intrusive_ptr<c10::ivalue::Future> GpuWork::getFuture()
 {

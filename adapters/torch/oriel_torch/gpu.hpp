@@ -46,6 +46,8 @@ class GpuWork : public c10d::Work {
 	bool wait(std::chrono::milliseconds timeout) override;
 	c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
 	uint64_t getSequencenumber() const override { return sequence_; }
+	// As text_of(); one that a graph has executes with each of its launches: "; captured>".
+	std::string text();
 	std::chrono::milliseconds getTimeout() const ORIEL_OVERRIDE_NEW { return timeout_; }
 
  private:

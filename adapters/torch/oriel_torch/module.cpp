@@ -37,6 +37,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m)
 #endif
 	pybind11::class_<oriel_torch::OrielWork, c10::intrusive_ptr<oriel_torch::OrielWork>, c10d::Work>(m, "OrielWork")
 		.def("__repr__", &oriel_torch::OrielWork::text, pybind11::call_guard<pybind11::gil_scoped_release>());
+	pybind11::class_<oriel_torch::GpuWork, c10::intrusive_ptr<oriel_torch::GpuWork>, c10d::Work>(m, "GpuWork")
+		.def("__repr__", &oriel_torch::GpuWork::text, pybind11::call_guard<pybind11::gil_scoped_release>());
 	oriel_torch::name_symmetric_memory(m);
 	m.def("create", &create, pybind11::arg("store"), pybind11::arg("rank"), pybind11::arg("size"),
 	      pybind11::arg("timeout"), pybind11::arg("enable_reconfigure"),

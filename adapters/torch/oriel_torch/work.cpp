@@ -9,6 +9,23 @@
 
 namespace oriel_torch {
 
+std::string text_of(const char *title, uint64_t sequence, int rank, bool has_ended, std::exception_ptr error)
+{
+	std::string head = c10::str("<", title, " ", sequence, "; rank ", rank, "; ");
+
+	if (!has_ended)
+		return head + "under way>";
+	try {
+		if (error)
+			std::rethrow_exception(error);
+	} catch (const std::exception &thrown) {
+		std::string why = thrown.what();
+
+		return head + "failed: " + why.substr(0, why.find('\n')) + ">";
+	}
+	return head + "ended>";
+}
+
 void check(enum oriel_status status, const char *what)
 {
 	if (status < 0)
@@ -181,19 +198,9 @@ std::string OrielWork::late(std::chrono::milliseconds limit) const
 
 std::string OrielWork::text()
 {
-	std::string head = c10::str("<", title_, " ", sequence_, "; rank ", rank_, "; ");
+	bool has_ended = isCompleted();
 
-	if (!isCompleted())
-		return head + "under way>";
-	try {
-		if (std::exception_ptr error = exception())
-			std::rethrow_exception(error);
-	} catch (const std::exception &error) {
-		std::string why = error.what();
-
-		return head + "failed: " + why.substr(0, why.find('\n')) + ">";
-	}
-	return head + "ended>";
+	return text_of(title_, sequence_, rank_, has_ended, exception());
 }
 
 bool OrielWork::wait(std::chrono::milliseconds timeout)

@@ -19,6 +19,9 @@
 
 namespace oriel_torch {
 
+// "<oriel:all_reduce 7; rank 0; under way>", or "; ended>", "; failed: " and the text of the error.
+std::string text_of(const char *title, uint64_t sequence, int rank, bool has_ended, std::exception_ptr error);
+
 // Throws the failure @status of this thread's last call, with the text of the library.
 void check(enum oriel_status status, const char *what);
 
@@ -76,7 +79,6 @@ class OrielWork : public c10d::Work {
 	void complete(std::exception_ptr error);
 	// "oriel:all_reduce 7 on rank 0 has not ended within 300 ms: rank 2 has not begun it".
 	std::string late(std::chrono::milliseconds limit) const;
-	// "<oriel:all_reduce 7; rank 0; under way>", or "; ended>", "; failed: " and the text of the error.
 	std::string text();
 
  protected:
