@@ -83,6 +83,7 @@ bool ori_job_id_parse(const struct oriel_job_id *id, struct ori_job_id *out)
 	struct ori_job_id found = {.key.length = id->bytes[JOB_ID_AT_KEY_LENGTH],
 				   .count = id->bytes[JOB_ID_AT_COUNT]};
 	struct oriel_job_id again;
+	bool is_whole;
 
 	if (memcmp(id->bytes, job_id_magic, sizeof(job_id_magic)) != 0 ||
 	    (found.key.length != 0 && found.key.length != JOB_ID_KEY) ||
@@ -92,10 +93,12 @@ bool ori_job_id_parse(const struct oriel_job_id *id, struct ori_job_id *out)
 	memcpy(found.key.bytes, id->bytes + JOB_ID_AT_KEY, found.key.length);
 	/* Bytes without a meaning are zero, so that a later version may give them one. */
 	ori_job_id_encode(&found, &again);
-	if (memcmp(&again, id, sizeof(again)) != 0)
-		return false;
-	*out = found;
-	return true;
+	is_whole = memcmp(&again, id, sizeof(again)) == 0;
+	if (is_whole)
+		*out = found;
+	explicit_bzero(&found, sizeof(found));
+	explicit_bzero(&again, sizeof(again));
+	return is_whole;
 }
 
 static_assert(ORI_HOSTS == ORI_JOB_ID_ADDRESSES, "all addresses of a host fit");
