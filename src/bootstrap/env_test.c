@@ -281,12 +281,23 @@ static void test_another_listener_is_not_taken(void **state)
 	}
 }
 
+static bool has_ipv6(void)
+{
+	const struct sockaddr_in6 a = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+	int fd = socket(AF_INET6, SOCK_STREAM, 0);
+	bool is_there = fd >= 0 && bind(fd, (const struct sockaddr *)&a, sizeof(a)) == 0;
+
+	if (fd >= 0)
+		close(fd);
+	return is_there;
+}
+
 static unsigned keyless_warnings;
 
 static void count_keyless(void *context, enum oriel_log_level level, const char *text)
 {
 	(void)context;
-	if (level == ORIEL_LOG_WARN && strstr(text, "this job has no key and listens at 0.0.0.0:"))
+	if (level == ORIEL_LOG_WARN && strstr(text, "this job has no key and listens at "))
 		keyless_warnings++;
 }
 
@@ -310,6 +321,11 @@ static void test_a_job_without_a_key_warns_once_or_is_forbidden(void **state)
 	(void)state;
 	oriel_log_set_sink(count_keyless, NULL);
 	open_at("127.0.0.1", "", ORIEL_ERR_TIMEOUT, joins);
+	open_at("127.8.0.1", "", ORIEL_ERR_TIMEOUT, joins);
+	if (has_ipv6()) {
+		open_at("::1", "", ORIEL_ERR_TIMEOUT, joins);
+		open_at("::ffff:127.0.0.1", "", ORIEL_ERR_TIMEOUT, joins);
+	}
 	open_at("0.0.0.0", key, ORIEL_ERR_TIMEOUT, joins);
 	assert_int_equal(keyless_warnings, 0);
 	open_at("0.0.0.0", "ORIEL_JOB_KEY=required", ORIEL_ERR_CONFIG,

@@ -266,9 +266,86 @@ static int run_hold(void)
 	return said("ends");
 }
 
+/* Prints @text, and waits for a line of input. */
+static bool pauses(const char *text)
+{
+	int c;
+
+	said(text);
+	while ((c = getchar()) != EOF && c != '\n')
+		;
+	return c == '\n';
+}
+
+/*
+ * key: two jobs, the second by the key that the process keeps, and one without it. The process
+ * pauses in each, and behind each: its memory is searched then.
+ */
+static int run_key(void)
+{
+	struct oriel_bootstrap b;
+	struct oriel_comm *comm;
+	enum oriel_status status;
+	int round;
+
+	for (round = 0; round < 3; round++) {
+		if (round == 2 && (unsetenv("ORIEL_JOB_KEY") || unsetenv("ORIEL_JOB_KEY_FILE")))
+			return !said("cannot unset the key");
+		status = oriel_bootstrap_open_env(0, &b);
+		if (status != ORIEL_OK)
+			return failed("open", status);
+		status = oriel_comm_create(&b, NULL, &comm);
+		if (status != ORIEL_OK)
+			return failed("create", status);
+		if (!pauses("joined"))
+			return !said("no input");
+		oriel_comm_destroy(comm);
+		oriel_bootstrap_close(&b);
+		if (!pauses("closed"))
+			return !said("no input");
+	}
+	return said("ends");
+}
+
+static void invert(struct oriel_job_id *id)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(id->bytes); i++)
+		id->bytes[i] ^= 0xff;
+}
+
+/*
+ * adopt: a job by an id with a key, whose bytes the program prints. It pauses with the id open and
+ * closed, and has no copy of the bytes then.
+ */
+static int run_adopt(void)
+{
+	struct oriel_job_id id;
+	struct oriel_bootstrap b;
+	enum oriel_status status = oriel_job_id_open(&id);
+
+	if (status != ORIEL_OK)
+		return failed("oriel_job_id_open", status);
+	status = oriel_bootstrap_open_id(&id, 0, 1, 0, &b);
+	if (status != ORIEL_OK)
+		return failed("open", status);
+	if (write(STDOUT_FILENO, id.bytes, sizeof(id.bytes)) != sizeof(id.bytes))
+		return !said("no output");
+	oriel_bootstrap_close(&b);
+	invert(&id);
+	if (!pauses("open"))
+		return !said("no input");
+	invert(&id);
+	oriel_job_id_close(&id);
+	explicit_bzero(&id, sizeof(id));
+	return pauses("closed") ? 0 : !said("no input");
+}
+
 static const struct mode modes[] = {
 	{"whole", run_whole}, {"hold", run_hold},   {"rounds", run_rounds},
 	{"both", run_both},   {"waits", run_waits}, {"environment", run_environment},
+	{"key", run_key},     {"adopt", run_adopt},
 };
 
 int main(int argc, char **argv)

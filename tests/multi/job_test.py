@@ -3,11 +3,13 @@
 """How jobs begin beside each other: job_test.py ORIEL JOB_HELPER [TEST...]"""
 
 import collections
+import hmac
 import os
 import re
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -17,6 +19,7 @@ import tool
 ORIEL = HELPER = None
 FLOOD = 600     # connections at once, over TCP
 UNIX_EACH = 50  # to each unix socket
+JOB_ID = 128    # bytes, ORIEL_JOB_ID_LENGTH
 DEADLINE = 200  # seconds after which a test has failed; it never decides anything else
 
 
@@ -43,6 +46,40 @@ def listeners_of(pids):
         for words in map(str.split, file):
             if words[6] in inodes and words[3] == "00010000" and len(words) > 7:
                 yield socket.AF_UNIX, "\0" + words[7][1:]
+
+
+def secrets_of(text):
+    """Parts of what a process makes of the job key @text, of which no part may stay: the text, the
+    key, and that of TLS, which is one block of HKDF-SHA-256 (RFC 5869)."""
+    key = bytes.fromhex(text)
+    psk = hmac.digest(hmac.digest(bytes(32), key, "sha256"), b"oriel tls psk\1", "sha256")
+    return text[16:32].encode(), key[8:16], psk[8:16]
+
+
+def places_of(pid, needle):
+    """Where process @pid has @needle: how often in memory that core dumps leave out, whose VmFlags
+    have dd (proc_pid_smaps(5)), and the names of the mappings that have it elsewhere."""
+    left_out, elsewhere = 0, []
+    with open(f"/proc/{pid}/smaps") as file, open(f"/proc/{pid}/mem", "rb", 0) as memory:
+        for line in file:
+            words = line.split()
+            if re.match("[0-9a-f]+-[0-9a-f]+ ", line):
+                start, end = (int(word, 16) for word in words[0].split("-"))
+                name = words[5] if len(words) > 5 else "anonymous"
+            elif words[0] == "Rss:":
+                # The memory of sanitizers is larger than any that may have a key.
+                is_searched = words[1] != "0" and end - start < 1 << 30
+            elif words[0] == "VmFlags:" and is_searched:
+                try:
+                    memory.seek(start)
+                    count = memory.read(end - start).count(needle)
+                except (OSError, OverflowError):
+                    continue  # pages of the kernel, or of a device
+                if "dd" in words:
+                    left_out += count
+                elif count:
+                    elsewhere.append(name)
+    return left_out, elsewhere
 
 
 class Flood(threading.Thread):
@@ -300,6 +337,95 @@ class Job(unittest.TestCase):
         self.assertEqual((code, out), (0, ["ends"]))
         code, out, err = self.finish(root)
         self.assertEqual((code, out), (0, ["ends"]), err)
+
+    def go_on(self, jobs, line=None):
+        """All @jobs pause; they go on to print @line."""
+        for job in jobs:
+            job.stdin.write("go\n")
+            job.stdin.flush()
+        for job in jobs:
+            self.assertEqual(job.stdout.readline(), line)
+
+    def check_memory(self, jobs, text, is_open):
+        """One copy of the text, and one or more of what is made of it while a job is open, are
+        in memory that core dumps leave out; libcrypto's own of the key of TLS are ordinary."""
+        of_text, of_key, of_psk = secrets_of(text)
+        for job in jobs:
+            self.assertEqual(places_of(job.pid, of_text), (1, []))
+            copies, elsewhere = places_of(job.pid, of_key)
+            self.assertEqual((copies > 0, elsewhere), (is_open, []))
+            copies, elsewhere = places_of(job.pid, of_psk)
+            self.assertEqual(copies > 0, is_open)
+            if not is_open:
+                self.assertEqual(elsewhere, [])
+
+    def check_key(self, text, given, **env):
+        """Search the memory of ranks in a job, behind it, and in one without the key. Without
+        LD_BIND_NOW the first call of a function by libcrypto leaves registers on the stack."""
+        port = free_port()
+        jobs = [self.start(HELPER, "key", RANK=str(rank), WORLD_SIZE="2", MASTER_ADDR="127.0.0.1",
+                           MASTER_PORT=str(port), ORIEL_NODE=str(rank), ORIEL_HCA="soft",
+                           LD_BIND_NOW="1", **env) for rank in (0, 1)]
+        for job in jobs:
+            job.stdin.write(given)
+            job.stdin.flush()
+        for job in jobs:
+            self.assertEqual(job.stdout.readline(), "joined\n")
+        for _ in range(2):
+            self.check_memory(jobs, text, True)
+            self.go_on(jobs, "closed\n")
+            self.check_memory(jobs, text, False)
+            self.go_on(jobs, "joined\n")
+        for job in jobs:
+            for needle in secrets_of(text):
+                self.assertEqual(places_of(job.pid, needle), (0, []))
+        self.go_on(jobs, "closed\n")
+        self.go_on(jobs, "ends\n")
+        for job in jobs:
+            self.assertEqual(self.finish(job), (0, [], ""))
+
+    def test_one_copy_of_the_key_stays_where_core_dumps_do_not_look(self):
+        text = os.urandom(24).hex()
+        self.check_key(text, "", ORIEL_JOB_KEY=text)
+        self.check_key(text, text + "\n", ORIEL_JOB_KEY_FILE="fd:0")
+        with tempfile.NamedTemporaryFile("w") as file:
+            file.write(text)
+            file.flush()
+            self.check_key(text, "", ORIEL_JOB_KEY_FILE=file.name)
+
+    def test_one_copy_of_the_key_of_a_job_id_stays_there(self):
+        job = subprocess.Popen([HELPER, "adopt"], env=tool.environment(LD_BIND_NOW="1"),
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE)
+        self.addCleanup(self.forget, job)
+        job_id = job.stdout.read(JOB_ID)
+        self.assertEqual(job_id[4], 32)  # docs/wire.md: the length of the key, which is at 8
+        # The listener of the id has one more.
+        for copies, line in (2, b"open\n"), (1, b"closed\n"):
+            self.assertEqual(job.stdout.readline(), line)
+            self.assertEqual(places_of(job.pid, job_id[24:32]), (copies, []))
+            job.stdin.write(b"go\n")
+            job.stdin.flush()
+        self.assertEqual(job.communicate(timeout=DEADLINE), (b"", b""))
+
+    def test_jobs_without_a_key_warn_once_or_are_forbidden(self):
+        port = free_port()
+        for env, code, said in (({}, 0, "all rounds"),
+                                ({"ORIEL_JOB_KEY": "required"}, 1, "open: ORIEL_ERR_CONFIG: ORIEL_J"
+                                 "OB_KEY is 'required', but this job has no key")):
+            # Of 20 jobs of these processes, one after the other.
+            jobs = [self.start(HELPER, "rounds", RANK=str(rank), WORLD_SIZE="3",
+                               MASTER_ADDR="0.0.0.0", MASTER_PORT=str(port), **env)
+                    for rank in range(3)]
+            errors = []
+            for job in jobs:
+                status, out, err = self.finish(job)
+                self.assertEqual((status, len(out)), (code, 1), err)
+                self.assertIn(said, out[0])
+                errors += err.splitlines()
+            self.assertEqual(len(errors), 0 if env else 1, errors)
+            for line in errors:
+                self.assertIn("warn: rank 0: this job has no key and listens at 0.0.0.0:", line)
 
     def test_a_second_process_with_a_joined_rank_is_refused(self):
         port = free_port()
