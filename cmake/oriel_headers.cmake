@@ -80,4 +80,5 @@ set(ORIEL_HEADERS
 	oriel/dev/detail/message.h
 	oriel/dev/detail/gather.h
 	oriel/dev/detail/exchange.h
-	oriel/dev/detail/reduction.h)
+	oriel/dev/detail/reduction.h
+	oriel/dev/detail/sums.h)

@@ -610,6 +610,26 @@ enum oriel_status oriel_window_reduce_rows_on_stream(struct oriel_window *window
 						     struct CUstream_st *stream);
 
 /*
+ * The same in two steps, where the blocks of the order have their elements in different memory.
+ * First the fold of the elements of one block, its ranks' rows alone, to sums in the accumulation
+ * type at @gather->result: @gather->stride lies between two rows. Then the end result of the sums
+ * of all blocks: @gather->stride lies between those of two blocks. Sums are aligned to 16 bytes, as
+ * the stride between them is. For each 16 bytes of elements they have as many, but 32 for floats of
+ * 16 bits and averages of integers of 16 and 32, and 64 for floats and averages of 8 bits.
+ */
+enum oriel_status oriel_window_reduce_block_on_stream(struct oriel_window *window,
+						      const struct oriel_dev_gather *gather,
+						      const struct oriel_dev_reduction *reduction,
+						      uint32_t parts, uint32_t block,
+						      const void *from, size_t count,
+						      struct CUstream_st *stream);
+enum oriel_status oriel_window_reduce_sums_on_stream(struct oriel_window *window,
+						     const struct oriel_dev_gather *gather,
+						     const struct oriel_dev_reduction *reduction,
+						     uint32_t parts, const void *from, size_t count,
+						     struct CUstream_st *stream);
+
+/*
  * Set all signals of this rank, and the bases of wait_signal_next, to 0. Local, while no rank
  * signals this one.
  */

@@ -24,6 +24,10 @@
 static _Alignas(16) char inputs[RANKS][ROOM];
 static _Alignas(16) char expected[ROOM], got[ROOM];
 
+/* The most vectors of sums that a vector of elements has are four. */
+#define SUMS (((size_t)COUNT + 16) * 4 * 4)
+static _Alignas(16) char sums[RANKS][SUMS];
+
 /* The factors of all ranks, as kernels and as the host have them. */
 static uint64_t words[RANKS], packed[RANKS];
 
@@ -106,6 +110,39 @@ static void check_fold(const struct oriel_dev_fold *f, size_t size, size_t skew,
 	assert_memory_equal(got, expected, sizeof(got));
 }
 
+/* The sums of each block, and then their end result. check_fold() has left what is @expected. */
+static void check_blocks(const struct oriel_dev_fold *f, size_t size, size_t skew, uint32_t threads)
+{
+	const struct oriel_dev_results results = {.to = got + skew};
+	uint32_t blocks = (f->ranks - 1) / f->block + 1, block, rank;
+
+	memset(got, 0x5a, sizeof(got));
+	memset(sums, 0x5a, sizeof(sums));
+	for (block = 0; block < blocks; block++) {
+		const struct oriel_dev_rows rows = {.base = inputs[block * f->block] + skew,
+						    .stride = ROOM};
+		struct oriel_dev_fold one = *f;
+
+		one.ranks = f->ranks - block * f->block;
+		if (one.ranks > f->block)
+			one.ranks = f->block;
+		one.block = one.ranks;
+		if (one.factors)
+			one.factors += block * f->block;
+		for (rank = 0; rank < threads; rank++) {
+			struct oriel_dev_group g = {.rank = rank, .size = threads};
+
+			ori_dev_reduce_block(g, one, &rows, sums[block], COUNT * size);
+		}
+	}
+	for (rank = 0; rank < threads; rank++) {
+		struct oriel_dev_group g = {.rank = rank, .size = threads};
+
+		ori_dev_reduce_sums(g, *f, sums[0], SUMS, blocks, &results, COUNT * size);
+	}
+	assert_memory_equal(got, expected, sizeof(got));
+}
+
 static void check_type(uint32_t type, uint32_t op)
 {
 	static const uint32_t blocks[] = {1, 2, 3, 4, 9};
@@ -122,6 +159,7 @@ static void check_type(uint32_t type, uint32_t op)
 		fill(size, skew);
 		fill_factors(sum);
 		check_fold(&f, size, skew, 1 + i % 5);
+		check_blocks(&f, size, skew, 1 + i % 5);
 	}
 }
 

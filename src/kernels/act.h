@@ -310,6 +310,60 @@ ORI_ACT(reduce_scaled_rows)
 }
 
 /*
+ * The ranks of block @c->id, whose rows alone lie at @c->memory, to the sums at @c->gather.result.
+ * As above, rows that have not arrived are not read.
+ */
+ORI_ACT(reduce_block)
+{
+	struct oriel_dev_rows rows = {a->w, false, 0,    (const char *)c->memory, c->gather.stride,
+				      NULL, 0,     false};
+	struct oriel_dev_fold f;
+	enum oriel_status status = ori_dev_reduce_check(a->w, &c->reduction, &f);
+	uint64_t begin = 0, mine, first = (uint64_t)c->id * f.block;
+
+	if (status == ORIEL_OK)
+		status = ori_dev_check_choice(a->w, ORIEL_DEV_REDUCE, c->id,
+					      (f.ranks - 1) / f.block);
+	if (status == ORIEL_OK)
+		status = ori_dev_health(a->w);
+	if (status != ORIEL_OK)
+		return status;
+	if (f.ranks - first < f.block)
+		f.block = (uint32_t)(f.ranks - first);
+	f.ranks = f.block;
+	if (f.factors)
+		f.factors += first;
+	mine = ori_dev_gather_part(a->part, c->parts, ori_dev_reduce_bytes(&f, c->length), &begin);
+	rows.base += begin;
+	ORIEL_FOLD_BY_TYPE(f,
+			   ori_dev_reduce_block(a->group, f, &rows,
+						c->gather.result + begin * ori_dev_fold_vectors(&f),
+						mine))
+	return ORIEL_OK;
+}
+
+/* The sums of all blocks, which lie at @c->memory, to the end result. */
+ORI_ACT(reduce_sums)
+{
+	struct oriel_dev_results results = {a->w, false, 0, c->gather.result};
+	struct oriel_dev_fold f;
+	enum oriel_status status = ori_dev_reduce_check(a->w, &c->reduction, &f);
+	const char *from = (const char *)c->memory;
+	uint64_t begin = 0, mine;
+
+	if (status == ORIEL_OK)
+		status = ori_dev_health(a->w);
+	if (status != ORIEL_OK)
+		return status;
+	mine = ori_dev_gather_part(a->part, c->parts, ori_dev_reduce_bytes(&f, c->length), &begin);
+	from += begin * ori_dev_fold_vectors(&f);
+	results.to += begin;
+	ORIEL_FOLD_BY_TYPE(f, ori_dev_reduce_sums(a->group, f, from, c->gather.stride,
+						  (f.ranks - 1) / f.block + 1, &results, mine))
+	return ORIEL_OK;
+}
+
+/*
  * A job of the host's thread, where streams have no operations for words: memory is the word,
  * NULL in the warm-up. The thread always ends a job that it has begun.
  */

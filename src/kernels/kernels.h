@@ -50,6 +50,8 @@
 	X(REDUCE_STAGED, reduce_staged, 512)           \
 	X(REDUCE_ROWS, reduce_rows, 512)               \
 	X(REDUCE_SCALED_ROWS, reduce_scaled_rows, 512) \
+	X(REDUCE_BLOCK, reduce_block, 512)             \
+	X(REDUCE_SUMS, reduce_sums, 512)               \
 	X(JOB_BEGIN, job_begin, 1)                     \
 	X(JOB_END, job_end, 1)                         \
 	X(TRIAL, trial, 1)
@@ -67,7 +69,7 @@ struct ori_kernel_call {
 	uint64_t length;  /* of a reduction elements, else bytes */
 	void *memory;     /* of this rank, which the GPU reaches: source, target or result */
 	uint32_t peer;
-	uint32_t id; /* signal, slot or channel */
+	uint32_t id; /* signal, slot, channel, or block of a reduction */
 	uint32_t op; /* enum oriel_signal_op, oriel_compare or oriel_dev_atomic_op; of a staged
 			reduction 1 if owners store results to all ranks */
 	uint32_t counter;

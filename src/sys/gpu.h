@@ -103,7 +103,7 @@ static inline void *ori_gpu_stream(void *stream)
 	return stream ? stream : ORI_GPU_STREAM_LEGACY;
 }
 
-#define ORI_GPU_KERNELS 40u
+#define ORI_GPU_KERNELS 48u
 #define ORI_GPU_BATCH 8u /* copies in one call of the driver, at most */
 
 /*

@@ -436,3 +436,29 @@ enum oriel_status oriel_window_reduce_rows_on_stream(struct oriel_window *w,
 
 	return gather_parts_on_stream(w, kernel, &call, stream, __func__);
 }
+
+enum oriel_status oriel_window_reduce_block_on_stream(struct oriel_window *w,
+						      const struct oriel_dev_gather *gather,
+						      const struct oriel_dev_reduction *reduction,
+						      uint32_t parts, uint32_t block,
+						      const void *from, size_t count,
+						      struct CUstream_st *stream)
+{
+	struct ori_kernel_call call =
+		gather_call_reduce(gather, reduction, parts, from, count, false);
+
+	call.id = block;
+	return gather_parts_on_stream(w, ORI_KERNEL_REDUCE_BLOCK, &call, stream, __func__);
+}
+
+enum oriel_status oriel_window_reduce_sums_on_stream(struct oriel_window *w,
+						     const struct oriel_dev_gather *gather,
+						     const struct oriel_dev_reduction *reduction,
+						     uint32_t parts, const void *from, size_t count,
+						     struct CUstream_st *stream)
+{
+	const struct ori_kernel_call call =
+		gather_call_reduce(gather, reduction, parts, from, count, false);
+
+	return gather_parts_on_stream(w, ORI_KERNEL_REDUCE_SUMS, &call, stream, __func__);
+}

@@ -477,13 +477,39 @@ static enum oriel_status stream_check_reduce(const struct oriel_window *w,
 	return status;
 }
 
-/* A reduction of rows waits for no rank and moves no bytes to one. */
-static enum oriel_status stream_check_rows(const struct oriel_window *w,
-					   const struct oriel_dev_window *d,
+/* The memory of the sums of blocks is loaded and stored in whole vectors. */
+static enum oriel_status stream_check_sums(const struct oriel_window *w,
+					   const struct oriel_dev_window *d, enum ori_kernel kernel,
 					   const struct ori_kernel_call *c)
 {
-	enum oriel_status status = stream_check_reduce(w, d, ORI_KERNEL_REDUCE_ROWS, c);
+	const void *sums = kernel == ORI_KERNEL_REDUCE_BLOCK ? c->gather.result : c->memory;
+	uint64_t stride = kernel == ORI_KERNEL_REDUCE_SUMS ? c->gather.stride : 0;
+	uint32_t size = c->reduction.block, blocks = size ? (d->ranks - 1) / size + 1 : 1;
 
+	if (((uintptr_t)sums | stride) & 15)
+		return ori_fail(ORIEL_ERR_INVALID,
+				"window %u: sums at %p, %llu bytes apart: they are aligned to 16",
+				ORIEL_DEV_WINDOW_NUMBER(w->device.number), sums,
+				(unsigned long long)stride);
+	return ori_dev_check_choice(d, ORIEL_DEV_REDUCE, c->id, blocks - 1);
+}
+
+static bool stream_has_rows(enum ori_kernel kernel)
+{
+	return kernel == ORI_KERNEL_REDUCE_ROWS || kernel == ORI_KERNEL_REDUCE_SCALED_ROWS ||
+	       kernel == ORI_KERNEL_REDUCE_BLOCK || kernel == ORI_KERNEL_REDUCE_SUMS;
+}
+
+/* A reduction of rows, or of sums, waits for no rank and moves no bytes to one. */
+static enum oriel_status stream_check_rows(const struct oriel_window *w,
+					   const struct oriel_dev_window *d, enum ori_kernel kernel,
+					   const struct ori_kernel_call *c)
+{
+	enum oriel_status status = stream_check_reduce(w, d, kernel, c);
+
+	if (status == ORIEL_OK && kernel != ORI_KERNEL_REDUCE_ROWS &&
+	    kernel != ORI_KERNEL_REDUCE_SCALED_ROWS)
+		status = stream_check_sums(w, d, kernel, c);
 	if (status == ORIEL_OK && c->length)
 		status = stream_check_local(w, c->memory);
 	if (status == ORIEL_OK && c->length)
@@ -502,8 +528,8 @@ static enum oriel_status stream_check_gather(const struct oriel_window *w,
 	struct oriel_dev_target target;
 	uint32_t peer;
 
-	if (kernel == ORI_KERNEL_REDUCE_ROWS || kernel == ORI_KERNEL_REDUCE_SCALED_ROWS)
-		return stream_check_rows(w, d, c);
+	if (stream_has_rows(kernel))
+		return stream_check_rows(w, d, kernel, c);
 	if (stream_reduces(kernel))
 		status = stream_check_reduce(w, d, kernel, c);
 	if (status == ORIEL_OK)

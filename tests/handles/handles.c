@@ -265,6 +265,10 @@ enum answer {
 	BOTH(X, reduce_owners, h, &series, &reduced, 1, bytes, 8)            \
 	X(WINDOW, STATUS, oriel_window_reduce_rows_on_stream,                \
 	  (h, &series, &reduced, 1, bytes, 8, NULL), 0)                      \
+	X(WINDOW, STATUS, oriel_window_reduce_block_on_stream,               \
+	  (h, &series, &reduced, 1, 0, bytes, 8, NULL), 0)                   \
+	X(WINDOW, STATUS, oriel_window_reduce_sums_on_stream,                \
+	  (h, &series, &reduced, 1, bytes, 8, NULL), 0)                      \
 	BOTH(X, reset_signals, h)
 
 #define OTHER_CASES(X)                                                                        \

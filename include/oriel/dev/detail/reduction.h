@@ -190,9 +190,10 @@ ORIEL_DEV void ori_dev_reduce_store(const struct oriel_dev_results *results, uin
 					 v, length);
 }
 
-ORIEL_DEV struct oriel_dev_vector ori_dev_reduce_vector(const struct oriel_dev_fold *f,
-							const struct oriel_dev_rows *rows,
-							uint64_t at, uint32_t length)
+/* The sums of one vector of all ranks. */
+ORIEL_DEV struct oriel_dev_folding ori_dev_reduce_add(const struct oriel_dev_fold *f,
+						      const struct oriel_dev_rows *rows,
+						      uint64_t at, uint32_t length)
 {
 	struct oriel_dev_vector v[ORIEL_FOLD_BATCH] = {{{0}}, {{0}}, {{0}}, {{0}}};
 	struct oriel_dev_folding p = {{{0}}, {{0}}, 0, false};
@@ -214,7 +215,7 @@ ORIEL_DEV struct oriel_dev_vector ori_dev_reduce_vector(const struct oriel_dev_f
 		for (k = 0; k + 1 < ORIEL_FOLD_BATCH; k++)
 			v[k] = v[k + 1];
 	}
-	return ori_dev_fold_end(f, &p);
+	return p;
 }
 
 /* Whole group; not synchronised. A CPU has a group of one thread, or a team. */
@@ -223,12 +224,14 @@ ORIEL_DEV void ori_dev_reduce_rows(struct oriel_dev_group g, struct oriel_dev_fo
 				   const struct oriel_dev_results *results, uint64_t length)
 {
 	uint64_t at, step = (uint64_t)g.size * 16;
+	struct oriel_dev_folding p;
 	uint32_t run;
 
 	ORIEL_DEV_ROLL
 	for (at = (uint64_t)g.rank * 16; at < length; at += step) {
 		run = length - at < 16 ? (uint32_t)(length - at) : 16;
-		ori_dev_reduce_store(results, at, ori_dev_reduce_vector(&f, rows, at, run), run);
+		p = ori_dev_reduce_add(&f, rows, at, run);
+		ori_dev_reduce_store(results, at, ori_dev_fold_end(&f, &p), run);
 	}
 }
 
