@@ -14,7 +14,7 @@ static const struct ori_gather_kind allreduce_kind = {
 		 1u << ORIEL_ALGORITHM_RING | 1u << ORIEL_ALGORITHM_RECURSIVE,
 	.gpus = 1u << ORIEL_ALGORITHM_LL | 1u << ORIEL_ALGORITHM_ONE_SHOT |
 		1u << ORIEL_ALGORITHM_OWNER,
-	.gpu_nodes = 1u << ORIEL_ALGORITHM_OWNER,
+	.gpu_nodes = 1u << ORIEL_ALGORITHM_OWNER | 1u << ORIEL_ALGORITHM_HIERARCHICAL,
 	.is_whole = true,
 	.is_reduction = true,
 };

@@ -267,6 +267,8 @@ static inline enum oriel_status ori_gather_same(struct ori_gather *gather, const
 
 /* gather_choose.c: the algorithm for @bytes of each rank. */
 enum oriel_algorithm ori_gather_choose(const struct ori_gather *g, size_t bytes);
+/* Do the request or the table of the user choose @algorithm for any bytes? */
+bool ori_gather_may_choose(const struct ori_gather *g, enum oriel_algorithm algorithm);
 /* Rank 0 logs the algorithms for all sizes, and @why these. */
 void ori_gather_log_choice(const struct ori_gather *g, const char *why);
 /* The algorithm that the setting of a kind names; DEFAULT if the kind has none. */

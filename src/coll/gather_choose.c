@@ -175,11 +175,14 @@ static enum oriel_algorithm choose_possible(const struct ori_gather *g,
 
 /*
  * A reduction that is fast has a row ahead of the others. RING was slower than OWNER where it was
- * measured, on virtual nodes of one machine: requests and tables choose it.
+ * measured, on virtual nodes of one machine, and HIERARCHICAL has not been measured on GPUs of
+ * several nodes: requests and tables choose them.
  */
 static enum oriel_algorithm choose_row(const struct ori_gather *g, const struct choose_row *row,
 				       size_t bytes)
 {
+	if (g->is_gpu && row->algorithm == ORIEL_ALGORITHM_HIERARCHICAL)
+		return ORIEL_ALGORITHM_OWNER;
 	return g->reduction && g->reduction->is_fast && bytes <= CHOOSE_RECURSIVE
 		       ? ORIEL_ALGORITHM_RECURSIVE
 		       : row->algorithm;
@@ -225,6 +228,20 @@ enum oriel_algorithm ori_gather_choose(const struct ori_gather *g, size_t bytes)
 	if (row->algorithm == ORIEL_ALGORITHM_CE && g->is_sharing)
 		return ORIEL_ALGORITHM_STORE;
 	return choose_possible(g, choose_row(g, row, bytes));
+}
+
+bool ori_gather_may_choose(const struct ori_gather *g, enum oriel_algorithm algorithm)
+{
+	const struct ori_tune_row *row;
+	unsigned i;
+
+	for (i = 0; i < g->tune.count; i++) {
+		row = &g->tune.rows[i];
+		if (row->collective == g->kind->number &&
+		    choose_possible(g, row->algorithm) == algorithm)
+			return true;
+	}
+	return g->requested == algorithm;
 }
 
 /* The most bytes, from @bytes on, for which the choice is certain to be the same. */

@@ -17,6 +17,11 @@ size_t ori_internode_staging(const struct ori_gather *g);
 /* Reductions have a row for each rank at its begin. Returns the bytes of one. */
 size_t ori_internode_row(const struct ori_gather *g);
 /*
+ * Behind the rows those that may be HIERARCHICAL have two areas for sums: of the own node, and of
+ * all nodes. Returns the bytes of one.
+ */
+size_t ori_internode_sums(const struct ori_gather *g);
+/*
  * Collective; @g has its window, its view and its plans. @length: bytes of the view. @mine: what
  * this rank came to before; where it is a failure it is that of all ranks.
  */
@@ -44,24 +49,41 @@ enum oriel_status ori_internode_alltoall(struct ori_gather *g, const void *send,
 enum oriel_status ori_internode_root(struct ori_gather *g, uint32_t root, const void *send,
 				     size_t bytes, void *stream);
 
-/* The messages of a rank for all ranks: that for rank r lies r * @stride behind @send. */
+/* The ranks that send each other messages. Message m of a rank lies m * stride behind the first. */
+enum ori_internode_route {
+	ORI_INTERNODE_ALL,       /* every rank sends message r to rank r */
+	ORI_INTERNODE_TO_ROOT,   /* rank r sends message r to the root */
+	ORI_INTERNODE_FROM_ROOT, /* the root sends message r to rank r */
+
+	/*
+	 * The nodes are blocks of consecutive ranks. Message r goes to the rank of the sender's
+	 * node with the local rank of rank r, which gets a message for each node. And message n
+	 * goes to the rank of node n with the sender's local rank.
+	 */
+	ORI_INTERNODE_IN_NODE,
+	ORI_INTERNODE_IN_RAIL,
+};
+
+/* The messages of a rank. */
 struct ori_internode_messages {
 	const char *send;
 	size_t stride;
 	size_t bytes; /* of each, but none lie behind @end */
 	size_t end;
-	bool is_to_root; /* the other ranks get none */
-	uint32_t root;
+	enum ori_internode_route route;
+	uint32_t root;   /* of routes that have one */
+	bool is_to_rows; /* the staging of a reduction; else the view */
+	size_t at;       /* of the messages there, */
+	size_t row; /* and between two: of the senders in order, and in a node of the nodes, too */
 };
 
-/*
- * The parts of a reduction. First the all-to-all, in which the message of rank s goes to row s of
- * the staging. Then the all-gather: the @length bytes at @begin of the views are pieces of @piece
- * bytes, of which the last one may be shorter, and ranks may have none. Piece r lies in the view of
- * rank r and goes to those of all ranks.
- */
-enum oriel_status ori_internode_rows(struct ori_gather *g,
+enum oriel_status ori_internode_send(struct ori_gather *g,
 				     const struct ori_internode_messages *messages, void *stream);
+/*
+ * The end of an all-reduce, an all-gather: the @length bytes at @begin of the views are pieces of
+ * @piece bytes, of which the last one may be shorter, and ranks may have none. Piece r lies in the
+ * view of rank r and goes to those of all ranks.
+ */
 enum oriel_status ori_internode_pieces(struct ori_gather *g, enum oriel_algorithm algorithm,
 				       size_t begin, size_t piece, size_t length, void *stream);
 

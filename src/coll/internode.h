@@ -110,19 +110,19 @@ struct ori_internode_job {
 	const struct oriel_dev_alltoallv *layout; /* the caller's; NULL: messages of @bytes */
 
 	/* Without @layout. */
-	size_t row;        /* between the messages of two ranks at their target */
-	bool is_to_rows;   /* not to the views */
-	bool is_to_root;   /* no other rank gets a message */
-	bool is_from_root; /* no other rank sends one */
-	uint32_t root;
+	enum ori_internode_route route;
+	uint32_t root;   /* of routes that have one */
+	bool is_to_rows; /* not to the views */
+	size_t at;       /* of the messages at their target */
+	size_t row;      /* between those of two ranks there, or more: alltoall_place() */
 };
 
-/* Bytes of the block of @rank, or of the message for it: @bytes, but none lie behind @end. */
-static inline size_t ori_internode_length(const struct ori_internode_job *job, uint32_t rank)
+/* Bytes of block or message @index: @bytes, but none lie behind @end. */
+static inline size_t ori_internode_length(const struct ori_internode_job *job, uint32_t index)
 {
-	size_t begin = rank * job->stride;
+	size_t begin = index * job->stride;
 
-	if (begin >= job->end || (job->is_to_root && rank != job->root))
+	if (begin >= job->end)
 		return 0;
 	return job->end - begin < job->bytes ? job->end - begin : job->bytes;
 }

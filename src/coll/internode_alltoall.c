@@ -62,6 +62,87 @@ static enum oriel_status alltoall_announce(struct ori_internode *internode, uint
 		       : ORIEL_OK;
 }
 
+/* Without a layout of the caller: which message does @from send to @to? */
+static uint32_t alltoall_index(const struct ori_internode_job *job, uint32_t from, uint32_t to)
+{
+	const struct ori_shape *shape = &job->g->shape;
+
+	switch (job->route) {
+	case ORI_INTERNODE_TO_ROOT:
+		return from;
+	case ORI_INTERNODE_IN_NODE: /* the first of several */
+		return shape->local_rank_of[to];
+	case ORI_INTERNODE_IN_RAIL:
+		return shape->node_of[to];
+	default:
+		return to;
+	}
+}
+
+static bool alltoall_sends(const struct ori_internode_job *job, uint32_t from, uint32_t to)
+{
+	const struct ori_shape *shape = &job->g->shape;
+
+	switch (job->route) {
+	case ORI_INTERNODE_TO_ROOT:
+		return to == job->root;
+	case ORI_INTERNODE_FROM_ROOT:
+		return from == job->root;
+	case ORI_INTERNODE_IN_NODE:
+		return shape->node_of[from] == shape->node_of[to];
+	case ORI_INTERNODE_IN_RAIL:
+		return shape->local_rank_of[from] == shape->local_rank_of[to];
+	default:
+		return true;
+	}
+}
+
+/* The bytes of the message of @from for @to; of several, those of the first, which has most. */
+static size_t alltoall_length(const struct ori_internode_job *job, uint32_t from, uint32_t to)
+{
+	return alltoall_sends(job, from, to)
+		       ? ori_internode_length(job, alltoall_index(job, from, to))
+		       : 0;
+}
+
+/* Where the message of @from lies at its target. */
+static size_t alltoall_place(const struct ori_internode_job *job, uint32_t from)
+{
+	const struct ori_shape *shape = &job->g->shape;
+	size_t place = from;
+
+	if (job->route == ORI_INTERNODE_IN_NODE)
+		place = (size_t)shape->local_rank_of[from] * shape->nodes;
+	if (job->route == ORI_INTERNODE_IN_RAIL)
+		place = shape->node_of[from];
+	return job->at + place * job->row;
+}
+
+/*
+ * Copies the message for @rank of this node to @to. In a node it is followed there by those for the
+ * other nodes, of which the last ones may be shorter and then have no bytes.
+ */
+static enum oriel_status alltoall_copy_to(struct ori_internode *internode, uint32_t rank, char *to)
+{
+	const struct oriel_dev_alltoallv *entry = &internode->stage->layout[rank];
+	const struct ori_internode_job *job = internode->run.job;
+	const struct ori_shape *shape = &job->g->shape;
+	uint32_t nodes = job->route == ORI_INTERNODE_IN_NODE ? shape->nodes : 1, node, index;
+	enum oriel_status status =
+		oriel_copies_add(internode->copies, internode->run.lane++, to,
+				 job->send + entry->send_displacement, entry->send_length);
+
+	for (node = 1; node < nodes && status == ORIEL_OK; node++) {
+		index = shape->first[node] + shape->local_rank_of[rank];
+		if (ori_internode_length(job, index))
+			status = oriel_copies_add(internode->copies, internode->run.lane++,
+						  to + node * job->row,
+						  job->send + index * job->stride,
+						  ori_internode_length(job, index));
+	}
+	return status;
+}
+
 /* A gather or a scatter in place has its own message where it belongs. */
 static enum oriel_status alltoall_copy_own(struct ori_internode *internode)
 {
@@ -75,9 +156,7 @@ static enum oriel_status alltoall_copy_own(struct ori_internode *internode)
 	from = job->send + own->send_displacement;
 	to = (job->is_to_rows ? internode->stage->rows : internode->g->result) +
 	     own->recv_displacement;
-	return from == to ? ORIEL_OK
-			  : oriel_copies_add(internode->copies, internode->run.lane++, to, from,
-					     own->send_length);
+	return from == to ? ORIEL_OK : alltoall_copy_to(internode, internode->device.rank, to);
 }
 
 /* The layout is in host memory. */
@@ -103,12 +182,6 @@ static enum oriel_status alltoall_start(struct ori_internode *internode)
 	return status == ORIEL_OK ? alltoall_copy_own(internode) : status;
 }
 
-/* The bytes of the message of @from for @to, without a layout of the caller. */
-static size_t alltoall_length(const struct ori_internode_job *job, uint32_t from, uint32_t to)
-{
-	return job->is_from_root && from != job->root ? 0 : ori_internode_length(job, to);
-}
-
 static enum oriel_status alltoall_begin(struct ori_internode *internode)
 {
 	const struct ori_internode_job *job = internode->run.job;
@@ -121,9 +194,9 @@ static enum oriel_status alltoall_begin(struct ori_internode *internode)
 	}
 	for (rank = 0; rank < ranks; rank++)
 		internode->stage->layout[rank] =
-			(struct oriel_dev_alltoallv){rank * job->stride,
+			(struct oriel_dev_alltoallv){alltoall_index(job, own, rank) * job->stride,
 						     alltoall_length(job, own, rank),
-						     rank * job->row,
+						     alltoall_place(job, rank),
 						     alltoall_length(job, rank, own)};
 	return alltoall_start(internode);
 }
@@ -159,8 +232,8 @@ static enum oriel_status alltoall_match(struct ori_internode *internode, uint32_
 						   &peer->credits);
 	if (status != ORIEL_OK)
 		return status;
-	*note = (struct oriel_dev_note){internode->device.rank * job->row, entry->send_length,
-					entry->recv_length, 0};
+	*note = (struct oriel_dev_note){alltoall_place(job, internode->device.rank),
+					entry->send_length, entry->recv_length, 0};
 	if (job->layout)
 		*note = ori_dev_exchange_note(&internode->device, &internode->stage->series, 0,
 					      internode->stage->epoch, rank);
@@ -178,10 +251,7 @@ static enum oriel_status alltoall_copy(struct ori_internode *internode, uint32_t
 	if (!peer->view || !entry->send_length)
 		return ORIEL_OK;
 	peer->is_notified = true;
-	return oriel_copies_add(internode->copies, internode->run.lane++,
-				to + internode->stage->notes[rank].offset,
-				internode->run.job->send + entry->send_displacement,
-				entry->send_length);
+	return alltoall_copy_to(internode, rank, to + internode->stage->notes[rank].offset);
 }
 
 /* Serves the peers whose credit has arrived since the last call. ORIEL_AGAIN: some are missing. */
@@ -372,7 +442,7 @@ enum oriel_status ori_internode_alltoall(struct ori_gather *g, const void *send,
 	return ori_internode_post(&job, stream);
 }
 
-enum oriel_status ori_internode_rows(struct ori_gather *g,
+enum oriel_status ori_internode_send(struct ori_gather *g,
 				     const struct ori_internode_messages *messages, void *stream)
 {
 	const struct ori_internode_job job = {.ops = &alltoall_ops,
@@ -381,10 +451,11 @@ enum oriel_status ori_internode_rows(struct ori_gather *g,
 					      .stride = messages->stride,
 					      .end = messages->end,
 					      .send = messages->send,
-					      .row = ori_internode_row(g),
-					      .is_to_rows = true,
-					      .is_to_root = messages->is_to_root,
-					      .root = messages->root};
+					      .route = messages->route,
+					      .root = messages->root,
+					      .is_to_rows = messages->is_to_rows,
+					      .at = messages->at,
+					      .row = messages->row};
 
 	return ori_internode_post(&job, stream);
 }
@@ -393,16 +464,14 @@ enum oriel_status ori_internode_root(struct ori_gather *g, uint32_t root, const 
 				     size_t bytes, void *stream)
 {
 	bool is_gather = g->kind->number == ORI_GATHER;
-	const struct ori_internode_job job = {.ops = &alltoall_ops,
-					      .g = g,
-					      .bytes = bytes,
-					      .stride = is_gather ? 0 : bytes,
-					      .end = is_gather ? bytes : g->device.ranks * bytes,
-					      .send = send,
-					      .row = is_gather ? bytes : 0,
-					      .is_to_root = is_gather,
-					      .is_from_root = !is_gather,
-					      .root = root};
+	const struct ori_internode_messages messages = {
+		.send = send,
+		.stride = is_gather ? 0 : bytes,
+		.bytes = bytes,
+		.end = is_gather ? bytes : g->device.ranks * bytes,
+		.route = is_gather ? ORI_INTERNODE_TO_ROOT : ORI_INTERNODE_FROM_ROOT,
+		.root = root,
+		.row = is_gather ? bytes : 0};
 
-	return ori_internode_post(&job, stream);
+	return ori_internode_send(g, &messages, stream);
 }

@@ -75,9 +75,19 @@ size_t ori_internode_row(const struct ori_gather *g)
 	return bytes ? bytes : line;
 }
 
+/* A row of sums for each node. */
+size_t ori_internode_sums(const struct ori_gather *g)
+{
+	return ori_gather_may_choose(g, ORIEL_ALGORITHM_HIERARCHICAL)
+		       ? g->shape.nodes * ori_internode_row(g) * ori_reduction_vectors(g)
+		       : 0;
+}
+
 static size_t stage_rows(const struct ori_gather *g)
 {
-	return g->kind->is_reduction ? g->shape.ranks * ori_internode_row(g) : 0;
+	return g->kind->is_reduction
+		       ? g->shape.ranks * ori_internode_row(g) + 2 * ori_internode_sums(g)
+		       : 0;
 }
 
 size_t ori_internode_staging(const struct ori_gather *g)

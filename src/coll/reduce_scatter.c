@@ -12,7 +12,7 @@ static const struct ori_gather_kind reduce_scatter_kind = {
 	.host = 1u << ORIEL_ALGORITHM_OWNER,
 	.nodes = 1u << ORIEL_ALGORITHM_OWNER | 1u << ORIEL_ALGORITHM_HIERARCHICAL,
 	.gpus = 1u << ORIEL_ALGORITHM_LL | 1u << ORIEL_ALGORITHM_OWNER,
-	.gpu_nodes = 1u << ORIEL_ALGORITHM_OWNER,
+	.gpu_nodes = 1u << ORIEL_ALGORITHM_OWNER | 1u << ORIEL_ALGORITHM_HIERARCHICAL,
 	.is_whole = true,
 	.is_reduction = true,
 };

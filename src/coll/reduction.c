@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <oriel/dev/reduction.h>
 #include <oriel/progress.h>
 
 #include "base/error.h"
@@ -209,6 +210,14 @@ struct oriel_dev_reduction ori_reduction_device(const struct ori_gather *g)
 		device.factors = (const uint64_t *)(const void *)((char *)staging +
 								  g->reduction->factors_at);
 	return device;
+}
+
+uint32_t ori_reduction_vectors(const struct ori_gather *g)
+{
+	const struct oriel_dev_fold fold = {.type = g->reduction->fold.type,
+					    .op = g->reduction->fold.op};
+
+	return ori_dev_fold_vectors(&fold);
 }
 
 struct ori_reduce_part ori_reduce_share(size_t length, uint32_t ranks, uint32_t rank)

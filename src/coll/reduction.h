@@ -83,8 +83,8 @@ enum oriel_status ori_reduce_stream(struct ori_gather *g, enum oriel_algorithm a
 				    const void *send, size_t count, void *stream);
 
 /* reduce_internode.c: one execution of GPU memory by jobs. */
-enum oriel_status ori_reduce_internode(struct ori_gather *g, uint32_t root, const void *send,
-				       size_t count, void *stream);
+enum oriel_status ori_reduce_internode(struct ori_gather *g, enum oriel_algorithm algorithm,
+				       uint32_t root, const void *send, size_t count, void *stream);
 
 /*
  * reduction_call.c: an execution of @count elements by @handle; checks that it is of @kind, and the
@@ -101,6 +101,9 @@ enum oriel_status ori_reduction_execute_on_stream(const struct ori_gather_kind *
 /* The query functions, for @count elements. */
 enum oriel_status ori_reduction_query(const struct ori_gather_kind *kind, const void *handle,
 				      size_t count, struct oriel_coll_info *info, const char *call);
+/* Vectors of the sums of a vector of elements in GPU memory: oriel_window_reduce_block_on_stream().
+ */
+uint32_t ori_reduction_vectors(const struct ori_gather *g);
 /* The bytes of @count elements, or SIZE_MAX if that is too many. */
 size_t ori_reduction_bytes(const struct ori_gather *g, size_t count);
 

@@ -89,7 +89,8 @@ static enum oriel_status reduction_post(struct ori_gather *g, uint32_t root, con
 	if (status != ORIEL_OK || !count)
 		return status;
 	status = g->internode
-			 ? ori_reduce_internode(g, root, send, count, stream)
+			 ? ori_reduce_internode(g, ori_gather_choose(g, bytes), root, send, count,
+						stream)
 			 : ori_reduce_stream(g, ori_gather_choose(g, bytes), send, count, stream);
 	return ori_gather_end(g, status);
 }

@@ -234,15 +234,26 @@ static struct oriel_coll_attr attr_of(unsigned algorithm)
 
 	attr.size = sizeof(attr);
 	attr.algorithm = algorithm;
-	attr.chunk = algorithm == ORIEL_ALGORITHM_OWNER ? CHUNK : 0;
+	if (algorithm == ORIEL_ALGORITHM_OWNER || algorithm == ORIEL_ALGORITHM_HIERARCHICAL)
+		attr.chunk = CHUNK;
 	return attr;
 }
 
-/* Over nodes there are no others. */
-static bool has(const struct rank *r, unsigned algorithm)
+/* Is there @algorithm for @what? Over nodes it depends on the block and on the type of the sums. */
+static bool has(struct rank *r, struct what what, unsigned algorithm)
 {
-	return r->nodes == 1 || algorithm == ORIEL_ALGORITHM_DEFAULT ||
-	       algorithm == ORIEL_ALGORITHM_OWNER;
+	const struct oriel_reduction reduction = reduction_of(what, r->rank);
+	const struct oriel_view view = view_of(r);
+	struct oriel_allreduce *all = NULL;
+	struct oriel_coll_info info = {};
+
+	if (algorithm == ORIEL_ALGORITHM_DEFAULT || r->nodes == 1)
+		return algorithm != ORIEL_ALGORITHM_HIERARCHICAL;
+	info.size = sizeof(info);
+	MUST(oriel_allreduce_create(r->comm, &view, &reduction, NULL, &all));
+	MUST(oriel_allreduce_query(all, 1, &info));
+	MUST(oriel_allreduce_destroy(all));
+	return info.supported >> algorithm & 1;
 }
 
 static void test_what(struct rank *r, struct what what, unsigned algorithm)
@@ -259,7 +270,7 @@ static void test_what(struct rank *r, struct what what, unsigned algorithm)
 	char text[80];
 	bool is_right = true;
 
-	if (!has(r, algorithm))
+	if (!has(r, what, algorithm))
 		return;
 	MUST(oriel_allreduce_create(r->comm, &view, &reduction, &attr, &all));
 	if (algorithm == ORIEL_ALGORITHM_ONE_SHOT)
@@ -313,9 +324,11 @@ static void test_types(struct rank *r)
 					    {ORIEL_TYPE_UINT32, ORIEL_OP_BOR, 0}};
 	size_t i, k;
 
-	for (i = 0; i < sizeof(whats) / sizeof(whats[0]); i++)
+	for (i = 0; i < sizeof(whats) / sizeof(whats[0]); i++) {
 		for (k = 0; k < (i < 4 ? 4 : 1); k++)
 			test_what(r, whats[i], algorithms[k]);
+		test_what(r, whats[i], ORIEL_ALGORITHM_HIERARCHICAL);
+	}
 	/* And the longest of the others. */
 	test_what(r, {ORIEL_TYPE_FP8_E4M3, ORIEL_OP_SUM, 0}, ORIEL_ALGORITHM_OWNER);
 	test_what(r, {ORIEL_TYPE_FP64, ORIEL_OP_PROD, 1}, ORIEL_ALGORITHM_LL);
@@ -644,7 +657,9 @@ static void rank_open(struct rank *r, const struct oriel_bootstrap *bootstrap, c
 static unsigned rank_main(const struct oriel_bootstrap *bootstrap, const char *node)
 {
 	static const unsigned algorithms[] = {ORIEL_ALGORITHM_DEFAULT, ORIEL_ALGORITHM_LL,
-					      ORIEL_ALGORITHM_ONE_SHOT, ORIEL_ALGORITHM_OWNER};
+					      ORIEL_ALGORITHM_ONE_SHOT, ORIEL_ALGORITHM_OWNER,
+					      ORIEL_ALGORITHM_HIERARCHICAL};
+	struct what what = {ORIEL_TYPE_FP32, ORIEL_OP_SUM, 0};
 	struct rank r = {};
 	unsigned i;
 
@@ -653,14 +668,17 @@ static unsigned rank_main(const struct oriel_bootstrap *bootstrap, const char *n
 	rank_open(&r, bootstrap, node);
 	test_rejected(&r);
 	test_types(&r);
-	for (i = 0; i < 4; i++)
-		if (has(&r, algorithms[i]))
-			test_streams(&r, algorithms[i], i % 2 ? 2 : 0);
+	for (i = 0; i < 5; i++) {
+		what.block = i % 2 ? 2 : 0;
+		if (has(&r, what, algorithms[i]))
+			test_streams(&r, algorithms[i], what.block);
+	}
+	what.block = 0;
 	if (r.nodes == 1)
 		test_fused(&r);
 	test_once(&r);
-	for (i = 1; i < 4 && r.size > 1; i++)
-		if (has(&r, algorithms[i]))
+	for (i = 1; i < 5 && r.size > 1; i++)
+		if (has(&r, what, algorithms[i]))
 			test_broken(r, bootstrap, node, algorithms[i], &r);
 	/* Freeing memory waits for GPUs, so all peers have to end first. */
 	oriel_comm_barrier(r.comm);

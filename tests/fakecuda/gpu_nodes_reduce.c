@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reductions of the fake driver's memory over several nodes have the bits of the scalar fold below.
- * CTest: fakecuda/nodes_*_reduce_*, see nodes.h. tests/device/gpu_reduce.cu has all types.
+ * CTest: fakecuda/nodes_*_reduce_*, see nodes.h. tests/device/gpu_reduce.cu has all types. With
+ * ORIEL_ALLREDUCE=hierarchical the other reductions request that, too.
  */
 #include <stdlib.h>
 
@@ -22,6 +23,11 @@ static const size_t counts[] = {1, 3, 16, 17, 100, 1025, CHUNK / 2 + 1, PART - 1
  * of odd lengths. Plain sums have the tests of tests/device/gpu_reduce.cu.
  */
 static const enum oriel_type types[OBJECTS] = {ORIEL_TYPE_FP32, ORIEL_TYPE_UINT8};
+
+static bool is_by_nodes(void)
+{
+	return getenv("ORIEL_ALLREDUCE") != NULL;
+}
 
 static unsigned number(const struct site *s, const struct object *o)
 {
@@ -136,20 +142,29 @@ static struct oriel_reduction reduction_of(const struct site *s, const struct ob
 	return reduction;
 }
 
+static struct oriel_view view_of(const struct site *s, const struct object *o)
+{
+	const struct oriel_view view = {.size = sizeof(view),
+					.kind = ORIEL_VIEW_BUFFER,
+					.flags = ORIEL_VIEW_GPU,
+					.length = (size_t)s->r.size * SHARE,
+					.buffer = o->result};
+
+	return view;
+}
+
 static void create(struct site *s, struct object *o, unsigned block)
 {
 	const float factor = factor_of(s->r.rank);
 	const struct oriel_reduction reduction = reduction_of(s, o, block, &factor);
-	const struct oriel_coll_attr attr = {.size = sizeof(attr), .chunk = CHUNK};
-	struct oriel_view view = {.size = sizeof(view),
-				  .kind = ORIEL_VIEW_BUFFER,
-				  .flags = ORIEL_VIEW_GPU,
-				  .length = (size_t)s->r.size * SHARE,
-				  .buffer = o->result};
+	const struct oriel_view view = view_of(s, o);
+	struct oriel_coll_attr attr = {.size = sizeof(attr), .chunk = CHUNK};
 
-	if (!CHECK_OK(&s->r,
-		      oriel_allreduce_create(s->r.comm, &view, &reduction, &attr, &o->all)) ||
-	    !CHECK_OK(&s->r, oriel_reduce_scatter_create(s->r.comm, &view, &reduction, &attr,
+	if (!CHECK_OK(&s->r, oriel_allreduce_create(s->r.comm, &view, &reduction, &attr, &o->all)))
+		_Exit(1);
+	if (is_by_nodes())
+		attr.algorithm = ORIEL_ALGORITHM_HIERARCHICAL;
+	if (!CHECK_OK(&s->r, oriel_reduce_scatter_create(s->r.comm, &view, &reduction, &attr,
 							 &o->scatter)) ||
 	    !CHECK_OK(&s->r, oriel_reduce_create(s->r.comm, &view, &reduction, &attr, &o->root)))
 		_Exit(1);
@@ -225,19 +240,54 @@ static void root_once(struct site *s, struct object *o, size_t count)
 	s->round++;
 }
 
+/* Which algorithm has an object of all nodes, and which ones could it have? */
+static void check_algorithms(struct site *s, const struct object *o)
+{
+	unsigned owner = 1u << ORIEL_ALGORITHM_OWNER;
+	unsigned both = owner | 1u << ORIEL_ALGORITHM_HIERARCHICAL;
+	struct oriel_coll_info info = {.size = sizeof(info)};
+	bool has_both;
+
+	CHECK_OK(&s->r, oriel_allreduce_query(o->all, 8, &info));
+	CHECK(&s->r, info.bytes_max == s->r.size * SHARE);
+	if (info.nodes == 1)
+		return;
+	has_both = s->r.size % info.nodes == 0 && s->r.size / info.nodes > 1 &&
+		   info.block == s->r.size / info.nodes;
+	CHECK(&s->r, info.supported == (has_both ? both : owner));
+	CHECK(&s->r, info.algorithm == (is_by_nodes() ? ORIEL_ALGORITHM_HIERARCHICAL
+						      : ORIEL_ALGORITHM_OWNER));
+	CHECK_OK(&s->r, oriel_reduce_query(o->root, 8, &info));
+	CHECK(&s->r, info.supported == (has_both ? both : owner));
+	CHECK_OK(&s->r, oriel_reduce_scatter_query(o->scatter, 8, &info));
+	CHECK(&s->r, info.supported == (has_both ? both : owner));
+	CHECK(&s->r, info.algorithm == (is_by_nodes() ? ORIEL_ALGORITHM_HIERARCHICAL
+						      : ORIEL_ALGORITHM_OWNER));
+}
+
+/* The nodes are no blocks of such an order. */
+static void check_refused(struct site *s, struct object *o, unsigned block)
+{
+	const float factor = factor_of(s->r.rank);
+	const struct oriel_reduction reduction = reduction_of(s, o, block, &factor);
+	const struct oriel_view view = view_of(s, o);
+
+	CHECK_FAILS(&s->r, oriel_allreduce_create(s->r.comm, &view, &reduction, NULL, &o->all),
+		    ORIEL_ERR_UNSUPPORTED, "algorithm hierarchical needs several nodes");
+}
+
 static void test_sizes(struct site *s)
 {
 	static const unsigned blocks[] = {0, 1, 2, 3};
-	struct oriel_coll_info info = {.size = sizeof(info)};
 	struct object *o;
 	unsigned i, k;
 
-	for (k = 0; k < 4 * OBJECTS; k++) {
+	for (k = 0; k < (is_by_nodes() ? OBJECTS : 4 * OBJECTS); k++) {
 		o = &s->objects[k % OBJECTS];
+		if (is_by_nodes())
+			check_refused(s, o, 1);
 		create(s, o, blocks[k / OBJECTS]);
-		CHECK_OK(&s->r, oriel_allreduce_query(o->all, 8, &info));
-		CHECK(&s->r, info.bytes_max == s->r.size * SHARE);
-		CHECK(&s->r, info.nodes == 1 || info.supported == 1u << ORIEL_ALGORITHM_OWNER);
+		check_algorithms(s, o);
 		for (i = 0; i < COUNTS; i++) {
 			all_once(s, o, counts[i]);
 			scatter_once(s, o, counts[i]);
@@ -340,7 +390,7 @@ static void test_graphs(struct site *s)
 	CUgraph graphs[2];
 	unsigned i;
 
-	create(s, o, 2);
+	create(s, o, is_by_nodes() ? 0 : 2);
 	all_once(s, o, few);
 	execs[0] = capture(s, o, few, &graphs[0]);
 	execs[1] = capture(s, o, many, &graphs[1]);
@@ -427,18 +477,34 @@ static void test_aborted(struct site *s)
 	cuGraphDestroy(graph);
 }
 
-static void test_driver(struct site *s)
+static void fail_copies(struct site *s, unsigned after)
 {
 	struct object *o = &s->objects[0];
 
 	create(s, o, 0);
 	all_once(s, o, LONG);
-	nodes_fail_copies(s, o, start_long, 100);
+	nodes_fail_copies(s, o, start_long, after);
 	destroy(o);
 }
 
-/* No kernel can be launched when the all-to-all is in the streams already. */
-static void test_torn(struct site *s)
+/* Where the nodes add first, copies within them fail here, between them or of results later. */
+static void test_driver_early(struct site *s)
+{
+	fail_copies(s, 10);
+}
+
+static void test_driver(struct site *s)
+{
+	fail_copies(s, 100);
+}
+
+static void test_driver_late(struct site *s)
+{
+	fail_copies(s, 400);
+}
+
+/* After @kernels no kernel can be launched when all-to-alls are in the streams already. */
+static void tear(struct site *s, unsigned kernels)
 {
 	struct object *o = &s->objects[0];
 
@@ -446,12 +512,23 @@ static void test_torn(struct site *s)
 	all_once(s, o, LONG);
 	CHECK_OK(&s->r, oriel_comm_barrier(s->r.comm));
 	if (s->r.rank == 0)
-		fakecuda_fail("cuLaunchKernel", 0);
+		fakecuda_fail("cuLaunchKernel", kernels);
 	CHECK_OK(&s->r, oriel_comm_barrier(s->r.comm));
 	CHECK(&s->r, start_long(s, o) == ORIEL_ERR_ABORTED);
 	nodes_expect_rejected(s, o, start_long);
 	CHECK(&s->r, ori_dev_health(&s->r.dev) == ORIEL_ERR_ABORTED);
 	destroy(o);
+}
+
+static void test_torn(struct site *s)
+{
+	tear(s, 0);
+}
+
+/* One rank has launched the first kernel of several. */
+static void test_torn_later(struct site *s)
+{
+	tear(s, 1);
 }
 
 /* A build without kernels refuses, and the communicator is as before. */
@@ -467,15 +544,11 @@ static void test_refused(struct site *s)
 }
 
 const struct nodes_test nodes_tests[] = {
-	{"sizes", test_sizes, LONG_NS},
-	{"ahead", test_ahead, LONG_NS},
-	{"two", test_two, LONG_NS},
-	{"graphs", test_graphs, LONG_NS},
-	{"cached", test_cached, LONG_NS},
-	{"absent", test_absent, LONG_NS / 10},
-	{"aborted", test_aborted, LONG_NS},
-	{"driver", test_driver, LONG_NS},
-	{"torn", test_torn, LONG_NS},
-	{"refused", test_refused, LONG_NS},
-	{NULL, NULL, 0},
+	{"sizes", test_sizes, LONG_NS},     {"ahead", test_ahead, LONG_NS},
+	{"two", test_two, LONG_NS},         {"graphs", test_graphs, LONG_NS},
+	{"cached", test_cached, LONG_NS},   {"absent", test_absent, LONG_NS / 10},
+	{"aborted", test_aborted, LONG_NS}, {"driver_early", test_driver_early, LONG_NS},
+	{"driver", test_driver, LONG_NS},   {"driver_late", test_driver_late, LONG_NS},
+	{"torn", test_torn, LONG_NS},       {"torn_later", test_torn_later, LONG_NS},
+	{"refused", test_refused, LONG_NS}, {NULL, NULL, 0},
 };
