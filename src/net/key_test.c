@@ -150,6 +150,9 @@ static void check_copies(void (*give)(const char *text))
 static void test_a_reader_leaves_one_copy_of_the_key(void **state)
 {
 	(void)state;
+#ifdef __SANITIZE_ADDRESS__
+	skip(); /* it keeps memory that was freed, and frames whose functions have returned */
+#endif
 	check_copies(give_by_environment);
 	check_copies(give_by_descriptor);
 }
