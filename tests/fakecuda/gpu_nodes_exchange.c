@@ -46,21 +46,10 @@ static void fill(const struct site *s, char *at, unsigned from, unsigned to, siz
 		at[i] = pattern(s->round, from, to, i);
 }
 
-static struct oriel_view view_of(const struct site *s, const struct object *o)
-{
-	const struct oriel_view view = {.size = sizeof(view),
-					.kind = ORIEL_VIEW_BUFFER,
-					.flags = ORIEL_VIEW_GPU,
-					.length = (size_t)s->r.size * SHARE,
-					.buffer = o->result};
-
-	return view;
-}
-
 static void alltoall_create(struct site *s, struct object *o)
 {
 	const struct oriel_coll_attr attr = {.size = sizeof(attr), .chunk = CHUNK};
-	const struct oriel_view view = view_of(s, o);
+	const struct oriel_view view = nodes_view(s, o);
 
 	if (!CHECK_OK(&s->r, oriel_alltoall_create(s->r.comm, &view, &attr, &o->alltoall)))
 		_Exit(1);
@@ -71,7 +60,7 @@ static void bcast_create(struct site *s, struct object *o, unsigned algorithm)
 	const struct oriel_coll_attr attr = {.size = sizeof(attr),
 					     .algorithm = algorithm,
 					     .chunk = CHUNK};
-	const struct oriel_view view = view_of(s, o);
+	const struct oriel_view view = nodes_view(s, o);
 
 	if (!CHECK_OK(&s->r, oriel_bcast_create(s->r.comm, &view, &attr, &o->bcast)))
 		_Exit(1);

@@ -142,22 +142,11 @@ static struct oriel_reduction reduction_of(const struct site *s, const struct ob
 	return reduction;
 }
 
-static struct oriel_view view_of(const struct site *s, const struct object *o)
-{
-	const struct oriel_view view = {.size = sizeof(view),
-					.kind = ORIEL_VIEW_BUFFER,
-					.flags = ORIEL_VIEW_GPU,
-					.length = (size_t)s->r.size * SHARE,
-					.buffer = o->result};
-
-	return view;
-}
-
 static void create(struct site *s, struct object *o, unsigned block)
 {
 	const float factor = factor_of(s->r.rank);
 	const struct oriel_reduction reduction = reduction_of(s, o, block, &factor);
-	const struct oriel_view view = view_of(s, o);
+	const struct oriel_view view = nodes_view(s, o);
 	struct oriel_coll_attr attr = {.size = sizeof(attr), .chunk = CHUNK};
 
 	if (!CHECK_OK(&s->r, oriel_allreduce_create(s->r.comm, &view, &reduction, &attr, &o->all)))
@@ -270,7 +259,7 @@ static void check_refused(struct site *s, struct object *o, unsigned block)
 {
 	const float factor = factor_of(s->r.rank);
 	const struct oriel_reduction reduction = reduction_of(s, o, block, &factor);
-	const struct oriel_view view = view_of(s, o);
+	const struct oriel_view view = nodes_view(s, o);
 
 	CHECK_FAILS(&s->r, oriel_allreduce_create(s->r.comm, &view, &reduction, NULL, &o->all),
 		    ORIEL_ERR_UNSUPPORTED, "algorithm hierarchical needs several nodes");

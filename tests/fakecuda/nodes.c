@@ -33,6 +33,17 @@ CUgraphExec nodes_capture_end(struct site *s, struct object *o, CUgraph *graph)
 	return exec;
 }
 
+struct oriel_view nodes_view(const struct site *s, const struct object *o)
+{
+	const struct oriel_view view = {.size = sizeof(view),
+					.kind = ORIEL_VIEW_BUFFER,
+					.flags = ORIEL_VIEW_GPU,
+					.length = (size_t)s->r.size * SHARE,
+					.buffer = o->result};
+
+	return view;
+}
+
 void nodes_expect_rejected(struct site *s, struct object *o, nodes_start *start)
 {
 	nodes_expect_broken(s, o);

@@ -55,6 +55,9 @@ struct nodes_test {
 /* Defined by the program; ends with a NULL name. */
 extern const struct nodes_test nodes_tests[];
 
+/* Returns the view of the whole result of @o, in GPU memory. */
+struct oriel_view nodes_view(const struct site *s, const struct object *o);
+
 /* Waits for the communicator to break, and for the stream to go on after that. */
 void nodes_expect_broken(struct site *s, struct object *o);
 /* The same, and a later start fails with the status that broke the communicator. */
