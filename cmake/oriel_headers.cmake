@@ -81,4 +81,5 @@ set(ORIEL_HEADERS
 	oriel/dev/detail/gather.h
 	oriel/dev/detail/exchange.h
 	oriel/dev/detail/reduction.h
+	oriel/dev/detail/reduction_lines.h
 	oriel/dev/detail/sums.h)

@@ -1,25 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reductions in rounds through slots (include/oriel/dev/detail/reduction.h). In a round a rank puts
- * elements to a slot of each peer, with a signal behind them, then waits for those of all peers and
- * adds them. It puts those of a round before it adds those of the one before, and no rank says that
- * a slot is free. With owners (--owners 1) it also stores its results to the views of its peers; at
- * the end of an execution it signals that, and waits for the same of all.
+ * elements to a slot of each peer, adds those of the round before, once it has them of all peers,
+ * and signals both by one word. No other word says that a slot is free. With owners (--owners 1) it
+ * also stores its results to the views of its peers; at the end of an execution it signals that,
+ * and waits for the same of all.
  */
 #include "ranks.h"
 
 enum staged_phase { NEXT, PUT, SIGNAL, AWAIT, ADD, WRITE, DONE, RESULTS, READ };
 
 static struct {
-	unsigned executions, rounds, depth, owners, awaits, results;
+	unsigned executions, rounds, depth, early, owners, awaits, results;
 } options;
 
-/* One round is on its way while the one before is added, but for the last of an execution. */
+/* A round is signalled after the one before it is added, which has been if it is the first. */
 static enum staged_phase next_phase(const struct rank *r)
 {
 	unsigned ahead = r->published - r->added;
 
-	return ahead == 2 || (ahead == 1 && r->published % options.rounds == 0) ? AWAIT : PUT;
+	if (r->begun > r->published && (options.early || r->added + 1 == r->begun))
+		return SIGNAL;
+	if (r->begun > r->published || ahead == 2)
+		return AWAIT;
+	return ahead == 1 && r->published % options.rounds == 0 ? AWAIT : PUT;
 }
 
 static enum staged_phase after_round(const struct rank *r)
@@ -47,7 +51,7 @@ static void staged_step(struct explore *e, const void *state, unsigned me)
 		what = "puts: rank";
 		if (r->begun > options.depth + peer->added)
 			complaint = "a slot is overwritten before its elements are added";
-		ranks_advance(r, SIGNAL);
+		ranks_advance(r, NEXT);
 		break;
 	case SIGNAL:
 		what = "signals a round: rank";
@@ -108,7 +112,8 @@ int staged_model(int argc, char **argv)
 
 	options.executions = model_option(argc, argv, "--executions", 3);
 	options.rounds = model_option(argc, argv, "--rounds", 3);
-	options.depth = model_option(argc, argv, "--depth", 4);
+	options.depth = model_option(argc, argv, "--depth", 3);
+	options.early = model_option(argc, argv, "--early", 0);
 	options.owners = model_option(argc, argv, "--owners", 0);
 	options.awaits = model_option(argc, argv, "--awaits", 1);
 	options.results = model_option(argc, argv, "--results", 1);

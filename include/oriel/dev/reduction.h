@@ -20,6 +20,7 @@
 #ifndef ORIEL_DEV_REDUCTION_H
 #define ORIEL_DEV_REDUCTION_H
 
+#include <oriel/dev/detail/reduction_lines.h>
 #include <oriel/dev/detail/sums.h>
 #include <oriel/dev/gather.h>
 

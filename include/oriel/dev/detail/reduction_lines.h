@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reductions by lines: each thread folds the elements of all ranks as the lines that carry them
+ * arrive; dev/reduction.h calls it.
+ *
+ * No API: this may change in any release.
+ */
+#ifndef ORIEL_DEV_DETAIL_REDUCTION_LINES_H
+#define ORIEL_DEV_DETAIL_REDUCTION_LINES_H
+
+#include <oriel/dev/detail/reduction.h>
+
+/* The two lines of a vector of @source have arrived when this is 0; *@v is their data then. */
+ORIEL_DEV uint32_t ori_dev_reduce_poll(const struct oriel_ll_slot *slot, uint32_t lines,
+				       uint32_t line, struct oriel_dev_vector *v)
+{
+	uint64_t low, high;
+	uint32_t missing = ori_dev_ll_poll_line(slot, line, &low);
+
+	missing |= ori_dev_ll_poll_line(slot, line + 1 < lines ? line + 1 : line, &high);
+	*v = ori_dev_vector_of(low, high);
+	return missing;
+}
+
+/*
+ * The same of unit @unit of LL128 lines: the two words of a quarter of a half, of which the last
+ * has the flag instead of its second word. @is_wide: the threads of a warp read halves together,
+ * and of four only the last one knows.
+ */
+ORIEL_DEV uint32_t ori_dev_reduce_poll_half(const struct oriel_ll128_slot *slot, uint32_t unit,
+					    bool is_wide, struct oriel_dev_vector *v)
+{
+	const uint64_t *half = ori_dev_ll128_half(slot, unit / ORIEL_LL128_THREADS);
+	const uint64_t *words = half + unit % ORIEL_LL128_THREADS * 2;
+	bool has_flag = unit % ORIEL_LL128_THREADS == ORIEL_LL128_THREADS - 1;
+	uint64_t low, high;
+
+#ifdef __CUDA_ARCH__
+	if (is_wide) {
+		ori_dev_load_pair_relaxed(words, &low, &high);
+		*v = ori_dev_vector_of(low, has_flag ? 0 : high);
+		return has_flag && high != slot->flag;
+	}
+#else
+	(void)is_wide;
+#endif
+	if (oriel_dev_load_acquire(half + ORIEL_LL128_WORDS) != slot->flag)
+		return 1;
+	low = words[0];
+	high = has_flag ? 0 : words[1];
+	*v = ori_dev_vector_of(low, high);
+	return 0;
+}
+
+/* The lines of all ranks for a part, and this rank's own elements. */
+struct oriel_dev_line_rows {
+	char *base; /* of rank 0; the lines of rank r lie r * @slot behind */
+	uint64_t slot;
+	const char *own;
+	char *to;
+	uint32_t flag;
+	uint32_t lines;
+	uint32_t rank;
+};
+
+/*
+ * Where unit @unit of a message begins, which is what one thread takes at once: of LL lines two,
+ * which are a vector, and of LL128 lines a quarter of a half.
+ */
+ORIEL_DEV uint64_t ori_dev_reduce_unit(bool is_ll128, uint32_t unit)
+{
+	if (!is_ll128)
+		return (uint64_t)unit * 16;
+	return (uint64_t)(unit / ORIEL_LL128_THREADS) * ORIEL_LL128_WORDS * 8 +
+	       unit % ORIEL_LL128_THREADS * 16;
+}
+
+/* Bytes of the message in the unit that begins at @at of @length bytes. */
+ORIEL_DEV uint32_t ori_dev_reduce_run(bool is_ll128, uint32_t unit, uint64_t at, uint64_t length)
+{
+	bool has_flag = is_ll128 && unit % ORIEL_LL128_THREADS == ORIEL_LL128_THREADS - 1;
+	uint32_t most = has_flag ? 8 : 16;
+
+	if (at >= length)
+		return 0;
+	return length - at < most ? (uint32_t)(length - at) : most;
+}
+
+/* May the warps of @g wait for LL128 lines together? They have all of their threads. */
+ORIEL_DEV bool ori_dev_reduce_is_wide(struct oriel_dev_group g, bool is_ll128)
+{
+#ifdef __CUDA_ARCH__
+	uint32_t size = g.kind == ORIEL_DEV_CLUSTER ? blockDim.x : g.size;
+
+	return is_ll128 && size % 32 == 0;
+#else
+	(void)g;
+	(void)is_ll128;
+	return false;
+#endif
+}
+
+/*
+ * The outcome of one try of a thread; of the whole warp if it @is_wide, so that its threads stay
+ * together: the first of those that lack lines speaks for it.
+ */
+ORIEL_DEV enum oriel_status ori_dev_reduce_tried(bool is_wide, uint32_t missing,
+						 struct oriel_dev_waiter *waiter,
+						 struct oriel_dev_aim *aim, uint32_t unit)
+{
+	enum oriel_status status = missing ? ori_dev_wait_step(waiter, aim, unit) : ORIEL_OK;
+#ifdef __CUDA_ARCH__
+	uint32_t some;
+
+	if (!is_wide)
+		return status;
+	some = __ballot_sync(UINT32_MAX, missing);
+	if (some)
+		status = (enum oriel_status)__shfl_sync(UINT32_MAX, (int)status, __ffs(some) - 1);
+#else
+	(void)is_wide;
+#endif
+	return status;
+}
+
+/*
+ * One thread: waits for unit @i of up to ORIEL_FOLD_BATCH ranks from @first on, of which all loads
+ * are under way at once; none if it @is_none. Threads of a warp do it together if they are wide.
+ */
+ORIEL_DEV enum oriel_status
+ori_dev_reduce_take(const struct oriel_dev_line_rows *r, bool is_ll128, bool is_wide, bool is_none,
+		    uint32_t ranks, uint32_t first, uint32_t i, struct oriel_dev_waiter *waiter,
+		    struct oriel_dev_aim *aim, struct oriel_dev_vector v[ORIEL_FOLD_BATCH])
+{
+	struct oriel_ll_slot slot = {NULL, 0, UINT64_MAX, r->flag, 0};
+	struct oriel_ll128_slot wide = {NULL, 0, UINT64_MAX, r->flag, 0};
+	enum oriel_status status;
+	uint32_t missing, k;
+
+	do {
+		missing = 0;
+		ORIEL_DEV_UNROLL
+		for (k = 0; k < ORIEL_FOLD_BATCH; k++) {
+			if (is_none || first + k >= ranks || first + k == r->rank)
+				continue;
+			wide.base = slot.base = r->base + (first + k) * r->slot;
+			if (is_ll128 ? ori_dev_reduce_poll_half(&wide, i, is_wide, &v[k])
+				     : ori_dev_reduce_poll(&slot, r->lines, i * 2, &v[k])) {
+				missing = 1;
+				aim->peer = first + k;
+			}
+		}
+		status = ori_dev_reduce_tried(is_wide, missing, waiter, aim, i);
+	} while (status == ORIEL_AGAIN);
+	return status;
+}
+
+/*
+ * Whole group, each thread for its own units: folds lines as they arrive. Not synchronised.
+ * @is_ll128 is a constant.
+ */
+ORIEL_DEV enum oriel_status
+ori_dev_reduce_take_lines(const struct oriel_dev_window *w, struct oriel_dev_group g,
+			  struct oriel_dev_fold f, const struct oriel_dev_line_rows *r,
+			  uint64_t length, uint64_t timeout_ns, bool is_ll128)
+{
+	struct oriel_dev_aim aim = {NULL, r->flag, ORIEL_EQ, ORIEL_DEV_WAIT_LL, ORIEL_DEV_NO_RANK,
+				    0};
+	struct oriel_dev_waiter waiter = ori_dev_wait_begin(w, g, timeout_ns);
+	bool is_wide = ori_dev_reduce_is_wide(g, is_ll128);
+	/* A warp goes on while one of its threads has a unit. */
+	uint32_t together = is_wide ? 32 : 1;
+	enum oriel_status status;
+	uint32_t i, k, rank, run;
+
+	ORIEL_DEV_ROLL
+	for (i = g.rank; ori_dev_reduce_unit(is_ll128, i / together * together) < length;
+	     i += g.size) {
+		struct oriel_dev_vector v[ORIEL_FOLD_BATCH] = {{{0}}, {{0}}, {{0}}, {{0}}}, own;
+		struct oriel_dev_folding p = {{{0}}, {{0}}, 0, false};
+		uint64_t at = ori_dev_reduce_unit(is_ll128, i);
+		/* Any thread may have the flag of a half with some bytes of the message. */
+		bool is_none = is_wide && ori_dev_reduce_unit(true, i & ~3u) >= length;
+
+		run = ori_dev_reduce_run(is_ll128, i, at, length);
+		own = is_ll128 ? ori_dev_vector_load_words(r->own + at, run)
+			       : ori_dev_vector_load_any(r->own + at, run);
+		ORIEL_DEV_ROLL
+		for (rank = 0; rank < f.ranks; rank++) {
+			if (rank % ORIEL_FOLD_BATCH == 0) {
+				status = ori_dev_reduce_take(r, is_ll128, is_wide, is_none, f.ranks,
+							     rank, i, &waiter, &aim, v);
+				if (status != ORIEL_OK)
+					return status;
+			}
+			if (rank == r->rank)
+				v[0] = own;
+			ori_dev_fold_next(&f, &p, rank, &v[0]);
+			ORIEL_DEV_UNROLL
+			for (k = 0; k + 1 < ORIEL_FOLD_BATCH; k++)
+				v[k] = v[k + 1];
+		}
+		if (is_ll128)
+			ori_dev_vector_store_words(r->to + at, ori_dev_fold_end(&f, &p), run);
+		else
+			ori_dev_vector_store_any(r->to + at, ori_dev_fold_end(&f, &p), run);
+	}
+	return ORIEL_OK;
+}
+
+#endif
