@@ -270,8 +270,7 @@ ORI_ACT(reduce_staged)
  * The elements of all ranks lie in memory of this rank; they do not where the communicator failed
  * while the stream waited for them, and a peer may write there still.
  */
-ORIEL_DEV enum oriel_status ori_act_rows(const struct ori_act *a, const struct ori_kernel_call *c,
-					 bool is_scaled)
+ORI_ACT(reduce_rows)
 {
 	struct oriel_dev_rows rows = {a->w, false, 0,    (const char *)c->memory, c->gather.stride,
 				      NULL, 0,     false};
@@ -280,10 +279,6 @@ ORIEL_DEV enum oriel_status ori_act_rows(const struct ori_act *a, const struct o
 	enum oriel_status status = ori_dev_reduce_check(a->w, &c->reduction, &f);
 	uint64_t begin = 0, mine;
 
-	if (status == ORIEL_OK && is_scaled != !!f.factors)
-		status = ORIEL_ERR_INVALID;
-	if (!is_scaled)
-		f.factors = NULL; /* so that its kernel has no code for them */
 	if (status == ORIEL_OK)
 		status = ori_dev_health(a->w);
 	if (status != ORIEL_OK)
@@ -293,20 +288,6 @@ ORIEL_DEV enum oriel_status ori_act_rows(const struct ori_act *a, const struct o
 	results.to += begin;
 	ORIEL_FOLD_BY_TYPE(f, ori_dev_reduce_rows(a->group, f, &rows, &results, mine))
 	return ORIEL_OK;
-}
-
-/*
- * PREMUL_SUM has a kernel of its own: with it that of the other operations has 101 registers
- * instead of 96 (sm_90).
- */
-ORI_ACT(reduce_rows)
-{
-	return ori_act_rows(a, c, false);
-}
-
-ORI_ACT(reduce_scaled_rows)
-{
-	return ori_act_rows(a, c, true);
 }
 
 /*

@@ -49,7 +49,6 @@
 	X(REDUCE_LINES, reduce_lines, 320)             \
 	X(REDUCE_STAGED, reduce_staged, 512)           \
 	X(REDUCE_ROWS, reduce_rows, 512)               \
-	X(REDUCE_SCALED_ROWS, reduce_scaled_rows, 512) \
 	X(REDUCE_BLOCK, reduce_block, 512)             \
 	X(REDUCE_SUMS, reduce_sums, 512)               \
 	X(JOB_BEGIN, job_begin, 1)                     \

@@ -430,11 +430,8 @@ enum oriel_status oriel_window_reduce_rows_on_stream(struct oriel_window *w,
 {
 	const struct ori_kernel_call call =
 		gather_call_reduce(gather, reduction, parts, from, count, false);
-	enum ori_kernel kernel = call.reduction.op == ORIEL_OP_PREMUL_SUM
-					 ? ORI_KERNEL_REDUCE_SCALED_ROWS
-					 : ORI_KERNEL_REDUCE_ROWS;
 
-	return gather_parts_on_stream(w, kernel, &call, stream, __func__);
+	return gather_parts_on_stream(w, ORI_KERNEL_REDUCE_ROWS, &call, stream, __func__);
 }
 
 enum oriel_status oriel_window_reduce_block_on_stream(struct oriel_window *w,

@@ -496,8 +496,8 @@ static enum oriel_status stream_check_sums(const struct oriel_window *w,
 
 static bool stream_has_rows(enum ori_kernel kernel)
 {
-	return kernel == ORI_KERNEL_REDUCE_ROWS || kernel == ORI_KERNEL_REDUCE_SCALED_ROWS ||
-	       kernel == ORI_KERNEL_REDUCE_BLOCK || kernel == ORI_KERNEL_REDUCE_SUMS;
+	return kernel == ORI_KERNEL_REDUCE_ROWS || kernel == ORI_KERNEL_REDUCE_BLOCK ||
+	       kernel == ORI_KERNEL_REDUCE_SUMS;
 }
 
 /* A reduction of rows, or of sums, waits for no rank and moves no bytes to one. */
@@ -507,8 +507,7 @@ static enum oriel_status stream_check_rows(const struct oriel_window *w,
 {
 	enum oriel_status status = stream_check_reduce(w, d, kernel, c);
 
-	if (status == ORIEL_OK && kernel != ORI_KERNEL_REDUCE_ROWS &&
-	    kernel != ORI_KERNEL_REDUCE_SCALED_ROWS)
+	if (status == ORIEL_OK && kernel != ORI_KERNEL_REDUCE_ROWS)
 		status = stream_check_sums(w, d, kernel, c);
 	if (status == ORIEL_OK && c->length)
 		status = stream_check_local(w, c->memory);

@@ -12,25 +12,29 @@
 #include <oriel/dev/detail/gather.h>
 
 /*
- * The types that models have most are known to the compiler in @statement, which reads @f.type; the
+ * The types that models have most are known to the compiler in @statement, which reads @f, and so
+ * is that there are no factors, the code for which costs 0.2 us even where it is not executed. The
  * others share one text.
  */
-#define ORIEL_FOLD_BY_TYPE(f, statement)    \
-	switch ((f).type) {                 \
-	case ORIEL_TYPE_FP32:               \
-		(f).type = ORIEL_TYPE_FP32; \
-		statement;                  \
-		break;                      \
-	case ORIEL_TYPE_BF16:               \
-		(f).type = ORIEL_TYPE_BF16; \
-		statement;                  \
-		break;                      \
-	case ORIEL_TYPE_FP16:               \
-		(f).type = ORIEL_TYPE_FP16; \
-		statement;                  \
-		break;                      \
-	default:                            \
-		statement;                  \
+#define ORIEL_FOLD_BY_TYPE(f, statement)      \
+	switch ((f).factors ? 0 : (f).type) { \
+	case ORIEL_TYPE_FP32:                 \
+		(f).type = ORIEL_TYPE_FP32;   \
+		(f).factors = NULL;           \
+		statement;                    \
+		break;                        \
+	case ORIEL_TYPE_BF16:                 \
+		(f).type = ORIEL_TYPE_BF16;   \
+		(f).factors = NULL;           \
+		statement;                    \
+		break;                        \
+	case ORIEL_TYPE_FP16:                 \
+		(f).type = ORIEL_TYPE_FP16;   \
+		(f).factors = NULL;           \
+		statement;                    \
+		break;                        \
+	default:                              \
+		statement;                    \
 	}
 
 /* Vectors of one thread that are under way at once: those of so many ranks. */
