@@ -21,7 +21,7 @@
 #define ORI_REDUCE_LL ((size_t)64 << 10)
 #define ORI_REDUCE_LINES ((size_t)512 << 10)
 #define ORI_REDUCE_ONE_SHOT ((size_t)4 << 20)
-#define ORI_REDUCE_SLOTS ((size_t)64 << 10)
+#define ORI_REDUCE_SLOTS ((size_t)128 << 10)
 #define ORI_REDUCE_LL_PART 2048u
 #define ORI_REDUCE_LL128_PART 4096u
 #define ORI_REDUCE_STAGED_PART 8192u
