@@ -5,12 +5,15 @@
  */
 #include "p2p/p2p_context.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/attr.h"
 #include "base/config.h"
 #include "base/error.h"
+#include "base/job_key.h"
+#include "base/log.h"
 #include "net/endpoint.h"
 #include "p2p/p2p.h"
 #include "p2p/p2p_host.h"
@@ -80,6 +83,24 @@ static enum oriel_status context_read_key(struct oriel_p2p_context *ctx)
 	return status;
 }
 
+/* A context without a communicator does. In a job rank 0 warns, as the others join. */
+static void context_warn_of_no_key(const struct oriel_p2p_context *ctx)
+{
+	static atomic_flag is_warned = ATOMIC_FLAG_INIT;
+	struct ori_address at = {0};
+	char text[ORI_ENDPOINT_LENGTH];
+
+	if (ctx->tls || ori_endpoint_local(ctx->listeners.tcp, &at) != ORIEL_OK ||
+	    ori_endpoint_is_loopback(&at) ||
+	    atomic_flag_test_and_set_explicit(&is_warned, memory_order_relaxed))
+		return;
+	ori_log(ORIEL_LOG_WARN,
+		"a p2p context has no key and listens at %s, since ORIEL_P2P_TCP is 'on': any "
+		"process that reaches the port can connect, and bytes travel as they "
+		"are; " ORI_JOB_KEY_HOW "; ORIEL_JOB_KEY=required forbids contexts without a key",
+		ori_endpoint_text(&at, text));
+}
+
 static enum oriel_status context_listen(struct oriel_p2p_context *ctx)
 {
 	struct p2p_listeners *listeners = &ctx->listeners;
@@ -93,6 +114,8 @@ static enum oriel_status context_listen(struct oriel_p2p_context *ctx)
 	if (status == ORIEL_OK && context_wants_tcp(ctx))
 		status = ori_endpoint_listen_all(&listeners->hosts, &listeners->port,
 						 &listeners->tcp);
+	if (status == ORIEL_OK && listeners->tcp >= 0)
+		context_warn_of_no_key(ctx);
 	return status;
 }
 

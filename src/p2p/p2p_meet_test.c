@@ -125,6 +125,36 @@ static void test_without_a_listener_there_is_no_path(void **state)
 	endpoints_close(&e);
 }
 
+static unsigned keyless_warnings;
+
+static void count_keyless(void *context, enum oriel_log_level level, const char *text)
+{
+	(void)context;
+	if (level == ORIEL_LOG_WARN && strstr(text, "a p2p context has no key and listens at "))
+		keyless_warnings++;
+}
+
+static void test_contexts_without_a_key_warn_once(void **state)
+{
+	static const char *tcp[][2] = {{"auto", "off"}, {"on", "on"}, {"on", "on"}, {"on", "off"}},
+			  *keys[][2] = {{"", ""},
+					{"c0ffee00c0ffee00c0ffee00c0ffee00",
+					 "c0ffee00c0ffee00c0ffee00c0ffee00"},
+					{"", ""},
+					{"", ""}};
+	static const unsigned warned[] = {0, 0, 1, 1};
+	struct endpoints e;
+
+	(void)state;
+	oriel_log_set_sink(count_keyless, NULL);
+	for (unsigned i = 0; i < 4; i++) {
+		endpoints_create_internode(&e, tcp[i], keys[i]);
+		assert_int_equal(keyless_warnings, warned[i]);
+		endpoints_close(&e);
+	}
+	oriel_log_set_sink(NULL, NULL);
+}
+
 /* Neither has asked for the software HCA: it joins no hosts, and both say why. */
 static void test_without_a_nic_auto_joins_no_hosts(void **state)
 {
@@ -497,6 +527,7 @@ static void test_a_closed_context_is_noticed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_contexts_without_a_key_warn_once),
 		cmocka_unit_test(test_a_context_listens_with_a_key_or_on_request),
 		cmocka_unit_test(test_one_listener_is_enough),
 		cmocka_unit_test(test_without_a_listener_there_is_no_path),
