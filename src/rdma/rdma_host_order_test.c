@@ -27,7 +27,7 @@
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define SEEDS 40u
 #else
-#define SEEDS 300u
+#define SEEDS 150u
 #endif
 
 struct request {

@@ -96,13 +96,13 @@ class Ssh(unittest.TestCase):
                          sorted([*expected, "[0] one\n", "[0] two\n"]))
 
     def test_ranks_of_both_hosts_meet(self):
-        code, out, err = self.run_job(CONFORMANCE, "data/", "signal/", "barrier/", "split/")
+        code, out, err = self.run_job(CONFORMANCE, "data/put", "barrier/groups", "split/")
         self.assertEqual(code, 0, out + err)
         self.assertRegex(out, r"\[0\] .*[1-9]\d* cases passed, 0 failed")
 
     def test_hosts_may_be_ipv6_and_have_a_user(self):
         hosts = ",".join(f"root@[{host.address(family=6)}]:2" for host in self.hosts)
-        code, out, err = self.run_job(CONFORMANCE, "signal/", hosts=hosts, ORIEL_FAMILY="ipv6")
+        code, out, err = self.run_job(CONFORMANCE, "signal/every", hosts=hosts, ORIEL_FAMILY="ipv6")
         self.assertEqual(code, 0, out + err)
         self.assertRegex(out, r"[1-9]\d* cases passed, 0 failed")
 
@@ -113,7 +113,7 @@ class Ssh(unittest.TestCase):
         self.assertEqual((code, err), (0, ""))
         self.assertEqual(sorted(out.splitlines()),
                          [f"[{rank}] {name} 29511" for rank in range(4)])
-        code, out, err = self.run_job(CONFORMANCE, "signal/", MASTER_ADDR=name, MASTER_PORT="29512")
+        code, out, err = self.run_job(CONFORMANCE, "signal/every", MASTER_ADDR=name, MASTER_PORT="29512")
         self.assertEqual(code, 0, out + err)
 
     def test_a_rank_that_fails_is_named_with_its_host(self):

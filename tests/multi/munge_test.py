@@ -207,6 +207,8 @@ class Munge(unittest.TestCase):
                       "is of user 0", err)
 
     def test_munged_on_one_host_alone_is_named_at_both_ends(self):
+        # Both roots wait for their limit at the same time.
+        jobs = []
         for rank, at_root, at_member in (
                 (0, "it asks for a job key by munge, but this process has none",
                  "has no job key by munge, but this process asks for one"),
@@ -214,9 +216,12 @@ class Munge(unittest.TestCase):
                  "has a job key by munge, but this process asks for none")):
             Munge.port += 1
             root = self.rank(0, *(WITHOUT_MUNGED if rank == 0 else []), ORIEL_TIMEOUT="5")
-            code, _, err = self.result(self.rank(1, *(WITHOUT_MUNGED if rank == 1 else [])))
+            member = self.rank(1, *(WITHOUT_MUNGED if rank == 1 else []))
+            jobs.append((self.port, root, at_root, member, at_member))
+        for port, root, at_root, member, at_member in jobs:
+            code, _, err = self.result(member)
             self.assertNotEqual(code, 0)
-            self.assertIn(f"127.0.0.1:{self.port} {at_member}", err)
+            self.assertIn(f"127.0.0.1:{port} {at_member}", err)
             code, _, err = self.result(root)
             self.assertNotEqual(code, 0)
             self.assertRegex(err, f"rank 1 of 2 did not join within 5 s; .* is rejected: {at_root}")
