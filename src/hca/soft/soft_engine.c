@@ -63,9 +63,8 @@ static uint64_t engine_due_qp(struct soft_qp *qp)
 	other = qp->receive_cq ? engine_due_cq(qp->receive_cq) : SOFT_NEVER;
 	if (other < due)
 		due = other;
-	if (qp->is_delayed && qp->delayed_until < due)
-		due = qp->delayed_until;
-	return due;
+	other = ori_soft_egress_due(qp);
+	return other < due ? other : due;
 }
 
 /* Work of a halted HCA waits for the end of the halt. */

@@ -276,6 +276,12 @@ static bool wire_egress_link(struct soft_qp *qp)
 	return true;
 }
 
+/* A QP in error sends nothing, nor the packet that was delayed. */
+uint64_t ori_soft_egress_due(struct soft_qp *qp)
+{
+	return qp->is_delayed && wire_has_output(qp) ? qp->delayed_until : SOFT_NEVER;
+}
+
 bool ori_soft_egress(struct soft_qp *qp)
 {
 	if (!wire_has_output(qp) || wire_is_delayed(qp))

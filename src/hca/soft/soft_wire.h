@@ -40,6 +40,8 @@ void ori_soft_frame_miss(struct soft_engine *e, const struct soft_header *h);
 
 /* Send the next packet of @qp; false if there is none or it may not leave yet. */
 bool ori_soft_egress(struct soft_qp *qp);
+/* When the next packet of @qp that waits may leave; SOFT_NEVER if none does. */
+uint64_t ori_soft_egress_due(struct soft_qp *qp);
 
 /* Ask for packets that are late, or send those that are lost again, if it is time. */
 bool ori_soft_timer(struct soft_qp *qp);
