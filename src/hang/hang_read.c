@@ -255,8 +255,13 @@ static enum oriel_status read_close_over(struct read_scan *scan, struct ori_hang
 	return status;
 }
 
-/* Two copies with one turn: the owner has not written the slot between them. */
-static void read_look(struct read_process *p, struct ori_wait_page *again)
+/*
+ * Two copies with one turn: the owner has not written the slot between them. Pages are read one
+ * after the other, and a rank of a job that flows goes on to its next wait meanwhile: a wait of a
+ * thread counts if it had begun at @moment, before all looks, so that those of a cycle were there
+ * together.
+ */
+static void read_look(struct read_process *p, struct ori_wait_page *again, uint64_t moment)
 {
 	unsigned i;
 
@@ -268,7 +273,8 @@ static void read_look(struct read_process *p, struct ori_wait_page *again)
 		/* Those of kernels are of the last answer. */
 		if (!p->waits[i].thread)
 			p->waits[i].state = ORI_WAIT_FREE;
-		if (a->state == ORI_WAIT_BUSY && !(a->turn & 1) && a->turn == b->turn)
+		if (a->state == ORI_WAIT_BUSY && !(a->turn & 1) && a->turn == b->turn &&
+		    (!a->thread || a->note.begun <= moment))
 			p->waits[i] = *a;
 	}
 }
@@ -312,6 +318,7 @@ static enum oriel_status read_waits(struct read_scan *scan)
 {
 	const struct timespec pause = {0, READ_PAUSE_NS};
 	struct ori_wait_page *again = malloc(sizeof(*again));
+	uint64_t moment = ori_clock_ns();
 	unsigned look, i;
 
 	if (!again)
@@ -321,7 +328,7 @@ static enum oriel_status read_waits(struct read_scan *scan)
 	     look++) {
 		for (i = 0; i < scan->count; i++)
 			if (scan->list[i].is_wanted)
-				read_look(&scan->list[i], again);
+				read_look(&scan->list[i], again, moment);
 		nanosleep(&pause, NULL);
 	}
 	free(again);
