@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How endpoints of two machines meet over TCP: which contexts listen, and which
- * connections they accept.
+ * connections they accept; and what one says of another that ends.
  */
 #include "p2p/pair_of_endpoints_test.h"
 
@@ -13,6 +13,7 @@
 
 #include "net/socket_test.h"
 #include "p2p/p2p.h"
+#include "rdma/rdma_host.h"
 
 #define CROWD 80u /* more than a context serves at once */
 
@@ -524,6 +525,36 @@ static void test_a_closed_context_is_noticed(void **state)
 	}
 }
 
+/* One that breaks says why before its QP goes: who finds that first has the reason, too. */
+static void test_a_lost_link_has_the_reason_of_the_peer(void **state)
+{
+	const struct oriel_p2p_attr attr = {.size = sizeof(attr),
+					    .mode = ORIEL_P2P_COPY_BASED,
+					    .channels = 2};
+	static char data[LONG];
+
+	(void)state;
+	for (unsigned i = ENDPOINTS_RDMA; i < ROUTES; i++) {
+		struct oriel_p2p_buffer f = buffer(data, LONG, NULL),
+					t = buffer(data, LONG - 1, NULL);
+		struct oriel_p2p_request out, in, other;
+		struct endpoints e;
+
+		endpoints_open(&e, routes[i], &small, &attr);
+		assert_int_equal(oriel_p2p_send(e.a, 0, &f, &out), ORIEL_OK);
+		assert_int_equal(oriel_p2p_recv(e.b, 0, &t, &in), ORIEL_OK);
+		while (oriel_p2p_progress(e.b) == ORIEL_OK)
+			assert_int_equal(oriel_p2p_progress(e.a), ORIEL_OK);
+		assert_int_equal(in.status, ORIEL_ERR_MISMATCH);
+		(void)oriel_p2p_send(e.a, 1, &f, &other);
+		while (ori_host_progress(e.a->link.host) == ORIEL_OK)
+			usleep(1000);
+		assert_int_equal(endpoints_wait(&e, &out), ORIEL_ERR_MISMATCH);
+		assert_int_equal(endpoints_wait(&e, &other), ORIEL_ERR_MISMATCH);
+		endpoints_close(&e);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -539,6 +570,7 @@ int main(void)
 		cmocka_unit_test(test_unproven_connections_are_refused),
 		cmocka_unit_test(test_a_byte_altered_on_the_way_ends_both_endpoints),
 		cmocka_unit_test(test_a_closed_context_is_noticed),
+		cmocka_unit_test(test_a_lost_link_has_the_reason_of_the_peer),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

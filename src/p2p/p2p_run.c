@@ -271,13 +271,17 @@ static enum oriel_status p2p_leave_severed(struct oriel_p2p *p2p)
 /* Operations that need the link, while there is one. */
 static enum oriel_status p2p_advance(struct oriel_p2p *p2p)
 {
-	enum oriel_status status = p2p->backend->progress(p2p);
+	enum oriel_status status = p2p->backend->progress(p2p), reason;
 	char text[P2P_TEXT];
 
 	if (status == ORIEL_OK)
 		return ori_p2p_put_dirty(p2p);
 	/* A NIC names its queue, and no peer. */
 	snprintf(text, sizeof(text), "%s", oriel_last_error());
+	/* A peer that breaks says why before its end of the link goes. */
+	reason = ori_p2p_watch(p2p);
+	if (reason != ORIEL_OK)
+		return reason;
 	(void)ori_fail(status, "the link to the peer, %s, failed: %s", p2p->peer_name, text);
 	p2p->has_lost_link = true;
 	p2p_start_leaving(p2p, status);
