@@ -43,8 +43,8 @@ static void test_a_connector_without_the_key_writes_nothing(void **state)
 	enter(s, &key, &end);
 	try_all(s, &wrong);
 	try_all(s, &none);
-	assert_true(bench_log_count(&s->log, "127.0.0.1]:"));
-	assert_true(bench_log_count(&s->log, "has another ORIEL_JOB_KEY than this process"));
+	await_log(s, "127.0.0.1]:");
+	await_log(s, "has another ORIEL_JOB_KEY than this process");
 	say_write(s, &end, 5);
 	await_value(s, 5);
 	end_close(&end);
@@ -58,7 +58,7 @@ static void test_a_job_without_a_key_rejects_a_connector_with_one(void **state)
 
 	enter(s, &none, &end);
 	try_all(s, &key);
-	assert_true(bench_log_count(&s->log, "has an ORIEL_JOB_KEY, but this process has none"));
+	await_log(s, "has an ORIEL_JOB_KEY, but this process has none");
 	say_write(s, &end, 5);
 	await_value(s, 5);
 	end_close(&end);
@@ -76,7 +76,7 @@ static void test_a_hello_to_another_process_is_rejected(void **state)
 	end_say_hello(&end, s->mine.cookie, s->hca_address.cookie + 1);
 	assert_int_equal(end_hear(&end, SOFT_GREETING_REFUSED), ORIEL_OK);
 	assert_int_equal(end_hear(&end, 0), ORIEL_ERR_PEER);
-	assert_true(bench_log_count(&s->log, "its hello names another process"));
+	await_log(s, "its hello names another process");
 	end_close(&end);
 }
 
@@ -210,7 +210,7 @@ static void test_pending_connections_are_limited(void **state)
 	/* The oldest connections are closed by the time the last is welcome. */
 	enter(s, &key, &last);
 	assert_true(connections_over_tcp() <= MANY + PENDING + 8);
-	assert_true(bench_log_count(&s->log, "there are too many silent connections"));
+	await_log(s, "there are too many silent connections");
 	say_write(s, &end, 5);
 	await_value(s, 5);
 	for (unsigned i = 0; i < MANY; i++)
