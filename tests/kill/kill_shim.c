@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -19,12 +20,14 @@
 
 #define FDS 1024 /* beyond those of a rank */
 #define EXIT_CODE 7
+#define FIRING (-1) /* a thread is at it */
 
 /* Weak symbols of kill_rank.c. */
 void kill_shim_arm(long steps);
 void kill_shim_end(void);
 
 static atomic_long steps_left; /* 0: not armed, or done */
+static _Thread_local bool is_firing;
 
 /* It says so when it is done: nothing else shows it from outside. */
 static void close_sockets(void)
@@ -39,12 +42,16 @@ static void close_sockets(void)
 		_exit(3);
 }
 
-/* Other threads go on until the fault: a word about it ahead of it would let them end the job. */
+/*
+ * Other threads do not get past their next call until it is done: exit() takes a while, in which
+ * they would end the job as if nothing had happened.
+ */
 static void fire(void)
 {
 	const char *fault = getenv("KILL_FAULT");
 	int before = errno;
 
+	is_firing = true;
 	if (!fault)
 		_exit(3);
 	if (strcmp(fault, "kill") == 0)
@@ -57,6 +64,7 @@ static void fire(void)
 		close_sockets();
 	else
 		kill(getpid(), SIGSTOP); /* kill_test.py continues it, or cuts the cable first */
+	atomic_store(&steps_left, 0);
 	errno = before;
 }
 
@@ -65,21 +73,29 @@ void kill_shim_arm(long steps)
 	atomic_store(&steps_left, steps);
 }
 
+/* One of the steps that are left, or @all of them: the fault comes with the last. */
+static void take(bool all)
+{
+	long left = atomic_load(&steps_left);
+
+	while (left > 0 && !atomic_compare_exchange_weak(&steps_left, &left,
+							 all || left == 1 ? FIRING : left - 1))
+		;
+	if (left > 0 && (all || left == 1))
+		fire();
+	while (atomic_load(&steps_left) == FIRING && !is_firing)
+		usleep(1000);
+}
+
 /* The phase is over. */
 void kill_shim_end(void)
 {
-	if (atomic_exchange(&steps_left, 0) > 0)
-		fire();
+	take(true);
 }
 
 static void step(void)
 {
-	long left = atomic_load(&steps_left);
-
-	while (left > 0 && !atomic_compare_exchange_weak(&steps_left, &left, left - 1))
-		;
-	if (left == 1)
-		fire();
+	take(false);
 }
 
 int poll(struct pollfd *fds, nfds_t count, int timeout)
