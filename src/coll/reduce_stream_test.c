@@ -92,6 +92,7 @@ static void check_fold(const struct oriel_dev_fold *f, size_t size, size_t skew,
 	const struct oriel_dev_results results = {.to = got + skew};
 	const char *from[RANKS];
 	char *out = expected + skew;
+	struct oriel_dev_fold known = *f;
 	struct ori_fold host;
 	uint32_t rank;
 
@@ -105,7 +106,8 @@ static void check_fold(const struct oriel_dev_fold *f, size_t size, size_t skew,
 	for (rank = 0; rank < threads; rank++) {
 		struct oriel_dev_group g = {.rank = rank, .size = threads};
 
-		ori_dev_reduce_rows(g, *f, &rows, &results, COUNT * size);
+		ORIEL_FOLD_BY_TYPE(known,
+				   ori_dev_reduce_rows(g, known, &rows, &results, COUNT * size))
 	}
 	assert_memory_equal(got, expected, sizeof(got));
 }
@@ -115,6 +117,7 @@ static void check_blocks(const struct oriel_dev_fold *f, size_t size, size_t ske
 {
 	const struct oriel_dev_results results = {.to = got + skew};
 	uint32_t blocks = (f->ranks - 1) / f->block + 1, block, rank;
+	struct oriel_dev_fold known = *f;
 
 	memset(got, 0x5a, sizeof(got));
 	memset(sums, 0x5a, sizeof(sums));
@@ -132,13 +135,15 @@ static void check_blocks(const struct oriel_dev_fold *f, size_t size, size_t ske
 		for (rank = 0; rank < threads; rank++) {
 			struct oriel_dev_group g = {.rank = rank, .size = threads};
 
-			ori_dev_reduce_block(g, one, &rows, sums[block], COUNT * size);
+			ORIEL_FOLD_BY_TYPE(one, ori_dev_reduce_block(g, one, &rows, sums[block],
+								     COUNT * size))
 		}
 	}
 	for (rank = 0; rank < threads; rank++) {
 		struct oriel_dev_group g = {.rank = rank, .size = threads};
 
-		ori_dev_reduce_sums(g, *f, sums[0], SUMS, blocks, &results, COUNT * size);
+		ORIEL_FOLD_BY_TYPE(known, ori_dev_reduce_sums(g, known, sums[0], SUMS, blocks,
+							      &results, COUNT * size))
 	}
 	assert_memory_equal(got, expected, sizeof(got));
 }
@@ -149,7 +154,7 @@ static void check_type(uint32_t type, uint32_t op)
 	size_t size = oriel_type_size((enum oriel_type)type), skew;
 	size_t sum =
 		oriel_type_size(oriel_type_accumulation((enum oriel_type)type, (enum oriel_op)op));
-	struct oriel_dev_fold f = {type, op, 0, 0, op == ORIEL_OP_PREMUL_SUM ? words : NULL};
+	struct oriel_dev_fold f = {type, op, 0, 0, op == ORIEL_OP_PREMUL_SUM ? words : NULL, false};
 	unsigned i;
 
 	for (i = 0; i < 5 * RANKS; i++) {

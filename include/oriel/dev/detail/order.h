@@ -285,6 +285,25 @@ ORIEL_DEV void ori_dev_load_pair_relaxed(const uint64_t *pair, uint64_t *first, 
 #endif
 }
 
+/* The same if @is_wanted, without a branch, so that several loads are under way at once. */
+ORIEL_DEV void ori_dev_load_pair_if(const uint64_t *pair, bool is_wanted, uint64_t *first,
+				    uint64_t *second)
+{
+#ifdef __CUDA_ARCH__
+	asm volatile("{\n\t"
+		     ".reg .pred wanted;\n\t"
+		     "setp.ne.u32 wanted, %3, 0;\n\t"
+		     "@wanted ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];\n\t"
+		     "}"
+		     : "+l"(*first), "+l"(*second)
+		     : "l"(pair), "r"((uint32_t)is_wanted)
+		     : "memory");
+#else
+	if (is_wanted)
+		ori_dev_load_pair_relaxed(pair, first, second);
+#endif
+}
+
 ORIEL_DEV uint32_t ori_dev_load_relaxed32(const uint32_t *word)
 {
 #ifdef __CUDA_ARCH__

@@ -16,29 +16,29 @@
  * is that there are no factors, the code for which costs 0.2 us even where it is not executed. The
  * others share one text.
  */
-#define ORIEL_FOLD_BY_TYPE(f, statement)      \
-	switch ((f).factors ? 0 : (f).type) { \
-	case ORIEL_TYPE_FP32:                 \
-		(f).type = ORIEL_TYPE_FP32;   \
-		(f).factors = NULL;           \
-		statement;                    \
-		break;                        \
-	case ORIEL_TYPE_BF16:                 \
-		(f).type = ORIEL_TYPE_BF16;   \
-		(f).factors = NULL;           \
-		statement;                    \
-		break;                        \
-	case ORIEL_TYPE_FP16:                 \
-		(f).type = ORIEL_TYPE_FP16;   \
-		(f).factors = NULL;           \
-		statement;                    \
-		break;                        \
-	default:                              \
-		statement;                    \
+#define ORIEL_FOLD_BY_TYPE(f, statement)                \
+	switch ((f).factors ? 0 : (f).type) {           \
+	case ORIEL_TYPE_FP32:                           \
+		(f).type = ORIEL_TYPE_FP32;             \
+		(f).factors = NULL;                     \
+		(f).is_sum = ori_dev_fold_is_sum(&(f)); \
+		statement;                              \
+		break;                                  \
+	case ORIEL_TYPE_BF16:                           \
+		(f).type = ORIEL_TYPE_BF16;             \
+		(f).factors = NULL;                     \
+		(f).is_sum = ori_dev_fold_is_sum(&(f)); \
+		statement;                              \
+		break;                                  \
+	case ORIEL_TYPE_FP16:                           \
+		(f).type = ORIEL_TYPE_FP16;             \
+		(f).factors = NULL;                     \
+		(f).is_sum = ori_dev_fold_is_sum(&(f)); \
+		statement;                              \
+		break;                                  \
+	default:                                        \
+		statement;                              \
 	}
-
-/* Vectors of one thread that are under way at once: those of so many ranks. */
-#define ORIEL_FOLD_BATCH 4u
 
 /*
  * The first @length bytes of a vector at any address. A call, so that its many instructions do not
@@ -200,24 +200,21 @@ ORIEL_DEV struct oriel_dev_folding ori_dev_reduce_add(const struct oriel_dev_fol
 						      uint64_t at, uint32_t length)
 {
 	struct oriel_dev_vector v[ORIEL_FOLD_BATCH] = {{{0}}, {{0}}, {{0}}, {{0}}};
-	struct oriel_dev_folding p = {{{0}}, {{0}}, 0, false};
-	uint32_t rank, k;
+	struct oriel_dev_folding p = ori_dev_fold_begin();
+	uint32_t first, k;
+	const char *row;
 
 	ORIEL_DEV_ROLL
-	for (rank = 0; rank < f->ranks; rank++) {
+	for (first = 0; first < f->ranks; first += ORIEL_FOLD_BATCH) {
 		ORIEL_DEV_UNROLL
-		for (k = 0; k < ORIEL_FOLD_BATCH && rank % ORIEL_FOLD_BATCH == 0; k++)
-			if (rank + k < f->ranks)
-				v[k] = rows->is_aligned
-					       ? ori_dev_vector_load(
-							 ori_dev_reduce_row(rows, rank + k) + at)
-					       : ori_dev_vector_load_any(
-							 ori_dev_reduce_row(rows, rank + k) + at,
-							 length);
-		ori_dev_fold_next(f, &p, rank, &v[0]);
-		ORIEL_DEV_UNROLL
-		for (k = 0; k + 1 < ORIEL_FOLD_BATCH; k++)
-			v[k] = v[k + 1];
+		for (k = 0; k < ORIEL_FOLD_BATCH; k++) {
+			if (first + k >= f->ranks)
+				continue;
+			row = ori_dev_reduce_row(rows, first + k) + at;
+			v[k] = rows->is_aligned ? ori_dev_vector_load(row)
+						: ori_dev_vector_load_any(row, length);
+		}
+		ori_dev_fold_batch(f, &p, first, v);
 	}
 	return p;
 }
@@ -259,6 +256,7 @@ ORIEL_DEV enum oriel_status ori_dev_reduce_check(const struct oriel_dev_window *
 	f->ranks = w->ranks;
 	f->block = r->block ? r->block : w->ranks;
 	f->factors = r->op == ORIEL_OP_PREMUL_SUM ? r->factors : NULL;
+	f->is_sum = false;
 	return status;
 }
 
@@ -515,9 +513,18 @@ ori_dev_reduce_staged(const struct oriel_dev_window *w, struct oriel_dev_group g
 		      uint32_t part, uint32_t parts, const void *from, uint64_t count,
 		      uint64_t timeout_ns, bool is_to_all)
 {
-	struct oriel_dev_reduce_run run = {
-		w,    c,     {0, 0, 0, 0, NULL}, (const char *)from, 0, 0, 0, 0, timeout_ns,
-		part, parts, is_to_all};
+	struct oriel_dev_reduce_run run = {w,
+					   c,
+					   {0, 0, 0, 0, NULL, false},
+					   (const char *)from,
+					   0,
+					   0,
+					   0,
+					   0,
+					   timeout_ns,
+					   part,
+					   parts,
+					   is_to_all};
 	enum oriel_status status = ori_dev_reduce_check(w, r, &run.fold);
 
 	if (status == ORIEL_OK)

@@ -24,31 +24,18 @@ ORIEL_DEV uint32_t ori_dev_reduce_poll(const struct oriel_ll_slot *slot, uint32_
 
 /*
  * The same of unit @unit of LL128 lines: the two words of a quarter of a half, of which the last
- * has the flag instead of its second word. @is_wide: the threads of a warp read halves together,
- * and of four only the last one knows.
+ * has the flag instead of its second word.
  */
 ORIEL_DEV uint32_t ori_dev_reduce_poll_half(const struct oriel_ll128_slot *slot, uint32_t unit,
-					    bool is_wide, struct oriel_dev_vector *v)
+					    struct oriel_dev_vector *v)
 {
 	const uint64_t *half = ori_dev_ll128_half(slot, unit / ORIEL_LL128_THREADS);
 	const uint64_t *words = half + unit % ORIEL_LL128_THREADS * 2;
 	bool has_flag = unit % ORIEL_LL128_THREADS == ORIEL_LL128_THREADS - 1;
-	uint64_t low, high;
 
-#ifdef __CUDA_ARCH__
-	if (is_wide) {
-		ori_dev_load_pair_relaxed(words, &low, &high);
-		*v = ori_dev_vector_of(low, has_flag ? 0 : high);
-		return has_flag && high != slot->flag;
-	}
-#else
-	(void)is_wide;
-#endif
 	if (oriel_dev_load_acquire(half + ORIEL_LL128_WORDS) != slot->flag)
 		return 1;
-	low = words[0];
-	high = has_flag ? 0 : words[1];
-	*v = ori_dev_vector_of(low, high);
+	*v = ori_dev_vector_of(words[0], has_flag ? 0 : words[1]);
 	return 0;
 }
 
@@ -124,32 +111,84 @@ ORIEL_DEV enum oriel_status ori_dev_reduce_tried(bool is_wide, uint32_t missing,
 }
 
 /*
- * One thread: waits for unit @i of up to ORIEL_FOLD_BATCH ranks from @first on, of which all loads
- * are under way at once; none if it @is_none. Threads of a warp do it together if they are wide.
+ * One thread: unit @i of up to ORIEL_FOLD_BATCH ranks from @first on, but of this one. Lines are
+ * missing when this is not 0; @aim has the last rank of them then.
+ */
+ORIEL_DEV uint32_t ori_dev_reduce_poll_ranks(const struct oriel_dev_line_rows *r, bool is_ll128,
+					     uint32_t ranks, uint32_t first, uint32_t i,
+					     struct oriel_dev_aim *aim,
+					     struct oriel_dev_vector v[ORIEL_FOLD_BATCH])
+{
+	struct oriel_ll_slot slot = {NULL, 0, UINT64_MAX, r->flag, 0};
+	struct oriel_ll128_slot wide = {NULL, 0, UINT64_MAX, r->flag, 0};
+	uint32_t missing = 0, k;
+
+	ORIEL_DEV_UNROLL
+	for (k = 0; k < ORIEL_FOLD_BATCH; k++) {
+		if (first + k >= ranks || first + k == r->rank)
+			continue;
+		wide.base = slot.base = r->base + (first + k) * r->slot;
+		if (is_ll128 ? ori_dev_reduce_poll_half(&wide, i, &v[k])
+			     : ori_dev_reduce_poll(&slot, r->lines, i * 2, &v[k])) {
+			missing = 1;
+			aim->peer = first + k;
+		}
+	}
+	return missing;
+}
+
+/*
+ * The same of LL128 lines by the threads of a warp that read halves together: of four only the last
+ * one knows whether theirs has arrived.
+ */
+ORIEL_DEV uint32_t ori_dev_reduce_poll_wide(const struct oriel_dev_line_rows *r, uint32_t ranks,
+					    uint32_t first, uint32_t i, struct oriel_dev_aim *aim,
+					    struct oriel_dev_vector v[ORIEL_FOLD_BATCH])
+{
+	struct oriel_ll128_slot slot = {NULL, 0, UINT64_MAX, r->flag, 0};
+	bool has_flag = i % ORIEL_LL128_THREADS == ORIEL_LL128_THREADS - 1;
+	uint64_t low[ORIEL_FOLD_BATCH], high[ORIEL_FOLD_BATCH];
+	uint32_t missing = 0, k;
+
+	ORIEL_DEV_UNROLL
+	for (k = 0; k < ORIEL_FOLD_BATCH; k++) {
+		slot.base = r->base + (first + k) * r->slot;
+		low[k] = 0;
+		high[k] = r->flag;
+		ori_dev_load_pair_if(ori_dev_ll128_half(&slot, i / ORIEL_LL128_THREADS) +
+					     i % ORIEL_LL128_THREADS * 2,
+				     first + k < ranks && first + k != r->rank, &low[k], &high[k]);
+	}
+	ORIEL_DEV_UNROLL
+	for (k = 0; k < ORIEL_FOLD_BATCH; k++) {
+		if (has_flag && high[k] != r->flag) {
+			missing = 1;
+			aim->peer = first + k;
+		}
+		v[k] = ori_dev_vector_of(low[k], has_flag ? 0 : high[k]);
+	}
+	return missing;
+}
+
+/*
+ * One thread: waits for unit @i of the ranks of ori_dev_reduce_poll_ranks(); for none if it
+ * @is_none. Threads of a warp do it together if they are wide.
  */
 ORIEL_DEV enum oriel_status
 ori_dev_reduce_take(const struct oriel_dev_line_rows *r, bool is_ll128, bool is_wide, bool is_none,
 		    uint32_t ranks, uint32_t first, uint32_t i, struct oriel_dev_waiter *waiter,
 		    struct oriel_dev_aim *aim, struct oriel_dev_vector v[ORIEL_FOLD_BATCH])
 {
-	struct oriel_ll_slot slot = {NULL, 0, UINT64_MAX, r->flag, 0};
-	struct oriel_ll128_slot wide = {NULL, 0, UINT64_MAX, r->flag, 0};
 	enum oriel_status status;
-	uint32_t missing, k;
+	uint32_t missing;
 
 	do {
-		missing = 0;
-		ORIEL_DEV_UNROLL
-		for (k = 0; k < ORIEL_FOLD_BATCH; k++) {
-			if (is_none || first + k >= ranks || first + k == r->rank)
-				continue;
-			wide.base = slot.base = r->base + (first + k) * r->slot;
-			if (is_ll128 ? ori_dev_reduce_poll_half(&wide, i, is_wide, &v[k])
-				     : ori_dev_reduce_poll(&slot, r->lines, i * 2, &v[k])) {
-				missing = 1;
-				aim->peer = first + k;
-			}
-		}
+		if (is_none)
+			missing = 0;
+		else if (is_ll128 && is_wide)
+			missing = ori_dev_reduce_poll_wide(r, ranks, first, i, aim, v);
+		else
+			missing = ori_dev_reduce_poll_ranks(r, is_ll128, ranks, first, i, aim, v);
 		status = ori_dev_reduce_tried(is_wide, missing, waiter, aim, i);
 	} while (status == ORIEL_AGAIN);
 	return status;
@@ -171,13 +210,13 @@ ori_dev_reduce_take_lines(const struct oriel_dev_window *w, struct oriel_dev_gro
 	/* A warp goes on while one of its threads has a unit. */
 	uint32_t together = is_wide ? 32 : 1;
 	enum oriel_status status;
-	uint32_t i, k, rank, run;
+	uint32_t i, k, first, run;
 
 	ORIEL_DEV_ROLL
 	for (i = g.rank; ori_dev_reduce_unit(is_ll128, i / together * together) < length;
 	     i += g.size) {
 		struct oriel_dev_vector v[ORIEL_FOLD_BATCH] = {{{0}}, {{0}}, {{0}}, {{0}}}, own;
-		struct oriel_dev_folding p = {{{0}}, {{0}}, 0, false};
+		struct oriel_dev_folding p = ori_dev_fold_begin();
 		uint64_t at = ori_dev_reduce_unit(is_ll128, i);
 		/* Any thread may have the flag of a half with some bytes of the message. */
 		bool is_none = is_wide && ori_dev_reduce_unit(true, i & ~3u) >= length;
@@ -186,19 +225,16 @@ ori_dev_reduce_take_lines(const struct oriel_dev_window *w, struct oriel_dev_gro
 		own = is_ll128 ? ori_dev_vector_load_words(r->own + at, run)
 			       : ori_dev_vector_load_any(r->own + at, run);
 		ORIEL_DEV_ROLL
-		for (rank = 0; rank < f.ranks; rank++) {
-			if (rank % ORIEL_FOLD_BATCH == 0) {
-				status = ori_dev_reduce_take(r, is_ll128, is_wide, is_none, f.ranks,
-							     rank, i, &waiter, &aim, v);
-				if (status != ORIEL_OK)
-					return status;
-			}
-			if (rank == r->rank)
-				v[0] = own;
-			ori_dev_fold_next(&f, &p, rank, &v[0]);
+		for (first = 0; first < f.ranks; first += ORIEL_FOLD_BATCH) {
+			status = ori_dev_reduce_take(r, is_ll128, is_wide, is_none, f.ranks, first,
+						     i, &waiter, &aim, v);
+			if (status != ORIEL_OK)
+				return status;
 			ORIEL_DEV_UNROLL
-			for (k = 0; k + 1 < ORIEL_FOLD_BATCH; k++)
-				v[k] = v[k + 1];
+			for (k = 0; k < ORIEL_FOLD_BATCH; k++)
+				if (first + k == r->rank)
+					v[k] = own;
+			ori_dev_fold_batch(&f, &p, first, v);
 		}
 		if (is_ll128)
 			ori_dev_vector_store_words(r->to + at, ori_dev_fold_end(&f, &p), run);
