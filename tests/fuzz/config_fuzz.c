@@ -132,7 +132,7 @@ static bool config_is_name(const char *text)
 	size_t i;
 
 	for (i = 0; text[i]; i++)
-		if ((text[i] >= 0 && text[i] <= ' ') || text[i] == 127)
+		if ((unsigned char)text[i] <= ' ' || text[i] == 127)
 			return false;
 	return i <= 63;
 }
