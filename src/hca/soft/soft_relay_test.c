@@ -77,6 +77,7 @@ static void test_a_byte_altered_on_the_way_out_fails_the_queue(void **state)
 	struct ori_hca_event event = {.text = ""};
 	struct stage *s = *state;
 	struct relay relay;
+	enum oriel_status status;
 	struct soft_header h;
 	struct end end;
 	uint64_t index;
@@ -86,7 +87,11 @@ static void test_a_byte_altered_on_the_way_out_fails_the_queue(void **state)
 			 ORIEL_OK);
 	assert_int_equal(end_read(&end, &h, sizeof(h)), ORIEL_OK);
 	relay.flip[0] = (long)relay.moved[0] + 30;
-	assert_int_equal(end_read(&end, &h, sizeof(h)), ORIEL_ERR_AUTH);
+	/* The engine repeats a frame that has no reply: the relay may have moved it already. */
+	do
+		status = end_read(&end, &h, sizeof(h));
+	while (status == ORIEL_OK);
+	assert_int_equal(status, ORIEL_ERR_AUTH);
 	for (unsigned i = 0; i < 100; i++)
 		end_wait(&end, ori_deadline(PATIENCE_NS));
 	await_log(s, "a connection is lost: the connection has bytes that were altered on the way");
