@@ -545,6 +545,16 @@ static void test_the_mode_of_the_program_changes_nothing(void **state)
 	unsigned after = _mm_getcsr();
 	_mm_setcsr(before);
 	assert_int_equal(after & 0xe040u, 0xe040u);
+#elif defined(__aarch64__)
+	/* Arm ARM, FPCR: FZ (bit 24) and towards 0 (RMode 3 in bits 23 and 22). */
+	const uint64_t mode = 0x1c00000u;
+	uint64_t before, after;
+	asm volatile("mrs %0, fpcr" : "=r"(before));
+	asm volatile("msr fpcr, %0" : : "r"(mode));
+	ori_fold_all(&f, from, &out, 1, 0, 2);
+	asm volatile("mrs %0, fpcr" : "=r"(after));
+	asm volatile("msr fpcr, %0" : : "r"(before));
+	assert_true(after == mode);
 #else
 	ori_fold_all(&f, from, &out, 1, 0, 2);
 #endif
