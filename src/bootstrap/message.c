@@ -311,6 +311,7 @@ static enum oriel_status message_send_to_self(struct ori_message_service *servic
 		message_free(message);
 		return message_no_memory(service, length);
 	}
+	assert(message->data || !length);
 	if (length)
 		memcpy(message->data, data, length);
 	inbox_add(inbox, message);

@@ -199,6 +199,7 @@ void ori_fdsock_attach(struct msghdr *message, union ori_fds_room *room, const i
 	message->msg_control = room->bytes;
 	message->msg_controllen = CMSG_SPACE(nfds * sizeof(int));
 	c = CMSG_FIRSTHDR(message);
+	assert(c);
 	c->cmsg_level = SOL_SOCKET;
 	c->cmsg_type = SCM_RIGHTS;
 	c->cmsg_len = CMSG_LEN(nfds * sizeof(int));
