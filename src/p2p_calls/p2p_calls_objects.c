@@ -5,6 +5,7 @@
  */
 #include "p2p_calls/p2p_calls_script.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,6 +106,7 @@ bool ori_p2p_calls_create(enum call_object_kind kind, unsigned number, const voi
 {
 	struct call_object *object = ori_p2p_calls_object(kind, number);
 
+	assert(object); /* scripts with other numbers do not begin */
 	if (object->is_live && effect == CALL_CREATES) {
 		snprintf(text, CALL_TEXT, "creates %s %u, which exists", nouns[kind], number);
 		return false;
@@ -153,6 +155,7 @@ bool ori_p2p_calls_destroy(enum call_object_kind kind, const void *handle, char 
 {
 	struct call_object *object = object_of(kind, handle);
 
+	assert(object); /* it was checked with all objects of the call */
 	if (object->has_owner) {
 		snprintf(text, CALL_TEXT, "destroys the %s of a communicator", nouns[kind]);
 		return false;
