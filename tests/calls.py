@@ -45,6 +45,8 @@ def symbols(nm, paths):
     objects = {}
     for line in [paths[0] + ":"] + text.splitlines():  # of one object nm does not say which
         fields = line.split()
+        if line.startswith("__gcov_"):  # of scripts/coverage
+            continue
         if len(fields) == 1:
             source = source_of(line[:-1])
             defined, undefined = objects.setdefault(source, (set(), set()))
