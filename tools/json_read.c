@@ -2,6 +2,7 @@
 /* Implements tools/json_read.h. Each skip function returns the end of what it skips, or NULL. */
 #include "json_read.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,9 +102,12 @@ static const char *object_find(const char *object, const char *key)
 
 	while (*at == '"') {
 		value = skip_name(at);
+		assert(value); /* json_is_object() */
 		if (strncmp(at + 1, key, length) == 0 && at[length + 1] == '"')
 			return value;
-		at = skip_space(skip_value(value, 0));
+		at = skip_value(value, 0);
+		assert(at);
+		at = skip_space(at);
 		at = skip_space(at + (*at == ','));
 	}
 	return NULL;
