@@ -282,13 +282,17 @@ static void *engine_main(void *argument)
 	struct ori_engine *engine = argument;
 	uint64_t moved = ori_clock_ns(), deadline = 0;
 	struct engine_lists l;
+	bool is_closing;
 
 	ori_log_set_rank(engine->comm->rank);
 	list_open(&l.waiting);
 	list_open(&l.running);
 	for (;;) {
+		/* All jobs were posted before it closes: this pass has those that the last one
+		 * missed. */
+		is_closing = engine_is_closing(engine);
 		engine_pass(engine, &l);
-		if (engine_is_closing(engine)) {
+		if (is_closing) {
 			if (!deadline)
 				deadline = ori_deadline(ENGINE_LEAVE_NS);
 			if (!engine_is_busy(&l) || ori_deadline_passed(deadline))

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,9 +49,10 @@ struct work {
 	unsigned steps; /* before it ends */
 	enum oriel_status end;
 	atomic_uint done, released;
-	atomic_uint *order; /* counts the ends of several */
-	unsigned position;  /* of this one among them */
-	atomic_bool *gate;  /* the job ends only once this is true */
+	atomic_uint *order;        /* counts the ends of several */
+	unsigned position;         /* of this one among them */
+	atomic_bool *gate;         /* the job ends only once this is true */
+	atomic_bool *release_gate; /* its release, too */
 	struct oriel_comm *comm;
 	enum oriel_status posted; /* status of the post by its step */
 };
@@ -74,6 +76,8 @@ static void work_release(void *context)
 	struct work *w = context;
 
 	atomic_fetch_add(&w->released, 1);
+	while (w->release_gate && !atomic_load(w->release_gate))
+		sched_yield();
 }
 
 static enum oriel_status post(struct oriel_comm *comm, struct work *w)
@@ -297,6 +301,26 @@ static void test_destroying_a_communicator_waits_for_its_jobs(void **state)
 	assert_int_equal(atomic_load(&slow.released), 1);
 }
 
+/* The thread of the engine is in a pass over jobs that it has taken when the last one is posted. */
+static void test_destroying_a_communicator_waits_for_a_job_just_posted(void **state)
+{
+	atomic_bool gate = false;
+	struct work blocking = {.steps = 1, .release_gate = &gate}, last = {.steps = 1};
+	struct opener opener = {.gate = &gate};
+	struct fixture f;
+
+	(void)state;
+	open_comm(&f, TIMEOUT_NS);
+	assert_int_equal(post(f.comm, &blocking), ORIEL_OK);
+	await_count(&blocking.released, 1);
+	assert_int_equal(post(f.comm, &last), ORIEL_OK);
+	assert_int_equal(pthread_create(&opener.thread, NULL, opener_main, &opener), 0);
+	close_comm(&f);
+	pthread_join(opener.thread, NULL);
+	assert_int_equal(atomic_load(&last.done), 1);
+	assert_int_equal(atomic_load(&last.released), 1);
+}
+
 /* ... and no longer than that. */
 static void test_destroying_a_communicator_gives_a_stuck_job_up(void **state)
 {
@@ -449,6 +473,7 @@ int main(void)
 		cmocka_unit_test(test_a_post_beyond_the_limit_times_out),
 		cmocka_unit_test(test_destroying_a_communicator_releases_its_jobs),
 		cmocka_unit_test(test_destroying_a_communicator_waits_for_its_jobs),
+		cmocka_unit_test(test_destroying_a_communicator_waits_for_a_job_just_posted),
 		cmocka_unit_test(test_destroying_a_communicator_gives_a_stuck_job_up),
 		cmocka_unit_test(test_destroying_an_idle_communicator_takes_no_limit),
 		cmocka_unit_test(test_the_thread_sleeps_while_there_is_no_job),
