@@ -182,13 +182,14 @@ class Ssh(unittest.TestCase):
             key = keys.pop().encode()
             if given:
                 self.assertEqual(key, given.encode())
+            # The ranks have it, or the search would find nothing anywhere.
+            until(lambda: len(set(processes(b"sleep\0001000")) & set(processes(key, "environ"))) == 4,
+                  "not all ranks have the key and sleep")
             self.assertEqual(processes(key), {})
             ssh = processes(self.sshd.command.encode().replace(b" ", b"\0"))
             self.assertEqual(len(ssh), 2)
             with_key = processes(key, "environ")
             self.assertFalse(set(ssh) & set(with_key))
-            # The ranks have it, or the search would find nothing anywhere.
-            self.assertEqual(len(set(processes(b"sleep\0001000")) & set(with_key)), 4)
             job.send_signal(signal.SIGTERM)
             self.finish(job)
 
