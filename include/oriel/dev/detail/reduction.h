@@ -16,29 +16,21 @@
  * is that there are no factors, the code for which costs 0.2 us even where it is not executed. The
  * others share one text.
  */
-#define ORIEL_FOLD_BY_TYPE(f, statement)                \
-	switch ((f).factors ? 0 : (f).type) {           \
-	case ORIEL_TYPE_FP32:                           \
-		(f).type = ORIEL_TYPE_FP32;             \
-		(f).factors = NULL;                     \
-		(f).is_sum = ori_dev_fold_is_sum(&(f)); \
-		statement;                              \
-		break;                                  \
-	case ORIEL_TYPE_BF16:                           \
-		(f).type = ORIEL_TYPE_BF16;             \
-		(f).factors = NULL;                     \
-		(f).is_sum = ori_dev_fold_is_sum(&(f)); \
-		statement;                              \
-		break;                                  \
-	case ORIEL_TYPE_FP16:                           \
-		(f).type = ORIEL_TYPE_FP16;             \
-		(f).factors = NULL;                     \
-		(f).is_sum = ori_dev_fold_is_sum(&(f)); \
-		statement;                              \
-		break;                                  \
-	default:                                        \
-		statement;                              \
+#define ORIEL_FOLD_BY_TYPE(f, statement)                       \
+	switch ((f).factors ? 0 : (f).type) {                  \
+		ORIEL_FOLD_CASE(f, ORIEL_TYPE_FP32, statement) \
+		ORIEL_FOLD_CASE(f, ORIEL_TYPE_BF16, statement) \
+		ORIEL_FOLD_CASE(f, ORIEL_TYPE_FP16, statement) \
+	default:                                               \
+		statement;                                     \
 	}
+#define ORIEL_FOLD_CASE(f, known, statement)            \
+	case known:                                     \
+		(f).type = known;                       \
+		(f).factors = NULL;                     \
+		(f).is_sum = ori_dev_fold_is_sum(&(f)); \
+		statement;                              \
+		break;
 
 /*
  * The first @length bytes of a vector at any address. A call, so that its many instructions do not
