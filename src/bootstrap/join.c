@@ -23,9 +23,10 @@
 #include "bootstrap/dial.h"
 #include "bootstrap/ranks.h"
 
-#define JOIN_SWEEP_NS 200000000u  /* between checks for joined ranks that have left */
-#define JOIN_WAIT_NS 1000000000u  /* between signs of life of rank 0 */
-#define JOIN_GRACE_NS 5000000000u /* for the root's answer to arrive, at most the timeout */
+#define JOIN_SWEEP_NS 200000000u /* between checks for joined ranks that have left */
+#define JOIN_WAIT_NS 1000000000u /* between signs of life of rank 0 */
+/* For the root's answer to arrive, at most half of the timeout: no rank ends later than that. */
+#define JOIN_GRACE_NS 5000000000u
 /* Packets to an address of another network may get no answer: the next address is tried then. */
 #define JOIN_CONNECT_NS 3000000000u
 #define JOIN_RETRY_MIN_NS 5000000 /* between attempts to reach the root; doubles each time */
@@ -70,7 +71,7 @@ static void join_limit(struct ori_join *join)
 
 static uint64_t join_grace(const struct ori_join *join)
 {
-	uint64_t grace = join_min(join->job->timeout_ns, JOIN_GRACE_NS);
+	uint64_t grace = join_min(join->job->timeout_ns / 2, JOIN_GRACE_NS);
 
 	return join->deadline < ORIEL_TIMEOUT_INFINITE - grace ? join->deadline + grace
 							       : ORIEL_TIMEOUT_INFINITE;

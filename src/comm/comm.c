@@ -298,7 +298,7 @@ static enum oriel_status comm_join(struct oriel_comm *comm, const struct oriel_c
 		goto out_free_joins;
 	comm_show(comm, joins);
 	ori_report_join(comm, &given, &mine.report, &joins[0].report);
-	status = ori_comm_agree(comm, ORI_CALL_COMM_CREATE, comm_meet(comm, joins));
+	status = ori_comm_agree_after(comm, ORI_CALL_COMM_CREATE, comm_meet(comm, joins));
 	if (status != ORIEL_OK)
 		goto out_free_joins;
 	comm_choose_connect(comm, mine.connect);
@@ -313,7 +313,7 @@ static enum oriel_status comm_join(struct oriel_comm *comm, const struct oriel_c
 	status = ori_comm_agree(comm, ORI_CALL_COMM_CREATE, status);
 	/* The watchers of all peers run, and answer. */
 	if (status == ORIEL_OK && comm->is_on_demand)
-		status = ori_comm_agree(comm, ORI_CALL_COMM_CREATE, ori_demand_join(comm));
+		status = ori_comm_agree_after(comm, ORI_CALL_COMM_CREATE, ori_demand_join(comm));
 	if (status != ORIEL_OK)
 		goto out_free_joins;
 	comm->is_mapped_whole = comm->host_paths.domain_size == comm->size;

@@ -214,6 +214,7 @@ struct oriel_comm {
 	void (*close_window)(struct oriel_comm *comm); /* NULL: none was made */
 
 	uint64_t bootstrap_gathers; /* up to now; the same on all ranks */
+	uint64_t gathered_at;       /* ns: when the last gather ended */
 	uint32_t exchanges;         /* exchanges of descriptors up to now; the same on all ranks */
 	atomic_uint windows;        /* numbers given out */
 };

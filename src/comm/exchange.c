@@ -44,36 +44,43 @@ uint64_t ori_comm_answer_limit(const struct oriel_comm *comm)
 	return boot < half ? boot : half;
 }
 
+/* A gather under way. */
+struct exchange {
+	struct oriel_comm *comm;
+	enum ori_call call;
+	uint64_t limit_ns;
+};
+
 static struct ori_control *exchange_control(struct oriel_comm *comm, unsigned peer)
 {
 	return comm->peers[peer].address;
 }
 
-/* For `oriel hang`: the rank waits for @peer, in gather number @round of @comm. */
-static struct ori_wait_note exchange_note(const struct oriel_comm *comm, enum ori_call call,
-					  unsigned peer, uint64_t round)
+/* For `oriel hang`: the rank waits for @peer, in gather number @round of its communicator. */
+static struct ori_wait_note exchange_note(const struct exchange *x, unsigned peer, uint64_t round)
 {
 	return (struct ori_wait_note){
-		.comm = ori_comm_wait_key(comm),
-		.rank = comm->rank,
+		.comm = ori_comm_wait_key(x->comm),
+		.rank = x->comm->rank,
 		.what = ORIEL_DEV_EXCHANGE,
 		.peer = peer,
-		.id = call,
+		.id = x->call,
 		.compare = ORIEL_GE,
 		.expected = round,
-		.limit_ns = comm->timeout_ns,
+		.limit_ns = x->limit_ns,
 	};
 }
 
 /* Waits until @peer has published @round. */
-static enum oriel_status exchange_wait(struct oriel_comm *comm, enum ori_call call, unsigned peer,
-				       uint64_t round, uint64_t deadline)
+static enum oriel_status exchange_wait(const struct exchange *x, unsigned peer, uint64_t round,
+				       uint64_t deadline)
 {
+	struct oriel_comm *comm = x->comm;
 	const uint64_t *word = &exchange_control(comm, peer)->round;
 	uint32_t polls = 0, spin = ori_comm_spin(comm);
 	enum oriel_status status;
 	struct ori_late late = {0};
-	struct ori_wait_note note = exchange_note(comm, call, peer, round);
+	struct ori_wait_note note = exchange_note(x, peer, round);
 	uint64_t now;
 
 	while (oriel_dev_load_relaxed(word) < round) {
@@ -89,16 +96,17 @@ static enum oriel_status exchange_wait(struct oriel_comm *comm, enum ori_call ca
 		now = ori_clock_ns();
 		if (now >= deadline) {
 			/* The late rank must not go on alone when it arrives. */
-			ori_comm_break_all(comm, ORIEL_ERR_TIMEOUT, ORIEL_DEV_EXCHANGE, peer, call);
+			ori_comm_break_all(comm, ORIEL_ERR_TIMEOUT, ORIEL_DEV_EXCHANGE, peer,
+					   x->call);
 			return ori_fail(
 				ORIEL_ERR_TIMEOUT,
 				"rank %u of %u did not enter %s within %g s " ORI_LATE_LIMIT, peer,
-				comm->size, ori_call_name(call), (double)comm->timeout_ns / 1e9);
+				comm->size, ori_call_name(x->call), (double)x->limit_ns / 1e9);
 		}
 		if (ori_late_is_due(&late))
-			ori_late_warn(&late, comm->timeout_ns,
+			ori_late_warn(&late, x->limit_ns,
 				      "rank %u of %u did not enter %s, where rank %u waits", peer,
-				      comm->size, ori_call_name(call), comm->rank);
+				      comm->size, ori_call_name(x->call), comm->rank);
 		if (now - late.begun >= ORI_WAIT_RECORD_NS) {
 			note.seen = oriel_dev_load_relaxed(word);
 			note.begun = late.begun;
@@ -140,17 +148,17 @@ static enum oriel_status exchange_check(struct oriel_comm *comm, const struct or
 }
 
 /* One round: @length <= ORI_GATHER_BYTES of each, row @peer at @all + peer * @stride. */
-static enum oriel_status exchange_round(struct oriel_comm *comm, enum ori_call call,
-					const char *mine, char *all, size_t length, size_t stride,
-					uint64_t deadline)
+static enum oriel_status exchange_round(const struct exchange *x, const char *mine, char *all,
+					size_t length, size_t stride, uint64_t deadline)
 {
+	struct oriel_comm *comm = x->comm;
 	struct ori_control *control = comm->control;
 	uint64_t round = control->round + 1;
 	struct ori_gather_slot *slot = &control->slot[round & 1];
 	enum oriel_status status, found = ORIEL_OK;
 	unsigned peer;
 
-	exchange_fill(&slot->head, call, stride);
+	exchange_fill(&slot->head, x->call, stride);
 	if (length)
 		memcpy(slot->bytes, mine, length);
 	/* Acquired in exchange_wait(). */
@@ -160,7 +168,7 @@ static enum oriel_status exchange_round(struct oriel_comm *comm, enum ori_call c
 		const struct ori_gather_slot *theirs =
 			&exchange_control(comm, peer)->slot[round & 1];
 
-		status = exchange_wait(comm, call, peer, round, deadline);
+		status = exchange_wait(x, peer, round, deadline);
 		if (status != ORIEL_OK)
 			return status;
 		/* All ranks see the same slots: no rank goes on alone. */
@@ -172,19 +180,19 @@ static enum oriel_status exchange_round(struct oriel_comm *comm, enum ori_call c
 	return found;
 }
 
-static enum oriel_status exchange_mapped(struct oriel_comm *comm, enum ori_call call,
-					 const char *mine, char *all, size_t length)
+static enum oriel_status exchange_mapped(const struct exchange *x, const char *mine, char *all,
+					 size_t length)
 {
-	uint64_t deadline = ori_deadline(comm->timeout_ns);
+	uint64_t deadline = ori_deadline(x->limit_ns);
 	enum oriel_status status;
 	size_t at, part;
 
 	/* A gather of no bytes is a barrier, and needs its round too. */
 	if (!length)
-		return exchange_round(comm, call, mine, all, 0, 0, deadline);
+		return exchange_round(x, mine, all, 0, 0, deadline);
 	for (at = 0; at < length; at += part) {
 		part = length - at < ORI_GATHER_BYTES ? length - at : ORI_GATHER_BYTES;
-		status = exchange_round(comm, call, mine + at, all + at, part, length, deadline);
+		status = exchange_round(x, mine + at, all + at, part, length, deadline);
 		if (status != ORIEL_OK)
 			return status;
 	}
@@ -262,50 +270,51 @@ void *ori_comm_scratch(struct oriel_comm *comm, size_t bytes)
 	return memset(comm->scratch, 0, comm->size * bytes);
 }
 
-static enum oriel_status exchange_all_gather(struct oriel_comm *comm, enum ori_call call,
-					     const void *mine, void *all, size_t length)
+static enum oriel_status exchange_all_gather(const struct exchange *x, const void *mine, void *all,
+					     size_t length)
 {
+	struct oriel_comm *comm = x->comm;
 	const struct oriel_bootstrap *b = &comm->bootstrap;
-	struct ori_wait_note note =
-		exchange_note(comm, call, ORIEL_DEV_NO_RANK, ++comm->bootstrap_gathers);
+	struct ori_wait_note note = exchange_note(x, ORIEL_DEV_NO_RANK, ++comm->bootstrap_gathers);
 	/*
 	 * In the first gather of a creation ranks may be late; in the next ones none is. The
 	 * library's own bootstrap has beats, which decide better.
 	 */
-	bool is_boot =
-		call == ORI_CALL_COMM_CREATE && comm->bootstrap_gathers > 1 && !ori_tcp_is_own(b);
+	bool is_boot = x->call == ORI_CALL_COMM_CREATE && comm->bootstrap_gathers > 1 &&
+		       !ori_tcp_is_own(b);
 	enum oriel_status status;
 
 	note.begun = ori_clock_ns();
 	atomic_store(&comm->is_in_bootstrap, true);
 	ori_wait_begin(&note);
 	status = b->ops->all_gather(b->context, mine, all, length,
-				    is_boot ? ori_comm_boot_limit(comm) : comm->timeout_ns);
+				    is_boot ? ori_comm_boot_limit(comm) : x->limit_ns);
 	ori_wait_end();
 	atomic_store(&comm->is_in_bootstrap, false);
-	return status == ORIEL_OK ? status : exchange_failed(comm, call, status);
+	return status == ORIEL_OK ? status : exchange_failed(comm, x->call, status);
 }
 
 /* Most gathers fit into the first message; the second one has none of it. */
-static enum oriel_status exchange_bootstrap(struct oriel_comm *comm, enum ori_call call,
-					    const void *mine, void *all, size_t length)
+static enum oriel_status exchange_bootstrap(const struct exchange *x, const void *mine, void *all,
+					    size_t length)
 {
+	struct oriel_comm *comm = x->comm;
 	struct ori_gather_first first = {0};
 	bool is_short = length <= sizeof(first.bytes);
 	enum oriel_status status;
 	unsigned peer;
 
-	exchange_fill(&first.head, call, length);
+	exchange_fill(&first.head, x->call, length);
 	if (is_short && length)
 		memcpy(first.bytes, mine, length);
-	status = exchange_all_gather(comm, call, &first, comm->firsts, sizeof(first));
+	status = exchange_all_gather(x, &first, comm->firsts, sizeof(first));
 	/* All ranks see the same heads: no rank goes on alone. */
 	for (peer = 0; status == ORIEL_OK && peer < comm->size; peer++)
 		status = exchange_check(comm, &first.head, &comm->firsts[peer].head, peer);
 	if (status != ORIEL_OK)
 		return status;
 	if (!is_short)
-		return exchange_all_gather(comm, call, mine, all, length);
+		return exchange_all_gather(x, mine, all, length);
 	for (peer = 0; length && peer < comm->size; peer++)
 		memcpy((char *)all + peer * length, comm->firsts[peer].bytes, length);
 	return ORIEL_OK;
@@ -325,9 +334,11 @@ static enum oriel_status exchange_give_up(struct oriel_comm *comm, enum ori_call
 	return ori_comm_check(comm);
 }
 
-enum oriel_status ori_comm_gather(struct oriel_comm *comm, enum ori_call call, const void *mine,
-				  void *all, size_t length)
+static enum oriel_status exchange_run(const struct exchange *x, const void *mine, void *all,
+				      size_t length)
 {
+	struct oriel_comm *comm = x->comm;
+	enum ori_call call = x->call;
 	enum oriel_status status = ori_comm_check(comm);
 	unsigned other = 0;
 
@@ -346,11 +357,20 @@ enum oriel_status ori_comm_gather(struct oriel_comm *comm, enum ori_call call, c
 				"calls the collectives of a communicator",
 				ori_call_name(call), comm->rank, ori_call_name(other));
 	if (comm->is_mapped_whole)
-		status = exchange_mapped(comm, call, mine, all, length);
+		status = exchange_mapped(x, mine, all, length);
 	else
-		status = exchange_bootstrap(comm, call, mine, all, length);
+		status = exchange_bootstrap(x, mine, all, length);
 	atomic_store(&comm->in_call, 0);
+	comm->gathered_at = ori_clock_ns();
 	return status;
+}
+
+enum oriel_status ori_comm_gather(struct oriel_comm *comm, enum ori_call call, const void *mine,
+				  void *all, size_t length)
+{
+	struct exchange x = {comm, call, comm->timeout_ns};
+
+	return exchange_run(&x, mine, all, length);
 }
 
 void ori_comm_meet(struct oriel_comm *comm, enum ori_call call, uint32_t object)
@@ -465,6 +485,22 @@ enum oriel_status ori_comm_agree(struct oriel_comm *comm, enum ori_call call,
 	ori_verdict_fill(&mine, call, status);
 	return ori_verdict_gather(comm, call, &mine, ori_comm_scratch(comm, sizeof(mine)),
 				  sizeof(mine));
+}
+
+enum oriel_status ori_comm_agree_after(struct oriel_comm *comm, enum ori_call call,
+				       enum oriel_status status)
+{
+	struct exchange x = {comm, call, comm->timeout_ns};
+	uint64_t took = ori_clock_ns() - comm->gathered_at, quarter = comm->timeout_ns / 4;
+	struct ori_verdict mine, *all = ori_comm_scratch(comm, sizeof(mine));
+
+	/* Whole quarters: the limit in a text is a round number. */
+	if (x.limit_ns != ORIEL_TIMEOUT_INFINITE)
+		x.limit_ns = took < 3 * quarter ? x.limit_ns - took / quarter * quarter : quarter;
+	ori_verdict_fill(&mine, call, status);
+	status = exchange_run(&x, &mine, all, sizeof(mine));
+	return status == ORIEL_OK ? ori_verdict_judge(all, sizeof(mine), comm->size, comm->rank)
+				  : status;
 }
 
 enum oriel_status oriel_comm_agree(struct oriel_comm *comm, enum oriel_status status)

@@ -112,5 +112,11 @@ enum oriel_status ori_verdict_gather(struct oriel_comm *comm, enum ori_call call
 /* Collective: oriel_comm_agree() for @call. */
 enum oriel_status ori_comm_agree(struct oriel_comm *comm, enum ori_call call,
 				 enum oriel_status status);
+/*
+ * The same after a step that began when the last gather of @comm ended, and in which this rank may
+ * have waited for others, as by ori_comm_half_timeout(): both together have the limit of one wait.
+ */
+enum oriel_status ori_comm_agree_after(struct oriel_comm *comm, enum ori_call call,
+				       enum oriel_status status);
 
 #endif

@@ -218,7 +218,7 @@ static enum oriel_status grow_make(struct grow *g, struct oriel_comm **made)
 		status = grow_meet(g, made);
 	if (comm->rank == 0)
 		status = grow_results(g, status);
-	status = ori_comm_agree(comm, ORI_CALL_COMM_GROW, status);
+	status = ori_comm_agree_after(comm, ORI_CALL_COMM_GROW, status);
 	if (status != ORIEL_OK && *made) {
 		ori_comm_discard(*made);
 		*made = NULL;

@@ -349,7 +349,7 @@ enum oriel_status ori_share_one(struct oriel_comm *comm, enum ori_call call,
 		for (peer = 0; peer < comm->size; peer++)
 			remotes[peer] = ori_share_remote(&offers[peer], 0);
 		status = ori_share_import(comm, &offering, offers, sizeof(*offers), maps);
-		status = ori_comm_agree(comm, call, status);
+		status = ori_comm_agree_after(comm, call, status);
 		if (status != ORIEL_OK)
 			ori_share_close(maps, comm->size);
 	}

@@ -180,7 +180,7 @@ static enum oriel_status split_make(struct oriel_comm *comm, const struct oriel_
 		offer = places[part->origin[0]].offer;
 		status = split_open(comm, attr, part, &offer, &root, made);
 	}
-	status = ori_comm_agree(comm, ORI_CALL_COMM_SPLIT, status);
+	status = ori_comm_agree_after(comm, ORI_CALL_COMM_SPLIT, status);
 	ori_part_close(&root);
 	if (status != ORIEL_OK && *made) {
 		ori_comm_discard(*made);

@@ -95,6 +95,6 @@ enum oriel_status ori_window_connect_peers(struct oriel_window *w,
 	for (peer = 0; peer < w->comm->size; peer++)
 		if (connect_names(w, names->rows, w->comm->rank, peer))
 			names->peers[count++] = peer;
-	return ori_comm_agree(w->comm, ORI_CALL_WINDOW_CREATE,
-			      oriel_comm_connect(w->comm, names->peers, count));
+	return ori_comm_agree_after(w->comm, ORI_CALL_WINDOW_CREATE,
+				    oriel_comm_connect(w->comm, names->peers, count));
 }
