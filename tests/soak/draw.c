@@ -63,7 +63,8 @@ struct soak_stream *soak_stream_of(const struct soak_world *world, unsigned wind
 uint64_t soak_stream_key(const struct soak_world *world, unsigned window, unsigned from,
 			 unsigned to, unsigned channel)
 {
-	return soak_word(world->plan->seed ^ world->window[window].number << 32,
+	return soak_word(world->plan->seed ^ world->window[window].number << 32 ^
+				 (uint64_t)world->plan->life << 56,
 			 (from * SOAK_RANKS + to) * 4096ull + channel);
 }
 

@@ -16,6 +16,17 @@ const char *soak_fate_name(enum soak_fate fate)
 	return fate_names[fate];
 }
 
+static const char *const heal_names[] = {
+	[SOAK_ENDS] = "ends",
+	[SOAK_SHRINKS] = "shrinks",
+	[SOAK_REPLACES] = "replaces",
+};
+
+const char *soak_heal_name(enum soak_heal heal)
+{
+	return heal_names[heal];
+}
+
 bool soak_fate_is_sure(enum soak_fate fate)
 {
 	return fate == SOAK_ABORT || fate == SOAK_KILL || fate == SOAK_STOP;
@@ -88,10 +99,38 @@ static void plan_draw_fate(struct soak_plan *plan, struct soak_random *random)
 		plan_add(plan, ",qp=%u", (unsigned)soak_below(random, 4));
 }
 
+static void plan_draw_heal(struct soak_plan *plan, struct soak_random *random)
+{
+	unsigned left = plan->ranks - (plan->fate == SOAK_KILL),
+		 heal = (unsigned)soak_below(random, 4);
+
+	plan->newcomers = 1 + (unsigned)soak_below(random, 2);
+	if (left + plan->newcomers > SOAK_RANKS)
+		plan->newcomers = SOAK_RANKS - left;
+	if (!soak_fate_is_sure(plan->fate) || heal == 0)
+		return;
+	/* A communicator whose ranks are threads of one process takes in no other process. */
+	plan->heal =
+		heal == 1 || plan->is_threads || !plan->newcomers ? SOAK_SHRINKS : SOAK_REPLACES;
+}
+
+static void plan_draw_life(struct soak_plan *plan, struct soak_random *random)
+{
+	unsigned r, l;
+
+	plan->epochs = 2 + (unsigned)soak_below(random, 5);
+	plan->lanes = 1 + (unsigned)soak_below(random, plan->ranks > 4 ? 2 : SOAK_LANES);
+	for (r = 0; r < SOAK_RANKS; r++)
+		for (l = 0; l < SOAK_LANES; l++)
+			plan->teams[r][l] =
+				soak_chance(random, 2)
+					? 1
+					: 1 + (unsigned)soak_below(random, plan->ranks > 4 ? 2 : 3);
+}
+
 void soak_plan_draw(struct soak_plan *plan, uint64_t seed)
 {
 	struct soak_random random = {seed};
-	unsigned r, l;
 
 	memset(plan, 0, sizeof(*plan));
 	plan->seed = seed;
@@ -103,15 +142,7 @@ void soak_plan_draw(struct soak_plan *plan, uint64_t seed)
 	if (soak_chance(&random, 20))
 		plan->ranks = plan->nodes = 1;
 	plan->is_threads = soak_chance(&random, 2);
-	plan->epochs = 2 + (unsigned)soak_below(&random, 5);
-	plan->lanes = 1 + (unsigned)soak_below(&random, plan->ranks > 4 ? 2 : SOAK_LANES);
-	for (r = 0; r < SOAK_RANKS; r++)
-		for (l = 0; l < SOAK_LANES; l++)
-			plan->teams[r][l] =
-				soak_chance(&random, 2)
-					? 1
-					: 1 + (unsigned)soak_below(&random,
-								   plan->ranks > 4 ? 2 : 3);
+	plan_draw_life(plan, &random);
 	plan_add(plan, "seed=%u", 1 + (unsigned)soak_below(&random, 1000000));
 	if (!soak_chance(&random, 4))
 		plan_draw_harm(plan, &random);
@@ -119,4 +150,17 @@ void soak_plan_draw(struct soak_plan *plan, uint64_t seed)
 		plan_draw_fate(plan, &random);
 	plan->is_lazy = soak_chance(&random, 2);
 	plan->has_connect = soak_chance(&random, 2);
+	plan->is_proxied = soak_chance(&random, 4);
+	plan_draw_heal(plan, &random);
+}
+
+void soak_plan_follow(const struct soak_plan *before, unsigned ranks, struct soak_plan *plan)
+{
+	struct soak_random random = {soak_word(before->seed, 100 + before->life)};
+
+	*plan = *before;
+	plan->life++;
+	plan->ranks = ranks;
+	plan->fate = SOAK_SURVIVES;
+	plan_draw_life(plan, &random);
 }

@@ -52,14 +52,29 @@ enum soak_fate {
 	SOAK_BLACK_HOLE, /* packets of QPs are dropped */
 };
 
-/* The round that a seed determines. */
+/* A round that broke may go on. */
+enum soak_heal {
+	SOAK_ENDS,
+	SOAK_SHRINKS,  /* the ranks that are left go on by oriel_comm_shrink() */
+	SOAK_REPLACES, /* then new processes come by oriel_comm_grow() */
+};
+
+/*
+ * The round that a seed determines. A communicator of it is a life: the first one may break, the
+ * second one has the ranks that are left, the third one new ranks, too. No rank of a later life
+ * fails.
+ */
 struct soak_plan {
 	uint64_t seed;
+	unsigned life;
 	unsigned ranks, nodes;
 	bool is_threads;
 	bool is_lazy, has_connect; /* links made by the first window, or by a call before it */
+	bool is_proxied;           /* a thread of the host posts what kernels would */
 	enum soak_fate fate;
 	unsigned victim; /* the rank that the fate concerns */
+	enum soak_heal heal;
+	unsigned newcomers; /* processes of the third life that are new */
 	unsigned epochs;
 	unsigned fatal_epoch, fatal_op;
 	unsigned lanes;
@@ -68,7 +83,10 @@ struct soak_plan {
 };
 
 void soak_plan_draw(struct soak_plan *plan, uint64_t seed);
+/* The plan of the life after that of @before, which has @ranks. */
+void soak_plan_follow(const struct soak_plan *before, unsigned ranks, struct soak_plan *plan);
 const char *soak_fate_name(enum soak_fate fate);
+const char *soak_heal_name(enum soak_heal heal);
 /* Whether every rank must end with a status. All ranks must end alike in any case. */
 bool soak_fate_is_sure(enum soak_fate fate);
 
@@ -191,10 +209,14 @@ uint64_t soak_stream_key(const struct soak_world *world, unsigned window, unsign
 /* Draw the operations of the next epoch, and apply them to the model. */
 void soak_draw(struct soak_world *world);
 
+struct soak_meeting;
+
 struct soak_rank {
 	struct soak_world world;
-	struct oriel_bootstrap *bootstrap;
+	struct soak_plan plan; /* of this life */
 	struct oriel_comm *comm;
+	struct soak_meeting *meeting;
+	int newcomers[SOAK_RANKS]; /* processes that this one started; 0: none */
 	/* Arenas of the lanes. An HCA may access them until a broken communicator is destroyed. */
 	uint8_t *arena[SOAK_LANES];
 	atomic_uint_fast64_t ops_done, bytes_checked;
@@ -211,8 +233,15 @@ void soak_check_all(struct soak_rank *r);
 /* Run this rank's part of the epoch that was drawn last. */
 enum oriel_status soak_lanes_run(struct soak_rank *r);
 
+/* Collective: what all ranks do together after an epoch, as drawn from the world. */
+enum oriel_status soak_meet(struct soak_rank *r);
+/* No rank reads or writes its memory any more. */
+void soak_meeting_free(struct soak_meeting *meeting);
+
 /* Run a round of one rank; it does not return if a check fails. */
-void soak_rank_main(const struct soak_plan *plan, struct oriel_bootstrap *bootstrap);
+void soak_rank_main(const struct soak_plan *plan, const struct oriel_bootstrap *bootstrap);
+/* The same of a process that comes by ORIEL_INVITATION, to the third life. */
+void soak_rank_join(const struct soak_plan *plan);
 
 /* Print what is wrong and end the process. @i: the operation, -1 if none. */
 _Noreturn void soak_wrong(const struct soak_world *world, int i, const char *format, ...)

@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 
-OUTCOME = re.compile(r"soak: rank (\d+) (ok|broken), (\d+) operations, (\d+) bytes(.*)")
+OUTCOME = re.compile(r"soak: life (\d) rank (\d+) (ok|broken), (\d+) operations, (\d+) bytes(.*)")
 
 
 def round_seed(base, number):
@@ -87,43 +87,58 @@ def run_round(args, plan, seed):
         return code, output.read()
 
 
-def complaint(plan, code, outcomes):
-    """A text if the ranks ended wrongly, else None."""
-    ranks, fate = int(plan["ranks"]), plan["fate"]
-    ends = [outcomes[r][0] for r in sorted(outcomes)]
-    if code is None:
-        return "the round hangs"
+def complaint_of_first(plan, code, ends):
+    """The same for the first life, whose ranks ended as @ends says."""
+    ranks, fate, victim = int(plan["ranks"]), plan["fate"], int(plan["victim"])
     if fate == "kill":
-        left = [end for r, end in outcomes.items() if r != int(plan["victim"])]
+        left = [end for r, end in ends.items() if r != victim]
         if code != 128 + signal.SIGKILL:
             return f"the round ended with code {code}, not by the death of a rank"
-        if len(left) != ranks - 1 or any(end[0] != "broken" for end in left):
+        if len(left) != ranks - 1 or any(end != "broken" for end in left):
             return f"not all survivors broke: {ends}"
         return None
     if code != 0:
         return f"the round ended with code {code}"
     if len(ends) != ranks:
         return f"{len(ends)} of {ranks} ranks reported how they ended"
-    if fate == "survives" and set(ends) != {"ok"}:
+    if fate == "survives" and set(ends.values()) != {"ok"}:
         return f"not all ranks ended well: {ends}"
-    if plan["sure"] == "1" and set(ends) != {"broken"}:
+    if plan["sure"] == "1" and set(ends.values()) != {"broken"}:
         return f"not all ranks broke: {ends}"
-    if len(set(ends)) != 1:
+    if len(set(ends.values())) != 1:
         return f"some ranks broke and some ended well: {ends}"
     return None
+
+
+def complaint(plan, code, outcomes):
+    """A text if the ranks ended wrongly, else None."""
+    if code is None:
+        return "the round hangs"
+    ends = [{r: o[0] for (life, r), o in outcomes.items() if life == each} for each in range(3)]
+    left = int(plan["ranks"]) - (plan["fate"] == "kill")
+    expected = {"ends": [0, 0], "shrinks": [left, 0],
+                "replaces": [left, left + int(plan["newcomers"])]}[plan["heal"]]
+    wrong = complaint_of_first(plan, code, ends[0])
+    for life in (1, 2):
+        if not wrong and ends[life] != {r: "ok" for r in range(expected[life - 1])}:
+            wrong = f"of {expected[life - 1]} ranks that go on in life {life}: {ends[life]}"
+    return wrong
 
 
 class Totals:
     def __init__(self):
         self.start = time.monotonic()
-        self.rounds = self.operations = self.bytes = self.harmed = 0
+        self.rounds = self.operations = self.bytes = self.harmed = self.proxied = 0
         self.fates = collections.Counter()
+        self.heals = collections.Counter()
 
     def add(self, plan, outcomes):
         self.rounds += 1
         self.operations += sum(o[1] for o in outcomes.values())
         self.bytes += sum(o[2] for o in outcomes.values())
         self.harmed += int(plan["nodes"]) > 1 and "," in plan["hca"]
+        self.proxied += int(plan["nodes"]) > 1 and plan["proxied"] == "1"
+        self.heals[plan["heal"]] += 1
         if any(o[0] == "broken" for o in outcomes.values()):
             self.fates[plan["fate"]] += 1
 
@@ -131,7 +146,9 @@ class Totals:
         fates = ", ".join(f"{n} {fate}" for fate, n in sorted(self.fates.items())) or "none"
         return (f"{self.rounds} rounds, {self.operations} operations, "
                 f"{self.bytes / 1e6:.1f} MB checked, {self.harmed} rounds with a faulty HCA, "
-                f"broken on purpose: {fates}; {time.monotonic() - self.start:.0f} s")
+                f"{self.proxied} posted by a proxy, broken on purpose: {fates}; after it "
+                f"{self.heals['shrinks'] + self.heals['replaces']} shrank and "
+                f"{self.heals['replaces']} grew; {time.monotonic() - self.start:.0f} s")
 
 
 def soak_round(args, seed, totals):
@@ -141,7 +158,8 @@ def soak_round(args, seed, totals):
         print(f"soak: seed {seed}: " + " ".join(f"{k}={v}" for k, v in plan.items()), flush=True)
     begin = time.monotonic()
     code, output = run_round(args, plan, seed)
-    outcomes = {int(m[1]): (m[2], int(m[3]), int(m[4])) for m in OUTCOME.finditer(output)}
+    outcomes = {(int(m[1]), int(m[2])): (m[3], int(m[4]), int(m[5]))
+                for m in OUTCOME.finditer(output)}
     wrong = complaint(plan, code, outcomes)
     totals.add(plan, outcomes)
     if args.verbose:
