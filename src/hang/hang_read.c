@@ -26,7 +26,8 @@
  */
 #define READ_LOOKS 12u
 #define READ_PAUSE_NS 1000000u
-/* Looks until processes that run have read what their kernels wait for; then it goes without. */
+/* Looks until processes that run have read what their kernels wait for; then it goes without them.
+ */
 #define READ_ANSWER_LOOKS 1000u
 #define READ_SIZE_MAX (1u << 16)  /* ranks of a communicator */
 #define READ_RANKS_MAX (1u << 20) /* of all communicators; a page is another user's, maybe */
@@ -35,8 +36,9 @@ struct read_process {
 	struct ori_hang_process shown;
 	int fd; /* of its page */
 	bool is_wanted;
-	struct ori_wait_page *page;  /* the latest copy */
-	struct ori_wait_slot *waits; /* [ORI_WAIT_SLOTS], found by some look; state FREE: none */
+	struct ori_wait_page *page;   /* the latest copy */
+	struct ori_wait_slot *waits;  /* [ORI_WAIT_SLOTS], found by some look; state FREE: none */
+	struct ori_wait_slot *before; /* of kernels, as waits, by the first answer */
 };
 
 struct read_scan {
@@ -110,6 +112,7 @@ static void read_drop(struct read_process *p)
 		close(p->fd);
 	free(p->page);
 	free(p->waits);
+	free(p->before);
 }
 
 /* False, with errno: process @pid cannot be read. ENODATA: it has no page of this version. */
@@ -122,10 +125,11 @@ static bool read_add(struct read_scan *scan, int pid)
 		return errno = error, false;
 	p.page = malloc(sizeof(*p.page));
 	p.waits = calloc(ORI_WAIT_SLOTS, sizeof(*p.waits));
+	p.before = calloc(ORI_WAIT_SLOTS, sizeof(*p.before));
 	list = realloc(scan->list, (scan->count + 1) * sizeof(*list));
 	if (list)
 		scan->list = list;
-	error = p.page && p.waits && list ? ENODATA : ENOMEM;
+	error = p.page && p.waits && p.before && list ? ENODATA : ENOMEM;
 	if (error == ENOMEM || !read_page(&p, p.page)) {
 		read_drop(&p);
 		return errno = error, false;
@@ -314,23 +318,79 @@ static bool read_awaits_answers(const struct read_scan *scan)
 	return false;
 }
 
-static enum oriel_status read_waits(struct read_scan *scan)
+static void read_answers(struct read_scan *scan, struct ori_wait_page *again, uint64_t moment,
+			 unsigned looks)
 {
 	const struct timespec pause = {0, READ_PAUSE_NS};
-	struct ori_wait_page *again = malloc(sizeof(*again));
-	uint64_t moment = ori_clock_ns();
 	unsigned look, i;
 
-	if (!again)
-		return ori_fail_nomem(sizeof(*again), "a page of waits");
 	read_ask(scan);
-	for (look = 0; look < READ_LOOKS || (look < READ_ANSWER_LOOKS && read_awaits_answers(scan));
+	for (look = 0; look < looks || (look < READ_ANSWER_LOOKS && read_awaits_answers(scan));
 	     look++) {
 		for (i = 0; i < scan->count; i++)
 			if (scan->list[i].is_wanted)
 				read_look(&scan->list[i], again, moment);
 		nanosleep(&pause, NULL);
 	}
+}
+
+/* The value that was seen may have changed meanwhile, as a sum of signals does. */
+static bool read_is_same_wait(const struct ori_wait_note *a, const struct ori_wait_note *b)
+{
+	return a->comm == b->comm && a->rank == b->rank && a->what == b->what &&
+	       a->peer == b->peer && a->window == b->window && a->id == b->id &&
+	       a->expected == b->expected;
+}
+
+static bool read_was_there(const struct read_process *p, const struct ori_wait_slot *wait)
+{
+	unsigned i;
+
+	for (i = 0; i < ORI_WAIT_SLOTS; i++)
+		if (p->before[i].state == ORI_WAIT_BUSY &&
+		    read_is_same_wait(&p->before[i].note, &wait->note))
+			return true;
+	return false;
+}
+
+static void read_keep_kernels(struct read_process *p)
+{
+	unsigned i;
+
+	for (i = 0; i < ORI_WAIT_SLOTS; i++) {
+		p->before[i].state = ORI_WAIT_FREE;
+		if (!p->waits[i].thread)
+			p->before[i] = p->waits[i];
+	}
+}
+
+static void read_drop_new_kernels(struct read_process *p)
+{
+	unsigned i;
+
+	for (i = 0; i < ORI_WAIT_SLOTS; i++)
+		if (!p->waits[i].thread && !read_was_there(p, &p->waits[i]))
+			p->waits[i].state = ORI_WAIT_FREE;
+}
+
+/*
+ * When a kernel began to wait is not known, and processes answer one after the other. So they are
+ * asked twice: a wait that both answers have was there when the first question was answered by all.
+ */
+static enum oriel_status read_waits(struct read_scan *scan)
+{
+	struct ori_wait_page *again = malloc(sizeof(*again));
+	uint64_t moment = ori_clock_ns();
+	unsigned i;
+
+	if (!again)
+		return ori_fail_nomem(sizeof(*again), "a page of waits");
+	read_answers(scan, again, moment, READ_LOOKS);
+	for (i = 0; i < scan->count; i++)
+		read_keep_kernels(&scan->list[i]);
+	read_answers(scan, again, moment, 1);
+	for (i = 0; i < scan->count; i++)
+		read_drop_new_kernels(&scan->list[i]);
 	free(again);
 	return ORIEL_OK;
 }

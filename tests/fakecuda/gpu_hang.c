@@ -4,7 +4,8 @@
  * that no peer answers; multi/hang_test.py starts it. Each prints "PID" before. No thread waits:
  * with arrivals alone the words are those that a kernel which waits has left. "barrier": all but
  * rank 2 have arrived at slot 3, for the second time. "flat": at slot 5, of the flat barrier.
- * "pair": each rank has arrived for the next one at slot 2.
+ * "pair": each rank has arrived for the next one at slot 2. "flow": ranks go from one
+ * barrier to the next.
  */
 #include <unistd.h>
 
@@ -35,12 +36,15 @@ int main(int argc, char **argv)
 	r.rank = oriel_comm_rank(r.comm);
 	r.size = oriel_comm_size(r.comm);
 	CHECK_OK(&r, oriel_dev_barrier(&r.dev, oriel_dev_thread(), 3, 0));
-	arrive(&r, argv[1]);
+	if (strcmp(argv[1], "flow") != 0)
+		arrive(&r, argv[1]);
 	if (r.failures)
 		return 1;
 	printf("%d\n", (int)getpid());
 	fflush(stdout);
 	/* The test kills it. */
+	while (strcmp(argv[1], "flow") == 0)
+		CHECK_OK(&r, oriel_dev_barrier(&r.dev, oriel_dev_thread(), 3, 0));
 	for (;;)
 		pause();
 }

@@ -165,6 +165,12 @@ class Hang(unittest.TestCase):
             _, comm = self.until(pids[0], lambda c: True)
             self.assertEqual(comm["cycle"], [])
 
+    def test_kernels_that_flow_are_no_finding(self):
+        pids = self.start_kernels("flow")
+        for _ in range(20):
+            _, comm = self.until(pids[0], lambda c: True)
+            self.assertEqual(comm["cycle"], [])
+
     def start_kernels(self, mode, **env):
         if not GPU_HELPER:
             self.skipTest("there is no cuda.h for the fake driver")
