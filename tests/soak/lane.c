@@ -435,6 +435,14 @@ static void step_met(const struct lane_step *s)
 	const struct soak_op *op = s->op;
 	unsigned me = s->lane->world->rank;
 
+#ifdef __SANITIZE_THREAD__
+	/*
+	 * The second arrival of a mapped rank may stand in for that of a slow one, whose puts it
+	 * comes after: but it is made in another process, which ThreadSanitizer does not see.
+	 */
+	if (op->kind == SOAK_FLAT)
+		return;
+#endif
 	if (op->kind == SOAK_PAIR)
 		lane_see(s->lane, me == op->rank ? op->peer : op->rank, op->lane, op->upto);
 	else
