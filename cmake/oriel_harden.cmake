@@ -34,7 +34,8 @@ endfunction()
 if(ORIEL_HARDEN AND NOT ORIEL_SANITIZE)
 	oriel_harden_compile(-fstack-protector-strong stack)
 	oriel_harden_compile(-fstack-clash-protection clash)
-	oriel_harden_compile(-fcf-protection=full cet)
+	oriel_harden_compile(-fcf-protection=full branches) # x86
+	oriel_harden_compile(-mbranch-protection=standard branches) # AArch64
 	oriel_harden_link(-z,relro relro)
 	oriel_harden_link(-z,now now)
 	oriel_harden_link(-z,noexecstack nx)

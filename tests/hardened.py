@@ -41,15 +41,18 @@ def flaws_of_program(file, marks, is_tool):
     return [mark for mark in marks if not there.get(mark, True)]
 
 
-def objects_without_cet(file):
-    """Objects of the archive whose code has no marks for indirect branches and shadow stacks.
+# Marks of indirect branches and returns: IBT and SHSTK of x86, BTI and PAC of AArch64.
+PROTECTED = {"X86-64": r"x86 feature: .*IBT.*SHSTK", "AArch64": r"AArch64 feature: .*BTI.*PAC"}
+
+
+def objects_without(mark, file):
+    """Objects of the archive whose code does not have @mark; how many objects there are.
 
     The linker keeps the property of a program only if all of its files have it, and those of
     the C runtime of some distributions have not (Debian 12: crti.o, Scrt1.o).
     """
     parts = re.split(r"^File: ", file.notes, flags=re.M)[1:]
-    return [part.split("\n")[0] for part in parts
-            if not re.search(r"x86 feature: .*IBT.*SHSTK", part)], len(parts)
+    return [part.split("\n")[0] for part in parts if not re.search(mark, part)], len(parts)
 
 
 def main():
@@ -63,9 +66,10 @@ def main():
         missing = flaws_of_program(File(options.readelf, path), marks, path == options.tool)
         flaws += [f"{path}: no mark of {mark}" for mark in missing]
     archive = File(options.readelf, options.static)
-    if "cet" in marks and "X86-64" in archive.header:
-        without, count = objects_without_cet(archive)
-        flaws += [f"{name}: no IBT and SHSTK" for name in without]
+    machine = next((name for name in PROTECTED if name in archive.header), None)
+    if "branches" in marks and machine:
+        without, count = objects_without(PROTECTED[machine], archive)
+        flaws += [f"{name}: no {PROTECTED[machine]}" for name in without]
         if not count:
             flaws.append(f"{options.static}: no objects are found in it")
     print("\n".join(flaws) or f"hardened: {', '.join(marks)}")
