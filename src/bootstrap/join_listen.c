@@ -42,18 +42,6 @@ static enum oriel_status listen_at(const struct ori_tcp_job *job, const struct o
 	return ori_endpoint_listen(&listener->address, fd);
 }
 
-/* Other processes of this machine reach a loopback address, too, but no other machine does. */
-static bool listen_is_loopback(const struct ori_address *address)
-{
-	static const unsigned char mapped[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127};
-	static const unsigned char one[16] = {[15] = 1};
-
-	if (address->family == 4)
-		return address->ip[0] == 127;
-	return memcmp(address->ip, one, sizeof(one)) == 0 ||
-	       memcmp(address->ip, mapped, sizeof(mapped)) == 0;
-}
-
 /* Members listen at the network by which they reach rank 0, which therefore speaks for all. */
 static void listen_warn_of_no_key(const struct ori_join *join)
 {
@@ -62,7 +50,7 @@ static void listen_warn_of_no_key(const struct ori_join *join)
 	char at[ORI_ENDPOINT_LENGTH];
 
 	if (join->job->own.key.length || address->family == ORI_ADDRESS_UNIX ||
-	    listen_is_loopback(address) ||
+	    ori_endpoint_is_loopback(address) ||
 	    atomic_flag_test_and_set_explicit(&is_warned, memory_order_relaxed))
 		return;
 	ori_log_rank(ORIEL_LOG_WARN, 0,

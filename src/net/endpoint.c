@@ -94,10 +94,13 @@ const char *ori_endpoint_text(const struct ori_address *address, char text[ORI_E
 
 bool ori_endpoint_is_loopback(const struct ori_address *address)
 {
-	static const unsigned char v6[16] = {[15] = 1};
+	static const unsigned char mapped[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127};
+	static const unsigned char one[16] = {[15] = 1};
 
-	return (address->family == 4 && address->ip[0] == 127) ||
-	       (address->family == 6 && memcmp(address->ip, v6, sizeof(v6)) == 0);
+	if (address->family == 4)
+		return address->ip[0] == 127;
+	return address->family == 6 && (memcmp(address->ip, one, sizeof(one)) == 0 ||
+					memcmp(address->ip, mapped, sizeof(mapped)) == 0);
 }
 
 static int endpoint_family(void)

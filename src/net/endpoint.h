@@ -32,7 +32,10 @@ const char *ori_endpoint_text(const struct ori_address *address, char text[ORI_E
 enum oriel_status ori_endpoint_resolve(const char *host, uint16_t port, uint64_t deadline,
 				       struct ori_address *addresses, unsigned *count);
 
-/* Is it an address of the loopback interface? */
+/*
+ * Is it an address of the loopback interface? Other processes of this machine reach it, too, but no
+ * other machine does.
+ */
 bool ori_endpoint_is_loopback(const struct ori_address *address);
 
 /*
