@@ -113,13 +113,14 @@ static void run(struct rank *r, const struct suite *s, const struct test_case *c
 }
 
 static const struct suite *const suites[] = {
-	&topo_suite,     &region_suite,  &window_suite,   &data_suite,      &atomic_suite,
-	&signal_suite,   &host_suite,    &order_suite,    &barrier_suite,   &team_suite,
-	&counter_suite,  &channel_suite, &ll_suite,       &ll128_suite,     &fold_suite,
-	&replay_suite,   &fault_suite,   &access_suite,   &stuck_suite,     &stuck_host_suite,
-	&connect_suite,  &demand_suite,  &lie_suite,      &allgather_suite, &gather_suite,
-	&exchange_suite, &both_suite,    &both_lie_suite, &agent_suite,     &agent_lie_suite,
-	&cached_suite,   &handle_suite,  &started_suite,  &split_suite,     &reduce_suite,
+	&topo_suite,     &region_suite,        &window_suite,   &data_suite,      &atomic_suite,
+	&signal_suite,   &host_suite,          &order_suite,    &barrier_suite,   &team_suite,
+	&counter_suite,  &channel_suite,       &ll_suite,       &ll128_suite,     &fold_suite,
+	&replay_suite,   &fault_suite,         &access_suite,   &stuck_suite,     &stuck_host_suite,
+	&connect_suite,  &demand_suite,        &lie_suite,      &allgather_suite, &gather_suite,
+	&exchange_suite, &both_suite,          &both_lie_suite, &agent_suite,     &agent_lie_suite,
+	&cached_suite,   &handle_suite,        &started_suite,  &split_suite,     &reduce_suite,
+	&series_suite,   &series_reduce_suite,
 };
 
 const struct backend conformance_cpus = {

@@ -119,8 +119,9 @@ extern const struct suite access_suite, agent_suite, agent_lie_suite, atomic_sui
 	both_suite, both_lie_suite, cached_suite, channel_suite, connect_suite, counter_suite,
 	demand_suite, allgather_suite, data_suite, exchange_suite, fault_suite, fold_suite,
 	gather_suite, handle_suite, host_suite, ll_suite, ll128_suite, lie_suite, order_suite,
-	reduce_suite, region_suite, replay_suite, signal_suite, split_suite, started_suite,
-	stuck_host_suite, stuck_suite, team_suite, topo_suite, window_suite;
+	reduce_suite, region_suite, replay_suite, series_suite, series_reduce_suite, signal_suite,
+	split_suite, started_suite, stuck_host_suite, stuck_suite, team_suite, topo_suite,
+	window_suite;
 
 /* 64 KiB, 4 channels of 4 KiB, defaults. */
 extern const struct oriel_window_attr small_window;

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Gathers, broadcasts and exchanges of oriel/window.h by threads of the host: results are complete,
+ * in order, and no other byte changes. The conformance program runs this suite for every transport.
+ */
+#include "lengths.h"
+#include "series.h"
+
+#define MOST 200001u /* the most bytes of a message: several turns, for each part */
+#define ROUNDS 30u
+
+static const size_t sizes[] = {1, 7, 8, 100, 0, 1000, 4096, 4097, 16385, MOST};
+
+#define SIZES (sizeof(sizes) / sizeof(sizes[0]))
+
+typedef enum oriel_status gather_call(struct oriel_window *window,
+				      const struct oriel_dev_gather *gather, uint32_t parts,
+				      const void *from, size_t length);
+
+/* Where the messages of a gather lie: all ranks have the same way in each round. */
+enum way { APART, IN_PLACE, FOR_EACH, WAYS };
+
+static void gather_once(struct rank *r, struct series *s, gather_call *call, size_t bytes)
+{
+	enum way way = (enum way)(s->round % WAYS);
+	char *send = way == IN_PLACE ? s->result + r->rank * bytes : s->send + s->round % 2;
+	unsigned rank;
+
+	s->round++;
+	memset(s->result, GUARD, r->size * bytes + BEHIND);
+	s->gather.stride = way == FOR_EACH ? bytes : 0;
+	for (rank = 0; rank < (way == FOR_EACH ? r->size : 1); rank++)
+		fill(send + rank * bytes, bytes, seed_of(s->round, r->rank, rank));
+	if (!CHECK_OK(r, call(s->window, &s->gather, s->parts, send, bytes)))
+		return;
+	/* The caller may reuse the buffer on return. */
+	if (way != IN_PLACE)
+		memset(send, GUARD, bytes);
+	series_linger(r, s);
+	for (rank = 0; rank < r->size; rank++)
+		if (!CHECK_EQ(r,
+			      wrong(s->result + rank * bytes, bytes,
+				    seed_of(s->round, rank, way == FOR_EACH ? r->rank : 0)),
+			      0))
+			return;
+	CHECK_EQ(r, not_all(s->result + r->size * bytes, BEHIND, GUARD), 0);
+}
+
+static void gather_sizes(struct rank *r, struct series *s, gather_call *call)
+{
+	size_t i;
+
+	for (i = 0; i < WAYS * SIZES; i++)
+		gather_once(r, s, call, sizes[i / WAYS]);
+	for (i = 0; i < ROUNDS; i++)
+		gather_once(r, s, call, 1 + i * 37 % 900);
+}
+
+static void open_lines(struct rank *r, struct series *s, enum oriel_dev_lines lines, uint32_t parts)
+{
+	uint64_t slot = oriel_dev_gather_slot(lines, MOST, parts);
+
+	series_open(r, s, (size_t)r->size * MOST, parts,
+		    oriel_dev_gather_staging(r->size, parts, slot));
+	s->gather.lines = lines;
+	s->gather.slot = slot;
+}
+
+static void lines_gather_every_size(struct rank *r)
+{
+	struct series s;
+	uint32_t parts;
+
+	for (parts = 1; parts <= PARTS_MAX; parts++) {
+		open_lines(r, &s, parts == 2 ? ORIEL_DEV_LINES_LL128 : ORIEL_DEV_LINES_LL, parts);
+		gather_sizes(r, &s, oriel_window_gather_lines);
+		series_close(r, &s);
+	}
+}
+
+static void puts_gather_every_size(struct rank *r)
+{
+	struct series s;
+	uint32_t parts;
+
+	for (parts = 1; parts <= PARTS_MAX; parts++) {
+		series_open(r, &s, (size_t)r->size * MOST, parts, 0);
+		gather_sizes(r, &s, oriel_window_gather_puts);
+		series_close(r, &s);
+	}
+}
+
+/* In place at the root in each third round; no other rank has a message. */
+static void broadcast_once(struct rank *r, struct series *s, unsigned root, size_t bytes)
+{
+	bool is_in_place = s->round % 3 == 0;
+	char *send = is_in_place ? s->result : s->send + s->round % 2;
+
+	s->round++;
+	if (r->rank != root)
+		send = NULL;
+	memset(s->result, GUARD, bytes + BEHIND);
+	if (send)
+		fill(send, bytes, seed_of(s->round, root, 0));
+	if (!CHECK_OK(r,
+		      oriel_window_broadcast(s->window, &s->gather, s->parts, root, send, bytes)))
+		return;
+	if (send && !is_in_place)
+		memset(send, GUARD, bytes);
+	series_linger(r, s);
+	CHECK_EQ(r, wrong(s->result, bytes, seed_of(s->round, root, 0)), 0);
+	CHECK_EQ(r, not_all(s->result + bytes, BEHIND, GUARD), 0);
+}
+
+static void every_size_is_broadcast(struct rank *r)
+{
+	struct series s;
+	uint32_t parts;
+	size_t i;
+
+	for (parts = 1; parts <= PARTS_MAX; parts++) {
+		series_open(r, &s, MOST, parts, 0);
+		for (i = 0; i < 3 * SIZES; i++)
+			broadcast_once(r, &s, (unsigned)(i * 5 + 1) % r->size, sizes[i / 3]);
+		/* From one root many times, so that it could run ahead. */
+		for (i = 0; i < ROUNDS; i++)
+			broadcast_once(r, &s, (unsigned)(i / 10) % r->size, 5000);
+		series_close(r, &s);
+	}
+}
+
+static void check_received(struct rank *r, const struct series *s,
+			   const struct oriel_dev_alltoallv *layout, unsigned but)
+{
+	unsigned rank;
+
+	for (rank = 0; rank < r->size; rank++)
+		if (rank != but &&
+		    !CHECK_EQ(r,
+			      wrong(s->result + layout[rank].recv_displacement,
+				    layout[rank].recv_length, seed_of(s->round, rank, r->rank)),
+			      0))
+			return;
+}
+
+static void exchange_once(struct rank *r, struct series *s, struct oriel_dev_alltoallv *layout)
+{
+	size_t end = 0;
+	unsigned rank;
+
+	s->round++;
+	memset(s->result, GUARD, s->length);
+	layout_fill(r, s->round, layout, s->send);
+	for (rank = 0; rank < r->size; rank++)
+		if (layout[rank].recv_displacement + layout[rank].recv_length > end)
+			end = layout[rank].recv_displacement + layout[rank].recv_length;
+	if (!CHECK_OK(r, oriel_window_exchange(s->window, &s->gather, s->parts, s->send, layout)))
+		return;
+	memset(s->send, GUARD, s->length);
+	series_linger(r, s);
+	check_received(r, s, layout, r->size);
+	CHECK_EQ(r, not_all(s->result + end, s->length + BEHIND - end, GUARD), 0);
+}
+
+static void open_exchange(struct rank *r, struct series *s, uint32_t parts)
+{
+	series_open(r, s, (size_t)r->size * SHARE + 2, parts,
+		    oriel_dev_exchange_staging(r->size, parts));
+}
+
+static void messages_of_any_length_are_exchanged(struct rank *r)
+{
+	struct oriel_dev_alltoallv *layout = calloc(r->size, sizeof(*layout));
+	struct series s;
+	uint32_t parts;
+	unsigned i;
+
+	CHECK(r, layout);
+	for (parts = 1; parts <= PARTS_MAX; parts++) {
+		open_exchange(r, &s, parts);
+		for (i = 0; i < ROUNDS; i++)
+			exchange_once(r, &s, layout);
+		/* Empty messages between all ranks: the notes of two executions must not mix. */
+		memset(layout, 0, r->size * sizeof(*layout));
+		for (i = 0; i < ROUNDS; i++)
+			CHECK_OK(r,
+				 oriel_window_exchange(s.window, &s.gather, parts, NULL, layout));
+		exchange_once(r, &s, layout);
+		series_close(r, &s);
+	}
+	free(layout);
+}
+
+/* A rank that waits for a peer that never starts gets the status of that peer's abort. */
+static void an_abort_ends_an_execution(struct rank *r)
+{
+	struct series s;
+
+	series_open(r, &s, (size_t)r->size * 5000, 2, 0);
+	gather_once(r, &s, oriel_window_gather_puts, 5000);
+	/* All ranks have ended the execution; this meeting does not use the communicator. */
+	host_meet(r);
+	if (r->rank == 0)
+		oriel_comm_abort(r->comm, "no more gathering");
+	else
+		CHECK_STATUS(r, oriel_window_gather_puts(s.window, &s.gather, 2, s.send, 5000),
+			     ORIEL_ERR_ABORTED);
+	CHECK_STATUS(r, oriel_window_broadcast(s.window, &s.gather, 2, 0, s.send, 8),
+		     ORIEL_ERR_ABORTED);
+	CHECK_LAST(r, "aborted by rank 0");
+	free(s.send);
+	oriel_window_destroy(s.window);
+}
+
+static const struct test_case series_cases[] = {
+	{"lines_gather_every_size", lines_gather_every_size, NULL, 1, NO_WINDOW | NEEDS_MAPPED},
+	{"puts_gather_every_size", puts_gather_every_size, NULL, 1, NO_WINDOW},
+	{"every_size_is_broadcast", every_size_is_broadcast, NULL, 1, NO_WINDOW},
+	{"messages_of_any_length_are_exchanged", messages_of_any_length_are_exchanged, NULL, 1,
+	 NO_WINDOW},
+	{"an_abort_ends_an_execution", an_abort_ends_an_execution, NULL, 2,
+	 NO_WINDOW | BREAKS_COMM},
+};
+
+const struct suite series_suite = SUITE(series);
