@@ -202,7 +202,7 @@ static enum oriel_status gather_parts(struct oriel_window *w,
 				      const struct ori_kernel_call *call, const char *name)
 {
 	struct ori_act a = {.group = oriel_dev_thread()};
-	enum oriel_status status = ori_window_check_host(w, name);
+	enum oriel_status status = ori_window_check_host(w, name), sent = ORIEL_OK;
 
 	if (status == ORIEL_OK)
 		status = gather_check_parts(w, call->parts);
@@ -215,11 +215,17 @@ static enum oriel_status gather_parts(struct oriel_window *w,
 	a.w = &w->device;
 	/*
 	 * All ranks take the parts in this order, so that no part waits for a later one of a
-	 * peer.
+	 * peer. Where lengths differ a part is complete but for one pair, and all other ranks go
+	 * on to the next one.
 	 */
-	for (; a.part < call->parts && status == ORIEL_OK; a.part++)
+	for (; a.part < call->parts && status == ORIEL_OK; a.part++) {
 		status = act(&a, call);
-	return gather_end(w, status);
+		if (status == ORIEL_ERR_MISMATCH) {
+			sent = status;
+			status = ORIEL_OK;
+		}
+	}
+	return gather_end(w, status == ORIEL_OK ? sent : status);
 }
 
 static enum oriel_status gather_parts_on_stream(struct oriel_window *w, enum ori_kernel kernel,

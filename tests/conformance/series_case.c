@@ -191,6 +191,39 @@ static void messages_of_any_length_are_exchanged(struct rank *r)
 	free(layout);
 }
 
+/* Both ranks of the pair get the error, all other messages arrive, and the next ones succeed. */
+static void lengths_of_a_pair_that_differ_are_reported(struct rank *r)
+{
+	struct oriel_dev_alltoallv *layout = calloc(r->size, sizeof(*layout));
+	unsigned last = r->size - 1;
+	enum oriel_status status;
+	struct series s;
+	uint32_t parts;
+
+	CHECK(r, layout);
+	for (parts = 1; parts <= PARTS_MAX; parts++) {
+		open_exchange(r, &s, parts);
+		exchange_once(r, &s, layout);
+		s.round = 50;
+		layout_fill(r, s.round, layout, s.send);
+		if (r->rank == 0)
+			layout[last].send_length = length_of(s.round, 0, last) + 3;
+		status = oriel_window_exchange(s.window, &s.gather, parts, s.send, layout);
+		if (r->rank == 0 || r->rank == last) {
+			CHECK_STATUS(r, status, ORIEL_ERR_MISMATCH);
+			CHECK_LAST(r, r->rank ? "rank 0 sends" : "bytes sent to rank");
+			check_received(r, &s, layout, r->rank ? 0 : last);
+		} else if (CHECK_OK(r, status)) {
+			check_received(r, &s, layout, r->size);
+		}
+		exchange_once(r, &s, layout);
+		exchange_once(r, &s, layout);
+		rank_check_healthy(r);
+		series_close(r, &s);
+	}
+	free(layout);
+}
+
 /* A rank that waits for a peer that never starts gets the status of that peer's abort. */
 static void an_abort_ends_an_execution(struct rank *r)
 {
@@ -218,6 +251,8 @@ static const struct test_case series_cases[] = {
 	{"every_size_is_broadcast", every_size_is_broadcast, NULL, 1, NO_WINDOW},
 	{"messages_of_any_length_are_exchanged", messages_of_any_length_are_exchanged, NULL, 1,
 	 NO_WINDOW},
+	{"lengths_of_a_pair_that_differ_are_reported", lengths_of_a_pair_that_differ_are_reported,
+	 NULL, 2, NO_WINDOW},
 	{"an_abort_ends_an_execution", an_abort_ends_an_execution, NULL, 2,
 	 NO_WINDOW | BREAKS_COMM},
 };
