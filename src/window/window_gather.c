@@ -181,51 +181,57 @@ static enum oriel_status gather_check_parts(const struct oriel_window *w, uint32
 	return ORIEL_OK;
 }
 
-/* Gives the status that device functions returned to a host thread a text. */
-static enum oriel_status gather_end(struct oriel_window *w, enum oriel_status status)
-{
-	struct oriel_dev_fault fault;
+typedef enum oriel_status gather_act(const struct ori_act *act, const struct ori_kernel_call *c);
 
-	if (status == ORIEL_OK)
+/* Gives the status that device functions returned to a host thread a text. */
+static enum oriel_status gather_end(const struct ori_window_call *call,
+				    const struct oriel_window *w, enum oriel_status failure,
+				    const char *name)
+{
+	enum oriel_status status;
+
+	/* An argument that was rejected has left its text. */
+	if (failure == ORIEL_OK ||
+	    (call->fault.state == ORIEL_DEV_FAULT_FULL && call->fault.status == (int32_t)failure))
+		return failure;
+	status = ori_comm_check(w->comm);
+	if (status != ORIEL_OK)
 		return status;
-	/* Each of the two records a text of its own if it finds the cause. */
-	if (ori_comm_check(w->comm) != ORIEL_OK || oriel_window_fault(w, &fault) == ORIEL_OK)
-		return status;
-	return ori_fail(status, "window %u: gather: %s", ORIEL_DEV_WINDOW_NUMBER(w->device.number),
-			oriel_status_text(status));
+	return ori_fail(failure, "%s: window %u: %s", name,
+			ORIEL_DEV_WINDOW_NUMBER(w->device.number), oriel_status_text(failure));
 }
 
 /* Runs all parts, one after the other. */
-static enum oriel_status gather_parts(struct oriel_window *w,
-				      enum oriel_status (*act)(const struct ori_act *a,
-							       const struct ori_kernel_call *c),
-				      const struct ori_kernel_call *call, const char *name)
+static enum oriel_status gather_parts(struct oriel_window *w, gather_act *act,
+				      const struct ori_kernel_call *c, const char *name)
 {
-	struct ori_act a = {.group = oriel_dev_thread()};
 	enum oriel_status status = ori_window_check_host(w, name), sent = ORIEL_OK;
+	struct ori_window_call call;
+	struct ori_act a = {.w = &call.device, .group = oriel_dev_thread()};
 
 	if (status == ORIEL_OK)
-		status = gather_check_parts(w, call->parts);
+		status = gather_check_parts(w, c->parts);
 	if (status == ORIEL_OK)
 		status = ori_comm_check(w->comm);
 	if (status == ORIEL_OK)
 		status = ori_window_touch_all(w);
 	if (status != ORIEL_OK)
 		return status;
-	a.w = &w->device;
+	ori_window_call_open(&call, w);
 	/*
 	 * All ranks take the parts in this order, so that no part waits for a later one of a
 	 * peer. Where lengths differ a part is complete but for one pair, and all other ranks go
 	 * on to the next one.
 	 */
-	for (; a.part < call->parts && status == ORIEL_OK; a.part++) {
-		status = act(&a, call);
+	for (; a.part < c->parts && status == ORIEL_OK; a.part++) {
+		status = act(&a, c);
 		if (status == ORIEL_ERR_MISMATCH) {
 			sent = status;
 			status = ORIEL_OK;
 		}
 	}
-	return gather_end(w, status == ORIEL_OK ? sent : status);
+	status = gather_end(&call, w, status, name);
+	return status == ORIEL_OK ? sent : status;
 }
 
 static enum oriel_status gather_parts_on_stream(struct oriel_window *w, enum ori_kernel kernel,

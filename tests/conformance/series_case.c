@@ -224,6 +224,53 @@ static void lengths_of_a_pair_that_differ_are_reported(struct rank *r)
 	free(layout);
 }
 
+/* The record of device functions is not taken by executions of the host, nor filled by them. */
+static void failures_leave_device_records_alone(struct rank *r)
+{
+	struct oriel_dev_fault fault;
+	struct oriel_dev_window dev;
+	struct series s;
+	unsigned i;
+
+	series_open(r, &s, r->size, 1, 0);
+	CHECK_OK(r, oriel_window_device(s.window, &dev));
+	CHECK_STATUS(r, oriel_dev_put(&dev, r->group, r->size, 0, "", 1, NULL), ORIEL_ERR_RANGE);
+	for (i = 0; i < 2; i++) {
+		CHECK_STATUS(r, oriel_window_gather_lines(s.window, &s.gather, 1, s.send, 1),
+			     ORIEL_ERR_RANGE);
+		CHECK_LAST(r, "oriel_window_gather_lines: window ");
+		s.gather.id = 99;
+		CHECK_STATUS(r, oriel_window_gather_puts(s.window, &s.gather, 1, s.send, 1),
+			     ORIEL_ERR_RANGE);
+		CHECK_LAST(r, "signal 100 of 5");
+		s.gather.id = FIRST_ID;
+		if (i)
+			continue;
+		CHECK(r, oriel_window_fault(s.window, &fault) == ORIEL_OK);
+		CHECK_EQ(r, fault.peer, r->size);
+		CHECK_STATUS(r, oriel_window_fault(s.window, &fault), ORIEL_AGAIN);
+	}
+	CHECK_STATUS(r, oriel_window_fault(s.window, &fault), ORIEL_AGAIN);
+	series_close(r, &s);
+}
+
+/* The last rank is on another node than the first one: each rank has a peer that is not mapped. */
+static void lines_need_mapped_ranks(struct rank *r)
+{
+	bool is_whole = oriel_comm_domain_size(r->comm) == r->size;
+	struct series s;
+
+	open_lines(r, &s, ORIEL_DEV_LINES_LL, 1);
+	if (!is_whole) {
+		CHECK_STATUS(r, oriel_window_gather_lines(s.window, &s.gather, 1, s.send, 8),
+			     ORIEL_ERR_NO_PATH);
+		CHECK_LAST(r, "oriel_window_gather_lines: window ");
+	}
+	gather_once(r, &s, oriel_window_gather_puts, 5000);
+	rank_check_healthy(r);
+	series_close(r, &s);
+}
+
 /* A rank that waits for a peer that never starts gets the status of that peer's abort. */
 static void an_abort_ends_an_execution(struct rank *r)
 {
@@ -253,6 +300,9 @@ static const struct test_case series_cases[] = {
 	 NO_WINDOW},
 	{"lengths_of_a_pair_that_differ_are_reported", lengths_of_a_pair_that_differ_are_reported,
 	 NULL, 2, NO_WINDOW},
+	{"failures_leave_device_records_alone", failures_leave_device_records_alone, NULL, 2,
+	 NO_WINDOW},
+	{"lines_need_mapped_ranks", lines_need_mapped_ranks, NULL, 2, NO_WINDOW},
 	{"an_abort_ends_an_execution", an_abort_ends_an_execution, NULL, 2,
 	 NO_WINDOW | BREAKS_COMM},
 };
