@@ -183,6 +183,20 @@ static enum oriel_status gather_check_parts(const struct oriel_window *w, uint32
 
 typedef enum oriel_status gather_act(const struct ori_act *act, const struct ori_kernel_call *c);
 
+static enum oriel_status gather_check_memory(const struct oriel_window *w, gather_act *act,
+					     const struct ori_kernel_call *c, const char *name)
+{
+	bool is_read = c->length && (act != ori_act_broadcast || c->peer == w->device.rank);
+
+	if (act == ori_act_exchange && !c->layout)
+		return ori_fail(ORIEL_ERR_INVALID, "%s: window %u: the layout is NULL", name,
+				ORIEL_DEV_WINDOW_NUMBER(w->device.number));
+	if (is_read && !c->memory)
+		return ori_fail(ORIEL_ERR_INVALID, "%s: window %u: the caller's memory is NULL",
+				name, ORIEL_DEV_WINDOW_NUMBER(w->device.number));
+	return ORIEL_OK;
+}
+
 /* Gives the status that device functions returned to a host thread a text. */
 static enum oriel_status gather_end(const struct ori_window_call *call,
 				    const struct oriel_window *w, enum oriel_status failure,
@@ -211,6 +225,8 @@ static enum oriel_status gather_parts(struct oriel_window *w, gather_act *act,
 
 	if (status == ORIEL_OK)
 		status = gather_check_parts(w, c->parts);
+	if (status == ORIEL_OK)
+		status = gather_check_memory(w, act, c, name);
 	if (status == ORIEL_OK)
 		status = ori_comm_check(w->comm);
 	if (status == ORIEL_OK)

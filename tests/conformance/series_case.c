@@ -224,6 +224,53 @@ static void lengths_of_a_pair_that_differ_are_reported(struct rank *r)
 	free(layout);
 }
 
+/* All ranks make each of these calls, and no rank begins an execution. */
+static void invalid_executions_are_rejected(struct rank *r)
+{
+	struct oriel_dev_alltoallv *layout = calloc(r->size, sizeof(*layout));
+	struct series s;
+
+	CHECK(r, layout);
+	open_exchange(r, &s, 2);
+	CHECK_STATUS(r, oriel_window_gather_puts(s.window, &s.gather, 0, s.send, 8),
+		     ORIEL_ERR_RANGE);
+	CHECK_LAST(r, "in 0 parts");
+	CHECK_STATUS(r, oriel_window_gather_puts(s.window, &s.gather, FIRST_ID + 5, s.send, 8),
+		     ORIEL_ERR_RANGE);
+	CHECK_LAST(r, "in 8 parts");
+	s.gather.id = FIRST_ID + 3;
+	CHECK_STATUS(r, oriel_window_gather_puts(s.window, &s.gather, 1, s.send, 8),
+		     ORIEL_ERR_RANGE);
+	CHECK_LAST(r, "signal 7 of 7");
+	s.gather.id = FIRST_ID;
+	CHECK_STATUS(r, oriel_window_broadcast(s.window, &s.gather, 2, r->size, s.send, 8),
+		     ORIEL_ERR_RANGE);
+	CHECK_LAST(r, "signal: rank ");
+	/* No slot is too short for a message of no bytes. */
+	CHECK_STATUS(r, oriel_window_gather_lines(s.window, &s.gather, 2, s.send, 8),
+		     ORIEL_ERR_RANGE);
+	CHECK_LAST(r, "oriel_window_gather_lines: window ");
+	CHECK_OK(r, oriel_window_gather_lines(s.window, &s.gather, 2, s.send, 0));
+	layout[r->rank].send_length = 1;
+	CHECK_STATUS(r, oriel_window_exchange(s.window, &s.gather, 2, s.send, layout),
+		     ORIEL_ERR_MISMATCH);
+	layout[r->rank].send_length = layout[r->rank].recv_length = 1;
+	layout[r->rank].recv_displacement = (size_t)1 << 30;
+	CHECK_STATUS(r, oriel_window_exchange(s.window, &s.gather, 2, s.send, layout),
+		     ORIEL_ERR_RANGE);
+	CHECK_LAST(r, "beyond the");
+	CHECK_STATUS(r, oriel_window_exchange(s.window, &s.gather, 2, s.send, NULL),
+		     ORIEL_ERR_INVALID);
+	CHECK_LAST(r, "the layout is NULL");
+	CHECK_STATUS(r, oriel_window_gather_puts(s.window, &s.gather, 2, NULL, 8),
+		     ORIEL_ERR_INVALID);
+	CHECK_LAST(r, "the caller's memory is NULL");
+	/* The failed calls changed nothing. */
+	exchange_once(r, &s, layout);
+	series_close(r, &s);
+	free(layout);
+}
+
 /* The record of device functions is not taken by executions of the host, nor filled by them. */
 static void failures_leave_device_records_alone(struct rank *r)
 {
@@ -300,6 +347,7 @@ static const struct test_case series_cases[] = {
 	 NO_WINDOW},
 	{"lengths_of_a_pair_that_differ_are_reported", lengths_of_a_pair_that_differ_are_reported,
 	 NULL, 2, NO_WINDOW},
+	{"invalid_executions_are_rejected", invalid_executions_are_rejected, NULL, 1, NO_WINDOW},
 	{"failures_leave_device_records_alone", failures_leave_device_records_alone, NULL, 2,
 	 NO_WINDOW},
 	{"lines_need_mapped_ranks", lines_need_mapped_ranks, NULL, 2, NO_WINDOW},
