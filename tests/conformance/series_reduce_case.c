@@ -164,6 +164,32 @@ static void owners_reduce_in_the_order(struct rank *r)
 	reduce_types(r, reduce_staged, oriel_window_reduce_owners);
 }
 
+/* The last rank is on another node than the first one: each rank has a peer that is not mapped. */
+static void reductions_need_mapped_ranks(struct rank *r)
+{
+	static reduce_call *const calls[] = {oriel_window_reduce_lines, oriel_window_reduce_slots,
+					     oriel_window_reduce_owners};
+	bool is_whole = oriel_comm_domain_size(r->comm) == r->size;
+	struct reducer x;
+	struct series *s = &x.series;
+	unsigned i;
+
+	reducer_open(r, &x, SUM_FP32, 0);
+	for (i = 0; i < sizeof(calls) / sizeof(calls[0]) && !is_whole; i++) {
+		series_open(r, s, (size_t)r->size * COUNT_MAX * 4, 1,
+			    oriel_dev_reduce_staging(r->size, 1, SLOT));
+		s->gather.slot = SLOT;
+		fill_own(r, &x.site, s->send, 100);
+		CHECK_STATUS(r, calls[i](s->window, &s->gather, &x.reduction, 1, s->send, 100),
+			     ORIEL_ERR_NO_PATH);
+		CHECK_LAST(r, ": window ");
+		CHECK_EQ(r, not_all(s->result, 400, GUARD), 0);
+		series_close(r, s);
+	}
+	rank_check_healthy(r);
+	reducer_close(&x);
+}
+
 static const struct test_case series_reduce_cases[] = {
 	{"lines_are_reduced_in_the_order", lines_are_reduced_in_the_order, NULL, 1,
 	 NO_WINDOW | NEEDS_MAPPED},
@@ -173,6 +199,8 @@ static const struct test_case series_reduce_cases[] = {
 	 NO_WINDOW | NEEDS_MAPPED},
 	{"owners_reduce_in_the_order", owners_reduce_in_the_order, NULL, 1,
 	 NO_WINDOW | NEEDS_MAPPED},
+	{"reductions_need_mapped_ranks", reductions_need_mapped_ranks, NULL, 2,
+	 NO_WINDOW | NEEDS_HCA},
 };
 
 const struct suite series_reduce_suite = SUITE(series_reduce);
