@@ -295,6 +295,11 @@ void ori_window_fault_text(const struct oriel_dev_window *d, const struct oriel_
 	else if (fault->status == ORIEL_ERR_STATE)
 		snprintf(text, length, "%s: buffer %u of rank %u is not shared", what, fault->id,
 			 fault->peer);
+	else if (fault->status == ORIEL_ERR_INVALID && fault->what == ORIEL_DEV_REDUCE)
+		snprintf(text, length,
+			 "%s: there is no such type, operation or block; device functions have no "
+			 "ORIEL_OP_USER, and ORIEL_OP_PREMUL_SUM needs factors",
+			 what);
 	else if (fault->status == ORIEL_ERR_INVALID && fault_is_about_bytes(fault))
 		fault_word_text(fault, text, length);
 	else if (fault->what == ORIEL_DEV_WAIT_LOCAL)

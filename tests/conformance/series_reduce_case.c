@@ -164,6 +164,38 @@ static void owners_reduce_in_the_order(struct rank *r)
 	reduce_types(r, reduce_staged, oriel_window_reduce_owners);
 }
 
+/* All ranks make each of these calls, and no rank begins an execution. */
+static void invalid_reductions_are_rejected(struct rank *r)
+{
+	struct reducer x = {.call = oriel_window_reduce_lines};
+	struct series *s = &x.series;
+
+	reducer_open(r, &x, SUM_FP32, 0);
+	series_open(r, s, (size_t)r->size * COUNT_MAX * 4, 1,
+		    oriel_dev_reduce_staging(r->size, 1, SLOT));
+	s->gather.slot = SLOT;
+	CHECK_STATUS(r,
+		     oriel_window_reduce_lines(s->window, &s->gather, &x.reduction, 1, s->send,
+					       SLOT),
+		     ORIEL_ERR_RANGE);
+	CHECK_LAST(r, "oriel_window_reduce_lines: window ");
+	x.reduction.op = ORIEL_OP_USER;
+	CHECK_STATUS(r,
+		     oriel_window_reduce_slots(s->window, &s->gather, &x.reduction, 1, s->send, 8),
+		     ORIEL_ERR_INVALID);
+	CHECK_LAST(r, "there is no such type, operation or block");
+	x.reduction.op = ORIEL_OP_SUM;
+	CHECK_STATUS(r, oriel_window_reduce_owners(s->window, &s->gather, &x.reduction, 1, NULL, 8),
+		     ORIEL_ERR_INVALID);
+	CHECK_LAST(r, "the caller's memory is NULL");
+	/* The failed calls changed nothing. */
+	if (oriel_comm_domain_size(r->comm) == r->size)
+		reduce_once(r, &x, IN_PLACE, 100);
+	rank_check_healthy(r);
+	series_close(r, s);
+	reducer_close(&x);
+}
+
 /* The last rank is on another node than the first one: each rank has a peer that is not mapped. */
 static void reductions_need_mapped_ranks(struct rank *r)
 {
@@ -199,6 +231,7 @@ static const struct test_case series_reduce_cases[] = {
 	 NO_WINDOW | NEEDS_MAPPED},
 	{"owners_reduce_in_the_order", owners_reduce_in_the_order, NULL, 1,
 	 NO_WINDOW | NEEDS_MAPPED},
+	{"invalid_reductions_are_rejected", invalid_reductions_are_rejected, NULL, 1, NO_WINDOW},
 	{"reductions_need_mapped_ranks", reductions_need_mapped_ranks, NULL, 2,
 	 NO_WINDOW | NEEDS_HCA},
 };
