@@ -266,6 +266,34 @@ static void long_rings_have_chunks(struct rank *r)
 	site_close(r, &s);
 }
 
+/* Where the number of ranks is no power of two, the first ones are added in pairs before. */
+static void trees_have_any_number_of_ranks(struct rank *r)
+{
+	static const unsigned types[] = {SUM_FP32, SUM_BF16, PREMUL_FP64};
+	static const size_t counts[] = {1, 0, 13, 1025, 20001};
+	struct site s;
+	unsigned i, k;
+
+	for (i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		site_open(r, &s, types[i], 0);
+		s.reduction.flags = ORIEL_REDUCE_FAST;
+		s.chunk = 65536;
+		if (create(r, &s, ORIEL_ALGORITHM_DEFAULT) >> ORIEL_ALGORITHM_RECURSIVE & 1) {
+			close_objects(r, &s);
+			create(r, &s, ORIEL_ALGORITHM_RECURSIVE);
+		}
+		for (k = 0; k < sizeof(counts) / sizeof(counts[0]); k++)
+			run_all(r, &s, counts[k], k % 2);
+		for (k = 0; k < 12; k++) {
+			run_all(r, &s, 1 + k * 37 % 300, k % 2);
+			if (k % 7 == r->rank % 7)
+				oriel_cpu_back_off(300000);
+		}
+		close_objects(r, &s);
+		site_close(r, &s);
+	}
+}
+
 /* Small and large ones, blocking and started, so that all use the staging and views in turn. */
 static void mix(struct rank *r, unsigned flags)
 {
@@ -563,6 +591,7 @@ static const struct test_case reduce_cases[] = {
 	 NO_WINDOW},
 	{"functions_are_never_fast", functions_are_never_fast, NULL, 1, NO_WINDOW},
 	{"long_rings_have_chunks", long_rings_have_chunks, NULL, 1, NO_WINDOW},
+	{"trees_have_any_number_of_ranks", trees_have_any_number_of_ranks, NULL, 1, NO_WINDOW},
 	{"executions_do_not_mix", executions_do_not_mix, NULL, 1, NO_WINDOW},
 	{"fast_executions_do_not_mix", fast_executions_do_not_mix, NULL, 1, NO_WINDOW},
 	{"reductions_without_an_object", reductions_without_an_object, NULL, 1, NO_WINDOW},
