@@ -372,6 +372,62 @@ static void host_failures_have_texts(struct rank *r)
 	CHECK_STATUS(r, oriel_window_peer_address(w, 0, oriel_at(1, 0), &address), ORIEL_ERR_RANGE);
 }
 
+static void check_unreached(struct rank *r, enum oriel_status status, const char *text)
+{
+	CHECK_EQ(r, status, ORIEL_ERR_NO_PATH);
+	CHECK_LAST(r, text);
+}
+
+static void host_texts_name_the_rank(struct rank *r, struct oriel_window *w, unsigned peer)
+{
+	const char *all = "a rank is not connected that this must reach: call oriel_comm_connect()";
+	uint64_t word = 7;
+	char pair[64];
+
+	snprintf(pair, sizeof(pair), ": rank %u is not connected to rank %u", peer, r->rank);
+	check_unreached(r, oriel_window_put(w, peer, 0, &word, 8), pair);
+	check_unreached(r, oriel_window_get(w, peer, 0, &word, 8), pair);
+	check_unreached(r, oriel_window_fetch_add(w, peer, 0, 1, &word), pair);
+	check_unreached(r, oriel_window_signal(w, peer, 0, ORIEL_SIGNAL_ADD, 1), pair);
+	check_unreached(r, oriel_window_barrier_peer(w, peer, 0, 0), pair);
+	check_unreached(r, oriel_window_barrier(w, 1, 0), all);
+	check_unreached(r, oriel_window_barrier_arrive(w, 1), all);
+	check_unreached(r, oriel_window_signal_all(w, 5, ORIEL_SIGNAL_ADD, 1), all);
+	CHECK_EQ(r, word, 7);
+}
+
+/* Each rank is on a node of its own, and no operation makes a link. */
+static void host_reaches_connected_ranks_alone(struct rank *r)
+{
+	struct oriel_comm_attr attr = {.size = sizeof(attr),
+				       .timeout_ns = LONG_NS,
+				       .connect = ORIEL_CONNECT_LAZY};
+	struct oriel_window_attr sparse = small_window;
+	struct oriel_window *w = NULL;
+	unsigned peers[64], peer;
+	char node[16];
+
+	CHECK(r, r->size <= 64);
+	snprintf(node, sizeof(node), "host%u", r->rank);
+	attr.node = node;
+	sparse.flags = ORIEL_WINDOW_SPARSE;
+	CHECK_OK(r, oriel_comm_create(&r->bootstrap, &attr, &r->comm));
+	if (!CHECK_OK(r, oriel_window_create(r->comm, &sparse, &w)))
+		return;
+	host_texts_name_the_rank(r, w, rank_next(r));
+	CHECK_OK(r, oriel_comm_barrier(r->comm));
+	/* The rejected calls have left nothing behind. */
+	for (peer = 0; peer < r->size; peer++)
+		peers[peer] = peer;
+	CHECK_OK(r, oriel_comm_connect(r->comm, peers, r->size));
+	CHECK_OK(r, oriel_window_barrier(w, 1, 0));
+	CHECK_OK(r, oriel_window_signal_all(w, 5, ORIEL_SIGNAL_ADD, 1));
+	CHECK_OK(r, oriel_window_wait_signal(w, 5, ORIEL_EQ, r->size - 1, 0));
+	oriel_window_destroy(w);
+	oriel_comm_destroy(r->comm);
+	r->comm = NULL;
+}
+
 static void host_rejects_invalid_arguments(struct rank *r)
 {
 	struct oriel_window *w = r->window;
@@ -471,6 +527,8 @@ static const struct test_case host_cases[] = {
 	{"host_sends_and_receives", host_sends_and_receives, NULL, 2, 0},
 	{"host_puts_to_the_domain", host_puts_to_the_domain, NULL, 1, 0},
 	{"host_failures_have_texts", host_failures_have_texts, NULL, 2, 0},
+	{"host_reaches_connected_ranks_alone", host_reaches_connected_ranks_alone, NULL, 2,
+	 OWN_COMM | NEEDS_HCA},
 	{"host_rejects_invalid_arguments", host_rejects_invalid_arguments, NULL, 2, 0},
 	{"host_failures_name_the_window", host_failures_name_the_window, NULL, 2, 0},
 	{"host_failures_leave_device_records_alone", host_failures_leave_device_records_alone, NULL,
