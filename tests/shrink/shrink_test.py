@@ -161,7 +161,7 @@ class Suspects:
         for rank in others:
             self.assertRegex(job.line(rank), r"^ORIEL_ERR_STATE rank 3 does not answer, but may "
                              rf"still write .* kill process {job.ranks[3].pid} on .*KILL_SUSPECTS")
-            self.assertEqual(job.line(rank), "unsafe: 3 -1")
+            self.assertEqual(job.line(rank), "unsafe: 3 3 -1")
         job.signal(signal.SIGKILL, 3)
         job.ranks[3].wait()
         for rank in others:
@@ -190,7 +190,7 @@ class Suspects:
             others = [rank for rank in range(SIZE) if rank != victim]
             for rank in others:
                 self.assertRegex(job.line(rank), f"^ORIEL_ERR_STATE rank {victim} does not answer")
-                self.assertEqual(job.line(rank), f"unsafe: {victim} -1")
+                self.assertEqual(job.line(rank), f"unsafe: {victim} {victim} -1")
             job.signal(signal.SIGCONT, victim)
             for rank in others:
                 job.ranks[rank].stdin.write("again\n")
@@ -233,7 +233,7 @@ class Nodes(Shrink, unittest.TestCase):
         line = job.line(3)
         self.assertRegex(line, "^ORIEL_ERR_STATE [0-9]+ ranks do not answer, and may go on "
                          "without the 1")
-        self.assertEqual(job.line(3), "unsafe: -1 -1")
+        self.assertEqual(job.line(3), "unsafe: -1 -1 -1")
         job.signal(signal.SIGKILL, 6)
         self.check(job, (3, 6))
 

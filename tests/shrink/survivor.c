@@ -6,8 +6,8 @@
  * --retry a shrink that was refused is called again after each line of standard input.
  *
  * It prints "ready"; for each shrink its status and text, and where it failed the ranks that may
- * still write to memory that was shared, and to other memory; and at the end the first numbers of
- * the ranks that are left.
+ * still write to memory that was shared twice, to memory that was shared in between, and to other
+ * memory; and at the end the first numbers of the ranks that are left.
  */
 #include <oriel/oriel.h>
 
@@ -22,8 +22,9 @@
 #define BYTES 4096u
 #define LAST_ROUNDS 20u
 
-static unsigned first_rank;    /* of this process, in the first communicator */
-static void *shared, *private; /* memory of the user, of BYTES: other ranks map the first */
+static unsigned first_rank; /* of this process, in the first communicator */
+/* Memory of the user, of BYTES: other ranks map the first two. */
+static void *shared, *between, *private;
 static bool is_doomed;
 static const char *last_words;
 
@@ -71,22 +72,28 @@ static enum oriel_status play(struct oriel_comm *comm, struct oriel_window *wind
 	return status;
 }
 
+static enum oriel_status share(struct oriel_comm *comm, void *memory, struct oriel_region **region)
+{
+	enum oriel_status status = oriel_region_register(comm, memory, BYTES, region);
+
+	return status == ORIEL_OK ? oriel_region_share(*region) : status;
+}
+
 /* Plays until a rank is lost, or, if @rounds is not 0, so often. */
 static enum oriel_status work(struct oriel_comm *comm, uint64_t rounds)
 {
 	struct oriel_window_attr attr = {.size = sizeof(attr), .length = BYTES, .signals = 1};
 	struct oriel_window *window = NULL;
-	struct oriel_region *region = NULL;
+	void *const pieces[] = {shared, between, shared};
+	struct oriel_region *regions[3] = {NULL};
 	enum oriel_status status;
-	unsigned of[RANKS];
+	unsigned of[RANKS], i;
 	void *memory;
 	uint64_t round;
 
 	status = names(comm, of);
-	if (status == ORIEL_OK)
-		status = oriel_region_register(comm, shared, BYTES, &region);
-	if (status == ORIEL_OK)
-		status = oriel_region_share(region);
+	for (i = 0; i < 3 && status == ORIEL_OK; i++)
+		status = share(comm, pieces[i], &regions[i]);
 	if (status == ORIEL_OK)
 		status = oriel_window_create(comm, &attr, &window);
 	if (status == ORIEL_OK)
@@ -98,7 +105,9 @@ static enum oriel_status work(struct oriel_comm *comm, uint64_t rounds)
 	for (round = 1; status == ORIEL_OK && (!rounds || round <= rounds); round++)
 		status = play(comm, window, memory, of, round);
 	expect(oriel_window_destroy(window) == ORIEL_OK, "a window is not destroyed");
-	expect(oriel_region_unregister(region) == ORIEL_OK, "a region is not unregistered");
+	for (i = 0; i < 3; i++)
+		expect(oriel_region_unregister(regions[i]) == ORIEL_OK,
+		       "a region is not unregistered");
 	return status;
 }
 
@@ -147,7 +156,8 @@ static enum oriel_status shrink(struct oriel_comm **comm, bool has_retry)
 		printf("%s %s\n", oriel_status_name(status),
 		       status == ORIEL_OK ? "" : oriel_last_error());
 		if (status != ORIEL_OK)
-			printf("unsafe: %d %d\n", writer(*comm, shared), writer(*comm, private));
+			printf("unsafe: %d %d %d\n", writer(*comm, shared), writer(*comm, between),
+			       writer(*comm, private));
 		else
 			expect(writer(*comm, shared) == -1, "memory of survivors is not safe");
 		fflush(stdout);
@@ -183,6 +193,7 @@ int main(int argc, char **argv)
 	expect(oriel_comm_create(NULL, &attr, &comm) == ORIEL_OK, "no communicator");
 	first_rank = oriel_comm_rank(comm);
 	expect(oriel_memory_alloc(BYTES, 0, &shared) == ORIEL_OK, "no memory");
+	expect(oriel_memory_alloc(BYTES, 0, &between) == ORIEL_OK, "no memory");
 	expect(oriel_memory_alloc(BYTES, 0, &private) == ORIEL_OK, "no memory");
 	work(comm, 0);
 	is_doomed = first_rank == doomed;
@@ -192,6 +203,7 @@ int main(int argc, char **argv)
 	} while (work(comm, LAST_ROUNDS) != ORIEL_OK || oriel_comm_size(comm) > size);
 	report(comm);
 	oriel_memory_free(shared);
+	oriel_memory_free(between);
 	oriel_memory_free(private);
 	expect(oriel_comm_destroy(comm) == ORIEL_OK, "it is not destroyed");
 	return 0;
