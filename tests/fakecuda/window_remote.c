@@ -154,6 +154,90 @@ static void test_counts(struct rank *r)
 	oriel_memory_free(memory);
 }
 
+/* Does the host register what kernels name outside windows? A proxy looks it up itself. */
+static bool has_reach(struct rank *r)
+{
+	struct oriel_nic nic = {.size = sizeof(nic)};
+
+	CHECK_OK(r, oriel_comm_nic(r->comm, &nic));
+	return !nic.is_software && !nic.is_proxied;
+}
+
+/* Posts the word of allocation @i, whose memory is outside the window, to the peer's window. */
+static enum oriel_status put_word(struct rank *r, CUstream stream, const CUdeviceptr *from,
+				  unsigned i)
+{
+	uint32_t peer = (r->rank + r->size / 2) % r->size;
+	uint64_t *word = (uint64_t *)from[i];
+
+	*word = (uint64_t)(r->rank + 1) << 32 | i;
+	return oriel_window_put_on_stream(r->window, peer, sizeof(*word) * i, word, sizeof(*word),
+					  stream);
+}
+
+static void wait_for_words(struct rank *r, CUstream stream)
+{
+	fakecuda_finish(stream);
+	CHECK_OK(r, oriel_dev_flush(&r->dev, oriel_dev_thread(), 0));
+}
+
+/* The first allocation that a link has no room for; it then has the room of one that was freed. */
+static unsigned fill_reach(struct rank *r, CUstream stream, CUdeviceptr *from)
+{
+	enum oriel_status status = ORIEL_OK;
+	unsigned room = 0;
+
+	while (room <= ORIEL_LINK_REACH && status == ORIEL_OK)
+		status = put_word(r, stream, from, room++);
+	room--;
+	wait_for_words(r, stream);
+	if (!has_reach(r)) {
+		CHECK_OK(r, status);
+		return room;
+	}
+	CHECK_FAILS(r, status, ORIEL_ERR_NOMEM, "there is no room for more");
+	CHECK(r, room > ORIEL_LINK_REACH / 2);
+	CHECK_FAILS(r, put_word(r, stream, from, room), ORIEL_ERR_NOMEM, "256 allocations");
+	CHECK(r, cuMemFree(from[2]) == CUDA_SUCCESS);
+	from[2] = 0;
+	return room;
+}
+
+static void name_many(struct rank *r, CUstream stream)
+{
+	CUdeviceptr from[ORIEL_LINK_REACH + 1] = {0};
+	uint32_t peer = (r->rank + r->size / 2) % r->size;
+	const uint64_t *words = (uint64_t *)oriel_dev_address(&r->dev, r->rank, 0);
+	unsigned room, i;
+
+	for (i = 0; i <= ORIEL_LINK_REACH; i++)
+		CHECK(r, cuMemAlloc(&from[i], 4096) == CUDA_SUCCESS);
+	room = fill_reach(r, stream, from);
+	/* Those that were there before have kept their room. */
+	for (i = room + 1; i-- > 0;)
+		if (from[i])
+			CHECK_OK(r, put_word(r, stream, from, i));
+	wait_for_words(r, stream);
+	CHECK_OK(r, oriel_comm_barrier(r->comm));
+	for (i = 0; i <= room; i++)
+		CHECK(r, words[i] == ((uint64_t)(peer + 1) << 32 | i));
+	for (i = 0; i <= ORIEL_LINK_REACH; i++)
+		if (from[i])
+			CHECK(r, cuMemFree(from[i]) == CUDA_SUCCESS);
+	CHECK_OK(r, oriel_comm_barrier(r->comm));
+}
+
+/* Kernels name more allocations than a link has room for. */
+static void test_reach(struct rank *r)
+{
+	CUstream stream;
+
+	CHECK(r, cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+	if (oriel_window_barrier_on_stream(r->window, 3, 0, stream) != ORIEL_ERR_UNSUPPORTED)
+		name_many(r, stream);
+	CHECK(r, cuStreamDestroy(stream) == CUDA_SUCCESS);
+}
+
 /*
  * Puts that are in flight when the window is destroyed still arrive; only the destruction waits
  * for them.
@@ -253,6 +337,7 @@ void test_remote(struct rank *r)
 	test_region(r);
 	test_mistakes(r);
 	test_streams(r);
+	test_reach(r);
 	test_remote_destroy(r);
 	test_records(r);
 	test_buffers(r);
