@@ -64,7 +64,8 @@ ORIEL_DEV enum oriel_status oriel_dev_broadcast(const struct oriel_dev_window *w
  *
  * ORIEL_ERR_MISMATCH, on both ranks of a pair: their lengths differ. Nothing was sent between these
  * two, all other messages are complete, and the next execution may be started.
- * ORIEL_ERR_RANGE: nothing was done, but the peers wait.
+ * ORIEL_ERR_RANGE, and ORIEL_ERR_MISMATCH where the message of this rank to itself has two lengths:
+ * nothing was done, but the peers wait.
  */
 ORIEL_DEV enum oriel_status
 oriel_dev_exchange(const struct oriel_dev_window *w, struct oriel_dev_group g,
