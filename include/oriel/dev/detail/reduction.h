@@ -371,25 +371,6 @@ ORIEL_DEV bool ori_dev_reduce_is_plain(const struct oriel_dev_reduce_run *r, uin
 	return !(((uintptr_t)ori_dev_reduce_own(r, index) | length) & 15);
 }
 
-/* Whole group: a put to @peer, which must be mapped: the rounds wait for no NIC. */
-ORIEL_DEV enum oriel_status ori_dev_reduce_put(const struct oriel_dev_window *w,
-					       struct oriel_dev_group g, uint32_t peer, uint64_t to,
-					       const char *from, uint64_t length)
-{
-	struct oriel_dev_target remote;
-	enum oriel_status status;
-
-	if (!ORIEL_DEV_OFTEN(ori_dev_fast_range(w, peer, to, length, &remote))) {
-		status = ori_dev_check_range(w, ORIEL_DEV_PUT, peer, to, length, &remote);
-		if (status != ORIEL_OK)
-			return status;
-		if (ori_dev_usable(remote.peer.path) != ORIEL_PATH_MAPPED)
-			return ORIEL_ERR_NO_PATH;
-	}
-	ori_dev_mapped_copy(g, remote.base, from, length);
-	return ORIEL_OK;
-}
-
 /*
  * Whole group: puts the chunks @index to the slots of their owners, for round @number of this part,
  * which no signal says yet.
@@ -407,8 +388,8 @@ ORIEL_DEV enum oriel_status ori_dev_reduce_send(const struct oriel_dev_reduce_ru
 	for (i = 1; i < w->ranks && status == ORIEL_OK; i++) {
 		peer = ori_dev_rank_after(w, i);
 		length = ori_dev_reduce_chunk(r, peer, index, &begin);
-		status = ori_dev_reduce_put(w, g, peer, ori_dev_reduce_slot(r, number, w->rank),
-					    r->from + peer * r->step + begin, length);
+		status = oriel_dev_put(w, g, peer, ori_dev_reduce_slot(r, number, w->rank),
+				       r->from + peer * r->step + begin, length, NULL);
 	}
 	length = ori_dev_reduce_chunk(r, w->rank, index, &begin);
 	if (status == ORIEL_OK && !ori_dev_reduce_is_plain(r, index, length))
@@ -540,6 +521,9 @@ ori_dev_reduce_staged(const struct oriel_dev_window *w, struct oriel_dev_group g
 
 	if (status == ORIEL_OK)
 		status = ori_dev_gather_check(w, c, part, parts);
+	/* The rounds wait for no NIC, and one of the owners stores to addresses of all. */
+	if (status == ORIEL_OK && w->rails)
+		status = ori_dev_reduce_check_all(w, 0, 0);
 	if (status != ORIEL_OK || !count)
 		return status;
 	run.length = ori_dev_reduce_bytes(&run.fold, count);
