@@ -12,8 +12,10 @@ set(ORIEL_HARDEN_COMPILE "")
 set(ORIEL_HARDEN_LINK "")
 set(ORIEL_HARDEN_MARKS "") # what hardened.py expects
 
+# A flag of another machine is an error to gcc, and clang warns of it.
 function(oriel_harden_compile flag mark)
 	string(MAKE_C_IDENTIFIER "ORIEL_HAS${flag}" has)
+	set(CMAKE_REQUIRED_FLAGS -Werror)
 	check_c_compiler_flag(${flag} ${has})
 	if(${has})
 		set(ORIEL_HARDEN_COMPILE ${ORIEL_HARDEN_COMPILE} ${flag} PARENT_SCOPE)
