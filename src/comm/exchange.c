@@ -469,22 +469,37 @@ enum oriel_status ori_verdict_judge(const void *verdicts, size_t stride, unsigne
 	return worst ? verdict_fail(worst, owner, rank) : ORIEL_OK;
 }
 
+static enum oriel_status verdict_run(const struct exchange *x, const void *mine, void *all,
+				     size_t length)
+{
+	enum oriel_status status = exchange_run(x, mine, all, length);
+
+	return status == ORIEL_OK ? ori_verdict_judge(all, length, x->comm->size, x->comm->rank)
+				  : status;
+}
+
 enum oriel_status ori_verdict_gather(struct oriel_comm *comm, enum ori_call call, const void *mine,
 				     void *all, size_t length)
 {
-	enum oriel_status status = ori_comm_gather(comm, call, mine, all, length);
+	struct exchange x = {comm, call, comm->timeout_ns};
 
-	return status == ORIEL_OK ? ori_verdict_judge(all, length, comm->size, comm->rank) : status;
+	return verdict_run(&x, mine, all, length);
+}
+
+static enum oriel_status verdict_agree(const struct exchange *x, enum oriel_status status)
+{
+	struct ori_verdict mine;
+
+	ori_verdict_fill(&mine, x->call, status);
+	return verdict_run(x, &mine, ori_comm_scratch(x->comm, sizeof(mine)), sizeof(mine));
 }
 
 enum oriel_status ori_comm_agree(struct oriel_comm *comm, enum ori_call call,
 				 enum oriel_status status)
 {
-	struct ori_verdict mine;
+	struct exchange x = {comm, call, comm->timeout_ns};
 
-	ori_verdict_fill(&mine, call, status);
-	return ori_verdict_gather(comm, call, &mine, ori_comm_scratch(comm, sizeof(mine)),
-				  sizeof(mine));
+	return verdict_agree(&x, status);
 }
 
 enum oriel_status ori_comm_agree_after(struct oriel_comm *comm, enum ori_call call,
@@ -492,15 +507,11 @@ enum oriel_status ori_comm_agree_after(struct oriel_comm *comm, enum ori_call ca
 {
 	struct exchange x = {comm, call, comm->timeout_ns};
 	uint64_t took = ori_clock_ns() - comm->gathered_at, quarter = comm->timeout_ns / 4;
-	struct ori_verdict mine, *all = ori_comm_scratch(comm, sizeof(mine));
 
 	/* Whole quarters: the limit in a text is a round number. */
 	if (x.limit_ns != ORIEL_TIMEOUT_INFINITE)
 		x.limit_ns = took < 3 * quarter ? x.limit_ns - took / quarter * quarter : quarter;
-	ori_verdict_fill(&mine, call, status);
-	status = exchange_run(&x, &mine, all, sizeof(mine));
-	return status == ORIEL_OK ? ori_verdict_judge(all, sizeof(mine), comm->size, comm->rank)
-				  : status;
+	return verdict_agree(&x, status);
 }
 
 enum oriel_status oriel_comm_agree(struct oriel_comm *comm, enum oriel_status status)

@@ -28,6 +28,7 @@ static void arrive(struct rank *r, const char *how)
 int main(int argc, char **argv)
 {
 	struct rank r = {0};
+	bool flows;
 
 	if (argc != 2)
 		return 2;
@@ -36,14 +37,15 @@ int main(int argc, char **argv)
 	r.rank = oriel_comm_rank(r.comm);
 	r.size = oriel_comm_size(r.comm);
 	CHECK_OK(&r, oriel_dev_barrier(&r.dev, oriel_dev_thread(), 3, 0));
-	if (strcmp(argv[1], "flow") != 0)
+	flows = strcmp(argv[1], "flow") == 0;
+	if (!flows)
 		arrive(&r, argv[1]);
 	if (r.failures)
 		return 1;
 	printf("%d\n", (int)getpid());
 	fflush(stdout);
 	/* The test kills it. */
-	while (strcmp(argv[1], "flow") == 0)
+	while (flows)
 		CHECK_OK(&r, oriel_dev_barrier(&r.dev, oriel_dev_thread(), 3, 0));
 	for (;;)
 		pause();
