@@ -273,6 +273,9 @@ static bool config_is_good(enum ori_setting which, const char *text)
 	case ORI_SETTING_POST:
 		return strcmp(text, "auto") == 0 || strcmp(text, "rings") == 0 ||
 		       strcmp(text, "proxy") == 0;
+	case ORI_SETTING_NET_ORDER:
+		return strcmp(text, "auto") == 0 || strcmp(text, "ordered") == 0 ||
+		       strcmp(text, "relaxed") == 0;
 	case ORI_SETTING_ALLGATHER:
 		return strspn(text, "abcdefghijklmnopqrstuvwxyz") == strlen(text) && *text &&
 		       config_is_word(text, "auto ll store ce direct ring bruck ");
@@ -299,6 +302,7 @@ static bool config_is_good(enum ori_setting which, const char *text)
 		return config_is_number(text, 4096, &number) && number >= 256 &&
 		       (number & (number - 1)) == 0;
 	default:
+		FUZZ_CHECK(which == ORI_SETTINGS); /* each of the table has a rule */
 		return false;
 	}
 }
