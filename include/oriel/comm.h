@@ -484,11 +484,11 @@ struct oriel_health {
 	enum oriel_path path;     /* from @finder to @rank */
 	unsigned object;          /* ORIEL_DEV_WINDOW_NUMBER() of it; 0 = the communicator */
 	unsigned id;              /* signal, barrier slot, counter or channel */
-	uint64_t expected;
-	uint64_t seen;
-	uint64_t age_ns; /* how long it had waited */
+	uint64_t expected;        /* or, if @queue has no @reason, the requests posted to it */
+	uint64_t seen;            /* or those of them that the NIC had completed */
+	uint64_t age_ns;          /* how long it had waited */
 
-	/* For the rdma path, if a queue to @rank has failed. */
+	/* For the rdma path, if a queue to @rank has failed or a limit passed there. */
 	unsigned queue;   /* its number, 0 if none has */
 	uint64_t request; /* index of the request that failed, counted from the first on that queue
 			   */

@@ -167,12 +167,13 @@ static void health_read(const struct oriel_comm *comm, struct oriel_health *heal
 		return;
 	}
 	health->expected = fault->expected;
-	health->age_ns = fault->age_ns;
 	if (health->object == 0 && fault->id != 0) {
 		health_read_queue(fault, health);
+		health->seen = fault->age_ns;
 	} else {
 		health->id = fault->id;
 		health->seen = fault->seen;
+		health->age_ns = fault->age_ns;
 	}
 	health_find_silent(comm, health);
 }

@@ -524,9 +524,8 @@ static void test_a_queue_without_a_syndrome_names_its_status(void **state)
 		const char *text;
 	} cases[] = {
 		{ORIEL_DEV_WAIT_LOCAL, ORIEL_ERR_TIMEOUT, 0,
-		 "wait_local to rank 3 (mapped) failed: A deadline passed. Queue 0x41; raise "
-		 "ORIEL_TIMEOUT if it is "
-		 "only slow"},
+		 "wait_local to rank 3 (mapped) failed: A deadline passed. Queue 0x41 has "
+		 "completed 17 of 20 WQEs; raise ORIEL_TIMEOUT if it is only slow"},
 		{ORIEL_DEV_PUT, ORIEL_ERR_TIMEOUT, (uint64_t)ORIEL_QUEUE_ABANDONED << 56 | 5,
 		 "put to rank 3 (mapped) failed: a thread gave up in the middle of a post, WQE 5 "
 		 "of "
@@ -554,6 +553,8 @@ static void test_a_queue_without_a_syndrome_names_its_status(void **state)
 		record.what = cases[i].what;
 		record.status = cases[i].status;
 		record.seen = cases[i].err;
+		record.expected = cases[i].err ? 0 : 20; /* posted */
+		record.age_ns = cases[i].err ? 0 : 17;   /* completed */
 		ori_comm_break_for(comm, &record);
 		assert_int_equal(ori_comm_check(comm), cases[i].status);
 		assert_string_equal(oriel_last_error(), cases[i].text);

@@ -59,7 +59,10 @@ const char *oriel_path_name(enum oriel_path path)
 	return "unknown";
 }
 
-/* The error of the NIC: "remote access error (syndrome ...), WQE 17 of queue 0x41". */
+/*
+ * The error of the NIC: "remote access error (syndrome ...), WQE 17 of queue 0x41", or how far it
+ * is when a limit passes.
+ */
 static void health_queue_text(const struct oriel_health *h, char *buffer, size_t length)
 {
 	char codes[48] = "";
@@ -71,7 +74,9 @@ static void health_queue_text(const struct oriel_health *h, char *buffer, size_t
 		snprintf(buffer, length, "%s%s, WQE %" PRIu64 " of queue 0x%x", h->reason, codes,
 			 h->request, h->queue);
 	else if (h->queue)
-		snprintf(buffer, length, "%s Queue 0x%x", oriel_status_text(h->status), h->queue);
+		snprintf(buffer, length,
+			 "%s Queue 0x%x has completed %" PRIu64 " of %" PRIu64 " WQEs",
+			 oriel_status_text(h->status), h->queue, h->seen, h->expected);
 	else
 		snprintf(buffer, length, "%s", oriel_status_text(h->status));
 }

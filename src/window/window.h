@@ -244,6 +244,19 @@ static inline void ori_window_call_open(struct ori_window_call *call, const stru
 	call->fault.state = ORIEL_DEV_FAULT_EMPTY;
 }
 
+/* window_failed.c: @kernel with operation @op was given no memory. */
+enum oriel_status ori_window_host_null(const struct oriel_window *window, enum ori_kernel kernel,
+				       uint32_t op) __attribute__((cold));
+/* The same file: memory of the caller may not be read, or written if @is_target. */
+enum oriel_status ori_window_host_no_access(const struct oriel_window *window,
+					    enum ori_kernel kernel, const struct ori_kernel_call *c,
+					    bool is_target) __attribute__((cold));
+/* The same file: gives @failure, which the device function of @kernel returned, its text. */
+enum oriel_status ori_window_host_failed(const struct ori_window_call *call,
+					 const struct oriel_window *window, enum ori_kernel kernel,
+					 const struct ori_kernel_call *c, uint64_t timeout_ns,
+					 enum oriel_status failure) __attribute__((cold));
+
 /* The text of @fault, which device functions left. */
 void ori_window_fault_text(const struct oriel_dev_window *device,
 			   const struct oriel_dev_fault *fault, char *text, size_t length);

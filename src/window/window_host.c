@@ -34,91 +34,6 @@ static enum oriel_status host_begin(struct ori_window_call *call, const struct o
 	return ori_comm_check(w->comm);
 }
 
-#define HOST_NAME(number, name, threads) #name,
-static const char *const host_names[] = {ORI_KERNELS(HOST_NAME)};
-
-/* The operation that the user called. */
-static const char *host_name(enum ori_kernel kernel, const struct ori_kernel_call *c)
-{
-	return kernel == ORI_KERNEL_ATOMIC
-		       ? ori_what_name(ori_dev_atomic_what((enum oriel_dev_atomic_op)c->op))
-		       : host_names[kernel];
-}
-
-/* Out of line, as all that fails: host_run() is inlined into each of the calls below. */
-static __attribute__((cold, noinline)) enum oriel_status
-host_null(const struct oriel_window *w, enum ori_kernel kernel, uint32_t op)
-{
-	const struct ori_kernel_call c = {.op = op};
-
-	return ori_fail(ORIEL_ERR_INVALID, "%s: window %u: the caller's memory is NULL",
-			host_name(kernel, &c), ORIEL_DEV_WINDOW_NUMBER(w->device.number));
-}
-
-/*
- * The text names the rank that is not reached, or the window if the operation needs all ranks.
- */
-static enum oriel_status host_unreached(const struct oriel_window *w, enum ori_kernel kernel,
-					unsigned peer)
-{
-	if (kernel == ORI_KERNEL_BARRIER || kernel == ORI_KERNEL_BARRIER_ARRIVE ||
-	    kernel == ORI_KERNEL_SIGNAL_ALL)
-		return ori_fail(ORIEL_ERR_NO_PATH,
-				"window %u is sparse, and a rank is not connected that this must "
-				"reach: call oriel_comm_connect() before",
-				ORIEL_DEV_WINDOW_NUMBER(w->device.number));
-	return ori_fail(ORIEL_ERR_NO_PATH, "window %u: rank %u is not connected to rank %u",
-			ORIEL_DEV_WINDOW_NUMBER(w->device.number), peer, w->device.rank);
-}
-
-/* Has the device function left the text of a limit that has passed? */
-static bool host_has_text(enum ori_kernel kernel)
-{
-	return kernel == ORI_KERNEL_WAIT_SIGNAL || kernel == ORI_KERNEL_WAIT_FROM ||
-	       kernel == ORI_KERNEL_WAIT_NEXT || kernel == ORI_KERNEL_WAIT_COUNTER ||
-	       kernel == ORI_KERNEL_BARRIER || kernel == ORI_KERNEL_BARRIER_WAIT ||
-	       kernel == ORI_KERNEL_BARRIER_PEER || kernel == ORI_KERNEL_BARRIER_PEER_WAIT ||
-	       kernel == ORI_KERNEL_SEND || kernel == ORI_KERNEL_RECV;
-}
-
-/* Gives the status that the device function returned its text. */
-static enum oriel_status host_failed(const struct ori_window_call *call,
-				     const struct oriel_window *w, enum ori_kernel kernel,
-				     const struct ori_kernel_call *c, uint64_t timeout_ns,
-				     enum oriel_status failure)
-{
-	enum oriel_status status;
-
-	/*
-	 * An argument that was rejected has left its text, and a communicator that broke meanwhile
-	 * does not explain it.
-	 */
-	if (call->fault.state == ORIEL_DEV_FAULT_FULL)
-		return failure;
-	/*
-	 * The default limit breaks the communicator when it passes, and so does a queue that fails:
-	 * its text says more than the status of the operation.
-	 */
-	status = ori_comm_check(w->comm);
-	if (status == ORIEL_ERR_TIMEOUT && kernel == ORI_KERNEL_RECV)
-		return ori_fail(status, "%s; this call receives %llu bytes", oriel_last_error(),
-				(unsigned long long)c->length);
-	if (status != ORIEL_OK)
-		return status;
-	if (failure == ORIEL_ERR_NO_PATH)
-		return host_unreached(w, kernel, c->peer);
-	if (failure == ORIEL_ERR_TIMEOUT && host_has_text(kernel))
-		return ori_fail(failure, "%s", oriel_last_error());
-	if (failure == ORIEL_ERR_TIMEOUT)
-		return ori_fail(failure,
-				"%s: window %u: not all operations have ended within %.3g s, the "
-				"limit of the call",
-				host_name(kernel, c), ORIEL_DEV_WINDOW_NUMBER(w->device.number),
-				(double)timeout_ns / 1e9);
-	return ori_fail(failure, "%s: window %u: %s", host_name(kernel, c),
-			ORIEL_DEV_WINDOW_NUMBER(w->device.number), oriel_status_text(failure));
-}
-
 /*
  * Does a NIC read or write the caller's memory, if the peer is reached by one? Received bytes and
  * results of atomics are stored by the calling thread itself.
@@ -162,12 +77,7 @@ host_check_memory(const struct oriel_window *w, enum ori_kernel kernel,
 	if (is_target ? ori_probe_looks_writable(c->memory, c->length)
 		      : ori_probe_looks_readable(c->memory, c->length))
 		return ORIEL_OK;
-	return ori_fail(ORIEL_ERR_ACCESS,
-			"%s: window %u: %llu bytes at %p of this rank may not be %s; nothing was "
-			"posted to rank %u",
-			host_names[kernel], ORIEL_DEV_WINDOW_NUMBER(w->device.number),
-			(unsigned long long)c->length, c->memory, is_target ? "written" : "read",
-			c->peer);
+	return ori_window_host_no_access(w, kernel, c, is_target);
 }
 
 typedef enum oriel_status host_act(const struct ori_act *act, const struct ori_kernel_call *c);
@@ -188,7 +98,7 @@ host_run(const char *call_name, struct oriel_window *w, enum ori_kernel kernel, 
 		return status;
 	/* @kernel is a constant here, so that most of these conditions cost nothing. */
 	if (!c->memory && (c->length || ori_pack_has_result(kernel, c)))
-		return host_null(w, kernel, c->op);
+		return ori_window_host_null(w, kernel, c->op);
 	status = host_begin(&call, w);
 	if (status == ORIEL_OK)
 		status = ori_window_touch_by(w, kernel, c->peer);
@@ -201,7 +111,7 @@ host_run(const char *call_name, struct oriel_window *w, enum ori_kernel kernel, 
 		/* A copy, so that the code between does not need @c in memory. */
 		const struct ori_kernel_call copy = *c;
 
-		return host_failed(&call, w, kernel, &copy, timeout_ns, status);
+		return ori_window_host_failed(&call, w, kernel, &copy, timeout_ns, status);
 	}
 	return ORIEL_OK;
 }

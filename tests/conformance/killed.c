@@ -28,6 +28,12 @@ struct rank_state {
 	void *memory; /* of these two */
 };
 
+static void say(const char *text)
+{
+	printf("%s\n", text);
+	fflush(stdout);
+}
+
 static enum oriel_status at_wait_signal(struct rank_state *p)
 {
 	return oriel_window_wait_signal(p->window, 0, ORIEL_NE, 0, 0);
@@ -170,7 +176,7 @@ static enum oriel_status at_get(struct rank_state *p)
 	return status;
 }
 
-static enum oriel_status at_flush(struct rank_state *p)
+static enum oriel_status flush_within(struct rank_state *p, uint64_t limit_ns)
 {
 	struct oriel_dev_group g = oriel_dev_thread();
 	enum oriel_status status;
@@ -179,9 +185,22 @@ static enum oriel_status at_flush(struct rank_state *p)
 	do {
 		status = oriel_dev_put(&p->dev, g, p->victim, 0, &word, sizeof(word), NULL);
 		if (status == ORIEL_OK)
-			status = oriel_window_flush(p->window, 0);
+			status = oriel_window_flush(p->window, limit_ns);
 	} while (status == ORIEL_OK);
 	return status;
+}
+
+static enum oriel_status at_flush(struct rank_state *p)
+{
+	return flush_within(p, 0);
+}
+
+/* The caller's own limit passes first. */
+static enum oriel_status at_flush_twice(struct rank_state *p)
+{
+	flush_within(p, 500000000);
+	say(oriel_last_error());
+	return flush_within(p, 0);
 }
 
 #define GATHERED 500u /* bytes of each rank */
@@ -486,6 +505,7 @@ static const struct {
 	{"fetch_add", at_fetch_add, NULL},
 	{"get", at_get, NULL},
 	{"flush", at_flush, NULL},
+	{"flush_twice", at_flush_twice, NULL},
 	{"allgather_create", at_allgather_create, NULL},
 	{"allgather", at_allgather, prepare_allgather},
 	{"allgather_half", at_allgather, prepare_allgather_half},
@@ -503,12 +523,6 @@ static const struct {
 };
 
 #define WAITS (sizeof(waits) / sizeof(waits[0]))
-
-static void say(const char *text)
-{
-	printf("%s\n", text);
-	fflush(stdout);
-}
 
 /* The signals that the victim waits for; blocked before there are other threads. */
 static sigset_t victim_signals(void)

@@ -247,6 +247,24 @@ class Nodes(Crossing):
                                    r"queue 0x[0-9a-f]+$", f"rank {rank}")
             self.assertEqual(code, 1)
 
+    def test_a_limit_has_the_progress_of_a_queue(self):
+        job = Job(self, 2, "flush_twice", 1, nodes=2, ORIEL_TIMEOUT=SHORT,
+                  own={0: {"ORIEL_SOFT_HCA": "halt_at=30,halt=100s"}})
+        out, _ = job.ranks[0].communicate(timeout=DEADLINE)
+        ready, own, last = out.splitlines()
+        self.assertEqual(ready, "ready")
+        found = [re.search(r"completed (\d+) of (\d+) WQEs", line) for line in (own, last)]
+        self.assertTrue(all(found), out)
+        self.assertRegex(own, r"^flush: window \d+: not all operations have ended within 0.5 s, the "
+                              r"limit of the call; the queue to rank 1 has completed ")
+        self.assertRegex(last, r"^ORIEL_ERR_TIMEOUT (put|flush|wait_local|link) to rank 1 \(rdma\) "
+                               r"failed: .* Queue 0x[0-9a-f]+ has completed \d+ of \d+ WQEs; "
+                               r"raise ORIEL_TIMEOUT if it is only slow$")
+        first, second = [[int(number) for number in match.groups()] for match in found]
+        self.assertLess(first[0], first[1])
+        self.assertEqual(second[0], first[0])  # nothing goes on
+        self.assertGreater(second[1], first[1])  # and more was posted
+
     def test_an_orderly_end_logs_nothing(self):
         job = Job(self, 4, "again", "-", nodes=2, ORIEL_LOG="warn")
         for process in job.ranks.values():

@@ -157,7 +157,9 @@ struct oriel_dev_fault {
 	/*
 	 * For a queue that memory of its own rank has ended: the address and length of that memory
 	 * are @expected and @age_ns, 0 if unknown, and
-	 * @peer is the peer of the queue.
+	 * @peer is the peer of the queue. For a queue that works, but did not complete its requests
+	 * within a limit: @seen is 0, @expected the requests posted and @age_ns those completed,
+	 * both counted from the first on that queue.
 	 */
 	uint64_t expected; /* operand of the wait; the limit that was exceeded */
 	uint64_t seen;     /* last value of the word; the argument given; of a queue: its err */

@@ -334,15 +334,6 @@ ORIEL_DEV enum oriel_status ori_dev_link_wait(struct oriel_link_queue q, uint64_
 					  : ori_dev_mlx5_wait(q.ring, index, limits);
 }
 
-/* All requests below this index have been posted, or their posters are about to post them. */
-ORIEL_DEV uint64_t ori_dev_link_posted(struct oriel_link_queue q)
-{
-	if (!ori_dev_link_has(q))
-		return 0;
-	return ori_dev_link_is_proxied(q) ? ori_dev_proxy_reserved(q.proxy)
-					  : ori_dev_mlx5_ready(q.ring);
-}
-
 /*
  * One thread: wait until request @index of @q, which is the main queue of @l, has completed.
  * The NIC does not touch the memory named in it any more, whatever is returned, but for

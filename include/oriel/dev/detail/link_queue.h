@@ -307,6 +307,24 @@ ORIEL_DEV_COLD void ori_dev_link_own_access(struct oriel_link_queue q,
 	record->age_ns = ori_dev_mlx5_get32(wqe, at);
 }
 
+/* All requests below this index have been posted, or their posters are about to post them. */
+ORIEL_DEV uint64_t ori_dev_link_posted(struct oriel_link_queue q)
+{
+	if (!ori_dev_link_has(q))
+		return 0;
+	return ori_dev_link_is_proxied(q) ? ori_dev_proxy_reserved(q.proxy)
+					  : ori_dev_mlx5_ready(q.ring);
+}
+
+/* All requests below this index have completed, as far as any thread has polled. */
+ORIEL_DEV uint64_t ori_dev_link_completed(struct oriel_link_queue q)
+{
+	if (!ori_dev_link_has(q))
+		return 0;
+	return ori_dev_load_relaxed_gpu(ori_dev_link_is_proxied(q) ? &q.proxy->done
+								   : &q.ring->done);
+}
+
 /*
  * Makes @record, which is 0, the record of a failure with @status that @what met on @q; the request
  * that the NIC rejected says which operation that was.
@@ -337,6 +355,10 @@ ORIEL_DEV_COLD void ori_dev_link_fault(const struct oriel_dev_link *l, struct or
 		if (is_reported)
 			record->what =
 				ori_dev_link_wqe_what(q.ring, ori_dev_queue_err_index(err), what);
+	}
+	if (!err) {
+		record->expected = ori_dev_link_posted(q);
+		record->age_ns = ori_dev_link_completed(q);
 	}
 	ori_dev_link_own_access(q, record);
 }
