@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/log.h"
 
 #define DIAL_PATIENCE_NS UINT64_C(3000000000) /* for an address */
 #define DIAL_PAUSE_NS UINT64_C(100000000)     /* between rounds */
@@ -117,9 +118,21 @@ static enum oriel_status dial_connect(struct p2p_dial *d, struct ori_net_conn *c
 	return dial_judge(d, conn, ori_net_step(conn));
 }
 
-enum oriel_status ori_p2p_dial(struct p2p_dial *d, struct ori_net_conn *conn,
-			       struct ori_tls_context *tls, const struct p2p_address *from,
-			       const struct p2p_address *to)
+/* The address that was given up last has another process, or a relay on the way to it. */
+static void dial_warn(const struct p2p_dial *d, const struct p2p_address *from,
+		      const struct p2p_address *to)
+{
+	struct ori_address address = dial_address(from, to, d->attempt - 1);
+	char text[ORI_ENDPOINT_LENGTH];
+
+	ori_log(ORIEL_LOG_WARN, "no connection to process %u at %s: it %s", to->pid,
+		ori_endpoint_text(&address, text),
+		d->doubt ? d->doubt : "does not speak Oriel's protocol, or is another process");
+}
+
+static enum oriel_status dial_step(struct p2p_dial *d, struct ori_net_conn *conn,
+				   struct ori_tls_context *tls, const struct p2p_address *from,
+				   const struct p2p_address *to)
 {
 	const struct p2p_hello hello = {.to = to->token, .from = from->token};
 	enum oriel_status status = dial_connect(d, conn, tls, from, to);
@@ -138,6 +151,18 @@ enum oriel_status ori_p2p_dial(struct p2p_dial *d, struct ori_net_conn *conn,
 	 */
 	if (status == ORIEL_OK && answer.type != P2P_WELCOME)
 		status = dial_give_up(d, conn, &d->strange);
+	return status;
+}
+
+enum oriel_status ori_p2p_dial(struct p2p_dial *d, struct ori_net_conn *conn,
+			       struct ori_tls_context *tls, const struct p2p_address *from,
+			       const struct p2p_address *to)
+{
+	unsigned strange = d->strange;
+	enum oriel_status status = dial_step(d, conn, tls, from, to);
+
+	if (d->strange > strange)
+		dial_warn(d, from, to);
 	return status;
 }
 

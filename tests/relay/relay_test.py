@@ -20,6 +20,8 @@ ORIEL = RANK = SHIM = None
 DEADLINE = 200  # seconds after which a test has failed; it never decides anything else
 NAMED = r"(\brank [01]\b|[\d\]]:\d+\b)"
 NOTICED = NAMED + r".*(altered on the way|ORIEL_JOB_KEY|malformed)"
+# Before TLS is there, altered bytes look like those of another program.
+REJECTED = f"{NOTICED}|{NAMED}.*(does not speak Oriel's protocol|is no software HCA)"
 KEY = "00c0ffee11c0ffee22c0ffee33c0ffee"
 MARKER = b"window data that no relay may read"
 FOREIGN = re.compile("ORIEL_|TORCHELASTIC_|SLURM_|PMIX_|(LOCAL_)?(RANK|WORLD_SIZE)$|MASTER_")
@@ -192,6 +194,7 @@ class Relayed(unittest.TestCase):
         for way in ("acceptor", "connector"):
             for how in FAULTS:
                 code, out, err, said = self.check_fault(kind, way, 0, how, 20)
+                self.assertRegex(out + err, REJECTED, said)
                 if code == 0:
                     self.assertEqual(out.count("ends"), 2, said)
                 else:
