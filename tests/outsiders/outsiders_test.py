@@ -21,7 +21,8 @@ RANK = os.path.abspath(sys.argv[1])
 COUNT = int(sys.argv[2])
 OUTSIDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "outsider.py")
 DEADLINE = 200   # seconds after which a test has failed; it never decides anything else
-DELAY = 10       # seconds: the time after which a listener closes a silent connection
+DELAY = 1        # seconds by which outsiders may delay a phase; a late run is repeated
+RUNS = 3
 # Fewer descriptors than the outsiders hold connections: who accepts all of them has none left.
 LIMITED = ["prlimit", "--nofile=256"]
 PHASES = ["join", "comm", "window", "run", "p2p", "second"]
@@ -74,8 +75,19 @@ class Outsiders(unittest.TestCase):
         got = rank.stdout.readline()
         self.assertEqual(got, line + "\n", got + (rank.stdout.read() if not got else ""))
 
-    def run_phases(self, ranks, targets):
-        """@targets(RANKS) are where they listen now."""
+    def run_phases(self, start, targets):
+        """@start() starts ranks and outsiders; @targets(RANKS) are where they listen now."""
+        for _ in range(RUNS):
+            slowest = self.run_once(start(), targets)
+            if slowest < DELAY:
+                return
+            self.end()
+            for name in os.listdir(self.folder.name):
+                os.unlink(self.path(name))
+        self.fail(f"late each time: {slowest:.3f} s at last")
+
+    def run_once(self, ranks, targets):
+        slowest = 0
         for phase in PHASES:
             for rank in ranks:
                 self.expect(rank, f"begins {phase}")
@@ -94,10 +106,11 @@ class Outsiders(unittest.TestCase):
             print(f"{phase}: {count} connections to {len(found)} listeners, {taken:.3f} s",
                   flush=True)
             self.assertGreaterEqual(count, COUNT)
-            self.assertLess(taken, DELAY)
+            slowest = max(slowest, taken)
         for rank in ranks:
             self.expect(rank, "ends all")
             self.assertEqual(rank.wait(timeout=DEADLINE), 0)
+        return slowest
 
     def wait_for_listeners(self, ranks, targets):
         end = time.monotonic() + DEADLINE
@@ -137,28 +150,46 @@ class Outsiders(unittest.TestCase):
         self.processes.append(process)
         return process
 
-    def test_another_user_ends_no_job(self):
-        ranks = [self.start([*LIMITED, RANK, self.folder.name], stdout=subprocess.PIPE,
-                            env=environment(RANK=str(rank), MASTER_ADDR="127.0.0.1",
-                                            ORIEL_NODE=f"node{rank}")) for rank in range(2)]
-        # As words: the other user may have no right to read this tree.
-        with open(OUTSIDER) as file:
-            source = file.read()
-        self.start(["setpriv", f"--reuid={OTHER_USER}", f"--regid={OTHER_USER}", "--clear-groups",
-                    sys.executable, "-c", source, self.folder.name, str(COUNT), *PHASES], cwd="/")
-        self.run_phases(ranks, lambda ranks: self.listeners([], ranks, "127.0.0.1")
+    def check_another_user(self, **nodes):
+        """@nodes: settings of rank0 and rank1; without them the ranks are of one domain."""
+        def start():
+            ranks = [self.start([*LIMITED, RANK, self.folder.name], stdout=subprocess.PIPE,
+                                env=environment(RANK=str(rank), MASTER_ADDR="127.0.0.1",
+                                                **nodes.get(f"rank{rank}", {})))
+                     for rank in range(2)]
+            # As words: the other user may have no right to read this tree.
+            with open(OUTSIDER) as file:
+                source = file.read()
+            self.start(["setpriv", f"--reuid={OTHER_USER}", f"--regid={OTHER_USER}",
+                        "--clear-groups", sys.executable, "-c", source, self.folder.name,
+                        str(COUNT), *PHASES], cwd="/")
+            return ranks
+
+        self.run_phases(start, lambda ranks: self.listeners([], ranks, "127.0.0.1")
                         + self.unix_listeners(ranks))
+
+    def test_another_user_ends_no_job(self):
+        self.check_another_user(rank0={"ORIEL_NODE": "a"}, rank1={"ORIEL_NODE": "b"})
+
+    def test_another_user_of_one_domain_ends_no_job(self):
+        self.check_another_user()
 
     def test_another_host_ends_no_job(self):
         made = lab.Lab(3)
         self.addCleanup(made.close)
         hosts = made.hosts
-        ranks = [hosts[rank].start([*LIMITED, RANK, self.folder.name],
-                                   environment(RANK=str(rank), MASTER_ADDR=hosts[0].address()),
-                                   stdout=subprocess.PIPE) for rank in range(2)]
-        hosts[2].start([sys.executable, OUTSIDER, self.folder.name, str(COUNT), *PHASES],
-                       dict(os.environ), stdout=subprocess.PIPE)
-        self.run_phases(ranks, lambda ranks: [
+
+        def start():
+            ranks = [hosts[rank].start([*LIMITED, RANK, self.folder.name],
+                                       environment(RANK=str(rank), MASTER_ADDR=hosts[0].address()),
+                                       stdout=subprocess.PIPE) for rank in range(2)]
+            self.processes += ranks
+            self.processes.append(hosts[2].start(
+                [sys.executable, OUTSIDER, self.folder.name, str(COUNT), *PHASES],
+                dict(os.environ), stdout=subprocess.PIPE))
+            return ranks
+
+        self.run_phases(start, lambda ranks: [
             line for host in hosts[:2] for line in self.listeners(
                 ["ip", "netns", "exec", host.name], ranks, host.address())])
 
