@@ -23,7 +23,8 @@ FOREIGN = re.compile("ORIEL_|KILL_|TORCHELASTIC_|(LOCAL_)?(RANK|WORLD_SIZE)$|MAS
 # ORIEL_TIMEOUT. Levels of the bootstrap's tree and reports by NICs have a second each beyond it.
 LIMIT = 6
 LATE, TOO_LATE = 1.5 * LIMIT + 0.5, 10 * LIMIT
-# ORIEL_HEARTBEAT, in waits without a limit (--heartbeat), and as in waits between its beats.
+# ORIEL_HEARTBEAT, in waits without a limit (--heartbeat), and as in waits between its beats, where
+# ranks join or leave.
 HEARTBEAT, LATE_IN_BOOT = 3, 1.5 * 10 + 0.5
 START = 100  # seconds in which a victim reaches its phase
 SIZE = 3
@@ -180,7 +181,9 @@ class Cell:
             return
         status, _, took, text, health = end.groups()
         text += "|" + health  # the text of a device function does not know the health
-        late = LATE_IN_BOOT if self.options.heartbeat else LATE
+        late = 1.5 * HEARTBEAT + 0.5 if self.options.heartbeat else LATE
+        if self.options.heartbeat and self.phase not in MUST_DIE:
+            late = LATE_IN_BOOT
         self.is_late |= float(took) > late or float(done[1]) > late
         if rank == self.victim and self.fault in ("socket", "cut"):
             return  # it misses all others
@@ -196,6 +199,9 @@ class Cell:
         culprit = r"rank \d" if self.fault == "socket" else rf"\brank {self.victim}\b"
         if status != OK and not re.search(culprit, text):
             self.wrong.append(f"rank {rank} does not name rank {self.victim}")
+        stopped = set(re.findall(r"\brank (\d+) has not run", text))
+        if self.fault == "stop" and stopped - {str(self.victim)}:
+            self.wrong.append(f"rank {rank} blames a rank that runs")
 
     def text(self):
         lines = [f"FAILED {self.name}: " + "; ".join(self.wrong or ["late"])]
