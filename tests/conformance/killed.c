@@ -21,7 +21,8 @@ struct rank_state {
 	struct oriel_window *window;
 	struct oriel_dev_window dev;
 	unsigned victim;
-	struct oriel_allgather *gather; /* of tests that prepare one */
+	enum oriel_status (*wait)(struct rank_state *p); /* where the test says */
+	struct oriel_allgather *gather;                  /* of tests that prepare one */
 	struct oriel_alltoall *alltoall;
 	struct oriel_bcast *bcast;
 	struct oriel_allreduce *allreduce;
@@ -258,24 +259,6 @@ static enum oriel_status at_allgather(struct rank_state *p)
 	return status;
 }
 
-static void *gather_on(void *argument)
-{
-	at_allgather(argument);
-	return NULL;
-}
-
-/* The victim gathers like its peers, until it is killed at some point. */
-static enum oriel_status prepare_allgather_running(struct rank_state *p)
-{
-	enum oriel_status status = prepare_gather(p, false);
-	pthread_t thread;
-
-	if (status == ORIEL_OK && p->dev.rank == p->victim &&
-	    pthread_create(&thread, NULL, gather_on, p))
-		return ORIEL_ERR_SYSTEM;
-	return status;
-}
-
 static enum oriel_status at_allgather_create(struct rank_state *p)
 {
 	return prepare_gather(p, false);
@@ -367,42 +350,6 @@ static enum oriel_status at_allreduce(struct rank_state *p)
 	return status;
 }
 
-static void *exchange_thread(void *argument)
-{
-	exchange_on(argument, 0);
-	return NULL;
-}
-
-static void *allreduce_thread(void *argument)
-{
-	at_allreduce(argument);
-	return NULL;
-}
-
-/* The victim reduces like its peers, until it is killed at some point. */
-static enum oriel_status prepare_allreduce_running(struct rank_state *p)
-{
-	enum oriel_status status = prepare_exchange(p);
-	pthread_t thread;
-
-	if (status == ORIEL_OK && p->dev.rank == p->victim &&
-	    pthread_create(&thread, NULL, allreduce_thread, p))
-		return ORIEL_ERR_SYSTEM;
-	return status;
-}
-
-/* The victim exchanges like its peers, until it is killed at some point. */
-static enum oriel_status prepare_exchange_running(struct rank_state *p)
-{
-	enum oriel_status status = prepare_exchange(p);
-	pthread_t thread;
-
-	if (status == ORIEL_OK && p->dev.rank == p->victim &&
-	    pthread_create(&thread, NULL, exchange_thread, p))
-		return ORIEL_ERR_SYSTEM;
-	return status;
-}
-
 /* Put to the first peer that is reached by rdma, with a key that it never exported. */
 static enum oriel_status put_with_a_wrong_key(struct rank_state *p)
 {
@@ -486,40 +433,41 @@ static const struct {
 	const char *name;
 	enum oriel_status (*wait)(struct rank_state *p);
 	enum oriel_status (*prepare)(struct rank_state *p); /* by all ranks; NULL: nothing */
+	bool is_running; /* the victim does as its peers, until it is killed at some point */
 } waits[] = {
-	{"wait_signal", at_wait_signal, NULL},
-	{"wait_signal_from", at_wait_signal_from, NULL},
-	{"wait_signal_next", at_wait_signal_next, NULL},
-	{"barrier", at_barrier, NULL},
-	{"put_barrier", at_put_barrier, NULL},
-	{"barrier_flat", at_barrier_flat, NULL},
-	{"barrier_peer", at_barrier_peer, NULL},
-	{"wait_counter", at_wait_counter, NULL},
-	{"send", at_send, NULL},
-	{"recv", at_recv, NULL},
-	{"recv_more", at_recv_more, prepare_recv_more},
-	{"comm_barrier", at_comm_barrier, NULL},
-	{"comm_split", at_comm_split, NULL},
-	{"window_create", at_window_create, NULL},
-	{"region_share", at_region_share, NULL},
-	{"fetch_add", at_fetch_add, NULL},
-	{"get", at_get, NULL},
-	{"flush", at_flush, NULL},
-	{"flush_twice", at_flush_twice, NULL},
-	{"allgather_create", at_allgather_create, NULL},
-	{"allgather", at_allgather, prepare_allgather},
-	{"allgather_half", at_allgather, prepare_allgather_half},
-	{"allgather_running", at_allgather, prepare_allgather_running},
-	{"alltoall", at_alltoall, prepare_exchange},
-	{"alltoallv", at_alltoallv, prepare_exchange},
-	{"bcast", at_bcast, prepare_exchange},
-	{"allreduce", at_allreduce, prepare_exchange},
-	{"allreduce_running", at_allreduce, prepare_allreduce_running},
-	{"exchange_running", at_alltoall, prepare_exchange_running},
-	{"rejected", at_rejected, NULL},
-	{"rejected_by_the_dead", at_rejected, NULL},
-	{"idle", at_idle, NULL},
-	{"nothing", at_nothing, NULL},
+	{"wait_signal", at_wait_signal, NULL, false},
+	{"wait_signal_from", at_wait_signal_from, NULL, false},
+	{"wait_signal_next", at_wait_signal_next, NULL, false},
+	{"barrier", at_barrier, NULL, false},
+	{"put_barrier", at_put_barrier, NULL, false},
+	{"barrier_flat", at_barrier_flat, NULL, false},
+	{"barrier_peer", at_barrier_peer, NULL, false},
+	{"wait_counter", at_wait_counter, NULL, false},
+	{"send", at_send, NULL, false},
+	{"recv", at_recv, NULL, false},
+	{"recv_more", at_recv_more, prepare_recv_more, false},
+	{"comm_barrier", at_comm_barrier, NULL, false},
+	{"comm_split", at_comm_split, NULL, false},
+	{"window_create", at_window_create, NULL, false},
+	{"region_share", at_region_share, NULL, false},
+	{"fetch_add", at_fetch_add, NULL, false},
+	{"get", at_get, NULL, false},
+	{"flush", at_flush, NULL, false},
+	{"flush_twice", at_flush_twice, NULL, false},
+	{"allgather_create", at_allgather_create, NULL, false},
+	{"allgather", at_allgather, prepare_allgather, false},
+	{"allgather_half", at_allgather, prepare_allgather_half, false},
+	{"allgather_running", at_allgather, prepare_allgather, true},
+	{"alltoall", at_alltoall, prepare_exchange, false},
+	{"alltoallv", at_alltoallv, prepare_exchange, false},
+	{"bcast", at_bcast, prepare_exchange, false},
+	{"allreduce", at_allreduce, prepare_exchange, false},
+	{"allreduce_running", at_allreduce, prepare_exchange, true},
+	{"exchange_running", at_alltoall, prepare_exchange, true},
+	{"rejected", at_rejected, NULL, false},
+	{"rejected_by_the_dead", at_rejected, NULL, false},
+	{"idle", at_idle, NULL, false},
+	{"nothing", at_nothing, NULL, false},
 };
 
 #define WAITS (sizeof(waits) / sizeof(waits[0]))
@@ -606,14 +554,41 @@ static int print_status(struct oriel_comm *comm, enum oriel_status status)
 	return status == ORIEL_OK ? 0 : 1;
 }
 
+static void *act_as_its_peers(void *argument)
+{
+	struct rank_state *p = argument;
+
+	p->wait(p);
+	return NULL;
+}
+
+/* All ranks prepare for the wait at @where; the victim may begin with it. */
+static enum oriel_status prepare(struct rank_state *p, const char *where)
+{
+	enum oriel_status status = ORIEL_OK;
+	pthread_t thread;
+	size_t i;
+
+	for (i = 0; i < WAITS && strcmp(waits[i].name, where) != 0; i++)
+		;
+	if (i == WAITS)
+		return ORIEL_ERR_INVALID;
+	p->wait = waits[i].wait;
+	if (waits[i].prepare)
+		status = waits[i].prepare(p);
+	if (status == ORIEL_OK && waits[i].is_running && p->dev.rank == p->victim &&
+	    pthread_create(&thread, NULL, act_as_its_peers, p))
+		return ORIEL_ERR_SYSTEM;
+	return status;
+}
+
 static int wait_at(const struct oriel_bootstrap *bootstrap, const char *where, struct rank_state *p)
 {
 	const struct oriel_window_attr attr = {.size = sizeof(attr),
 					       .length = 4096,
 					       .channels = 16};
 	enum oriel_status status;
-	int code = 1;
-	size_t i;
+	int code;
 
 	p->bootstrap = bootstrap;
 	if (strcmp(where, "again") == 0)
@@ -624,9 +599,8 @@ static int wait_at(const struct oriel_bootstrap *bootstrap, const char *where, s
 	status = oriel_window_create(p->comm, &attr, &p->window);
 	if (status == ORIEL_OK)
 		status = oriel_window_device(p->window, &p->dev);
-	for (i = 0; i < WAITS; i++)
-		if (status == ORIEL_OK && strcmp(waits[i].name, where) == 0 && waits[i].prepare)
-			status = waits[i].prepare(p);
+	if (status == ORIEL_OK)
+		status = prepare(p, where);
 	if (status != ORIEL_OK) {
 		code = print_status(NULL, status);
 	} else if (bootstrap->rank == p->victim) {
@@ -635,9 +609,7 @@ static int wait_at(const struct oriel_bootstrap *bootstrap, const char *where, s
 		say("ready");
 		if (getenv("KILLED_GO"))
 			await_go();
-		for (i = 0; i < WAITS; i++)
-			if (strcmp(waits[i].name, where) == 0)
-				code = print_status(p->comm, waits[i].wait(p));
+		code = print_status(p->comm, p->wait(p));
 	}
 	oriel_allgather_destroy(p->gather);
 	oriel_alltoall_destroy(p->alltoall);
