@@ -22,11 +22,15 @@ struct rank_state {
 	struct oriel_dev_window dev;
 	unsigned victim;
 	enum oriel_status (*wait)(struct rank_state *p); /* where the test says */
-	struct oriel_allgather *gather;                  /* of tests that prepare one */
+	struct oriel_allgather *allgather;               /* of tests that prepare one */
 	struct oriel_alltoall *alltoall;
 	struct oriel_bcast *bcast;
+	struct oriel_gather *gather;
+	struct oriel_scatter *scatter;
+	struct oriel_reduce *reduce;
+	struct oriel_reduce_scatter *reduce_scatter;
 	struct oriel_allreduce *allreduce;
-	void *memory; /* of these two */
+	void *memory; /* of all but the first */
 };
 
 static void say(const char *text)
@@ -226,7 +230,7 @@ static enum oriel_status prepare_gather(struct rank_state *p, bool cannot_put)
 			table[rank].length = 0;
 	}
 	view.buffer = table[p->dev.rank].base;
-	status = oriel_allgather_create(p->comm, &view, NULL, &p->gather);
+	status = oriel_allgather_create(p->comm, &view, NULL, &p->allgather);
 	free(table);
 	return status;
 }
@@ -244,7 +248,7 @@ static enum oriel_status prepare_allgather_half(struct rank_state *p)
 
 	if (status != ORIEL_OK || p->dev.rank != p->victim)
 		return status;
-	status = oriel_allgather_run(p->gather, message, sizeof(message));
+	status = oriel_allgather_run(p->allgather, message, sizeof(message));
 	return status == ORIEL_ERR_RANGE ? ORIEL_OK : ORIEL_ERR_STATE;
 }
 
@@ -254,7 +258,7 @@ static enum oriel_status at_allgather(struct rank_state *p)
 	enum oriel_status status;
 
 	do
-		status = oriel_allgather_run(p->gather, message, sizeof(message));
+		status = oriel_allgather_run(p->allgather, message, sizeof(message));
 	while (status == ORIEL_OK);
 	return status;
 }
@@ -269,12 +273,6 @@ static enum oriel_status prepare_exchange(struct rank_state *p)
 	const struct oriel_reduction sum = {.size = sizeof(sum),
 					    .type = ORIEL_TYPE_FP32,
 					    .op = ORIEL_OP_SUM};
-	unsigned domain = oriel_comm_domain_size(p->comm);
-	bool is_mixed = domain > 1 && domain < p->dev.ranks;
-	/* Those with the most phases: several ranks of several nodes, or else by owners. */
-	const struct oriel_coll_attr phases = {.size = sizeof(phases),
-					       .algorithm = is_mixed ? ORIEL_ALGORITHM_HIERARCHICAL
-								     : ORIEL_ALGORITHM_OWNER};
 	struct oriel_view view = {.size = sizeof(view),
 				  .kind = ORIEL_VIEW_BUFFER,
 				  .length = GATHERED * p->dev.ranks};
@@ -286,7 +284,16 @@ static enum oriel_status prepare_exchange(struct rank_state *p)
 	if (status == ORIEL_OK)
 		status = oriel_bcast_create(p->comm, &view, NULL, &p->bcast);
 	if (status == ORIEL_OK)
-		status = oriel_allreduce_create(p->comm, &view, &sum, &phases, &p->allreduce);
+		status = oriel_gather_create(p->comm, &view, NULL, &p->gather);
+	if (status == ORIEL_OK)
+		status = oriel_scatter_create(p->comm, &view, NULL, &p->scatter);
+	if (status == ORIEL_OK)
+		status = oriel_reduce_create(p->comm, &view, &sum, NULL, &p->reduce);
+	if (status == ORIEL_OK)
+		status =
+			oriel_reduce_scatter_create(p->comm, &view, &sum, NULL, &p->reduce_scatter);
+	if (status == ORIEL_OK)
+		status = oriel_allreduce_create(p->comm, &view, &sum, NULL, &p->allreduce);
 	return status;
 }
 
@@ -304,50 +311,92 @@ static enum oriel_status exchange_layout(struct rank_state *p, const char *messa
 	return oriel_alltoall_run_v(p->alltoall, message, layout);
 }
 
-/* Run exchanges in turn, beginning with number @first. */
-static enum oriel_status exchange_on(struct rank_state *p, unsigned first)
+enum kind { ALLTOALL, ALLTOALLV, BCAST, GATHER, SCATTER, REDUCE, REDUCE_SCATTER, ALLREDUCE, ALL };
+
+/* Each rank is the root in turn, for a few bytes and for many. */
+static enum oriel_status exchange(struct rank_state *p, enum kind kind, unsigned turn)
 {
 	static const char message[16 * GATHERED];
-	enum oriel_status status = ORIEL_OK;
-	unsigned i;
+	unsigned root = turn % p->dev.ranks;
+	size_t bytes = turn / p->dev.ranks % 2 ? GATHERED : 8, count = bytes / sizeof(float);
 
-	for (i = first; status == ORIEL_OK; i++) {
-		if (i % 3 == 0)
-			status = oriel_alltoall_run(p->alltoall, message, GATHERED);
-		else if (i % 3 == 1)
-			status = exchange_layout(p, message);
-		else
-			status = oriel_bcast_run(p->bcast, i / 3 % p->dev.ranks, message, GATHERED);
+	switch (kind) {
+	case ALLTOALL:
+		return oriel_alltoall_run(p->alltoall, message, bytes);
+	case ALLTOALLV:
+		return exchange_layout(p, message);
+	case BCAST:
+		return oriel_bcast_run(p->bcast, root, message, bytes);
+	case GATHER:
+		return oriel_gather_run(p->gather, root, message, bytes);
+	case SCATTER:
+		return oriel_scatter_run(p->scatter, root, message, bytes);
+	case REDUCE:
+		return oriel_reduce_run(p->reduce, root, message, count);
+	case REDUCE_SCATTER:
+		return oriel_reduce_scatter_run(p->reduce_scatter, message, count);
+	default:
+		return oriel_allreduce_run(p->allreduce, message, count);
 	}
+}
+
+/* Exchanges of a kind, or of all in turn: the victim, the first root, is waited for. */
+static enum oriel_status exchange_on(struct rank_state *p, enum kind kind)
+{
+	enum oriel_status status;
+	unsigned turn = p->victim, each = 0;
+
+	do {
+		status = exchange(p, kind == ALL ? each : kind, turn);
+		each = (each + 1) % ALL;
+		turn += kind != ALL || each == 0;
+	} while (status == ORIEL_OK);
 	return status;
 }
 
 static enum oriel_status at_alltoall(struct rank_state *p)
 {
-	return exchange_on(p, 0);
+	return exchange_on(p, ALLTOALL);
 }
 
 static enum oriel_status at_alltoallv(struct rank_state *p)
 {
-	return exchange_on(p, 1);
+	return exchange_on(p, ALLTOALLV);
 }
 
 static enum oriel_status at_bcast(struct rank_state *p)
 {
-	return exchange_on(p, 3 * p->victim + 2);
+	return exchange_on(p, BCAST);
 }
 
-/* A rank waits for elements, or sums of them, and then for results. */
+static enum oriel_status at_gather(struct rank_state *p)
+{
+	return exchange_on(p, GATHER);
+}
+
+static enum oriel_status at_scatter(struct rank_state *p)
+{
+	return exchange_on(p, SCATTER);
+}
+
+static enum oriel_status at_reduce(struct rank_state *p)
+{
+	return exchange_on(p, REDUCE);
+}
+
+static enum oriel_status at_reduce_scatter(struct rank_state *p)
+{
+	return exchange_on(p, REDUCE_SCATTER);
+}
+
 static enum oriel_status at_allreduce(struct rank_state *p)
 {
-	static const char message[16 * GATHERED];
-	enum oriel_status status = ORIEL_OK;
-	unsigned i;
+	return exchange_on(p, ALLREDUCE);
+}
 
-	for (i = 0; status == ORIEL_OK; i++)
-		status = oriel_allreduce_run(p->allreduce, message,
-					     (i % 2 ? GATHERED : 8) / sizeof(float));
-	return status;
+static enum oriel_status at_every_exchange(struct rank_state *p)
+{
+	return exchange_on(p, ALL);
 }
 
 /* Put to the first peer that is reached by rdma, with a key that it never exported. */
@@ -461,9 +510,14 @@ static const struct {
 	{"alltoall", at_alltoall, prepare_exchange, false},
 	{"alltoallv", at_alltoallv, prepare_exchange, false},
 	{"bcast", at_bcast, prepare_exchange, false},
+	{"gather", at_gather, prepare_exchange, false},
+	{"scatter", at_scatter, prepare_exchange, false},
+	{"reduce", at_reduce, prepare_exchange, false},
+	{"reduce_scatter", at_reduce_scatter, prepare_exchange, false},
+	{"reduce_scatter_running", at_reduce_scatter, prepare_exchange, true},
 	{"allreduce", at_allreduce, prepare_exchange, false},
 	{"allreduce_running", at_allreduce, prepare_exchange, true},
-	{"exchange_running", at_alltoall, prepare_exchange, true},
+	{"exchange_running", at_every_exchange, prepare_exchange, true},
 	{"rejected", at_rejected, NULL, false},
 	{"rejected_by_the_dead", at_rejected, NULL, false},
 	{"idle", at_idle, NULL, false},
@@ -611,10 +665,14 @@ static int wait_at(const struct oriel_bootstrap *bootstrap, const char *where, s
 			await_go();
 		code = print_status(p->comm, p->wait(p));
 	}
-	oriel_allgather_destroy(p->gather);
+	oriel_allgather_destroy(p->allgather);
 	oriel_alltoall_destroy(p->alltoall);
-	oriel_allreduce_destroy(p->allreduce);
 	oriel_bcast_destroy(p->bcast);
+	oriel_gather_destroy(p->gather);
+	oriel_scatter_destroy(p->scatter);
+	oriel_reduce_destroy(p->reduce);
+	oriel_reduce_scatter_destroy(p->reduce_scatter);
+	oriel_allreduce_destroy(p->allreduce);
 	oriel_memory_free(p->memory);
 	oriel_window_destroy(p->window);
 	oriel_comm_destroy(p->comm);

@@ -22,8 +22,9 @@ WAITS = ["wait_signal", "wait_signal_from", "wait_signal_next", "barrier", "barr
 # Operations that fail by themselves when the rank behind the HCA is dead.
 POSTS = ["fetch_add", "get", "flush"]
 GATHERS = ["allgather_create", "allgather", "allgather_half", "allgather_running"]
-EXCHANGES = ["alltoall", "alltoallv", "bcast", "allreduce",
-             "allreduce_running", "exchange_running"]
+ALL_REDUCES = ["allreduce", "allreduce_running"]
+EXCHANGES = ["alltoall", "alltoallv", "bcast", "gather", "scatter", "reduce", "reduce_scatter",
+             "reduce_scatter_running", *ALL_REDUCES, "exchange_running"]
 # (ranks, nodes): all peers by rdma; mixed.
 NODES = [(2, 2), (3, 3), (4, 2)]
 AT_ONCE = 4  # jobs
@@ -126,9 +127,11 @@ class Killed(unittest.TestCase):
                     self.check_survivors(where, 3, 1, ORIEL_ALLGATHER=algorithm)
 
     def test_a_death_ends_every_phase_of_an_exchange(self):
-        for where in EXCHANGES:
-            with self.subTest(where):
-                self.check_survivors(where, 3, 1)
+        """Those of the default, and all-reduces by owners."""
+        for where, algorithm in ([(where, "one_shot") for where in EXCHANGES] +
+                                 [(where, "owner") for where in ALL_REDUCES]):
+            with self.subTest(f"{where}, {algorithm}"):
+                self.check_survivors(where, 3, 1, ORIEL_ALLREDUCE=algorithm)
 
     def test_the_death_of_the_root_ends_waits(self):
         for where in ["recv", "comm_barrier", "window_create", "comm_create"]:
