@@ -30,9 +30,11 @@ struct job {
 	struct oriel_dev_window dev;
 	struct oriel_allgather *gather;
 	struct oriel_alltoall *alltoall;
+	struct oriel_allreduce *allreduce;
+	struct oriel_scatter *scatter;
 	struct oriel_p2p *p2p[RANKS_MAX];
 	struct oriel_p2p_request sent[RANKS_MAX], received[RANKS_MAX];
-	void *shared, *exchanged; /* memory of the region, of the all-to-all */
+	void *shared, *exchanged; /* memory of the region, of exchanges */
 	char *bytes;              /* that endpoints send, and behind them what each receives */
 	unsigned rank, size;
 	bool is_p2p; /* loops move bytes by endpoints */
@@ -304,6 +306,9 @@ static enum oriel_status collective_create(struct job *j)
 	struct oriel_view memory = {.size = sizeof(memory),
 				    .kind = ORIEL_VIEW_BUFFER,
 				    .length = GATHERED * j->size};
+	const struct oriel_reduction sum = {.size = sizeof(sum),
+					    .type = ORIEL_TYPE_FP32,
+					    .op = ORIEL_OP_SUM};
 	enum oriel_status status;
 	unsigned rank;
 
@@ -316,6 +321,10 @@ static enum oriel_status collective_create(struct job *j)
 	memory.buffer = j->exchanged;
 	if (status == ORIEL_OK)
 		status = oriel_alltoall_create(j->comm, &memory, NULL, &j->alltoall);
+	if (status == ORIEL_OK)
+		status = oriel_allreduce_create(j->comm, &memory, &sum, NULL, &j->allreduce);
+	if (status == ORIEL_OK)
+		status = oriel_scatter_create(j->comm, &memory, NULL, &j->scatter);
 	return status;
 }
 
@@ -323,8 +332,16 @@ static enum oriel_status act_collective(struct job *j, unsigned round)
 {
 	static const char message[GATHERED * RANKS_MAX];
 
-	return round % 2 ? oriel_alltoall_run(j->alltoall, message, GATHERED)
-			 : oriel_allgather_run(j->gather, message, GATHERED);
+	switch (round % 4) {
+	case 0:
+		return oriel_allgather_run(j->gather, message, GATHERED);
+	case 1:
+		return oriel_alltoall_run(j->alltoall, message, GATHERED);
+	case 2:
+		return oriel_allreduce_run(j->allreduce, message, GATHERED / sizeof(float));
+	default:
+		return oriel_scatter_run(j->scatter, round / 4 % j->size, message, GATHERED);
+	}
 }
 
 static enum oriel_status loop_of_collectives(struct job *j)
@@ -335,12 +352,20 @@ static enum oriel_status loop_of_collectives(struct job *j)
 /* Ranks destroy collectives in one order, too: they are not what fails. */
 static enum oriel_status collective_destroy(struct job *j)
 {
-	enum oriel_status status = oriel_allgather_destroy(j->gather), other;
+	enum oriel_status all[4], status = ORIEL_OK;
+	unsigned i;
 
-	other = oriel_alltoall_destroy(j->alltoall);
+	all[0] = oriel_allgather_destroy(j->gather);
+	all[1] = oriel_alltoall_destroy(j->alltoall);
+	all[2] = oriel_allreduce_destroy(j->allreduce);
+	all[3] = oriel_scatter_destroy(j->scatter);
+	for (i = 0; i < 4 && status == ORIEL_OK; i++)
+		status = all[i];
 	j->gather = NULL;
 	j->alltoall = NULL;
-	return status == ORIEL_OK ? other : status;
+	j->allreduce = NULL;
+	j->scatter = NULL;
+	return status;
 }
 
 static enum oriel_status window_destroy(struct job *j)
@@ -423,6 +448,8 @@ static void leave(struct job *j)
 {
 	oriel_allgather_destroy(j->gather);
 	oriel_alltoall_destroy(j->alltoall);
+	oriel_allreduce_destroy(j->allreduce);
+	oriel_scatter_destroy(j->scatter);
 	oriel_window_destroy(j->window);
 	oriel_region_unregister(j->region);
 	oriel_comm_destroy(j->part);
