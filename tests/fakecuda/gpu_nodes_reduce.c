@@ -142,21 +142,34 @@ static struct oriel_reduction reduction_of(const struct site *s, const struct ob
 	return reduction;
 }
 
-static void create(struct site *s, struct object *o, unsigned block)
+/* Reductions of mapped ranks alone have several algorithms that @algorithm may name. */
+static void create_by(struct site *s, struct object *o, unsigned block, unsigned algorithm)
 {
 	const float factor = factor_of(s->r.rank);
 	const struct oriel_reduction reduction = reduction_of(s, o, block, &factor);
 	const struct oriel_view view = nodes_view(s, o);
-	struct oriel_coll_attr attr = {.size = sizeof(attr), .chunk = CHUNK};
+	struct oriel_coll_attr attr = {.size = sizeof(attr),
+				       .algorithm = algorithm,
+				       .chunk = CHUNK};
 
 	if (!CHECK_OK(&s->r, oriel_allreduce_create(s->r.comm, &view, &reduction, &attr, &o->all)))
 		_Exit(1);
+	if (algorithm == ORIEL_ALGORITHM_ONE_SHOT)
+		attr.algorithm = ORIEL_ALGORITHM_DEFAULT;
 	if (is_by_nodes())
 		attr.algorithm = ORIEL_ALGORITHM_HIERARCHICAL;
 	if (!CHECK_OK(&s->r, oriel_reduce_scatter_create(s->r.comm, &view, &reduction, &attr,
-							 &o->scatter)) ||
-	    !CHECK_OK(&s->r, oriel_reduce_create(s->r.comm, &view, &reduction, &attr, &o->root)))
+							 &o->scatter)))
 		_Exit(1);
+	if (algorithm == ORIEL_ALGORITHM_LL)
+		attr.algorithm = ORIEL_ALGORITHM_DEFAULT;
+	if (!CHECK_OK(&s->r, oriel_reduce_create(s->r.comm, &view, &reduction, &attr, &o->root)))
+		_Exit(1);
+}
+
+static void create(struct site *s, struct object *o, unsigned block)
+{
+	create_by(s, o, block, ORIEL_ALGORITHM_DEFAULT);
 }
 
 static void destroy(struct object *o)
@@ -454,6 +467,60 @@ static void test_absent(struct site *s)
 	destroy(o);
 }
 
+static enum oriel_status start_some(struct site *s, struct object *o)
+{
+	(void)s;
+	return oriel_allreduce_run_on_stream(o->all, o->send, LONG, o->stream);
+}
+
+static enum oriel_status start_scatter(struct site *s, struct object *o)
+{
+	return oriel_reduce_scatter_run_on_stream(o->scatter, o->send, PART / s->r.size, o->stream);
+}
+
+/* The same within a node, where a kernel waits and its text names the rank. */
+static void leave_out(struct site *s, unsigned algorithm, nodes_start *start, const char *kind)
+{
+	struct object *o = &s->objects[0];
+	char who[80];
+
+	create_by(s, o, 0, algorithm);
+	all_once(s, o, LONG);
+	CHECK_OK(&s->r, oriel_comm_barrier(s->r.comm));
+	if (s->r.rank + 1 < s->r.size)
+		CHECK_OK(&s->r, start(s, o));
+	nodes_expect_rejected(s, o, start);
+	snprintf(who, sizeof(who), ": rank %u (mapped) has not started", s->r.size - 1);
+	CHECK(&s->r, ori_dev_health(&s->r.dev) == ORIEL_ERR_TIMEOUT);
+	CHECK(&s->r, strstr(oriel_last_error(), kind) && strstr(oriel_last_error(), who));
+	destroy(o);
+}
+
+static void test_absent_ll(struct site *s)
+{
+	leave_out(s, ORIEL_ALGORITHM_LL, start_some, "all-reduce timed out");
+}
+
+static void test_absent_one_shot(struct site *s)
+{
+	leave_out(s, ORIEL_ALGORITHM_ONE_SHOT, start_some, "all-reduce timed out");
+}
+
+static void test_absent_owner(struct site *s)
+{
+	leave_out(s, ORIEL_ALGORITHM_OWNER, start_some, "all-reduce timed out");
+}
+
+static void test_absent_ll_scatter(struct site *s)
+{
+	leave_out(s, ORIEL_ALGORITHM_LL, start_scatter, "reduce-scatter timed out");
+}
+
+static void test_absent_owner_scatter(struct site *s)
+{
+	leave_out(s, ORIEL_ALGORITHM_OWNER, start_scatter, "reduce-scatter timed out");
+}
+
 static void test_aborted(struct site *s)
 {
 	struct object *o = &s->objects[0];
@@ -536,11 +603,23 @@ static void test_refused(struct site *s)
 }
 
 const struct nodes_test nodes_tests[] = {
-	{"sizes", test_sizes, LONG_NS},     {"ahead", test_ahead, LONG_NS},
-	{"two", test_two, LONG_NS},         {"graphs", test_graphs, LONG_NS},
-	{"cached", test_cached, LONG_NS},   {"absent", test_absent, LONG_NS / 10},
-	{"aborted", test_aborted, LONG_NS}, {"driver_early", test_driver_early, LONG_NS},
-	{"driver", test_driver, LONG_NS},   {"driver_late", test_driver_late, LONG_NS},
-	{"torn", test_torn, LONG_NS},       {"torn_later", test_torn_later, LONG_NS},
-	{"refused", test_refused, LONG_NS}, {NULL, NULL, 0},
+	{"sizes", test_sizes, LONG_NS},
+	{"ahead", test_ahead, LONG_NS},
+	{"two", test_two, LONG_NS},
+	{"graphs", test_graphs, LONG_NS},
+	{"cached", test_cached, LONG_NS},
+	{"absent", test_absent, LONG_NS / 10},
+	{"absent_ll", test_absent_ll, LONG_NS / 10},
+	{"absent_one_shot", test_absent_one_shot, LONG_NS / 10},
+	{"absent_owner", test_absent_owner, LONG_NS / 10},
+	{"absent_ll_scatter", test_absent_ll_scatter, LONG_NS / 10},
+	{"absent_owner_scatter", test_absent_owner_scatter, LONG_NS / 10},
+	{"aborted", test_aborted, LONG_NS},
+	{"driver_early", test_driver_early, LONG_NS},
+	{"driver", test_driver, LONG_NS},
+	{"driver_late", test_driver_late, LONG_NS},
+	{"torn", test_torn, LONG_NS},
+	{"torn_later", test_torn_later, LONG_NS},
+	{"refused", test_refused, LONG_NS},
+	{NULL, NULL, 0},
 };
