@@ -319,6 +319,12 @@ class Stopped(unittest.TestCase):
         for line, _ in job.answers_of([0, 2]).values():
             self.assertRegex(line, r"^ORIEL_ERR_TIMEOUT .*; raise ORIEL_TIMEOUT if it is only slow$")
 
+    def test_a_barrier_names_the_absent(self):
+        job = Job(self, 3, "barrier_that_says", 1, ORIEL_TIMEOUT="4")
+        said = "".join(job.ranks[rank].communicate(timeout=DEADLINE)[0] for rank in (0, 2))
+        self.assertRegex(said, r"(?m)^barrier timed out after 4.* waiting for rank 1 .*"
+                               r"; of 3 ranks these had not arrived: 1$")
+
     def test_a_rank_that_goes_on_in_time_breaks_nothing(self):
         job = self.stop("wait_signal_from", 3, 0, ORIEL_TIMEOUT="60", ORIEL_HEARTBEAT="30")
         time.sleep(3)
