@@ -85,6 +85,13 @@ static void error_write_absent(char *text, size_t length)
 	}
 }
 
+void ori_error_absent(char *text, size_t length)
+{
+	text[0] = '\0';
+	if (error_wait.record.state == ORIEL_DEV_FAULT_FULL)
+		error_write_absent(text, length);
+}
+
 /* Makes error_last the last error of all. */
 static void error_settle(void)
 {

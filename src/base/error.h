@@ -51,6 +51,12 @@ bool ori_status_is_failure(int64_t number);
 /* Clear the last error, so that a later oriel_last_error() cannot return a stale one. */
 void ori_error_clear(void);
 
+/*
+ * The ranks that a barrier of this thread waited for when its limit passed: "; of 8 ranks these had
+ * not arrived: 2, 5-7", or "". Before any other text is recorded.
+ */
+void ori_error_absent(char *text, size_t length);
+
 #define ORI_ERROR_LENGTH 1024
 
 /* A saved last error of this thread, for code that may fail without a consequence. */

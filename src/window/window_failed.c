@@ -104,11 +104,20 @@ static enum oriel_status host_not_ended(const struct oriel_window *w, const char
 			queue);
 }
 
+/* Was it a wait of this rank that broke the communicator? */
+static bool host_broke(const struct oriel_window *w)
+{
+	struct oriel_health health = {.size = sizeof(health)};
+
+	return oriel_comm_health(w->comm, &health) == ORIEL_OK && health.finder == w->device.rank;
+}
+
 enum oriel_status ori_window_host_failed(const struct ori_window_call *call,
 					 const struct oriel_window *w, enum ori_kernel kernel,
 					 const struct ori_kernel_call *c, uint64_t timeout_ns,
 					 enum oriel_status failure)
 {
+	char absent[ORI_WAIT_TEXT];
 	enum oriel_status status;
 
 	/*
@@ -121,7 +130,10 @@ enum oriel_status ori_window_host_failed(const struct ori_window_call *call,
 	 * The default limit breaks the communicator when it passes, and so does a queue that fails:
 	 * its text says more than the status of the operation.
 	 */
+	ori_error_absent(absent, sizeof(absent));
 	status = ori_comm_check(w->comm);
+	if (status == ORIEL_ERR_TIMEOUT && *absent && host_broke(w))
+		return ori_fail(status, "%s%s", oriel_last_error(), absent);
 	if (status == ORIEL_ERR_TIMEOUT && kernel == ORI_KERNEL_RECV)
 		return ori_fail(status, "%s; this call receives %llu bytes", oriel_last_error(),
 				(unsigned long long)c->length);
