@@ -232,7 +232,7 @@ static void rank_free(struct soak_rank *r)
 	free(r);
 }
 
-/* One life. It ends with windows closed, and the communicator as it is. */
+/* One life. It ends with windows and collectives closed, and the communicator as it is. */
 static void rank_live(struct soak_rank *r)
 {
 	enum oriel_status status = rank_begin(r);
@@ -244,6 +244,7 @@ static void rank_live(struct soak_rank *r)
 		rank_check_broken(r, status);
 	else
 		rank_print(r, "ok", "");
+	soak_meeting_close(r);
 	soak_windows_close(r);
 }
 

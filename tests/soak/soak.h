@@ -235,6 +235,8 @@ enum oriel_status soak_lanes_run(struct soak_rank *r);
 
 /* Collective: what all ranks do together after an epoch, as drawn from the world. */
 enum oriel_status soak_meet(struct soak_rank *r);
+/* Collective: ends what lasts longer than a meeting, before the communicator is destroyed. */
+void soak_meeting_close(struct soak_rank *r);
 /* No rank reads or writes its memory any more. */
 void soak_meeting_free(struct soak_meeting *meeting);
 
