@@ -232,8 +232,8 @@ static enum oriel_status hierarchy_phase(struct ori_reduce_rounds *r)
 
 	switch ((enum hierarchy_phase)r->phase) {
 	case HIERARCHY_BEGIN:
-		ori_reduce_rounds_next(r);
-		return ori_reduce_rounds_phase(r, HIERARCHY_BLOCK, hierarchy_send(r));
+		return ori_reduce_rounds_phase(r, HIERARCHY_BLOCK,
+					       ori_reduce_rounds_begin(r, hierarchy_send));
 	case HIERARCHY_BLOCK:
 		status = hierarchy_take(r, false);
 		if (status == ORIEL_OK)
@@ -247,7 +247,10 @@ static enum oriel_status hierarchy_phase(struct ori_reduce_rounds *r)
 		if (status != ORIEL_OK)
 			return status;
 		hierarchy_add_sums(r);
-		return ori_reduce_rounds_phase(r, HIERARCHY_RESULTS, hierarchy_return(r));
+		status = hierarchy_return(r);
+		if (status == ORIEL_OK)
+			status = ori_reduce_rounds_ahead(r, hierarchy_send);
+		return ori_reduce_rounds_phase(r, HIERARCHY_RESULTS, status);
 	case HIERARCHY_RESULTS:
 		return ori_reduce_rounds_phase(r, HIERARCHY_REST, hierarchy_pass_all(r));
 	case HIERARCHY_REST:

@@ -16,7 +16,7 @@
 #include "coll/reduce_fast.h"
 #include "coll/reduce_hierarchy.h"
 
-enum nodes_phase { NODES_BEGIN, NODES_SEND, NODES_ARRIVE, NODES_RETURN, NODES_REST, NODES_DRAIN };
+enum nodes_phase { NODES_BEGIN, NODES_ARRIVE, NODES_RETURN, NODES_REST, NODES_DRAIN };
 
 static enum oriel_status nodes_send(struct ori_reduce_rounds *r)
 {
@@ -58,7 +58,7 @@ static enum oriel_status nodes_return(struct ori_reduce_rounds *r)
 		if (ori_reduce_rounds_gets(r, peer))
 			status = ori_reduce_rounds_return(r, peer);
 	}
-	return status;
+	return status == ORIEL_OK ? ori_reduce_rounds_ahead(r, nodes_send) : status;
 }
 
 static enum oriel_status nodes_arrive(struct ori_reduce_rounds *r)
@@ -84,10 +84,8 @@ static enum oriel_status nodes_phase(struct ori_reduce_rounds *r)
 
 	switch ((enum nodes_phase)r->phase) {
 	case NODES_BEGIN:
-		ori_reduce_rounds_next(r);
-		return ori_reduce_rounds_phase(r, NODES_SEND, ORIEL_OK);
-	case NODES_SEND:
-		return ori_reduce_rounds_phase(r, NODES_ARRIVE, nodes_send(r));
+		return ori_reduce_rounds_phase(r, NODES_ARRIVE,
+					       ori_reduce_rounds_begin(r, nodes_send));
 	case NODES_ARRIVE:
 		return ori_reduce_rounds_phase(r, NODES_RETURN, nodes_arrive(r));
 	case NODES_RETURN:

@@ -63,15 +63,44 @@ const char *ori_reduce_rounds_elements(const struct ori_reduce_rounds *r, uint32
 	return r->send + r->at + ori_reduce_rounds_part(r, owner).begin;
 }
 
-void ori_reduce_rounds_next(struct ori_reduce_rounds *r)
+/* The bytes of the round that begins at r->at. */
+static size_t rounds_length(const struct ori_reduce_rounds *r)
 {
 	size_t piece = rounds_piece(r->job.g), rest = r->bytes - r->at;
 	size_t most = rounds_is_scatter(r) || r->is_whole ? piece : piece * r->w->ranks;
 
-	r->length = rest < most ? rest : most;
+	return rest < most ? rest : most;
+}
+
+void ori_reduce_rounds_next(struct ori_reduce_rounds *r)
+{
+	r->length = rounds_length(r);
 	r->step = ++r->job.g->reduction->step;
 	r->index = 1;
 	r->job.has_moved = true;
+}
+
+enum oriel_status ori_reduce_rounds_begin(struct ori_reduce_rounds *r, ori_reduce_phase *send)
+{
+	bool is_sent = r->is_ahead;
+
+	ori_reduce_rounds_next(r);
+	r->is_ahead = false;
+	return is_sent ? ORIEL_OK : send(r);
+}
+
+enum oriel_status ori_reduce_rounds_ahead(struct ori_reduce_rounds *r, ori_reduce_phase *send)
+{
+	struct ori_reduce_rounds next = *r;
+
+	if (r->job.g->kind->number == ORI_REDUCE || r->at + r->length == r->bytes)
+		return ORIEL_OK;
+	next.at += r->length;
+	next.length = rounds_length(&next);
+	next.step++;
+	next.index = 1;
+	r->is_ahead = true;
+	return send(&next);
 }
 
 char *ori_reduce_rounds_result(const struct ori_reduce_rounds *r)

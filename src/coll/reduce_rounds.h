@@ -4,11 +4,16 @@
  * one owner, a rank that computes its end result. reduce_nodes.c and reduce_hierarchy.c have the
  * algorithms, and share what is here.
  *
- * The staging has two halves of one piece for each rank, which alternate. No rank completes a round
- * before all ranks have begun it: the end result of each part needs elements of all ranks, and
- * every rank owns a part, which may be empty. So a rank that begins round k + 2 knows that all
- * ranks have completed round k, and that its half of the staging is free everywhere. That holds
- * for any two algorithms in turn.
+ * The staging has two halves of one piece for each rank, which alternate. No rank has the end
+ * result of its part before all ranks have begun the round: it needs elements of all ranks, and
+ * every rank owns a part, which may be empty. A rank begins round k + 1, which is to send its
+ * elements, after it has that result of round k. So a rank that begins round k + 2 knows that all
+ * ranks have begun round k + 1 and have added those of round k, and that its half of the staging is
+ * free everywhere. That holds for any two algorithms in turn.
+ *
+ * So the elements of a round may travel while the results of the one before do. In a reduction to a
+ * root they do not: results wait in the staging until the root, the last to complete a round, has
+ * them.
  */
 #ifndef ORI_COLL_REDUCE_ROUNDS_H
 #define ORI_COLL_REDUCE_ROUNDS_H
@@ -30,6 +35,7 @@ struct ori_reduce_rounds {
 
 	/* The position, from which the next step of a job continues. */
 	unsigned phase; /* of the algorithm; 0 begins a round */
+	bool is_ahead;  /* the elements of the next round are sent */
 	size_t at;
 	size_t length; /* of this round */
 	uint64_t step;
@@ -78,6 +84,10 @@ enum oriel_status ori_reduce_rounds_end(struct ori_reduce_rounds *r, unsigned dr
 
 /* Does what is possible of the phase that is next. */
 typedef enum oriel_status ori_reduce_phase(struct ori_reduce_rounds *r);
+/* Begins the next round: @send puts its elements, unless they were sent ahead. */
+enum oriel_status ori_reduce_rounds_begin(struct ori_reduce_rounds *r, ori_reduce_phase *send);
+/* The end result of the own part is there: elements of the next round are sent, if they may be. */
+enum oriel_status ori_reduce_rounds_ahead(struct ori_reduce_rounds *r, ori_reduce_phase *send);
 /* Goes on with the job of an algorithm, until phase @drain, and awaits what it has posted then. */
 enum oriel_status ori_reduce_rounds_go_on(struct ori_gather_job *job, ori_reduce_phase *phase,
 					  unsigned drain);

@@ -4,8 +4,10 @@
  * has one neighbour, in its node, and one rail, with its local rank in the other node. In each
  * round a rank puts elements to one half of the staging of the neighbour, adds those of its node,
  * puts the sum to one half of the staging of the rail, and adds the sums. In an all-reduce it puts
- * the result to the views of both, passes the result of the rail on to the neighbour, and waits for
- * those of the neighbour; elements lie in place, in the views. Others (--results 0) end before.
+ * the result to the views of both, sends the elements of the next round ahead, passes the result of
+ * the rail on to the neighbour, and waits for those of the neighbour; elements lie in place, in the
+ * views. Others (--results 0) end before the results. Reductions to a root send nothing ahead
+ * (--ahead 0).
  *
  * A put is one step: signals follow their bytes, and a late one is one that its target sees late.
  * So the state is the round and the phase of each rank.
@@ -17,7 +19,7 @@
 #define HIERARCHY_RANKS 4
 
 enum hierarchy_phase {
-	SEND,
+	SEND, /* nothing, if it was done ahead */
 	AWAIT_ELEMENTS,
 	ADD_BLOCK,
 	PUT_SUM,
@@ -25,6 +27,7 @@ enum hierarchy_phase {
 	ADD_SUMS,
 	RETURN_TO_RAIL,
 	RETURN_TO_NEIGHBOUR,
+	SEND_AHEAD,
 	AWAIT_RAIL,
 	PASS,
 	AWAIT_NEIGHBOUR,
@@ -41,13 +44,24 @@ struct hierarchy_state {
 };
 
 static struct {
-	unsigned rounds, halves, results, elements, sums, rail, neighbour;
+	unsigned rounds, halves, results, ahead, elements, sums, rail, neighbour;
 } options;
 
 /* Has @rank ended @phase of @round? */
 static bool has(const struct hierarchy_rank *rank, enum hierarchy_phase phase, int round)
 {
+	if (phase == SEND && options.ahead && round > 1)
+		return rank->round >= round ||
+		       (rank->round == round - 1 && rank->phase > SEND_AHEAD);
 	return rank->round > round || (rank->round == round && rank->phase > phase);
+}
+
+/* Does @phase of @round put elements? */
+static bool sends(enum hierarchy_phase phase, int round)
+{
+	if (phase == SEND)
+		return !options.ahead || round == 1;
+	return options.ahead && round < (int)options.rounds;
 }
 
 /* Returns the error of a step in @phase, or NULL. */
@@ -59,7 +73,10 @@ static const char *complain(const struct hierarchy_rank *neighbour,
 
 	switch (phase) {
 	case SEND:
-		if (!has(neighbour, ADD_BLOCK, before))
+	case SEND_AHEAD:
+		if (!sends(phase, round))
+			return NULL;
+		if (!has(neighbour, ADD_BLOCK, phase == SEND ? before : before + 1))
 			return "elements are overwritten before they are added";
 		return NULL;
 	case ADD_BLOCK:
@@ -121,6 +138,7 @@ static void hierarchy_step(struct explore *e, const void *state, unsigned me)
 		[ADD_SUMS] = "adds the sums: rank",
 		[RETURN_TO_RAIL] = "returns the result to its rail: rank",
 		[RETURN_TO_NEIGHBOUR] = "returns the result to its neighbour: rank",
+		[SEND_AHEAD] = "puts the elements of the next round: rank",
 		[AWAIT_RAIL] = "has waited for the result of its rail: rank",
 		[PASS] = "passes the result on: rank",
 		[AWAIT_NEIGHBOUR] = "has waited for the results of its neighbour: rank",
@@ -137,8 +155,10 @@ static void hierarchy_step(struct explore *e, const void *state, unsigned me)
 	if (phase == READ) {
 		r->round++;
 		r->phase = SEND;
+	} else if (options.results) {
+		r->phase = phase + 1;
 	} else {
-		r->phase = phase == ADD_SUMS && !options.results ? READ : phase + 1;
+		r->phase = phase == ADD_SUMS ? SEND_AHEAD : phase == SEND_AHEAD ? READ : phase + 1;
 	}
 	explore_to(e, &next, texts[phase], me, complain(neighbour, rail, phase, round));
 }
@@ -163,6 +183,7 @@ int hierarchy_model(int argc, char **argv)
 	options.rounds = model_option(argc, argv, "--rounds", 4);
 	options.halves = model_option(argc, argv, "--halves", 2);
 	options.results = model_option(argc, argv, "--results", 1);
+	options.ahead = model_option(argc, argv, "--ahead", 1);
 	options.elements = model_option(argc, argv, "--elements", 1);
 	options.sums = model_option(argc, argv, "--sums", 1);
 	options.rail = model_option(argc, argv, "--rail", 1);
