@@ -151,8 +151,21 @@ class Shrink:
         self.check(job, (0, 3, 6))
 
 
-class Suspects:
-    """A rank that is stopped, and is mapped by others."""
+class Killed:
+    """A rank that is stopped, and is mapped by others, one at least."""
+
+    def test_a_suspect_is_killed_if_that_is_allowed(self):
+        def check(victim):
+            job = self.start(SIZE - 1, "--kill", ORIEL_TIMEOUT=SHORT)
+            job.signal(signal.SIGSTOP, victim)
+            self.check(job, (victim,))
+            self.assertEqual(job.ranks[victim].wait(), -signal.SIGKILL)
+
+        at_once.each_case(self, check, ((3,), (0,)), JOBS)
+
+
+class Suspects(Killed):
+    """A rank that is stopped, and is mapped by all others."""
 
     def test_a_suspect_that_maps_memory_is_not_removed(self):
         job = self.start(SIZE - 1, "--retry", ORIEL_TIMEOUT=SHORT)
@@ -168,15 +181,6 @@ class Suspects:
             job.ranks[rank].stdin.write("again\n")
             job.ranks[rank].stdin.flush()
         self.check(job, (3,))
-
-    def test_a_suspect_is_killed_if_that_is_allowed(self):
-        def check(victim):
-            job = self.start(SIZE - 1, "--kill", ORIEL_TIMEOUT=SHORT)
-            job.signal(signal.SIGSTOP, victim)
-            self.check(job, (victim,))
-            self.assertEqual(job.ranks[victim].wait(), -signal.SIGKILL)
-
-        at_once.each_case(self, check, ((3,), (0,)), JOBS)
 
     def test_a_rank_that_does_not_run_is_suspected_before_the_timeout(self):
         job = self.start(SIZE - 1, "--kill", ORIEL_HEARTBEAT="3", ORIEL_TIMEOUT="1000")
@@ -204,8 +208,8 @@ class Mapped(Shrink, Suspects, unittest.TestCase):
     pass
 
 
-class Nodes(Shrink, unittest.TestCase):
-    """Each rank on a node of its own."""
+class Fenced:
+    """A rank that is stopped, where each is on a node of its own."""
     nodes = SIZE
 
     def test_a_suspect_is_fenced(self):
@@ -238,7 +242,11 @@ class Nodes(Shrink, unittest.TestCase):
         self.check(job, (3, 6))
 
 
-class Mixed(Shrink, unittest.TestCase):
+class Nodes(Shrink, Fenced, unittest.TestCase):
+    pass
+
+
+class Mixed(Shrink, Killed, unittest.TestCase):
     """Two ranks on each node."""
     nodes = 4
 
@@ -248,25 +256,36 @@ class Proxied(Shrink, unittest.TestCase):
     env = {"ORIEL_POST": "proxy"}
 
 
+class ProxiedNodes(Fenced, Shrink, unittest.TestCase):
+    env = {"ORIEL_POST": "proxy"}
+
+
+HOLDS = ("invisible", "below_owner")
+POSTS = ("rings", "proxy")
+
+
 class Late(unittest.TestCase):
     """The HCA of a rank holds back bytes of a rank that has died, which it has acknowledged."""
 
-    def outcomes(self, fenced, seed, hold):
-        job = Job(self, 3, fenced, nodes=3, program="late_put",
+    def outcomes(self, fenced, seed, hold, post="rings"):
+        job = Job(self, 3, fenced, nodes=3, program="late_put", ORIEL_POST=post,
                   ORIEL_SOFT_HCA=f"seed={seed},{hold}=500ms")
         return [job.outcome(rank) for rank in range(2)]
 
     def test_no_byte_comes_late_after_a_shrink(self):
-        for hold in ("invisible", "below_owner"):
+        for hold in HOLDS:
             for seed in range(1, 6):
-                with self.subTest(f"{hold}, seed {seed}"):
-                    for rank, outcome in enumerate(self.outcomes(1, seed, hold)):
-                        self.assertEqual(outcome, (f"rank {rank}: 0 bytes came late", 0))
+                for post in POSTS:
+                    with self.subTest(f"{hold}, seed {seed}, {post}"):
+                        for rank, outcome in enumerate(self.outcomes(1, seed, hold, post)):
+                            self.assertEqual(outcome, (f"rank {rank}: 0 bytes came late", 0))
 
     def test_bytes_come_late_without_it(self):
-        for hold in ("invisible", "below_owner"):
-            late = sum(code for seed in range(1, 6) for _, code in self.outcomes(0, seed, hold))
-            self.assertGreater(late, 0, hold)
+        for hold in HOLDS:
+            for post in POSTS:
+                late = sum(code for seed in range(1, 6)
+                           for _, code in self.outcomes(0, seed, hold, post))
+                self.assertGreater(late, 0, f"{hold}, {post}")
 
 
 if __name__ == "__main__":
