@@ -4,6 +4,7 @@
  * executions of a sample follow each other in a stream, for which the host waits at its end.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "perf.h"
 #include "perf_pass.h"
@@ -102,9 +103,12 @@ static enum oriel_status gather_open(struct perf_job *job, enum perf_collective 
 	perf_gather_close(job);
 	status = oriel_memory_alloc(length ? length : 1, 0, &memory);
 	view.buffer = g->result = memory;
-	g->send = g->source = calloc(1, length ? length : 1);
+	g->send = g->source = malloc(length ? length : 1);
 	g->length = length;
-	if (status == ORIEL_OK && !g->source)
+	/* Pages that were never written to are one page of zeros, which each cache has room for. */
+	if (g->source)
+		memset(g->source, 1, length);
+	else if (status == ORIEL_OK)
 		status = ORIEL_ERR_NOMEM;
 	status = oriel_comm_agree(job->comm, status);
 	if (status == ORIEL_OK && job->stream)
