@@ -64,7 +64,9 @@ enum oriel_status {
 /*
  * Timeouts are in nanoseconds, those of settings in seconds. With the default, that of the
  * communicator (ORIEL_TIMEOUT, 600 s unless set), a wait that takes longer breaks the communicator.
- * With a limit of its own it only returns ORIEL_ERR_TIMEOUT.
+ * With a limit of its own it only returns ORIEL_ERR_TIMEOUT. The exception are the waits of windows
+ * in a stream (oriel_window_X_on_stream()): their calls have returned before, so any limit that
+ * passes breaks the communicator.
  */
 #define ORIEL_TIMEOUT_DEFAULT 0u
 #define ORIEL_TIMEOUT_INFINITE UINT64_MAX /* waits for ever */
