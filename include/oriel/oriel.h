@@ -6,6 +6,11 @@
  * struct, so that the library knows which fields a program compiled with older or newer headers
  * has. Attributes that are 0 mean the default. A query writes the fields that the caller has;
  * those that the library does not know are 0.
+ *
+ * Structs without such a size have the same layout in all versions 1.x: the records that
+ * oriel_region_table(), oriel_window_fault() and oriel_comm_device_fault() write, a bootstrap, job
+ * ids and invitations, and of p2p requests, buffers, chunks, exported memory, targets and puts of
+ * transports. tests/abi.txt has all layouts, and a test compares them.
  */
 #ifndef ORIEL_ORIEL_H
 #define ORIEL_ORIEL_H
