@@ -3,8 +3,8 @@
 """table.py [--check] PAGE RESULTS [GLOO]: results of distributed.py as the table of a page.
 
 Replaces what lies between the marks <!-- results --> and <!-- /results --> of PAGE. RESULTS and GLOO
-are JSON files of the same tests with the backends oriel and gloo. --check writes nothing: exits 1 if a
-test that passes by the page, which all do but those it names, did not.
+are JSON files of the same tests with the backends oriel and gloo. --check writes nothing to the page: it
+prints how many passed and how many failed that the page names, and exits 1 if another one failed.
 """
 import argparse
 import collections
@@ -39,6 +39,14 @@ def table(results, gloo):
             yield f"| `{name}` | {short(reason)} |" + (f" {gloo.get(name, ['-'])[0]} |" if gloo else "")
 
 
+def summary(results, worse):
+    counts = collections.Counter(result for result, _ in results.values())
+    failed = f"{counts['failed'] - len(worse)} failed as expected"
+    if worse:
+        failed += f", {len(worse)} failed"
+    return f"tests of torch: {counts['passed']} passed, {failed}, {counts['skipped']} skipped"
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--check", action="store_true")
@@ -52,6 +60,7 @@ def main():
         worse = sorted(n for n, (result, _) in found[0].items() if result == "failed" and n not in known)
         for name in worse:
             print(f"FAIL {name}: {found[0][name][1]}; {args.page} does not name it")
+        print(summary(found[0], worse))
         return 1 if worse else 0
     text = "\n".join(table(found[0], found[1] if len(found) > 1 else {}))
     args.page.write_text(MARKS.sub(lambda m: f"{m[1]}{text}\n{m[2]}", page), "utf-8")
