@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Each rank's kernel puts numbers into the window of the next rank. README.md shows the kernel.
+ * Each rank's kernel puts numbers into the window of the next rank. README.md shows the kernel and
+ * what starts it.
  * usage: oriel run -n 2 first_put_gpu
  */
 #include <stdio.h>
@@ -32,52 +33,54 @@ static void cuda(cudaError_t error)
 	exit(1);
 }
 
+/* The context of this rank's GPU, which the communicator takes. */
+static void take_gpu(void)
+{
+	const char *local = getenv("LOCAL_RANK"); /* set by oriel run and torchrun */
+	int gpus = 0;
+
+	cuda(cudaGetDeviceCount(&gpus));
+	cuda(cudaSetDevice(local ? atoi(local) % gpus : 0));
+	cuda(cudaFree(NULL)); /* makes it */
+}
+
 /* [kernel] */
-/* One block. The window: an inbox of COUNT numbers, and behind it what this rank sends. */
 __global__ void greet(struct oriel_dev_window w)
 {
 	struct oriel_dev_group block = oriel_dev_block();
 	unsigned next = (w.rank + 1) % w.ranks, before = (w.rank + w.ranks - 1) % w.ranks;
-	unsigned *mine = (unsigned *)oriel_dev_address(&w, w.rank, BYTES);
+	unsigned *mine = (unsigned *)oriel_dev_address(&w, w.rank, BYTES); /* behind the inbox */
 
 	for (unsigned i = threadIdx.x; i < COUNT; i += blockDim.x)
 		mine[i] = 100 * w.rank + i;
 	oriel_dev_sync(block);
 	oriel_dev_put_signal(&w, block, next, 0, mine, BYTES, ARRIVED, 1, NULL);
 	oriel_dev_wait_signal_next(&w, block, before, ARRIVED, 1, 0);
-	oriel_dev_drain(&w, block, 0);
 }
 /* [/kernel] */
 
 int main(void)
 {
+	/* [host] */
+	struct oriel_comm_attr with_gpu = {.size = sizeof(with_gpu), .flags = ORIEL_COMM_GPU};
+	struct oriel_window_attr on_gpu = {.size = sizeof(on_gpu),
+					   .length = 2 * BYTES,
+					   .flags = ORIEL_WINDOW_DEVICE};
+	struct oriel_dev_window device;
 	struct oriel_window *window;
 	struct oriel_comm *comm;
-	unsigned got = 0;
-	void *inbox;
-	int gpus = 0;
 
-	cuda(cudaGetDeviceCount(&gpus));
-	struct oriel_comm_attr with_gpu = {};
-	struct oriel_window_attr on_gpu = {};
-	struct oriel_dev_window device;
-	const char *local = getenv("LOCAL_RANK"); /* set by oriel run and torchrun */
-
-	cuda(cudaSetDevice(local ? atoi(local) % gpus : 0));
-	cuda(cudaFree(NULL)); /* makes the context, which the communicator takes */
-	with_gpu.size = sizeof(with_gpu);
-	with_gpu.flags = ORIEL_COMM_GPU;
+	take_gpu(); /* by LOCAL_RANK */
 	must(oriel_comm_create(NULL, &with_gpu, &comm));
-	on_gpu.size = sizeof(on_gpu);
-	on_gpu.length = 2 * BYTES;
-	on_gpu.flags = ORIEL_WINDOW_DEVICE;
 	must(oriel_window_create(comm, &on_gpu, &window));
 	must(oriel_window_device(window, &device)); /* the handle, passed by value */
 	greet<<<1, 256>>>(device);
+	/* [/host] */
 	cuda(cudaDeviceSynchronize());
 
-	unsigned rank = oriel_comm_rank(comm), ranks = oriel_comm_size(comm);
+	unsigned rank = oriel_comm_rank(comm), ranks = oriel_comm_size(comm), got = 0;
 	unsigned expected = 100 * ((rank + ranks - 1) % ranks) + COUNT - 1;
+	void *inbox;
 
 	must(oriel_window_buffer(window, 0, &inbox, NULL));
 	cuda(cudaMemcpy(&got, (unsigned *)inbox + COUNT - 1, sizeof(got), cudaMemcpyDefault));
