@@ -260,6 +260,29 @@ class ProxiedNodes(Fenced, Shrink, unittest.TestCase):
     env = {"ORIEL_POST": "proxy"}
 
 
+class Gpu(unittest.TestCase):
+    """Kernels that wait for rank 1 in memory of fake GPUs: see gpu_shrink.c."""
+
+    def check(self, act, left):
+        for nodes in (0, 3):
+            with self.subTest(nodes=nodes):
+                job = Job(self, 3, nodes=nodes, program="../fakecuda/gpu_shrink")
+                job.until_ready()
+                act(job)
+                for rank in left:
+                    self.assertEqual(job.outcome(rank), (f"left: {len(left)}", 0))
+
+    def test_the_death_of_a_rank_ends_kernels(self):
+        self.check(lambda job: job.signal(signal.SIGKILL, 1), (0, 2))
+
+    def test_a_rank_that_shrinks_ends_kernels_of_the_others(self):
+        def leave(job):
+            job.ranks[1].stdin.write("go\n")
+            job.ranks[1].stdin.flush()
+
+        self.check(leave, (0, 1, 2))
+
+
 HOLDS = ("invisible", "below_owner")
 POSTS = ("rings", "proxy")
 
