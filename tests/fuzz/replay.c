@@ -19,7 +19,7 @@
 #ifndef REPLAY_MUTATIONS
 #define REPLAY_MUTATIONS 20000u
 #endif
-#define REPLAY_GOOD_MAX 128u
+#define REPLAY_GOOD_MAX 256u
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 /* The runtime of the sanitizers defines it; NULL without one. */
