@@ -325,6 +325,13 @@ ORIEL_DEV uint64_t ori_dev_link_completed(struct oriel_link_queue q)
 								   : &q.ring->done);
 }
 
+/* A function of its own, so that kernels do not spill for it. */
+ORIEL_DEV_COLD void ori_dev_link_counts(struct oriel_link_queue q, struct oriel_dev_fault *record)
+{
+	record->expected = ori_dev_link_posted(q);
+	record->age_ns = ori_dev_link_completed(q);
+}
+
 /*
  * Makes @record, which is 0, the record of a failure with @status that @what met on @q; the request
  * that the NIC rejected says which operation that was.
@@ -356,10 +363,8 @@ ORIEL_DEV_COLD void ori_dev_link_fault(const struct oriel_dev_link *l, struct or
 			record->what =
 				ori_dev_link_wqe_what(q.ring, ori_dev_queue_err_index(err), what);
 	}
-	if (!err) {
-		record->expected = ori_dev_link_posted(q);
-		record->age_ns = ori_dev_link_completed(q);
-	}
+	if (!err)
+		ori_dev_link_counts(q, record);
 	ori_dev_link_own_access(q, record);
 }
 
