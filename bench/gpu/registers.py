@@ -1,13 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Registers, stack, spills and instructions of kernels: registers.py LOG...
+"""registers.py [--accept] [--table TABLE] LOG...: registers, spills and instructions of kernels.
 
-LOG is the output of ptxas -v when it compiled the program beside it, LOG without .log. If
-cuobjdump is installed, all instructions of the program are counted, not those of one path.
+LOG is the output of nvcc --version, and of ptxas -v when it compiled the program beside it, LOG
+without .log, as bench/gpu/build leaves it. If cuobjdump is installed, all instructions of the
+program are counted, not those of one path.
 Ends with 1 if a kernel has more in local memory than the record of a failure, which a function
 of its own makes there. A kernel with too many registers for blocks of 1024 threads is only listed.
+
+--table TABLE: compares registers and spilled bytes with those of the table instead, and ends with
+1 if one of them rose, or if the table has no such kernel. A table is of one version of nvcc and one
+kind of GPU: with others nothing is compared. --accept: writes the table.
 """
 
+import argparse
+import pathlib
 import re
 import shutil
 import subprocess
@@ -61,10 +68,10 @@ def readable(names):
         return names
 
 
-def main():
+def show(logs):
     count, local = 0, []
     print(f"{'registers':>9} {'stack':>6} {'spilled':>7} {'instructions':>12}  kernel")
-    for path in sys.argv[1:]:
+    for path in logs:
         counts, found = instructions(path.removesuffix(".log")), list(kernels(path))
         for (symbol, *used), name in zip(found, readable([k[0] for k in found])):
             registers, stack, stores, loads = used
@@ -74,8 +81,73 @@ def main():
                   f"{name}")
         count += len(found)
     print(f"{count} kernels, local memory in the way of {', '.join(local) or 'none'}")
-    sys.exit(0 if count and not local else 1)
+    return 0 if count and not local else 1
+
+
+def compiler(logs):
+    """What compiled all of them, as the first line of a table."""
+    found = set()
+    for path in logs:
+        text = pathlib.Path(path).read_text("utf-8")
+        version = re.search(r"release .*, V([\d.]+)$", text, re.MULTILINE)
+        kinds = set(re.findall(r"Compiling entry function '\S+' for '(\w+)'", text))
+        found |= {f"nvcc {version[1] if version else '?'}, {kind}" for kind in kinds}
+    return " and ".join(sorted(found)) or "no compiler"
+
+
+def measured(logs):
+    """{program and kernel: (registers, bytes spilled)}."""
+    rows = {}
+    for path in logs:
+        found, program = list(kernels(path)), pathlib.Path(path).stem
+        for (_, registers, _, stores, loads), name in zip(found, readable([k[0] for k in found])):
+            rows[f"{program} {name}"] = registers, stores + loads
+    return rows
+
+
+def compare(table, logs):
+    """Of kernels of the programs in @logs."""
+    first, *lines = table.read_text("utf-8").splitlines()
+    if first != compiler(logs):
+        print(f"0 kernels compared: {table.name} is of {first}, the programs of {compiler(logs)}")
+        return 0
+    then = {name: (int(registers), int(spilled))
+            for registers, spilled, name in (line.split(None, 2) for line in lines)}
+    now, worse, other = measured(logs), 0, 0
+    for name, row in sorted(now.items()):
+        old = then.get(name)
+        if old == row:
+            continue
+        rose = old is None or any(new > known for new, known in zip(row, old))
+        worse, other = worse + rose, other + (not rose)
+        before = f"{old[0]} and {old[1]}" if old else "not there"
+        print(f"{'FAIL' if rose else 'less'} {name}: {row[0]} registers, {row[1]} bytes spilled; "
+              f"before: {before}")
+    programs = {pathlib.Path(path).stem for path in logs}
+    for name in sorted(set(then) - set(now)):
+        if name.split()[0] in programs:
+            other += 1
+            print(f"less {name}: the program has no such kernel")
+    print(f"{len(now)} kernels compared, {worse} with more registers or spills than in {table.name}"
+          + (f"; {other} that --accept would change" if other else ""))
+    return 1 if worse or not now else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--accept", action="store_true", help="write the table")
+    parser.add_argument("--table", type=pathlib.Path)
+    parser.add_argument("logs", metavar="LOG", nargs="+")
+    args = parser.parse_args()
+    if args.accept and not args.table:
+        parser.error("--accept writes --table")
+    if args.accept:
+        rows = [f"{registers:3} {spilled:5}  {name}"
+                for name, (registers, spilled) in sorted(measured(args.logs).items())]
+        args.table.write_text("\n".join([compiler(args.logs), *rows]) + "\n", "utf-8")
+        return 0
+    return compare(args.table, args.logs) if args.table else show(args.logs)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
