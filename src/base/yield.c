@@ -6,6 +6,7 @@
 #include "base/yield.h"
 
 #include <sched.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -13,7 +14,27 @@
 
 #define YIELD_LONG_NS 2500000u /* more than a turn of threads that yield, less than two slices */
 #define YIELD_PAUSE_NS 50000   /* and the timer slack of Linux, 50 us, too */
-#define YIELD_PAUSE_FOR_NS 200000000u
+#define YIELD_SOON_NS 20000000u
+#define YIELD_PAUSES_MAX_NS 200000000u
+
+/* How long this thread pauses: until then, and for how long in all. */
+struct pauses {
+	uint64_t until, length;
+};
+
+/*
+ * A host that takes the CPU away makes a yield long as well, and nothing is gained by pauses then.
+ * So the first pauses cost no more than the yield did; a thread that computes beside this one makes
+ * the next yields long too.
+ */
+static void pauses_begin(struct pauses *pauses, uint64_t begin, uint64_t end)
+{
+	bool again = begin - pauses->until < YIELD_SOON_NS;
+	uint64_t length = again ? 2 * pauses->length : end - begin;
+
+	pauses->length = length < YIELD_PAUSES_MAX_NS ? length : YIELD_PAUSES_MAX_NS;
+	pauses->until = end + pauses->length;
+}
 
 /*
  * A thread that yields forfeits a slice and comes behind all that have not used up theirs:
@@ -23,15 +44,15 @@
 void ori_yield(void)
 {
 	static const struct timespec pause = {0, YIELD_PAUSE_NS};
-	static _Thread_local uint64_t pauses_until;
+	static _Thread_local struct pauses pauses;
 	uint64_t begin = ori_clock_ns(), end;
 
-	if (begin < pauses_until) {
+	if (begin < pauses.until) {
 		nanosleep(&pause, NULL);
 		return;
 	}
 	sched_yield();
 	end = ori_clock_ns();
 	if (end - begin > YIELD_LONG_NS)
-		pauses_until = end + YIELD_PAUSE_FOR_NS;
+		pauses_begin(&pauses, begin, end);
 }

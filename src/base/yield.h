@@ -5,7 +5,8 @@
 
 /*
  * Gives the CPU to other threads. A yield of more than 2.5 ms shows that threads compete for CPUs:
- * for 200 ms from then on the calling thread sleeps for 0.1 ms at a time instead.
+ * the calling thread sleeps for 0.1 ms at a time instead then, for as long as the yield took, and
+ * for twice as long each time that this is so again within 20 ms of its end, 200 ms at most.
  */
 void ori_yield(void);
 

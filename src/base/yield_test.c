@@ -68,25 +68,56 @@ static void test_short_yields_stay_yields(void **state)
 	expect(1000, 0);
 }
 
-static void test_after_a_long_yield_a_thread_sleeps_for_a_while(void **state)
+/* Ends the pauses that began now, which last that long; more or less by one pause. */
+static void expect_pauses(uint64_t length)
 {
-	uint64_t until;
+	uint64_t begin = now;
+	unsigned yields_before = yields;
+
+	yield_ns = 0;
+	while (yields == yields_before)
+		ori_yield();
+	assert_in_range(now - begin, length, length + MS);
+	assert_in_range(pauses, length / MS, length / (10 * US));
+	pauses = 0;
+}
+
+static void yield_for(uint64_t length)
+{
+	yield_ns = length;
+	ori_yield();
+}
+
+static void test_a_thread_sleeps_as_long_as_a_long_yield_took(void **state)
+{
+	(void)state;
+	yield_for(2500 * US + 1);
+	expect_pauses(2500 * US + 1);
+	now += 20 * MS;
+	yield_for(30 * MS);
+	expect_pauses(30 * MS);
+	now += 20 * MS;
+	yield_for(300 * MS);
+	expect_pauses(200 * MS);
+	/* The next one looks again whether others compete. */
+	ori_yield();
+	assert_int_equal(pauses, 0);
+}
+
+static void test_and_longer_if_the_next_yields_are_long_too(void **state)
+{
+	static const unsigned expected[] = {3, 6, 12, 24, 48, 96, 192, 200, 200};
+	unsigned i;
 
 	(void)state;
-	yield_ns = 2500 * US + 1;
-	ori_yield();
-	expect(1, 0);
-	until = now + 200 * MS;
-	while (now < until)
-		ori_yield();
-	assert_int_equal(yields, 1);
-	assert_in_range(pauses, 1000, 10000);
-	/* The next one looks again whether others compete. */
-	yield_ns = US;
-	pauses = 0;
-	ori_yield();
-	ori_yield();
-	expect(3, 0);
+	for (i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
+		yield_for(3 * MS);
+		expect_pauses((uint64_t)expected[i] * MS);
+		now += 18 * MS;
+	}
+	now += 20 * MS;
+	yield_for(3 * MS);
+	expect_pauses(3 * MS);
 }
 
 static void *yield_once(void *argument)
@@ -111,7 +142,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_short_yields_stay_yields, later),
-		cmocka_unit_test_setup(test_after_a_long_yield_a_thread_sleeps_for_a_while, later),
+		cmocka_unit_test_setup(test_a_thread_sleeps_as_long_as_a_long_yield_took, later),
+		cmocka_unit_test_setup(test_and_longer_if_the_next_yields_are_long_too, later),
 		cmocka_unit_test_setup(test_another_thread_finds_out_by_itself, later),
 	};
 
