@@ -92,14 +92,17 @@ static void root_report(const struct join_root *root, struct ori_pending *pendin
 		root->awaited[rank] = (struct ori_job_name){{0}};
 }
 
-/* The last error of this thread becomes the failure of the job: send it to all joined ranks. */
-static void root_fail_job(struct join_root *root)
+/*
+ * The last error of this thread becomes the failure of the job: send it to all joined ranks, behind
+ * @who.
+ */
+static void root_fail_job(struct join_root *root, const char *who)
 {
 	unsigned i;
 
 	root->failure.status = oriel_last_status();
 	root->failure.rank = ORIEL_NO_RANK; /* the text names the rank: the job has not begun */
-	snprintf(root->failure.text, sizeof(root->failure.text), "%s", oriel_last_error());
+	snprintf(root->failure.text, sizeof(root->failure.text), "%s%s", who, oriel_last_error());
 	for (i = 1; i < root->join->job->size; i++) {
 		root_report(root, root->joined[i]);
 		ori_pending_free(root->joined[i]);
@@ -195,7 +198,7 @@ static void root_admit(struct join_root *root, struct ori_pending *pending)
 	bool has_left = root_has_left(root, pending);
 
 	if (root->failure.status == ORIEL_OK && root_check(root, pending) != ORIEL_OK)
-		root_fail_job(root);
+		root_fail_job(root, "");
 	if (root->failure.status == ORIEL_OK && root_reject_second(root, pending)) {
 		ori_pending_free(pending);
 		return;
@@ -280,12 +283,12 @@ static enum oriel_status root_wait(struct join_root *root)
 		status = ori_listener_poll(root->join->listener, NULL, 0,
 					   join_min(root->deadline, sweep));
 		if (status != ORIEL_OK) {
-			root_fail_job(root);
+			root_fail_job(root, "rank 0: ");
 			return status;
 		}
 		if (ori_deadline_passed(sweep)) {
 			if (root_check_closed(root) != ORIEL_OK)
-				root_fail_job(root);
+				root_fail_job(root, "");
 			sweep = ori_deadline(JOIN_SWEEP_NS);
 			root_reassure(root);
 		}
@@ -300,7 +303,7 @@ static enum oriel_status root_wait(struct join_root *root)
 	if (root->arrived == root->join->job->size)
 		return ORIEL_OK;
 	status = root_timed_out(root);
-	root_fail_job(root);
+	root_fail_job(root, "");
 	return status;
 }
 
@@ -377,7 +380,7 @@ enum oriel_status ori_join_root(struct ori_join *join)
 	if (status == ORIEL_OK) {
 		status = root_record_owners(&root);
 		if (status != ORIEL_OK)
-			root_fail_job(&root);
+			root_fail_job(&root, "rank 0: ");
 	}
 	if (status == ORIEL_OK)
 		root_welcome(&root);

@@ -189,8 +189,8 @@ static enum oriel_status tcp_share_addresses(struct tcp *tcp, struct ori_address
 
 	if (!table)
 		return ori_tree_break(&tcp->tree, ORIEL_ERR_NOMEM, tcp->tree.rank,
-				      "no memory for %zu bytes of %u addresses", length,
-				      tcp->tree.size);
+				      "rank %u has no memory for %zu bytes of %u addresses",
+				      tcp->tree.rank, length, tcp->tree.size);
 	for (i = 0; i < tcp->tree.size; i++)
 		ori_address_encode(&addresses[i], table + i * ORI_ADDRESS_LENGTH);
 	status = ori_tree_exchange(&tcp->tree, table, 0, length,

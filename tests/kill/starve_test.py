@@ -71,6 +71,9 @@ class Run:
         self.limit = limit
         self.options, self.phase, self.path, self.number = options, phase, path, number
         self.more, self.victim = PATHS[path]
+        # Endpoints connect in pairs: the third rank waits for the one that the victim leaves alone.
+        who = r"\d+" if phase == "p2p_connect" else self.victim
+        self.culprit = re.compile(rf"\brank {who}\b")
         self.name = f"{limit} in {path}" if limit else f"call {number} of {phase}, {path}"
 
     def set_limit(self):
@@ -139,6 +142,9 @@ class Run:
         if status != "ORIEL_OK" and all(end[1] == "ORIEL_OK" for rank, end in enumerate(self.ends)
                                         if rank != self.victim):
             self.wrong.append("the other ranks go on")
+        for rank, end in enumerate(self.ends):
+            if rank != self.victim and end[1] != "ORIEL_OK" and not self.culprit.search(end[2]):
+                self.wrong.append(f"rank {rank} does not name rank {self.victim}")
         if self.limit:
             return
         now = self.number_of("LEFT")
