@@ -23,13 +23,14 @@ static void site_open(struct rank *r, struct site *s, unsigned which, unsigned b
 	s->factor = factor_of(r->rank);
 	s->reduction = reduction_of(which, &s->factor, block);
 	s->size = oriel_type_size((enum oriel_type)s->reduction.type);
-	CHECK_OK(r, oriel_memory_alloc(LENGTH, 0, &memory));
+	CHECK_OK(r, oriel_memory_alloc(2 * LENGTH, 0, &memory));
 	s->send = malloc((size_t)r->size * LENGTH + 64);
 	s->expected = malloc(LENGTH);
 	if (!memory || !s->send || !s->expected)
 		give_up(r, "memory");
-	memset(memory, GUARD, LENGTH);
-	s->result = (char *)memory + 1;
+	memset(memory, GUARD, 2 * LENGTH);
+	/* A message of which the result is a part may begin in the half before it. */
+	s->result = (char *)memory + LENGTH + 1;
 	s->view = (struct oriel_view){.size = sizeof(s->view),
 				      .kind = ORIEL_VIEW_BUFFER,
 				      .buffer = s->result,
@@ -38,8 +39,10 @@ static void site_open(struct rank *r, struct site *s, unsigned which, unsigned b
 
 static void site_close(struct rank *r, struct site *s)
 {
-	CHECK_EQ(r, (unsigned char)s->result[-1], GUARD);
-	oriel_memory_free(s->result - 1);
+	char *memory = s->result - 1 - LENGTH;
+
+	CHECK_EQ(r, not_all(memory, LENGTH + 1, GUARD), 0);
+	oriel_memory_free(memory);
 	free(s->send);
 	free(s->expected);
 }
@@ -121,8 +124,9 @@ static void run_scatter(struct rank *r, struct site *s, size_t count, bool is_st
 {
 	size_t whole = count * r->size;
 	/* Not in place, the whole message in place, or this rank's part of it. */
-	unsigned way = count && whole * s->size <= MOST ? (s->round + r->rank) % 2 : 0;
-	char *send = way ? s->result : s->send + s->round % 8;
+	unsigned way = count && whole * s->size <= MOST ? (s->round + r->rank) % 3 : 0;
+	size_t before = way == 2 ? r->rank * count * s->size : 0;
+	char *send = way ? s->result - before : s->send + s->round % 8;
 
 	s->algorithm = ORIEL_ALGORITHM_OWNER;
 	s->round++;
@@ -135,6 +139,8 @@ static void run_scatter(struct rank *r, struct site *s, size_t count, bool is_st
 		CHECK_OK(r, oriel_reduce_scatter_run(s->scatter, send, count));
 	}
 	check_result(r, s, s->result, count);
+	if (before)
+		memset(send, GUARD, before);
 }
 
 static void run_root(struct rank *r, struct site *s, size_t count, bool is_started)
