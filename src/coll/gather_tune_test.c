@@ -191,6 +191,21 @@ static void test_only_a_file_that_a_setting_names_can_fail(void **state)
 	oriel_log_set_sink(NULL, NULL);
 }
 
+/* Numbers of these may come from a peer. */
+static void test_what_is_unknown_has_a_name(void **state)
+{
+	(void)state;
+	assert_string_equal(ori_collective_name((enum ori_collective)(ORI_COLLECTIVES - 1)),
+			    "scatter");
+	assert_string_equal(ori_collective_name((enum ori_collective)ORI_COLLECTIVES),
+			    "an unknown one");
+	assert_string_equal(ori_collective_name((enum ori_collective) - 1), "an unknown one");
+	assert_string_equal(oriel_algorithm_name((enum oriel_algorithm)(ORIEL_ALGORITHMS - 1)),
+			    "recursive");
+	assert_string_equal(oriel_algorithm_name((enum oriel_algorithm)ORIEL_ALGORITHMS),
+			    "unknown");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -198,6 +213,7 @@ int main(void)
 		cmocka_unit_test(test_different_rows_have_different_digests),
 		cmocka_unit_test(test_an_invalid_line_is_reported_with_its_number),
 		cmocka_unit_test(test_only_a_file_that_a_setting_names_can_fail),
+		cmocka_unit_test(test_what_is_unknown_has_a_name),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

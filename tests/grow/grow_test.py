@@ -310,6 +310,16 @@ class Meet(Grow, unittest.TestCase):
         self.assertRegex(new.line(), r"^ORIEL_ERR_TIMEOUT .*did not call oriel_comm_grow\(\) within 2 s")
         self.leave(members)
 
+    def test_a_new_rank_has_the_limit_of_the_others(self):
+        members = self.job()
+        invitation = self.invite(members[0])
+        self.all_say(members, "grow 1")
+        members.append(self.newcomer(100, invitation, ORIEL_TIMEOUT="30"))
+        self.all_answer(members, "^ORIEL_OK ")
+        self.all_say(members, "limit")
+        self.all_answer(members, f"^ORIEL_OK {LONG}$")
+        self.leave(members)
+
     def test_misuse_has_a_text_and_changes_nothing(self):
         members = self.job()
         self.assertRegex(members[1].ask("invite"), "^ORIEL_ERR_STATE .*rank 0 invites, and this is rank 1")

@@ -130,6 +130,23 @@ static void show_play(void)
 	answer(status, text);
 }
 
+/* That of each wait, in seconds. */
+static void show_limit(void)
+{
+	struct oriel_window_attr attr = {.size = sizeof(attr), .length = BYTES};
+	struct oriel_window *window = NULL;
+	struct oriel_dev_window handle;
+	enum oriel_status status = oriel_window_create(comm, &attr, &window);
+	char text[LINE] = "";
+
+	if (status == ORIEL_OK)
+		status = oriel_window_device(window, &handle);
+	if (status == ORIEL_OK)
+		snprintf(text, sizeof(text), "%" PRIu64, handle.timeout_ns / 1000000000u);
+	expect(oriel_window_destroy(window) == ORIEL_OK, "a window is not destroyed");
+	answer(status, text);
+}
+
 static void show_origins(void)
 {
 	char text[LINE] = "";
@@ -206,6 +223,8 @@ static void obey(char *line)
 		replace(status, made);
 	} else if (strcmp(line, "play") == 0) {
 		show_play();
+	} else if (strcmp(line, "limit") == 0) {
+		show_limit();
 	} else if (strcmp(line, "origins") == 0) {
 		show_origins();
 	} else if (strcmp(line, "count") == 0) {
