@@ -204,6 +204,14 @@ void ori_misuse_with(enum oriel_status status, const char *format, ...)
 	va_end(args);
 }
 
+void ori_error_clean(char *text, size_t length)
+{
+	text[length - 1] = '\0';
+	for (; *text; text++)
+		if (*text < ' ' || *text > '~')
+			*text = '?';
+}
+
 void ori_error_clear(void)
 {
 	error_wait.record.state = ORIEL_DEV_FAULT_EMPTY;

@@ -45,6 +45,12 @@ enum oriel_status ori_misuse(const char *format, ...) __attribute__((format(prin
 void ori_misuse_with(enum oriel_status status, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
+/*
+ * A text that another process has sent, in an array of @length: it ends there, and what may upset a
+ * terminal becomes '?'.
+ */
+void ori_error_clean(char *text, size_t length);
+
 /* status.c: is @number, which may come from a peer, a status of a failure? */
 bool ori_status_is_failure(int64_t number);
 

@@ -208,6 +208,18 @@ static void test_a_barrier_names_its_absent_ranks(void **state)
 	assert_null(strstr(oriel_last_error(), "had not arrived"));
 }
 
+static void test_a_text_of_another_process_upsets_no_terminal(void **state)
+{
+	char whole[] = {'a', ' ', '~', '\x1b', '\x7f', '\x9b', '\n', 'b'}, ended[] = "a\t\0\t";
+
+	(void)state;
+	ori_error_clean(whole, sizeof(whole));
+	assert_string_equal(whole, "a ~????");
+	ori_error_clean(ended, sizeof(ended));
+	assert_string_equal(ended, "a?");
+	assert_int_equal(ended[3], '\t');
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -223,6 +235,7 @@ int main(void)
 		cmocka_unit_test(test_an_endless_text_is_cut),
 		cmocka_unit_test(test_threads_do_not_share_the_text),
 		cmocka_unit_test(test_code_above_the_library_sets_the_text),
+		cmocka_unit_test(test_a_text_of_another_process_upsets_no_terminal),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -86,7 +86,6 @@ size_t ori_failure_encode(const struct ori_failure *failure,
 bool ori_failure_parse(const unsigned char *bytes, size_t length, struct ori_failure *failure)
 {
 	uint32_t code;
-	size_t i;
 
 	if (length < ORI_FAILURE_HEADER || length > ORI_FAILURE_LENGTH)
 		return false;
@@ -97,9 +96,8 @@ bool ori_failure_parse(const unsigned char *bytes, size_t length, struct ori_fai
 	failure->rank = ori_load32(bytes + 4);
 	bytes += ORI_FAILURE_HEADER;
 	length -= ORI_FAILURE_HEADER;
-	for (i = 0; i < length; i++)
-		failure->text[i] = (char)(bytes[i] >= ' ' ? bytes[i] : '?');
-	failure->text[length] = '\0';
+	memcpy(failure->text, bytes, length);
+	ori_error_clean(failure->text, length + 1);
 	return true;
 }
 

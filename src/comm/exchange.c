@@ -6,7 +6,6 @@
  */
 #include "comm/exchange.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -427,15 +426,13 @@ static bool verdict_is_consequence(int32_t status)
 static enum oriel_status verdict_fail(const struct ori_verdict *v, unsigned owner, unsigned rank)
 {
 	char text[ORI_VERDICT_TEXT];
-	size_t i;
 
 	if (!ori_status_is_failure(v->status))
 		return ori_fail(ORIEL_ERR_PROTOCOL,
 				"rank %u reports status %d, which is no failure", owner,
 				(int)v->status);
-	for (i = 0; i < sizeof(text) - 1 && v->text[i]; i++)
-		text[i] = isprint((unsigned char)v->text[i]) ? v->text[i] : '?';
-	text[i] = '\0';
+	memcpy(text, v->text, sizeof(text));
+	ori_error_clean(text, sizeof(text));
 	if (owner == rank)
 		return ori_fail((enum oriel_status)v->status, "%s", text);
 	return ori_fail((enum oriel_status)v->status, "rank %u: %s", owner, text);

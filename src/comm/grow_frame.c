@@ -13,13 +13,6 @@ static bool grow_is_text(const char *text, size_t size)
 	return memchr(text, '\0', size) != NULL;
 }
 
-static void grow_clean(char *text)
-{
-	for (; *text; text++)
-		if (!isprint((unsigned char)*text))
-			*text = '?';
-}
-
 const char *ori_grow_hello_doubt(const struct ori_frame *frame, const struct ori_grow_hello *body)
 {
 	const char *c;
@@ -60,8 +53,7 @@ bool ori_grow_done_parse(const struct ori_frame *frame, enum ori_grow_frame type
 	if (frame->type != (unsigned)type || frame->length != sizeof(*body) ||
 	    (body->status != ORIEL_OK && !ori_status_is_failure(body->status)))
 		return false;
-	body->text[sizeof(body->text) - 1] = '\0';
-	grow_clean(body->text);
+	ori_error_clean(body->text, sizeof(body->text));
 	return true;
 }
 

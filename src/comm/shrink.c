@@ -202,6 +202,7 @@ static enum oriel_status shrink_agree(struct shrink *s, enum oriel_status status
 {
 	status = ori_vote_agree(s->vote, status, choose, s, value);
 	s->is_out |= status != ORIEL_OK;
+	ori_error_clean(value->text, sizeof(value->text));
 	if (status == ORIEL_OK && value->status != ORIEL_OK && value->status != ORIEL_AGAIN)
 		status = ori_fail((enum oriel_status)value->status, "%s", value->text);
 	return status == ORIEL_OK ? (enum oriel_status)value->status : status;
