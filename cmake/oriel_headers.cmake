@@ -51,6 +51,7 @@ set(ORIEL_HEADERS
 	oriel/dev/detail/order.h
 	oriel/dev/detail/order_gpu.h
 	oriel/dev/detail/group.h
+	oriel/dev/detail/answer.h
 	oriel/dev/detail/wait.h
 	oriel/dev/detail/check.h
 	oriel/dev/detail/copy.h

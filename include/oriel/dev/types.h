@@ -165,8 +165,8 @@ struct oriel_dev_fault {
 	uint64_t seen;     /* last value of the word; the argument given; of a queue: its err */
 	uint64_t age_ns;   /* how long it had waited */
 	uint32_t finder;   /* the rank that reported it, plus 1; 0: this rank found it */
-	uint32_t reserved0;
-	uint64_t comm; /* of a wait that goes on: a name for its communicator in this process */
+	uint32_t asked; /* of a health: bytes to its answers while a reader asks for them; or 0 */
+	uint64_t comm;  /* of a wait that goes on: a name for its communicator in this process */
 };
 
 #define ORIEL_TEAM_MAX 64

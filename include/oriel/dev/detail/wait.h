@@ -8,6 +8,7 @@
 #ifndef ORIEL_DEV_DETAIL_WAIT_H
 #define ORIEL_DEV_DETAIL_WAIT_H
 
+#include <oriel/dev/detail/answer.h>
 #include <oriel/dev/detail/order_gpu.h>
 #include <oriel/dev/group.h>
 
@@ -163,7 +164,9 @@ ORIEL_DEV_RARE enum oriel_status ori_dev_wait_slowly(struct oriel_dev_waiter *wa
 	uint64_t now = oriel_dev_clock_ns();
 	enum oriel_status status;
 	bool is_over;
-#ifndef __CUDA_ARCH__
+#ifdef __CUDA_ARCH__
+	uint32_t asked;
+#else
 	struct oriel_dev_fault record;
 #endif
 
@@ -173,6 +176,8 @@ ORIEL_DEV_RARE enum oriel_status ori_dev_wait_slowly(struct oriel_dev_waiter *wa
 #ifdef __CUDA_ARCH__
 	if (!is_over && waiter->polls % ORIEL_DEV_POLLS_PER_HEALTH)
 		return ORIEL_AGAIN;
+	/* Ahead of the health, whose load waits for no other one: both are under way at once. */
+	asked = ori_dev_load_relaxed32(&w->health->asked);
 #endif
 	status = ori_dev_health(w);
 	if (status != ORIEL_OK)
@@ -192,7 +197,9 @@ ORIEL_DEV_RARE enum oriel_status ori_dev_wait_slowly(struct oriel_dev_waiter *wa
 #endif
 		return ORIEL_ERR_TIMEOUT;
 	}
-#ifndef __CUDA_ARCH__
+#ifdef __CUDA_ARCH__
+	ori_dev_answer(w->health, asked, w->number, aim, seen, now - waiter->start);
+#else
 	if (!ORIEL_DEV_OFTEN(now - waiter->start < waiter->late)) {
 		record = ori_dev_fault_make(w->number, ORIEL_ERR_TIMEOUT, aim, seen,
 					    now - waiter->start);
