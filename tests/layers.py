@@ -40,11 +40,12 @@ MODULES = {
     "rdma": Rule("hca mem topo dev", "a backend yields an address and takes addresses"),
     # Its health record is read by kernels, so it is written as they would.
     "comm": Rule("rdma/rdma.h rdma/rdma_choose.h sys topo mem net bootstrap kernels public"
-                 " oriel/dev/detail/order.h oriel/dev/detail/wait.h",
+                 " oriel/dev/detail/answer.h oriel/dev/detail/order.h oriel/dev/detail/wait.h",
                  "it owns the links, but names no backend"),
     "window": Rule("comm mem kernels dev public", "no backend name appears here"),
     "doctor": Rule("sys public", "it looks at the machine and judges a record; it moves nothing"),
-    "hang": Rule("comm/wait_report.h public", "it reads other processes, and joins no job"),
+    "hang": Rule("comm/answers.h comm/wait_report.h public",
+                 "it reads other processes, and joins no job"),
     "progress": Rule("comm mem kernels dev public", "no backend name appears here"),
     # Endpoints may do without a communicator; p2p then opens an rdma context.
     "p2p": Rule("comm net mem hca topo sys"

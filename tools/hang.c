@@ -22,7 +22,7 @@ static const char hang_usage[] =
 	"threads wait for, which ranks wait for which, and a cycle of ranks that wait for each\n"
 	"other, if there is one. The processes need not run for that: one that is stopped or\n"
 	"that spins is shown as well. They must be this user's. Waits of threads of the CPU are\n"
-	"shown once they have lasted 4 ms; those of kernels at barriers, if the process runs.\n"
+	"shown once they have lasted 4 ms, those of kernels, but for a NIC, after about 1 ms.\n"
 	"\n"
 	"      --json  print one line of JSON\n"
 	"  -h, --help  this text\n"
@@ -81,15 +81,14 @@ static void hang_peers(const struct ori_hang_comm *comm, unsigned rank,
 static void hang_print_wait(const struct ori_hang_comm *comm, unsigned rank,
 			    const struct ori_hang_wait *wait)
 {
-	char text[HANG_TEXT], peers[HANG_TEXT];
+	char text[HANG_TEXT], peers[HANG_TEXT], who[32] = "a kernel";
 
 	ori_hang_wait_text(wait, text, sizeof(text));
 	hang_peers(comm, rank, wait, peers, sizeof(peers));
 	if (wait->thread)
-		printf("    thread %d has waited %.1f s for %s: %s\n", wait->thread,
-		       (double)wait->age_ns / 1e9, peers, text);
-	else
-		printf("    a kernel waits for %s: %s\n", peers, text);
+		snprintf(who, sizeof(who), "thread %d", wait->thread);
+	printf("    %s has waited %.1f s for %s: %s\n", who, (double)wait->age_ns / 1e9, peers,
+	       text);
 }
 
 static void hang_print_rank(const struct ori_hang_comm *comm, unsigned rank)
@@ -159,10 +158,9 @@ static void hang_json_wait(struct json *json, const struct ori_hang_comm *comm, 
 	ori_hang_wait_text(wait, text, sizeof(text));
 	json_open_object(json, NULL);
 	json_bool(json, "kernel", !wait->thread);
-	if (wait->thread) {
+	if (wait->thread)
 		json_unsigned(json, "thread", (uint64_t)wait->thread);
-		json_number(json, "seconds", (double)wait->age_ns / 1e9);
-	}
+	json_number(json, "seconds", (double)wait->age_ns / 1e9);
 	json_text(json, "text", text);
 	json_unsigned(json, "window", ORIEL_DEV_WINDOW_NUMBER(wait->note.window));
 	json_unsigned(json, "id", wait->note.id);

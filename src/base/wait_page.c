@@ -149,20 +149,6 @@ void ori_wait_page_add(const struct ori_wait_comm *comm)
 	pthread_mutex_unlock(&page_lock);
 }
 
-/* The slots of waits of kernels of communicator @key, which one thread writes at a time. */
-static void page_drop_kernels(struct ori_wait_page *page, uint64_t key)
-{
-	unsigned i;
-
-	for (i = 0; i < ORI_WAIT_SLOTS; i++) {
-		struct ori_wait_slot *slot = &page->slot[i];
-
-		if (__atomic_load_n(&slot->state, __ATOMIC_ACQUIRE) == ORI_WAIT_BUSY &&
-		    !slot->thread && __atomic_load_n(&slot->note.comm, __ATOMIC_RELAXED) == key)
-			__atomic_store_n(&slot->state, ORI_WAIT_FREE, __ATOMIC_RELEASE);
-	}
-}
-
 void ori_wait_page_remove(uint64_t key)
 {
 	struct ori_wait_page *page;
@@ -173,17 +159,18 @@ void ori_wait_page_remove(uint64_t key)
 	for (i = 0; page && i < ORI_WAIT_COMMS; i++)
 		if (page->comm[i].key == key)
 			__atomic_store_n(&page->comm[i].key, 0, __ATOMIC_RELEASE);
-	if (page)
-		page_drop_kernels(page, key);
 	pthread_mutex_unlock(&page_lock);
 }
 
-/* A slot that was free, of @thread from now on; NULL: there is none. */
-static struct ori_wait_slot *page_take_slot(struct ori_wait_page *page, int32_t thread)
+/* The slot of this thread, which gets one at its first long wait; NULL: there is none. */
+static struct ori_wait_slot *page_slot(void)
 {
+	struct ori_wait_page *page = atomic_load_explicit(&page_now, memory_order_acquire);
 	uint32_t state;
 	unsigned i;
 
+	if (page_own_slot() || !page)
+		return page_own_slot();
 	for (i = 0; i < ORI_WAIT_SLOTS; i++) {
 		struct ori_wait_slot *slot = &page->slot[i];
 
@@ -191,28 +178,14 @@ static struct ori_wait_slot *page_take_slot(struct ori_wait_page *page, int32_t 
 		if (!__atomic_compare_exchange_n(&slot->state, &state, ORI_WAIT_IDLE, false,
 						 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 			continue;
-		slot->thread = thread;
+		slot->thread = (int32_t)syscall(SYS_gettid);
+		page_mine.slot = slot;
+		page_mine.turn = atomic_load(&page_turn);
+		pthread_setspecific(page_key, slot);
 		return slot;
 	}
 	__atomic_add_fetch(&page->lost, 1, __ATOMIC_RELAXED);
 	return NULL;
-}
-
-/* The slot of this thread, which gets one at its first long wait; NULL: there is none. */
-static struct ori_wait_slot *page_slot(void)
-{
-	struct ori_wait_page *page = atomic_load_explicit(&page_now, memory_order_acquire);
-	struct ori_wait_slot *slot;
-
-	if (page_own_slot() || !page)
-		return page_own_slot();
-	slot = page_take_slot(page, (int32_t)syscall(SYS_gettid));
-	if (!slot)
-		return NULL;
-	page_mine.slot = slot;
-	page_mine.turn = atomic_load(&page_turn);
-	pthread_setspecific(page_key, slot);
-	return slot;
 }
 
 /* By words, since another thread may read the note meanwhile, and then throws it away. */
@@ -227,22 +200,18 @@ static void page_copy(struct ori_wait_note *to, const struct ori_wait_note *from
 				 __ATOMIC_RELAXED);
 }
 
-static void page_write_slot(struct ori_wait_slot *slot, const struct ori_wait_note *note)
+static bool page_write(const struct ori_wait_note *note)
 {
+	struct ori_wait_slot *slot = page_slot();
+
+	if (!slot)
+		return false;
 	/* ori_wait_read() reads the turn before and after: a sequence lock with one writer. */
 	__atomic_store_n(&slot->turn, slot->turn + 1, __ATOMIC_RELAXED);
 	atomic_thread_fence(memory_order_release);
 	page_copy(&slot->note, note);
 	__atomic_store_n(&slot->turn, slot->turn + 1, __ATOMIC_RELEASE);
-}
-
-static bool page_write(const struct ori_wait_note *note)
-{
-	struct ori_wait_slot *slot = page_slot();
-
-	if (slot)
-		page_write_slot(slot, note);
-	return slot != NULL;
+	return true;
 }
 
 static void page_set_state(enum ori_wait_state state)
@@ -280,75 +249,6 @@ void ori_wait_begin(const struct ori_wait_note *note)
 void ori_wait_end(void)
 {
 	page_set_state(ORI_WAIT_IDLE);
-}
-
-uint32_t ori_wait_ask(void)
-{
-	struct ori_wait_page *page;
-	uint32_t asked = 0;
-
-	pthread_mutex_lock(&page_lock);
-	page = atomic_load(&page_now);
-	if (page) {
-		asked = __atomic_load_n(&page->asked, __ATOMIC_RELAXED) + 1;
-		asked = asked > ORI_WAIT_UNASKED ? asked : ORI_WAIT_UNASKED + 1;
-		__atomic_store_n(&page->asked, asked, __ATOMIC_RELEASE);
-	}
-	pthread_mutex_unlock(&page_lock);
-	return asked;
-}
-
-bool ori_wait_is_answered(uint32_t asked)
-{
-	const struct ori_wait_page *page;
-	bool is_answered = true;
-	uint32_t answered;
-	unsigned i;
-
-	pthread_mutex_lock(&page_lock);
-	page = atomic_load(&page_now);
-	for (i = 0; page && i < ORI_WAIT_COMMS; i++) {
-		answered = __atomic_load_n(&page->comm[i].answered, __ATOMIC_ACQUIRE);
-		is_answered &= !page->comm[i].key || !answered || answered == asked;
-	}
-	pthread_mutex_unlock(&page_lock);
-	return is_answered;
-}
-
-uint32_t ori_wait_asked(void)
-{
-	const struct ori_wait_page *page = atomic_load_explicit(&page_now, memory_order_acquire);
-
-	return page ? __atomic_load_n(&page->asked, __ATOMIC_ACQUIRE) : 0;
-}
-
-void ori_wait_begin_answer(uint64_t key)
-{
-	struct ori_wait_page *page = atomic_load_explicit(&page_now, memory_order_acquire);
-
-	if (page)
-		page_drop_kernels(page, key);
-}
-
-void ori_wait_add_kernel(const struct ori_wait_note *note)
-{
-	struct ori_wait_page *page = atomic_load_explicit(&page_now, memory_order_acquire);
-	struct ori_wait_slot *slot = page ? page_take_slot(page, 0) : NULL;
-
-	if (!slot)
-		return;
-	page_write_slot(slot, note);
-	__atomic_store_n(&slot->state, ORI_WAIT_BUSY, __ATOMIC_RELEASE);
-}
-
-void ori_wait_end_answer(uint64_t key, uint32_t asked)
-{
-	struct ori_wait_page *page = atomic_load_explicit(&page_now, memory_order_acquire);
-	unsigned i;
-
-	for (i = 0; page && i < ORI_WAIT_COMMS; i++)
-		if (page->comm[i].key == key)
-			__atomic_store_n(&page->comm[i].answered, asked, __ATOMIC_RELEASE);
 }
 
 const struct ori_wait_page *ori_wait_page_lock(void)

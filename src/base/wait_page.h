@@ -18,7 +18,7 @@
 
 #define ORI_WAIT_PAGE_NAME "oriel-waits" /* of the memfd */
 #define ORI_WAIT_MAGIC UINT64_C(0x53544941574c524f)
-#define ORI_WAIT_VERSION 2u
+#define ORI_WAIT_VERSION 3u
 #define ORI_WAIT_COMMS 1024u
 #define ORI_WAIT_SLOTS 1024u
 #define ORI_WAIT_ID 16u
@@ -26,19 +26,13 @@
 /* A wait is recorded when it is so old: most end before, and those cost nothing. */
 #define ORI_WAIT_RECORD_NS 4000000u
 
-#define ORI_WAIT_UNASKED 1u
-
 /* A communicator of this process. */
 struct ori_wait_comm {
 	uint64_t key;            /* this process's name for it, of waits; 0: a free entry */
 	uint8_t id[ORI_WAIT_ID]; /* the same on all ranks, and no other communicator has it */
 	uint32_t rank, size;
-	int32_t health_fd; /* the file that begins with its struct oriel_dev_fault */
-	/*
-	 * The ask whose waits of kernels are in the page; ORI_WAIT_UNASKED: there was none yet; 0:
-	 * kernels have no window of this communicator.
-	 */
-	uint32_t answered;
+	int32_t health_fd;   /* the file that begins with its struct oriel_dev_fault */
+	uint32_t answers_at; /* the first struct oriel_dev_answer there; 0: it has no GPU */
 };
 
 static_assert(sizeof(struct ori_wait_comm) == 40, "the page is read by another process");
@@ -83,7 +77,7 @@ struct ori_wait_note {
 struct ori_wait_slot {
 	uint32_t turn;  /* odd while the owner writes the note */
 	uint32_t state; /* enum ori_wait_state */
-	int32_t thread; /* its number in the system; 0: a kernel, whose rank writes this */
+	int32_t thread; /* its number in the system */
 	uint32_t reserved;
 	struct ori_wait_note note; /* of the last wait */
 	uint64_t reserved1[6];
@@ -97,13 +91,8 @@ struct ori_wait_page {
 	uint32_t version;
 	int32_t process; /* a child of fork() has a descriptor of its parent's page */
 	uint32_t comms, slots;
-	uint32_t lost; /* waits that found no free slot */
-	/*
-	 * A reader, another process maybe, writes another number here, no ORI_WAIT_UNASKED, to ask
-	 * for the waits of kernels, which only their process can read: comm/kernel_waits.h answers.
-	 */
-	uint32_t asked;
-	uint32_t reserved[24];
+	uint32_t lost; /* waits of threads that found no free slot */
+	uint32_t reserved[25];
 	struct ori_wait_comm comm[ORI_WAIT_COMMS];
 	struct ori_wait_slot slot[ORI_WAIT_SLOTS];
 };
@@ -133,20 +122,6 @@ void ori_wait_hide(void);
 /* A wait that does not call oriel_cpu_back_off(): from here to ori_wait_end(). */
 void ori_wait_begin(const struct ori_wait_note *note);
 void ori_wait_end(void);
-
-/* Asks the communicators of this process for the waits of kernels; the number that is asked. */
-uint32_t ori_wait_ask(void);
-/* Have all answered @asked, those that have kernels? */
-bool ori_wait_is_answered(uint32_t asked);
-/* The last ask, 0: none. One load, for a thread that polls. */
-uint32_t ori_wait_asked(void);
-/*
- * One thread of communicator @key at a time: removes the waits of its kernels, which an earlier ask
- * has written; adds one, which stays until the next ask; says that all are there.
- */
-void ori_wait_begin_answer(uint64_t key);
-void ori_wait_add_kernel(const struct ori_wait_note *note);
-void ori_wait_end_answer(uint64_t key, uint32_t asked);
 
 /* The page of this process, which stays until the unlock; NULL: there is none. */
 const struct ori_wait_page *ori_wait_page_lock(void);

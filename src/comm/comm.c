@@ -262,7 +262,9 @@ static void comm_show(const struct oriel_comm *comm, const struct ori_join_recor
 				      .rank = comm->rank,
 				      .size = comm->size,
 				      .health_fd = comm->control_mem->fd,
-				      .answered = comm->gpu ? ORI_WAIT_UNASKED : 0};
+				      .answers_at = comm->gpu
+							    ? offsetof(struct ori_control, answers)
+							    : 0};
 
 	static_assert(sizeof(entry.id) == sizeof(joins[0].mesh), "a name is the identity");
 	static_assert(offsetof(struct ori_control, health) == 0, "the file begins with it");
@@ -347,7 +349,6 @@ static void comm_free(struct oriel_comm *comm)
 	pthread_mutex_destroy(&comm->attachments_lock);
 	pthread_mutex_destroy(&comm->links_lock);
 	pthread_mutex_destroy(&comm->loans_lock);
-	pthread_mutex_destroy(&comm->kernel_reader.lock);
 	free((char *)comm->attr.node);
 	free((char *)comm->attr.topology);
 	free(comm->origin);
@@ -380,7 +381,6 @@ static enum oriel_status comm_alloc(const struct oriel_bootstrap *bootstrap,
 	pthread_mutex_init(&comm->attachments_lock, NULL);
 	pthread_mutex_init(&comm->links_lock, NULL);
 	pthread_mutex_init(&comm->loans_lock, NULL);
-	pthread_mutex_init(&comm->kernel_reader.lock, NULL);
 	comm->bootstrap = *bootstrap;
 	comm->has_interrupt =
 		bootstrap->ops->size >= OPS_SIZE(interrupt) && bootstrap->ops->interrupt;

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 
 #include <oriel/comm.h>
+#include <oriel/dev/detail/answer.h>
 #include <oriel/dev/types.h>
 
 #include "base/handle.h"
@@ -63,6 +64,7 @@ struct ori_control {
 	uint64_t round;
 	uint64_t beat; /* the owner's watcher counts it up: silence.h */
 	uint64_t reserved1[14];
+	struct oriel_dev_answer answers[ORIEL_DEV_ANSWERS]; /* of kernels of the owner's GPU */
 	struct ori_gather_slot slot[2];
 };
 
@@ -130,16 +132,6 @@ struct ori_watcher {
 	pthread_t thread;
 };
 
-/* kernel_waits.c: the watcher alone uses it, but for what the lock guards. */
-struct ori_kernel_reader {
-	pthread_mutex_t lock;
-	struct ori_kernel_waits *windows; /* guarded by @lock */
-	pthread_t thread;
-	bool is_started;
-	atomic_bool is_done; /* @thread has nothing left to do */
-	uint32_t asked;      /* what it answers */
-};
-
 struct oriel_comm {
 	struct oriel_bootstrap bootstrap; /* borrowed, unless has_own_bootstrap */
 	unsigned rank;
@@ -201,7 +193,6 @@ struct oriel_comm {
 	struct ori_gpu_program program; /* kernels/kernels.h; empty: built without */
 	struct ori_mem *gpu_ranks;      /* @gpu_paths for kernels */
 	struct ori_gpu_notes *notes;    /* where kernels report arguments that they reject */
-	struct ori_kernel_reader kernel_reader;
 
 	struct ori_listen_address *listen_addresses; /* [size] */
 	int listener;     /* listener of this rank, -1 once the p2p context has it */

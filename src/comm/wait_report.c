@@ -3,12 +3,14 @@
 #include "comm/wait_report.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -19,6 +21,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "base/wait_text.h"
+#include "comm/answers.h"
 #include "comm/health_text.h"
 
 static pthread_mutex_t report_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -69,56 +72,93 @@ void ori_wait_note_text(const struct ori_wait_note *n, char *text, size_t length
 			 n->seen);
 }
 
-static void report_one(const struct ori_wait_slot *slot)
+/* @thread is 0 for a kernel. */
+static void report_one(const struct ori_wait_note *note, int thread)
 {
-	char text[256], peer[32] = "other ranks";
+	char text[256], peer[32] = "other ranks", who[32] = "a kernel";
 
-	if (slot->note.peer != ORIEL_DEV_NO_RANK)
-		snprintf(peer, sizeof(peer), "rank %u", slot->note.peer);
-	ori_wait_note_text(&slot->note, text, sizeof(text));
-	if (slot->thread)
-		ori_log_rank(ORIEL_LOG_WARN, slot->note.rank,
-			     "thread %d has waited %.1f s for %s: %s", slot->thread,
-			     (double)(ori_clock_ns() - slot->note.begun) / 1e9, peer, text);
-	else
-		ori_log_rank(ORIEL_LOG_WARN, slot->note.rank, "a kernel waits for %s: %s", peer,
-			     text);
+	if (thread)
+		snprintf(who, sizeof(who), "thread %d", thread);
+	if (note->peer != ORIEL_DEV_NO_RANK)
+		snprintf(peer, sizeof(peer), "rank %u", note->peer);
+	ori_wait_note_text(note, text, sizeof(text));
+	ori_log_rank(ORIEL_LOG_WARN, note->rank, "%s has waited %.1f s for %s: %s", who,
+		     (double)(ori_clock_ns() - note->begun) / 1e9, peer, text);
 }
 
 /* A thread shows its wait while it sleeps between two polls, so that one look may miss it. */
 #define REPORT_LOOKS 20u
 #define REPORT_PAUSE_US 500u
-/* Pauses until the waits of kernels have been read; then it goes without. */
-#define REPORT_ANSWER_LOOKS 2000u
+#define REPORT_ANSWER_US 1000u
+
+/*
+ * Asks the kernels of all communicators, by files of the caller's own, since a communicator may end
+ * meanwhile. How many were asked.
+ */
+static unsigned report_ask(struct ori_answers **answers)
+{
+	const struct ori_wait_page *page = ori_wait_page_lock();
+	unsigned i, count = 0;
+	int fd;
+
+	for (i = 0; page && i < ORI_WAIT_COMMS; i++)
+		count += page->comm[i].key && page->comm[i].answers_at;
+	*answers = count ? calloc(count, sizeof(**answers)) : NULL;
+	for (i = count = 0; *answers && i < ORI_WAIT_COMMS; i++) {
+		if (!page->comm[i].key || !page->comm[i].answers_at)
+			continue;
+		fd = fcntl(page->comm[i].health_fd, F_DUPFD_CLOEXEC, 0);
+		if (fd >= 0 &&
+		    ori_answers_ask(&(*answers)[count], &page->comm[i], fd, ori_clock_ns()))
+			count++;
+		else if (fd >= 0)
+			close(fd);
+	}
+	ori_wait_page_unlock();
+	return count;
+}
+
+/* How many waits of kernels there are. */
+static unsigned report_kernels(void)
+{
+	struct ori_answers *answers;
+	unsigned asked = report_ask(&answers), count = 0, read, i, k;
+
+	for (read = 0; asked && read < ORI_ANSWERS_READS; read++) {
+		usleep(REPORT_ANSWER_US);
+		for (i = 0; i < asked; i++)
+			ori_answers_read(&answers[i]);
+	}
+	for (i = 0; i < asked; i++) {
+		ori_answers_end(&answers[i]);
+		for (k = 0; k < answers[i].count; k++)
+			report_one(&answers[i].notes[k], 0);
+		count += answers[i].count;
+	}
+	free(answers);
+	return count;
+}
 
 static void report_all(void)
 {
 	const struct ori_wait_page *page;
 	bool is_written[ORI_WAIT_SLOTS] = {false};
 	struct ori_wait_slot slot;
-	uint32_t asked = ori_wait_ask();
-	bool is_answered = ori_wait_is_answered(asked);
 	unsigned look, i, count = 0;
 
-	for (look = 0; look < REPORT_ANSWER_LOOKS && !is_answered; look++) {
-		usleep(REPORT_PAUSE_US);
-		is_answered = ori_wait_is_answered(asked);
-	}
 	for (look = 0; look < REPORT_LOOKS; look++) {
 		page = ori_wait_page_lock();
 		for (i = 0; page && i < ORI_WAIT_SLOTS; i++) {
 			if (is_written[i] || !ori_wait_read(&page->slot[i], &slot))
 				continue;
-			/* An earlier answer does not count. */
-			if (!slot.thread && !is_answered)
-				continue;
 			is_written[i] = true;
-			report_one(&slot);
+			report_one(&slot.note, slot.thread);
 			count++;
 		}
 		ori_wait_page_unlock();
 		usleep(REPORT_PAUSE_US);
 	}
+	count += report_kernels();
 	if (!count)
 		ori_log(ORIEL_LOG_WARN, "process %d: no thread waits in Oriel", (int)getpid());
 }

@@ -17,7 +17,6 @@
 #include "comm/demand.h"
 #include "comm/health.h"
 #include "comm/heartbeat.h"
-#include "comm/kernel_waits.h"
 #include "comm/lend.h"
 #include "comm/mesh.h"
 #include "comm/silence.h"
@@ -73,7 +72,6 @@ static void *watcher_main(void *argument)
 			ori_comm_break_for(comm, &record);
 		is_serving = ori_demand_serve(comm);
 		ori_lend_serve(comm);
-		ori_kernel_waits_serve(comm);
 		watcher_show_broken(comm);
 		pause = ori_heartbeat_watch(comm, is_serving) ? WATCHER_HURRY_MS : WATCHER_PAUSE_MS;
 	}
@@ -159,7 +157,6 @@ void ori_watcher_stop(struct oriel_comm *comm)
 	atomic_store(&w->is_closing, true);
 	ori_comm_wake(comm);
 	pthread_join(w->thread, NULL);
-	ori_kernel_waits_close(comm);
 	atomic_store(&w->is_closing, false);
 	w->is_running = false;
 	close(w->wake);

@@ -23,7 +23,7 @@ struct ori_hang_process {
 struct ori_hang_wait {
 	struct ori_wait_note note;
 	uint64_t age_ns;
-	int thread; /* 0: a kernel; its age is not known */
+	int thread; /* 0: a kernel */
 	/* Does it need each rank that it waits for? False: any of them may end it. */
 	bool is_strict;
 };

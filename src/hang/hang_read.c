@@ -19,6 +19,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "comm/answers.h"
 
 /*
  * A thread that waits hides its note for the microseconds of each poll, so that one look may miss
@@ -26,9 +27,6 @@
  */
 #define READ_LOOKS 12u
 #define READ_PAUSE_NS 1000000u
-/* Looks until processes that run have read what their kernels wait for; then it goes without them.
- */
-#define READ_ANSWER_LOOKS 1000u
 #define READ_SIZE_MAX (1u << 16)  /* ranks of a communicator */
 #define READ_RANKS_MAX (1u << 20) /* of all communicators; a page is another user's, maybe */
 
@@ -36,9 +34,10 @@ struct read_process {
 	struct ori_hang_process shown;
 	int fd; /* of its page */
 	bool is_wanted;
-	struct ori_wait_page *page;   /* the latest copy */
-	struct ori_wait_slot *waits;  /* [ORI_WAIT_SLOTS], found by some look; state FREE: none */
-	struct ori_wait_slot *before; /* of kernels, as waits, by the first answer */
+	struct ori_wait_page *page;  /* the latest copy */
+	struct ori_wait_slot *waits; /* [ORI_WAIT_SLOTS], found by some look; state FREE: none */
+	struct ori_answers *answers; /* [answer_count], of kernels */
+	unsigned answer_count;
 };
 
 struct read_scan {
@@ -65,8 +64,7 @@ static int read_open_page(int pid)
 		target[length < 0 ? 0 : length] = '\0';
 		if (strncmp(target, name, strlen(name)) != 0)
 			continue;
-		/* It is written to ask for the waits of kernels. */
-		found = openat(dirfd(dir), entry->d_name, O_RDWR | O_CLOEXEC);
+		found = openat(dirfd(dir), entry->d_name, O_RDONLY | O_CLOEXEC);
 		error = found < 0 ? errno : 0;
 	}
 	closedir(dir);
@@ -112,7 +110,7 @@ static void read_drop(struct read_process *p)
 		close(p->fd);
 	free(p->page);
 	free(p->waits);
-	free(p->before);
+	free(p->answers);
 }
 
 /* False, with errno: process @pid cannot be read. ENODATA: it has no page of this version. */
@@ -125,11 +123,10 @@ static bool read_add(struct read_scan *scan, int pid)
 		return errno = error, false;
 	p.page = malloc(sizeof(*p.page));
 	p.waits = calloc(ORI_WAIT_SLOTS, sizeof(*p.waits));
-	p.before = calloc(ORI_WAIT_SLOTS, sizeof(*p.before));
 	list = realloc(scan->list, (scan->count + 1) * sizeof(*list));
 	if (list)
 		scan->list = list;
-	error = p.page && p.waits && p.before && list ? ENODATA : ENOMEM;
+	error = p.page && p.waits && list ? ENODATA : ENOMEM;
 	if (error == ENOMEM || !read_page(&p, p.page)) {
 		read_drop(&p);
 		return errno = error, false;
@@ -261,9 +258,8 @@ static enum oriel_status read_close_over(struct read_scan *scan, struct ori_hang
 
 /*
  * Two copies with one turn: the owner has not written the slot between them. Pages are read one
- * after the other, and a rank of a job that flows goes on to its next wait meanwhile: a wait of a
- * thread counts if it had begun at @moment, before all looks, so that those of a cycle were there
- * together.
+ * after the other, and a rank of a job that flows goes on to its next wait meanwhile: a wait counts
+ * if it had begun at @moment, before all looks, so that those of a cycle were there together.
  */
 static void read_look(struct read_process *p, struct ori_wait_page *again, uint64_t moment)
 {
@@ -274,143 +270,96 @@ static void read_look(struct read_process *p, struct ori_wait_page *again, uint6
 	for (i = 0; i < ORI_WAIT_SLOTS; i++) {
 		const struct ori_wait_slot *a = &p->page->slot[i], *b = &again->slot[i];
 
-		/* Those of kernels are of the last answer. */
-		if (!p->waits[i].thread)
-			p->waits[i].state = ORI_WAIT_FREE;
 		if (a->state == ORI_WAIT_BUSY && !(a->turn & 1) && a->turn == b->turn &&
-		    (!a->thread || a->note.begun <= moment))
+		    a->note.begun <= moment)
 			p->waits[i] = *a;
 	}
 }
 
-/* Only the process itself can read what its kernels wait for. One that cannot be asked has none. */
-static void read_ask(struct read_scan *scan)
+/* A file of process @p that is a memfd, -1: none. No other one is opened: the page may name any. */
+static int read_open_memfd(const struct read_process *p, int fd, int flags)
 {
-	uint32_t asked = (uint32_t)ori_clock_ns() | (ORI_WAIT_UNASKED + 1);
+	char path[64], target[16];
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", p->shown.pid, fd);
+	if (readlink(path, target, sizeof(target)) < 7 || memcmp(target, "/memfd:", 7) != 0)
+		return -1;
+	return open(path, flags | O_CLOEXEC | O_NONBLOCK);
+}
+
+/* Kernels of a communicator whose file cannot be opened, or for lack of memory, are not asked. */
+static void read_ask(struct read_process *p, uint64_t moment)
+{
+	struct ori_answers *list;
 	unsigned i;
+	int fd;
 
-	for (i = 0; i < scan->count; i++)
-		if (scan->list[i].is_wanted)
-			(void)!pwrite(scan->list[i].fd, &asked, sizeof(asked),
-				      offsetof(struct ori_wait_page, asked));
-}
+	for (i = 0; i < ORI_WAIT_COMMS; i++) {
+		const struct ori_wait_comm *comm = &p->page->comm[i];
 
-/* Another reader may have asked since, whose answer is as good. */
-static bool read_is_answered(const struct ori_wait_page *page, const struct ori_wait_comm *comm)
-{
-	return !comm->answered || comm->answered == page->asked;
-}
-
-static bool read_awaits_answers(const struct read_scan *scan)
-{
-	unsigned i, k;
-
-	for (i = 0; i < scan->count; i++) {
-		const struct read_process *p = &scan->list[i];
-
-		if (!p->is_wanted || strchr("TtZX?", p->shown.state))
+		if (!read_is_valid(comm) || !comm->answers_at)
 			continue;
-		for (k = 0; k < ORI_WAIT_COMMS; k++)
-			if (read_is_valid(&p->page->comm[k]) &&
-			    !read_is_answered(p->page, &p->page->comm[k]))
-				return true;
-	}
-	return false;
-}
-
-static void read_answers(struct read_scan *scan, struct ori_wait_page *again, uint64_t moment,
-			 unsigned looks)
-{
-	const struct timespec pause = {0, READ_PAUSE_NS};
-	unsigned look, i;
-
-	read_ask(scan);
-	for (look = 0; look < looks || (look < READ_ANSWER_LOOKS && read_awaits_answers(scan));
-	     look++) {
-		for (i = 0; i < scan->count; i++)
-			if (scan->list[i].is_wanted)
-				read_look(&scan->list[i], again, moment);
-		nanosleep(&pause, NULL);
+		list = realloc(p->answers, (p->answer_count + 1) * sizeof(*list));
+		if (!list)
+			return;
+		p->answers = list;
+		fd = read_open_memfd(p, comm->health_fd, O_RDWR);
+		if (fd < 0)
+			continue;
+		if (ori_answers_ask(&list[p->answer_count], comm, fd, moment))
+			p->answer_count++;
+		else
+			close(fd);
 	}
 }
 
-/* The value that was seen may have changed meanwhile, as a sum of signals does. */
-static bool read_is_same_wait(const struct ori_wait_note *a, const struct ori_wait_note *b)
-{
-	return a->comm == b->comm && a->rank == b->rank && a->what == b->what &&
-	       a->peer == b->peer && a->window == b->window && a->id == b->id &&
-	       a->expected == b->expected;
-}
-
-static bool read_was_there(const struct read_process *p, const struct ori_wait_slot *wait)
-{
-	unsigned i;
-
-	for (i = 0; i < ORI_WAIT_SLOTS; i++)
-		if (p->before[i].state == ORI_WAIT_BUSY &&
-		    read_is_same_wait(&p->before[i].note, &wait->note))
-			return true;
-	return false;
-}
-
-static void read_keep_kernels(struct read_process *p)
-{
-	unsigned i;
-
-	for (i = 0; i < ORI_WAIT_SLOTS; i++) {
-		p->before[i].state = ORI_WAIT_FREE;
-		if (!p->waits[i].thread)
-			p->before[i] = p->waits[i];
-	}
-}
-
-static void read_drop_new_kernels(struct read_process *p)
-{
-	unsigned i;
-
-	for (i = 0; i < ORI_WAIT_SLOTS; i++)
-		if (!p->waits[i].thread && !read_was_there(p, &p->waits[i]))
-			p->waits[i].state = ORI_WAIT_FREE;
-}
-
-/*
- * When a kernel began to wait is not known, and processes answer one after the other. So they are
- * asked twice: a wait that both answers have was there when the first question was answered by all.
- */
 static enum oriel_status read_waits(struct read_scan *scan)
 {
+	const struct timespec pause = {0, READ_PAUSE_NS};
 	struct ori_wait_page *again = malloc(sizeof(*again));
 	uint64_t moment = ori_clock_ns();
-	unsigned i;
+	unsigned looks = READ_LOOKS, look, i, k;
 
 	if (!again)
 		return ori_fail_nomem(sizeof(*again), "a page of waits");
-	read_answers(scan, again, moment, READ_LOOKS);
+	for (i = 0; i < scan->count; i++) {
+		if (scan->list[i].is_wanted)
+			read_ask(&scan->list[i], moment);
+		if (scan->list[i].answer_count)
+			looks = ORI_ANSWERS_READS;
+	}
+	for (look = 0; look < looks; look++) {
+		nanosleep(&pause, NULL);
+		for (i = 0; i < scan->count; i++) {
+			if (scan->list[i].is_wanted)
+				read_look(&scan->list[i], again, moment);
+			for (k = 0; k < scan->list[i].answer_count; k++)
+				ori_answers_read(&scan->list[i].answers[k]);
+		}
+	}
 	for (i = 0; i < scan->count; i++)
-		read_keep_kernels(&scan->list[i]);
-	read_answers(scan, again, moment, 1);
-	for (i = 0; i < scan->count; i++)
-		read_drop_new_kernels(&scan->list[i]);
+		for (k = 0; k < scan->list[i].answer_count; k++)
+			ori_answers_end(&scan->list[i].answers[k]);
 	free(again);
 	return ORIEL_OK;
 }
 
 static enum oriel_status read_give(struct ori_hang_comm *comm, struct ori_hang_rank *rank,
-				   const struct ori_wait_slot *slot)
+				   const struct ori_wait_note *note, int thread)
 {
 	struct ori_hang_wait *list;
 	uint64_t now = ori_clock_ns();
 
-	if (slot->note.peer >= comm->size && slot->note.peer != ORIEL_DEV_NO_RANK)
+	if (note->peer >= comm->size && note->peer != ORIEL_DEV_NO_RANK)
 		return ORIEL_OK;
 	list = realloc(rank->waits, (rank->wait_count + 1) * sizeof(*list));
 	if (!list)
 		return ori_fail_nomem(sizeof(*list), "waits");
 	rank->waits = list;
 	list[rank->wait_count++] = (struct ori_hang_wait){
-		.note = slot->note,
-		.age_ns = now > slot->note.begun ? now - slot->note.begun : 0,
-		.thread = slot->thread,
+		.note = *note,
+		.age_ns = now > note->begun ? now - note->begun : 0,
+		.thread = thread,
 	};
 	return ORIEL_OK;
 }
@@ -418,20 +367,31 @@ static enum oriel_status read_give(struct ori_hang_comm *comm, struct ori_hang_r
 static void read_health(const struct read_process *p, int fd, struct oriel_dev_fault *health)
 {
 	struct oriel_dev_fault found;
-	char path[64], target[16];
-	int file;
+	int file = read_open_memfd(p, fd, O_RDONLY);
 
-	snprintf(path, sizeof(path), "/proc/%d/fd/%d", p->shown.pid, fd);
-	/* No other file is opened: the page may name any. */
-	if (readlink(path, target, sizeof(target)) < 7 || memcmp(target, "/memfd:", 7) != 0)
-		return;
-	file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (file < 0)
 		return;
 	if (pread(file, &found, sizeof(found), 0) == (ssize_t)sizeof(found) &&
 	    found.state == ORIEL_DEV_FAULT_FULL)
 		*health = found;
 	close(file);
+}
+
+/* The answers of kernels of the communicator of @entry. */
+static enum oriel_status read_give_answers(const struct read_process *p,
+					   const struct ori_wait_comm *entry,
+					   struct ori_hang_comm *comm, struct ori_hang_rank *rank)
+{
+	enum oriel_status status = ORIEL_OK;
+	unsigned i, k;
+
+	for (i = 0; i < p->answer_count; i++) {
+		const struct ori_answers *a = &p->answers[i];
+
+		for (k = 0; a->comm.key == entry->key && k < a->count && status == ORIEL_OK; k++)
+			status = read_give(comm, rank, &a->notes[k], 0);
+	}
+	return status;
 }
 
 /* The ranks of process @p that are in @comm, with their waits. */
@@ -453,9 +413,11 @@ static enum oriel_status read_place(const struct read_process *p,
 		read_health(p, entry->health_fd, &rank->health);
 		for (k = 0; k < ORI_WAIT_SLOTS && status == ORIEL_OK; k++)
 			if (p->waits[k].state == ORI_WAIT_BUSY &&
-			    p->waits[k].note.comm == entry->key &&
-			    (p->waits[k].thread || read_is_answered(p->page, entry)))
-				status = read_give(comm, rank, &p->waits[k]);
+			    p->waits[k].note.comm == entry->key)
+				status = read_give(comm, rank, &p->waits[k].note,
+						   p->waits[k].thread);
+		if (status == ORIEL_OK)
+			status = read_give_answers(p, entry, comm, rank);
 	}
 	return status;
 }

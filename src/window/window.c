@@ -384,10 +384,7 @@ static enum oriel_status window_fill(struct oriel_window *w, const struct ori_of
 				       w->table);
 	ori_window_gpu_mark(w);
 	w->shared = 1;
-	status = ori_window_gpu_publish(w, 0, w->device.buffers);
-	if (status == ORIEL_OK && w->gpu)
-		ori_kernel_waits_add(w->comm, &w->waits);
-	return status;
+	return ori_window_gpu_publish(w, 0, w->device.buffers);
 }
 
 /* After the agreement: all ranks come here, or none. @names: NULL if no rank names its peers. */

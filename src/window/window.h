@@ -6,7 +6,6 @@
 #include <oriel/window.h>
 
 #include "base/handle.h"
-#include "comm/kernel_waits.h"
 #include "comm/share.h"
 #include "kernels/kernels.h"
 
@@ -48,7 +47,6 @@ struct oriel_window {
 	void *state;                     /* all that only this rank uses */
 	struct ori_mem *gpu_state;       /* the same on a GPU, and the tables */
 	size_t batch;                    /* copies of at most so many bytes go at once */
-	struct ori_kernel_waits waits;   /* with @gpu */
 	struct ori_gpu_side_stream lane; /* of oriel_window_put_all(), from its first call on */
 };
 
@@ -177,9 +175,6 @@ enum oriel_status ori_window_gpu_publish(struct oriel_window *window, uint32_t b
 /* Marks the inline peers that have buffer 0 on a GPU. */
 void ori_window_gpu_mark(struct oriel_window *window);
 void ori_window_gpu_close(struct oriel_window *window);
-
-/* window_waits.c: adds what kernels wait for at the barriers of the window to the page. */
-void ori_window_write_waits(const struct ori_kernel_waits *waits);
 
 /* window_host.c: @window lies elsewhere; the text names the function to call instead of @call. */
 enum oriel_status ori_window_other_form(const struct oriel_window *window, const char *call)

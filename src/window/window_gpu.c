@@ -50,7 +50,6 @@ enum oriel_status ori_window_gpu_open(struct oriel_window *w)
 	d->peers = (const void *)(at + state);
 	d->table = (const void *)(at + state + window_peers_length(w));
 	d->blame = &w->comm->control->blame;
-	w->waits.write = ori_window_write_waits;
 	return ORIEL_OK;
 }
 
@@ -105,7 +104,6 @@ void ori_window_gpu_close(struct oriel_window *w)
 		return;
 	if (w->device.fault != &w->fault)
 		ori_comm_gpu_forget(w->comm, w->device.fault);
-	ori_kernel_waits_remove(w->comm, &w->waits);
 	w->gpu->ops->close_side_stream(w->gpu, &w->lane);
 	ori_mem_unref(w->gpu_state);
 }

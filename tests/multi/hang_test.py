@@ -171,16 +171,16 @@ class Hang(unittest.TestCase):
             _, comm = self.until(pids[0], lambda c: True)
             self.assertEqual(comm["cycle"], [])
 
-    def start_kernels(self, mode, **env):
+    def start_kernels(self, mode, ranks=4, **env):
         if not GPU_HELPER:
             self.skipTest("there is no cuda.h for the fake driver")
-        return self.start(mode, helper=GPU_HELPER, **env)
+        return self.start(mode, ranks=ranks, helper=GPU_HELPER, **env)
 
     def check_kernels(self, mode, text, awaited, cycle):
-        """No rank has a thread that waits: what is shown was read from the memory of GPUs."""
+        """No rank has a thread that waits: what is shown is what kernels answer."""
         pids = self.start_kernels(mode)
         want = [sorted(awaited(rank)) for rank in range(4)]
-        # Arrivals may still be on their way.
+        # A thread that answers may not run for a while.
         code, comm = self.until(pids[0], lambda c: [sorted({peer for wait in rank["waits"]
                                                            for peer in wait["for"]})
                                                    for rank in c["ranks"]] == want)
@@ -188,19 +188,39 @@ class Hang(unittest.TestCase):
         for rank in comm["ranks"]:
             for wait in rank["waits"]:
                 self.assertEqual((wait["kernel"], wait["text"]), (True, text))
+                self.assertGreaterEqual(wait["seconds"], 42)
         return pids, comm
 
-    def test_kernels_at_a_barrier_are_read_from_the_gpu(self):
+    def test_kernels_at_a_barrier_say_so(self):
         text = "barrier: window 1, barrier slot 3: expected >= 2, seen 1"
         pids, comm = self.check_kernels("barrier", text, lambda r: [] if r == 2 else [2], [])
         self.assertEqual(comm["awaited"], [2])
-        self.assertIn(f"    a kernel waits for rank 2: {text}\n", self.hang(pids[1])[1])
-        # A process that does not run reads nothing, and what it has read before does not count.
+        self.assertRegex(self.hang(pids[1])[1],
+                         rf"(?m)^    a kernel has waited 42\.\d s for rank 2: {text}$")
+        # These stand still with their process, and what they have answered before does not count.
         os.kill(pids[0], signal.SIGSTOP)
         self.until(pids[1], lambda c: c["ranks"][0]["state"] == "T" and not c["ranks"][0]["waits"]
                    and c["ranks"][1]["waits"])
         os.kill(pids[0], signal.SIGCONT)
         self.until(pids[1], lambda c: c["ranks"][0]["waits"])
+
+    def test_kernels_may_wait_for_several_things(self):
+        pids = self.start_kernels("signals", ranks=2)
+        _, comm = self.until(pids[1], lambda c: len(c["ranks"][0]["waits"]) == 2)
+        waits = sorted(comm["ranks"][0]["waits"], key=lambda wait: wait["id"])
+        self.assertEqual([{k: wait[k] for k in ("window", "id", "expected", "seen", "for", "any", "text")}
+                          for wait in waits],
+                         [{"window": 1, "id": 4, "expected": 7, "seen": 6, "for": [1], "any": False,
+                           "text": "wait_signal_from: window 1, signal 4: expected >= 7, seen 6"},
+                          {"window": 1, "id": 5, "expected": 9, "seen": 0, "for": [1], "any": False,
+                           "text": "wait_signal_from: window 1, signal 5: expected == 9, seen 0"}])
+        self.assertEqual(comm["awaited"], [1])
+
+    def test_waits_of_kernels_that_begin_later_are_not_shown(self):
+        pids = self.start_kernels("new", ranks=2)
+        for _ in range(5):
+            _, comm = self.until(pids[0], lambda c: True)
+            self.assertEqual(self.waits(comm), [[], []])
 
     def test_so_are_those_at_a_flat_barrier(self):
         self.check_kernels("flat", "barrier_flat: window 1, barrier slot 5: expected >= 3, seen 2",
@@ -213,9 +233,9 @@ class Hang(unittest.TestCase):
     def test_a_signal_makes_a_process_write_what_its_kernels_wait_for(self):
         pids = self.start_kernels("barrier", ORIEL_HANG_SIGNAL="SIGUSR2",
                                   ORIEL_LOG_FILE=self.log_file())
-        text = self.lines_of(pids, signal.SIGUSR2, lambda t: t.count("a kernel waits") >= 3)
+        text = self.lines_of(pids, signal.SIGUSR2, lambda t: t.count("a kernel has waited") >= 3)
         for rank in 0, 1, 3:
-            self.assertRegex(text, rf"rank {rank}.*a kernel waits for rank 2: barrier: window 1, "
+            self.assertRegex(text, rf"rank {rank}.*a kernel has waited 42\.\d s for rank 2: barrier: window 1, "
                                    "barrier slot 3: expected >= 2, seen 1")
 
     def lines_of(self, pids, sent, claim):
