@@ -70,17 +70,19 @@ static void frame_failure(const uint8_t *bytes, size_t length)
 {
 	unsigned char again[ORI_FAILURE_LENGTH];
 	struct ori_failure failure, back;
-	size_t i, count;
+	size_t i, text, count;
 
 	if (!ori_failure_parse(bytes, length, &failure))
 		return;
 	FUZZ_CHECK(length >= ORI_FAILURE_HEADER && length <= ORI_FAILURE_LENGTH);
 	FUZZ_CHECK(failure.status < 0 && failure.status >= ORIEL_ERR_FORKED);
-	FUZZ_CHECK(strnlen(failure.text, sizeof(failure.text)) == length - ORI_FAILURE_HEADER);
-	for (i = 0; i < length - ORI_FAILURE_HEADER; i++)
-		FUZZ_CHECK((unsigned char)failure.text[i] >= ' ');
+	text = strnlen((const char *)bytes + ORI_FAILURE_HEADER, length - ORI_FAILURE_HEADER);
+	FUZZ_CHECK(strlen(failure.text) == text);
+	for (i = 0; i < text; i++)
+		FUZZ_CHECK(failure.text[i] >= ' ' && failure.text[i] <= '~');
 	count = ori_failure_encode(&failure, again);
-	FUZZ_CHECK(count == length && memcmp(again, bytes, ORI_FAILURE_HEADER) == 0);
+	FUZZ_CHECK(count == ORI_FAILURE_HEADER + text &&
+		   memcmp(again, bytes, ORI_FAILURE_HEADER) == 0);
 	FUZZ_CHECK(ori_failure_parse(again, count, &back) && back.status == failure.status);
 	FUZZ_CHECK(strcmp(back.text, failure.text) == 0);
 }
