@@ -83,6 +83,9 @@ def read_build(build):
     objects = [path for folder in FOLDERS for path in sorted((build / folder).rglob("*.gcno"))]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for report in pool.map(read_object, objects):
+            # A build may have objects of sources that are no longer there.
+            report["files"] = [file for file in report["files"] if os.path.exists(
+                os.path.join(report["current_working_directory"], file["file"]))]
             counts.add(report)
     return counts
 
