@@ -30,8 +30,11 @@ bool ori_answers_ask(struct ori_answers *a, const struct ori_wait_comm *comm, in
 	/* A write beyond the end would make the file longer; ori_dev_answer() needs the upper bit.
 	 */
 	if (at < sizeof(struct oriel_dev_fault) || at % sizeof(*answers_none) || at >> 31 ||
-	    fstat(fd, &file) != 0 || (uint64_t)file.st_size < at + sizeof(answers_none))
+	    fstat(fd, &file) != 0 || (uint64_t)file.st_size < at + sizeof(answers_none)) {
+		if (fd >= 0)
+			close(fd);
 		return false;
+	}
 	a->comm = *comm;
 	a->fd = fd;
 	a->moment = moment;

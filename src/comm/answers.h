@@ -28,8 +28,8 @@ struct ori_answers {
 };
 
 /*
- * Asks the kernels of @comm by @fd, its file, which is @answers' until the end. A wait counts if
- * it had begun at @moment. False: no kernel of it could answer there; @fd stays the caller's.
+ * Asks the kernels of @comm by @fd, its file, -1 if it could not be opened, which it takes over. A
+ * wait counts if it had begun at @moment. False: no kernel of it could answer there.
  */
 bool ori_answers_ask(struct ori_answers *answers, const struct ori_wait_comm *comm, int fd,
 		     uint64_t moment);

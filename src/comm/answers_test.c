@@ -219,14 +219,17 @@ static void test_a_place_that_is_none_is_refused(void **state)
 					 72,          sizeof(struct segment),
 					 0x80000000u, UINT32_MAX & ~63u};
 	struct scene *s = *state;
-	unsigned i;
+	unsigned i, fds = count_fds();
 
 	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		s->comm.answers_at = wrong[i];
-		assert_false(ori_answers_ask(&s->answers, &s->comm, s->fd, 0));
+		assert_false(ori_answers_ask(&s->answers, &s->comm, dup(s->fd), 0));
 	}
 	s->comm.answers_at = offsetof(struct segment, answers) + 64;
-	assert_false(ori_answers_ask(&s->answers, &s->comm, s->fd, 0));
+	assert_false(ori_answers_ask(&s->answers, &s->comm, dup(s->fd), 0));
+	s->comm.answers_at = offsetof(struct segment, answers);
+	assert_false(ori_answers_ask(&s->answers, &s->comm, -1, 0));
+	assert_int_equal(count_fds(), fds);
 	assert_int_equal(lseek(s->fd, 0, SEEK_END), sizeof(struct segment));
 	assert_int_equal(s->segment->health.asked, 0);
 }

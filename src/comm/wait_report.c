@@ -108,11 +108,7 @@ static unsigned report_ask(struct ori_answers **answers)
 		if (!page->comm[i].key || !page->comm[i].answers_at)
 			continue;
 		fd = fcntl(page->comm[i].health_fd, F_DUPFD_CLOEXEC, 0);
-		if (fd >= 0 &&
-		    ori_answers_ask(&(*answers)[count], &page->comm[i], fd, ori_clock_ns()))
-			count++;
-		else if (fd >= 0)
-			close(fd);
+		count += ori_answers_ask(&(*answers)[count], &page->comm[i], fd, ori_clock_ns());
 	}
 	ori_wait_page_unlock();
 	return count;

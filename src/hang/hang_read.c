@@ -304,12 +304,7 @@ static void read_ask(struct read_process *p, uint64_t moment)
 			return;
 		p->answers = list;
 		fd = read_open_memfd(p, comm->health_fd, O_RDWR);
-		if (fd < 0)
-			continue;
-		if (ori_answers_ask(&list[p->answer_count], comm, fd, moment))
-			p->answer_count++;
-		else
-			close(fd);
+		p->answer_count += ori_answers_ask(&list[p->answer_count], comm, fd, moment);
 	}
 }
 
