@@ -162,6 +162,32 @@ static void test_an_atomic_that_is_not_aligned_is_0x12(void **state)
 	expect_failure(r, side_signal(&r->a, &r->b, 4), ORIEL_SYNDROME_REMOTE_REQUEST);
 }
 
+/* Peers address @shift bytes behind the beginning of b's memory as @iova. */
+static void register_again(struct arena *r, size_t shift, uint64_t iova)
+{
+	HCA.unregister_memory(r->b.mr);
+	assert_int_equal(HCA.register_memory(r->hca[1], r->b.memory + shift, 32, iova, ALL,
+					     &r->b.mr, &r->b.keys),
+			 ORIEL_OK);
+}
+
+/* An address that is aligned may be of memory that is not, and the other way round. */
+static void test_an_atomic_on_memory_that_is_not_aligned_is_0x12(void **state)
+{
+	struct arena *r = *state;
+
+	register_again(r, 4, 0);
+	expect_failure(r, side_signal(&r->a, &r->b, 0), ORIEL_SYNDROME_REMOTE_REQUEST);
+}
+
+static void test_an_atomic_whose_address_alone_is_not_aligned_is_0x12(void **state)
+{
+	struct arena *r = *state;
+
+	register_again(r, 0, 4);
+	expect_failure(r, side_signal(&r->a, &r->b, 4), ORIEL_SYNDROME_REMOTE_REQUEST);
+}
+
 static void test_a_destroyed_peer_is_0x15(void **state)
 {
 	struct arena *r = *state;
@@ -396,6 +422,8 @@ int main(void)
 		TEST(test_a_key_is_not_used_again),
 		TEST(test_access_that_is_not_allowed_is_0x13),
 		TEST(test_an_atomic_that_is_not_aligned_is_0x12),
+		TEST(test_an_atomic_on_memory_that_is_not_aligned_is_0x12),
+		TEST(test_an_atomic_whose_address_alone_is_not_aligned_is_0x12),
 		TEST(test_a_destroyed_peer_is_0x15),
 		cmocka_unit_test(test_a_black_hole_is_0x15),
 		cmocka_unit_test(test_a_qp_forced_into_error_flushes_the_rest),
