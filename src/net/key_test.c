@@ -157,10 +157,42 @@ static void test_a_reader_leaves_one_copy_of_the_key(void **state)
 	check_copies(give_by_descriptor);
 }
 
+/* A child that has adopted a key reads one with @name=@value; its status, and whose key it got. */
+static void check_choice(const char *name, const char *value, enum oriel_status expected,
+			 unsigned char first)
+{
+	struct ori_key key = {.length = BYTES, .bytes = {0xad}}, read = {0};
+	int code;
+	pid_t child = fork();
+
+	if (child == 0) {
+		if (name)
+			setenv(name, value, 1);
+		_exit(ori_key_adopt(&key) != ORIEL_OK || ori_key_read(&read) != expected ||
+		      (expected == ORIEL_OK && (read.length != BYTES || read.bytes[0] != first)));
+	}
+	assert_true(child > 0);
+	assert_int_equal(waitpid(child, &code, 0), child);
+	assert_int_equal(code, 0);
+}
+
+static void test_an_adopted_key_is_for_processes_without_one(void **state)
+{
+	static const char given[] =
+		"5e00000000000000000000000000000000000000000000000000000000000001";
+
+	(void)state;
+	check_choice(NULL, NULL, ORIEL_OK, 0xad);
+	check_choice("ORIEL_JOB_KEY", given, ORIEL_OK, 0x5e);
+	check_choice("ORIEL_JOB_KEY", "no key", ORIEL_ERR_CONFIG, 0);
+	check_choice("ORIEL_JOB_KEY_FILE", "/nowhere", ORIEL_ERR_CONFIG, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_reader_leaves_one_copy_of_the_key),
+		cmocka_unit_test(test_an_adopted_key_is_for_processes_without_one),
 	};
 
 	unsetenv("ORIEL_JOB_KEY");
