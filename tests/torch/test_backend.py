@@ -43,6 +43,17 @@ def test_children_and_workers_are_refused_and_tasks_are_not():
         assert f"rank {rank}: ended" in said, said
 
 
+def test_handlers_of_torch_stay(tmp_path, monkeypatch):
+    monkeypatch.setenv("ORIEL_HANG_SIGNAL", "SIGUSR2")
+    monkeypatch.setenv("ORIEL_LOG_FILE", str(tmp_path / "log"))
+    code, said = job(2, program=RANK.with_name("signals_rank.py"))
+    assert code == 0, said
+    for rank in range(2):
+        assert f"rank {rank}: ended" in said, said
+    log = (tmp_path / "log").read_text()
+    assert log.count("the program handles or ignores SIGUSR2 itself") == 1, log
+
+
 def test_a_killed_rank_is_named():
     _, said = job(3, "killed")
     for rank in (0, 1):
