@@ -22,7 +22,7 @@ static const char hang_usage[] =
 	"threads wait for, which ranks wait for which, and a cycle of ranks that wait for each\n"
 	"other, if there is one. The processes need not run for that: one that is stopped or\n"
 	"that spins is shown as well. They must be this user's. Waits of threads of the CPU are\n"
-	"shown once they have lasted 4 ms, those of kernels, but for a NIC, after about 1 ms.\n"
+	"shown once they have lasted 4 ms, those of kernels after about 1 ms.\n"
 	"\n"
 	"      --json  print one line of JSON\n"
 	"  -h, --help  this text\n"
@@ -75,7 +75,8 @@ static void hang_peers(const struct ori_hang_comm *comm, unsigned rank,
 			used += (size_t)snprintf(text + used, length - used, "-%u", end);
 	}
 	if (!count)
-		snprintf(text, length, "no rank");
+		snprintf(text, length, "%s",
+			 wait->note.what == ORIEL_DEV_NIC ? "a NIC" : "no rank");
 }
 
 static void hang_print_wait(const struct ori_hang_comm *comm, unsigned rank,

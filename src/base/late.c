@@ -57,13 +57,30 @@ void ori_late_warn(const struct ori_late *late, uint64_t timeout_ns, const char 
 		text, (double)(ori_clock_ns() - late->begun) / 1e9, limit);
 }
 
-static _Thread_local bool late_is_warned; /* the device wait that this thread is in */
+/* The device wait that this thread is in. */
+static _Thread_local struct {
+	bool is_warned, is_found;
+	uint32_t rank; /* its own, if it is_found */
+} late_mine;
 
-static void late_note(const struct oriel_dev_fault *record, uint32_t compare, uint64_t timeout_ns)
+/* A wait for a NIC does not know it. */
+static uint32_t late_rank(const struct oriel_dev_fault *record)
+{
+	if (record->finder)
+		return record->finder - 1;
+	if (!late_mine.is_found) {
+		late_mine.rank = ori_wait_page_rank(record->comm);
+		late_mine.is_found = true;
+	}
+	return late_mine.rank;
+}
+
+static void late_note(const struct oriel_dev_fault *record, uint32_t rank, uint32_t compare,
+		      uint64_t timeout_ns)
 {
 	const struct ori_wait_note note = {
 		.comm = record->comm,
-		.rank = record->finder - 1,
+		.rank = rank,
 		.what = record->what,
 		.peer = record->peer,
 		.window = record->window,
@@ -83,17 +100,21 @@ uint64_t oriel_cpu_late(const struct oriel_dev_fault *record, uint32_t compare, 
 {
 	uint64_t after = atomic_load_explicit(&late_after, memory_order_relaxed);
 	const struct ori_late late = {.begun = ori_clock_ns() - record->age_ns};
-	char text[ORI_WAIT_TEXT];
+	char text[ORI_WAIT_TEXT], who[24] = "a rank of this process";
+	uint32_t rank;
 
 	if (record->age_ns < ORI_WAIT_RECORD_NS) {
-		late_is_warned = false;
+		late_mine.is_warned = late_mine.is_found = false;
 		return ORI_WAIT_RECORD_NS;
 	}
-	late_note(record, compare, timeout_ns);
-	if (after && record->age_ns >= after && !late_is_warned) {
-		late_is_warned = true;
+	rank = late_rank(record);
+	late_note(record, rank, compare, timeout_ns);
+	if (after && record->age_ns >= after && !late_mine.is_warned) {
+		late_mine.is_warned = true;
 		ori_wait_text(record, compare, text, sizeof(text));
-		ori_late_warn(&late, timeout_ns, "rank %u: %s", record->finder - 1, text);
+		if (rank != ORIEL_DEV_NO_RANK)
+			snprintf(who, sizeof(who), "rank %u", rank);
+		ori_late_warn(&late, timeout_ns, "%s: %s", who, text);
 	}
 	return record->age_ns;
 }

@@ -10,9 +10,11 @@
 
 #include <cmocka.h>
 
+#include <oriel/dev/detail/cpu.h>
 #include <oriel/status.h>
 
 #include "base/log.h"
+#include "base/wait_page.h"
 
 static char warning[512];
 
@@ -95,6 +97,34 @@ static void test_the_warning_has_the_limit(void **state)
 	assert_non_null(strstr(warning, "waiting, for ever (ORIEL_TIMEOUT)"));
 }
 
+/* A wait for a NIC, which does not say which rank waits. */
+static void test_the_rank_of_a_wait_is_found(void **state)
+{
+	static const struct ori_wait_comm comm = {.key = 77, .rank = 3, .size = 4, .health_fd = -1};
+	struct oriel_dev_fault record = {.what = ORIEL_DEV_NIC, .peer = 2, .comm = 77};
+
+	(void)state;
+	oriel_log_set_sink(hear, NULL);
+	ori_late_read();
+	ori_wait_page_open();
+	ori_wait_page_add(&comm);
+	assert_int_equal(oriel_cpu_late(&record, ORIEL_EQ, 600000000000u), ORI_WAIT_RECORD_NS);
+	record.age_ns = 31000000000u;
+	assert_int_equal(oriel_cpu_late(&record, ORIEL_EQ, 600000000000u), record.age_ns);
+	assert_string_equal(
+		warning, "rank 3: the NIC did not complete requests for rank 2 within 31 s; this "
+			 "rank goes on waiting, until 600 s have passed (ORIEL_TIMEOUT)");
+	/* The next wait is another communicator's, which is not there. */
+	record.age_ns = 0;
+	record.comm = 78;
+	(void)oriel_cpu_late(&record, ORIEL_EQ, 600000000000u);
+	record.age_ns = 31000000000u;
+	(void)oriel_cpu_late(&record, ORIEL_EQ, 600000000000u);
+	assert_non_null(strstr(warning, "a rank of this process: the NIC did not complete"));
+	ori_wait_page_remove(comm.key);
+	ori_wait_page_close();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -102,6 +132,7 @@ int main(void)
 		cmocka_unit_test_teardown(test_0_is_never, restore),
 		cmocka_unit_test_teardown(test_the_default_is_30_s, restore),
 		cmocka_unit_test_teardown(test_the_warning_has_the_limit, restore),
+		cmocka_unit_test_teardown(test_the_rank_of_a_wait_is_found, restore),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

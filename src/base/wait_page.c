@@ -162,6 +162,19 @@ void ori_wait_page_remove(uint64_t key)
 	pthread_mutex_unlock(&page_lock);
 }
 
+uint32_t ori_wait_page_rank(uint64_t key)
+{
+	const struct ori_wait_page *page = ori_wait_page_lock();
+	uint32_t rank = ORIEL_DEV_NO_RANK;
+	unsigned i;
+
+	for (i = 0; page && i < ORI_WAIT_COMMS; i++)
+		if (page->comm[i].key == key)
+			rank = page->comm[i].rank;
+	ori_wait_page_unlock();
+	return rank;
+}
+
 /* The slot of this thread, which gets one at its first long wait; NULL: there is none. */
 static struct ori_wait_slot *page_slot(void)
 {

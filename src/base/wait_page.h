@@ -32,7 +32,7 @@ struct ori_wait_comm {
 	uint8_t id[ORI_WAIT_ID]; /* the same on all ranks, and no other communicator has it */
 	uint32_t rank, size;
 	int32_t health_fd;   /* the file that begins with its struct oriel_dev_fault */
-	uint32_t answers_at; /* the first struct oriel_dev_answer there; 0: it has no GPU */
+	uint32_t answers_at; /* struct oriel_dev_answers there; 0: it has no GPU */
 };
 
 static_assert(sizeof(struct ori_wait_comm) == 40, "the page is read by another process");
@@ -109,6 +109,8 @@ void ori_wait_page_close(void);
 /* Any thread, between them: a communicator of this process, and its end. */
 void ori_wait_page_add(const struct ori_wait_comm *comm);
 void ori_wait_page_remove(uint64_t key);
+/* The rank of this process there; ORIEL_DEV_NO_RANK: it has not been added. */
+uint32_t ori_wait_page_rank(uint64_t key);
 
 /*
  * This thread waits by oriel_cpu_back_off(), which it calls next: @note is shown while that sleeps.

@@ -49,6 +49,7 @@ static const char *const what_names[] = {
 	[ORIEL_DEV_ATOMIC] = "an atomic",
 	[ORIEL_DEV_HEARTBEAT] = "heartbeat",
 	[ORIEL_DEV_REDUCE] = "reduce",
+	[ORIEL_DEV_NIC] = "NIC",
 };
 
 const char *ori_what_name(uint32_t what)
@@ -116,6 +117,9 @@ void ori_wait_text(const struct oriel_dev_fault *f, uint32_t compare, char *text
 		return;
 	}
 	switch (f->what) {
+	case ORIEL_DEV_NIC:
+		snprintf(text, length, "the NIC did not complete requests for rank %u", f->peer);
+		return;
 	case ORIEL_DEV_BARRIER:
 	case ORIEL_DEV_BARRIER_PEER:
 		snprintf(clause, sizeof(clause), "rank %u did not arrive at barrier slot %u",

@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 
-static const struct oriel_dev_answer answers_none[ORIEL_DEV_ANSWERS];
+static const struct oriel_dev_answers answers_none;
 
 static void answers_set(const struct ori_answers *a, uint32_t asked)
 {
@@ -29,8 +29,9 @@ bool ori_answers_ask(struct ori_answers *a, const struct ori_wait_comm *comm, in
 
 	/* A write beyond the end would make the file longer; ori_dev_answer() needs the upper bit.
 	 */
-	if (at < sizeof(struct oriel_dev_fault) || at % sizeof(*answers_none) || at >> 31 ||
-	    fstat(fd, &file) != 0 || (uint64_t)file.st_size < at + sizeof(answers_none)) {
+	if (at < sizeof(struct oriel_dev_fault) || at % sizeof(answers_none.of_ranks[0]) ||
+	    at >> 31 || fstat(fd, &file) != 0 ||
+	    (uint64_t)file.st_size < at + sizeof(answers_none)) {
 		if (fd >= 0)
 			close(fd);
 		return false;
@@ -40,7 +41,7 @@ bool ori_answers_ask(struct ori_answers *a, const struct ori_wait_comm *comm, in
 	a->moment = moment;
 	a->count = 0;
 	/* Earlier answers go; one that comes from now on is of a thread that still waits. */
-	(void)!pwrite(fd, answers_none, sizeof(answers_none), (off_t)at);
+	(void)!pwrite(fd, &answers_none, sizeof(answers_none), (off_t)at);
 	answers_set(a, comm->answers_at);
 	return true;
 }
@@ -69,18 +70,34 @@ static void answers_add(struct ori_answers *a, const struct ori_wait_note *note)
 	a->count += i == a->count;
 }
 
+/* @answer is the word of ori_dev_answer_nic(). */
+static void answers_add_nic(struct ori_answers *a, uint64_t answer, uint64_t now)
+{
+	const uint64_t age_ns = (answer & UINT32_MAX) << ORIEL_DEV_ANSWER_AGE_AT;
+	const struct ori_wait_note note = {
+		.comm = a->comm.key,
+		.rank = a->comm.rank,
+		.what = ORIEL_DEV_NIC,
+		.peer = (uint32_t)(answer >> 32) - 1,
+		.begun = now > age_ns ? now - age_ns : 0,
+	};
+
+	if (answer && note.peer < a->comm.size && note.begun <= a->moment)
+		answers_add(a, &note);
+}
+
 void ori_answers_read(struct ori_answers *a)
 {
-	struct oriel_dev_answer found[ORIEL_DEV_ANSWERS];
+	struct oriel_dev_answers found;
 	uint64_t now = ori_clock_ns();
 	unsigned i;
 
 	/* Another reader, which had asked before, may have ended its own question. */
 	answers_set(a, a->comm.answers_at);
-	if (pread(a->fd, found, sizeof(found), a->comm.answers_at) != (ssize_t)sizeof(found))
+	if (pread(a->fd, &found, sizeof(found), a->comm.answers_at) != (ssize_t)sizeof(found))
 		return;
 	for (i = 0; i < ORIEL_DEV_ANSWERS; i++) {
-		const struct oriel_dev_answer *answer = &found[i];
+		const struct oriel_dev_answer *answer = &found.of_ranks[i];
 		const struct ori_wait_note note = {
 			.comm = a->comm.key,
 			.rank = a->comm.rank,
@@ -97,6 +114,7 @@ void ori_answers_read(struct ori_answers *a)
 		if (answers_is_valid(answer) && note.begun <= a->moment)
 			answers_add(a, &note);
 	}
+	answers_add_nic(a, found.of_nics, now);
 }
 
 void ori_answers_end(struct ori_answers *a)

@@ -22,7 +22,7 @@
 struct segment {
 	struct oriel_dev_fault health;
 	uint64_t others[24];
-	struct oriel_dev_answer answers[ORIEL_DEV_ANSWERS];
+	struct oriel_dev_answers answers;
 };
 
 struct scene {
@@ -74,9 +74,9 @@ static void poll_once(const struct scene *s, uint32_t peer, uint32_t id, uint64_
 
 static bool is_empty(const struct scene *s)
 {
-	static const struct oriel_dev_answer none[ORIEL_DEV_ANSWERS];
+	static const struct oriel_dev_answers none;
 
-	return memcmp(s->segment->answers, none, sizeof(none)) == 0;
+	return memcmp(&s->segment->answers, &none, sizeof(none)) == 0;
 }
 
 static void test_a_kernel_answers_while_it_is_asked(void **state)
@@ -104,7 +104,7 @@ static void test_a_kernel_answers_while_it_is_asked(void **state)
 	assert_true(ori_clock_ns() - note->begun >= SECOND);
 	assert_int_equal(s->segment->health.asked, 0);
 	assert_int_equal(count_fds(), fds);
-	memset(s->segment->answers, 0, sizeof(s->segment->answers));
+	memset(&s->segment->answers, 0, sizeof(s->segment->answers));
 	poll_once(s, 2, 5, 6, SECOND);
 	assert_true(is_empty(s));
 }
@@ -163,10 +163,10 @@ static void test_a_mixture_is_no_answer(void **state)
 	ask(s);
 	poll_once(s, 2, 5, 6, SECOND);
 	for (i = 0; i < ORIEL_DEV_ANSWERS; i++)
-		s->segment->answers[i].id++;
+		s->segment->answers.of_ranks[i].id++;
 	ori_answers_read(&s->answers);
 	assert_int_equal(s->answers.count, 0);
-	memset(s->segment->answers, 0xff, sizeof(s->segment->answers));
+	memset(&s->segment->answers, 0xff, sizeof(s->segment->answers));
 	ori_answers_read(&s->answers);
 	assert_int_equal(s->answers.count, 0);
 	ori_answers_end(&s->answers);
@@ -194,6 +194,48 @@ static void test_a_wait_that_began_after_the_question_does_not_count(void **stat
 	poll_once(s, 2, 5, 6, 0);
 	ori_answers_read(&s->answers);
 	assert_int_equal(s->answers.count, 0);
+	ori_answers_end(&s->answers);
+}
+
+/* A thread of a kernel that waits for a NIC. */
+static void poll_nic(const struct scene *s, uint32_t peer, uint64_t age_ns)
+{
+	const struct oriel_dev_fault *health = &s->segment->health;
+
+	ori_dev_answer_nic(health, ori_dev_load_relaxed32(&health->asked), peer, age_ns);
+}
+
+static void test_waits_for_a_nic_have_a_word(void **state)
+{
+	struct scene *s = *state;
+	const struct ori_wait_note *notes = s->answers.notes;
+
+	poll_nic(s, 2, SECOND);
+	assert_true(is_empty(s));
+	ask(s);
+	poll_nic(s, 2, 0);
+	ori_answers_read(&s->answers);
+	assert_int_equal(s->answers.count, 0);
+	/* Two threads, of which each is seen in its turn. */
+	poll_nic(s, 2, 5000 * SECOND);
+	ori_answers_read(&s->answers);
+	poll_nic(s, 0, SECOND);
+	ori_answers_read(&s->answers);
+	poll_nic(s, 2, 5001 * SECOND);
+	ori_answers_read(&s->answers);
+	assert_int_equal(s->answers.count, 2);
+	assert_int_equal(notes[0].what, ORIEL_DEV_NIC);
+	assert_int_equal(notes[0].comm, 77);
+	assert_int_equal(notes[0].rank, 3);
+	assert_int_equal(notes[0].peer, 2);
+	assert_int_equal(notes[1].peer, 0);
+	/* The answer has it without its last 20 bits. */
+	assert_true(ori_clock_ns() - notes[0].begun >= 5000 * SECOND);
+	assert_true(ori_clock_ns() - notes[1].begun >= SECOND - (1u << 20));
+	/* No rank of four. */
+	poll_nic(s, 4, SECOND);
+	ori_answers_read(&s->answers);
+	assert_int_equal(s->answers.count, 2);
 	ori_answers_end(&s->answers);
 }
 
@@ -246,6 +288,7 @@ int main(void)
 		TEST(test_a_mixture_is_no_answer),
 		TEST(test_what_was_answered_before_does_not_count),
 		TEST(test_a_wait_that_began_after_the_question_does_not_count),
+		TEST(test_waits_for_a_nic_have_a_word),
 		TEST(test_the_end_of_another_question_leaves_this_one),
 		TEST(test_a_place_that_is_none_is_refused),
 	};

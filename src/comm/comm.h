@@ -64,7 +64,7 @@ struct ori_control {
 	uint64_t round;
 	uint64_t beat; /* the owner's watcher counts it up: silence.h */
 	uint64_t reserved1[14];
-	struct oriel_dev_answer answers[ORIEL_DEV_ANSWERS]; /* of kernels of the owner's GPU */
+	struct oriel_dev_answers answers; /* of kernels of the owner's GPU */
 	struct ori_gather_slot slot[2];
 };
 

@@ -60,6 +60,8 @@ void ori_wait_note_text(const struct ori_wait_note *n, char *text, size_t length
 		report_p2p_text(n, text, length);
 	else if (n->what == ORIEL_DEV_EXCHANGE && !n->window)
 		snprintf(text, length, "%s", ori_call_name(n->id));
+	else if (n->what == ORIEL_DEV_NIC)
+		snprintf(text, length, "requests for rank %u are not completed", n->peer);
 	else if (ori_collective_noun(n->window))
 		snprintf(text, length, "%s: expected %s %" PRIu64 ", seen %" PRIu64,
 			 ori_collective_noun(n->window), ori_compare_sign(n->compare), n->expected,
@@ -79,7 +81,9 @@ static void report_one(const struct ori_wait_note *note, int thread)
 
 	if (thread)
 		snprintf(who, sizeof(who), "thread %d", thread);
-	if (note->peer != ORIEL_DEV_NO_RANK)
+	if (note->what == ORIEL_DEV_NIC)
+		snprintf(peer, sizeof(peer), "a NIC");
+	else if (note->peer != ORIEL_DEV_NO_RANK)
 		snprintf(peer, sizeof(peer), "rank %u", note->peer);
 	ori_wait_note_text(note, text, sizeof(text));
 	ori_log_rank(ORIEL_LOG_WARN, note->rank, "%s has waited %.1f s for %s: %s", who,

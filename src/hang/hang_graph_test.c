@@ -99,6 +99,24 @@ static void test_waits_for_any_rank_are_no_cycle(void **state)
 	assert_int_equal(s.comm.cycle_length, 0);
 }
 
+/* What the peer's NIC has to do is no act of the peer, which may wait for this rank in turn. */
+static void test_a_wait_for_a_nic_is_for_no_rank(void **state)
+{
+	struct scene s;
+	char text[128];
+
+	(void)state;
+	scene_open(&s);
+	wait_for(&s, 0, ORIEL_DEV_NIC, 1, 0);
+	wait_for(&s, 1, ORIEL_DEV_WAIT_SIGNAL_FROM, 0, 1);
+	assert_int_equal(ori_hang_judge(&s.comm), ORIEL_OK);
+	assert_int_equal(s.comm.cycle_length, 0);
+	assert_false(ori_hang_awaits(&s.comm, 0, 1, false));
+	assert_true(ori_hang_is_root(&s.comm, 0));
+	ori_hang_wait_text(&s.waits[0], text, sizeof(text));
+	assert_string_equal(text, "requests for rank 1 are not completed");
+}
+
 static void test_a_cycle_of_all_ranks_is_found_in_order(void **state)
 {
 	struct scene s;
@@ -141,6 +159,7 @@ int main(void)
 		cmocka_unit_test(test_a_chain_has_a_root_and_no_cycle),
 		cmocka_unit_test(test_ranks_of_a_collective_wait_for_those_that_have_not_arrived),
 		cmocka_unit_test(test_waits_for_any_rank_are_no_cycle),
+		cmocka_unit_test(test_a_wait_for_a_nic_is_for_no_rank),
 		cmocka_unit_test(test_a_cycle_of_all_ranks_is_found_in_order),
 		cmocka_unit_test(test_texts_name_the_operation),
 	};

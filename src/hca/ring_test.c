@@ -434,9 +434,10 @@ static void test_publication_waits_for_its_turn(void **state)
 
 static void test_broken_health_ends_a_wait(void **state)
 {
-	const struct oriel_dev_fault broken = {.state = ORIEL_DEV_FAULT_FULL,
-					       .status = ORIEL_ERR_ABORTED};
-	const struct oriel_link_wait_limits limits = {&broken, ORIEL_TIMEOUT_INFINITE, 1, 0};
+	struct oriel_dev_fault broken = {.state = ORIEL_DEV_FAULT_FULL,
+					 .status = ORIEL_ERR_ABORTED};
+	const struct oriel_dev_link link = {.health = &broken};
+	const struct oriel_link_wait_limits limits = {&link, ORIEL_TIMEOUT_INFINITE, 1, 0};
 	struct hca a;
 	uint64_t base;
 

@@ -2,9 +2,11 @@
 /*
  * Waits of kernels that `oriel hang`, in PATH, shows: oriel run -n 2 gpu_waits. Rank 0's kernel
  * waits for rank 1, which is late: one block for a message, one for LL lines, one at a barrier, and
- * two for one signal. Once all are shown, rank 1 does its part. A line for each claim; ends with 1
- * if one does not hold.
+ * two for one signal. Once all are shown, rank 1 does its part. With --nodes 2 it waits for its NIC
+ * instead, whose request rank 1's software HCA does not answer: its process is stopped until the
+ * wait is shown. A line for each claim; ends with 1 if one does not hold.
  */
+#include <signal.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -85,6 +87,19 @@ __global__ void arrive(struct oriel_dev_window w, char *data, bool is_first, int
 		status[0] = result;
 }
 
+/* Signals rank 1, until the NIC has done so. */
+__global__ void wait_for_nic(struct oriel_dev_window w, int *status)
+{
+	struct oriel_dev_group g = oriel_dev_block();
+	struct oriel_dev_ticket ticket = {};
+	enum oriel_status result = oriel_dev_signal(&w, g, 1, 5, ORIEL_SIGNAL_ADD, 1, &ticket);
+
+	if (result == ORIEL_OK)
+		result = oriel_dev_wait_local(&w, g, ticket, TIMEOUT_NS);
+	if (g.rank == 0)
+		status[0] = result;
+}
+
 static uint64_t now_ns(void)
 {
 	struct timespec t;
@@ -154,6 +169,64 @@ static void check_waits(struct rank *r)
 		printf("%s\n", text);
 }
 
+/* `oriel hang --json`, once it has @part or the limit has passed. */
+static bool find_in_hang(const char *part, char *text, size_t length)
+{
+	uint64_t end = now_ns() + LIMIT_NS;
+
+	do
+		run_hang("--json", text, length);
+	while (!strstr(text, part) && now_ns() < end);
+	return strstr(text, part) != NULL;
+}
+
+static void check_nic(struct rank *r)
+{
+	static char text[65536];
+	const char *process;
+	int pid = 0;
+
+	verdict(r, "rank 1 is stopped", find_in_hang("\"state\":\"T\"", text, sizeof(text)));
+	process = strstr(text, "{\"rank\":1,\"process\":");
+	if (process)
+		sscanf(process, "{\"rank\":1,\"process\":%d", &pid);
+	wait_for_nic<<<1, 32>>>(r->dev, r->status);
+	CUDA(cudaGetLastError());
+	verdict(r, "the wait for a NIC is shown",
+		find_in_hang("\"text\":\"requests for rank 1 are not completed\"", text,
+			     sizeof(text)));
+	verdict(r, "no other wait of a kernel is, and it is for no rank",
+		count(text, "\"kernel\":true") == 1 && count(text, "\"for\":[]") == 1);
+	if (r->failures)
+		printf("%s\n", text);
+	if (pid)
+		kill(pid, SIGCONT);
+	CUDA(cudaDeviceSynchronize());
+	verdict(r, "what it waited for came", r->status[0] == ORIEL_OK);
+}
+
+/* Rank 0's kernel waits for ranks; rank 1 is late. */
+static void run_late(struct rank *r)
+{
+	if (r->rank == 1) {
+		arrive<<<1, 32>>>(r->dev, r->data, true, r->status);
+		CUDA(cudaDeviceSynchronize());
+	}
+	MUST(oriel_comm_barrier(r->comm));
+	if (r->rank == 0) {
+		late<<<BLOCKS, 256>>>(r->dev, r->data, r->status);
+		CUDA(cudaGetLastError());
+		check_waits(r);
+	}
+	/* Rank 1 is late until here. */
+	MUST(oriel_comm_barrier(r->comm));
+	if (r->rank == 1)
+		arrive<<<1, 256>>>(r->dev, r->data, false, r->status);
+	CUDA(cudaDeviceSynchronize());
+	for (unsigned i = 0; i < BLOCKS; i++)
+		verdict(r, "what it waited for came", r->status[i] == ORIEL_OK);
+}
+
 static void rank_open(struct rank *r, const struct oriel_bootstrap *bootstrap)
 {
 	struct oriel_comm_attr comm = {};
@@ -182,26 +255,20 @@ static void rank_open(struct rank *r, const struct oriel_bootstrap *bootstrap)
 static unsigned rank_main(const struct oriel_bootstrap *bootstrap, const char *node)
 {
 	struct rank one = {}, *r = &one;
+	enum oriel_path path;
 
 	(void)node;
 	rank_open(r, bootstrap);
-	if (r->rank == 1) {
-		arrive<<<1, 32>>>(r->dev, r->data, true, r->status);
-		CUDA(cudaDeviceSynchronize());
+	MUST(oriel_comm_path(r->comm, 1 - r->rank, &path));
+	if (path == ORIEL_PATH_MAPPED) {
+		run_late(r);
+	} else {
+		MUST(oriel_comm_barrier(r->comm));
+		if (r->rank == 1)
+			raise(SIGSTOP);
+		else
+			check_nic(r);
 	}
-	MUST(oriel_comm_barrier(r->comm));
-	if (r->rank == 0) {
-		late<<<BLOCKS, 256>>>(r->dev, r->data, r->status);
-		CUDA(cudaGetLastError());
-		check_waits(r);
-	}
-	/* Rank 1 is late until here. */
-	MUST(oriel_comm_barrier(r->comm));
-	if (r->rank == 1)
-		arrive<<<1, 256>>>(r->dev, r->data, false, r->status);
-	CUDA(cudaDeviceSynchronize());
-	for (unsigned i = 0; i < BLOCKS; i++)
-		verdict(r, "what it waited for came", r->status[i] == ORIEL_OK);
 	MUST(oriel_comm_barrier(r->comm));
 	CUDA(cudaFree(r->data));
 	CUDA(cudaFreeHost(r->status));

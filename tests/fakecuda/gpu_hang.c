@@ -4,8 +4,8 @@
  * before. No thread waits: one answers as those of a GPU do, for as long as it is asked. "barrier":
  * all but rank 2 wait for it at slot 3, for the second time. "flat": at slot 5, of the flat
  * barrier. "pair": each rank waits for the next one at slot 2. "signals": rank 0 waits for two
- * signals of rank 1. "new": it begins to wait again and again. "flow": ranks go from one barrier to
- * the next.
+ * signals of rank 1. "new": it begins to wait again and again. "nic": it waits for its NIC, which
+ * has requests for rank 1. "flow": ranks go from one barrier to the next.
  */
 #include <time.h>
 #include <unistd.h>
@@ -31,6 +31,8 @@ static void answer(const struct rank *r, const char *mode)
 	uint32_t asked = ori_dev_load_relaxed32(&r->dev.health->asked);
 	size_t i;
 
+	if (strcmp(mode, "nic") == 0 && r->rank == 0)
+		ori_dev_answer_nic(r->dev.health, asked, 1, UINT64_C(42000000000));
 	for (i = 0; i < sizeof(waits) / sizeof(waits[0]); i++) {
 		struct oriel_dev_aim aim = waits[i].aim;
 

@@ -8,6 +8,7 @@
  * handler of SIGUSR2 of the program's own. "p2p": each rank receives by an endpoint from the next
  * one, which sends nothing; "control": the same with control messages. "both": rank 0 receives by
  * an endpoint, and rank 1 waits for a signal. "send": rank 0 sends and drains, and rank 1 computes.
+ * "nic": rank 0 signals rank 1 for ever, each time until its NIC has done so.
  */
 #include <oriel/dev.h>
 #include <oriel/oriel.h>
@@ -41,6 +42,16 @@ static void take_signal(void)
 	log_of_handler = open(getenv("ORIEL_LOG_FILE"), O_WRONLY | O_APPEND | O_CREAT, 0600);
 	MUST(log_of_handler >= 0);
 	MUST(sigaction(SIGUSR2, &action, NULL) == 0);
+}
+
+static void signal_for_ever(const struct oriel_dev_window *d, uint32_t peer)
+{
+	struct oriel_dev_group me = oriel_dev_thread();
+	struct oriel_dev_ticket ticket;
+
+	do
+		MUST(oriel_dev_signal(d, me, peer, 5, ORIEL_SIGNAL_ADD, 1, &ticket) == ORIEL_OK);
+	while (oriel_dev_wait_local(d, me, ticket, 0) == ORIEL_OK);
 }
 
 /* A test kills it. */
@@ -101,9 +112,11 @@ int main(int argc, char **argv)
 		compute();
 	else if (strcmp(argv[1], "signals") == 0 || strcmp(argv[1], "both") == 0)
 		(void)oriel_dev_wait_signal_from(&d, me, (rank + 1) % size, 5, ORIEL_GE, 2, 0);
+	else if (strcmp(argv[1], "nic") == 0 && rank == 0)
+		signal_for_ever(&d, 1);
 	else if (strcmp(argv[1], "any") == 0 && rank == 0)
 		(void)oriel_dev_wait_signal(&d, me, 5, ORIEL_GE, 2, 0);
-	else if (rank == 2 || strcmp(argv[1], "any") == 0)
+	else if (rank == 2 || strcmp(argv[1], "any") == 0 || strcmp(argv[1], "nic") == 0)
 		compute();
 	else if (strcmp(argv[1], "comm") == 0)
 		(void)oriel_comm_barrier(comm);

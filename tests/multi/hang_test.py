@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -136,6 +137,26 @@ class Hang(unittest.TestCase):
         self.assertEqual((comm["cycle"], comm["awaited"]), ([], []))
         self.assertIn("for any of ranks 1-3: wait_signal: window 1, signal 5", self.hang(pids[0])[1])
 
+    def check_nic(self, pids, who):
+        """Rank 0 waits for its NIC, and for no rank: the other one need not do anything for that."""
+        code, comm = self.until(pids[0], lambda c: c["ranks"][0]["waits"])
+        wait, = comm["ranks"][0]["waits"]
+        self.assertEqual((code, comm["awaited"], comm["cycle"]), (0, [], []))
+        self.assertEqual((wait["text"], wait["for"]), ("requests for rank 1 are not completed", []))
+        self.assertRegex(self.hang(pids[0])[1], rf"(?m)^    {who} has waited \d+\.\d s for a NIC: "
+                                                r"requests for rank 1 are not completed$")
+
+    def test_a_wait_for_a_nic_is_shown(self):
+        pids = self.start("nic", "--nodes", "2", ranks=2)
+        # The software HCA at the other end stops with its process.
+        os.kill(pids[1], signal.SIGSTOP)
+        self.check_nic(pids, f"thread {pids[0]}")
+
+    def test_so_is_one_for_a_proxy(self):
+        pids = self.start("nic", "--nodes", "2", ranks=2, ORIEL_POST="proxy")
+        os.kill(pids[1], signal.SIGSTOP)
+        self.check_nic(pids, f"thread {pids[0]}")
+
     def test_a_stopped_rank_is_read_and_named(self):
         pids = self.start("flow")
         os.kill(pids[1], signal.SIGSTOP)
@@ -203,6 +224,9 @@ class Hang(unittest.TestCase):
                    and c["ranks"][1]["waits"])
         os.kill(pids[0], signal.SIGCONT)
         self.until(pids[1], lambda c: c["ranks"][0]["waits"])
+
+    def test_a_kernel_that_waits_for_a_nic_says_so(self):
+        self.check_nic(self.start_kernels("nic", ranks=2), "a kernel")
 
     def test_kernels_may_wait_for_several_things(self):
         pids = self.start_kernels("signals", ranks=2)
@@ -276,6 +300,31 @@ class Hang(unittest.TestCase):
         # Its own handler writes the line "handled".
         text = self.lines_of(pids, signal.SIGUSR2, lambda t: "handled" in t)
         self.assertNotIn("has waited", text)
+
+    @unittest.skipUnless(shutil.which("gdb"), "no gdb")
+    def test_gdb_gets_the_signal_first_and_holds_a_rank(self):
+        pids = self.start("barrier", ORIEL_HANG_SIGNAL="SIGUSR2", ORIEL_LOG_FILE=self.log_file())
+        # It attaches, stops at the signal as it does for any program, and holds rank 2 until it reads a line.
+        gdb = subprocess.Popen(["gdb", "-q", "-nx", "-batch", "-p", str(pids[2]), "-ex", f"shell kill -USR2 {pids[2]}",
+                                "-ex", "continue", "-ex", "shell read line", "-ex", "detach"], text=True,
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.addCleanup(gdb.kill)
+        said = ""
+        while "received signal SIGUSR2" not in said:
+            line = gdb.stdout.readline()
+            self.assertTrue(line, said)
+            said += line
+        _, comm = self.until(pids[0], lambda c: self.waits(c) == [[2], [2], [], [2]]
+                             and c["ranks"][2]["state"] == "t")
+        self.assertEqual(comm["awaited"], [2])
+        self.assertRegex(self.hang(pids[2])[1], rf"(?m)^  rank 2, process {pids[2]} \(hang_helper\), stopped by a "
+                                                "debugger, waits for nothing in Oriel$")
+        with open(self.log, encoding="utf-8") as file:
+            self.assertNotIn("no thread waits", file.read())
+        gdb.communicate("go\n", timeout=DEADLINE)
+        self.assertEqual(gdb.returncode, 0)
+        # The handler runs as soon as gdb has gone, with the signal that it had held, or with the next one.
+        self.lines_of({2: pids[2]}, signal.SIGUSR2, lambda t: f"process {pids[2]}: no thread waits in Oriel" in t)
 
     def test_without_the_setting_the_signal_has_its_own_action(self):
         pids = self.start("signals", ranks=2)

@@ -123,6 +123,7 @@ enum oriel_dev_what {
 	ORIEL_DEV_ATOMIC, /* one of these: the request of the NIC that failed does not say which */
 	ORIEL_DEV_HEARTBEAT, /* a rank did not run for as long as ORIEL_HEARTBEAT says */
 	ORIEL_DEV_REDUCE,
+	ORIEL_DEV_NIC, /* a NIC has not completed requests yet: of waits that go on alone */
 };
 
 /*

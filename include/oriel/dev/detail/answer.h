@@ -34,6 +34,15 @@ struct oriel_dev_answer {
 
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_answer) == 64);
 
+/* The table, in the segment that begins with the health. */
+struct oriel_dev_answers {
+	struct oriel_dev_answer of_ranks[ORIEL_DEV_ANSWERS]; /* what waits for ranks */
+	uint64_t of_nics; /* ori_dev_answer_nic() of the last thread that wrote it */
+	uint64_t reserved[7];
+};
+
+ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_answers) == 8256);
+
 #define ORIEL_DEV_ANSWER_COMPARE_AT 16 /* bit of @what */
 
 /* Its low bits choose the entry: peers in a row have different ones. */
@@ -105,6 +114,37 @@ ORIEL_DEV void ori_dev_answer(const struct oriel_dev_fault *health, uint32_t ask
 	__atomic_store_n(&answer->what, what, __ATOMIC_RELAXED);
 	__atomic_store_n(&answer->peer, aim->peer, __ATOMIC_RELAXED);
 	__atomic_store_n(&answer->id, aim->id, __ATOMIC_RELAXED);
+#endif
+}
+
+#define ORIEL_DEV_ANSWER_AGE_AT 20 /* bit of an age in ns, of which the rest is the answer's */
+
+/*
+ * Any thread that waits for a NIC to complete requests for @peer: one word, so that it costs a
+ * register in few kernels. Threads with other peers overwrite it, and a reader sees them in turn.
+ */
+ORIEL_DEV void ori_dev_answer_nic(const struct oriel_dev_fault *health, uint32_t asked,
+				  uint32_t peer, uint64_t age_ns)
+{
+	uint64_t word = (uint64_t)(peer + 1) << 32 | (uint32_t)(age_ns >> ORIEL_DEV_ANSWER_AGE_AT);
+
+#ifdef __CUDA_ARCH__
+	asm volatile("{\n\t"
+		     ".reg .pred asked;\n\t"
+		     ".reg .u64 at;\n\t"
+		     "setp.ne.u32 asked, %0, 0;\n\t"
+		     "cvt.u64.u32 at, %0;\n\t"
+		     "add.u64 at, at, %1;\n\t"
+		     "@asked st.relaxed.sys.global.u64 [at + 8192], %2;\n\t"
+		     "}"
+		     :
+		     : "r"(asked), "l"(health), "l"(word)
+		     : "memory");
+#else
+	struct oriel_dev_answers *answers = (struct oriel_dev_answers *)((uintptr_t)health + asked);
+
+	if (asked)
+		__atomic_store_n(&answers->of_nics, word, __ATOMIC_RELAXED);
 #endif
 }
 

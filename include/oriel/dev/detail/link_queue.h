@@ -69,52 +69,6 @@ struct oriel_link_answers {
 
 ORIEL_DEV_ASSERT(sizeof(struct oriel_link_answers) == 5 * ORIEL_DEV_LINE);
 
-/*
- * The side of a link whose memory is unordered: bytes that a NIC writes there may become
- * visible after the word that announces them. GPUs that do not order such writes are like that;
- * see docs/hardware.md.
- */
-#define ORIEL_LINK_UNORDERED_LOCAL 1u
-#define ORIEL_LINK_UNORDERED_REMOTE 2u
-/*
- * The network between them may bring requests of one queue in another order. A request that
- * announces data, or replaces a word, starts when all before it has been acknowledged.
- */
-#define ORIEL_LINK_UNORDERED_NETWORK 4u
-/*
- * The peer is mapped as well: a word in its memory may announce a put that was flushed, before
- * any request of the NIC, so that a flush has to read the peer's memory.
- */
-#define ORIEL_LINK_MAPPED_TOO 8u
-/*
- * The first CPU thread that posts to the link connects it. Links that kernels post to are never
- * like that: they cannot wait for a thread of the host.
- */
-#define ORIEL_LINK_DEMAND 16u
-/*
- * A thread of the host polls the link for as long as others post to it, and leaves the cause of a
- * failure in @health.
- */
-#define ORIEL_LINK_WATCHED 32u
-
-struct oriel_dev_link {
-	void *main; /* NULL until connected; its type depends on @post_kind: see ori_dev_link_main()
-		     */
-	struct oriel_mlx5_queue *companion; /* of the same time; NULL: rings without counters */
-	struct oriel_dev_fault *health;     /* of the communicator; NULL if there is none */
-	struct oriel_dev_fault *blame; /* where failures are recorded, as in a window's handle */
-	struct oriel_link_answers *answers; /* NULL: threads have stacks that NICs reach */
-	uint64_t timeout_ns;
-	uint32_t spin;      /* polls before a CPU thread yields */
-	uint32_t peer;      /* rank, for the health record */
-	uint32_t rail;      /* the NIC at both ends, and the key of a table */
-	uint16_t post_kind; /* enum oriel_link_post_kind, from the beginning */
-	uint16_t unordered; /* ORIEL_LINK_UNORDERED_... and _MAPPED_TOO, as long as it has been
-			       connected; ORIEL_LINK_DEMAND and _WATCHED, from the beginning */
-};
-
-ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_link) == 64);
-
 /* The queue that posts go to: one of the two; neither if the link is not connected. */
 struct oriel_link_queue {
 	struct oriel_mlx5_queue *ring;
@@ -230,8 +184,7 @@ ORIEL_DEV uint64_t ori_dev_link_atomic_result(struct oriel_link_queue q, uint64_
 ORIEL_DEV struct oriel_link_wait_limits ori_dev_link_limits(const struct oriel_dev_link *l,
 							    uint64_t timeout_ns)
 {
-	struct oriel_link_wait_limits limits = {l->health, timeout_ns ? timeout_ns : l->timeout_ns,
-						l->spin, 0};
+	struct oriel_link_wait_limits limits = {l, timeout_ns, l->spin, 0};
 
 	return limits;
 }

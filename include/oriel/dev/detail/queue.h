@@ -8,6 +8,7 @@
 #ifndef ORIEL_DEV_DETAIL_QUEUE_H
 #define ORIEL_DEV_DETAIL_QUEUE_H
 
+#include <oriel/dev/detail/answer.h>
 #include <oriel/dev/detail/order.h>
 
 /* States of a queue: the first failure ends it. */
@@ -89,11 +90,60 @@ ORIEL_DEV_COLD enum oriel_status ori_dev_queue_err_status(uint64_t err)
 	return ORIEL_ERR_ACCESS;
 }
 
-/* The limits of a wait. */
+/*
+ * The side of a link whose memory is unordered: bytes that a NIC writes there may become
+ * visible after the word that announces them. GPUs that do not order such writes are like that;
+ * see docs/hardware.md.
+ */
+#define ORIEL_LINK_UNORDERED_LOCAL 1u
+#define ORIEL_LINK_UNORDERED_REMOTE 2u
+/*
+ * The network between them may bring requests of one queue in another order. A request that
+ * announces data, or replaces a word, starts when all before it has been acknowledged.
+ */
+#define ORIEL_LINK_UNORDERED_NETWORK 4u
+/*
+ * The peer is mapped as well: a word in its memory may announce a put that was flushed, before
+ * any request of the NIC, so that a flush has to read the peer's memory.
+ */
+#define ORIEL_LINK_MAPPED_TOO 8u
+/*
+ * The first CPU thread that posts to the link connects it. Links that kernels post to are never
+ * like that: they cannot wait for a thread of the host.
+ */
+#define ORIEL_LINK_DEMAND 16u
+/*
+ * A thread of the host polls the link for as long as others post to it, and leaves the cause of a
+ * failure in @health.
+ */
+#define ORIEL_LINK_WATCHED 32u
+
+struct oriel_dev_link {
+	void *main; /* NULL until connected; its type depends on @post_kind: see ori_dev_link_main()
+		     */
+	struct oriel_mlx5_queue *companion; /* of the same time; NULL: rings without counters */
+	struct oriel_dev_fault *health;     /* of the communicator; NULL if there is none */
+	struct oriel_dev_fault *blame; /* where failures are recorded, as in a window's handle */
+	struct oriel_link_answers *answers; /* NULL: threads have stacks that NICs reach */
+	uint64_t timeout_ns;
+	uint32_t spin;      /* polls before a CPU thread yields */
+	uint32_t peer;      /* rank, for the health record */
+	uint32_t rail;      /* the NIC at both ends, and the key of a table */
+	uint16_t post_kind; /* enum oriel_link_post_kind, from the beginning */
+	uint16_t unordered; /* ORIEL_LINK_UNORDERED_... and _MAPPED_TOO, as long as it has been
+			       connected; ORIEL_LINK_DEMAND and _WATCHED, from the beginning */
+};
+
+ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_link) == 64);
+
+/*
+ * The limits of a wait. What only a poll that takes long needs is read from the link then: it would
+ * take registers of the kernel.
+ */
 struct oriel_link_wait_limits {
-	const struct oriel_dev_fault *health; /* broken once FULL; NULL if there is none */
-	uint64_t timeout_ns;                  /* ORIEL_TIMEOUT_INFINITE for none */
-	uint32_t spin;                        /* polls before a CPU thread yields */
+	const struct oriel_dev_link *link; /* NULL: of a queue alone */
+	uint64_t timeout_ns; /* ORIEL_TIMEOUT_INFINITE for none; 0: that of the link */
+	uint32_t spin;       /* polls before a CPU thread yields */
 	uint32_t reserved;
 };
 
@@ -103,29 +153,56 @@ struct oriel_link_waiter {
 	const struct oriel_link_wait_limits *limits;
 	uint64_t start;
 	uint32_t polls;
+	uint64_t late; /* on a CPU: the age at which oriel_cpu_late() is called */
 };
 
 ORIEL_DEV struct oriel_link_waiter
 ori_dev_link_wait_begin(const struct oriel_link_wait_limits *limits)
 {
-	struct oriel_link_waiter waiter = {limits, 0, 0};
+	struct oriel_link_waiter waiter = {limits, 0, 0, 0};
 
 	return waiter;
 }
 
+#ifndef __CUDA_ARCH__
+/* The rank that waits is found by its communicator: a link does not have it. */
+ORIEL_DEV_COLD uint64_t ori_dev_link_late(const struct oriel_dev_link *link, uint64_t limit_ns,
+					  uint64_t age_ns)
+{
+	struct oriel_dev_fault record = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+
+	record.what = ORIEL_DEV_NIC;
+	record.peer = link->peer;
+	record.age_ns = age_ns;
+	record.comm = (uintptr_t)link->health;
+	return oriel_cpu_late(&record, ORIEL_EQ, limit_ns);
+}
+#endif
+
 ORIEL_DEV_RARE enum oriel_status ori_dev_link_wait_slowly(struct oriel_link_waiter *waiter)
 {
-	const struct oriel_link_wait_limits *limits = waiter->limits;
-	uint64_t now = oriel_dev_clock_ns();
+	const struct oriel_dev_link *link = waiter->limits->link;
+	const struct oriel_dev_fault *health = link ? link->health : NULL;
+	uint64_t limit = waiter->limits->timeout_ns, now = oriel_dev_clock_ns();
+#ifdef __CUDA_ARCH__
+	uint32_t asked = health ? ori_dev_load_relaxed32(&health->asked) : 0;
+#endif
 
-	if (limits->health &&
-	    ori_dev_load_acquire32(&limits->health->state) == ORIEL_DEV_FAULT_FULL)
-		return (enum oriel_status)limits->health->status;
+	if (link && !limit)
+		limit = link->timeout_ns;
+	if (health && ori_dev_load_acquire32(&health->state) == ORIEL_DEV_FAULT_FULL)
+		return (enum oriel_status)health->status;
 	if (!waiter->start)
 		waiter->start = now;
-	if (limits->timeout_ns != ORIEL_TIMEOUT_INFINITE &&
-	    now - waiter->start >= limits->timeout_ns)
+	if (limit != ORIEL_TIMEOUT_INFINITE && now - waiter->start >= limit)
 		return ORIEL_ERR_TIMEOUT;
+#ifdef __CUDA_ARCH__
+	if (health)
+		ori_dev_answer_nic(health, asked, link->peer, now - waiter->start);
+#else
+	if (health && !ORIEL_DEV_OFTEN(now - waiter->start < waiter->late))
+		waiter->late = ori_dev_link_late(link, limit, now - waiter->start);
+#endif
 	ori_dev_back_off(now - waiter->start);
 	return ORIEL_AGAIN;
 }
