@@ -71,7 +71,10 @@ static enum oriel_status p2p_break(struct oriel_p2p *p2p, enum oriel_status stat
 	if (p2p->state == P2P_BROKEN)
 		return p2p->failure;
 	/* A copy: the calls below may fail, and would replace the reason. */
-	snprintf(text, sizeof(text), "%s", oriel_last_error());
+	if (*p2p->peer_name && !strstr(oriel_last_error(), p2p->peer_name))
+		snprintf(text, sizeof(text), "%s: %s", p2p->peer_name, oriel_last_error());
+	else
+		snprintf(text, sizeof(text), "%s", oriel_last_error());
 	/*
 	 * From here on every call of the user fails with the reason, also one that a hook makes.
 	 */

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 
 ORIEL = RANK = SHIM = None
@@ -252,6 +253,30 @@ class Relayed(unittest.TestCase):
 
     def test_faults_in_growth(self):
         self.check_protocol("grow", 10)
+
+    def check_keyless(self, kind):
+        """Without a key altered data may pass for data, and so be wrong; but no rank crashes or waits
+        for ever, and one that fails says with whom."""
+        relay = Relay()
+        code, out, err = self.run_job(relay, kind, 20)
+        self.assertEqual((code, out.count("ends")), (0, 2), out + err)
+        for way in ("acceptor", "connector"):
+            length = len(relay.longest.get((kind, way), b""))
+            for after in sorted({0, 40, 100, length // 2, length - length // 4}):
+                for how in FAULTS:
+                    fault = Relay((kind, way, after, how))
+                    begun = time.monotonic()
+                    code, out, err = self.run_job(fault, kind, 20, ORIEL_TIMEOUT="4")
+                    said = f"{kind}, to the {way}, after {after} of {length}: {how}\n{out}{err}"
+                    self.assertLess(time.monotonic() - begun, 40, said)
+                    self.assertNotRegex(out + err, "signal|Sanitizer", said)
+                    if "WRONG" not in out and code != 0:
+                        self.assertRegex(out, r"\[\d\] ORIEL_ERR_\w+ .*" + NAMED, said)
+
+    def test_without_a_key_faults_end(self):
+        for kind in ("join", "message", "soft", "p2p", "demand", "vote", "grow"):
+            with self.subTest(kind):
+                self.check_keyless(kind)
 
     def recorded(self, kind, key):
         relay = Relay()
