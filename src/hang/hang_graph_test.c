@@ -99,7 +99,7 @@ static void test_waits_for_any_rank_are_no_cycle(void **state)
 	assert_int_equal(s.comm.cycle_length, 0);
 }
 
-/* What the peer's NIC has to do is no act of the peer, which may wait for this rank in turn. */
+/* The peer need not act for its NIC to do so, and may wait for this rank in turn. */
 static void test_a_wait_for_a_nic_is_for_no_rank(void **state)
 {
 	struct scene s;

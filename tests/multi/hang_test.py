@@ -323,7 +323,7 @@ class Hang(unittest.TestCase):
             self.assertNotIn("no thread waits", file.read())
         gdb.communicate("go\n", timeout=DEADLINE)
         self.assertEqual(gdb.returncode, 0)
-        # The handler runs as soon as gdb has gone, with the signal that it had held, or with the next one.
+        # The handler runs when gdb has detached, at the signal that it had held, or at the next one.
         self.lines_of({2: pids[2]}, signal.SIGUSR2, lambda t: f"process {pids[2]}: no thread waits in Oriel" in t)
 
     def test_without_the_setting_the_signal_has_its_own_action(self):
