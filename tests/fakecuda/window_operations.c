@@ -233,6 +233,35 @@ void test_published(struct rank *r)
 	CHECK(r, cuMemFree(legacy) == CUDA_SUCCESS);
 }
 
+/* Of the two steps of a reduction, @memory for both; of no elements, so that nothing is launched.
+ */
+static void check_sums(struct rank *r, char *memory)
+{
+	const struct oriel_dev_reduction each = {.type = ORIEL_TYPE_FP32,
+						 .op = ORIEL_OP_SUM,
+						 .block = 1};
+	struct oriel_dev_gather gather = {.result = memory, .stride = 64};
+
+	CHECK_OK(r, oriel_window_reduce_block_on_stream(r->window, &gather, &each, 1, r->size - 1,
+							memory, 0, NULL));
+	CHECK_FAILS(r,
+		    oriel_window_reduce_block_on_stream(r->window, &gather, &each, 1, r->size,
+							memory, 0, NULL),
+		    ORIEL_ERR_INVALID, "there is no such type, operation or block");
+	CHECK_OK(r,
+		 oriel_window_reduce_sums_on_stream(r->window, &gather, &each, 1, memory, 0, NULL));
+	gather.stride = 72;
+	CHECK_FAILS(r,
+		    oriel_window_reduce_sums_on_stream(r->window, &gather, &each, 1, memory, 0,
+						       NULL),
+		    ORIEL_ERR_INVALID, "they are aligned to 16");
+	gather.result = memory + 8;
+	CHECK_FAILS(r,
+		    oriel_window_reduce_block_on_stream(r->window, &gather, &each, 1, 0, memory, 0,
+							NULL),
+		    ORIEL_ERR_INVALID, "they are aligned to 16");
+}
+
 void test_mistakes(struct rank *r)
 {
 	struct oriel_window_attr attr = {.size = sizeof(attr), .length = 4096};
@@ -277,6 +306,7 @@ void test_mistakes(struct rank *r)
 	CHECK_OK(r, oriel_window_fault(r->window, &fault));
 	CHECK(r, strstr(oriel_last_error(), "beyond the 65536 bytes of buffer 0"));
 	CHECK(r, oriel_window_fault(r->window, &fault) == ORIEL_AGAIN);
+	check_sums(r, many);
 	CHECK(r, cuMemFree(legacy) == CUDA_SUCCESS && cuMemFree(managed) == CUDA_SUCCESS);
 	unmap(r, mute, 65536, 2);
 	unmap(r, many, 65536, 61);
