@@ -7,6 +7,7 @@
 #include "comm/answers.h"
 
 #include <stddef.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -121,4 +122,39 @@ void ori_answers_end(struct ori_answers *a)
 {
 	answers_set(a, 0);
 	close(a->fd);
+}
+
+void ori_answers_list_ask(struct ori_answers_list *list, const struct ori_wait_comm *comm, int fd,
+			  uint64_t moment)
+{
+	struct ori_answers *more = realloc(list->of, (list->count + 1) * sizeof(*more));
+
+	if (!more) {
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	list->of = more;
+	list->count += ori_answers_ask(&more[list->count], comm, fd, moment);
+}
+
+void ori_answers_list_read(const struct ori_answers_list *list)
+{
+	unsigned i;
+
+	for (i = 0; i < list->count; i++)
+		ori_answers_read(&list->of[i]);
+}
+
+void ori_answers_list_end(const struct ori_answers_list *list)
+{
+	unsigned i;
+
+	for (i = 0; i < list->count; i++)
+		ori_answers_end(&list->of[i]);
+}
+
+void ori_answers_list_free(struct ori_answers_list *list)
+{
+	free(list->of);
 }

@@ -38,4 +38,19 @@ void ori_answers_read(struct ori_answers *answers);
 /* Kernels need not answer any more. */
 void ori_answers_end(struct ori_answers *answers);
 
+/* Those of several communicators. */
+struct ori_answers_list {
+	struct ori_answers *of;
+	unsigned count;
+};
+
+/* ori_answers_ask(), of one more; kernels that cannot answer, or for lack of memory, are not asked.
+ */
+void ori_answers_list_ask(struct ori_answers_list *list, const struct ori_wait_comm *comm, int fd,
+			  uint64_t moment);
+void ori_answers_list_read(const struct ori_answers_list *list);
+/* Those that are there stay until the list is freed. */
+void ori_answers_list_end(const struct ori_answers_list *list);
+void ori_answers_list_free(struct ori_answers_list *list);
+
 #endif

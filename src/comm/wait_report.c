@@ -10,7 +10,6 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -97,45 +96,39 @@ static void report_one(const struct ori_wait_note *note, int thread)
 
 /*
  * Asks the kernels of all communicators, by files of the caller's own, since a communicator may end
- * meanwhile. How many were asked.
+ * meanwhile.
  */
-static unsigned report_ask(struct ori_answers **answers)
+static void report_ask(struct ori_answers_list *answers)
 {
 	const struct ori_wait_page *page = ori_wait_page_lock();
-	unsigned i, count = 0;
-	int fd;
+	unsigned i;
 
 	for (i = 0; page && i < ORI_WAIT_COMMS; i++)
-		count += page->comm[i].key && page->comm[i].answers_at;
-	*answers = count ? calloc(count, sizeof(**answers)) : NULL;
-	for (i = count = 0; *answers && i < ORI_WAIT_COMMS; i++) {
-		if (!page->comm[i].key || !page->comm[i].answers_at)
-			continue;
-		fd = fcntl(page->comm[i].health_fd, F_DUPFD_CLOEXEC, 0);
-		count += ori_answers_ask(&(*answers)[count], &page->comm[i], fd, ori_clock_ns());
-	}
+		if (page->comm[i].key && page->comm[i].answers_at)
+			ori_answers_list_ask(answers, &page->comm[i],
+					     fcntl(page->comm[i].health_fd, F_DUPFD_CLOEXEC, 0),
+					     ori_clock_ns());
 	ori_wait_page_unlock();
-	return count;
 }
 
 /* How many waits of kernels there are. */
 static unsigned report_kernels(void)
 {
-	struct ori_answers *answers;
-	unsigned asked = report_ask(&answers), count = 0, read, i, k;
+	struct ori_answers_list answers = {0};
+	unsigned count = 0, read, i, k;
 
-	for (read = 0; asked && read < ORI_ANSWERS_READS; read++) {
+	report_ask(&answers);
+	for (read = 0; answers.count && read < ORI_ANSWERS_READS; read++) {
 		usleep(REPORT_ANSWER_US);
-		for (i = 0; i < asked; i++)
-			ori_answers_read(&answers[i]);
+		ori_answers_list_read(&answers);
 	}
-	for (i = 0; i < asked; i++) {
-		ori_answers_end(&answers[i]);
-		for (k = 0; k < answers[i].count; k++)
-			report_one(&answers[i].notes[k], 0);
-		count += answers[i].count;
+	ori_answers_list_end(&answers);
+	for (i = 0; i < answers.count; i++) {
+		for (k = 0; k < answers.of[i].count; k++)
+			report_one(&answers.of[i].notes[k], 0);
+		count += answers.of[i].count;
 	}
-	free(answers);
+	ori_answers_list_free(&answers);
 	return count;
 }
 

@@ -36,8 +36,7 @@ struct read_process {
 	bool is_wanted;
 	struct ori_wait_page *page;  /* the latest copy */
 	struct ori_wait_slot *waits; /* [ORI_WAIT_SLOTS], found by some look; state FREE: none */
-	struct ori_answers *answers; /* [answer_count], of kernels */
-	unsigned answer_count;
+	struct ori_answers_list answers; /* of kernels */
 };
 
 struct read_scan {
@@ -110,7 +109,7 @@ static void read_drop(struct read_process *p)
 		close(p->fd);
 	free(p->page);
 	free(p->waits);
-	free(p->answers);
+	ori_answers_list_free(&p->answers);
 }
 
 /* False, with errno: process @pid cannot be read. ENODATA: it has no page of this version. */
@@ -287,24 +286,17 @@ static int read_open_memfd(const struct read_process *p, int fd, int flags)
 	return open(path, flags | O_CLOEXEC | O_NONBLOCK);
 }
 
-/* Kernels of a communicator whose file cannot be opened, or for lack of memory, are not asked. */
+/* Kernels of a communicator whose file cannot be opened are not asked. */
 static void read_ask(struct read_process *p, uint64_t moment)
 {
-	struct ori_answers *list;
 	unsigned i;
-	int fd;
 
 	for (i = 0; i < ORI_WAIT_COMMS; i++) {
 		const struct ori_wait_comm *comm = &p->page->comm[i];
 
-		if (!read_is_valid(comm) || !comm->answers_at)
-			continue;
-		list = realloc(p->answers, (p->answer_count + 1) * sizeof(*list));
-		if (!list)
-			return;
-		p->answers = list;
-		fd = read_open_memfd(p, comm->health_fd, O_RDWR);
-		p->answer_count += ori_answers_ask(&list[p->answer_count], comm, fd, moment);
+		if (read_is_valid(comm) && comm->answers_at)
+			ori_answers_list_ask(&p->answers, comm,
+					     read_open_memfd(p, comm->health_fd, O_RDWR), moment);
 	}
 }
 
@@ -313,14 +305,14 @@ static enum oriel_status read_waits(struct read_scan *scan)
 	const struct timespec pause = {0, READ_PAUSE_NS};
 	struct ori_wait_page *again = malloc(sizeof(*again));
 	uint64_t moment = ori_clock_ns();
-	unsigned looks = READ_LOOKS, look, i, k;
+	unsigned looks = READ_LOOKS, look, i;
 
 	if (!again)
 		return ori_fail_nomem(sizeof(*again), "a page of waits");
 	for (i = 0; i < scan->count; i++) {
 		if (scan->list[i].is_wanted)
 			read_ask(&scan->list[i], moment);
-		if (scan->list[i].answer_count)
+		if (scan->list[i].answers.count)
 			looks = ORI_ANSWERS_READS;
 	}
 	for (look = 0; look < looks; look++) {
@@ -328,13 +320,11 @@ static enum oriel_status read_waits(struct read_scan *scan)
 		for (i = 0; i < scan->count; i++) {
 			if (scan->list[i].is_wanted)
 				read_look(&scan->list[i], again, moment);
-			for (k = 0; k < scan->list[i].answer_count; k++)
-				ori_answers_read(&scan->list[i].answers[k]);
+			ori_answers_list_read(&scan->list[i].answers);
 		}
 	}
 	for (i = 0; i < scan->count; i++)
-		for (k = 0; k < scan->list[i].answer_count; k++)
-			ori_answers_end(&scan->list[i].answers[k]);
+		ori_answers_list_end(&scan->list[i].answers);
 	free(again);
 	return ORIEL_OK;
 }
@@ -380,8 +370,8 @@ static enum oriel_status read_give_answers(const struct read_process *p,
 	enum oriel_status status = ORIEL_OK;
 	unsigned i, k;
 
-	for (i = 0; i < p->answer_count; i++) {
-		const struct ori_answers *a = &p->answers[i];
+	for (i = 0; i < p->answers.count; i++) {
+		const struct ori_answers *a = &p->answers.of[i];
 
 		for (k = 0; a->comm.key == entry->key && k < a->count && status == ORIEL_OK; k++)
 			status = read_give(comm, rank, &a->notes[k], 0);
