@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "bootstrap/party_test.h"
+#include "sys/process.h"
 
 #define LONG 60000000000u /* ns */
 #define SHORT 100000000u
@@ -293,6 +294,21 @@ static void test_a_rank_that_comes_with_another_list_is_named_to_all(void **stat
 	close_ids(&lists);
 }
 
+/* By it a rank that comes again is told from another process that comes as that rank. */
+static void test_a_rank_of_an_id_says_which_process_it_is(void **state)
+{
+	struct ori_tcp_job job = {.rank = 1, .size = 2};
+	struct oriel_job_id id;
+	uint64_t token;
+
+	(void)state;
+	assert_int_equal(oriel_job_id_open(&id), ORIEL_OK);
+	assert_int_equal(ori_job_id_use(&id, "test", &job), ORIEL_OK);
+	assert_int_equal(ori_process_token(&token), ORIEL_OK);
+	assert_true(token && job.own.process == token);
+	assert_int_equal(oriel_job_id_close(&id), ORIEL_OK);
+}
+
 static void test_a_closed_id_is_refused(void **state)
 {
 	struct oriel_bootstrap b;
@@ -336,6 +352,7 @@ int main(void)
 						clear),
 		cmocka_unit_test(test_a_rank_that_is_early_disturbs_no_list_without_it),
 		cmocka_unit_test(test_a_rank_that_comes_with_another_list_is_named_to_all),
+		cmocka_unit_test(test_a_rank_of_an_id_says_which_process_it_is),
 		cmocka_unit_test(test_a_closed_id_is_refused),
 		cmocka_unit_test(test_bad_arguments_are_errors),
 	};
