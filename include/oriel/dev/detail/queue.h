@@ -137,8 +137,8 @@ struct oriel_dev_link {
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_link) == 64);
 
 /*
- * The limits of a wait. Its slow polls read the link for the rest, which would take registers of the
- * kernel.
+ * The limits of a wait. Its slow polls read the link for the rest, which would take registers of
+ * the kernel.
  */
 struct oriel_link_wait_limits {
 	const struct oriel_dev_link *link; /* NULL: of a queue alone */
