@@ -233,8 +233,7 @@ void test_published(struct rank *r)
 	CHECK(r, cuMemFree(legacy) == CUDA_SUCCESS);
 }
 
-/* Of the two steps of a reduction, @memory for both; of no elements, so that nothing is launched.
- */
+/* Both steps of a reduction check their arguments; of no elements, they launch nothing. */
 static void check_sums(struct rank *r, char *memory)
 {
 	const struct oriel_dev_reduction each = {.type = ORIEL_TYPE_FP32,
