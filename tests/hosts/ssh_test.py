@@ -156,7 +156,9 @@ class Ssh(unittest.TestCase):
                 until(lambda: not processes(b"run\0--agent\0"), "an agent is left")
 
     def test_signals_and_stops_reach_the_hosts(self):
-        job = self.start(*self.shell('trap "echo usr1" USR1; echo ready; while :; do sleep 0.1; done'))
+        # No command in the loop: a shell whose child is stopped between vfork() and exec() is not stopped, but waits.
+        job = self.start(*self.shell('trap "echo usr1" USR1; (trap "" USR1; exec sleep 1000) & echo ready; '
+                                     'while :; do wait; done'))
         self.wait_ready(job)
         job.send_signal(signal.SIGUSR1)
         self.assertEqual(sorted(job.stdout.readline() for _ in range(4)),
