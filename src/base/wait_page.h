@@ -18,7 +18,7 @@
 
 #define ORI_WAIT_PAGE_NAME "oriel-waits" /* of the memfd */
 #define ORI_WAIT_MAGIC UINT64_C(0x53544941574c524f)
-#define ORI_WAIT_VERSION 3u
+#define ORI_WAIT_VERSION 4u
 #define ORI_WAIT_COMMS 1024u
 #define ORI_WAIT_SLOTS 1024u
 #define ORI_WAIT_ID 16u
