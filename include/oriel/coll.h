@@ -124,7 +124,10 @@ enum oriel_algorithm {
 	/* First the ranks of each node, then the nodes, whose ranks are the blocks of the order. */
 	ORIEL_ALGORITHM_HIERARCHICAL,
 
-	/* All-reduces with ORIEL_REDUCE_FAST: recursive doubling. RING is from rank to rank. */
+	/*
+	 * All-reduces with ORIEL_REDUCE_FAST: recursive doubling, and halving of long messages. RING
+	 * is from rank to rank.
+	 */
 	ORIEL_ALGORITHM_RECURSIVE,
 	ORIEL_ALGORITHMS
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Executes a reduction of several nodes in host memory, over any path: the algorithm OWNER; the
- * files of the others are reduce_hierarchy.c and reduce_fast.c. In a
+ * files of the others are reduce_hierarchy.c, reduce_ring.c and reduce_recursive.c. In a
  * round each rank puts its elements of each part to the staging of the part's owner, which adds
  * those of all ranks and puts the result to the views that are to have it. reduction_call.c calls
  * it.
@@ -125,6 +125,14 @@ static enum oriel_status (*nodes_algorithm(enum oriel_algorithm algorithm))(stru
 	}
 }
 
+static size_t nodes_round(const struct ori_gather *g, enum oriel_algorithm algorithm)
+{
+	if (algorithm == ORIEL_ALGORITHM_RECURSIVE)
+		return ori_reduce_recursive_round(g);
+	return ori_reduce_rounds_piece(g) *
+	       (g->kind->number == ORI_REDUCE_SCATTER ? 1 : g->shape.ranks);
+}
+
 static void nodes_begin(struct ori_reduce_rounds *r, struct ori_gather *g,
 			enum oriel_algorithm algorithm, uint32_t root, const void *send,
 			size_t count)
@@ -134,7 +142,7 @@ static void nodes_begin(struct ori_reduce_rounds *r, struct ori_gather *g,
 					.send = send,
 					.bytes = count * g->reduction->fold.size,
 					.root = root,
-					.is_whole = algorithm == ORIEL_ALGORITHM_RECURSIVE};
+					.most = nodes_round(g, algorithm)};
 }
 
 enum oriel_status ori_reduce_nodes_run(struct ori_gather *g, enum oriel_algorithm algorithm,

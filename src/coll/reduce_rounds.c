@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The parts, the staging and the signals of reductions of several nodes. reduce_nodes.c,
- * reduce_hierarchy.c and reduce_fast.c call it.
+ * reduce_hierarchy.c, reduce_ring.c and reduce_recursive.c call it.
  */
 #include "coll/reduce_rounds.h"
 
@@ -10,7 +10,7 @@ static bool rounds_is_scatter(const struct ori_reduce_rounds *r)
 	return r->job.g->kind->number == ORI_REDUCE_SCATTER;
 }
 
-static size_t rounds_piece(const struct ori_gather *g)
+size_t ori_reduce_rounds_piece(const struct ori_gather *g)
 {
 	return g->reduction->slot / g->shape.ranks & ~(size_t)63;
 }
@@ -20,7 +20,7 @@ static size_t rounds_sum(const struct ori_gather *g)
 {
 	const struct ori_fold *f = &g->reduction->fold;
 
-	return rounds_piece(g) / f->size * f->sum_size;
+	return ori_reduce_rounds_piece(g) / f->size * f->sum_size;
 }
 
 /* The sums of a half. */
@@ -33,19 +33,19 @@ static size_t rounds_sums(const struct ori_gather *g)
 
 size_t ori_reduce_rounds_staging(const struct ori_gather *g)
 {
-	return 2 * (g->shape.ranks * rounds_piece(g) + rounds_sums(g) * rounds_sum(g));
+	return 2 * (g->shape.ranks * ori_reduce_rounds_piece(g) + rounds_sums(g) * rounds_sum(g));
 }
 
 uint64_t ori_reduce_rounds_offset(const struct ori_reduce_rounds *r, uint32_t index)
 {
-	return (r->step % 2 * r->w->ranks + index) * rounds_piece(r->job.g);
+	return (r->step % 2 * r->w->ranks + index) * ori_reduce_rounds_piece(r->job.g);
 }
 
 uint64_t ori_reduce_rounds_sum(const struct ori_reduce_rounds *r, uint32_t index)
 {
 	const struct ori_gather *g = r->job.g;
 
-	return 2 * r->w->ranks * rounds_piece(g) +
+	return 2 * r->w->ranks * ori_reduce_rounds_piece(g) +
 	       (r->step % 2 * rounds_sums(g) + index) * rounds_sum(g);
 }
 
@@ -66,10 +66,9 @@ const char *ori_reduce_rounds_elements(const struct ori_reduce_rounds *r, uint32
 /* The bytes of the round that begins at r->at. */
 static size_t rounds_length(const struct ori_reduce_rounds *r)
 {
-	size_t piece = rounds_piece(r->job.g), rest = r->bytes - r->at;
-	size_t most = rounds_is_scatter(r) || r->is_whole ? piece : piece * r->w->ranks;
+	size_t rest = r->bytes - r->at;
 
-	return rest < most ? rest : most;
+	return rest < r->most ? rest : r->most;
 }
 
 void ori_reduce_rounds_next(struct ori_reduce_rounds *r)

@@ -31,7 +31,7 @@ struct ori_reduce_rounds {
 	const char *send;
 	size_t bytes; /* of all elements, or of a part of a reduce-scatter */
 	uint32_t root;
-	bool is_whole; /* a piece has all elements of a round */
+	size_t most; /* bytes of a round */
 
 	/* The position, from which the next step of a job continues. */
 	unsigned phase; /* of the algorithm; 0 begins a round */
@@ -45,6 +45,8 @@ struct ori_reduce_rounds {
 /* Begins the next round. */
 void ori_reduce_rounds_next(struct ori_reduce_rounds *r);
 
+/* Bytes of a piece. */
+size_t ori_reduce_rounds_piece(const struct ori_gather *g);
 /* Bytes of the staging. */
 size_t ori_reduce_rounds_staging(const struct ori_gather *g);
 /* The offset of piece number @index in the half of this round. */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All-reduces by RING and RECURSIVE (src/coll/reduce_fast.c), in place, one after the other in any
- * order (--recursive, a bit for each round). Each rank has a list of steps for each algorithm: it
- * puts a sum or a result from a place of its own to a place of a peer, or takes a message of a peer
- * and adds. Places 0 to ranks - 1 are the sums of a half of the staging, which rounds use in turn;
- * those behind are parts of the view.
+ * All-reduces by RING and RECURSIVE (src/coll/reduce_ring.c, reduce_recursive.c), in place, one
+ * after the other in any order: --algorithms has a digit for each round, the first one last, 0 for
+ * RING, 1 for RECURSIVE of a short round and 2 of a long one, in halves. Each rank has a list of
+ * steps for each algorithm: it puts a sum or a result from a place of its own to a place of a peer,
+ * or takes a message of a peer and adds. Places are halves of the pieces of the half of the staging
+ * that rounds use in turn; those from 2 * ranks on are parts of the view.
  *
  * A put lands later than it is posted, and reads its source only then. Puts between two ranks land
  * in their order, with a signal each. Rounds are executions, which drain at their end and share the
@@ -16,16 +17,20 @@
 
 #define FAST_RANKS_MAX 4
 #define FAST_STEPS_MAX 16
-#define FAST_NONE 255
+#define FAST_ALGORITHMS 3
 
 enum fast_kind { FAST_BEGIN, FAST_PUT, FAST_TAKE };
+
+struct fast_places {
+	uint8_t begin, count;
+};
 
 struct fast_step {
 	enum fast_kind kind;
 	uint8_t peer;
-	uint8_t to;   /* the place of the target; of a message that is taken */
-	uint8_t from; /* the place that a put reads */
-	uint8_t adds; /* the part whose own elements the step adds; FAST_NONE: of no part */
+	struct fast_places to;   /* of the target; of a message that is taken */
+	struct fast_places from; /* what a put reads; own sums that are added to a message */
+	struct fast_places adds; /* the parts whose own elements the step adds */
 };
 
 struct fast_list {
@@ -44,77 +49,171 @@ struct fast_state {
 };
 
 static struct {
-	unsigned ranks, rounds, recursive, halves, awaits, drains, views;
+	unsigned ranks, rounds, algorithms, halves, awaits, drains, views;
 } options;
 
-static struct fast_list lists[2][FAST_RANKS_MAX]; /* RING and RECURSIVE */
+static struct fast_list lists[FAST_ALGORITHMS][FAST_RANKS_MAX];
 
-static void list_add(struct fast_list *list, enum fast_kind kind, unsigned peer, unsigned to,
-		     unsigned from, unsigned adds)
+static const struct fast_places none;
+
+static struct fast_places places(unsigned begin, unsigned count)
 {
-	list->steps[list->count++] =
-		(struct fast_step){kind, (uint8_t)peer, (uint8_t)to, (uint8_t)from, (uint8_t)adds};
+	return (struct fast_places){(uint8_t)begin, (uint8_t)count};
+}
+
+static struct fast_places piece(unsigned number)
+{
+	return places(2 * number, 2);
+}
+
+static struct fast_places part(unsigned begin, unsigned count)
+{
+	return places(2 * options.ranks + begin, count);
+}
+
+static bool overlap(struct fast_places a, struct fast_places b)
+{
+	return a.begin < b.begin + b.count && b.begin < a.begin + a.count;
+}
+
+static void list_add(struct fast_list *list, enum fast_kind kind, unsigned peer,
+		     struct fast_places to, struct fast_places from, struct fast_places adds)
+{
+	list->steps[list->count++] = (struct fast_step){kind, (uint8_t)peer, to, from, adds};
 }
 
 /* Returns the place of message @number at @me. */
-static unsigned ring_place(unsigned me, unsigned number)
+static struct fast_places ring_place(unsigned me, unsigned number)
 {
 	unsigned ranks = options.ranks;
 
-	return number < ranks - 1 ? number : ranks + (me + 2 * ranks - 2 - number) % ranks;
+	return number < ranks - 1 ? piece(number) : part((me + 2 * ranks - 2 - number) % ranks, 1);
 }
 
 static void ring_list(struct fast_list *list, unsigned me)
 {
-	unsigned ranks = options.ranks, before = (me + ranks - 1) % ranks, number, place;
+	unsigned ranks = options.ranks, before = (me + ranks - 1) % ranks, number;
+	struct fast_places place;
 
-	list_add(list, FAST_BEGIN, me, ranks - 1, 0, before);
-	list_add(list, FAST_PUT, (me + 1) % ranks, 0, ranks - 1, FAST_NONE);
+	list_add(list, FAST_BEGIN, me, piece(ranks - 1), none, part(before, 1));
+	list_add(list, FAST_PUT, (me + 1) % ranks, piece(0), piece(ranks - 1), none);
 	for (number = 0; number < 2 * (ranks - 1); number++) {
 		place = ring_place(me, number);
-		list_add(list, FAST_TAKE, before, place, 0,
-			 number < ranks - 1 ? (me + 2 * ranks - 2 - number) % ranks : FAST_NONE);
+		list_add(list, FAST_TAKE, before, place, none,
+			 number < ranks - 1 ? part((me + 2 * ranks - 2 - number) % ranks, 1)
+					    : none);
 		/* The end result of the own part is in the view. */
 		if (number == ranks - 2)
-			place = ranks + me;
+			place = part(me, 1);
 		if (number + 1 < 2 * (ranks - 1))
 			list_add(list, FAST_PUT, (me + 1) % ranks,
-				 ring_place((me + 1) % ranks, number + 1), place, FAST_NONE);
+				 ring_place((me + 1) % ranks, number + 1), place, none);
 	}
 }
 
-/* Its elements and its result are one part: 0. */
-static void recursive_list(struct fast_list *list, unsigned me)
-{
-	unsigned ranks = options.ranks, exchanges = 0, paired, own, other, number, sum;
+/* In halves a round is half of the pieces and has a part for each rank that exchanges. */
+struct tree {
+	unsigned exchanges, paired, number;
+	bool halves;
+};
 
-	while (ranks >> (exchanges + 1))
-		exchanges++;
-	paired = 2 * (ranks - (1u << exchanges));
-	list_add(list, FAST_BEGIN, me, ranks - 1, 0, 0);
-	if (me < paired && me % 2 == 0) {
-		list_add(list, FAST_PUT, me + 1, exchanges, ranks - 1, FAST_NONE);
-		list_add(list, FAST_TAKE, me + 1, ranks, 0, FAST_NONE);
+static struct tree tree_of(unsigned me, bool halves)
+{
+	struct tree t = {0, 0, 0, halves};
+
+	while (options.ranks >> (t.exchanges + 1))
+		t.exchanges++;
+	t.paired = 2 * (options.ranks - (1u << t.exchanges));
+	t.number = me < t.paired ? me / 2 : me - t.paired / 2;
+	return t;
+}
+
+static unsigned tree_partner(const struct tree *t, unsigned exchange)
+{
+	unsigned other = t->number ^ 1u << exchange;
+
+	return other < t->paired / 2 ? 2 * other + 1 : other + t->paired / 2;
+}
+
+/* The parts whose sums a rank has before @exchange, from 0 on. */
+static struct fast_places tree_range(const struct tree *t, unsigned exchange)
+{
+	unsigned begin = 0, count = t->halves ? 1u << t->exchanges : 1, i;
+
+	for (i = 0; i < exchange && t->halves; i++) {
+		count /= 2;
+		begin += (t->number >> i & 1) * count;
+	}
+	return places(begin, count);
+}
+
+/* Where the sums of the parts of @range are. */
+static struct fast_places tree_place(const struct tree *t, unsigned exchange,
+				     struct fast_places range)
+{
+	unsigned parts = 1u << t->exchanges, at = 0, i;
+
+	if (!t->halves)
+		return piece(exchange);
+	for (i = 0; i < exchange; i++)
+		at += parts >> i;
+	return places(at + range.begin - tree_range(t, exchange).begin, range.count);
+}
+
+static void tree_exchange(const struct tree *t, struct fast_list *list, unsigned exchange)
+{
+	struct fast_places have = tree_range(t, exchange), kept = tree_range(t, exchange + 1);
+	struct fast_places given = kept;
+
+	if (t->halves && kept.begin == have.begin)
+		given.begin += kept.count;
+	else if (t->halves)
+		given.begin = have.begin;
+	/* The place is the same at both ranks: that of the first of the parts. */
+	list_add(list, FAST_PUT, tree_partner(t, exchange), tree_place(t, exchange + 1, kept),
+		 tree_place(t, exchange, given), none);
+	list_add(list, FAST_TAKE, tree_partner(t, exchange), tree_place(t, exchange + 1, kept),
+		 tree_place(t, exchange, kept), none);
+}
+
+static void recursive_list(struct fast_list *list, unsigned me, bool halves)
+{
+	struct tree t = tree_of(me, halves);
+	struct fast_places all = tree_range(&t, 0), own = tree_place(&t, 0, all), range;
+	struct fast_places view = part(0, all.count);
+	unsigned exchange;
+
+	if (me < t.paired && me % 2 == 0) {
+		list_add(list, FAST_BEGIN, me, own, none, view);
+		list_add(list, FAST_PUT, me + 1, own, own, none);
+		list_add(list, FAST_TAKE, me + 1, view, none, none);
 		return;
 	}
-	if (me < paired)
-		list_add(list, FAST_TAKE, me - 1, exchanges, 0, FAST_NONE);
-	own = me < paired ? me / 2 : me - paired / 2;
-	sum = me < paired ? exchanges : ranks - 1;
-	for (number = 0; number < exchanges; number++) {
-		other = own ^ 1u << number;
-		other = other < paired / 2 ? 2 * other + 1 : other + paired / 2;
-		list_add(list, FAST_PUT, other, number, sum, FAST_NONE);
-		list_add(list, FAST_TAKE, other, number, 0, FAST_NONE);
-		sum = number;
+	if (me < t.paired)
+		list_add(list, FAST_TAKE, me - 1, own, none, view);
+	else
+		list_add(list, FAST_BEGIN, me, own, none, view);
+	for (exchange = 0; exchange < t.exchanges; exchange++)
+		tree_exchange(&t, list, exchange);
+	while (halves && exchange--) {
+		range = tree_range(&t, exchange + 1);
+		list_add(list, FAST_PUT, tree_partner(&t, exchange), part(range.begin, range.count),
+			 part(range.begin, range.count), none);
+		range.begin ^= range.count; /* the other half */
+		list_add(list, FAST_TAKE, tree_partner(&t, exchange),
+			 part(range.begin, range.count), none, none);
 	}
-	if (me < paired)
-		list_add(list, FAST_PUT, me - 1, ranks, ranks, FAST_NONE);
+	if (me < t.paired)
+		list_add(list, FAST_PUT, me - 1, view, view, none);
 }
 
 static const struct fast_list *list_of(unsigned rank, unsigned round)
 {
-	return &lists[options.recursive >> (round - 1) & 1][rank];
+	unsigned algorithms = options.algorithms;
+
+	while (--round)
+		algorithms /= 10;
+	return &lists[algorithms % 10][rank];
 }
 
 static bool has_done(const struct fast_rank *rank, unsigned round, unsigned step)
@@ -144,11 +243,12 @@ static bool has_landed(const struct fast_state *s, unsigned me, unsigned round, 
 	return s->ranks[me].landed[to] > count_of(me, FAST_PUT, to, round, step);
 }
 
-/* Returns the error if sum @place of @rank is overwritten in @round, or NULL. */
+/* Returns the error if sums at @place of @rank are overwritten in @round, or NULL. */
 static const char *complain_of_sum(const struct fast_state *s, unsigned rank, unsigned round,
-				   unsigned place)
+				   struct fast_places place)
 {
 	const struct fast_list *list;
+	const struct fast_step *step;
 	unsigned i;
 
 	if (round <= options.halves)
@@ -156,10 +256,11 @@ static const char *complain_of_sum(const struct fast_state *s, unsigned rank, un
 	round -= options.halves;
 	list = list_of(rank, round);
 	for (i = 0; i < list->count; i++) {
-		if (list->steps[i].kind == FAST_TAKE && list->steps[i].to == place &&
-		    !has_done(&s->ranks[rank], round, i))
+		step = &list->steps[i];
+		if (step->kind == FAST_TAKE && !has_done(&s->ranks[rank], round, i) &&
+		    (overlap(step->to, place) || overlap(step->from, place)))
 			return "a sum is overwritten before it is added";
-		if (list->steps[i].kind == FAST_PUT && list->steps[i].from == place &&
+		if (step->kind == FAST_PUT && overlap(step->from, place) &&
 		    !has_landed(s, rank, round, i))
 			return "a sum is overwritten before it is sent";
 	}
@@ -168,16 +269,15 @@ static const char *complain_of_sum(const struct fast_state *s, unsigned rank, un
 
 /* Returns the error if a result from @me lands at @place of @rank in @round, or NULL. */
 static const char *complain_of_result(const struct fast_state *s, unsigned me, unsigned rank,
-				      unsigned round, unsigned place)
+				      unsigned round, struct fast_places place)
 {
 	const struct fast_list *list = list_of(rank, round);
 	unsigned i;
 
-	if (options.views && has_done(&s->ranks[me], round + 1, 0))
+	if (options.views && s->ranks[me].round > round)
 		return "a result is overwritten before it is sent";
 	for (i = 0; i < list->count; i++)
-		if (list->steps[i].adds == place - options.ranks &&
-		    !has_done(&s->ranks[rank], round, i))
+		if (overlap(list->steps[i].adds, place) && !has_done(&s->ranks[rank], round, i))
 			return "a result takes the place of elements that are not added";
 	return NULL;
 }
@@ -199,8 +299,9 @@ static void fast_land(struct explore *e, const struct fast_state *s, unsigned me
 	put = &list_of(me, round)->steps[step];
 	next.ranks[me].landed[peer]++;
 	explore_to(e, &next, "  a put lands, of rank", me,
-		   put->to < options.ranks ? complain_of_sum(s, peer, round, put->to)
-					   : complain_of_result(s, me, peer, round, put->to));
+		   put->to.begin < 2 * options.ranks
+			   ? complain_of_sum(s, peer, round, put->to)
+			   : complain_of_result(s, me, peer, round, put->to));
 }
 
 static bool has_drained(const struct fast_state *s, unsigned me)
@@ -267,7 +368,7 @@ int fast_model(int argc, char **argv)
 
 	options.ranks = model.processes = model_option(argc, argv, "--ranks", 3);
 	options.rounds = model_option(argc, argv, "--rounds", 3);
-	options.recursive = model_option(argc, argv, "--recursive", 0);
+	options.algorithms = model_option(argc, argv, "--algorithms", 0);
 	options.halves = model_option(argc, argv, "--halves", 2);
 	options.awaits = model_option(argc, argv, "--awaits", 1);
 	options.drains = model_option(argc, argv, "--drains", 1);
@@ -276,7 +377,8 @@ int fast_model(int argc, char **argv)
 		return 2;
 	for (rank = 0; rank < options.ranks; rank++) {
 		ring_list(&lists[0][rank], rank);
-		recursive_list(&lists[1][rank], rank);
+		recursive_list(&lists[1][rank], rank, false);
+		recursive_list(&lists[2][rank], rank, true);
 	}
 	return explore_run(&model, &start, "fast reductions") ? 0 : 1;
 }
