@@ -242,7 +242,7 @@ class Fenced:
         self.check(job, (3, 6))
 
 
-class Nodes(Shrink, Fenced, unittest.TestCase):
+class Nodes(Fenced, Shrink, unittest.TestCase):
     pass
 
 
