@@ -215,6 +215,7 @@ static void soft_unregister(struct ori_hca_mr *handle)
 
 	ori_soft_engine_lock(node->engine);
 	ori_soft_stray_place(node, NULL);
+	ori_soft_atomic_end(node);
 	ori_soft_held_drain(node);
 	for (struct soft_qp *qp = node->qp_list; qp; qp = qp->next)
 		ori_soft_flight_forget(qp, mr);
@@ -521,6 +522,7 @@ static void soft_fail_qp(struct ori_hca_qp *handle)
 
 	ori_soft_engine_lock(e);
 	ori_soft_doorbell_poll(qp);
+	ori_soft_atomic_end(qp->node);
 	qp->replies_count = 0;
 	qp->has_ack = qp->has_nak = false;
 	ori_soft_qp_flush(qp, ORIEL_SYNDROME_FLUSHED);
@@ -546,6 +548,7 @@ static void soft_destroy_qp(struct ori_hca_qp *handle)
 
 	ori_soft_engine_lock(node->engine);
 	ori_soft_stray_place(node, qp);
+	ori_soft_atomic_end(node);
 	soft_say_goodbye(qp);
 	ori_soft_cq_flush_of(qp, SOFT_NEVER);
 	node->qps[qp->qpn & (SOFT_TABLE - 1)] = NULL;

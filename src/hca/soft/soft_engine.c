@@ -74,6 +74,8 @@ static uint64_t engine_due_node(const struct soft_node *node)
 
 	if (node->halt_until > node->engine->now)
 		return node->halt_until;
+	if (node->atomic.qp)
+		return node->atomic.due;
 	if (other < due)
 		due = other;
 	for (struct soft_qp *qp = node->qp_list; qp; qp = qp->next) {
@@ -127,6 +129,11 @@ static bool engine_turn_node(struct soft_node *node)
 
 	if (ori_soft_engine_is_halted(node))
 		return false;
+	if (node->atomic.qp) {
+		if (node->atomic.due > node->engine->now)
+			return false;
+		ori_soft_atomic_end(node);
+	}
 	is_busy = ori_soft_held_leak(node);
 	is_busy |= ori_soft_stray_step(node);
 	for (struct soft_qp *qp = node->qp_list; qp; qp = qp->next)

@@ -17,6 +17,7 @@
 #include <stdatomic.h>
 
 #include "hca/hca.h"
+#include "hca/soft/soft_header.h"
 #include "hca/soft/soft_rand.h"
 #include "hca/soft/soft_scenario.h"
 #include "hca/soft/soft_wqe.h"
@@ -265,6 +266,16 @@ struct soft_counters {
 	uint64_t events_lost;
 };
 
+/* An atomic that has loaded its word. The HCA does nothing else before it has stored its value. */
+struct soft_atomic {
+	struct soft_qp *qp; /* NULL: there is none */
+	struct soft_header header;
+	struct soft_mr *mr;
+	char *at;
+	uint64_t old, value;
+	uint64_t due;
+};
+
 struct soft_node {
 	struct soft_engine *engine;
 	uint32_t id;
@@ -284,6 +295,7 @@ struct soft_node {
 	struct soft_posted *held; /* [held_room] */
 	uint32_t stray_count;
 	struct soft_stray *strays; /* NULL: the network keeps the order */
+	struct soft_atomic atomic;
 	bool has_halted;
 	uint64_t halt_until;
 	uint32_t event_first, event_count;

@@ -69,6 +69,8 @@ void ori_soft_requester_miss(struct soft_qp *qp, uint32_t psn);
 bool ori_soft_responder_has_output(const struct soft_qp *qp);
 /* False: there is nothing to send after all. */
 bool ori_soft_responder_fill(struct soft_qp *qp, struct soft_frame *frame);
+/* The atomic of @node that has loaded its word stores and is answered, if there is one. */
+void ori_soft_atomic_end(struct soft_node *node);
 void ori_soft_responder_receive(struct soft_qp *qp, const struct soft_header *h,
 				const char *payload);
 char *ori_soft_responder_target(struct soft_qp *qp, const struct soft_header *h,

@@ -219,38 +219,49 @@ static uint64_t responder_result(const struct soft_header *h, const struct soft_
 	return (old & ~masks->swap_mask) | (h->operand & masks->swap_mask);
 }
 
-/* Between load and store of an atomic: sleeping lets other agents change the word on any machine.
- */
-static void responder_linger(struct soft_node *node)
+static bool responder_load(const struct soft_mr *mr, const char *at, uint32_t length,
+			   uint64_t *value)
 {
-	uint64_t ns = soft_rand_below(&node->rand, node->scenario.slow_atomic);
-	struct timespec time = {0, (long)ns};
+	uint32_t half = 0;
+	bool is_short = length == sizeof(half), is_there;
 
-	if (ns)
-		nanosleep(&time, NULL);
+	is_there = ori_soft_load(mr, is_short ? (void *)&half : value, at, length);
+	if (is_short)
+		*value = half;
+	return is_there;
 }
 
-/* Atomic with respect to other HCAs of this process, and to no other access. */
-static bool responder_apply(struct soft_node *node, const struct soft_header *h,
-			    const struct soft_masks *masks, const struct soft_mr *mr, char *at,
-			    uint64_t *old)
+static bool responder_store(const struct soft_mr *mr, char *at, uint32_t length, uint64_t value)
 {
-	bool is_short = h->total == sizeof(uint32_t);
-	uint32_t half = 0;
-	uint64_t whole = 0;
+	uint32_t half = (uint32_t)value;
 
-	if (!ori_soft_load(mr, is_short ? (void *)&half : &whole, at, h->total))
-		return false;
-	*old = is_short ? half : whole;
-	responder_linger(node);
-	whole = responder_result(h, masks, *old);
-	half = (uint32_t)whole;
-	return ori_soft_store(mr, at, is_short ? (const void *)&half : &whole, h->total);
+	return ori_soft_store(mr, at, length == sizeof(half) ? (const void *)&half : &value,
+			      length);
+}
+
+void ori_soft_atomic_end(struct soft_node *node)
+{
+	const struct soft_atomic a = node->atomic;
+	struct soft_qp *qp = a.qp;
+	struct soft_replay *replay;
+
+	if (!qp)
+		return;
+	node->atomic.qp = NULL;
+	if (!responder_store(a.mr, a.at, a.header.total, a.value)) {
+		responder_miss(qp, &a.header, a.header.psn);
+		return;
+	}
+	replay = &qp->replays[qp->replay_next];
+	*replay = (struct soft_replay){.psn = a.header.psn, .is_valid = true, .value = a.old};
+	qp->replay_next = (qp->replay_next + 1) % SOFT_REPLAYS;
+	responder_reply(qp, SOFT_OLD, &a.header)->value = replay->value;
+	qp->expected = soft_psn_add(qp->expected, 1);
 }
 
 static void responder_atomic(struct soft_qp *qp, const struct soft_header *h, const char *payload)
 {
-	struct soft_replay *replay = &qp->replays[qp->replay_next];
+	struct soft_node *node = qp->node;
 	struct soft_masks masks = {0};
 	uint64_t old;
 	const char *why;
@@ -268,14 +279,21 @@ static void responder_atomic(struct soft_qp *qp, const struct soft_header *h, co
 	ori_soft_held_settle(qp->node, at, h->total);
 	if (h->length)
 		memcpy(&masks, payload, sizeof(masks));
-	if (!responder_apply(qp->node, h, &masks, mr, at, &old)) {
+	if (!responder_load(mr, at, h->total, &old)) {
 		responder_miss(qp, h, h->psn);
 		return;
 	}
-	*replay = (struct soft_replay){.psn = h->psn, .is_valid = true, .value = old};
-	qp->replay_next = (qp->replay_next + 1) % SOFT_REPLAYS;
-	responder_reply(qp, SOFT_OLD, h)->value = replay->value;
-	qp->expected = soft_psn_add(qp->expected, 1);
+	node->atomic = (struct soft_atomic){
+		.qp = qp,
+		.header = *h,
+		.mr = mr,
+		.at = at,
+		.old = old,
+		.value = responder_result(h, &masks, old),
+		.due = node->engine->now + soft_rand_below(&node->rand, node->scenario.slow_atomic),
+	};
+	if (!node->scenario.slow_atomic)
+		ori_soft_atomic_end(node);
 }
 
 /* An atomic runs once: a repeated request gets the value that the first one returned. */
@@ -312,8 +330,10 @@ static void responder_again(struct soft_qp *qp, const struct soft_header *h, uin
 void ori_soft_responder_receive(struct soft_qp *qp, const struct soft_header *h,
 				const char *payload)
 {
-	int32_t ahead = soft_psn_diff(h->psn, qp->expected);
+	int32_t ahead;
 
+	ori_soft_atomic_end(qp->node);
+	ahead = soft_psn_diff(h->psn, qp->expected);
 	if (qp->state == SOFT_ERROR) {
 		qp->has_nak = qp->refusal != 0;
 		return;
@@ -347,6 +367,7 @@ char *ori_soft_responder_target(struct soft_qp *qp, const struct soft_header *h,
 	const char *why;
 	char *to;
 
+	ori_soft_atomic_end(qp->node);
 	if (qp->state != SOFT_READY || !soft_is_write(h) || h->psn != qp->expected ||
 	    (responder_is_taking(h) && !responder_has_receive(qp)))
 		return NULL;
