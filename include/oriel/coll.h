@@ -125,8 +125,8 @@ enum oriel_algorithm {
 	ORIEL_ALGORITHM_HIERARCHICAL,
 
 	/*
-	 * All-reduces with ORIEL_REDUCE_FAST: recursive doubling, and halving of long messages. RING
-	 * is from rank to rank.
+	 * All-reduces with ORIEL_REDUCE_FAST: recursive doubling, and halving of long messages.
+	 * RING is from rank to rank.
 	 */
 	ORIEL_ALGORITHM_RECURSIVE,
 	ORIEL_ALGORITHMS

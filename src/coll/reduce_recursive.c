@@ -101,13 +101,13 @@ static struct ori_reduce_part recursive_range(const struct ori_reduce_rounds *r,
 static struct ori_reduce_part recursive_given(const struct ori_reduce_rounds *r, uint32_t exchange)
 {
 	struct ori_reduce_part range = recursive_range(r, exchange);
-	struct ori_reduce_part kept = recursive_range(r, exchange + 1);
+	struct ori_reduce_part held = recursive_range(r, exchange + 1);
 
 	if (!recursive_halves(r))
 		return range;
-	if (kept.begin == range.begin)
-		range.begin += kept.length;
-	range.length -= kept.length;
+	if (held.begin == range.begin)
+		range.begin += held.length;
+	range.length -= held.length;
 	return range;
 }
 
@@ -182,16 +182,16 @@ static enum oriel_status recursive_send(struct ori_reduce_rounds *r, uint32_t ex
 static enum oriel_status recursive_take(struct ori_reduce_rounds *r, uint32_t exchange)
 {
 	const struct ori_fold *fold = ori_reduce_fast_fold(r);
-	struct ori_reduce_part kept = recursive_range(r, exchange + 1);
-	char *own = recursive_at(r, exchange, kept.begin);
-	char *other = recursive_at(r, exchange + 1, kept.begin);
+	struct ori_reduce_part held = recursive_range(r, exchange + 1);
+	char *own = recursive_at(r, exchange, held.begin);
+	char *other = recursive_at(r, exchange + 1, held.begin);
 	bool is_upper = recursive_number(r) >> exchange & 1;
 	enum oriel_status status =
 		ori_reduce_fast_take(r, recursive_partner(r, exchange), ORI_REDUCE_ELEMENTS);
 
 	if (status == ORIEL_OK)
 		ori_fold_two(fold, is_upper ? other : own, is_upper ? own : other, other,
-			     kept.length / fold->size);
+			     held.length / fold->size);
 	return status;
 }
 

@@ -162,18 +162,18 @@ static struct fast_places tree_place(const struct tree *t, unsigned exchange,
 
 static void tree_exchange(const struct tree *t, struct fast_list *list, unsigned exchange)
 {
-	struct fast_places have = tree_range(t, exchange), kept = tree_range(t, exchange + 1);
-	struct fast_places given = kept;
+	struct fast_places have = tree_range(t, exchange), held = tree_range(t, exchange + 1);
+	struct fast_places given = held;
 
-	if (t->halves && kept.begin == have.begin)
-		given.begin += kept.count;
+	if (t->halves && held.begin == have.begin)
+		given.begin += held.count;
 	else if (t->halves)
 		given.begin = have.begin;
 	/* The place is the same at both ranks: that of the first of the parts. */
-	list_add(list, FAST_PUT, tree_partner(t, exchange), tree_place(t, exchange + 1, kept),
+	list_add(list, FAST_PUT, tree_partner(t, exchange), tree_place(t, exchange + 1, held),
 		 tree_place(t, exchange, given), none);
-	list_add(list, FAST_TAKE, tree_partner(t, exchange), tree_place(t, exchange + 1, kept),
-		 tree_place(t, exchange, kept), none);
+	list_add(list, FAST_TAKE, tree_partner(t, exchange), tree_place(t, exchange + 1, held),
+		 tree_place(t, exchange, held), none);
 }
 
 static void recursive_list(struct fast_list *list, unsigned me, bool halves)
