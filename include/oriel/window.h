@@ -55,15 +55,18 @@ enum oriel_atomics {
 	/*
 	 * One agent where the window has one: MAPPED if no rank is reached by rdma, else HCA if
 	 * each rank drives one NIC and the window is not sparse. Else processors execute atomics on
-	 * mapped words and NICs the others, and the program keeps each word to one agent.
+	 * mapped words and NICs the others, and the program keeps each word to one agent, or asks
+	 * for one.
 	 */
 	ORIEL_ATOMICS_DEFAULT,
 	/* The processors. ORIEL_ERR_UNSUPPORTED if a rank is reached by rdma. */
 	ORIEL_ATOMICS_MAPPED,
 	/*
 	 * The NIC of the word's owner, for the rank itself and mapped ranks, too: their other
-	 * operations stay on their paths. ORIEL_ERR_UNSUPPORTED if ranks drive several NICs, or
-	 * none, since all are mapped (ORIEL_COMM_BOTH_PATHS opens them).
+	 * operations stay on their paths. Of several NICs it is the first; then the
+	 * first such window of a communicator makes links to all ranks, in any mode of connecting.
+	 * ORIEL_ERR_UNSUPPORTED if ranks drive no NIC, since all are mapped (ORIEL_COMM_BOTH_PATHS
+	 * opens them).
 	 */
 	ORIEL_ATOMICS_HCA,
 	/* The processor of the word's owner: ORIEL_ERR_UNSUPPORTED (docs/memory-model.md). */

@@ -389,7 +389,7 @@ static enum oriel_status comm_alloc(const struct oriel_bootstrap *bootstrap,
 	comm->size = size;
 	comm->hosts = calloc(size, sizeof(*comm->hosts));
 	comm->peers = calloc(size, sizeof(*comm->peers));
-	comm->links = calloc(size, sizeof(struct ori_rdma_link *));
+	comm->links = calloc(ORI_LINK_ROWS * (size_t)size, sizeof(struct ori_rdma_link *));
 	comm->scratch = calloc(size, ORI_RECORD_BYTES);
 	comm->firsts = calloc(size, sizeof(*comm->firsts));
 	comm->listen_addresses = calloc(size, sizeof(*comm->listen_addresses));
@@ -398,8 +398,8 @@ static enum oriel_status comm_alloc(const struct oriel_bootstrap *bootstrap,
 		status = ori_paths_open(&comm->host_paths, size);
 	else
 		status = ori_fail_nomem(size * (sizeof(*comm->hosts) + sizeof(*comm->peers) +
-						sizeof(*comm->links) + ORI_RECORD_BYTES +
-						sizeof(*comm->firsts) +
+						ORI_LINK_ROWS * sizeof(*comm->links) +
+						ORI_RECORD_BYTES + sizeof(*comm->firsts) +
 						sizeof(*comm->listen_addresses)),
 					"a communicator of %u ranks", size);
 	if (status == ORIEL_OK)

@@ -132,6 +132,8 @@ struct ori_watcher {
 	pthread_t thread;
 };
 
+#define ORI_LINK_ROWS 2u /* of struct oriel_comm */
+
 struct oriel_comm {
 	struct oriel_bootstrap bootstrap; /* borrowed, unless has_own_bootstrap */
 	unsigned rank;
@@ -168,8 +170,11 @@ struct oriel_comm {
 	uint32_t post_blocks;           /* of the attributes; 0: unknown */
 	struct ori_rdma *rdma;          /* NULL: no peer is reached by it */
 	/*
-	 * [size]; NULL where ori_comm_needs_link() is false, unless the rank drives one NIC: the
-	 * links to mapped peers and to itself are connected for the first window that wants them.
+	 * [ORI_LINK_ROWS][size]. The first row has those that paths need, of the rails in turn.
+	 * NICs execute all atomics of a window by links of rail 0, to each rank: if that is the
+	 * only rail, those to mapped peers and to the rank itself are in the first row, too, else
+	 * the second row has those that the first one has not. They are connected for the first
+	 * such window.
 	 */
 	struct ori_rdma_link **links;
 	struct ori_links_rank *ranks;    /* [size], addresses of their NICs; NULL without rdma */
@@ -180,7 +185,7 @@ struct oriel_comm {
 	bool is_on_demand;               /* the first post to a peer makes its link */
 	bool is_destroyed_out_of_order;  /* a peer may have destroyed a window that this rank has */
 	bool is_linked_whole;            /* all links that the paths need are made, and */
-	bool is_linked_inside;           /* ... all others; both the same on all ranks */
+	bool is_linked_for_atomics;      /* ... all others; both the same on all ranks */
 	struct ori_heartbeat *heartbeat; /* NULL: no peer is reached by rdma */
 	struct ori_silence *silence;     /* NULL before there is a watcher */
 	struct ori_survive *survive;     /* NULL without ORIEL_COMM_SHRINK, or once it is shrunk */

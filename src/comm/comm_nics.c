@@ -84,13 +84,39 @@ static unsigned nics_pollers(const struct oriel_comm *comm)
 }
 
 /*
- * NICs may execute all atomics of a window (ORIEL_ATOMICS_HCA), if each rank has one: then they
- * take links to mapped peers and to the rank itself, too. They exist from the beginning, since
- * the watcher reads the table without a lock.
+ * NICs may execute all atomics of a window (ORIEL_ATOMICS_HCA): those of rail 0, by links that
+ * paths do not need. They exist from the beginning, since the watcher reads the table without a
+ * lock.
  */
-static bool nics_wants_link(const struct oriel_comm *comm, unsigned peer)
+static enum oriel_status nics_create_links(struct oriel_comm *comm, unsigned peer)
 {
-	return comm->rails == 1 || ori_comm_needs_link(comm, peer);
+	bool is_needed = ori_comm_needs_link(comm, peer);
+	unsigned rail = ori_links_rail(comm, peer);
+	enum oriel_status status = ORIEL_OK;
+
+	if (is_needed || comm->rails == 1)
+		status = ori_rdma_link_create(comm->rdma, peer, rail, &comm->links[peer]);
+	if (status == ORIEL_OK && (!comm->links[peer] || rail))
+		status = ori_rdma_link_create(comm->rdma, peer, 0, &comm->links[comm->size + peer]);
+	return status;
+}
+
+/* @link is of the paths, or for atomics alone: their initiators wait for them. */
+static void nics_describe_link(struct oriel_comm *comm, unsigned peer, struct ori_rdma_link *link)
+{
+	uint32_t unordered = comm->ranks[peer].unordered;
+
+	if (!link)
+		return;
+	ori_rdma_link_set_unordered(link, unordered & ORI_LINKS_UNORDERED,
+				    unordered & ORI_LINKS_REORDERED);
+	if (ori_comm_has_both(comm, peer) || !ori_comm_needs_link(comm, peer))
+		ori_rdma_link_set_mapped(link);
+	if (link != comm->links[peer] || !ori_comm_needs_link(comm, peer))
+		ori_rdma_link_set_shallow(link);
+	/* Peers tell links by their rank, so that none could ask for a second one. */
+	if (link != comm->links[peer])
+		ori_rdma_link_set_eager(link);
 }
 
 /* Local: the NICs, the heartbeat, and links without queues. */
@@ -135,9 +161,7 @@ static enum oriel_status nics_create(struct oriel_comm *comm)
 		return status;
 	status = ori_heartbeat_open(comm);
 	for (peer = 0; peer < comm->size && status == ORIEL_OK; peer++)
-		if (nics_wants_link(comm, peer))
-			status = ori_rdma_link_create(comm->rdma, peer, ori_links_rail(comm, peer),
-						      &comm->links[peer]);
+		status = nics_create_links(comm, peer);
 	return status;
 }
 
@@ -220,16 +244,8 @@ static enum oriel_status nics_introduce(struct oriel_comm *comm, enum oriel_stat
 		ori_report_nics(comm, &nic, records->rank.report);
 	for (peer = 0; peer < comm->size && status == ORIEL_OK && comm->ranks; peer++) {
 		comm->ranks[peer] = records[peer].rank;
-		if (!comm->links[peer])
-			continue;
-		ori_rdma_link_set_unordered(comm->links[peer],
-					    records[peer].rank.unordered & ORI_LINKS_UNORDERED,
-					    records[peer].rank.unordered & ORI_LINKS_REORDERED);
-		if (ori_comm_has_both(comm, peer) || !ori_comm_needs_link(comm, peer))
-			ori_rdma_link_set_mapped(comm->links[peer]);
-		/* The initiator of an atomic waits for it. */
-		if (!ori_comm_needs_link(comm, peer))
-			ori_rdma_link_set_shallow(comm->links[peer]);
+		nics_describe_link(comm, peer, comm->links[peer]);
+		nics_describe_link(comm, peer, comm->links[comm->size + peer]);
 	}
 	return status;
 }
@@ -251,12 +267,12 @@ enum oriel_status ori_nics_open(struct oriel_comm *comm)
 
 void ori_nics_close(struct oriel_comm *comm)
 {
-	unsigned peer;
+	unsigned i;
 
 	ori_demand_close(comm);
-	for (peer = 0; comm->links && peer < comm->size; peer++) {
-		ori_rdma_link_destroy(comm->links[peer]);
-		comm->links[peer] = NULL;
+	for (i = 0; comm->links && i < ORI_LINK_ROWS * comm->size; i++) {
+		ori_rdma_link_destroy(comm->links[i]);
+		comm->links[i] = NULL;
 	}
 	ori_heartbeat_close(comm);
 	ori_rdma_close(comm->rdma);

@@ -32,45 +32,56 @@ struct connect_word {
 static_assert(sizeof(struct connect_word) == 32, "struct connect_word goes over the wire");
 
 /*
- * Is the link to @peer to be connected among those that paths need, or, if @is_inside, among
- * the others?
+ * The link to @peer, unless it is connected: of those that paths need, or, @for_atomics, of the
+ * others. NULL: there is none.
  */
-static bool connect_is_missing(const struct oriel_comm *comm, bool is_inside, unsigned peer)
+static struct ori_rdma_link *connect_missing(const struct oriel_comm *comm, bool for_atomics,
+					     unsigned peer)
 {
-	return comm->links[peer] && ori_comm_needs_link(comm, peer) != is_inside &&
-	       !ori_rdma_link_is_ready(comm->links[peer]);
+	unsigned row = for_atomics && comm->rails > 1;
+	struct ori_rdma_link *link = comm->links[row * comm->size + peer];
+
+	if (!link || ori_rdma_link_is_ready(link))
+		return NULL;
+	return row || ori_comm_needs_link(comm, peer) != for_atomics ? link : NULL;
 }
 
 /* Opens this rank's queues of the links that are not connected. */
-static enum oriel_status connect_open_qps(struct oriel_comm *comm, bool is_inside,
+static enum oriel_status connect_open_qps(struct oriel_comm *comm, bool for_atomics,
 					  struct ori_rdma_qps *qps)
 {
 	enum oriel_status status = ORIEL_OK;
+	struct ori_rdma_link *link;
 	unsigned peer;
 
-	for (peer = 0; peer < comm->size && status == ORIEL_OK; peer++)
-		if (connect_is_missing(comm, is_inside, peer))
-			status = ori_rdma_link_open(comm->links[peer], &qps[peer]);
+	for (peer = 0; peer < comm->size && status == ORIEL_OK; peer++) {
+		link = connect_missing(comm, for_atomics, peer);
+		if (link)
+			status = ori_rdma_link_open(link, &qps[peer]);
+	}
 	return status;
 }
 
 /* Row @peer of @all has the queues of that rank's links to all ranks. */
-static enum oriel_status connect_join_qps(struct oriel_comm *comm, bool is_inside,
+static enum oriel_status connect_join_qps(struct oriel_comm *comm, bool for_atomics,
 					  const struct ori_rdma_qps *all)
 {
 	enum oriel_status status = ORIEL_OK;
+	struct ori_rdma_link *link;
 	unsigned peer;
 
-	for (peer = 0; peer < comm->size && status == ORIEL_OK; peer++)
-		if (connect_is_missing(comm, is_inside, peer))
+	for (peer = 0; peer < comm->size && status == ORIEL_OK; peer++) {
+		link = connect_missing(comm, for_atomics, peer);
+		if (link)
 			status =
-				ori_rdma_link_connect(comm->links[peer], ori_links_hca(comm, peer),
+				ori_rdma_link_connect(link, ori_links_hca(comm, link),
 						      &all[(size_t)peer * comm->size + comm->rank]);
+	}
 	return status;
 }
 
 static enum oriel_status connect_exchange_qps(struct oriel_comm *comm, enum ori_call call,
-					      bool is_inside, struct ori_rdma_qps *mine,
+					      bool for_atomics, struct ori_rdma_qps *mine,
 					      struct ori_rdma_qps *all)
 {
 	size_t row = comm->size * sizeof(*mine);
@@ -79,35 +90,37 @@ static enum oriel_status connect_exchange_qps(struct oriel_comm *comm, enum ori_
 	if (!mine || !all)
 		status = ori_fail_nomem((comm->size + 1u) * row, "links to %u ranks", comm->size);
 	else
-		status = connect_open_qps(comm, is_inside, mine);
+		status = connect_open_qps(comm, for_atomics, mine);
 	status = ori_comm_agree(comm, call, status);
 	if (status == ORIEL_OK)
 		status = ori_comm_gather(comm, call, mine, all, row);
 	if (status == ORIEL_OK)
-		status = ori_comm_agree(comm, call, connect_join_qps(comm, is_inside, all));
+		status = ori_comm_agree(comm, call, connect_join_qps(comm, for_atomics, all));
 	return status;
 }
 
 /* @is_done: a flag of @comm, the same on all ranks, as has_links is. */
 static enum oriel_status connect_each_missing(struct oriel_comm *comm, enum ori_call call,
-					      bool is_inside, bool *is_done)
+					      bool for_atomics, bool *is_done)
 {
 	struct ori_rdma_qps *mine, *all;
+	struct ori_rdma_link *link;
 	enum oriel_status status;
 	unsigned peer;
 
-	if (*is_done || !comm->has_links || comm->is_on_demand)
+	if (*is_done || !comm->has_links)
+		return ORIEL_OK;
+	if (comm->is_on_demand && !(for_atomics && comm->rails > 1))
 		return ORIEL_OK;
 	mine = calloc(comm->size, sizeof(*mine));
 	all = calloc((size_t)comm->size * comm->size, sizeof(*all));
-	status = connect_exchange_qps(comm, call, is_inside, mine, all);
+	status = connect_exchange_qps(comm, call, for_atomics, mine, all);
 	for (peer = 0; peer < comm->size; peer++) {
-		if (!connect_is_missing(comm, is_inside, peer))
-			continue;
-		if (status == ORIEL_OK)
-			ori_links_begin(comm, peer);
-		else
-			ori_rdma_link_close(comm->links[peer]);
+		link = connect_missing(comm, for_atomics, peer);
+		if (link && status == ORIEL_OK)
+			ori_links_begin(comm, link);
+		else if (link)
+			ori_rdma_link_close(link);
 	}
 	*is_done = status == ORIEL_OK;
 	free(all);
@@ -120,9 +133,9 @@ enum oriel_status ori_links_connect_all(struct oriel_comm *comm, enum ori_call c
 	return connect_each_missing(comm, call, false, &comm->is_linked_whole);
 }
 
-enum oriel_status ori_links_connect_inside(struct oriel_comm *comm, enum ori_call call)
+enum oriel_status ori_links_connect_atomics(struct oriel_comm *comm, enum ori_call call)
 {
-	return connect_each_missing(comm, call, true, &comm->is_linked_inside);
+	return connect_each_missing(comm, call, true, &comm->is_linked_for_atomics);
 }
 
 struct connect_call {
@@ -234,7 +247,8 @@ static void connect_join(struct connect_call *c, unsigned peer)
 	connect_receive(c, peer, &qps);
 	if (c->status != ORIEL_OK)
 		return;
-	status = ori_rdma_link_connect(c->comm->links[peer], ori_links_hca(c->comm, peer), &qps);
+	status = ori_rdma_link_connect(c->comm->links[peer],
+				       ori_links_hca(c->comm, c->comm->links[peer]), &qps);
 	if (status != ORIEL_OK)
 		connect_fail(c, peer, status);
 }
@@ -256,7 +270,7 @@ static void connect_begin(struct connect_call *c, unsigned peer)
 
 	connect_receive(c, peer, &none);
 	if (c->status == ORIEL_OK)
-		ori_links_begin(c->comm, peer);
+		ori_links_begin(c->comm, c->comm->links[peer]);
 	else
 		ori_rdma_link_close(c->comm->links[peer]);
 }

@@ -10,7 +10,10 @@
  * they stay so.
  */
 enum oriel_status ori_links_connect_all(struct oriel_comm *comm, enum ori_call call);
-/* The same for the links to mapped peers and to the rank itself. For comm->rails == 1. */
-enum oriel_status ori_links_connect_inside(struct oriel_comm *comm, enum ori_call call);
+/*
+ * The same for those by which NICs execute atomics alone; with several rails also where other links
+ * are made on demand.
+ */
+enum oriel_status ori_links_connect_atomics(struct oriel_comm *comm, enum ori_call call);
 
 #endif

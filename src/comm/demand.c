@@ -40,7 +40,7 @@ static enum oriel_status demand_loop_locked(struct oriel_comm *comm)
 	enum oriel_status status = ori_rdma_link_open(link, &qps);
 
 	if (status == ORIEL_OK)
-		status = ori_rdma_link_connect(link, ori_links_hca(comm, comm->rank), &qps);
+		status = ori_rdma_link_connect(link, ori_links_hca(comm, link), &qps);
 	if (status == ORIEL_OK)
 		ori_demand_begin_locked(comm, comm->rank);
 	else
@@ -154,7 +154,8 @@ static enum oriel_status demand_end_locked(struct ori_ask *ask, enum oriel_statu
 		status = ori_comm_check(comm);
 	if (status == ORIEL_OK)
 		status = ori_rdma_link_connect(comm->links[ask->peer],
-					       ori_links_hca(comm, ask->peer), &answer->qps);
+					       ori_links_hca(comm, comm->links[ask->peer]),
+					       &answer->qps);
 	if (status == ORIEL_OK && ori_net_send(&ask->conn, DEMAND_READY, NULL, 0) != ORIEL_OK)
 		status = ori_fail(ORIEL_ERR_PEER, "rank %u has closed its socket", ask->peer);
 	if (status == ORIEL_OK)

@@ -28,7 +28,7 @@ enum oriel_status ori_demand_join(struct oriel_comm *comm);
 void ori_demand_connect(void *context, unsigned peer);
 
 /* The link to @peer is connected at both ends. Local. */
-void ori_links_begin(struct oriel_comm *comm, unsigned peer);
+void ori_links_begin(struct oriel_comm *comm, struct ori_rdma_link *link);
 
 /* The descriptor that is readable when ori_demand_serve() has work; -1 without @comm->demand. */
 int ori_demand_fd(const struct oriel_comm *comm);

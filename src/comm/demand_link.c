@@ -82,13 +82,16 @@ const struct ori_listen_address *ori_demand_address(const struct oriel_comm *com
 	return &comm->demand->address;
 }
 
-void ori_links_begin(struct oriel_comm *comm, unsigned peer)
+void ori_links_begin(struct oriel_comm *comm, struct ori_rdma_link *link)
 {
+	const struct oriel_dev_link *dev = ori_rdma_link_device(link);
+	unsigned peer = dev->peer;
+
 	ori_log_rank(ORIEL_LOG_DEBUG, comm->rank, "link to rank %u, of rail %u, is connected", peer,
-		     ori_links_rail(comm, peer));
-	ori_rdma_link_begin(comm->links[peer]);
-	/* Sockets and memory show whether the others are alive. */
-	if (ori_comm_needs_link(comm, peer))
+		     dev->rail);
+	ori_rdma_link_begin(link);
+	/* Sockets, memory and the beats of the other link show whether the others are alive. */
+	if (link == comm->links[peer] && ori_comm_needs_link(comm, peer))
 		ori_heartbeat_join(comm, peer, &comm->ranks[peer].table_rkeys);
 }
 
@@ -108,7 +111,7 @@ void ori_demand_begin_locked(struct oriel_comm *comm, unsigned peer)
 	if (comm->are_links_sealed)
 		ori_rdma_link_close(comm->links[peer]);
 	else
-		ori_links_begin(comm, peer);
+		ori_links_begin(comm, comm->links[peer]);
 	ori_demand_set_locked(comm, peer, DEMAND_IDLE);
 }
 

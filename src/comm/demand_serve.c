@@ -61,7 +61,7 @@ static enum oriel_status demand_answer_locked(struct oriel_comm *comm, const str
 	else
 		status = ori_rdma_link_open(link, qps);
 	if (status == ORIEL_OK)
-		status = ori_rdma_link_connect(link, ori_links_hca(comm, ask->from), &ask->qps);
+		status = ori_rdma_link_connect(link, ori_links_hca(comm, link), &ask->qps);
 	if (status == ORIEL_OK)
 		ori_demand_set_locked(comm, ask->from, DEMAND_ANSWERED);
 	else

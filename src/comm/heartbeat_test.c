@@ -36,7 +36,7 @@ struct job {
 	struct ori_control control;
 	struct oriel_dev_rank paths[RANKS];
 	struct ori_mapping peers[RANKS];
-	struct ori_rdma_link *links[RANKS];
+	struct ori_rdma_link *links[ORI_LINK_ROWS * RANKS];
 	struct end ends[RANKS]; /* of ranks 1 and up */
 };
 

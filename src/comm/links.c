@@ -20,9 +20,25 @@ unsigned ori_links_rail(const struct oriel_comm *comm, unsigned peer)
 	return (comm->rank + peer) % comm->rails;
 }
 
-const struct ori_hca_qp_address *ori_links_hca(const struct oriel_comm *comm, unsigned peer)
+const struct ori_hca_qp_address *ori_links_hca(const struct oriel_comm *comm,
+					       const struct ori_rdma_link *link)
 {
-	return &comm->ranks[peer].hcas[ori_links_rail(comm, peer)];
+	const struct oriel_dev_link *dev = ori_rdma_link_device(link);
+
+	return &comm->ranks[dev->peer].hcas[dev->rail];
+}
+
+static const struct ori_rdma_link *links_choose(const struct oriel_comm *comm, unsigned peer,
+						bool for_atomics)
+{
+	const struct ori_rdma_link *other = comm->links[comm->size + peer];
+
+	return for_atomics && other ? other : comm->links[peer];
+}
+
+static unsigned links_count(const struct oriel_comm *comm)
+{
+	return ORI_LINK_ROWS * comm->size;
 }
 
 bool ori_links_is_connected(const struct oriel_comm *comm, unsigned peer)
@@ -39,9 +55,13 @@ bool ori_links_is_connected(const struct oriel_comm *comm, unsigned peer)
 static bool links_explain(const struct oriel_comm *comm, const struct ori_rdma_event *event,
 			  struct oriel_dev_fault *record, unsigned *peer)
 {
-	for (*peer = 0; *peer < comm->size; ++*peer)
-		if (comm->links[*peer] && ori_rdma_link_explain(comm->links[*peer], event, record))
+	unsigned i;
+
+	for (i = 0; i < links_count(comm); i++) {
+		*peer = i % comm->size;
+		if (comm->links[i] && ori_rdma_link_explain(comm->links[i], event, record))
 			return true;
+	}
 	*peer = ORIEL_DEV_NO_RANK;
 	*record = (struct oriel_dev_fault){.status = event->of.status,
 					   .what = ORIEL_DEV_LINK,
@@ -84,14 +104,14 @@ bool ori_links_poll(struct oriel_comm *comm,
 		    struct oriel_dev_fault *found)
 {
 	struct oriel_dev_fault record;
-	unsigned peer;
+	unsigned i;
 
 	*found = (struct oriel_dev_fault){.status = ORIEL_OK};
 	if (!comm->rdma)
 		return false;
-	for (peer = 0; peer < comm->size; peer++)
-		if (comm->links[peer] && ori_rdma_link_poll(comm->links[peer], &record) &&
-		    found->status == ORIEL_OK && !is_known(comm, peer))
+	for (i = 0; i < links_count(comm); i++)
+		if (comm->links[i] && ori_rdma_link_poll(comm->links[i], &record) &&
+		    found->status == ORIEL_OK && !is_known(comm, i % comm->size))
 			*found = record;
 	/* The event of the NIC came before the failed poll, and says more than "flushed". */
 	links_poll_events(comm, is_known, found);
@@ -107,33 +127,38 @@ void ori_links_seal(struct oriel_comm *comm)
 
 void ori_links_fail(struct oriel_comm *comm)
 {
-	unsigned peer;
+	unsigned i;
 
 	pthread_mutex_lock(&comm->links_lock);
-	for (peer = 0; peer < comm->size; peer++)
-		if (comm->links[peer])
-			ori_rdma_link_fail(comm->links[peer]);
+	for (i = 0; i < links_count(comm); i++)
+		if (comm->links[i])
+			ori_rdma_link_fail(comm->links[i]);
 	pthread_mutex_unlock(&comm->links_lock);
 }
 
-const struct oriel_dev_link *ori_links_device(const struct oriel_comm *comm, unsigned peer)
+const struct oriel_dev_link *ori_links_device(const struct oriel_comm *comm, unsigned peer,
+					      bool for_atomics)
 {
-	return comm->links[peer] ? ori_rdma_link_device(comm->links[peer]) : NULL;
+	const struct ori_rdma_link *link = links_choose(comm, peer, for_atomics);
+
+	return link ? ori_rdma_link_device(link) : NULL;
 }
 
-const struct oriel_dev_link *ori_links_kernel(const struct oriel_comm *comm, unsigned peer)
+const struct oriel_dev_link *ori_links_kernel(const struct oriel_comm *comm, unsigned peer,
+					      bool for_atomics)
 {
-	return comm->links[peer] ? ori_rdma_link_kernel(comm->links[peer]) : NULL;
+	const struct ori_rdma_link *link = links_choose(comm, peer, for_atomics);
+
+	return link ? ori_rdma_link_kernel(link) : NULL;
 }
 
 /* The NIC uses no memory for a link that failed, so that ORIEL_AGAIN alone counts. */
 static bool links_are_busy(const struct oriel_comm *comm)
 {
-	unsigned peer;
+	unsigned i;
 
-	for (peer = 0; peer < comm->size; peer++)
-		if (comm->links[peer] &&
-		    ori_rdma_link_poll_kernels(comm->links[peer]) == ORIEL_AGAIN)
+	for (i = 0; i < links_count(comm); i++)
+		if (comm->links[i] && ori_rdma_link_poll_kernels(comm->links[i]) == ORIEL_AGAIN)
 			return true;
 	return false;
 }

@@ -9,13 +9,15 @@
 #include "comm/comm.h"
 
 struct ori_hca_qp_address;
+struct ori_rdma_link;
 
 /* Can this rank reach @peer by its path now? Any thread. */
 bool ori_links_is_connected(const struct oriel_comm *comm, unsigned peer);
 /* The rail of the link to @peer, if there is one. */
 unsigned ori_links_rail(const struct oriel_comm *comm, unsigned peer);
-/* The address of @peer's NIC at the other end of their link. */
-const struct ori_hca_qp_address *ori_links_hca(const struct oriel_comm *comm, unsigned peer);
+/* The address of the NIC at the other end of @link. */
+const struct ori_hca_qp_address *ori_links_hca(const struct oriel_comm *comm,
+					       const struct ori_rdma_link *link);
 /*
  * The watcher: polls NICs, and links to peers that are not @is_known, once. True: one has failed,
  * and *@found is its record; the next call finds others once that one is known.
@@ -27,10 +29,15 @@ bool ori_links_poll(struct oriel_comm *comm,
 void ori_links_seal(struct oriel_comm *comm);
 /* @comm is broken: the NICs stop using all memory that users registered. */
 void ori_links_fail(struct oriel_comm *comm);
-/* For device functions: the link to @peer, connected or not; NULL if there is none. */
-const struct oriel_dev_link *ori_links_device(const struct oriel_comm *comm, unsigned peer);
+/*
+ * For device functions: the link to @peer, or that by which its NIC executes the atomics of a
+ * window; connected or not. NULL if there is none.
+ */
+const struct oriel_dev_link *ori_links_device(const struct oriel_comm *comm, unsigned peer,
+					      bool for_atomics);
 /* The same for kernels, in memory of the GPU. */
-const struct oriel_dev_link *ori_links_kernel(const struct oriel_comm *comm, unsigned peer);
+const struct oriel_dev_link *ori_links_kernel(const struct oriel_comm *comm, unsigned peer,
+					      bool for_atomics);
 /*
  * Waits until the requests of kernels are done, unless @comm breaks or its timeout
  * passes: their keys may be unregistered afterwards.

@@ -218,6 +218,8 @@ void ori_rdma_link_set_mapped(struct ori_rdma_link *link);
  * room. Call it before ori_rdma_link_open().
  */
 void ori_rdma_link_set_shallow(struct ori_rdma_link *link);
+/* No post connects it, also where links are made on demand. */
+void ori_rdma_link_set_eager(struct ori_rdma_link *link);
 
 /* Makes the queues of @link; @qps is for the other end. On failure there are none. */
 enum oriel_status ori_rdma_link_open(struct ori_rdma_link *link, struct ori_rdma_qps *qps);

@@ -127,6 +127,11 @@ void ori_rdma_link_set_mapped(struct ori_rdma_link *link)
 	link->handle.dev.unordered |= ORIEL_LINK_MAPPED_TOO;
 }
 
+void ori_rdma_link_set_eager(struct ori_rdma_link *link)
+{
+	link->handle.dev.unordered &= (uint16_t)~ORIEL_LINK_DEMAND;
+}
+
 void ori_rdma_link_set_shallow(struct ori_rdma_link *link)
 {
 	if (link->depth > LINK_SHALLOW)

@@ -176,7 +176,7 @@ static enum oriel_status window_open_tables(struct oriel_window *w, uint32_t buf
 	w->control = calloc(ORI_SHARE_PIECES * size, sizeof(*w->control));
 	w->buffers = calloc(buffers, sizeof(*w->buffers));
 	w->buffer_mrs = calloc(buffers, sizeof(struct ori_rdma_mr *));
-	w->peers = calloc(size, sizeof(*w->peers));
+	w->peers = calloc(ori_window_entries(w), sizeof(*w->peers));
 	w->table = calloc(buffers * (size + 1), sizeof(*w->table));
 	if (w->buffers)
 		w->buffers[0] = calloc(size, sizeof(*w->buffers[0]));
@@ -186,7 +186,8 @@ static enum oriel_status window_open_tables(struct oriel_window *w, uint32_t buf
 	}
 	return ori_fail_nomem(ORI_SHARE_PIECES * size * sizeof(*w->control) +
 				      buffers * (sizeof(*w->buffers) + sizeof(*w->buffer_mrs)) +
-				      size * (sizeof(*w->peers) + sizeof(*w->buffers[0])) +
+				      ori_window_entries(w) * sizeof(*w->peers) +
+				      size * sizeof(*w->buffers[0]) +
 				      buffers * (size + 1) * sizeof(*w->table),
 			      "a window of %zu ranks", size);
 }
@@ -399,7 +400,7 @@ static enum oriel_status window_connect(struct oriel_window *w,
 	else if (!is_sparse)
 		status = ori_links_connect_all(w->comm, ORI_CALL_WINDOW_CREATE);
 	if (status == ORIEL_OK && ori_window_has_nic_atomics(w))
-		status = ori_links_connect_inside(w->comm, ORI_CALL_WINDOW_CREATE);
+		status = ori_links_connect_atomics(w->comm, ORI_CALL_WINDOW_CREATE);
 	return status;
 }
 

@@ -99,6 +99,8 @@ enum oriel_status ori_window_check_links(const struct oriel_window *window);
  */
 enum oriel_status ori_window_choose_atomics(struct oriel_window *window, uint32_t wanted,
 					    bool may_link);
+/* Entries of its @peers: of the paths, and of atomics by NICs if there are any. */
+size_t ori_window_entries(const struct oriel_window *window);
 /* Do NICs execute them? */
 bool ori_window_has_nic_atomics(const struct oriel_window *window);
 /*

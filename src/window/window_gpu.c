@@ -11,7 +11,7 @@
 
 static size_t window_peers_length(const struct oriel_window *w)
 {
-	return w->comm->size * sizeof(*w->peers);
+	return ori_window_entries(w) * sizeof(*w->peers);
 }
 
 static size_t window_row_length(const struct oriel_window *w)

@@ -26,6 +26,11 @@ void ori_window_fill_domain(struct oriel_window *w)
 	d->domain_index = paths->domain_index;
 }
 
+size_t ori_window_entries(const struct oriel_window *w)
+{
+	return (w->comm->rdma ? 2 : 1) * (size_t)w->comm->size;
+}
+
 static uint32_t window_path(const struct oriel_window *w, unsigned peer)
 {
 	if (w->is_rdma && peer != w->comm->rank)
@@ -58,10 +63,7 @@ static unsigned window_find_remote(const struct oriel_window *w)
 	return w->comm->rank;
 }
 
-/*
- * NICs of their owners reach all words if ranks have one NIC each, mapped ranks and the own ones
- * among them: a rank has a link to each.
- */
+/* The NICs of rail 0 reach all words, those of mapped ranks and the own ones among them. */
 static enum oriel_status window_check_nics(const struct oriel_window *w)
 {
 	unsigned self = w->comm->rank;
@@ -72,17 +74,13 @@ static enum oriel_status window_check_nics(const struct oriel_window *w)
 				"mapped: set ORIEL_ATOMICS_MAPPED, or create the communicator with "
 				"ORIEL_COMM_BOTH_PATHS",
 				self);
-	if (w->comm->rails > 1)
-		return ori_fail(ORIEL_ERR_UNSUPPORTED,
-				"ORIEL_ATOMICS_HCA: rank %u drives %u NICs, whose atomics do not "
-				"exclude each other: set ORIEL_RAILS=1",
-				self, w->comm->rails);
 	return ORIEL_OK;
 }
 
 /*
  * A rank decides alone, and alike: if any rank is reached by rdma, then by each rank outside its
- * domain, and all ranks drive as many NICs.
+ * domain, and all ranks drive as many NICs. Where these are several, links for atomics are twice
+ * those of the paths, so that a window has to ask for them.
  */
 enum oriel_status ori_window_choose_atomics(struct oriel_window *w, uint32_t wanted, bool may_link)
 {
@@ -130,6 +128,13 @@ enum oriel_status oriel_window_atomics(const struct oriel_window *window,
 	return ORIEL_OK;
 }
 
+static const struct oriel_dev_link *window_link(const struct oriel_window *w, unsigned peer,
+						bool for_atomics)
+{
+	return w->gpu ? ori_links_kernel(w->comm, peer, for_atomics)
+		      : ori_links_device(w->comm, peer, for_atomics);
+}
+
 /* The entries of @peer for NICs, which reach it by its path or for atomics alone. */
 static void window_fill_remote(struct oriel_window *w, unsigned peer, const struct ori_offer *offer,
 			       uint64_t control_length)
@@ -143,9 +148,10 @@ static void window_fill_remote(struct oriel_window *w, unsigned peer, const stru
 		return;
 	if (ori_links_find_own(w->comm))
 		w->peers[peer].flags |= ORIEL_DEV_PEER_OWN_KEYS;
-	w->peers[peer].link =
-		w->gpu ? ori_links_kernel(w->comm, peer) : ori_links_device(w->comm, peer);
+	w->peers[peer].link = window_link(w, peer, false);
 	w->peers[peer].control_rkeys = control.rkeys;
+	w->peers[w->comm->size + peer] = w->peers[peer];
+	w->peers[w->comm->size + peer].link = window_link(w, peer, true);
 	/*
 	 * Device functions take NULL for a buffer that is not shared; no thread reads this
 	 * address.

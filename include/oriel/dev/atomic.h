@@ -16,7 +16,7 @@
  * The atomics of processors and of each NIC are not atomic with each other, nor are puts to the
  * word with any of them. A window has one agent for all its words (enum oriel_atomics), or
  * oriel_window_atomics() returns ORIEL_ATOMICS_DEFAULT: then ranks that change one word must all
- * reach it by mapped memory or all by one rail. With ORIEL_ATOMICS_HCA all that is said below of
+ * reach it by mapped memory or all by one rail, or the window asks for an agent. With ORIEL_ATOMICS_HCA all that is said below of
  * rdma holds for mapped peers and the rank itself, too; without the code of that path
  * (ORIEL_DEV_PATHS) they are ORIEL_ERR_NO_PATH.
  *

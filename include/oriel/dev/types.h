@@ -30,7 +30,7 @@
 #endif
 
 #define ORIEL_DEV_MAGIC 0x4c45524fu /* "OREL", little-endian */
-#define ORIEL_DEV_VERSION 13u
+#define ORIEL_DEV_VERSION 14u
 /* Magic and version are packed in one word, with room for a path. */
 #define ORIEL_DEV_MARK ((ORIEL_DEV_MAGIC & 0xffff0000u) + ORIEL_DEV_VERSION * 256u)
 
@@ -414,8 +414,9 @@ struct oriel_dev_window {
 	uint64_t channels_at;
 	uint64_t staging_at;
 
-	char *control;                        /* this rank's segment */
-	const struct oriel_dev_peer *peers;   /* [ranks] */
+	char *control;                      /* this rank's segment */
+	const struct oriel_dev_peer *peers; /* [ranks]; with ORIEL_ATOMICS_HCA then [ranks], by the
+					       links of atomics */
 	const struct oriel_dev_buffer *table; /* [buffers][ranks]; with ORIEL_ATOMICS_HCA then
 						 [buffers], of this rank as its peers see it */
 

@@ -14,7 +14,7 @@
 #include <oriel/dev/detail/link.h>
 #include <oriel/dev/detail/mapped.h>
 
-/* The one of @keys for the link to @peer. */
+/* The one of @keys for the link of entry @peer of @peers. */
 ORIEL_DEV uint32_t ori_dev_rdma_key(const struct oriel_dev_window *w, uint32_t peer,
 				    const struct oriel_dev_keys *keys)
 {

@@ -74,26 +74,34 @@ ORIEL_DEV bool ori_dev_atomic_is_plain_add(const struct oriel_dev_atomic *a, uin
 	       (a->op == ORIEL_DEV_ATOMIC_ADD && (a->bytes == 8 || at & 4));
 }
 
-/* Where NICs find the word at @at of @peer, which may be the rank itself. */
-ORIEL_DEV struct oriel_rdma_address ori_dev_rdma_atomic_at(const struct oriel_dev_window *w,
-							   uint32_t peer, uint64_t at)
+/* The entry of @peers whose link the atomics on the data of @peer take. */
+ORIEL_DEV uint32_t ori_dev_rdma_atomic_entry(const struct oriel_dev_window *w, uint32_t peer)
 {
-	/* The other entry of the rank itself is for posts that read and write its memory. */
-	uint64_t column = (uint64_t)w->buffers * w->ranks + (at >> ORIEL_AT_BITS);
+	return w->inline_wide & ORIEL_DEV_ATOMICS_BY_NIC ? w->ranks + peer : peer;
+}
 
-	return peer == w->rank ? ori_dev_rdma_in(w, peer, &w->table[column], at)
-			       : ori_dev_rdma_remote(w, peer, at);
+/* Where NICs find the word at @at of the rank of @entry, which may be the rank itself. */
+ORIEL_DEV struct oriel_rdma_address ori_dev_rdma_atomic_at(const struct oriel_dev_window *w,
+							   uint32_t entry, uint64_t at)
+{
+	uint32_t rank = entry < w->ranks ? entry : entry - w->ranks;
+	uint64_t buffer = at >> ORIEL_AT_BITS, column = buffer * w->ranks + rank;
+
+	/* The other entry of the rank itself is for posts that read and write its memory. */
+	if (rank == w->rank)
+		column = (uint64_t)w->buffers * w->ranks + buffer;
+	return ori_dev_rdma_in(w, entry, &w->table[column], at);
 }
 
 /* One thread; waits for the response, the whole word of 8 bytes, which goes to @word. */
 ORIEL_DEV enum oriel_status ori_dev_rdma_atomic_once(const struct oriel_dev_window *w,
-						     uint32_t peer, uint64_t at, uint32_t what,
+						     uint32_t entry, uint64_t at, uint32_t what,
 						     const struct oriel_link_atomic *request,
 						     uint64_t *word, uint64_t *old)
 {
-	const struct oriel_dev_link *l = w->peers[peer].link;
-	struct oriel_rdma_address remote = ori_dev_rdma_atomic_at(w, peer, at);
-	struct oriel_rdma_address local = ori_dev_rdma_word(w, peer, word);
+	const struct oriel_dev_link *l = w->peers[entry].link;
+	struct oriel_rdma_address remote = ori_dev_rdma_atomic_at(w, entry, at);
+	struct oriel_rdma_address local = ori_dev_rdma_word(w, entry, word);
 	struct oriel_link_queue q = ori_dev_link_take(l);
 	struct oriel_link_post post = ori_dev_link_begin(l, q, what,
 							 1 + ori_dev_link_read_flushes(l) +
@@ -119,7 +127,7 @@ ORIEL_DEV enum oriel_status ori_dev_rdma_atomic_once(const struct oriel_dev_wind
  * are free.
  */
 ORIEL_DEV enum oriel_status ori_dev_rdma_atomic_loop(const struct oriel_dev_window *w,
-						     uint32_t peer, uint64_t at,
+						     uint32_t entry, uint64_t at,
 						     const struct oriel_dev_atomic *a,
 						     uint64_t *word, uint64_t *old)
 {
@@ -130,7 +138,7 @@ ORIEL_DEV enum oriel_status ori_dev_rdma_atomic_loop(const struct oriel_dev_wind
 	do {
 		request.compare = *old;
 		request.value = ori_dev_atomic_in_word(a, at, *old);
-		status = ori_dev_rdma_atomic_once(w, peer, at & ~(uint64_t)7,
+		status = ori_dev_rdma_atomic_once(w, entry, at & ~(uint64_t)7,
 						  ori_dev_atomic_what(a->op), &request, word, old);
 	} while (status == ORIEL_OK && *old != request.compare &&
 		 ori_dev_atomic_in_word(a, at, *old) != *old);
@@ -139,7 +147,7 @@ ORIEL_DEV enum oriel_status ori_dev_rdma_atomic_loop(const struct oriel_dev_wind
 
 /* One thread. *@old: the whole word of 8 bytes. */
 ORIEL_DEV enum oriel_status ori_dev_rdma_atomic_with(const struct oriel_dev_window *w,
-						     uint32_t peer, uint64_t at,
+						     uint32_t entry, uint64_t at,
 						     const struct oriel_dev_atomic *a,
 						     struct oriel_link_queue q, uint64_t *word,
 						     uint64_t *old)
@@ -155,11 +163,11 @@ ORIEL_DEV enum oriel_status ori_dev_rdma_atomic_with(const struct oriel_dev_wind
 	} else if (!ori_dev_atomic_is_plain_add(a, at)) {
 		if ((a->op != ORIEL_DEV_ATOMIC_XOR && a->op != ORIEL_DEV_ATOMIC_ADD) ||
 		    !ori_dev_link_has_masked(q))
-			return ori_dev_rdma_atomic_loop(w, peer, at, a, word, old);
+			return ori_dev_rdma_atomic_loop(w, entry, at, a, word, old);
 		request.opcode = ORIEL_MLX5_MASKED_FETCH_ADD;
 		request.compare = a->op == ORIEL_DEV_ATOMIC_XOR ? UINT64_MAX : (uint64_t)1 << 31;
 	}
-	return ori_dev_rdma_atomic_once(w, peer, at & ~(uint64_t)7, ori_dev_atomic_what(a->op),
+	return ori_dev_rdma_atomic_once(w, entry, at & ~(uint64_t)7, ori_dev_atomic_what(a->op),
 					&request, word, old);
 }
 
@@ -168,7 +176,8 @@ ORIEL_DEV enum oriel_status ori_dev_rdma_atomic(const struct oriel_dev_window *w
 						uint64_t at, const struct oriel_dev_atomic *a,
 						uint64_t *old)
 {
-	const struct oriel_dev_link *l = w->peers[peer].link;
+	uint32_t entry = ori_dev_rdma_atomic_entry(w, peer);
+	const struct oriel_dev_link *l = w->peers[entry].link;
 	struct oriel_link_queue q = ori_dev_link_take(l);
 	uint64_t own = 0, seen = 0, *word;
 	enum oriel_status status;
@@ -178,7 +187,7 @@ ORIEL_DEV enum oriel_status ori_dev_rdma_atomic(const struct oriel_dev_window *w
 	word = ori_dev_rdma_take_word(l, q, &own, &status);
 	if (!word)
 		return ori_dev_link_failed(l, q, ori_dev_atomic_what(a->op), status, false);
-	status = ori_dev_rdma_atomic_with(w, peer, at, a, q, word, &seen);
+	status = ori_dev_rdma_atomic_with(w, entry, at, a, q, word, &seen);
 	ori_dev_rdma_give_word(l, word);
 	if (status == ORIEL_OK)
 		*old = seen >> ori_dev_atomic_shift(a, at) & ori_dev_atomic_mask(a);

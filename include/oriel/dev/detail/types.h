@@ -65,7 +65,7 @@ struct oriel_dev_peer {
 	char *control;                     /* its control segment, mapped here; NULL if not */
 	uint32_t path;                     /* enum oriel_path */
 	uint32_t flags;                    /* enum oriel_dev_peer_flags, and a number behind them */
-	const struct oriel_dev_link *link; /* of the rdma path; of all with ORIEL_ATOMICS_HCA */
+	const struct oriel_dev_link *link; /* of the rdma path, or of atomics */
 	struct oriel_dev_keys control_rkeys; /* of its control segment, from address 0 on */
 };
 
@@ -78,7 +78,10 @@ struct oriel_dev_buffer {
 };
 
 #define ORIEL_DEV_HAS_SERIAL (1u << 31)
-/* The NIC of each rank executes all atomics on its data, those of mapped ranks and its own, too. */
+/*
+ * One NIC of each rank executes all atomics on its data, those of mapped ranks and its own, too.
+ * Behind the @peers of a handle are their links to it.
+ */
 #define ORIEL_DEV_ATOMICS_BY_NIC (1u << 30)
 
 /*
