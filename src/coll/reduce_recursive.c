@@ -4,8 +4,8 @@
  * 1, 2, 4 ... ranks, and compute that of the lower ranks + that of the upper ones. If the number of
  * ranks is no power of two, the first ones are added in pairs before, by the odd ranks.
  *
- * A short round is exchanged whole, and each rank computes all of it. Of a longer one the ranks of
- * a pair keep a half each, so that all bytes on the network are about twice the round instead of
+ * A short round is exchanged whole, and each rank computes all of it. The ranks of a pair take a
+ * half each of a longer one, so that all bytes on the network are about twice the round instead of
  * one round for each exchange; then they exchange the results of these parts, by the same pairs
  * from the last one to the first. Both ways add in the same order.
  */
@@ -80,7 +80,7 @@ static size_t recursive_half(size_t length)
 	return half < length ? half : length;
 }
 
-/* What of the round this rank has sums of before @exchange, and of the result behind it. */
+/* The part of the round of which this rank has sums before @exchange, and results behind it. */
 static struct ori_reduce_part recursive_range(const struct ori_reduce_rounds *r, uint32_t exchange)
 {
 	struct ori_reduce_part range = {0, r->length};
@@ -97,7 +97,7 @@ static struct ori_reduce_part recursive_range(const struct ori_reduce_rounds *r,
 	return range;
 }
 
-/* What of that the partner has behind @exchange. */
+/* The part of that range which the partner has behind @exchange. */
 static struct ori_reduce_part recursive_given(const struct ori_reduce_rounds *r, uint32_t exchange)
 {
 	struct ori_reduce_part range = recursive_range(r, exchange);

@@ -41,8 +41,8 @@ static void check_agent(struct rank *r, uint32_t atomics, enum oriel_status expe
 	CHECK_OK(r, oriel_window_destroy(window));
 }
 
-/* All ranks are refused an agent that does not reach all of them. Of several NICs the first one
- * can. */
+/* All ranks are refused an agent that does not reach all of them. The first of several NICs does.
+ */
 static void one_agent_or_a_refusal(struct rank *r)
 {
 	enum oriel_status by_nic = r->dev.rails ? ORIEL_OK : ORIEL_ERR_UNSUPPORTED;
@@ -201,8 +201,8 @@ static void a_sparse_window_has_the_agent_that_it_asks_for(struct rank *r)
 
 /*
  * A sparse window of mapped and rdma ranks has two agents: processors and NICs, of which each
- * undoes what the other changes while it is between its load and its store. Of several rails it has
- * several NICs, too.
+ * undoes what the other changes while it is between its load and its store. If ranks drive several
+ * NICs, these are agents of their own.
  */
 static void two_agents_lose_no_update(struct rank *r)
 {
