@@ -63,10 +63,10 @@ enum oriel_atomics {
 	ORIEL_ATOMICS_MAPPED,
 	/*
 	 * The NIC of the word's owner, for the rank itself and mapped ranks, too: their other
-	 * operations stay on their paths. Of several NICs it is the first; then the
-	 * first such window of a communicator makes links to all ranks, in any mode of connecting.
-	 * ORIEL_ERR_UNSUPPORTED if ranks drive no NIC, since all are mapped (ORIEL_COMM_BOTH_PATHS
-	 * opens them).
+	 * operations stay on their paths. If a rank drives several NICs, the first
+	 * is the agent, and the first such window of a communicator makes links to all ranks, in any
+	 * mode of connecting. ORIEL_ERR_UNSUPPORTED if ranks drive no NIC, since all are mapped
+	 * (ORIEL_COMM_BOTH_PATHS opens them).
 	 */
 	ORIEL_ATOMICS_HCA,
 	/* The processor of the word's owner: ORIEL_ERR_UNSUPPORTED (docs/memory-model.md). */
