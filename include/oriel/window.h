@@ -64,8 +64,8 @@ enum oriel_atomics {
 	/*
 	 * The NIC of the word's owner, for the rank itself and mapped ranks, too: their other
 	 * operations stay on their paths. If a rank drives several NICs, the first
-	 * is the agent, and the first such window of a communicator makes links to all ranks, in any
-	 * mode of connecting. ORIEL_ERR_UNSUPPORTED if ranks drive no NIC, since all are mapped
+	 * is the agent, and the first such window of a communicator makes links to all ranks, in
+	 * any mode of connecting. ORIEL_ERR_UNSUPPORTED if ranks drive no NIC, since all are mapped
 	 * (ORIEL_COMM_BOTH_PATHS opens them).
 	 */
 	ORIEL_ATOMICS_HCA,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the algorithms RING and RECURSIVE share: reduce_ring.c and reduce_recursive.c call it.
- * Partial results are in the accumulation type, and lie in the sums of the staging.
+ * The parts that the algorithms RING and RECURSIVE share: reduce_ring.c and reduce_recursive.c call
+ * it. Partial results are in the accumulation type, and lie in the sums of the staging.
  *
  * A result needs elements of all ranks, so a rank has begun the round when its view is written to,
  * and has added its elements of the part, which may lie there. reduce_rounds.h says why the staging

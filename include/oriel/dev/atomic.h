@@ -16,9 +16,9 @@
  * The atomics of processors and of each NIC are not atomic with each other, nor are puts to the
  * word with any of them. A window has one agent for all its words (enum oriel_atomics), or
  * oriel_window_atomics() returns ORIEL_ATOMICS_DEFAULT: then ranks that change one word must all
- * reach it by mapped memory or all by one rail, or the window asks for an agent. With ORIEL_ATOMICS_HCA all that is said below of
- * rdma holds for mapped peers and the rank itself, too; without the code of that path
- * (ORIEL_DEV_PATHS) they are ORIEL_ERR_NO_PATH.
+ * reach it by mapped memory or all by one rail, or the window asks for an agent. With
+ * ORIEL_ATOMICS_HCA all that is said below of rdma holds for mapped peers and the rank itself, too;
+ * without the code of that path (ORIEL_DEV_PATHS) they are ORIEL_ERR_NO_PATH.
  *
  * Where some rank of the domain is joined to @peer by a bus without atomics, ranks take turns; a
  * rank that does not end its turn is a timeout for the others. By rdma, swap, fetch_and, fetch_or,
