@@ -120,11 +120,32 @@ static void test_a_rank_that_exits_is_not_awaited(void **state)
 	ori_mesh_close(&comm, false);
 }
 
+/* Rank 1 is a thread of this process, which does not connect. */
+static void test_a_rank_that_is_missing_is_named(void **state)
+{
+	struct ori_host hosts[3] = {{.token = 1, .pid = 1},
+				    {.token = 1, .pid = 1},
+				    {.token = 2, .pid = 1}};
+	struct oriel_dev_rank of[3] = {{.path = ORIEL_PATH_SELF},
+				       {.path = ORIEL_PATH_MAPPED},
+				       {.path = ORIEL_PATH_MAPPED}};
+	struct oriel_comm comm = {.size = 3, .hosts = hosts, .host_paths.of = of};
+	uint8_t name[ORI_FDSOCK_NAME];
+
+	(void)state;
+	assert_int_equal(ori_mesh_open(&comm, name), ORIEL_OK);
+	assert_int_equal(ori_mesh_connect(&comm, NULL, 0, ori_deadline(LIMIT_NS / 10)),
+			 ORIEL_ERR_TIMEOUT);
+	assert_non_null(strstr(oriel_last_error(), "rank 2"));
+	ori_mesh_close(&comm, false);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_flood_of_strange_connections_is_a_warning_a_second),
 		cmocka_unit_test(test_a_rank_that_exits_is_not_awaited),
+		cmocka_unit_test(test_a_rank_that_is_missing_is_named),
 	};
 
 	return cmocka_run_group_tests_name("mesh", tests, NULL, NULL);
