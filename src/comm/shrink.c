@@ -116,12 +116,15 @@ static void shrink_choose_group(void *context, struct ori_vote_value *value)
 	shrink_list(s, value);
 	if (value->status != ORIEL_OK)
 		return;
-	if (!shrink_is_majority(s, value, &suspects))
+	if (!shrink_is_majority(s, value, &suspects)) {
+		for (rank = 0; !ori_vote_has(value->suspect, rank); rank++)
+			;
 		status = ori_fail(ORIEL_ERR_STATE,
-				  "%u ranks do not answer, and may go on without the %u that are "
-				  "here: more than half of those that are not known to be dead "
-				  "are needed",
-				  suspects, s->count);
+				  "%u ranks do not answer, rank %u among them, and may go on "
+				  "without the %u that are here: more than half of those that are "
+				  "not known to be dead are needed",
+				  suspects, rank, s->count);
+	}
 	for (rank = 0; rank < s->comm->size && status == ORIEL_OK; rank++) {
 		if (!ori_vote_has(value->suspect, rank))
 			continue;

@@ -235,8 +235,8 @@ class Fenced:
             self.assertEqual(job.line(rank), "ORIEL_OK ")
         job.signal(signal.SIGCONT, 3)
         line = job.line(3)
-        self.assertRegex(line, "^ORIEL_ERR_STATE [0-9]+ ranks do not answer, and may go on "
-                         "without the 1")
+        self.assertRegex(line, "^ORIEL_ERR_STATE [0-9]+ ranks do not answer, rank [0-7] among "
+                         "them, and may go on without the 1")
         self.assertEqual(job.line(3), "unsafe: -1 -1 -1")
         job.signal(signal.SIGKILL, 6)
         self.check(job, (3, 6))
