@@ -72,10 +72,11 @@ static bool recursive_halves(const struct ori_reduce_rounds *r)
 	return r->length > RECURSIVE_WHOLE || r->length > ori_reduce_rounds_piece(r->job.g);
 }
 
-/* The lower half, in whole lines. */
+/* The lower half, in whole lines, and not the shorter one. */
 static size_t recursive_half(size_t length)
 {
-	size_t half = (length / 2 + ORIEL_DEV_LINE - 1) & ~(size_t)(ORIEL_DEV_LINE - 1);
+	size_t half =
+		(length / 2 + length % 2 + ORIEL_DEV_LINE - 1) & ~(size_t)(ORIEL_DEV_LINE - 1);
 
 	return half < length ? half : length;
 }

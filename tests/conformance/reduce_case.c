@@ -275,8 +275,9 @@ static void long_rings_have_chunks(struct rank *r)
 /* Where the number of ranks is no power of two, the first ones are added in pairs before. */
 static void trees_have_any_number_of_ranks(struct rank *r)
 {
-	static const unsigned types[] = {SUM_FP32, SUM_BF16, PREMUL_FP64};
-	static const size_t counts[] = {1, 0, 13, 1025, 20001};
+	static const unsigned types[] = {SUM_FP32, SUM_BF16, PREMUL_FP64, BXOR_UINT8};
+	/* Of bytes, halves of the last ones are one longer than whole lines. */
+	static const size_t counts[] = {1, 0, 13, 1025, 20001, 16385, 16513};
 	struct site s;
 	unsigned i, k;
 
