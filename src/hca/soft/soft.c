@@ -214,8 +214,8 @@ static void soft_unregister(struct ori_hca_mr *handle)
 	struct soft_node *node = mr->node;
 
 	ori_soft_engine_lock(node->engine);
-	ori_soft_stray_place(node, NULL);
 	ori_soft_atomic_end(node);
+	ori_soft_stray_place(node, NULL);
 	ori_soft_held_drain(node);
 	for (struct soft_qp *qp = node->qp_list; qp; qp = qp->next)
 		ori_soft_flight_forget(qp, mr);
@@ -547,8 +547,8 @@ static void soft_destroy_qp(struct ori_hca_qp *handle)
 	struct soft_node *node = qp->node;
 
 	ori_soft_engine_lock(node->engine);
-	ori_soft_stray_place(node, qp);
 	ori_soft_atomic_end(node);
+	ori_soft_stray_place(node, qp);
 	soft_say_goodbye(qp);
 	ori_soft_cq_flush_of(qp, SOFT_NEVER);
 	node->qps[qp->qpn & (SOFT_TABLE - 1)] = NULL;

@@ -266,7 +266,10 @@ struct soft_counters {
 	uint64_t events_lost;
 };
 
-/* An atomic that has loaded its word. The HCA does nothing else before it has stored its value. */
+/*
+ * An atomic that has loaded its word. The HCA sends nothing before it has stored the value, and
+ * stores it before it executes another request.
+ */
 struct soft_atomic {
 	struct soft_qp *qp; /* NULL: there is none */
 	struct soft_header header;

@@ -105,6 +105,8 @@ void ori_soft_qp_fail(struct soft_qp *qp, uint8_t syndrome, const char *format, 
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
 	ori_soft_event_push(qp->node, qp_status(syndrome), qp, syndrome, text);
+	/* Nothing is answered after this. */
+	ori_soft_atomic_end(qp->node);
 	qp->replies_count = 0;
 	qp->has_ack = false;
 	qp->has_nak = false;

@@ -6,7 +6,6 @@
  */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/log.h"
 #include "hca/soft/soft_cq.h"
@@ -54,6 +53,7 @@ void ori_soft_responder_miss(struct soft_qp *qp, const struct soft_header *h)
 
 	if (qp->state != SOFT_READY)
 		return;
+	ori_soft_atomic_end(qp->node);
 	qp->replies_count = 0;
 	responder_miss(qp, &read, h->psn);
 }

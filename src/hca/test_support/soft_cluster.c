@@ -71,8 +71,13 @@ enum cluster_action {
 
 static bool cluster_act(struct soft_qp *qp, enum cluster_action action)
 {
-	if (ori_soft_engine_is_halted(qp->node))
+	struct soft_node *node = qp->node;
+
+	if (ori_soft_engine_is_halted(node))
 		return false;
+	if (node->atomic.qp && node->atomic.due > node->engine->now)
+		return false;
+	ori_soft_atomic_end(node);
 	switch (action) {
 	case CLUSTER_DOORBELL:
 		return ori_soft_doorbell_poll(qp);
@@ -83,9 +88,9 @@ static bool cluster_act(struct soft_qp *qp, enum cluster_action action)
 	case CLUSTER_TIMER:
 		return ori_soft_timer(qp);
 	case CLUSTER_CQE:
-		return ori_soft_cq_flush_of(qp, qp->node->engine->now);
+		return ori_soft_cq_flush_of(qp, node->engine->now);
 	default:
-		return ori_soft_held_leak(qp->node) || ori_soft_stray_step(qp->node);
+		return ori_soft_held_leak(node) || ori_soft_stray_step(node);
 	}
 }
 
