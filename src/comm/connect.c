@@ -54,11 +54,13 @@ static enum oriel_status connect_open_qps(struct oriel_comm *comm, bool for_atom
 	struct ori_rdma_link *link;
 	unsigned peer;
 
+	pthread_mutex_lock(&comm->links_lock);
 	for (peer = 0; peer < comm->size && status == ORIEL_OK; peer++) {
 		link = connect_missing(comm, for_atomics, peer);
 		if (link)
 			status = ori_rdma_link_open(link, &qps[peer]);
 	}
+	pthread_mutex_unlock(&comm->links_lock);
 	return status;
 }
 
@@ -70,6 +72,7 @@ static enum oriel_status connect_join_qps(struct oriel_comm *comm, bool for_atom
 	struct ori_rdma_link *link;
 	unsigned peer;
 
+	pthread_mutex_lock(&comm->links_lock);
 	for (peer = 0; peer < comm->size && status == ORIEL_OK; peer++) {
 		link = connect_missing(comm, for_atomics, peer);
 		if (link)
@@ -77,7 +80,26 @@ static enum oriel_status connect_join_qps(struct oriel_comm *comm, bool for_atom
 				ori_rdma_link_connect(link, ori_links_hca(comm, link),
 						      &all[(size_t)peer * comm->size + comm->rank]);
 	}
+	pthread_mutex_unlock(&comm->links_lock);
 	return status;
+}
+
+/* Where links are made on demand other threads make some meanwhile, and those of a broken @comm
+ * end. */
+static void connect_begin_each(struct oriel_comm *comm, bool for_atomics, bool is_connected)
+{
+	struct ori_rdma_link *link;
+	unsigned peer;
+
+	pthread_mutex_lock(&comm->links_lock);
+	for (peer = 0; peer < comm->size; peer++) {
+		link = connect_missing(comm, for_atomics, peer);
+		if (link && is_connected && !comm->are_links_sealed)
+			ori_links_begin(comm, link);
+		else if (link)
+			ori_rdma_link_close(link);
+	}
+	pthread_mutex_unlock(&comm->links_lock);
 }
 
 static enum oriel_status connect_exchange_qps(struct oriel_comm *comm, enum ori_call call,
@@ -104,9 +126,7 @@ static enum oriel_status connect_each_missing(struct oriel_comm *comm, enum ori_
 					      bool for_atomics, bool *is_done)
 {
 	struct ori_rdma_qps *mine, *all;
-	struct ori_rdma_link *link;
 	enum oriel_status status;
-	unsigned peer;
 
 	if (*is_done || !comm->has_links)
 		return ORIEL_OK;
@@ -115,13 +135,7 @@ static enum oriel_status connect_each_missing(struct oriel_comm *comm, enum ori_
 	mine = calloc(comm->size, sizeof(*mine));
 	all = calloc((size_t)comm->size * comm->size, sizeof(*all));
 	status = connect_exchange_qps(comm, call, for_atomics, mine, all);
-	for (peer = 0; peer < comm->size; peer++) {
-		link = connect_missing(comm, for_atomics, peer);
-		if (link && status == ORIEL_OK)
-			ori_links_begin(comm, link);
-		else if (link)
-			ori_rdma_link_close(link);
-	}
+	connect_begin_each(comm, for_atomics, status == ORIEL_OK);
 	*is_done = status == ORIEL_OK;
 	free(all);
 	free(mine);

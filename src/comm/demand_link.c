@@ -90,7 +90,10 @@ void ori_links_begin(struct oriel_comm *comm, struct ori_rdma_link *link)
 	ori_log_rank(ORIEL_LOG_DEBUG, comm->rank, "link to rank %u, of rail %u, is connected", peer,
 		     dev->rail);
 	ori_rdma_link_begin(link);
-	/* Sockets, memory and the beats of the other link show whether the others are alive. */
+	/*
+	 * Sockets and memory show whether mapped peers are alive, and the beats of the link of the
+	 * path whether others are.
+	 */
 	if (link == comm->links[peer] && ori_comm_needs_link(comm, peer))
 		ori_heartbeat_join(comm, peer, &comm->ranks[peer].table_rkeys);
 }
