@@ -13,12 +13,12 @@
 static void dmabuf_sync(const struct ori_gpu *gpu, void *address)
 {
 	const unsigned yes = 1;
-	CUresult result = ori_cuda.cuPointerSetAttribute(&yes, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS,
-							 ori_gpu_address(address));
+	CUresult set = ori_cuda.cuPointerSetAttribute(&yes, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS,
+						      ori_gpu_address(address));
 
-	if (result != CUDA_SUCCESS)
+	if (set != CUDA_SUCCESS)
 		ori_log(ORIEL_LOG_DEBUG, "GPU %s: SYNC_MEMOPS of memory at %p: CUDA error %d",
-			gpu->pci, address, (int)result);
+			gpu->pci, address, (int)set);
 }
 
 enum oriel_status ori_gpu_export_dmabuf(const struct ori_gpu *gpu, void *address, size_t length,

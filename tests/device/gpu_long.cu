@@ -162,7 +162,7 @@ static void test_abort(struct rank *r, const struct oriel_bootstrap *bootstrap, 
 	paint<<<1024, 256, 0, r->stream>>>(r->send, LENGTH, r->rank);
 	for (i = 0, status = ORIEL_OK; i < POSTED && status == ORIEL_OK; i++) {
 		status = oriel_allreduce_run_on_stream(all, r->send, LENGTH, r->stream);
-		if (r->rank == 0 && i == POSTED / 2)
+		if (r->rank == 0 && (i == POSTED / 2 || status != ORIEL_OK))
 			oriel_comm_abort(comm, "a test");
 	}
 	CUDA(cudaStreamSynchronize(r->stream));
