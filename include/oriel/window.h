@@ -64,9 +64,9 @@ enum oriel_atomics {
 	/*
 	 * The NIC of the word's owner, for the rank itself and mapped ranks, too: their other
 	 * operations stay on their paths. If a rank drives several NICs, the first
-	 * is the agent, and the first such window of a communicator makes links to all ranks, in
-	 * any mode of connecting. ORIEL_ERR_UNSUPPORTED if ranks drive no NIC, since all are mapped
-	 * (ORIEL_COMM_BOTH_PATHS opens them).
+	 * is the agent, and the first such window of a communicator makes one more link to each
+	 * rank whose own link is of another one, in any mode of connecting. ORIEL_ERR_UNSUPPORTED
+	 * if ranks drive no NIC, since all are mapped (ORIEL_COMM_BOTH_PATHS opens them).
 	 */
 	ORIEL_ATOMICS_HCA,
 	/* The processor of the word's owner: ORIEL_ERR_UNSUPPORTED (docs/memory-model.md). */
@@ -108,7 +108,8 @@ struct oriel_window_attr {
  * connecting. Each names the other, else all ranks get ORIEL_ERR_MISMATCH, which names both; mapped
  * ranks and the rank itself may be left out. All ranks have such a list, of no ranks too, or none
  * has: a list without ranks may be NULL with ORIEL_WINDOW_SPARSE. A window whose atomics NICs
- * execute takes links to mapped ranks and to the rank itself: the first of them makes these.
+ * execute takes links to mapped ranks and to the rank itself, and more with several NICs (enum
+ * oriel_atomics): the first of them makes these.
  *
  * Both paths to a peer: two windows over the same memory, one of them with ORIEL_WINDOW_RDMA.
  * Every operation takes the path of the handle that it is given: a kernel leaves a copy to the NIC

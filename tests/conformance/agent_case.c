@@ -140,6 +140,40 @@ static void every_rank_counts_in_every_buffer(struct rank *r)
 	oriel_memory_free(memory);
 }
 
+/* The puts and the atomic may take different NICs of the owner. */
+static void an_atomic_behind_a_flush_announces_puts(struct rank *r)
+{
+	struct oriel_window_attr attr = {.size = sizeof(attr),
+					 .length = BUFFER_BYTES + 8,
+					 .flags = r->is_by_rdma ? ORIEL_WINDOW_RDMA : 0,
+					 .atomics = r->dev.rails ? ORIEL_ATOMICS_HCA : 0};
+	unsigned next = rank_next(r), round;
+	struct oriel_window *window = NULL;
+	char *own = NULL, *data;
+	size_t length = 0;
+	uint64_t seen;
+
+	CHECK_OK(r, oriel_memory_alloc(BUFFER_BYTES, 0, (void **)&data));
+	CHECK_OK(r, oriel_window_create(r->comm, &attr, &window));
+	CHECK_OK(r, oriel_window_buffer(window, 0, (void **)&own, &length));
+	for (round = 1; round <= ROUNDS; round++) {
+		fill(data, BUFFER_BYTES, round * r->size + r->rank);
+		CHECK_OK(r, oriel_window_put(window, next, 0, data, BUFFER_BYTES));
+		CHECK_OK(r, oriel_window_flush(window, ORIEL_TIMEOUT_DEFAULT));
+		CHECK_OK(r, oriel_window_fetch_add(window, next, BUFFER_BYTES, 1, &seen));
+		while (CHECK_OK(r, oriel_window_fetch(window, r->rank, BUFFER_BYTES, &seen)) &&
+		       seen < round)
+			;
+		CHECK_EQ(r,
+			 wrong(own, BUFFER_BYTES,
+			       round * r->size + (r->rank + r->size - 1) % r->size),
+			 0);
+		CHECK_OK(r, oriel_comm_barrier(r->comm));
+	}
+	CHECK_OK(r, oriel_window_destroy(window));
+	oriel_memory_free(data);
+}
+
 #define THREADS 80u /* more than the requests that a link for atomics alone holds */
 
 static void add_at_all(struct rank *r, unsigned index, void *context)
@@ -212,6 +246,8 @@ static void two_agents_lose_no_update(struct rank *r)
 static const struct test_case agent_cases[] = {
 	{"one_agent_or_a_refusal", one_agent_or_a_refusal, NULL, 1, 0},
 	{"every_rank_counts_in_every_buffer", every_rank_counts_in_every_buffer, NULL, 1, 0},
+	{"an_atomic_behind_a_flush_announces_puts", an_atomic_behind_a_flush_announces_puts, NULL,
+	 1, 0},
 	{"threads_wait_for_room", threads_wait_for_room, NULL, 1, 0},
 	{"a_sparse_window_has_the_agent_that_it_asks_for",
 	 a_sparse_window_has_the_agent_that_it_asks_for, NULL, 1, 0},

@@ -477,18 +477,22 @@ ORIEL_DEV enum oriel_status ori_dev_link_fence(const struct oriel_dev_link *l,
 
 /*
  * One thread: read 8 bytes of the peer at @word, if puts become visible there only by that, or
- * if an acknowledgement proves nothing more than itself, or nothing to a reader by memory.
+ * if an acknowledgement proves nothing more than itself, or nothing to a reader by memory, or, by
+ * @is_other, by another NIC.
  */
 ORIEL_DEV enum oriel_status ori_dev_link_post_read_flush(const struct oriel_dev_link *l,
-							 struct oriel_rdma_address word)
+							 struct oriel_rdma_address word,
+							 bool is_other)
 {
 	struct oriel_link_queue q = ori_dev_link_main(l);
 	struct oriel_link_post post;
 	int64_t ticket;
 
 	if (!(l->unordered & (ORIEL_LINK_UNORDERED_REMOTE | ORIEL_LINK_UNORDERED_NETWORK |
-			      ORIEL_LINK_MAPPED_TOO)) ||
-	    !ori_dev_link_posted(q))
+			      ORIEL_LINK_MAPPED_TOO)) &&
+	    !is_other)
+		return ORIEL_OK;
+	if (!ori_dev_link_posted(q))
 		return ORIEL_OK;
 	post = ori_dev_link_begin(l, q, ORIEL_DEV_FLUSH, 1);
 	if (post.status != ORIEL_OK)
@@ -499,18 +503,19 @@ ORIEL_DEV enum oriel_status ori_dev_link_post_read_flush(const struct oriel_dev_
 }
 
 /*
- * Whole group: the same, and the puts are visible at the peer: @word is 8 bytes there that may
- * be read.
+ * Whole group: the same, and the puts are visible at the peer, @is_other: also to its other NICs.
+ * @word is 8 bytes there that may be read.
  */
 ORIEL_DEV enum oriel_status ori_dev_link_flush(const struct oriel_dev_link *l,
 					       struct oriel_dev_group g,
-					       struct oriel_rdma_address word, uint64_t timeout_ns)
+					       struct oriel_rdma_address word, bool is_other,
+					       uint64_t timeout_ns)
 {
 	enum oriel_status status = ORIEL_OK, ended;
 
 	oriel_dev_sync(g);
 	if (oriel_dev_is_leader(g)) {
-		status = ori_dev_link_post_read_flush(l, word);
+		status = ori_dev_link_post_read_flush(l, word, is_other);
 		ended = ori_dev_link_await_all(l, timeout_ns);
 		if (status == ORIEL_OK)
 			status = ended;

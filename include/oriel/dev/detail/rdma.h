@@ -285,6 +285,13 @@ ORIEL_DEV void ori_dev_rdma_give_word(const struct oriel_dev_link *l, const uint
 				      0 - ((uint64_t)1 << (word - l->answers->words)));
 }
 
+/* Do atomics on the data of @peer take another link than its puts, and so another NIC? */
+ORIEL_DEV bool ori_dev_rdma_has_agent_aside(const struct oriel_dev_window *w, uint32_t peer)
+{
+	return w->inline_wide & ORIEL_DEV_ATOMICS_BY_NIC &&
+	       w->peers[w->ranks + peer].link != w->peers[peer].link;
+}
+
 /*
  * Whole group: fence on every link of the window that is connected, also after one that fails:
  * its memory is the caller's again afterwards. @is_flush: the puts are visible as well.
@@ -301,7 +308,9 @@ ORIEL_DEV enum oriel_status ori_dev_rdma_fence_all(const struct oriel_dev_window
 		if (w->peers[peer].path != ORIEL_PATH_RDMA)
 			continue;
 		fenced = is_flush ? ori_dev_link_flush(w->peers[peer].link, g,
-						       ori_dev_rdma_control(w, peer, 0), timeout_ns)
+						       ori_dev_rdma_control(w, peer, 0),
+						       ori_dev_rdma_has_agent_aside(w, peer),
+						       timeout_ns)
 				  : ori_dev_link_fence(w->peers[peer].link, g, timeout_ns);
 		if (status == ORIEL_OK)
 			status = fenced;
