@@ -276,7 +276,7 @@ static void long_rings_have_chunks(struct rank *r)
 static void trees_have_any_number_of_ranks(struct rank *r)
 {
 	static const unsigned types[] = {SUM_FP32, SUM_BF16, PREMUL_FP64, BXOR_UINT8};
-	/* Of bytes, halves of the last ones are one longer than whole lines. */
+	/* With elements of one byte the halves of the last two have an odd length. */
 	static const size_t counts[] = {1, 0, 13, 1025, 20001, 16385, 16513};
 	struct site s;
 	unsigned i, k;

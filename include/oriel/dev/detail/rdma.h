@@ -286,7 +286,7 @@ ORIEL_DEV void ori_dev_rdma_give_word(const struct oriel_dev_link *l, const uint
 }
 
 /* Do atomics on the data of @peer take another link than its puts, and so another NIC? */
-ORIEL_DEV bool ori_dev_rdma_has_agent_aside(const struct oriel_dev_window *w, uint32_t peer)
+ORIEL_DEV bool ori_dev_rdma_has_other_agent(const struct oriel_dev_window *w, uint32_t peer)
 {
 	return w->inline_wide & ORIEL_DEV_ATOMICS_BY_NIC &&
 	       w->peers[w->ranks + peer].link != w->peers[peer].link;
@@ -309,7 +309,7 @@ ORIEL_DEV enum oriel_status ori_dev_rdma_fence_all(const struct oriel_dev_window
 			continue;
 		fenced = is_flush ? ori_dev_link_flush(w->peers[peer].link, g,
 						       ori_dev_rdma_control(w, peer, 0),
-						       ori_dev_rdma_has_agent_aside(w, peer),
+						       ori_dev_rdma_has_other_agent(w, peer),
 						       timeout_ns)
 				  : ori_dev_link_fence(w->peers[peer].link, g, timeout_ns);
 		if (status == ORIEL_OK)
