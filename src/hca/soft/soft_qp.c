@@ -105,8 +105,9 @@ void ori_soft_qp_fail(struct soft_qp *qp, uint8_t syndrome, const char *format, 
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
 	ori_soft_event_push(qp->node, qp_status(syndrome), qp, syndrome, text);
-	/* Nothing is answered after this. */
-	ori_soft_atomic_end(qp->node);
+	/* Nothing is executed or answered after this. */
+	if (qp->node->atomic.qp == qp)
+		qp->node->atomic.qp = NULL;
 	qp->replies_count = 0;
 	qp->has_ack = false;
 	qp->has_nak = false;
