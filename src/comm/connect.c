@@ -84,8 +84,10 @@ static enum oriel_status connect_join_qps(struct oriel_comm *comm, bool for_atom
 	return status;
 }
 
-/* Where links are made on demand other threads make some meanwhile, and those of a broken @comm
- * end. */
+/*
+ * Where links are made on demand other threads make some meanwhile, and a broken @comm has given up
+ * all of them.
+ */
 static void connect_begin_each(struct oriel_comm *comm, bool for_atomics, bool is_connected)
 {
 	struct ori_rdma_link *link;
