@@ -4,6 +4,13 @@
  * on channels, puts into exported memory. A call begins an operation, calls of progress,
  * test or wait advance it, and a request reports its end. The same calls serve whatever
  * path leads to the peer.
+ *
+ * Nothing moves at an endpoint between its own calls. Without a call of the peer a send of few
+ * bytes and some control messages are done, a receive or an expect whose bytes have arrived, and
+ * what a NIC or an engine has begun. All else needs calls of both: to be joined, a transfer until
+ * the receiver has named its memory, or slots of its, each chunk through such slots. A barrier of a
+ * communicator advances no endpoint. So a rank whose peer has requests under way calls progress,
+ * or drains, before it waits for anything else.
  */
 #ifndef ORIEL_P2P_H
 #define ORIEL_P2P_H
@@ -136,9 +143,12 @@ struct oriel_p2p_copy_group_attr {
 
 /*
  * For one endpoint: the caller passes the hooks and the copy group, as their context, to
- * oriel_p2p_create(). Kernels can be workers if @ctx has a GPU. @ctx must outlive the copy
- * group, and the copy group the endpoint. A worker leaves before its thread or kernel
- * ends.
+ * oriel_p2p_create(); ORIEL_ERR_STATE there: it serves another one. Kernels can be workers if @ctx
+ * has a GPU. @ctx must outlive the copy group, and the copy group the endpoint (ORIEL_ERR_STATE),
+ * so that endpoints of oriel_comm_p2p() have none. An endpoint that sends needs all workers of
+ * ORIEL_DEV_PACK, one that receives those of ORIEL_DEV_UNPACK: a chunk is done when each of them
+ * has reported it. A worker leaves before its thread or kernel ends, and is sent away, with
+ * ORIEL_ERR_ABORTED, when the endpoint is destroyed, which waits for that.
  */
 enum oriel_status oriel_p2p_copy_group_create(struct oriel_p2p_context *ctx,
 					      const struct oriel_p2p_copy_group_attr *attr,
@@ -157,7 +167,10 @@ oriel_p2p_copy_group_device(const struct oriel_p2p_copy_group *group,
 {
 	return oriel_p2p_copy_group_device_as(group, ORIEL_DEV_VERSION, sizeof(*device), device);
 }
-/* Its endpoint is destroyed, and no worker enters any more. NULL is allowed. */
+/*
+ * Its endpoint is destroyed, else ORIEL_ERR_STATE, and no worker enters any more. NULL is
+ * allowed.
+ */
 enum oriel_status oriel_p2p_copy_group_destroy(struct oriel_p2p_copy_group *group);
 
 /*
@@ -194,9 +207,10 @@ enum oriel_status oriel_p2p_create(struct oriel_p2p_context *ctx, const struct o
 
 /*
  * Notifies the peer and gives up what is not done: those requests end with
- * ORIEL_ERR_ABORTED. On return neither side touches memory of any request. A caller that
- * wants its operations to arrive drains first. Blocks no longer than the peer takes for
- * its current copy. NULL is allowed.
+ * ORIEL_ERR_ABORTED, those of the peer with ORIEL_ERR_PEER. On return neither side touches memory
+ * of any request. A caller that wants its operations to arrive drains first; where both do, they
+ * meet between draining and this, by a message or a barrier. Blocks no longer than the peer takes
+ * for its current copy. NULL is allowed.
  */
 enum oriel_status oriel_p2p_destroy(struct oriel_p2p *p2p);
 
@@ -242,7 +256,8 @@ enum oriel_status oriel_p2p_describe(const struct oriel_p2p *p2p, struct oriel_p
 /*
  * An operation under way. The memory is the caller's; it stays in place from the call that
  * takes it until @status is not ORIEL_AGAIN, and may then be used again. No other call takes
- * it before that, which is not checked. The caller need not set any field before.
+ * it before that, which is not checked. The caller need not set any field before. If that call
+ * fails @status is its failure, too; where it returns ORIEL_AGAIN the request is untouched.
  */
 struct oriel_p2p_request {
 	enum oriel_status status; /* ORIEL_AGAIN: not done */
@@ -265,7 +280,8 @@ struct oriel_p2p_request {
 /*
  * Control messages: up to ORIEL_P2P_CONTROL bytes with a tag; messages of one tag are
  * received in the order in which they were sent. A send is done when @data may be used
- * again. The receiver keeps 64 unexpected messages, or 126 KiB of them; beyond that the
+ * again, which up to 32 messages of 2 KiB may be before the peer calls anything. In its calls
+ * the receiver keeps 64 unexpected messages, or 126 KiB of them; beyond that the
  * messages behind them wait, whatever their tag, until some are received. A message longer
  * than @room ends its receive with ORIEL_ERR_MISMATCH and is dropped; the connection
  * stays.
@@ -293,7 +309,10 @@ enum oriel_p2p_register_flags {
 enum oriel_status oriel_p2p_register(struct oriel_p2p_context *ctx, void *address, size_t length,
 				     unsigned flags, struct oriel_p2p_memory **memory);
 enum oriel_status oriel_p2p_memory_check(const struct oriel_p2p_memory *memory);
-/* No request uses it any more. NULL is allowed. */
+/*
+ * ORIEL_ERR_STATE: requests under way name it. The caller ensures that no put to an export of it
+ * is under way. NULL is allowed.
+ */
 enum oriel_status oriel_p2p_unregister(struct oriel_p2p_memory *memory);
 
 struct oriel_p2p_buffer {
@@ -308,7 +327,9 @@ struct oriel_p2p_buffer {
  * wait for each other. A transfer of no bytes has no chunks: both requests are done at
  * once, and nothing is written to the peer. A send is done when its buffer may be used
  * again, which for few bytes (4 KiB at most) may be before the peer has begun to receive;
- * a receive is done when all bytes have arrived.
+ * a receive is done when all bytes have arrived. So a send that is done or drained does not say
+ * that the peer has received: the endpoint may still break, with ORIEL_ERR_MISMATCH for example. A
+ * program that must know has the receiver say so by a control message.
  *
  * ORIEL_ERR_RANGE: no such channel, or memory that does not hold the buffer.
  * ORIEL_ERR_ACCESS: a NIC would read or write a buffer that is not registered, and whose
@@ -373,6 +394,10 @@ enum oriel_status oriel_p2p_expect(struct oriel_p2p *p2p, unsigned channel,
 				   struct oriel_p2p_request *request);
 
 /*
+ * Once the endpoints are joined, the first receives of a channel, up to its depth, cannot be
+ * cancelled, nor can the first send that waits but in zero_copy: they end by the peer's part, or
+ * with their endpoint. A transfer that may be given up needs a channel or an endpoint of its own.
+ *
  * Give up @request, as if it had never been begun: requests behind it move up, and pair
  * with what it would have met. On ORIEL_OK it has ORIEL_ERR_ABORTED, and its memory is the
  * caller's. That can be done while the peer knows nothing of it:
@@ -396,8 +421,8 @@ enum oriel_status oriel_p2p_progress(struct oriel_p2p *p2p);
 enum oriel_status oriel_p2p_test(struct oriel_p2p *p2p, const struct oriel_p2p_request *request);
 
 /*
- * Make progress until @request is done, or ORIEL_ERR_TIMEOUT: it goes on then. Blocks.
- * @timeout_ns 0 is the context's.
+ * Make progress until @request is done, or ORIEL_ERR_TIMEOUT: it goes on then, and its status
+ * is ORIEL_AGAIN. Blocks. @timeout_ns 0 is the context's.
  */
 enum oriel_status oriel_p2p_wait(struct oriel_p2p *p2p, const struct oriel_p2p_request *request,
 				 uint64_t timeout_ns);
@@ -410,14 +435,13 @@ enum oriel_status oriel_p2p_drain(struct oriel_p2p *p2p, uint64_t timeout_ns);
 
 /*
  * The endpoint of this mode for rank @peer, this rank itself included, that @comm keeps:
- * the first call makes and joins it, every other call gets the same one, until @comm is
- * destroyed, which alone destroys it. Local, any thread: no rank waits for the other rank
- * to call as well, and there is no order between pairs, or modes. @attr as for
- * oriel_p2p_create() and equal in every call for @peer and the mode, ORIEL_ERR_MISMATCH
- * here; equal on both ranks, else the endpoints break with ORIEL_ERR_MISMATCH on both.
- * They break in the same way if each of two ranks waits for an endpoint of another mode of
- * the other one, once half of the communicator's timeout, or 10 s, has passed. The path is
- * that of @comm.
+ * the first call makes it and begins to join it (oriel_p2p_check()), every other call gets the
+ * same one, until @comm is destroyed, which alone destroys it. Local, any thread: no rank waits in
+ * it for the other rank to call as well, and there is no order between pairs, or modes. @attr as
+ * for oriel_p2p_create() and equal in every call for @peer and the mode, ORIEL_ERR_MISMATCH here;
+ * equal on both ranks, else the endpoints break with ORIEL_ERR_MISMATCH on both. They break in the
+ * same way if each of two ranks waits for an endpoint of another mode of the other one, once half
+ * of the communicator's timeout, or 10 s, has passed. The path is that of @comm.
  */
 enum oriel_status oriel_comm_p2p(struct oriel_comm *comm, unsigned peer,
 				 const struct oriel_p2p_attr *attr, struct oriel_p2p **p2p);

@@ -107,6 +107,7 @@ enum oriel_status ori_p2p_open(struct oriel_p2p_context *ctx, const struct oriel
 {
 	struct oriel_p2p_attr attr;
 	struct oriel_p2p *p2p;
+	const void *group = NULL;
 	enum oriel_status status;
 
 	status = ori_attr_read("oriel_p2p_attr", caller, &attr, sizeof(attr));
@@ -132,13 +133,15 @@ enum oriel_status ori_p2p_open(struct oriel_p2p_context *ctx, const struct oriel
 	if (status == ORIEL_OK)
 		status = p2p_set_attr(p2p, &attr);
 	if (status == ORIEL_OK)
+		status = ori_copy_group_of(ctx, &p2p->hooks, p2p->context, &group);
+	if (status == ORIEL_OK)
 		status = p2p_fill(p2p);
 	if (status != ORIEL_OK) {
 		p2p_free(p2p);
 		return status;
 	}
 	ori_p2p_context_add(ctx, p2p);
-	ori_handle_open(p2p, NULL);
+	ori_handle_open(p2p, group);
 	*out = p2p;
 	return ORIEL_OK;
 }

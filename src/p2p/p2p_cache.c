@@ -44,7 +44,7 @@ static const char *cache_find_child(void *object)
 {
 	const struct ori_p2p_cache *cache = object;
 
-	return ori_p2p_context_has_memory(cache->ctx) ? "registered memory" : NULL;
+	return ori_p2p_context_child(cache->ctx);
 }
 
 /* The lock lets threads that ask for endpoints at once create one context. */
@@ -189,6 +189,12 @@ static enum oriel_status cache_take_locked(struct oriel_comm *comm, unsigned pee
 
 	if (status == ORIEL_OK && attr.mode >= P2P_MODES)
 		status = ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_attr.mode is %u", attr.mode);
+	/* Such an endpoint would outlive its group, which ends before the context. */
+	if (status == ORIEL_OK && attr.hooks &&
+	    attr.hooks->pack == oriel_p2p_copy_group_hooks()->pack)
+		status = ori_fail(ORIEL_ERR_INVALID,
+				  "oriel_comm_p2p: hooks of a copy group, which serves an endpoint "
+				  "of oriel_p2p_create()");
 	if (status == ORIEL_OK)
 		status = cache_open_locked(comm, &cache);
 	if (status != ORIEL_OK)

@@ -288,7 +288,8 @@ static bool unanswered(struct rank *r, struct oriel_comm *comm)
 		if (peer != 1)
 			continue;
 		MUST(oriel_p2p_wait(p2p, &r->requests[peer][0], 1000000) == ORIEL_ERR_TIMEOUT);
-		MUST(strstr(oriel_last_error(), "a request to rank 1, process "));
+		MUST(strstr(oriel_last_error(),
+			    "the control message of tag 0 from rank 1, process "));
 	}
 	return true;
 }
@@ -305,13 +306,20 @@ static void test_endpoints_without_a_peer_end_with_the_communicator(void **state
 /* The memory would outlive its context: no rank gets as far as the others. */
 static bool memory_is_forgotten(struct rank *r, struct oriel_comm *comm)
 {
+	struct oriel_p2p_attr attr = {.size = sizeof(attr), .hooks = oriel_p2p_copy_group_hooks()};
+	struct oriel_p2p_copy_group *group;
 	struct oriel_p2p_memory *memory;
 	struct oriel_p2p_context *ctx;
+	struct oriel_p2p *p2p;
 
 	MUST(oriel_comm_p2p_context(comm, &ctx) == ORIEL_OK);
 	MUST(oriel_p2p_register(ctx, r->data, sizeof(r->data), 0, &memory) == ORIEL_OK);
 	MUST(oriel_comm_destroy(comm) == ORIEL_ERR_STATE);
 	MUST(strstr(oriel_last_error(), "still has its registered memory"));
+	MUST(oriel_p2p_copy_group_create(ctx, NULL, &group) == ORIEL_OK);
+	attr.context = group;
+	MUST(oriel_comm_p2p(comm, r->number, &attr, &p2p) == ORIEL_ERR_INVALID);
+	MUST(oriel_p2p_copy_group_destroy(group) == ORIEL_OK);
 	MUST(oriel_comm_barrier(comm) == ORIEL_OK);
 	oriel_p2p_unregister(memory);
 	return true;

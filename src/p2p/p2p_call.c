@@ -23,9 +23,22 @@ static enum oriel_status p2p_begin(struct oriel_p2p *p2p, struct oriel_p2p_reque
 	return p2p->state == P2P_BROKEN ? ori_p2p_failed(p2p) : ORIEL_OK;
 }
 
-static enum oriel_status p2p_control(struct oriel_p2p *p2p, uint64_t tag, void *data, size_t length,
-				     struct oriel_p2p_request *r, enum p2p_kind kind)
+/* The result of a call that was to begin @r: if it failed, a wait for @r has the failure, too. */
+static enum oriel_status p2p_begun(struct oriel_p2p_request *r, enum oriel_status status)
 {
+	if (r && status < 0)
+		r->status = status;
+	return status;
+}
+
+static enum oriel_status p2p_control(struct oriel_p2p *p2p, uint64_t tag, void *data, size_t length,
+				     struct oriel_p2p_request *r, enum p2p_kind kind,
+				     const char *call)
+{
+	enum oriel_status status;
+
+	if (length && !data)
+		return ori_fail(ORIEL_ERR_INVALID, "%s: data is NULL", call);
 	r->kind = (uint8_t)kind;
 	r->tag = tag;
 	r->buffer = data;
@@ -39,40 +52,34 @@ static enum oriel_status p2p_control(struct oriel_p2p *p2p, uint64_t tag, void *
 	 * names.
 	 */
 	r->has_own_memory = P2P_MR_REF_NONE;
-	return ori_p2p_start(p2p, r);
+	ori_p2p_enter(p2p);
+	status = ori_p2p_start(p2p, r);
+	ori_p2p_leave(p2p);
+	return status;
 }
 
 enum oriel_status oriel_p2p_send_control(struct oriel_p2p *p2p, uint64_t tag, const void *data,
 					 size_t length, struct oriel_p2p_request *r)
 {
-	enum oriel_status status = p2p_begin(p2p, r, "oriel_p2p_send_control");
+	enum oriel_status status = p2p_begin(p2p, r, __func__);
 
-	if (status != ORIEL_OK)
-		return status;
-	if (length > ORIEL_P2P_CONTROL)
-		return ori_fail(ORIEL_ERR_RANGE, "a control message of %zu bytes, not %u at most",
-				length, ORIEL_P2P_CONTROL);
-	if (length && !data)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_send_control: data is NULL");
-	ori_p2p_enter(p2p);
-	status = p2p_control(p2p, tag, (void *)(uintptr_t)data, length, r, P2P_SEND_CONTROL);
-	ori_p2p_leave(p2p);
-	return status;
+	if (status == ORIEL_OK && length > ORIEL_P2P_CONTROL)
+		status = ori_fail(ORIEL_ERR_RANGE, "a control message of %zu bytes, not %u at most",
+				  length, ORIEL_P2P_CONTROL);
+	if (status == ORIEL_OK)
+		status = p2p_control(p2p, tag, (void *)(uintptr_t)data, length, r, P2P_SEND_CONTROL,
+				     __func__);
+	return p2p_begun(r, status);
 }
 
 enum oriel_status oriel_p2p_recv_control(struct oriel_p2p *p2p, uint64_t tag, void *data,
 					 size_t room, struct oriel_p2p_request *r)
 {
-	enum oriel_status status = p2p_begin(p2p, r, "oriel_p2p_recv_control");
+	enum oriel_status status = p2p_begin(p2p, r, __func__);
 
-	if (status != ORIEL_OK)
-		return status;
-	if (room && !data)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_recv_control: data is NULL");
-	ori_p2p_enter(p2p);
-	status = p2p_control(p2p, tag, data, room, r, P2P_RECV_CONTROL);
-	ori_p2p_leave(p2p);
-	return status;
+	if (status == ORIEL_OK)
+		status = p2p_control(p2p, tag, data, room, r, P2P_RECV_CONTROL, __func__);
+	return p2p_begun(r, status);
 }
 
 static enum oriel_status p2p_check_buffer(const struct oriel_p2p *p2p,
@@ -164,6 +171,8 @@ static enum oriel_status p2p_transfer(struct oriel_p2p *p2p, unsigned channel,
 	}
 	ori_p2p_enter(p2p);
 	status = ori_p2p_start(p2p, r);
+	if (r->status == ORIEL_AGAIN)
+		ori_mr_ref_count(r);
 	ori_p2p_leave(p2p);
 	return status;
 }
@@ -185,7 +194,9 @@ enum oriel_status oriel_p2p_send(struct oriel_p2p *p2p, unsigned channel,
 		status = p2p_check_channel(p2p, channel, "oriel_p2p_send");
 	if (status == ORIEL_OK)
 		status = p2p_check_buffer(p2p, from, "oriel_p2p_send");
-	return status == ORIEL_OK ? p2p_transfer(p2p, channel, from, r, P2P_SEND) : status;
+	if (status == ORIEL_OK)
+		status = p2p_transfer(p2p, channel, from, r, P2P_SEND);
+	return p2p_begun(r, status);
 }
 
 enum oriel_status oriel_p2p_recv(struct oriel_p2p *p2p, unsigned channel,
@@ -200,7 +211,9 @@ enum oriel_status oriel_p2p_recv(struct oriel_p2p *p2p, unsigned channel,
 		status = p2p_check_channel(p2p, channel, "oriel_p2p_recv");
 	if (status == ORIEL_OK)
 		status = p2p_check_buffer(p2p, to, "oriel_p2p_recv");
-	return status == ORIEL_OK ? p2p_transfer(p2p, channel, to, r, P2P_RECV) : status;
+	if (status == ORIEL_OK)
+		status = p2p_transfer(p2p, channel, to, r, P2P_RECV);
+	return p2p_begun(r, status);
 }
 
 enum oriel_status oriel_p2p_expect(struct oriel_p2p *p2p, unsigned channel,
@@ -211,7 +224,27 @@ enum oriel_status oriel_p2p_expect(struct oriel_p2p *p2p, unsigned channel,
 
 	if (status == ORIEL_OK)
 		status = p2p_check_channel(p2p, channel, "oriel_p2p_expect");
-	return status == ORIEL_OK ? p2p_transfer(p2p, channel, &none, r, P2P_EXPECT) : status;
+	if (status == ORIEL_OK)
+		status = p2p_transfer(p2p, channel, &none, r, P2P_EXPECT);
+	return p2p_begun(r, status);
+}
+
+/* Check all of a put but its source. @r keeps the target, since the expect names no memory. */
+static enum oriel_status p2p_aim(struct oriel_p2p_request *r, const struct oriel_p2p_buffer *from,
+				 const struct oriel_p2p_remote *to, uint64_t offset)
+{
+	if (!to || !from->length)
+		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_put: %s",
+				to ? "no bytes" : "to is NULL");
+	if (offset > to->length || from->length > to->length - offset)
+		return ori_fail(ORIEL_ERR_RANGE,
+				"oriel_p2p_put: %zu bytes at %llu of exported memory of %llu bytes",
+				from->length, (unsigned long long)offset,
+				(unsigned long long)to->length);
+	r->address = to->address + offset;
+	memcpy(r->keys, to->keys, sizeof(r->keys));
+	r->piece = to->piece;
+	return ORIEL_OK;
 }
 
 enum oriel_status oriel_p2p_put(struct oriel_p2p *p2p, unsigned channel,
@@ -225,24 +258,11 @@ enum oriel_status oriel_p2p_put(struct oriel_p2p *p2p, unsigned channel,
 		status = p2p_check_channel(p2p, channel, "oriel_p2p_put");
 	if (status == ORIEL_OK)
 		status = p2p_check_buffer(p2p, from, "oriel_p2p_put");
-	if (status != ORIEL_OK)
-		return status;
-	if (!to || !from->length)
-		return ori_fail(ORIEL_ERR_INVALID, "oriel_p2p_put: %s",
-				to ? "no bytes" : "to is NULL");
-	if (offset > to->length || from->length > to->length - offset)
-		return ori_fail(ORIEL_ERR_RANGE,
-				"oriel_p2p_put: %zu bytes at %llu of exported memory of %llu bytes",
-				from->length, (unsigned long long)offset,
-				(unsigned long long)to->length);
-	/*
-	 * The expect of the peer names no memory, so the request keeps the target until it is
-	 * posted.
-	 */
-	r->address = to->address + offset;
-	memcpy(r->keys, to->keys, sizeof(r->keys));
-	r->piece = to->piece;
-	return p2p_transfer(p2p, channel, from, r, P2P_PUT);
+	if (status == ORIEL_OK)
+		status = p2p_aim(r, from, to, offset);
+	if (status == ORIEL_OK)
+		status = p2p_transfer(p2p, channel, from, r, P2P_PUT);
+	return p2p_begun(r, status);
 }
 
 static enum oriel_status p2p_check_chunk(const struct oriel_p2p *p2p, unsigned channel,
@@ -295,8 +315,9 @@ enum oriel_status oriel_p2p_send_chunk(struct oriel_p2p *p2p, unsigned channel, 
 
 	if (status == ORIEL_OK)
 		status = p2p_check_chunk(p2p, channel, slot, from, __func__);
-	return status == ORIEL_OK ? p2p_chunk(p2p, slot, round, from, r, P2P_SEND, channel)
-				  : status;
+	if (status == ORIEL_OK)
+		status = p2p_chunk(p2p, slot, round, from, r, P2P_SEND, channel);
+	return p2p_begun(r, status);
 }
 
 enum oriel_status oriel_p2p_recv_chunk(struct oriel_p2p *p2p, unsigned channel, unsigned slot,
@@ -314,7 +335,9 @@ enum oriel_status oriel_p2p_recv_chunk(struct oriel_p2p *p2p, unsigned channel, 
 		status = p2p_begin(p2p, r, __func__);
 	if (status == ORIEL_OK)
 		status = p2p_check_chunk(p2p, channel, slot, to, __func__);
-	return status == ORIEL_OK ? p2p_chunk(p2p, slot, round, to, r, P2P_RECV, channel) : status;
+	if (status == ORIEL_OK)
+		status = p2p_chunk(p2p, slot, round, to, r, P2P_RECV, channel);
+	return p2p_begun(r, status);
 }
 
 static bool p2p_take_back(struct oriel_p2p *p2p, struct oriel_p2p_request *r)

@@ -316,19 +316,20 @@ static bool context_has_memory_locked(const struct oriel_p2p_context *ctx)
 	return m || ctx->waiting || ctx->working;
 }
 
-bool ori_p2p_context_has_memory(struct oriel_p2p_context *ctx)
+const char *ori_p2p_context_child(struct oriel_p2p_context *ctx)
 {
 	bool has_memory;
 
 	pthread_mutex_lock(&ctx->lock);
 	has_memory = context_has_memory_locked(ctx);
 	pthread_mutex_unlock(&ctx->lock);
-	return has_memory;
+	return has_memory ? "registered memory" : ori_handle_child(ctx);
 }
 
 enum oriel_status oriel_p2p_context_destroy(struct oriel_p2p_context *ctx)
 {
-	const char *child = NULL;
+	const char *child;
+	bool has_endpoints;
 
 	if (!ori_handle_may_end(ctx, ORI_HANDLE_P2P_CONTEXT, __func__))
 		return ori_handle_refused(ctx);
@@ -337,13 +338,11 @@ enum oriel_status oriel_p2p_context_destroy(struct oriel_p2p_context *ctx)
 				  "communicator; destroy that one");
 	/* Another thread may destroy the last endpoint as soon as the lock is released. */
 	pthread_mutex_lock(&ctx->lock);
-	if (ctx->endpoints)
-		child = "endpoints";
-	else if (context_has_memory_locked(ctx))
-		child = "registered memory";
+	has_endpoints = ctx->endpoints;
 	pthread_mutex_unlock(&ctx->lock);
+	child = has_endpoints ? "endpoints" : ori_p2p_context_child(ctx);
 	if (child)
-		return ori_misuse("oriel_p2p_context_destroy: the context still has %s", child);
+		return ori_misuse("oriel_p2p_context_destroy: the context still has its %s", child);
 	if (!ori_handle_shut(ctx, ORI_HANDLE_P2P_CONTEXT, __func__))
 		return ori_handle_refused(ctx);
 	ori_p2p_context_close(ctx);

@@ -74,8 +74,9 @@ struct oriel_p2p_memory {
 	bool is_exposed; /* to the context's transport, which knows it by @iova and @rkeys */
 	uint64_t iova;   /* of @address, as NICs know it */
 	struct oriel_dev_keys lkeys, rkeys;
-	_Atomic int status;    /* enum oriel_status; ORIEL_AGAIN: not registered yet */
-	enum ori_rdma_use use; /* ORI_RDMA_TARGET: the user's; else of a reference by transfers */
+	_Atomic int status;     /* enum oriel_status; ORIEL_AGAIN: not registered yet */
+	_Atomic uint64_t users; /* requests under way that name it */
+	enum ori_rdma_use use;  /* ORI_RDMA_TARGET: the user's; else of a reference by transfers */
 };
 
 /* The sockets that listen for endpoints of a process. -1: that one does not listen. */
@@ -142,8 +143,8 @@ enum oriel_status ori_p2p_context_create_at(const struct oriel_p2p_context_attr 
 					    const struct ori_gpu *gpu, struct ori_rdma *rdma,
 					    struct oriel_p2p_context **ctx);
 void ori_p2p_context_close(struct oriel_p2p_context *ctx);
-/* Has the user registered memory, or is about to? */
-bool ori_p2p_context_has_memory(struct oriel_p2p_context *ctx);
+/* The noun of what the user made of @ctx, or is about to, beside endpoints; NULL: nothing. */
+const char *ori_p2p_context_child(struct oriel_p2p_context *ctx);
 
 /* Open the NICs, which then register the pool and all registered memory. */
 enum oriel_status ori_p2p_context_need_rdma(struct oriel_p2p_context *ctx);
@@ -210,7 +211,12 @@ enum oriel_status ori_p2p_context_flush(struct oriel_p2p_context *ctx);
  * p2p_mr_ref.c: registrations that last as long as @request, whose memory the user has not
  * registered.
  */
-enum p2p_mr_ref { P2P_MR_REF_NONE, P2P_MR_REF_PART, P2P_MR_REF_WHOLE };
+enum p2p_mr_ref {
+	P2P_MR_REF_NONE,
+	P2P_MR_REF_PART,
+	P2P_MR_REF_WHOLE,
+	P2P_MR_REF_CALLER, /* the caller's registration, which counts the request */
+};
 
 enum oriel_status ori_mr_refs_open(struct oriel_p2p_context *ctx);
 void ori_mr_refs_close(struct oriel_p2p_context *ctx);
@@ -219,8 +225,15 @@ enum oriel_status ori_mr_ref_take(struct oriel_p2p_context *ctx, struct oriel_p2
 				  bool is_rdma);
 /* Drop registrations that no transfer uses now. */
 void ori_mr_refs_drop_idle(struct oriel_p2p_context *ctx);
+/* @request, which is under way, uses the caller's registration, if it names one. */
+void ori_mr_ref_count(struct oriel_p2p_request *request);
 /* A request without a reference is left alone. */
 void ori_mr_ref_drop(struct oriel_p2p_context *ctx, struct oriel_p2p_request *request);
+
+/* p2p_copy_group.c: the copy group that @hooks and their @context are of, NULL if of none. */
+enum oriel_status ori_copy_group_of(const struct oriel_p2p_context *ctx,
+				    const struct oriel_p2p_hooks *hooks, const void *context,
+				    const void **group);
 
 /* p2p_memory.c */
 /* Is any of it registered by the user, or in use by a transfer? */

@@ -232,13 +232,44 @@ enum oriel_status oriel_p2p_copy_group_create(struct oriel_p2p_context *ctx,
 		return status;
 	}
 	ori_fork_add(ORI_FORK_COPY_GROUP, &hook);
-	ori_handle_open(group, NULL);
+	ori_handle_open(group, ctx);
 	*out = group;
+	return ORIEL_OK;
+}
+
+enum oriel_status ori_copy_group_of(const struct oriel_p2p_context *ctx,
+				    const struct oriel_p2p_hooks *hooks, const void *context,
+				    const void **group)
+{
+	const struct oriel_p2p_copy_group *g = context;
+	enum oriel_status status;
+
+	*group = NULL;
+	if (hooks->pack != group_pack)
+		return ORIEL_OK;
+	status = ori_handle_check(g, ORI_HANDLE_P2P_COPY_GROUP, "oriel_p2p_create");
+	if (status != ORIEL_OK)
+		return status;
+	if (g->ctx != ctx)
+		return ori_fail(ORIEL_ERR_INVALID,
+				"oriel_p2p_create: a copy group of another context");
+	if (ori_handle_child(g))
+		return ori_fail(ORIEL_ERR_STATE,
+				"oriel_p2p_create: the copy group serves another endpoint already");
+	*group = g;
 	return ORIEL_OK;
 }
 
 enum oriel_status oriel_p2p_copy_group_destroy(struct oriel_p2p_copy_group *group)
 {
+	const char *child;
+
+	if (!ori_handle_may_end(group, ORI_HANDLE_P2P_COPY_GROUP, __func__))
+		return ori_handle_refused(group);
+	child = ori_handle_child(group);
+	if (child)
+		return ori_misuse("oriel_p2p_copy_group_destroy: the copy group still has its %s",
+				  child);
 	if (!ori_handle_shut(group, ORI_HANDLE_P2P_COPY_GROUP, __func__))
 		return ori_handle_refused(group);
 	group_close(group);

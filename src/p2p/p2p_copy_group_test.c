@@ -283,12 +283,42 @@ static void test_waits_end_with_their_timeout(void **state)
 	endpoints_destroy_context(h);
 }
 
+static void test_a_copy_group_outlives_its_endpoint(void **state)
+{
+	struct oriel_p2p_attr attr = {.size = sizeof(attr),
+				      .mode = ORIEL_P2P_COPY_BASED,
+				      .hooks = oriel_p2p_copy_group_hooks()};
+	struct oriel_p2p_context *ctx, *other;
+	struct oriel_p2p_copy_group *group;
+	struct oriel_p2p *p2p, *second;
+
+	(void)state;
+	assert_int_equal(oriel_p2p_context_create(&small, &ctx), ORIEL_OK);
+	assert_int_equal(oriel_p2p_context_create(&small, &other), ORIEL_OK);
+	assert_int_equal(oriel_p2p_copy_group_create(ctx, NULL, &group), ORIEL_OK);
+	attr.context = &attr;
+	assert_int_equal(oriel_p2p_create(ctx, &attr, &p2p), ORIEL_ERR_STATE);
+	attr.context = group;
+	assert_int_equal(oriel_p2p_create(other, &attr, &p2p), ORIEL_ERR_INVALID);
+	assert_int_equal(oriel_p2p_create(ctx, &attr, &p2p), ORIEL_OK);
+	assert_int_equal(oriel_p2p_create(ctx, &attr, &second), ORIEL_ERR_STATE);
+	assert_int_equal(oriel_p2p_copy_group_destroy(group), ORIEL_ERR_STATE);
+	assert_non_null(strstr(oriel_last_error(), "still has its p2p endpoint"));
+	assert_int_equal(oriel_p2p_destroy(p2p), ORIEL_OK);
+	assert_int_equal(oriel_p2p_context_destroy(ctx), ORIEL_ERR_STATE);
+	assert_non_null(strstr(oriel_last_error(), "still has its p2p copy group"));
+	assert_int_equal(oriel_p2p_copy_group_destroy(group), ORIEL_OK);
+	assert_int_equal(oriel_p2p_context_destroy(ctx), ORIEL_OK);
+	assert_int_equal(oriel_p2p_context_destroy(other), ORIEL_OK);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_workers_copy_the_transfers),
 		cmocka_unit_test(test_workers_leave_when_the_endpoint_ends),
 		cmocka_unit_test(test_waits_end_with_their_timeout),
+		cmocka_unit_test(test_a_copy_group_outlives_its_endpoint),
 	};
 
 	endpoints_choose(argc, argv);

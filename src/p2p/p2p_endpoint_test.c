@@ -257,12 +257,64 @@ static void test_invalid_arguments_are_rejected(void **state)
 	b = buffer(data + 1, 63, memory);
 	assert_int_equal(oriel_p2p_send(e.a, 0, &b, &r), ORIEL_ERR_RANGE);
 	b = buffer(data + 1, 62, memory);
+	/* A wait for a request that no call took has the failure of the call. */
+	r.status = ORIEL_OK;
 	assert_int_equal(oriel_p2p_send(e.a, 1, &b, &r), ORIEL_ERR_RANGE);
+	assert_int_equal(oriel_p2p_wait(e.a, &r, ENDPOINTS_PATIENCE_NS), ORIEL_ERR_RANGE);
+	r.status = ORIEL_OK;
 	assert_int_equal(oriel_p2p_recv(e.b, 0, &b, &r), ORIEL_ERR_INVALID);
+	assert_int_equal(oriel_p2p_test(e.b, &r), ORIEL_ERR_INVALID);
 	oriel_p2p_context_destroy(e.contexts[0]);
 	assert_int_equal(oriel_last_status(), ORIEL_ERR_STATE);
 	oriel_p2p_unregister(memory);
 	endpoints_close(&e);
+}
+
+/*
+ * Memory that a request under way names stays registered, whatever moves its bytes and however the
+ * request ends: cancelled, done, or with its endpoint.
+ */
+static void keep_registered(enum oriel_p2p_mode mode)
+{
+	const struct oriel_p2p_attr attr = {.size = sizeof(attr), .mode = mode};
+	static char data[2][LONG];
+	struct oriel_p2p_memory *memory[2];
+	struct oriel_p2p_request out, in, last;
+	struct oriel_p2p_buffer b[2];
+	struct endpoints e;
+
+	endpoints_open(&e, ENDPOINTS_MAPPED, &small, &attr);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(oriel_p2p_register(e.contexts[i], data[i], LONG, 0, &memory[i]),
+				 ORIEL_OK);
+		b[i] = buffer(data[i], LONG, memory[i]);
+	}
+	assert_int_equal(oriel_p2p_recv(e.b, 0, &b[1], &in), ORIEL_OK);
+	assert_int_equal(oriel_p2p_unregister(memory[1]), ORIEL_ERR_STATE);
+	assert_non_null(strstr(oriel_last_error(), "1 requests under way use these"));
+	assert_int_equal(oriel_p2p_send(e.a, 0, &b[0], &out), ORIEL_OK);
+	assert_int_equal(endpoints_wait(&e, &out), ORIEL_OK);
+	assert_int_equal(endpoints_wait(&e, &in), ORIEL_OK);
+	assert_int_equal(oriel_p2p_send(e.a, 0, &b[0], &out), ORIEL_OK);
+	assert_int_equal(oriel_p2p_send(e.a, 0, &b[0], &last), ORIEL_OK);
+	assert_int_equal(oriel_p2p_unregister(memory[0]), ORIEL_ERR_STATE);
+	assert_non_null(strstr(oriel_last_error(), "2 requests under way use these"));
+	assert_int_equal(oriel_p2p_cancel(e.a, &last), ORIEL_OK);
+	assert_int_equal(oriel_p2p_unregister(memory[0]), ORIEL_ERR_STATE);
+	assert_non_null(strstr(oriel_last_error(), "1 requests under way use these"));
+	assert_int_equal(oriel_p2p_destroy(e.a), ORIEL_OK);
+	e.a = NULL;
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(oriel_p2p_unregister(memory[i]), ORIEL_OK);
+	endpoints_close(&e);
+}
+
+static void test_memory_of_a_request_stays_registered(void **state)
+{
+	(void)state;
+	keep_registered(ORIEL_P2P_AUTO);
+	keep_registered(ORIEL_P2P_ZERO_COPY);
+	keep_registered(ORIEL_P2P_COPY_BASED);
 }
 
 /* One endpoint in a thread of its own: it returns what it receives on another channel. */
@@ -489,6 +541,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_endpoints_may_be_destroyed_after_any_step),
 		cmocka_unit_test(test_a_missing_peer_is_a_timeout),
 		cmocka_unit_test(test_invalid_arguments_are_rejected),
+		cmocka_unit_test(test_memory_of_a_request_stays_registered),
 		cmocka_unit_test(test_threads_exchange_requests),
 		cmocka_unit_test(test_slots_bound_the_number_of_endpoints),
 		cmocka_unit_test(test_transfers_may_hold_all_slots),

@@ -357,8 +357,9 @@ static enum oriel_status mapped_export(struct oriel_p2p *p2p, const struct oriel
 	}
 	if (!memory->mem)
 		return ori_fail(ORIEL_ERR_UNSUPPORTED,
-				"%zu bytes at %p cannot be mapped by the peer's process: memory "
-				"from oriel_memory_alloc() can",
+				"the target, %zu bytes at %p, cannot be mapped by the process that "
+				"sends: memory from oriel_memory_alloc() can, and ORIEL_P2P_AUTO "
+				"stages any other",
 				length, at);
 	offer->address = memory->offset + (uint64_t)((const char *)at - memory->address);
 	return ori_piece_give(p2p, memory->mem, &offer->piece);

@@ -302,7 +302,15 @@ static bool memory_take_out(struct oriel_p2p_memory **list, const struct oriel_p
 enum oriel_status oriel_p2p_unregister(struct oriel_p2p_memory *m)
 {
 	struct oriel_p2p_context *ctx;
+	uint64_t users;
 
+	if (!ori_handle_may_end(m, ORI_HANDLE_P2P_MEMORY, __func__))
+		return ori_handle_refused(m);
+	users = atomic_load_explicit(&m->users, memory_order_acquire);
+	if (users)
+		return ori_misuse("oriel_p2p_unregister: %llu requests under way use these %zu "
+				  "bytes at %p: they end, or are cancelled, before",
+				  (unsigned long long)users, m->length, (void *)m->address);
 	if (!ori_handle_shut(m, ORI_HANDLE_P2P_MEMORY, __func__))
 		return ori_handle_refused(m);
 	ctx = m->ctx;

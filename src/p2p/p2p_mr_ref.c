@@ -140,6 +140,14 @@ enum oriel_status ori_mr_ref_take(struct oriel_p2p_context *ctx, struct oriel_p2
 	return ORIEL_OK;
 }
 
+void ori_mr_ref_count(struct oriel_p2p_request *r)
+{
+	if (!r->memory || r->has_own_memory != P2P_MR_REF_NONE)
+		return;
+	atomic_fetch_add_explicit(&r->memory->users, 1, memory_order_relaxed);
+	r->has_own_memory = P2P_MR_REF_CALLER;
+}
+
 void ori_mr_ref_drop(struct oriel_p2p_context *ctx, struct oriel_p2p_request *r)
 {
 	const struct ori_mr_ref mr_ref = {r->memory, r->mr_ref,
@@ -147,7 +155,12 @@ void ori_mr_ref_drop(struct oriel_p2p_context *ctx, struct oriel_p2p_request *r)
 
 	if (r->has_own_memory == P2P_MR_REF_NONE)
 		return;
-	ori_cache_unref(ctx->mr_refs, &mr_ref);
-	r->mr_ref = NULL;
+	if (r->has_own_memory == P2P_MR_REF_CALLER) {
+		/* Acquired by oriel_p2p_unregister(): no transfer reads the registration now. */
+		atomic_fetch_sub_explicit(&r->memory->users, 1, memory_order_release);
+	} else {
+		ori_cache_unref(ctx->mr_refs, &mr_ref);
+		r->mr_ref = NULL;
+	}
 	r->has_own_memory = P2P_MR_REF_NONE;
 }

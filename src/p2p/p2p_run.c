@@ -72,7 +72,8 @@ static enum oriel_status p2p_break(struct oriel_p2p *p2p, enum oriel_status stat
 		return p2p->failure;
 	/* A copy: the calls below may fail, and would replace the reason. */
 	if (*p2p->peer_name && !strstr(oriel_last_error(), p2p->peer_name))
-		snprintf(text, sizeof(text), "%s: %s", p2p->peer_name, oriel_last_error());
+		snprintf(text, sizeof(text), "endpoint to %s: %s", p2p->peer_name,
+			 oriel_last_error());
 	else
 		snprintf(text, sizeof(text), "%s", oriel_last_error());
 	/*

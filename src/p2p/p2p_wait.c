@@ -3,6 +3,7 @@
  * The calls by which users advance an endpoint, and wait for it: progress, test, wait and
  * drain make passes (p2p_run.c).
  */
+#include <stdio.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -16,6 +17,7 @@
 #define WAIT_SPIN 400u          /* passes without progress before a wait yields the core */
 #define WAIT_SLEEPY_NS 5000000u /* ... before it sleeps between them */
 #define WAIT_SLEEP_NS 50000
+#define WAIT_NAME 128u
 
 enum oriel_status oriel_p2p_progress(struct oriel_p2p *p2p)
 {
@@ -39,11 +41,13 @@ static enum oriel_status wait_result(const struct oriel_p2p *p2p,
 		return status;
 	if (p2p->state == P2P_BROKEN)
 		return ori_p2p_failed(p2p);
-	/* A request of an endpoint that lives fails for two reasons alone. */
 	if (status == ORIEL_ERR_ABORTED)
 		return ori_fail(status, "the request was cancelled");
-	return ori_fail(status, "a control message of %zu bytes arrived for a receive of %zu",
-			request->length, (size_t)request->address);
+	if (status == ORIEL_ERR_MISMATCH && request->kind == P2P_RECV_CONTROL)
+		return ori_fail(status,
+				"a control message of %zu bytes arrived for a receive of %zu",
+				request->length, (size_t)request->address);
+	return ori_fail(status, "the call that was to begin the request failed");
 }
 
 enum oriel_status oriel_p2p_test(struct oriel_p2p *p2p, const struct oriel_p2p_request *request)
@@ -168,13 +172,40 @@ static const char *wait_limit(uint64_t timeout_ns)
 	return timeout_ns ? "" : " (the context's timeout, by default ORIEL_TIMEOUT)";
 }
 
+/* "the receive of 4096 bytes on channel 0 from", and the name of the peer follows. */
+static const char *wait_name(const struct oriel_p2p_request *r, char text[WAIT_NAME])
+{
+	static const struct {
+		const char *noun, *side;
+	} kinds[] = {
+		[P2P_SEND] = {"send", "to"},
+		[P2P_RECV] = {"receive", "from"},
+		[P2P_PUT] = {"put", "to"},
+		[P2P_EXPECT] = {"expected put", "from"},
+		[P2P_SEND_CONTROL] = {"control message", "to"},
+		[P2P_RECV_CONTROL] = {"control message", "from"},
+	};
+	const char *noun = kinds[r->kind].noun, *side = kinds[r->kind].side;
+	char place[P2P_PLACE];
+
+	if (r->kind == P2P_SEND_CONTROL || r->kind == P2P_RECV_CONTROL)
+		snprintf(text, WAIT_NAME, "the %s of tag %llu %s", noun, (unsigned long long)r->tag,
+			 side);
+	else if (r->kind == P2P_EXPECT)
+		snprintf(text, WAIT_NAME, "the %s on %s %s", noun, ori_p2p_place(r, place), side);
+	else
+		snprintf(text, WAIT_NAME, "the %s of %zu bytes on %s %s", noun, r->length,
+			 ori_p2p_place(r, place), side);
+	return text;
+}
+
 enum oriel_status oriel_p2p_wait(struct oriel_p2p *p2p, const struct oriel_p2p_request *request,
 				 uint64_t timeout_ns)
 {
 	struct wait_patience patience;
 	enum oriel_status status = ori_handle_check(p2p, ORI_HANDLE_P2P_ENDPOINT, __func__);
 	bool has_moved = true, has_time = true;
-	char silent[ORI_SILENT_TEXT];
+	char silent[ORI_SILENT_TEXT], name[WAIT_NAME];
 
 	if (status != ORIEL_OK)
 		return status;
@@ -190,8 +221,9 @@ enum oriel_status oriel_p2p_wait(struct oriel_p2p *p2p, const struct oriel_p2p_r
 	wait_hide(&patience);
 	ori_p2p_leave(p2p);
 	if (request->status == ORIEL_AGAIN)
-		return ori_fail(ORIEL_ERR_TIMEOUT, "a request to %s is not done after %g s%s%s",
-				p2p->peer_name, patience.timeout_ns / 1e9, wait_limit(timeout_ns),
+		return ori_fail(ORIEL_ERR_TIMEOUT, "%s %s is not done after %g s%s%s",
+				wait_name(request, name), p2p->peer_name, patience.timeout_ns / 1e9,
+				wait_limit(timeout_ns),
 				ori_p2p_silent(p2p, patience.timeout_ns, silent));
 	return wait_result(p2p, request);
 }
