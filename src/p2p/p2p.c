@@ -12,6 +12,7 @@
 #include "base/attr.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "comm/health.h"
 #include "rdma/rdma_host.h"
 
@@ -169,12 +170,12 @@ enum oriel_status oriel_p2p_destroy(struct oriel_p2p *p2p)
 	if (p2p->has_owner)
 		return ori_misuse("oriel_p2p_destroy: the endpoint belongs to its communicator or "
 				  "mock; destroy that one");
-	ori_p2p_close(p2p);
-	return ORIEL_OK;
+	return ori_p2p_close(p2p, false);
 }
 
-void ori_p2p_close(struct oriel_p2p *p2p)
+enum oriel_status ori_p2p_close(struct oriel_p2p *p2p, bool is_forced)
 {
+	uint64_t timeout_ns = p2p->ctx->timeout_ns;
 	enum oriel_status status;
 
 	ori_p2p_enter(p2p);
@@ -185,12 +186,31 @@ void ori_p2p_close(struct oriel_p2p *p2p)
 		 */
 		status = p2p->comm ? ori_comm_check(p2p->comm) : ORIEL_OK;
 		ori_control_socket_bye(p2p, status, status == ORIEL_OK ? "" : oriel_last_error());
-		ori_p2p_end(p2p, ORIEL_ERR_ABORTED);
+		p2p->state = P2P_BROKEN;
+		p2p->failure = ORIEL_ERR_ABORTED;
+		snprintf(p2p->failure_text, sizeof(p2p->failure_text),
+			 "endpoint to %s: it is being destroyed", p2p->peer_name);
+	}
+	if (!p2p->has_ended &&
+	    ori_p2p_end(p2p, p2p->failure, ori_deadline(timeout_ns)) != ORIEL_OK) {
+		if (!is_forced) {
+			ori_p2p_leave(p2p);
+			return ori_fail(ORIEL_ERR_TIMEOUT,
+					"oriel_p2p_destroy: %s is within a write to memory here, "
+					"and has not left it within %g s (the context's timeout): "
+					"the endpoint is broken and not destroyed, its requests go "
+					"on; call again",
+					p2p->peer_name, (double)timeout_ns / 1e9);
+		}
+		ori_log(ORIEL_LOG_WARN, "%s has not stopped writing within %g s (ORIEL_TIMEOUT)",
+			p2p->peer_name, (double)timeout_ns / 1e9);
+		ori_p2p_abandon(p2p, p2p->failure);
 	}
 	ori_p2p_context_remove(p2p->ctx, p2p);
 	/* Not before: hooks may still ask about it. */
 	(void)ori_handle_shut(p2p, ORI_HANDLE_P2P_ENDPOINT, __func__);
 	p2p_free(p2p);
+	return ORIEL_OK;
 }
 
 enum oriel_status oriel_p2p_address(const struct oriel_p2p *p2p, void *bytes)

@@ -264,6 +264,7 @@ struct oriel_p2p {
 	char failure_text[P2P_TEXT];
 	bool is_leaving;    /* the peer left or the link failed: what arrived is still taken */
 	bool has_lost_link; /* it is the link that failed here; the peer may not know */
+	bool is_ending, has_ended; /* ori_p2p_end() has begun, and is done */
 	/* The peer's NIC has rejected a request: until then its socket may say that it exited. */
 	uint64_t doubt_until;
 	enum oriel_status leaving;
@@ -579,10 +580,13 @@ enum oriel_status ori_p2p_start(struct oriel_p2p *p2p, struct oriel_p2p_request 
 /* Advance @p2p as far as it can go now. */
 enum oriel_status ori_p2p_pass(struct oriel_p2p *p2p, bool *has_moved);
 /*
- * On return the peer, hooks and the GPU touch no memory for @p2p, the socket is closed, and
- * all requests end with @status. It waits for writes of the peer.
+ * The peer, hooks and the GPU touch no memory for @p2p any more, the socket is closed, and all
+ * requests end with @status. It waits for writes of the peer; ORIEL_AGAIN: it was within one at
+ * the deadline, no request has ended, and the call may be repeated.
  */
-void ori_p2p_end(struct oriel_p2p *p2p, enum oriel_status status);
+enum oriel_status ori_p2p_end(struct oriel_p2p *p2p, enum oriel_status status, uint64_t deadline);
+/* All of that but the wait. */
+void ori_p2p_abandon(struct oriel_p2p *p2p, enum oriel_status status);
 
 /*
  * p2p.c, for the cache and the mock: an endpoint of this number; and its way to @peer, by
@@ -590,7 +594,11 @@ void ori_p2p_end(struct oriel_p2p *p2p, enum oriel_status status);
  */
 enum oriel_status ori_p2p_open(struct oriel_p2p_context *ctx, const struct oriel_p2p_attr *attr,
 			       uint64_t number, struct oriel_p2p **p2p);
-void ori_p2p_close(struct oriel_p2p *p2p);
+/*
+ * ORIEL_ERR_TIMEOUT: the peer is within a write to memory of @p2p, which is broken and goes on.
+ * @is_forced: then it is closed all the same, and the log says so.
+ */
+enum oriel_status ori_p2p_close(struct oriel_p2p *p2p, bool is_forced);
 enum oriel_status ori_p2p_join(struct oriel_p2p *p2p, const struct p2p_address *peer,
 			       uint64_t timeout_ns);
 

@@ -33,7 +33,7 @@ static void cache_close(struct oriel_comm *comm, void *object)
 
 	for (unsigned i = 0; i < comm->size * P2P_MODES; i++)
 		if (cache->of[i])
-			ori_p2p_close(cache->of[i]);
+			(void)ori_p2p_close(cache->of[i], true);
 	/* Endpoints use the slots and NICs of the context until they are closed. */
 	(void)ori_handle_shut(cache->ctx, ORI_HANDLE_P2P_CONTEXT, __func__);
 	ori_p2p_context_close(cache->ctx);
@@ -141,7 +141,7 @@ static enum oriel_status cache_make_locked(struct oriel_comm *comm, struct ori_p
 	status = ori_p2p_join(p2p, &theirs, 0);
 	if (status != ORIEL_OK) {
 		status = ori_fail(status, "rank %u: %s", peer, oriel_last_error());
-		ori_p2p_close(p2p);
+		(void)ori_p2p_close(p2p, true);
 		return status;
 	}
 	ori_p2p_name(&p2p->address, &theirs, process);

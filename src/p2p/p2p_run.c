@@ -19,37 +19,25 @@
 #define P2P_REPORT_NS 1000000000u /* for the report of a rank that left */
 #define P2P_QUIET 64u             /* passes that only poll the ring, until a whole one */
 
-/* Wait until the peer writes nothing here any more, and forget it. */
-static void p2p_sever(struct oriel_p2p *p2p)
+/*
+ * Does no thread or engine of the peer write here any more, since its process has exited or
+ * severed this endpoint? Its farewell, with or without a failure, says only that it is about to:
+ * engines copy on until then.
+ */
+static bool p2p_has_left(struct oriel_p2p *p2p)
 {
-	uint64_t deadline = ori_deadline(p2p->ctx->timeout_ns);
-
-	while (p2p->backend->close(p2p) == ORIEL_AGAIN) {
-		bool has_left =
-			p2p->is_leaving || ori_p2p_watch(p2p) != ORIEL_OK || p2p->is_leaving;
-
-		/* A process that has left writes no more; a thread of this one may. */
-		if (has_left && !p2p_is_same_process(p2p))
-			break;
-		if (ori_deadline_passed(deadline)) {
-			ori_log(ORIEL_LOG_WARN,
-				"%s has not stopped writing within %g s (ORIEL_TIMEOUT)",
-				p2p->peer_name, (double)p2p->ctx->timeout_ns / 1e9);
-			break;
-		}
-		ori_yield();
-	}
-	p2p->backend->sever(p2p);
+	if (p2p_is_same_process(p2p))
+		return false;
+	if (p2p->control_socket.conn.fd >= 0)
+		return ori_net_is_ending(&p2p->control_socket.conn);
+	return p2p->is_leaving || ori_p2p_watch(p2p) != ORIEL_OK || p2p->is_leaving;
 }
 
-void ori_p2p_end(struct oriel_p2p *p2p, enum oriel_status status)
+void ori_p2p_abandon(struct oriel_p2p *p2p, enum oriel_status status)
 {
-	/* No copy runs while mappings are closed. */
-	if (p2p->hooks.cancel)
-		p2p->hooks.cancel(p2p->context, status);
-	ori_copy_streams_drain(p2p);
 	if (p2p->backend)
-		p2p_sever(p2p);
+		p2p->backend->sever(p2p);
+	p2p->has_ended = true;
 	ori_p2p_hang_up(&p2p->control_socket.conn);
 	/* Requests end last: with its status the caller owns the memory of a request again. */
 	for (unsigned channel = 0; channel < p2p->channels; channel++) {
@@ -58,6 +46,22 @@ void ori_p2p_end(struct oriel_p2p *p2p, enum oriel_status status)
 	}
 	p2p->active_out = p2p->active_in = 0;
 	ori_control_cancel(p2p, status);
+}
+
+enum oriel_status ori_p2p_end(struct oriel_p2p *p2p, enum oriel_status status, uint64_t deadline)
+{
+	/* No copy runs while mappings are closed. */
+	if (p2p->hooks.cancel && !p2p->is_ending)
+		p2p->hooks.cancel(p2p->context, status);
+	p2p->is_ending = true;
+	ori_copy_streams_drain(p2p);
+	while (p2p->backend && p2p->backend->close(p2p) == ORIEL_AGAIN && !p2p_has_left(p2p)) {
+		if (ori_deadline_passed(deadline))
+			return ORIEL_AGAIN;
+		ori_yield();
+	}
+	ori_p2p_abandon(p2p, status);
+	return ORIEL_OK;
 }
 
 /*
@@ -87,7 +91,12 @@ static enum oriel_status p2p_break(struct oriel_p2p *p2p, enum oriel_status stat
 		ori_comm_break(p2p->comm, status, ORIEL_DEV_LOST, p2p->peer_rank, 0);
 	if (!p2p->is_leaving || p2p->has_lost_link)
 		ori_control_socket_bye(p2p, status, text);
-	ori_p2p_end(p2p, status);
+	/* A pass tries it again, for the requests go on until then. */
+	if (ori_p2p_end(p2p, status, ori_deadline(p2p->ctx->timeout_ns)) != ORIEL_OK)
+		ori_log(ORIEL_LOG_WARN,
+			"%s has not stopped writing within %g s (the context's timeout): its "
+			"requests go on until it has",
+			p2p->peer_name, (double)p2p->ctx->timeout_ns / 1e9);
 	return ori_p2p_failed(p2p);
 }
 
@@ -408,6 +417,8 @@ enum oriel_status ori_p2p_pass(struct oriel_p2p *p2p, bool *has_moved)
 		status = p2p_pass_joined(p2p, has_moved);
 		break;
 	case P2P_BROKEN:
+		if (!p2p->has_ended)
+			(void)ori_p2p_end(p2p, p2p->failure, 0);
 		return ori_p2p_failed(p2p);
 	}
 	/* Endpoints outlive other failures of the job, but the peer may wait for that rank. */

@@ -313,7 +313,7 @@ static void mock_close(struct oriel_p2p_mock *m)
 {
 	for (unsigned i = 0; i < 2; i++)
 		if (m->endpoints[i].p2p)
-			ori_p2p_close(m->endpoints[i].p2p);
+			(void)ori_p2p_close(m->endpoints[i].p2p, true);
 	oriel_p2p_context_destroy(m->ctx);
 	free(m->events);
 	ori_handle_free(m);

@@ -286,12 +286,85 @@ static void test_pair(struct rank *r, enum oriel_p2p_mode mode)
 	oriel_comm_destroy(r->comm);
 }
 
+/*
+ * The sender leaves while its engine copies, and the receiver learns of that before the copies are
+ * over: no byte of them lands once its request has ended.
+ */
+#define LEAVE (16u << 20)
+
+static void test_destroy_of_the_peer(struct rank *r, bool is_broken)
+{
+	const struct oriel_p2p_context_attr context = {.size = sizeof(context),
+						       .paths = 1u << ORIEL_PATH_MAPPED,
+						       .flags = ORIEL_P2P_GPU,
+						       .timeout_ns = LONG_NS};
+	const struct oriel_p2p_attr attr = {.size = sizeof(attr),
+					    .mode = ORIEL_P2P_ZERO_COPY,
+					    .channels = 2};
+	char mine[ORIEL_P2P_ADDRESS], of[2][ORIEL_P2P_ADDRESS];
+	struct oriel_p2p_memory *memory = NULL;
+	struct oriel_p2p_context *ctx = NULL;
+	struct oriel_p2p_request request, wrong;
+	struct oriel_p2p *p = NULL;
+	struct oriel_p2p_buffer b;
+	size_t late = 0;
+	void *memory_at = NULL;
+	char *at;
+
+	rank_join(r, LONG_NS);
+	CHECK_OK(r, oriel_p2p_context_create(&context, &ctx));
+	CHECK_OK(r, oriel_p2p_create(ctx, &attr, &p));
+	CHECK_OK(r, oriel_p2p_address(p, mine));
+	CHECK_OK(r, oriel_comm_all_gather(r->comm, mine, of, sizeof(mine)));
+	CHECK_OK(r, oriel_p2p_connect(p, of[!r->rank], sizeof(mine), 0));
+	CHECK_OK(r, oriel_memory_alloc(LEAVE, ORIEL_MEMORY_DEVICE, &memory_at));
+	at = memory_at;
+	memset(at, (int)r->rank, LEAVE);
+	CHECK_OK(r, oriel_p2p_register(ctx, at, LEAVE, 0, &memory));
+	b = (struct oriel_p2p_buffer){at, LEAVE, memory};
+	CHECK_OK(r,
+		 r->rank ? oriel_p2p_send(p, 0, &b, &request) : oriel_p2p_recv(p, 0, &b, &request));
+	if (r->rank) {
+		uint64_t before = fakecuda_copied();
+
+		while (fakecuda_copied() == before && request.status == ORIEL_AGAIN)
+			(void)oriel_p2p_progress(p);
+		b.length = 8;
+		/* The endpoint breaks by this instead of leaving: the peer receives less. */
+		if (is_broken) {
+			(void)oriel_p2p_send(p, 1, &b, &wrong);
+			CHECK_FAILS(r, oriel_p2p_wait(p, &wrong, 0), ORIEL_ERR_MISMATCH, "");
+		}
+		CHECK_OK(r, oriel_p2p_destroy(p));
+	} else {
+		b.length = 4;
+		if (is_broken)
+			CHECK_OK(r, oriel_p2p_recv(p, 1, &b, &wrong));
+		CHECK(r, oriel_p2p_wait(p, &request, 0) != ORIEL_ERR_TIMEOUT);
+		memset(at, 0x5a, LEAVE);
+	}
+	CHECK_OK(r, oriel_comm_barrier(r->comm));
+	for (size_t i = 0; !r->rank && i < LEAVE; i++)
+		late += at[i] != 0x5a;
+	CHECK(r, late == 0);
+	if (!r->rank)
+		CHECK_OK(r, oriel_p2p_destroy(p));
+	CHECK_OK(r, oriel_p2p_unregister(memory));
+	CHECK_OK(r, oriel_p2p_context_destroy(ctx));
+	CHECK_OK(r, oriel_memory_free(at));
+	oriel_comm_destroy(r->comm);
+}
+
 static void test_pairs(struct rank *r)
 {
 	for (unsigned m = 0; m < 6; m++) {
 		fakecuda_async(m >= 3);
 		test_pair(r, modes[m % 3]);
 	}
+	if (getenv("ORIEL_NODE"))
+		return;
+	test_destroy_of_the_peer(r, false);
+	test_destroy_of_the_peer(r, true);
 }
 
 int main(int argc, char **argv)
