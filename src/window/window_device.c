@@ -243,12 +243,11 @@ static void fault_ticket_text(const struct oriel_dev_window *d, const struct ori
 {
 	const char *what = ori_what_name(fault->what);
 
-	if (fault->id != d->number)
+	if (fault->id != ori_dev_ticket_window(d))
 		snprintf(text, length,
-			 "%s: the ticket (index %" PRIu64 ", rank %u) is of window %u, not of "
+			 "%s: the ticket (index %" PRIu64 ", rank %u) is of another window, not of "
 			 "window %u",
-			 what, fault->seen, fault->peer, ORIEL_DEV_WINDOW_NUMBER(fault->id),
-			 ORIEL_DEV_WINDOW_NUMBER(d->number));
+			 what, fault->seen, fault->peer, ORIEL_DEV_WINDOW_NUMBER(d->number));
 	else if (fault->peer >= d->ranks)
 		snprintf(text, length, "%s: the ticket is of rank %u, and there are %u ranks", what,
 			 fault->peer, d->ranks);

@@ -355,7 +355,7 @@ CASE struct oriel_dev_ticket ticket_of_put(struct rank *r, unsigned peer)
 	} else {
 		CHECK(r, ticket.index);
 		CHECK_EQ(r, ticket.peer, peer);
-		CHECK_EQ(r, ticket.window, r->dev.number);
+		CHECK_EQ(r, ticket.window, ori_dev_ticket_window(&r->dev));
 	}
 	return ticket;
 }
@@ -371,7 +371,7 @@ CASE void tickets_that_were_never_issued_are_rejected(struct rank *r)
 		struct oriel_dev_ticket ticket = ticket_of_put(r, peer), wrong = ticket;
 
 		wrong.peer = peer;
-		wrong.window = r->dev.number;
+		wrong.window = ori_dev_ticket_window(&r->dev);
 		for (i = 0; i < sizeof(later) / sizeof(later[0]); i++) {
 			wrong.index = later[i];
 			check_no_ticket(r, wrong,

@@ -197,6 +197,43 @@ static void attributes_are_of_the_part(struct rank *r)
 	CHECK_OK(r, oriel_comm_destroy(part));
 }
 
+/* Windows of two communicators have the same number, and the tickets of one are not the other's. */
+static void tickets_are_of_one_window(struct rank *r)
+{
+	const struct oriel_window_attr attr = {.size = sizeof(attr),
+					       .length = r->size * sizeof(uint64_t)};
+	const struct oriel_dev_group self = oriel_dev_thread();
+	struct oriel_dev_ticket ticket;
+	struct oriel_dev_window dev[2];
+	struct oriel_window *window[2];
+	struct oriel_comm *part[2];
+	uint64_t word = r->rank;
+	unsigned peer, i;
+
+	for (i = 0; i < 2; i++) {
+		if (!CHECK_OK(r, oriel_comm_split(r->comm, 0, (int)r->rank, NULL, &part[i])) ||
+		    !CHECK_OK(r, oriel_window_create(part[i], &attr, &window[i])))
+			return;
+		CHECK_OK(r, oriel_window_device(window[i], &dev[i]));
+	}
+	CHECK_EQ(r, dev[0].number, dev[1].number);
+	for (peer = 0; peer < r->size; peer++) {
+		/* Each has posted as much, so that the index alone does not tell. */
+		for (i = 0; i < 2; i++)
+			CHECK_OK(r, oriel_dev_put(&dev[i], self, peer, r->rank * sizeof(word),
+						  &word, sizeof(word), &ticket));
+		CHECK_STATUS(r, oriel_dev_wait_local(&dev[0], self, ticket, LONG_NS),
+			     ticket.index ? ORIEL_ERR_INVALID : ORIEL_OK);
+		CHECK_OK(r, oriel_dev_wait_local(&dev[1], self, ticket, LONG_NS));
+		for (i = 0; i < 2; i++)
+			CHECK_OK(r, oriel_dev_drain(&dev[i], self, LONG_NS));
+	}
+	for (i = 2; i-- > 0;) {
+		CHECK_OK(r, oriel_window_destroy(window[i]));
+		CHECK_OK(r, oriel_comm_destroy(part[i]));
+	}
+}
+
 static const struct test_case split_cases[] = {
 	{"parts_are_numbered_by_key", parts_are_numbered_by_key, NULL, 1, NO_WINDOW},
 	{"equal_keys_keep_the_order", equal_keys_keep_the_order, NULL, 1, NO_WINDOW},
@@ -209,6 +246,7 @@ static const struct test_case split_cases[] = {
 	{"one_bad_attribute_fails_all_parts", one_bad_attribute_fails_all_parts, NULL, 2,
 	 NO_WINDOW},
 	{"attributes_are_of_the_part", attributes_are_of_the_part, NULL, 1, NO_WINDOW},
+	{"tickets_are_of_one_window", tickets_are_of_one_window, NULL, 2, NO_WINDOW},
 };
 
 const struct suite split_suite = SUITE(split);

@@ -133,7 +133,7 @@ enum oriel_dev_what {
 struct oriel_dev_ticket {
 	uint64_t index;  /* of its last request to @peer, from 1 on */
 	uint32_t peer;   /* rank */
-	uint32_t window; /* number of the window */
+	uint32_t window; /* ori_dev_ticket_window() */
 };
 
 /* Set by the thread that moves @state from EMPTY to WRITING; readable once FULL. */

@@ -165,6 +165,15 @@ ORIEL_DEV struct oriel_rdma_address ori_dev_rdma_counter(const struct oriel_dev_
 }
 
 /*
+ * What tickets have of @w. Its number is one of its communicator; no other window of the process has
+ * the same word for rejected arguments.
+ */
+ORIEL_DEV uint32_t ori_dev_ticket_window(const struct oriel_dev_window *w)
+{
+	return (uint32_t)(uintptr_t)w->fault;
+}
+
+/*
  * A post to @peer gave @posted, the index of its last request on the link or a status: the result
  * of the operation, and its ticket. Index 0 of a ticket is none.
  */
@@ -176,7 +185,7 @@ ORIEL_DEV enum oriel_status ori_dev_rdma_posted(const struct oriel_dev_window *w
 	if (ticket) {
 		ticket->index = (uint64_t)posted + 1;
 		ticket->peer = peer;
-		ticket->window = w->number;
+		ticket->window = ori_dev_ticket_window(w);
 	}
 	return ORIEL_OK;
 }
@@ -193,7 +202,7 @@ ORIEL_DEV enum oriel_status ori_dev_rdma_wait_local(const struct oriel_dev_windo
 	uint64_t posted = 0;
 
 	if (oriel_dev_is_leader(g)) {
-		if (ticket.window == w->number && ticket.peer < w->ranks &&
+		if (ticket.window == ori_dev_ticket_window(w) && ticket.peer < w->ranks &&
 		    ori_dev_is_rdma(w, ticket.peer)) {
 			l = w->peers[ticket.peer].link;
 			q = ori_dev_link_main(l);
