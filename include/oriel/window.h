@@ -143,7 +143,8 @@ enum oriel_status oriel_window_create(struct oriel_comm *comm, const struct orie
  * has released them. Device handles are dead afterwards: no kernel uses one any more, and no
  * captured graph is launched again. Ranks that destroy different windows, or are in different
  * calls, are reported at level warn, and behind oriel_last_error() with ORIEL_ERR_STATE; each
- * rank's window is destroyed all the same, with ORIEL_OK.
+ * rank's window is destroyed all the same, with ORIEL_OK. ORIEL_ERR_STATE: it is the view of a
+ * collective of this rank that lives, and goes on.
  */
 enum oriel_status oriel_window_destroy(struct oriel_window *window);
 

@@ -201,7 +201,13 @@ void *ori_handle_alloc(enum ori_handle_kind kind, size_t size)
 		return NULL;
 	ASAN_UNPOISON_MEMORY_REGION(h + 1, k->size);
 	h->kind = kind;
+	h->lender = NULL;
 	return memset(h + 1, 0, k->size);
+}
+
+void ori_handle_borrow(void *object, const void *lender)
+{
+	ori_handle_of(object)->lender = lender;
 }
 
 void ori_handle_open(void *object, const void *parent)
@@ -376,7 +382,7 @@ const char *ori_handle_child(const void *parent)
 
 	pthread_mutex_lock(&table.lock);
 	for (h = table.youngest; h && !noun; h = h->next)
-		if (h->parent == parent)
+		if (h->parent == parent || h->lender == parent)
 			noun = table.kinds[h->kind].noun;
 	pthread_mutex_unlock(&table.lock);
 	return noun;

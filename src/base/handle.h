@@ -47,10 +47,11 @@ enum ori_handle_kind {
 struct ori_handle {
 	_Atomic uint64_t live; /* ori_handle_stamp while the object is live */
 	const void *parent;    /* the handle that must outlive this one; may be NULL */
+	const void *lender;    /* another one that must, since this object uses it; may be NULL */
 	/* The list of live objects, the youngest first; a free slot uses only next. */
 	struct ori_handle *next, *previous;
 	enum ori_handle_kind kind;
-	uint32_t reserved[7];
+	uint32_t reserved[5];
 };
 
 static_assert(sizeof(struct ori_handle) == 64, "objects begin at a multiple of 64");
@@ -133,6 +134,9 @@ static inline enum oriel_status ori_handle_check_stamp(uint64_t stamp, const cha
  */
 void *ori_handle_alloc(enum ori_handle_kind kind, size_t size);
 
+/* @object, which is not open yet, uses @lender, a handle or NULL, for as long as it is live. */
+void ori_handle_borrow(void *object, const void *lender);
+
 /* @object is complete: from now on it is a live handle. @parent as in struct ori_handle. */
 void ori_handle_open(void *object, const void *parent);
 
@@ -163,7 +167,7 @@ void ori_handle_free(void *object);
  */
 void ori_handle_each(enum ori_handle_kind kind, void (*visit)(void *object));
 
-/* The noun of the youngest live object whose parent is @parent, NULL if there is none. */
+/* The noun of the youngest live object of @parent, or that uses it; NULL if there is none. */
 const char *ori_handle_child(const void *parent);
 
 #endif

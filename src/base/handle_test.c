@@ -143,6 +143,17 @@ static void test_the_youngest_child_is_named(void **state)
 	assert_true(ori_handle_shut(other, OTHER, "end"));
 	ori_handle_free(other);
 	assert_null(ori_handle_child(parent));
+	other = ori_handle_alloc(OTHER, 200);
+	ori_handle_borrow(other, parent);
+	ori_handle_open(other, NULL);
+	assert_string_equal(ori_handle_child(parent), "copies object");
+	assert_true(ori_handle_shut(other, OTHER, "end"));
+	ori_handle_free(other);
+	other = ori_handle_alloc(OTHER, 200);
+	ori_handle_open(other, NULL);
+	assert_null(ori_handle_child(parent));
+	assert_true(ori_handle_shut(other, OTHER, "end"));
+	ori_handle_free(other);
 	object_end(parent);
 }
 

@@ -508,6 +508,7 @@ enum oriel_status ori_gather_create(const struct ori_gather_kind *kind, struct o
 		make_close(g);
 		return status;
 	}
+	ori_handle_borrow(g, request.view.window);
 	ori_handle_open(g, comm);
 	*handle = g;
 	return ORIEL_OK;
