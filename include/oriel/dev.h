@@ -29,6 +29,11 @@
  * passes, since the job is stuck; any other only returns ORIEL_ERR_TIMEOUT, and the call may be
  * made again (a barrier then continues: oriel/dev/barrier.h); ORIEL_TIMEOUT_INFINITE waits for
  * ever. Every wait ends as soon as the communicator is broken, with the status that broke it.
+ *
+ * Versions: these functions, with the helpers of oriel/dev/detail, are compiled into the program.
+ * Where the library makes handles of another version, the call that fills one returns
+ * ORIEL_ERR_MISMATCH; device functions return ORIEL_ERR_VERSION for such a handle. The program is
+ * then compiled again, with the headers of the library that it runs with.
  */
 #ifndef ORIEL_DEV_H
 #define ORIEL_DEV_H

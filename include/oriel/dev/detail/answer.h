@@ -5,7 +5,7 @@
  * waits for, again and again for as long as it is asked. detail/wait.h calls it; src/comm/answers.h
  * asks, and reads.
  *
- * No API: this may change in any release.
+ * Not to be called by users. It is compiled into programs, and so part of the ABI.
  */
 #ifndef ORIEL_DEV_DETAIL_ANSWER_H
 #define ORIEL_DEV_DETAIL_ANSWER_H

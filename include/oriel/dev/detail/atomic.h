@@ -4,7 +4,7 @@
  * The functions of dev/atomic.h call it with a constant operation, and the library's kernel for
  * streams with any.
  *
- * No API: this may change in any release.
+ * Not to be called by users. It is compiled into programs, and so part of the ABI.
  */
 #ifndef ORIEL_DEV_DETAIL_ATOMIC_H
 #define ORIEL_DEV_DETAIL_ATOMIC_H

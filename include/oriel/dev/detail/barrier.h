@@ -2,7 +2,7 @@
 /*
  * Arrivals at barriers, their epochs, and the waits for them; dev/barrier.h calls it.
  *
- * No API: this may change in any release.
+ * Not to be called by users. It is compiled into programs, and so part of the ABI.
  */
 #ifndef ORIEL_DEV_DETAIL_BARRIER_H
 #define ORIEL_DEV_DETAIL_BARRIER_H

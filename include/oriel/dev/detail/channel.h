@@ -2,7 +2,7 @@
 /*
  * Both ends of a channel, on each path; dev/channel.h and messages call it.
  *
- * No API: this may change in any release.
+ * Not to be called by users. It is compiled into programs, and so part of the ABI.
  */
 #ifndef ORIEL_DEV_DETAIL_CHANNEL_H
 #define ORIEL_DEV_DETAIL_CHANNEL_H

@@ -3,7 +3,7 @@
  * Arguments of device functions: every function of oriel/dev.h checks them here before it does
  * anything. A rejected argument leaves a record in the window's fault.
  *
- * No API: this may change in any release.
+ * Not to be called by users. It is compiled into programs, and so part of the ABI.
  */
 #ifndef ORIEL_DEV_DETAIL_CHECK_H
 #define ORIEL_DEV_DETAIL_CHECK_H

@@ -6,7 +6,7 @@
  * Options of the compiler that flush subnormal numbers or fuse operations do not change a result:
  * no product is added, and the one float that may be subnormal is too small to change its sum.
  *
- * No API: this may change in any release.
+ * Not to be called by users. It is compiled into programs, and so part of the ABI.
  */
 #ifndef ORIEL_DEV_DETAIL_CONVERT_H
 #define ORIEL_DEV_DETAIL_CONVERT_H

@@ -6,7 +6,7 @@
  *
  * No byte outside of the source is read and none outside of the target is written.
  *
- * No API: this may change in any release.
+ * Not to be called by users. It is compiled into programs, and so part of the ABI.
  */
 #ifndef ORIEL_DEV_DETAIL_COPY_H
 #define ORIEL_DEV_DETAIL_COPY_H

@@ -2,7 +2,7 @@
 /*
  * The rings of jobs of a copy group; dev/copy_group.h calls it, and the host fills the rings.
  *
- * No API: this may change in any release.
+ * Not to be called by users. It is compiled into programs, and so part of the ABI.
  */
 #ifndef ORIEL_DEV_DETAIL_COPY_GROUP_H
 #define ORIEL_DEV_DETAIL_COPY_GROUP_H

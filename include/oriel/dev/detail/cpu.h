@@ -3,7 +3,7 @@
  * The library defines these for device functions that run on a CPU; the headers of
  * oriel/dev/detail call them.
  *
- * No API: this may change in any release.
+ * Not to be called by users. It is compiled into programs, and so part of the ABI.
  */
 #ifndef ORIEL_DEV_DETAIL_CPU_H
 #define ORIEL_DEV_DETAIL_CPU_H

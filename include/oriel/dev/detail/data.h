@@ -2,7 +2,7 @@
 /*
  * Copies in turns; dev/data.h and collectives call it.
  *
- * No API: this may change in any release.
+ * Not to be called by users. It is compiled into programs, and so part of the ABI.
  */
 #ifndef ORIEL_DEV_DETAIL_DATA_H
 #define ORIEL_DEV_DETAIL_DATA_H

@@ -2,7 +2,7 @@
 /*
  * The notes of an all-to-all with messages of any lengths; dev/exchange.h calls it.
  *
- * No API: this may change in any release.
+ * Not to be called by users. It is compiled into programs, and so part of the ABI.
  */
 #ifndef ORIEL_DEV_DETAIL_EXCHANGE_H
 #define ORIEL_DEV_DETAIL_EXCHANGE_H

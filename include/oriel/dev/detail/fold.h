@@ -9,7 +9,7 @@
  * subnormal numbers are supported without .ftz), so that options of the compiler of a user's kernel
  * do not change bits.
  *
- * No API: this may change in any release.
+ * Not to be called by users. It is compiled into programs, and so part of the ABI.
  */
 #ifndef ORIEL_DEV_DETAIL_FOLD_H
 #define ORIEL_DEV_DETAIL_FOLD_H

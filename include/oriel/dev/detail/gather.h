@@ -2,7 +2,7 @@
 /*
  * The staging, parts and puts of an all-gather; dev/gather.h and dev/exchange.h call it.
  *
- * No API: this may change in any release.
+ * Not to be called by users. It is compiled into programs, and so part of the ABI.
  */
 #ifndef ORIEL_DEV_DETAIL_GATHER_H
 #define ORIEL_DEV_DETAIL_GATHER_H

@@ -2,7 +2,7 @@
 /*
  * How the threads of a cluster and of a CPU team meet; dev/group.h calls it.
  *
- * No API: this may change in any release.
+ * Not to be called by users. It is compiled into programs, and so part of the ABI.
  */
 #ifndef ORIEL_DEV_DETAIL_GROUP_H
 #define ORIEL_DEV_DETAIL_GROUP_H

@@ -19,7 +19,7 @@
  * thread that posts to it, or returns what broke the communicator. A link may be connected while
  * other threads use it.
  *
- * No API: this may change in any release.
+ * Not to be called by users. It is compiled into programs, and so part of the ABI.
  */
 #ifndef ORIEL_DEV_DETAIL_LINK_H
 #define ORIEL_DEV_DETAIL_LINK_H

@@ -4,7 +4,7 @@
  * not wait for anything: posters behind it are held up. The operations of oriel/dev/detail/link.h
  * are made of these.
  *
- * No API: this may change in any release.
+ * Not to be called by users. It is compiled into programs, and so part of the ABI.
  */
 #ifndef ORIEL_DEV_DETAIL_LINK_POST_H
 #define ORIEL_DEV_DETAIL_LINK_POST_H

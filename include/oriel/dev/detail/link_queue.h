@@ -3,7 +3,7 @@
  * The state of a link and the queues that posts to it use: see oriel/dev/detail/link.h. It also has
  * the progress of the queues, and the record that a failure leaves for the host.
  *
- * No API: this may change in any release.
+ * Not to be called by users. It is compiled into programs, and so part of the ABI.
  */
 #ifndef ORIEL_DEV_DETAIL_LINK_QUEUE_H
 #define ORIEL_DEV_DETAIL_LINK_QUEUE_H

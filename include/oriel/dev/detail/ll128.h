@@ -2,7 +2,7 @@
 /*
  * Lines in the format of dev/ll128.h, which calls it, and so do messages.
  *
- * No API: this may change in any release.
+ * Not to be called by users. It is compiled into programs, and so part of the ABI.
  */
 #ifndef ORIEL_DEV_DETAIL_LL128_H
 #define ORIEL_DEV_DETAIL_LL128_H

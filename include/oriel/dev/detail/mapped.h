@@ -3,7 +3,7 @@
  * The mapped path: this rank can load and store a peer's memory, so a put is a copy and a
  * signal an atomic. It also serves the rank itself. The operations of oriel/dev.h call it.
  *
- * No API: this may change in any release.
+ * Not to be called by users. It is compiled into programs, and so part of the ABI.
  */
 #ifndef ORIEL_DEV_DETAIL_MAPPED_H
 #define ORIEL_DEV_DETAIL_MAPPED_H

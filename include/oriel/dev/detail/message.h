@@ -2,7 +2,7 @@
 /*
  * Messages in lines through a channel; dev/message.h calls it.
  *
- * No API: this may change in any release.
+ * Not to be called by users. It is compiled into programs, and so part of the ABI.
  */
 #ifndef ORIEL_DEV_DETAIL_MESSAGE_H
 #define ORIEL_DEV_DETAIL_MESSAGE_H

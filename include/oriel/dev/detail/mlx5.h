@@ -8,7 +8,7 @@
  * Fields are big-endian on the wire; keys, numbers and addresses are passed in the order of the
  * machine.
  *
- * No API: this may change in any release.
+ * Not to be called by users. It is compiled into programs, and so part of the ABI.
  */
 #ifndef ORIEL_DEV_DETAIL_MLX5_H
 #define ORIEL_DEV_DETAIL_MLX5_H

@@ -8,7 +8,7 @@
  * where ready is the index in the word turn. Every WQE is one block and makes one CQE, so CQE i is
  * that of WQE i.
  *
- * No API: this may change in any release.
+ * Not to be called by users. It is compiled into programs, and so part of the ABI.
  */
 #ifndef ORIEL_DEV_DETAIL_MLX5_QUEUE_H
 #define ORIEL_DEV_DETAIL_MLX5_QUEUE_H

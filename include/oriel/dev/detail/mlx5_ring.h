@@ -9,7 +9,7 @@
  * ring, for more than one: ring all published WQEs before you reserve again, since reserve waits
  * for completions of WQEs for which perhaps no thread has rung.
  *
- * No API: this may change in any release.
+ * Not to be called by users. It is compiled into programs, and so part of the ABI.
  */
 #ifndef ORIEL_DEV_DETAIL_MLX5_RING_H
 #define ORIEL_DEV_DETAIL_MLX5_RING_H

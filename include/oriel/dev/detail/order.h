@@ -9,7 +9,7 @@
  * again, which reads the awaited value or a later one of the same release sequence (C11
  * 5.1.2.4).
  *
- * No API: this may change in any release.
+ * Not to be called by users. It is compiled into programs, and so part of the ABI.
  */
 #ifndef ORIEL_DEV_DETAIL_ORDER_H
 #define ORIEL_DEV_DETAIL_ORDER_H

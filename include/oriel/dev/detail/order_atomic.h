@@ -4,7 +4,7 @@
  * oriel/dev/detail/atomic.h calls them. The operation is a constant where a program calls a device
  * function, and the switches below leave one instruction.
  *
- * No API: this may change in any release.
+ * Not to be called by users. It is compiled into programs, and so part of the ABI.
  */
 #ifndef ORIEL_DEV_DETAIL_ORDER_ATOMIC_H
 #define ORIEL_DEV_DETAIL_ORDER_ATOMIC_H

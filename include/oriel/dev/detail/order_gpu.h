@@ -4,7 +4,7 @@
  * only those of the CPU: the host reads copies of the former. Rings call them. They end at the L2
  * of the GPU, where those of system scope may wait for the bus.
  *
- * No API: this may change in any release.
+ * Not to be called by users. It is compiled into programs, and so part of the ABI.
  */
 #ifndef ORIEL_DEV_DETAIL_ORDER_GPU_H
 #define ORIEL_DEV_DETAIL_ORDER_GPU_H

@@ -13,7 +13,7 @@
  * first one, stored last, says that all are filled in. Between reserve and publish the poster
  * does not wait for anything: it would hold up all entries behind.
  *
- * No API: this may change in any release.
+ * Not to be called by users. It is compiled into programs, and so part of the ABI.
  */
 #ifndef ORIEL_DEV_DETAIL_PROXY_H
 #define ORIEL_DEV_DETAIL_PROXY_H

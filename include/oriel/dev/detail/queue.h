@@ -3,7 +3,7 @@
  * The word that says why a queue of any NIC is dead, and the wait of a thread for a queue. Rings,
  * the proxy and the links of the host use both.
  *
- * No API: this may change in any release.
+ * Not to be called by users. It is compiled into programs, and so part of the ABI.
  */
 #ifndef ORIEL_DEV_DETAIL_QUEUE_H
 #define ORIEL_DEV_DETAIL_QUEUE_H

@@ -5,7 +5,7 @@
  * remote address is an offset; each NIC has keys of its own, so that every address and key
  * depends on the rail of the link.
  *
- * No API: this may change in any release.
+ * Not to be called by users. It is compiled into programs, and so part of the ABI.
  */
 #ifndef ORIEL_DEV_DETAIL_RDMA_H
 #define ORIEL_DEV_DETAIL_RDMA_H

@@ -14,7 +14,7 @@
  * that would do them at once has two blocks, and rings have one CQE for each block
  * (ori_dev_mlx5_wqe_masked_swap64()).
  *
- * No API: this may change in any release.
+ * Not to be called by users. It is compiled into programs, and so part of the ABI.
  */
 #ifndef ORIEL_DEV_DETAIL_RDMA_ATOMIC_H
 #define ORIEL_DEV_DETAIL_RDMA_ATOMIC_H

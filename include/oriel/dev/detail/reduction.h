@@ -3,7 +3,7 @@
  * The memory of a reduction: rows of elements of each rank, in windows or in the staging, and the
  * rounds through the latter; dev/reduction.h calls it.
  *
- * No API: this may change in any release.
+ * Not to be called by users. It is compiled into programs, and so part of the ABI.
  */
 #ifndef ORIEL_DEV_DETAIL_REDUCTION_H
 #define ORIEL_DEV_DETAIL_REDUCTION_H

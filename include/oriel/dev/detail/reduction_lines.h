@@ -3,7 +3,7 @@
  * Reductions by lines: each thread folds the elements of all ranks as the lines that carry them
  * arrive; dev/reduction.h calls it.
  *
- * No API: this may change in any release.
+ * Not to be called by users. It is compiled into programs, and so part of the ABI.
  */
 #ifndef ORIEL_DEV_DETAIL_REDUCTION_LINES_H
 #define ORIEL_DEV_DETAIL_REDUCTION_LINES_H

@@ -2,7 +2,7 @@
 /*
  * Checks of signals, and the puts that come with them; dev/signal.h calls it.
  *
- * No API: this may change in any release.
+ * Not to be called by users. It is compiled into programs, and so part of the ABI.
  */
 #ifndef ORIEL_DEV_DETAIL_SIGNAL_H
 #define ORIEL_DEV_DETAIL_SIGNAL_H

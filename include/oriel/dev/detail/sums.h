@@ -3,7 +3,7 @@
  * A reduction in two steps, with the sums of each block of the order in memory between them;
  * kernels of the library call it.
  *
- * No API: this may change in any release.
+ * Not to be called by users. It is compiled into programs, and so part of the ABI.
  */
 #ifndef ORIEL_DEV_DETAIL_SUMS_H
 #define ORIEL_DEV_DETAIL_SUMS_H

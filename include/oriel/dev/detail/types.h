@@ -4,7 +4,7 @@
  * oriel/dev/detail use them, and so does the host, which fills the tables. Their layout is part of
  * the device ABI, counted by ORIEL_DEV_VERSION.
  *
- * No API: this may change in any release.
+ * Not to be called by users. It is compiled into programs, and so part of the ABI.
  */
 #ifndef ORIEL_DEV_DETAIL_TYPES_H
 #define ORIEL_DEV_DETAIL_TYPES_H

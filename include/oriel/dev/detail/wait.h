@@ -3,7 +3,7 @@
  * Waiting for a word, with a deadline and a check of the health of the communicator; and
  * leaving a record for the host when that fails. All waits of oriel/dev.h call it.
  *
- * No API: this may change in any release.
+ * Not to be called by users. It is compiled into programs, and so part of the ABI.
  */
 #ifndef ORIEL_DEV_DETAIL_WAIT_H
 #define ORIEL_DEV_DETAIL_WAIT_H
