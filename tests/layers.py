@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """layers.py [--self-test]: whether every #include keeps to the layers, no file is long, and
-names of device functions say who may call them.
+names and comments of device functions say who may call them.
 
 The table is the one of docs/architecture.md. A module may include itself and
 what its line names; names come from the lines above, so order is depth.
@@ -102,6 +102,9 @@ DETAIL_PREFIX = "ori_dev_"
 DETAIL_USERS = (DEV, "src/", "tests/", "bench/", "tools/perf", "tools/field/")
 DEFINITION = re.compile(r"^(?:ORIEL_DEV\w*|static)\b[^;{}()=#]*?\b(\w+)\(", re.MULTILINE)
 HELPER = re.compile(rf"\b{DETAIL_PREFIX}\w+|oriel/dev/detail/")
+# The comment right above a function of DEV.
+COMMENT_ABOVE = re.compile(r"/\*(?:(?!\*/).)*\*/\n\Z", re.DOTALL)
+CALLER = re.compile(r"\b([Oo]ne thread|[Ww]hole group|[Aa]ny thread|Each (?:thread|lane))\b")
 
 PLAIN = {"stdbool.h", "stddef.h", "stdint.h", "string.h"}
 SOURCES = (".c", ".h", ".cu", ".cuh", ".cpp")
@@ -221,6 +224,12 @@ def twins(paths):
             yield f"{path}:1: has the basename of {first}: names are unique in {tree}/"
 
 
+def has_caller(above):
+    """Does the comment at the end of @above, the text ahead of a function, name its caller?"""
+    comment = COMMENT_ABOVE.search(above)
+    return bool(comment and CALLER.search(re.sub(r"\s*\n\s*\*?\s*", " ", comment[0])))
+
+
 def name_complaints(path, text):
     """What is wrong with the device functions that @path defines, or names, in its @text."""
     for match in DEFINITION.finditer(text) if path.startswith(DEV) else ():
@@ -229,6 +238,8 @@ def name_complaints(path, text):
             yield f"{path}:{line}: {match[1]} is a helper: its prefix is {DETAIL_PREFIX}"
         elif not path.startswith(DETAIL) and not DEV_NAMES.fullmatch(match[1]):
             yield f"{path}:{line}: {match[1]} is not oriel_dev_: helpers lie in {DETAIL}"
+        elif not path.startswith(DETAIL) and not has_caller(text[:match.start()]):
+            yield f"{path}:{line}: the comment of {match[1]} names no caller: one thread, or the whole group"
     match = not path.startswith(DETAIL_USERS) and HELPER.search(text)
     if match:
         line = text.count("\n", 0, match.start()) + 1
@@ -285,9 +296,16 @@ PLANTED = [
     ("include/oriel/dev/detail/types.h", "#include <oriel/dev/types.h>", False),
     ("include/oriel/dev/detail/window.h", "", True),
     ("include/oriel/dev/detail/cpu.h", "uint64_t oriel_cpu_clock_ns(void);", False),
-    ("include/oriel/dev/data.h", "ORIEL_DEV int64_t oriel_dev_put(int a);", False),
+    ("include/oriel/dev/data.h",
+     "/* Whole group. */\nORIEL_DEV int64_t oriel_dev_put(int a);", False),
     ("include/oriel/dev/word.h", "ORIEL_DEV void ori_dev_store(void)\n{\n}", True),
-    ("include/oriel/dev/group.h", "ORIEL_DEV bool\noriel_team_open(int a)", False),
+    ("include/oriel/dev/group.h",
+     "/*\n * Opens it. One\n * thread.\n */\nORIEL_DEV bool\noriel_team_open(int a)", False),
+    ("include/oriel/dev/other.h",
+     "/* One thread. */\n\nORIEL_DEV bool oriel_dev_first(int a);", True),
+    ("include/oriel/dev/second.h", "/* One thread. */\nORIEL_DEV bool oriel_dev_one(int a);\n"
+     "/* The same. */\nORIEL_DEV bool oriel_dev_same(int a);", True),
+    ("include/oriel/dev/third.h", "ORIEL_DEV bool oriel_dev_bare(int a);", True),
     ("include/oriel/dev/link.h", "static __device__ void oriel_link_put(int a)", True),
     ("include/oriel/dev/detail/copy.h", "ORIEL_DEV_COLD bool ori_dev_copy(int a)", False),
     ("include/oriel/dev/copies.h", "ORIEL_DEV bool oriel_dev_copy(int a)", True),

@@ -3,9 +3,9 @@
  * Atomics on words of a peer's data, of 8 bytes and, with the suffix _32, of 4. Kernels and threads
  * of the CPU call them; see oriel/dev.h for what holds for all device functions.
  *
- * One thread calls each of them. The word at offset @at of @peer is aligned to its size and lies in
- * a buffer that begins at a multiple of 8 bytes (ORIEL_ERR_INVALID); for a word of 4 bytes the
- * buffer has all of the aligned 8 bytes around it (ORIEL_ERR_RANGE), which keep their other half.
+ * The word at offset @at of @peer is aligned to its size and lies in a buffer that begins at a
+ * multiple of 8 bytes (ORIEL_ERR_INVALID); for a word of 4 bytes the buffer has all of the aligned
+ * 8 bytes around it (ORIEL_ERR_RANGE), which keep their other half.
  * *@old is the value before the operation, written on success; the call waits for it.
  *
  * Each is one atomic step among all atomics of its size on that word, and acquire and release,
@@ -31,13 +31,14 @@
 
 #include <oriel/dev/detail/atomic.h>
 
-/* Add @value, modulo 2^64 or 2^32. */
+/* One thread: add @value, modulo 2^64. */
 ORIEL_DEV enum oriel_status oriel_dev_fetch_add(const struct oriel_dev_window *w, uint32_t peer,
 						uint64_t at, uint64_t value, uint64_t *old)
 {
 	return ori_dev_atomic_64(w, peer, at, ORIEL_DEV_ATOMIC_ADD, value, 0, old);
 }
 
+/* One thread: the same for 4 bytes, modulo 2^32. */
 ORIEL_DEV enum oriel_status oriel_dev_fetch_add_32(const struct oriel_dev_window *w, uint32_t peer,
 						   uint64_t at, uint32_t value, uint32_t *old)
 {
@@ -45,8 +46,8 @@ ORIEL_DEV enum oriel_status oriel_dev_fetch_add_32(const struct oriel_dev_window
 }
 
 /*
- * The same, but it orders nothing else: for numbers and for turns that guard no memory. Over
- * NVLink in half the time.
+ * One thread: add @value to a word of 8 bytes, and order nothing else: for numbers and for turns
+ * that guard no memory. Over NVLink in half the time.
  */
 ORIEL_DEV enum oriel_status oriel_dev_fetch_add_relaxed(const struct oriel_dev_window *w,
 							uint32_t peer, uint64_t at, uint64_t value,
@@ -56,59 +57,63 @@ ORIEL_DEV enum oriel_status oriel_dev_fetch_add_relaxed(const struct oriel_dev_w
 			      old, false);
 }
 
-/* Clear the bits that are not in @value. */
+/* One thread: clear the bits that are not in @value. */
 ORIEL_DEV enum oriel_status oriel_dev_fetch_and(const struct oriel_dev_window *w, uint32_t peer,
 						uint64_t at, uint64_t value, uint64_t *old)
 {
 	return ori_dev_atomic_64(w, peer, at, ORIEL_DEV_ATOMIC_AND, value, 0, old);
 }
 
+/* One thread: the same for 4 bytes. */
 ORIEL_DEV enum oriel_status oriel_dev_fetch_and_32(const struct oriel_dev_window *w, uint32_t peer,
 						   uint64_t at, uint32_t value, uint32_t *old)
 {
 	return ori_dev_atomic_32(w, peer, at, ORIEL_DEV_ATOMIC_AND, value, 0, old);
 }
 
-/* Set the bits of @value. */
+/* One thread: set the bits of @value. */
 ORIEL_DEV enum oriel_status oriel_dev_fetch_or(const struct oriel_dev_window *w, uint32_t peer,
 					       uint64_t at, uint64_t value, uint64_t *old)
 {
 	return ori_dev_atomic_64(w, peer, at, ORIEL_DEV_ATOMIC_OR, value, 0, old);
 }
 
+/* One thread: the same for 4 bytes. */
 ORIEL_DEV enum oriel_status oriel_dev_fetch_or_32(const struct oriel_dev_window *w, uint32_t peer,
 						  uint64_t at, uint32_t value, uint32_t *old)
 {
 	return ori_dev_atomic_32(w, peer, at, ORIEL_DEV_ATOMIC_OR, value, 0, old);
 }
 
-/* Flip the bits of @value. */
+/* One thread: flip the bits of @value. */
 ORIEL_DEV enum oriel_status oriel_dev_fetch_xor(const struct oriel_dev_window *w, uint32_t peer,
 						uint64_t at, uint64_t value, uint64_t *old)
 {
 	return ori_dev_atomic_64(w, peer, at, ORIEL_DEV_ATOMIC_XOR, value, 0, old);
 }
 
+/* One thread: the same for 4 bytes. */
 ORIEL_DEV enum oriel_status oriel_dev_fetch_xor_32(const struct oriel_dev_window *w, uint32_t peer,
 						   uint64_t at, uint32_t value, uint32_t *old)
 {
 	return ori_dev_atomic_32(w, peer, at, ORIEL_DEV_ATOMIC_XOR, value, 0, old);
 }
 
-/* Store @value. */
+/* One thread: store @value. */
 ORIEL_DEV enum oriel_status oriel_dev_swap(const struct oriel_dev_window *w, uint32_t peer,
 					   uint64_t at, uint64_t value, uint64_t *old)
 {
 	return ori_dev_atomic_64(w, peer, at, ORIEL_DEV_ATOMIC_SWAP, value, 0, old);
 }
 
+/* One thread: the same for 4 bytes. */
 ORIEL_DEV enum oriel_status oriel_dev_swap_32(const struct oriel_dev_window *w, uint32_t peer,
 					      uint64_t at, uint32_t value, uint32_t *old)
 {
 	return ori_dev_atomic_32(w, peer, at, ORIEL_DEV_ATOMIC_SWAP, value, 0, old);
 }
 
-/* Store @value if the word is @compare, which *@old then is. */
+/* One thread: store @value if the word is @compare, which *@old then is. */
 ORIEL_DEV enum oriel_status oriel_dev_compare_swap(const struct oriel_dev_window *w, uint32_t peer,
 						   uint64_t at, uint64_t compare, uint64_t value,
 						   uint64_t *old)
@@ -116,6 +121,7 @@ ORIEL_DEV enum oriel_status oriel_dev_compare_swap(const struct oriel_dev_window
 	return ori_dev_atomic_64(w, peer, at, ORIEL_DEV_ATOMIC_COMPARE_SWAP, value, compare, old);
 }
 
+/* One thread: the same for 4 bytes. */
 ORIEL_DEV enum oriel_status oriel_dev_compare_swap_32(const struct oriel_dev_window *w,
 						      uint32_t peer, uint64_t at, uint32_t compare,
 						      uint32_t value, uint32_t *old)
@@ -123,20 +129,21 @@ ORIEL_DEV enum oriel_status oriel_dev_compare_swap_32(const struct oriel_dev_win
 	return ori_dev_atomic_32(w, peer, at, ORIEL_DEV_ATOMIC_COMPARE_SWAP, value, compare, old);
 }
 
-/* Load the word: *@value. */
+/* One thread: load the word, *@value. */
 ORIEL_DEV enum oriel_status oriel_dev_fetch(const struct oriel_dev_window *w, uint32_t peer,
 					    uint64_t at, uint64_t *value)
 {
 	return ori_dev_atomic_64(w, peer, at, ORIEL_DEV_ATOMIC_FETCH, 0, 0, value);
 }
 
+/* One thread: the same for 4 bytes. */
 ORIEL_DEV enum oriel_status oriel_dev_fetch_32(const struct oriel_dev_window *w, uint32_t peer,
 					       uint64_t at, uint32_t *value)
 {
 	return ori_dev_atomic_32(w, peer, at, ORIEL_DEV_ATOMIC_FETCH, 0, 0, value);
 }
 
-/* Store @value; in place of a put_value() where others change the word by atomics. */
+/* One thread: store @value; in place of a put_value() where others change the word by atomics. */
 ORIEL_DEV enum oriel_status oriel_dev_set(const struct oriel_dev_window *w, uint32_t peer,
 					  uint64_t at, uint64_t value)
 {
@@ -145,6 +152,7 @@ ORIEL_DEV enum oriel_status oriel_dev_set(const struct oriel_dev_window *w, uint
 	return ori_dev_atomic_64(w, peer, at, ORIEL_DEV_ATOMIC_SET, value, 0, &old);
 }
 
+/* One thread: the same for 4 bytes. */
 ORIEL_DEV enum oriel_status oriel_dev_set_32(const struct oriel_dev_window *w, uint32_t peer,
 					     uint64_t at, uint32_t value)
 {

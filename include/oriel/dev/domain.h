@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The numbers of ranks, of peers and of the members of the domain, each from the other, and how a
- * peer is reached: the queries of oriel/comm.h for kernels and threads of the CPU. Each is for one
- * thread, and any number of threads may call it at once.
+ * peer is reached: the queries of oriel/comm.h for kernels and threads of the CPU. Any number of
+ * threads may call them at once.
  *
  * The domain is that of the communicator for the kind of memory that the window lies in: of a
  * window on GPUs the ranks that map each other's GPU memory, else those that map each other's host
@@ -13,19 +13,28 @@
 
 #include <oriel/dev/detail/check.h>
 
-/* How many ranks the domain has, this one among them. 0: the handle is of another version. */
+/*
+ * Any thread: how many ranks the domain has, this one among them. 0: the handle is of another
+ * version.
+ */
 ORIEL_DEV uint32_t oriel_dev_domain_size(const struct oriel_dev_window *w)
 {
 	return oriel_dev_is_compatible(w) ? w->domain_size : 0;
 }
 
-/* The index of this rank in the domain; ORIEL_DEV_NO_INDEX: the handle is of another version. */
+/*
+ * Any thread: the index of this rank in the domain; ORIEL_DEV_NO_INDEX: the handle is of another
+ * version.
+ */
 ORIEL_DEV uint32_t oriel_dev_domain_index(const struct oriel_dev_window *w)
 {
 	return oriel_dev_is_compatible(w) ? w->domain_index : ORIEL_DEV_NO_INDEX;
 }
 
-/* *@rank has index @index in the domain, which is in rank order. ORIEL_ERR_RANGE beyond it. */
+/*
+ * Any thread: *@rank has index @index in the domain, which is in rank order. ORIEL_ERR_RANGE beyond
+ * it.
+ */
 ORIEL_DEV enum oriel_status oriel_dev_domain_rank(const struct oriel_dev_window *w, uint32_t index,
 						  uint32_t *rank)
 {
@@ -38,7 +47,7 @@ ORIEL_DEV enum oriel_status oriel_dev_domain_rank(const struct oriel_dev_window 
 }
 
 /*
- * *@index is that of @rank in the domain. ORIEL_ERR_RANGE: there is no such rank.
+ * Any thread: *@index is that of @rank in the domain. ORIEL_ERR_RANGE: there is no such rank.
  * ORIEL_ERR_NO_PATH: it is no member, which is an answer and leaves no record.
  */
 ORIEL_DEV enum oriel_status oriel_dev_domain_find(const struct oriel_dev_window *w, uint32_t rank,
@@ -57,8 +66,8 @@ ORIEL_DEV enum oriel_status oriel_dev_domain_find(const struct oriel_dev_window 
 }
 
 /*
- * Peers are numbered 0 .. ranks - 2 in rank order without this rank: *@rank is peer @index.
- * ORIEL_ERR_RANGE beyond.
+ * Any thread: peers are numbered 0 .. ranks - 2 in rank order without this rank: *@rank is peer
+ * @index. ORIEL_ERR_RANGE beyond.
  */
 ORIEL_DEV enum oriel_status oriel_dev_peer_rank(const struct oriel_dev_window *w, uint32_t index,
 						uint32_t *rank)
@@ -70,7 +79,7 @@ ORIEL_DEV enum oriel_status oriel_dev_peer_rank(const struct oriel_dev_window *w
 	return status;
 }
 
-/* *@index is the number of peer @rank. ORIEL_ERR_INVALID: that is this rank itself. */
+/* Any thread: *@index is the number of peer @rank. ORIEL_ERR_INVALID: that is this rank itself. */
 ORIEL_DEV enum oriel_status oriel_dev_peer_index(const struct oriel_dev_window *w, uint32_t rank,
 						 uint32_t *index)
 {
@@ -81,15 +90,18 @@ ORIEL_DEV enum oriel_status oriel_dev_peer_index(const struct oriel_dev_window *
 	return status;
 }
 
-/* The path to @peer, a rank, as far as this translation unit has the code: ORIEL_DEV_PATHS. */
+/*
+ * Any thread: the path to @peer, a rank, as far as this translation unit has the code:
+ * ORIEL_DEV_PATHS.
+ */
 ORIEL_DEV uint32_t oriel_dev_path(const struct oriel_dev_window *w, uint32_t peer)
 {
 	return ori_dev_usable(ori_dev_peer_of(w, peer).path);
 }
 
 /*
- * Is @peer mapped over a bus without atomics (PCIe)? Then signals cost a round trip there, and
- * oriel_dev_fetch_add() several for each rank of the domain.
+ * Any thread: is @peer mapped over a bus without atomics (PCIe)? Then signals cost a round trip
+ * there, and oriel_dev_fetch_add() several for each rank of the domain.
  */
 ORIEL_DEV bool oriel_dev_is_serial(const struct oriel_dev_window *w, uint32_t peer)
 {

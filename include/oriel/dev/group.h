@@ -19,8 +19,8 @@ ORIEL_DEV struct oriel_dev_group oriel_dev_thread(void)
 
 #ifdef __CUDACC__
 /*
- * A full warp of a 1-D block; every lane calls. Parts of a warp are no group: all 32 lanes must
- * make every call.
+ * Each lane of a full warp of a 1-D block: the group of all lanes. Parts of a warp are no group:
+ * all 32 lanes must make every call.
  */
 static __device__ __forceinline__ struct oriel_dev_group oriel_dev_warp(void)
 {
@@ -29,7 +29,7 @@ static __device__ __forceinline__ struct oriel_dev_group oriel_dev_warp(void)
 	return g;
 }
 
-/* All threads of a 1-D block; each calls. */
+/* Each thread of a 1-D block calls it: the group of all of them. */
 static __device__ __forceinline__ struct oriel_dev_group oriel_dev_block(void)
 {
 	struct oriel_dev_group g = {threadIdx.x, blockDim.x, ORIEL_DEV_BLOCK, 0, NULL};
@@ -40,8 +40,8 @@ static __device__ __forceinline__ struct oriel_dev_group oriel_dev_block(void)
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 /*
- * All threads of a cluster of 1-D blocks, each of which calls; only where the kernel is built for
- * sm_90 or later.
+ * Each thread of a cluster of 1-D blocks: the group of all of them; only where the kernel is built
+ * for sm_90 or later.
  */
 static __device__ __forceinline__ struct oriel_dev_group oriel_dev_cluster(void)
 {
@@ -75,7 +75,7 @@ ORIEL_DEV enum oriel_status oriel_team_open(struct oriel_team *team, uint32_t si
 	return ORIEL_OK;
 }
 
-/* The team as seen by its thread @rank, which calls. */
+/* Each thread of the team, with its own @rank: the team as a group. */
 ORIEL_DEV struct oriel_dev_group oriel_dev_team(struct oriel_team *team, uint32_t rank)
 {
 	struct oriel_dev_group g = {rank, team->size, ORIEL_DEV_TEAM, 0, team};

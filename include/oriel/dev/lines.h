@@ -22,7 +22,7 @@ ORIEL_DEV uint64_t oriel_dev_ll_length(uint64_t length)
 	return (length + 7) / 8 * ORIEL_LL_LINE;
 }
 
-/* The same for an LL128 message: a line has 112 bytes of it. */
+/* Any thread, and the host: the same for an LL128 message; a line has 112 bytes of it. */
 ORIEL_DEV uint64_t oriel_dev_ll128_length(uint64_t length)
 {
 	return (length + 111) / 112 * ORIEL_LL128_LINE;

@@ -471,14 +471,14 @@ ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_keys) == 16);
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_inline_peer) == 40);
 ORIEL_DEV_ASSERT(sizeof(struct oriel_dev_window) == 592);
 
-/*
- * An offset names byte @offset of buffer @buffer of a window. Buffer 0 is the one given or
- * allocated at creation, so that a plain offset below 2^48 means that one. Arguments that do not
- * fit become an offset that no window has, which is rejected where it is used. Any thread, and the
- * host.
- */
-#define ORIEL_AT_BITS 48
+#define ORIEL_AT_BITS 48 /* of an offset in the result of oriel_at() */
 
+/*
+ * Any thread, and the host: an offset that names byte @offset of buffer @buffer of a window. Buffer
+ * 0 is the one given or allocated at creation, so that a plain offset below 2^48 means that one.
+ * Arguments that do not fit become an offset that no window has, which is rejected where it is
+ * used.
+ */
 ORIEL_DEV uint64_t oriel_at(uint32_t buffer, uint64_t offset)
 {
 	if (offset >> ORIEL_AT_BITS || buffer >> (64 - ORIEL_AT_BITS))

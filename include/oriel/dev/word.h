@@ -2,8 +2,8 @@
 /*
  * Words of memory that another rank or another thread changes: kernels and threads of the CPU
  * read and write them with these. Order stands in the name, the scope is the system, and relaxed
- * means single-copy atomic and nothing more. Each function is for one thread, and any number of
- * threads may call it at once, on any word.
+ * means single-copy atomic and nothing more. Any number of threads may call them at once, on any
+ * word.
  */
 #ifndef ORIEL_DEV_WORD_H
 #define ORIEL_DEV_WORD_H
@@ -16,6 +16,8 @@
  * be from a thread's own memory may give each thread of a warp another value, so that the warp
  * diverges in all that depends on it.
  */
+
+/* Any thread. */
 ORIEL_DEV uint64_t oriel_dev_load_relaxed(const uint64_t *word)
 {
 #ifdef __CUDA_ARCH__
@@ -28,6 +30,7 @@ ORIEL_DEV uint64_t oriel_dev_load_relaxed(const uint64_t *word)
 #endif
 }
 
+/* Any thread. */
 ORIEL_DEV uint64_t oriel_dev_load_acquire(const uint64_t *word)
 {
 #ifdef __CUDA_ARCH__
@@ -40,6 +43,7 @@ ORIEL_DEV uint64_t oriel_dev_load_acquire(const uint64_t *word)
 #endif
 }
 
+/* Any thread. */
 ORIEL_DEV void oriel_dev_store_relaxed(uint64_t *word, uint64_t value)
 {
 #ifdef __CUDA_ARCH__
@@ -49,6 +53,7 @@ ORIEL_DEV void oriel_dev_store_relaxed(uint64_t *word, uint64_t value)
 #endif
 }
 
+/* Any thread. */
 ORIEL_DEV void oriel_dev_store_release(uint64_t *word, uint64_t value)
 {
 #ifdef __CUDA_ARCH__
@@ -58,6 +63,7 @@ ORIEL_DEV void oriel_dev_store_release(uint64_t *word, uint64_t value)
 #endif
 }
 
+/* Any thread. */
 ORIEL_DEV void oriel_dev_add_relaxed(uint64_t *word, uint64_t value)
 {
 #ifdef __CUDA_ARCH__
@@ -70,6 +76,7 @@ ORIEL_DEV void oriel_dev_add_relaxed(uint64_t *word, uint64_t value)
 #endif
 }
 
+/* Any thread. */
 ORIEL_DEV void oriel_dev_add_release(uint64_t *word, uint64_t value)
 {
 #ifdef __CUDA_ARCH__
@@ -82,7 +89,7 @@ ORIEL_DEV void oriel_dev_add_release(uint64_t *word, uint64_t value)
 #endif
 }
 
-/* Monotonic, in ns. Comparable only within one device or one machine. */
+/* Any thread: a monotonic time in ns. Comparable only within one device or one machine. */
 ORIEL_DEV uint64_t oriel_dev_clock_ns(void)
 {
 #ifdef __CUDA_ARCH__
@@ -95,7 +102,7 @@ ORIEL_DEV uint64_t oriel_dev_clock_ns(void)
 #endif
 }
 
-/* A short pause of the calling thread between two polls. */
+/* Any thread: a short pause between two polls. */
 ORIEL_DEV void oriel_dev_relax(void)
 {
 #if defined(__CUDA_ARCH__)
