@@ -149,9 +149,10 @@ enum oriel_status oriel_window_create(struct oriel_comm *comm, const struct orie
 enum oriel_status oriel_window_destroy(struct oriel_window *window);
 
 /*
- * Share one more buffer. Collective, like create; ranks may share different
- * lengths, also none (NULL, 0). @buffer gets its number for oriel_at(), the
- * same on all ranks. Device handles made before see it too.
+ * Share one more buffer. Collective, like create; ranks may share different lengths, also none
+ * (NULL, 0). @buffer gets its number for oriel_at(), the same on all ranks. Device handles made
+ * before see it too. The memory follows the rules of @buffer of oriel_window_create(), and stays
+ * until the window is destroyed. ORIEL_ERR_RANGE: all @buffers of the attributes are shared.
  */
 enum oriel_status oriel_window_share(struct oriel_window *window, void *address, size_t length,
 				     uint32_t *buffer);
@@ -181,8 +182,10 @@ static inline enum oriel_status oriel_window_device(const struct oriel_window *w
 }
 
 /*
- * Local queries. ORIEL_ERR_RANGE for a rank or buffer that does not exist.
- * oriel_window_buffer() takes NULL for a @length that is not needed.
+ * Local queries. ORIEL_ERR_RANGE for a rank or buffer that does not exist. oriel_window_buffer()
+ * takes NULL for a @length that is not needed. Its memory is plain memory of this rank, or of its
+ * GPU: read what peers put there after a wait that covers it, and write where no peer reads or
+ * writes at that time.
  */
 enum oriel_status oriel_window_buffer(const struct oriel_window *window, uint32_t buffer,
 				      void **address, size_t *length); /* of this rank */
@@ -206,16 +209,20 @@ enum oriel_status oriel_window_atomics(const struct oriel_window *window,
 enum oriel_status oriel_window_fault(struct oriel_window *window, struct oriel_dev_fault *fault);
 
 /*
- * The operations of oriel/dev.h for a host thread. Failures leave a text behind
- * oriel_last_error(). Waits: 0 = the communicator's timeout.
+ * The operations of oriel/dev.h for host threads, of which several may call any at once, by the
+ * rules for groups there. Failures leave a text behind oriel_last_error(). Waits:
+ * ORIEL_TIMEOUT_DEFAULT = the communicator's timeout.
  *
  * The contract of oriel_window_X() is that of the device function oriel_dev_X(), for a group of one
  * thread. put, get, drain and flush: oriel/dev/data.h; atomics: oriel/dev/atomic.h; signals:
  * oriel/dev/signal.h; barriers: oriel/dev/barrier.h; send and recv: oriel/dev/channel.h; counters:
- * oriel/dev/counter.h.
+ * oriel/dev/counter.h. Device functions alone have tickets, put_part, fetch_add_relaxed,
+ * signal_relaxed, wait_signal_relaxed, wait_signal_next_all, wait_word, reset_signal, the flat
+ * barrier, messages in lines (LL and LL128), reduce and reduce_all.
  *
  * oriel_window_X() is for windows in host memory: the calling thread does the operation, now, and a
- * get is complete on return. ORIEL_ERR_ACCESS: a NIC would read, or write, memory of the caller of
+ * get is complete on return. The caller's memory is any that it may read, or for results write, and
+ * need not be registered. ORIEL_ERR_ACCESS: a NIC would read, or write, memory of the caller of
  * which it may not access the ends, or holes in between; nothing was posted or broken.
  *
  * oriel_window_X_on_stream() is for windows on a GPU: the operation is posted to @stream, a stream
@@ -233,9 +240,10 @@ enum oriel_status oriel_window_fault(struct oriel_window *window, struct oriel_d
  *
  * The source of a put, with or without a signal, may be reused after oriel_window_drain() or
  * oriel_window_flush(), or once the counter that the call names has been incremented, and not
- * before. Drain and flush wait for all that was posted to any peer before, and for the counters
- * that this increments: they then have their final values, and oriel_window_reset_counter() is
- * safe.
+ * before. Today a put of host memory without a counter returns only after that, which hides a
+ * missing drain: do not rely on it. Drain and flush wait for all that was posted to any peer
+ * before, and for the counters that this increments: they then have their final values, and
+ * oriel_window_reset_counter() is safe.
  */
 enum oriel_status oriel_window_put(struct oriel_window *window, unsigned peer, uint64_t to,
 				   const void *from, size_t length);
@@ -262,7 +270,7 @@ enum oriel_status oriel_window_put_signal_on_stream(struct oriel_window *window,
 /*
  * Atomics on the word at offset @at of @peer, by oriel/dev/atomic.h, which says what they are
  * atomic with, and what they do not order. The call waits for *@old, the value before the
- * operation; @old is not NULL.
+ * operation; @old is not NULL. set has no result, and says there what it waits for.
  */
 enum oriel_status oriel_window_fetch_add(struct oriel_window *window, unsigned peer, uint64_t at,
 					 uint64_t value, uint64_t *old);
@@ -351,7 +359,9 @@ enum oriel_status oriel_window_set_32_on_stream(struct oriel_window *window, uns
  * attributes; put_signal adds to it. wait_signal compares the sum of the words of all sources, so
  * that sources with one id cannot be told apart; wait_signal_from compares the word of @source;
  * wait_signal_next waits until @source has added @count since the last successful call for it.
- * Afterwards the puts before those signals are visible. See oriel/dev/signal.h.
+ * Afterwards the puts before those signals are visible. All three may be used for one @id, since
+ * the first two change nothing; SET is not for an @id of which wait_signal or wait_signal_next
+ * count additions. See oriel/dev/signal.h.
  */
 enum oriel_status oriel_window_signal(struct oriel_window *window, unsigned peer, uint32_t id,
 				      enum oriel_signal_op op, uint64_t value);

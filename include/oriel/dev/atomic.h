@@ -143,7 +143,10 @@ ORIEL_DEV enum oriel_status oriel_dev_fetch_32(const struct oriel_dev_window *w,
 	return ori_dev_atomic_32(w, peer, at, ORIEL_DEV_ATOMIC_FETCH, 0, 0, value);
 }
 
-/* One thread: store @value; in place of a put_value() where others change the word by atomics. */
+/*
+ * One thread: store @value; in place of a put_value() where others change the word by atomics. To a
+ * mapped word it is a store with release; where a NIC stores it, the call returns after that.
+ */
 ORIEL_DEV enum oriel_status oriel_dev_set(const struct oriel_dev_window *w, uint32_t peer,
 					  uint64_t at, uint64_t value)
 {
