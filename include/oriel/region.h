@@ -2,6 +2,10 @@
 /*
  * Memory that ranks work on: allocated so that peers can map it, registered as a source of
  * transfers, shared so that every rank can reach every rank's. Programs and windows use it.
+ *
+ *   oriel_memory_alloc(length, 0, &address);
+ *   oriel_region_register(comm, address, length, &region);
+ *   oriel_region_share(region);
  */
 #ifndef ORIEL_REGION_H
 #define ORIEL_REGION_H
@@ -59,6 +63,14 @@ struct oriel_region;
  * Make [@address, @address + @length) known to @comm as a source of transfers
  * by this rank. Local. Any readable memory will do; @length > 0. @comm must
  * outlive the region, the memory must stay until it is unregistered.
+ *
+ * Puts and gets of windows need no such region. It is for memory that is to be shared or published
+ * (oriel/comm_device.h), or that is named often: a NIC that reaches registered memory alone has
+ * other memory registered, or copied, for each request. Kernels that post to a NIC by themselves
+ * find memory of their GPU only if it is registered, as buffers of windows and regions are.
+ *
+ * ORIEL_ERR_INVALID: @address is NULL, or @length 0. ORIEL_ERR_ACCESS: a NIC may not read all of
+ * it.
  */
 enum oriel_status oriel_region_register(struct oriel_comm *comm, void *address, size_t length,
 					struct oriel_region **region);
@@ -68,7 +80,8 @@ enum oriel_status oriel_region_register(struct oriel_comm *comm, void *address, 
  * differ. All ranks get the same status. Once per region (ORIEL_ERR_STATE). If a peer in
  * another process would have to map it, the memory must come from oriel_memory_alloc() or
  * oriel_memory_take_fd(), else ORIEL_ERR_UNSUPPORTED with the reason. Any part of an allocation
- * will do.
+ * will do. Where peers are threads of this process, or reached by NICs alone, other host memory
+ * will, too, such as that of malloc().
  *
  * With ORIEL_COMM_GPU it may be memory of that GPU: of oriel_memory_alloc(), of cudaMalloc(),
  * or mapped by the caller from allocations that were made with
