@@ -18,8 +18,8 @@ struct oriel_allreduce;
 /*
  * Collective: the contract and the attributes of oriel_allgather_create() apply, with the setting
  * ORIEL_ALLREDUCE for ORIEL_ALLGATHER. @reduction is copied. Algorithms: ONE_SHOT for up to 256
- * KiB, where all ranks are mapped; OWNER; HIERARCHICAL, where the nodes are several, and each is a
- * block of two or more ranks whose elements have at least the bytes of one of the accumulation
+ * KiB, where all ranks are mapped; OWNER; HIERARCHICAL, where the domains are several, and each is
+ * a block of two or more ranks whose elements have at least the bytes of one of the accumulation
  * type; RING and RECURSIVE with ORIEL_REDUCE_FAST. In GPU memory they are OWNER and, where all
  * ranks are mapped, LL up to 512 KiB and ONE_SHOT up to 4 MiB.
  *

@@ -21,7 +21,7 @@ struct oriel_alltoall;
  * ORIEL_ALLGATHER does not. Algorithms: LL and STORE where all ranks are mapped, CE on GPUs of one
  * domain, DIRECT everywhere except there.
  *
- * GPUs of several nodes: messages to other nodes pass through a staging buffer of the object on
+ * GPUs of several domains: messages to other domains pass through a staging buffer of the object on
  * each GPU, of 64 slots with the length of a chunk, at most 256 KiB.
  */
 enum oriel_status oriel_alltoall_create(struct oriel_comm *comm, const struct oriel_view *view,

@@ -17,10 +17,10 @@ struct oriel_bcast;
 
 /*
  * Collective: the contract and the attributes of oriel_allgather_create() apply, but the setting
- * ORIEL_ALLGATHER does not. Algorithms: DIRECT, from the root to every rank; RING, from one rank
- * to the next, in chunks; BRUCK, along a binomial tree, in chunks. GPUs of one domain have STORE
- * and CE instead, both from the root to every rank. On GPUs of several nodes RING and BRUCK go
- * from node to node, and one rank of each node copies to the others.
+ * ORIEL_ALLGATHER does not. Algorithms: DIRECT, from the root to every rank; RING, from one rank to
+ * the next, in chunks; BRUCK, along a binomial tree, in chunks. GPUs of one domain have STORE and
+ * CE instead, both from the root to every rank. On GPUs of several domains RING and BRUCK go from
+ * domain to domain, and one rank of each domain copies to the others.
  */
 enum oriel_status oriel_bcast_create(struct oriel_comm *comm, const struct oriel_view *view,
 				     const struct oriel_coll_attr *attr,

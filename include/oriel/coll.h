@@ -7,7 +7,10 @@
  * correct.
  *
  * An object is created once over memory of every rank and executed any number of times. Each kind
- * has these forms of an execution (X is the kind):
+ * has these forms of an execution (X is the kind), those without an object below, and a query. Two
+ * kinds have more: oriel_allgather_check(), and the executions of an all-to-all with lengths,
+ * oriel_alltoall_run_v(), its form on a stream and oriel_alltoall_start_v(). oriel/stream_barrier.h
+ * is a barrier with run and run_on_stream alone.
  *
  * oriel_X_run(), host memory: blocks; the execution is complete on return, and @send may be reused.
  *
@@ -16,7 +19,8 @@
  * oriel_X_test() polls once and returns ORIEL_AGAIN until then; oriel_X_wait() blocks. Any thread
  * may call these two, and both return the status of the execution started last, ORIEL_OK without
  * one. An object has one such execution at a time, and executes nothing else meanwhile
- * (ORIEL_ERR_STATE); several objects may have one each, started in any order on each rank.
+ * (ORIEL_ERR_STATE); several objects may have one each, started in any order on each rank. Other
+ * calls on the communicator may be made meanwhile, such as oriel_comm_barrier().
  *
  * With a limit of its own oriel_X_wait() returns ORIEL_ERR_TIMEOUT when that has passed, the
  * execution goes on, and the call may be made again. With ORIEL_TIMEOUT_DEFAULT and
@@ -43,9 +47,14 @@
  *
  * ORIEL_ERR_RANGE: the view of some rank is too short. ORIEL_ERR_INVALID: @send is NULL, or
  * overlaps the view in a way that the kind does not allow. With these two nothing was done and the
- * communicator is not broken. A peer that does not call within the timeout, exits or aborts breaks
- * the communicator. All ranks get the status of that: from the call, from oriel_X_test() and
- * oriel_X_wait(), and with GPU memory from oriel_comm_health() and from the next call.
+ * communicator is not broken. If one rank alone gets them, its peers wait in an execution that it
+ * has not begun, and its next call of this object is its part of that execution. So repeat the call
+ * with right arguments, or abort the communicator: a rank that goes on as if the execution were
+ * done makes results wrong.
+ *
+ * A peer that does not call within the timeout, exits or aborts breaks the communicator. All ranks
+ * get the status of that: from the call, from oriel_X_test() and oriel_X_wait(), and with GPU
+ * memory from oriel_comm_health() and from the next call.
  *
  * All-gathers in host memory: different @bytes break the communicator. The rank that finds them, at
  * the end of the execution, gets ORIEL_ERR_MISMATCH, with both ranks and their values in the text,
@@ -102,26 +111,27 @@ extern "C" {
 #endif
 
 enum oriel_algorithm {
-	ORIEL_ALGORITHM_DEFAULT, /* all-gather: as ORIEL_ALLGATHER says; else by a table */
+	/*
+	 * All-gathers and all-reduces: as ORIEL_ALLGATHER and ORIEL_ALLREDUCE say; where these are
+	 * not set, and other kinds: by a table (oriel/tune.h).
+	 */
+	ORIEL_ALGORITHM_DEFAULT,
 
 	/* All ranks are mapped: one domain. */
 	ORIEL_ALGORITHM_LL,    /* lines with flags, through a staging buffer: small messages */
 	ORIEL_ALGORITHM_STORE, /* stores by the calling thread or by a kernel */
 	ORIEL_ALGORITHM_CE,    /* copy engines, which use no SM; GPUs only */
 
-	/*
-	 * All ranks, but in GPU memory of one domain gathers and scatters alone. A node means a
-	 * domain here.
-	 */
+	/* All ranks, but in GPU memory of one domain gathers and scatters alone. */
 	ORIEL_ALGORITHM_DIRECT, /* each rank to every other rank */
-	ORIEL_ALGORITHM_RING,   /* from node to node, in chunks; within a node to all ranks */
-	ORIEL_ALGORITHM_BRUCK,  /* steps of 1, 2, 4 ... nodes, for any number of nodes */
+	ORIEL_ALGORITHM_RING,   /* from domain to domain, in chunks; within a domain to all ranks */
+	ORIEL_ALGORITHM_BRUCK,  /* steps of 1, 2, 4 ... domains, for any number of domains */
 
 	/* Reductions (oriel/reduce.h). */
 	ORIEL_ALGORITHM_ONE_SHOT, /* each rank that gets the result reads the values of all ranks */
 	ORIEL_ALGORITHM_OWNER,    /* each rank reads a part of all ranks, and writes its result */
 
-	/* First the ranks of each node, then the nodes, whose ranks are the blocks of the order. */
+	/* First the ranks of each domain, which is a block of the order, then the domains. */
 	ORIEL_ALGORITHM_HIERARCHICAL,
 
 	/*
@@ -162,7 +172,9 @@ struct oriel_view {
 
 	/*
 	 * ORIEL_VIEW_BUFFER: memory of this rank, which the object shares by the rules of
-	 * oriel_region_share(). ORIEL_VIEW_TABLE: memory of this rank.
+	 * oriel_region_share(). Host memory of oriel_memory_alloc() always will do, that of
+	 * malloc() where no peer in another process maps it (ORIEL_ERR_UNSUPPORTED).
+	 * ORIEL_VIEW_TABLE: memory of this rank.
 	 */
 	void *buffer;
 
@@ -181,7 +193,7 @@ struct oriel_coll_attr {
 	size_t size;        /* of this struct, as the caller knew it */
 	unsigned algorithm; /* enum oriel_algorithm; for every execution that supports it */
 	unsigned reserved;
-	size_t chunk; /* bytes of one internode transfer; default 1 MiB, at least 4 KiB */
+	size_t chunk; /* bytes of one transfer between domains; default 1 MiB, at least 4 KiB */
 };
 
 /* Limits and choices of an object. */

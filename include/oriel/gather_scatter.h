@@ -19,7 +19,7 @@ struct oriel_scatter;
 /*
  * Collective: the contract and the attributes of oriel_allgather_create() apply, but the setting
  * ORIEL_ALLGATHER does not. Algorithm: DIRECT. In GPU memory the thread of the communicator
- * executes it, by copy engines and, between nodes, by puts.
+ * executes it, by copy engines and, between domains, by puts.
  */
 enum oriel_status oriel_gather_create(struct oriel_comm *comm, const struct oriel_view *view,
 				      const struct oriel_coll_attr *attr,

@@ -8,7 +8,8 @@
  * shorter. For each element, the operation is applied from the left to the values of the ranks of a
  * block in the order of the ranks, and then from the left to the results of the blocks in their
  * order. With four ranks in blocks of two a sum is (x0 + x1) + (x2 + x3); in one block it is
- * ((x0 + x1) + x2) + x3.
+ * ((x0 + x1) + x2) + x3. Block 0 follows the domains, so that the bits of a sum of floats change
+ * with the placement of the ranks: give a block of your own where they may not.
  *
  * The precision. Each value is converted exactly to the accumulation type, each operation is done
  * and rounded in that type, and its results stay in it, also where they travel between ranks. The
@@ -38,10 +39,11 @@ extern "C" {
 
 enum oriel_reduce_flags {
 	/*
-	 * All-reduces may add in another order where that is faster: host memory of several nodes,
-	 * operations other than USER. The algorithms RING and RECURSIVE need it. All ranks get the
-	 * same bits, and the same ones each time from the same algorithm, but not those above,
-	 * and other ones for other numbers of elements. docs/reductions.md has the orders.
+	 * All-reduces may add in another order where that is faster: host memory of several
+	 * domains, operations other than USER. The algorithms RING and RECURSIVE need it. All ranks
+	 * get the same bits, and the same ones each time from the same algorithm, but not those
+	 * above, and other ones for other numbers of elements. docs/reductions.md has the orders.
+	 * The setting ORIEL_REDUCE_FAST, off unless set, is this flag of all reductions.
 	 */
 	ORIEL_REDUCE_FAST = 1,
 };
