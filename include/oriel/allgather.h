@@ -3,6 +3,11 @@
  * Persistent all-gather: created once over memory of every rank, executed any number of times.
  * Each execution writes the message of every rank to the memory of every rank. Users call it;
  * docs/allgather.md has the algorithms and why they are correct.
+ *
+ *   struct oriel_view view = {.size = sizeof(view), .kind = ORIEL_VIEW_BUFFER,
+ *                             .length = ranks * bytes, .buffer = result};
+ *   oriel_allgather_create(comm, &view, NULL, &gather);
+ *   oriel_allgather_run(gather, send, bytes);
  */
 #ifndef ORIEL_ALLGATHER_H
 #define ORIEL_ALLGATHER_H

@@ -3,6 +3,13 @@
  * Persistent all-reduce: created once over memory of every rank, executed any number of times. In
  * each execution every rank gets the reduction of the elements of all ranks. Users call it;
  * oriel/reduce.h defines the bits of the result, and docs/reductions.md has the algorithms.
+ *
+ *   struct oriel_view view = {.size = sizeof(view), .kind = ORIEL_VIEW_BUFFER,
+ *                             .length = count * sizeof(float), .buffer = result};
+ *   struct oriel_reduction sum = {.size = sizeof(sum), .type = ORIEL_TYPE_FP32,
+ *                                 .op = ORIEL_OP_SUM};
+ *   oriel_allreduce_create(comm, &view, &sum, NULL, &allreduce);
+ *   oriel_allreduce_run(allreduce, send, count);
  */
 #ifndef ORIEL_ALLREDUCE_H
 #define ORIEL_ALLREDUCE_H

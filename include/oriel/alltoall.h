@@ -3,6 +3,11 @@
  * Persistent all-to-all: created once over memory of every rank, executed any number of times. In
  * each execution every rank has a message for every rank. Users call it; docs/allgather.md has the
  * algorithms and why they are correct.
+ *
+ *   struct oriel_view view = {.size = sizeof(view), .kind = ORIEL_VIEW_BUFFER,
+ *                             .length = ranks * bytes, .buffer = result};
+ *   oriel_alltoall_create(comm, &view, NULL, &alltoall);
+ *   oriel_alltoall_run(alltoall, send, bytes);
  */
 #ifndef ORIEL_ALLTOALL_H
 #define ORIEL_ALLTOALL_H

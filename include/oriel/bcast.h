@@ -3,6 +3,11 @@
  * Persistent broadcast: created once over memory of every rank, executed any number of times, with
  * any rank as the root. Users call it; docs/allgather.md has the algorithms and why they are
  * correct.
+ *
+ *   struct oriel_view view = {.size = sizeof(view), .kind = ORIEL_VIEW_BUFFER,
+ *                             .length = bytes, .buffer = result};
+ *   oriel_bcast_create(comm, &view, NULL, &bcast);
+ *   oriel_bcast_run(bcast, root, send, bytes);
  */
 #ifndef ORIEL_BCAST_H
 #define ORIEL_BCAST_H

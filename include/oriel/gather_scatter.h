@@ -3,6 +3,11 @@
  * Persistent gather and scatter: created once over memory of every rank, executed any number of
  * times, with any rank as the root. A gather writes the message of every rank to the memory of the
  * root, a scatter a message of the root to the memory of every rank. Users call them.
+ *
+ *   struct oriel_view view = {.size = sizeof(view), .kind = ORIEL_VIEW_BUFFER,
+ *                             .length = ranks * bytes, .buffer = result};
+ *   oriel_gather_create(comm, &view, NULL, &gather);
+ *   oriel_gather_run(gather, root, send, bytes);
  */
 #ifndef ORIEL_GATHER_SCATTER_H
 #define ORIEL_GATHER_SCATTER_H

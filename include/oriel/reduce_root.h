@@ -3,6 +3,13 @@
  * Persistent reduction to a root: created once over memory of every rank, executed any number of
  * times, with any rank as the root, which gets the reduction of the elements of all ranks. Users
  * call it; oriel/reduce.h defines the bits, and docs/reductions.md has the algorithms.
+ *
+ *   struct oriel_view view = {.size = sizeof(view), .kind = ORIEL_VIEW_BUFFER,
+ *                             .length = count * sizeof(float), .buffer = result};
+ *   struct oriel_reduction sum = {.size = sizeof(sum), .type = ORIEL_TYPE_FP32,
+ *                                 .op = ORIEL_OP_SUM};
+ *   oriel_reduce_create(comm, &view, &sum, NULL, &reduce);
+ *   oriel_reduce_run(reduce, root, send, count);
  */
 #ifndef ORIEL_REDUCE_ROOT_H
 #define ORIEL_REDUCE_ROOT_H

@@ -2,6 +2,9 @@
 /*
  * Persistent barrier, on GPU streams or between host threads, for users without a window.
  * oriel_window_barrier() is the same on a barrier slot of a window.
+ *
+ *   oriel_stream_barrier_create(comm, ORIEL_STREAM_BARRIER_GPU, &barrier);
+ *   oriel_stream_barrier_run_on_stream(barrier, stream);
  */
 #ifndef ORIEL_STREAM_BARRIER_H
 #define ORIEL_STREAM_BARRIER_H
