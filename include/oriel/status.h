@@ -64,9 +64,15 @@ enum oriel_status {
 /*
  * Timeouts are in nanoseconds, those of settings in seconds. With the default, that of the
  * communicator (ORIEL_TIMEOUT, 600 s unless set), a wait that takes longer breaks the communicator.
- * With a limit of its own it only returns ORIEL_ERR_TIMEOUT. The exception are the waits of windows
- * in a stream (oriel_window_X_on_stream()): their calls have returned before, so any limit that
- * passes breaks the communicator.
+ * With a limit of its own it only returns ORIEL_ERR_TIMEOUT. The waits of windows in a stream
+ * (oriel_window_X_on_stream()) are an exception: their calls have returned before, so any limit
+ * that passes breaks the communicator.
+ *
+ * These only return ORIEL_ERR_TIMEOUT when the default has passed: oriel_comm_post() and
+ * oriel_comm_post_on_stream(), where no job ends; oriel_p2p_wait(), oriel_p2p_drain() and
+ * oriel_dev_copy_group_next(); and after half of it at most oriel_comm_grow() and
+ * oriel_comm_merge(), which wait for each other, a part of oriel_comm_split() that does not meet,
+ * and a call that maps memory of a window late (oriel_window_create()).
  */
 #define ORIEL_TIMEOUT_DEFAULT 0u
 #define ORIEL_TIMEOUT_INFINITE UINT64_MAX /* waits for ever */
@@ -79,9 +85,10 @@ const char *oriel_status_text(enum oriel_status status);
 
 /*
  * The particulars of the last failure on the calling thread, of a host call, or of a device
- * function on the CPU that rejected its arguments or waited up to its limit: the operation,
- * object and rank, and the limit. Empty if none has failed yet. Valid until the next call on this
- * thread that fails, or oriel_window_fault(). oriel_last_status() is the status it belongs to.
+ * function on the CPU that rejected its arguments or waited up to its limit: the operation, object
+ * and rank, and the limit. Empty if none has failed yet. Valid until the next call on this thread
+ * that fails, or oriel_window_fault(). ORIEL_OK and ORIEL_AGAIN do not clear it, so ask after a
+ * failure alone. oriel_last_status() is the status it belongs to.
  */
 const char *oriel_last_error(void);
 
