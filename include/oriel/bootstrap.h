@@ -16,9 +16,10 @@ extern "C" {
 
 /*
  * Every call blocks until done or until @timeout_ns has passed (never 0: callers resolve the
- * default first). One thread of a rank calls at a time. After a failure other than of arguments
- * the bootstrap is broken: further calls fail with the same status, and the other ranks' calls
- * fail too, within their timeouts and with a text that names the rank at fault.
+ * default first; ORIEL_TIMEOUT_INFINITE: no limit). One thread of a rank calls at a time. After a
+ * failure other than of arguments the bootstrap is broken: further calls fail with the same status,
+ * and the other ranks' calls fail too, within their timeouts and with a text that names the rank at
+ * fault.
  */
 struct oriel_bootstrap_ops {
 	size_t size; /* of this struct */
@@ -84,7 +85,7 @@ struct oriel_bootstrap {
  * PMIx the job has a random key where it is not set. A
  * process of another job, or with a rank that has already joined, is rejected at once
  * (ORIEL_ERR_AUTH, ORIEL_ERR_CONFIG) and does not disturb the job. @timeout_ns: 0 =
- * ORIEL_TIMEOUT. Errors name the rank that did not join.
+ * ORIEL_TIMEOUT, 600 s unless set. Errors name the rank that did not join.
  *
  * The same ranks may open several jobs at one port, one after the other: while one is open, the
  * next is rejected (ORIEL_ERR_STATE) on every rank that has not closed it. The process keeps
@@ -130,7 +131,9 @@ enum oriel_status oriel_bootstrap_open_id(const struct oriel_job_id *id, unsigne
 
 /*
  * Ranks as threads of this process. The job is made once; each rank's thread then opens its own
- * end. The job is freed when its maker has destroyed it and every opened end is closed.
+ * end. The job is freed when its maker has destroyed it and every opened end is closed. Local; any
+ * thread. create: ORIEL_ERR_INVALID for a @size of 0. open: ORIEL_ERR_RANGE: there is no such rank;
+ * ORIEL_ERR_STATE: the end was opened before. destroy: NULL is allowed.
  */
 struct oriel_local_job;
 

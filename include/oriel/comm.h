@@ -26,7 +26,7 @@ struct CUstream_st;
 
 /* The time at which links to peers of the rdma path are made. */
 enum oriel_connect {
-	ORIEL_CONNECT_DEFAULT, /* as ORIEL_CONNECT says */
+	ORIEL_CONNECT_DEFAULT, /* as ORIEL_CONNECT says: demand unless set */
 	ORIEL_CONNECT_EAGER,   /* all of them, with the communicator */
 	ORIEL_CONNECT_LAZY,    /* by oriel_comm_connect() or the first window */
 	/*
@@ -43,7 +43,7 @@ enum oriel_connect {
  * was posted before, one round trip: see docs/rdma.md.
  */
 enum oriel_net_order {
-	ORIEL_NET_ORDER_DEFAULT, /* as ORIEL_NET_ORDER says */
+	ORIEL_NET_ORDER_DEFAULT, /* as ORIEL_NET_ORDER says: auto unless set */
 	ORIEL_NET_ORDER_AUTO,    /* as the NICs report it */
 	ORIEL_NET_ORDER_ORDERED, /* the caller knows that it does */
 	ORIEL_NET_ORDER_RELAXED, /* it may not */
@@ -81,14 +81,14 @@ enum oriel_comm_flags {
 struct oriel_comm_attr {
 	size_t size;         /* of this struct, as the caller knew it */
 	uint64_t timeout_ns; /* of every wait; 0 = ORIEL_TIMEOUT, ORIEL_TIMEOUT_INFINITE = none */
-	const char *node;    /* name of this rank's (virtual) node; NULL = ORIEL_NODE */
+	const char *node;    /* name of its virtual node; NULL = ORIEL_NODE, "" (none) unless set */
 	unsigned connect;    /* enum oriel_connect, equal on all ranks */
 	unsigned flags;      /* enum oriel_comm_flags; ORIEL_COMM_GPU may differ between ranks */
 	unsigned net_order;  /* enum oriel_net_order; relaxed at one end of a link: it is */
 	/*
 	 * Replaces what the machine reports of this rank's GPU, in the grammar of
-	 * docs/topology.md: "clique=3,peer_access=off"; "" nothing; NULL = ORIEL_TOPOLOGY. Ranks
-	 * may differ.
+	 * docs/topology.md: "clique=3,peer_access=off"; "" nothing; NULL = ORIEL_TOPOLOGY, ""
+	 * unless set. Ranks may differ.
 	 */
 	const char *topology;
 	/*
@@ -439,8 +439,9 @@ enum oriel_status oriel_comm_connect(struct oriel_comm *comm, const unsigned *pe
 				     unsigned count);
 
 /*
- * Collective among all ranks, on the host: it returns only after all have called. Orders
- * everything host threads did before it; it does not flush windows.
+ * Collective among all ranks, on the host: it returns only after all have called. Orders everything
+ * host threads did before it; it does not flush windows. ORIEL_ERR_MISMATCH: ranks are in different
+ * collectives of @comm; @comm still works. ORIEL_ERR_STATE: another thread of this rank is in one.
  */
 enum oriel_status oriel_comm_barrier(struct oriel_comm *comm);
 
@@ -478,7 +479,7 @@ enum oriel_status oriel_comm_attached(struct oriel_comm *comm, const void *key, 
 struct oriel_health {
 	size_t size;              /* of this struct, as the caller knew it */
 	enum oriel_status status; /* ORIEL_OK while it is not broken */
-	const char *what;         /* the operation that failed: "wait_signal_from" */
+	const char *what;         /* the operation that failed: "wait_signal_from"; a static text */
 	int rank;                 /* the rank concerned, -1: none; @finder itself: see @address */
 	unsigned finder;          /* the rank that found it */
 	enum oriel_path path;     /* from @finder to @rank */
@@ -542,7 +543,7 @@ unsigned oriel_comm_gpu_processors(const struct oriel_comm *comm);
 
 /*
  * A feature that this machine offers to the library or lacks. Local; no communicator is needed.
- * ORIEL_ERR_RANGE past the last.
+ * ORIEL_ERR_RANGE past the last. The strings live as long as the library.
  */
 struct oriel_feature {
 	size_t size;      /* of this struct, as the caller knew it */
@@ -569,8 +570,8 @@ struct oriel_nic {
 	bool has_wait;            /* it increments counters by itself, without a CPU */
 	bool is_software;         /* no NIC: for development and tests */
 	bool is_sink;             /* it is set to complete work requests and move nothing */
-	unsigned rails;           /* how many there are (ORIEL_RAILS) */
-	bool is_proxied;          /* a thread of the host posts to it for all (ORIEL_POST) */
+	unsigned rails;           /* how many there are (ORIEL_RAILS, 1 unless set) */
+	bool is_proxied;          /* a thread of the host posts to it for all (ORIEL_POST, auto) */
 	const char *tier;         /* its tier: "T0" to "T3" (docs/rdma.md); "" in software */
 	bool is_reordered;        /* its network may keep no order (ORIEL_NET_ORDER) */
 	const char *port;         /* "RoCE, GID 3", "InfiniBand, LID 5, GID 0"; "" in software */

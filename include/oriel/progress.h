@@ -80,7 +80,7 @@ enum oriel_status oriel_comm_post_on_stream(struct oriel_comm *comm, const struc
  * mark behind all that @stream holds now; NULL is CUDA's default stream. test polls once: ORIEL_OK
  * if the GPU has passed it, or it was never set; ORIEL_AGAIN: not yet. set returns ORIEL_ERR_STATE
  * while the stream is being captured, since a graph has no such place, and ORIEL_ERR_INVALID
- * without a GPU.
+ * without a GPU. Both return other failures of the driver, such as that of a kernel before.
  */
 struct oriel_mark;
 
@@ -96,8 +96,8 @@ enum oriel_status oriel_comm_is_capturing(struct oriel_comm *comm, struct CUstre
 /*
  * Asynchronous copies by the copy engines of the GPU of @comm, in streams that all copies of @comm
  * share. Without a GPU each copy is done in its call. One thread at a time uses an object. Objects
- * do not wait for each other's copies if streams can write words (CUDA drivers from 11.7 on).
- * @comm must outlive the object.
+ * do not wait for each other's copies if streams can write words (CUDA drivers from 11.7 on). @comm
+ * must outlive the object. A failure is ORIEL_ERR_NOMEM, or that of the driver with its text.
  */
 struct oriel_copies;
 
