@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The header that kernels include: the operations of a device window. The same text is compiled
- * for GPUs and for CPU threads.
+ * for GPUs and for CPU threads. oriel/dev/copy_group.h, for workers of p2p endpoints, is apart.
  *
  * Callers: a function that takes a group is called by all its threads with the same arguments
  * and returns the same to all; one without is called by one thread. Different groups may call
  * anything at once, except that one barrier slot, one end of one channel and one
  * wait_signal_next base belong to one group at a time.
  *
- * Results: every function that can fail returns an enum oriel_status. Functions that post
- * something take a @ticket as well: NULL, or where each thread of the group gets the ticket for
- * oriel_dev_wait_local(), which is zero after a failure. Invalid arguments are rejected before
- * anything is done and leave a record for oriel_window_fault().
+ * Results: functions that can fail return an enum oriel_status, but for the queries
+ * oriel_dev_address(), oriel_dev_path(), oriel_dev_domain_size() and oriel_dev_domain_index(),
+ * which return NULL, ORIEL_PATH_NONE, 0 or ORIEL_DEV_NO_INDEX. Functions that post something take a
+ * @ticket as well: NULL, or where each thread of the group gets the ticket for
+ * oriel_dev_wait_local(), which is zero after a failure. Without one are signals to all and
+ * arrivals at barriers, which name no memory of the caller, and atomics, send, recv and whole
+ * executions, which wait for what they post. Invalid arguments are rejected before anything is done
+ * and leave a record for oriel_window_fault().
  *
  * Offsets: @at, @to, @from of a peer are offsets in its window, oriel_at(): a plain byte offset
  * means buffer 0. Zero bytes are legal everywhere, and the rank itself is a peer unless a
