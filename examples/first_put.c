@@ -35,7 +35,7 @@ int main(void)
 
 	snprintf(text, sizeof(text), "greetings from rank %u", rank);
 	must(oriel_window_put_signal(window, next, 0, text, sizeof(text), ARRIVED, 1));
-	must(oriel_window_wait_signal_next(window, before, ARRIVED, 1, 0));
+	must(oriel_window_wait_signal_next(window, before, ARRIVED, 1, ORIEL_TIMEOUT_DEFAULT));
 	printf("rank %u of %u got: %s\n", rank, ranks, (char *)inbox);
 	oriel_window_destroy(window); /* waits for the other ranks */
 	oriel_comm_destroy(comm);

@@ -55,7 +55,7 @@ __global__ void greet(struct oriel_dev_window w)
 		mine[i] = 100 * w.rank + i;
 	oriel_dev_sync(block);
 	oriel_dev_put_signal(&w, block, next, 0, mine, BYTES, ARRIVED, 1, NULL);
-	oriel_dev_wait_signal_next(&w, block, before, ARRIVED, 1, 0);
+	oriel_dev_wait_signal_next(&w, block, before, ARRIVED, 1, ORIEL_TIMEOUT_DEFAULT);
 }
 /* [/kernel] */
 

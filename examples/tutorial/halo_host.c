@@ -20,10 +20,11 @@ static void step(struct oriel_window *w, char *memory, unsigned rank, unsigned r
 		must(oriel_window_put_signal(w, rank + 1, line_at(s + 1, 0), next + CELLS,
 					     sizeof(*next), ARRIVED, 1));
 	if (rank > 0)
-		must(oriel_window_wait_signal_next(w, rank - 1, ARRIVED, 1, 0));
+		must(oriel_window_wait_signal_next(w, rank - 1, ARRIVED, 1, ORIEL_TIMEOUT_DEFAULT));
 	if (rank + 1 < ranks)
-		must(oriel_window_wait_signal_next(w, rank + 1, ARRIVED, 1, 0));
-	must(oriel_window_drain(w, 0)); /* next[1] and next[CELLS] may change again */
+		must(oriel_window_wait_signal_next(w, rank + 1, ARRIVED, 1, ORIEL_TIMEOUT_DEFAULT));
+	/* next[1] and next[CELLS] may change again after this */
+	must(oriel_window_drain(w, ORIEL_TIMEOUT_DEFAULT));
 }
 /* [/step] */
 

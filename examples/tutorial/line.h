@@ -52,10 +52,12 @@ ORIEL_DEV enum oriel_status line_step(const struct oriel_dev_window *w, struct o
 		status = oriel_dev_put_signal(w, g, w->rank + 1, line_at(s + 1, 0), next + CELLS,
 					      sizeof(*next), ARRIVED, 1, NULL);
 	if (has_left && status == ORIEL_OK)
-		status = oriel_dev_wait_signal_next(w, g, w->rank - 1, ARRIVED, 1, 0);
+		status = oriel_dev_wait_signal_next(w, g, w->rank - 1, ARRIVED, 1,
+						    ORIEL_TIMEOUT_DEFAULT);
 	if (has_right && status == ORIEL_OK)
-		status = oriel_dev_wait_signal_next(w, g, w->rank + 1, ARRIVED, 1, 0);
-	return status == ORIEL_OK ? oriel_dev_drain(w, g, 0) : status;
+		status = oriel_dev_wait_signal_next(w, g, w->rank + 1, ARRIVED, 1,
+						    ORIEL_TIMEOUT_DEFAULT);
+	return status == ORIEL_OK ? oriel_dev_drain(w, g, ORIEL_TIMEOUT_DEFAULT) : status;
 }
 /* [/step] */
 
