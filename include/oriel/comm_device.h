@@ -3,6 +3,10 @@
  * The communicator's own handle for device functions: it carries the link or the mapping to each
  * peer, and kernels put to regions of peers, signal and wait through it, without a window of the
  * program's. Programs create it, at most once for a communicator.
+ *
+ *   oriel_comm_device_create(comm, &attr);
+ *   oriel_region_publish(region, &number);
+ *   oriel_comm_device(comm, &device);
  */
 #ifndef ORIEL_COMM_DEVICE_H
 #define ORIEL_COMM_DEVICE_H

@@ -3,6 +3,9 @@
  * The thread of a communicator. It runs jobs of the caller step by step, at once or in the order of
  * a stream, which waits for the job without a kernel. Used by collectives and by programs.
  * docs/progress.md says how it works, and why a stream never waits for ever.
+ *
+ *   struct oriel_job job = {.size = sizeof(job), .step = step, .context = context};
+ *   oriel_comm_post(comm, &job);
  */
 #ifndef ORIEL_PROGRESS_H
 #define ORIEL_PROGRESS_H

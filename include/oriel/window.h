@@ -3,6 +3,10 @@
  * A window: memory of every rank that every rank can reach, with signals,
  * barriers, counters and channels. This is the host object; oriel/dev.h has
  * the operations for kernels and CPU threads, with the full contracts.
+ *
+ *   oriel_window_create(comm, &attr, &window);
+ *   oriel_window_put_signal(window, peer, 0, from, length, id, 1);
+ *   oriel_window_wait_signal_next(window, source, id, 1, ORIEL_TIMEOUT_DEFAULT);
  */
 #ifndef ORIEL_WINDOW_H
 #define ORIEL_WINDOW_H
