@@ -40,7 +40,12 @@ static void check_and_create(struct rank *r, const struct oriel_view *view, unsi
 	CHECK_EQ(r, info.algorithm, expected.algorithm);
 	if (algorithm != ORIEL_ALGORITHM_DEFAULT)
 		CHECK_EQ(r, info.algorithm, algorithm);
-	oriel_allgather_destroy(gather);
+	/* The object has addresses of the window's memory. */
+	if (view->window) {
+		CHECK_STATUS(r, oriel_window_destroy(view->window), ORIEL_ERR_STATE);
+		CHECK_LAST(r, "is the view of a live all-gather of rank");
+	}
+	CHECK_OK(r, oriel_allgather_destroy(gather));
 }
 
 static void a_check_says_what_a_creation_does(struct rank *r)

@@ -301,6 +301,45 @@ static void agree_returns_the_lowest_failure(struct rank *r)
 	CHECK_OK(r, oriel_comm_agree(r->comm, ORIEL_OK));
 }
 
+static enum oriel_status lone_gather(void *context, const void *mine, void *all, size_t length,
+				     uint64_t timeout_ns)
+{
+	(void)context;
+	(void)timeout_ns;
+	memcpy(all, mine, length);
+	return ORIEL_OK;
+}
+
+static enum oriel_status lone_barrier(void *context, uint64_t timeout_ns)
+{
+	(void)context;
+	(void)timeout_ns;
+	return ORIEL_OK;
+}
+
+static void lone_close(void *context)
+{
+	(void)context;
+}
+
+/* The table of a caller may have no context; each rank is a job of its own. */
+static void tables_without_a_context_are_closed_last(struct rank *r)
+{
+	static const struct oriel_bootstrap_ops ops = {.size = sizeof(ops),
+						       .all_gather = lone_gather,
+						       .barrier = lone_barrier,
+						       .close = lone_close};
+	struct oriel_bootstrap lone = {.ops = &ops, .size = 1};
+	struct oriel_comm *comm;
+
+	if (r->rank || !CHECK_OK(r, oriel_comm_create(&lone, NULL, &comm)))
+		return;
+	CHECK_STATUS(r, oriel_bootstrap_close(&lone), ORIEL_ERR_STATE);
+	CHECK(r, lone.ops == &ops);
+	CHECK_OK(r, oriel_comm_destroy(comm));
+	CHECK_OK(r, oriel_bootstrap_close(&lone));
+}
+
 /* A communicator would go on with a bootstrap that is freed. */
 static void bootstraps_are_closed_last(struct rank *r)
 {
@@ -365,6 +404,8 @@ static const struct test_case topo_cases[] = {
 	{"older_bootstraps_work", older_bootstraps_work, NULL, 2, OWN_COMM},
 	{"one_bad_attribute_fails_all", one_bad_attribute_fails_all, NULL, 2, OWN_COMM},
 	{"bootstraps_are_closed_last", bootstraps_are_closed_last, NULL, 1, OWN_COMM},
+	{"tables_without_a_context_are_closed_last", tables_without_a_context_are_closed_last, NULL,
+	 1, NO_WINDOW},
 	{"collectives_have_one_thread_at_a_time", collectives_have_one_thread_at_a_time, NULL, 2,
 	 0},
 	{"all_gather_keeps_the_order", all_gather_keeps_the_order, NULL, 1, NO_WINDOW},

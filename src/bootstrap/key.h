@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What stands for a bootstrap as the parent of communicators. comm.c and bootstrap.c call it.
+ */
+#ifndef ORI_BOOTSTRAP_KEY_H
+#define ORI_BOOTSTRAP_KEY_H
+
+#include <stdint.h>
+
+#include <oriel/bootstrap.h>
+
+/*
+ * Its context. For a caller's table without one, a number that is no address of an object: ranks
+ * may be threads that share the table.
+ */
+static inline const void *ori_bootstrap_key(const struct oriel_bootstrap *bootstrap)
+{
+	if (bootstrap->context)
+		return bootstrap->context;
+	return (const void *)((uintptr_t)bootstrap->ops + bootstrap->rank);
+}
+
+#endif
