@@ -54,8 +54,9 @@ struct oriel_reduction {
 	unsigned type;  /* enum oriel_type; equal on all ranks */
 	unsigned op;    /* enum oriel_op; equal on all ranks */
 	unsigned block; /* consecutive ranks that are added first; equal on all ranks. 0: the
-			   ranks of a domain if all domains are equally many consecutive ranks,
-			   else all ranks. The query functions return it. */
+			   ranks of a domain, which on GPUs may be another one than on their hosts,
+			   if all domains are equally many consecutive ranks, else all ranks. The
+			   query functions return it. */
 	unsigned flags; /* enum oriel_reduce_flags; equal on all ranks */
 
 	/*
