@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/handle.h"
-#include "bootstrap/key.h"
+#include "bootstrap/parent.h"
 #include "bootstrap/ranks.h"
 
 enum oriel_status oriel_bootstrap_close(struct oriel_bootstrap *bootstrap)
@@ -20,7 +20,7 @@ enum oriel_status oriel_bootstrap_close(struct oriel_bootstrap *bootstrap)
 	if (!bootstrap || !bootstrap->ops)
 		return ORIEL_OK;
 	/* A communicator would go on with a context that is freed. */
-	child = ori_handle_child(ori_bootstrap_key(bootstrap));
+	child = ori_handle_child(ori_bootstrap_parent(bootstrap));
 	if (child)
 		return ori_misuse("oriel_bootstrap_close: rank %u still has its %s: destroy that "
 				  "first; the bootstrap stays open",

@@ -20,7 +20,7 @@
 #include "base/late.h"
 #include "base/log.h"
 #include "base/wait_page.h"
-#include "bootstrap/key.h"
+#include "bootstrap/parent.h"
 #include "bootstrap/tcp.h"
 #include "comm/attach.h"
 #include "comm/comm_attr.h"
@@ -469,7 +469,7 @@ enum oriel_status ori_comm_create_on(const struct oriel_bootstrap *bootstrap,
 		return status;
 	}
 	ori_fork_add(ORI_FORK_COMM, &hook);
-	ori_handle_open(comm, ori_bootstrap_key(bootstrap));
+	ori_handle_open(comm, ori_bootstrap_parent(bootstrap));
 	ori_report_end(comm);
 	*out = comm;
 	return ORIEL_OK;

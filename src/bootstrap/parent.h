@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What stands for a bootstrap as the parent of communicators. comm.c and bootstrap.c call it.
+ * The parent, in the handle table, of the communicators of a bootstrap. comm.c and bootstrap.c call
+ * it.
  */
-#ifndef ORI_BOOTSTRAP_KEY_H
-#define ORI_BOOTSTRAP_KEY_H
+#ifndef ORI_BOOTSTRAP_PARENT_H
+#define ORI_BOOTSTRAP_PARENT_H
 
 #include <stdint.h>
 
@@ -13,7 +14,7 @@
  * Its context. For a caller's table without one, a number that is no address of an object: ranks
  * may be threads that share the table.
  */
-static inline const void *ori_bootstrap_key(const struct oriel_bootstrap *bootstrap)
+static inline const void *ori_bootstrap_parent(const struct oriel_bootstrap *bootstrap)
 {
 	if (bootstrap->context)
 		return bootstrap->context;
