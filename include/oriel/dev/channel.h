@@ -73,7 +73,7 @@ ORIEL_DEV enum oriel_status oriel_dev_recv(const struct oriel_dev_window *w,
 	case ORIEL_PATH_NONE:
 		return ORIEL_ERR_NO_PATH;
 	case ORIEL_PATH_RDMA:
-		status = ori_dev_link_reach(w->peers[peer].link);
+		status = ori_dev_rdma_reach(w, peer);
 		if (status != ORIEL_OK)
 			return status;
 	}

@@ -36,13 +36,7 @@ ORIEL_DEV enum oriel_status oriel_dev_put_counter(const struct oriel_dev_window 
 		status = ori_dev_check_range(w, ORIEL_DEV_PUT, peer, to, length, &remote);
 		if (status != ORIEL_OK)
 			return status;
-		return ori_dev_rdma_posted(
-			w, peer,
-			ori_dev_link_put_counter(w->peers[peer].link, g,
-						 ori_dev_rdma_remote(w, peer, to),
-						 ori_dev_rdma_source(w, g, peer, from, length),
-						 length, ori_dev_rdma_counter(w, peer, counter), 1),
-			ticket);
+		return ori_dev_rdma_put_counter(w, g, peer, to, from, length, counter, ticket);
 	}
 	status = oriel_dev_put(w, g, peer, to, from, length, ticket);
 	if (status != ORIEL_OK)
@@ -75,14 +69,8 @@ ORIEL_DEV enum oriel_status oriel_dev_put_signal_counter(const struct oriel_dev_
 			status = ori_dev_check_range(w, ORIEL_DEV_PUT, peer, to, length, &remote);
 		if (status != ORIEL_OK)
 			return status;
-		return ori_dev_rdma_posted(w, peer,
-					   ori_dev_link_put_signal_counter(
-						   w->peers[peer].link, g,
-						   ori_dev_rdma_remote(w, peer, to),
-						   ori_dev_rdma_source(w, g, peer, from, length),
-						   length, ori_dev_rdma_signal(w, peer, id), value,
-						   ori_dev_rdma_counter(w, peer, counter), 1),
-					   ticket);
+		return ori_dev_rdma_put_signal_counter(w, g, peer, to, from, length, id, value,
+						       counter, ticket);
 	}
 	status = oriel_dev_put_signal(w, g, peer, to, from, length, id, value, ticket);
 	if (status != ORIEL_OK)
@@ -108,12 +96,7 @@ ORIEL_DEV enum oriel_status oriel_dev_signal_counter(const struct oriel_dev_wind
 		status = ori_dev_check_id(w, ORIEL_DEV_SIGNAL, peer, id, w->signals);
 		if (status != ORIEL_OK)
 			return status;
-		return ori_dev_rdma_posted(
-			w, peer,
-			ori_dev_link_signal_counter(w->peers[peer].link, g,
-						    ori_dev_rdma_signal(w, peer, id), value,
-						    ori_dev_rdma_counter(w, peer, counter), 1),
-			ticket);
+		return ori_dev_rdma_signal_counter(w, g, peer, id, value, counter, ticket);
 	}
 	status = oriel_dev_signal(w, g, peer, id, ORIEL_SIGNAL_ADD, value, ticket);
 	if (status != ORIEL_OK)

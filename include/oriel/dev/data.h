@@ -40,11 +40,7 @@ ORIEL_DEV enum oriel_status oriel_dev_put(const struct oriel_dev_window *w,
 	case ORIEL_PATH_RDMA:
 		if (!ORIEL_DEV_HAS(ORIEL_PATH_RDMA))
 			break;
-		return ori_dev_rdma_posted(
-			w, peer,
-			ori_dev_link_put(remote.peer.link, g, ori_dev_rdma_remote(w, peer, to),
-					 ori_dev_rdma_source(w, g, peer, from, length), length),
-			ticket);
+		return ori_dev_rdma_put(w, g, peer, &remote.peer, to, from, length, ticket);
 	}
 	return ORIEL_ERR_NO_PATH;
 }
@@ -83,14 +79,8 @@ ORIEL_DEV enum oriel_status oriel_dev_put_part(const struct oriel_dev_window *w,
 		length = oriel_dev_part(all, length, &begin);
 		if (!length)
 			return ORIEL_OK;
-		return ori_dev_rdma_posted(
-			w, peer,
-			ori_dev_link_put(remote.peer.link, g,
-					 ori_dev_rdma_remote(w, peer, to + begin),
-					 ori_dev_rdma_source(w, g, peer, (const char *)from + begin,
-							     length),
-					 length),
-			ticket);
+		return ori_dev_rdma_put(w, g, peer, &remote.peer, to + begin,
+					(const char *)from + begin, length, ticket);
 	}
 	return ORIEL_ERR_NO_PATH;
 }
@@ -113,11 +103,7 @@ ORIEL_DEV enum oriel_status oriel_dev_put_value(const struct oriel_dev_window *w
 		if (status != ORIEL_OK)
 			return status;
 		if (ORIEL_DEV_HAS(ORIEL_PATH_RDMA) && remote.peer.path == ORIEL_PATH_RDMA)
-			return ori_dev_rdma_posted(
-				w, peer,
-				ori_dev_link_put_value(remote.peer.link, oriel_dev_thread(),
-						       ori_dev_rdma_remote(w, peer, to), value),
-				ticket);
+			return ori_dev_rdma_put_value(w, peer, &remote.peer, to, value, ticket);
 		if (ori_dev_usable(remote.peer.path) == ORIEL_PATH_NONE)
 			return ORIEL_ERR_NO_PATH;
 	}

@@ -117,13 +117,7 @@ ORIEL_DEV enum oriel_status oriel_dev_put_signal(const struct oriel_dev_window *
 	if (!ORIEL_DEV_OFTEN(status == ORIEL_OK)) {
 		if (!ORIEL_DEV_HAS(ORIEL_PATH_RDMA) || status != ORIEL_AGAIN)
 			return status;
-		return ori_dev_rdma_posted(
-			w, peer,
-			ori_dev_link_put_signal(ori_dev_peer_of(w, peer).link, g,
-						ori_dev_rdma_remote(w, peer, to),
-						ori_dev_rdma_source(w, g, peer, from, length),
-						length, ori_dev_rdma_signal(w, peer, id), value),
-			ticket);
+		return ori_dev_rdma_put_signal(w, g, peer, to, from, length, id, value, ticket);
 	}
 	if (oriel_dev_is_leader(g))
 		ori_dev_mapped_put_signal(w, peer, remote.peer.control, id, value);

@@ -186,7 +186,7 @@ ORIEL_DEV enum oriel_status ori_dev_rdma_send(const struct oriel_dev_window *w,
 	int64_t ticket = -1, posted = 0;
 
 	if (!length)
-		return ori_dev_link_reach(w->peers[peer].link);
+		return ori_dev_rdma_reach(w, peer);
 	oriel_dev_sync(g);
 	while (length) {
 		uint64_t piece = ori_dev_channel_run(w, sent, length < most ? length : most);

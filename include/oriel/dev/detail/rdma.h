@@ -165,8 +165,8 @@ ORIEL_DEV struct oriel_rdma_address ori_dev_rdma_counter(const struct oriel_dev_
 }
 
 /*
- * What tickets have of @w. Its number is one of its communicator; no other window of the process has
- * the same word for rejected arguments.
+ * The number of @w in tickets. Its own number is one of its communicator; no other window of the
+ * process has the same word for rejected arguments.
  */
 ORIEL_DEV uint32_t ori_dev_ticket_window(const struct oriel_dev_window *w)
 {
@@ -188,6 +188,98 @@ ORIEL_DEV enum oriel_status ori_dev_rdma_posted(const struct oriel_dev_window *w
 		ticket->window = ori_dev_ticket_window(w);
 	}
 	return ORIEL_OK;
+}
+
+/*
+ * The next six are the public functions of these names, to a peer behind a NIC, once their
+ * arguments have been checked. @remote is the entry of @peer.
+ */
+ORIEL_DEV enum oriel_status ori_dev_rdma_put(const struct oriel_dev_window *w,
+					     struct oriel_dev_group g, uint32_t peer,
+					     const struct oriel_dev_peer *remote, uint64_t to,
+					     const void *from, uint64_t length,
+					     struct oriel_dev_ticket *ticket)
+{
+	return ori_dev_rdma_posted(w, peer,
+				   ori_dev_link_put(remote->link, g,
+						    ori_dev_rdma_remote(w, peer, to),
+						    ori_dev_rdma_source(w, g, peer, from, length),
+						    length),
+				   ticket);
+}
+
+ORIEL_DEV enum oriel_status ori_dev_rdma_put_value(const struct oriel_dev_window *w, uint32_t peer,
+						   const struct oriel_dev_peer *remote, uint64_t to,
+						   uint64_t value, struct oriel_dev_ticket *ticket)
+{
+	return ori_dev_rdma_posted(w, peer,
+				   ori_dev_link_put_value(remote->link, oriel_dev_thread(),
+							  ori_dev_rdma_remote(w, peer, to), value),
+				   ticket);
+}
+
+ORIEL_DEV enum oriel_status ori_dev_rdma_put_signal(const struct oriel_dev_window *w,
+						    struct oriel_dev_group g, uint32_t peer,
+						    uint64_t to, const void *from, uint64_t length,
+						    uint32_t id, uint64_t value,
+						    struct oriel_dev_ticket *ticket)
+{
+	return ori_dev_rdma_posted(
+		w, peer,
+		ori_dev_link_put_signal(ori_dev_peer_of(w, peer).link, g,
+					ori_dev_rdma_remote(w, peer, to),
+					ori_dev_rdma_source(w, g, peer, from, length), length,
+					ori_dev_rdma_signal(w, peer, id), value),
+		ticket);
+}
+
+ORIEL_DEV enum oriel_status ori_dev_rdma_put_counter(const struct oriel_dev_window *w,
+						     struct oriel_dev_group g, uint32_t peer,
+						     uint64_t to, const void *from, uint64_t length,
+						     uint32_t counter,
+						     struct oriel_dev_ticket *ticket)
+{
+	return ori_dev_rdma_posted(
+		w, peer,
+		ori_dev_link_put_counter(w->peers[peer].link, g, ori_dev_rdma_remote(w, peer, to),
+					 ori_dev_rdma_source(w, g, peer, from, length), length,
+					 ori_dev_rdma_counter(w, peer, counter), 1),
+		ticket);
+}
+
+ORIEL_DEV enum oriel_status ori_dev_rdma_put_signal_counter(const struct oriel_dev_window *w,
+							    struct oriel_dev_group g, uint32_t peer,
+							    uint64_t to, const void *from,
+							    uint64_t length, uint32_t id,
+							    uint64_t value, uint32_t counter,
+							    struct oriel_dev_ticket *ticket)
+{
+	return ori_dev_rdma_posted(w, peer,
+				   ori_dev_link_put_signal_counter(
+					   w->peers[peer].link, g, ori_dev_rdma_remote(w, peer, to),
+					   ori_dev_rdma_source(w, g, peer, from, length), length,
+					   ori_dev_rdma_signal(w, peer, id), value,
+					   ori_dev_rdma_counter(w, peer, counter), 1),
+				   ticket);
+}
+
+ORIEL_DEV enum oriel_status ori_dev_rdma_signal_counter(const struct oriel_dev_window *w,
+							struct oriel_dev_group g, uint32_t peer,
+							uint32_t id, uint64_t value,
+							uint32_t counter,
+							struct oriel_dev_ticket *ticket)
+{
+	return ori_dev_rdma_posted(w, peer,
+				   ori_dev_link_signal_counter(
+					   w->peers[peer].link, g, ori_dev_rdma_signal(w, peer, id),
+					   value, ori_dev_rdma_counter(w, peer, counter), 1),
+				   ticket);
+}
+
+/* Whole group: makes the link to @peer, which is behind a NIC, where it is made on demand. */
+ORIEL_DEV enum oriel_status ori_dev_rdma_reach(const struct oriel_dev_window *w, uint32_t peer)
+{
+	return ori_dev_link_reach(w->peers[peer].link);
 }
 
 /* Whole group: oriel_dev_wait_local() for a @ticket that is not zero. */
