@@ -43,6 +43,10 @@ static inline enum oriel_status oriel_comm_device(const struct oriel_comm *comm,
 	return oriel_comm_device_as(comm, ORIEL_DEV_VERSION, sizeof(*device), device);
 }
 
+/* oriel_window_atomics() of the handle; ORIEL_ERR_STATE without one. */
+enum oriel_status oriel_comm_device_atomics(const struct oriel_comm *comm,
+					    enum oriel_atomics *atomics);
+
 /* oriel_window_fault() of the handle; ORIEL_ERR_STATE without one. */
 enum oriel_status oriel_comm_device_fault(struct oriel_comm *comm, struct oriel_dev_fault *fault);
 

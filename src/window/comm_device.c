@@ -61,6 +61,18 @@ enum oriel_status oriel_comm_device_as(const struct oriel_comm *comm, uint32_t v
 	return w ? ori_window_copy_device(w, version, size, device, __func__) : ORIEL_ERR_STATE;
 }
 
+enum oriel_status oriel_comm_device_atomics(const struct oriel_comm *comm,
+					    enum oriel_atomics *atomics)
+{
+	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);
+	const struct oriel_window *w;
+
+	if (status != ORIEL_OK)
+		return status;
+	w = comm_device_find(comm, __func__);
+	return w ? oriel_window_atomics(w, atomics) : ORIEL_ERR_STATE;
+}
+
 enum oriel_status oriel_comm_device_fault(struct oriel_comm *comm, struct oriel_dev_fault *fault)
 {
 	enum oriel_status status = ori_handle_check(comm, ORI_HANDLE_COMM, __func__);

@@ -449,6 +449,8 @@ static void a_communicator_has_one_handle(struct rank *r)
 	struct oriel_region *region = NULL;
 	struct oriel_dev_window dev;
 	struct oriel_dev_fault fault;
+	enum oriel_atomics agents[2];
+	struct oriel_window *window;
 	uint32_t number = 77;
 	void *memory;
 
@@ -458,8 +460,15 @@ static void a_communicator_has_one_handle(struct rank *r)
 	CHECK_STATUS(r, oriel_comm_device(r->comm, &dev), ORIEL_ERR_STATE);
 	CHECK_LAST(r, "oriel_comm_device_as: the communicator has no handle");
 	CHECK_STATUS(r, oriel_comm_device_fault(r->comm, &fault), ORIEL_ERR_STATE);
+	CHECK_STATUS(r, oriel_comm_device_atomics(r->comm, &agents[0]), ORIEL_ERR_STATE);
 	CHECK_STATUS(r, oriel_region_publish(region, &number), ORIEL_ERR_STATE);
 	CHECK_OK(r, oriel_comm_device_create(r->comm, NULL));
+	/* The default is that of windows. */
+	CHECK_OK(r, oriel_window_create(r->comm, NULL, &window));
+	CHECK_OK(r, oriel_comm_device_atomics(r->comm, &agents[0]));
+	CHECK_OK(r, oriel_window_atomics(window, &agents[1]));
+	CHECK_EQ(r, agents[0], agents[1]);
+	CHECK_OK(r, oriel_window_destroy(window));
 	CHECK_STATUS(r, oriel_comm_device_create(r->comm, NULL), ORIEL_ERR_STATE);
 	CHECK_LAST(r, "has its handle");
 	CHECK_STATUS(r, oriel_comm_device(r->comm, NULL), ORIEL_ERR_INVALID);

@@ -130,6 +130,7 @@ enum answer {
 	X(COMM, STATUS, oriel_comm_device_as,                                                      \
 	  (h, ORIEL_DEV_VERSION, sizeof(dev_window), &dev_window), 0)                              \
 	X(COMM, STATUS, oriel_comm_device_create, (h, NULL), 0)                                    \
+	X(COMM, STATUS, oriel_comm_device_atomics, (h, &atomics), 0)                               \
 	X(COMM, STATUS, oriel_comm_device_fault, (h, &fault), 0)                                   \
 	X(COMM, STATUS, oriel_comm_connect, (h, NULL, 0), 0)                                       \
 	X(COMM, STATUS, oriel_comm_barrier, (h), 0)                                                \
