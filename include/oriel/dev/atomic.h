@@ -21,10 +21,11 @@
  * without the code of that path (ORIEL_DEV_PATHS) they are ORIEL_ERR_NO_PATH.
  *
  * Where some rank of the domain is joined to @peer by a bus without atomics, ranks take turns; a
- * rank that does not end its turn is a timeout for the others. By rdma, swap, fetch_and, fetch_or,
- * set, and on NICs without masked atomics fetch_xor, are a loop of compare-and-swaps of the NIC:
- * one round trip if the word was 0, two if no other rank changes it meanwhile. So are the forms of
- * 4 bytes, all but fetch_32.
+ * rank that does not end its turn is a timeout for the others. By rdma one request does fetch_add,
+ * fetch, fetch_32 and compare_swap, and where both NICs have masked atomics fetch_xor, fetch_xor_32
+ * and fetch_add_32; without these fetch_add_32 of the upper half of its 8 bytes is one, too. All
+ * others are a loop of compare-and-swaps of the NIC: one round trip if the word was 0, two if no
+ * other rank changes the 8 bytes meanwhile.
  */
 #ifndef ORIEL_DEV_ATOMIC_H
 #define ORIEL_DEV_ATOMIC_H
