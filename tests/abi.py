@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""abi.py [--accept] CC INCLUDE TABLE: do the public structs have the layout that TABLE says?
+"""abi.py [--accept] CC INCLUDE TABLE: are the public structs and numbers those that TABLE has?
 
 TABLE has a line for each struct of INCLUDE/oriel with its size, and one for each of its fields with
-offset and size. Programs are compiled with these layouts, and kernels and inline functions read
-the structs of oriel/dev by themselves, so a difference breaks programs that are not compiled again:
-raise ORIEL_DEV_VERSION for a struct of kernels, append fields of others, and then --accept.
+offset and size; then one for each enum, and for each enumerator with its value; then one for each
+macro that is a number or a text, also those of oriel/dev/detail. Programs are compiled with these
+layouts and values, and kernels and inline functions read the structs of oriel/dev by themselves, so
+a difference breaks programs that are not compiled again: raise ORIEL_DEV_VERSION for what kernels
+read, append fields of others and enumerators, and then --accept.
 """
 import argparse
+import collections
 import difflib
 import pathlib
 import re
@@ -15,9 +18,15 @@ import subprocess
 import sys
 import tempfile
 
-# Headers of libraries that are linked into tests alone.
-OF_TESTS = {"p2p_calls.h", "p2p_mock.h"}
+# They say which version it is, and are no part of what a program relies on.
+VERSIONS = {"ORIEL_VERSION_MAJOR", "ORIEL_VERSION_MINOR", "ORIEL_VERSION_PATCH"}
+COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 STRUCT = re.compile(r"^struct (oriel_\w+) \{\n(.*?)^\}[^;]*;", re.MULTILINE | re.DOTALL)
+ENUM = re.compile(r"^enum (oriel_\w+) \{\n(.*?)^\};", re.MULTILINE | re.DOTALL)
+MACRO = re.compile(r"^#[ \t]*define (ORI\w+)(?=\s)", re.MULTILINE)  # those without arguments
+TEXT = re.compile(r'("[^"]*"\s*)+')
+# What a number is made of: literals, operators, types in casts, and enumerators.
+PART = re.compile(r"\b(?:0x[0-9a-fA-F]+|\d+)[uUlL]*\b|\bu?int(?:32|64)_t\b|\bORIEL_\w+|[-+*/%&|^~<>()\s]")
 
 
 def fields(body):
@@ -45,28 +54,61 @@ def declared(text):
     return [name[1] for part in text.split(",") if (name := re.search(r"(\w+)\s*$", part))]
 
 
-def layouts(compiler, include):
+def enumerators(body):
+    """The names in the @body of an enum."""
+    return re.findall(r"^\s*(ORI\w+)", body.replace(",", "\n"), re.MULTILINE)
+
+
+def run(compiler, include, program):
+    with tempfile.TemporaryDirectory() as scratch:
+        source, binary = pathlib.Path(scratch, "abi.c"), pathlib.Path(scratch, "abi")
+        source.write_text("\n".join(program) + "\n", "utf-8")
+        # Optimised, so that no inline function stays, which would need the library.
+        subprocess.run([*compiler.split(), "-std=gnu11", "-O1", "-w", "-I", include, source, "-o",
+                        binary], check=True)
+        return subprocess.run([binary], check=True, capture_output=True, text=True).stdout.splitlines()
+
+
+def expansions(compiler, include, includes, names):
+    """The names of macros that are defined, and what the compiler makes of them."""
+    lines = [*includes, *(f'#ifdef {name}\n"{name}" : {name}\n#endif' for name in names), ""]
+    said = subprocess.run([*compiler.split(), "-std=gnu11", "-E", "-P", "-I", include, "-x", "c", "-"],
+                          input="\n".join(lines), check=True, capture_output=True, text=True).stdout
+    return re.findall(r'^"(ORI\w+)" :(.*)$', said, re.MULTILINE)
+
+
+def prints_of_macros(found):
+    for name, text in found:
+        if TEXT.fullmatch(text.strip()):
+            yield f'printf("define %-24s \\"%s\\"\\n", "{name}", {name});'
+        elif text.strip() and not PART.sub("", text):
+            yield f'NUMBER("define", {name});'
+
+
+def table_of(compiler, include):
     """The lines of the table."""
-    includes, prints = [], []
-    for path in sorted((include / "oriel").glob("**/*.h")):
-        if path.name in OF_TESTS:
-            continue
-        includes.append(f"#include <{path.relative_to(include)}>")
-        text = re.sub(r"/\*.*?\*/", "", path.read_text("utf-8"), flags=re.DOTALL)
+    texts = {path.relative_to(include): COMMENT.sub("", path.read_text("utf-8"))
+             for path in sorted((include / "oriel").glob("**/*.h"))}
+    includes = [f"#include <{path}>" for path in texts]
+    prints = []
+    for text in texts.values():
         for name, body in STRUCT.findall(text):
             body = "\n".join(line for line in body.split("\n") if not line.startswith("#"))
             prints.append(f'printf("%s %zu\\n", "{name}", sizeof(struct {name}));')
             prints += [f'printf("    %-24s %5zu %5zu\\n", "{field}", offsetof(struct {name}, {field}), '
                        f"sizeof(((struct {name} *)0)->{field}));" for field in fields(body)]
-    program = "\n".join(["#include <stddef.h>", "#include <stdio.h>", *includes, "int main(void)", "{",
-                         *prints, "return 0;", "}", ""])
-    with tempfile.TemporaryDirectory() as scratch:
-        source, binary = pathlib.Path(scratch, "abi.c"), pathlib.Path(scratch, "abi")
-        source.write_text(program, "utf-8")
-        # Optimised, so that no inline function stays, which would need the library.
-        subprocess.run([*compiler.split(), "-std=gnu11", "-O1", "-w", "-I", include, source, "-o",
-                        binary], check=True)
-        return subprocess.run([binary], check=True, capture_output=True, text=True).stdout.splitlines()
+    for text in texts.values():
+        for name, body in ENUM.findall(text):
+            prints.append(f'printf("enum %s\\n", "{name}");')
+            prints += [f'NUMBER("   ", {each});' for each in enumerators(body)]
+    names = dict.fromkeys(name for text in texts.values() for name in MACRO.findall(text)
+                          if name not in VERSIONS)
+    prints += prints_of_macros(expansions(compiler, include, includes, names))
+    return run(compiler, include, [
+        "#include <stddef.h>", "#include <stdio.h>", *includes,
+        '#define NUMBER(kind, name) printf((name) < 0 ? "%s %-30s %lld\\n" : "%s %-30s %llu\\n", '
+        "kind, #name, (unsigned long long)(name))",
+        "int main(void)", "{", *prints, "return 0;", "}"])
 
 
 def main():
@@ -77,13 +119,16 @@ def main():
     parser.add_argument("table", type=pathlib.Path)
     args = parser.parse_args()
 
-    now = layouts(args.compiler, args.include)
+    now = table_of(args.compiler, args.include)
     if args.accept:
         args.table.write_text("\n".join(now) + "\n", "utf-8")
         return 0
     then = args.table.read_text("utf-8").splitlines()
     changes = list(difflib.unified_diff(then, now, str(args.table), "the headers", lineterm="", n=2))
-    print("\n".join(changes) or f"{sum(not line.startswith(' ') for line in now)} structs as they were")
+    kinds = collections.Counter(line.split()[0] if line.startswith(("enum ", "define ")) else "struct"
+                                for line in now if not line.startswith(" "))
+    print("\n".join(changes) or f"{kinds['struct']} structs, {kinds['enum']} enums, {kinds['define']} macros "
+          "as they were")
     return 1 if changes else 0
 
 

@@ -21,6 +21,8 @@ def measured():
     structs, current = {}, None
     for line in (ROOT / "tests/abi.txt").read_text("utf-8").splitlines():
         words = line.split()
+        if words[0] in ("enum", "define"):
+            break
         if line[0] != " ":
             current = structs[words[0]] = (int(words[1]), {})
         else:
