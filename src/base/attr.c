@@ -26,6 +26,11 @@ enum oriel_status ori_attr_read(const char *noun, const void *caller, void *attr
 	if (size < sizeof(size))
 		return ori_fail(ORIEL_ERR_INVALID, "%s.size is %zu: set it to sizeof(struct %s)",
 				noun, size, noun);
+	if (size > ATTR_MOST)
+		return ori_fail(ORIEL_ERR_INVALID,
+				"%s.size is %zu: it was probably never set; set it to "
+				"sizeof(struct %s)",
+				noun, size, noun);
 	/* A field that is ignored would silently change what the caller asks for. */
 	for (i = length; i < size; i++)
 		if (bytes[i])

@@ -15,7 +15,7 @@
 /*
  * Zero @attr, of @length bytes, and copy @caller into it; the first field of @caller is its
  * size_t size. A NULL @caller means all defaults. ORIEL_ERR_INVALID, with @noun in the text, if
- * @caller sets a field beyond @length.
+ * @caller sets a field beyond @length, or has a size that was not set.
  */
 enum oriel_status ori_attr_read(const char *noun, const void *caller, void *attr, size_t length);
 

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/attr.h"
@@ -64,6 +65,22 @@ static void test_a_size_below_the_first_field_is_rejected(void **state)
 	assert_string_equal(oriel_last_error(), "attr.size is 0: set it to sizeof(struct attr)");
 }
 
+/* Memory that was not zeroed may hold an address there. */
+static void test_a_size_that_no_struct_has_is_rejected(void **state)
+{
+	struct small caller = {(size_t)&caller, 3}, attr;
+	char text[160];
+
+	(void)state;
+	assert_int_equal(ori_attr_read("attr", &caller, &attr, sizeof(attr)), ORIEL_ERR_INVALID);
+	snprintf(text, sizeof(text),
+		 "attr.size is %zu: it was probably never set; set it to sizeof(struct attr)",
+		 caller.size);
+	assert_string_equal(oriel_last_error(), text);
+	caller.size = 65537;
+	assert_int_equal(ori_attr_read("attr", &caller, &attr, sizeof(attr)), ORIEL_ERR_INVALID);
+}
+
 static void test_an_older_caller_gets_the_fields_that_it_knows(void **state)
 {
 	const struct large info = {77, 3, 4};
@@ -110,6 +127,7 @@ int main(void)
 		cmocka_unit_test(test_an_older_caller_gets_defaults_for_the_rest),
 		cmocka_unit_test(test_a_newer_caller_may_only_pass_zeros_beyond),
 		cmocka_unit_test(test_a_size_below_the_first_field_is_rejected),
+		cmocka_unit_test(test_a_size_that_no_struct_has_is_rejected),
 		cmocka_unit_test(test_an_older_caller_gets_the_fields_that_it_knows),
 		cmocka_unit_test(test_a_newer_caller_gets_zeros_beyond),
 		cmocka_unit_test(test_a_size_that_was_not_set_is_rejected),
